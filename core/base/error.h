@@ -1,0 +1,45 @@
+/* base/error.h: the one way to report an error.
+ *
+ * The function that finds the fault calls mf_fail and returns its result; callers on the way up
+ * may add where they were with mf_fail_context and pass the code on unchanged. The last error is
+ * kept per thread. Nothing is printed here: main prints once.
+ *
+ *     if (n < 0) return mf_fail(MF_EINPUT, "%s: record %d: expected a count, found %d", ...);
+ */
+#ifndef MF_BASE_ERROR_H
+#define MF_BASE_ERROR_H
+
+#include <moefw/status.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#if defined(__GNUC__)
+#define MF_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define MF_PRINTF(fmt, args)
+#endif
+
+/* Records the message and returns code. code must not be MF_OK. */
+int mf_fail(int code, const char *fmt, ...) MF_PRINTF(2, 3);
+int mf_vfail(int code, const char *fmt, va_list args);
+
+/* Like mf_fail, with strerror(errno) appended. Returns MF_ENOMEM for errno ENOMEM. */
+int mf_fail_errno(int code, const char *fmt, ...) MF_PRINTF(2, 3);
+
+/* Puts "prefix: " before the recorded message; returns code, so it can wrap a return. */
+int mf_fail_context(int code, const char *fmt, ...) MF_PRINTF(2, 3);
+
+/* Text of this thread's last error, "" if none. Valid until the next mf_fail on this thread. */
+const char *mf_error_message(void);
+int mf_error_code(void);
+void mf_error_clear(void);
+
+const char *mf_status_name(int code);  /* "MF_ECONFIG" */
+const char *mf_status_text(int code);  /* "configuration error" */
+int mf_status_exit(int code);          /* process exit code, 1 for an unknown code */
+
+/* Nearest of the NULL-terminated names to word by edit distance (case-insensitive); NULL if none
+ * is near enough to be worth suggesting (distance <= 2, or <= a third of the word's length). */
+const char *mf_nearest(const char *word, const char *const *names);
+
+#endif

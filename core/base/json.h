@@ -1,0 +1,57 @@
+/* base/json.h: the one place that touches the JSON library (jansson).
+ *
+ * Reading: whole documents with duplicate keys refused and depth and size capped. Writing: a
+ * small streaming writer that escapes and that prints doubles so that they read back equal;
+ * NaN and Inf become null.
+ */
+#ifndef MF_BASE_JSON_H
+#define MF_BASE_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct mf_json mf_json; /* a value; owned by its document */
+/* name: for messages. Error: MF_EINPUT with line and column. */
+int mf_json_parse(const char *name, const char *text, size_t size, mf_json **ret);
+void mf_json_free(mf_json *document);
+
+typedef enum mf_json_type {
+    MF_JSON_NULL, MF_JSON_BOOL, MF_JSON_INT, MF_JSON_REAL, MF_JSON_STRING, MF_JSON_ARRAY,
+    MF_JSON_OBJECT
+} mf_json_type;
+mf_json_type mf_json_typeof(const mf_json *v); /* NULL counts as MF_JSON_NULL */
+const mf_json *mf_json_get(const mf_json *object, const char *key);
+const mf_json *mf_json_at(const mf_json *array, size_t i);
+size_t mf_json_size(const mf_json *array_or_object);
+/* Iteration in file order. i from 0; false past the end. */
+bool mf_json_member(const mf_json *object, size_t i, const char **key, const mf_json **value);
+const char *mf_json_string(const mf_json *v, size_t *ret_len); /* NULL when not a string */
+bool mf_json_int(const mf_json *v, int64_t *out);
+bool mf_json_real(const mf_json *v, double *out); /* accepts integers */
+bool mf_json_bool(const mf_json *v, bool *out);
+
+/* Writer: into a growing buffer. Commas and nesting are kept by the writer. */
+typedef struct mf_jw mf_jw;
+mf_jw *mf_jw_new(void);
+void mf_jw_free(mf_jw *w);
+void mf_jw_reset(mf_jw *w);
+void mf_jw_object(mf_jw *w);
+void mf_jw_array(mf_jw *w);
+void mf_jw_end(mf_jw *w); /* closes the innermost object or array */
+void mf_jw_key(mf_jw *w, const char *key);
+void mf_jw_string(mf_jw *w, const char *text);
+void mf_jw_int(mf_jw *w, int64_t value);
+void mf_jw_real(mf_jw *w, double value);  /* shortest text that reads back to the same double */
+void mf_jw_float(mf_jw *w, float value);  /* shortest text that reads back to the same float */
+void mf_jw_bool(mf_jw *w, bool value);
+void mf_jw_null(mf_jw *w);
+/* key + value in one */
+void mf_jw_kv_string(mf_jw *w, const char *key, const char *text);
+void mf_jw_kv_int(mf_jw *w, const char *key, int64_t value);
+void mf_jw_kv_real(mf_jw *w, const char *key, double value);
+void mf_jw_kv_bool(mf_jw *w, const char *key, bool value);
+/* The text so far, NUL-terminated; NULL after an allocation failure or unbalanced nesting. */
+const char *mf_jw_text(mf_jw *w, size_t *ret_len);
+
+#endif

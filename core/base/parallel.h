@@ -1,0 +1,21 @@
+/* base/parallel.h: fixed tiles over threads.
+ *
+ * Work is cut into tiles by its shape alone, never by the number of threads; a tile is computed
+ * by one thread from start to end. So results have the same bits at any thread count, as long as
+ * tiles write apart and what they sum is summed over tiles in tile order by the caller.
+ */
+#ifndef MF_BASE_PARALLEL_H
+#define MF_BASE_PARALLEL_H
+
+#include <stdint.h>
+
+typedef void (*mf_tile_fn)(void *arg, int64_t tile);
+
+/* Runs fn(arg, 0..tiles-1). Nested calls run in the calling thread. */
+void mf_parallel(int64_t tiles, mf_tile_fn fn, void *arg);
+
+/* Threads used from now on; 0 = the number of usable cores. Returns the number in force. */
+int mf_parallel_set_threads(int threads);
+int mf_parallel_threads(void);
+
+#endif

@@ -1,0 +1,35 @@
+/* base/rng.h: counter-based random numbers (Philox4x32-10; Salmon et al., SC'11).
+ *
+ * There is no generator state: the value is a pure function of (seed, stream, step, index). The
+ * same numbers come out at any thread count, after any resume, and on any backend.
+ *   stream  what the numbers are for: mf_rng_stream("data.window"), a node's scope, a parameter
+ *   step    training step, or 0
+ *   index   position within the stream
+ */
+#ifndef MF_BASE_RNG_H
+#define MF_BASE_RNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* One Philox block: counter[4], key[2] -> 4 words. */
+void mf_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
+/* 64-bit stream number of a name (FNV-1a). */
+uint64_t mf_rng_stream(const char *name);
+
+/* Block `block` of the stream: key = seed, counter = (block, step ^ folded stream). */
+void mf_rng_block(uint64_t seed, uint64_t stream, uint64_t step, uint64_t block, uint32_t out[4]);
+
+uint32_t mf_rng_u32(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
+/* Uniform integer in [0, n), n >= 1, without modulo bias worth naming (64-bit multiply). */
+uint64_t mf_rng_below(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index, uint64_t n);
+/* Uniform in [0,1) with 24 bits; normal by Box-Muller from two words of one block. */
+float mf_rng_uniform(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
+float mf_rng_normal(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
+void mf_rng_fill_uniform(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n);
+void mf_rng_fill_normal(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n);
+/* Permutation of 0..n-1 (Fisher-Yates, indices from the stream). */
+void mf_rng_permutation(uint64_t seed, uint64_t stream, uint64_t step, int32_t *out, size_t n);
+
+#endif
