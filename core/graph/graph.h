@@ -1,0 +1,140 @@
+/* graph/graph.h: graphs of ops, built once per shape, planned once, replayed each step.
+ *
+ * Life of a graph:
+ *   mf_graph_new -> leaves (input, param, live, constant) and ops -> [mf_graph_backward] ->
+ *   mf_graph_finish (drops dead nodes, plans memory) -> mf_graph_run, any number of times.
+ * Building checks every shape and gradient rule. The first failure poisons the graph: later ops
+ * return NULL and do nothing, mf_graph_status gives the failure, whose message names op, scope
+ * ("layers.3.router hash") and reason.
+ *
+ * Nodes stand in the order in which they run; gradients are ordinary nodes behind the forward
+ * ones. Running never allocates. A graph belongs to one thread.
+ */
+#ifndef MF_GRAPH_GRAPH_H
+#define MF_GRAPH_GRAPH_H
+
+#include <moefw/op.h>
+#include <stdio.h>
+#include "graph/param.h"
+
+struct mf_kernels;
+
+typedef enum mf_tensor_kind {
+    MF_TENSOR_VALUE, /* output of a node */
+    MF_TENSOR_INPUT, /* filled by the caller before each run */
+    MF_TENSOR_PARAM, /* storage of a parameter or buffer */
+    MF_TENSOR_GRAD,  /* storage of a parameter's gradient: written by the backward pass */
+    MF_TENSOR_LIVE,  /* a scalar that follows a double in memory */
+    MF_TENSOR_CONST
+} mf_tensor_kind;
+
+struct mf_tensor {
+    mf_graph *graph;
+    int32_t id;          /* index in graph->tensors */
+    int32_t node;        /* producer, -1 for leaves */
+    mf_tensor_kind kind;
+    mf_dtype dtype;
+    mf_shape shape;
+    bool needs_grad;     /* a gradient may have to flow through it */
+    bool keep;           /* readable after the run */
+    mf_tensor *alias;    /* shares this one's memory (reshape, in place); NULL: its own */
+    mf_tensor *grad;     /* gradient value, set by mf_graph_backward */
+    mf_param *param;     /* kinds PARAM, GRAD */
+    const double *live;  /* kind LIVE */
+    const char *name;    /* for messages and DOT; may be NULL */
+    void *data;          /* after mf_graph_finish; NULL if dropped */
+};
+
+typedef struct mf_node {
+    const mf_opdef *op;
+    const char *scope;             /* where it was added: "layers.0.router linear" */
+    int32_t n_in, n_out;
+    mf_tensor *in[MF_OP_MAX_ARGS]; /* absent optional inputs are NULL */
+    mf_tensor *out[MF_OP_MAX_IN];  /* of a backward node: gradients of inputs, NULL if unwanted */
+    mf_attr attr;
+    bool backward;      /* runs op->backward on the arguments of a fused gradient */
+    bool gradient_part; /* added by mf_graph_backward */
+    bool metric;        /* feeds nothing but metrics: runs only when they are wanted */
+    bool dead;          /* nothing needs it */
+    uint64_t stream;    /* random stream: hash of scope and ordinal within the scope */
+    size_t work_bytes, backward_work_bytes;
+} mf_node;
+
+typedef struct mf_graph_options {
+    bool training;   /* ops such as dropout are on; gradients may be asked for */
+    bool accumulate; /* the backward pass adds to parameters' gradients, not overwrites */
+    bool no_reuse;   /* give every value memory of its own (for looking inside) */
+} mf_graph_options;
+
+mf_graph *mf_graph_new(const mf_graph_options *options);
+void mf_graph_free(mf_graph *g);
+int mf_graph_status(const mf_graph *g);
+bool mf_graph_training(const mf_graph *g);
+/* Records a failure of a builder outside any op; poisons the graph; returns code. */
+int mf_graph_fail(mf_graph *g, int code, const char *fmt, ...);
+
+/* Scopes name where nodes are added; they nest: "layers.3" + "router hash". */
+void mf_graph_push(mf_graph *g, const char *fmt, ...);
+void mf_graph_pop(mf_graph *g);
+/* Nodes added while on are metrics: they run only when mf_run.metrics is set. They may read
+ * anything; nothing else may read them. */
+void mf_graph_metrics(mf_graph *g, bool on);
+
+/* ---- leaves ---- */
+mf_tensor *mf_graph_input(mf_graph *g, const char *name, mf_dtype dtype, mf_shape shape);
+mf_tensor *mf_graph_param(mf_graph *g, mf_param *param); /* one leaf a parameter and graph */
+mf_tensor *mf_graph_live(mf_graph *g, const double *value, const char *name);
+mf_tensor *mf_graph_const(mf_graph *g, mf_dtype dtype, mf_shape shape, const void *data);
+
+/* ---- ops ---- */
+/* in[i] may be NULL only if infer accepts it (rank -1 there). Failures: see moefw/host.h. */
+mf_tensor *mf_graph_op(mf_graph *g, const mf_opdef *op, int n_in, mf_tensor *const *in,
+                       const mf_attr *attr, int n_out, mf_tensor **ret_out);
+/* An op of core by name; MF_EPLUGIN naming the nearest when unknown. */
+mf_tensor *mf_graph_op_named(mf_graph *g, const char *name, int n_in, mf_tensor *const *in,
+                             const mf_attr *attr, int n_out, mf_tensor **ret_out);
+void mf_graph_keep(mf_tensor *t); /* readable after the run; NULL allowed */
+
+/* Adds gradient nodes of the scalar `loss` for all parameters that are not frozen, and for inputs
+ * listed in extra (their gradients are kept; read t->grad). */
+int mf_graph_backward(mf_graph *g, mf_tensor *loss, int n_extra, mf_tensor *const *extra);
+
+/* Drops dead nodes, lays out memory. The graph is complete. */
+int mf_graph_finish(mf_graph *g);
+
+/* ---- running ---- */
+typedef struct mf_run {
+    uint64_t seed, step;
+    const struct mf_kernels *kernels; /* NULL: the set in force */
+    bool metrics;      /* also run metric nodes */
+    bool forward_only; /* stop before the gradient part */
+    bool check_finite; /* after each node: MF_ENONFINITE naming op and scope at the first NaN/Inf */
+} mf_run;
+int mf_graph_run(mf_graph *g, const mf_run *run);
+
+/* Data of an input, a kept value or a constant; NULL if it was dropped. */
+void *mf_tensor_data(const mf_tensor *t);
+
+typedef struct mf_graph_info {
+    int nodes, dead, tensors;
+    size_t arena_bytes; /* planned memory of values and scratch */
+    size_t naive_bytes; /* what it would be without reuse */
+    double flops;       /* of products, forward and backward */
+} mf_graph_info;
+void mf_graph_get_info(const mf_graph *g, mf_graph_info *ret);
+/* Per-op time of the runs since profiling was switched on, as a table, slowest first. */
+void mf_graph_profile(mf_graph *g, bool on);
+void mf_graph_profile_print(const mf_graph *g, FILE *out);
+/* Graphviz text of the graph, without gradient nodes unless all. */
+int mf_graph_dot(const mf_graph *g, bool all, FILE *out);
+
+/* The kernel set in force: MOEFW_KERNELS, judged once. MF_ECONFIG for an unknown name. */
+int mf_backend_init(void);
+const struct mf_kernels *mf_backend_kernels(void);
+
+/* ---- the op table, filled by core/ops ---- */
+const mf_opdef *mf_op_find(const char *name); /* NULL if unknown */
+const mf_opdef *mf_op_at(int i);              /* NULL past the end */
+const char *const *mf_op_names(void);         /* NULL-terminated, for suggestions */
+
+#endif

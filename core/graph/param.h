@@ -1,0 +1,56 @@
+/* graph/param.h: parameters and buffers: what is trained, and what is only kept.
+ *
+ * All values of a store lie in one block, all gradients in another, so that the optimizer makes
+ * one pass and a checkpoint one file. Names are paths, "layers.0.router.weight"; an instance of a
+ * plugin declares below its own. Declaring ends with mf_store_seal, which allocates and draws the
+ * start values: Philox keyed by (seed, name), independent of everything else in the store.
+ */
+#ifndef MF_GRAPH_PARAM_H
+#define MF_GRAPH_PARAM_H
+
+#include <moefw/types.h>
+
+typedef struct mf_param {
+    const char *name;
+    mf_shape shape;
+    int64_t count;
+    mf_init init;
+    int32_t index;      /* in the store */
+    bool buffer;        /* no gradient, no optimizer */
+    bool frozen;        /* no gradient now; graphs must be rebuilt after a change */
+    double lr_scale;    /* multiplies the learning rate; 1 */
+    int64_t offset;     /* elements into the blocks (buffers have a block of their own) */
+    float *value;       /* set by seal */
+    float *grad;        /* NULL for buffers, and in stores without training */
+} mf_param;
+
+typedef struct mf_store mf_store;
+
+mf_store *mf_store_new(void);
+void mf_store_free(mf_store *s);
+/* MF_EINVAL if the name is taken with another shape; the same declaration again gives the same
+ * parameter (weights shared between layers). */
+int mf_store_declare(mf_store *s, const char *name, mf_shape shape, mf_init init, bool buffer,
+                     mf_param **ret);
+/* Allocates and draws start values. training: gradients and two moments a parameter too. */
+int mf_store_seal(mf_store *s, uint64_t seed, bool training);
+bool mf_store_sealed(const mf_store *s);
+
+int mf_store_count(const mf_store *s);
+mf_param *mf_store_at(const mf_store *s, int i); /* in order of declaration */
+mf_param *mf_store_find(const mf_store *s, const char *name);
+/* i-th whose name matches a pattern where '*' stands for any text. */
+mf_param *mf_store_match(const mf_store *s, const char *pattern, int i);
+int64_t mf_store_trained(const mf_store *s); /* elements of parameters, buffers excluded */
+
+/* The blocks of trained parameters: *ret_n elements each; parameters begin 64-byte aligned, the
+ * gaps hold zeros. Gradients and moments are NULL without training. */
+float *mf_store_values(const mf_store *s, int64_t *ret_n);
+float *mf_store_grads(const mf_store *s);
+float *mf_store_moment1(const mf_store *s);
+float *mf_store_moment2(const mf_store *s);
+/* Draws a parameter's start value again into out [count]. */
+void mf_param_draw(const mf_param *p, uint64_t seed, float *out);
+bool mf_match(const char *pattern, const char *text);
+
+#endif
