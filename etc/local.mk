@@ -1,0 +1,7 @@
+# Settings: installed in $(sysconfdir)/moefw.
+pkgsysconf_DATA =
+
+pluginsddir = $(pkgsysconfdir)/plugins.d
+pluginsd_DATA =
+
+EXTRA_DIST += $(pkgsysconf_DATA) $(pluginsd_DATA)

@@ -1,0 +1,2 @@
+# Manual pages, one a line.
+dist_man_MANS =

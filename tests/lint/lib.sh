@@ -1,0 +1,56 @@
+# lib.sh: shared by the lints. A lint sources it, reports each check, and ends with done_testing.
+# Run by make check, or by hand from anywhere: sh tests/lint/NAME.sh
+# shellcheck shell=sh disable=SC2034
+set -u
+LC_ALL=C
+export LC_ALL
+: "${srcdir:=$(cd "$(dirname "$0")/../.." && pwd)}"
+: "${builddir:=$srcdir/build}"
+: "${CC:=cc}"
+tap_count=0
+tap_failed=0
+
+# report NAME FINDINGS: passes when there are no findings, else shows them and fails.
+report() {
+    tap_count=$((tap_count + 1))
+    if [ -z "$2" ]; then
+        echo "ok $tap_count - $1"
+    else
+        tap_failed=$((tap_failed + 1))
+        echo "not ok $tap_count - $1"
+        printf '%s\n' "$2" | sed 's/^/#   /'
+    fi
+}
+
+skip_all() {
+    echo "1..0 # SKIP $1"
+    exit 0
+}
+
+# The status is for people; under a harness the "not ok" lines tell.
+done_testing() {
+    echo "1..$tap_count"
+    [ "$tap_count" -gt 0 ] || exit 1
+    [ -n "${HARNESS_ACTIVE:-}" ] && exit 0
+    [ "$tap_failed" -eq 0 ]
+    exit
+}
+
+# sources FOLDER... -- PATTERN...: files of the project below the folders, sorted, without
+# anything that was built or downloaded.
+sources() {
+    (
+        cd "$srcdir" || exit 1
+        folders=
+        while [ $# -gt 0 ] && [ "$1" != -- ]; do
+            [ -e "$1" ] && folders="$folders $1"
+            shift
+        done
+        shift
+        for pattern; do
+            # shellcheck disable=SC2086
+            [ -z "$folders" ] || find $folders \( -name '.?*' -o -name 'build' -o -name 'build-*' \
+                -o -name 'autom4te.cache' -o -name 'runs' -o -name "moefw-[0-9]*" \) -prune -o -type f -name "$pattern" -print
+        done
+    ) | sed 's,^\./,,' | sort
+}

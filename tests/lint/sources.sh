@@ -1,0 +1,23 @@
+#!/bin/sh
+# sources.sh: every source file is listed in a local.mk, and once only. automake has no
+# wildcards, so that a file that is not listed would silently be left out of build and tarball.
+. "$(dirname "$0")/lib.sh"
+
+listed=$(cd "$srcdir" && cat ./*/local.mk include/moefw/local.mk |
+    sed -n 's/^[A-Za-z_]* *+= *//p' | tr -s ' ' '\n' | sed 's/\.so$/.c/' | sort)
+
+missing() {
+    while read -r file; do
+        printf '%s\n' "$listed" | grep -qxF "${file%"$1"}" || echo "$file"
+    done
+}
+
+report "C files of core, kernels and plugins are listed" \
+    "$(sources core kernels plugins include -- '*.[ch]' '*.def' | grep -v '/cli/main\.c$' | missing '')"
+report "unit tests are listed" "$(sources tests/unit -- 'check_*.c' | missing .c)"
+report "bats files are listed" "$(sources tests -- '*.bats' | missing '')"
+report "lints are listed" "$(sources tests/lint -- '*.sh' | grep -v '/lib\.sh$' | missing '')"
+report "settings, presets, templates and manual pages are listed" \
+    "$(sources etc share man -- '*' | grep -v '/local\.mk$' | missing '')"
+report "no file is listed twice" "$(printf '%s\n' "$listed" | grep '/' | grep -v -e '[$=]' -e '\.a$' | uniq -d)"
+done_testing
