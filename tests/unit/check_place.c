@@ -1,0 +1,106 @@
+/* place: where the program finds its own files. The program copies itself, so that it can be
+ * asked from other folders; "ask" as the first argument prints what it finds there. */
+#include "check_main.h"
+
+#include "base/place.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static char scratch[] = "/tmp/check_place.XXXXXX";
+
+static void run(const char *command, char *out, size_t size)
+{
+    FILE *p = popen(command, "r");
+    ck_assert_ptr_nonnull(p);
+    size_t n = fread(out, 1, size - 1, p);
+    out[n] = '\0';
+    ck_assert_int_eq(pclose(p), 0);
+}
+
+/* Copies this program to scratch + folder and returns what it says there. */
+static const char *ask(const char *folder, const char *marker)
+{
+    static char answer[8192];
+    char command[4096];
+    ck_assert_int_lt(snprintf(command, sizeof command,
+                              "d=%s'%s' && mkdir -p \"$d\" && cp '%s' \"$d/moefw\" && %s && "
+                              "\"$d/moefw\" ask",
+                              scratch, folder, mf_place_program(), marker),
+                     (int)sizeof command);
+    run(command, answer, sizeof answer);
+    return answer;
+}
+
+START_TEST(in_place)
+{
+    char want[256];
+    const char *answer = ask("/tree/build", "echo /some/source >\"$d/.moefw-uninstalled\"");
+    ck_assert_ptr_nonnull(strstr(answer, "uninstalled 1\n"));
+    snprintf(want, sizeof want, "plugins %s/tree/build/plugins\n", scratch);
+    ck_assert_ptr_nonnull(strstr(answer, want));
+    ck_assert_ptr_nonnull(strstr(answer, "presets /some/source/share/presets\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "template /some/source/share/template\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "dropins /some/source/etc/plugins.d\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "settings " MF_SYSCONFDIR "\n"));
+}
+END_TEST
+
+START_TEST(elsewhere)
+{
+    const char *answer = ask("/elsewhere", "true");
+    ck_assert_ptr_nonnull(strstr(answer, "uninstalled 0\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "plugins " MF_PLUGINDIR "\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "presets " MF_DATADIR "/presets\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "dropins " MF_SYSCONFDIR "/plugins.d\n"));
+}
+END_TEST
+
+START_TEST(staged)
+{
+    char want[4096];
+    const char *answer = ask("/stage" MF_BINDIR, "true");
+    snprintf(want, sizeof want, "plugins %s/stage" MF_PLUGINDIR "\n", scratch);
+    ck_assert_ptr_nonnull(strstr(answer, want));
+    snprintf(want, sizeof want, "settings %s/stage" MF_SYSCONFDIR "\n", scratch);
+    ck_assert_ptr_nonnull(strstr(answer, want));
+}
+END_TEST
+
+START_TEST(marker_without_a_path_is_ignored)
+{
+    const char *answer = ask("/odd", ": >\"$d/.moefw-uninstalled\"");
+    ck_assert_ptr_nonnull(strstr(answer, "uninstalled 0\n"));
+    answer = ask("/odd", "echo relative >\"$d/.moefw-uninstalled\"");
+    ck_assert_ptr_nonnull(strstr(answer, "uninstalled 0\n"));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("place");
+    TCase *c = tcase_create("place");
+    tcase_add_test(c, in_place);
+    tcase_add_test(c, elsewhere);
+    tcase_add_test(c, staged);
+    tcase_add_test(c, marker_without_a_path_is_ignored);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "ask") == 0) {
+        printf("uninstalled %d\nplugins %s\npresets %s\ntemplate %s\nsettings %s\ndropins %s\n",
+               mf_place_uninstalled(), mf_place_plugins(), mf_place_presets(),
+               mf_place_template(), mf_place_settings(), mf_place_dropins());
+        return 0;
+    }
+    if (mkdtemp(scratch) == NULL)
+        return 99;
+    int status = check_run(suite(), CK_NOFORK);
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf '%s'", scratch);
+    return system(command) != 0 ? 99 : status;
+}
