@@ -1,0 +1,132 @@
+/* model/config.h: a run's configuration: every INI key of core, typed and judged.
+ *
+ * One option table a section is the only list of keys: it parses, checks bounds, names the
+ * nearest key, prints the resolved INI, and makes etc/moefw.ini and the manual's key lists.
+ * Sections of plugins ([router], [expert], [regularizer.NAME], [controller.NAME]) keep the keys
+ * that their plugin's schema knows as they stand in the INI; core reads only its own few.
+ */
+#ifndef MF_MODEL_CONFIG_H
+#define MF_MODEL_CONFIG_H
+
+#include "base/ini.h"
+#include <stdint.h>
+#include <stdio.h>
+
+typedef enum mf_task { MF_TASK_LM, MF_TASK_CLASSIFY, MF_TASK_MLM } mf_task;
+typedef enum mf_norm { MF_NORM_RMS, MF_NORM_LAYER } mf_norm;
+typedef enum mf_norm_place { MF_NORM_PRE, MF_NORM_POST } mf_norm_place;
+typedef enum mf_position { MF_POS_ROPE, MF_POS_SINUSOIDAL, MF_POS_LEARNED, MF_POS_NONE } mf_position;
+typedef enum mf_skip { MF_SKIP_NONE, MF_SKIP_UNET } mf_skip;
+typedef enum mf_overflow { MF_OVERFLOW_DROP, MF_OVERFLOW_REASSIGN } mf_overflow;
+typedef enum mf_priority { MF_PRIORITY_POSITION, MF_PRIORITY_GATE, MF_PRIORITY_IMPORTANCE } mf_priority;
+typedef enum mf_schedule {
+    MF_SCHEDULE_COSINE, MF_SCHEDULE_LINEAR, MF_SCHEDULE_CONSTANT, MF_SCHEDULE_STEP
+} mf_schedule;
+
+/* Integers are int64_t, booleans int64_t 0 or 1, enums int64_t: what mf_option tables write. */
+typedef struct mf_model_config {
+    int64_t task;              /* mf_task */
+    int64_t dim, layers, heads, kv_heads; /* kv_heads 0: as heads */
+    int64_t seq;               /* longest sequence */
+    int64_t vocab;             /* 0: auto, from the tokenizer */
+    int64_t norm, norm_place, position;
+    double norm_eps;           /* 1e-5 */
+    int64_t norm_eps_outside;  /* rmsnorm: eps outside the root (LaMoE) */
+    double rope_theta;         /* 10000 */
+    int64_t rope_half;         /* rotate halves instead of interleaved pairs */
+    int64_t attention_bias;    /* biases on q, k, v */
+    int64_t attention_out_bias;
+    double attention_scale;    /* 0: 1/sqrt(head_dim); else the factor itself */
+    int64_t causal;            /* yes; lm only */
+    int64_t tie_embeddings;    /* output head = embedding */
+    int64_t head_bias;
+    int64_t ffn_hidden;        /* hidden width of dense blocks; 0: 4 dim */
+    int64_t ffn_activation;    /* 0 relu, 1 gelu, 2 swiglu */
+    int64_t head_gates, skip, moe_every;
+    double init_std;           /* 0.02 */
+    int64_t classes;           /* classify: 0 = from the data */
+} mf_model_config;
+
+typedef struct mf_moe_config {
+    int64_t experts, top_k;
+    double capacity_factor;    /* 0: dropless */
+    int64_t overflow, priority;
+    int64_t shared_experts;
+    int64_t renormalize;
+    double gate_scale;         /* 1 */
+    int64_t force_causal;      /* allow routers that look ahead in a decoder */
+} mf_moe_config;
+
+typedef struct mf_data_config {
+    const char *path, *format, *tokenizer;
+    double split;
+    const char *val_path;      /* "" : split of path */
+} mf_data_config;
+
+typedef struct mf_train_config {
+    int64_t steps;             /* 0: from epochs */
+    double epochs;
+    int64_t batch, accumulate;
+    int64_t optimizer;         /* 0 adamw, 1 adam (no decoupled decay) */
+    double lr, lr_min;         /* lr_min: fraction of lr at the end of cosine and linear */
+    int64_t schedule, warmup;
+    int64_t step_size;         /* schedule = step: every so many steps */
+    double step_gamma;
+    double weight_decay, beta1, beta2, eps, clip, dropout;
+    int64_t seed;
+    int64_t log_every, eval_every, eval_batches; /* eval_batches 0: the whole split */
+    int64_t save_every, keep;
+    double time_limit;         /* seconds, 0: none; then checkpoint and exit 75 */
+    int64_t dtype;             /* 0 f32, 1 bf16 */
+    const char *device;
+    int64_t threads;           /* 0: all cores */
+    int64_t nan_policy;        /* 0 stop, 1 skip (up to 3 in a row) */
+} mf_train_config;
+
+typedef struct mf_report_config {
+    int64_t enabled;           /* write report.html at the end */
+} mf_report_config;
+
+typedef struct mf_trace_config {
+    int64_t every;             /* record routing each n-th evaluation batch; 0: off */
+} mf_trace_config;
+
+/* A section that belongs to a plugin: its name and core's own keys; the rest is the plugin's. */
+typedef struct mf_plugin_section {
+    const char *section;       /* "router", "regularizer.balance" */
+    const char *label;         /* "balance"; "" for router and expert */
+    const char *plugin;        /* name or path */
+    double weight;             /* regularizers; 1 by default; live as regularizer.LABEL.weight */
+    int64_t every;             /* controllers; 1 */
+    const char *file;          /* where `plugin` was said, for messages */
+    int line;
+} mf_plugin_section;
+
+typedef struct mf_config {
+    mf_model_config model;
+    mf_moe_config moe;
+    mf_data_config data;
+    mf_train_config train;
+    mf_report_config report;
+    mf_trace_config trace;
+    mf_plugin_section router, expert;
+    mf_plugin_section *regularizers, *controllers; /* in order of appearance */
+    int n_regularizers, n_controllers;
+    const char *name;          /* preset or file stem: names the run directory */
+    mf_ini *ini;               /* all sources, for the plugins' own keys */
+    struct mf_arena *arena;
+} mf_config;
+
+/* Sources, later over earlier: built-in defaults, system INI, user INI, the preset that CONFIG
+ * includes, CONFIG (a file or a preset's name; NULL: the default preset), then n_set assignments
+ * of --set. Every key is judged; plugin sections' own keys are judged later by their schema.
+ * Errors: MF_ECONFIG with file:line, key, expected, nearest. */
+int mf_config_load(const char *config, int n_set, const char *const *set, mf_config **ret);
+void mf_config_free(mf_config *c);
+/* Core's sections, all keys with their values; then plugin sections as they stand. The text loads
+ * back to the same configuration. */
+int mf_config_write(const mf_config *c, FILE *out);
+/* Rules between keys (heads divides dim, top_k <= experts, ...). Called by load as well. */
+int mf_config_judge(const mf_config *c);
+
+#endif
