@@ -1,0 +1,184 @@
+/* hash: fixed routing without parameters (Roller et al. 2021, Hash Layers).
+ *
+ *     expert_j(t) = H(key_t, j) mod E,   gate = 1 / hashes
+ *
+ * The key is the token's id, or is made of its hidden vector: the sign bit of each number, or the
+ * numbers rounded to multiples of `quantum`. H mixes the key with the seed by splitmix64 (Steele
+ * et al. 2014). table = balanced deals a seeded order of the vocabulary round the experts, so
+ * that each gets the same number of ids; it needs source = token_id. With hashes = n each token
+ * goes to n different experts. P is the one-hot mixture of the choices: entropy 0 for one hash.
+ */
+#include <moefw/moefw.h>
+#include <math.h>
+
+enum { TOKEN_ID, SIGN_BITS, QUANTISED };
+static const char *const sources[] = {"token_id", "sign_bits", "quantised", NULL};
+enum { RANDOM, BALANCED };
+static const char *const tables[] = {"random", "balanced", NULL};
+
+typedef struct {
+    int64_t source, table, hashes, seed;
+    double quantum;
+} conf;
+
+typedef struct {
+    const conf *c;
+    int32_t experts, vocab;
+} router;
+
+static uint64_t mix(uint64_t z)
+{
+    z += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* attr.i: experts, hashes, seed, source, table, vocab; attr.f[0]: quantum.
+ * in: ids [T] i32 or x [T,d]; out: expert [T hashes] */
+static int infer(mf_infer *in)
+{
+    if (in->n_in != 1 || in->in[0].shape.rank < 1)
+        return in->fail(in, "expected token ids [T] or hidden vectors [T,d]");
+    in->n_out = 1;
+    in->out[0].dtype = MF_I32;
+    in->out[0].shape = mf_shape1(in->in[0].shape.dim[0] * in->attr->i[1]);
+    return MF_OK;
+}
+
+static uint64_t key_of_vector(const float *x, int64_t d, bool signs, double quantum, uint64_t h)
+{
+    for (int64_t i = 0; i < d; i++) {
+        double v = signs ? (double)(x[i] < 0) : rint((double)x[i] / quantum);
+        int64_t q = v > -9e15 && v < 9e15 ? (int64_t)v : 0; /* NaN and Inf count as 0 */
+        h = mix(h ^ (uint64_t)q);
+    }
+    return h;
+}
+
+/* Place of id in a seeded order of 0..vocab-1: a four-round Feistel network over the smallest
+ * power of four that holds the vocabulary, walked until it lands inside. */
+static uint32_t place_of_id(uint32_t id, uint32_t vocab, uint64_t seed)
+{
+    int half = 1;
+    while ((uint64_t)1 << (2 * half) < vocab)
+        half++;
+    const uint32_t low = (1u << half) - 1;
+    do {
+        for (uint64_t r = 0; r < 4; r++) {
+            uint32_t left = id >> half, right = id & low;
+            id = right << half | ((left ^ (uint32_t)mix(seed ^ (r << 32) ^ right)) & low);
+        }
+    } while (id >= vocab);
+    return id;
+}
+
+typedef struct {
+    const mf_call *call;
+    int64_t tokens;
+} job;
+
+#define TILE 256
+static void hash_tile(void *arg, int64_t tile)
+{
+    const job *j = arg;
+    const int64_t *a = j->call->attr->i;
+    const int64_t experts = a[0], hashes = a[1];
+    const uint64_t seed = mix((uint64_t)a[2]);
+    int32_t *out = j->call->out[0].data;
+    int64_t end = (tile + 1) * TILE < j->tokens ? (tile + 1) * TILE : j->tokens;
+    for (int64_t t = tile * TILE; t < end; t++) {
+        uint64_t key;
+        if (a[3] == TOKEN_ID) {
+            uint32_t id = (uint32_t)((const int32_t *)j->call->in[0].data)[t];
+            if (a[4] == BALANCED && (int64_t)id < a[5])
+                key = place_of_id(id, (uint32_t)a[5], seed);
+            else
+                key = mix(seed ^ id);
+        } else {
+            int64_t d = j->call->in[0].shape.dim[1];
+            const float *x = (const float *)j->call->in[0].data + t * d;
+            key = key_of_vector(x, d, a[3] == SIGN_BITS, j->call->attr->f[0], seed);
+        }
+        /* Further choices step by a second hash, odd where E is even, until they are new. */
+        int64_t e = (int64_t)(key % (uint64_t)experts);
+        for (int64_t n = 0; n < hashes; n++) {
+            bool fresh;
+            do {
+                fresh = true;
+                for (int64_t m = 0; m < n; m++)
+                    if (out[t * hashes + m] == e) fresh = false;
+                if (!fresh) e = (e + 1) % experts;
+            } while (!fresh);
+            out[t * hashes + n] = (int32_t)e;
+            e = (int64_t)(mix(key + (uint64_t)n + 1) % (uint64_t)experts);
+        }
+    }
+}
+
+static int forward(const mf_call *call)
+{
+    job j = {call, call->in[0].shape.dim[0]};
+    call->exec->parallel(call->exec, (j.tokens + TILE - 1) / TILE, hash_tile, &j);
+    return MF_OK;
+}
+
+static const mf_opdef hash_op = {
+    .size = sizeof(mf_opdef), .flags = MF_OP_NO_GRAD, .name = "hash_route",
+    .formula = "expert = H(key) mod E", .infer = infer, .forward = forward};
+
+static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
+{
+    router *self = self_;
+    self->c = conf_;
+    self->experts = dims->experts;
+    self->vocab = dims->vocab;
+    if (self->c->hashes > dims->experts)
+        return mf->fail(ctx, MF_ECONFIG, "hashes = %d, but there are only %d experts",
+                        (int)self->c->hashes, (int)dims->experts);
+    if (self->c->table == BALANCED && self->c->source != TOKEN_ID)
+        return mf->fail(ctx, MF_ECONFIG, "table = balanced needs source = token_id");
+    return MF_OK;
+}
+
+static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
+{
+    const router *self = self_;
+    (void)ctx;
+    const int64_t hashes = self->c->hashes;
+    mf_attr a = mf_attr0();
+    a.i[0] = self->experts;
+    a.i[1] = hashes;
+    a.i[2] = self->c->seed;
+    a.i[3] = self->c->source;
+    a.i[4] = self->c->table;
+    a.i[5] = self->vocab;
+    a.f[0] = self->c->quantum;
+    mf_tensor *key = self->c->source == TOKEN_ID ? in->token_ids : mf_stop_gradient(g, in->x);
+    out->expert = mf->custom(g, &hash_op, 1, &key, &a, 1, NULL);
+    out->own_top_k = (int32_t)hashes;
+
+    const int64_t tokens = (int64_t)in->batch * in->seq;
+    mf_tensor *hot = mf_one_hot(g, out->expert, self->experts);
+    hot = mf_reshape(g, hot, mf_shape3(tokens, hashes, self->experts));
+    out->prob = mf_mean(g, hot, 2u, false);
+    out->gate = mf_reshape(g, mf_take(g, out->prob,
+                                      mf_reshape(g, out->expert, mf_shape2(tokens, hashes))),
+                           mf_shape1(tokens * hashes));
+    return mf->status(g);
+}
+
+static const mf_option options[] = {
+    MF_OPTION_ENUM(conf, source, "token_id", sources, "what is hashed"),
+    MF_OPTION_ENUM(conf, table, "random", tables, "how token ids are spread over experts"),
+    MF_OPTION_INT(conf, hashes, "1", 1, 64, 0, "experts per token, each with gate 1 / hashes"),
+    MF_OPTION_INT(conf, seed, "0", 0, 9007199254740992.0, 0, "chooses the hash function"),
+    MF_OPTION_REAL(conf, quantum, "0.5", 1e-6, 1e6, 0, "rounding step of source = quantised"),
+    MF_END_OPTIONS,
+};
+
+static const mf_router vtable = {sizeof(mf_router), 0, init, NULL, route, NULL};
+
+MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "hash", "1.0", "MIT",
+                                  "fixed choice by a hash of the token; no parameters", options,
+                                  conf, router, &vtable);

@@ -1,0 +1,51 @@
+/* linear: the router of Shazeer et al. 2017 and Switch (Fedus et al. 2022, eq. 1).
+ *
+ *     logits = (W x + b) / temperature,   P = softmax(logits)
+ *
+ * W [E,d]; b [E] only if bias = yes. Core takes the k most probable experts of each token.
+ * Parameters: E d (+ E).
+ */
+#include <moefw/moefw.h>
+
+typedef struct {
+    int64_t bias;
+    double init_std, temperature;
+} conf;
+
+typedef struct {
+    const conf *c;
+} router;
+
+static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
+{
+    router *self = self_;
+    self->c = conf_;
+    int rc = mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim),
+                       MF_NORMAL(self->c->init_std));
+    if (rc == MF_OK && self->c->bias)
+        rc = mf->param(ctx, "bias", mf_shape1(dims->experts), MF_ZEROS);
+    return rc;
+}
+
+static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
+{
+    const router *self = self_;
+    mf_tensor *bias = self->c->bias ? mf->use(ctx, g, "bias") : NULL;
+    mf_tensor *logits = mf_linear(g, in->x, mf->use(ctx, g, "weight"), bias);
+    out->logits = mf_div(g, logits, mf->live(ctx, g, "temperature"));
+    return mf->status(g);
+}
+
+static const mf_option options[] = {
+    MF_OPTION_BOOL(conf, bias, "no", 0, "add a bias to each expert's logit"),
+    MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
+    MF_OPTION_REAL(conf, temperature, "1", 1e-3, 1e3, MF_OPT_LIVE,
+                   "divides the logits; below 1 sharpens the choice"),
+    MF_END_OPTIONS,
+};
+
+static const mf_router vtable = {sizeof(mf_router), 0, init, NULL, route, NULL};
+
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_ROUTER, mf_router, "linear", "1.0", "MIT",
+                   "one linear layer and a softmax", options, conf, router, &vtable);
