@@ -19,7 +19,8 @@
 #define MF_PRINTF(fmt, args)
 #endif
 
-/* Records the message and returns code. code must not be MF_OK. */
+/* Records the message (cut at 2 KiB) and returns code. code must not be MF_OK. The arguments may
+ * point into the old message. Never allocates. */
 int mf_fail(int code, const char *fmt, ...) MF_PRINTF(2, 3);
 int mf_vfail(int code, const char *fmt, va_list args);
 
@@ -38,8 +39,9 @@ const char *mf_status_name(int code);  /* "MF_ECONFIG" */
 const char *mf_status_text(int code);  /* "configuration error" */
 int mf_status_exit(int code);          /* process exit code, 1 for an unknown code */
 
-/* Nearest of the NULL-terminated names to word by edit distance (case-insensitive); NULL if none
- * is near enough to be worth suggesting (distance <= 2, or <= a third of the word's length). */
+/* Nearest of the NULL-terminated names to word by edit distance (case-insensitive, a swap of
+ * neighbours counts once); NULL if none is near enough to be worth suggesting (distance <= 2, or
+ * <= a third of the word's length, and less than the length of either). */
 const char *mf_nearest(const char *word, const char *const *names);
 
 #endif

@@ -1,8 +1,8 @@
 /* base/json.h: the one place that touches the JSON library (jansson).
  *
- * Reading: whole documents with duplicate keys refused and depth and size capped. Writing: a
- * small streaming writer that escapes and that prints doubles so that they read back equal;
- * NaN and Inf become null.
+ * Reading: whole documents (an object or an array) with duplicate keys refused and depth and size
+ * capped. Writing: a small streaming writer that escapes and that prints doubles so that they
+ * read back equal; NaN and Inf become null, bytes that are not UTF-8 become U+FFFD.
  */
 #ifndef MF_BASE_JSON_H
 #define MF_BASE_JSON_H
@@ -10,6 +10,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+enum {
+    MF_JSON_DEPTH_MAX = 32,               /* objects and arrays in one another */
+    MF_JSON_SIZE_MAX = 64 * 1024 * 1024   /* bytes of text; memory needed is some 10 times that */
+};
 
 typedef struct mf_json mf_json; /* a value; owned by its document */
 /* name: for messages. Error: MF_EINPUT with line and column. */
@@ -26,12 +31,14 @@ const mf_json *mf_json_at(const mf_json *array, size_t i);
 size_t mf_json_size(const mf_json *array_or_object);
 /* Iteration in file order. i from 0; false past the end. */
 bool mf_json_member(const mf_json *object, size_t i, const char **key, const mf_json **value);
-const char *mf_json_string(const mf_json *v, size_t *ret_len); /* NULL when not a string */
+/* NULL when not a string. ret_len NULL: also NULL when the text holds a NUL character, which would
+ * cut it for those who do not ask its length. */
+const char *mf_json_string(const mf_json *v, size_t *ret_len);
 bool mf_json_int(const mf_json *v, int64_t *out);
 bool mf_json_real(const mf_json *v, double *out); /* accepts integers */
 bool mf_json_bool(const mf_json *v, bool *out);
 
-/* Writer: into a growing buffer. Commas and nesting are kept by the writer. */
+/* Writer: into a growing buffer. One value, whatever it is, per reset. Commas and nesting are kept by the writer. */
 typedef struct mf_jw mf_jw;
 mf_jw *mf_jw_new(void);
 void mf_jw_free(mf_jw *w);
@@ -41,6 +48,7 @@ void mf_jw_array(mf_jw *w);
 void mf_jw_end(mf_jw *w); /* closes the innermost object or array */
 void mf_jw_key(mf_jw *w, const char *key);
 void mf_jw_string(mf_jw *w, const char *text);
+void mf_jw_string_n(mf_jw *w, const char *text, size_t n); /* NUL characters are kept */
 void mf_jw_int(mf_jw *w, int64_t value);
 void mf_jw_real(mf_jw *w, double value);  /* shortest text that reads back to the same double */
 void mf_jw_float(mf_jw *w, float value);  /* shortest text that reads back to the same float */
@@ -51,7 +59,8 @@ void mf_jw_kv_string(mf_jw *w, const char *key, const char *text);
 void mf_jw_kv_int(mf_jw *w, const char *key, int64_t value);
 void mf_jw_kv_real(mf_jw *w, const char *key, double value);
 void mf_jw_kv_bool(mf_jw *w, const char *key, bool value);
-/* The text so far, NUL-terminated; NULL after an allocation failure or unbalanced nesting. */
+/* The text, NUL-terminated, valid until the next call with w; NULL with the error recorded after
+ * an allocation failure (MF_ENOMEM), or when the calls do not make one whole value (MF_EINVAL). */
 const char *mf_jw_text(mf_jw *w, size_t *ret_len);
 
 #endif

@@ -11,10 +11,14 @@
 
 typedef void (*mf_tile_fn)(void *arg, int64_t tile);
 
-/* Runs fn(arg, 0..tiles-1). Nested calls run in the calling thread. */
+/* Runs fn(arg, 0..tiles-1). Calls made by a tile of a call that is spread over threads run in the
+ * calling thread. */
 void mf_parallel(int64_t tiles, mf_tile_fn fn, void *arg);
 
-/* Threads used from now on; 0 = the number of usable cores. Returns the number in force. */
+enum { MF_THREADS_MAX = 1024 };
+
+/* Threads used from now on; 0 = OMP_NUM_THREADS if set, else the number of usable cores. Returns
+ * the number in force (at most MF_THREADS_MAX). To be called from the main thread. */
 int mf_parallel_set_threads(int threads);
 int mf_parallel_threads(void);
 

@@ -1,0 +1,128 @@
+/* base/error.c: the last error of each thread, in a fixed buffer: reporting never fails. */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MESSAGE_MAX = 2048 };
+
+static _Thread_local char message[MESSAGE_MAX];
+static _Thread_local int last_code;
+
+/* Marks a message that was cut, without leaving half a UTF-8 character. */
+static void mark_cut(char *text, int full_length)
+{
+    size_t end = MESSAGE_MAX - 4;
+    if (full_length < MESSAGE_MAX) return;
+    while (end > 0 && ((unsigned char)text[end] & 0xC0) == 0x80)
+        end--;
+    memcpy(text + end, "...", 4);
+}
+
+int mf_vfail(int code, const char *fmt, va_list args)
+{
+    /* The arguments may point into the old message, so it is replaced only afterwards. */
+    char fresh[MESSAGE_MAX];
+    int n = vsnprintf(fresh, sizeof fresh, fmt, args);
+    if (n < 0) {
+        static const char unprintable[] = "(message could not be formatted)";
+        memcpy(fresh, unprintable, sizeof unprintable);
+    }
+    mark_cut(fresh, n);
+    memcpy(message, fresh, strlen(fresh) + 1);
+    last_code = code;
+    return code;
+}
+
+int mf_fail(int code, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    mf_vfail(code, fmt, args);
+    va_end(args);
+    return code;
+}
+
+int mf_fail_errno(int code, const char *fmt, ...)
+{
+    int saved = errno;
+    char text[MESSAGE_MAX];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (n < 0) text[0] = '\0';
+    mark_cut(text, n);
+    if (saved == ENOMEM) code = MF_ENOMEM;
+    mf_fail(code, "%s: %s", text, strerror(saved));
+    errno = saved;
+    return code;
+}
+
+int mf_fail_context(int code, const char *fmt, ...)
+{
+    char prefix[MESSAGE_MAX];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(prefix, sizeof prefix, fmt, args);
+    va_end(args);
+    if (n < 0) prefix[0] = '\0';
+    mark_cut(prefix, n);
+    return mf_fail(code, "%s: %s", prefix, message);
+}
+
+const char *mf_error_message(void)
+{
+    return message;
+}
+
+int mf_error_code(void)
+{
+    return last_code;
+}
+
+void mf_error_clear(void)
+{
+    message[0] = '\0';
+    last_code = MF_OK;
+}
+
+const char *mf_status_name(int code)
+{
+    switch (code) {
+#define STATUS_NAME(name, value, exit, text)                                                   \
+    case name:                                                                                 \
+        return #name;
+        MF_STATUS_LIST(STATUS_NAME)
+#undef STATUS_NAME
+    default:
+        return "MF_UNKNOWN";
+    }
+}
+
+const char *mf_status_text(int code)
+{
+    switch (code) {
+#define STATUS_TEXT(name, value, exit, text)                                                   \
+    case name:                                                                                 \
+        return text;
+        MF_STATUS_LIST(STATUS_TEXT)
+#undef STATUS_TEXT
+    default:
+        return "unknown status";
+    }
+}
+
+int mf_status_exit(int code)
+{
+    switch (code) {
+#define STATUS_EXIT(name, value, exit, text)                                                   \
+    case name:                                                                                 \
+        return exit;
+        MF_STATUS_LIST(STATUS_EXIT)
+#undef STATUS_EXIT
+    default:
+        return 1;
+    }
+}

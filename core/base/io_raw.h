@@ -1,0 +1,18 @@
+/* base/io_raw.h: what the files of base that do IO share: EINTR and short writes handled, errno
+ * kept for the caller's message. Return 0 or -1 with errno, like the calls they wrap. */
+#ifndef MF_BASE_IO_RAW_H
+#define MF_BASE_IO_RAW_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+int mf_raw_open(const char *path, int flags, int mode);
+/* Up to n bytes, fewer only at the end of the file. */
+ssize_t mf_raw_read(int fd, void *buf, size_t n, uint64_t offset);
+int mf_raw_write(int fd, const void *data, size_t n);
+int mf_raw_fsync(int fd);
+int mf_raw_ftruncate(int fd, uint64_t size);
+int mf_raw_close(int fd); /* the descriptor is gone in any case */
+
+#endif

@@ -1,0 +1,113 @@
+/* base/mem.c: checked allocation behind a table. */
+#include "base/mem.h"
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64 };
+
+static void *system_alloc(size_t bytes)
+{
+    /* aligned_alloc wants a multiple of the alignment; mf_alloc_raw keeps this from wrapping.
+     */
+    return aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1));
+}
+
+static const mf_mem_table system_table = {system_alloc, free};
+static const mf_mem_table *table = &system_table;
+static atomic_uint_fast64_t calls;
+
+void mf_mem_set_table(const mf_mem_table *new_table)
+{
+    table = new_table ? new_table : &system_table;
+}
+
+void *mf_alloc_raw(size_t bytes)
+{
+    void *block;
+    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+    if (bytes > PTRDIFF_MAX - ALIGNMENT) {
+        mf_fail(MF_ENOMEM, "out of memory: a block of %zu bytes is past any address space",
+                bytes);
+        return NULL;
+    }
+    block = table->alloc(bytes ? bytes : 1);
+    if (!block) mf_fail(MF_ENOMEM, "out of memory: no block of %zu bytes", bytes);
+    return block;
+}
+
+void *mf_alloc(size_t count, size_t size)
+{
+    size_t bytes;
+    void *block;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+        mf_fail(MF_ENOMEM,
+                "out of memory: %zu elements of %zu bytes are past any address space", count,
+                size);
+        return NULL;
+    }
+    block = mf_alloc_raw(bytes);
+    if (block) memset(block, 0, bytes);
+    return block;
+}
+
+void *mf_realloc(void *block, size_t old_bytes, size_t new_bytes)
+{
+    void *fresh = mf_alloc_raw(new_bytes);
+    if (!fresh) return NULL;
+    if (block) {
+        memcpy(fresh, block, old_bytes < new_bytes ? old_bytes : new_bytes);
+        mf_free(block);
+    }
+    return fresh;
+}
+
+void mf_free(void *block)
+{
+    if (block) table->release(block);
+}
+
+char *mf_strndup(const char *text, size_t n)
+{
+    size_t length = strnlen(text, n);
+    char *copy = mf_alloc_raw(length + 1);
+    if (!copy) return NULL;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    return copy;
+}
+
+char *mf_strdup(const char *text)
+{
+    return mf_strndup(text, strlen(text));
+}
+
+char *mf_strf(const char *fmt, ...)
+{
+    va_list args;
+    char *text;
+    int n;
+    va_start(args, fmt);
+    n = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    if (n < 0) {
+        mf_fail(MF_EINVAL, "text could not be formatted from \"%s\"", fmt);
+        return NULL;
+    }
+    text = mf_alloc_raw((size_t)n + 1);
+    if (!text) return NULL;
+    va_start(args, fmt);
+    vsnprintf(text, (size_t)n + 1, fmt, args);
+    va_end(args);
+    return text;
+}
+
+uint64_t mf_alloc_count(void)
+{
+    return atomic_load_explicit(&calls, memory_order_relaxed);
+}

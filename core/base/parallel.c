@@ -1,0 +1,63 @@
+/* base/parallel.c: the one place that uses OpenMP.
+ *
+ * No parallel region starts before the first mf_parallel: a process that forks afterwards has a
+ * child whose own first region never returns (libgomp), so start-up must stay free of them.
+ */
+#include "base/parallel.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+static int threads_now; /* 0: not asked yet */
+
+#ifdef _OPENMP
+static int default_threads(void)
+{
+    int n = omp_get_max_threads(); /* OMP_NUM_THREADS, else the cores of our affinity mask */
+    return n > 0 ? n : 1;
+}
+#endif
+
+int mf_parallel_threads(void)
+{
+#ifdef _OPENMP
+    if (threads_now == 0) threads_now = default_threads();
+    return threads_now;
+#else
+    return 1;
+#endif
+}
+
+int mf_parallel_set_threads(int threads)
+{
+#ifdef _OPENMP
+    static int at_start; /* omp_set_num_threads hides it from later questions */
+    if (at_start == 0) at_start = default_threads();
+    threads_now = threads > 0 ? threads : at_start;
+    if (threads_now > MF_THREADS_MAX) threads_now = MF_THREADS_MAX;
+    /* OpenBLAS in its OpenMP flavour takes its own number from here. */
+    omp_set_num_threads(threads_now);
+    return threads_now;
+#else
+    (void)threads;
+    return threads_now = 1;
+#endif
+}
+
+void mf_parallel(int64_t tiles, mf_tile_fn fn, void *arg)
+{
+#ifdef _OPENMP
+    int threads = mf_parallel_threads();
+    if (tiles > 1 && threads > 1 && !omp_in_parallel()) {
+        /* Always the full team, even for few tiles: libgomp ends and remakes threads whenever
+         * the team's size changes, which costs far more than idle members. */
+#pragma omp parallel for schedule(static) num_threads(threads)
+        for (int64_t tile = 0; tile < tiles; tile++)
+            fn(arg, tile);
+        return;
+    }
+#endif
+    for (int64_t tile = 0; tile < tiles; tile++)
+        fn(arg, tile);
+}
