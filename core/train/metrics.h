@@ -1,0 +1,83 @@
+/* train/metrics.h: metrics.jsonl, written by the training loop and read by reports.
+ *
+ * One object a line; every line has step, split, loss, task_loss, lr, grad_norm, tokens,
+ * tokens_per_s and wall_s (null where there is no value); the rest when present. Lines stand in
+ * the order of their steps, so that a resumed run can cut the file back to its checkpoint: write
+ * all lines of step N before saving the checkpoint of step N.
+ *
+ * Writing:  mf_metrics_record r; mf_metrics_record_init(&r); fill; mf_metrics_put(log, &r);
+ * Nothing is kept of r after the call. Lines are handed to the system one by one.
+ */
+#ifndef MF_TRAIN_METRICS_H
+#define MF_TRAIN_METRICS_H
+
+#include "base/json.h"
+#include <moefw/routing.h>
+
+typedef struct mf_named_value {
+    const char *name;
+    double value; /* NaN becomes null */
+} mf_named_value;
+
+/* What one controller reports: controllers: {NAME: {value...}}. */
+typedef struct mf_controller_record {
+    const char *name;
+    int n;
+    const mf_named_value *values;
+} mf_controller_record;
+
+/* A live option that somebody turned: turns: [{step, option, from, to, by, reason}]. Log a line
+ * for the step in which it happens, even if log_every would not. */
+typedef struct mf_turn {
+    int64_t step;
+    const char *option; /* INI name: "router.temperature" */
+    double from, to;
+    const char *by;     /* section of the controller */
+    const char *reason;
+} mf_turn;
+
+typedef struct mf_metrics_record {
+    int64_t step;
+    const char *split;            /* "train", "val", "test" */
+    double loss, task_loss;       /* nats a token; loss includes regularizers */
+    double lr, grad_norm;         /* NaN where there is none (val) */
+    int64_t tokens;               /* trained on so far; for other splits: evaluated */
+    double tokens_per_s, wall_s;  /* wall_s: since the run began, resumed parts included */
+    double ppl, bits_per_byte;    /* language models; NaN: not written */
+    double accuracy, macro_f1;    /* classifiers; NaN: not written */
+    int n_regularizers, n_controllers, n_layers, n_metrics, n_turns;
+    const mf_named_value *regularizers; /* name: label of the section; value: unweighted */
+    const mf_controller_record *controllers;
+    const mf_layer_stats *layers; /* moe: [...]; each of size layers[0].size */
+    const mf_named_value *metrics; /* what plugins report: plugin_metrics: {NAME: value} */
+    const mf_turn *turns;
+    int64_t heads_active, heads_total; /* heads_total 0: not gated, not written */
+} mf_metrics_record;
+
+/* All numbers NaN or 0, split "train". */
+void mf_metrics_record_init(mf_metrics_record *r);
+/* The record as one JSON object (what `eval --json` prints). */
+void mf_metrics_json(mf_jw *w, const mf_metrics_record *r);
+
+/* ---- writing ---- */
+typedef struct mf_metrics_log mf_metrics_log;
+/* keep_to_step < 0: a new, empty file. Else: goes on after the last whole line of a step <=
+ * keep_to_step; what follows is cut off. */
+int mf_metrics_open(const char *path, int64_t keep_to_step, mf_metrics_log **ret);
+int mf_metrics_put(mf_metrics_log *log, const mf_metrics_record *r);
+int mf_metrics_sync(mf_metrics_log *log); /* on disk, before a checkpoint that relies on it */
+int mf_metrics_close(mf_metrics_log *log); /* NULL is allowed */
+
+/* ---- reading ---- */
+typedef struct mf_metrics_history {
+    mf_metrics_record *records; /* in file order; numbers that are absent are NaN or 0 */
+    int n;
+    int damaged;    /* lines that are not records: skipped */
+    bool truncated; /* the last line has no end: skipped, not counted as damaged */
+    struct mf_arena *arena; /* owns everything above */
+} mf_metrics_history;
+/* A missing file is MF_EINPUT; damaged lines are counted, not failures. */
+int mf_metrics_read(const char *path, mf_metrics_history **ret);
+void mf_metrics_history_free(mf_metrics_history *h);
+
+#endif

@@ -1,0 +1,45 @@
+/* train/sample.h: routing_sample.json, how one stretch of validation text was routed.
+ *
+ * Written by the trainer beside metrics.jsonl at the end of a run (and with checkpoints, if
+ * cheap); the report draws heat maps from it. One object:
+ *
+ *     {"step": 2000, "labels": ["sea", "garden", ...],
+ *      "tokens": ["t", "h", "e", ...], "token_labels": [3, 3, ...],
+ *      "layers": [{"layer": 0, "experts": 8, "top_k": 2,
+ *                  "prob": [[E numbers] a token], "chosen": [[k experts] a token],
+ *                  "by_label": [[counts of every label] an expert],
+ *                  "nmi": 0.41, "nmi_random": 0.002}]}
+ *
+ * prob is null for routers without probabilities; labels, token_labels, by_label and the NMIs are
+ * absent without a labelled corpus. by_label counts admitted rows over the whole validation
+ * pass, not only over the tokens shown. nmi_random: the same with experts drawn at random.
+ */
+#ifndef MF_TRAIN_SAMPLE_H
+#define MF_TRAIN_SAMPLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct mf_sample_layer {
+    int layer, experts, top_k;
+    const float *prob;       /* [n_tokens, experts] or NULL */
+    const int32_t *chosen;   /* [n_tokens, top_k], -1: none */
+    const double *by_label;  /* [experts, n_labels] or NULL */
+    double nmi, nmi_random;  /* NaN: unknown */
+} mf_sample_layer;
+
+typedef struct mf_sample {
+    int64_t step;
+    int n_tokens, n_labels, n_layers;
+    const char *const *tokens;   /* UTF-8 text of each token; 32 to 128 of them make a good picture */
+    const int32_t *token_labels; /* [n_tokens] or NULL */
+    const char *const *labels;   /* [n_labels] names, or NULL */
+    const mf_sample_layer *layers;
+    struct mf_arena *arena;      /* owner, when read; else NULL */
+} mf_sample;
+
+int mf_sample_write(const char *path, const mf_sample *s);
+int mf_sample_read(const char *path, mf_sample **ret);
+void mf_sample_free(mf_sample *s); /* of mf_sample_read */
+
+#endif
