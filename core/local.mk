@@ -40,3 +40,6 @@ CORE += core/ops/ops.def
 CORE += core/ops/ops.h
 CORE += core/train/metrics.h
 CORE += core/train/sample.h
+CORE += core/plugin/option.c
+CORE += core/plugin/option.h
+CORE += core/plugin/schema.c

@@ -66,7 +66,9 @@ typedef struct mf_option {
     uint32_t flags;    /* MF_OPT_LIVE */
     size_t offset;     /* into conf */
     double lo, hi;     /* inclusive bounds of numbers, enforced by the host */
-    const char *const *choices; /* MF_OPT_ENUM: NULL-terminated */
+    /* MF_OPT_ENUM: its values. MF_OPT_INT: words that stand for 0, 1, ... ("auto"), or NULL. Ends
+     * with NULL. */
+    const char *const *choices;
 } mf_option;
 
 #define MF_OPTION_INT(conf, field, def, lo, hi, flags, help)                                   \

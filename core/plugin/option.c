@@ -1,0 +1,395 @@
+#include "plugin/option.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define TEXT 512 /* for parts of messages: cut where longer */
+
+/* ---- texts ---- */
+
+/* Shortest text that reads back to the same double. */
+static void number_text(double v, char *out, size_t size)
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(out, size, "%.*g", digits, v);
+        if (strtod(out, NULL) == v) return;
+    }
+}
+
+/* Appends as much as there is room for. */
+static void append(char *out, size_t size, const char *text)
+{
+    size_t n = strlen(out);
+    snprintf(out + n, size - n, "%s", text);
+}
+
+static void append_list(char *out, size_t size, const char *const *words)
+{
+    for (int i = 0; words[i] != NULL; i++) {
+        append(out, size, i == 0 ? "" : ", ");
+        append(out, size, words[i]);
+    }
+}
+
+void mf_option_expected(const mf_option *o, char *out, size_t size)
+{
+    char lo[40], hi[40];
+    switch (o->type) {
+    case MF_OPT_INT:
+    case MF_OPT_REAL:
+        number_text(o->lo, lo, sizeof lo);
+        number_text(o->hi, hi, sizeof hi);
+        snprintf(out, size, "a%s number", o->type == MF_OPT_INT ? " whole" : "");
+        if (isfinite(o->lo) && isfinite(o->hi)) {
+            append(out, size, " from ");
+            append(out, size, lo);
+            append(out, size, " to ");
+            append(out, size, hi);
+        } else if (isfinite(o->lo)) {
+            append(out, size, " of at least ");
+            append(out, size, lo);
+        } else if (isfinite(o->hi)) {
+            append(out, size, " of at most ");
+            append(out, size, hi);
+        }
+        if (o->choices != NULL) {
+            append(out, size, " or ");
+            append_list(out, size, o->choices);
+        }
+        break;
+    case MF_OPT_BOOL:
+        snprintf(out, size, "yes or no");
+        break;
+    case MF_OPT_ENUM:
+        snprintf(out, size, "one of ");
+        append_list(out, size, o->choices);
+        break;
+    default:
+        snprintf(out, size, "one line of text");
+        break;
+    }
+}
+
+const char *mf_did_you_mean(const char *word, const char *const *names, char *out, size_t size)
+{
+    const char *near = mf_nearest(word, names);
+    out[0] = '\0';
+    if (near != NULL) snprintf(out, size, "; did you mean '%s'?", near);
+    return out;
+}
+
+/* ---- faults ---- */
+
+static void where_text(const mf_ini_entry *at, char *out, size_t size)
+{
+    out[0] = '\0';
+    if (at == NULL || at->file == NULL) return;
+    /* The number of a --set says little; its key and section stand in the message anyway. */
+    if (strncmp(at->file, "--", 2) == 0)
+        snprintf(out, size, "%s: ", at->file);
+    else
+        snprintf(out, size, "%s:%d: ", at->file, at->line);
+}
+
+/* Records the fault as the error in force and tells the sink. p: all but code and message. */
+MF_PRINTF(3, 4)
+static int report(const mf_problem_sink *sink, mf_problem p, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    p.code = mf_vfail(MF_ECONFIG, fmt, args);
+    va_end(args);
+    if (sink != NULL) {
+        p.message = mf_error_message();
+        sink->add(sink->arg, &p);
+    }
+    return p.code;
+}
+
+static mf_problem problem_at(const mf_ini_entry *at, const char *section, const char *key)
+{
+    mf_problem p = {.section = section, .key = key};
+    if (at != NULL) {
+        p.file = at->file;
+        p.line = at->line;
+    }
+    return p;
+}
+
+/* ---- setting ---- */
+
+static void *field(const mf_option *o, void *conf)
+{
+    return (char *)conf + o->offset;
+}
+
+static void store_int(const mf_option *o, void *conf, int64_t v)
+{
+    memcpy(field(o, conf), &v, sizeof v);
+}
+
+static int64_t load_int(const mf_option *o, const void *conf)
+{
+    int64_t v;
+    memcpy(&v, (const char *)conf + o->offset, sizeof v);
+    return v;
+}
+
+static bool within(const mf_option *o, double v)
+{
+    return v >= o->lo && v <= o->hi;
+}
+
+/* One pair of double quotes around a text keeps its blanks and is taken off. */
+static char *unquoted(mf_arena *arena, const char *text)
+{
+    size_t n = strlen(text);
+    bool quoted = n >= 2 && text[0] == '"' && text[n - 1] == '"';
+    char *copy = mf_arena_strdup(arena, quoted ? text + 1 : text);
+    if (copy != NULL && quoted) copy[n - 2] = '\0';
+    return copy;
+}
+
+/* Index of the word among the option's choices. */
+static bool word_index(const mf_option *o, const char *text, long long *ret)
+{
+    for (int i = 0; o->choices != NULL && o->choices[i] != NULL; i++) {
+        if (strcmp(o->choices[i], text) == 0) {
+            *ret = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* MF_OK; MF_ECONFIG without a message when the text is not a value of this option. */
+static int set_value(const mf_option *o, void *conf, mf_arena *arena, const char *text)
+{
+    long long whole;
+    double real;
+    bool yes;
+    switch (o->type) {
+    case MF_OPT_INT:
+        if (word_index(o, text, &whole)) {
+            store_int(o, conf, whole);
+            return MF_OK;
+        }
+        if (!mf_parse_i64(text, &whole) || !within(o, (double)whole)) return MF_ECONFIG;
+        store_int(o, conf, whole);
+        return MF_OK;
+    case MF_OPT_REAL:
+        if (!mf_parse_f64(text, &real) || !within(o, real)) return MF_ECONFIG;
+        memcpy(field(o, conf), &real, sizeof real);
+        return MF_OK;
+    case MF_OPT_BOOL:
+        if (!mf_parse_bool(text, &yes)) return MF_ECONFIG;
+        store_int(o, conf, yes);
+        return MF_OK;
+    case MF_OPT_ENUM:
+        if (!word_index(o, text, &whole)) return MF_ECONFIG;
+        store_int(o, conf, whole);
+        return MF_OK;
+    default: {
+        const char *copy = unquoted(arena, text);
+        if (copy == NULL) return MF_ENOMEM;
+        memcpy(field(o, conf), &copy, sizeof copy);
+        return MF_OK;
+    }
+    }
+}
+
+int mf_option_set(const mf_schema *s, const mf_option *o, void *conf, mf_arena *arena,
+                  const char *text, const char *section, const mf_ini_entry *at,
+                  const mf_problem_sink *sink)
+{
+    int rc = set_value(o, conf, arena, text);
+    if (rc != MF_ECONFIG) return rc;
+    char where[TEXT], expected[TEXT], hint[TEXT] = "";
+    mf_problem p = problem_at(at, section, o->name);
+    where_text(at, where, sizeof where);
+    mf_option_expected(o, expected, sizeof expected);
+    if (o->choices != NULL) {
+        p.nearest = mf_nearest(text, o->choices);
+        mf_did_you_mean(text, o->choices, hint, sizeof hint);
+    }
+    double v;
+    bool out_of_range = (o->type == MF_OPT_INT || o->type == MF_OPT_REAL) &&
+                        mf_parse_f64(text, &v) && !within(o, v);
+    return report(sink, p, "%s'%s' in [%s]%s%s%s: %sexpected %s, found '%s'%s", where, o->name,
+                  section != NULL ? section : "", s->owner != NULL ? " (" : "",
+                  s->owner != NULL ? s->owner : "", s->owner != NULL ? ")" : "",
+                  out_of_range ? "out of range: " : "", expected, text, hint);
+}
+
+int mf_options_default(const mf_schema *s, void *conf, mf_arena *arena)
+{
+    for (int i = 0; i < s->count; i++) {
+        const mf_option *o = &s->options[i];
+        if (o->value == NULL) continue;
+        int rc = mf_option_set(s, o, conf, arena, o->value, NULL, NULL, NULL);
+        if (rc != MF_OK) return rc;
+    }
+    return MF_OK;
+}
+
+/* ---- whole sections ---- */
+
+static bool contains(const char *const *names, const char *name)
+{
+    for (int i = 0; names != NULL && names[i] != NULL; i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
+}
+
+/* The keys that may stand in the section: reserved ones, then the schema's. */
+static const char **valid_keys(const mf_schema *s, const char *const *reserved, mf_arena *arena)
+{
+    size_t n = 0;
+    while (reserved != NULL && reserved[n] != NULL)
+        n++;
+    const char **names = mf_arena_alloc(arena, (n + (size_t)s->count + 1) * sizeof *names);
+    if (names == NULL) return NULL;
+    for (size_t i = 0; i < n; i++)
+        names[i] = reserved[i];
+    for (int i = 0; i < s->count; i++)
+        names[n + (size_t)i] = s->options[i].name;
+    return names;
+}
+
+static int unknown_key(const mf_schema *s, const mf_ini_entry *e, const char *const *reserved,
+                       mf_arena *arena, const mf_problem_sink *sink)
+{
+    const char **names = valid_keys(s, reserved, arena);
+    if (names == NULL) return MF_ENOMEM;
+    char where[TEXT], hint[TEXT], valid[4 * TEXT] = "";
+    mf_problem p = problem_at(e, e->section, e->key);
+    p.nearest = mf_nearest(e->key, names);
+    where_text(e, where, sizeof where);
+    mf_did_you_mean(e->key, names, hint, sizeof hint);
+    append_list(valid, sizeof valid, names);
+    return report(sink, p, "%sunknown key '%s' in [%s]%s%s%s%s %s%s", where, e->key, e->section,
+                  s->owner != NULL ? " (" : "", s->owner != NULL ? s->owner : "",
+                  s->owner != NULL ? ")" : "", hint[0] != '\0' ? hint : ";",
+                  names[0] != NULL ? "valid keys: " : "no key is valid here", valid);
+}
+
+static int missing_key(const mf_schema *s, const mf_option *o, const char *section,
+                       const mf_problem_sink *sink)
+{
+    char expected[TEXT];
+    mf_option_expected(o, expected, sizeof expected);
+    return report(sink, problem_at(NULL, section, o->name),
+                  "[%s]%s%s%s: key '%s' is missing and has no default: expected %s (%s)",
+                  section, s->owner != NULL ? " (" : "", s->owner != NULL ? s->owner : "",
+                  s->owner != NULL ? ")" : "", o->name, expected, o->help);
+}
+
+int mf_options_load(const mf_schema *s, void *conf, mf_arena *arena, mf_ini *ini,
+                    const char *section, const char *const *reserved,
+                    const mf_problem_sink *sink)
+{
+    int first = MF_OK;
+    for (int i = 0; i < mf_ini_count(ini); i++) {
+        mf_ini_entry *e = mf_ini_at(ini, i);
+        if (strcmp(e->section, section) != 0 || e->overridden || contains(reserved, e->key))
+            continue;
+        e->used = true;
+        const mf_option *o = mf_schema_find(s, e->key);
+        int rc = o == NULL ? unknown_key(s, e, reserved, arena, sink)
+                           : mf_option_set(s, o, conf, arena, e->value, section, e, sink);
+        if (rc != MF_OK && (sink == NULL || rc != MF_ECONFIG)) return rc;
+        first = first != MF_OK ? first : rc;
+    }
+    for (int i = 0; i < s->count; i++) {
+        const mf_option *o = &s->options[i];
+        if (o->value != NULL || mf_ini_get(ini, section, o->name) != NULL) continue;
+        int rc = missing_key(s, o, section, sink);
+        if (sink == NULL) return rc;
+        first = first != MF_OK ? first : rc;
+    }
+    return first;
+}
+
+/* ---- looking and turning ---- */
+
+const char *mf_option_string(const mf_option *o, const void *conf)
+{
+    const char *text = NULL;
+    if (o->type == MF_OPT_STR) memcpy(&text, (const char *)conf + o->offset, sizeof text);
+    return text;
+}
+
+double mf_option_number(const mf_option *o, const void *conf)
+{
+    double v = NAN;
+    if (o->type == MF_OPT_REAL)
+        memcpy(&v, (const char *)conf + o->offset, sizeof v);
+    else if (o->type != MF_OPT_STR)
+        v = (double)load_int(o, conf);
+    return v;
+}
+
+static size_t string_text(const char *text, char *out, size_t size)
+{
+    size_t n = text != NULL ? strlen(text) : 0;
+    /* Bare where the bare text reads back the same. */
+    bool bare = n > 0 && strcspn(text, ";#") == n && strchr(" \t\"", text[0]) == NULL &&
+                strchr(" \t\"", text[n - 1]) == NULL;
+    return (size_t)snprintf(out, size, bare ? "%s" : "\"%s\"", n > 0 ? text : "");
+}
+
+size_t mf_option_text(const mf_option *o, const void *conf, char *out, size_t size)
+{
+    switch (o->type) {
+    case MF_OPT_INT:
+        return (size_t)snprintf(out, size, "%lld", (long long)load_int(o, conf));
+    case MF_OPT_BOOL:
+        return (size_t)snprintf(out, size, "%s", load_int(o, conf) != 0 ? "yes" : "no");
+    case MF_OPT_ENUM:
+        return (size_t)snprintf(out, size, "%s", o->choices[load_int(o, conf)]);
+    case MF_OPT_REAL:
+        number_text(mf_option_number(o, conf), out, size);
+        return strlen(out);
+    default:
+        return string_text(mf_option_string(o, conf), out, size);
+    }
+}
+
+bool mf_option_is_default(const mf_option *o, const void *conf)
+{
+    if (o->value == NULL) return false;
+    if (o->type == MF_OPT_STR) {
+        const char *text = mf_option_string(o, conf);
+        return text != NULL && strcmp(text, o->value) == 0;
+    }
+    mf_option alone = *o;
+    int64_t own = 0;
+    alone.offset = 0;
+    return set_value(&alone, &own, NULL, o->value) == MF_OK &&
+           mf_option_number(&alone, &own) == mf_option_number(o, conf);
+}
+
+int mf_option_turn(const mf_option *o, void *conf, double value)
+{
+    char expected[TEXT];
+    if ((o->flags & MF_OPT_LIVE) == 0 || o->type == MF_OPT_STR || o->type == MF_OPT_ENUM)
+        return mf_fail(MF_ECONFIG,
+                       "option '%s' is not live: it cannot change while training runs",
+                       o->name);
+    bool whole = o->type == MF_OPT_REAL || value == floor(value);
+    if (!isfinite(value) || !whole || !within(o, value)) {
+        mf_option_expected(o, expected, sizeof expected);
+        return mf_fail(MF_ECONFIG, "option '%s': expected %s, found %g", o->name, expected,
+                       value);
+    }
+    if (o->type == MF_OPT_REAL)
+        memcpy(field(o, conf), &value, sizeof value);
+    else
+        store_int(o, conf, (int64_t)value);
+    return MF_OK;
+}
