@@ -1,0 +1,50 @@
+/* ops/infer.h: what the infer functions of core's ops ask of their inputs.
+ *
+ * Each check returns MF_OK, or records through in->fail a refusal that names the input by `what`
+ * and returns MF_ESHAPE. They are written to be chained:
+ *
+ *     if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "x", MF_F32, 2, 2) || ...)
+ *         return MF_ESHAPE;
+ *     return mf_infer_set(in, 0, MF_F32, mf_shape2(n, k));
+ */
+#ifndef MF_OPS_INFER_H
+#define MF_OPS_INFER_H
+
+#include <moefw/op.h>
+
+#define MF_SHAPE_TEXT 96 /* bytes that hold any shape */
+/* "[2,3,4]" or "scalar" in buf; returns buf. */
+const char *mf_shape_text(mf_shape s, char buf[MF_SHAPE_TEXT]);
+const char *mf_dtype_text(int64_t dtype); /* "f32"; "?" for no type */
+
+int mf_infer_inputs(const mf_infer *in, int n); /* exactly n, absent optional ones included */
+/* An optional input that was left out, rank -1. */
+static inline bool mf_infer_absent(const mf_infer *in, int i)
+{
+    return in->in[i].shape.rank < 0;
+}
+/* Present, of this type, lo <= rank <= hi. */
+int mf_infer_tensor(const mf_infer *in, int i, const char *what, mf_dtype type, int lo, int hi);
+/* Present, of this type and exactly this shape. */
+int mf_infer_shape(const mf_infer *in, int i, const char *what, mf_dtype type, mf_shape shape);
+/* The same, or absent. */
+int mf_infer_maybe(const mf_infer *in, int i, const char *what, mf_dtype type, mf_shape shape);
+/* An attribute lies in lo .. hi. */
+int mf_infer_attr(const mf_infer *in, int slot, const char *what, int64_t lo, int64_t hi);
+/* Output i, and n_out = i + 1. A dimension is at most 2^31 - 1, so that i32 indexes it. */
+int mf_infer_set(mf_infer *in, int i, mf_dtype type, mf_shape shape);
+
+/* The shape seen as rows of its last dimension: a scalar is one row of one. */
+static inline int64_t mf_shape_last(mf_shape s)
+{
+    return s.rank > 0 ? s.dim[s.rank - 1] : 1;
+}
+static inline int64_t mf_shape_rows(mf_shape s)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i + 1 < s.rank; i++)
+        n *= s.dim[i];
+    return n;
+}
+
+#endif
