@@ -16,11 +16,11 @@ FIXTURES =
 AM_TESTS_ENVIRONMENT = \
 	MOEFW='$(abs_top_builddir)/moefw'; export MOEFW; \
 	HARNESS_ACTIVE=1; export HARNESS_ACTIVE; \
-	srcdir='$(abs_top_srcdir)'; export srcdir; \
+	srcdir='$(source_folder)'; export srcdir; \
 	builddir='$(abs_top_builddir)'; export builddir; \
 	CC='$(CC)'; export CC; BATS='$(BATS)'; export BATS; \
-	if test -z "$$MOEFW_SHARED" && test -d '$(abs_top_srcdir)/../shared'; then \
-	  MOEFW_SHARED=`cd '$(abs_top_srcdir)/../shared' && pwd`; export MOEFW_SHARED; fi;
+	if test -z "$$MOEFW_SHARED" && test -d '$(source_folder)/../shared'; then \
+	  MOEFW_SHARED=`cd '$(source_folder)/../shared' && pwd`; export MOEFW_SHARED; fi;
 
 TEST_EXTENSIONS = .bats .sh
 TAP_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
