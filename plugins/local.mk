@@ -2,6 +2,14 @@
 # plugins/routers/linear.c is built as plugins/routers/linear.so and installed as
 # $(plugindir)/routers/linear.so.
 PLUGINS =
+PLUGINS += plugins/controllers/expert_bias.so
+PLUGINS += plugins/controllers/schedule.so
+PLUGINS += plugins/experts/mlp.so
+PLUGINS += plugins/experts/swiglu.so
+PLUGINS += plugins/regularizers/load_balance.so
+PLUGINS += plugins/regularizers/z_loss.so
+PLUGINS += plugins/routers/hash.so
+PLUGINS += plugins/routers/linear.so
 
 # Compiled as a stranger's plugin is: the public headers are all that it sees, nothing of the
 # program is linked in, and the linker refuses what is left undefined.
