@@ -36,8 +36,20 @@ typedef struct mf_kernels {
 extern const mf_kernels mf_kernels_ref;
 
 /* ref + what kernels/cpu does better, for the best instruction set of this machine, or the one
- * that the environment variable MOEFW_ISA names (generic, avx2, avx512). */
+ * that the environment variable MOEFW_ISA names. NULL when that name is unknown, or not to be had
+ * on this machine: the caller reports it, with mf_kernels_isas for what was expected. Judged on
+ * the first call, which must be on one thread. Results differ between instruction sets, within
+ * rounding; on one of them they are the same bits always. */
 const mf_kernels *mf_kernels_cpu(void);
+/* Instruction sets that this build has and this machine runs, best first, NULL-terminated. */
+const char *const *mf_kernels_isas(void);
+/* The one that mf_kernels_cpu uses; NULL where it returns NULL. */
+const char *mf_kernels_isa(void);
+/* The product library under the cpu set: name, version, build, the kernels it chose. */
+const char *mf_kernels_blas(void);
+/* For tests and benchmarks: the cpu set compiled for one of mf_kernels_isas; NULL if unknown.
+ * Overwritten by the next call. */
+const mf_kernels *mf_kernels_cpu_for(const char *isa);
 
 /* The set by name: "ref", "cpu"; NULL or "" means cpu. NULL for an unknown name: the caller, who
  * read MOEFW_KERNELS, reports it. */

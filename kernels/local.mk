@@ -8,14 +8,30 @@
 KERNEL =
 KERNEL += kernels/kernel.h
 KERNEL += kernels/kernels.def
+KERNEL += kernels/table.c
 
 REF =
+REF += kernels/ref/matmul.c
+REF += kernels/ref/ref.h
+REF += kernels/ref/table.c
 
 CPU =
+CPU += kernels/cpu/blas.c
+CPU += kernels/cpu/blas.h
+CPU += kernels/cpu/cpu.def
+CPU += kernels/cpu/cpu.h
+CPU += kernels/cpu/table.c
 
 SIMD =
+SIMD += kernels/cpu/simd/gemm.c
+SIMD += kernels/cpu/simd/matmul.c
+SIMD += kernels/cpu/simd/table.c
 
 SIMD_INC =
+SIMD_INC += kernels/cpu/simd/grid.h
+SIMD_INC += kernels/cpu/simd/simd.def
+SIMD_INC += kernels/cpu/simd/simd.h
+SIMD_INC += kernels/cpu/simd/vec.h
 
 KERNEL_CPPFLAGS = -D_GNU_SOURCE= -I$(top_srcdir)
 KERNEL_CFLAGS = $(MF_CFLAGS) $(MF_PIE_CFLAGS)

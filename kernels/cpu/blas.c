@@ -1,0 +1,71 @@
+/* blas.c: the only file that knows the BLAS library.
+ *
+ * OpenBLAS is told to use one thread. Its OpenMP build forgets that: at every call it takes
+ * omp_get_max_threads() anew, unless it finds itself inside a parallel region. But the call that
+ * sets the number also sets the OpenMP default of the calling thread, and that sticks. So it is
+ * made once in every thread that enters a kernel: tiles that then run in a parallel region see
+ * the region, and tiles that run outside one see the default of 1. (The program's own regions
+ * name their number of threads and do not look at that default.)
+ */
+#include <cblas.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/blas.h"
+
+/* What OpenBLAS runs when it is loaded and when it is unloaded; weak, because other builds of it
+ * may not have them. */
+void gotoblas_dynamic_init(void) __attribute__((weak));
+void gotoblas_dynamic_quit(void) __attribute__((weak));
+
+/* A processor newer than itself OpenBLAS takes for a Prescott, and then is five times slower than
+ * it could be. The features say better what such a processor runs: have it choose again. A choice
+ * made by the user (OPENBLAS_CORETYPE) stays. */
+static void choose_core(void)
+{
+#if defined(__x86_64__)
+    const char *variable = "OPENBLAS_CORETYPE", *better = NULL;
+    if (gotoblas_dynamic_init == NULL || gotoblas_dynamic_quit == NULL ||
+        getenv(variable) != NULL || strcmp(openblas_get_corename(), "Prescott") != 0)
+        return;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        better = "SkylakeX";
+    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        better = "Haswell";
+    if (better == NULL || setenv(variable, better, 1) != 0)
+        return;
+    gotoblas_dynamic_quit();
+    gotoblas_dynamic_init();
+    unsetenv(variable);
+#endif
+}
+
+void mf_blas_init(void)
+{
+    choose_core();
+    mf_blas_one_thread();
+}
+
+const char *mf_blas_name(void)
+{
+    return openblas_get_config();
+}
+
+void mf_blas_one_thread(void)
+{
+    static _Thread_local bool told;
+    if (told)
+        return;
+    openblas_set_num_threads(1);
+    told = true;
+}
+
+void mf_blas_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                  const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                  int64_t ldc)
+{
+    cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans,
+                trans_b ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n, (blasint)k, alpha, a,
+                (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
+}

@@ -1,0 +1,157 @@
+/* gemm.c: one product in the calling thread.
+ *
+ * The library packs both operands, which pays when many rows share them. For few rows the time
+ * is that of reading b once, and that is what the loops here do. The choice is by shape alone.
+ */
+#include "kernels/cpu/blas.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/vec.h"
+
+/* Where the library overtakes the loops below (measured). */
+#if VL == 16
+#define FEW_DOTS   16
+#define FEW_SWEEPS 8
+#else
+#define FEW_DOTS   4
+#define FEW_SWEEPS 4
+#endif
+#define MR (VL == 16 ? 4 : 2) /* rows of a at once: MR x 4 sums stay in registers */
+
+static inline void put(float *c, float sum, float alpha, float beta)
+{
+    *c = beta == 0 ? alpha * sum : alpha * sum + *c;
+}
+
+/* c[i,j] for mr rows of a and nr rows of b, both running along k. */
+V_INLINE void dots(int mr, int nr, int64_t k, float alpha, const float *a, int64_t lda,
+                   const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
+{
+    vf s[4][4];
+    V_UNROLL
+    for (int i = 0; i < mr; i++) {
+        V_UNROLL
+        for (int j = 0; j < nr; j++)
+            s[i][j] = (vf){0};
+    }
+    int64_t p = 0;
+    for (; p + VL <= k; p += VL) {
+        vf w[4];
+        V_UNROLL
+        for (int j = 0; j < nr; j++)
+            w[j] = v_load(b + j * ldb + p);
+        V_UNROLL
+        for (int i = 0; i < mr; i++) {
+            vf v = v_load(a + i * lda + p);
+            V_UNROLL
+            for (int j = 0; j < nr; j++)
+                s[i][j] = v_fma(v, w[j], s[i][j]);
+        }
+    }
+    if (p < k) {
+        vf w[4];
+        V_UNROLL
+        for (int j = 0; j < nr; j++)
+            w[j] = v_load_n(b + j * ldb + p, k - p);
+        V_UNROLL
+        for (int i = 0; i < mr; i++) {
+            vf v = v_load_n(a + i * lda + p, k - p);
+            V_UNROLL
+            for (int j = 0; j < nr; j++)
+                s[i][j] = v_fma(v, w[j], s[i][j]);
+        }
+    }
+    V_UNROLL
+    for (int i = 0; i < mr; i++) {
+        V_UNROLL
+        for (int j = 0; j < nr; j++)
+            put(c + i * ldc + j, v_sum(s[i][j]), alpha, beta);
+    }
+}
+
+/* Rows of b are read once from memory: four of them stay in the cache while all rows of a pass. */
+static void few_dots(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                     const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
+{
+    int64_t j = 0;
+    for (; j + 4 <= n; j += 4) {
+        int64_t i = 0;
+        for (; i + MR <= m; i += MR)
+            dots(MR, 4, k, alpha, a + i * lda, lda, b + j * ldb, ldb, beta, c + i * ldc + j, ldc);
+        for (; i < m; i++)
+            dots(1, 4, k, alpha, a + i * lda, lda, b + j * ldb, ldb, beta, c + i * ldc + j, ldc);
+    }
+    for (; j < n; j++)
+        for (int64_t i = 0; i < m; i++)
+            dots(1, 1, k, alpha, a + i * lda, lda, b + j * ldb, ldb, beta, c + i * ldc + j, ldc);
+}
+
+/* c[0 .. mr) over nr vectors of columns, the last one of them of width `last`. */
+V_INLINE void sweep(int mr, int nr, int64_t last, int64_t k, float alpha, const float *a,
+                    int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
+{
+    vf s[MR][4];
+    V_UNROLL
+    for (int i = 0; i < mr; i++) {
+        V_UNROLL
+        for (int j = 0; j < nr; j++)
+            s[i][j] = (vf){0};
+    }
+    for (int64_t p = 0; p < k; p++) {
+        V_UNROLL
+        for (int j = 0; j < nr; j++) {
+            const float *w = b + p * ldb + j * VL;
+            vf v = j == nr - 1 && last < VL ? v_load_n(w, last) : v_load(w);
+            V_UNROLL
+            for (int i = 0; i < mr; i++)
+                s[i][j] = v_fma(v_set(a[i * lda + p]), v, s[i][j]);
+        }
+    }
+    V_UNROLL
+    for (int i = 0; i < mr; i++) {
+        V_UNROLL
+        for (int j = 0; j < nr; j++) {
+            float *to = c + i * ldc + j * VL;
+            vf r = alpha * s[i][j];
+            if (j == nr - 1 && last < VL)
+                v_store_n(to, beta == 0 ? r : r + v_load_n(to, last), last);
+            else
+                v_store(to, beta == 0 ? r : r + v_load(to));
+        }
+    }
+}
+
+static void few_sweeps(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                       const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
+{
+    int64_t j = 0;
+    for (; j + 4 * VL <= n; j += 4 * VL) {
+        int64_t i = 0;
+        for (; i + MR <= m; i += MR)
+            sweep(MR, 4, VL, k, alpha, a + i * lda, lda, b + j, ldb, beta, c + i * ldc + j, ldc);
+        for (; i < m; i++)
+            sweep(1, 4, VL, k, alpha, a + i * lda, lda, b + j, ldb, beta, c + i * ldc + j, ldc);
+    }
+    for (; j < n; j += VL)
+        for (int64_t i = 0; i < m; i++)
+            sweep(1, 1, n - j < VL ? n - j : VL, k, alpha, a + i * lda, lda, b + j, ldb, beta,
+                  c + i * ldc + j, ldc);
+}
+
+void MF_SIMD(gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                   int64_t ldc)
+{
+    if (m <= 0 || n <= 0)
+        return;
+    if (k <= 0) {
+        for (int64_t i = 0; i < m && beta == 0; i++)
+            memset(c + i * ldc, 0, (size_t)n * sizeof(float));
+        return;
+    }
+    if (m <= FEW_DOTS && !trans_a && trans_b)
+        few_dots(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    else if (m <= FEW_SWEEPS && !trans_a)
+        few_sweeps(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    else
+        mf_blas_gemm(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}

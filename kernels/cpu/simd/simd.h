@@ -1,0 +1,29 @@
+/* simd.h: names of what is compiled once per instruction set.
+ *
+ * The build compiles each .c of this folder with -DMF_ISA=generic, avx2 and avx512. MF_SIMD(name)
+ * is the external name in that compilation; everything else must be static. A kernel here has
+ * the type that kernels.def says and a line in simd.def.
+ */
+#ifndef MF_SIMD_H
+#define MF_SIMD_H
+
+#include "kernels/kernel.h"
+
+#define MF_SIMD_JOIN2(name, isa) mf_simd_##name##_##isa
+#define MF_SIMD_JOIN(name, isa)  MF_SIMD_JOIN2(name, isa)
+#define MF_SIMD(name)            MF_SIMD_JOIN(name, MF_ISA)
+
+#define MF_KERNEL(ret, fn, args) ret MF_SIMD(fn) args;
+#include "kernels/kernels.def"
+#undef MF_KERNEL
+
+void MF_SIMD(fill)(mf_kernels *table);
+
+/* c [m,n] = alpha op(a) op(b) + beta c in the calling thread, beta 0 or 1: the library for large
+ * ones, an own loop that reads b once for few rows. The kernel that runs this in its tiles must
+ * have called mf_blas_one_thread. */
+void MF_SIMD(gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                   int64_t ldc);
+
+#endif

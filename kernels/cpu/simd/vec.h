@@ -1,0 +1,193 @@
+/* vec.h: vectors of VL floats, for loops that are written once and compiled per instruction set.
+ *
+ * vf is VL floats (4, 8 or 16), vi the same number of int32, vd VL/2 doubles; + - * / and
+ * comparisons are the compiler's own on these types (a comparison gives a vi of 0 and -1). What
+ * is not an operator is here. Tails are read with v_load_n, which does not touch what is past the
+ * end, and written with v_store_n. Sums over lanes are in a fixed order.
+ */
+#ifndef MF_SIMD_VEC_H
+#define MF_SIMD_VEC_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__) || defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+#define VL 16
+#elif defined(__AVX2__)
+#define VL 8
+#else
+#define VL 4
+#endif
+
+#define V_INLINE static inline __attribute__((always_inline, unused))
+
+typedef float vf __attribute__((vector_size(4 * VL)));
+typedef int32_t vi __attribute__((vector_size(4 * VL)));
+typedef double vd __attribute__((vector_size(4 * VL)));
+
+/* Unrolls the next loop, whose count is a constant. */
+#if defined(__clang__)
+#define V_UNROLL _Pragma("unroll")
+#else
+#define V_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* ---- memory ---- */
+V_INLINE vf v_load(const float *p)
+{
+    vf v;
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+V_INLINE void v_store(float *p, vf v)
+{
+    memcpy(p, &v, sizeof(v));
+}
+V_INLINE vi v_loadi(const int32_t *p)
+{
+    vi v;
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+V_INLINE vf v_set(float x)
+{
+    return x - (vf){0}; /* keeps the sign of -0, which x + 0 would not */
+}
+V_INLINE vi v_seti(int32_t x)
+{
+    return x - (vi){0};
+}
+/* The first n < VL floats, zeros behind them. */
+V_INLINE vf v_load_n(const float *p, int64_t n)
+{
+#if defined(__AVX512F__)
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#else
+    float t[VL] = {0};
+    for (int64_t i = 0; i < n; i++)
+        t[i] = p[i];
+    return v_load(t);
+#endif
+}
+V_INLINE void v_store_n(float *p, vf v, int64_t n)
+{
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v);
+#else
+    float t[VL];
+    v_store(t, v);
+    for (int64_t i = 0; i < n; i++)
+        p[i] = t[i];
+#endif
+}
+
+/* ---- arithmetic ---- */
+/* a b + c: one rounding where the machine has it, two elsewhere. */
+V_INLINE vf v_fma(vf a, vf b, vf c)
+{
+#if defined(__AVX512F__)
+    return _mm512_fmadd_ps(a, b, c);
+#elif defined(__AVX2__)
+    return _mm256_fmadd_ps(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+V_INLINE vd v_fmad(vd a, vd b, vd c)
+{
+#if defined(__AVX512F__)
+    return _mm512_fmadd_pd(a, b, c);
+#elif defined(__AVX2__)
+    return _mm256_fmadd_pd(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+/* mask ? a : b, lane by lane */
+V_INLINE vf v_select(vi mask, vf a, vf b)
+{
+    return (vf)((mask & (vi)a) | (~mask & (vi)b));
+}
+/* The larger; b when one of them is NaN. */
+V_INLINE vf v_max(vf a, vf b)
+{
+#if defined(__AVX512F__)
+    return _mm512_max_ps(a, b);
+#else
+    return v_select(a > b, a, b);
+#endif
+}
+V_INLINE vf v_min(vf a, vf b)
+{
+#if defined(__AVX512F__)
+    return _mm512_min_ps(a, b);
+#else
+    return v_select(a < b, a, b);
+#endif
+}
+V_INLINE vf v_sqrt(vf a)
+{
+#if defined(__AVX512F__)
+    return _mm512_sqrt_ps(a);
+#elif defined(__AVX2__)
+    return _mm256_sqrt_ps(a);
+#else
+    for (int i = 0; i < VL; i++)
+        a[i] = sqrtf(a[i]);
+    return a;
+#endif
+}
+
+/* ---- across lanes ---- */
+V_INLINE float v_sum(vf a)
+{
+    float t[VL];
+    v_store(t, a);
+    for (int w = VL / 2; w > 0; w /= 2)
+        for (int i = 0; i < w; i++)
+            t[i] += t[i + w];
+    return t[0];
+}
+V_INLINE float v_hmax(vf a)
+{
+    float t[VL];
+    v_store(t, a);
+    for (int w = VL / 2; w > 0; w /= 2)
+        for (int i = 0; i < w; i++)
+            t[i] = t[i] > t[i + w] ? t[i] : t[i + w];
+    return t[0];
+}
+
+/* ---- functions ---- */
+/* e^x within 2 units in the last place, also where the result is subnormal; Inf and NaN as expf.
+ * x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor series to r^7 (remainder < 6e-9); 2^n
+ * as a product of two, so that neither overflows where e^x does not. */
+V_INLINE vf v_exp(vf x)
+{
+    const vf lo = v_set(-104.0f), hi = v_set(89.0f);
+    x = v_select(x < lo, lo, x); /* NaN compares false and stays */
+    x = v_select(x > hi, hi, x);
+    const float shift = 12582912.0f; /* 1.5 2^23: adding it rounds to an integer */
+    vf t = v_fma(x, v_set(1.44269504f), v_set(shift));
+    vi n = (vi)t - (vi)v_set(shift);
+    vf nf = t - shift;
+    vf r = v_fma(nf, v_set(-0.693145751953125f), x); /* the first 16 bits of ln 2: exact product */
+    r = v_fma(nf, v_set(-1.42860677e-6f), r);
+    vf p = v_set(1.0f / 5040);
+    p = v_fma(p, r, v_set(1.0f / 720));
+    p = v_fma(p, r, v_set(1.0f / 120));
+    p = v_fma(p, r, v_set(1.0f / 24));
+    p = v_fma(p, r, v_set(1.0f / 6));
+    p = v_fma(p, r, v_set(0.5f));
+    p = v_fma(p, r * r, r) + 1.0f;
+    vi half = n >> 1;
+    vf s1 = (vf)((half + 127) << 23), s2 = (vf)((n - half + 127) << 23);
+    return p * s1 * s2;
+}
+
+#endif

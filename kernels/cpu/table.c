@@ -1,0 +1,114 @@
+/* table.c: the fast set: `ref`, then what is in cpu.def, then what simd/simd.def lists, compiled
+ * for the instruction set in force. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/blas.h"
+#include "kernels/cpu/cpu.h"
+
+typedef struct isa {
+    const char *name;
+    void (*fill)(mf_kernels *table);
+} isa;
+
+void mf_simd_fill_generic(mf_kernels *table);
+#if defined(MF_HAVE_AVX2)
+void mf_simd_fill_avx2(mf_kernels *table);
+#endif
+#if defined(MF_HAVE_AVX512)
+void mf_simd_fill_avx512(mf_kernels *table);
+#endif
+
+#define MAX_ISAS 3
+
+static int usable_isas(isa out[MAX_ISAS])
+{
+    int n = 0;
+#if defined(MF_HAVE_AVX512)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("fma"))
+        out[n++] = (isa){"avx512", mf_simd_fill_avx512};
+#endif
+#if defined(MF_HAVE_AVX2)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        out[n++] = (isa){"avx2", mf_simd_fill_avx2};
+#endif
+    out[n++] = (isa){"generic", mf_simd_fill_generic};
+    return n;
+}
+
+const char *const *mf_kernels_isas(void)
+{
+    static const char *names[MAX_ISAS + 1];
+    isa isas[MAX_ISAS];
+    int n = usable_isas(isas);
+    for (int i = 0; i < n; i++)
+        names[i] = isas[i].name;
+    return names;
+}
+
+static bool fill(mf_kernels *table, const char *name)
+{
+    isa isas[MAX_ISAS];
+    int n = usable_isas(isas);
+    for (int i = 0; i < n; i++)
+        if (strcmp(isas[i].name, name) == 0) {
+            *table = mf_kernels_ref;
+            table->name = "cpu";
+#define MF_CPU(fn) table->fn = mf_cpu_##fn;
+#include "kernels/cpu/cpu.def"
+#undef MF_CPU
+            isas[i].fill(table);
+            return true;
+        }
+    return false;
+}
+
+static const char *wanted_isa(void)
+{
+    const char *name = getenv("MOEFW_ISA");
+    return name == NULL || name[0] == '\0' ? mf_kernels_isas()[0] : name;
+}
+
+static struct {
+    bool judged, ok;
+    mf_kernels table;
+    char isa[16];
+} chosen;
+
+static bool judge(void)
+{
+    if (!chosen.judged) {
+        const char *name = wanted_isa();
+        chosen.ok = fill(&chosen.table, name);
+        if (chosen.ok)
+            strncpy(chosen.isa, name, sizeof(chosen.isa) - 1);
+        mf_blas_init();
+        chosen.judged = true;
+    }
+    return chosen.ok;
+}
+
+const mf_kernels *mf_kernels_cpu(void)
+{
+    return judge() ? &chosen.table : NULL;
+}
+
+const char *mf_kernels_isa(void)
+{
+    return judge() ? chosen.isa : NULL;
+}
+
+const char *mf_kernels_blas(void)
+{
+    judge();
+    return mf_blas_name();
+}
+
+const mf_kernels *mf_kernels_cpu_for(const char *name)
+{
+    static mf_kernels table;
+    judge();
+    return fill(&table, name) ? &table : NULL;
+}

@@ -1,0 +1,17 @@
+/* matmul.c: dense products. */
+#include "kernels/ref/ref.h"
+
+void mf_ref_matmul(const mf_kctx *x, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
+                   float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
+                   float beta, float *c, int64_t ldc)
+{
+    (void)x;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (int64_t p = 0; p < k; p++)
+                sum += (double)a[trans_a ? p * lda + i : i * lda + p] *
+                       (double)b[trans_b ? j * ldb + p : p * ldb + j];
+            c[i * ldc + j] = (float)((double)alpha * sum + (beta != 0 ? c[i * ldc + j] : 0));
+        }
+}
