@@ -21,7 +21,7 @@
  *                                    .forms = forms, .options = options, .run = run};
  *
  * run returns MF_OK or a status with its message recorded; main prints it, once, and exits with
- * mf_status_exit. Results go to stdout, everything else to stderr through base/log.h.
+ * mf_status_exit. A verb whose output has told already clears the message (mf_error_clear). Results go to stdout, everything else to stderr through base/log.h.
  */
 #ifndef MF_CLI_CLI_H
 #define MF_CLI_CLI_H
@@ -57,7 +57,7 @@ typedef struct mf_cli_option {
 typedef struct mf_cli_form {
     const char *action;   /* "list"; NULL: the verb has no actions */
     const char *operands; /* for the synopsis: "RUN...", "[CONFIG|PRESET]"; NULL: none */
-    int min, max;         /* how many operands; max -1: any number */
+    int min, max;         /* how many operands; max -1: any number; min -1 ends a table */
     const char *help;     /* one line; NULL with an action: works, but is not shown */
 } mf_cli_form;
 #define MF_CLI_FORM_END {NULL, NULL, -1, 0, NULL}

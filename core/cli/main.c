@@ -1,13 +1,60 @@
-/* cli/main.c: the program's entry. */
+/* cli/main.c: the program's entry: what must hold before anything runs, and the one place where
+ * an error is printed. */
+#include "base/error.h"
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "moefw/version.h"
+/* Standard descriptors that the caller closed would be given to the next files opened, and our
+ * messages would go into a checkpoint. */
+static void open_standard(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF) {
+            int got = open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+            (void)got;
+        }
+}
+
+/* A reader that went away ends us the way it ends other programs; another failure to write the
+ * results is an error of its own. */
+static int close_stdout(int rc)
+{
+    struct stat st;
+    errno = 0;
+    bool failed = ferror(stdout) != 0;
+    if (fflush(stdout) == 0 && !failed) return rc;
+    int why = errno;
+    if (why == 0 && fstat(STDOUT_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+        why = EPIPE; /* it failed earlier */
+    if (why == EPIPE) {
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
+    if (rc != MF_OK) return rc;
+    return mf_fail(MF_EIO, "cannot write the results to standard output: %s",
+                   why != 0 ? strerror(why) : "a write failed");
+}
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "--version") == 0)
-        return printf("moefw %s\n", MOEFW_VERSION) < 0;
-    fprintf(stderr, "usage: moefw --version\n");
-    return 2;
+    open_standard();
+    if (getauxval(AT_SECURE) != 0) {
+        fputs("moefw: refuses to run with privileges that its caller lacks (setuid, setgid or "
+              "file capabilities): it loads code from paths that the caller names\n", stderr);
+        return 2;
+    }
+    signal(SIGPIPE, SIG_IGN); /* a closed terminal must not end a training run unsaved */
+    int rc = mf_cli_run(argc, argv);
+    rc = close_stdout(rc);
+    if (rc != MF_OK && mf_error_message()[0] != '\0')
+        fprintf(stderr, "moefw: %s\n", mf_error_message());
+    return mf_status_exit(rc);
 }

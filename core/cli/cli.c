@@ -1,0 +1,154 @@
+/* What a verb asks of the parsed command line, and the way from main to the verb. */
+#include "cli/cli.h"
+
+#include "base/ini.h"
+#include "base/log.h"
+#include "cli/cli_parse.h"
+
+#include <moefw/version.h>
+#include <stdio.h>
+#include <string.h>
+
+const mf_cli_option mf_cli_globals[] = {
+    {.name = "plugin", .arg = "PLUGIN", .kind = MF_CLI_TEXT,
+     .help = "put this plugin in its kind's place (repeatable)"},
+    {.name = "set", .arg = "SECTION.KEY=VALUE", .kind = MF_CLI_TEXT,
+     .help = "override one key of the configuration (repeatable)"},
+    {.name = "threads", .letter = 't', .arg = "N", .kind = MF_CLI_INT, .lo = 0, .hi = 4096,
+     .help = "threads; 0: all cores", .set = "train.threads"},
+    {.name = "device", .arg = "DEVICE", .kind = MF_CLI_TEXT, .help = "cpu, or cuda[:N]",
+     .set = "train.device"},
+    {.name = "json", .kind = MF_CLI_FLAG, .help = "results as JSON on stdout and nothing else"},
+    {.name = "quiet", .letter = 'q', .kind = MF_CLI_FLAG, .help = "only warnings and errors"},
+    {.name = "verbose", .letter = 'v', .kind = MF_CLI_FLAG, .help = "say more"},
+    {.name = "help", .letter = 'h', .kind = MF_CLI_FLAG, .help = "show help and exit"},
+    {.name = "version", .letter = 'V', .kind = MF_CLI_FLAG, .help = "show the version and exit"},
+    MF_CLI_END};
+
+const mf_verb *mf_cli_verb(const mf_cli *cli)
+{
+    return cli->verb;
+}
+
+const char *mf_cli_action(const mf_cli *cli)
+{
+    return cli->form->action;
+}
+
+int mf_cli_operands(const mf_cli *cli)
+{
+    return cli->n_operands;
+}
+
+const char *mf_cli_operand(const mf_cli *cli, int i)
+{
+    return i >= 0 && i < cli->n_operands ? cli->operand[i] : NULL;
+}
+
+/* The last time the option was given, NULL if never; *count: how often. */
+static const mf_cli_given *last_given(const mf_cli *cli, const char *option, int *count)
+{
+    const mf_cli_given *last = NULL;
+    *count = 0;
+    for (int i = 0; i < cli->n_given; i++)
+        if (strcmp(cli->given[i].option->name, option) == 0) {
+            last = &cli->given[i];
+            ++*count;
+        }
+    return last;
+}
+
+int mf_cli_count(const mf_cli *cli, const char *option)
+{
+    int count;
+    last_given(cli, option, &count);
+    return count;
+}
+
+const char *mf_cli_nth(const mf_cli *cli, const char *option, int i)
+{
+    for (int j = 0; j < cli->n_given; j++)
+        if (strcmp(cli->given[j].option->name, option) == 0 && i-- == 0)
+            return cli->given[j].text;
+    return NULL;
+}
+
+bool mf_cli_flag(const mf_cli *cli, const char *option)
+{
+    return mf_cli_count(cli, option) > 0;
+}
+
+const char *mf_cli_text(const mf_cli *cli, const char *option, const char *absent)
+{
+    int count;
+    const mf_cli_given *g = last_given(cli, option, &count);
+    return g != NULL ? g->text : absent;
+}
+
+int64_t mf_cli_int(const mf_cli *cli, const char *option, int64_t absent)
+{
+    const char *text = mf_cli_text(cli, option, NULL);
+    long long value;
+    return text != NULL && mf_parse_i64(text, &value) ? value : absent;
+}
+
+double mf_cli_real(const mf_cli *cli, const char *option, double absent)
+{
+    const char *text = mf_cli_text(cli, option, NULL);
+    double value;
+    return text != NULL && mf_parse_f64(text, &value) ? value : absent;
+}
+
+int mf_cli_enum(const mf_cli *cli, const char *option, int absent)
+{
+    int count;
+    const mf_cli_given *g = last_given(cli, option, &count);
+    if (g == NULL) return absent;
+    for (int i = 0; g->option->choices[i] != NULL; i++)
+        if (strcmp(g->option->choices[i], g->text) == 0) return i;
+    return absent;
+}
+
+bool mf_cli_json(const mf_cli *cli)
+{
+    return mf_cli_flag(cli, "json");
+}
+
+bool mf_cli_quiet(const mf_cli *cli)
+{
+    return mf_cli_flag(cli, "quiet");
+}
+
+static int print_version(void)
+{
+    printf("moefw %s\n"
+           "Mixture-of-Experts transformers with plugins for routers, experts, regularizers and "
+           "controllers.\n"
+           "MIT licence: free software, without any warranty.\n",
+           MOEFW_VERSION);
+    return MF_OK;
+}
+
+static void set_log_level(const mf_cli *cli)
+{
+    if (mf_cli_flag(cli, "verbose"))
+        mf_log_set_level(MF_LOG_DEBUG);
+    else
+        mf_log_set_level(mf_cli_quiet(cli) ? MF_LOG_WARN : MF_LOG_INFO);
+}
+
+int mf_cli_run(int argc, char **argv)
+{
+    mf_cli cli;
+    int rc = mf_cli_parse(argc, argv, &cli);
+    if (rc == MF_OK && cli.version)
+        rc = print_version();
+    else if (rc == MF_OK && cli.help)
+        mf_cli_help(cli.verb);
+    else if (rc == MF_OK) {
+        set_log_level(&cli);
+        rc = cli.verb->run(&cli);
+    }
+    mf_cli_clear(&cli);
+    return rc;
+}

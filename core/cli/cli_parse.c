@@ -1,0 +1,266 @@
+/* Parsing goes in two passes, since options of a verb may stand before it: the first finds the
+ * verb (reading options as if it were `train`, which is what runs without a verb), the second
+ * reads everything with that verb's own table. */
+#include "cli/cli_parse.h"
+
+#include "base/ini.h"
+#include "base/mem.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OPTION_CODE 1000 /* getopt's value of long option i is this + i */
+#define MAX_OPTIONS 96
+
+/* One verb's options and the global ones, in the forms that getopt wants. */
+typedef struct table {
+    int n;
+    const mf_cli_option *option[MAX_OPTIONS];
+    struct option longs[MAX_OPTIONS + 1];
+    char shorts[2 * MAX_OPTIONS + 3];
+} table;
+
+static void add_options(table *t, const mf_cli_option *o)
+{
+    size_t s = strlen(t->shorts);
+    for (; o != NULL && o->name != NULL && t->n < MAX_OPTIONS; o++) {
+        int has_arg = o->kind == MF_CLI_FLAG ? no_argument : required_argument;
+        t->longs[t->n] = (struct option){o->name, has_arg, NULL, OPTION_CODE + t->n};
+        t->option[t->n++] = o;
+        if (o->letter != 0) {
+            t->shorts[s++] = (char)o->letter;
+            if (has_arg) t->shorts[s++] = ':';
+        }
+    }
+    t->shorts[s] = '\0';
+}
+
+/* mode: "+:" stops at the first operand, ":" permutes. */
+static void make_table(table *t, const mf_verb *verb, const char *mode)
+{
+    memset(t, 0, sizeof *t);
+    strcpy(t->shorts, mode);
+    if (verb != NULL) add_options(t, verb->options);
+    add_options(t, mf_cli_globals);
+}
+
+static const mf_cli_option *by_code(const table *t, int code)
+{
+    if (code >= OPTION_CODE) return t->option[code - OPTION_CODE];
+    for (int i = 0; i < t->n; i++)
+        if (t->option[i]->letter == code) return t->option[i];
+    return NULL;
+}
+
+static const mf_verb *find_verb(const char *name)
+{
+    for (int i = 0; mf_verbs[i] != NULL; i++)
+        if (strcmp(mf_verbs[i]->name, name) == 0) return mf_verbs[i];
+    return NULL;
+}
+
+static int unknown_verb(const char *word)
+{
+    const char *names[64];
+    int n = 0;
+    for (; mf_verbs[n] != NULL && n < 63; n++)
+        names[n] = mf_verbs[n]->name;
+    names[n] = NULL;
+    const char *nearest = mf_nearest(word, names);
+    if (nearest != NULL)
+        return mf_fail(MF_EUSAGE, "unknown verb '%s'; did you mean '%s'?", word, nearest);
+    if (strchr(word, '/') != NULL || strchr(word, '.') != NULL)
+        return mf_fail(MF_EUSAGE, "unknown verb '%s'; a configuration is trained by 'moefw train %s'",
+                       word, word);
+    return mf_fail(MF_EUSAGE, "unknown verb '%s'; 'moefw --help' lists them", word);
+}
+
+/* Name for messages: "--steps", or "-t" when it was given so. */
+static const char *shown(char buf[64], const mf_cli_option *o, int code)
+{
+    if (code < OPTION_CODE)
+        snprintf(buf, 64, "-%c", o->letter);
+    else
+        snprintf(buf, 64, "--%s", o->name);
+    return buf;
+}
+
+/* getopt said '?': an unknown, an ambiguous option, or an argument where none belongs. */
+static int bad_option(const table *t, const mf_verb *verb, const char *word, int code)
+{
+    const char *of = verb != NULL ? verb->name : NULL;
+    const char *gap = of != NULL ? " " : "";
+    if (of == NULL) of = "";
+    const mf_cli_option *o = code != 0 ? by_code(t, code) : NULL;
+    if (o != NULL) return mf_fail(MF_EUSAGE, "option '--%s' takes no argument", o->name);
+    if (code != 0)
+        return mf_fail(MF_EUSAGE, "unknown option '-%c'; 'moefw%s%s --help' lists them", code, gap, of);
+    char name[64];
+    size_t n = strcspn(word + 2, "=");
+    snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word + 2);
+    const char *names[MAX_OPTIONS + 1], *first = NULL, *second = NULL;
+    for (int i = 0; i < t->n; i++) {
+        names[i] = t->option[i]->name;
+        if (strncmp(name, names[i], n) == 0) {
+            if (first != NULL && second == NULL) second = names[i];
+            if (first == NULL) first = names[i];
+        }
+    }
+    names[t->n] = NULL;
+    if (second != NULL)
+        return mf_fail(MF_EUSAGE, "option '--%s' is ambiguous: '--%s' or '--%s'?", name, first, second);
+    const char *nearest = mf_nearest(name, names);
+    if (nearest != NULL)
+        return mf_fail(MF_EUSAGE, "unknown option '--%s'; did you mean '--%s'?", name, nearest);
+    return mf_fail(MF_EUSAGE, "unknown option '--%s'; 'moefw%s%s --help' lists them", name, gap, of);
+}
+
+static int judge_number(const mf_cli_option *o, const char *name, const char *text)
+{
+    long long i = 0;
+    double x;
+    bool is_int = o->kind == MF_CLI_INT;
+    if (is_int ? !mf_parse_i64(text, &i) : !mf_parse_f64(text, &x))
+        return mf_fail(MF_EUSAGE, "%s: expected %s, found '%s'", name,
+                       is_int ? "a whole number" : "a number", text);
+    if (is_int) x = (double)i;
+    if (o->lo >= o->hi || (x >= o->lo && x <= o->hi)) return MF_OK;
+    if (o->hi >= 1e12)
+        return mf_fail(MF_EUSAGE, "%s: expected at least %g, found %s", name, o->lo, text);
+    return mf_fail(MF_EUSAGE, "%s: expected %g to %g, found %s", name, o->lo, o->hi, text);
+}
+
+static int judge_argument(const mf_cli_option *o, int code, const char *text)
+{
+    char name[64];
+    shown(name, o, code);
+    if (o->kind == MF_CLI_INT || o->kind == MF_CLI_REAL) return judge_number(o, name, text);
+    if (o->kind != MF_CLI_ENUM) return MF_OK;
+    for (int i = 0; o->choices[i] != NULL; i++)
+        if (strcmp(o->choices[i], text) == 0) return MF_OK;
+    char list[256] = "";
+    size_t used = 0;
+    for (int i = 0; o->choices[i] != NULL && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "",
+                                 o->choices[i]);
+    return mf_fail(MF_EUSAGE, "%s: expected one of %s, found '%s'", name, list, text);
+}
+
+/* Finds the verb and takes its word out of argv; *argc shrinks by one. `help` counts as --help. */
+static int take_verb(int *argc, char **argv, mf_cli *cli)
+{
+    table t;
+    make_table(&t, find_verb("train"), "+:");
+    optind = 0;
+    opterr = 0;
+    int code;
+    while ((code = getopt_long(*argc, argv, t.shorts, t.longs, NULL)) != -1) {
+        if (code == '?') return bad_option(&t, NULL, argv[optind - 1], optopt);
+        if (code == ':') return MF_OK; /* the second pass says so */
+    }
+    int at = optind;
+    if (at < *argc && strcmp(argv[at], "help") == 0) {
+        cli->help = true;
+        memmove(&argv[at], &argv[at + 1], (size_t)(*argc - at) * sizeof *argv);
+        --*argc;
+    }
+    if (at >= *argc) return MF_OK;
+    cli->verb = find_verb(argv[at]);
+    if (cli->verb == NULL) return unknown_verb(argv[at]);
+    memmove(&argv[at], &argv[at + 1], (size_t)(*argc - at) * sizeof *argv);
+    --*argc;
+    return MF_OK;
+}
+
+static int unknown_action(const mf_verb *verb, const char *word)
+{
+    const char *names[32];
+    char list[256] = "";
+    size_t used = 0;
+    int n = 0;
+    for (const mf_cli_form *f = verb->forms; f->min >= 0 && n < 31; f++) {
+        if (f->help == NULL) continue;
+        names[n++] = f->action;
+        if (used < sizeof list)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", n > 1 ? ", " : "",
+                                     f->action);
+    }
+    names[n] = NULL;
+    if (word == NULL) return mf_fail(MF_EUSAGE, "'moefw %s' wants one of: %s", verb->name, list);
+    const char *nearest = mf_nearest(word, names);
+    return mf_fail(MF_EUSAGE, "unknown action '%s' of 'moefw %s'; %s%s%s", word, verb->name,
+                   nearest != NULL ? "did you mean '" : "expected one of: ",
+                   nearest != NULL ? nearest : list, nearest != NULL ? "'?" : "");
+}
+
+static int judge_operands(mf_cli *cli)
+{
+    const mf_verb *verb = cli->verb;
+    const mf_cli_form *form = verb->forms;
+    if (form->action != NULL) {
+        if (cli->n_operands == 0) return unknown_action(verb, NULL);
+        while (form->min >= 0 && strcmp(form->action, cli->operand[0]) != 0)
+            form++;
+        if (form->min < 0) return unknown_action(verb, cli->operand[0]);
+        cli->operand++;
+        cli->n_operands--;
+    }
+    cli->form = form;
+    const char *gap = form->action != NULL ? " " : "", *action = form->action;
+    if (action == NULL) action = "";
+    if (cli->n_operands < form->min)
+        return mf_fail(MF_EUSAGE, "'moefw %s%s%s' wants %s", verb->name, gap, action, form->operands);
+    if (form->max >= 0 && cli->n_operands > form->max)
+        return mf_fail(MF_EUSAGE, "'moefw %s%s%s': one operand too many: '%s'", verb->name, gap,
+                       action, cli->operand[form->max]);
+    return MF_OK;
+}
+
+static int read_options(int argc, char **argv, mf_cli *cli)
+{
+    table t;
+    make_table(&t, cli->verb != NULL ? cli->verb : find_verb("train"), ":");
+    optind = 0;
+    int code;
+    while ((code = getopt_long(argc, argv, t.shorts, t.longs, NULL)) != -1) {
+        if (code == '?') return bad_option(&t, cli->verb, argv[optind - 1], optopt);
+        const mf_cli_option *o = by_code(&t, code == ':' ? optopt : code);
+        if (code == ':') {
+            char name[64];
+            return mf_fail(MF_EUSAGE, "option '%s' wants an argument: %s",
+                           shown(name, o, optopt), o->arg);
+        }
+        if (o->kind != MF_CLI_FLAG) {
+            int rc = judge_argument(o, code, optarg);
+            if (rc != MF_OK) return rc;
+        }
+        cli->given[cli->n_given] = (mf_cli_given){o, o->kind == MF_CLI_FLAG ? NULL : optarg,
+                                                  cli->n_given + 1};
+        cli->n_given++;
+        if (strcmp(o->name, "help") == 0) cli->help = true;
+        if (strcmp(o->name, "version") == 0) cli->version = true;
+    }
+    cli->n_operands = argc - optind;
+    cli->operand = (const char **)&argv[optind];
+    return MF_OK;
+}
+
+int mf_cli_parse(int argc, char **argv, mf_cli *cli)
+{
+    memset(cli, 0, sizeof *cli);
+    cli->given = mf_alloc((size_t)argc * 2 + 64, sizeof *cli->given);
+    if (cli->given == NULL) return MF_ENOMEM;
+    int rc = take_verb(&argc, argv, cli);
+    if (rc == MF_OK) rc = read_options(argc, argv, cli);
+    if (rc != MF_OK || cli->help || cli->version) return rc;
+    if (cli->verb == NULL) cli->verb = find_verb("train");
+    if (cli->verb == NULL) return mf_fail(MF_EUSAGE, "no verb given; 'moefw --help' lists them");
+    return judge_operands(cli);
+}
+
+void mf_cli_clear(mf_cli *cli)
+{
+    mf_free(cli->given);
+    cli->given = NULL;
+}

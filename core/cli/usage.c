@@ -1,0 +1,158 @@
+/* Help on the terminal and the manual's lists, both read off the tables. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define WIDTH 80
+#define COLUMN 26 /* where the second column begins */
+
+/* Prints text from column `at` on, wrapped and indented. */
+static void wrapped(const char *text, int at)
+{
+    int column = at;
+    while (*text != '\0') {
+        int word = (int)strcspn(text, " ");
+        if (column > at && column + word >= WIDTH) {
+            printf("\n%*s", at, "");
+            column = at;
+        }
+        printf("%.*s", word, text);
+        column += word;
+        text += word;
+        if (*text == ' ' && column + 1 + (int)strcspn(text + 1, " ") < WIDTH) {
+            putchar(' ');
+            column++;
+        }
+        text += strspn(text, " ");
+    }
+    putchar('\n');
+}
+
+static void row(const char *left, const char *right)
+{
+    int n = printf("  %s", left);
+    if (n + 2 > COLUMN)
+        printf("\n%*s", COLUMN, "");
+    else
+        printf("%*s", COLUMN - n, "");
+    wrapped(right, COLUMN);
+}
+
+static void option_row(const mf_cli_option *o)
+{
+    char left[96], right[512];
+    int n = 0;
+    if (o->letter != 0)
+        n = snprintf(left, sizeof left, "-%c, --%s", o->letter, o->name);
+    else
+        n = snprintf(left, sizeof left, "    --%s", o->name);
+    if (o->kind != MF_CLI_FLAG) snprintf(left + n, sizeof left - (size_t)n, "=%s", o->arg);
+    n = snprintf(right, sizeof right, "%s", o->help);
+    if (o->kind == MF_CLI_ENUM)
+        for (int i = 0; o->choices[i] != NULL && n < (int)sizeof right - 1; i++)
+            n += snprintf(right + n, sizeof right - (size_t)n, "%s%s", i == 0 ? ": " : ", ",
+                          o->choices[i]);
+    row(left, right);
+}
+
+static void option_rows(const char *title, const mf_cli_option *o)
+{
+    if (o == NULL || o->name == NULL) return;
+    printf("\n%s:\n", title);
+    for (; o->name != NULL; o++)
+        option_row(o);
+}
+
+static void verb_help(const mf_verb *v)
+{
+    const char *label = "Usage:";
+    for (const mf_cli_form *f = v->forms; f->min >= 0; f++) {
+        if (f->action != NULL && f->help == NULL) continue;
+        printf("%s moefw %s%s%s [OPTION]...%s%s\n", label, v->name, f->action != NULL ? " " : "",
+               f->action != NULL ? f->action : "", f->operands != NULL ? " " : "",
+               f->operands != NULL ? f->operands : "");
+        label = "      ";
+    }
+    printf("%c%s.\n", v->brief[0] - ('a' <= v->brief[0] && v->brief[0] <= 'z' ? 32 : 0),
+           v->brief + 1);
+    if (v->forms->action != NULL) {
+        printf("\nActions:\n");
+        for (const mf_cli_form *f = v->forms; f->min >= 0; f++)
+            if (f->help != NULL) row(f->action, f->help);
+    }
+    option_rows("Options", v->options);
+    option_rows("Options of every verb", mf_cli_globals);
+    if (v->notes != NULL) printf("\n%s", v->notes);
+}
+
+void mf_cli_help(const mf_verb *verb)
+{
+    if (verb != NULL) {
+        verb_help(verb);
+        return;
+    }
+    printf("Usage: moefw [OPTION]... VERB [OPERAND]...\n"
+           "Train and compare Mixture-of-Experts transformers; routers are plugins.\n"
+           "Without a verb: train the default preset, as in\n"
+           "  moefw --plugin routers/hash.so\n"
+           "\nVerbs:\n");
+    for (int i = 0; mf_verbs[i] != NULL; i++)
+        row(mf_verbs[i]->name, mf_verbs[i]->brief);
+    option_rows("Options", mf_cli_globals);
+    printf("\n'moefw VERB --help' tells more; so do moefw(1), moefw.ini(5), moefw-run(5) and "
+           "moefw-plugin(7).\n"
+           "Exit status: 0 ok, 1 failed, 2 usage or configuration, 3 bad input or checkpoint,\n"
+           "4 plugin refused, 5 diverged, 6 dependency missing, 7 peer lost, 75 time limit.\n");
+}
+
+/* mdoc: a word that a macro would take is kept from it by \&. */
+static void mdoc_option(const mf_cli_option *o)
+{
+    printf(".It");
+    if (o->letter != 0) printf(" Fl %c ,", o->letter);
+    printf(" Fl Fl %s", o->name);
+    if (o->kind != MF_CLI_FLAG) printf(" Ns = Ns Ar %s", o->arg);
+    printf("\n%c%s", o->help[0] - ('a' <= o->help[0] && o->help[0] <= 'z' ? 32 : 0), o->help + 1);
+    if (o->kind == MF_CLI_ENUM)
+        for (int i = 0; o->choices[i] != NULL; i++)
+            printf("%s\n.Cm %s", i == 0 ? ":" : " ,", o->choices[i]);
+    printf("%s.\n", o->kind == MF_CLI_ENUM ? " " : "");
+    if (o->set != NULL)
+        printf("The same as\n.Fl Fl set Ar %s Ns = Ns Ar %s .\n", o->set, o->arg);
+}
+
+static void mdoc_options(const mf_cli_option *o)
+{
+    if (o == NULL || o->name == NULL) return;
+    printf(".Bl -tag -width indent\n");
+    for (; o->name != NULL; o++)
+        mdoc_option(o);
+    printf(".El\n");
+}
+
+/* "RUN|CONFIG ..." as arguments; brackets and bars stay as they are. */
+static void mdoc_form(const mf_verb *v, const mf_cli_form *f)
+{
+    printf(".It Nm Cm %s", v->name);
+    if (f->action != NULL) printf(" Cm %s", f->action);
+    if (f->operands != NULL) printf(" Ar \"%s\"", f->operands);
+    printf("\n");
+}
+
+void mf_cli_manual(void)
+{
+    printf(".Ss Options of every verb\n");
+    mdoc_options(mf_cli_globals);
+    for (int i = 0; mf_verbs[i] != NULL; i++) {
+        const mf_verb *v = mf_verbs[i];
+        printf(".Ss %s : %s\n.Bl -tag -width indent -compact\n", v->name, v->brief);
+        for (const mf_cli_form *f = v->forms; f->min >= 0; f++) {
+            if (f->action != NULL && f->help == NULL) continue;
+            mdoc_form(v, f);
+            if (f->help != NULL) printf("%s.\n", f->help);
+        }
+        printf(".El\n");
+        mdoc_options(v->options);
+    }
+}
