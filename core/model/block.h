@@ -1,0 +1,25 @@
+/* model/block.h: the parts of a transformer block, as parameters and as graph nodes. */
+#ifndef MF_MODEL_BLOCK_H
+#define MF_MODEL_BLOCK_H
+
+#include "model/model.h"
+
+/* Declares the parameters of everything but plugins: embedding, positions, attention, norms, dense
+ * feed-forward blocks, gates, skips, head. */
+int mf_blocks_declare(mf_model *m);
+
+/* Norm of a name: "layers.3.norm1", "norm". */
+mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_tensor *x);
+/* x [T,d] -> attention output [T,d], before the residual sum. */
+mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t layer, mf_tensor *x);
+/* Dense feed-forward of a layer without experts. */
+mf_tensor *mf_block_dense(const mf_model *m, mf_graph *g, int32_t layer, mf_tensor *x);
+/* tokens -> [T,d] with positions added where the model adds them. */
+mf_tensor *mf_block_embed(const mf_model *m, mf_model_graph *mg);
+/* U-Net skip into layer (decoder half): h + scale Linear([h; h_encoder]). */
+mf_tensor *mf_block_skip(const mf_model *m, mf_graph *g, int32_t layer, mf_tensor *h,
+                         mf_tensor *encoder);
+/* [n,d] -> [n,V] */
+mf_tensor *mf_block_head(const mf_model *m, mf_graph *g, mf_tensor *x);
+
+#endif

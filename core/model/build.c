@@ -1,0 +1,166 @@
+/* From a model and a shape to a graph. */
+#include <stdio.h>
+#include "base/error.h"
+#include "base/mem.h"
+#include "model/block.h"
+#include "ops/ops.h"
+
+static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tensor *x,
+                        const mf_moe_settings *settings, mf_tensor **ret_mid)
+{
+    const mf_model_config *c = &m->config->model;
+    const double p = m->config->train.dropout;
+    const bool post = c->norm_place == MF_NORM_POST;
+    mf_graph *g = mg->g;
+    char norm1[64], norm2[64];
+    snprintf(norm1, sizeof norm1, "layers.%d.norm1", (int)layer);
+    snprintf(norm2, sizeof norm2, "layers.%d.norm2", (int)layer);
+
+    mf_graph_push(g, "layers.%d", (int)layer);
+    mf_tensor *a = mf_block_attention(m, mg, layer, post ? x : mf_block_norm(m, g, norm1, x));
+    if (p > 0) a = mf_dropout(g, a, p);
+    x = mf_add(g, x, a);
+    if (post) x = mf_block_norm(m, g, norm1, x);
+    *ret_mid = x;
+
+    mf_tensor *in = post ? x : mf_block_norm(m, g, norm2, x), *y;
+    const int32_t at = m->moe_of_layer[layer];
+    if (at < 0) {
+        y = mf_block_dense(m, g, layer, in);
+    } else {
+        const mf_router_in rin = {
+            .size = sizeof rin, .batch = mg->shape.batch, .seq = mg->shape.seq,
+            .experts = (int32_t)m->config->moe.experts, .top_k = (int32_t)m->config->moe.top_k,
+            .x = in, .mask = mg->mask, .token_ids = mg->tokens, .positions = mg->positions,
+            .sequence_ids = mg->sequence_ids, .labels = mg->labels};
+        mf_moe_build(&m->moe[at], settings, g, &rin, &mg->moe[at]);
+        y = mg->moe[at].y;
+    }
+    if (p > 0) y = mf_dropout(g, y, p);
+    x = mf_add(g, x, y);
+    if (post) x = mf_block_norm(m, g, norm2, x);
+    mf_graph_pop(g);
+    return x;
+}
+
+static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
+{
+    const mf_model_config *c = &m->config->model;
+    const mf_moe_settings settings = {.config = &m->config->moe,
+                                      .capacity_factor = &m->capacity_factor,
+                                      .labels = m->facts.labels, .keep = mg->shape.want_prob};
+    mf_tensor **mid = mf_alloc((size_t)c->layers, sizeof *mid);
+    if (!mid) {
+        mf_graph_fail(mg->g, MF_ENOMEM, "no memory for %d layers", (int)c->layers);
+        return NULL;
+    }
+    for (int32_t l = 0; l < c->layers && mf_graph_status(mg->g) == MF_OK; l++) {
+        const int32_t from = (int32_t)c->layers - 1 - l; /* the encoder layer that l mirrors */
+        if (c->skip == MF_SKIP_UNET && l >= c->layers - c->layers / 2)
+            x = mf_block_skip(m, mg->g, l, x, mid[from]);
+        x = block(m, mg, l, x, &settings, &mid[l]);
+    }
+    mf_free(mid);
+    return x;
+}
+
+static void inputs(const mf_model *m, mf_model_graph *mg)
+{
+    const mf_model_shape *s = &mg->shape;
+    const mf_shape rows = mf_shape1((int64_t)s->batch * s->seq), batch = mf_shape1(s->batch);
+    mf_graph *g = mg->g;
+    mg->tokens = mf_graph_input(g, "tokens", MF_I32, rows);
+    mg->positions = mf_graph_input(g, "positions", MF_I32, rows);
+    mg->sequence_ids = mf_graph_input(g, "sequence_ids", MF_I32, rows);
+    if (s->masked) mg->mask = mf_graph_input(g, "mask", MF_F32, rows);
+    if (m->facts.labels > 0) mg->labels = mf_graph_input(g, "labels", MF_I32, rows);
+    if (s->mode != MF_MODE_GENERATE) mg->targets = mf_graph_input(g, "targets", MF_I32, rows);
+    if (s->mode == MF_MODE_GENERATE) mg->last = mf_graph_input(g, "last", MF_I32, batch);
+    if (s->cache) {
+        mg->cache_pos = mf_graph_input(g, "cache_pos", MF_I32, batch);
+        mg->kv_len = mf_graph_input(g, "kv_len", MF_I32, batch);
+    }
+}
+
+/* total = task + sum of weight x regularizer + the routers' own losses */
+static void add_losses(mf_model *m, mf_model_graph *mg)
+{
+    mf_graph *g = mg->g;
+    const int n = m->config->n_regularizers;
+    mf_tensor *total = mg->task_loss;
+    const mf_routing **records = mf_alloc((size_t)m->n_moe + 1, sizeof *records);
+    if (!records) {
+        mf_graph_fail(g, MF_ENOMEM, "no memory for %d routing records", (int)m->n_moe);
+        return;
+    }
+    for (int32_t i = 0; i < m->n_moe; i++)
+        records[i] = &mg->moe[i].routing;
+    for (int i = 0; i < n && m->n_moe > 0; i++) {
+        if (mf_instance_loss(m->regularizers[i], g, records, m->n_moe, &mg->regularizers[i])) break;
+        mf_tensor *value = mg->regularizers[i];
+        mf_graph_keep(value);
+        mf_tensor *weight = mf_graph_live(g, &m->regularizer_weights[i], "weight");
+        total = mf_add(g, total, mf_mul(g, value, weight));
+    }
+    for (int32_t i = 0; i < m->n_moe; i++)
+        for (int32_t j = 0; j < records[i]->n_losses; j++)
+            total = mf_add(g, total, records[i]->loss[j]);
+    mf_free(records);
+    mg->loss = total;
+}
+
+static void build(mf_model *m, mf_model_graph *mg)
+{
+    const mf_model_shape *s = &mg->shape;
+    mf_graph *g = mg->g;
+    inputs(m, mg);
+    mf_tensor *x = mf_block_embed(m, mg);
+    if (m->config->train.dropout > 0) x = mf_dropout(g, x, m->config->train.dropout);
+    x = blocks(m, mg, x);
+    if (m->config->model.norm_place == MF_NORM_PRE) x = mf_block_norm(m, g, "norm", x);
+    if (s->mode == MF_MODE_GENERATE) x = mf_gather_rows(g, x, mg->last);
+    mg->logits = mf_block_head(m, g, x);
+    if (s->mode == MF_MODE_GENERATE || s->want_logits) mf_graph_keep(mg->logits);
+    if (s->mode == MF_MODE_GENERATE) return;
+
+    mg->task_loss = mf_cross_entropy(g, mg->logits, mg->targets, mg->mask);
+    add_losses(m, mg);
+    mf_graph_keep(mg->task_loss);
+    mf_graph_keep(mg->loss);
+    if (s->mode == MF_MODE_TRAIN) mf_graph_backward(g, mg->loss, 0, NULL);
+    if (!s->want_logits) mg->logits = NULL;
+}
+
+int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph **ret)
+{
+    const mf_graph_options options = {.training = shape->mode == MF_MODE_TRAIN,
+                                      .accumulate = shape->accumulate,
+                                      .no_reuse = shape->no_reuse};
+    mf_model_graph *mg = mf_alloc(1, sizeof *mg);
+    if (!mg) return MF_ENOMEM;
+    mg->shape = *shape;
+    mg->g = mf_graph_new(&options);
+    mg->moe = mf_alloc((size_t)m->n_moe + 1, sizeof *mg->moe);
+    mg->regularizers = mf_alloc((size_t)m->config->n_regularizers + 1, sizeof *mg->regularizers);
+    int rc = mg->g && mg->moe && mg->regularizers ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK) {
+        build(m, mg);
+        rc = mf_graph_status(mg->g);
+    }
+    if (rc == MF_OK) rc = mf_graph_finish(mg->g);
+    if (rc != MF_OK) {
+        mf_model_graph_free(mg);
+        return rc;
+    }
+    *ret = mg;
+    return MF_OK;
+}
+
+void mf_model_graph_free(mf_model_graph *mg)
+{
+    if (!mg) return;
+    mf_graph_free(mg->g);
+    mf_free(mg->moe);
+    mf_free(mg->regularizers);
+    mf_free(mg);
+}

@@ -1,0 +1,266 @@
+#include "model/model.h"
+#include <stdio.h>
+#include "base/error.h"
+#include "base/mem.h"
+#include "model/block.h"
+#include "plugin/open.h"
+
+static const char *const router_keys[] = {"plugin", NULL};
+static const char *const regularizer_keys[] = {"plugin", "weight", NULL};
+static const char *const controller_keys[] = {"plugin", "every", NULL};
+
+static mf_dims dims_of(const mf_model *m, int32_t layer, int32_t experts)
+{
+    const mf_model_config *c = &m->config->model;
+    return (mf_dims){.size = sizeof(mf_dims), .layer = layer, .n_layers = (int32_t)c->layers,
+                     .dim = (int32_t)c->dim, .experts = experts,
+                     .top_k = (int32_t)m->config->moe.top_k, .heads = (int32_t)c->heads,
+                     .kv_heads = (int32_t)c->kv_heads, .vocab = m->facts.vocab,
+                     .seq = (int32_t)c->seq, .causal = c->task == MF_TASK_LM && c->causal,
+                     .moe_layers = m->n_moe, .labels = m->facts.labels,
+                     .train_steps = m->facts.train_steps};
+}
+
+static int load(const mf_plugin_section *s, mf_kind kind, const mf_loaded **ret)
+{
+    return mf_plugin_load(kind, s->plugin, s->file, s->line, ret);
+}
+
+/* Which blocks have experts: every moe_every-th, counted so that the last of each group has. */
+static int place_moe_layers(mf_model *m)
+{
+    const mf_model_config *c = &m->config->model;
+    m->moe_of_layer = mf_arena_alloc(m->arena, (size_t)c->layers * sizeof *m->moe_of_layer);
+    if (!m->moe_of_layer) return MF_ENOMEM;
+    for (int32_t l = 0; l < c->layers; l++)
+        m->moe_of_layer[l] = c->moe_every > 0 && (l + 1) % c->moe_every == 0 ? m->n_moe++ : -1;
+    m->moe = mf_arena_alloc(m->arena, (size_t)(m->n_moe + 1) * sizeof *m->moe);
+    return m->moe ? MF_OK : MF_ENOMEM;
+}
+
+static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *router,
+                         const mf_loaded *expert, bool select_bias)
+{
+    const mf_config *c = m->config;
+    mf_moe_layer *ml = &m->moe[m->moe_of_layer[layer]];
+    mf_dims dims = dims_of(m, layer, (int32_t)c->moe.experts);
+    char path[64];
+    ml->layer = layer;
+    snprintf(path, sizeof path, "layers.%d.router", (int)layer);
+    int rc = mf_instance_new(m->plugins, router, path, c->ini, "router", router_keys, "router",
+                             &dims, &ml->router);
+    snprintf(path, sizeof path, "layers.%d.expert", (int)layer);
+    if (rc == MF_OK)
+        rc = mf_instance_new(m->plugins, expert, path, c->ini, "expert", router_keys, "expert",
+                             &dims, &ml->expert);
+    if (rc == MF_OK && c->moe.shared_experts > 0) {
+        dims.experts = (int32_t)c->moe.shared_experts;
+        snprintf(path, sizeof path, "layers.%d.shared", (int)layer);
+        rc = mf_instance_new(m->plugins, expert, path, c->ini, "expert", router_keys, "shared",
+                             &dims, &ml->shared);
+    }
+    if (rc == MF_OK && select_bias) {
+        snprintf(path, sizeof path, "layers.%d.moe.select_bias", (int)layer);
+        rc = mf_store_declare(m->store, path, mf_shape1(c->moe.experts), (mf_init){0}, true,
+                              &ml->select_bias);
+    }
+    return rc;
+}
+
+/* A router that looks at later tokens would let a decoder see what it has to predict. */
+static int judge_causal(const mf_model *m, const mf_loaded *router)
+{
+    const mf_config *c = m->config;
+    const mf_router *table = mf_loaded_vtable(router);
+    if (!(table->flags & MF_ROUTER_NOT_CAUSAL) || c->moe.force_causal) return MF_OK;
+    if (c->model.task != MF_TASK_LM || !c->model.causal) return MF_OK;
+    return mf_fail(MF_ECONFIG,
+                   "%s:%d: router %s chooses tokens by looking at the whole sequence, which leaks "
+                   "the future in a causal decoder; expected a causal router, or "
+                   "moe.force_causal = yes to try it all the same",
+                   c->router.file ? c->router.file : "default", c->router.line, c->router.plugin);
+}
+
+static int new_moe_layers(mf_model *m, bool select_bias)
+{
+    const mf_loaded *router = NULL, *expert = NULL;
+    if (m->n_moe == 0) return MF_OK;
+    int rc = load(&m->config->router, MF_ROUTER, &router);
+    if (rc == MF_OK) rc = judge_causal(m, router);
+    if (rc == MF_OK) rc = load(&m->config->expert, MF_EXPERT, &expert);
+    for (int32_t l = 0; rc == MF_OK && l < m->config->model.layers; l++)
+        if (m->moe_of_layer[l] >= 0) rc = new_moe_layer(m, l, router, expert, select_bias);
+    return rc;
+}
+
+static int new_regularizers(mf_model *m)
+{
+    const mf_config *c = m->config;
+    const mf_dims dims = dims_of(m, -1, (int32_t)c->moe.experts);
+    const size_t n = (size_t)c->n_regularizers + 1;
+    m->regularizers = mf_arena_alloc(m->arena, n * sizeof *m->regularizers);
+    m->regularizer_weights = mf_arena_alloc(m->arena, n * sizeof *m->regularizer_weights);
+    if (!m->regularizers || !m->regularizer_weights) return MF_ENOMEM;
+    for (int i = 0; i < c->n_regularizers; i++) {
+        const mf_plugin_section *s = &c->regularizers[i];
+        const mf_loaded *plugin = NULL;
+        char live[192];
+        int rc = load(s, MF_REGULARIZER, &plugin);
+        if (rc == MF_OK)
+            rc = mf_instance_new(m->plugins, plugin, s->section, c->ini, s->section,
+                                 regularizer_keys, s->section, &dims, &m->regularizers[i]);
+        if (rc != MF_OK) return rc;
+        m->regularizer_weights[i] = s->weight;
+        snprintf(live, sizeof live, "%s.weight", s->section);
+        rc = mf_live_register_real(m->plugins, live, &m->regularizer_weights[i], -1e9, 1e9);
+        if (rc != MF_OK) return rc;
+    }
+    return MF_OK;
+}
+
+/* Controllers are loaded before the layers are made: one of them may want the selection bias. */
+static int load_controllers(mf_model *m, const mf_loaded **loaded, bool *ret_select_bias)
+{
+    for (int i = 0; i < m->config->n_controllers; i++) {
+        int rc = load(&m->config->controllers[i], MF_CONTROLLER, &loaded[i]);
+        if (rc != MF_OK) return rc;
+        const mf_controller *table = mf_loaded_vtable(loaded[i]);
+        if (table->flags & MF_CONTROLLER_SELECT_BIAS) *ret_select_bias = true;
+    }
+    return MF_OK;
+}
+
+static int new_controllers(mf_model *m, const mf_loaded *const *loaded)
+{
+    const mf_config *c = m->config;
+    const mf_dims dims = dims_of(m, -1, (int32_t)c->moe.experts);
+    for (int i = 0; i < c->n_controllers; i++) {
+        const char *section = c->controllers[i].section;
+        int rc = mf_instance_new(m->plugins, loaded[i], section, c->ini, section, controller_keys,
+                                 section, &dims, &m->controllers[i]);
+        if (rc != MF_OK) return rc;
+    }
+    return MF_OK;
+}
+
+static int assemble(mf_model *m)
+{
+    const mf_config *c = m->config;
+    bool select_bias = false;
+    const size_t n = (size_t)c->n_controllers + 1;
+    const mf_loaded **loaded = mf_arena_alloc(m->arena, n * sizeof *loaded);
+    m->controllers = mf_arena_alloc(m->arena, n * sizeof *m->controllers);
+    if (!loaded || !m->controllers) return MF_ENOMEM;
+    int rc = load_controllers(m, loaded, &select_bias);
+    if (rc == MF_OK) rc = place_moe_layers(m);
+    if (rc == MF_OK) rc = mf_blocks_declare(m);
+    if (rc == MF_OK) rc = new_moe_layers(m, select_bias);
+    if (rc == MF_OK) rc = new_regularizers(m);
+    if (rc == MF_OK && c->moe.capacity_factor > 0)
+        rc = mf_live_register_real(m->plugins, "moe.capacity_factor", &m->capacity_factor, 1e-6, 1e6);
+    if (rc == MF_OK && c->model.skip == MF_SKIP_UNET)
+        rc = mf_live_register_real(m->plugins, "model.skip_scale", &m->skip_scale, -1e3, 1e3);
+    if (rc == MF_OK) rc = new_controllers(m, loaded);
+    return rc;
+}
+
+int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool training,
+                 mf_model **ret)
+{
+    mf_arena *arena = mf_arena_new();
+    mf_model *m = arena ? mf_arena_alloc(arena, sizeof *m) : NULL;
+    if (!m) {
+        mf_arena_free(arena);
+        return MF_ENOMEM;
+    }
+    m->arena = arena;
+    m->config = config;
+    m->facts = *facts;
+    m->capacity_factor = config->moe.capacity_factor;
+    m->skip_scale = 0.1;
+    m->store = mf_store_new();
+    m->plugins = m->store ? mf_plughost_new(m->store) : NULL;
+    int rc = m->plugins ? assemble(m) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_store_seal(m->store, (uint64_t)config->train.seed, training);
+    if (rc != MF_OK) {
+        mf_model_free(m);
+        return rc;
+    }
+    *ret = m;
+    return MF_OK;
+}
+
+void mf_model_free(mf_model *m)
+{
+    if (!m) return;
+    for (int i = 0; m->controllers && i < m->config->n_controllers; i++)
+        mf_instance_free(m->controllers[i]);
+    for (int i = 0; m->regularizers && i < m->config->n_regularizers; i++)
+        mf_instance_free(m->regularizers[i]);
+    for (int32_t i = 0; m->moe && i < m->n_moe; i++) {
+        mf_instance_free(m->moe[i].router);
+        mf_instance_free(m->moe[i].expert);
+        mf_instance_free(m->moe[i].shared);
+    }
+    mf_plughost_free(m->plugins);
+    mf_store_free(m->store);
+    mf_arena_free(m->arena);
+}
+
+void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active)
+{
+    const mf_moe_config *c = &m->config->moe;
+    int64_t all = 0, active = 0;
+    for (int i = 0; i < mf_store_count(m->store); i++) {
+        const mf_param *p = mf_store_at(m->store, i);
+        if (p->buffer) continue;
+        all += p->count;
+        /* Of what is split by expert a token uses k of E; shared experts are always used. */
+        const bool split = (p->init.flags & MF_PARAM_BY_EXPERT) && p->shape.dim[0] == c->experts;
+        active += split ? p->count / c->experts * c->top_k : p->count;
+    }
+    *ret_all = all;
+    *ret_active = active;
+}
+
+double mf_model_step_flops(const mf_model *m, int64_t tokens)
+{
+    const mf_model_config *c = &m->config->model;
+    int64_t all, active;
+    mf_model_count(m, &all, &active);
+    if (!c->tie_embeddings) active -= (int64_t)m->facts.vocab * c->dim;
+    const double attention = 2.0 * (double)(c->layers * c->seq * c->dim) * (c->causal ? 1 : 2);
+    return 6.0 * (double)tokens * ((double)active + attention / 2);
+}
+
+int mf_cache_new(const mf_model *m, int batch, int max_seq, mf_cache **ret)
+{
+    const mf_model_config *c = &m->config->model;
+    const int64_t width = c->kv_heads * (c->dim / c->heads);
+    mf_cache *cache = mf_alloc(1, sizeof *cache);
+    if (!cache) return MF_ENOMEM;
+    *cache = (mf_cache){.store = mf_store_new(), .batch = batch, .max_seq = max_seq};
+    int rc = cache->store ? MF_OK : MF_ENOMEM;
+    for (int32_t l = 0; rc == MF_OK && l < c->layers; l++)
+        for (int i = 0; rc == MF_OK && i < 2; i++) {
+            char name[64];
+            mf_param *p;
+            snprintf(name, sizeof name, "layers.%d.%c", (int)l, "kv"[i]);
+            rc = mf_store_declare(cache->store, name, mf_shape2((int64_t)batch * max_seq, width),
+                                  (mf_init){0}, true, &p);
+        }
+    if (rc == MF_OK) rc = mf_store_seal(cache->store, 0, false);
+    if (rc != MF_OK) {
+        mf_cache_free(cache);
+        return rc;
+    }
+    *ret = cache;
+    return MF_OK;
+}
+
+void mf_cache_free(mf_cache *cache)
+{
+    if (!cache) return;
+    mf_store_free(cache->store);
+    mf_free(cache);
+}

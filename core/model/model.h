@@ -1,0 +1,98 @@
+/* model/model.h: a transformer as the configuration describes it, and its graphs.
+ *
+ * A model owns the parameters and the plugin instances of all layers. Graphs of several shapes
+ * (training, evaluation, one-token decoding) are built over the same parameters:
+ *
+ *     tokens -> embed (+ positions) -> blocks -> norm -> head -> loss
+ *     block: x + attention(norm(x)), then x + moe-or-dense(norm(x))    (norm_place = pre)
+ *
+ * Names of parameters: embed.weight, position.weight, layers.N.{norm1,norm2}.{weight,bias},
+ * layers.N.attention.{qkv,out}.{weight,bias}, layers.N.attention.gate, layers.N.router.*,
+ * layers.N.expert.*, layers.N.shared.*, layers.N.ffn.*, layers.N.moe.select_bias,
+ * layers.N.skip.{weight,bias}, norm.{weight,bias}, head.{weight,bias}.
+ */
+#ifndef MF_MODEL_MODEL_H
+#define MF_MODEL_MODEL_H
+
+#include "graph/graph.h"
+#include "model/config.h"
+#include "model/moe.h"
+#include "plugin/instance.h"
+
+/* What the data decide. */
+typedef struct mf_model_facts {
+    int32_t vocab;       /* token ids 0 .. vocab-1 */
+    int32_t labels;      /* label values of tokens, 0: none */
+    int32_t classes;     /* of task = classify */
+    int64_t train_steps; /* planned */
+} mf_model_facts;
+
+typedef struct mf_model {
+    const mf_config *config;
+    mf_model_facts facts;
+    mf_store *store;
+    mf_plughost *plugins;
+    int32_t n_moe;                 /* MoE layers */
+    mf_moe_layer *moe;             /* [n_moe] */
+    int32_t *moe_of_layer;         /* [layers] index into moe, -1 dense */
+    mf_ctx **regularizers;         /* [config->n_regularizers] */
+    double *regularizer_weights;   /* live */
+    mf_ctx **controllers;          /* [config->n_controllers] */
+    double capacity_factor;        /* live as moe.capacity_factor */
+    double skip_scale;             /* live as model.skip_scale */
+    struct mf_arena *arena;
+} mf_model;
+
+/* Loads the plugins, declares everything, draws start values. */
+int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool training,
+                 mf_model **ret);
+void mf_model_free(mf_model *m);
+/* Elements of parameters: all, and those that one token uses (k of E experts). */
+void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active);
+
+/* Keys and values of past tokens, for decoding: rows of max_seq tokens a sequence. */
+typedef struct mf_cache {
+    mf_store *store;
+    int32_t batch, max_seq;
+} mf_cache;
+int mf_cache_new(const mf_model *m, int batch, int max_seq, mf_cache **ret);
+void mf_cache_free(mf_cache *c);
+
+typedef enum mf_mode { MF_MODE_TRAIN, MF_MODE_EVAL, MF_MODE_GENERATE } mf_mode;
+
+typedef struct mf_model_shape {
+    mf_mode mode;
+    int32_t batch, seq;
+    bool masked;         /* some tokens are padding: read the mask input */
+    bool accumulate;     /* gradients are added to what is there */
+    bool want_logits;    /* keep logits [T,V] (always in MF_MODE_GENERATE) */
+    bool want_prob;      /* keep each MoE layer's prob, chosen and gate */
+    bool no_reuse;
+    const mf_cache *cache; /* MF_MODE_GENERATE: appended to and attended to; NULL: none */
+} mf_model_shape;
+
+/* A graph and its handles. Inputs are filled through mf_tensor_data before each run. */
+typedef struct mf_model_graph {
+    mf_graph *g;
+    mf_model_shape shape;
+    mf_tensor *tokens, *positions, *sequence_ids; /* [T] i32 */
+    mf_tensor *mask;         /* [T] f32, NULL unless masked */
+    mf_tensor *targets;      /* [T] i32, -1: does not count; NULL when generating */
+    mf_tensor *labels;       /* [T] i32, NULL without labels */
+    mf_tensor *cache_pos;    /* [B] i32: tokens already in the cache; NULL without cache */
+    mf_tensor *kv_len;       /* [B] i32: those plus the ones of this run */
+    mf_tensor *last;         /* [B] i32: row whose logits are wanted, when generating */
+    mf_tensor *loss, *task_loss; /* scalars */
+    mf_tensor *logits;       /* [T,V]; [B,V] when generating; NULL unless kept */
+    mf_tensor **regularizers;/* [n] unweighted scalars */
+    mf_moe_out *moe;         /* [n_moe] */
+} mf_model_graph;
+
+int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph **ret);
+void mf_model_graph_free(mf_model_graph *mg);
+
+/* Floating-point operations of one training step of T tokens: 2 per multiply-add of products,
+ * three passes. */
+double mf_model_step_flops(const mf_model *m, int64_t tokens);
+
+#endif

@@ -1,0 +1,159 @@
+#include "model/moe.h"
+
+/* Scores for selection: the router's, plus the bias that a controller keeps. */
+static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const mf_routing *r)
+{
+    mf_tensor *score = mf_stop_gradient(g, r->score ? r->score : r->prob);
+    if (!layer->select_bias) return score;
+    return mf_add(g, score, mf_graph_param(g, layer->select_bias));
+}
+
+/* One number a row for `priority`: the gate, or the length of the token's vector. */
+static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in *in,
+                               const mf_routing *r, mf_tensor *gate)
+{
+    if (priority == MF_PRIORITY_POSITION) return NULL;
+    if (priority == MF_PRIORITY_GATE) return mf_stop_gradient(g, gate);
+    mf_tensor *x = mf_stop_gradient(g, in->x);
+    mf_tensor *length = mf_sqrt(g, mf_sum(g, mf_square(g, x), 2u, true)); /* [T,1] */
+    if (r->token) return mf_reshape(g, mf_gather_rows(g, length, r->token), mf_shape1(r->rows));
+    length = mf_broadcast(g, length, mf_shape2(r->tokens, r->rows / r->tokens));
+    return mf_reshape(g, length, mf_shape1(r->rows));
+}
+
+/* Fills prob, chosen, rows; returns the gates. */
+static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
+                         const mf_router_in *in, mf_routing *r)
+{
+    const bool renormalize = r->renormalize < 0 ? s->config->renormalize : r->renormalize;
+    if (!r->prob && r->logits) r->prob = mf_softmax(g, r->logits);
+    if (r->expert) {
+        r->top_k = r->own_top_k;
+        r->rows = (int32_t)mf_shape_count(r->expert->shape);
+        mf_tensor *expert = mf_reshape(g, r->expert, mf_shape1(r->rows));
+        r->chosen = in->mask ? mf_mask_rows(g, expert, in->mask, r->token, r->top_k) : expert;
+        return r->gate ? mf_reshape(g, r->gate, mf_shape1(r->rows))
+                       : mf_affine(g, mf_cast(g, r->chosen, MF_F32), 0, 1);
+    }
+    if (!r->prob) {
+        mf_graph_fail(g, MF_EPLUGIN, "the router set none of logits, prob and expert");
+        return NULL;
+    }
+    r->rows = r->tokens * r->top_k;
+    r->chosen = mf_route_select(g, selection_score(layer, g, r), in->mask, r->top_k);
+    return mf_route_gates(g, r->prob, r->chosen, NULL, r->top_k, renormalize,
+                          r->gate_scale * s->config->gate_scale);
+}
+
+/* Capacity: who is admitted, and where the overflow goes. May change the gates. */
+static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
+                        mf_tensor *gate, mf_moe_out *out)
+{
+    mf_routing *r = &out->routing;
+    const mf_moe_config *c = s->config;
+    r->admitted = r->chosen;
+    if (c->capacity_factor <= 0 || !s->capacity_factor) return gate;
+
+    const int k = r->rows / r->tokens > 0 ? r->rows / r->tokens : 1;
+    mf_tensor *factor = mf_graph_live(g, s->capacity_factor, "moe.capacity_factor");
+    mf_tensor *cap = mf_capacity_of(g, factor, in->mask, r->tokens, k, r->experts);
+    mf_tensor *priority = row_priority(g, c->priority, in, r, gate);
+    r->admitted = mf_capacity(g, r->chosen, priority, cap);
+    if (c->overflow != MF_OVERFLOW_REASSIGN || r->token || !r->prob) return gate;
+
+    r->admitted = mf_reassign(g, r->chosen, r->admitted, r->prob, priority, cap, k, 0, &out->moved);
+    if (r->expert) return gate;
+    const bool renormalize = r->renormalize < 0 ? c->renormalize : r->renormalize;
+    return mf_route_gates(g, r->prob, r->chosen, r->admitted, k, renormalize,
+                          r->gate_scale * c->gate_scale);
+}
+
+static mf_tensor *per_token(mf_graph *g, mf_tensor *index, const mf_routing *r)
+{
+    mf_tensor *count = mf_bincount(g, index, NULL, r->experts);
+    if (!r->mask) return mf_scale(g, count, 1.0 / r->tokens);
+    return mf_div(g, count, mf_clamp(g, mf_sum(g, r->mask, MF_ALL, false), 1, 1e30));
+}
+
+/* Every token through every shared expert, summed: rows e T .. e T + T - 1 belong to expert e. */
+static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
+                                 const mf_router_in *in, int32_t tokens)
+{
+    const int n = (int)s->config->shared_experts;
+    int32_t expert[64];
+    for (int i = 0; i < n; i++)
+        expert[i] = i;
+    mf_tensor *pattern = mf_graph_const(g, MF_I32, mf_shape2(1, n), expert);
+    pattern = mf_reshape(g, mf_broadcast(g, pattern, mf_shape2(tokens, n)),
+                         mf_shape1((int64_t)tokens * n));
+    mf_row_groups groups = mf_group_rows(g, pattern, NULL, n, n);
+    const mf_expert_in ein = {
+        .size = sizeof ein, .batch = in->batch, .seq = in->seq, .experts = n,
+        .x = mf_dispatch_rows(g, in->x, &groups, NULL, n), .offset = groups.offset,
+        .token = groups.token, .seq_x = in->x, .mask = in->mask, .positions = in->positions};
+    mf_tensor *y = NULL;
+    mf_instance_expert(layer->shared, g, &ein, &y);
+    mf_tensor *ones = mf_affine(g, mf_cast(g, pattern, MF_F32), 0, 1);
+    return mf_combine_rows(g, y, ones, &groups, NULL, tokens, n);
+}
+
+static void add_metrics(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
+                        mf_moe_out *out)
+{
+    const mf_routing *r = &out->routing;
+    const int k = r->token ? 1 : r->rows / r->tokens;
+    mf_graph_metrics(g, true);
+    out->sums = mf_routing_stats(g, r->prob, r->chosen, r->admitted, out->gate, in->mask, r->token,
+                                 k, r->experts);
+    mf_graph_keep(out->sums.chosen);
+    mf_graph_keep(out->sums.admitted);
+    mf_graph_keep(out->sums.importance);
+    mf_graph_keep(out->sums.scalars);
+    if (out->moved) mf_graph_keep(out->moved);
+    if (s->labels > 0 && in->labels) {
+        out->joint = mf_joint_count(g, r->admitted, r->token, in->labels, k, r->experts, s->labels);
+        mf_graph_keep(out->joint);
+    }
+    mf_graph_metrics(g, false);
+}
+
+int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
+                 const mf_router_in *in, mf_moe_out *out)
+{
+    *out = (mf_moe_out){0};
+    mf_routing *r = &out->routing;
+    *r = (mf_routing){.size = sizeof *r, .layer = layer->layer, .experts = in->experts,
+                      .top_k = in->top_k, .renormalize = -1, .own_top_k = 1, .gate_scale = 1,
+                      .mask = in->mask, .labels = in->labels, .tokens = in->batch * in->seq};
+    int rc = mf_instance_route(layer->router, g, in, r);
+    if (rc != MF_OK) return rc;
+
+    mf_tensor *gate = choose(layer, s, g, in, r);
+    gate = admit(s, g, in, gate, out);
+    out->gate = gate;
+    if (mf_graph_status(g) != MF_OK) return mf_graph_status(g);
+
+    const int k = r->token ? 1 : r->rows / r->tokens;
+    mf_row_groups groups = mf_group_rows(g, r->admitted, r->token, k, r->experts);
+    const mf_expert_in ein = {
+        .size = sizeof ein, .batch = in->batch, .seq = in->seq, .experts = r->experts,
+        .x = mf_dispatch_rows(g, in->x, &groups, r->token, k), .offset = groups.offset,
+        .token = groups.token, .seq_x = in->x, .mask = in->mask, .positions = in->positions};
+    mf_tensor *y = NULL;
+    rc = mf_instance_expert(layer->expert, g, &ein, &y);
+    if (rc != MF_OK) return rc;
+    out->y = mf_combine_rows(g, y, gate, &groups, r->token, r->tokens, k);
+    if (layer->shared)
+        out->y = mf_add(g, out->y, shared_experts(layer, s, g, in, r->tokens));
+
+    r->load = per_token(g, r->admitted, r);
+    r->demand = r->admitted == r->chosen ? r->load : per_token(g, r->chosen, r);
+    add_metrics(s, g, in, out);
+    if (s->keep) {
+        if (r->prob) mf_graph_keep(r->prob);
+        mf_graph_keep(r->chosen);
+        mf_graph_keep(r->admitted);
+        mf_graph_keep(out->gate);
+    }
+    return mf_graph_status(g);
+}

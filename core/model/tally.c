@@ -1,0 +1,113 @@
+/* What one MoE layer did over one or more runs, and the figures that people read. */
+#include <math.h>
+#include <string.h>
+#include "base/mem.h"
+#include "model/moe.h"
+
+int mf_moe_tally_new(int32_t layer, int32_t experts, int32_t top_k, int32_t labels,
+                     mf_moe_tally **ret)
+{
+    const size_t n = (size_t)experts * (3 + (size_t)labels);
+    mf_moe_tally *t = mf_alloc(1, sizeof *t + n * sizeof(double));
+    if (!t) return MF_ENOMEM;
+    *t = (mf_moe_tally){.experts = experts, .top_k = top_k, .labels = labels, .layer = layer};
+    t->chosen = (double *)(t + 1);
+    t->admitted = t->chosen + experts;
+    t->importance = t->admitted + experts;
+    t->joint = labels > 0 ? t->importance + experts : NULL;
+    *ret = t;
+    return MF_OK;
+}
+
+void mf_moe_tally_free(mf_moe_tally *t)
+{
+    mf_free(t);
+}
+
+void mf_moe_tally_reset(mf_moe_tally *t)
+{
+    memset(t->chosen, 0, (size_t)t->experts * (3 + (size_t)t->labels) * sizeof(double));
+    t->tokens = t->entropy = t->top_prob = t->rows = t->moved = 0;
+}
+
+static void add(double *sum, const mf_tensor *t, int64_t n)
+{
+    const float *v = t ? mf_tensor_data(t) : NULL;
+    for (int64_t i = 0; v && i < n; i++)
+        sum[i] += (double)v[i];
+}
+
+void mf_moe_tally_add(mf_moe_tally *t, const mf_moe_out *out)
+{
+    double scalars[4] = {0};
+    add(t->chosen, out->sums.chosen, t->experts);
+    add(t->admitted, out->sums.admitted, t->experts);
+    add(t->importance, out->sums.importance, t->experts);
+    add(scalars, out->sums.scalars, 4);
+    if (t->joint) add(t->joint, out->joint, (int64_t)t->experts * t->labels);
+    add(&t->moved, out->moved, 1);
+    t->tokens += scalars[0];
+    t->entropy += scalars[1];
+    t->top_prob += scalars[2];
+    t->rows += scalars[3];
+}
+
+static double total(const double *v, int32_t n)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < n; i++)
+        sum += v[i];
+    return sum;
+}
+
+void mf_moe_tally_stats(const mf_moe_tally *t, float *load, float *demand, float *importance,
+                        mf_layer_stats *ret)
+{
+    const int32_t E = t->experts;
+    const double chosen = total(t->chosen, E), admitted = total(t->admitted, E);
+    const double imp = total(t->importance, E);
+    double square = 0, entropy = 0;
+    int32_t empty = 0;
+    for (int32_t e = 0; e < E; e++) {
+        const double l = admitted > 0 ? t->admitted[e] / admitted : 0;
+        load[e] = (float)l;
+        demand[e] = (float)(chosen > 0 ? t->chosen[e] / chosen : 0);
+        importance[e] = (float)(imp > 0 ? t->importance[e] / imp : 0);
+        square += (l - 1.0 / E) * (l - 1.0 / E);
+        if (l > 0) entropy -= l * log(l);
+        empty += t->admitted[e] == 0;
+    }
+    *ret = (mf_layer_stats){
+        .size = sizeof *ret, .layer = t->layer, .experts = E, .top_k = t->top_k,
+        .load = load, .demand = demand, .importance = importance,
+        .entropy = t->tokens > 0 ? t->entropy / t->tokens : 0,
+        .load_entropy = entropy,
+        .top_prob = t->tokens > 0 ? t->top_prob / t->tokens : 0,
+        .load_cv = admitted > 0 ? sqrt(square / E) * E : 0,
+        .drop_rate = chosen > 0 ? (chosen - admitted) / chosen : 0,
+        .reassigned = t->moved,
+        .nmi = t->joint ? mf_nmi(t->joint, E, t->labels) : (double)NAN,
+        .empty = empty};
+}
+
+double mf_nmi(const double *counts, int32_t n, int32_t m)
+{
+    const double sum = total(counts, n * m);
+    if (!(sum > 0)) return (double)NAN;
+    double rows = 0, columns = 0, joint = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const double p = total(counts + (int64_t)i * m, m) / sum;
+        if (p > 0) rows -= p * log(p);
+    }
+    for (int32_t j = 0; j < m; j++) {
+        double p = 0;
+        for (int32_t i = 0; i < n; i++)
+            p += counts[(int64_t)i * m + j] / sum;
+        if (p > 0) columns -= p * log(p);
+    }
+    for (int32_t i = 0; i < n * m; i++)
+        if (counts[i] > 0) joint -= counts[i] / sum * log(counts[i] / sum);
+    if (rows <= 0 || columns <= 0) return 0;
+    const double information = rows + columns - joint;
+    return information > 0 ? 2 * information / (rows + columns) : 0;
+}
