@@ -26,6 +26,82 @@ typedef struct mf_kctx {
     uint64_t seed, step; /* of random kernels */
 } mf_kctx;
 
+/* ---- functions of the elementwise kernels ----
+ * y = f(x; a, b), and dy/dx as map1_grad has it, written by x and y. */
+typedef enum mf_map1_fn {
+    MF_MAP_EXP,        /* e^x;                       y */
+    MF_MAP_LOG,        /* ln x;                      1 / x */
+    MF_MAP_SQRT,       /* sqrt x;                    1 / (2 y) */
+    MF_MAP_SQUARE,     /* x^2;                       2 x */
+    MF_MAP_RECIPROCAL, /* 1 / x;                     -y^2 */
+    MF_MAP_ABS,        /* |x|;                       sign x */
+    MF_MAP_RELU,       /* max(x, 0);                 0 where x <= 0, else 1 */
+    MF_MAP_GELU,       /* x Phi(x);                  Phi(x) + x phi(x) */
+    MF_MAP_GELU_TANH,  /* x (1 + tanh u) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3) */
+    MF_MAP_SILU,       /* x s(x), s the sigmoid;     s (1 + x (1 - s)) */
+    MF_MAP_SIGMOID,    /* 1 / (1 + e^-x);            y (1 - y) */
+    MF_MAP_TANH,       /* tanh x;                    1 - y^2 */
+    MF_MAP_SOFTPLUS,   /* ln(1 + e^x);               s(x) */
+    MF_MAP_NORMAL_CDF, /* Phi(x) = (1 + erf(x / sqrt 2)) / 2;  phi(x) = e^(-x^2 / 2) / sqrt(2
+                          pi) */
+    MF_MAP_XLOGX,      /* x ln x, 0 at 0;            ln x + 1, 0 at 0 */
+    MF_MAP_SIGN,       /* -1, 0, 1;                  0 */
+    MF_MAP_AFFINE,     /* a x + b;                   a */
+    MF_MAP_CLAMP,      /* min(max(x, a), b);         1 where a <= x <= b, else 0 */
+    MF_MAP1_COUNT
+} mf_map1_fn;
+
+typedef enum mf_map2_fn {
+    MF_MAP_ADD,
+    MF_MAP_SUB,
+    MF_MAP_MUL,
+    MF_MAP_DIV,
+    MF_MAP_MAXIMUM, /* NaN if either is */
+    MF_MAP_MINIMUM,
+    MF_MAP_GREATER, /* 1 where a > b, else 0 */
+    MF_MAP2_COUNT
+} mf_map2_fn;
+
+/* Types that cast knows; the values are mf_dtype's. */
+typedef enum mf_cast_type { MF_CAST_F32, MF_CAST_BF16, MF_CAST_I32, MF_CAST_U8 } mf_cast_type;
+
+/* ---- scratch of the kernels that take work: bytes, 64-aligned ---- */
+/* sum3: terms of one partial sum; a double for each, when there is more than one a result. */
+static inline int64_t mf_sum3_chunk(int64_t inner)
+{
+    return inner >= 16 ? 512 : 8192;
+}
+static inline size_t mf_sum3_work(int64_t outer, int64_t n, int64_t inner)
+{
+    int64_t chunks = (n + mf_sum3_chunk(inner) - 1) / mf_sum3_chunk(inner);
+    return chunks > 1 ? (size_t)(outer * chunks * inner) * sizeof(double) : 0;
+}
+/* bincount, joint_count: a table of counts for each tile of rows. */
+static inline int64_t mf_count_tiles(int64_t rows)
+{
+    return rows <= 8192 ? 1 : rows >= 16 * 8192 ? 16 : rows / 8192;
+}
+static inline size_t mf_count_work(int64_t rows, int64_t bins)
+{
+    return (size_t)(mf_count_tiles(rows) * bins) * sizeof(double);
+}
+static inline size_t mf_capacity_work(int64_t rows, int64_t experts)
+{
+    return (size_t)(rows + experts + 1) * sizeof(int32_t);
+}
+static inline size_t mf_reassign_work(int64_t rows, int64_t experts)
+{
+    return (size_t)(rows + 2 * experts + 1) * sizeof(int32_t);
+}
+#define MF_STATS_TOKENS 256 /* tokens of one tile of routing_stats */
+#define MF_STATS_SUMS   4   /* its scalars */
+static inline size_t mf_routing_stats_work(int64_t tokens, int64_t rows, int64_t experts)
+{
+    int64_t tiles = (tokens > rows ? tokens : rows) / MF_STATS_TOKENS + 1;
+    return (size_t)(tiles * (3 * experts + MF_STATS_SUMS)) * sizeof(double) +
+           (size_t)tokens * sizeof(int32_t);
+}
+
 typedef struct mf_kernels {
     const char *name; /* "ref", "cpu" */
 #define MF_KERNEL(ret, fn, args) ret(*fn) args;
@@ -36,10 +112,10 @@ typedef struct mf_kernels {
 extern const mf_kernels mf_kernels_ref;
 
 /* ref + what kernels/cpu does better, for the best instruction set of this machine, or the one
- * that the environment variable MOEFW_ISA names. NULL when that name is unknown, or not to be had
- * on this machine: the caller reports it, with mf_kernels_isas for what was expected. Judged on
- * the first call, which must be on one thread. Results differ between instruction sets, within
- * rounding; on one of them they are the same bits always. */
+ * that the environment variable MOEFW_ISA names. NULL when that name is unknown, or not to be
+ * had on this machine: the caller reports it, with mf_kernels_isas for what was expected.
+ * Judged on the first call, which must be on one thread. Results differ between instruction
+ * sets, within rounding; on one of them they are the same bits always. */
 const mf_kernels *mf_kernels_cpu(void);
 /* Instruction sets that this build has and this machine runs, best first, NULL-terminated. */
 const char *const *mf_kernels_isas(void);
@@ -51,8 +127,8 @@ const char *mf_kernels_blas(void);
  * Overwritten by the next call. */
 const mf_kernels *mf_kernels_cpu_for(const char *isa);
 
-/* The set by name: "ref", "cpu"; NULL or "" means cpu. NULL for an unknown name: the caller, who
- * read MOEFW_KERNELS, reports it. */
+/* The set by name: "ref", "cpu"; NULL or "" means cpu. NULL for an unknown name: the caller,
+ * who read MOEFW_KERNELS, reports it. */
 const mf_kernels *mf_kernels_select(const char *name);
 
 #endif

@@ -11,8 +11,15 @@ KERNEL += kernels/kernels.def
 KERNEL += kernels/table.c
 
 REF =
+REF += kernels/ref/dispatch.c
+REF += kernels/ref/index.c
+REF += kernels/ref/map.c
 REF += kernels/ref/matmul.c
+REF += kernels/ref/random.c
 REF += kernels/ref/ref.h
+REF += kernels/ref/route.c
+REF += kernels/ref/rows.c
+REF += kernels/ref/shape.c
 REF += kernels/ref/table.c
 
 CPU =

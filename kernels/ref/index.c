@@ -1,0 +1,128 @@
+/* index.c: rows and elements by index. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/ref/ref.h"
+
+int64_t mf_ref_check_index(const mf_kctx *x, int64_t n, const int32_t *index, int64_t lo,
+                           int64_t hi)
+{
+    (void)x;
+    for (int64_t i = 0; i < n; i++)
+        if (index[i] < lo || index[i] >= hi) return i;
+    return -1;
+}
+
+void mf_ref_gather_rows(const mf_kctx *x, int64_t m, int64_t d, const float *in,
+                        const int32_t *index, float *out)
+{
+    (void)x;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t c = 0; c < d; c++)
+            out[i * d + c] = index[i] < 0 ? 0 : in[index[i] * d + c];
+}
+
+void mf_ref_index_lists(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index,
+                        int32_t *offset, int32_t *list)
+{
+    (void)x;
+    memset(offset, 0, (size_t)(n + 1) * sizeof(*offset));
+    for (int64_t i = 0; i < m; i++)
+        if (index[i] >= 0) offset[index[i] + 1]++;
+    for (int64_t v = 0; v < n; v++)
+        offset[v + 1] += offset[v];
+    for (int64_t p = offset[n]; p < m; p++)
+        list[p] = -1;
+    for (int64_t i = 0; i < m; i++)
+        if (index[i] >= 0) list[offset[index[i]]++] = (int32_t)i;
+    for (int64_t v = n; v > 0; v--) /* each begin has moved to its end, the next one's begin */
+        offset[v] = offset[v - 1];
+    offset[0] = 0;
+}
+
+void mf_ref_sum_rows(const mf_kctx *x, int64_t n, int64_t d, int64_t k, const int32_t *offset,
+                     const int32_t *list, const int32_t *place, const float *gate,
+                     const float *in, float *out)
+{
+    (void)x;
+    for (int64_t t = 0; t < n; t++) {
+        int64_t from = offset ? offset[t] : t * k, to = offset ? offset[t + 1] : (t + 1) * k;
+        for (int64_t c = 0; c < d; c++) {
+            double sum = 0;
+            for (int64_t q = from; q < to; q++) {
+                int64_t r = list ? list[q] : q, p = place ? place[r] : r;
+                if (p >= 0) sum += (gate ? (double)gate[r] : 1) * in[p * d + c];
+            }
+            out[t * d + c] = (float)sum;
+        }
+    }
+}
+
+void mf_ref_take(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const float *in,
+                 const int32_t *index, float *out)
+{
+    (void)x;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < k; j++) {
+            int32_t at = index[i * k + j];
+            out[i * k + j] = at < 0 ? 0 : in[i * width + at];
+        }
+}
+
+void mf_ref_put(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const float *in,
+                const int32_t *index, float *out)
+{
+    (void)x;
+    memset(out, 0, (size_t)(n * width) * sizeof(*out));
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < k; j++) {
+            int32_t at = index[i * k + j];
+            if (at >= 0) out[i * width + at] += in[i * k + j];
+        }
+}
+
+/* Does a come before b, both from one row? */
+static bool before(const float *row, int64_t a, int64_t b)
+{
+    if (isnan(row[a]) != isnan(row[b])) return isnan(row[b]);
+    if (row[a] != row[b] && !isnan(row[a])) return row[a] > row[b];
+    return a < b;
+}
+
+void mf_ref_topk(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const float *in,
+                 const float *mask, int32_t *out)
+{
+    (void)x;
+    for (int64_t i = 0; i < n; i++, in += width, out += k)
+        for (int64_t j = 0; j < k; j++) {
+            int64_t best = -1; /* the first of those that come after the one found last */
+            for (int64_t c = 0; c < width; c++)
+                if ((j == 0 || before(in, out[j - 1], c)) && (best < 0 || before(in, c, best)))
+                    best = c;
+            out[j] = (int32_t)best;
+        }
+    out -= n * k;
+    for (int64_t i = 0; mask && i < n * k; i++)
+        if (mask[i / k] == 0) out[i] = -1;
+}
+
+void mf_ref_one_hot(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index, float *out)
+{
+    (void)x;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            out[i * n + j] = index[i] == j;
+}
+
+void mf_ref_bincount(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index,
+                     const float *weight, float *out, void *work)
+{
+    double *sum = work;
+    (void)x;
+    for (int64_t v = 0; v < n; v++)
+        sum[v] = 0;
+    for (int64_t i = 0; i < m; i++)
+        if (index[i] >= 0) sum[index[i]] += weight ? (double)weight[i] : 1;
+    for (int64_t v = 0; v < n; v++)
+        out[v] = (float)sum[v];
+}

@@ -1,0 +1,242 @@
+/* map.c: elementwise functions, in double, rounded once. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/ref/ref.h"
+
+static const double sqrt_half = 0.70710678118654752440, sqrt_2_pi = 0.79788456080286535588,
+                    rsqrt_2pi = 0.39894228040143267794;
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static double normal_cdf(double x)
+{
+    return 0.5 * erfc(-x * sqrt_half);
+}
+
+static double normal_pdf(double x)
+{
+    return rsqrt_2pi * exp(-0.5 * x * x);
+}
+
+static double gelu_tanh_of(double x)
+{
+    return tanh(sqrt_2_pi * (x + 0.044715 * x * x * x));
+}
+
+/* x f(x) for an f that goes to 0 faster than 1/x at -Inf, where the product would be NaN. */
+static double times(double x, double f)
+{
+    return f == 0 && isinf(x) ? 0 : x * f;
+}
+
+static double map1(int fn, double x, double a, double b)
+{
+    switch ((mf_map1_fn)fn) {
+    case MF_MAP_EXP:
+        return exp(x);
+    case MF_MAP_LOG:
+        return log(x);
+    case MF_MAP_SQRT:
+        return sqrt(x);
+    case MF_MAP_SQUARE:
+        return x * x;
+    case MF_MAP_RECIPROCAL:
+        return 1 / x;
+    case MF_MAP_ABS:
+        return fabs(x);
+    case MF_MAP_RELU:
+        return x < 0 ? 0 : x;
+    case MF_MAP_GELU:
+        return times(x, normal_cdf(x));
+    case MF_MAP_GELU_TANH:
+        return times(x, 0.5 * (1 + gelu_tanh_of(x)));
+    case MF_MAP_SILU:
+        return times(x, sigmoid(x));
+    case MF_MAP_SIGMOID:
+        return sigmoid(x);
+    case MF_MAP_TANH:
+        return tanh(x);
+    case MF_MAP_SOFTPLUS:
+        return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+    case MF_MAP_NORMAL_CDF:
+        return normal_cdf(x);
+    case MF_MAP_XLOGX:
+        return x == 0 ? 0 : x * log(x);
+    case MF_MAP_SIGN:
+        return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;
+    case MF_MAP_AFFINE:
+        return a * x + b;
+    case MF_MAP_CLAMP:
+        return x < a ? a : x > b ? b : x;
+    case MF_MAP1_COUNT:
+        break;
+    }
+    return NAN;
+}
+
+static double derivative(int fn, double x, double y, double a, double b)
+{
+    switch ((mf_map1_fn)fn) {
+    case MF_MAP_EXP:
+        return y;
+    case MF_MAP_LOG:
+        return 1 / x;
+    case MF_MAP_SQRT:
+        return 0.5 / y;
+    case MF_MAP_SQUARE:
+        return 2 * x;
+    case MF_MAP_RECIPROCAL:
+        return -y * y;
+    case MF_MAP_ABS:
+        return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;
+    case MF_MAP_RELU:
+        return y <= 0 ? 0 : 1;
+    case MF_MAP_GELU:
+        return normal_cdf(x) + times(x, normal_pdf(x));
+    case MF_MAP_GELU_TANH: {
+        double t = gelu_tanh_of(x), slope = sqrt_2_pi * (1 + 3 * 0.044715 * x * x);
+        return 0.5 * (1 + t) + (t * t == 1 ? 0 : 0.5 * x * (1 - t * t) * slope);
+    }
+    case MF_MAP_SILU:
+        return sigmoid(x) * (1 + times(x, 1 - sigmoid(x)));
+    case MF_MAP_SIGMOID:
+        return y * (1 - y);
+    case MF_MAP_TANH:
+        return 1 - y * y;
+    case MF_MAP_SOFTPLUS:
+        return sigmoid(x);
+    case MF_MAP_NORMAL_CDF:
+        return normal_pdf(x);
+    case MF_MAP_XLOGX:
+        return x == 0 ? 0 : log(x) + 1;
+    case MF_MAP_SIGN:
+        return 0;
+    case MF_MAP_AFFINE:
+        return a;
+    case MF_MAP_CLAMP:
+        return x < a || x > b ? 0 : 1;
+    case MF_MAP1_COUNT:
+        break;
+    }
+    return NAN;
+}
+
+void mf_ref_map1(const mf_kctx *x, int fn, int64_t n, float a, float b, const float *in,
+                 float *out)
+{
+    (void)x;
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (float)map1(fn, in[i], a, b);
+}
+
+void mf_ref_map1_grad(const mf_kctx *x, int fn, int64_t n, float a, float b, const float *in,
+                      const float *out, const float *dout, float *din)
+{
+    (void)x;
+    for (int64_t i = 0; i < n; i++) {
+        double d = derivative(fn, in ? in[i] : 0, out ? out[i] : 0, a, b);
+        din[i] = (float)(d * dout[i]);
+    }
+}
+
+static float map2(int fn, float a, float b)
+{
+    switch ((mf_map2_fn)fn) {
+    case MF_MAP_ADD:
+        return a + b;
+    case MF_MAP_SUB:
+        return a - b;
+    case MF_MAP_MUL:
+        return a * b;
+    case MF_MAP_DIV:
+        return a / b;
+    case MF_MAP_MAXIMUM:
+        return isnan(a) || a >= b ? a : b;
+    case MF_MAP_MINIMUM:
+        return isnan(a) || a <= b ? a : b;
+    case MF_MAP_GREATER:
+        return a > b;
+    case MF_MAP2_COUNT:
+        break;
+    }
+    return NAN;
+}
+
+void mf_ref_map2(const mf_kctx *x, int fn, const int64_t dim[4], const int64_t stride_a[4],
+                 const int64_t stride_b[4], const float *a, const float *b, float *out)
+{
+    (void)x;
+    for (int64_t i = 0; i < dim[0]; i++)
+        for (int64_t j = 0; j < dim[1]; j++)
+            for (int64_t k = 0; k < dim[2]; k++)
+                for (int64_t l = 0; l < dim[3]; l++) {
+                    int64_t at_a =
+                        i * stride_a[0] + j * stride_a[1] + k * stride_a[2] + l * stride_a[3];
+                    int64_t at_b =
+                        i * stride_b[0] + j * stride_b[1] + k * stride_b[2] + l * stride_b[3];
+                    *out++ = map2(fn, a[at_a], b[at_b]);
+                }
+}
+
+static float read_as_float(const void *in, int64_t i, int type)
+{
+    uint32_t bits;
+    float value;
+    switch ((mf_cast_type)type) {
+    case MF_CAST_F32:
+        return ((const float *)in)[i];
+    case MF_CAST_BF16: /* the upper half of a float */
+        bits = (uint32_t)((const uint16_t *)in)[i] << 16;
+        memcpy(&value, &bits, sizeof(value));
+        return value;
+    case MF_CAST_I32:
+        return (float)((const int32_t *)in)[i];
+    case MF_CAST_U8:
+        return ((const uint8_t *)in)[i];
+    }
+    return NAN;
+}
+
+static uint16_t bf16_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    if (isnan(value)) return (uint16_t)(bits >> 16 | 0x40); /* quiet, so that it stays one */
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static int64_t integer_of(float value, int64_t lo, int64_t hi)
+{
+    if (isnan(value)) return 0;
+    return value <= (float)lo ? lo : value >= (float)hi ? hi : (int64_t)value;
+}
+
+void mf_ref_cast(const mf_kctx *x, int64_t n, int from, int to, const void *in, void *out)
+{
+    (void)x;
+    if (from == MF_CAST_I32 && to == MF_CAST_I32) { /* a float does not hold every integer */
+        memcpy(out, in, (size_t)n * sizeof(int32_t));
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        float value = read_as_float(in, i, from);
+        switch ((mf_cast_type)to) {
+        case MF_CAST_F32:
+            ((float *)out)[i] = value;
+            break;
+        case MF_CAST_BF16:
+            ((uint16_t *)out)[i] = bf16_of(value);
+            break;
+        case MF_CAST_I32:
+            ((int32_t *)out)[i] = (int32_t)integer_of(value, INT32_MIN, INT32_MAX);
+            break;
+        case MF_CAST_U8:
+            ((uint8_t *)out)[i] = (uint8_t)integer_of(value, 0, 255);
+            break;
+        }
+    }
+}
