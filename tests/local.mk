@@ -8,7 +8,16 @@ UNIT += tests/unit/check_place
 CLI =
 
 LINT =
+LINT += tests/lint/headers.sh
+LINT += tests/lint/includes.sh
+LINT += tests/lint/man.sh
+LINT += tests/lint/names.sh
+LINT += tests/lint/packages.sh
+LINT += tests/lint/shellcheck.sh
+LINT += tests/lint/size.sh
 LINT += tests/lint/sources.sh
+LINT += tests/lint/symbols.sh
+LINT += tests/lint/words.sh
 
 # Files that tests read.
 FIXTURES =
@@ -40,4 +49,4 @@ LDADD = $(MOEFW_LIBS) $(CHECK_LIBS)
 AM_CPPFLAGS += $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
 check_DATA = $(PLUGINS)
 
-EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES) tests/lint/lib.sh tests/run-bats.sh tests/unit/check_main.h
+EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES) tests/format.sh tests/lint/lib.sh tests/run-bats.sh tests/unit/check_main.h

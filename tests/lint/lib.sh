@@ -36,21 +36,29 @@ done_testing() {
     exit
 }
 
-# sources FOLDER... -- PATTERN...: files of the project below the folders, sorted, without
-# anything that was built or downloaded.
+# sources PLACE... -- PATTERN...: files of the project at or below the places, sorted, without
+# hidden ones and what was built or downloaded.
 sources() {
     (
         cd "$srcdir" || exit 1
-        folders=
+        places=
         while [ $# -gt 0 ] && [ "$1" != -- ]; do
-            [ -e "$1" ] && folders="$folders $1"
+            [ -e "$1" ] && places="$places $1"
             shift
         done
         shift
+        [ -n "$places" ] || exit 0
         for pattern; do
             # shellcheck disable=SC2086
-            [ -z "$folders" ] || find $folders \( -name '.?*' -o -name 'build' -o -name 'build-*' \
-                -o -name 'autom4te.cache' -o -name 'runs' -o -name "moefw-[0-9]*" \) -prune -o -type f -name "$pattern" -print
+            find $places \( -name '.*' -o -name '*.log' -o -name '*.trs' -o -name '*.so' -o -name '*.[ao]' -o -name '*.so.d' \) -prune \
+                -o -type f -name "$pattern" -print
         done
-    ) | sed 's,^\./,,' | sort
+    ) | sort
+}
+
+# all_sources PATTERN...: in the whole project.
+all_sources() {
+    sources core kernels plugins include etc share man tests bench m4 build-aux/packages.txt configure.ac Makefile.am \
+        quickstart GNUmakefile NEWS LICENSE moefw.pc.in README.md ARCHITECTURE.md HACKING.md SECURITY.md -- "$@" |
+        grep -v '^m4/l[^/]*$'
 }

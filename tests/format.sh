@@ -1,0 +1,15 @@
+#!/bin/sh
+# format.sh [FILE...]: brings C files (all, unless some are named) to the form of .clang-format.
+# The result depends on the version of clang-format: 14 is asked.
+cd "$(dirname "$0")/.." || exit 1
+for format in clang-format-14 clang-format; do
+    "$format" --version 2>/dev/null | grep -q 'version 14\.' || continue
+    if [ $# -eq 0 ]; then
+        find core kernels plugins include share tests -name '*.[ch]' -exec "$format" -i {} +
+    else
+        "$format" -i "$@"
+    fi
+    exit
+done
+echo "format.sh: no clang-format of version 14 (package: clang-format-14)" >&2
+exit 6

@@ -1,0 +1,83 @@
+#!/bin/sh
+# includes.sh: who may include whom.
+#   core      base < graph < ops < plugin < model < data < train < lab < report < cli: a folder
+#             includes itself and those before it, and the kernel table, as "folder/file.h";
+#             files of its own folder also by their bare name
+#   kernels   kernels/kernel.h, kernels/kernels.def, their own folder, libc
+#   plugins   <moefw/...>, C's own headers
+#   include   the same, and of C only what declares types
+#   foreign   each library's header in the one file named below
+. "$(dirname "$0")/lib.sh"
+
+# FILE LINE NAME: one line an include; NAME keeps its <> or "".
+includes() {
+    sources "$@" -- '*.[ch]' '*.def' '*.cu' '*.cuh' | while read -r file; do
+        awk -v file="$file" '/^[ \t]*#[ \t]*include[ \t]*[<"]/ {
+            match($0, /[<"][^>"]*[>"]/)
+            print file, NR, substr($0, RSTART, RLENGTH)
+        }' "$srcdir/$file"
+    done
+}
+
+report "core folders include only those before them" "$(includes core | awk '
+    BEGIN {
+        n = split("base graph ops plugin model data train lab report cli", f, " ")
+        for (i = 1; i <= n; i++) layer[f[i]] = i
+    }
+    $3 ~ /^"/ {
+        name = substr($3, 2, length($3) - 2)
+        split($1, at, "/"); split(name, to, "/")
+        if (name == "config.h" || name == "kernels/kernel.h" || name == "kernels/kernels.def") next
+        if (!(at[2] in layer)) { print $1 ":" $2 ": core/" at[2] " is no layer"; next }
+        if (index(name, "/") == 0) next
+        if (!(to[1] in layer)) { print $1 ":" $2 ": " $3 ": expected \"LAYER/FILE\""; next }
+        if (layer[to[1]] > layer[at[2]]) print $1 ":" $2 ": " at[2] " includes " $3 ", a later layer"
+    }')"
+
+c_headers=' assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string time wchar wctype '
+
+report "kernels include the kernel table, their own folder and libc" "$(includes kernels | awk -v libc="$c_headers" '
+    {
+        name = substr($3, 2, length($3) - 2)
+        folder = $1; sub(/[^\/]*$/, "", folder)
+        if ($3 ~ /^"/) {
+            if (name == "kernels/kernel.h" || name == "kernels/kernels.def") next
+            if (index(name, "/") == 0 || index(name, folder) == 1) next
+        } else {
+            stem = name; sub(/\.h$/, "", stem)
+            if (index(libc, " " stem " ")) next
+            if (name ~ /^(immintrin|cpuid|arm_neon|sys\/auxv)\.h$/ && $1 ~ /^kernels\/(cpu|table)/) next
+            if (name == "cblas.h") next
+            if (name ~ /^(cuda|cub|cooperative_groups|mma)/ && $1 ~ /^kernels\/cuda\//) next
+        }
+        print $1 ":" $2 ": " $3
+    }')"
+
+report "plugins include <moefw/...> and libc only" "$(includes plugins share/template | awk -v libc="$c_headers" '
+    {
+        stem = substr($3, 2, length($3) - 4)
+        if ($3 ~ /^<moefw\// || ($3 ~ /^</ && index(libc, " " stem " "))) next
+        print $1 ":" $2 ": " $3
+    }')"
+
+report "public headers include <moefw/...> and C's types only" "$(includes include | awk '
+    $3 !~ /^<moefw\// && $3 !~ /^<std(arg|bool|def|int)\.h>$/ { print $1 ":" $2 ": " $3 }')"
+
+report "a foreign header is included by one file" "$(includes core kernels plugins tests/unit | awk '
+    BEGIN {
+        home["cblas.h"] = "kernels/cpu/blas.c"
+        home["ini.h"] = "core/base/ini.c"
+        home["dlfcn.h"] = "core/plugin/open.c core/graph/backend.c"
+        home["jansson.h"] = "core/base/json.c"
+        home["omp.h"] = "core/base/parallel.c"
+        home["xxhash.h"] = "core/base/hash.c"
+        for (h in home) foreign = foreign " " h
+    }
+    $3 ~ /^</ {
+        name = substr($3, 2, length($3) - 2)
+        if (name in home && index(" " home[name] " ", " " $1 " ") == 0)
+            print $1 ":" $2 ": " name " belongs in " home[name]
+        if (name ~ /^(cuda|cublas|nccl|mpi|dnnl|curl\/)/ && $1 !~ /^kernels\/(cuda|onednn)\// && $1 !~ /^comm\//)
+            print $1 ":" $2 ": " name " belongs in a plugin of its own"
+    }')"
+done_testing

@@ -1,0 +1,11 @@
+#!/bin/sh
+# All shell scripts are clean by shellcheck.
+. "$(dirname "$0")/lib.sh"
+
+command -v shellcheck >/dev/null 2>&1 || skip_all "no shellcheck (package: shellcheck)"
+cd "$srcdir" || exit 1
+# 1091: lib.sh is found at run time; 2154: srcdir and builddir come from it.
+for script in quickstart .ci/run $(sources tests share man bench -- '*.sh'); do
+    [ -f "$script" ] && report "$script" "$(shellcheck -e SC1091,SC2154 -f gcc "$script" 2>&1)"
+done
+done_testing

@@ -1,0 +1,38 @@
+#!/bin/sh
+# symbols.sh: what the products export and need.
+. "$(dirname "$0")/lib.sh"
+
+command -v nm >/dev/null 2>&1 || skip_all "no nm (package: binutils)"
+[ -d "$builddir/plugins" ] || skip_all "nothing is built in $builddir"
+plugins=$(find "$builddir/plugins" -name '*.so' | sort)
+
+# The sanitizers' and gcov's own symbols appear in builds made with them.
+instrumented='^__(asan|ubsan|tsan|gcov|sanitizer|sancov|llvm)'
+
+report "some plugins are built" "$([ -n "$plugins" ] || echo "no .so in $builddir/plugins")"
+
+report "a plugin exports moefw_plugin, as data, and nothing else" "$(for so in $plugins; do
+    found=$(nm -D --defined-only "$so" | awk -v skip="$instrumented" '$3 !~ skip { print $2, $3 }')
+    case $found in
+    [DRB]' moefw_plugin') ;;
+    *) echo "${so#"$builddir"/}: $(echo "$found" | tr '\n' ';')" ;;
+    esac
+done)"
+
+report "a plugin needs nothing but libc and libm" "$(for so in $plugins; do
+    nm -D -u "$so" | awk -v so="${so#"$builddir"/}" -v skip="$instrumented" '
+        $1 == "w" || $1 == "v" || $2 ~ skip || $2 ~ /@GLIBC/ { next } { print so ": " $2 }'
+done)"
+
+# Every name that a SIMD object exports carries its instruction set, so that none can be taken
+# for another's.
+report "SIMD objects export only names of their instruction set" "$(for lib in "$builddir"/kernels/libsimd-*.a; do
+    isa=$(basename "$lib" .a)
+    isa=${isa#libsimd-}
+    nm -g --defined-only "$lib" 2>/dev/null | awk -v isa="$isa" -v skip="$instrumented" '
+        NF == 3 && $3 !~ skip && $3 !~ "_" isa "$" { print "libsimd-" isa ": " $3 }'
+done)"
+
+report "the program needs no optional library" "$(readelf -d "$builddir/moefw" |
+    sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -E '^lib(cuda|cudart|cublas|nccl|mpi|dnnl|curl|stdc)')"
+done_testing
