@@ -3,7 +3,7 @@
 #   core      base < graph < ops < plugin < model < data < train < lab < report < cli: a folder
 #             includes itself and those before it, and the kernel table, as "folder/file.h";
 #             files of its own folder also by their bare name
-#   kernels   kernels/kernel.h, kernels/kernels.def, their own folder, libc
+#   kernels   kernels/kernel.h, kernels/kernels.def, their own set (kernels/ref, kernels/cpu, ...), libc
 #   plugins   <moefw/...>, C's own headers
 #   include   the same, and of C only what declares types
 #   foreign   each library's header in the one file named below
@@ -36,10 +36,10 @@ report "core folders include only those before them" "$(includes core | awk '
 
 c_headers=' assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string time wchar wctype '
 
-report "kernels include the kernel table, their own folder and libc" "$(includes kernels | awk -v libc="$c_headers" '
+report "kernels include the kernel table, their own set and libc" "$(includes kernels | awk -v libc="$c_headers" '
     {
         name = substr($3, 2, length($3) - 2)
-        folder = $1; sub(/[^\/]*$/, "", folder)
+        split($1, at, "/"); folder = at[1] "/" at[2] "/"
         if ($3 ~ /^"/) {
             if (name == "kernels/kernel.h" || name == "kernels/kernels.def") next
             if (index(name, "/") == 0 || index(name, folder) == 1) next
