@@ -22,12 +22,11 @@
 #define MF_DATA_CORPUS_H
 
 #include "data/tokenizer.h"
+#include "model/config.h"
 #include "data/topics.h"
 
 typedef enum mf_split { MF_SPLIT_TRAIN, MF_SPLIT_VAL, MF_SPLIT_TEST, MF_SPLITS } mf_split;
 const char *mf_split_name(mf_split s); /* "train" */
-
-typedef enum mf_task { MF_TASK_LM, MF_TASK_CLASSIFY, MF_TASK_MLM } mf_task;
 
 typedef struct mf_corpus_spec {
     const char *path;          /* file or builtin:topics[?...] */
