@@ -38,6 +38,8 @@ struct mf_tensor {
     bool needs_grad;     /* a gradient may have to flow through it */
     bool keep;           /* readable after the run */
     mf_tensor *alias;    /* shares this one's memory (reshape, in place); NULL: its own */
+    int32_t writes;      /* MF_OP_STATE ops that write this memory so far (counted at the owner) */
+    int32_t version;     /* writes when this handle came to be: an older one must not be read */
     mf_tensor *grad;     /* gradient value, set by mf_graph_backward */
     mf_param *param;     /* kinds PARAM, GRAD */
     const double *live;  /* kind LIVE */
@@ -51,6 +53,7 @@ typedef struct mf_node {
     int32_t n_in, n_out;
     mf_tensor *in[MF_OP_MAX_ARGS]; /* absent optional inputs are NULL */
     mf_tensor *out[MF_OP_MAX_IN];  /* of a backward node: gradients of inputs, NULL if unwanted */
+    uint32_t reads;                /* bit i: the data of in[i] is read, not only its shape */
     mf_attr attr;
     bool backward;      /* runs op->backward on the arguments of a fused gradient */
     bool gradient_part; /* added by mf_graph_backward */
@@ -58,6 +61,8 @@ typedef struct mf_node {
     bool dead;          /* nothing needs it */
     uint64_t stream;    /* random stream: hash of scope and ordinal within the scope */
     size_t work_bytes, backward_work_bytes;
+    void *work;                    /* scratch, after mf_graph_finish */
+    double flops, backward_flops;
 } mf_node;
 
 typedef struct mf_graph_options {
@@ -84,7 +89,11 @@ void mf_graph_metrics(mf_graph *g, bool on);
 mf_tensor *mf_graph_input(mf_graph *g, const char *name, mf_dtype dtype, mf_shape shape);
 mf_tensor *mf_graph_param(mf_graph *g, mf_param *param); /* one leaf a parameter and graph */
 mf_tensor *mf_graph_live(mf_graph *g, const double *value, const char *name);
+/* data is copied; NULL stands for zeros. */
 mf_tensor *mf_graph_const(mf_graph *g, mf_dtype dtype, mf_shape shape, const void *data);
+/* An input whose gradient is wanted, in graphs without training too. Call it before anything
+ * reads the input; then list it in mf_graph_backward's extra. */
+void mf_graph_want_grad(mf_tensor *input);
 
 /* ---- ops ---- */
 /* in[i] may be NULL only if infer accepts it (rank -1 there). Failures: see moefw/host.h. */
@@ -96,8 +105,12 @@ mf_tensor *mf_graph_op_named(mf_graph *g, const char *name, int n_in, mf_tensor 
 void mf_graph_keep(mf_tensor *t); /* readable after the run; NULL allowed */
 
 /* Adds gradient nodes of the scalar `loss` for all parameters that are not frozen, and for inputs
- * listed in extra (their gradients are kept; read t->grad). */
+ * listed in extra (their gradients are kept; read t->grad). Once a graph. A parameter of the graph
+ * that the loss does not depend on gets zeros; one that is not in the graph is left alone. */
 int mf_graph_backward(mf_graph *g, mf_tensor *loss, int n_extra, mf_tensor *const *extra);
+/* The same for several outputs of any shape: gradients of sum_i <seed[i], out[i]>. */
+int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor *const *seed,
+                           int n_extra, mf_tensor *const *extra);
 
 /* Drops dead nodes, lays out memory. The graph is complete. */
 int mf_graph_finish(mf_graph *g);
@@ -112,7 +125,9 @@ typedef struct mf_run {
 } mf_run;
 int mf_graph_run(mf_graph *g, const mf_run *run);
 
-/* Data of an input, a kept value or a constant; NULL if it was dropped. */
+/* Data of an input or a constant (from its creation on), a parameter, or a kept value (after
+ * mf_graph_finish). NULL if it was dropped. A kept value of a metric node holds what the last run
+ * with metrics left there. */
 void *mf_tensor_data(const mf_tensor *t);
 
 typedef struct mf_graph_info {
@@ -128,7 +143,8 @@ void mf_graph_profile_print(const mf_graph *g, FILE *out);
 /* Graphviz text of the graph, without gradient nodes unless all. */
 int mf_graph_dot(const mf_graph *g, bool all, FILE *out);
 
-/* The kernel set in force: MOEFW_KERNELS, judged once. MF_ECONFIG for an unknown name. */
+/* The kernel set in force: MOEFW_KERNELS, judged once. MF_ECONFIG for an unknown name; then there
+ * is no set, and mf_backend_kernels gives NULL. */
 int mf_backend_init(void);
 const struct mf_kernels *mf_backend_kernels(void);
 

@@ -1,28 +1,6 @@
 /* ops/infer.c: checks of input types and shapes, and their wording. */
 #include "ops/infer.h"
 
-#include <stdio.h>
-
-const char *mf_shape_text(mf_shape s, char buf[MF_SHAPE_TEXT])
-{
-    if (s.rank <= 0) {
-        snprintf(buf, MF_SHAPE_TEXT, "%s", s.rank == 0 ? "scalar" : "absent");
-        return buf;
-    }
-    int used = 0;
-    for (int32_t i = 0; i < s.rank; i++)
-        used += snprintf(buf + used, MF_SHAPE_TEXT - (size_t)used, "%c%lld", i ? ',' : '[',
-                         (long long)s.dim[i]);
-    snprintf(buf + used, MF_SHAPE_TEXT - (size_t)used, "]");
-    return buf;
-}
-
-const char *mf_dtype_text(int64_t dtype)
-{
-    static const char *const name[] = {"f32", "bf16", "i32", "u8"};
-    return dtype >= 0 && dtype < 4 ? name[dtype] : "?";
-}
-
 int mf_infer_inputs(const mf_infer *in, int n)
 {
     if (in->n_in != n) return in->fail(in, "expected %d inputs, found %d", n, in->n_in);

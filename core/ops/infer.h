@@ -11,11 +11,7 @@
 #define MF_OPS_INFER_H
 
 #include <moefw/op.h>
-
-#define MF_SHAPE_TEXT 96 /* bytes that hold any shape */
-/* "[2,3,4]" or "scalar" in buf; returns buf. */
-const char *mf_shape_text(mf_shape s, char buf[MF_SHAPE_TEXT]);
-const char *mf_dtype_text(int64_t dtype); /* "f32"; "?" for no type */
+#include "graph/shape.h"
 
 int mf_infer_inputs(const mf_infer *in, int n); /* exactly n, absent optional ones included */
 /* An optional input that was left out, rank -1. */

@@ -34,6 +34,9 @@ typedef struct mf_infer {
     size_t backward_work_bytes; /* scratch that backward wants */
     /* Records the reason and returns MF_ESHAPE: return in->fail(in, "expected ..., found ..."). */
     int (*fail)(const struct mf_infer *in, const char *fmt, ...);
+    /* Set by infer of matrix products: additions and multiplications of forward and of backward;
+     * default 0. Only reported, as the yardstick of what a model costs. */
+    double flops, backward_flops;
 } mf_infer;
 
 /* The run that a call belongs to. */
@@ -87,7 +90,8 @@ typedef struct mf_gradient {
 #define MF_OP_NO_GRAD 1u   /* outputs never carry a gradient (argmax, sorts, counts) */
 #define MF_OP_INPLACE 2u   /* out[0] may share memory with in[0] (same bytes per element) */
 #define MF_OP_RANDOM  4u   /* reads the random stream */
-#define MF_OP_STATE   8u   /* writes in[0] in place (a cache); never moved or dropped */
+#define MF_OP_STATE   8u   /* out[0] is in[0] (a leaf), written in place; never moved or dropped */
+#define MF_OP_ALIAS   16u  /* out[0] is in[0]'s memory under another shape; forward is not called */
 
 typedef struct mf_opdef {
     uint32_t size;

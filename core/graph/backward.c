@@ -1,0 +1,317 @@
+/* graph/backward.c: gradients by reverse accumulation, as ordinary nodes.
+ *
+ * Forward nodes are visited last to first. When one is reached, all that reads its outputs has
+ * been visited, so the gradients of its outputs are complete. Contributions to one tensor are
+ * added in the order in which they arise, which is fixed by the graph. A parameter's gradient is
+ * stored as soon as its first reader has been visited, not at the end, so that memory is free for
+ * the rest of the way.
+ */
+#include "graph/internal.h"
+
+#include <string.h>
+
+typedef struct tape {
+    mf_graph *g;
+    int n_forward; /* nodes that were there before the gradient part */
+    int *
+        first_reader; /* by tensor id: lowest node through which a gradient reaches a parameter */
+    mf_scope scope;   /* "grad of ..." of the node being visited */
+    const char *of;   /* the scope that `scope` was made from */
+} tape;
+
+static bool reaches(const mf_node *node, int i)
+{
+    return node->in[i] && node->in[i]->needs_grad && node->op->diff_in >> i & 1u;
+}
+
+static bool differentiable(const mf_node *node)
+{
+    return !node->metric && !node->gradient_part && !(node->op->flags & MF_OP_NO_GRAD);
+}
+
+/* ---- contributions ---- */
+
+static int contribute(mf_graph *g, mf_tensor *to, mf_tensor *d)
+{
+    mf_tensor *pair[2] = {to->grad, d};
+    to->grad = to->grad ? mf_graph_op_named(g, "add", 2, pair, NULL, 1, NULL) : d;
+    return g->status;
+}
+
+static int check_gradient(mf_graph *g, const mf_node *node, int i, const mf_tensor *d)
+{
+    char a[MF_SHAPE_TEXT], b[MF_SHAPE_TEXT];
+    const mf_tensor *x = node->in[i];
+    if (d->graph == g && d->dtype == x->dtype && mf_shape_equal(d->shape, x->shape))
+        return MF_OK;
+    return mf_node_fail(g, node->op->name, node->scope, MF_EPLUGIN,
+                        "its gradient rule gives %s %s for input %d, expected %s %s",
+                        mf_dtype_text(d->dtype), mf_shape_text(d->shape, a), i,
+                        mf_dtype_text(x->dtype), mf_shape_text(x->shape, b));
+}
+
+/* ---- one node ---- */
+
+static int grow_composed(mf_graph *g, const mf_node *node, mf_tensor *const *dout,
+                         const bool *wants, mf_tensor **din)
+{
+    const mf_gradient at = {.size = sizeof at,
+                            .n_in = node->n_in,
+                            .n_out = node->n_out,
+                            .in = node->in,
+                            .out = node->out,
+                            .dout = dout,
+                            .din = din,
+                            .wants = wants,
+                            .attr = &node->attr,
+                            .user = node->op->user};
+    int code = node->op->grad(g, &at);
+    if (g->status != MF_OK || code == MF_OK) return g->status;
+    return mf_node_fail(g, node->op->name, node->scope, code, "its gradient rule failed");
+}
+
+/* Bits of what backward reads: inputs, outputs, and all gradients. */
+static uint32_t fused_reads(const mf_node *node)
+{
+    uint32_t inputs = node->op->backward_in & ((1u << node->n_in) - 1u);
+    uint32_t outputs = node->op->backward_out & ((1u << node->n_out) - 1u);
+    return inputs | outputs << node->n_in |
+           ((1u << node->n_out) - 1u) << (node->n_in + node->n_out);
+}
+
+/* A gradient nobody needs still shows its shape: that of the output. */
+static void set_fused_inputs(mf_node *to, const mf_node *node, mf_tensor *const *dout)
+{
+    to->n_in = node->n_in + 2 * node->n_out;
+    to->reads = fused_reads(node);
+    memcpy(to->in, node->in, (size_t)node->n_in * sizeof *to->in);
+    memcpy(to->in + node->n_in, node->out, (size_t)node->n_out * sizeof *to->in);
+    for (int i = 0; i < node->n_out; i++) {
+        int at = node->n_in + node->n_out + i;
+        to->in[at] = dout[i] ? dout[i] : node->out[i];
+        if (!dout[i]) to->reads &= ~(1u << at);
+    }
+}
+
+static int grow_fused(mf_graph *g, const mf_node *node, mf_tensor *const *dout,
+                      const bool *wants, mf_tensor **din)
+{
+    mf_node *to = mf_node_new(g, node->op, mf_graph_scope(g));
+    int self = g->n_nodes - 1;
+    if (!to) return g->status;
+    to->backward = true;
+    to->n_out = node->n_in;
+    to->attr = node->attr;
+    to->stream = node->stream;
+    to->backward_work_bytes = node->backward_work_bytes;
+    to->backward_flops = node->backward_flops;
+    set_fused_inputs(to, node, dout);
+    for (int i = 0; i < to->n_in; i++)
+        if (to->in[i] && to->reads >> i & 1u && mf_tensor_stale(to->in[i]))
+            return mf_node_fail(g, node->op->name, node->scope, MF_EINVAL,
+                                "its gradient reads %s, which a later op has overwritten",
+                                to->in[i]->name ? to->in[i]->name : "a value");
+    for (int i = 0; i < node->n_in; i++) {
+        if (!wants[i]) continue;
+        din[i] = mf_tensor_new(g, MF_TENSOR_VALUE, node->in[i]->dtype, node->in[i]->shape);
+        if (!din[i]) return g->status;
+        din[i]->node = self;
+        to->out[i] = din[i];
+    }
+    return MF_OK;
+}
+
+static int enter_scope(tape *tp, const mf_node *node)
+{
+    mf_graph *g = tp->g;
+    if (tp->of != node->scope) {
+        tp->of = node->scope;
+        tp->scope.path =
+            *node->scope ? mf_arena_strf(g->memory, "grad of %s", node->scope) : "grad";
+        if (!tp->scope.path) {
+            tp->scope.path = "grad";
+            return mf_graph_adopt(g, MF_ENOMEM);
+        }
+    }
+    g->scope = &tp->scope;
+    return MF_OK;
+}
+
+static int visit(tape *tp, const mf_node *node)
+{
+    mf_graph *g = tp->g;
+    mf_tensor *dout[MF_OP_MAX_OUT], *din[MF_OP_MAX_IN] = {NULL};
+    bool wants[MF_OP_MAX_IN] = {false}, any_out = false, any_in = false;
+    if (!differentiable(node)) return MF_OK;
+    for (int i = 0; i < node->n_out; i++) {
+        dout[i] = node->out[i]->needs_grad ? node->out[i]->grad : NULL;
+        any_out |= dout[i] != NULL;
+    }
+    for (int i = 0; i < node->n_in; i++)
+        any_in |= wants[i] = reaches(node, i);
+    if (!any_out || !any_in) return MF_OK;
+    if (enter_scope(tp, node) != MF_OK) return g->status;
+    if (node->op->backward)
+        grow_fused(g, node, dout, wants, din);
+    else
+        grow_composed(g, node, dout, wants, din);
+    for (int i = 0; i < node->n_in && g->status == MF_OK; i++)
+        if (wants[i] && din[i] && check_gradient(g, node, i, din[i]) == MF_OK)
+            contribute(g, node->in[i], din[i]);
+    return g->status;
+}
+
+/* ---- parameters ---- */
+
+/* Lets the node that computes the gradient write to the storage itself. Not possible when the
+ * value is nobody's product, or stored for another parameter already, or somebody else's too. */
+static bool bind(mf_tensor *value, mf_param *param)
+{
+    mf_tensor *owner = mf_owner(value);
+    const mf_graph *g = value->graph;
+    if (owner->kind != MF_TENSOR_VALUE || owner->keep || owner->node < 0) return false;
+    if (!g->nodes[owner->node]->gradient_part || owner->dtype != MF_F32) return false;
+    if (mf_shape_count(owner->shape) != param->count) return false;
+    owner->kind = MF_TENSOR_GRAD;
+    owner->param = param;
+    return true;
+}
+
+static int store_gradient(mf_graph *g, mf_tensor *leaf)
+{
+    mf_tensor *pair[2] = {NULL, leaf->grad};
+    bool add = g->options.accumulate;
+    if (!leaf->param->grad) { /* a store without training: the value itself is what is left */
+        mf_graph_keep(leaf->grad);
+        return MF_OK;
+    }
+    if (add && !leaf->grad) return MF_OK;
+    if (!add && leaf->grad && bind(leaf->grad, leaf->param)) return MF_OK;
+    pair[0] = mf_graph_grad_leaf(g, leaf->param);
+    mf_graph_op_named(g, add ? "accumulate" : "assign", 2, pair, NULL, 1, NULL);
+    return g->status;
+}
+
+static bool is_trained(const mf_tensor *t)
+{
+    return t->kind == MF_TENSOR_PARAM && t->node < 0 && t->needs_grad;
+}
+
+static void find_first_readers(tape *tp)
+{
+    for (int i = tp->n_forward - 1; i >= 0; i--) {
+        const mf_node *node = tp->g->nodes[i];
+        for (int j = 0; differentiable(node) && j < node->n_in; j++)
+            if (reaches(node, j)) tp->first_reader[node->in[j]->id] = i;
+    }
+}
+
+static int store_completed(tape *tp, int at)
+{
+    const mf_node *node = tp->g->nodes[at];
+    for (int j = 0; j < node->n_in && tp->g->status == MF_OK; j++) {
+        mf_tensor *t = node->in[j];
+        if (!t || !is_trained(t) || tp->first_reader[t->id] != at) continue;
+        tp->first_reader[t->id] = -1; /* once, though the node may read it twice */
+        if (enter_scope(tp, node) == MF_OK) store_gradient(tp->g, t);
+    }
+    return tp->g->status;
+}
+
+/* Parameters of the graph through which no gradient can come: zeros. */
+static int store_unreached(tape *tp, int n_tensors)
+{
+    mf_scope none = {NULL, "grad"};
+    tp->g->scope = &none;
+    for (int i = 0; i < n_tensors && tp->g->status == MF_OK; i++)
+        if (is_trained(tp->g->tensors[i]) && tp->first_reader[i] == tp->n_forward)
+            store_gradient(tp->g, tp->g->tensors[i]);
+    return tp->g->status;
+}
+
+/* ---- the whole ---- */
+
+static int plant_seeds(mf_graph *g, int n, mf_tensor *const *out, mf_tensor *const *seed)
+{
+    char a[MF_SHAPE_TEXT], b[MF_SHAPE_TEXT];
+    for (int i = 0; i < n; i++) {
+        if (!out[i] || !seed[i]) return mf_graph_fail(g, MF_EINVAL, "output %d is missing", i);
+        if (seed[i]->dtype != out[i]->dtype || !mf_shape_equal(seed[i]->shape, out[i]->shape))
+            return mf_graph_fail(g, MF_ESHAPE, "seed %d: expected %s %s, found %s %s", i,
+                                 mf_dtype_text(out[i]->dtype), mf_shape_text(out[i]->shape, a),
+                                 mf_dtype_text(seed[i]->dtype),
+                                 mf_shape_text(seed[i]->shape, b));
+        mf_graph_keep(out[i]);
+        if (contribute(g, out[i], seed[i]) != MF_OK) return g->status;
+    }
+    return MF_OK;
+}
+
+static int keep_extra(mf_graph *g, int n, mf_tensor *const *extra)
+{
+    for (int i = 0; i < n; i++) {
+        if (!extra[i] || !extra[i]->needs_grad)
+            return mf_graph_fail(
+                g, MF_EINVAL,
+                "the gradient of %s is wanted, but nothing was told so before it "
+                "was read",
+                extra[i] && extra[i]->name ? extra[i]->name : "a value");
+        if (!extra[i]->grad)
+            extra[i]->grad = mf_graph_const(g, extra[i]->dtype, extra[i]->shape, NULL);
+        mf_graph_keep(extra[i]->grad);
+    }
+    return g->status;
+}
+
+static int differentiate(tape *tp, int n, mf_tensor *const *out, mf_tensor *const *seed)
+{
+    mf_graph *g = tp->g;
+    int n_tensors = g->n_tensors;
+    for (int i = 0; i < n_tensors; i++)
+        tp->first_reader[i] = tp->n_forward;
+    find_first_readers(tp);
+    if (plant_seeds(g, n, out, seed) != MF_OK) return g->status;
+    for (int i = tp->n_forward - 1; i >= 0; i--)
+        if (visit(tp, g->nodes[i]) != MF_OK || store_completed(tp, i) != MF_OK)
+            return g->status;
+    return store_unreached(tp, n_tensors);
+}
+
+int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor *const *seed,
+                           int n_extra, mf_tensor *const *extra)
+{
+    const mf_scope *scope;
+    bool metrics;
+    if (!g || g->status != MF_OK) return mf_graph_status(g);
+    if (g->finished || g->differentiated)
+        return mf_graph_fail(g, MF_EINVAL,
+                             g->finished ? "the graph is finished"
+                                         : "the graph has gradients already");
+    tape tp = {.g = g, .n_forward = g->n_nodes};
+    tp.first_reader = mf_alloc((size_t)g->n_tensors + 1, sizeof *tp.first_reader);
+    if (!tp.first_reader) return mf_graph_adopt(g, MF_ENOMEM);
+    scope = g->scope;
+    metrics = g->metrics;
+    g->metrics = false;
+    g->gradient_part = g->differentiated = true;
+    if (differentiate(&tp, n, out, seed) == MF_OK) keep_extra(g, n_extra, extra);
+    g->scope = scope;
+    g->metrics = metrics;
+    g->gradient_part = false;
+    mf_free(tp.first_reader);
+    return mf_graph_status(g);
+}
+
+int mf_graph_backward(mf_graph *g, mf_tensor *loss, int n_extra, mf_tensor *const *extra)
+{
+    static const float one = 1;
+    char text[MF_SHAPE_TEXT];
+    mf_tensor *seed;
+    if (!g || g->status != MF_OK) return mf_graph_status(g);
+    if (!loss || mf_shape_count(loss->shape) != 1 || loss->dtype != MF_F32)
+        return mf_graph_fail(g, MF_ESHAPE, "loss: expected a single f32 number, found %s %s",
+                             loss ? mf_dtype_text(loss->dtype) : "nothing",
+                             loss ? mf_shape_text(loss->shape, text) : "");
+    seed = mf_graph_const(g, MF_F32, loss->shape, &one);
+    return mf_graph_backward_from(g, 1, &loss, &seed, n_extra, extra);
+}

@@ -1,0 +1,319 @@
+/* graph/build.c: a graph's life, its failure, its scopes, and its leaves. */
+#include "graph/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64 };
+
+mf_graph *mf_graph_new(const mf_graph_options *options)
+{
+    mf_graph *g = mf_alloc(1, sizeof *g);
+    if (!g) return NULL;
+    g->memory = mf_arena_new();
+    if (!g->memory) {
+        mf_free(g);
+        return NULL;
+    }
+    if (options) g->options = *options;
+    return g;
+}
+
+void mf_graph_free(mf_graph *g)
+{
+    if (!g) return;
+    mf_profile_free(g->profile);
+    mf_free(g->tensors);
+    mf_free(g->nodes);
+    mf_free(g->block);
+    mf_arena_free(g->memory);
+    mf_free(g);
+}
+
+/* ---- failure ---- */
+
+int mf_graph_status(const mf_graph *g)
+{
+    if (!g) return MF_ENOMEM;
+    /* Other errors may have been recorded since: the thread's last error is this one again. */
+    return g->status == MF_OK ? MF_OK : mf_fail(g->status, "%s", g->message);
+}
+
+static int poison(mf_graph *g, int code, const char *prefix, const char *fmt, va_list args)
+{
+    char text[1024];
+    if (g->status != MF_OK) return g->status;
+    vsnprintf(text, sizeof text, fmt, args);
+    g->status = code;
+    g->message = *prefix ? mf_arena_strf(g->memory, "%s: %s", prefix, text)
+                         : mf_arena_strdup(g->memory, text);
+    if (!g->message) g->message = "out of memory";
+    return mf_fail(code, "%s", g->message);
+}
+
+int mf_graph_fail(mf_graph *g, int code, const char *fmt, ...)
+{
+    va_list args;
+    if (!g) return code;
+    va_start(args, fmt);
+    code = poison(g, code, mf_graph_scope(g), fmt, args);
+    va_end(args);
+    return code;
+}
+
+const char *mf_node_title(mf_graph *g, const char *op, const char *scope)
+{
+    return *scope ? mf_arena_strf(g->memory, "%s (%s)", op, scope)
+                  : mf_arena_strdup(g->memory, op);
+}
+
+int mf_node_fail(mf_graph *g, const char *op, const char *scope, int code, const char *fmt, ...)
+{
+    va_list args;
+    const char *title = mf_node_title(g, op, scope);
+    va_start(args, fmt);
+    code = poison(g, code, title ? title : op, fmt, args);
+    va_end(args);
+    return code;
+}
+
+int mf_graph_adopt(mf_graph *g, int code)
+{
+    if (g->status != MF_OK) return g->status;
+    g->status = code;
+    g->message = mf_arena_strdup(g->memory, mf_error_message());
+    if (!g->message) g->message = "out of memory";
+    return code;
+}
+
+bool mf_graph_training(const mf_graph *g)
+{
+    return g && g->options.training;
+}
+
+/* ---- scopes ---- */
+
+const char *mf_graph_scope(const mf_graph *g)
+{
+    return g->scope ? g->scope->path : "";
+}
+
+void mf_graph_push(mf_graph *g, const char *fmt, ...)
+{
+    va_list args;
+    char name[256];
+    if (!g) return;
+    va_start(args, fmt);
+    vsnprintf(name, sizeof name, fmt, args);
+    va_end(args);
+    /* A scope that cannot be made still has to be popped: it stays the outer one by name. */
+    const char *outer = mf_graph_scope(g);
+    const char *path = *outer ? mf_arena_strf(g->memory, "%s.%s", outer, name)
+                              : mf_arena_strdup(g->memory, name);
+    mf_scope *scope = mf_arena_alloc(g->memory, sizeof *scope);
+    if (!path || !scope) {
+        mf_graph_adopt(g, MF_ENOMEM);
+        return;
+    }
+    *scope = (mf_scope){.outer = (mf_scope *)g->scope, .path = path};
+    g->scope = scope;
+}
+
+void mf_graph_pop(mf_graph *g)
+{
+    if (g && g->scope) g->scope = g->scope->outer;
+}
+
+void mf_graph_metrics(mf_graph *g, bool on)
+{
+    if (g) g->metrics = on;
+}
+
+/* ---- tensors and nodes ---- */
+
+void *mf_graph_alloc(mf_graph *g, size_t bytes)
+{
+    char *block = mf_arena_alloc(g->memory, bytes + ALIGNMENT);
+    if (!block) {
+        mf_graph_adopt(g, MF_ENOMEM);
+        return NULL;
+    }
+    return block + (ALIGNMENT - (uintptr_t)block % ALIGNMENT) % ALIGNMENT;
+}
+
+/* The list with room for one more pointer, NULL without memory. */
+static void *grow(mf_graph *g, void *list, int n, int *room)
+{
+    int more = *room ? 2 * *room : 64;
+    if (n < *room) return list;
+    list = mf_realloc(list, (size_t)*room * sizeof(void *), (size_t)more * sizeof(void *));
+    if (list)
+        *room = more;
+    else
+        mf_graph_adopt(g, MF_ENOMEM);
+    return list;
+}
+
+mf_tensor *mf_tensor_new(mf_graph *g, mf_tensor_kind kind, mf_dtype dtype, mf_shape shape)
+{
+    mf_tensor *t;
+    mf_tensor **list = grow(g, g->tensors, g->n_tensors, &g->tensors_room);
+    if (!list) return NULL;
+    g->tensors = list;
+    t = mf_arena_alloc(g->memory, sizeof *t);
+    if (!t) {
+        mf_graph_adopt(g, MF_ENOMEM);
+        return NULL;
+    }
+    t->graph = g;
+    t->id = g->n_tensors;
+    t->node = -1;
+    t->kind = kind;
+    t->dtype = dtype;
+    t->shape = shape;
+    g->tensors[g->n_tensors++] = t;
+    return t;
+}
+
+mf_node *mf_node_new(mf_graph *g, const mf_opdef *op, const char *scope)
+{
+    mf_node *node;
+    mf_node **list = grow(g, g->nodes, g->n_nodes, &g->nodes_room);
+    if (!list) return NULL;
+    g->nodes = list;
+    node = mf_arena_alloc(g->memory, sizeof *node);
+    if (!node) {
+        mf_graph_adopt(g, MF_ENOMEM);
+        return NULL;
+    }
+    node->op = op;
+    node->scope = scope;
+    node->metric = g->metrics;
+    node->gradient_part = g->gradient_part;
+    g->nodes[g->n_nodes++] = node;
+    return node;
+}
+
+mf_tensor *mf_owner(const mf_tensor *t)
+{
+    while (t->alias)
+        t = t->alias;
+    return (mf_tensor *)t;
+}
+
+bool mf_tensor_stale(const mf_tensor *t)
+{
+    return t->version != mf_owner(t)->writes;
+}
+
+void mf_graph_keep(mf_tensor *t)
+{
+    if (t) t->keep = true;
+}
+
+void *mf_tensor_data(const mf_tensor *t)
+{
+    return t ? t->data : NULL;
+}
+
+/* ---- leaves ---- */
+
+static bool may_build(mf_graph *g)
+{
+    if (!g || g->status != MF_OK) return false;
+    if (!g->finished) return true;
+    mf_graph_fail(g, MF_EINVAL, "the graph is finished: nothing can be added");
+    return false;
+}
+
+/* A leaf with memory of its own, which outlives the plan: callers fill it between runs. */
+static mf_tensor *own_leaf(mf_graph *g, mf_tensor_kind kind, mf_dtype dtype, mf_shape shape,
+                           const char *name)
+{
+    char text[MF_SHAPE_TEXT];
+    mf_tensor *t;
+    if (!may_build(g)) return NULL;
+    if (!mf_shape_valid(shape, dtype)) {
+        mf_graph_fail(g, MF_ESHAPE, "%s: a value cannot be %s %s", name ? name : "constant",
+                      mf_dtype_text(dtype), mf_shape_text(shape, text));
+        return NULL;
+    }
+    t = mf_tensor_new(g, kind, dtype, shape);
+    if (!t) return NULL;
+    t->data = mf_graph_alloc(g, mf_shape_bytes(shape, dtype));
+    if (name) t->name = mf_arena_strdup(g->memory, name);
+    if (!t->data || (name && !t->name)) {
+        mf_graph_adopt(g, MF_ENOMEM);
+        return NULL;
+    }
+    return t;
+}
+
+mf_tensor *mf_graph_input(mf_graph *g, const char *name, mf_dtype dtype, mf_shape shape)
+{
+    return own_leaf(g, MF_TENSOR_INPUT, dtype, shape, name);
+}
+
+void mf_graph_want_grad(mf_tensor *input)
+{
+    if (input) input->needs_grad = true;
+}
+
+mf_tensor *mf_graph_const(mf_graph *g, mf_dtype dtype, mf_shape shape, const void *data)
+{
+    mf_tensor *t = own_leaf(g, MF_TENSOR_CONST, dtype, shape, NULL);
+    if (t && data) memcpy(t->data, data, mf_shape_bytes(shape, dtype));
+    return t;
+}
+
+mf_tensor *mf_graph_live(mf_graph *g, const double *value, const char *name)
+{
+    mf_tensor *t = own_leaf(g, MF_TENSOR_LIVE, MF_F32, mf_shape0(), name);
+    if (t) t->live = value;
+    return t;
+}
+
+static mf_tensor *find_param(const mf_graph *g, mf_tensor_kind kind, const mf_param *param)
+{
+    for (int i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i]->kind == kind && g->tensors[i]->param == param &&
+            g->tensors[i]->node < 0)
+            return g->tensors[i];
+    return NULL;
+}
+
+mf_tensor *mf_graph_param(mf_graph *g, mf_param *param)
+{
+    mf_tensor *t;
+    if (!may_build(g)) return NULL;
+    t = find_param(g, MF_TENSOR_PARAM, param);
+    if (t) {
+        /* What was written in place since is what the parameter is now. */
+        for (int i = g->n_tensors - 1; t->version != t->writes && i > t->id; i--)
+            if (g->tensors[i]->alias == t && g->tensors[i]->version == t->writes)
+                return g->tensors[i];
+        return t;
+    }
+    if (!param->value) {
+        mf_graph_fail(g, MF_EINVAL, "parameter %s has no values yet: seal its store first",
+                      param->name);
+        return NULL;
+    }
+    t = mf_tensor_new(g, MF_TENSOR_PARAM, MF_F32, param->shape);
+    if (!t) return NULL;
+    t->param = param;
+    t->name = param->name;
+    t->data = param->value;
+    t->needs_grad = g->options.training && !param->buffer && !param->frozen;
+    return t;
+}
+
+mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param)
+{
+    mf_tensor *t = mf_tensor_new(g, MF_TENSOR_GRAD, MF_F32, param->shape);
+    if (!t) return NULL;
+    t->param = param;
+    t->name = param->name;
+    t->data = param->grad;
+    return t;
+}

@@ -1,0 +1,121 @@
+/* graph/internal.h: what the files of this folder share about a graph.
+ *
+ * Everything a graph owns is in its memory arena, except the lists that grow (tensors, nodes),
+ * the planned block and the profile, which mf_graph_free releases one by one. Handles and nodes
+ * never move.
+ *
+ * Memory of tensors: a tensor with alias == NULL owns memory, the others name their owner there
+ * (possibly over several hops once the plan has put nodes in place); mf_owner finds it.
+ */
+#ifndef MF_GRAPH_INTERNAL_H
+#define MF_GRAPH_INTERNAL_H
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "graph/exec.h"
+#include "graph/graph.h"
+#include "graph/shape.h"
+
+typedef struct mf_scope {
+    struct mf_scope *outer;
+    const char *path;
+} mf_scope;
+
+/* Random nodes of one scope, counted: the ordinal is part of the stream's name. */
+typedef struct mf_ordinal {
+    struct mf_ordinal *next;
+    const char *path;
+    bool metric;
+    uint64_t count;
+} mf_ordinal;
+
+/* A node ready to run: everything resolved to pointers. */
+typedef struct mf_step {
+    mf_call call; /* first: call->fail finds the step by it */
+    int (*fn)(const mf_call *call);
+    mf_graph *graph;
+    const mf_node *node;
+} mf_step;
+
+/* A live scalar's storage and where its value comes from. */
+typedef struct mf_live {
+    float *to;
+    const double *from;
+} mf_live;
+
+typedef struct mf_profile mf_profile;
+
+struct mf_graph {
+    mf_graph_options options;
+    mf_arena *memory;
+    int status;
+    const char *message; /* of the first failure */
+
+    mf_tensor **tensors;
+    mf_node **nodes;
+    int n_tensors, tensors_room, n_nodes, nodes_room;
+
+    const mf_scope *scope;
+    mf_ordinal *ordinals;
+    bool metrics;       /* nodes added now are metrics */
+    bool gradient_part; /* nodes added now are gradients */
+    bool differentiated, finished;
+
+    /* Set by mf_graph_finish. */
+    void *block;
+    mf_step *steps;
+    mf_live *lives;
+    int n_steps, n_lives, dead;
+    size_t arena_bytes, naive_bytes;
+
+    mf_exec exec;
+    mf_profile *profile; /* NULL: off and never on */
+};
+
+/* ---- build.c ---- */
+/* Records "OP (SCOPE): message" and poisons the graph, unless it is poisoned; returns the code. */
+int mf_node_fail(mf_graph *g, const char *op, const char *scope, int code, const char *fmt, ...)
+    MF_PRINTF(5, 6);
+/* "linear (layers.0.router hash)" in memory of the graph; NULL without memory. */
+const char *mf_node_title(mf_graph *g, const char *op, const char *scope);
+/* A failure that is recorded already (out of memory) becomes the graph's. Returns the code. */
+int mf_graph_adopt(mf_graph *g, int code);
+const char *mf_graph_scope(const mf_graph *g); /* "" outside any */
+mf_tensor *mf_tensor_new(mf_graph *g, mf_tensor_kind kind, mf_dtype dtype, mf_shape shape);
+mf_node *mf_node_new(mf_graph *g, const mf_opdef *op, const char *scope);
+mf_tensor *mf_owner(const mf_tensor *t);
+/* An op that keeps state has overwritten what this handle stands for. */
+bool mf_tensor_stale(const mf_tensor *t);
+/* Zeroed, 64-byte aligned memory that lives as long as the graph. */
+void *mf_graph_alloc(mf_graph *g, size_t bytes);
+/* The storage of a parameter's gradient as a value that nodes can write. */
+mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param);
+
+/* ---- plan.c, pack.c ---- */
+int mf_graph_plan(mf_graph *g);
+
+/* Memory wanted over an interval of run positions, both ends included. */
+typedef struct mf_span {
+    int first, last;
+    size_t bytes;  /* > 0 */
+    size_t offset; /* result, 64-byte aligned */
+} mf_span;
+/* Sets offsets such that spans alive together do not overlap; *ret_bytes: the size needed. */
+int mf_pack(mf_span *spans, int n, size_t *ret_bytes);
+
+/* ---- run.c ---- */
+int mf_graph_prepare(mf_graph *g); /* makes the steps; the plan must be there */
+
+/* ---- info.c ---- */
+double mf_node_flops(const mf_node *node);
+
+/* ---- profile.c ---- */
+uint64_t mf_profile_begin(const mf_graph *g);
+void mf_profile_end(mf_graph *g, int step, uint64_t begun);
+void mf_profile_free(mf_profile *p);
+
+/* ---- finite.c ---- */
+/* MF_ENONFINITE naming op, scope, place and whether the inputs were finite; else MF_OK. */
+int mf_step_check_finite(const mf_step *step);
+
+#endif

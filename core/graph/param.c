@@ -1,0 +1,264 @@
+/* graph/param.c: the store of parameters and buffers. */
+#include "graph/param.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "graph/shape.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ALIGN_ELEMENTS = 16 }; /* 64 bytes */
+
+struct mf_store {
+    mf_arena *memory;
+    mf_param **params;
+    int n, room;
+    bool sealed;
+    int64_t trained;           /* elements of parameters, without gaps */
+    int64_t size, buffer_size; /* elements of the blocks, with gaps */
+    float *values, *buffers, *grads, *moment1, *moment2;
+};
+
+mf_store *mf_store_new(void)
+{
+    mf_store *s = mf_alloc(1, sizeof *s);
+    if (!s) return NULL;
+    s->memory = mf_arena_new();
+    if (s->memory) return s;
+    mf_free(s);
+    return NULL;
+}
+
+void mf_store_free(mf_store *s)
+{
+    if (!s) return;
+    mf_free(s->values);
+    mf_free(s->buffers);
+    mf_free(s->grads);
+    mf_free(s->moment1);
+    mf_free(s->moment2);
+    mf_free(s->params);
+    mf_arena_free(s->memory);
+    mf_free(s);
+}
+
+/* ---- declaring ---- */
+
+static int check_name(const char *name)
+{
+    if (!name || !*name) return mf_fail(MF_EINVAL, "a parameter needs a name");
+    for (const unsigned char *c = (const unsigned char *)name; *c; c++)
+        if (*c <= ' ' || *c >= 127 || *c == '*')
+            return mf_fail(MF_EINVAL,
+                           "parameter name \"%.80s\": expected printable ASCII without space "
+                           "or '*'",
+                           name);
+    return MF_OK;
+}
+
+static int check_declaration(const char *name, mf_shape shape, mf_init init)
+{
+    char text[MF_SHAPE_TEXT];
+    if (check_name(name) != MF_OK) return MF_EINVAL;
+    if (!mf_shape_valid(shape, MF_F32) || mf_shape_count(shape) < 1)
+        return mf_fail(MF_EINVAL, "parameter %s cannot have the shape %s", name,
+                       mf_shape_text(shape, text));
+    if (init.kind > MF_INIT_ROWS_SAME)
+        return mf_fail(MF_EINVAL, "parameter %s: there is no kind of start value %u", name,
+                       init.kind);
+    if (!isfinite(init.a))
+        return mf_fail(MF_EINVAL, "parameter %s: the number of its start value is not finite",
+                       name);
+    return MF_OK;
+}
+
+static int check_again(const mf_param *p, mf_shape shape, bool buffer)
+{
+    char a[MF_SHAPE_TEXT], b[MF_SHAPE_TEXT];
+    if (!mf_shape_equal(p->shape, shape))
+        return mf_fail(MF_EINVAL, "%s is declared again with shape %s, but has %s", p->name,
+                       mf_shape_text(shape, a), mf_shape_text(p->shape, b));
+    if (p->buffer != buffer)
+        return mf_fail(MF_EINVAL, "%s is declared as a %s, but is a %s", p->name,
+                       buffer ? "buffer" : "parameter", p->buffer ? "buffer" : "parameter");
+    return MF_OK;
+}
+
+static bool grow(mf_store *s)
+{
+    int more = s->room ? 2 * s->room : 64;
+    if (s->n < s->room) return true;
+    mf_param **fresh =
+        mf_realloc(s->params, (size_t)s->room * sizeof *fresh, (size_t)more * sizeof *fresh);
+    if (!fresh) return false;
+    s->params = fresh;
+    s->room = more;
+    return true;
+}
+
+static mf_param *add(mf_store *s, const char *name, mf_shape shape, mf_init init, bool buffer)
+{
+    int64_t *size = buffer ? &s->buffer_size : &s->size;
+    mf_param *p;
+    if (!grow(s)) return NULL;
+    p = mf_arena_alloc(s->memory, sizeof *p);
+    if (!p) return NULL;
+    p->name = mf_arena_strdup(s->memory, name);
+    if (!p->name) return NULL;
+    p->shape = shape;
+    p->count = mf_shape_count(shape);
+    p->init = init;
+    p->index = s->n;
+    p->buffer = buffer;
+    p->frozen = init.flags & MF_PARAM_FROZEN;
+    p->lr_scale = 1;
+    p->offset = *size;
+    *size += (p->count + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
+    if (!buffer) s->trained += p->count;
+    s->params[s->n++] = p;
+    return p;
+}
+
+int mf_store_declare(mf_store *s, const char *name, mf_shape shape, mf_init init, bool buffer,
+                     mf_param **ret)
+{
+    mf_param *p;
+    int code = check_declaration(name, shape, init);
+    if (code != MF_OK) return code;
+    p = mf_store_find(s, name);
+    if (p) {
+        code = check_again(p, shape, buffer);
+        if (code != MF_OK) return code;
+    } else if (s->sealed) {
+        return mf_fail(MF_EINVAL, "%s is declared too late: the parameters have their values",
+                       name);
+    } else {
+        p = add(s, name, shape, init, buffer);
+        if (!p) return MF_ENOMEM;
+    }
+    if (ret) *ret = p;
+    return MF_OK;
+}
+
+/* ---- sealing ---- */
+
+static bool allocate(mf_store *s, bool training)
+{
+    size_t n = (size_t)s->size;
+    s->values = mf_alloc(n + 1, sizeof(float));
+    s->buffers = mf_alloc((size_t)s->buffer_size + 1, sizeof(float));
+    if (!s->values || !s->buffers) return false;
+    if (!training) return true;
+    s->grads = mf_alloc(n + 1, sizeof(float));
+    s->moment1 = mf_alloc(n + 1, sizeof(float));
+    s->moment2 = mf_alloc(n + 1, sizeof(float));
+    return s->grads && s->moment1 && s->moment2;
+}
+
+static void release_blocks(mf_store *s)
+{
+    float **blocks[] = {&s->values, &s->buffers, &s->grads, &s->moment1, &s->moment2};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        mf_free(*blocks[i]);
+        *blocks[i] = NULL;
+    }
+}
+
+int mf_store_seal(mf_store *s, uint64_t seed, bool training)
+{
+    if (s->sealed) return mf_fail(MF_EINVAL, "the parameters have their values already");
+    if (!allocate(s, training)) {
+        release_blocks(s);
+        return MF_ENOMEM;
+    }
+    for (int i = 0; i < s->n; i++) {
+        mf_param *p = s->params[i];
+        p->value = (p->buffer ? s->buffers : s->values) + p->offset;
+        p->grad = training && !p->buffer ? s->grads + p->offset : NULL;
+        mf_param_draw(p, seed, p->value);
+    }
+    s->sealed = true;
+    return MF_OK;
+}
+
+bool mf_store_sealed(const mf_store *s)
+{
+    return s->sealed;
+}
+
+/* ---- finding ---- */
+
+int mf_store_count(const mf_store *s)
+{
+    return s->n;
+}
+
+mf_param *mf_store_at(const mf_store *s, int i)
+{
+    return i >= 0 && i < s->n ? s->params[i] : NULL;
+}
+
+mf_param *mf_store_find(const mf_store *s, const char *name)
+{
+    for (int i = 0; i < s->n; i++)
+        if (strcmp(s->params[i]->name, name) == 0) return s->params[i];
+    return NULL;
+}
+
+mf_param *mf_store_match(const mf_store *s, const char *pattern, int i)
+{
+    for (int j = 0; j < s->n; j++)
+        if (mf_match(pattern, s->params[j]->name) && i-- == 0) return s->params[j];
+    return NULL;
+}
+
+bool mf_match(const char *pattern, const char *text)
+{
+    const char *star = NULL, *from = NULL; /* the last '*', and the text it ends before */
+    while (*text) {
+        if (*pattern == '*') {
+            star = pattern++;
+            from = text;
+        } else if (*pattern == *text) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star + 1;
+            text = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}
+
+/* ---- blocks ---- */
+
+int64_t mf_store_trained(const mf_store *s)
+{
+    return s->trained;
+}
+
+float *mf_store_values(const mf_store *s, int64_t *ret_n)
+{
+    if (ret_n) *ret_n = s->size;
+    return s->values;
+}
+
+float *mf_store_grads(const mf_store *s)
+{
+    return s->grads;
+}
+
+float *mf_store_moment1(const mf_store *s)
+{
+    return s->moment1;
+}
+
+float *mf_store_moment2(const mf_store *s)
+{
+    return s->moment2;
+}

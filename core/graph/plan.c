@@ -1,0 +1,216 @@
+/* graph/plan.c: which nodes run, and where their values lie.
+ *
+ * A value is alive from the node that makes it to the last node that reads it, or to the end when
+ * it is kept. Values that are never alive together share memory. The plan is made for the whole
+ * list of nodes; runs that leave nodes out (metrics, the gradient part) only read less of it.
+ */
+#include "graph/internal.h"
+
+#include <string.h>
+
+typedef struct life {
+    int first, last; /* node indices; first is -1 for values that nothing makes or reads */
+    bool pinned;     /* must not be overwritten by a node that works in place */
+} life;
+
+typedef struct planner {
+    mf_graph *g;
+    life *lives; /* by tensor id; those of owners count */
+} planner;
+
+/* ---- dead nodes ---- */
+
+/* A node has an effect of its own, apart from what is read of its outputs. */
+static bool is_root(const mf_node *node)
+{
+    if (node->op->flags & MF_OP_STATE && !node->backward) return true;
+    for (int i = 0; i < node->n_out; i++)
+        if (node->out[i] && (node->out[i]->keep || node->out[i]->kind == MF_TENSOR_GRAD))
+            return true;
+    return false;
+}
+
+static void mark_dead(mf_graph *g)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        g->nodes[i]->dead = !is_root(g->nodes[i]);
+    for (int i = g->n_nodes - 1; i >= 0; i--) {
+        const mf_node *node = g->nodes[i];
+        for (int j = 0; j < node->n_in && !node->dead; j++)
+            if (node->in[j] && node->reads >> j & 1u && node->in[j]->node >= 0)
+                g->nodes[node->in[j]->node]->dead = false;
+    }
+    g->dead = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        g->dead += g->nodes[i]->dead;
+}
+
+/* ---- lifetimes ---- */
+
+static life *life_of(planner *p, const mf_tensor *t)
+{
+    return &p->lives[mf_owner(t)->id];
+}
+
+static void extend(life *l, int at)
+{
+    if (l->first < 0) l->first = at;
+    if (at > l->last) l->last = at;
+}
+
+static void find_lifetimes(planner *p)
+{
+    mf_graph *g = p->g;
+    for (int i = 0; i < g->n_tensors; i++)
+        p->lives[i] = (life){.first = -1, .last = -1};
+    for (int i = 0; i < g->n_nodes; i++) {
+        const mf_node *node = g->nodes[i];
+        if (node->dead) continue;
+        for (int j = 0; j < node->n_in; j++)
+            if (node->in[j] && node->reads >> j & 1u) extend(life_of(p, node->in[j]), i);
+        for (int j = 0; j < node->n_out; j++)
+            if (node->out[j]) extend(life_of(p, node->out[j]), i);
+    }
+    for (int i = 0; i < g->n_tensors; i++) {
+        const mf_tensor *t = g->tensors[i];
+        life *l = life_of(p, t);
+        if (!t->keep || l->first < 0) continue;
+        l->last = g->n_nodes;
+        l->pinned = true;
+        /* What metrics leave must outlast the runs without them. */
+        if (t->node >= 0 && g->nodes[t->node]->metric) l->first = 0;
+    }
+}
+
+/* ---- working in place ---- */
+
+static bool may_overwrite(planner *p, const mf_node *node, int at)
+{
+    const mf_tensor *in = node->n_in > 0 ? node->in[0] : NULL, *out = node->out[0];
+    const mf_tensor *owner;
+    if (!(node->op->flags & MF_OP_INPLACE) || node->backward || node->metric || !in)
+        return false;
+    if (out->alias || out->kind != MF_TENSOR_VALUE) return false;
+    owner = mf_owner(in);
+    if (owner->kind != MF_TENSOR_VALUE || life_of(p, in)->pinned || life_of(p, in)->last != at)
+        return false;
+    if (mf_shape_bytes(owner->shape, owner->dtype) != mf_shape_bytes(out->shape, out->dtype))
+        return false;
+    for (int j = 1; j < node->n_in; j++) /* it might be read again after having been written */
+        if (node->in[j] && mf_owner(node->in[j]) == owner) return false;
+    return true;
+}
+
+static void put_in_place(planner *p)
+{
+    for (int i = 0; i < p->g->n_nodes; i++) {
+        const mf_node *node = p->g->nodes[i];
+        if (node->dead || !may_overwrite(p, node, i)) continue;
+        life *from = life_of(p, node->in[0]);
+        const life *to = life_of(p, node->out[0]);
+        from->last = to->last;
+        from->pinned = to->pinned;
+        node->out[0]->alias = mf_owner(node->in[0]);
+    }
+}
+
+/* ---- layout ---- */
+
+static size_t align_up(size_t bytes)
+{
+    return bytes == 0 ? 64 : (bytes + 63) & ~(size_t)63;
+}
+
+static size_t scratch_of(const mf_node *node)
+{
+    return node->backward ? node->backward_work_bytes : node->work_bytes;
+}
+
+static bool planned(const planner *p, const mf_tensor *t)
+{
+    return t->kind == MF_TENSOR_VALUE && !t->alias && p->lives[t->id].first >= 0;
+}
+
+/* Spans of all planned values in order of id, then of the scratch of nodes in run order. */
+static int list_spans(const planner *p, mf_span *spans)
+{
+    const mf_graph *g = p->g;
+    int n = 0;
+    for (int i = 0; i < g->n_tensors; i++) {
+        const mf_tensor *t = g->tensors[i];
+        if (!planned(p, t)) continue;
+        spans[n++] = (mf_span){.first = p->lives[i].first,
+                               .last = p->lives[i].last,
+                               .bytes = align_up(mf_shape_bytes(t->shape, t->dtype))};
+    }
+    for (int i = 0; i < g->n_nodes; i++)
+        if (!g->nodes[i]->dead && scratch_of(g->nodes[i]) > 0)
+            spans[n++] =
+                (mf_span){.first = i, .last = i, .bytes = align_up(scratch_of(g->nodes[i]))};
+    return n;
+}
+
+static size_t lay_apart(mf_span *spans, int n)
+{
+    size_t at = 0;
+    for (int i = 0; i < n; i++) {
+        spans[i].offset = at;
+        at += spans[i].bytes;
+    }
+    return at;
+}
+
+/* Turns offsets into addresses, in the order in which list_spans went. */
+static void place(planner *p, const mf_span *spans)
+{
+    mf_graph *g = p->g;
+    char *base = g->block;
+    for (int i = 0; i < g->n_tensors; i++)
+        if (planned(p, g->tensors[i])) g->tensors[i]->data = base + (spans++)->offset;
+    for (int i = 0; i < g->n_nodes; i++)
+        if (!g->nodes[i]->dead && scratch_of(g->nodes[i]) > 0)
+            g->nodes[i]->work = base + (spans++)->offset;
+    for (int i = 0; i < g->n_tensors; i++) {
+        mf_tensor *t = g->tensors[i];
+        mf_tensor *owner = mf_owner(t);
+        if (owner->kind == MF_TENSOR_GRAD) owner->data = owner->param->grad;
+        if (t != owner) t->data = owner->data;
+    }
+}
+
+static int lay_out(planner *p)
+{
+    mf_graph *g = p->g;
+    mf_span *spans = mf_alloc((size_t)g->n_tensors + (size_t)g->n_nodes + 1, sizeof *spans);
+    int n, code = MF_OK;
+    if (!spans) return mf_graph_adopt(g, MF_ENOMEM);
+    n = list_spans(p, spans);
+    g->naive_bytes = lay_apart(spans, n);
+    g->arena_bytes = g->naive_bytes;
+    if (!g->options.no_reuse) code = mf_pack(spans, n, &g->arena_bytes);
+    /* Zeroed, hence touched: no step pays for the first touch of a page. */
+    if (code == MF_OK) {
+        g->block = mf_alloc(g->arena_bytes + 1, 1);
+        code = g->block ? MF_OK : MF_ENOMEM;
+    }
+    if (code == MF_OK)
+        place(p, spans);
+    else
+        mf_graph_adopt(g, code);
+    mf_free(spans);
+    return code;
+}
+
+int mf_graph_plan(mf_graph *g)
+{
+    planner p = {.g = g};
+    int code;
+    mark_dead(g);
+    p.lives = mf_alloc((size_t)g->n_tensors + 1, sizeof *p.lives);
+    if (!p.lives) return mf_graph_adopt(g, MF_ENOMEM);
+    find_lifetimes(&p);
+    if (!g->options.no_reuse) put_in_place(&p);
+    code = lay_out(&p);
+    mf_free(p.lives);
+    return code;
+}

@@ -1,0 +1,143 @@
+/* graph/run.c: finishing a graph and replaying it. */
+#include "graph/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- steps ---- */
+
+static int call_fail(const mf_call *call, int code, const char *fmt, ...) MF_PRINTF(3, 4);
+static int call_fail(const mf_call *call, int code, const char *fmt, ...)
+{
+    const mf_step *step = (const mf_step *)(const void *)call;
+    const char *scope = step->node->scope;
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return mf_fail(code, *scope ? "%s%s (%s): %s" : "%s%s%s: %s", step->node->op->name,
+                   step->node->backward ? " backward" : "", scope, text);
+}
+
+static bool has_step(const mf_node *node)
+{
+    return !node->dead && !(node->op->flags & MF_OP_ALIAS && !node->backward);
+}
+
+/* A tensor as a call sees it; without data where the node may not look. */
+static mf_view view_of(const mf_tensor *t, bool data)
+{
+    mf_view v = {0};
+    if (!t) {
+        v.shape.rank = -1;
+        return v;
+    }
+    v.shape = t->shape;
+    v.dtype = t->dtype;
+    v.data = data ? t->data : NULL;
+    return v;
+}
+
+static int prepare_step(mf_graph *g, mf_step *step, const mf_node *node)
+{
+    mf_view *views =
+        mf_arena_alloc(g->memory, (size_t)(node->n_in + node->n_out) * sizeof *views);
+    if (!views) return mf_graph_adopt(g, MF_ENOMEM);
+    for (int i = 0; i < node->n_in; i++)
+        views[i] = view_of(node->in[i], node->reads >> i & 1u);
+    for (int i = 0; i < node->n_out; i++) {
+        views[node->n_in + i] = view_of(node->out[i], true);
+        if (!node->out[i] && node->backward)
+            views[node->n_in + i] = view_of(node->in[i], false);
+    }
+    *step = (mf_step){
+        .call = {.size = sizeof step->call,
+                 .n_in = node->n_in,
+                 .n_out = node->n_out,
+                 .in = views,
+                 .out = views + node->n_in,
+                 .attr = &node->attr,
+                 .user = node->op->user,
+                 .work = node->work,
+                 .stream = node->stream,
+                 .exec = &g->exec,
+                 .fail = call_fail},
+        .fn = node->backward ? node->op->backward : node->op->forward,
+        .graph = g,
+        .node = node,
+    };
+    return MF_OK;
+}
+
+static int prepare_lives(mf_graph *g)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_tensors; i++)
+        n += g->tensors[i]->kind == MF_TENSOR_LIVE;
+    g->lives = mf_arena_alloc(g->memory, (size_t)n * sizeof *g->lives + 1);
+    if (!g->lives) return mf_graph_adopt(g, MF_ENOMEM);
+    for (int i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i]->kind == MF_TENSOR_LIVE)
+            g->lives[g->n_lives++] = (mf_live){g->tensors[i]->data, g->tensors[i]->live};
+    return MF_OK;
+}
+
+int mf_graph_prepare(mf_graph *g)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        n += has_step(g->nodes[i]);
+    g->steps = mf_arena_alloc(g->memory, (size_t)n * sizeof *g->steps + 1);
+    if (!g->steps) return mf_graph_adopt(g, MF_ENOMEM);
+    for (int i = 0; i < g->n_nodes; i++)
+        if (has_step(g->nodes[i]) &&
+            prepare_step(g, &g->steps[g->n_steps++], g->nodes[i]) != MF_OK)
+            return g->status;
+    return prepare_lives(g);
+}
+
+int mf_graph_finish(mf_graph *g)
+{
+    if (!g || g->status != MF_OK) return mf_graph_status(g);
+    if (g->finished) return mf_graph_fail(g, MF_EINVAL, "the graph is finished already");
+    if (mf_graph_plan(g) != MF_OK || mf_graph_prepare(g) != MF_OK) return mf_graph_status(g);
+    g->finished = true;
+    return MF_OK;
+}
+
+/* ---- running ---- */
+
+static bool skipped(const mf_node *node, const mf_run *run)
+{
+    return (node->metric && !run->metrics) || (node->gradient_part && run->forward_only);
+}
+
+static int run_step(mf_graph *g, int i, const mf_run *run)
+{
+    const mf_step *step = &g->steps[i];
+    uint64_t begun = mf_profile_begin(g);
+    int code = step->fn(&step->call);
+    mf_profile_end(g, i, begun);
+    if (code == MF_OK && run->check_finite) code = mf_step_check_finite(step);
+    return code;
+}
+
+int mf_graph_run(mf_graph *g, const mf_run *run)
+{
+    static const mf_run plain;
+    const struct mf_kernels *kernels;
+    if (!g || g->status != MF_OK) return mf_graph_status(g);
+    if (!g->finished) return mf_fail(MF_EINVAL, "the graph is not finished: it cannot run");
+    if (!run) run = &plain;
+    kernels = run->kernels ? run->kernels : mf_backend_kernels();
+    if (!kernels) return mf_backend_init();
+    mf_exec_init(&g->exec, kernels, g->options.training, run->seed, run->step);
+    for (int i = 0; i < g->n_lives; i++)
+        *g->lives[i].to = (float)*g->lives[i].from;
+    for (int i = 0; i < g->n_steps; i++) {
+        int code = skipped(g->steps[i].node, run) ? MF_OK : run_step(g, i, run);
+        if (code != MF_OK) return code;
+    }
+    return MF_OK;
+}

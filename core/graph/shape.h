@@ -1,0 +1,21 @@
+/* graph/shape.h: element types and shapes as text and as bytes. */
+#ifndef MF_GRAPH_SHAPE_H
+#define MF_GRAPH_SHAPE_H
+
+#include <moefw/types.h>
+
+#define MF_MAX_BYTES ((int64_t)1 << 46) /* of one tensor; keeps all products below overflow */
+
+size_t mf_dtype_size(mf_dtype dtype);     /* 0 for an unknown type */
+const char *mf_dtype_text(int64_t dtype); /* "f32"; "?" for no type */
+bool mf_dtype_is_float(mf_dtype dtype);   /* may carry gradients */
+
+#define MF_SHAPE_TEXT 96 /* bytes that hold any shape */
+/* "[2,3,4]", "scalar" or "absent" in buf; returns buf. */
+const char *mf_shape_text(mf_shape s, char buf[MF_SHAPE_TEXT]);
+
+/* Rank and dimensions in range, and no more than MF_MAX_BYTES in all. */
+bool mf_shape_valid(mf_shape s, mf_dtype dtype);
+size_t mf_shape_bytes(mf_shape s, mf_dtype dtype); /* of a valid shape */
+
+#endif

@@ -1,0 +1,71 @@
+/* ops/linear.c: y = x w^T + b.
+ *
+ *   x [...,in], w [out,in], b [out] or absent -> y [...,out]
+ *   dx = dy w,  dw = dy^T x,  db = sum of dy over rows
+ */
+#include "ops/call.h"
+#include "ops/infer.h"
+#include "ops/ops.h"
+
+static int linear_infer(mf_infer *in)
+{
+    char text[MF_SHAPE_TEXT];
+    if (mf_infer_inputs(in, 3) || mf_infer_tensor(in, 0, "x", MF_F32, 1, MF_MAX_RANK) ||
+        mf_infer_tensor(in, 1, "w", MF_F32, 2, 2))
+        return MF_ESHAPE;
+    mf_shape y = in->in[0].shape, w = in->in[1].shape;
+    int64_t n_in = mf_shape_last(y);
+    if (w.dim[1] != n_in)
+        return in->fail(in, "expected w [out,in] with in = %lld, found %s", (long long)n_in,
+                        mf_shape_text(w, text));
+    if (mf_infer_maybe(in, 2, "b", MF_F32, mf_shape1(w.dim[0]))) return MF_ESHAPE;
+    y.dim[y.rank - 1] = w.dim[0];
+    in->flops = 2.0 * (double)mf_shape_rows(y) * (double)w.dim[0] * (double)n_in;
+    return mf_infer_set(in, 0, MF_F32, y);
+}
+
+static int linear_forward(const mf_call *call)
+{
+    const mf_kernels *k = mf_call_kernels(call);
+    const mf_kctx x = mf_call_kctx(call);
+    const float *bias = mf_call_f32(call, 2);
+    float *y = mf_call_out(call, 0);
+    int64_t rows = mf_shape_rows(call->in[0].shape);
+    int64_t n_out = call->in[1].shape.dim[0], n_in = call->in[1].shape.dim[1];
+    if (bias) { /* the product is added to it */
+        const int64_t dim[4] = {1, 1, rows, n_out}, from[4] = {0, 0, 0, 1},
+                      to[4] = {0, 0, n_out, 1};
+        k->copy4(&x, dim, from, to, bias, y);
+    }
+    k->matmul(&x, false, true, rows, n_out, n_in, 1, mf_call_f32(call, 0), n_in,
+              mf_call_f32(call, 1), n_in, bias ? 1 : 0, y, n_out);
+    return MF_OK;
+}
+
+/* As one matrix of rows. */
+static mf_tensor *flat(mf_graph *g, mf_tensor *x)
+{
+    mf_shape s = MF_HOST_SLOT->shape(x);
+    return s.rank == 2 ? x : mf_reshape(g, x, mf_shape2(mf_shape_rows(s), mf_shape_last(s)));
+}
+
+static int linear_grad(mf_graph *g, const mf_gradient *at)
+{
+    mf_tensor *x = at->in[0], *w = at->in[1], *dy = flat(g, at->dout[0]);
+    if (at->wants[0])
+        at->din[0] =
+            mf_reshape(g, mf_matmul(g, dy, false, w, false, 1), MF_HOST_SLOT->shape(x));
+    if (at->wants[1]) at->din[1] = mf_matmul(g, dy, true, flat(g, x), false, 1);
+    if (at->wants[2]) at->din[2] = mf_sum(g, dy, 1u, false);
+    return MF_HOST_SLOT->status(g);
+}
+
+const mf_opdef mf_op_linear = {
+    .size = sizeof mf_op_linear,
+    .name = "linear",
+    .formula = "y = x w^T + b",
+    .infer = linear_infer,
+    .forward = linear_forward,
+    .grad = linear_grad,
+    .diff_in = 7,
+};

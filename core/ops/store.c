@@ -1,0 +1,64 @@
+/* ops/store.c: ops that the backward pass ends with: they write the storage of a gradient.
+ *
+ *   assign      grad = value; 0 when value is absent
+ *   accumulate  grad = grad + value
+ */
+#include "ops/call.h"
+#include "ops/infer.h"
+#include "ops/ops.h"
+
+#include <string.h>
+
+static int assign_infer(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "grad", MF_F32, 0, MF_MAX_RANK) ||
+        mf_infer_maybe(in, 1, "value", MF_F32, in->in[0].shape))
+        return MF_ESHAPE;
+    return mf_infer_set(in, 0, MF_F32, in->in[0].shape);
+}
+
+static int accumulate_infer(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "grad", MF_F32, 0, MF_MAX_RANK) ||
+        mf_infer_shape(in, 1, "value", MF_F32, in->in[0].shape))
+        return MF_ESHAPE;
+    return mf_infer_set(in, 0, MF_F32, in->in[0].shape);
+}
+
+static int assign_forward(const mf_call *call)
+{
+    size_t bytes = (size_t)mf_shape_count(call->out[0].shape) * sizeof(float);
+    if (call->in[1].data)
+        memcpy(call->out[0].data, call->in[1].data, bytes);
+    else
+        memset(call->out[0].data, 0, bytes);
+    return MF_OK;
+}
+
+static int accumulate_forward(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    const int64_t dim[4] = {1, 1, 1, mf_shape_count(call->out[0].shape)},
+                  stride[4] = {0, 0, 0, 1};
+    mf_call_kernels(call)->map2(&x, MF_MAP_ADD, dim, stride, stride, mf_call_f32(call, 0),
+                                mf_call_f32(call, 1), mf_call_out(call, 0));
+    return MF_OK;
+}
+
+const mf_opdef mf_op_assign = {
+    .size = sizeof mf_op_assign,
+    .flags = MF_OP_STATE | MF_OP_NO_GRAD,
+    .name = "assign",
+    .formula = "grad = value",
+    .infer = assign_infer,
+    .forward = assign_forward,
+};
+
+const mf_opdef mf_op_accumulate = {
+    .size = sizeof mf_op_accumulate,
+    .flags = MF_OP_STATE | MF_OP_NO_GRAD,
+    .name = "accumulate",
+    .formula = "grad = grad + value",
+    .infer = accumulate_infer,
+    .forward = accumulate_forward,
+};
