@@ -22,7 +22,7 @@ typedef struct mf_turn {
     const char *option;  /* "router.temperature" */
     const char *by;      /* "controller.warm" */
     const char *reason;
-    double before, after;
+    double from, to;
 } mf_turn;
 
 mf_plughost *mf_plughost_new(mf_store *store);

@@ -12,7 +12,7 @@
 #define MF_TRAIN_METRICS_H
 
 #include "base/json.h"
-#include <moefw/routing.h>
+#include "plugin/instance.h"
 
 typedef struct mf_named_value {
     const char *name;
@@ -26,15 +26,8 @@ typedef struct mf_controller_record {
     const mf_named_value *values;
 } mf_controller_record;
 
-/* A live option that somebody turned: turns: [{step, option, from, to, by, reason}]. Log a line
- * for the step in which it happens, even if log_every would not. */
-typedef struct mf_turn {
-    int64_t step;
-    const char *option; /* INI name: "router.temperature" */
-    double from, to;
-    const char *by;     /* section of the controller */
-    const char *reason;
-} mf_turn;
+/* Turns (mf_turn of plugin/instance.h) become turns: [{step, option, from, to, by, reason}]. Log a
+ * line for the step in which one happens, even if log_every would not. */
 
 typedef struct mf_metrics_record {
     int64_t step;

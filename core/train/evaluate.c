@@ -1,0 +1,179 @@
+#include "train/evaluate.h"
+#include <math.h>
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+struct mf_evaluator {
+    mf_session *session;
+    mf_split split;
+    int64_t batches;
+    mf_batcher *batcher;
+    mf_batch *batch;
+    mf_model_graph *graph;
+    mf_moe_tally **tallies;       /* [n_moe] */
+    mf_layer_stats *stats;        /* [n_moe] */
+    float *shares;                /* [n_moe][3][E] */
+    mf_named_value *regularizers; /* [n] */
+};
+
+int mf_evaluator_rebuild(mf_evaluator *e)
+{
+    mf_model_graph_free(e->graph);
+    e->graph = NULL;
+    const mf_model_shape shape = {.mode = MF_MODE_EVAL, .batch = e->batch->rows,
+                                  .seq = e->batch->seq, .masked = true};
+    return mf_model_graph_new(e->session->model, &shape, &e->graph);
+}
+
+static int allocate(mf_evaluator *e)
+{
+    const mf_model *m = e->session->model;
+    const size_t n = (size_t)m->n_moe + 1, experts = (size_t)m->config->moe.experts;
+    e->tallies = mf_alloc(n, sizeof *e->tallies);
+    e->stats = mf_alloc(n, sizeof *e->stats);
+    e->shares = mf_alloc(n * 3 * experts, sizeof *e->shares);
+    e->regularizers = mf_alloc((size_t)m->config->n_regularizers + 1, sizeof *e->regularizers);
+    if (!e->tallies || !e->stats || !e->shares || !e->regularizers) return MF_ENOMEM;
+    for (int32_t i = 0; i < m->n_moe; i++) {
+        int rc = mf_moe_tally_new(m->moe[i].layer, (int32_t)experts,
+                                  (int32_t)m->config->moe.top_k, m->facts.labels, &e->tallies[i]);
+        if (rc != MF_OK) return rc;
+    }
+    for (int i = 0; i < m->config->n_regularizers; i++)
+        e->regularizers[i].name = m->config->regularizers[i].label;
+    return MF_OK;
+}
+
+int mf_evaluator_new(mf_session *s, mf_split split, int64_t batches, mf_evaluator **ret)
+{
+    mf_evaluator *e = mf_alloc(1, sizeof *e);
+    if (!e) return MF_ENOMEM;
+    e->session = s;
+    e->split = split;
+    mf_batch_spec spec;
+    mf_batch_defaults(&spec);
+    spec.split = split;
+    spec.task = (mf_task)s->config->model.task;
+    spec.order = MF_ORDER_SEQUENTIAL;
+    spec.rows = (int32_t)s->config->train.batch;
+    spec.seq = (int32_t)s->config->model.seq;
+    spec.seed = (uint64_t)s->config->train.seed;
+    int rc = mf_batcher_new(s->corpus, &spec, &e->batcher);
+    if (rc == MF_OK) rc = mf_batch_new(spec.rows, spec.seq, &e->batch);
+    if (rc == MF_OK) rc = allocate(e);
+    if (rc == MF_OK) rc = mf_evaluator_rebuild(e);
+    if (rc != MF_OK) {
+        mf_evaluator_free(e);
+        return rc;
+    }
+    const int64_t all = mf_batcher_count(e->batcher);
+    e->batches = batches > 0 && batches < all ? batches : all;
+    *ret = e;
+    return MF_OK;
+}
+
+void mf_evaluator_free(mf_evaluator *e)
+{
+    if (!e) return;
+    for (int32_t i = 0; e->tallies && i < e->session->model->n_moe; i++)
+        mf_moe_tally_free(e->tallies[i]);
+    mf_free(e->tallies);
+    mf_free(e->stats);
+    mf_free(e->shares);
+    mf_free(e->regularizers);
+    mf_model_graph_free(e->graph);
+    mf_batch_free(e->batch);
+    mf_batcher_free(e->batcher);
+    mf_free(e);
+}
+
+static double scalar(const mf_tensor *t)
+{
+    const float *v = t ? mf_tensor_data(t) : NULL;
+    return v ? (double)*v : 0;
+}
+
+static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double task, double weight,
+                   double targets, double bytes)
+{
+    const mf_model *m = e->session->model;
+    const int32_t experts = (int32_t)m->config->moe.experts;
+    r->split = mf_split_name(e->split);
+    r->loss = weight > 0 ? loss / weight : 0;
+    r->task_loss = weight > 0 ? task / weight : 0;
+    r->tokens = (int64_t)targets;
+    if (m->config->model.task == MF_TASK_LM) {
+        r->ppl = exp(r->task_loss);
+        if (bytes > 0) r->bits_per_byte = task / log(2.0) / bytes;
+    }
+    for (int i = 0; i < m->config->n_regularizers; i++)
+        e->regularizers[i].value /= weight > 0 ? weight : 1;
+    r->regularizers = e->regularizers;
+    r->n_regularizers = m->n_moe > 0 ? m->config->n_regularizers : 0;
+    for (int32_t i = 0; i < m->n_moe; i++) {
+        float *share = e->shares + (int64_t)i * 3 * experts;
+        mf_moe_tally_stats(e->tallies[i], share, share + experts, share + 2 * experts, &e->stats[i]);
+    }
+    r->layers = e->stats;
+    r->n_layers = m->n_moe;
+}
+
+int mf_evaluator_run(mf_evaluator *e, int64_t step, mf_metrics_record *ret)
+{
+    const mf_model *m = e->session->model;
+    const mf_run run = {.seed = (uint64_t)m->config->train.seed, .step = (uint64_t)step,
+                        .metrics = true, .forward_only = true};
+    double loss = 0, task = 0, weight = 0, targets = 0, bytes = 0;
+    for (int32_t i = 0; i < m->n_moe; i++)
+        mf_moe_tally_reset(e->tallies[i]);
+    for (int i = 0; i < m->config->n_regularizers; i++)
+        e->regularizers[i].value = 0;
+    mf_metrics_record_init(ret);
+    ret->step = step;
+    for (int64_t b = 0; b < e->batches; b++) {
+        mf_batcher_fill(e->batcher, b, e->batch);
+        if (e->batch->n_targets == 0) continue;
+        mf_session_feed(e->batch, e->graph);
+        int rc = mf_graph_run(e->graph->g, &run);
+        if (rc != MF_OK) return rc;
+        const double w = (double)e->batch->n_targets;
+        task += w * scalar(e->graph->task_loss);
+        loss += w * scalar(e->graph->loss);
+        for (int i = 0; i < m->config->n_regularizers; i++)
+            e->regularizers[i].value += w * scalar(e->graph->regularizers[i]);
+        weight += w;
+        targets += w;
+        bytes += (double)e->batch->n_bytes;
+        for (int32_t i = 0; i < m->n_moe; i++)
+            mf_moe_tally_add(e->tallies[i], &e->graph->moe[i]);
+    }
+    finish(e, ret, loss, task, weight, targets, bytes);
+    return MF_OK;
+}
+
+const mf_moe_tally *mf_evaluator_tally(const mf_evaluator *e, int32_t moe_layer)
+{
+    return moe_layer < e->session->model->n_moe ? e->tallies[moe_layer] : NULL;
+}
+
+double mf_random_nmi(const mf_moe_tally *t, uint64_t seed)
+{
+    if (!t->joint) return (double)NAN;
+    const uint64_t stream = mf_rng_stream("nmi.random");
+    double *counts = mf_alloc((size_t)t->experts * (size_t)t->labels, sizeof *counts);
+    if (!counts) return (double)NAN;
+    uint64_t drawn = 0;
+    for (int32_t l = 0; l < t->labels; l++) {
+        double rows = 0;
+        for (int32_t x = 0; x < t->experts; x++)
+            rows += t->joint[x * t->labels + l];
+        for (double i = 0; i < rows; i++) {
+            const uint64_t x = mf_rng_below(seed, stream, 0, drawn++, (uint64_t)t->experts);
+            counts[x * (uint64_t)t->labels + (uint64_t)l] += 1;
+        }
+    }
+    const double nmi = mf_nmi(counts, t->experts, t->labels);
+    mf_free(counts);
+    return nmi;
+}

@@ -1,0 +1,24 @@
+/* train/evaluate.h: loss and routing over a split, in order, padding excluded. */
+#ifndef MF_TRAIN_EVALUATE_H
+#define MF_TRAIN_EVALUATE_H
+
+#include "train/metrics.h"
+#include "train/session.h"
+
+typedef struct mf_evaluator mf_evaluator;
+
+/* batches 0: the whole split. The graph is built here, once. */
+int mf_evaluator_new(mf_session *s, mf_split split, int64_t batches, mf_evaluator **ret);
+void mf_evaluator_free(mf_evaluator *e);
+/* The structure changed: build the graph anew. */
+int mf_evaluator_rebuild(mf_evaluator *e);
+
+/* Runs and fills the record (split, losses, ppl, bits_per_byte, tokens, regularizers, layers);
+ * what it points to stays valid until the next run. */
+int mf_evaluator_run(mf_evaluator *e, int64_t step, mf_metrics_record *ret);
+/* Counts of expert by label of a layer over the last run, [experts, labels]; NULL without. */
+const mf_moe_tally *mf_evaluator_tally(const mf_evaluator *e, int32_t moe_layer);
+/* NMI when each counted row goes to a random expert instead: the yardstick beside `nmi`. */
+double mf_random_nmi(const mf_moe_tally *t, uint64_t seed);
+
+#endif

@@ -1,0 +1,31 @@
+/* train/optim.h: AdamW over all parameters in one pass (Loshchilov, Hutter 2019, algorithm 2).
+ *
+ * Neighbours in the store with equal settings are merged into ranges once; a step is one sum of
+ * squares and one pass of the adamw kernel over each range. Optimizer `adam` puts weight decay
+ * into the gradient instead of beside it.
+ */
+#ifndef MF_TRAIN_OPTIM_H
+#define MF_TRAIN_OPTIM_H
+
+#include "graph/graph.h"
+#include "model/config.h"
+
+typedef struct mf_optim mf_optim;
+
+typedef struct mf_optim_step {
+    int64_t step;         /* updates done before this one, for the bias correction */
+    double lr, weight_decay, clip;
+    double grad_scale;    /* multiplies gradients first: 1 / micro-batches */
+    double grad_norm;     /* set: length of the scaled gradient before clipping */
+} mf_optim_step;
+
+int mf_optim_new(mf_store *store, const mf_train_config *config, mf_optim **ret);
+void mf_optim_free(mf_optim *o);
+/* Ranges follow frozen flags and learning-rate scales; call after either changed. */
+int mf_optim_refresh(mf_optim *o);
+/* Measures the gradient: sets grad_norm. */
+void mf_optim_measure(mf_optim *o, mf_optim_step *s);
+/* Updates. Only after mf_optim_measure found a finite norm. */
+void mf_optim_update(mf_optim *o, const mf_optim_step *s);
+
+#endif

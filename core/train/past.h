@@ -1,0 +1,20 @@
+/* train/past.h: past values of logged measurements, for controllers (mf_host.history).
+ *
+ * Names: "loss", "task_loss", "lr", "grad_norm", "val.loss", "val.task_loss", and for the MoE layer
+ * of block N "moe.N.load_cv", "moe.N.entropy", "moe.N.drop_rate", "moe.N.nmi"; "val.moe.N...."
+ * from evaluations. The newest 1,024 of each are kept. After a resume they are read back from
+ * metrics.jsonl, so a controller sees the same past as in an unbroken run.
+ */
+#ifndef MF_TRAIN_PAST_H
+#define MF_TRAIN_PAST_H
+
+#include "train/metrics.h"
+
+typedef struct mf_past mf_past;
+int mf_past_new(mf_past **ret);
+void mf_past_free(mf_past *p);
+int mf_past_add(mf_past *p, const mf_metrics_record *r);
+/* Newest first; fits mf_plughost_set_history. */
+int32_t mf_past_get(void *past, const char *metric, int32_t n, double *out);
+
+#endif

@@ -1,0 +1,130 @@
+#include "train/session.h"
+#include <math.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/mem.h"
+
+static int load_corpus(mf_session *s, const mf_session_options *o)
+{
+    const mf_config *c = s->config;
+    mf_corpus_spec spec;
+    mf_corpus_defaults(&spec);
+    spec.path = c->data.path;
+    spec.val_path = c->data.val_path;
+    spec.format = c->data.format;
+    spec.tokenizer = c->data.tokenizer;
+    spec.given = s->tokenizer;
+    spec.split = c->data.split;
+    spec.task = (mf_task)c->model.task;
+    spec.max_tokens = (int32_t)c->model.seq;
+    if (o->data) {
+        spec.path = spec.val_path = o->data;
+        spec.split = 1;
+    }
+    int rc = mf_corpus_load(&spec, &s->corpus);
+    if (rc == MF_OK && !s->tokenizer) s->tokenizer = s->corpus->tokenizer;
+    return rc;
+}
+
+static int facts_of(const mf_session *s, mf_model_facts *ret)
+{
+    const mf_config *c = s->config;
+    const mf_corpus *corpus = s->corpus;
+    const int64_t needed = corpus ? corpus->vocab : s->tokenizer ? s->tokenizer->vocab : 0;
+    if (c->model.vocab && c->model.vocab < needed)
+        return mf_fail(MF_ECONFIG, "model.vocab = %lld, but the data use %lld token ids; expected at "
+                       "least that many, or auto", (long long)c->model.vocab, (long long)needed);
+    *ret = (mf_model_facts){.vocab = (int32_t)(c->model.vocab ? c->model.vocab : needed),
+                            .labels = corpus ? corpus->n_labels : 0,
+                            .classes = corpus ? corpus->n_classes : (int32_t)c->model.classes,
+                            .train_steps = s->steps};
+    if (ret->vocab < 1)
+        return mf_fail(MF_ECONFIG, "model.vocab = auto needs data or a tokenizer to count ids");
+    return MF_OK;
+}
+
+static int new_train_batcher(mf_session *s)
+{
+    const mf_config *c = s->config;
+    mf_batch_spec spec;
+    mf_batch_defaults(&spec);
+    spec.split = MF_SPLIT_TRAIN;
+    spec.task = (mf_task)c->model.task;
+    spec.order = MF_ORDER_RANDOM;
+    spec.rows = (int32_t)c->train.batch;
+    spec.seq = (int32_t)c->model.seq;
+    spec.seed = (uint64_t)c->train.seed;
+    return mf_batcher_new(s->corpus, &spec, &s->train);
+}
+
+/* steps, or as many as the epochs hold. */
+static void count_steps(mf_session *s)
+{
+    const mf_train_config *t = &s->config->train;
+    s->steps = t->steps;
+    if (t->steps > 0 || !s->train) return;
+    const double per_epoch = (double)mf_batcher_count(s->train) / (double)t->accumulate;
+    s->steps = (int64_t)ceil(t->epochs * per_epoch);
+    if (s->steps < 1) s->steps = 1;
+}
+
+static int open_parts(mf_session *s, const mf_session_options *o)
+{
+    int rc = MF_OK;
+    mf_model_facts facts;
+    if (o->tokenizer_file) {
+        rc = mf_tokenizer_load(o->tokenizer_file, &s->tokenizer);
+        s->owns_tokenizer = rc == MF_OK;
+    }
+    if (rc == MF_OK && !o->no_data) rc = load_corpus(s, o);
+    if (rc == MF_OK && o->training) rc = new_train_batcher(s);
+    if (rc != MF_OK) return rc;
+    count_steps(s);
+    rc = facts_of(s, &facts);
+    return rc == MF_OK ? mf_model_new(s->config, &facts, o->training, &s->model) : rc;
+}
+
+int mf_session_open(mf_config *config, const mf_session_options *options, mf_session **ret)
+{
+    mf_session *s = mf_alloc(1, sizeof *s);
+    if (!s) {
+        mf_config_free(config);
+        return MF_ENOMEM;
+    }
+    s->config = config;
+    int rc = open_parts(s, options);
+    if (rc != MF_OK) {
+        mf_session_close(s);
+        return rc;
+    }
+    *ret = s;
+    return MF_OK;
+}
+
+void mf_session_close(mf_session *s)
+{
+    if (!s) return;
+    mf_batcher_free(s->train);
+    mf_model_free(s->model);
+    if (s->owns_tokenizer) mf_tokenizer_free(s->tokenizer);
+    mf_corpus_free(s->corpus);
+    mf_config_free(s->config);
+    mf_free(s);
+}
+
+static void copy(const mf_tensor *to, const void *from, int64_t n)
+{
+    void *data = to ? mf_tensor_data(to) : NULL;
+    if (data) memcpy(data, from, (size_t)n * 4);
+}
+
+void mf_session_feed(const mf_batch *b, mf_model_graph *mg)
+{
+    const int64_t n = (int64_t)b->rows * b->seq;
+    copy(mg->tokens, b->tokens, n);
+    copy(mg->positions, b->positions, n);
+    copy(mg->sequence_ids, b->sequence, n);
+    copy(mg->targets, b->targets, n);
+    copy(mg->mask, b->mask, n);
+    copy(mg->labels, b->labels, n);
+}

@@ -1,0 +1,37 @@
+/* train/session.h: what every command that computes begins with: configuration -> data -> model.
+ *
+ * A session made for a run that exists takes tokenizer and sizes from the run, so that the same
+ * text gives the same ids.
+ */
+#ifndef MF_TRAIN_SESSION_H
+#define MF_TRAIN_SESSION_H
+
+#include "data/batch.h"
+#include "data/corpus.h"
+#include "model/model.h"
+
+typedef struct mf_session {
+    mf_config *config;
+    mf_corpus *corpus;    /* NULL when opened without data */
+    mf_tokenizer *tokenizer; /* the corpus's, or the run's own; may be NULL (bin) */
+    bool owns_tokenizer;
+    mf_model *model;
+    int64_t steps;        /* optimizer steps of the whole run */
+    mf_batcher *train;    /* NULL without training */
+} mf_session;
+
+typedef struct mf_session_options {
+    bool training;             /* gradients, moments, training batches */
+    bool no_data;              /* generate: model and tokenizer only */
+    const char *tokenizer_file;/* the run's own; NULL: made from the data */
+    const char *data;          /* replaces data.path; all of it is the val split */
+} mf_session_options;
+
+/* Takes the configuration over, also when it fails. */
+int mf_session_open(mf_config *config, const mf_session_options *options, mf_session **ret);
+void mf_session_close(mf_session *s);
+
+/* Copies a batch into the inputs of a graph of the same shape. */
+void mf_session_feed(const mf_batch *batch, mf_model_graph *mg);
+
+#endif

@@ -1,0 +1,405 @@
+#include "train/trainer_parts.h"
+#include <math.h>
+#include <string.h>
+#include <time.h>
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "train/schedule.h"
+#include "train/signals.h"
+
+#define MAX_SKIPPED 3
+
+double mf_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- making ---- */
+
+static int build_graph(mf_trainer *t)
+{
+    const mf_config *c = t->session->config;
+    const mf_model_shape shape = {.mode = MF_MODE_TRAIN, .batch = (int32_t)c->train.batch,
+                                  .seq = (int32_t)c->model.seq,
+                                  .masked = t->session->corpus->spans != NULL,
+                                  .accumulate = c->train.accumulate > 1};
+    mf_model_graph_free(t->graph);
+    t->graph = NULL;
+    return mf_model_graph_new(t->session->model, &shape, &t->graph);
+}
+
+static int allocate(mf_trainer *t)
+{
+    const mf_model *m = t->session->model;
+    const size_t n = (size_t)m->n_moe + 1, experts = (size_t)m->config->moe.experts;
+    t->tallies = mf_alloc(n, sizeof *t->tallies);
+    t->stats = mf_alloc(n, sizeof *t->stats);
+    t->shares = mf_alloc(n * 3 * experts, sizeof *t->shares);
+    t->regularizers = mf_alloc((size_t)m->config->n_regularizers + 1, sizeof *t->regularizers);
+    t->controllers = mf_alloc((size_t)m->config->n_controllers + 1, sizeof *t->controllers);
+    t->result.nmi = mf_alloc(n, sizeof *t->result.nmi);
+    t->result.nmi_random = mf_alloc(n, sizeof *t->result.nmi_random);
+    if (!t->tallies || !t->stats || !t->shares || !t->regularizers || !t->controllers ||
+        !t->result.nmi || !t->result.nmi_random)
+        return MF_ENOMEM;
+    for (int32_t i = 0; i < m->n_moe; i++) {
+        int rc = mf_moe_tally_new(m->moe[i].layer, (int32_t)experts,
+                                  (int32_t)m->config->moe.top_k, m->facts.labels, &t->tallies[i]);
+        if (rc != MF_OK) return rc;
+    }
+    for (int i = 0; i < m->config->n_regularizers; i++)
+        t->regularizers[i].name = m->config->regularizers[i].label;
+    return MF_OK;
+}
+
+static int register_live(mf_trainer *t)
+{
+    mf_plughost *h = t->session->model->plugins;
+    const mf_train_config *c = &t->session->config->train;
+    t->lr = c->lr;
+    t->weight_decay = c->weight_decay;
+    t->clip = c->clip;
+    mf_plughost_set_history(h, t->past, mf_past_get);
+    int rc = mf_live_register_real(h, "train.lr", &t->lr, 0, 1e3);
+    if (rc == MF_OK)
+        rc = mf_live_register_real(h, "train.weight_decay", &t->weight_decay, 0, 1e3);
+    return rc == MF_OK ? mf_live_register_real(h, "train.clip", &t->clip, 0, 1e9) : rc;
+}
+
+static int prepare(mf_trainer *t, bool resume)
+{
+    mf_session *s = t->session;
+    const mf_train_config *c = &s->config->train;
+    int rc = mf_past_new(&t->past);
+    if (rc == MF_OK) rc = allocate(t);
+    if (rc == MF_OK) rc = register_live(t);
+    if (rc == MF_OK) rc = mf_optim_new(s->model->store, c, &t->optim);
+    if (rc == MF_OK) rc = mf_batch_new((int32_t)c->batch, (int32_t)s->config->model.seq, &t->batch);
+    if (rc == MF_OK) rc = build_graph(t);
+    if (rc == MF_OK && s->corpus->split[MF_SPLIT_VAL].tokens > 0 && c->eval_every >= 0)
+        rc = mf_evaluator_new(s, MF_SPLIT_VAL, c->eval_batches, &t->evaluator);
+    if (rc == MF_OK) rc = resume ? mf_trainer_resume(t) : mf_trainer_begin(t);
+    return rc;
+}
+
+int mf_trainer_new(mf_session *s, mf_rundir *dir, bool resume, const mf_observer *observer,
+                   mf_trainer **ret)
+{
+    mf_trainer *t = mf_alloc(1, sizeof *t);
+    if (!t) return MF_ENOMEM;
+    t->session = s;
+    t->dir = dir;
+    if (observer) t->observer = *observer;
+    t->val_loss = (double)NAN;
+    int rc = prepare(t, resume);
+    if (rc != MF_OK) {
+        mf_trainer_free(t);
+        return rc;
+    }
+    *ret = t;
+    return MF_OK;
+}
+
+void mf_trainer_free(mf_trainer *t)
+{
+    if (!t) return;
+    for (int32_t i = 0; t->tallies && i < t->session->model->n_moe; i++)
+        mf_moe_tally_free(t->tallies[i]);
+    mf_metrics_close(t->log);
+    mf_evaluator_free(t->evaluator);
+    mf_optim_free(t->optim);
+    mf_batch_free(t->batch);
+    mf_model_graph_free(t->graph);
+    mf_past_free(t->past);
+    mf_free(t->tallies);
+    mf_free(t->stats);
+    mf_free(t->shares);
+    mf_free(t->regularizers);
+    mf_free(t->controllers);
+    mf_free(t->knobs);
+    mf_free(t->knob_values);
+    mf_free(t->result.nmi);
+    mf_free(t->result.nmi_random);
+    mf_free(t);
+}
+
+/* ---- one step ---- */
+
+static double scalar(const mf_tensor *x)
+{
+    const float *v = x ? mf_tensor_data(x) : NULL;
+    return v ? (double)*v : 0;
+}
+
+static bool controller_due(const mf_trainer *t, int i)
+{
+    const int64_t every = t->session->config->controllers[i].every;
+    return (t->step + 1) % (every > 0 ? every : 1) == 0;
+}
+
+static bool any_controller_due(const mf_trainer *t)
+{
+    for (int i = 0; i < t->session->config->n_controllers; i++)
+        if (controller_due(t, i)) return true;
+    return false;
+}
+
+static void clear_measurements(mf_trainer *t)
+{
+    const mf_model *m = t->session->model;
+    t->loss = t->task_loss = 0;
+    for (int32_t i = 0; i < m->n_moe; i++)
+        mf_moe_tally_reset(t->tallies[i]);
+    for (int i = 0; i < m->config->n_regularizers; i++)
+        t->regularizers[i].value = 0;
+}
+
+/* Forward and backward of all micro-batches; gradients are summed in the store. */
+static int gradients(mf_trainer *t, bool metrics)
+{
+    const mf_model *m = t->session->model;
+    const int64_t micro = m->config->train.accumulate;
+    clear_measurements(t);
+    if (micro > 1) {
+        int64_t n;
+        mf_store_values(m->store, &n);
+        memset(mf_store_grads(m->store), 0, (size_t)n * sizeof(float));
+    }
+    for (int64_t j = 0; j < micro; j++) {
+        const int64_t at = t->step * micro + j;
+        const mf_run run = {.seed = (uint64_t)m->config->train.seed, .step = (uint64_t)at,
+                            .metrics = metrics};
+        mf_batcher_fill(t->session->train, at, t->batch);
+        mf_session_feed(t->batch, t->graph);
+        int rc = mf_graph_run(t->graph->g, &run);
+        if (rc != MF_OK) return rc;
+        t->loss += scalar(t->graph->loss) / (double)micro;
+        t->task_loss += scalar(t->graph->task_loss) / (double)micro;
+        t->tokens += t->batch->n_tokens;
+        t->lap_tokens += t->batch->n_tokens;
+        for (int i = 0; i < m->config->n_regularizers; i++)
+            t->regularizers[i].value += scalar(t->graph->regularizers[i]) / (double)micro;
+        for (int32_t i = 0; metrics && i < m->n_moe; i++)
+            mf_moe_tally_add(t->tallies[i], &t->graph->moe[i]);
+    }
+    return MF_OK;
+}
+
+/* Runs the step's micro-batches again, looking at every value, to say where it began. */
+static int trace_nonfinite(mf_trainer *t)
+{
+    const mf_config *c = t->session->config;
+    for (int64_t j = 0; j < c->train.accumulate; j++) {
+        const int64_t at = t->step * c->train.accumulate + j;
+        const mf_run run = {.seed = (uint64_t)c->train.seed, .step = (uint64_t)at,
+                            .check_finite = true};
+        mf_batcher_fill(t->session->train, at, t->batch);
+        mf_session_feed(t->batch, t->graph);
+        int rc = mf_graph_run(t->graph->g, &run);
+        if (rc != MF_OK)
+            return mf_fail_context(rc, "step %lld", (long long)t->step + 1);
+    }
+    return mf_fail(MF_ENONFINITE,
+                   "step %lld: loss %g, gradient norm %g: every value is finite, but the sum of "
+                   "squares of the gradient is not; a smaller train.lr or train.clip may help",
+                   (long long)t->step + 1, t->loss, t->grad_norm);
+}
+
+/* Update, or leave the update out where the policy allows it. */
+static int update(mf_trainer *t)
+{
+    const mf_train_config *c = &t->session->config->train;
+    mf_optim_step s = {.step = t->step, .weight_decay = t->weight_decay, .clip = t->clip,
+                       .grad_scale = 1.0 / (double)c->accumulate};
+    s.lr = t->lr_now = mf_schedule_lr(c, t->lr, t->step, t->session->steps);
+    mf_optim_measure(t->optim, &s);
+    t->grad_norm = s.grad_norm;
+    if (isfinite(t->loss) && isfinite(s.grad_norm)) {
+        t->skipped = 0;
+        mf_optim_update(t->optim, &s);
+        return MF_OK;
+    }
+    int rc = trace_nonfinite(t);
+    if (c->nan_policy == 0 || ++t->skipped > MAX_SKIPPED) return rc;
+    mf_log(MF_LOG_WARN, "%s; update left out (%d in a row)", mf_error_message(), (int)t->skipped);
+    mf_error_clear();
+    return MF_OK;
+}
+
+static int after_step(mf_trainer *t)
+{
+    const mf_model *m = t->session->model;
+    const mf_step s = {.size = sizeof s, .n_layers = m->n_moe, .step = t->step,
+                       .max_steps = t->session->steps, .loss = t->loss,
+                       .task_loss = t->task_loss, .lr = t->lr_now, .grad_norm = t->grad_norm,
+                       .val_loss = t->val_loss, .tokens = t->tokens, .layers = t->stats};
+    int rc = MF_OK;
+    mf_plughost_set_step(m->plugins, t->step);
+    for (int32_t i = 0; rc == MF_OK && i < m->n_moe; i++) {
+        rc = mf_instance_after_step(m->moe[i].router, &s);
+        if (rc == MF_OK) rc = mf_instance_after_step(m->moe[i].expert, &s);
+    }
+    for (int i = 0; rc == MF_OK && i < m->config->n_regularizers; i++)
+        rc = mf_instance_after_step(m->regularizers[i], &s);
+    t->step--; /* controller_due speaks of the step in progress */
+    for (int i = 0; rc == MF_OK && i < m->config->n_controllers; i++)
+        if (controller_due(t, i)) rc = mf_instance_on_step(m->controllers[i], &s);
+    t->step++;
+    return rc == MF_OK ? mf_trainer_note_turns(t) : rc;
+}
+
+static int rebuild_if_asked(mf_trainer *t)
+{
+    const char *reason = mf_plughost_rebuild(t->session->model->plugins);
+    if (!reason) return MF_OK;
+    mf_log(MF_LOG_INFO, "step %lld: building graphs anew: %s", (long long)t->step, reason);
+    int rc = build_graph(t);
+    if (rc == MF_OK && t->evaluator) rc = mf_evaluator_rebuild(t->evaluator);
+    return rc == MF_OK ? mf_optim_refresh(t->optim) : rc;
+}
+
+static int log_step(mf_trainer *t, bool logged)
+{
+    mf_metrics_record r;
+    const double now = mf_clock(), lap = now - t->lap_started;
+    const mf_turn *turns;
+    const bool turned = mf_turns(t->session->model->plugins, &turns) > 0;
+    if (logged || turned) {
+        t->tokens_per_s = lap > 0 ? (double)t->lap_tokens / lap : 0;
+        t->lap_started = now;
+        t->lap_tokens = 0;
+        mf_trainer_record(t, logged, &r);
+        int rc = mf_metrics_put(t->log, &r);
+        if (rc == MF_OK && logged) rc = mf_past_add(t->past, &r);
+        mf_turns_clear(t->session->model->plugins);
+        if (rc != MF_OK) return rc;
+    } else if (lap > 0) {
+        t->tokens_per_s = (double)t->lap_tokens / lap;
+    }
+    if (t->observer.on_step)
+        t->observer.on_step(t->observer.arg, t->step, t->session->steps, t->loss, t->tokens_per_s,
+                            logged ? &r : NULL);
+    return MF_OK;
+}
+
+/* ---- the loop ---- */
+
+static int evaluate(mf_trainer *t)
+{
+    mf_metrics_record r;
+    const double before = mf_clock();
+    int rc = mf_evaluator_run(t->evaluator, t->step, &r);
+    if (rc != MF_OK) return rc;
+    const double took = mf_clock() - before;
+    r.tokens_per_s = took > 0 ? (double)r.tokens / took : 0;
+    r.wall_s = t->wall_before + mf_clock() - t->started;
+    t->val_loss = r.task_loss;
+    rc = mf_metrics_put(t->log, &r);
+    if (rc == MF_OK) rc = mf_past_add(t->past, &r);
+    if (rc == MF_OK && t->observer.on_eval) t->observer.on_eval(t->observer.arg, &r);
+    t->lap_started += mf_clock() - before; /* evaluation is not training time */
+    return rc;
+}
+
+static int save(mf_trainer *t)
+{
+    const double before = mf_clock();
+    int rc = mf_trainer_save(t);
+    if (rc == MF_OK && t->observer.on_save) t->observer.on_save(t->observer.arg, t->step);
+    t->lap_started += mf_clock() - before;
+    return rc;
+}
+
+static int one_step(mf_trainer *t, bool *ret_evaluated, bool *ret_saved)
+{
+    const mf_train_config *c = &t->session->config->train;
+    const int64_t next = t->step + 1;
+    const bool last = next == t->session->steps;
+    const bool logged = next == 1 || last || (c->log_every > 0 && next % c->log_every == 0);
+    const bool measured = logged || any_controller_due(t);
+    int rc = gradients(t, measured);
+    if (rc == MF_OK) rc = update(t);
+    if (rc != MF_OK) return rc;
+    t->step = next;
+    if (measured) mf_trainer_stats(t);
+    rc = after_step(t);
+    if (rc == MF_OK) rc = log_step(t, logged);
+    if (rc == MF_OK) rc = rebuild_if_asked(t);
+    *ret_evaluated = t->evaluator && (last || (c->eval_every > 0 && next % c->eval_every == 0));
+    if (rc == MF_OK && *ret_evaluated) rc = evaluate(t);
+    *ret_saved = last || (c->save_every > 0 && next % c->save_every == 0) || mf_signals_take_save();
+    if (rc == MF_OK && *ret_saved) rc = save(t);
+    return rc;
+}
+
+static void conclude(mf_trainer *t)
+{
+    mf_train_result *r = &t->result;
+    r->step = t->step;
+    r->tokens = t->tokens;
+    r->loss = t->loss;
+    r->val_loss = t->val_loss;
+    r->wall_s = t->wall_before + mf_clock() - t->started;
+    r->tokens_per_s = t->tokens_per_s;
+    r->floor = mf_corpus_floor(t->session->corpus, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0);
+    r->n_layers = t->session->model->n_moe;
+    for (int32_t i = 0; i < r->n_layers; i++) {
+        const mf_moe_tally *tally = t->evaluator ? mf_evaluator_tally(t->evaluator, i) : NULL;
+        const bool known = tally && tally->joint;
+        r->nmi[i] = known ? mf_nmi(tally->joint, tally->experts, tally->labels) : (double)NAN;
+        r->nmi_random[i] = known ? mf_random_nmi(tally, 0) : (double)NAN;
+    }
+}
+
+static int stop_early(mf_trainer *t, bool saved)
+{
+    const double limit = t->session->config->train.time_limit;
+    const bool late = limit > 0 && mf_clock() - t->started >= limit;
+    t->stopped_by = mf_signals_stop();
+    if (t->step >= t->session->steps || (!t->stopped_by && !late)) return MF_OK;
+    if (!saved) {
+        int rc = save(t);
+        if (rc != MF_OK) return rc;
+    }
+    if (t->stopped_by)
+        return mf_fail(MF_ESIGNAL, "stopped by signal %d at step %lld; go on with --resume",
+                       t->stopped_by, (long long)t->step);
+    return mf_fail(MF_ELIMIT, "time limit of %g s reached at step %lld; go on with --resume", limit,
+                   (long long)t->step);
+}
+
+int mf_trainer_run(mf_trainer *t)
+{
+    int rc = MF_OK;
+    bool evaluated = false, saved = true;
+    t->started = t->lap_started = mf_clock();
+    mf_signals_catch();
+    while (rc == MF_OK && t->step < t->session->steps) {
+        rc = one_step(t, &evaluated, &saved);
+        if (rc == MF_OK) rc = stop_early(t, saved);
+    }
+    if (rc == MF_OK && t->evaluator && !evaluated) {
+        /* A finished run that was resumed: the figures come from a fresh evaluation. */
+        mf_metrics_record r;
+        rc = mf_evaluator_run(t->evaluator, t->step, &r);
+        if (rc == MF_OK) t->val_loss = r.task_loss;
+    }
+    if (rc == MF_OK) rc = mf_metrics_sync(t->log);
+    if (rc == MF_OK) conclude(t);
+    if (rc == MF_OK) rc = mf_trainer_sample(t);
+    mf_signals_release();
+    return rc;
+}
+
+const mf_train_result *mf_trainer_result(const mf_trainer *t)
+{
+    return &t->result;
+}
+
+int mf_trainer_signal(const mf_trainer *t)
+{
+    return t->stopped_by;
+}

@@ -1,0 +1,119 @@
+#include <math.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/mem.h"
+#include "train/trainer_parts.h"
+
+void mf_trainer_stats(mf_trainer *t)
+{
+    const mf_model *m = t->session->model;
+    const int64_t experts = m->config->moe.experts;
+    for (int32_t i = 0; i < m->n_moe; i++) {
+        float *share = t->shares + i * 3 * experts;
+        mf_moe_tally_stats(t->tallies[i], share, share + experts, share + 2 * experts, &t->stats[i]);
+    }
+}
+
+static int controller_of(const mf_trainer *t, const char *section)
+{
+    const mf_config *c = t->session->config;
+    for (int i = 0; i < c->n_controllers; i++)
+        if (strcmp(c->controllers[i].section, section) == 0) return i;
+    return -1;
+}
+
+static int add_knob(mf_trainer *t, int controller, const char *option, double value)
+{
+    for (int i = 0; i < t->n_knobs; i++)
+        if (t->knobs[i].controller == controller && strcmp(t->knobs[i].option, option) == 0) {
+            t->knobs[i].value = value;
+            return MF_OK;
+        }
+    if (t->n_knobs == t->cap_knobs) {
+        const int cap = t->cap_knobs ? 2 * t->cap_knobs : 16;
+        const size_t was = (size_t)t->cap_knobs, now = (size_t)cap;
+        mf_knob *k = mf_realloc(t->knobs, was * sizeof *k, now * sizeof *k);
+        if (!k) return MF_ENOMEM;
+        t->knobs = k;
+        mf_named_value *v = mf_realloc(t->knob_values, was * sizeof *v, now * sizeof *v);
+        if (!v) return MF_ENOMEM;
+        t->knob_values = v;
+        t->cap_knobs = cap;
+    }
+    /* Names of live options live as long as their registry. */
+    t->knobs[t->n_knobs++] = (mf_knob){controller, option, value};
+    return MF_OK;
+}
+
+int mf_trainer_note_turns(mf_trainer *t)
+{
+    const mf_turn *turns;
+    const int n = mf_turns(t->session->model->plugins, &turns);
+    for (int i = 0; i < n; i++) {
+        int rc = add_knob(t, controller_of(t, turns[i].by), turns[i].option, turns[i].to);
+        if (rc != MF_OK) return rc;
+    }
+    return MF_OK;
+}
+
+static void controllers(mf_trainer *t, mf_metrics_record *r)
+{
+    const mf_config *c = t->session->config;
+    int at = 0;
+    for (int i = 0; i < c->n_controllers; i++) {
+        mf_controller_record *out = &t->controllers[i];
+        *out = (mf_controller_record){c->controllers[i].label, 0, t->knob_values + at};
+        for (int k = 0; k < t->n_knobs; k++)
+            if (t->knobs[k].controller == i) {
+                t->knob_values[at++] = (mf_named_value){t->knobs[k].option, t->knobs[k].value};
+                out->n++;
+            }
+    }
+    r->controllers = t->controllers;
+    r->n_controllers = c->n_controllers;
+}
+
+static double mean_of(const mf_tensor *x)
+{
+    const float *v = mf_tensor_data(x);
+    const int64_t n = mf_shape_count(x->shape);
+    double sum = 0;
+    for (int64_t i = 0; v && i < n; i++)
+        sum += (double)v[i];
+    return v && n > 0 ? sum / (double)n : (double)NAN;
+}
+
+static void plugin_metrics(mf_trainer *t, mf_metrics_record *r)
+{
+    const mf_plughost *h = t->session->model->plugins;
+    const int room = (int)(sizeof t->plugin_metrics / sizeof *t->plugin_metrics);
+    mf_tensor *value;
+    const char *name;
+    for (int i = 0; i < room && (name = mf_plughost_metric(h, t->graph->g, i, &value)); i++)
+        t->plugin_metrics[r->n_metrics++] = (mf_named_value){name, mean_of(value)};
+    r->metrics = t->plugin_metrics;
+}
+
+void mf_trainer_record(mf_trainer *t, bool with_layers, mf_metrics_record *r)
+{
+    const mf_model *m = t->session->model;
+    mf_metrics_record_init(r);
+    r->step = t->step;
+    r->split = "train";
+    r->loss = t->loss;
+    r->task_loss = t->task_loss;
+    r->lr = t->lr_now;
+    r->grad_norm = t->grad_norm;
+    r->tokens = t->tokens;
+    r->tokens_per_s = t->tokens_per_s;
+    r->wall_s = t->wall_before + mf_clock() - t->started;
+    if (m->config->model.task == MF_TASK_LM) r->ppl = exp(t->task_loss);
+    r->regularizers = t->regularizers;
+    r->n_regularizers = m->n_moe > 0 ? m->config->n_regularizers : 0;
+    r->n_turns = mf_turns(m->plugins, &r->turns);
+    controllers(t, r);
+    if (!with_layers) return;
+    r->layers = t->stats;
+    r->n_layers = m->n_moe;
+    plugin_metrics(t, r);
+}

@@ -1,0 +1,71 @@
+/* train/trainer_parts.h: what the files of the trainer share; nobody else includes it.
+ *   trainer.c        the loop
+ *   trainer_log.c    from a step's numbers to records
+ *   trainer_save.c   checkpoints: what is saved, and going on
+ */
+#ifndef MF_TRAIN_TRAINER_PARTS_H
+#define MF_TRAIN_TRAINER_PARTS_H
+
+#include "train/optim.h"
+#include "train/past.h"
+#include "train/trainer.h"
+
+/* The newest value that a controller gave to an option. */
+typedef struct mf_knob {
+    int controller;     /* index */
+    const char *option;
+    double value;
+} mf_knob;
+
+struct mf_trainer {
+    mf_session *session;
+    mf_rundir *dir;
+    mf_observer observer;
+    mf_model_graph *graph;
+    mf_batch *batch;
+    mf_optim *optim;
+    mf_evaluator *evaluator;      /* NULL without a val split */
+    mf_metrics_log *log;
+    mf_past *past;
+    /* position: all that changes from step to step, beside parameters and moments */
+    int64_t step;                 /* updates done */
+    int64_t tokens;               /* trained on */
+    double wall_before;           /* seconds in earlier parts of the run */
+    double val_loss;              /* last evaluation; NaN before the first */
+    double lr, weight_decay, clip;/* live */
+    int64_t skipped;              /* updates left out in a row for NaN */
+    /* measurements of the step at hand */
+    double started, lap_started;  /* clock */
+    int64_t lap_tokens;
+    double loss, task_loss, grad_norm, lr_now, tokens_per_s;
+    mf_moe_tally **tallies;       /* [n_moe] */
+    mf_layer_stats *stats;        /* [n_moe] */
+    float *shares;                /* [n_moe][3][E] */
+    mf_named_value *regularizers; /* [n] */
+    mf_knob *knobs;
+    int n_knobs, cap_knobs;
+    mf_named_value *knob_values;  /* [cap_knobs] */
+    mf_controller_record *controllers; /* [n] */
+    mf_named_value plugin_metrics[64];
+    mf_train_result result;
+    int stopped_by;               /* signal */
+};
+
+double mf_clock(void);            /* seconds, monotonic */
+
+/* Layer statistics of the step from the tallies. */
+void mf_trainer_stats(mf_trainer *t);
+/* Remembers the turns since the last step, for `controllers` in the records. */
+int mf_trainer_note_turns(mf_trainer *t);
+/* Record of the step that was just done; points into the trainer. */
+void mf_trainer_record(mf_trainer *t, bool with_layers, mf_metrics_record *r);
+
+/* The run directory of a new run: config.ini, tokenizer, manifest. */
+int mf_trainer_begin(mf_trainer *t);
+int mf_trainer_save(mf_trainer *t);
+/* From the last checkpoint that verifies. MF_ECHECKPOINT if there is none. */
+int mf_trainer_resume(mf_trainer *t);
+/* routing_sample.json from the start of the val split. */
+int mf_trainer_sample(mf_trainer *t);
+
+#endif
