@@ -1,6 +1,6 @@
 #!/bin/sh
 # includes.sh: who may include whom.
-#   core      base < graph < ops < plugin < model < data < train < lab < report < cli: a folder
+#   core      base < graph < ops < plugin < model < data < generate < train < lab < report < cli: a folder
 #             includes itself and those before it, and the kernel table, as "folder/file.h";
 #             files of its own folder also by their bare name
 #   kernels   kernels/kernel.h, kernels/kernels.def, their own set (kernels/ref, kernels/cpu, ...), libc
@@ -21,7 +21,7 @@ includes() {
 
 report "core folders include only those before them" "$(includes core | awk '
     BEGIN {
-        n = split("base graph ops plugin model data train lab report cli", f, " ")
+        n = split("base graph ops plugin model data generate train lab report cli", f, " ")
         for (i = 1; i <= n; i++) layer[f[i]] = i
     }
     $3 ~ /^"/ {

@@ -1,0 +1,142 @@
+#include "generate/generator.h"
+#include <string.h>
+#include "base/error.h"
+#include "base/mem.h"
+
+struct mf_generator {
+    mf_model *model;
+    mf_cache *cache;        /* NULL: run everything again */
+    mf_model_graph *one;    /* one token, kept */
+    mf_model_graph *many;   /* a prompt of many->shape.seq tokens */
+    const mf_model_graph *last;
+    int32_t *past;          /* [cap] all tokens */
+    int64_t n, cap;
+    int64_t cached;         /* tokens in the cache: the last `cached` of past */
+};
+
+int mf_generator_new(mf_model *m, bool use_cache, mf_generator **ret)
+{
+    mf_generator *g = mf_alloc(1, sizeof *g);
+    if (!g) return MF_ENOMEM;
+    g->model = m;
+    int rc = use_cache ? mf_cache_new(m, 1, (int)m->config->model.seq, &g->cache) : MF_OK;
+    if (rc != MF_OK) {
+        mf_generator_free(g);
+        return rc;
+    }
+    *ret = g;
+    return MF_OK;
+}
+
+void mf_generator_free(mf_generator *g)
+{
+    if (!g) return;
+    mf_model_graph_free(g->one);
+    mf_model_graph_free(g->many);
+    mf_cache_free(g->cache);
+    mf_free(g->past);
+    mf_free(g);
+}
+
+void mf_generator_reset(mf_generator *g)
+{
+    g->n = g->cached = 0;
+}
+
+static int append(mf_generator *g, const int32_t *ids, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= g->model->facts.vocab)
+            return mf_fail(MF_EINPUT, "token id %d is outside the vocabulary 0..%d", (int)ids[i],
+                           (int)g->model->facts.vocab - 1);
+    if (g->n + n > g->cap) {
+        const int64_t cap = 2 * (g->n + n) + 256;
+        int32_t *past = mf_realloc(g->past, (size_t)g->cap * sizeof *past, (size_t)cap * sizeof *past);
+        if (!past) return MF_ENOMEM;
+        g->past = past;
+        g->cap = cap;
+    }
+    memcpy(g->past + g->n, ids, (size_t)n * sizeof *ids);
+    g->n += n;
+    return MF_OK;
+}
+
+/* A graph that takes n tokens at once. */
+static int graph_for(mf_generator *g, int64_t n, mf_model_graph **ret)
+{
+    mf_model_graph **slot = n == 1 ? &g->one : &g->many;
+    if (*slot && (*slot)->shape.seq != n) {
+        mf_model_graph_free(*slot);
+        *slot = NULL;
+    }
+    if (!*slot) {
+        const mf_model_shape shape = {.mode = MF_MODE_GENERATE, .batch = 1, .seq = (int32_t)n,
+                                      .cache = g->cache, .want_prob = true};
+        int rc = mf_model_graph_new(g->model, &shape, slot);
+        if (rc != MF_OK) return rc;
+    }
+    *ret = *slot;
+    return MF_OK;
+}
+
+static void set(const mf_tensor *input, int32_t value)
+{
+    int32_t *data = input ? mf_tensor_data(input) : NULL;
+    if (data) *data = value;
+}
+
+/* Runs the last n tokens of past behind `before` cached ones. */
+static int run(mf_generator *g, int64_t n, int64_t before, const float **ret_logits)
+{
+    mf_model_graph *mg;
+    int rc = graph_for(g, n, &mg);
+    if (rc != MF_OK) return rc;
+    int32_t *tokens = mf_tensor_data(mg->tokens), *positions = mf_tensor_data(mg->positions);
+    int32_t *labels = mg->labels ? mf_tensor_data(mg->labels) : NULL;
+    int32_t *sequence = mf_tensor_data(mg->sequence_ids);
+    for (int64_t i = 0; i < n; i++) {
+        if (tokens) tokens[i] = g->past[g->n - n + i];
+        if (positions) positions[i] = (int32_t)(before + i);
+        if (labels) labels[i] = -1;
+        if (sequence) sequence[i] = 0;
+    }
+    set(mg->last, (int32_t)n - 1);
+    set(mg->cache_pos, (int32_t)before);
+    set(mg->kv_len, (int32_t)(before + n));
+    const mf_run r = {.forward_only = true};
+    rc = mf_graph_run(mg->g, &r);
+    if (rc != MF_OK) return rc;
+    g->last = mg;
+    *ret_logits = mf_tensor_data(mg->logits);
+    return MF_OK;
+}
+
+int mf_generator_feed(mf_generator *g, const int32_t *ids, int64_t n, const float **ret_logits)
+{
+    const int64_t room = g->model->config->model.seq;
+    if (n < 1) return mf_fail(MF_EINPUT, "nothing to continue: expected at least one token");
+    int rc = append(g, ids, n);
+    if (rc != MF_OK) return rc;
+    if (g->cache && g->cached + n <= room) {
+        const int64_t before = g->cached;
+        g->cached += n;
+        return run(g, n, before, ret_logits);
+    }
+    /* Without cache, or past its end: from position 0, with as much of the text as fits; half a
+     * sequence when it overflowed, so that this does not happen at each token. */
+    int64_t keep = g->n;
+    if (keep > room) keep = g->cache ? (room + 1) / 2 : room;
+    g->cached = keep;
+    return run(g, keep, 0, ret_logits);
+}
+
+const int32_t *mf_generator_past(const mf_generator *g, int64_t *ret_n)
+{
+    *ret_n = g->n;
+    return g->past;
+}
+
+const mf_model_graph *mf_generator_graph(const mf_generator *g)
+{
+    return g->last;
+}

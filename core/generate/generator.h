@@ -1,0 +1,28 @@
+/* generate/generator.h: a model that continues a text.
+ *
+ * Keys and values of past tokens are cached: a prompt is run as one batch, then one token at a
+ * time. When the model's longest sequence is full, the older half is forgotten and the rest run
+ * again from position 0.
+ */
+#ifndef MF_GENERATE_GENERATOR_H
+#define MF_GENERATE_GENERATOR_H
+
+#include "generate/sampler.h"
+#include "model/model.h"
+
+typedef struct mf_generator mf_generator;
+
+/* use_cache false: every token runs the whole text again (to test the cache against). */
+int mf_generator_new(mf_model *m, bool use_cache, mf_generator **ret);
+void mf_generator_free(mf_generator *g);
+void mf_generator_reset(mf_generator *g);
+
+/* Appends tokens (n >= 1) and gives the logits [vocab] of what follows; valid until the next call.
+ * MF_EINPUT for ids outside the vocabulary. */
+int mf_generator_feed(mf_generator *g, const int32_t *ids, int64_t n, const float **ret_logits);
+/* All tokens so far, forgotten ones too. */
+const int32_t *mf_generator_past(const mf_generator *g, int64_t *ret_n);
+/* Graph of the last feed: its MoE records, when built with want_prob. */
+const mf_model_graph *mf_generator_graph(const mf_generator *g);
+
+#endif
