@@ -1,6 +1,8 @@
 # Presets and templates: installed in $(datadir)/moefw.
 presetsdir = $(pkgdatadir)/presets
 presets_DATA =
+presets_DATA += share/presets/default.ini
+presets_DATA += share/presets/shakespeare.ini
 
 templatedir = $(pkgdatadir)/template
 template_DATA =

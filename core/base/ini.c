@@ -382,6 +382,12 @@ bool mf_ini_has_section(const mf_ini *ini, const char *section)
 
 const char *mf_ini_section_at(const mf_ini *ini, int i)
 {
+    const mf_ini_entry *e = mf_ini_section_entry(ini, i);
+    return e ? e->section : NULL;
+}
+
+const mf_ini_entry *mf_ini_section_entry(const mf_ini *ini, int i)
+{
     if (i < 0 || (size_t)i >= ini->sections.n) return NULL;
-    return ini->sections.items[i]->entry.section;
+    return &ini->sections.items[i]->entry;
 }

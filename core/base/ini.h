@@ -32,6 +32,7 @@ typedef struct mf_ini_entry {
     int line;                          /* 1-based; for --set the position of the option */
     bool overridden;                   /* a later source has the same section and key */
     bool used;                         /* somebody read it; unread entries are unknown keys */
+    bool optional;                     /* may be unknown or unfit: then as if it were not there */
 } mf_ini_entry;
 
 typedef struct mf_ini mf_ini;
@@ -54,5 +55,7 @@ mf_ini_entry *mf_ini_get(mf_ini *ini, const char *section, const char *key);
 bool mf_ini_has_section(const mf_ini *ini, const char *section);
 /* Distinct sections in order of first appearance; i from 0, NULL past the end. */
 const char *mf_ini_section_at(const mf_ini *ini, int i);
+/* Where that section was first named: file and line; key and value are "". */
+const mf_ini_entry *mf_ini_section_entry(const mf_ini *ini, int i);
 
 #endif

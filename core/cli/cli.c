@@ -10,19 +10,35 @@
 #include <string.h>
 
 const mf_cli_option mf_cli_globals[] = {
-    {.name = "plugin", .arg = "PLUGIN", .kind = MF_CLI_TEXT,
+    {.name = "plugin",
+     .arg = "PLUGIN",
+     .kind = MF_CLI_TEXT,
      .help = "put this plugin in its kind's place (repeatable)"},
-    {.name = "set", .arg = "SECTION.KEY=VALUE", .kind = MF_CLI_TEXT,
+    {.name = "set",
+     .arg = "SECTION.KEY=VALUE",
+     .kind = MF_CLI_TEXT,
      .help = "override one key of the configuration (repeatable)"},
-    {.name = "threads", .letter = 't', .arg = "N", .kind = MF_CLI_INT, .lo = 0, .hi = 4096,
-     .help = "threads; 0: all cores", .set = "train.threads"},
-    {.name = "device", .arg = "DEVICE", .kind = MF_CLI_TEXT, .help = "cpu, or cuda[:N]",
+    {.name = "threads",
+     .letter = 't',
+     .arg = "N",
+     .kind = MF_CLI_INT,
+     .lo = 0,
+     .hi = 4096,
+     .help = "threads; 0: all cores",
+     .set = "train.threads"},
+    {.name = "device",
+     .arg = "DEVICE",
+     .kind = MF_CLI_TEXT,
+     .help = "cpu, or cuda[:N]",
      .set = "train.device"},
     {.name = "json", .kind = MF_CLI_FLAG, .help = "results as JSON on stdout and nothing else"},
     {.name = "quiet", .letter = 'q', .kind = MF_CLI_FLAG, .help = "only warnings and errors"},
     {.name = "verbose", .letter = 'v', .kind = MF_CLI_FLAG, .help = "say more"},
     {.name = "help", .letter = 'h', .kind = MF_CLI_FLAG, .help = "show help and exit"},
-    {.name = "version", .letter = 'V', .kind = MF_CLI_FLAG, .help = "show the version and exit"},
+    {.name = "version",
+     .letter = 'V',
+     .kind = MF_CLI_FLAG,
+     .help = "show the version and exit"},
     MF_CLI_END};
 
 const mf_verb *mf_cli_verb(const mf_cli *cli)
@@ -121,11 +137,12 @@ bool mf_cli_quiet(const mf_cli *cli)
 
 static int print_version(void)
 {
-    printf("moefw %s\n"
-           "Mixture-of-Experts transformers with plugins for routers, experts, regularizers and "
-           "controllers.\n"
-           "MIT licence: free software, without any warranty.\n",
-           MOEFW_VERSION);
+    printf(
+        "moefw %s\n"
+        "Mixture-of-Experts transformers with plugins for routers, experts, regularizers and "
+        "controllers.\n"
+        "MIT licence: free software, without any warranty.\n",
+        MOEFW_VERSION);
     return MF_OK;
 }
 

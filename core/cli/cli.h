@@ -97,6 +97,9 @@ bool mf_cli_quiet(const mf_cli *cli); /* -q */
  * default preset), with --plugin, --set and every option that has `set` laid over it. Also sets
  * the number of threads. */
 int mf_cli_config(const mf_cli *cli, const char *config, mf_config **ret);
+/* The same, with every fault told to the sink: see mf_config_load_from. */
+int mf_cli_config_told(const mf_cli *cli, const char *config, const mf_problem_sink *sink,
+                       mf_config **ret);
 
 /* ---- main's part ---- */
 /* Parses and runs. *ret_verb is set as soon as it is known. --help and --version are handled

@@ -71,7 +71,8 @@ static int unknown_verb(const char *word)
     if (nearest != NULL)
         return mf_fail(MF_EUSAGE, "unknown verb '%s'; did you mean '%s'?", word, nearest);
     if (strchr(word, '/') != NULL || strchr(word, '.') != NULL)
-        return mf_fail(MF_EUSAGE, "unknown verb '%s'; a configuration is trained by 'moefw train %s'",
+        return mf_fail(MF_EUSAGE,
+                       "unknown verb '%s'; a configuration is trained by 'moefw train %s'",
                        word, word);
     return mf_fail(MF_EUSAGE, "unknown verb '%s'; 'moefw --help' lists them", word);
 }
@@ -95,7 +96,8 @@ static int bad_option(const table *t, const mf_verb *verb, const char *word, int
     const mf_cli_option *o = code != 0 ? by_code(t, code) : NULL;
     if (o != NULL) return mf_fail(MF_EUSAGE, "option '--%s' takes no argument", o->name);
     if (code != 0)
-        return mf_fail(MF_EUSAGE, "unknown option '-%c'; 'moefw%s%s --help' lists them", code, gap, of);
+        return mf_fail(MF_EUSAGE, "unknown option '-%c'; 'moefw%s%s --help' lists them", code,
+                       gap, of);
     char name[64];
     size_t n = strcspn(word + 2, "=");
     snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word + 2);
@@ -109,11 +111,13 @@ static int bad_option(const table *t, const mf_verb *verb, const char *word, int
     }
     names[t->n] = NULL;
     if (second != NULL)
-        return mf_fail(MF_EUSAGE, "option '--%s' is ambiguous: '--%s' or '--%s'?", name, first, second);
+        return mf_fail(MF_EUSAGE, "option '--%s' is ambiguous: '--%s' or '--%s'?", name, first,
+                       second);
     const char *nearest = mf_nearest(name, names);
     if (nearest != NULL)
         return mf_fail(MF_EUSAGE, "unknown option '--%s'; did you mean '--%s'?", name, nearest);
-    return mf_fail(MF_EUSAGE, "unknown option '--%s'; 'moefw%s%s --help' lists them", name, gap, of);
+    return mf_fail(MF_EUSAGE, "unknown option '--%s'; 'moefw%s%s --help' lists them", name, gap,
+                   of);
 }
 
 static int judge_number(const mf_cli_option *o, const char *name, const char *text)
@@ -147,7 +151,8 @@ static int judge_argument(const mf_cli_option *o, int code, const char *text)
     return mf_fail(MF_EUSAGE, "%s: expected one of %s, found '%s'", name, list, text);
 }
 
-/* Finds the verb and takes its word out of argv; *argc shrinks by one. `help` counts as --help. */
+/* Finds the verb and takes its word out of argv; *argc shrinks by one. `help` counts as --help.
+ */
 static int take_verb(int *argc, char **argv, mf_cli *cli)
 {
     table t;
@@ -187,7 +192,8 @@ static int unknown_action(const mf_verb *verb, const char *word)
                                      f->action);
     }
     names[n] = NULL;
-    if (word == NULL) return mf_fail(MF_EUSAGE, "'moefw %s' wants one of: %s", verb->name, list);
+    if (word == NULL)
+        return mf_fail(MF_EUSAGE, "'moefw %s' wants one of: %s", verb->name, list);
     const char *nearest = mf_nearest(word, names);
     return mf_fail(MF_EUSAGE, "unknown action '%s' of 'moefw %s'; %s%s%s", word, verb->name,
                    nearest != NULL ? "did you mean '" : "expected one of: ",
@@ -210,7 +216,8 @@ static int judge_operands(mf_cli *cli)
     const char *gap = form->action != NULL ? " " : "", *action = form->action;
     if (action == NULL) action = "";
     if (cli->n_operands < form->min)
-        return mf_fail(MF_EUSAGE, "'moefw %s%s%s' wants %s", verb->name, gap, action, form->operands);
+        return mf_fail(MF_EUSAGE, "'moefw %s%s%s' wants %s", verb->name, gap, action,
+                       form->operands);
     if (form->max >= 0 && cli->n_operands > form->max)
         return mf_fail(MF_EUSAGE, "'moefw %s%s%s': one operand too many: '%s'", verb->name, gap,
                        action, cli->operand[form->max]);
@@ -235,8 +242,8 @@ static int read_options(int argc, char **argv, mf_cli *cli)
             int rc = judge_argument(o, code, optarg);
             if (rc != MF_OK) return rc;
         }
-        cli->given[cli->n_given] = (mf_cli_given){o, o->kind == MF_CLI_FLAG ? NULL : optarg,
-                                                  cli->n_given + 1};
+        cli->given[cli->n_given] =
+            (mf_cli_given){o, o->kind == MF_CLI_FLAG ? NULL : optarg, cli->n_given + 1};
         cli->n_given++;
         if (strcmp(o->name, "help") == 0) cli->help = true;
         if (strcmp(o->name, "version") == 0) cli->version = true;
@@ -255,7 +262,8 @@ int mf_cli_parse(int argc, char **argv, mf_cli *cli)
     if (rc == MF_OK) rc = read_options(argc, argv, cli);
     if (rc != MF_OK || cli->help || cli->version) return rc;
     if (cli->verb == NULL) cli->verb = find_verb("train");
-    if (cli->verb == NULL) return mf_fail(MF_EUSAGE, "no verb given; 'moefw --help' lists them");
+    if (cli->verb == NULL)
+        return mf_fail(MF_EUSAGE, "no verb given; 'moefw --help' lists them");
     return judge_operands(cli);
 }
 

@@ -32,7 +32,8 @@ static int close_stdout(int rc)
     bool failed = ferror(stdout) != 0;
     if (fflush(stdout) == 0 && !failed) return rc;
     int why = errno;
-    if (why == 0 && fstat(STDOUT_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+    if (why == 0 && fstat(STDOUT_FILENO, &st) == 0 &&
+        (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
         why = EPIPE; /* it failed earlier */
     if (why == EPIPE) {
         signal(SIGPIPE, SIG_DFL);
@@ -48,7 +49,8 @@ int main(int argc, char **argv)
     open_standard();
     if (getauxval(AT_SECURE) != 0) {
         fputs("moefw: refuses to run with privileges that its caller lacks (setuid, setgid or "
-              "file capabilities): it loads code from paths that the caller names\n", stderr);
+              "file capabilities): it loads code from paths that the caller names\n",
+              stderr);
         return 2;
     }
     signal(SIGPIPE, SIG_IGN); /* a closed terminal must not end a training run unsaved */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WIDTH 80
+#define WIDTH  80
 #define COLUMN 26 /* where the second column begins */
 
 /* Prints text from column `at` on, wrapped and indented. */
@@ -69,9 +69,9 @@ static void verb_help(const mf_verb *v)
     const char *label = "Usage:";
     for (const mf_cli_form *f = v->forms; f->min >= 0; f++) {
         if (f->action != NULL && f->help == NULL) continue;
-        printf("%s moefw %s%s%s [OPTION]...%s%s\n", label, v->name, f->action != NULL ? " " : "",
-               f->action != NULL ? f->action : "", f->operands != NULL ? " " : "",
-               f->operands != NULL ? f->operands : "");
+        printf("%s moefw %s%s%s [OPTION]...%s%s\n", label, v->name,
+               f->action != NULL ? " " : "", f->action != NULL ? f->action : "",
+               f->operands != NULL ? " " : "", f->operands != NULL ? f->operands : "");
         label = "      ";
     }
     printf("%c%s.\n", v->brief[0] - ('a' <= v->brief[0] && v->brief[0] <= 'z' ? 32 : 0),
@@ -113,7 +113,8 @@ static void mdoc_option(const mf_cli_option *o)
     if (o->letter != 0) printf(" Fl %c ,", o->letter);
     printf(" Fl Fl %s", o->name);
     if (o->kind != MF_CLI_FLAG) printf(" Ns = Ns Ar %s", o->arg);
-    printf("\n%c%s", o->help[0] - ('a' <= o->help[0] && o->help[0] <= 'z' ? 32 : 0), o->help + 1);
+    printf("\n%c%s", o->help[0] - ('a' <= o->help[0] && o->help[0] <= 'z' ? 32 : 0),
+           o->help + 1);
     if (o->kind == MF_CLI_ENUM)
         for (int i = 0; o->choices[i] != NULL; i++)
             printf("%s\n.Cm %s", i == 0 ? ":" : " ,", o->choices[i]);

@@ -1,7 +1,7 @@
 /* moefw completion bash|zsh|fish: completion scripts, made from the tables of all verbs.
  *
- * What an argument is completed with goes by its placeholder: FILE, PLUGIN, DIR, RUN; CONFIG and
- * PRESET also take the names of presets, read from their folder when the shell asks. */
+ * What an argument is completed with goes by its placeholder: FILE, PLUGIN, DIR, RUN; CONFIG
+ * and PRESET also take the names of presets, read from their folder when the shell asks. */
 #include "base/place.h"
 #include "cli/cli.h"
 
@@ -69,7 +69,8 @@ static void bash_arguments(const mf_cli_option *o)
 {
     for (; o != NULL && o->name != NULL; o++) {
         if (o->kind == MF_CLI_FLAG) continue;
-        printf("        --%s%s%c)", o->name, o->letter != 0 ? "|-" : "", o->letter != 0 ? o->letter : ' ');
+        printf("        --%s%s%c)", o->name, o->letter != 0 ? "|-" : "",
+               o->letter != 0 ? o->letter : ' ');
         if (o->kind == MF_CLI_ENUM) {
             printf(" words='");
             for (int i = 0; o->choices[i] != NULL; i++)
@@ -109,7 +110,8 @@ static void complete_bash(void)
            "_moefw_presets() {\n    local f\n");
     printf(presets_function, mf_place_presets());
     printf("}\n_moefw() {\n"
-           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i words= files=\n"
+           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i "
+           "words= files=\n"
            "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
            "        case ${COMP_WORDS[i]} in\n        ");
     for (int i = 0; mf_verbs[i] != NULL; i++)
@@ -210,10 +212,12 @@ static void zsh_verb(const mf_verb *v)
 static void complete_zsh(void)
 {
     printf("#compdef moefw\n"
-           "# moefw completion for zsh: eval \"$(moefw completion zsh)\", or a file _moefw in fpath\n"
+           "# moefw completion for zsh: eval \"$(moefw completion zsh)\", or a file _moefw in "
+           "fpath\n"
            "_moefw_configs() {\n    local -a names\n"
            "    names=('%s'/*.ini(N:t:r))\n    compadd -a names\n    _files\n}\n"
-           "_moefw() {\n    local -a verbs\n    verbs=(\n", mf_place_presets());
+           "_moefw() {\n    local -a verbs\n    verbs=(\n",
+           mf_place_presets());
     for (int i = 0; mf_verbs[i] != NULL; i++) {
         printf("        '%s:", mf_verbs[i]->name);
         zsh_text(mf_verbs[i]->brief);
@@ -232,7 +236,8 @@ static void complete_zsh(void)
     for (int i = 0; mf_verbs[i] != NULL; i++)
         zsh_verb(mf_verbs[i]);
     printf("    esac\n}\n"
-           "if [ \"${funcstack[1]-}\" = _moefw ]; then _moefw \"$@\"; else compdef _moefw moefw; fi\n");
+           "if [ \"${funcstack[1]-}\" = _moefw ]; then _moefw \"$@\"; else compdef _moefw "
+           "moefw; fi\n");
 }
 
 /* ---- fish ---- */
@@ -270,7 +275,8 @@ static void fish_verb(const mf_verb *v)
             quoted(f->help);
             printf("'\n");
         }
-    if (wants_operand(v, wants_preset)) printf("complete -c moefw%s -a '(__moefw_presets)'\n", when);
+    if (wants_operand(v, wants_preset))
+        printf("complete -c moefw%s -a '(__moefw_presets)'\n", when);
     if (wants_operand(v, wants_file) || wants_operand(v, wants_folder))
         printf("complete -c moefw%s -F\n", when);
 }
@@ -280,7 +286,8 @@ static void complete_fish(void)
     printf("# moefw completion for fish: moefw completion fish | source\n"
            "function __moefw_presets\n"
            "    for f in '%s'/*.ini; string replace -r '.*/(.*)\\.ini$' '$1' -- $f; end\nend\n"
-           "complete -c moefw -f\n", mf_place_presets());
+           "complete -c moefw -f\n",
+           mf_place_presets());
     for (int i = 0; mf_verbs[i] != NULL; i++) {
         printf("complete -c moefw -n __fish_use_subcommand -a %s -d '", mf_verbs[i]->name);
         quoted(mf_verbs[i]->brief);

@@ -3,9 +3,11 @@
 
 #include <stddef.h>
 
+extern const mf_verb mf_verb_config;
 extern const mf_verb mf_verb_completion;
 
 const mf_verb *const mf_verbs[] = {
+    &mf_verb_config,
     &mf_verb_completion,
     NULL,
 };

@@ -9,6 +9,7 @@
 #define MF_MODEL_CONFIG_H
 
 #include "base/ini.h"
+#include "plugin/option.h"
 #include <stdint.h>
 #include <stdio.h>
 
@@ -83,6 +84,11 @@ typedef struct mf_train_config {
     int64_t nan_policy;        /* 0 stop, 1 skip (up to 3 in a row) */
 } mf_train_config;
 
+/* Token-conditioned modulation of what experts put out. */
+typedef struct mf_film_config {
+    int64_t mode;              /* 0 off, 1 per_expert, 2 shared */
+} mf_film_config;
+
 typedef struct mf_report_config {
     int64_t enabled;           /* write report.html at the end */
 } mf_report_config;
@@ -91,7 +97,9 @@ typedef struct mf_trace_config {
     int64_t every;             /* record routing each n-th evaluation batch; 0: off */
 } mf_trace_config;
 
-/* A section that belongs to a plugin: its name and core's own keys; the rest is the plugin's. */
+/* A section that belongs to a plugin: its name and core's own keys; the rest is the plugin's.
+ * [regularizer.X] and [controller.X] without `plugin` mean the plugin named X; `plugin = none`
+ * takes the section out. [router] and [expert] without it mean those of the default preset. */
 typedef struct mf_plugin_section {
     const char *section;       /* "router", "regularizer.balance" */
     const char *label;         /* "balance"; "" for router and expert */
@@ -105,6 +113,7 @@ typedef struct mf_plugin_section {
 typedef struct mf_config {
     mf_model_config model;
     mf_moe_config moe;
+    mf_film_config film;
     mf_data_config data;
     mf_train_config train;
     mf_report_config report;
@@ -117,16 +126,37 @@ typedef struct mf_config {
     struct mf_arena *arena;
 } mf_config;
 
+/* One value from the command line. */
+typedef struct mf_assignment {
+    const char *text;   /* "section.key=value" */
+    const char *origin; /* for messages: "--set", "--steps", "--plugin" */
+} mf_assignment;
+
 /* Sources, later over earlier: built-in defaults, system INI, user INI, the preset that CONFIG
- * includes, CONFIG (a file or a preset's name; NULL: the default preset), then n_set assignments
- * of --set. Every key is judged; plugin sections' own keys are judged later by their schema.
- * Errors: MF_ECONFIG with file:line, key, expected, nearest. */
+ * includes, CONFIG (a file, a folder that holds config.ini, or a preset's name; NULL: the default
+ * preset), then the assignments in their order. Every key is judged; plugin sections' own keys
+ * are judged by mf_config_open_plugins or when the model is built.
+ *
+ * Where a source names another plugin for a section than an earlier source did, the earlier
+ * source's keys of that section hold only as far as the new plugin knows them.
+ *
+ * Errors: MF_ECONFIG with file:line, key, expected, nearest; MF_ENOTFOUND for CONFIG itself.
+ * With a sink every fault of a value is told to it, *ret may be set all the same, and the first
+ * code comes back. */
+int mf_config_load_from(const char *config, int n, const mf_assignment *assignments,
+                        const mf_problem_sink *sink, mf_config **ret);
+/* The same with every origin "--set". */
 int mf_config_load(const char *config, int n_set, const char *const *set, mf_config **ret);
 void mf_config_free(mf_config *c);
-/* Core's sections, all keys with their values; then plugin sections as they stand. The text loads
- * back to the same configuration. */
+
+/* Core's sections, all keys with their values; then plugin sections, with all options of their
+ * plugins if those can be loaded. The text loads back to the same configuration. Relative paths
+ * that exist are made absolute. */
 int mf_config_write(const mf_config *c, FILE *out);
 /* Rules between keys (heads divides dim, top_k <= experts, ...). Called by load as well. */
-int mf_config_judge(const mf_config *c);
+int mf_config_judge(const mf_config *c, const mf_problem_sink *sink);
+
+/* Keys of a plugin section that are core's and not the plugin's: what mf_instance_new wants. */
+const char *const *mf_config_reserved(const mf_plugin_section *s);
 
 #endif

@@ -300,6 +300,8 @@ int mf_options_load(const mf_schema *s, void *conf, mf_arena *arena, mf_ini *ini
             continue;
         e->used = true;
         const mf_option *o = mf_schema_find(s, e->key);
+        if (e->optional && (o == NULL || set_value(o, conf, arena, e->value) == MF_ECONFIG))
+            continue;
         int rc = o == NULL ? unknown_key(s, e, reserved, arena, sink)
                            : mf_option_set(s, o, conf, arena, e->value, section, e, sink);
         if (rc != MF_OK && (sink == NULL || rc != MF_ECONFIG)) return rc;
@@ -346,7 +348,9 @@ static size_t string_text(const char *text, char *out, size_t size)
 size_t mf_option_text(const mf_option *o, const void *conf, char *out, size_t size)
 {
     switch (o->type) {
-    case MF_OPT_INT:
+    case MF_OPT_INT: /* a number that has a name is written by it, as "auto" */
+        for (int i = 0; o->choices != NULL && o->choices[i] != NULL; i++)
+            if (load_int(o, conf) == i) return (size_t)snprintf(out, size, "%s", o->choices[i]);
         return (size_t)snprintf(out, size, "%lld", (long long)load_int(o, conf));
     case MF_OPT_BOOL:
         return (size_t)snprintf(out, size, "%s", load_int(o, conf) != 0 ? "yes" : "no");

@@ -1,0 +1,123 @@
+/* moefw config show|check: the configuration that a command would run with. */
+#include "base/json.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "model/config_tables.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int show(const mf_cli *cli)
+{
+    if (mf_cli_flag(cli, "template")) {
+        mf_config_template(stdout);
+        return MF_OK;
+    }
+    mf_config *config;
+    int rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
+    if (rc == MF_OK) rc = mf_config_write(config, stdout);
+    mf_config_free(config);
+    return rc;
+}
+
+/* Faults as they are found: printed, or collected as JSON. */
+typedef struct findings {
+    mf_jw *json; /* NULL: as text */
+    int n;
+} findings;
+
+static void on_problem(void *arg, const mf_problem *p)
+{
+    findings *f = arg;
+    f->n++;
+    if (f->json == NULL) {
+        fprintf(stderr, "moefw: %s\n", p->message);
+        return;
+    }
+    mf_jw_object(f->json);
+    mf_jw_key(f->json, "file");
+    p->file != NULL ? mf_jw_string(f->json, p->file) : mf_jw_null(f->json);
+    mf_jw_kv_int(f->json, "line", p->line);
+    mf_jw_key(f->json, "key");
+    if (p->section != NULL && p->key != NULL && p->key[0] != '\0') {
+        char key[128];
+        snprintf(key, sizeof key, "%s.%s", p->section, p->key);
+        mf_jw_string(f->json, key);
+    } else {
+        p->section != NULL ? mf_jw_string(f->json, p->section) : mf_jw_null(f->json);
+    }
+    mf_jw_kv_string(f->json, "message", p->message);
+    mf_jw_key(f->json, "nearest");
+    p->nearest != NULL ? mf_jw_string(f->json, p->nearest) : mf_jw_null(f->json);
+    mf_jw_end(f->json);
+}
+
+/* A fault of a whole file (unreadable, not INI) comes as an error: "FILE:LINE: ...". */
+static void on_error(findings *f)
+{
+    char file[1024] = "";
+    const char *message = mf_error_message();
+    int line = 0, at = 0;
+    if (sscanf(message, "%1023[^:]:%d:%n", file, &line, &at) < 2 || at == 0) file[0] = '\0';
+    mf_problem p = {.code = mf_error_code(),
+                    .file = file[0] != '\0' ? file : NULL,
+                    .line = line,
+                    .message = message};
+    on_problem(f, &p);
+}
+
+static int check(const mf_cli *cli)
+{
+    findings f = {mf_cli_json(cli) ? mf_jw_new() : NULL, 0};
+    mf_problem_sink sink = {on_problem, &f};
+    mf_config *config;
+    if (f.json != NULL) {
+        mf_jw_object(f.json);
+        mf_jw_key(f.json, "errors");
+        mf_jw_array(f.json);
+    }
+    int rc = mf_cli_config_told(cli, mf_cli_operand(cli, 0), &sink, &config);
+    if (rc != MF_OK && f.n == 0) on_error(&f);
+    mf_config_free(config);
+    if (rc != MF_OK) mf_error_clear(); /* told */
+    if (f.json == NULL) {
+        if (rc == MF_OK) printf("ok\n");
+        return rc;
+    }
+    mf_jw_end(f.json);
+    mf_jw_kv_bool(f.json, "ok", rc == MF_OK);
+    mf_jw_end(f.json);
+    const char *text = mf_jw_text(f.json, NULL);
+    if (text != NULL) puts(text);
+    mf_jw_free(f.json);
+    return text != NULL ? rc : MF_ENOMEM;
+}
+
+static int run(const mf_cli *cli)
+{
+    if (strcmp(mf_cli_action(cli), "mdoc") == 0) { /* for the manual's maker */
+        mf_config_manual(stdout);
+        return MF_OK;
+    }
+    return strcmp(mf_cli_action(cli), "show") == 0 ? show(cli) : check(cli);
+}
+
+static const mf_cli_form forms[] = {
+    {"show", "[CONFIG|PRESET]", 0, 1, "print every key with the value in force"},
+    {"check", "[CONFIG|PRESET]", 0, 1, "judge it without running anything; tells all faults"},
+    {"mdoc", NULL, 0, 0, NULL},
+    MF_CLI_FORM_END};
+
+static const mf_cli_option options[] = {
+    {.name = "template",
+     .kind = MF_CLI_FLAG,
+     .help = "show: every key, commented out, with its default and what it means"},
+    MF_CLI_END};
+
+const mf_verb mf_verb_config = {
+    .name = "config",
+    .brief = "show or check a configuration",
+    .forms = forms,
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,113 @@
+/* Rules between keys, and values that a table's bounds cannot express. */
+#include "base/error.h"
+#include "model/config.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+typedef struct judge {
+    const mf_config *c;
+    const mf_problem_sink *sink;
+    int first;
+} judge;
+
+/* Does not hold: says so where the key was given. */
+MF_PRINTF(5, 6)
+static void fault(judge *j, const char *section, const char *key, const char *nearest,
+                  const char *fmt, ...)
+{
+    if (j->first != MF_OK && j->sink == NULL) return;
+    va_list args;
+    va_start(args, fmt);
+    mf_vfail(MF_ECONFIG, fmt, args);
+    va_end(args);
+    const mf_ini_entry *at = mf_ini_get(j->c->ini, section, key);
+    mf_problem p = {.code = MF_ECONFIG, .section = section, .key = key, .nearest = nearest};
+    if (at == NULL) {
+        mf_fail_context(MF_ECONFIG, "[%s]", section);
+    } else {
+        p.file = at->file;
+        p.line = at->line;
+        if (strncmp(at->file, "--", 2) == 0)
+            mf_fail_context(MF_ECONFIG, "%s: '%s' in [%s]", at->file, key, section);
+        else
+            mf_fail_context(MF_ECONFIG, "%s:%d: '%s' in [%s]", at->file, at->line, key,
+                            section);
+    }
+    j->first = MF_ECONFIG;
+    if (j->sink != NULL) {
+        p.message = mf_error_message();
+        j->sink->add(j->sink->arg, &p);
+    }
+}
+
+static void judge_model(judge *j)
+{
+    const mf_model_config *m = &j->c->model;
+    long long dim = m->dim, heads = m->heads, kv_heads = m->kv_heads;
+    if (dim % heads != 0)
+        fault(j, "model", "heads", NULL, "expected a divisor of dim (%lld), found %lld", dim,
+              heads);
+    else if (m->position == MF_POS_ROPE && dim / heads % 2 != 0)
+        fault(j, "model", "heads", NULL,
+              "rope wants an even width a head, found dim / heads = %lld", dim / heads);
+    if (m->kv_heads > 0 && heads % kv_heads != 0)
+        fault(j, "model", "kv_heads", NULL, "expected a divisor of heads (%lld), found %lld",
+              heads, kv_heads);
+    if (m->skip == MF_SKIP_UNET && m->layers < 2)
+        fault(j, "model", "skip", NULL, "unet wants at least 2 layers, found %lld",
+              (long long)m->layers);
+}
+
+static void judge_moe(judge *j)
+{
+    const mf_moe_config *m = &j->c->moe;
+    if (m->top_k > m->experts)
+        fault(j, "moe", "top_k", NULL, "expected at most as many as experts (%lld), found %lld",
+              (long long)m->experts, (long long)m->top_k);
+    if (j->c->film.mode != 0)
+        fault(j, "film", "mode", "off",
+              "this version has no modulation of experts: expected off");
+}
+
+static void judge_data(judge *j)
+{
+    static const char *const formats[] = {"text", "jsonl", "tsv", "bin", NULL};
+    const mf_data_config *d = &j->c->data;
+    char hint[128];
+    bool known = false;
+    for (int i = 0; formats[i] != NULL; i++)
+        if (strcmp(formats[i], d->format) == 0) known = true;
+    if (!known)
+        fault(j, "data", "format", mf_nearest(d->format, formats),
+              "expected one of text, jsonl, tsv, bin, found '%s'%s", d->format,
+              mf_did_you_mean(d->format, formats, hint, sizeof hint));
+    if (d->path[0] == '\0') fault(j, "data", "path", NULL, "expected a file or builtin:topics");
+}
+
+static bool good_device(const char *device)
+{
+    if (strcmp(device, "cpu") == 0 || strcmp(device, "cuda") == 0) return true;
+    return strncmp(device, "cuda:", 5) == 0 && device[5] != '\0' && strlen(device + 5) <= 4 &&
+           strspn(device + 5, "0123456789") == strlen(device + 5);
+}
+
+static void judge_train(judge *j)
+{
+    const mf_train_config *t = &j->c->train;
+    if (t->steps == 0 && t->epochs == 0)
+        fault(j, "train", "steps", NULL, "nothing to train: expected steps or epochs above 0");
+    if (!good_device(t->device))
+        fault(j, "train", "device", NULL, "expected cpu, cuda or cuda:N, found '%s'",
+              t->device);
+}
+
+int mf_config_judge(const mf_config *c, const mf_problem_sink *sink)
+{
+    judge j = {c, sink, MF_OK};
+    judge_model(&j);
+    judge_moe(&j);
+    judge_data(&j);
+    judge_train(&j);
+    return j.first;
+}

@@ -1,0 +1,17 @@
+/* model/config_load.h: inside the configuration: its sources, laid over one another. */
+#ifndef MF_MODEL_CONFIG_LOAD_H
+#define MF_MODEL_CONFIG_LOAD_H
+
+#include "model/config.h"
+
+/* Loads all sources into ini. *ret_name, from the arena: what the run directory is called.
+ * Entries that a later source's plugin need not know are marked optional. */
+int mf_config_sources(mf_ini *ini, mf_arena *arena, const char *config, int n,
+                      const mf_assignment *assignments, const char **ret_name);
+
+/* Path of the preset's file, from the arena. MF_ENOTFOUND, with the nearest name. at: where it
+ * was asked for, may be NULL. */
+int mf_config_preset(mf_arena *arena, const char *name, const mf_ini_entry *at,
+                     const char **ret_path);
+
+#endif

@@ -1,0 +1,212 @@
+#include "model/config_tables.h"
+
+#include <math.h>
+#include <string.h>
+
+#define BIG INFINITY /* no bound but that of the type */
+
+#define WITH_AUTO(conf, field, def, lo, hi, help)                                              \
+    {                                                                                          \
+#field, help, def, MF_OPT_INT, 0, offsetof(conf, field), lo, hi, automatic             \
+    }
+#define INT(conf, field, def, lo, hi, help)  MF_OPTION_INT(conf, field, def, lo, hi, 0, help)
+#define REAL(conf, field, def, lo, hi, help) MF_OPTION_REAL(conf, field, def, lo, hi, 0, help)
+#define BOOL(conf, field, def, help)         MF_OPTION_BOOL(conf, field, def, 0, help)
+#define ENUM                                 MF_OPTION_ENUM
+#define STR                                  MF_OPTION_STR
+
+static const char *const automatic[] = {"auto", NULL}; /* 0 */
+
+static const char *const tasks[] = {"lm", "classify", "mlm", NULL};
+static const char *const norms[] = {"rmsnorm", "layernorm", NULL};
+static const char *const norm_places[] = {"pre", "post", NULL};
+static const char *const position_kinds[] = {"rope", "sinusoidal", "learned", "none", NULL};
+static const char *const activations[] = {"relu", "gelu", "swiglu", NULL};
+static const char *const skips[] = {"none", "unet", NULL};
+
+static const mf_option model_options[] = {
+    ENUM(mf_model_config, task, "lm", tasks,
+         "what is learned: the next token, a class, or masked tokens"),
+    INT(mf_model_config, dim, "128", 1, 65536, "width of the residual stream"),
+    INT(mf_model_config, layers, "4", 1, 1024, "number of blocks"),
+    INT(mf_model_config, heads, "4", 1, 1024, "attention heads a block"),
+    WITH_AUTO(mf_model_config, kv_heads, "auto", 0, 1024,
+              "heads of keys and values (grouped-query attention); auto: as heads"),
+    INT(mf_model_config, seq, "128", 1, 1048576, "tokens a sequence, at most"),
+    WITH_AUTO(mf_model_config, vocab, "auto", 0, 16777216,
+              "token ids; auto: as the tokenizer has"),
+    ENUM(mf_model_config, norm, "rmsnorm", norms, "kind of normalisation"),
+    ENUM(mf_model_config, norm_place, "pre", norm_places,
+         "normalise before each half block, or after it"),
+    ENUM(mf_model_config, position, "rope", position_kinds, "how tokens know their place"),
+    REAL(mf_model_config, norm_eps, "1e-5", 1e-12, 1,
+         "added to the mean square, or the variance"),
+    BOOL(mf_model_config, norm_eps_outside, "no",
+         "rmsnorm: add norm_eps to the root, not under it"),
+    REAL(mf_model_config, rope_theta, "10000", 1, 1e9, "rope: base of the wavelengths"),
+    BOOL(mf_model_config, rope_half, "no",
+         "rope: pair channel i with i + half, not with its neighbour"),
+    BOOL(mf_model_config, attention_bias, "no", "biases on queries, keys and values"),
+    BOOL(mf_model_config, attention_out_bias, "no", "bias on the attention output"),
+    REAL(mf_model_config, attention_scale, "0", 0, 1e6,
+         "factor on attention scores; 0: 1 / sqrt(dim / heads)"),
+    BOOL(mf_model_config, causal, "yes", "lm: a token sees only what stands before it"),
+    BOOL(mf_model_config, tie_embeddings, "no",
+         "the output head shares the embedding's weights"),
+    BOOL(mf_model_config, head_bias, "no", "bias on the output head"),
+    WITH_AUTO(mf_model_config, ffn_hidden, "auto", 0, 1048576,
+              "hidden width of dense blocks; auto: 4 x dim"),
+    ENUM(mf_model_config, ffn_activation, "swiglu", activations,
+         "nonlinearity of dense blocks"),
+    BOOL(mf_model_config, head_gates, "no", "a gate on each attention head"),
+    ENUM(mf_model_config, skip, "none", skips,
+         "unet: the first half's blocks feed the second half's"),
+    INT(mf_model_config, moe_every, "1", 0, 1024,
+        "experts in every n-th block, dense otherwise; 0: a dense model"),
+    REAL(mf_model_config, init_std, "0.02", 0, 10, "standard deviation of start weights"),
+    WITH_AUTO(mf_model_config, classes, "auto", 0, 65536,
+              "classify: number of classes; auto: as the data have"),
+    MF_END_OPTIONS};
+
+static const char *const overflows[] = {"drop", "reassign", NULL};
+static const char *const priorities[] = {"position", "gate", "importance", NULL};
+
+static const mf_option moe_options[] = {
+    INT(mf_moe_config, experts, "8", 1, 4096, "experts a layer"),
+    INT(mf_moe_config, top_k, "2", 1, 4096, "experts a token"),
+    REAL(mf_moe_config, capacity_factor, "0", 0, 1e6,
+         "rows an expert takes, in even shares; 0: all that come (dropless)"),
+    ENUM(mf_moe_config, overflow, "drop", overflows, "what becomes of rows over capacity"),
+    ENUM(mf_moe_config, priority, "position", priorities, "which rows are admitted first"),
+    INT(mf_moe_config, shared_experts, "0", 0, 4096, "experts that every token visits besides"),
+    BOOL(mf_moe_config, renormalize, "yes", "gates of a token sum to 1"),
+    REAL(mf_moe_config, gate_scale, "1", 0, 1e6, "factor on all gates"),
+    BOOL(mf_moe_config, force_causal, "no", "allow routers that look ahead in a decoder"),
+    MF_END_OPTIONS};
+
+static const mf_option router_options[] = {
+    STR(mf_plugin_section, plugin, NULL, "name or path of the plugin; its own options follow"),
+    MF_END_OPTIONS};
+
+static const mf_option regularizer_options[] = {
+    STR(mf_plugin_section, plugin, NULL,
+        "name or path of the plugin, none: no such term; if absent, NAME"),
+    REAL(mf_plugin_section, weight, "1", -1e9, 1e9, "factor on its term in the loss"),
+    MF_END_OPTIONS};
+
+static const mf_option controller_options[] = {
+    STR(mf_plugin_section, plugin, NULL,
+        "name or path of the plugin, none: no such controller; if absent, NAME"),
+    INT(mf_plugin_section, every, "1", 1, BIG, "runs after every so many steps"),
+    MF_END_OPTIONS};
+
+static const char *const film_modes[] = {"off", "per_expert", "shared", NULL};
+
+static const mf_option film_options[] = {
+    ENUM(mf_film_config, mode, "off", film_modes,
+         "scale and shift made from the token, an own pair for each expert or one for all"),
+    MF_END_OPTIONS};
+
+static const mf_option data_options[] = {
+    STR(mf_data_config, path, "builtin:topics",
+        "file, or builtin:topics (a generated corpus with known topics)"),
+    STR(mf_data_config, format, "text", "text, jsonl, tsv or bin"),
+    STR(mf_data_config, tokenizer, "byte", "byte, char, or a tokenizer file"),
+    REAL(mf_data_config, split, "0.9", 0.001, 1,
+         "share that is trained on; the rest validates"),
+    STR(mf_data_config, val_path, "", "validation file; empty: the rest of path"),
+    MF_END_OPTIONS};
+
+static const char *const optimizers[] = {"adamw", "adam", NULL};
+static const char *const schedules[] = {"cosine", "linear", "constant", "step", NULL};
+static const char *const dtypes[] = {"f32", "bf16", NULL};
+static const char *const nan_policies[] = {"stop", "skip", NULL};
+
+static const mf_option train_options[] = {
+    INT(mf_train_config, steps, "1000", 0, BIG, "optimizer steps; 0: as epochs says"),
+    REAL(mf_train_config, epochs, "0", 0, 1e9,
+         "passes over the training data, instead of steps"),
+    INT(mf_train_config, batch, "16", 1, 1048576, "sequences a graph run"),
+    INT(mf_train_config, accumulate, "1", 1, 1048576, "runs whose gradients make one step"),
+    ENUM(mf_train_config, optimizer, "adamw", optimizers,
+         "adamw, or adam with decay inside the gradient"),
+    REAL(mf_train_config, lr, "0.001", 0, 1e3, "highest learning rate"),
+    REAL(mf_train_config, lr_min, "0.1", 0, 1,
+         "cosine, linear: share of lr that is left at the end"),
+    ENUM(mf_train_config, schedule, "cosine", schedules, "how the learning rate falls"),
+    INT(mf_train_config, warmup, "50", 0, BIG, "steps over which it rises first"),
+    INT(mf_train_config, step_size, "1000", 1, BIG, "schedule step: falls every so many steps"),
+    REAL(mf_train_config, step_gamma, "0.1", 0, 1, "schedule step: to this share"),
+    REAL(mf_train_config, weight_decay, "0.1", 0, 1e3,
+         "pull of weights towards 0 (norms, biases and embeddings excepted)"),
+    REAL(mf_train_config, beta1, "0.9", 0, 0.999999999, "memory of the gradient's mean"),
+    REAL(mf_train_config, beta2, "0.95", 0, 0.999999999, "memory of the gradient's square"),
+    REAL(mf_train_config, eps, "1e-8", 0, 1, "added to the root of the square"),
+    REAL(mf_train_config, clip, "1", 0, 1e9, "longest gradient; 0: any"),
+    REAL(mf_train_config, dropout, "0", 0, 0.99,
+         "share of activations set to 0 while training"),
+    INT(mf_train_config, seed, "1", 0, BIG,
+        "start weights, order of data, dropout: all follow from it"),
+    INT(mf_train_config, log_every, "10", 1, BIG, "steps between lines of metrics.jsonl"),
+    INT(mf_train_config, eval_every, "100", 0, BIG,
+        "steps between validations; 0: only at the end"),
+    INT(mf_train_config, eval_batches, "8", 0, BIG,
+        "batches of a validation; 0: the whole split"),
+    INT(mf_train_config, save_every, "0", 0, BIG,
+        "steps between checkpoints; 0: only at the end"),
+    INT(mf_train_config, keep, "3", 1, BIG, "checkpoints kept"),
+    REAL(mf_train_config, time_limit, "0", 0, 1e9,
+         "seconds, then a checkpoint and exit status 75; 0: none"),
+    ENUM(mf_train_config, dtype, "f32", dtypes, "numbers that products are made of"),
+    STR(mf_train_config, device, "cpu", "cpu, cuda or cuda:N"),
+    INT(mf_train_config, threads, "0", 0, 4096, "0: all cores; results do not depend on it"),
+    ENUM(mf_train_config, nan_policy, "stop", nan_policies,
+         "on NaN or Inf: stop, or skip up to 3 steps in a row"),
+    MF_END_OPTIONS};
+
+static const mf_option report_options[] = {
+    BOOL(mf_report_config, enabled, "yes", "write report.html at the end of training"),
+    MF_END_OPTIONS};
+
+static const mf_option trace_options[] = {
+    INT(mf_trace_config, every, "0", 0, BIG,
+        "record the routing of each n-th validation batch; 0: none"),
+    MF_END_OPTIONS};
+
+#define SECTION(label, field, options, help)                                                   \
+    {                                                                                          \
+        label, help, options, sizeof(((mf_config *)0)->field), offsetof(mf_config, field),     \
+            false                                                                              \
+    }
+#define PLUGIN_SECTION(label, options, help)                                                   \
+    {                                                                                          \
+        label, help, options, sizeof(mf_plugin_section), 0, true                               \
+    }
+
+const mf_config_section mf_config_sections[] = {
+    SECTION("model", model, model_options, "the shape of the transformer"),
+    SECTION("moe", moe, moe_options, "experts and how rows are dealt to them"),
+    PLUGIN_SECTION("router", router_options, "which experts, with what weight"),
+    PLUGIN_SECTION("expert", router_options, "what an expert computes"),
+    SECTION("film", film, film_options, "modulation of expert outputs by the token"),
+    PLUGIN_SECTION("regularizer.", regularizer_options,
+                   "a term added to the loss; any number of sections"),
+    PLUGIN_SECTION("controller.", controller_options,
+                   "looks after each step and turns live options; any number of sections"),
+    SECTION("data", data, data_options, "what is read"),
+    SECTION("train", train, train_options, "the training loop"),
+    SECTION("report", report, report_options, "the page written at the end"),
+    SECTION("trace", trace, trace_options, "recorded routing"),
+    {NULL, NULL, NULL, 0, 0, false},
+};
+
+const mf_config_section *mf_config_section_find(const char *name)
+{
+    for (const mf_config_section *s = mf_config_sections; s->name != NULL; s++) {
+        size_t n = strlen(s->name);
+        bool prefix =
+            s->name[n - 1] == '.' && strncmp(s->name, name, n) == 0 && name[n] != '\0';
+        if (prefix || strcmp(s->name, name) == 0) return s;
+    }
+    return NULL;
+}
