@@ -1,0 +1,396 @@
+/* graph/gradcheck.c */
+#include "graph/gradcheck.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "graph/shape.h"
+#include "kernels/kernel.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { STEPS = 5 };            /* each a quarter of the one before */
+#define ROUNDING (4 * 0x1p-24) /* of an output, relative: its own and what its inputs bring */
+
+typedef struct checker {
+    mf_graph *g;
+    mf_gradcheck_options o;
+    mf_run run;
+    int n_out, n_in;
+    mf_tensor *const *out, *const *in;
+    float **weight; /* per output: what it counts in f */
+    float **before; /* per output: its value one step to the right */
+    float **grad;   /* per input: a copy, since later runs reuse the memory */
+    mf_gradcheck_report *report;
+} checker;
+
+/* A place to look at, and the direction to look in. */
+typedef struct spot {
+    mf_tensor *x;
+    const float *grad;
+    int64_t index;       /* one element, or -1: all, each up or down by chance */
+    uint64_t stream;     /* of the signs */
+    double scale;        /* slope that counts as large: tiny ones are judged against it */
+    float *base, *trial; /* the elements concerned: undisturbed, and one step to the right */
+    int64_t n;           /* how many: 1 or all */
+} spot;
+
+/* What two runs, a step to the right and one to the left, say: differences of f. */
+typedef struct probe {
+    double numeric, analytic, noise;
+} probe;
+
+/* ---- perturbing ---- */
+
+static float *elements(const spot *s)
+{
+    return (float *)s->x->data + (s->index < 0 ? 0 : s->index);
+}
+
+static double sign_of(const checker *c, const spot *s, int64_t i)
+{
+    if (s->index >= 0) return 1;
+    return mf_rng_u32(c->o.seed, s->stream, 0, (uint64_t)i) & 1u ? 1 : -1;
+}
+
+/* A single element moves by h max(1, |x|); all together move as far as 16 single ones. */
+static void displace(const checker *c, const spot *s, double h)
+{
+    double spread = s->index < 0 ? 4 / sqrt((double)s->n) : 1;
+    for (int64_t i = 0; i < s->n; i++) {
+        double size = fmax(1, fabs((double)s->base[i]));
+        elements(s)[i] = (float)(s->base[i] + sign_of(c, s, i) * h * size * spread);
+    }
+}
+
+static void restore(const spot *s)
+{
+    memcpy(elements(s), s->base, (size_t)s->n * sizeof *s->base);
+}
+
+static int evaluate(checker *c)
+{
+    c->run.forward_only = true;
+    return mf_graph_run(c->g, &c->run);
+}
+
+static void remember_outputs(checker *c)
+{
+    for (int o = 0; o < c->n_out; o++)
+        memcpy(c->before[o], c->out[o]->data,
+               (size_t)mf_shape_count(c->out[o]->shape) * sizeof(float));
+}
+
+/* f before minus f now, summed over outputs that moved; *ret_noise: how exactly that is known. */
+static double difference(const checker *c, double *ret_noise)
+{
+    double sum = 0, noise = 0;
+    for (int o = 0; o < c->n_out; o++) {
+        const float *now = c->out[o]->data, *before = c->before[o], *w = c->weight[o];
+        int64_t n = mf_shape_count(c->out[o]->shape);
+        for (int64_t i = 0; i < n; i++) {
+            if (before[i] == now[i]) continue;
+            double rounded =
+                w[i] * fmax(fabs((double)before[i]), fabs((double)now[i])) * ROUNDING;
+            sum += (double)w[i] * ((double)before[i] - (double)now[i]);
+            noise += rounded * rounded;
+        }
+    }
+    *ret_noise = sqrt(noise);
+    return sum;
+}
+
+/* From x + right h to x + left h. */
+static int look(checker *c, spot *s, double right, double left, probe *ret)
+{
+    int code;
+    displace(c, s, right);
+    memcpy(s->trial, elements(s), (size_t)s->n * sizeof *s->trial);
+    code = evaluate(c);
+    if (code == MF_OK) {
+        remember_outputs(c);
+        displace(c, s, left);
+        code = evaluate(c);
+    }
+    if (code == MF_OK) {
+        const float *grad = s->grad + (s->index < 0 ? 0 : s->index);
+        ret->numeric = difference(c, &ret->noise);
+        ret->analytic = 0;
+        for (int64_t i = 0; i < s->n; i++)
+            ret->analytic += (double)grad[i] * ((double)s->trial[i] - (double)elements(s)[i]);
+    }
+    restore(s);
+    return code;
+}
+
+/* ---- judging one spot ---- */
+
+typedef struct verdict {
+    double analytic, numeric, error;
+    bool kink;
+} verdict;
+
+static double tolerance(const checker *c, const spot *s, double a, double b, double noise)
+{
+    return c->o.atol + c->o.rtol * fmax(fmax(fabs(a), fabs(b)), s->scale) + noise;
+}
+
+/* The length by which a step h moves f per unit of slope. */
+static double length_of(const spot *s, double h)
+{
+    double size = s->index < 0 ? 4 : fmax(1, fabs((double)s->base[0]));
+    return h * size;
+}
+
+/* Slope at the spot from steps h and h/2: the h^2 term of the error cancels. */
+static int central(checker *c, spot *s, double h, verdict *ret)
+{
+    probe wide, narrow;
+    double length = 2 * length_of(s, h);
+    int code = look(c, s, h, -h, &wide);
+    if (code == MF_OK) code = look(c, s, h / 2, -h / 2, &narrow);
+    if (code != MF_OK) return code;
+    ret->numeric = (8 * narrow.numeric - wide.numeric) / (3 * length);
+    ret->analytic = (8 * narrow.analytic - wide.analytic) / (3 * length);
+    double noise = (8 * narrow.noise + wide.noise) / (3 * length);
+    double off = fabs(ret->numeric - ret->analytic);
+    ret->error = off / tolerance(c, s, ret->numeric, ret->analytic, noise);
+    if (!(ret->error < INFINITY)) ret->error = INFINITY;
+    return MF_OK;
+}
+
+static int find_kink(checker *c, spot *s, double h, bool *ret)
+{
+    probe right, left;
+    double length = length_of(s, h);
+    int code = look(c, s, h, 0, &right);
+    if (code == MF_OK) code = look(c, s, 0, -h, &left);
+    if (code != MF_OK) return code;
+    double a = right.numeric / length, b = left.numeric / length;
+    double slope = (right.analytic + left.analytic) / (2 * length);
+    double slack = tolerance(c, s, a, b, (right.noise + left.noise) / length);
+    *ret =
+        fabs(a - b) > 4 * slack && slope >= fmin(a, b) - slack && slope <= fmax(a, b) + slack;
+    return MF_OK;
+}
+
+static int judge(checker *c, spot *s, verdict *ret)
+{
+    double h = c->o.step;
+    verdict v = {0};
+    int code = MF_OK;
+    ret->error = INFINITY;
+    memcpy(s->base, elements(s), (size_t)s->n * sizeof *s->base);
+    for (int i = 0; i < STEPS && code == MF_OK && ret->error > 1; i++, h /= 4) {
+        code = central(c, s, h, &v);
+        if (code == MF_OK && (i == 0 || v.error < ret->error)) *ret = v;
+    }
+    if (code == MF_OK && ret->error > 1) code = find_kink(c, s, h * 4, &ret->kink);
+    return code;
+}
+
+/* ---- one tensor ---- */
+
+static void note(checker *c, int tensor, const spot *s, const verdict *v)
+{
+    mf_gradcheck_report *r = c->report;
+    if (r->tensor >= 0 && !(v->error > r->error)) return;
+    r->tensor = tensor;
+    r->name = s->x->name;
+    r->index = s->index;
+    r->analytic = v->analytic;
+    r->numeric = v->numeric;
+    r->error = v->error;
+}
+
+static int check_spot(checker *c, int tensor, spot *s, int *kinks)
+{
+    verdict v = {0};
+    int code = judge(c, s, &v);
+    if (code != MF_OK) return code;
+    if (v.kink) {
+        (*kinks)++;
+        c->report->kinks++;
+        return MF_OK;
+    }
+    c->report->points++;
+    note(c, tensor, s, &v);
+    return MF_OK;
+}
+
+static double norm(const float *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)x[i] * x[i];
+    return sqrt(sum);
+}
+
+static int check_points(checker *c, int tensor, spot *s, int64_t count)
+{
+    int64_t points = count <= c->o.max_points ? count : c->o.max_points;
+    uint64_t stream = mf_rng_stream("gradcheck.points");
+    int kinks = 0, code = MF_OK;
+    s->n = 1;
+    s->scale = 0.05 * norm(s->grad, count) / sqrt((double)count);
+    for (int64_t i = 0; i < points && code == MF_OK; i++) {
+        s->index = points == count ? i
+                                   : (int64_t)mf_rng_below(c->o.seed, stream, (uint64_t)tensor,
+                                                           (uint64_t)i, (uint64_t)count);
+        code = check_spot(c, tensor, s, &kinks);
+    }
+    if (code == MF_OK && 2 * kinks > points)
+        return mf_fail(MF_EPLUGIN,
+                       "gradient of %s: %d of %" PRId64
+                       " points are at kinks: nothing is shown, "
+                       "choose other inputs",
+                       s->x->name ? s->x->name : "a value", kinks, points);
+    return code;
+}
+
+static int check_directions(checker *c, int tensor, spot *s, int64_t count)
+{
+    char name[64];
+    int kinks = 0, code = MF_OK;
+    s->index = -1;
+    s->n = count;
+    s->scale = 0.25 * norm(s->grad, count) / sqrt((double)count);
+    for (int i = 0; i < c->o.directions && code == MF_OK; i++) {
+        snprintf(name, sizeof name, "gradcheck.direction.%d.%d", tensor, i);
+        s->stream = mf_rng_stream(name);
+        code = check_spot(c, tensor, s, &kinks);
+    }
+    return code;
+}
+
+static int check_tensor(checker *c, int tensor)
+{
+    int64_t count = mf_shape_count(c->in[tensor]->shape);
+    spot s = {.x = c->in[tensor], .grad = c->grad[tensor]};
+    int code;
+    s.base = mf_alloc_raw((size_t)(2 * count + 1) * sizeof *s.base);
+    if (!s.base) return MF_ENOMEM;
+    s.trial = s.base + count;
+    code = check_points(c, tensor, &s, count);
+    if (code == MF_OK && count > c->o.max_points) code = check_directions(c, tensor, &s, count);
+    mf_free(s.base);
+    return code;
+}
+
+/* ---- the whole ---- */
+
+static float **alloc_lists(int n, mf_tensor *const *like)
+{
+    float **lists = mf_alloc((size_t)n + 1, sizeof *lists);
+    for (int i = 0; lists && i < n; i++) {
+        lists[i] = mf_alloc((size_t)mf_shape_count(like[i]->shape) + 1, sizeof(float));
+        if (lists[i]) continue;
+        while (i > 0)
+            mf_free(lists[--i]);
+        mf_free(lists);
+        return NULL;
+    }
+    return lists;
+}
+
+static void free_lists(float **lists, int n)
+{
+    for (int i = 0; lists && i < n; i++)
+        mf_free(lists[i]);
+    mf_free(lists);
+}
+
+static int check_arguments(const checker *c)
+{
+    for (int i = 0; i < c->n_out; i++)
+        if (!c->out[i] || c->out[i]->dtype != MF_F32)
+            return mf_graph_fail(c->g, MF_EINVAL, "gradient check: output %d is not f32", i);
+    for (int i = 0; i < c->n_in; i++)
+        if (!c->in[i] || c->in[i]->dtype != MF_F32 || !c->in[i]->data)
+            return mf_graph_fail(c->g, MF_EINVAL,
+                                 "gradient check: %d is not an f32 input or parameter", i);
+    return mf_graph_status(c->g);
+}
+
+static int differentiate(checker *c)
+{
+    char name[48];
+    mf_tensor **seeds = mf_alloc((size_t)c->n_out + 1, sizeof *seeds);
+    int code;
+    if (!seeds) return MF_ENOMEM;
+    for (int i = 0; i < c->n_out; i++) {
+        snprintf(name, sizeof name, "gradcheck.weight.%d", i);
+        mf_rng_fill_normal(c->o.seed, mf_rng_stream(name), 0, c->weight[i],
+                           (size_t)mf_shape_count(c->out[i]->shape));
+        seeds[i] = mf_graph_const(c->g, MF_F32, c->out[i]->shape, c->weight[i]);
+    }
+    code = mf_graph_backward_from(c->g, c->n_out, c->out, seeds, c->n_in, c->in);
+    mf_free(seeds);
+    return code == MF_OK ? mf_graph_finish(c->g) : code;
+}
+
+static int run_backward(checker *c)
+{
+    int code = mf_graph_run(c->g, &c->run);
+    for (int i = 0; i < c->n_in && code == MF_OK; i++)
+        memcpy(c->grad[i], mf_tensor_data(c->in[i]->grad),
+               (size_t)mf_shape_count(c->in[i]->shape) * sizeof(float));
+    return code;
+}
+
+static int refuse(const checker *c)
+{
+    const mf_gradcheck_report *r = c->report;
+    char shape[MF_SHAPE_TEXT], where[64] = "along a random direction";
+    if (r->index >= 0) snprintf(where, sizeof where, "at element %" PRId64, r->index);
+    return mf_fail(MF_EPLUGIN,
+                   "gradient of %s %s %s: expected %.6g (by differences), found %.6g",
+                   r->name ? r->name : "input", mf_shape_text(c->in[r->tensor]->shape, shape),
+                   where, r->numeric, r->analytic);
+}
+
+static int check_all(checker *c)
+{
+    int code = differentiate(c);
+    if (code == MF_OK) code = run_backward(c);
+    for (int i = 0; i < c->n_in && code == MF_OK; i++)
+        code = check_tensor(c, i);
+    if (code == MF_OK && c->report->error > 1) code = refuse(c);
+    return code;
+}
+
+static void set_defaults(mf_gradcheck_options *o)
+{
+    if (o->rtol <= 0) o->rtol = 2e-3;
+    if (o->atol <= 0) o->atol = 1e-6;
+    if (o->step <= 0) o->step = 0x1p-5;
+    if (o->max_points <= 0) o->max_points = 48;
+    if (o->directions <= 0) o->directions = 3;
+    if (!o->kernels) o->kernels = &mf_kernels_ref;
+}
+
+int mf_gradcheck(mf_graph *g, int n_out, mf_tensor *const *out, int n_in, mf_tensor *const *in,
+                 const mf_gradcheck_options *options, mf_gradcheck_report *ret)
+{
+    mf_gradcheck_report report = {.tensor = -1};
+    checker c = {.g = g, .n_out = n_out, .n_in = n_in, .out = out, .in = in, .report = &report};
+    int code;
+    if (options) c.o = *options;
+    set_defaults(&c.o);
+    c.run = (mf_run){.seed = c.o.seed, .kernels = c.o.kernels};
+    code = check_arguments(&c);
+    if (code == MF_OK) {
+        c.weight = alloc_lists(n_out, out);
+        c.before = alloc_lists(n_out, out);
+        c.grad = alloc_lists(n_in, in);
+        code = c.weight && c.before && c.grad ? check_all(&c) : MF_ENOMEM;
+        free_lists(c.weight, n_out);
+        free_lists(c.before, n_out);
+        free_lists(c.grad, n_in);
+    }
+    if (ret) *ret = report;
+    return code;
+}
