@@ -98,6 +98,13 @@ const char *mf_graph_scope(const mf_graph *g)
     return g->scope ? g->scope->path : "";
 }
 
+/* A name that spells out where it is ("layers.3.router hash" inside "layers.3") stays as it is. */
+static bool is_absolute(const char *name, const char *outer)
+{
+    size_t n = strlen(outer);
+    return n == 0 || (strncmp(name, outer, n) == 0 && (name[n] == '.' || name[n] == ' '));
+}
+
 void mf_graph_push(mf_graph *g, const char *fmt, ...)
 {
     va_list args;
@@ -106,16 +113,16 @@ void mf_graph_push(mf_graph *g, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(name, sizeof name, fmt, args);
     va_end(args);
-    /* A scope that cannot be made still has to be popped: it stays the outer one by name. */
     const char *outer = mf_graph_scope(g);
-    const char *path = *outer ? mf_arena_strf(g->memory, "%s.%s", outer, name)
-                              : mf_arena_strdup(g->memory, name);
+    const char *path = is_absolute(name, outer)
+                           ? mf_arena_strdup(g->memory, name)
+                           : mf_arena_strf(g->memory, "%s.%s", outer, name);
     mf_scope *scope = mf_arena_alloc(g->memory, sizeof *scope);
     if (!path || !scope) {
         mf_graph_adopt(g, MF_ENOMEM);
         return;
     }
-    *scope = (mf_scope){.outer = (mf_scope *)g->scope, .path = path};
+    *scope = (mf_scope){.outer = g->scope, .path = path};
     g->scope = scope;
 }
 

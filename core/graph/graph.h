@@ -78,7 +78,8 @@ bool mf_graph_training(const mf_graph *g);
 /* Records a failure of a builder outside any op; poisons the graph; returns code. */
 int mf_graph_fail(mf_graph *g, int code, const char *fmt, ...);
 
-/* Scopes name where nodes are added; they nest: "layers.3" + "router hash". */
+/* Scopes name where nodes are added; they nest: "layers.3" + "router hash" is
+ * "layers.3.router hash", and so is "layers.3" + "layers.3.router hash". */
 void mf_graph_push(mf_graph *g, const char *fmt, ...);
 void mf_graph_pop(mf_graph *g);
 /* Nodes added while on are metrics: they run only when mf_run.metrics is set. They may read

@@ -17,7 +17,7 @@
 #include "graph/shape.h"
 
 typedef struct mf_scope {
-    struct mf_scope *outer;
+    const struct mf_scope *outer;
     const char *path;
 } mf_scope;
 
