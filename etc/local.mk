@@ -1,4 +1,4 @@
-# Settings: installed in $(sysconfdir)/moefw.
+# Settings, one a line: installed in $(sysconfdir)/moefw.
 pkgsysconf_DATA =
 
 pluginsddir = $(pkgsysconfdir)/plugins.d

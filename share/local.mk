@@ -1,4 +1,4 @@
-# Presets and templates: installed in $(datadir)/moefw.
+# Presets and templates, one a line: installed in $(datadir)/moefw.
 presetsdir = $(pkgdatadir)/presets
 presets_DATA =
 presets_DATA += share/presets/default.ini
@@ -8,3 +8,19 @@ templatedir = $(pkgdatadir)/template
 template_DATA =
 
 EXTRA_DIST += $(presets_DATA) $(template_DATA)
+
+# Completions come out of the program itself.
+bashcompletiondir = $(datadir)/bash-completion/completions
+zshcompletiondir = $(datadir)/zsh/site-functions
+fishcompletiondir = $(datadir)/fish/vendor_completions.d
+if NATIVE
+nodist_bashcompletion_DATA = share/completions/bash/moefw
+nodist_zshcompletion_DATA = share/completions/zsh/_moefw
+nodist_fishcompletion_DATA = share/completions/fish/moefw.fish
+endif
+COMPLETIONS = $(nodist_bashcompletion_DATA) $(nodist_zshcompletion_DATA) $(nodist_fishcompletion_DATA)
+
+$(COMPLETIONS): moefw
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && shell=$(@D) && \
+	  ./moefw completion "$${shell##*/}" >$@-t && mv -f $@-t $@
+CLEANFILES += $(COMPLETIONS)

@@ -6,6 +6,8 @@ UNIT =
 UNIT += tests/unit/check_place
 
 CLI =
+CLI += tests/cli/install.bats
+CLI += tests/cli/quickstart.bats
 
 LINT =
 LINT += tests/lint/headers.sh
@@ -23,7 +25,7 @@ LINT += tests/lint/words.sh
 FIXTURES =
 
 AM_TESTS_ENVIRONMENT = \
-	MOEFW='$(abs_top_builddir)/moefw'; export MOEFW; \
+	unset MAKEFLAGS MFLAGS; MOEFW='$(abs_top_builddir)/moefw'; export MOEFW; \
 	HARNESS_ACTIVE=1; export HARNESS_ACTIVE; \
 	srcdir='$(source_folder)'; export srcdir; \
 	builddir='$(abs_top_builddir)'; export builddir; \

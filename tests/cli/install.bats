@@ -1,0 +1,73 @@
+# make install: what lands where, and that it works from there.
+
+setup_file() {
+    export STAGE="$BATS_FILE_TMPDIR/stage"
+    make -C "$builddir" install DESTDIR="$STAGE" >"$BATS_FILE_TMPDIR/log" 2>&1 || {
+        cat "$BATS_FILE_TMPDIR/log"
+        return 1
+    }
+    value() { sed -n "s/^$1 = //p" "$builddir/Makefile"; }
+    PREFIX=$(value prefix)
+    export PREFIX
+}
+
+pc() {
+    PKG_CONFIG_SYSROOT_DIR="$STAGE" PKG_CONFIG_LIBDIR="$(dirname "$(find "$STAGE" -name moefw.pc)")" pkg-config "$@" moefw
+}
+
+@test "the staged program runs" {
+    run "$STAGE$PREFIX/bin/moefw" --version
+    [ "$status" -eq 0 ]
+    [[ "$output" == "moefw "* ]]
+}
+
+@test "every plugin that was built is installed, as a real object, in the folder moefw.pc names" {
+    dir=$(pc --variable=plugindir)
+    for so in "$builddir"/plugins/*/*.so; do
+        cmp "$so" "$STAGE${dir#"$STAGE"}/${so#"$builddir"/plugins/}"
+    done
+}
+
+@test "every public header is installed" {
+    for header in "$srcdir"/include/moefw/*.h "$builddir/include/moefw/version.h"; do
+        cmp "$header" "$STAGE$PREFIX/include/moefw/$(basename "$header")"
+    done
+}
+
+@test "presets, templates, settings and drop-ins are installed" {
+    for folder in presets template; do
+        [ -d "$srcdir/share/$folder" ] || continue
+        diff -r "$srcdir/share/$folder" "$STAGE$PREFIX/share/moefw/$folder"
+    done
+    settings=$(pc --variable=pkgsysconfdir)
+    [ ! -d "$srcdir/etc/plugins.d" ] || diff -r "$srcdir/etc/plugins.d" "$STAGE${settings#"$STAGE"}/plugins.d"
+    [ ! -f "$srcdir/etc/moefw.ini" ] || cmp "$srcdir/etc/moefw.ini" "$STAGE${settings#"$STAGE"}/moefw.ini"
+}
+
+@test "moefw.pc gives what a plugin needs and no flag that changes arithmetic" {
+    cflags=$(pc --cflags)
+    [[ "$cflags" == *"-I$STAGE$PREFIX/include"* ]]
+    [[ "$cflags" == *-fPIC* ]]
+    [[ "$cflags" == *-fvisibility=hidden* ]]
+    [[ "$cflags" != *fast* && "$cflags" != *-march* && "$cflags" != *-O* ]]
+    [ "$(pc --variable=abi)" = "$(sed -n 's/^#define MF_ABI \([0-9]*\)u.*/\1/p' "$srcdir/include/moefw/plugin.h")" ]
+}
+
+@test "a plugin of the tree builds against the installed headers alone" {
+    # The variables hold lists of flags.
+    # shellcheck disable=SC2046,SC2086
+    $CC -std=c11 $(pc --cflags) -shared -Wl,-z,defs -o "$BATS_TEST_TMPDIR/linear.so" "$srcdir/plugins/routers/linear.c" -lm
+    nm -D --defined-only "$BATS_TEST_TMPDIR/linear.so" | grep -q ' moefw_plugin$'
+}
+
+@test "completions are installed and bash takes its own" {
+    bash -n "$STAGE$PREFIX/share/bash-completion/completions/moefw"
+    grep -q '^#compdef moefw' "$STAGE$PREFIX/share/zsh/site-functions/_moefw"
+    grep -q 'complete -c moefw' "$STAGE$PREFIX/share/fish/vendor_completions.d/moefw.fish"
+}
+
+@test "uninstall leaves no file" {
+    make -C "$builddir" uninstall DESTDIR="$STAGE" >/dev/null
+    run find "$STAGE" -type f
+    [ -z "$output" ]
+}

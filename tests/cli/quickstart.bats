@@ -1,0 +1,102 @@
+# quickstart: what it says and refuses, without installing or building anything. The script works
+# on the folder it stands in, so that it is tried in a small tree of its own.
+
+setup() {
+    tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree/build-aux" "$tree/bin"
+    cp "$srcdir/quickstart" "$tree/"
+    cp "$srcdir/build-aux/packages.txt" "$tree/build-aux/"
+    cd "$tree" || return 1
+    # With these flags nothing compiles, so that every library counts as missing.
+    export CPPFLAGS=-nostdinc
+    # apt-get, sudo and make here only tell that they were called.
+    for tool in apt-get sudo autoreconf; do
+        printf '#!/bin/sh\necho "$0 $*" >>%s/called\n' "$tree" >"bin/$tool"
+        chmod +x "bin/$tool"
+    done
+    export PATH="$tree/bin:$PATH"
+}
+
+@test "help names the jobs and options" {
+    run ./quickstart --help
+    [ "$status" -eq 0 ]
+    for word in run build check --yes --no-install --dry-run "exit 6"; do
+        [[ "$output" == *"$word"* ]]
+    done
+}
+
+@test "an unknown argument is refused with what is expected" {
+    run ./quickstart --frobnicate
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"unknown argument '--frobnicate'"*"--dry-run"* ]]
+    [ ! -e build ]
+}
+
+@test "dry run shows every command and does nothing" {
+    run ./quickstart --dry-run check
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"missing: "*"libjansson-dev"*"check"* ]]
+    [[ "$output" == *"+ "*"apt-get install -y --no-install-recommends "*libinih-dev* ]]
+    [[ "$output" == *"+ autoreconf -i"*"+ cd build && ../configure"*"+ make -C build -j"* ]]
+    [[ "$output" != *"nothing is to be done"* ]]
+    [ ! -e build ] && [ ! -e called ]
+}
+
+@test "--no-install says what to install and exits 6" {
+    run ./quickstart --no-install
+    [ "$status" -eq 6 ]
+    [[ "$output" == *"apt-get install --no-install-recommends "*libxxhash-dev* ]]
+    [ ! -e called ]
+}
+
+@test "without root and without a terminal: the exact line, exit 6, nothing called" {
+    printf '#!/bin/sh\necho 1000\n' >bin/id && chmod +x bin/id
+    run ./quickstart </dev/null
+    [ "$status" -eq 6 ]
+    [[ "$output" == *"sudo apt-get install --no-install-recommends "*libopenblas-openmp-dev* ]]
+    [[ "$output" == *"--yes"* ]]
+    [ ! -e called ]
+}
+
+@test "without root, --yes goes through sudo and checks what came of it" {
+    printf '#!/bin/sh\necho 1000\n' >bin/id && chmod +x bin/id
+    run ./quickstart --yes </dev/null
+    [ "$status" -eq 6 ]
+    grep -q 'sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends .*libinih-dev' called
+    [[ "$output" == *"still missing after the installation: "*libinih-dev* ]]
+}
+
+@test "what check needs is asked for only by check" {
+    run ./quickstart --dry-run build
+    [[ "$output" != *bats* ]]
+}
+
+@test "a failing step shows the end of its output and how to repeat it" {
+    unset CPPFLAGS
+    printf '#!/bin/sh\necho the cause of it\nexit 3\n' >bin/autoreconf
+    run ./quickstart build
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"+ autoreconf -i"*"the cause of it"*"this failed: autoreconf -i"*"./quickstart build"* ]]
+    grep -q 'the cause of it' build/quickstart.log
+}
+
+@test "a path with a space is refused" {
+    mkdir "$BATS_TEST_TMPDIR/a b" && cp -r quickstart build-aux "$BATS_TEST_TMPDIR/a b/"
+    run "$BATS_TEST_TMPDIR/a b/quickstart"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"holds a space"* ]]
+    [ ! -e "$BATS_TEST_TMPDIR/a b/build" ]
+}
+
+@test "a folder that cannot be written is refused" {
+    : >build # not a folder: as good as read-only, also for root
+    run ./quickstart
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"read-only"*"Copy it"* ]]
+}
+
+@test "it works from any folder" {
+    cd /
+    run "$tree/quickstart" --dry-run
+    [ "$status" -eq 0 ]
+}
