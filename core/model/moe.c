@@ -104,7 +104,7 @@ static void add_metrics(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     const int k = r->token ? 1 : r->rows / r->tokens;
     mf_graph_metrics(g, true);
     out->sums = mf_routing_stats(g, r->prob, r->chosen, r->admitted, out->gate, in->mask, r->token,
-                                 k, r->experts);
+                                 k, r->experts, r->tokens);
     mf_graph_keep(out->sums.chosen);
     mf_graph_keep(out->sums.admitted);
     mf_graph_keep(out->sums.importance);

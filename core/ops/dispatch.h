@@ -1,7 +1,8 @@
 /* ops/dispatch.h: typed wrappers of the ops that move tokens to experts and back.
  *
  * T tokens, E experts, k rows per token, R rows (T k for token choice). Index tensors are i32;
- * -1 means "not used" (padding, dropped). Shapes and formulas: core/ops/dispatch.c.
+ * -1 means "not used" (padding, dropped). An index out of range fails the run (MF_EPLUGIN),
+ * naming row and value: indices come from plugins. Formulas: core/ops/{route,capacity,dispatch}.c.
  */
 #ifndef MF_OPS_DISPATCH_H
 #define MF_OPS_DISPATCH_H
@@ -63,10 +64,11 @@ typedef struct mf_routing_sums {
     mf_tensor *scalars;    /* [4] f32: real tokens, sum of entropies of prob (nats), sum over
                             * tokens of the mean chosen probability, chosen rows */
 } mf_routing_sums;
-/* One pass over a layer's routing. prob, gate, mask, token may be NULL. */
+/* One pass over a layer's routing. prob, gate, mask, token may be NULL; without prob the second
+ * and third scalar are NaN, without gate every gate is 1. */
 mf_routing_sums mf_routing_stats(mf_graph *g, mf_tensor *prob, mf_tensor *chosen,
                                  mf_tensor *admitted, mf_tensor *gate, mf_tensor *mask,
-                                 mf_tensor *token, int k, int experts);
+                                 mf_tensor *token, int k, int experts, int tokens);
 
 /* How often expert a meets label b: expert [R], token [R] or NULL, labels [T] -> f32 [E,labels]. */
 mf_tensor *mf_joint_count(mf_graph *g, mf_tensor *expert, mf_tensor *token, mf_tensor *labels,

@@ -24,7 +24,8 @@ int mf_infer_tensor(const mf_infer *in, int i, const char *what, mf_dtype type, 
     mf_shape s = in->in[i].shape;
     if (s.rank >= lo && s.rank <= hi) return MF_OK;
     if (lo == hi)
-        return in->fail(in, "expected %s of rank %d, found %s", what, lo, mf_shape_text(s, text));
+        return in->fail(in, "expected %s of rank %d, found %s", what, lo,
+                        mf_shape_text(s, text));
     return in->fail(in, "expected %s of rank %d to %d, found %s", what, lo, hi,
                     mf_shape_text(s, text));
 }

@@ -30,6 +30,15 @@ int mf_infer_attr(const mf_infer *in, int slot, const char *what, int64_t lo, in
 /* Output i, and n_out = i + 1. A dimension is at most 2^31 - 1, so that i32 indexes it. */
 int mf_infer_set(mf_infer *in, int i, mf_dtype type, mf_shape shape);
 
+/* The shape that an op was given: attr.i[0] the rank, attr.i[1 ..] the dimensions. */
+static inline mf_shape mf_attr_shape(const mf_attr *attr)
+{
+    mf_shape s = mf_shape0();
+    s.rank = (int32_t)attr->i[0];
+    for (int32_t i = 0; i < s.rank && i < MF_MAX_RANK; i++)
+        s.dim[i] = attr->i[1 + i];
+    return s;
+}
 /* The shape seen as rows of its last dimension: a scalar is one row of one. */
 static inline int64_t mf_shape_last(mf_shape s)
 {

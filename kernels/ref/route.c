@@ -98,6 +98,7 @@ void mf_ref_routing_stats(const mf_kctx *x, int64_t tokens, int64_t rows, int64_
             nats += prob ? entropy(experts, prob + t * experts) : NAN;
         }
     for (int64_t r = 0; r < rows; r++) {
+        if (token_of(token, r, k) < 0) continue;
         if (chosen[r] >= 0) {
             n_chosen++;
             sum[chosen[r]]++;
@@ -109,7 +110,7 @@ void mf_ref_routing_stats(const mf_kctx *x, int64_t tokens, int64_t rows, int64_
         }
     }
     for (int64_t r = 0; r < rows; r++)
-        if (chosen[r] >= 0) {
+        if (chosen[r] >= 0 && token_of(token, r, k) >= 0) {
             int64_t t = token_of(token, r, k);
             top += (prob ? prob[t * experts + chosen[r]] : NAN) / (double)rows_of[t];
         }

@@ -1,0 +1,121 @@
+/* ops/elementwise.c: functions of two values, with broadcasting.
+ *
+ *   add      a + b          da = g           db = g
+ *   sub      a - b          da = g           db = -g
+ *   mul      a b            da = g b         db = g a
+ *   div      a / b          da = g / b       db = -g y / b
+ *   maximum  max(a, b)      da = g - db      db = g [b > a]
+ *   minimum  min(a, b)      da = g - db      db = g [a > b]
+ *   greater  [a > b]        none
+ *
+ * a and b are f32 of rank 0 to 4. y has the broadcast shape; gradients are summed back over what
+ * was repeated. All are composed, so that only what they name is kept for the backward pass.
+ */
+#include "ops/call.h"
+#include "ops/infer.h"
+#include "ops/ops.h"
+#include "ops/shape.h"
+#include "ops/stride.h"
+
+static int infer(mf_infer *in)
+{
+    char a[MF_SHAPE_TEXT], b[MF_SHAPE_TEXT];
+    mf_shape to;
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "a", MF_F32, 0, 4) ||
+        mf_infer_tensor(in, 1, "b", MF_F32, 0, 4))
+        return MF_ESHAPE;
+    if (!mf_shape_broadcast(in->in[0].shape, in->in[1].shape, &to))
+        return in->fail(
+            in, "expected shapes that broadcast (equal or 1 from the end), found %s and %s",
+            mf_shape_text(in->in[0].shape, a), mf_shape_text(in->in[1].shape, b));
+    return mf_infer_set(in, 0, MF_F32, to);
+}
+
+static int forward(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    const int fn = *(const int *)call->user;
+    mf_walk w = mf_walk_over(call->out[0].shape);
+    mf_walk_add(&w, call->in[0].shape);
+    mf_walk_add(&w, call->in[1].shape);
+    mf_walk_merge(&w);
+    mf_call_kernels(call)->map2(&x, fn, w.dim, w.stride[0], w.stride[1], mf_call_f32(call, 0),
+                                mf_call_f32(call, 1), mf_call_out(call, 0));
+    return MF_OK;
+}
+
+/* d summed back to the shape of input i; nothing where no gradient is wanted. */
+static void give(mf_graph *g, const mf_gradient *at, int i, mf_tensor *d)
+{
+    at->din[i] = mf_sum_to(g, d, at->in[i]->shape);
+}
+
+static int grad_add(mf_graph *g, const mf_gradient *at)
+{
+    for (int i = 0; i < 2; i++)
+        if (at->wants[i]) give(g, at, i, at->dout[0]);
+    return mf_graph_status(g);
+}
+
+static int grad_sub(mf_graph *g, const mf_gradient *at)
+{
+    if (at->wants[0]) give(g, at, 0, at->dout[0]);
+    if (at->wants[1]) at->din[1] = mf_scale(g, mf_sum_to(g, at->dout[0], at->in[1]->shape), -1);
+    return mf_graph_status(g);
+}
+
+static int grad_mul(mf_graph *g, const mf_gradient *at)
+{
+    for (int i = 0; i < 2; i++)
+        if (at->wants[i]) give(g, at, i, mf_mul(g, at->dout[0], at->in[1 - i]));
+    return mf_graph_status(g);
+}
+
+static int grad_div(mf_graph *g, const mf_gradient *at)
+{
+    mf_tensor *quotient = mf_div(g, at->dout[0], at->in[1]);
+    if (at->wants[0]) give(g, at, 0, quotient);
+    if (at->wants[1]) {
+        mf_tensor *d = mf_sum_to(g, mf_mul(g, quotient, at->out[0]), at->in[1]->shape);
+        at->din[1] = mf_scale(g, d, -1);
+    }
+    return mf_graph_status(g);
+}
+
+/* The gradient goes to b where `b_wins` is 1, to a elsewhere. */
+static int grad_choice(mf_graph *g, const mf_gradient *at, mf_tensor *b_wins)
+{
+    mf_tensor *to_b = mf_mul(g, at->dout[0], b_wins);
+    if (at->wants[0]) give(g, at, 0, mf_sub(g, at->dout[0], to_b));
+    if (at->wants[1]) give(g, at, 1, to_b);
+    return mf_graph_status(g);
+}
+
+static int grad_maximum(mf_graph *g, const mf_gradient *at)
+{
+    return grad_choice(g, at, mf_greater(g, at->in[1], at->in[0]));
+}
+
+static int grad_minimum(mf_graph *g, const mf_gradient *at)
+{
+    return grad_choice(g, at, mf_greater(g, at->in[0], at->in[1]));
+}
+
+#define BINARY(op, map, text, gradient, more)                                                  \
+    static const int op##_fn = map;                                                            \
+    const mf_opdef mf_op_##op = {.size = sizeof(mf_opdef),                                     \
+                                 .flags = MF_OP_INPLACE | (more),                              \
+                                 .name = #op,                                                  \
+                                 .formula = text,                                              \
+                                 .infer = infer,                                               \
+                                 .forward = forward,                                           \
+                                 .grad = gradient,                                             \
+                                 .diff_in = 3,                                                 \
+                                 .user = &op##_fn};
+BINARY(add, MF_MAP_ADD, "y = a + b", grad_add, 0)
+BINARY(sub, MF_MAP_SUB, "y = a - b", grad_sub, 0)
+BINARY(mul, MF_MAP_MUL, "y = a b", grad_mul, 0)
+BINARY(div, MF_MAP_DIV, "y = a / b", grad_div, 0)
+BINARY(maximum, MF_MAP_MAXIMUM, "y = max(a, b)", grad_maximum, 0)
+BINARY(minimum, MF_MAP_MINIMUM, "y = min(a, b)", grad_minimum, 0)
+BINARY(greater, MF_MAP_GREATER, "y = 1 where a > b, else 0", NULL, MF_OP_NO_GRAD)

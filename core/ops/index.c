@@ -1,0 +1,270 @@
+/* ops/index.c: rows and elements by index. Indices i32; below 0 stands for "nothing".
+ *
+ *   gather_rows   y[m] = x[index[m]], 0 for none                 dx = scatter_rows(dy)
+ *   scatter_rows  y[index[m]] += x[m], in the order of m         dx = gather_rows(dy)
+ *   take          y[n,j] = x[n, index[n,j]], 0 for none          dx = put(dy)
+ *   put           y[n, index[n,j]] += x[n,j], in the order of j  dx = take(dy)
+ *   topk          indices of the k largest of each row
+ *   one_hot       y[..,j] = 1 where index = j
+ *   bincount      y[v] = sum of weight over index = v            dweight = gather(dy)
+ *
+ * An index that is too large ends the run with MF_EPLUGIN before anything is read or written by
+ * it.
+ */
+#include "ops/index.h"
+#include "ops/infer.h"
+#include "ops/ops.h"
+
+/* ---- checks while running ---- */
+
+int mf_call_check(const mf_call *call, int i, const char *what, int64_t lo, int64_t hi)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    const int32_t *index = mf_call_i32(call, i);
+    int64_t n = mf_shape_count(call->in[i].shape);
+    int64_t bad = mf_call_kernels(call)->check_index(&x, n, index, lo, hi);
+    if (bad < 0) return MF_OK;
+    return call->fail(call, MF_EPLUGIN, "row %lld: expected %s in %lld .. %lld, found %d",
+                      (long long)bad, what, (long long)(lo < -1 ? -1 : lo), (long long)hi - 1,
+                      index[bad]);
+}
+
+int mf_call_check_below(const mf_call *call, int i, const char *what, int64_t hi)
+{
+    return mf_call_check(call, i, what, INT32_MIN, hi);
+}
+
+/* ---- rows ---- */
+
+static int infer_gather(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "x", MF_F32, 2, 2) ||
+        mf_infer_tensor(in, 1, "index", MF_I32, 1, 1))
+        return MF_ESHAPE;
+    return mf_infer_set(in, 0, MF_F32,
+                        mf_shape2(in->in[1].shape.dim[0], in->in[0].shape.dim[1]));
+}
+
+static int forward_gather(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    int err = mf_call_check_below(call, 1, "index", call->in[0].shape.dim[0]);
+    if (err) return err;
+    mf_call_kernels(call)->gather_rows(&x, call->out[0].shape.dim[0], call->out[0].shape.dim[1],
+                                       mf_call_f32(call, 0), mf_call_i32(call, 1),
+                                       mf_call_out(call, 0));
+    return MF_OK;
+}
+
+static int grad_gather(mf_graph *g, const mf_gradient *at)
+{
+    at->din[0] = mf_scatter_rows(g, at->dout[0], at->in[1], at->in[0]->shape.dim[0]);
+    return mf_graph_status(g);
+}
+
+const mf_opdef mf_op_gather_rows = {.size = sizeof(mf_opdef),
+                                    .name = "gather_rows",
+                                    .formula = "y[m] = x[index[m]]",
+                                    .infer = infer_gather,
+                                    .forward = forward_gather,
+                                    .grad = grad_gather,
+                                    .diff_in = 1};
+
+static int infer_scatter(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "x", MF_F32, 2, 2) ||
+        mf_infer_shape(in, 1, "index", MF_I32, mf_shape1(in->in[0].shape.dim[0])) ||
+        mf_infer_attr(in, 0, "number of rows", 0, INT32_MAX - 1))
+        return MF_ESHAPE;
+    in->work_bytes = (size_t)(in->in[0].shape.dim[0] + in->attr->i[0] + 1) * sizeof(int32_t);
+    return mf_infer_set(in, 0, MF_F32, mf_shape2(in->attr->i[0], in->in[0].shape.dim[1]));
+}
+
+static int forward_scatter(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    const mf_kernels *k = mf_call_kernels(call);
+    int64_t m = call->in[0].shape.dim[0], n = call->out[0].shape.dim[0];
+    int32_t *offset = call->work, *list = offset + n + 1;
+    int err = mf_call_check_below(call, 1, "index", n);
+    if (err) return err;
+    k->index_lists(&x, m, n, mf_call_i32(call, 1), offset, list);
+    k->sum_rows(&x, n, call->out[0].shape.dim[1], 0, offset, list, NULL, NULL,
+                mf_call_f32(call, 0), mf_call_out(call, 0));
+    return MF_OK;
+}
+
+static int grad_scatter(mf_graph *g, const mf_gradient *at)
+{
+    at->din[0] = mf_gather_rows(g, at->dout[0], at->in[1]);
+    return mf_graph_status(g);
+}
+
+const mf_opdef mf_op_scatter_rows = {.size = sizeof(mf_opdef),
+                                     .name = "scatter_rows",
+                                     .formula = "y[index[m]] += x[m]",
+                                     .infer = infer_scatter,
+                                     .forward = forward_scatter,
+                                     .grad = grad_scatter,
+                                     .diff_in = 1};
+
+/* ---- elements of rows ---- */
+
+static int infer_take(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "x", MF_F32, 2, 2) ||
+        mf_infer_tensor(in, 1, "index", MF_I32, 2, 2) ||
+        mf_infer_shape(in, 1, "index", MF_I32,
+                       mf_shape2(in->in[0].shape.dim[0], in->in[1].shape.dim[1])))
+        return MF_ESHAPE;
+    return mf_infer_set(in, 0, MF_F32, in->in[1].shape);
+}
+
+static int forward_take(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    mf_shape s = call->in[0].shape;
+    int err = mf_call_check_below(call, 1, "index", s.dim[1]);
+    if (err) return err;
+    mf_call_kernels(call)->take(&x, s.dim[0], s.dim[1], call->out[0].shape.dim[1],
+                                mf_call_f32(call, 0), mf_call_i32(call, 1),
+                                mf_call_out(call, 0));
+    return MF_OK;
+}
+
+static int grad_take(mf_graph *g, const mf_gradient *at)
+{
+    at->din[0] = mf_put(g, at->dout[0], at->in[1], at->in[0]->shape.dim[1]);
+    return mf_graph_status(g);
+}
+
+const mf_opdef mf_op_take = {.size = sizeof(mf_opdef),
+                             .name = "take",
+                             .formula = "y[n,j] = x[n, index[n,j]]",
+                             .infer = infer_take,
+                             .forward = forward_take,
+                             .grad = grad_take,
+                             .diff_in = 1};
+
+static int infer_put(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "x", MF_F32, 2, 2) ||
+        mf_infer_shape(in, 1, "index", MF_I32, in->in[0].shape) ||
+        mf_infer_attr(in, 0, "width", 0, INT32_MAX))
+        return MF_ESHAPE;
+    return mf_infer_set(in, 0, MF_F32, mf_shape2(in->in[0].shape.dim[0], in->attr->i[0]));
+}
+
+static int forward_put(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    mf_shape s = call->in[0].shape;
+    int err = mf_call_check_below(call, 1, "index", call->attr->i[0]);
+    if (err) return err;
+    mf_call_kernels(call)->put(&x, s.dim[0], call->attr->i[0], s.dim[1], mf_call_f32(call, 0),
+                               mf_call_i32(call, 1), mf_call_out(call, 0));
+    return MF_OK;
+}
+
+static int grad_put(mf_graph *g, const mf_gradient *at)
+{
+    at->din[0] = mf_take(g, at->dout[0], at->in[1]);
+    return mf_graph_status(g);
+}
+
+const mf_opdef mf_op_put = {.size = sizeof(mf_opdef),
+                            .name = "put",
+                            .formula = "y[n, index[n,j]] += x[n,j]",
+                            .infer = infer_put,
+                            .forward = forward_put,
+                            .grad = grad_put,
+                            .diff_in = 1};
+
+static int infer_topk(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 1) || mf_infer_tensor(in, 0, "x", MF_F32, 2, 2) ||
+        mf_infer_attr(in, 0, "k", 1, in->in[0].shape.dim[1]))
+        return MF_ESHAPE;
+    return mf_infer_set(in, 0, MF_I32, mf_shape2(in->in[0].shape.dim[0], in->attr->i[0]));
+}
+
+static int forward_topk(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    mf_shape s = call->in[0].shape;
+    mf_call_kernels(call)->topk(&x, s.dim[0], s.dim[1], call->attr->i[0], mf_call_f32(call, 0),
+                                NULL, mf_call_out_i32(call, 0));
+    return MF_OK;
+}
+
+const mf_opdef mf_op_topk = {.size = sizeof(mf_opdef),
+                             .flags = MF_OP_NO_GRAD,
+                             .name = "topk",
+                             .formula = "y = indices of the k largest, largest first",
+                             .infer = infer_topk,
+                             .forward = forward_topk};
+
+/* ---- counts ---- */
+
+static int infer_one_hot(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 1) || mf_infer_tensor(in, 0, "index", MF_I32, 0, 3) ||
+        mf_infer_attr(in, 0, "n", 1, INT32_MAX))
+        return MF_ESHAPE;
+    mf_shape y = in->in[0].shape;
+    y.dim[y.rank++] = in->attr->i[0];
+    return mf_infer_set(in, 0, MF_F32, y);
+}
+
+static int forward_one_hot(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    mf_call_kernels(call)->one_hot(&x, mf_shape_count(call->in[0].shape), call->attr->i[0],
+                                   mf_call_i32(call, 0), mf_call_out(call, 0));
+    return MF_OK;
+}
+
+const mf_opdef mf_op_one_hot = {.size = sizeof(mf_opdef),
+                                .flags = MF_OP_NO_GRAD,
+                                .name = "one_hot",
+                                .formula = "y[..,j] = 1 where index = j",
+                                .infer = infer_one_hot,
+                                .forward = forward_one_hot};
+
+static int infer_bincount(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "index", MF_I32, 0, 4) ||
+        mf_infer_maybe(in, 1, "weight", MF_F32, in->in[0].shape) ||
+        mf_infer_attr(in, 0, "n", 1, INT32_MAX))
+        return MF_ESHAPE;
+    in->work_bytes = mf_count_work(mf_shape_count(in->in[0].shape), in->attr->i[0]);
+    return mf_infer_set(in, 0, MF_F32, mf_shape1(in->attr->i[0]));
+}
+
+static int forward_bincount(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    int err = mf_call_check_below(call, 0, "index", call->attr->i[0]);
+    if (err) return err;
+    mf_call_kernels(call)->bincount(&x, mf_shape_count(call->in[0].shape), call->attr->i[0],
+                                    mf_call_i32(call, 0), mf_call_f32(call, 1),
+                                    mf_call_out(call, 0), call->work);
+    return MF_OK;
+}
+
+static int grad_bincount(mf_graph *g, const mf_gradient *at)
+{
+    int64_t m = mf_shape_count(at->in[0]->shape), n = at->attr->i[0];
+    mf_tensor *column = mf_reshape(g, at->dout[0], mf_shape2(n, 1));
+    mf_tensor *d = mf_gather_rows(g, column, mf_reshape(g, at->in[0], mf_shape1(m)));
+    at->din[1] = mf_reshape(g, d, at->in[0]->shape);
+    return mf_graph_status(g);
+}
+
+const mf_opdef mf_op_bincount = {.size = sizeof(mf_opdef),
+                                 .name = "bincount",
+                                 .formula = "y[v] = sum of weight[i] over index[i] = v",
+                                 .infer = infer_bincount,
+                                 .forward = forward_bincount,
+                                 .grad = grad_bincount,
+                                 .diff_in = 2};

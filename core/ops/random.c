@@ -1,0 +1,89 @@
+/* ops/random.c: randomness within a graph. Number i of a node's stream depends on (seed, stream,
+ * step, i) alone (base/rng.h), so that nothing is kept for the backward pass: dropout draws the
+ * same mask again.
+ *
+ *   uniform   y[i] in [0,1)
+ *   gaussian  y[i] standard normal
+ *   dropout   y[i] = x[i] / (1 - p) where uniform number i >= p, else 0; y = x without training.
+ *             dx: the same of dy. (Srivastava et al. 2014, in the inverted form)
+ */
+#include <string.h>
+
+#include "ops/call.h"
+#include "ops/infer.h"
+#include "ops/ops.h"
+
+static int infer_numbers(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 0) || mf_infer_attr(in, 0, "rank", 0, MF_MAX_RANK))
+        return MF_ESHAPE;
+    return mf_infer_set(in, 0, MF_F32, mf_attr_shape(in->attr));
+}
+
+static int forward_uniform(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    mf_call_kernels(call)->uniform(&x, call->stream, mf_shape_count(call->out[0].shape),
+                                   mf_call_out(call, 0));
+    return MF_OK;
+}
+
+static int forward_gaussian(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    mf_call_kernels(call)->gaussian(&x, call->stream, mf_shape_count(call->out[0].shape),
+                                    mf_call_out(call, 0));
+    return MF_OK;
+}
+
+static int infer_dropout(mf_infer *in)
+{
+    double p = in->attr->f[0];
+    if (!(p >= 0 && p < 1)) return in->fail(in, "expected p in [0,1), found %g", p);
+    if (mf_infer_inputs(in, 1) || mf_infer_tensor(in, 0, "x", MF_F32, 0, 4)) return MF_ESHAPE;
+    return mf_infer_set(in, 0, MF_F32, in->in[0].shape);
+}
+
+static int drop(const mf_call *call, const float *from, float *to)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    int64_t n = mf_shape_count(call->out[0].shape);
+    float p = (float)call->attr->f[0];
+    if (call->exec->training && p > 0)
+        mf_call_kernels(call)->dropout(&x, call->stream, n, p, from, to);
+    else if (to != from)
+        memcpy(to, from, (size_t)n * sizeof(*to));
+    return MF_OK;
+}
+
+static int forward_dropout(const mf_call *call)
+{
+    return drop(call, mf_call_f32(call, 0), mf_call_out(call, 0));
+}
+
+static int backward_dropout(const mf_call *call)
+{
+    enum { X, Y, DY };
+    return drop(call, mf_call_f32(call, DY), mf_call_out(call, 0));
+}
+
+const mf_opdef mf_op_uniform = {.size = sizeof(mf_opdef),
+                                .flags = MF_OP_RANDOM | MF_OP_NO_GRAD,
+                                .name = "uniform",
+                                .formula = "y uniform in [0,1)",
+                                .infer = infer_numbers,
+                                .forward = forward_uniform};
+const mf_opdef mf_op_gaussian = {.size = sizeof(mf_opdef),
+                                 .flags = MF_OP_RANDOM | MF_OP_NO_GRAD,
+                                 .name = "gaussian",
+                                 .formula = "y standard normal",
+                                 .infer = infer_numbers,
+                                 .forward = forward_gaussian};
+const mf_opdef mf_op_dropout = {.size = sizeof(mf_opdef),
+                                .flags = MF_OP_RANDOM | MF_OP_INPLACE,
+                                .name = "dropout",
+                                .formula = "y = x u / (1 - p), u Bernoulli(1 - p)",
+                                .infer = infer_dropout,
+                                .forward = forward_dropout,
+                                .backward = backward_dropout,
+                                .diff_in = 1};
