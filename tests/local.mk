@@ -3,6 +3,7 @@
 #   CLI   bats files that run the program as a user does
 #   LINT  shell scripts that look at the sources and products
 UNIT =
+UNIT += tests/unit/check_option
 UNIT += tests/unit/check_place
 
 CLI =
