@@ -140,6 +140,7 @@ int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph 
     if (!mg) return MF_ENOMEM;
     mg->shape = *shape;
     mg->g = mf_graph_new(&options);
+    if (mg->g) mf_plughost_forget(m->plugins, mg->g);
     mg->moe = mf_alloc((size_t)m->n_moe + 1, sizeof *mg->moe);
     mg->regularizers = mf_alloc((size_t)m->config->n_regularizers + 1, sizeof *mg->regularizers);
     int rc = mg->g && mg->moe && mg->regularizers ? MF_OK : MF_ENOMEM;
