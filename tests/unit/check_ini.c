@@ -81,7 +81,6 @@ START_TEST(plain_values)
         {"k = a#b", "a#b"},
         {"k =", ""},
         {"k = ; only a comment", ""},
-        {"k =;not a comment", ";not a comment"},
         {"k = a = b", "a = b"},
         {"k = a:b", "a:b"},
         {"k = \"quoted text\"", "\"quoted text\""},
@@ -155,6 +154,9 @@ START_TEST(bad_texts)
         {"[s]\na.b = v", "f.ini:2: key 'a.b': " NAMES},
         {"[s]\n\xC3\xA4 = v", "f.ini:2: key '\xC3\xA4': " NAMES},
         {"[s]\nk ; c = v", "f.ini:2: key 'k ; c': " NAMES},
+        {"[s]\nk =;v",
+         "f.ini:2: key 'k': a value cannot begin with ';' (a comment needs a blank "
+         "before it)"},
         {"[s]\nk:a = v", "f.ini:2: key 'k:a': " NAMES},
         {"[s]\n" FORTYEIGHT "x = v", "f.ini:2: key '" FORTYEIGHT "x': " NAMES},
         {"[]", "f.ini:1: section '': " NAMES " . and single blanks"},
@@ -230,6 +232,10 @@ START_TEST(limits)
     snprintf(text, sizeof text, "[u]\n; %s%s\n", want, want);
     ck_assert_int_eq(load(ini, text), MF_ECONFIG);
     ck_assert_str_eq(mf_error_message(), "f.ini:2: line of 374 bytes: expected at most 190");
+    snprintf(text, sizeof text, "[u]\nk=v%s\n", want); /* fits, but not as "k = v..." */
+    ck_assert_int_eq(load(ini, text), MF_ECONFIG);
+    ck_assert_str_eq(mf_error_message(),
+                     "f.ini:2: key 'k' and its value have 188 bytes: expected at most 187");
     ck_assert_int_eq(load(ini, "[" FORTYEIGHT "]\n" FORTYEIGHT " = 1"), MF_OK);
     ck_assert_str_eq(value(ini, FORTYEIGHT, FORTYEIGHT), "1");
     mf_ini_free(ini);
@@ -384,7 +390,7 @@ START_TEST(set_options)
     memset(text + 4, 'v', 187);
     ck_assert_int_eq(mf_ini_set(ini, text, 1), MF_ECONFIG); /* "b = " and 187 make 191 */
     ck_assert_str_eq(mf_error_message(),
-                     "--set a.b: value of 187 bytes: expected at most 190 with its key");
+                     "--set a.b: key and value have 188 bytes: expected at most 187");
     text[4 + 186] = '\0';
     ck_assert_int_eq(mf_ini_set(ini, text, 1), MF_OK);
     ck_assert_str_eq(value(ini, "a", "b"), text + 4);
