@@ -13,6 +13,7 @@ UNIT += tests/unit/check_log
 UNIT += tests/unit/check_mem
 UNIT += tests/unit/check_number
 UNIT += tests/unit/check_parallel
+UNIT += tests/unit/check_param
 UNIT += tests/unit/check_place
 UNIT += tests/unit/check_rng
 
