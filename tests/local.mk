@@ -13,6 +13,7 @@ UNIT += tests/unit/check_log
 UNIT += tests/unit/check_mem
 UNIT += tests/unit/check_number
 UNIT += tests/unit/check_parallel
+UNIT += tests/unit/check_graph
 UNIT += tests/unit/check_param
 UNIT += tests/unit/check_place
 UNIT += tests/unit/check_rng
@@ -88,3 +89,4 @@ AM_CPPFLAGS += $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
 check_DATA = $(PLUGINS)
 
 EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES) tests/fuzz/corpus tests/format.sh tests/lint/lib.sh tests/run-bats.sh tests/unit/check_main.h
+EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES) tests/format.sh tests/lint/lib.sh tests/run-bats.sh tests/unit/check_main.h tests/unit/graph_ops.h

@@ -12,6 +12,7 @@
 #define MF_CHECK_MAIN_H
 
 #include <check.h>
+#undef fail /* an old macro of Check; calls into ops have a member of this name */
 #include <stdlib.h>
 #include <unistd.h>
 
