@@ -8,17 +8,24 @@ static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const 
     return mf_add(g, score, mf_graph_param(g, layer->select_bias));
 }
 
-/* One number a row for `priority`: the gate, or the length of the token's vector. */
+/* One number a row: the router's own priority, the gate, or the length of the token's vector. */
 static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in *in,
                                const mf_routing *r, mf_tensor *gate)
 {
-    if (priority == MF_PRIORITY_POSITION) return NULL;
-    if (priority == MF_PRIORITY_GATE) return mf_stop_gradient(g, gate);
-    mf_tensor *x = mf_stop_gradient(g, in->x);
-    mf_tensor *length = mf_sqrt(g, mf_sum(g, mf_square(g, x), 2u, true)); /* [T,1] */
-    if (r->token) return mf_reshape(g, mf_gather_rows(g, length, r->token), mf_shape1(r->rows));
-    length = mf_broadcast(g, length, mf_shape2(r->tokens, r->rows / r->tokens));
-    return mf_reshape(g, length, mf_shape1(r->rows));
+    mf_tensor *of_token; /* [T,1] */
+    if (r->priority) {
+        of_token = mf_reshape(g, mf_stop_gradient(g, r->priority), mf_shape2(r->tokens, 1));
+    } else if (priority == MF_PRIORITY_POSITION) {
+        return NULL;
+    } else if (priority == MF_PRIORITY_GATE) {
+        return mf_stop_gradient(g, gate);
+    } else {
+        mf_tensor *x = mf_stop_gradient(g, in->x);
+        of_token = mf_sqrt(g, mf_sum(g, mf_square(g, x), 2u, true));
+    }
+    if (r->token) return mf_reshape(g, mf_gather_rows(g, of_token, r->token), mf_shape1(r->rows));
+    of_token = mf_broadcast(g, of_token, mf_shape2(r->tokens, r->rows / r->tokens));
+    return mf_reshape(g, of_token, mf_shape1(r->rows));
 }
 
 /* Fills prob, chosen, rows; returns the gates. */

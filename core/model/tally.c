@@ -87,7 +87,8 @@ void mf_moe_tally_stats(const mf_moe_tally *t, float *load, float *demand, float
         .drop_rate = chosen > 0 ? (chosen - admitted) / chosen : 0,
         .reassigned = t->moved,
         .nmi = t->joint ? mf_nmi(t->joint, E, t->labels) : (double)NAN,
-        .empty = empty};
+        .empty = empty,
+        .rows_per_token = t->tokens > 0 ? chosen / t->tokens : 0};
 }
 
 double mf_nmi(const double *counts, int32_t n, int32_t m)

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "plugin/open.h"
 #include "train/schedule.h"
 #include "train/signals.h"
 
@@ -140,8 +141,14 @@ static bool controller_due(const mf_trainer *t, int i)
     return (t->step + 1) % (every > 0 ? every : 1) == 0;
 }
 
-static bool any_controller_due(const mf_trainer *t)
+/* Does anybody read the layers' statistics after this step? */
+static bool stats_wanted(const mf_trainer *t)
 {
+    const mf_model *m = t->session->model;
+    for (int32_t i = 0; i < m->n_moe; i++) {
+        const mf_router *r = mf_loaded_vtable(mf_instance_plugin(m->moe[i].router));
+        if (r->flags & MF_ROUTER_STATS) return true;
+    }
     for (int i = 0; i < t->session->config->n_controllers; i++)
         if (controller_due(t, i)) return true;
     return false;
@@ -319,7 +326,7 @@ static int one_step(mf_trainer *t, bool *ret_evaluated, bool *ret_saved)
     const int64_t next = t->step + 1;
     const bool last = next == t->session->steps;
     const bool logged = next == 1 || last || (c->log_every > 0 && next % c->log_every == 0);
-    const bool measured = logged || any_controller_due(t);
+    const bool measured = logged || stats_wanted(t);
     int rc = gradients(t, measured);
     if (rc == MF_OK) rc = update(t);
     if (rc != MF_OK) return rc;

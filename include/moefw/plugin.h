@@ -119,6 +119,7 @@ typedef struct mf_router {
 } mf_router;
 
 #define MF_ROUTER_NOT_CAUSAL 1u /* looks at later tokens: refused in a decoder unless forced */
+#define MF_ROUTER_STATS      2u /* after_step reads step->layers: they are measured in every step */
 
 typedef struct mf_expert {
     uint32_t size;

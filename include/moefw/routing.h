@@ -50,6 +50,8 @@ typedef struct mf_routing {
     mf_tensor *expert;      /* [R] i32 or NULL: core selects. -1: row not used */
     mf_tensor *gate;        /* [R] f32, differentiable; NULL with expert set: 1 */
     mf_tensor *token;       /* [R] i32; NULL: row r belongs to token r / k */
+    mf_tensor *priority;    /* [T] f32 or NULL: under a capacity, larger is admitted first; wins
+                             * over moe.priority */
     int32_t renormalize;    /* 1 yes, 0 no, -1 as the INI says (the default) */
     int32_t own_top_k;      /* rows per token when the router chose (expert set, token NULL) */
     double gate_scale;      /* multiplies gates; 1 by default */
@@ -95,6 +97,7 @@ typedef struct mf_layer_stats {
     double nmi;              /* NMI(expert, label), NaN without labels */
     int32_t empty;           /* experts without a row */
     int32_t reserved;
+    double rows_per_token;   /* chosen rows / real tokens: k, or less or more where k varies */
 } mf_layer_stats;
 
 typedef struct mf_step {
