@@ -15,12 +15,16 @@ UNIT += tests/unit/check_number
 UNIT += tests/unit/check_parallel
 UNIT += tests/unit/check_graph
 UNIT += tests/unit/check_param
+UNIT += tests/unit/check_config
+UNIT += tests/unit/check_metrics
 UNIT += tests/unit/check_place
 UNIT += tests/unit/check_rng
 
 CLI =
+CLI += tests/cli/config.bats
 CLI += tests/cli/install.bats
 CLI += tests/cli/quickstart.bats
+CLI += tests/cli/usage.bats
 
 LINT =
 LINT += tests/lint/headers.sh
