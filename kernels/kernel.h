@@ -102,6 +102,42 @@ static inline size_t mf_routing_stats_work(int64_t tokens, int64_t rows, int64_t
            (size_t)tokens * sizeof(int32_t);
 }
 
+/* Of attention and its gradient: T queries and S keys in each of `batch` sequences. Rows are b T +
+ * t and b S + s; head h lies at column h head_dim; strides are the widths of the rows, so that q,
+ * k, v may lie side by side in one matrix. Query head h uses key head h / (heads / kv_heads).
+ * Query t of sequence b sees key s when s < L, L = kv_len[b] or S; mask[b S + s] is not 0; and, if
+ * causal, s <= L - T + t. A query that sees nothing gives zeros. */
+#define MF_MAX_HEAD_DIM 512
+typedef struct mf_attention_args {
+    int64_t batch, t, s, heads, kv_heads, head_dim;
+    int64_t ldq, ldk, ldv; /* row strides of q and dq, k and dk, v and dv */
+    bool causal;
+    float scale;
+    const float *q, *k, *v;
+    const float *mask;     /* [batch S] or NULL */
+    const int32_t *kv_len; /* [batch], each 0 .. S; or NULL */
+    float *y;              /* [batch T, heads head_dim]; read by backward */
+    float *lse;          /* [batch T, heads]: ln sum e^score, -inf for none; NULL: not wanted */
+    const float *dy;     /* this and below: of backward */
+    float *dq, *dk, *dv; /* NULL where not wanted */
+} mf_attention_args;
+
+typedef struct mf_adamw_args {
+    double lr, beta1, beta2, eps, weight_decay, grad_scale;
+    double correction1, correction2; /* 1 - beta^step */
+} mf_adamw_args;
+
+/* Bytes of work memory that kernels ask for. */
+#define MF_NORM_TILES 16
+static inline size_t mf_kernel_norm_work(int64_t n)
+{
+    return (size_t)(2 * MF_NORM_TILES * n) * sizeof(float);
+}
+static inline size_t mf_kernel_embedding_work(int64_t vocab, int64_t count)
+{
+    return (size_t)(vocab + 1 + count) * sizeof(int32_t);
+}
+
 typedef struct mf_kernels {
     const char *name; /* "ref", "cpu" */
 #define MF_KERNEL(ret, fn, args) ret(*fn) args;

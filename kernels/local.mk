@@ -11,15 +11,23 @@ KERNEL += kernels/kernels.def
 KERNEL += kernels/table.c
 
 REF =
+REF += kernels/ref/attention.c
+REF += kernels/ref/cross_entropy.c
 REF += kernels/ref/dispatch.c
+REF += kernels/ref/embedding.c
+REF += kernels/ref/grouped.c
 REF += kernels/ref/index.c
 REF += kernels/ref/map.c
 REF += kernels/ref/matmul.c
+REF += kernels/ref/norm.c
+REF += kernels/ref/optimizer.c
 REF += kernels/ref/random.c
 REF += kernels/ref/ref.h
+REF += kernels/ref/rope.c
 REF += kernels/ref/route.c
 REF += kernels/ref/rows.c
 REF += kernels/ref/shape.c
+REF += kernels/ref/swiglu.c
 REF += kernels/ref/table.c
 
 CPU =
@@ -30,12 +38,21 @@ CPU += kernels/cpu/cpu.h
 CPU += kernels/cpu/table.c
 
 SIMD =
+SIMD += kernels/cpu/simd/attention.c
+SIMD += kernels/cpu/simd/cross_entropy.c
+SIMD += kernels/cpu/simd/embedding.c
 SIMD += kernels/cpu/simd/gemm.c
+SIMD += kernels/cpu/simd/grouped.c
 SIMD += kernels/cpu/simd/matmul.c
+SIMD += kernels/cpu/simd/norm.c
+SIMD += kernels/cpu/simd/optimizer.c
+SIMD += kernels/cpu/simd/rope.c
+SIMD += kernels/cpu/simd/swiglu.c
 SIMD += kernels/cpu/simd/table.c
 
 SIMD_INC =
 SIMD_INC += kernels/cpu/simd/grid.h
+SIMD_INC += kernels/cpu/simd/rows.h
 SIMD_INC += kernels/cpu/simd/simd.def
 SIMD_INC += kernels/cpu/simd/simd.h
 SIMD_INC += kernels/cpu/simd/vec.h

@@ -12,10 +12,18 @@
 static int threads_now; /* 0: not asked yet */
 
 #ifdef _OPENMP
+/* OMP_NUM_THREADS, else the cores of our affinity mask. Asked before main begins, because the
+ * OpenMP default is lowered later: OpenBLAS is kept to one thread by that (kernels/cpu/blas.c),
+ * since tiles are spread over threads here. For the same reason nothing here may raise it. */
+static int threads_at_start;
+__attribute__((constructor)) static void ask_threads(void)
+{
+    threads_at_start = omp_get_max_threads();
+}
+
 static int default_threads(void)
 {
-    int n = omp_get_max_threads(); /* OMP_NUM_THREADS, else the cores of our affinity mask */
-    return n > 0 ? n : 1;
+    return threads_at_start > 0 ? threads_at_start : 1;
 }
 #endif
 
@@ -32,12 +40,8 @@ int mf_parallel_threads(void)
 int mf_parallel_set_threads(int threads)
 {
 #ifdef _OPENMP
-    static int at_start; /* omp_set_num_threads hides it from later questions */
-    if (at_start == 0) at_start = default_threads();
-    threads_now = threads > 0 ? threads : at_start;
+    threads_now = threads > 0 ? threads : default_threads();
     if (threads_now > MF_THREADS_MAX) threads_now = MF_THREADS_MAX;
-    /* OpenBLAS in its OpenMP flavour takes its own number from here. */
-    omp_set_num_threads(threads_now);
     return threads_now;
 #else
     (void)threads;

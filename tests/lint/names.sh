@@ -6,8 +6,6 @@
 # FILE:NAME, with the reason why the word means something else there.
 allowed='
 core/ops/linear.c:linear the op y = x w + b, which every model has
-core/model/config_tables.c:linear a schedule of the learning rate
-core/model/config_tables.c:swiglu a nonlinearity of dense blocks
 '
 
 names=$(sources plugins -- '*.c' | sed 's,.*/,,; s,\.c$,,' | sort -u | paste -sd '|' -)

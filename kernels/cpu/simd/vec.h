@@ -62,6 +62,10 @@ V_INLINE vi v_seti(int32_t x)
 {
     return x - (vi){0};
 }
+V_INLINE vd v_setd(double x)
+{
+    return x - (vd){0};
+}
 /* The first n < VL floats, zeros behind them. */
 V_INLINE vf v_load_n(const float *p, int64_t n)
 {
@@ -163,6 +167,38 @@ V_INLINE float v_hmax(vf a)
     return t[0];
 }
 
+/* ---- rows ---- */
+/* y += a */
+V_INLINE void v_add_to(int64_t n, const float *a, float *y)
+{
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL)
+        v_store(y + i, v_load(y + i) + v_load(a + i));
+    if (i < n) v_store_n(y + i, v_load_n(y + i, n - i) + v_load_n(a + i, n - i), n - i);
+}
+/* a added to each of the rows */
+V_INLINE void v_add_to_rows(int64_t rows, int64_t n, const float *a, float *y, int64_t ldy)
+{
+    for (int64_t r = 0; r < rows; r++)
+        v_add_to(n, a, y + r * ldy);
+}
+/* sum of a b, in four interleaved sums */
+V_INLINE float v_dot(int64_t n, const float *a, const float *b)
+{
+    vf s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+    int64_t i = 0;
+    for (; i + 4 * VL <= n; i += 4 * VL) {
+        s0 = v_fma(v_load(a + i), v_load(b + i), s0);
+        s1 = v_fma(v_load(a + i + VL), v_load(b + i + VL), s1);
+        s2 = v_fma(v_load(a + i + 2 * VL), v_load(b + i + 2 * VL), s2);
+        s3 = v_fma(v_load(a + i + 3 * VL), v_load(b + i + 3 * VL), s3);
+    }
+    for (; i + VL <= n; i += VL)
+        s0 = v_fma(v_load(a + i), v_load(b + i), s0);
+    if (i < n) s1 = v_fma(v_load_n(a + i, n - i), v_load_n(b + i, n - i), s1);
+    return v_sum((s0 + s1) + (s2 + s3));
+}
+
 /* ---- functions ---- */
 /* e^x within 2 units in the last place, also where the result is subnormal; Inf and NaN as expf.
  * x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor series to r^7 (remainder < 6e-9); 2^n
@@ -176,7 +212,8 @@ V_INLINE vf v_exp(vf x)
     vf t = v_fma(x, v_set(1.44269504f), v_set(shift));
     vi n = (vi)t - (vi)v_set(shift);
     vf nf = t - shift;
-    vf r = v_fma(nf, v_set(-0.693145751953125f), x); /* the first 16 bits of ln 2: exact product */
+    vf r =
+        v_fma(nf, v_set(-0.693145751953125f), x); /* the first 16 bits of ln 2: exact product */
     r = v_fma(nf, v_set(-1.42860677e-6f), r);
     vf p = v_set(1.0f / 5040);
     p = v_fma(p, r, v_set(1.0f / 720));

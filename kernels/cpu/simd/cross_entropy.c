@@ -1,0 +1,122 @@
+/* cross_entropy.c: the loss of classifiers and language models (formulas: kernels.def). */
+#include "kernels/cpu/simd/rows.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/vec.h"
+
+typedef struct entropy {
+    int64_t rows, n, per;
+    const float *logits, *weight, *lse, *drow;
+    const int32_t *target;
+    float each; /* gradient of one row of weight 1 */
+    float *row_loss, *ret_lse, *dlogits;
+} entropy;
+
+V_INLINE float log_sum_exp(int64_t n, const float *a)
+{
+    vf m0 = v_set(-INFINITY), m1 = m0, s0 = {0}, s1 = {0};
+    int64_t j = 0;
+    for (; j + 2 * VL <= n; j += 2 * VL) {
+        m0 = v_max(m0, v_load(a + j));
+        m1 = v_max(m1, v_load(a + j + VL));
+    }
+    float max = v_hmax(v_max(m0, m1)), sum;
+    for (; j < n; j++)
+        max = max > a[j] ? max : a[j];
+    for (j = 0; j + 2 * VL <= n; j += 2 * VL) {
+        s0 += v_exp(v_load(a + j) - max);
+        s1 += v_exp(v_load(a + j + VL) - max);
+    }
+    for (sum = v_sum(s0 + s1); j < n; j += VL) {
+        float t[VL];
+        int64_t left = n - j < VL ? n - j : VL;
+        v_store(t, v_exp((left < VL ? v_load_n(a + j, left) : v_load(a + j)) - max));
+        for (int64_t i = 0; i < left; i++)
+            sum += t[i];
+    }
+    return max + logf(sum);
+}
+
+static void forward_tile(void *arg, int64_t tile)
+{
+    const entropy *p = arg;
+    int64_t from = tile * p->per, to = rows_end(p->rows, from, p->per);
+    for (int64_t i = from; i < to; i++) {
+        const float *row = p->logits + i * p->n;
+        float lse = log_sum_exp(p->n, row);
+        p->ret_lse[i] = lse;
+        p->row_loss[i] = p->target[i] >= 0 ? lse - row[p->target[i]] : 0;
+    }
+}
+
+static double sum_weights(int64_t rows, const int32_t *target, const float *weight)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < rows; i++)
+        if (target[i] >= 0) sum += weight != NULL ? weight[i] : 1.0f;
+    return sum;
+}
+
+int64_t MF_SIMD(cross_entropy)(const mf_kctx *x, int64_t rows, int64_t n, const float *logits,
+                               const int32_t *target, const float *weight, float *loss,
+                               float *row_loss, float *lse)
+{
+    entropy p = {.rows = rows,
+                 .n = n,
+                 .per = rows_per_tile(n),
+                 .logits = logits,
+                 .target = target,
+                 .row_loss = row_loss,
+                 .ret_lse = lse};
+    for (int64_t i = 0; i < rows; i++)
+        if (target[i] >= n) return i;
+    x->parallel(rows_tiles(rows, n), forward_tile, &p);
+    double total = 0, weights = sum_weights(rows, target, weight);
+    for (int64_t i = 0; i < rows; i++)
+        if (target[i] >= 0) total += (weight != NULL ? (double)weight[i] : 1.0) * row_loss[i];
+    *loss = weights != 0 ? (float)(total / weights) : 0;
+    return -1;
+}
+
+static void backward_tile(void *arg, int64_t tile)
+{
+    const entropy *p = arg;
+    int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
+    for (int64_t i = from; i < to; i++) {
+        const float *row = p->logits + i * n;
+        float *d = p->dlogits + i * n, lse = p->lse[i];
+        if (p->target[i] < 0) {
+            memset(d, 0, (size_t)n * sizeof(float));
+            continue;
+        }
+        float g = (p->weight != NULL ? p->weight[i] : 1) * p->each +
+                  (p->drow != NULL ? p->drow[i] : 0);
+        int64_t j = 0;
+        for (; j + VL <= n; j += VL)
+            v_store(d + j, v_exp(v_load(row + j) - lse) * g);
+        if (j < n) v_store_n(d + j, v_exp(v_load_n(row + j, n - j) - lse) * g, n - j);
+        d[p->target[i]] -= g;
+    }
+}
+
+void MF_SIMD(cross_entropy_backward)(const mf_kctx *x, int64_t rows, int64_t n,
+                                     const float *logits, const int32_t *target,
+                                     const float *weight, const float *loss,
+                                     const float *row_loss, const float *lse,
+                                     const float *dloss, const float *drow, float *dlogits,
+                                     float *dweight)
+{
+    double weights = sum_weights(rows, target, weight);
+    entropy p = {.rows = rows,
+                 .n = n,
+                 .per = rows_per_tile(n),
+                 .logits = logits,
+                 .weight = weight,
+                 .lse = lse,
+                 .drow = drow,
+                 .target = target,
+                 .each = dloss != NULL && weights != 0 ? (float)(*dloss / weights) : 0,
+                 .dlogits = dlogits};
+    if (dlogits != NULL) x->parallel(rows_tiles(rows, n), backward_tile, &p);
+    for (int64_t i = 0; i < rows && dweight != NULL; i++)
+        dweight[i] = target[i] >= 0 ? p.each * (row_loss[i] - *loss) : 0;
+}

@@ -1,0 +1,293 @@
+/* norm.c: norms of rows and their gradients (formulas: kernels/ref/norm.c).
+ *
+ * Gradients of weights are summed over rows: each of at most MF_NORM_TILES tiles sums its own rows
+ * into work memory, then the tiles are added in order.
+ */
+#include "kernels/cpu/simd/rows.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/vec.h"
+
+typedef struct norm {
+    int64_t rows, n, per; /* per: rows in a tile */
+    float eps;
+    bool eps_outside;
+    const float *a, *w, *b, *dy;
+    float *y;       /* or the gradient of a */
+    float *dw, *db; /* [tiles,n] of partial sums, or NULL */
+} norm;
+
+/* y = f w (a - mean) + b for one row. */
+V_INLINE void scale_row(int64_t n, float f, float mean, const float *a, const float *w,
+                        const float *b, float *y)
+{
+    int64_t j = 0;
+    for (; j + VL <= n; j += VL) {
+        vf v = (v_load(a + j) - mean) * f;
+        if (w != NULL) v = v * v_load(w + j);
+        if (b != NULL) v = v + v_load(b + j);
+        v_store(y + j, v);
+    }
+    if (j < n) {
+        vf v = (v_load_n(a + j, n - j) - mean) * f;
+        if (w != NULL) v = v * v_load_n(w + j, n - j);
+        if (b != NULL) v = v + v_load_n(b + j, n - j);
+        v_store_n(y + j, v, n - j);
+    }
+}
+
+/* Row sums of one pass: of x, x x or x w y, the row shifted by a constant first. */
+V_INLINE float sum_row(int64_t n, const float *a)
+{
+    vf s0 = {0}, s1 = {0};
+    int64_t j = 0;
+    for (; j + 2 * VL <= n; j += 2 * VL) {
+        s0 += v_load(a + j);
+        s1 += v_load(a + j + VL);
+    }
+    for (; j + VL <= n; j += VL)
+        s0 += v_load(a + j);
+    if (j < n) s1 += v_load_n(a + j, n - j);
+    return v_sum(s0 + s1);
+}
+
+V_INLINE float centred_square(int64_t n, const float *a, float mean)
+{
+    vf s0 = {0}, s1 = {0};
+    int64_t j = 0;
+    for (; j + 2 * VL <= n; j += 2 * VL) {
+        vf u = v_load(a + j) - mean, v = v_load(a + j + VL) - mean;
+        s0 = v_fma(u, u, s0);
+        s1 = v_fma(v, v, s1);
+    }
+    for (; j < n; j++) {
+        float u = a[j] - mean;
+        s0[j % VL] += u * u;
+    }
+    return v_sum(s0 + s1);
+}
+
+/* *ret_g = sum of g, *ret_ga = sum of g (a - mean), g = w dy. */
+V_INLINE void gradient_sums(int64_t n, const float *a, float mean, const float *w,
+                            const float *dy, float *ret_g, float *ret_ga)
+{
+    vf s = {0}, t = {0};
+    int64_t j = 0;
+    for (; j + VL <= n; j += VL) {
+        vf g = v_load(dy + j);
+        if (w != NULL) g = g * v_load(w + j);
+        s += g;
+        t = v_fma(g, v_load(a + j) - mean, t);
+    }
+    if (j < n) {
+        vf g = v_load_n(dy + j, n - j);
+        if (w != NULL) g = g * v_load_n(w + j, n - j);
+        s += g;
+        t = v_fma(g, v_load_n(a + j, n - j) - mean, t);
+    }
+    *ret_g = v_sum(s);
+    *ret_ga = v_sum(t);
+}
+
+/* da = f (w dy) - p (a - mean) - q; adds dy (a - mean) f to dw and dy to db. */
+V_INLINE void gradient_row(int64_t n, float f, float p, float q, const float *a, float mean,
+                           const float *w, const float *dy, float *da, float *dw, float *db)
+{
+    for (int64_t j = 0; j < n; j += VL) {
+        int64_t left = n - j;
+        bool full = left >= VL;
+        vf g = full ? v_load(dy + j) : v_load_n(dy + j, left);
+        vf c = (full ? v_load(a + j) : v_load_n(a + j, left)) - mean;
+        if (dw != NULL) {
+            vf d = v_fma(g, c * f, full ? v_load(dw + j) : v_load_n(dw + j, left));
+            full ? v_store(dw + j, d) : v_store_n(dw + j, d, left);
+        }
+        if (db != NULL) {
+            vf d = g + (full ? v_load(db + j) : v_load_n(db + j, left));
+            full ? v_store(db + j, d) : v_store_n(db + j, d, left);
+        }
+        if (da != NULL) {
+            if (w != NULL) g = g * (full ? v_load(w + j) : v_load_n(w + j, left));
+            vf d = g * f - c * p - q;
+            full ? v_store(da + j, d) : v_store_n(da + j, d, left);
+        }
+    }
+}
+
+static float rms_factor(const norm *p, float square)
+{
+    return p->eps_outside ? 1 / (sqrtf(square) + p->eps) : 1 / sqrtf(square + p->eps);
+}
+
+static void rms_tile(void *arg, int64_t tile)
+{
+    const norm *p = arg;
+    int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
+    for (int64_t i = from; i < to; i++) {
+        const float *a = p->a + i * n;
+        scale_row(n, rms_factor(p, v_dot(n, a, a) / (float)n), 0, a, p->w, NULL, p->y + i * n);
+    }
+}
+
+void MF_SIMD(rmsnorm)(const mf_kctx *x, int64_t rows, int64_t n, float eps, bool eps_outside,
+                      const float *a, const float *w, float *y)
+{
+    norm p = {.rows = rows,
+              .n = n,
+              .per = rows_per_tile(n),
+              .eps = eps,
+              .eps_outside = eps_outside,
+              .a = a,
+              .w = w,
+              .y = y};
+    x->parallel(rows_tiles(rows, n), rms_tile, &p);
+}
+
+static void layer_tile(void *arg, int64_t tile)
+{
+    const norm *p = arg;
+    int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
+    for (int64_t i = from; i < to; i++) {
+        const float *a = p->a + i * n;
+        float mean = sum_row(n, a) / (float)n;
+        float f = 1 / sqrtf(centred_square(n, a, mean) / (float)n + p->eps);
+        scale_row(n, f, mean, a, p->w, p->b, p->y + i * n);
+    }
+}
+
+void MF_SIMD(layernorm)(const mf_kctx *x, int64_t rows, int64_t n, float eps, const float *a,
+                        const float *w, const float *b, float *y)
+{
+    norm p = {.rows = rows,
+              .n = n,
+              .per = rows_per_tile(n),
+              .eps = eps,
+              .a = a,
+              .w = w,
+              .b = b,
+              .y = y};
+    x->parallel(rows_tiles(rows, n), layer_tile, &p);
+}
+
+/* ---- gradients ---- */
+
+static float *clear(float *part, int64_t tile, int64_t n)
+{
+    return part == NULL ? NULL : memset(part + tile * n, 0, (size_t)n * sizeof(float));
+}
+
+static void rms_backward_tile(void *arg, int64_t tile)
+{
+    const norm *p = arg;
+    int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
+    float *dw = clear(p->dw, tile, n);
+    for (int64_t i = from; i < to; i++) {
+        const float *a = p->a + i * n, *dy = p->dy + i * n;
+        float square = v_dot(n, a, a) / (float)n, f = rms_factor(p, square), g, ga;
+        float h = !p->eps_outside ? f * f * f : square > 0 ? f * f / sqrtf(square) : 0;
+        gradient_sums(n, a, 0, p->w, dy, &g, &ga);
+        gradient_row(n, f, ga * h / (float)n, 0, a, 0, p->w, dy,
+                     p->y != NULL ? p->y + i * n : NULL, dw, NULL);
+    }
+}
+
+static void layer_backward_tile(void *arg, int64_t tile)
+{
+    const norm *p = arg;
+    int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
+    float *dw = clear(p->dw, tile, n), *db = clear(p->db, tile, n);
+    for (int64_t i = from; i < to; i++) {
+        const float *a = p->a + i * n, *dy = p->dy + i * n;
+        float mean = sum_row(n, a) / (float)n, g, ga;
+        float f = 1 / sqrtf(centred_square(n, a, mean) / (float)n + p->eps);
+        gradient_sums(n, a, mean, p->w, dy, &g, &ga);
+        gradient_row(n, f, f * f * f * ga / (float)n, f * g / (float)n, a, mean, p->w, dy,
+                     p->y != NULL ? p->y + i * n : NULL, dw, db);
+    }
+}
+
+static void add_tiles(int64_t tiles, int64_t n, const float *part, float *to)
+{
+    if (to == NULL) return;
+    memset(to, 0, (size_t)n * sizeof(float));
+    for (int64_t t = 0; t < tiles; t++)
+        v_add_to(n, part + t * n, to);
+}
+
+static void backward(const mf_kctx *x, norm *p, void (*tile)(void *, int64_t), float *dw,
+                     float *db, void *work)
+{
+    p->per = (p->rows + MF_NORM_TILES - 1) / MF_NORM_TILES;
+    if (p->per < 8) p->per = 8;
+    int64_t tiles = (p->rows + p->per - 1) / p->per;
+    p->dw = dw != NULL ? work : NULL;
+    p->db = db != NULL ? (float *)work + MF_NORM_TILES * p->n : NULL;
+    x->parallel(tiles, tile, p);
+    add_tiles(tiles, p->n, p->dw, dw);
+    add_tiles(tiles, p->n, p->db, db);
+}
+
+void MF_SIMD(rmsnorm_backward)(const mf_kctx *x, int64_t rows, int64_t n, float eps,
+                               bool eps_outside, const float *a, const float *w,
+                               const float *dy, float *da, float *dw, void *work)
+{
+    norm p = {.rows = rows,
+              .n = n,
+              .eps = eps,
+              .eps_outside = eps_outside,
+              .a = a,
+              .w = w,
+              .dy = dy,
+              .y = da};
+    backward(x, &p, rms_backward_tile, dw, NULL, work);
+}
+
+void MF_SIMD(layernorm_backward)(const mf_kctx *x, int64_t rows, int64_t n, float eps,
+                                 const float *a, const float *w, const float *dy, float *da,
+                                 float *dw, float *db, void *work)
+{
+    norm p = {.rows = rows, .n = n, .eps = eps, .a = a, .w = w, .dy = dy, .y = da};
+    backward(x, &p, layer_backward_tile, dw, db, work);
+}
+
+/* ---- rows of length 1 ---- */
+
+static void l2_tile(void *arg, int64_t tile)
+{
+    const norm *p = arg;
+    int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
+    for (int64_t i = from; i < to; i++) {
+        const float *a = p->a + i * n;
+        float length = fmaxf(sqrtf(v_dot(n, a, a)), p->eps);
+        scale_row(n, 1 / length, 0, a, NULL, NULL, p->y + i * n);
+    }
+}
+
+void MF_SIMD(l2_normalize)(const mf_kctx *x, int64_t rows, int64_t n, float eps, const float *a,
+                           float *y)
+{
+    norm p = {.rows = rows, .n = n, .per = rows_per_tile(n), .eps = eps, .a = a, .y = y};
+    x->parallel(rows_tiles(rows, n), l2_tile, &p);
+}
+
+static void l2_backward_tile(void *arg, int64_t tile)
+{
+    const norm *p = arg;
+    int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
+    for (int64_t i = from; i < to; i++) {
+        const float *a = p->a + i * n, *dy = p->dy + i * n;
+        float length = sqrtf(v_dot(n, a, a));
+        if (length <= p->eps)
+            scale_row(n, 1 / p->eps, 0, dy, NULL, NULL, p->y + i * n);
+        else
+            gradient_row(n, 1 / length, v_dot(n, dy, a) / length / length / length, 0, a, 0,
+                         NULL, dy, p->y + i * n, NULL, NULL);
+    }
+}
+
+void MF_SIMD(l2_normalize_backward)(const mf_kctx *x, int64_t rows, int64_t n, float eps,
+                                    const float *a, const float *dy, float *da)
+{
+    norm p = {
+        .rows = rows, .n = n, .per = rows_per_tile(n), .eps = eps, .a = a, .dy = dy, .y = da};
+    x->parallel(rows_tiles(rows, n), l2_backward_tile, &p);
+}

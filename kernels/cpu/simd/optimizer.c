@@ -1,0 +1,117 @@
+/* optimizer.c: what runs over all parameters between steps: bound by memory, one pass. */
+#include "kernels/cpu/simd/rows.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/vec.h"
+
+typedef struct range {
+    int64_t count, per;
+    const float *grad;
+    float *value, *m, *v;
+    float scale, keep1, keep2, lr, decay, eps, root2; /* of adamw; scale of scale_inplace */
+    double *part;                                     /* of sumsq */
+} range;
+
+V_INLINE void adamw_step(const range *p, vf g, vf *value, vf *m, vf *v)
+{
+    g = g * p->scale;
+    *m = v_fma(g - *m, v_set(p->keep1), *m);
+    *v = v_fma(v_fma(g, g, -*v), v_set(p->keep2), *v);
+    vf step = *m / v_fma(v_sqrt(*v), v_set(p->root2), v_set(p->eps));
+    *value = *value - step * p->lr - *value * p->decay;
+}
+
+static void adamw_tile(void *arg, int64_t tile)
+{
+    const range *p = arg;
+    int64_t i = tile * p->per, to = rows_end(p->count, i, p->per);
+    for (; i + VL <= to; i += VL) {
+        vf value = v_load(p->value + i), m = v_load(p->m + i), v = v_load(p->v + i);
+        adamw_step(p, v_load(p->grad + i), &value, &m, &v);
+        v_store(p->value + i, value);
+        v_store(p->m + i, m);
+        v_store(p->v + i, v);
+    }
+    if (i < to) {
+        int64_t n = to - i;
+        vf value = v_load_n(p->value + i, n), m = v_load_n(p->m + i, n),
+           v = v_load_n(p->v + i, n);
+        adamw_step(p, v_load_n(p->grad + i, n), &value, &m, &v);
+        v_store_n(p->value + i, value, n);
+        v_store_n(p->m + i, m, n);
+        v_store_n(p->v + i, v, n);
+    }
+}
+
+/* lr / correction1 and 1 / sqrt(correction2) are put into the factors, so that a number costs one
+ * root and one division. */
+void MF_SIMD(adamw)(const mf_kctx *x, int64_t count, const mf_adamw_args *args, float *value,
+                    const float *grad, float *m, float *v)
+{
+    range p = {.count = count,
+               .per = ROWS_TILE,
+               .grad = grad,
+               .value = value,
+               .m = m,
+               .v = v,
+               .scale = (float)args->grad_scale,
+               .keep1 = (float)(1 - args->beta1),
+               .keep2 = (float)(1 - args->beta2),
+               .lr = (float)(args->lr / args->correction1),
+               .decay = (float)(args->lr * args->weight_decay),
+               .eps = (float)args->eps,
+               .root2 = (float)(1 / sqrt(args->correction2))};
+    x->parallel(rows_tiles(count, 1), adamw_tile, &p);
+}
+
+#define SUM_TILES 256
+
+static void sumsq_tile(void *arg, int64_t tile)
+{
+    const range *p = arg;
+    int64_t i = tile * p->per, to = rows_end(p->count, i, p->per);
+    vd s0 = {0}, s1 = {0};
+    typedef float half __attribute__((vector_size(2 * VL)));
+    for (; i + VL <= to; i += VL) {
+        half u, v;
+        memcpy(&u, p->grad + i, sizeof(u));
+        memcpy(&v, p->grad + i + VL / 2, sizeof(v));
+        vd du = __builtin_convertvector(u, vd), dv = __builtin_convertvector(v, vd);
+        s0 = v_fmad(du, du, s0);
+        s1 = v_fmad(dv, dv, s1);
+    }
+    double sum = 0;
+    for (int j = 0; j < VL / 2; j++)
+        sum += s0[j] + s1[j];
+    for (; i < to; i++)
+        sum += (double)p->grad[i] * p->grad[i];
+    p->part[tile] = sum;
+}
+
+double MF_SIMD(sumsq)(const mf_kctx *x, int64_t count, const float *a)
+{
+    double part[SUM_TILES], sum = 0;
+    int64_t per = (count + SUM_TILES - 1) / SUM_TILES;
+    per = per < ROWS_TILE ? ROWS_TILE : (per + VL - 1) / VL * VL;
+    int64_t tiles = (count + per - 1) / per;
+    range p = {.count = count, .per = per, .grad = a, .part = part};
+    x->parallel(tiles, sumsq_tile, &p);
+    for (int64_t t = 0; t < tiles; t++)
+        sum += part[t];
+    return sum;
+}
+
+static void scale_tile(void *arg, int64_t tile)
+{
+    const range *p = arg;
+    int64_t i = tile * p->per, to = rows_end(p->count, i, p->per);
+    for (; i + VL <= to; i += VL)
+        v_store(p->value + i, v_load(p->value + i) * p->scale);
+    for (; i < to; i++)
+        p->value[i] *= p->scale;
+}
+
+void MF_SIMD(scale_inplace)(const mf_kctx *x, int64_t count, float factor, float *a)
+{
+    range p = {.count = count, .per = ROWS_TILE, .value = a, .scale = factor};
+    x->parallel(rows_tiles(count, 1), scale_tile, &p);
+}

@@ -1,0 +1,23 @@
+/* rows.h: loops over rows, cut into tiles by shape. A file defines the body of one tile. */
+#ifndef MF_SIMD_ROWS_H
+#define MF_SIMD_ROWS_H
+
+#include <stdint.h>
+
+#define ROWS_TILE 16384 /* numbers in a tile: some microseconds of work */
+
+static inline int64_t rows_per_tile(int64_t n)
+{
+    return n < ROWS_TILE ? ROWS_TILE / (n > 0 ? n : 1) : 1;
+}
+static inline int64_t rows_tiles(int64_t rows, int64_t n)
+{
+    int64_t per = rows_per_tile(n);
+    return (rows + per - 1) / per;
+}
+static inline int64_t rows_end(int64_t rows, int64_t from, int64_t per)
+{
+    return rows - from < per ? rows : from + per;
+}
+
+#endif

@@ -1,0 +1,137 @@
+/* attention.c: scaled dot-product attention. One row at a time; scores are computed anew wherever
+ * they are needed, so that nothing has to be kept. */
+#include <math.h>
+
+#include "kernels/ref/ref.h"
+
+static int64_t length(const mf_attention_args *p, int64_t b)
+{
+    return p->kv_len != NULL ? p->kv_len[b] : p->s;
+}
+
+static bool sees(const mf_attention_args *p, int64_t b, int64_t t, int64_t s)
+{
+    int64_t len = length(p, b);
+    return s < len && (!p->causal || s <= len - p->t + t) &&
+           (p->mask == NULL || p->mask[b * p->s + s] != 0);
+}
+
+static double dot(int64_t n, const float *a, const float *b)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)a[i] * b[i];
+    return sum;
+}
+
+/* The rows of one query head h in sequence b: query or key number i. */
+static const float *q_row(const mf_attention_args *p, int64_t b, int64_t h, int64_t i)
+{
+    return p->q + (b * p->t + i) * p->ldq + h * p->head_dim;
+}
+static const float *k_row(const mf_attention_args *p, int64_t b, int64_t h, int64_t i)
+{
+    return p->k + (b * p->s + i) * p->ldk + h / (p->heads / p->kv_heads) * p->head_dim;
+}
+static const float *v_row(const mf_attention_args *p, int64_t b, int64_t h, int64_t i)
+{
+    return p->v + (b * p->s + i) * p->ldv + h / (p->heads / p->kv_heads) * p->head_dim;
+}
+static int64_t y_at(const mf_attention_args *p, int64_t b, int64_t h, int64_t i)
+{
+    return ((b * p->t + i) * p->heads + h) * p->head_dim;
+}
+
+static double score(const mf_attention_args *p, int64_t b, int64_t h, int64_t t, int64_t s)
+{
+    return (double)p->scale * dot(p->head_dim, q_row(p, b, h, t), k_row(p, b, h, s));
+}
+
+static void forward_row(const mf_attention_args *p, int64_t b, int64_t h, int64_t t)
+{
+    double acc[MF_MAX_HEAD_DIM] = {0}, max = -INFINITY, sum = 0;
+    bool any = false;
+    for (int64_t s = 0; s < p->s; s++)
+        if (sees(p, b, t, s)) {
+            max = fmax(max, score(p, b, h, t, s));
+            any = true;
+        }
+    for (int64_t s = 0; s < p->s; s++)
+        if (sees(p, b, t, s)) {
+            double w = exp(score(p, b, h, t, s) - max);
+            const float *v = v_row(p, b, h, s);
+            sum += w;
+            for (int64_t j = 0; j < p->head_dim; j++)
+                acc[j] += w * v[j];
+        }
+    for (int64_t j = 0; j < p->head_dim; j++)
+        p->y[y_at(p, b, h, t) + j] = any ? (float)(acc[j] / sum) : 0;
+    if (p->lse != NULL) p->lse[(b * p->t + t) * p->heads + h] = (float)(max + log(sum));
+}
+
+void mf_ref_attention(const mf_kctx *x, const mf_attention_args *p)
+{
+    (void)x;
+    for (int64_t b = 0; b < p->batch; b++)
+        for (int64_t h = 0; h < p->heads; h++)
+            for (int64_t t = 0; t < p->t; t++)
+                forward_row(p, b, h, t);
+}
+
+/* The weight of key s for query t, and the gradient of its score: w (dy . v - dy . y). */
+static double weight_of(const mf_attention_args *p, int64_t b, int64_t h, int64_t t, int64_t s,
+                        double *dscore)
+{
+    const float *dy = p->dy + y_at(p, b, h, t);
+    double w = exp(score(p, b, h, t, s) - p->lse[(b * p->t + t) * p->heads + h]);
+    *dscore = w * (dot(p->head_dim, dy, v_row(p, b, h, s)) -
+                   dot(p->head_dim, dy, p->y + y_at(p, b, h, t)));
+    return w;
+}
+
+static void backward_query(const mf_attention_args *p, int64_t b, int64_t h, int64_t t)
+{
+    double acc[MF_MAX_HEAD_DIM] = {0}, ds;
+    for (int64_t s = 0; s < p->s; s++)
+        if (sees(p, b, t, s)) {
+            weight_of(p, b, h, t, s, &ds);
+            for (int64_t j = 0; j < p->head_dim; j++)
+                acc[j] += p->scale * ds * k_row(p, b, h, s)[j];
+        }
+    for (int64_t j = 0; j < p->head_dim; j++)
+        p->dq[(b * p->t + t) * p->ldq + h * p->head_dim + j] = (float)acc[j];
+}
+
+static void backward_key(const mf_attention_args *p, int64_t b, int64_t kv_head, int64_t s)
+{
+    double dk[MF_MAX_HEAD_DIM] = {0}, dv[MF_MAX_HEAD_DIM] = {0}, ds;
+    int64_t share = p->heads / p->kv_heads;
+    for (int64_t h = kv_head * share; h < (kv_head + 1) * share; h++)
+        for (int64_t t = 0; t < p->t; t++)
+            if (sees(p, b, t, s)) {
+                double w = weight_of(p, b, h, t, s, &ds);
+                for (int64_t j = 0; j < p->head_dim; j++) {
+                    dk[j] += p->scale * ds * q_row(p, b, h, t)[j];
+                    dv[j] += w * p->dy[y_at(p, b, h, t) + j];
+                }
+            }
+    for (int64_t j = 0; j < p->head_dim; j++) {
+        if (p->dk != NULL)
+            p->dk[(b * p->s + s) * p->ldk + kv_head * p->head_dim + j] = (float)dk[j];
+        if (p->dv != NULL)
+            p->dv[(b * p->s + s) * p->ldv + kv_head * p->head_dim + j] = (float)dv[j];
+    }
+}
+
+void mf_ref_attention_backward(const mf_kctx *x, const mf_attention_args *p)
+{
+    (void)x;
+    for (int64_t b = 0; b < p->batch; b++) {
+        for (int64_t h = 0; h < p->heads && p->dq != NULL; h++)
+            for (int64_t t = 0; t < p->t; t++)
+                backward_query(p, b, h, t);
+        for (int64_t h = 0; h < p->kv_heads && (p->dk != NULL || p->dv != NULL); h++)
+            for (int64_t s = 0; s < p->s; s++)
+                backward_key(p, b, h, s);
+    }
+}
