@@ -11,15 +11,17 @@
  *               windows begin T - context apart and the first `context` targets of every
  *               window but the first are -1: each token but the very first of the split is
  *               predicted once, with at least `context` tokens before it.
- * Documents and examples. One span a row, cut to T, padded behind; rows in the order of a
- * permutation drawn per epoch (random) or as they lie (sequential).
+ * Documents and examples. One a row, padded behind; rows in the order of a permutation drawn
+ * per epoch (random) or as they lie (sequential). lm and mlm cut a document that is longer than
+ * a row into pieces, so that none of it is lost.
  *   lm          targets are the tokens one place further on; a document of n tokens has n-1.
  *   mlm         a share of the tokens is chosen by Philox and hidden (80 % the mask token, 10 %
  *               a random one, 10 % left; Devlin et al. 2019, section 3.1); targets there, else
  *               -1. On a stream: windows of T tokens.
- *   classify    [CLS] A [SEP] (B [SEP]) where the tokenizer has these tokens, and a class a
- *               row.
- * Rows past the end of the data (last batch of a sequential pass) are all padding.
+ *   classify    <cls> A <sep> (B <sep>) where the tokenizer has these tokens, and a class a
+ *               row. Too long a pair loses tokens from the longer sentence.
+ * Rows past the end of the data (last batch of a sequential pass) are all padding. With
+ * gradient accumulation the m-th part of step s is batch s * parts + m.
  */
 #ifndef MF_DATA_BATCH_H
 #define MF_DATA_BATCH_H

@@ -57,7 +57,7 @@ typedef struct mf_tokenizer_ops {
     /* Bytes of an ordinary id; NULL past the end. */
     const char *(*piece)(const mf_tokenizer *t, int32_t id, size_t *ret_n);
     /* Its own members of the tokenizer file, into the open object. */
-    void (*write)(const mf_tokenizer *t, mf_jw *w);
+    int (*write)(const mf_tokenizer *t, mf_jw *w);
     void (*free)(mf_tokenizer *t);
     /* Constructors: from a text, and from the members of a file. specials and vocab_size (0: no
      * bound) as in mf_tokenizer_options. */

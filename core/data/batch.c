@@ -1,0 +1,371 @@
+/* data/batch.c: batches of windows, pieces of documents, and examples. */
+#include "data/batch.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+#include <string.h>
+
+/* A row's worth of a document: tokens begin .. begin+n-1 of the corpus. */
+typedef struct piece {
+    int64_t begin;
+    int32_t n;
+    int32_t span;
+} piece;
+
+struct mf_batcher {
+    const mf_corpus *c;
+    mf_batch_spec spec;
+    mf_split_range range;
+    int64_t items;  /* windows, pieces or examples in one pass */
+    int64_t count;  /* batches in one pass */
+    piece *pieces;  /* NULL for a stream */
+    int32_t *order; /* permutation of pieces in epoch `epoch`; NULL if sequential */
+    int64_t epoch;
+    int32_t *piece_bytes;            /* [vocab] bytes of each id; NULL if not known */
+    uint64_t windows, shuffle, hide; /* random streams */
+    int32_t pad, cls, sep, mask_id;  /* -1: there is none */
+};
+
+void mf_batch_defaults(mf_batch_spec *ret)
+{
+    *ret = (mf_batch_spec){.mlm_share = 0.15, .rows = 1, .seq = 1};
+}
+
+/* ---- making ---- */
+
+static int check_spec(const mf_corpus *c, const mf_batch_spec *s)
+{
+    const char *split = mf_split_name(s->split);
+    if ((unsigned)s->split >= MF_SPLITS || c->split[s->split].tokens == 0)
+        return mf_fail(MF_ECONFIG, "the corpus has no %s split", split);
+    if (s->rows < 1 || s->seq < 1 || (int64_t)s->rows * s->seq > INT32_MAX)
+        return mf_fail(MF_ECONFIG, "batches of %d rows of %d tokens", (int)s->rows,
+                       (int)s->seq);
+    if (s->context < 0 || s->context >= s->seq)
+        return mf_fail(MF_ECONFIG, "context of %d tokens in windows of %d: expected 0 to %d",
+                       (int)s->context, (int)s->seq, (int)s->seq - 1);
+    if (s->task == MF_TASK_CLASSIFY && (c->spans == NULL || c->n_classes == 0))
+        return mf_fail(MF_ECONFIG,
+                       "task classify: the data have no classes: expected tsv, or jsonl "
+                       "with \"label\"");
+    if (s->task == MF_TASK_MLM &&
+        (c->tokenizer == NULL || c->tokenizer->special[MF_SPECIAL_MASK] < 0))
+        return mf_fail(MF_ECONFIG, "task mlm: the tokenizer has no <mask>");
+    if (s->task == MF_TASK_MLM && !(s->mlm_share > 0 && s->mlm_share <= 1))
+        return mf_fail(MF_ECONFIG, "share of hidden tokens %g: expected more than 0, at most 1",
+                       s->mlm_share);
+    return MF_OK;
+}
+
+/* Tokens of a window beyond its inputs: the last target of a language model. */
+static int32_t ahead(const mf_batcher *b)
+{
+    return b->spec.task == MF_TASK_LM;
+}
+
+static int count_windows(mf_batcher *b)
+{
+    int64_t n = b->range.tokens, seq = b->spec.seq, context = b->spec.context;
+    bool lm = b->spec.task == MF_TASK_LM;
+    if (b->spec.order == MF_ORDER_RANDOM) {
+        if (n < seq + ahead(b))
+            return mf_fail(MF_ECONFIG,
+                           "the %s split has %lld tokens: windows of %lld need %lld",
+                           mf_split_name(b->spec.split), (long long)n, (long long)seq,
+                           (long long)(seq + ahead(b)));
+        b->items = (n - ahead(b) + seq - 1) / seq;
+        return MF_OK;
+    }
+    if (lm && n < 2)
+        return mf_fail(MF_ECONFIG, "the %s split has one token: nothing to predict",
+                       mf_split_name(b->spec.split));
+    b->items = (n + seq - 1) / seq;
+    if (lm) /* a window but the first predicts at least one token behind its context */
+        b->items = n - 2 < context ? 1 : 1 + (n - 2 - context) / (seq - context);
+    return MF_OK;
+}
+
+/* Pieces of a document: of seq tokens, lm of seq targets. */
+static int64_t pieces_of(const mf_batcher *b, const mf_span *span)
+{
+    int64_t n = span->n - ahead(b);
+    if (b->spec.task == MF_TASK_CLASSIFY || n <= b->spec.seq) return 1;
+    return (n + b->spec.seq - 1) / b->spec.seq;
+}
+
+static int list_pieces(mf_batcher *b)
+{
+    int64_t n = 0;
+    for (int64_t i = b->range.begin; i < b->range.end; i++)
+        n += pieces_of(b, &b->c->spans[i]);
+    if (n > INT32_MAX)
+        return mf_fail(MF_ECONFIG, "%lld documents and pieces: at most %d", (long long)n,
+                       INT32_MAX);
+    b->items = n;
+    b->pieces = mf_alloc((size_t)n, sizeof *b->pieces);
+    if (b->pieces == NULL) return MF_ENOMEM;
+    piece *p = b->pieces;
+    for (int64_t i = b->range.begin; i < b->range.end; i++) {
+        const mf_span *span = &b->c->spans[i];
+        int64_t parts = pieces_of(b, span);
+        for (int64_t j = 0; j < parts; j++, p++) {
+            int64_t from = j * b->spec.seq, left = span->n - from,
+                    most = (int64_t)b->spec.seq + ahead(b);
+            *p = (piece){span->begin + from, (int32_t)(parts > 1 && left > most ? most : left),
+                         (int32_t)i};
+        }
+    }
+    if (b->spec.order == MF_ORDER_RANDOM) {
+        b->order = mf_alloc((size_t)n, sizeof *b->order);
+        b->epoch = -1;
+    }
+    return b->spec.order == MF_ORDER_RANDOM && b->order == NULL ? MF_ENOMEM : MF_OK;
+}
+
+static int measure_pieces(mf_batcher *b)
+{
+    const mf_tokenizer *t = b->c->tokenizer;
+    if (t == NULL || !t->lossless) return MF_OK;
+    b->piece_bytes = mf_alloc((size_t)t->vocab, sizeof *b->piece_bytes);
+    if (b->piece_bytes == NULL) return MF_ENOMEM;
+    for (int32_t i = 0; i < t->vocab; i++) {
+        size_t n;
+        mf_tokenizer_piece(t, i, &n);
+        b->piece_bytes[i] = (int32_t)n;
+    }
+    return MF_OK;
+}
+
+int mf_batcher_new(const mf_corpus *c, const mf_batch_spec *spec, mf_batcher **ret)
+{
+    *ret = NULL;
+    int code = check_spec(c, spec);
+    if (code != MF_OK) return code;
+    mf_batcher *b = mf_alloc(1, sizeof *b);
+    if (b == NULL) return MF_ENOMEM;
+    b->c = c;
+    b->spec = *spec;
+    b->range = c->split[spec->split];
+    b->windows = mf_rng_stream("data.window");
+    b->shuffle = mf_rng_stream("data.shuffle");
+    b->hide = mf_rng_stream("data.hide");
+    const int32_t *special = c->tokenizer != NULL ? c->tokenizer->special : NULL;
+    b->pad = special != NULL && special[MF_SPECIAL_PAD] >= 0 ? special[MF_SPECIAL_PAD] : 0;
+    b->cls = special != NULL ? special[MF_SPECIAL_CLS] : -1;
+    b->sep = special != NULL ? special[MF_SPECIAL_SEP] : -1;
+    b->mask_id = special != NULL ? special[MF_SPECIAL_MASK] : -1;
+    code = c->spans != NULL ? list_pieces(b) : count_windows(b);
+    if (code == MF_OK) code = measure_pieces(b);
+    if (code != MF_OK) {
+        mf_batcher_free(b);
+        return code;
+    }
+    b->count = (b->items + spec->rows - 1) / spec->rows;
+    *ret = b;
+    return MF_OK;
+}
+
+void mf_batcher_free(mf_batcher *b)
+{
+    if (b == NULL) return;
+    mf_free(b->pieces);
+    mf_free(b->order);
+    mf_free(b->piece_bytes);
+    mf_free(b);
+}
+
+int64_t mf_batcher_count(const mf_batcher *b)
+{
+    return b->count;
+}
+
+int mf_batch_new(int32_t rows, int32_t seq, mf_batch **ret)
+{
+    *ret = NULL;
+    if (rows < 1 || seq < 1 || (int64_t)rows * seq > INT32_MAX)
+        return mf_fail(MF_EINVAL, "a batch of %d rows of %d tokens", (int)rows, (int)seq);
+    /* Each array begins on a cache line. */
+    size_t n = ((size_t)rows * (size_t)seq + 15) / 16 * 16;
+    size_t head = (sizeof(mf_batch) + 63) / 64 * 64;
+    char *block = mf_alloc(head + n * 6 * 4 + (size_t)rows * 4, 1);
+    if (block == NULL) return MF_ENOMEM;
+    mf_batch *b = (mf_batch *)(void *)block;
+    int32_t *at = (int32_t *)(void *)(block + head);
+    *b = (mf_batch){.rows = rows, .seq = seq};
+    b->tokens = at;
+    b->targets = at + n;
+    b->positions = at + 2 * n;
+    b->sequence = at + 3 * n;
+    b->labels = at + 4 * n;
+    b->mask = (float *)(void *)(at + 5 * n);
+    b->classes = at + 6 * n;
+    *ret = b;
+    return MF_OK;
+}
+
+void mf_batch_free(mf_batch *b)
+{
+    mf_free(b);
+}
+
+/* ---- filling ---- */
+
+static void put_token(const mf_batcher *b, mf_batch *out, int64_t at, int64_t token)
+{
+    out->tokens[at] = b->c->ids[token];
+    out->labels[at] = b->c->labels != NULL ? b->c->labels[token] : -1;
+    out->mask[at] = 1;
+    out->n_tokens++;
+}
+
+static void put_special(mf_batch *out, int64_t at, int32_t id)
+{
+    out->tokens[at] = id;
+    out->mask[at] = 1;
+    out->n_tokens++;
+}
+
+static void put_target(const mf_batcher *b, mf_batch *out, int64_t at, int32_t id)
+{
+    out->targets[at] = id;
+    out->n_targets++;
+    if (b->piece_bytes != NULL) out->n_bytes += b->piece_bytes[id];
+}
+
+/* Inputs begin .. begin+n-1, targets one further on, but for the first `skip`. */
+static void fill_lm(const mf_batcher *b, mf_batch *out, int32_t row, int64_t begin, int64_t n,
+                    int64_t skip)
+{
+    int64_t at = (int64_t)row * out->seq;
+    for (int64_t i = 0; i < n; i++) {
+        put_token(b, out, at + i, begin + i);
+        if (i >= skip) put_target(b, out, at + i, b->c->ids[begin + i + 1]);
+    }
+}
+
+/* Tokens begin .. begin+n-1, some of them hidden. */
+static void fill_mlm(const mf_batcher *b, mf_batch *out, int64_t step, int32_t row,
+                     int64_t begin, int64_t n)
+{
+    int64_t at = (int64_t)row * out->seq;
+    uint32_t share = (uint32_t)(b->spec.mlm_share * 4294967295.0);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t r[4];
+        mf_rng_block(b->spec.seed, b->hide, (uint64_t)step, (uint64_t)(at + i), r);
+        put_token(b, out, at + i, begin + i);
+        if (r[0] > share) continue;
+        put_target(b, out, at + i, b->c->ids[begin + i]);
+        uint32_t tenth = (uint32_t)((uint64_t)r[1] * 10 >> 32);
+        if (tenth < 8)
+            out->tokens[at + i] = b->mask_id;
+        else if (tenth == 8)
+            out->tokens[at + i] =
+                (int32_t)((uint64_t)r[2] * (uint64_t)b->c->tokenizer->pieces >> 32);
+    }
+}
+
+/* What a row of `room` tokens keeps of sentences of a and b tokens. */
+static void cut_pair(int32_t room, int32_t *a, int32_t *b)
+{
+    int32_t over = *a + *b - room;
+    if (over <= 0) return;
+    int32_t *longer = *a > *b ? a : b, difference = *a > *b ? *a - *b : *b - *a;
+    int32_t cut = over < difference ? over : difference;
+    *longer -= cut;
+    over -= cut;
+    *b -= (over + 1) / 2;
+    *a -= over / 2;
+}
+
+static void fill_example(const mf_batcher *b, mf_batch *out, int32_t row, const mf_span *span)
+{
+    int32_t first = span->first, second = span->n - span->first;
+    int32_t specials = (b->cls >= 0) + (b->sep >= 0) * (second > 0 ? 2 : 1);
+    if (specials >= out->seq) specials = 0; /* a row too short for them keeps text */
+    cut_pair(out->seq - specials, &first, &second);
+    int64_t at = (int64_t)row * out->seq;
+    if (specials > 0 && b->cls >= 0) put_special(out, at++, b->cls);
+    for (int32_t i = 0; i < first; i++)
+        put_token(b, out, at++, span->begin + i);
+    if (specials > 0 && b->sep >= 0) put_special(out, at++, b->sep);
+    for (int32_t i = 0; i < second; i++)
+        put_token(b, out, at++, span->begin + span->first + i);
+    if (specials > 0 && b->sep >= 0 && span->n > span->first) put_special(out, at++, b->sep);
+    out->classes[row] = span->label;
+    out->n_targets++;
+}
+
+static void clear(const mf_batcher *b, mf_batch *out)
+{
+    int64_t n = (int64_t)out->rows * out->seq;
+    for (int64_t i = 0; i < n; i++) {
+        out->tokens[i] = b->pad;
+        out->targets[i] = -1;
+        out->labels[i] = -1;
+        out->mask[i] = 0;
+        out->positions[i] = (int32_t)(i % out->seq);
+        out->sequence[i] = (int32_t)(i / out->seq);
+    }
+    for (int32_t row = 0; row < out->rows; row++)
+        out->classes[row] = -1;
+    out->n_targets = out->n_tokens = out->n_bytes = 0;
+}
+
+static void fill_window(const mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
+{
+    int64_t seq = b->spec.seq, context = b->spec.context, end = b->range.end, begin, skip = 0;
+    if (b->spec.order == MF_ORDER_RANDOM) {
+        uint64_t starts = (uint64_t)(b->range.tokens - seq - ahead(b) + 1);
+        begin = b->range.begin + (int64_t)mf_rng_below(b->spec.seed, b->windows, (uint64_t)step,
+                                                       (uint64_t)row, starts);
+    } else {
+        int64_t window = step * b->spec.rows + row;
+        if (window >= b->items) return;
+        if (b->spec.task != MF_TASK_LM) context = 0;
+        begin = b->range.begin + window * (seq - context);
+        skip = window > 0 ? context : 0;
+    }
+    int64_t left = end - begin - ahead(b), n = left < seq ? left : seq;
+    if (b->spec.task == MF_TASK_LM)
+        fill_lm(b, out, row, begin, n, skip);
+    else
+        fill_mlm(b, out, step, row, begin, n);
+}
+
+static const piece *piece_at(mf_batcher *b, int64_t place)
+{
+    if (b->order == NULL) return place < b->items ? &b->pieces[place] : NULL;
+    int64_t epoch = place / b->items;
+    if (epoch != b->epoch) {
+        mf_rng_permutation(b->spec.seed, b->shuffle, (uint64_t)epoch, b->order,
+                           (size_t)b->items);
+        b->epoch = epoch;
+    }
+    return &b->pieces[b->order[place % b->items]];
+}
+
+static void fill_piece(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
+{
+    const piece *p = piece_at(b, step * b->spec.rows + row);
+    if (p == NULL) return;
+    if (b->spec.task == MF_TASK_CLASSIFY)
+        fill_example(b, out, row, &b->c->spans[p->span]);
+    else if (b->spec.task == MF_TASK_LM)
+        fill_lm(b, out, row, p->begin, p->n - 1, 0);
+    else
+        fill_mlm(b, out, step, row, p->begin, p->n);
+}
+
+void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out)
+{
+    if (b->spec.order == MF_ORDER_SEQUENTIAL) step %= b->count;
+    clear(b, out);
+    for (int32_t row = 0; row < out->rows; row++) {
+        if (b->pieces == NULL)
+            fill_window(b, step, row, out);
+        else
+            fill_piece(b, step, row, out);
+    }
+}

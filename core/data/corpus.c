@@ -1,0 +1,388 @@
+/* data/corpus.c: sources, a tokenizer and a split make a corpus. */
+#include "data/corpus.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/number.h"
+#include "data/source.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SOURCES = 3 }; /* the training file, and those of val_path and test_path */
+
+typedef struct loader {
+    const mf_corpus_spec *spec;
+    mf_corpus *c;
+    mf_source source[SOURCES];
+    mf_ids ids;
+} loader;
+
+const char *mf_split_name(mf_split s)
+{
+    static const char *const names[MF_SPLITS] = {"train", "val", "test"};
+    return (unsigned)s < MF_SPLITS ? names[s] : "?";
+}
+
+void mf_corpus_defaults(mf_corpus_spec *ret)
+{
+    *ret = (mf_corpus_spec){.split = 0.9};
+}
+
+static bool given(const char *path)
+{
+    return path != NULL && *path != 0;
+}
+
+static int check_spec(const mf_corpus_spec *spec)
+{
+    if (!given(spec->path))
+        return mf_fail(MF_ECONFIG, "data.path: expected a file or %s", MF_TOPICS_PREFIX);
+    if (!(spec->split > 0 && spec->split <= 1))
+        return mf_fail(MF_ECONFIG, "data.split = %g: expected more than 0, at most 1",
+                       spec->split);
+    if (spec->bin_bits != 0 && spec->bin_bits != 16 && spec->bin_bits != 32)
+        return mf_fail(MF_ECONFIG, "data.bin_bits = %d: expected 16 or 32",
+                       (int)spec->bin_bits);
+    return MF_OK;
+}
+
+static int load_sources(loader *l)
+{
+    const char *paths[SOURCES] = {l->spec->path, l->spec->val_path, l->spec->test_path};
+    for (int i = 0; i < SOURCES; i++) {
+        if (!given(paths[i])) continue;
+        mf_format format;
+        int code = mf_format_of(l->spec->format, paths[i], &format);
+        bool any = !given(l->spec->format) || strcmp(l->spec->format, "auto") == 0;
+        if (code == MF_OK && any && format == MF_FORMAT_TEXT &&
+            l->spec->task == MF_TASK_CLASSIFY)
+            format = MF_FORMAT_TSV;
+        if (code == MF_OK)
+            code = mf_source_load(&l->source[i], paths[i], format, l->spec->bin_bits);
+        if (code != MF_OK) return code;
+        const mf_source *a = &l->source[0], *b = &l->source[i];
+        if ((a->documents == NULL) != (b->documents == NULL) ||
+            (a->ids == NULL) != (b->ids == NULL) || a->pairs != b->pairs)
+            return mf_fail(MF_ECONFIG,
+                           "%s and %s differ in form: both must be streams of text, of "
+                           "tokens, documents, single sentences or pairs",
+                           a->path, b->path);
+    }
+    return MF_OK;
+}
+
+/* ---- the tokenizer ---- */
+
+static int choose_tokenizer(loader *l)
+{
+    mf_corpus *c = l->c;
+    const mf_source *s = &l->source[0];
+    const char *name = given(l->spec->tokenizer) ? l->spec->tokenizer : "byte";
+    bool kind = mf_tokenizer_is_kind(name);
+    c->tokenizer = l->spec->given;
+    if (c->tokenizer != NULL || (s->ids != NULL && kind)) return MF_OK;
+    int code;
+    if (kind) {
+        mf_tokenizer_options options = {0};
+        if (l->spec->task != MF_TASK_LM)
+            options.specials = MF_SPECIAL_BIT(MF_SPECIAL_PAD) | MF_SPECIAL_BIT(MF_SPECIAL_UNK) |
+                               MF_SPECIAL_BIT(MF_SPECIAL_CLS) | MF_SPECIAL_BIT(MF_SPECIAL_SEP);
+        if (l->spec->task == MF_TASK_MLM) options.specials |= MF_SPECIAL_BIT(MF_SPECIAL_MASK);
+        code = mf_tokenizer_train(name, s->path, s->text, s->size, &options, &c->own_tokenizer);
+    } else if (strpbrk(name, "./") == NULL) {
+        /* No path: a kind that does not exist, and this says which do. */
+        return mf_tokenizer_train(name, s->path, NULL, 0, NULL, &c->own_tokenizer);
+    } else {
+        code = mf_tokenizer_load(name, &c->own_tokenizer);
+    }
+    c->tokenizer = c->own_tokenizer;
+    return code;
+}
+
+/* ---- classes ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    const char *x = ((const mf_label *)a)->name, *y = ((const mf_label *)b)->name;
+    long long i, j;
+    if (mf_parse_i64(x, &i) && mf_parse_i64(y, &j)) return (i > j) - (i < j);
+    return strcmp(x, y);
+}
+
+/* Classes are the labels of the training file, in order. */
+static int name_classes(loader *l)
+{
+    mf_corpus *c = l->c;
+    const mf_source *s = &l->source[0];
+    int32_t n = s->n_labels;
+    if (n == 0) return MF_OK;
+    if (l->spec->classes > 0 && n > l->spec->classes) {
+        const mf_label *extra = &s->labels[l->spec->classes];
+        return mf_fail(MF_EINPUT,
+                       "%s:%lld: label \"%.40s\" is one too many: expected %d classes", s->path,
+                       (long long)extra->line, extra->name, (int)l->spec->classes);
+    }
+    mf_label *sorted = mf_alloc((size_t)n, sizeof *sorted);
+    c->classes = mf_alloc((size_t)n, sizeof *c->classes);
+    if (sorted == NULL || c->classes == NULL) {
+        mf_free(sorted);
+        return MF_ENOMEM;
+    }
+    memcpy(sorted, s->labels, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_name);
+    c->n_classes = n;
+    int code = MF_OK;
+    for (int32_t i = 0; i < n; i++)
+        if ((c->classes[i] = mf_strdup(sorted[i].name)) == NULL) code = MF_ENOMEM;
+    mf_free(sorted);
+    return code;
+}
+
+/* class_of[label of the source] */
+static int map_labels(const mf_corpus *c, const mf_source *s, int32_t *class_of)
+{
+    for (int32_t i = 0; i < s->n_labels; i++) {
+        class_of[i] = -1;
+        for (int32_t k = 0; k < c->n_classes; k++)
+            if (strcmp(s->labels[i].name, c->classes[k]) == 0) class_of[i] = k;
+        if (class_of[i] < 0)
+            return mf_fail(
+                MF_EINPUT,
+                "%s:%lld: label \"%.40s\" does not occur in the training data (there "
+                "are %d, the first is \"%.40s\")",
+                s->path, (long long)s->labels[i].line, s->labels[i].name, (int)c->n_classes,
+                c->n_classes > 0 ? c->classes[0] : "");
+    }
+    return MF_OK;
+}
+
+/* ---- tokens ---- */
+
+/* Bytes begin..end-1 of a stream, as the split. */
+static int add_stream(loader *l, const mf_source *s, size_t begin, size_t end, mf_split split)
+{
+    mf_corpus *c = l->c;
+    mf_split_range *r = &c->split[split];
+    *r = (mf_split_range){.begin = (int64_t)l->ids.n,
+                          .bytes = end - begin,
+                          .topics = s->topics,
+                          .text_begin = begin};
+    size_t first = l->ids.n;
+    int code;
+    if (s->ids != NULL) {
+        r->bytes = 0;
+        code = mf_ids_reserve(&l->ids, end - begin);
+        for (size_t i = begin; code == MF_OK && i < end; i++)
+            l->ids.id[l->ids.n++] = s->ids[i];
+        if (c->tokenizer != NULL && code == MF_OK)
+            r->bytes = mf_tokenizer_bytes(c->tokenizer, l->ids.id + first, l->ids.n - first);
+    } else {
+        code = c->tokenizer->ops->encode(c->tokenizer, s->path, begin, s->text + begin,
+                                         end - begin, &l->ids);
+    }
+    r->end = (int64_t)l->ids.n;
+    r->tokens = r->end - r->begin;
+    return code;
+}
+
+/* Where the split cuts a stream: not within a character. */
+static size_t cut_of(const mf_source *s, double split, size_t size)
+{
+    size_t cut = (size_t)(split * (double)size);
+    while (s->text != NULL && cut > 0 && cut < size &&
+           ((unsigned char)s->text[cut] & 0xC0) == 0x80)
+        cut--;
+    return cut;
+}
+
+static int empty_side(const loader *l, const char *side, const char *what, size_t n)
+{
+    return mf_fail(MF_EINPUT, "%s: data.split = %g of %zu %s leaves none for %s", l->spec->path,
+                   l->spec->split, n, what, side);
+}
+
+static int add_streams(loader *l)
+{
+    const mf_source *s = &l->source[0];
+    l->ids.want_start = s->topics != NULL; /* to look labels up */
+    size_t size = s->ids != NULL ? (size_t)s->n_ids : s->size, cut = size;
+    const char *what = s->ids != NULL ? "tokens" : "bytes";
+    if (!given(l->spec->val_path) && l->spec->split < 1) {
+        cut = cut_of(s, l->spec->split, size);
+        if (cut == 0 || cut == size)
+            return empty_side(l, cut == 0 ? "training" : "validation", what, size);
+    }
+    int code = add_stream(l, s, 0, cut, MF_SPLIT_TRAIN);
+    if (code == MF_OK && cut < size) code = add_stream(l, s, cut, size, MF_SPLIT_VAL);
+    for (int i = 1; i < SOURCES && code == MF_OK; i++)
+        if (l->source[i].path != NULL) {
+            const mf_source *more = &l->source[i];
+            code = add_stream(l, more, 0, more->ids != NULL ? (size_t)more->n_ids : more->size,
+                              (mf_split)i);
+        }
+    return code;
+}
+
+static int encode_part(loader *l, const mf_source *s, const mf_document *d, size_t begin,
+                       size_t n, int32_t *ret)
+{
+    char name[4096];
+    size_t before = l->ids.n;
+    snprintf(name, sizeof name, "%s:%lld", s->path, (long long)d->line);
+    int code = mf_tokenizer_encode(l->c->tokenizer, name, s->text + begin, n, &l->ids);
+    if (code == MF_OK && l->ids.n - before > INT32_MAX / 2)
+        code = mf_fail(MF_EINPUT, "%s: more than %d tokens", name, INT32_MAX / 2);
+    *ret = (int32_t)(l->ids.n - before);
+    return code;
+}
+
+static int add_documents(loader *l, const mf_source *s, int64_t from, int64_t to,
+                         mf_split split)
+{
+    mf_corpus *c = l->c;
+    mf_split_range *r = &c->split[split];
+    *r = (mf_split_range){.begin = c->n_spans};
+    int32_t *class_of = mf_alloc(MF_LABELS_MAX, sizeof *class_of);
+    int code = class_of != NULL ? map_labels(c, s, class_of) : MF_ENOMEM;
+    for (int64_t i = from; i < to && code == MF_OK; i++) {
+        const mf_document *d = &s->documents[i];
+        mf_span *span = &c->spans[c->n_spans];
+        int32_t second = 0;
+        *span = (mf_span){.begin = (int64_t)l->ids.n,
+                          .label = d->label < 0 ? -1 : class_of[d->label]};
+        code = encode_part(l, s, d, d->begin, d->n_first, &span->first);
+        if (code == MF_OK && d->n > d->n_first)
+            code = encode_part(l, s, d, d->begin + d->n_first, d->n - d->n_first, &second);
+        span->n = span->first + second;
+        r->tokens += span->n;
+        r->bytes += d->n;
+        if (span->n > c->longest) c->longest = span->n;
+        c->n_spans++;
+    }
+    mf_free(class_of);
+    r->end = c->n_spans;
+    return code;
+}
+
+static int add_all_documents(loader *l)
+{
+    const mf_source *s = &l->source[0];
+    int64_t n = s->n_documents, cut = n, all = 0;
+    for (int i = 0; i < SOURCES; i++)
+        all += l->source[i].n_documents;
+    if (!given(l->spec->val_path) && l->spec->split < 1) {
+        cut = (int64_t)(l->spec->split * (double)n);
+        if (cut == 0 || cut == n)
+            return empty_side(l, cut == 0 ? "training" : "validation", "documents", (size_t)n);
+    }
+    l->c->pairs = s->pairs;
+    l->c->spans = mf_alloc((size_t)all, sizeof *l->c->spans);
+    if (l->c->spans == NULL) return MF_ENOMEM;
+    int code = name_classes(l);
+    if (code == MF_OK) code = add_documents(l, s, 0, cut, MF_SPLIT_TRAIN);
+    if (code == MF_OK && cut < n) code = add_documents(l, s, cut, n, MF_SPLIT_VAL);
+    for (int i = 1; i < SOURCES && code == MF_OK; i++)
+        if (l->source[i].path != NULL)
+            code = add_documents(l, &l->source[i], 0, l->source[i].n_documents, (mf_split)i);
+    return code;
+}
+
+/* Topics of tokens, where all splits are labelled. */
+static int label_tokens(loader *l)
+{
+    mf_corpus *c = l->c;
+    for (int i = 0; i < MF_SPLITS; i++) {
+        if (c->split[i].tokens > 0 && c->split[i].topics == NULL) return MF_OK;
+        if (c->split[i].topics != NULL && c->split[i].topics->spec.topics > c->n_labels)
+            c->n_labels = c->split[i].topics->spec.topics;
+    }
+    c->labels = mf_alloc_raw(l->ids.n);
+    if (c->labels == NULL) return MF_ENOMEM;
+    for (int i = 0; i < MF_SPLITS; i++)
+        for (int64_t t = c->split[i].begin; t < c->split[i].end; t++)
+            c->labels[t] = c->split[i].topics->labels[l->ids.start[t]];
+    return MF_OK;
+}
+
+static int check_vocabulary(loader *l)
+{
+    mf_corpus *c = l->c;
+    int32_t largest = 0;
+    int64_t where = 0;
+    for (int64_t i = 0; i < c->tokens; i++)
+        if (c->ids[i] > largest) {
+            largest = c->ids[i];
+            where = i;
+        }
+    c->vocab = c->tokenizer != NULL ? c->tokenizer->vocab : largest + 1;
+    if (largest >= c->vocab)
+        return mf_fail(MF_EINPUT, "%s: token %lld is %d, but the tokenizer knows %d ids",
+                       l->spec->path, (long long)where, (int)largest, (int)c->vocab);
+    return MF_OK;
+}
+
+static int load(loader *l)
+{
+    mf_corpus *c = l->c;
+    int code = check_spec(l->spec);
+    if (code == MF_OK) code = load_sources(l);
+    if (code == MF_OK) code = choose_tokenizer(l);
+    if (code == MF_OK)
+        code = l->source[0].documents != NULL ? add_all_documents(l) : add_streams(l);
+    if (code == MF_OK) code = label_tokens(l);
+    c->ids = l->ids.id;
+    c->tokens = (int64_t)l->ids.n;
+    l->ids.id = NULL;
+    for (int i = 0; i < SOURCES; i++) {
+        c->own_topics[i] = l->source[i].topics;
+        if (l->source[i].topics != NULL) l->source[i].text = NULL;
+        l->source[i].topics = NULL;
+    }
+    return code == MF_OK ? check_vocabulary(l) : code;
+}
+
+int mf_corpus_load(const mf_corpus_spec *spec, mf_corpus **ret)
+{
+    *ret = NULL;
+    loader l = {.spec = spec, .c = mf_alloc(1, sizeof *l.c)};
+    if (l.c == NULL) return MF_ENOMEM;
+    int code = load(&l);
+    mf_ids_free(&l.ids);
+    for (int i = 0; i < SOURCES; i++)
+        mf_source_free(&l.source[i]);
+    if (code == MF_OK)
+        *ret = l.c;
+    else
+        mf_corpus_free(l.c);
+    return code;
+}
+
+void mf_corpus_free(mf_corpus *c)
+{
+    if (c == NULL) return;
+    for (int32_t i = 0; i < c->n_classes; i++)
+        mf_free(c->classes[i]);
+    for (int i = 0; i < MF_SPLITS; i++)
+        mf_topics_free(c->own_topics[i]);
+    mf_tokenizer_free(c->own_tokenizer);
+    mf_free(c->classes);
+    mf_free(c->ids);
+    mf_free(c->labels);
+    mf_free(c->spans);
+    mf_free(c);
+}
+
+double mf_corpus_floor(const mf_corpus *c, mf_split split, mf_topics_floor_kind kind,
+                       int32_t window, int32_t context)
+{
+    const mf_split_range *r = &c->split[split];
+    double nats;
+    if (r->topics == NULL || (uint64_t)r->tokens != r->bytes ||
+        mf_topics_floor(r->topics, kind, r->text_begin, r->text_begin + (size_t)r->bytes,
+                        window, context, &nats) != MF_OK)
+        return NAN;
+    return nats;
+}

@@ -1,0 +1,139 @@
+/* data/source.c: files of a corpus by format. */
+#include "data/source.h"
+
+#include "base/error.h"
+#include "base/io.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+static const char *const formats[] = {"text", "jsonl", "tsv", "bin", NULL};
+
+int mf_format_of(const char *name, const char *path, mf_format *ret)
+{
+    if (name == NULL || *name == 0 || strcmp(name, "auto") == 0) {
+        const char *dot = strrchr(path, '.');
+        *ret = MF_FORMAT_TEXT;
+        for (int i = 0; dot != NULL && !mf_topics_is(path) && formats[i] != NULL; i++)
+            if (strcmp(dot + 1, formats[i]) == 0) *ret = (mf_format)i;
+        return MF_OK;
+    }
+    for (int i = 0; formats[i] != NULL; i++)
+        if (strcmp(name, formats[i]) == 0) {
+            *ret = (mf_format)i;
+            return MF_OK;
+        }
+    const char *nearest = mf_nearest(name, formats);
+    return mf_fail(
+        MF_ECONFIG, "unknown data format %s: expected auto, text, jsonl, tsv, bin%s%s%s", name,
+        nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+}
+
+void mf_source_append(mf_source *s, const char *text, size_t n)
+{
+    memcpy(s->text + s->size, text, n);
+    s->size += n;
+}
+
+int mf_source_add_document(mf_source *s, const mf_document *d)
+{
+    if (s->n_documents == s->documents_cap) {
+        int64_t cap = s->documents_cap < 256 ? 256 : s->documents_cap * 2;
+        mf_document *more = mf_realloc(s->documents, (size_t)s->n_documents * sizeof *more,
+                                       (size_t)cap * sizeof *more);
+        if (more == NULL) return MF_ENOMEM;
+        s->documents = more;
+        s->documents_cap = cap;
+    }
+    s->documents[s->n_documents++] = *d;
+    return MF_OK;
+}
+
+int mf_source_label(mf_source *s, const char *name, size_t n, int64_t line, int32_t *ret)
+{
+    for (int32_t i = 0; i < s->n_labels; i++)
+        if (strncmp(s->labels[i].name, name, n) == 0 && s->labels[i].name[n] == 0) {
+            *ret = i;
+            return MF_OK;
+        }
+    if (s->n_labels == MF_LABELS_MAX)
+        return mf_fail(
+            MF_EINPUT,
+            "%s:%lld: label \"%.*s\": more than %d distinct labels: is this the label's "
+            "column?",
+            s->path, (long long)line, (int)(n < 40 ? n : 40), name, MF_LABELS_MAX);
+    if (s->n_labels == s->labels_cap) {
+        int32_t cap = s->labels_cap < 16 ? 16 : s->labels_cap * 2;
+        mf_label *more = mf_realloc(s->labels, (size_t)s->n_labels * sizeof *more,
+                                    (size_t)cap * sizeof *more);
+        if (more == NULL) return MF_ENOMEM;
+        s->labels = more;
+        s->labels_cap = cap;
+    }
+    char *copy = mf_strndup(name, n);
+    if (copy == NULL) return MF_ENOMEM;
+    *ret = s->n_labels;
+    s->labels[s->n_labels++] = (mf_label){copy, line};
+    return MF_OK;
+}
+
+static int load_topics(mf_source *s)
+{
+    mf_topics_spec spec;
+    int code = mf_topics_parse(s->path, &spec);
+    if (code == MF_OK) code = mf_topics_make(&spec, &s->topics);
+    if (code != MF_OK) return code;
+    s->text = s->topics->text;
+    s->size = s->topics->size;
+    return MF_OK;
+}
+
+static int load_file(mf_source *s, mf_format format, int32_t bin_bits)
+{
+    char *data;
+    size_t size;
+    int code = mf_read_file(s->path, 0, &data, &size);
+    if (code != MF_OK) return code;
+    if (size == 0) {
+        mf_free(data);
+        return mf_fail(MF_EINPUT, "%s: the file is empty", s->path);
+    }
+    if (format == MF_FORMAT_TEXT) {
+        s->text = data;
+        s->size = size;
+        return MF_OK;
+    }
+    if (format == MF_FORMAT_BIN) {
+        code = mf_source_read_bin(s, data, size, bin_bits);
+    } else {
+        s->text = mf_alloc_raw(size);
+        if (s->text == NULL)
+            code = MF_ENOMEM;
+        else if (format == MF_FORMAT_JSONL)
+            code = mf_source_read_jsonl(s, data, size);
+        else
+            code = mf_source_read_tsv(s, data, size);
+    }
+    mf_free(data);
+    return code;
+}
+
+int mf_source_load(mf_source *s, const char *path, mf_format format, int32_t bin_bits)
+{
+    *s = (mf_source){.path = path};
+    int code = mf_topics_is(path) ? load_topics(s) : load_file(s, format, bin_bits);
+    if (code != MF_OK) mf_source_free(s);
+    return code;
+}
+
+void mf_source_free(mf_source *s)
+{
+    for (int32_t i = 0; i < s->n_labels; i++)
+        mf_free(s->labels[i].name);
+    if (s->topics == NULL) mf_free(s->text);
+    mf_topics_free(s->topics);
+    mf_free(s->labels);
+    mf_free(s->documents);
+    mf_free(s->ids);
+    *s = (mf_source){0};
+}
