@@ -51,12 +51,18 @@ AS_CASE([$enable_build_type],
     [asan], [mf_sanitize='-fsanitize=address'],
     [ubsan], [mf_sanitize='-fsanitize=undefined -fno-sanitize-recover=all'],
     [tsan], [mf_sanitize='-fsanitize=thread'])
-AS_CASE([$enable_build_type], [release], [
+AS_CASE([$enable_build_type:$enable_fuzz], [release:no], [
     MF_ADD_FLAG([MF_CFLAGS], [-fstack-clash-protection])
     MF_ADD_FLAG([MF_CFLAGS], [-fcf-protection])
     AS_CASE([" $CFLAGS "], [*" -O0 "*], [], [MF_CFLAGS="$MF_CFLAGS -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"])])
 AS_VAR_IF([enable_coverage], [yes], [mf_sanitize="$mf_sanitize --coverage"])
-AS_VAR_IF([enable_fuzz], [yes], [mf_sanitize="$mf_sanitize -fsanitize=fuzzer-no-link"])
+AS_VAR_IF([enable_fuzz], [yes], [
+    AS_VAR_IF([mf_sanitize], [], [mf_sanitize='-fsanitize=address,undefined -fno-sanitize-recover=all'])
+    mf_sanitize="$mf_sanitize -fsanitize=fuzzer-no-link"
+    # The archive rather than -fsanitize=fuzzer: its main function then goes only where there is none.
+    FUZZ_LIBS="`$CC -print-file-name=libclang_rt.fuzzer-$host_cpu.a` -lstdc++ -lpthread"
+    AS_CASE([$FUZZ_LIBS], [/*], [], [AC_MSG_ERROR([--enable-fuzz: $CC has no libFuzzer (needs CC=clang; Debian package: libclang-rt-dev)])])])
+AC_SUBST([FUZZ_LIBS])
 AS_VAR_IF([mf_sanitize], [], [], [
     mf_save=$CFLAGS; CFLAGS="$CFLAGS $mf_sanitize"
     AC_MSG_CHECKING([whether $CC links with$mf_sanitize])

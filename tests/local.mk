@@ -27,6 +27,32 @@ tests_unit_check_kernels_SOURCES = tests/unit/check_kernels.c
 tests_unit_check_kernels_SOURCES += tests/unit/kernel_case.h
 tests_unit_check_kernels_SOURCES += tests/unit/kernel_rows_layers.c
 tests_unit_check_kernels_SOURCES += tests/unit/kernel_rows_products.c
+FUZZ_TARGETS =
+FUZZ_TARGETS += tests/fuzz/fuzz_ini
+FUZZ_TARGETS += tests/fuzz/fuzz_json
+
+# What tests share: failing tables, a folder to write in.
+TESTLIB =
+TESTLIB += tests/lib/fault.c
+TESTLIB += tests/lib/fault.h
+TESTLIB += tests/lib/scratch.c
+TESTLIB += tests/lib/scratch.h
+
+check_LIBRARIES = tests/lib/libtest.a tests/fuzz/libdriver.a
+tests_lib_libtest_a_SOURCES = $(TESTLIB)
+
+# A fuzz target replays its seeds and changes them some 20,000 times in `make check`. Configured
+# with --enable-fuzz it gets libFuzzer's main function instead of the driver's, for long runs by
+# hand (`make fuzzers`). Either main is in an archive, so that programs with their own ignore it.
+tests_fuzz_libdriver_a_SOURCES = tests/fuzz/driver.c tests/fuzz/fuzz.h
+if FUZZ
+FUZZ_MAIN = $(FUZZ_LIBS)
+fuzzers: $(FUZZ_TARGETS)
+else
+FUZZ_MAIN = tests/fuzz/libdriver.a
+TESTS += $(FUZZ_TARGETS)
+endif
+check_PROGRAMS += $(FUZZ_TARGETS)
 
 # Files that tests read.
 FIXTURES =
@@ -59,3 +85,16 @@ AM_CPPFLAGS += $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
 check_DATA = $(PLUGINS)
 
 EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES) tests/format.sh tests/lint/lib.sh tests/run-bats.sh tests/unit/check_main.h
+LDADD = $(FUZZ_MAIN) tests/lib/libtest.a $(MOEFW_LIBS) $(CHECK_LIBS)
+AM_CPPFLAGS += $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
+check_DATA = $(PLUGINS)
+
+EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES) tests/fuzz/corpus tests/format.sh tests/lint/lib.sh tests/run-bats.sh tests/unit/check_main.h
+EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES) tests/format.sh tests/lint/lib.sh tests/run-bats.sh tests/unit/check_main.h tests/unit/graph_ops.h
+EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES)
+EXTRA_DIST += tests/format.sh
+EXTRA_DIST += tests/fuzz/corpus
+EXTRA_DIST += tests/lint/lib.sh
+EXTRA_DIST += tests/run-bats.sh
+EXTRA_DIST += tests/unit/check_main.h
+EXTRA_DIST += tests/unit/graph_ops.h

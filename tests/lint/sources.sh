@@ -16,6 +16,11 @@ report "C files of core, kernels and plugins are listed" \
     "$(sources core kernels plugins include -- '*.[ch]' '*.def' | grep -v '/cli/main\.c$' | missing '')"
 report "unit tests are listed" "$(sources tests/unit -- 'check_*.c' | missing .c)"
 report "bats files are listed" "$(sources tests -- '*.bats' | missing '')"
+report "fuzz targets are listed and have seeds" "$(sources tests/fuzz -- 'fuzz_*.c' | missing .c
+    sources tests/fuzz -- 'fuzz_*.c' | sed 's,tests/fuzz/fuzz_\(.*\)\.c,\1,' | while read -r name; do
+        [ -n "$(sources "tests/fuzz/corpus/$name" -- '*')" ] || echo "tests/fuzz/corpus/$name: no seeds"
+    done)"
+report "what tests share is listed" "$(sources tests/lib tests/unit -- '*.h' '*.c' | grep -v '/check_[^/]*\.c$' | missing '')"
 report "lints are listed" "$(sources tests/lint -- '*.sh' | grep -v '/lib\.sh$' | missing '')"
 report "settings, presets, templates and manual pages are listed" \
     "$(sources etc share man -- '*' | grep -v '/local\.mk$' | missing '')"
