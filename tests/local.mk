@@ -89,8 +89,6 @@ LDADD = $(FUZZ_MAIN) tests/lib/libtest.a $(MOEFW_LIBS) $(CHECK_LIBS)
 AM_CPPFLAGS += $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
 check_DATA = $(PLUGINS)
 
-EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES) tests/fuzz/corpus tests/format.sh tests/lint/lib.sh tests/run-bats.sh tests/unit/check_main.h
-EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES) tests/format.sh tests/lint/lib.sh tests/run-bats.sh tests/unit/check_main.h tests/unit/graph_ops.h
 EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES)
 EXTRA_DIST += tests/format.sh
 EXTRA_DIST += tests/fuzz/corpus

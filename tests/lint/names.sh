@@ -5,6 +5,10 @@
 
 # FILE:NAME, with the reason why the word means something else there.
 allowed='
+core/model/config_tables.c:cosine a schedule of the learning rate
+core/model/config_tables.c:linear a schedule of the learning rate
+core/model/config_tables.c:relu an activation of dense blocks
+core/model/config_tables.c:swiglu an activation of dense blocks
 core/ops/linear.c:linear the op y = x w + b, which every model has
 '
 
