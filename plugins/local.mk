@@ -8,8 +8,22 @@ PLUGINS += plugins/experts/mlp.so
 PLUGINS += plugins/experts/swiglu.so
 PLUGINS += plugins/regularizers/load_balance.so
 PLUGINS += plugins/regularizers/z_loss.so
+PLUGINS += plugins/routers/attention.so
+PLUGINS += plugins/routers/cosine.so
+PLUGINS += plugins/routers/expert_choice.so
 PLUGINS += plugins/routers/hash.so
+PLUGINS += plugins/routers/hybrid.so
 PLUGINS += plugins/routers/linear.so
+PLUGINS += plugins/routers/mlp.so
+PLUGINS += plugins/routers/mlp_hadamard.so
+PLUGINS += plugins/routers/noisy_topk.so
+PLUGINS += plugins/routers/oracle.so
+PLUGINS += plugins/routers/random.so
+PLUGINS += plugins/routers/relu.so
+PLUGINS += plugins/routers/self_supervised.so
+PLUGINS += plugins/routers/sigmoid_bias.so
+PLUGINS += plugins/routers/sinkhorn.so
+PLUGINS += plugins/routers/tia_r.so
 
 # Compiled as a stranger's plugin is: the public headers are all that it sees, nothing of the
 # program is linked in, and the linker refuses what is left undefined.

@@ -177,6 +177,11 @@ static int source_entry(source *src, const char *section, const char *key, const
     if (twin)
         return mf_fail(MF_ECONFIG, "%s:%d: key '%s' of [%s] is already given on line %d",
                        src->file, line, key, section, twin->entry.line);
+    if (strlen(key) + strlen(" = ") + strlen(value) > MF_INI_LINE_MAX)
+        return mf_fail(MF_ECONFIG,
+                       "%s:%d: key '%s' and its value have %zu bytes: expected at most %d",
+                       src->file, line, key, strlen(key) + strlen(value),
+                       MF_INI_LINE_MAX - (int)strlen(" = "));
     e = new_node(src->ini, section, key, value);
     if (!e || list_reserve(&src->entries, 1) != MF_OK) return MF_ENOMEM;
     e->entry.file = src->file;
@@ -325,9 +330,10 @@ static int split(const char *text, parts *p)
                        "--set '%s': key '%.*s': expected 1 to %d letters, digits, _ -", text,
                        (int)p->n_key, p->key, MF_INI_NAME_MAX);
     if (p->n_key + strlen(" = ") + p->n_value > MF_INI_LINE_MAX)
-        return mf_fail(
-            MF_ECONFIG, "--set %.*s.%.*s: value of %zu bytes: expected at most %d with its key",
-            (int)p->n_section, p->section, (int)p->n_key, p->key, p->n_value, MF_INI_LINE_MAX);
+        return mf_fail(MF_ECONFIG,
+                       "--set %.*s.%.*s: key and value have %zu bytes: expected at most %d",
+                       (int)p->n_section, p->section, (int)p->n_key, p->key,
+                       p->n_key + p->n_value, MF_INI_LINE_MAX - (int)strlen(" = "));
     if (!mf_ini_is_value(p->value, p->n_value))
         return mf_fail(MF_ECONFIG,
                        "--set %.*s.%.*s: value: expected UTF-8 without control characters and "

@@ -10,7 +10,8 @@
  *   - a section has 1 to 48 letters, digits, _ - . and single inner blanks ("plugin hadamard");
  *     a key 1 to 48 letters, digits, _ -; both are case-sensitive; a section may come again;
  *   - a value is all up to the end of the line or to a ; that follows a blank; "a;b" and "#" are
- *     part of the value; quotes are kept; it may be empty;
+ *     part of the value; quotes are kept; it may be empty, not begin with ;
+ *     key and value have at most 187 bytes together, so that "key = value" is a line again;
  *   - no key before the first section; no key twice in one section of one file.
  * Errors are MF_ECONFIG, "file:line: what was found, what was expected". A failed load changes
  * nothing.
@@ -32,7 +33,7 @@ typedef struct mf_ini_entry {
     int line;                          /* 1-based; for --set the position of the option */
     bool overridden;                   /* a later source has the same section and key */
     bool used;                         /* somebody read it; unread entries are unknown keys */
-    bool optional; /* may be unknown or unfit: then as if it were not there */
+    bool optional;                     /* may be unknown or unfit: then as if it were not there */
 } mf_ini_entry;
 
 typedef struct mf_ini mf_ini;

@@ -126,6 +126,13 @@ static int check_pair(where at, const char *s, size_t n, bool indented, bool in_
         return mf_fail(MF_ECONFIG,
                        "%s:%d: key '%.*s' before any section: expected [section] first",
                        at.file, at.line, (int)key, s);
+    if (equals + 1 < s + n &&
+        equals[1] == ';') /* written out as "key = ;..." it would be gone */
+        return mf_fail(
+            MF_ECONFIG,
+            "%s:%d: key '%.*s': a value cannot begin with ';' (a comment needs a blank "
+            "before it)",
+            at.file, at.line, (int)key, s);
     return MF_OK;
 }
 

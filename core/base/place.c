@@ -18,8 +18,7 @@ static struct {
 static void join(place out, const char *root, const char *path)
 {
     int n = snprintf(out, sizeof(place), "%s%s", root, path);
-    if (n < 0 || (size_t)n >= sizeof(place))
-        out[0] = '\0';
+    if (n < 0 || (size_t)n >= sizeof(place)) out[0] = '\0';
 }
 
 /* First line of the marker file in the folder. */
@@ -28,12 +27,10 @@ static bool read_marker(const char *folder, place source)
     place path;
     join(path, folder, "/" MARKER);
     FILE *f = fopen(path, "re");
-    if (f == NULL)
-        return false;
+    if (f == NULL) return false;
     bool ok = fgets(source, sizeof(place), f) != NULL;
     fclose(f);
-    if (!ok)
-        return false;
+    if (!ok) return false;
     source[strcspn(source, "\n")] = '\0';
     return source[0] == '/';
 }
@@ -48,12 +45,13 @@ static void staging_root(place folder)
 static void find(void)
 {
     place root = "", source;
-    ssize_t n = readlink("/proc/self/exe", here.program, sizeof here.program - 1);
-    here.program[n > 0 ? n : 0] = '\0';
+    if (here.program[0] == '\0') {
+        ssize_t n = readlink("/proc/self/exe", here.program, sizeof here.program - 1);
+        here.program[n > 0 ? n : 0] = '\0';
+    }
     memcpy(root, here.program, sizeof root);
     char *slash = strrchr(root, '/');
-    if (slash != NULL)
-        *slash = '\0';
+    if (slash != NULL) *slash = '\0';
     here.uninstalled = slash != NULL && read_marker(root, source);
     if (here.uninstalled) {
         join(here.plugins, root, "/plugins");
@@ -74,9 +72,14 @@ static void find(void)
 
 static const char *get(const char *path)
 {
-    if (!here.found)
-        find();
+    if (!here.found) find();
     return path;
+}
+
+void mf_place_set_program(const char *path)
+{
+    join(here.program, "", path);
+    here.found = false;
 }
 
 const char *mf_place_program(void)

@@ -20,4 +20,7 @@ const char *mf_place_settings(void); /* the system's settings: holds moefw.ini *
 const char *mf_place_dropins(void);  /* holds one small INI a plugin */
 bool mf_place_uninstalled(void);     /* run in place? */
 
+/* For tests, before the first call of the others: as if the program were this file. */
+void mf_place_set_program(const char *path);
+
 #endif

@@ -2,7 +2,6 @@
  *
  * What an argument is completed with goes by its placeholder: FILE, PLUGIN, DIR, RUN; CONFIG
  * and PRESET also take the names of presets, read from their folder when the shell asks. */
-#include "base/place.h"
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -50,9 +49,6 @@ static void quoted(const char *text)
         else
             putchar(*text);
 }
-
-static const char presets_function[] =
-    "    for f in '%s'/*.ini; do [ -e \"$f\" ] && f=${f##*/} && echo \"${f%%.ini}\"; done\n";
 
 /* ---- bash ---- */
 
@@ -107,9 +103,8 @@ static void bash_verb(const mf_verb *v)
 static void complete_bash(void)
 {
     printf("# moefw completion for bash: eval \"$(moefw completion bash)\"\n"
-           "_moefw_presets() {\n    local f\n");
-    printf(presets_function, mf_place_presets());
-    printf("}\n_moefw() {\n"
+           "_moefw_presets() { moefw config presets 2>/dev/null; }\n"
+           "_moefw() {\n"
            "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i "
            "words= files=\n"
            "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
@@ -211,13 +206,13 @@ static void zsh_verb(const mf_verb *v)
 
 static void complete_zsh(void)
 {
-    printf("#compdef moefw\n"
-           "# moefw completion for zsh: eval \"$(moefw completion zsh)\", or a file _moefw in "
-           "fpath\n"
-           "_moefw_configs() {\n    local -a names\n"
-           "    names=('%s'/*.ini(N:t:r))\n    compadd -a names\n    _files\n}\n"
-           "_moefw() {\n    local -a verbs\n    verbs=(\n",
-           mf_place_presets());
+    printf(
+        "#compdef moefw\n"
+        "# moefw completion for zsh: eval \"$(moefw completion zsh)\", or a file _moefw in "
+        "fpath\n"
+        "_moefw_configs() {\n    local -a names\n"
+        "    names=($(moefw config presets 2>/dev/null))\n    compadd -a names\n    _files\n}\n"
+        "_moefw() {\n    local -a verbs\n    verbs=(\n");
     for (int i = 0; mf_verbs[i] != NULL; i++) {
         printf("        '%s:", mf_verbs[i]->name);
         zsh_text(mf_verbs[i]->brief);
@@ -285,9 +280,8 @@ static void complete_fish(void)
 {
     printf("# moefw completion for fish: moefw completion fish | source\n"
            "function __moefw_presets\n"
-           "    for f in '%s'/*.ini; string replace -r '.*/(.*)\\.ini$' '$1' -- $f; end\nend\n"
-           "complete -c moefw -f\n",
-           mf_place_presets());
+           "    moefw config presets 2>/dev/null\nend\n"
+           "complete -c moefw -f\n");
     for (int i = 0; mf_verbs[i] != NULL; i++) {
         printf("complete -c moefw -n __fish_use_subcommand -a %s -d '", mf_verbs[i]->name);
         quoted(mf_verbs[i]->brief);

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "model/config_load.h"
 #include "model/config_tables.h"
 
 #include <stdio.h>
@@ -93,8 +94,20 @@ static int check(const mf_cli *cli)
     return text != NULL ? rc : MF_ENOMEM;
 }
 
+static int presets(void)
+{
+    mf_arena *arena = mf_arena_new();
+    if (arena == NULL) return MF_ENOMEM;
+    const char *const *names = mf_config_preset_names(arena);
+    for (int i = 0; names[i] != NULL; i++)
+        puts(names[i]);
+    mf_arena_free(arena);
+    return MF_OK;
+}
+
 static int run(const mf_cli *cli)
 {
+    if (strcmp(mf_cli_action(cli), "presets") == 0) return presets();
     if (strcmp(mf_cli_action(cli), "mdoc") == 0) { /* for the manual's maker */
         mf_config_manual(stdout);
         return MF_OK;
@@ -105,6 +118,7 @@ static int run(const mf_cli *cli)
 static const mf_cli_form forms[] = {
     {"show", "[CONFIG|PRESET]", 0, 1, "print every key with the value in force"},
     {"check", "[CONFIG|PRESET]", 0, 1, "judge it without running anything; tells all faults"},
+    {"presets", NULL, 0, 0, "print the names of the presets"},
     {"mdoc", NULL, 0, 0, NULL},
     MF_CLI_FORM_END};
 

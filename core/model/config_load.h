@@ -14,4 +14,7 @@ int mf_config_sources(mf_ini *ini, mf_arena *arena, const char *config, int n,
 int mf_config_preset(mf_arena *arena, const char *name, const mf_ini_entry *at,
                      const char **ret_path);
 
+/* Names of presets, sorted, NULL-terminated, from the arena; empty when there are none. */
+const char *const *mf_config_preset_names(mf_arena *arena);
+
 #endif

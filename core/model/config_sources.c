@@ -31,8 +31,7 @@ static bool has_suffix(const char *text, const char *suffix)
     return n >= m && strcmp(text + n - m, suffix) == 0;
 }
 
-/* Names of presets, NULL-terminated, from the arena; an empty list when there are none. */
-static const char *const *preset_names(mf_arena *arena)
+const char *const *mf_config_preset_names(mf_arena *arena)
 {
     static const char *const none[] = {NULL};
     char **files;
@@ -66,7 +65,7 @@ int mf_config_preset(mf_arena *arena, const char *name, const mf_ini_entry *at,
     }
     char hint[256], where[512] = "";
     if (at != NULL) snprintf(where, sizeof where, "%s:%d: ", at->file, at->line);
-    mf_did_you_mean(name, preset_names(arena), hint, sizeof hint);
+    mf_did_you_mean(name, mf_config_preset_names(arena), hint, sizeof hint);
     return mf_fail(at != NULL ? MF_ECONFIG : MF_ENOTFOUND, "%sno preset named '%s' in %s%s",
                    where, name, mf_place_presets(), hint);
 }

@@ -125,7 +125,9 @@ void mf_config_template(FILE *out)
                 named ? "NAME" : "");
         for (const mf_option *o = s->options; o->name != NULL; o++) {
             fprintf(out, "; %s\n; (%s)\n", o->help, type_text(o, type, sizeof type));
-            fprintf(out, ";%s = %s\n", o->name, o->value != NULL ? o->value : "");
+            fprintf(out, ";%s =%s%s\n", o->name,
+                    o->value != NULL && o->value[0] != '\0' ? " " : "",
+                    o->value != NULL ? o->value : "");
         }
     }
 }

@@ -12,34 +12,12 @@
 #include <moefw/plugin.h>
 #include "base/ini.h"
 #include "graph/graph.h"
+#include "plugin/live.h"
 
-typedef struct mf_plughost mf_plughost;
 typedef struct mf_loaded mf_loaded; /* a judged plugin (plugin/open.h) */
-
-/* A turn of a knob, for metrics.jsonl. */
-typedef struct mf_turn {
-    int64_t step;
-    const char *option; /* "router.temperature" */
-    const char *by;     /* "controller.warm" */
-    const char *reason;
-    double from, to;
-} mf_turn;
 
 mf_plughost *mf_plughost_new(mf_store *store);
 void mf_plughost_free(mf_plughost *h); /* after its instances */
-
-/* Live options by INI name. A name registered more than once (one instance a layer) turns
- * together. An integer option turns by a double too. */
-int mf_live_register_real(mf_plughost *h, const char *name, double *value, double lo,
-                          double hi);
-int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
-                const char *reason);
-int mf_live_get(const mf_plughost *h, const char *name, double *ret);
-int mf_live_count(const mf_plughost *h);
-const char *mf_live_name(const mf_plughost *h, int i);
-/* Turns since the last call of mf_turns_clear, in order. */
-int mf_turns(const mf_plughost *h, const mf_turn **ret);
-void mf_turns_clear(mf_plughost *h);
 
 /* What the trainer supplies; may be absent (checks). step: stamps turns. */
 void mf_plughost_set_step(mf_plughost *h, int64_t step);
@@ -61,7 +39,8 @@ const char *mf_instance_path(const mf_ctx *instance);
 const mf_loaded *mf_instance_plugin(const mf_ctx *instance);
 const void *mf_instance_conf(const mf_ctx *instance);
 
-/* Calls, by kind. The graph functions work inside a scope named "PATH NAME". */
+/* Calls, by kind. The graph functions work inside a scope "PATH NAME"; a leading "layers.N." of the
+ * path is left out there, because whoever builds the block has put it. */
 int mf_instance_route(mf_ctx *router, mf_graph *g, const mf_router_in *in, mf_routing *out);
 int mf_instance_expert(mf_ctx *expert, mf_graph *g, const mf_expert_in *in, mf_tensor **ret_y);
 int mf_instance_loss(mf_ctx *regularizer, mf_graph *g, const mf_routing *const *routing,
@@ -72,5 +51,8 @@ int mf_instance_after_step(mf_ctx *instance, const mf_step *step); /* MF_OK if i
 /* Values that plugins keep as metrics in a graph (mf_host.metric): i-th, NULL past the end. The
  * tensor is a kept scalar or a kept tensor whose mean is meant. */
 const char *mf_plughost_metric(const mf_plughost *h, const mf_graph *g, int i, mf_tensor **ret);
+/* Drops what is kept of a graph: to be called for each new one, because it may have the address of
+ * one that is gone. */
+void mf_plughost_forget(mf_plughost *h, const mf_graph *g);
 
 #endif

@@ -38,6 +38,7 @@ typedef struct mf_metrics_record {
     double tokens_per_s, wall_s;  /* wall_s: since the run began, resumed parts included */
     double ppl, bits_per_byte;    /* language models; NaN: not written */
     double accuracy, macro_f1;    /* classifiers; NaN: not written */
+    double floor;                 /* val: lowest loss that the corpus allows; NaN: not written */
     int n_regularizers, n_controllers, n_layers, n_metrics, n_turns;
     const mf_named_value *regularizers; /* name: label of the section; value: unweighted */
     const mf_controller_record *controllers;

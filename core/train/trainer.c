@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "plugin/open.h"
 #include "train/schedule.h"
 #include "train/signals.h"
 
@@ -22,8 +23,7 @@ double mf_clock(void)
 static int build_graph(mf_trainer *t)
 {
     const mf_config *c = t->session->config;
-    const mf_model_shape shape = {.mode = MF_MODE_TRAIN,
-                                  .batch = (int32_t)c->train.batch,
+    const mf_model_shape shape = {.mode = MF_MODE_TRAIN, .batch = (int32_t)c->train.batch,
                                   .seq = (int32_t)c->model.seq,
                                   .masked = t->session->corpus->spans != NULL,
                                   .accumulate = c->train.accumulate > 1};
@@ -47,9 +47,8 @@ static int allocate(mf_trainer *t)
         !t->result.nmi || !t->result.nmi_random)
         return MF_ENOMEM;
     for (int32_t i = 0; i < m->n_moe; i++) {
-        int rc =
-            mf_moe_tally_new(m->moe[i].layer, (int32_t)experts, (int32_t)m->config->moe.top_k,
-                             m->facts.labels, &t->tallies[i]);
+        int rc = mf_moe_tally_new(m->moe[i].layer, (int32_t)experts,
+                                  (int32_t)m->config->moe.top_k, m->facts.labels, &t->tallies[i]);
         if (rc != MF_OK) return rc;
     }
     for (int i = 0; i < m->config->n_regularizers; i++)
@@ -79,8 +78,7 @@ static int prepare(mf_trainer *t, bool resume)
     if (rc == MF_OK) rc = allocate(t);
     if (rc == MF_OK) rc = register_live(t);
     if (rc == MF_OK) rc = mf_optim_new(s->model->store, c, &t->optim);
-    if (rc == MF_OK)
-        rc = mf_batch_new((int32_t)c->batch, (int32_t)s->config->model.seq, &t->batch);
+    if (rc == MF_OK) rc = mf_batch_new((int32_t)c->batch, (int32_t)s->config->model.seq, &t->batch);
     if (rc == MF_OK) rc = build_graph(t);
     if (rc == MF_OK && s->corpus->split[MF_SPLIT_VAL].tokens > 0 && c->eval_every >= 0)
         rc = mf_evaluator_new(s, MF_SPLIT_VAL, c->eval_batches, &t->evaluator);
@@ -143,8 +141,14 @@ static bool controller_due(const mf_trainer *t, int i)
     return (t->step + 1) % (every > 0 ? every : 1) == 0;
 }
 
-static bool any_controller_due(const mf_trainer *t)
+/* Does anybody read the layers' statistics after this step? */
+static bool stats_wanted(const mf_trainer *t)
 {
+    const mf_model *m = t->session->model;
+    for (int32_t i = 0; i < m->n_moe; i++) {
+        const mf_router *r = mf_loaded_vtable(mf_instance_plugin(m->moe[i].router));
+        if (r->flags & MF_ROUTER_STATS) return true;
+    }
     for (int i = 0; i < t->session->config->n_controllers; i++)
         if (controller_due(t, i)) return true;
     return false;
@@ -173,8 +177,8 @@ static int gradients(mf_trainer *t, bool metrics)
     }
     for (int64_t j = 0; j < micro; j++) {
         const int64_t at = t->step * micro + j;
-        const mf_run run = {
-            .seed = (uint64_t)m->config->train.seed, .step = (uint64_t)at, .metrics = metrics};
+        const mf_run run = {.seed = (uint64_t)m->config->train.seed, .step = (uint64_t)at,
+                            .metrics = metrics};
         mf_batcher_fill(t->session->train, at, t->batch);
         mf_session_feed(t->batch, t->graph);
         int rc = mf_graph_run(t->graph->g, &run);
@@ -197,27 +201,25 @@ static int trace_nonfinite(mf_trainer *t)
     const mf_config *c = t->session->config;
     for (int64_t j = 0; j < c->train.accumulate; j++) {
         const int64_t at = t->step * c->train.accumulate + j;
-        const mf_run run = {
-            .seed = (uint64_t)c->train.seed, .step = (uint64_t)at, .check_finite = true};
+        const mf_run run = {.seed = (uint64_t)c->train.seed, .step = (uint64_t)at,
+                            .check_finite = true};
         mf_batcher_fill(t->session->train, at, t->batch);
         mf_session_feed(t->batch, t->graph);
         int rc = mf_graph_run(t->graph->g, &run);
-        if (rc != MF_OK) return mf_fail_context(rc, "step %lld", (long long)t->step + 1);
+        if (rc != MF_OK)
+            return mf_fail_context(rc, "step %lld", (long long)t->step + 1);
     }
-    return mf_fail(
-        MF_ENONFINITE,
-        "step %lld: loss %g, gradient norm %g: every value is finite, but the sum of "
-        "squares of the gradient is not; a smaller train.lr or train.clip may help",
-        (long long)t->step + 1, t->loss, t->grad_norm);
+    return mf_fail(MF_ENONFINITE,
+                   "step %lld: loss %g, gradient norm %g: every value is finite, but the sum of "
+                   "squares of the gradient is not; a smaller train.lr or train.clip may help",
+                   (long long)t->step + 1, t->loss, t->grad_norm);
 }
 
 /* Update, or leave the update out where the policy allows it. */
 static int update(mf_trainer *t)
 {
     const mf_train_config *c = &t->session->config->train;
-    mf_optim_step s = {.step = t->step,
-                       .weight_decay = t->weight_decay,
-                       .clip = t->clip,
+    mf_optim_step s = {.step = t->step, .weight_decay = t->weight_decay, .clip = t->clip,
                        .grad_scale = 1.0 / (double)c->accumulate};
     s.lr = t->lr_now = mf_schedule_lr(c, t->lr, t->step, t->session->steps);
     mf_optim_measure(t->optim, &s);
@@ -229,8 +231,7 @@ static int update(mf_trainer *t)
     }
     int rc = trace_nonfinite(t);
     if (c->nan_policy == 0 || ++t->skipped > MAX_SKIPPED) return rc;
-    mf_log(MF_LOG_WARN, "%s; update left out (%d in a row)", mf_error_message(),
-           (int)t->skipped);
+    mf_log(MF_LOG_WARN, "%s; update left out (%d in a row)", mf_error_message(), (int)t->skipped);
     mf_error_clear();
     return MF_OK;
 }
@@ -238,17 +239,10 @@ static int update(mf_trainer *t)
 static int after_step(mf_trainer *t)
 {
     const mf_model *m = t->session->model;
-    const mf_step s = {.size = sizeof s,
-                       .n_layers = m->n_moe,
-                       .step = t->step,
-                       .max_steps = t->session->steps,
-                       .loss = t->loss,
-                       .task_loss = t->task_loss,
-                       .lr = t->lr_now,
-                       .grad_norm = t->grad_norm,
-                       .val_loss = t->val_loss,
-                       .tokens = t->tokens,
-                       .layers = t->stats};
+    const mf_step s = {.size = sizeof s, .n_layers = m->n_moe, .step = t->step,
+                       .max_steps = t->session->steps, .loss = t->loss,
+                       .task_loss = t->task_loss, .lr = t->lr_now, .grad_norm = t->grad_norm,
+                       .val_loss = t->val_loss, .tokens = t->tokens, .layers = t->stats};
     int rc = MF_OK;
     mf_plughost_set_step(m->plugins, t->step);
     for (int32_t i = 0; rc == MF_OK && i < m->n_moe; i++) {
@@ -293,8 +287,8 @@ static int log_step(mf_trainer *t, bool logged)
         t->tokens_per_s = (double)t->lap_tokens / lap;
     }
     if (t->observer.on_step)
-        t->observer.on_step(t->observer.arg, t->step, t->session->steps, t->loss,
-                            t->tokens_per_s, logged ? &r : NULL);
+        t->observer.on_step(t->observer.arg, t->step, t->session->steps, t->loss, t->tokens_per_s,
+                            logged ? &r : NULL);
     return MF_OK;
 }
 
@@ -332,7 +326,7 @@ static int one_step(mf_trainer *t, bool *ret_evaluated, bool *ret_saved)
     const int64_t next = t->step + 1;
     const bool last = next == t->session->steps;
     const bool logged = next == 1 || last || (c->log_every > 0 && next % c->log_every == 0);
-    const bool measured = logged || any_controller_due(t);
+    const bool measured = logged || stats_wanted(t);
     int rc = gradients(t, measured);
     if (rc == MF_OK) rc = update(t);
     if (rc != MF_OK) return rc;
@@ -343,8 +337,7 @@ static int one_step(mf_trainer *t, bool *ret_evaluated, bool *ret_saved)
     if (rc == MF_OK) rc = rebuild_if_asked(t);
     *ret_evaluated = t->evaluator && (last || (c->eval_every > 0 && next % c->eval_every == 0));
     if (rc == MF_OK && *ret_evaluated) rc = evaluate(t);
-    *ret_saved =
-        last || (c->save_every > 0 && next % c->save_every == 0) || mf_signals_take_save();
+    *ret_saved = last || (c->save_every > 0 && next % c->save_every == 0) || mf_signals_take_save();
     if (rc == MF_OK && *ret_saved) rc = save(t);
     return rc;
 }
@@ -381,8 +374,8 @@ static int stop_early(mf_trainer *t, bool saved)
     if (t->stopped_by)
         return mf_fail(MF_ESIGNAL, "stopped by signal %d at step %lld; go on with --resume",
                        t->stopped_by, (long long)t->step);
-    return mf_fail(MF_ELIMIT, "time limit of %g s reached at step %lld; go on with --resume",
-                   limit, (long long)t->step);
+    return mf_fail(MF_ELIMIT, "time limit of %g s reached at step %lld; go on with --resume", limit,
+                   (long long)t->step);
 }
 
 int mf_trainer_run(mf_trainer *t)

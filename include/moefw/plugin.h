@@ -72,44 +72,31 @@ typedef struct mf_option {
 } mf_option;
 
 #define MF_OPTION_INT(conf, field, def, lo, hi, flags, help)                                   \
-    {                                                                                          \
-#field, help, def, MF_OPT_INT, flags, offsetof(conf, field), lo, hi, NULL              \
-    }
+    {#field, help, def, MF_OPT_INT, flags, offsetof(conf, field), lo, hi, NULL}
 #define MF_OPTION_REAL(conf, field, def, lo, hi, flags, help)                                  \
-    {                                                                                          \
-#field, help, def, MF_OPT_REAL, flags, offsetof(conf, field), lo, hi, NULL             \
-    }
+    {#field, help, def, MF_OPT_REAL, flags, offsetof(conf, field), lo, hi, NULL}
 #define MF_OPTION_BOOL(conf, field, def, flags, help)                                          \
-    {                                                                                          \
-#field, help, def, MF_OPT_BOOL, flags, offsetof(conf, field), 0, 1, NULL               \
-    }
+    {#field, help, def, MF_OPT_BOOL, flags, offsetof(conf, field), 0, 1, NULL}
 #define MF_OPTION_STR(conf, field, def, help)                                                  \
-    {                                                                                          \
-#field, help, def, MF_OPT_STR, 0, offsetof(conf, field), 0, 0, NULL                    \
-    }
+    {#field, help, def, MF_OPT_STR, 0, offsetof(conf, field), 0, 0, NULL}
 #define MF_OPTION_ENUM(conf, field, def, choices, help)                                        \
-    {                                                                                          \
-#field, help, def, MF_OPT_ENUM, 0, offsetof(conf, field), 0, 0, choices                \
-    }
-#define MF_END_OPTIONS                                                                         \
-    {                                                                                          \
-        NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL                                                  \
-    }
+    {#field, help, def, MF_OPT_ENUM, 0, offsetof(conf, field), 0, 0, choices}
+#define MF_END_OPTIONS {NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL}
 
 /* ---- what an instance is told about its place ---- */
 
 typedef struct mf_dims {
     uint32_t size;
-    int32_t layer, n_layers; /* layer: index of the block; -1 for model-wide instances */
-    int32_t dim;             /* d: width of the residual stream */
-    int32_t experts, top_k;  /* E, k */
+    int32_t layer, n_layers;   /* layer: index of the block; -1 for model-wide instances */
+    int32_t dim;               /* d: width of the residual stream */
+    int32_t experts, top_k;    /* E, k */
     int32_t heads, kv_heads;
-    int32_t vocab;       /* number of token ids */
-    int32_t seq;         /* longest sequence */
-    int32_t causal;      /* 1 in a decoder: routing must not look ahead */
-    int32_t moe_layers;  /* how many layers have a router */
-    int32_t labels;      /* number of label values the corpus knows, 0 if none */
-    int64_t train_steps; /* planned length of the run, 0 if unknown */
+    int32_t vocab;             /* number of token ids */
+    int32_t seq;               /* longest sequence */
+    int32_t causal;            /* 1 in a decoder: routing must not look ahead */
+    int32_t moe_layers;        /* how many layers have a router */
+    int32_t labels;            /* number of label values the corpus knows, 0 if none */
+    int64_t train_steps;       /* planned length of the run, 0 if unknown */
 } mf_dims;
 
 /* ---- the four kinds; each table begins with its size ---- */
@@ -132,6 +119,7 @@ typedef struct mf_router {
 } mf_router;
 
 #define MF_ROUTER_NOT_CAUSAL 1u /* looks at later tokens: refused in a decoder unless forced */
+#define MF_ROUTER_STATS      2u /* after_step reads step->layers: they are measured in every step */
 
 typedef struct mf_expert {
     uint32_t size;
@@ -139,8 +127,7 @@ typedef struct mf_expert {
     mf_init_fn init;
     mf_fini_fn fini;
     /* All experts of the layer in one call: rows grouped by expert in, rows out. */
-    int (*forward)(void *self, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
-                   mf_tensor **ret_y);
+    int (*forward)(void *self, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in, mf_tensor **ret_y);
     mf_after_step_fn after_step;
 } mf_expert;
 
@@ -152,8 +139,8 @@ typedef struct mf_regularizer {
     mf_init_fn init;
     mf_fini_fn fini;
     /* routing[0 .. n): the records of all MoE layers, in order. One scalar out, unweighted. */
-    int (*loss)(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
-                int32_t n, mf_tensor **ret_loss);
+    int (*loss)(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing, int32_t n,
+                mf_tensor **ret_loss);
     mf_after_step_fn after_step;
 } mf_regularizer;
 
@@ -166,8 +153,7 @@ typedef struct mf_controller {
     int (*on_step)(void *self, mf_ctx *ctx, const struct mf_step *step);
 } mf_controller;
 
-#define MF_CONTROLLER_SELECT_BIAS                                                              \
-    1u /* wants /layers.N.moe.select_bias to exist (see routing.h) */
+#define MF_CONTROLLER_SELECT_BIAS 1u /* wants /layers.N.moe.select_bias to exist (see routing.h) */
 
 typedef struct mf_plugin {
     uint32_t magic, abi;                   /* judged first; these two never move */
@@ -176,10 +162,10 @@ typedef struct mf_plugin {
     uint32_t kind;                         /* mf_kind */
     uint32_t reserved;
     const char *name, *version, *license, *brief; /* none may be NULL; name = [a-z0-9_]+ */
-    const mf_option *options;                     /* ends with a NULL name */
-    size_t conf_size, self_size;                  /* bytes the host allocates per instance */
-    const void *vtable;                           /* mf_router, mf_expert, ... by kind */
-    const mf_host **host;                         /* slot that the loader fills */
+    const mf_option *options;              /* ends with a NULL name */
+    size_t conf_size, self_size;           /* bytes the host allocates per instance */
+    const void *vtable;                    /* mf_router, mf_expert, ... by kind */
+    const mf_host **host;                  /* slot that the loader fills */
 } mf_plugin;
 
 #if defined(__GNUC__)
@@ -196,13 +182,10 @@ typedef struct mf_plugin {
 #endif
 /* kind: MF_ROUTER ...; kind_type: mf_router ...; conf, self: types (char when there is nothing to
  * keep). The slot is the `mf` that moefw/ops.h declares. */
-#define MF_PLUGIN_INIT(kind, kind_type, name, version, license, brief, options, conf, self,    \
-                       vt)                                                                     \
-    {                                                                                          \
-        MF_MAGIC, MF_ABI, (uint32_t)sizeof(mf_plugin), (uint32_t)sizeof(mf_host),              \
-            (uint32_t)sizeof(mf_option), (uint32_t)sizeof(kind_type), kind, 0, name, version,  \
-            license, brief, options, sizeof(conf), sizeof(self), vt, &mf                       \
-    }
+#define MF_PLUGIN_INIT(kind, kind_type, name, version, license, brief, options, conf, self, vt) \
+    {MF_MAGIC, MF_ABI, (uint32_t)sizeof(mf_plugin), (uint32_t)sizeof(mf_host),                  \
+     (uint32_t)sizeof(mf_option), (uint32_t)sizeof(kind_type), kind, 0, name, version, license, \
+     brief, options, sizeof(conf), sizeof(self), vt, &mf}
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,8 @@ core/model/config_tables.c:linear a schedule of the learning rate
 core/model/config_tables.c:relu an activation of dense blocks
 core/model/config_tables.c:swiglu an activation of dense blocks
 core/ops/linear.c:linear the op y = x w + b, which every model has
+core/model/config_tables.c:linear a schedule of the learning rate
+core/model/config_tables.c:swiglu a nonlinearity of dense blocks
 '
 
 names=$(sources plugins -- '*.c' | sed 's,.*/,,; s,\.c$,,' | sort -u | paste -sd '|' -)

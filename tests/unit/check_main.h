@@ -12,6 +12,7 @@
 #define MF_CHECK_MAIN_H
 
 #include <check.h>
+#undef fail /* an old macro of Check; calls into ops have a member of this name */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -20,13 +21,15 @@
 static int check_run(Suite *suite, enum fork_status mode)
 {
     SRunner *runner = srunner_create(suite);
-    if (getenv("CK_FORK") == NULL) srunner_set_fork_status(runner, mode);
+    if (getenv("CK_FORK") == NULL)
+        srunner_set_fork_status(runner, mode);
     srunner_set_tap(runner, "-");
     alarm(MF_CHECK_SECONDS);
     srunner_run_all(runner, CK_SILENT);
     int run = srunner_ntests_run(runner), failed = srunner_ntests_failed(runner);
     srunner_free(runner);
-    if (run == 0) return 1;
+    if (run == 0)
+        return 1;
     /* Under a harness the "not ok" lines tell; a bad status would count as one failure more. */
     return failed != 0 && getenv("HARNESS_ACTIVE") == NULL;
 }

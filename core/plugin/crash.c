@@ -1,0 +1,102 @@
+#include "plugin/crash.h"
+
+#include <moefw/status.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const mf_site *volatile site_now;
+static volatile sig_atomic_t dying;
+
+const mf_site *mf_crash_site(const mf_site *site)
+{
+    const mf_site *before = site_now;
+    site_now = site;
+    return before;
+}
+
+/* Only what a signal handler may call. */
+static void say(const char *text)
+{
+    ssize_t got = write(STDERR_FILENO, text, strlen(text));
+    (void)got;
+}
+
+static void name_site(const mf_site *s, const char *how)
+{
+    say("moefw: plugin ");
+    say(s->plugin);
+    say(" (");
+    say(s->file);
+    say(") ");
+    say(how);
+    say(" in ");
+    say(s->function);
+    say(" of ");
+    say(s->path);
+    say(": expected it to return; a checkpoint saved before is intact; "
+        "try the plugin alone with `moefw plugin check FILE`\n");
+}
+
+static const char *signal_name(int number)
+{
+    switch (number) {
+    case SIGSEGV:
+        return "killed by SIGSEGV";
+    case SIGBUS:
+        return "killed by SIGBUS";
+    case SIGFPE:
+        return "killed by SIGFPE";
+    case SIGILL:
+        return "killed by SIGILL";
+    case SIGABRT:
+        return "killed by SIGABRT";
+    }
+    return "killed by a signal";
+}
+
+static void on_signal(int number)
+{
+    const mf_site *s = site_now;
+    if (s != NULL && !dying) {
+        dying = 1;
+        name_site(s, signal_name(number));
+        _exit(4); /* as every refused plugin: MF_EPLUGIN's exit code */
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void on_exit_call(void)
+{
+    const mf_site *s = site_now;
+    if (s == NULL || dying) return;
+    dying = 1;
+    name_site(s, "called exit()");
+    _exit(4);
+}
+
+void mf_crash_watch(void)
+{
+    static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    static char stack_memory[64 * 1024]; /* the ordinary stack may be what ran out */
+    static bool watching;
+    if (watching) return;
+    watching = true;
+    atexit(on_exit_call);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    stack_t stack = {.ss_sp = stack_memory, .ss_size = sizeof stack_memory};
+    sigaltstack(&stack, NULL);
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_NODEFER};
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
+        sigaction(fatal[i], &action, NULL);
+#else
+    (void)fatal; /* the sanitizers' own handlers say more */
+    (void)stack_memory;
+    (void)on_signal;
+#endif
+}

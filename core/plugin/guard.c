@@ -1,0 +1,140 @@
+#include "plugin/guard.h"
+
+#include <fcntl.h>
+#include <fenv.h>
+#include <locale.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#if defined(__x86_64__)
+#define STATUS_FLAGS 0x3fu /* set by ordinary arithmetic */
+#define DENORMAL_OFF 0x8040u
+static unsigned float_control(void)
+{
+    return __builtin_ia32_stmxcsr() & ~STATUS_FLAGS;
+}
+static void set_float_control(unsigned v)
+{
+    __builtin_ia32_ldmxcsr(v);
+}
+#elif defined(__aarch64__)
+#define DENORMAL_OFF (1u << 24)
+static unsigned float_control(void)
+{
+    unsigned long v;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(v));
+    return (unsigned)v;
+}
+static void set_float_control(unsigned v)
+{
+    __asm__ volatile("msr fpcr, %0" : : "r"((unsigned long)v));
+}
+#else
+#define DENORMAL_OFF 0u
+static unsigned float_control(void)
+{
+    return 0;
+}
+static void set_float_control(unsigned v)
+{
+    (void)v;
+}
+#endif
+
+static void locale_name(char out[128])
+{
+    const char *name = setlocale(LC_ALL, NULL);
+    snprintf(out, 128, "%s", name != NULL ? name : "?");
+}
+
+static mode_t mask_now(void)
+{
+    mode_t mask = umask(077);
+    umask(mask);
+    return mask;
+}
+
+void mf_guard_save(mf_guard *g)
+{
+    struct stat st = {0};
+    g->float_control = float_control();
+    g->rounding = fegetround();
+    g->folder = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (stat(".", &st) != 0) st.st_ino = 0;
+    g->device = st.st_dev;
+    g->inode = st.st_ino;
+    g->umask = mask_now();
+    pthread_sigmask(SIG_SETMASK, NULL, &g->signals);
+    locale_name(g->locale);
+}
+
+static int check_folder(const mf_guard *g, const char *when)
+{
+    struct stat st = {0};
+    if (g->inode == 0 ||
+        (stat(".", &st) == 0 && st.st_dev == g->device && st.st_ino == g->inode))
+        return MF_OK;
+    if (g->folder < 0 || fchdir(g->folder) != 0)
+        return mf_fail(MF_EPLUGIN,
+                       "changes the working directory of the program %s, and the old one "
+                       "is out of reach",
+                       when);
+    return mf_fail(MF_EPLUGIN, "changes the working directory of the program %s", when);
+}
+
+static int check_signals(const mf_guard *g, const char *when)
+{
+    sigset_t now;
+    pthread_sigmask(SIG_SETMASK, NULL, &now);
+    for (int s = 1; s < NSIG; s++) {
+        if (sigismember(&now, s) != sigismember(&g->signals, s)) {
+            pthread_sigmask(SIG_SETMASK, &g->signals, NULL);
+            return mf_fail(MF_EPLUGIN, "%s signal %d of the program %s",
+                           sigismember(&now, s) == 1 ? "blocks" : "unblocks", s, when);
+        }
+    }
+    return MF_OK;
+}
+
+int mf_guard_check(mf_guard *g, const char *when)
+{
+    int rc = MF_OK;
+    unsigned control = float_control();
+    char locale[128];
+    locale_name(locale);
+    mode_t mask = mask_now();
+    if (check_folder(g, when) != MF_OK || check_signals(g, when) != MF_OK) rc = MF_EPLUGIN;
+    if (g->folder >= 0) close(g->folder);
+    if (mask != g->umask) {
+        umask(g->umask);
+        rc = mf_fail(MF_EPLUGIN,
+                     "changes the umask of the program %s: expected %03o, found %03o", when,
+                     (unsigned)g->umask, (unsigned)mask);
+    }
+    if (strcmp(locale, g->locale) != 0) {
+        setlocale(LC_ALL, g->locale);
+        rc = mf_fail(MF_EPLUGIN,
+                     "changes the locale of the program %s: expected '%s', found '%s'", when,
+                     g->locale, locale);
+    }
+    if (fegetround() != g->rounding) {
+        fesetround(g->rounding);
+        rc = mf_fail(MF_EPLUGIN, "changes the rounding mode of the whole process %s", when);
+    }
+    if (control != g->float_control) {
+        set_float_control(g->float_control);
+        rc = mf_fail(
+            MF_EPLUGIN,
+            "%s for the whole process %s: expected floating-point control 0x%x, found "
+            "0x%x; build it without -Ofast, -ffast-math and -funsafe-math-optimizations",
+            (control ^ g->float_control) & DENORMAL_OFF ? "sets flush-to-zero"
+                                                        : "changes floating-point control",
+            when, g->float_control, control);
+    }
+    return rc;
+}

@@ -1,0 +1,166 @@
+#include "plugin/live.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "plugin/inside.h"
+
+bool mf_plughost_grow(void **list, int n, int *room, size_t size)
+{
+    if (n < *room) return true;
+    int more = *room == 0 ? 16 : 2 * *room;
+    void *grown = mf_realloc(*list, (size_t)*room * size, (size_t)more * size);
+    if (grown == NULL) return false;
+    *list = grown;
+    *room = more;
+    return true;
+}
+
+static const mf_live_place *find(const mf_plughost *h, const char *name)
+{
+    for (int i = 0; i < h->n_live; i++)
+        if (strcmp(h->live[i].name, name) == 0) return &h->live[i];
+    return NULL;
+}
+
+static double value_of(const mf_live_place *p)
+{
+    return p->real != NULL ? *p->real : mf_option_number(p->option, p->conf);
+}
+
+static int add(mf_plughost *h, const char *name, mf_live_place place)
+{
+    const mf_live_place *first = find(h, name);
+    place.first = first == NULL;
+    place.name = first != NULL ? first->name : mf_arena_strdup(h->arena, name);
+    if (place.name == NULL ||
+        !mf_plughost_grow((void **)&h->live, h->n_live, &h->room_live, sizeof *h->live))
+        return MF_ENOMEM;
+    h->live[h->n_live++] = place;
+    if (!place.first) return MF_OK;
+    /* The list of names ends with NULL: it is as long as the list of places, and one more. */
+    const char **names =
+        mf_arena_alloc(h->arena, ((size_t)h->n_live_names + 2) * sizeof *names);
+    if (names == NULL) return MF_ENOMEM;
+    if (h->n_live_names > 0)
+        memcpy(names, h->live_names, (size_t)h->n_live_names * sizeof *names);
+    names[h->n_live_names++] = place.name;
+    h->live_names = names;
+    return MF_OK;
+}
+
+int mf_live_register_real(mf_plughost *h, const char *name, double *value, double lo, double hi)
+{
+    return add(h, name, (mf_live_place){.real = value, .lo = lo, .hi = hi});
+}
+
+int mf_live_register_option(mf_plughost *h, const char *name, const mf_option *o, void *conf,
+                            double *shadow)
+{
+    *shadow = mf_option_number(o, conf);
+    return add(h, name, (mf_live_place){.option = o, .conf = conf, .shadow = shadow});
+}
+
+int mf_live_count(const mf_plughost *h)
+{
+    return h->n_live_names;
+}
+
+const char *mf_live_name(const mf_plughost *h, int i)
+{
+    return i >= 0 && i < h->n_live_names ? h->live_names[i] : NULL;
+}
+
+static int unknown(const mf_plughost *h, const char *name)
+{
+    static const char *const none[] = {NULL};
+    const char *const *names = h->n_live_names > 0 ? h->live_names : none;
+    char hint[256], list[768] = "";
+    for (int i = 0; names[i] != NULL; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 0 ? ", " : "",
+                 names[i]);
+    mf_did_you_mean(name, names, hint, sizeof hint);
+    return mf_fail(MF_ENOTFOUND, "no live option '%s'%s live here: %s", name,
+                   hint[0] != '\0' ? hint : ";", list[0] != '\0' ? list : "none");
+}
+
+int mf_live_get(const mf_plughost *h, const char *name, double *ret)
+{
+    const mf_live_place *p = find(h, name);
+    if (p == NULL) return unknown(h, name);
+    *ret = value_of(p);
+    return MF_OK;
+}
+
+/* Turns one place; real variables by their own bounds. */
+static int turn(const mf_live_place *p, double value)
+{
+    if (p->real == NULL) {
+        int rc = mf_option_turn(p->option, p->conf, value);
+        if (rc == MF_OK) *p->shadow = value;
+        return rc;
+    }
+    if (!isfinite(value) || value < p->lo || value > p->hi)
+        return mf_fail(MF_ECONFIG,
+                       "live option '%s': expected a number from %g to %g, found %g", p->name,
+                       p->lo, p->hi, value);
+    *p->real = value;
+    return MF_OK;
+}
+
+static int note(mf_plughost *h, const char *option, double from, double to, const char *by,
+                const char *reason)
+{
+    int room = h->room_turns;
+    if (!mf_plughost_grow((void **)&h->turns, h->n_turns, &h->room_turns, sizeof *h->turns))
+        return MF_ENOMEM;
+    if (room != h->room_turns) {
+        mf_turn *list = mf_alloc((size_t)h->room_turns, sizeof *list);
+        if (list == NULL) {
+            h->room_turns = room;
+            return MF_ENOMEM;
+        }
+        mf_free(h->turn_list);
+        h->turn_list = list;
+    }
+    mf_kept_turn *t = &h->turns[h->n_turns++];
+    t->turn = (mf_turn){h->step, option, from, to, by, NULL};
+    snprintf(t->reason, sizeof t->reason, "%s", reason != NULL ? reason : "");
+    return MF_OK;
+}
+
+int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
+                const char *reason)
+{
+    const mf_live_place *first = find(h, name);
+    if (first == NULL) return unknown(h, name);
+    const double before = value_of(first);
+    bool turned = false;
+    for (int i = 0; i < h->n_live; i++) {
+        const mf_live_place *p = &h->live[i];
+        if (strcmp(p->name, name) != 0 || value_of(p) == value) continue;
+        /* Places of one name have one schema: if any refuses, the first one does. */
+        int rc = turn(p, value);
+        if (rc != MF_OK) return rc;
+        turned = true;
+    }
+    if (!turned) return MF_OK;
+    return note(h, first->name, before, value, by, reason);
+}
+
+int mf_turns(mf_plughost *h, const mf_turn **ret)
+{
+    for (int i = 0; i < h->n_turns; i++) {
+        h->turn_list[i] = h->turns[i].turn;
+        h->turn_list[i].reason = h->turns[i].reason;
+    }
+    *ret = h->turn_list;
+    return h->n_turns;
+}
+
+void mf_turns_clear(mf_plughost *h)
+{
+    h->n_turns = 0;
+}

@@ -1,0 +1,230 @@
+/* Writing metrics.jsonl, and cutting it back to a step. */
+#include "train/metrics.h"
+
+#include "base/error.h"
+#include "base/io.h"
+#include "base/io_raw.h"
+#include "base/mem.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <string.h>
+
+struct mf_metrics_log {
+    int fd;
+    char *path;
+    mf_jw *line;
+};
+
+void mf_metrics_record_init(mf_metrics_record *r)
+{
+    *r = (mf_metrics_record){.split = "train"};
+    r->loss = r->task_loss = r->lr = r->grad_norm = r->tokens_per_s = r->wall_s = NAN;
+    r->ppl = r->bits_per_byte = r->accuracy = r->macro_f1 = r->floor = NAN;
+}
+
+/* ---- one record ---- */
+
+static void put_if_known(mf_jw *w, const char *key, double value)
+{
+    if (!isnan(value)) mf_jw_kv_real(w, key, value);
+}
+
+static void put_values(mf_jw *w, const char *key, int n, const mf_named_value *values)
+{
+    mf_jw_key(w, key);
+    mf_jw_object(w);
+    for (int i = 0; i < n; i++)
+        mf_jw_kv_real(w, values[i].name, values[i].value);
+    mf_jw_end(w);
+}
+
+static void put_floats(mf_jw *w, const char *key, int n, const float *values)
+{
+    if (values == NULL) return;
+    mf_jw_key(w, key);
+    mf_jw_array(w);
+    for (int i = 0; i < n; i++)
+        mf_jw_float(w, values[i]);
+    mf_jw_end(w);
+}
+
+static void put_layer(mf_jw *w, const mf_layer_stats *s)
+{
+    mf_jw_object(w);
+    mf_jw_kv_int(w, "layer", s->layer);
+    mf_jw_kv_real(w, "entropy", s->entropy);
+    mf_jw_kv_real(w, "load_entropy", s->load_entropy);
+    mf_jw_kv_real(w, "top_prob", s->top_prob);
+    put_floats(w, "load", s->experts, s->load);
+    put_floats(w, "demand", s->experts, s->demand);
+    put_floats(w, "importance", s->experts, s->importance);
+    mf_jw_kv_real(w, "load_cv", s->load_cv);
+    mf_jw_kv_real(w, "drop_rate", s->drop_rate);
+    mf_jw_kv_real(w, "reassigned", s->reassigned);
+    mf_jw_kv_int(w, "empty", s->empty);
+    put_if_known(w, "nmi", s->nmi);
+    mf_jw_end(w);
+}
+
+static void put_controllers(mf_jw *w, const mf_metrics_record *r)
+{
+    mf_jw_key(w, "controllers");
+    mf_jw_object(w);
+    for (int i = 0; i < r->n_controllers; i++)
+        put_values(w, r->controllers[i].name, r->controllers[i].n, r->controllers[i].values);
+    mf_jw_end(w);
+}
+
+static void put_turns(mf_jw *w, const mf_metrics_record *r)
+{
+    mf_jw_key(w, "turns");
+    mf_jw_array(w);
+    for (int i = 0; i < r->n_turns; i++) {
+        const mf_turn *t = &r->turns[i];
+        mf_jw_object(w);
+        mf_jw_kv_int(w, "step", t->step);
+        mf_jw_kv_string(w, "option", t->option);
+        mf_jw_kv_real(w, "from", t->from);
+        mf_jw_kv_real(w, "to", t->to);
+        mf_jw_kv_string(w, "by", t->by != NULL ? t->by : "");
+        mf_jw_kv_string(w, "reason", t->reason != NULL ? t->reason : "");
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+}
+
+void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)
+{
+    mf_jw_object(w);
+    mf_jw_kv_int(w, "step", r->step);
+    mf_jw_kv_string(w, "split", r->split);
+    mf_jw_kv_real(w, "loss", r->loss);
+    mf_jw_kv_real(w, "task_loss", r->task_loss);
+    mf_jw_kv_real(w, "lr", r->lr);
+    mf_jw_kv_real(w, "grad_norm", r->grad_norm);
+    mf_jw_kv_int(w, "tokens", r->tokens);
+    mf_jw_kv_real(w, "tokens_per_s", r->tokens_per_s);
+    mf_jw_kv_real(w, "wall_s", r->wall_s);
+    put_if_known(w, "ppl", r->ppl);
+    put_if_known(w, "bits_per_byte", r->bits_per_byte);
+    put_if_known(w, "accuracy", r->accuracy);
+    put_if_known(w, "macro_f1", r->macro_f1);
+    put_if_known(w, "floor", r->floor);
+    put_values(w, "regularizers", r->n_regularizers, r->regularizers);
+    put_controllers(w, r);
+    mf_jw_key(w, "moe");
+    mf_jw_array(w);
+    for (int i = 0; i < r->n_layers; i++)
+        put_layer(w, (const mf_layer_stats *)((const char *)r->layers +
+                                              (size_t)i * r->layers[0].size));
+    mf_jw_end(w);
+    if (r->n_metrics > 0) put_values(w, "plugin_metrics", r->n_metrics, r->metrics);
+    if (r->n_turns > 0) put_turns(w, r);
+    if (r->heads_total > 0) {
+        mf_jw_key(w, "heads");
+        mf_jw_object(w);
+        mf_jw_kv_int(w, "active", r->heads_active);
+        mf_jw_kv_int(w, "total", r->heads_total);
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+}
+
+/* ---- the file ---- */
+
+/* The step of a line as this file writes it: {"step":N,... -1 when it is not one. */
+static int64_t step_of(const char *line, size_t n)
+{
+    static const char begin[] = "{\"step\":";
+    const size_t at = sizeof begin - 1;
+    int64_t step = 0;
+    size_t i = at;
+    if (n < at + 2 || memcmp(line, begin, at) != 0 || line[n - 1] != '}') return -1;
+    for (; i < n && line[i] >= '0' && line[i] <= '9' && i < at + 18; i++)
+        step = 10 * step + (line[i] - '0');
+    return i > at && i < n && line[i] == ',' ? step : -1;
+}
+
+/* Bytes of the file up to the first line of a later step, or that is damaged. */
+static int kept_bytes(const char *path, int64_t keep_to_step, size_t *ret)
+{
+    char *text;
+    size_t size, at = 0;
+    *ret = 0;
+    int rc = mf_read_file(path, 0, &text, &size);
+    if (rc == MF_ENOTFOUND) return MF_OK;
+    if (rc != MF_OK) return rc;
+    while (at < size) {
+        const char *end = memchr(text + at, '\n', size - at);
+        if (end == NULL) break;
+        size_t n = (size_t)(end - (text + at));
+        int64_t step = step_of(text + at, n);
+        if (step < 0 || step > keep_to_step) break;
+        at += n + 1;
+    }
+    mf_free(text);
+    *ret = at;
+    return MF_OK;
+}
+
+static int open_file(mf_metrics_log *log, const char *path, size_t keep)
+{
+    log->fd = mf_raw_open(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    if (log->fd < 0) return mf_fail_errno(MF_EIO, "%s: cannot open", path);
+    if (mf_raw_ftruncate(log->fd, keep) != 0)
+        return mf_fail_errno(MF_EIO, "%s: cannot cut to %zu bytes", path, keep);
+    return MF_OK;
+}
+
+int mf_metrics_open(const char *path, int64_t keep_to_step, mf_metrics_log **ret)
+{
+    size_t keep = 0;
+    *ret = NULL;
+    int rc = keep_to_step >= 0 ? kept_bytes(path, keep_to_step, &keep) : MF_OK;
+    if (rc != MF_OK) return rc;
+    mf_metrics_log *log = mf_alloc(1, sizeof *log);
+    if (log == NULL) return MF_ENOMEM;
+    log->fd = -1;
+    log->path = mf_strdup(path);
+    log->line = mf_jw_new();
+    rc = log->path != NULL && log->line != NULL ? open_file(log, path, keep) : MF_ENOMEM;
+    if (rc != MF_OK) {
+        if (log->fd >= 0) mf_raw_close(log->fd);
+        mf_jw_free(log->line);
+        mf_free(log->path);
+        mf_free(log);
+        return rc;
+    }
+    *ret = log;
+    return MF_OK;
+}
+
+int mf_metrics_put(mf_metrics_log *log, const mf_metrics_record *r)
+{
+    size_t n;
+    mf_jw_reset(log->line);
+    mf_metrics_json(log->line, r);
+    const char *text = mf_jw_text(log->line, &n);
+    if (text == NULL) return mf_error_code() != MF_OK ? mf_error_code() : MF_ENOMEM;
+    if (mf_raw_write(log->fd, text, n) != 0 || mf_raw_write(log->fd, "\n", 1) != 0)
+        return mf_fail_errno(MF_EIO, "%s: cannot write", log->path);
+    return MF_OK;
+}
+
+int mf_metrics_sync(mf_metrics_log *log)
+{
+    if (mf_raw_fsync(log->fd) != 0) return mf_fail_errno(MF_EIO, "%s: cannot sync", log->path);
+    return MF_OK;
+}
+
+int mf_metrics_close(mf_metrics_log *log)
+{
+    if (log == NULL) return MF_OK;
+    int rc = MF_OK;
+    if (mf_raw_close(log->fd) != 0) rc = mf_fail_errno(MF_EIO, "%s: cannot close", log->path);
+    mf_jw_free(log->line);
+    mf_free(log->path);
+    mf_free(log);
+    return rc;
+}

@@ -1,0 +1,221 @@
+/* Reading metrics.jsonl for reports: whatever is whole is used, the rest is counted. */
+#include "base/error.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "train/metrics.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct reader {
+    mf_metrics_history *h;
+    size_t room;
+} reader;
+
+static double real_or_nan(const mf_json *object, const char *key)
+{
+    double v;
+    return mf_json_real(mf_json_get(object, key), &v) ? v : NAN;
+}
+
+static int64_t int_or_0(const mf_json *object, const char *key)
+{
+    int64_t v;
+    return mf_json_int(mf_json_get(object, key), &v) ? v : 0;
+}
+
+static const char *copy(mf_arena *arena, const mf_json *v)
+{
+    const char *text = mf_json_string(v, NULL);
+    return mf_arena_strdup(arena, text != NULL ? text : "");
+}
+
+/* {NAME: number, ...}; what is not a number is NaN. */
+static const mf_named_value *values(mf_arena *arena, const mf_json *object, int *ret_n)
+{
+    const size_t n = mf_json_typeof(object) == MF_JSON_OBJECT ? mf_json_size(object) : 0;
+    mf_named_value *out = mf_arena_alloc(arena, (n + 1) * sizeof *out);
+    const char *key;
+    const mf_json *value;
+    *ret_n = 0;
+    for (size_t i = 0; out != NULL && i < n && mf_json_member(object, i, &key, &value); i++) {
+        out[i] = (mf_named_value){mf_arena_strdup(arena, key), NAN};
+        mf_json_real(value, &out[i].value);
+        if (out[i].name == NULL) return NULL;
+        *ret_n = (int)i + 1;
+    }
+    return out;
+}
+
+/* Numbers of an array of exactly n; NULL when it is not one. */
+static const float *floats(mf_arena *arena, const mf_json *array, size_t n)
+{
+    if (mf_json_typeof(array) != MF_JSON_ARRAY || mf_json_size(array) != n) return NULL;
+    float *out = mf_arena_alloc(arena, (n + 1) * sizeof *out);
+    for (size_t i = 0; out != NULL && i < n; i++) {
+        double v;
+        out[i] = mf_json_real(mf_json_at(array, i), &v) ? (float)v : NAN;
+    }
+    return out;
+}
+
+static bool read_layers(mf_arena *arena, const mf_json *moe, mf_metrics_record *r)
+{
+    const size_t n = mf_json_typeof(moe) == MF_JSON_ARRAY ? mf_json_size(moe) : 0;
+    mf_layer_stats *layers = mf_arena_alloc(arena, (n + 1) * sizeof *layers);
+    if (layers == NULL) return false;
+    for (size_t i = 0; i < n; i++) {
+        const mf_json *v = mf_json_at(moe, i), *load = mf_json_get(v, "load");
+        mf_layer_stats *s = &layers[i];
+        const size_t experts = mf_json_typeof(load) == MF_JSON_ARRAY ? mf_json_size(load) : 0;
+        s->size = sizeof *s;
+        s->layer = (int32_t)int_or_0(v, "layer");
+        s->experts = (int32_t)experts;
+        s->load = floats(arena, load, experts);
+        s->demand = floats(arena, mf_json_get(v, "demand"), experts);
+        s->importance = floats(arena, mf_json_get(v, "importance"), experts);
+        s->entropy = real_or_nan(v, "entropy");
+        s->load_entropy = real_or_nan(v, "load_entropy");
+        s->top_prob = real_or_nan(v, "top_prob");
+        s->load_cv = real_or_nan(v, "load_cv");
+        s->drop_rate = real_or_nan(v, "drop_rate");
+        s->reassigned = real_or_nan(v, "reassigned");
+        s->empty = (int32_t)int_or_0(v, "empty");
+        s->nmi = real_or_nan(v, "nmi");
+    }
+    r->layers = layers;
+    r->n_layers = (int)n;
+    return true;
+}
+
+static bool read_controllers(mf_arena *arena, const mf_json *object, mf_metrics_record *r)
+{
+    const size_t n = mf_json_typeof(object) == MF_JSON_OBJECT ? mf_json_size(object) : 0;
+    mf_controller_record *out = mf_arena_alloc(arena, (n + 1) * sizeof *out);
+    const char *key;
+    const mf_json *value;
+    for (size_t i = 0; out != NULL && i < n && mf_json_member(object, i, &key, &value); i++) {
+        out[i].name = mf_arena_strdup(arena, key);
+        out[i].values = values(arena, value, &out[i].n);
+        if (out[i].name == NULL || out[i].values == NULL) return false;
+        r->n_controllers = (int)i + 1;
+    }
+    r->controllers = out;
+    return out != NULL;
+}
+
+static bool read_turns(mf_arena *arena, const mf_json *array, mf_metrics_record *r)
+{
+    const size_t n = mf_json_typeof(array) == MF_JSON_ARRAY ? mf_json_size(array) : 0;
+    mf_turn *out = mf_arena_alloc(arena, (n + 1) * sizeof *out);
+    for (size_t i = 0; out != NULL && i < n; i++) {
+        const mf_json *v = mf_json_at(array, i);
+        out[i] = (mf_turn){.step = int_or_0(v, "step"),
+                           .option = copy(arena, mf_json_get(v, "option")),
+                           .by = copy(arena, mf_json_get(v, "by")),
+                           .reason = copy(arena, mf_json_get(v, "reason")),
+                           .from = real_or_nan(v, "from"),
+                           .to = real_or_nan(v, "to")};
+        if (out[i].option == NULL || out[i].by == NULL || out[i].reason == NULL) return false;
+        r->n_turns = (int)i + 1;
+    }
+    r->turns = out;
+    return out != NULL;
+}
+
+/* False: out of memory. */
+static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
+{
+    const mf_json *heads = mf_json_get(v, "heads");
+    mf_metrics_record_init(r);
+    r->step = int_or_0(v, "step");
+    r->split = copy(arena, mf_json_get(v, "split"));
+    r->loss = real_or_nan(v, "loss");
+    r->task_loss = real_or_nan(v, "task_loss");
+    r->lr = real_or_nan(v, "lr");
+    r->grad_norm = real_or_nan(v, "grad_norm");
+    r->tokens = int_or_0(v, "tokens");
+    r->tokens_per_s = real_or_nan(v, "tokens_per_s");
+    r->wall_s = real_or_nan(v, "wall_s");
+    r->ppl = real_or_nan(v, "ppl");
+    r->bits_per_byte = real_or_nan(v, "bits_per_byte");
+    r->accuracy = real_or_nan(v, "accuracy");
+    r->macro_f1 = real_or_nan(v, "macro_f1");
+    r->floor = real_or_nan(v, "floor");
+    r->heads_active = int_or_0(heads, "active");
+    r->heads_total = int_or_0(heads, "total");
+    r->regularizers = values(arena, mf_json_get(v, "regularizers"), &r->n_regularizers);
+    r->metrics = values(arena, mf_json_get(v, "plugin_metrics"), &r->n_metrics);
+    return r->split != NULL && r->regularizers != NULL && r->metrics != NULL &&
+           read_controllers(arena, mf_json_get(v, "controllers"), r) &&
+           read_layers(arena, mf_json_get(v, "moe"), r) &&
+           read_turns(arena, mf_json_get(v, "turns"), r);
+}
+
+static int add_line(reader *rd, const char *path, const char *line, size_t n)
+{
+    mf_metrics_history *h = rd->h;
+    mf_json *v;
+    int rc = mf_json_parse(path, line, n, &v);
+    if (rc == MF_ENOMEM) return rc;
+    if (rc != MF_OK || mf_json_typeof(mf_json_get(v, "step")) != MF_JSON_INT ||
+        mf_json_typeof(mf_json_get(v, "split")) != MF_JSON_STRING) {
+        if (rc == MF_OK) mf_json_free(v);
+        h->damaged++;
+        return MF_OK;
+    }
+    if ((size_t)h->n == rd->room) {
+        const size_t room = rd->room > 0 ? 2 * rd->room : 256;
+        mf_metrics_record *larger =
+            mf_realloc(h->records, rd->room * sizeof *larger, room * sizeof *larger);
+        if (larger == NULL) {
+            mf_json_free(v);
+            return MF_ENOMEM;
+        }
+        h->records = larger;
+        rd->room = room;
+    }
+    bool ok = read_record(h->arena, v, &h->records[h->n]);
+    mf_json_free(v);
+    if (!ok) return MF_ENOMEM;
+    h->n++;
+    return MF_OK;
+}
+
+int mf_metrics_read(const char *path, mf_metrics_history **ret)
+{
+    char *text = NULL;
+    size_t size = 0, at = 0;
+    *ret = NULL;
+    mf_metrics_history *h = mf_alloc(1, sizeof *h);
+    if (h == NULL) return MF_ENOMEM;
+    h->arena = mf_arena_new();
+    int rc = h->arena != NULL ? mf_read_file(path, 0, &text, &size) : MF_ENOMEM;
+    if (rc == MF_ENOTFOUND) rc = mf_fail(MF_EINPUT, "%s: no such file", path);
+    reader rd = {h, 0};
+    while (rc == MF_OK && at < size) {
+        const char *end = memchr(text + at, '\n', size - at);
+        size_t n = end != NULL ? (size_t)(end - (text + at)) : size - at;
+        if (end == NULL)
+            h->truncated = true;
+        else if (n > 0)
+            rc = add_line(&rd, path, text + at, n);
+        at += n + 1;
+    }
+    mf_free(text);
+    if (rc == MF_OK) {
+        mf_error_clear(); /* of damaged lines */
+        *ret = h;
+    } else {
+        mf_metrics_history_free(h);
+    }
+    return rc;
+}
+
+void mf_metrics_history_free(mf_metrics_history *h)
+{
+    if (h == NULL) return;
+    mf_free(h->records);
+    mf_arena_free(h->arena);
+    mf_free(h);
+}

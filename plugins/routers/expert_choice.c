@@ -1,0 +1,64 @@
+/* expert_choice: experts choose tokens (Zhou et al. 2022, eq. 1-2).
+ *
+ *     S = softmax_E(W x) [T,E];  each expert takes the C tokens with its largest S;  gate = S
+ *     C = capacity T k / E, at least 1
+ *
+ * Loads are equal by construction; a token may get no expert, or several. Whether a token is taken
+ * depends on all tokens of the batch, later ones too: a causal decoder refuses this router unless
+ * moe.force_causal = yes. Parameters: E d.
+ */
+#include <moefw/moefw.h>
+#include <math.h>
+
+typedef struct {
+    double capacity, init_std;
+} conf;
+
+typedef struct {
+    const conf *c;
+} router;
+
+static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
+{
+    const conf *c = ((router *)self_)->c = conf_;
+    return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(c->init_std));
+}
+
+static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
+{
+    const conf *c = ((const router *)self_)->c;
+    const int64_t T = (int64_t)in->batch * in->seq, E = in->experts;
+    int64_t C = (int64_t)floor(c->capacity * (double)(T * in->top_k) / (double)E);
+    C = C < 1 ? 1 : C > T ? T : C;
+    out->logits = mf_linear(g, in->x, mf->use(ctx, g, "weight"), NULL);
+    out->prob = mf_softmax(g, out->logits);
+    mf_tensor *s = mf_transpose(g, out->prob, 1, 0, 0, 0), *wanted = s; /* [E,T] */
+    if (in->mask) /* padding is taken last, and then counted by nobody */
+        wanted = mf_add(g, s, mf_affine(g, mf_reshape(g, in->mask, mf_shape2(1, T)), 2, -2));
+    mf_tensor *token = mf_topk(g, wanted, C); /* [E,C] */
+    out->token = mf_reshape(g, token, mf_shape1(E * C));
+    out->gate = mf_reshape(g, mf_take(g, s, token), mf_shape1(E * C));
+
+    /* Row r belongs to expert r / C: position 0 of each expert's chosen tokens counted up. */
+    mf_tensor *index = mf_affine(g, mf_cast(g, token, MF_F32), 0, 0); /* [E,C] of zeros */
+    float number[4096];
+    if (E > 4096) return mf->fail(ctx, MF_ECONFIG, "at most 4096 experts, not %d", (int)E);
+    for (int64_t e = 0; e < E; e++)
+        number[e] = (float)e;
+    index = mf_add(g, index, mf->constant(g, MF_F32, mf_shape2(E, 1), number));
+    out->expert = mf_reshape(g, mf_cast(g, index, MF_I32), mf_shape1(E * C));
+    out->own_top_k = in->top_k;
+    return mf->status(g);
+}
+
+static const mf_option options[] = {
+    MF_OPTION_REAL(conf, capacity, "1", 0.01, 100, 0, "tokens per expert, in units of T k / E"),
+    MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
+    MF_END_OPTIONS,
+};
+
+static const mf_router vtable = {sizeof(mf_router), MF_ROUTER_NOT_CAUSAL, init, NULL, route, NULL};
+
+MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "expert_choice", "1.0", "MIT",
+                                  "each expert takes its best tokens", options, conf, router,
+                                  &vtable);

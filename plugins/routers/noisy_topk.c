@@ -1,0 +1,129 @@
+/* noisy_topk: noise that the router itself scales (Shazeer et al. 2017, eq. 3-5; LaMoE).
+ *
+ *     logits = Wg x + bg + N(0,1) softplus(Wn x + bn),   gates = softmax over the k largest
+ *
+ * Core's softmax over all experts, renormalised over the k chosen, is the softmax over the chosen
+ * logits. Noise is drawn in training only, unless noise_eval = yes (as LaMoE's code has it).
+ * Losses of its own, off by default: the squared coefficients of variation of the gates' sums
+ * (importance_weight; LaMoE uses 1e-2) and of the expected loads (load_weight; Shazeer et al.,
+ * appendix A), importance over the batch or over each sequence (scope).
+ * Parameters: 2 d E (+ 2 E with bias; 512, 8 experts: 8,208).
+ */
+#include <moefw/moefw.h>
+
+enum { BATCH, SEQUENCE };
+static const char *const scopes[] = {"batch", "sequence", NULL};
+
+typedef struct {
+    int64_t bias, noise_eval, scope;
+    double init_std, noise, importance_weight, load_weight;
+} conf;
+
+typedef struct {
+    const conf *c;
+    int32_t experts, top_k;
+} router;
+
+static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
+{
+    router *self = self_;
+    const conf *c = self->c = conf_;
+    self->experts = dims->experts;
+    self->top_k = dims->top_k;
+    const mf_shape w = mf_shape2(dims->experts, dims->dim), b = mf_shape1(dims->experts);
+    int rc = mf->param(ctx, "weight", w, MF_NORMAL(c->init_std));
+    if (rc == MF_OK) rc = mf->param(ctx, "noise.weight", w, MF_NORMAL(c->init_std));
+    if (rc == MF_OK && c->bias) rc = mf->param(ctx, "bias", b, MF_ZEROS);
+    if (rc == MF_OK && c->bias) rc = mf->param(ctx, "noise.bias", b, MF_ZEROS);
+    return rc;
+}
+
+/* Var(v) / mean(v)^2 over all elements, Bessel's correction as LaMoE's code has it. */
+static mf_tensor *cv_squared(mf_graph *g, mf_tensor *v, int64_t n)
+{
+    mf_tensor *mean = mf_mean(g, v, MF_ALL, false);
+    mf_tensor *var = mf_sum(g, mf_square(g, mf_sub(g, v, mean)), MF_ALL, false);
+    var = mf_scale(g, var, 1.0 / (double)(n > 1 ? n - 1 : 1));
+    return mf_div(g, var, mf_affine(g, mf_square(g, mean), 1, 1e-10));
+}
+
+static mf_tensor *masked(mf_graph *g, const mf_router_in *in, mf_tensor *v)
+{
+    if (!in->mask) return v;
+    return mf_mul(g, v, mf_reshape(g, in->mask, mf_shape2((int64_t)in->batch * in->seq, 1)));
+}
+
+static mf_tensor *importance_loss(const router *self, mf_graph *g, const mf_router_in *in,
+                                  mf_tensor *logits)
+{
+    const int64_t E = self->experts, T = (int64_t)in->batch * in->seq;
+    mf_tensor *top = mf_topk(g, logits, self->top_k);
+    mf_tensor *gates = mf_put(g, mf_softmax(g, mf_take(g, logits, top)), top, E); /* [T,E] */
+    gates = masked(g, in, gates);
+    if (self->c->scope == BATCH) return cv_squared(g, mf_sum(g, gates, 1u, false), E);
+    gates = mf_reshape(g, gates, mf_shape3(in->batch, T / in->batch, E));
+    return cv_squared(g, mf_sum(g, gates, 2u, false), in->batch * E);
+}
+
+/* P(expert e stays among the k largest when its noise is drawn anew), summed over tokens. */
+static mf_tensor *load_loss(const router *self, mf_graph *g, const mf_router_in *in,
+                            mf_tensor *clean, mf_tensor *noisy, mf_tensor *spread)
+{
+    const int64_t k = self->top_k;
+    mf_tensor *best = mf_take(g, noisy, mf_topk(g, noisy, k + 1)); /* [T,k+1], falling */
+    mf_tensor *last_in = mf_slice(g, best, 1, k - 1, 1), *first_out = mf_slice(g, best, 1, k, 1);
+    mf_tensor *inside = mf_greater(g, noisy, first_out);
+    /* The k-th largest of the others: the (k+1)-th for those inside, else the k-th. */
+    mf_tensor *bar = mf_add(g, mf_mul(g, inside, first_out),
+                            mf_mul(g, mf_affine(g, inside, -1, 1), last_in));
+    mf_tensor *p = mf_normal_cdf(g, mf_div(g, mf_sub(g, clean, bar), spread));
+    return cv_squared(g, mf_sum(g, masked(g, in, p), 1u, false), self->experts);
+}
+
+static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
+{
+    const router *self = self_;
+    const conf *c = self->c;
+    const int64_t T = (int64_t)in->batch * in->seq;
+    mf_tensor *b = c->bias ? mf->use(ctx, g, "bias") : NULL;
+    mf_tensor *bn = c->bias ? mf->use(ctx, g, "noise.bias") : NULL;
+    mf_tensor *clean = mf_linear(g, in->x, mf->use(ctx, g, "weight"), b), *noisy = clean;
+    mf_tensor *spread = NULL;
+    if (mf->training(g) || c->noise_eval) {
+        spread = mf_softplus(g, mf_linear(g, in->x, mf->use(ctx, g, "noise.weight"), bn));
+        spread = mf_mul(g, spread, mf->live(ctx, g, "noise"));
+        mf_tensor *noise = mf_gaussian(g, mf_shape2(T, self->experts));
+        noisy = mf_add(g, clean, mf_mul(g, noise, spread));
+    }
+    out->logits = noisy;
+    out->renormalize = 1;
+    if (c->importance_weight > 0) {
+        out->loss_name[out->n_losses] = "importance_cv2";
+        out->loss[out->n_losses++] =
+            mf_scale(g, importance_loss(self, g, in, noisy), c->importance_weight);
+    }
+    if (c->load_weight > 0 && spread && self->top_k < self->experts) {
+        spread = mf_affine(g, spread, 1, 1e-10);
+        out->loss_name[out->n_losses] = "load_cv2";
+        out->loss[out->n_losses++] =
+            mf_scale(g, load_loss(self, g, in, clean, noisy, spread), c->load_weight);
+    }
+    return mf->status(g);
+}
+
+static const mf_option options[] = {
+    MF_OPTION_BOOL(conf, bias, "yes", 0, "biases of logits and of noise"),
+    MF_OPTION_BOOL(conf, noise_eval, "no", 0, "draw noise in evaluation too"),
+    MF_OPTION_ENUM(conf, scope, "batch", scopes, "sums of importance: over batch or sequence"),
+    MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
+    MF_OPTION_REAL(conf, noise, "1", 0, 100, MF_OPT_LIVE, "multiplies the noise; 0: none"),
+    MF_OPTION_REAL(conf, importance_weight, "0", 0, 100, 0, "weight of CV^2 of importance"),
+    MF_OPTION_REAL(conf, load_weight, "0", 0, 100, 0, "weight of CV^2 of the expected load"),
+    MF_END_OPTIONS,
+};
+
+static const mf_router vtable = {sizeof(mf_router), 0, init, NULL, route, NULL};
+
+MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "noisy_topk", "1.0", "MIT",
+                                  "noise of learned size on the logits in training", options, conf,
+                                  router, &vtable);

@@ -1,0 +1,99 @@
+# Configurations: what is refused says file and line, exits 2 and touches nothing.
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
+}
+
+# refused TEXT WORDS...: the configuration is refused with all of the words.
+refused() {
+    printf '%b' "$1" >bad.ini
+    shift
+    run "$MOEFW" config show bad.ini
+    [ "$status" -eq 2 ] || { echo "status $status: $output"; return 1; }
+    for word; do
+        [[ "$output" == *"$word"* ]] || { echo "lacks '$word': $output"; return 1; }
+    done
+    [ "$(ls)" = bad.ini ]
+}
+
+@test "unknown section, key and choice: file, line and the nearest name" {
+    refused '[model]\nlayrs = 2\n' "bad.ini:2:" "'layrs'" "'layers'"
+    refused '\n[tran]\nlr = 1\n' "bad.ini:2:" "[tran]" "[train]"
+    refused '[model]\nposition = rop\n' "bad.ini:2:" "'rope'"
+}
+
+@test "out of range, not a number, duplicate, no section" {
+    refused '[train]\nbeta1 = 1.5\n' "bad.ini:2:" "'beta1'" "from 0 to" "1.5"
+    refused '[train]\nbatch = 0\n' "bad.ini:2:" "'batch'"
+    refused '[train]\nlr = 1e\n' "bad.ini:2:" "'1e'"
+    refused '[train]\nlr = nan\n' "bad.ini:2:" "'nan'"
+    refused '[train]\nlr = 1\nlr = 2\n' "bad.ini:3:" "line 2"
+    refused 'lr = 1\n' "bad.ini:1:"
+    refused '[moe]\nexperts = 2\ntop_k = 3\n' "bad.ini:3:" "experts (2)"
+}
+
+@test "what is no INI" {
+    refused '[model]\ndim 64\n' "bad.ini:2:"
+    refused '[model\ndim = 64\n' "bad.ini:1:"
+    refused '[model]\ndim = 64\0\n' "bad.ini:2:"
+    refused "[model]\nx = $(printf '%0300d' 0)\n" "bad.ini:2:" "190"
+    run "$MOEFW" config show /
+    [ "$status" -eq 2 ]
+    run "$MOEFW" config show none.ini
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"none.ini"* ]]
+}
+
+@test "check --json tells every fault" {
+    printf '[model]\nlayrs = 2\n[train]\nlr = -1\n' >bad.ini
+    run bash -c '"$MOEFW" config check --json bad.ini 2>err'
+    [ "$status" -eq 2 ]
+    [ ! -s err ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "$output" == *'"file":"bad.ini","line":2,"key":"model.layrs"'* ]]
+    [[ "$output" == *'"nearest":"layers"'* ]]
+    [[ "$output" == *'"line":4,"key":"train.lr"'* ]]
+    [[ "$output" == *'"ok":false'* ]]
+    printf '[model]\nlayers = 2\n' >good.ini
+    run "$MOEFW" config check --json good.ini
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"errors":[]'* && "$output" == *'"ok":true'* ]]
+    printf '[model]\nlayers\n' >bad.ini
+    run "$MOEFW" config check --json bad.ini
+    [ "$status" -eq 2 ]
+    [[ "$output" == *'"file":"bad.ini","line":2'* ]]
+}
+
+@test "what show prints loads back to the same" {
+    "$MOEFW" config show --set train.lr=0.1 >a.ini
+    mkdir run-1
+    cp a.ini run-1/config.ini
+    "$MOEFW" config show a.ini >b.ini
+    "$MOEFW" config show run-1 >c.ini
+    diff <(sed 1d a.ini) <(sed 1d b.ini)
+    diff <(sed 1d a.ini) <(sed 1d c.ini)
+}
+
+@test "every preset is accepted" {
+    for preset in $("$MOEFW" config presets); do
+        "$MOEFW" config show "$preset" >/dev/null
+    done
+    [ "$("$MOEFW" config presets | wc -l)" -ge 2 ]
+}
+
+@test "settings of the user lie below the configuration" {
+    mkdir moefw
+    printf '[train]\nclip = 9\nseed = 8\n' >moefw/moefw.ini
+    printf '[train]\nseed = 7\n' >mine.ini
+    "$MOEFW" config show mine.ini | grep -qx 'clip = 9'
+    "$MOEFW" config show mine.ini | grep -qx 'seed = 7'
+    printf '[train]\nclipp = 9\n' >moefw/moefw.ini
+    run "$MOEFW" config show mine.ini
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"moefw/moefw.ini:2:"* ]]
+}
+
+@test "etc/moefw.ini is what the tables say" {
+    diff "$srcdir/etc/moefw.ini" <("$MOEFW" config show --template)
+}

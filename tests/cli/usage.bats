@@ -1,0 +1,141 @@
+# The command line: help, errors of usage, and what is made from the tables.
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
+}
+
+# refused STATUS WORDS... -- ARGUMENTS...: ends so, with nothing on stdout and the words on stderr.
+refused() {
+    local want=$1 words=()
+    shift
+    while [ "$1" != -- ]; do
+        words+=("$1")
+        shift
+    done
+    shift
+    run bash -c 'exec "$@" 2>err' refused "$MOEFW" "$@"
+    [ "$status" -eq "$want" ] || { echo "status $status, expected $want"; cat err; return 1; }
+    [ -z "$output" ] || { echo "stdout: $output"; return 1; }
+    for word in "${words[@]}"; do
+        grep -qF -- "$word" err || { echo "stderr lacks '$word':"; cat err; return 1; }
+    done
+    [ "$(grep -c '^moefw: ' err)" -eq 1 ]
+}
+
+verbs() {
+    "$MOEFW" --help | sed -n '/^Verbs:/,/^$/s/^  \([a-z]*\) .*/\1/p'
+}
+
+@test "--version is short and in GNU form" {
+    run "$MOEFW" --version
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" =~ ^moefw\ [0-9]+\.[0-9]+ ]]
+    [ "$("$MOEFW" -V)" = "$output" ]
+}
+
+@test "--help lists verbs and exit codes, on stdout" {
+    run "$MOEFW" --help
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"completion"* && "$output" == *"Exit status"* ]]
+    [ "$("$MOEFW" -h)" = "$output" ]
+    [ "$("$MOEFW" help)" = "$output" ]
+}
+
+@test "every verb has help, alike in three ways, no line over 80 columns" {
+    [ "$(verbs | wc -l)" -ge 2 ]
+    for verb in $(verbs); do
+        run "$MOEFW" "$verb" --help
+        [ "$status" -eq 0 ]
+        [[ "${lines[0]}" == "Usage: moefw $verb"* ]]
+        [ "$("$MOEFW" --help "$verb")" = "$output" ]
+        [ "$("$MOEFW" help "$verb")" = "$output" ]
+        [ -z "$("$MOEFW" "$verb" --help | awk 'length > 80')" ]
+    done
+}
+
+@test "global options stand before or behind the verb" {
+    a=$("$MOEFW" --set model.layers=7 config show)
+    b=$("$MOEFW" config --set=model.layers=7 show)
+    c=$("$MOEFW" config show --set model.layers=7 -q)
+    [ "$a" = "$b" ]
+    [ "$a" = "$c" ]
+    [[ "$a" == *"layers = 7"* ]]
+}
+
+@test "an option that stands for a key is that key" {
+    "$MOEFW" config show -t 3 --device cuda:1 | grep -qx 'threads = 3'
+    "$MOEFW" config show -t 3 --device cuda:1 | grep -qx 'device = cuda:1'
+    refused 2 --device gpu0 -- config show --device gpu0
+}
+
+@test "unknown verbs and options name the nearest" {
+    refused 2 "unknown verb 'confg'" "'config'" -- confg show
+    refused 2 "unknown verb 'my.ini'" "moefw train my.ini" -- my.ini
+    refused 2 "unknown option '--jsn'" "'--json'" -- config show --jsn
+    refused 2 "unknown option '--jsn'" "'--json'" -- --jsn config show
+    refused 2 "unknown option '-Z'" "--help" -- config show -Z
+    refused 2 "--verbose" "--version" ambiguous -- config show --ver
+    refused 2 "takes no argument" -- config show --json=yes
+    refused 2 "wants an argument" "SECTION.KEY=VALUE" -- config show --set
+    refused 2 "wants an argument" -- config show -t
+    refused 2 "whole number" "'many'" -- config show -t many
+    refused 2 "-t" "-1" -- config show -t -1
+    refused 2 "unknown action 'shaw'" "'show'" -- config shaw
+    refused 2 "show, check" -- config
+    refused 2 "one operand too many: 'b'" -- config show a b
+    refused 2 "bash|zsh|fish" -- completion
+    refused 2 "unknown shell 'tcsh'" -- completion tcsh
+}
+
+@test "-- ends the options" {
+    refused 2 "no preset named '--json'" -- config show -- --json
+}
+
+@test "results that cannot be written are an error; a reader that goes away is not" {
+    [ -w /dev/full ] || skip "no /dev/full"
+    run bash -c '"$MOEFW" config show >/dev/full'
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"standard output"* ]]
+    run bash -c '"$MOEFW" config show --template | head -1 2>&1'
+    [ "${#lines[@]}" -eq 1 ]
+}
+
+@test "closed standard descriptors do no harm" {
+    run bash -c '"$MOEFW" config show <&- 2>&-'
+    [ "$status" -eq 0 ]
+}
+
+@test "bash completes verbs, actions, options, choices and presets" {
+    PATH="$(dirname "$MOEFW"):$PATH"
+    eval "$("$MOEFW" completion bash)"
+    complete_words() {
+        set +e
+        COMP_WORDS=(moefw "$@")
+        COMP_CWORD=$#
+        COMPREPLY=()
+        _moefw
+        printf '%s\n' "${COMPREPLY[@]}"
+    }
+    complete_words conf | grep -qx config
+    complete_words config sh | grep -qx show
+    complete_words config show def | grep -qx default
+    complete_words config --js | grep -qx -- --json
+    complete_words --js | grep -qx -- --json
+    touch here.ini
+    complete_words config show he | grep -qx here.ini
+    for verb in $(verbs); do
+        complete_words "" | grep -qx "$verb"
+    done
+}
+
+@test "zsh and fish take their completions" {
+    "$MOEFW" completion zsh | head -1 | grep -qx '#compdef moefw'
+    "$MOEFW" completion fish | grep -q '^complete -c moefw '
+    for verb in $(verbs); do
+        "$MOEFW" completion zsh | grep -q "^    $verb)"
+        "$MOEFW" completion fish | grep -q "__fish_use_subcommand -a $verb "
+    done
+    ! command -v zsh >/dev/null || "$MOEFW" completion zsh | zsh -n
+    ! command -v fish >/dev/null || "$MOEFW" completion fish | fish -n
+}

@@ -1,0 +1,361 @@
+/* driver.c: runs a fuzz target without libFuzzer.
+ *
+ *     fuzz_NAME [--runs N] [--seed S] [--max-len BYTES] [--keep FILE] [FILE|FOLDER]...
+ *
+ * Replays the files given (by default the seeds of the target in $srcdir/tests/fuzz/corpus/NAME),
+ * then runs N inputs made from them by random changes. Prints TAP. The same seed makes the same
+ * inputs; the one that ends the process is written to FILE (crash-NAME).
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "base/rng.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct input {
+    char *name;
+    uint8_t *data;
+    size_t size;
+} input;
+
+static input *seeds;
+static size_t n_seeds;
+
+/* The input being run, for when it is the last one. */
+static const uint8_t *last_data;
+static size_t last_size;
+static uint64_t last_run, seed = 1;
+static char keep_as[4096];
+
+static void keep_last(void)
+{
+    char line[128];
+    int fd = open(keep_as, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    ssize_t put = fd < 0 ? -1 : write(fd, last_data, last_size);
+    int n = snprintf(line, sizeof line, "# seed %llu, run %llu, %zu bytes kept as ",
+                     (unsigned long long)seed, (unsigned long long)last_run, last_size);
+    if (put < 0 || write(2, line, (size_t)n) < 0 || write(2, keep_as, strlen(keep_as)) < 0)
+        return;
+    if (write(2, "\n", 1) < 0) return;
+}
+
+static void on_signal(int number)
+{
+    keep_last();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* There with the sanitizers only. */
+__attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
+
+static void catch_all(void)
+{
+    static const int numbers[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM};
+    if (__sanitizer_set_death_callback) __sanitizer_set_death_callback(keep_last);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        /* The sanitizers report these two better than we could. */
+        bool theirs = numbers[i] == SIGSEGV || numbers[i] == SIGBUS;
+        if (!theirs || !__sanitizer_set_death_callback) signal(numbers[i], on_signal);
+    }
+}
+
+/* An exact copy, so that the sanitizers see a read past its end. */
+static void run_one(const uint8_t *data, size_t size)
+{
+    uint8_t *copy = malloc(size ? size : 1);
+    if (!copy) abort();
+    if (size) memcpy(copy, data, size);
+    last_data = data;
+    last_size = size;
+    LLVMFuzzerTestOneInput(copy, size);
+    free(copy);
+}
+
+static void add_file(const char *path)
+{
+    struct stat st;
+    FILE *f = fopen(path, "rb");
+    input one;
+    if (!f || fstat(fileno(f), &st) != 0) {
+        perror(path);
+        exit(1);
+    }
+    one.size = (size_t)st.st_size;
+    one.name = strdup(path);
+    one.data = malloc(one.size + 1);
+    seeds = realloc(seeds, (n_seeds + 1) * sizeof *seeds);
+    if (!seeds || !one.name || !one.data || fread(one.data, 1, one.size, f) != one.size) {
+        perror(path);
+        exit(1);
+    }
+    fclose(f);
+    seeds[n_seeds++] = one;
+}
+
+static int visible(const struct dirent *e)
+{
+    return *e->d_name != '.';
+}
+
+static void add_path(const char *path)
+{
+    struct dirent **entries;
+    struct stat st;
+    int n;
+    if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode)) {
+        add_file(path);
+        return;
+    }
+    n = scandir(path, &entries, visible, alphasort);
+    if (n < 0) {
+        perror(path);
+        exit(1);
+    }
+    for (int i = 0; i < n; i++) {
+        char *child = malloc(strlen(path) + strlen(entries[i]->d_name) + 2);
+        if (!child) abort();
+        sprintf(child, "%s/%s", path, entries[i]->d_name);
+        add_path(child);
+        free(child);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+/* Random numbers of one run, in order. */
+typedef struct dice {
+    uint64_t run, index;
+} dice;
+
+static size_t roll(dice *d, size_t below)
+{
+    return (size_t)mf_rng_below(seed, 1, d->run, d->index++, below);
+}
+
+typedef struct buffer {
+    uint8_t *data;
+    size_t size, room;
+} buffer;
+
+static void remove_at(buffer *b, size_t at, size_t n)
+{
+    memmove(b->data + at, b->data + at + n, b->size - at - n);
+    b->size -= n;
+}
+
+/* What does not fit is left out. text must not lie in b. */
+static void insert_at(buffer *b, size_t at, const void *text, size_t n)
+{
+    if (n > b->room - b->size) n = b->room - b->size;
+    memmove(b->data + at + n, b->data + at, b->size - at);
+    memcpy(b->data + at, text, n);
+    b->size += n;
+}
+
+static void insert_word(buffer *b, dice *d)
+{
+    size_t n = 0;
+    while (fuzz_words[n])
+        n++;
+    if (n == 0) return;
+    const char *word = fuzz_words[roll(d, n)];
+    insert_at(b, roll(d, b->size + 1), word, strlen(word));
+}
+
+/* Numbers at which sums and products wrap, as text or as bytes. */
+static void put_number(buffer *b, dice *d)
+{
+    static const uint64_t numbers[] = {0,
+                                       1,
+                                       7,
+                                       0x7F,
+                                       0x80,
+                                       0xFF,
+                                       0xFFFF,
+                                       0x10000,
+                                       0x7FFFFFFF,
+                                       0x80000000u,
+                                       0xFFFFFFFFu,
+                                       0x100000000u,
+                                       0x1FFFFFFFFFFFFFFFu,
+                                       0x4000000000000000u,
+                                       0x7FFFFFFFFFFFFFFFu,
+                                       0x8000000000000000u,
+                                       0xFFFFFFFFFFFFFFF8u,
+                                       0xFFFFFFFFFFFFFFFFu};
+    uint64_t number = numbers[roll(d, sizeof numbers / sizeof *numbers)] + roll(d, 3) - 1;
+    size_t at = roll(d, b->size + 1);
+    if (roll(d, 2)) {
+        char text[32];
+        size_t n = (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+        size_t old = 0;
+        while (at + old < b->size && b->data[at + old] >= '0' && b->data[at + old] <= '9')
+            old++;
+        remove_at(b, at, old);
+        insert_at(b, at, text, n);
+    } else {
+        size_t n = (size_t)1 << roll(d, 4);
+        if (n > b->size - at) n = b->size - at;
+        memcpy(b->data + at, &number, n);
+    }
+}
+
+static void copy_part(buffer *b, dice *d, const uint8_t *from, size_t size)
+{
+    uint8_t part[256];
+    size_t n, at;
+    if (size == 0) return;
+    n = 1 + roll(d, size < sizeof part ? size : sizeof part);
+    at = roll(d, size - n + 1);
+    memcpy(part, from + at, n);
+    insert_at(b, roll(d, b->size + 1), part, n);
+}
+
+static void change(buffer *b, dice *d)
+{
+    size_t at = b->size ? roll(d, b->size) : 0;
+    const input *other;
+    uint8_t byte;
+    switch (roll(d, 10)) {
+    case 0:
+        if (b->size) b->data[at] ^= (uint8_t)(1u << roll(d, 8));
+        break;
+    case 1:
+        if (b->size) b->data[at] = (uint8_t)roll(d, 256);
+        break;
+    case 2:
+        byte = (uint8_t)roll(d, 256);
+        insert_at(b, at, &byte, 1);
+        break;
+    case 3:
+        if (b->size) remove_at(b, at, 1);
+        break;
+    case 4:
+        if (b->size) remove_at(b, at, 1 + roll(d, b->size - at));
+        break;
+    case 5:
+        copy_part(b, d, b->data, b->size);
+        break;
+    case 6:
+        other = &seeds[roll(d, n_seeds)];
+        copy_part(b, d, other->data, other->size);
+        break;
+    case 7:
+        put_number(b, d);
+        break;
+    default:
+        insert_word(b, d);
+        break;
+    }
+}
+
+static void run_changed(buffer *b, uint64_t run)
+{
+    dice d = {run, 0};
+    const input *from = &seeds[roll(&d, n_seeds)];
+    size_t changes = 1 + roll(&d, 1 + roll(&d, 8));
+    b->size = from->size < b->room ? from->size : b->room;
+    memcpy(b->data, from->data, b->size);
+    while (changes--)
+        change(b, &d);
+    last_run = run;
+    run_one(b->data, b->size);
+}
+
+/* "fuzz_ini" in a build folder or under libtool's: the name of the target. */
+static const char *target_name(const char *program)
+{
+    const char *slash = strrchr(program, '/');
+    const char *name = slash ? slash + 1 : program;
+    return strncmp(name, "fuzz_", 5) == 0 ? name + 5 : name;
+}
+
+static uint64_t number_of(const char *text)
+{
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (end == text || *end) {
+        fprintf(stderr, "expected a number, found '%s'\n", text);
+        exit(2);
+    }
+    return value;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {{"runs", required_argument, NULL, 'r'},
+                                            {"seed", required_argument, NULL, 's'},
+                                            {"max-len", required_argument, NULL, 'm'},
+                                            {"keep", required_argument, NULL, 'k'},
+                                            {NULL, 0, NULL, 0}};
+    const char *name = target_name(argv[0]), *srcdir = getenv("srcdir");
+    uint64_t runs = 20000;
+    buffer b = {NULL, 0, 4096};
+    struct timespec start, end;
+    int c;
+    snprintf(keep_as, sizeof keep_as, "crash-%s", name);
+    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+        switch (c) {
+        case 'r':
+            runs = number_of(optarg);
+            break;
+        case 's':
+            seed = number_of(optarg);
+            break;
+        case 'm':
+            b.room = (size_t)number_of(optarg);
+            break;
+        case 'k':
+            snprintf(keep_as, sizeof keep_as, "%s", optarg);
+            break;
+        default:
+            return 2;
+        }
+    if (optind == argc) {
+        char folder[4096];
+        snprintf(folder, sizeof folder, "%s/tests/fuzz/corpus/%s", srcdir ? srcdir : ".", name);
+        add_path(folder);
+    }
+    for (; optind < argc; optind++)
+        add_path(argv[optind]);
+    if (n_seeds == 0) {
+        fprintf(stderr, "no seeds\n");
+        return 1;
+    }
+    b.data = malloc(b.room + 1);
+    if (!b.data) abort();
+    catch_all();
+    alarm(600);
+    for (size_t i = 0; i < n_seeds; i++) {
+        run_one(seeds[i].data, seeds[i].size);
+        printf("ok %zu - %s\n", i + 1,
+               strrchr(seeds[i].name, '/') ? strrchr(seeds[i].name, '/') + 1 : seeds[i].name);
+    }
+    fflush(stdout);
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (uint64_t run = 0; run < runs; run++) {
+        if (run % 1024 == 0) alarm(60); /* one that hangs is a failure */
+        run_changed(&b, run);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    printf("ok %zu - %llu changed inputs, seed %llu, %.1f s\n1..%zu\n", n_seeds + 1,
+           (unsigned long long)runs, (unsigned long long)seed,
+           (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9,
+           n_seeds + 1);
+    for (size_t i = 0; i < n_seeds; i++) {
+        free(seeds[i].name);
+        free(seeds[i].data);
+    }
+    free(seeds);
+    free(b.data);
+    return 0;
+}
