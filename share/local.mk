@@ -6,6 +6,13 @@ presets_DATA += share/presets/shakespeare.ini
 
 templatedir = $(pkgdatadir)/template
 template_DATA =
+template_DATA += share/template/Makefile.in
+template_DATA += share/template/README.in
+template_DATA += share/template/controller.c.in
+template_DATA += share/template/expert.c.in
+template_DATA += share/template/plugin.ini.in
+template_DATA += share/template/regularizer.c.in
+template_DATA += share/template/router.c.in
 
 EXTRA_DIST += $(presets_DATA) $(template_DATA)
 

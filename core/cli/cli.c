@@ -4,6 +4,7 @@
 #include "base/ini.h"
 #include "base/log.h"
 #include "cli/cli_parse.h"
+#include "plugin/open.h"
 
 #include <moefw/version.h>
 #include <stdio.h>
@@ -31,6 +32,8 @@ const mf_cli_option mf_cli_globals[] = {
      .kind = MF_CLI_TEXT,
      .help = "cpu, or cuda[:N]",
      .set = "train.device"},
+    {.name = "allow-unsafe-plugins", .kind = MF_CLI_FLAG,
+     .help = "take plugin files that everybody can write to"},
     {.name = "json", .kind = MF_CLI_FLAG, .help = "results as JSON on stdout and nothing else"},
     {.name = "quiet", .letter = 'q', .kind = MF_CLI_FLAG, .help = "only warnings and errors"},
     {.name = "verbose", .letter = 'v', .kind = MF_CLI_FLAG, .help = "say more"},
@@ -164,6 +167,7 @@ int mf_cli_run(int argc, char **argv)
         mf_cli_help(cli.verb);
     else if (rc == MF_OK) {
         set_log_level(&cli);
+        mf_plugin_allow_unsafe(mf_cli_flag(&cli, "allow-unsafe-plugins"));
         rc = cli.verb->run(&cli);
     }
     mf_cli_clear(&cli);

@@ -1,7 +1,11 @@
 /* cli/main.c: the program's entry: what must hold before anything runs, and the one place where
  * an error is printed. */
 #include "base/error.h"
+#include "base/place.h"
 #include "cli/cli.h"
+#include "plugin/child.h"
+#include "plugin/crash.h"
+#include "plugin/probe.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,6 +57,10 @@ int main(int argc, char **argv)
               stderr);
         return 2;
     }
+    /* What only this program itself asks for: parts of its work that a plugin may bring down. */
+    if (argc > 1 && strcmp(argv[1], MF_PROBE_VERB) == 0) return mf_probe_main(argc, argv);
+    mf_child_program(mf_place_program());
+    mf_crash_watch();
     signal(SIGPIPE, SIG_IGN); /* a closed terminal must not end a training run unsaved */
     int rc = mf_cli_run(argc, argv);
     rc = close_stdout(rc);

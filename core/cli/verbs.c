@@ -5,8 +5,10 @@
 
 extern const mf_verb mf_verb_config;
 extern const mf_verb mf_verb_completion;
+extern const mf_verb mf_verb_plugin;
 
 const mf_verb *const mf_verbs[] = {
+    &mf_verb_plugin,
     &mf_verb_config,
     &mf_verb_completion,
     NULL,

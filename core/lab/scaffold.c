@@ -1,0 +1,128 @@
+#include "lab/scaffold.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <moefw/version.h>
+#include "base/error.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/place.h"
+#include "plugin/find.h"
+#include "plugin/option.h"
+
+/* What stands between two @ in a template. */
+typedef struct word {
+    const char *key, *value;
+} word;
+
+static bool good_name(const char *name)
+{
+    size_t n = strlen(name);
+    return n > 0 && n <= 64 && name[0] >= 'a' && name[0] <= 'z' &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == n;
+}
+
+/* The name becomes that of a C type and of functions in the template. */
+static bool reserved_word(const char *name)
+{
+    static const char *const words[] = {
+        "auto",    "break",  "case",     "char",   "const",    "continue", "default",
+        "do",      "double", "else",     "enum",   "extern",   "float",    "for",
+        "goto",    "if",     "inline",   "int",    "long",     "register", "restrict",
+        "return",  "short",  "signed",   "sizeof", "static",   "struct",   "switch",
+        "typedef", "union",  "unsigned", "void",   "volatile", "while",    NULL};
+    for (int i = 0; words[i] != NULL; i++)
+        if (strcmp(words[i], name) == 0) return true;
+    return false;
+}
+
+static void put_filled(mf_writer *w, const char *text, const word *words)
+{
+    while (*text != '\0') {
+        const word *hit = NULL;
+        for (const word *k = words; *text == '@' && k->key != NULL; k++)
+            if (strncmp(text, k->key, strlen(k->key)) == 0) hit = k;
+        if (hit != NULL) {
+            mf_writer_put(w, hit->value, strlen(hit->value));
+            text += strlen(hit->key);
+        } else {
+            size_t n = 1 + strcspn(text + 1, "@");
+            mf_writer_put(w, text, n);
+            text += n;
+        }
+    }
+}
+
+/* Writes FOLDER/FILE from the template of that name. */
+static int fill(const char *template, const char *folder, const char *file, const word *words)
+{
+    char *from = mf_path_join(mf_place_template(), template);
+    char *to = mf_path_join(folder, file);
+    char *text = NULL;
+    mf_writer w;
+    int rc = from != NULL && to != NULL ? mf_read_file(from, 1 << 20, &text, NULL) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_writer_open(&w, to, true);
+    if (rc == MF_OK) {
+        put_filled(&w, text, words);
+        rc = mf_writer_close(&w, false);
+    }
+    mf_free(from);
+    mf_free(to);
+    mf_free(text);
+    return rc;
+}
+
+static int fill_all(const char *kind, const char *name, const char *folder)
+{
+    char source[128], ini[128], template[64];
+    snprintf(source, sizeof source, "%s.c", name);
+    snprintf(ini, sizeof ini, "%s.ini", name);
+    snprintf(template, sizeof template, "%s.c.in", kind);
+    const word words[] = {{"@NAME@", name},
+                          {"@KIND@", kind},
+                          {"@A_KIND@", mf_kind_a_name(mf_kind_of(kind))},
+                          {"@KINDS@", mf_kind_folder(mf_kind_of(kind))},
+                          {"@VERSION@", MOEFW_VERSION},
+                          {NULL, NULL}};
+    int rc = fill(template, folder, source, words);
+    if (rc == MF_OK) rc = fill("Makefile.in", folder, "Makefile", words);
+    if (rc == MF_OK) rc = fill("plugin.ini.in", folder, ini, words);
+    if (rc == MF_OK) rc = fill("README.in", folder, "README", words);
+    return rc;
+}
+
+int mf_scaffold(const char *kind, const char *name, const char *folder, char **ret_folder)
+{
+    static const char *const kinds[] = {"router", "expert", "regularizer", "controller", NULL};
+    char hint[128];
+    if (mf_kind_of(kind) == 0)
+        return mf_fail(MF_EUSAGE,
+                       "kind: expected router, expert, regularizer or controller, found "
+                       "'%s'%s",
+                       kind, mf_did_you_mean(kind, kinds, hint, sizeof hint));
+    if (!good_name(name) || reserved_word(name))
+        return mf_fail(MF_EUSAGE,
+                       "name: expected a word of at most 64 of [a-z0-9_] that begins with "
+                       "a letter and is none of C's, found '%s'",
+                       name);
+    char *where = mf_strdup(folder != NULL ? folder : name);
+    if (where == NULL) return MF_ENOMEM;
+    int rc = MF_OK;
+    if (mf_exists(where))
+        rc =
+            mf_fail(MF_EUSAGE, "%s is there already: expected the name of a new folder", where);
+    else if (mf_io()->mkdir(where, 0777) != 0)
+        rc = mf_fail_errno(errno == ENOENT ? MF_EUSAGE : MF_EIO, "%s: cannot make the folder",
+                           where);
+    else if ((rc = fill_all(kind, name, where)) != MF_OK)
+        mf_remove_tree(where); /* keeps the message of the first failure: it reports none */
+    if (rc != MF_OK) {
+        mf_free(where);
+        return rc;
+    }
+    *ret_folder = where;
+    return MF_OK;
+}

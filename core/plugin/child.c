@@ -1,0 +1,185 @@
+#include "plugin/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/ini.h"
+#include "base/mem.h"
+
+extern char **environ;
+
+static char program[4096];
+static int report_fd = -1;
+
+void mf_child_program(const char *path)
+{
+    snprintf(program, sizeof program, "%s", path != NULL ? path : "");
+}
+
+bool mf_child_possible(void)
+{
+    return program[0] != '\0';
+}
+
+/* ---- the child ---- */
+
+int mf_child_begin(int argc, char **argv, int seconds)
+{
+    long long fd;
+    if (argc < 4 || !mf_parse_i64(argv[2], &fd) || fd < 0 || fd > 1 << 20 ||
+        fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0)
+        return mf_fail(MF_EUSAGE, "usage: %s %s DESCRIPTOR ARGUMENT...", argv[0], argv[1]);
+    report_fd = (int)fd;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(STDERR_FILENO, STDOUT_FILENO); /* results are the parent's business */
+    const struct rlimit cpu = {(rlim_t)seconds + 1, (rlim_t)seconds + 2}, core = {0, 0};
+    setrlimit(RLIMIT_CPU, &cpu);
+    setrlimit(RLIMIT_CORE, &core);
+    return MF_OK;
+}
+
+int mf_child_report(void)
+{
+    return report_fd;
+}
+
+void mf_child_say(const char *fmt, ...)
+{
+    char line[MF_CHILD_LINE];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    if (n < 0) return;
+    size_t length = (size_t)n < sizeof line - 1 ? (size_t)n : sizeof line - 2;
+    for (size_t i = 0; i < length; i++)
+        if (line[i] == '\n') line[i] = ' ';
+    line[length++] = '\n';
+    ssize_t got = write(report_fd, line, length);
+    (void)got; /* nobody left to tell */
+}
+
+/* ---- the parent ---- */
+
+/* Starts the child; its report comes in at *ret_fd. */
+static int start(const char *verb, int n, const char *const *arguments, pid_t *ret_pid,
+                 int *ret_fd)
+{
+    int ends[2];
+    char number[16];
+    const char **argv = mf_alloc((size_t)n + 4, sizeof *argv);
+    if (argv == NULL) return MF_ENOMEM;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        mf_free(argv);
+        return mf_fail_errno(MF_ERUN, "cannot make a pipe to a child process");
+    }
+    argv[0] = program;
+    argv[1] = verb;
+    argv[2] = number;
+    for (int i = 0; i < n; i++)
+        argv[3 + i] = arguments[i];
+    /* dup2 in the child takes off close-on-exec; the number is one that is free there. */
+    int free_fd = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
+    snprintf(number, sizeof number, "%d", free_fd);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], free_fd);
+    errno = posix_spawn(ret_pid, program, &actions, NULL, (char *const *)(const void *)argv,
+                        environ);
+    int rc = errno == 0 ? MF_OK : mf_fail_errno(MF_ERUN, "cannot start %s as a child", program);
+    posix_spawn_file_actions_destroy(&actions);
+    close(free_fd);
+    close(ends[1]);
+    mf_free(argv);
+    if (rc != MF_OK) close(ends[0]);
+    *ret_fd = ends[0];
+    return rc;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef struct reader {
+    int fd;
+    size_t fill;
+    char text[MF_CHILD_LINE];
+    void (*line)(void *arg, char *text);
+    void *arg;
+} reader;
+
+/* Hands on whole lines. What has no end in so much room can only be a plugin writing into our
+ * pipe: it is dropped. */
+static void hand_on(reader *r)
+{
+    char *end;
+    while ((end = memchr(r->text, '\n', r->fill)) != NULL) {
+        *end = '\0';
+        r->line(r->arg, r->text);
+        r->fill -= (size_t)(end + 1 - r->text);
+        memmove(r->text, end + 1, r->fill);
+    }
+    if (r->fill == sizeof r->text) r->fill = 0;
+}
+
+/* Reads the report to its end. false: time is up. */
+static bool read_report(reader *r, int seconds)
+{
+    const double end = now() + seconds;
+    for (;;) {
+        const double left = end - now();
+        struct pollfd p = {r->fd, POLLIN, 0};
+        int ready = left > 0 ? poll(&p, 1, (int)(left * 1000) + 1) : 0;
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready <= 0) return false;
+        ssize_t n = read(r->fd, r->text + r->fill, sizeof r->text - r->fill);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return true;
+        r->fill += (size_t)n;
+        hand_on(r);
+    }
+}
+
+static void describe(mf_child_end *end)
+{
+    if (WIFSIGNALED(end->status)) {
+        const char *name = sigabbrev_np(WTERMSIG(end->status));
+        if (name != NULL)
+            snprintf(end->text, sizeof end->text, "killed by SIG%s", name);
+        else
+            snprintf(end->text, sizeof end->text, "killed by signal %d", WTERMSIG(end->status));
+    } else {
+        snprintf(end->text, sizeof end->text, "ended the process with status %d",
+                 WEXITSTATUS(end->status));
+    }
+}
+
+int mf_child_run(const char *verb, int n, const char *const *arguments, int seconds,
+                 void (*line)(void *arg, char *text), void *arg, mf_child_end *ret)
+{
+    reader r = {.fd = -1, .line = line, .arg = arg};
+    pid_t pid;
+    int rc = start(verb, n, arguments, &pid, &r.fd);
+    if (rc != MF_OK) return rc;
+    ret->in_time = read_report(&r, seconds);
+    close(r.fd);
+    if (!ret->in_time) kill(pid, SIGKILL);
+    while (waitpid(pid, &ret->status, 0) < 0 && errno == EINTR)
+        continue;
+    describe(ret);
+    return MF_OK;
+}
