@@ -39,35 +39,12 @@ LINT += tests/lint/sources.sh
 LINT += tests/lint/symbols.sh
 LINT += tests/lint/words.sh
 
-FUZZ_TARGETS =
-FUZZ_TARGETS += tests/fuzz/fuzz_ini
-FUZZ_TARGETS += tests/fuzz/fuzz_json
-
-# What tests share: failing tables, a folder to write in.
-check_LIBRARIES = tests/lib/libtest.a
-tests_lib_libtest_a_SOURCES = \
-	tests/lib/fault.c tests/lib/fault.h tests/lib/scratch.c tests/lib/scratch.h
-
-# A fuzz target replays its seeds and changes them some 20,000 times in `make check`. Configured
-# with --enable-fuzz it is linked with libFuzzer instead, for long runs by hand (`make $(FUZZ_TARGETS)`).
-tests_fuzz_fuzz_ini_SOURCES = tests/fuzz/fuzz_ini.c $(FUZZ_DRIVER)
-tests_fuzz_fuzz_json_SOURCES = tests/fuzz/fuzz_json.c $(FUZZ_DRIVER)
-if FUZZ
-FUZZ_DRIVER = tests/fuzz/fuzz.h
-WITH_LIBFUZZER = -fsanitize=fuzzer
-tests_fuzz_fuzz_ini_LDFLAGS = $(AM_LDFLAGS) $(WITH_LIBFUZZER)
-tests_fuzz_fuzz_json_LDFLAGS = $(AM_LDFLAGS) $(WITH_LIBFUZZER)
-else
-FUZZ_DRIVER = tests/fuzz/fuzz.h tests/fuzz/driver.c
-TESTS += $(FUZZ_TARGETS)
-endif
-check_PROGRAMS += $(FUZZ_TARGETS)
-
 # Further sources of unit tests that are more than one file.
 tests_unit_check_kernels_SOURCES = tests/unit/check_kernels.c
 tests_unit_check_kernels_SOURCES += tests/unit/kernel_case.h
 tests_unit_check_kernels_SOURCES += tests/unit/kernel_rows_layers.c
 tests_unit_check_kernels_SOURCES += tests/unit/kernel_rows_products.c
+
 FUZZ_TARGETS =
 FUZZ_TARGETS += tests/fuzz/fuzz_ini
 FUZZ_TARGETS += tests/fuzz/fuzz_json
@@ -121,11 +98,6 @@ TESTS += $(UNIT)
 endif
 TESTS += $(CLI) $(LINT)
 
-LDADD = tests/lib/libtest.a $(MOEFW_LIBS) $(CHECK_LIBS)
-AM_CPPFLAGS += $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
-check_DATA = $(PLUGINS)
-
-EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES) tests/format.sh tests/lint/lib.sh tests/run-bats.sh tests/unit/check_main.h
 LDADD = $(FUZZ_MAIN) tests/lib/libtest.a $(MOEFW_LIBS) $(CHECK_LIBS)
 AM_CPPFLAGS += $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
 check_DATA = $(PLUGINS)
@@ -137,5 +109,3 @@ EXTRA_DIST += tests/lint/lib.sh
 EXTRA_DIST += tests/run-bats.sh
 EXTRA_DIST += tests/unit/check_main.h
 EXTRA_DIST += tests/unit/graph_ops.h
-EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES) tests/fuzz/corpus tests/format.sh tests/lint/lib.sh tests/run-bats.sh tests/unit/check_main.h
-EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES) tests/format.sh tests/lint/lib.sh tests/run-bats.sh tests/unit/check_main.h tests/unit/graph_ops.h
