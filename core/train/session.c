@@ -16,7 +16,7 @@ static int load_corpus(mf_session *s, const mf_session_options *o)
     spec.given = s->tokenizer;
     spec.split = c->data.split;
     spec.task = (mf_task)c->model.task;
-    spec.max_tokens = (int32_t)c->model.seq;
+    spec.classes = (int32_t)c->model.classes;
     if (o->data) {
         spec.path = spec.val_path = o->data;
         spec.split = 1;
@@ -73,8 +73,8 @@ static int open_parts(mf_session *s, const mf_session_options *o)
     int rc = MF_OK;
     mf_model_facts facts;
     if (o->tokenizer_file) {
-        rc = mf_tokenizer_load(o->tokenizer_file, &s->tokenizer);
-        s->owns_tokenizer = rc == MF_OK;
+        rc = mf_tokenizer_load(o->tokenizer_file, &s->own_tokenizer);
+        s->tokenizer = s->own_tokenizer;
     }
     if (rc == MF_OK && !o->no_data) rc = load_corpus(s, o);
     if (rc == MF_OK && o->training) rc = new_train_batcher(s);
@@ -106,7 +106,7 @@ void mf_session_close(mf_session *s)
     if (!s) return;
     mf_batcher_free(s->train);
     mf_model_free(s->model);
-    if (s->owns_tokenizer) mf_tokenizer_free(s->tokenizer);
+    mf_tokenizer_free(s->own_tokenizer);
     mf_corpus_free(s->corpus);
     mf_config_free(s->config);
     mf_free(s);

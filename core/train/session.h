@@ -13,8 +13,8 @@
 typedef struct mf_session {
     mf_config *config;
     mf_corpus *corpus;    /* NULL when opened without data */
-    mf_tokenizer *tokenizer; /* the corpus's, or the run's own; may be NULL (bin) */
-    bool owns_tokenizer;
+    const mf_tokenizer *tokenizer; /* the corpus's, or the run's own; may be NULL (bin) */
+    mf_tokenizer *own_tokenizer;   /* read from tokenizer_file, else NULL */
     mf_model *model;
     int64_t steps;        /* optimizer steps of the whole run */
     mf_batcher *train;    /* NULL without training */
