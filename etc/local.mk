@@ -2,7 +2,4 @@
 pkgsysconf_DATA =
 pkgsysconf_DATA += etc/moefw.ini
 
-pluginsddir = $(pkgsysconfdir)/plugins.d
 pluginsd_DATA =
-
-EXTRA_DIST += $(pkgsysconf_DATA) $(pluginsd_DATA)

@@ -1,4 +1,4 @@
-# Tests, one a line, run by `make check` over automake's parallel harness; all speak TAP.
+# Tests, one a line; rules.mk says how they are built and run. All speak TAP.
 #   UNIT  C programs written with Check; tests/unit/check_x comes from tests/unit/check_x.c
 #   CLI   bats files that run the program as a user does
 #   LINT  shell scripts that look at the sources and products
@@ -56,53 +56,10 @@ TESTLIB += tests/lib/fault.h
 TESTLIB += tests/lib/scratch.c
 TESTLIB += tests/lib/scratch.h
 
-check_LIBRARIES = tests/lib/libtest.a tests/fuzz/libdriver.a
-tests_lib_libtest_a_SOURCES = $(TESTLIB)
-
-# A fuzz target replays its seeds and changes them some 20,000 times in `make check`. Configured
-# with --enable-fuzz it gets libFuzzer's main function instead of the driver's, for long runs by
-# hand (`make fuzzers`). Either main is in an archive, so that programs with their own ignore it.
-tests_fuzz_libdriver_a_SOURCES = tests/fuzz/driver.c tests/fuzz/fuzz.h
-if FUZZ
-FUZZ_MAIN = $(FUZZ_LIBS)
-fuzzers: $(FUZZ_TARGETS)
-else
-FUZZ_MAIN = tests/fuzz/libdriver.a
-TESTS += $(FUZZ_TARGETS)
-endif
-check_PROGRAMS += $(FUZZ_TARGETS)
-
 # Files that tests read.
 FIXTURES =
 
-AM_TESTS_ENVIRONMENT = \
-	unset MAKEFLAGS MFLAGS; MOEFW='$(abs_top_builddir)/moefw'; export MOEFW; \
-	HARNESS_ACTIVE=1; export HARNESS_ACTIVE; \
-	srcdir='$(source_folder)'; export srcdir; \
-	builddir='$(abs_top_builddir)'; export builddir; \
-	CC='$(CC)'; export CC; BATS='$(BATS)'; export BATS; \
-	if test -z "$$MOEFW_SHARED" && test -d '$(source_folder)/../shared'; then \
-	  MOEFW_SHARED=`cd '$(source_folder)/../shared' && pwd`; export MOEFW_SHARED; fi;
-
-TEST_EXTENSIONS = .bats .sh
-TAP_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
-LOG_DRIVER = $(TAP_DRIVER)
-BATS_LOG_DRIVER = $(TAP_DRIVER)
-BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/run-bats.sh
-SH_LOG_DRIVER = $(TAP_DRIVER)
-SH_LOG_COMPILER = $(SHELL)
-
-if HAVE_CHECK
-check_PROGRAMS += $(UNIT)
-TESTS += $(UNIT)
-endif
-TESTS += $(CLI) $(LINT)
-
-LDADD = $(FUZZ_MAIN) tests/lib/libtest.a $(MOEFW_LIBS) $(CHECK_LIBS)
-AM_CPPFLAGS += $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
-check_DATA = $(PLUGINS)
-
-EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES)
+# What else goes into the tarball.
 EXTRA_DIST += tests/format.sh
 EXTRA_DIST += tests/fuzz/corpus
 EXTRA_DIST += tests/lint/lib.sh

@@ -1,0 +1,46 @@
+# How kernels are compiled; local.mk lists them. They see libc and their own folder only, which is
+# why their include path holds nothing else.
+KERNEL_CPPFLAGS = -D_GNU_SOURCE= -I$(top_srcdir)
+KERNEL_CFLAGS = $(MF_CFLAGS) $(MF_PIE_CFLAGS)
+
+noinst_LIBRARIES += kernels/libkernel.a kernels/libref.a kernels/libcpu.a kernels/libsimd-generic.a
+KERNEL_LIBS = kernels/libkernel.a kernels/libref.a kernels/libcpu.a kernels/libsimd-generic.a
+KERNEL_ISAS =
+
+kernels_libkernel_a_SOURCES = $(KERNEL)
+kernels_libkernel_a_CPPFLAGS = $(KERNEL_CPPFLAGS)
+kernels_libkernel_a_CFLAGS = $(KERNEL_CFLAGS)
+
+# -ffp-contract=off is in MF_CFLAGS already; it stands here because the reference needs it.
+kernels_libref_a_SOURCES = $(REF)
+kernels_libref_a_CPPFLAGS = $(KERNEL_CPPFLAGS)
+kernels_libref_a_CFLAGS = $(KERNEL_CFLAGS) -ffp-contract=off
+
+kernels_libcpu_a_SOURCES = $(CPU)
+kernels_libcpu_a_CPPFLAGS = $(KERNEL_CPPFLAGS) $(KERNEL_ISAS) $(BLAS_CFLAGS)
+kernels_libcpu_a_CFLAGS = $(KERNEL_CFLAGS)
+
+# None of these flags changes a result: errno and floating-point traps are not looked at.
+SIMD_CFLAGS = $(KERNEL_CFLAGS) -ftree-vectorize -fno-math-errno -fno-trapping-math
+
+kernels_libsimd_generic_a_SOURCES = $(SIMD) $(SIMD_INC)
+kernels_libsimd_generic_a_CPPFLAGS = $(KERNEL_CPPFLAGS) -DMF_ISA=generic
+kernels_libsimd_generic_a_CFLAGS = $(SIMD_CFLAGS)
+
+if ISA_AVX2
+noinst_LIBRARIES += kernels/libsimd-avx2.a
+KERNEL_LIBS += kernels/libsimd-avx2.a
+KERNEL_ISAS += -DMF_HAVE_AVX2=1
+kernels_libsimd_avx2_a_SOURCES = $(SIMD)
+kernels_libsimd_avx2_a_CPPFLAGS = $(KERNEL_CPPFLAGS) -DMF_ISA=avx2
+kernels_libsimd_avx2_a_CFLAGS = $(SIMD_CFLAGS) $(MF_ISA_AVX2_CFLAGS)
+endif
+
+if ISA_AVX512
+noinst_LIBRARIES += kernels/libsimd-avx512.a
+KERNEL_LIBS += kernels/libsimd-avx512.a
+KERNEL_ISAS += -DMF_HAVE_AVX512=1
+kernels_libsimd_avx512_a_SOURCES = $(SIMD)
+kernels_libsimd_avx512_a_CPPFLAGS = $(KERNEL_CPPFLAGS) -DMF_ISA=avx512
+kernels_libsimd_avx512_a_CFLAGS = $(SIMD_CFLAGS) $(MF_ISA_AVX512_CFLAGS)
+endif

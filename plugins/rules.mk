@@ -1,0 +1,29 @@
+# Compiled as a stranger's plugin is: the public headers are all that it sees, nothing of the
+# program is linked in, and the linker refuses what is left undefined.
+PLUGIN_CPPFLAGS = -I$(top_builddir)/include -I$(top_srcdir)/include
+PLUGIN_CFLAGS = $(MF_CFLAGS) -fPIC -fvisibility=hidden
+PLUGIN_LINK = -shared $(MF_SO_LDFLAGS)
+
+SUFFIXES = .c .so
+AM_V_SO = $(am__v_SO_@AM_V@)
+am__v_SO_ = $(am__v_SO_@AM_DEFAULT_V@)
+am__v_SO_0 = @echo "  PLUGIN  " $@;
+am__v_SO_1 =
+
+.c.so:
+	$(AM_V_SO)$(MKDIR_P) $(@D) && $(CC) $(PLUGIN_CPPFLAGS) $(CPPFLAGS) $(PLUGIN_CFLAGS) $(CFLAGS) \
+	  -MMD -MP -MF $@.d $(PLUGIN_LINK) $(LDFLAGS) -o $@-t $< -lm && mv -f $@-t $@
+-include $(PLUGINS:.so=.so.d)
+
+EXTRA_DIST += $(PLUGINS:.so=.c)
+CLEANFILES += $(PLUGINS) $(PLUGINS:.so=.so.d)
+
+install-exec-local: $(PLUGINS)
+	@for p in $(PLUGINS); do \
+	  d=`dirname "$(DESTDIR)$(plugindir)/$${p#plugins/}"`; \
+	  echo " $(INSTALL_PROGRAM) $$p $$d"; \
+	  $(MKDIR_P) "$$d" && $(INSTALL_PROGRAM) "$$p" "$$d/" || exit 1; \
+	done
+
+uninstall-local:
+	@for p in $(PLUGINS); do rm -f "$(DESTDIR)$(plugindir)/$${p#plugins/}"; done
