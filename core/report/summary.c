@@ -1,0 +1,119 @@
+#include "report/summary.h"
+
+#include "base/error.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/place.h"
+
+#include <math.h>
+#include <string.h>
+
+#define COLUMN         18
+#define NAME_MAX_BYTES 64
+
+static void row(const mf_terminal *t, const char *title)
+{
+    fprintf(t->out, "%s%-*s%s", mf_ink_begin(t, MF_INK_DIM), COLUMN, title, mf_ink_end(t));
+}
+
+static void put_loss(const mf_terminal *t, const mf_summary *s)
+{
+    if (isnan(s->val_loss)) return;
+    row(t, "validation loss");
+    fprintf(t->out, "%s%.4f%s nats/%s", mf_ink_begin(t, MF_INK_BOLD), s->val_loss,
+            mf_ink_end(t), s->unit);
+    if (s->floor > 0)
+        fprintf(t->out, ", %.3f x the corpus's entropy floor of %.4f", s->val_loss / s->floor,
+                s->floor);
+    fputc('\n', t->out);
+}
+
+/* NMI(expert, topic): 0 when experts know nothing of topics, 1 when each tells the other. */
+static void put_nmi(const mf_terminal *t, const mf_summary *s)
+{
+    int best = -1;
+    for (int i = 0; s->nmi != NULL && i < s->n_layers; i++)
+        if (!isnan(s->nmi[i]) && (best < 0 || s->nmi[i] > s->nmi[best])) best = i;
+    if (best < 0) return;
+    for (int i = 0; i < s->n_layers; i++) {
+        row(t, i == 0 ? "NMI(expert, topic)" : "");
+        fprintf(t->out, "%slayer %d  %.4f%s", i == best ? mf_ink_begin(t, MF_INK_BOLD) : "",
+                s->layers != NULL ? (int)s->layers[i] : i, s->nmi[i],
+                i == best ? mf_ink_end(t) : "");
+        if (s->nmi_random != NULL && !isnan(s->nmi_random[i])) {
+            fprintf(t->out, "  random routing %.4f", s->nmi_random[i]);
+            if (s->nmi_random[i] > 0)
+                fprintf(t->out, "  (%.0f x)", s->nmi[i] / s->nmi_random[i]);
+        }
+        fputc('\n', t->out);
+    }
+}
+
+static void put_speed(const mf_terminal *t, const mf_summary *s)
+{
+    char rate[24], time[24], tokens[24];
+    row(t, "speed");
+    fprintf(t->out, "%s tokens/s; %lld steps, %s tokens in %s\n",
+            mf_count_text(s->tokens_per_s, rate), (long long)s->steps,
+            mf_count_text((double)s->tokens, tokens), mf_duration_text(s->wall_s, time));
+}
+
+/* The first router in the program's own folder that is not the one in use; "" if there is none. */
+static void other_router(const char *used, char out[NAME_MAX_BYTES])
+{
+    char **names, *folder = mf_path_join(mf_place_plugins(), "routers");
+    int n;
+    out[0] = '\0';
+    if (folder == NULL) return;
+    int rc = mf_list_dir(folder, &names, &n);
+    mf_free(folder);
+    if (rc != MF_OK) {
+        mf_error_clear(); /* then there is nothing to propose */
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        const size_t length = strlen(names[i]);
+        const bool fits =
+            length > 3 && length < NAME_MAX_BYTES && strcmp(names[i] + length - 3, ".so") == 0;
+        if (fits && out[0] == '\0' &&
+            (strncmp(names[i], used, length - 3) != 0 || used[length - 3] != '\0'))
+            memcpy(out, names[i], length + 1);
+        mf_free(names[i]);
+    }
+    mf_free(names);
+}
+
+static void propose(const mf_terminal *t, const char *command, const char *why)
+{
+    fprintf(t->out, "  %s%s%s\n      %s%s%s\n", mf_ink_begin(t, MF_INK_GREEN), command,
+            mf_ink_end(t), mf_ink_begin(t, MF_INK_DIM), why, mf_ink_end(t));
+}
+
+static void put_next(const mf_terminal *t, const mf_summary *s)
+{
+    char command[512], other[NAME_MAX_BYTES];
+    fprintf(t->out, "%stry next%s\n", mf_ink_begin(t, MF_INK_DIM), mf_ink_end(t));
+    other_router(s->router, other);
+    if (other[0] != '\0') {
+        snprintf(command, sizeof command, "moefw --plugin routers/%s", other);
+        propose(t, command, "the same training with another router");
+    }
+    if (s->generates) {
+        snprintf(command, sizeof command, "moefw generate %s -p \"the \"", s->run);
+        propose(t, command, "let the model continue a text");
+    }
+    propose(t, "moefw plugin new router mine", "write a router of your own: one C file");
+}
+
+void mf_summary_print(const mf_terminal *t, const mf_summary *s)
+{
+    put_loss(t, s);
+    put_nmi(t, s);
+    put_speed(t, s);
+    if (s->report != NULL) {
+        row(t, "report");
+        fprintf(t->out, "%s\n", s->report);
+    }
+    put_next(t, s);
+    fflush(t->out);
+}

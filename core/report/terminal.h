@@ -1,0 +1,40 @@
+/* report/terminal.h: what the stream that people look at can do. */
+#ifndef MF_REPORT_TERMINAL_H
+#define MF_REPORT_TERMINAL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+typedef struct mf_terminal {
+    FILE *out;
+    bool live;   /* a terminal that can move its cursor: lines may be redrawn */
+    bool colour; /* live, and neither NO_COLOR nor TERM=dumb speaks against it */
+    bool utf8;   /* the locale's encoding, by LC_ALL, LC_CTYPE, LANG */
+} mf_terminal;
+
+mf_terminal mf_terminal_of(FILE *out);
+/* Columns now: COLUMNS, else what the terminal says, else 80; at least 20. */
+int mf_terminal_columns(const mf_terminal *t);
+
+/* SGR sequences, "" without colour. */
+typedef enum mf_ink {
+    MF_INK_PLAIN,
+    MF_INK_BOLD,
+    MF_INK_DIM,
+    MF_INK_BLUE,
+    MF_INK_GREEN,
+    MF_INK_YELLOW
+} mf_ink;
+const char *mf_ink_begin(const mf_terminal *t, mf_ink ink);
+const char *mf_ink_end(const mf_terminal *t);
+
+/* Text of unknown origin made harmless for a terminal: control characters and broken UTF-8
+ * become '?'. keep_newlines: LF and tab pass. Returns out. */
+char *mf_terminal_safe(const char *text, bool keep_newlines, char *out, size_t size);
+
+/* "0:07", "12:40", "3:05:00", "2d 04h"; "?" for what is negative or not finite. */
+const char *mf_duration_text(double seconds, char out[24]);
+/* "950", "52.1k", "3.20M". */
+const char *mf_count_text(double n, char out[24]);
+
+#endif
