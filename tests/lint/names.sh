@@ -4,15 +4,16 @@
 . "$(dirname "$0")/lib.sh"
 
 # FILE:NAME, with the reason why the word means something else there.
-allowed='
+allowed=$(
+    cat <<'END'
+core/cli/verb_plugin.c:hash      the checksum of a plugin's file
 core/model/config_tables.c:cosine a schedule of the learning rate
 core/model/config_tables.c:linear a schedule of the learning rate
-core/model/config_tables.c:relu an activation of dense blocks
+core/model/config_tables.c:relu   an activation of dense blocks
 core/model/config_tables.c:swiglu an activation of dense blocks
-core/ops/linear.c:linear the op y = x w + b, which every model has
-core/model/config_tables.c:linear a schedule of the learning rate
-core/model/config_tables.c:swiglu a nonlinearity of dense blocks
-'
+core/ops/linear.c:linear          the op y = x w + b, which every model has
+END
+)
 
 names=$(sources plugins -- '*.c' | sed 's,.*/,,; s,\.c$,,' | sort -u | paste -sd '|' -)
 report "there are plugins to look for" "$([ -n "$names" ] || echo "no file under plugins")"

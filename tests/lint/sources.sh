@@ -23,6 +23,6 @@ report "fuzz targets are listed and have seeds" "$(sources tests/fuzz -- 'fuzz_*
 report "what tests share is listed" "$(sources tests/lib tests/unit -- '*.h' '*.c' | grep -v '/check_[^/]*\.c$' | missing '')"
 report "lints are listed" "$(sources tests/lint -- '*.sh' | grep -v '/lib\.sh$' | missing '')"
 report "settings, presets, templates and manual pages are listed" \
-    "$(sources etc share man -- '*' | grep -v '/local\.mk$' | missing '')"
+    "$(sources etc share man -- '*' | grep -vE '/(local|rules)\.mk$' | missing '')"
 report "no file is listed twice" "$(printf '%s\n' "$listed" | grep '/' | grep -v -e '[$=]' -e '\.a$' | uniq -d)"
 done_testing
