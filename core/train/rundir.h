@@ -26,7 +26,7 @@ int mf_rundir_open(const char *path, mf_rundir **ret);
 int mf_rundir_read(const char *path, mf_rundir **ret);
 /* Gives the lock up. */
 void mf_rundir_close(mf_rundir *dir);
-/* Does path look like a run: a directory with config.ini and ckpt or metrics.jsonl? */
+/* Does path look like a run: a directory with config.ini? */
 bool mf_rundir_is(const char *path);
 
 #endif
