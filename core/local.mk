@@ -163,6 +163,7 @@ CORE += core/train/checkpoint.h
 CORE += core/train/metrics.c
 CORE += core/train/metrics.h
 CORE += core/train/metrics_read.c
+CORE += core/train/rundir.c
 CORE += core/train/rundir.h
 CORE += core/train/sample.c
 CORE += core/train/sample.h
