@@ -26,19 +26,11 @@ static int linear_infer(mf_infer *in)
 
 static int linear_forward(const mf_call *call)
 {
-    const mf_kernels *k = mf_call_kernels(call);
     const mf_kctx x = mf_call_kctx(call);
-    const float *bias = mf_call_f32(call, 2);
-    float *y = mf_call_out(call, 0);
-    int64_t rows = mf_shape_rows(call->in[0].shape);
-    int64_t n_out = call->in[1].shape.dim[0], n_in = call->in[1].shape.dim[1];
-    if (bias) { /* the product is added to it */
-        const int64_t dim[4] = {1, 1, rows, n_out}, from[4] = {0, 0, 0, 1},
-                      to[4] = {0, 0, n_out, 1};
-        k->copy4(&x, dim, from, to, bias, y);
-    }
-    k->matmul(&x, false, true, rows, n_out, n_in, 1, mf_call_f32(call, 0), n_in,
-              mf_call_f32(call, 1), n_in, bias ? 1 : 0, y, n_out);
+    mf_shape w = call->in[1].shape;
+    mf_call_kernels(call)->linear(&x, mf_shape_rows(call->in[0].shape), w.dim[0], w.dim[1],
+                                  mf_call_f32(call, 0), mf_call_f32(call, 1),
+                                  mf_call_f32(call, 2), mf_call_out(call, 0));
     return MF_OK;
 }
 

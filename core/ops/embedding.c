@@ -1,0 +1,54 @@
+/* ops/embedding.c: y[i] = table[ids[i]].
+ *
+ *   table [V,d], ids any shape up to rank 3, i32 -> [...,d];  dtable[v] = sum of dy[i], ids[i] = v,
+ *   in the order of i. An id outside the table ends the run.
+ */
+#include "ops/call.h"
+#include "ops/infer.h"
+#include "ops/ops.h"
+
+static int embedding_infer(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "table", MF_F32, 2, 2) ||
+        mf_infer_tensor(in, 1, "ids", MF_I32, 0, MF_MAX_RANK - 1))
+        return MF_ESHAPE;
+    mf_shape table = in->in[0].shape, y = in->in[1].shape;
+    in->backward_work_bytes = mf_kernel_embedding_work(table.dim[0], mf_shape_count(y));
+    y.dim[y.rank++] = table.dim[1];
+    return mf_infer_set(in, 0, MF_F32, y);
+}
+
+static int embedding_forward(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    mf_shape table = call->in[0].shape;
+    const int32_t *ids = mf_call_i32(call, 1);
+    int64_t count = mf_shape_count(call->in[1].shape);
+    int64_t bad = mf_call_kernels(call)->embedding(
+        &x, table.dim[0], table.dim[1], count, mf_call_f32(call, 0), ids, mf_call_out(call, 0));
+    if (bad < 0) return MF_OK;
+    return call->fail(call, MF_EINPUT, "token %lld: expected an id in 0 .. %lld, found %d",
+                      (long long)bad, (long long)table.dim[0] - 1, ids[bad]);
+}
+
+static int embedding_backward(const mf_call *call)
+{
+    enum { DY = 3 };
+    const mf_kctx x = mf_call_kctx(call);
+    mf_shape table = call->in[0].shape;
+    mf_call_kernels(call)->embedding_grad(
+        &x, table.dim[0], table.dim[1], mf_shape_count(call->in[1].shape), mf_call_i32(call, 1),
+        mf_call_f32(call, DY), mf_call_out(call, 0), call->work);
+    return MF_OK;
+}
+
+const mf_opdef mf_op_embedding = {
+    .size = sizeof(mf_opdef),
+    .name = "embedding",
+    .formula = "y[i] = table[ids[i]]",
+    .infer = embedding_infer,
+    .forward = embedding_forward,
+    .backward = embedding_backward,
+    .backward_in = 2,
+    .diff_in = 1,
+};

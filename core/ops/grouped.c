@@ -1,0 +1,237 @@
+/* ops/grouped.c: products of rows with the weight of their group (Gale et al. 2022, MegaBlocks).
+ *
+ *   grouped_linear       y[r] = w[e] x[r] + b[e]              x [R,in], w [E,out,in], b [E,out]
+ *   grouped_linear_dx    y[r] = w[e]^T x[r]                   x [R,out] -> [R,in]
+ *   grouped_weight_grad  y[e] = sum_r a[r] b[r]^T             a [R,out], b [R,in] -> [E,out,in]
+ *   group_sum            y[e] = sum_r x[r]                    x [R,n] -> [E,n]
+ *
+ * e is the group with offset[e] <= r < offset[e+1], offset [E+1] i32. Each is the gradient of
+ * another. Offsets come from data: they are checked before every use.
+ */
+#include "ops/grouped.h"
+#include "ops/call.h"
+#include "ops/infer.h"
+
+/* ---- offsets ---- */
+
+/* Input i: [E+1] with E >= 1; *ret_groups = E. */
+static int infer_offset(const mf_infer *in, int i, int64_t *ret_groups)
+{
+    if (mf_infer_tensor(in, i, "offset", MF_I32, 1, 1)) return MF_ESHAPE;
+    *ret_groups = in->in[i].shape.dim[0] - 1;
+    if (*ret_groups < 1) return in->fail(in, "expected offset [E+1] with E >= 1, found [1]");
+    return MF_OK;
+}
+
+static int check_offset(const mf_call *call, int i, int64_t rows)
+{
+    const int32_t *offset = mf_call_i32(call, i);
+    int64_t groups = call->in[i].shape.dim[0] - 1;
+    for (int64_t e = 0; e <= groups; e++)
+        if (e == 0 ? offset[0] != 0 : offset[e] < offset[e - 1] || offset[e] > rows)
+            return call->fail(call, MF_EPLUGIN,
+                              "expected offsets that rise from 0 to at most %lld rows, found "
+                              "offset[%lld] = %d",
+                              (long long)rows, (long long)e, offset[e]);
+    return MF_OK;
+}
+
+/* ---- grouped_linear ---- */
+
+enum { X, W, OFFSET, BIAS };
+
+static int linear_infer(mf_infer *in)
+{
+    char text[MF_SHAPE_TEXT];
+    int64_t groups;
+    if (mf_infer_inputs(in, 4) || mf_infer_tensor(in, X, "x", MF_F32, 2, 2) ||
+        mf_infer_tensor(in, W, "w", MF_F32, 3, 3) || infer_offset(in, OFFSET, &groups))
+        return MF_ESHAPE;
+    mf_shape x = in->in[X].shape, w = in->in[W].shape;
+    if (w.dim[0] != groups || w.dim[2] != x.dim[1])
+        return in->fail(in, "expected w [%lld,out,%lld], found %s", (long long)groups,
+                        (long long)x.dim[1], mf_shape_text(w, text));
+    if (mf_infer_maybe(in, BIAS, "b", MF_F32, mf_shape2(groups, w.dim[1]))) return MF_ESHAPE;
+    in->flops = 2.0 * (double)x.dim[0] * (double)x.dim[1] * (double)w.dim[1];
+    return mf_infer_set(in, 0, MF_F32, mf_shape2(x.dim[0], w.dim[1]));
+}
+
+static int linear_forward(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    mf_shape w = call->in[W].shape;
+    int64_t rows = call->in[X].shape.dim[0];
+    int err = check_offset(call, OFFSET, rows);
+    if (err) return err;
+    mf_call_kernels(call)->grouped_linear(
+        &x, w.dim[0], rows, w.dim[1], w.dim[2], mf_call_i32(call, OFFSET), mf_call_f32(call, X),
+        mf_call_f32(call, W), mf_call_f32(call, BIAS), mf_call_out(call, 0));
+    return MF_OK;
+}
+
+static int linear_grad(mf_graph *g, const mf_gradient *at)
+{
+    mf_tensor *dy = at->dout[0], *offset = at->in[OFFSET];
+    if (at->wants[X]) at->din[X] = mf_grouped_linear_dx(g, dy, at->in[W], offset);
+    if (at->wants[W]) at->din[W] = mf_grouped_weight_grad(g, dy, at->in[X], offset);
+    if (at->wants[BIAS]) at->din[BIAS] = mf_group_sum(g, dy, offset);
+    return mf_graph_status(g);
+}
+
+const mf_opdef mf_op_grouped_linear = {
+    .size = sizeof(mf_opdef),
+    .name = "grouped_linear",
+    .formula = "y[r] = w[e] x[r] + b[e]",
+    .infer = linear_infer,
+    .forward = linear_forward,
+    .grad = linear_grad,
+    .diff_in = 1u << X | 1u << W | 1u << BIAS,
+};
+
+/* ---- grouped_linear_dx ---- */
+
+static int dx_infer(mf_infer *in)
+{
+    char text[MF_SHAPE_TEXT];
+    int64_t groups;
+    if (mf_infer_inputs(in, 3) || mf_infer_tensor(in, X, "x", MF_F32, 2, 2) ||
+        mf_infer_tensor(in, W, "w", MF_F32, 3, 3) || infer_offset(in, OFFSET, &groups))
+        return MF_ESHAPE;
+    mf_shape x = in->in[X].shape, w = in->in[W].shape;
+    if (w.dim[0] != groups || w.dim[1] != x.dim[1])
+        return in->fail(in, "expected w [%lld,%lld,in], found %s", (long long)groups,
+                        (long long)x.dim[1], mf_shape_text(w, text));
+    in->flops = 2.0 * (double)x.dim[0] * (double)x.dim[1] * (double)w.dim[2];
+    return mf_infer_set(in, 0, MF_F32, mf_shape2(x.dim[0], w.dim[2]));
+}
+
+static int dx_forward(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    mf_shape w = call->in[W].shape;
+    int64_t rows = call->in[X].shape.dim[0];
+    int err = check_offset(call, OFFSET, rows);
+    if (err) return err;
+    mf_call_kernels(call)->grouped_linear_dx(&x, w.dim[0], rows, w.dim[1], w.dim[2],
+                                             mf_call_i32(call, OFFSET), mf_call_f32(call, X),
+                                             mf_call_f32(call, W), mf_call_out(call, 0));
+    return MF_OK;
+}
+
+static int dx_grad(mf_graph *g, const mf_gradient *at)
+{
+    mf_tensor *dy = at->dout[0], *offset = at->in[OFFSET];
+    if (at->wants[X]) at->din[X] = mf_grouped_linear(g, dy, at->in[W], offset, NULL);
+    if (at->wants[W]) at->din[W] = mf_grouped_weight_grad(g, at->in[X], dy, offset);
+    return mf_graph_status(g);
+}
+
+const mf_opdef mf_op_grouped_linear_dx = {
+    .size = sizeof(mf_opdef),
+    .name = "grouped_linear_dx",
+    .formula = "y[r] = w[e]^T x[r]",
+    .infer = dx_infer,
+    .forward = dx_forward,
+    .grad = dx_grad,
+    .diff_in = 1u << X | 1u << W,
+};
+
+/* ---- grouped_weight_grad ---- */
+
+enum { A, B };
+
+static int weight_infer(mf_infer *in)
+{
+    char text[MF_SHAPE_TEXT];
+    int64_t groups;
+    if (mf_infer_inputs(in, 3) || mf_infer_tensor(in, A, "a", MF_F32, 2, 2) ||
+        mf_infer_tensor(in, B, "b", MF_F32, 2, 2) || infer_offset(in, OFFSET, &groups))
+        return MF_ESHAPE;
+    mf_shape a = in->in[A].shape, b = in->in[B].shape;
+    if (a.dim[0] != b.dim[0])
+        return in->fail(in, "expected b of %lld rows like a, found %s", (long long)a.dim[0],
+                        mf_shape_text(b, text));
+    in->flops = 2.0 * (double)a.dim[0] * (double)a.dim[1] * (double)b.dim[1];
+    return mf_infer_set(in, 0, MF_F32, mf_shape3(groups, a.dim[1], b.dim[1]));
+}
+
+static int weight_forward(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    mf_shape a = call->in[A].shape;
+    int err = check_offset(call, OFFSET, a.dim[0]);
+    if (err) return err;
+    mf_call_kernels(call)->grouped_weight_grad(&x, call->out[0].shape.dim[0], a.dim[0],
+                                               a.dim[1], call->in[B].shape.dim[1],
+                                               mf_call_i32(call, OFFSET), mf_call_f32(call, A),
+                                               mf_call_f32(call, B), mf_call_out(call, 0));
+    return MF_OK;
+}
+
+static int weight_grad(mf_graph *g, const mf_gradient *at)
+{
+    mf_tensor *dy = at->dout[0], *offset = at->in[OFFSET];
+    if (at->wants[A]) at->din[A] = mf_grouped_linear(g, at->in[B], dy, offset, NULL);
+    if (at->wants[B]) at->din[B] = mf_grouped_linear_dx(g, at->in[A], dy, offset);
+    return mf_graph_status(g);
+}
+
+const mf_opdef mf_op_grouped_weight_grad = {
+    .size = sizeof(mf_opdef),
+    .name = "grouped_weight_grad",
+    .formula = "y[e] = sum_r a[r] b[r]^T",
+    .infer = weight_infer,
+    .forward = weight_forward,
+    .grad = weight_grad,
+    .diff_in = 1u << A | 1u << B,
+};
+
+/* ---- group_sum ---- */
+
+static int sum_infer(mf_infer *in)
+{
+    int64_t groups;
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "x", MF_F32, 2, 2) ||
+        infer_offset(in, 1, &groups))
+        return MF_ESHAPE;
+    return mf_infer_set(in, 0, MF_F32, mf_shape2(groups, in->in[0].shape.dim[1]));
+}
+
+static int sum_forward(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    mf_shape s = call->in[0].shape;
+    int err = check_offset(call, 1, s.dim[0]);
+    if (err) return err;
+    mf_call_kernels(call)->group_sum(&x, call->out[0].shape.dim[0], s.dim[0], s.dim[1],
+                                     mf_call_i32(call, 1), mf_call_f32(call, 0),
+                                     mf_call_out(call, 0));
+    return MF_OK;
+}
+
+mf_tensor *mf_group_spread(mf_graph *g, mf_tensor *x, mf_tensor *offset, int64_t rows)
+{
+    const float one = 1;
+    if (x == NULL || offset == NULL) return NULL;
+    mf_shape s = MF_HOST_SLOT->shape(x);
+    mf_tensor *ones =
+        mf_broadcast(g, mf_graph_const(g, MF_F32, mf_shape2(1, 1), &one), mf_shape2(rows, 1));
+    return mf_grouped_linear(g, ones, mf_reshape(g, x, mf_shape3(s.dim[0], s.dim[1], 1)),
+                             offset, NULL);
+}
+
+static int sum_grad(mf_graph *g, const mf_gradient *at)
+{
+    at->din[0] = mf_group_spread(g, at->dout[0], at->in[1], at->in[0]->shape.dim[0]);
+    return mf_graph_status(g);
+}
+
+const mf_opdef mf_op_group_sum = {
+    .size = sizeof(mf_opdef),
+    .name = "group_sum",
+    .formula = "y[e] = sum_r x[r]",
+    .infer = sum_infer,
+    .forward = sum_forward,
+    .grad = sum_grad,
+    .diff_in = 1,
+};

@@ -1,0 +1,89 @@
+/* ops/matmul.c: y = s op(a) op(b), of matrices or of matrices index by index.
+ *
+ *   a [m,k], b [k,n] or a [i,m,k], b [i,k,n]; transposed they are stored [..,k,m], [..,n,k]
+ *   attr: i0 transpose a, i1 transpose b, f0 = s          y [m,n] or [i,m,n]
+ *   da = s dy op(b)^T (stored transposed: s op(b) dy^T),  db = s op(a)^T dy (s dy^T op(a))
+ */
+#include "ops/call.h"
+#include "ops/infer.h"
+#include "ops/ops.h"
+
+typedef struct sizes {
+    int64_t batch, m, n, k, k_of_b;
+    bool trans_a, trans_b;
+} sizes;
+
+static sizes sizes_of(const mf_view *in, const mf_attr *attr)
+{
+    mf_shape a = in[0].shape, b = in[1].shape;
+    int last = a.rank - 1;
+    bool ta = attr->i[0] != 0, tb = attr->i[1] != 0;
+    return (sizes){.batch = a.rank == 3 ? a.dim[0] : 1,
+                   .m = a.dim[ta ? last : last - 1],
+                   .k = a.dim[ta ? last - 1 : last],
+                   .n = b.dim[tb ? last - 1 : last],
+                   .k_of_b = b.dim[tb ? last : last - 1],
+                   .trans_a = ta,
+                   .trans_b = tb};
+}
+
+static int matmul_infer(mf_infer *in)
+{
+    char a[MF_SHAPE_TEXT], b[MF_SHAPE_TEXT];
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "a", MF_F32, 2, 3) ||
+        mf_infer_tensor(in, 1, "b", MF_F32, in->in[0].shape.rank, in->in[0].shape.rank) ||
+        mf_infer_attr(in, 0, "transpose of a", 0, 1) ||
+        mf_infer_attr(in, 1, "transpose of b", 0, 1))
+        return MF_ESHAPE;
+    sizes s = sizes_of(in->in, in->attr);
+    mf_shape sa = in->in[0].shape, sb = in->in[1].shape;
+    if (sa.rank == 3 && sa.dim[0] != sb.dim[0])
+        return in->fail(in, "expected a and b with one first dimension, found %s and %s",
+                        mf_shape_text(sa, a), mf_shape_text(sb, b));
+    if (s.k != s.k_of_b)
+        return in->fail(in, "expected one inner dimension, found a %s%s and b %s%s",
+                        mf_shape_text(sa, a), s.trans_a ? " transposed" : "",
+                        mf_shape_text(sb, b), s.trans_b ? " transposed" : "");
+    in->flops = 2.0 * (double)s.batch * (double)s.m * (double)s.n * (double)s.k;
+    return mf_infer_set(in, 0, MF_F32,
+                        sa.rank == 2 ? mf_shape2(s.m, s.n) : mf_shape3(s.batch, s.m, s.n));
+}
+
+static int matmul_forward(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    sizes s = sizes_of(call->in, call->attr);
+    float alpha = (float)call->attr->f[0];
+    if (call->in[0].shape.rank == 3)
+        mf_call_kernels(call)->matmul_batch(&x, s.batch, s.trans_a, s.trans_b, s.m, s.n, s.k,
+                                            alpha, mf_call_f32(call, 0), mf_call_f32(call, 1),
+                                            mf_call_out(call, 0));
+    else
+        mf_call_kernels(call)->matmul(&x, s.trans_a, s.trans_b, s.m, s.n, s.k, alpha,
+                                      mf_call_f32(call, 0), s.trans_a ? s.m : s.k,
+                                      mf_call_f32(call, 1), s.trans_b ? s.k : s.n, 0,
+                                      mf_call_out(call, 0), s.n);
+    return MF_OK;
+}
+
+static int matmul_grad(mf_graph *g, const mf_gradient *at)
+{
+    mf_tensor *a = at->in[0], *b = at->in[1], *dy = at->dout[0];
+    bool ta = at->attr->i[0] != 0, tb = at->attr->i[1] != 0;
+    double s = at->attr->f[0];
+    if (at->wants[0])
+        at->din[0] = ta ? mf_matmul(g, b, tb, dy, true, s) : mf_matmul(g, dy, false, b, !tb, s);
+    if (at->wants[1])
+        at->din[1] = tb ? mf_matmul(g, dy, true, a, ta, s) : mf_matmul(g, a, !ta, dy, false, s);
+    return mf_graph_status(g);
+}
+
+const mf_opdef mf_op_matmul = {
+    .size = sizeof(mf_opdef),
+    .name = "matmul",
+    .formula = "y = s op(a) op(b)",
+    .infer = matmul_infer,
+    .forward = matmul_forward,
+    .grad = matmul_grad,
+    .diff_in = 3,
+};
