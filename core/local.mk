@@ -94,6 +94,7 @@ CORE += core/model/config.c
 CORE += core/model/config.h
 CORE += core/model/config_judge.c
 CORE += core/model/config_load.h
+CORE += core/model/config_plugins.c
 CORE += core/model/config_sources.c
 CORE += core/model/config_tables.c
 CORE += core/model/config_tables.h

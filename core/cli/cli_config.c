@@ -3,28 +3,49 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "cli/cli_parse.h"
+#include "plugin/open.h"
 
 #include <stdio.h>
 #include <string.h>
 
+/* --plugin FILE puts the plugin in the place of its kind; regularizers and controllers, of which
+ * there can be many, are added under their own name. */
+static int plugin_assignment(mf_arena *arena, const char *text, const char **ret)
+{
+    static const char *const sections[] = {"", "router", "expert", "regularizer", "controller"};
+    const mf_loaded *plugin;
+    int rc = mf_plugin_load(0, text, NULL, 0, &plugin);
+    if (rc != MF_OK) return rc;
+    const bool many = plugin->kind == MF_REGULARIZER || plugin->kind == MF_CONTROLLER;
+    *ret = mf_arena_strf(arena, "%s%s%s.plugin=%s", sections[plugin->kind], many ? "." : "",
+                         many ? plugin->name : "", text);
+    return MF_OK;
+}
+
 static int collect(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, int *ret_n)
 {
     mf_assignment *a = mf_arena_alloc(arena, ((size_t)cli->n_given + 1) * sizeof *a);
-    int n = 0;
+    int n = 0, rc = MF_OK;
     *ret = a;
     if (a == NULL) return MF_ENOMEM;
-    for (int i = 0; i < cli->n_given; i++) {
+    for (int i = 0; rc == MF_OK && i < cli->n_given; i++) {
         const mf_cli_given *g = &cli->given[i];
+        mf_assignment *next = &a[n];
+        next->origin = mf_arena_strf(arena, "--%s", g->option->name);
         if (strcmp(g->option->name, "set") == 0)
-            a[n++] = (mf_assignment){g->text, "--set"};
+            next->text = g->text;
+        else if (strcmp(g->option->name, "plugin") == 0)
+            rc = plugin_assignment(arena, g->text, &next->text);
         else if (g->option->set != NULL)
-            a[n++] = (mf_assignment){mf_arena_strf(arena, "%s=%s", g->option->set,
-                                                   g->text != NULL ? g->text : "yes"),
-                                     mf_arena_strf(arena, "--%s", g->option->name)};
-        if (n > 0 && (a[n - 1].text == NULL || a[n - 1].origin == NULL)) return MF_ENOMEM;
+            next->text = mf_arena_strf(arena, "%s=%s", g->option->set,
+                                       g->text != NULL ? g->text : "yes");
+        else
+            continue;
+        if (rc == MF_OK && (next->text == NULL || next->origin == NULL)) rc = MF_ENOMEM;
+        n++;
     }
     *ret_n = n;
-    return MF_OK;
+    return rc;
 }
 
 int mf_cli_config_told(const mf_cli *cli, const char *config, const mf_problem_sink *sink,

@@ -29,6 +29,21 @@ static void wrapped(const char *text, int at)
     putchar('\n');
 }
 
+/* Lines as they stand; those that are too long are wrapped. */
+static void notes(const char *text)
+{
+    while (*text != '\0') {
+        char line[512];
+        size_t n = strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)n, text);
+        if (n < WIDTH)
+            puts(line);
+        else
+            wrapped(line, 0);
+        text += n + (text[n] == '\n');
+    }
+}
+
 static void row(const char *left, const char *right)
 {
     int n = printf("  %s", left);
@@ -83,7 +98,10 @@ static void verb_help(const mf_verb *v)
     }
     option_rows("Options", v->options);
     option_rows("Options of every verb", mf_cli_globals);
-    if (v->notes != NULL) printf("\n%s", v->notes);
+    if (v->notes != NULL) {
+        putchar('\n');
+        notes(v->notes);
+    }
 }
 
 void mf_cli_help(const mf_verb *verb)

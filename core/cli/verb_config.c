@@ -78,6 +78,10 @@ static int check(const mf_cli *cli)
         mf_jw_array(f.json);
     }
     int rc = mf_cli_config_told(cli, mf_cli_operand(cli, 0), &sink, &config);
+    if (config != NULL) {
+        int plugins = mf_config_open_plugins(config, &sink);
+        if (rc == MF_OK) rc = plugins;
+    }
     if (rc != MF_OK && f.n == 0) on_error(&f);
     mf_config_free(config);
     if (rc != MF_OK) mf_error_clear(); /* told */

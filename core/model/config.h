@@ -149,6 +149,10 @@ int mf_config_load_from(const char *config, int n, const mf_assignment *assignme
 int mf_config_load(const char *config, int n_set, const char *const *set, mf_config **ret);
 void mf_config_free(mf_config *c);
 
+/* Loads every plugin that the configuration names and judges the options given to it. Errors:
+ * those of mf_plugin_load; MF_ECONFIG. The sink is told all of them. */
+int mf_config_open_plugins(mf_config *c, const mf_problem_sink *sink);
+
 /* Core's sections, all keys with their values; then plugin sections, with all options of their
  * plugins if those can be loaded. The text loads back to the same configuration. Relative paths
  * that exist are made absolute. */

@@ -3,6 +3,7 @@
 #define MF_MODEL_CONFIG_LOAD_H
 
 #include "model/config.h"
+#include "plugin/judge.h"
 
 /* Loads all sources into ini. *ret_name, from the arena: what the run directory is called.
  * Entries that a later source's plugin need not know are marked optional. */
@@ -16,5 +17,9 @@ int mf_config_preset(mf_arena *arena, const char *name, const mf_ini_entry *at,
 
 /* Names of presets, sorted, NULL-terminated, from the arena; empty when there are none. */
 const char *const *mf_config_preset_names(mf_arena *arena);
+
+/* The plugin of a section and its options (*ret_conf, from the arena), judged. */
+int mf_config_plugin(const mf_config *c, const mf_plugin_section *p, mf_arena *arena,
+                     const mf_problem_sink *sink, const mf_loaded **ret, void **ret_conf);
 
 #endif

@@ -145,7 +145,9 @@ static int load_assignments(sources *s, int n, const mf_assignment *assignments)
     for (int i = 0; i < n; i++) {
         int rc = mf_ini_set(s->ini, assignments[i].text, i + 1);
         if (rc != MF_OK) return rc;
-        mf_ini_at(s->ini, mf_ini_count(s->ini) - 1)->file = assignments[i].origin;
+        const char *origin = mf_arena_strdup(s->arena, assignments[i].origin);
+        if (origin == NULL) return MF_ENOMEM;
+        mf_ini_at(s->ini, mf_ini_count(s->ini) - 1)->file = origin;
     }
     end_source(s);
     return MF_OK;

@@ -1,7 +1,7 @@
 /* The configuration as text: resolved, and as a template with every key. */
 #include "base/error.h"
-#include "base/io.h"
-#include "model/config.h"
+#include "base/mem.h"
+#include "model/config_load.h"
 #include "model/config_tables.h"
 
 #include <limits.h>
@@ -68,6 +68,25 @@ static void write_as_given(const mf_config *c, const mf_plugin_section *p, FILE 
     }
 }
 
+/* All options of the plugin with their values; false when it cannot be loaded or judged. */
+static bool write_options(const mf_config *c, const mf_plugin_section *p, FILE *out)
+{
+    mf_arena *arena = mf_arena_new();
+    const mf_loaded *plugin;
+    char text[4096];
+    void *conf = NULL;
+    bool ok = arena != NULL && mf_config_plugin(c, p, arena, NULL, &plugin, &conf) == MF_OK;
+    for (int i = 0; ok && i < plugin->schema.count; i++) {
+        const mf_option *o = &plugin->schema.options[i];
+        if (o->type == MF_OPT_STR && mf_option_string(o, conf) == NULL) continue;
+        mf_option_text(o, conf, text, sizeof text);
+        write_pair(out, o->name, text);
+    }
+    if (!ok) mf_error_clear(); /* whoever needs the plugin will say so */
+    mf_arena_free(arena);
+    return ok;
+}
+
 static void write_plugin_section(const mf_config *c, const mf_plugin_section *p, FILE *out)
 {
     const mf_config_section *s = mf_config_section_find(p->section);
@@ -80,7 +99,7 @@ static void write_plugin_section(const mf_config *c, const mf_plugin_section *p,
         mf_option_text(o, p, text, sizeof text);
         write_pair(out, o->name, text);
     }
-    write_as_given(c, p, out);
+    if (!write_options(c, p, out)) write_as_given(c, p, out);
 }
 
 int mf_config_write(const mf_config *c, FILE *out)

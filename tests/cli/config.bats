@@ -45,6 +45,35 @@ refused() {
     [[ "$output" == *"none.ini"* ]]
 }
 
+@test "plugins and their options are judged" {
+    printf '[router]\nplugin = lineer\n' >bad.ini
+    run "$MOEFW" config check bad.ini
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"bad.ini:2:"*"'lineer'"*"'linear'"* ]]
+    run bash -c '"$MOEFW" config check --json bad.ini'
+    [[ "$output" == *'"line":2,"key":"router.plugin"'*'"nearest":"linear"'* ]]
+    printf '[router]\nplugin = linear\ntemprature = 2\n' >bad.ini
+    run "$MOEFW" config check bad.ini
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"bad.ini:3:"*"'temprature'"*"'temperature'"* ]]
+    printf '[router]\nplugin = linear\ntemperature = -2\n' >bad.ini
+    run "$MOEFW" config check bad.ini
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"bad.ini:3:"*"'temperature'"*"found '-2'"* ]]
+}
+
+@test "--plugin takes the place of its kind; options of the former plugin do not stand in the way" {
+    printf '[router]\nplugin = linear\ntemperature = 2\ninit_std = 0.5\n' >mine.ini
+    run "$MOEFW" config show mine.ini --plugin routers/hash.so --set router.hashes=2
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"plugin = routers/hash.so"*"hashes = 2"* ]]
+    [[ "$output" != *"temperature"* ]]
+    "$MOEFW" config show mine.ini --plugin z_loss | grep -qx '\[regularizer.z_loss\]'
+    run "$MOEFW" config show mine.ini --plugin routers/hsh.so
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"routers/hsh.so"*"'hash'"* ]]
+}
+
 @test "check --json tells every fault" {
     printf '[model]\nlayrs = 2\n[train]\nlr = -1\n' >bad.ini
     run bash -c '"$MOEFW" config check --json bad.ini 2>err'
