@@ -10,7 +10,6 @@
 
 typedef struct life {
     int first, last; /* node indices; first is -1 for values that nothing makes or reads */
-    bool pinned;     /* must not be overwritten by a node that works in place */
 } life;
 
 typedef struct planner {
@@ -75,8 +74,7 @@ static void find_lifetimes(planner *p)
         const mf_tensor *t = g->tensors[i];
         life *l = life_of(p, t);
         if (!t->keep || l->first < 0) continue;
-        l->last = g->n_nodes;
-        l->pinned = true;
+        l->last = g->n_nodes; /* past every node: nothing is put in its place either */
         /* What metrics leave must outlast the runs without them. */
         if (t->node >= 0 && g->nodes[t->node]->metric) l->first = 0;
     }
@@ -92,8 +90,7 @@ static bool may_overwrite(planner *p, const mf_node *node, int at)
         return false;
     if (out->alias || out->kind != MF_TENSOR_VALUE) return false;
     owner = mf_owner(in);
-    if (owner->kind != MF_TENSOR_VALUE || life_of(p, in)->pinned || life_of(p, in)->last != at)
-        return false;
+    if (owner->kind != MF_TENSOR_VALUE || life_of(p, in)->last != at) return false;
     if (mf_shape_bytes(owner->shape, owner->dtype) != mf_shape_bytes(out->shape, out->dtype))
         return false;
     for (int j = 1; j < node->n_in; j++) /* it might be read again after having been written */
@@ -109,7 +106,6 @@ static void put_in_place(planner *p)
         life *from = life_of(p, node->in[0]);
         const life *to = life_of(p, node->out[0]);
         from->last = to->last;
-        from->pinned = to->pinned;
         node->out[0]->alias = mf_owner(node->in[0]);
     }
 }
@@ -150,6 +146,7 @@ static int list_spans(const planner *p, mf_span *spans)
     return n;
 }
 
+/* One behind the other; returns the bytes in all. */
 static size_t lay_apart(mf_span *spans, int n)
 {
     size_t at = 0;
@@ -178,39 +175,40 @@ static void place(planner *p, const mf_span *spans)
     }
 }
 
-static int lay_out(planner *p)
+static int allocate(mf_graph *g)
+{
+    /* Zeroed, hence touched: no step pays for the first touch of a page. */
+    g->block = mf_alloc(g->arena_bytes + 1, 1);
+    return g->block ? MF_OK : MF_ENOMEM;
+}
+
+static int lay_out(planner *p, mf_span *spans)
 {
     mf_graph *g = p->g;
-    mf_span *spans = mf_alloc((size_t)g->n_tensors + (size_t)g->n_nodes + 1, sizeof *spans);
     int n, code = MF_OK;
-    if (!spans) return mf_graph_adopt(g, MF_ENOMEM);
-    n = list_spans(p, spans);
-    g->naive_bytes = lay_apart(spans, n);
-    g->arena_bytes = g->naive_bytes;
-    if (!g->options.no_reuse) code = mf_pack(spans, n, &g->arena_bytes);
-    /* Zeroed, hence touched: no step pays for the first touch of a page. */
-    if (code == MF_OK) {
-        g->block = mf_alloc(g->arena_bytes + 1, 1);
-        code = g->block ? MF_OK : MF_ENOMEM;
+    find_lifetimes(p);
+    g->naive_bytes = g->arena_bytes = lay_apart(spans, list_spans(p, spans));
+    if (!g->options.no_reuse) {
+        put_in_place(p);
+        n = list_spans(p, spans);
+        code = mf_pack(spans, n, &g->arena_bytes);
     }
-    if (code == MF_OK)
-        place(p, spans);
-    else
-        mf_graph_adopt(g, code);
-    mf_free(spans);
+    if (code == MF_OK) code = allocate(g);
+    if (code == MF_OK) place(p, spans);
     return code;
 }
 
 int mf_graph_plan(mf_graph *g)
 {
     planner p = {.g = g};
-    int code;
-    mark_dead(g);
+    mf_span *spans = mf_alloc((size_t)g->n_tensors + (size_t)g->n_nodes + 1, sizeof *spans);
+    int code = MF_ENOMEM;
     p.lives = mf_alloc((size_t)g->n_tensors + 1, sizeof *p.lives);
-    if (!p.lives) return mf_graph_adopt(g, MF_ENOMEM);
-    find_lifetimes(&p);
-    if (!g->options.no_reuse) put_in_place(&p);
-    code = lay_out(&p);
+    if (spans && p.lives) {
+        mark_dead(g);
+        code = lay_out(&p, spans);
+    }
+    mf_free(spans);
     mf_free(p.lives);
-    return code;
+    return code == MF_OK ? MF_OK : mf_graph_adopt(g, code);
 }
