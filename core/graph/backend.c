@@ -3,33 +3,53 @@
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct {
     bool judged;
-    int code;
-    const char *name;
+    char message[256]; /* why there is no set */
     const mf_kernels *kernels;
 } backend;
 
-static int refuse(void)
+/* "NAME: expected a, b or c, found "x"; did you mean a?" */
+static void refuse(const char *variable, const char *found, const char *const *names)
 {
-    static const char *const names[] = {"cpu", "ref", NULL};
-    const char *near = mf_nearest(backend.name, names);
-    return mf_fail(MF_ECONFIG, "MOEFW_KERNELS: expected cpu or ref, found \"%s\"%s%s%s",
-                   backend.name, near ? "; did you mean " : "", near ? near : "",
-                   near ? "?" : "");
+    const char *near = mf_nearest(found, names);
+    size_t size = sizeof backend.message, used;
+    used = (size_t)snprintf(backend.message, size, "%s: expected", variable);
+    for (int i = 0; names[i] && used < size; i++)
+        used += (size_t)snprintf(backend.message + used, size - used, "%s %s",
+                                 i == 0         ? ""
+                                 : names[i + 1] ? ","
+                                                : " or",
+                                 names[i]);
+    if (used < size)
+        used +=
+            (size_t)snprintf(backend.message + used, size - used, ", found \"%.80s\"", found);
+    if (near && used < size)
+        snprintf(backend.message + used, size - used, "; did you mean %s?", near);
+}
+
+static void judge(void)
+{
+    static const char *const sets[] = {"cpu", "ref", NULL};
+    const char *name = getenv("MOEFW_KERNELS"), *isa = getenv("MOEFW_ISA");
+    if (!name) name = "";
+    backend.kernels = mf_kernels_select(name);
+    if (backend.kernels) return;
+    if (*name && strcmp(name, "cpu") != 0)
+        refuse("MOEFW_KERNELS", name, sets);
+    else
+        refuse("MOEFW_ISA", isa ? isa : "", mf_kernels_isas());
 }
 
 int mf_backend_init(void)
 {
-    if (!backend.judged) {
-        backend.name = getenv("MOEFW_KERNELS");
-        if (!backend.name) backend.name = "";
-        backend.kernels = mf_kernels_select(backend.name);
-        backend.judged = true;
-    }
-    return backend.kernels ? MF_OK : refuse();
+    if (!backend.judged) judge();
+    backend.judged = true;
+    return backend.kernels ? MF_OK : mf_fail(MF_ECONFIG, "%s", backend.message);
 }
 
 const mf_kernels *mf_backend_kernels(void)
