@@ -221,8 +221,9 @@ static int store_completed(tape *tp, int at)
 /* Parameters of the graph through which no gradient can come: zeros. */
 static int store_unreached(tape *tp, int n_tensors)
 {
-    mf_scope none = {NULL, "grad"};
-    tp->g->scope = &none;
+    tp->scope.path = "grad";
+    tp->of = NULL;
+    tp->g->scope = &tp->scope;
     for (int i = 0; i < n_tensors && tp->g->status == MF_OK; i++)
         if (is_trained(tp->g->tensors[i]) && tp->first_reader[i] == tp->n_forward)
             store_gradient(tp->g, tp->g->tensors[i]);

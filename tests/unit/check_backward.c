@@ -23,7 +23,7 @@ typedef struct bench {
 
 static bench setup_with(int n, mf_graph_options options, bool train_store)
 {
-    char name[8];
+    char name[16];
     bench b = {.store = mf_store_new()};
     for (int i = 0; i < n; i++) {
         snprintf(name, sizeof name, "w%d", i);

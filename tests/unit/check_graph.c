@@ -46,7 +46,7 @@ static void run(mf_graph *g, mf_run r)
 /* A store with one trained parameter of each shape, all sealed. */
 static mf_store *store_of(int n, const mf_shape *shapes, mf_param **ret)
 {
-    char name[8];
+    char name[16];
     mf_store *s = mf_store_new();
     for (int i = 0; i < n; i++) {
         snprintf(name, sizeof name, "w%d", i);

@@ -145,7 +145,7 @@ static void build_nodes(sample *s, dice *d, mf_tensor **pool, int n)
 
 static sample draw(uint64_t seed, bool no_reuse)
 {
-    char name[8];
+    char name[16];
     sample s = {.store = mf_store_new()};
     dice d = {.seed = seed};
     mf_param *w[PARAMS];
