@@ -4,31 +4,26 @@
 #   LINT  shell scripts that look at the sources and products
 #   FUZZ_TARGETS  tests/fuzz/fuzz_x from tests/fuzz/fuzz_x.c, seeds in tests/fuzz/corpus/x
 UNIT =
+UNIT += tests/unit/check_backend
+UNIT += tests/unit/check_backward
 UNIT += tests/unit/check_config
 UNIT += tests/unit/check_error
+UNIT += tests/unit/check_gradcheck
 UNIT += tests/unit/check_graph
 UNIT += tests/unit/check_ini
 UNIT += tests/unit/check_io
 UNIT += tests/unit/check_json
+UNIT += tests/unit/check_kernels
 UNIT += tests/unit/check_log
 UNIT += tests/unit/check_mem
-UNIT += tests/unit/check_number
-UNIT += tests/unit/check_parallel
-UNIT += tests/unit/check_backend
-UNIT += tests/unit/check_backward
-UNIT += tests/unit/check_gradcheck
-UNIT += tests/unit/check_graph
-UNIT += tests/unit/check_param
-UNIT += tests/unit/check_config
 UNIT += tests/unit/check_metrics
-UNIT += tests/unit/check_kernels
 UNIT += tests/unit/check_number
 UNIT += tests/unit/check_option
 UNIT += tests/unit/check_parallel
 UNIT += tests/unit/check_param
 UNIT += tests/unit/check_place
-UNIT += tests/unit/check_progress
 UNIT += tests/unit/check_plan
+UNIT += tests/unit/check_progress
 UNIT += tests/unit/check_rng
 
 CLI =

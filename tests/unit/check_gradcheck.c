@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "graph/gradcheck.h"
 #include "graph_ops.h"
+#include "ops/ops.h"
 
 #include <stdio.h>
 
@@ -139,6 +140,20 @@ START_TEST(ops_of_tests_pass)
 }
 END_TEST
 
+START_TEST(linear_passes_with_and_without_bias)
+{
+    const mf_shape shapes[] = {mf_shape2(6, 4), mf_shape1(4), mf_shape3(2, 3, 4)};
+    for (int i = 0; i < 6; i++) {
+        mf_graph *g = new_graph();
+        mf_tensor *in[3] = {normal(g, "x", shapes[i / 2]), normal(g, "w", mf_shape2(5, 4)),
+                            normal(g, "b", mf_shape1(5))};
+        mf_tensor *y = mf_linear(g, in[0], in[1], i % 2 ? in[2] : NULL);
+        ASSERT_OK(check(g, y, i % 2 ? 3 : 2, in, NULL));
+        mf_graph_free(g);
+    }
+}
+END_TEST
+
 /* ---- kinks ---- */
 
 static int hinge_forward(const mf_call *c)
@@ -229,6 +244,7 @@ static Suite *suite(void)
     tcase_add_test(t, large_tensors_are_sampled_and_looked_at_along_directions);
     tcase_add_test(t, a_parameter_is_named_by_its_path);
     tcase_add_test(t, ops_of_tests_pass);
+    tcase_add_test(t, linear_passes_with_and_without_bias);
     tcase_add_test(t, points_at_kinks_are_skipped_and_counted);
     tcase_add_test(t, values_are_restored);
     tcase_add_test(t, wrong_uses_are_refused);
