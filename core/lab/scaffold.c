@@ -62,8 +62,9 @@ static int fill(const char *template, const char *folder, const char *file, cons
     char *from = mf_path_join(mf_place_template(), template);
     char *to = mf_path_join(folder, file);
     char *text = NULL;
+    size_t size;
     mf_writer w;
-    int rc = from != NULL && to != NULL ? mf_read_file(from, 1 << 20, &text, NULL) : MF_ENOMEM;
+    int rc = from != NULL && to != NULL ? mf_read_file(from, 1 << 20, &text, &size) : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_writer_open(&w, to, true);
     if (rc == MF_OK) {
         put_filled(&w, text, words);
