@@ -1,0 +1,4 @@
+/* A failed assertion in init. */
+#include <stdlib.h>
+#define BEFORE abort();
+#include "bad.h"

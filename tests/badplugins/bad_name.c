@@ -1,0 +1,3 @@
+/* A name that no INI could say. */
+#define NAME "Bad Name"
+#include "bad.h"

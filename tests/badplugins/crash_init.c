@@ -1,0 +1,3 @@
+/* A null pointer in init. */
+#define BEFORE *(volatile int *)8 = 1;
+#include "bad.h"

@@ -1,0 +1,2 @@
+/* Nothing is spoiled: what the others are measured by. */
+#include "bad.h"

@@ -1,0 +1,3 @@
+/* Built for an ABI after this one. */
+#define ABI 2
+#include "bad.h"

@@ -1,0 +1,3 @@
+/* No description. */
+#define BRIEF NULL
+#include "bad.h"

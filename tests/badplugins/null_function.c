@@ -1,0 +1,3 @@
+/* No route. */
+#define ROUTE NULL
+#include "bad.h"

@@ -1,0 +1,3 @@
+/* No init. */
+#define INIT NULL
+#include "bad.h"

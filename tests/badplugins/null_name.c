@@ -1,0 +1,3 @@
+/* No name. */
+#define NAME NULL
+#include "bad.h"

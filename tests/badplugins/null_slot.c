@@ -1,0 +1,3 @@
+/* Nowhere to put the host table. */
+#define SLOT NULL
+#include "bad.h"

@@ -1,0 +1,3 @@
+/* No function table. */
+#define VTABLE NULL
+#include "bad.h"

@@ -1,0 +1,3 @@
+/* Options that are shorter than any were. */
+#define OPTION_SIZE 16
+#include "bad.h"

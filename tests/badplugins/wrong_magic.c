@@ -1,0 +1,3 @@
+/* Another magic number. */
+#define MAGIC 0x12345678u
+#include "bad.h"

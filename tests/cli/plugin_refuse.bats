@@ -1,0 +1,164 @@
+# Refusals: each exits 4, says what was expected and what was found, and leaves nothing behind.
+# The plugins are built here as a stranger would: a compiler, the public headers, nothing else.
+
+bats_require_minimum_version 1.5.0
+setup_file() {
+    export XDG_CONFIG_HOME="$BATS_FILE_TMPDIR/config" XDG_DATA_HOME="$BATS_FILE_TMPDIR/data"
+    export BAD="$BATS_FILE_TMPDIR/bad" MOEFW_PROBE_SECONDS=2
+    mkdir "$BAD"
+    local source name extra
+    for source in "$srcdir"/tests/badplugins/*.c; do
+        name=$(basename "$source" .c)
+        extra=
+        [ "$name" = fast_math ] && extra=-Ofast
+        # shellcheck disable=SC2086
+        ${CC:-cc} -std=gnu11 -O1 $extra -I"$srcdir/include" -I"$builddir/include" -fPIC \
+            -fvisibility=hidden -shared -o "$BAD/$name.so" "$source" -lm
+    done
+}
+
+# refused FILE WORDS...: `plugin info FILE` exits 4 with all of the words and says nothing else.
+refused() {
+    local file=$1
+    shift
+    run --separate-stderr "$MOEFW" plugin info "$BAD/$file"
+    [ "$status" -eq 4 ] || { echo "status $status: $stderr"; return 1; }
+    [ -z "$output" ] || { echo "stdout: $output"; return 1; }
+    for word in "plugin '$BAD/$file' refused: " "$@"; do
+        [[ "$stderr" == *"$word"* ]] || { echo "lacks '$word': $stderr"; return 1; }
+    done
+}
+
+@test "a good one is taken, from an older or newer moefw too" {
+    for name in good newer_struct; do
+        run "$MOEFW" plugin info --json "$BAD/$name.so"
+        [ "$status" -eq 0 ]
+        [[ "$output" == *'"name":"bad","kind":"router"'* ]]
+    done
+}
+
+@test "not ELF, empty, truncated, of another machine, no shared object" {
+    printf '#!/bin/sh\n' >"$BAD/script.so"
+    refused script.so "not an ELF shared object" "expected the bytes 7f 45 4c 46" "found 23 21 2f 62"
+    : >"$BAD/empty.so"
+    refused empty.so "expected the bytes 7f 45 4c 46" "found an empty file"
+    head -c 40 "$BAD/good.so" >"$BAD/header.so"
+    refused header.so "truncated ELF file: expected at least 64 bytes, found 40"
+    head -c 9000 "$BAD/good.so" >"$BAD/half.so"
+    refused half.so "truncated ELF file: expected at least" "found 9000"
+    cp "$BAD/good.so" "$BAD/machine.so"
+    printf '\010\000' | dd of="$BAD/machine.so" bs=1 seek=18 conv=notrunc status=none
+    refused machine.so "another machine: expected" "found 64-bit machine 8"
+    ${CC:-cc} -c -o "$BAD/object.so" -x c /dev/null
+    refused object.so "not a shared object: expected ELF type 3" "found 1"
+    mkdir "$BAD/folder.so"
+    run "$MOEFW" plugin info "$BAD/folder.so"
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"'$BAD/folder.so' not found"* ]]
+}
+
+@test "symbol, magic, ABI" {
+    refused no_symbol.so "expected an exported constant 'moefw_plugin', found none"
+    refused symbol_function.so "expected a constant, found a function"
+    refused symbol_short.so "expected a descriptor of 104 bytes, found 4"
+    refused undefined_symbol.so "expected no undefined symbol, found mf_graph_secret" "-z,defs"
+    refused wrong_magic.so "wrong magic: expected 0x6d6f6566, found 0x12345678"
+    refused older_abi.so "older plugin ABI: expected 1, found 0" "build it anew"
+    refused newer_abi.so "newer plugin ABI: expected 1, found 2" "get a moefw of that ABI"
+}
+
+@test "sizes" {
+    refused short_struct.so "too short: expected at least 104 bytes, found 40"
+    refused huge_struct.so "expected 104 to 4096 bytes, found 2147483647"
+    refused short_table.so "vtable_size" "expected at least 40 bytes, found 16"
+    refused short_option.so "option_size" "expected at least 64 bytes, found 16"
+    refused newer_field.so "uses a field at byte 112" "get a newer moefw"
+}
+
+@test "kind, names, functions, slot" {
+    refused unknown_kind.so "kind: expected 1 (router) to 4 (controller), found 9"
+    refused null_function.so "function route: expected a function, found NULL"
+    refused null_init.so "function init: expected a function, found NULL"
+    refused null_table.so "function table is NULL: expected an mf_router"
+    refused null_slot.so "host slot: expected" "found NULL"
+    refused null_name.so "name: expected a text, found NULL"
+    refused bad_name.so "expected 1 to 64 of [a-z0-9_], found 'Bad Name'"
+    refused null_brief.so "brief: expected a text, found NULL"
+}
+
+@test "options" {
+    refused duplicate_option.so "duplicate option 'scale': expected each name once, found it at places 1 and 2"
+    refused bad_default.so "option 'scale': its default '11'" "expected a number from 0 to 10"
+    refused bad_offset.so "option 'far'" "lies outside conf, which has 16 bytes"
+}
+
+@test "built with -Ofast" {
+    refused fast_math.so "sets flush-to-zero for the whole process" "found 0x9fc0" "without -Ofast"
+}
+
+@test "crashes, exits and endless loops are messages" {
+    refused crash_constructor.so "killed by SIGSEGV while it was loaded (in a constructor)"
+    refused exit_constructor.so "ended the process with status 0 while it was loaded"
+    refused crash_init.so "killed by SIGSEGV in init: expected init to return"
+    refused abort_init.so "killed by SIGABRT in init"
+    refused exit_init.so "ended the process with status 3 in init"
+    refused loop_init.so "does not return from init: expected an end within 2 s" "MOEFW_PROBE_SECONDS"
+}
+
+@test "a file that everybody can write to" {
+    cp "$BAD/good.so" "$BAD/open.so"
+    chmod 757 "$BAD/open.so"
+    refused open.so "written by everybody" "expected mode 755, found 757"
+    run "$MOEFW" plugin info --allow-unsafe-plugins "$BAD/open.so"
+    [ "$status" -eq 0 ]
+    mkdir -m 777 "$BAD/public"
+    cp "$BAD/good.so" "$BAD/public/in.so"
+    refused public/in.so "its folder can be written by everybody" "found mode 0777"
+}
+
+@test "a drop-in names its file, kind and name" {
+    mkdir -p "$XDG_CONFIG_HOME/moefw/plugins.d"
+    local ini="$XDG_CONFIG_HOME/moefw/plugins.d/x.ini"
+    printf '[plugin bad]\nkind = router\nfile = %s/good.so\n' "$BAD" >"$ini"
+    run "$MOEFW" plugin info bad
+    [ "$status" -eq 0 ]
+    printf '[plugin other]\nkind = router\nfile = %s/good.so\n' "$BAD" >"$ini"
+    run "$MOEFW" plugin info other
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"expected 'other' (said by $ini:2), found 'bad'"* ]]
+    printf '[plugin wrong_kind]\nkind = router\nfile = %s/wrong_kind.so\n' "$BAD" >"$ini"
+    run "$MOEFW" plugin info wrong_kind
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"wrong kind: expected a router, found an expert"* ]]
+    printf '[plugin gone]\nkind = router\nfile = %s/gone.so\n' "$BAD" >"$ini"
+    run "$MOEFW" plugin info gone
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"$ini:3:"*"is not there"* ]]
+    run "$MOEFW" plugin list
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"gone"*"REFUSED"* ]]
+    rm "$ini"
+}
+
+@test "an unknown name or file: exit 2 and the nearest" {
+    run "$MOEFW" plugin info linaer
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"unknown plugin 'linaer'; did you mean 'linear'?"* ]]
+    run "$MOEFW" plugin info routers/linaer.so
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"did you mean 'linear'?"* ]]
+    cd "$BAD"
+    run "$MOEFW" plugin info good.so
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"for the one in the current folder write ./good.so"* ]]
+    run "$MOEFW" plugin info ./good.so
+    [ "$status" -eq 0 ]
+}
+
+@test "plugin list --json tells every plugin" {
+    run --separate-stderr "$MOEFW" plugin list --json
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "$output" == '{"plugins":['*'"name":"linear","kind":"router"'* ]]
+    [[ "$output" != *'"error":"'* ]]
+}
