@@ -1,6 +1,8 @@
 # The core, in layers. One file a line, sorted; core/cli/main.c is not here but in moefw_SOURCES.
 CORE =
 CORE += core/base/arena.c
+CORE += core/base/clock.c
+CORE += core/base/clock.h
 CORE += core/base/dir.c
 CORE += core/base/error.c
 CORE += core/base/error.h

@@ -1,7 +1,7 @@
 #include "train/trainer_parts.h"
 #include <math.h>
 #include <string.h>
-#include <time.h>
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -10,13 +10,6 @@
 #include "train/signals.h"
 
 #define MAX_SKIPPED 3
-
-double mf_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* ---- making ---- */
 

@@ -1,5 +1,6 @@
 #include <math.h>
 #include <string.h>
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "train/trainer_parts.h"

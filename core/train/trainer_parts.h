@@ -51,7 +51,7 @@ struct mf_trainer {
     int stopped_by;               /* signal */
 };
 
-double mf_clock(void);            /* seconds, monotonic */
+
 
 /* Layer statistics of the step from the tallies. */
 void mf_trainer_stats(mf_trainer *t);

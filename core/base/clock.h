@@ -1,0 +1,7 @@
+/* base/clock.h: time that only goes forward. */
+#ifndef MF_BASE_CLOCK_H
+#define MF_BASE_CLOCK_H
+
+double mf_clock(void); /* seconds since some fixed point (CLOCK_MONOTONIC) */
+
+#endif

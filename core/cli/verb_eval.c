@@ -1,0 +1,86 @@
+/* moefw eval: loss and routing of a trained run, or of a configuration as it starts. */
+#include <stdio.h>
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "train/evaluate.h"
+#include "train/load.h"
+
+static const mf_cli_form forms[] = {
+    {NULL, "RUN|CONFIG", 1, 1, "measure a run's newest checkpoint, or an untrained configuration"},
+    MF_CLI_FORM_END};
+
+static const char *const splits[] = {"train", "val", "test", NULL};
+
+static const mf_cli_option options[] = {
+    {.name = "data", .kind = MF_CLI_TEXT, .arg = "FILE",
+     .help = "measure on all of this file instead of the run's validation split"},
+    {.name = "split", .kind = MF_CLI_ENUM, .arg = "NAME", .choices = splits,
+     .help = "which split: train, val (the default) or test"},
+    {.name = "batches", .kind = MF_CLI_INT, .arg = "N", .lo = 0, .hi = 1e15,
+     .help = "at most so many batches; 0: the whole split"},
+    MF_CLI_END};
+
+static void print_text(const mf_session *s, const mf_metrics_record *r, int64_t step, mf_split split)
+{
+    printf("%s after %lld steps: loss %.4f nats per token", r->split, (long long)step, r->task_loss);
+    if (r->ppl == r->ppl) printf(", perplexity %.3f", r->ppl);
+    if (r->bits_per_byte == r->bits_per_byte) printf(", %.4f bits per byte", r->bits_per_byte);
+    printf(" (%lld tokens)\n", (long long)r->tokens);
+    const double floor = mf_corpus_floor(s->corpus, split, MF_FLOOR_PAST, 0, 0);
+    if (floor == floor)
+        printf("entropy floor of the corpus %.4f: loss is %.3f x the floor\n", floor,
+               r->task_loss / floor);
+    for (int i = 0; i < r->n_layers; i++) {
+        const mf_layer_stats *l = &r->layers[i];
+        printf("layer %d: entropy %.3f, load CV %.3f, dropped %.2f %%, empty experts %d", (int)l->layer,
+               l->entropy, l->load_cv, 100 * l->drop_rate, (int)l->empty);
+        if (l->nmi == l->nmi) printf(", NMI(expert, label) %.4f", l->nmi);
+        putchar('\n');
+    }
+}
+
+static int measure(const mf_cli *cli, mf_session *s, int64_t step)
+{
+    mf_evaluator *e = NULL;
+    mf_metrics_record r;
+    const mf_split split = (mf_split)mf_cli_enum(cli, "split", MF_SPLIT_VAL);
+    int rc = mf_evaluator_new(s, split, mf_cli_int(cli, "batches", 0), &e);
+    if (rc == MF_OK) rc = mf_evaluator_run(e, step, &r);
+    if (rc == MF_OK && mf_cli_json(cli)) {
+        mf_jw *w = mf_jw_new();
+        if (w) mf_metrics_json(w, &r);
+        const char *text = w ? mf_jw_text(w, NULL) : NULL;
+        if (text)
+            puts(text);
+        else
+            rc = MF_ENOMEM;
+        mf_jw_free(w);
+    } else if (rc == MF_OK) {
+        print_text(s, &r, step, split);
+    }
+    mf_evaluator_free(e);
+    return rc;
+}
+
+static int run(const mf_cli *cli)
+{
+    const char *what = mf_cli_operand(cli, 0);
+    const mf_session_options options_ = {.data = mf_cli_text(cli, "data", NULL)};
+    mf_session *s = NULL;
+    int64_t step = 0;
+    int rc;
+    if (mf_load_is_run(what)) {
+        rc = mf_load_run(what, &options_, &s, &step);
+    } else {
+        mf_config *config;
+        rc = mf_cli_config(cli, what, &config);
+        if (rc == MF_OK) rc = mf_session_open(config, &options_, &s);
+    }
+    if (rc == MF_OK) rc = measure(cli, s, step);
+    mf_session_close(s);
+    return rc;
+}
+
+const mf_verb mf_verb_eval = {.name = "eval", .brief = "measure a run on a split",
+                              .forms = forms, .options = options, .run = run};
