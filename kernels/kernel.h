@@ -124,6 +124,7 @@ typedef struct mf_attention_args {
 
 typedef struct mf_adamw_args {
     double lr, beta1, beta2, eps, weight_decay, grad_scale;
+    double l2; /* decay that goes through the gradient, as in plain Adam */
     double correction1, correction2; /* 1 - beta^step */
 } mf_adamw_args;
 

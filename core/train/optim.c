@@ -92,14 +92,15 @@ void mf_optim_update(mf_optim *o, const mf_optim_step *s)
         const range *r = &o->ranges[i];
         if (r->frozen) continue;
         const double decay = r->decay ? s->weight_decay : 0;
-        const mf_adamw_args args = {
-            .lr = (float)(s->lr * r->lr_scale), .beta1 = (float)c->beta1,
-            .beta2 = (float)c->beta2, .eps = (float)c->eps,
-            .weight_decay = (float)(beside ? decay : 0), .grad_scale = (float)scale,
-            .correction1 = (float)(1 - pow(c->beta1, (double)(s->step + 1))),
-            .correction2 = (float)(1 - pow(c->beta2, (double)(s->step + 1)))};
-        if (!beside && decay > 0)
-            k->axpy(&x, r->count, (float)(decay / scale), value + r->first, grad + r->first);
+        const mf_adamw_args args = {.lr = s->lr * r->lr_scale,
+                                    .beta1 = c->beta1,
+                                    .beta2 = c->beta2,
+                                    .eps = c->eps,
+                                    .weight_decay = beside ? decay : 0,
+                                    .l2 = beside ? 0 : decay,
+                                    .grad_scale = scale,
+                                    .correction1 = 1 - pow(c->beta1, (double)(s->step + 1)),
+                                    .correction2 = 1 - pow(c->beta2, (double)(s->step + 1))};
         k->adamw(&x, r->count, &args, value + r->first, grad + r->first, m + r->first,
                  v + r->first);
     }

@@ -126,7 +126,7 @@ MF_BINARY(mf_maximum, "maximum") /* the gradient goes to the larger; to a when e
 MF_BINARY(mf_minimum, "minimum")
 MF_BINARY(mf_greater, "greater") /* 1 where a > b, else 0 [no gradient] */
 MF_UNARY(mf_exp, "exp")
-MF_UNARY(mf_log, "log") /* natural */
+MF_UNARY(mf_ln, "log") /* natural logarithm */
 MF_UNARY(mf_sqrt, "sqrt")
 MF_UNARY(mf_square, "square")
 MF_UNARY(mf_reciprocal, "reciprocal")

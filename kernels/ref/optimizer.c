@@ -8,7 +8,7 @@ void mf_ref_adamw(const mf_kctx *x, int64_t count, const mf_adamw_args *p, float
 {
     (void)x;
     for (int64_t i = 0; i < count; i++) {
-        double g = p->grad_scale * grad[i];
+        double g = p->grad_scale * grad[i] + p->l2 * value[i];
         double mi = m[i] + (1 - p->beta1) * (g - m[i]);
         double vi = v[i] + (1 - p->beta2) * (g * g - v[i]);
         double step = mi / p->correction1 / (sqrt(vi / p->correction2) + p->eps);

@@ -7,13 +7,13 @@ typedef struct range {
     int64_t count, per;
     const float *grad;
     float *value, *m, *v;
-    float scale, keep1, keep2, lr, decay, eps, root2; /* of adamw; scale of scale_inplace */
+    float scale, keep1, keep2, lr, decay, l2, eps, root2; /* of adamw; scale of scale_inplace */
     double *part;                                     /* of sumsq */
 } range;
 
 V_INLINE void adamw_step(const range *p, vf g, vf *value, vf *m, vf *v)
 {
-    g = g * p->scale;
+    g = v_fma(*value, v_set(p->l2), g * p->scale);
     *m = v_fma(g - *m, v_set(p->keep1), *m);
     *v = v_fma(v_fma(g, g, -*v), v_set(p->keep2), *v);
     vf step = *m / v_fma(v_sqrt(*v), v_set(p->root2), v_set(p->eps));
@@ -58,6 +58,7 @@ void MF_SIMD(adamw)(const mf_kctx *x, int64_t count, const mf_adamw_args *args, 
                .keep2 = (float)(1 - args->beta2),
                .lr = (float)(args->lr / args->correction1),
                .decay = (float)(args->lr * args->weight_decay),
+               .l2 = (float)args->l2,
                .eps = (float)args->eps,
                .root2 = (float)(1 / sqrt(args->correction2))};
     x->parallel(rows_tiles(count, 1), adamw_tile, &p);
