@@ -26,8 +26,13 @@ static int load_corpus(mf_session *s, const mf_session_options *o)
     return rc;
 }
 
-static int facts_of(const mf_session *s, mf_model_facts *ret)
+static int facts_of(const mf_session *s, const mf_session_options *o, mf_model_facts *ret)
 {
+    if (o->facts) {
+        *ret = *o->facts;
+        ret->train_steps = s->steps;
+        return MF_OK;
+    }
     const mf_config *c = s->config;
     const mf_corpus *corpus = s->corpus;
     const int64_t needed = corpus ? corpus->vocab : s->tokenizer ? s->tokenizer->vocab : 0;
@@ -80,7 +85,7 @@ static int open_parts(mf_session *s, const mf_session_options *o)
     if (rc == MF_OK && o->training) rc = new_train_batcher(s);
     if (rc != MF_OK) return rc;
     count_steps(s);
-    rc = facts_of(s, &facts);
+    rc = facts_of(s, o, &facts);
     return rc == MF_OK ? mf_model_new(s->config, &facts, o->training, &s->model) : rc;
 }
 

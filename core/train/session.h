@@ -25,6 +25,7 @@ typedef struct mf_session_options {
     bool no_data;              /* generate: model and tokenizer only */
     const char *tokenizer_file;/* the run's own; NULL: made from the data */
     const char *data;          /* replaces data.path; all of it is the val split */
+    const mf_model_facts *facts; /* the run's own vocabulary, labels and classes; NULL: counted */
 } mf_session_options;
 
 /* Takes the configuration over, also when it fails. */

@@ -399,6 +399,11 @@ const mf_train_result *mf_trainer_result(const mf_trainer *t)
     return &t->result;
 }
 
+int64_t mf_trainer_step(const mf_trainer *t)
+{
+    return t->step;
+}
+
 int mf_trainer_signal(const mf_trainer *t)
 {
     return t->stopped_by;

@@ -38,6 +38,7 @@ void mf_trainer_free(mf_trainer *t);
 int mf_trainer_run(mf_trainer *t);
 /* The last evaluation's figures. Valid after run, owned by the trainer. */
 const mf_train_result *mf_trainer_result(const mf_trainer *t);
+int64_t mf_trainer_step(const mf_trainer *t); /* updates done so far */
 int mf_trainer_signal(const mf_trainer *t); /* that ended the run, 0 if none */
 
 #endif

@@ -41,20 +41,34 @@ static int add_knob(mf_trainer *t, int controller, const char *option, double va
         t->knob_values = v;
         t->cap_knobs = cap;
     }
-    /* Names of live options live as long as their registry. */
     t->knobs[t->n_knobs++] = (mf_knob){controller, option, value};
     return MF_OK;
+}
+
+/* The registry's copy of an option's name: it lives as long as the model. */
+static const char *lasting_name(const mf_trainer *t, const char *option)
+{
+    const mf_plughost *h = t->session->model->plugins;
+    for (int i = 0; i < mf_live_count(h); i++)
+        if (strcmp(mf_live_name(h, i), option) == 0) return mf_live_name(h, i);
+    return NULL;
+}
+
+int mf_trainer_note_turn(mf_trainer *t, const mf_turn *turn)
+{
+    const char *option = lasting_name(t, turn->option);
+    const int controller = controller_of(t, turn->by);
+    return option && controller >= 0 ? add_knob(t, controller, option, turn->to) : MF_OK;
 }
 
 int mf_trainer_note_turns(mf_trainer *t)
 {
     const mf_turn *turns;
     const int n = mf_turns(t->session->model->plugins, &turns);
-    for (int i = 0; i < n; i++) {
-        int rc = add_knob(t, controller_of(t, turns[i].by), turns[i].option, turns[i].to);
-        if (rc != MF_OK) return rc;
-    }
-    return MF_OK;
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < n; i++)
+        rc = mf_trainer_note_turn(t, &turns[i]);
+    return rc;
 }
 
 static void controllers(mf_trainer *t, mf_metrics_record *r)

@@ -57,6 +57,7 @@ struct mf_trainer {
 void mf_trainer_stats(mf_trainer *t);
 /* Remembers the turns since the last step, for `controllers` in the records. */
 int mf_trainer_note_turns(mf_trainer *t);
+int mf_trainer_note_turn(mf_trainer *t, const mf_turn *turn);
 /* Record of the step that was just done; points into the trainer. */
 void mf_trainer_record(mf_trainer *t, bool with_layers, mf_metrics_record *r);
 

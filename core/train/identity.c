@@ -1,0 +1,141 @@
+#include "train/identity.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/error.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "kernels/kernel.h"
+#include "moefw/version.h"
+#include "plugin/open.h"
+
+#define MAX_PLUGINS 64
+
+static void read_cpu(char *out, size_t size)
+{
+    char *text = NULL;
+    size_t n;
+    out[0] = 0;
+    FILE *f = fopen("/proc/cpuinfo", "re"); /* no regular file: read line by line */
+    if (!f) return;
+    size_t cap = 0;
+    while (getline(&text, &cap, f) > 0) {
+        const char *colon = strchr(text, ':');
+        if (strncmp(text, "model name", 10) != 0 || !colon) continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        n = strcspn(colon, "\n");
+        snprintf(out, size, "%.*s", (int)n, colon);
+        break;
+    }
+    free(text);
+    fclose(f);
+}
+
+static const char *kind_name(mf_kind kind)
+{
+    static const char *const names[] = {"", "router", "expert", "regularizer", "controller"};
+    return names[kind];
+}
+
+const mf_identity *mf_identity_now(void)
+{
+    static mf_identity id;
+    static mf_identity_plugin plugins[MAX_PLUGINS];
+    static char kernels[64], cpu[128];
+    const mf_loaded *p;
+    const char *name = mf_backend_kernels()->name;
+    if (strcmp(name, "cpu") == 0)
+        snprintf(kernels, sizeof kernels, "cpu %s", mf_kernels_isa());
+    else
+        snprintf(kernels, sizeof kernels, "%s", name);
+    if (!cpu[0]) read_cpu(cpu, sizeof cpu);
+    int n = 0;
+    for (; n < MAX_PLUGINS && (p = mf_plugin_loaded(n)); n++)
+        plugins[n] = (mf_identity_plugin){p->name, kind_name(p->kind), p->path, p->hash};
+    id = (mf_identity){.version = MOEFW_VERSION, .abi = (int)MF_ABI,
+                       .threads = mf_parallel_threads(), .kernels = kernels, .cpu = cpu,
+                       .blas = mf_kernels_blas(), .plugins = plugins, .n_plugins = n};
+    return &id;
+}
+
+static void put_plugins(mf_jw *w, const mf_identity *id)
+{
+    mf_jw_key(w, "plugins");
+    mf_jw_array(w);
+    for (int i = 0; i < id->n_plugins; i++) {
+        mf_jw_object(w);
+        mf_jw_kv_string(w, "name", id->plugins[i].name);
+        mf_jw_kv_string(w, "kind", id->plugins[i].kind);
+        mf_jw_kv_string(w, "file", id->plugins[i].file);
+        mf_jw_kv_string(w, "xxh3_128", id->plugins[i].hash);
+        mf_jw_kv_int(w, "abi", mf_plugin_loaded(i)->abi);
+        mf_jw_kv_string(w, "version", mf_plugin_loaded(i)->version);
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+}
+
+int mf_identity_write(const char *path, const mf_session *s)
+{
+    const mf_identity *id = mf_identity_now();
+    int64_t all, active;
+    char began[32];
+    const time_t now = time(NULL);
+    struct tm utc;
+    mf_jw *w = mf_jw_new();
+    if (!w) return MF_ENOMEM;
+    gmtime_r(&now, &utc);
+    strftime(began, sizeof began, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    mf_model_count(s->model, &all, &active);
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "moefw", id->version);
+    mf_jw_kv_int(w, "abi", id->abi);
+    mf_jw_kv_string(w, "began", began);
+    mf_jw_kv_string(w, "name", s->config->name ? s->config->name : "");
+    mf_jw_kv_int(w, "seed", s->config->train.seed);
+    mf_jw_kv_int(w, "steps", s->steps);
+    mf_jw_kv_int(w, "params", all);
+    mf_jw_kv_int(w, "params_active", active);
+    mf_jw_kv_int(w, "vocab", s->model->facts.vocab);
+    mf_jw_kv_int(w, "labels", s->model->facts.labels);
+    mf_jw_kv_int(w, "classes", s->model->facts.classes);
+    mf_jw_kv_string(w, "kernels", id->kernels);
+    mf_jw_kv_string(w, "blas", id->blas ? id->blas : "");
+    mf_jw_kv_string(w, "cpu", id->cpu);
+    mf_jw_kv_int(w, "threads", id->threads);
+    const double floor = s->corpus ? mf_corpus_floor(s->corpus, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0)
+                                   : 0.0 / 0.0;
+    if (floor == floor) mf_jw_kv_real(w, "entropy_floor", floor);
+    put_plugins(w, id);
+    mf_jw_end(w);
+    size_t n;
+    const char *text = mf_jw_text(w, &n);
+    int rc = text ? mf_write_file_atomic(path, text, n) : MF_ENOMEM;
+    mf_jw_free(w);
+    return rc;
+}
+
+int mf_identity_read_facts(const char *path, mf_model_facts *ret)
+{
+    static const char *const keys[] = {"vocab", "labels", "classes"};
+    int64_t value[3];
+    char *text;
+    size_t n;
+    mf_json *doc = NULL;
+    int rc = mf_read_file(path, (size_t)1 << 20, &text, &n);
+    if (rc != MF_OK) return rc;
+    rc = mf_json_parse(path, text, n, &doc);
+    for (int i = 0; rc == MF_OK && i < 3; i++)
+        if (!mf_json_int(mf_json_get(doc, keys[i]), &value[i]) || value[i] < (i == 0) ||
+            value[i] > INT32_MAX)
+            rc = mf_fail(MF_EINPUT, "%s: expected a whole number \"%s\"", path, keys[i]);
+    if (rc == MF_OK)
+        *ret = (mf_model_facts){.vocab = (int32_t)value[0], .labels = (int32_t)value[1],
+                                .classes = (int32_t)value[2]};
+    mf_json_free(doc);
+    mf_free(text);
+    return rc;
+}

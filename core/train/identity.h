@@ -1,0 +1,15 @@
+/* train/identity.h: what computed: program, kernels, machine, plugins. */
+#ifndef MF_TRAIN_IDENTITY_H
+#define MF_TRAIN_IDENTITY_H
+
+#include "train/checkpoint.h"
+#include "train/session.h"
+
+/* Of this process, with the plugins that are loaded. Valid for its lifetime; one at a time. */
+const mf_identity *mf_identity_now(void);
+/* What the run's model was built for, from its manifest.json. MF_EINPUT. */
+int mf_identity_read_facts(const char *path, mf_model_facts *ret);
+/* manifest.json of a run: identity, seed, parameters, when and with what command it began. */
+int mf_identity_write(const char *path, const mf_session *s);
+
+#endif

@@ -1,0 +1,235 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "train/checkpoint.h"
+#include "train/identity.h"
+#include "train/sample.h"
+#include "train/trainer_parts.h"
+
+/* ---- the beginning of a run ---- */
+
+static int write_config(const mf_trainer *t)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (!f) return mf_fail(MF_ENOMEM, "no memory to write %s", t->dir->config);
+    int rc = mf_config_write(t->session->config, f);
+    if (fclose(f) != 0 && rc == MF_OK)
+        rc = mf_fail(MF_ENOMEM, "no memory to write %s", t->dir->config);
+    if (rc == MF_OK) rc = mf_write_file_atomic(t->dir->config, text, n);
+    free(text);
+    return rc;
+}
+
+int mf_trainer_begin(mf_trainer *t)
+{
+    int rc = write_config(t);
+    if (rc == MF_OK) rc = mf_identity_write(t->dir->manifest, t->session);
+    if (rc == MF_OK && t->session->tokenizer)
+        rc = mf_tokenizer_save(t->session->tokenizer, t->dir->tokenizer);
+    return rc == MF_OK ? mf_metrics_open(t->dir->metrics, -1, &t->log) : rc;
+}
+
+/* ---- what is saved beside parameters, buffers and moments ---- */
+
+static void live_name(char *out, size_t size, const mf_plughost *h, int i)
+{
+    snprintf(out, size, "live/%s", mf_live_name(h, i));
+}
+
+static int collect(const mf_trainer *t, mf_state *s)
+{
+    const mf_plughost *h = t->session->model->plugins;
+    int rc = mf_state_set_int(s, "step", t->step);
+    if (rc == MF_OK) rc = mf_state_set_int(s, "tokens", t->tokens);
+    if (rc == MF_OK) rc = mf_state_set_int(s, "skipped", t->skipped);
+    if (rc == MF_OK) rc = mf_state_set_real(s, "val_loss", t->val_loss);
+    if (rc == MF_OK)
+        rc = mf_state_set_real(s, "wall_s", t->wall_before + mf_clock() - t->started);
+    for (int i = 0; rc == MF_OK && i < mf_live_count(h); i++) {
+        char name[256];
+        double value = 0;
+        live_name(name, sizeof name, h, i);
+        rc = mf_live_get(h, mf_live_name(h, i), &value);
+        if (rc == MF_OK) rc = mf_state_set_real(s, name, value);
+    }
+    return rc;
+}
+
+int mf_trainer_save(mf_trainer *t)
+{
+    mf_state *s = mf_state_new();
+    if (!s) return MF_ENOMEM;
+    int rc = mf_metrics_sync(t->log);
+    if (rc == MF_OK) rc = collect(t, s);
+    if (rc == MF_OK)
+        rc = mf_ckpt_save(t->dir->ckpt, t->step, t->session->model->store, s, mf_identity_now(),
+                          (int)t->session->config->train.keep);
+    mf_state_free(s);
+    return rc == MF_OK ? rc : mf_fail_context(rc, "saving step %lld", (long long)t->step);
+}
+
+/* ---- going on ---- */
+
+static int restore(mf_trainer *t, const mf_state *s)
+{
+    mf_plughost *h = t->session->model->plugins;
+    if (!mf_state_int(s, "step", &t->step) || !mf_state_int(s, "tokens", &t->tokens) ||
+        !mf_state_int(s, "skipped", &t->skipped) || !mf_state_real(s, "val_loss", &t->val_loss) ||
+        !mf_state_real(s, "wall_s", &t->wall_before))
+        return mf_fail(MF_ECHECKPOINT, "%s: the checkpoint lacks the position of the run",
+                       t->dir->path);
+    for (int i = 0; i < mf_live_count(h); i++) {
+        char name[256];
+        double value, now;
+        live_name(name, sizeof name, h, i);
+        if (!mf_state_real(s, name, &value)) continue; /* an option that is new in this version */
+        int rc = mf_live_get(h, mf_live_name(h, i), &now);
+        if (rc == MF_OK && value != now)
+            rc = mf_live_set(h, mf_live_name(h, i), value, "resume", "value of the checkpoint");
+        if (rc != MF_OK) return rc;
+    }
+    mf_turns_clear(h);
+    return MF_OK;
+}
+
+/* Controllers see the same past as in an unbroken run. */
+static int recall(mf_trainer *t)
+{
+    mf_metrics_history *old = NULL;
+    int rc = mf_metrics_read(t->dir->metrics, &old);
+    for (int i = 0; rc == MF_OK && i < old->n; i++) {
+        const mf_metrics_record *r = &old->records[i];
+        if (r->step > t->step) continue;
+        for (int j = 0; rc == MF_OK && j < r->n_turns; j++)
+            rc = mf_trainer_note_turn(t, &r->turns[j]);
+        if (rc == MF_OK && (r->n_layers > 0 || t->session->model->n_moe == 0))
+            rc = mf_past_add(t->past, r);
+    }
+    mf_metrics_history_free(old);
+    return rc;
+}
+
+int mf_trainer_resume(mf_trainer *t)
+{
+    mf_state *s = NULL;
+    int64_t step = 0;
+    int rc = mf_ckpt_resume(t->dir->ckpt, t->session->model->store, mf_identity_now(), &s, &step);
+    if (rc == MF_OK) rc = restore(t, s);
+    mf_state_free(s);
+    if (rc == MF_OK) rc = recall(t);
+    return rc == MF_OK ? mf_metrics_open(t->dir->metrics, t->step, &t->log) : rc;
+}
+
+/* ---- routing_sample.json ---- */
+
+#define SAMPLE_TOKENS 64
+
+typedef struct {
+    mf_arena *arena;
+    mf_sample sample;
+    mf_sample_layer *layers;
+} sampler;
+
+static char *piece(sampler *x, const mf_tokenizer *t, int32_t id)
+{
+    size_t n = 0;
+    const char *text = t ? mf_tokenizer_piece(t, id, &n) : NULL;
+    if (!text) return mf_arena_strf(x->arena, "%d", (int)id);
+    return mf_arena_strf(x->arena, "%.*s", (int)n, text);
+}
+
+static int describe(sampler *x, const mf_trainer *t, const mf_batch *b, int n)
+{
+    const char **tokens = mf_arena_alloc(x->arena, (size_t)n * sizeof *tokens);
+    int32_t *labels = mf_arena_alloc(x->arena, (size_t)n * sizeof *labels);
+    const char **names = mf_arena_alloc(x->arena, 256 * sizeof *names);
+    const int n_labels = t->session->model->facts.labels;
+    if (!tokens || !labels || !names) return MF_ENOMEM;
+    for (int i = 0; i < n; i++) {
+        tokens[i] = piece(x, t->session->tokenizer, b->tokens[i]);
+        labels[i] = b->labels[i];
+        if (!tokens[i]) return MF_ENOMEM;
+    }
+    for (int i = 0; i < n_labels && i < 256; i++) {
+        char name[MF_TOPICS_NAME];
+        names[i] = mf_arena_strf(x->arena, "%s", mf_topics_name(i, name));
+    }
+    x->sample = (mf_sample){.step = t->step, .n_tokens = n, .n_labels = n_labels,
+                            .n_layers = t->session->model->n_moe, .tokens = tokens,
+                            .token_labels = n_labels ? labels : NULL,
+                            .labels = n_labels ? names : NULL};
+    return MF_OK;
+}
+
+static int describe_layers(sampler *x, const mf_trainer *t, const mf_model_graph *mg)
+{
+    const mf_model *m = t->session->model;
+    x->layers = mf_arena_alloc(x->arena, ((size_t)m->n_moe + 1) * sizeof *x->layers);
+    if (!x->layers) return MF_ENOMEM;
+    for (int32_t i = 0; i < m->n_moe; i++) {
+        const mf_routing *r = &mg->moe[i].routing;
+        const mf_moe_tally *tally = mf_evaluator_tally(t->evaluator, i);
+        const bool by_token = !r->token && r->rows % r->tokens == 0;
+        x->layers[i] = (mf_sample_layer){
+            .layer = r->layer, .experts = r->experts,
+            .top_k = by_token ? r->rows / r->tokens : 0,
+            .prob = r->prob ? mf_tensor_data(r->prob) : NULL,
+            .chosen = by_token ? mf_tensor_data(r->chosen) : NULL,
+            .by_label = tally->joint, .nmi = t->result.nmi[i],
+            .nmi_random = t->result.nmi_random[i]};
+    }
+    x->sample.layers = x->layers;
+    return MF_OK;
+}
+
+static int run_sample(mf_trainer *t, sampler *x, mf_batch *b, mf_model_graph *mg)
+{
+    const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
+                        .step = (uint64_t)t->step, .forward_only = true};
+    mf_session_feed(b, mg);
+    int rc = mf_graph_run(mg->g, &run);
+    int n = (int)b->n_tokens;
+    if (n > SAMPLE_TOKENS) n = SAMPLE_TOKENS;
+    if (rc == MF_OK) rc = describe(x, t, b, n);
+    if (rc == MF_OK) rc = describe_layers(x, t, mg);
+    return rc == MF_OK ? mf_sample_write(t->dir->sample, &x->sample) : rc;
+}
+
+int mf_trainer_sample(mf_trainer *t)
+{
+    const mf_session *s = t->session;
+    if (!t->evaluator || s->model->n_moe == 0) return MF_OK;
+    const mf_model_shape shape = {.mode = MF_MODE_EVAL, .batch = 1,
+                                  .seq = (int32_t)s->config->model.seq, .masked = true,
+                                  .want_prob = true};
+    mf_batch_spec spec;
+    mf_batch_defaults(&spec);
+    spec.split = MF_SPLIT_VAL;
+    spec.task = (mf_task)s->config->model.task;
+    spec.order = MF_ORDER_SEQUENTIAL;
+    spec.rows = 1;
+    spec.seq = shape.seq;
+    mf_batcher *batcher = NULL;
+    mf_batch *batch = NULL;
+    mf_model_graph *mg = NULL;
+    sampler x = {.arena = mf_arena_new()};
+    int rc = x.arena ? mf_batcher_new(s->corpus, &spec, &batcher) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_batch_new(1, shape.seq, &batch);
+    if (rc == MF_OK) rc = mf_model_graph_new(s->model, &shape, &mg);
+    if (rc == MF_OK) {
+        mf_batcher_fill(batcher, 0, batch);
+        rc = run_sample(t, &x, batch, mg);
+    }
+    mf_model_graph_free(mg);
+    mf_batch_free(batch);
+    mf_batcher_free(batcher);
+    mf_arena_free(x.arena);
+    return rc;
+}
