@@ -1,0 +1,95 @@
+/* cv_importance: squared coefficient of variation of importance (Shazeer et al. 2017, eq. 6-7).
+ *
+ *     importance_e = sum over tokens of the gate of e;   loss = Var(importance) / mean^2
+ *
+ * of = gate counts the renormalised gates of the k most probable experts, of = prob the full
+ * probabilities. scope = sequence takes the sums within each sequence and the variance over all
+ * of them (LaMoE's code); batch over the whole batch (its text). variance = sample divides by n-1.
+ * Averaged over layers.
+ */
+#include <moefw/moefw.h>
+
+enum { GATE, PROB };
+static const char *const kinds[] = {"gate", "prob", NULL};
+enum { BATCH, SEQUENCE };
+static const char *const scopes[] = {"batch", "sequence", NULL};
+enum { POPULATION, SAMPLE };
+static const char *const variances[] = {"population", "sample", NULL};
+
+typedef struct {
+    int64_t of, scope, variance;
+} conf;
+
+typedef struct {
+    const conf *c;
+    int32_t seq;
+} regularizer;
+
+static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
+{
+    (void)ctx;
+    ((regularizer *)self)->c = conf_;
+    ((regularizer *)self)->seq = dims->seq;
+    return MF_OK;
+}
+
+static int average(mf_graph *g, mf_tensor *total, int32_t used, mf_tensor **ret_loss)
+{
+    const float zero = 0;
+    *ret_loss = used ? mf_scale(g, total, 1.0 / used) : mf->constant(g, MF_F32, mf_shape0(), &zero);
+    return mf->status(g);
+}
+
+/* [T,E]: renormalised gates of the chosen, 0 elsewhere */
+static mf_tensor *gates(mf_graph *g, const mf_routing *r)
+{
+    mf_tensor *top = mf_topk(g, r->prob, r->top_k < r->experts ? r->top_k : r->experts);
+    mf_tensor *p = mf_take(g, r->prob, top);
+    p = mf_div(g, p, mf_affine(g, mf_sum(g, p, 2u, true), 1, 1e-20));
+    return mf_put(g, p, top, r->experts);
+}
+
+static mf_tensor *cv_squared(mf_graph *g, mf_tensor *v, int64_t n, bool sample)
+{
+    mf_tensor *mean = mf_mean(g, v, MF_ALL, false);
+    mf_tensor *square = mf_sum(g, mf_square(g, mf_sub(g, v, mean)), MF_ALL, false);
+    const double by = (double)(sample && n > 1 ? n - 1 : n);
+    return mf_div(g, mf_scale(g, square, 1 / by), mf_affine(g, mf_square(g, mean), 1, 1e-10));
+}
+
+static int loss(void *self_, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing, int32_t n,
+                mf_tensor **ret_loss)
+{
+    (void)ctx;
+    const regularizer *self = self_;
+    const conf *c = self->c;
+    mf_tensor *total = NULL;
+    int32_t used = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const mf_routing *r = routing[i];
+        if (!r->prob) continue;
+        const int64_t E = r->experts;
+        mf_tensor *v = c->of == GATE ? gates(g, r) : r->prob;
+        if (r->mask) v = mf_mul(g, v, mf_reshape(g, r->mask, mf_shape2(r->tokens, 1)));
+        int64_t B = 1;
+        if (c->scope == SEQUENCE && r->tokens % self->seq == 0) B = r->tokens / self->seq;
+        v = mf_sum(g, mf_reshape(g, v, mf_shape3(B, r->tokens / B, E)), 2u, false);
+        mf_tensor *l = cv_squared(g, v, B * E, c->variance == SAMPLE);
+        total = total ? mf_add(g, total, l) : l;
+        used++;
+    }
+    return average(g, total, used, ret_loss);
+}
+
+static const mf_option options[] = {
+    MF_OPTION_ENUM(conf, of, "gate", kinds, "sum gates of the chosen, or all probabilities"),
+    MF_OPTION_ENUM(conf, scope, "batch", scopes, "sums over the batch or over each sequence"),
+    MF_OPTION_ENUM(conf, variance, "sample", variances, "divide by n or by n - 1"),
+    MF_END_OPTIONS,
+};
+
+static const mf_regularizer vtable = {sizeof(mf_regularizer), 0, init, NULL, loss, NULL};
+
+MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "cv_importance", "1.0", "MIT",
+                                  "CV^2 of the gates' sums: evens out importance", options, conf,
+                                  regularizer, &vtable);
