@@ -149,7 +149,7 @@ static int info_json(const mf_loaded *p)
     mf_jw_kv_string(w, "license", p->license);
     mf_jw_kv_string(w, "brief", p->brief);
     mf_jw_kv_string(w, "file", p->path);
-    mf_jw_kv_string(w, "hash", p->hash);
+    mf_jw_kv_string(w, "xxh128", p->hash);
     mf_jw_key(w, "options");
     mf_jw_array(w);
     for (int i = 0; i < p->schema.count; i++)
@@ -170,7 +170,7 @@ static const char *section_of(mf_kind kind)
 static void info_text(const mf_loaded *p)
 {
     printf("%s %s: %s\n", p->name, p->version, p->brief);
-    printf("  kind     %s\n  licence  %s\n  ABI      %u\n  file     %s\n  hash     %s\n",
+    printf("  kind     %s\n  licence  %s\n  ABI      %u\n  file     %s\n  xxh128   %s\n",
            mf_kind_name(p->kind), p->license, (unsigned)p->abi, p->path, p->hash);
     if (p->schema.count == 0) {
         printf("no options\n");
