@@ -7,8 +7,6 @@ UNIT =
 UNIT += tests/unit/check_backend
 UNIT += tests/unit/check_backward
 UNIT += tests/unit/check_config
-UNIT += tests/unit/check_option
-UNIT += tests/unit/check_plugin
 UNIT += tests/unit/check_error
 UNIT += tests/unit/check_gradcheck
 UNIT += tests/unit/check_graph
@@ -25,8 +23,10 @@ UNIT += tests/unit/check_parallel
 UNIT += tests/unit/check_param
 UNIT += tests/unit/check_place
 UNIT += tests/unit/check_plan
+UNIT += tests/unit/check_plugin
 UNIT += tests/unit/check_progress
 UNIT += tests/unit/check_rng
+UNIT += tests/unit/check_safetensors
 
 CLI =
 CLI += tests/cli/config.bats
@@ -56,6 +56,7 @@ tests_unit_check_kernels_SOURCES += tests/unit/kernel_rows_products.c
 FUZZ_TARGETS =
 FUZZ_TARGETS += tests/fuzz/fuzz_ini
 FUZZ_TARGETS += tests/fuzz/fuzz_json
+FUZZ_TARGETS += tests/fuzz/fuzz_safetensors
 
 # What tests share: failing tables, a folder to write in.
 TESTLIB =
@@ -66,6 +67,12 @@ TESTLIB += tests/lib/scratch.h
 
 # Files that tests read.
 FIXTURES =
+FIXTURES += tests/golden/safetensors/dtypes.safetensors
+FIXTURES += tests/golden/safetensors/empty.safetensors
+FIXTURES += tests/golden/safetensors/make.py
+FIXTURES += tests/golden/safetensors/names.safetensors
+FIXTURES += tests/golden/safetensors/ranks.safetensors
+FIXTURES += tests/golden/safetensors/zero.safetensors
 FIXTURES += tests/badplugins/abort_init.c
 FIXTURES += tests/badplugins/bad.h
 FIXTURES += tests/badplugins/bad_default.c
