@@ -32,6 +32,7 @@ CLI =
 CLI += tests/cli/config.bats
 CLI += tests/cli/install.bats
 CLI += tests/cli/plugin_refuse.bats
+CLI += tests/cli/lints.bats
 CLI += tests/cli/quickstart.bats
 CLI += tests/cli/usage.bats
 

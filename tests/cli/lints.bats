@@ -1,0 +1,106 @@
+# The lints can fail: each is shown a small tree that breaks its rule.
+
+setup() {
+    tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree"/{core/base,core/cli,core/ops,kernels/ref,kernels/cpu,plugins/routers,include/moefw,build-aux,tests/unit,etc,share,man,.ci}
+    : >"$tree/.ci/run"
+    for folder in core kernels plugins include/moefw etc share man tests; do : >"$tree/$folder/local.mk"; done
+}
+
+# lint NAME: runs it on the tree.
+lint() {
+    run env -u HARNESS_ACTIVE srcdir="$tree" builddir="$tree/build" sh "$srcdir/tests/lint/$1.sh"
+}
+
+put() { printf '%s\n' "$2" >"$tree/$1"; }
+
+broken() {
+    lint "$1"
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"not ok"*"$2"* ]]
+}
+
+@test "includes: a lower layer that includes a later one" {
+    put core/base/a.c '#include "cli/cli.h"'
+    broken includes 'core/base/a.c:1: base includes "cli/cli.h"'
+}
+
+@test "includes: a plugin, a kernel, a public header that look into the core" {
+    put plugins/routers/p.c '#include "base/mem.h"'
+    put kernels/ref/k.c '#include <moefw/status.h>'
+    put include/moefw/h.h '#include <stdio.h>'
+    broken includes 'kernels/ref/k.c:1: <moefw/status.h>'
+    [[ "$output" == *'plugins/routers/p.c:1: "base/mem.h"'* ]]
+    [[ "$output" == *'include/moefw/h.h:1: <stdio.h>'* ]]
+}
+
+@test "includes: a foreign header outside its file" {
+    put core/ops/a.c '#include <jansson.h>'
+    put kernels/cpu/other.c '#include <cblas.h>'
+    broken includes 'core/ops/a.c:1: jansson.h belongs in core/base/json.c'
+    [[ "$output" == *'cblas.h belongs in kernels/cpu/blas.c'* ]]
+}
+
+@test "size: a file of 701 lines" {
+    yes '/* line */' | head -701 >"$tree/core/base/long.c"
+    broken size 'core/base/long.c: 701 lines'
+}
+
+@test "names: a plugin named in the core" {
+    put plugins/routers/frob.c ''
+    put core/ops/a.c 'if (strcmp(name, "frob") == 0)'
+    broken names 'core/ops/a.c:1: "frob"'
+}
+
+@test "words: open ends, machine paths, trailing blanks" {
+    printf '/* T%s: later */\n' ODO >"$tree/core/base/a.c"
+    printf 'open("/h%s/kim/x"); \n' ome >"$tree/core/base/b.c"
+    broken words 'core/base/a.c:1'
+    [[ "$output" == *'core/base/b.c:1'*'trailing'*'core/base/b.c:1'* ]]
+}
+
+@test "sources: what no local.mk lists, or lists twice" {
+    put core/base/a.c ''
+    put tests/unit/check_a.c ''
+    put man/a.1 ''
+    printf 'X += core/b.c\nX += core/b.c\n' >"$tree/core/local.mk"
+    broken sources 'core/base/a.c'
+    [[ "$output" == *tests/unit/check_a.c*man/a.1*core/b.c* ]]
+}
+
+@test "headers: a public header that needs another, or C99" {
+    printf '#define MF_ABI 1u\nuint32_t a;\n' >"$tree/include/moefw/h.h"
+    broken headers uint32_t
+}
+
+@test "symbols: a plugin that exports a second symbol or needs one of the program" {
+    mkdir -p "$tree/build/plugins/routers"
+    printf 'const int moefw_plugin = 1; void more(void) {}\n' >"$tree/a.c"
+    printf 'const int moefw_plugin = 1; void mf_log(void); __attribute__((visibility("hidden"))) void f(void) { mf_log(); }\n' >"$tree/b.c"
+    for name in a b; do
+        # $CC may hold options.
+        # shellcheck disable=SC2086
+        $CC -shared -fPIC -o "$tree/build/plugins/routers/$name.so" "$tree/$name.c"
+    done
+    cp "$MOEFW" "$tree/build/moefw"
+    broken symbols 'plugins/routers/a.so: '
+    [[ "$output" == *'plugins/routers/b.so: mf_log'* ]]
+}
+
+@test "packages: a library that configure asks for and no line names" {
+    printf 'MF_LIB([Z], [zlib], [zlib.h], [z], [inflate], [zlib1g-dev])\n' >"$tree/configure.ac"
+    cp "$srcdir/build-aux/packages.txt" "$tree/build-aux/"
+    broken packages zlib1g-dev
+}
+
+@test "man: a page that mandoc warns of" {
+    command -v mandoc >/dev/null || skip "no mandoc"
+    printf '.Dd $Mdocdate$\n.Dt X 1\n.Os\n.Sh NAME\n.Nm x\n.Bogus\n' >"$tree/man/x.1"
+    broken man man/x.1
+}
+
+@test "shellcheck: an unquoted variable" {
+    command -v shellcheck >/dev/null || skip "no shellcheck"
+    printf '#!/bin/sh\nrm $1\n' >"$tree/tests/a.sh"
+    broken shellcheck tests/a.sh
+}
