@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "kernels/kernel.h"
-#include "moefw/version.h"
+#include <moefw/version.h>
 #include "plugin/open.h"
 
 #define MAX_PLUGINS 64
