@@ -41,6 +41,25 @@ typedef struct draft {
 
 #define REFUSE(d, code, ...) mf_node_fail((d)->g, (d)->op->name, (d)->scope, code, __VA_ARGS__)
 
+/* The table itself: a plugin may hand in anything. */
+static int check_op(mf_graph *g, const mf_opdef *op)
+{
+    const char *scope = mf_graph_scope(g);
+    if (!op) return mf_node_fail(g, "custom op", scope, MF_EPLUGIN, "its table is NULL");
+    if (op->size < sizeof *op)
+        return mf_node_fail(g, "custom op", scope, MF_EPLUGIN,
+                            "its table says that it has %u bytes, expected %zu: set .size = "
+                            "sizeof(mf_opdef)",
+                            op->size, sizeof *op);
+    if (!op->name || !*op->name)
+        return mf_node_fail(g, "custom op", scope, MF_EPLUGIN, "its table has no name");
+    if (!op->infer)
+        return mf_node_fail(g, op->name, scope, MF_EPLUGIN, "its table has no infer");
+    if (!op->forward && !(op->flags & MF_OP_ALIAS))
+        return mf_node_fail(g, op->name, scope, MF_EPLUGIN, "its table has no forward");
+    return MF_OK;
+}
+
 static bool owned_by_metric(const mf_tensor *t)
 {
     return t->node >= 0 && t->graph->nodes[t->node]->metric;
@@ -219,7 +238,7 @@ mf_tensor *mf_graph_op(mf_graph *g, const mf_opdef *op, int n_in, mf_tensor *con
     draft d;
     for (int i = 0; ret_out && i < n_out; i++)
         ret_out[i] = NULL;
-    if (!g || g->status != MF_OK) return NULL;
+    if (!g || g->status != MF_OK || check_op(g, op) != MF_OK) return NULL;
     memset(&d, 0, sizeof d);
     d.g = g;
     d.op = op;

@@ -387,12 +387,14 @@ static int grad_that_fails(mf_graph *g, const mf_gradient *at)
 START_TEST(a_gradient_rule_is_judged)
 {
     static const mf_opdef bad[] = {
-        {.name = "t_bad",
+        {.size = sizeof(mf_opdef),
+         .name = "t_bad",
          .infer = t_same,
          .forward = t_square_forward,
          .diff_in = 1,
          .grad = grad_of_wrong_shape},
-        {.name = "t_bad",
+        {.size = sizeof(mf_opdef),
+         .name = "t_bad",
          .infer = t_same,
          .forward = t_square_forward,
          .diff_in = 1,

@@ -159,13 +159,17 @@ static int infer_silent(mf_infer *in)
 
 START_TEST(what_infer_says_is_judged)
 {
+#define BAD(text, function, more)                                                              \
+    {                                                                                          \
+        .size = sizeof(mf_opdef), .name = text, .infer = function,                             \
+        .forward = t_square_forward, .flags = (more)                                           \
+    }
     static const mf_opdef bad[] = {
-        {.name = "none", .infer = infer_nothing},
-        {.name = "huge", .infer = infer_huge},
-        {.name = "silent", .infer = infer_silent},
-        {.name = "alias", .infer = t_scalar, .flags = MF_OP_ALIAS},
-        {.name = "state", .infer = t_scalar, .flags = MF_OP_STATE},
+        BAD("none", infer_nothing, 0),       BAD("huge", infer_huge, 0),
+        BAD("silent", infer_silent, 0),      BAD("alias", t_scalar, MF_OP_ALIAS),
+        BAD("state", t_scalar, MF_OP_STATE),
     };
+#undef BAD
     static const char *const told[] = {"1 to 4 outputs", "cannot be f32", "without a reason",
                                        "input 0's memory", "input 0's memory"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -173,6 +177,29 @@ START_TEST(what_infer_says_is_judged)
         ck_assert_ptr_null(op1(g, &bad[i], mf_graph_input(g, "x", MF_F32, mf_shape1(3))));
         ck_assert_int_ne(mf_graph_status(g), MF_OK);
         ASSERT_SAYS(bad[i].name);
+        ASSERT_SAYS(told[i]);
+        mf_graph_free(g);
+    }
+}
+END_TEST
+
+START_TEST(an_op_that_is_not_one_is_refused)
+{
+    static const mf_opdef bad[] = {
+        {.size = 8, .name = "t", .infer = t_same, .forward = t_square_forward},
+        {.size = sizeof(mf_opdef), .infer = t_same, .forward = t_square_forward},
+        {.size = sizeof(mf_opdef), .name = "t", .forward = t_square_forward},
+        {.size = sizeof(mf_opdef), .name = "t", .infer = t_same},
+    };
+    static const char *const told[] = {"has 8 bytes", "no name", "no infer", "no forward",
+                                       "NULL"};
+    for (size_t i = 0; i < 5; i++) {
+        mf_graph *g = new_graph(false);
+        mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape1(3));
+        mf_graph_push(g, "layers.0.router mine");
+        ck_assert_ptr_null(op1(g, i < 4 ? &bad[i] : NULL, x));
+        ck_assert_int_eq(mf_graph_status(g), MF_EPLUGIN);
+        ASSERT_SAYS("layers.0.router mine");
         ASSERT_SAYS(told[i]);
         mf_graph_free(g);
     }
@@ -606,6 +633,7 @@ static Suite *suite(void)
     tcase_add_test(t, an_unknown_op_is_told_with_the_nearest);
     tcase_add_test(t, a_builder_fails_with_its_scope);
     tcase_add_test(t, what_infer_says_is_judged);
+    tcase_add_test(t, an_op_that_is_not_one_is_refused);
     tcase_add_test(t, inputs_of_another_graph_and_too_many_are_refused);
     tcase_add_test(t, a_leaf_of_an_impossible_shape_is_refused);
     tcase_add_test(t, a_finished_graph_is_closed);
