@@ -15,4 +15,7 @@ int mf_raw_fsync(int fd);
 int mf_raw_ftruncate(int fd, uint64_t size);
 int mf_raw_close(int fd); /* the descriptor is gone in any case */
 
+/* What rename_new of the default table does where RENAME_NOREPLACE is not to be had. */
+int mf_rename_new_by_hand(const char *from, const char *to);
+
 #endif

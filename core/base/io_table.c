@@ -1,5 +1,6 @@
 /* base/io_table.c: the system calls behind the table. */
 #include "base/io.h"
+#include "base/io_raw.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@ static int sys_mkdir(const char *path, int mode)
 /* For kernels and file systems without RENAME_NOREPLACE. A hard link never replaces, so files
  * are safe; a directory cannot be linked, but rename replaces only an empty one, so that even a
  * racing writer loses nothing. */
-static int rename_new_by_hand(const char *from, const char *to)
+int mf_rename_new_by_hand(const char *from, const char *to)
 {
     struct stat from_stat, to_stat;
     if (lstat(from, &from_stat) != 0) return -1;
@@ -44,7 +45,7 @@ static int sys_rename_new(const char *from, const char *to)
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
     if (errno != ENOSYS && errno != EINVAL) return -1;
 #endif
-    return rename_new_by_hand(from, to);
+    return mf_rename_new_by_hand(from, to);
 }
 
 static const mf_io_table system_table = {

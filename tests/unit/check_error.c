@@ -2,10 +2,13 @@
 #include "check_main.h"
 
 #include "base/error.h"
+#include "base/io.h"
+#include "base/mem.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <wchar.h>
 
 START_TEST(fail_records)
 {
@@ -63,6 +66,32 @@ START_TEST(long_messages_are_cut)
         ck_assert_int_eq(strncmp(mf_error_message(), "where: ", 7), 0);
         ck_assert_uint_lt(strlen(mf_error_message()), 2048);
     }
+}
+END_TEST
+
+/* A wide character that the C locale cannot show makes printf itself fail. */
+START_TEST(what_cannot_be_formatted)
+{
+    static const wchar_t euro[] = {0x20AC, 0};
+    mf_writer w;
+    ck_assert_int_eq(mf_fail(MF_EIO, "%ls", euro), MF_EIO);
+    ck_assert_str_eq(mf_error_message(), "(message could not be formatted)");
+    mf_fail(MF_EIO, "old");
+    mf_fail_context(MF_EIO, "%ls", euro);
+    ck_assert_str_eq(mf_error_message(), ": old");
+    errno = ENOENT;
+    mf_fail_errno(MF_EIO, "%ls", euro);
+    ck_assert_str_eq(mf_error_message(), ": No such file or directory");
+    mf_arena *arena = mf_arena_new();
+    ck_assert_ptr_null(mf_strf("%ls", euro));
+    ck_assert_int_eq(mf_error_code(), MF_EINVAL);
+    mf_error_clear();
+    ck_assert_ptr_null(mf_arena_strf(arena, "%ls", euro));
+    ck_assert_int_eq(mf_error_code(), MF_EINVAL);
+    mf_arena_free(arena);
+    ck_assert_int_eq(mf_writer_open(&w, "/dev/null", false), MF_OK);
+    mf_writer_printf(&w, "%ls", euro);
+    ck_assert_int_eq(mf_writer_close(&w, false), MF_EINVAL);
 }
 END_TEST
 
@@ -157,6 +186,7 @@ static Suite *suite(void)
     tcase_add_test(c, arguments_may_be_the_old_message);
     tcase_add_test(c, errno_text);
     tcase_add_test(c, long_messages_are_cut);
+    tcase_add_test(c, what_cannot_be_formatted);
     tcase_add_test(c, each_thread_has_its_own);
     tcase_add_test(c, exit_codes);
     tcase_add_test(c, nearest_name);

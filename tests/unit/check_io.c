@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/io.h"
+#include "base/io_raw.h"
 #include "base/mem.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/scratch.h"
@@ -79,6 +80,13 @@ START_TEST(read_proc)
     ck_assert_ptr_nonnull(strstr(data, "Pid:"));
     mf_free(data);
     ck_assert_int_eq(mf_read_file("/proc/self/status", 10, &data, &n), MF_EINPUT);
+    ck_assert_int_eq(mf_read_file("/proc/self/smaps", 0, &data, &n), MF_OK);
+    ck_assert_uint_gt(n, 4096); /* more than one block of unknown length */
+    mf_free(data);
+    fault_alloc(2, FAULT_ONCE);
+    ck_assert_int_eq(mf_read_file("/proc/self/smaps", 0, &data, &n), MF_ENOMEM);
+    fault_off();
+    ck_assert_int_eq(fault_alloc_live(), 0);
 }
 END_TEST
 
@@ -422,6 +430,12 @@ START_TEST(directories)
     ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/zeta/x")), MF_EIO);
     ck_assert_int_eq(mf_mkdirs(""), MF_EIO);
     ck_assert_int_eq(mf_mkdirs("/"), MF_OK);
+    fault_io(1, FAULT_FROM, EACCES); /* closed to us, but there */
+    ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/a/b")), MF_OK);
+    ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/a/new")), MF_EIO);
+    fault_io(1, FAULT_FROM, ENOSPC);
+    ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/a/new")), MF_EIO);
+    fault_off();
     ck_assert_int_eq(mf_list_dir(scratch_path("dirs/none"), &names, &n), MF_ENOTFOUND);
     ck_assert_int_eq(mf_list_dir(scratch_path("dirs/zeta"), &names, &n), MF_EINPUT);
     ck_assert_int_eq(mf_sync_dir(top), MF_OK);
@@ -443,6 +457,24 @@ START_TEST(remove_tree_stays_inside)
     ck_assert_int_eq(mf_remove_tree(scratch_path("tree")), MF_OK);         /* absent is fine */
     ck_assert_int_eq(mf_remove_tree(scratch_path("outside/keep")), MF_OK); /* a file */
     ck_assert_int_eq(entries(scratch_path("outside")), 0);
+    scratch_write(scratch_path("outside/file"), "f", 1);
+    ck_assert_int_eq(mf_remove_tree(scratch_path("outside/file/x")), MF_EIO);
+}
+END_TEST
+
+START_TEST(remove_tree_is_bounded)
+{
+    char name[300] = "deep", *end;
+    for (int i = 0; i < 65; i++)
+        strcat(name, "/d");
+    ck_assert_int_eq(mf_mkdirs(scratch_path(name)), MF_OK);
+    ck_assert_int_eq(mf_remove_tree(scratch_path("deep")), MF_EIO);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "nested deeper than 64"));
+    end = strrchr(name, '/');
+    ck_assert_int_eq(mf_remove_tree(scratch_path(name)), MF_OK);
+    *end = '\0';
+    ck_assert_int_eq(mf_remove_tree(scratch_path(name)), MF_OK);
+    ck_assert_int_eq(mf_remove_tree(scratch_path("deep")), MF_OK);
 }
 END_TEST
 
@@ -463,25 +495,62 @@ START_TEST(remove_tree_with_faults)
 }
 END_TEST
 
-START_TEST(rename_new_never_replaces)
+typedef int rename_fn(const char *from, const char *to);
+
+static void assert_never_replaces(rename_fn *rename_new)
 {
-    const mf_io_table *io = mf_io_default();
     fresh_dir("rn/a");
     fresh_dir("rn/b");
+    fresh_dir("rn/full/x");
+    ck_assert_int_eq(mf_remove_tree(scratch_path("rn/c")), MF_OK);
+    ck_assert_int_eq(mf_remove_tree(scratch_path("rn/h")), MF_OK);
     scratch_write(scratch_path("rn/f"), "f", 1);
     scratch_write(scratch_path("rn/g"), "g", 1);
-    ck_assert_int_eq(io->rename_new(scratch_path("rn/f"), scratch_path("rn/g")), -1);
-    ck_assert_int_eq(errno, EEXIST);
+    static const char *const taken[][2] = {{"rn/f", "rn/g"},
+                                           {"rn/f", "rn/a"},
+                                           {"rn/a", "rn/b"},
+                                           {"rn/a", "rn/full"},
+                                           {"rn/a", "rn/g"}};
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        ck_assert_int_eq(rename_new(scratch_path(taken[i][0]), scratch_path(taken[i][1])), -1);
+        ck_assert_int_eq(errno, EEXIST);
+        ck_assert(mf_exists(scratch_path(taken[i][0])));
+    }
     assert_content(scratch_path("rn/g"), "g", 1);
-    ck_assert_int_eq(io->rename_new(scratch_path("rn/a"), scratch_path("rn/b")), -1);
-    ck_assert_int_eq(errno, EEXIST);
-    ck_assert(mf_is_dir(scratch_path("rn/a")));
-    ck_assert_int_eq(io->rename_new(scratch_path("rn/f"), scratch_path("rn/h")), 0);
+    ck_assert_int_eq(rename_new(scratch_path("rn/f"), scratch_path("rn/h")), 0);
     assert_content(scratch_path("rn/h"), "f", 1);
-    ck_assert_int_eq(io->rename_new(scratch_path("rn/a"), scratch_path("rn/c")), 0);
+    ck_assert(!mf_exists(scratch_path("rn/f")));
+    ck_assert_int_eq(rename_new(scratch_path("rn/a"), scratch_path("rn/c")), 0);
     ck_assert(mf_is_dir(scratch_path("rn/c")));
-    ck_assert_int_eq(io->rename_new(scratch_path("rn/none"), scratch_path("rn/d")), -1);
+    ck_assert(!mf_exists(scratch_path("rn/a")));
+    ck_assert_int_eq(rename_new(scratch_path("rn/none"), scratch_path("rn/d")), -1);
     ck_assert_int_eq(errno, ENOENT);
+    ck_assert_int_eq(rename_new(scratch_path("rn/b"), scratch_path("rn/h/x")), -1);
+    ck_assert_int_eq(errno, ENOTDIR);
+    ck_assert_int_eq(rename_new(scratch_path("rn/b"), scratch_path("rn/none/x")), -1);
+    ck_assert_int_eq(errno, ENOENT);
+}
+
+START_TEST(rename_new_never_replaces)
+{
+    assert_never_replaces(mf_io_default()->rename_new);
+    assert_never_replaces(mf_rename_new_by_hand);
+}
+END_TEST
+
+START_TEST(truncation)
+{
+    const char *path = scratch_path("long");
+    scratch_write(path, "0123456789", 10);
+    int fd = mf_raw_open(path, O_WRONLY, 0);
+    ck_assert_int_eq(mf_raw_ftruncate(fd, 4), 0);
+    fault_io(1, FAULT_ONCE, EINTR);
+    ck_assert_int_eq(mf_raw_ftruncate(fd, 3), 0);
+    fault_io(1, FAULT_ONCE, EIO);
+    ck_assert_int_eq(mf_raw_ftruncate(fd, 2), -1);
+    fault_off();
+    ck_assert_int_eq(mf_raw_close(fd), 0);
+    assert_content(path, "012", 3);
 }
 END_TEST
 
@@ -543,8 +612,10 @@ static Suite *suite(void)
     tcase_add_test(c, no_memory_elsewhere);
     tcase_add_test(c, directories);
     tcase_add_test(c, remove_tree_stays_inside);
+    tcase_add_test(c, remove_tree_is_bounded);
     tcase_add_test(c, remove_tree_with_faults);
     tcase_add_test(c, rename_new_never_replaces);
+    tcase_add_test(c, truncation);
     tcase_add_test(c, paths_join);
     tcase_add_test(c, hashes);
     suite_add_tcase(s, c);
