@@ -88,6 +88,8 @@ mf_tensor *mf_owner(const mf_tensor *t);
 bool mf_tensor_stale(const mf_tensor *t);
 /* Zeroed, 64-byte aligned memory that lives as long as the graph. */
 void *mf_graph_alloc(mf_graph *g, size_t bytes);
+
+/* ---- leaf.c ---- */
 /* The storage of a parameter's gradient as a value that nodes can write. */
 mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param);
 
@@ -115,7 +117,13 @@ void mf_profile_end(mf_graph *g, int step, uint64_t begun);
 void mf_profile_free(mf_profile *p);
 
 /* ---- finite.c ---- */
-/* MF_ENONFINITE naming op, scope, place and whether the inputs were finite; else MF_OK. */
-int mf_step_check_finite(const mf_step *step);
+/* The first input of a step that is not finite; asked before it runs, since it may work in place. */
+typedef struct mf_suspect {
+    int input; /* -1: all are finite */
+    int64_t index;
+} mf_suspect;
+mf_suspect mf_step_suspect(const mf_step *step);
+/* MF_ENONFINITE naming op, scope, place and what was known before it ran; else MF_OK. */
+int mf_step_check_finite(const mf_step *step, mf_suspect before);
 
 #endif

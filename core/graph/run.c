@@ -113,14 +113,20 @@ static bool skipped(const mf_node *node, const mf_run *run)
     return (node->metric && !run->metrics) || (node->gradient_part && run->forward_only);
 }
 
-static int run_step(mf_graph *g, int i, const mf_run *run)
+static int run_step(mf_graph *g, int i)
 {
     const mf_step *step = &g->steps[i];
     uint64_t begun = mf_profile_begin(g);
     int code = step->fn(&step->call);
     mf_profile_end(g, i, begun);
-    if (code == MF_OK && run->check_finite) code = mf_step_check_finite(step);
     return code;
+}
+
+static int run_step_traced(mf_graph *g, int i)
+{
+    mf_suspect before = mf_step_suspect(&g->steps[i]);
+    int code = run_step(g, i);
+    return code == MF_OK ? mf_step_check_finite(&g->steps[i], before) : code;
 }
 
 int mf_graph_run(mf_graph *g, const mf_run *run)
@@ -136,7 +142,9 @@ int mf_graph_run(mf_graph *g, const mf_run *run)
     for (int i = 0; i < g->n_lives; i++)
         *g->lives[i].to = (float)*g->lives[i].from;
     for (int i = 0; i < g->n_steps; i++) {
-        int code = skipped(g->steps[i].node, run) ? MF_OK : run_step(g, i, run);
+        int code;
+        if (skipped(g->steps[i].node, run)) continue;
+        code = run->check_finite ? run_step_traced(g, i) : run_step(g, i);
         if (code != MF_OK) return code;
     }
     return MF_OK;
