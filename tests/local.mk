@@ -54,6 +54,7 @@ LINT += tests/lint/words.sh
 tests_unit_check_kernels_SOURCES = tests/unit/check_kernels.c
 tests_unit_check_kernels_SOURCES += tests/unit/kernel_case.h
 tests_unit_check_kernels_SOURCES += tests/unit/kernel_rows_layers.c
+tests_unit_check_kernels_SOURCES += tests/unit/kernel_rows_maps.c
 tests_unit_check_kernels_SOURCES += tests/unit/kernel_rows_products.c
 tests_unit_check_ops_SOURCES = tests/unit/check_ops.c
 tests_unit_check_ops_SOURCES += tests/unit/op_case.h
@@ -61,6 +62,7 @@ tests_unit_check_ops_SOURCES += tests/unit/op_harness.c
 tests_unit_check_ops_SOURCES += tests/unit/op_harness.h
 tests_unit_check_ops_SOURCES += tests/unit/op_rows_layers.c
 tests_unit_check_ops_SOURCES += tests/unit/op_rows_products.c
+tests_unit_check_kernels_SOURCES += tests/unit/kernel_rows_routing.c
 
 FUZZ_TARGETS =
 FUZZ_TARGETS += tests/fuzz/fuzz_ini

@@ -102,7 +102,7 @@ static double derivative(int fn, double x, double y, double a, double b)
         return 0.5 * (1 + t) + (t * t == 1 ? 0 : 0.5 * x * (1 - t * t) * slope);
     }
     case MF_MAP_SILU:
-        return sigmoid(x) * (1 + times(x, 1 - sigmoid(x)));
+        return sigmoid(x) + times(x, sigmoid(x) * (1 - sigmoid(x)));
     case MF_MAP_SIGMOID:
         return y * (1 - y);
     case MF_MAP_TANH:

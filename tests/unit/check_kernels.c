@@ -14,6 +14,8 @@
 static const mf_kernel_row *const families[] = {
     mf_kernel_rows_products,
     mf_kernel_rows_layers,
+    mf_kernel_rows_maps,
+    mf_kernel_rows_routing,
 };
 
 static const char *const names[] = {

@@ -63,5 +63,7 @@ void *kt_work(mf_kt *t, size_t bytes); /* filled with NaN */
 
 extern const mf_kernel_row mf_kernel_rows_products[];
 extern const mf_kernel_row mf_kernel_rows_layers[];
+extern const mf_kernel_row mf_kernel_rows_maps[];
+extern const mf_kernel_row mf_kernel_rows_routing[];
 
 #endif

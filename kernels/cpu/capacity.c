@@ -1,0 +1,141 @@
+/* capacity.c: which rows an expert takes, and where the others go. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+
+/* Does row a come before row b? By falling priority, NaN last, then by row: a total order, so that
+ * any sort gives the same. */
+static bool before(const float *priority, int32_t a, int32_t b)
+{
+    float pa = priority[a], pb = priority[b];
+    if (isnan(pa) != isnan(pb)) return isnan(pb);
+    if (pa != pb && !isnan(pa)) return pa > pb;
+    return a < b;
+}
+
+static void sift(const float *priority, int32_t *row, int64_t i, int64_t n)
+{
+    for (int64_t child = 2 * i + 1; child < n; i = child, child = 2 * i + 1) {
+        if (child + 1 < n && before(priority, row[child], row[child + 1])) child++;
+        if (!before(priority, row[i], row[child])) return;
+        int32_t swap = row[i];
+        row[i] = row[child];
+        row[child] = swap;
+    }
+}
+
+/* Heap sort: no memory, no bad cases. priority NULL: the rows rise already. */
+static void sort(const float *priority, int32_t *row, int64_t n)
+{
+    if (!priority) return;
+    for (int64_t i = n / 2; i-- > 0;)
+        sift(priority, row, i, n);
+    for (int64_t left = n; left-- > 1;) {
+        int32_t swap = row[0];
+        row[0] = row[left];
+        row[left] = swap;
+        sift(priority, row, 0, left);
+    }
+}
+
+/* list[offset[e] .. offset[e+1]): rows of expert e that are not admitted yet, rising. */
+static void list_rows(int64_t rows, int64_t experts, const int32_t *chosen,
+                      const int32_t *admitted, int32_t *offset, int32_t *list)
+{
+    memset(offset, 0, (size_t)(experts + 1) * sizeof(*offset));
+    for (int64_t r = 0; r < rows; r++)
+        if (chosen[r] >= 0 && !(admitted && admitted[r] >= 0)) offset[chosen[r] + 1]++;
+    for (int64_t e = 0; e < experts; e++)
+        offset[e + 1] += offset[e];
+    for (int64_t r = 0; r < rows; r++)
+        if (chosen[r] >= 0 && !(admitted && admitted[r] >= 0))
+            list[offset[chosen[r]]++] = (int32_t)r;
+    for (int64_t e = experts; e > 0; e--)
+        offset[e] = offset[e - 1];
+    offset[0] = 0;
+}
+
+/* ---- capacity ---- */
+
+typedef struct trim {
+    const float *priority, *cap;
+    const int32_t *offset;
+    int32_t *list, *admitted;
+} trim;
+
+static void trim_tile(void *arg, int64_t e)
+{
+    const trim *p = arg;
+    int32_t *row = p->list + p->offset[e];
+    int64_t n = p->offset[e + 1] - p->offset[e], room = 0;
+    while (room < n && (float)(room + 1) <= p->cap[e])
+        room++;
+    if (room < n) sort(p->priority, row, n);
+    for (int64_t i = 0; i < n; i++)
+        p->admitted[row[i]] = i < room ? (int32_t)e : -1;
+}
+
+void mf_cpu_capacity(const mf_kctx *x, int64_t rows, int64_t experts, const int32_t *chosen,
+                     const float *priority, const float *cap, int32_t *admitted, void *work)
+{
+    int32_t *offset = work;
+    trim p = {priority, cap, offset, offset + experts + 1, admitted};
+    list_rows(rows, experts, chosen, NULL, offset, p.list);
+    for (int64_t r = 0; r < rows; r++)
+        if (chosen[r] < 0) admitted[r] = -1;
+    x->parallel(experts, trim_tile, &p);
+}
+
+/* ---- reassign ---- */
+
+static bool has(const int32_t *expert, int64_t k, int32_t e)
+{
+    for (int64_t j = 0; j < k; j++)
+        if (expert[j] == e) return true;
+    return false;
+}
+
+/* The expert that a row of the token goes to, -1 for none. */
+static int32_t place_for(int64_t experts, int64_t k, const float *prob, const float *cap,
+                         const int32_t *load, const int32_t *chosen, const int32_t *out)
+{
+    int32_t best = -1;
+    double best_score = 0;
+    for (int32_t e = 0; e < experts; e++) {
+        double score = (double)prob[e] / (1 + load[e]);
+        if (isnan(score) || (best >= 0 && !(score > best_score))) continue;
+        if (!((float)(load[e] + 1) <= cap[e]) || has(chosen, k, e) || has(out, k, e)) continue;
+        best = e;
+        best_score = score;
+    }
+    return best;
+}
+
+void mf_cpu_reassign(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t k, int64_t most,
+                     const int32_t *chosen, const int32_t *admitted, const float *prob,
+                     const float *importance, const float *cap, int32_t *out, float *moved,
+                     void *work)
+{
+    const int64_t rows = tokens * k;
+    int32_t *load = work, *offset = load + experts, *list = offset + experts + 1;
+    int64_t count = 0;
+    (void)x;
+    memset(load, 0, (size_t)experts * sizeof(*load));
+    memcpy(out, admitted, (size_t)rows * sizeof(*out));
+    for (int64_t r = 0; r < rows; r++)
+        if (out[r] >= 0) load[out[r]]++;
+    list_rows(rows, experts, chosen, admitted, offset, list);
+    for (int64_t e = 0; e < experts; e++)
+        sort(importance, list + offset[e], offset[e + 1] - offset[e]);
+    for (int64_t i = 0; i < offset[experts] && (most == 0 || count < most); i++) {
+        int64_t r = list[i], t = r / k;
+        int32_t to =
+            place_for(experts, k, prob + t * experts, cap, load, chosen + t * k, out + t * k);
+        if (to < 0) continue;
+        out[r] = to;
+        load[to]++;
+        count++;
+    }
+    moved[0] = (float)count;
+}

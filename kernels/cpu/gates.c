@@ -1,0 +1,192 @@
+/* gates.c: gates of a token's rows, elements and counts by index: short loops over rows. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+
+#define TILE 8192 /* elements of a tile */
+
+static int64_t tile_rows(int64_t n)
+{
+    return n < TILE ? TILE / (n > 0 ? n : 1) : 1;
+}
+
+static int64_t tile_end(int64_t rows, int64_t from, int64_t per)
+{
+    return rows - from < per ? rows : from + per;
+}
+
+/* ---- gates ---- */
+
+typedef struct gates {
+    int64_t tokens, experts, k, per;
+    const float *prob;
+    const int32_t *chosen, *admitted;
+    bool renormalize;
+    double scale;
+    const float *dgate;
+    float *out;
+} gates;
+
+static const double least_sum = 1e-20;
+
+static int32_t expert_of(const gates *p, int64_t r)
+{
+    return p->admitted && p->admitted[r] >= 0 ? p->admitted[r] : p->chosen[r];
+}
+
+/* What the gates of token t are divided by, and whether they are to be 0. */
+static double divisor(const gates *p, int64_t t, const float *prob)
+{
+    double sum = 0;
+    if (!p->renormalize) return 1;
+    for (int64_t r = t * p->k; r < (t + 1) * p->k; r++) {
+        int32_t e = expert_of(p, r);
+        if (e >= 0) sum += (double)prob[e];
+    }
+    return sum;
+}
+
+static void gates_tile(void *arg, int64_t tile)
+{
+    const gates *p = arg;
+    int64_t from = tile * p->per, to = tile_end(p->tokens, from, p->per);
+    for (int64_t t = from; t < to; t++) {
+        const float *prob = p->prob + t * p->experts;
+        double sum = divisor(p, t, prob);
+        for (int64_t r = t * p->k; r < (t + 1) * p->k; r++) {
+            int32_t e = expert_of(p, r);
+            p->out[r] =
+                e < 0 || sum < least_sum ? 0 : (float)(p->scale * (double)prob[e] / sum);
+        }
+    }
+}
+
+void mf_cpu_route_gates(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t k,
+                        const float *prob, const int32_t *chosen, const int32_t *admitted,
+                        bool renormalize, double scale, float *gate)
+{
+    gates p = {tokens, experts, k,   tile_rows(8 * k), prob, chosen, admitted, renormalize,
+               scale,  NULL,    gate};
+    x->parallel((tokens + p.per - 1) / p.per, gates_tile, &p);
+}
+
+static void gates_grad_tile(void *arg, int64_t tile)
+{
+    const gates *p = arg;
+    int64_t from = tile * p->per, to = tile_end(p->tokens, from, p->per);
+    memset(p->out + from * p->experts, 0, (size_t)((to - from) * p->experts) * sizeof(float));
+    for (int64_t t = from; t < to; t++) {
+        const float *prob = p->prob + t * p->experts;
+        float *dprob = p->out + t * p->experts;
+        double sum = divisor(p, t, prob), mean = 0;
+        if (sum < least_sum) continue;
+        for (int64_t r = t * p->k; p->renormalize && r < (t + 1) * p->k; r++) {
+            int32_t e = expert_of(p, r);
+            if (e >= 0) mean += (double)p->dgate[r] * (double)prob[e] / sum;
+        }
+        for (int64_t r = t * p->k; r < (t + 1) * p->k; r++) {
+            int32_t e = expert_of(p, r);
+            if (e >= 0) dprob[e] += (float)(p->scale * ((double)p->dgate[r] - mean) / sum);
+        }
+    }
+}
+
+void mf_cpu_route_gates_grad(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t k,
+                             const float *prob, const int32_t *chosen, const int32_t *admitted,
+                             bool renormalize, double scale, const float *dgate, float *dprob)
+{
+    gates p = {tokens, experts, k,        tile_rows(experts + 8 * k),
+               prob,   chosen,  admitted, renormalize,
+               scale,  dgate,   dprob};
+    x->parallel((tokens + p.per - 1) / p.per, gates_grad_tile, &p);
+}
+
+/* ---- elements of rows ---- */
+
+typedef struct pick {
+    int64_t n, width, k, per;
+    const float *in;
+    const int32_t *index;
+    float *out;
+} pick;
+
+static void take_tile(void *arg, int64_t tile)
+{
+    const pick *p = arg;
+    int64_t from = tile * p->per, to = tile_end(p->n, from, p->per);
+    for (int64_t i = from; i < to; i++)
+        for (int64_t j = i * p->k; j < (i + 1) * p->k; j++)
+            p->out[j] = p->index[j] < 0 ? 0 : p->in[i * p->width + p->index[j]];
+}
+
+void mf_cpu_take(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const float *in,
+                 const int32_t *index, float *out)
+{
+    pick p = {n, width, k, tile_rows(k), in, index, out};
+    x->parallel((n + p.per - 1) / p.per, take_tile, &p);
+}
+
+static void put_tile(void *arg, int64_t tile)
+{
+    const pick *p = arg;
+    int64_t from = tile * p->per, to = tile_end(p->n, from, p->per);
+    memset(p->out + from * p->width, 0, (size_t)((to - from) * p->width) * sizeof(float));
+    for (int64_t i = from; i < to; i++)
+        for (int64_t j = i * p->k; j < (i + 1) * p->k; j++)
+            if (p->index[j] >= 0) p->out[i * p->width + p->index[j]] += p->in[j];
+}
+
+void mf_cpu_put(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const float *in,
+                const int32_t *index, float *out)
+{
+    pick p = {n, width, k, tile_rows(k + width), in, index, out};
+    x->parallel((n + p.per - 1) / p.per, put_tile, &p);
+}
+
+static void one_hot_tile(void *arg, int64_t tile)
+{
+    const pick *p = arg;
+    int64_t from = tile * p->per, to = tile_end(p->n, from, p->per);
+    memset(p->out + from * p->width, 0, (size_t)((to - from) * p->width) * sizeof(float));
+    for (int64_t i = from; i < to; i++)
+        if (p->index[i] >= 0 && p->index[i] < p->width) p->out[i * p->width + p->index[i]] = 1;
+}
+
+void mf_cpu_one_hot(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index, float *out)
+{
+    pick p = {.n = m, .width = n, .per = tile_rows(n), .index = index, .out = out};
+    x->parallel((m + p.per - 1) / p.per, one_hot_tile, &p);
+}
+
+/* ---- counts: a table for each tile, added in order ---- */
+
+typedef struct counts {
+    int64_t m, n, per;
+    const int32_t *index;
+    const float *weight;
+    double *part;
+} counts;
+
+static void count_tile(void *arg, int64_t tile)
+{
+    const counts *p = arg;
+    double *sum = p->part + tile * p->n;
+    memset(sum, 0, (size_t)p->n * sizeof(*sum));
+    for (int64_t i = tile * p->per, to = tile_end(p->m, i, p->per); i < to; i++)
+        if (p->index[i] >= 0) sum[p->index[i]] += p->weight ? (double)p->weight[i] : 1;
+}
+
+void mf_cpu_bincount(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index,
+                     const float *weight, float *out, void *work)
+{
+    const int64_t tiles = mf_count_tiles(m);
+    counts p = {m, n, (m + tiles - 1) / tiles, index, weight, work};
+    x->parallel(tiles, count_tile, &p);
+    for (int64_t v = 0; v < n; v++) {
+        double sum = 0;
+        for (int64_t tile = 0; tile < tiles; tile++)
+            sum += p.part[tile * n + v];
+        out[v] = (float)sum;
+    }
+}

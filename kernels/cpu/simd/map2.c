@@ -1,0 +1,124 @@
+/* map2.c: functions of two values, with broadcasting. Work is cut into lines, runs of the last
+ * dimension: several a tile when they are short, parts of one when it is long. */
+#include "kernels/cpu/simd/rows.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/vecmath.h"
+
+typedef struct map {
+    int fn;
+    int64_t dim[4], stride_a[4], stride_b[4];
+    int64_t lines, per, parts; /* lines in all, lines a tile, tiles a line (one of them is 1) */
+    const float *a, *b;
+    float *out;
+} map;
+
+V_INLINE vf larger(vf u, vf v)
+{
+    return v_select((u >= v) | (u != u), u, v);
+}
+V_INLINE vf smaller(vf u, vf v)
+{
+    return v_select((u <= v) | (u != u), u, v);
+}
+V_INLINE vf greater(vf u, vf v)
+{
+    return v_select(u > v, v_set(1.0f), v_set(0));
+}
+
+/* How an operand is read along a line. */
+typedef enum step { SAME, NEXT, FAR } step;
+
+V_INLINE vf read(const float *p, int64_t j, step how, int64_t stride)
+{
+    if (how == NEXT) return v_load(p + j);
+    if (how == SAME) return v_set(*p);
+    vf v;
+    for (int i = 0; i < VL; i++)
+        v[i] = p[(j + i) * stride];
+    return v;
+}
+V_INLINE vf read_n(const float *p, int64_t j, int64_t n, step how, int64_t stride)
+{
+    if (how == NEXT) return v_load_n(p + j, n);
+    if (how == SAME) return v_set(*p);
+    vf v = {0};
+    for (int i = 0; i < n; i++)
+        v[i] = p[(j + i) * stride];
+    return v;
+}
+
+#define LOOP(expression)                                                                       \
+    for (; j + VL <= n; j += VL) {                                                             \
+        vf u = read(a, j, how_a, sa), v = read(b, j, how_b, sb);                               \
+        v_store(out + j, expression);                                                          \
+    }                                                                                          \
+    if (j < n) {                                                                               \
+        vf u = read_n(a, j, n - j, how_a, sa), v = read_n(b, j, n - j, how_b, sb);             \
+        v_store_n(out + j, expression, n - j);                                                 \
+    }                                                                                          \
+    break;
+
+V_INLINE void line(int fn, int64_t n, const float *a, step how_a, int64_t sa, const float *b,
+                   step how_b, int64_t sb, float *out)
+{
+    int64_t j = 0;
+    switch ((mf_map2_fn)fn) {
+    case MF_MAP_ADD:
+        LOOP(u + v)
+    case MF_MAP_SUB:
+        LOOP(u - v)
+    case MF_MAP_MUL:
+        LOOP(u * v)
+    case MF_MAP_DIV:
+        LOOP(u / v)
+    case MF_MAP_MAXIMUM:
+        LOOP(larger(u, v))
+    case MF_MAP_MINIMUM:
+        LOOP(smaller(u, v))
+    case MF_MAP_GREATER:
+        LOOP(greater(u, v))
+    case MF_MAP2_COUNT:
+        break;
+    }
+}
+
+static void any_line(int fn, int64_t n, const float *a, int64_t sa, const float *b, int64_t sb,
+                     float *out)
+{
+    if (sa == 1 && sb == 1)
+        line(fn, n, a, NEXT, 1, b, NEXT, 1, out);
+    else if (sa == 1 && sb == 0)
+        line(fn, n, a, NEXT, 1, b, SAME, 0, out);
+    else if (sa == 0 && sb == 1)
+        line(fn, n, a, SAME, 0, b, NEXT, 1, out);
+    else
+        line(fn, n, a, FAR, sa, b, FAR, sb, out);
+}
+
+static void map2_tile(void *arg, int64_t tile)
+{
+    const map *p = arg;
+    const int64_t n = p->dim[3], part = p->parts > 1 ? tile % p->parts * ROWS_TILE : 0;
+    const int64_t from = tile / p->parts * p->per, to = rows_end(p->lines, from, p->per);
+    const int64_t count = p->parts > 1 ? rows_end(n, part, ROWS_TILE) - part : n;
+    for (int64_t i = from; i < to; i++) {
+        int64_t k = i % p->dim[2], rest = i / p->dim[2];
+        int64_t j = rest % p->dim[1], h = rest / p->dim[1];
+        const float *a = p->a + h * p->stride_a[0] + j * p->stride_a[1] + k * p->stride_a[2];
+        const float *b = p->b + h * p->stride_b[0] + j * p->stride_b[1] + k * p->stride_b[2];
+        any_line(p->fn, count, a + part * p->stride_a[3], p->stride_a[3],
+                 b + part * p->stride_b[3], p->stride_b[3], p->out + i * n + part);
+    }
+}
+
+void MF_SIMD(map2)(const mf_kctx *x, int fn, const int64_t dim[4], const int64_t stride_a[4],
+                   const int64_t stride_b[4], const float *a, const float *b, float *out)
+{
+    map p = {.fn = fn, .lines = dim[0] * dim[1] * dim[2], .a = a, .b = b, .out = out};
+    memcpy(p.dim, dim, sizeof p.dim);
+    memcpy(p.stride_a, stride_a, sizeof p.stride_a);
+    memcpy(p.stride_b, stride_b, sizeof p.stride_b);
+    p.per = rows_per_tile(dim[3]);
+    p.parts = dim[3] > ROWS_TILE ? (dim[3] + ROWS_TILE - 1) / ROWS_TILE : 1;
+    x->parallel((p.lines + p.per - 1) / p.per * p.parts, map2_tile, &p);
+}

@@ -1,0 +1,185 @@
+/* route.c: the best experts of each token, and what is measured of a routing. */
+#include "kernels/cpu/simd/rows.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/vecmath.h"
+
+/* ---- topk ---- */
+
+typedef struct best {
+    int64_t n, width, k, per;
+    const float *in, *mask;
+    int32_t *out;
+} best;
+
+/* Puts c into the list of `have` < k or k indices, best first, behind its equals. A NaN is worse
+ * than any number; candidates come in rising order, so a tie leaves the earlier one ahead. */
+V_INLINE void insert(const float *row, int64_t have, int64_t k, int32_t c, int32_t *list)
+{
+    int64_t at = have < k ? have : k - 1;
+    for (; at > 0; at--) {
+        float other = row[list[at - 1]];
+        if (!(row[c] > other || (isnan(other) && !isnan(row[c])))) break;
+        list[at] = list[at - 1];
+    }
+    list[at] = c;
+}
+
+V_INLINE bool any_above(const float *row, float bar)
+{
+    vi above = v_load(row) > bar;
+    int32_t any = 0;
+    for (int l = 0; l < VL; l++)
+        any |= above[l];
+    return any != 0;
+}
+
+static void best_of_row(const best *p, const float *row, int32_t *list)
+{
+    const int64_t k = p->k;
+    int64_t c = 0;
+    for (; c < k; c++)
+        insert(row, c, k, (int32_t)c, list);
+    while (c < p->width) {
+        float bar = row[list[k - 1]];
+        if (c + VL <= p->width && !isnan(bar) && !any_above(row + c, bar)) {
+            c += VL;
+            continue;
+        }
+        for (int64_t end = rows_end(p->width, c, VL); c < end; c++) {
+            bar = row[list[k - 1]];
+            if (row[c] > bar || (isnan(bar) && !isnan(row[c])))
+                insert(row, k, k, (int32_t)c, list);
+        }
+    }
+}
+
+static void best_tile(void *arg, int64_t tile)
+{
+    const best *p = arg;
+    int64_t from = tile * p->per, to = rows_end(p->n, from, p->per);
+    for (int64_t i = from; i < to; i++) {
+        int32_t *list = p->out + i * p->k;
+        if (!p->mask || p->mask[i] != 0)
+            best_of_row(p, p->in + i * p->width, list);
+        else
+            for (int64_t j = 0; j < p->k; j++)
+                list[j] = -1;
+    }
+}
+
+void MF_SIMD(topk)(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const float *in,
+                   const float *mask, int32_t *out)
+{
+    best p = {n, width, k, rows_per_tile(4 * width), in, mask, out};
+    x->parallel(rows_tiles(n, 4 * width), best_tile, &p);
+}
+
+/* ---- routing_stats: tiles of tokens and of rows sum apart and are added in order ---- */
+
+typedef struct stats {
+    int64_t tokens, rows, experts, k, width; /* width: doubles a tile */
+    const float *prob, *gate, *mask;
+    const int32_t *chosen, *admitted, *token;
+    const int32_t *rows_of; /* [T]: chosen rows of each token, of a token list */
+    double *part;
+} stats;
+
+enum { REAL, ENTROPY, TOP_PROB, CHOSEN };
+
+static double entropy(int64_t n, const float *prob)
+{
+    vf s = {0};
+    for (int64_t j = 0; j < n; j += VL) {
+        vf p = n - j >= VL ? v_load(prob + j) : v_load_n(prob + j, n - j);
+        s += v_select(p == 0.0f, v_set(0), p * v_log(p));
+    }
+    return -v_sum(s);
+}
+
+static int64_t chosen_rows(const stats *p, int64_t t)
+{
+    int64_t count = 0;
+    if (p->rows_of) return p->rows_of[t];
+    for (int64_t r = t * p->k; r < (t + 1) * p->k; r++)
+        count += p->chosen[r] >= 0;
+    return count;
+}
+
+static void count_row(const stats *p, int64_t r, double *sum, double *scalar)
+{
+    const int64_t t = p->token ? p->token[r] : r / p->k;
+    const int32_t chosen = p->chosen[r], admitted = p->admitted[r];
+    if (t < 0) return;
+    if (chosen >= 0) {
+        scalar[CHOSEN]++;
+        sum[chosen]++;
+        if (p->prob)
+            scalar[TOP_PROB] +=
+                (double)p->prob[t * p->experts + chosen] / (double)chosen_rows(p, t);
+    }
+    if (admitted >= 0) {
+        sum[p->experts + admitted]++;
+        sum[2 * p->experts + admitted] += p->gate ? (double)p->gate[r] : 1;
+    }
+}
+
+static void stats_tile(void *arg, int64_t tile)
+{
+    const stats *p = arg;
+    const int64_t t0 = tile * MF_STATS_TOKENS, t1 = rows_end(p->tokens, t0, MF_STATS_TOKENS);
+    const int64_t a_token = p->token ? 1 : p->k, r0 = t0 * a_token;
+    const int64_t r1 = rows_end(p->rows, r0, MF_STATS_TOKENS * a_token);
+    double *sum = p->part + tile * p->width, *scalar = sum + 3 * p->experts;
+    memset(sum, 0, (size_t)p->width * sizeof(*sum));
+    for (int64_t t = t0; t < t1; t++)
+        if (!p->mask || p->mask[t] != 0) {
+            scalar[REAL]++;
+            if (p->prob) scalar[ENTROPY] += entropy(p->experts, p->prob + t * p->experts);
+        }
+    for (int64_t r = r0; r < r1; r++)
+        count_row(p, r, sum, scalar);
+}
+
+void MF_SIMD(routing_stats)(const mf_kctx *x, int64_t tokens, int64_t rows, int64_t experts,
+                            int64_t k, const float *prob, const int32_t *chosen,
+                            const int32_t *admitted, const float *gate, const float *mask,
+                            const int32_t *token, float *chosen_sum, float *admitted_sum,
+                            float *importance, float *scalars, void *work)
+{
+    stats p = {.tokens = tokens,
+               .rows = rows,
+               .experts = experts,
+               .k = k,
+               .width = 3 * experts + MF_STATS_SUMS,
+               .prob = prob,
+               .gate = gate,
+               .mask = mask,
+               .chosen = chosen,
+               .admitted = admitted,
+               .token = token,
+               .part = work};
+    const int64_t units = token && rows > tokens ? rows : tokens;
+    const int64_t tiles = (units + MF_STATS_TOKENS - 1) / MF_STATS_TOKENS;
+    int32_t *rows_of = (int32_t *)(p.part + (tiles > 0 ? tiles : 1) * p.width);
+    if (token) {
+        memset(rows_of, 0, (size_t)tokens * sizeof(*rows_of));
+        for (int64_t r = 0; r < rows; r++)
+            if (token[r] >= 0) rows_of[token[r]] += chosen[r] >= 0;
+        p.rows_of = rows_of;
+    }
+    x->parallel(tiles, stats_tile, &p);
+    if (tiles == 0) memset(p.part, 0, (size_t)p.width * sizeof(*p.part));
+    for (int64_t i = 0; i < p.width; i++)
+        for (int64_t tile = 1; tile < tiles; tile++)
+            p.part[i] += p.part[tile * p.width + i];
+    const double *scalar = p.part + 3 * experts;
+    for (int64_t e = 0; e < experts; e++) {
+        chosen_sum[e] = (float)p.part[e];
+        admitted_sum[e] = (float)p.part[experts + e];
+        importance[e] = (float)p.part[2 * experts + e];
+    }
+    scalars[0] = (float)scalar[REAL];
+    scalars[1] = prob ? (float)scalar[ENTROPY] : NAN;
+    scalars[2] = prob ? (float)scalar[TOP_PROB] : NAN;
+    scalars[3] = (float)scalar[CHOSEN];
+}

@@ -1,0 +1,236 @@
+/* softmax.c: softmax and its relatives, row by row (formulas: kernels.def).
+ *
+ * A maximum over vectors may lose a NaN; the sum of e^(x - m) does not. Where no sum is taken, and
+ * where m is infinite, the row is looked through for one.
+ */
+#include "kernels/cpu/simd/rows.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/vecmath.h"
+
+typedef struct rows {
+    int64_t rows, n, per;
+    const float *in, *out, *dout;
+    float *to;
+} rows;
+
+/* ---- pieces ---- */
+
+V_INLINE float largest(int64_t n, const float *a)
+{
+    vf m0 = v_set(-INFINITY), m1 = m0;
+    int64_t j = 0;
+    for (; j + 2 * VL <= n; j += 2 * VL) {
+        m0 = v_max(m0, v_load(a + j));
+        m1 = v_max(m1, v_load(a + j + VL));
+    }
+    for (; j + VL <= n; j += VL)
+        m0 = v_max(m0, v_load(a + j));
+    if (j < n) m1 = v_max(m1, v_load_pad(a + j, n - j, -INFINITY));
+    return v_hmax(v_max(m0, m1));
+}
+
+static bool has_nan(int64_t n, const float *a)
+{
+    vi any = {0};
+    int64_t j = 0;
+    for (; j + VL <= n; j += VL)
+        any |= v_load(a + j) != v_load(a + j);
+    if (j < n) any |= v_load_n(a + j, n - j) != v_load_n(a + j, n - j);
+    int32_t bits = 0;
+    for (int i = 0; i < VL; i++)
+        bits |= any[i];
+    return bits != 0;
+}
+
+/* Sum of e^(a - m); the terms go to y unless it is NULL. Summed block by block, which keeps the
+ * rounding of long rows small. */
+V_INLINE float sum_exp(int64_t n, const float *a, float m, float *y)
+{
+    enum { BLOCK = 32 * VL };
+    vf s0 = {0}, s1 = {0}, total = {0};
+    int64_t j = 0;
+    for (; j + 2 * VL <= n; j += 2 * VL) {
+        vf u = v_exp(v_load(a + j) - m), v = v_exp(v_load(a + j + VL) - m);
+        s0 += u;
+        s1 += v;
+        if (y) {
+            v_store(y + j, u);
+            v_store(y + j + VL, v);
+        }
+        if (j % BLOCK == 0) {
+            total += s0 + s1;
+            s0 = s1 = (vf){0};
+        }
+    }
+    for (; j < n; j += VL) {
+        bool full = n - j >= VL;
+        vf u = v_exp((full ? v_load(a + j) : v_load_pad(a + j, n - j, -INFINITY)) - m);
+        s0 += u;
+        if (y) full ? v_store(y + j, u) : v_store_n(y + j, u, n - j);
+    }
+    return v_sum(total + (s0 + s1));
+}
+
+/* to[j] = expression for a row, AT(p) in it being p[j]. */
+#define EACH(n, expression)                                                                    \
+    for (int64_t j = 0; j < (n); j += VL) {                                                    \
+        const int64_t left = (n)-j;                                                            \
+        const bool full = left >= VL;                                                          \
+        vf r = expression;                                                                     \
+        full ? v_store(to + j, r) : v_store_n(to + j, r, left);                                \
+    }
+#define AT(p) (full ? v_load((p) + j) : v_load_n((p) + j, left))
+
+static float sum_of(int64_t n, const float *a)
+{
+    vf s = {0};
+    int64_t j = 0;
+    for (; j + VL <= n; j += VL)
+        s += v_load(a + j);
+    if (j < n) s += v_load_n(a + j, n - j);
+    return v_sum(s);
+}
+
+#define ROWS(name)                                                                             \
+    static void name(void *arg, int64_t tile)                                                  \
+    {                                                                                          \
+        const rows *p = arg;                                                                   \
+        const int64_t n = p->n, end = rows_end(p->rows, tile * p->per, p->per);                \
+        for (int64_t i = tile * p->per; i < end; i++)                                          \
+            name##_row(p, i, n);                                                               \
+    }
+
+static void run(const mf_kctx *x, void (*tile)(void *, int64_t), rows p)
+{
+    p.per = rows_per_tile(p.n);
+    x->parallel(rows_tiles(p.rows, p.n), tile, &p);
+}
+
+/* ---- softmax ---- */
+
+V_INLINE void softmax_row(const rows *p, int64_t i, int64_t n)
+{
+    const float *a = p->in + i * n;
+    float *to = p->to + i * n;
+    float m = largest(n, a), factor = 1 / sum_exp(n, a, m, to);
+    EACH(n, AT(to) * factor)
+}
+ROWS(softmax)
+
+void MF_SIMD(softmax)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *in, float *out)
+{
+    run(x, softmax, (rows){.rows = n_rows, .n = n, .in = in, .to = out});
+}
+
+V_INLINE void softmax_grad_row(const rows *p, int64_t i, int64_t n)
+{
+    const float *y = p->out + i * n, *dy = p->dout + i * n;
+    float *to = p->to + i * n, dot = v_dot(n, y, dy);
+    EACH(n, AT(y) * (AT(dy) - dot))
+}
+ROWS(softmax_grad)
+
+void MF_SIMD(softmax_grad)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *out,
+                           const float *dout, float *din)
+{
+    run(x, softmax_grad, (rows){.rows = n_rows, .n = n, .out = out, .dout = dout, .to = din});
+}
+
+/* ---- log_softmax ---- */
+
+V_INLINE void log_softmax_row(const rows *p, int64_t i, int64_t n)
+{
+    const float *a = p->in + i * n;
+    float *to = p->to + i * n;
+    float m = largest(n, a), log_sum = logf(sum_exp(n, a, m, NULL));
+    EACH(n, AT(a) - m - log_sum)
+}
+ROWS(log_softmax)
+
+void MF_SIMD(log_softmax)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *in,
+                          float *out)
+{
+    run(x, log_softmax, (rows){.rows = n_rows, .n = n, .in = in, .to = out});
+}
+
+V_INLINE void log_softmax_grad_row(const rows *p, int64_t i, int64_t n)
+{
+    const float *y = p->out + i * n, *dy = p->dout + i * n;
+    float *to = p->to + i * n, sum = sum_of(n, dy);
+    EACH(n, AT(dy) - v_exp(AT(y)) * sum)
+}
+ROWS(log_softmax_grad)
+
+void MF_SIMD(log_softmax_grad)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *out,
+                               const float *dout, float *din)
+{
+    run(x, log_softmax_grad,
+        (rows){.rows = n_rows, .n = n, .out = out, .dout = dout, .to = din});
+}
+
+/* ---- logsumexp ---- */
+
+V_INLINE void logsumexp_row(const rows *p, int64_t i, int64_t n)
+{
+    const float *a = p->in + i * n;
+    float m = largest(n, a);
+    if (isinf(m))
+        p->to[i] = has_nan(n, a) ? NAN : m;
+    else
+        p->to[i] = m + logf(sum_exp(n, a, m, NULL));
+}
+ROWS(logsumexp)
+
+void MF_SIMD(logsumexp)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *in,
+                        float *out)
+{
+    run(x, logsumexp, (rows){.rows = n_rows, .n = n, .in = in, .to = out});
+}
+
+V_INLINE void logsumexp_grad_row(const rows *p, int64_t i, int64_t n)
+{
+    const float *a = p->in + i * n, y = p->out[i], dy = p->dout[i];
+    float *to = p->to + i * n;
+    EACH(n, v_exp(AT(a) - y) * dy)
+}
+ROWS(logsumexp_grad)
+
+void MF_SIMD(logsumexp_grad)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *in,
+                             const float *out, const float *dout, float *din)
+{
+    run(x, logsumexp_grad,
+        (rows){.rows = n_rows, .n = n, .in = in, .out = out, .dout = dout, .to = din});
+}
+
+/* ---- row_max ---- */
+
+V_INLINE void row_max_row(const rows *p, int64_t i, int64_t n)
+{
+    const float *a = p->in + i * n;
+    p->to[i] = has_nan(n, a) ? NAN : largest(n, a);
+}
+ROWS(row_max)
+
+void MF_SIMD(row_max)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *in, float *out)
+{
+    run(x, row_max, (rows){.rows = n_rows, .n = n, .in = in, .to = out});
+}
+
+V_INLINE void row_max_grad_row(const rows *p, int64_t i, int64_t n)
+{
+    const float *a = p->in + i * n;
+    float *to = p->to + i * n, dy = p->dout[i], m = largest(n, a);
+    const bool nan = has_nan(n, a);
+    int64_t at = 0;
+    while (nan ? a[at] == a[at] : a[at] != m)
+        at++;
+    memset(to, 0, (size_t)n * sizeof(*to));
+    to[at] = dy;
+}
+ROWS(row_max_grad)
+
+void MF_SIMD(row_max_grad)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *in,
+                           const float *dout, float *din)
+{
+    run(x, row_max_grad, (rows){.rows = n_rows, .n = n, .in = in, .dout = dout, .to = din});
+}

@@ -1,0 +1,123 @@
+/* sum.c: sums over a dimension, in double.
+ *
+ * The terms of each result are cut into chunks of mf_sum3_chunk; the sums of the chunks are added
+ * in order. Results that have one chunk are written at once.
+ */
+#include "kernels/cpu/simd/rows.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/vec.h"
+
+typedef float vh __attribute__((vector_size(2 * VL))); /* VL / 2 floats */
+#define HALF (VL / 2)
+
+typedef struct sum {
+    int64_t outer, n, inner, chunk, chunks;
+    int64_t per; /* (outer, chunk) pairs a tile */
+    double scale;
+    const float *in;
+    float *out;
+    double *part; /* [outer,chunks,inner], or NULL when there is one chunk */
+} sum;
+
+V_INLINE vd widen(const float *p)
+{
+    vh v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, vd);
+}
+
+static double sum_line(int64_t n, const float *a)
+{
+    vd s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+    int64_t j = 0;
+    for (; j + 4 * HALF <= n; j += 4 * HALF) {
+        s0 += widen(a + j);
+        s1 += widen(a + j + HALF);
+        s2 += widen(a + j + 2 * HALF);
+        s3 += widen(a + j + 3 * HALF);
+    }
+    s0 = (s0 + s1) + (s2 + s3);
+    double total = 0;
+    for (int i = 0; i < HALF; i++)
+        total += s0[i];
+    for (; j < n; j++)
+        total += a[j];
+    return total;
+}
+
+/* Results for one pair: through `part`, or scaled to `out`. */
+static void put(const sum *p, int64_t pair, int64_t i, double value)
+{
+    if (p->part)
+        p->part[pair * p->inner + i] = value;
+    else
+        p->out[pair * p->inner + i] = (float)(p->scale * value);
+}
+
+#define COLUMNS 8 /* vectors of columns at once */
+
+static void sum_columns(const sum *p, int64_t pair, int64_t terms, const float *a)
+{
+    const int64_t inner = p->inner;
+    int64_t i = 0;
+    for (; i + COLUMNS * HALF <= inner; i += COLUMNS * HALF) {
+        vd s[COLUMNS] = {{0}};
+        for (int64_t j = 0; j < terms; j++)
+            V_UNROLL for (int c = 0; c < COLUMNS; c++) s[c] +=
+                widen(a + j * inner + i + c * HALF);
+        for (int c = 0; c < COLUMNS; c++)
+            for (int l = 0; l < HALF; l++)
+                put(p, pair, i + c * HALF + l, s[c][l]);
+    }
+    for (; i + HALF <= inner; i += HALF) {
+        vd s = {0};
+        for (int64_t j = 0; j < terms; j++)
+            s += widen(a + j * inner + i);
+        for (int l = 0; l < HALF; l++)
+            put(p, pair, i + l, s[l]);
+    }
+    for (; i < inner; i++) {
+        double s = 0;
+        for (int64_t j = 0; j < terms; j++)
+            s += a[j * inner + i];
+        put(p, pair, i, s);
+    }
+}
+
+static void sum_tile(void *arg, int64_t tile)
+{
+    const sum *p = arg;
+    int64_t from = tile * p->per, to = rows_end(p->outer * p->chunks, from, p->per);
+    for (int64_t pair = from; pair < to; pair++) {
+        int64_t o = pair / p->chunks, first = pair % p->chunks * p->chunk;
+        int64_t terms = rows_end(p->n, first, p->chunk) - first;
+        const float *a = p->in + (o * p->n + first) * p->inner;
+        if (p->inner == 1)
+            put(p, pair, 0, sum_line(terms, a));
+        else
+            sum_columns(p, pair, terms, a);
+    }
+}
+
+void MF_SIMD(sum3)(const mf_kctx *x, int64_t outer, int64_t n, int64_t inner, double scale,
+                   const float *in, float *out, void *work)
+{
+    sum p = {.outer = outer,
+             .n = n,
+             .inner = inner,
+             .chunk = mf_sum3_chunk(inner),
+             .scale = scale,
+             .in = in,
+             .out = out};
+    p.chunks = n > p.chunk ? (n + p.chunk - 1) / p.chunk : 1;
+    p.part = p.chunks > 1 ? work : NULL;
+    p.per = rows_per_tile((n < p.chunk ? n : p.chunk) * inner);
+    x->parallel((outer * p.chunks + p.per - 1) / p.per, sum_tile, &p);
+    for (int64_t o = 0; p.part && o < outer; o++)
+        for (int64_t i = 0; i < inner; i++) {
+            double total = 0;
+            for (int64_t c = 0; c < p.chunks; c++)
+                total += p.part[(o * p.chunks + c) * inner + i];
+            out[o * inner + i] = (float)(scale * total);
+        }
+}
