@@ -131,11 +131,12 @@ static int look(checker *c, spot *s, double right, double left, probe *ret)
 typedef struct verdict {
     double analytic, numeric, error;
     bool kink;
+    bool blurred; /* what f32 does not resolve is more than what is tolerated */
 } verdict;
 
-static double tolerance(const checker *c, const spot *s, double a, double b, double noise)
+static double tolerance(const checker *c, const spot *s, double a, double b)
 {
-    return c->o.atol + c->o.rtol * fmax(fmax(fabs(a), fabs(b)), s->scale) + noise;
+    return c->o.atol + c->o.rtol * fmax(fmax(fabs(a), fabs(b)), s->scale);
 }
 
 /* The length by which a step h moves f per unit of slope. */
@@ -157,7 +158,9 @@ static int central(checker *c, spot *s, double h, verdict *ret)
     ret->analytic = (8 * narrow.analytic - wide.analytic) / (3 * length);
     double noise = (8 * narrow.noise + wide.noise) / (3 * length);
     double off = fabs(ret->numeric - ret->analytic);
-    ret->error = off / tolerance(c, s, ret->numeric, ret->analytic, noise);
+    double tolerated = tolerance(c, s, ret->numeric, ret->analytic);
+    ret->error = off / (tolerated + noise);
+    ret->blurred = noise > tolerated;
     if (!(ret->error < INFINITY)) ret->error = INFINITY;
     return MF_OK;
 }
@@ -171,25 +174,27 @@ static int find_kink(checker *c, spot *s, double h, bool *ret)
     if (code != MF_OK) return code;
     double a = right.numeric / length, b = left.numeric / length;
     double slope = (right.analytic + left.analytic) / (2 * length);
-    double slack = tolerance(c, s, a, b, (right.noise + left.noise) / length);
+    double slack = tolerance(c, s, a, b) + (right.noise + left.noise) / length;
     *ret =
         fabs(a - b) > 4 * slack && slope >= fmin(a, b) - slack && slope <= fmax(a, b) + slack;
     return MF_OK;
 }
 
+/* Smaller steps are taken while they can tell more; the last one taken looks for a kink. */
 static int judge(checker *c, spot *s, verdict *ret)
 {
     double h = c->o.step;
-    verdict v = {0};
     int code = MF_OK;
-    ret->error = INFINITY;
     memcpy(s->base, elements(s), (size_t)s->n * sizeof *s->base);
-    for (int i = 0; i < STEPS && code == MF_OK && ret->error > 1; i++, h /= 4) {
+    for (int i = 0; i < STEPS; i++, h /= 4) {
+        verdict v = {0};
         code = central(c, s, h, &v);
-        if (code == MF_OK && (i == 0 || v.error < ret->error)) *ret = v;
+        if (code != MF_OK) return code;
+        if (i > 0 && v.blurred) break;
+        if (i == 0 || v.error < ret->error) *ret = v;
+        if (ret->error <= 1) return MF_OK;
     }
-    if (code == MF_OK && ret->error > 1) code = find_kink(c, s, h * 4, &ret->kink);
-    return code;
+    return find_kink(c, s, h * 4, &ret->kink);
 }
 
 /* ---- one tensor ---- */
