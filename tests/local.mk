@@ -63,6 +63,7 @@ tests_unit_check_ops_SOURCES += tests/unit/op_harness.h
 tests_unit_check_ops_SOURCES += tests/unit/op_rows_layers.c
 tests_unit_check_ops_SOURCES += tests/unit/op_rows_products.c
 tests_unit_check_kernels_SOURCES += tests/unit/kernel_rows_routing.c
+tests_unit_check_ops_SOURCES += tests/unit/op_rows_store.c
 
 FUZZ_TARGETS =
 FUZZ_TARGETS += tests/fuzz/fuzz_ini

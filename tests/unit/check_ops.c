@@ -14,6 +14,7 @@
 static const mf_op_row *const families[] = {
     mf_op_rows_products,
     mf_op_rows_layers,
+    mf_op_rows_store,
 };
 
 enum { MAX_ROWS = 1000 };

@@ -127,5 +127,6 @@ typedef struct mf_op_row {
 
 extern const mf_op_row mf_op_rows_products[];
 extern const mf_op_row mf_op_rows_layers[];
+extern const mf_op_row mf_op_rows_store[];
 
 #endif

@@ -1,0 +1,31 @@
+/* Rows of ops/store.c: ops that write the storage of a gradient. */
+#include "op_case.h"
+
+#include <stddef.h>
+
+static void right_assign(ot_run *r)
+{
+    for (int64_t i = 0; i < r->out[0].count; i++)
+        r->out[0].want[i] = r->in[1].f != NULL ? r->in[1].f[i] : 0;
+}
+
+static void right_accumulate(ot_run *r)
+{
+    for (int64_t i = 0; i < r->out[0].count; i++)
+        r->out[0].want[i] = (double)r->in[0].f[i] + r->in[1].f[i];
+}
+
+const mf_op_row mf_op_rows_store[] = {
+    {.op = "assign", .in = {OT_F(3, 5), OT_F(3, 5)}, .right = right_assign, .exact = true},
+    {.op = "assign", .in = {OT_F(3, 5), OT_NO}, .right = right_assign, .exact = true},
+    {.op = "assign", .in = {OT_SCALAR, OT_SCALAR}, .right = right_assign, .exact = true},
+    {.op = "assign", .in = {OT_F(3, 5), OT_F(5, 3)}, .refuse = "expected value of shape [3,5]"},
+
+    {.op = "accumulate",
+     .in = {OT_F(7, 30), OT_F(7, 30)},
+     .right = right_accumulate,
+     .exact = true},
+    {.op = "accumulate", .in = {OT_F(4), OT_NO}, .refuse = "expected input value"},
+    {.op = "accumulate", .in = {OT_F(4), OT_F(2, 2)}, .refuse = "expected value of shape [4]"},
+    {0},
+};
