@@ -5,6 +5,9 @@ bats_require_minimum_version 1.5.0
 setup_file() {
     export XDG_CONFIG_HOME="$BATS_FILE_TMPDIR/config" XDG_DATA_HOME="$BATS_FILE_TMPDIR/data"
     export BAD="$BATS_FILE_TMPDIR/bad" MOEFW_PROBE_SECONDS=2
+    # In a build with a sanitizer, a crash still ends the process by its signal.
+    export ASAN_OPTIONS="handle_segv=0:handle_abort=0:${ASAN_OPTIONS-}"
+    export UBSAN_OPTIONS="handle_segv=0:${UBSAN_OPTIONS-}" TSAN_OPTIONS="handle_segv=0:${TSAN_OPTIONS-}"
     mkdir "$BAD"
     local source name extra
     for source in "$srcdir"/tests/badplugins/*.c; do
