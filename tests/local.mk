@@ -39,6 +39,7 @@ CLI += tests/cli/quickstart.bats
 CLI += tests/cli/usage.bats
 
 LINT =
+LINT += tests/lint/dist.sh
 LINT += tests/lint/headers.sh
 LINT += tests/lint/includes.sh
 LINT += tests/lint/man.sh
