@@ -3,7 +3,9 @@
  * A target is one file, tests/fuzz/fuzz_NAME.c, with seeds in tests/fuzz/corpus/NAME/. It defines
  * both names below. Two ways to run it:
  *   make check            links it with driver.c: replays the seeds, then mutates them for a while;
- *   --enable-fuzz         links it with libFuzzer (clang): fuzz_NAME -dict=... corpus/NAME
+ *   --enable-fuzz         links it with libFuzzer (CC=clang; add --enable-build-type=asan):
+ *                         fuzz_NAME -timeout=5 -rss_limit_mb=512 FINDINGS corpus/NAME
+ *                         (libFuzzer adds to the first folder only: never give it the seeds)
  * A target aborts when a promise is broken; the sanitizers watch for the rest.
  */
 #ifndef MF_TESTS_FUZZ_H
