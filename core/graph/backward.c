@@ -12,11 +12,10 @@
 
 typedef struct tape {
     mf_graph *g;
-    int n_forward; /* nodes that were there before the gradient part */
-    int *
-        first_reader; /* by tensor id: lowest node through which a gradient reaches a parameter */
-    mf_scope scope;   /* "grad of ..." of the node being visited */
-    const char *of;   /* the scope that `scope` was made from */
+    int n_forward;     /* nodes that were there before the gradient part */
+    int *first_reader; /* by tensor id: lowest node that passes a gradient to a parameter */
+    mf_scope scope;    /* "grad of ..." of the node being visited */
+    const char *of;    /* the scope that `scope` was made from */
 } tape;
 
 static bool reaches(const mf_node *node, int i)

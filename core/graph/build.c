@@ -220,5 +220,8 @@ void mf_graph_keep(mf_tensor *t)
 
 void *mf_tensor_data(const mf_tensor *t)
 {
-    return t ? t->data : NULL;
+    /* What a value left that is not kept may be overwritten by now. */
+    if (!t || (t->kind == MF_TENSOR_VALUE && !t->keep && !t->graph->options.no_reuse))
+        return NULL;
+    return t->data;
 }

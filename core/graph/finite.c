@@ -21,7 +21,7 @@ static int64_t first_bad(const mf_view *v, bool lenient)
     return -1;
 }
 
-mf_suspect mf_step_suspect(const mf_step *step)
+mf_suspect mf_replay_suspect(const mf_replay *step)
 {
     const mf_call *call = &step->call;
     for (int i = 0; i < call->n_in; i++) {
@@ -37,7 +37,7 @@ static int64_t blamed(const mf_call *call, int o, bool clean)
     return at >= 0 || o > 0 || !clean ? at : first_bad(&call->out[0], false);
 }
 
-static const char *describe(const mf_step *step, mf_suspect s, char *text, size_t size)
+static const char *describe(const mf_replay *step, mf_suspect s, char *text, size_t size)
 {
     if (s.input < 0) return "its inputs are finite";
     const char *name = step->node->in[s.input]->name;
@@ -46,7 +46,7 @@ static const char *describe(const mf_step *step, mf_suspect s, char *text, size_
     return text;
 }
 
-int mf_step_check_finite(const mf_step *step, mf_suspect before)
+int mf_replay_check_finite(const mf_replay *step, mf_suspect before)
 {
     const mf_call *call = &step->call;
     char inputs[256], shape[MF_SHAPE_TEXT];

@@ -127,8 +127,8 @@ typedef struct mf_run {
 int mf_graph_run(mf_graph *g, const mf_run *run);
 
 /* Data of an input or a constant (from its creation on), a parameter, or a kept value (after
- * mf_graph_finish). NULL if it was dropped. A kept value of a metric node holds what the last run
- * with metrics left there. */
+ * mf_graph_finish; with no_reuse of any value). Else NULL. A kept value of a metric node holds what
+ * the last run with metrics left there. */
 void *mf_tensor_data(const mf_tensor *t);
 
 typedef struct mf_graph_info {

@@ -30,12 +30,11 @@ typedef struct mf_ordinal {
 } mf_ordinal;
 
 /* A node ready to run: everything resolved to pointers. */
-typedef struct mf_step {
+typedef struct mf_replay {
     mf_call call; /* first: call->fail finds the step by it */
     int (*fn)(const mf_call *call);
-    mf_graph *graph;
     const mf_node *node;
-} mf_step;
+} mf_replay;
 
 /* A live scalar's storage and where its value comes from. */
 typedef struct mf_live {
@@ -63,7 +62,7 @@ struct mf_graph {
 
     /* Set by mf_graph_finish. */
     void *block;
-    mf_step *steps;
+    mf_replay *steps;
     mf_live *lives;
     int n_steps, n_lives, dead;
     size_t arena_bytes, naive_bytes;
@@ -122,8 +121,8 @@ typedef struct mf_suspect {
     int input; /* -1: all are finite */
     int64_t index;
 } mf_suspect;
-mf_suspect mf_step_suspect(const mf_step *step);
+mf_suspect mf_replay_suspect(const mf_replay *step);
 /* MF_ENONFINITE naming op, scope, place and what was known before it ran; else MF_OK. */
-int mf_step_check_finite(const mf_step *step, mf_suspect before);
+int mf_replay_check_finite(const mf_replay *step, mf_suspect before);
 
 #endif

@@ -47,8 +47,8 @@ static void insert(mf_span *s, mf_span **placed, int n)
 int mf_pack(mf_span *spans, int n, size_t *ret_bytes)
 {
     mf_span **lists = mf_alloc(2 * (size_t)n + 1, sizeof *lists);
-    mf_span **order = lists, **placed = lists + n;
     if (!lists) return MF_ENOMEM;
+    mf_span **order = lists, **placed = lists + n;
     *ret_bytes = 0;
     for (int i = 0; i < n; i++)
         order[i] = &spans[i];

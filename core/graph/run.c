@@ -9,7 +9,7 @@
 static int call_fail(const mf_call *call, int code, const char *fmt, ...) MF_PRINTF(3, 4);
 static int call_fail(const mf_call *call, int code, const char *fmt, ...)
 {
-    const mf_step *step = (const mf_step *)(const void *)call;
+    const mf_replay *step = (const mf_replay *)(const void *)call;
     const char *scope = step->node->scope;
     char text[512];
     va_list args;
@@ -39,7 +39,7 @@ static mf_view view_of(const mf_tensor *t, bool data)
     return v;
 }
 
-static int prepare_step(mf_graph *g, mf_step *step, const mf_node *node)
+static int prepare_step(mf_graph *g, mf_replay *step, const mf_node *node)
 {
     mf_view *views =
         mf_arena_alloc(g->memory, (size_t)(node->n_in + node->n_out) * sizeof *views);
@@ -51,7 +51,7 @@ static int prepare_step(mf_graph *g, mf_step *step, const mf_node *node)
         if (!node->out[i] && node->backward)
             views[node->n_in + i] = view_of(node->in[i], false);
     }
-    *step = (mf_step){
+    *step = (mf_replay){
         .call = {.size = sizeof step->call,
                  .n_in = node->n_in,
                  .n_out = node->n_out,
@@ -64,7 +64,6 @@ static int prepare_step(mf_graph *g, mf_step *step, const mf_node *node)
                  .exec = &g->exec,
                  .fail = call_fail},
         .fn = node->backward ? node->op->backward : node->op->forward,
-        .graph = g,
         .node = node,
     };
     return MF_OK;
@@ -113,20 +112,21 @@ static bool skipped(const mf_node *node, const mf_run *run)
     return (node->metric && !run->metrics) || (node->gradient_part && run->forward_only);
 }
 
-static int run_step(mf_graph *g, int i)
+static int run_one(mf_graph *g, int i)
 {
-    const mf_step *step = &g->steps[i];
+    const mf_replay *step = &g->steps[i];
     uint64_t begun = mf_profile_begin(g);
     int code = step->fn(&step->call);
     mf_profile_end(g, i, begun);
-    return code;
+    if (code == MF_OK || mf_error_code() == code) return code;
+    return call_fail(&step->call, code, "failed without a reason");
 }
 
-static int run_step_traced(mf_graph *g, int i)
+static int run_traced(mf_graph *g, int i)
 {
-    mf_suspect before = mf_step_suspect(&g->steps[i]);
-    int code = run_step(g, i);
-    return code == MF_OK ? mf_step_check_finite(&g->steps[i], before) : code;
+    mf_suspect before = mf_replay_suspect(&g->steps[i]);
+    int code = run_one(g, i);
+    return code == MF_OK ? mf_replay_check_finite(&g->steps[i], before) : code;
 }
 
 int mf_graph_run(mf_graph *g, const mf_run *run)
@@ -138,13 +138,14 @@ int mf_graph_run(mf_graph *g, const mf_run *run)
     if (!run) run = &plain;
     kernels = run->kernels ? run->kernels : mf_backend_kernels();
     if (!kernels) return mf_backend_init();
+    mf_error_clear(); /* so that an op which fails without a word is noticed */
     mf_exec_init(&g->exec, kernels, g->options.training, run->seed, run->step);
     for (int i = 0; i < g->n_lives; i++)
         *g->lives[i].to = (float)*g->lives[i].from;
     for (int i = 0; i < g->n_steps; i++) {
         int code;
         if (skipped(g->steps[i].node, run)) continue;
-        code = run->check_finite ? run_step_traced(g, i) : run_step(g, i);
+        code = run->check_finite ? run_traced(g, i) : run_one(g, i);
         if (code != MF_OK) return code;
     }
     return MF_OK;

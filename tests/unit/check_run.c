@@ -356,18 +356,36 @@ static int refuse_forward(const mf_call *c)
     return c->fail(c, MF_EINPUT, "token %d of %d", 9, 8);
 }
 
+static int silent_forward(const mf_call *c)
+{
+    (void)c;
+    return MF_EPLUGIN;
+}
+
 static const mf_opdef t_refuse = {
     .size = sizeof t_refuse, .name = "t_refuse", .infer = t_same, .forward = refuse_forward};
 
-START_TEST(a_failing_op_ends_the_run_with_its_name)
+static const mf_opdef t_silent = {
+    .size = sizeof t_silent, .name = "t_silent", .infer = t_same, .forward = silent_forward};
+
+static void assert_run_fails(const mf_opdef *op, int code, const char *message)
 {
     mf_graph *g = new_graph(false);
     mf_graph_push(g, "embed");
-    mf_graph_keep(op1(g, &t_refuse, mf_graph_input(g, "x", MF_F32, mf_shape1(1))));
+    mf_graph_keep(op1(g, op, mf_graph_input(g, "x", MF_F32, mf_shape1(1))));
     ck_assert_int_eq(mf_graph_finish(g), MF_OK);
-    ck_assert_int_eq(mf_graph_run(g, NULL), MF_EINPUT);
-    ck_assert_str_eq(mf_error_message(), "t_refuse (embed): token 9 of 8");
+    for (int i = 0; i < 2; i++) { /* a failed run leaves the graph as it was */
+        mf_fail(code, "something older");
+        ck_assert_int_eq(mf_graph_run(g, NULL), code);
+        ck_assert_str_eq(mf_error_message(), message);
+    }
     mf_graph_free(g);
+}
+
+START_TEST(a_failing_op_ends_the_run_with_its_name)
+{
+    assert_run_fails(&t_refuse, MF_EINPUT, "t_refuse (embed): token 9 of 8");
+    assert_run_fails(&t_silent, MF_EPLUGIN, "t_silent (embed): failed without a reason");
 }
 END_TEST
 
