@@ -15,6 +15,10 @@ static const mf_op_row *const families[] = {
     mf_op_rows_products,
     mf_op_rows_layers,
     mf_op_rows_store,
+    mf_op_rows_elementwise,
+    mf_op_rows_shape,
+    mf_op_rows_index,
+    mf_op_rows_routing,
 };
 
 enum { MAX_ROWS = 1000 };

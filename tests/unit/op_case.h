@@ -128,5 +128,9 @@ typedef struct mf_op_row {
 extern const mf_op_row mf_op_rows_products[];
 extern const mf_op_row mf_op_rows_layers[];
 extern const mf_op_row mf_op_rows_store[];
+extern const mf_op_row mf_op_rows_elementwise[];
+extern const mf_op_row mf_op_rows_shape[];
+extern const mf_op_row mf_op_rows_index[];
+extern const mf_op_row mf_op_rows_routing[];
 
 #endif
