@@ -46,6 +46,7 @@ CORE += core/cli/verb_config.c
 CORE += core/cli/verb_eval.c
 CORE += core/cli/verb_generate.c
 CORE += core/cli/verb_plugin.c
+CORE += core/cli/verb_train.c
 CORE += core/cli/verbs.c
 CORE += core/data/batch.c
 CORE += core/data/batch.h
