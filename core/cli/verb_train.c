@@ -104,7 +104,7 @@ static int train(const mf_cli *cli, mf_session *s, mf_rundir *dir, bool resume, 
 {
     const mf_terminal terminal = mf_terminal_of(stderr);
     mf_trainer *t = NULL;
-    watcher w = {.floor = mf_corpus_floor(s->corpus, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0)};
+    watcher w = {.floor = mf_session_floor(s)};
     const mf_observer observer = {.arg = &w, .on_step = on_step, .on_eval = on_eval};
     int rc = mf_trainer_new(s, dir, resume, &observer, &t);
     if (rc != MF_OK) return rc;

@@ -76,6 +76,8 @@ typedef struct mf_train_config {
     double weight_decay, beta1, beta2, eps, clip, dropout;
     int64_t seed;
     int64_t log_every, eval_every, eval_batches; /* eval_batches 0: the whole split */
+    int64_t eval_context;      /* tokens that evaluation windows overlap: each is predicted with at
+                                * least so many before it */
     int64_t save_every, keep;
     double time_limit;         /* seconds, 0: none; then checkpoint and exit 75 */
     int64_t dtype;             /* 0 f32, 1 bf16 */

@@ -7,7 +7,6 @@
 struct mf_evaluator {
     mf_session *session;
     mf_split split;
-    int64_t batches;
     mf_batcher *batcher;
     mf_batch *batch;
     mf_model_graph *graph;
@@ -45,7 +44,7 @@ static int allocate(mf_evaluator *e)
     return MF_OK;
 }
 
-int mf_evaluator_new(mf_session *s, mf_split split, int64_t batches, mf_evaluator **ret)
+int mf_evaluator_new(mf_session *s, mf_split split, mf_evaluator **ret)
 {
     mf_evaluator *e = mf_alloc(1, sizeof *e);
     if (!e) return MF_ENOMEM;
@@ -59,6 +58,7 @@ int mf_evaluator_new(mf_session *s, mf_split split, int64_t batches, mf_evaluato
     spec.rows = (int32_t)s->config->train.batch;
     spec.seq = (int32_t)s->config->model.seq;
     spec.seed = (uint64_t)s->config->train.seed;
+    spec.context = (int32_t)s->config->train.eval_context;
     int rc = mf_batcher_new(s->corpus, &spec, &e->batcher);
     if (rc == MF_OK) rc = mf_batch_new(spec.rows, spec.seq, &e->batch);
     if (rc == MF_OK) rc = allocate(e);
@@ -67,8 +67,6 @@ int mf_evaluator_new(mf_session *s, mf_split split, int64_t batches, mf_evaluato
         mf_evaluator_free(e);
         return rc;
     }
-    const int64_t all = mf_batcher_count(e->batcher);
-    e->batches = batches > 0 && batches < all ? batches : all;
     *ret = e;
     return MF_OK;
 }
@@ -119,8 +117,9 @@ static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double ta
     r->n_layers = m->n_moe;
 }
 
-int mf_evaluator_run(mf_evaluator *e, int64_t step, mf_metrics_record *ret)
+int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_record *ret)
 {
+    const int64_t all = mf_batcher_count(e->batcher), n = batches > 0 && batches < all ? batches : all;
     const mf_model *m = e->session->model;
     const mf_run run = {.seed = (uint64_t)m->config->train.seed, .step = (uint64_t)step,
                         .metrics = true, .forward_only = true};
@@ -131,7 +130,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, mf_metrics_record *ret)
         e->regularizers[i].value = 0;
     mf_metrics_record_init(ret);
     ret->step = step;
-    for (int64_t b = 0; b < e->batches; b++) {
+    for (int64_t b = 0; b < n; b++) {
         mf_batcher_fill(e->batcher, b, e->batch);
         if (e->batch->n_targets == 0) continue;
         mf_session_feed(e->batch, e->graph);

@@ -7,15 +7,15 @@
 
 typedef struct mf_evaluator mf_evaluator;
 
-/* batches 0: the whole split. The graph is built here, once. */
-int mf_evaluator_new(mf_session *s, mf_split split, int64_t batches, mf_evaluator **ret);
+/* The graph is built here, once. */
+int mf_evaluator_new(mf_session *s, mf_split split, mf_evaluator **ret);
 void mf_evaluator_free(mf_evaluator *e);
 /* The structure changed: build the graph anew. */
 int mf_evaluator_rebuild(mf_evaluator *e);
 
-/* Runs and fills the record (split, losses, ppl, bits_per_byte, tokens, regularizers, layers);
+/* Runs at most so many batches (0: the whole split) and fills the record (split, losses, ppl, bits_per_byte, tokens, regularizers, layers);
  * what it points to stays valid until the next run. */
-int mf_evaluator_run(mf_evaluator *e, int64_t step, mf_metrics_record *ret);
+int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_record *ret);
 /* Counts of expert by label of a layer over the last run, [experts, labels]; NULL without. */
 const mf_moe_tally *mf_evaluator_tally(const mf_evaluator *e, int32_t moe_layer);
 /* NMI when each counted row goes to a random expert instead: the yardstick beside `nmi`. */

@@ -78,7 +78,7 @@ static void put_plugins(mf_jw *w, const mf_identity *id)
     mf_jw_end(w);
 }
 
-int mf_identity_write(const char *path, const mf_session *s)
+int mf_identity_write(const char *path, mf_session *s)
 {
     const mf_identity *id = mf_identity_now();
     int64_t all, active;
@@ -106,8 +106,7 @@ int mf_identity_write(const char *path, const mf_session *s)
     mf_jw_kv_string(w, "blas", id->blas ? id->blas : "");
     mf_jw_kv_string(w, "cpu", id->cpu);
     mf_jw_kv_int(w, "threads", id->threads);
-    const double floor = s->corpus ? mf_corpus_floor(s->corpus, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0)
-                                   : 0.0 / 0.0;
+    const double floor = mf_session_floor(s);
     if (floor == floor) mf_jw_kv_real(w, "entropy_floor", floor);
     put_plugins(w, id);
     mf_jw_end(w);

@@ -10,6 +10,6 @@ const mf_identity *mf_identity_now(void);
 /* What the run's model was built for, from its manifest.json. MF_EINPUT. */
 int mf_identity_read_facts(const char *path, mf_model_facts *ret);
 /* manifest.json of a run: identity, seed, parameters, when and with what command it began. */
-int mf_identity_write(const char *path, const mf_session *s);
+int mf_identity_write(const char *path, mf_session *s);
 
 #endif

@@ -117,6 +117,15 @@ void mf_session_close(mf_session *s)
     mf_free(s);
 }
 
+double mf_session_floor(mf_session *s)
+{
+    if (!s->floor_known)
+        s->floor = s->corpus ? mf_corpus_floor(s->corpus, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0)
+                             : (double)NAN;
+    s->floor_known = true;
+    return s->floor;
+}
+
 static void copy(const mf_tensor *to, const void *from, int64_t n)
 {
     void *data = to ? mf_tensor_data(to) : NULL;

@@ -18,6 +18,8 @@ typedef struct mf_session {
     mf_model *model;
     int64_t steps;        /* optimizer steps of the whole run */
     mf_batcher *train;    /* NULL without training */
+    double floor;         /* see mf_session_floor */
+    bool floor_known;
 } mf_session;
 
 typedef struct mf_session_options {
@@ -31,6 +33,10 @@ typedef struct mf_session_options {
 /* Takes the configuration over, also when it fails. */
 int mf_session_open(mf_config *config, const mf_session_options *options, mf_session **ret);
 void mf_session_close(mf_session *s);
+
+/* Entropy floor of the validation split (data/topics.h, all earlier text known), nats per token;
+ * NaN if the corpus has none. Computed once. */
+double mf_session_floor(mf_session *s);
 
 /* Copies a batch into the inputs of a graph of the same shape. */
 void mf_session_feed(const mf_batch *batch, mf_model_graph *mg);

@@ -74,7 +74,7 @@ static int prepare(mf_trainer *t, bool resume)
     if (rc == MF_OK) rc = mf_batch_new((int32_t)c->batch, (int32_t)s->config->model.seq, &t->batch);
     if (rc == MF_OK) rc = build_graph(t);
     if (rc == MF_OK && s->corpus->split[MF_SPLIT_VAL].tokens > 0 && c->eval_every >= 0)
-        rc = mf_evaluator_new(s, MF_SPLIT_VAL, c->eval_batches, &t->evaluator);
+        rc = mf_evaluator_new(s, MF_SPLIT_VAL, &t->evaluator);
     if (rc == MF_OK) rc = resume ? mf_trainer_resume(t) : mf_trainer_begin(t);
     return rc;
 }
@@ -291,7 +291,9 @@ static int evaluate(mf_trainer *t)
 {
     mf_metrics_record r;
     const double before = mf_clock();
-    int rc = mf_evaluator_run(t->evaluator, t->step, &r);
+    const bool last = t->step == t->session->steps;
+    int rc = mf_evaluator_run(t->evaluator, t->step,
+                              last ? 0 : t->session->config->train.eval_batches, &r);
     if (rc != MF_OK) return rc;
     const double took = mf_clock() - before;
     r.tokens_per_s = took > 0 ? (double)r.tokens / took : 0;
@@ -344,7 +346,7 @@ static void conclude(mf_trainer *t)
     r->val_loss = t->val_loss;
     r->wall_s = t->wall_before + mf_clock() - t->started;
     r->tokens_per_s = t->tokens_per_s;
-    r->floor = mf_corpus_floor(t->session->corpus, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0);
+    r->floor = mf_session_floor(t->session);
     r->n_layers = t->session->model->n_moe;
     for (int32_t i = 0; i < r->n_layers; i++) {
         const mf_moe_tally *tally = t->evaluator ? mf_evaluator_tally(t->evaluator, i) : NULL;
@@ -384,7 +386,7 @@ int mf_trainer_run(mf_trainer *t)
     if (rc == MF_OK && t->evaluator && !evaluated) {
         /* A finished run that was resumed: the figures come from a fresh evaluation. */
         mf_metrics_record r;
-        rc = mf_evaluator_run(t->evaluator, t->step, &r);
+        rc = mf_evaluator_run(t->evaluator, t->step, 0, &r);
         if (rc == MF_OK) t->val_loss = r.task_loss;
     }
     if (rc == MF_OK) rc = mf_metrics_sync(t->log);
