@@ -1,4 +1,4 @@
-/* importance_load: the auxiliary loss whose figures DBGW reports (arXiv 2506.16419, eq. 16 and 18).
+/* importance2_load: the auxiliary loss whose figures DBGW reports (arXiv 2506.16419, eq. 16 and 18).
  *
  *     loss = E sum_e g_e^2 l_e
  *
@@ -73,6 +73,6 @@ static const mf_option options[] = {
 
 static const mf_regularizer vtable = {sizeof(mf_regularizer), 0, init, NULL, loss, NULL};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "importance_load", "1.0", "MIT",
+MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "importance2_load", "1.0", "MIT",
                                   "E sum of importance^2 load", options, conf,
                                   regularizer, &vtable);
