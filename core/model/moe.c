@@ -124,8 +124,9 @@ static void add_metrics(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     mf_graph_metrics(g, false);
 }
 
-int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
-                 const mf_router_in *in, mf_moe_out *out)
+/* The router's part, and the selection that it leaves to core. */
+static int route(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
+                        const mf_router_in *in, mf_moe_out *out)
 {
     *out = (mf_moe_out){0};
     mf_routing *r = &out->routing;
@@ -134,10 +135,37 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
                       .mask = in->mask, .labels = in->labels, .tokens = in->batch * in->seq};
     int rc = mf_instance_route(layer->router, g, in, r);
     if (rc != MF_OK) return rc;
+    out->gate = choose(layer, s, g, in, r);
+    return mf_graph_status(g);
+}
 
-    mf_tensor *gate = choose(layer, s, g, in, r);
-    gate = admit(s, g, in, gate, out);
-    out->gate = gate;
+static void keep_choice(mf_moe_out *out)
+{
+    mf_routing *r = &out->routing;
+    if (r->prob) mf_graph_keep(r->prob);
+    mf_graph_keep(r->chosen);
+    mf_graph_keep(out->gate);
+}
+
+int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
+                  const mf_router_in *in, mf_moe_out *out)
+{
+    int rc = route(layer, s, g, in, out);
+    if (rc != MF_OK) return rc;
+    mf_routing *r = &out->routing;
+    r->admitted = r->chosen;
+    r->load = r->demand = per_token(g, r->chosen, r);
+    if (s->keep) keep_choice(out);
+    return mf_graph_status(g);
+}
+
+int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
+                 const mf_router_in *in, mf_moe_out *out)
+{
+    int rc = route(layer, s, g, in, out);
+    if (rc != MF_OK) return rc;
+    mf_routing *r = &out->routing;
+    out->gate = admit(s, g, in, out->gate, out);
     if (mf_graph_status(g) != MF_OK) return mf_graph_status(g);
 
     const int k = r->token ? 1 : r->rows / r->tokens;
@@ -149,7 +177,7 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
     mf_tensor *y = NULL;
     rc = mf_instance_expert(layer->expert, g, &ein, &y);
     if (rc != MF_OK) return rc;
-    out->y = mf_combine_rows(g, y, gate, &groups, r->token, r->tokens, k);
+    out->y = mf_combine_rows(g, y, out->gate, &groups, r->token, r->tokens, k);
     if (layer->shared)
         out->y = mf_add(g, out->y, shared_experts(layer, s, g, in, r->tokens));
 
@@ -157,10 +185,8 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
     r->demand = r->admitted == r->chosen ? r->load : per_token(g, r->chosen, r);
     add_metrics(s, g, in, out);
     if (s->keep) {
-        if (r->prob) mf_graph_keep(r->prob);
-        mf_graph_keep(r->chosen);
+        keep_choice(out);
         mf_graph_keep(r->admitted);
-        mf_graph_keep(out->gate);
     }
     return mf_graph_status(g);
 }

@@ -41,6 +41,10 @@ typedef struct mf_moe_out {
 int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *settings, mf_graph *g,
                  const mf_router_in *in, mf_moe_out *out);
 
+/* The choice alone, without experts: the record up to `chosen`, and the gates. */
+int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *settings, mf_graph *g,
+                  const mf_router_in *in, mf_moe_out *out);
+
 /* Numbers of one layer over one or more runs, from the kept sums. */
 typedef struct mf_moe_tally {
     int32_t experts, top_k, labels, layer;

@@ -1,0 +1,379 @@
+#include "lab/router_bench.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/ini.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "model/moe.h"
+#include "plugin/open.h"
+
+void mf_router_bench_defaults(mf_router_bench_spec *ret)
+{
+    *ret = (mf_router_bench_spec){.dim = 768, .experts = 8, .top_k = 2, .batch = 16, .seq = 128,
+                                  .labels = 8, .seeds = 20, .repetitions = 21, .layer = true,
+                                  .alpha = 0.01, .expert = "mlp"};
+}
+
+/* One router in one layer, with the regularizers that are installed. */
+typedef struct {
+    const mf_router_bench_spec *spec;
+    mf_arena *arena;
+    mf_ini *ini;
+    mf_store *store;
+    mf_plughost *host;
+    mf_moe_config config;
+    mf_moe_layer layer;
+    mf_ctx *regularizers[MF_BENCH_LOSSES];
+    int n_regularizers;
+} bench;
+
+/* A graph over `tokens` tokens: the router alone, or the whole layer. */
+typedef struct {
+    mf_graph *g;
+    mf_tensor *x, *ids, *positions, *sequences, *labels;
+    mf_moe_out out;
+    mf_tensor *losses[MF_BENCH_LOSSES];
+    int32_t batch, seq;
+} bench_graph;
+
+/* ---- making ---- */
+
+/* "name:key=value,key=value" -> plugin and options in [router]. */
+static int read_spec(bench *b, const char *text, const char **ret_name)
+{
+    char *copy = mf_arena_strdup(b->arena, text), *colon = copy ? strchr(copy, ':') : NULL;
+    if (!copy) return MF_ENOMEM;
+    *ret_name = copy;
+    if (!colon) return MF_OK;
+    *colon = 0;
+    char *rest = colon + 1, *one;
+    int rc = MF_OK, position = 1;
+    while (rc == MF_OK && (one = strsep(&rest, ",")) != NULL) {
+        char *line = mf_arena_strf(b->arena, "router.%s", one);
+        rc = line ? mf_ini_set(b->ini, line, position++) : MF_ENOMEM;
+    }
+    return rc;
+}
+
+static mf_dims dims_of(const bench *b, int32_t layer)
+{
+    const mf_router_bench_spec *s = b->spec;
+    return (mf_dims){.size = sizeof(mf_dims), .layer = layer, .n_layers = 1, .dim = s->dim,
+                     .experts = s->experts, .top_k = s->top_k, .heads = 1, .kv_heads = 1,
+                     .vocab = 30522, .seq = s->seq, .moe_layers = 1, .labels = s->labels};
+}
+
+/* Regularizers that cannot stand with their defaults (a required option) are left out. */
+static int load_regularizers(bench *b)
+{
+    static const char *const none[] = {NULL};
+    const mf_dims dims = dims_of(b, -1);
+    mf_found *found;
+    int n;
+    int rc = mf_find_all(b->arena, MF_REGULARIZER, &found, &n);
+    for (int i = 0; rc == MF_OK && i < n && b->n_regularizers < MF_BENCH_LOSSES; i++) {
+        const mf_loaded *plugin;
+        if (!found[i].path || mf_plugin_load_found(&found[i], NULL, 0, &plugin) != MF_OK) {
+            mf_error_clear();
+            continue;
+        }
+        char *path = mf_arena_strf(b->arena, "regularizer.%s", plugin->name);
+        if (!path) return MF_ENOMEM;
+        if (mf_instance_new(b->host, plugin, path, b->ini, path, none, path, &dims,
+                            &b->regularizers[b->n_regularizers]) == MF_OK)
+            b->n_regularizers++;
+        else
+            mf_error_clear();
+    }
+    return rc;
+}
+
+static int make(bench *b, const char *router)
+{
+    static const char *const none[] = {NULL};
+    const mf_loaded *plugin, *expert;
+    const char *name;
+    const mf_dims dims = dims_of(b, 0);
+    b->arena = mf_arena_new();
+    b->ini = mf_ini_new();
+    b->store = mf_store_new();
+    b->host = b->store ? mf_plughost_new(b->store) : NULL;
+    if (!b->arena || !b->ini || !b->host) return MF_ENOMEM;
+    b->config = (mf_moe_config){.experts = dims.experts, .top_k = dims.top_k, .renormalize = 1,
+                                .gate_scale = 1, .force_causal = 1};
+    int rc = read_spec(b, router, &name);
+    if (rc == MF_OK) rc = mf_plugin_load(MF_ROUTER, name, NULL, 0, &plugin);
+    if (rc == MF_OK)
+        rc = mf_instance_new(b->host, plugin, "layers.0.router", b->ini, "router", none, "router",
+                             &dims, &b->layer.router);
+    if (rc == MF_OK && b->spec->layer) {
+        char hidden[48];
+        snprintf(hidden, sizeof hidden, "expert.hidden=%d",
+                 b->spec->hidden ? b->spec->hidden : 4 * b->spec->dim);
+        rc = mf_ini_set(b->ini, hidden, 1);
+        if (rc == MF_OK) rc = mf_plugin_load(MF_EXPERT, b->spec->expert, NULL, 0, &expert);
+        if (rc == MF_OK)
+            rc = mf_instance_new(b->host, expert, "layers.0.expert", b->ini, "expert", none,
+                                 "expert", &dims, &b->layer.expert);
+    }
+    if (rc == MF_OK) rc = load_regularizers(b);
+    return rc == MF_OK ? mf_store_seal(b->store, 1, false) : rc;
+}
+
+static void unmake(bench *b)
+{
+    for (int i = 0; i < b->n_regularizers; i++)
+        mf_instance_free(b->regularizers[i]);
+    mf_instance_free(b->layer.router);
+    mf_instance_free(b->layer.expert);
+    mf_plughost_free(b->host);
+    mf_store_free(b->store);
+    mf_ini_free(b->ini);
+    mf_arena_free(b->arena);
+}
+
+static int build(const bench *b, bool layer, bool measure, int32_t batch, int32_t seq,
+                 bench_graph *bg)
+{
+    const mf_graph_options options = {.training = false};
+    const int64_t T = (int64_t)batch * seq;
+    *bg = (bench_graph){.batch = batch, .seq = seq, .g = mf_graph_new(&options)};
+    mf_graph *g = bg->g;
+    if (!g) return MF_ENOMEM;
+    bg->x = mf_graph_input(g, "x", MF_F32, mf_shape2(T, b->spec->dim));
+    bg->ids = mf_graph_input(g, "tokens", MF_I32, mf_shape1(T));
+    bg->positions = mf_graph_input(g, "positions", MF_I32, mf_shape1(T));
+    bg->sequences = mf_graph_input(g, "sequence_ids", MF_I32, mf_shape1(T));
+    if (b->spec->labels > 0) bg->labels = mf_graph_input(g, "labels", MF_I32, mf_shape1(T));
+    const mf_router_in in = {.size = sizeof in, .batch = batch, .seq = seq,
+                             .experts = b->spec->experts, .top_k = b->spec->top_k, .x = bg->x,
+                             .token_ids = bg->ids, .positions = bg->positions,
+                             .sequence_ids = bg->sequences, .labels = bg->labels};
+    const mf_moe_settings settings = {.config = &b->config, .keep = true};
+    int rc = layer ? mf_moe_build(&b->layer, &settings, g, &in, &bg->out)
+                   : mf_moe_choose(&b->layer, &settings, g, &in, &bg->out);
+    if (rc == MF_OK && layer) mf_graph_keep(bg->out.y);
+    const mf_routing *record = &bg->out.routing;
+    for (int i = 0; rc == MF_OK && measure && i < b->n_regularizers; i++) {
+        rc = mf_instance_loss(b->regularizers[i], g, &record, 1, &bg->losses[i]);
+        if (rc == MF_OK) mf_graph_keep(bg->losses[i]);
+    }
+    if (rc == MF_OK) rc = mf_graph_status(g);
+    return rc == MF_OK ? mf_graph_finish(g) : rc;
+}
+
+/* ---- filling ---- */
+
+static void draw_weights(const bench *b, uint64_t seed)
+{
+    for (int i = 0; i < mf_store_count(b->store); i++) {
+        const mf_param *p = mf_store_at(b->store, i);
+        mf_param_draw(p, seed, p->value);
+    }
+}
+
+static void fill(const bench *b, const bench_graph *bg, uint64_t seed)
+{
+    const mf_router_bench_spec *s = b->spec;
+    const int64_t T = (int64_t)bg->batch * bg->seq;
+    float *x = mf_tensor_data(bg->x);
+    int32_t *ids = mf_tensor_data(bg->ids), *positions = mf_tensor_data(bg->positions);
+    int32_t *sequences = mf_tensor_data(bg->sequences);
+    int32_t *labels = bg->labels ? mf_tensor_data(bg->labels) : NULL;
+    const uint64_t stream = mf_rng_stream("bench.tokens");
+    if (x && s->activations)
+        for (int64_t t = 0; t < T; t++) {
+            const uint64_t row = mf_rng_below(seed, mf_rng_stream("bench.rows"), 0, (uint64_t)t,
+                                              (uint64_t)s->rows);
+            memcpy(x + t * s->dim, s->activations + row * (uint64_t)s->dim,
+                   (size_t)s->dim * sizeof *x);
+        }
+    else if (x)
+        mf_rng_fill_normal(seed, mf_rng_stream("bench.activations"), 0, x, (size_t)(T * s->dim));
+    for (int64_t t = 0; t < T; t++) {
+        if (ids) ids[t] = (int32_t)mf_rng_below(seed, stream, 0, (uint64_t)t, 30522);
+        if (positions) positions[t] = (int32_t)(t % bg->seq);
+        if (sequences) sequences[t] = (int32_t)(t / bg->seq);
+        if (labels) labels[t] = ids ? ids[t] % s->labels : (int32_t)(t % s->labels);
+    }
+}
+
+/* ---- measuring ---- */
+
+static int descending(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+static void measure_prob(const bench *b, const float *p, int64_t T, mf_router_bench *r)
+{
+    const int32_t E = b->spec->experts, k = b->spec->top_k;
+    double entropy = 0, top = 0, sum = 0, square = 0;
+    float row[MF_BENCH_EXPERTS];
+    for (int64_t t = 0; t < T; t++) {
+        memcpy(row, p + t * E, (size_t)E * sizeof *row);
+        for (int32_t e = 0; e < E; e++) {
+            const double v = (double)row[e];
+            if (v > 0) entropy -= v * log(v);
+            sum += v;
+            square += v * v;
+        }
+        qsort(row, (size_t)E, sizeof *row, descending);
+        for (int32_t e = 0; e < k; e++)
+            top += (double)row[e] / k;
+    }
+    const double n = (double)T * E;
+    r->entropy_token = entropy / (double)T;
+    r->top_prob = top / (double)T;
+    r->score_var = square / n - sum / n * (sum / n);
+}
+
+static double deviation(const float *v, int64_t n)
+{
+    double sum = 0, square = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += (double)v[i];
+        square += (double)v[i] * (double)v[i];
+    }
+    const double mean = sum / (double)n;
+    return sqrt(square / (double)n - mean * mean);
+}
+
+/* Figures of one seed. */
+static void measure(const bench *b, const bench_graph *bg, mf_router_bench *r)
+{
+    const mf_routing *rec = &bg->out.routing;
+    const int64_t T = (int64_t)bg->batch * bg->seq;
+    const int32_t E = b->spec->experts;
+    const float *prob = rec->prob ? mf_tensor_data(rec->prob) : NULL;
+    const int32_t *chosen = mf_tensor_data(rec->chosen);
+    double rows = 0;
+    r->entropy_token = r->top_prob = r->score_var = (double)NAN;
+    if (prob) measure_prob(b, prob, T, r);
+    memset(r->load, 0, sizeof r->load);
+    for (int64_t i = 0; chosen && i < rec->rows; i++)
+        if (chosen[i] >= 0) {
+            r->load[chosen[i]] += 1;
+            rows += 1;
+        }
+    r->entropy_load = 0;
+    for (int32_t e = 0; e < E && rows > 0; e++) {
+        r->load[e] = (float)(r->load[e] / rows);
+        if (r->load[e] > 0) r->entropy_load -= (double)r->load[e] * log((double)r->load[e]);
+    }
+    const float *y = b->spec->layer ? mf_tensor_data(bg->out.y) : NULL;
+    r->output_std = y ? deviation(y, T * b->spec->dim) : (double)NAN;
+    for (int i = 0; i < b->n_regularizers; i++) {
+        const float *v = mf_tensor_data(bg->losses[i]);
+        r->losses[i].value = v ? b->spec->alpha * (double)*v : (double)NAN;
+    }
+}
+
+static int over_seeds(const bench *b, mf_router_bench *ret)
+{
+    bench_graph bg;
+    const int32_t n = b->spec->seeds;
+    double entropy = 0, entropy2 = 0, top = 0, top2 = 0;
+    mf_router_bench *one = mf_alloc(1, sizeof *one);
+    int rc = one ? build(b, b->spec->layer, true, b->spec->batch, b->spec->seq, &bg) : MF_ENOMEM;
+    for (int32_t s = 0; rc == MF_OK && s < n; s++) {
+        const mf_run run = {.seed = (uint64_t)s + 1, .forward_only = true};
+        draw_weights(b, (uint64_t)s + 1);
+        fill(b, &bg, (uint64_t)s + 1);
+        rc = mf_graph_run(bg.g, &run);
+        if (rc != MF_OK) break;
+        measure(b, &bg, one);
+        ret->entropy_token += one->entropy_token / n;
+        ret->entropy_load += one->entropy_load / n;
+        ret->top_prob += one->top_prob / n;
+        ret->score_var += one->score_var / n;
+        ret->output_std += one->output_std / n;
+        entropy += one->entropy_token / n;
+        entropy2 += one->entropy_token * one->entropy_token / n;
+        top += one->top_prob / n;
+        top2 += one->top_prob * one->top_prob / n;
+        for (int32_t e = 0; e < b->spec->experts; e++)
+            ret->load[e] += one->load[e] / (float)n;
+        for (int i = 0; i < b->n_regularizers; i++)
+            ret->losses[i].value += one->losses[i].value / n;
+    }
+    ret->entropy_sd = sqrt(fmax(0, entropy2 - entropy * entropy));
+    ret->top_prob_sd = sqrt(fmax(0, top2 - top * top));
+    if (one) mf_graph_free(bg.g);
+    mf_free(one);
+    return rc;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median over repetitions of the time per token; each repetition lasts at least a millisecond. */
+static int time_graph(const bench *b, bool layer, int32_t batch, int32_t seq, double *ret_ns)
+{
+    bench_graph bg;
+    const int32_t n = b->spec->repetitions;
+    const mf_run run = {.seed = 1, .forward_only = true};
+    double *times = mf_alloc((size_t)n, sizeof *times);
+    int rc = times ? build(b, layer, false, batch, seq, &bg) : MF_ENOMEM;
+    int64_t calls = 1;
+    if (rc == MF_OK) {
+        draw_weights(b, 1);
+        fill(b, &bg, 1);
+        for (int i = 0; rc == MF_OK && i < 2; i++) /* caches and pages */
+            rc = mf_graph_run(bg.g, &run);
+        const double began = mf_clock();
+        if (rc == MF_OK) rc = mf_graph_run(bg.g, &run);
+        const double once = mf_clock() - began;
+        if (once > 0 && once < 1e-3) calls = (int64_t)ceil(1e-3 / once);
+    }
+    for (int32_t i = 0; rc == MF_OK && i < n; i++) {
+        const double began = mf_clock();
+        for (int64_t j = 0; rc == MF_OK && j < calls; j++)
+            rc = mf_graph_run(bg.g, &run);
+        times[i] = (mf_clock() - began) / (double)calls;
+    }
+    if (rc == MF_OK) {
+        qsort(times, (size_t)n, sizeof *times, ascending);
+        *ret_ns = 1e9 * times[n / 2] / ((double)batch * seq);
+    }
+    if (times) mf_graph_free(bg.g);
+    mf_free(times);
+    return rc;
+}
+
+int mf_router_bench_run(const mf_router_bench_spec *spec, const char *router, mf_router_bench *ret)
+{
+    bench b = {.spec = spec};
+    *ret = (mf_router_bench){.router = router, .ns_router = (double)NAN,
+                             .ns_router_1 = (double)NAN, .ns_layer = (double)NAN,
+                             .ns_layer_1 = (double)NAN};
+    int rc = spec->experts <= MF_BENCH_EXPERTS && spec->top_k <= spec->experts
+                 ? make(&b, router)
+                 : mf_fail(MF_EUSAGE, "expected at most %d experts and top-k at most that many",
+                           MF_BENCH_EXPERTS);
+    for (int i = 0; rc == MF_OK && i < mf_store_count(b.store); i++) {
+        const mf_param *p = mf_store_at(b.store, i);
+        if (!p->buffer && strncmp(p->name, "layers.0.router.", 16) == 0) ret->params += p->count;
+    }
+    ret->n_losses = b.n_regularizers;
+    for (int i = 0; rc == MF_OK && i < b.n_regularizers; i++)
+        snprintf(ret->losses[i].name, sizeof ret->losses[i].name, "%s",
+                 mf_instance_plugin(b.regularizers[i])->name);
+    if (rc == MF_OK) rc = over_seeds(&b, ret);
+    if (rc == MF_OK && spec->repetitions > 0) {
+        rc = time_graph(&b, false, spec->batch, spec->seq, &ret->ns_router);
+        if (rc == MF_OK) rc = time_graph(&b, false, 1, 1, &ret->ns_router_1);
+        if (rc == MF_OK && spec->layer)
+            rc = time_graph(&b, true, spec->batch, spec->seq, &ret->ns_layer);
+        if (rc == MF_OK && spec->layer) rc = time_graph(&b, true, 1, 1, &ret->ns_layer_1);
+    }
+    unmake(&b);
+    return rc == MF_OK ? rc : mf_fail_context(rc, "router %s", router);
+}
