@@ -6,6 +6,7 @@
 UNIT =
 UNIT += tests/unit/check_backend
 UNIT += tests/unit/check_backward
+UNIT += tests/unit/check_checkpoint
 UNIT += tests/unit/check_config
 UNIT += tests/unit/check_error
 UNIT += tests/unit/check_gradcheck
@@ -28,6 +29,7 @@ UNIT += tests/unit/check_plugin
 UNIT += tests/unit/check_progress
 UNIT += tests/unit/check_rng
 UNIT += tests/unit/check_run
+UNIT += tests/unit/check_rundir
 UNIT += tests/unit/check_safetensors
 
 CLI =

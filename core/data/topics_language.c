@@ -49,30 +49,30 @@ typedef struct rule {
 } rule;
 
 static const rule rules[] = {
-    {MF_NODE_START, 3, {{MF_NODE_ARTICLE1, 10}, {MF_NODE_ADJECTIVE1, 10}, {MF_NODE_NOUN1, 12}}},
-    {MF_NODE_ARTICLE1, 0, {{MF_NODE_ADJECTIVE1, 12}, {MF_NODE_NOUN1, 20}}},
+    {MF_NODE_START, 3, {{MF_NODE_ARTICLE1, 8}, {MF_NODE_ADJECTIVE1, 14}, {MF_NODE_NOUN1, 10}}},
+    {MF_NODE_ARTICLE1, 0, {{MF_NODE_ADJECTIVE1, 16}, {MF_NODE_NOUN1, 16}}},
     {MF_NODE_ADJECTIVE1, 0, {{MF_NODE_NOUN1, 32}}},
     {MF_NODE_NOUN1, 0, {{MF_NODE_VERB, 32}}},
     {MF_NODE_VERB,
      4,
      {{MF_NODE_ARTICLE2, 6},
-      {MF_NODE_ADJECTIVE2, 10},
-      {MF_NODE_NOUN2, 11},
+      {MF_NODE_ADJECTIVE2, 12},
+      {MF_NODE_NOUN2, 9},
       {MF_NODE_PREPOSITION, 5}}},
-    {MF_NODE_ARTICLE2, 0, {{MF_NODE_ADJECTIVE2, 12}, {MF_NODE_NOUN2, 20}}},
+    {MF_NODE_ARTICLE2, 0, {{MF_NODE_ADJECTIVE2, 16}, {MF_NODE_NOUN2, 16}}},
     {MF_NODE_ADJECTIVE2, 0, {{MF_NODE_NOUN2, 32}}},
     {MF_NODE_NOUN2,
      3,
      {{MF_NODE_PREPOSITION, 10}, {MF_NODE_CONJUNCTION, 8}, {MF_NODE_END, 14}}},
     {MF_NODE_PREPOSITION,
      0,
-     {{MF_NODE_ARTICLE3, 8}, {MF_NODE_ADJECTIVE3, 8}, {MF_NODE_NOUN3, 16}}},
-    {MF_NODE_ARTICLE3, 0, {{MF_NODE_ADJECTIVE3, 8}, {MF_NODE_NOUN3, 24}}},
+     {{MF_NODE_ARTICLE3, 8}, {MF_NODE_ADJECTIVE3, 14}, {MF_NODE_NOUN3, 10}}},
+    {MF_NODE_ARTICLE3, 0, {{MF_NODE_ADJECTIVE3, 16}, {MF_NODE_NOUN3, 16}}},
     {MF_NODE_ADJECTIVE3, 0, {{MF_NODE_NOUN3, 32}}},
     {MF_NODE_NOUN3, 2, {{MF_NODE_CONJUNCTION, 12}, {MF_NODE_END, 20}}},
     {MF_NODE_CONJUNCTION,
      0,
-     {{MF_NODE_ARTICLE1, 10}, {MF_NODE_ADJECTIVE1, 10}, {MF_NODE_NOUN1, 12}}},
+     {{MF_NODE_ARTICLE1, 8}, {MF_NODE_ADJECTIVE1, 14}, {MF_NODE_NOUN1, 10}}},
 };
 enum { RULES = sizeof rules / sizeof rules[0], PART = MF_TOPICS_ONE / 32 };
 
@@ -210,13 +210,15 @@ static void fill_list(mf_topics_language *l, int32_t topic, mf_word_class class,
     normalize(weight, n, list->weight);
 }
 
-static void fill_function_words(mf_topics_language *l, mf_word_class class, const char *words)
+/* Weights fall as 1 / (rank + flat). */
+static void fill_function_words(mf_topics_language *l, mf_word_class class, const char *words,
+                                int32_t flat)
 {
     mf_word_list *list = &l->lists[0][class];
     uint64_t weight[MF_LIST_MAX];
     list->n = add_words(l, words, class, list->word);
     for (int32_t r = 0; r < list->n; r++)
-        weight[r] = 1000000 / (uint64_t)(r + 2);
+        weight[r] = 1000000 / (uint64_t)(r + flat);
     normalize(weight, list->n, list->weight);
     for (int32_t z = 1; z < l->topics; z++)
         l->lists[z][class] = *list;
@@ -249,7 +251,7 @@ int mf_topics_language_new(const mf_topics_spec *spec, mf_topics_language **ret)
     mf_topics_language *l = mf_alloc(1, sizeof *l);
     if (l == NULL) return MF_ENOMEM;
     l->topics = spec->topics;
-    size_t words = (k + 1) * (MF_NOUNS + MF_VERBS + MF_ADJECTIVES) + 3 * MF_LIST_MAX;
+    size_t words = (k + 1) * (MF_NOUNS + MF_VERBS) + 4 * MF_LIST_MAX;
     l->words = mf_alloc(words, sizeof *l->words);
     l->lists = mf_alloc(k, sizeof *l->lists);
     l->next = mf_alloc(k, sizeof *l->next);
@@ -259,19 +261,19 @@ int mf_topics_language_new(const mf_topics_spec *spec, mf_topics_language **ret)
         mf_topics_language_free(l);
         return MF_ENOMEM;
     }
-    static const int32_t sizes[MF_WORD_OWN] = {MF_NOUNS, MF_VERBS, MF_ADJECTIVES};
-    const char *shared[MF_WORD_OWN] = {mf_common.nouns, mf_common.verbs, mf_common.adjectives};
+    static const int32_t sizes[MF_WORD_OWN] = {MF_NOUNS, MF_VERBS};
+    const char *shared[MF_WORD_OWN] = {mf_common.nouns, mf_common.verbs};
     int32_t common[MF_WORD_OWN][MF_LIST_MAX];
     uint32_t overlap = parts(spec->overlap);
-    fill_function_words(l, MF_WORD_ARTICLE, mf_articles);
-    fill_function_words(l, MF_WORD_PREPOSITION, mf_prepositions);
-    fill_function_words(l, MF_WORD_CONJUNCTION, mf_conjunctions);
+    fill_function_words(l, MF_WORD_ADJECTIVE, mf_adjectives, 8);
+    fill_function_words(l, MF_WORD_ARTICLE, mf_articles, 3);
+    fill_function_words(l, MF_WORD_PREPOSITION, mf_prepositions, 3);
+    fill_function_words(l, MF_WORD_CONJUNCTION, mf_conjunctions, 3);
     for (int32_t c = 0; c < MF_WORD_OWN; c++)
         add_words(l, shared[c], (mf_word_class)c, common[c]);
     for (int32_t z = 0; z < spec->topics; z++) {
         const mf_topic_words *w = z < MF_ENGLISH_TOPICS ? &mf_english[z] : NULL;
-        const char *own[MF_WORD_OWN] = {w ? w->nouns : NULL, w ? w->verbs : NULL,
-                                        w ? w->adjectives : NULL};
+        const char *own[MF_WORD_OWN] = {w ? w->nouns : NULL, w ? w->verbs : NULL};
         for (int32_t c = 0; c < MF_WORD_OWN; c++)
             fill_list(l, z, (mf_word_class)c, own[c], common[c], sizes[c], overlap);
         fill_next(l, z, overlap);

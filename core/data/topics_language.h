@@ -17,9 +17,9 @@
 typedef enum mf_word_class {
     MF_WORD_NOUN,
     MF_WORD_VERB,
-    MF_WORD_ADJECTIVE,
     MF_WORD_OWN, /* the classes before have words of each topic's own */
-    MF_WORD_ARTICLE = MF_WORD_OWN,
+    MF_WORD_ADJECTIVE = MF_WORD_OWN,
+    MF_WORD_ARTICLE,
     MF_WORD_PREPOSITION,
     MF_WORD_CONJUNCTION,
     MF_WORD_CLASSES

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static const char lock_name[] = ".lock";
-enum { HOST_MAX = 256, OWNER_MAX = HOST_MAX + 64, RUNS_MAX = 1000000 };
+enum { HOST_MAX = 256, OWNER_MAX = HOST_MAX + 64, RUNS_MAX = 1000000, MESSAGE_MAX = 1024 };
 
 /* ---- the lock ---- */
 
@@ -125,6 +125,19 @@ static int open_locked(const char *path, mf_rundir **ret)
     return code;
 }
 
+/* A directory that was just made, and taken away again if it cannot be used. */
+static int open_made(const char *path, mf_rundir **ret)
+{
+    int code = open_locked(path, ret);
+    if (code != MF_OK) {
+        char why[MESSAGE_MAX];
+        snprintf(why, sizeof why, "%s", mf_error_message());
+        mf_remove_tree(path);
+        mf_fail(code, "%s", why);
+    }
+    return code;
+}
+
 static char *clean_name(const char *name)
 {
     char *clean = mf_strdup(*name ? name : "run");
@@ -151,7 +164,7 @@ int mf_rundir_create(const char *parent, const char *name, mf_rundir **ret)
         }
         bool made = mf_io()->mkdir(path, 0777) == 0, taken = !made && errno == EEXIST;
         if (made)
-            code = open_locked(path, ret);
+            code = open_made(path, ret);
         else if (!taken)
             code = mf_fail_errno(MF_EIO, "%s: cannot make the directory", path);
         mf_free(path);
