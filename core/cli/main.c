@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/place.h"
 #include "cli/cli.h"
+#include "lab/check.h"
 #include "plugin/child.h"
 #include "plugin/crash.h"
 #include "plugin/probe.h"
@@ -59,6 +60,7 @@ int main(int argc, char **argv)
     }
     /* What only this program itself asks for: parts of its work that a plugin may bring down. */
     if (argc > 1 && strcmp(argv[1], MF_PROBE_VERB) == 0) return mf_probe_main(argc, argv);
+    if (argc > 1 && strcmp(argv[1], MF_CHECK_VERB) == 0) return mf_check_main(argc, argv);
     mf_child_program(mf_place_program());
     mf_crash_watch();
     signal(SIGPIPE, SIG_IGN); /* a closed terminal must not end a training run unsaved */

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "lab/check.h"
 #include "lab/scaffold.h"
 #include "plugin/open.h"
 
@@ -200,6 +201,62 @@ static int info(const mf_cli *cli)
     return MF_OK;
 }
 
+/* ---- check ---- */
+
+static void check_row(void *arg, const mf_check_row *row)
+{
+    (void)arg;
+    printf("%-5s %-17s %s\n",
+           row->skipped ? "-"
+           : row->pass  ? "ok"
+                        : "FAIL",
+           row->name, row->detail);
+    fflush(stdout);
+}
+
+static int check_json(const char *what, const mf_check_report *r)
+{
+    mf_jw *w = mf_jw_new();
+    if (w == NULL) return MF_ENOMEM;
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "plugin", r->plugin != NULL ? r->plugin->name : what);
+    mf_jw_key(w, "kind");
+    r->plugin != NULL ? mf_jw_string(w, mf_kind_name(r->plugin->kind)) : mf_jw_null(w);
+    mf_jw_key(w, "abi");
+    r->plugin != NULL ? mf_jw_int(w, r->plugin->abi) : mf_jw_null(w);
+    mf_jw_kv_bool(w, "pass", r->pass);
+    mf_jw_key(w, "checks");
+    mf_jw_array(w);
+    for (int i = 0; i < r->n; i++) {
+        mf_jw_object(w);
+        mf_jw_kv_string(w, "name", r->rows[i].name);
+        mf_jw_kv_bool(w, "pass", r->rows[i].pass);
+        mf_jw_kv_bool(w, "skipped", r->rows[i].skipped);
+        mf_jw_kv_string(w, "detail", r->rows[i].detail);
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+    mf_jw_end(w);
+    return print_json(w);
+}
+
+static int check(const mf_cli *cli)
+{
+    static mf_check_report report;
+    const char *what = mf_cli_operand(cli, 0);
+    int rc = mf_check_plugin(what, mf_cli_json(cli) ? NULL : check_row, NULL, &report);
+    if (rc == MF_OK && mf_cli_json(cli)) rc = check_json(what, &report);
+    if (rc != MF_OK || report.pass) return rc;
+    char failed[300] = "";
+    for (int i = 0; i < report.n; i++)
+        if (!report.rows[i].pass)
+            snprintf(failed + strlen(failed), sizeof failed - strlen(failed), "%s%s",
+                     failed[0] != '\0' ? ", " : "", report.rows[i].name);
+    return mf_fail(MF_EPLUGIN, "plugin %s: %d of %d checks failed: %s",
+                   report.plugin != NULL ? report.plugin->name : what, report.failed, report.n,
+                   failed);
+}
+
 /* ---- new ---- */
 
 static int new_plugin(const mf_cli *cli)
@@ -224,12 +281,14 @@ static int run(const mf_cli *cli)
     const char *action = mf_cli_action(cli);
     if (strcmp(action, "list") == 0) return list(cli);
     if (strcmp(action, "info") == 0) return info(cli);
+    if (strcmp(action, "check") == 0) return check(cli);
     return new_plugin(cli);
 }
 
 static const mf_cli_form forms[] = {
     {"list", NULL, 0, 0, "every plugin that a name can find, and whether it loads"},
     {"info", "NAME|FILE", 1, 1, "what it is and which options it has"},
+    {"check", "NAME|FILE", 1, 1, "does it keep the rules? descriptor, options, gradients, ..."},
     {"new", "KIND NAME [FOLDER]", 2, 3,
      "write the sources of a new one: router, expert, regularizer or controller"},
     MF_CLI_FORM_END};

@@ -136,10 +136,10 @@ static void hand_on(reader *r)
     if (r->fill == sizeof r->text) r->fill = 0;
 }
 
-/* Reads the report to its end. false: time is up. */
+/* Reads the report to its end. false: nothing came for too long. */
 static bool read_report(reader *r, int seconds)
 {
-    const double end = now() + seconds;
+    double end = now() + seconds;
     for (;;) {
         const double left = end - now();
         struct pollfd p = {r->fd, POLLIN, 0};
@@ -151,6 +151,7 @@ static bool read_report(reader *r, int seconds)
         if (n <= 0) return true;
         r->fill += (size_t)n;
         hand_on(r);
+        end = now() + seconds;
     }
 }
 

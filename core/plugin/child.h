@@ -20,13 +20,13 @@ void mf_child_program(const char *path);
 bool mf_child_possible(void);
 
 typedef struct mf_child_end {
-    bool in_time;  /* false: it was killed because its time was up */
+    bool in_time;  /* false: it was killed after too long a silence */
     int status;    /* as waitpid gives it */
     char text[64]; /* "killed by SIGSEGV", "ended the process with status 3" */
 } mf_child_end;
 
-/* Runs a child to its end and hands on each line of its report as it comes. seconds: for the whole
- * run. MF_ERUN when no child could be started. */
+/* Runs a child to its end and hands on each line of its report as it comes. seconds: the longest
+ * silence. MF_ERUN when no child could be started. */
 int mf_child_run(const char *verb, int n, const char *const *arguments, int seconds,
                  void (*line)(void *arg, char *text), void *arg, mf_child_end *ret);
 

@@ -10,6 +10,7 @@
 
 static const mf_site *volatile site_now;
 static volatile sig_atomic_t dying;
+static int report_fd = -1;
 
 const mf_site *mf_crash_site(const mf_site *site)
 {
@@ -18,15 +19,27 @@ const mf_site *mf_crash_site(const mf_site *site)
     return before;
 }
 
+void mf_crash_report_to(int fd)
+{
+    report_fd = fd;
+    mf_crash_watch();
+}
+
 /* Only what a signal handler may call. */
 static void say(const char *text)
 {
-    ssize_t got = write(STDERR_FILENO, text, strlen(text));
+    ssize_t got = write(report_fd >= 0 ? report_fd : STDERR_FILENO, text, strlen(text));
     (void)got;
 }
 
 static void name_site(const mf_site *s, const char *how)
 {
+    if (report_fd >= 0) {
+        say("died ");
+        say(s->function);
+        say("\n");
+        return;
+    }
     say("moefw: plugin ");
     say(s->plugin);
     say(" (");
@@ -64,7 +77,7 @@ static void on_signal(int number)
     if (s != NULL && !dying) {
         dying = 1;
         name_site(s, signal_name(number));
-        _exit(4); /* as every refused plugin: MF_EPLUGIN's exit code */
+        if (report_fd < 0) _exit(4); /* as for every plugin that breaks its contract */
     }
     signal(number, SIG_DFL);
     raise(number);
@@ -76,7 +89,7 @@ static void on_exit_call(void)
     if (s == NULL || dying) return;
     dying = 1;
     name_site(s, "called exit()");
-    _exit(4);
+    if (report_fd < 0) _exit(4);
 }
 
 void mf_crash_watch(void)

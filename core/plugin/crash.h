@@ -15,6 +15,9 @@ typedef struct mf_site {
 
 /* Begins to watch; once, by the program. Without it sites mean nothing. */
 void mf_crash_watch(void);
+/* For children: instead of that line, "died FUNCTION" goes to the descriptor, and the signal takes
+ * its course. */
+void mf_crash_report_to(int fd);
 /* Puts a site in force (NULL: none) and returns the one before, to be put back. Strings must
  * stay. One thread calls plugins. */
 const mf_site *mf_crash_site(const mf_site *site);

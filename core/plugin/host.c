@@ -229,6 +229,31 @@ static int host_get_live(mf_ctx *ctx, const char *option, double *ret_value)
 
 /* ---- graph ---- */
 
+static mf_op_hook op_hook;
+static void *op_hook_arg;
+
+void mf_plugin_hook_ops(mf_op_hook hook, void *arg)
+{
+    op_hook = hook;
+    op_hook_arg = arg;
+}
+
+static mf_tensor *host_custom(mf_graph *g, const mf_opdef *def, int n_in, mf_tensor *const *in,
+                              const mf_attr *attr, int n_out, mf_tensor **ret_out)
+{
+    if (op_hook != NULL && def != NULL)
+        return op_hook(op_hook_arg, g, def, n_in, in, attr, n_out, ret_out);
+    return mf_graph_op(g, def, n_in, in, attr, n_out, ret_out);
+}
+
+static mf_tensor *host_op(mf_graph *g, const char *name, int n_in, mf_tensor *const *in,
+                          const mf_attr *attr, int n_out, mf_tensor **ret_out)
+{
+    const mf_opdef *def = op_hook != NULL && name != NULL ? mf_op_find(name) : NULL;
+    if (def != NULL) return host_custom(g, def, n_in, in, attr, n_out, ret_out);
+    return mf_graph_op_named(g, name, n_in, in, attr, n_out, ret_out);
+}
+
 static mf_shape host_shape(const mf_tensor *t)
 {
     return t != NULL ? t->shape : mf_shape0();
@@ -322,8 +347,8 @@ const mf_host *mf_plugin_host(void)
         .live = host_live,
         .set_live = host_set_live,
         .get_live = host_get_live,
-        .op = mf_graph_op_named,
-        .custom = mf_graph_op,
+        .op = host_op,
+        .custom = host_custom,
         .constant = mf_graph_const,
         .status = mf_graph_status,
         .shape = host_shape,

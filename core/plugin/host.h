@@ -6,4 +6,11 @@
 
 const mf_host *mf_plugin_host(void);
 
+/* Sees every op that a plugin adds, and adds it (mf_graph_op) or something else in its place. For
+ * checks; NULL takes it away. */
+typedef mf_tensor *(*mf_op_hook)(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
+                                 mf_tensor *const *in, const mf_attr *attr, int n_out,
+                                 mf_tensor **ret_out);
+void mf_plugin_hook_ops(mf_op_hook hook, void *arg);
+
 #endif

@@ -120,7 +120,7 @@ int mf_probe(int n, const char *const *paths, int *ret_bad)
     mf_child_end end;
     *ret_bad = 0;
     if (n == 0 || !mf_child_possible()) return MF_OK;
-    const int seconds = seconds_allowed() * n;
+    const int seconds = seconds_allowed();
     int rc = mf_child_run(MF_PROBE_VERB, n, paths, seconds, take_line, &p, &end);
     if (rc != MF_OK) return rc;
     *ret_bad = p.at;
