@@ -12,7 +12,7 @@ am__v_SO_1 =
 
 .c.so:
 	$(AM_V_SO)$(MKDIR_P) $(@D) && $(CC) $(PLUGIN_CPPFLAGS) $(CPPFLAGS) $(PLUGIN_CFLAGS) $(CFLAGS) \
-	  -MMD -MP -MF $@.d $(PLUGIN_LINK) $(LDFLAGS) -o $@-t $< -lm && mv -f $@-t $@
+	  -MMD -MP -MT $@ -MF $@.d $(PLUGIN_LINK) $(LDFLAGS) -o $@-t $< -lm && mv -f $@-t $@
 -include $(PLUGINS:.so=.so.d)
 
 EXTRA_DIST += $(PLUGINS:.so=.c)
