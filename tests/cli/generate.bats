@@ -1,0 +1,67 @@
+# Evaluation and generation from a trained run.
+
+setup_file() {
+    export OMP_WAIT_POLICY=passive
+    cd "$BATS_FILE_TMPDIR" || exit 1
+    "$MOEFW" train -q --out run --set data.path='builtin:topics?bytes=60000' --set model.layers=2 \
+        --set model.dim=32 --set model.seq=32 --set expert.hidden=32 --set train.batch=4 \
+        --set train.steps=60 --set train.lr=0.003 --set train.eval_context=0
+}
+
+setup() {
+    cd "$BATS_FILE_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
+}
+
+@test "the cache changes nothing: greedy text equals full recomputation" {
+    a=$("$MOEFW" generate run -q -p "the " -n 24 --temp 0)
+    b=$("$MOEFW" generate run -q -p "the " -n 24 --temp 0 --no-cache)
+    [ "$a" = "$b" ]
+    [ "${#a}" -ge 20 ]
+}
+
+@test "one seed one text, another seed another" {
+    a=$("$MOEFW" generate run -q -p "the " -n 60 -s 1)
+    b=$("$MOEFW" generate run -q -p "the " -n 60 -s 1)
+    c=$("$MOEFW" generate run -q -p "the " -n 60 -s 2)
+    [ "$a" = "$b" ]
+    [ "$a" != "$c" ]
+}
+
+@test "longer than the model's sequence" {
+    run "$MOEFW" generate run -q -p "the old cook stirs the soup near the oven and the" -n 80
+    [ "$status" -eq 0 ]
+    [ "${#output}" -ge 100 ]
+}
+
+@test "a prompt from a file, and both at once refused" {
+    printf 'the cook' >prompt.txt
+    run "$MOEFW" generate run -q -f prompt.txt -n 4
+    [ "$status" -eq 0 ]
+    [[ "$output" == "the cook"* ]]
+    run "$MOEFW" generate run -q -f prompt.txt -p x -n 4
+    [ "$status" -eq 2 ]
+}
+
+@test "a conversation ends with /quit" {
+    run bash -c 'printf "the cook\n/new\nthe sea\n/quit\n" | "$MOEFW" generate run -q -i -n 8 2>/dev/null'
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -ge 2 ]
+}
+
+@test "eval prints one object of the split; --data takes another text" {
+    run "$MOEFW" eval run --json -q
+    [ "$status" -eq 0 ]
+    [[ "$output" == '{"step":60,"split":"val",'*'"ppl":'*'"moe":['* ]]
+    printf 'the old cook stirs the soup near the oven. the old cook stirs soup.\n%.0s' {1..20} >other.txt
+    run "$MOEFW" eval run --data other.txt
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"nats per token"* ]]
+}
+
+@test "what is no run exits 3" {
+    run "$MOEFW" generate . -p x
+    [ "$status" -eq 3 ]
+    run "$MOEFW" generate nowhere -p x
+    [ "$status" -eq 3 ] || [ "$status" -eq 2 ]
+}

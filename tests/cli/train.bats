@@ -1,0 +1,178 @@
+# Training as a user sees it: runs, what they leave, stopping and going on.
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
+}
+
+# small DIR WORDS...: trains a small model in DIR.
+small=(--set data.path=builtin:topics?bytes=60000 --set model.layers=2 --set model.dim=32
+    --set model.seq=32 --set expert.hidden=32 --set train.batch=4 --set train.steps=24
+    --set train.warmup=4 --set train.log_every=3 --set train.eval_every=8
+    --set train.eval_batches=2 --set train.eval_context=0 --set train.save_every=5)
+small() {
+    dir=$1
+    shift
+    "$MOEFW" train -q --out "$dir" "${small[@]}" "$@"
+}
+
+# metrics DIR: the lines without what tells time
+metrics() {
+    sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' "$1/metrics.jsonl"
+}
+
+newest() {
+    echo "$1/ckpt/$(cat "$1/ckpt/latest")"
+}
+
+# alike A B: equal tensors, state and metrics
+alike() {
+    cmp "$(newest "$1")/model.safetensors" "$(newest "$2")/model.safetensors" &&
+        diff <(metrics "$1") <(metrics "$2")
+}
+
+@test "a run leaves what the manual says, and its last line is its path" {
+    run small run
+    [ "$status" -eq 0 ]
+    [ "${lines[-1]}" = run ]
+    for file in config.ini manifest.json metrics.jsonl tokenizer.json ckpt/latest routing_sample.json; do
+        [ -s "run/$file" ] || { echo "no $file"; return 1; }
+    done
+    grep -q '"split":"val".*"bits_per_byte":' run/metrics.jsonl
+    grep -q '"moe":\[{"layer":0,.*"load":\[' run/metrics.jsonl
+    [[ "$(cat run/manifest.json)" == *'"plugins":'*'"linear"'* ]]
+}
+
+@test "the loss falls" {
+    small run --set train.steps=150 --set train.lr=0.003
+    first=$(grep '"split":"train"' run/metrics.jsonl | head -1 | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
+    last=$(grep '"split":"val"' run/metrics.jsonl | tail -1 | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
+    awk -v a="$first" -v b="$last" 'BEGIN { exit !(a > 5 && b < 2.6) }' || { echo "$first -> $last"; return 1; }
+}
+
+@test "config.ini of a run repeats it to the bit" {
+    small a --set train.seed=7
+    "$MOEFW" train -q --out b a/config.ini
+    alike a b
+}
+
+@test "one, two and four threads give the same bits" {
+    small a -t 1
+    small b -t 2
+    small c -t 4
+    alike a b
+    alike a c
+}
+
+@test "the plain kernels train the same model within rounding" {
+    small a --set train.steps=4
+    MOEFW_KERNELS=ref small b --set train.steps=4
+    x=$(tail -1 a/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
+    y=$(tail -1 b/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
+    awk -v a="$x" -v b="$y" 'BEGIN { d = a - b; exit !(d < 1e-3 && d > -1e-3) }' || { echo "$x $y"; return 1; }
+}
+
+@test "a run stopped by its time limit exits 75 and goes on to the same bits" {
+    small a
+    run small b --set train.time_limit=0.001
+    [ "$status" -eq 75 ]
+    "$MOEFW" train -q --resume b --set train.time_limit=0
+    alike a b
+}
+
+@test "SIGTERM and SIGINT save and end by that signal" {
+    small a
+    for signal in TERM INT; do
+        rm -rf b
+        "$MOEFW" train -q --out b "${small[@]}" --set train.steps=100000 2>err &
+        pid=$!
+        for _ in $(seq 100); do grep -qs '"step":3' b/metrics.jsonl && break; sleep 0.1; done
+        kill -$signal $pid
+        status=0
+        wait $pid || status=$?
+        [ "$status" -eq $((128 + $(kill -l $signal))) ] || { echo "status $status"; cat err; return 1; }
+        step=$(cat b/ckpt/latest)
+        "$MOEFW" ckpt verify b >/dev/null || "$MOEFW" ckpt verify "b/ckpt/$step"
+    done
+}
+
+@test "killed at random times, it goes on to the same bits" {
+    small a --set train.steps=60
+    n=${MOEFW_KILLS:-3}
+    [ -n "$MOEFW_SLOW" ] && n=50
+    for i in $(seq "$n"); do
+        rm -rf b
+        "$MOEFW" train -q --out b "${small[@]}" --set train.steps=60 2>err &
+        pid=$!
+        sleep "0.$((RANDOM % 90 + 5))"
+        kill -KILL $pid 2>/dev/null || true
+        wait $pid 2>/dev/null || true
+        tries=0
+        until [ -f b/ckpt/latest ] && "$MOEFW" train -q --resume b 2>err; do
+            # Killed before the first checkpoint: --resume says so, and the run begins anew.
+            [ ! -f b/ckpt/latest ] || { cat err; return 1; }
+            tries=$((tries + 1))
+            [ $tries -lt 3 ] || { cat err; return 1; }
+            rm -rf b
+            small b --set train.steps=60
+        done
+        alike a b || { echo "kill $i"; return 1; }
+    done
+}
+
+@test "--resume without a checkpoint never begins at step 0" {
+    small a --set train.steps=2 --set train.save_every=0
+    rm -rf a/ckpt
+    run "$MOEFW" train -q --resume a
+    [ "$status" -eq 3 ]
+}
+
+@test "controllers and live weights go on where they were" {
+    knobs=(--set controller.warm.plugin=schedule --set controller.warm.target=router.temperature
+        --set controller.warm.from=2 --set controller.warm.to=0.5
+        --set controller.even.plugin=expert_bias --set controller.even.rate=0.01)
+    small a "${knobs[@]}"
+    small b "${knobs[@]}" --set train.time_limit=0.001 || true
+    "$MOEFW" train -q --resume b --set train.time_limit=0
+    alike a b
+    grep -q '"turns":\[{"step":' a/metrics.jsonl
+}
+
+@test "another router by file, and metrics show it" {
+    run "$MOEFW" --plugin routers/hash.so --steps 5 -q --out run "${small[@]}"
+    [ "$status" -eq 0 ]
+    grep -q '^plugin = .*hash' run/config.ini
+    # One expert per token, chosen by its id: no entropy.
+    grep -q '"entropy":0,' run/metrics.jsonl
+}
+
+@test "divergence exits 5 and says where it began" {
+    run small run --set train.lr=1000 --set train.clip=0 --set train.warmup=0 --set train.steps=60 \
+        --set train.schedule=constant
+    [ "$status" -eq 5 ] || { echo "$status $output"; return 1; }
+    [[ "$output" == *"step "* ]]
+}
+
+@test "a directory in use or not empty is refused" {
+    small run --set train.steps=1
+    run small run --set train.steps=1
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--resume"* ]]
+}
+
+@test "capacity drops, reassignment moves, both are counted" {
+    small a --set moe.capacity_factor=0.6 --set train.steps=3
+    grep -qE '"drop_rate":0\.[1-9]' a/metrics.jsonl
+    small b --set moe.capacity_factor=1.2 --set moe.overflow=reassign --set train.steps=3
+    grep -qE '"reassigned":[1-9]' b/metrics.jsonl
+}
+
+@test "every router trains" {
+    for so in "$(dirname "$MOEFW")"/plugins/routers/*.so; do
+        name=$(basename "$so" .so)
+        rm -rf run
+        run small run --set router.plugin="$name" --set train.steps=3 --set moe.force_causal=yes
+        [ "$status" -eq 0 ] || { echo "$name: $output"; return 1; }
+        ! grep -q '"loss":null' run/metrics.jsonl
+    done
+}
