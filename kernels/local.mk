@@ -40,6 +40,7 @@ CPU += kernels/cpu/table.c
 
 SIMD =
 SIMD += kernels/cpu/simd/attention.c
+SIMD += kernels/cpu/simd/attention_backward.c
 SIMD += kernels/cpu/simd/cross_entropy.c
 SIMD += kernels/cpu/simd/dispatch.c
 SIMD += kernels/cpu/simd/embedding.c
@@ -60,6 +61,7 @@ SIMD += kernels/cpu/simd/swiglu.c
 SIMD += kernels/cpu/simd/table.c
 
 SIMD_INC =
+SIMD_INC += kernels/cpu/simd/attention.h
 SIMD_INC += kernels/cpu/simd/grid.h
 SIMD_INC += kernels/cpu/simd/rows.h
 SIMD_INC += kernels/cpu/simd/simd.def

@@ -1,77 +1,95 @@
-/* grouped.c: products by group, all tiles of all groups in one loop.
+/* grouped.c: products by group, cut so that tiles are equal however unequal the groups are.
  *
- * A tile is (block of columns, block of rows of one group). Blocks of columns are the outer
- * index: each stretch of tiles then holds the same share of every group, so that threads, which
- * get stretches, have equal work however unequal the groups are.
+ * A tile of rows is an equal share of all rows, whichever groups they belong to: it makes one
+ * product for each group that it meets. A tile of a weight's gradient is one block of the
+ * weights, of every group or of each so-and-so-manyth.
  */
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/simd/grid.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
-#define MAX_ROWS  768 /* of a tile: beyond, packing the weight again costs next to nothing */
+#define MIN_ROWS  64 /* of a tile: fewer would read the weights too often */
 #define MIN_COLS  128
-#define MIN_FLOPS 2e6
+#define MAX_TILES 64 /* where reading the weights is what takes the time */
 
 typedef struct grouped {
     int64_t groups, rows, n, k; /* y [rows,n] from a [rows,k] */
     const int32_t *offset;
     const float *a, *w, *bias;
     float *y;
-    bool trans_w;         /* w[e] is [n,k], else [k,n] */
-    int64_t bn, segments; /* columns a tile; blocks of rows over all groups */
+    bool trans_w;           /* w[e] is [n,k], else [k,n] */
+    int64_t down, bn, cols; /* tiles of rows; columns of a tile, tiles across */
 } grouped;
 
-static int64_t row_blocks(const int32_t *offset, int64_t e)
+static int64_t min64(int64_t a, int64_t b)
 {
-    return grid_div_up(offset[e + 1] - offset[e], MAX_ROWS);
+    return a < b ? a : b;
 }
 
-/* Columns a tile, from sizes alone. */
-static int64_t column_block(int64_t groups, int64_t rows, int64_t n, int64_t k)
+/* Tiles, from sizes alone. */
+static void cut(grouped *p)
 {
-    int64_t each = grid_div_up(rows, groups > 0 ? groups : 1);
-    if (each <= GRID_FEW_ROWS) return grid_of(each, n, k).bn;
-    int64_t tall = each < MAX_ROWS ? each : MAX_ROWS, cols = 1;
-    int64_t blocks = groups * grid_div_up(each, MAX_ROWS);
-    while ((cols < 4 || blocks * cols < GRID_MAX_TILES) && n / (2 * cols) >= MIN_COLS &&
-           2.0 * (double)tall * (double)n * (double)k / (double)(2 * cols) >= MIN_FLOPS)
-        cols *= 2;
-    return grid_div_up(grid_div_up(n, cols), 32) * 32;
+    int64_t groups = min64(p->groups, p->rows);
+    p->down = min64(p->rows / MIN_ROWS, 16);
+    p->cols = 1;
+    if (p->down < 1) { /* few rows: each group's weights are read once */
+        p->down = 1;
+        p->cols = groups * p->k * p->n / GRID_TILE_READ;
+        p->cols = min64(min64(p->cols, MAX_TILES), p->n / 32);
+    } else {
+        while (p->down * p->cols < GRID_MAX_TILES && p->n / (2 * p->cols) >= MIN_COLS &&
+               2.0 * (double)p->rows * (double)p->n * (double)p->k >
+                   2 * GRID_TILE_FLOPS * (double)(p->down * p->cols))
+            p->cols *= 2;
+    }
+    p->bn = grid_div_up(grid_div_up(p->n, p->cols > 0 ? p->cols : 1), 32) * 32;
+    p->cols = grid_div_up(p->n, p->bn);
+}
+
+/* Where tile `part` of the rows begins: an equal share, moved to the border of a group when that
+ * is near, so that no group leaves a few rows over. */
+static int64_t share(const grouped *p, int64_t part, int64_t *ret_group)
+{
+    int64_t used = p->offset[p->groups], each = grid_div_up(used, p->down), e = 0;
+    int64_t at = min64(part * grid_div_up(each, 16) * 16, used);
+    while (e < p->groups && p->offset[e + 1] <= at)
+        e++;
+    if (e < p->groups && at - p->offset[e] <= each / 16)
+        at = p->offset[e];
+    else if (e < p->groups && p->offset[e + 1] - at <= each / 16)
+        at = p->offset[++e];
+    *ret_group = e;
+    return at;
 }
 
 static void grouped_tile(void *arg, int64_t tile)
 {
     const grouped *p = arg;
-    int64_t across = grid_div_up(p->n, p->bn);
-    if (tile == p->segments * across) { /* the last: rows of no group */
-        int64_t from = p->offset[p->groups];
-        memset(p->y + from * p->n, 0, (size_t)((p->rows - from) * p->n) * sizeof(float));
-        return;
+    int64_t part = tile / p->cols, j = tile % p->cols * p->bn, e, next;
+    int64_t cols = min64(p->n - j, p->bn), i = share(p, part, &e),
+            to = share(p, part + 1, &next);
+    for (; i < to; e++) {
+        int64_t end = min64(p->offset[e + 1], to), rows = end - i;
+        if (rows <= 0) continue;
+        float *y = p->y + i * p->n + j;
+        MF_SIMD(gemm)
+        (false, p->trans_w, rows, cols, p->k, 1, p->a + i * p->k, p->k,
+         p->w + e * p->n * p->k + (p->trans_w ? j * p->k : j), p->trans_w ? p->k : p->n, 0, y,
+         p->n);
+        if (p->bias != NULL) v_add_to_rows(rows, cols, p->bias + e * p->n + j, y, p->n);
+        i = end;
     }
-    int64_t j = tile / p->segments * p->bn, part = tile % p->segments, e = 0;
-    while (part >= row_blocks(p->offset, e))
-        part -= row_blocks(p->offset, e++);
-    int64_t count = p->offset[e + 1] - p->offset[e];
-    int64_t bm = grid_div_up(grid_div_up(count, row_blocks(p->offset, e)), 16) * 16;
-    int64_t i = p->offset[e] + part * bm, left = p->offset[e + 1] - i;
-    int64_t rows = left < bm ? left : bm, cols = p->n - j < p->bn ? p->n - j : p->bn;
-    float *y = p->y + i * p->n + j;
-    if (rows <= 0) return;
-    MF_SIMD(gemm)
-    (false, p->trans_w, rows, cols, p->k, 1, p->a + i * p->k, p->k,
-     p->w + e * p->n * p->k + (p->trans_w ? j * p->k : j), p->trans_w ? p->k : p->n, 0, y,
-     p->n);
-    if (p->bias != NULL) v_add_to_rows(rows, cols, p->bias + e * p->n + j, y, p->n);
+    if (part == p->down - 1)
+        for (i = p->offset[p->groups]; i < p->rows; i++)
+            memset(p->y + i * p->n + j, 0, (size_t)cols * sizeof(float));
 }
 
 static void run(const mf_kctx *x, grouped *p)
 {
-    p->bn = column_block(p->groups, p->rows, p->n, p->k);
-    for (int64_t e = 0; e < p->groups; e++)
-        p->segments += row_blocks(p->offset, e);
+    cut(p);
     mf_blas_one_thread();
-    x->parallel(p->segments * grid_div_up(p->n, p->bn) + 1, grouped_tile, p);
+    x->parallel(p->down * p->cols, grouped_tile, p);
 }
 
 void MF_SIMD(grouped_linear)(const mf_kctx *x, int64_t groups, int64_t rows, int64_t n,
@@ -107,7 +125,7 @@ void MF_SIMD(grouped_linear_dx)(const mf_kctx *x, int64_t groups, int64_t rows, 
 }
 
 typedef struct weight_grad {
-    int64_t groups, n, k;
+    int64_t groups, n, k, sets; /* sets: tile s of a block takes the groups s, s + sets, .. */
     const int32_t *offset;
     const float *dy, *a;
     float *dw;
@@ -117,25 +135,33 @@ typedef struct weight_grad {
 static void weight_tile(void *arg, int64_t tile)
 {
     const weight_grad *p = arg;
-    int64_t e = tile % p->groups, block = tile / p->groups;
+    int64_t block = tile / p->sets;
     int64_t i = block / p->grid.cols * p->grid.bm, j = block % p->grid.cols * p->grid.bn;
-    int64_t rows = p->n - i < p->grid.bm ? p->n - i : p->grid.bm;
-    int64_t cols = p->k - j < p->grid.bn ? p->k - j : p->grid.bn;
-    int64_t from = p->offset[e], count = p->offset[e + 1] - from;
-    MF_SIMD(gemm)
-    (true, false, rows, cols, count, 1, p->dy + from * p->n + i, p->n, p->a + from * p->k + j,
-     p->k, 0, p->dw + (e * p->n + i) * p->k + j, p->k);
+    int64_t rows = min64(p->n - i, p->grid.bm), cols = min64(p->k - j, p->grid.bn);
+    for (int64_t e = tile % p->sets; e < p->groups; e += p->sets) {
+        int64_t from = p->offset[e], count = p->offset[e + 1] - from;
+        MF_SIMD(gemm)
+        (true, false, rows, cols, count, 1, p->dy + from * p->n + i, p->n,
+         p->a + from * p->k + j, p->k, 0, p->dw + (e * p->n + i) * p->k + j, p->k);
+    }
 }
 
 void MF_SIMD(grouped_weight_grad)(const mf_kctx *x, int64_t groups, int64_t rows, int64_t n,
                                   int64_t k, const int32_t *offset, const float *dy,
                                   const float *a, float *dw)
 {
-    weight_grad p = {
-        groups, n, k,  offset,
-        dy,     a, dw, grid_limited(n, k, grid_div_up(rows, groups > 0 ? groups : 1), 4)};
+    weight_grad p = {.groups = groups,
+                     .n = n,
+                     .k = k,
+                     .offset = offset,
+                     .dy = dy,
+                     .a = a,
+                     .dw = dw,
+                     .grid = grid_limited(n, k, grid_div_up(rows, groups > 0 ? groups : 1), 4)};
+    int64_t blocks = p.grid.rows * p.grid.cols;
+    p.sets = min64(groups, grid_div_up(GRID_MAX_TILES, blocks));
     mf_blas_one_thread();
-    x->parallel(groups * p.grid.rows * p.grid.cols, weight_tile, &p);
+    x->parallel(blocks * p.sets, weight_tile, &p);
 }
 
 #define SUM_COLS 512

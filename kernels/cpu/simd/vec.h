@@ -30,6 +30,15 @@ typedef float vf __attribute__((vector_size(4 * VL)));
 typedef int32_t vi __attribute__((vector_size(4 * VL)));
 typedef double vd __attribute__((vector_size(4 * VL)));
 
+/* 0, 1, .. VL-1 */
+#if VL == 16
+#define V_LANES ((vi){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+#elif VL == 8
+#define V_LANES ((vi){0, 1, 2, 3, 4, 5, 6, 7})
+#else
+#define V_LANES ((vi){0, 1, 2, 3})
+#endif
+
 /* Unrolls the next loop, whose count is a constant. */
 #if defined(__clang__)
 #define V_UNROLL _Pragma("unroll")
@@ -200,20 +209,19 @@ V_INLINE float v_dot(int64_t n, const float *a, const float *b)
 }
 
 /* ---- functions ---- */
-/* e^x within 2 units in the last place, also where the result is subnormal; Inf and NaN as expf.
- * x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor series to r^7 (remainder < 6e-9); 2^n
- * as a product of two, so that neither overflows where e^x does not. */
+/* e^x within 2 units in the last place; 0 below -87.33, where e^x leaves the normal range (to make
+ * subnormal numbers costs some hundred cycles each, and softmax has many that small). Inf and NaN
+ * as expf. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor series to r^7 (remainder <
+ * 6e-9); n is added to the exponent. */
 V_INLINE vf v_exp(vf x)
 {
-    const vf lo = v_set(-104.0f), hi = v_set(89.0f);
-    x = v_select(x < lo, lo, x); /* NaN compares false and stays */
-    x = v_select(x > hi, hi, x);
+    const vf lo = v_set(-87.33f), hi = v_set(88.7228f);
     const float shift = 12582912.0f; /* 1.5 2^23: adding it rounds to an integer */
-    vf t = v_fma(x, v_set(1.44269504f), v_set(shift));
+    vf c = v_min(v_max(x, lo), hi);
+    vf t = v_fma(c, v_set(1.44269504f), v_set(shift));
     vi n = (vi)t - (vi)v_set(shift);
     vf nf = t - shift;
-    vf r =
-        v_fma(nf, v_set(-0.693145751953125f), x); /* the first 16 bits of ln 2: exact product */
+    vf r = v_fma(nf, v_set(-0.693145751953125f), c); /* 16 bits of ln 2: an exact product */
     r = v_fma(nf, v_set(-1.42860677e-6f), r);
     vf p = v_set(1.0f / 5040);
     p = v_fma(p, r, v_set(1.0f / 720));
@@ -222,9 +230,10 @@ V_INLINE vf v_exp(vf x)
     p = v_fma(p, r, v_set(1.0f / 6));
     p = v_fma(p, r, v_set(0.5f));
     p = v_fma(p, r * r, r) + 1.0f;
-    vi half = n >> 1;
-    vf s1 = (vf)((half + 127) << 23), s2 = (vf)((n - half + 127) << 23);
-    return p * s1 * s2;
+    vf y = (vf)((vi)p + (n << 23));
+    y = v_select(x > hi, v_set(INFINITY), y);
+    y = v_select(x < lo, (vf){0}, y);
+    return v_select(x == x, y, x);
 }
 
 #endif

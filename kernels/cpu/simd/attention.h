@@ -1,0 +1,72 @@
+/* attention.h: what attention and its gradient share.
+ *
+ * Scores of a block are kept with keys down and queries across: then the products are of the
+ * shapes that the library is fastest at, and a vector holds VL queries, so that largest scores and
+ * sums need no work across lanes. Blocks live on the stack.
+ */
+#ifndef MF_SIMD_ATTENTION_H
+#define MF_SIMD_ATTENTION_H
+
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/vec.h"
+
+#define QUERIES 64 /* of a block, a multiple of VL */
+#define KEYS    128
+
+static inline int64_t attention_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t attention_length(const mf_attention_args *p, int64_t b)
+{
+    return p->kv_len != NULL ? p->kv_len[b] : p->s;
+}
+
+/* Query t of sequence b sees, before the mask, the first so many keys. */
+static inline int64_t attention_seen(const mf_attention_args *p, int64_t b, int64_t t)
+{
+    int64_t len = attention_length(p, b), last = p->causal ? len - p->t + t + 1 : len;
+    return last < 0 ? 0 : attention_min(last, len);
+}
+
+/* to [n, QUERIES] = factor times from [rows,n] transposed; zeros in the columns past rows. */
+static inline void attention_turn(int64_t rows, int64_t n, float factor, const float *from,
+                                  int64_t ld, float *to)
+{
+    int64_t wide = (rows + VL - 1) / VL * VL;
+    for (int64_t r = 0; r < wide; r++)
+        for (int64_t j = 0; j < n; j++)
+            to[j * QUERIES + r] = r < rows ? factor * from[r * ld + j] : 0;
+}
+
+/* Of a block of keys s0 .. s0+ns-1, as the VL queries t .. t+VL-1 see it: all of them the first
+ * `full`, some of them those up to `some`, lane i of those key s only if i > s - edge. */
+typedef struct attention_view {
+    int64_t full, some, edge;
+} attention_view;
+
+static inline attention_view attention_look(const mf_attention_args *p, int64_t b, int64_t t,
+                                            int64_t s0, int64_t ns)
+{
+    int64_t len = attention_length(p, b), first = p->causal ? len - p->t + t + 1 : len;
+    int64_t full = first - s0, some = p->causal ? full + VL - 1 : full;
+    attention_view v = {full < 0 ? 0 : attention_min(full, ns),
+                        some < 0 ? 0 : attention_min(some, ns), full};
+    return v;
+}
+
+/* Score of key s in lanes that see it, -inf in the others. */
+V_INLINE vf attention_hide(attention_view v, int64_t s, vf score)
+{
+    return v_select(V_LANES > v_seti((int32_t)(s - v.edge)), score, v_set(-INFINITY));
+}
+
+/* To subtract from scores whose largest, or whose ln sum e^score, is a: where there is none, a is
+ * -inf, and 0 does. */
+V_INLINE vf attention_shift(vf a)
+{
+    return v_select(a == v_set(-INFINITY), (vf){0}, a);
+}
+
+#endif
