@@ -3,19 +3,21 @@
 
 #include <stddef.h>
 
-extern const mf_verb mf_verb_config;
 extern const mf_verb mf_verb_train;
-extern const mf_verb mf_verb_bench;
 extern const mf_verb mf_verb_eval;
 extern const mf_verb mf_verb_generate;
-extern const mf_verb mf_verb_completion;
+extern const mf_verb mf_verb_bench;
+extern const mf_verb mf_verb_report;
 extern const mf_verb mf_verb_plugin;
+extern const mf_verb mf_verb_config;
+extern const mf_verb mf_verb_completion;
 
 const mf_verb *const mf_verbs[] = {
     &mf_verb_train,
     &mf_verb_eval,
     &mf_verb_generate,
     &mf_verb_bench,
+    &mf_verb_report,
     &mf_verb_plugin,
     &mf_verb_config,
     &mf_verb_completion,

@@ -1,0 +1,44 @@
+/* moefw report RUN...: one page about a run, or about several laid over one another. */
+#include "cli/cli.h"
+#include "report/report.h"
+
+#include "base/io.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+
+static int run(const mf_cli *cli)
+{
+    const char *runs[64], *out = mf_cli_text(cli, "out", NULL);
+    const int n = mf_cli_operands(cli);
+    char *path = NULL;
+    if (n > 64) return mf_fail(MF_EUSAGE, "'moefw report' takes 64 runs at most, not %d", n);
+    for (int i = 0; i < n; i++)
+        runs[i] = mf_cli_operand(cli, i);
+    path = out != NULL ? mf_strdup(out)
+           : n == 1    ? mf_path_join(runs[0], "report.html")
+                       : mf_strdup("report.html");
+    if (path == NULL) return MF_ENOMEM;
+    int rc = mf_report_write(n, runs, path);
+    if (rc == MF_OK) puts(path);
+    mf_free(path);
+    return rc;
+}
+
+static const mf_cli_form forms[] = {{NULL, "RUN...", 1, -1, NULL}, MF_CLI_FORM_END};
+
+static const mf_cli_option options[] = {
+    {.name = "out",
+     .letter = 'o',
+     .arg = "FILE",
+     .kind = MF_CLI_TEXT,
+     .help = "the page; else report.html in the run, or here for several runs"},
+    MF_CLI_END};
+
+const mf_verb mf_verb_report = {
+    .name = "report",
+    .brief = "write a page with all curves and pictures of a run",
+    .forms = forms,
+    .options = options,
+    .run = run,
+};

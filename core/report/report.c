@@ -1,0 +1,321 @@
+/* The page: head, figures of merit, sections, how to repeat. */
+#include "report/report.h"
+
+#include "base/io.h"
+#include "report/report_parts.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_RUNS 64
+
+const char *mf_report_strf(const mf_report *p, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    const char *copy = mf_arena_strdup(p->arena, text);
+    return copy != NULL ? copy : "";
+}
+
+const char *mf_report_num(const mf_report *p, int digits, double v)
+{
+    return isnan(v) ? "-" : mf_report_strf(p, "%.*g", digits, v);
+}
+
+static const char *count_text(const mf_report *p, double n)
+{
+    if (isnan(n)) return "-";
+    if (n >= 1e9) return mf_report_strf(p, "%.2f G", n / 1e9);
+    if (n >= 1e6) return mf_report_strf(p, "%.2f M", n / 1e6);
+    return n >= 1e4 ? mf_report_strf(p, "%.1f k", n / 1e3) : mf_report_strf(p, "%.0f", n);
+}
+
+bool mf_report_has_layers(const mf_report *p)
+{
+    for (int i = 0; i < p->n; i++)
+        if (p->runs[i]->n_layers > 0) return true;
+    return false;
+}
+
+/* ---- figures of merit ---- */
+
+/* Mean over the layers of the last record that has layers. */
+static double mean_of_layers(const mf_report_run *r, double (*of)(const mf_layer_stats *s))
+{
+    for (int i = r->history->n - 1; i >= 0; i--) {
+        const mf_metrics_record *m = &r->history->records[i];
+        double sum = 0;
+        for (int l = 0; l < m->n_layers; l++)
+            sum += of(&m->layers[l]);
+        if (m->n_layers > 0) return sum / m->n_layers;
+    }
+    return NAN;
+}
+
+static double load_cv(const mf_layer_stats *s)
+{
+    return s->load_cv;
+}
+
+static double drop_rate(const mf_layer_stats *s)
+{
+    return s->drop_rate;
+}
+
+/* The best layer's NMI and, with it, that of random routing. */
+static double best_nmi(const mf_report_run *r, double *ret_random)
+{
+    double best = NAN;
+    *ret_random = NAN;
+    for (int i = 0; r->sample != NULL && i < r->sample->n_layers; i++)
+        if (!isnan(r->sample->layers[i].nmi) && !(r->sample->layers[i].nmi <= best)) {
+            best = r->sample->layers[i].nmi;
+            *ret_random = r->sample->layers[i].nmi_random;
+        }
+    const mf_metrics_record *val = mf_report_last(r, "val");
+    for (int i = 0; isnan(*ret_random) && val != NULL && i < val->n_layers; i++)
+        if (!isnan(val->layers[i].nmi) && !(val->layers[i].nmi <= best))
+            best = val->layers[i].nmi;
+    return best;
+}
+
+static double loss_of(const mf_metrics_record *m)
+{
+    return m == NULL ? NAN : isnan(m->task_loss) ? m->loss : m->task_loss;
+}
+
+/* Over the whole run; records know the speed of their own moment only. */
+static double mean_speed(const mf_report_run *r)
+{
+    const mf_metrics_record *m = mf_report_last(r, "train");
+    if (m == NULL) return NAN;
+    return m->wall_s > 0 ? (double)m->tokens / m->wall_s : m->tokens_per_s;
+}
+
+static const char *against_floor(const mf_report *p, const mf_report_run *r, double loss)
+{
+    if (isnan(r->floor) || r->floor <= 0) return "nats a token";
+    return mf_report_strf(p, "nats; %.3f x the floor of %.4f", loss / r->floor, r->floor);
+}
+
+static void cards(const mf_report *p)
+{
+    const mf_report_run *r = p->runs[0];
+    const mf_metrics_record *val = mf_report_last(r, "val"),
+                            *train = mf_report_last(r, "train");
+    const double loss = loss_of(val), active = mf_report_manifest_number(r, "params_active");
+    double random, nmi = best_nmi(r, &random);
+    mf_html_cards(p->d);
+    if (val != NULL)
+        mf_html_card(p->d, mf_report_num(p, 5, loss), "validation loss",
+                     against_floor(p, r, loss));
+    else
+        mf_html_card(p->d, mf_report_num(p, 5, loss_of(train)), "training loss",
+                     "nats a token; not validated");
+    if (val != NULL && !isnan(val->accuracy))
+        mf_html_card(p->d, mf_report_num(p, 4, val->accuracy), "accuracy",
+                     mf_report_strf(p, "macro F1 %s", mf_report_num(p, 4, val->macro_f1)));
+    else if (val != NULL && !isnan(val->bits_per_byte))
+        mf_html_card(p->d, mf_report_num(p, 4, val->bits_per_byte), "bits a byte",
+                     mf_report_strf(p, "perplexity %s a token", mf_report_num(p, 4, val->ppl)));
+    if (!isnan(nmi))
+        mf_html_card(p->d, mf_report_num(p, 3, nmi), "NMI(expert, topic), best layer",
+                     isnan(random) ? NULL
+                                   : mf_report_strf(p, "random routing: %s",
+                                                    mf_report_num(p, 2, random)));
+    if (r->n_layers > 0)
+        mf_html_card(p->d, mf_report_num(p, 3, mean_of_layers(r, load_cv)),
+                     "load imbalance (CV)",
+                     mf_report_strf(p, "drop rate %s",
+                                    mf_report_num(p, 3, mean_of_layers(r, drop_rate))));
+    mf_html_card(p->d, count_text(p, mean_speed(r)), "tokens a second",
+                 train != NULL
+                     ? mf_report_strf(p, "step %lld, %s tokens, %.0f s", (long long)train->step,
+                                      count_text(p, (double)train->tokens), train->wall_s)
+                     : NULL);
+    if (!isnan(active))
+        mf_html_card(p->d, count_text(p, mf_report_manifest_number(r, "params")), "parameters",
+                     mf_report_strf(p, "%s active a token", count_text(p, active)));
+    mf_html_cards_end(p->d);
+}
+
+static void table_of_runs(const mf_report *p)
+{
+    static const char *const head[] = {"run",     "router",          "seed",    "parameters",
+                                       "step",    "validation loss", "x floor", "NMI",
+                                       "load CV", "drop rate",       "tokens/s"};
+    static const char align[] = "llrrrrrrrrr";
+    mf_html_section(p->d, "runs", "Runs");
+    mf_html_table(p->d, align, head);
+    for (int i = 0; i < p->n; i++) {
+        const mf_report_run *r = p->runs[i];
+        const mf_metrics_record *val = mf_report_last(r, "val"),
+                                *train = mf_report_last(r, "train");
+        const double loss = loss_of(val);
+        double random, nmi = best_nmi(r, &random);
+        const char *const cells[] = {
+            r->name,
+            mf_report_config(r, "router", "plugin", "-"),
+            mf_report_config(r, "train", "seed", "-"),
+            count_text(p, mf_report_manifest_number(r, "params")),
+            train != NULL ? mf_report_strf(p, "%lld", (long long)train->step) : "-",
+            mf_report_num(p, 5, loss),
+            mf_report_num(p, 4, r->floor > 0 ? loss / r->floor : NAN),
+            mf_report_num(p, 3, nmi),
+            mf_report_num(p, 3, mean_of_layers(r, load_cv)),
+            mf_report_num(p, 3, mean_of_layers(r, drop_rate)),
+            count_text(p, mean_speed(r))};
+        mf_html_row(p->d, align, cells);
+    }
+    mf_html_table_end(p->d);
+    mf_html_section_end(p->d);
+}
+
+/* ---- how to repeat ---- */
+
+/* Quotes for the shell where the path needs them. */
+static void put_path(mf_doc *text, const char *path)
+{
+    const bool plain =
+        path[strcspn(path, " \t\n'\"\\$`*?[](){}<>|&;!#~")] == '\0' && path[0] != '\0';
+    if (plain) {
+        mf_doc_put(text, path);
+        return;
+    }
+    mf_doc_put(text, "'");
+    for (; *path != '\0'; path++)
+        mf_doc_printf(text, *path == '\'' ? "'\\''" : "%c", *path);
+    mf_doc_put(text, "'");
+}
+
+static void commands(const mf_report *p)
+{
+    mf_doc *text = mf_doc_new();
+    if (text == NULL) return;
+    for (int i = 0; i < p->n; i++) {
+        mf_doc_put(text, "moefw train ");
+        put_path(text, mf_report_strf(p, "%s/config.ini", p->runs[i]->dir));
+        mf_doc_put(text, "\n");
+    }
+    mf_doc_put(text, "moefw report");
+    for (int i = 0; i < p->n; i++) {
+        mf_doc_put(text, " ");
+        put_path(text, p->runs[i]->dir);
+    }
+    if (mf_doc_string(text, NULL) != NULL) mf_html_code(p->d, mf_doc_string(text, NULL));
+    mf_doc_free(text);
+}
+
+void mf_report_repeat(const mf_report *p)
+{
+    mf_html_section(p->d, "repeat", "How to repeat");
+    mf_html_paragraph(p->d, "config.ini holds every key, resolved. On the same machine the run "
+                            "comes out the same, bit for bit.");
+    commands(p);
+    for (int i = 0; i < p->n; i++) {
+        const mf_report_run *r = p->runs[i];
+        const char *of = p->n > 1 ? mf_report_strf(p, " of %s", r->name) : "";
+        if (r->config_text != NULL)
+            mf_html_details(p->d, mf_report_strf(p, "config.ini%s", of), r->config_text);
+        if (r->manifest_text != NULL)
+            mf_html_details(p->d, mf_report_strf(p, "manifest.json%s", of), r->manifest_text);
+        for (int k = 0; k < r->n_notes; k++)
+            if (r->notes[k] != NULL)
+                mf_html_paragraph(p->d, mf_report_strf(p, "Note: %s.", r->notes[k]));
+    }
+    mf_html_section_end(p->d);
+}
+
+/* ---- the page ---- */
+
+static const char *subtitle(const mf_report *p)
+{
+    const mf_report_run *r = p->runs[0];
+    if (p->n > 1) return mf_report_strf(p, "%d runs", p->n);
+    if (r->config == NULL) return "";
+    return mf_report_strf(
+        p,
+        "router %s, expert %s, %s experts, top %s; %s layers, width %s, context %s; data %s; "
+        "seed %s",
+        mf_report_config(r, "router", "plugin", "?"),
+        mf_report_config(r, "expert", "plugin", "?"),
+        mf_report_config(r, "moe", "experts", "?"), mf_report_config(r, "moe", "top_k", "?"),
+        mf_report_config(r, "model", "layers", "?"), mf_report_config(r, "model", "dim", "?"),
+        mf_report_config(r, "model", "seq", "?"), mf_report_config(r, "data", "path", "?"),
+        mf_report_config(r, "train", "seed", "?"));
+}
+
+static void contents(const mf_report *p)
+{
+    mf_html_entry e[10];
+    int n = 0;
+    if (p->n > 1) e[n++] = (mf_html_entry){"runs", "Runs"};
+    e[n++] = (mf_html_entry){"learning", "Learning"};
+    if (mf_report_has_layers(p)) e[n++] = (mf_html_entry){"balance", "Routing over time"};
+    if (p->n == 1 && p->runs[0]->n_layers > 0)
+        e[n++] = (mf_html_entry){"load", "Load of the experts"};
+    if (p->n == 1 && mf_report_has_topics(p->runs[0]))
+        e[n++] = (mf_html_entry){"topics", "Experts and topics"};
+    if (p->n == 1 && p->runs[0]->sample != NULL && p->runs[0]->sample->n_tokens > 0)
+        e[n++] = (mf_html_entry){"routing", "One stretch of text"};
+    if (p->n == 1 && mf_report_has_turns(p->runs[0]))
+        e[n++] = (mf_html_entry){"turns", "Turned options"};
+    e[n++] = (mf_html_entry){"repeat", "How to repeat"};
+    mf_html_contents(p->d, n, e);
+}
+
+static void page(const mf_report *p)
+{
+    const mf_report_run *r = p->runs[0];
+    mf_html_begin(p->d, p->n > 1 ? "Comparison of runs" : r->name, subtitle(p));
+    contents(p);
+    if (p->n > 1)
+        table_of_runs(p);
+    else
+        cards(p);
+    mf_report_learning(p);
+    if (mf_report_has_layers(p)) mf_report_balance(p);
+    if (p->n == 1) {
+        mf_report_load(p, r);
+        mf_report_topics(p, r);
+        mf_report_routing(p, r);
+        mf_report_turns(p, r);
+    }
+    mf_report_repeat(p);
+    mf_html_end(
+        p->d, mf_report_strf(p, "moefw %s. One file, no script, nothing loaded from elsewhere.",
+                             mf_report_manifest(r, "moefw", "")));
+}
+
+static int write_page(const mf_report *p, const char *out)
+{
+    size_t n;
+    page(p);
+    const char *text = mf_doc_string(p->d, &n);
+    if (text == NULL) return mf_fail(MF_ENOMEM, "out of memory for %s", out);
+    return mf_write_file_atomic(out, text, n);
+}
+
+int mf_report_write(int n, const char *const *runs, const char *out)
+{
+    mf_report_run *open[MAX_RUNS] = {NULL};
+    mf_report p = {.runs = open};
+    int rc = MF_OK;
+    if (n < 1 || n > MAX_RUNS)
+        return mf_fail(MF_EUSAGE, "a report takes 1 to %d runs, not %d", MAX_RUNS, n);
+    for (; rc == MF_OK && p.n < n; p.n += rc == MF_OK)
+        rc = mf_report_run_open(runs[p.n], &open[p.n]);
+    p.d = mf_doc_new();
+    p.arena = mf_arena_new();
+    if (rc == MF_OK && (p.d == NULL || p.arena == NULL)) rc = MF_ENOMEM;
+    if (rc == MF_OK) rc = write_page(&p, out);
+    for (int i = 0; i < p.n; i++)
+        mf_report_run_close(open[i]);
+    mf_arena_free(p.arena);
+    mf_doc_free(p.d);
+    return rc;
+}

@@ -1,0 +1,343 @@
+/* Curves over the steps: learning and balance, of one run or of several over one another. */
+#include "report/report_parts.h"
+#include "report/scale.h"
+
+#include <string.h>
+
+#define MAX_CURVES 32
+
+/* ---- what is picked out of a record ---- */
+
+static double task_loss(const mf_metrics_record *m, const void *arg)
+{
+    (void)arg;
+    return isnan(m->task_loss) ? m->loss : m->task_loss;
+}
+
+#define PICK(field)                                                                            \
+    static double pick_##field(const mf_metrics_record *m, const void *arg)                    \
+    {                                                                                          \
+        (void)arg;                                                                             \
+        return m->field;                                                                       \
+    }
+PICK(lr)
+PICK(grad_norm)
+PICK(tokens_per_s)
+PICK(accuracy)
+PICK(macro_f1)
+
+static double heads(const mf_metrics_record *m, const void *arg)
+{
+    (void)arg;
+    return m->heads_total > 0 ? (double)m->heads_active : NAN;
+}
+
+static double regularizer(const mf_metrics_record *m, const void *name)
+{
+    for (int i = 0; i < m->n_regularizers; i++)
+        if (strcmp(m->regularizers[i].name, name) == 0) return m->regularizers[i].value;
+    return NAN;
+}
+
+/* A measure of a layer; layer -1: the mean over the layers. */
+typedef struct layer_pick {
+    double (*of)(const mf_layer_stats *s);
+    int layer;
+} layer_pick;
+
+static double of_layer(const mf_metrics_record *m, const void *arg)
+{
+    const layer_pick *p = arg;
+    double sum = 0;
+    if (p->layer >= 0) return p->layer < m->n_layers ? p->of(&m->layers[p->layer]) : NAN;
+    for (int i = 0; i < m->n_layers; i++)
+        sum += p->of(&m->layers[i]);
+    return m->n_layers > 0 ? sum / m->n_layers : NAN;
+}
+
+#define MEASURE(field)                                                                         \
+    static double measure_##field(const mf_layer_stats *s)                                     \
+    {                                                                                          \
+        return s->field;                                                                       \
+    }
+MEASURE(entropy)
+MEASURE(top_prob)
+MEASURE(load_cv)
+MEASURE(drop_rate)
+MEASURE(nmi)
+
+static double reassigned(const mf_layer_stats *s)
+{
+    return s->reassigned;
+}
+
+/* ---- figures ---- */
+
+typedef struct curves {
+    mf_series s[MAX_CURVES];
+    int n;
+} curves;
+
+static mf_series *add(curves *c, const char *name, mf_track t)
+{
+    if (t.n == 0 || c->n == MAX_CURVES) return NULL;
+    c->s[c->n] = (mf_series){.name = name, .n = t.n, .x = t.x, .y = t.y};
+    return &c->s[c->n++];
+}
+
+static void figure(const mf_report *p, const char *title, const char *caption, mf_plot plot,
+                   const curves *c)
+{
+    if (c->n == 0) return;
+    plot.title = title;
+    plot.x_label = "step";
+    plot.width = plot.width > 0 ? plot.width : 560;
+    plot.height = plot.height > 0 ? plot.height : 280;
+    plot.series = c->s;
+    plot.n_series = c->n;
+    mf_html_figure(p->d, title);
+    mf_svg_plot(p->d, &plot);
+    mf_html_figure_end(p->d, caption);
+}
+
+/* What is left of the track from step x on. */
+static mf_track from(mf_track t, double x)
+{
+    while (t.n > 0 && t.x[0] < x) {
+        t.x++;
+        t.y++;
+        t.n--;
+    }
+    return t;
+}
+
+static mf_range range_of(const curves *c, double x)
+{
+    mf_range r = mf_range_empty();
+    for (int i = 0; i < c->n; i++)
+        for (int k = 0; k < c->s[i].n; k++)
+            if (c->s[i].x[k] >= x) mf_range_add(&r, c->s[i].y[k]);
+    return r;
+}
+
+/* Training loss, faint and smoothed, with validation loss over it, from step x on. */
+static void collect_loss(const mf_report *p, double x, curves *c)
+{
+    const bool one = p->n == 1;
+    *c = (curves){0};
+    for (int i = 0; i < p->n; i++) {
+        const mf_report_run *r = p->runs[i];
+        mf_track train =
+            mf_report_smooth(r, mf_report_track(r, "train", task_loss, NULL), 0.02);
+        mf_track val = mf_report_track(r, "val", task_loss, NULL);
+        mf_series *s = add(c, one ? "training" : val.n == 0 ? r->name : NULL, from(train, x));
+        if (s != NULL) s->thin = true;
+        if (s != NULL && !one) {
+            s->colour = i + 1;
+            s->dashed = val.n > 0;
+        }
+        s = add(c, one ? "validation" : r->name, from(val, x));
+        if (s != NULL) s->colour = one ? 2 : i + 1;
+    }
+}
+
+static double last_step(const mf_report *p)
+{
+    double last = 0;
+    for (int i = 0; i < p->n; i++)
+        for (int k = 0; k < p->runs[i]->history->n; k++)
+            last = fmax(last, (double)p->runs[i]->history->records[k].step);
+    return last;
+}
+
+/* The fall at the start makes the rest look flat: the rest is drawn once more by itself. */
+static void loss(const mf_report *p)
+{
+    curves c;
+    mf_level level = {NAN, "entropy floor"};
+    const char *caption = p->n > 1 ? "Full lines: validation; broken lines: training." : NULL;
+    const double x = floor(last_step(p) * 0.25);
+    for (int i = 0; i < p->n && isnan(level.y); i++)
+        level.y = p->runs[i]->floor;
+    const mf_plot plot = {
+        .y_label = "nats a token", .n_levels = isnan(level.y) ? 0 : 1, .levels = &level};
+    collect_loss(p, 0, &c);
+    figure(p, "Loss", caption, plot, &c);
+    const mf_range all = range_of(&c, 0), late = range_of(&c, x);
+    if (!(late.hi - late.lo > 0) || all.hi - all.lo < 3 * (late.hi - late.lo)) return;
+    collect_loss(p, x, &c);
+    figure(p, mf_report_strf(p, "Loss from step %.0f on", x), caption, plot, &c);
+}
+
+/* The same number of every run. */
+static void of_runs(const mf_report *p, const char *title, const char *y_label,
+                    const char *caption, const char *split, mf_pick pick, const void *arg,
+                    bool log_y)
+{
+    curves c = {0};
+    for (int i = 0; i < p->n; i++) {
+        mf_series *s = add(&c, p->n > 1 ? p->runs[i]->name : NULL,
+                           mf_report_track(p->runs[i], split, pick, arg));
+        if (s != NULL) s->colour = i + 1;
+    }
+    figure(p, title, caption, (mf_plot){.y_label = y_label, .log_y = log_y}, &c);
+}
+
+/* Learning rate and length of the gradient of one run, on two axes. */
+static void rate_and_gradient(const mf_report *p)
+{
+    curves c = {0};
+    mf_series *s =
+        add(&c, "gradient norm", mf_report_track(p->runs[0], "train", pick_grad_norm, NULL));
+    if (s != NULL) s->thin = true;
+    s = add(&c, "learning rate (right)", mf_report_track(p->runs[0], "train", pick_lr, NULL));
+    if (s != NULL) s->right = c.n > 1;
+    figure(p, "Gradient and learning rate", NULL,
+           (mf_plot){.y_label = "gradient norm", .right_label = "learning rate", .log_y = true},
+           &c);
+}
+
+/* Accuracy and F1, beside the loss on the other axis: classifiers. */
+static void classification(const mf_report *p)
+{
+    curves c = {0};
+    for (int i = 0; i < p->n; i++) {
+        const mf_report_run *r = p->runs[i];
+        const bool one = p->n == 1;
+        add(&c, one ? "accuracy" : r->name, mf_report_track(r, "val", pick_accuracy, NULL));
+        mf_series *s =
+            add(&c, one ? "macro F1" : NULL, mf_report_track(r, "val", pick_macro_f1, NULL));
+        if (s != NULL && !one) {
+            s->dashed = true;
+            s->colour = i + 1;
+        }
+        if (c.n > 0 && one) {
+            s = add(&c, "loss (right)", mf_report_track(r, "val", task_loss, NULL));
+            if (s != NULL) s->right = true;
+        }
+    }
+    figure(p, "Accuracy", p->n > 1 ? "Full lines: accuracy; broken lines: macro F1." : NULL,
+           (mf_plot){.y_label = "share", .right_label = "nats", .y_lo = 0, .y_hi = 1}, &c);
+}
+
+static void regularizers(const mf_report *p)
+{
+    const mf_metrics_record *last = mf_report_last(p->runs[0], "train");
+    curves c = {0};
+    for (int i = 0; last != NULL && i < last->n_regularizers; i++) {
+        const char *name = last->regularizers[i].name;
+        add(&c, name, mf_report_track(p->runs[0], "train", regularizer, name));
+    }
+    figure(p, "Regularizers", "Before their weights.", (mf_plot){.y_label = "value"}, &c);
+}
+
+void mf_report_learning(const mf_report *p)
+{
+    mf_html_section(p->d, "learning", "Learning");
+    mf_html_figures(p->d);
+    loss(p);
+    classification(p);
+    if (p->n == 1) {
+        rate_and_gradient(p);
+        regularizers(p);
+    }
+    of_runs(p, "Speed", "tokens/s", NULL, "train", pick_tokens_per_s, NULL, false);
+    of_runs(p, "Attention heads in use", "heads", NULL, "train", heads, NULL, false);
+    mf_html_figures_end(p->d);
+    mf_html_section_end(p->d);
+}
+
+/* ---- balance ---- */
+
+typedef struct measure {
+    double (*of)(const mf_layer_stats *s);
+    const char *title, *y_label, *caption;
+    bool from_zero, hide_zero; /* hide_zero: no figure when it is 0 throughout */
+} measure;
+
+static bool all_zero(const curves *c)
+{
+    for (int i = 0; i < c->n; i++)
+        for (int k = 0; k < c->s[i].n; k++)
+            if (c->s[i].y[k] != 0) return false;
+    return true;
+}
+
+/* Layers are in order, so their colours are as well when there are many. */
+static const char *layer_ink(const mf_report *p, int i, int n)
+{
+    char ink[8];
+    if (n <= 8) return mf_colour(i);
+    mf_colour_scale(0.2 + 0.65 * i / (n - 1), ink);
+    return mf_report_strf(p, "%s", ink);
+}
+
+static void layers_of(const mf_report *p, const mf_report_run *r, const measure *m, curves *c)
+{
+    const char *split = mf_report_layer_split(r);
+    for (int l = 0; l < r->n_layers && l < MAX_CURVES; l++) {
+        const layer_pick pick = {m->of, l};
+        mf_track t = mf_report_smooth(r, mf_report_track(r, split, of_layer, &pick), 0.02);
+        int block = l;
+        for (int i = 0; i < r->history->n; i++) {
+            const mf_layer_stats *s = mf_report_layer(&r->history->records[i], l);
+            if (s != NULL) block = s->layer;
+        }
+        mf_series *s = add(c, mf_report_strf(p, "layer %d", block), t);
+        if (s != NULL) s->ink = layer_ink(p, l, r->n_layers);
+    }
+}
+
+static void runs_of(const mf_report *p, const measure *m, curves *c)
+{
+    const layer_pick pick = {m->of, -1};
+    for (int i = 0; i < p->n; i++) {
+        const mf_report_run *r = p->runs[i];
+        mf_track t = mf_report_track(r, mf_report_layer_split(r), of_layer, &pick);
+        mf_series *s = add(c, r->name, mf_report_smooth(r, t, 0.02));
+        if (s != NULL) s->colour = i + 1;
+    }
+}
+
+void mf_report_balance(const mf_report *p)
+{
+    static const measure measures[] = {
+        {measure_entropy, "Routing entropy", "nats",
+         "Of a token's probabilities, mean over tokens. Even: ln of the number of experts.",
+         true, false},
+        {measure_top_prob, "Probability of the chosen experts", "mean probability", NULL, false,
+         false},
+        {measure_load_cv, "Load imbalance", "standard deviation / mean",
+         "Of the experts' loads; 0: all alike.", true, false},
+        {measure_drop_rate, "Drop rate", "share of rows",
+         "Rows over capacity that no expert took.", true, true},
+        {reassigned, "Reassigned rows", "rows", "Rows over capacity that another expert took.",
+         true, true},
+        {measure_nmi, "Experts and topics", "NMI(expert, topic)",
+         "0: an expert tells nothing of the topic; 1: each tells the other.", true, false},
+    };
+    mf_html_section(p->d, "balance", "Routing over time");
+    if (p->n > 1) mf_html_paragraph(p->d, "Means over the layers of each run.");
+    mf_html_figures(p->d);
+    for (size_t i = 0; i < sizeof measures / sizeof *measures; i++) {
+        const measure *m = &measures[i];
+        mf_level even = {NAN, "even"};
+        curves c = {0};
+        if (p->n == 1)
+            layers_of(p, p->runs[0], m, &c);
+        else
+            runs_of(p, m, &c);
+        if (m->hide_zero && all_zero(&c)) continue;
+        const mf_layer_stats *s =
+            mf_report_layer(mf_report_last(p->runs[0], mf_report_layer_split(p->runs[0])), 0);
+        if (m->of == measure_entropy && s != NULL && s->experts > 1) even.y = log(s->experts);
+        figure(p, m->title, m->caption,
+               (mf_plot){.y_label = m->y_label,
+                         .from_zero = m->from_zero,
+                         .n_levels = isnan(even.y) ? 0 : 1,
+                         .levels = &even},
+               &c);
+    }
+    mf_html_figures_end(p->d);
+    mf_html_section_end(p->d);
+}

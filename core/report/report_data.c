@@ -1,0 +1,219 @@
+#include "report/report_data.h"
+
+#include "base/error.h"
+#include "base/io.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT_MAX (4u << 20) /* of config.ini and manifest.json */
+
+static void note(mf_report_run *r, const char *what)
+{
+    if (r->n_notes < 8) r->notes[r->n_notes++] = mf_arena_strdup(r->arena, what);
+}
+
+/* Text of a file of the run, NULL with a note when it cannot be read. */
+static char *text_of(mf_report_run *r, const char *name, size_t *ret_size)
+{
+    char *path = mf_path_join(r->dir, name), *text = NULL;
+    if (path == NULL) return NULL;
+    if (mf_read_file(path, TEXT_MAX, &text, ret_size) != MF_OK) {
+        note(r, mf_error_message());
+        text = NULL;
+    }
+    mf_free(path);
+    return text;
+}
+
+static void read_config(mf_report_run *r)
+{
+    size_t size;
+    r->config_text = text_of(r, "config.ini", &size);
+    if (r->config_text == NULL) return;
+    r->config = mf_ini_new();
+    if (r->config != NULL &&
+        mf_ini_load_text(r->config, "config.ini", r->config_text, size) != MF_OK) {
+        note(r, mf_error_message());
+        mf_ini_free(r->config);
+        r->config = NULL;
+    }
+}
+
+static void read_manifest(mf_report_run *r)
+{
+    size_t size;
+    r->manifest_text = text_of(r, "manifest.json", &size);
+    if (r->manifest_text != NULL &&
+        mf_json_parse("manifest.json", r->manifest_text, size, &r->manifest) != MF_OK) {
+        note(r, mf_error_message());
+        r->manifest = NULL;
+    }
+}
+
+static void read_sample(mf_report_run *r)
+{
+    char *path = mf_path_join(r->dir, "routing_sample.json");
+    if (path == NULL) return;
+    if (mf_exists(path) && mf_sample_read(path, &r->sample) != MF_OK)
+        note(r, mf_error_message());
+    mf_free(path);
+}
+
+static int read_metrics(mf_report_run *r)
+{
+    char *path = mf_path_join(r->dir, "metrics.jsonl"), text[160];
+    if (path == NULL) return MF_ENOMEM;
+    int rc = mf_metrics_read(path, &r->history);
+    if (rc == MF_OK && r->history->n == 0) rc = mf_fail(MF_EINPUT, "%s: no record in it", path);
+    mf_free(path);
+    if (rc != MF_OK) return rc;
+    if (r->history->damaged > 0) {
+        snprintf(text, sizeof text, "metrics.jsonl: %d damaged %s passed over",
+                 r->history->damaged, r->history->damaged == 1 ? "line" : "lines");
+        note(r, text);
+    }
+    if (r->history->truncated)
+        note(r, "metrics.jsonl: the last line has no end; it was left out");
+    return MF_OK;
+}
+
+static double known_floor(const mf_report_run *r)
+{
+    double floor = mf_report_manifest_number(r, "entropy_floor");
+    for (int i = r->history->n - 1; isnan(floor) && i >= 0; i--)
+        floor = r->history->records[i].floor;
+    return floor;
+}
+
+static const char *last_part(mf_arena *arena, const char *dir)
+{
+    char *copy = mf_arena_strdup(arena, dir);
+    if (copy == NULL) return dir;
+    size_t n = strlen(copy);
+    while (n > 1 && copy[n - 1] == '/')
+        copy[--n] = '\0';
+    const char *slash = strrchr(copy, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : copy;
+}
+
+int mf_report_run_open(const char *dir, mf_report_run **ret)
+{
+    *ret = NULL;
+    mf_report_run *r = mf_alloc(1, sizeof *r);
+    if (r == NULL) return MF_ENOMEM;
+    r->arena = mf_arena_new();
+    r->dir = r->arena != NULL ? mf_arena_strdup(r->arena, dir) : NULL;
+    int rc = r->dir != NULL ? read_metrics(r) : MF_ENOMEM;
+    if (rc != MF_OK) {
+        mf_report_run_close(r);
+        return rc;
+    }
+    r->name = last_part(r->arena, dir);
+    read_config(r);
+    read_manifest(r);
+    read_sample(r);
+    mf_error_clear(); /* what could not be read is in the notes */
+    for (int i = 0; i < r->history->n; i++)
+        if (r->history->records[i].n_layers > 0) r->n_layers = r->history->records[i].n_layers;
+    r->floor = known_floor(r);
+    *ret = r;
+    return MF_OK;
+}
+
+void mf_report_run_close(mf_report_run *r)
+{
+    if (r == NULL) return;
+    mf_metrics_history_free(r->history);
+    mf_sample_free(r->sample);
+    mf_ini_free(r->config);
+    mf_json_free(r->manifest);
+    mf_free(r->config_text);
+    mf_free(r->manifest_text);
+    mf_arena_free(r->arena);
+    mf_free(r);
+}
+
+const char *mf_report_config(const mf_report_run *r, const char *section, const char *key,
+                             const char *absent)
+{
+    const mf_ini_entry *e = r->config != NULL ? mf_ini_get(r->config, section, key) : NULL;
+    return e != NULL ? e->value : absent;
+}
+
+const char *mf_report_manifest(const mf_report_run *r, const char *key, const char *absent)
+{
+    const char *text = mf_json_string(mf_json_get(r->manifest, key), NULL);
+    return text != NULL ? text : absent;
+}
+
+double mf_report_manifest_number(const mf_report_run *r, const char *key)
+{
+    double v;
+    return mf_json_real(mf_json_get(r->manifest, key), &v) ? v : NAN;
+}
+
+const mf_metrics_record *mf_report_last(const mf_report_run *r, const char *split)
+{
+    for (int i = r->history->n - 1; i >= 0; i--)
+        if (strcmp(r->history->records[i].split, split) == 0) return &r->history->records[i];
+    return NULL;
+}
+
+const mf_layer_stats *mf_report_layer(const mf_metrics_record *r, int i)
+{
+    return r != NULL && i >= 0 && i < r->n_layers ? &r->layers[i] : NULL;
+}
+
+/* ---- curves ---- */
+
+mf_track mf_report_track(const mf_report_run *r, const char *split, mf_pick pick,
+                         const void *arg)
+{
+    const mf_metrics_history *h = r->history;
+    mf_track t = {0};
+    t.x = mf_arena_alloc(r->arena, ((size_t)h->n + 1) * sizeof *t.x);
+    t.y = mf_arena_alloc(r->arena, ((size_t)h->n + 1) * sizeof *t.y);
+    if (t.x == NULL || t.y == NULL) return (mf_track){0};
+    for (int i = 0; i < h->n; i++) {
+        if (strcmp(h->records[i].split, split) != 0) continue;
+        const double y = pick(&h->records[i], arg);
+        if (!isfinite(y)) continue;
+        t.x[t.n] = (double)h->records[i].step;
+        t.y[t.n++] = y;
+    }
+    return t;
+}
+
+mf_track mf_report_smooth(const mf_report_run *r, mf_track t, double share)
+{
+    const int half = (int)(t.n * share / 2);
+    mf_track out = t;
+    if (t.n <= 2 || half < 1) return t;
+    out.y = mf_arena_alloc(r->arena, (size_t)t.n * sizeof *out.y);
+    if (out.y == NULL) return t;
+    for (int i = 0; i < t.n; i++) {
+        int reach = half < i ? half : i; /* as far to either side, so that ends do not lean */
+        if (reach > t.n - 1 - i) reach = t.n - 1 - i;
+        double sum = 0;
+        for (int k = i - reach; k <= i + reach; k++)
+            sum += t.y[k];
+        out.y[i] = sum / (2 * reach + 1);
+    }
+    return out;
+}
+
+const char *mf_report_layer_split(const mf_report_run *r)
+{
+    int train = 0, val = 0;
+    for (int i = 0; i < r->history->n; i++) {
+        const mf_metrics_record *m = &r->history->records[i];
+        if (m->n_layers == 0) continue;
+        if (strcmp(m->split, "train") == 0)
+            train++;
+        else if (strcmp(m->split, "val") == 0)
+            val++;
+    }
+    return train >= val ? "train" : "val";
+}

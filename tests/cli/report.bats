@@ -1,0 +1,111 @@
+# moefw report: a page of one run, of several, of damaged ones.
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
+}
+
+# make_run FOLDER: a small run as training leaves it.
+make_run() {
+    mkdir -p "$1"
+    "$MOEFW" config show >"$1/config.ini"
+    printf '{"moefw":"0.1.0","params":1000,"params_active":500,"entropy_floor":1.5}\n' >"$1/manifest.json"
+    for step in 10 20 30 40; do
+        moe='[{"layer":0,"entropy":1.2,"top_prob":0.5,"load":[0.25,0.75],"importance":[0.3,0.7],"load_cv":0.5,"drop_rate":0.1,"reassigned":0,"empty":0,"nmi":0.4}]'
+        for split in train val; do
+            echo "{\"step\":$step,\"split\":\"$split\",\"loss\":$((60 - step)).5,\"task_loss\":$((60 - step)),\"lr\":0.001,\"grad_norm\":1,\"tokens\":$((step * 100)),\"tokens_per_s\":1000,\"wall_s\":$step,\"regularizers\":{\"b<\":1},\"controllers\":{},\"moe\":$moe}"
+        done
+    done >"$1/metrics.jsonl"
+    cat >"$1/routing_sample.json" <<'END'
+{"step":40,"labels":["sea","<law>"],"tokens":["a"," ","\n","<"],"token_labels":[0,0,1,-1],"layers":[
+ {"layer":0,"experts":2,"top_k":1,"prob":[[0.1,0.9],[0.5,0.5],[1,0],[0,1]],"chosen":[[1],[0],[0],[1]],"by_label":[[10,1],[2,30]],"nmi":0.41,"nmi_random":0.002}]}
+END
+}
+
+# A page that loads nothing, runs nothing and is well-formed.
+sound_page() {
+    grep -q "Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"" "$1"
+    ! grep -qiE '<script|<img|<link|<iframe|javascript:|@import|url\(' "$1"
+    [ -z "$(grep -oE 'https?://[^"]*' "$1" | grep -v '^http://www\.w3\.org/2000/svg$')" ]
+    ! grep -qiE '>[^<]*\b(nan|inf)\b' "$1"
+    ! command -v xmllint >/dev/null || sed -e '1d' -e 's/<meta[^>]*>//' "$1" | sed 's/<meta[^>]*>//g' | xmllint --noout -
+}
+
+@test "a run: every section, escaped" {
+    make_run runs/x-1
+    run "$MOEFW" report runs/x-1
+    [ "$status" -eq 0 ]
+    [ "$output" = runs/x-1/report.html ]
+    sound_page runs/x-1/report.html
+    for id in learning balance load topics routing repeat; do
+        grep -q "<section id=\"$id\">" runs/x-1/report.html
+    done
+    grep -q '&lt;law&gt;' runs/x-1/report.html
+    ! grep -q '<law>' runs/x-1/report.html
+    grep -q 'entropy floor' runs/x-1/report.html
+    grep -q 'moefw train runs/x-1/config.ini' runs/x-1/report.html
+}
+
+@test "the same input gives the same page" {
+    make_run x
+    "$MOEFW" report x -o a.html
+    "$MOEFW" report x -o b.html
+    cmp a.html b.html
+}
+
+@test "several runs over one another" {
+    make_run "runs/x y-1"
+    make_run runs/z-2
+    run "$MOEFW" report "runs/x y-1" runs/z-2 --out both.html
+    [ "$status" -eq 0 ]
+    sound_page both.html
+    grep -q '<section id="runs">' both.html
+    grep -q "moefw report &#39;runs/x y-1&#39; runs/z-2" both.html
+}
+
+@test "metrics alone are enough" {
+    make_run x
+    rm x/config.ini x/manifest.json x/routing_sample.json
+    run "$MOEFW" report x
+    [ "$status" -eq 0 ]
+    sound_page x/report.html
+    grep -q 'Note: ' x/report.html
+}
+
+@test "damaged lines are left out and counted; damaged files are noted" {
+    make_run x
+    sed -i '3s/.*/{"step":20,"spl/' x/metrics.jsonl
+    printf '{"step":50,"split":"tr' >>x/metrics.jsonl
+    echo '{' >x/manifest.json
+    echo '[' >x/routing_sample.json
+    printf '[model\n' >x/config.ini
+    run "$MOEFW" report x
+    [ "$status" -eq 0 ]
+    sound_page x/report.html
+    grep -q '1 damaged line passed over' x/report.html
+    grep -q 'last line has no end' x/report.html
+    grep -q 'Note: manifest.json' x/report.html
+    grep -q 'Note: config.ini:1' x/report.html
+}
+
+@test "a dense model has no sections about experts" {
+    make_run x
+    rm x/routing_sample.json
+    sed -i 's/"moe":\[.*\]/"moe":[]/' x/metrics.jsonl
+    run "$MOEFW" report x
+    [ "$status" -eq 0 ]
+    ! grep -qE 'id="(load|balance|topics)"' x/report.html
+}
+
+@test "what is no run is refused, and nothing is written" {
+    run "$MOEFW" report nowhere
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"nowhere/metrics.jsonl"* ]]
+    mkdir empty
+    : >empty/metrics.jsonl
+    run "$MOEFW" report empty
+    [ "$status" -eq 3 ]
+    [ ! -e empty/report.html ]
+    run "$MOEFW" report
+    [ "$status" -eq 2 ]
+}
