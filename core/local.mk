@@ -49,6 +49,7 @@ CORE += core/cli/verb_generate.c
 CORE += core/cli/verb_plugin.c
 CORE += core/cli/verb_train.c
 CORE += core/cli/verb_report.c
+CORE += core/cli/verb_train.c
 CORE += core/cli/verbs.c
 CORE += core/data/batch.c
 CORE += core/data/batch.h
