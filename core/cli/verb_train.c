@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "report/progress.h"
+#include "report/report.h"
 #include "report/summary.h"
 #include "train/rundir.h"
 #include "train/trainer.h"
@@ -116,7 +117,13 @@ static int train(const mf_cli *cli, mf_session *s, mf_rundir *dir, bool resume, 
     mf_progress_end(w.progress);
     *ret_signal = mf_trainer_signal(t);
     if (rc == MF_OK) {
-        if (!mf_cli_quiet(cli)) summarise(s, dir, mf_trainer_result(t), false);
+        bool reported = false;
+        if (s->config->report.enabled) {
+            const char *const runs[] = {dir->path};
+            reported = mf_report_write(1, runs, dir->report) == MF_OK;
+            if (!reported) mf_log(MF_LOG_WARN, "no report: %s", mf_error_message());
+        }
+        if (!mf_cli_quiet(cli)) summarise(s, dir, mf_trainer_result(t), reported);
     }
     mf_trainer_free(t);
     return rc;
