@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#define COLUMN         18
+#define COLUMN 20
 #define NAME_MAX_BYTES 64
 
 static void row(const mf_terminal *t, const char *title)
@@ -41,7 +41,7 @@ static void put_nmi(const mf_terminal *t, const mf_summary *s)
                 s->layers != NULL ? (int)s->layers[i] : i, s->nmi[i],
                 i == best ? mf_ink_end(t) : "");
         if (s->nmi_random != NULL && !isnan(s->nmi_random[i])) {
-            fprintf(t->out, "  random routing %.4f", s->nmi_random[i]);
+            fprintf(t->out, "  random routing %.5f", s->nmi_random[i]);
             if (s->nmi_random[i] > 0)
                 fprintf(t->out, "  (%.0f x)", s->nmi[i] / s->nmi_random[i]);
         }

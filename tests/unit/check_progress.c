@@ -203,7 +203,7 @@ START_TEST(the_closing_lines)
     const char *out = written(&t);
     ck_assert_ptr_nonnull(
         strstr(out, "1.7000 nats/byte, 1.062 x the corpus's entropy floor of 1.6000\n"));
-    ck_assert_ptr_nonnull(strstr(out, "layer 1  0.4000  random routing 0.0050  (80 x)\n"));
+    ck_assert_ptr_nonnull(strstr(out, "layer 1  0.4000  random routing 0.00500  (80 x)\n"));
     ck_assert_ptr_nonnull(strstr(out, "runs/x-1/report.html\n"));
     ck_assert_ptr_nonnull(strstr(out, "moefw generate runs/x-1"));
     s = (mf_summary){.run = "r", .unit = "token", .router = "", .val_loss = NAN, .floor = NAN};
