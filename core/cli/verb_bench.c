@@ -15,25 +15,68 @@ static const mf_cli_form forms[] = {
     {"routers", NULL, 0, 0, "every router alone, on the same activations"}, MF_CLI_FORM_END};
 
 static const mf_cli_option options[] = {
-    {.name = "routers", .kind = MF_CLI_TEXT, .arg = "A,B|all",
+    {.name = "routers",
+     .kind = MF_CLI_TEXT,
+     .arg = "A,B|all",
      .help = "which; options of one: mlp:input_norm=none+hidden=64"},
-    {.name = "dim", .kind = MF_CLI_INT, .arg = "D", .lo = 1, .hi = 65536, .help = "width (768)"},
-    {.name = "experts", .kind = MF_CLI_INT, .arg = "E", .lo = 1, .hi = MF_BENCH_EXPERTS,
+    {.name = "dim",
+     .kind = MF_CLI_INT,
+     .arg = "D",
+     .lo = 1,
+     .hi = 65536,
+     .help = "width (768)"},
+    {.name = "experts",
+     .kind = MF_CLI_INT,
+     .arg = "E",
+     .lo = 1,
+     .hi = MF_BENCH_EXPERTS,
      .help = "experts (8)"},
-    {.name = "top-k", .kind = MF_CLI_INT, .arg = "K", .lo = 1, .hi = MF_BENCH_EXPERTS,
+    {.name = "top-k",
+     .kind = MF_CLI_INT,
+     .arg = "K",
+     .lo = 1,
+     .hi = MF_BENCH_EXPERTS,
      .help = "experts per token (2)"},
-    {.name = "batch", .kind = MF_CLI_INT, .arg = "B", .lo = 1, .hi = 65536, .help = "sequences (16)"},
-    {.name = "seq", .kind = MF_CLI_INT, .arg = "T", .lo = 1, .hi = 1048576,
+    {.name = "batch",
+     .kind = MF_CLI_INT,
+     .arg = "B",
+     .lo = 1,
+     .hi = 65536,
+     .help = "sequences (16)"},
+    {.name = "seq",
+     .kind = MF_CLI_INT,
+     .arg = "T",
+     .lo = 1,
+     .hi = 1048576,
      .help = "tokens of a sequence (128)"},
-    {.name = "seeds", .kind = MF_CLI_INT, .arg = "N", .lo = 1, .hi = 100000,
+    {.name = "seeds",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 100000,
      .help = "draws of weights and activations that figures are means of (20)"},
-    {.name = "repetitions", .kind = MF_CLI_INT, .arg = "N", .lo = 0, .hi = 100000,
+    {.name = "repetitions",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 0,
+     .hi = 100000,
      .help = "timings, of which the median counts (21); 0: no timing"},
-    {.name = "hidden", .kind = MF_CLI_INT, .arg = "H", .lo = 0, .hi = 1048576,
+    {.name = "hidden",
+     .kind = MF_CLI_INT,
+     .arg = "H",
+     .lo = 0,
+     .hi = 1048576,
      .help = "hidden width of the experts; 0: 4 x dim"},
-    {.name = "alpha", .kind = MF_CLI_REAL, .arg = "A", .lo = 0, .hi = 1e6,
+    {.name = "alpha",
+     .kind = MF_CLI_REAL,
+     .arg = "A",
+     .lo = 0,
+     .hi = 1e6,
      .help = "multiplies the auxiliary losses shown (0.01)"},
-    {.name = "expert", .kind = MF_CLI_TEXT, .arg = "PLUGIN", .help = "what the experts are (mlp)"},
+    {.name = "expert",
+     .kind = MF_CLI_TEXT,
+     .arg = "PLUGIN",
+     .help = "what the experts are (mlp)"},
     {.name = "no-layer", .kind = MF_CLI_FLAG, .help = "routers alone, without experts"},
     MF_CLI_END};
 
@@ -91,10 +134,11 @@ static void number(double v, int width, int digits)
 
 static void print_head(const mf_router_bench_spec *s)
 {
-    printf("%d wide, %d experts, top %d, %d x %d tokens, %d thread(s), means over %d seeds\n", s->dim,
-           s->experts, s->top_k, s->batch, s->seq, mf_parallel_threads(), s->seeds);
+    printf("%d wide, %d experts, top %d, %d x %d tokens, %d thread(s), means over %d seeds\n",
+           s->dim, s->experts, s->top_k, s->batch, s->seq, mf_parallel_threads(), s->seeds);
     printf("%-28s %9s %8s %8s %8s %10s %9s %9s %9s %9s %10s\n", "router", "params", "H(token)",
-           "H(load)", "top-k p", "var(p)", "out sd", "ns/token", "alone", "layer", "layer alone");
+           "H(load)", "top-k p", "var(p)", "out sd", "ns/token", "alone", "layer",
+           "layer alone");
 }
 
 static void print_row(const mf_router_bench *r)
@@ -191,5 +235,8 @@ static int run(const mf_cli *cli)
     return rc;
 }
 
-const mf_verb mf_verb_bench = {.name = "bench", .brief = "measure routers",
-                               .forms = forms, .options = options, .run = run};
+const mf_verb mf_verb_bench = {.name = "bench",
+                               .brief = "measure routers",
+                               .forms = forms,
+                               .options = options,
+                               .run = run};

@@ -7,23 +7,35 @@
 #include "train/load.h"
 
 static const mf_cli_form forms[] = {
-    {NULL, "RUN|CONFIG", 1, 1, "measure a run's newest checkpoint, or an untrained configuration"},
+    {NULL, "RUN|CONFIG", 1, 1,
+     "measure a run's newest checkpoint, or an untrained configuration"},
     MF_CLI_FORM_END};
 
 static const char *const splits[] = {"train", "val", "test", NULL};
 
 static const mf_cli_option options[] = {
-    {.name = "data", .kind = MF_CLI_TEXT, .arg = "FILE",
+    {.name = "data",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
      .help = "measure on all of this file instead of the run's validation split"},
-    {.name = "split", .kind = MF_CLI_ENUM, .arg = "NAME", .choices = splits,
+    {.name = "split",
+     .kind = MF_CLI_ENUM,
+     .arg = "NAME",
+     .choices = splits,
      .help = "which split: train, val (the default) or test"},
-    {.name = "batches", .kind = MF_CLI_INT, .arg = "N", .lo = 0, .hi = 1e15,
+    {.name = "batches",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 0,
+     .hi = 1e15,
      .help = "at most so many batches; 0: the whole split"},
     MF_CLI_END};
 
-static void print_text(const mf_session *s, const mf_metrics_record *r, int64_t step, mf_split split)
+static void print_text(const mf_session *s, const mf_metrics_record *r, int64_t step,
+                       mf_split split)
 {
-    printf("%s after %lld steps: loss %.4f nats per token", r->split, (long long)step, r->task_loss);
+    printf("%s after %lld steps: loss %.4f nats per token", r->split, (long long)step,
+           r->task_loss);
     if (r->ppl == r->ppl) printf(", perplexity %.3f", r->ppl);
     if (r->bits_per_byte == r->bits_per_byte) printf(", %.4f bits per byte", r->bits_per_byte);
     printf(" (%lld tokens)\n", (long long)r->tokens);
@@ -33,8 +45,8 @@ static void print_text(const mf_session *s, const mf_metrics_record *r, int64_t 
                r->task_loss / floor);
     for (int i = 0; i < r->n_layers; i++) {
         const mf_layer_stats *l = &r->layers[i];
-        printf("layer %d: entropy %.3f, load CV %.3f, dropped %.2f %%, empty experts %d", (int)l->layer,
-               l->entropy, l->load_cv, 100 * l->drop_rate, (int)l->empty);
+        printf("layer %d: entropy %.3f, load CV %.3f, dropped %.2f %%, empty experts %d",
+               (int)l->layer, l->entropy, l->load_cv, 100 * l->drop_rate, (int)l->empty);
         if (l->nmi == l->nmi) printf(", NMI(expert, label) %.4f", l->nmi);
         putchar('\n');
     }
@@ -82,5 +94,8 @@ static int run(const mf_cli *cli)
     return rc;
 }
 
-const mf_verb mf_verb_eval = {.name = "eval", .brief = "measure a run on a split",
-                              .forms = forms, .options = options, .run = run};
+const mf_verb mf_verb_eval = {.name = "eval",
+                              .brief = "measure a run on a split",
+                              .forms = forms,
+                              .options = options,
+                              .run = run};

@@ -13,24 +13,60 @@
 static const mf_cli_form forms[] = {{NULL, "RUN", 1, 1, "continue a text"}, MF_CLI_FORM_END};
 
 static const mf_cli_option options[] = {
-    {.name = "prompt", .letter = 'p', .kind = MF_CLI_TEXT, .arg = "TEXT", .help = "text to continue"},
-    {.name = "file", .letter = 'f', .kind = MF_CLI_TEXT, .arg = "FILE",
+    {.name = "prompt",
+     .letter = 'p',
+     .kind = MF_CLI_TEXT,
+     .arg = "TEXT",
+     .help = "text to continue"},
+    {.name = "file",
+     .letter = 'f',
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
      .help = "read the text from a file"},
-    {.name = "tokens", .letter = 'n', .kind = MF_CLI_INT, .arg = "N", .lo = 0, .hi = 1e9,
+    {.name = "tokens",
+     .letter = 'n',
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 0,
+     .hi = 1e9,
      .help = "how many tokens to write (200)"},
-    {.name = "temp", .kind = MF_CLI_REAL, .arg = "T", .lo = 0, .hi = 100,
+    {.name = "temp",
+     .kind = MF_CLI_REAL,
+     .arg = "T",
+     .lo = 0,
+     .hi = 100,
      .help = "temperature (0.8); 0 takes the likeliest token"},
-    {.name = "top-k", .kind = MF_CLI_INT, .arg = "K", .lo = 0, .hi = 1e9,
+    {.name = "top-k",
+     .kind = MF_CLI_INT,
+     .arg = "K",
+     .lo = 0,
+     .hi = 1e9,
      .help = "draw from the K likeliest tokens; 0: all (40)"},
-    {.name = "top-p", .kind = MF_CLI_REAL, .arg = "P", .lo = 0, .hi = 1,
+    {.name = "top-p",
+     .kind = MF_CLI_REAL,
+     .arg = "P",
+     .lo = 0,
+     .hi = 1,
      .help = "draw from the likeliest tokens that make up probability P (0.95)"},
-    {.name = "repeat-penalty", .kind = MF_CLI_REAL, .arg = "R", .lo = 0.01, .hi = 100,
+    {.name = "repeat-penalty",
+     .kind = MF_CLI_REAL,
+     .arg = "R",
+     .lo = 0.01,
+     .hi = 100,
      .help = "above 1 makes tokens of the text so far less likely (1)"},
-    {.name = "seed", .letter = 's', .kind = MF_CLI_INT, .arg = "SEED", .lo = 0, .hi = 9e15,
+    {.name = "seed",
+     .letter = 's',
+     .kind = MF_CLI_INT,
+     .arg = "SEED",
+     .lo = 0,
+     .hi = 9e15,
      .help = "the same seed gives the same text (0)"},
-    {.name = "no-cache", .kind = MF_CLI_FLAG,
+    {.name = "no-cache",
+     .kind = MF_CLI_FLAG,
      .help = "run the whole text again for each token, to check the cache against"},
-    {.name = "interactive", .letter = 'i', .kind = MF_CLI_FLAG,
+    {.name = "interactive",
+     .letter = 'i',
+     .kind = MF_CLI_FLAG,
      .help = "a conversation: each line is continued; /quit ends it"},
     MF_CLI_END};
 
@@ -38,14 +74,15 @@ typedef struct {
     mf_session *session;
     mf_generator *generator;
     mf_sampler *sampler;
-    int64_t tokens;  /* to write */
-    int64_t drawn;   /* so far, over the whole conversation */
+    int64_t tokens; /* to write */
+    int64_t drawn;  /* so far, over the whole conversation */
 } writer;
 
 static int read_prompt(const mf_cli *cli, char **ret, size_t *ret_n)
 {
     const char *text = mf_cli_text(cli, "prompt", NULL), *file = mf_cli_text(cli, "file", NULL);
-    if (text && file) return mf_fail(MF_EUSAGE, "-p and -f both name the text; give one of them");
+    if (text && file)
+        return mf_fail(MF_EUSAGE, "-p and -f both name the text; give one of them");
     if (file) return mf_read_file(file, (size_t)1 << 26, ret, ret_n);
     *ret = mf_strdup(text ? text : "\n");
     *ret_n = *ret ? strlen(*ret) : 0;
@@ -93,7 +130,8 @@ static int continue_text(writer *w, const char *text, size_t n)
     putchar('\n');
     mf_decoder_close(&decoder);
     const double took = mf_clock() - began;
-    mf_log(MF_LOG_INFO, "%lld tokens, %.1f tokens/s", (long long)i, took > 0 ? (double)i / took : 0);
+    mf_log(MF_LOG_INFO, "%lld tokens, %.1f tokens/s", (long long)i,
+           took > 0 ? (double)i / took : 0);
     return rc;
 }
 
@@ -125,11 +163,12 @@ static int converse(writer *w)
 static int run(const mf_cli *cli)
 {
     const mf_session_options no_data = {.no_data = true};
-    const mf_sampler_options sampling = {
-        .temperature = mf_cli_real(cli, "temp", 0.8), .top_k = mf_cli_int(cli, "top-k", 40),
-        .top_p = mf_cli_real(cli, "top-p", 0.95),
-        .repeat_penalty = mf_cli_real(cli, "repeat-penalty", 1),
-        .seed = (uint64_t)mf_cli_int(cli, "seed", 0)};
+    const mf_sampler_options sampling = {.temperature = mf_cli_real(cli, "temp", 0.8),
+                                         .top_k = mf_cli_int(cli, "top-k", 40),
+                                         .top_p = mf_cli_real(cli, "top-p", 0.95),
+                                         .repeat_penalty =
+                                             mf_cli_real(cli, "repeat-penalty", 1),
+                                         .seed = (uint64_t)mf_cli_int(cli, "seed", 0)};
     writer w = {.tokens = mf_cli_int(cli, "tokens", 200)};
     char *prompt = NULL;
     size_t n = 0;
@@ -146,7 +185,8 @@ static int run(const mf_cli *cli)
     } else if (rc == MF_OK) {
         rc = read_prompt(cli, &prompt, &n);
         if (rc == MF_OK) {
-            if (mf_cli_text(cli, "prompt", NULL) || mf_cli_text(cli, "file", NULL)) put(prompt, n);
+            if (mf_cli_text(cli, "prompt", NULL) || mf_cli_text(cli, "file", NULL))
+                put(prompt, n);
             rc = continue_text(&w, prompt, n);
         }
     }
@@ -157,5 +197,8 @@ static int run(const mf_cli *cli)
     return rc;
 }
 
-const mf_verb mf_verb_generate = {.name = "generate", .brief = "continue a text with a trained run",
-                                  .forms = forms, .options = options, .run = run};
+const mf_verb mf_verb_generate = {.name = "generate",
+                                  .brief = "continue a text with a trained run",
+                                  .forms = forms,
+                                  .options = options,
+                                  .run = run};

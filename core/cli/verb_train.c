@@ -18,15 +18,32 @@ static const mf_cli_form forms[] = {
     MF_CLI_FORM_END};
 
 static const mf_cli_option options[] = {
-    {.name = "out", .letter = 'o', .kind = MF_CLI_TEXT, .arg = "DIR",
+    {.name = "out",
+     .letter = 'o',
+     .kind = MF_CLI_TEXT,
+     .arg = "DIR",
      .help = "the run's directory; else runs/NAME-N"},
-    {.name = "resume", .kind = MF_CLI_FLAG,
+    {.name = "resume",
+     .kind = MF_CLI_FLAG,
      .help = "go on from the last checkpoint of RUN, or of the directory of --out"},
-    {.name = "steps", .kind = MF_CLI_INT, .arg = "N", .lo = 1, .hi = 1e15, .set = "train.steps",
+    {.name = "steps",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 1e15,
+     .set = "train.steps",
      .help = "optimizer steps"},
-    {.name = "seed", .kind = MF_CLI_INT, .arg = "N", .lo = 0, .hi = 9e15, .set = "train.seed",
+    {.name = "seed",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 0,
+     .hi = 9e15,
+     .set = "train.seed",
      .help = "of weights, data order and noise"},
-    {.name = "data", .kind = MF_CLI_TEXT, .arg = "FILE", .set = "data.path",
+    {.name = "data",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .set = "data.path",
      .help = "text to train on, or builtin:topics"},
     MF_CLI_END};
 
@@ -53,7 +70,8 @@ static void on_eval(void *arg, const mf_metrics_record *r)
 
 /* ---- the run ---- */
 
-static int open_run(const mf_cli *cli, mf_session **ret_session, mf_rundir **ret_dir, bool *resume)
+static int open_run(const mf_cli *cli, mf_session **ret_session, mf_rundir **ret_dir,
+                    bool *resume)
 {
     const char *config_name = mf_cli_operand(cli, 0), *out = mf_cli_text(cli, "out", NULL);
     const bool names_run = config_name && mf_rundir_is(config_name);
@@ -61,15 +79,19 @@ static int open_run(const mf_cli *cli, mf_session **ret_session, mf_rundir **ret
     mf_session_options o = {.training = true};
     *resume = mf_cli_flag(cli, "resume");
     if (names_run && !*resume)
-        return mf_fail(MF_EUSAGE, "%s is a run; expected --resume to go on with it, or its config.ini "
-                       "to repeat it", config_name);
+        return mf_fail(MF_EUSAGE,
+                       "%s is a run; expected --resume to go on with it, or its config.ini "
+                       "to repeat it",
+                       config_name);
     if (*resume && !names_run && !out)
-        return mf_fail(MF_EUSAGE, "--resume needs a run to go on with: moefw train RUN --resume");
+        return mf_fail(MF_EUSAGE,
+                       "--resume needs a run to go on with: moefw train RUN --resume");
     int rc = MF_OK;
     if (*resume) {
         rc = mf_rundir_open(names_run ? config_name : out, ret_dir);
         if (rc == MF_OK) rc = mf_cli_config(cli, (*ret_dir)->config, &config);
-        if (rc == MF_OK && mf_exists((*ret_dir)->tokenizer)) o.tokenizer_file = (*ret_dir)->tokenizer;
+        if (rc == MF_OK && mf_exists((*ret_dir)->tokenizer))
+            o.tokenizer_file = (*ret_dir)->tokenizer;
     } else {
         rc = mf_cli_config(cli, config_name, &config);
     }
@@ -89,14 +111,24 @@ static void summarise(const mf_session *s, const mf_rundir *dir, const mf_train_
     for (int32_t i = 0; i < s->model->n_moe && i < 1024; i++)
         layers[i] = s->model->moe[i].layer;
     const bool bytes = s->tokenizer && s->tokenizer->vocab == 256;
-    const mf_summary summary = {
-        .run = dir->path, .report = reported ? dir->report : NULL,
-        .unit = bytes ? "byte" : s->tokenizer ? s->tokenizer->ops->name : "token",
-        .router = c->router.plugin, .generates = c->model.task == MF_TASK_LM,
-        .steps = r->step, .tokens = r->tokens, .wall_s = r->wall_s,
-        .tokens_per_s = r->wall_s > 0 ? (double)r->tokens / r->wall_s : 0,
-        .val_loss = r->val_loss, .floor = r->floor, .n_layers = r->n_layers, .layers = layers,
-        .nmi = r->nmi, .nmi_random = r->nmi_random};
+    const mf_summary summary = {.run = dir->path,
+                                .report = reported ? dir->report : NULL,
+                                .unit = bytes          ? "byte"
+                                        : s->tokenizer ? s->tokenizer->ops->name
+                                                       : "token",
+                                .router = c->router.plugin,
+                                .generates = c->model.task == MF_TASK_LM,
+                                .steps = r->step,
+                                .tokens = r->tokens,
+                                .wall_s = r->wall_s,
+                                .tokens_per_s =
+                                    r->wall_s > 0 ? (double)r->tokens / r->wall_s : 0,
+                                .val_loss = r->val_loss,
+                                .floor = r->floor,
+                                .n_layers = r->n_layers,
+                                .layers = layers,
+                                .nmi = r->nmi,
+                                .nmi_random = r->nmi_random};
     mf_summary_print(&t, &summary);
 }
 
@@ -110,9 +142,12 @@ static int train(const mf_cli *cli, mf_session *s, mf_rundir *dir, bool resume, 
     if (rc != MF_OK) return rc;
     int64_t all, active;
     mf_model_count(s->model, &all, &active);
-    mf_log(MF_LOG_INFO, "%s: %.2f M parameters, %.2f M active per token; %lld steps; results in %s",
-           s->config->name, (double)all / 1e6, (double)active / 1e6, (long long)s->steps, dir->path);
-    w.progress = mf_progress_new(&terminal, "train", mf_trainer_step(t), s->steps, mf_cli_quiet(cli));
+    mf_log(MF_LOG_INFO,
+           "%s: %.2f M parameters, %.2f M active per token; %lld steps; results in %s",
+           s->config->name, (double)all / 1e6, (double)active / 1e6, (long long)s->steps,
+           dir->path);
+    w.progress =
+        mf_progress_new(&terminal, "train", mf_trainer_step(t), s->steps, mf_cli_quiet(cli));
     rc = mf_trainer_run(t);
     mf_progress_end(w.progress);
     *ret_signal = mf_trainer_signal(t);
@@ -149,5 +184,5 @@ static int run(const mf_cli *cli)
     return rc;
 }
 
-const mf_verb mf_verb_train = {.name = "train", .brief = "train a model",
-                               .forms = forms, .options = options, .run = run};
+const mf_verb mf_verb_train = {
+    .name = "train", .brief = "train a model", .forms = forms, .options = options, .run = run};

@@ -5,13 +5,13 @@
 
 struct mf_generator {
     mf_model *model;
-    mf_cache *cache;        /* NULL: run everything again */
-    mf_model_graph *one;    /* one token, kept */
-    mf_model_graph *many;   /* a prompt of many->shape.seq tokens */
+    mf_cache *cache;      /* NULL: run everything again */
+    mf_model_graph *one;  /* one token, kept */
+    mf_model_graph *many; /* a prompt of many->shape.seq tokens */
     const mf_model_graph *last;
-    int32_t *past;          /* [cap] all tokens */
+    int32_t *past; /* [cap] all tokens */
     int64_t n, cap;
-    int64_t cached;         /* tokens in the cache: the last `cached` of past */
+    int64_t cached; /* tokens in the cache: the last `cached` of past */
 };
 
 int mf_generator_new(mf_model *m, bool use_cache, mf_generator **ret)
@@ -47,11 +47,12 @@ static int append(mf_generator *g, const int32_t *ids, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= g->model->facts.vocab)
-            return mf_fail(MF_EINPUT, "token id %d is outside the vocabulary 0..%d", (int)ids[i],
-                           (int)g->model->facts.vocab - 1);
+            return mf_fail(MF_EINPUT, "token id %d is outside the vocabulary 0..%d",
+                           (int)ids[i], (int)g->model->facts.vocab - 1);
     if (g->n + n > g->cap) {
         const int64_t cap = 2 * (g->n + n) + 256;
-        int32_t *past = mf_realloc(g->past, (size_t)g->cap * sizeof *past, (size_t)cap * sizeof *past);
+        int32_t *past =
+            mf_realloc(g->past, (size_t)g->cap * sizeof *past, (size_t)cap * sizeof *past);
         if (!past) return MF_ENOMEM;
         g->past = past;
         g->cap = cap;
@@ -70,8 +71,11 @@ static int graph_for(mf_generator *g, int64_t n, mf_model_graph **ret)
         *slot = NULL;
     }
     if (!*slot) {
-        const mf_model_shape shape = {.mode = MF_MODE_GENERATE, .batch = 1, .seq = (int32_t)n,
-                                      .cache = g->cache, .want_prob = true};
+        const mf_model_shape shape = {.mode = MF_MODE_GENERATE,
+                                      .batch = 1,
+                                      .seq = (int32_t)n,
+                                      .cache = g->cache,
+                                      .want_prob = true};
         int rc = mf_model_graph_new(g->model, &shape, slot);
         if (rc != MF_OK) return rc;
     }

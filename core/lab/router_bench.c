@@ -12,9 +12,17 @@
 
 void mf_router_bench_defaults(mf_router_bench_spec *ret)
 {
-    *ret = (mf_router_bench_spec){.dim = 768, .experts = 8, .top_k = 2, .batch = 16, .seq = 128,
-                                  .labels = 8, .seeds = 20, .repetitions = 21, .layer = true,
-                                  .alpha = 0.01, .expert = "mlp"};
+    *ret = (mf_router_bench_spec){.dim = 768,
+                                  .experts = 8,
+                                  .top_k = 2,
+                                  .batch = 16,
+                                  .seq = 128,
+                                  .labels = 8,
+                                  .seeds = 20,
+                                  .repetitions = 21,
+                                  .layer = true,
+                                  .alpha = 0.01,
+                                  .expert = "mlp"};
 }
 
 /* One router in one layer, with the regularizers that are installed. */
@@ -61,9 +69,18 @@ static int read_spec(bench *b, const char *text, const char **ret_name)
 static mf_dims dims_of(const bench *b, int32_t layer)
 {
     const mf_router_bench_spec *s = b->spec;
-    return (mf_dims){.size = sizeof(mf_dims), .layer = layer, .n_layers = 1, .dim = s->dim,
-                     .experts = s->experts, .top_k = s->top_k, .heads = 1, .kv_heads = 1,
-                     .vocab = 30522, .seq = s->seq, .moe_layers = 1, .labels = s->labels};
+    return (mf_dims){.size = sizeof(mf_dims),
+                     .layer = layer,
+                     .n_layers = 1,
+                     .dim = s->dim,
+                     .experts = s->experts,
+                     .top_k = s->top_k,
+                     .heads = 1,
+                     .kv_heads = 1,
+                     .vocab = 30522,
+                     .seq = s->seq,
+                     .moe_layers = 1,
+                     .labels = s->labels};
 }
 
 /* Regularizers that cannot stand with their defaults (a required option) are left out. */
@@ -102,13 +119,16 @@ static int make(bench *b, const char *router)
     b->store = mf_store_new();
     b->host = b->store ? mf_plughost_new(b->store) : NULL;
     if (!b->arena || !b->ini || !b->host) return MF_ENOMEM;
-    b->config = (mf_moe_config){.experts = dims.experts, .top_k = dims.top_k, .renormalize = 1,
-                                .gate_scale = 1, .force_causal = 1};
+    b->config = (mf_moe_config){.experts = dims.experts,
+                                .top_k = dims.top_k,
+                                .renormalize = 1,
+                                .gate_scale = 1,
+                                .force_causal = 1};
     int rc = read_spec(b, router, &name);
     if (rc == MF_OK) rc = mf_plugin_load(MF_ROUTER, name, NULL, 0, &plugin);
     if (rc == MF_OK)
-        rc = mf_instance_new(b->host, plugin, "layers.0.router", b->ini, "router", none, "router",
-                             &dims, &b->layer.router);
+        rc = mf_instance_new(b->host, plugin, "layers.0.router", b->ini, "router", none,
+                             "router", &dims, &b->layer.router);
     if (rc == MF_OK && b->spec->layer) {
         char hidden[48];
         snprintf(hidden, sizeof hidden, "expert.hidden=%d",
@@ -148,10 +168,16 @@ static int build(const bench *b, bool layer, bool measure, int32_t batch, int32_
     bg->positions = mf_graph_input(g, "positions", MF_I32, mf_shape1(T));
     bg->sequences = mf_graph_input(g, "sequence_ids", MF_I32, mf_shape1(T));
     if (b->spec->labels > 0) bg->labels = mf_graph_input(g, "labels", MF_I32, mf_shape1(T));
-    const mf_router_in in = {.size = sizeof in, .batch = batch, .seq = seq,
-                             .experts = b->spec->experts, .top_k = b->spec->top_k, .x = bg->x,
-                             .token_ids = bg->ids, .positions = bg->positions,
-                             .sequence_ids = bg->sequences, .labels = bg->labels};
+    const mf_router_in in = {.size = sizeof in,
+                             .batch = batch,
+                             .seq = seq,
+                             .experts = b->spec->experts,
+                             .top_k = b->spec->top_k,
+                             .x = bg->x,
+                             .token_ids = bg->ids,
+                             .positions = bg->positions,
+                             .sequence_ids = bg->sequences,
+                             .labels = bg->labels};
     const mf_moe_settings settings = {.config = &b->config, .keep = true};
     int rc = layer ? mf_moe_build(&b->layer, &settings, g, &in, &bg->out)
                    : mf_moe_choose(&b->layer, &settings, g, &in, &bg->out);
@@ -192,7 +218,8 @@ static void fill(const bench *b, const bench_graph *bg, uint64_t seed)
                    (size_t)s->dim * sizeof *x);
         }
     else if (x)
-        mf_rng_fill_normal(seed, mf_rng_stream("bench.activations"), 0, x, (size_t)(T * s->dim));
+        mf_rng_fill_normal(seed, mf_rng_stream("bench.activations"), 0, x,
+                           (size_t)(T * s->dim));
     for (int64_t t = 0; t < T; t++) {
         if (ids) ids[t] = (int32_t)mf_rng_below(seed, stream, 0, (uint64_t)t, 30522);
         if (positions) positions[t] = (int32_t)(t % bg->seq);
@@ -279,7 +306,8 @@ static int over_seeds(const bench *b, mf_router_bench *ret)
     const int32_t n = b->spec->seeds;
     double entropy = 0, entropy2 = 0, top = 0, top2 = 0;
     mf_router_bench *one = mf_alloc(1, sizeof *one);
-    int rc = one ? build(b, b->spec->layer, true, b->spec->batch, b->spec->seq, &bg) : MF_ENOMEM;
+    int rc =
+        one ? build(b, b->spec->layer, true, b->spec->batch, b->spec->seq, &bg) : MF_ENOMEM;
     for (int32_t s = 0; rc == MF_OK && s < n; s++) {
         const mf_run run = {.seed = (uint64_t)s + 1, .forward_only = true};
         draw_weights(b, (uint64_t)s + 1);
@@ -348,11 +376,14 @@ static int time_graph(const bench *b, bool layer, int32_t batch, int32_t seq, do
     return rc;
 }
 
-int mf_router_bench_run(const mf_router_bench_spec *spec, const char *router, mf_router_bench *ret)
+int mf_router_bench_run(const mf_router_bench_spec *spec, const char *router,
+                        mf_router_bench *ret)
 {
     bench b = {.spec = spec};
-    *ret = (mf_router_bench){.router = router, .ns_router = (double)NAN,
-                             .ns_router_1 = (double)NAN, .ns_layer = (double)NAN,
+    *ret = (mf_router_bench){.router = router,
+                             .ns_router = (double)NAN,
+                             .ns_router_1 = (double)NAN,
+                             .ns_layer = (double)NAN,
                              .ns_layer_1 = (double)NAN};
     int rc = spec->experts <= MF_BENCH_EXPERTS && spec->top_k <= spec->experts
                  ? make(&b, router)
@@ -360,7 +391,8 @@ int mf_router_bench_run(const mf_router_bench_spec *spec, const char *router, mf
                            MF_BENCH_EXPERTS);
     for (int i = 0; rc == MF_OK && i < mf_store_count(b.store); i++) {
         const mf_param *p = mf_store_at(b.store, i);
-        if (!p->buffer && strncmp(p->name, "layers.0.router.", 16) == 0) ret->params += p->count;
+        if (!p->buffer && strncmp(p->name, "layers.0.router.", 16) == 0)
+            ret->params += p->count;
     }
     ret->n_losses = b.n_regularizers;
     for (int i = 0; rc == MF_OK && i < b.n_regularizers; i++)

@@ -127,8 +127,9 @@ mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_te
 }
 
 /* Keys and values of this run go into the cache; attention then reads all of it. */
-static void through_cache(const mf_cache *cache, mf_model_graph *mg, int32_t layer, int64_t k_at,
-                          int64_t width, mf_tensor *qkv, mf_tensor **k, mf_tensor **v)
+static void through_cache(const mf_cache *cache, mf_model_graph *mg, int32_t layer,
+                          int64_t k_at, int64_t width, mf_tensor *qkv, mf_tensor **k,
+                          mf_tensor **v)
 {
     mf_graph *g = mg->g;
     mf_tensor *new_k = mf_slice(g, qkv, 1, k_at, width);
@@ -139,7 +140,8 @@ static void through_cache(const mf_cache *cache, mf_model_graph *mg, int32_t lay
     *v = mf_cache_append(g, mf_graph_param(g, vp), new_v, mg->cache_pos);
 }
 
-mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t layer, mf_tensor *x)
+mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t layer,
+                              mf_tensor *x)
 {
     const mf_model_config *c = &m->config->model;
     mf_graph *g = mg->g;
@@ -153,8 +155,10 @@ mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t lay
     mf_tensor *a;
     if (mg->shape.cache) {
         mf_tensor *q = mf_slice(g, qkv, 1, 0, (int64_t)heads * hd), *k, *v;
-        through_cache(mg->shape.cache, mg, layer, (int64_t)heads * hd, (int64_t)kv * hd, qkv, &k, &v);
-        a = mf_attention(g, q, k, v, NULL, mg->kv_len, mg->shape.batch, heads, kv, causal, scale);
+        through_cache(mg->shape.cache, mg, layer, (int64_t)heads * hd, (int64_t)kv * hd, qkv,
+                      &k, &v);
+        a = mf_attention(g, q, k, v, NULL, mg->kv_len, mg->shape.batch, heads, kv, causal,
+                         scale);
     } else {
         a = mf_attention(g, qkv, NULL, NULL, mg->mask, NULL, mg->shape.batch, heads, kv, causal,
                          scale);
@@ -173,7 +177,8 @@ mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t lay
 mf_tensor *mf_block_dense(const mf_model *m, mf_graph *g, int32_t layer, mf_tensor *x)
 {
     const int64_t activation = m->config->model.ffn_activation;
-    mf_tensor *h = mf_linear(g, x, use_in(m, g, layer, "ffn.w1"), use_in(m, g, layer, "ffn.b1"));
+    mf_tensor *h =
+        mf_linear(g, x, use_in(m, g, layer, "ffn.w1"), use_in(m, g, layer, "ffn.b1"));
     if (activation == FFN_SWIGLU)
         h = mf_swiglu(g, h, NULL);
     else

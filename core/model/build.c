@@ -28,11 +28,17 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
     if (at < 0) {
         y = mf_block_dense(m, g, layer, in);
     } else {
-        const mf_router_in rin = {
-            .size = sizeof rin, .batch = mg->shape.batch, .seq = mg->shape.seq,
-            .experts = (int32_t)m->config->moe.experts, .top_k = (int32_t)m->config->moe.top_k,
-            .x = in, .mask = mg->mask, .token_ids = mg->tokens, .positions = mg->positions,
-            .sequence_ids = mg->sequence_ids, .labels = mg->labels};
+        const mf_router_in rin = {.size = sizeof rin,
+                                  .batch = mg->shape.batch,
+                                  .seq = mg->shape.seq,
+                                  .experts = (int32_t)m->config->moe.experts,
+                                  .top_k = (int32_t)m->config->moe.top_k,
+                                  .x = in,
+                                  .mask = mg->mask,
+                                  .token_ids = mg->tokens,
+                                  .positions = mg->positions,
+                                  .sequence_ids = mg->sequence_ids,
+                                  .labels = mg->labels};
         mf_moe_build(&m->moe[at], settings, g, &rin, &mg->moe[at]);
         y = mg->moe[at].y;
     }
@@ -48,7 +54,8 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
     const mf_model_config *c = &m->config->model;
     const mf_moe_settings settings = {.config = &m->config->moe,
                                       .capacity_factor = &m->capacity_factor,
-                                      .labels = m->facts.labels, .keep = mg->shape.want_prob};
+                                      .labels = m->facts.labels,
+                                      .keep = mg->shape.want_prob};
     mf_tensor **mid = mf_alloc((size_t)c->layers, sizeof *mid);
     if (!mid) {
         mf_graph_fail(mg->g, MF_ENOMEM, "no memory for %d layers", (int)c->layers);
@@ -96,7 +103,8 @@ static void add_losses(mf_model *m, mf_model_graph *mg)
     for (int32_t i = 0; i < m->n_moe; i++)
         records[i] = &mg->moe[i].routing;
     for (int i = 0; i < n && m->n_moe > 0; i++) {
-        if (mf_instance_loss(m->regularizers[i], g, records, m->n_moe, &mg->regularizers[i])) break;
+        if (mf_instance_loss(m->regularizers[i], g, records, m->n_moe, &mg->regularizers[i]))
+            break;
         mf_tensor *value = mg->regularizers[i];
         mf_graph_keep(value);
         mf_tensor *weight = mf_graph_live(g, &m->regularizer_weights[i], "weight");
@@ -142,7 +150,8 @@ int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph 
     mg->g = mf_graph_new(&options);
     if (mg->g) mf_plughost_forget(m->plugins, mg->g);
     mg->moe = mf_alloc((size_t)m->n_moe + 1, sizeof *mg->moe);
-    mg->regularizers = mf_alloc((size_t)m->config->n_regularizers + 1, sizeof *mg->regularizers);
+    mg->regularizers =
+        mf_alloc((size_t)m->config->n_regularizers + 1, sizeof *mg->regularizers);
     int rc = mg->g && mg->moe && mg->regularizers ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK) {
         build(m, mg);

@@ -52,8 +52,9 @@ static void judge_model(judge *j)
         fault(j, "model", "heads", NULL,
               "rope wants an even width a head, found dim / heads = %lld", dim / heads);
     if (j->c->train.eval_context >= m->seq)
-        fault(j, "train", "eval_context", NULL, "expected less than model.seq (%lld), found %lld",
-              (long long)m->seq, (long long)j->c->train.eval_context);
+        fault(j, "train", "eval_context", NULL,
+              "expected less than model.seq (%lld), found %lld", (long long)m->seq,
+              (long long)j->c->train.eval_context);
     if (m->kv_heads > 0 && heads % kv_heads != 0)
         fault(j, "model", "kv_heads", NULL, "expected a divisor of heads (%lld), found %lld",
               heads, kv_heads);

@@ -12,12 +12,19 @@ static const char *const controller_keys[] = {"plugin", "every", NULL};
 static mf_dims dims_of(const mf_model *m, int32_t layer, int32_t experts)
 {
     const mf_model_config *c = &m->config->model;
-    return (mf_dims){.size = sizeof(mf_dims), .layer = layer, .n_layers = (int32_t)c->layers,
-                     .dim = (int32_t)c->dim, .experts = experts,
-                     .top_k = (int32_t)m->config->moe.top_k, .heads = (int32_t)c->heads,
-                     .kv_heads = (int32_t)c->kv_heads, .vocab = m->facts.vocab,
-                     .seq = (int32_t)c->seq, .causal = c->task == MF_TASK_LM && c->causal,
-                     .moe_layers = m->n_moe, .labels = m->facts.labels,
+    return (mf_dims){.size = sizeof(mf_dims),
+                     .layer = layer,
+                     .n_layers = (int32_t)c->layers,
+                     .dim = (int32_t)c->dim,
+                     .experts = experts,
+                     .top_k = (int32_t)m->config->moe.top_k,
+                     .heads = (int32_t)c->heads,
+                     .kv_heads = (int32_t)c->kv_heads,
+                     .vocab = m->facts.vocab,
+                     .seq = (int32_t)c->seq,
+                     .causal = c->task == MF_TASK_LM && c->causal,
+                     .moe_layers = m->n_moe,
+                     .labels = m->facts.labels,
                      .train_steps = m->facts.train_steps};
 }
 
@@ -74,11 +81,12 @@ static int judge_causal(const mf_model *m, const mf_loaded *router)
     const mf_router *table = mf_loaded_vtable(router);
     if (!(table->flags & MF_ROUTER_NOT_CAUSAL) || c->moe.force_causal) return MF_OK;
     if (c->model.task != MF_TASK_LM || !c->model.causal) return MF_OK;
-    return mf_fail(MF_ECONFIG,
-                   "%s:%d: router %s chooses tokens by looking at the whole sequence, which leaks "
-                   "the future in a causal decoder; expected a causal router, or "
-                   "moe.force_causal = yes to try it all the same",
-                   c->router.file ? c->router.file : "default", c->router.line, c->router.plugin);
+    return mf_fail(
+        MF_ECONFIG,
+        "%s:%d: router %s chooses tokens by looking at the whole sequence, which leaks "
+        "the future in a causal decoder; expected a causal router, or "
+        "moe.force_causal = yes to try it all the same",
+        c->router.file ? c->router.file : "default", c->router.line, c->router.plugin);
 }
 
 static int new_moe_layers(mf_model *m, bool select_bias)
@@ -136,8 +144,8 @@ static int new_controllers(mf_model *m, const mf_loaded *const *loaded)
     const mf_dims dims = dims_of(m, -1, (int32_t)c->moe.experts);
     for (int i = 0; i < c->n_controllers; i++) {
         const char *section = c->controllers[i].section;
-        int rc = mf_instance_new(m->plugins, loaded[i], section, c->ini, section, controller_keys,
-                                 section, &dims, &m->controllers[i]);
+        int rc = mf_instance_new(m->plugins, loaded[i], section, c->ini, section,
+                                 controller_keys, section, &dims, &m->controllers[i]);
         if (rc != MF_OK) return rc;
     }
     return MF_OK;
@@ -157,7 +165,8 @@ static int assemble(mf_model *m)
     if (rc == MF_OK) rc = new_moe_layers(m, select_bias);
     if (rc == MF_OK) rc = new_regularizers(m);
     if (rc == MF_OK && c->moe.capacity_factor > 0)
-        rc = mf_live_register_real(m->plugins, "moe.capacity_factor", &m->capacity_factor, 1e-6, 1e6);
+        rc = mf_live_register_real(m->plugins, "moe.capacity_factor", &m->capacity_factor, 1e-6,
+                                   1e6);
     if (rc == MF_OK && c->model.skip == MF_SKIP_UNET)
         rc = mf_live_register_real(m->plugins, "model.skip_scale", &m->skip_scale, -1e3, 1e3);
     if (rc == MF_OK) rc = new_controllers(m, loaded);
@@ -216,7 +225,8 @@ void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active)
         if (p->buffer) continue;
         all += p->count;
         /* Of what is split by expert a token uses k of E; shared experts are always used. */
-        const bool split = (p->init.flags & MF_PARAM_BY_EXPERT) && p->shape.dim[0] == c->experts;
+        const bool split =
+            (p->init.flags & MF_PARAM_BY_EXPERT) && p->shape.dim[0] == c->experts;
         active += split ? p->count / c->experts * c->top_k : p->count;
     }
     *ret_all = all;
@@ -246,8 +256,9 @@ int mf_cache_new(const mf_model *m, int batch, int max_seq, mf_cache **ret)
             char name[64];
             mf_param *p;
             snprintf(name, sizeof name, "layers.%d.%c", (int)l, "kv"[i]);
-            rc = mf_store_declare(cache->store, name, mf_shape2((int64_t)batch * max_seq, width),
-                                  (mf_init){0}, true, &p);
+            rc =
+                mf_store_declare(cache->store, name, mf_shape2((int64_t)batch * max_seq, width),
+                                 (mf_init){0}, true, &p);
         }
     if (rc == MF_OK) rc = mf_store_seal(cache->store, 0, false);
     if (rc != MF_OK) {

@@ -23,7 +23,8 @@ static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in
         mf_tensor *x = mf_stop_gradient(g, in->x);
         of_token = mf_sqrt(g, mf_sum(g, mf_square(g, x), 2u, true));
     }
-    if (r->token) return mf_reshape(g, mf_gather_rows(g, of_token, r->token), mf_shape1(r->rows));
+    if (r->token)
+        return mf_reshape(g, mf_gather_rows(g, of_token, r->token), mf_shape1(r->rows));
     of_token = mf_broadcast(g, of_token, mf_shape2(r->tokens, r->rows / r->tokens));
     return mf_reshape(g, of_token, mf_shape1(r->rows));
 }
@@ -68,7 +69,8 @@ static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     r->admitted = mf_capacity(g, r->chosen, priority, cap);
     if (c->overflow != MF_OVERFLOW_REASSIGN || r->token || !r->prob) return gate;
 
-    r->admitted = mf_reassign(g, r->chosen, r->admitted, r->prob, priority, cap, k, 0, &out->moved);
+    r->admitted =
+        mf_reassign(g, r->chosen, r->admitted, r->prob, priority, cap, k, 0, &out->moved);
     if (r->expert) return gate;
     const bool renormalize = r->renormalize < 0 ? c->renormalize : r->renormalize;
     return mf_route_gates(g, r->prob, r->chosen, r->admitted, k, renormalize,
@@ -83,8 +85,8 @@ static mf_tensor *per_token(mf_graph *g, mf_tensor *index, const mf_routing *r)
 }
 
 /* Every token through every shared expert, summed: rows e T .. e T + T - 1 belong to expert e. */
-static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
-                                 const mf_router_in *in, int32_t tokens)
+static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_settings *s,
+                                 mf_graph *g, const mf_router_in *in, int32_t tokens)
 {
     const int n = (int)s->config->shared_experts;
     int32_t expert[64];
@@ -94,10 +96,16 @@ static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_setting
     pattern = mf_reshape(g, mf_broadcast(g, pattern, mf_shape2(tokens, n)),
                          mf_shape1((int64_t)tokens * n));
     mf_row_groups groups = mf_group_rows(g, pattern, NULL, n, n);
-    const mf_expert_in ein = {
-        .size = sizeof ein, .batch = in->batch, .seq = in->seq, .experts = n,
-        .x = mf_dispatch_rows(g, in->x, &groups, NULL, n), .offset = groups.offset,
-        .token = groups.token, .seq_x = in->x, .mask = in->mask, .positions = in->positions};
+    const mf_expert_in ein = {.size = sizeof ein,
+                              .batch = in->batch,
+                              .seq = in->seq,
+                              .experts = n,
+                              .x = mf_dispatch_rows(g, in->x, &groups, NULL, n),
+                              .offset = groups.offset,
+                              .token = groups.token,
+                              .seq_x = in->x,
+                              .mask = in->mask,
+                              .positions = in->positions};
     mf_tensor *y = NULL;
     mf_instance_expert(layer->shared, g, &ein, &y);
     mf_tensor *ones = mf_affine(g, mf_cast(g, pattern, MF_F32), 0, 1);
@@ -110,15 +118,16 @@ static void add_metrics(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     const mf_routing *r = &out->routing;
     const int k = r->token ? 1 : r->rows / r->tokens;
     mf_graph_metrics(g, true);
-    out->sums = mf_routing_stats(g, r->prob, r->chosen, r->admitted, out->gate, in->mask, r->token,
-                                 k, r->experts, r->tokens);
+    out->sums = mf_routing_stats(g, r->prob, r->chosen, r->admitted, out->gate, in->mask,
+                                 r->token, k, r->experts, r->tokens);
     mf_graph_keep(out->sums.chosen);
     mf_graph_keep(out->sums.admitted);
     mf_graph_keep(out->sums.importance);
     mf_graph_keep(out->sums.scalars);
     if (out->moved) mf_graph_keep(out->moved);
     if (s->labels > 0 && in->labels) {
-        out->joint = mf_joint_count(g, r->admitted, r->token, in->labels, k, r->experts, s->labels);
+        out->joint =
+            mf_joint_count(g, r->admitted, r->token, in->labels, k, r->experts, s->labels);
         mf_graph_keep(out->joint);
     }
     mf_graph_metrics(g, false);
@@ -126,13 +135,20 @@ static void add_metrics(const mf_moe_settings *s, mf_graph *g, const mf_router_i
 
 /* The router's part, and the selection that it leaves to core. */
 static int route(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
-                        const mf_router_in *in, mf_moe_out *out)
+                 const mf_router_in *in, mf_moe_out *out)
 {
     *out = (mf_moe_out){0};
     mf_routing *r = &out->routing;
-    *r = (mf_routing){.size = sizeof *r, .layer = layer->layer, .experts = in->experts,
-                      .top_k = in->top_k, .renormalize = -1, .own_top_k = 1, .gate_scale = 1,
-                      .mask = in->mask, .labels = in->labels, .tokens = in->batch * in->seq};
+    *r = (mf_routing){.size = sizeof *r,
+                      .layer = layer->layer,
+                      .experts = in->experts,
+                      .top_k = in->top_k,
+                      .renormalize = -1,
+                      .own_top_k = 1,
+                      .gate_scale = 1,
+                      .mask = in->mask,
+                      .labels = in->labels,
+                      .tokens = in->batch * in->seq};
     int rc = mf_instance_route(layer->router, g, in, r);
     if (rc != MF_OK) return rc;
     out->gate = choose(layer, s, g, in, r);
@@ -170,16 +186,21 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
 
     const int k = r->token ? 1 : r->rows / r->tokens;
     mf_row_groups groups = mf_group_rows(g, r->admitted, r->token, k, r->experts);
-    const mf_expert_in ein = {
-        .size = sizeof ein, .batch = in->batch, .seq = in->seq, .experts = r->experts,
-        .x = mf_dispatch_rows(g, in->x, &groups, r->token, k), .offset = groups.offset,
-        .token = groups.token, .seq_x = in->x, .mask = in->mask, .positions = in->positions};
+    const mf_expert_in ein = {.size = sizeof ein,
+                              .batch = in->batch,
+                              .seq = in->seq,
+                              .experts = r->experts,
+                              .x = mf_dispatch_rows(g, in->x, &groups, r->token, k),
+                              .offset = groups.offset,
+                              .token = groups.token,
+                              .seq_x = in->x,
+                              .mask = in->mask,
+                              .positions = in->positions};
     mf_tensor *y = NULL;
     rc = mf_instance_expert(layer->expert, g, &ein, &y);
     if (rc != MF_OK) return rc;
     out->y = mf_combine_rows(g, y, out->gate, &groups, r->token, r->tokens, k);
-    if (layer->shared)
-        out->y = mf_add(g, out->y, shared_experts(layer, s, g, in, r->tokens));
+    if (layer->shared) out->y = mf_add(g, out->y, shared_experts(layer, s, g, in, r->tokens));
 
     r->load = per_token(g, r->admitted, r);
     r->demand = r->admitted == r->chosen ? r->load : per_token(g, r->chosen, r);

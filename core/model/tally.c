@@ -77,18 +77,22 @@ void mf_moe_tally_stats(const mf_moe_tally *t, float *load, float *demand, float
         if (l > 0) entropy -= l * log(l);
         empty += t->admitted[e] == 0;
     }
-    *ret = (mf_layer_stats){
-        .size = sizeof *ret, .layer = t->layer, .experts = E, .top_k = t->top_k,
-        .load = load, .demand = demand, .importance = importance,
-        .entropy = t->tokens > 0 ? t->entropy / t->tokens : 0,
-        .load_entropy = entropy,
-        .top_prob = t->tokens > 0 ? t->top_prob / t->tokens : 0,
-        .load_cv = admitted > 0 ? sqrt(square / E) * E : 0,
-        .drop_rate = chosen > 0 ? (chosen - admitted) / chosen : 0,
-        .reassigned = t->moved,
-        .nmi = t->joint ? mf_nmi(t->joint, E, t->labels) : (double)NAN,
-        .empty = empty,
-        .rows_per_token = t->tokens > 0 ? chosen / t->tokens : 0};
+    *ret = (mf_layer_stats){.size = sizeof *ret,
+                            .layer = t->layer,
+                            .experts = E,
+                            .top_k = t->top_k,
+                            .load = load,
+                            .demand = demand,
+                            .importance = importance,
+                            .entropy = t->tokens > 0 ? t->entropy / t->tokens : 0,
+                            .load_entropy = entropy,
+                            .top_prob = t->tokens > 0 ? t->top_prob / t->tokens : 0,
+                            .load_cv = admitted > 0 ? sqrt(square / E) * E : 0,
+                            .drop_rate = chosen > 0 ? (chosen - admitted) / chosen : 0,
+                            .reassigned = t->moved,
+                            .nmi = t->joint ? mf_nmi(t->joint, E, t->labels) : (double)NAN,
+                            .empty = empty,
+                            .rows_per_token = t->tokens > 0 ? chosen / t->tokens : 0};
 }
 
 double mf_nmi(const double *counts, int32_t n, int32_t m)

@@ -20,8 +20,8 @@ int mf_evaluator_rebuild(mf_evaluator *e)
 {
     mf_model_graph_free(e->graph);
     e->graph = NULL;
-    const mf_model_shape shape = {.mode = MF_MODE_EVAL, .batch = e->batch->rows,
-                                  .seq = e->batch->seq, .masked = true};
+    const mf_model_shape shape = {
+        .mode = MF_MODE_EVAL, .batch = e->batch->rows, .seq = e->batch->seq, .masked = true};
     return mf_model_graph_new(e->session->model, &shape, &e->graph);
 }
 
@@ -35,8 +35,9 @@ static int allocate(mf_evaluator *e)
     e->regularizers = mf_alloc((size_t)m->config->n_regularizers + 1, sizeof *e->regularizers);
     if (!e->tallies || !e->stats || !e->shares || !e->regularizers) return MF_ENOMEM;
     for (int32_t i = 0; i < m->n_moe; i++) {
-        int rc = mf_moe_tally_new(m->moe[i].layer, (int32_t)experts,
-                                  (int32_t)m->config->moe.top_k, m->facts.labels, &e->tallies[i]);
+        int rc =
+            mf_moe_tally_new(m->moe[i].layer, (int32_t)experts, (int32_t)m->config->moe.top_k,
+                             m->facts.labels, &e->tallies[i]);
         if (rc != MF_OK) return rc;
     }
     for (int i = 0; i < m->config->n_regularizers; i++)
@@ -92,8 +93,8 @@ static double scalar(const mf_tensor *t)
     return v ? (double)*v : 0;
 }
 
-static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double task, double weight,
-                   double targets, double bytes)
+static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double task,
+                   double weight, double targets, double bytes)
 {
     const mf_model *m = e->session->model;
     const int32_t experts = (int32_t)m->config->moe.experts;
@@ -111,7 +112,8 @@ static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double ta
     r->n_regularizers = m->n_moe > 0 ? m->config->n_regularizers : 0;
     for (int32_t i = 0; i < m->n_moe; i++) {
         float *share = e->shares + (int64_t)i * 3 * experts;
-        mf_moe_tally_stats(e->tallies[i], share, share + experts, share + 2 * experts, &e->stats[i]);
+        mf_moe_tally_stats(e->tallies[i], share, share + experts, share + 2 * experts,
+                           &e->stats[i]);
     }
     r->layers = e->stats;
     r->n_layers = m->n_moe;
@@ -119,10 +121,13 @@ static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double ta
 
 int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_record *ret)
 {
-    const int64_t all = mf_batcher_count(e->batcher), n = batches > 0 && batches < all ? batches : all;
+    const int64_t all = mf_batcher_count(e->batcher),
+                  n = batches > 0 && batches < all ? batches : all;
     const mf_model *m = e->session->model;
-    const mf_run run = {.seed = (uint64_t)m->config->train.seed, .step = (uint64_t)step,
-                        .metrics = true, .forward_only = true};
+    const mf_run run = {.seed = (uint64_t)m->config->train.seed,
+                        .step = (uint64_t)step,
+                        .metrics = true,
+                        .forward_only = true};
     double loss = 0, task = 0, weight = 0, targets = 0, bytes = 0;
     for (int32_t i = 0; i < m->n_moe; i++)
         mf_moe_tally_reset(e->tallies[i]);

@@ -55,9 +55,14 @@ const mf_identity *mf_identity_now(void)
     int n = 0;
     for (; n < MAX_PLUGINS && (p = mf_plugin_loaded(n)); n++)
         plugins[n] = (mf_identity_plugin){p->name, kind_name(p->kind), p->path, p->hash};
-    id = (mf_identity){.version = MOEFW_VERSION, .abi = (int)MF_ABI,
-                       .threads = mf_parallel_threads(), .kernels = kernels, .cpu = cpu,
-                       .blas = mf_kernels_blas(), .plugins = plugins, .n_plugins = n};
+    id = (mf_identity){.version = MOEFW_VERSION,
+                       .abi = (int)MF_ABI,
+                       .threads = mf_parallel_threads(),
+                       .kernels = kernels,
+                       .cpu = cpu,
+                       .blas = mf_kernels_blas(),
+                       .plugins = plugins,
+                       .n_plugins = n};
     return &id;
 }
 
@@ -132,7 +137,8 @@ int mf_identity_read_facts(const char *path, mf_model_facts *ret)
             value[i] > INT32_MAX)
             rc = mf_fail(MF_EINPUT, "%s: expected a whole number \"%s\"", path, keys[i]);
     if (rc == MF_OK)
-        *ret = (mf_model_facts){.vocab = (int32_t)value[0], .labels = (int32_t)value[1],
+        *ret = (mf_model_facts){.vocab = (int32_t)value[0],
+                                .labels = (int32_t)value[1],
                                 .classes = (int32_t)value[2]};
     mf_json_free(doc);
     mf_free(text);

@@ -79,7 +79,9 @@ int mf_past_add(mf_past *p, const mf_metrics_record *r)
         const struct {
             const char *name;
             double value;
-        } of[] = {{"load_cv", s->load_cv}, {"entropy", s->entropy}, {"drop_rate", s->drop_rate},
+        } of[] = {{"load_cv", s->load_cv},
+                  {"entropy", s->entropy},
+                  {"drop_rate", s->drop_rate},
                   {"nmi", s->nmi}};
         for (size_t j = 0; rc == MF_OK && j < sizeof of / sizeof *of; j++) {
             char name[40];

@@ -37,8 +37,10 @@ static int facts_of(const mf_session *s, const mf_session_options *o, mf_model_f
     const mf_corpus *corpus = s->corpus;
     const int64_t needed = corpus ? corpus->vocab : s->tokenizer ? s->tokenizer->vocab : 0;
     if (c->model.vocab && c->model.vocab < needed)
-        return mf_fail(MF_ECONFIG, "model.vocab = %lld, but the data use %lld token ids; expected at "
-                       "least that many, or auto", (long long)c->model.vocab, (long long)needed);
+        return mf_fail(MF_ECONFIG,
+                       "model.vocab = %lld, but the data use %lld token ids; expected at "
+                       "least that many, or auto",
+                       (long long)c->model.vocab, (long long)needed);
     *ret = (mf_model_facts){.vocab = (int32_t)(c->model.vocab ? c->model.vocab : needed),
                             .labels = corpus ? corpus->n_labels : 0,
                             .classes = corpus ? corpus->n_classes : (int32_t)c->model.classes,

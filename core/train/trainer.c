@@ -16,7 +16,8 @@
 static int build_graph(mf_trainer *t)
 {
     const mf_config *c = t->session->config;
-    const mf_model_shape shape = {.mode = MF_MODE_TRAIN, .batch = (int32_t)c->train.batch,
+    const mf_model_shape shape = {.mode = MF_MODE_TRAIN,
+                                  .batch = (int32_t)c->train.batch,
                                   .seq = (int32_t)c->model.seq,
                                   .masked = t->session->corpus->spans != NULL,
                                   .accumulate = c->train.accumulate > 1};
@@ -40,8 +41,9 @@ static int allocate(mf_trainer *t)
         !t->result.nmi || !t->result.nmi_random)
         return MF_ENOMEM;
     for (int32_t i = 0; i < m->n_moe; i++) {
-        int rc = mf_moe_tally_new(m->moe[i].layer, (int32_t)experts,
-                                  (int32_t)m->config->moe.top_k, m->facts.labels, &t->tallies[i]);
+        int rc =
+            mf_moe_tally_new(m->moe[i].layer, (int32_t)experts, (int32_t)m->config->moe.top_k,
+                             m->facts.labels, &t->tallies[i]);
         if (rc != MF_OK) return rc;
     }
     for (int i = 0; i < m->config->n_regularizers; i++)
@@ -71,7 +73,8 @@ static int prepare(mf_trainer *t, bool resume)
     if (rc == MF_OK) rc = allocate(t);
     if (rc == MF_OK) rc = register_live(t);
     if (rc == MF_OK) rc = mf_optim_new(s->model->store, c, &t->optim);
-    if (rc == MF_OK) rc = mf_batch_new((int32_t)c->batch, (int32_t)s->config->model.seq, &t->batch);
+    if (rc == MF_OK)
+        rc = mf_batch_new((int32_t)c->batch, (int32_t)s->config->model.seq, &t->batch);
     if (rc == MF_OK) rc = build_graph(t);
     if (rc == MF_OK && s->corpus->split[MF_SPLIT_VAL].tokens > 0 && c->eval_every >= 0)
         rc = mf_evaluator_new(s, MF_SPLIT_VAL, &t->evaluator);
@@ -170,8 +173,8 @@ static int gradients(mf_trainer *t, bool metrics)
     }
     for (int64_t j = 0; j < micro; j++) {
         const int64_t at = t->step * micro + j;
-        const mf_run run = {.seed = (uint64_t)m->config->train.seed, .step = (uint64_t)at,
-                            .metrics = metrics};
+        const mf_run run = {
+            .seed = (uint64_t)m->config->train.seed, .step = (uint64_t)at, .metrics = metrics};
         mf_batcher_fill(t->session->train, at, t->batch);
         mf_session_feed(t->batch, t->graph);
         int rc = mf_graph_run(t->graph->g, &run);
@@ -194,25 +197,27 @@ static int trace_nonfinite(mf_trainer *t)
     const mf_config *c = t->session->config;
     for (int64_t j = 0; j < c->train.accumulate; j++) {
         const int64_t at = t->step * c->train.accumulate + j;
-        const mf_run run = {.seed = (uint64_t)c->train.seed, .step = (uint64_t)at,
-                            .check_finite = true};
+        const mf_run run = {
+            .seed = (uint64_t)c->train.seed, .step = (uint64_t)at, .check_finite = true};
         mf_batcher_fill(t->session->train, at, t->batch);
         mf_session_feed(t->batch, t->graph);
         int rc = mf_graph_run(t->graph->g, &run);
-        if (rc != MF_OK)
-            return mf_fail_context(rc, "step %lld", (long long)t->step + 1);
+        if (rc != MF_OK) return mf_fail_context(rc, "step %lld", (long long)t->step + 1);
     }
-    return mf_fail(MF_ENONFINITE,
-                   "step %lld: loss %g, gradient norm %g: every value is finite, but the sum of "
-                   "squares of the gradient is not; a smaller train.lr or train.clip may help",
-                   (long long)t->step + 1, t->loss, t->grad_norm);
+    return mf_fail(
+        MF_ENONFINITE,
+        "step %lld: loss %g, gradient norm %g: every value is finite, but the sum of "
+        "squares of the gradient is not; a smaller train.lr or train.clip may help",
+        (long long)t->step + 1, t->loss, t->grad_norm);
 }
 
 /* Update, or leave the update out where the policy allows it. */
 static int update(mf_trainer *t)
 {
     const mf_train_config *c = &t->session->config->train;
-    mf_optim_step s = {.step = t->step, .weight_decay = t->weight_decay, .clip = t->clip,
+    mf_optim_step s = {.step = t->step,
+                       .weight_decay = t->weight_decay,
+                       .clip = t->clip,
                        .grad_scale = 1.0 / (double)c->accumulate};
     s.lr = t->lr_now = mf_schedule_lr(c, t->lr, t->step, t->session->steps);
     mf_optim_measure(t->optim, &s);
@@ -224,7 +229,8 @@ static int update(mf_trainer *t)
     }
     int rc = trace_nonfinite(t);
     if (c->nan_policy == 0 || ++t->skipped > MAX_SKIPPED) return rc;
-    mf_log(MF_LOG_WARN, "%s; update left out (%d in a row)", mf_error_message(), (int)t->skipped);
+    mf_log(MF_LOG_WARN, "%s; update left out (%d in a row)", mf_error_message(),
+           (int)t->skipped);
     mf_error_clear();
     return MF_OK;
 }
@@ -232,10 +238,17 @@ static int update(mf_trainer *t)
 static int after_step(mf_trainer *t)
 {
     const mf_model *m = t->session->model;
-    const mf_step s = {.size = sizeof s, .n_layers = m->n_moe, .step = t->step,
-                       .max_steps = t->session->steps, .loss = t->loss,
-                       .task_loss = t->task_loss, .lr = t->lr_now, .grad_norm = t->grad_norm,
-                       .val_loss = t->val_loss, .tokens = t->tokens, .layers = t->stats};
+    const mf_step s = {.size = sizeof s,
+                       .n_layers = m->n_moe,
+                       .step = t->step,
+                       .max_steps = t->session->steps,
+                       .loss = t->loss,
+                       .task_loss = t->task_loss,
+                       .lr = t->lr_now,
+                       .grad_norm = t->grad_norm,
+                       .val_loss = t->val_loss,
+                       .tokens = t->tokens,
+                       .layers = t->stats};
     int rc = MF_OK;
     mf_plughost_set_step(m->plugins, t->step);
     for (int32_t i = 0; rc == MF_OK && i < m->n_moe; i++) {
@@ -280,8 +293,8 @@ static int log_step(mf_trainer *t, bool logged)
         t->tokens_per_s = (double)t->lap_tokens / lap;
     }
     if (t->observer.on_step)
-        t->observer.on_step(t->observer.arg, t->step, t->session->steps, t->loss, t->tokens_per_s,
-                            logged ? &r : NULL);
+        t->observer.on_step(t->observer.arg, t->step, t->session->steps, t->loss,
+                            t->tokens_per_s, logged ? &r : NULL);
     return MF_OK;
 }
 
@@ -332,7 +345,8 @@ static int one_step(mf_trainer *t, bool *ret_evaluated, bool *ret_saved)
     if (rc == MF_OK) rc = rebuild_if_asked(t);
     *ret_evaluated = t->evaluator && (last || (c->eval_every > 0 && next % c->eval_every == 0));
     if (rc == MF_OK && *ret_evaluated) rc = evaluate(t);
-    *ret_saved = last || (c->save_every > 0 && next % c->save_every == 0) || mf_signals_take_save();
+    *ret_saved =
+        last || (c->save_every > 0 && next % c->save_every == 0) || mf_signals_take_save();
     if (rc == MF_OK && *ret_saved) rc = save(t);
     return rc;
 }
@@ -369,8 +383,8 @@ static int stop_early(mf_trainer *t, bool saved)
     if (t->stopped_by)
         return mf_fail(MF_ESIGNAL, "stopped by signal %d at step %lld; go on with --resume",
                        t->stopped_by, (long long)t->step);
-    return mf_fail(MF_ELIMIT, "time limit of %g s reached at step %lld; go on with --resume", limit,
-                   (long long)t->step);
+    return mf_fail(MF_ELIMIT, "time limit of %g s reached at step %lld; go on with --resume",
+                   limit, (long long)t->step);
 }
 
 int mf_trainer_run(mf_trainer *t)

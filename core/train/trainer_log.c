@@ -11,7 +11,8 @@ void mf_trainer_stats(mf_trainer *t)
     const int64_t experts = m->config->moe.experts;
     for (int32_t i = 0; i < m->n_moe; i++) {
         float *share = t->shares + i * 3 * experts;
-        mf_moe_tally_stats(t->tallies[i], share, share + experts, share + 2 * experts, &t->stats[i]);
+        mf_moe_tally_stats(t->tallies[i], share, share + experts, share + 2 * experts,
+                           &t->stats[i]);
     }
 }
 

@@ -81,7 +81,8 @@ static int restore(mf_trainer *t, const mf_state *s)
 {
     mf_plughost *h = t->session->model->plugins;
     if (!mf_state_int(s, "step", &t->step) || !mf_state_int(s, "tokens", &t->tokens) ||
-        !mf_state_int(s, "skipped", &t->skipped) || !mf_state_real(s, "val_loss", &t->val_loss) ||
+        !mf_state_int(s, "skipped", &t->skipped) ||
+        !mf_state_real(s, "val_loss", &t->val_loss) ||
         !mf_state_real(s, "wall_s", &t->wall_before))
         return mf_fail(MF_ECHECKPOINT, "%s: the checkpoint lacks the position of the run",
                        t->dir->path);
@@ -89,7 +90,8 @@ static int restore(mf_trainer *t, const mf_state *s)
         char name[256];
         double value, now;
         live_name(name, sizeof name, h, i);
-        if (!mf_state_real(s, name, &value)) continue; /* an option that is new in this version */
+        if (!mf_state_real(s, name, &value))
+            continue; /* an option that is new in this version */
         int rc = mf_live_get(h, mf_live_name(h, i), &now);
         if (rc == MF_OK && value != now)
             rc = mf_live_set(h, mf_live_name(h, i), value, "resume", "value of the checkpoint");
@@ -120,7 +122,8 @@ int mf_trainer_resume(mf_trainer *t)
 {
     mf_state *s = NULL;
     int64_t step = 0;
-    int rc = mf_ckpt_resume(t->dir->ckpt, t->session->model->store, mf_identity_now(), &s, &step);
+    int rc =
+        mf_ckpt_resume(t->dir->ckpt, t->session->model->store, mf_identity_now(), &s, &step);
     if (rc == MF_OK) rc = restore(t, s);
     mf_state_free(s);
     if (rc == MF_OK) rc = recall(t);
@@ -161,8 +164,11 @@ static int describe(sampler *x, const mf_trainer *t, const mf_batch *b, int n)
         char name[MF_TOPICS_NAME];
         names[i] = mf_arena_strf(x->arena, "%s", mf_topics_name(i, name));
     }
-    x->sample = (mf_sample){.step = t->step, .n_tokens = n, .n_labels = n_labels,
-                            .n_layers = t->session->model->n_moe, .tokens = tokens,
+    x->sample = (mf_sample){.step = t->step,
+                            .n_tokens = n,
+                            .n_labels = n_labels,
+                            .n_layers = t->session->model->n_moe,
+                            .tokens = tokens,
                             .token_labels = n_labels ? labels : NULL,
                             .labels = n_labels ? names : NULL};
     return MF_OK;
@@ -177,13 +183,14 @@ static int describe_layers(sampler *x, const mf_trainer *t, const mf_model_graph
         const mf_routing *r = &mg->moe[i].routing;
         const mf_moe_tally *tally = mf_evaluator_tally(t->evaluator, i);
         const bool by_token = !r->token && r->rows % r->tokens == 0;
-        x->layers[i] = (mf_sample_layer){
-            .layer = r->layer, .experts = r->experts,
-            .top_k = by_token ? r->rows / r->tokens : 0,
-            .prob = r->prob ? mf_tensor_data(r->prob) : NULL,
-            .chosen = by_token ? mf_tensor_data(r->chosen) : NULL,
-            .by_label = tally->joint, .nmi = t->result.nmi[i],
-            .nmi_random = t->result.nmi_random[i]};
+        x->layers[i] = (mf_sample_layer){.layer = r->layer,
+                                         .experts = r->experts,
+                                         .top_k = by_token ? r->rows / r->tokens : 0,
+                                         .prob = r->prob ? mf_tensor_data(r->prob) : NULL,
+                                         .chosen = by_token ? mf_tensor_data(r->chosen) : NULL,
+                                         .by_label = tally->joint,
+                                         .nmi = t->result.nmi[i],
+                                         .nmi_random = t->result.nmi_random[i]};
     }
     x->sample.layers = x->layers;
     return MF_OK;
@@ -192,7 +199,8 @@ static int describe_layers(sampler *x, const mf_trainer *t, const mf_model_graph
 static int run_sample(mf_trainer *t, sampler *x, mf_batch *b, mf_model_graph *mg)
 {
     const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
-                        .step = (uint64_t)t->step, .forward_only = true};
+                        .step = (uint64_t)t->step,
+                        .forward_only = true};
     mf_session_feed(b, mg);
     int rc = mf_graph_run(mg->g, &run);
     int n = (int)b->n_tokens;
@@ -206,8 +214,10 @@ int mf_trainer_sample(mf_trainer *t)
 {
     const mf_session *s = t->session;
     if (!t->evaluator || s->model->n_moe == 0) return MF_OK;
-    const mf_model_shape shape = {.mode = MF_MODE_EVAL, .batch = 1,
-                                  .seq = (int32_t)s->config->model.seq, .masked = true,
+    const mf_model_shape shape = {.mode = MF_MODE_EVAL,
+                                  .batch = 1,
+                                  .seq = (int32_t)s->config->model.seq,
+                                  .masked = true,
                                   .want_prob = true};
     mf_batch_spec spec;
     mf_batch_defaults(&spec);

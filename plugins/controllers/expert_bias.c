@@ -58,8 +58,8 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_controller vtable = {sizeof(mf_controller), MF_CONTROLLER_SELECT_BIAS, init, NULL,
-                                     on_step};
+static const mf_controller vtable = {sizeof(mf_controller), MF_CONTROLLER_SELECT_BIAS, init,
+                                     NULL, on_step};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_CONTROLLER, mf_controller, "expert_bias", "1.0", "MIT",
                                   "auxiliary-loss-free balancing by a selection bias", options,

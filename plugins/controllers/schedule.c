@@ -44,15 +44,18 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
 static double value_at(const controller *self, int64_t step)
 {
     const conf *c = self->c;
-    double u = self->end > c->start
-                   ? (double)(step - c->start) / (double)(self->end - c->start)
-                   : 1.0;
+    double u =
+        self->end > c->start ? (double)(step - c->start) / (double)(self->end - c->start) : 1.0;
     u = u < 0 ? 0 : u > 1 ? 1 : u;
     switch (c->shape) {
-    case LINEAR: return c->from + (c->to - c->from) * u;
-    case COSINE: return c->from + (c->to - c->from) * (1 - cos(3.14159265358979323846 * u)) / 2;
-    case EXPONENTIAL: return c->from * pow(c->to / c->from, u);
-    default: return u < 1 ? c->from : c->to;
+    case LINEAR:
+        return c->from + (c->to - c->from) * u;
+    case COSINE:
+        return c->from + (c->to - c->from) * (1 - cos(3.14159265358979323846 * u)) / 2;
+    case EXPONENTIAL:
+        return c->from * pow(c->to / c->from, u);
+    default:
+        return u < 1 ? c->from : c->to;
     }
 }
 
@@ -71,13 +74,14 @@ static const mf_option options[] = {
     MF_OPTION_REAL(conf, from, NULL, -1e30, 1e30, 0, "value at start"),
     MF_OPTION_REAL(conf, to, NULL, -1e30, 1e30, 0, "value at end"),
     MF_OPTION_INT(conf, start, "0", 0, 9e15, 0, "first step of the curve"),
-    MF_OPTION_INT(conf, end, "0", 0, 9e15, 0, "last step of the curve; 0: the planned last step"),
+    MF_OPTION_INT(conf, end, "0", 0, 9e15, 0,
+                  "last step of the curve; 0: the planned last step"),
     MF_OPTION_ENUM(conf, shape, "linear", shapes, "form of the curve"),
     MF_END_OPTIONS,
 };
 
 static const mf_controller vtable = {sizeof(mf_controller), 0, init, NULL, on_step};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_CONTROLLER, mf_controller, "schedule", "1.0", "MIT",
-                                  "moves any live option along a curve", options, conf, controller,
-                                  &vtable);
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_CONTROLLER, mf_controller, "schedule", "1.0", "MIT",
+                   "moves any live option along a curve", options, conf, controller, &vtable);

@@ -38,17 +38,26 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc;
 }
 
-static int forward(void *self_, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in, mf_tensor **ret_y)
+static int forward(void *self_, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
+                   mf_tensor **ret_y)
 {
     const conf *c = ((const expert *)self_)->c;
     mf_tensor *b1 = c->bias ? mf->use(ctx, g, "b1") : NULL;
     mf_tensor *b2 = c->bias ? mf->use(ctx, g, "b2") : NULL;
     mf_tensor *h = mf_grouped_linear(g, in->x, mf->use(ctx, g, "w1"), in->offset, b1);
     switch (c->activation) {
-    case RELU: h = mf_relu(g, h); break;
-    case GELU: h = mf_gelu(g, h); break;
-    case GELU_TANH: h = mf_gelu_tanh(g, h); break;
-    default: h = mf_silu(g, h); break;
+    case RELU:
+        h = mf_relu(g, h);
+        break;
+    case GELU:
+        h = mf_gelu(g, h);
+        break;
+    case GELU_TANH:
+        h = mf_gelu_tanh(g, h);
+        break;
+    default:
+        h = mf_silu(g, h);
+        break;
     }
     *ret_y = mf_grouped_linear(g, h, mf->use(ctx, g, "w2"), in->offset, b2);
     return mf->status(g);

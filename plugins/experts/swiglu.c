@@ -29,11 +29,13 @@ static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
     return rc;
 }
 
-static int forward(void *self, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in, mf_tensor **ret_y)
+static int forward(void *self, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
+                   mf_tensor **ret_y)
 {
     (void)self;
     mf_tensor *h = mf_grouped_linear(g, in->x, mf->use(ctx, g, "w13"), in->offset, NULL);
-    *ret_y = mf_grouped_linear(g, mf_swiglu(g, h, NULL), mf->use(ctx, g, "w2"), in->offset, NULL);
+    *ret_y =
+        mf_grouped_linear(g, mf_swiglu(g, h, NULL), mf->use(ctx, g, "w2"), in->offset, NULL);
     return mf->status(g);
 }
 
@@ -46,6 +48,6 @@ static const mf_option options[] = {
 
 static const mf_expert vtable = {sizeof(mf_expert), 0, init, NULL, forward, NULL};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_EXPERT, mf_expert, "swiglu", "1.0", "MIT",
-                                  "gated feed-forward: W2 (silu(W1 x) * W3 x)", options, conf,
-                                  char, &vtable);
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_EXPERT, mf_expert, "swiglu", "1.0", "MIT",
+                   "gated feed-forward: W2 (silu(W1 x) * W3 x)", options, conf, char, &vtable);

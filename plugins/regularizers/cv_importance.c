@@ -36,7 +36,8 @@ static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 static int average(mf_graph *g, mf_tensor *total, int32_t used, mf_tensor **ret_loss)
 {
     const float zero = 0;
-    *ret_loss = used ? mf_scale(g, total, 1.0 / used) : mf->constant(g, MF_F32, mf_shape0(), &zero);
+    *ret_loss =
+        used ? mf_scale(g, total, 1.0 / used) : mf->constant(g, MF_F32, mf_shape0(), &zero);
     return mf->status(g);
 }
 
@@ -57,8 +58,8 @@ static mf_tensor *cv_squared(mf_graph *g, mf_tensor *v, int64_t n, bool sample)
     return mf_div(g, mf_scale(g, square, 1 / by), mf_affine(g, mf_square(g, mean), 1, 1e-10));
 }
 
-static int loss(void *self_, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing, int32_t n,
-                mf_tensor **ret_loss)
+static int loss(void *self_, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
+                int32_t n, mf_tensor **ret_loss)
 {
     (void)ctx;
     const regularizer *self = self_;
@@ -91,5 +92,5 @@ static const mf_option options[] = {
 static const mf_regularizer vtable = {sizeof(mf_regularizer), 0, init, NULL, loss, NULL};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "cv_importance", "1.0", "MIT",
-                                  "CV^2 of the gates' sums: evens out importance", options, conf,
-                                  regularizer, &vtable);
+                                  "CV^2 of the gates' sums: evens out importance", options,
+                                  conf, regularizer, &vtable);

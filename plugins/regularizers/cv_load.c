@@ -28,7 +28,8 @@ static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 static int average(mf_graph *g, mf_tensor *total, int32_t used, mf_tensor **ret_loss)
 {
     const float zero = 0;
-    *ret_loss = used ? mf_scale(g, total, 1.0 / used) : mf->constant(g, MF_F32, mf_shape0(), &zero);
+    *ret_loss =
+        used ? mf_scale(g, total, 1.0 / used) : mf->constant(g, MF_F32, mf_shape0(), &zero);
     return mf->status(g);
 }
 
@@ -36,7 +37,8 @@ static mf_tensor *smooth_load(const conf *c, mf_graph *g, const mf_routing *r)
 {
     const int64_t k = r->top_k;
     mf_tensor *best = mf_take(g, r->logits, mf_topk(g, r->logits, k + 1)); /* falling */
-    mf_tensor *last_in = mf_slice(g, best, 1, k - 1, 1), *first_out = mf_slice(g, best, 1, k, 1);
+    mf_tensor *last_in = mf_slice(g, best, 1, k - 1, 1),
+              *first_out = mf_slice(g, best, 1, k, 1);
     mf_tensor *inside = mf_greater(g, r->logits, first_out);
     mf_tensor *bar = mf_add(g, mf_mul(g, inside, first_out),
                             mf_mul(g, mf_affine(g, inside, -1, 1), last_in));
@@ -45,8 +47,8 @@ static mf_tensor *smooth_load(const conf *c, mf_graph *g, const mf_routing *r)
     return mf_sum(g, p, 1u, false); /* [E] */
 }
 
-static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing, int32_t n,
-                mf_tensor **ret_loss)
+static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
+                int32_t n, mf_tensor **ret_loss)
 {
     (void)ctx;
     const conf *c = ((regularizer *)self)->c;

@@ -42,8 +42,8 @@ static mf_tensor *mean_entropy(const conf *c, mf_graph *g, const mf_routing *r)
                   mf_clamp(g, mf_sum(g, r->mask, MF_ALL, false), 1, 1e30));
 }
 
-static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing, int32_t n,
-                mf_tensor **ret_loss)
+static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
+                int32_t n, mf_tensor **ret_loss)
 {
     (void)ctx;
     const conf *c = ((regularizer *)self)->c;
@@ -71,6 +71,6 @@ static const mf_option options[] = {
 
 static const mf_regularizer vtable = {sizeof(mf_regularizer), 0, init, NULL, loss, NULL};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "entropy", "1.0", "MIT",
-                                  "mean entropy of a token's gates", options, conf,
-                                  regularizer, &vtable);
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "entropy", "1.0", "MIT",
+                   "mean entropy of a token's gates", options, conf, regularizer, &vtable);

@@ -40,12 +40,13 @@ static mf_tensor *token_mean(mf_graph *g, const mf_routing *r, mf_tensor *v)
 static int average(mf_graph *g, mf_tensor *total, int32_t used, mf_tensor **ret_loss)
 {
     const float zero = 0;
-    *ret_loss = used ? mf_scale(g, total, 1.0 / used) : mf->constant(g, MF_F32, mf_shape0(), &zero);
+    *ret_loss =
+        used ? mf_scale(g, total, 1.0 / used) : mf->constant(g, MF_F32, mf_shape0(), &zero);
     return mf->status(g);
 }
 
-static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing, int32_t n,
-                mf_tensor **ret_loss)
+static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
+                int32_t n, mf_tensor **ret_loss)
 {
     (void)ctx;
     const conf *c = ((regularizer *)self)->c;
@@ -73,6 +74,6 @@ static const mf_option options[] = {
 
 static const mf_regularizer vtable = {sizeof(mf_regularizer), 0, init, NULL, loss, NULL};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "importance2_load", "1.0", "MIT",
-                                  "E sum of importance^2 load", options, conf,
-                                  regularizer, &vtable);
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "importance2_load", "1.0", "MIT",
+                   "E sum of importance^2 load", options, conf, regularizer, &vtable);

@@ -53,8 +53,8 @@ static mf_tensor *distance(mf_graph *g, mf_tensor *u, double experts)
     return mf_sum(g, mf_square(g, mf_affine(g, u, 1, -1 / experts)), MF_ALL, false);
 }
 
-static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing, int32_t n,
-                mf_tensor **ret_loss)
+static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
+                int32_t n, mf_tensor **ret_loss)
 {
     (void)ctx;
     const conf *c = ((regularizer *)self)->c;
@@ -80,7 +80,8 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
 
 static const mf_option options[] = {
     MF_OPTION_ENUM(conf, of, "gate", kinds, "gates of the chosen, or all probabilities"),
-    MF_OPTION_ENUM(conf, layers, "joint", layer_kinds, "average layers before the square, or after"),
+    MF_OPTION_ENUM(conf, layers, "joint", layer_kinds,
+                   "average layers before the square, or after"),
     MF_OPTION_ENUM(conf, pad, "skip", pads, "does padding count"),
     MF_OPTION_BOOL(conf, detach, "no", 0, "no gradient, as in the released code"),
     MF_END_OPTIONS,

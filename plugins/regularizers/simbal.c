@@ -47,8 +47,8 @@ static mf_tensor *residue(const conf *c, mf_ctx *ctx, mf_graph *g, mf_tensor *w)
     return c->form == IDENTITY ? mf_sub(g, similar, m) : mf_mul(g, similar, m);
 }
 
-static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing, int32_t n,
-                mf_tensor **ret_loss)
+static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
+                int32_t n, mf_tensor **ret_loss)
 {
     const conf *c = ((regularizer *)self)->c;
     const float zero = 0;
@@ -70,7 +70,8 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
 }
 
 static const mf_option options[] = {
-    MF_OPTION_ENUM(conf, form, "offdiag", forms, "squares off the diagonal, or distance from I"),
+    MF_OPTION_ENUM(conf, form, "offdiag", forms,
+                   "squares off the diagonal, or distance from I"),
     MF_OPTION_STR(conf, param, "weight", "name of the router's matrix [E,d]"),
     MF_END_OPTIONS,
 };

@@ -15,8 +15,8 @@ static int init(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims)
     return MF_OK;
 }
 
-static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing, int32_t n,
-                mf_tensor **ret_loss)
+static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
+                int32_t n, mf_tensor **ret_loss)
 {
     (void)self;
     (void)ctx;
@@ -50,6 +50,6 @@ static const mf_option options[] = {MF_END_OPTIONS};
 
 static const mf_regularizer vtable = {sizeof(mf_regularizer), 0, init, NULL, loss, NULL};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "z_loss", "1.0", "MIT",
-                                  "mean square of the logits' log-sum-exp", options, char, char,
-                                  &vtable);
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "z_loss", "1.0", "MIT",
+                   "mean square of the logits' log-sum-exp", options, char, char, &vtable);

@@ -21,7 +21,8 @@ typedef struct {
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     const conf *c = ((router *)self_)->c = conf_;
-    return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(c->init_std));
+    return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim),
+                     MF_NORMAL(c->init_std));
 }
 
 static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
@@ -57,8 +58,9 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_router vtable = {sizeof(mf_router), MF_ROUTER_NOT_CAUSAL, init, NULL, route, NULL};
+static const mf_router vtable = {
+    sizeof(mf_router), MF_ROUTER_NOT_CAUSAL, init, NULL, route, NULL};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "expert_choice", "1.0", "MIT",
-                                  "each expert takes its best tokens", options, conf, router,
-                                  &vtable);
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_ROUTER, mf_router, "expert_choice", "1.0", "MIT",
+                   "each expert takes its best tokens", options, conf, router, &vtable);

@@ -123,9 +123,12 @@ static int forward(const mf_call *call)
     return MF_OK;
 }
 
-static const mf_opdef hash_op = {
-    .size = sizeof(mf_opdef), .flags = MF_OP_NO_GRAD, .name = "hash_route",
-    .formula = "expert = H(key) mod E", .infer = infer, .forward = forward};
+static const mf_opdef hash_op = {.size = sizeof(mf_opdef),
+                                 .flags = MF_OP_NO_GRAD,
+                                 .name = "hash_route",
+                                 .formula = "expert = H(key) mod E",
+                                 .infer = infer,
+                                 .forward = forward};
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
@@ -162,9 +165,9 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     mf_tensor *hot = mf_one_hot(g, out->expert, self->experts);
     hot = mf_reshape(g, hot, mf_shape3(tokens, hashes, self->experts));
     out->prob = mf_mean(g, hot, 2u, false);
-    out->gate = mf_reshape(g, mf_take(g, out->prob,
-                                      mf_reshape(g, out->expert, mf_shape2(tokens, hashes))),
-                           mf_shape1(tokens * hashes));
+    out->gate = mf_reshape(
+        g, mf_take(g, out->prob, mf_reshape(g, out->expert, mf_shape2(tokens, hashes))),
+        mf_shape1(tokens * hashes));
     return mf->status(g);
 }
 

@@ -1,15 +1,18 @@
 /* linear: the router of Shazeer et al. 2017 and Switch (Fedus et al. 2022, eq. 1).
  *
- *     logits = (W x + b) / temperature,   P = softmax(logits)
+ *     logits = (W (x * u) + b) / temperature,   P = softmax(logits)
  *
- * W [E,d]; b [E] only if bias = yes. Core takes the k most probable experts of each token.
+ * W [E,d]; b [E] only if bias = yes. u is 1, or in training, with jitter e > 0, drawn anew for each
+ * number from U(1 - e, 1 + e) (Fedus et al., section 2.2). Core takes the k most probable experts
+ * of each token. The first router to try, and the one that others are compared with.
+ *
  * Parameters: E d (+ E).
  */
 #include <moefw/moefw.h>
 
 typedef struct {
     int64_t bias;
-    double init_std, temperature;
+    double init_std, temperature, jitter;
 } conf;
 
 typedef struct {
@@ -31,7 +34,12 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
 {
     const router *self = self_;
     mf_tensor *bias = self->c->bias ? mf->use(ctx, g, "bias") : NULL;
-    mf_tensor *logits = mf_linear(g, in->x, mf->use(ctx, g, "weight"), bias);
+    mf_tensor *x = in->x;
+    if (mf->training(g) && self->c->jitter > 0) {
+        mf_tensor *u = mf_uniform(g, mf->shape(x));
+        x = mf_mul(g, x, mf_affine(g, u, 2 * self->c->jitter, 1 - self->c->jitter));
+    }
+    mf_tensor *logits = mf_linear(g, x, mf->use(ctx, g, "weight"), bias);
     out->logits = mf_div(g, logits, mf->live(ctx, g, "temperature"));
     return mf->status(g);
 }
@@ -41,6 +49,8 @@ static const mf_option options[] = {
     MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
     MF_OPTION_REAL(conf, temperature, "1", 1e-3, 1e3, MF_OPT_LIVE,
                    "divides the logits; below 1 sharpens the choice"),
+    MF_OPTION_REAL(conf, jitter, "0", 0, 1, 0,
+                   "noise on the input in training; Switch uses 0.01"),
     MF_END_OPTIONS,
 };
 

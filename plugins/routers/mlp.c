@@ -40,10 +40,14 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
 static mf_tensor *activate(mf_graph *g, mf_tensor *h, int64_t kind)
 {
     switch (kind) {
-    case GELU: return mf_gelu(g, h);
-    case RELU: return mf_relu(g, h);
-    case SILU: return mf_silu(g, h);
-    default: return mf_tanh(g, h);
+    case GELU:
+        return mf_gelu(g, h);
+    case RELU:
+        return mf_relu(g, h);
+    case SILU:
+        return mf_silu(g, h);
+    default:
+        return mf_tanh(g, h);
     }
 }
 
@@ -52,7 +56,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     const conf *c = ((const router *)self_)->c;
     mf_tensor *x = in->x;
     if (c->input_norm == LAYERNORM)
-        x = mf_layernorm(g, x, mf->use(ctx, g, "norm.weight"), mf->use(ctx, g, "norm.bias"), 1e-5);
+        x = mf_layernorm(g, x, mf->use(ctx, g, "norm.weight"), mf->use(ctx, g, "norm.bias"),
+                         1e-5);
     mf_tensor *h = mf_linear(g, x, mf->use(ctx, g, "w1"), mf->use(ctx, g, "b1"));
     h = activate(g, h, c->activation);
     mf_tensor *logits = mf_linear(g, h, mf->use(ctx, g, "w2"), mf->use(ctx, g, "b2"));
@@ -71,6 +76,6 @@ static const mf_option options[] = {
 
 static const mf_router vtable = {sizeof(mf_router), 0, init, NULL, route, NULL};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "mlp", "1.0", "MIT",
-                                  "two layers with a nonlinearity between", options, conf, router,
-                                  &vtable);
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_ROUTER, mf_router, "mlp", "1.0", "MIT",
+                   "two layers with a nonlinearity between", options, conf, router, &vtable);

@@ -45,14 +45,15 @@ static int judge(mf_ctx *ctx, const conf *c, const mf_dims *dims)
 {
     const int64_t side = c->mode == MATRIX ? dims->dim : c->hidden;
     if ((c->mode == WALSH || c->mode == MATRIX) && side > MAX_SIDE)
-        return mf->fail(ctx, MF_ECONFIG, "the Walsh matrix has at most %d rows, not %d", MAX_SIDE,
-                        (int)side);
+        return mf->fail(ctx, MF_ECONFIG, "the Walsh matrix has at most %d rows, not %d",
+                        MAX_SIDE, (int)side);
     if (c->mode == WALSH && !power_of_two(c->hidden))
         return mf->fail(ctx, MF_ECONFIG, "mode = walsh needs hidden to be a power of 2, not %d",
                         (int)c->hidden);
     if (c->mode == POOLED && dims->dim % c->hidden != 0)
-        return mf->fail(ctx, MF_ECONFIG, "mode = pooled needs hidden to divide dim = %d, not %d",
-                        (int)dims->dim, (int)c->hidden);
+        return mf->fail(ctx, MF_ECONFIG,
+                        "mode = pooled needs hidden to divide dim = %d, not %d", (int)dims->dim,
+                        (int)c->hidden);
     if (c->k_experts > dims->experts)
         return mf->fail(ctx, MF_ECONFIG, "k_experts = %d, but there are only %d experts",
                         (int)c->k_experts, (int)dims->experts);
@@ -123,14 +124,15 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     const conf *c = self->c;
     mf_tensor *x = in->x, *logits;
     if (c->input_norm == LAYERNORM)
-        x = mf_layernorm(g, x, mf->use(ctx, g, "norm.weight"), mf->use(ctx, g, "norm.bias"), 1e-5);
+        x = mf_layernorm(g, x, mf->use(ctx, g, "norm.weight"), mf->use(ctx, g, "norm.bias"),
+                         1e-5);
     if (c->mode == MATRIX) {
         logits = walsh(c, g, x, self->dim, self->experts);
     } else {
         mf_tensor *h = mf_linear(g, x, mf->use(ctx, g, "w1"), mf->use(ctx, g, "b1"));
         h = c->activation == GELU ? mf_gelu(g, h) : mf_relu(g, h);
-        logits = mf_linear(g, mix(self, ctx, g, h, x), mf->use(ctx, g, "w2"),
-                           mf->use(ctx, g, "b2"));
+        logits =
+            mf_linear(g, mix(self, ctx, g, h, x), mf->use(ctx, g, "w2"), mf->use(ctx, g, "b2"));
     }
     out->logits = mf_div(g, logits, mf->live(ctx, g, "temperature"));
     if (c->k_experts > 0) out->prob = keep_largest(self, g, out->logits);
@@ -143,7 +145,8 @@ static const mf_option options[] = {
     MF_OPTION_ENUM(conf, scale, "none", scales, "of the Walsh matrix"),
     MF_OPTION_ENUM(conf, input_norm, "layernorm", norms, "norm before the first layer"),
     MF_OPTION_ENUM(conf, activation, "gelu", activations, "nonlinearity"),
-    MF_OPTION_INT(conf, k_experts, "0", 0, 65536, 0, "experts with a probability at all; 0: all"),
+    MF_OPTION_INT(conf, k_experts, "0", 0, 65536, 0,
+                  "experts with a probability at all; 0: all"),
     MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
     MF_OPTION_REAL(conf, temperature, "1", 1e-3, 1e3, MF_OPT_LIVE, "divides the logits"),
     MF_END_OPTIONS,
@@ -151,6 +154,6 @@ static const mf_option options[] = {
 
 static const mf_router vtable = {sizeof(mf_router), 0, init, NULL, route, NULL};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "mlp_hadamard", "1.0", "MIT",
-                                  "an MLP router with a Hadamard step inside", options, conf,
-                                  router, &vtable);
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_ROUTER, mf_router, "mlp_hadamard", "1.0", "MIT",
+                   "an MLP router with a Hadamard step inside", options, conf, router, &vtable);

@@ -71,7 +71,8 @@ static mf_tensor *load_loss(const router *self, mf_graph *g, const mf_router_in 
 {
     const int64_t k = self->top_k;
     mf_tensor *best = mf_take(g, noisy, mf_topk(g, noisy, k + 1)); /* [T,k+1], falling */
-    mf_tensor *last_in = mf_slice(g, best, 1, k - 1, 1), *first_out = mf_slice(g, best, 1, k, 1);
+    mf_tensor *last_in = mf_slice(g, best, 1, k - 1, 1),
+              *first_out = mf_slice(g, best, 1, k, 1);
     mf_tensor *inside = mf_greater(g, noisy, first_out);
     /* The k-th largest of the others: the (k+1)-th for those inside, else the k-th. */
     mf_tensor *bar = mf_add(g, mf_mul(g, inside, first_out),
@@ -125,5 +126,5 @@ static const mf_option options[] = {
 static const mf_router vtable = {sizeof(mf_router), 0, init, NULL, route, NULL};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "noisy_topk", "1.0", "MIT",
-                                  "noise of learned size on the logits in training", options, conf,
-                                  router, &vtable);
+                                  "noise of learned size on the logits in training", options,
+                                  conf, router, &vtable);

@@ -1,36 +1,60 @@
-/* random: k experts drawn at random for each token, anew in each step.
+/* random: k experts drawn at random for each token.
  *
  *     gate = 1 / k,   P = 1 / E for every expert
  *
  * The lower bound of a comparison: what the experts are worth without any routing. Nothing is
- * learned; loads are even on average. No parameters.
+ * learned; loads are even on average. draw = step draws anew in each step, so that no expert can
+ * learn anything that the others do not; draw = position fixes the choice by the token's place in
+ * its sequence, the weakest of fixed rules: experts can tell places apart, and nothing else. No
+ * parameters.
  */
 #include <moefw/moefw.h>
 
-static int init(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims)
+enum { STEP, POSITION };
+static const char *const draws[] = {"step", "position", NULL};
+
+typedef struct {
+    int64_t draw;
+} conf;
+
+typedef struct {
+    const conf *c;
+    int64_t experts, seq;
+} router;
+
+static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
-    (void)self;
-    (void)ctx;
-    (void)conf;
-    (void)dims;
-    return MF_OK;
+    router *self = self_;
+    self->c = conf_;
+    self->experts = dims->experts;
+    self->seq = dims->seq;
+    if (self->c->draw != POSITION) return MF_OK;
+    /* A table of scores per place; a buffer, so that it is drawn from the seed and saved. */
+    return mf->buffer(ctx, "scores", mf_shape2(self->seq, self->experts),
+                      mf_init_of(MF_INIT_UNIFORM, 1, 0));
 }
 
-static int route(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
+static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
 {
-    (void)self;
-    (void)ctx;
+    const router *self = self_;
     const int64_t T = (int64_t)in->batch * in->seq;
-    out->score = mf_uniform(g, mf_shape2(T, in->experts));
-    out->prob = mf_affine(g, out->score, 0, 1.0 / in->experts);
+    /* Core takes the k largest scores: among independent uniform numbers a fair draw of k. */
+    if (self->c->draw == POSITION)
+        out->score = mf_gather_rows(g, mf->use(ctx, g, "scores"), in->positions);
+    else
+        out->score = mf_uniform(g, mf_shape2(T, self->experts));
+    out->prob = mf_affine(g, out->score, 0, 1.0 / (double)self->experts);
     out->renormalize = 1;
     return mf->status(g);
 }
 
-static const mf_option options[] = {MF_END_OPTIONS};
+static const mf_option options[] = {
+    MF_OPTION_ENUM(conf, draw, "step", draws, "anew in each step, or fixed by position"),
+    MF_END_OPTIONS,
+};
 
 static const mf_router vtable = {sizeof(mf_router), 0, init, NULL, route, NULL};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "random", "1.0", "MIT",
-                                  "experts drawn at random: the lower bound", options, char, char,
-                                  &vtable);
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_ROUTER, mf_router, "random", "1.0", "MIT",
+                   "experts drawn at random: the lower bound", options, conf, router, &vtable);

@@ -27,7 +27,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->layer = dims->layer;
     self->experts = dims->experts;
     self->top_k = dims->top_k;
-    int rc = mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(c->init_std));
+    int rc =
+        mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(c->init_std));
     return rc == MF_OK ? mf->buffer(ctx, "lambda", mf_shape1(1), MF_CONST(c->lambda)) : rc;
 }
 
@@ -104,8 +105,9 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_router vtable = {sizeof(mf_router), MF_ROUTER_STATS, init, NULL, route, after_step};
+static const mf_router vtable = {sizeof(mf_router), MF_ROUTER_STATS, init, NULL, route,
+                                 after_step};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "relu", "1.0", "MIT",
-                                  "ReLU gates: as many experts as a token wants (ReMoE)", options,
-                                  conf, router, &vtable);
+                                  "ReLU gates: as many experts as a token wants (ReMoE)",
+                                  options, conf, router, &vtable);

@@ -30,12 +30,15 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     if (dims->experts % c->groups != 0)
         return mf->fail(ctx, MF_ECONFIG, "groups = %d does not divide the %d experts",
                         (int)c->groups, (int)dims->experts);
-    if (c->topk_groups > c->groups || c->topk_groups * (dims->experts / c->groups) < dims->top_k)
-        return mf->fail(ctx, MF_ECONFIG,
-                        "topk_groups = %d of %d groups with %d experts each cannot give %d experts",
-                        (int)c->topk_groups, (int)c->groups, (int)(dims->experts / c->groups),
-                        (int)dims->top_k);
-    int rc = mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(c->init_std));
+    if (c->topk_groups > c->groups ||
+        c->topk_groups * (dims->experts / c->groups) < dims->top_k)
+        return mf->fail(
+            ctx, MF_ECONFIG,
+            "topk_groups = %d of %d groups with %d experts each cannot give %d experts",
+            (int)c->topk_groups, (int)c->groups, (int)(dims->experts / c->groups),
+            (int)dims->top_k);
+    int rc =
+        mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(c->init_std));
     return rc == MF_OK ? mf->buffer(ctx, "bias", mf_shape1(dims->experts), MF_ZEROS) : rc;
 }
 
@@ -94,8 +97,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     out->gate_scale = c->scale;
     if (c->seq_aux_weight > 0) {
         out->loss_name[0] = "sequence_balance";
-        out->loss[0] = mf_scale(g, sequence_loss(self, g, in, out->prob, out->score),
-                                c->seq_aux_weight);
+        out->loss[0] =
+            mf_scale(g, sequence_loss(self, g, in, out->prob, out->score), c->seq_aux_weight);
         out->n_losses = 1;
     }
     return mf->status(g);
@@ -120,14 +123,16 @@ static int after_step(void *self_, mf_ctx *ctx, const mf_step *step)
 static const mf_option options[] = {
     MF_OPTION_INT(conf, groups, "1", 1, 4096, 0, "groups that the experts lie in"),
     MF_OPTION_INT(conf, topk_groups, "1", 1, 4096, 0, "groups open to a token"),
-    MF_OPTION_REAL(conf, rate, "0.001", 0, 1, MF_OPT_LIVE, "size of one correction of the bias"),
+    MF_OPTION_REAL(conf, rate, "0.001", 0, 1, MF_OPT_LIVE,
+                   "size of one correction of the bias"),
     MF_OPTION_REAL(conf, scale, "1", 1e-3, 1e3, 0, "multiplies the gates (DeepSeek-V3: 2.5)"),
     MF_OPTION_REAL(conf, seq_aux_weight, "0", 0, 10, 0, "weight of the loss within sequences"),
     MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
     MF_END_OPTIONS,
 };
 
-static const mf_router vtable = {sizeof(mf_router), MF_ROUTER_STATS, init, NULL, route, after_step};
+static const mf_router vtable = {sizeof(mf_router), MF_ROUTER_STATS, init, NULL, route,
+                                 after_step};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "sigmoid_bias", "1.0", "MIT",
                                   "sigmoid scores, balanced by a bias (DeepSeek-V3)", options,

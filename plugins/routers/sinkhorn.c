@@ -25,7 +25,8 @@ typedef struct {
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     const conf *c = ((router *)self_)->c = conf_;
-    return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(c->init_std));
+    return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim),
+                     MF_NORMAL(c->init_std));
 }
 
 /* A with row factors r [T,1] and column factors c [1,E] applied; padding has no mass. */
@@ -70,5 +71,5 @@ static const mf_option options[] = {
 static const mf_router vtable = {sizeof(mf_router), 0, init, NULL, route, NULL};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "sinkhorn", "1.0", "MIT",
-                                  "balanced assignment in training by Sinkhorn's scaling", options,
-                                  conf, router, &vtable);
+                                  "balanced assignment in training by Sinkhorn's scaling",
+                                  options, conf, router, &vtable);

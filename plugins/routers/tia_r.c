@@ -27,7 +27,8 @@ typedef struct {
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     const conf *c = ((router *)self_)->c = conf_;
-    int rc = mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(c->init_std));
+    int rc =
+        mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(c->init_std));
     if (rc == MF_OK && c->bias) rc = mf->param(ctx, "bias", mf_shape1(dims->experts), MF_ZEROS);
     return rc;
 }
@@ -68,7 +69,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
 }
 
 static const mf_option options[] = {
-    MF_OPTION_ENUM(conf, mode, "priority", modes, "rank under a capacity, or the printed formula"),
+    MF_OPTION_ENUM(conf, mode, "priority", modes,
+                   "rank under a capacity, or the printed formula"),
     MF_OPTION_ENUM(conf, std, "population", stds, "divide by n or by n - 1"),
     MF_OPTION_BOOL(conf, bias, "no", 0, "add a bias to each expert's logit"),
     MF_OPTION_REAL(conf, lambda, "1", -1e3, 1e3, MF_OPT_LIVE,
@@ -80,5 +82,5 @@ static const mf_option options[] = {
 static const mf_router vtable = {sizeof(mf_router), 0, init, NULL, route, NULL};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "tia_r", "1.0", "MIT",
-                                  "important tokens first when an expert is full", options, conf,
-                                  router, &vtable);
+                                  "important tokens first when an expert is full", options,
+                                  conf, router, &vtable);
