@@ -35,13 +35,14 @@ UNIT += tests/unit/check_svg
 
 CLI =
 CLI += tests/cli/config.bats
+CLI += tests/cli/doctor.bats
 CLI += tests/cli/generate.bats
 CLI += tests/cli/install.bats
 CLI += tests/cli/lints.bats
 CLI += tests/cli/plugin_refuse.bats
 CLI += tests/cli/quickstart.bats
-CLI += tests/cli/train.bats
 CLI += tests/cli/report.bats
+CLI += tests/cli/train.bats
 CLI += tests/cli/usage.bats
 
 LINT =

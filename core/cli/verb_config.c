@@ -1,7 +1,9 @@
 /* moefw config show|check: the configuration that a command would run with. */
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "cli/cli_model.h"
 #include "model/config_load.h"
 #include "model/config_tables.h"
 
@@ -67,6 +69,39 @@ static void on_error(findings *f)
     on_problem(f, &p);
 }
 
+/* Builds the model, which judges what plugins say to these sizes. The session takes config. Data
+ * that cannot be read are no fault of the configuration: then the sizes may be unknown. */
+static int build(mf_config *config, findings *f, mf_cli_cost *cost)
+{
+    mf_session *s = NULL;
+    int rc = mf_cli_model_open(config, true, &s);
+    if (rc == MF_OK) rc = mf_cli_model_cost(s, s->train != NULL, cost);
+    mf_session_close(s);
+    if (rc == MF_EINPUT || rc == MF_EIO || rc == MF_ENOTFOUND) {
+        mf_log(MF_LOG_WARN, "%s; the size of the model is not known without it",
+               mf_error_message());
+        return MF_OK;
+    }
+    if (rc != MF_OK) on_error(f);
+    return rc;
+}
+
+static void put_cost(mf_jw *w, bool known, const mf_cli_cost *cost)
+{
+    static const char *const keys[] = {"params", "params_active", "memory_mib"};
+    const double values[] = {(double)cost->params, (double)cost->params_active,
+                             cost->memory_mib};
+    for (int i = 0; i < 3; i++) {
+        mf_jw_key(w, keys[i]);
+        if (!known)
+            mf_jw_null(w);
+        else if (i < 2)
+            mf_jw_int(w, (int64_t)values[i]);
+        else
+            mf_jw_real(w, values[i]);
+    }
+}
+
 static int check(const mf_cli *cli)
 {
     findings f = {mf_cli_json(cli) ? mf_jw_new() : NULL, 0};
@@ -83,14 +118,24 @@ static int check(const mf_cli *cli)
         if (rc == MF_OK) rc = plugins;
     }
     if (rc != MF_OK && f.n == 0) on_error(&f);
-    mf_config_free(config);
+    mf_cli_cost cost = {0};
+    if (rc == MF_OK)
+        rc = build(config, &f, &cost);
+    else
+        mf_config_free(config);
     if (rc != MF_OK) mf_error_clear(); /* told */
     if (f.json == NULL) {
-        if (rc == MF_OK) printf("ok\n");
+        if (rc == MF_OK && cost.params == 0)
+            puts("ok");
+        else if (rc == MF_OK)
+            printf("ok: %.2f M parameters, %.2f M active per token; %.0f MiB to train\n",
+                   (double)cost.params / 1e6, (double)cost.params_active / 1e6,
+                   cost.memory_mib);
         return rc;
     }
     mf_jw_end(f.json);
     mf_jw_kv_bool(f.json, "ok", rc == MF_OK);
+    put_cost(f.json, cost.params > 0, &cost);
     mf_jw_end(f.json);
     const char *text = mf_jw_text(f.json, NULL);
     if (text != NULL) puts(text);

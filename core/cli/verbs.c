@@ -10,6 +10,8 @@ extern const mf_verb mf_verb_bench;
 extern const mf_verb mf_verb_report;
 extern const mf_verb mf_verb_plugin;
 extern const mf_verb mf_verb_config;
+extern const mf_verb mf_verb_graph;
+extern const mf_verb mf_verb_doctor;
 extern const mf_verb mf_verb_completion;
 
 const mf_verb *const mf_verbs[] = {
@@ -20,6 +22,8 @@ const mf_verb *const mf_verbs[] = {
     &mf_verb_report,
     &mf_verb_plugin,
     &mf_verb_config,
+    &mf_verb_graph,
+    &mf_verb_doctor,
     &mf_verb_completion,
     NULL,
 };

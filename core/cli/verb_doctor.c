@@ -1,0 +1,278 @@
+/* moefw doctor: what this machine and this installation offer, and what stands in the way. */
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "base/place.h"
+#include "cli/cli.h"
+#include "graph/graph.h"
+#include "kernels/kernel.h"
+#include "plugin/open.h"
+
+#include <moefw/version.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* Findings go to one place, as lines or as JSON. */
+typedef struct doctor {
+    mf_jw *json; /* NULL: as text */
+    int warnings;
+    mf_arena *arena;
+    const char *warning[16];
+} doctor;
+
+static void say(doctor *d, const char *key, const char *value)
+{
+    if (d->json != NULL)
+        mf_jw_kv_string(d->json, key, value);
+    else
+        printf("%-16s %s\n", key, value);
+}
+
+static void warn(doctor *d, const char *text)
+{
+    if (d->warnings < 16) d->warning[d->warnings++] = text;
+}
+
+/* ---- the processor ---- */
+
+/* The value of the first line of /proc/cpuinfo that begins with key; "" if there is none. */
+static const char *cpuinfo(doctor *d, const char *key)
+{
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    char *line = NULL;
+    const char *value = "";
+    size_t room = 0;
+    while (f != NULL && getline(&line, &room, f) > 0) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, key, strlen(key)) != 0 || colon == NULL) continue;
+        colon[strcspn(colon, "\n")] = '\0';
+        value = mf_arena_strdup(d->arena, colon + 1 + strspn(colon + 1, " \t"));
+        break;
+    }
+    free(line);
+    if (f != NULL) fclose(f);
+    return value != NULL ? value : "";
+}
+
+static bool has_word(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0')) return true;
+    return false;
+}
+
+static void processor(doctor *d)
+{
+    static const char *const wanted[] = {"avx2",        "fma",      "avx512f",
+                                         "avx512_bf16", "amx_bf16", "amx_int8"};
+    const char *flags = cpuinfo(d, "flags"), *found = "";
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (has_word(flags, wanted[i])) {
+            const char *longer = mf_arena_strf(d->arena, "%s%s%s", found,
+                                               found[0] != '\0' ? " " : "", wanted[i]);
+            if (longer != NULL) found = longer;
+        }
+    say(d, "cpu", cpuinfo(d, "model name"));
+    say(d, "cpu features", found[0] != '\0' ? found : "none that moefw looks for");
+    say(d, "bf16",
+        has_word(flags, "amx_bf16")      ? "AMX"
+        : has_word(flags, "avx512_bf16") ? "AVX-512"
+                                         : "no");
+}
+
+/* ---- what computes ---- */
+
+static int kernels(doctor *d)
+{
+    int rc = mf_backend_init();
+    if (rc != MF_OK) {
+        warn(d, mf_arena_strdup(d->arena, mf_error_message()));
+        say(d, "kernels", "none");
+        return rc;
+    }
+    const mf_kernels *k = mf_backend_kernels();
+    const char *isa = strcmp(k->name, "cpu") == 0 ? mf_kernels_isa() : NULL, *list = "";
+    for (int i = 0; mf_kernels_isas()[i] != NULL; i++) {
+        const char *longer =
+            mf_arena_strf(d->arena, "%s%s%s", list, i > 0 ? " " : "", mf_kernels_isas()[i]);
+        if (longer != NULL) list = longer;
+    }
+    say(d, "kernels", isa != NULL ? mf_arena_strf(d->arena, "%s, %s", k->name, isa) : k->name);
+    say(d, "built for", list);
+    say(d, "BLAS", mf_kernels_blas() != NULL ? mf_kernels_blas() : "none");
+    return MF_OK;
+}
+
+static void threads(doctor *d)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%d of %ld cores", mf_parallel_threads(),
+             sysconf(_SC_NPROCESSORS_ONLN));
+    say(d, "threads", text);
+    for (const char *const *name =
+             (const char *const[]){"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES",
+                                   "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MOEFW_KERNELS",
+                                   "MOEFW_ISA", "MOEFW_PLUGIN_PATH", NULL};
+         *name != NULL; name++)
+        if (getenv(*name) != NULL) say(d, *name, getenv(*name));
+    if (getenv("OPENBLAS_CORETYPE") != NULL)
+        warn(d, "OPENBLAS_CORETYPE is set: results differ from those of runs without it");
+}
+
+static void memory(doctor *d)
+{
+    char text[64];
+    const double page = (double)sysconf(_SC_PAGESIZE), mib = 1048576;
+    snprintf(text, sizeof text, "%.0f MiB, %.0f MiB free",
+             (double)sysconf(_SC_PHYS_PAGES) * page / mib,
+             (double)sysconf(_SC_AVPHYS_PAGES) * page / mib);
+    say(d, "memory", text);
+}
+
+static void gpu(doctor *d)
+{
+    const bool driver = access("/dev/nvidiactl", F_OK) == 0;
+    say(d, "GPU",
+        driver ? "an NVIDIA driver is present; this version computes on the CPU" : "none");
+}
+
+/* ---- files ---- */
+
+static void places(doctor *d)
+{
+    say(d, "program", mf_place_program());
+    say(d, "runs", mf_place_uninstalled() ? "in place, from the build folder" : "installed");
+    say(d, "presets", mf_place_presets());
+    say(d, "settings", mf_place_settings());
+    const char *const *folders = mf_find_folders(d->arena);
+    if (d->json != NULL) {
+        mf_jw_key(d->json, "plugin folders");
+        mf_jw_array(d->json);
+    }
+    for (int i = 0; folders != NULL && folders[i] != NULL; i++)
+        if (d->json != NULL)
+            mf_jw_string(d->json, folders[i]);
+        else
+            printf("%-16s %s\n", i == 0 ? "plugin folders" : "", folders[i]);
+    if (d->json != NULL) mf_jw_end(d->json);
+}
+
+static void refused(doctor *d, const mf_found *f, const char *message)
+{
+    if (d->json != NULL) {
+        mf_jw_object(d->json);
+        mf_jw_kv_string(d->json, "name", f->name != NULL ? f->name : "");
+        mf_jw_kv_string(d->json, "message", message);
+        mf_jw_end(d->json);
+    } else {
+        printf("%-16s %s\n", "  refused", message);
+    }
+}
+
+static int plugins(doctor *d)
+{
+    mf_found *found;
+    int n, count[5] = {0}, bad = 0;
+    int rc = mf_find_all(d->arena, 0, &found, &n);
+    if (rc != MF_OK) return rc;
+    if (d->json != NULL) {
+        mf_jw_key(d->json, "refused");
+        mf_jw_array(d->json);
+    }
+    for (int i = 0; i < n; i++) {
+        const mf_loaded *p;
+        const char *message = found[i].fault;
+        if (message == NULL && mf_plugin_load_found(&found[i], NULL, 0, &p) != MF_OK)
+            message = mf_arena_strdup(d->arena, mf_error_message());
+        if (message == NULL) {
+            count[p->kind]++;
+            continue;
+        }
+        refused(d, &found[i], message);
+        bad++;
+    }
+    if (d->json != NULL) mf_jw_end(d->json);
+    char text[128];
+    snprintf(text, sizeof text,
+             "%d routers, %d experts, %d regularizers, %d controllers, %d refused",
+             count[MF_ROUTER], count[MF_EXPERT], count[MF_REGULARIZER], count[MF_CONTROLLER],
+             bad);
+    say(d, "plugins", text);
+    if (bad > 0) warn(d, "some plugins are refused: see 'moefw plugin list'");
+    if (n == 0) warn(d, "no plugin found: the installation is not complete");
+    return MF_OK;
+}
+
+static void environment(doctor *d)
+{
+    if (getenv("LD_PRELOAD") != NULL)
+        warn(d, "LD_PRELOAD is set: code of others runs inside this program");
+    if (getenv("LD_AUDIT") != NULL)
+        warn(d, "LD_AUDIT is set: code of others runs inside this program");
+    if (getenv("LD_LIBRARY_PATH") != NULL)
+        warn(d, "LD_LIBRARY_PATH is set: BLAS and other libraries may not be the system's");
+}
+
+static void tell_warnings(doctor *d)
+{
+    if (d->json != NULL) {
+        mf_jw_key(d->json, "warnings");
+        mf_jw_array(d->json);
+    }
+    for (int i = 0; i < d->warnings; i++)
+        if (d->json != NULL)
+            mf_jw_string(d->json, d->warning[i] != NULL ? d->warning[i] : "");
+        else
+            printf("warning: %s\n", d->warning[i] != NULL ? d->warning[i] : "");
+    if (d->json != NULL) mf_jw_end(d->json);
+}
+
+static int examine(doctor *d)
+{
+    struct utsname os;
+    say(d, "moefw", MOEFW_VERSION);
+    if (uname(&os) == 0)
+        say(d, "system",
+            mf_arena_strf(d->arena, "%s %s %s", os.sysname, os.release, os.machine));
+    processor(d);
+    int rc = kernels(d);
+    threads(d);
+    memory(d);
+    gpu(d);
+    places(d);
+    int plugins_rc = plugins(d);
+    environment(d);
+    tell_warnings(d);
+    return rc != MF_OK ? rc : plugins_rc;
+}
+
+static int run(const mf_cli *cli)
+{
+    doctor d = {.json = mf_cli_json(cli) ? mf_jw_new() : NULL, .arena = mf_arena_new()};
+    if (d.arena == NULL) return MF_ENOMEM;
+    mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
+    if (d.json != NULL) mf_jw_object(d.json);
+    int rc = examine(&d);
+    if (d.json != NULL) {
+        mf_jw_end(d.json);
+        const char *text = mf_jw_text(d.json, NULL);
+        if (text != NULL) puts(text);
+        if (text == NULL) rc = MF_ENOMEM;
+        mf_jw_free(d.json);
+    }
+    mf_arena_free(d.arena);
+    return rc;
+}
+
+static const mf_cli_form forms[] = {{NULL, NULL, 0, 0, NULL}, MF_CLI_FORM_END};
+
+const mf_verb mf_verb_doctor = {
+    .name = "doctor",
+    .brief = "show what this machine and this installation offer",
+    .forms = forms,
+    .run = run,
+};

@@ -1,0 +1,62 @@
+# doctor and graph: what they tell.
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" XDG_DATA_HOME="$BATS_TEST_TMPDIR"
+}
+
+@test "doctor names kernels, BLAS, threads, folders and plugins" {
+    run "$MOEFW" doctor -t 1
+    [ "$status" -eq 0 ]
+    for word in "cpu features" "kernels" "BLAS" "1 of " "plugin folders" "presets" "routers" "0 refused"; do
+        [[ "$output" == *"$word"* ]]
+    done
+    run "$MOEFW" doctor --json
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "$output" == '{"moefw":'*'"warnings":['* ]]
+}
+
+@test "doctor warns of what others put into the process" {
+    LD_PRELOAD='' run "$MOEFW" doctor
+    [[ "$output" == *"warning: LD_PRELOAD"* ]]
+    MOEFW_KERNELS=ref run "$MOEFW" doctor
+    [[ "$output" == *"MOEFW_KERNELS"* ]]
+    [[ "$output" =~ kernels\ +ref ]]
+    MOEFW_KERNELS=gpu run "$MOEFW" doctor
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"MOEFW_KERNELS"*"cpu, ref"* || "$output" == *"cpu or ref"* ]]
+}
+
+@test "doctor tells of a plugin that is refused" {
+    mkdir -p moefw/plugins/routers
+    echo no >moefw/plugins/routers/broken.so
+    run "$MOEFW" doctor
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"1 refused"* ]]
+    [[ "$output" == *"broken"* ]]
+}
+
+@test "graph prints DOT" {
+    run bash -c '"$MOEFW" graph --seq 8 2>err'
+    [ "$status" -eq 0 ]
+    [ ! -s err ]
+    [[ "${lines[0]}" == digraph* ]]
+    [[ "$output" == *rmsnorm* ]]
+    [ "$(grep -o '{' <<<"$output" | wc -l)" -eq "$(grep -o '}' <<<"$output" | wc -l)" ]
+    ! command -v dot >/dev/null || dot -Tsvg <<<"$output" >/dev/null
+    run "$MOEFW" graph --seq 100000
+    [ "$status" -eq 2 ]
+}
+
+@test "config check builds the model and counts it" {
+    run bash -c '"$MOEFW" config check --json --set model.moe_every=0 --set model.layers=1 --set model.dim=8 --set model.heads=1 --set model.ffn_hidden=16 --set model.ffn_activation=relu 2>err'
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"ok":true'* ]]
+    # embedding and head 2 x 256 x 8; attention 4 x 64; dense 2 x 8 x 16 + 24; three norms of 8
+    [[ "$output" == *'"params":4656,"params_active":4656,'* ]]
+    printf '[model]\nvocab = 300\n[data]\npath = nowhere.txt\ntokenizer = char\n' >a.ini
+    run bash -c '"$MOEFW" config check --json a.ini 2>err'
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"params":'[1-9]* ]]
+}
