@@ -1,4 +1,4 @@
-/* moefw bench: measurements of routers on fixed activations. */
+/* moefw bench: routers on fixed activations, and the speed of layers, training and decoding. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,10 +9,16 @@
 #include "base/parallel.h"
 #include "cli/cli.h"
 #include "lab/router_bench.h"
+#include "lab/speed.h"
 #include "plugin/find.h"
 
 static const mf_cli_form forms[] = {
-    {"routers", NULL, 0, 0, "every router alone, on the same activations"}, MF_CLI_FORM_END};
+    {"routers", NULL, 0, 0, "every router alone, on the same activations"},
+    {"layer", NULL, 0, 0, "one MoE layer, forward and backward"},
+    {"train", "[CONFIG|PRESET]", 0, 1, "training steps"},
+    {"generate", "[CONFIG|PRESET]", 0, 1, "decoding, one token at a time"},
+    {"prompt", "[CONFIG|PRESET]", 0, 1, "a prompt as one batch"},
+    MF_CLI_FORM_END};
 
 static const mf_cli_option options[] = {
     {.name = "routers",
@@ -73,10 +79,20 @@ static const mf_cli_option options[] = {
      .lo = 0,
      .hi = 1e6,
      .help = "multiplies the auxiliary losses shown (0.01)"},
-    {.name = "expert",
-     .kind = MF_CLI_TEXT,
-     .arg = "PLUGIN",
-     .help = "what the experts are (mlp)"},
+    {.name = "expert", .kind = MF_CLI_TEXT, .arg = "PLUGIN", .help = "what the experts are"},
+    {.name = "prompt",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 4096,
+     .help = "tokens of the prompt (16)"},
+    {.name = "tokens",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 1000000,
+     .help = "tokens written by generate (128); tokens of bench layer (2048)"},
+    {.name = "forward", .kind = MF_CLI_FLAG, .help = "bench layer: no backward pass"},
     {.name = "no-layer", .kind = MF_CLI_FLAG, .help = "routers alone, without experts"},
     MF_CLI_END};
 
@@ -197,13 +213,15 @@ static int list_routers(mf_arena *arena, const char *text, const char **out, int
     return rc;
 }
 
-static int run(const mf_cli *cli)
+static int bench_routers(const mf_cli *cli)
 {
     mf_router_bench_spec s;
     mf_arena *arena = mf_arena_new();
     mf_router_bench *all = mf_alloc(MAX_ROUTERS, sizeof *all);
     const char *names[MAX_ROUTERS];
     int n = 0, done = 0;
+    mf_config *c = NULL; /* of the default preset: what the experts are where nobody says */
+    int rc = mf_cli_config(cli, NULL, &c);
     mf_router_bench_defaults(&s);
     s.dim = (int32_t)mf_cli_int(cli, "dim", s.dim);
     s.experts = (int32_t)mf_cli_int(cli, "experts", s.experts);
@@ -214,10 +232,10 @@ static int run(const mf_cli *cli)
     s.repetitions = (int32_t)mf_cli_int(cli, "repetitions", s.repetitions);
     s.hidden = (int32_t)mf_cli_int(cli, "hidden", s.hidden);
     s.alpha = mf_cli_real(cli, "alpha", s.alpha);
-    s.expert = mf_cli_text(cli, "expert", s.expert);
+    s.expert = mf_cli_text(cli, "expert", c ? c->expert.plugin : NULL);
     s.layer = !mf_cli_flag(cli, "no-layer");
-    mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
-    int rc = arena && all ? list_routers(arena, mf_cli_text(cli, "routers", NULL), names, &n)
+    if (rc == MF_OK)
+        rc = arena && all ? list_routers(arena, mf_cli_text(cli, "routers", NULL), names, &n)
                           : MF_ENOMEM;
     if (rc == MF_OK && !mf_cli_json(cli)) print_head(&s);
     for (int i = 0; rc == MF_OK && i < n; i++) {
@@ -232,11 +250,120 @@ static int run(const mf_cli *cli)
     if (rc == MF_OK && !mf_cli_json(cli)) print_losses(&s, all, done);
     mf_free(all);
     mf_arena_free(arena);
+    mf_config_free(c);
     return rc;
 }
 
+/* ---- speed ---- */
+
+static void print_speed_json(const mf_speed *r)
+{
+    mf_jw *w = mf_jw_new();
+    if (!w) return;
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "what", r->what);
+    mf_jw_kv_string(w, "backend", r->backend);
+    mf_jw_kv_string(w, "dtype", "f32");
+    mf_jw_kv_int(w, "threads", r->threads);
+    mf_jw_key(w, "shape");
+    mf_jw_object(w);
+    mf_jw_kv_int(w, "batch", r->batch);
+    mf_jw_kv_int(w, "seq", r->seq);
+    mf_jw_kv_int(w, "dim", r->dim);
+    mf_jw_kv_int(w, "layers", r->layers);
+    mf_jw_kv_int(w, "experts", r->experts);
+    mf_jw_kv_int(w, "top_k", r->top_k);
+    mf_jw_kv_int(w, "vocab", r->vocab);
+    mf_jw_end(w);
+    mf_jw_kv_int(w, "params", r->params);
+    mf_jw_kv_int(w, "params_active", r->params_active);
+    mf_jw_kv_real(w, "tokens_per_s", r->tokens_per_s);
+    mf_jw_kv_real(w, "ms", r->ms);
+    mf_jw_kv_real(w, "ms_min", r->ms_min);
+    mf_jw_kv_real(w, "ms_max", r->ms_max);
+    mf_jw_kv_real(w, "flops", r->flops);
+    mf_jw_kv_real(w, "fraction_of_peak", r->flops / (1e6 * r->ms) / r->peak_gflops);
+    mf_jw_kv_real(w, "peak_gflops", r->peak_gflops);
+    if (r->first_step_s > 0) mf_jw_kv_real(w, "first_step_s", r->first_step_s);
+    mf_jw_kv_real(w, "arena_mib", r->arena_mib);
+    mf_jw_kv_real(w, "peak_rss_mib", r->peak_rss_mib);
+    mf_jw_end(w);
+    const char *text = mf_jw_text(w, NULL);
+    if (text) puts(text);
+    mf_jw_free(w);
+}
+
+static void print_speed(const mf_speed *r)
+{
+    const double rate = r->flops / (1e6 * r->ms);
+    printf("%s: %.3f ms (%.3f to %.3f), %.1f tokens/s, %d thread(s), %s\n", r->what, r->ms,
+           r->ms_min, r->ms_max, r->tokens_per_s, r->threads, r->backend);
+    printf("  %.2f GFLOP/s of products = %.1f %% of the %.0f GFLOP/s that a 1024^3 product "
+           "reaches\n",
+           rate, 100 * rate / r->peak_gflops, r->peak_gflops);
+    if (r->params > 0) printf("  %.2f M parameters", (double)r->params / 1e6);
+    printf(", arena %.1f MiB, peak memory %.1f MiB", r->arena_mib, r->peak_rss_mib);
+    if (r->first_step_s > 0) printf(", first step done %.2f s after launch", r->first_step_s);
+    putchar('\n');
+}
+
+static int bench_layer(const mf_cli *cli, int repetitions, mf_speed *r)
+{
+    mf_config *c; /* of the default preset: which plugins stand where none is named */
+    int rc = mf_cli_config(cli, NULL, &c);
+    if (rc != MF_OK) return rc;
+    const mf_speed_layer_spec spec = {.router = mf_cli_text(cli, "routers", c->router.plugin),
+                                      .expert = mf_cli_text(cli, "expert", c->expert.plugin),
+                                      .dim = (int32_t)mf_cli_int(cli, "dim", 768),
+                                      .hidden = (int32_t)mf_cli_int(cli, "hidden", 3072),
+                                      .experts = (int32_t)mf_cli_int(cli, "experts", 8),
+                                      .top_k = (int32_t)mf_cli_int(cli, "top-k", 2),
+                                      .tokens = (int32_t)mf_cli_int(cli, "tokens", 2048),
+                                      .backward = !mf_cli_flag(cli, "forward")};
+    rc = mf_speed_layer(&spec, repetitions, r);
+    mf_config_free(c);
+    return rc;
+}
+
+static int bench_model(const mf_cli *cli, const char *what, int repetitions, mf_speed *r)
+{
+    const bool train = strcmp(what, "train") == 0;
+    const mf_session_options o = {.training = train};
+    mf_config *config;
+    mf_session *s = NULL;
+    int rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
+    if (rc == MF_OK) rc = mf_session_open(config, &o, &s);
+    if (rc == MF_OK) {
+        if (train)
+            rc = mf_speed_train(s, repetitions, r);
+        else if (strcmp(what, "generate") == 0)
+            rc = mf_speed_generate(s, (int)mf_cli_int(cli, "prompt", 16),
+                                   (int)mf_cli_int(cli, "tokens", 128), repetitions, r);
+        else
+            rc = mf_speed_prompt(s, (int)mf_cli_int(cli, "prompt", 16), repetitions, r);
+    }
+    mf_session_close(s);
+    return rc;
+}
+
+static int run(const mf_cli *cli)
+{
+    const char *what = mf_cli_action(cli);
+    mf_speed r;
+    if (strcmp(what, "routers") == 0) return bench_routers(cli);
+    const int repetitions = (int)mf_cli_int(cli, "repetitions", 9);
+    int rc = strcmp(what, "layer") == 0 ? bench_layer(cli, repetitions, &r)
+                                        : bench_model(cli, what, repetitions, &r);
+    if (rc != MF_OK) return rc;
+    if (mf_cli_json(cli))
+        print_speed_json(&r);
+    else
+        print_speed(&r);
+    return MF_OK;
+}
+
 const mf_verb mf_verb_bench = {.name = "bench",
-                               .brief = "measure routers",
+                               .brief = "measure routers, layers, training, decoding",
                                .forms = forms,
                                .options = options,
                                .run = run};

@@ -21,8 +21,7 @@ void mf_router_bench_defaults(mf_router_bench_spec *ret)
                                   .seeds = 20,
                                   .repetitions = 21,
                                   .layer = true,
-                                  .alpha = 0.01,
-                                  .expert = "mlp"};
+                                  .alpha = 0.01};
 }
 
 /* One router in one layer, with the regularizers that are installed. */

@@ -20,7 +20,7 @@ typedef struct mf_router_bench_spec {
     bool layer;               /* also time router + experts (hidden wide) */
     int32_t hidden;           /* 0: 4 dim */
     double alpha;             /* multiplies the regularizers' values */
-    const char *expert;       /* plugin of the experts */
+    const char *expert;       /* plugin of the experts; to be set when layer */
     const float *activations; /* [rows,dim] to draw tokens from, or NULL: N(0,1) */
     int64_t rows;
 } mf_router_bench_spec;

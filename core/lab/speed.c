@@ -1,0 +1,398 @@
+#include "lab/speed.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "base/rng.h"
+#include "generate/generator.h"
+#include "kernels/kernel.h"
+#include "plugin/open.h"
+#include "train/optim.h"
+
+#define WARM_UP   3
+#define PEAK_SIDE 1024
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Repeats fn and fills the times of ret, in milliseconds. */
+static int repeat(int n, int (*fn)(void *arg), void *arg, mf_speed *ret)
+{
+    double *ms = mf_alloc((size_t)n, sizeof *ms);
+    int rc = ms ? MF_OK : MF_ENOMEM;
+    for (int i = 0; rc == MF_OK && i < WARM_UP; i++)
+        rc = fn(arg);
+    for (int i = 0; rc == MF_OK && i < n; i++) {
+        const double began = mf_clock();
+        rc = fn(arg);
+        ms[i] = 1e3 * (mf_clock() - began);
+    }
+    if (rc == MF_OK) {
+        qsort(ms, (size_t)n, sizeof *ms, ascending);
+        ret->ms = ms[n / 2];
+        ret->ms_min = ms[0];
+        ret->ms_max = ms[n - 1];
+    }
+    mf_free(ms);
+    return rc;
+}
+
+double mf_speed_peak(void)
+{
+    const int64_t n = PEAK_SIDE;
+    const mf_kernels *k = mf_backend_kernels();
+    const mf_kctx x = {.parallel = mf_parallel};
+    float *a = mf_alloc((size_t)(3 * n * n), sizeof *a);
+    double best = 0;
+    if (!a) return (double)NAN;
+    for (int64_t i = 0; i < 2 * n * n; i++)
+        a[i] = (float)(i % 7) - 3;
+    for (int i = 0; i < 6; i++) {
+        const double began = mf_clock();
+        k->matmul(&x, false, false, n, n, n, 1, a, n, a + n * n, n, 0, a + 2 * n * n, n);
+        const double rate = 2e-9 * (double)(n * n * n) / (mf_clock() - began);
+        if (i > 0 && rate > best) best = rate; /* the first one wakes threads up */
+    }
+    mf_free(a);
+    return best;
+}
+
+static double since_start_of_process(void)
+{
+    struct timespec cpu;
+    double up = 0, began = 0;
+    char text[1024];
+    FILE *f = fopen("/proc/self/stat", "re");
+    if (f) {
+        const size_t n = fread(text, 1, sizeof text - 1, f);
+        text[n] = 0;
+        fclose(f);
+        const char *p = strrchr(text, ')'); /* field 22, start time in clock ticks since boot */
+        long long ticks = 0;
+        for (int field = 2; p && field < 22; field++)
+            p = strchr(p + 1, ' ');
+        if (p && sscanf(p, " %lld", &ticks) == 1) began = (double)ticks / 100.0;
+    }
+    clock_gettime(CLOCK_BOOTTIME, &cpu);
+    up = (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec;
+    return up - began;
+}
+
+static void describe(mf_speed *r, const char *what)
+{
+    struct rusage usage;
+    r->what = what;
+    const char *set = mf_backend_kernels()->name;
+    if (strcmp(set, "cpu") == 0)
+        snprintf(r->backend, sizeof r->backend, "cpu %s", mf_kernels_isa());
+    else
+        snprintf(r->backend, sizeof r->backend, "%s", set);
+    r->threads = mf_parallel_threads();
+    getrusage(RUSAGE_SELF, &usage);
+    r->peak_rss_mib = (double)usage.ru_maxrss / 1024;
+    r->peak_gflops = mf_speed_peak();
+}
+
+static void describe_model(mf_speed *r, const mf_session *s)
+{
+    const mf_config *c = s->config;
+    r->dim = (int32_t)c->model.dim;
+    r->layers = (int32_t)c->model.layers;
+    r->experts = (int32_t)c->moe.experts;
+    r->top_k = (int32_t)c->moe.top_k;
+    r->vocab = s->model->facts.vocab;
+    mf_model_count(s->model, &r->params, &r->params_active);
+}
+
+/* ---- training ---- */
+
+typedef struct {
+    mf_session *s;
+    mf_model_graph *graph;
+    mf_batch *batch;
+    mf_optim *optim;
+    int64_t step;
+} train_job;
+
+static int train_step(void *arg)
+{
+    train_job *j = arg;
+    const mf_train_config *c = &j->s->config->train;
+    const mf_run run = {.seed = 1, .step = (uint64_t)j->step};
+    mf_batcher_fill(j->s->train, j->step, j->batch);
+    mf_session_feed(j->batch, j->graph);
+    int rc = mf_graph_run(j->graph->g, &run);
+    mf_optim_step o = {.step = j->step++,
+                       .lr = c->lr,
+                       .weight_decay = c->weight_decay,
+                       .clip = c->clip,
+                       .grad_scale = 1};
+    if (rc == MF_OK) {
+        mf_optim_measure(j->optim, &o);
+        mf_optim_update(j->optim, &o);
+    }
+    return rc;
+}
+
+int mf_speed_train(mf_session *s, int repetitions, mf_speed *ret)
+{
+    const mf_config *c = s->config;
+    const mf_model_shape shape = {.mode = MF_MODE_TRAIN,
+                                  .batch = (int32_t)c->train.batch,
+                                  .seq = (int32_t)c->model.seq,
+                                  .masked = s->corpus->spans != NULL};
+    train_job j = {.s = s};
+    mf_graph_info info;
+    *ret = (mf_speed){.batch = shape.batch, .seq = shape.seq};
+    int rc = mf_batch_new(shape.batch, shape.seq, &j.batch);
+    if (rc == MF_OK) rc = mf_model_graph_new(s->model, &shape, &j.graph);
+    if (rc == MF_OK) rc = mf_optim_new(s->model->store, &c->train, &j.optim);
+    if (rc == MF_OK) rc = train_step(&j);
+    ret->first_step_s = since_start_of_process();
+    if (rc == MF_OK) rc = repeat(repetitions, train_step, &j, ret);
+    if (rc == MF_OK) {
+        mf_graph_get_info(j.graph->g, &info);
+        ret->flops = info.flops;
+        ret->arena_mib = (double)info.arena_bytes / 1048576;
+        ret->tokens_per_s = 1e3 * shape.batch * shape.seq / ret->ms;
+        describe_model(ret, s);
+        describe(ret, "train");
+    }
+    mf_optim_free(j.optim);
+    mf_model_graph_free(j.graph);
+    mf_batch_free(j.batch);
+    return rc;
+}
+
+/* ---- generation ---- */
+
+typedef struct {
+    mf_generator *g;
+    int32_t vocab, prompt, tokens;
+    int32_t ids[4096];
+    double decode_s; /* of the last round, the prompt not counted */
+} text_job;
+
+static int read_prompt(void *arg)
+{
+    text_job *j = arg;
+    const float *logits;
+    mf_generator_reset(j->g);
+    return mf_generator_feed(j->g, j->ids, j->prompt, &logits);
+}
+
+static int write_text(void *arg)
+{
+    text_job *j = arg;
+    const float *logits;
+    int rc = read_prompt(j);
+    const double began = mf_clock();
+    for (int32_t i = 0; rc == MF_OK && i < j->tokens; i++)
+        rc = mf_generator_feed(j->g, &j->ids[i % j->prompt], 1, &logits);
+    j->decode_s = mf_clock() - began;
+    return rc;
+}
+
+static int text_begin(mf_session *s, int prompt, text_job *j)
+{
+    const int64_t room = s->config->model.seq;
+    if (prompt < 1 || prompt > 4096 || prompt > room)
+        return mf_fail(MF_EUSAGE, "a prompt of %d tokens; expected 1 to %lld", prompt,
+                       (long long)(room < 4096 ? room : 4096));
+    *j = (text_job){.vocab = s->model->facts.vocab, .prompt = prompt};
+    for (int i = 0; i < prompt; i++)
+        j->ids[i] = (int32_t)mf_rng_below(1, mf_rng_stream("bench.prompt"), 0, (uint64_t)i,
+                                          (uint64_t)j->vocab);
+    return mf_generator_new(s->model, true, &j->g);
+}
+
+int mf_speed_generate(mf_session *s, int prompt, int tokens, int repetitions, mf_speed *ret)
+{
+    text_job *j = mf_alloc(1, sizeof *j);
+    double *per_token = mf_alloc((size_t)repetitions, sizeof *per_token);
+    int rc = j && per_token ? text_begin(s, prompt, j) : MF_ENOMEM;
+    *ret = (mf_speed){.batch = 1, .seq = prompt + tokens};
+    if (rc == MF_OK) {
+        j->tokens = tokens;
+        rc = write_text(j);
+    }
+    for (int i = 0; rc == MF_OK && i < repetitions; i++) {
+        rc = write_text(j);
+        per_token[i] = 1e3 * j->decode_s / tokens;
+    }
+    if (rc == MF_OK) {
+        qsort(per_token, (size_t)repetitions, sizeof *per_token, ascending);
+        ret->ms = per_token[repetitions / 2];
+        ret->ms_min = per_token[0];
+        ret->ms_max = per_token[repetitions - 1];
+        ret->tokens_per_s = 1e3 / ret->ms;
+        describe_model(ret, s);
+        ret->flops = 2.0 * (double)ret->params_active;
+        describe(ret, "generate");
+    }
+    if (j) mf_generator_free(j->g);
+    mf_free(per_token);
+    mf_free(j);
+    return rc;
+}
+
+int mf_speed_prompt(mf_session *s, int prompt, int repetitions, mf_speed *ret)
+{
+    text_job *j = mf_alloc(1, sizeof *j);
+    int rc = j ? text_begin(s, prompt, j) : MF_ENOMEM;
+    *ret = (mf_speed){.batch = 1, .seq = prompt};
+    if (rc == MF_OK) rc = repeat(repetitions, read_prompt, j, ret);
+    if (rc == MF_OK) {
+        ret->tokens_per_s = 1e3 * prompt / ret->ms;
+        describe_model(ret, s);
+        ret->flops = 2.0 * (double)ret->params_active * prompt;
+        describe(ret, "prompt");
+    }
+    if (j) mf_generator_free(j->g);
+    mf_free(j);
+    return rc;
+}
+
+/* ---- one layer ---- */
+
+typedef struct {
+    mf_graph *g;
+    int64_t step;
+} layer_job;
+
+static int layer_pass(void *arg)
+{
+    layer_job *j = arg;
+    const mf_run run = {.seed = 1, .step = (uint64_t)j->step++};
+    return mf_graph_run(j->g, &run);
+}
+
+static int layer_instances(const mf_speed_layer_spec *spec, mf_ini *ini, mf_plughost *host,
+                           mf_moe_layer *layer)
+{
+    static const char *const none[] = {NULL};
+    const mf_loaded *router, *expert;
+    const mf_dims dims = {.size = sizeof dims,
+                          .n_layers = 1,
+                          .dim = spec->dim,
+                          .experts = spec->experts,
+                          .top_k = spec->top_k,
+                          .heads = 1,
+                          .kv_heads = 1,
+                          .vocab = 30522,
+                          .seq = spec->tokens,
+                          .moe_layers = 1,
+                          .labels = 8};
+    char hidden[48];
+    snprintf(hidden, sizeof hidden, "expert.hidden=%d", (int)spec->hidden);
+    int rc = mf_ini_set(ini, hidden, 1);
+    if (rc == MF_OK) rc = mf_plugin_load(MF_ROUTER, spec->router, NULL, 0, &router);
+    if (rc == MF_OK) rc = mf_plugin_load(MF_EXPERT, spec->expert, NULL, 0, &expert);
+    if (rc == MF_OK)
+        rc = mf_instance_new(host, router, "layers.0.router", ini, "router", none, "router",
+                             &dims, &layer->router);
+    if (rc == MF_OK)
+        rc = mf_instance_new(host, expert, "layers.0.expert", ini, "expert", none, "expert",
+                             &dims, &layer->expert);
+    return rc;
+}
+
+/* y = layer(x), loss = <y, w>: backward to x and to all parameters. */
+static int layer_graph(const mf_speed_layer_spec *spec, const mf_moe_layer *layer,
+                       const mf_moe_config *config, mf_graph *g)
+{
+    const int64_t T = spec->tokens;
+    const mf_moe_settings settings = {.config = config};
+    mf_moe_out out;
+    mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape2(T, spec->dim));
+    mf_tensor *w = mf_graph_input(g, "w", MF_F32, mf_shape2(T, spec->dim));
+    mf_tensor *ids = mf_graph_input(g, "tokens", MF_I32, mf_shape1(T));
+    mf_tensor *positions = mf_graph_input(g, "positions", MF_I32, mf_shape1(T));
+    mf_tensor *sequences = mf_graph_input(g, "sequence_ids", MF_I32, mf_shape1(T));
+    mf_tensor *labels = mf_graph_input(g, "labels", MF_I32, mf_shape1(T));
+    mf_graph_keep(x);
+    mf_graph_keep(w);
+    if (spec->backward) mf_graph_want_grad(x);
+    const mf_router_in in = {.size = sizeof in,
+                             .batch = 1,
+                             .seq = (int32_t)T,
+                             .experts = spec->experts,
+                             .top_k = spec->top_k,
+                             .x = x,
+                             .token_ids = ids,
+                             .positions = positions,
+                             .sequence_ids = sequences,
+                             .labels = labels};
+    int rc = mf_moe_build(layer, &settings, g, &in, &out);
+    if (rc != MF_OK) return rc;
+    mf_graph_keep(out.y);
+    if (spec->backward) {
+        mf_tensor *loss = mf_sum(g, mf_mul(g, out.y, w), MF_ALL, false);
+        mf_graph_keep(loss);
+        mf_graph_backward(g, loss, 1, &x);
+    }
+    rc = mf_graph_finish(g);
+    if (rc != MF_OK) return rc;
+    float *data[2] = {mf_tensor_data(x), mf_tensor_data(w)};
+    for (int i = 0; i < 2; i++)
+        if (data[i])
+            mf_rng_fill_normal(1, (uint64_t)i + 1, 0, data[i], (size_t)(T * spec->dim));
+    int32_t *id = mf_tensor_data(ids), *label = mf_tensor_data(labels);
+    for (int64_t t = 0; t < T; t++) {
+        if (id) id[t] = (int32_t)(t * 7919 % 30522);
+        if (label) label[t] = (int32_t)(t % 8);
+    }
+    return MF_OK;
+}
+
+int mf_speed_layer(const mf_speed_layer_spec *spec, int repetitions, mf_speed *ret)
+{
+    const mf_graph_options options = {.training = spec->backward};
+    const mf_moe_config config = {.experts = spec->experts,
+                                  .top_k = spec->top_k,
+                                  .renormalize = 1,
+                                  .gate_scale = 1,
+                                  .force_causal = 1};
+    mf_moe_layer layer = {0};
+    layer_job j = {0};
+    mf_ini *ini = mf_ini_new();
+    mf_store *store = mf_store_new();
+    mf_plughost *host = store ? mf_plughost_new(store) : NULL;
+    *ret = (mf_speed){.batch = 1,
+                      .seq = spec->tokens,
+                      .dim = spec->dim,
+                      .layers = 1,
+                      .experts = spec->experts,
+                      .top_k = spec->top_k,
+                      .hidden = spec->hidden};
+    int rc = ini && host ? layer_instances(spec, ini, host, &layer) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_store_seal(store, 1, spec->backward);
+    if (rc == MF_OK) rc = (j.g = mf_graph_new(&options)) ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK) rc = layer_graph(spec, &layer, &config, j.g);
+    if (rc == MF_OK) rc = repeat(repetitions, layer_pass, &j, ret);
+    if (rc == MF_OK) {
+        mf_graph_info info;
+        mf_graph_get_info(j.g, &info);
+        ret->flops = info.flops;
+        ret->arena_mib = (double)info.arena_bytes / 1048576;
+        ret->tokens_per_s = 1e3 * spec->tokens / ret->ms;
+        ret->params = mf_store_trained(store);
+        describe(ret, "layer");
+    }
+    mf_graph_free(j.g);
+    mf_instance_free(layer.router);
+    mf_instance_free(layer.expert);
+    mf_plughost_free(host);
+    mf_store_free(store);
+    mf_ini_free(ini);
+    return rc;
+}
