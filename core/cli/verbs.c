@@ -9,6 +9,7 @@ extern const mf_verb mf_verb_generate;
 extern const mf_verb mf_verb_bench;
 extern const mf_verb mf_verb_report;
 extern const mf_verb mf_verb_plugin;
+extern const mf_verb mf_verb_trace;
 extern const mf_verb mf_verb_config;
 extern const mf_verb mf_verb_graph;
 extern const mf_verb mf_verb_doctor;
@@ -19,6 +20,7 @@ const mf_verb *const mf_verbs[] = {
     &mf_verb_eval,
     &mf_verb_generate,
     &mf_verb_bench,
+    &mf_verb_trace,
     &mf_verb_report,
     &mf_verb_plugin,
     &mf_verb_config,

@@ -39,7 +39,9 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
                                   .positions = mg->positions,
                                   .sequence_ids = mg->sequence_ids,
                                   .labels = mg->labels};
-        mf_moe_build(&m->moe[at], settings, g, &rin, &mg->moe[at]);
+        mf_moe_settings own = *settings;
+        if (mg->shape.forced) own.forced = &mg->shape.forced[at];
+        mf_moe_build(&m->moe[at], &own, g, &rin, &mg->moe[at]);
         y = mg->moe[at].y;
     }
     if (p > 0) y = mf_dropout(g, y, p);
@@ -55,7 +57,8 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
     const mf_moe_settings settings = {.config = &m->config->moe,
                                       .capacity_factor = &m->capacity_factor,
                                       .labels = m->facts.labels,
-                                      .keep = mg->shape.want_prob};
+                                      .keep = mg->shape.want_prob,
+                                      .trace = mg->shape.want_trace};
     mf_tensor **mid = mf_alloc((size_t)c->layers, sizeof *mid);
     if (!mid) {
         mf_graph_fail(mg->g, MF_ENOMEM, "no memory for %d layers", (int)c->layers);

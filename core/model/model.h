@@ -67,6 +67,8 @@ typedef struct mf_model_shape {
     bool accumulate;     /* gradients are added to what is there */
     bool want_logits;    /* keep logits [T,V] (always in MF_MODE_GENERATE) */
     bool want_prob;      /* keep each MoE layer's prob, chosen and gate */
+    bool want_trace;     /* keep all that train/trace.h records */
+    const mf_moe_forced *forced; /* [n_moe] choices come from outside; NULL: from the routers */
     bool no_reuse;
     const mf_cache *cache; /* MF_MODE_GENERATE: appended to and attended to; NULL: none */
 } mf_model_shape;

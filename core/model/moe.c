@@ -31,8 +31,9 @@ static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in
 
 /* Fills prob, chosen, rows; returns the gates. */
 static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
-                         const mf_router_in *in, mf_routing *r)
+                         const mf_router_in *in, mf_moe_out *out)
 {
+    mf_routing *r = &out->routing;
     const bool renormalize = r->renormalize < 0 ? s->config->renormalize : r->renormalize;
     if (!r->prob && r->logits) r->prob = mf_softmax(g, r->logits);
     if (r->expert) {
@@ -48,7 +49,9 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
         return NULL;
     }
     r->rows = r->tokens * r->top_k;
-    r->chosen = mf_route_select(g, selection_score(layer, g, r), in->mask, r->top_k);
+    mf_tensor *score = selection_score(layer, g, r);
+    if (r->score || layer->select_bias) out->score = score;
+    r->chosen = mf_route_select(g, score, in->mask, r->top_k);
     return mf_route_gates(g, r->prob, r->chosen, NULL, r->top_k, renormalize,
                           r->gate_scale * s->config->gate_scale);
 }
@@ -151,16 +154,52 @@ static int route(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
                       .tokens = in->batch * in->seq};
     int rc = mf_instance_route(layer->router, g, in, r);
     if (rc != MF_OK) return rc;
-    out->gate = choose(layer, s, g, in, r);
+    out->gate = choose(layer, s, g, in, out);
+    out->own = (mf_moe_choice){r->rows, r->chosen, NULL, out->gate, r->token};
     return mf_graph_status(g);
 }
 
-static void keep_choice(mf_moe_out *out)
+static void keep_choice(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
+                        mf_moe_out *out)
 {
     mf_routing *r = &out->routing;
-    if (r->prob) mf_graph_keep(r->prob);
-    mf_graph_keep(r->chosen);
-    mf_graph_keep(out->gate);
+    if (s->keep || s->trace) {
+        mf_graph_keep(r->prob);
+        mf_graph_keep(r->chosen);
+        mf_graph_keep(r->admitted);
+        mf_graph_keep(out->gate);
+    }
+    if (!s->trace) return;
+    out->x = in->x->dtype == MF_F32 ? in->x : mf_cast(g, in->x, MF_F32);
+    mf_graph_keep(out->x);
+    mf_graph_keep(r->logits);
+    mf_graph_keep(out->score);
+    mf_graph_keep(out->own.chosen);
+    mf_graph_keep(out->own.admitted);
+    mf_graph_keep(out->own.gate);
+    mf_graph_keep(out->own.token);
+}
+
+/* The choice from outside takes the place of the router's. */
+static void force(const mf_moe_forced *f, mf_graph *g, mf_moe_out *out)
+{
+    mf_routing *r = &out->routing;
+    const mf_shape rows = mf_shape1(f->rows);
+    if (!f->listed && (f->rows < r->tokens || f->rows % r->tokens != 0)) {
+        mf_graph_fail(g, MF_EINPUT, "a forced choice of %d rows does not fit %d tokens",
+                      (int)f->rows, (int)r->tokens);
+        return;
+    }
+    out->forced = (mf_moe_choice){f->rows, mf_graph_input(g, "forced.chosen", MF_I32, rows),
+                                  mf_graph_input(g, "forced.admitted", MF_I32, rows),
+                                  mf_graph_input(g, "forced.gate", MF_F32, rows), NULL};
+    if (f->listed) out->forced.token = mf_graph_input(g, "forced.token", MF_I32, rows);
+    r->rows = f->rows;
+    if (!f->listed) r->top_k = f->rows / r->tokens;
+    r->chosen = out->forced.chosen;
+    r->admitted = out->forced.admitted;
+    r->token = out->forced.token;
+    out->gate = out->forced.gate;
 }
 
 int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
@@ -171,7 +210,7 @@ int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph 
     mf_routing *r = &out->routing;
     r->admitted = r->chosen;
     r->load = r->demand = per_token(g, r->chosen, r);
-    if (s->keep) keep_choice(out);
+    keep_choice(s, g, in, out);
     return mf_graph_status(g);
 }
 
@@ -181,7 +220,12 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
     int rc = route(layer, s, g, in, out);
     if (rc != MF_OK) return rc;
     mf_routing *r = &out->routing;
-    out->gate = admit(s, g, in, out->gate, out);
+    if (s->forced) {
+        force(s->forced, g, out);
+    } else {
+        out->own.gate = out->gate = admit(s, g, in, out->gate, out);
+        out->own.admitted = r->admitted;
+    }
     if (mf_graph_status(g) != MF_OK) return mf_graph_status(g);
 
     const int k = r->token ? 1 : r->rows / r->tokens;
@@ -205,9 +249,6 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
     r->load = per_token(g, r->admitted, r);
     r->demand = r->admitted == r->chosen ? r->load : per_token(g, r->chosen, r);
     add_metrics(s, g, in, out);
-    if (s->keep) {
-        keep_choice(out);
-        mf_graph_keep(r->admitted);
-    }
+    keep_choice(s, g, in, out);
     return mf_graph_status(g);
 }

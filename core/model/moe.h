@@ -26,7 +26,26 @@ typedef struct mf_moe_settings {
     const double *capacity_factor; /* live; NULL or config 0: dropless */
     int32_t labels;                /* label values, 0: none */
     bool keep;                     /* keep prob, chosen and gate readable */
+    bool trace;                    /* also x, logits, score and the router's own choice */
+    const struct mf_moe_forced *forced; /* of this layer; NULL: the router's choice counts */
 } mf_moe_settings;
+
+/* The choice comes from outside: it is fed before each run through mf_moe_out.forced. The router
+ * is asked all the same, and what it would have chosen is in mf_moe_out.own; capacity is not
+ * applied again. */
+typedef struct mf_moe_forced {
+    int32_t rows; /* R */
+    bool listed;  /* rows say which token they belong to; else R = T k */
+} mf_moe_forced;
+
+/* Who goes where with which weight, one entry a row. */
+typedef struct mf_moe_choice {
+    int32_t rows;        /* R */
+    mf_tensor *chosen;   /* [R] i32 before capacity */
+    mf_tensor *admitted; /* [R] i32 after it; may be the same tensor */
+    mf_tensor *gate;     /* [R] f32 */
+    mf_tensor *token;    /* [R] i32 or NULL: r / k */
+} mf_moe_choice;
 
 typedef struct mf_moe_out {
     mf_routing routing;     /* complete */
@@ -35,6 +54,10 @@ typedef struct mf_moe_out {
     mf_tensor *joint;       /* [E,labels] counts, kept; NULL without labels */
     mf_tensor *gate;        /* [R] */
     mf_tensor *y;           /* [T,d] */
+    mf_moe_choice own;      /* the router's; admitted NULL when another one was forced */
+    mf_moe_choice forced;   /* inputs; chosen NULL unless forced */
+    mf_tensor *score;       /* [T,E] what core selected by; NULL: prob, or the router selected */
+    mf_tensor *x;           /* [T,d] f32 router's input, kept; NULL unless traced */
 } mf_moe_out;
 
 /* Adds the layer to the graph. The status is the graph's. */

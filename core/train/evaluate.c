@@ -14,15 +14,25 @@ struct mf_evaluator {
     mf_layer_stats *stats;        /* [n_moe] */
     float *shares;                /* [n_moe][3][E] */
     mf_named_value *regularizers; /* [n] */
+    mf_trace_recorder *recorder;  /* NULL: no trace */
+    int64_t record_every;
 };
 
 int mf_evaluator_rebuild(mf_evaluator *e)
 {
     mf_model_graph_free(e->graph);
     e->graph = NULL;
-    const mf_model_shape shape = {
-        .mode = MF_MODE_EVAL, .batch = e->batch->rows, .seq = e->batch->seq, .masked = true};
+    const mf_model_shape shape = {.mode = MF_MODE_EVAL, .batch = e->batch->rows,
+                                  .seq = e->batch->seq, .masked = true,
+                                  .want_trace = e->recorder != NULL};
     return mf_model_graph_new(e->session->model, &shape, &e->graph);
+}
+
+int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t every)
+{
+    e->recorder = recorder;
+    e->record_every = every > 0 ? every : 1;
+    return mf_evaluator_rebuild(e);
 }
 
 static int allocate(mf_evaluator *e)
@@ -151,6 +161,10 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
         bytes += (double)e->batch->n_bytes;
         for (int32_t i = 0; i < m->n_moe; i++)
             mf_moe_tally_add(e->tallies[i], &e->graph->moe[i]);
+        if (e->recorder && b % e->record_every == 0) {
+            rc = mf_trace_recorder_add(e->recorder, b, e->batch, e->graph);
+            if (rc != MF_OK) return rc;
+        }
     }
     finish(e, ret, loss, task, weight, targets, bytes);
     return MF_OK;

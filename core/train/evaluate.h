@@ -4,6 +4,7 @@
 
 #include "train/metrics.h"
 #include "train/session.h"
+#include "train/trace.h"
 
 typedef struct mf_evaluator mf_evaluator;
 
@@ -12,6 +13,9 @@ int mf_evaluator_new(mf_session *s, mf_split split, mf_evaluator **ret);
 void mf_evaluator_free(mf_evaluator *e);
 /* The structure changed: build the graph anew. */
 int mf_evaluator_rebuild(mf_evaluator *e);
+/* From now on every n-th batch of a run, the first one included, goes to the recorder as well; NULL:
+ * no more. Builds the graph anew. */
+int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t every);
 
 /* Runs at most so many batches (0: the whole split) and fills the record (split, losses, ppl, bits_per_byte, tokens, regularizers, layers);
  * what it points to stays valid until the next run. */

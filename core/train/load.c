@@ -13,6 +13,12 @@ bool mf_load_is_run(const char *path)
 int mf_load_run(const char *path, const mf_session_options *options, mf_session **ret,
                 int64_t *ret_step)
 {
+    return mf_load_run_at(path, options, -1, ret, ret_step);
+}
+
+int mf_load_run_at(const char *path, const mf_session_options *options, int64_t step,
+                   mf_session **ret, int64_t *ret_step)
+{
     mf_rundir *dir = NULL;
     mf_config *config;
     mf_session *s = NULL;
@@ -26,7 +32,7 @@ int mf_load_run(const char *path, const mf_session_options *options, mf_session 
         o.tokenizer_file = mf_exists(dir->tokenizer) ? dir->tokenizer : NULL;
         rc = mf_session_open(config, &o, &s);
     }
-    if (rc == MF_OK) rc = mf_ckpt_load(dir->ckpt, -1, s->model->store, ret_step);
+    if (rc == MF_OK) rc = mf_ckpt_load(dir->ckpt, step, s->model->store, ret_step);
     mf_rundir_close(dir);
     if (rc != MF_OK) {
         mf_session_close(s);

@@ -65,6 +65,24 @@ static int register_live(mf_trainer *t)
     return rc == MF_OK ? mf_live_register_real(h, "train.clip", &t->clip, 0, 1e9) : rc;
 }
 
+/* [trace] every = n: the evaluator shows each n-th batch to a recorder. */
+static int prepare_trace(mf_trainer *t)
+{
+    const int64_t every = t->session->config->trace.every;
+    const mf_trace_about about = {.run = t->dir->path, .split = mf_split_name(MF_SPLIT_VAL)};
+    if (every <= 0 || !t->evaluator || t->session->model->n_moe == 0) return MF_OK;
+    int rc = mf_trace_recorder_new(t->session, &about, &t->recorder);
+    return rc == MF_OK ? mf_evaluator_record(t->evaluator, t->recorder, every) : rc;
+}
+
+static int write_trace(mf_trainer *t)
+{
+    char *path = mf_strf("%s/step-%lld.safetensors", t->dir->trace, (long long)t->step);
+    int rc = path ? mf_trace_recorder_write(t->recorder, path, t->step) : MF_ENOMEM;
+    mf_free(path);
+    return rc;
+}
+
 static int prepare(mf_trainer *t, bool resume)
 {
     mf_session *s = t->session;
@@ -78,6 +96,7 @@ static int prepare(mf_trainer *t, bool resume)
     if (rc == MF_OK) rc = build_graph(t);
     if (rc == MF_OK && s->corpus->split[MF_SPLIT_VAL].tokens > 0 && c->eval_every >= 0)
         rc = mf_evaluator_new(s, MF_SPLIT_VAL, &t->evaluator);
+    if (rc == MF_OK) rc = prepare_trace(t);
     if (rc == MF_OK) rc = resume ? mf_trainer_resume(t) : mf_trainer_begin(t);
     return rc;
 }
@@ -107,6 +126,7 @@ void mf_trainer_free(mf_trainer *t)
         mf_moe_tally_free(t->tallies[i]);
     mf_metrics_close(t->log);
     mf_evaluator_free(t->evaluator);
+    mf_trace_recorder_free(t->recorder);
     mf_optim_free(t->optim);
     mf_batch_free(t->batch);
     mf_model_graph_free(t->graph);
@@ -307,6 +327,7 @@ static int evaluate(mf_trainer *t)
     const bool last = t->step == t->session->steps;
     int rc = mf_evaluator_run(t->evaluator, t->step,
                               last ? 0 : t->session->config->train.eval_batches, &r);
+    if (rc == MF_OK && t->recorder) rc = write_trace(t);
     if (rc != MF_OK) return rc;
     const double took = mf_clock() - before;
     r.tokens_per_s = took > 0 ? (double)r.tokens / took : 0;
@@ -401,6 +422,7 @@ int mf_trainer_run(mf_trainer *t)
         /* A finished run that was resumed: the figures come from a fresh evaluation. */
         mf_metrics_record r;
         rc = mf_evaluator_run(t->evaluator, t->step, 0, &r);
+        if (rc == MF_OK && t->recorder) rc = write_trace(t);
         if (rc == MF_OK) t->val_loss = r.task_loss;
     }
     if (rc == MF_OK) rc = mf_metrics_sync(t->log);

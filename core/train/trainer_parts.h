@@ -25,6 +25,7 @@ struct mf_trainer {
     mf_batch *batch;
     mf_optim *optim;
     mf_evaluator *evaluator;      /* NULL without a val split */
+    mf_trace_recorder *recorder;  /* NULL unless trace.every is set */
     mf_metrics_log *log;
     mf_past *past;
     /* position: all that changes from step to step, beside parameters and moments */
