@@ -9,6 +9,7 @@ UNIT += tests/unit/check_backward
 UNIT += tests/unit/check_checkpoint
 UNIT += tests/unit/check_config
 UNIT += tests/unit/check_error
+UNIT += tests/unit/check_functions
 UNIT += tests/unit/check_gradcheck
 UNIT += tests/unit/check_graph
 UNIT += tests/unit/check_ini

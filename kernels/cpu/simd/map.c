@@ -69,16 +69,16 @@ V_INLINE vf gelu_slope(vf x)
 V_INLINE vf gelu_tanh_slope(vf x)
 {
     x = within(x, 30);
-    vf s = v_sigmoid(gelu_tanh_arg(x));
+    vf rest, s = v_sigmoids(gelu_tanh_arg(x), &rest);
     vf du = v_fma(x * x, v_set(6 * 0.79788456f * 0.044715f), v_set(2 * 0.79788456f));
-    return v_fma(s * (1.0f - s), x * du, s);
+    return v_fma(s * rest, x * du, s);
 }
 
 V_INLINE vf silu_slope(vf x)
 {
     x = within(x, 104);
-    vf s = v_sigmoid(x);
-    return s * v_fma(x, 1.0f - s, v_set(1.0f));
+    vf rest, s = v_sigmoids(x, &rest);
+    return s * v_fma(x, rest, v_set(1.0f));
 }
 
 /* One loop over a tile for each function: v is what it is called in the expression. */

@@ -2,7 +2,7 @@
  *
  * The polynomials are minimax fits of our own for the relative error of the result (Remez, 40
  * digits); the bounds below were measured against libm in double over all f32 arguments in the
- * ranges named (tests/unit/check_vecmath.c holds them), in units of 2^-23 of the result.
+ * ranges named (tests/unit/check_functions.c holds them), in units of 2^-23 of the result.
  */
 #ifndef MF_SIMD_VECMATH_H
 #define MF_SIMD_VECMATH_H
@@ -29,7 +29,7 @@ V_INLINE vf v_load_pad(const float *p, int64_t n, float rest)
     return v_load(t);
 }
 
-/* ln x: bound 1.5; subnormals too; -Inf at 0, NaN below. x = 2^e m with m in [sqrt 1/2, sqrt 2),
+/* ln x: bound 1; subnormals too; -Inf at 0, NaN below. x = 2^e m with m in [sqrt 1/2, sqrt 2),
  * ln m = f - f^2 / 2 + f^3 P(f) with f = m - 1. */
 V_INLINE vf v_log(vf x)
 {
@@ -62,14 +62,22 @@ V_INLINE vf v_log1p(vf z)
     return v_log(u) + (z - (u - 1.0f)) / u;
 }
 
-/* 1 / (1 + e^-x): bound 4, also where it is tiny. */
+/* 1 / (1 + e^-x): bound 2, also where it is tiny. */
 V_INLINE vf v_sigmoid(vf x)
 {
     vf z = v_exp(-v_abs(x));
     return v_select(x < 0.0f, z, v_set(1.0f)) / (1.0f + z);
 }
 
-/* tanh x: bound 3. */
+/* The same, and 1 - it in *ret_rest without the cancellation of that difference. */
+V_INLINE vf v_sigmoids(vf x, vf *ret_rest)
+{
+    vf z = v_exp(-v_abs(x)), large = 1.0f / (1.0f + z), small = z * large;
+    *ret_rest = v_select(x < 0.0f, large, small);
+    return v_select(x < 0.0f, small, large);
+}
+
+/* tanh x: bound 2. */
 V_INLINE vf v_tanh(vf x)
 {
     vf a = v_abs(x), s = a * a, z = v_exp(-2.0f * a);
