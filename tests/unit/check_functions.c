@@ -73,22 +73,22 @@ static const struct {
     double (*truth)(double x);
     double units, least, lo, hi;
 } functions[] = {
-    {"exp", MF_MAP_EXP, false, exp, 2, 1e-44, -1e30, 88.7},
+    {"exp", MF_MAP_EXP, false, exp, 2, 2e-38, -1e30, 88.7},
     {"log", MF_MAP_LOG, false, log, 1, 0, 1e-44, 3e38},
-    {"sigmoid", MF_MAP_SIGMOID, false, sigmoid, 2, 1e-44, -1e30, 1e30},
+    {"sigmoid", MF_MAP_SIGMOID, false, sigmoid, 2, 2e-38, -1e30, 1e30},
     {"tanh", MF_MAP_TANH, false, tanh, 2, 0, -1e30, 1e30},
-    {"softplus", MF_MAP_SOFTPLUS, false, softplus, 2, 1e-44, -1e30, 1e30},
-    {"normal_cdf", MF_MAP_NORMAL_CDF, false, normal_cdf, 5, 1e-44, -1e30, 1e30},
+    {"softplus", MF_MAP_SOFTPLUS, false, softplus, 2, 2e-38, -1e30, 1e30},
+    {"normal_cdf", MF_MAP_NORMAL_CDF, false, normal_cdf, 5, 2e-38, -1e30, 1e30},
     {"xlogx", MF_MAP_XLOGX, false, xlogx, 2, 1e-44, 1e-44, 1e30},
     {"gelu", MF_MAP_GELU, false, gelu, 8, 1e-37, -1e30, 1e30},
     {"gelu_tanh", MF_MAP_GELU_TANH, false, gelu_tanh, 8, 1e-7, -1e30, 1e30},
-    {"gelu_tanh", MF_MAP_GELU_TANH, false, gelu_tanh, 120, 1e-37, -1e30, 1e30},
+    {"gelu_tanh", MF_MAP_GELU_TANH, false, gelu_tanh, 120, 2e-37, -1e30, 1e30},
     {"silu", MF_MAP_SILU, false, silu, 3, 1e-35, -1e30, 1e30},
     {"gelu'", MF_MAP_GELU, true, gelu_slope, 5, 3e-7, -1e15, 1e15},
     {"gelu_tanh'", MF_MAP_GELU_TANH, true, gelu_tanh_slope, 5, 3e-7, -1e15, 1e15},
     {"silu'", MF_MAP_SILU, true, silu_slope, 5, 3e-7, -1e15, 1e15},
-    {"softplus'", MF_MAP_SOFTPLUS, true, sigmoid, 2, 1e-44, -1e30, 1e30},
-    {"normal_cdf'", MF_MAP_NORMAL_CDF, true, normal_pdf, 2, 1e-44, -1e30, 1e30},
+    {"softplus'", MF_MAP_SOFTPLUS, true, sigmoid, 2, 2e-38, -1e30, 1e30},
+    {"normal_cdf'", MF_MAP_NORMAL_CDF, true, normal_pdf, 2, 2e-38, -1e30, 1e30},
 };
 
 enum { BATCH = 4096 };

@@ -1,4 +1,4 @@
-/* random.c: numbers of a stream, VL / 2 Philox blocks at once.
+/* random.c: numbers of a stream, VL Philox blocks at once.
  *
  * This is base/rng.c's mf_rng_block written over vectors: key = seed, counter = (block, step ^ the
  * folded stream), Philox4x32-10 (Salmon et al., SC'11, section 3.3). check_kernels holds it to the
@@ -9,8 +9,7 @@
 #include "kernels/cpu/simd/vecmath.h"
 
 typedef uint64_t vl __attribute__((vector_size(4 * VL))); /* VL / 2 words, each in 64 bits */
-#define BLOCKS (VL / 2)
-#define WORDS  (4 * BLOCKS)
+#define WORDS (4 * VL)                                    /* of VL blocks */
 
 typedef struct draw {
     uint64_t seed, high; /* key; upper half of the counter */
@@ -44,31 +43,63 @@ V_INLINE vl multiply(vl a, vl b)
 #endif
 }
 
-/* Words of the blocks first .. first + BLOCKS - 1, in the order of the stream. */
+/* 0, 1, 2, ..; and the lower, the upper halves of a and b, lane by lane in turn. */
+#if VL == 16
+#define IOTA                                                                                   \
+    {                                                                                          \
+        0, 1, 2, 3, 4, 5, 6, 7                                                                 \
+    }
+#define LOWER(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define UPPER(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#elif VL == 8
+#define IOTA                                                                                   \
+    {                                                                                          \
+        0, 1, 2, 3                                                                             \
+    }
+#define LOWER(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define UPPER(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#else
+#define IOTA                                                                                   \
+    {                                                                                          \
+        0, 1                                                                                   \
+    }
+#define LOWER(a, b) __builtin_shufflevector(a, b, 0, 2)
+#define UPPER(a, b) __builtin_shufflevector(a, b, 1, 3)
+#endif
+
+/* Words of the blocks first .. first + VL - 1, in the order of the stream. Two vectors at once
+ * hide how long a product takes. */
 V_INLINE void words(const draw *p, uint64_t first, uint32_t out[WORDS])
 {
     const vl low = spread(0xffffffffu), m0 = spread(0xD2511F53u), m1 = spread(0xCD9E8D57u);
-    vl block, c0, c1, c2 = spread(p->high & 0xffffffffu), c3 = spread(p->high >> 32);
+    const vl iota = IOTA;
+    vl c0[2], c1[2], c2[2], c3[2];
     uint32_t k0 = (uint32_t)p->seed, k1 = (uint32_t)(p->seed >> 32);
-    for (int i = 0; i < BLOCKS; i++)
-        block[i] = first + (uint64_t)i;
-    c0 = block & low;
-    c1 = block >> 32;
+    V_UNROLL for (int v = 0; v < 2; v++)
+    {
+        vl block = spread(first + (uint64_t)v * (VL / 2)) + iota;
+        c0[v] = block & low;
+        c1[v] = block >> 32;
+        c2[v] = spread(p->high & 0xffffffffu);
+        c3[v] = spread(p->high >> 32);
+    }
     for (int round = 0; round < 10; round++) {
-        vl p0 = multiply(m0, c0), p1 = multiply(m1, c2);
-        vl n0 = (p1 >> 32) ^ c1 ^ spread(k0), n2 = (p0 >> 32) ^ c3 ^ spread(k1);
-        c1 = p1 & low;
-        c3 = p0 & low;
-        c0 = n0;
-        c2 = n2;
+        V_UNROLL for (int v = 0; v < 2; v++)
+        {
+            vl p0 = multiply(m0, c0[v]), p1 = multiply(m1, c2[v]);
+            c0[v] = (p1 >> 32) ^ c1[v] ^ spread(k0);
+            c2[v] = (p0 >> 32) ^ c3[v] ^ spread(k1);
+            c1[v] = p1 & low;
+            c3[v] = p0 & low;
+        }
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    vl a = c0 | c1 << 32, b = c2 | c3 << 32;
-    for (int i = 0; i < BLOCKS; i++) {
-        uint64_t pair[2] = {a[i], b[i]};
-        for (int w = 0; w < 4; w++)
-            out[4 * i + w] = (uint32_t)(pair[w / 2] >> (w % 2 * 32));
+    V_UNROLL for (int v = 0; v < 2; v++)
+    {
+        vl a = c0[v] | c1[v] << 32, b = c2[v] | c3[v] << 32; /* words 0, 1 and 2, 3 of blocks */
+        vl in_turn[2] = {LOWER(a, b), UPPER(a, b)};
+        memcpy(out + v * 2 * VL, in_turn, sizeof in_turn);
     }
 }
 

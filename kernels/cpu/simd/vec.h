@@ -156,24 +156,46 @@ V_INLINE vf v_sqrt(vf a)
 #endif
 }
 
-/* ---- across lanes ---- */
+/* ---- across lanes: lane i with i + w, for w = VL / 2 down to 1 ---- */
+#if defined(__AVX2__)
+#define V_ACROSS(op)                                                                           \
+    __m128 q = _mm_##op##_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));          \
+    q = _mm_##op##_ps(q, _mm_movehl_ps(q, q));                                                 \
+    return _mm_cvtss_f32(_mm_##op##_ss(q, _mm_shuffle_ps(q, q, 1)));
+#if defined(__AVX512F__)
+#define V_HALVES(op)                                                                           \
+    __m256 h = _mm256_##op##_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+#else
+#define V_HALVES(op) __m256 h = a;
+#endif
+#endif
 V_INLINE float v_sum(vf a)
 {
+#if defined(__AVX2__)
+    V_HALVES(add)
+    V_ACROSS(add)
+#else
     float t[VL];
     v_store(t, a);
     for (int w = VL / 2; w > 0; w /= 2)
         for (int i = 0; i < w; i++)
             t[i] += t[i + w];
     return t[0];
+#endif
 }
 V_INLINE float v_hmax(vf a)
 {
+#if defined(__AVX2__)
+    V_HALVES(max)
+    V_ACROSS(max)
+#else
     float t[VL];
     v_store(t, a);
     for (int w = VL / 2; w > 0; w /= 2)
         for (int i = 0; i < w; i++)
             t[i] = t[i] > t[i + w] ? t[i] : t[i + w];
     return t[0];
+#endif
 }
 
 /* ---- rows ---- */

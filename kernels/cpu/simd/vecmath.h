@@ -23,10 +23,14 @@ V_INLINE vf v_copysign(vf magnitude, vf sign)
 /* The first n < VL floats, `rest` behind them. */
 V_INLINE vf v_load_pad(const float *p, int64_t n, float rest)
 {
+#if defined(__AVX512F__)
+    return _mm512_mask_loadu_ps(v_set(rest), (__mmask16)((1u << n) - 1), p);
+#else
     float t[VL];
     for (int i = 0; i < VL; i++)
         t[i] = i < n ? p[i] : rest;
     return v_load(t);
+#endif
 }
 
 /* ln x: bound 1; subnormals too; -Inf at 0, NaN below. x = 2^e m with m in [sqrt 1/2, sqrt 2),
@@ -62,7 +66,7 @@ V_INLINE vf v_log1p(vf z)
     return v_log(u) + (z - (u - 1.0f)) / u;
 }
 
-/* 1 / (1 + e^-x): bound 2, also where it is tiny. */
+/* 1 / (1 + e^-x): bound 2 down to where e^x is 0. */
 V_INLINE vf v_sigmoid(vf x)
 {
     vf z = v_exp(-v_abs(x));
