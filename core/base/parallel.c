@@ -5,6 +5,9 @@
  */
 #include "base/parallel.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -26,6 +29,19 @@ static int default_threads(void)
     return threads_at_start > 0 ? threads_at_start : 1;
 }
 #endif
+
+#define SPINS "3000" /* of a pause each: some tens of microseconds, about what waking up costs */
+
+void mf_parallel_prepare(char **argv)
+{
+#ifdef _OPENMP
+    if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL) return;
+    if (setenv("GOMP_SPINCOUNT", SPINS, 0) != 0) return;
+    execv("/proc/self/exe", argv);
+#else
+    (void)argv;
+#endif
+}
 
 int mf_parallel_threads(void)
 {

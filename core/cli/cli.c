@@ -3,6 +3,8 @@
 
 #include "base/ini.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "base/parallel.h"
 #include "cli/cli_parse.h"
 #include "plugin/open.h"
 
@@ -161,6 +163,8 @@ static void set_log_level(const mf_cli *cli)
 int mf_cli_run(int argc, char **argv)
 {
     mf_cli cli;
+    char **as_called = mf_alloc((size_t)argc + 1, sizeof *as_called); /* parsing reorders argv */
+    if (as_called != NULL) memcpy(as_called, argv, (size_t)argc * sizeof *as_called);
     int rc = mf_cli_parse(argc, argv, &cli);
     if (rc == MF_OK && cli.version)
         rc = print_version();
@@ -169,8 +173,10 @@ int mf_cli_run(int argc, char **argv)
     else if (rc == MF_OK) {
         set_log_level(&cli);
         mf_plugin_allow_unsafe(mf_cli_flag(&cli, "allow-unsafe-plugins"));
+        if (cli.verb->computes && as_called != NULL) mf_parallel_prepare(as_called);
         rc = cli.verb->run(&cli);
     }
     mf_cli_clear(&cli);
+    mf_free(as_called);
     return rc;
 }

@@ -70,6 +70,7 @@ typedef struct mf_verb {
     const mf_cli_option *options; /* ends with MF_CLI_END; NULL: none of its own */
     int (*run)(const mf_cli *cli);
     const char *notes; /* more lines for --help, NULL: none */
+    bool computes;     /* uses all threads for long */
 } mf_verb;
 
 /* All verbs, NULL-terminated, in the order of the manual. */

@@ -366,4 +366,5 @@ const mf_verb mf_verb_bench = {.name = "bench",
                                .brief = "measure routers, layers, training, decoding",
                                .forms = forms,
                                .options = options,
-                               .run = run};
+                               .run = run,
+                               .computes = true};

@@ -98,4 +98,5 @@ const mf_verb mf_verb_eval = {.name = "eval",
                               .brief = "measure a run on a split",
                               .forms = forms,
                               .options = options,
-                              .run = run};
+                              .run = run,
+                              .computes = true};

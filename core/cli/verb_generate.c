@@ -201,4 +201,5 @@ const mf_verb mf_verb_generate = {.name = "generate",
                                   .brief = "continue a text with a trained run",
                                   .forms = forms,
                                   .options = options,
-                                  .run = run};
+                                  .run = run,
+                                  .computes = true};

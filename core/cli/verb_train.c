@@ -184,5 +184,9 @@ static int run(const mf_cli *cli)
     return rc;
 }
 
-const mf_verb mf_verb_train = {
-    .name = "train", .brief = "train a model", .forms = forms, .options = options, .run = run};
+const mf_verb mf_verb_train = {.name = "train",
+                               .brief = "train a model",
+                               .forms = forms,
+                               .options = options,
+                               .run = run,
+                               .computes = true};
