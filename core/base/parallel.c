@@ -4,6 +4,7 @@
  * child whose own first region never returns (libgomp), so start-up must stay free of them.
  */
 #include "base/parallel.h"
+#include "base/place.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -37,7 +38,7 @@ void mf_parallel_prepare(char **argv)
 #ifdef _OPENMP
     if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL) return;
     if (setenv("GOMP_SPINCOUNT", SPINS, 0) != 0) return;
-    execv("/proc/self/exe", argv);
+    execv(mf_place_program(), argv);
 #else
     (void)argv;
 #endif
