@@ -27,6 +27,7 @@
 #define MF_CLI_CLI_H
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "model/config.h"
 
 #include <stdbool.h>
@@ -101,6 +102,9 @@ int mf_cli_config(const mf_cli *cli, const char *config, mf_config **ret);
 /* The same, with every fault told to the sink: see mf_config_load_from. */
 int mf_cli_config_told(const mf_cli *cli, const char *config, const mf_problem_sink *sink,
                        mf_config **ret);
+
+/* The values of --plugin, --set and the options that have `set`, in their order. */
+int mf_cli_assignments(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, int *ret_n);
 
 /* ---- main's part ---- */
 /* Parses and runs. *ret_verb is set as soon as it is known. --help and --version are handled

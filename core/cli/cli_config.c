@@ -22,7 +22,7 @@ static int plugin_assignment(mf_arena *arena, const char *text, const char **ret
     return MF_OK;
 }
 
-static int collect(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, int *ret_n)
+int mf_cli_assignments(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, int *ret_n)
 {
     mf_assignment *a = mf_arena_alloc(arena, ((size_t)cli->n_given + 1) * sizeof *a);
     int n = 0, rc = MF_OK;
@@ -55,7 +55,7 @@ int mf_cli_config_told(const mf_cli *cli, const char *config, const mf_problem_s
     mf_assignment *assignments;
     int n = 0;
     *ret = NULL;
-    int rc = arena != NULL ? collect(cli, arena, &assignments, &n) : MF_ENOMEM;
+    int rc = arena != NULL ? mf_cli_assignments(cli, arena, &assignments, &n) : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_config_load_from(config, n, assignments, sink, ret);
     if (*ret != NULL) mf_parallel_set_threads((int)(*ret)->train.threads);
     mf_arena_free(arena);

@@ -4,6 +4,7 @@
 #include "base/place.h"
 #include "cli/cli.h"
 #include "lab/check.h"
+#include "lab/compare_child.h"
 #include "plugin/child.h"
 #include "plugin/crash.h"
 #include "plugin/probe.h"
@@ -61,6 +62,15 @@ int main(int argc, char **argv)
     /* What only this program itself asks for: parts of its work that a plugin may bring down. */
     if (argc > 1 && strcmp(argv[1], MF_PROBE_VERB) == 0) return mf_probe_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_CHECK_VERB) == 0) return mf_check_main(argc, argv);
+    if (argc > 1 && strcmp(argv[1], MF_COMPARE_CHILD) == 0) {
+        if (mf_compare_child_begin(argc, argv) != MF_OK) {
+            fprintf(stderr, "moefw: %s\n", mf_error_message());
+            return mf_status_exit(mf_error_code());
+        }
+        argv[2] = argv[0];
+        argc -= 2;
+        argv += 2;
+    }
     mf_child_program(mf_place_program());
     mf_crash_watch();
     signal(SIGPIPE, SIG_IGN); /* a closed terminal must not end a training run unsaved */

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 extern const mf_verb mf_verb_train;
+extern const mf_verb mf_verb_compare;
 extern const mf_verb mf_verb_eval;
 extern const mf_verb mf_verb_generate;
 extern const mf_verb mf_verb_bench;
@@ -19,6 +20,7 @@ const mf_verb *const mf_verbs[] = {
     &mf_verb_train,
     &mf_verb_eval,
     &mf_verb_generate,
+    &mf_verb_compare,
     &mf_verb_bench,
     &mf_verb_trace,
     &mf_verb_report,

@@ -1,0 +1,187 @@
+/* moefw compare: routers side by side in training, over seeds. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "cli/cli.h"
+#include "lab/compare.h"
+#include "report/progress.h"
+
+static const mf_cli_form forms[] = {
+    {NULL, "[CONFIG|PRESET]", 0, 1, "train with each router and each seed, then compare"},
+    MF_CLI_FORM_END};
+
+static const mf_cli_option options[] = {
+    {.name = "routers", .kind = MF_CLI_TEXT, .arg = "A,B|all",
+     .help = "which (all); options of one: mlp:input_norm=none+hidden=64; keys of other sections by "
+             "their full name: linear:moe.top_k=1"},
+    {.name = "baseline", .kind = MF_CLI_TEXT, .arg = "ROUTER",
+     .help = "what the others are compared with; else the configuration's router if it is listed, "
+             "else the first"},
+    {.name = "seeds", .kind = MF_CLI_INT, .arg = "N", .lo = 1, .hi = 10000,
+     .help = "runs of each router, from train.seed on (3)"},
+    {.name = "steps", .kind = MF_CLI_INT, .arg = "N", .lo = 1, .hi = 1e15, .set = "train.steps",
+     .help = "optimizer steps"},
+    {.name = "equal", .kind = MF_CLI_ENUM, .arg = "WHAT", .choices = mf_equal_names,
+     .help = "what all have the same of (steps)"},
+    {.name = "jobs", .letter = 'j', .kind = MF_CLI_INT, .arg = "N", .lo = 1, .hi = 1024,
+     .help = "runs at once, among which the threads are divided (1)"},
+    {.name = "out", .letter = 'o', .kind = MF_CLI_TEXT, .arg = "DIR",
+     .help = "where the runs are written, or were: then it goes on; else runs/NAME-compare-N"},
+    MF_CLI_END};
+
+/* ---- what a person sees while it runs ---- */
+
+typedef struct watcher {
+    mf_progress *progress;
+    mf_terminal terminal;
+    bool quiet;
+    int64_t first;
+} watcher;
+
+static void on_began(void *arg, const mf_compare_run *run, bool again)
+{
+    (void)arg;
+    mf_log(MF_LOG_DEBUG, "%s %s in %s", run->name, again ? "goes on" : "begins", run->dir);
+}
+
+static void on_ended(void *arg, const mf_compare_run *run, int done, int total)
+{
+    (void)arg;
+    const mf_run_result *r = &run->result;
+    if (run->state == MF_RUN_FAILED)
+        mf_log(MF_LOG_WARN, "%d of %d: %s failed: %s", done, total, run->name, run->reason);
+    else if (run->pilot)
+        mf_log(MF_LOG_INFO, "%d of %d: %s: %.0f tokens/s", done, total, run->name, r->tokens_per_s);
+    else
+        mf_log(MF_LOG_INFO, "%d of %d: %s: val loss %.4f, %.0f s", done, total, run->name,
+               r->task_loss, r->wall_s);
+}
+
+static void on_tick(void *arg, int64_t steps, int64_t total)
+{
+    watcher *w = arg;
+    if (w->progress == NULL)
+        w->progress = mf_progress_new(&w->terminal, "compare", steps, total, w->quiet);
+    mf_progress_step(w->progress, steps, (double)NAN, (double)NAN);
+}
+
+/* ---- the comparison ---- */
+
+/* A new folder runs/NAME-compare-N. */
+static int choose_out(const mf_cli *cli, char **ret)
+{
+    const char *out = mf_cli_text(cli, "out", NULL);
+    mf_config *config;
+    if (out != NULL) {
+        *ret = mf_strdup(out);
+        return *ret != NULL ? MF_OK : MF_ENOMEM;
+    }
+    int rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
+    if (rc != MF_OK) return rc;
+    for (int n = 1; rc == MF_OK; n++) {
+        *ret = mf_strf("runs/%s-compare-%d", config->name, n);
+        if (*ret == NULL) rc = MF_ENOMEM;
+        if (rc != MF_OK || !mf_exists(*ret)) break;
+        mf_free(*ret);
+    }
+    mf_config_free(config);
+    return rc;
+}
+
+static int show(const mf_cli *cli, const mf_compare *c, int *ret_failed)
+{
+    mf_compare_table *t;
+    int rc = mf_compare_judge(c, &t);
+    if (rc != MF_OK) return rc;
+    rc = mf_compare_write(t);
+    *ret_failed = 0;
+    for (int i = 0; i < t->n; i++)
+        *ret_failed += t->rows[i].failed - t->rows[i].diverged;
+    if (rc == MF_OK && mf_cli_json(cli)) {
+        mf_jw *w = mf_jw_new();
+        const char *text = NULL;
+        if (w != NULL) {
+            mf_compare_json(w, t);
+            text = mf_jw_text(w, NULL);
+        }
+        if (text != NULL) puts(text);
+        if (text == NULL) rc = MF_ENOMEM;
+        mf_jw_free(w);
+    } else if (rc == MF_OK) {
+        mf_compare_print(t, stdout);
+        puts(c->spec->out);
+    }
+    mf_compare_table_free(t);
+    return rc;
+}
+
+static int compare(const mf_cli *cli, const mf_compare_spec *s, int *ret_signal)
+{
+    mf_compare *c;
+    watcher w = {.terminal = mf_terminal_of(stderr), .quiet = mf_cli_quiet(cli)};
+    const mf_compare_watch watch = {&w, on_began, on_ended, on_tick};
+    int failed = 0;
+    int rc = mf_compare_new(s, &c);
+    if (rc != MF_OK) return rc;
+    if (!w.terminal.live) w.quiet = true; /* the runs' own lines tell it */
+    for (int i = 0; i < c->n_routers; i++)
+        if (c->routers[i].refused != NULL)
+            mf_log(MF_LOG_WARN, "%s is skipped: %s", c->routers[i].entry.label,
+                   c->routers[i].refused);
+    mf_log(MF_LOG_INFO, "%d routers x %d seeds, baseline %s; results in %s", c->n_routers,
+           (int)s->seeds, c->routers[c->baseline].entry.label, s->out);
+    rc = mf_compare_run_all(c, &watch, ret_signal);
+    mf_progress_end(w.progress);
+    if (rc == MF_OK) rc = show(cli, c, &failed);
+    if (rc == MF_OK && failed > 0)
+        rc = mf_fail(MF_ERUN, "%d run%s failed; the same command with --out %s tries again", failed,
+                     failed == 1 ? "" : "s", s->out);
+    mf_compare_free(c);
+    return rc;
+}
+
+static int run(const mf_cli *cli)
+{
+    int stopped_by = 0, n = 0;
+    char *out = NULL;
+    mf_assignment *set = NULL;
+    mf_arena *arena = mf_arena_new();
+    int rc = arena != NULL ? mf_cli_assignments(cli, arena, &set, &n) : MF_ENOMEM;
+    if (rc == MF_OK) rc = choose_out(cli, &out);
+    if (rc == MF_OK) {
+        const mf_compare_spec s = {
+            .config = mf_cli_operand(cli, 0), .set = set, .n_set = n,
+            .routers = mf_cli_text(cli, "routers", NULL),
+            .baseline = mf_cli_text(cli, "baseline", NULL), .out = out,
+            .equal = (mf_equal)mf_cli_enum(cli, "equal", MF_EQUAL_STEPS),
+            .seeds = (int32_t)mf_cli_int(cli, "seeds", 3),
+            .jobs = (int32_t)mf_cli_int(cli, "jobs", 1),
+            .threads = mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0)),
+            .unsafe_plugins = mf_cli_flag(cli, "allow-unsafe-plugins")};
+        rc = compare(cli, &s, &stopped_by);
+    }
+    if (rc == MF_ESIGNAL)
+        mf_log(MF_LOG_WARN, "stopped; the same command with --out %s goes on", out);
+    mf_free(out);
+    mf_arena_free(arena);
+    if (rc == MF_ESIGNAL) { /* the shell is to see which signal it was */
+        fflush(stdout);
+        signal(stopped_by, SIG_DFL);
+        raise(stopped_by);
+    }
+    return rc;
+}
+
+const mf_verb mf_verb_compare = {
+    .name = "compare", .brief = "compare routers in training, over seeds", .forms = forms,
+    .options = options, .run = run,
+    .notes = "Each run is a run directory of its own below DIR. What is finished is not repeated: the "
+             "same command with --out DIR goes on after it was stopped, adds routers or seeds, and "
+             "can run in several processes at once."};

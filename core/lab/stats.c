@@ -1,0 +1,239 @@
+#include "lab/stats.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+/* ---- distributions ---- */
+
+/* Continued fraction of I_x(a, b), fast for x < (a + 1) / (a + b + 2). */
+static double beta_fraction(double a, double b, double x)
+{
+    const double tiny = 1e-300;
+    double c = 1, d = 1 - (a + b) * x / (a + 1);
+    d = 1 / (fabs(d) < tiny ? tiny : d);
+    double f = d;
+    for (int m = 1; m <= 10000; m++) {
+        double step = 1;
+        for (int odd = 0; odd < 2; odd++) {
+            const double term = odd ? -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+                                    : m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+            d = 1 + term * d;
+            c = 1 + term / c;
+            if (fabs(d) < tiny) d = tiny;
+            if (fabs(c) < tiny) c = tiny;
+            d = 1 / d;
+            step = c * d;
+            f *= step;
+        }
+        if (fabs(step - 1) < 1e-15) break;
+    }
+    return f;
+}
+
+double mf_beta_inc(double a, double b, double x)
+{
+    if (!(a > 0) || !(b > 0) || isnan(x)) return (double)NAN;
+    if (x <= 0) return 0;
+    if (x >= 1) return 1;
+    const double front =
+        exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
+    if (x < (a + 1) / (a + b + 2)) return front * beta_fraction(a, b, x) / a;
+    return 1 - front * beta_fraction(b, a, 1 - x) / b;
+}
+
+double mf_t_two_sided(double t, double df)
+{
+    if (isnan(t) || !(df > 0)) return (double)NAN;
+    if (isinf(t)) return 0;
+    return mf_beta_inc(df / 2, 0.5, df / (df + t * t));
+}
+
+double mf_t_cdf(double t, double df)
+{
+    const double tail = mf_t_two_sided(t, df) / 2;
+    return t > 0 ? 1 - tail : tail;
+}
+
+double mf_t_quantile(double p, double df)
+{
+    if (!(p > 0) || !(p < 1) || !(df > 0)) return (double)NAN;
+    if (p == 0.5) return 0;
+    const double tail = p < 0.5 ? p : 1 - p; /* of the side beyond |t| */
+    double lo = 0, hi = 1;
+    while (mf_t_two_sided(hi, df) / 2 > tail && hi < 1e300)
+        hi *= 2;
+    for (int i = 0; i < 200; i++) {
+        const double middle = lo + (hi - lo) / 2;
+        if (middle <= lo || middle >= hi) break;
+        if (mf_t_two_sided(middle, df) / 2 > tail)
+            lo = middle;
+        else
+            hi = middle;
+    }
+    return p < 0.5 ? -hi : hi;
+}
+
+/* ---- estimates ---- */
+
+mf_estimate mf_estimate_of(const double *x, int n)
+{
+    mf_estimate e = {0, 0, (double)NAN, (double)NAN, (double)NAN};
+    for (int i = 0; i < n; i++)
+        if (isfinite(x[i])) {
+            e.n++;
+            e.mean += x[i];
+        }
+    if (e.n == 0) {
+        e.mean = (double)NAN;
+        return e;
+    }
+    e.mean /= e.n;
+    if (e.n < 2) return e;
+    double square = 0;
+    for (int i = 0; i < n; i++)
+        if (isfinite(x[i])) square += (x[i] - e.mean) * (x[i] - e.mean);
+    e.sd = sqrt(square / (e.n - 1));
+    const double half = mf_t_quantile(0.975, e.n - 1) * e.sd / sqrt(e.n);
+    e.lo = e.mean - half;
+    e.hi = e.mean + half;
+    return e;
+}
+
+double mf_hedges(int n)
+{
+    if (n < 3) return 0;
+    const double df = n - 1;
+    return exp(lgamma(df / 2) - lgamma((df - 1) / 2)) / sqrt(df / 2);
+}
+
+/* The estimate of x - y, in the two passes of mf_estimate_of. */
+static mf_estimate differences(const double *x, const double *y, int n, bool *ret_all_zero)
+{
+    mf_estimate e = {0, 0, (double)NAN, (double)NAN, (double)NAN};
+    *ret_all_zero = true;
+    for (int i = 0; i < n; i++)
+        if (isfinite(x[i] - y[i])) {
+            e.n++;
+            e.mean += x[i] - y[i];
+            if (x[i] != y[i]) *ret_all_zero = false;
+        }
+    e.mean = e.n > 0 ? e.mean / e.n : (double)NAN;
+    if (e.n < 2) return e;
+    double square = 0;
+    for (int i = 0; i < n; i++)
+        if (isfinite(x[i] - y[i])) {
+            const double off = x[i] - y[i] - e.mean;
+            square += off * off;
+        }
+    e.sd = sqrt(square / (e.n - 1));
+    const double half = mf_t_quantile(0.975, e.n - 1) * e.sd / sqrt(e.n);
+    e.lo = e.mean - half;
+    e.hi = e.mean + half;
+    return e;
+}
+
+mf_paired mf_paired_of(const double *x, const double *y, int n)
+{
+    bool all_zero;
+    mf_paired r = {differences(x, y, n, &all_zero), (double)NAN, (double)NAN, (double)NAN,
+                   (double)NAN};
+    const mf_estimate *d = &r.diff;
+    if (d->n < 2) return r;
+    if (all_zero) {
+        r.t = r.dz = r.g = 0;
+        r.p = 1;
+        return r;
+    }
+    r.dz = d->mean / d->sd; /* without any spread: infinite, p = 0 */
+    r.t = r.dz * sqrt(d->n);
+    r.p = mf_t_two_sided(r.t, d->n - 1);
+    if (d->n > 2) r.g = r.dz * mf_hedges(d->n);
+    return r;
+}
+
+void mf_holm(const double *p, int n, double *ret)
+{
+    int m = 0;
+    for (int i = 0; i < n; i++)
+        if (!isnan(p[i])) m++;
+    for (int i = 0; i < n; i++) {
+        /* Largest of (m - j) p_j over the j-th smallest, from 0, up to this one; ties by place. */
+        double adjusted = isnan(p[i]) ? p[i] : 0;
+        for (int k = 0; k < n; k++) {
+            if (isnan(p[i]) || isnan(p[k]) || p[k] > p[i] || (p[k] == p[i] && k > i)) continue;
+            int before = 0;
+            for (int j = 0; j < n; j++)
+                if (p[j] < p[k] || (p[j] == p[k] && j < k)) before++;
+            adjusted = fmax(adjusted, (m - before) * p[k]);
+        }
+        ret[i] = isnan(p[i]) ? p[i] : fmin(1, adjusted);
+    }
+}
+
+/* ---- planning ---- */
+
+static double normal_cdf(double z)
+{
+    return 0.5 * erfc(-z / sqrt(2));
+}
+
+/* P(T' > c) for T' = (Z + delta) / sqrt(V / df): the mean over V of P(Z > c sqrt(V / df) - delta),
+ * by Simpson's rule over s = sqrt(V / df), whose density is chi's. */
+static double noncentral_above(double c, double df, double delta)
+{
+    const double log_norm = log(2) + df / 2 * log(df / 2) - lgamma(df / 2);
+    const double spread = 1 / sqrt(2 * df), hi = 1 + 12 * spread + 2 / df;
+    const double lo = fmax(0, 1 - 12 * spread);
+    const int steps = 2000;
+    const double h = (hi - lo) / steps;
+    double sum = 0;
+    for (int i = 0; i <= steps; i++) {
+        const double s = lo + i * h;
+        const double density =
+            s > 0 ? exp(log_norm + (df - 1) * log(s) - df / 2 * s * s)
+                  : (df == 1 ? exp(log_norm) : 0);
+        const int weight = i == 0 || i == steps ? 1 : i % 2 == 1 ? 4 : 2;
+        sum += weight * density * normal_cdf(delta - c * s);
+    }
+    return sum * h / 3;
+}
+
+double mf_t_power(double effect, int n, double alpha)
+{
+    if (n < 2 || isnan(effect) || !(alpha > 0) || !(alpha < 1)) return (double)NAN;
+    if (isinf(effect)) return 1;
+    const double df = n - 1, delta = fabs(effect) * sqrt(n);
+    const double c = mf_t_quantile(1 - alpha / 2, df);
+    const double power = noncentral_above(c, df, delta) + noncentral_above(c, df, -delta);
+    return fmin(1, power);
+}
+
+int mf_t_pairs(double effect, double alpha, double power, int cap)
+{
+    if (!(fabs(effect) > 0) || cap < 2 || !(mf_t_power(effect, cap, alpha) >= power)) return 0;
+    int lo = 1, hi = cap; /* power grows with n: not enough at lo, enough at hi */
+    while (hi - lo > 1) {
+        const int middle = lo + (hi - lo) / 2;
+        if (mf_t_power(effect, middle, alpha) >= power)
+            hi = middle;
+        else
+            lo = middle;
+    }
+    return hi;
+}
+
+double mf_t_detectable(int n, double alpha, double power)
+{
+    if (n < 2) return (double)NAN;
+    double lo = 0, hi = 1;
+    while (mf_t_power(hi, n, alpha) < power && hi < 1e9)
+        hi *= 2;
+    for (int i = 0; i < 60; i++) {
+        const double middle = (lo + hi) / 2;
+        if (mf_t_power(middle, n, alpha) < power)
+            lo = middle;
+        else
+            hi = middle;
+    }
+    return hi;
+}
