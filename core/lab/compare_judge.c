@@ -112,7 +112,7 @@ static void rank_rows(mf_compare_table *t, const double *values, double *column,
 
 static int seeds_needed(const mf_compare_row *row, double level)
 {
-    if (row->baseline || isnan(row->against.g)) return -1;
+    if (row->baseline || isnan(row->against.g) || row->against.g == 0) return -1;
     return mf_t_pairs(row->against.g, level, POWER, MOST_SEEDS);
 }
 
