@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "cli/cli.h"
 #include "lab/router_bench.h"
+#include "lab/router_list.h"
 #include "lab/speed.h"
 #include "plugin/find.h"
 
@@ -194,22 +195,12 @@ static void print_losses(const mf_router_bench_spec *s, const mf_router_bench *a
 
 static int list_routers(mf_arena *arena, const char *text, const char **out, int *ret_n)
 {
-    *ret_n = 0;
-    if (text && strcmp(text, "all") != 0) {
-        char *rest = mf_arena_strdup(arena, text), *one;
-        if (!rest) return MF_ENOMEM;
-        while ((one = strsep(&rest, ",")) != NULL && *ret_n < MAX_ROUTERS) {
-            for (char *c = one; *c; c++)
-                if (*c == '+') *c = ','; /* between options of one router */
-            if (*one) out[(*ret_n)++] = one;
-        }
-        return MF_OK;
-    }
-    mf_found *found;
-    int n;
-    int rc = mf_find_all(arena, MF_ROUTER, &found, &n);
-    for (int i = 0; rc == MF_OK && i < n && *ret_n < MAX_ROUTERS; i++)
-        if (found[i].path) out[(*ret_n)++] = found[i].name;
+    mf_router_entry *list;
+    int rc = mf_router_list(arena, text, &list, ret_n);
+    if (rc == MF_OK && *ret_n > MAX_ROUTERS)
+        rc = mf_fail(MF_EUSAGE, "routers: expected at most %d, found %d", MAX_ROUTERS, *ret_n);
+    for (int i = 0; rc == MF_OK && i < *ret_n; i++)
+        out[i] = list[i].label;
     return rc;
 }
 

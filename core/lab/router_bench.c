@@ -7,6 +7,7 @@
 #include "base/ini.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "lab/router_list.h"
 #include "model/moe.h"
 #include "plugin/open.h"
 
@@ -48,19 +49,17 @@ typedef struct {
 
 /* ---- making ---- */
 
-/* "name:key=value,key=value" -> plugin and options in [router]. */
+/* The options go to [router]. */
 static int read_spec(bench *b, const char *text, const char **ret_name)
 {
-    char *copy = mf_arena_strdup(b->arena, text), *colon = copy ? strchr(copy, ':') : NULL;
-    if (!copy) return MF_ENOMEM;
-    *ret_name = copy;
-    if (!colon) return MF_OK;
-    *colon = 0;
-    char *rest = colon + 1, *one;
-    int rc = MF_OK, position = 1;
-    while (rc == MF_OK && (one = strsep(&rest, ",")) != NULL) {
-        char *line = mf_arena_strf(b->arena, "router.%s", one);
-        rc = line ? mf_ini_set(b->ini, line, position++) : MF_ENOMEM;
+    mf_router_entry e;
+    int rc = mf_router_entry_read(b->arena, text, &e);
+    *ret_name = e.plugin;
+    for (int i = 0; rc == MF_OK && i < e.n_options; i++) {
+        rc = mf_ini_set(b->ini, e.assignments[i], i + 1);
+        if (rc == MF_OK && strncmp(e.assignments[i], "router.", 7) != 0)
+            rc = mf_fail(MF_EUSAGE, "router '%s': expected options of the router alone, found '%s'",
+                         text, e.assignments[i]);
     }
     return rc;
 }

@@ -48,7 +48,7 @@ typedef struct mf_router_bench {
     double entropy_sd, top_prob_sd; /* over seeds */
 } mf_router_bench;
 
-/* router: "mlp", or with options "mlp:input_norm=none,hidden=64". The defaults of the spec fit the
+/* router: an entry of lab/router_list.h. The defaults of the spec fit the
  * published table: 768 wide, 8 experts, top 2, 16 x 128 tokens, 20 seeds. */
 void mf_router_bench_defaults(mf_router_bench_spec *ret);
 int mf_router_bench_run(const mf_router_bench_spec *spec, const char *router, mf_router_bench *ret);
