@@ -365,9 +365,7 @@ static void setup(void)
     ini = mf_ini_new();
     graph = mf_graph_new(&(mf_graph_options){.training = true});
     ck_assert(arena && store && host && ini && graph);
-    on_init = good_init;
-    on_route = good_route;
-    on_turn = NULL;
+    on_init = good_init, on_route = good_route, on_turn = NULL;
     finis = 0;
     mf_slot = mf_plugin_host();
     loaded = (mf_loaded){0};
