@@ -59,7 +59,7 @@ static int time_runs(const mf_rig_spec *one, const mf_rig_spec *other, double re
     if (rc == MF_OK) rc = mf_rig_new(other, &rigs[1]);
     const double begin = now();
     ret[0] = ret[1] = 1e9;
-    for (int i = 0; i < 60 && rc == MF_OK && (i < 10 || now() - begin < 1); i++) {
+    for (int i = 0; i < 40 && rc == MF_OK && (i < 10 || now() - begin < 0.4); i++) {
         const double t = now();
         rc = mf_rig_run(rigs[i % 2], NULL);
         if (now() - t < ret[i % 2]) ret[i % 2] = now() - t;

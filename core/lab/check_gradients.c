@@ -98,7 +98,6 @@ static int collect(mf_rig *rig, mf_tensor **out, int *ret_n_out, mf_tensor **in,
         if (rig->spec.plugin->kind == MF_ROUTER) {
             add_output(out, ret_n_out, r->logits);
             add_output(out, ret_n_out, r->prob);
-            add_output(out, ret_n_out, rig->out[l].gate);
         }
         for (int32_t i = 0; i < r->n_losses; i++)
             add_output(out, ret_n_out, r->loss[i]);
@@ -127,33 +126,48 @@ static int compare(const mf_rig_spec *spec, held *h, mf_gradcheck_report *report
     int rc = mf_rig_new(spec, &rig);
     mf_plugin_hook_ops(NULL, NULL);
     if (rc == MF_OK) rc = collect(rig, out, &n_out, in, &n_in);
-    const mf_gradcheck_options options = {.seed = SEED, .max_points = 24, .directions = 2};
+    const mf_gradcheck_options options = {
+        .seed = SEED, .max_points = 24, .directions = 2, .step = 0x1p-7};
     if (rc == MF_OK && n_out > 0)
         rc = mf_gradcheck(rig->g, n_out, out, n_in, in, &options, report);
     mf_rig_free(rig);
     return rc;
 }
 
-/* One setting of the options: MF_OK, MF_ECONFIG when it is declined, else what is wrong. */
-static int check_setting(const mf_loaded *plugin, const char *option, const char *value,
-                         mf_gradcheck_report *report)
+static int check_draw(const mf_rig_spec *spec, mf_gradcheck_report *report)
 {
     held *h = mf_alloc(1, sizeof *h);
-    mf_rig_spec spec = mf_check_spec(plugin);
     if (h == NULL) return MF_ENOMEM;
-    spec.seq = 4;
-    spec.dim = 8;
-    spec.training = spec.open = spec.shaken = true;
-    spec.option = option;
-    spec.value = value;
-    int rc = record(h, &spec);
+    int rc = record(h, spec);
     if (rc == MF_OK && h->overflow)
         rc = mf_fail(MF_EPLUGIN, "more than %d ops without a gradient: too many to hold",
                      HELD_MAX);
-    if (rc == MF_OK) rc = compare(&spec, h, report);
+    if (rc == MF_OK) rc = compare(spec, h, report);
     for (int i = 0; i < h->n; i++)
         mf_free(h->data[i]);
     mf_free(h);
+    return rc;
+}
+
+/* One setting of the options: MF_OK, MF_ECONFIG when it is declined, else what is wrong. All
+ * experts are chosen, so that core's choice does not jump. Kinks of the plugin's own may still lie
+ * closer than differences can be taken; other numbers have them elsewhere, and a wrong rule is wrong
+ * for all. */
+static int check_setting(const mf_loaded *plugin, const char *option, const char *value,
+                         mf_gradcheck_report *report)
+{
+    mf_rig_spec spec = mf_check_spec(plugin);
+    int rc = MF_OK;
+    spec.seq = 3;
+    spec.dim = 8;
+    spec.top_k = spec.experts;
+    spec.training = spec.open = true;
+    spec.option = option;
+    spec.value = value;
+    for (spec.shaken = 1; spec.shaken <= 4; spec.shaken++) {
+        rc = check_draw(&spec, report);
+        if (rc == MF_OK || mf_check_declined(rc)) break;
+    }
     return rc;
 }
 

@@ -240,7 +240,7 @@ void mf_rig_fill(mf_rig *rig, uint64_t seed)
     int32_t *ids = mf_tensor_data(rig->ids), *positions = mf_tensor_data(rig->positions);
     int32_t *sequences = mf_tensor_data(rig->sequences), *labels = mf_tensor_data(rig->labels);
     float *mask = rig->mask != NULL ? mf_tensor_data(rig->mask) : NULL;
-    if (seed == 0) seed = SEED;
+    if (seed == 0) seed = (uint64_t)(SEED + s->shaken);
     for (int64_t i = 0; x != NULL && i < n; i++)
         x[i] = mf_rng_normal(seed, 1, 0, (uint64_t)i);
     for (int64_t i = 0; w != NULL && i < n; i++)
@@ -261,7 +261,7 @@ static void shake(mf_rig *rig)
     int64_t n;
     float *values = mf_store_values(rig->store, &n);
     for (int64_t i = 0; i < n; i++)
-        values[i] += 0.1f * mf_rng_normal(SEED, 4, 0, (uint64_t)i);
+        values[i] += 0.1f * mf_rng_normal(SEED, 4, (uint64_t)rig->spec.shaken, (uint64_t)i);
 }
 
 /* ---- life ---- */
@@ -278,7 +278,7 @@ int mf_rig_new(const mf_rig_spec *spec, mf_rig **ret)
     if (rc == MF_OK && !spec->only_init) {
         rig->shares = mf_alloc((size_t)spec->experts * 3 * MF_RIG_LAYERS, sizeof *rig->shares);
         rc = rig->shares != NULL ? mf_store_seal(rig->store, SEED, true) : MF_ENOMEM;
-        if (rc == MF_OK && spec->shaken) shake(rig);
+        if (rc == MF_OK && spec->shaken != 0) shake(rig);
         if (rc == MF_OK) rc = build(rig);
         if (rc == MF_OK) mf_rig_fill(rig, 0);
     }

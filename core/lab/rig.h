@@ -24,7 +24,8 @@ typedef struct mf_rig_spec {
     bool training;  /* a graph of a training step */
     bool gradients; /* with the gradients of the loss */
     bool open;      /* leave the graph without gradients and end: for the gradient check */
-    bool shaken;    /* parameters moved off their start values, which may be at kinks (zeros) */
+    int shaken;     /* not 0: parameters moved off their start values, which may be at kinks
+                     * (zeros), and other inputs; each number gives others */
     bool only_init; /* no more than the instances: no storage, no graph */
     const char *option, *value; /* one option unlike its default; NULL: none */
 } mf_rig_spec;

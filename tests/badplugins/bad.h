@@ -1,7 +1,8 @@
 /* bad.h: a good router, of which each file beside this one spoils one thing.
  *
  * A file defines what it wants to be different before it includes this: MAGIC, ABI, SIZE, ... of
- * the descriptor, OPTIONS, INIT (a function of its own) or BEFORE (code for the start of init).
+ * the descriptor, OPTIONS, INIT, ROUTE, AFTER (functions of its own) or BEFORE (code for the start
+ * of init). Files named rule_* are good descriptors that break a rule when they are at work.
  */
 #include <moefw/moefw.h>
 
@@ -44,6 +45,9 @@
 #ifndef ROUTE
 #define ROUTE route
 #endif
+#ifndef AFTER
+#define AFTER NULL
+#endif
 #ifndef VTABLE
 #define VTABLE &vtable
 #endif
@@ -73,7 +77,7 @@ static int route(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, m
 
 static const mf_option options[] = {OPTIONS MF_END_OPTIONS};
 
-static const mf_router vtable = {.size = VTABLE_SIZE, .init = INIT, .route = ROUTE};
+static const mf_router vtable = {.size = VTABLE_SIZE, .init = INIT, .route = ROUTE, .after_step = AFTER};
 
 /* Not every file uses all of these. */
 const void *const bad_unused[] = {(const void *)options, (const void *)&vtable,

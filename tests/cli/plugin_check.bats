@@ -1,0 +1,90 @@
+# plugin check: good plugins pass every row, and each rule that is broken is told by its own.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    export XDG_CONFIG_HOME="$BATS_FILE_TMPDIR/config" XDG_DATA_HOME="$BATS_FILE_TMPDIR/data"
+    export BAD="$BATS_FILE_TMPDIR/bad"
+    # In a build with a sanitizer, a crash still ends the process by its signal.
+    export ASAN_OPTIONS="handle_segv=0:handle_abort=0:${ASAN_OPTIONS-}"
+    export UBSAN_OPTIONS="handle_segv=0:${UBSAN_OPTIONS-}" TSAN_OPTIONS="handle_segv=0:${TSAN_OPTIONS-}"
+    mkdir "$BAD"
+    local source
+    for source in "$srcdir"/tests/badplugins/{good,wrong_magic,rule_*}.c; do
+        ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC \
+            -fvisibility=hidden -shared -o "$BAD/$(basename "$source" .c).so" "$source" -lm
+    done
+}
+
+# broken FILE ROW WORDS...: that row fails with the words, and the exit status is 4.
+broken() {
+    run --separate-stderr "$MOEFW" plugin check "$BAD/$1.so"
+    [ "$status" -eq 4 ] || { echo "status $status: $output $stderr"; return 1; }
+    local row
+    row=$(grep "^FAIL  $2 " <<<"$output") || { echo "no failed row '$2': $output"; return 1; }
+    [[ "$stderr" == *"checks failed"*"$2"* ]] || { echo "stderr: $stderr"; return 1; }
+    shift 2
+    for word; do
+        [[ "$row" == *"$word"* ]] || { echo "lacks '$word': $row"; return 1; }
+    done
+}
+
+# only FILE ROW WORDS...: and every other row passes.
+only() {
+    broken "$@"
+    [ "$(grep -c '^FAIL' <<<"$output")" -eq 1 ] || { echo "$output"; return 1; }
+}
+
+@test "a good one passes; --json has all rows" {
+    run --separate-stderr "$MOEFW" plugin check "$BAD/good.so"
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
+    [ -z "$stderr" ]
+    [ "${#lines[@]}" -eq 12 ]
+    run --separate-stderr "$MOEFW" plugin check --json "$BAD/good.so"
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "$output" == '{"plugin":"bad","kind":"router","abi":1,"pass":true,"checks":[{"name":"descriptor","pass":true,'* ]]
+}
+
+@test "one that is refused: a row, exit 4" {
+    run --separate-stderr "$MOEFW" plugin check --json "$BAD/wrong_magic.so"
+    [ "$status" -eq 4 ]
+    [[ "$output" == '{"plugin":"'*'"pass":false,"checks":[{"name":"descriptor","pass":false,'*"wrong magic"* ]]
+    run "$MOEFW" plugin check nothing
+    [ "$status" -eq 2 ]
+}
+
+@test "a wrong gradient, named with its tensor" {
+    only rule_gradient gradients "gradient of x [" "(by differences), found"
+}
+
+@test "a crash, named with signal and function; the other rows still run" {
+    only rule_route shapes "killed by SIGSEGV in route"
+    only rule_option options "killed by SIGSEGV in init"
+    broken rule_op options "killed by SIGSEGV in an op while the graph runs"
+    [ "$(wc -l <<<"$output")" -eq 12 ]
+}
+
+@test "other tokens, padding, zeros, an expert that does not exist" {
+    broken rule_batch "batch split" "routed alone and with others"
+    broken rule_batch causality "MF_ROUTER_NOT_CAUSAL"
+    only rule_mask padding "its loss 'size' changed"
+    only rule_zeros "odd numbers" "a row of zeros" "not"
+    broken rule_index shapes "expected expert in -1 .. 3, found 4"
+}
+
+@test "not the same again, state that is not saved, memory that is not given back" {
+    broken rule_same determinism "expected the same bits"
+    only rule_restore "save and restore" "after the restart"
+    case ${ASAN_OPTIONS-} in *detect_leaks*) skip "the sanitizer counts memory its own way" ;; esac
+    only rule_leak leaks "keep"
+}
+
+@test "every plugin of the tree passes" {
+    local file failed=
+    for file in "$builddir"/plugins/*/*.so; do
+        run "$MOEFW" plugin check "$file"
+        [ "$status" -eq 0 ] || { echo "$file: $output"; failed=yes; }
+    done
+    [ -z "$failed" ]
+}
