@@ -43,6 +43,7 @@ CLI += tests/cli/plugin_check.bats
 CLI += tests/cli/plugin_outoftree.bats
 CLI += tests/cli/plugin_refuse.bats
 CLI += tests/cli/lints.bats
+CLI += tests/cli/manual.bats
 CLI += tests/cli/plugin_refuse.bats
 CLI += tests/cli/quickstart.bats
 CLI += tests/cli/report.bats
@@ -155,6 +156,7 @@ FIXTURES += tests/badplugins/wrong_magic.c
 
 # What else goes into the tarball.
 EXTRA_DIST += tests/format.sh
+EXTRA_DIST += tests/regenerate.sh
 EXTRA_DIST += tests/fuzz/corpus
 EXTRA_DIST += tests/lint/lib.sh
 EXTRA_DIST += tests/run-bats.sh

@@ -114,6 +114,7 @@ int mf_cli_run(int argc, char **argv);
 /* ---- made from the tables ---- */
 void mf_cli_help(const mf_verb *verb); /* to stdout; NULL: the program */
 int mf_cli_complete(const char *shell); /* completion script to stdout: bash, zsh, fish */
-void mf_cli_manual(void);              /* mdoc of verbs and options, to stdout */
+void mf_cli_synopsis(void);            /* mdoc of all forms, to stdout */
+void mf_cli_manual(void);              /* mdoc of verbs and options */
 
 #endif

@@ -124,21 +124,33 @@ void mf_cli_help(const mf_verb *verb)
            "4 plugin refused, 5 diverged, 6 dependency missing, 7 peer lost, 75 time limit.\n");
 }
 
-/* mdoc: a word that a macro would take is kept from it by \&. */
+/* ---- the manual ---- */
+
+/* A phrase as a line of its own; a dot or quote at its start would make it a request. */
+static void mdoc_line(const char *text, const char *end)
+{
+    printf("%s", text[0] == '.' || text[0] == '\'' ? "\\&" : "");
+    for (; *text != '\0'; text++)
+        if (*text == '\\')
+            printf("\\e");
+        else
+            putchar(*text);
+    printf("%s\n", end);
+}
+
 static void mdoc_option(const mf_cli_option *o)
 {
     printf(".It");
     if (o->letter != 0) printf(" Fl %c ,", o->letter);
     printf(" Fl Fl %s", o->name);
-    if (o->kind != MF_CLI_FLAG) printf(" Ns = Ns Ar %s", o->arg);
-    printf("\n%c%s", o->help[0] - ('a' <= o->help[0] && o->help[0] <= 'z' ? 32 : 0),
-           o->help + 1);
+    if (o->kind != MF_CLI_FLAG) printf(" Ns = Ns Ar \"%s\"", o->arg);
+    putchar('\n');
+    mdoc_line(o->help, "");
     if (o->kind == MF_CLI_ENUM)
         for (int i = 0; o->choices[i] != NULL; i++)
-            printf("%s\n.Cm %s", i == 0 ? ":" : " ,", o->choices[i]);
-    printf("%s.\n", o->kind == MF_CLI_ENUM ? " " : "");
-    if (o->set != NULL)
-        printf("The same as\n.Fl Fl set Ar %s Ns = Ns Ar %s .\n", o->set, o->arg);
+            printf("%s%s%s", i == 0 ? ".Pq Cm " : " | ", o->choices[i],
+                   o->choices[i + 1] == NULL ? "\n" : "");
+    if (o->set != NULL) printf(".Pq sets Cm %s\n", o->set);
 }
 
 static void mdoc_options(const mf_cli_option *o)
@@ -150,13 +162,25 @@ static void mdoc_options(const mf_cli_option *o)
     printf(".El\n");
 }
 
-/* "RUN|CONFIG ..." as arguments; brackets and bars stay as they are. */
-static void mdoc_form(const mf_verb *v, const mf_cli_form *f)
+/* "train [CONFIG]" behind .Nm: an optional operand loses its brackets to Op. */
+static void mdoc_form(const char *macro, const mf_verb *v, const mf_cli_form *f)
 {
-    printf(".It Nm Cm %s", v->name);
+    const char *operands = f->operands;
+    const size_t n = operands != NULL ? strlen(operands) : 0;
+    printf("%s Cm %s", macro, v->name);
     if (f->action != NULL) printf(" Cm %s", f->action);
-    if (f->operands != NULL) printf(" Ar \"%s\"", f->operands);
-    printf("\n");
+    if (n > 1 && operands[0] == '[' && strchr(operands, ']') == operands + n - 1)
+        printf(" Op Ar \"%.*s\"", (int)n - 2, operands + 1);
+    else if (n > 0)
+        printf(" Ar \"%s\"", operands);
+    putchar('\n');
+}
+
+void mf_cli_synopsis(void)
+{
+    for (int i = 0; mf_verbs[i] != NULL; i++)
+        for (const mf_cli_form *f = mf_verbs[i]->forms; f->min >= 0; f++)
+            if (f->action == NULL || f->help != NULL) mdoc_form(".Nm", mf_verbs[i], f);
 }
 
 void mf_cli_manual(void)
@@ -165,13 +189,18 @@ void mf_cli_manual(void)
     mdoc_options(mf_cli_globals);
     for (int i = 0; mf_verbs[i] != NULL; i++) {
         const mf_verb *v = mf_verbs[i];
-        printf(".Ss %s : %s\n.Bl -tag -width indent -compact\n", v->name, v->brief);
-        for (const mf_cli_form *f = v->forms; f->min >= 0; f++) {
-            if (f->action != NULL && f->help == NULL) continue;
-            mdoc_form(v, f);
-            if (f->help != NULL) printf("%s.\n", f->help);
+        printf(".Ss %s: %s\n", v->name, v->brief);
+        if (v->forms->action != NULL) {
+            printf(".Bl -tag -width indent\n");
+            for (const mf_cli_form *f = v->forms; f->min >= 0; f++) {
+                if (f->help == NULL) continue;
+                mdoc_form(".It", v, f);
+                mdoc_line(f->help, ".");
+            }
+            printf(".El\n");
+        } else if (v->forms->help != NULL) {
+            mdoc_line(v->forms->help, ".");
         }
-        printf(".El\n");
         mdoc_options(v->options);
     }
 }

@@ -305,13 +305,17 @@ int mf_cli_complete(const char *shell)
     return MF_OK;
 }
 
+/* mdoc and mdoc-synopsis: for the manual's maker. */
 static int run(const mf_cli *cli)
 {
-    if (strcmp(mf_cli_operand(cli, 0), "mdoc") == 0) { /* for the manual's maker */
+    const char *what = mf_cli_operand(cli, 0);
+    if (strcmp(what, "mdoc") == 0)
         mf_cli_manual();
-        return MF_OK;
-    }
-    return mf_cli_complete(mf_cli_operand(cli, 0));
+    else if (strcmp(what, "mdoc-synopsis") == 0)
+        mf_cli_synopsis();
+    else
+        return mf_cli_complete(what);
+    return MF_OK;
 }
 
 static const mf_cli_form forms[] = {{NULL, "bash|zsh|fish", 1, 1, NULL}, MF_CLI_FORM_END};

@@ -155,20 +155,18 @@ void mf_config_manual(FILE *out)
 {
     char type[512];
     for (const mf_config_section *s = mf_config_sections; s->name != NULL; s++) {
-        bool named = s->name[strlen(s->name) - 1] == '.';
-        fprintf(out, ".Ss [%s%s]\n%c%s.\n.Bl -tag -width indent\n", s->name,
-                named ? "NAME" : "", s->help[0] - 32, s->help + 1);
+        const bool named = s->name[strlen(s->name) - 1] == '.';
+        fprintf(out, ".Ss [%s%s]: %s\n.Bl -tag -width indent\n", s->name, named ? "NAME" : "",
+                s->help);
         for (const mf_option *o = s->options; o->name != NULL; o++) {
-            fprintf(out, ".It Cm %s Pq %s", o->name, type_text(o, type, sizeof type));
-            if (o->value != NULL && o->value[0] != '\0') fprintf(out, " , Dq %s", o->value);
-            fprintf(out, "\n%c%s.\n",
-                    o->help[0] >= 'a' && o->help[0] <= 'z' ? o->help[0] - 32 : o->help[0],
-                    o->help + 1);
+            const bool given = o->value != NULL && o->value[0] != '\0';
+            fprintf(out, ".It Cm %s\n%s\n.Pq %s%s%s\n", o->name, o->help,
+                    type_text(o, type, sizeof type), given ? "; by default " : "",
+                    given ? o->value : "");
         }
         if (s->plugin)
-            fprintf(
-                out,
-                ".It Ar ...\nOptions of the plugin: see\n.Ql moefw plugin info Ar NAME .\n");
+            fprintf(out, ".It Ar KEY\nany option of the plugin, as\n.Nm moefw Cm plugin info "
+                         "Ar NAME\nlists them\n");
         fprintf(out, ".El\n");
     }
 }

@@ -122,7 +122,3 @@ refused() {
     [ "$status" -eq 2 ]
     [[ "$output" == *"moefw/moefw.ini:2:"* ]]
 }
-
-@test "etc/moefw.ini is what the tables say" {
-    diff "$srcdir/etc/moefw.ini" <("$MOEFW" config show --template)
-}

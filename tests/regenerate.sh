@@ -1,0 +1,45 @@
+#!/bin/sh
+# regenerate.sh [--check]: brings etc/moefw.ini and the generated parts of the manual pages up to
+# the tables of the program that MOEFW names (build/moefw). With --check: shows what differs.
+cd "$(dirname "$0")/.." || exit 1
+moefw=${MOEFW:-build/moefw}
+check=
+[ "${1-}" = --check ] && check=yes
+"$moefw" --version >/dev/null || exit 1
+new=$(mktemp) || exit 1
+trap 'rm -f "$new"' EXIT
+differs=0
+
+# put FILE: the new text is in $new.
+put() {
+    if [ -n "$check" ]; then
+        diff -u "$1" "$new" || differs=1
+    else
+        cmp -s "$1" "$new" || cat "$new" >"$1"
+    fi
+}
+
+"$moefw" config show --template >"$new"
+put etc/moefw.ini
+
+for page in man/*.[1-9]; do
+    grep -q '^\.\\" begin generated: ' "$page" || continue
+    while IFS= read -r line; do
+        case $line in
+        '.\" begin generated: moefw '*)
+            printf '%s\n' "$line"
+            # The words of the command, as they stand in the page.
+            # shellcheck disable=SC2086
+            "$moefw" ${line#'.\" begin generated: moefw '}
+            skip=yes
+            ;;
+        '.\" end generated')
+            printf '%s\n' "$line"
+            skip=
+            ;;
+        *) [ -n "${skip-}" ] || printf '%s\n' "$line" ;;
+        esac
+    done <"$page" >"$new"
+    put "$page"
+done
+exit "$differs"
