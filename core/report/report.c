@@ -294,9 +294,12 @@ static void page(const mf_report *p)
 static int write_page(const mf_report *p, const char *out)
 {
     size_t n;
+    mf_error_clear();
     page(p);
     const char *text = mf_doc_string(p->d, &n);
-    if (text == NULL) return mf_fail(MF_ENOMEM, "out of memory for %s", out);
+    /* A figure for which there was no memory is left out, so the page would not be whole. */
+    if (text == NULL || mf_error_code() == MF_ENOMEM)
+        return mf_fail(MF_ENOMEM, "out of memory for %s", out);
     return mf_write_file_atomic(out, text, n);
 }
 

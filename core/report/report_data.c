@@ -11,6 +11,7 @@
 
 static void note(mf_report_run *r, const char *what)
 {
+    if (mf_error_code() == MF_ENOMEM) r->no_memory = true;
     if (r->n_notes < 8) r->notes[r->n_notes++] = mf_arena_strdup(r->arena, what);
 }
 
@@ -114,6 +115,10 @@ int mf_report_run_open(const char *dir, mf_report_run **ret)
     read_config(r);
     read_manifest(r);
     read_sample(r);
+    if (r->no_memory || mf_error_code() == MF_ENOMEM) {
+        mf_report_run_close(r);
+        return mf_fail(MF_ENOMEM, "out of memory for the report of %s", dir);
+    }
     mf_error_clear(); /* what could not be read is in the notes */
     for (int i = 0; i < r->history->n; i++)
         if (r->history->records[i].n_layers > 0) r->n_layers = r->history->records[i].n_layers;

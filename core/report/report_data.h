@@ -17,8 +17,9 @@ typedef struct mf_report_run {
     char *config_text, *manifest_text; /* NULL: none */
     const char *notes[8];              /* what could not be read */
     int n_notes;
-    int n_layers; /* MoE layers in the last record that has any */
-    double floor; /* NaN: unknown */
+    bool no_memory; /* while reading */
+    int n_layers;   /* MoE layers in the last record that has any */
+    double floor;   /* NaN: unknown */
 } mf_report_run;
 
 int mf_report_run_open(const char *dir, mf_report_run **ret);
