@@ -33,6 +33,7 @@ UNIT += tests/unit/check_rng
 UNIT += tests/unit/check_run
 UNIT += tests/unit/check_rundir
 UNIT += tests/unit/check_safetensors
+UNIT += tests/unit/check_stats
 UNIT += tests/unit/check_svg
 
 CLI =
