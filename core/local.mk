@@ -122,6 +122,7 @@ CORE += core/lab/compare_child.c
 CORE += core/lab/compare_child.h
 CORE += core/lab/compare_judge.c
 CORE += core/lab/compare_parts.h
+CORE += core/lab/compare_plan.c
 CORE += core/lab/compare_result.c
 CORE += core/lab/compare_run.c
 CORE += core/lab/compare_table.c

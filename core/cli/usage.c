@@ -13,17 +13,16 @@ static void wrapped(const char *text, int at)
     int column = at;
     while (*text != '\0') {
         int word = (int)strcspn(text, " ");
-        if (column > at && column + word >= WIDTH) {
+        if (column > at && column + 1 + word >= WIDTH) {
             printf("\n%*s", at, "");
             column = at;
+        } else if (column > at) {
+            putchar(' ');
+            column++;
         }
         printf("%.*s", word, text);
         column += word;
         text += word;
-        if (*text == ' ' && column + 1 + (int)strcspn(text + 1, " ") < WIDTH) {
-            putchar(' ');
-            column++;
-        }
         text += strspn(text, " ");
     }
     putchar('\n');

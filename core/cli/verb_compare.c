@@ -14,7 +14,8 @@
 #include "report/progress.h"
 
 static const mf_cli_form forms[] = {
-    {NULL, "[CONFIG|PRESET]", 0, 1, "train with each router and each seed, then compare"},
+    {NULL, "[CONFIG|PRESET|DIR]", 0, 1,
+     "train with each router and each seed, then compare; DIR: go on with a comparison"},
     MF_CLI_FORM_END};
 
 static const mf_cli_option options[] = {
@@ -24,7 +25,7 @@ static const mf_cli_option options[] = {
     {.name = "baseline", .kind = MF_CLI_TEXT, .arg = "ROUTER",
      .help = "what the others are compared with; else the configuration's router if it is listed, "
              "else the first"},
-    {.name = "seeds", .kind = MF_CLI_INT, .arg = "N", .lo = 1, .hi = 10000,
+    {.name = "seeds", .kind = MF_CLI_INT, .arg = "N", .lo = 1, .hi = MF_SEEDS_MAX,
      .help = "runs of each router, from train.seed on (3)"},
     {.name = "steps", .kind = MF_CLI_INT, .arg = "N", .lo = 1, .hi = 1e15, .set = "train.steps",
      .help = "optimizer steps"},
@@ -33,7 +34,7 @@ static const mf_cli_option options[] = {
     {.name = "jobs", .letter = 'j', .kind = MF_CLI_INT, .arg = "N", .lo = 1, .hi = 1024,
      .help = "runs at once, among which the threads are divided (1)"},
     {.name = "out", .letter = 'o', .kind = MF_CLI_TEXT, .arg = "DIR",
-     .help = "where the runs are written, or were: then it goes on; else runs/NAME-compare-N"},
+     .help = "where the runs are written; if there are some, it goes on; else runs/NAME-compare-N"},
     MF_CLI_END};
 
 /* ---- what a person sees while it runs ---- */
@@ -75,23 +76,48 @@ static void on_tick(void *arg, int64_t steps, int64_t total)
 /* ---- the comparison ---- */
 
 /* A new folder runs/NAME-compare-N. */
-static int choose_out(const mf_cli *cli, char **ret)
+static int choose_out(const mf_cli *cli, mf_arena *arena, const char **ret)
 {
-    const char *out = mf_cli_text(cli, "out", NULL);
     mf_config *config;
-    if (out != NULL) {
-        *ret = mf_strdup(out);
-        return *ret != NULL ? MF_OK : MF_ENOMEM;
-    }
     int rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
     if (rc != MF_OK) return rc;
-    for (int n = 1; rc == MF_OK; n++) {
-        *ret = mf_strf("runs/%s-compare-%d", config->name, n);
-        if (*ret == NULL) rc = MF_ENOMEM;
-        if (rc != MF_OK || !mf_exists(*ret)) break;
-        mf_free(*ret);
+    for (int n = 1;; n++) {
+        *ret = mf_arena_strf(arena, "runs/%s-compare-%d", config->name, n);
+        if (*ret == NULL || !mf_exists(*ret)) break;
     }
     mf_config_free(config);
+    return *ret != NULL ? MF_OK : MF_ENOMEM;
+}
+
+/* What the operand means: a configuration, or a comparison to go on with as it was planned. */
+static int read_call(const mf_cli *cli, mf_arena *arena, mf_compare_spec *s)
+{
+    const char *operand = mf_cli_operand(cli, 0);
+    mf_assignment *set = NULL;
+    int rc = MF_OK, n = 0, changed = 0;
+    rc = mf_cli_assignments(cli, arena, &set, &n);
+    if (rc == MF_OK && operand != NULL && mf_compare_is(operand)) {
+        s->out = operand;
+        rc = mf_compare_plan_read(arena, operand, s);
+        for (int i = 0; i < n; i++) /* threads change nothing but the time */
+            changed += strncmp(set[i].text, "train.threads=", 14) != 0;
+        if (rc == MF_OK && (changed > 0 || mf_cli_count(cli, "out") > 0))
+            rc = mf_fail(MF_EUSAGE, "%s is a comparison, which goes on as it was planned; expected "
+                                    "no --set, --steps, --plugin or --out", operand);
+    } else if (rc == MF_OK) {
+        s->config = operand;
+        s->set = set;
+        s->n_set = n;
+        s->out = mf_cli_text(cli, "out", NULL);
+        if (s->out == NULL) rc = choose_out(cli, arena, &s->out);
+    }
+    s->routers = mf_cli_text(cli, "routers", s->routers);
+    s->baseline = mf_cli_text(cli, "baseline", s->baseline);
+    s->equal = (mf_equal)mf_cli_enum(cli, "equal", (int)s->equal);
+    s->seeds = (int32_t)mf_cli_int(cli, "seeds", s->seeds);
+    s->jobs = (int32_t)mf_cli_int(cli, "jobs", 1);
+    s->threads = mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
+    s->unsafe_plugins = mf_cli_flag(cli, "allow-unsafe-plugins");
     return rc;
 }
 
@@ -141,7 +167,7 @@ static int compare(const mf_cli *cli, const mf_compare_spec *s, int *ret_signal)
     mf_progress_end(w.progress);
     if (rc == MF_OK) rc = show(cli, c, &failed);
     if (rc == MF_OK && failed > 0)
-        rc = mf_fail(MF_ERUN, "%d run%s failed; the same command with --out %s tries again", failed,
+        rc = mf_fail(MF_ERUN, "%d run%s failed; to try again: moefw compare %s", failed,
                      failed == 1 ? "" : "s", s->out);
     mf_compare_free(c);
     return rc;
@@ -149,27 +175,13 @@ static int compare(const mf_cli *cli, const mf_compare_spec *s, int *ret_signal)
 
 static int run(const mf_cli *cli)
 {
-    int stopped_by = 0, n = 0;
-    char *out = NULL;
-    mf_assignment *set = NULL;
+    int stopped_by = 0;
     mf_arena *arena = mf_arena_new();
-    int rc = arena != NULL ? mf_cli_assignments(cli, arena, &set, &n) : MF_ENOMEM;
-    if (rc == MF_OK) rc = choose_out(cli, &out);
-    if (rc == MF_OK) {
-        const mf_compare_spec s = {
-            .config = mf_cli_operand(cli, 0), .set = set, .n_set = n,
-            .routers = mf_cli_text(cli, "routers", NULL),
-            .baseline = mf_cli_text(cli, "baseline", NULL), .out = out,
-            .equal = (mf_equal)mf_cli_enum(cli, "equal", MF_EQUAL_STEPS),
-            .seeds = (int32_t)mf_cli_int(cli, "seeds", 3),
-            .jobs = (int32_t)mf_cli_int(cli, "jobs", 1),
-            .threads = mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0)),
-            .unsafe_plugins = mf_cli_flag(cli, "allow-unsafe-plugins")};
-        rc = compare(cli, &s, &stopped_by);
-    }
+    mf_compare_spec s = {.seeds = 3};
+    int rc = arena != NULL ? read_call(cli, arena, &s) : MF_ENOMEM;
+    if (rc == MF_OK) rc = compare(cli, &s, &stopped_by);
     if (rc == MF_ESIGNAL)
-        mf_log(MF_LOG_WARN, "stopped; the same command with --out %s goes on", out);
-    mf_free(out);
+        mf_log(MF_LOG_WARN, "stopped; to go on: moefw compare %s", s.out);
     mf_arena_free(arena);
     if (rc == MF_ESIGNAL) { /* the shell is to see which signal it was */
         fflush(stdout);
@@ -182,6 +194,6 @@ static int run(const mf_cli *cli)
 const mf_verb mf_verb_compare = {
     .name = "compare", .brief = "compare routers in training, over seeds", .forms = forms,
     .options = options, .run = run,
-    .notes = "Each run is a run directory of its own below DIR. What is finished is not repeated: the "
-             "same command with --out DIR goes on after it was stopped, adds routers or seeds, and "
-             "can run in several processes at once."};
+    .notes = "Each run is a run directory of its own below DIR. What is finished is not repeated:\n"
+             "moefw compare DIR goes on with a comparison that was stopped, takes more --seeds or\n"
+             "--routers, and can run in several processes at once."};

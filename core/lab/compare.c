@@ -273,11 +273,7 @@ static int judge_out(const char *out)
     int n = 0;
     if (!mf_exists(out)) return MF_OK;
     if (!mf_is_dir(out)) return mf_fail(MF_EUSAGE, "%s: expected a directory, found a file", out);
-    char *plan = mf_path_join(out, "plan.json");
-    if (plan == NULL) return MF_ENOMEM;
-    const bool comparison = mf_exists(plan);
-    mf_free(plan);
-    if (comparison) return MF_OK;
+    if (mf_compare_is(out)) return MF_OK;
     int rc = mf_list_dir(out, &names, &n);
     if (rc == MF_OK && n > 0)
         rc = mf_fail(MF_EUSAGE, "%s: the directory holds files already (%s): expected an empty or a "
@@ -354,28 +350,6 @@ static int judge_texts(mf_compare *c)
     return rc;
 }
 
-static int write_plan(const mf_compare *c)
-{
-    mf_jw *w = mf_jw_new();
-    char *path = mf_path_join(c->spec->out, "plan.json");
-    size_t n = 0;
-    mf_jw_object(w);
-    mf_jw_kv_string(w, "baseline", c->routers[c->baseline].entry.label);
-    mf_jw_kv_string(w, "equal", mf_equal_names[c->spec->equal]);
-    mf_jw_kv_int(w, "seeds", c->spec->seeds);
-    mf_jw_key(w, "routers");
-    mf_jw_array(w);
-    for (int i = 0; i < c->n_routers; i++)
-        mf_jw_string(w, c->routers[i].entry.label);
-    mf_jw_end(w);
-    mf_jw_end(w);
-    const char *text = mf_jw_text(w, &n);
-    int rc = text != NULL && path != NULL ? mf_write_file_atomic(path, text, n) : MF_ENOMEM;
-    mf_jw_free(w);
-    mf_free(path);
-    return rc;
-}
-
 static int write_pilot(const mf_compare *c, const mf_compare_router *r)
 {
     char *text = NULL, *path = mf_path_join(r->dir, "pilot.ini");
@@ -389,7 +363,7 @@ static int write_pilot(const mf_compare *c, const mf_compare_router *r)
 static int make_out(mf_compare *c)
 {
     int rc = mf_mkdirs(c->spec->out);
-    if (rc == MF_OK) rc = write_plan(c);
+    if (rc == MF_OK) rc = mf_compare_plan_write(c);
     for (int i = 0; rc == MF_OK && i < c->n_routers; i++) {
         mf_compare_router *r = &c->routers[i];
         if (r->refused != NULL) continue;

@@ -42,6 +42,13 @@ typedef struct mf_compare_spec {
     bool unsafe_plugins;       /* --allow-unsafe-plugins, for the runs */
 } mf_compare_spec;
 
+#define MF_SEEDS_MAX 10000
+
+/* Is there a comparison in this folder, and what was it asked for? Fills config, set, routers,
+ * baseline, equal and seeds, from the arena; MF_EINPUT. */
+bool mf_compare_is(const char *path);
+int mf_compare_plan_read(mf_arena *arena, const char *out, mf_compare_spec *ret);
+
 /* ---- one run ---- */
 
 /* Measured by the last validation, over the whole split, and along the way. NaN: not known. */

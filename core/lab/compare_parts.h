@@ -15,6 +15,9 @@ int mf_compare_config_text(const mf_compare *c, const mf_compare_router *r, char
 /* Writes OUT/ROUTER/config.ini, or judges that the one there is the same: MF_EUSAGE. */
 int mf_compare_keep_config(mf_compare *c, mf_compare_router *r);
 
+/* ---- compare_plan.c ---- */
+int mf_compare_plan_write(const mf_compare *c);
+
 /* ---- compare_result.c ---- */
 /* What a run has to show. *ret_done: it is at its end, the last validation included. A run that is
  * not there or has just begun is not done; MF_EINPUT for one that cannot be read. */

@@ -26,7 +26,7 @@ static void put_runs(mf_jw *w, const mf_compare_table *t, const mf_compare_route
         const mf_run_result *v = &run->result;
         mf_jw_object(w);
         mf_jw_kv_int(w, "seed", run->seed);
-        mf_jw_kv_string(w, "dir", run->dir);
+        mf_jw_kv_string(w, "dir", run->dir + strlen(t->of->spec->out) + 1);
         if (run->state == MF_RUN_DONE) {
             mf_jw_kv_real(w, "task_loss", v->task_loss);
             if (t->by_accuracy) mf_jw_kv_real(w, "accuracy", v->accuracy);
