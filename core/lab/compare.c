@@ -255,13 +255,18 @@ static int fit_hidden(const mf_compare *c, mf_compare_router *r, const mf_model_
     return count_params(c, r, facts, &r->params, &r->params_active, &r->params_router);
 }
 
-static int judge_baseline(const mf_compare *c)
+/* Where nobody named the baseline, the first that can stand is as good. */
+static int judge_baseline(mf_compare *c)
 {
     const mf_compare_router *b = &c->routers[c->baseline];
-    if (b->refused != NULL)
-        return mf_fail(MF_EUSAGE, "the baseline %s cannot stand in this model: %s", b->entry.label,
-                       b->refused);
-    return MF_OK;
+    if (b->refused == NULL) return MF_OK;
+    for (int i = 0; c->spec->baseline == NULL && i < c->n_routers; i++)
+        if (c->routers[i].refused == NULL) {
+            c->baseline = i;
+            return MF_OK;
+        }
+    return mf_fail(MF_EUSAGE, "the baseline %s cannot stand in this model: %s", b->entry.label,
+                   b->refused);
 }
 
 /* ---- OUT ---- */
