@@ -6,8 +6,10 @@
 UNIT =
 UNIT += tests/unit/check_backend
 UNIT += tests/unit/check_backward
+UNIT += tests/unit/check_batch
 UNIT += tests/unit/check_checkpoint
 UNIT += tests/unit/check_config
+UNIT += tests/unit/check_corpus
 UNIT += tests/unit/check_error
 UNIT += tests/unit/check_functions
 UNIT += tests/unit/check_gradcheck
@@ -35,6 +37,8 @@ UNIT += tests/unit/check_rundir
 UNIT += tests/unit/check_safetensors
 UNIT += tests/unit/check_stats
 UNIT += tests/unit/check_svg
+UNIT += tests/unit/check_tokenizer
+UNIT += tests/unit/check_topics
 
 CLI =
 CLI += tests/cli/config.bats

@@ -104,12 +104,25 @@ static int choose_tokenizer(loader *l)
 
 /* ---- classes ---- */
 
-static int by_name(const void *a, const void *b)
+static int by_bytes(const void *a, const void *b)
 {
-    const char *x = ((const mf_label *)a)->name, *y = ((const mf_label *)b)->name;
-    long long i, j;
-    if (mf_parse_i64(x, &i) && mf_parse_i64(y, &j)) return (i > j) - (i < j);
-    return strcmp(x, y);
+    return strcmp(((const mf_label *)a)->name, ((const mf_label *)b)->name);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    long long x = 0, y = 0;
+    mf_parse_i64(((const mf_label *)a)->name, &x);
+    mf_parse_i64(((const mf_label *)b)->name, &y);
+    return x != y ? (x > y) - (x < y) : by_bytes(a, b);
+}
+
+static bool all_numbers(const mf_label *labels, int32_t n)
+{
+    long long value;
+    for (int32_t i = 0; i < n; i++)
+        if (!mf_parse_i64(labels[i].name, &value)) return false;
+    return true;
 }
 
 /* Classes are the labels of the training file, in order. */
@@ -132,7 +145,7 @@ static int name_classes(loader *l)
         return MF_ENOMEM;
     }
     memcpy(sorted, s->labels, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_name);
+    qsort(sorted, (size_t)n, sizeof *sorted, all_numbers(sorted, n) ? by_value : by_bytes);
     c->n_classes = n;
     int code = MF_OK;
     for (int32_t i = 0; i < n; i++)

@@ -20,8 +20,8 @@
  *          No tokenizer but from a file.
  *   auto   by the name's ending: .jsonl, .tsv, .bin; else text, for task classify tsv.
  *
- * Classes: the distinct labels of the training file, whole numbers in order of value, others in
- * order of bytes. A label that the training file lacks is an error in the other files.
+ * Classes: the distinct labels of the training file, in order of value if all are whole numbers,
+ * else in order of bytes. A label that the training file lacks is an error in the other files.
  */
 #ifndef MF_DATA_CORPUS_H
 #define MF_DATA_CORPUS_H
