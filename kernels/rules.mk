@@ -4,7 +4,8 @@ KERNEL_CPPFLAGS = -D_GNU_SOURCE= -I$(top_srcdir)
 KERNEL_CFLAGS = $(MF_CFLAGS) $(MF_PIE_CFLAGS)
 
 noinst_LIBRARIES += kernels/libkernel.a kernels/libref.a kernels/libcpu.a kernels/libsimd-generic.a
-KERNEL_LIBS = kernels/libkernel.a kernels/libref.a kernels/libcpu.a kernels/libsimd-generic.a
+# Each archive needs those behind it; the reference is all sets' last resort.
+KERNEL_LIBS = kernels/libkernel.a kernels/libcpu.a kernels/libsimd-generic.a
 KERNEL_ISAS =
 
 kernels_libkernel_a_SOURCES = $(KERNEL)
@@ -44,3 +45,5 @@ kernels_libsimd_avx512_a_SOURCES = $(SIMD)
 kernels_libsimd_avx512_a_CPPFLAGS = $(KERNEL_CPPFLAGS) -DMF_ISA=avx512
 kernels_libsimd_avx512_a_CFLAGS = $(SIMD_CFLAGS) $(MF_ISA_AVX512_CFLAGS)
 endif
+
+KERNEL_LIBS += kernels/libref.a
