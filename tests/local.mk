@@ -42,6 +42,7 @@ UNIT += tests/unit/check_tokenizer
 UNIT += tests/unit/check_topics
 
 CLI =
+CLI += tests/cli/compare.bats
 CLI += tests/cli/config.bats
 CLI += tests/cli/doctor.bats
 CLI += tests/cli/generate.bats
@@ -160,6 +161,7 @@ FIXTURES += tests/badplugins/undefined_symbol.c
 FIXTURES += tests/badplugins/unknown_kind.c
 FIXTURES += tests/badplugins/wrong_kind.c
 FIXTURES += tests/badplugins/wrong_magic.c
+FIXTURES += tests/plugins/handicap.c
 
 # What else goes into the tarball.
 EXTRA_DIST += tests/format.sh

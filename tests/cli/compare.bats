@@ -1,0 +1,176 @@
+# Comparisons: what they claim, what they leave on disk, and that they go on after a kill.
+
+bats_require_minimum_version 1.5.0
+setup_file() {
+    export XDG_CONFIG_HOME="$BATS_FILE_TMPDIR/config" XDG_DATA_HOME="$BATS_FILE_TMPDIR/data"
+    export OMP_WAIT_POLICY=passive
+    mkdir -p "$BATS_FILE_TMPDIR/work" "$XDG_DATA_HOME/moefw/plugins/routers"
+    ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden \
+        -shared -o "$XDG_DATA_HOME/moefw/plugins/routers/handicap.so" \
+        "$srcdir/tests/plugins/handicap.c" -lm
+}
+setup() { cd "$BATS_FILE_TMPDIR/work" || return 1; }
+
+# small ARGUMENT...: a comparison of tiny models.
+small() {
+    "$MOEFW" compare default -t 1 --set 'data.path=builtin:topics?bytes=40000' \
+        --set model.layers=1 --set model.dim=32 --set train.batch=2 --set train.save_every=10 "$@"
+}
+
+# timeless: JSON without times and without the name of the folder.
+timeless() {
+    sed -e 's/"tokens_per_s":[^,}]*,*//g' -e 's/"wall_s":[^,}]*,*//g' -e 's/"out":"[^"]*",//'
+}
+
+@test "two routers, two seeds: JSON, run directories, nothing done twice" {
+    run --separate-stderr small --routers linear,hash --seeds 2 --steps 6 --out two --json
+    [ "$status" -eq 0 ]
+    [ "$(echo "$output" | wc -l)" -eq 1 ]
+    for key in '"metric":"task_loss"' '"baseline":"linear"' '"seeds":2' '"steps":6' \
+        '"rows":[{"router":"linear"' '{"router":"hash"' '"skipped":[]' '"complete":true'; do
+        [[ "$output" == *"$key"* ]]
+    done
+    for key in params mean sd ci95 diff diff_ci95 p p_holm verdict load_cv drop_rate nmi tokens_per_s; do
+        [[ "$output" == *"\"$key\":"* ]]
+    done
+    [ "$output" = "$(cat two/comparison.json)" ]
+    for run in linear/seed-1 linear/seed-2 hash/seed-1 hash/seed-2; do
+        [ -f "two/$run/metrics.jsonl" ] && [ -d "two/$run/ckpt" ]
+    done
+    stat -c '%Y %n' two/*/seed-*/metrics.jsonl >before
+    first=$output
+    run --separate-stderr "$MOEFW" compare two -t 1 --json
+    [ "$status" -eq 0 ]
+    [ "$output" = "$first" ]
+    stat -c '%Y %n' two/*/seed-*/metrics.jsonl | diff before -
+}
+
+@test "more seeds join those that are there" {
+    run --separate-stderr "$MOEFW" compare two -t 1 --seeds 3 --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"seeds":3'* ]]
+    diff before <(stat -c '%Y %n' two/*/seed-[12]/metrics.jsonl)
+    [[ "$stderr" == *"6 of 6: hash seed 3"* ]]
+    [[ "$stderr" != *"seed 2"* ]]
+}
+
+@test "a router against itself: the same start, no difference shown" {
+    run --separate-stderr small --routers linear,linear:temperature=1 --seeds 2 --steps 6 --out same \
+        --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"router":"linear:temperature=1","baseline":false'*'"diff":0,"diff_ci95":[0,0]'* ]]
+    [[ "$output" != *'"better"'* && "$output" != *'"worse"'* ]]
+    cmp "same/linear/seed-1/ckpt/step-6/model.safetensors" \
+        "same/linear,temperature=1/seed-1/ckpt/step-6/model.safetensors"
+}
+
+@test "runs of one seed begin with the same weights outside the router" {
+    run small --routers linear,hash --seeds 1 --steps 1 --set train.lr=0 --out start -q
+    [ "$status" -eq 0 ]
+    run "$MOEFW" generate start/linear/seed-1 -p a -n 1 -t 1 --temp 0
+    [ "$status" -eq 0 ]
+    # The first training loss differs by routing alone: within a few hundredths of each other.
+    a=$(sed -n '1s/.*"task_loss":\([0-9.]*\).*/\1/p' start/linear/seed-1/metrics.jsonl)
+    b=$(sed -n '1s/.*"task_loss":\([0-9.]*\).*/\1/p' start/hash/seed-1/metrics.jsonl)
+    awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(a > 5 && d < .05 && d > -.05) }'
+}
+
+@test "routers that cannot stand are skipped with their reason" {
+    run --separate-stderr small --routers linear,expert_choice --seeds 1 --steps 2 --out skip --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"skipped":[{"router":"expert_choice","reason":"'*"causal decoder"* ]]
+    [[ "$output" != *'{"router":"expert_choice","baseline"'* ]]
+}
+
+@test "wrong names and options, another configuration: exit 2, nothing touched" {
+    for bad in haxh linear:temprature=2 linear,linear linear: ""; do
+        run --separate-stderr small --routers "$bad" --steps 2 --out bad
+        [ "$status" -eq 2 ]
+        [ ! -e bad ]
+    done
+    cp -r two copy
+    run --separate-stderr small --routers linear,hash --steps 7 --out copy
+    [ "$status" -eq 2 ]
+    [[ "$stderr" == *"there 'steps = 6', now 'steps = 7'"* ]]
+    mkdir other && touch other/file
+    run --separate-stderr small --routers linear --steps 2 --out other
+    [ "$status" -eq 2 ]
+    [[ "$stderr" == *"holds files already (file)"* ]]
+    run --separate-stderr small --set model.moe_every=0 --routers linear --out dense
+    [ "$status" -eq 2 ]
+    [ ! -e dense ]
+}
+
+@test "killed in the middle and called again: the same results" {
+    small --routers linear,hash --seeds 2 --steps 60 --out whole --json -q >whole.json
+    "$MOEFW" compare default -t 1 --set 'data.path=builtin:topics?bytes=40000' \
+        --set model.layers=1 --set model.dim=32 --set train.batch=2 --set train.save_every=10 \
+        --routers linear,hash --seeds 2 --steps 60 --out killed -q 3>&- &
+    for ((i = 0; i < 600; i++)); do
+        [ -e killed/hash/seed-1/ckpt/latest ] && break
+        sleep 0.05
+    done
+    kill -KILL $!
+    wait $! || true
+    [ ! -e killed/hash/seed-2/ckpt ]
+    run --separate-stderr "$MOEFW" compare killed -t 1 --json
+    [ "$status" -eq 0 ]
+    [[ "$stderr" != *"linear seed 1"* ]]
+    diff <(echo "$output" | timeless) <(timeless <whole.json)
+}
+
+@test "stopped by a signal: 143, and it goes on" {
+    "$MOEFW" compare default -t 1 --set 'data.path=builtin:topics?bytes=40000' \
+        --set model.layers=1 --set model.dim=32 --set train.batch=2 \
+        --routers linear --seeds 1 --steps 60 --set train.save_every=10 --out stopped 2>stopped.err 3>&- &
+    for ((i = 0; i < 600; i++)); do
+        [ -e stopped/linear/seed-1/ckpt/latest ] && break
+        sleep 0.05
+    done
+    kill -TERM $!
+    status=0
+    wait $! || status=$?
+    [ "$status" -eq 143 ] || [ "$status" -eq 0 ] # 0: it was faster
+    run "$MOEFW" compare stopped -t 1 -q
+    [ "$status" -eq 0 ]
+    [ "$(echo "$output" | tail -1)" = stopped ]
+}
+
+@test "two processes share one comparison" {
+    small --routers linear,hash --seeds 2 --steps 30 --out shared -q --json >one.json 3>&- &
+    run --separate-stderr small --routers linear,hash --seeds 2 --steps 30 --out shared -q --json
+    wait $!
+    [ "$status" -eq 0 ]
+    diff <(echo "$output" | timeless) <(timeless <one.json)
+    [ "$(cat shared/*/seed-*/metrics.jsonl | grep -c '"split":"val"')" -eq 4 ]
+}
+
+@test "equal parameters: the experts make up for the router" {
+    run --separate-stderr small --routers linear,mlp --seeds 1 --steps 2 --equal params --out params --json
+    [ "$status" -eq 0 ]
+    active=$(echo "$output" | grep -o '"params_active":[0-9]*' | cut -d: -f2)
+    # one step of expert.hidden is 2 experts x 3 x 32 parameters
+    echo "$active" | awk 'NR == 1 { a = $1 } NR == 2 { d = a - $1; exit !(d <= 96 && d >= -96) }'
+    grep -qx 'hidden = 256' params/linear/config.ini
+}
+
+@test "equal time: steps by speed, decided once" {
+    run small --routers linear,hash --seeds 1 --steps 20 --equal time --out time -q
+    [ "$status" -eq 0 ]
+    grep -qx 'steps = 20' time/linear/config.ini
+    steps=$(sed -n 's/^steps = //p' time/hash/config.ini)
+    [ "$steps" -ge 1 ]
+    run --separate-stderr "$MOEFW" compare time -t 1 --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"\"router\":\"hash\""*"\"steps\":$steps,"* ]]
+}
+
+@test "what is worse is found worse, what is the same is not" {
+    run --separate-stderr small --routers linear,handicap:share=0,linear:train.lr=0.00001 --seeds 3 \
+        --steps 30 --out worse --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'{"router":"handicap:share=0"'*'"diff":0,'*'"verdict":"no difference shown"'*'{"router":"linear:train.lr=0.00001"'*'"verdict":"worse"'* ]]
+    run "$MOEFW" compare worse -t 1 -q
+    [[ "${lines[3]}" == *" 1 linear "*baseline* ]]
+    [[ "${lines[5]}" == *" 3 linear:train.lr=0.00001 "*worse* ]]
+}
