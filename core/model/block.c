@@ -92,12 +92,12 @@ int mf_blocks_declare(mf_model *m)
     for (int32_t l = 0; l < c->layers; l++)
         declare_layer(&d, l, std, out_std);
     if (c->norm_place == MF_NORM_PRE) declare_norm(&d, "norm", c->dim);
-    if (!c->tie_embeddings)
-        declare(&d, "head.weight", mf_shape2(m->facts.vocab, c->dim),
-                (mf_init){MF_INIT_NORMAL, 0, std});
-    if (c->head_bias)
-        declare(&d, "head.bias", mf_shape1(m->facts.vocab),
-                (mf_init){MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0});
+    const bool classify = c->task == MF_TASK_CLASSIFY;
+    const int64_t out = classify ? m->facts.classes : m->facts.vocab;
+    if (classify || !c->tie_embeddings)
+        declare(&d, "head.weight", mf_shape2(out, c->dim), (mf_init){MF_INIT_NORMAL, 0, std});
+    if (classify || c->head_bias)
+        declare(&d, "head.bias", mf_shape1(out), (mf_init){MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0});
     return d.rc;
 }
 
@@ -225,9 +225,23 @@ mf_tensor *mf_block_skip(const mf_model *m, mf_graph *g, int32_t layer, mf_tenso
     return mf_add(g, h, mf_mul(g, s, mf_graph_live(g, &m->skip_scale, "model.skip_scale")));
 }
 
+mf_tensor *mf_block_pool(const mf_model *m, mf_model_graph *mg, mf_tensor *x)
+{
+    const int64_t B = mg->shape.batch, n = mg->shape.seq, dim = m->config->model.dim;
+    mf_graph *g = mg->g;
+    mf_tensor *rows = mf_reshape(g, x, mf_shape3(B, n, dim));
+    if (m->config->model.pool == MF_POOL_FIRST)
+        return mf_reshape(g, mf_slice(g, rows, 1, 0, 1), mf_shape2(B, dim));
+    if (!mg->mask) return mf_mean(g, rows, 2u, false);
+    mf_tensor *mask = mf_reshape(g, mg->mask, mf_shape3(B, n, 1));
+    mf_tensor *count = mf_clamp(g, mf_sum(g, mask, 2u, false), 1, 1e30); /* [B,1] */
+    return mf_div(g, mf_sum(g, mf_mul(g, rows, mask), 2u, false), count);
+}
+
 mf_tensor *mf_block_head(const mf_model *m, mf_graph *g, mf_tensor *x)
 {
-    const bool tied = m->config->model.tie_embeddings;
+    const mf_model_config *c = &m->config->model;
+    const bool tied = c->tie_embeddings && c->task != MF_TASK_CLASSIFY;
     return mf_linear(g, x, use(m, g, tied ? "embed.weight" : "head.weight"),
                      use(m, g, "head.bias"));
 }

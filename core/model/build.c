@@ -84,7 +84,9 @@ static void inputs(const mf_model *m, mf_model_graph *mg)
     mg->sequence_ids = mf_graph_input(g, "sequence_ids", MF_I32, rows);
     if (s->masked) mg->mask = mf_graph_input(g, "mask", MF_F32, rows);
     if (m->facts.labels > 0) mg->labels = mf_graph_input(g, "labels", MF_I32, rows);
-    if (s->mode != MF_MODE_GENERATE) mg->targets = mf_graph_input(g, "targets", MF_I32, rows);
+    mg->by_row = m->config->model.task == MF_TASK_CLASSIFY;
+    if (s->mode != MF_MODE_GENERATE)
+        mg->targets = mf_graph_input(g, "targets", MF_I32, mg->by_row ? batch : rows);
     if (s->mode == MF_MODE_GENERATE) mg->last = mf_graph_input(g, "last", MF_I32, batch);
     if (s->cache) {
         mg->cache_pos = mf_graph_input(g, "cache_pos", MF_I32, batch);
@@ -130,11 +132,12 @@ static void build(mf_model *m, mf_model_graph *mg)
     x = blocks(m, mg, x);
     if (m->config->model.norm_place == MF_NORM_PRE) x = mf_block_norm(m, g, "norm", x);
     if (s->mode == MF_MODE_GENERATE) x = mf_gather_rows(g, x, mg->last);
+    if (mg->by_row) x = mf_block_pool(m, mg, x);
     mg->logits = mf_block_head(m, g, x);
     if (s->mode == MF_MODE_GENERATE || s->want_logits) mf_graph_keep(mg->logits);
     if (s->mode == MF_MODE_GENERATE) return;
 
-    mg->task_loss = mf_cross_entropy(g, mg->logits, mg->targets, mg->mask);
+    mg->task_loss = mf_cross_entropy(g, mg->logits, mg->targets, mg->by_row ? NULL : mg->mask);
     add_losses(m, mg);
     mf_graph_keep(mg->task_loss);
     mf_graph_keep(mg->loss);

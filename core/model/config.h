@@ -18,6 +18,8 @@ typedef enum mf_norm { MF_NORM_RMS, MF_NORM_LAYER } mf_norm;
 typedef enum mf_norm_place { MF_NORM_PRE, MF_NORM_POST } mf_norm_place;
 typedef enum mf_position { MF_POS_ROPE, MF_POS_SINUSOIDAL, MF_POS_LEARNED, MF_POS_NONE } mf_position;
 typedef enum mf_skip { MF_SKIP_NONE, MF_SKIP_UNET } mf_skip;
+typedef enum mf_pool { MF_POOL_FIRST, MF_POOL_MEAN } mf_pool;
+typedef enum mf_film { MF_FILM_OFF, MF_FILM_PER_EXPERT, MF_FILM_SHARED } mf_film;
 typedef enum mf_overflow { MF_OVERFLOW_DROP, MF_OVERFLOW_REASSIGN } mf_overflow;
 typedef enum mf_priority { MF_PRIORITY_POSITION, MF_PRIORITY_GATE, MF_PRIORITY_IMPORTANCE } mf_priority;
 typedef enum mf_schedule {
@@ -46,6 +48,7 @@ typedef struct mf_model_config {
     int64_t head_gates, skip, moe_every;
     double init_std;           /* 0.02 */
     int64_t classes;           /* classify: 0 = from the data */
+    int64_t pool;              /* classify: 0 first token, 1 mean over real tokens */
 } mf_model_config;
 
 typedef struct mf_moe_config {

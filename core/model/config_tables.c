@@ -24,6 +24,8 @@ static const char *const position_kinds[] = {"rope", "sinusoidal", "learned", "n
 static const char *const activations[] = {"relu", "gelu", "swiglu", NULL};
 static const char *const skips[] = {"none", "unet", NULL};
 
+static const char *const pools[] = {"first", "mean", NULL};
+
 static const mf_option model_options[] = {
     ENUM(mf_model_config, task, "lm", tasks,
          "what is learned: the next token, a class, or masked tokens"),
@@ -64,6 +66,8 @@ static const mf_option model_options[] = {
     INT(mf_model_config, moe_every, "1", 0, 1024,
         "experts in every n-th block, dense otherwise; 0: a dense model"),
     REAL(mf_model_config, init_std, "0.02", 0, 10, "standard deviation of start weights"),
+    ENUM(mf_model_config, pool, "first", pools,
+         "classify: what the class is read from, the first token or the mean of all"),
     WITH_AUTO(mf_model_config, classes, "auto", 0, 65536,
               "classify: number of classes; auto: as the data have"),
     MF_END_OPTIONS};

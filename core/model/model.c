@@ -45,6 +45,27 @@ static int place_moe_layers(mf_model *m)
     return m->moe ? MF_OK : MF_ENOMEM;
 }
 
+/* FiLM begins near the identity: see film() in moe.c. */
+static int new_film(mf_model *m, mf_moe_layer *ml)
+{
+    const mf_config *c = m->config;
+    const int64_t d = c->model.dim, E = c->moe.experts;
+    const bool shared = c->film.mode == MF_FILM_SHARED;
+    const uint32_t split = shared ? 0u : MF_PARAM_BY_EXPERT;
+    char name[64];
+    if (c->film.mode == MF_FILM_OFF) return MF_OK;
+    snprintf(name, sizeof name, "layers.%d.film.weight", (int)ml->layer);
+    int rc = mf_store_declare(
+        m->store, name, shared ? mf_shape2(2 * d, d) : mf_shape3(E, 2 * d, d),
+        (mf_init){MF_INIT_NORMAL, split, c->model.init_std}, false, &ml->film_weight);
+    snprintf(name, sizeof name, "layers.%d.film.bias", (int)ml->layer);
+    return rc == MF_OK ? mf_store_declare(m->store, name,
+                                          shared ? mf_shape1(2 * d) : mf_shape2(E, 2 * d),
+                                          (mf_init){MF_INIT_ZERO, split | MF_PARAM_NO_DECAY, 0},
+                                          false, &ml->film_bias)
+                       : rc;
+}
+
 static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *router,
                          const mf_loaded *expert, bool select_bias)
 {
@@ -66,6 +87,7 @@ static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *router,
         rc = mf_instance_new(m->plugins, expert, path, c->ini, "expert", router_keys, "shared",
                              &dims, &ml->shared);
     }
+    if (rc == MF_OK) rc = new_film(m, ml);
     if (rc == MF_OK && select_bias) {
         snprintf(path, sizeof path, "layers.%d.moe.select_bias", (int)layer);
         rc = mf_store_declare(m->store, path, mf_shape1(c->moe.experts), (mf_init){0}, true,

@@ -79,13 +79,14 @@ typedef struct mf_model_graph {
     mf_model_shape shape;
     mf_tensor *tokens, *positions, *sequence_ids; /* [T] i32 */
     mf_tensor *mask;         /* [T] f32, NULL unless masked */
-    mf_tensor *targets;      /* [T] i32, -1: does not count; NULL when generating */
+    mf_tensor *targets;      /* [T] i32 ([B] classify), -1: does not count; NULL when generating */
+    bool by_row;             /* targets are classes, one a sequence */
     mf_tensor *labels;       /* [T] i32, NULL without labels */
     mf_tensor *cache_pos;    /* [B] i32: tokens already in the cache; NULL without cache */
     mf_tensor *kv_len;       /* [B] i32: those plus the ones of this run */
     mf_tensor *last;         /* [B] i32: row whose logits are wanted, when generating */
     mf_tensor *loss, *task_loss; /* scalars */
-    mf_tensor *logits;       /* [T,V]; [B,V] when generating; NULL unless kept */
+    mf_tensor *logits; /* [T,V]; [B,V] when generating; [B,classes]; NULL unless kept */
     mf_tensor **regularizers;/* [n] unweighted scalars */
     mf_moe_out *moe;         /* [n_moe] */
 } mf_model_graph;

@@ -115,6 +115,25 @@ static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_setting
     return mf_combine_rows(g, y, ones, &groups, NULL, tokens, n);
 }
 
+/* FiLM (Perez et al. 2018, eq. 2) on expert outputs, conditioned on the layer's input (TAGAT):
+ * [gamma - 1, beta] = W x + b of the row's expert, or one for all;  y' = gamma * y + beta. Counted
+ * from 1, so that zero weights are the identity. */
+static mf_tensor *film(const mf_moe_layer *layer, mf_graph *g, const mf_expert_in *ein,
+                       mf_tensor *y)
+{
+    if (!layer->film_weight) return y;
+    mf_tensor *w = mf_graph_param(g, layer->film_weight),
+              *b = mf_graph_param(g, layer->film_bias);
+    mf_tensor *both = layer->film_weight->shape.rank == 3
+                          ? mf_grouped_linear(g, ein->x, w, ein->offset, b)
+                          : mf_linear(g, ein->x, w, b);
+    if (!both || !y) return NULL;
+    const int64_t d = y->shape.dim[1];
+    mf_tensor *gamma = mf_affine(g, mf_slice(g, both, 1, 0, d), 1, 1),
+              *beta = mf_slice(g, both, 1, d, d);
+    return mf_add(g, mf_mul(g, y, gamma), beta);
+}
+
 static void add_metrics(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                         mf_moe_out *out)
 {
@@ -243,6 +262,7 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
     mf_tensor *y = NULL;
     rc = mf_instance_expert(layer->expert, g, &ein, &y);
     if (rc != MF_OK) return rc;
+    y = film(layer, g, &ein, y);
     out->y = mf_combine_rows(g, y, out->gate, &groups, r->token, r->tokens, k);
     if (layer->shared) out->y = mf_add(g, out->y, shared_experts(layer, s, g, in, r->tokens));
 

@@ -18,6 +18,7 @@ typedef struct mf_moe_layer {
     mf_ctx *router, *expert;
     mf_ctx *shared;         /* NULL without shared experts */
     mf_param *select_bias;  /* [E], NULL unless a controller wants it */
+    mf_param *film_weight, *film_bias; /* [E,2d,d], [E,2d]; shared: [2d,d], [2d]; NULL: off */
 } mf_moe_layer;
 
 /* Settings that all layers share. */

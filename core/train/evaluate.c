@@ -14,6 +14,7 @@ struct mf_evaluator {
     mf_layer_stats *stats;        /* [n_moe] */
     float *shares;                /* [n_moe][3][E] */
     mf_named_value *regularizers; /* [n] */
+    double *confusion;            /* [classes,classes] true x guessed; NULL unless classify */
     mf_trace_recorder *recorder;  /* NULL: no trace */
     int64_t record_every;
 };
@@ -22,8 +23,11 @@ int mf_evaluator_rebuild(mf_evaluator *e)
 {
     mf_model_graph_free(e->graph);
     e->graph = NULL;
-    const mf_model_shape shape = {.mode = MF_MODE_EVAL, .batch = e->batch->rows,
-                                  .seq = e->batch->seq, .masked = true,
+    const mf_model_shape shape = {.mode = MF_MODE_EVAL,
+                                  .batch = e->batch->rows,
+                                  .seq = e->batch->seq,
+                                  .masked = true,
+                                  .want_logits = e->confusion != NULL,
                                   .want_trace = e->recorder != NULL};
     return mf_model_graph_new(e->session->model, &shape, &e->graph);
 }
@@ -43,7 +47,12 @@ static int allocate(mf_evaluator *e)
     e->stats = mf_alloc(n, sizeof *e->stats);
     e->shares = mf_alloc(n * 3 * experts, sizeof *e->shares);
     e->regularizers = mf_alloc((size_t)m->config->n_regularizers + 1, sizeof *e->regularizers);
-    if (!e->tallies || !e->stats || !e->shares || !e->regularizers) return MF_ENOMEM;
+    const size_t classes = (size_t)m->facts.classes;
+    const bool classify = m->config->model.task == MF_TASK_CLASSIFY;
+    if (classify) e->confusion = mf_alloc(classes * classes, sizeof *e->confusion);
+    if ((classify && !e->confusion) || !e->tallies || !e->stats || !e->shares ||
+        !e->regularizers)
+        return MF_ENOMEM;
     for (int32_t i = 0; i < m->n_moe; i++) {
         int rc =
             mf_moe_tally_new(m->moe[i].layer, (int32_t)experts, (int32_t)m->config->moe.top_k,
@@ -91,6 +100,7 @@ void mf_evaluator_free(mf_evaluator *e)
     mf_free(e->stats);
     mf_free(e->shares);
     mf_free(e->regularizers);
+    mf_free(e->confusion);
     mf_model_graph_free(e->graph);
     mf_batch_free(e->batch);
     mf_batcher_free(e->batcher);
@@ -101,6 +111,45 @@ static double scalar(const mf_tensor *t)
 {
     const float *v = t ? mf_tensor_data(t) : NULL;
     return v ? (double)*v : 0;
+}
+
+/* Guesses of the batch's rows into the table; ties to the lower class. */
+static void count_guesses(mf_evaluator *e)
+{
+    const int32_t C = e->session->model->facts.classes;
+    const float *logits = mf_tensor_data(e->graph->logits);
+    for (int32_t b = 0; logits && b < e->batch->rows; b++) {
+        const float *row = logits + (int64_t)b * C;
+        const int32_t truth = e->batch->classes[b];
+        int32_t guess = 0;
+        for (int32_t c = 1; c < C; c++)
+            if (row[c] > row[guess]) guess = c;
+        if (truth >= 0 && truth < C) e->confusion[truth * C + guess] += 1;
+    }
+}
+
+/* Accuracy, and the mean over classes of F1 = 2 hits / (true + guessed); a class that neither is
+ * there nor was guessed does not count. */
+static void score_guesses(const mf_evaluator *e, mf_metrics_record *r)
+{
+    const int32_t C = e->session->model->facts.classes;
+    double hits = 0, all = 0, f1 = 0, counted = 0;
+    for (int32_t c = 0; c < C; c++) {
+        double truth = 0, guessed = 0;
+        for (int32_t j = 0; j < C; j++) {
+            truth += e->confusion[c * C + j];
+            guessed += e->confusion[j * C + c];
+        }
+        const double hit = e->confusion[c * C + c];
+        hits += hit;
+        all += truth;
+        if (truth + guessed > 0) {
+            f1 += 2 * hit / (truth + guessed);
+            counted += 1;
+        }
+    }
+    r->accuracy = all > 0 ? hits / all : (double)NAN;
+    r->macro_f1 = counted > 0 ? f1 / counted : (double)NAN;
 }
 
 static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double task,
@@ -125,6 +174,7 @@ static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double ta
         mf_moe_tally_stats(e->tallies[i], share, share + experts, share + 2 * experts,
                            &e->stats[i]);
     }
+    if (e->confusion) score_guesses(e, r);
     r->layers = e->stats;
     r->n_layers = m->n_moe;
 }
@@ -143,6 +193,8 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
         mf_moe_tally_reset(e->tallies[i]);
     for (int i = 0; i < m->config->n_regularizers; i++)
         e->regularizers[i].value = 0;
+    for (int32_t i = 0; e->confusion && i < m->facts.classes * m->facts.classes; i++)
+        e->confusion[i] = 0;
     mf_metrics_record_init(ret);
     ret->step = step;
     for (int64_t b = 0; b < n; b++) {
@@ -159,6 +211,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
         weight += w;
         targets += w;
         bytes += (double)e->batch->n_bytes;
+        if (e->confusion) count_guesses(e);
         for (int32_t i = 0; i < m->n_moe; i++)
             mf_moe_tally_add(e->tallies[i], &e->graph->moe[i]);
         if (e->recorder && b % e->record_every == 0) {

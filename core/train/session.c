@@ -140,7 +140,7 @@ void mf_session_feed(const mf_batch *b, mf_model_graph *mg)
     copy(mg->tokens, b->tokens, n);
     copy(mg->positions, b->positions, n);
     copy(mg->sequence_ids, b->sequence, n);
-    copy(mg->targets, b->targets, n);
+    copy(mg->targets, mg->by_row ? b->classes : b->targets, mg->by_row ? b->rows : n);
     copy(mg->mask, b->mask, n);
     copy(mg->labels, b->labels, n);
 }

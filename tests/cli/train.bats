@@ -176,3 +176,35 @@ alike() {
         ! grep -q '"loss":null' run/metrics.jsonl
     done
 }
+
+@test "classification: accuracy and F1 beat the more frequent class" {
+    for i in $(seq 60); do
+        printf 'a good and fine film %d\t1\nthe dull and bad play %d\t0\n' "$i" "$i"
+    done >labelled.tsv
+    run "$MOEFW" train -q --out run "${small[@]}" --set model.task=classify \
+        --set data.path=labelled.tsv --set data.format=tsv --set train.steps=80 --set train.lr=0.003
+    [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    accuracy=$(tail -1 run/metrics.jsonl | sed -E 's/.*"accuracy":([0-9.]*).*/\1/')
+    awk -v a="$accuracy" 'BEGIN { exit !(a > 0.9) }' || { echo "accuracy $accuracy"; return 1; }
+    grep -q '"macro_f1":' run/metrics.jsonl
+    run "$MOEFW" train -q --out mean "${small[@]}" --set model.task=classify --set model.pool=mean \
+        --set data.path=labelled.tsv --set data.format=tsv --set train.steps=3
+    [ "$status" -eq 0 ]
+}
+
+@test "hidden tokens are predicted from both sides" {
+    run small run --set model.task=mlm --set train.steps=6
+    [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    grep -q '"split":"val"' run/metrics.jsonl
+}
+
+@test "modulated experts train, and zero steps of modulation change nothing" {
+    small plain --set train.steps=1 --set train.lr=0
+    for mode in per_expert shared; do
+        small "$mode" --set train.steps=1 --set train.lr=0 --set film.mode=$mode \
+            --set model.init_std=0.02
+        grep -q '"split":"val"' "$mode/metrics.jsonl"
+    done
+    run small moved --set film.mode=per_expert --set train.steps=20
+    [ "$status" -eq 0 ]
+}
