@@ -44,6 +44,7 @@ UNIT += tests/unit/check_topics
 CLI =
 CLI += tests/cli/compare.bats
 CLI += tests/cli/config.bats
+CLI += tests/cli/data.bats
 CLI += tests/cli/doctor.bats
 CLI += tests/cli/generate.bats
 CLI += tests/cli/install.bats
@@ -94,6 +95,7 @@ FUZZ_TARGETS =
 FUZZ_TARGETS += tests/fuzz/fuzz_ini
 FUZZ_TARGETS += tests/fuzz/fuzz_json
 FUZZ_TARGETS += tests/fuzz/fuzz_safetensors
+FUZZ_TARGETS += tests/fuzz/fuzz_tokenizer
 
 # What tests share: failing tables, a folder to write in.
 TESTLIB =

@@ -10,6 +10,8 @@ extern const mf_verb mf_verb_generate;
 extern const mf_verb mf_verb_bench;
 extern const mf_verb mf_verb_report;
 extern const mf_verb mf_verb_plugin;
+extern const mf_verb mf_verb_data;
+extern const mf_verb mf_verb_ckpt;
 extern const mf_verb mf_verb_trace;
 extern const mf_verb mf_verb_config;
 extern const mf_verb mf_verb_graph;
@@ -25,6 +27,8 @@ const mf_verb *const mf_verbs[] = {
     &mf_verb_trace,
     &mf_verb_report,
     &mf_verb_plugin,
+    &mf_verb_data,
+    &mf_verb_ckpt,
     &mf_verb_config,
     &mf_verb_graph,
     &mf_verb_doctor,

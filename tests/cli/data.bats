@@ -1,0 +1,96 @@
+# data and ckpt: the generated corpus as files, corpora looked into, checkpoints judged.
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
+}
+
+@test "data synth: text and labels of the same size, the same bytes each time" {
+    mkdir a b
+    run "$MOEFW" data synth --out a/text.txt --bytes 50000
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"50000 bytes, 8 topics, entropy floor 0."* ]]
+    "$MOEFW" data synth --out b/text.txt --bytes 50000
+    cmp a/text.txt b/text.txt
+    cmp a/topics.u8 b/topics.u8
+    [ "$(wc -c <a/text.txt)" -eq 50000 ]
+    [ "$(wc -c <a/topics.u8)" -eq 50000 ]
+    "$MOEFW" data synth --bytes 50000 | cmp - a/text.txt
+    "$MOEFW" data synth --bytes 50000 --seed 1 >other
+    ! cmp -s other a/text.txt
+    [ -z "$(tr -d 'a-z .\n' <a/text.txt)" ]
+}
+
+@test "data synth: a wrong knob names itself and its bounds, exits 2, writes nothing" {
+    run "$MOEFW" data synth --out x.txt --overlap 1.5
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"overlap"*"0 to 1"* ]]
+    run "$MOEFW" data synth --out x.txt --topics none
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"topics"*"whole number"* ]]
+    run "$MOEFW" data synth --json
+    [ "$status" -eq 2 ]
+    [ -z "$(ls)" ]
+}
+
+@test "data info: size, topics and floors of the generated corpus" {
+    run "$MOEFW" data info 'builtin:topics?bytes=40000&topics=3' --json
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "$output" == *'"tokens":40000,"vocab":256'* ]]
+    [[ "$output" == *'"name":"forest"'* ]]
+    [[ "$output" != *'"name":"music"'* ]]
+    [[ "$output" == *'"floor":0.'* ]]
+    run "$MOEFW" data info 'builtin:topics?topic=3'
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"did you mean topics?"* ]]
+}
+
+@test "data info: a table with classes, and one that is broken" {
+    printf 'good film\tpos\r\nbad film\tneg\r\nso so\tpos\r\n' >a.tsv
+    run "$MOEFW" data info a.tsv --tokenizer char --split 0.5
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"3 sentences"* && "$output" == *"class pos"*"2"* ]]
+    run "$MOEFW" data info a.tsv --tokenizer char --split 0.5 --json
+    [[ "$output" == *'"floor":null'* ]]
+    printf 'good film\tpos\nbad film\n' >a.tsv
+    run "$MOEFW" data info a.tsv
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"a.tsv:2: 1 column: expected 2"* ]]
+    run "$MOEFW" data info none.txt
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"none.txt"* ]]
+}
+
+# A run with two checkpoints, as small as can be.
+small_run() {
+    "$MOEFW" -t 1 train --out run --steps 2 --set train.save_every=1 --set train.keep=5 \
+        --set model.dim=16 --set model.layers=1 --set model.heads=2 --set model.kv_heads=2 \
+        --set model.seq=16 --set expert.hidden=16 --set train.batch=2 \
+        --set train.eval_every=0 --set train.eval_context=0 --set train.eval_batches=1 \
+        --data 'builtin:topics?bytes=20000' -q
+}
+
+@test "ckpt: ls, verify and diff; a damaged byte is found and exits 3" {
+    small_run
+    run "$MOEFW" ckpt ls run
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" == "step-2 "*"ok" && "${lines[1]}" == "step-1 "*"ok" ]]
+    run "$MOEFW" ckpt verify run --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == '{"ok":true,"step":2,'*'"errors":[]}' ]]
+    run "$MOEFW" ckpt diff run/ckpt/step-2 run
+    [ "$status" -eq 0 ]
+    [[ "$output" == "identical: "* ]]
+    run "$MOEFW" ckpt diff run/ckpt/step-1 run/ckpt/step-2
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"other values"* ]]
+    run "$MOEFW" ckpt verify run --step 7
+    [ "$status" -eq 3 ]
+    printf 'x' | dd of=run/ckpt/step-2/model.safetensors bs=1 seek=3000 conv=notrunc 2>/dev/null
+    run "$MOEFW" ckpt verify run
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"model.safetensors: damaged"* ]]
+    run "$MOEFW" ckpt verify run/ckpt/step-1
+    [ "$status" -eq 0 ]
+}
