@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "cli/cli.h"
 #include "lab/compare.h"
+#include "report/compare.h"
 #include "report/progress.h"
 
 static const mf_cli_form forms[] = {
@@ -121,6 +122,17 @@ static int read_call(const mf_cli *cli, mf_arena *arena, mf_compare_spec *s)
     return rc;
 }
 
+/* The result stands in comparison.json; a page that cannot be written takes nothing from it. */
+static void write_report(const char *out)
+{
+    char *path = mf_path_join(out, "report.html");
+    if (path != NULL && mf_report_comparison(out, path) == MF_OK)
+        mf_log(MF_LOG_INFO, "report: %s", path);
+    else
+        mf_log(MF_LOG_WARN, "no report: %s", mf_error_message());
+    mf_free(path);
+}
+
 static int show(const mf_cli *cli, const mf_compare *c, int *ret_failed)
 {
     mf_compare_table *t;
@@ -141,6 +153,7 @@ static int show(const mf_cli *cli, const mf_compare *c, int *ret_failed)
         if (text == NULL) rc = MF_ENOMEM;
         mf_jw_free(w);
     } else if (rc == MF_OK) {
+        write_report(c->spec->out);
         mf_compare_print(t, stdout);
         puts(c->spec->out);
     }

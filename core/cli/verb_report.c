@@ -25,7 +25,9 @@ static int run(const mf_cli *cli)
     return rc;
 }
 
-static const mf_cli_form forms[] = {{NULL, "RUN...", 1, -1, NULL}, MF_CLI_FORM_END};
+static const mf_cli_form forms[] = {
+    {NULL, "RUN...", 1, -1, "one run, several over one another, or the folder of a comparison"},
+    MF_CLI_FORM_END};
 
 static const mf_cli_option options[] = {
     {.name = "out",

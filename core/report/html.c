@@ -34,7 +34,7 @@ static const char style[] =
     "8px 0}\n"
     "th,td{padding:5px 12px;border-bottom:1px solid "
     "var(--edge);text-align:left;vertical-align:top}\n"
-    ".n{text-align:right}th{font-weight:600;color:var(--soft)}\n"
+    ".n{text-align:right}td{white-space:nowrap}th{font-weight:600;color:var(--soft)}\n"
     "pre{background:var(--card);border:1px solid var(--edge);border-radius:8px;padding:12px "
     "14px;"
     "overflow-x:auto;font:13px/1.5 ui-monospace,monospace;margin:8px 0}\n"

@@ -2,6 +2,7 @@
 #include "report/report.h"
 
 #include "base/io.h"
+#include "report/compare.h"
 #include "report/report_parts.h"
 
 #include <stdarg.h>
@@ -308,6 +309,7 @@ int mf_report_write(int n, const char *const *runs, const char *out)
     mf_report_run *open[MAX_RUNS] = {NULL};
     mf_report p = {.runs = open};
     int rc = MF_OK;
+    if (n == 1 && mf_report_is_comparison(runs[0])) return mf_report_comparison(runs[0], out);
     if (n < 1 || n > MAX_RUNS)
         return mf_fail(MF_EUSAGE, "a report takes 1 to %d runs, not %d", MAX_RUNS, n);
     for (; rc == MF_OK && p.n < n; p.n += rc == MF_OK)

@@ -6,7 +6,8 @@
 #ifndef MF_REPORT_REPORT_H
 #define MF_REPORT_REPORT_H
 
-/* runs: directories. out: the page. MF_EINPUT when a run has no readable metrics. */
+/* runs: directories; one alone may be a comparison (report/compare.h). out: the page. MF_EINPUT
+ * when a run has no readable metrics. */
 int mf_report_write(int n, const char *const *runs, const char *out);
 
 #endif

@@ -8,7 +8,7 @@
 
 /* ---- what is picked out of a record ---- */
 
-static double task_loss(const mf_metrics_record *m, const void *arg)
+double mf_report_pick_loss(const mf_metrics_record *m, const void *arg)
 {
     (void)arg;
     return isnan(m->task_loss) ? m->loss : m->task_loss;
@@ -65,11 +65,7 @@ MEASURE(top_prob)
 MEASURE(load_cv)
 MEASURE(drop_rate)
 MEASURE(nmi)
-
-static double reassigned(const mf_layer_stats *s)
-{
-    return s->reassigned;
-}
+MEASURE(reassigned)
 
 /* ---- figures ---- */
 
@@ -128,8 +124,8 @@ static void collect_loss(const mf_report *p, double x, curves *c)
     for (int i = 0; i < p->n; i++) {
         const mf_report_run *r = p->runs[i];
         mf_track train =
-            mf_report_smooth(r, mf_report_track(r, "train", task_loss, NULL), 0.02);
-        mf_track val = mf_report_track(r, "val", task_loss, NULL);
+            mf_report_smooth(r, mf_report_track(r, "train", mf_report_pick_loss, NULL), 0.02);
+        mf_track val = mf_report_track(r, "val", mf_report_pick_loss, NULL);
         mf_series *s = add(c, one ? "training" : val.n == 0 ? r->name : NULL, from(train, x));
         if (s != NULL) s->thin = true;
         if (s != NULL && !one) {
@@ -212,7 +208,7 @@ static void classification(const mf_report *p)
             s->colour = i + 1;
         }
         if (c.n > 0 && one) {
-            s = add(&c, "loss (right)", mf_report_track(r, "val", task_loss, NULL));
+            s = add(&c, "loss (right)", mf_report_track(r, "val", mf_report_pick_loss, NULL));
             if (s != NULL) s->right = true;
         }
     }
@@ -249,11 +245,28 @@ void mf_report_learning(const mf_report *p)
 
 /* ---- balance ---- */
 
-typedef struct measure {
-    double (*of)(const mf_layer_stats *s);
-    const char *title, *y_label, *caption;
-    bool from_zero, hide_zero; /* hide_zero: no figure when it is 0 throughout */
-} measure;
+const mf_measure mf_report_measures[] = {
+    {measure_entropy, "Routing entropy", "nats",
+     "Of a token's probabilities, mean over tokens. Even: ln of the number of experts.", true,
+     false},
+    {measure_top_prob, "Probability of the chosen experts", "mean probability", NULL, false,
+     false},
+    {measure_load_cv, "Load imbalance", "standard deviation / mean",
+     "Of the experts' loads; 0: all alike.", true, false},
+    {measure_drop_rate, "Drop rate", "share of rows", "Rows over capacity that no expert took.",
+     true, true},
+    {measure_reassigned, "Reassigned rows", "rows",
+     "Rows over capacity that another expert took.", true, true},
+    {measure_nmi, "Experts and topics", "NMI(expert, topic)",
+     "0: an expert tells nothing of the topic; 1: each tells the other.", true, false},
+    {NULL, NULL, NULL, NULL, false, false},
+};
+
+double mf_report_pick_measure(const mf_metrics_record *m, const void *measure)
+{
+    const layer_pick all = {((const mf_measure *)measure)->of, -1};
+    return of_layer(m, &all);
+}
 
 static bool all_zero(const curves *c)
 {
@@ -272,7 +285,8 @@ static const char *layer_ink(const mf_report *p, int i, int n)
     return mf_report_strf(p, "%s", ink);
 }
 
-static void layers_of(const mf_report *p, const mf_report_run *r, const measure *m, curves *c)
+static void layers_of(const mf_report *p, const mf_report_run *r, const mf_measure *m,
+                      curves *c)
 {
     const char *split = mf_report_layer_split(r);
     for (int l = 0; l < r->n_layers && l < MAX_CURVES; l++) {
@@ -288,7 +302,7 @@ static void layers_of(const mf_report *p, const mf_report_run *r, const measure 
     }
 }
 
-static void runs_of(const mf_report *p, const measure *m, curves *c)
+static void runs_of(const mf_report *p, const mf_measure *m, curves *c)
 {
     const layer_pick pick = {m->of, -1};
     for (int i = 0; i < p->n; i++) {
@@ -301,26 +315,10 @@ static void runs_of(const mf_report *p, const measure *m, curves *c)
 
 void mf_report_balance(const mf_report *p)
 {
-    static const measure measures[] = {
-        {measure_entropy, "Routing entropy", "nats",
-         "Of a token's probabilities, mean over tokens. Even: ln of the number of experts.",
-         true, false},
-        {measure_top_prob, "Probability of the chosen experts", "mean probability", NULL, false,
-         false},
-        {measure_load_cv, "Load imbalance", "standard deviation / mean",
-         "Of the experts' loads; 0: all alike.", true, false},
-        {measure_drop_rate, "Drop rate", "share of rows",
-         "Rows over capacity that no expert took.", true, true},
-        {reassigned, "Reassigned rows", "rows", "Rows over capacity that another expert took.",
-         true, true},
-        {measure_nmi, "Experts and topics", "NMI(expert, topic)",
-         "0: an expert tells nothing of the topic; 1: each tells the other.", true, false},
-    };
     mf_html_section(p->d, "balance", "Routing over time");
     if (p->n > 1) mf_html_paragraph(p->d, "Means over the layers of each run.");
     mf_html_figures(p->d);
-    for (size_t i = 0; i < sizeof measures / sizeof *measures; i++) {
-        const measure *m = &measures[i];
+    for (const mf_measure *m = mf_report_measures; m->title != NULL; m++) {
         mf_level even = {NAN, "even"};
         curves c = {0};
         if (p->n == 1)

@@ -29,6 +29,30 @@ void mf_report_routing(const mf_report *p, const mf_report_run *r);
 void mf_report_turns(const mf_report *p, const mf_report_run *r);
 void mf_report_repeat(const mf_report *p);
 
+/* Measures of layers, with the words for their figures. */
+typedef struct mf_measure {
+    double (*of)(const mf_layer_stats *s);
+    const char *title, *y_label, *caption;
+    bool from_zero, hide_zero; /* hide_zero: no figure when it is 0 throughout */
+} mf_measure;
+extern const mf_measure mf_report_measures[]; /* ends with a NULL title */
+/* Picks; the first takes NULL, the second a mf_measure and gives the mean over the layers. */
+double mf_report_pick_loss(const mf_metrics_record *m, const void *arg);
+double mf_report_pick_measure(const mf_metrics_record *m, const void *measure);
+
+/* One figure each; nothing when the run lacks what it shows. layer: index among MoE layers. */
+void mf_report_load_heat(const mf_report *p, const mf_report_run *r, int layer,
+                         const char *title);
+void mf_report_router_heat(const mf_report *p, const mf_report_run *r, int layer,
+                           const char *title);
+void mf_report_topic_matrix(const mf_report *p, const mf_report_run *r, int layer,
+                            const char *title);
+/* names, layers: [n_runs]. */
+void mf_report_gate_histogram(const mf_report *p, int n_runs, mf_report_run *const *runs,
+                              const int *layers, const char *const *names);
+/* "0", "1", ...: names of n experts. */
+const char *const *mf_report_numbers(const mf_report *p, int n);
+
 bool mf_report_has_layers(const mf_report *p);
 bool mf_report_has_topics(const mf_report_run *r);
 bool mf_report_has_turns(const mf_report_run *r);

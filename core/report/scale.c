@@ -87,8 +87,9 @@ const char *mf_tick_text(const mf_scale *s, double v, char out[24])
 {
     const double span = fmax(fabs(s->lo), fabs(s->hi));
     if (fabs(v) < 1e-9 * span) v = 0;
-    if (!s->log && span >= 10000) {
-        const bool mega = span >= 1e6;
+    const double unit = s->log ? fabs(v) : span; /* a linear axis has one unit throughout */
+    if (unit >= 10000 && unit < 1e10) {
+        const bool mega = unit >= 1e6;
         snprintf(out, 24, "%.4g%s", v / (mega ? 1e6 : 1e3), v == 0 ? "" : mega ? "M" : "k");
     } else {
         snprintf(out, 24, "%.4g", v);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#define COLUMN 20
+#define COLUMN         20
 #define NAME_MAX_BYTES 64
 
 static void row(const mf_terminal *t, const char *title)

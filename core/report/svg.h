@@ -57,6 +57,7 @@ typedef struct mf_bars {
     const double *values;      /* [n_series][n_groups] */
     const double *lo, *hi;     /* the same shape, error bars; or NULL */
     const mf_level *level;     /* or NULL */
+    bool by_group;             /* one series: a colour a group */
 } mf_bars;
 void mf_svg_bars(mf_doc *d, const mf_bars *b);
 

@@ -59,7 +59,7 @@ static void put_bars(mf_doc *d, const mf_bars *b, const mf_box *box, const mf_sc
             mf_doc_printf(
                 d, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"/>\n",
                 x, fmin(top, zero), fmax(w - 1, 0.5), fmax(fabs(top - zero), 0.3),
-                mf_colour(s));
+                mf_colour(b->by_group ? g : s));
             if (b->lo != NULL && b->hi != NULL && isfinite(b->lo[at]) && isfinite(b->hi[at]))
                 error_bar(d, x + w / 2, mf_scale_place(y, b->lo[at]),
                           mf_scale_place(y, b->hi[at]));

@@ -109,3 +109,52 @@ sound_page() {
     run "$MOEFW" report
     [ "$status" -eq 2 ]
 }
+
+# make_comparison FOLDER: two routers, two seeds, as compare leaves it.
+make_comparison() {
+    for router in 'a<b' base; do
+        for seed in 1 2; do
+            make_run "$1/$router/seed-$seed"
+        done
+    done
+    cat >"$1/comparison.json" <<'END'
+{"metric":"task_loss","split":"val","higher_is_better":false,"baseline":"base","seeds":2,"steps":40,"equal":"steps","compared":1,"complete":true,"out":"elsewhere/cmp",
+"rows":[
+{"router":"base","baseline":true,"params":100,"params_router":10,"n":2,"failed":0,"mean":2.5,"ci95":[2.4,2.6],"rank":2,"diff":0,"diff_ci95":[0,0],"p_holm":null,"verdict":"no difference shown","load_cv":0.2,"drop_rate":0,"nmi":0.1,"nmi_best":0.2,"tokens_per_s":1000,
+ "runs":[{"seed":1,"dir":"elsewhere/cmp/base/seed-1","task_loss":2.5,"nmi_best":0.1},{"seed":2,"dir":"elsewhere/cmp/base/seed-2","task_loss":2.5,"nmi_best":0.3}]},
+{"router":"a<b","baseline":false,"params":90,"params_router":0,"n":2,"failed":1,"mean":2.25,"ci95":[2.1,2.4],"rank":1,"diff":-0.25,"diff_ci95":[-0.3,-0.2],"p_holm":0.01,"verdict":"better","load_cv":0.3,"drop_rate":0.1,"nmi":0.1,"nmi_best":0.2,"tokens_per_s":2000,
+ "runs":[{"seed":1,"dir":"elsewhere/cmp/a<b/seed-1","task_loss":2.2,"nmi_best":0.2},{"seed":2,"dir":"elsewhere/cmp/gone/seed-2","task_loss":2.3,"nmi_best":0.2},{"seed":3,"dir":"x","failed":"why"}]}],
+"skipped":[{"router":"c","reason":"it <looks> ahead"}]}
+END
+}
+
+@test "a comparison: table, figures, single routers; it may have been moved" {
+    make_comparison cmp
+    run "$MOEFW" report cmp
+    [ "$status" -eq 0 ]
+    [ "$output" = cmp/report.html ]
+    sound_page cmp/report.html
+    for id in table quality curves load topics routing repeat; do
+        grep -q "<section id=\"$id\">" cmp/report.html
+    done
+    grep -q '<td>a&lt;b</td><td>better</td><td class="n">2.2500 ± 0.1500</td><td class="n">-0.2500 ± 0.0500</td><td class="n">0.0100</td>' cmp/report.html
+    grep -q 'Left out: c. it &lt;looks&gt; ahead' cmp/report.html
+    grep -q '2, 1 failed' cmp/report.html
+    ! grep -q 'a<b' cmp/report.html
+    # best first
+    [ "$(grep -oE '<td>(a&lt;b|base)</td>' cmp/report.html | head -1)" = '<td>a&lt;b</td>' ]
+}
+
+@test "a comparison without runs still has its table" {
+    make_comparison cmp
+    rm -r cmp/base cmp/a*
+    run "$MOEFW" report cmp
+    [ "$status" -eq 0 ]
+    sound_page cmp/report.html
+    echo '{"rows":7}' >cmp/comparison.json
+    run "$MOEFW" report cmp
+    [ "$status" -eq 3 ]
+    echo '{"rows":' >cmp/comparison.json
+    run "$MOEFW" report cmp
+    [ "$status" -eq 3 ]
+}
