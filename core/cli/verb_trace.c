@@ -1,18 +1,22 @@
-/* moefw trace record|diff: how tokens were routed, written down and compared. */
+/* moefw trace record|replay|diff: how tokens were routed, written down and compared. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/number.h"
+#include "base/parallel.h"
 #include "cli/cli.h"
 #include "lab/trace.h"
+#include "lab/trace_replay.h"
 #include "train/evaluate.h"
 #include "train/load.h"
 
 static const mf_cli_form forms[] = {
     {"record", "RUN", 1, 1, "write down how a run routes its evaluation batches"},
+    {"replay", "FILE RUN", 2, 2, "the same batches by this build, and where it parts from the trace"},
     {"diff", "FILE FILE", 2, 2, "where two traces part, and how close the choice was"},
     MF_CLI_FORM_END};
 
@@ -20,15 +24,19 @@ static const char *const splits[] = {"train", "val", "test", NULL};
 
 static const mf_cli_option options[] = {
     {.name = "out", .letter = 'o', .kind = MF_CLI_TEXT, .arg = "FILE",
-     .help = "record: the trace (RUN/trace/step-N.safetensors)"},
+     .help = "record: the trace (RUN/trace/step-N.safetensors); replay: keep what is recorded"},
     {.name = "batches", .kind = MF_CLI_INT, .arg = "N", .lo = 0, .hi = 1e9,
      .help = "record: the first N batches (16); 0: the whole split"},
     {.name = "split", .kind = MF_CLI_ENUM, .arg = "NAME", .choices = splits,
      .help = "record: train, val (the default) or test"},
     {.name = "step", .kind = MF_CLI_INT, .arg = "N", .lo = 0, .hi = 1e15,
-     .help = "the checkpoint of this step instead of the newest"},
+     .help = "the checkpoint of this step (record: the newest; replay: the trace's)"},
     {.name = "activations", .kind = MF_CLI_FLAG,
      .help = "record: the routers' input too, for bench routers --activations"},
+    {.name = "router", .kind = MF_CLI_TEXT, .arg = "SPEC",
+     .help = "replay: another router: mlp, mlp:hidden=64,input_norm=none"},
+    {.name = "forced", .kind = MF_CLI_FLAG,
+     .help = "replay: go by the recorded choices and gates; the routers are only asked"},
     {.name = "tolerance", .kind = MF_CLI_REAL, .arg = "X", .lo = 0, .hi = 1e9,
      .help = "scores less than this apart count as a tie (1e-5)"},
     {.name = "list", .kind = MF_CLI_INT, .arg = "N", .lo = 0, .hi = 1e9,
@@ -71,9 +79,10 @@ static int record(const mf_cli *cli)
 {
     const char *run = mf_cli_operand(cli, 0);
     const mf_session_options o = {0};
+    const mf_load_change change = {.step = mf_cli_int(cli, "step", -1)};
     mf_session *s = NULL;
     int64_t step = 0;
-    int rc = mf_load_run_at(run, &o, mf_cli_int(cli, "step", -1), &s, &step);
+    int rc = mf_load_run_as(run, &o, &change, &s, &step);
     if (rc == MF_OK) rc = record_batches(cli, run, s, step);
     mf_session_close(s);
     return rc;
@@ -84,10 +93,10 @@ static int record(const mf_cli *cli)
 static void print_side(const char *name, const mf_trace *t)
 {
     const char *forced = mf_trace_text(t, "forced");
-    printf("%s: %s: run %s, step %lld, router %s, kernels %s, %s%s%s\n", name, mf_st_path(t->file),
-           mf_trace_text(t, "run"), (long long)t->step, mf_trace_text(t, "router"),
-           mf_trace_text(t, "kernels"), mf_trace_text(t, "program"), *forced ? ", forced by " : "",
-           forced);
+    printf("%s: %s: run %s, step %lld, router %s, kernels %s, %s, loss %s%s%s\n", name,
+           mf_st_path(t->file), mf_trace_text(t, "run"), (long long)t->step,
+           mf_trace_text(t, "router"), mf_trace_text(t, "kernels"), mf_trace_text(t, "program"),
+           mf_trace_text(t, "task_loss"), *forced ? ", forced by " : "", forced);
 }
 
 static void print_layer(const mf_trace_layer_diff *l)
@@ -268,6 +277,65 @@ static int tell(const mf_cli *cli, const mf_trace *a, const mf_trace *b)
     return rc;
 }
 
+/* ---- replay ---- */
+
+/* A file of its own for a replay that nobody keeps. */
+static char *scratch_name(void)
+{
+    const char *folder = getenv("TMPDIR");
+    char *path = mf_strf("%s/moefw-replay-XXXXXX", folder && *folder ? folder : "/tmp");
+    const int fd = path ? mkstemp(path) : -1;
+    if (fd >= 0) {
+        close(fd);
+        return path;
+    }
+    if (path) mf_fail_errno(MF_EIO, "%s: cannot make a file for the replay", path);
+    mf_free(path);
+    return NULL;
+}
+
+static int replay_into(const mf_cli *cli, const mf_trace *a, mf_session *s, int64_t step,
+                       const char *path)
+{
+    const bool forced = mf_cli_flag(cli, "forced");
+    const mf_trace_about about = {.run = mf_cli_operand(cli, 1), .split = mf_trace_text(a, "split"),
+                                  .forced = forced ? mf_st_path(a->file) : NULL,
+                                  .activations = mf_cli_flag(cli, "activations")};
+    mf_trace_recorder *r = NULL;
+    mf_trace *b = NULL;
+    int rc = mf_trace_recorder_new(s, &about, &r);
+    if (rc == MF_OK) rc = mf_trace_replay(a, s, forced, r);
+    if (rc == MF_OK) rc = mf_trace_recorder_write(r, path, step);
+    mf_trace_recorder_free(r);
+    if (rc == MF_OK) rc = mf_trace_open(path, &b);
+    if (rc == MF_OK) rc = tell(cli, a, b);
+    mf_trace_close(b);
+    return rc;
+}
+
+static int replay(const mf_cli *cli)
+{
+    const mf_session_options o = {.no_data = true};
+    mf_trace *a = NULL;
+    mf_session *s = NULL;
+    int64_t step = 0;
+    const char *out = mf_cli_text(cli, "out", NULL);
+    int rc = mf_trace_open(mf_cli_operand(cli, 0), &a);
+    if (rc == MF_OK) {
+        const mf_load_change change = {.step = mf_cli_int(cli, "step", a->step),
+                                       .router = mf_cli_text(cli, "router", NULL)};
+        rc = mf_load_run_as(mf_cli_operand(cli, 1), &o, &change, &s, &step);
+    }
+    char *scratch = rc == MF_OK && !out ? scratch_name() : NULL;
+    if (rc == MF_OK && !out && !scratch) rc = mf_error_code();
+    if (rc == MF_OK) rc = replay_into(cli, a, s, step, out ? out : scratch);
+    if (scratch) unlink(scratch);
+    mf_free(scratch);
+    mf_session_close(s);
+    mf_trace_close(a);
+    return rc;
+}
+
 static int diff(const mf_cli *cli)
 {
     mf_trace *a = NULL, *b = NULL;
@@ -281,11 +349,15 @@ static int diff(const mf_cli *cli)
 
 static int run(const mf_cli *cli)
 {
-    return strcmp(mf_cli_action(cli), "record") == 0 ? record(cli) : diff(cli);
+    const char *action = mf_cli_action(cli);
+    mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
+    if (strcmp(action, "record") == 0) return record(cli);
+    return strcmp(action, "replay") == 0 ? replay(cli) : diff(cli);
 }
 
 const mf_verb mf_verb_trace = {.name = "trace",
                                .brief = "record, replay and compare how tokens are routed",
                                .forms = forms, .options = options, .run = run,
-                               .notes = "diff ends with 0 when all choices are the same apart from ties and what follows from\n"
-                                        "them, else with 1. moefw-trace(5) describes the files.\n"};
+                               .notes = 
+                                   "diff and replay end with 0 when all choices are the same apart from ties and\n"
+                                   "what follows from them, else with 1. moefw-trace(5) describes the files.\n"};

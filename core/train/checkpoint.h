@@ -68,6 +68,10 @@ int mf_ckpt_resume(const char *folder, mf_store *store, const mf_identity *ident
 /* For reading only: the newest that verifies, or, with step >= 0, this one and no other. The
  * store needs no moments. ret_step may be NULL. MF_ECHECKPOINT. */
 int mf_ckpt_load(const char *folder, int64_t step, mf_store *store, int64_t *ret_step);
+/* The same into a store that differs in the parameters whose names hold `but`: of these, the ones
+ * that are in the checkpoint with the same name and shape are read, the others left as they are. */
+int mf_ckpt_load_but(const char *folder, int64_t step, mf_store *store, const char *but,
+                     int64_t *ret_step);
 
 /* ---- looking at them ---- */
 

@@ -181,15 +181,22 @@ static int fit_part(const char *path, const char *file, const mf_st_file *f, con
     return same_shape(t, x) ? MF_OK : misfit(path, file, t, x);
 }
 
-int mf_ckpt_fit_model(const char *path, const mf_store *store)
+static bool excepted(const char *name, const char *but)
+{
+    return but != NULL && strstr(name, but) != NULL;
+}
+
+int mf_ckpt_fit_model(const char *path, const mf_store *store, const char *but)
 {
     mf_st_file *f;
     int code = open_file(path, MF_CKPT_MODEL, &f);
     if (code != MF_OK) return code;
     for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++)
-        code = fit_part(path, MF_CKPT_MODEL, f, "", mf_store_at(store, i));
+        if (!excepted(mf_store_at(store, i)->name, but))
+            code = fit_part(path, MF_CKPT_MODEL, f, "", mf_store_at(store, i));
     for (size_t i = 0; i < mf_st_count(f) && code == MF_OK; i++)
-        if (mf_store_find(store, mf_st_at(f, i)->name) == NULL)
+        if (mf_store_find(store, mf_st_at(f, i)->name) == NULL &&
+            !excepted(mf_st_at(f, i)->name, but))
             code = mf_fail(MF_ECHECKPOINT,
                            "%s/%s: %s is no tensor of the model that the "
                            "configuration describes",
@@ -220,13 +227,15 @@ static int read_part(const mf_st_file *f, const char *prefix, const char *name, 
     return mf_st_read(f, t, out, (size_t)t->bytes);
 }
 
-int mf_ckpt_read_model(const char *path, mf_store *store)
+int mf_ckpt_read_model(const char *path, mf_store *store, const char *but)
 {
     mf_st_file *f;
     int code = open_file(path, MF_CKPT_MODEL, &f);
     if (code != MF_OK) return code;
     for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
         mf_param *x = mf_store_at(store, i);
+        const mf_st_tensor *t = mf_st_find(f, x->name);
+        if (excepted(x->name, but) && (t == NULL || !same_shape(t, x))) continue;
         code = read_part(f, "", x->name, x->value);
     }
     mf_st_close(f);

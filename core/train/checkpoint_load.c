@@ -168,12 +168,18 @@ static int find(const char *folder, int64_t step, bool aside, mf_manifest *m, ch
 
 int mf_ckpt_load(const char *folder, int64_t step, mf_store *store, int64_t *ret_step)
 {
+    return mf_ckpt_load_but(folder, step, store, NULL, ret_step);
+}
+
+int mf_ckpt_load_but(const char *folder, int64_t step, mf_store *store, const char *but,
+                     int64_t *ret_step)
+{
     mf_manifest m;
     char *path;
     int code = find(folder, step, false, &m, &path);
     if (code != MF_OK) return code;
-    code = mf_ckpt_fit_model(path, store);
-    if (code == MF_OK) code = mf_ckpt_read_model(path, store);
+    code = mf_ckpt_fit_model(path, store, but);
+    if (code == MF_OK) code = mf_ckpt_read_model(path, store, but);
     if (code == MF_OK && ret_step != NULL) *ret_step = m.step;
     mf_manifest_free(&m);
     mf_free(path);
@@ -266,9 +272,9 @@ static void tell_differences(const mf_identity *before, const mf_identity *now)
 
 static int take_over(const char *path, mf_store *store, mf_state **ret)
 {
-    int code = mf_ckpt_fit_model(path, store);
+    int code = mf_ckpt_fit_model(path, store, NULL);
     if (code == MF_OK) code = mf_ckpt_fit_state(path, store);
-    if (code == MF_OK) code = mf_ckpt_read_model(path, store);
+    if (code == MF_OK) code = mf_ckpt_read_model(path, store, NULL);
     return code == MF_OK ? mf_ckpt_read_state(path, store, ret) : code;
 }
 

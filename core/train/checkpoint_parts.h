@@ -54,10 +54,12 @@ void mf_manifest_free(mf_manifest *m);
 
 int mf_ckpt_write_model(const char *path, const mf_store *store);
 int mf_ckpt_write_state(const char *path, const mf_store *store, const mf_state *state);
-/* Do names and shapes fit the store? Nothing is read into it. */
-int mf_ckpt_fit_model(const char *path, const mf_store *store);
+/* Do names and shapes fit the store? Nothing is read into it. but: names that hold this text need
+ * not fit; NULL: all must. */
+int mf_ckpt_fit_model(const char *path, const mf_store *store, const char *but);
 int mf_ckpt_fit_state(const char *path, const mf_store *store);
-int mf_ckpt_read_model(const char *path, mf_store *store);
+/* Of names that hold `but`, those are read that fit. */
+int mf_ckpt_read_model(const char *path, mf_store *store, const char *but);
 int mf_ckpt_read_state(const char *path, mf_store *store, mf_state **ret);
 
 /* "step-12" to 12; false for any other name. */

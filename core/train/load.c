@@ -1,6 +1,8 @@
 #include "train/load.h"
+#include <string.h>
 #include "base/error.h"
 #include "base/io.h"
+#include "base/mem.h"
 #include "train/checkpoint.h"
 #include "train/identity.h"
 #include "train/rundir.h"
@@ -13,11 +15,47 @@ bool mf_load_is_run(const char *path)
 int mf_load_run(const char *path, const mf_session_options *options, mf_session **ret,
                 int64_t *ret_step)
 {
-    return mf_load_run_at(path, options, -1, ret, ret_step);
+    const mf_load_change none = {.step = -1};
+    return mf_load_run_as(path, options, &none, ret, ret_step);
 }
 
-int mf_load_run_at(const char *path, const mf_session_options *options, int64_t step,
-                   mf_session **ret, int64_t *ret_step)
+#define MAX_SET 64
+
+/* "name:key=value,key=value" as assignments; a router that looks ahead is let in, since nothing is
+ * trained with it. */
+static int router_assignments(mf_arena *arena, const char *text, const char **set, int *ret_n)
+{
+    char *name = mf_arena_strdup(arena, text), *rest = name ? strchr(name, ':') : NULL, *one;
+    int n = 0;
+    if (!name) return MF_ENOMEM;
+    if (rest) *rest++ = 0;
+    set[n++] = mf_arena_strf(arena, "router.plugin=%s", name);
+    set[n++] = "moe.force_causal=yes";
+    while (rest && (one = strsep(&rest, ",")) != NULL) {
+        if (n == MAX_SET)
+            return mf_fail(MF_EUSAGE, "router %s: expected at most %d options", name, MAX_SET - 2);
+        set[n++] = mf_arena_strf(arena, "router.%s", one);
+    }
+    *ret_n = n;
+    for (int i = 0; i < n; i++)
+        if (!set[i]) return MF_ENOMEM;
+    return MF_OK;
+}
+
+static int load_config(const char *path, const char *router, mf_config **ret)
+{
+    const char *set[MAX_SET];
+    int n = 0;
+    mf_arena *arena = mf_arena_new();
+    int rc = arena ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK && router) rc = router_assignments(arena, router, set, &n);
+    if (rc == MF_OK) rc = mf_config_load(path, n, set, ret);
+    mf_arena_free(arena);
+    return rc;
+}
+
+int mf_load_run_as(const char *path, const mf_session_options *options,
+                   const mf_load_change *change, mf_session **ret, int64_t *ret_step)
 {
     mf_rundir *dir = NULL;
     mf_config *config;
@@ -25,14 +63,16 @@ int mf_load_run_at(const char *path, const mf_session_options *options, int64_t 
     mf_model_facts facts;
     int rc = mf_rundir_read(path, &dir);
     if (rc == MF_OK) rc = mf_identity_read_facts(dir->manifest, &facts);
-    if (rc == MF_OK) rc = mf_config_load(dir->config, 0, NULL, &config);
+    if (rc == MF_OK) rc = load_config(dir->config, change->router, &config);
     if (rc == MF_OK) {
         mf_session_options o = *options;
         o.facts = &facts;
         o.tokenizer_file = mf_exists(dir->tokenizer) ? dir->tokenizer : NULL;
         rc = mf_session_open(config, &o, &s);
     }
-    if (rc == MF_OK) rc = mf_ckpt_load(dir->ckpt, step, s->model->store, ret_step);
+    if (rc == MF_OK)
+        rc = mf_ckpt_load_but(dir->ckpt, change->step, s->model->store,
+                              change->router ? ".router." : NULL, ret_step);
     mf_rundir_close(dir);
     if (rc != MF_OK) {
         mf_session_close(s);

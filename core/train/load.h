@@ -8,9 +8,15 @@
  * MF_EINPUT when dir is no run, MF_ECHECKPOINT when it has no checkpoint that verifies. */
 int mf_load_run(const char *dir, const mf_session_options *options, mf_session **ret,
                 int64_t *ret_step);
-/* The same with the weights after `step` updates; -1: the newest. */
-int mf_load_run_at(const char *dir, const mf_session_options *options, int64_t step,
-                   mf_session **ret, int64_t *ret_step);
+/* What else may be asked of a run. */
+typedef struct mf_load_change {
+    int64_t step;       /* the weights after so many updates; -1: the newest */
+    const char *router; /* another router: "mlp", "mlp:hidden=64,input_norm=none"; its parameters
+                         * are the run's where name and shape are the same, else start values.
+                         * NULL: the run's own */
+} mf_load_change;
+int mf_load_run_as(const char *dir, const mf_session_options *options,
+                   const mf_load_change *change, mf_session **ret, int64_t *ret_step);
 /* Does the path look like a run directory (it holds config.ini)? */
 bool mf_load_is_run(const char *path);
 

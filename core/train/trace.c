@@ -6,6 +6,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/number.h"
 #include "base/utf8.h"
 #include "data/safetensors.h"
 #include "plugin/open.h"
@@ -38,6 +39,7 @@ struct mf_trace_recorder {
     int32_t **blocks; /* [n]; floats are stored by their bits */
     int64_t n, cap;
     int64_t first, last;
+    double loss, targets; /* task loss summed over targets */
 };
 
 int mf_trace_recorder_new(const mf_session *s, const mf_trace_about *about,
@@ -66,6 +68,7 @@ static void forget(mf_trace_recorder *r)
     for (int64_t i = 0; i < r->n; i++)
         mf_free(r->blocks[i]);
     r->n = 0;
+    r->loss = r->targets = 0;
 }
 
 void mf_trace_recorder_free(mf_trace_recorder *r)
@@ -272,6 +275,9 @@ int mf_trace_recorder_add(mf_trace_recorder *r, int64_t index, const mf_batch *b
         mf_free(block);
         return rc;
     }
+    const float *loss = mg->task_loss ? mf_tensor_data(mg->task_loss) : NULL;
+    if (loss && b->n_targets > 0) r->loss += (double)*loss * (double)b->n_targets;
+    r->targets += (double)b->n_targets;
     if (r->n == 0) r->first = index;
     r->last = index;
     r->blocks[r->n++] = block;
@@ -335,7 +341,7 @@ static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
         {"split", r->about.split}, {"forced", r->about.forced}, {"router", c->router.plugin},
         {"reach", reach_of(m)}, {"kernels", id->kernels}, {"blas", id->blas ? id->blas : ""},
         {"cpu", id->cpu}, {"plugins", plugins_text(r->arena, id)}};
-    char number[32], layers[16384];
+    char number[MF_NUMBER_TEXT], layers[16384];
     size_t at = 0;
     int rc = MF_OK;
     for (size_t i = 0; rc == MF_OK && i < sizeof numbers / sizeof *numbers; i++) {
@@ -344,6 +350,8 @@ static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
     }
     for (size_t i = 0; rc == MF_OK && i < sizeof texts / sizeof *texts; i++)
         rc = mf_st_writer_meta(w, texts[i].key, printable(texts[i].value));
+    mf_format_f64(r->targets > 0 ? r->loss / r->targets : (double)NAN, number);
+    if (rc == MF_OK) rc = mf_st_writer_meta(w, "task_loss", number);
     layers[0] = 0;
     for (int32_t i = 0; i < m->n_moe; i++)
         at += (size_t)snprintf(layers + at, sizeof layers - at, "%s%d", i ? "," : "",

@@ -1,0 +1,183 @@
+#include "lab/trace_replay.h"
+#include <string.h>
+#include "base/error.h"
+#include "base/mem.h"
+
+/* What one layer is fed when choices are forced: all rows of the trace. */
+typedef struct {
+    void *chosen, *admitted, *gate, *token;
+} feed;
+
+typedef struct {
+    const mf_trace *trace;
+    mf_session *session;
+    mf_moe_forced *forced; /* [n_layers] or NULL */
+    feed *feeds;           /* [n_layers] */
+    mf_model_graph *graph;
+    mf_batch *batch;
+} replay;
+
+/* ---- does the model fit? ---- */
+
+static int fits(const mf_trace *t, const mf_model *m)
+{
+    const char *path = mf_st_path(t->file);
+    if (m->n_moe != t->n_layers)
+        return mf_fail(MF_EINPUT, "%s has %d MoE layers, the model %d", path, t->n_layers,
+                       (int)m->n_moe);
+    for (int i = 0; i < t->n_layers; i++) {
+        const mf_trace_layer *l = &t->layers[i];
+        if (l->layer != m->moe[i].layer)
+            return mf_fail(MF_EINPUT, "%s: MoE layer %d; the model has layer %d in its place", path,
+                           (int)l->layer, (int)m->moe[i].layer);
+        if (l->experts != m->config->moe.experts)
+            return mf_fail(MF_EINPUT, "%s has %d experts, the model %d", path, (int)l->experts,
+                           (int)m->config->moe.experts);
+    }
+    if (t->seq > m->config->model.seq)
+        return mf_fail(MF_EINPUT, "%s has sequences of %d tokens; the model takes at most %lld",
+                       path, (int)t->seq, (long long)m->config->model.seq);
+    for (int64_t i = 0; i < t->tokens; i++) {
+        if (t->token[i] < -1 || t->token[i] >= m->facts.vocab || t->target[i] >= m->facts.vocab)
+            return mf_fail(MF_EINPUT, "%s: token %lld: id %d, target %d; the model has %d ids", path,
+                           (long long)i, (int)t->token[i], (int)t->target[i], (int)m->facts.vocab);
+        if (t->position[i] < -1 || t->position[i] >= t->seq)
+            return mf_fail(MF_EINPUT, "%s: token %lld: position %d of %d", path, (long long)i,
+                           (int)t->position[i], (int)t->seq);
+        if (t->sequence[i] < 0)
+            return mf_fail(MF_EINPUT, "%s: token %lld: sequence %d", path, (long long)i,
+                           (int)t->sequence[i]);
+        if (t->label && m->facts.labels > 0 && t->label[i] >= m->facts.labels)
+            return mf_fail(MF_EINPUT, "%s: token %lld: label %d of %d", path, (long long)i,
+                           (int)t->label[i], (int)m->facts.labels);
+    }
+    return MF_OK;
+}
+
+/* ---- forced choices ---- */
+
+static int judge_rows(const mf_trace *t, const mf_trace_layer *l, const char *what,
+                      const int32_t *value, int64_t below, int64_t per_batch)
+{
+    const int64_t batch = (int64_t)t->rows * t->seq;
+    for (int64_t r = 0; r < l->rows; r++) {
+        const int64_t base = below == 0 ? r / per_batch * batch : 0;
+        const int64_t least = value[r] == -1 ? -1 : base, most = below == 0 ? base + batch : below;
+        if (value[r] < least || value[r] >= most)
+            return mf_fail(MF_EINPUT, "%s: layer %d, row %lld: %s %d", mf_st_path(t->file),
+                           (int)l->layer, (long long)r, what, (int)value[r]);
+    }
+    return MF_OK;
+}
+
+static int read_feed(replay *x, int i)
+{
+    const mf_trace *t = x->trace;
+    const mf_trace_layer *l = &t->layers[i];
+    feed *f = &x->feeds[i];
+    const int64_t per_batch = l->rows / t->batches;
+    x->forced[i] = (mf_moe_forced){.rows = (int32_t)per_batch, .listed = l->token != NULL};
+    int rc = mf_trace_read(t, l->chosen, &f->chosen);
+    if (rc == MF_OK) rc = mf_trace_read(t, l->admitted, &f->admitted);
+    if (rc == MF_OK) rc = mf_trace_read(t, l->gate, &f->gate);
+    if (rc == MF_OK) rc = mf_trace_read(t, l->token, &f->token);
+    if (rc == MF_OK) rc = judge_rows(t, l, "expert", f->chosen, l->experts, per_batch);
+    if (rc == MF_OK && f->admitted)
+        rc = judge_rows(t, l, "admitted expert", f->admitted, l->experts, per_batch);
+    if (rc == MF_OK && f->token) rc = judge_rows(t, l, "token", f->token, 0, per_batch);
+    return rc;
+}
+
+static int read_feeds(replay *x)
+{
+    const size_t n = (size_t)x->trace->n_layers + 1;
+    int rc = MF_OK;
+    x->forced = mf_alloc(n, sizeof *x->forced);
+    x->feeds = mf_alloc(n, sizeof *x->feeds);
+    if (!x->forced || !x->feeds) return MF_ENOMEM;
+    for (int i = 0; rc == MF_OK && i < x->trace->n_layers; i++)
+        rc = read_feed(x, i);
+    return rc;
+}
+
+/* Rows of batch b into the inputs of the graph; tokens are counted from its start there. */
+static void feed_choices(const replay *x, int64_t b)
+{
+    const mf_trace *t = x->trace;
+    const int32_t base = (int32_t)(b * t->rows * t->seq);
+    for (int i = 0; i < t->n_layers; i++) {
+        const feed *f = &x->feeds[i];
+        const mf_moe_choice *to = &x->graph->moe[i].forced;
+        const int64_t n = to->rows, from = b * n;
+        int32_t *chosen = mf_tensor_data(to->chosen), *admitted = mf_tensor_data(to->admitted);
+        float *gate = mf_tensor_data(to->gate);
+        int32_t *token = to->token ? mf_tensor_data(to->token) : NULL;
+        const int32_t *in = (const int32_t *)(f->admitted ? f->admitted : f->chosen) + from;
+        if (chosen) memcpy(chosen, (int32_t *)f->chosen + from, (size_t)n * sizeof *chosen);
+        if (admitted) memcpy(admitted, in, (size_t)n * sizeof *admitted);
+        if (gate) memcpy(gate, (float *)f->gate + from, (size_t)n * sizeof *gate);
+        for (int64_t r = 0; token && r < n; r++) {
+            const int32_t at = ((const int32_t *)f->token)[from + r];
+            token[r] = at < 0 ? -1 : at - base;
+        }
+    }
+}
+
+/* ---- running ---- */
+
+static void fill(const mf_trace *t, int64_t b, mf_batch *to)
+{
+    const int64_t n = (int64_t)t->rows * t->seq, from = b * n;
+    to->n_targets = to->n_tokens = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const bool real = t->token[from + i] >= 0;
+        to->mask[i] = real ? 1.0f : 0.0f;
+        to->tokens[i] = real ? t->token[from + i] : 0;
+        to->targets[i] = real ? t->target[from + i] : -1;
+        to->positions[i] = real ? t->position[from + i] : 0;
+        to->sequence[i] = t->sequence[from + i] % t->rows;
+        to->labels[i] = real && t->label ? t->label[from + i] : -1;
+        to->n_tokens += real;
+        to->n_targets += to->targets[i] >= 0;
+    }
+}
+
+static int run_batches(replay *x, mf_trace_recorder *to)
+{
+    const mf_trace *t = x->trace;
+    const mf_run run = {.seed = (uint64_t)t->seed, .step = (uint64_t)t->step,
+                        .forward_only = true};
+    int rc = MF_OK;
+    for (int64_t b = 0; rc == MF_OK && b < t->batches; b++) {
+        fill(t, b, x->batch);
+        mf_session_feed(x->batch, x->graph);
+        if (x->forced) feed_choices(x, b);
+        rc = mf_graph_run(x->graph->g, &run);
+        const int64_t index = t->sequence[b * t->rows * t->seq] / t->rows;
+        if (rc == MF_OK) rc = mf_trace_recorder_add(to, index, x->batch, x->graph);
+    }
+    return rc;
+}
+
+int mf_trace_replay(const mf_trace *t, mf_session *s, bool forced, mf_trace_recorder *to)
+{
+    replay x = {.trace = t, .session = s};
+    int rc = fits(t, s->model);
+    if (rc == MF_OK && forced) rc = read_feeds(&x);
+    const mf_model_shape shape = {.mode = MF_MODE_EVAL, .batch = t->rows, .seq = t->seq,
+                                  .masked = true, .want_trace = true, .forced = x.forced};
+    if (rc == MF_OK) rc = mf_batch_new(t->rows, t->seq, &x.batch);
+    if (rc == MF_OK) rc = mf_model_graph_new(s->model, &shape, &x.graph);
+    if (rc == MF_OK) rc = run_batches(&x, to);
+    mf_model_graph_free(x.graph);
+    mf_batch_free(x.batch);
+    for (int i = 0; x.feeds && i < t->n_layers; i++) {
+        mf_free(x.feeds[i].chosen);
+        mf_free(x.feeds[i].admitted);
+        mf_free(x.feeds[i].gate);
+        mf_free(x.feeds[i].token);
+    }
+    mf_free(x.feeds);
+    mf_free(x.forced);
+    return rc;
+}
