@@ -143,6 +143,7 @@ CORE += core/lab/standin.h
 CORE += core/lab/stats.c
 CORE += core/lab/stats.h
 CORE += core/lab/trace.h
+CORE += core/lab/trace_activations.c
 CORE += core/lab/trace_diff.c
 CORE += core/lab/trace_read.c
 CORE += core/lab/trace_replay.c

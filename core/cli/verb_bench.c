@@ -11,6 +11,7 @@
 #include "lab/router_bench.h"
 #include "lab/router_list.h"
 #include "lab/speed.h"
+#include "lab/trace.h"
 #include "plugin/find.h"
 
 static const mf_cli_form forms[] = {
@@ -94,6 +95,10 @@ static const mf_cli_option options[] = {
      .hi = 1000000,
      .help = "tokens written by generate (128); tokens of bench layer (2048)"},
     {.name = "forward", .kind = MF_CLI_FLAG, .help = "bench layer: no backward pass"},
+    {.name = "activations",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE[:LAYER]",
+     .help = "routers: on those of a trace (moefw trace record --activations), not random ones"},
     {.name = "no-layer", .kind = MF_CLI_FLAG, .help = "routers alone, without experts"},
     MF_CLI_END};
 
@@ -204,8 +209,31 @@ static int list_routers(mf_arena *arena, const char *text, const char **out, int
     return rc;
 }
 
+/* Activations of a trace bring their width; the number of experts and of those chosen are the
+ * trace's unless somebody says otherwise. */
+static int use_activations(const mf_cli *cli, mf_activations *a, mf_router_bench_spec *s)
+{
+    const char *text = mf_cli_text(cli, "activations", NULL);
+    if (!text) return MF_OK;
+    int rc = mf_activations_read(text, a);
+    if (rc != MF_OK) return rc;
+    if (mf_cli_count(cli, "dim") > 0 && s->dim != a->dim)
+        return mf_fail(MF_EUSAGE, "--dim=%d: the activations of %s are %d wide", (int)s->dim, text,
+                       (int)a->dim);
+    s->dim = a->dim;
+    if (mf_cli_count(cli, "experts") == 0) s->experts = a->experts;
+    if (mf_cli_count(cli, "top-k") == 0) s->top_k = a->top_k < s->experts ? a->top_k : s->experts;
+    s->activations = a->x;
+    s->rows = a->rows;
+    s->ids = a->ids;
+    s->row_labels = a->labels;
+    if (a->labels) s->labels = a->n_labels;
+    return MF_OK;
+}
+
 static int bench_routers(const mf_cli *cli)
 {
+    mf_activations activations = {0};
     mf_router_bench_spec s;
     mf_arena *arena = mf_arena_new();
     mf_router_bench *all = mf_alloc(MAX_ROUTERS, sizeof *all);
@@ -225,6 +253,7 @@ static int bench_routers(const mf_cli *cli)
     s.alpha = mf_cli_real(cli, "alpha", s.alpha);
     s.expert = mf_cli_text(cli, "expert", c ? c->expert.plugin : NULL);
     s.layer = !mf_cli_flag(cli, "no-layer");
+    if (rc == MF_OK) rc = use_activations(cli, &activations, &s);
     if (rc == MF_OK)
         rc = arena && all ? list_routers(arena, mf_cli_text(cli, "routers", NULL), names, &n)
                           : MF_ENOMEM;
@@ -240,6 +269,7 @@ static int bench_routers(const mf_cli *cli)
     }
     if (rc == MF_OK && !mf_cli_json(cli)) print_losses(&s, all, done);
     mf_free(all);
+    mf_activations_free(&activations);
     mf_arena_free(arena);
     mf_config_free(c);
     return rc;

@@ -16,30 +16,57 @@
 
 static const mf_cli_form forms[] = {
     {"record", "RUN", 1, 1, "write down how a run routes its evaluation batches"},
-    {"replay", "FILE RUN", 2, 2, "the same batches by this build, and where it parts from the trace"},
+    {"replay", "FILE RUN", 2, 2,
+     "the same batches by this build, and where it parts from the trace"},
     {"diff", "FILE FILE", 2, 2, "where two traces part, and how close the choice was"},
     MF_CLI_FORM_END};
 
 static const char *const splits[] = {"train", "val", "test", NULL};
 
 static const mf_cli_option options[] = {
-    {.name = "out", .letter = 'o', .kind = MF_CLI_TEXT, .arg = "FILE",
+    {.name = "out",
+     .letter = 'o',
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
      .help = "record: the trace (RUN/trace/step-N.safetensors); replay: keep what is recorded"},
-    {.name = "batches", .kind = MF_CLI_INT, .arg = "N", .lo = 0, .hi = 1e9,
+    {.name = "batches",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 0,
+     .hi = 1e9,
      .help = "record: the first N batches (16); 0: the whole split"},
-    {.name = "split", .kind = MF_CLI_ENUM, .arg = "NAME", .choices = splits,
+    {.name = "split",
+     .kind = MF_CLI_ENUM,
+     .arg = "NAME",
+     .choices = splits,
      .help = "record: train, val (the default) or test"},
-    {.name = "step", .kind = MF_CLI_INT, .arg = "N", .lo = 0, .hi = 1e15,
+    {.name = "step",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 0,
+     .hi = 1e15,
      .help = "the checkpoint of this step (record: the newest; replay: the trace's)"},
-    {.name = "activations", .kind = MF_CLI_FLAG,
+    {.name = "activations",
+     .kind = MF_CLI_FLAG,
      .help = "record: the routers' input too, for bench routers --activations"},
-    {.name = "router", .kind = MF_CLI_TEXT, .arg = "SPEC",
+    {.name = "router",
+     .kind = MF_CLI_TEXT,
+     .arg = "SPEC",
      .help = "replay: another router: mlp, mlp:hidden=64,input_norm=none"},
-    {.name = "forced", .kind = MF_CLI_FLAG,
+    {.name = "forced",
+     .kind = MF_CLI_FLAG,
      .help = "replay: go by the recorded choices and gates; the routers are only asked"},
-    {.name = "tolerance", .kind = MF_CLI_REAL, .arg = "X", .lo = 0, .hi = 1e9,
+    {.name = "tolerance",
+     .kind = MF_CLI_REAL,
+     .arg = "X",
+     .lo = 0,
+     .hi = 1e9,
      .help = "scores less than this apart count as a tie (1e-5)"},
-    {.name = "list", .kind = MF_CLI_INT, .arg = "N", .lo = 0, .hi = 1e9,
+    {.name = "list",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 0,
+     .hi = 1e9,
      .help = "how many partings to list (20); 0: all"},
     MF_CLI_END};
 
@@ -48,16 +75,19 @@ static const mf_cli_option options[] = {
 static int record_batches(const mf_cli *cli, const char *run, mf_session *s, int64_t step)
 {
     const mf_split split = (mf_split)mf_cli_enum(cli, "split", MF_SPLIT_VAL);
-    const mf_trace_about about = {.run = run, .split = mf_split_name(split),
+    const mf_trace_about about = {.run = run,
+                                  .split = mf_split_name(split),
                                   .activations = mf_cli_flag(cli, "activations")};
     char *path = NULL;
     mf_evaluator *e = NULL;
     mf_trace_recorder *r = NULL;
     mf_metrics_record metrics;
     if (s->model->n_moe == 0)
-        return mf_fail(MF_EUSAGE, "%s: a dense model (model.moe_every = 0): nothing is routed", run);
+        return mf_fail(MF_EUSAGE, "%s: a dense model (model.moe_every = 0): nothing is routed",
+                       run);
     const char *out = mf_cli_text(cli, "out", NULL);
-    path = out ? mf_strdup(out) : mf_strf("%s/trace/step-%lld.safetensors", run, (long long)step);
+    path =
+        out ? mf_strdup(out) : mf_strf("%s/trace/step-%lld.safetensors", run, (long long)step);
     int rc = path ? mf_evaluator_new(s, split, &e) : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_trace_recorder_new(s, &about, &r);
     if (rc == MF_OK) rc = mf_evaluator_record(e, r, 1);
@@ -90,12 +120,12 @@ static int record(const mf_cli *cli)
 
 /* ---- diff: as text ---- */
 
-static void print_side(const char *name, const mf_trace *t)
+static void print_side(const char *name, const mf_trace *t, const char *file)
 {
     const char *forced = mf_trace_text(t, "forced");
-    printf("%s: %s: run %s, step %lld, router %s, kernels %s, %s, loss %s%s%s\n", name,
-           mf_st_path(t->file), mf_trace_text(t, "run"), (long long)t->step,
-           mf_trace_text(t, "router"), mf_trace_text(t, "kernels"), mf_trace_text(t, "program"),
+    printf("%s: %s: run %s, step %lld, router %s, kernels %s, %s, loss %s%s%s\n", name, file,
+           mf_trace_text(t, "run"), (long long)t->step, mf_trace_text(t, "router"),
+           mf_trace_text(t, "kernels"), mf_trace_text(t, "program"),
            mf_trace_text(t, "task_loss"), *forced ? ", forced by " : "", forced);
 }
 
@@ -140,10 +170,11 @@ static void print_parting(const mf_trace *a, const mf_trace_parting *p)
     printf(": %s\n", p->why == MF_TRACE_TIE ? "a tie" : "a real difference");
 }
 
-static void print_text(const mf_trace *a, const mf_trace *b, const mf_trace_diff *d, int64_t list)
+static void print_text(const mf_trace *a, const mf_trace *b, const char *file_b,
+                       const mf_trace_diff *d, int64_t list)
 {
-    print_side("A", a);
-    print_side("B", b);
+    print_side("A", a, mf_st_path(a->file));
+    print_side("B", b, file_b ? file_b : "replay");
     for (int i = 0; i < d->n_layers; i++)
         print_layer(&d->layers[i]);
     for (int64_t i = 0; i < d->n_partings && (list == 0 || i < list); i++) {
@@ -164,12 +195,14 @@ static void print_text(const mf_trace *a, const mf_trace *b, const mf_trace_diff
 
 /* ---- diff: as JSON ---- */
 
-static void json_side(mf_jw *w, const char *key, const mf_trace *t)
+static void json_side(mf_jw *w, const char *key, const mf_trace *t, const char *file)
 {
-    static const char *const texts[] = {"run", "split", "router", "kernels", "program", "forced"};
+    static const char *const texts[] = {"run",     "split",  "router",   "kernels",
+                                        "program", "forced", "task_loss"};
     mf_jw_key(w, key);
     mf_jw_object(w);
-    mf_jw_kv_string(w, "file", mf_st_path(t->file));
+    mf_jw_key(w, "file");
+    file ? mf_jw_string(w, file) : mf_jw_null(w);
     mf_jw_kv_int(w, "step", t->step);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         mf_jw_kv_string(w, texts[i], mf_trace_text(t, texts[i]));
@@ -223,7 +256,8 @@ static void json_parting(mf_jw *w, const mf_trace *a, const mf_trace_parting *p)
     mf_jw_end(w);
 }
 
-static int print_json(const mf_trace *a, const mf_trace *b, const mf_trace_diff *d, int64_t list)
+static int print_json(const mf_trace *a, const mf_trace *b, const char *file_b,
+                      const mf_trace_diff *d, int64_t list)
 {
     mf_jw *w = mf_jw_new();
     if (!w) return MF_ENOMEM;
@@ -234,8 +268,8 @@ static int print_json(const mf_trace *a, const mf_trace *b, const mf_trace_diff 
     mf_jw_kv_int(w, "ties", d->ties);
     mf_jw_kv_int(w, "after", d->after);
     mf_jw_kv_int(w, "real", d->real);
-    json_side(w, "a", a);
-    json_side(w, "b", b);
+    json_side(w, "a", a, mf_st_path(a->file));
+    json_side(w, "b", b, file_b);
     mf_jw_key(w, "layers");
     mf_jw_array(w);
     for (int i = 0; i < d->n_layers; i++)
@@ -259,16 +293,17 @@ static int print_json(const mf_trace *a, const mf_trace *b, const mf_trace_diff 
     return rc;
 }
 
-/* Prints how they compare. MF_ERUN when they really differ: the output has told. */
-static int tell(const mf_cli *cli, const mf_trace *a, const mf_trace *b)
+/* Prints how they compare. file_b NULL: a replay that is not kept. MF_ERUN when they really
+ * differ: the output has told. */
+static int tell(const mf_cli *cli, const mf_trace *a, const mf_trace *b, const char *file_b)
 {
     mf_trace_diff *d = NULL;
     const int64_t list = mf_cli_int(cli, "list", 20);
     int rc = mf_trace_compare(a, b, mf_cli_real(cli, "tolerance", 1e-5), &d);
     if (rc == MF_OK && mf_cli_json(cli))
-        rc = print_json(a, b, d, list);
+        rc = print_json(a, b, file_b, d, list);
     else if (rc == MF_OK)
-        print_text(a, b, d, list);
+        print_text(a, b, file_b, d, list);
     if (rc == MF_OK && d->real > 0) {
         mf_error_clear();
         rc = MF_ERUN;
@@ -298,7 +333,8 @@ static int replay_into(const mf_cli *cli, const mf_trace *a, mf_session *s, int6
                        const char *path)
 {
     const bool forced = mf_cli_flag(cli, "forced");
-    const mf_trace_about about = {.run = mf_cli_operand(cli, 1), .split = mf_trace_text(a, "split"),
+    const mf_trace_about about = {.run = mf_cli_operand(cli, 1),
+                                  .split = mf_trace_text(a, "split"),
                                   .forced = forced ? mf_st_path(a->file) : NULL,
                                   .activations = mf_cli_flag(cli, "activations")};
     mf_trace_recorder *r = NULL;
@@ -308,7 +344,7 @@ static int replay_into(const mf_cli *cli, const mf_trace *a, mf_session *s, int6
     if (rc == MF_OK) rc = mf_trace_recorder_write(r, path, step);
     mf_trace_recorder_free(r);
     if (rc == MF_OK) rc = mf_trace_open(path, &b);
-    if (rc == MF_OK) rc = tell(cli, a, b);
+    if (rc == MF_OK) rc = tell(cli, a, b, mf_cli_text(cli, "out", NULL));
     mf_trace_close(b);
     return rc;
 }
@@ -341,7 +377,7 @@ static int diff(const mf_cli *cli)
     mf_trace *a = NULL, *b = NULL;
     int rc = mf_trace_open(mf_cli_operand(cli, 0), &a);
     if (rc == MF_OK) rc = mf_trace_open(mf_cli_operand(cli, 1), &b);
-    if (rc == MF_OK) rc = tell(cli, a, b);
+    if (rc == MF_OK) rc = tell(cli, a, b, mf_cli_operand(cli, 1));
     mf_trace_close(a);
     mf_trace_close(b);
     return rc;
@@ -355,9 +391,12 @@ static int run(const mf_cli *cli)
     return strcmp(action, "replay") == 0 ? replay(cli) : diff(cli);
 }
 
-const mf_verb mf_verb_trace = {.name = "trace",
-                               .brief = "record, replay and compare how tokens are routed",
-                               .forms = forms, .options = options, .run = run,
-                               .notes = 
-                                   "diff and replay end with 0 when all choices are the same apart from ties and\n"
-                                   "what follows from them, else with 1. moefw-trace(5) describes the files.\n"};
+const mf_verb mf_verb_trace = {
+    .name = "trace",
+    .brief = "record, replay and compare how tokens are routed",
+    .forms = forms,
+    .options = options,
+    .run = run,
+    .computes = true,
+    .notes = "diff and replay end with 0 when all choices are the same apart from ties and\n"
+             "what follows from them, else with 1. moefw-trace(5) describes the files.\n"};

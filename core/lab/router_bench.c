@@ -199,6 +199,14 @@ static void draw_weights(const bench *b, uint64_t seed)
     }
 }
 
+static int64_t recorded_row(const mf_router_bench_spec *s, uint64_t seed, int64_t sequence,
+                            int64_t position)
+{
+    const uint64_t start = mf_rng_below(seed, mf_rng_stream("bench.rows"), 0,
+                                        (uint64_t)sequence, (uint64_t)s->rows);
+    return (int64_t)((start + (uint64_t)position) % (uint64_t)s->rows);
+}
+
 static void fill(const bench *b, const bench_graph *bg, uint64_t seed)
 {
     const mf_router_bench_spec *s = b->spec;
@@ -208,14 +216,7 @@ static void fill(const bench *b, const bench_graph *bg, uint64_t seed)
     int32_t *sequences = mf_tensor_data(bg->sequences);
     int32_t *labels = bg->labels ? mf_tensor_data(bg->labels) : NULL;
     const uint64_t stream = mf_rng_stream("bench.tokens");
-    if (x && s->activations)
-        for (int64_t t = 0; t < T; t++) {
-            const uint64_t row = mf_rng_below(seed, mf_rng_stream("bench.rows"), 0, (uint64_t)t,
-                                              (uint64_t)s->rows);
-            memcpy(x + t * s->dim, s->activations + row * (uint64_t)s->dim,
-                   (size_t)s->dim * sizeof *x);
-        }
-    else if (x)
+    if (x && !s->activations)
         mf_rng_fill_normal(seed, mf_rng_stream("bench.activations"), 0, x,
                            (size_t)(T * s->dim));
     for (int64_t t = 0; t < T; t++) {
@@ -223,6 +224,12 @@ static void fill(const bench *b, const bench_graph *bg, uint64_t seed)
         if (positions) positions[t] = (int32_t)(t % bg->seq);
         if (sequences) sequences[t] = (int32_t)(t / bg->seq);
         if (labels) labels[t] = ids ? ids[t] % s->labels : (int32_t)(t % s->labels);
+        if (!s->activations) continue;
+        const int64_t row = recorded_row(s, seed, t / bg->seq, t % bg->seq);
+        if (x)
+            memcpy(x + t * s->dim, s->activations + row * s->dim, (size_t)s->dim * sizeof *x);
+        if (ids && s->ids) ids[t] = s->ids[row];
+        if (labels && s->row_labels) labels[t] = s->row_labels[row];
     }
 }
 

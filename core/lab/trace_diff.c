@@ -22,11 +22,12 @@ static int differ(const mf_trace *a, const mf_trace *b, const char *what, long l
 static int other_token(const mf_trace *a, const mf_trace *b, const char *what, int64_t t,
                        int32_t of_a, int32_t of_b)
 {
-    return mf_fail(MF_EINPUT, "%s and %s cannot be compared: other tokens: %s of token %lld (batch "
-                   "%lld, row %lld, position %lld) is %d and %d", mf_st_path(a->file),
-                   mf_st_path(b->file), what, (long long)t, (long long)(t / a->seq / a->rows),
-                   (long long)(t / a->seq % a->rows), (long long)(t % a->seq), (int)of_a,
-                   (int)of_b);
+    return mf_fail(MF_EINPUT,
+                   "%s and %s cannot be compared: other tokens: %s of token %lld (batch "
+                   "%lld, row %lld, position %lld) is %d and %d",
+                   mf_st_path(a->file), mf_st_path(b->file), what, (long long)t,
+                   (long long)(t / a->seq / a->rows), (long long)(t / a->seq % a->rows),
+                   (long long)(t % a->seq), (int)of_a, (int)of_b);
 }
 
 static int comparable(const mf_trace *a, const mf_trace *b)
@@ -41,7 +42,8 @@ static int comparable(const mf_trace *a, const mf_trace *b)
         if (a->layers[i].layer != b->layers[i].layer)
             return differ(a, b, "MoE layers", a->layers[i].layer, b->layers[i].layer);
         if (a->layers[i].experts != b->layers[i].experts)
-            return differ(a, b, "numbers of experts", a->layers[i].experts, b->layers[i].experts);
+            return differ(a, b, "numbers of experts", a->layers[i].experts,
+                          b->layers[i].experts);
     }
     for (int64_t t = 0; t < a->tokens; t++)
         if (a->token[t] != b->token[t])
@@ -54,11 +56,13 @@ static int comparable(const mf_trace *a, const mf_trace *b)
 /* Chosen experts by token: of token t, expert[at[t]] .. expert[at[t+1] - 1], rising. */
 typedef struct {
     int32_t *at, *expert;
-    float *gate;  /* beside expert */
-    float *prob;  /* [T,E] or NULL */
-    float *score; /* [T,E]: what was chosen by; NULL: unknown */
-    float *margin;/* [T] or NULL */
+    float *gate;   /* beside expert */
+    float *prob;   /* [T,E] or NULL */
+    float *score;  /* [T,E]: what was chosen by; NULL: unknown */
+    float *margin; /* [T] or NULL */
     float *own_score;
+    /* where experts chose tokens, by batch and expert: the least score taken, the best left */
+    float *taken, *left;
 } side;
 
 static void side_free(side *s)
@@ -69,6 +73,8 @@ static void side_free(side *s)
     mf_free(s->prob);
     mf_free(s->own_score);
     mf_free(s->margin);
+    mf_free(s->taken);
+    mf_free(s->left);
     *s = (side){0};
 }
 
@@ -101,9 +107,11 @@ static int sort_rows(const mf_trace *t, const mf_trace_layer *l, const int32_t *
     for (int64_t r = 0; rc == MF_OK && r < l->rows; r++) {
         const int64_t at = token_of(l, token, r);
         if (chosen[r] < -1 || chosen[r] >= l->experts || at < -1 || at >= T)
-            rc = mf_fail(MF_EINPUT, "%s: layer %d, row %lld: expert %d of token %lld; expected less "
-                         "than %d experts and %lld tokens", mf_st_path(t->file), (int)l->layer,
-                         (long long)r, (int)chosen[r], (long long)at, (int)l->experts, (long long)T);
+            rc = mf_fail(MF_EINPUT,
+                         "%s: layer %d, row %lld: expert %d of token %lld; expected less "
+                         "than %d experts and %lld tokens",
+                         mf_st_path(t->file), (int)l->layer, (long long)r, (int)chosen[r],
+                         (long long)at, (int)l->experts, (long long)T);
         else if (chosen[r] >= 0 && at >= 0)
             s->at[at + 1]++;
     }
@@ -116,30 +124,6 @@ static int sort_rows(const mf_trace *t, const mf_trace_layer *l, const int32_t *
     mf_free(filled);
     return rc;
 }
-
-static int side_read(const mf_trace *t, const mf_trace_layer *l, side *s)
-{
-    void *chosen = NULL, *gate = NULL, *token = NULL, *prob = NULL, *score = NULL, *margin = NULL;
-    *s = (side){0};
-    int rc = mf_trace_read(t, l->chosen, &chosen);
-    if (rc == MF_OK) rc = mf_trace_read(t, l->gate, &gate);
-    if (rc == MF_OK) rc = mf_trace_read(t, l->token, &token);
-    if (rc == MF_OK) rc = sort_rows(t, l, chosen, gate, token, s);
-    if (rc == MF_OK) rc = mf_trace_read(t, l->prob, &prob);
-    if (rc == MF_OK) rc = mf_trace_read(t, l->score, &score);
-    if (rc == MF_OK) rc = mf_trace_read(t, l->margin, &margin);
-    s->prob = prob;
-    s->own_score = score;
-    s->score = score ? score : prob;
-    s->margin = margin;
-    mf_free(chosen);
-    mf_free(gate);
-    mf_free(token);
-    if (rc != MF_OK) side_free(s);
-    return rc;
-}
-
-/* ---- a token ---- */
 
 typedef struct {
     const int32_t *expert;
@@ -158,6 +142,58 @@ static bool holds(set x, int32_t expert)
     return false;
 }
 
+/* What each expert took and left in each batch. */
+static int find_bounds(const mf_trace *t, const mf_trace_layer *l, side *s)
+{
+    const int64_t E = l->experts, batch = (int64_t)t->rows * t->seq;
+    const size_t n = (size_t)(t->batches * E);
+    s->taken = mf_alloc(n + 1, sizeof *s->taken);
+    s->left = mf_alloc(n + 1, sizeof *s->left);
+    if (!s->taken || !s->left) return MF_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        s->taken[i] = INFINITY;
+        s->left[i] = -INFINITY;
+    }
+    for (int64_t i = 0; i < t->tokens; i++) {
+        const set own = set_of(s, i);
+        float *taken = s->taken + i / batch * E, *left = s->left + i / batch * E;
+        for (int32_t e = 0; t->token[i] >= 0 && e < E; e++) {
+            const float score = s->score[i * E + e];
+            if (!holds(own, e))
+                left[e] = fmaxf(left[e], score);
+            else
+                taken[e] = fminf(taken[e], score);
+        }
+    }
+    return MF_OK;
+}
+
+static int side_read(const mf_trace *t, const mf_trace_layer *l, side *s)
+{
+    void *chosen = NULL, *gate = NULL, *token = NULL, *prob = NULL, *score = NULL,
+         *margin = NULL;
+    *s = (side){0};
+    int rc = mf_trace_read(t, l->chosen, &chosen);
+    if (rc == MF_OK) rc = mf_trace_read(t, l->gate, &gate);
+    if (rc == MF_OK) rc = mf_trace_read(t, l->token, &token);
+    if (rc == MF_OK) rc = sort_rows(t, l, chosen, gate, token, s);
+    if (rc == MF_OK) rc = mf_trace_read(t, l->prob, &prob);
+    if (rc == MF_OK) rc = mf_trace_read(t, l->score, &score);
+    if (rc == MF_OK) rc = mf_trace_read(t, l->margin, &margin);
+    s->prob = prob;
+    s->own_score = score;
+    s->score = score ? score : prob;
+    s->margin = margin;
+    if (rc == MF_OK && l->token && s->score) rc = find_bounds(t, l, s);
+    mf_free(chosen);
+    mf_free(gate);
+    mf_free(token);
+    if (rc != MF_OK) side_free(s);
+    return rc;
+}
+
+/* ---- a token ---- */
+
 static int32_t common(set x, set y)
 {
     int32_t n = 0;
@@ -171,11 +207,32 @@ static double margin_of(const side *s, int64_t t)
     return s->margin ? (double)s->margin[t] : (double)NAN;
 }
 
+/* Experts chose tokens: how far this one was from being left, or taken. */
+static double gap_of_list(const float *score, const float *taken, const float *left, set own,
+                          set other)
+{
+    double gap = 0;
+    for (int32_t i = 0; i < own.n; i++) {
+        const int32_t e = own.expert[i];
+        if (!holds(other, e)) gap = fmax(gap, (double)score[e] - (double)left[e]);
+    }
+    for (int32_t i = 0; i < other.n; i++) {
+        const int32_t e = other.expert[i];
+        if (!holds(own, e)) gap = fmax(gap, (double)taken[e] - (double)score[e]);
+    }
+    return gap;
+}
+
 /* How far the scores of one trace keep its own choice from the other one. */
-static double gap_of(const side *s, int64_t t, int32_t experts, set own, set other)
+static double gap_of(const mf_trace *trace, const side *s, int64_t t, int32_t experts, set own,
+                     set other)
 {
     double best = -INFINITY, least = INFINITY;
-    if (!s->margin) return (double)NAN; /* not chosen by scores */
+    const int64_t of_batch = t / ((int64_t)trace->rows * trace->seq) * experts;
+    if (!s->margin)
+        return s->taken ? gap_of_list(s->score + t * experts, s->taken + of_batch,
+                                      s->left + of_batch, own, other)
+                        : (double)NAN; /* not chosen by scores */
     if (own.n != other.n || !s->score) return margin_of(s, t);
     const float *score = s->score + t * experts;
     for (int32_t i = 0; i < own.n; i++)
@@ -187,6 +244,20 @@ static double gap_of(const side *s, int64_t t, int32_t experts, set own, set oth
 }
 
 /* ---- a layer ---- */
+
+/* Largest |difference|; a number that only one of them has is infinitely far. */
+static double largest(const float *x, const float *y, int64_t n)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double d = fabs((double)x[i] - (double)y[i]);
+        if (isnan(d))
+            most = isnan(x[i]) && isnan(y[i]) ? most : INFINITY;
+        else if (d > most)
+            most = d;
+    }
+    return most;
+}
 
 typedef struct {
     const mf_trace *a, *b;
@@ -223,33 +294,25 @@ static int judge_parting(comparison *c, int at, const side *x, const side *y, in
 {
     const set a = set_of(x, t), b = set_of(y, t);
     const int32_t experts = c->a->layers[at].experts;
-    const double of_a = gap_of(x, t, experts, a, b), of_b = gap_of(y, t, experts, b, a);
-    mf_trace_parting p = {.layer = l->layer, .token = t, .margin_a = margin_of(x, t),
+    const double of_a = gap_of(c->a, x, t, experts, a, b);
+    const double of_b = gap_of(c->a, y, t, experts, b, a);
+    mf_trace_parting p = {.layer = l->layer,
+                          .token = t,
+                          .margin_a = margin_of(x, t),
                           .margin_b = margin_of(y, t)};
-    if (a.n == b.n)
+    if (a.n == b.n || x->taken || y->taken)
         p.gap = isnan(of_a) || isnan(of_b) ? (double)NAN : fmax(of_a, of_b);
+    else if (x->score && y->score) /* one more or less: near a bound, by scores that agree */
+        p.gap = fmax(fmin(of_a, of_b),
+                     largest(x->score + t * experts, y->score + t * experts, experts));
     else
-        p.gap = fmin(of_a, of_b); /* the other one, if one is unknown */
+        p.gap = (double)NAN;
     p.why = touched ? MF_TRACE_AFTER : p.gap < c->out->tolerance ? MF_TRACE_TIE : MF_TRACE_REAL;
     l->differ++;
     l->ties += p.why == MF_TRACE_TIE;
     l->after += p.why == MF_TRACE_AFTER;
     l->real += p.why == MF_TRACE_REAL;
     return touched ? MF_OK : add_parting(c->out, &p, a, b);
-}
-
-/* Largest |difference|; a number that only one of them has is infinitely far. */
-static double largest(const float *x, const float *y, int64_t n)
-{
-    double most = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double d = fabs((double)x[i] - (double)y[i]);
-        if (isnan(d))
-            most = isnan(x[i]) && isnan(y[i]) ? most : INFINITY;
-        else if (d > most)
-            most = d;
-    }
-    return most;
 }
 
 static int compare_layer(comparison *c, int at)
@@ -336,7 +399,8 @@ static int order(mf_trace_diff *d, const mf_trace *a)
     return MF_OK;
 }
 
-int mf_trace_compare(const mf_trace *a, const mf_trace *b, double tolerance, mf_trace_diff **ret)
+int mf_trace_compare(const mf_trace *a, const mf_trace *b, double tolerance,
+                     mf_trace_diff **ret)
 {
     int rc = comparable(a, b);
     if (rc != MF_OK) return rc;

@@ -18,8 +18,9 @@ int mf_trace_read(const mf_trace *t, const mf_st_tensor *tensor, void **ret)
     if (!tensor) return MF_OK;
     void *data = mf_alloc((size_t)tensor->bytes + 1, 1);
     if (!data)
-        return mf_fail(MF_ENOMEM, "%s: no memory for tensor '%s' (%llu MiB)", mf_st_path(t->file),
-                       tensor->name, (unsigned long long)(tensor->bytes >> 20));
+        return mf_fail(MF_ENOMEM, "%s: no memory for tensor '%s' (%llu MiB)",
+                       mf_st_path(t->file), tensor->name,
+                       (unsigned long long)(tensor->bytes >> 20));
     int rc = mf_st_read(t->file, tensor, data, (size_t)tensor->bytes);
     if (rc != MF_OK) {
         mf_free(data);
@@ -34,9 +35,9 @@ static int whole(const mf_trace *t, const char *key, int64_t lo, int64_t hi, int
     long long value;
     const char *text = mf_st_meta(t->file, key);
     if (!text || !mf_parse_i64(text, &value) || value < lo || value > hi)
-        return mf_fail(MF_EINPUT, "%s: metadata \"%s\" is %s; expected a number from %lld to %lld",
-                       mf_st_path(t->file), key, text ? text : "absent", (long long)lo,
-                       (long long)hi);
+        return mf_fail(
+            MF_EINPUT, "%s: metadata \"%s\" is %s; expected a number from %lld to %lld",
+            mf_st_path(t->file), key, text ? text : "absent", (long long)lo, (long long)hi);
     *ret = value;
     return MF_OK;
 }
@@ -47,11 +48,11 @@ static int head(mf_trace *t)
     const char *version = mf_trace_text(t, "version");
     int64_t rows, seq;
     if (strcmp(format, MF_TRACE_FORMAT) != 0)
-        return mf_fail(MF_EINPUT, "%s: no routing trace: expected metadata \"format\": \"%s\"", path,
-                       MF_TRACE_FORMAT);
+        return mf_fail(MF_EINPUT, "%s: no routing trace: expected metadata \"format\": \"%s\"",
+                       path, MF_TRACE_FORMAT);
     if (strcmp(version, MF_TRACE_VERSION) != 0)
-        return mf_fail(MF_EINPUT, "%s: a trace of version %s; this program reads version %s", path,
-                       version, MF_TRACE_VERSION);
+        return mf_fail(MF_EINPUT, "%s: a trace of version %s; this program reads version %s",
+                       path, version, MF_TRACE_VERSION);
     int rc = whole(t, "step", 0, INT64_MAX, &t->step);
     if (rc == MF_OK) rc = whole(t, "seed", 0, INT64_MAX, &t->seed);
     if (rc == MF_OK) rc = whole(t, "batches", 1, INT32_MAX, &t->batches);
@@ -75,18 +76,21 @@ static int find(const mf_trace *t, const char *name, mf_st_dtype dtype, int64_t 
     const char *path = mf_st_path(t->file);
     if (!x) return needed ? mf_fail(MF_EINPUT, "%s: no tensor '%s'", path, name) : MF_OK;
     if (x->dtype != dtype)
-        return mf_fail(MF_EINPUT, "%s: tensor '%s' is %s; expected %s", path, name, x->dtype_name,
-                       mf_st_dtype_name(dtype));
+        return mf_fail(MF_EINPUT, "%s: tensor '%s' is %s; expected %s", path, name,
+                       x->dtype_name, mf_st_dtype_name(dtype));
     const int rank = columns == 0 ? 1 : 2;
     if (x->rank != rank || (rows >= 0 && x->shape[0] != rows) ||
         (rank == 2 && (x->shape[1] < 1 || (columns > 0 && x->shape[1] != columns))))
-        return mf_fail(MF_EINPUT, "%s: tensor '%s' has not the shape that %lld tokens in %lld batches "
-                       "need", path, name, (long long)t->tokens, (long long)t->batches);
+        return mf_fail(MF_EINPUT,
+                       "%s: tensor '%s' has not the shape that %lld tokens in %lld batches "
+                       "need",
+                       path, name, (long long)t->tokens, (long long)t->batches);
     return MF_OK;
 }
 
-static int find_in(const mf_trace *t, const mf_trace_layer *l, const char *what, mf_st_dtype dtype,
-                   int64_t rows, int64_t columns, bool needed, const mf_st_tensor **ret)
+static int find_in(const mf_trace *t, const mf_trace_layer *l, const char *what,
+                   mf_st_dtype dtype, int64_t rows, int64_t columns, bool needed,
+                   const mf_st_tensor **ret)
 {
     char name[64];
     snprintf(name, sizeof name, "layers.%d.%s", (int)l->layer, what);
@@ -101,15 +105,18 @@ static int find_layer(const mf_trace *t, mf_trace_layer *l)
     if (rc == MF_OK) rc = find_in(t, l, "chosen", MF_ST_I32, rows, k, true, &l->chosen);
     if (rc != MF_OK) return rc;
     if (!l->token && l->chosen->shape[1] > E)
-        return mf_fail(MF_EINPUT, "%s: layer %d: %lld of %lld experts chosen", mf_st_path(t->file),
-                       (int)l->layer, (long long)l->chosen->shape[1], (long long)E);
+        return mf_fail(MF_EINPUT, "%s: layer %d: %lld of %lld experts chosen",
+                       mf_st_path(t->file), (int)l->layer, (long long)l->chosen->shape[1],
+                       (long long)E);
     if (rows % t->batches != 0 || rows > INT32_MAX)
-        return mf_fail(MF_EINPUT, "%s: layer %d: %lld rows in %lld batches", mf_st_path(t->file),
-                       (int)l->layer, (long long)rows, (long long)t->batches);
+        return mf_fail(MF_EINPUT, "%s: layer %d: %lld rows in %lld batches",
+                       mf_st_path(t->file), (int)l->layer, (long long)rows,
+                       (long long)t->batches);
     l->top_k = l->token ? 0 : (int32_t)l->chosen->shape[1];
     l->rows = l->token ? rows : T * l->top_k;
     rc = find_in(t, l, "gate", MF_ST_F32, rows, l->top_k, true, &l->gate);
-    if (rc == MF_OK) rc = find_in(t, l, "admitted", MF_ST_I32, rows, l->top_k, false, &l->admitted);
+    if (rc == MF_OK)
+        rc = find_in(t, l, "admitted", MF_ST_I32, rows, l->top_k, false, &l->admitted);
     if (rc == MF_OK) rc = find_in(t, l, "logits", MF_ST_F32, T, E, false, &l->logits);
     if (rc == MF_OK) rc = find_in(t, l, "prob", MF_ST_F32, T, E, false, &l->prob);
     if (rc == MF_OK) rc = find_in(t, l, "score", MF_ST_F32, T, E, false, &l->score);
@@ -134,8 +141,10 @@ static int find_layers(mf_trace *t)
     for (int64_t last = -1; rc == MF_OK && (one = strsep(&list, ",")) != NULL;) {
         long long layer;
         if (!mf_parse_i64(one, &layer) || layer <= last || layer > 65535)
-            return mf_fail(MF_EINPUT, "%s: metadata \"layers\": '%s'; expected rising numbers of "
-                           "layers", path, one);
+            return mf_fail(MF_EINPUT,
+                           "%s: metadata \"layers\": '%s'; expected rising numbers of "
+                           "layers",
+                           path, one);
         last = layer;
         mf_trace_layer *l = &t->layers[t->n_layers++];
         *l = (mf_trace_layer){.layer = (int32_t)layer, .experts = (int32_t)experts};

@@ -28,8 +28,8 @@ static int fits(const mf_trace *t, const mf_model *m)
     for (int i = 0; i < t->n_layers; i++) {
         const mf_trace_layer *l = &t->layers[i];
         if (l->layer != m->moe[i].layer)
-            return mf_fail(MF_EINPUT, "%s: MoE layer %d; the model has layer %d in its place", path,
-                           (int)l->layer, (int)m->moe[i].layer);
+            return mf_fail(MF_EINPUT, "%s: MoE layer %d; the model has layer %d in its place",
+                           path, (int)l->layer, (int)m->moe[i].layer);
         if (l->experts != m->config->moe.experts)
             return mf_fail(MF_EINPUT, "%s has %d experts, the model %d", path, (int)l->experts,
                            (int)m->config->moe.experts);
@@ -39,8 +39,9 @@ static int fits(const mf_trace *t, const mf_model *m)
                        path, (int)t->seq, (long long)m->config->model.seq);
     for (int64_t i = 0; i < t->tokens; i++) {
         if (t->token[i] < -1 || t->token[i] >= m->facts.vocab || t->target[i] >= m->facts.vocab)
-            return mf_fail(MF_EINPUT, "%s: token %lld: id %d, target %d; the model has %d ids", path,
-                           (long long)i, (int)t->token[i], (int)t->target[i], (int)m->facts.vocab);
+            return mf_fail(MF_EINPUT, "%s: token %lld: id %d, target %d; the model has %d ids",
+                           path, (long long)i, (int)t->token[i], (int)t->target[i],
+                           (int)m->facts.vocab);
         if (t->position[i] < -1 || t->position[i] >= t->seq)
             return mf_fail(MF_EINPUT, "%s: token %lld: position %d of %d", path, (long long)i,
                            (int)t->position[i], (int)t->seq);
@@ -62,7 +63,8 @@ static int judge_rows(const mf_trace *t, const mf_trace_layer *l, const char *wh
     const int64_t batch = (int64_t)t->rows * t->seq;
     for (int64_t r = 0; r < l->rows; r++) {
         const int64_t base = below == 0 ? r / per_batch * batch : 0;
-        const int64_t least = value[r] == -1 ? -1 : base, most = below == 0 ? base + batch : below;
+        const int64_t least = value[r] == -1 ? -1 : base,
+                      most = below == 0 ? base + batch : below;
         if (value[r] < least || value[r] >= most)
             return mf_fail(MF_EINPUT, "%s: layer %d, row %lld: %s %d", mf_st_path(t->file),
                            (int)l->layer, (long long)r, what, (int)value[r]);
@@ -145,8 +147,8 @@ static void fill(const mf_trace *t, int64_t b, mf_batch *to)
 static int run_batches(replay *x, mf_trace_recorder *to)
 {
     const mf_trace *t = x->trace;
-    const mf_run run = {.seed = (uint64_t)t->seed, .step = (uint64_t)t->step,
-                        .forward_only = true};
+    const mf_run run = {
+        .seed = (uint64_t)t->seed, .step = (uint64_t)t->step, .forward_only = true};
     int rc = MF_OK;
     for (int64_t b = 0; rc == MF_OK && b < t->batches; b++) {
         fill(t, b, x->batch);
@@ -164,8 +166,12 @@ int mf_trace_replay(const mf_trace *t, mf_session *s, bool forced, mf_trace_reco
     replay x = {.trace = t, .session = s};
     int rc = fits(t, s->model);
     if (rc == MF_OK && forced) rc = read_feeds(&x);
-    const mf_model_shape shape = {.mode = MF_MODE_EVAL, .batch = t->rows, .seq = t->seq,
-                                  .masked = true, .want_trace = true, .forced = x.forced};
+    const mf_model_shape shape = {.mode = MF_MODE_EVAL,
+                                  .batch = t->rows,
+                                  .seq = t->seq,
+                                  .masked = true,
+                                  .want_trace = true,
+                                  .forced = x.forced};
     if (rc == MF_OK) rc = mf_batch_new(t->rows, t->seq, &x.batch);
     if (rc == MF_OK) rc = mf_model_graph_new(s->model, &shape, &x.graph);
     if (rc == MF_OK) rc = run_batches(&x, to);

@@ -14,20 +14,20 @@
 #include "plugin/instance.h"
 
 typedef struct mf_moe_layer {
-    int32_t layer;          /* block index */
+    int32_t layer; /* block index */
     mf_ctx *router, *expert;
-    mf_ctx *shared;         /* NULL without shared experts */
-    mf_param *select_bias;  /* [E], NULL unless a controller wants it */
+    mf_ctx *shared;        /* NULL without shared experts */
+    mf_param *select_bias; /* [E], NULL unless a controller wants it */
     mf_param *film_weight, *film_bias; /* [E,2d,d], [E,2d]; shared: [2d,d], [2d]; NULL: off */
 } mf_moe_layer;
 
 /* Settings that all layers share. */
 typedef struct mf_moe_settings {
     const mf_moe_config *config;
-    const double *capacity_factor; /* live; NULL or config 0: dropless */
-    int32_t labels;                /* label values, 0: none */
-    bool keep;                     /* keep prob, chosen and gate readable */
-    bool trace;                    /* also x, logits, score and the router's own choice */
+    const double *capacity_factor;      /* live; NULL or config 0: dropless */
+    int32_t labels;                     /* label values, 0: none */
+    bool keep;                          /* keep prob, chosen and gate readable */
+    bool trace;                         /* also x, logits, score and the router's own choice */
     const struct mf_moe_forced *forced; /* of this layer; NULL: the router's choice counts */
 } mf_moe_settings;
 
@@ -49,16 +49,16 @@ typedef struct mf_moe_choice {
 } mf_moe_choice;
 
 typedef struct mf_moe_out {
-    mf_routing routing;     /* complete */
-    mf_routing_sums sums;   /* kept; metric nodes */
-    mf_tensor *moved;       /* f32 scalar, kept; NULL unless overflow = reassign */
-    mf_tensor *joint;       /* [E,labels] counts, kept; NULL without labels */
-    mf_tensor *gate;        /* [R] */
-    mf_tensor *y;           /* [T,d] */
-    mf_moe_choice own;      /* the router's; admitted NULL when another one was forced */
-    mf_moe_choice forced;   /* inputs; chosen NULL unless forced */
-    mf_tensor *score;       /* [T,E] what core selected by; NULL: prob, or the router selected */
-    mf_tensor *x;           /* [T,d] f32 router's input, kept; NULL unless traced */
+    mf_routing routing;   /* complete */
+    mf_routing_sums sums; /* kept; metric nodes */
+    mf_tensor *moved;     /* f32 scalar, kept; NULL unless overflow = reassign */
+    mf_tensor *joint;     /* [E,labels] counts, kept; NULL without labels */
+    mf_tensor *gate;      /* [R] */
+    mf_tensor *y;         /* [T,d] */
+    mf_moe_choice own;    /* the router's; admitted NULL when another one was forced */
+    mf_moe_choice forced; /* inputs; chosen NULL unless forced */
+    mf_tensor *score;     /* [T,E] what core selected by; NULL: prob, or the router selected */
+    mf_tensor *x;         /* [T,d] f32 router's input, kept; NULL unless traced */
 } mf_moe_out;
 
 /* Adds the layer to the graph. The status is the graph's. */

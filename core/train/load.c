@@ -33,7 +33,8 @@ static int router_assignments(mf_arena *arena, const char *text, const char **se
     set[n++] = "moe.force_causal=yes";
     while (rest && (one = strsep(&rest, ",")) != NULL) {
         if (n == MAX_SET)
-            return mf_fail(MF_EUSAGE, "router %s: expected at most %d options", name, MAX_SET - 2);
+            return mf_fail(MF_EUSAGE, "router %s: expected at most %d options", name,
+                           MAX_SET - 2);
         set[n++] = mf_arena_strf(arena, "router.%s", one);
     }
     *ret_n = n;

@@ -10,8 +10,9 @@ int mf_load_run(const char *dir, const mf_session_options *options, mf_session *
                 int64_t *ret_step);
 /* What else may be asked of a run. */
 typedef struct mf_load_change {
-    int64_t step;       /* the weights after so many updates; -1: the newest */
-    const char *router; /* another router: "mlp", "mlp:hidden=64,input_norm=none"; its parameters
+    int64_t step; /* the weights after so many updates; -1: the newest */
+    const char
+        *router; /* another router: "mlp", "mlp:hidden=64,input_norm=none"; its parameters
                          * are the run's where name and shape are the same, else start values.
                          * NULL: the run's own */
 } mf_load_change;

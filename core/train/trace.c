@@ -13,9 +13,20 @@
 #include "train/identity.h"
 
 typedef enum {
-    TOKEN, TARGET, POSITION, SEQUENCE, LABEL,         /* of the batch */
-    LOGITS, PROB, SCORE, INPUT, GATE, MARGIN,         /* of a layer: f32 */
-    CHOSEN, ADMITTED, ROW_TOKEN                       /* i32 */
+    TOKEN,
+    TARGET,
+    POSITION,
+    SEQUENCE,
+    LABEL, /* of the batch */
+    LOGITS,
+    PROB,
+    SCORE,
+    INPUT,
+    GATE,
+    MARGIN, /* of a layer: f32 */
+    CHOSEN,
+    ADMITTED,
+    ROW_TOKEN /* i32 */
 } source;
 
 /* One tensor of the file, and where a batch's share of it lies in the batch's block. */
@@ -34,7 +45,7 @@ struct mf_trace_recorder {
     mf_trace_about about;
     field *fields;
     int n_fields;
-    size_t block;    /* elements of 4 bytes a batch */
+    size_t block; /* elements of 4 bytes a batch */
     int32_t rows, seq;
     int32_t **blocks; /* [n]; floats are stored by their bits */
     int64_t n, cap;
@@ -92,7 +103,10 @@ static void add_field(mf_trace_recorder *r, source from, int32_t layer, const ch
 {
     const mf_model *m = r->session->model;
     field *f = &r->fields[r->n_fields++];
-    *f = (field){.from = from, .layer = layer, .rank = columns > 0 ? 2 : 1, .dim = {rows, columns},
+    *f = (field){.from = from,
+                 .layer = layer,
+                 .rank = columns > 0 ? 2 : 1,
+                 .dim = {rows, columns},
                  .offset = r->block};
     f->count = (size_t)(columns > 0 ? rows * columns : rows);
     if (layer < 0)
@@ -128,7 +142,8 @@ static int lay_out(mf_trace_recorder *r, const mf_batch *b, const mf_model_graph
     const int64_t T = (int64_t)b->rows * b->seq;
     if (r->fields) {
         if (b->rows == r->rows && b->seq == r->seq) return MF_OK;
-        return mf_fail(MF_EINVAL, "a trace of batches of %d x %d tokens cannot take one of %d x %d",
+        return mf_fail(MF_EINVAL,
+                       "a trace of batches of %d x %d tokens cannot take one of %d x %d",
                        (int)r->rows, (int)r->seq, (int)b->rows, (int)b->seq);
     }
     r->fields = mf_arena_alloc(r->arena, (size_t)(5 + 9 * (m->n_moe + 1)) * sizeof *r->fields);
@@ -197,14 +212,22 @@ static void put_margins(const mf_moe_out *out, const float *mask, float *to)
 static const mf_tensor *tensor_of(const mf_moe_out *out, source from)
 {
     switch (from) {
-    case LOGITS: return out->routing.logits;
-    case PROB: return out->routing.prob;
-    case SCORE: return out->score;
-    case INPUT: return out->x;
-    case GATE: return out->own.gate;
-    case CHOSEN: return out->own.chosen;
-    case ADMITTED: return out->own.admitted;
-    default: return NULL;
+    case LOGITS:
+        return out->routing.logits;
+    case PROB:
+        return out->routing.prob;
+    case SCORE:
+        return out->score;
+    case INPUT:
+        return out->x;
+    case GATE:
+        return out->own.gate;
+    case CHOSEN:
+        return out->own.chosen;
+    case ADMITTED:
+        return out->own.admitted;
+    default:
+        return NULL;
     }
 }
 
@@ -253,17 +276,18 @@ int mf_trace_recorder_add(mf_trace_recorder *r, int64_t index, const mf_batch *b
                        (int)INT32_MAX);
     if (r->n == r->cap) {
         const int64_t cap = r->cap ? 2 * r->cap : 16;
-        int32_t **more = mf_realloc(r->blocks, (size_t)r->cap * sizeof *more,
-                                    (size_t)cap * sizeof *more);
+        int32_t **more =
+            mf_realloc(r->blocks, (size_t)r->cap * sizeof *more, (size_t)cap * sizeof *more);
         if (!more) return MF_ENOMEM;
         r->blocks = more;
         r->cap = cap;
     }
     int32_t *block = mf_alloc(r->block, sizeof *block);
     if (!block)
-        return mf_fail(MF_ENOMEM, "no memory for batch %lld of a trace (%zu MiB each): fewer "
-                       "batches, or no activations, need less", (long long)r->n + 1,
-                       r->block * sizeof *block >> 20);
+        return mf_fail(MF_ENOMEM,
+                       "no memory for batch %lld of a trace (%zu MiB each): fewer "
+                       "batches, or no activations, need less",
+                       (long long)r->n + 1, r->block * sizeof *block >> 20);
     for (int i = 0; rc == MF_OK && i < r->n_fields; i++) {
         const field *f = &r->fields[i];
         if (f->layer < 0)
@@ -329,18 +353,37 @@ static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
     const mf_model *m = r->session->model;
     const mf_config *c = m->config;
     const mf_identity *id = mf_identity_now();
-    const struct { const char *key; int64_t value; } numbers[] = {
-        {"step", step}, {"seed", c->train.seed}, {"batches", r->n}, {"rows", r->rows},
-        {"seq", r->seq}, {"first_batch", r->first}, {"last_batch", r->last},
-        {"vocab", m->facts.vocab}, {"labels", m->facts.labels}, {"dim", c->model.dim},
-        {"experts", c->moe.experts}, {"top_k", c->moe.top_k}, {"abi", id->abi},
-        {"threads", id->threads}};
-    const struct { const char *key, *value; } texts[] = {
-        {"format", MF_TRACE_FORMAT}, {"version", MF_TRACE_VERSION},
-        {"program", mf_arena_strf(r->arena, "moefw %s", id->version)}, {"run", r->about.run},
-        {"split", r->about.split}, {"forced", r->about.forced}, {"router", c->router.plugin},
-        {"reach", reach_of(m)}, {"kernels", id->kernels}, {"blas", id->blas ? id->blas : ""},
-        {"cpu", id->cpu}, {"plugins", plugins_text(r->arena, id)}};
+    const struct {
+        const char *key;
+        int64_t value;
+    } numbers[] = {{"step", step},
+                   {"seed", c->train.seed},
+                   {"batches", r->n},
+                   {"rows", r->rows},
+                   {"seq", r->seq},
+                   {"first_batch", r->first},
+                   {"last_batch", r->last},
+                   {"vocab", m->facts.vocab},
+                   {"labels", m->facts.labels},
+                   {"dim", c->model.dim},
+                   {"experts", c->moe.experts},
+                   {"top_k", c->moe.top_k},
+                   {"abi", id->abi},
+                   {"threads", id->threads}};
+    const struct {
+        const char *key, *value;
+    } texts[] = {{"format", MF_TRACE_FORMAT},
+                 {"version", MF_TRACE_VERSION},
+                 {"program", mf_arena_strf(r->arena, "moefw %s", id->version)},
+                 {"run", r->about.run},
+                 {"split", r->about.split},
+                 {"forced", r->about.forced},
+                 {"router", c->router.plugin},
+                 {"reach", reach_of(m)},
+                 {"kernels", id->kernels},
+                 {"blas", id->blas ? id->blas : ""},
+                 {"cpu", id->cpu},
+                 {"plugins", plugins_text(r->arena, id)}};
     char number[MF_NUMBER_TEXT], layers[16384];
     size_t at = 0;
     int rc = MF_OK;
@@ -367,8 +410,8 @@ static int put_all(const mf_trace_recorder *r, mf_st_writer *w, const char *path
     for (int i = 0; rc == MF_OK && i < r->n_fields; i++) {
         const field *f = &r->fields[i];
         const int64_t shape[2] = {r->n * f->dim[0], f->dim[1]};
-        rc = mf_st_writer_add(w, f->name, f->from < LOGITS || f->from >= CHOSEN ? MF_ST_I32
-                                                                               : MF_ST_F32,
+        rc = mf_st_writer_add(w, f->name,
+                              f->from < LOGITS || f->from >= CHOSEN ? MF_ST_I32 : MF_ST_F32,
                               f->rank, shape);
     }
     if (rc == MF_OK) rc = mf_st_writer_begin(w, path);
@@ -399,7 +442,8 @@ int mf_trace_recorder_write(mf_trace_recorder *r, const char *path, int64_t step
     char *beside = mf_strf("%s.tmp", path);
     mf_st_writer *w = mf_st_writer_new();
     int rc = beside && w ? make_folder(path) : MF_ENOMEM;
-    if (rc == MF_OK && mf_exists(beside)) mf_io()->unlink(beside); /* of a process that was killed */
+    if (rc == MF_OK && mf_exists(beside))
+        mf_io()->unlink(beside); /* of a process that was killed */
     if (rc == MF_OK) {
         rc = put_all(r, w, beside, step);
         mf_st_writer_free(w);

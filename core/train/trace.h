@@ -10,7 +10,7 @@
 
 #include "train/session.h"
 
-#define MF_TRACE_FORMAT "moefw-trace"
+#define MF_TRACE_FORMAT  "moefw-trace"
 #define MF_TRACE_VERSION "1"
 
 typedef struct mf_trace_about {
