@@ -37,6 +37,7 @@ UNIT += tests/unit/check_run
 UNIT += tests/unit/check_rundir
 UNIT += tests/unit/check_safetensors
 UNIT += tests/unit/check_stats
+UNIT += tests/unit/check_trace
 UNIT += tests/unit/check_svg
 UNIT += tests/unit/check_tokenizer
 UNIT += tests/unit/check_topics
@@ -57,6 +58,7 @@ CLI += tests/cli/plugin_refuse.bats
 CLI += tests/cli/quickstart.bats
 CLI += tests/cli/report.bats
 CLI += tests/cli/train.bats
+CLI += tests/cli/trace.bats
 CLI += tests/cli/usage.bats
 
 LINT =

@@ -10,11 +10,11 @@ int mf_load_run(const char *dir, const mf_session_options *options, mf_session *
                 int64_t *ret_step);
 /* What else may be asked of a run. */
 typedef struct mf_load_change {
-    int64_t step; /* the weights after so many updates; -1: the newest */
-    const char
-        *router; /* another router: "mlp", "mlp:hidden=64,input_norm=none"; its parameters
-                         * are the run's where name and shape are the same, else start values.
-                         * NULL: the run's own */
+    /* The weights after so many updates; -1: the newest. */
+    int64_t step;
+    /* Another router: mlp, or mlp:hidden=64,input_norm=none; its parameters are the run's where
+     * name and shape are the same, else start values. NULL: the run's own. */
+    const char *router;
 } mf_load_change;
 int mf_load_run_as(const char *dir, const mf_session_options *options,
                    const mf_load_change *change, mf_session **ret, int64_t *ret_step);

@@ -1,0 +1,200 @@
+# Traces: recorded, replayed by other kernels and routers, compared.
+
+setup_file() {
+    cd "$BATS_FILE_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_FILE_TMPDIR" OMP_WAIT_POLICY=passive
+    train run --set trace.every=2
+    # Start weights of a millionth: probabilities that differ in their last bits only.
+    train ties --set router.init_std=1e-6 --set train.lr=1e-9
+}
+
+setup() {
+    cd "$BATS_FILE_TMPDIR" || exit 1
+}
+
+train() {
+    dir=$1
+    shift
+    "$MOEFW" train -q -t 1 --out "$dir" --set data.path='builtin:topics?bytes=40000' \
+        --set model.layers=2 --set model.dim=32 --set model.seq=64 --set expert.hidden=32 \
+        --set train.batch=2 --set train.eval_context=0 --set train.eval_every=2 \
+        --set train.eval_batches=3 --set train.save_every=2 --steps 4 "$@" >/dev/null
+}
+
+# number KEY: the first value that the JSON in $output has for it
+number() {
+    printf '%s\n' "$output" | grep -oE "\"$1\":[^,}]*" | head -n 1 | cut -d: -f2
+}
+
+@test "record writes one file and names it; the same again is the same file" {
+    [ "$("$MOEFW" trace record run --batches 4 -o a.trace)" = a.trace ]
+    [ -s a.trace ] && [ ! -e a.trace.tmp ]
+    cp a.trace before
+    "$MOEFW" trace record run --batches 4 -o a.trace -q
+    cmp a.trace before
+    [ "$("$MOEFW" trace record run --batches 1)" = run/trace/step-4.safetensors ]
+}
+
+@test "training records every n-th evaluation batch of each evaluation" {
+    train every --set trace.every=2
+    [ -s every/trace/step-2.safetensors ] && [ -s every/trace/step-4.safetensors ]
+    run "$MOEFW" trace replay every/trace/step-2.safetensors every --json
+    [ "$status" -eq 0 ]
+    [ "$(number differ)" -eq 0 ] # of the right step
+    # Batches 0 and 2 of the three.
+    [ "$(number tokens)" -eq 256 ]
+    train never
+    [ ! -e never/trace ]
+}
+
+@test "replay by the same program: the same bits" {
+    "$MOEFW" trace record run --batches 4 -o a.trace -q
+    for how in "" --forced; do
+        # shellcheck disable=SC2086
+        run "$MOEFW" trace replay a.trace run $how --json
+        [ "$status" -eq 0 ]
+        [ "$(number differ)" -eq 0 ]
+        [ "$(printf '%s' "$output" | grep -oE '"max_prob_diff_all":[^,]*' | sort -u)" = '"max_prob_diff_all":0' ]
+    done
+    "$MOEFW" trace replay a.trace run -o b.trace -q
+    "$MOEFW" trace replay a.trace run --forced -t 2 -o c.trace -q
+    run "$MOEFW" trace diff b.trace c.trace
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"forced by a.trace"* ]]
+    [[ "$output" == *"same: every token"* ]]
+}
+
+@test "a replay needs no data" {
+    cp -r run away
+    sed -i 's|^path = .*|path = nowhere.txt|' away/config.ini
+    "$MOEFW" trace record run --batches 2 -o a2.trace -q
+    "$MOEFW" trace replay a2.trace away
+}
+
+@test "cpu recorded, ref replayed: the same but for ties, and these are listed" {
+    "$MOEFW" trace record run --batches 4 -o a.trace -q
+    "$MOEFW" trace record ties --batches 4 -o t.trace -q
+    for run in "a.trace run" "t.trace ties"; do
+        for how in "" --forced; do
+            # shellcheck disable=SC2086
+            MOEFW_KERNELS=ref run "$MOEFW" trace replay $run $how --json --list 0
+            [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+            [ "$(number real)" -eq 0 ]
+            [[ "$output" == *'"kernels":"ref"'* ]]
+            listed=$(printf '%s' "$output" | sed 's/.*"partings"://' | grep -o '"why":"tie"' | wc -l)
+            [ "$listed" -eq "$(number ties)" ]
+            # Every listed gap is below 1e-5: 0, or with an exponent of -6 and less.
+            printf '%s' "$output" | sed 's/.*"partings"://' | grep -oE '"gap":[^,]*' | cut -d: -f2 |
+                awk '$1 >= 1e-5 { bad = 1 } END { exit bad }'
+        done
+        [ "$(number after)" -eq 0 ] # forced, the last of the two: nothing follows from anything
+    done
+    # There are such ties in the second run, else this shows nothing.
+    [ "$(number ties)" -gt 0 ]
+    # What is no tie for a smaller tolerance is a difference.
+    MOEFW_KERNELS=ref run "$MOEFW" trace replay t.trace ties --tolerance 0
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"a real difference"* ]]
+}
+
+@test "other weights really differ, and the first place is named" {
+    "$MOEFW" trace record run --batches 4 -o a.trace -q
+    train other --seed 77
+    "$MOEFW" trace record other --batches 4 -o other.trace -q
+    run "$MOEFW" trace diff a.trace other.trace
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"they part first at"*"batch 0, layer 0, sequence 0, position 0"*"A chooses"*"B"*"gap"* ]]
+    [[ "$output" == *"different:"* ]]
+    run "$MOEFW" trace diff a.trace other.trace --json
+    [ "$status" -eq 1 ]
+    [ "$(number same)" = false ]
+    [[ "$output" == '{'*'}' ]]
+}
+
+@test "traces that cannot be compared: what differs is said" {
+    "$MOEFW" trace record run --batches 4 -o a.trace -q
+    "$MOEFW" trace record run --batches 3 -o short.trace -q
+    "$MOEFW" trace record run --batches 4 --split train -o train.trace -q
+    run "$MOEFW" trace diff a.trace short.trace
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"numbers of batches: 4 and 3"* ]]
+    run "$MOEFW" trace diff a.trace train.trace
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"other tokens"* ]]
+    run "$MOEFW" trace diff a.trace run/ckpt/step-4/model.safetensors
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"no routing trace"* ]]
+    run "$MOEFW" trace diff a.trace none
+    [ "$status" -eq 2 ]
+    head -c 3000 a.trace >cut.trace
+    run "$MOEFW" trace replay cut.trace run
+    [ "$status" -eq 3 ]
+    train wide --set moe.experts=4
+    run "$MOEFW" trace replay a.trace wide
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"8 experts, the model 4"* ]]
+    run "$MOEFW" trace record run --step 3
+    [ "$status" -eq 3 ]
+    train dense --set model.moe_every=0
+    run "$MOEFW" trace record dense
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"dense"* ]]
+}
+
+@test "replay into another router, on the activations of the recorded one" {
+    "$MOEFW" trace record run --batches 2 -o a2.trace -q
+    run "$MOEFW" trace replay a2.trace run --forced --router linear:temperature=2
+    [ "$status" -eq 0 ] # the same weights: the order of scores stays
+    run "$MOEFW" trace replay a2.trace run --forced --router mlp --json
+    [ "$status" -eq 1 ]
+    [[ "$output" == *'"router":"mlp"'* ]]
+    # The loss is that of the recorded choices and gates: the router was only asked.
+    losses=$(printf '%s' "$output" | grep -oE '"task_loss":"[^"]*"' | uniq | wc -l)
+    [ "$losses" -eq 1 ]
+    "$MOEFW" trace replay a2.trace run --forced --router expert_choice -o e.trace -q || [ $? -eq 1 ]
+    "$MOEFW" trace diff e.trace e.trace
+    run "$MOEFW" trace replay a2.trace run --router mlpp
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"'mlp'"* ]]
+    run "$MOEFW" trace replay a2.trace run --router mlp:hiden=3
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"'hidden'"* ]]
+}
+
+@test "routers that choose by themselves, capacity and reassignment are recorded and replayed" {
+    train cap --set moe.capacity_factor=1 --set moe.overflow=reassign
+    train experts --set router.plugin=expert_choice --set moe.force_causal=yes
+    train relu --set router.plugin=relu
+    train hash --set router.plugin=hash
+    for dir in cap experts relu hash; do
+        "$MOEFW" trace record "$dir" --batches 2 -o own.trace -q
+        for how in "" --forced; do
+            # shellcheck disable=SC2086
+            run "$MOEFW" trace replay own.trace "$dir" $how --json
+            [ "$status" -eq 0 ] || { echo "$dir $how: $output"; return 1; }
+            [ "$(number differ)" -eq 0 ]
+            [ "$(printf '%s' "$output" | grep -oE '"task_loss":"[^"]*"' | uniq | wc -l)" -eq 1 ]
+        done
+    done
+}
+
+@test "bench routers on recorded activations" {
+    "$MOEFW" trace record run --batches 2 --activations -o act.trace -q
+    bench=(bench routers --routers "linear,hash,oracle" --seeds 2 --repetitions 0 --batch 2 --json)
+    run "$MOEFW" "${bench[@]}" --activations act.trace:1
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"d_model":32'* ]]
+    second=$output
+    run "$MOEFW" "${bench[@]}" --activations act.trace
+    [ "$status" -eq 0 ]
+    [ "$output" != "$second" ]
+    run "$MOEFW" "${bench[@]}" --activations act.trace:7
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"of layer 7"*"0, 1"* ]]
+    "$MOEFW" trace record run --batches 2 -o plain.trace -q
+    run "$MOEFW" "${bench[@]}" --activations plain.trace
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"--activations"* ]]
+    run "$MOEFW" "${bench[@]}" --dim 64 --activations act.trace
+    [ "$status" -eq 2 ]
+}
