@@ -33,10 +33,12 @@ typedef struct mf_trace {
     int64_t tokens;    /* T, padding included */
     bool wide;         /* a choice can touch its whole batch, not only later tokens */
     int n_layers;
-    mf_trace_layer *layers;                /* in order of block index */
-    int32_t *token;                        /* [T] id, -1: padding */
-    int32_t *target, *position, *sequence; /* [T] */
-    int32_t *label;                        /* [T] or NULL */
+    mf_trace_layer *layers;       /* in order of block index */
+    int32_t *token;               /* [T] id, -1: padding */
+    int32_t *position, *sequence; /* [T] */
+    int32_t *target;              /* [T]; by_row: [batches rows], the class of each sequence */
+    bool by_row;
+    int32_t *label; /* [T] or NULL */
     struct mf_arena *arena;
 } mf_trace;
 

@@ -64,6 +64,7 @@ static int head(mf_trace *t)
     t->rows = (int32_t)rows;
     t->seq = (int32_t)seq;
     t->tokens = t->batches * rows * seq;
+    t->by_row = strcmp(mf_trace_text(t, "targets"), "sequence") == 0;
     t->wide = strcmp(mf_trace_text(t, "reach"), "sequence") != 0;
     return MF_OK;
 }
@@ -153,11 +154,11 @@ static int find_layers(mf_trace *t)
     return rc;
 }
 
-static int vector(const mf_trace *t, const char *name, bool needed, int32_t **ret)
+static int vector(const mf_trace *t, const char *name, int64_t n, bool needed, int32_t **ret)
 {
     const mf_st_tensor *x;
     void *data;
-    int rc = find(t, name, MF_ST_I32, t->tokens, 0, needed, &x);
+    int rc = find(t, name, MF_ST_I32, n, 0, needed, &x);
     if (rc == MF_OK) rc = mf_trace_read(t, x, &data);
     if (rc == MF_OK) *ret = data;
     return rc;
@@ -170,11 +171,12 @@ int mf_trace_open(const char *path, mf_trace **ret)
     t->arena = mf_arena_new();
     int rc = t->arena ? mf_st_open(path, &t->file) : MF_ENOMEM;
     if (rc == MF_OK) rc = head(t);
-    if (rc == MF_OK) rc = vector(t, "token", true, &t->token);
-    if (rc == MF_OK) rc = vector(t, "target", true, &t->target);
-    if (rc == MF_OK) rc = vector(t, "position", true, &t->position);
-    if (rc == MF_OK) rc = vector(t, "sequence", true, &t->sequence);
-    if (rc == MF_OK) rc = vector(t, "label", false, &t->label);
+    if (rc == MF_OK) rc = vector(t, "token", t->tokens, true, &t->token);
+    if (rc == MF_OK)
+        rc = vector(t, "target", t->by_row ? t->tokens / t->seq : t->tokens, true, &t->target);
+    if (rc == MF_OK) rc = vector(t, "position", t->tokens, true, &t->position);
+    if (rc == MF_OK) rc = vector(t, "sequence", t->tokens, true, &t->sequence);
+    if (rc == MF_OK) rc = vector(t, "label", t->tokens, false, &t->label);
     if (rc == MF_OK) rc = find_layers(t);
     if (rc != MF_OK) {
         mf_trace_close(t);

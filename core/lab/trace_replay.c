@@ -37,11 +37,19 @@ static int fits(const mf_trace *t, const mf_model *m)
     if (t->seq > m->config->model.seq)
         return mf_fail(MF_EINPUT, "%s has sequences of %d tokens; the model takes at most %lld",
                        path, (int)t->seq, (long long)m->config->model.seq);
+    const int64_t n_targets = t->by_row ? t->tokens / t->seq : t->tokens;
+    const int32_t answers = t->by_row ? m->facts.classes : m->facts.vocab;
+    if (t->by_row != (m->config->model.task == MF_TASK_CLASSIFY))
+        return mf_fail(MF_EINPUT, "%s was recorded in %s, and the model's task is another one",
+                       path, t->by_row ? "classification" : "modelling tokens");
+    for (int64_t i = 0; i < n_targets; i++)
+        if (t->target[i] < -1 || t->target[i] >= answers)
+            return mf_fail(MF_EINPUT, "%s: target %lld is %d of %d", path, (long long)i,
+                           (int)t->target[i], (int)answers);
     for (int64_t i = 0; i < t->tokens; i++) {
-        if (t->token[i] < -1 || t->token[i] >= m->facts.vocab || t->target[i] >= m->facts.vocab)
-            return mf_fail(MF_EINPUT, "%s: token %lld: id %d, target %d; the model has %d ids",
-                           path, (long long)i, (int)t->token[i], (int)t->target[i],
-                           (int)m->facts.vocab);
+        if (t->token[i] < -1 || t->token[i] >= m->facts.vocab)
+            return mf_fail(MF_EINPUT, "%s: token %lld: id %d; the model has %d ids", path,
+                           (long long)i, (int)t->token[i], (int)m->facts.vocab);
         if (t->position[i] < -1 || t->position[i] >= t->seq)
             return mf_fail(MF_EINPUT, "%s: token %lld: position %d of %d", path, (long long)i,
                            (int)t->position[i], (int)t->seq);
@@ -135,12 +143,16 @@ static void fill(const mf_trace *t, int64_t b, mf_batch *to)
         const bool real = t->token[from + i] >= 0;
         to->mask[i] = real ? 1.0f : 0.0f;
         to->tokens[i] = real ? t->token[from + i] : 0;
-        to->targets[i] = real ? t->target[from + i] : -1;
+        to->targets[i] = real && !t->by_row ? t->target[from + i] : -1;
         to->positions[i] = real ? t->position[from + i] : 0;
         to->sequence[i] = t->sequence[from + i] % t->rows;
         to->labels[i] = real && t->label ? t->label[from + i] : -1;
         to->n_tokens += real;
         to->n_targets += to->targets[i] >= 0;
+    }
+    for (int64_t row = 0; row < t->rows; row++) {
+        to->classes[row] = t->by_row ? t->target[b * t->rows + row] : -1;
+        to->n_targets += t->by_row && to->classes[row] >= 0;
     }
 }
 

@@ -151,7 +151,7 @@ static int lay_out(mf_trace_recorder *r, const mf_batch *b, const mf_model_graph
     r->rows = b->rows;
     r->seq = b->seq;
     add_field(r, TOKEN, -1, "token", T, 0);
-    add_field(r, TARGET, -1, "target", T, 0);
+    add_field(r, TARGET, -1, "target", mg->by_row ? b->rows : T, 0);
     add_field(r, POSITION, -1, "position", T, 0);
     add_field(r, SEQUENCE, -1, "sequence", T, 0);
     if (m->facts.labels > 0) add_field(r, LABEL, -1, "label", T, 0);
@@ -252,12 +252,17 @@ static int put_layer(const mf_trace_recorder *r, const field *f, const mf_batch 
     return MF_OK;
 }
 
-static void put_batch(const field *f, int64_t index, const mf_batch *b, int32_t *to)
+static void put_batch(const field *f, int64_t index, const mf_batch *b, bool by_row,
+                      int32_t *to)
 {
     const int32_t *from = f->from == TARGET     ? b->targets
                           : f->from == POSITION ? b->positions
                           : f->from == LABEL    ? b->labels
                                                 : b->tokens;
+    if (f->from == TARGET && by_row) {
+        memcpy(to, b->classes, f->count * sizeof *to);
+        return;
+    }
     for (size_t t = 0; t < f->count; t++) {
         if (f->from == SEQUENCE)
             to[t] = (int32_t)(index * b->rows) + b->sequence[t];
@@ -291,7 +296,7 @@ int mf_trace_recorder_add(mf_trace_recorder *r, int64_t index, const mf_batch *b
     for (int i = 0; rc == MF_OK && i < r->n_fields; i++) {
         const field *f = &r->fields[i];
         if (f->layer < 0)
-            put_batch(f, index, b, block + f->offset);
+            put_batch(f, index, b, mg->by_row, block + f->offset);
         else
             rc = put_layer(r, f, b, &mg->moe[f->layer], block + f->offset);
     }
@@ -379,6 +384,7 @@ static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
                  {"split", r->about.split},
                  {"forced", r->about.forced},
                  {"router", c->router.plugin},
+                 {"targets", c->model.task == MF_TASK_CLASSIFY ? "sequence" : "token"},
                  {"reach", reach_of(m)},
                  {"kernels", id->kernels},
                  {"blas", id->blas ? id->blas : ""},

@@ -178,6 +178,23 @@ number() {
     done
 }
 
+@test "classification and hidden tokens are recorded and replayed" {
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+        printf 'the cat %d sat\t0\na dog and a %d bark\t1\n' "$i" "$i"
+    done >pairs.tsv
+    train classes --set data.path=pairs.tsv --set data.format=tsv --set model.task=classify
+    train hidden --set model.task=mlm --set model.causal=no
+    for dir in classes hidden; do
+        "$MOEFW" trace record "$dir" --batches 2 -o task.trace -q
+        run "$MOEFW" trace replay task.trace "$dir" --json
+        [ "$status" -eq 0 ] || { echo "$dir: $output"; return 1; }
+        [ "$(number differ)" -eq 0 ]
+        [ "$(printf '%s' "$output" | grep -oE '"task_loss":"[0-9][^"]*"' | uniq | wc -l)" -eq 1 ]
+        run "$MOEFW" trace replay task.trace run
+        [ "$status" -eq 3 ]
+    done
+}
+
 @test "bench routers on recorded activations" {
     "$MOEFW" trace record run --batches 2 --activations -o act.trace -q
     bench=(bench routers --routers "linear,hash,oracle" --seeds 2 --repetitions 0 --batch 2 --json)
