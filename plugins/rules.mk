@@ -15,6 +15,14 @@ am__v_SO_1 =
 	  -MMD -MP -MT $@ -MF $@.d $(PLUGIN_LINK) $(LDFLAGS) -o $@-t $< -lm && mv -f $@-t $@
 -include $(PLUGINS:.so=.so.d)
 
+# A plugin that is no longer listed must not be found by a program run in place. Only what was
+# built from the list before is removed, nobody's own files.
+plugins/.built: Makefile
+	@$(MKDIR_P) plugins && for p in `cat $@ 2>/dev/null`; do \
+	  case " "`echo $(PLUGINS)`" " in *" $$p "*) ;; *) rm -f "$$p" "$$p.d" ;; esac; \
+	done; echo $(PLUGINS) >$@-t && mv -f $@-t $@
+CLEANFILES += plugins/.built plugins/.built-t
+
 EXTRA_DIST += $(PLUGINS:.so=.c)
 CLEANFILES += $(PLUGINS) $(PLUGINS:.so=.so.d)
 
