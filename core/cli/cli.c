@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "cli/cli_parse.h"
+#include "graph/graph.h"
 #include "plugin/open.h"
 
 #include <moefw/version.h>
@@ -174,7 +175,8 @@ int mf_cli_run(int argc, char **argv)
         set_log_level(&cli);
         mf_plugin_allow_unsafe(mf_cli_flag(&cli, "allow-unsafe-plugins"));
         if (cli.verb->computes && as_called != NULL) mf_parallel_prepare(as_called);
-        rc = cli.verb->run(&cli);
+        rc = mf_backend_init(); /* a wrong MOEFW_KERNELS is told before anything begins */
+        if (rc == MF_OK) rc = cli.verb->run(&cli);
     }
     mf_cli_clear(&cli);
     mf_free(as_called);

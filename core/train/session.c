@@ -22,6 +22,8 @@ static int load_corpus(mf_session *s, const mf_session_options *o)
         spec.split = 1;
     }
     int rc = mf_corpus_load(&spec, &s->corpus);
+    if (rc == MF_ENOTFOUND)
+        rc = mf_fail_context(MF_EINPUT, o->data ? "--data" : "data.path (--data FILE names another)");
     if (rc == MF_OK && !s->tokenizer) s->tokenizer = s->corpus->tokenizer;
     return rc;
 }
@@ -75,11 +77,23 @@ static void count_steps(mf_session *s)
     if (s->steps < 1) s->steps = 1;
 }
 
+/* What the configuration asks for and this build or machine cannot do. */
+static int judge_machine(const mf_config *c)
+{
+    if (strcmp(c->train.device, "cpu") != 0)
+        return mf_fail(MF_EDEP, "train.device = %s: this moefw has no backend for it; expected cpu",
+                       c->train.device);
+    if (c->train.dtype != 0)
+        return mf_fail(MF_EDEP,
+                       "train.dtype = bf16: this moefw computes in f32 only; expected f32");
+    return mf_backend_init();
+}
+
 static int open_parts(mf_session *s, const mf_session_options *o)
 {
-    int rc = MF_OK;
     mf_model_facts facts;
-    if (o->tokenizer_file) {
+    int rc = judge_machine(s->config);
+    if (rc == MF_OK && o->tokenizer_file) {
         rc = mf_tokenizer_load(o->tokenizer_file, &s->own_tokenizer);
         s->tokenizer = s->own_tokenizer;
     }

@@ -139,3 +139,19 @@ verbs() {
     ! command -v zsh >/dev/null || "$MOEFW" completion zsh | zsh -n
     ! command -v fish >/dev/null || "$MOEFW" completion fish | fish -n
 }
+
+@test "what this machine or build lacks exits 6, a wrong environment 2, missing data 3" {
+    run "$MOEFW" train --device cuda
+    [ "$status" -eq 6 ]
+    run "$MOEFW" train --set train.dtype=bf16
+    [ "$status" -eq 6 ]
+    MOEFW_KERNELS=blas run "$MOEFW" train
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"cpu or ref"*"blas"* ]]
+    MOEFW_ISA=sse run "$MOEFW" plugin check linear
+    [ "$status" -eq 2 ]
+    run "$MOEFW" train --data nowhere.txt
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"nowhere.txt"* ]]
+    [ ! -e runs ]
+}
