@@ -9,14 +9,24 @@ typedef struct grid {
     int64_t rows, cols; /* tiles down and across */
 } grid;
 
-#define GRID_MAX_TILES  16
-#define GRID_TILE_FLOPS 4e6   /* some 25 us: large against the cost of starting a tile */
-#define GRID_TILE_READ  65536 /* floats of b a tile, where reading b is what takes the time */
-#define GRID_FEW_ROWS   16
+#define GRID_MAX_TILES 16
+#define GRID_TILE_READ 65536 /* floats of b a tile, where reading b is what takes the time */
+#define GRID_FEW_ROWS  16
 
 static inline int64_t grid_div_up(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
+}
+
+/* How many tiles a product of so many flops is worth: tiles must be large against the cost of
+ * starting one (some microseconds), and every cut has operands packed once more. */
+static inline int64_t grid_tiles(double flops)
+{
+    return flops > 2e9     ? GRID_MAX_TILES
+           : flops > 256e6 ? 8
+           : flops > 32e6  ? 4
+           : flops > 8e6   ? 2
+                           : 1;
 }
 
 /* For [m,k] x [k,n]. Every tile packs its part of both operands, so tiles down cost k n of
@@ -25,15 +35,14 @@ static inline int64_t grid_div_up(int64_t a, int64_t b)
  * Sides are multiples of 16 and 32, so that library kernels meet no ragged edges inside. */
 static inline grid grid_limited(int64_t m, int64_t n, int64_t k, int64_t max_tiles)
 {
-    int64_t want = 1, down = 1;
+    int64_t want, down = 1;
     if (m <= GRID_FEW_ROWS) {
         int64_t bn = grid_div_up(GRID_TILE_READ, k > 0 ? k : 1);
         bn = grid_div_up(bn, 32) * 32;
         return (grid){m > 0 ? m : 1, bn, 1, grid_div_up(n, bn)};
     }
-    while (want < max_tiles &&
-           2.0 * (double)m * (double)n * (double)k / (double)want > 2 * GRID_TILE_FLOPS)
-        want *= 2;
+    want = grid_tiles(2.0 * (double)m * (double)n * (double)k);
+    want = want < max_tiles ? want : max_tiles;
     double best = 0;
     for (int64_t d = 1; d <= want; d *= 2) {
         int64_t across = want / d;

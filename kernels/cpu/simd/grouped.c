@@ -31,16 +31,15 @@ static int64_t min64(int64_t a, int64_t b)
 static void cut(grouped *p)
 {
     int64_t groups = min64(p->groups, p->rows);
-    p->down = min64(p->rows / MIN_ROWS, 16);
+    int64_t tiles = grid_tiles(2.0 * (double)p->rows * (double)p->n * (double)p->k);
+    p->down = min64(p->rows / MIN_ROWS, tiles);
     p->cols = 1;
     if (p->down < 1) { /* few rows: each group's weights are read once */
         p->down = 1;
         p->cols = groups * p->k * p->n / GRID_TILE_READ;
         p->cols = min64(min64(p->cols, MAX_TILES), p->n / 32);
     } else {
-        while (p->down * p->cols < GRID_MAX_TILES && p->n / (2 * p->cols) >= MIN_COLS &&
-               2.0 * (double)p->rows * (double)p->n * (double)p->k >
-                   2 * GRID_TILE_FLOPS * (double)(p->down * p->cols))
+        while (p->down * p->cols < tiles && p->n / (2 * p->cols) >= MIN_COLS)
             p->cols *= 2;
     }
     p->bn = grid_div_up(grid_div_up(p->n, p->cols > 0 ? p->cols : 1), 32) * 32;
