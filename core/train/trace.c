@@ -165,16 +165,19 @@ static int lay_out(mf_trace_recorder *r, const mf_batch *b, const mf_model_graph
 float mf_trace_margin(const float *score, int32_t n, int32_t k)
 {
     if (k < 1 || k >= n) return INFINITY;
-    /* The k-th largest: as many are above it, or equal and before it, as a choice takes. */
-    float last = 0, next = -INFINITY;
-    for (int32_t i = 0; i < n; i++) {
-        int32_t before = 0;
-        for (int32_t j = 0; j < n; j++)
-            before += score[j] > score[i] || (score[j] == score[i] && j < i);
-        if (before == k - 1) last = score[i];
-        if (before == k) next = score[i];
+    /* One pass a place: the best of those that come after the place before, by score and index. */
+    int32_t last = -1, at = -1;
+    for (int32_t place = 0; place <= k; place++) {
+        last = at;
+        at = -1;
+        for (int32_t i = 0; i < n; i++) {
+            const bool after =
+                last < 0 || score[i] < score[last] || (score[i] == score[last] && i > last);
+            if (after && (at < 0 || score[i] > score[at])) at = i;
+        }
+        if (at < 0) return NAN; /* scores without an order */
     }
-    return isinf(next) ? INFINITY : last - next;
+    return isinf(score[at]) ? INFINITY : score[last] - score[at];
 }
 
 /* A router that chose by itself: how far its least chosen expert is above the best other one, by
