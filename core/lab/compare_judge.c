@@ -159,8 +159,10 @@ static void fill(mf_compare_table *t, double *values, double *one, double *two, 
                 t->complete = false;
         t->n++;
     }
-    for (int i = 0; i < t->n && base != NULL; i++)
-        t->rows[i].against = mf_paired_of(values + i * seeds, base, seeds);
+    /* A baseline that was refused by its first run leaves nothing to pair with. */
+    for (int i = 0; i < t->n; i++)
+        t->rows[i].against = base != NULL ? mf_paired_of(values + i * seeds, base, seeds)
+                                          : mf_paired_of(values, values, 0);
     rank_rows(t, values, one, accuracy);
     give_verdicts(t, one, two, accuracy);
 }
