@@ -125,12 +125,24 @@ static bool all_numbers(const mf_label *labels, int32_t n)
     return true;
 }
 
-/* Classes are the labels of the training file, in order. */
+static int copy_names(mf_corpus *c, const mf_label *labels, const char *const *names, int32_t n)
+{
+    c->classes = mf_alloc((size_t)n, sizeof *c->classes);
+    if (c->classes == NULL) return MF_ENOMEM;
+    c->n_classes = n;
+    for (int32_t i = 0; i < n; i++)
+        if ((c->classes[i] = mf_strdup(names != NULL ? names[i] : labels[i].name)) == NULL)
+            return MF_ENOMEM;
+    return MF_OK;
+}
+
+/* Classes are the labels of the training file, in order, or those that were given. */
 static int name_classes(loader *l)
 {
-    mf_corpus *c = l->c;
     const mf_source *s = &l->source[0];
     int32_t n = s->n_labels;
+    if (l->spec->class_names != NULL)
+        return copy_names(l->c, NULL, l->spec->class_names, l->spec->n_class_names);
     if (n == 0) return MF_OK;
     if (l->spec->classes > 0 && n > l->spec->classes) {
         const mf_label *extra = &s->labels[l->spec->classes];
@@ -139,17 +151,10 @@ static int name_classes(loader *l)
                        (long long)extra->line, extra->name, (int)l->spec->classes);
     }
     mf_label *sorted = mf_alloc((size_t)n, sizeof *sorted);
-    c->classes = mf_alloc((size_t)n, sizeof *c->classes);
-    if (sorted == NULL || c->classes == NULL) {
-        mf_free(sorted);
-        return MF_ENOMEM;
-    }
+    if (sorted == NULL) return MF_ENOMEM;
     memcpy(sorted, s->labels, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, all_numbers(sorted, n) ? by_value : by_bytes);
-    c->n_classes = n;
-    int code = MF_OK;
-    for (int32_t i = 0; i < n; i++)
-        if ((c->classes[i] = mf_strdup(sorted[i].name)) == NULL) code = MF_ENOMEM;
+    int code = copy_names(l->c, sorted, NULL, n);
     mf_free(sorted);
     return code;
 }

@@ -44,6 +44,8 @@ typedef struct mf_corpus_spec {
     mf_task task;              /* other than lm: a tokenizer made here gets special tokens */
     int32_t bin_bits;          /* 16 or 32; 0: 16 */
     int32_t classes;           /* of examples; 0: as many as the training file has */
+    const char *const *class_names; /* NULL: the labels of path; else those of a run, in order */
+    int32_t n_class_names;
 } mf_corpus_spec;
 
 /* A document or an example: tokens begin .. begin+n-1 of mf_corpus.ids. */

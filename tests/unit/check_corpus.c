@@ -314,6 +314,19 @@ START_TEST(bad_tsv)
     s.classes = 2;
     refuse(&s, MF_EINPUT, "a.tsv:3: label \"maybe\" is one too many: expected 2 classes");
     s.classes = 0;
+    static const char *const names[] = {"yes", "maybe", "no"};
+    s.class_names = names; /* of a run, for other data */
+    s.n_class_names = 3;
+    refuse(&s, MF_EINPUT, "a.tsv:1: label \"1\" does not occur in the training data");
+    file("a.tsv", "a\tno\nb\tmaybe\n");
+    s.split = 1;
+    mf_corpus *c = load(&s);
+    ck_assert_int_eq(c->n_classes, 3);
+    ck_assert_int_eq(c->spans[0].label, 2);
+    ck_assert_int_eq(c->spans[1].label, 1);
+    mf_corpus_free(c);
+    s.class_names = NULL;
+    s.split = 0.5;
     file("a.tsv", "a\t1\nb\t0\n");
     s.val_path = file("b.tsv", "c\t0\nd\t2\n");
     refuse(&s, MF_EINPUT, "b.tsv:2: label \"2\" does not occur in the training data");
