@@ -10,6 +10,7 @@ UNIT += tests/unit/check_batch
 UNIT += tests/unit/check_checkpoint
 UNIT += tests/unit/check_config
 UNIT += tests/unit/check_corpus
+UNIT += tests/unit/check_dispatch
 UNIT += tests/unit/check_edges
 UNIT += tests/unit/check_error
 UNIT += tests/unit/check_functions

@@ -45,8 +45,9 @@ static void copy_line(int64_t n, const uint32_t *from, int64_t si, uint32_t *to,
     if (si == 1 && so == 1) {
         memcpy(to, from, (size_t)n * sizeof(*to));
     } else if (si == 0 && so == 1) {
+        const uint32_t value = *from;
         for (int64_t j = 0; j < n; j++)
-            to[j] = *from;
+            to[j] = value;
     } else {
         for (int64_t j = 0; j < n; j++)
             to[j * so] = from[j * si];
