@@ -15,7 +15,9 @@ TESTS += $(FUZZ_TARGETS)
 endif
 check_PROGRAMS += $(FUZZ_TARGETS)
 
+# The OpenMP library is not built with the thread sanitizer, which then must not look into it.
 AM_TESTS_ENVIRONMENT = \
+	TSAN_OPTIONS="ignore_noninstrumented_modules=1:$$TSAN_OPTIONS"; export TSAN_OPTIONS; \
 	unset MAKEFLAGS MFLAGS; MOEFW='$(abs_top_builddir)/moefw'; export MOEFW; \
 	HARNESS_ACTIVE=1; export HARNESS_ACTIVE; \
 	srcdir='$(source_folder)'; export srcdir; \
