@@ -55,6 +55,7 @@ CORE += core/cli/verb_generate.c
 CORE += core/cli/verb_graph.c
 CORE += core/cli/verb_plugin.c
 CORE += core/cli/verb_report.c
+CORE += core/cli/verb_tokenize.c
 CORE += core/cli/verb_trace.c
 CORE += core/cli/verb_train.c
 CORE += core/cli/verbs.c

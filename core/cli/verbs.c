@@ -11,6 +11,7 @@ extern const mf_verb mf_verb_bench;
 extern const mf_verb mf_verb_report;
 extern const mf_verb mf_verb_plugin;
 extern const mf_verb mf_verb_data;
+extern const mf_verb mf_verb_tokenize;
 extern const mf_verb mf_verb_ckpt;
 extern const mf_verb mf_verb_trace;
 extern const mf_verb mf_verb_config;
@@ -28,6 +29,7 @@ const mf_verb *const mf_verbs[] = {
     &mf_verb_report,
     &mf_verb_plugin,
     &mf_verb_data,
+    &mf_verb_tokenize,
     &mf_verb_ckpt,
     &mf_verb_config,
     &mf_verb_graph,

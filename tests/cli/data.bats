@@ -62,6 +62,36 @@ setup() {
     [[ "$output" == *"none.txt"* ]]
 }
 
+@test "tokenize: a vocabulary, ids and the text again; what does not fit is refused" {
+    printf 'h\303\251 h\n' >text
+    run "$MOEFW" tokenize train char text --out char.json
+    [ "$status" -eq 0 ]
+    [[ "$output" == "char.json: char, 4 ids" ]]
+    run "$MOEFW" tokenize encode char.json text
+    [ "$output" = "2 3 1 2 0" ]
+    run "$MOEFW" tokenize encode char.json text --json
+    [ "$output" = '{"ids":[2,3,1,2,0]}' ]
+    printf '2 3 1 2' >ids
+    "$MOEFW" tokenize decode char.json ids >back
+    cmp text back
+    "$MOEFW" tokenize encode byte text >ids
+    [ "$(cat ids)" = "104 195 169 32 104 10" ]
+    run "$MOEFW" data info text --tokenizer ./char.json --split 1
+    [[ "$output" == *"5 tokens, vocabulary of 4 (char)"* ]]
+    printf 'x' >other
+    run "$MOEFW" tokenize encode char.json other
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"other: byte 0: character U+0078"* ]]
+    printf '2 4' >ids
+    run "$MOEFW" tokenize decode char.json ids
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"byte 2: expected an id from 0 to 3"* ]]
+    run "$MOEFW" tokenize train char text
+    [ "$status" -eq 2 ]
+    run "$MOEFW" tokenize encode char text
+    [ "$status" -eq 2 ]
+}
+
 # A run with two checkpoints, as small as can be.
 small_run() {
     "$MOEFW" -t 1 train --out run --steps 2 --set train.save_every=1 --set train.keep=5 \

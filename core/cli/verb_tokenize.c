@@ -1,0 +1,162 @@
+/* moefw tokenize: vocabularies made, texts to ids and back. */
+#include "cli/cli.h"
+
+#include "base/io.h"
+#include "base/json.h"
+#include "data/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const mf_cli_form forms[] = {
+    {"train", "KIND FILE", 2, 2, "make a tokenizer (byte, char) from a text"},
+    {"encode", "TOKENIZER FILE", 2, 2, "the ids of a text"},
+    {"decode", "TOKENIZER FILE", 2, 2, "the text of ids, parted by blanks"},
+    MF_CLI_FORM_END};
+
+static const mf_cli_option options[] = {
+    {.name = "out",
+     .letter = 'o',
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .help = "train: where the tokenizer is written; needed"},
+    MF_CLI_END};
+
+/* A kind that needs no text, or a file; byte is both a name and all there is to know. */
+static int open_tokenizer(const char *name, mf_tokenizer **ret)
+{
+    if (strcmp(name, "byte") == 0) return mf_tokenizer_train(name, name, "", 0, NULL, ret);
+    if (mf_tokenizer_is_kind(name))
+        return mf_fail(MF_EUSAGE,
+                       "tokenizer %s has a vocabulary of its own: expected a tokenizer "
+                       "file, as 'moefw tokenize train %s FILE' makes",
+                       name, name);
+    return mf_tokenizer_load(name, ret);
+}
+
+static int print_json(mf_jw *w)
+{
+    const char *text = mf_jw_text(w, NULL);
+    if (text == NULL) return MF_ENOMEM;
+    puts(text);
+    return MF_OK;
+}
+
+static int train(const mf_cli *cli)
+{
+    const char *kind = mf_cli_operand(cli, 0), *file = mf_cli_operand(cli, 1);
+    const char *out = mf_cli_text(cli, "out", NULL);
+    char *text;
+    size_t n;
+    mf_tokenizer *t = NULL;
+    if (out == NULL) return mf_fail(MF_EUSAGE, "tokenize train: --out FILE is needed");
+    int code = mf_read_file(file, 0, &text, &n);
+    if (code != MF_OK) return code;
+    code = mf_tokenizer_train(kind, file, text, n, NULL, &t);
+    if (code == MF_OK) code = mf_tokenizer_save(t, out);
+    if (code == MF_OK && mf_cli_json(cli)) {
+        mf_jw *w = mf_jw_new();
+        if (w == NULL) {
+            mf_tokenizer_free(t);
+            mf_free(text);
+            return MF_ENOMEM;
+        }
+        mf_jw_object(w);
+        mf_jw_kv_string(w, "kind", kind);
+        mf_jw_kv_int(w, "vocab", t->vocab);
+        mf_jw_kv_string(w, "file", out);
+        mf_jw_end(w);
+        code = print_json(w);
+        mf_jw_free(w);
+    } else if (code == MF_OK) {
+        printf("%s: %s, %d ids\n", out, kind, (int)t->vocab);
+    }
+    mf_tokenizer_free(t);
+    mf_free(text);
+    return code;
+}
+
+static int encode(const mf_cli *cli, const mf_tokenizer *t, const char *file, const char *text,
+                  size_t n)
+{
+    mf_ids ids = {0};
+    int code = mf_tokenizer_encode(t, file, text, n, &ids);
+    if (code == MF_OK && mf_cli_json(cli)) {
+        mf_jw *w = mf_jw_new();
+        if (w == NULL) {
+            mf_ids_free(&ids);
+            return MF_ENOMEM;
+        }
+        mf_jw_object(w);
+        mf_jw_key(w, "ids");
+        mf_jw_array(w);
+        for (size_t i = 0; i < ids.n; i++)
+            mf_jw_int(w, ids.id[i]);
+        mf_jw_end(w);
+        mf_jw_end(w);
+        code = print_json(w);
+        mf_jw_free(w);
+    } else if (code == MF_OK) {
+        for (size_t i = 0; i < ids.n; i++)
+            printf("%d%c", (int)ids.id[i], i + 1 < ids.n ? ' ' : '\n');
+    }
+    mf_ids_free(&ids);
+    return code;
+}
+
+/* Whole numbers parted by blanks, each an id of the tokenizer. */
+static int decode(const mf_tokenizer *t, const char *file, const char *text, size_t size)
+{
+    static const char blanks[] = " \t\r\n";
+    mf_decoder d;
+    size_t n;
+    int code = mf_decoder_open(&d, t);
+    if (code != MF_OK) return code;
+    const char *at = text + strspn(text, blanks);
+    while (*at && code == MF_OK) {
+        char *end;
+        size_t digits = strspn(at, "0123456789");
+        long long id = digits > 0 && digits < 10 ? strtoll(at, &end, 10) : -1;
+        if (id < 0 || id >= t->vocab || (at[digits] && !strchr(blanks, at[digits]))) {
+            code = mf_fail(MF_EINPUT, "%s: byte %zu: expected an id from 0 to %d", file,
+                           (size_t)(at - text), (int)t->vocab - 1);
+            break;
+        }
+        const char *piece = mf_decoder_next(&d, (int32_t)id, &n);
+        fwrite(piece, 1, n, stdout);
+        at += digits + strspn(at + digits, blanks);
+    }
+    if (code == MF_OK && (size_t)(at - text) != size)
+        code = mf_fail(MF_EINPUT, "%s: byte %zu: NUL", file, (size_t)(at - text));
+    if (code == MF_OK) {
+        const char *rest = mf_decoder_end(&d, &n);
+        fwrite(rest, 1, n, stdout);
+        putchar('\n');
+    }
+    mf_decoder_close(&d);
+    return code;
+}
+
+static int run(const mf_cli *cli)
+{
+    const char *action = mf_cli_action(cli), *file = mf_cli_operand(cli, 1);
+    mf_tokenizer *t = NULL;
+    char *text = NULL;
+    size_t n = 0;
+    if (strcmp(action, "train") == 0) return train(cli);
+    int code = open_tokenizer(mf_cli_operand(cli, 0), &t);
+    if (code == MF_OK) code = mf_read_file(file, 0, &text, &n);
+    if (code == MF_OK)
+        code = strcmp(action, "encode") == 0 ? encode(cli, t, file, text, n)
+                                             : decode(t, file, text, n);
+    mf_free(text);
+    mf_tokenizer_free(t);
+    return code;
+}
+
+const mf_verb mf_verb_tokenize = {.name = "tokenize",
+                                  .brief = "make tokenizers, turn texts into ids and back",
+                                  .forms = forms,
+                                  .options = options,
+                                  .run = run};
