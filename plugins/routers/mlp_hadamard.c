@@ -12,6 +12,12 @@
  * s is 1/sqrt(size) if scale = orthogonal, else 1. k_experts > 0 keeps that many largest logits of
  * a token and gives the rest probability 0. The paper's count, 101,000, is that of the MLP router:
  * its run had no Wp, so its Hadamard step had no parameters. n: LayerNorm or nothing.
+ *
+ * start = kaiming draws weights and biases from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), normal from
+ * N(0, init_std) with zero biases. The defaults (walsh, no scale, GELU, kaiming) are the reading
+ * nearest to the published figures for N(0,1) input: mean entropy 1.110 and mean top-2 probability
+ * .398 against 1.1003 and .4152 (distance .020), where one start differs from the next by .027
+ * and .004.
  */
 #include <moefw/moefw.h>
 #include <math.h>
@@ -22,12 +28,14 @@ enum { ORTHOGONAL, PLAIN };
 static const char *const scales[] = {"orthogonal", "none", NULL};
 enum { NONE, LAYERNORM };
 static const char *const norms[] = {"none", "layernorm", NULL};
+enum { NORMAL, KAIMING };
+static const char *const starts[] = {"normal", "kaiming", NULL};
 enum { GELU, RELU };
 static const char *const activations[] = {"gelu", "relu", NULL};
 
 #define MAX_SIDE 1024
 typedef struct {
-    int64_t hidden, mode, scale, input_norm, activation, k_experts;
+    int64_t hidden, mode, scale, input_norm, activation, k_experts, start;
     double init_std, temperature;
 } conf;
 
@@ -60,26 +68,32 @@ static int judge(mf_ctx *ctx, const conf *c, const mf_dims *dims)
     return MF_OK;
 }
 
+static int layer(mf_ctx *ctx, const conf *c, const char *weight, const char *bias, int64_t out,
+                 int64_t in)
+{
+    const bool kaiming = c->start == KAIMING;
+    int rc = mf->param(ctx, weight, mf_shape2(out, in),
+                       kaiming ? mf_init_of(MF_INIT_KAIMING, 1, 0) : MF_NORMAL(c->init_std));
+    if (rc != MF_OK || !bias) return rc;
+    const mf_init spread = mf_init_of(MF_INIT_UNIFORM, 1 / sqrt((double)in), MF_PARAM_NO_DECAY);
+    return mf->param(ctx, bias, mf_shape1(out), kaiming ? spread : MF_ZEROS);
+}
+
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     router *self = self_;
     const conf *c = self->c = conf_;
     self->dim = dims->dim;
     self->experts = dims->experts;
-    const mf_init weight = MF_NORMAL(c->init_std);
     int rc = judge(ctx, c, dims);
     if (rc == MF_OK && c->input_norm == LAYERNORM) {
         rc = mf->param(ctx, "norm.weight", mf_shape1(dims->dim), MF_CONST(1));
         if (rc == MF_OK) rc = mf->param(ctx, "norm.bias", mf_shape1(dims->dim), MF_ZEROS);
     }
     if (rc != MF_OK || c->mode == MATRIX) return rc;
-    rc = mf->param(ctx, "w1", mf_shape2(c->hidden, dims->dim), weight);
-    if (rc == MF_OK) rc = mf->param(ctx, "b1", mf_shape1(c->hidden), MF_ZEROS);
-    if (rc == MF_OK && c->mode == PRODUCT)
-        rc = mf->param(ctx, "wp", mf_shape2(c->hidden, dims->dim), weight);
-    if (rc == MF_OK) rc = mf->param(ctx, "w2", mf_shape2(dims->experts, c->hidden), weight);
-    if (rc == MF_OK) rc = mf->param(ctx, "b2", mf_shape1(dims->experts), MF_ZEROS);
-    return rc;
+    rc = layer(ctx, c, "w1", "b1", c->hidden, dims->dim);
+    if (rc == MF_OK && c->mode == PRODUCT) rc = layer(ctx, c, "wp", NULL, c->hidden, dims->dim);
+    return rc == MF_OK ? layer(ctx, c, "w2", "b2", dims->experts, c->hidden) : rc;
 }
 
 /* x [T,n] times the first `rows` rows of Sylvester's matrix: H[i,j] = (-1)^popcount(i & j). */
@@ -145,6 +159,7 @@ static const mf_option options[] = {
     MF_OPTION_ENUM(conf, scale, "none", scales, "of the Walsh matrix"),
     MF_OPTION_ENUM(conf, input_norm, "layernorm", norms, "norm before the first layer"),
     MF_OPTION_ENUM(conf, activation, "gelu", activations, "nonlinearity"),
+    MF_OPTION_ENUM(conf, start, "kaiming", starts, "how weights and biases begin"),
     MF_OPTION_INT(conf, k_experts, "0", 0, 65536, 0,
                   "experts with a probability at all; 0: all"),
     MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
