@@ -2,7 +2,6 @@
 
 #include <moefw/status.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +16,6 @@ const mf_site *mf_crash_site(const mf_site *site)
     const mf_site *before = site_now;
     site_now = site;
     return before;
-}
-
-void mf_crash_report_to(int fd)
-{
-    report_fd = fd;
-    mf_crash_watch();
 }
 
 /* Only what a signal handler may call. */
@@ -92,24 +85,29 @@ static void on_exit_call(void)
     if (report_fd < 0) _exit(4);
 }
 
-void mf_crash_watch(void)
+static void watch_signals(void)
 {
     static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     static char stack_memory[64 * 1024]; /* the ordinary stack may be what ran out */
-    static bool watching;
-    if (watching) return;
-    watching = true;
-    atexit(on_exit_call);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     stack_t stack = {.ss_sp = stack_memory, .ss_size = sizeof stack_memory};
     sigaltstack(&stack, NULL);
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_NODEFER};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
         sigaction(fatal[i], &action, NULL);
-#else
-    (void)fatal; /* the sanitizers' own handlers say more */
-    (void)stack_memory;
-    (void)on_signal;
+}
+
+void mf_crash_watch(void)
+{
+    atexit(on_exit_call);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    watch_signals(); /* else the sanitizers' own handlers say more */
 #endif
+}
+
+void mf_crash_report_to(int fd)
+{
+    report_fd = fd;
+    atexit(on_exit_call);
+    watch_signals();
 }

@@ -76,7 +76,7 @@ only() {
 @test "not the same again, state that is not saved, memory that is not given back" {
     broken rule_same determinism "expected the same bits"
     only rule_restore "save and restore" "after the restart"
-    case ${ASAN_OPTIONS-} in *detect_leaks*) skip "the sanitizer counts memory its own way" ;; esac
+    export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # its report is not the one asked for
     only rule_leak leaks "keep"
 }
 
