@@ -94,6 +94,8 @@ tests_unit_check_ops_SOURCES += tests/unit/op_rows_shape.c
 tests_unit_check_ops_SOURCES += tests/unit/op_rows_store.c
 
 FUZZ_TARGETS =
+FUZZ_TARGETS += tests/fuzz/fuzz_elf
+FUZZ_TARGETS += tests/fuzz/fuzz_option
 FUZZ_TARGETS += tests/fuzz/fuzz_ini
 FUZZ_TARGETS += tests/fuzz/fuzz_json
 FUZZ_TARGETS += tests/fuzz/fuzz_safetensors

@@ -125,6 +125,8 @@ typedef struct mf_run {
     bool check_finite; /* after each node: MF_ENONFINITE naming op and scope at the first NaN/Inf */
 } mf_run;
 int mf_graph_run(mf_graph *g, const mf_run *run);
+/* The node at work, NULL between nodes: what a crash message names. */
+extern const mf_node *volatile mf_graph_node_now;
 
 /* Data of an input or a constant (from its creation on), a parameter, or a kept value (after
  * mf_graph_finish; with no_reuse of any value). Else NULL. A kept value of a metric node holds what

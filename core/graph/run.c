@@ -129,6 +129,8 @@ static int run_traced(mf_graph *g, int i)
     return code == MF_OK ? mf_replay_check_finite(&g->steps[i], before) : code;
 }
 
+const mf_node *volatile mf_graph_node_now;
+
 int mf_graph_run(mf_graph *g, const mf_run *run)
 {
     static const mf_run plain;
@@ -145,7 +147,9 @@ int mf_graph_run(mf_graph *g, const mf_run *run)
     for (int i = 0; i < g->n_steps; i++) {
         int code;
         if (skipped(g->steps[i].node, run)) continue;
+        mf_graph_node_now = g->steps[i].node;
         code = run->check_finite ? run_traced(g, i) : run_one(g, i);
+        mf_graph_node_now = NULL;
         if (code != MF_OK) return code;
     }
     return MF_OK;

@@ -16,6 +16,9 @@
 #include "base/ini.h"
 #include "base/mem.h"
 
+#define MEMORY_MAX                                                                             \
+    ((rlim_t)8 << 30) /* of a child: what runs away must not take the machine along */
+
 extern char **environ;
 
 static char program[4096];
@@ -45,6 +48,11 @@ int mf_child_begin(int argc, char **argv, int seconds)
     const struct rlimit cpu = {(rlim_t)seconds + 1, (rlim_t)seconds + 2}, core = {0, 0};
     setrlimit(RLIMIT_CPU, &cpu);
     setrlimit(RLIMIT_CORE, &core);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    const struct rlimit memory = {MEMORY_MAX,
+                                  MEMORY_MAX}; /* sanitizers map more, without using it */
+    setrlimit(RLIMIT_DATA, &memory);
+#endif
     return MF_OK;
 }
 

@@ -32,8 +32,8 @@ int mf_child_run(const char *verb, int n, const char *const *arguments, int seco
 
 /* ---- the child ---- */
 
-/* First of all: takes argv[2] as the report, gives up the rights to a core dump and to more than
- * so many seconds of computing, dies with its parent. MF_EUSAGE when it was called by hand. */
+/* First of all: takes argv[2] as the report, gives up the rights to a core dump, to more than
+ * so many seconds of computing and to much memory, dies with its parent. MF_EUSAGE when it was called by hand. */
 int mf_child_begin(int argc, char **argv, int seconds);
 int mf_child_report(void); /* the descriptor */
 /* One line; line ends in it become blanks. */

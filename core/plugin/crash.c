@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "graph/graph.h"
+
 static const mf_site *volatile site_now;
 static volatile sig_atomic_t dying;
 static int report_fd = -1;
@@ -16,6 +18,14 @@ const mf_site *mf_crash_site(const mf_site *site)
     const mf_site *before = site_now;
     site_now = site;
     return before;
+}
+
+/* An op that came with a plugin: its table is not core's. */
+static const mf_node *plugin_op(void)
+{
+    const mf_node *node = mf_graph_node_now;
+    if (node == NULL || node->op == NULL || node->op->name == NULL) return NULL;
+    return mf_op_find(node->op->name) == node->op ? NULL : node;
 }
 
 /* Only what a signal handler may call. */
@@ -47,6 +57,18 @@ static void name_site(const mf_site *s, const char *how)
         "try the plugin alone with `moefw plugin check FILE`\n");
 }
 
+static void name_op(const mf_node *node, const char *how)
+{
+    say("moefw: op ");
+    say(node->op->name);
+    say(" of the plugin at ");
+    say(node->scope != NULL ? node->scope : "?");
+    say(" ");
+    say(how);
+    say(": expected it to return; a checkpoint saved before is intact; "
+        "try the plugin alone with `moefw plugin check FILE`\n");
+}
+
 static const char *signal_name(int number)
 {
     switch (number) {
@@ -71,6 +93,12 @@ static void on_signal(int number)
         dying = 1;
         name_site(s, signal_name(number));
         if (report_fd < 0) _exit(4); /* as for every plugin that breaks its contract */
+    }
+    const mf_node *node = report_fd < 0 && !dying ? plugin_op() : NULL;
+    if (node != NULL) {
+        dying = 1;
+        name_op(node, signal_name(number));
+        _exit(4);
     }
     signal(number, SIG_DFL);
     raise(number);

@@ -2,7 +2,8 @@
  *
  * A plugin is code with the user's rights: it cannot be contained, but it can be named. While one
  * of its functions runs, a site is in force; a fatal signal or a call of exit then ends the program
- * with exit code 4 and one line naming plugin, file, function and place.
+ * with exit code 4 and one line naming plugin, file, function and place. The same for a plugin's op
+ * while a graph runs (on the thread that runs it or any other).
  */
 #ifndef MF_PLUGIN_CRASH_H
 #define MF_PLUGIN_CRASH_H

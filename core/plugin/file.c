@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/io.h"
-#include "base/mem.h"
 
 #if defined(__x86_64__)
 #define MACHINE      EM_X86_64
@@ -38,12 +38,15 @@ static int check_safe(const char *path, const struct stat *st)
             "chmod o-w, or use --allow-unsafe-plugins",
             (unsigned)st->st_mode & 0775, (unsigned)st->st_mode & 0777);
     struct stat folder;
-    const char *slash = strrchr(path, '/');
-    char *parent =
-        slash == NULL ? mf_strdup(".") : mf_strndup(path, (size_t)(slash - path) + 1);
-    if (parent == NULL) return MF_ENOMEM;
-    int rc = stat(parent, &folder);
-    mf_free(parent);
+    char *real = realpath(path, NULL); /* a link in a good folder may lead into a bad one */
+    char *slash = real != NULL ? strrchr(real, '/') : NULL;
+    if (slash == NULL) {
+        free(real);
+        return mf_fail_errno(MF_EPLUGIN, "cannot find its folder");
+    }
+    slash[slash == real] = '\0';
+    int rc = stat(real, &folder);
+    free(real);
     bool trusted = st->st_uid == geteuid() || st->st_uid == 0;
     bool sticky = rc == 0 && (folder.st_mode & S_ISVTX) != 0;
     if (rc == 0 && (folder.st_mode & S_IWOTH) != 0 && !(sticky && trusted))
@@ -103,8 +106,9 @@ static int check_complete(int fd, const Elf64_Ehdr *h, uint64_t size)
     uint64_t need = 0, end;
     for (int i = 0; i < h->e_phnum; i++) {
         Elf64_Phdr p;
-        if (__builtin_add_overflow(h->e_phoff, (uint64_t)(i + 1) * sizeof p, &end) ||
-            end > size) {
+        if (__builtin_add_overflow(h->e_phoff, (uint64_t)(i + 1) * sizeof p, &end))
+            end = UINT64_MAX;
+        if (end > size) {
             need = end;
             break;
         }

@@ -56,6 +56,7 @@ typedef struct catalog {
     mf_found *items;
     int n, room;
     bool failed; /* out of memory */
+    bool tell;   /* what is passed over: once a process, not at every look-up */
 } catalog;
 
 /* Hidden by an earlier one of the same kind and name? */
@@ -240,13 +241,13 @@ static void scan_dropins(catalog *c, const char *folder)
         c->failed |= path == NULL || ini == NULL;
         if (!c->failed && length > 4 && strcmp(names[i] + length - 4, ".ini") == 0) {
             /* One bad drop-in must not hide the good ones: it is told and passed over. */
-            if (mf_ini_load(ini, path) != MF_OK)
+            if (mf_ini_load(ini, path) != MF_OK && c->tell)
                 mf_log(MF_LOG_WARN, "drop-in passed over: %s", mf_error_message());
             const char *section;
             for (int s = 0; (section = mf_ini_section_at(ini, s)) != NULL; s++) {
                 if (strncmp(section, "plugin ", 7) == 0)
                     add_dropin(c, ini, path, section);
-                else
+                else if (c->tell)
                     mf_log(MF_LOG_WARN, "%s: [%s] passed over: expected [plugin NAME]", path,
                            section);
             }
@@ -259,7 +260,9 @@ static void scan_dropins(catalog *c, const char *folder)
 
 static int make_catalog(catalog *c, mf_arena *arena)
 {
-    *c = (catalog){.arena = arena, .folders = mf_find_folders(arena)};
+    static bool told;
+    *c = (catalog){.arena = arena, .folders = mf_find_folders(arena), .tell = !told};
+    told = true;
     if (c->folders == NULL) return MF_ENOMEM;
     scan_dropins(c, user_folder(arena, "XDG_CONFIG_HOME", ".config", "moefw/plugins.d"));
     scan_dropins(c, mf_place_dropins());

@@ -101,10 +101,27 @@ static int check_signals(const mf_guard *g, const char *when)
     return MF_OK;
 }
 
+unsigned mf_guard_float(void)
+{
+    return float_control();
+}
+
+int mf_guard_float_check(unsigned before, const char *when)
+{
+    const unsigned now = float_control();
+    if (now == before) return MF_OK;
+    set_float_control(before);
+    return mf_fail(
+        MF_EPLUGIN,
+        "%s for the whole process %s: expected floating-point control 0x%x, found 0x%x; "
+        "build it without -Ofast, -ffast-math and -funsafe-math-optimizations",
+        (now ^ before) & DENORMAL_OFF ? "sets flush-to-zero" : "changes floating-point control",
+        when, before, now);
+}
+
 int mf_guard_check(mf_guard *g, const char *when)
 {
     int rc = MF_OK;
-    unsigned control = float_control();
     char locale[128];
     locale_name(locale);
     mode_t mask = mask_now();
@@ -126,15 +143,6 @@ int mf_guard_check(mf_guard *g, const char *when)
         fesetround(g->rounding);
         rc = mf_fail(MF_EPLUGIN, "changes the rounding mode of the whole process %s", when);
     }
-    if (control != g->float_control) {
-        set_float_control(g->float_control);
-        rc = mf_fail(
-            MF_EPLUGIN,
-            "%s for the whole process %s: expected floating-point control 0x%x, found "
-            "0x%x; build it without -Ofast, -ffast-math and -funsafe-math-optimizations",
-            (control ^ g->float_control) & DENORMAL_OFF ? "sets flush-to-zero"
-                                                        : "changes floating-point control",
-            when, g->float_control, control);
-    }
+    if (mf_guard_float_check(g->float_control, when) != MF_OK) rc = MF_EPLUGIN;
     return rc;
 }

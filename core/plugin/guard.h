@@ -24,4 +24,9 @@ void mf_guard_save(mf_guard *g);
 /* Puts everything back. MF_EPLUGIN if something had changed; when: "when it is loaded". */
 int mf_guard_check(mf_guard *g, const char *when);
 
+/* Floating-point control alone, which costs nothing: for every call. */
+unsigned mf_guard_float(void);
+/* Puts it back. MF_EPLUGIN if it had changed. */
+int mf_guard_float_check(unsigned before, const char *when);
+
 #endif

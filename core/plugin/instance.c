@@ -116,6 +116,7 @@ typedef struct call {
     mf_ctx *ctx;
     mf_site site;
     const mf_site *outer;
+    unsigned float_control;
     bool pushed;
 } call;
 
@@ -138,6 +139,7 @@ static void enter(call *c, mf_ctx *ctx, mf_phase phase, const char *function, mf
     c->pushed = g != NULL;
     if (g != NULL) mf_graph_push(g, "%s %s", short_path(ctx->path), ctx->plugin->name);
     mf_error_clear();
+    c->float_control = mf_guard_float();
     c->outer = mf_crash_site(&c->site);
 }
 
@@ -146,6 +148,8 @@ static int leave(call *c, int rc)
 {
     mf_ctx *ctx = c->ctx;
     mf_crash_site(c->outer);
+    if (mf_guard_float_check(c->float_control, "in a call") != MF_OK)
+        rc = mf_fail_context(MF_EPLUGIN, "%s (plugin %s)", ctx->path, ctx->plugin->name);
     if (c->pushed) mf_graph_pop(ctx->graph);
     ctx->phase = MF_PHASE_NONE;
     ctx->running = NULL;

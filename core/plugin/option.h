@@ -21,7 +21,7 @@
 #define MF_OPTIONS_MAX 256 /* in one table; more means that its end is missing */
 
 typedef struct mf_schema {
-    const char *owner; /* for messages: "plugin x"; NULL where the section says it all */
+    const char *owner;        /* for messages: "plugin x"; NULL where the section says it all */
     const mf_option *options; /* [count], then one with a NULL name */
     const char *const *names; /* [count], then NULL: for suggestions */
     int32_t count;

@@ -37,7 +37,8 @@ typedef struct mf_host {
     mf_tensor *(*use)(mf_ctx *ctx, mf_graph *g, const char *name);
     /* Its numbers, for reading and (buffers) writing between steps [step]; NULL if unknown. */
     float *(*data)(mf_ctx *ctx, const char *name, int64_t *ret_count);
-    /* Full name of the i-th parameter or buffer matching a pattern with '*', NULL past the end. */
+    /* Full name, with its leading '/', of the i-th parameter or buffer matching a pattern with '*'
+     * (of full names, the '/' may be left out); NULL past the end [any]. */
     const char *(*find)(mf_ctx *ctx, const char *pattern, int32_t i);
 
     /* ---- options ---- */

@@ -80,6 +80,18 @@ only() {
     only rule_leak leaks "keep"
 }
 
+@test "a crash while training: exit 4, and a line that names op or function, and place" {
+    ! grep -q __asan_init "$MOEFW" || skip "the sanitizer's own report comes instead"
+    cd "$BATS_TEST_TMPDIR"
+    printf '[model]\ndim = 16\nlayers = 2\nheads = 2\nkv_heads = 2\nseq = 16\n[train]\nbatch = 2\neval_context = 0\n' >small.ini
+    run "$MOEFW" train small.ini -t 1 --steps 1 --plugin "$BAD/rule_op.so"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"op crash of the plugin at layers.0.router bad killed by SIGSEGV"* ]]
+    run "$MOEFW" train small.ini -t 1 --steps 1 --plugin "$BAD/rule_index.so"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"layers.0"*"expected expert in -1 .. "*"found "* ]]
+}
+
 @test "every plugin of the tree passes" {
     local file failed=
     for file in "$builddir"/plugins/*/*.so; do

@@ -147,6 +147,26 @@ refused() {
     rm "$ini"
 }
 
+@test "two files are two plugins, one file under two names is one" {
+    local dir="$XDG_CONFIG_HOME/moefw/plugins.d" name
+    mkdir -p "$dir"
+    for name in one two; do
+        ${CC:-cc} -std=gnu11 -DNAME="\"$name\"" -DBRIEF="\"this is $name\"" -I"$srcdir/include" \
+            -I"$builddir/include" -fPIC -fvisibility=hidden -shared -o "$BAD/$name.so" \
+            "$srcdir/tests/badplugins/good.c" -lm
+        printf '[plugin %s]\nkind = router\nfile = %s/%s.so\n' $name "$BAD" $name >"$dir/$name.ini"
+    done
+    ln -s one.so "$BAD/again.so"
+    run "$MOEFW" plugin list
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"one "*"this is one"* ]]
+    [[ "$output" == *"two "*"this is two"* ]]
+    run "$MOEFW" plugin info "$BAD/again.so"
+    [ "$status" -eq 0 ]
+    [[ "$output" == "one 1: this is one"* ]]
+    rm "$dir"/*.ini
+}
+
 @test "an unknown name or file: exit 2 and the nearest" {
     run "$MOEFW" plugin info linaer
     [ "$status" -eq 2 ]
