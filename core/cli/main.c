@@ -8,6 +8,7 @@
 #include "plugin/child.h"
 #include "plugin/crash.h"
 #include "plugin/probe.h"
+#include "report/terminal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +77,10 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* a closed terminal must not end a training run unsaved */
     int rc = mf_cli_run(argc, argv);
     rc = close_stdout(rc);
-    if (rc != MF_OK && mf_error_message()[0] != '\0')
-        fprintf(stderr, "moefw: %s\n", mf_error_message());
+    if (rc != MF_OK && mf_error_message()[0] != '\0') {
+        char message[4096]; /* names of files may hold anything */
+        fprintf(stderr, "moefw: %s\n",
+                mf_terminal_safe(mf_error_message(), true, message, sizeof message));
+    }
     return mf_status_exit(rc);
 }

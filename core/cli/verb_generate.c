@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "generate/generator.h"
+#include "report/terminal.h"
 #include "train/load.h"
 
 static const mf_cli_form forms[] = {{NULL, "RUN", 1, 1, "continue a text"}, MF_CLI_FORM_END};
@@ -91,7 +92,7 @@ static int read_prompt(const mf_cli *cli, char **ret, size_t *ret_n)
 
 static void put(const char *text, size_t n)
 {
-    fwrite(text, 1, n, stdout);
+    mf_terminal_put(stdout, text, n);
     fflush(stdout);
 }
 

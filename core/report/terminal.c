@@ -79,6 +79,19 @@ char *mf_terminal_safe(const char *text, bool keep_newlines, char *out, size_t s
     return out;
 }
 
+void mf_terminal_put(FILE *out, const char *text, size_t n)
+{
+    if (!isatty(fileno(out))) {
+        fwrite(text, 1, n, out);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        const bool c1 = i > 0 && (unsigned char)text[i - 1] == 0xC2 && c >= 0x80 && c < 0xA0;
+        putc((c < 0x20 && c != '\n' && c != '\t') || c == 0x7F || c1 ? '?' : c, out);
+    }
+}
+
 const char *mf_duration_text(double seconds, char out[24])
 {
     if (!(seconds >= 0) || seconds > 1e9) {

@@ -31,6 +31,9 @@ const char *mf_ink_end(const mf_terminal *t);
 /* Text of unknown origin made harmless for a terminal: control characters and broken UTF-8
  * become '?'. keep_newlines: LF and tab pass. Returns out. */
 char *mf_terminal_safe(const char *text, bool keep_newlines, char *out, size_t size);
+/* Writes text of any bytes to a stream; if that is a terminal, control characters other than LF
+ * and tab become '?', so that a text cannot act on it. Pieces may cut characters in two. */
+void mf_terminal_put(FILE *out, const char *text, size_t n);
 
 /* "0:07", "12:40", "3:05:00", "2d 04h"; "?" for what is negative or not finite. */
 const char *mf_duration_text(double seconds, char out[24]);

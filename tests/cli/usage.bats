@@ -88,6 +88,13 @@ verbs() {
     refused 2 "unknown shell 'tcsh'" -- completion tcsh
 }
 
+@test "control characters of names do not reach the terminal" {
+    run bash -c '"$MOEFW" config show "$1"' _ $'a\033[2Jb.ini'
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"a?[2Jb.ini"* ]]
+    [[ "$output" != *$'\033'* ]]
+}
+
 @test "-- ends the options" {
     refused 2 "no preset named '--json'" -- config show -- --json
 }

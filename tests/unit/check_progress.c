@@ -5,6 +5,7 @@
 #include "report/progress.h"
 #include "report/summary.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -181,6 +182,36 @@ START_TEST(words)
 }
 END_TEST
 
+/* Through a pseudo-terminal: what a person's terminal would get. */
+START_TEST(text_cannot_act_on_a_terminal)
+{
+    static const char bytes[] = "a\033[2Jb\x07\tc\x7f\xc3\xa9\xc2\x9b\n";
+    char got[64];
+    FILE *plain = tmpfile();
+    mf_terminal_put(plain, bytes, sizeof bytes - 1);
+    rewind(plain);
+    ck_assert_uint_eq(fread(got, 1, sizeof got, plain), sizeof bytes - 1);
+    ck_assert_int_eq(memcmp(got, bytes, sizeof bytes - 1), 0);
+    fclose(plain);
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) return; /* none here */
+    FILE *slave = fopen(ptsname(master), "w");
+    ck_assert_ptr_nonnull(slave);
+    mf_terminal_put(slave, bytes, sizeof bytes - 1);
+    fflush(slave);
+    ssize_t n = read(master, got, sizeof got - 1);
+    ck_assert_int_gt((int)n, 0);
+    got[n] = '\0';
+    ck_assert_ptr_null(strchr(got, '\033'));
+    ck_assert_ptr_null(strchr(got, '\x07'));
+    ck_assert_ptr_nonnull(strstr(got, "a?[2Jb?"));
+    ck_assert_ptr_nonnull(strstr(got, "\xc3\xa9"));
+    ck_assert_ptr_null(strstr(got, "\xc2\x9b"));
+    fclose(slave);
+    close(master);
+}
+END_TEST
+
 START_TEST(the_closing_lines)
 {
     static const double nmi[] = {0.1, 0.4}, nmi_random[] = {0.004, 0.005};
@@ -225,6 +256,7 @@ static Suite *suite(void)
     tcase_add_test(c, a_log_line_clears_the_live_line_first);
     tcase_add_test(c, an_unknown_total_has_no_bar);
     tcase_add_test(c, words);
+    tcase_add_test(c, text_cannot_act_on_a_terminal);
     tcase_add_test(c, the_closing_lines);
     suite_add_tcase(s, c);
     return s;
