@@ -133,15 +133,30 @@ static void write_report(const char *out)
     mf_free(path);
 }
 
-static int show(const mf_cli *cli, const mf_compare *c, int *ret_failed)
+/* What runs without a result mean for the whole. A router that diverges is a result of the
+ * comparison, as long as another does not. */
+static int judge_failures(const mf_compare_table *t)
+{
+    int failed = 0, diverged = 0, done = 0;
+    for (int i = 0; i < t->n; i++) {
+        failed += t->rows[i].failed;
+        diverged += t->rows[i].diverged;
+        done += t->rows[i].quality.n;
+    }
+    if (failed > diverged)
+        return mf_fail(MF_ERUN, "%d run%s failed; to try again: moefw compare %s", failed - diverged,
+                       failed - diverged == 1 ? "" : "s", t->of->spec->out);
+    if (done == 0 && diverged > 0)
+        return mf_fail(MF_ENONFINITE, "every run diverged; a smaller train.lr may help");
+    return MF_OK;
+}
+
+static int show(const mf_cli *cli, const mf_compare *c)
 {
     mf_compare_table *t;
     int rc = mf_compare_judge(c, &t);
     if (rc != MF_OK) return rc;
     rc = mf_compare_write(t);
-    *ret_failed = 0;
-    for (int i = 0; i < t->n; i++)
-        *ret_failed += t->rows[i].failed - t->rows[i].diverged;
     if (rc == MF_OK && mf_cli_json(cli)) {
         mf_jw *w = mf_jw_new();
         const char *text = NULL;
@@ -157,6 +172,7 @@ static int show(const mf_cli *cli, const mf_compare *c, int *ret_failed)
         mf_compare_print(t, stdout);
         puts(c->spec->out);
     }
+    if (rc == MF_OK) rc = judge_failures(t);
     mf_compare_table_free(t);
     return rc;
 }
@@ -166,7 +182,6 @@ static int compare(const mf_cli *cli, const mf_compare_spec *s, int *ret_signal)
     mf_compare *c;
     watcher w = {.terminal = mf_terminal_of(stderr), .quiet = mf_cli_quiet(cli)};
     const mf_compare_watch watch = {&w, on_began, on_ended, on_tick};
-    int failed = 0;
     int rc = mf_compare_new(s, &c);
     if (rc != MF_OK) return rc;
     if (!w.terminal.live) w.quiet = true; /* the runs' own lines tell it */
@@ -178,10 +193,7 @@ static int compare(const mf_cli *cli, const mf_compare_spec *s, int *ret_signal)
            (int)s->seeds, c->routers[c->baseline].entry.label, s->out);
     rc = mf_compare_run_all(c, &watch, ret_signal);
     mf_progress_end(w.progress);
-    if (rc == MF_OK) rc = show(cli, c, &failed);
-    if (rc == MF_OK && failed > 0)
-        rc = mf_fail(MF_ERUN, "%d run%s failed; to try again: moefw compare %s", failed,
-                     failed == 1 ? "" : "s", s->out);
+    if (rc == MF_OK) rc = show(cli, c);
     mf_compare_free(c);
     return rc;
 }

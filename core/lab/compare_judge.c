@@ -18,15 +18,12 @@ const char *mf_verdict_name(mf_verdict v)
 
 static bool by_accuracy(const mf_compare *c)
 {
-    bool any = false;
     for (int i = 0; i < c->n_routers; i++)
         for (int32_t s = 0; s < c->spec->seeds; s++) {
             const mf_compare_run *run = &c->routers[i].runs[s];
-            if (run->state != MF_RUN_DONE) continue;
-            if (isnan(run->result.accuracy)) return false;
-            any = true;
+            if (run->state == MF_RUN_DONE && isnan(run->result.accuracy)) return false;
         }
-    return c->by_accuracy && any;
+    return c->by_accuracy;
 }
 
 /* Quality of a router's runs by seed, NaN where there is none. */
