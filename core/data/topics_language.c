@@ -112,10 +112,10 @@ static void fill_next(mf_topics_language *l, int32_t topic, uint32_t overlap)
         if (habits == 0) continue;
         /* Another rule turns with another power of the topic number, so that topics which share
          * one habit do not share all. */
-        int32_t turn = topic;
+        uint32_t turn = (uint32_t)topic;
         for (int32_t i = 0; i < r; i++)
             turn = turn * 5 + 1;
-        int32_t liked = (int32_t)((uint32_t)turn % (uint32_t)habits);
+        int32_t liked = (int32_t)(turn % (uint32_t)habits);
         uint32_t less = (uint32_t)(((uint64_t)PART * 2 * (MF_TOPICS_ONE - overlap)) >> 16);
         for (int32_t i = 0; i < habits; i++) {
             if (i == liked)
