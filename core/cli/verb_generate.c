@@ -3,11 +3,13 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/ini.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "generate/generator.h"
+#include "report/terminal.h"
 #include "report/terminal.h"
 #include "train/load.h"
 
@@ -77,6 +79,7 @@ typedef struct {
     mf_sampler *sampler;
     int64_t tokens; /* to write */
     int64_t drawn;  /* so far, over the whole conversation */
+    bool experts;   /* show which experts each token used */
 } writer;
 
 static int read_prompt(const mf_cli *cli, char **ret, size_t *ret_n)
@@ -94,6 +97,28 @@ static void put(const char *text, size_t n)
 {
     mf_terminal_put(stdout, text, n);
     fflush(stdout);
+}
+
+/* Experts of the token that was read last, layer by layer: "0: 3 5  1: 2 7". */
+static void print_experts(const writer *w, int32_t id)
+{
+    char safe[64];
+    size_t n_piece;
+    const char *piece = mf_tokenizer_piece(w->session->tokenizer, id, &n_piece);
+    const mf_model_graph *mg = mf_generator_graph(w->generator);
+    const int32_t n = w->session->model->n_moe;
+    fprintf(stderr, "%-10s", mf_terminal_safe(piece, false, safe, sizeof safe));
+    for (int32_t i = 0; i < n; i++) {
+        const mf_routing *r = &mg->moe[i].routing;
+        const int32_t *chosen = mf_tensor_data(r->chosen);
+        const int32_t k = r->rows / r->tokens; /* of the last token of the run */
+        fprintf(stderr, "  %d:", (int)r->layer);
+        for (int32_t j = 0; chosen && !r->token && j < k; j++) {
+            const int32_t e = chosen[r->rows - k + j];
+            if (e >= 0) fprintf(stderr, " %d", (int)e);
+        }
+    }
+    fputc('\n', stderr);
 }
 
 static int continue_text(writer *w, const char *text, size_t n)
@@ -116,6 +141,7 @@ static int continue_text(writer *w, const char *text, size_t n)
     for (; rc == MF_OK && i < w->tokens; i++) {
         int64_t n_past;
         const int32_t *past = mf_generator_past(w->generator, &n_past);
+        if (w->experts) print_experts(w, past[n_past - 1]);
         const int32_t id = mf_sampler_draw(w->sampler, logits, past, n_past, w->drawn++);
         if (id < 0) {
             rc = mf_fail(MF_ENONFINITE, "token %lld: no logit is finite", (long long)i + 1);
@@ -136,20 +162,43 @@ static int continue_text(writer *w, const char *text, size_t n)
     return rc;
 }
 
+/* "/temp 0.5" and the like. False if the line is no command. */
+static bool obey(writer *w, const char *line)
+{
+    mf_sampler_options *o = mf_sampler_settings(w->sampler);
+    double value = 0;
+    char word[16] = "", rest[32] = "";
+    if (line[0] != '/') return false;
+    sscanf(line, "%15s %31s", word, rest);
+    const bool number = mf_parse_f64(rest, &value) && value >= 0;
+    if (strcmp(word, "/new") == 0)
+        mf_generator_reset(w->generator);
+    else if (strcmp(word, "/experts") == 0)
+        w->experts = !w->experts;
+    else if (strcmp(word, "/temp") == 0 && number && value <= 100)
+        o->temperature = value;
+    else if (strcmp(word, "/top-k") == 0 && number && value <= 1e9)
+        o->top_k = (int64_t)value;
+    else if (strcmp(word, "/top-p") == 0 && number && value <= 1)
+        o->top_p = value;
+    else if (strcmp(word, "/tokens") == 0 && number && value >= 1 && value <= 1e6)
+        w->tokens = (int64_t)value;
+    else
+        fputs("/new  /experts  /temp T  /top-k K  /top-p P  /tokens N  /quit\n", stderr);
+    return true;
+}
+
 static int converse(writer *w)
 {
     char line[4096];
     int rc = MF_OK;
-    fputs("Each line is continued; /quit ends, /new forgets what was said.\n", stderr);
+    fputs("Each line is continued; /quit ends, /help lists what else there is.\n", stderr);
     while (rc == MF_OK) {
         fputs("> ", stderr);
         if (!fgets(line, sizeof line, stdin)) break;
         line[strcspn(line, "\r\n")] = 0;
         if (strcmp(line, "/quit") == 0 || strcmp(line, "exit") == 0) break;
-        if (strcmp(line, "/new") == 0) {
-            mf_generator_reset(w->generator);
-            continue;
-        }
+        if (obey(w, line)) continue;
         if (!line[0]) continue;
         rc = continue_text(w, line, strlen(line));
         if (rc == MF_EINPUT) { /* a character that the model does not know: say so, go on */

@@ -255,16 +255,6 @@ void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active)
     *ret_active = active;
 }
 
-double mf_model_step_flops(const mf_model *m, int64_t tokens)
-{
-    const mf_model_config *c = &m->config->model;
-    int64_t all, active;
-    mf_model_count(m, &all, &active);
-    if (!c->tie_embeddings) active -= (int64_t)m->facts.vocab * c->dim;
-    const double attention = 2.0 * (double)(c->layers * c->seq * c->dim) * (c->causal ? 1 : 2);
-    return 6.0 * (double)tokens * ((double)active + attention / 2);
-}
-
 int mf_cache_new(const mf_model *m, int batch, int max_seq, mf_cache **ret)
 {
     const mf_model_config *c = &m->config->model;

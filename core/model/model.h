@@ -94,8 +94,4 @@ typedef struct mf_model_graph {
 int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph **ret);
 void mf_model_graph_free(mf_model_graph *mg);
 
-/* Floating-point operations of one training step of T tokens: 2 per multiply-add of products,
- * three passes. */
-double mf_model_step_flops(const mf_model *m, int64_t tokens);
-
 #endif
