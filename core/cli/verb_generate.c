@@ -102,12 +102,13 @@ static void put(const char *text, size_t n)
 /* Experts of the token that was read last, layer by layer: "0: 3 5  1: 2 7". */
 static void print_experts(const writer *w, int32_t id)
 {
-    char safe[64];
-    size_t n_piece;
+    char safe[64], text[32];
+    size_t n_piece = 0;
     const char *piece = mf_tokenizer_piece(w->session->tokenizer, id, &n_piece);
+    snprintf(text, sizeof text, "%.*s", (int)n_piece, piece);
     const mf_model_graph *mg = mf_generator_graph(w->generator);
     const int32_t n = w->session->model->n_moe;
-    fprintf(stderr, "%-10s", mf_terminal_safe(piece, false, safe, sizeof safe));
+    fprintf(stderr, "%-10s", mf_terminal_safe(text, false, safe, sizeof safe));
     for (int32_t i = 0; i < n; i++) {
         const mf_routing *r = &mg->moe[i].routing;
         const int32_t *chosen = mf_tensor_data(r->chosen);

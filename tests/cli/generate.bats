@@ -69,7 +69,7 @@ setup() {
 @test "a conversation obeys: temperature, experts of each token, an unknown command lists all" {
     talk='printf "/experts\n/temp 0\nthe cook\n/nonsense\n/quit\n" | "$MOEFW" generate run -q -i -n 4'
     run bash -c "$talk 2>&1 >/dev/null"
-    [ "$(grep -cE '^(> )*.* +0: [0-7] [0-7]  1: [0-7] [0-7]$' <<<"$output")" -eq 4 ] || { echo "$output"; return 1; }
+    [ "$(grep -cE '^(> )*.?  +0: [0-7] [0-7]  1: [0-7] [0-7]$' <<<"$output")" -eq 4 ] || { echo "$output"; return 1; }
     [[ "$output" == *"/temp T"* ]]
     a=$(bash -c "$talk 2>/dev/null")
     b=$(bash -c "$talk 2>/dev/null")
