@@ -167,6 +167,7 @@ FIXTURES += tests/badplugins/undefined_symbol.c
 FIXTURES += tests/badplugins/unknown_kind.c
 FIXTURES += tests/badplugins/wrong_kind.c
 FIXTURES += tests/badplugins/wrong_magic.c
+FIXTURES += tests/plugins/freezer.c
 FIXTURES += tests/plugins/handicap.c
 
 # What else goes into the tarball.

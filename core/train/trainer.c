@@ -284,14 +284,19 @@ static int after_step(mf_trainer *t)
     return rc == MF_OK ? mf_trainer_note_turns(t) : rc;
 }
 
+int mf_trainer_rebuild(mf_trainer *t)
+{
+    int rc = build_graph(t);
+    if (rc == MF_OK && t->evaluator) rc = mf_evaluator_rebuild(t->evaluator);
+    return rc == MF_OK ? mf_optim_refresh(t->optim) : rc;
+}
+
 static int rebuild_if_asked(mf_trainer *t)
 {
     const char *reason = mf_plughost_rebuild(t->session->model->plugins);
     if (!reason) return MF_OK;
     mf_log(MF_LOG_INFO, "step %lld: building graphs anew: %s", (long long)t->step, reason);
-    int rc = build_graph(t);
-    if (rc == MF_OK && t->evaluator) rc = mf_evaluator_rebuild(t->evaluator);
-    return rc == MF_OK ? mf_optim_refresh(t->optim) : rc;
+    return mf_trainer_rebuild(t);
 }
 
 static int log_step(mf_trainer *t, bool logged)

@@ -64,6 +64,8 @@ void mf_trainer_record(mf_trainer *t, bool with_layers, mf_metrics_record *r);
 
 /* The run directory of a new run: config.ini, tokenizer, manifest. */
 int mf_trainer_begin(mf_trainer *t);
+/* Graphs and optimizer anew, after parameters were frozen or the structure changed. */
+int mf_trainer_rebuild(mf_trainer *t);
 int mf_trainer_save(mf_trainer *t);
 /* From the last checkpoint that verifies. MF_ECHECKPOINT if there is none. */
 int mf_trainer_resume(mf_trainer *t);

@@ -43,6 +43,11 @@ static void live_name(char *out, size_t size, const mf_plughost *h, int i)
     snprintf(out, size, "live/%s", mf_live_name(h, i));
 }
 
+static void frozen_name(char *out, size_t size, const mf_param *p)
+{
+    snprintf(out, size, "frozen/%s", p->name);
+}
+
 static int collect(const mf_trainer *t, mf_state *s)
 {
     const mf_plughost *h = t->session->model->plugins;
@@ -58,6 +63,13 @@ static int collect(const mf_trainer *t, mf_state *s)
         live_name(name, sizeof name, h, i);
         rc = mf_live_get(h, mf_live_name(h, i), &value);
         if (rc == MF_OK) rc = mf_state_set_real(s, name, value);
+    }
+    const mf_store *store = t->session->model->store;
+    for (int i = 0; rc == MF_OK && i < mf_store_count(store); i++) {
+        char name[256];
+        if (!mf_store_at(store, i)->frozen) continue;
+        frozen_name(name, sizeof name, mf_store_at(store, i));
+        rc = mf_state_set_int(s, name, 1);
     }
     return rc;
 }
@@ -76,6 +88,24 @@ int mf_trainer_save(mf_trainer *t)
 }
 
 /* ---- going on ---- */
+
+/* What controllers froze or thawed: the checkpoint decides, and graphs follow. */
+static int restore_frozen(mf_trainer *t, const mf_state *s)
+{
+    const mf_store *store = t->session->model->store;
+    bool changed = false;
+    for (int i = 0; i < mf_store_count(store); i++) {
+        mf_param *p = mf_store_at(store, i);
+        char name[256];
+        int64_t value = 0;
+        frozen_name(name, sizeof name, p);
+        const bool frozen = mf_state_int(s, name, &value) && value != 0;
+        if (p->buffer || p->frozen == frozen) continue;
+        p->frozen = frozen;
+        changed = true;
+    }
+    return changed ? mf_trainer_rebuild(t) : MF_OK;
+}
 
 static int restore(mf_trainer *t, const mf_state *s)
 {
@@ -98,7 +128,7 @@ static int restore(mf_trainer *t, const mf_state *s)
         if (rc != MF_OK) return rc;
     }
     mf_turns_clear(h);
-    return MF_OK;
+    return restore_frozen(t, s);
 }
 
 /* Controllers see the same past as in an unbroken run. */

@@ -206,3 +206,21 @@ alike() {
     ! cmp -s "$(newest per_expert)/model.safetensors" "$(newest shared)/model.safetensors"
     "$MOEFW" generate per_expert -q -p "the" -n 4 >/dev/null
 }
+
+@test "what a controller froze stays frozen after a resume" {
+    dir=$XDG_CONFIG_HOME/plugins/controllers
+    mkdir -p "$dir"
+    ${CC:-cc} -std=c11 -I"$srcdir/include" -I"$(dirname "$MOEFW")/include" -fPIC -fvisibility=hidden \
+        -shared -o "$dir/freezer.so" "$srcdir/tests/plugins/freezer.c"
+    export MOEFW_PLUGIN_PATH=$XDG_CONFIG_HOME/plugins
+    small a --set controller.f.plugin=freezer --set train.save_every=1
+    small b --set controller.f.plugin=freezer --set train.time_limit=0.001 || true
+    for _ in 1 2 3 4; do # each goes on for a step
+        "$MOEFW" train -q --resume b --set train.time_limit=0.001 || true
+    done
+    "$MOEFW" train -q --resume b --set train.time_limit=0
+    alike a b
+    # The router did not move after step 3.
+    run "$MOEFW" ckpt diff a/ckpt/step-22 a/ckpt/step-24
+    [[ "$output" == *"expert"* ]] && [[ "$output" != *"router"* ]] || { echo "$output"; return 1; }
+}
