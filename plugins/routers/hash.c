@@ -162,12 +162,12 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     out->own_top_k = (int32_t)hashes;
 
     const int64_t tokens = (int64_t)in->batch * in->seq;
-    mf_tensor *hot = mf_one_hot(g, out->expert, self->experts);
-    hot = mf_reshape(g, hot, mf_shape3(tokens, hashes, self->experts));
-    out->prob = mf_mean(g, hot, 2u, false);
-    out->gate = mf_reshape(
-        g, mf_take(g, out->prob, mf_reshape(g, out->expert, mf_shape2(tokens, hashes))),
-        mf_shape1(tokens * hashes));
+    out->prob = mf_one_hot(g, out->expert, self->experts); /* [T hashes,E] */
+    if (hashes > 1) {
+        out->prob = mf_reshape(g, out->prob, mf_shape3(tokens, hashes, self->experts));
+        out->prob = mf_mean(g, out->prob, 2u, false);
+        out->gate = mf_affine(g, mf_cast(g, out->expert, MF_F32), 0, 1.0 / (double)hashes);
+    } /* else every gate is 1, which is what core takes when there is none */
     return mf->status(g);
 }
 
