@@ -151,10 +151,11 @@ static double scalar(const mf_tensor *x)
     return v ? (double)*v : 0;
 }
 
-static bool controller_due(const mf_trainer *t, int i)
+/* Is controller i to be called after update number `step` (from 1)? */
+static bool controller_due(const mf_trainer *t, int i, int64_t step)
 {
     const int64_t every = t->session->config->controllers[i].every;
-    return (t->step + 1) % (every > 0 ? every : 1) == 0;
+    return step % (every > 0 ? every : 1) == 0;
 }
 
 /* Does anybody read the layers' statistics after this step? */
@@ -166,7 +167,7 @@ static bool stats_wanted(const mf_trainer *t)
         if (r->flags & MF_ROUTER_STATS) return true;
     }
     for (int i = 0; i < t->session->config->n_controllers; i++)
-        if (controller_due(t, i)) return true;
+        if (controller_due(t, i, t->step + 1)) return true;
     return false;
 }
 
@@ -277,10 +278,8 @@ static int after_step(mf_trainer *t)
     }
     for (int i = 0; rc == MF_OK && i < m->config->n_regularizers; i++)
         rc = mf_instance_after_step(m->regularizers[i], &s);
-    t->step--; /* controller_due speaks of the step in progress */
     for (int i = 0; rc == MF_OK && i < m->config->n_controllers; i++)
-        if (controller_due(t, i)) rc = mf_instance_on_step(m->controllers[i], &s);
-    t->step++;
+        if (controller_due(t, i, t->step)) rc = mf_instance_on_step(m->controllers[i], &s);
     return rc == MF_OK ? mf_trainer_note_turns(t) : rc;
 }
 
