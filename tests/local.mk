@@ -40,6 +40,7 @@ UNIT += tests/unit/check_safetensors
 UNIT += tests/unit/check_stats
 UNIT += tests/unit/check_svg
 UNIT += tests/unit/check_tokenizer
+UNIT += tests/unit/check_merges
 UNIT += tests/unit/check_topics
 UNIT += tests/unit/check_trace
 
@@ -116,6 +117,8 @@ FIXTURES += tests/golden/safetensors/make.py
 FIXTURES += tests/golden/safetensors/names.safetensors
 FIXTURES += tests/golden/safetensors/ranks.safetensors
 FIXTURES += tests/golden/safetensors/zero.safetensors
+FIXTURES += tests/golden/wordpiece/bert.txt
+FIXTURES += tests/golden/wordpiece/make.py
 FIXTURES += tests/badplugins/abort_init.c
 FIXTURES += tests/badplugins/bad.h
 FIXTURES += tests/badplugins/bad_default.c

@@ -10,7 +10,8 @@
 #include <string.h>
 
 static const mf_cli_form forms[] = {
-    {"train", "KIND FILE", 2, 2, "make a tokenizer (byte, char) from a text"},
+    {"train", "KIND FILE", 2, 2,
+     "make a tokenizer (byte, char, bpe, bpe_bytes, wordpiece) from a text"},
     {"encode", "TOKENIZER FILE", 2, 2, "the ids of a text"},
     {"decode", "TOKENIZER FILE", 2, 2, "the text of ids, parted by blanks"},
     MF_CLI_FORM_END};
@@ -21,6 +22,18 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
      .help = "train: where the tokenizer is written; needed"},
+    {.name = "vocab-size",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 1 << 24,
+     .help = "train: most ids (bpe 30000, bpe_bytes 4096, wordpiece 8000)"},
+    {.name = "merges",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 1 << 24,
+     .help = "train: most merges of bpe (100, without --vocab-size) and bpe_bytes"},
     MF_CLI_END};
 
 /* A kind that needs no text, or a file; byte is both a name and all there is to know. */
@@ -50,10 +63,12 @@ static int train(const mf_cli *cli)
     char *text;
     size_t n;
     mf_tokenizer *t = NULL;
+    mf_tokenizer_options o = {.vocab_size = (int32_t)mf_cli_int(cli, "vocab-size", 0),
+                              .merges = (int32_t)mf_cli_int(cli, "merges", 0)};
     if (out == NULL) return mf_fail(MF_EUSAGE, "tokenize train: --out FILE is needed");
     int code = mf_read_file(file, 0, &text, &n);
     if (code != MF_OK) return code;
-    code = mf_tokenizer_train(kind, file, text, n, NULL, &t);
+    code = mf_tokenizer_train(kind, file, text, n, &o, &t);
     if (code == MF_OK) code = mf_tokenizer_save(t, out);
     if (code == MF_OK && mf_cli_json(cli)) {
         mf_jw *w = mf_jw_new();

@@ -38,7 +38,7 @@ typedef struct mf_corpus_spec {
     const char *val_path;      /* the same; NULL or "": the end of path, by split */
     const char *test_path;     /* NULL or "": no test split */
     const char *format;        /* NULL, "" or "auto"; text, jsonl, tsv, bin */
-    const char *tokenizer;     /* NULL or "": byte; byte, char, or a tokenizer file */
+    const char *tokenizer;     /* NULL or "": byte; a kind or a tokenizer file */
     const mf_tokenizer *given; /* not NULL: this one, not owned (a run's own, on resume) */
     double split;              /* 0 < split <= 1: share of path that is training data */
     mf_task task;              /* other than lm: a tokenizer made here gets special tokens */

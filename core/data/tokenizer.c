@@ -10,9 +10,12 @@
 
 #include <string.h>
 
-static const mf_tokenizer_ops *const kinds[] = {&mf_tokenizer_byte, &mf_tokenizer_char};
+static const mf_tokenizer_ops *const kinds[] = {&mf_tokenizer_byte, &mf_tokenizer_char,
+                                                &mf_tokenizer_bpe, &mf_tokenizer_bpe_bytes,
+                                                &mf_tokenizer_wordpiece};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
-static const char *const kind_names[KINDS + 1] = {"byte", "char", NULL};
+static const char *const kind_names[KINDS + 1] = {"byte",      "char",      "bpe",
+                                                  "bpe_bytes", "wordpiece", NULL};
 
 static const char *const special_names[MF_SPECIALS] = {"<pad>", "<unk>", "<bos>", "<eos>",
                                                        "<cls>", "<sep>", "<mask>"};
@@ -45,7 +48,8 @@ static int unknown_kind(int code, const char *where, const char *name)
 {
     const char *nearest = mf_nearest(name, kind_names);
     return mf_fail(code,
-                   "%s: unknown tokenizer \"%.60s\": expected byte, char, or a file "
+                   "%s: unknown tokenizer \"%.60s\": expected byte, char, bpe, "
+                   "bpe_bytes, wordpiece, or a file "
                    "(a name with . or /)%s%s%s",
                    where, name, nearest ? "; did you mean " : "", nearest ? nearest : "",
                    nearest ? "?" : "");
@@ -55,7 +59,8 @@ static void add_specials(mf_tokenizer *t, uint32_t specials)
 {
     t->vocab = t->pieces;
     for (int s = 0; s < MF_SPECIALS; s++)
-        t->special[s] = specials & MF_SPECIAL_BIT(s) ? t->vocab++ : -1;
+        if (!t->own_specials || t->special[s] < 0)
+            t->special[s] = specials & MF_SPECIAL_BIT(s) ? t->vocab++ : -1;
 }
 
 int mf_tokenizer_train(const char *kind, const char *source, const char *text, size_t n,
@@ -64,8 +69,10 @@ int mf_tokenizer_train(const char *kind, const char *source, const char *text, s
     *ret = NULL;
     const mf_tokenizer_ops *ops = find_kind(kind);
     if (ops == NULL) return unknown_kind(MF_ECONFIG, "tokenizer", kind);
-    int code = ops->train(source, text, n, options != NULL ? options->vocab_size : 0, ret);
-    if (code == MF_OK) add_specials(*ret, options != NULL ? options->specials : 0);
+    static const mf_tokenizer_options none;
+    if (options == NULL) options = &none;
+    int code = ops->train(source, text, n, options, ret);
+    if (code == MF_OK) add_specials(*ret, options->specials);
     return code;
 }
 
@@ -174,6 +181,11 @@ static int read_object(const char *source, const mf_json *object, mf_tokenizer *
 int mf_tokenizer_parse(const char *source, const char *text, size_t n, mf_tokenizer **ret)
 {
     *ret = NULL;
+    if (mf_wordpiece_is_list(text, n)) {
+        int code = mf_wordpiece_read_list(source, text, n, ret);
+        if (code == MF_OK) add_specials(*ret, 0);
+        return code;
+    }
     mf_json *document;
     int code = mf_json_parse(source, text, n, &document);
     if (code != MF_OK) return code;

@@ -8,11 +8,15 @@
  *   char  one token a Unicode code point: ids in order of code points, over those of the
  *         text it was made from. Text must be valid UTF-8. A code point that it does not know
  *         is an error that names it and its offset, unless it has the special token <unk>.
+ *   bpe   words, parted by blanks, as characters and an end of word that merged, most frequent
+ *         pair first. Blanks decode to one blank; unknown characters are <unk>.
+ *   bpe_bytes  bytes that merged so: ids 0..255, then merges. Takes anything, loses nothing.
+ *   wordpiece  BERT's. Case, accents and blanks are lost. Trained here, or a file of a token a
+ *         line.
  *
  * Special tokens, where asked for, get the ids behind the ordinary ones, in the order of the
- * enum. They never come out of encode, with the exception of <unk>, and decode to nothing.
- *
- * Further kinds (BPE, WordPiece) are further entries of the table in tokenizer.c.
+ * enum. They never come out of encode, with the exception of <unk>, and decode to nothing. The
+ * kinds bpe and wordpiece have some of their own, whose ids are among the others.
  */
 #ifndef MF_DATA_TOKENIZER_H
 #define MF_DATA_TOKENIZER_H
@@ -48,6 +52,14 @@ int mf_ids_push(mf_ids *ids, int32_t id, size_t start);
 
 typedef struct mf_tokenizer mf_tokenizer;
 
+typedef struct mf_tokenizer_options {
+    uint32_t specials; /* MF_SPECIAL_BIT(...) */
+    int32_t
+        vocab_size; /* most ids of kinds that learn them, the specials that are asked for not
+                         * counted; 0: the kind's default */
+    int32_t merges; /* most merges of kinds that merge; 0: the kind's default */
+} mf_tokenizer_options;
+
 typedef struct mf_tokenizer_ops {
     const char *name;
     /* Appends to ids. source names the text in messages (a path), base is the offset of text in
@@ -59,10 +71,10 @@ typedef struct mf_tokenizer_ops {
     /* Its own members of the tokenizer file, into the open object. */
     int (*write)(const mf_tokenizer *t, mf_jw *w);
     void (*free)(mf_tokenizer *t);
-    /* Constructors: from a text, and from the members of a file. specials and vocab_size (0: no
-     * bound) as in mf_tokenizer_options. */
-    int (*train)(const char *source, const char *text, size_t n, int32_t vocab_size,
-                 mf_tokenizer **ret);
+    /* Constructors: from a text, and from the members of a file. options is not NULL; its
+     * specials are added afterwards. */
+    int (*train)(const char *source, const char *text, size_t n,
+                 const mf_tokenizer_options *options, mf_tokenizer **ret);
     int (*read)(const char *source, const mf_json *object, mf_tokenizer **ret);
 } mf_tokenizer_ops;
 
@@ -71,14 +83,10 @@ struct mf_tokenizer {
     int32_t pieces;               /* ordinary ids: 0 .. pieces-1 */
     int32_t vocab;                /* with the special ones */
     int32_t special[MF_SPECIALS]; /* id, -1 without */
-    size_t longest;               /* bytes of the longest piece */
-    bool lossless; /* decode(encode(text)) = text, so bytes can be counted from ids */
+    bool own_specials; /* the kind has set special: these are among the pieces, decode to "" */
+    size_t longest;    /* bytes of the longest piece */
+    bool lossless;     /* decode(encode(text)) = text, so bytes can be counted from ids */
 };
-
-typedef struct mf_tokenizer_options {
-    uint32_t specials;  /* MF_SPECIAL_BIT(...) */
-    int32_t vocab_size; /* for kinds that learn one; 0: the kind's default */
-} mf_tokenizer_options;
 
 /* A tokenizer of a kind, made from a text (byte does not look at it). options may be NULL.
  * MF_ECONFIG for an unknown kind, MF_EINPUT for a text that it cannot take. */

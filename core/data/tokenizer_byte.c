@@ -24,13 +24,13 @@ static int make(mf_tokenizer **ret)
     return MF_OK;
 }
 
-static int train(const char *source, const char *text, size_t n, int32_t vocab_size,
-                 mf_tokenizer **ret)
+static int train(const char *source, const char *text, size_t n,
+                 const mf_tokenizer_options *options, mf_tokenizer **ret)
 {
     (void)source;
     (void)text;
     (void)n;
-    (void)vocab_size;
+    (void)options;
     return make(ret);
 }
 

@@ -109,10 +109,10 @@ static int make_or_nothing(const char *source, const char *text, size_t n, bool 
     return code;
 }
 
-static int train(const char *source, const char *text, size_t n, int32_t vocab_size,
-                 mf_tokenizer **ret)
+static int train(const char *source, const char *text, size_t n,
+                 const mf_tokenizer_options *options, mf_tokenizer **ret)
 {
-    (void)vocab_size;
+    (void)options;
     return make_or_nothing(source, text, n, false, ret);
 }
 

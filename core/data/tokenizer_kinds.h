@@ -6,5 +6,12 @@
 
 extern const mf_tokenizer_ops mf_tokenizer_byte;
 extern const mf_tokenizer_ops mf_tokenizer_char;
+extern const mf_tokenizer_ops mf_tokenizer_wordpiece;
+extern const mf_tokenizer_ops mf_tokenizer_bpe;
+extern const mf_tokenizer_ops mf_tokenizer_bpe_bytes;
+
+/* A WordPiece vocabulary as BERT's are: one token a line. Known by a line [UNK]. */
+bool mf_wordpiece_is_list(const char *text, size_t n);
+int mf_wordpiece_read_list(const char *source, const char *text, size_t n, mf_tokenizer **ret);
 
 #endif

@@ -115,7 +115,7 @@ static const mf_option data_options[] = {
     STR(mf_data_config, path, "builtin:topics",
         "file, or builtin:topics (a generated corpus with known topics)"),
     STR(mf_data_config, format, "text", "text, jsonl, tsv or bin"),
-    STR(mf_data_config, tokenizer, "byte", "byte, char, or a tokenizer file"),
+    STR(mf_data_config, tokenizer, "byte", "byte, char, bpe, bpe_bytes, wordpiece, or a tokenizer file"),
     REAL(mf_data_config, split, "0.9", 0.001, 1,
          "share that is trained on; the rest validates"),
     STR(mf_data_config, val_path, "", "validation file; empty: the rest of path"),

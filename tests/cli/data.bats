@@ -62,6 +62,26 @@ setup() {
     [[ "$output" == *"none.txt"* ]]
 }
 
+@test "tokenize: tokens that merge, made to a size; a list of WordPiece tokens" {
+    printf 'ab ab\nab abc\n' >text
+    run "$MOEFW" tokenize train bpe text --out bpe.json
+    [ "$status" -eq 0 ]
+    [[ "$output" == "bpe.json: bpe, 8 ids" ]]
+    run "$MOEFW" tokenize encode bpe.json text
+    [[ "$output" == "5 5 5 4 7 2" ]]
+    run "$MOEFW" tokenize train bpe text --merges 1 --out bpe.json
+    [[ "$output" == *" 7 ids" ]]
+    run "$MOEFW" tokenize train bpe_bytes text --vocab-size 257 --out bytes.json
+    [[ "$output" == *" 257 ids" ]]
+    run "$MOEFW" tokenize train wordpiece text --vocab-size 7 --out words.json
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"expected 8 or more"* ]]
+    [ ! -e words.json ]
+    printf '[UNK]\na\n##b\n' >vocab.txt
+    run "$MOEFW" tokenize encode ./vocab.txt text
+    [[ "$output" == "1 2 1 2 1 2 0" ]]
+}
+
 @test "tokenize: a vocabulary, ids and the text again; what does not fit is refused" {
     printf 'h\303\251 h\n' >text
     run "$MOEFW" tokenize train char text --out char.json

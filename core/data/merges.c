@@ -1,0 +1,381 @@
+/* data/merges.c: pair counts kept while symbols merge, and the best pair found: by a heap of
+ * counts as they once were, or by looking at all.
+ */
+#include "data/merges.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FIRST = 1024, COUNT_MIN = 2 };
+
+typedef struct mf_learner_word {
+    int32_t *symbol;
+    int32_t n;
+    int64_t count;
+} learner_word;
+
+typedef struct pair {
+    int32_t left, right;
+    int64_t count;
+    uint32_t *words; /* that hold it or held it */
+    size_t n_words, cap_words;
+    bool done;    /* merged, and not again */
+    bool touched; /* in the list of those that a merge made more frequent */
+} pair;
+
+typedef struct heap_entry {
+    int64_t count; /* when it was put in: what it is now may be less */
+    int32_t left, right;
+    uint32_t pair;
+} heap_entry;
+
+typedef struct mf_learner_pairs {
+    pair *pair;
+    size_t n, cap;
+    uint32_t *slot; /* index + 1, 0: free */
+    size_t slots;
+    uint32_t *touched;
+    size_t n_touched, cap_touched;
+    heap_entry *heap;
+    size_t n_heap, cap_heap;
+    int64_t *symbol_count;
+    size_t n_symbol_count;
+    int64_t total;
+} learner_pairs;
+
+/* Room for one more of `size` bytes each in *list. */
+static int grow(void *list, size_t n, size_t *cap, size_t size)
+{
+    void *have;
+    if (n < *cap) return MF_OK;
+    size_t more = *cap > 0 ? 2 * *cap : 16;
+    memcpy(&have, list, sizeof have);
+    void *larger = mf_realloc(have, n * size, more * size);
+    if (larger == NULL) return MF_ENOMEM;
+    memcpy(list, &larger, sizeof larger);
+    *cap = more;
+    return MF_OK;
+}
+
+void mf_learner_free(mf_learner *l)
+{
+    for (int32_t i = 0; i < l->words.n; i++)
+        if (l->word != NULL && (size_t)i < l->cap_word) mf_free(l->word[i].symbol);
+    mf_free(l->word);
+    if (l->pairs != NULL) {
+        for (size_t i = 0; i < l->pairs->n; i++)
+            mf_free(l->pairs->pair[i].words);
+        mf_free(l->pairs->pair);
+        mf_free(l->pairs->slot);
+        mf_free(l->pairs->touched);
+        mf_free(l->pairs->heap);
+        mf_free(l->pairs->symbol_count);
+        mf_free(l->pairs);
+    }
+    mf_free(l->merges);
+    mf_strings_free(&l->symbols);
+    mf_strings_free(&l->words);
+    *l = (mf_learner){0};
+}
+
+int mf_learner_word(mf_learner *l, const char *text, size_t n, bool *ret_new)
+{
+    int32_t id;
+    int code = grow(&l->word, (size_t)l->words.n, &l->cap_word, sizeof *l->word);
+    if (code == MF_OK) code = mf_strings_add(&l->words, text, n, &id, ret_new);
+    if (code != MF_OK) return code;
+    if (*ret_new) l->word[id] = (learner_word){0};
+    l->word[id].count++;
+    return MF_OK;
+}
+
+int mf_learner_cut(mf_learner *l, const int32_t *symbol, int32_t n)
+{
+    learner_word *w = &l->word[l->words.n - 1];
+    w->symbol = mf_alloc((size_t)n, sizeof *w->symbol);
+    if (w->symbol == NULL) return MF_ENOMEM;
+    memcpy(w->symbol, symbol, (size_t)n * sizeof *symbol);
+    w->n = n;
+    return MF_OK;
+}
+
+/* ---- pairs ---- */
+
+static size_t pair_slot(const learner_pairs *p, int32_t left, int32_t right)
+{
+    uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9e3779b97f4a7c15u;
+    size_t at = (h >> 32 ^ h) & (p->slots - 1);
+    while (p->slot[at] != 0 &&
+           (p->pair[p->slot[at] - 1].left != left || p->pair[p->slot[at] - 1].right != right))
+        at = (at + 1) & (p->slots - 1);
+    return at;
+}
+
+static int more_slots(learner_pairs *p)
+{
+    size_t slots = p->slots > 0 ? 2 * p->slots : FIRST;
+    uint32_t *slot = mf_alloc(slots, sizeof *slot);
+    if (slot == NULL) return MF_ENOMEM;
+    mf_free(p->slot);
+    p->slot = slot;
+    p->slots = slots;
+    for (size_t i = 0; i < p->n; i++)
+        p->slot[pair_slot(p, p->pair[i].left, p->pair[i].right)] = (uint32_t)i + 1;
+    return MF_OK;
+}
+
+static int find_pair(learner_pairs *p, int32_t left, int32_t right, uint32_t *ret)
+{
+    int code = p->n * 2 >= p->slots ? more_slots(p) : MF_OK;
+    if (code != MF_OK) return code;
+    size_t at = pair_slot(p, left, right);
+    if (p->slot[at] == 0) {
+        code = grow(&p->pair, p->n, &p->cap, sizeof *p->pair);
+        if (code != MF_OK) return code;
+        p->pair[p->n++] = (pair){.left = left, .right = right};
+        p->slot[at] = (uint32_t)p->n;
+    }
+    *ret = p->slot[at] - 1;
+    return MF_OK;
+}
+
+/* The pairs of a word counted (sign 1), or taken off (sign -1). */
+static int count_word(mf_learner *l, uint32_t index, int sign)
+{
+    learner_pairs *p = l->pairs;
+    const learner_word *w = &l->word[index];
+    for (int32_t i = 0; i < w->n; i++) {
+        p->symbol_count[w->symbol[i]] += sign * w->count;
+        p->total += sign * w->count;
+    }
+    for (int32_t i = 0; i + 1 < w->n; i++) {
+        uint32_t at;
+        int code = find_pair(p, w->symbol[i], w->symbol[i + 1], &at);
+        if (code != MF_OK) return code;
+        pair *q = &p->pair[at];
+        q->count += sign * w->count;
+        if (sign < 0) continue;
+        if (q->n_words == 0 || q->words[q->n_words - 1] != index) {
+            code = grow(&q->words, q->n_words, &q->cap_words, sizeof *q->words);
+            if (code != MF_OK) return code;
+            q->words[q->n_words++] = index;
+        }
+        if (!q->touched) {
+            code = grow(&p->touched, p->n_touched, &p->cap_touched, sizeof *p->touched);
+            if (code != MF_OK) return code;
+            p->touched[p->n_touched++] = at;
+            q->touched = true;
+        }
+    }
+    return MF_OK;
+}
+
+/* ---- the most frequent ---- */
+
+static bool before(const heap_entry *a, const heap_entry *b)
+{
+    if (a->count != b->count) return a->count > b->count;
+    return a->left != b->left ? a->left < b->left : a->right < b->right;
+}
+
+static int heap_push(learner_pairs *p, heap_entry e)
+{
+    int code = grow(&p->heap, p->n_heap, &p->cap_heap, sizeof *p->heap);
+    if (code != MF_OK) return code;
+    size_t at = p->n_heap++;
+    for (; at > 0 && before(&e, &p->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        p->heap[at] = p->heap[(at - 1) / 2];
+    p->heap[at] = e;
+    return MF_OK;
+}
+
+static heap_entry heap_pop(learner_pairs *p)
+{
+    heap_entry top = p->heap[0], last = p->heap[--p->n_heap];
+    size_t at = 0;
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= p->n_heap) break;
+        if (child + 1 < p->n_heap && before(&p->heap[child + 1], &p->heap[child])) child++;
+        if (!before(&p->heap[child], &last)) break;
+        p->heap[at] = p->heap[child];
+        at = child;
+    }
+    if (p->n_heap > 0) p->heap[at] = last;
+    return top;
+}
+
+/* Pairs that grew come in as they are now; those that shrank are seen to when they come up. */
+static int push_touched(learner_pairs *p, bool heap)
+{
+    int code = MF_OK;
+    for (size_t i = 0; i < p->n_touched; i++) {
+        pair *q = &p->pair[p->touched[i]];
+        q->touched = false;
+        if (heap && code == MF_OK && !q->done && q->count >= COUNT_MIN)
+            code = heap_push(p, (heap_entry){q->count, q->left, q->right, p->touched[i]});
+    }
+    p->n_touched = 0;
+    return code;
+}
+
+static int most_frequent(learner_pairs *p, pair **ret)
+{
+    *ret = NULL;
+    while (p->n_heap > 0) {
+        heap_entry e = heap_pop(p);
+        pair *q = &p->pair[e.pair];
+        if (q->done || q->count < COUNT_MIN) continue;
+        if (q->count == e.count) {
+            *ret = q;
+            return MF_OK;
+        }
+        if (q->count < e.count) {
+            e.count = q->count;
+            int code = heap_push(p, e);
+            if (code != MF_OK) return code;
+        }
+    }
+    return MF_OK;
+}
+
+/* ---- the most likely ---- */
+
+static int most_likely(learner_pairs *p, pair **ret)
+{
+    double best = 0, total = log((double)p->total);
+    *ret = NULL;
+    for (size_t i = 0; i < p->n; i++) {
+        pair *q = &p->pair[i];
+        if (q->done || q->count < COUNT_MIN) continue;
+        double n = (double)q->count;
+        /* n(ab) / (n(a) n(b)) is at most 1, which spares most pairs the logarithm. */
+        if (n * total <= best) continue;
+        double gain =
+            n * (log(n / (double)p->symbol_count[q->left] / (double)p->symbol_count[q->right]) +
+                 total);
+        bool equal = *ret != NULL && gain == best;
+        if (gain > best || (equal && (q->left < (*ret)->left ||
+                                      (q->left == (*ret)->left && q->right < (*ret)->right)))) {
+            best = gain;
+            *ret = q;
+        }
+    }
+    return MF_OK;
+}
+
+/* ---- merging ---- */
+
+static int symbol_counts(mf_learner *l)
+{
+    learner_pairs *p = l->pairs;
+    size_t need = (size_t)l->symbols.n;
+    if (need <= p->n_symbol_count) return MF_OK;
+    size_t more = 2 * need;
+    int64_t *count =
+        mf_realloc(p->symbol_count, p->n_symbol_count * sizeof *count, more * sizeof *count);
+    if (count == NULL) return MF_ENOMEM;
+    memset(count + p->n_symbol_count, 0, (more - p->n_symbol_count) * sizeof *count);
+    p->symbol_count = count;
+    p->n_symbol_count = more;
+    return MF_OK;
+}
+
+/* The symbol that a pair makes; -1 in made: one too many. */
+static int make_symbol(mf_learner *l, const mf_learner_rule *rule, mf_merge *m)
+{
+    size_t n, more;
+    const char *left = mf_strings_get(&l->symbols, m->left, &n);
+    const char *right = mf_strings_get(&l->symbols, m->right, &more);
+    if (rule->hashes) {
+        right += 2;
+        more -= 2;
+    }
+    char *text = mf_alloc(n + more, 1);
+    if (text == NULL) return MF_ENOMEM;
+    memcpy(text, left, n);
+    memcpy(text + n, right, more);
+    bool added;
+    int code = MF_OK;
+    m->made = mf_strings_find(&l->symbols, text, n + more);
+    if (m->made < 0 && l->symbols.n < rule->max_symbols)
+        code = mf_strings_add(&l->symbols, text, n + more, &m->made, &added);
+    mf_free(text);
+    return code == MF_OK && m->made >= 0 ? symbol_counts(l) : code;
+}
+
+static void merge_in(learner_word *w, const mf_merge *m)
+{
+    int32_t to = 0;
+    for (int32_t i = 0; i < w->n; i++)
+        if (i + 1 < w->n && w->symbol[i] == m->left && w->symbol[i + 1] == m->right) {
+            w->symbol[to++] = m->made;
+            i++;
+        } else {
+            w->symbol[to++] = w->symbol[i];
+        }
+    w->n = to;
+}
+
+static bool holds(const learner_word *w, const mf_merge *m)
+{
+    for (int32_t i = 0; i + 1 < w->n; i++)
+        if (w->symbol[i] == m->left && w->symbol[i + 1] == m->right) return true;
+    return false;
+}
+
+static int apply(mf_learner *l, const mf_merge *m, const uint32_t *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!holds(&l->word[words[i]], m)) continue;
+        int code = count_word(l, words[i], -1);
+        if (code != MF_OK) return code;
+        merge_in(&l->word[words[i]], m);
+        code = count_word(l, words[i], 1);
+        if (code != MF_OK) return code;
+    }
+    return MF_OK;
+}
+
+/* One merge of pair q, which moves when pairs are added. */
+static int merge(mf_learner *l, const mf_learner_rule *rule, pair *q, bool *full)
+{
+    mf_merge m = {q->left, q->right, -1};
+    int code = make_symbol(l, rule, &m);
+    *full = m.made < 0;
+    if (code != MF_OK || *full) return code;
+    size_t cap = (size_t)l->cap_merges;
+    code = grow(&l->merges, (size_t)l->n_merges, &cap, sizeof *l->merges);
+    if (code != MF_OK) return code;
+    l->cap_merges = (int32_t)cap;
+    l->merges[l->n_merges++] = m;
+    q->done = true;
+    uint32_t *words = q->words;
+    size_t n = q->n_words;
+    q->words = NULL;
+    q->n_words = q->cap_words = 0;
+    code = apply(l, &m, words, n);
+    mf_free(words);
+    return code;
+}
+
+int mf_learner_run(mf_learner *l, const mf_learner_rule *rule)
+{
+    bool full = false;
+    l->pairs = mf_alloc(1, sizeof *l->pairs);
+    if (l->pairs == NULL) return MF_ENOMEM;
+    int code = symbol_counts(l);
+    for (int32_t i = 0; i < l->words.n && code == MF_OK; i++)
+        code = count_word(l, (uint32_t)i, 1);
+    while (code == MF_OK && l->n_merges < rule->max_merges && !full) {
+        pair *best = NULL;
+        code = push_touched(l->pairs, !rule->likely);
+        if (code == MF_OK) code = (rule->likely ? most_likely : most_frequent)(l->pairs, &best);
+        if (best == NULL) break;
+        code = merge(l, rule, best, &full);
+    }
+    return code;
+}

@@ -1,0 +1,512 @@
+/* data/tokenizer_bpe.c: byte pair encoding (Sennrich, Haddow and Birch 2016), of characters and
+ * of bytes.
+ *
+ *   bpe        Words stand between blanks (ASCII). A word is its characters and an end of word,
+ *              written as a blank behind it, which is also what it decodes to. Ids: <pad>, <unk>,
+ *              then the symbols sorted by their bytes.
+ *   bpe_bytes  A word is a run of letters (with all bytes from 0x80), of digits, of other
+ *              signs or of blanks; one blank before a word belongs to it. Ids: the 256 bytes, then
+ *              what merges made, in their order.
+ *
+ * Encoding replays the merges in the order in which they were learned, each over the whole word
+ * from left to right. Words are cut after 256 characters.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "data/merges.h"
+#include "data/tokenizer_kinds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CHUNK = 256,
+    CHUNK_BYTES = 4 * CHUNK + 1,
+    BYTES = 256,
+    OWN_SPECIALS = 2, /* of bpe: <pad>, <unk> */
+    MERGES_DEFAULT = 100,
+    VOCAB_DEFAULT = 30000,
+    BYTES_VOCAB_DEFAULT = 4096
+};
+
+typedef struct bpe {
+    mf_tokenizer base;
+    mf_strings symbols; /* number: the id less `shift` */
+    int32_t shift;
+    mf_merge *merges;
+    int32_t n_merges;
+    int32_t *slot; /* merges by their pair, + 1; 0: free */
+    size_t slots;
+} bpe;
+
+/* ---- words ---- */
+
+static bool is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static int byte_class(char c)
+{
+    if (is_blank(c)) return 0;
+    if (c >= '0' && c <= '9') return 1;
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80) != 0 ? 2 : 3;
+}
+
+/* Bytes of the word at text, n > 0. */
+static size_t byte_word(const char *text, size_t n)
+{
+    size_t at = n > 1 && text[0] == ' ' && !is_blank(text[1]) ? 1 : 0;
+    int class = byte_class(text[at]);
+    while (at < n && at < CHUNK && byte_class(text[at]) == class)
+        at++;
+    /* Of a run of blanks the last one goes with the word behind it. */
+    if (class == 0 && at > 1 && at < n && text[at - 1] == ' ' && !is_blank(text[at])) at--;
+    return at;
+}
+
+typedef struct word {
+    const char *text;
+    size_t n, start; /* bytes; where it begins */
+    size_t end;      /* where the reader goes on */
+    char buffer[CHUNK_BYTES];
+} word;
+
+/* The word from w->end on; false at the end, or with *code at what is not UTF-8. */
+static bool next_word(bool bytes, const char *source, size_t base, const char *text, size_t n,
+                      word *w, int *code)
+{
+    size_t at = w->end;
+    while (!bytes && at < n && is_blank(text[at]))
+        at++;
+    w->start = at;
+    w->n = 0;
+    if (at == n) return false;
+    if (bytes) {
+        w->text = text + at;
+        w->n = byte_word(text + at, n - at);
+        w->end = at + w->n;
+        return true;
+    }
+    for (int i = 0; i < CHUNK && at < n && !is_blank(text[at]); i++) {
+        size_t length = mf_utf8_length(text + at, n - at);
+        if (length == 0) {
+            *code = mf_fail(MF_EINPUT,
+                            "%s: byte %zu (0x%02x) is not valid UTF-8, which tokenizer bpe "
+                            "needs; tokenizer bpe_bytes takes any file",
+                            source, base + at, (unsigned char)text[at]);
+            return false;
+        }
+        memcpy(w->buffer + w->n, text + at, length);
+        w->n += length;
+        at += length;
+    }
+    if (at == n || is_blank(text[at])) w->buffer[w->n++] = ' ';
+    w->text = w->buffer;
+    w->end = at;
+    return true;
+}
+
+static size_t unit(bool bytes, const char *text, size_t n)
+{
+    return bytes ? 1 : mf_utf8_length(text, n);
+}
+
+/* ---- encoding ---- */
+
+static size_t slot_of(const bpe *t, int32_t left, int32_t right)
+{
+    uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9e3779b97f4a7c15u;
+    size_t at = (h >> 32 ^ h) & (t->slots - 1);
+    while (t->slot[at] != 0 && (t->merges[t->slot[at] - 1].left != left ||
+                                t->merges[t->slot[at] - 1].right != right))
+        at = (at + 1) & (t->slots - 1);
+    return at;
+}
+
+/* The earliest merge behind `last` that two neighbours allow; -1: none. */
+static int32_t next_merge(const bpe *t, const int32_t *symbol, int32_t n, int32_t last)
+{
+    int32_t best = -1;
+    for (int32_t i = 0; i + 1 < n; i++) {
+        int32_t m = t->slot[slot_of(t, symbol[i], symbol[i + 1])] - 1;
+        if (m > last && (best < 0 || m < best)) best = m;
+    }
+    return best;
+}
+
+static int encode_word(const bpe *t, const word *w, size_t base, mf_ids *ids)
+{
+    int32_t symbol[CHUNK + 1], n = 0;
+    size_t start[CHUNK + 1], last = 0;
+    bool bytes = t->base.lossless;
+    for (size_t at = 0; at < w->n; n++) {
+        size_t length = unit(bytes, w->text + at, w->n - at);
+        symbol[n] = mf_strings_find(&t->symbols, w->text + at, length);
+        /* An end of word that stands alone begins with the last character. */
+        start[n] = !bytes && w->text[at] == ' ' ? last : at;
+        last = at;
+        at += length;
+    }
+    for (int32_t m = -1; (m = next_merge(t, symbol, n, m)) >= 0;) {
+        int32_t to = 0;
+        for (int32_t i = 0; i < n; i++, to++) {
+            bool both = i + 1 < n && symbol[i] == t->merges[m].left &&
+                        symbol[i + 1] == t->merges[m].right;
+            start[to] = start[i];
+            symbol[to] = both ? t->merges[m].made : symbol[i];
+            i += both;
+        }
+        n = to;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        int32_t id = symbol[i] >= 0 ? symbol[i] + t->shift : t->base.special[MF_SPECIAL_UNK];
+        int code = mf_ids_push(ids, id, base + w->start + start[i]);
+        if (code != MF_OK) return code;
+    }
+    return MF_OK;
+}
+
+static int encode(const mf_tokenizer *base, const char *source, size_t offset, const char *text,
+                  size_t n, mf_ids *ids)
+{
+    const bpe *t = (const bpe *)base;
+    word w = {.end = 0};
+    int code = MF_OK;
+    while (code == MF_OK && next_word(base->lossless, source, offset, text, n, &w, &code))
+        code = encode_word(t, &w, offset, ids);
+    return code;
+}
+
+static const char *piece(const mf_tokenizer *base, int32_t id, size_t *ret_n)
+{
+    const bpe *t = (const bpe *)base;
+    *ret_n = 0;
+    return id >= t->shift ? mf_strings_get(&t->symbols, id - t->shift, ret_n) : "";
+}
+
+/* ---- made, and read ---- */
+
+static void destroy(mf_tokenizer *base)
+{
+    bpe *t = (bpe *)base;
+    mf_strings_free(&t->symbols);
+    mf_free(t->merges);
+    mf_free(t->slot);
+    mf_free(t);
+}
+
+static int rank_merges(const char *source, bpe *t)
+{
+    t->slots = 16;
+    while (t->slots < 2 * (size_t)t->n_merges)
+        t->slots *= 2;
+    t->slot = mf_alloc(t->slots, sizeof *t->slot);
+    if (t->slot == NULL) return MF_ENOMEM;
+    for (int32_t i = 0; i < t->n_merges; i++) {
+        size_t at = slot_of(t, t->merges[i].left, t->merges[i].right);
+        if (t->slot[at] != 0)
+            return mf_fail(MF_EINPUT, "%s: \"merges\": entry %d is there before, as entry %d",
+                           source, (int)i, (int)t->slot[at] - 1);
+        t->slot[at] = i + 1;
+    }
+    return MF_OK;
+}
+
+/* The constructor of all. Takes symbols and merges, whatever comes of it. */
+static int make(const char *source, bool bytes, mf_strings *symbols, mf_merge *merges,
+                int32_t n_merges, mf_tokenizer **ret)
+{
+    bpe *t = mf_alloc(1, sizeof *t);
+    *ret = NULL;
+    if (t == NULL) {
+        mf_strings_free(symbols);
+        mf_free(merges);
+        return MF_ENOMEM;
+    }
+    t->shift = bytes ? 0 : OWN_SPECIALS;
+    t->symbols = *symbols;
+    t->merges = merges;
+    t->n_merges = n_merges;
+    *symbols = (mf_strings){0};
+    t->base = (mf_tokenizer){.ops = bytes ? &mf_tokenizer_bpe_bytes : &mf_tokenizer_bpe,
+                             .pieces = t->symbols.n + t->shift,
+                             .own_specials = !bytes,
+                             .lossless = bytes};
+    for (int s = 0; s < MF_SPECIALS; s++)
+        t->base.special[s] = -1;
+    if (!bytes) {
+        t->base.special[MF_SPECIAL_PAD] = 0;
+        t->base.special[MF_SPECIAL_UNK] = 1;
+    }
+    for (int32_t i = 0; i < t->symbols.n; i++) {
+        size_t n;
+        mf_strings_get(&t->symbols, i, &n);
+        if (n > t->base.longest) t->base.longest = n;
+    }
+    int code = rank_merges(source, t);
+    if (code == MF_OK)
+        *ret = &t->base;
+    else
+        destroy(&t->base);
+    return code;
+}
+
+static int all_bytes(mf_strings *symbols)
+{
+    int code = MF_OK;
+    for (int i = 0; i < BYTES && code == MF_OK; i++) {
+        char c = (char)i;
+        int32_t id;
+        bool added;
+        code = mf_strings_add(symbols, &c, 1, &id, &added);
+    }
+    return code;
+}
+
+/* The symbols of bpe, in order. */
+static int read_vocabulary(const char *source, const mf_json *list, mf_strings *symbols)
+{
+    size_t n_last = 0;
+    const char *last = "";
+    if (mf_json_typeof(list) != MF_JSON_ARRAY || mf_json_size(list) == 0)
+        return mf_fail(MF_EINPUT, "%s: \"vocabulary\": expected a list of symbols", source);
+    for (size_t i = 0; i < mf_json_size(list); i++) {
+        int32_t id;
+        bool added;
+        size_t n = 0;
+        const char *text = mf_json_string(mf_json_at(list, i), &n);
+        int order = text != NULL ? memcmp(last, text, n < n_last ? n : n_last) : 0;
+        if (text == NULL || n == 0 || n > CHUNK_BYTES || order > 0 ||
+            (order == 0 && n <= n_last))
+            return mf_fail(MF_EINPUT,
+                           "%s: \"vocabulary\": entry %zu: expected a string of 1 to %d bytes "
+                           "that sorts behind the one before",
+                           source, i, CHUNK_BYTES);
+        int code = mf_strings_add(symbols, text, n, &id, &added);
+        if (code != MF_OK) return code;
+        last = text;
+        n_last = n;
+    }
+    return MF_OK;
+}
+
+/* One merge, a pair of ids; in bytes it may make a further symbol. */
+static int read_merge(const char *source, const mf_json *list, size_t i, bool bytes,
+                      mf_strings *symbols, mf_merge *m)
+{
+    const mf_json *entry = mf_json_at(list, i);
+    int64_t id[2] = {-1, -1};
+    int32_t shift = bytes ? 0 : OWN_SPECIALS;
+    char text[2 * CHUNK_BYTES];
+    bool added, fine = mf_json_typeof(entry) == MF_JSON_ARRAY && mf_json_size(entry) == 2;
+    for (size_t j = 0; j < 2 && fine; j++)
+        fine = mf_json_int(mf_json_at(entry, j), &id[j]) && id[j] >= shift &&
+               id[j] - shift < symbols->n;
+    if (!fine)
+        return mf_fail(MF_EINPUT,
+                       "%s: \"merges\": entry %zu: expected two ids of symbols, from %d to %d",
+                       source, i, (int)shift, (int)(symbols->n + shift) - 1);
+    m->left = (int32_t)id[0] - shift;
+    m->right = (int32_t)id[1] - shift;
+    size_t n, more;
+    const char *left = mf_strings_get(symbols, m->left, &n);
+    const char *right = mf_strings_get(symbols, m->right, &more);
+    memcpy(text, left, n);
+    memcpy(text + n, right, more);
+    m->made = mf_strings_find(symbols, text, n + more);
+    if (n + more > CHUNK_BYTES || (m->made < 0 && !bytes))
+        return mf_fail(MF_EINPUT, "%s: \"merges\": entry %zu makes %s", source, i,
+                       bytes || n + more > CHUNK_BYTES ? "too long a symbol"
+                                                       : "what is not in the vocabulary");
+    return m->made < 0 ? mf_strings_add(symbols, text, n + more, &m->made, &added) : MF_OK;
+}
+
+static int read_kind(const char *source, const mf_json *object, bool bytes, mf_tokenizer **ret)
+{
+    const mf_json *list = mf_json_get(object, "merges");
+    mf_strings symbols = {0};
+    mf_merge *merges = NULL;
+    if (mf_json_typeof(list) != MF_JSON_ARRAY || mf_json_size(list) > INT32_MAX / 2)
+        return mf_fail(MF_EINPUT, "%s: \"merges\": expected a list of pairs of ids", source);
+    size_t n = mf_json_size(list);
+    int code = bytes ? all_bytes(&symbols)
+                     : read_vocabulary(source, mf_json_get(object, "vocabulary"), &symbols);
+    if (code == MF_OK && (merges = mf_alloc(n + 1, sizeof *merges)) == NULL) code = MF_ENOMEM;
+    for (size_t i = 0; i < n && code == MF_OK; i++)
+        code = read_merge(source, list, i, bytes, &symbols, &merges[i]);
+    if (code == MF_OK) return make(source, bytes, &symbols, merges, (int32_t)n, ret);
+    mf_strings_free(&symbols);
+    mf_free(merges);
+    return code;
+}
+
+static int read_chars(const char *source, const mf_json *object, mf_tokenizer **ret)
+{
+    return read_kind(source, object, false, ret);
+}
+
+static int read_bytes(const char *source, const mf_json *object, mf_tokenizer **ret)
+{
+    return read_kind(source, object, true, ret);
+}
+
+static int write_members(const mf_tokenizer *base, mf_jw *w)
+{
+    const bpe *t = (const bpe *)base;
+    if (!base->lossless) {
+        mf_jw_key(w, "vocabulary");
+        mf_jw_array(w);
+        for (int32_t i = 0; i < t->symbols.n; i++) {
+            size_t n;
+            const char *text = mf_strings_get(&t->symbols, i, &n);
+            mf_jw_string_n(w, text, n);
+        }
+        mf_jw_end(w);
+    }
+    mf_jw_key(w, "merges");
+    mf_jw_array(w);
+    for (int32_t i = 0; i < t->n_merges; i++) {
+        mf_jw_array(w);
+        mf_jw_int(w, t->merges[i].left + t->shift);
+        mf_jw_int(w, t->merges[i].right + t->shift);
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+    return MF_OK;
+}
+
+/* ---- training ---- */
+
+static int learn_words(mf_learner *l, bool bytes, const char *source, const char *text,
+                       size_t n)
+{
+    word w = {.end = 0};
+    int code = MF_OK;
+    while (code == MF_OK && next_word(bytes, source, 0, text, n, &w, &code)) {
+        int32_t symbol[CHUNK + 1], count = 0;
+        bool new, added;
+        code = mf_learner_word(l, w.text, w.n, &new);
+        if (code != MF_OK || !new) continue;
+        for (size_t at = 0; at < w.n && code == MF_OK; count++) {
+            size_t length = unit(bytes, w.text + at, w.n - at);
+            code = mf_strings_add(&l->symbols, w.text + at, length, &symbol[count], &added);
+            at += length;
+        }
+        if (code == MF_OK) code = mf_learner_cut(l, symbol, count);
+    }
+    return code;
+}
+
+typedef struct sorted {
+    const char *text;
+    size_t n;
+    int32_t was;
+} sorted;
+
+static int by_bytes(const void *a, const void *b)
+{
+    const sorted *x = a, *y = b;
+    int order = memcmp(x->text, y->text, x->n < y->n ? x->n : y->n);
+    return order != 0 ? order : (x->n > y->n) - (x->n < y->n);
+}
+
+/* The symbols in the order of their bytes, and merges with them. */
+static int sort_symbols(mf_learner *l, mf_strings *ret)
+{
+    size_t count = (size_t)l->symbols.n;
+    sorted *order = mf_alloc(count, sizeof *order);
+    int32_t *is = mf_alloc(count, sizeof *is);
+    bool added;
+    int code = order != NULL && is != NULL ? MF_OK : MF_ENOMEM;
+    for (size_t i = 0; i < count && code == MF_OK; i++) {
+        order[i].text = mf_strings_get(&l->symbols, (int32_t)i, &order[i].n);
+        order[i].was = (int32_t)i;
+    }
+    if (code == MF_OK) qsort(order, count, sizeof *order, by_bytes);
+    for (size_t i = 0; i < count && code == MF_OK; i++)
+        code = mf_strings_add(ret, order[i].text, order[i].n, &is[order[i].was], &added);
+    for (int32_t i = 0; i < l->n_merges && code == MF_OK; i++) {
+        mf_merge *m = &l->merges[i];
+        *m = (mf_merge){is[m->left], is[m->right], is[m->made]};
+    }
+    mf_free(order);
+    mf_free(is);
+    return code;
+}
+
+static int learn(mf_learner *l, bool bytes, const char *source, const char *text, size_t n,
+                 const mf_tokenizer_options *options)
+{
+    int32_t vocab = options->vocab_size, shift = bytes ? 0 : OWN_SPECIALS;
+    mf_learner_rule rule = {.max_merges = options->merges};
+    if (rule.max_merges == 0) rule.max_merges = bytes || vocab > 0 ? INT32_MAX : MERGES_DEFAULT;
+    if (vocab == 0) vocab = bytes ? BYTES_VOCAB_DEFAULT : VOCAB_DEFAULT;
+    rule.max_symbols = vocab - shift;
+    int code = bytes ? all_bytes(&l->symbols) : MF_OK;
+    if (code == MF_OK) code = learn_words(l, bytes, source, text, n);
+    if (code != MF_OK) return code;
+    if (l->symbols.n == 0)
+        return mf_fail(MF_EINPUT, "%s: no word to make a vocabulary of", source);
+    if (l->symbols.n > rule.max_symbols)
+        return mf_fail(MF_EINPUT,
+                       "%s: a vocabulary of %d cannot hold its %s: expected %d or more", source,
+                       (int)vocab, bytes ? "bytes" : "characters", (int)(l->symbols.n + shift));
+    return mf_learner_run(l, &rule);
+}
+
+static int train_kind(const char *source, const char *text, size_t n, bool bytes,
+                      const mf_tokenizer_options *options, mf_tokenizer **ret)
+{
+    mf_learner l = {0};
+    mf_strings symbols = {0};
+    *ret = NULL;
+    int code = learn(&l, bytes, source, text, n, options);
+    if (code == MF_OK && bytes) {
+        symbols = l.symbols;
+        l.symbols = (mf_strings){0};
+    } else if (code == MF_OK) {
+        code = sort_symbols(&l, &symbols);
+    }
+    if (code == MF_OK) {
+        mf_merge *merges = l.merges;
+        l.merges = NULL;
+        code = make(source, bytes, &symbols, merges, l.n_merges, ret);
+    }
+    mf_strings_free(&symbols);
+    mf_learner_free(&l);
+    return code;
+}
+
+static int train_chars(const char *source, const char *text, size_t n,
+                       const mf_tokenizer_options *options, mf_tokenizer **ret)
+{
+    return train_kind(source, text, n, false, options, ret);
+}
+
+static int train_bytes(const char *source, const char *text, size_t n,
+                       const mf_tokenizer_options *options, mf_tokenizer **ret)
+{
+    return train_kind(source, text, n, true, options, ret);
+}
+
+const mf_tokenizer_ops mf_tokenizer_bpe = {
+    .name = "bpe",
+    .encode = encode,
+    .piece = piece,
+    .write = write_members,
+    .free = destroy,
+    .train = train_chars,
+    .read = read_chars,
+};
+
+const mf_tokenizer_ops mf_tokenizer_bpe_bytes = {
+    .name = "bpe_bytes",
+    .encode = encode,
+    .piece = piece,
+    .write = write_members,
+    .free = destroy,
+    .train = train_bytes,
+    .read = read_bytes,
+};
