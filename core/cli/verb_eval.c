@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "train/evaluate.h"
 #include "train/load.h"
+#include "train/rundir.h"
 
 static const mf_cli_form forms[] = {
     {NULL, "RUN|CONFIG", 1, 1,
@@ -82,7 +83,7 @@ static int run(const mf_cli *cli)
     mf_session *s = NULL;
     int64_t step = 0;
     int rc;
-    if (mf_load_is_run(what)) {
+    if (mf_rundir_is(what)) {
         rc = mf_load_run(what, &options_, &s, &step);
     } else {
         mf_config *config;

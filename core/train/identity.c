@@ -34,12 +34,6 @@ static void read_cpu(char *out, size_t size)
     fclose(f);
 }
 
-static const char *kind_name(mf_kind kind)
-{
-    static const char *const names[] = {"", "router", "expert", "regularizer", "controller"};
-    return names[kind];
-}
-
 const mf_identity *mf_identity_now(void)
 {
     static mf_identity id;
@@ -54,7 +48,7 @@ const mf_identity *mf_identity_now(void)
     if (!cpu[0]) read_cpu(cpu, sizeof cpu);
     int n = 0;
     for (; n < MAX_PLUGINS && (p = mf_plugin_loaded(n)); n++)
-        plugins[n] = (mf_identity_plugin){p->name, kind_name(p->kind), p->path, p->hash};
+        plugins[n] = (mf_identity_plugin){p->name, mf_kind_name(p->kind), p->path, p->hash};
     id = (mf_identity){.version = MOEFW_VERSION,
                        .abi = (int)MF_ABI,
                        .threads = mf_parallel_threads(),

@@ -7,11 +7,6 @@
 #include "train/identity.h"
 #include "train/rundir.h"
 
-bool mf_load_is_run(const char *path)
-{
-    return mf_rundir_is(path);
-}
-
 int mf_load_run(const char *path, const mf_session_options *options, mf_session **ret,
                 int64_t *ret_step)
 {

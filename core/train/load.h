@@ -18,7 +18,5 @@ typedef struct mf_load_change {
 } mf_load_change;
 int mf_load_run_as(const char *dir, const mf_session_options *options,
                    const mf_load_change *change, mf_session **ret, int64_t *ret_step);
-/* Does the path look like a run directory (it holds config.ini)? */
-bool mf_load_is_run(const char *path);
 
 #endif
