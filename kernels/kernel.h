@@ -65,6 +65,36 @@ typedef enum mf_map2_fn {
 /* Types that cast knows; the values are mf_dtype's. */
 typedef enum mf_cast_type { MF_CAST_F32, MF_CAST_BF16, MF_CAST_I32, MF_CAST_U8 } mf_cast_type;
 
+/* Any product: c = alpha op(a) op(b) + bias + beta c, op(a) [m,k], op(b) [k,n], c [m,n], of `parts`
+ * parts i that are
+ *   BATCH  apart in all: a + i step_a, b + i step_b, bias + i step_bias, c + i step_c
+ *   ROWS   rows offset[i] .. offset[i+1] of op(a) and of c, with b + i step_b, bias + i step_bias;
+ *          m counts the rows of c, those past offset[parts] become 0, whatever beta is
+ *   INNER  the inner indices offset[i] .. offset[i+1], giving c + i step_c, without bias; k counts
+ *          them all. Those past offset[parts] are not read.
+ * offset [parts+1] rises from 0 (of BATCH: NULL). Matrices are row-major as stored: a is [m,k], or
+ * [k,m] when trans_a; b is [k,n], or [n,k] when trans_b. Where one operand is bf16 the other is
+ * rounded to bf16 too, with as_bf16 both. Sums are in f32, rounded to type_c once. */
+typedef enum mf_product_by { MF_BY_BATCH, MF_BY_ROWS, MF_BY_INNER } mf_product_by;
+
+typedef struct mf_product {
+    int64_t m, n, k;
+    bool trans_a, trans_b;
+    mf_cast_type type_a, type_b, type_c; /* each MF_CAST_F32 or MF_CAST_BF16 */
+    bool as_bf16;
+    const void *a, *b;
+    void *c;
+    int64_t lda, ldb, ldc;        /* row strides of what is stored, in elements */
+    const int32_t *row_a, *row_b; /* stored row r is in row row_a[r] of memory; it is 0
+                                            where that is < 0; NULL: in row r */
+    float alpha, beta;            /* beta is 0 (c is not read) or 1 */
+    const float *bias;            /* [n] or NULL */
+    mf_product_by by;
+    int64_t parts; /* 0 stands for 1 */
+    const int32_t *offset;
+    int64_t step_a, step_b, step_c, step_bias; /* in elements */
+} mf_product;
+
 /* ---- scratch of the kernels that take work: bytes, 64-aligned ---- */
 /* sum3: terms of one partial sum; a double for each, when there is more than one a result. */
 static inline int64_t mf_sum3_chunk(int64_t inner)

@@ -20,6 +20,7 @@ REF += kernels/ref/map.c
 REF += kernels/ref/matmul.c
 REF += kernels/ref/norm.c
 REF += kernels/ref/optimizer.c
+REF += kernels/ref/product.c
 REF += kernels/ref/random.c
 REF += kernels/ref/ref.h
 REF += kernels/ref/rope.c

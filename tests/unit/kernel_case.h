@@ -7,7 +7,7 @@
  *     (all its sums are then exact); within `tol` of the largest result on broken numbers;
  *   - `cpu` with itself: equal bits at any number of threads.
  * Rows stand in kernel_rows_*.c, one array a family, listed in check_kernels.c. A kernel of
- * kernels.def without a row fails the suite, so adding a kernel = adding a row:
+ * kernels.def without a row fails the suite, so adding a kernel = adding a row (or several):
  *
  *     static void run_scale(mf_kt *t)
  *     {

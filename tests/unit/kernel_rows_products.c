@@ -1,4 +1,6 @@
 /* Rows of check_kernels: products, plain and by group. */
+#include <string.h>
+
 #include "kernel_case.h"
 
 /* m, n, k: tiny, few rows (own loops), ragged, several tiles, empty inner dimension. */
@@ -33,6 +35,164 @@ static void run_linear(mf_kt *t)
     float *a = kt_f32(t, s[0] * s[2]), *w = kt_f32(t, s[1] * s[2]);
     float *bias = t->variant % 2 ? kt_f32(t, s[1]) : NULL, *y = kt_result(t, s[0] * s[1]);
     t->k->linear(t->x, s[0], s[1], s[2], a, w, bias, y);
+}
+
+/* ---- products by description ---- */
+
+/* Numbers of a type: drawn as f32, cut off to bf16 where wanted. */
+static void *numbers(mf_kt *t, mf_cast_type type, int64_t count)
+{
+    float *p = kt_f32(t, count);
+    if (type == MF_CAST_F32) return p;
+    uint16_t *half = kt_work(t, (size_t)count * sizeof *half);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, p + i, sizeof bits);
+        half[i] = (uint16_t)(bits >> 16);
+    }
+    return half;
+}
+
+/* Runs it into a c of the type; the result is c as f32. */
+static void run_into_c(mf_kt *t, mf_product *p, int64_t count)
+{
+    float *result = kt_result(t, count);
+    uint16_t *half = kt_work(t, (size_t)count * sizeof *half);
+    p->c = result;
+    if (p->type_c == MF_CAST_BF16) {
+        for (int64_t i = 0; i < count; i++) {
+            uint32_t bits;
+            memcpy(&bits, result + i, sizeof bits);
+            half[i] = (uint16_t)(bits >> 16);
+        }
+        p->c = half;
+    }
+    t->k->product(t->x, p);
+    for (int64_t i = 0; p->type_c == MF_CAST_BF16 && i < count; i++) {
+        uint32_t bits = (uint32_t)half[i] << 16;
+        memcpy(result + i, &bits, sizeof bits);
+    }
+}
+
+/* A list of rows with gaps, into `rows` rows of memory. */
+static int32_t *rows_of(mf_kt *t, int64_t count, int64_t rows)
+{
+    return kt_i32(t, count, -1, rows - 1);
+}
+
+/* m, n, k, parts: small, every ragged side, several tiles and several blocks of k. */
+static const int64_t products[][4] = {
+    {1, 1, 1, 1},     {5, 9, 0, 1},     {3, 130, 33, 2},   {17, 70, 67, 3},  {16, 96, 64, 1},
+    {37, 65, 129, 1}, {96, 200, 70, 2}, {150, 260, 20, 1}, {9, 20, 1500, 1}, {20, 33, 1300, 1}};
+#define PRODUCTS 10
+/* type_a, type_b, type_c */
+static const mf_cast_type types[][3] = {
+    {MF_CAST_F32, MF_CAST_F32, MF_CAST_F32},    {MF_CAST_BF16, MF_CAST_BF16, MF_CAST_F32},
+    {MF_CAST_F32, MF_CAST_BF16, MF_CAST_F32},   {MF_CAST_BF16, MF_CAST_F32, MF_CAST_F32},
+    {MF_CAST_BF16, MF_CAST_BF16, MF_CAST_BF16}, {MF_CAST_F32, MF_CAST_F32, MF_CAST_BF16}};
+#define TYPES 6
+
+/* variant: transposes, beta and bias, gathers, shape; types one after the other. */
+static void product_of_types(mf_kt *t, const mf_cast_type *type, int v)
+{
+    const int64_t *s = products[v / 8 % PRODUCTS], parts = s[3];
+    mf_product p = {.m = s[0],
+                    .n = s[1],
+                    .k = s[2],
+                    .trans_a = v & 1,
+                    .trans_b = v & 2,
+                    .type_a = type[0],
+                    .type_b = type[1],
+                    .type_c = type[2],
+                    .alpha = v & 4 ? 2 : 1,
+                    .beta = v & 4 ? 1 : 0,
+                    .as_bf16 = type != types[0] && v & 4,
+                    .parts = parts};
+    int64_t rows_a = p.trans_a ? p.k : p.m, rows_b = p.trans_b ? p.n : p.k;
+    p.lda = (p.trans_a ? p.m : p.k) + 3;
+    p.ldb = (p.trans_b ? p.k : p.n) + (v & 4 ? 2 : 0);
+    p.ldc = p.n + 1;
+    p.step_a = rows_a * p.lda;
+    p.step_b = rows_b * p.ldb;
+    p.step_c = p.m * p.ldc;
+    p.step_bias = p.n;
+    p.a = numbers(t, p.type_a, parts * p.step_a);
+    p.b = numbers(t, p.type_b, parts * p.step_b);
+    if (v / 8 % 3 == 1) p.row_a = rows_of(t, rows_a, rows_a);
+    if (v / 8 % 3 == 2) p.row_b = rows_of(t, rows_b, rows_b);
+    if (!(v & 4)) p.bias = kt_f32(t, parts * p.n);
+    run_into_c(t, &p, parts * p.step_c);
+}
+
+/* Rows of a through a list, c dense. */
+static void product_of_groups(mf_kt *t, const mf_cast_type *type, int v)
+{
+    static const int64_t sizes_of[][4] = {/* groups, rows, n, k */
+                                          {1, 5, 7, 3},
+                                          {4, 9, 40, 33},
+                                          {8, 200, 130, 65},
+                                          {3, 400, 100, 30},
+                                          {64, 130, 50, 20}};
+    const int64_t *s = sizes_of[v / 4];
+    bool inner = v & 1, gather = v & 2;
+    mf_product p = {.n = s[2],
+                    .type_a = type[0],
+                    .type_b = type[1],
+                    .type_c = type[2],
+                    .alpha = 1,
+                    .by = inner ? MF_BY_INNER : MF_BY_ROWS,
+                    .parts = s[0],
+                    .offset = kt_offsets(t, s[0], s[1])};
+    if (inner) { /* c[i] [33,n] = a^T b */
+        p.m = s[3];
+        p.k = s[1];
+        p.trans_a = true;
+        p.lda = p.m;
+        p.ldb = p.ldc = p.n;
+        p.step_c = p.m * p.n;
+        p.a = numbers(t, p.type_a, p.k * p.m);
+        p.b = numbers(t, p.type_b, p.k * p.n);
+        if (gather) p.row_b = rows_of(t, p.k, p.k);
+        run_into_c(t, &p, p.parts * p.step_c);
+    } else {
+        p.m = s[1];
+        p.k = s[3];
+        p.trans_b = gather || v / 4 == 2;
+        p.lda = p.k;
+        p.ldb = p.trans_b ? p.k : p.n;
+        p.ldc = p.n;
+        p.step_b = p.n * p.k;
+        p.a = numbers(t, p.type_a, p.m * p.k);
+        p.b = numbers(t, p.type_b, p.parts * p.step_b);
+        if (gather) {
+            p.row_a = rows_of(t, p.m, p.m);
+            p.bias = kt_f32(t, p.parts * p.n);
+            p.step_bias = p.n;
+        }
+        run_into_c(t, &p, p.m * p.n);
+    }
+}
+#define BY_GROUPS 20
+
+#define OF_A_TYPE (8 * PRODUCTS + BY_GROUPS)
+
+static void product_of(mf_kt *t, const mf_cast_type *type, int v)
+{
+    if (v < 8 * PRODUCTS)
+        product_of_types(t, type, v);
+    else
+        product_of_groups(t, type, v - 8 * PRODUCTS);
+}
+
+static void run_product(mf_kt *t)
+{
+    product_of(t, types[0], t->variant);
+}
+
+static void run_product_bf16(mf_kt *t)
+{
+    int v = t->variant % OF_A_TYPE, round = t->variant / OF_A_TYPE;
+    product_of(t, types[1 + (v + 2 * round) % (TYPES - 1)], v);
 }
 
 /* groups, rows, n, k */
@@ -79,6 +239,8 @@ static void run_group_sum(mf_kt *t)
 const mf_kernel_row mf_kernel_rows_products[] = {
     {"matmul", run_matmul, 8 * SIZES, true, 2e-6},
     {"matmul_batch", run_matmul_batch, 4, true, 2e-6},
+    {"product", run_product, OF_A_TYPE, true, 2e-6},
+    {"product", run_product_bf16, 2 * OF_A_TYPE, true, 8e-3},
     {"linear", run_linear, 2 * SIZES, true, 2e-6},
     {"grouped_linear", run_grouped_linear, 2 * GROUPED, true, 2e-6},
     {"grouped_linear_dx", run_grouped_linear_dx, GROUPED, true, 2e-6},
