@@ -2,6 +2,10 @@
 presets_DATA =
 presets_DATA += share/presets/default.ini
 presets_DATA += share/presets/shakespeare.ini
+presets_DATA += share/presets/switch-as-run.ini
+presets_DATA += share/presets/switch-plus-as-run.ini
+presets_DATA += share/presets/switch-plus.ini
+presets_DATA += share/presets/switch.ini
 
 template_DATA =
 template_DATA += share/template/Makefile.in

@@ -21,10 +21,11 @@ struct mf_batcher {
     int64_t items;  /* windows, pieces or examples in one pass */
     int64_t count;  /* batches in one pass */
     piece *pieces;  /* NULL for a stream */
-    int32_t *order; /* permutation of pieces in epoch `epoch`; NULL if sequential */
+    int32_t *dealt; /* [items] windows of this split; NULL unless they are dealt */
+    int32_t *order; /* permutation of pieces or windows in epoch `epoch`; NULL: as they lie */
     int64_t epoch;
     int32_t *piece_bytes;            /* [vocab] bytes of each id; NULL if not known */
-    uint64_t windows, shuffle, hide; /* random streams */
+    uint64_t windows, shuffle, hide, deal; /* random streams */
     int32_t pad, cls, sep, mask_id;  /* -1: there is none */
 };
 
@@ -65,10 +66,64 @@ static int32_t ahead(const mf_batcher *b)
     return b->spec.task == MF_TASK_LM;
 }
 
+static int permute(mf_batcher *b, int64_t n, int32_t **ret)
+{
+    if (n > INT32_MAX)
+        return mf_fail(MF_ECONFIG, "the %s split has %lld windows: at most %d",
+                       mf_split_name(b->spec.split), (long long)n, INT32_MAX);
+    *ret = mf_alloc((size_t)n, sizeof **ret);
+    return *ret != NULL ? MF_OK : MF_ENOMEM;
+}
+
+/* The windows of both splits, dealt: val gets the first of the permutation. */
+static int deal_windows(mf_batcher *b, int64_t n)
+{
+    int32_t *all = NULL;
+    const int64_t val = (int64_t)((1 - b->spec.deal) * (double)n);
+    const bool train = b->spec.split == MF_SPLIT_TRAIN;
+    if (val < 1 || val >= n || (b->spec.split != MF_SPLIT_VAL && !train))
+        return mf_fail(MF_ECONFIG, "%lld windows dealt by %g: none is left for a split",
+                       (long long)n, b->spec.deal);
+    b->items = train ? n - val : val;
+    int code = permute(b, n, &all);
+    if (code == MF_OK) code = permute(b, b->items, &b->dealt);
+    if (code == MF_OK) {
+        mf_rng_permutation(b->spec.seed, b->deal, 0, all, (size_t)n);
+        memcpy(b->dealt, all + (train ? val : 0), (size_t)b->items * sizeof *all);
+    }
+    mf_free(all);
+    return code;
+}
+
+/* Windows at every stride-th token. */
+static int list_windows(mf_batcher *b)
+{
+    const mf_split_range *r = b->c->split;
+    if (b->spec.deal > 0) {
+        b->range.begin = r[MF_SPLIT_TRAIN].begin;
+        b->range.end = r[MF_SPLIT_VAL].end;
+        b->range.tokens = r[MF_SPLIT_TRAIN].tokens + r[MF_SPLIT_VAL].tokens;
+    }
+    const int64_t room = b->range.tokens - b->spec.seq - ahead(b);
+    if (room < 0)
+        return mf_fail(MF_ECONFIG, "the %s split has %lld tokens: windows of %lld need %lld",
+                       mf_split_name(b->spec.split), (long long)b->range.tokens,
+                       (long long)b->spec.seq, (long long)(b->spec.seq + ahead(b)));
+    b->items = room / b->spec.stride + 1;
+    int code = b->spec.deal > 0 ? deal_windows(b, b->items) : MF_OK;
+    if (code == MF_OK && b->spec.order == MF_ORDER_RANDOM) {
+        code = permute(b, b->items, &b->order);
+        b->epoch = -1;
+    }
+    return code;
+}
+
 static int count_windows(mf_batcher *b)
 {
     int64_t n = b->range.tokens, seq = b->spec.seq, context = b->spec.context;
     bool lm = b->spec.task == MF_TASK_LM;
+    if (b->spec.stride > 0 && (b->spec.order == MF_ORDER_RANDOM || b->spec.deal > 0))
+        return list_windows(b);
     if (b->spec.order == MF_ORDER_RANDOM) {
         if (n < seq + ahead(b))
             return mf_fail(MF_ECONFIG,
@@ -151,6 +206,7 @@ int mf_batcher_new(const mf_corpus *c, const mf_batch_spec *spec, mf_batcher **r
     b->windows = mf_rng_stream("data.window");
     b->shuffle = mf_rng_stream("data.shuffle");
     b->hide = mf_rng_stream("data.hide");
+    b->deal = mf_rng_stream("data.deal");
     const int32_t *special = c->tokenizer != NULL ? c->tokenizer->special : NULL;
     b->pad = special != NULL && special[MF_SPECIAL_PAD] >= 0 ? special[MF_SPECIAL_PAD] : 0;
     b->cls = special != NULL ? special[MF_SPECIAL_CLS] : -1;
@@ -163,6 +219,8 @@ int mf_batcher_new(const mf_corpus *c, const mf_batch_spec *spec, mf_batcher **r
         return code;
     }
     b->count = (b->items + spec->rows - 1) / spec->rows;
+    if (b->pieces == NULL && b->order != NULL && b->items >= spec->rows)
+        b->count = b->items / spec->rows; /* whole batches only */
     *ret = b;
     return MF_OK;
 }
@@ -171,6 +229,7 @@ void mf_batcher_free(mf_batcher *b)
 {
     if (b == NULL) return;
     mf_free(b->pieces);
+    mf_free(b->dealt);
     mf_free(b->order);
     mf_free(b->piece_bytes);
     mf_free(b);
@@ -313,10 +372,36 @@ static void clear(const mf_batcher *b, mf_batch *out)
     out->n_targets = out->n_tokens = out->n_bytes = 0;
 }
 
-static void fill_window(const mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
+/* Place in the permutation of its epoch. */
+static int64_t shuffled(mf_batcher *b, int64_t place, int64_t epoch)
+{
+    if (epoch != b->epoch) {
+        mf_rng_permutation(b->spec.seed, b->shuffle, (uint64_t)epoch, b->order,
+                           (size_t)b->items);
+        b->epoch = epoch;
+    }
+    return b->order[place];
+}
+
+/* The window at a place of the epoch, of those that list_windows made; -1 past the last one. */
+static int64_t listed_window(mf_batcher *b, int64_t step, int32_t row)
+{
+    int64_t place = step % b->count * b->spec.rows + row;
+    if (b->order != NULL)
+        place = shuffled(b, place % b->items, step / b->count);
+    else if (place >= b->items)
+        return -1;
+    return b->dealt != NULL ? b->dealt[place] : place;
+}
+
+static void fill_window(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
 {
     int64_t seq = b->spec.seq, context = b->spec.context, end = b->range.end, begin, skip = 0;
-    if (b->spec.order == MF_ORDER_RANDOM) {
+    if (b->order != NULL || b->dealt != NULL) {
+        const int64_t window = listed_window(b, step, row);
+        if (window < 0) return;
+        begin = b->range.begin + window * b->spec.stride;
+    } else if (b->spec.order == MF_ORDER_RANDOM) {
         uint64_t starts = (uint64_t)(b->range.tokens - seq - ahead(b) + 1);
         begin = b->range.begin + (int64_t)mf_rng_below(b->spec.seed, b->windows, (uint64_t)step,
                                                        (uint64_t)row, starts);
@@ -337,13 +422,7 @@ static void fill_window(const mf_batcher *b, int64_t step, int32_t row, mf_batch
 static const piece *piece_at(mf_batcher *b, int64_t place)
 {
     if (b->order == NULL) return place < b->items ? &b->pieces[place] : NULL;
-    int64_t epoch = place / b->items;
-    if (epoch != b->epoch) {
-        mf_rng_permutation(b->spec.seed, b->shuffle, (uint64_t)epoch, b->order,
-                           (size_t)b->items);
-        b->epoch = epoch;
-    }
-    return &b->pieces[b->order[place % b->items]];
+    return &b->pieces[shuffled(b, place % b->items, place / b->items)];
 }
 
 static void fill_piece(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)

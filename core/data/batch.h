@@ -6,11 +6,17 @@
  * Language model on a stream. A window is T inputs and the T targets one place further on.
  *   random      the start of each window is drawn by Philox (seed, step, row) from all starts
  *               of the split whose T+1 tokens lie within it.
+ *               With stride > 0 windows begin at every stride-th token, each once an epoch in
+ *               the order of a permutation; what does not fill a batch waits for the next
+ *               epoch's.
  *   sequential  windows follow one another through the split: window w predicts the tokens
  *               begin + 1 + w T ... ; what is left over at the end is padded. With context > 0
  *               windows begin T - context apart and the first `context` targets of every
  *               window but the first are -1: each token but the very first of the split is
  *               predicted once, with at least `context` tokens before it.
+ *   dealt       deal > 0: the windows of train and val together, at every stride-th token, are
+ *               dealt to the two by a permutation, train getting the share `deal`. They
+ *               overlap, so that val is no text unseen: some published figures are made so.
  * Documents and examples. One a row, padded behind; rows in the order of a permutation drawn
  * per epoch (random) or as they lie (sequential). lm and mlm cut a document that is longer than
  * a row into pieces, so that none of it is lost.
@@ -52,6 +58,8 @@ typedef struct mf_batch_spec {
     mf_batch_order order;
     int32_t rows, seq;
     int32_t context;  /* sequential windows of a stream: 0 <= context < seq */
+    int64_t stride;   /* of a stream; 0: windows anywhere */
+    double deal;      /* with stride: share of train, 0: each split has its own text */
     double mlm_share; /* 0.15 */
     uint64_t seed;
 } mf_batch_spec;

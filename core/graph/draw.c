@@ -46,7 +46,7 @@ static void draw_rows_same(const mf_param *p, uint64_t seed, float *out)
         memcpy(out + i * n, out, (size_t)n * sizeof *out);
 }
 
-void mf_param_draw(const mf_param *p, uint64_t seed, float *out)
+static void draw(const mf_param *p, uint64_t seed, float *out)
 {
     switch ((mf_init_kind)p->init.kind) {
     case MF_INIT_ZERO:
@@ -71,4 +71,21 @@ void mf_param_draw(const mf_param *p, uint64_t seed, float *out)
         draw_rows_same(p, seed, out);
         break;
     }
+}
+
+void mf_param_draw(const mf_param *p, uint64_t seed, float *out)
+{
+    if (!(p->init.flags & MF_PARAM_ALIKE) || p->shape.rank < 1 || p->count == 0) {
+        draw(p, seed, out);
+        return;
+    }
+    mf_param row = *p;
+    const int64_t rows = p->shape.dim[0];
+    row.count = p->count / rows;
+    row.shape.rank--;
+    for (int32_t i = 0; i < row.shape.rank; i++)
+        row.shape.dim[i] = p->shape.dim[i + 1];
+    draw(&row, seed, out);
+    for (int64_t i = 1; i < rows; i++)
+        memcpy(out + i * row.count, out, (size_t)row.count * sizeof *out);
 }

@@ -20,6 +20,21 @@ static name_buf layer_name(int32_t layer, const char *what)
     return n;
 }
 
+/* The block whose attention, and whose feed-forward or experts, this one uses. */
+static int32_t attention_of(const mf_model *m, int32_t layer)
+{
+    return m->config->model.share_layers ? 0 : layer;
+}
+
+int32_t mf_block_source(const mf_model *m, int32_t layer)
+{
+    int32_t first = 0;
+    if (!m->config->model.share_layers) return layer;
+    while ((m->moe_of_layer[first] < 0) != (m->moe_of_layer[layer] < 0))
+        first++;
+    return first;
+}
+
 /* ---- declaring ---- */
 
 typedef struct {
@@ -43,40 +58,69 @@ static void declare_norm(declarer *d, const char *name, int64_t dim)
     declare(d, full, mf_shape1(dim), (mf_init){MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0});
 }
 
-static void declare_layer(declarer *d, int32_t layer, double std, double out_std)
+/* Start values of a linear layer's weights, and of its biases. */
+static mf_init weight_init(const mf_model_config *c, double std)
+{
+    return c->init == MF_START_NORMAL ? (mf_init){MF_INIT_NORMAL, 0, std}
+                                      : (mf_init){MF_INIT_KAIMING, 0, 1};
+}
+
+static mf_init bias_init(const mf_model_config *c, int64_t inputs)
+{
+    return c->init == MF_START_NORMAL
+               ? (mf_init){MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0}
+               : (mf_init){MF_INIT_UNIFORM, MF_PARAM_NO_DECAY, 1 / sqrt((double)inputs)};
+}
+
+static void declare_attention(declarer *d, int32_t layer, double std, double out_std)
 {
     const mf_model_config *c = &d->m->config->model;
     const int64_t hd = c->dim / c->heads, qkv = (c->heads + 2 * c->kv_heads) * hd;
+    const bool xavier = c->init == MF_START_XAVIER; /* then biases are 0, as is usual with it */
     const mf_init zero = {MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0};
-    declare_norm(d, layer_name(layer, "norm1").text, c->dim);
+    if (attention_of(d->m, layer) != layer) return;
     declare(d, layer_name(layer, "attention.qkv.weight").text, mf_shape2(qkv, c->dim),
-            (mf_init){MF_INIT_NORMAL, 0, std});
+            xavier ? (mf_init){MF_INIT_XAVIER, 0, 1} : weight_init(c, std));
     if (c->attention_bias)
-        declare(d, layer_name(layer, "attention.qkv.bias").text, mf_shape1(qkv), zero);
+        declare(d, layer_name(layer, "attention.qkv.bias").text, mf_shape1(qkv),
+                xavier ? zero : bias_init(c, c->dim));
     declare(d, layer_name(layer, "attention.out.weight").text, mf_shape2(c->dim, c->heads * hd),
-            (mf_init){MF_INIT_NORMAL, 0, out_std});
+            weight_init(c, out_std));
     if (c->attention_out_bias)
-        declare(d, layer_name(layer, "attention.out.bias").text, mf_shape1(c->dim), zero);
+        declare(d, layer_name(layer, "attention.out.bias").text, mf_shape1(c->dim),
+                xavier ? zero : bias_init(c, c->heads * hd));
+}
+
+static void declare_dense(declarer *d, int32_t layer, double std, double out_std)
+{
+    const mf_model_config *c = &d->m->config->model;
+    const int64_t h = c->ffn_hidden ? c->ffn_hidden : 4 * c->dim;
+    const int64_t in_rows = c->ffn_activation == FFN_SWIGLU ? 2 * h : h;
+    if (mf_block_source(d->m, layer) != layer) return;
+    declare(d, layer_name(layer, "ffn.w1").text, mf_shape2(in_rows, c->dim),
+            weight_init(c, std));
+    declare(d, layer_name(layer, "ffn.w2").text, mf_shape2(c->dim, h), weight_init(c, out_std));
+    if (c->ffn_activation == FFN_SWIGLU) return;
+    declare(d, layer_name(layer, "ffn.b1").text, mf_shape1(h), bias_init(c, c->dim));
+    declare(d, layer_name(layer, "ffn.b2").text, mf_shape1(c->dim), bias_init(c, h));
+}
+
+static void declare_layer(declarer *d, int32_t layer, double std, double out_std)
+{
+    const mf_model_config *c = &d->m->config->model;
+    declare_norm(d, layer_name(layer, "norm1").text, c->dim);
+    declare_attention(d, layer, std, out_std);
     if (c->head_gates)
         declare(d, layer_name(layer, "attention.gate").text, mf_shape1(c->heads),
                 (mf_init){MF_INIT_CONST, MF_PARAM_NO_DECAY, 3.0});
     declare_norm(d, layer_name(layer, "norm2").text, c->dim);
     if (c->skip == MF_SKIP_UNET && layer >= c->layers - c->layers / 2) {
         declare(d, layer_name(layer, "skip.weight").text, mf_shape2(c->dim, 2 * c->dim),
-                (mf_init){MF_INIT_NORMAL, 0, std});
-        declare(d, layer_name(layer, "skip.bias").text, mf_shape1(c->dim), zero);
+                weight_init(c, std));
+        declare(d, layer_name(layer, "skip.bias").text, mf_shape1(c->dim),
+                bias_init(c, 2 * c->dim));
     }
-    if (d->m->moe_of_layer[layer] >= 0) return;
-    const int64_t h = c->ffn_hidden ? c->ffn_hidden : 4 * c->dim;
-    const int64_t in_rows = c->ffn_activation == FFN_SWIGLU ? 2 * h : h;
-    declare(d, layer_name(layer, "ffn.w1").text, mf_shape2(in_rows, c->dim),
-            (mf_init){MF_INIT_NORMAL, 0, std});
-    declare(d, layer_name(layer, "ffn.w2").text, mf_shape2(c->dim, h),
-            (mf_init){MF_INIT_NORMAL, 0, out_std});
-    if (c->ffn_activation != FFN_SWIGLU) {
-        declare(d, layer_name(layer, "ffn.b1").text, mf_shape1(h), zero);
-        declare(d, layer_name(layer, "ffn.b2").text, mf_shape1(c->dim), zero);
-    }
+    if (d->m->moe_of_layer[layer] < 0) declare_dense(d, layer, std, out_std);
 }
 
 int mf_blocks_declare(mf_model *m)
@@ -84,20 +128,20 @@ int mf_blocks_declare(mf_model *m)
     const mf_model_config *c = &m->config->model;
     declarer d = {m, MF_OK};
     const double std = c->init_std, out_std = std / sqrt(2.0 * (double)c->layers);
-    declare(&d, "embed.weight", mf_shape2(m->facts.vocab, c->dim),
-            (mf_init){MF_INIT_NORMAL, MF_PARAM_NO_DECAY, std});
+    const mf_init row = {MF_INIT_NORMAL, MF_PARAM_NO_DECAY,
+                         c->init == MF_START_NORMAL ? std : 1};
+    declare(&d, "embed.weight", mf_shape2(m->facts.vocab, c->dim), row);
     if (c->position == MF_POS_LEARNED)
-        declare(&d, "position.weight", mf_shape2(c->seq, c->dim),
-                (mf_init){MF_INIT_NORMAL, MF_PARAM_NO_DECAY, std});
+        declare(&d, "position.weight", mf_shape2(c->seq, c->dim), row);
     for (int32_t l = 0; l < c->layers; l++)
         declare_layer(&d, l, std, out_std);
     if (c->norm_place == MF_NORM_PRE) declare_norm(&d, "norm", c->dim);
     const bool classify = c->task == MF_TASK_CLASSIFY;
     const int64_t out = classify ? m->facts.classes : m->facts.vocab;
     if (classify || !c->tie_embeddings)
-        declare(&d, "head.weight", mf_shape2(out, c->dim), (mf_init){MF_INIT_NORMAL, 0, std});
+        declare(&d, "head.weight", mf_shape2(out, c->dim), weight_init(c, std));
     if (classify || c->head_bias)
-        declare(&d, "head.bias", mf_shape1(out), (mf_init){MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0});
+        declare(&d, "head.bias", mf_shape1(out), bias_init(c, c->dim));
     return d.rc;
 }
 
@@ -146,10 +190,12 @@ mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t lay
     const mf_model_config *c = &m->config->model;
     mf_graph *g = mg->g;
     const int heads = (int)c->heads, kv = (int)c->kv_heads, hd = (int)(c->dim / c->heads);
-    const double scale = c->attention_scale > 0 ? c->attention_scale : 1 / sqrt((double)hd);
+    const int32_t from = attention_of(m, layer);
+    const double width = (double)(c->attention_scale_by == 1 ? c->dim : hd),
+                 scale = c->attention_scale > 0 ? c->attention_scale : 1 / sqrt(width);
     const bool causal = c->task == MF_TASK_LM && c->causal;
-    mf_tensor *qkv = mf_linear(g, x, use_in(m, g, layer, "attention.qkv.weight"),
-                               use_in(m, g, layer, "attention.qkv.bias"));
+    mf_tensor *qkv = mf_linear(g, x, use_in(m, g, from, "attention.qkv.weight"),
+                               use_in(m, g, from, "attention.qkv.bias"));
     if (c->position == MF_POS_ROPE)
         qkv = mf_rope(g, qkv, mg->positions, hd, heads + kv, c->rope_half, c->rope_theta);
     mf_tensor *a;
@@ -170,13 +216,14 @@ mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t lay
                    mf_reshape(g, gate, mf_shape2(heads, 1)));
         a = mf_reshape(g, a, mf_shape2(tokens, (int64_t)heads * hd));
     }
-    return mf_linear(g, a, use_in(m, g, layer, "attention.out.weight"),
-                     use_in(m, g, layer, "attention.out.bias"));
+    return mf_linear(g, a, use_in(m, g, from, "attention.out.weight"),
+                     use_in(m, g, from, "attention.out.bias"));
 }
 
 mf_tensor *mf_block_dense(const mf_model *m, mf_graph *g, int32_t layer, mf_tensor *x)
 {
     const int64_t activation = m->config->model.ffn_activation;
+    layer = mf_block_source(m, layer);
     mf_tensor *h =
         mf_linear(g, x, use_in(m, g, layer, "ffn.w1"), use_in(m, g, layer, "ffn.b1"));
     if (activation == FFN_SWIGLU)

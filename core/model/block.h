@@ -8,6 +8,10 @@
  * feed-forward blocks, gates, skips, head. */
 int mf_blocks_declare(mf_model *m);
 
+/* The block whose experts, or feed-forward, this one uses: itself, or with share_layers the first
+ * block of its kind. */
+int32_t mf_block_source(const mf_model *m, int32_t layer);
+
 /* Norm of a name: "layers.3.norm1", "norm". */
 mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_tensor *x);
 /* x [T,d] -> attention output [T,d], before the residual sum. */

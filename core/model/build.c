@@ -56,6 +56,7 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
     const mf_model_config *c = &m->config->model;
     const mf_moe_settings settings = {.config = &m->config->moe,
                                       .capacity_factor = &m->capacity_factor,
+                                      .adaptive_capacity = &m->adaptive_capacity,
                                       .labels = m->facts.labels,
                                       .keep = mg->shape.want_prob,
                                       .trace = mg->shape.want_trace};
@@ -128,7 +129,8 @@ static void build(mf_model *m, mf_model_graph *mg)
     mf_graph *g = mg->g;
     inputs(m, mg);
     mf_tensor *x = mf_block_embed(m, mg);
-    if (m->config->train.dropout > 0) x = mf_dropout(g, x, m->config->train.dropout);
+    if (m->config->train.dropout > 0 && m->config->train.dropout_embedding)
+        x = mf_dropout(g, x, m->config->train.dropout);
     x = blocks(m, mg, x);
     if (m->config->model.norm_place == MF_NORM_PRE) x = mf_block_norm(m, g, "norm", x);
     if (s->mode == MF_MODE_GENERATE) x = mf_gather_rows(g, x, mg->last);

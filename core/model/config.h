@@ -21,7 +21,11 @@ typedef enum mf_skip { MF_SKIP_NONE, MF_SKIP_UNET } mf_skip;
 typedef enum mf_pool { MF_POOL_FIRST, MF_POOL_MEAN } mf_pool;
 typedef enum mf_film { MF_FILM_OFF, MF_FILM_PER_EXPERT, MF_FILM_SHARED } mf_film;
 typedef enum mf_overflow { MF_OVERFLOW_DROP, MF_OVERFLOW_REASSIGN } mf_overflow;
-typedef enum mf_priority { MF_PRIORITY_POSITION, MF_PRIORITY_GATE, MF_PRIORITY_IMPORTANCE } mf_priority;
+typedef enum mf_priority {
+    MF_PRIORITY_POSITION, MF_PRIORITY_GATE, MF_PRIORITY_IMPORTANCE, MF_PRIORITY_DRAWN
+} mf_priority;
+typedef enum mf_dropped { MF_DROPPED_RESIDUAL, MF_DROPPED_INPUT, MF_DROPPED_SCALED } mf_dropped;
+typedef enum mf_start { MF_START_NORMAL, MF_START_UNIFORM, MF_START_XAVIER } mf_start;
 typedef enum mf_schedule {
     MF_SCHEDULE_COSINE, MF_SCHEDULE_LINEAR, MF_SCHEDULE_CONSTANT, MF_SCHEDULE_STEP
 } mf_schedule;
@@ -39,7 +43,8 @@ typedef struct mf_model_config {
     int64_t rope_half;         /* rotate halves instead of interleaved pairs */
     int64_t attention_bias;    /* biases on q, k, v */
     int64_t attention_out_bias;
-    double attention_scale;    /* 0: 1/sqrt(head_dim); else the factor itself */
+    double attention_scale;    /* 0: as attention_scale_by says; else the factor itself */
+    int64_t attention_scale_by; /* 0: 1/sqrt(dim / heads), 1: 1/sqrt(dim) */
     int64_t causal;            /* yes; lm only */
     int64_t tie_embeddings;    /* output head = embedding */
     int64_t head_bias;
@@ -47,6 +52,9 @@ typedef struct mf_model_config {
     int64_t ffn_activation;    /* 0 relu, 1 gelu, 2 swiglu */
     int64_t head_gates, skip, moe_every;
     double init_std;           /* 0.02 */
+    int64_t init;              /* mf_start */
+    int64_t share_layers;      /* blocks share all but their norms, gates and skips */
+    int64_t layers_alike;      /* blocks begin with equal weights */
     int64_t classes;           /* classify: 0 = from the data */
     int64_t pool;              /* classify: 0 first token, 1 mean over real tokens */
 } mf_model_config;
@@ -55,6 +63,12 @@ typedef struct mf_moe_config {
     int64_t experts, top_k;
     double capacity_factor;    /* 0: dropless */
     int64_t overflow, priority;
+    double adaptive_capacity;  /* k of C_i = C0 + k max(0, n_i - T/E); 0: off */
+    double adaptive_limit;     /* at most so many C0 more; 0.5 */
+    int64_t max_reassign;      /* rows a layer and run; 0: any number */
+    int64_t reassign_gate;     /* 0: the new expert's probability, 1: the first choice's */
+    int64_t dropped;           /* mf_dropped */
+    int64_t unit_gates;        /* gates are p / detach(p) */
     int64_t shared_experts;
     int64_t renormalize;
     double gate_scale;         /* 1 */
@@ -65,6 +79,8 @@ typedef struct mf_data_config {
     const char *path, *format, *tokenizer;
     double split;
     const char *val_path;      /* "" : split of path */
+    int64_t stride;            /* windows at every n-th token, once an epoch; 0: anywhere */
+    int64_t split_windows;     /* windows are dealt to train and val, which so overlap */
 } mf_data_config;
 
 typedef struct mf_train_config {
@@ -77,6 +93,7 @@ typedef struct mf_train_config {
     int64_t step_size;         /* schedule = step: every so many steps */
     double step_gamma;
     double weight_decay, beta1, beta2, eps, clip, dropout;
+    int64_t dropout_embedding; /* also on what goes into the first block; yes */
     int64_t seed;
     int64_t log_every, eval_every, eval_batches; /* eval_batches 0: the whole split */
     int64_t eval_context;      /* tokens that evaluation windows overlap: each is predicted with at

@@ -83,6 +83,10 @@ static void judge_data(judge *j)
         fault(j, "data", "format", mf_nearest(d->format, formats),
               "expected one of text, jsonl, tsv, bin, found '%s'%s", d->format,
               mf_did_you_mean(d->format, formats, hint, sizeof hint));
+    if (d->split_windows && (d->stride == 0 || d->val_path[0] != '\0'))
+        fault(j, "data", "split_windows", NULL,
+              "expected stride above 0 and no val_path with it, found stride = %lld%s%s",
+              (long long)d->stride, d->val_path[0] != '\0' ? ", val_path = " : "", d->val_path);
     if (d->path[0] == '\0') fault(j, "data", "path", NULL, "expected a file or builtin:topics");
 }
 

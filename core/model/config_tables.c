@@ -24,6 +24,8 @@ static const char *const position_kinds[] = {"rope", "sinusoidal", "learned", "n
 static const char *const activations[] = {"relu", "gelu", "swiglu", NULL};
 static const char *const skips[] = {"none", "unet", NULL};
 
+static const char *const scale_dims[] = {"head_dim", "model_dim", NULL};
+static const char *const starts[] = {"normal", "uniform", "uniform_xavier", NULL};
 static const char *const pools[] = {"first", "mean", NULL};
 
 static const mf_option model_options[] = {
@@ -51,7 +53,9 @@ static const mf_option model_options[] = {
     BOOL(mf_model_config, attention_bias, "no", "biases on queries, keys and values"),
     BOOL(mf_model_config, attention_out_bias, "no", "bias on the attention output"),
     REAL(mf_model_config, attention_scale, "0", 0, 1e6,
-         "factor on attention scores; 0: 1 / sqrt(dim / heads)"),
+         "factor on attention scores; 0: as attention_scale_by says"),
+    ENUM(mf_model_config, attention_scale_by, "head_dim", scale_dims,
+         "attention scores over the root of the width of a head, or of the model (LaMoE)"),
     BOOL(mf_model_config, causal, "yes", "lm: a token sees only what stands before it"),
     BOOL(mf_model_config, tie_embeddings, "no",
          "the output head shares the embedding's weights"),
@@ -66,6 +70,12 @@ static const mf_option model_options[] = {
     INT(mf_model_config, moe_every, "1", 0, 1024,
         "experts in every n-th block, dense otherwise; 0: a dense model"),
     REAL(mf_model_config, init_std, "0.02", 0, 10, "standard deviation of start weights"),
+    ENUM(mf_model_config, init, "normal", starts,
+         "start weights: N(0, init_std); U(-1, 1) / sqrt(inputs) and embeddings N(0, 1); or so "
+         "with queries, keys and values by Xavier"),
+    BOOL(mf_model_config, share_layers, "no",
+         "blocks share attention, router and experts; norms are their own"),
+    BOOL(mf_model_config, layers_alike, "no", "all blocks begin with equal weights"),
     ENUM(mf_model_config, pool, "first", pools,
          "classify: what the class is read from, the first token or the mean of all"),
     WITH_AUTO(mf_model_config, classes, "auto", 0, 65536,
@@ -73,7 +83,9 @@ static const mf_option model_options[] = {
     MF_END_OPTIONS};
 
 static const char *const overflows[] = {"drop", "reassign", NULL};
-static const char *const priorities[] = {"position", "gate", "importance", NULL};
+static const char *const priorities[] = {"position", "gate", "importance", "drawn", NULL};
+static const char *const choices_of_gate[] = {"new", "first", NULL};
+static const char *const dropped_ways[] = {"residual", "input", "scaled_input", NULL};
 
 static const mf_option moe_options[] = {
     INT(mf_moe_config, experts, "8", 1, 4096, "experts a layer"),
@@ -82,6 +94,18 @@ static const mf_option moe_options[] = {
          "rows an expert takes, in even shares; 0: all that come (dropless)"),
     ENUM(mf_moe_config, overflow, "drop", overflows, "what becomes of rows over capacity"),
     ENUM(mf_moe_config, priority, "position", priorities, "which rows are admitted first"),
+    REAL(mf_moe_config, adaptive_capacity, "0", 0, 1e3,
+         "k: expert i with n rows takes k max(0, n - even share) more; 0: none"),
+    REAL(mf_moe_config, adaptive_limit, "0.5", 0, 1e3,
+         "adaptive_capacity adds at most this share of the capacity"),
+    INT(mf_moe_config, max_reassign, "0", 0, INT32_MAX,
+        "overflow reassign: most rows a layer and batch; 0: all"),
+    ENUM(mf_moe_config, reassign_gate, "new", choices_of_gate,
+         "a reassigned row's gate is its new expert's, or its first choice's"),
+    ENUM(mf_moe_config, dropped, "residual", dropped_ways,
+         "a dropped row adds nothing, the layer's input, or the input times its gate"),
+    BOOL(mf_moe_config, unit_gates, "no",
+         "gates are 1 in value and keep their gradient: p / detach(p)"),
     INT(mf_moe_config, shared_experts, "0", 0, 4096, "experts that every token visits besides"),
     BOOL(mf_moe_config, renormalize, "yes", "gates of a token sum to 1"),
     REAL(mf_moe_config, gate_scale, "1", 0, 1e6, "factor on all gates"),
@@ -119,6 +143,10 @@ static const mf_option data_options[] = {
     REAL(mf_data_config, split, "0.9", 0.001, 1,
          "share that is trained on; the rest validates"),
     STR(mf_data_config, val_path, "", "validation file; empty: the rest of path"),
+    INT(mf_data_config, stride, "0", 0, INT32_MAX,
+        "windows begin at every n-th token, each once an epoch; 0: anywhere, drawn"),
+    BOOL(mf_data_config, split_windows, "no",
+         "deal windows to training and validation, not text: they overlap; wants stride"),
     MF_END_OPTIONS};
 
 static const char *const optimizers[] = {"adamw", "adam", NULL};
@@ -149,6 +177,7 @@ static const mf_option train_options[] = {
     REAL(mf_train_config, clip, "1", 0, 1e9, "longest gradient; 0: any"),
     REAL(mf_train_config, dropout, "0", 0, 0.99,
          "share of activations set to 0 while training"),
+    BOOL(mf_train_config, dropout_embedding, "yes", "dropout on embeddings, too"),
     INT(mf_train_config, seed, "1", 0, BIG,
         "start weights, order of data, dropout: all follow from it"),
     INT(mf_train_config, log_every, "10", 1, BIG, "steps between lines of metrics.jsonl"),

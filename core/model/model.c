@@ -1,5 +1,6 @@
 #include "model/model.h"
 #include <stdio.h>
+#include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
 #include "model/block.h"
@@ -46,7 +47,7 @@ static int place_moe_layers(mf_model *m)
 }
 
 /* FiLM begins near the identity: see film() in moe.c. */
-static int new_film(mf_model *m, mf_moe_layer *ml)
+static int new_film(mf_model *m, mf_moe_layer *ml, int from)
 {
     const mf_config *c = m->config;
     const int64_t d = c->model.dim, E = c->moe.experts;
@@ -54,11 +55,11 @@ static int new_film(mf_model *m, mf_moe_layer *ml)
     const uint32_t split = shared ? 0u : MF_PARAM_BY_EXPERT;
     char name[64];
     if (c->film.mode == MF_FILM_OFF) return MF_OK;
-    snprintf(name, sizeof name, "layers.%d.film.weight", (int)ml->layer);
+    snprintf(name, sizeof name, "layers.%d.film.weight", from);
     int rc = mf_store_declare(
         m->store, name, shared ? mf_shape2(2 * d, d) : mf_shape3(E, 2 * d, d),
         (mf_init){MF_INIT_NORMAL, split, c->model.init_std}, false, &ml->film_weight);
-    snprintf(name, sizeof name, "layers.%d.film.bias", (int)ml->layer);
+    snprintf(name, sizeof name, "layers.%d.film.bias", from);
     return rc == MF_OK ? mf_store_declare(m->store, name,
                                           shared ? mf_shape1(2 * d) : mf_shape2(E, 2 * d),
                                           (mf_init){MF_INIT_ZERO, split | MF_PARAM_NO_DECAY, 0},
@@ -72,24 +73,25 @@ static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *router,
     const mf_config *c = m->config;
     mf_moe_layer *ml = &m->moe[m->moe_of_layer[layer]];
     mf_dims dims = dims_of(m, layer, (int32_t)c->moe.experts);
+    const int from = (int)mf_block_source(m, layer); /* names say whose parameters they are */
     char path[64];
     ml->layer = layer;
-    snprintf(path, sizeof path, "layers.%d.router", (int)layer);
+    snprintf(path, sizeof path, "layers.%d.router", from);
     int rc = mf_instance_new(m->plugins, router, path, c->ini, "router", router_keys, "router",
                              &dims, &ml->router);
-    snprintf(path, sizeof path, "layers.%d.expert", (int)layer);
+    snprintf(path, sizeof path, "layers.%d.expert", from);
     if (rc == MF_OK)
         rc = mf_instance_new(m->plugins, expert, path, c->ini, "expert", router_keys, "expert",
                              &dims, &ml->expert);
     if (rc == MF_OK && c->moe.shared_experts > 0) {
         dims.experts = (int32_t)c->moe.shared_experts;
-        snprintf(path, sizeof path, "layers.%d.shared", (int)layer);
+        snprintf(path, sizeof path, "layers.%d.shared", from);
         rc = mf_instance_new(m->plugins, expert, path, c->ini, "expert", router_keys, "shared",
                              &dims, &ml->shared);
     }
-    if (rc == MF_OK) rc = new_film(m, ml);
+    if (rc == MF_OK) rc = new_film(m, ml, from);
     if (rc == MF_OK && select_bias) {
-        snprintf(path, sizeof path, "layers.%d.moe.select_bias", (int)layer);
+        snprintf(path, sizeof path, "layers.%d.moe.select_bias", from);
         rc = mf_store_declare(m->store, path, mf_shape1(c->moe.experts), (mf_init){0}, true,
                               &ml->select_bias);
     }
@@ -189,10 +191,28 @@ static int assemble(mf_model *m)
     if (rc == MF_OK && c->moe.capacity_factor > 0)
         rc = mf_live_register_real(m->plugins, "moe.capacity_factor", &m->capacity_factor, 1e-6,
                                    1e6);
+    if (rc == MF_OK && c->moe.adaptive_capacity > 0)
+        rc = mf_live_register_real(m->plugins, "moe.adaptive_capacity", &m->adaptive_capacity,
+                                   0, 1e3);
     if (rc == MF_OK && c->model.skip == MF_SKIP_UNET)
         rc = mf_live_register_real(m->plugins, "model.skip_scale", &m->skip_scale, -1e3, 1e3);
     if (rc == MF_OK) rc = new_controllers(m, loaded);
     return rc;
+}
+
+/* Blocks begin as copies of the first one, as far as they have the same parameters. */
+static void make_alike(mf_model *m)
+{
+    for (int i = 0; i < mf_store_count(m->store); i++) {
+        mf_param *p = mf_store_at(m->store, i);
+        char name[256];
+        int layer, at = 0;
+        if (sscanf(p->name, "layers.%d.%n", &layer, &at) != 1 || at == 0 || layer == 0) continue;
+        snprintf(name, sizeof name, "layers.0.%s", p->name + at);
+        const mf_param *first = mf_store_find(m->store, name);
+        if (first && mf_shape_equal(first->shape, p->shape))
+            memcpy(p->value, first->value, (size_t)p->count * sizeof *p->value);
+    }
 }
 
 int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool training,
@@ -208,11 +228,13 @@ int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool trai
     m->config = config;
     m->facts = *facts;
     m->capacity_factor = config->moe.capacity_factor;
+    m->adaptive_capacity = config->moe.adaptive_capacity;
     m->skip_scale = 0.1;
     m->store = mf_store_new();
     m->plugins = m->store ? mf_plughost_new(m->store) : NULL;
     int rc = m->plugins ? assemble(m) : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_store_seal(m->store, (uint64_t)config->train.seed, training);
+    if (rc == MF_OK && config->model.layers_alike) make_alike(m);
     if (rc != MF_OK) {
         mf_model_free(m);
         return rc;

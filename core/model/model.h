@@ -39,6 +39,7 @@ typedef struct mf_model {
     double *regularizer_weights;   /* live */
     mf_ctx **controllers;          /* [config->n_controllers] */
     double capacity_factor;        /* live as moe.capacity_factor */
+    double adaptive_capacity;      /* live as moe.adaptive_capacity */
     double skip_scale;             /* live as model.skip_scale */
     struct mf_arena *arena;
 } mf_model;

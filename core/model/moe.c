@@ -8,7 +8,8 @@ static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const 
     return mf_add(g, score, mf_graph_param(g, layer->select_bias));
 }
 
-/* One number a row: the router's own priority, the gate, or the length of the token's vector. */
+/* One number a row: the router's own priority, the gate, the length of the token's vector, or a
+ * random number. */
 static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in *in,
                                const mf_routing *r, mf_tensor *gate)
 {
@@ -19,6 +20,8 @@ static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in
         return NULL;
     } else if (priority == MF_PRIORITY_GATE) {
         return mf_stop_gradient(g, gate);
+    } else if (priority == MF_PRIORITY_DRAWN) {
+        return mf_uniform(g, mf_shape1(r->rows));
     } else {
         mf_tensor *x = mf_stop_gradient(g, in->x);
         of_token = mf_sqrt(g, mf_sum(g, mf_square(g, x), 2u, true));
@@ -56,6 +59,31 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
                           r->gate_scale * s->config->gate_scale);
 }
 
+static mf_tensor *reals(mf_graph *g, const mf_routing *r)
+{
+    return mf_clamp(g, mf_sum(g, r->mask, MF_ALL, false), 1, 1e30);
+}
+
+/* Rows that each expert takes, [E]:  C_i = C0 + min(k max(0, n_i - even share), limit C0),
+ * n_i rows that chose i (adaptive capacity of the Switch extension). */
+static mf_tensor *capacity(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
+                           const mf_routing *r, int k)
+{
+    const mf_moe_config *c = s->config;
+    mf_tensor *factor = mf_graph_live(g, s->capacity_factor, "moe.capacity_factor");
+    mf_tensor *cap = mf_capacity_of(g, factor, in->mask, r->tokens, k, r->experts);
+    if (c->adaptive_capacity <= 0 || !s->adaptive_capacity) return cap;
+    mf_tensor *n = mf_bincount(g, r->chosen, NULL, r->experts), *over;
+    const double share = (double)k / r->experts;
+    if (r->mask)
+        over = mf_sub(g, n, mf_scale(g, reals(g, r), share));
+    else
+        over = mf_affine(g, n, 1, -share * r->tokens);
+    mf_tensor *slope = mf_graph_live(g, s->adaptive_capacity, "moe.adaptive_capacity");
+    mf_tensor *more = mf_mul(g, mf_clamp(g, over, 0, 1e30), slope);
+    return mf_add(g, cap, mf_minimum(g, more, mf_scale(g, cap, c->adaptive_limit)));
+}
+
 /* Capacity: who is admitted, and where the overflow goes. May change the gates. */
 static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                         mf_tensor *gate, mf_moe_out *out)
@@ -66,25 +94,51 @@ static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     if (c->capacity_factor <= 0 || !s->capacity_factor) return gate;
 
     const int k = r->rows / r->tokens > 0 ? r->rows / r->tokens : 1;
-    mf_tensor *factor = mf_graph_live(g, s->capacity_factor, "moe.capacity_factor");
-    mf_tensor *cap = mf_capacity_of(g, factor, in->mask, r->tokens, k, r->experts);
+    mf_tensor *cap = capacity(s, g, in, r, k);
     mf_tensor *priority = row_priority(g, c->priority, in, r, gate);
     r->admitted = mf_capacity(g, r->chosen, priority, cap);
+    out->limited = true;
     if (c->overflow != MF_OVERFLOW_REASSIGN || r->token || !r->prob) return gate;
 
     r->admitted =
-        mf_reassign(g, r->chosen, r->admitted, r->prob, priority, cap, k, 0, &out->moved);
-    if (r->expert) return gate;
+        mf_reassign(g, r->chosen, r->admitted, r->prob, priority, cap, k,
+                    (int)c->max_reassign, &out->moved);
+    if (r->expert || c->reassign_gate == 1) return gate;
     const bool renormalize = r->renormalize < 0 ? c->renormalize : r->renormalize;
     return mf_route_gates(g, r->prob, r->chosen, r->admitted, k, renormalize,
                           r->gate_scale * c->gate_scale);
 }
 
+/* unit_gates: 1 in value, with the gradient of ln gate (p / detach(p)). */
+static mf_tensor *final_gate(const mf_moe_settings *s, mf_graph *g, mf_tensor *gate)
+{
+    if (!s->config->unit_gates || !gate) return gate;
+    return mf_div(g, gate, mf_affine(g, mf_stop_gradient(g, gate), 1, 1e-12));
+}
+
+/* What dropped rows add to the layer's output: its input, or the input times their gates. With
+ * several rows a token each stands for its share of the input. */
+static mf_tensor *passed_on(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
+                            const mf_moe_out *out)
+{
+    const mf_routing *r = &out->routing;
+    const int64_t T = r->tokens, k = r->rows / r->tokens;
+    mf_tensor *used = mf_clamp(g, mf_cast(g, r->chosen, MF_F32), -1, 0),
+              *kept = mf_clamp(g, mf_cast(g, r->admitted, MF_F32), -1, 0);
+    mf_tensor *share = mf_greater(g, used, kept); /* [R] 1: dropped */
+    if (s->config->dropped == MF_DROPPED_SCALED)
+        share = mf_mul(g, share, out->gate);
+    else if (k > 1)
+        share = mf_scale(g, share, 1.0 / (double)k);
+    share = mf_reshape(g, share, mf_shape2(T, k));
+    if (k > 1) share = mf_sum(g, share, 2u, true);
+    return mf_mul(g, in->x, share);
+}
+
 static mf_tensor *per_token(mf_graph *g, mf_tensor *index, const mf_routing *r)
 {
     mf_tensor *count = mf_bincount(g, index, NULL, r->experts);
-    if (!r->mask) return mf_scale(g, count, 1.0 / r->tokens);
-    return mf_div(g, count, mf_clamp(g, mf_sum(g, r->mask, MF_ALL, false), 1, 1e30));
+    return r->mask ? mf_div(g, count, reals(g, r)) : mf_scale(g, count, 1.0 / r->tokens);
 }
 
 /* Every token through every shared expert, summed: rows e T .. e T + T - 1 belong to expert e. */
@@ -146,7 +200,6 @@ static void add_metrics(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     mf_graph_keep(out->sums.admitted);
     mf_graph_keep(out->sums.importance);
     mf_graph_keep(out->sums.scalars);
-    if (out->moved) mf_graph_keep(out->moved);
     if (s->labels > 0 && in->labels) {
         out->joint =
             mf_joint_count(g, r->admitted, r->token, in->labels, k, r->experts, s->labels);
@@ -227,6 +280,7 @@ int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph 
     int rc = route(layer, s, g, in, out);
     if (rc != MF_OK) return rc;
     mf_routing *r = &out->routing;
+    out->own.gate = out->gate = final_gate(s, g, out->gate);
     r->admitted = r->chosen;
     r->load = r->demand = per_token(g, r->chosen, r);
     keep_choice(s, g, in, out);
@@ -242,7 +296,7 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
     if (s->forced) {
         force(s->forced, g, out);
     } else {
-        out->own.gate = out->gate = admit(s, g, in, out->gate, out);
+        out->own.gate = out->gate = final_gate(s, g, admit(s, g, in, out->gate, out));
         out->own.admitted = r->admitted;
     }
     if (mf_graph_status(g) != MF_OK) return mf_graph_status(g);
@@ -264,11 +318,18 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
     if (rc != MF_OK) return rc;
     y = film(layer, g, &ein, y);
     out->y = mf_combine_rows(g, y, out->gate, &groups, r->token, r->tokens, k);
+    if (out->limited && !r->token && s->config->dropped != MF_DROPPED_RESIDUAL)
+        out->y = mf_add(g, out->y, passed_on(s, g, in, out));
     if (layer->shared) out->y = mf_add(g, out->y, shared_experts(layer, s, g, in, r->tokens));
 
     r->load = per_token(g, r->admitted, r);
     r->demand = r->admitted == r->chosen ? r->load : per_token(g, r->chosen, r);
     add_metrics(s, g, in, out);
+    if (out->limited) {
+        mf_graph_keep(r->chosen);
+        mf_graph_keep(r->admitted);
+        if (out->moved) mf_graph_keep(out->moved);
+    }
     keep_choice(s, g, in, out);
     return mf_graph_status(g);
 }

@@ -25,6 +25,7 @@ typedef struct mf_moe_layer {
 typedef struct mf_moe_settings {
     const mf_moe_config *config;
     const double *capacity_factor;      /* live; NULL or config 0: dropless */
+    const double *adaptive_capacity;    /* live; NULL or config 0: the same for all experts */
     int32_t labels;                     /* label values, 0: none */
     bool keep;                          /* keep prob, chosen and gate readable */
     bool trace;                         /* also x, logits, score and the router's own choice */
@@ -52,6 +53,7 @@ typedef struct mf_moe_out {
     mf_routing routing;   /* complete */
     mf_routing_sums sums; /* kept; metric nodes */
     mf_tensor *moved;     /* f32 scalar, kept; NULL unless overflow = reassign */
+    bool limited;         /* there is a capacity: chosen and admitted are kept */
     mf_tensor *joint;     /* [E,labels] counts, kept; NULL without labels */
     mf_tensor *gate;      /* [R] */
     mf_tensor *y;         /* [T,d] */
@@ -68,6 +70,10 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *settings, mf_
 /* The choice alone, without experts: the record up to `chosen`, and the gates. */
 int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *settings, mf_graph *g,
                   const mf_router_in *in, mf_moe_out *out);
+
+/* What the last run did under a capacity: rows dropped, rows reassigned; 0 without one. Wants no
+ * metric nodes, so that every step can be counted. */
+void mf_moe_overflow(const mf_moe_out *out, double *ret_dropped, double *ret_moved);
 
 /* Numbers of one layer over one or more runs, from the kept sums. */
 typedef struct mf_moe_tally {

@@ -52,6 +52,18 @@ void mf_moe_tally_add(mf_moe_tally *t, const mf_moe_out *out)
     t->rows += scalars[3];
 }
 
+void mf_moe_overflow(const mf_moe_out *out, double *ret_dropped, double *ret_moved)
+{
+    const int32_t *chosen = out->limited ? mf_tensor_data(out->routing.chosen) : NULL,
+                  *admitted = out->limited ? mf_tensor_data(out->routing.admitted) : NULL;
+    const float *moved = out->limited && out->moved ? mf_tensor_data(out->moved) : NULL;
+    int64_t dropped = 0;
+    for (int32_t r = 0; chosen && admitted && r < out->routing.rows; r++)
+        dropped += chosen[r] >= 0 && admitted[r] < 0;
+    *ret_dropped = (double)dropped;
+    *ret_moved = moved ? (double)*moved : 0;
+}
+
 static double total(const double *v, int32_t n)
 {
     double sum = 0;

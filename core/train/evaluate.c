@@ -71,13 +71,8 @@ int mf_evaluator_new(mf_session *s, mf_split split, mf_evaluator **ret)
     e->session = s;
     e->split = split;
     mf_batch_spec spec;
-    mf_batch_defaults(&spec);
-    spec.split = split;
-    spec.task = (mf_task)s->config->model.task;
+    mf_session_batch_spec(s, split, &spec);
     spec.order = MF_ORDER_SEQUENTIAL;
-    spec.rows = (int32_t)s->config->train.batch;
-    spec.seq = (int32_t)s->config->model.seq;
-    spec.seed = (uint64_t)s->config->train.seed;
     spec.context = (int32_t)s->config->train.eval_context;
     int rc = mf_batcher_new(s->corpus, &spec, &e->batcher);
     if (rc == MF_OK) rc = mf_batch_new(spec.rows, spec.seq, &e->batch);
@@ -189,6 +184,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
                         .metrics = true,
                         .forward_only = true};
     double loss = 0, task = 0, weight = 0, targets = 0, bytes = 0;
+    double tokens = 0, dropped = 0, moved = 0;
     for (int32_t i = 0; i < m->n_moe; i++)
         mf_moe_tally_reset(e->tallies[i]);
     for (int i = 0; i < m->config->n_regularizers; i++)
@@ -212,14 +208,24 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
         targets += w;
         bytes += (double)e->batch->n_bytes;
         if (e->confusion) count_guesses(e);
-        for (int32_t i = 0; i < m->n_moe; i++)
+        tokens += (double)e->batch->n_tokens;
+        for (int32_t i = 0; i < m->n_moe; i++) {
+            double d, n_moved;
             mf_moe_tally_add(e->tallies[i], &e->graph->moe[i]);
+            mf_moe_overflow(&e->graph->moe[i], &d, &n_moved);
+            dropped += d;
+            moved += n_moved;
+        }
         if (e->recorder && b % e->record_every == 0) {
             rc = mf_trace_recorder_add(e->recorder, b, e->batch, e->graph);
             if (rc != MF_OK) return rc;
         }
     }
     finish(e, ret, loss, task, weight, targets, bytes);
+    if (m->n_moe > 0 && e->graph->moe[0].limited) {
+        ret->drop_rate = tokens > 0 ? dropped / tokens : 0;
+        ret->reassigned = moved;
+    }
     return MF_OK;
 }
 

@@ -21,6 +21,7 @@ void mf_metrics_record_init(mf_metrics_record *r)
     *r = (mf_metrics_record){.split = "train"};
     r->loss = r->task_loss = r->lr = r->grad_norm = r->tokens_per_s = r->wall_s = NAN;
     r->ppl = r->bits_per_byte = r->accuracy = r->macro_f1 = r->floor = NAN;
+    r->drop_rate = r->reassigned = NAN;
 }
 
 /* ---- one record ---- */
@@ -110,6 +111,8 @@ void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)
     put_if_known(w, "bits_per_byte", r->bits_per_byte);
     put_if_known(w, "accuracy", r->accuracy);
     put_if_known(w, "macro_f1", r->macro_f1);
+    put_if_known(w, "drop_rate", r->drop_rate);
+    put_if_known(w, "reassigned", r->reassigned);
     put_if_known(w, "floor", r->floor);
     put_values(w, "regularizers", r->n_regularizers, r->regularizers);
     put_controllers(w, r);

@@ -141,6 +141,8 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
     r->bits_per_byte = real_or_nan(v, "bits_per_byte");
     r->accuracy = real_or_nan(v, "accuracy");
     r->macro_f1 = real_or_nan(v, "macro_f1");
+    r->drop_rate = real_or_nan(v, "drop_rate");
+    r->reassigned = real_or_nan(v, "reassigned");
     r->floor = real_or_nan(v, "floor");
     r->heads_active = int_or_0(heads, "active");
     r->heads_total = int_or_0(heads, "total");

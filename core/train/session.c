@@ -20,6 +20,7 @@ static int load_corpus(mf_session *s, const mf_session_options *o)
     if (o->data) {
         spec.path = spec.val_path = o->data;
         spec.split = 1;
+        s->other_data = true;
     }
     int rc = mf_corpus_load(&spec, &s->corpus);
     if (rc == MF_ENOTFOUND)
@@ -52,17 +53,25 @@ static int facts_of(const mf_session *s, const mf_session_options *o, mf_model_f
     return MF_OK;
 }
 
-static int new_train_batcher(mf_session *s)
+void mf_session_batch_spec(const mf_session *s, mf_split split, mf_batch_spec *ret)
 {
     const mf_config *c = s->config;
+    const bool dealt = c->data.split_windows && !s->other_data && c->data.split < 1;
+    mf_batch_defaults(ret);
+    ret->split = split;
+    ret->task = (mf_task)c->model.task;
+    ret->order = split == MF_SPLIT_TRAIN ? MF_ORDER_RANDOM : MF_ORDER_SEQUENTIAL;
+    ret->rows = (int32_t)c->train.batch;
+    ret->seq = (int32_t)c->model.seq;
+    ret->seed = (uint64_t)c->train.seed;
+    ret->stride = c->data.stride;
+    ret->deal = dealt ? c->data.split : 0;
+}
+
+static int new_train_batcher(mf_session *s)
+{
     mf_batch_spec spec;
-    mf_batch_defaults(&spec);
-    spec.split = MF_SPLIT_TRAIN;
-    spec.task = (mf_task)c->model.task;
-    spec.order = MF_ORDER_RANDOM;
-    spec.rows = (int32_t)c->train.batch;
-    spec.seq = (int32_t)c->model.seq;
-    spec.seed = (uint64_t)c->train.seed;
+    mf_session_batch_spec(s, MF_SPLIT_TRAIN, &spec);
     return mf_batcher_new(s->corpus, &spec, &s->train);
 }
 

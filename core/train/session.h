@@ -20,6 +20,7 @@ typedef struct mf_session {
     mf_batcher *train;    /* NULL without training */
     double floor;         /* see mf_session_floor */
     bool floor_known;
+    bool other_data;      /* options.data was given */
 } mf_session;
 
 typedef struct mf_session_options {
@@ -37,6 +38,9 @@ void mf_session_close(mf_session *s);
 /* Entropy floor of the validation split (data/topics.h, all earlier text known), nats per token;
  * NaN if the corpus has none. Computed once. */
 double mf_session_floor(mf_session *s);
+
+/* Batches of a split as the configuration has them: random for training, else in order. */
+void mf_session_batch_spec(const mf_session *s, mf_split split, mf_batch_spec *ret);
 
 /* Copies a batch into the inputs of a graph of the same shape. */
 void mf_session_feed(const mf_batch *batch, mf_model_graph *mg);

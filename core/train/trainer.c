@@ -204,10 +204,16 @@ static int gradients(mf_trainer *t, bool metrics)
         t->task_loss += scalar(t->graph->task_loss) / (double)micro;
         t->tokens += t->batch->n_tokens;
         t->lap_tokens += t->batch->n_tokens;
+        t->seen += (double)t->batch->n_tokens;
         for (int i = 0; i < m->config->n_regularizers; i++)
             t->regularizers[i].value += scalar(t->graph->regularizers[i]) / (double)micro;
-        for (int32_t i = 0; metrics && i < m->n_moe; i++)
-            mf_moe_tally_add(t->tallies[i], &t->graph->moe[i]);
+        for (int32_t i = 0; i < m->n_moe; i++) {
+            double dropped, moved;
+            if (metrics) mf_moe_tally_add(t->tallies[i], &t->graph->moe[i]);
+            mf_moe_overflow(&t->graph->moe[i], &dropped, &moved);
+            t->dropped += dropped;
+            t->moved += moved;
+        }
     }
     return MF_OK;
 }
@@ -309,6 +315,7 @@ static int log_step(mf_trainer *t, bool logged)
         t->lap_started = now;
         t->lap_tokens = 0;
         mf_trainer_record(t, logged, &r);
+        t->seen = t->dropped = t->moved = 0;
         int rc = mf_metrics_put(t->log, &r);
         if (rc == MF_OK && logged) rc = mf_past_add(t->past, &r);
         mf_turns_clear(t->session->model->plugins);

@@ -124,6 +124,10 @@ void mf_trainer_record(mf_trainer *t, bool with_layers, mf_metrics_record *r)
     r->tokens_per_s = t->tokens_per_s;
     r->wall_s = t->wall_before + mf_clock() - t->started;
     if (m->config->model.task == MF_TASK_LM) r->ppl = exp(t->task_loss);
+    if (m->n_moe > 0 && t->graph->moe[0].limited) {
+        r->drop_rate = t->seen > 0 ? t->dropped / t->seen : 0;
+        r->reassigned = t->moved;
+    }
     r->regularizers = t->regularizers;
     r->n_regularizers = m->n_moe > 0 ? m->config->n_regularizers : 0;
     r->n_turns = mf_turns(m->plugins, &r->turns);

@@ -38,6 +38,8 @@ struct mf_trainer {
     /* measurements of the step at hand */
     double started, lap_started;  /* clock */
     int64_t lap_tokens;
+    /* since the last line of the log; saved */
+    double seen, dropped, moved;  /* tokens; rows of all layers */
     double loss, task_loss, grad_norm, lr_now, tokens_per_s;
     mf_moe_tally **tallies;       /* [n_moe] */
     mf_layer_stats *stats;        /* [n_moe] */

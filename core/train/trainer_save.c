@@ -55,6 +55,9 @@ static int collect(const mf_trainer *t, mf_state *s)
     if (rc == MF_OK) rc = mf_state_set_int(s, "tokens", t->tokens);
     if (rc == MF_OK) rc = mf_state_set_int(s, "skipped", t->skipped);
     if (rc == MF_OK) rc = mf_state_set_real(s, "val_loss", t->val_loss);
+    if (rc == MF_OK) rc = mf_state_set_real(s, "log/seen", t->seen);
+    if (rc == MF_OK) rc = mf_state_set_real(s, "log/dropped", t->dropped);
+    if (rc == MF_OK) rc = mf_state_set_real(s, "log/moved", t->moved);
     if (rc == MF_OK)
         rc = mf_state_set_real(s, "wall_s", t->wall_before + mf_clock() - t->started);
     for (int i = 0; rc == MF_OK && i < mf_live_count(h); i++) {
@@ -116,6 +119,9 @@ static int restore(mf_trainer *t, const mf_state *s)
         !mf_state_real(s, "wall_s", &t->wall_before))
         return mf_fail(MF_ECHECKPOINT, "%s: the checkpoint lacks the position of the run",
                        t->dir->path);
+    mf_state_real(s, "log/seen", &t->seen); /* an older checkpoint lacks these */
+    mf_state_real(s, "log/dropped", &t->dropped);
+    mf_state_real(s, "log/moved", &t->moved);
     for (int i = 0; i < mf_live_count(h); i++) {
         char name[256];
         double value, now;

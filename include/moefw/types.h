@@ -108,6 +108,7 @@ typedef struct mf_init {
 #define MF_PARAM_NO_DECAY  1u /* weight decay leaves it alone (norms, biases, embeddings) */
 #define MF_PARAM_BY_EXPERT 2u /* dimension 0 is the expert: sharded when experts are spread */
 #define MF_PARAM_FROZEN    4u /* starts frozen */
+#define MF_PARAM_ALIKE     8u /* every index of dimension 0 begins with the values of the first */
 
 /* Data of a tensor while the graph runs. data is NULL when the value is not wanted. */
 typedef struct mf_view {

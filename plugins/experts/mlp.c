@@ -10,31 +10,47 @@
 enum { RELU, GELU, GELU_TANH, SILU };
 static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "silu", NULL};
 
+enum { NORMAL, UNIFORM };
+static const char *const inits[] = {"normal", "uniform", NULL};
+
 typedef struct {
-    int64_t hidden, activation, bias, same_start;
-    double init_std;
+    int64_t hidden, activation, bias, same_start, init;
+    double init_std, dropout;
 } conf;
 
 typedef struct {
     const conf *c;
 } expert;
 
+static mf_init weight_init(const conf *c, double std)
+{
+    const uint32_t flags = MF_PARAM_BY_EXPERT | (c->same_start ? MF_PARAM_ALIKE : 0u);
+    return c->init == UNIFORM ? mf_init_of(MF_INIT_KAIMING, 1, flags)
+                              : mf_init_of(MF_INIT_NORMAL, std, flags);
+}
+
+static mf_init bias_init(const conf *c, int64_t inputs)
+{
+    uint32_t flags = MF_PARAM_BY_EXPERT | MF_PARAM_NO_DECAY;
+    if (c->init == NORMAL) return mf_init_of(MF_INIT_ZERO, 0, flags);
+    if (c->same_start) flags |= MF_PARAM_ALIKE;
+    return mf_init_of(MF_INIT_UNIFORM, 1 / sqrt((double)inputs), flags);
+}
+
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     expert *self = self_;
     const conf *c = self->c = conf_;
     const int64_t E = dims->experts, d = dims->dim, h = c->hidden ? c->hidden : 4 * d;
-    const mf_init_kind kind = c->same_start ? MF_INIT_ROWS_SAME : MF_INIT_NORMAL;
     /* Residual branches start smaller the deeper the model is (Radford et al. 2019). */
     const double out_std = c->init_std / sqrt(2.0 * (dims->n_layers > 0 ? dims->n_layers : 1));
     int rc = mf->param(ctx, "w1", mf_shape3(E, h, d),
-                       mf_init_of(kind, c->init_std, MF_PARAM_BY_EXPERT));
+                       weight_init(c, c->init_std));
     if (rc == MF_OK)
         rc = mf->param(ctx, "w2", mf_shape3(E, d, h),
-                       mf_init_of(kind, out_std, MF_PARAM_BY_EXPERT));
-    const mf_init zero = mf_init_of(MF_INIT_ZERO, 0, MF_PARAM_BY_EXPERT | MF_PARAM_NO_DECAY);
-    if (rc == MF_OK && c->bias) rc = mf->param(ctx, "b1", mf_shape2(E, h), zero);
-    if (rc == MF_OK && c->bias) rc = mf->param(ctx, "b2", mf_shape2(E, d), zero);
+                       weight_init(c, out_std));
+    if (rc == MF_OK && c->bias) rc = mf->param(ctx, "b1", mf_shape2(E, h), bias_init(c, d));
+    if (rc == MF_OK && c->bias) rc = mf->param(ctx, "b2", mf_shape2(E, d), bias_init(c, h));
     return rc;
 }
 
@@ -59,6 +75,7 @@ static int forward(void *self_, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in
         h = mf_silu(g, h);
         break;
     }
+    if (c->dropout > 0) h = mf_dropout(g, h, c->dropout);
     *ret_y = mf_grouped_linear(g, h, mf->use(ctx, g, "w2"), in->offset, b2);
     return mf->status(g);
 }
@@ -67,7 +84,11 @@ static const mf_option options[] = {
     MF_OPTION_INT(conf, hidden, "0", 0, 1048576, 0, "hidden width h; 0 means 4 x dim"),
     MF_OPTION_ENUM(conf, activation, "gelu", activations, "nonlinearity"),
     MF_OPTION_BOOL(conf, bias, "yes", 0, "biases b1 and b2"),
+    MF_OPTION_ENUM(conf, init, "normal", inits,
+                   "start weights: N(0, init_std), or U(-1, 1) / sqrt(inputs)"),
     MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
+    MF_OPTION_REAL(conf, dropout, "0", 0, 0.99, 0,
+                   "share of hidden units set to 0 while training"),
     MF_OPTION_BOOL(conf, same_start, "no", 0, "all experts begin with equal weights"),
     MF_END_OPTIONS,
 };

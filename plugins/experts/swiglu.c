@@ -8,24 +8,33 @@
 #include <moefw/moefw.h>
 #include <math.h>
 
+enum { NORMAL, UNIFORM };
+static const char *const inits[] = {"normal", "uniform", NULL};
+
 typedef struct {
-    int64_t hidden, same_start;
+    int64_t hidden, same_start, init;
     double init_std;
 } conf;
+
+static mf_init weight_init(const conf *c, double std)
+{
+    const uint32_t flags = MF_PARAM_BY_EXPERT | (c->same_start ? MF_PARAM_ALIKE : 0u);
+    return c->init == UNIFORM ? mf_init_of(MF_INIT_KAIMING, 1, flags)
+                              : mf_init_of(MF_INIT_NORMAL, std, flags);
+}
 
 static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     (void)self;
     const conf *c = conf_;
     const int64_t E = dims->experts, d = dims->dim, h = c->hidden ? c->hidden : 4 * d;
-    const mf_init_kind kind = c->same_start ? MF_INIT_ROWS_SAME : MF_INIT_NORMAL;
     /* Residual branches start smaller the deeper the model is (Radford et al. 2019). */
     const double out_std = c->init_std / sqrt(2.0 * (dims->n_layers > 0 ? dims->n_layers : 1));
     int rc = mf->param(ctx, "w13", mf_shape3(E, 2 * h, d),
-                       mf_init_of(kind, c->init_std, MF_PARAM_BY_EXPERT));
+                       weight_init(c, c->init_std));
     if (rc == MF_OK)
         rc = mf->param(ctx, "w2", mf_shape3(E, d, h),
-                       mf_init_of(kind, out_std, MF_PARAM_BY_EXPERT));
+                       weight_init(c, out_std));
     return rc;
 }
 
@@ -41,6 +50,8 @@ static int forward(void *self, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
 
 static const mf_option options[] = {
     MF_OPTION_INT(conf, hidden, "0", 0, 1048576, 0, "hidden width h; 0 means 4 x dim"),
+    MF_OPTION_ENUM(conf, init, "normal", inits,
+                   "start weights: N(0, init_std), or U(-1, 1) / sqrt(inputs)"),
     MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
     MF_OPTION_BOOL(conf, same_start, "no", 0, "all experts begin with equal weights"),
     MF_END_OPTIONS,

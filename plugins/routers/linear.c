@@ -9,9 +9,13 @@
  * Parameters: E d (+ E).
  */
 #include <moefw/moefw.h>
+#include <math.h>
+
+enum { NORMAL, UNIFORM };
+static const char *const inits[] = {"normal", "uniform", NULL};
 
 typedef struct {
-    int64_t bias;
+    int64_t bias, init;
     double init_std, temperature, jitter;
 } conf;
 
@@ -23,10 +27,15 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
 {
     router *self = self_;
     self->c = conf_;
-    int rc = mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim),
-                       MF_NORMAL(self->c->init_std));
+    const bool uniform = self->c->init == UNIFORM;
+    const double bound = 1 / sqrt((double)dims->dim);
+    int rc =
+        mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim),
+                  uniform ? mf_init_of(MF_INIT_KAIMING, 1, 0) : MF_NORMAL(self->c->init_std));
     if (rc == MF_OK && self->c->bias)
-        rc = mf->param(ctx, "bias", mf_shape1(dims->experts), MF_ZEROS);
+        rc = mf->param(ctx, "bias", mf_shape1(dims->experts),
+                       uniform ? mf_init_of(MF_INIT_UNIFORM, bound, MF_PARAM_NO_DECAY)
+                               : MF_ZEROS);
     return rc;
 }
 
@@ -46,6 +55,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
 
 static const mf_option options[] = {
     MF_OPTION_BOOL(conf, bias, "no", 0, "add a bias to each expert's logit"),
+    MF_OPTION_ENUM(conf, init, "normal", inits,
+                   "start weights: N(0, init_std), or U(-1, 1) / sqrt(inputs)"),
     MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
     MF_OPTION_REAL(conf, temperature, "1", 1e-3, 1e3, MF_OPT_LIVE,
                    "divides the logits; below 1 sharpens the choice"),

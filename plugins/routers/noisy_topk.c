@@ -10,12 +10,15 @@
  * Parameters: 2 d E (+ 2 E with bias; 512, 8 experts: 8,208).
  */
 #include <moefw/moefw.h>
+#include <math.h>
 
 enum { BATCH, SEQUENCE };
 static const char *const scopes[] = {"batch", "sequence", NULL};
+enum { NORMAL, UNIFORM };
+static const char *const inits[] = {"normal", "uniform", NULL};
 
 typedef struct {
-    int64_t bias, noise_eval, scope;
+    int64_t bias, noise_eval, scope, init;
     double init_std, noise, importance_weight, load_weight;
 } conf;
 
@@ -31,10 +34,16 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->experts = dims->experts;
     self->top_k = dims->top_k;
     const mf_shape w = mf_shape2(dims->experts, dims->dim), b = mf_shape1(dims->experts);
-    int rc = mf->param(ctx, "weight", w, MF_NORMAL(c->init_std));
-    if (rc == MF_OK) rc = mf->param(ctx, "noise.weight", w, MF_NORMAL(c->init_std));
-    if (rc == MF_OK && c->bias) rc = mf->param(ctx, "bias", b, MF_ZEROS);
-    if (rc == MF_OK && c->bias) rc = mf->param(ctx, "noise.bias", b, MF_ZEROS);
+    const bool uniform = c->init == UNIFORM;
+    const double bound = 1 / sqrt((double)dims->dim);
+    const mf_init weight =
+        uniform ? mf_init_of(MF_INIT_KAIMING, 1, 0) : MF_NORMAL(c->init_std);
+    const mf_init bias =
+        uniform ? mf_init_of(MF_INIT_UNIFORM, bound, MF_PARAM_NO_DECAY) : MF_ZEROS;
+    int rc = mf->param(ctx, "weight", w, weight);
+    if (rc == MF_OK) rc = mf->param(ctx, "noise.weight", w, weight);
+    if (rc == MF_OK && c->bias) rc = mf->param(ctx, "bias", b, bias);
+    if (rc == MF_OK && c->bias) rc = mf->param(ctx, "noise.bias", b, bias);
     return rc;
 }
 
@@ -116,6 +125,8 @@ static const mf_option options[] = {
     MF_OPTION_BOOL(conf, bias, "yes", 0, "biases of logits and of noise"),
     MF_OPTION_BOOL(conf, noise_eval, "no", 0, "draw noise in evaluation too"),
     MF_OPTION_ENUM(conf, scope, "batch", scopes, "sums of importance: over batch or sequence"),
+    MF_OPTION_ENUM(conf, init, "normal", inits,
+                   "start weights: N(0, init_std), or U(-1, 1) / sqrt(inputs)"),
     MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
     MF_OPTION_REAL(conf, noise, "1", 0, 100, MF_OPT_LIVE, "multiplies the noise; 0: none"),
     MF_OPTION_REAL(conf, importance_weight, "0", 0, 100, 0, "weight of CV^2 of importance"),

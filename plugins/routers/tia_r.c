@@ -9,14 +9,17 @@
  * by n (population) or n - 1 (sample). Parameters: E d (+ E).
  */
 #include <moefw/moefw.h>
+#include <math.h>
 
 enum { PRIORITY, LITERAL };
 static const char *const modes[] = {"priority", "literal", NULL};
 enum { POPULATION, SAMPLE };
 static const char *const stds[] = {"population", "sample", NULL};
+enum { NORMAL, UNIFORM };
+static const char *const inits[] = {"normal", "uniform", NULL};
 
 typedef struct {
-    int64_t mode, std, bias;
+    int64_t mode, std, bias, init;
     double lambda, init_std;
 } conf;
 
@@ -27,9 +30,14 @@ typedef struct {
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     const conf *c = ((router *)self_)->c = conf_;
-    int rc =
-        mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(c->init_std));
-    if (rc == MF_OK && c->bias) rc = mf->param(ctx, "bias", mf_shape1(dims->experts), MF_ZEROS);
+    const bool uniform = c->init == UNIFORM;
+    const double bound = 1 / sqrt((double)dims->dim);
+    int rc = mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim),
+                       uniform ? mf_init_of(MF_INIT_KAIMING, 1, 0) : MF_NORMAL(c->init_std));
+    if (rc == MF_OK && c->bias)
+        rc = mf->param(ctx, "bias", mf_shape1(dims->experts),
+                       uniform ? mf_init_of(MF_INIT_UNIFORM, bound, MF_PARAM_NO_DECAY)
+                               : MF_ZEROS);
     return rc;
 }
 
@@ -75,6 +83,8 @@ static const mf_option options[] = {
     MF_OPTION_BOOL(conf, bias, "no", 0, "add a bias to each expert's logit"),
     MF_OPTION_REAL(conf, lambda, "1", -1e3, 1e3, MF_OPT_LIVE,
                    "size of the importance; below 0 the shortest vectors come first"),
+    MF_OPTION_ENUM(conf, init, "normal", inits,
+                   "start weights: N(0, init_std), or U(-1, 1) / sqrt(inputs)"),
     MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
     MF_END_OPTIONS,
 };

@@ -416,12 +416,127 @@ START_TEST(filling_does_not_allocate)
 }
 END_TEST
 
+/* Windows that a batcher gives in its pass `epoch`, counted by where they begin: token i of the
+ * corpus is i. */
+static void count_starts(mf_batcher *b, mf_batch *x, int64_t epoch, int *seen, int n)
+{
+    const int64_t steps = mf_batcher_count(b);
+    memset(seen, 0, (size_t)n * sizeof *seen);
+    for (int64_t step = 0; step < steps; step++) {
+        mf_batcher_fill(b, epoch * steps + step, x);
+        check_form(x);
+        for (int32_t r = 0; r < x->rows; r++) {
+            if (x->mask[r * x->seq] == 0) continue;
+            const int begin = x->tokens[r * x->seq];
+            ck_assert_int_lt(begin, n);
+            seen[begin]++;
+            for (int32_t i = 0; i < x->seq; i++)
+                ck_assert_int_eq(x->targets[r * x->seq + i], begin + i + 1);
+        }
+    }
+}
+
+static mf_corpus *numbers(int32_t n, double split)
+{
+    uint8_t bytes[2 * 512];
+    for (int32_t i = 0; i < n; i++) {
+        bytes[2 * i] = (uint8_t)(i & 255);
+        bytes[2 * i + 1] = (uint8_t)(i >> 8);
+    }
+    const char *path = scratch_path("numbers.bin");
+    scratch_write(path, (const char *)bytes, 2 * (size_t)n);
+    mf_corpus_spec s;
+    mf_corpus *c;
+    mf_corpus_defaults(&s);
+    s.path = path;
+    s.format = "bin";
+    s.bin_bits = 16;
+    s.split = split;
+    ck_assert_msg(mf_corpus_load(&s, &c) == MF_OK, "%s", mf_error_message());
+    return c;
+}
+
+START_TEST(strided_windows)
+{
+    mf_corpus *c = numbers(400, 0.75);
+    mf_batch_spec s = spec_of(MF_TASK_LM, MF_ORDER_RANDOM, 4, 10);
+    mf_batch *x;
+    int first[400], second[400];
+    s.stride = 1;
+    mf_batcher *b = batcher(c, &s);
+    ck_assert_int_eq(mf_batch_new(4, 10, &x), MF_OK);
+    ck_assert_int_eq(mf_batcher_count(b), (300 - 10) / 4); /* 290 windows: whole batches */
+    count_starts(b, x, 0, first, 400);
+    int n = 0;
+    for (int i = 0; i < 400; i++) {
+        ck_assert_int_le(first[i], i < 290 ? 1 : 0);
+        n += first[i];
+    }
+    ck_assert_int_eq(n, 288);
+    count_starts(b, x, 1, second, 400); /* another order: other windows wait */
+    mf_batcher_fill(b, 3, x);
+    const int32_t at = x->tokens[0];
+    mf_batcher_fill(b, 3 + mf_batcher_count(b), x);
+    ck_assert_int_ne(at, x->tokens[0]);
+    mf_batcher_free(b);
+    s.stride = 7;
+    b = batcher(c, &s);
+    count_starts(b, x, 2, first, 400);
+    for (int i = 0; i < 400; i++)
+        ck_assert_int_le(first[i], i % 7 == 0 && i < 290 ? 1 : 0);
+    mf_batcher_free(b);
+    mf_batch_free(x);
+    mf_corpus_free(c);
+}
+END_TEST
+
+START_TEST(dealt_windows)
+{
+    mf_corpus *c = numbers(400, 0.75);
+    mf_batch_spec s = spec_of(MF_TASK_LM, MF_ORDER_RANDOM, 1, 10);
+    mf_batch *x, *y;
+    mf_batcher *b;
+    int train[400], val[400], n = 0;
+    s.stride = 1;
+    s.deal = 0.75;
+    ck_assert_int_eq(mf_batch_new(1, 10, &x), MF_OK);
+    ck_assert_int_eq(mf_batch_new(4, 10, &y), MF_OK);
+    b = batcher(c, &s);
+    ck_assert_int_eq(mf_batcher_count(b), 390 - 97); /* 97: a quarter of 390, rounded down */
+    count_starts(b, x, 0, train, 400);
+    mf_batcher_free(b);
+    s.split = MF_SPLIT_VAL;
+    s.order = MF_ORDER_SEQUENTIAL;
+    s.rows = 4;
+    b = batcher(c, &s);
+    ck_assert_int_eq(mf_batcher_count(b), 25);
+    count_starts(b, y, 0, val, 400);
+    int late = 0;
+    for (int i = 0; i < 400; i++) {
+        ck_assert_int_eq(train[i] + val[i], i < 390 ? 1 : 0); /* each window in one of them */
+        n += val[i];
+        late += val[i] && i >= 300;
+    }
+    ck_assert_int_eq(n, 97);
+    ck_assert_int_gt(n - late, 20); /* from all over the text */
+    ck_assert_int_gt(late, 5);
+    mf_batcher_free(b);
+    s.deal = 0.9999;
+    ck_assert_int_eq(mf_batcher_new(c, &s, &b), MF_ECONFIG);
+    mf_batch_free(x);
+    mf_batch_free(y);
+    mf_corpus_free(c);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("batch");
     TCase *t = tcase_create("batch");
     tcase_add_test(t, random_windows);
     tcase_add_test(t, sequential_windows);
+    tcase_add_test(t, strided_windows);
+    tcase_add_test(t, dealt_windows);
     tcase_add_test(t, documents);
     tcase_add_test(t, examples);
     tcase_add_test(t, hidden_tokens);
