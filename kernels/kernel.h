@@ -135,8 +135,9 @@ static inline size_t mf_routing_stats_work(int64_t tokens, int64_t rows, int64_t
 /* Of attention and its gradient: T queries and S keys in each of `batch` sequences. Rows are b T +
  * t and b S + s; head h lies at column h head_dim; strides are the widths of the rows, so that q,
  * k, v may lie side by side in one matrix. Query head h uses key head h / (heads / kv_heads).
- * Query t of sequence b sees key s when s < L, L = kv_len[b] or S; mask[b S + s] is not 0; and, if
- * causal, s <= L - T + t. A query that sees nothing gives zeros. */
+ * Query t of sequence b sees key s when s < L, L = kv_len[b] or S; mask[b S + s] is not 0; if
+ * causal, s <= L - T + t; and, where queries are not one a place, s <= reach[b T + t], which must
+ * not fall from one query of a sequence to the next. A query that sees nothing gives zeros. */
 #define MF_MAX_HEAD_DIM 512
 typedef struct mf_attention_args {
     int64_t batch, t, s, heads, kv_heads, head_dim;
@@ -146,6 +147,7 @@ typedef struct mf_attention_args {
     const float *q, *k, *v;
     const float *mask;     /* [batch S] or NULL */
     const int32_t *kv_len; /* [batch], each 0 .. S; or NULL */
+    const int32_t *reach;  /* [batch T], rising; or NULL */
     float *y;              /* [batch T, heads head_dim]; read by backward */
     float *lse;          /* [batch T, heads]: ln sum e^score, -inf for none; NULL: not wanted */
     const float *dy;     /* this and below: of backward */

@@ -4,6 +4,7 @@
 PLUGINS =
 PLUGINS += plugins/controllers/expert_bias.so
 PLUGINS += plugins/controllers/schedule.so
+PLUGINS += plugins/experts/attention.so
 PLUGINS += plugins/experts/mlp.so
 PLUGINS += plugins/experts/swiglu.so
 PLUGINS += plugins/regularizers/cv_importance.so

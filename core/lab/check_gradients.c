@@ -164,7 +164,7 @@ static int check_setting(const mf_loaded *plugin, const char *option, const char
     spec.training = spec.open = true;
     spec.option = option;
     spec.value = value;
-    for (spec.shaken = 1; spec.shaken <= 4; spec.shaken++) {
+    for (spec.shaken = 1; spec.shaken <= 8; spec.shaken++) {
         rc = check_draw(&spec, report);
         if (rc == MF_OK || mf_check_declined(rc)) break;
     }

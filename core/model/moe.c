@@ -162,7 +162,8 @@ static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_setting
                               .token = groups.token,
                               .seq_x = in->x,
                               .mask = in->mask,
-                              .positions = in->positions};
+                              .positions = in->positions,
+                              .sequence_ids = in->sequence_ids};
     mf_tensor *y = NULL;
     mf_instance_expert(layer->shared, g, &ein, &y);
     mf_tensor *ones = mf_affine(g, mf_cast(g, pattern, MF_F32), 0, 1);
@@ -312,7 +313,8 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
                               .token = groups.token,
                               .seq_x = in->x,
                               .mask = in->mask,
-                              .positions = in->positions};
+                              .positions = in->positions,
+                              .sequence_ids = in->sequence_ids};
     mf_tensor *y = NULL;
     rc = mf_instance_expert(layer->expert, g, &ein, &y);
     if (rc != MF_OK) return rc;

@@ -10,6 +10,7 @@
  */
 #include "ops/grouped.h"
 #include "ops/call.h"
+#include "ops/index.h"
 #include "ops/infer.h"
 
 /* ---- offsets ---- */
@@ -20,19 +21,6 @@ static int infer_offset(const mf_infer *in, int i, int64_t *ret_groups)
     if (mf_infer_tensor(in, i, "offset", MF_I32, 1, 1)) return MF_ESHAPE;
     *ret_groups = in->in[i].shape.dim[0] - 1;
     if (*ret_groups < 1) return in->fail(in, "expected offset [E+1] with E >= 1, found [1]");
-    return MF_OK;
-}
-
-static int check_offset(const mf_call *call, int i, int64_t rows)
-{
-    const int32_t *offset = mf_call_i32(call, i);
-    int64_t groups = call->in[i].shape.dim[0] - 1;
-    for (int64_t e = 0; e <= groups; e++)
-        if (e == 0 ? offset[0] != 0 : offset[e] < offset[e - 1] || offset[e] > rows)
-            return call->fail(call, MF_EPLUGIN,
-                              "expected offsets that rise from 0 to at most %lld rows, found "
-                              "offset[%lld] = %d",
-                              (long long)rows, (long long)e, offset[e]);
     return MF_OK;
 }
 
@@ -61,7 +49,7 @@ static int linear_forward(const mf_call *call)
     const mf_kctx x = mf_call_kctx(call);
     mf_shape w = call->in[W].shape;
     int64_t rows = call->in[X].shape.dim[0];
-    int err = check_offset(call, OFFSET, rows);
+    int err = mf_call_check_offset(call, OFFSET, rows);
     if (err) return err;
     mf_call_kernels(call)->grouped_linear(
         &x, w.dim[0], rows, w.dim[1], w.dim[2], mf_call_i32(call, OFFSET), mf_call_f32(call, X),
@@ -110,7 +98,7 @@ static int dx_forward(const mf_call *call)
     const mf_kctx x = mf_call_kctx(call);
     mf_shape w = call->in[W].shape;
     int64_t rows = call->in[X].shape.dim[0];
-    int err = check_offset(call, OFFSET, rows);
+    int err = mf_call_check_offset(call, OFFSET, rows);
     if (err) return err;
     mf_call_kernels(call)->grouped_linear_dx(&x, w.dim[0], rows, w.dim[1], w.dim[2],
                                              mf_call_i32(call, OFFSET), mf_call_f32(call, X),
@@ -159,7 +147,7 @@ static int weight_forward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
     mf_shape a = call->in[A].shape;
-    int err = check_offset(call, OFFSET, a.dim[0]);
+    int err = mf_call_check_offset(call, OFFSET, a.dim[0]);
     if (err) return err;
     mf_call_kernels(call)->grouped_weight_grad(&x, call->out[0].shape.dim[0], a.dim[0],
                                                a.dim[1], call->in[B].shape.dim[1],
@@ -201,7 +189,7 @@ static int sum_forward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
     mf_shape s = call->in[0].shape;
-    int err = check_offset(call, 1, s.dim[0]);
+    int err = mf_call_check_offset(call, 1, s.dim[0]);
     if (err) return err;
     mf_call_kernels(call)->group_sum(&x, call->out[0].shape.dim[0], s.dim[0], s.dim[1],
                                      mf_call_i32(call, 1), mf_call_f32(call, 0),

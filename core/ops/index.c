@@ -34,6 +34,19 @@ int mf_call_check_below(const mf_call *call, int i, const char *what, int64_t hi
     return mf_call_check(call, i, what, INT32_MIN, hi);
 }
 
+int mf_call_check_offset(const mf_call *call, int i, int64_t rows)
+{
+    const int32_t *offset = mf_call_i32(call, i);
+    int64_t groups = call->in[i].shape.dim[0] - 1;
+    for (int64_t e = 0; e <= groups; e++)
+        if (e == 0 ? offset[0] != 0 : offset[e] < offset[e - 1] || offset[e] > rows)
+            return call->fail(call, MF_EPLUGIN,
+                              "expected offsets that rise from 0 to at most %lld rows, found "
+                              "offset[%lld] = %d",
+                              (long long)rows, (long long)e, offset[e]);
+    return MF_OK;
+}
+
 /* ---- rows ---- */
 
 static int infer_gather(mf_infer *in)

@@ -9,5 +9,7 @@
 int mf_call_check(const mf_call *call, int i, const char *what, int64_t lo, int64_t hi);
 /* The same for inputs in which anything below 0 means "nothing". */
 int mf_call_check_below(const mf_call *call, int i, const char *what, int64_t hi);
+/* The i32 input i, [E+1], rises from 0 to at most `rows`; else MF_EPLUGIN naming the offset. */
+int mf_call_check_offset(const mf_call *call, int i, int64_t rows);
 
 #endif

@@ -275,6 +275,15 @@ static inline mf_tensor *mf_layernorm(mf_graph *g, mf_tensor *x, mf_tensor *w, m
     t.f[0] = eps;
     return mf_op3(g, "layernorm", x, w, b, &t);
 }
+/* The same of rows grouped by expert, w and b [E,n]; offset as for mf_grouped_linear. x [R,n] ->
+ * [R,n], zero past offset[E]. */
+static inline mf_tensor *mf_grouped_layernorm(mf_graph *g, mf_tensor *x, mf_tensor *offset,
+                                              mf_tensor *w, mf_tensor *b, double eps)
+{
+    mf_attr t = mf_attr0();
+    t.f[0] = eps;
+    return mf_op4(g, "grouped_layernorm", x, offset, w, b, &t);
+}
 /* Rows divided by their Euclidean length, at least eps. */
 static inline mf_tensor *mf_l2_normalize(mf_graph *g, mf_tensor *x, double eps)
 {
@@ -304,6 +313,31 @@ static inline mf_tensor *mf_attention(mf_graph *g, mf_tensor *q, mf_tensor *k, m
     t.i[3] = causal;
     t.f[0] = scale;
     return MF_HOST_SLOT->op(g, "attention", 5, in, &t, 1, NULL);
+}
+/* Attention of rows grouped by expert, as mf_expert_in has them: q [R, heads hd], offset [E+1] and
+ * token [R] i32, B = batch sequences of S tokens each; every expert has keys and values of its own.
+ * own false: kv [B S, E 2 heads hd], for each expert keys and then values of all tokens; a row sees
+ * the tokens of its sequence that mask [B S] (NULL: all) does not hide, causal: those up to its own.
+ * own true: kv [R, 2 heads hd]; a row sees the rows of its expert; mask NULL, causal false.
+ * -> [R, heads hd], zero past offset[E]. */
+static inline mf_tensor *mf_grouped_attention(mf_graph *g, mf_tensor *q, mf_tensor *kv,
+                                              mf_tensor *offset, mf_tensor *token,
+                                              mf_tensor *mask, int batch, int heads,
+                                              bool causal, bool own, double scale)
+{
+    mf_attr t = mf_attr0();
+    mf_tensor *in[5];
+    in[0] = q;
+    in[1] = kv;
+    in[2] = offset;
+    in[3] = token;
+    in[4] = mask;
+    t.i[0] = batch;
+    t.i[1] = heads;
+    t.i[2] = causal;
+    t.i[3] = own;
+    t.f[0] = scale;
+    return MF_HOST_SLOT->op(g, "grouped_attention", 5, in, &t, 1, NULL);
 }
 /* Rotary positions (Su et al. 2021, eq. 34) on the first n_heads heads of x [N, >= n_heads hd], the
  * rest copied. position [N] i32. half: pairs (i, i + hd/2); else interleaved (2i, 2i+1). */

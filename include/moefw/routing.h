@@ -75,10 +75,12 @@ typedef struct mf_expert_in {
     int32_t experts;
     mf_tensor *x;      /* [R,d]: rows grouped by expert; rows past offset[E] are undefined */
     mf_tensor *offset; /* [E+1] i32: rows of expert e are offset[e] .. offset[e+1]-1 */
-    mf_tensor *token;  /* [R] i32: token of each grouped row, -1 past offset[E] */
+    mf_tensor *token;  /* [R] i32: token of each grouped row, -1 past offset[E]; rising within an
+                        * expert unless the router listed tokens in another order */
     mf_tensor *seq_x;  /* [T,d]: the whole batch, for experts that declare MF_EXPERT_SEQUENCE */
     mf_tensor *mask;   /* [T] f32 or NULL */
     mf_tensor *positions; /* [T] i32 */
+    mf_tensor *sequence_ids; /* [T] i32: which sequence of the batch; t / seq */
 } mf_expert_in;
 
 /* Measurements of one MoE layer over the last step's batch (padding not counted). */

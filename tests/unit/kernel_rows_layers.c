@@ -71,12 +71,13 @@ static void run_rope(mf_kt *t)
                t->variant == 4 ? y : a, y);
 }
 
-/* batch, T, S, heads, kv_heads, head_dim, causal, mask, kv_len, packed */
-static const int64_t attention_of[][10] = {
-    {1, 1, 1, 1, 1, 4, 0, 0, 0, 0},      {2, 70, 70, 4, 2, 16, 1, 0, 0, 1},
-    {2, 9, 300, 2, 1, 8, 0, 1, 0, 0},    {3, 1, 600, 4, 4, 32, 1, 0, 1, 0},
-    {2, 150, 150, 3, 3, 64, 1, 1, 1, 1}, {1, 130, 520, 2, 2, 20, 1, 1, 0, 0}};
-#define ATTENTIONS 6
+/* batch, T, S, heads, kv_heads, head_dim, causal, mask, kv_len, packed, reach */
+static const int64_t attention_of[][11] = {
+    {1, 1, 1, 1, 1, 4, 0, 0, 0, 0, 0},      {2, 70, 70, 4, 2, 16, 1, 0, 0, 1, 0},
+    {2, 9, 300, 2, 1, 8, 0, 1, 0, 0, 0},    {3, 1, 600, 4, 4, 32, 1, 0, 1, 0, 0},
+    {2, 150, 150, 3, 3, 64, 1, 1, 1, 1, 0}, {1, 130, 520, 2, 2, 20, 1, 1, 0, 0, 0},
+    {2, 7, 50, 2, 2, 8, 0, 1, 0, 0, 1},     {2, 140, 300, 2, 1, 16, 0, 0, 0, 0, 1}};
+#define ATTENTIONS 8
 
 static mf_attention_args attention(mf_kt *t)
 {
@@ -110,6 +111,12 @@ static mf_attention_args attention(mf_kt *t)
         p.mask = mask;
     }
     if (s[8]) p.kv_len = kt_i32(t, batch, 0, ns);
+    if (s[10]) { /* the first queries see nothing, places are left out and come twice */
+        int32_t *reach = kt_i32(t, batch * nt, 0, 0);
+        for (int64_t i = 0; i < batch * nt; i++)
+            reach[i] = (int32_t)(i % nt / 2 * 2 * ns / nt) - 1;
+        p.reach = reach;
+    }
     return p;
 }
 

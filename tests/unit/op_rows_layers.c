@@ -127,6 +127,71 @@ static const float holes[] = {1, 0, 1, 1, 1,
                               0, 0, 0, 0, 0}; /* the second sequence sees nothing */
 static const int32_t lengths[] = {3, 5}, too_long[] = {3, 6};
 
+/* Does row p, of expert e, see key number s? */
+static bool grouped_sees(const ot_run *r, int64_t p, int64_t e, int64_t s)
+{
+    if (r->attr->i[3]) return s >= r->in[2].i[e] && s < r->in[2].i[e + 1];
+    int64_t S = r->in[1].shape.dim[0] / r->attr->i[0], token = r->in[3].i[p];
+    return s / S == token / S && (!r->in[4].f || r->in[4].f[s] != 0) &&
+           (!r->attr->i[2] || s <= token);
+}
+
+static void right_grouped_attention(ot_run *r)
+{
+    int64_t rows = r->in[0].shape.dim[0], width = r->in[0].shape.dim[1], h = r->attr->i[1];
+    int64_t ld = r->in[1].shape.dim[1], keys = r->in[1].shape.dim[0], hd = width / h;
+    int64_t experts = r->in[2].count - 1;
+    for (int64_t i = 0; i < rows * h; i++) {
+        int64_t p = i / h, e = 0, at = i % h * hd;
+        double sum = 0;
+        while (e < experts && r->in[2].i[e + 1] <= p)
+            e++;
+        for (int64_t j = 0; j < hd; j++)
+            r->out[0].want[i * hd + j] = 0;
+        r->out[1].want[i] = 0;
+        if (e == experts) continue;
+        for (int64_t s = 0; s < keys; s++) {
+            const float *k = r->in[1].f + s * ld + (r->attr->i[3] ? 0 : e * 2 * width) + at;
+            double score = 0;
+            if (!grouped_sees(r, p, e, s)) continue;
+            for (int64_t j = 0; j < hd; j++)
+                score += (double)r->in[0].f[p * width + at + j] * k[j];
+            double w = exp(r->attr->f[0] * score);
+            sum += w;
+            for (int64_t j = 0; j < hd; j++)
+                r->out[0].want[i * hd + j] += w * k[width + j];
+        }
+        for (int64_t j = 0; j < hd && sum > 0; j++)
+            r->out[0].want[i * hd + j] /= sum;
+        r->out[1].want[i] = log(sum);
+    }
+}
+
+static void right_grouped_layernorm(ot_run *r)
+{
+    int64_t n = r->in[0].shape.dim[1], experts = r->in[1].count - 1;
+    for (int64_t i = 0; i < r->out[0].count; i++) {
+        const float *row = r->in[0].f + i / n * n;
+        int64_t e = 0;
+        double mean = 0, var = 0;
+        while (e < experts && r->in[1].i[e + 1] <= i / n)
+            e++;
+        for (int64_t j = 0; j < n; j++)
+            mean += row[j] / (double)n;
+        for (int64_t j = 0; j < n; j++)
+            var += (row[j] - mean) * (row[j] - mean) / (double)n;
+        double z = (r->in[0].f[i] - mean) / sqrt(var + r->attr->f[0]);
+        r->out[0].want[i] =
+            e < experts ? z * r->in[2].f[e * n + i % n] + r->in[3].f[e * n + i % n] : 0;
+    }
+}
+
+/* Three experts, the second with nothing to do, over two sequences of five tokens. */
+static const int32_t groups[] = {0, 6, 6, 10}, falling[] = {0, 6, 4, 10};
+static const int32_t members[] = {0, 1, 4, 5, 8, 9, 2, 4, 7, 7, -1, -1};
+static const int32_t disorder[] = {0, 1, 4, 5, 8, 9, 4, 2, 7, 7, -1, -1};
+static const float gap[] = {1, 0, 1, 1, 1, 1, 1, 0, 1, 1};
+
 /* ---- tokens, loss ---- */
 
 static void right_embedding(ot_run *r)
@@ -203,6 +268,24 @@ const mf_op_row mf_op_rows_layers[] = {
     {.op = "layernorm",
      .in = {OT_F(5, 7), OT_F(7), OT_F(1, 7)},
      .refuse = "expected b of shape [7]"},
+
+    {.op = "grouped_layernorm",
+     .in = {OT_F(12, 7), OT_INDICES(groups, 4), OT_F(3, 7), OT_F(3, 7)},
+     .attr = {.f = {1e-5}},
+     .right = right_grouped_layernorm,
+     .tol = 2e-6},
+    {.op = "grouped_layernorm",
+     .in = {OT_F(70, 32), OT_GROUPS(5, 70), OT_F(5, 32), OT_F(5, 32)},
+     .attr = {.f = {0.1}},
+     .right = right_grouped_layernorm,
+     .tol = 2e-6},
+    {.op = "grouped_layernorm",
+     .in = {OT_F(12, 7), OT_INDICES(groups, 4), OT_F(3, 7), OT_F(7)},
+     .refuse = "expected b of shape [3,7]"},
+    {.op = "grouped_layernorm",
+     .in = {OT_F(12, 7), OT_INDICES(falling, 4), OT_F(3, 7), OT_F(3, 7)},
+     .fails = MF_EPLUGIN,
+     .refuse = "found offset[2] = 4"},
 
     {.op = "l2_normalize", .in = {OT_F(5, 7)}, .attr = {.f = {1e-6}}, .right = right_l2},
     {.op = "l2_normalize", .in = {OT_F(5, 7)}, .attr = {.f = {30}}, .right = right_l2},
@@ -301,6 +384,44 @@ const mf_op_row mf_op_rows_layers[] = {
      .in = {OT_F(6, 6), OT_F(10, 6), OT_F(10, 6), OT_F(9), OT_NO},
      .attr = {.i = {2, 3, 3, 0}},
      .refuse = "expected mask of shape [10]"},
+
+    {.op = "grouped_attention",
+     .in = {OT_F(12, 6), OT_F(10, 36), OT_INDICES(groups, 4), OT_INDICES(members, 12), OT_NO},
+     .attr = {.i = {2, 2, 0, 0}, .f = {0.5}},
+     .n_out = 2,
+     .right = right_grouped_attention,
+     .tol = 2e-6},
+    {.op = "grouped_attention",
+     .in = {OT_F(12, 6), OT_F(10, 36), OT_INDICES(groups, 4), OT_INDICES(members, 12),
+            OT_NUMBERS(gap, 10)},
+     .attr = {.i = {2, 3, 1, 0}, .f = {0.5}},
+     .n_out = 2,
+     .right = right_grouped_attention,
+     .tol = 2e-6},
+    {.op = "grouped_attention",
+     .in = {OT_F(12, 6), OT_F(12, 12), OT_INDICES(groups, 4), OT_INDICES(members, 12), OT_NO},
+     .attr = {.i = {2, 1, 0, 1}, .f = {0.5}},
+     .n_out = 2,
+     .right = right_grouped_attention,
+     .tol = 2e-6},
+    {.op = "grouped_attention",
+     .in = {OT_F(12, 6), OT_F(10, 36), OT_INDICES(falling, 4), OT_INDICES(members, 12), OT_NO},
+     .attr = {.i = {2, 2, 0, 0}},
+     .fails = MF_EPLUGIN,
+     .refuse = "found offset[2] = 4"},
+    {.op = "grouped_attention",
+     .in = {OT_F(12, 6), OT_F(10, 36), OT_INDICES(groups, 4), OT_INDICES(disorder, 12), OT_NO},
+     .attr = {.i = {2, 2, 0, 0}},
+     .fails = MF_EPLUGIN,
+     .refuse = "row 1 of expert 2: expected tokens in rising order in 0 .. 9, found 2"},
+    {.op = "grouped_attention",
+     .in = {OT_F(12, 6), OT_F(10, 24), OT_INDICES(groups, 4), OT_INDICES(members, 12), OT_NO},
+     .attr = {.i = {2, 2, 0, 0}},
+     .refuse = "expected kv [2 S,36], found [10,24]"},
+    {.op = "grouped_attention",
+     .in = {OT_F(12, 6), OT_F(12, 12), OT_INDICES(groups, 4), OT_INDICES(members, 12), OT_F(10)},
+     .attr = {.i = {2, 1, 0, 1}},
+     .refuse = "expected no mask"},
 
     {.op = "embedding",
      .in = {OT_F(9, 4), OT_I(0, 8, 3, 5)},

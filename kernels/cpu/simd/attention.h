@@ -26,8 +26,9 @@ static inline int64_t attention_length(const mf_attention_args *p, int64_t b)
 /* Query t of sequence b sees, before the mask, the first so many keys. */
 static inline int64_t attention_seen(const mf_attention_args *p, int64_t b, int64_t t)
 {
-    int64_t len = attention_length(p, b), last = p->causal ? len - p->t + t + 1 : len;
-    return last < 0 ? 0 : attention_min(last, len);
+    int64_t len = attention_length(p, b), seen = p->causal ? len - p->t + t + 1 : len;
+    if (p->reach != NULL) seen = attention_min(seen, (int64_t)p->reach[b * p->t + t] + 1);
+    return seen < 0 ? 0 : attention_min(seen, len);
 }
 
 /* to [n, QUERIES] = factor times from [rows,n] transposed; zeros in the columns past rows. */
@@ -41,25 +42,37 @@ static inline void attention_turn(int64_t rows, int64_t n, float factor, const f
 }
 
 /* Of a block of keys s0 .. s0+ns-1, as the VL queries t .. t+VL-1 see it: all of them the first
- * `full`, some of them those up to `some`, lane i of those key s only if i > s - edge. */
+ * `full`, some of them those up to `some`, lane i of those key s only if s < limit[i]. Lanes past
+ * the last query see what that one sees, or more: nobody reads them. */
 typedef struct attention_view {
-    int64_t full, some, edge;
+    int64_t full, some;
+    vi limit;
 } attention_view;
 
-static inline attention_view attention_look(const mf_attention_args *p, int64_t b, int64_t t,
-                                            int64_t s0, int64_t ns)
+V_INLINE attention_view attention_look(const mf_attention_args *p, int64_t b, int64_t t,
+                                       int64_t s0, int64_t ns)
 {
-    int64_t len = attention_length(p, b), first = p->causal ? len - p->t + t + 1 : len;
-    int64_t full = first - s0, some = p->causal ? full + VL - 1 : full;
+    int64_t last = attention_min(t + VL - 1, p->t - 1);
+    int64_t full = attention_seen(p, b, t) - s0, some = attention_seen(p, b, last) - s0;
     attention_view v = {full < 0 ? 0 : attention_min(full, ns),
-                        some < 0 ? 0 : attention_min(some, ns), full};
+                        some < 0 ? 0 : attention_min(some, ns), V_LANES};
+    if (p->reach == NULL) {
+        /* From the query's place, not from `full`: that is 0 where the first lanes see nothing. */
+        int64_t first = p->causal ? attention_length(p, b) - p->t + t + 1 : v.full + s0;
+        v.limit = V_LANES + v_seti((int32_t)(first - s0));
+        return v;
+    }
+    int32_t limit[VL];
+    for (int64_t i = 0; i < VL; i++)
+        limit[i] = (int32_t)(attention_seen(p, b, attention_min(t + i, p->t - 1)) - s0);
+    v.limit = v_loadi(limit);
     return v;
 }
 
 /* Score of key s in lanes that see it, -inf in the others. */
 V_INLINE vf attention_hide(attention_view v, int64_t s, vf score)
 {
-    return v_select(V_LANES > v_seti((int32_t)(s - v.edge)), score, v_set(-INFINITY));
+    return v_select(v.limit > v_seti((int32_t)s), score, v_set(-INFINITY));
 }
 
 /* To subtract from scores whose largest, or whose ln sum e^score, is a: where there is none, a is
