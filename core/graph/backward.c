@@ -162,14 +162,15 @@ static int visit(tape *tp, const mf_node *node)
 
 /* ---- parameters ---- */
 
-/* Lets the node that computes the gradient write to the storage itself. Not possible when the
- * value is nobody's product, or stored for another parameter already, or somebody else's too. */
+/* Lets the node that computes the gradient write to the storage itself; an op that makes it in the
+ * forward pass already (linear_cross_entropy) included: until the optimizer has read it nobody else
+ * writes there. Not possible when the value is nobody's product, or stored for another parameter
+ * already, or wanted after the run. */
 static bool bind(mf_tensor *value, mf_param *param)
 {
     mf_tensor *owner = mf_owner(value);
-    const mf_graph *g = value->graph;
     if (owner->kind != MF_TENSOR_VALUE || owner->keep || owner->node < 0) return false;
-    if (!g->nodes[owner->node]->gradient_part || owner->dtype != MF_F32) return false;
+    if (owner->dtype != MF_F32) return false;
     if (mf_shape_count(owner->shape) != param->count) return false;
     owner->kind = MF_TENSOR_GRAD;
     owner->param = param;

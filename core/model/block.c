@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include "base/error.h"
 #include "base/mem.h"
+#include "ops/linear_cross_entropy.h"
 #include "ops/ops.h"
 #include "ops/state.h"
 
@@ -285,10 +286,20 @@ mf_tensor *mf_block_pool(const mf_model *m, mf_model_graph *mg, mf_tensor *x)
     return mf_div(g, mf_sum(g, mf_mul(g, rows, mask), 2u, false), count);
 }
 
-mf_tensor *mf_block_head(const mf_model *m, mf_graph *g, mf_tensor *x)
+static mf_tensor *head_weight(const mf_model *m, mf_graph *g)
 {
     const mf_model_config *c = &m->config->model;
     const bool tied = c->tie_embeddings && c->task != MF_TASK_CLASSIFY;
-    return mf_linear(g, x, use(m, g, tied ? "embed.weight" : "head.weight"),
-                     use(m, g, "head.bias"));
+    return use(m, g, tied ? "embed.weight" : "head.weight");
+}
+
+mf_tensor *mf_block_head(const mf_model *m, mf_graph *g, mf_tensor *x)
+{
+    return mf_linear(g, x, head_weight(m, g), use(m, g, "head.bias"));
+}
+
+mf_tensor *mf_block_head_loss(const mf_model *m, mf_model_graph *mg, mf_tensor *x)
+{
+    return mf_linear_cross_entropy(mg->g, x, head_weight(m, mg->g), use(m, mg->g, "head.bias"),
+                                   mg->targets, mg->mask, NULL);
 }

@@ -23,9 +23,11 @@ mf_tensor *mf_block_embed(const mf_model *m, mf_model_graph *mg);
 /* U-Net skip into layer (decoder half): h + scale Linear([h; h_encoder]). */
 mf_tensor *mf_block_skip(const mf_model *m, mf_graph *g, int32_t layer, mf_tensor *h,
                          mf_tensor *encoder);
-/* [n,d] -> [n,V]; classify: [n,classes] */
 /* x [T,d] -> [B,d]: what a sequence is classified by. */
 mf_tensor *mf_block_pool(const mf_model *m, mf_model_graph *mg, mf_tensor *x);
+/* [n,d] -> [n,V]; classify: [n,classes] */
 mf_tensor *mf_block_head(const mf_model *m, mf_graph *g, mf_tensor *x);
+/* x [T,d] -> mean loss of the targets, without logits in memory. */
+mf_tensor *mf_block_head_loss(const mf_model *m, mf_model_graph *mg, mf_tensor *x);
 
 #endif

@@ -135,11 +135,15 @@ static void build(mf_model *m, mf_model_graph *mg)
     if (m->config->model.norm_place == MF_NORM_PRE) x = mf_block_norm(m, g, "norm", x);
     if (s->mode == MF_MODE_GENERATE) x = mf_gather_rows(g, x, mg->last);
     if (mg->by_row) x = mf_block_pool(m, mg, x);
-    mg->logits = mf_block_head(m, g, x);
-    if (s->mode == MF_MODE_GENERATE || s->want_logits) mf_graph_keep(mg->logits);
-    if (s->mode == MF_MODE_GENERATE) return;
-
-    mg->task_loss = mf_cross_entropy(g, mg->logits, mg->targets, mg->by_row ? NULL : mg->mask);
+    if (s->mode == MF_MODE_GENERATE || s->want_logits || mg->by_row) {
+        mg->logits = mf_block_head(m, g, x);
+        if (s->mode == MF_MODE_GENERATE || s->want_logits) mf_graph_keep(mg->logits);
+        if (s->mode == MF_MODE_GENERATE) return;
+        mg->task_loss =
+            mf_cross_entropy(g, mg->logits, mg->targets, mg->by_row ? NULL : mg->mask);
+    } else {
+        mg->task_loss = mf_block_head_loss(m, mg, x);
+    }
     add_losses(m, mg);
     mf_graph_keep(mg->task_loss);
     mf_graph_keep(mg->loss);

@@ -223,6 +223,46 @@ static void right_cross_entropy(ot_run *r)
 static const int32_t some[] = {2, -1, 0, 6, -3}, nobody[] = {-1, -1, -1, -1, -1};
 static const int32_t beyond[] = {2, 0, 7, 1, 1};
 
+/* Losses and gradients, as attr i0 asks; logits made here. */
+static void right_linear_cross_entropy(ot_run *r)
+{
+    const int64_t n = r->in[0].shape.dim[0], d = r->in[0].shape.dim[1];
+    const int64_t vocab = r->in[1].shape.dim[0], want = r->attr->i[0];
+    double p[256], total = 0, weights = 0, *dx = NULL, *dw = NULL, *db = NULL;
+    int o = 1;
+    if (want & 1) dx = r->out[o++].want;
+    if (want & 2) dw = r->out[o++].want;
+    if (want & 4) db = r->out[o++].want;
+    for (int i = 0; want != 0 && i < r->n_out; i++)
+        for (int64_t j = 0; j < r->out[i].count; j++)
+            r->out[i].want[j] = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (r->in[3].i[i] >= 0) weights += weight(r, 4, i, 1);
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t target = r->in[3].i[i];
+        double sum = 0, share = weights > 0 ? weight(r, 4, i, 1) / weights : 0;
+        for (int64_t v = 0; v < vocab; v++) {
+            double logit = r->in[2].f ? r->in[2].f[v] : 0;
+            for (int64_t k = 0; k < d; k++)
+                logit += (double)r->in[0].f[i * d + k] * r->in[1].f[v * d + k];
+            sum += p[v] = exp(logit);
+        }
+        double loss = target < 0 ? 0 : log(sum / p[target]);
+        if (want == 0) r->out[1].want[i] = loss;
+        if (target < 0) continue;
+        total += share * loss;
+        for (int64_t v = 0; v < vocab; v++) {
+            double g = share * (p[v] / sum - (v == target));
+            for (int64_t k = 0; k < d; k++) {
+                if (dx) dx[i * d + k] += g * r->in[1].f[v * d + k];
+                if (dw) dw[v * d + k] += g * r->in[0].f[i * d + k];
+            }
+            if (db) db[v] += g;
+        }
+    }
+    r->out[0].want[0] = total;
+}
+
 /* ---- gates ---- */
 
 static void right_swiglu(ot_run *r)
@@ -473,6 +513,60 @@ const mf_op_row mf_op_rows_layers[] = {
     {.op = "cross_entropy",
      .in = {OT_F(5, 7), OT_I(0, 6, 5), OT_F(7)},
      .refuse = "expected weight of shape [5]"},
+
+    {.op = "linear_cross_entropy",
+     .in = {OT_F(5, 4), OT_F(7, 4), OT_F(7), OT_I(0, 6, 5), OT_NO},
+     .attr = {.i = {7}},
+     .n_out = 4,
+     .right = right_linear_cross_entropy,
+     .tol = 1e-5},
+    {.op = "linear_cross_entropy",
+     .in = {OT_F(5, 4), OT_F(7, 4), OT_F(7), OT_I(0, 6, 5), OT_NO},
+     .attr = {.i = {0}},
+     .n_out = 2,
+     .right = right_linear_cross_entropy,
+     .tol = 1e-5},
+    {.op = "linear_cross_entropy",
+     .in = {OT_F(5, 4), OT_F(7, 4), OT_NO, OT_INDICES(some, 5), OT_POS(5)},
+     .attr = {.i = {3}},
+     .n_out = 3,
+     .right = right_linear_cross_entropy,
+     .tol = 1e-5},
+    {.op = "linear_cross_entropy",
+     .in = {OT_F(5, 4), OT_F(7, 4), OT_NO, OT_INDICES(some, 5), OT_POS(5)},
+     .attr = {.i = {0}},
+     .n_out = 2,
+     .right = right_linear_cross_entropy,
+     .tol = 1e-5},
+    {.op = "linear_cross_entropy",
+     .in = {OT_F(5, 4), OT_F(7, 4), OT_F(7), OT_INDICES(nobody, 5), OT_POS(5)},
+     .attr = {.i = {7}},
+     .n_out = 4,
+     .right = right_linear_cross_entropy,
+     .tol = 1e-5},
+    {.op = "linear_cross_entropy",
+     .in = {OT_F(300, 9), OT_F(200, 9), OT_F(200), OT_I(-2, 199, 300), OT_POS(300)},
+     .attr = {.i = {7}},
+     .n_out = 4,
+     .right = right_linear_cross_entropy,
+     .tol = 1e-5},
+    {.op = "linear_cross_entropy",
+     .in = {OT_F(300, 9), OT_F(200, 9), OT_F(200), OT_I(0, 199, 300), OT_NO},
+     .attr = {.i = {5}},
+     .n_out = 3,
+     .right = right_linear_cross_entropy,
+     .tol = 1e-5},
+    {.op = "linear_cross_entropy",
+     .in = {OT_F(5, 4), OT_F(7, 4), OT_NO, OT_INDICES(beyond, 5), OT_NO},
+     .fails = MF_EINPUT,
+     .refuse = "row 2: expected a target below 7, found 7"},
+    {.op = "linear_cross_entropy",
+     .in = {OT_F(5, 4), OT_F(7, 3), OT_NO, OT_I(0, 6, 5), OT_NO},
+     .refuse = "expected w [V,in] with V >= 1 and in = 4"},
+    {.op = "linear_cross_entropy",
+     .in = {OT_F(5, 4), OT_F(7, 4), OT_NO, OT_I(0, 6, 5), OT_NO},
+     .attr = {.i = {7}},
+     .refuse = "expected b, whose gradient is wanted"},
 
     {.op = "swiglu", .in = {OT_F(3, 2, 5), OT_F(3, 2, 5)}, .right = right_swiglu},
     {.op = "swiglu", .in = {OT_F(4, 6), OT_NO}, .right = right_swiglu},

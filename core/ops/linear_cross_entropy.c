@@ -1,0 +1,301 @@
+/* ops/linear_cross_entropy.c: head and loss in one, so that the matrix of logits never exists.
+ *
+ *   x [N,d], w [V,d], b [V] or absent, target [N] i32, weight [N] f32 or absent
+ *   attr: i0 = 0           -> loss scalar, row loss [N]
+ *         i0 = 1 + 2 + 4   -> loss, then those of dx [N,d], dw [V,d], db [V] that it names
+ *   loss and row loss as in cross_entropy of x w^T + b; dx, dw, db are the gradients of the loss.
+ *
+ * Rows go through in chunks: logits of a chunk, their loss, their gradient over them in place, and
+ * its three products. The gradient of a mean of losses is linear in what comes from above, so it is
+ * made in the forward pass, while the logits are there, and only scaled in the backward pass (not
+ * even that where a 1 comes from above, as from the loss of a training step): three products, where
+ * computing logits again would take four. Rows with target < 0 are left out before the products.
+ */
+#include "ops/linear_cross_entropy.h"
+#include "ops/call.h"
+#include "ops/infer.h"
+
+#include <string.h>
+
+enum { X, W, BIAS, TARGET, WEIGHT, INPUTS };
+enum { WANT_X = 1, WANT_W = 2, WANT_BIAS = 4 };
+
+/* ---- chunks ---- */
+
+#define CHUNK_BYTES ((int64_t)1 << 20) /* of logits, where that is enough rows */
+#define CHUNK_MIN   256                /* rows: w and dw go through memory once a chunk */
+
+static int64_t chunk_rows(int64_t rows, int64_t vocab)
+{
+    int64_t most = CHUNK_BYTES / ((int64_t)sizeof(float) * vocab) / 64 * 64;
+    if (most < CHUNK_MIN) most = CHUNK_MIN;
+    return rows < most ? rows : most;
+}
+
+/* Scratch of a call, laid out in the one block that it gets. */
+typedef struct scratch {
+    int64_t chunk;
+    float *logits;            /* [chunk,V] */
+    float *x, *dx;            /* [chunk,d] rows that do not lie side by side */
+    float *db;                /* [V] of one chunk */
+    float *row, *lse, *share; /* [chunk] */
+    int32_t *target;          /* [chunk] */
+    int32_t *list;            /* [N] rows with a target */
+    void *sum;                /* of sum3 */
+} scratch;
+
+static void *take(void *base, int64_t *at, int64_t bytes)
+{
+    void *block = base ? (char *)base + *at : NULL;
+    *at += (bytes + 63) / 64 * 64;
+    return block;
+}
+
+/* Returns the bytes needed; base may be NULL when only these are asked for. */
+static size_t lay_out(scratch *s, void *base, int64_t rows, int64_t d, int64_t vocab, int64_t want)
+{
+    int64_t at = 0;
+    const int64_t f = sizeof(float);
+    s->chunk = chunk_rows(rows, vocab);
+    s->logits = take(base, &at, s->chunk * vocab * f);
+    s->x = take(base, &at, s->chunk * d * f);
+    s->dx = take(base, &at, want & WANT_X ? s->chunk * d * f : 0);
+    s->db = take(base, &at, want & WANT_BIAS ? vocab * f : 0);
+    s->sum = take(base, &at, want & WANT_BIAS ? (int64_t)mf_sum3_work(1, s->chunk, vocab) : 0);
+    s->row = take(base, &at, s->chunk * f);
+    s->lse = take(base, &at, s->chunk * f);
+    s->share = take(base, &at, s->chunk * f);
+    s->target = take(base, &at, s->chunk * (int64_t)sizeof(int32_t));
+    s->list = take(base, &at, rows * (int64_t)sizeof(int32_t));
+    return (size_t)at;
+}
+
+/* ---- shapes ---- */
+
+static int loss_infer(mf_infer *in)
+{
+    char text[MF_SHAPE_TEXT];
+    scratch s;
+    if (mf_infer_inputs(in, INPUTS) || mf_infer_tensor(in, X, "x", MF_F32, 2, 2) ||
+        mf_infer_tensor(in, W, "w", MF_F32, 2, 2))
+        return MF_ESHAPE;
+    const mf_shape x = in->in[X].shape, w = in->in[W].shape, rows = mf_shape1(x.dim[0]);
+    if (w.dim[1] != x.dim[1] || w.dim[0] < 1)
+        return in->fail(in, "expected w [V,in] with V >= 1 and in = %lld, found %s",
+                        (long long)x.dim[1], mf_shape_text(w, text));
+    const mf_shape bias = mf_shape1(w.dim[0]);
+    if (mf_infer_maybe(in, BIAS, "b", MF_F32, bias) ||
+        mf_infer_shape(in, TARGET, "target", MF_I32, rows) ||
+        mf_infer_maybe(in, WEIGHT, "weight", MF_F32, rows) ||
+        mf_infer_attr(in, 0, "wanted gradients", 0, WANT_X | WANT_W | WANT_BIAS))
+        return MF_ESHAPE;
+    const int64_t want = in->attr->i[0];
+    if (want & WANT_BIAS && mf_infer_absent(in, BIAS))
+        return in->fail(in, "expected b, whose gradient is wanted");
+    const int products = 1 + !!(want & WANT_X) + !!(want & WANT_W);
+    in->flops = 2.0 * products * (double)x.dim[0] * (double)x.dim[1] * (double)w.dim[0];
+    in->work_bytes = lay_out(&s, NULL, x.dim[0], x.dim[1], w.dim[0], want);
+    int n = 0;
+    if (mf_infer_set(in, n++, MF_F32, mf_shape0())) return MF_ESHAPE;
+    if (want == 0) return mf_infer_set(in, n, MF_F32, rows);
+    if (want & WANT_X && mf_infer_set(in, n++, MF_F32, x)) return MF_ESHAPE;
+    if (want & WANT_W && mf_infer_set(in, n++, MF_F32, w)) return MF_ESHAPE;
+    return want & WANT_BIAS ? mf_infer_set(in, n, MF_F32, bias) : MF_OK;
+}
+
+/* ---- one call ---- */
+
+typedef struct head {
+    const mf_call *call;
+    const mf_kernels *k;
+    mf_kctx kx;
+    int64_t rows, d, vocab;
+    const float *x, *w, *bias, *weight;
+    const int32_t *target;
+    float *row_loss, *dx, *dw, *db; /* outputs; NULL: not wanted */
+    scratch s;
+    int64_t counted; /* rows with a target */
+    double weights;  /* their sum */
+    double total;    /* of weighted losses */
+} head;
+
+static void bind(head *h, const mf_call *call)
+{
+    const mf_shape x = call->in[X].shape;
+    const int64_t want = call->attr->i[0];
+    int n = 1;
+    *h = (head){.call = call,
+                .k = mf_call_kernels(call),
+                .kx = mf_call_kctx(call),
+                .rows = x.dim[0],
+                .d = x.dim[1],
+                .vocab = call->in[W].shape.dim[0],
+                .x = mf_call_f32(call, X),
+                .w = mf_call_f32(call, W),
+                .bias = mf_call_f32(call, BIAS),
+                .weight = mf_call_f32(call, WEIGHT),
+                .target = mf_call_i32(call, TARGET)};
+    if (want == 0) h->row_loss = mf_call_out(call, n);
+    if (want & WANT_X) h->dx = mf_call_out(call, n++);
+    if (want & WANT_W) h->dw = mf_call_out(call, n++);
+    if (want & WANT_BIAS) h->db = mf_call_out(call, n);
+    lay_out(&h->s, call->work, h->rows, h->d, h->vocab, want);
+}
+
+static double weight_of(const head *h, int64_t row)
+{
+    return h->weight ? (double)h->weight[row] : 1.0;
+}
+
+/* Rows that count, in order. */
+static int list_rows(head *h)
+{
+    for (int64_t i = 0; i < h->rows; i++) {
+        if (h->target[i] < 0) continue;
+        if (h->target[i] >= h->vocab)
+            return h->call->fail(h->call, MF_EINPUT,
+                                 "row %lld: expected a target below %lld, found %d",
+                                 (long long)i, (long long)h->vocab, h->target[i]);
+        h->s.list[h->counted++] = (int32_t)i;
+        h->weights += weight_of(h, i);
+    }
+    return MF_OK;
+}
+
+static void clear(float *out, int64_t n)
+{
+    if (out) memset(out, 0, (size_t)n * sizeof *out);
+}
+
+/* The chunk's logits become the gradient of the loss to them. */
+static void to_gradient(head *h, const int32_t *list, int64_t n)
+{
+    scratch *s = &h->s;
+    const float none = 0;
+    for (int64_t i = 0; i < n; i++)
+        s->share[i] = h->weights != 0 ? (float)(weight_of(h, list[i]) / h->weights) : 0;
+    h->k->cross_entropy_backward(&h->kx, n, h->vocab, s->logits, s->target, NULL, &none, s->row,
+                                 s->lse, NULL, s->share, s->logits, NULL);
+}
+
+static void add_weight_gradients(head *h, const float *x, int64_t n, bool first)
+{
+    scratch *s = &h->s;
+    if (h->dw)
+        h->k->matmul(&h->kx, true, false, h->vocab, h->d, n, 1, s->logits, h->vocab, x, h->d,
+                     first ? 0.0f : 1.0f, h->dw, h->d);
+    if (!h->db) return;
+    h->k->sum3(&h->kx, 1, n, h->vocab, 1, s->logits, first ? h->db : s->db, s->sum);
+    for (int64_t j = 0; j < h->vocab && !first; j++)
+        h->db[j] += s->db[j];
+}
+
+static void set_dx(head *h, const int32_t *list, int64_t n, bool together)
+{
+    float *to = together ? h->dx + list[0] * h->d : h->s.dx;
+    h->k->matmul(&h->kx, false, false, n, h->d, h->vocab, 1, h->s.logits, h->vocab, h->w, h->d, 0,
+                 to, h->d);
+    for (int64_t i = 0; i < n && !together; i++)
+        memcpy(h->dx + list[i] * h->d, to + i * h->d, (size_t)h->d * sizeof *to);
+}
+
+static void run_chunk(head *h, const int32_t *list, int64_t n, bool first)
+{
+    scratch *s = &h->s;
+    const bool together = list[n - 1] - list[0] == n - 1;
+    const float *x = together ? h->x + list[0] * h->d : s->x;
+    float mean;
+    if (!together) h->k->gather_rows(&h->kx, n, h->d, h->x, list, s->x);
+    for (int64_t i = 0; i < n; i++)
+        s->target[i] = h->target[list[i]];
+    h->k->linear(&h->kx, n, h->vocab, h->d, x, h->w, h->bias, s->logits);
+    h->k->cross_entropy(&h->kx, n, h->vocab, s->logits, s->target, NULL, &mean, s->row, s->lse);
+    for (int64_t i = 0; i < n; i++) {
+        h->total += weight_of(h, list[i]) * (double)s->row[i];
+        if (h->row_loss) h->row_loss[list[i]] = s->row[i];
+    }
+    if (!h->dx && !h->dw && !h->db) return;
+    to_gradient(h, list, n);
+    add_weight_gradients(h, x, n, first);
+    if (h->dx) set_dx(h, list, n, together);
+}
+
+static int loss_forward(const mf_call *call)
+{
+    head h;
+    bind(&h, call);
+    int err = list_rows(&h);
+    if (err) return err;
+    clear(h.row_loss, h.rows);
+    if (h.counted < h.rows) clear(h.dx, h.rows * h.d);
+    if (h.counted == 0) {
+        clear(h.dw, h.vocab * h.d);
+        clear(h.db, h.vocab);
+    }
+    for (int64_t at = 0; at < h.counted; at += h.s.chunk) {
+        const int64_t left = h.counted - at;
+        run_chunk(&h, h.s.list + at, left < h.s.chunk ? left : h.s.chunk, at == 0);
+    }
+    *mf_call_out(call, 0) = h.weights != 0 ? (float)(h.total / h.weights) : 0;
+    return MF_OK;
+}
+
+/* ---- gradient ---- */
+
+static mf_tensor *add_node(mf_graph *g, mf_tensor *const *in, int64_t want, mf_tensor **out)
+{
+    return mf_graph_op_named(g, "linear_cross_entropy", INPUTS, in, &(mf_attr){.i = {want}},
+                             want ? 1 + !!(want & WANT_X) + !!(want & WANT_W) +
+                                        !!(want & WANT_BIAS)
+                                  : 2,
+                             out);
+}
+
+static bool is_one(const mf_tensor *t)
+{
+    return t->kind == MF_TENSOR_CONST && mf_shape_count(t->shape) == 1 && *(float *)t->data == 1;
+}
+
+static int loss_grad(mf_graph *g, const mf_gradient *at)
+{
+    int64_t want = at->attr->i[0], asked = 0;
+    mf_tensor *again[MF_OP_MAX_OUT], *const *out = at->out, *above = at->dout[0];
+    for (int i = 0; i < 3; i++)
+        if (at->wants[i]) asked |= (int64_t)1 << i;
+    if (want == 0 && at->dout[1])
+        return mf_graph_fail(g, MF_ENOGRAD,
+                             "no gradient can pass through the losses of the rows");
+    if (!above) return MF_OK;
+    if ((want & asked) != asked) { /* nobody knew when it was built */
+        add_node(g, at->in, want = asked, again);
+        out = again;
+    }
+    for (int i = 0, n = 1; i < 3; i++) {
+        if (!(want >> i & 1)) continue;
+        if (at->wants[i]) at->din[i] = is_one(above) ? out[n] : mf_mul(g, out[n], above);
+        n++;
+    }
+    return mf_graph_status(g);
+}
+
+mf_tensor *mf_linear_cross_entropy(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *b,
+                                   mf_tensor *target, mf_tensor *weight, mf_tensor **ret_rows)
+{
+    mf_tensor *in[INPUTS] = {x, w, b, target, weight}, *out[MF_OP_MAX_OUT] = {NULL};
+    int64_t want = 0;
+    for (int i = 0; i < 3; i++)
+        if (in[i] && in[i]->needs_grad) want |= (int64_t)1 << i;
+    mf_tensor *loss = add_node(g, in, want, out);
+    if (ret_rows) *ret_rows = want ? NULL : out[1];
+    return loss;
+}
+
+const mf_opdef mf_op_linear_cross_entropy = {
+    .size = sizeof(mf_opdef),
+    .name = "linear_cross_entropy",
+    .formula = "loss = mean of -ln softmax(x w^T + b)[target]",
+    .infer = loss_infer,
+    .forward = loss_forward,
+    .grad = loss_grad,
+    .diff_in = 1u << X | 1u << W | 1u << BIAS,
+};
