@@ -58,7 +58,7 @@ static int measure(const mf_cli *cli, mf_session *s, int64_t step)
     mf_evaluator *e = NULL;
     mf_metrics_record r;
     const mf_split split = (mf_split)mf_cli_enum(cli, "split", MF_SPLIT_VAL);
-    int rc = mf_evaluator_new(s, split, &e);
+    int rc = mf_evaluator_new(s, split, NULL, &e);
     if (rc == MF_OK) rc = mf_evaluator_run(e, step, mf_cli_int(cli, "batches", 0), &r);
     if (rc == MF_OK && mf_cli_json(cli)) {
         mf_jw *w = mf_jw_new();

@@ -88,7 +88,7 @@ static int record_batches(const mf_cli *cli, const char *run, mf_session *s, int
     const char *out = mf_cli_text(cli, "out", NULL);
     path =
         out ? mf_strdup(out) : mf_strf("%s/trace/step-%lld.safetensors", run, (long long)step);
-    int rc = path ? mf_evaluator_new(s, split, &e) : MF_ENOMEM;
+    int rc = path ? mf_evaluator_new(s, split, NULL, &e) : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_trace_recorder_new(s, &about, &r);
     if (rc == MF_OK) rc = mf_evaluator_record(e, r, 1);
     if (rc == MF_OK) rc = mf_evaluator_run(e, step, mf_cli_int(cli, "batches", 16), &metrics);

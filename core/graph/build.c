@@ -25,7 +25,7 @@ void mf_graph_free(mf_graph *g)
     mf_profile_free(g->profile);
     mf_free(g->tensors);
     mf_free(g->nodes);
-    mf_free(g->block);
+    if (!g->borrowed) mf_free(g->block);
     mf_arena_free(g->memory);
     mf_free(g);
 }

@@ -69,6 +69,10 @@ typedef struct mf_graph_options {
     bool training;   /* ops such as dropout are on; gradients may be asked for */
     bool accumulate; /* the backward pass adds to parameters' gradients, not overwrites */
     bool no_reuse;   /* give every value memory of its own (for looking inside) */
+    /* A finished training graph that never runs at the same time: its memory is used, as far as it
+     * goes, and that of the gradients which it writes. What it kept is lost when this one runs.
+     * It must live as long. NULL: none */
+    const mf_graph *lender;
 } mf_graph_options;
 
 mf_graph *mf_graph_new(const mf_graph_options *options);
@@ -113,7 +117,11 @@ int mf_graph_backward(mf_graph *g, mf_tensor *loss, int n_extra, mf_tensor *cons
 int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor *const *seed,
                            int n_extra, mf_tensor *const *extra);
 
-/* Drops dead nodes, lays out memory. The graph is complete. */
+/* Drops dead nodes, lays out memory. The graph is complete.
+ *
+ * Where a gradient is overwritten in each run (options.accumulate is off), its storage serves values
+ * of the forward pass until it is written: gradients are there from the end of a run to the
+ * beginning of the next. */
 int mf_graph_finish(mf_graph *g);
 
 /* ---- running ---- */

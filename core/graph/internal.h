@@ -42,6 +42,12 @@ typedef struct mf_live {
     const double *from;
 } mf_live;
 
+/* Storage of a parameter's gradient. From node `until` on it holds what the optimizer reads. */
+typedef struct mf_lent {
+    size_t offset, bytes; /* from the store's first gradient */
+    int until;
+} mf_lent;
+
 typedef struct mf_profile mf_profile;
 
 struct mf_graph {
@@ -61,7 +67,12 @@ struct mf_graph {
     bool differentiated, finished;
 
     /* Set by mf_graph_finish. */
-    void *block;
+    void *block;   /* the lender's where `borrowed` */
+    bool borrowed;
+    mf_lent *lent; /* by offset; what values use of the gradients' storage */
+    int n_lent;
+    char *lent_base;
+    size_t lent_bytes; /* 64-aligned; offsets of the plan below it mean this storage */
     mf_replay *steps;
     mf_live *lives;
     int n_steps, n_lives, dead;
@@ -100,9 +111,18 @@ typedef struct mf_span {
     int first, last;
     size_t bytes;  /* > 0 */
     size_t offset; /* result, 64-byte aligned */
+    bool fixed;    /* offset is given */
 } mf_span;
-/* Sets offsets such that spans alive together do not overlap; *ret_bytes: the size needed. */
-int mf_pack(mf_span *spans, int n, size_t *ret_bytes);
+/* Sets offsets such that spans alive together do not overlap and none lies across the border;
+ * *ret_bytes: the size needed behind it. */
+int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes);
+
+/* ---- lend.c ---- */
+/* Finds the gradient storage that values may use: `written` [n_tensors] gives the first node that
+ * writes a tensor, by id. Sets g->lent. */
+int mf_lend_find(mf_graph *g, const int *written);
+/* At most 2 n_lent + 1 spans that keep others off what is not to be used; returns how many. */
+int mf_lend_spans(const mf_graph *g, mf_span *spans);
 
 /* ---- run.c ---- */
 int mf_graph_prepare(mf_graph *g); /* makes the steps; the plan must be there */

@@ -1,6 +1,6 @@
 /* graph/pack.c: offsets for values by their lifetimes.
  *
- * Largest first, each into the lowest gap among those that are alive together with it (greedy by
+ * Spans that are fixed keep their offset. The others: largest first, each into the lowest gap among those that are alive together with it (greedy by
  * size: Pisarchyk, Lee 2020, "Efficient Memory Management for Deep Neural Net Inference", 5.2);
  * on graphs of transformers the result is within a few percent of the largest sum of live bytes,
  * which nothing can go below.
@@ -12,6 +12,7 @@
 static int by_size(const void *a, const void *b)
 {
     const mf_span *x = *(mf_span *const *)a, *y = *(mf_span *const *)b;
+    if (x->fixed != y->fixed) return x->fixed ? -1 : 1;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
     return x < y ? -1 : x > y; /* same array: a total order, the same everywhere */
@@ -22,15 +23,21 @@ static bool together(const mf_span *a, const mf_span *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* placed is sorted by offset. */
-static size_t lowest_gap(const mf_span *s, mf_span *const *placed, int n)
+/* Where a span may begin that would begin at `at`: it does not lie across the border. */
+static size_t beside_border(size_t at, size_t bytes, size_t border)
 {
-    size_t at = 0;
+    return at < border && at + bytes > border ? border : at;
+}
+
+/* placed is sorted by offset. */
+static size_t lowest_gap(const mf_span *s, mf_span *const *placed, int n, size_t border)
+{
+    size_t at = beside_border(0, s->bytes, border);
     for (int i = 0; i < n; i++) {
         if (!together(s, placed[i])) continue;
         if (placed[i]->offset >= at + s->bytes) break;
         if (placed[i]->offset + placed[i]->bytes > at)
-            at = placed[i]->offset + placed[i]->bytes;
+            at = beside_border(placed[i]->offset + placed[i]->bytes, s->bytes, border);
     }
     return at;
 }
@@ -44,21 +51,22 @@ static void insert(mf_span *s, mf_span **placed, int n)
     placed[n] = s;
 }
 
-int mf_pack(mf_span *spans, int n, size_t *ret_bytes)
+int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes)
 {
     mf_span **lists = mf_alloc(2 * (size_t)n + 1, sizeof *lists);
     if (!lists) return MF_ENOMEM;
     mf_span **order = lists, **placed = lists + n;
-    *ret_bytes = 0;
+    *ret_bytes = border;
     for (int i = 0; i < n; i++)
         order[i] = &spans[i];
     qsort(order, (size_t)n, sizeof *order, by_size);
     for (int i = 0; i < n; i++) {
         mf_span *s = order[i];
-        s->offset = lowest_gap(s, placed, i);
+        if (!s->fixed) s->offset = lowest_gap(s, placed, i, border);
         insert(s, placed, i);
         if (s->offset + s->bytes > *ret_bytes) *ret_bytes = s->offset + s->bytes;
     }
+    *ret_bytes -= border;
     mf_free(lists);
     return MF_OK;
 }

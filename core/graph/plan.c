@@ -1,8 +1,9 @@
 /* graph/plan.c: which nodes run, and where their values lie.
  *
  * A value is alive from the node that makes it to the last node that reads it, or to the end when
- * it is kept. Values that are never alive together share memory. The plan is made for the whole
- * list of nodes; runs that leave nodes out (metrics, the gradient part) only read less of it.
+ * it is kept. Values that are never alive together share memory, and use the storage of gradients
+ * that are not yet written (lend.c). The plan is made for the whole list of nodes; runs that leave
+ * nodes out (metrics, the gradient part) only read less of it.
  */
 #include "graph/internal.h"
 
@@ -88,7 +89,8 @@ static bool may_overwrite(planner *p, const mf_node *node, int at)
     const mf_tensor *owner;
     if (!(node->op->flags & MF_OP_INPLACE) || node->backward || node->metric || !in)
         return false;
-    if (out->alias || out->kind != MF_TENSOR_VALUE) return false;
+    if (!out || out->alias) return false;
+    if (out->kind != MF_TENSOR_VALUE && out->kind != MF_TENSOR_GRAD) return false;
     owner = mf_owner(in);
     if (owner->kind != MF_TENSOR_VALUE || life_of(p, in)->last != at) return false;
     if (mf_shape_bytes(owner->shape, owner->dtype) != mf_shape_bytes(out->shape, out->dtype))
@@ -103,10 +105,15 @@ static void put_in_place(planner *p)
     for (int i = 0; i < p->g->n_nodes; i++) {
         const mf_node *node = p->g->nodes[i];
         if (node->dead || !may_overwrite(p, node, i)) continue;
-        life *from = life_of(p, node->in[0]);
-        const life *to = life_of(p, node->out[0]);
-        from->last = to->last;
-        node->out[0]->alias = mf_owner(node->in[0]);
+        life *from = life_of(p, node->in[0]), *to = life_of(p, node->out[0]);
+        mf_tensor *in = mf_owner(node->in[0]), *out = node->out[0];
+        if (out->kind == MF_TENSOR_GRAD) { /* what it is made of may be made there */
+            if (from->first < to->first) to->first = from->first;
+            in->alias = out;
+        } else {
+            from->last = to->last;
+            out->alias = in;
+        }
     }
 }
 
@@ -146,6 +153,18 @@ static int list_spans(const planner *p, mf_span *spans)
     return n;
 }
 
+static int find_lent(planner *p)
+{
+    const mf_graph *g = p->g;
+    int *written = mf_alloc((size_t)g->n_tensors + 1, sizeof *written);
+    if (!written) return MF_ENOMEM;
+    for (int i = 0; i < g->n_tensors; i++)
+        written[i] = p->lives[i].first;
+    int code = mf_lend_find(p->g, written);
+    mf_free(written);
+    return code;
+}
+
 /* One behind the other; returns the bytes in all. */
 static size_t lay_apart(mf_span *spans, int n)
 {
@@ -157,16 +176,21 @@ static size_t lay_apart(mf_span *spans, int n)
     return at;
 }
 
+static void *address(const mf_graph *g, size_t offset)
+{
+    return offset < g->lent_bytes ? g->lent_base + offset
+                                  : (char *)g->block + (offset - g->lent_bytes);
+}
+
 /* Turns offsets into addresses, in the order in which list_spans went. */
 static void place(planner *p, const mf_span *spans)
 {
     mf_graph *g = p->g;
-    char *base = g->block;
     for (int i = 0; i < g->n_tensors; i++)
-        if (planned(p, g->tensors[i])) g->tensors[i]->data = base + (spans++)->offset;
+        if (planned(p, g->tensors[i])) g->tensors[i]->data = address(g, (spans++)->offset);
     for (int i = 0; i < g->n_nodes; i++)
         if (!g->nodes[i]->dead && scratch_of(g->nodes[i]) > 0)
-            g->nodes[i]->work = base + (spans++)->offset;
+            g->nodes[i]->work = address(g, (spans++)->offset);
     for (int i = 0; i < g->n_tensors; i++) {
         mf_tensor *t = g->tensors[i];
         mf_tensor *owner = mf_owner(t);
@@ -177,6 +201,12 @@ static void place(planner *p, const mf_span *spans)
 
 static int allocate(mf_graph *g)
 {
+    const mf_graph *lender = g->options.lender;
+    g->borrowed = lender && !g->options.no_reuse && lender->arena_bytes >= g->arena_bytes;
+    if (g->borrowed) {
+        g->block = lender->block;
+        return MF_OK;
+    }
     /* Zeroed, hence touched: no step pays for the first touch of a page. */
     g->block = mf_alloc(g->arena_bytes + 1, 1);
     return g->block ? MF_OK : MF_ENOMEM;
@@ -190,8 +220,10 @@ static int lay_out(planner *p, mf_span *spans)
     g->naive_bytes = g->arena_bytes = lay_apart(spans, list_spans(p, spans));
     if (!g->options.no_reuse) {
         put_in_place(p);
+        code = find_lent(p);
         n = list_spans(p, spans);
-        code = mf_pack(spans, n, &g->arena_bytes);
+        n += mf_lend_spans(g, spans + n);
+        if (code == MF_OK) code = mf_pack(spans, n, g->lent_bytes, &g->arena_bytes);
     }
     if (code == MF_OK) code = allocate(g);
     if (code == MF_OK) place(p, spans);
@@ -201,7 +233,10 @@ static int lay_out(planner *p, mf_span *spans)
 int mf_graph_plan(mf_graph *g)
 {
     planner p = {.g = g};
-    mf_span *spans = mf_alloc((size_t)g->n_tensors + (size_t)g->n_nodes + 1, sizeof *spans);
+    const mf_graph *lender = g->options.lender;
+    const size_t n_lent = (size_t)(lender ? lender->n_lent : 0);
+    const size_t most = 3 * (size_t)g->n_tensors + (size_t)g->n_nodes + 2 * n_lent + 2;
+    mf_span *spans = mf_alloc(most, sizeof *spans);
     int code = MF_ENOMEM;
     p.lives = mf_alloc((size_t)g->n_tensors + 1, sizeof *p.lives);
     if (spans && p.lives) {

@@ -155,7 +155,8 @@ int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph 
 {
     const mf_graph_options options = {.training = shape->mode == MF_MODE_TRAIN,
                                       .accumulate = shape->accumulate,
-                                      .no_reuse = shape->no_reuse};
+                                      .no_reuse = shape->no_reuse,
+                                      .lender = shape->lender};
     mf_model_graph *mg = mf_alloc(1, sizeof *mg);
     if (!mg) return MF_ENOMEM;
     mg->shape = *shape;

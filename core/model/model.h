@@ -71,6 +71,7 @@ typedef struct mf_model_shape {
     bool want_trace;     /* keep all that train/trace.h records */
     const mf_moe_forced *forced; /* [n_moe] choices come from outside; NULL: from the routers */
     bool no_reuse;
+    const mf_graph *lender;/* of memory between its runs (graph.h), or NULL */
     const mf_cache *cache; /* MF_MODE_GENERATE: appended to and attended to; NULL: none */
 } mf_model_shape;
 

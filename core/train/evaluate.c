@@ -10,6 +10,7 @@ struct mf_evaluator {
     mf_batcher *batcher;
     mf_batch *batch;
     mf_model_graph *graph;
+    const mf_graph *lender;       /* of its memory; may be NULL */
     mf_moe_tally **tallies;       /* [n_moe] */
     mf_layer_stats *stats;        /* [n_moe] */
     float *shares;                /* [n_moe][3][E] */
@@ -19,14 +20,16 @@ struct mf_evaluator {
     int64_t record_every;
 };
 
-int mf_evaluator_rebuild(mf_evaluator *e)
+int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *lender)
 {
     mf_model_graph_free(e->graph);
     e->graph = NULL;
+    e->lender = lender;
     const mf_model_shape shape = {.mode = MF_MODE_EVAL,
                                   .batch = e->batch->rows,
                                   .seq = e->batch->seq,
                                   .masked = true,
+                                  .lender = lender,
                                   .want_logits = e->confusion != NULL,
                                   .want_trace = e->recorder != NULL};
     return mf_model_graph_new(e->session->model, &shape, &e->graph);
@@ -36,7 +39,7 @@ int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t ev
 {
     e->recorder = recorder;
     e->record_every = every > 0 ? every : 1;
-    return mf_evaluator_rebuild(e);
+    return mf_evaluator_rebuild(e, e->lender);
 }
 
 static int allocate(mf_evaluator *e)
@@ -64,7 +67,7 @@ static int allocate(mf_evaluator *e)
     return MF_OK;
 }
 
-int mf_evaluator_new(mf_session *s, mf_split split, mf_evaluator **ret)
+int mf_evaluator_new(mf_session *s, mf_split split, const mf_graph *lender, mf_evaluator **ret)
 {
     mf_evaluator *e = mf_alloc(1, sizeof *e);
     if (!e) return MF_ENOMEM;
@@ -77,7 +80,7 @@ int mf_evaluator_new(mf_session *s, mf_split split, mf_evaluator **ret)
     int rc = mf_batcher_new(s->corpus, &spec, &e->batcher);
     if (rc == MF_OK) rc = mf_batch_new(spec.rows, spec.seq, &e->batch);
     if (rc == MF_OK) rc = allocate(e);
-    if (rc == MF_OK) rc = mf_evaluator_rebuild(e);
+    if (rc == MF_OK) rc = mf_evaluator_rebuild(e, lender);
     if (rc != MF_OK) {
         mf_evaluator_free(e);
         return rc;

@@ -8,11 +8,12 @@
 
 typedef struct mf_evaluator mf_evaluator;
 
-/* The graph is built here, once. */
-int mf_evaluator_new(mf_session *s, mf_split split, mf_evaluator **ret);
+/* The graph is built here, once. lender: the training graph, whose memory evaluation uses between
+ * its runs (graph.h); NULL: memory of its own. */
+int mf_evaluator_new(mf_session *s, mf_split split, const mf_graph *lender, mf_evaluator **ret);
 void mf_evaluator_free(mf_evaluator *e);
-/* The structure changed: build the graph anew. */
-int mf_evaluator_rebuild(mf_evaluator *e);
+/* The structure changed: build the graph anew. lender: the new training graph, or NULL. */
+int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *lender);
 /* From now on every n-th batch of a run, the first one included, goes to the recorder as well; NULL:
  * no more. Builds the graph anew. */
 int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t every);

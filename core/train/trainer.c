@@ -95,7 +95,7 @@ static int prepare(mf_trainer *t, bool resume)
         rc = mf_batch_new((int32_t)c->batch, (int32_t)s->config->model.seq, &t->batch);
     if (rc == MF_OK) rc = build_graph(t);
     if (rc == MF_OK && s->corpus->split[MF_SPLIT_VAL].tokens > 0 && c->eval_every >= 0)
-        rc = mf_evaluator_new(s, MF_SPLIT_VAL, &t->evaluator);
+        rc = mf_evaluator_new(s, MF_SPLIT_VAL, t->graph->g, &t->evaluator);
     if (rc == MF_OK) rc = prepare_trace(t);
     if (rc == MF_OK) rc = resume ? mf_trainer_resume(t) : mf_trainer_begin(t);
     return rc;
@@ -291,8 +291,13 @@ static int after_step(mf_trainer *t)
 
 int mf_trainer_rebuild(mf_trainer *t)
 {
+    const mf_store *store = t->session->model->store;
+    int64_t n;
     int rc = build_graph(t);
-    if (rc == MF_OK && t->evaluator) rc = mf_evaluator_rebuild(t->evaluator);
+    /* Values may have lain in gradients that the new graph does not write. */
+    mf_store_values(store, &n);
+    memset(mf_store_grads(store), 0, (size_t)n * sizeof(float));
+    if (rc == MF_OK && t->evaluator) rc = mf_evaluator_rebuild(t->evaluator, t->graph->g);
     return rc == MF_OK ? mf_optim_refresh(t->optim) : rc;
 }
 

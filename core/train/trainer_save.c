@@ -254,7 +254,8 @@ int mf_trainer_sample(mf_trainer *t)
                                   .batch = 1,
                                   .seq = (int32_t)s->config->model.seq,
                                   .masked = true,
-                                  .want_prob = true};
+                                  .want_prob = true,
+                                  .lender = t->graph->g};
     mf_batch_spec spec;
     mf_batch_defaults(&spec);
     spec.split = MF_SPLIT_VAL;

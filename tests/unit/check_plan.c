@@ -31,7 +31,7 @@ static size_t most_alive(const mf_span *s, int n, int moments)
 START_TEST(spans_alive_together_lie_apart)
 {
     enum { MOST = 120, MOMENTS = 60 };
-    mf_span s[MOST];
+    mf_span s[MOST] = {0};
     for (int round = 0; round < 200; round++) {
         uint64_t at = 0, step = (uint64_t)round;
         int n = (int)mf_rng_below(1, 2, step, at++, MOST);
@@ -43,7 +43,7 @@ START_TEST(spans_alive_together_lie_apart)
             s[i].bytes = 64 * (1 + mf_rng_below(1, 2, step, at++, 50));
             all += s[i].bytes;
         }
-        ck_assert_int_eq(mf_pack(s, n, &bytes), MF_OK);
+        ck_assert_int_eq(mf_pack(s, n, 0, &bytes), MF_OK);
         size_t least = most_alive(s, n, MOMENTS);
         ck_assert_uint_ge(bytes, least);
         ck_assert_uint_le(bytes, all);
