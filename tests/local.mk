@@ -17,6 +17,7 @@ UNIT += tests/unit/check_functions
 UNIT += tests/unit/check_gradcheck
 UNIT += tests/unit/check_graph
 UNIT += tests/unit/check_ini
+UNIT += tests/unit/check_heads
 UNIT += tests/unit/check_io
 UNIT += tests/unit/check_json
 UNIT += tests/unit/check_kernels

@@ -46,6 +46,13 @@ static void draw_rows_same(const mf_param *p, uint64_t seed, float *out)
         memcpy(out + i * n, out, (size_t)n * sizeof *out);
 }
 
+static void draw_eye(const mf_param *p, float *out)
+{
+    const int64_t columns = (int64_t)fan_in(p), rows = (int64_t)fan_out(p);
+    for (int64_t i = 0; i < p->count; i++)
+        out[i] = i % columns - i / columns % rows == columns - rows ? (float)p->init.a : 0;
+}
+
 static void draw(const mf_param *p, uint64_t seed, float *out)
 {
     switch ((mf_init_kind)p->init.kind) {
@@ -69,6 +76,9 @@ static void draw(const mf_param *p, uint64_t seed, float *out)
         break;
     case MF_INIT_ROWS_SAME:
         draw_rows_same(p, seed, out);
+        break;
+    case MF_INIT_EYE:
+        draw_eye(p, out);
         break;
     }
 }

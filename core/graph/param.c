@@ -64,7 +64,7 @@ static int check_declaration(const char *name, mf_shape shape, mf_init init)
     if (!mf_shape_valid(shape, MF_F32) || mf_shape_count(shape) < 1)
         return mf_fail(MF_EINVAL, "parameter %s cannot have the shape %s", name,
                        mf_shape_text(shape, text));
-    if (init.kind > MF_INIT_ROWS_SAME)
+    if (init.kind > MF_INIT_EYE)
         return mf_fail(MF_EINVAL, "parameter %s: there is no kind of start value %u", name,
                        init.kind);
     if (!isfinite(init.a))
@@ -138,6 +138,20 @@ int mf_store_declare(mf_store *s, const char *name, mf_shape shape, mf_init init
         if (!p) return MF_ENOMEM;
     }
     if (ret) *ret = p;
+    return MF_OK;
+}
+
+int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size)
+{
+    if (parts < 1 || part_size < 1 || p->count % (parts * part_size) != 0)
+        return mf_fail(MF_EINVAL, "%s: %lld elements are not a multiple of %lld parts of %lld",
+                       p->name, (long long)p->count, (long long)parts, (long long)part_size);
+    p->part = mf_arena_alloc(s->memory, (size_t)parts * sizeof *p->part);
+    if (!p->part) return MF_ENOMEM;
+    for (int64_t i = 0; i < parts; i++)
+        p->part[i] = 1;
+    p->parts = parts;
+    p->part_size = part_size;
     return MF_OK;
 }
 

@@ -19,6 +19,10 @@ typedef struct mf_param {
     bool buffer;        /* no gradient, no optimizer */
     bool frozen;        /* no gradient now; graphs must be rebuilt after a change */
     double lr_scale;    /* multiplies the learning rate; 1 */
+    /* Factors of its own on the learning rate of parts, 0: frozen. Seen as [outer, parts,
+     * part_size]; NULL: the parameter is one. The optimizer has to look again after a change. */
+    float *part;        /* [parts] */
+    int64_t parts, part_size;
     int64_t offset;     /* elements into the blocks (buffers have a block of their own) */
     float *value;       /* set by seal */
     float *grad;        /* NULL for buffers, and in stores without training */
@@ -32,6 +36,9 @@ void mf_store_free(mf_store *s);
  * parameter (weights shared between layers). */
 int mf_store_declare(mf_store *s, const char *name, mf_shape shape, mf_init init, bool buffer,
                      mf_param **ret);
+/* Makes p divisible into parts (see mf_param.part), all with the factor 1. MF_EINVAL: it does not
+ * divide. */
+int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size);
 /* Allocates and draws start values. training: gradients and two moments a parameter too. */
 int mf_store_seal(mf_store *s, uint64_t seed, bool training);
 bool mf_store_sealed(const mf_store *s);

@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "ops/linear_cross_entropy.h"
 #include "ops/ops.h"
-#include "ops/state.h"
 
 enum { FFN_RELU, FFN_GELU, FFN_SWIGLU };
 
@@ -21,8 +20,7 @@ static name_buf layer_name(int32_t layer, const char *what)
     return n;
 }
 
-/* The block whose attention, and whose feed-forward or experts, this one uses. */
-static int32_t attention_of(const mf_model *m, int32_t layer)
+int32_t mf_block_attention_source(const mf_model *m, int32_t layer)
 {
     return m->config->model.share_layers ? 0 : layer;
 }
@@ -49,6 +47,19 @@ static void declare(declarer *d, const char *name, mf_shape shape, mf_init init)
     if (d->rc == MF_OK) d->rc = mf_store_declare(d->m->store, name, shape, init, false, &p);
 }
 
+static void declare_buffer(declarer *d, const char *name, mf_shape shape, mf_init init)
+{
+    mf_param *p;
+    if (d->rc == MF_OK) d->rc = mf_store_declare(d->m->store, name, shape, init, true, &p);
+}
+
+/* Of a parameter that may be absent. */
+static void divide(declarer *d, const char *name, int64_t parts, int64_t part_size)
+{
+    mf_param *p = d->rc == MF_OK ? mf_store_find(d->m->store, name) : NULL;
+    if (p) d->rc = mf_store_divide(d->m->store, p, parts, part_size);
+}
+
 static void declare_norm(declarer *d, const char *name, int64_t dim)
 {
     char full[NAME_MAX_LEN];
@@ -73,13 +84,42 @@ static mf_init bias_init(const mf_model_config *c, int64_t inputs)
                : (mf_init){MF_INIT_UNIFORM, MF_PARAM_NO_DECAY, 1 / sqrt((double)inputs)};
 }
 
+/* Gates, which heads are there, and how fast each learns. What belongs to one head is a part of its
+ * parameters with a learning rate of its own: see mf_heads_set_parts. */
+static void declare_gates(declarer *d, int32_t layer)
+{
+    const mf_model_config *c = &d->m->config->model;
+    const int64_t hd = c->dim / c->heads, rows = c->heads + 2 * c->kv_heads;
+    const mf_init one = {MF_INIT_CONST, 0, 1};
+    declare(d, layer_name(layer, "attention.gate").text, mf_shape1(c->heads),
+            (mf_init){MF_INIT_CONST, MF_PARAM_NO_DECAY, c->gate_init});
+    declare_buffer(d, layer_name(layer, "attention.active").text, mf_shape1(c->heads), one);
+    declare_buffer(d, layer_name(layer, "attention.lr_scale").text, mf_shape1(c->heads), one);
+    divide(d, layer_name(layer, "attention.gate").text, c->heads, 1);
+    if (c->share_layers) return; /* a head that one layer has lost may be another's */
+    divide(d, layer_name(layer, "attention.qkv.weight").text, rows, hd * c->dim);
+    divide(d, layer_name(layer, "attention.qkv.bias").text, rows, hd);
+    divide(d, layer_name(layer, "attention.out.weight").text, c->heads, hd);
+}
+
+/* Linear([h_enc; h_dec]) begins as h_dec, so that a new skip changes nothing. */
+static void declare_skip(declarer *d, int32_t layer, double std)
+{
+    const mf_model_config *c = &d->m->config->model;
+    const bool linear = c->skip_form == MF_SKIP_LINEAR;
+    declare(d, layer_name(layer, "skip.weight").text, mf_shape2(c->dim, 2 * c->dim),
+            linear ? (mf_init){MF_INIT_EYE, 0, 1} : weight_init(c, std));
+    declare(d, layer_name(layer, "skip.bias").text, mf_shape1(c->dim),
+            linear ? (mf_init){MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0} : bias_init(c, 2 * c->dim));
+}
+
 static void declare_attention(declarer *d, int32_t layer, double std, double out_std)
 {
     const mf_model_config *c = &d->m->config->model;
     const int64_t hd = c->dim / c->heads, qkv = (c->heads + 2 * c->kv_heads) * hd;
     const bool xavier = c->init == MF_START_XAVIER; /* then biases are 0, as is usual with it */
     const mf_init zero = {MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0};
-    if (attention_of(d->m, layer) != layer) return;
+    if (mf_block_attention_source(d->m, layer) != layer) return;
     declare(d, layer_name(layer, "attention.qkv.weight").text, mf_shape2(qkv, c->dim),
             xavier ? (mf_init){MF_INIT_XAVIER, 0, 1} : weight_init(c, std));
     if (c->attention_bias)
@@ -111,16 +151,10 @@ static void declare_layer(declarer *d, int32_t layer, double std, double out_std
     const mf_model_config *c = &d->m->config->model;
     declare_norm(d, layer_name(layer, "norm1").text, c->dim);
     declare_attention(d, layer, std, out_std);
-    if (c->head_gates)
-        declare(d, layer_name(layer, "attention.gate").text, mf_shape1(c->heads),
-                (mf_init){MF_INIT_CONST, MF_PARAM_NO_DECAY, 3.0});
+    if (c->head_gates) declare_gates(d, layer);
     declare_norm(d, layer_name(layer, "norm2").text, c->dim);
-    if (c->skip == MF_SKIP_UNET && layer >= c->layers - c->layers / 2) {
-        declare(d, layer_name(layer, "skip.weight").text, mf_shape2(c->dim, 2 * c->dim),
-                weight_init(c, std));
-        declare(d, layer_name(layer, "skip.bias").text, mf_shape1(c->dim),
-                bias_init(c, 2 * c->dim));
-    }
+    if (c->skip == MF_SKIP_UNET && layer >= c->layers - c->layers / 2)
+        declare_skip(d, layer, std);
     if (d->m->moe_of_layer[layer] < 0) declare_dense(d, layer, std, out_std);
 }
 
@@ -171,56 +205,6 @@ mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_te
     return mf_layernorm(g, x, w, use(m, g, full), c->norm_eps);
 }
 
-/* Keys and values of this run go into the cache; attention then reads all of it. */
-static void through_cache(const mf_cache *cache, mf_model_graph *mg, int32_t layer,
-                          int64_t k_at, int64_t width, mf_tensor *qkv, mf_tensor **k,
-                          mf_tensor **v)
-{
-    mf_graph *g = mg->g;
-    mf_tensor *new_k = mf_slice(g, qkv, 1, k_at, width);
-    mf_tensor *new_v = mf_slice(g, qkv, 1, k_at + width, width);
-    mf_param *kp = mf_store_find(cache->store, layer_name(layer, "k").text);
-    mf_param *vp = mf_store_find(cache->store, layer_name(layer, "v").text);
-    *k = mf_cache_append(g, mf_graph_param(g, kp), new_k, mg->cache_pos);
-    *v = mf_cache_append(g, mf_graph_param(g, vp), new_v, mg->cache_pos);
-}
-
-mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t layer,
-                              mf_tensor *x)
-{
-    const mf_model_config *c = &m->config->model;
-    mf_graph *g = mg->g;
-    const int heads = (int)c->heads, kv = (int)c->kv_heads, hd = (int)(c->dim / c->heads);
-    const int32_t from = attention_of(m, layer);
-    const double width = (double)(c->attention_scale_by == 1 ? c->dim : hd),
-                 scale = c->attention_scale > 0 ? c->attention_scale : 1 / sqrt(width);
-    const bool causal = c->task == MF_TASK_LM && c->causal;
-    mf_tensor *qkv = mf_linear(g, x, use_in(m, g, from, "attention.qkv.weight"),
-                               use_in(m, g, from, "attention.qkv.bias"));
-    if (c->position == MF_POS_ROPE)
-        qkv = mf_rope(g, qkv, mg->positions, hd, heads + kv, c->rope_half, c->rope_theta);
-    mf_tensor *a;
-    if (mg->shape.cache) {
-        mf_tensor *q = mf_slice(g, qkv, 1, 0, (int64_t)heads * hd), *k, *v;
-        through_cache(mg->shape.cache, mg, layer, (int64_t)heads * hd, (int64_t)kv * hd, qkv,
-                      &k, &v);
-        a = mf_attention(g, q, k, v, NULL, mg->kv_len, mg->shape.batch, heads, kv, causal,
-                         scale);
-    } else {
-        a = mf_attention(g, qkv, NULL, NULL, mg->mask, NULL, mg->shape.batch, heads, kv, causal,
-                         scale);
-    }
-    if (c->head_gates) {
-        const int64_t tokens = (int64_t)mg->shape.batch * mg->shape.seq;
-        mf_tensor *gate = mf_sigmoid(g, use_in(m, g, layer, "attention.gate"));
-        a = mf_mul(g, mf_reshape(g, a, mf_shape3(tokens, heads, hd)),
-                   mf_reshape(g, gate, mf_shape2(heads, 1)));
-        a = mf_reshape(g, a, mf_shape2(tokens, (int64_t)heads * hd));
-    }
-    return mf_linear(g, a, use_in(m, g, from, "attention.out.weight"),
-                     use_in(m, g, from, "attention.out.bias"));
-}
-
 mf_tensor *mf_block_dense(const mf_model *m, mf_graph *g, int32_t layer, mf_tensor *x)
 {
     const int64_t activation = m->config->model.ffn_activation;
@@ -264,13 +248,35 @@ mf_tensor *mf_block_embed(const mf_model *m, mf_model_graph *mg)
     return x;
 }
 
+/* How much of the scale the skip into a layer gets: by its place in the second half. */
+static double skip_share(const mf_model_config *c, int32_t layer)
+{
+    const double n = (double)(c->layers / 2);
+    const double progress = ((double)layer - (double)c->layers + n) / n;
+    switch ((mf_skip_rule)c->skip_rule) {
+    case MF_SKIP_DEEPER_LESS:
+        return 1 - 0.5 * progress;
+    case MF_SKIP_DEEPER_MORE:
+        return 1 + progress;
+    case MF_SKIP_CONSTANT:
+        break;
+    }
+    return 1;
+}
+
 mf_tensor *mf_block_skip(const mf_model *m, mf_graph *g, int32_t layer, mf_tensor *h,
                          mf_tensor *encoder)
 {
-    mf_tensor *both[2] = {h, encoder};
+    const mf_model_config *c = &m->config->model;
+    const bool linear = c->skip_form == MF_SKIP_LINEAR;
+    mf_tensor *both[2] = {linear ? encoder : h, linear ? h : encoder};
     mf_tensor *s = mf_linear(g, mf_concat(g, 2, both, 1), use_in(m, g, layer, "skip.weight"),
                              use_in(m, g, layer, "skip.bias"));
-    return mf_add(g, h, mf_mul(g, s, mf_graph_live(g, &m->skip_scale, "model.skip_scale")));
+    if (linear) return s;
+    mf_tensor *scale = mf_graph_live(g, &m->skip_scale, "model.skip_scale");
+    const double share = skip_share(c, layer);
+    if (share != 1) scale = mf_scale(g, scale, share);
+    return mf_add(g, h, mf_mul(g, s, scale));
 }
 
 mf_tensor *mf_block_pool(const mf_model *m, mf_model_graph *mg, mf_tensor *x)

@@ -3,10 +3,11 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "model/block.h"
+#include "model/heads.h"
 #include "ops/ops.h"
 
 static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tensor *x,
-                        const mf_moe_settings *settings, mf_tensor **ret_mid)
+                        const mf_moe_settings *settings, mf_tensor **ret_encoded)
 {
     const mf_model_config *c = &m->config->model;
     const double p = m->config->train.dropout;
@@ -18,10 +19,10 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
 
     mf_graph_push(g, "layers.%d", (int)layer);
     mf_tensor *a = mf_block_attention(m, mg, layer, post ? x : mf_block_norm(m, g, norm1, x));
-    if (p > 0) a = mf_dropout(g, a, p);
-    x = mf_add(g, x, a);
+    if (p > 0 && a && mg->heads[layer].plan->active > 0) a = mf_dropout(g, a, p);
+    if (a || mf_graph_status(g) != MF_OK) x = mf_add(g, x, a);
     if (post) x = mf_block_norm(m, g, norm1, x);
-    *ret_mid = x;
+    *ret_encoded = x;
 
     mf_tensor *in = post ? x : mf_block_norm(m, g, norm2, x), *y;
     const int32_t at = m->moe_of_layer[layer];
@@ -47,6 +48,8 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
     if (p > 0) y = mf_dropout(g, y, p);
     x = mf_add(g, x, y);
     if (post) x = mf_block_norm(m, g, norm2, x);
+    /* The equation takes what the layer puts out; the published code, what attention leaves. */
+    if (c->skip_form == MF_SKIP_LINEAR) *ret_encoded = x;
     mf_graph_pop(g);
     return x;
 }
@@ -60,18 +63,18 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
                                       .labels = m->facts.labels,
                                       .keep = mg->shape.want_prob,
                                       .trace = mg->shape.want_trace};
-    mf_tensor **mid = mf_alloc((size_t)c->layers, sizeof *mid);
-    if (!mid) {
+    mf_tensor **encoded = mf_alloc((size_t)c->layers, sizeof *encoded);
+    if (!encoded) {
         mf_graph_fail(mg->g, MF_ENOMEM, "no memory for %d layers", (int)c->layers);
         return NULL;
     }
     for (int32_t l = 0; l < c->layers && mf_graph_status(mg->g) == MF_OK; l++) {
         const int32_t from = (int32_t)c->layers - 1 - l; /* the encoder layer that l mirrors */
-        if (c->skip == MF_SKIP_UNET && l >= c->layers - c->layers / 2)
-            x = mf_block_skip(m, mg->g, l, x, mid[from]);
-        x = block(m, mg, l, x, &settings, &mid[l]);
+        if (c->skip == MF_SKIP_UNET && l >= c->layers - c->layers / 2 && m->skip_scale != 0)
+            x = mf_block_skip(m, mg->g, l, x, encoded[from]);
+        x = block(m, mg, l, x, &settings, &encoded[l]);
     }
-    mf_free(mid);
+    mf_free(encoded);
     return x;
 }
 
@@ -89,6 +92,10 @@ static void inputs(const mf_model *m, mf_model_graph *mg)
     if (s->mode != MF_MODE_GENERATE)
         mg->targets = mf_graph_input(g, "targets", MF_I32, mg->by_row ? batch : rows);
     if (s->mode == MF_MODE_GENERATE) mg->last = mf_graph_input(g, "last", MF_I32, batch);
+    if (s->try_heads)
+        mg->head_mask = mf_graph_input(
+            g, "head_mask", MF_F32,
+            mf_shape2(m->config->model.layers * m->config->model.heads, 1));
     if (s->cache) {
         mg->cache_pos = mf_graph_input(g, "cache_pos", MF_I32, batch);
         mg->kv_len = mf_graph_input(g, "kv_len", MF_I32, batch);
@@ -108,7 +115,8 @@ static void add_losses(mf_model *m, mf_model_graph *mg)
     }
     for (int32_t i = 0; i < m->n_moe; i++)
         records[i] = &mg->moe[i].routing;
-    for (int i = 0; i < n && m->n_moe > 0; i++) {
+    for (int i = 0; i < n; i++) {
+        if (!mf_model_has_regularizer(m, i)) continue;
         if (mf_instance_loss(m->regularizers[i], g, records, m->n_moe, &mg->regularizers[i]))
             break;
         mf_tensor *value = mg->regularizers[i];
@@ -165,7 +173,9 @@ int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph 
     mg->moe = mf_alloc((size_t)m->n_moe + 1, sizeof *mg->moe);
     mg->regularizers =
         mf_alloc((size_t)m->config->n_regularizers + 1, sizeof *mg->regularizers);
-    int rc = mg->g && mg->moe && mg->regularizers ? MF_OK : MF_ENOMEM;
+    mg->heads = mf_alloc((size_t)m->config->model.layers, sizeof *mg->heads);
+    int rc = mg->g && mg->moe && mg->regularizers && mg->heads ? MF_OK : MF_ENOMEM;
+    mg->n_layers = (int32_t)m->config->model.layers;
     if (rc == MF_OK) {
         build(m, mg);
         rc = mf_graph_status(mg->g);
@@ -185,5 +195,8 @@ void mf_model_graph_free(mf_model_graph *mg)
     mf_graph_free(mg->g);
     mf_free(mg->moe);
     mf_free(mg->regularizers);
+    for (int32_t l = 0; mg->heads && l < mg->n_layers; l++)
+        mf_free(mg->heads[l].plan);
+    mf_free(mg->heads);
     mf_free(mg);
 }

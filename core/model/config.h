@@ -18,6 +18,10 @@ typedef enum mf_norm { MF_NORM_RMS, MF_NORM_LAYER } mf_norm;
 typedef enum mf_norm_place { MF_NORM_PRE, MF_NORM_POST } mf_norm_place;
 typedef enum mf_position { MF_POS_ROPE, MF_POS_SINUSOIDAL, MF_POS_LEARNED, MF_POS_NONE } mf_position;
 typedef enum mf_skip { MF_SKIP_NONE, MF_SKIP_UNET } mf_skip;
+typedef enum mf_skip_form { MF_SKIP_LINEAR, MF_SKIP_RESIDUAL } mf_skip_form;
+typedef enum mf_skip_rule {
+    MF_SKIP_DEEPER_LESS, MF_SKIP_DEEPER_MORE, MF_SKIP_CONSTANT
+} mf_skip_rule;
 typedef enum mf_pool { MF_POOL_FIRST, MF_POOL_MEAN } mf_pool;
 typedef enum mf_film { MF_FILM_OFF, MF_FILM_PER_EXPERT, MF_FILM_SHARED } mf_film;
 typedef enum mf_overflow { MF_OVERFLOW_DROP, MF_OVERFLOW_REASSIGN } mf_overflow;
@@ -51,6 +55,9 @@ typedef struct mf_model_config {
     int64_t ffn_hidden;        /* hidden width of dense blocks; 0: 4 dim */
     int64_t ffn_activation;    /* 0 relu, 1 gelu, 2 swiglu */
     int64_t head_gates, skip, moe_every;
+    double gate_init;          /* start logit of head gates; 3 */
+    int64_t skip_form, skip_rule; /* mf_skip_form, mf_skip_rule */
+    double skip_scale;         /* 0.1; 0: no skips; live */
     double init_std;           /* 0.02 */
     int64_t init;              /* mf_start */
     int64_t share_layers;      /* blocks share all but their norms, gates and skips */
@@ -101,6 +108,7 @@ typedef struct mf_train_config {
     int64_t save_every, keep;
     double time_limit;         /* seconds, 0: none; then checkpoint and exit 75 */
     int64_t dtype;             /* 0 f32, 1 bf16 */
+    const char *from;          /* run whose weights this one begins with; "": none */
     const char *device;
     int64_t threads;           /* 0: all cores */
     int64_t nan_policy;        /* 0 stop, 1 skip (up to 3 in a row) */

@@ -23,6 +23,8 @@ static const char *const norm_places[] = {"pre", "post", NULL};
 static const char *const position_kinds[] = {"rope", "sinusoidal", "learned", "none", NULL};
 static const char *const activations[] = {"relu", "gelu", "swiglu", NULL};
 static const char *const skips[] = {"none", "unet", NULL};
+static const char *const skip_forms[] = {"linear", "residual", NULL};
+static const char *const skip_rules[] = {"deeper_less", "deeper_more", "constant", NULL};
 
 static const char *const scale_dims[] = {"head_dim", "model_dim", NULL};
 static const char *const starts[] = {"normal", "uniform", "uniform_xavier", NULL};
@@ -64,9 +66,17 @@ static const mf_option model_options[] = {
               "hidden width of dense blocks; auto: 4 x dim"),
     ENUM(mf_model_config, ffn_activation, "swiglu", activations,
          "nonlinearity of dense blocks"),
-    BOOL(mf_model_config, head_gates, "no", "a gate on each attention head"),
+    BOOL(mf_model_config, head_gates, "no",
+         "a gate on each attention head, the sigmoid of a trained logit; heads can be pruned"),
+    REAL(mf_model_config, gate_init, "3", -100, 100, "head_gates: logit that gates start with"),
     ENUM(mf_model_config, skip, "none", skips,
          "unet: the first half's blocks feed the second half's"),
+    ENUM(mf_model_config, skip_form, "linear", skip_forms,
+         "unet: h' = Linear([h_enc; h]), or h + scale Linear([h; h_enc])"),
+    ENUM(mf_model_config, skip_rule, "deeper_less", skip_rules,
+         "residual: share of skip_scale by progress p through the second half: 1 - p / 2, 1 + p, 1"),
+    REAL(mf_model_config, skip_scale, "0.1", -1e3, 1e3,
+         "residual: factor on skips; 0 switches skips of both forms off"),
     INT(mf_model_config, moe_every, "1", 0, 1024,
         "experts in every n-th block, dense otherwise; 0: a dense model"),
     REAL(mf_model_config, init_std, "0.02", 0, 10, "standard deviation of start weights"),
@@ -193,6 +203,8 @@ static const mf_option train_options[] = {
     REAL(mf_train_config, time_limit, "0", 0, 1e9,
          "seconds, then a checkpoint and exit status 75; 0: none"),
     ENUM(mf_train_config, dtype, "f32", dtypes, "numbers that products are made of"),
+    STR(mf_train_config, from, "",
+        "run whose newest weights this one begins with; empty: drawn by the seed"),
     STR(mf_train_config, device, "cpu", "cpu, cuda or cuda:N"),
     INT(mf_train_config, threads, "0", 0, 4096, "0: all cores; results do not depend on it"),
     ENUM(mf_train_config, nan_policy, "stop", nan_policies,

@@ -25,6 +25,7 @@ static const char *anywhere(const char *path, char buf[PATH_MAX])
 
 static bool is_path(const char *section, const char *key)
 {
+    if (strcmp(section, "train") == 0) return strcmp(key, "from") == 0;
     return strcmp(section, "data") == 0 &&
            (strcmp(key, "path") == 0 || strcmp(key, "val_path") == 0 ||
             strcmp(key, "tokenizer") == 0);
@@ -73,14 +74,16 @@ static bool write_options(const mf_config *c, const mf_plugin_section *p, FILE *
 {
     mf_arena *arena = mf_arena_new();
     const mf_loaded *plugin;
-    char text[4096];
+    char text[4096], path[PATH_MAX];
     void *conf = NULL;
     bool ok = arena != NULL && mf_config_plugin(c, p, arena, NULL, &plugin, &conf) == MF_OK;
     for (int i = 0; ok && i < plugin->schema.count; i++) {
         const mf_option *o = &plugin->schema.options[i];
         if (o->type == MF_OPT_STR && mf_option_string(o, conf) == NULL) continue;
         mf_option_text(o, conf, text, sizeof text);
-        write_pair(out, o->name, text);
+        /* An option of this name is a file that the plugin reads. */
+        const bool file = o->type == MF_OPT_STR && strcmp(o->name, "file") == 0;
+        write_pair(out, o->name, file ? anywhere(text, path) : text);
     }
     if (!ok) mf_error_clear(); /* whoever needs the plugin will say so */
     mf_arena_free(arena);

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "model/block.h"
+#include "model/heads.h"
 #include "plugin/open.h"
 
 static const char *const router_keys[] = {"plugin", NULL};
@@ -196,6 +197,8 @@ static int assemble(mf_model *m)
                                    0, 1e3);
     if (rc == MF_OK && c->model.skip == MF_SKIP_UNET)
         rc = mf_live_register_real(m->plugins, "model.skip_scale", &m->skip_scale, -1e3, 1e3);
+    mf_live_set_structural(m->plugins, "model.skip_scale");
+    if (rc == MF_OK) rc = mf_heads_register(m);
     if (rc == MF_OK) rc = new_controllers(m, loaded);
     return rc;
 }
@@ -229,7 +232,7 @@ int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool trai
     m->facts = *facts;
     m->capacity_factor = config->moe.capacity_factor;
     m->adaptive_capacity = config->moe.adaptive_capacity;
-    m->skip_scale = 0.1;
+    m->skip_scale = config->model.skip_scale;
     m->store = mf_store_new();
     m->plugins = m->store ? mf_plughost_new(m->store) : NULL;
     int rc = m->plugins ? assemble(m) : MF_ENOMEM;
@@ -277,23 +280,46 @@ void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active)
     *ret_active = active;
 }
 
+bool mf_model_has_regularizer(const mf_model *m, int i)
+{
+    const mf_regularizer *r = mf_loaded_vtable(mf_instance_plugin(m->regularizers[i]));
+    return m->n_moe > 0 || (r->flags & MF_REGULARIZER_ANY_MODEL);
+}
+
+const char *mf_cache_name(char out[MF_CACHE_NAME], int32_t layer, int32_t group, int part)
+{
+    if (group == 0)
+        snprintf(out, MF_CACHE_NAME, "layers.%d.%c", (int)layer, "kv"[part]);
+    else
+        snprintf(out, MF_CACHE_NAME, "layers.%d.%c.%d", (int)layer, "kv"[part], (int)group);
+    return out;
+}
+
+static int cache_layer(const mf_model *m, int32_t layer, mf_cache *cache)
+{
+    const int64_t rows = (int64_t)cache->batch * cache->max_seq,
+                  hd = m->config->model.dim / m->config->model.heads;
+    mf_head_plan *plan = NULL;
+    int rc = mf_head_plan_new(m, layer, &plan);
+    for (int32_t g = 0; rc == MF_OK && g < plan->n_groups; g++)
+        for (int part = 0; rc == MF_OK && part < 2; part++) {
+            char name[MF_CACHE_NAME];
+            rc = mf_store_declare(cache->store, mf_cache_name(name, layer, g, part),
+                                  mf_shape2(rows, plan->group[g].kv * hd), (mf_init){0}, true,
+                                  NULL);
+        }
+    mf_free(plan);
+    return rc;
+}
+
 int mf_cache_new(const mf_model *m, int batch, int max_seq, mf_cache **ret)
 {
-    const mf_model_config *c = &m->config->model;
-    const int64_t width = c->kv_heads * (c->dim / c->heads);
     mf_cache *cache = mf_alloc(1, sizeof *cache);
     if (!cache) return MF_ENOMEM;
     *cache = (mf_cache){.store = mf_store_new(), .batch = batch, .max_seq = max_seq};
     int rc = cache->store ? MF_OK : MF_ENOMEM;
-    for (int32_t l = 0; rc == MF_OK && l < c->layers; l++)
-        for (int i = 0; rc == MF_OK && i < 2; i++) {
-            char name[64];
-            mf_param *p;
-            snprintf(name, sizeof name, "layers.%d.%c", (int)l, "kv"[i]);
-            rc =
-                mf_store_declare(cache->store, name, mf_shape2((int64_t)batch * max_seq, width),
-                                 (mf_init){0}, true, &p);
-        }
+    for (int32_t l = 0; rc == MF_OK && l < m->config->model.layers; l++)
+        rc = cache_layer(m, l, cache);
     if (rc == MF_OK) rc = mf_store_seal(cache->store, 0, false);
     if (rc != MF_OK) {
         mf_cache_free(cache);

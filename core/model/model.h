@@ -7,7 +7,8 @@
  *     block: x + attention(norm(x)), then x + moe-or-dense(norm(x))    (norm_place = pre)
  *
  * Names of parameters: embed.weight, position.weight, layers.N.{norm1,norm2}.{weight,bias},
- * layers.N.attention.{qkv,out}.{weight,bias}, layers.N.attention.gate, layers.N.router.*,
+ * layers.N.attention.{qkv,out}.{weight,bias}, layers.N.attention.gate (and the buffers active,
+ * lr_scale beside it: model/heads.h), layers.N.router.*,
  * layers.N.expert.*, layers.N.shared.*, layers.N.ffn.*, layers.N.moe.select_bias,
  * layers.N.skip.{weight,bias}, norm.{weight,bias}, head.{weight,bias}.
  */
@@ -51,13 +52,20 @@ void mf_model_free(mf_model *m);
 /* Elements of parameters: all, and those that one token uses (k of E experts). */
 void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active);
 
-/* Keys and values of past tokens, for decoding: rows of max_seq tokens a sequence. */
+/* Does regularizer i add its term? Those that read routing have none without MoE layers. */
+bool mf_model_has_regularizer(const mf_model *m, int i);
+
+/* Keys and values of past tokens, for decoding: rows of max_seq tokens a sequence. It fits the
+ * heads that were there when it was made. */
 typedef struct mf_cache {
     mf_store *store;
     int32_t batch, max_seq;
 } mf_cache;
 int mf_cache_new(const mf_model *m, int batch, int max_seq, mf_cache **ret);
 void mf_cache_free(mf_cache *c);
+#define MF_CACHE_NAME 64
+/* Of the keys (part 0) or values (1) of a group of heads: its name in the store. Returns out. */
+const char *mf_cache_name(char out[MF_CACHE_NAME], int32_t layer, int32_t group, int part);
 
 typedef enum mf_mode { MF_MODE_TRAIN, MF_MODE_EVAL, MF_MODE_GENERATE } mf_mode;
 
@@ -69,11 +77,18 @@ typedef struct mf_model_shape {
     bool want_logits;    /* keep logits [T,V] (always in MF_MODE_GENERATE) */
     bool want_prob;      /* keep each MoE layer's prob, chosen and gate */
     bool want_trace;     /* keep all that train/trace.h records */
+    bool try_heads;      /* read the head_mask input: heads are left out for a try */
     const mf_moe_forced *forced; /* [n_moe] choices come from outside; NULL: from the routers */
     bool no_reuse;
     const mf_graph *lender;/* of memory between its runs (graph.h), or NULL */
     const mf_cache *cache; /* MF_MODE_GENERATE: appended to and attended to; NULL: none */
 } mf_model_shape;
+
+/* What a graph computes of a layer's heads. */
+typedef struct mf_model_heads {
+    struct mf_head_plan *plan;
+    mf_tensor *entropy; /* [active] mean over tokens, kept, metric nodes; NULL: not gated */
+} mf_model_heads;
 
 /* A graph and its handles. Inputs are filled through mf_tensor_data before each run. */
 typedef struct mf_model_graph {
@@ -86,11 +101,14 @@ typedef struct mf_model_graph {
     mf_tensor *labels;       /* [T] i32, NULL without labels */
     mf_tensor *cache_pos;    /* [B] i32: tokens already in the cache; NULL without cache */
     mf_tensor *kv_len;       /* [B] i32: those plus the ones of this run */
+    mf_tensor *head_mask;    /* [layers heads, 1] f32: 0 leaves a head out; NULL unless asked for */
     mf_tensor *last;         /* [B] i32: row whose logits are wanted, when generating */
     mf_tensor *loss, *task_loss; /* scalars */
     mf_tensor *logits; /* [T,V]; [B,V] when generating; [B,classes]; NULL unless kept */
     mf_tensor **regularizers;/* [n] unweighted scalars */
     mf_moe_out *moe;         /* [n_moe] */
+    int32_t n_layers;
+    mf_model_heads *heads;   /* [n_layers] */
 } mf_model_graph;
 
 int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph **ret);

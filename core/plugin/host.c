@@ -104,7 +104,7 @@ static int declare(mf_ctx *ctx, const char *function, const char *name, mf_shape
             return broken(ctx,
                           "%s '%s': expected dimensions of at least 1, found %lld as number %d",
                           function, name, (long long)shape.dim[i], (int)i);
-    if (init.kind > MF_INIT_ROWS_SAME)
+    if (init.kind > MF_INIT_EYE)
         return broken(ctx, "%s '%s': unknown start kind %u", function, name,
                       (unsigned)init.kind);
     char full[256];
@@ -332,6 +332,17 @@ static const void *host_extension(const char *id)
     return NULL;
 }
 
+static int32_t host_head_importance(mf_ctx *ctx, int32_t n, float *out)
+{
+    if (demand(ctx, MF_PHASE_STEP, "head_importance") != MF_OK) return 0;
+    const mf_plughost *h = ctx->host;
+    if (h->importance == NULL || n <= 0 || out == NULL) return 0;
+    int32_t found = 0;
+    const int rc = h->importance(h->importance_arg, n, out, &found);
+    if (rc != MF_OK && ctx->fault == MF_OK) ctx->fault = rc;
+    return rc == MF_OK ? found : 0;
+}
+
 const mf_host *mf_plugin_host(void)
 {
     static const mf_host host = {
@@ -359,6 +370,7 @@ const mf_host *mf_plugin_host(void)
         .rebuild = host_rebuild,
         .history = host_history,
         .extension = host_extension,
+        .head_importance = host_head_importance,
     };
     return &host;
 }

@@ -8,7 +8,10 @@
 
 typedef struct mf_live_place {
     const char *name;
-    double *real; /* a variable of core's own, or NULL: then option, conf, shadow */
+    double *real; /* a variable of core's own, or NULL: then param, or option, conf, shadow */
+    mf_param *param; /* an element of it */
+    int64_t element;
+    bool structural; /* graphs differ between 0 and other values */
     double lo, hi;
     const mf_option *option;
     void *conf;
@@ -33,7 +36,7 @@ struct mf_plughost {
     mf_live_place *live;
     int n_live, room_live;
     const char **live_names; /* distinct, NULL-terminated */
-    int n_live_names;
+    int n_live_names, room_live_names;
     mf_kept_turn *turns;
     mf_turn *turn_list; /* what mf_turns hands out */
     int n_turns, room_turns;
@@ -42,6 +45,8 @@ struct mf_plughost {
     int64_t step;
     void *history_arg;
     int32_t (*history)(void *arg, const char *metric, int32_t n, double *out);
+    void *importance_arg;
+    int (*importance)(void *arg, int32_t n, float *out, int32_t *ret_n);
     const char **slashed; /* "/NAME" of parameters, by index, where asked for */
     int n_slashed;
     char rebuild[160]; /* reason, "" for none */
@@ -73,6 +78,7 @@ bool mf_plughost_grow(void **list, int n, int *room, size_t size);
 const char *mf_plughost_slashed(mf_plughost *h,
                                 const mf_param *p); /* "/layers.0.router.weight" */
 void mf_plughost_ask_rebuild(mf_ctx *ctx, const char *reason);
+void mf_plughost_want_rebuild(mf_plughost *h, const char *by, const char *reason);
 int mf_plughost_keep_metric(mf_ctx *ctx, const mf_graph *g, const char *name, mf_tensor *value);
 
 #endif

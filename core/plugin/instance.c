@@ -47,6 +47,14 @@ void mf_plughost_set_history(mf_plughost *h, void *arg,
     h->history = history;
 }
 
+void mf_plughost_set_importance(mf_plughost *h, void *arg,
+                                int (*importance)(void *arg, int32_t n, float *out,
+                                                  int32_t *ret_n))
+{
+    h->importance_arg = arg;
+    h->importance = importance;
+}
+
 const char *mf_plughost_rebuild(mf_plughost *h)
 {
     if (!h->wants_rebuild) return NULL;
@@ -54,13 +62,17 @@ const char *mf_plughost_rebuild(mf_plughost *h)
     return h->rebuild;
 }
 
-void mf_plughost_ask_rebuild(mf_ctx *ctx, const char *reason)
+void mf_plughost_want_rebuild(mf_plughost *h, const char *by, const char *reason)
 {
-    mf_plughost *h = ctx->host;
     if (h->wants_rebuild) return; /* the first reason stands */
     h->wants_rebuild = true;
-    snprintf(h->rebuild, sizeof h->rebuild, "%s: %s", ctx->path,
+    snprintf(h->rebuild, sizeof h->rebuild, "%s: %s", by,
              reason != NULL && reason[0] != '\0' ? reason : "no reason given");
+}
+
+void mf_plughost_ask_rebuild(mf_ctx *ctx, const char *reason)
+{
+    mf_plughost_want_rebuild(ctx->host, ctx->path, reason);
 }
 
 const char *mf_plughost_slashed(mf_plughost *h, const mf_param *p)

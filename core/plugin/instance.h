@@ -24,6 +24,10 @@ void mf_plughost_set_step(mf_plughost *h, int64_t step);
 void mf_plughost_set_history(mf_plughost *h, void *arg,
                              int32_t (*history)(void *arg, const char *metric, int32_t n,
                                                 double *out));
+/* importance: see mf_host.head_importance. */
+void mf_plughost_set_importance(mf_plughost *h, void *arg,
+                                int (*importance)(void *arg, int32_t n, float *out,
+                                                  int32_t *ret_n));
 /* A reason when a controller asked for a rebuild or froze parameters since the last call; else
  * NULL. */
 const char *mf_plughost_rebuild(mf_plughost *h);

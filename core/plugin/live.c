@@ -27,6 +27,8 @@ static const mf_live_place *find(const mf_plughost *h, const char *name)
 
 static double value_of(const mf_live_place *p)
 {
+    if (p->param != NULL)
+        return p->param->value != NULL ? (double)p->param->value[p->element] : 0;
     return p->real != NULL ? *p->real : mf_option_number(p->option, p->conf);
 }
 
@@ -40,14 +42,18 @@ static int add(mf_plughost *h, const char *name, mf_live_place place)
         return MF_ENOMEM;
     h->live[h->n_live++] = place;
     if (!place.first) return MF_OK;
-    /* The list of names ends with NULL: it is as long as the list of places, and one more. */
-    const char **names =
-        mf_arena_alloc(h->arena, ((size_t)h->n_live_names + 2) * sizeof *names);
-    if (names == NULL) return MF_ENOMEM;
-    if (h->n_live_names > 0)
-        memcpy(names, h->live_names, (size_t)h->n_live_names * sizeof *names);
-    names[h->n_live_names++] = place.name;
-    h->live_names = names;
+    /* The list of names ends with NULL. */
+    if (h->n_live_names + 2 > h->room_live_names) {
+        const int room = 2 * (h->n_live_names + 2) + 16;
+        const char **names = mf_arena_alloc(h->arena, (size_t)room * sizeof *names);
+        if (names == NULL) return MF_ENOMEM;
+        if (h->n_live_names > 0)
+            memcpy(names, h->live_names, (size_t)h->n_live_names * sizeof *names);
+        h->live_names = names;
+        h->room_live_names = room;
+    }
+    h->live_names[h->n_live_names++] = place.name;
+    h->live_names[h->n_live_names] = NULL;
     return MF_OK;
 }
 
@@ -61,6 +67,29 @@ int mf_live_register_option(mf_plughost *h, const char *name, const mf_option *o
 {
     *shadow = mf_option_number(o, conf);
     return add(h, name, (mf_live_place){.option = o, .conf = conf, .shadow = shadow});
+}
+
+int mf_live_register_stored(mf_plughost *h, const char *name, mf_param *param, int64_t i,
+                            double lo, double hi, bool structural)
+{
+    return add(h, name,
+               (mf_live_place){.param = param,
+                               .element = i,
+                               .structural = structural,
+                               .lo = lo,
+                               .hi = hi});
+}
+
+void mf_live_set_structural(mf_plughost *h, const char *name)
+{
+    for (int i = 0; i < h->n_live; i++)
+        if (strcmp(h->live[i].name, name) == 0) h->live[i].structural = true;
+}
+
+bool mf_live_is_stored(const mf_plughost *h, int i)
+{
+    const mf_live_place *p = find(h, mf_live_name(h, i));
+    return p != NULL && p->param != NULL;
 }
 
 int mf_live_count(const mf_plughost *h)
@@ -97,7 +126,7 @@ int mf_live_get(const mf_plughost *h, const char *name, double *ret)
 /* Turns one place; real variables by their own bounds. */
 static int turn(const mf_live_place *p, double value)
 {
-    if (p->real == NULL) {
+    if (p->option != NULL) {
         int rc = mf_option_turn(p->option, p->conf, value);
         if (rc == MF_OK) *p->shadow = value;
         return rc;
@@ -106,7 +135,10 @@ static int turn(const mf_live_place *p, double value)
         return mf_fail(MF_ECONFIG,
                        "live option '%s': expected a number from %g to %g, found %g", p->name,
                        p->lo, p->hi, value);
-    *p->real = value;
+    if (p->param != NULL)
+        p->param->value[p->element] = (float)value;
+    else
+        *p->real = value;
     return MF_OK;
 }
 
@@ -147,7 +179,8 @@ int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
         turned = true;
     }
     if (!turned) return MF_OK;
-    return note(h, first->name, before, value, by, reason);
+    if (first->structural && (before == 0) != (value == 0)) mf_plughost_want_rebuild(h, by, reason);
+    return note(h, first->name, before, value_of(first), by, reason);
 }
 
 int mf_turns(mf_plughost *h, const mf_turn **ret)

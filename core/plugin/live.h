@@ -11,6 +11,7 @@
 #include <moefw/plugin.h>
 
 typedef struct mf_plughost mf_plughost;
+struct mf_param;
 
 /* A turn, for metrics.jsonl: turns: [{step, option, from, to, by, reason}]. */
 typedef struct mf_turn {
@@ -26,6 +27,14 @@ int mf_live_register_real(mf_plughost *h, const char *name, double *value, doubl
 /* shadow: follows the field as a double, for graphs. Strings and the like live as long as h. */
 int mf_live_register_option(mf_plughost *h, const char *name, const mf_option *o, void *conf,
                             double *shadow);
+/* Element i of a parameter or buffer. It is saved with the parameter and not again as an option;
+ * structural: graphs that are built while it is 0 differ from others, so a turn from or to 0 asks
+ * for a rebuild. */
+int mf_live_register_stored(mf_plughost *h, const char *name, struct mf_param *param, int64_t i,
+                            double lo, double hi, bool structural);
+/* The same of a variable that is registered already. */
+void mf_live_set_structural(mf_plughost *h, const char *name);
+bool mf_live_is_stored(const mf_plughost *h, int i); /* the i-th name */
 /* MF_ENOTFOUND with the nearest name; MF_ECONFIG: out of bounds, not whole. */
 int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
                 const char *reason);

@@ -242,6 +242,28 @@ int mf_ckpt_read_model(const char *path, mf_store *store, const char *but)
     return code;
 }
 
+int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *ret_missing)
+{
+    mf_st_file *f;
+    int code = open_file(path, MF_CKPT_MODEL, &f);
+    *ret_read = *ret_missing = 0;
+    if (code != MF_OK) return code;
+    for (int pass = 0; pass < 2; pass++) /* all are judged before one is read */
+        for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
+            mf_param *x = mf_store_at(store, i);
+            const mf_st_tensor *t = mf_st_find(f, x->name);
+            if (pass == 0) {
+                *ret_missing += t == NULL && !x->buffer;
+                *ret_read += t != NULL;
+                if (t != NULL && !same_shape(t, x)) code = misfit(path, MF_CKPT_MODEL, t, x);
+            } else if (t != NULL) {
+                code = read_part(f, "", x->name, x->value);
+            }
+        }
+    mf_st_close(f);
+    return code;
+}
+
 static const char *behind(const char *prefix, const char *name)
 {
     size_t n = strlen(prefix);
@@ -280,16 +302,38 @@ static int read_item(const mf_st_file *f, const mf_st_tensor *t, mf_state *s)
                    t->dtype_name);
 }
 
-int mf_ckpt_read_state(const char *path, mf_store *store, mf_state **ret)
+static int read_numbers(const mf_st_file *f, mf_state **ret)
+{
+    mf_state *s = mf_state_new();
+    int code = s != NULL ? MF_OK : MF_ENOMEM;
+    for (size_t i = 0; i < mf_st_count(f) && code == MF_OK; i++)
+        code = read_item(f, mf_st_at(f, i), s);
+    if (code == MF_OK)
+        *ret = s;
+    else
+        mf_state_free(s);
+    return code;
+}
+
+int mf_ckpt_read_numbers(const char *path, mf_state **ret)
 {
     *ret = NULL;
     mf_st_file *f;
     int code = open_file(path, MF_CKPT_STATE, &f);
     if (code != MF_OK) return code;
-    mf_state *s = mf_state_new();
-    if (s == NULL) code = MF_ENOMEM;
-    for (size_t i = 0; i < mf_st_count(f) && code == MF_OK; i++)
-        code = read_item(f, mf_st_at(f, i), s);
+    code = read_numbers(f, ret);
+    mf_st_close(f);
+    return code;
+}
+
+int mf_ckpt_read_state(const char *path, mf_store *store, mf_state **ret)
+{
+    *ret = NULL;
+    mf_st_file *f;
+    mf_state *s = NULL;
+    int code = open_file(path, MF_CKPT_STATE, &f);
+    if (code != MF_OK) return code;
+    code = read_numbers(f, &s);
     for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
         const mf_param *x = mf_store_at(store, i);
         if (x->buffer) continue;

@@ -174,13 +174,38 @@ int mf_ckpt_load(const char *folder, int64_t step, mf_store *store, int64_t *ret
 int mf_ckpt_load_but(const char *folder, int64_t step, mf_store *store, const char *but,
                      int64_t *ret_step)
 {
+    return mf_ckpt_load_with_state(folder, step, store, but, ret_step, NULL);
+}
+
+int mf_ckpt_load_with_state(const char *folder, int64_t step, mf_store *store, const char *but,
+                            int64_t *ret_step, mf_state **ret_state)
+{
     mf_manifest m;
     char *path;
+    if (ret_state != NULL) *ret_state = NULL;
     int code = find(folder, step, false, &m, &path);
     if (code != MF_OK) return code;
     code = mf_ckpt_fit_model(path, store, but);
     if (code == MF_OK) code = mf_ckpt_read_model(path, store, but);
+    if (code == MF_OK && ret_state != NULL) code = mf_ckpt_read_numbers(path, ret_state);
     if (code == MF_OK && ret_step != NULL) *ret_step = m.step;
+    mf_manifest_free(&m);
+    mf_free(path);
+    return code;
+}
+
+int mf_ckpt_start(const char *folder, mf_store *store, int64_t *ret_step, int *ret_missing)
+{
+    mf_manifest m;
+    char *path;
+    int read = 0;
+    int code = find(folder, -1, false, &m, &path);
+    if (code != MF_OK) return code;
+    code = mf_ckpt_read_common(path, store, &read, ret_missing);
+    if (code == MF_OK && read == 0)
+        code = mf_fail(MF_ECHECKPOINT, "%s: no tensor of the model that the configuration "
+                                       "describes", path);
+    *ret_step = m.step;
     mf_manifest_free(&m);
     mf_free(path);
     return code;

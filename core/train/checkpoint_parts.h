@@ -60,6 +60,9 @@ int mf_ckpt_fit_model(const char *path, const mf_store *store, const char *but);
 int mf_ckpt_fit_state(const char *path, const mf_store *store);
 /* Of names that hold `but`, those are read that fit. */
 int mf_ckpt_read_model(const char *path, mf_store *store, const char *but);
+/* What both have; MF_ECHECKPOINT for one name with two shapes. */
+int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *ret_missing);
+int mf_ckpt_read_numbers(const char *path, mf_state **ret); /* of the state, without moments */
 int mf_ckpt_read_state(const char *path, mf_store *store, mf_state **ret);
 
 /* "step-12" to 12; false for any other name. */

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "model/heads.h"
 
 struct mf_evaluator {
     mf_session *session;
@@ -15,6 +16,8 @@ struct mf_evaluator {
     mf_layer_stats *stats;        /* [n_moe] */
     float *shares;                /* [n_moe][3][E] */
     mf_named_value *regularizers; /* [n] */
+    mf_head_tally *head_tally;    /* this and the next: NULL unless heads are gated */
+    mf_head_record *head_record;
     double *confusion;            /* [classes,classes] true x guessed; NULL unless classify */
     mf_trace_recorder *recorder;  /* NULL: no trace */
     int64_t record_every;
@@ -64,7 +67,8 @@ static int allocate(mf_evaluator *e)
     }
     for (int i = 0; i < m->config->n_regularizers; i++)
         e->regularizers[i].name = m->config->regularizers[i].label;
-    return MF_OK;
+    int rc = mf_head_tally_new(m, &e->head_tally);
+    return rc == MF_OK ? mf_head_record_new(m, &e->head_record) : rc;
 }
 
 int mf_evaluator_new(mf_session *s, mf_split split, const mf_graph *lender, mf_evaluator **ret)
@@ -99,6 +103,8 @@ void mf_evaluator_free(mf_evaluator *e)
     mf_free(e->shares);
     mf_free(e->regularizers);
     mf_free(e->confusion);
+    mf_head_tally_free(e->head_tally);
+    mf_head_record_free(e->head_record);
     mf_model_graph_free(e->graph);
     mf_batch_free(e->batch);
     mf_batcher_free(e->batcher);
@@ -166,7 +172,14 @@ static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double ta
     for (int i = 0; i < m->config->n_regularizers; i++)
         e->regularizers[i].value /= weight > 0 ? weight : 1;
     r->regularizers = e->regularizers;
-    r->n_regularizers = m->n_moe > 0 ? m->config->n_regularizers : 0;
+    r->n_regularizers = m->config->n_regularizers;
+    if (e->head_record) {
+        mf_head_record_fill(e->head_record, m, e->head_tally);
+        r->heads = e->head_record->stats;
+        r->n_head_layers = e->head_record->layers;
+        r->heads_active = mf_heads_active(m);
+        r->heads_total = (int64_t)r->n_head_layers * e->head_record->heads;
+    }
     for (int32_t i = 0; i < m->n_moe; i++) {
         float *share = e->shares + (int64_t)i * 3 * experts;
         mf_moe_tally_stats(e->tallies[i], share, share + experts, share + 2 * experts,
@@ -192,6 +205,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
         mf_moe_tally_reset(e->tallies[i]);
     for (int i = 0; i < m->config->n_regularizers; i++)
         e->regularizers[i].value = 0;
+    mf_head_tally_reset(e->head_tally);
     for (int32_t i = 0; e->confusion && i < m->facts.classes * m->facts.classes; i++)
         e->confusion[i] = 0;
     mf_metrics_record_init(ret);
@@ -212,6 +226,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
         bytes += (double)e->batch->n_bytes;
         if (e->confusion) count_guesses(e);
         tokens += (double)e->batch->n_tokens;
+        mf_head_tally_add(e->head_tally, e->graph);
         for (int32_t i = 0; i < m->n_moe; i++) {
             double d, n_moved;
             mf_moe_tally_add(e->tallies[i], &e->graph->moe[i]);

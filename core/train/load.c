@@ -1,4 +1,5 @@
 #include "train/load.h"
+#include <stdio.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/io.h"
@@ -50,12 +51,29 @@ static int load_config(const char *path, const char *router, mf_config **ret)
     return rc;
 }
 
+int mf_load_live(mf_plughost *h, const mf_state *s, const char *but)
+{
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < mf_live_count(h); i++) {
+        const char *option = mf_live_name(h, i);
+        char name[256];
+        double value, now;
+        snprintf(name, sizeof name, MF_LIVE_STATE "%s", option);
+        if (!mf_state_real(s, name, &value) || (but && strstr(option, but))) continue;
+        rc = mf_live_get(h, option, &now);
+        if (rc == MF_OK && value != now)
+            rc = mf_live_set(h, option, value, "resume", "value of the checkpoint");
+    }
+    return rc;
+}
+
 int mf_load_run_as(const char *path, const mf_session_options *options,
                    const mf_load_change *change, mf_session **ret, int64_t *ret_step)
 {
     mf_rundir *dir = NULL;
     mf_config *config;
     mf_session *s = NULL;
+    mf_state *state = NULL;
     mf_model_facts facts;
     int rc = mf_rundir_read(path, &dir);
     if (rc == MF_OK) rc = mf_identity_read_facts(dir->manifest, &facts);
@@ -67,8 +85,11 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
         rc = mf_session_open(config, &o, &s);
     }
     if (rc == MF_OK)
-        rc = mf_ckpt_load_but(dir->ckpt, change->step, s->model->store,
-                              change->router ? ".router." : NULL, ret_step);
+        rc = mf_ckpt_load_with_state(dir->ckpt, change->step, s->model->store,
+                                     change->router ? ".router." : NULL, ret_step, &state);
+    if (rc == MF_OK)
+        rc = mf_load_live(s->model->plugins, state, change->router ? "router." : NULL);
+    mf_state_free(state);
     mf_rundir_close(dir);
     if (rc != MF_OK) {
         mf_session_close(s);

@@ -2,6 +2,7 @@
 #ifndef MF_TRAIN_LOAD_H
 #define MF_TRAIN_LOAD_H
 
+#include "train/checkpoint.h"
 #include "train/session.h"
 
 /* dir: a run directory. options: tokenizer_file is set here. *ret_step: of the weights.
@@ -18,5 +19,11 @@ typedef struct mf_load_change {
 } mf_load_change;
 int mf_load_run_as(const char *dir, const mf_session_options *options,
                    const mf_load_change *change, mf_session **ret, int64_t *ret_step);
+
+/* Names in a checkpoint's state: this, then that of the live option. */
+#define MF_LIVE_STATE "live/"
+/* Turns the live options of h to what the state says, those alone that it holds. but: options whose
+ * names hold this text stay as they are; NULL: none. */
+int mf_load_live(mf_plughost *h, const mf_state *s, const char *but);
 
 #endif

@@ -68,6 +68,35 @@ static void put_layer(mf_jw *w, const mf_layer_stats *s)
     mf_jw_end(w);
 }
 
+static void put_head_layer(mf_jw *w, const mf_head_stats *s)
+{
+    mf_jw_object(w);
+    mf_jw_kv_int(w, "layer", s->layer);
+    put_floats(w, "gate", s->heads, s->gate);
+    put_floats(w, "active", s->heads, s->active);
+    put_floats(w, "entropy", s->heads, s->entropy);
+    put_floats(w, "grad_norm", s->heads, s->grad_norm);
+    put_floats(w, "importance", s->heads, s->importance);
+    mf_jw_end(w);
+}
+
+static void put_heads(mf_jw *w, const mf_metrics_record *r)
+{
+    mf_jw_key(w, "heads");
+    mf_jw_object(w);
+    mf_jw_kv_int(w, "active", r->heads_active);
+    mf_jw_kv_int(w, "total", r->heads_total);
+    if (r->n_head_layers > 0) {
+        mf_jw_key(w, "layers");
+        mf_jw_array(w);
+        for (int i = 0; i < r->n_head_layers; i++)
+            put_head_layer(w, (const mf_head_stats *)((const char *)r->heads +
+                                                      (size_t)i * r->heads[0].size));
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+}
+
 static void put_controllers(mf_jw *w, const mf_metrics_record *r)
 {
     mf_jw_key(w, "controllers");
@@ -124,13 +153,7 @@ void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)
     mf_jw_end(w);
     if (r->n_metrics > 0) put_values(w, "plugin_metrics", r->n_metrics, r->metrics);
     if (r->n_turns > 0) put_turns(w, r);
-    if (r->heads_total > 0) {
-        mf_jw_key(w, "heads");
-        mf_jw_object(w);
-        mf_jw_kv_int(w, "active", r->heads_active);
-        mf_jw_kv_int(w, "total", r->heads_total);
-        mf_jw_end(w);
-    }
+    if (r->heads_total > 0) put_heads(w, r);
     mf_jw_end(w);
 }
 

@@ -49,6 +49,8 @@ typedef struct mf_metrics_record {
     const mf_named_value *metrics; /* what plugins report: plugin_metrics: {NAME: value} */
     const mf_turn *turns;
     int64_t heads_active, heads_total; /* heads_total 0: not gated, not written */
+    const mf_head_stats *heads;   /* each of size heads[0].size */
+    int n_head_layers;
 } mf_metrics_record;
 
 /* All numbers NaN or 0, split "train". */

@@ -88,6 +88,29 @@ static bool read_layers(mf_arena *arena, const mf_json *moe, mf_metrics_record *
     return true;
 }
 
+static bool read_heads(mf_arena *arena, const mf_json *layers, mf_metrics_record *r)
+{
+    const size_t n = mf_json_typeof(layers) == MF_JSON_ARRAY ? mf_json_size(layers) : 0;
+    mf_head_stats *out = mf_arena_alloc(arena, (n + 1) * sizeof *out);
+    if (out == NULL) return false;
+    for (size_t i = 0; i < n; i++) {
+        const mf_json *v = mf_json_at(layers, i), *gate = mf_json_get(v, "gate");
+        const size_t heads = mf_json_typeof(gate) == MF_JSON_ARRAY ? mf_json_size(gate) : 0;
+        out[i] = (mf_head_stats){.size = sizeof *out,
+                                 .layer = (int32_t)int_or_0(v, "layer"),
+                                 .heads = (int32_t)heads,
+                                 .gate = floats(arena, gate, heads),
+                                 .active = floats(arena, mf_json_get(v, "active"), heads),
+                                 .entropy = floats(arena, mf_json_get(v, "entropy"), heads),
+                                 .grad_norm = floats(arena, mf_json_get(v, "grad_norm"), heads),
+                                 .importance =
+                                     floats(arena, mf_json_get(v, "importance"), heads)};
+    }
+    r->heads = out;
+    r->n_head_layers = (int)n;
+    return true;
+}
+
 static bool read_controllers(mf_arena *arena, const mf_json *object, mf_metrics_record *r)
 {
     const size_t n = mf_json_typeof(object) == MF_JSON_OBJECT ? mf_json_size(object) : 0;
@@ -151,6 +174,7 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
     return r->split != NULL && r->regularizers != NULL && r->metrics != NULL &&
            read_controllers(arena, mf_json_get(v, "controllers"), r) &&
            read_layers(arena, mf_json_get(v, "moe"), r) &&
+           read_heads(arena, mf_json_get(heads, "layers"), r) &&
            read_turns(arena, mf_json_get(v, "turns"), r);
 }
 

@@ -17,7 +17,7 @@ struct mf_optim {
     mf_store *store;
     const mf_train_config *config;
     range *ranges;
-    int n;
+    int n, room;
 };
 
 static mf_kctx context(void)
@@ -25,23 +25,45 @@ static mf_kctx context(void)
     return (mf_kctx){.parallel = mf_parallel};
 }
 
+static int add(mf_optim *o, const range *r)
+{
+    range *last = o->n ? &o->ranges[o->n - 1] : NULL;
+    if (last && last->lr_scale == r->lr_scale && last->decay == r->decay &&
+        last->frozen == r->frozen) {
+        /* The gap between neighbours holds zeros, which the update leaves zero. */
+        last->count = r->first + r->count - last->first;
+        return MF_OK;
+    }
+    if (o->n == o->room) {
+        const int room = o->room ? 2 * o->room : 64;
+        range *more =
+            mf_realloc(o->ranges, (size_t)o->room * sizeof *more, (size_t)room * sizeof *more);
+        if (!more) return MF_ENOMEM;
+        o->ranges = more;
+        o->room = room;
+    }
+    o->ranges[o->n++] = *r;
+    return MF_OK;
+}
+
 int mf_optim_refresh(mf_optim *o)
 {
+    int rc = MF_OK;
     o->n = 0;
-    for (int i = 0; i < mf_store_count(o->store); i++) {
+    for (int i = 0; rc == MF_OK && i < mf_store_count(o->store); i++) {
         const mf_param *p = mf_store_at(o->store, i);
         if (p->buffer) continue;
-        const bool decay = !(p->init.flags & MF_PARAM_NO_DECAY);
-        range *last = o->n ? &o->ranges[o->n - 1] : NULL;
-        if (last && last->lr_scale == p->lr_scale && last->decay == decay &&
-            last->frozen == p->frozen) {
-            /* The gap between neighbours holds zeros, which the update leaves zero. */
-            last->count = p->offset + p->count - last->first;
-            continue;
+        const int64_t n = p->part ? p->count / p->part_size : 1;
+        for (int64_t j = 0; rc == MF_OK && j < n; j++) {
+            const float factor = p->part ? p->part[j % p->parts] : 1;
+            const range r = {p->offset + (p->part ? j * p->part_size : 0),
+                             p->part ? p->part_size : p->count,
+                             p->lr_scale * (double)factor,
+                             !(p->init.flags & MF_PARAM_NO_DECAY), p->frozen || factor == 0};
+            rc = add(o, &r);
         }
-        o->ranges[o->n++] = (range){p->offset, p->count, p->lr_scale, decay, p->frozen};
     }
-    return MF_OK;
+    return rc;
 }
 
 int mf_optim_new(mf_store *store, const mf_train_config *config, mf_optim **ret)
@@ -50,13 +72,13 @@ int mf_optim_new(mf_store *store, const mf_train_config *config, mf_optim **ret)
     if (!o) return MF_ENOMEM;
     o->store = store;
     o->config = config;
-    o->ranges = mf_alloc((size_t)mf_store_count(store) + 1, sizeof *o->ranges);
-    if (!o->ranges) {
-        mf_free(o);
-        return MF_ENOMEM;
+    int rc = mf_optim_refresh(o);
+    if (rc != MF_OK) {
+        mf_optim_free(o);
+        return rc;
     }
     *ret = o;
-    return mf_optim_refresh(o);
+    return MF_OK;
 }
 
 void mf_optim_free(mf_optim *o)

@@ -74,6 +74,8 @@ int mf_past_add(mf_past *p, const mf_metrics_record *r)
     if (rc == MF_OK) rc = put(p, prefix, "task_loss", r->task_loss);
     if (rc == MF_OK && !prefix[0]) rc = put(p, prefix, "lr", r->lr);
     if (rc == MF_OK && !prefix[0]) rc = put(p, prefix, "grad_norm", r->grad_norm);
+    if (rc == MF_OK && r->heads_total > 0)
+        rc = put(p, prefix, "heads.active", (double)r->heads_active);
     for (int i = 0; rc == MF_OK && i < r->n_layers; i++) {
         const mf_layer_stats *s = &r->layers[i];
         const struct {

@@ -1,6 +1,7 @@
 /* train/past.h: past values of logged measurements, for controllers (mf_host.history).
  *
- * Names: "loss", "task_loss", "lr", "grad_norm", "val.loss", "val.task_loss", and for the MoE layer
+ * Names: "loss", "task_loss", "lr", "grad_norm", "val.loss", "val.task_loss",
+ * "heads.active" where heads are gated, and for the MoE layer
  * of block N "moe.N.load_cv", "moe.N.entropy", "moe.N.drop_rate", "moe.N.nmi"; "val.moe.N...."
  * from evaluations. The newest 1,024 of each are kept. After a resume they are read back from
  * metrics.jsonl, so a controller sees the same past as in an unbroken run.

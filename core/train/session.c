@@ -2,7 +2,9 @@
 #include <math.h>
 #include <string.h>
 #include "base/error.h"
+#include "base/io.h"
 #include "base/mem.h"
+#include "train/rundir.h"
 
 static int load_corpus(mf_session *s, const mf_session_options *o)
 {
@@ -98,14 +100,29 @@ static int judge_machine(const mf_config *c)
     return mf_backend_init();
 }
 
+/* The run's own tokenizer, or that of the run whose weights it begins with: the same text gives the
+ * same ids. */
+static int open_tokenizer(mf_session *s, const mf_session_options *o)
+{
+    const char *from = s->config->train.from, *file = o->tokenizer_file;
+    mf_rundir *dir = NULL;
+    int rc = MF_OK;
+    if (!file && from[0] != '\0' && o->training) {
+        rc = mf_rundir_read(from, &dir);
+        if (rc != MF_OK) return mf_fail_context(rc, "train.from");
+        if (mf_exists(dir->tokenizer)) file = dir->tokenizer;
+    }
+    if (file) rc = mf_tokenizer_load(file, &s->own_tokenizer);
+    if (file && rc == MF_OK) s->tokenizer = s->own_tokenizer;
+    mf_rundir_close(dir);
+    return rc;
+}
+
 static int open_parts(mf_session *s, const mf_session_options *o)
 {
     mf_model_facts facts;
     int rc = judge_machine(s->config);
-    if (rc == MF_OK && o->tokenizer_file) {
-        rc = mf_tokenizer_load(o->tokenizer_file, &s->own_tokenizer);
-        s->tokenizer = s->own_tokenizer;
-    }
+    if (rc == MF_OK) rc = open_tokenizer(s, o);
     if (rc == MF_OK && !o->no_data) rc = load_corpus(s, o);
     if (rc == MF_OK && o->training) rc = new_train_batcher(s);
     if (rc != MF_OK) return rc;

@@ -48,7 +48,8 @@ static int allocate(mf_trainer *t)
     }
     for (int i = 0; i < m->config->n_regularizers; i++)
         t->regularizers[i].name = m->config->regularizers[i].label;
-    return MF_OK;
+    int rc = mf_head_tally_new(m, &t->head_tally);
+    return rc == MF_OK ? mf_head_record_new(m, &t->head_record) : rc;
 }
 
 static int register_live(mf_trainer *t)
@@ -59,6 +60,7 @@ static int register_live(mf_trainer *t)
     t->weight_decay = c->weight_decay;
     t->clip = c->clip;
     mf_plughost_set_history(h, t->past, mf_past_get);
+    mf_plughost_set_importance(h, t, mf_trainer_importance);
     int rc = mf_live_register_real(h, "train.lr", &t->lr, 0, 1e3);
     if (rc == MF_OK)
         rc = mf_live_register_real(h, "train.weight_decay", &t->weight_decay, 0, 1e3);
@@ -89,7 +91,9 @@ static int prepare(mf_trainer *t, bool resume)
     const mf_train_config *c = &s->config->train;
     int rc = mf_past_new(&t->past);
     if (rc == MF_OK) rc = allocate(t);
+    if (rc == MF_OK && !resume && c->from[0] != '\0') rc = mf_trainer_start_from(t);
     if (rc == MF_OK) rc = register_live(t);
+    mf_heads_set_parts(s->model);
     if (rc == MF_OK) rc = mf_optim_new(s->model->store, c, &t->optim);
     if (rc == MF_OK)
         rc = mf_batch_new((int32_t)c->batch, (int32_t)s->config->model.seq, &t->batch);
@@ -130,6 +134,9 @@ void mf_trainer_free(mf_trainer *t)
     mf_optim_free(t->optim);
     mf_batch_free(t->batch);
     mf_model_graph_free(t->graph);
+    mf_trainer_forget_probe(t);
+    mf_head_tally_free(t->head_tally);
+    mf_head_record_free(t->head_record);
     mf_past_free(t->past);
     mf_free(t->tallies);
     mf_free(t->stats);
@@ -166,8 +173,10 @@ static bool stats_wanted(const mf_trainer *t)
         const mf_router *r = mf_loaded_vtable(mf_instance_plugin(m->moe[i].router));
         if (r->flags & MF_ROUTER_STATS) return true;
     }
-    for (int i = 0; i < t->session->config->n_controllers; i++)
-        if (controller_due(t, i, t->step + 1)) return true;
+    for (int i = 0; i < t->session->config->n_controllers; i++) {
+        const mf_controller *c = mf_loaded_vtable(mf_instance_plugin(m->controllers[i]));
+        if (!(c->flags & MF_CONTROLLER_BLIND) && controller_due(t, i, t->step + 1)) return true;
+    }
     return false;
 }
 
@@ -175,6 +184,8 @@ static void clear_measurements(mf_trainer *t)
 {
     const mf_model *m = t->session->model;
     t->loss = t->task_loss = 0;
+    t->importance_known = false;
+    mf_head_tally_reset(t->head_tally);
     for (int32_t i = 0; i < m->n_moe; i++)
         mf_moe_tally_reset(t->tallies[i]);
     for (int i = 0; i < m->config->n_regularizers; i++)
@@ -214,6 +225,7 @@ static int gradients(mf_trainer *t, bool metrics)
             t->dropped += dropped;
             t->moved += moved;
         }
+        if (metrics) mf_head_tally_add(t->head_tally, t->graph);
     }
     return MF_OK;
 }
@@ -275,7 +287,9 @@ static int after_step(mf_trainer *t)
                        .grad_norm = t->grad_norm,
                        .val_loss = t->val_loss,
                        .tokens = t->tokens,
-                       .layers = t->stats};
+                       .layers = t->stats,
+                       .heads = t->head_record ? t->head_record->stats : NULL,
+                       .n_head_layers = t->head_record ? t->head_record->layers : 0};
     int rc = MF_OK;
     mf_plughost_set_step(m->plugins, t->step);
     for (int32_t i = 0; rc == MF_OK && i < m->n_moe; i++) {
@@ -286,6 +300,7 @@ static int after_step(mf_trainer *t)
         rc = mf_instance_after_step(m->regularizers[i], &s);
     for (int i = 0; rc == MF_OK && i < m->config->n_controllers; i++)
         if (controller_due(t, i, t->step)) rc = mf_instance_on_step(m->controllers[i], &s);
+    if (rc == MF_OK) rc = mf_trainer_head_rates(t);
     return rc == MF_OK ? mf_trainer_note_turns(t) : rc;
 }
 
@@ -293,6 +308,8 @@ int mf_trainer_rebuild(mf_trainer *t)
 {
     const mf_store *store = t->session->model->store;
     int64_t n;
+    mf_trainer_forget_probe(t);
+    mf_heads_set_parts(t->session->model);
     int rc = build_graph(t);
     /* Values may have lain in gradients that the new graph does not write. */
     mf_store_values(store, &n);
@@ -377,6 +394,7 @@ static int one_step(mf_trainer *t, bool *ret_evaluated, bool *ret_saved)
     if (rc != MF_OK) return rc;
     t->step = next;
     if (measured) mf_trainer_stats(t);
+    if (measured) mf_trainer_head_stats(t);
     rc = after_step(t);
     if (rc == MF_OK) rc = log_step(t, logged);
     if (rc == MF_OK) rc = rebuild_if_asked(t);

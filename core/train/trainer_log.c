@@ -47,18 +47,24 @@ static int add_knob(mf_trainer *t, int controller, const char *option, double va
 }
 
 /* The registry's copy of an option's name: it lives as long as the model. */
-static const char *lasting_name(const mf_trainer *t, const char *option)
+static const char *lasting_name(const mf_trainer *t, const char *option, bool *ret_stored)
 {
     const mf_plughost *h = t->session->model->plugins;
     for (int i = 0; i < mf_live_count(h); i++)
-        if (strcmp(mf_live_name(h, i), option) == 0) return mf_live_name(h, i);
+        if (strcmp(mf_live_name(h, i), option) == 0) {
+            *ret_stored = mf_live_is_stored(h, i);
+            return mf_live_name(h, i);
+        }
     return NULL;
 }
 
 int mf_trainer_note_turn(mf_trainer *t, const mf_turn *turn)
 {
-    const char *option = lasting_name(t, turn->option);
+    bool stored = false;
+    const char *option = lasting_name(t, turn->option, &stored);
     const int controller = controller_of(t, turn->by);
+    /* What each head was turned to is in `heads`. */
+    if (stored) return MF_OK;
     return option && controller >= 0 ? add_knob(t, controller, option, turn->to) : MF_OK;
 }
 
@@ -129,9 +135,17 @@ void mf_trainer_record(mf_trainer *t, bool with_layers, mf_metrics_record *r)
         r->reassigned = t->moved;
     }
     r->regularizers = t->regularizers;
-    r->n_regularizers = m->n_moe > 0 ? m->config->n_regularizers : 0;
+    r->n_regularizers = m->config->n_regularizers;
     r->n_turns = mf_turns(m->plugins, &r->turns);
     controllers(t, r);
+    if (t->head_record) {
+        r->heads_active = mf_heads_active(m);
+        r->heads_total = (int64_t)t->head_record->layers * t->head_record->heads;
+    }
+    if (t->head_record && (with_layers || t->importance_known)) {
+        r->heads = t->head_record->stats;
+        r->n_head_layers = t->head_record->layers;
+    }
     if (!with_layers) return;
     r->layers = t->stats;
     r->n_layers = m->n_moe;

@@ -1,11 +1,13 @@
 /* train/trainer_parts.h: what the files of the trainer share; nobody else includes it.
  *   trainer.c        the loop
+ *   trainer_heads.c  what is measured of attention heads
  *   trainer_log.c    from a step's numbers to records
  *   trainer_save.c   checkpoints: what is saved, and going on
  */
 #ifndef MF_TRAIN_TRAINER_PARTS_H
 #define MF_TRAIN_TRAINER_PARTS_H
 
+#include "model/heads.h"
 #include "train/optim.h"
 #include "train/past.h"
 #include "train/trainer.h"
@@ -44,6 +46,10 @@ struct mf_trainer {
     mf_moe_tally **tallies;       /* [n_moe] */
     mf_layer_stats *stats;        /* [n_moe] */
     float *shares;                /* [n_moe][3][E] */
+    mf_head_tally *head_tally;    /* this and below: NULL unless heads are gated */
+    mf_head_record *head_record;
+    mf_model_graph *probe;        /* leaves heads out, to see what they are worth; made when asked */
+    bool importance_known;        /* of this step */
     mf_named_value *regularizers; /* [n] */
     mf_knob *knobs;
     int n_knobs, cap_knobs;
@@ -54,10 +60,15 @@ struct mf_trainer {
     int stopped_by;               /* signal */
 };
 
-
-
 /* Layer statistics of the step from the tallies. */
 void mf_trainer_stats(mf_trainer *t);
+/* The same of attention heads: gates, entropy, gradients. */
+void mf_trainer_head_stats(mf_trainer *t);
+/* Fits mf_plughost_set_importance; arg: the trainer. */
+int mf_trainer_importance(void *arg, int32_t n, float *out, int32_t *ret_n);
+/* The optimizer follows what was pruned, and the heads' learning rates. */
+int mf_trainer_head_rates(mf_trainer *t);
+void mf_trainer_forget_probe(mf_trainer *t); /* the structure changed */
 /* Remembers the turns since the last step, for `controllers` in the records. */
 int mf_trainer_note_turns(mf_trainer *t);
 int mf_trainer_note_turn(mf_trainer *t, const mf_turn *turn);
@@ -69,6 +80,8 @@ int mf_trainer_begin(mf_trainer *t);
 /* Graphs and optimizer anew, after parameters were frozen or the structure changed. */
 int mf_trainer_rebuild(mf_trainer *t);
 int mf_trainer_save(mf_trainer *t);
+/* Start values from the run that train.from names. */
+int mf_trainer_start_from(mf_trainer *t);
 /* From the last checkpoint that verifies. MF_ECHECKPOINT if there is none. */
 int mf_trainer_resume(mf_trainer *t);
 /* routing_sample.json from the start of the val split. */

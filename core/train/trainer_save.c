@@ -5,9 +5,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "train/checkpoint.h"
 #include "train/identity.h"
+#include "train/load.h"
 #include "train/sample.h"
 #include "train/trainer_parts.h"
 
@@ -36,12 +38,22 @@ int mf_trainer_begin(mf_trainer *t)
     return rc == MF_OK ? mf_metrics_open(t->dir->metrics, -1, &t->log) : rc;
 }
 
-/* ---- what is saved beside parameters, buffers and moments ---- */
-
-static void live_name(char *out, size_t size, const mf_plughost *h, int i)
+int mf_trainer_start_from(mf_trainer *t)
 {
-    snprintf(out, size, "live/%s", mf_live_name(h, i));
+    const char *path = t->session->config->train.from;
+    mf_rundir *from = NULL;
+    int64_t step = 0;
+    int missing = 0;
+    int rc = mf_rundir_read(path, &from);
+    if (rc == MF_OK) rc = mf_ckpt_start(from->ckpt, t->session->model->store, &step, &missing);
+    mf_rundir_close(from);
+    if (rc != MF_OK) return mf_fail_context(rc, "train.from");
+    mf_log(MF_LOG_INFO, "begins with the weights of %s after %lld steps%s", path,
+           (long long)step, missing > 0 ? "; what it lacks keeps its start values" : "");
+    return MF_OK;
 }
+
+/* ---- what is saved beside parameters, buffers and moments ---- */
 
 static void frozen_name(char *out, size_t size, const mf_param *p)
 {
@@ -63,7 +75,8 @@ static int collect(const mf_trainer *t, mf_state *s)
     for (int i = 0; rc == MF_OK && i < mf_live_count(h); i++) {
         char name[256];
         double value = 0;
-        live_name(name, sizeof name, h, i);
+        if (mf_live_is_stored(h, i)) continue;
+        snprintf(name, sizeof name, MF_LIVE_STATE "%s", mf_live_name(h, i));
         rc = mf_live_get(h, mf_live_name(h, i), &value);
         if (rc == MF_OK) rc = mf_state_set_real(s, name, value);
     }
@@ -122,19 +135,26 @@ static int restore(mf_trainer *t, const mf_state *s)
     mf_state_real(s, "log/seen", &t->seen); /* an older checkpoint lacks these */
     mf_state_real(s, "log/dropped", &t->dropped);
     mf_state_real(s, "log/moved", &t->moved);
-    for (int i = 0; i < mf_live_count(h); i++) {
-        char name[256];
-        double value, now;
-        live_name(name, sizeof name, h, i);
-        if (!mf_state_real(s, name, &value))
-            continue; /* an option that is new in this version */
-        int rc = mf_live_get(h, mf_live_name(h, i), &now);
-        if (rc == MF_OK && value != now)
-            rc = mf_live_set(h, mf_live_name(h, i), value, "resume", "value of the checkpoint");
-        if (rc != MF_OK) return rc;
-    }
+    const int rc = mf_load_live(h, s, NULL);
+    if (rc != MF_OK) return rc;
     mf_turns_clear(h);
     return restore_frozen(t, s);
+}
+
+/* Graphs were built over start values: what is pruned, or switched off, is known by now. */
+static int restore_structure(mf_trainer *t)
+{
+    const mf_model_config *c = &t->session->config->model;
+    mf_plughost_rebuild(t->session->model->plugins);
+    return c->head_gates || c->skip == MF_SKIP_UNET ? mf_trainer_rebuild(t) : MF_OK;
+}
+
+/* Was the line of a train step written because log_every said so, or for the sake of a turn? */
+static bool by_schedule(const mf_trainer *t, const mf_metrics_record *r)
+{
+    const int64_t every = t->session->config->train.log_every;
+    return strcmp(r->split, "train") != 0 || r->step == 1 || r->step == t->session->steps ||
+           (every > 0 && r->step % every == 0);
 }
 
 /* Controllers see the same past as in an unbroken run. */
@@ -147,7 +167,7 @@ static int recall(mf_trainer *t)
         if (r->step > t->step) continue;
         for (int j = 0; rc == MF_OK && j < r->n_turns; j++)
             rc = mf_trainer_note_turn(t, &r->turns[j]);
-        if (rc == MF_OK && (r->n_layers > 0 || t->session->model->n_moe == 0))
+        if (rc == MF_OK && by_schedule(t, r))
             rc = mf_past_add(t->past, r);
     }
     mf_metrics_history_free(old);
@@ -161,6 +181,7 @@ int mf_trainer_resume(mf_trainer *t)
     int rc =
         mf_ckpt_resume(t->dir->ckpt, t->session->model->store, mf_identity_now(), &s, &step);
     if (rc == MF_OK) rc = restore(t, s);
+    if (rc == MF_OK) rc = restore_structure(t);
     mf_state_free(s);
     if (rc == MF_OK) rc = recall(t);
     return rc == MF_OK ? mf_metrics_open(t->dir->metrics, t->step, &t->log) : rc;

@@ -76,6 +76,13 @@ typedef struct mf_host {
 
     /* ---- drafts [any] ---- */
     const void *(*extension)(const char *id); /* "moefw.draft.NAME/1", NULL if not offered */
+
+    /* ---- since 0.1: attention heads [step] ---- */
+    /* max(0, loss with the head left out - loss) on the last training batch, divided by the largest
+     * such value; out [layers heads], 0 for heads that are pruned. One run forward a head: ask
+     * rarely. Returns how many there are (<= n), 0 where heads are not gated. What is found is in
+     * the next lines of metrics.jsonl as well. */
+    int32_t (*head_importance)(mf_ctx *ctx, int32_t n, float *out);
 } mf_host;
 
 #ifdef __cplusplus

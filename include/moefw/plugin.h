@@ -144,6 +144,8 @@ typedef struct mf_regularizer {
     mf_after_step_fn after_step;
 } mf_regularizer;
 
+#define MF_REGULARIZER_ANY_MODEL 1u /* adds its term in models without MoE layers too (n = 0) */
+
 typedef struct mf_controller {
     uint32_t size;
     uint32_t flags;
@@ -154,6 +156,8 @@ typedef struct mf_controller {
 } mf_controller;
 
 #define MF_CONTROLLER_SELECT_BIAS 1u /* wants /layers.N.moe.select_bias to exist (see routing.h) */
+#define MF_CONTROLLER_BLIND       2u /* reads neither step->layers nor step->heads: nothing is
+                                      * measured for its sake */
 
 typedef struct mf_plugin {
     uint32_t magic, abi;                   /* judged first; these two never move */

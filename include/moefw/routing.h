@@ -102,6 +102,19 @@ typedef struct mf_layer_stats {
     double rows_per_token;   /* chosen rows / real tokens: k, or less or more where k varies */
 } mf_layer_stats;
 
+/* Measurements of the attention heads of one layer, where heads are gated (model.head_gates). Per
+ * head; 0 for heads that are pruned. NULL: not measured. */
+typedef struct mf_head_stats {
+    uint32_t size;
+    int32_t layer, heads;
+    int32_t reserved;
+    const float *gate;       /* [H] sigmoid of the logit */
+    const float *active;     /* [H] 1, or 0: pruned */
+    const float *entropy;    /* [H] mean over tokens of -sum p ln p of the attention weights, nats */
+    const float *grad_norm;  /* [H] over the head's part of the q, k, v, o weights and biases */
+    const float *importance; /* [H] see mf_host.head_importance; NULL: nobody asked */
+} mf_head_stats;
+
 typedef struct mf_step {
     uint32_t size;
     int32_t n_layers;             /* MoE layers */
@@ -110,6 +123,9 @@ typedef struct mf_step {
     double val_loss;              /* last evaluation, NaN before the first */
     int64_t tokens;               /* trained on so far */
     const mf_layer_stats *layers; /* [n_layers], each of size layers[0].size */
+    const mf_head_stats *heads;   /* [n_head_layers], each of size heads[0].size */
+    int32_t n_head_layers;        /* 0: heads are not gated */
+    int32_t reserved;
 } mf_step;
 
 #ifdef __cplusplus

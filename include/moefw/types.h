@@ -96,7 +96,9 @@ typedef enum mf_init_kind {
     MF_INIT_UNIFORM = 3, /* [-a, a) */
     MF_INIT_XAVIER = 4,  /* uniform, bound a * sqrt(6 / (fan_in + fan_out)); last two dims */
     MF_INIT_KAIMING = 5, /* uniform, bound a / sqrt(fan_in), as PyTorch's Linear for a = 1 */
-    MF_INIT_ROWS_SAME = 6/* normal as MF_INIT_NORMAL, but equal for every index of dimension 0 */
+    MF_INIT_ROWS_SAME = 6,/* normal as MF_INIT_NORMAL, but equal for every index of dimension 0 */
+    MF_INIT_EYE = 7      /* a on the diagonal that ends in the last corner of the last two
+                          * dimensions, else 0: [n,2n] passes its second half on */
 } mf_init_kind;
 
 typedef struct mf_init {

@@ -1,0 +1,253 @@
+/* Attention of a block: all heads in one call, or those that are left, group by group. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/mem.h"
+#include "model/block.h"
+#include "model/heads.h"
+#include "ops/attention.h"
+#include "ops/ops.h"
+#include "ops/state.h"
+
+typedef struct {
+    const mf_model *m;
+    mf_model_graph *mg;
+    mf_graph *g;
+    const mf_head_plan *plan;
+    int32_t layer;
+    int64_t tokens, hd; /* T; width of a head */
+    bool causal;
+    double scale;
+    mf_tensor *entropy; /* [active], in the order of plan->q; NULL: not measured */
+} attend;
+
+/* NULL when the model has no such parameter. */
+static mf_tensor *use(const attend *x, const char *what)
+{
+    mf_param *p = mf_head_weights(x->m, x->layer, what);
+    return p ? mf_graph_param(x->g, p) : NULL;
+}
+
+/* ---- parts of parameters ---- */
+
+static mf_tensor *indices(const attend *x, int64_t n, const int32_t *index)
+{
+    return mf_graph_const(x->g, MF_I32, mf_shape1(n), index);
+}
+
+/* Rows index[0 .. n) of a parameter seen as [rows, count / rows]; NULL when there is no such
+ * parameter. Where nothing is trained, they are copied once, while the graph is built: a product
+ * with one token costs as much as reading its weights. */
+static mf_tensor *pick(const attend *x, const char *what, int64_t rows, int64_t n,
+                       const int32_t *index)
+{
+    mf_param *p = mf_head_weights(x->m, x->layer, what);
+    if (!p) return NULL;
+    const int64_t width = p->count / rows;
+    if (x->mg->shape.mode != MF_MODE_GENERATE)
+        return mf_gather_rows(x->g,
+                              mf_reshape(x->g, mf_graph_param(x->g, p), mf_shape2(rows, width)),
+                              indices(x, n, index));
+    mf_tensor *t = mf_graph_const(x->g, MF_F32, mf_shape2(n, width), NULL);
+    float *to = t ? mf_tensor_data(t) : NULL;
+    for (int64_t i = 0; to && i < n; i++)
+        memcpy(to + i * width, p->value + index[i] * width, (size_t)width * sizeof *to);
+    return t;
+}
+
+/* Heads of the packed projection in the order of computation: group by group, in each the queries,
+ * keys, values. Returns how many; index: [active + 2 kv_active]. */
+static int64_t packed_order(const mf_head_plan *p, int32_t *index)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < p->n_groups; i++) {
+        const mf_head_group *g = &p->group[i];
+        for (int32_t j = 0; j < g->share * g->kv; j++)
+            index[n++] = p->q[g->q_at + j];
+        for (int32_t part = 0; part < 2; part++)
+            for (int32_t j = 0; j < g->kv; j++)
+                index[n++] = p->total + part * p->kv_total + p->kv[g->kv_at + j];
+    }
+    return n;
+}
+
+static mf_tensor *project(const attend *x, mf_tensor *in)
+{
+    const mf_head_plan *p = x->plan;
+    const int64_t rows = p->total + 2 * p->kv_total, dim = in->shape.dim[1];
+    if (p->whole) return mf_linear(x->g, in, use(x, "qkv.weight"), use(x, "qkv.bias"));
+    int32_t *index = mf_alloc((size_t)rows, sizeof *index);
+    if (!index) {
+        mf_graph_fail(x->g, MF_ENOMEM, "no memory for the order of heads");
+        return NULL;
+    }
+    const int64_t n = packed_order(p, index);
+    mf_tensor *w = pick(x, "qkv.weight", rows, n, index),
+              *b = pick(x, "qkv.bias", rows, n, index);
+    mf_free(index);
+    return mf_linear(x->g, in, mf_reshape(x->g, w, mf_shape2(n * x->hd, dim)),
+                     b ? mf_reshape(x->g, b, mf_shape1(n * x->hd)) : NULL);
+}
+
+/* y [T, active hd] -> [T,d]. A head's part of the output weights is hd columns of each row. */
+static mf_tensor *merge(const attend *x, mf_tensor *y)
+{
+    const mf_head_plan *p = x->plan;
+    const int64_t dim = x->m->config->model.dim, n = dim * p->active;
+    if (p->whole) return mf_linear(x->g, y, use(x, "out.weight"), use(x, "out.bias"));
+    int32_t *index = mf_alloc((size_t)n, sizeof *index);
+    if (!index) {
+        mf_graph_fail(x->g, MF_ENOMEM, "no memory for the order of heads");
+        return NULL;
+    }
+    for (int64_t o = 0; o < dim; o++)
+        for (int32_t i = 0; i < p->active; i++)
+            index[o * p->active + i] = (int32_t)(o * p->total + p->q[i]);
+    mf_tensor *w = pick(x, "out.weight", dim * p->total, n, index);
+    mf_free(index);
+    return mf_linear(x->g, y, mf_reshape(x->g, w, mf_shape2(dim, p->active * x->hd)),
+                     use(x, "out.bias"));
+}
+
+/* ---- one group ---- */
+
+/* Keys and values of this run go into the cache; attention then reads all of it. */
+static void through_cache(const attend *x, int32_t group, int64_t k_at, int64_t width,
+                          mf_tensor *qkv, mf_tensor **k, mf_tensor **v)
+{
+    const mf_cache *cache = x->mg->shape.cache;
+    mf_tensor **out[] = {k, v};
+    for (int i = 0; i < 2; i++) {
+        char name[MF_CACHE_NAME];
+        mf_tensor *fresh = mf_slice(x->g, qkv, 1, k_at + i * width, width);
+        mf_param *kept = mf_store_find(cache->store, mf_cache_name(name, x->layer, group, i));
+        if (!kept || kept->shape.dim[1] != width) {
+            mf_graph_fail(x->g, MF_EINVAL, "the cache was made before heads were pruned");
+            return;
+        }
+        *out[i] = mf_cache_append(x->g, mf_graph_param(x->g, kept), fresh, x->mg->cache_pos);
+    }
+}
+
+/* Entropy of the weights p = softmax(s) of a row is ln sum e^s - sum p s, and, s being scale q . k,
+ * sum p s = scale q . (sum p k): attention over the keys in place of the values. So the mean over
+ * rows needs no matrix of weights. Metric nodes: they run when somebody looks. */
+static mf_tensor *entropy_of(const attend *x, mf_tensor *qkv, int32_t heads, int32_t kv)
+{
+    mf_graph *g = x->g;
+    const mf_shape by_head = mf_shape3(x->tokens, heads, x->hd);
+    mf_graph_metrics(g, true);
+    mf_tensor *q = mf_slice(g, qkv, 1, 0, heads * x->hd);
+    mf_tensor *k = mf_slice(g, qkv, 1, heads * x->hd, kv * x->hd);
+    mf_tensor *lse, *y = mf_attention_lse(g, q, k, k, x->mg->mask, x->mg->shape.batch, heads,
+                                          kv, x->causal, x->scale, &lse);
+    mf_tensor *dot =
+        mf_sum(g, mf_mul(g, mf_reshape(g, q, by_head), mf_reshape(g, y, by_head)), 4u, false);
+    mf_tensor *e = mf_sub(g, mf_clamp(g, lse, -1e30, 1e30), mf_scale(g, dot, x->scale));
+    if (x->mg->mask) {
+        mf_tensor *mask = mf_reshape(g, x->mg->mask, mf_shape2(x->tokens, 1));
+        mf_tensor *n = mf_clamp(g, mf_sum(g, mask, MF_ALL, false), 1, 1e30);
+        e = mf_div(g, mf_sum(g, mf_mul(g, e, mask), 1u, false), n);
+    } else {
+        e = mf_mean(g, e, 1u, false);
+    }
+    mf_graph_metrics(g, false);
+    return e;
+}
+
+/* a and b one after the other; either may be NULL. */
+static mf_tensor *join(mf_graph *g, mf_tensor *a, mf_tensor *b, int axis)
+{
+    mf_tensor *both[2] = {a, b};
+    return a ? mf_concat(g, 2, both, axis) : b;
+}
+
+static mf_tensor *one_group(attend *x, int32_t i, mf_tensor *qkv)
+{
+    const mf_model_config *c = &x->m->config->model;
+    const mf_head_group *group = &x->plan->group[i];
+    const int kv = group->kv, heads = group->share * kv, batch = x->mg->shape.batch;
+    mf_graph *g = x->g;
+    if (c->position == MF_POS_ROPE)
+        qkv = mf_rope(g, qkv, x->mg->positions, (int)x->hd, heads + kv, c->rope_half,
+                      c->rope_theta);
+    if (x->mg->shape.cache) {
+        mf_tensor *q = mf_slice(g, qkv, 1, 0, heads * x->hd), *k = NULL, *v = NULL;
+        through_cache(x, i, heads * x->hd, kv * x->hd, qkv, &k, &v);
+        return mf_attention(g, q, k, v, NULL, x->mg->kv_len, batch, heads, kv, x->causal,
+                            x->scale);
+    }
+    if (c->head_gates && x->mg->shape.mode != MF_MODE_GENERATE) {
+        mf_tensor *e = entropy_of(x, qkv, heads, kv);
+        mf_graph_metrics(g, true);
+        x->entropy = join(g, x->entropy, e, 0);
+        mf_graph_metrics(g, false);
+    }
+    return mf_attention(g, qkv, NULL, NULL, x->mg->mask, NULL, batch, heads, kv, x->causal,
+                        x->scale);
+}
+
+static mf_tensor *groups(attend *x, mf_tensor *qkv)
+{
+    const mf_head_plan *p = x->plan;
+    mf_tensor *y = NULL;
+    int64_t at = 0;
+    if (p->n_groups == 1) return one_group(x, 0, qkv);
+    for (int32_t i = 0; i < p->n_groups; i++) {
+        const int64_t width = (p->group[i].share + 2) * p->group[i].kv * x->hd;
+        y = join(x->g, y, one_group(x, i, mf_slice(x->g, qkv, 1, at, width)), 1);
+        at += width;
+    }
+    return y;
+}
+
+/* ---- gates ---- */
+
+/* Factors [active, 1]: sigmoid of the logits, and the mask of a graph that leaves heads out for a
+ * try. */
+static mf_tensor *gates(const attend *x)
+{
+    const mf_head_plan *p = x->plan;
+    mf_graph *g = x->g;
+    mf_tensor *logit = mf_reshape(g, mf_graph_param(g, mf_head_param(x->m, x->layer, "gate")),
+                                  mf_shape2(p->total, 1));
+    if (!p->whole) logit = mf_gather_rows(g, logit, indices(x, p->active, p->q));
+    mf_tensor *gate = mf_sigmoid(g, logit);
+    if (!x->mg->head_mask) return gate;
+    mf_tensor *mask = mf_slice(g, x->mg->head_mask, 0, (int64_t)x->layer * p->total, p->total);
+    if (!p->whole) mask = mf_gather_rows(g, mask, indices(x, p->active, p->q));
+    return mf_mul(g, gate, mask);
+}
+
+mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t layer,
+                              mf_tensor *in)
+{
+    const mf_model_config *c = &m->config->model;
+    mf_model_heads *h = &mg->heads[layer];
+    attend x = {.m = m,
+                .mg = mg,
+                .g = mg->g,
+                .layer = layer,
+                .tokens = (int64_t)mg->shape.batch * mg->shape.seq,
+                .hd = c->dim / c->heads,
+                .causal = c->task == MF_TASK_LM && c->causal};
+    const double width = (double)(c->attention_scale_by == 1 ? c->dim : x.hd);
+    x.scale = c->attention_scale > 0 ? c->attention_scale : 1 / sqrt(width);
+    const int rc = mf_head_plan_new(m, layer, &h->plan);
+    if (rc != MF_OK) {
+        mf_graph_fail(mg->g, rc, "no memory for the heads of layer %d", (int)layer);
+        return NULL;
+    }
+    x.plan = h->plan;
+    if (x.plan->active == 0) return use(&x, "out.bias");
+    mf_tensor *y = groups(&x, project(&x, in));
+    h->entropy = x.entropy;
+    mf_graph_keep(h->entropy);
+    if (c->head_gates) {
+        const int64_t n = x.plan->active;
+        y = mf_mul(x.g, mf_reshape(x.g, y, mf_shape3(x.tokens, n, x.hd)), gates(&x));
+        y = mf_reshape(x.g, y, mf_shape2(x.tokens, n * x.hd));
+    }
+    return merge(&x, y);
+}

@@ -1,0 +1,281 @@
+#include "model/heads.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/mem.h"
+#include "model/block.h"
+
+mf_param *mf_head_param(const mf_model *m, int32_t layer, const char *what)
+{
+    char name[96];
+    snprintf(name, sizeof name, "layers.%d.attention.%s", (int)layer, what);
+    return mf_store_find(m->store, name);
+}
+
+mf_param *mf_head_weights(const mf_model *m, int32_t layer, const char *what)
+{
+    return mf_head_param(m, mf_block_attention_source(m, layer), what);
+}
+
+/* ---- the plan ---- */
+
+static bool is_active(const mf_param *active, int32_t head)
+{
+    return !active || !active->value || active->value[head] != 0;
+}
+
+static int32_t used_by(const mf_param *active, int32_t kv, int32_t share)
+{
+    int32_t n = 0;
+    for (int32_t h = kv * share; h < (kv + 1) * share; h++)
+        n += is_active(active, h);
+    return n;
+}
+
+int mf_head_plan_new(const mf_model *m, int32_t layer, mf_head_plan **ret)
+{
+    const int32_t H = (int32_t)m->config->model.heads, KV = (int32_t)m->config->model.kv_heads;
+    const int32_t share = H / KV;
+    const mf_param *active = mf_head_param(m, layer, "active");
+    const size_t lists = ((size_t)H + (size_t)KV) * sizeof(int32_t);
+    mf_head_plan *p = mf_alloc(1, sizeof *p + (size_t)share * sizeof(mf_head_group) + lists);
+    if (!p) return MF_ENOMEM;
+    *p = (mf_head_plan){.total = H, .kv_total = KV};
+    p->group = (mf_head_group *)(p + 1);
+    p->q = (int32_t *)(p->group + share);
+    p->kv = p->q + H;
+    for (int32_t n = 1; n <= share; n++) {
+        mf_head_group g = {.share = n, .q_at = p->active, .kv_at = p->kv_active};
+        for (int32_t kv = 0; kv < KV; kv++) {
+            if (used_by(active, kv, share) != n) continue;
+            p->kv[p->kv_active++] = kv;
+            g.kv++;
+            for (int32_t h = kv * share; h < (kv + 1) * share; h++)
+                if (is_active(active, h)) p->q[p->active++] = h;
+        }
+        if (g.kv > 0) p->group[p->n_groups++] = g;
+    }
+    p->whole = p->active == H;
+    *ret = p;
+    return MF_OK;
+}
+
+int64_t mf_heads_active(const mf_model *m)
+{
+    int64_t n = 0;
+    for (int32_t l = 0; l < m->config->model.layers; l++) {
+        const mf_param *active = mf_head_param(m, l, "active");
+        for (int32_t h = 0; h < m->config->model.heads; h++)
+            n += is_active(active, h);
+    }
+    return n;
+}
+
+/* ---- live options ---- */
+
+int mf_heads_register(mf_model *m)
+{
+    static const struct {
+        const char *what;
+        double lo, hi;
+        bool structural;
+    } kinds[] = {
+        {"gate", -100, 100, false}, {"active", 0, 1, true}, {"lr_scale", 0, 1e3, false}};
+    int rc = MF_OK;
+    for (int32_t l = 0; l < m->config->model.layers; l++)
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+            mf_param *p = mf_head_param(m, l, kinds[i].what);
+            for (int64_t h = 0; rc == MF_OK && p && h < p->count; h++) {
+                char name[128];
+                snprintf(name, sizeof name, "%s.%lld", p->name, (long long)h);
+                rc = mf_live_register_stored(m->plugins, name, p, h, kinds[i].lo, kinds[i].hi,
+                                             kinds[i].structural);
+            }
+        }
+    return rc;
+}
+
+/* ---- measurements ---- */
+
+int mf_head_tally_new(const mf_model *m, mf_head_tally **ret)
+{
+    const int64_t L = m->config->model.layers, H = m->config->model.heads;
+    *ret = NULL;
+    if (!m->config->model.head_gates) return MF_OK;
+    mf_head_tally *t = mf_alloc(1, sizeof *t + (size_t)(L * H) * sizeof(double));
+    if (!t) return MF_ENOMEM;
+    *t = (mf_head_tally){.layers = (int32_t)L, .heads = (int32_t)H};
+    t->entropy = (double *)(t + 1);
+    *ret = t;
+    return MF_OK;
+}
+
+void mf_head_tally_free(mf_head_tally *t)
+{
+    mf_free(t);
+}
+
+void mf_head_tally_reset(mf_head_tally *t)
+{
+    if (!t) return;
+    t->runs = 0;
+    memset(t->entropy, 0, (size_t)t->layers * (size_t)t->heads * sizeof *t->entropy);
+}
+
+void mf_head_tally_add(mf_head_tally *t, const mf_model_graph *mg)
+{
+    if (!t) return;
+    t->runs++;
+    for (int32_t l = 0; l < t->layers; l++) {
+        const mf_head_plan *p = mg->heads[l].plan;
+        const mf_tensor *e = mg->heads[l].entropy;
+        const float *v = e ? mf_tensor_data(e) : NULL;
+        for (int32_t i = 0; v && i < p->active; i++)
+            t->entropy[l * t->heads + p->q[i]] += (double)v[i];
+    }
+}
+
+static double square(const float *v, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)v[i] * (double)v[i];
+    return sum;
+}
+
+/* Sum of squares of head `part` of a parameter seen as [outer, parts, inner]. */
+static double part_square(const float *grad, int64_t outer, int64_t parts, int64_t part,
+                          int64_t inner)
+{
+    double sum = 0;
+    for (int64_t o = 0; o < outer; o++)
+        sum += square(grad + (o * parts + part) * inner, inner);
+    return sum;
+}
+
+void mf_head_gradients(const mf_model *m, int32_t layer, double scale, float *out)
+{
+    const mf_model_config *c = &m->config->model;
+    const int64_t H = c->heads, KV = c->kv_heads, hd = c->dim / H;
+    const mf_param *active = mf_head_param(m, layer, "active");
+    const mf_param *w = mf_head_weights(m, layer, "qkv.weight"),
+                   *b = mf_head_weights(m, layer, "qkv.bias"),
+                   *o = mf_head_weights(m, layer, "out.weight");
+    for (int64_t h = 0; h < H; h++) {
+        const int64_t kv = h / (H / KV), n = used_by(active, (int32_t)kv, (int32_t)(H / KV));
+        double sum = 0;
+        out[h] = 0;
+        if (!is_active(active, (int32_t)h) || !w->grad) continue;
+        const mf_param *both[] = {w, b};
+        for (int i = 0; i < 2; i++) {
+            if (!both[i]) continue;
+            const int64_t rows = both[i] == w ? hd * c->dim : hd; /* elements of one head */
+            const float *g = both[i]->grad;
+            sum += square(g + h * rows, rows);
+            sum += square(g + (H + kv) * rows, rows) / (double)n;
+            sum += square(g + (H + KV + kv) * rows, rows) / (double)n;
+        }
+        sum += part_square(o->grad, c->dim, H, h, hd);
+        out[h] = (float)(sqrt(sum) * scale);
+    }
+}
+
+enum { GATE, ACTIVE, ENTROPY, GRADIENT, IMPORTANCE, ARRAYS };
+
+int mf_head_record_new(const mf_model *m, mf_head_record **ret)
+{
+    const int64_t L = m->config->model.layers, H = m->config->model.heads;
+    *ret = NULL;
+    if (!m->config->model.head_gates) return MF_OK;
+    mf_head_record *r = mf_alloc(1, sizeof *r + (size_t)L * sizeof *r->stats +
+                                        (size_t)(L * H * ARRAYS) * sizeof *r->values);
+    if (!r) return MF_ENOMEM;
+    *r = (mf_head_record){.layers = (int32_t)L, .heads = (int32_t)H};
+    r->stats = (mf_head_stats *)(r + 1);
+    r->values = (float *)(r->stats + L);
+    *ret = r;
+    return MF_OK;
+}
+
+void mf_head_record_free(mf_head_record *r)
+{
+    mf_free(r);
+}
+
+static float *array(const mf_head_record *r, int which, int32_t layer)
+{
+    return r->values + ((int64_t)which * r->layers + layer) * r->heads;
+}
+
+float *mf_head_record_gradients(const mf_head_record *r, int32_t layer)
+{
+    return array(r, GRADIENT, layer);
+}
+
+float *mf_head_record_importance(const mf_head_record *r, int32_t layer)
+{
+    return array(r, IMPORTANCE, layer);
+}
+
+void mf_head_record_fill(mf_head_record *r, const mf_model *m, const mf_head_tally *t)
+{
+    if (!r) return;
+    for (int32_t l = 0; l < r->layers; l++) {
+        const mf_param *gate = mf_head_param(m, l, "gate"),
+                       *active = mf_head_param(m, l, "active");
+        const bool measured = t && t->runs > 0;
+        for (int32_t h = 0; h < r->heads; h++) {
+            const bool on = is_active(active, h);
+            array(r, GATE, l)[h] = on ? (float)(1 / (1 + exp(-(double)gate->value[h]))) : 0;
+            array(r, ACTIVE, l)[h] = on;
+            if (measured)
+                array(r, ENTROPY, l)[h] =
+                    (float)(t->entropy[(int64_t)l * r->heads + h] / (double)t->runs);
+            array(r, GRADIENT, l)[h] = array(r, IMPORTANCE, l)[h] = 0;
+        }
+        r->stats[l] = (mf_head_stats){.size = sizeof *r->stats,
+                                      .layer = l,
+                                      .heads = r->heads,
+                                      .gate = array(r, GATE, l),
+                                      .active = array(r, ACTIVE, l),
+                                      .entropy = measured ? array(r, ENTROPY, l) : NULL};
+    }
+}
+
+/* ---- learning rates ---- */
+
+/* The factor of one head's part, into a list of [outer][parts]; true when it was another. */
+static bool set_factor(mf_param *p, int64_t part, float factor)
+{
+    if (!p || !p->part || p->part[part] == factor) return false;
+    p->part[part] = factor;
+    return true;
+}
+
+bool mf_heads_set_parts(mf_model *m)
+{
+    const int64_t H = m->config->model.heads, KV = m->config->model.kv_heads, share = H / KV;
+    bool changed = false;
+    for (int32_t l = 0; m->config->model.head_gates && l < m->config->model.layers; l++) {
+        const float *active = mf_head_param(m, l, "active")->value,
+                    *scale = mf_head_param(m, l, "lr_scale")->value;
+        mf_param *of[] = {mf_head_param(m, l, "qkv.weight"), mf_head_param(m, l, "qkv.bias")};
+        for (int64_t h = 0; h < H; h++) {
+            const float f = active[h] != 0 ? scale[h] : 0;
+            for (int i = 0; i < 2; i++)
+                changed |= set_factor(of[i], h, f);
+            changed |= set_factor(mf_head_param(m, l, "out.weight"), h, f);
+            changed |= set_factor(mf_head_param(m, l, "gate"), h, f);
+        }
+        for (int64_t kv = 0; kv < KV; kv++) { /* shared: as the fastest head that uses them */
+            float f = 0;
+            for (int64_t h = kv * share; h < (kv + 1) * share; h++)
+                if (active[h] != 0 && scale[h] > f) f = scale[h];
+            for (int i = 0; i < 2; i++)
+                for (int64_t at = H + kv; at < H + 2 * KV; at += KV)
+                    changed |= set_factor(of[i], at, f);
+        }
+    }
+    return changed;
+}

@@ -1,0 +1,324 @@
+/* Attention heads: what pruning leaves out of graphs, and what is measured of the heads. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/mem.h"
+#include "check_main.h"
+#include "model/heads.h"
+#include "tests/lib/scratch.h"
+
+enum { BATCH = 2, SEQ = 5, VOCAB = 11, LAYERS = 2, HEADS = 8 };
+
+typedef struct {
+    mf_config *config;
+    mf_model *model;
+} made;
+
+static void make(made *x, const char *more)
+{
+    const char *path = scratch_path("model.ini");
+    char *text = mf_strf("[model]\ndim = 32\nlayers = 2\nseq = %d\nmoe_every = 0\n"
+                         "init_std = 0.3\n%s[router]\nplugin = none\n[expert]\nplugin = none\n",
+                         SEQ, more);
+    const mf_model_facts facts = {.vocab = VOCAB, .train_steps = 1};
+    scratch_write(path, text, strlen(text));
+    ck_assert_msg(mf_config_load(path, 0, NULL, &x->config) == MF_OK, "%s", mf_error_message());
+    ck_assert_int_eq(mf_backend_init(), MF_OK);
+    ck_assert_msg(mf_model_new(x->config, &facts, true, &x->model) == MF_OK, "%s",
+                  mf_error_message());
+    mf_free(text);
+}
+
+static void unmake(made *x)
+{
+    mf_model_free(x->model);
+    mf_config_free(x->config);
+}
+
+static void feed(const mf_model_graph *mg)
+{
+    int32_t *tokens = mf_tensor_data(mg->tokens), *at = mf_tensor_data(mg->positions),
+            *targets = mf_tensor_data(mg->targets), *ids = mf_tensor_data(mg->sequence_ids);
+    for (int i = 0; i < BATCH * SEQ; i++) {
+        tokens[i] = (i * 7 + 3) % VOCAB;
+        targets[i] = (i * 5 + 1) % VOCAB;
+        at[i] = i % SEQ;
+        if (ids) ids[i] = i / SEQ;
+    }
+}
+
+/* One training run; gradients are in the store. */
+static double run(const made *x, mf_head_tally *tally)
+{
+    const mf_model_shape shape = {.mode = MF_MODE_TRAIN, .batch = BATCH, .seq = SEQ};
+    const mf_run how = {.metrics = true};
+    mf_model_graph *mg;
+    ck_assert_msg(mf_model_graph_new(x->model, &shape, &mg) == MF_OK, "%s", mf_error_message());
+    feed(mg);
+    ck_assert_msg(mf_graph_run(mg->g, &how) == MF_OK, "%s", mf_error_message());
+    const double loss = (double)*(float *)mf_tensor_data(mg->loss);
+    mf_head_tally_add(tally, mg);
+    mf_model_graph_free(mg);
+    return loss;
+}
+
+static void set(const made *x, int layer, const char *what, int head, float value)
+{
+    mf_head_param(x->model, layer, what)->value[head] = value;
+}
+
+/* Heads that a test takes out of both layers, as a string of HEADS times '.' (stays) or 'x'. */
+static void compare_with_gates_of_0(const char *options, const char *first, const char *second)
+{
+    made pruned, gated;
+    make(&pruned, options);
+    make(&gated, options);
+    const char *out[LAYERS] = {first, second};
+    for (int l = 0; l < LAYERS; l++)
+        for (int h = 0; h < HEADS; h++) {
+            if (out[l][h] != 'x') continue;
+            set(&pruned, l, "active", h, 0);
+            set(&gated, l, "gate", h, -100);
+        }
+    const double a = run(&pruned, NULL), b = run(&gated, NULL);
+    ck_assert_msg(fabs(a - b) < 1e-5, "%s %s: loss %.9g, with gates of 0 %.9g", first, second,
+                  a, b);
+    for (int i = 0; i < mf_store_count(pruned.model->store); i++) {
+        const mf_param *p = mf_store_at(pruned.model->store, i);
+        const mf_param *q = mf_store_find(gated.model->store, p->name);
+        for (int64_t j = 0; !p->buffer && j < p->count; j++)
+            ck_assert_msg(fabs((double)p->grad[j] - (double)q->grad[j]) < 2e-5,
+                          "%s %s: gradient of %s[%lld]: %.9g, with gates of 0 %.9g", first,
+                          second, p->name, (long long)j, (double)p->grad[j],
+                          (double)q->grad[j]);
+    }
+    unmake(&pruned);
+    unmake(&gated);
+}
+
+START_TEST(pruned_heads_are_heads_with_gate_0)
+{
+    static const char *const forms[] = {
+        "heads = 8\nhead_gates = yes\n",
+        "heads = 8\nkv_heads = 4\nhead_gates = yes\nattention_bias = yes\n"
+        "attention_out_bias = yes\n",
+        "heads = 8\nkv_heads = 2\nhead_gates = yes\nposition = learned\n",
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        compare_with_gates_of_0(forms[i], "........", "........");
+        compare_with_gates_of_0(forms[i], "x.......", "...x..x.");
+        compare_with_gates_of_0(forms[i], "xx..x.x.", "xxxx....");
+        compare_with_gates_of_0(forms[i], "xxxxxxxx", ".xxxxxxx");
+    }
+}
+END_TEST
+
+START_TEST(shared_keys_go_with_their_last_query)
+{
+    made x;
+    mf_head_plan *p;
+    make(&x, "heads = 8\nkv_heads = 4\nhead_gates = yes\n");
+    set(&x, 0, "active", 0, 0); /* kv 0: one of two is left; kv 2: none; kv 1, 3: both */
+    set(&x, 0, "active", 4, 0);
+    set(&x, 0, "active", 5, 0);
+    ck_assert_int_eq(mf_head_plan_new(x.model, 0, &p), MF_OK);
+    static const int32_t q[] = {1, 2, 3, 6, 7}, kv[] = {0, 1, 3};
+    ck_assert_int_eq(p->active, 5);
+    ck_assert_int_eq(p->kv_active, 3);
+    ck_assert_int_eq(p->n_groups, 2);
+    ck_assert(!p->whole);
+    ck_assert_int_eq(memcmp(p->q, q, sizeof q), 0);
+    ck_assert_int_eq(memcmp(p->kv, kv, sizeof kv), 0);
+    ck_assert_int_eq(p->group[0].share, 1);
+    ck_assert_int_eq(p->group[0].kv, 1);
+    ck_assert_int_eq(p->group[1].share, 2);
+    ck_assert_int_eq(p->group[1].kv, 2);
+    mf_free(p);
+    unmake(&x);
+}
+END_TEST
+
+START_TEST(gates_of_1_and_skips_of_0_change_no_bit)
+{
+    made plain, gated;
+    make(&plain, "heads = 8\n");
+    make(&gated, "heads = 8\nhead_gates = yes\ngate_init = 40\nskip = unet\nskip_scale = 0\n");
+    const double a = run(&plain, NULL), b = run(&gated, NULL);
+    ck_assert(a == b);
+    for (int i = 0; i < mf_store_count(plain.model->store); i++) {
+        const mf_param *p = mf_store_at(plain.model->store, i);
+        const mf_param *q = mf_store_find(gated.model->store, p->name);
+        ck_assert_msg(memcmp(p->grad, q->grad, (size_t)p->count * sizeof(float)) == 0,
+                      "gradient of %s", p->name);
+    }
+    unmake(&plain);
+    unmake(&gated);
+}
+END_TEST
+
+START_TEST(a_linear_skip_begins_as_the_identity)
+{
+    made plain, skipping, residual;
+    make(&plain, "heads = 8\n");
+    make(&skipping, "heads = 8\nskip = unet\n");
+    make(&residual, "heads = 8\nskip = unet\nskip_form = residual\n");
+    ck_assert(fabs(run(&plain, NULL) - run(&skipping, NULL)) < 1e-5);
+    ck_assert(fabs(run(&plain, NULL) - run(&residual, NULL)) > 1e-5);
+    unmake(&plain);
+    unmake(&skipping);
+    unmake(&residual);
+}
+END_TEST
+
+/* Scores of 0 make row t uniform over t + 1 keys. */
+START_TEST(entropy_of_even_weights)
+{
+    made x;
+    mf_head_tally *tally;
+    double expected = 0;
+    make(&x, "heads = 8\nkv_heads = 4\nhead_gates = yes\n");
+    mf_param *qkv = mf_head_param(x.model, 1, "qkv.weight");
+    memset(qkv->value, 0, 3 * 4 * 32 * sizeof(float)); /* queries of heads 0, 1, 2 */
+    set(&x, 1, "active", 1, 0);
+    for (int t = 0; t < SEQ; t++)
+        expected += log(t + 1.0) / SEQ;
+    ck_assert_int_eq(mf_head_tally_new(x.model, &tally), MF_OK);
+    run(&x, tally);
+    const double *e = tally->entropy + HEADS;
+    ck_assert(fabs(e[0] - expected) < 1e-6);
+    ck_assert(e[1] == 0);
+    ck_assert(fabs(e[2] - expected) < 1e-6);
+    ck_assert(e[3] < expected - 1e-3 && e[3] > 0);
+    mf_head_tally_free(tally);
+    unmake(&x);
+}
+END_TEST
+
+/* One layer, no positions: queries and keys are the projected, normed embedding. */
+START_TEST(entropy_by_hand)
+{
+    made x;
+    mf_head_tally *tally;
+    double rows[BATCH * SEQ][2][2], expected = 0; /* q, k of head 3, 2 wide */
+    make(&x, "heads = 16\nposition = none\nhead_gates = yes\n");
+    const float *embed = mf_store_find(x.model->store, "embed.weight")->value,
+                *w = mf_head_param(x.model, 0, "qkv.weight")->value;
+    for (int i = 0; i < BATCH * SEQ; i++) {
+        const float *v = embed + (i * 7 + 3) % VOCAB * 32;
+        double square = 0;
+        for (int j = 0; j < 32; j++)
+            square += (double)v[j] * (double)v[j] / 32;
+        for (int part = 0; part < 2; part++)
+            for (int c = 0; c < 2; c++) {
+                const float *row = w + ((part * 16 + 3) * 2 + c) * 32;
+                rows[i][part][c] = 0;
+                for (int j = 0; j < 32; j++)
+                    rows[i][part][c] += (double)v[j] * (double)row[j] / sqrt(square + 1e-5);
+            }
+    }
+    for (int i = 0; i < BATCH * SEQ; i++) {
+        double sum = 0, weighted = 0;
+        for (int s = i / SEQ * SEQ; s <= i; s++) {
+            const double score =
+                (rows[i][0][0] * rows[s][1][0] + rows[i][0][1] * rows[s][1][1]) / sqrt(2.0);
+            sum += exp(score);
+            weighted += exp(score) * score;
+        }
+        expected += (log(sum) - weighted / sum) / (BATCH * SEQ);
+    }
+    ck_assert_int_eq(mf_head_tally_new(x.model, &tally), MF_OK);
+    run(&x, tally);
+    ck_assert_msg(fabs(tally->entropy[3] - expected) < 1e-5, "%.9g, by hand %.9g",
+                  tally->entropy[3], expected);
+    mf_head_tally_free(tally);
+    unmake(&x);
+}
+END_TEST
+
+/* The squares of the heads' norms sum to that of all their parameters, shared ones included. */
+START_TEST(gradient_norms_share_out_all_of_the_gradient)
+{
+    made x;
+    float norm[HEADS];
+    make(&x, "heads = 8\nkv_heads = 2\nhead_gates = yes\nattention_bias = yes\n");
+    set(&x, 0, "active", 2, 0);
+    run(&x, NULL);
+    double all = 0, heads = 0;
+    static const char *const names[] = {"qkv.weight", "qkv.bias", "out.weight"};
+    for (int i = 0; i < 3; i++) {
+        const mf_param *p = mf_head_param(x.model, 0, names[i]);
+        for (int64_t j = 0; j < p->count; j++)
+            all += (double)p->grad[j] * (double)p->grad[j];
+    }
+    mf_head_gradients(x.model, 0, 1, norm);
+    for (int h = 0; h < HEADS; h++)
+        heads += (double)norm[h] * (double)norm[h];
+    ck_assert(norm[2] == 0);
+    ck_assert_msg(fabs(heads - all) < 1e-5 * all, "%.9g, %.9g", heads, all);
+    unmake(&x);
+}
+END_TEST
+
+START_TEST(learning_rates_of_parts)
+{
+    made x;
+    make(&x, "heads = 8\nkv_heads = 4\nhead_gates = yes\n");
+    ck_assert(!mf_heads_set_parts(x.model));
+    set(&x, 0, "active", 2, 0);
+    set(&x, 0, "active", 3, 0);
+    set(&x, 0, "lr_scale", 4, 5);
+    ck_assert(mf_heads_set_parts(x.model));
+    ck_assert(!mf_heads_set_parts(x.model));
+    static const float qkv[16] = {1, 1, 0, 0, 5, 1, 1, 1, 1, 0, 5, 1, 1, 0, 5, 1};
+    static const float out[8] = {1, 1, 0, 0, 5, 1, 1, 1};
+    ck_assert_int_eq(memcmp(mf_head_param(x.model, 0, "qkv.weight")->part, qkv, sizeof qkv), 0);
+    ck_assert_int_eq(memcmp(mf_head_param(x.model, 0, "out.weight")->part, out, sizeof out), 0);
+    ck_assert_int_eq(memcmp(mf_head_param(x.model, 0, "gate")->part, out, sizeof out), 0);
+    unmake(&x);
+}
+END_TEST
+
+START_TEST(heads_are_live_options)
+{
+    made x;
+    double value = 0;
+    make(&x, "heads = 8\nhead_gates = yes\n");
+    mf_plughost *h = x.model->plugins;
+    ck_assert_int_eq(mf_live_get(h, "layers.1.attention.gate.7", &value), MF_OK);
+    ck_assert(value == 3);
+    ck_assert_int_eq(mf_live_set(h, "layers.1.attention.gate.7", -2, "a test", "why"), MF_OK);
+    ck_assert(mf_head_param(x.model, 1, "gate")->value[7] == -2);
+    ck_assert_ptr_null(mf_plughost_rebuild(h));
+    ck_assert_int_eq(mf_live_set(h, "layers.0.attention.active.3", 0, "a test", "why"), MF_OK);
+    ck_assert_str_eq(mf_plughost_rebuild(h), "a test: why");
+    ck_assert_int_eq(mf_heads_active(x.model), 15);
+    ck_assert_int_eq(mf_live_set(h, "layers.0.attention.active.3", 2, "a test", "why"),
+                     MF_ECONFIG);
+    ck_assert_int_eq(mf_live_get(h, "layers.0.attention.active.8", &value), MF_ENOTFOUND);
+    const mf_turn *turns;
+    ck_assert_int_eq(mf_turns(h, &turns), 2);
+    ck_assert_str_eq(turns[1].option, "layers.0.attention.active.3");
+    unmake(&x);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("heads");
+    TCase *c = tcase_create("heads");
+    tcase_add_test(c, pruned_heads_are_heads_with_gate_0);
+    tcase_add_test(c, shared_keys_go_with_their_last_query);
+    tcase_add_test(c, gates_of_1_and_skips_of_0_change_no_bit);
+    tcase_add_test(c, a_linear_skip_begins_as_the_identity);
+    tcase_add_test(c, entropy_of_even_weights);
+    tcase_add_test(c, entropy_by_hand);
+    tcase_add_test(c, gradient_norms_share_out_all_of_the_gradient);
+    tcase_add_test(c, learning_rates_of_parts);
+    tcase_add_test(c, heads_are_live_options);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)
