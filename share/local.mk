@@ -7,6 +7,11 @@ presets_DATA += share/presets/switch-plus-as-run.ini
 presets_DATA += share/presets/switch-plus.ini
 presets_DATA += share/presets/switch.ini
 
+# Repeating published results, one command each.
+repeat_DATA = share/repeat/lib.sh
+repeat_SCRIPTS =
+repeat_SCRIPTS += share/repeat/switch.sh
+
 template_DATA =
 template_DATA += share/template/Makefile.in
 template_DATA += share/template/README.in

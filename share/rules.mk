@@ -2,7 +2,9 @@
 pluginsddir = $(pkgsysconfdir)/plugins.d
 presetsdir = $(pkgdatadir)/presets
 templatedir = $(pkgdatadir)/template
+repeatdir = $(pkgdatadir)/repeat
 EXTRA_DIST += $(pkgsysconf_DATA) $(pluginsd_DATA) $(presets_DATA) $(template_DATA)
+EXTRA_DIST += $(repeat_DATA) $(repeat_SCRIPTS)
 
 # Completions come out of the program itself.
 bashcompletiondir = $(datadir)/bash-completion/completions

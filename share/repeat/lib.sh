@@ -1,0 +1,172 @@
+# shellcheck shell=sh
+# lib.sh: what the scripts that repeat published results have in common; they source it.
+#
+#   usage_and_exit STATUS         prints $usage
+#   begin                         after the options: finds moefw, makes $out
+#   plan NAME WORDS...            a run to be: "moefw train WORDS..." into $out/runs/NAME
+#   carry_out                     trains what is not finished yet, $jobs at a time
+#   value NAME SPLIT KEY [STEP]   of the last line of that split (of that step) in metrics.jsonl
+#   average NAME SPLIT KEY [FROM TO]   mean over its lines, of steps FROM < step <= TO
+#
+# A run that was interrupted goes on where it was. A finished one is kept: $out/runs/NAME.done.
+# Variables: data, out, jobs, threads (0: cores / jobs), extra (further words of every run).
+
+here=$(cd "$(dirname "$0")" && pwd)
+me=$(basename "$0")
+LC_ALL=C
+export LC_ALL
+
+die() {
+    status=$1
+    shift
+    echo "$me: $*" >&2
+    exit "$status"
+}
+
+usage_and_exit() {
+    if [ "$1" = 0 ]; then printf '%s\n' "$usage"; else printf '%s\n' "$usage" >&2; fi
+    exit "$1"
+}
+
+# needs OPTION COUNT: an option that takes a value has one
+needs() {
+    [ "$2" -ge 2 ] || die 2 "$1 wants a value"
+}
+
+whole() {
+    case $2 in
+    '' | *[!0-9]* | 0) die 2 "$1: expected a whole number above 0, found '$2'" ;;
+    esac
+}
+
+begin() {
+    if [ -z "${MOEFW-}" ]; then
+        MOEFW=$(command -v moefw) || MOEFW=$here/../../build/moefw
+    fi
+    "$MOEFW" --version >/dev/null 2>&1 || die 6 "moefw is not in PATH; MOEFW=PROGRAM names it"
+    whole --jobs "$jobs"
+    cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+    [ "${threads:-0}" -gt 0 ] || threads=$((cores / jobs))
+    [ "$threads" -gt 0 ] || threads=1
+    mkdir -p "$out/runs" || die 1 "cannot make $out"
+}
+
+runs_planned=''
+plan() {
+    runs_planned="$runs_planned$*
+"
+}
+
+# one NAME WORDS...: trains or goes on, unless it is finished
+one() {
+    name=$1
+    shift
+    run=$out/runs/$name
+    words="$* $extra"
+    if [ -e "$run.words" ] && [ "$(cat "$run.words")" != "$words" ]; then
+        echo "$me: $run was made with other options: remove it, or choose another --out" >&2
+        return 1
+    fi
+    [ -e "$run.done" ] && return 0
+    echo "$words" >"$run.words"
+    began=$(date +%s)
+    if [ -e "$run/ckpt/latest" ]; then
+        "$MOEFW" train -q --resume "$run" -t "$threads" >>"$run.log" 2>&1 &
+    else
+        rm -rf "$run"
+        # shellcheck disable=SC2086 # words are words
+        "$MOEFW" train $words -q --out "$run" -t "$threads" --set "data.path=$data" >>"$run.log" 2>&1 &
+    fi
+    child=$!
+    trap 'kill $child 2>/dev/null; wait $child; exit 1' TERM # it saves, and ends
+    wait $child
+    status=$?
+    trap - TERM
+    if [ $status -ne 0 ]; then
+        echo "$me: $name ended with status $status: see $run.log; begin again to go on" >&2
+        [ $status -lt 128 ] || exit 1 # a signal: no further runs
+        return 1
+    fi
+    : >"$run.done"
+    echo "$me: $name: val loss $(value "$name" val task_loss), $(($(date +%s) - began)) s" >&2
+}
+
+# worker I: every jobs-th run of the plan
+worker() {
+    at=0
+    failed=0
+    while read -r line; do
+        if [ $((at % jobs)) -eq "$1" ] && [ -n "$line" ]; then
+            # shellcheck disable=SC2086 # words are words
+            one $line </dev/null || failed=1
+        fi
+        at=$((at + 1))
+    done <<PLAN
+$runs_planned
+PLAN
+    return $failed
+}
+
+carry_out() {
+    echo "$me: $(printf '%s' "$runs_planned" | wc -l) runs in $out/runs, $jobs at a time, $threads threads each" >&2
+    pids=
+    trap 'kill $pids 2>/dev/null; wait; exit 130' INT TERM HUP
+    w=0
+    while [ $w -lt "$jobs" ]; do
+        worker $w &
+        pids="$pids $!"
+        w=$((w + 1))
+    done
+    bad=0
+    for pid in $pids; do
+        wait "$pid" || bad=1
+    done
+    trap - INT TERM HUP
+    [ $bad -eq 0 ] || die 1 "some runs are not finished"
+}
+
+value() {
+    awk -v split_="\"split\":\"$2\"" -v key="\"$3\":" -v step="${4-}" '
+        index($0, split_) && (step == "" || index($0, "{\"step\":" step ",")) {
+            at = index($0, key)
+            if (at) v = substr($0, at + length(key)) + 0
+            found = found || at
+        }
+        END { if (found) print v; else print "-" }' "$out/runs/$1/metrics.jsonl"
+}
+
+average() {
+    awk -v split_="\"split\":\"$2\"" -v key="\"$3\":" -v from="${4:--1}" -v to="${5:-1e18}" '
+        index($0, split_) {
+            step = substr($0, 9) + 0
+            at = index($0, key)
+            if (at && step > from && step <= to) { sum += substr($0, at + length(key)); n++ }
+        }
+        END { if (n) printf "%.6g\n", sum / n; else print "-" }' "$out/runs/$1/metrics.jsonl"
+}
+
+# total NAME SPLIT KEY FROM TO: sum over its lines, of steps FROM < step <= TO
+total() {
+    awk -v split_="\"split\":\"$2\"" -v key="\"$3\":" -v from="$4" -v to="$5" '
+        index($0, split_) {
+            step = substr($0, 9) + 0
+            at = index($0, key)
+            if (at && step > from && step <= to) sum += substr($0, at + length(key))
+        }
+        END { print sum + 0 }' "$out/runs/$1/metrics.jsonl"
+}
+
+# interval: numbers on stdin -> "mean half-width" of the 95 % interval (Student's t); - for one
+interval() {
+    awk '
+        { x[n++] = $1; sum += $1 }
+        END {
+            split("12.706 4.303 3.182 2.776 2.571 2.447 2.365 2.306 2.262 2.228 2.201 2.179 " \
+                "2.160 2.145 2.131 2.120 2.110 2.101 2.093", t, " ")
+            mean = sum / n
+            for (i = 0; i < n; i++) ss += (x[i] - mean) ^ 2
+            if (n < 2) { printf "%.4f -\n", mean; exit }
+            q = n - 1 in t ? t[n - 1] : 1.96 + 2.4 / (n - 1)
+            printf "%.4f %.4f\n", mean, q * sqrt(ss / (n - 1) / n)
+        }'
+}
