@@ -26,6 +26,11 @@ for page in man/*.[1-9]; do
     grep -q '^\.\\" begin generated: ' "$page" || continue
     while IFS= read -r line; do
         case $line in
+        '.\" begin generated: plugins '*)
+            printf '%s\n' "$line"
+            sh tests/plugin-sections.sh "${line#'.\" begin generated: plugins '}" || exit 1
+            skip=yes
+            ;;
         '.\" begin generated: moefw '*)
             printf '%s\n' "$line"
             # The words of the command, as they stand in the page.

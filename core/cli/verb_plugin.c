@@ -191,13 +191,37 @@ static void info_text(const mf_loaded *p)
     }
 }
 
+/* Its options as a list for the manual pages; tests/regenerate.sh puts them there. */
+static void info_mdoc(const mf_loaded *p)
+{
+    if (p->schema.count == 0) {
+        puts("It has no options.");
+        return;
+    }
+    puts(".Bl -tag -width indent");
+    for (int i = 0; i < p->schema.count; i++) {
+        const mf_option *o = &p->schema.options[i];
+        char expected[512];
+        mf_option_expected(o, expected, sizeof expected);
+        printf(".It Cm %s No = Ar \"%s\"\n%s;\n%s%s.\n", o->name, o->value ? o->value : "",
+               o->help, expected,
+               o->value == NULL                     ? "; no default"
+               : (o->flags & MF_OPT_LIVE) != 0 ? "; live"
+                                               : "");
+    }
+    puts(".El");
+}
+
 static int info(const mf_cli *cli)
 {
     const mf_loaded *p;
     int rc = mf_plugin_load(0, mf_cli_operand(cli, 0), NULL, 0, &p);
     if (rc != MF_OK) return rc;
     if (mf_cli_json(cli)) return info_json(p);
-    info_text(p);
+    if (strcmp(mf_cli_action(cli), "mdoc") == 0)
+        info_mdoc(p);
+    else
+        info_text(p);
     return MF_OK;
 }
 
@@ -280,7 +304,7 @@ static int run(const mf_cli *cli)
 {
     const char *action = mf_cli_action(cli);
     if (strcmp(action, "list") == 0) return list(cli);
-    if (strcmp(action, "info") == 0) return info(cli);
+    if (strcmp(action, "info") == 0 || strcmp(action, "mdoc") == 0) return info(cli);
     if (strcmp(action, "check") == 0) return check(cli);
     return new_plugin(cli);
 }
@@ -291,6 +315,7 @@ static const mf_cli_form forms[] = {
     {"check", "NAME|FILE", 1, 1, "does it keep the rules? descriptor, options, gradients, ..."},
     {"new", "KIND NAME [FOLDER]", 2, 3,
      "write the sources of a new one: router, expert, regularizer or controller"},
+    {"mdoc", "NAME|FILE", 1, 1, NULL},
     MF_CLI_FORM_END};
 
 const mf_verb mf_verb_plugin = {

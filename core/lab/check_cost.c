@@ -21,7 +21,28 @@ static size_t bytes_in_use(void)
     return m.uordblks + m.hblkhd;
 }
 
-/* After some steps to warm up, a hundred more allocate nothing and keep nothing. */
+/* Instances that come and go keep nothing. */
+static mf_verdict check_instances(const mf_rig_spec *spec, char detail[MF_CHECK_DETAIL])
+{
+    enum { WARM = 3, INSTANCES = 40, SLACK = 2048 };
+    size_t before = 0;
+    for (int i = 0; i < WARM + INSTANCES; i++) {
+        mf_rig *rig = NULL;
+        if (i == WARM) before = bytes_in_use();
+        int rc = mf_rig_new(spec, &rig);
+        mf_rig_free(rig);
+        if (rc != MF_OK) return mf_check_broke(detail, "in another instance");
+    }
+    const size_t after = bytes_in_use();
+    if (after <= before + SLACK) return MF_CHECK_PASS;
+    return mf_check_failed(detail,
+                           "%d instances that came and went keep %zu bytes: expected none (what "
+                           "init takes, fini gives back)",
+                           INSTANCES, after - before);
+}
+
+/* After some steps to warm up, a hundred more allocate nothing and keep nothing; nor do instances
+ * that are gone. */
 mf_verdict mf_check_leaks(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     enum { WARM = 30, STEPS = 100, SLACK = 2048 };
@@ -45,8 +66,12 @@ mf_verdict mf_check_leaks(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
     if (made > 0)
         return mf_check_failed(detail, "%d steps allocate %llu times: expected never", STEPS,
                                (unsigned long long)made);
-    snprintf(detail, MF_CHECK_DETAIL, "%d steps keep nothing", STEPS);
-    return MF_CHECK_PASS;
+    spec.only_init = true;
+    mf_verdict v = check_instances(&spec, detail);
+    if (v == MF_CHECK_PASS)
+        snprintf(detail, MF_CHECK_DETAIL, "%d steps keep nothing, nor do instances that are gone",
+                 STEPS);
+    return v;
 }
 
 static double now(void)

@@ -157,7 +157,31 @@ mf_verdict mf_check_options(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
 
 /* ---- shapes ---- */
 
-/* No expert twice for one token, none outside of 0 .. E-1; gates are numbers. */
+/* A router that gives the gates itself and says renormalize = 1 promises their sum. */
+static bool sound_sums(const mf_routing *r, const float *gate, char *why, size_t size)
+{
+    const int32_t *chosen = mf_tensor_data(r->chosen);
+    const int32_t k = r->rows / r->tokens;
+    if (r->expert == NULL || r->gate == NULL || r->token != NULL || r->renormalize != 1)
+        return true;
+    for (int32_t t = 0; t < r->tokens; t++) {
+        double sum = 0;
+        bool any = false;
+        for (int32_t i = t * k; i < (t + 1) * k; i++) {
+            if (chosen[i] < 0) continue;
+            sum += (double)gate[i];
+            any = true;
+        }
+        if (!any || fabs(sum - r->gate_scale) <= 1e-4 * fmax(1, fabs(r->gate_scale))) continue;
+        snprintf(why, size, "token %d: renormalize = 1 says that its gates sum to %g, found %.6g",
+                 (int)t, r->gate_scale, sum);
+        return false;
+    }
+    return true;
+}
+
+/* No expert twice for one token, none outside of 0 .. E-1; gates are numbers, with the sum that the
+ * router promised; what comes out is finite. */
 static bool sound_choice(const mf_rig *rig, char *why, size_t size)
 {
     for (int32_t l = 0; l < rig->spec.layers; l++) {
@@ -182,8 +206,17 @@ static bool sound_choice(const mf_rig *rig, char *why, size_t size)
                 return false;
             }
         }
+        if (!sound_sums(r, gate, why, size)) return false;
+        for (int32_t i = 0; i < r->n_losses; i++) {
+            if (isfinite(*(const float *)mf_tensor_data(r->loss[i]))) continue;
+            snprintf(why, size, "its loss '%s' is not a number", r->loss_name[i]);
+            return false;
+        }
     }
-    return true;
+    if (mf_rig_not_finite(rig) == 0) return true;
+    snprintf(why, size, "expected finite values everywhere, found %lld that are not",
+             (long long)mf_rig_not_finite(rig));
+    return false;
 }
 
 /* One expert a token, all of them, one token, one expert, odd sizes: each works, in training and

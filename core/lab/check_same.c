@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/io.h"
 #include "base/parallel.h"
 #include "kernels/kernel.h"
 #include "lab/checks.h"
@@ -12,13 +13,24 @@
 
 /* ---- determinism ---- */
 
-/* Makes a rig of many tiles and runs it `times` times; the last run's digest. */
-static int digest_of(const mf_rig_spec *spec, int times, char hash[33])
+static void hash_x(const mf_rig *rig, char out[33])
+{
+    const size_t n = (size_t)mf_shape_count(rig->x->shape);
+    mf_hash_bytes(mf_tensor_data(rig->x), n * sizeof(float), out);
+}
+
+/* Makes a rig of many tiles and runs it `times` times; the last run's digest, and whether x still
+ * is what it was. */
+static int digest_of(const mf_rig_spec *spec, int times, char hash[33], bool *ret_kept)
 {
     mf_rig *rig = NULL;
+    char before[33] = "", after[33] = "";
     int rc = mf_rig_new(spec, &rig);
+    if (rc == MF_OK) hash_x(rig, before);
     for (int i = 0; i < times && rc == MF_OK; i++)
         rc = mf_rig_run(rig, NULL);
+    if (rc == MF_OK) hash_x(rig, after);
+    *ret_kept = strcmp(before, after) == 0;
     if (rc == MF_OK && rig->controller != NULL) rc = mf_rig_after(rig);
     if (rc == MF_OK) mf_rig_digest(rig, hash);
     mf_rig_free(rig);
@@ -40,8 +52,12 @@ mf_verdict mf_check_determinism(const mf_loaded *plugin, char detail[MF_CHECK_DE
         spec.batch = 4, spec.seq = 96, spec.dim = 32, spec.experts = 8;
         spec.training = spec.gradients = true;
         mf_parallel_set_threads(ways[i].threads);
-        if (digest_of(&spec, ways[i].times, hash) != MF_OK)
+        bool kept;
+        if (digest_of(&spec, ways[i].times, hash, &kept) != MF_OK)
             v = mf_check_broke(detail, "in a larger batch");
+        else if (!kept)
+            v = mf_check_failed(detail, "x changed while the graph ran: an op wrote into its "
+                                        "input");
         else if (i > 0 && strcmp(first, hash) != 0)
             v = mf_check_failed(detail,
                                 "expected the same bits as with one thread, found others: %d "

@@ -144,22 +144,47 @@ static void hand_on(reader *r)
     if (r->fill == sizeof r->text) r->fill = 0;
 }
 
-/* Reads the report to its end. false: nothing came for too long. */
-static bool read_report(reader *r, int seconds)
+/* Seconds that the child has computed; 0 when that cannot be asked. */
+static double computed(pid_t pid)
 {
-    double end = now() + seconds;
+    clockid_t clock;
+    struct timespec t;
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) != 0) return 0;
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* On a busy machine a child that is well may be silent for long: it has waited, not computed. */
+static bool only_slow(pid_t pid, double *seen, double since, int seconds)
+{
+    const double before = *seen;
+    *seen = computed(pid);
+    return *seen > before + 0.1 && *seen - since < 0.9 * seconds;
+}
+
+/* Reads the report to its end. false: nothing came for too long. */
+static bool read_report(reader *r, pid_t pid, int seconds)
+{
+    enum { PATIENCE = 10 }; /* times as long, for one that computes a little now and then */
+    double end = now() + seconds, since = computed(pid), seen = since;
+    int extended = 0;
     for (;;) {
         const double left = end - now();
         struct pollfd p = {r->fd, POLLIN, 0};
         int ready = left > 0 ? poll(&p, 1, (int)(left * 1000) + 1) : 0;
         if (ready < 0 && errno == EINTR) continue;
-        if (ready <= 0) return false;
+        if (ready <= 0) {
+            if (extended++ == PATIENCE || !only_slow(pid, &seen, since, seconds)) return false;
+            end = now() + seconds;
+            continue;
+        }
         ssize_t n = read(r->fd, r->text + r->fill, sizeof r->text - r->fill);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return true;
         r->fill += (size_t)n;
         hand_on(r);
         end = now() + seconds;
+        since = seen = computed(pid);
+        extended = 0;
     }
 }
 
@@ -184,7 +209,7 @@ int mf_child_run(const char *verb, int n, const char *const *arguments, int seco
     pid_t pid;
     int rc = start(verb, n, arguments, &pid, &r.fd);
     if (rc != MF_OK) return rc;
-    ret->in_time = read_report(&r, seconds);
+    ret->in_time = read_report(&r, pid, seconds);
     close(r.fd);
     if (!ret->in_time) kill(pid, SIGKILL);
     while (waitpid(pid, &ret->status, 0) < 0 && errno == EINTR)

@@ -26,7 +26,8 @@ typedef struct mf_child_end {
 } mf_child_end;
 
 /* Runs a child to its end and hands on each line of its report as it comes. seconds: the longest
- * silence. MF_ERUN when no child could be started. */
+ * silence, and up to ten times that while the child is seen to compute less, as on a machine that
+ * has no time for it. MF_ERUN when no child could be started. */
 int mf_child_run(const char *verb, int n, const char *const *arguments, int seconds,
                  void (*line)(void *arg, char *text), void *arg, mf_child_end *ret);
 

@@ -52,7 +52,8 @@ typedef struct mf_routing {
     mf_tensor *token;       /* [R] i32; NULL: row r belongs to token r / k */
     mf_tensor *priority;    /* [T] f32 or NULL: under a capacity, larger is admitted first; wins
                              * over moe.priority */
-    int32_t renormalize;    /* 1 yes, 0 no, -1 as the INI says (the default) */
+    int32_t renormalize;    /* 1 yes, 0 no, -1 as the INI says (the default). With a gate of its
+                             * own, 1 promises that a token's gates sum to gate_scale */
     int32_t own_top_k;      /* rows per token when the router chose (expert set, token NULL) */
     double gate_scale;      /* multiplies gates; 1 by default */
     int32_t n_losses;       /* the router's own losses, added to the total as they are */

@@ -80,6 +80,46 @@ only() {
     only rule_leak leaks "keep"
 }
 
+@test "what is chosen: an expert twice, gates that break their promise or are no numbers" {
+    only rule_duplicate shapes "token 0 goes to expert 0 twice"
+    only rule_gates shapes "renormalize = 1 says that its gates sum to 1, found 0.7"
+    broken rule_nan_gate shapes "its gate is not a number"
+    broken rule_shape options "logits: expected f32 [12,4], found f32 [12,5]"
+}
+
+@test "numbers: one input's gradient, no gradient, one expert, logarithms of 0" {
+    only rule_second gradients "gradient of layers.0.router.scale [4]" "(by differences), found"
+    broken rule_no_gradient gradients "twice (layers.0.router bad)" "neither grad nor backward"
+    only rule_one shapes "one expert" "its loss 'per_other' is not a number"
+    broken rule_log "odd numbers" "probabilities of 0 and 1" "a logarithm of 0?"
+}
+
+@test "other tokens: later ones, padding in a penalty, rows of an expert, an input overwritten" {
+    broken rule_future causality "MF_ROUTER_NOT_CAUSAL"
+    ! grep -q '^FAIL  batch split' <<<"$output"
+    only rule_penalty padding "the loss changed with the padding"
+    broken rule_rows "batch split" "routed alone and with others: output"
+    broken rule_input determinism "an op wrote into its input"
+}
+
+@test "threads, start weights, instances and controllers" {
+    broken rule_threads determinism "threads, run 1"
+    broken rule_start determinism "expected the same bits"
+    export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # its report is not the one asked for
+    only rule_instance leaks "instances that came and went keep"
+    broken rule_knob determinism "no live option 'router.temprature'; did you mean 'router.temperature'?"
+    only rule_memory "save and restore" "after the restart"
+}
+
+@test "at least 20 rules have a plugin that breaks them, and each of these is tried here" {
+    local file
+    set -- "$srcdir"/tests/badplugins/rule_*.c
+    [ $# -ge 20 ]
+    for file; do
+        grep -qE "(only|broken) $(basename "$file" .c) " "$BATS_TEST_FILENAME" || { echo "$file"; return 1; }
+    done
+}
+
 @test "a crash while training: exit 4, and a line that names op or function, and place" {
     ! grep -q __asan_init "$MOEFW" || skip "the sanitizer's own report comes instead"
     cd "$BATS_TEST_TMPDIR"

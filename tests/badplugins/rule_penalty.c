@@ -1,0 +1,23 @@
+/* A regularizer that counts padding. */
+#include <moefw/moefw.h>
+
+static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
+                int32_t n, mf_tensor **ret_loss)
+{
+    (void)self;
+    (void)ctx;
+    (void)n;
+    *ret_loss = mf_mean(g, mf_square(g, routing[0]->prob), MF_ALL, false);
+    return mf->status(g);
+}
+
+static int init(void *self, mf_ctx *ctx, const void *c, const mf_dims *dims)
+{
+    (void)self, (void)ctx, (void)c, (void)dims;
+    return MF_OK;
+}
+
+static const mf_option options[] = {MF_END_OPTIONS};
+static const mf_regularizer vtable = {sizeof(mf_regularizer), 0, init, NULL, loss, NULL};
+MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "bad_penalty", "1", "MIT",
+                                  "spoiled on purpose", options, char, char, &vtable);
