@@ -6,9 +6,12 @@
 #include "cli/cli_model.h"
 #include "model/config_load.h"
 #include "model/config_tables.h"
+#include "train/cost.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define MIB 1048576.0
 
 static int show(const mf_cli *cli)
 {
@@ -71,11 +74,11 @@ static void on_error(findings *f)
 
 /* Builds the model, which judges what plugins say to these sizes. The session takes config. Data
  * that cannot be read are no fault of the configuration: then the sizes may be unknown. */
-static int build(mf_config *config, findings *f, mf_cli_cost *cost)
+static int build(mf_config *config, findings *f, mf_cost *cost)
 {
     mf_session *s = NULL;
     int rc = mf_cli_model_open(config, true, &s);
-    if (rc == MF_OK) rc = mf_cli_model_cost(s, s->train != NULL, cost);
+    if (rc == MF_OK) rc = mf_cost_of(s, cost);
     mf_session_close(s);
     if (rc == MF_EINPUT || rc == MF_EIO || rc == MF_ENOTFOUND) {
         mf_log(MF_LOG_WARN, "%s; the size of the model is not known without it",
@@ -86,11 +89,11 @@ static int build(mf_config *config, findings *f, mf_cli_cost *cost)
     return rc;
 }
 
-static void put_cost(mf_jw *w, bool known, const mf_cli_cost *cost)
+static void put_cost(mf_jw *w, bool known, const mf_cost *cost)
 {
     static const char *const keys[] = {"params", "params_active", "memory_mib"};
     const double values[] = {(double)cost->params, (double)cost->params_active,
-                             cost->memory_mib};
+                             (double)cost->memory / MIB};
     for (int i = 0; i < 3; i++) {
         mf_jw_key(w, keys[i]);
         if (!known)
@@ -118,7 +121,7 @@ static int check(const mf_cli *cli)
         if (rc == MF_OK) rc = plugins;
     }
     if (rc != MF_OK && f.n == 0) on_error(&f);
-    mf_cli_cost cost = {0};
+    mf_cost cost = {0};
     if (rc == MF_OK)
         rc = build(config, &f, &cost);
     else
@@ -130,7 +133,7 @@ static int check(const mf_cli *cli)
         else if (rc == MF_OK)
             printf("ok: %.2f M parameters, %.2f M active per token; %.0f MiB to train\n",
                    (double)cost.params / 1e6, (double)cost.params_active / 1e6,
-                   cost.memory_mib);
+                   (double)cost.memory / MIB);
         return rc;
     }
     mf_jw_end(f.json);

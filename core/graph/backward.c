@@ -14,6 +14,7 @@ typedef struct tape {
     mf_graph *g;
     int n_forward;     /* nodes that were there before the gradient part */
     int *first_reader; /* by tensor id: lowest node that passes a gradient to a parameter */
+    mf_tensor **again; /* by tensor id: computed again (again.c); NULL: nothing ever is */
     mf_scope scope;    /* "grad of ..." of the node being visited */
     const char *of;    /* the scope that `scope` was made from */
 } tape;
@@ -136,8 +137,22 @@ static int enter_scope(tape *tp, const mf_node *node)
     return MF_OK;
 }
 
+/* The node as its gradient sees it: with values that are computed again in place of those that are not
+ * kept. */
+static int look_at(tape *tp, const mf_node *node, mf_node *ret)
+{
+    *ret = *node;
+    for (int i = 0; tp->again && i < node->n_in; i++)
+        if (node->in[i] && !(ret->in[i] = mf_again(tp->g, node->in[i], tp->again)))
+            return tp->g->status;
+    for (int i = 0; tp->again && i < node->n_out; i++)
+        if (!(ret->out[i] = mf_again(tp->g, node->out[i], tp->again))) return tp->g->status;
+    return MF_OK;
+}
+
 static int visit(tape *tp, const mf_node *node)
 {
+    mf_node seen;
     mf_graph *g = tp->g;
     mf_tensor *dout[MF_OP_MAX_OUT], *din[MF_OP_MAX_IN] = {NULL};
     bool wants[MF_OP_MAX_IN] = {false}, any_out = false, any_in = false;
@@ -149,11 +164,11 @@ static int visit(tape *tp, const mf_node *node)
     for (int i = 0; i < node->n_in; i++)
         any_in |= wants[i] = reaches(node, i);
     if (!any_out || !any_in) return MF_OK;
-    if (enter_scope(tp, node) != MF_OK) return g->status;
+    if (enter_scope(tp, node) != MF_OK || look_at(tp, node, &seen) != MF_OK) return g->status;
     if (node->op->backward)
-        grow_fused(g, node, dout, wants, din);
+        grow_fused(g, &seen, dout, wants, din);
     else
-        grow_composed(g, node, dout, wants, din);
+        grow_composed(g, &seen, dout, wants, din);
     for (int i = 0; i < node->n_in && g->status == MF_OK; i++)
         if (wants[i] && din[i] && check_gradient(g, node, i, din[i]) == MF_OK)
             contribute(g, node->in[i], din[i]);
@@ -290,7 +305,12 @@ int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor 
                                          : "the graph has gradients already");
     tape tp = {.g = g, .n_forward = g->n_nodes};
     tp.first_reader = mf_alloc((size_t)g->n_tensors + 1, sizeof *tp.first_reader);
-    if (!tp.first_reader) return mf_graph_adopt(g, MF_ENOMEM);
+    if (tp.first_reader && g->options.recompute != MF_RECOMPUTE_NONE)
+        tp.again = mf_alloc((size_t)g->n_tensors + 1, sizeof(mf_tensor *));
+    if (!tp.first_reader || (g->options.recompute != MF_RECOMPUTE_NONE && !tp.again)) {
+        mf_free(tp.first_reader);
+        return mf_graph_adopt(g, MF_ENOMEM);
+    }
     scope = g->scope;
     metrics = g->metrics;
     g->metrics = false;
@@ -300,6 +320,7 @@ int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor 
     g->metrics = metrics;
     g->gradient_part = false;
     mf_free(tp.first_reader);
+    mf_free(tp.again);
     return mf_graph_status(g);
 }
 

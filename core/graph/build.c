@@ -136,6 +136,11 @@ void mf_graph_metrics(mf_graph *g, bool on)
     if (g) g->metrics = on;
 }
 
+void mf_graph_again(mf_graph *g, bool on)
+{
+    if (g) g->again = on;
+}
+
 /* ---- tensors and nodes ---- */
 
 void *mf_graph_alloc(mf_graph *g, size_t bytes)
@@ -197,6 +202,9 @@ mf_node *mf_node_new(mf_graph *g, const mf_opdef *op, const char *scope)
     node->scope = scope;
     node->metric = g->metrics;
     node->gradient_part = g->gradient_part;
+    node->again = !g->metrics && !g->gradient_part && g->options.recompute != MF_RECOMPUTE_NONE &&
+                  ((op->flags & MF_OP_CHEAP) ||
+                   (g->again && g->options.recompute == MF_RECOMPUTE_BLOCK));
     g->nodes[g->n_nodes++] = node;
     return node;
 }

@@ -59,15 +59,26 @@ typedef struct mf_node {
     bool gradient_part; /* added by mf_graph_backward */
     bool metric;        /* feeds nothing but metrics: runs only when they are wanted */
     bool dead;          /* nothing needs it */
+    bool again;         /* the backward pass computes it again */
     uint64_t stream;    /* random stream: hash of scope and ordinal within the scope */
     size_t work_bytes, backward_work_bytes;
     void *work;                    /* scratch, after mf_graph_finish */
     double flops, backward_flops;
 } mf_node;
 
+/* What the backward pass computes again instead of keeping it from the forward pass. The bits of all
+ * results are the same. */
+typedef enum mf_recompute {
+    MF_RECOMPUTE_NONE,
+    MF_RECOMPUTE_LIGHT, /* outputs of ops that are marked cheap */
+    MF_RECOMPUTE_BLOCK  /* these, and all that was added under mf_graph_again */
+} mf_recompute;
+
 typedef struct mf_graph_options {
+    mf_recompute recompute;
     bool training;   /* ops such as dropout are on; gradients may be asked for */
     bool accumulate; /* the backward pass adds to parameters' gradients, not overwrites */
+    bool bare;       /* plan only: it cannot run; what it would take is in its info */
     bool no_reuse;   /* give every value memory of its own (for looking inside) */
     /* A finished training graph that never runs at the same time: its memory is used, as far as it
      * goes, and that of the gradients which it writes. What it kept is lost when this one runs.
@@ -89,6 +100,10 @@ void mf_graph_pop(mf_graph *g);
 /* Nodes added while on are metrics: they run only when mf_run.metrics is set. They may read
  * anything; nothing else may read them. */
 void mf_graph_metrics(mf_graph *g, bool on);
+
+/* Nodes added while on are computed again in the backward pass under MF_RECOMPUTE_BLOCK: what lies
+ * between one residual sum and the next. */
+void mf_graph_again(mf_graph *g, bool on);
 
 /* ---- leaves ---- */
 mf_tensor *mf_graph_input(mf_graph *g, const char *name, mf_dtype dtype, mf_shape shape);

@@ -64,6 +64,7 @@ struct mf_graph {
     mf_ordinal *ordinals;
     bool metrics;       /* nodes added now are metrics */
     bool gradient_part; /* nodes added now are gradients */
+    bool again;         /* nodes added now lie inside a block */
     bool differentiated, finished;
 
     /* Set by mf_graph_finish. */
@@ -123,6 +124,12 @@ int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes);
 int mf_lend_find(mf_graph *g, const int *written);
 /* At most 2 n_lent + 1 spans that keep others off what is not to be used; returns how many. */
 int mf_lend_spans(const mf_graph *g, mf_span *spans);
+
+/* ---- again.c ---- */
+/* The value that a gradient is to read instead of t, a value of the forward pass: computed again, once,
+ * by nodes added here, or t itself where it is kept. seen [tensors of the forward pass]: those made so
+ * far, by id, NULL at first. NULL: the graph has failed. */
+mf_tensor *mf_again(mf_graph *g, mf_tensor *t, mf_tensor **seen);
 
 /* ---- run.c ---- */
 int mf_graph_prepare(mf_graph *g); /* makes the steps; the plan must be there */

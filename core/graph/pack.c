@@ -1,21 +1,46 @@
 /* graph/pack.c: offsets for values by their lifetimes.
  *
- * Spans that are fixed keep their offset. The others: largest first, each into the lowest gap among those that are alive together with it (greedy by
- * size: Pisarchyk, Lee 2020, "Efficient Memory Management for Deep Neural Net Inference", 5.2);
- * on graphs of transformers the result is within a few percent of the largest sum of live bytes,
- * which nothing can go below.
+ * Spans that are fixed keep their offset. The others one after the other, in several orders of which
+ * the best is taken: largest first, then longest-lived first, then by bytes times life. Each goes
+ * into the lowest gap among those that are alive together with it (greedy by size: Pisarchyk, Lee
+ * 2020, "Efficient Memory Management for Deep Neural Net Inference", 5.2); on graphs of transformers
+ * the result is within a few percent of the largest sum of live bytes, which nothing can go below.
  */
 #include "graph/internal.h"
 
 #include <stdlib.h>
 
+/* Larger keys first; fixed spans before all. A total order, the same everywhere. */
+static int by_key(const mf_span *x, const mf_span *y, double key_x, double key_y)
+{
+    if (x->fixed != y->fixed) return x->fixed ? -1 : 1;
+    if (key_x != key_y) return key_x < key_y ? 1 : -1;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return x < y ? -1 : x > y; /* same array */
+}
+
+static double life(const mf_span *s)
+{
+    return (double)s->last - s->first + 1;
+}
+
 static int by_size(const void *a, const void *b)
 {
     const mf_span *x = *(mf_span *const *)a, *y = *(mf_span *const *)b;
-    if (x->fixed != y->fixed) return x->fixed ? -1 : 1;
-    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
-    if (x->first != y->first) return x->first < y->first ? -1 : 1;
-    return x < y ? -1 : x > y; /* same array: a total order, the same everywhere */
+    return by_key(x, y, (double)x->bytes, (double)y->bytes);
+}
+
+static int by_life(const void *a, const void *b)
+{
+    const mf_span *x = *(mf_span *const *)a, *y = *(mf_span *const *)b;
+    return by_key(x, y, life(x), life(y));
+}
+
+static int by_area(const void *a, const void *b)
+{
+    const mf_span *x = *(mf_span *const *)a, *y = *(mf_span *const *)b;
+    return by_key(x, y, life(x) * (double)x->bytes, life(y) * (double)y->bytes);
 }
 
 static bool together(const mf_span *a, const mf_span *b)
@@ -51,22 +76,38 @@ static void insert(mf_span *s, mf_span **placed, int n)
     placed[n] = s;
 }
 
-int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes)
+/* In one order; returns the bytes needed behind the border. */
+static size_t pack_in(mf_span **order, mf_span **placed, int n, size_t border,
+                      int (*compare)(const void *, const void *))
 {
-    mf_span **lists = mf_alloc(2 * (size_t)n + 1, sizeof *lists);
-    if (!lists) return MF_ENOMEM;
-    mf_span **order = lists, **placed = lists + n;
-    *ret_bytes = border;
-    for (int i = 0; i < n; i++)
-        order[i] = &spans[i];
-    qsort(order, (size_t)n, sizeof *order, by_size);
+    size_t end = border;
+    qsort(order, (size_t)n, sizeof *order, compare);
     for (int i = 0; i < n; i++) {
         mf_span *s = order[i];
         if (!s->fixed) s->offset = lowest_gap(s, placed, i, border);
         insert(s, placed, i);
-        if (s->offset + s->bytes > *ret_bytes) *ret_bytes = s->offset + s->bytes;
+        if (s->offset + s->bytes > end) end = s->offset + s->bytes;
     }
-    *ret_bytes -= border;
+    return end - border;
+}
+
+int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes)
+{
+    static int (*const orders[])(const void *, const void *) = {by_size, by_life, by_area};
+    enum { ORDERS = sizeof orders / sizeof *orders };
+    mf_span **lists = mf_alloc(2 * (size_t)n + 1, sizeof *lists);
+    int best = 0;
+    if (!lists) return MF_ENOMEM;
+    for (int i = 0; i < n; i++)
+        lists[i] = &spans[i];
+    for (int o = 0; o < ORDERS; o++) {
+        const size_t bytes = pack_in(lists, lists + n, n, border, orders[o]);
+        if (o == 0 || bytes < *ret_bytes) {
+            *ret_bytes = bytes;
+            best = o;
+        }
+    }
+    if (best != ORDERS - 1) pack_in(lists, lists + n, n, border, orders[best]);
     mf_free(lists);
     return MF_OK;
 }

@@ -17,6 +17,8 @@ struct mf_store {
     bool sealed;
     int64_t trained;           /* elements of parameters, without gaps */
     int64_t size, buffer_size; /* elements of the blocks, with gaps */
+    size_t bytes;              /* of the blocks without the buffers */
+    bool bare;                 /* they are not to be touched */
     float *values, *buffers, *grads, *moment1, *moment2;
 };
 
@@ -157,17 +159,19 @@ int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size)
 
 /* ---- sealing ---- */
 
+static bool block(mf_store *s, float **ret)
+{
+    const size_t n = (size_t)s->size + 1;
+    *ret = s->bare ? mf_alloc_raw(n * sizeof(float)) : mf_alloc(n, sizeof(float));
+    s->bytes += n * sizeof(float);
+    return *ret != NULL;
+}
+
 static bool allocate(mf_store *s, bool training)
 {
-    size_t n = (size_t)s->size;
-    s->values = mf_alloc(n + 1, sizeof(float));
     s->buffers = mf_alloc((size_t)s->buffer_size + 1, sizeof(float));
-    if (!s->values || !s->buffers) return false;
-    if (!training) return true;
-    s->grads = mf_alloc(n + 1, sizeof(float));
-    s->moment1 = mf_alloc(n + 1, sizeof(float));
-    s->moment2 = mf_alloc(n + 1, sizeof(float));
-    return s->grads && s->moment1 && s->moment2;
+    if (!s->buffers || !block(s, &s->values)) return false;
+    return !training || (block(s, &s->grads) && block(s, &s->moment1) && block(s, &s->moment2));
 }
 
 static void release_blocks(mf_store *s)
@@ -179,9 +183,10 @@ static void release_blocks(mf_store *s)
     }
 }
 
-int mf_store_seal(mf_store *s, uint64_t seed, bool training)
+static int seal(mf_store *s, uint64_t seed, bool training, bool bare)
 {
     if (s->sealed) return mf_fail(MF_EINVAL, "the parameters have their values already");
+    s->bare = bare;
     if (!allocate(s, training)) {
         release_blocks(s);
         return MF_ENOMEM;
@@ -190,10 +195,25 @@ int mf_store_seal(mf_store *s, uint64_t seed, bool training)
         mf_param *p = s->params[i];
         p->value = (p->buffer ? s->buffers : s->values) + p->offset;
         p->grad = training && !p->buffer ? s->grads + p->offset : NULL;
-        mf_param_draw(p, seed, p->value);
+        if (!bare || p->buffer) mf_param_draw(p, seed, p->value);
     }
     s->sealed = true;
     return MF_OK;
+}
+
+int mf_store_seal(mf_store *s, uint64_t seed, bool training)
+{
+    return seal(s, seed, training, false);
+}
+
+int mf_store_seal_bare(mf_store *s, uint64_t seed, bool training)
+{
+    return seal(s, seed, training, true);
+}
+
+size_t mf_store_bytes(const mf_store *s)
+{
+    return s->bytes;
 }
 
 bool mf_store_sealed(const mf_store *s)

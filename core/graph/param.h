@@ -41,7 +41,12 @@ int mf_store_declare(mf_store *s, const char *name, mf_shape shape, mf_init init
 int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size);
 /* Allocates and draws start values. training: gradients and two moments a parameter too. */
 int mf_store_seal(mf_store *s, uint64_t seed, bool training);
+/* The same for looking at sizes only: values, gradients and moments are not drawn and not to be
+ * touched, so that they take no memory however large they are. Buffers are there. */
+int mf_store_seal_bare(mf_store *s, uint64_t seed, bool training);
 bool mf_store_sealed(const mf_store *s);
+/* Bytes that values, gradients and moments take when they are touched. */
+size_t mf_store_bytes(const mf_store *s);
 
 int mf_store_count(const mf_store *s);
 mf_param *mf_store_at(const mf_store *s, int i); /* in order of declaration */

@@ -100,10 +100,36 @@ static bool may_overwrite(planner *p, const mf_node *node, int at)
     return true;
 }
 
+/* May the gradient of input j of a fused backward call lie over that input? */
+static bool may_replace(planner *p, const mf_node *node, int at, int j)
+{
+    const mf_tensor *out = node->out[j], *owner;
+    if (!(node->op->backward_over >> j & 1u) || !out || out->alias) return false;
+    if (out->kind != MF_TENSOR_VALUE || !(node->reads >> j & 1u)) return false;
+    owner = mf_owner(node->in[j]);
+    if (owner->kind != MF_TENSOR_VALUE || life_of(p, owner)->last != at) return false;
+    if (mf_shape_bytes(owner->shape, owner->dtype) != mf_shape_bytes(out->shape, out->dtype))
+        return false;
+    for (int k = 0; k < node->n_in; k++)
+        if (k != j && node->in[k] && node->reads >> k & 1u && mf_owner(node->in[k]) == owner)
+            return false;
+    return true;
+}
+
+static void replace_inputs(planner *p, const mf_node *node, int at)
+{
+    for (int j = 0; j < node->n_out; j++) {
+        if (!may_replace(p, node, at, j)) continue;
+        life_of(p, node->in[j])->last = life_of(p, node->out[j])->last;
+        node->out[j]->alias = mf_owner(node->in[j]);
+    }
+}
+
 static void put_in_place(planner *p)
 {
     for (int i = 0; i < p->g->n_nodes; i++) {
         const mf_node *node = p->g->nodes[i];
+        if (!node->dead && node->backward) replace_inputs(p, node, i);
         if (node->dead || !may_overwrite(p, node, i)) continue;
         life *from = life_of(p, node->in[0]), *to = life_of(p, node->out[0]);
         mf_tensor *in = mf_owner(node->in[0]), *out = node->out[0];
@@ -202,6 +228,7 @@ static void place(planner *p, const mf_span *spans)
 static int allocate(mf_graph *g)
 {
     const mf_graph *lender = g->options.lender;
+    if (g->options.bare) return MF_OK;
     g->borrowed = lender && !g->options.no_reuse && lender->arena_bytes >= g->arena_bytes;
     if (g->borrowed) {
         g->block = lender->block;
@@ -226,7 +253,7 @@ static int lay_out(planner *p, mf_span *spans)
         if (code == MF_OK) code = mf_pack(spans, n, g->lent_bytes, &g->arena_bytes);
     }
     if (code == MF_OK) code = allocate(g);
-    if (code == MF_OK) place(p, spans);
+    if (code == MF_OK && !g->options.bare) place(p, spans);
     return code;
 }
 

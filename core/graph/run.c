@@ -136,7 +136,9 @@ int mf_graph_run(mf_graph *g, const mf_run *run)
     static const mf_run plain;
     const struct mf_kernels *kernels;
     if (!g || g->status != MF_OK) return mf_graph_status(g);
-    if (!g->finished) return mf_fail(MF_EINVAL, "the graph is not finished: it cannot run");
+    if (!g->finished || g->options.bare)
+        return mf_fail(MF_EINVAL, "the graph is %s: it cannot run",
+                       g->finished ? "planned only" : "not finished");
     if (!run) run = &plain;
     kernels = run->kernels ? run->kernels : mf_backend_kernels();
     if (!kernels) return mf_backend_init();

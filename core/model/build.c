@@ -18,11 +18,14 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
     snprintf(norm2, sizeof norm2, "layers.%d.norm2", (int)layer);
 
     mf_graph_push(g, "layers.%d", (int)layer);
+    mf_graph_again(g, true);
     mf_tensor *a = mf_block_attention(m, mg, layer, post ? x : mf_block_norm(m, g, norm1, x));
     if (p > 0 && a && mg->heads[layer].plan->active > 0) a = mf_dropout(g, a, p);
+    mf_graph_again(g, false);
     if (a || mf_graph_status(g) != MF_OK) x = mf_add(g, x, a);
     if (post) x = mf_block_norm(m, g, norm1, x);
     *ret_encoded = x;
+    mf_graph_again(g, true);
 
     mf_tensor *in = post ? x : mf_block_norm(m, g, norm2, x), *y;
     const int32_t at = m->moe_of_layer[layer];
@@ -46,6 +49,7 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
         y = mg->moe[at].y;
     }
     if (p > 0) y = mf_dropout(g, y, p);
+    mf_graph_again(g, false);
     x = mf_add(g, x, y);
     if (post) x = mf_block_norm(m, g, norm2, x);
     /* The equation takes what the layer puts out; the published code, what attention leaves. */
@@ -162,7 +166,9 @@ static void build(mf_model *m, mf_model_graph *mg)
 int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph **ret)
 {
     const mf_graph_options options = {.training = shape->mode == MF_MODE_TRAIN,
+                                      .recompute = (mf_recompute)m->config->train.recompute,
                                       .accumulate = shape->accumulate,
+                                      .bare = m->facts.bare,
                                       .no_reuse = shape->no_reuse,
                                       .lender = shape->lender};
     mf_model_graph *mg = mf_alloc(1, sizeof *mg);

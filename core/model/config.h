@@ -109,6 +109,7 @@ typedef struct mf_train_config {
     double time_limit;         /* seconds, 0: none; then checkpoint and exit 75 */
     int64_t dtype;             /* 0 f32, 1 bf16 */
     const char *from;          /* run whose weights this one begins with; "": none */
+    int64_t recompute;         /* mf_recompute: 0 none, 1 light, 2 block */
     const char *device;
     int64_t threads;           /* 0: all cores */
     int64_t nan_policy;        /* 0 stop, 1 skip (up to 3 in a row) */

@@ -162,6 +162,7 @@ static const mf_option data_options[] = {
 static const char *const optimizers[] = {"adamw", "adam", NULL};
 static const char *const schedules[] = {"cosine", "linear", "constant", "step", NULL};
 static const char *const dtypes[] = {"f32", "bf16", NULL};
+static const char *const recomputed[] = {"none", "light", "block", NULL}; /* mf_recompute */
 static const char *const nan_policies[] = {"stop", "skip", NULL};
 
 static const mf_option train_options[] = {
@@ -205,6 +206,9 @@ static const mf_option train_options[] = {
     ENUM(mf_train_config, dtype, "f32", dtypes, "numbers that products are made of"),
     STR(mf_train_config, from, "",
         "run whose newest weights this one begins with; empty: drawn by the seed"),
+    ENUM(mf_train_config, recompute, "none", recomputed,
+         "what the backward pass computes again to save memory: light: norms, gates, gathered rows; "
+         "block: all between residual sums"),
     STR(mf_train_config, device, "cpu", "cpu, cuda or cuda:N"),
     INT(mf_train_config, threads, "0", 0, 4096, "0: all cores; results do not depend on it"),
     ENUM(mf_train_config, nan_policy, "stop", nan_policies,

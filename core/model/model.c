@@ -236,7 +236,9 @@ int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool trai
     m->store = mf_store_new();
     m->plugins = m->store ? mf_plughost_new(m->store) : NULL;
     int rc = m->plugins ? assemble(m) : MF_ENOMEM;
-    if (rc == MF_OK) rc = mf_store_seal(m->store, (uint64_t)config->train.seed, training);
+    if (rc == MF_OK)
+        rc = (facts->bare ? mf_store_seal_bare : mf_store_seal)(
+            m->store, (uint64_t)config->train.seed, training);
     if (rc == MF_OK && config->model.layers_alike) make_alike(m);
     if (rc != MF_OK) {
         mf_model_free(m);

@@ -26,6 +26,7 @@ typedef struct mf_model_facts {
     int32_t labels;      /* label values of tokens, 0: none */
     int32_t classes;     /* of task = classify */
     int64_t train_steps; /* planned */
+    bool bare;           /* sizes only: parameters have no values (param.h), graphs cannot run */
 } mf_model_facts;
 
 typedef struct mf_model {

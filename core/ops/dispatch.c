@@ -141,6 +141,7 @@ static int backward_dispatch(const mf_call *call)
 }
 
 const mf_opdef mf_op_dispatch_rows = {.size = sizeof(mf_opdef),
+                                      .flags = MF_OP_CHEAP,
                                       .name = "dispatch_rows",
                                       .formula = "y[p] = x[token[p]]",
                                       .infer = infer_dispatch,
@@ -203,7 +204,8 @@ const mf_opdef mf_op_combine_rows = {.size = sizeof(mf_opdef),
                                      .forward = forward_combine,
                                      .backward = backward_combine,
                                      .backward_in = 1 | 2 | 4 | 8,
-                                     .diff_in = 3};
+                                     .diff_in = 3,
+                                     .backward_over = 1};
 
 mf_tensor *mf_combine_rows(mf_graph *g, mf_tensor *y, mf_tensor *gate,
                            const mf_row_groups *groups, mf_tensor *token_of_row, int tokens,

@@ -60,8 +60,9 @@ static int linear_forward(const mf_call *call)
 static int linear_grad(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *dy = at->dout[0], *offset = at->in[OFFSET];
-    if (at->wants[X]) at->din[X] = mf_grouped_linear_dx(g, dy, at->in[W], offset);
+    /* The weight's first: then x is done with before dx is there. */
     if (at->wants[W]) at->din[W] = mf_grouped_weight_grad(g, dy, at->in[X], offset);
+    if (at->wants[X]) at->din[X] = mf_grouped_linear_dx(g, dy, at->in[W], offset);
     if (at->wants[BIAS]) at->din[BIAS] = mf_group_sum(g, dy, offset);
     return mf_graph_status(g);
 }

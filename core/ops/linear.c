@@ -44,10 +44,11 @@ static mf_tensor *flat(mf_graph *g, mf_tensor *x)
 static int linear_grad(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *x = at->in[0], *w = at->in[1], *dy = flat(g, at->dout[0]);
+    /* The weight's first: then x is done with before dx is there. */
+    if (at->wants[1]) at->din[1] = mf_matmul(g, dy, true, flat(g, x), false, 1);
     if (at->wants[0])
         at->din[0] =
             mf_reshape(g, mf_matmul(g, dy, false, w, false, 1), MF_HOST_SLOT->shape(x));
-    if (at->wants[1]) at->din[1] = mf_matmul(g, dy, true, flat(g, x), false, 1);
     if (at->wants[2]) at->din[2] = mf_sum(g, dy, 1u, false);
     return MF_HOST_SLOT->status(g);
 }

@@ -71,10 +71,10 @@ static int matmul_grad(mf_graph *g, const mf_gradient *at)
     mf_tensor *a = at->in[0], *b = at->in[1], *dy = at->dout[0];
     bool ta = at->attr->i[0] != 0, tb = at->attr->i[1] != 0;
     double s = at->attr->f[0];
-    if (at->wants[0])
-        at->din[0] = ta ? mf_matmul(g, b, tb, dy, true, s) : mf_matmul(g, dy, false, b, !tb, s);
     if (at->wants[1])
         at->din[1] = tb ? mf_matmul(g, dy, true, a, ta, s) : mf_matmul(g, a, !ta, dy, false, s);
+    if (at->wants[0])
+        at->din[0] = ta ? mf_matmul(g, b, tb, dy, true, s) : mf_matmul(g, dy, false, b, !tb, s);
     return mf_graph_status(g);
 }
 

@@ -69,7 +69,7 @@ static int rmsnorm_backward(const mf_call *call)
 
 const mf_opdef mf_op_rmsnorm = {
     .size = sizeof(mf_opdef),
-    .flags = MF_OP_INPLACE,
+    .flags = MF_OP_INPLACE | MF_OP_CHEAP,
     .name = "rmsnorm",
     .formula = "y = w x / sqrt(mean(x^2) + eps)",
     .infer = rmsnorm_infer,
@@ -103,7 +103,7 @@ static int layernorm_backward(const mf_call *call)
 
 const mf_opdef mf_op_layernorm = {
     .size = sizeof(mf_opdef),
-    .flags = MF_OP_INPLACE,
+    .flags = MF_OP_INPLACE | MF_OP_CHEAP,
     .name = "layernorm",
     .formula = "y = w (x - mean) / sqrt(var + eps) + b",
     .infer = layernorm_infer,

@@ -50,6 +50,7 @@ static int swiglu_backward(const mf_call *call)
 
 const mf_opdef mf_op_swiglu = {
     .size = sizeof(mf_opdef),
+    .flags = MF_OP_CHEAP,
     .name = "swiglu",
     .formula = "y = silu(a) b",
     .infer = swiglu_infer,
@@ -57,4 +58,5 @@ const mf_opdef mf_op_swiglu = {
     .backward = swiglu_backward,
     .backward_in = 3,
     .diff_in = 3,
+    .backward_over = 3,
 };

@@ -63,8 +63,9 @@ static int grad_affine(mf_graph *g, const mf_gradient *at)
                                  .backward_in = by_x,                                          \
                                  .backward_out = by_y,                                         \
                                  .diff_in = 1,                                                 \
+                                 .backward_over = by_x,                                        \
                                  .user = &op##_fn};
-#define BY_X(op, map, text) UNARY(op, map, text, infer, NULL, backward, 1, 0, 0)
+#define BY_X(op, map, text) UNARY(op, map, text, infer, NULL, backward, 1, 0, MF_OP_CHEAP)
 #define BY_Y(op, map, text) UNARY(op, map, text, infer, NULL, backward, 0, 1, 0)
 BY_Y(exp, MF_MAP_EXP, "y = e^x")
 BY_X(log, MF_MAP_LOG, "y = ln x")

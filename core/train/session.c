@@ -118,16 +118,33 @@ static int open_tokenizer(mf_session *s, const mf_session_options *o)
     return rc;
 }
 
+/* Codes of data that cannot be read, in contrast to a configuration that is wrong. */
+static bool no_data(int rc)
+{
+    return rc == MF_EINPUT || rc == MF_EIO || rc == MF_ENOTFOUND;
+}
+
 static int open_parts(mf_session *s, const mf_session_options *o)
 {
     mf_model_facts facts;
+    mf_session_options without;
     int rc = judge_machine(s->config);
     if (rc == MF_OK) rc = open_tokenizer(s, o);
-    if (rc == MF_OK && !o->no_data) rc = load_corpus(s, o);
+    const bool opened = rc == MF_OK;
+    if (opened && !o->no_data) rc = load_corpus(s, o);
+    if (opened && no_data(rc) && o->spare) {
+        without = *o;
+        without.training = false;
+        without.facts = o->spare;
+        o = &without;
+        rc = MF_OK;
+        mf_error_clear();
+    }
     if (rc == MF_OK && o->training) rc = new_train_batcher(s);
     if (rc != MF_OK) return rc;
     count_steps(s);
     rc = facts_of(s, o, &facts);
+    facts.bare = o->bare;
     return rc == MF_OK ? mf_model_new(s->config, &facts, o->training, &s->model) : rc;
 }
 

@@ -25,7 +25,10 @@ typedef struct mf_session {
 
 typedef struct mf_session_options {
     bool training;             /* gradients, moments, training batches */
+    bool bare;                 /* sizes only (model.h): nothing can run */
     bool no_data;              /* generate: model and tokenizer only */
+    const mf_model_facts *spare; /* to go on with, without data, where these cannot be read; NULL: an
+                                  * error */
     const char *tokenizer_file;/* the run's own; NULL: made from the data */
     const char *data;          /* replaces data.path; all of it is the val split */
     const mf_model_facts *facts; /* the run's own vocabulary, labels and classes; NULL: counted */

@@ -92,6 +92,8 @@ typedef struct mf_gradient {
 #define MF_OP_RANDOM  4u   /* reads the random stream */
 #define MF_OP_STATE   8u   /* out[0] is in[0] (a leaf), written in place; never moved or dropped */
 #define MF_OP_ALIAS   16u  /* out[0] is in[0]'s memory under another shape; forward is not called */
+#define MF_OP_CHEAP   32u  /* costs little beside a product, and its own gradient reads its inputs:
+                              train.recompute = light computes it again instead of keeping it */
 
 typedef struct mf_opdef {
     uint32_t size;
@@ -106,7 +108,9 @@ typedef struct mf_opdef {
      * before the backward pass comes. */
     uint32_t backward_in, backward_out;
     uint32_t diff_in; /* bit i set: a gradient may flow into input i (float inputs only) */
-    uint32_t reserved;
+    /* Bit i set: backward may write the gradient of input i over the data of input i, which it has
+     * read by then at every place that it writes. */
+    uint32_t backward_over;
     const void *user; /* handed to every call; constant data of the plugin, or NULL */
 } mf_opdef;
 

@@ -125,8 +125,8 @@ void mf_ref_combine_grad(const mf_kctx *x, int64_t rows, int64_t k, int64_t d, c
         double dot = 0;
         for (int64_t c = 0; p >= 0 && c < d; c++) {
             float from = t >= 0 ? dout[t * d + c] : 0;
-            if (dy) dy[p * d + c] = t >= 0 ? (gate ? gate[r] : 1) * from : 0;
             if (dgate && t >= 0) dot += (double)y[p * d + c] * from;
+            if (dy) dy[p * d + c] = t >= 0 ? (gate ? gate[r] : 1) * from : 0;
         }
         if (dgate) dgate[r] = (float)dot;
         placed += p >= 0;

@@ -150,8 +150,8 @@ static void spread_tile(void *arg, int64_t tile)
         bool none = at < 0 || t < 0;
         if (p->dy && at >= 0 && t < 0) memset(p->dy + at * d, 0, (size_t)d * sizeof(float));
         if (p->dy && r >= p->placed) memset(p->dy + r * d, 0, (size_t)d * sizeof(float));
-        if (p->dy && !none) scale(d, p->gate ? p->gate[r] : 1, p->dout + t * d, p->dy + at * d);
         if (p->dgate) p->dgate[r] = none ? 0 : v_dot(d, p->y + at * d, p->dout + t * d);
+        if (p->dy && !none) scale(d, p->gate ? p->gate[r] : 1, p->dout + t * d, p->dy + at * d);
     }
 }
 

@@ -1,0 +1,63 @@
+/* train/cost.c: the graphs of a run are planned, and what they and the parameters would take is added
+ * to what this process, which has read the same data, holds already. */
+#include "train/cost.h"
+
+#include "base/parallel.h"
+#include "base/resident.h"
+
+/* What nobody plans: scratch of the product library, which each thread touches as it computes, and
+ * what the loop writes and reports with. Measured. */
+#define BYTES_PER_THREAD ((size_t)1 << 20)
+#define BYTES_BESIDE     ((size_t)5 << 19)
+
+static int plan(mf_session *s, const mf_model_shape *shape, mf_model_graph **ret, size_t *ret_bytes)
+{
+    mf_graph_info info;
+    int rc = mf_model_graph_new(s->model, shape, ret);
+    if (rc != MF_OK) return rc;
+    mf_graph_get_info((*ret)->g, &info);
+    *ret_bytes = info.arena_bytes;
+    return MF_OK;
+}
+
+/* Memory of both graphs as the trainer makes them: evaluation goes into that of training if it fits. */
+static int plan_both(mf_session *s, size_t *ret_bytes)
+{
+    const mf_config *c = s->config;
+    const bool training = s->train != NULL;
+    const mf_model_shape train = {.mode = MF_MODE_TRAIN,
+                                  .batch = (int32_t)c->train.batch,
+                                  .seq = (int32_t)c->model.seq,
+                                  .masked = s->corpus && s->corpus->spans != NULL,
+                                  .accumulate = c->train.accumulate > 1};
+    mf_model_shape eval = {.mode = MF_MODE_EVAL,
+                           .batch = train.batch,
+                           .seq = train.seq,
+                           .masked = true,
+                           .want_logits = c->model.task == MF_TASK_CLASSIFY};
+    mf_model_graph *t = NULL, *e = NULL;
+    size_t of_train = 0, of_eval = 0;
+    int rc = training ? plan(s, &train, &t, &of_train) : MF_OK;
+    if (t) eval.lender = t->g;
+    if (rc == MF_OK) rc = plan(s, &eval, &e, &of_eval);
+    *ret_bytes = of_train + (of_eval > of_train ? of_eval : 0);
+    mf_model_graph_free(e);
+    mf_model_graph_free(t);
+    return rc;
+}
+
+int mf_cost_of(mf_session *s, mf_cost *ret)
+{
+    mf_resident_trim();
+    const mf_resident before = mf_resident_read();
+    size_t graphs;
+    mf_model_count(s->model, &ret->params, &ret->params_active);
+    int rc = plan_both(s, &graphs);
+    if (rc != MF_OK) return rc;
+    const mf_resident after = mf_resident_read();
+    const size_t own = after.now > before.now ? after.now : before.now;
+    ret->memory = own + graphs + mf_store_bytes(s->model->store) + BYTES_BESIDE +
+                  BYTES_PER_THREAD * (size_t)mf_parallel_threads();
+    if (ret->memory < after.peak) ret->memory = after.peak;
+    return MF_OK;
+}
