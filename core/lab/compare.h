@@ -135,8 +135,8 @@ typedef struct mf_compare_row {
                                * run diverged is not called better */
     int rank;                 /* by mean, 1 best, 0 without result */
     double mean_rank;         /* over seeds that all have */
-    int seeds_needed;         /* to show a difference like the one seen with power .8; 0: over 1000,
-                               * -1: not known */
+    int seeds_needed;         /* to show with power .8 a difference of the size that 80 % confidence
+                               * leaves of the one seen; 0: over 1000, -1: not known */
     double load_cv, drop_rate, nmi, nmi_best, tokens_per_s, wall_s; /* means over runs */
     int64_t steps;
 } mf_compare_row;

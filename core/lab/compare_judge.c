@@ -6,6 +6,7 @@
 
 #define LEVEL 0.05
 #define POWER 0.8
+#define CONFIDENCE 0.8 /* of the effect that seeds are planned for */
 #define MOST_SEEDS 1000
 
 const char *mf_verdict_name(mf_verdict v)
@@ -109,8 +110,9 @@ static void rank_rows(mf_compare_table *t, const double *values, double *column,
 
 static int seeds_needed(const mf_compare_row *row, double level)
 {
-    if (row->baseline || isnan(row->against.g) || row->against.g == 0) return -1;
-    return mf_t_pairs(row->against.g, level, POWER, MOST_SEEDS);
+    if (row->baseline || isnan(row->against.t) || row->against.t == 0) return -1;
+    const double effect = mf_t_safe_effect(row->against.t, row->against.diff.n, CONFIDENCE);
+    return mf_t_pairs(effect, level, POWER, MOST_SEEDS);
 }
 
 static void give_verdicts(mf_compare_table *t, double *p, double *holm, bool accuracy)

@@ -248,7 +248,7 @@ void mf_compare_print(const mf_compare_table *t, FILE *out)
     if (t->of->spec->seeds < 3)
         fprintf(out, "With fewer than 3 seeds little can be shown: try --seeds 5.\n");
     else if (t->compared > 0)
-        fprintf(out, "seeds: so many would show a difference like the one seen in 4 of 5 "
-                     "comparisons; %d show one of %.1f standard deviations.\n",
+        fprintf(out, "seeds: so many show, in 4 of 5 comparisons, what 80 %% confidence leaves of the "
+                     "difference seen; %d show one of %.1f standard deviations.\n",
                 (int)t->of->spec->seeds, t->detectable);
 }

@@ -222,6 +222,25 @@ int mf_t_pairs(double effect, double alpha, double power, int cap)
     return hi;
 }
 
+double mf_t_safe_effect(double t, int n, double confidence)
+{
+    if (n < 2 || isnan(t)) return (double)NAN;
+    if (isinf(t)) return (double)INFINITY;
+    double lo = 0, hi = fabs(t) + 1;
+    const double df = n - 1, tail = 1 - confidence;
+    if (noncentral_above(fabs(t), df, 0) >= tail) return 0;
+    while (noncentral_above(fabs(t), df, hi) < tail && hi < 1e9)
+        hi *= 2;
+    for (int i = 0; i < 60; i++) { /* a larger effect exceeds t more often */
+        const double middle = (lo + hi) / 2;
+        if (noncentral_above(fabs(t), df, middle) < tail)
+            lo = middle;
+        else
+            hi = middle;
+    }
+    return lo / sqrt(n);
+}
+
 double mf_t_detectable(int n, double alpha, double power)
 {
     if (n < 2) return (double)NAN;

@@ -41,6 +41,10 @@ void mf_holm(const double *p, int n, double *ret);
 double mf_t_power(double effect, int n, double alpha);
 /* Least n >= 2 with at least this power; 0 when more than cap would be needed. */
 int mf_t_pairs(double effect, double alpha, double power, int cap);
+/* Lower confidence limit, at least 0, of the effect |d_z| of which n pairs gave this t: what to plan
+ * with, since effects seen in a few pairs are too large too often (Perugini et al. 2014, safeguard
+ * power). */
+double mf_t_safe_effect(double t, int n, double confidence);
 /* Least effect d_z that n >= 2 pairs show with this power. */
 double mf_t_detectable(int n, double alpha, double power);
 

@@ -152,6 +152,15 @@ START_TEST(pairs)
     ck_assert_int_eq(mf_t_pairs(0.5, 0.05, 0.8, 1000), 34);
     ck_assert_int_eq(mf_t_pairs(-0.8, 0.05, 0.8, 1000), 15);
     ck_assert_int_eq(mf_t_pairs(1.0, 0.05, 0.8, 1000), 10);
+    /* An effect at the limit exceeds the t seen in one of five samples: alpha of that t, one-sided. */
+    for (int n = 3; n <= 50; n += 47)
+        for (double t = 5; t < 9; t += 3) { /* the other tail is nothing there */
+            const double d = mf_t_safe_effect(t, n, 0.8);
+            ck_assert(d > 0 && d < t / sqrt(n));
+            const double alpha = 2 * (1 - mf_t_cdf(t, n - 1));
+            near(mf_t_power(d, n, alpha), 0.2, 2e-3);
+        }
+    ck_assert(mf_t_safe_effect(0.1, 5, 0.8) == 0);
     near(mf_t_power(0.5, 34, 0.05), 0.8078, 5e-5);
     near(mf_t_power(0.8, 15, 0.05), 0.8213, 5e-5);
     near(mf_t_power(0, 2, 0.05), 0.05, 1e-6);
