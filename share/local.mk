@@ -6,6 +6,12 @@ presets_DATA += share/presets/switch-as-run.ini
 presets_DATA += share/presets/switch-plus-as-run.ini
 presets_DATA += share/presets/switch-plus.ini
 presets_DATA += share/presets/switch.ini
+presets_DATA += share/presets/tagat-balanced.ini
+presets_DATA += share/presets/tagat-balanced-as-run.ini
+presets_DATA += share/presets/tagat-specialised.ini
+presets_DATA += share/presets/tagat-specialised-as-run.ini
+presets_DATA += share/presets/vanilla.ini
+presets_DATA += share/presets/vanilla-as-run.ini
 
 # Repeating published results, one command each.
 repeat_DATA = share/repeat/lib.sh

@@ -338,11 +338,17 @@ static void cut_pair(int32_t room, int32_t *a, int32_t *b)
     *a -= over / 2;
 }
 
+/* Special tokens of an example, where a row of seq tokens has room for them. */
+static int32_t specials_of(const mf_batcher *b, const mf_span *span, int32_t seq)
+{
+    const int32_t n = (b->cls >= 0) + (b->sep >= 0) * (span->n > span->first ? 2 : 1);
+    return n < seq ? n : 0; /* a row too short for them keeps text */
+}
+
 static void fill_example(const mf_batcher *b, mf_batch *out, int32_t row, const mf_span *span)
 {
     int32_t first = span->first, second = span->n - span->first;
-    int32_t specials = (b->cls >= 0) + (b->sep >= 0) * (second > 0 ? 2 : 1);
-    if (specials >= out->seq) specials = 0; /* a row too short for them keeps text */
+    const int32_t specials = specials_of(b, span, out->seq);
     cut_pair(out->seq - specials, &first, &second);
     int64_t at = (int64_t)row * out->seq;
     if (specials > 0 && b->cls >= 0) put_special(out, at++, b->cls);
@@ -435,6 +441,24 @@ static void fill_piece(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
         fill_lm(b, out, row, p->begin, p->n - 1, 0);
     else
         fill_mlm(b, out, step, row, p->begin, p->n);
+    for (int32_t i = 0; b->spec.pad_counts && i < out->seq; i++)
+        out->mask[(int64_t)row * out->seq + i] = 1;
+}
+
+int32_t mf_batcher_longest(mf_batcher *b, int64_t step)
+{
+    int32_t longest = 1;
+    if (b->pieces == NULL) return b->spec.seq;
+    if (b->spec.order == MF_ORDER_SEQUENTIAL) step %= b->count;
+    for (int32_t row = 0; row < b->spec.rows; row++) {
+        const piece *p = piece_at(b, step * b->spec.rows + row);
+        if (p == NULL) continue;
+        int32_t n = p->n - ahead(b);
+        if (b->spec.task == MF_TASK_CLASSIFY)
+            n += specials_of(b, &b->c->spans[p->span], b->spec.seq);
+        if (n > longest) longest = n;
+    }
+    return longest < b->spec.seq ? longest : b->spec.seq;
 }
 
 void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out)

@@ -26,6 +26,7 @@
  *               -1. On a stream: windows of T tokens.
  *   classify    <cls> A <sep> (B <sep>) where the tokenizer has these tokens, and a class a
  *               row. Too long a pair loses tokens from the longer sentence.
+ * The mask is 0 at padding; with pad_counts only in rows without a document.
  * Rows past the end of the data (last batch of a sequential pass) are all padding. With
  * gradient accumulation the m-th part of step s is batch s * parts + m.
  */
@@ -60,6 +61,7 @@ typedef struct mf_batch_spec {
     int32_t context;  /* sequential windows of a stream: 0 <= context < seq */
     int64_t stride;   /* of a stream; 0: windows anywhere */
     double deal;      /* with stride: share of train, 0: each split has its own text */
+    bool pad_counts;  /* rows with a document: padding counts as tokens in the mask */
     double mlm_share; /* 0.15 */
     uint64_t seed;
 } mf_batch_spec;
@@ -75,8 +77,10 @@ void mf_batcher_free(mf_batcher *b);
  * up to the split at least once. */
 int64_t mf_batcher_count(const mf_batcher *b);
 /* Any step >= 0. Sequential: step modulo count. out comes from mf_batch_new with the same rows
- * and seq. */
+ * and seq, or, of documents and examples, with a seq no less than mf_batcher_longest. */
 void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out);
+/* Tokens of the longest row of this batch, at least 1; seq for a stream. */
+int32_t mf_batcher_longest(mf_batcher *b, int64_t step);
 
 int mf_batch_new(int32_t rows, int32_t seq, mf_batch **ret);
 void mf_batch_free(mf_batch *b);

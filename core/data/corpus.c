@@ -2,8 +2,10 @@
 #include "data/corpus.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/number.h"
+#include "base/rng.h"
 #include "data/source.h"
 
 #include <math.h>
@@ -52,6 +54,8 @@ static int check_spec(const mf_corpus_spec *spec)
 static int load_sources(loader *l)
 {
     const char *paths[SOURCES] = {l->spec->path, l->spec->val_path, l->spec->test_path};
+    const mf_columns columns = {l->spec->first_column, l->spec->second_column,
+                                l->spec->label_column};
     for (int i = 0; i < SOURCES; i++) {
         if (!given(paths[i])) continue;
         mf_format format;
@@ -61,7 +65,8 @@ static int load_sources(loader *l)
             l->spec->task == MF_TASK_CLASSIFY)
             format = MF_FORMAT_TSV;
         if (code == MF_OK)
-            code = mf_source_load(&l->source[i], paths[i], format, l->spec->bin_bits);
+            code =
+                mf_source_load(&l->source[i], paths[i], format, l->spec->bin_bits, &columns);
         if (code != MF_OK) return code;
         const mf_source *a = &l->source[0], *b = &l->source[i];
         if ((a->documents == NULL) != (b->documents == NULL) ||
@@ -342,11 +347,59 @@ static int check_vocabulary(loader *l)
     return MF_OK;
 }
 
+/* Labels that one line alone has, in a file where labels are common, are slips of the pen. */
+static int warn_of_rare_labels(const mf_source *s)
+{
+    int64_t *count = mf_alloc((size_t)s->n_labels + 1, sizeof *count);
+    if (count == NULL) return MF_ENOMEM;
+    for (int64_t i = 0; i < s->n_documents; i++)
+        if (s->documents[i].label >= 0) count[s->documents[i].label]++;
+    for (int32_t i = 0; i < s->n_labels; i++)
+        if (count[i] == 1 && s->n_documents >= 50 * (int64_t)s->n_labels)
+            mf_log(MF_LOG_WARN, "%s:%lld: label \"%.40s\": no other line of %lld has it",
+                   s->path, (long long)s->labels[i].line, s->labels[i].name,
+                   (long long)s->n_documents);
+    mf_free(count);
+    return MF_OK;
+}
+
+/* Keeps `limit` documents of the training file, in the order of the file. */
+static int limit_documents(loader *l)
+{
+    mf_source *s = &l->source[0];
+    const int64_t n = s->n_documents, limit = l->spec->limit;
+    if (limit <= 0) return MF_OK;
+    if (s->documents == NULL)
+        return mf_fail(MF_ECONFIG, "data.limit = %lld: %s is a stream: expected documents "
+                       "(jsonl) or examples (tsv)", (long long)limit, s->path);
+    if (limit >= n) return MF_OK;
+    if (l->spec->pick_random) {
+        int32_t *order = n <= INT32_MAX ? mf_alloc((size_t)n, sizeof *order) : NULL;
+        bool *taken = mf_alloc((size_t)n, sizeof *taken);
+        if (order != NULL && taken != NULL) {
+            int64_t kept = 0;
+            mf_rng_permutation(0, mf_rng_stream("data.pick"), 0, order, (size_t)n);
+            for (int64_t i = 0; i < limit; i++)
+                taken[order[i]] = true;
+            for (int64_t i = 0; i < n; i++)
+                if (taken[i]) s->documents[kept++] = s->documents[i];
+        }
+        const bool done = order != NULL && taken != NULL;
+        mf_free(order);
+        mf_free(taken);
+        if (!done) return MF_ENOMEM;
+    }
+    s->n_documents = limit;
+    return MF_OK;
+}
+
 static int load(loader *l)
 {
     mf_corpus *c = l->c;
     int code = check_spec(l->spec);
     if (code == MF_OK) code = load_sources(l);
+    if (code == MF_OK) code = warn_of_rare_labels(&l->source[0]);
+    if (code == MF_OK) code = limit_documents(l);
     if (code == MF_OK) code = choose_tokenizer(l);
     if (code == MF_OK)
         code = l->source[0].documents != NULL ? add_all_documents(l) : add_streams(l);

@@ -14,7 +14,8 @@
  *          left. Quotes are ordinary characters. LF or CRLF; a missing last newline is fine; a
  *          BOM is skipped. Empty lines, missing columns, an empty sentence or label, NUL and
  *          bad UTF-8 are errors with file:line. The label "-" (no agreement, in NLI files)
- *          leaves the line out, with a warning.
+ *          leaves the line out, with a warning; a label that only one line of many has gets one,
+ *          too. Columns may be named: then the first line must have them.
  *   bin    token ids: uint16 or uint32, little endian, raw, or with the header of llm.c
  *          (256 int32: 20240520, version 1, count). bin_bits says which if there is none.
  *          No tokenizer but from a file.
@@ -44,6 +45,9 @@ typedef struct mf_corpus_spec {
     mf_task task;              /* other than lm: a tokenizer made here gets special tokens */
     int32_t bin_bits;          /* 16 or 32; 0: 16 */
     int32_t classes;           /* of examples; 0: as many as the training file has */
+    int64_t limit;             /* documents of path that are used; 0: all */
+    bool pick_random;          /* which: not the first, but drawn; the same ones always */
+    const char *first_column, *second_column, *label_column; /* tsv; NULL or "": usual names */
     const char *const *class_names; /* NULL: the labels of path; else those of a run, in order */
     int32_t n_class_names;
 } mf_corpus_spec;

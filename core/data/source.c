@@ -118,9 +118,11 @@ static int load_file(mf_source *s, mf_format format, int32_t bin_bits)
     return code;
 }
 
-int mf_source_load(mf_source *s, const char *path, mf_format format, int32_t bin_bits)
+int mf_source_load(mf_source *s, const char *path, mf_format format, int32_t bin_bits,
+                   const mf_columns *columns)
 {
     *s = (mf_source){.path = path};
+    if (columns != NULL) s->columns = *columns;
     int code = mf_topics_is(path) ? load_topics(s) : load_file(s, format, bin_bits);
     if (code != MF_OK) mf_source_free(s);
     return code;

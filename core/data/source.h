@@ -23,8 +23,14 @@ typedef struct mf_label {
 
 enum { MF_LABELS_MAX = 4096 };
 
+/* Columns of a tsv by name; NULL or "": by the usual names. */
+typedef struct mf_columns {
+    const char *first, *second, *label; /* second: "none" leaves a second sentence out */
+} mf_columns;
+
 typedef struct mf_source {
     const char *path;
+    mf_columns columns;
     char *text;
     size_t size;
     mf_topics *topics; /* then text is its own; NULL otherwise */
@@ -47,8 +53,10 @@ typedef enum mf_format {
 /* By name, or by the ending of path when name is NULL, "" or "auto". MF_ECONFIG. */
 int mf_format_of(const char *name, const char *path, mf_format *ret);
 
-/* path must outlive the source. bin_bits: 0, 16, 32. A source that failed to load is empty. */
-int mf_source_load(mf_source *s, const char *path, mf_format format, int32_t bin_bits);
+/* path must outlive the source. bin_bits: 0, 16, 32. columns may be NULL. A source that failed to
+ * load is empty. */
+int mf_source_load(mf_source *s, const char *path, mf_format format, int32_t bin_bits,
+                   const mf_columns *columns);
 void mf_source_free(mf_source *s);
 
 /* For the readers of single formats, which fill a source with path set. */

@@ -173,8 +173,50 @@ static int32_t find_column(const line *header, const char *const *names)
     return -1;
 }
 
+static int no_column(const mf_source *s, const line *header, const char *name)
+{
+    return mf_fail(MF_EINPUT, "%s:1: no column named %s: the header is \"%.*s\"", s->path, name,
+                   (int)(header->n < 200 ? header->n : 200), header->text);
+}
+
+/* The column that was asked for by name, or else the one with a usual name. */
+static int choose_column(const mf_source *s, const line *header, const char *asked,
+                         const char *const *usual, int32_t *ret)
+{
+    const char *const only[] = {asked, NULL};
+    if (asked == NULL || *asked == 0) {
+        *ret = find_column(header, usual);
+        return MF_OK;
+    }
+    *ret = find_column(header, only);
+    return *ret >= 0 ? MF_OK : no_column(s, header, asked);
+}
+
+/* Columns that were named: then the first line is a header, and has them. */
+static int named_columns(const mf_source *s, const line *l, columns *ret)
+{
+    const mf_columns *asked = &s->columns;
+    const bool single = asked->second != NULL && strcmp(asked->second, "none") == 0;
+    *ret = (columns){.n = count_columns(l), .second = -1, .named = true};
+    int code = choose_column(s, l, asked->first, first_names, &ret->first);
+    if (code == MF_OK && !single)
+        code = choose_column(s, l, asked->second, second_names, &ret->second);
+    if (code == MF_OK) code = choose_column(s, l, asked->label, label_names, &ret->label);
+    if (code == MF_OK && ret->first < 0) code = no_column(s, l, "sentence");
+    if (code == MF_OK && ret->label < 0) code = no_column(s, l, "label");
+    return code;
+}
+
+static bool asked_for(const char *column)
+{
+    return column != NULL && *column != 0;
+}
+
 static int judge_columns(const mf_source *s, const line *l, columns *ret)
 {
+    if (asked_for(s->columns.first) || asked_for(s->columns.second) ||
+        asked_for(s->columns.label))
+        return named_columns(s, l, ret);
     *ret = (columns){.n = count_columns(l),
                      .first = find_column(l, first_names),
                      .second = find_column(l, second_names),

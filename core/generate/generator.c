@@ -19,6 +19,7 @@ int mf_generator_new(mf_model *m, bool use_cache, mf_generator **ret)
     mf_generator *g = mf_alloc(1, sizeof *g);
     if (!g) return MF_ENOMEM;
     g->model = m;
+    if (mf_model_sees_sequences(m)) use_cache = false;
     int rc = use_cache ? mf_cache_new(m, 1, (int)m->config->model.seq, &g->cache) : MF_OK;
     if (rc != MF_OK) {
         mf_generator_free(g);

@@ -149,9 +149,11 @@ static void declare_dense(declarer *d, int32_t layer, double std, double out_std
 static void declare_layer(declarer *d, int32_t layer, double std, double out_std)
 {
     const mf_model_config *c = &d->m->config->model;
-    declare_norm(d, layer_name(layer, "norm1").text, c->dim);
-    declare_attention(d, layer, std, out_std);
-    if (c->head_gates) declare_gates(d, layer);
+    if (c->attention) {
+        declare_norm(d, layer_name(layer, "norm1").text, c->dim);
+        declare_attention(d, layer, std, out_std);
+        if (c->head_gates) declare_gates(d, layer);
+    }
     declare_norm(d, layer_name(layer, "norm2").text, c->dim);
     if (c->skip == MF_SKIP_UNET && layer >= c->layers - c->layers / 2)
         declare_skip(d, layer, std);
@@ -215,6 +217,7 @@ mf_tensor *mf_block_dense(const mf_model *m, mf_graph *g, int32_t layer, mf_tens
         h = mf_swiglu(g, h, NULL);
     else
         h = activation == FFN_RELU ? mf_relu(g, h) : mf_gelu(g, h);
+    if (m->config->model.ffn_dropout > 0) h = mf_dropout(g, h, m->config->model.ffn_dropout);
     return mf_linear(g, h, use_in(m, g, layer, "ffn.w2"), use_in(m, g, layer, "ffn.b2"));
 }
 

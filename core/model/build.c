@@ -18,12 +18,15 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
     snprintf(norm2, sizeof norm2, "layers.%d.norm2", (int)layer);
 
     mf_graph_push(g, "layers.%d", (int)layer);
-    mf_graph_again(g, true);
-    mf_tensor *a = mf_block_attention(m, mg, layer, post ? x : mf_block_norm(m, g, norm1, x));
-    if (p > 0 && a && mg->heads[layer].plan->active > 0) a = mf_dropout(g, a, p);
-    mf_graph_again(g, false);
-    if (a || mf_graph_status(g) != MF_OK) x = mf_add(g, x, a);
-    if (post) x = mf_block_norm(m, g, norm1, x);
+    if (c->attention) {
+        mf_graph_again(g, true);
+        mf_tensor *a =
+            mf_block_attention(m, mg, layer, post ? x : mf_block_norm(m, g, norm1, x));
+        if (p > 0 && a && mg->heads[layer].plan->active > 0) a = mf_dropout(g, a, p);
+        mf_graph_again(g, false);
+        if (a || mf_graph_status(g) != MF_OK) x = mf_add(g, x, a);
+        if (post) x = mf_block_norm(m, g, norm1, x);
+    }
     *ret_encoded = x;
     mf_graph_again(g, true);
 
@@ -65,6 +68,8 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
                                       .capacity_factor = &m->capacity_factor,
                                       .adaptive_capacity = &m->adaptive_capacity,
                                       .labels = m->facts.labels,
+                                      .film_from =
+                                          m->config->film.around == MF_FILM_AROUND_ONE,
                                       .keep = mg->shape.want_prob,
                                       .trace = mg->shape.want_trace};
     mf_tensor **encoded = mf_alloc((size_t)c->layers, sizeof *encoded);
@@ -147,6 +152,7 @@ static void build(mf_model *m, mf_model_graph *mg)
     if (m->config->model.norm_place == MF_NORM_PRE) x = mf_block_norm(m, g, "norm", x);
     if (s->mode == MF_MODE_GENERATE) x = mf_gather_rows(g, x, mg->last);
     if (mg->by_row) x = mf_block_pool(m, mg, x);
+    if (m->config->model.head_dropout > 0) x = mf_dropout(g, x, m->config->model.head_dropout);
     if (s->mode == MF_MODE_GENERATE || s->want_logits || mg->by_row) {
         mg->logits = mf_block_head(m, g, x);
         if (s->mode == MF_MODE_GENERATE || s->want_logits) mf_graph_keep(mg->logits);
@@ -171,6 +177,8 @@ int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph 
                                       .bare = m->facts.bare,
                                       .no_reuse = shape->no_reuse,
                                       .lender = shape->lender};
+    if (shape->cache && mf_model_sees_sequences(m))
+        return mf_fail(MF_ECONFIG, "experts that look at whole sequences decode without a cache");
     mf_model_graph *mg = mf_alloc(1, sizeof *mg);
     if (!mg) return MF_ENOMEM;
     mg->shape = *shape;

@@ -24,6 +24,7 @@ typedef enum mf_skip_rule {
 } mf_skip_rule;
 typedef enum mf_pool { MF_POOL_FIRST, MF_POOL_MEAN } mf_pool;
 typedef enum mf_film { MF_FILM_OFF, MF_FILM_PER_EXPERT, MF_FILM_SHARED } mf_film;
+typedef enum mf_film_around { MF_FILM_AROUND_ONE, MF_FILM_AROUND_ZERO } mf_film_around;
 typedef enum mf_overflow { MF_OVERFLOW_DROP, MF_OVERFLOW_REASSIGN } mf_overflow;
 typedef enum mf_priority {
     MF_PRIORITY_POSITION, MF_PRIORITY_GATE, MF_PRIORITY_IMPORTANCE, MF_PRIORITY_DRAWN
@@ -59,11 +60,14 @@ typedef struct mf_model_config {
     int64_t skip_form, skip_rule; /* mf_skip_form, mf_skip_rule */
     double skip_scale;         /* 0.1; 0: no skips; live */
     double init_std;           /* 0.02 */
+    int64_t attention;         /* 0: a block has no self-attention of its own */
     int64_t init;              /* mf_start */
     int64_t share_layers;      /* blocks share all but their norms, gates and skips */
     int64_t layers_alike;      /* blocks begin with equal weights */
     int64_t classes;           /* classify: 0 = from the data */
     int64_t pool;              /* classify: 0 first token, 1 mean over real tokens */
+    double ffn_dropout;        /* within dense blocks, behind the nonlinearity */
+    double head_dropout;       /* before the output head */
 } mf_model_config;
 
 typedef struct mf_moe_config {
@@ -86,6 +90,11 @@ typedef struct mf_data_config {
     const char *path, *format, *tokenizer;
     double split;
     const char *val_path;      /* "" : split of path */
+    int64_t limit;             /* documents or examples of path that are used; 0: all */
+    int64_t pick;              /* which: 0 the first, 1 drawn */
+    const char *first_column, *second_column, *label_column; /* tsv; "": the usual names */
+    int64_t padding;           /* rows of examples: 0 of model.seq tokens, 1 as the batch needs */
+    int64_t pad_mask;          /* 0: padding counts as tokens */
     int64_t stride;            /* windows at every n-th token, once an epoch; 0: anywhere */
     int64_t split_windows;     /* windows are dealt to train and val, which so overlap */
 } mf_data_config;
@@ -98,11 +107,13 @@ typedef struct mf_train_config {
     double lr, lr_min;         /* lr_min: fraction of lr at the end of cosine and linear */
     int64_t schedule, warmup;
     int64_t step_size;         /* schedule = step: every so many steps */
+    double step_epochs;        /* the same in passes over the data; 0: step_size */
     double step_gamma;
     double weight_decay, beta1, beta2, eps, clip, dropout;
     int64_t dropout_embedding; /* also on what goes into the first block; yes */
     int64_t seed;
     int64_t log_every, eval_every, eval_batches; /* eval_batches 0: the whole split */
+    double eval_epochs;        /* validate every so many passes; 0: eval_every */
     int64_t eval_context;      /* tokens that evaluation windows overlap: each is predicted with at
                                 * least so many before it */
     int64_t save_every, keep;
@@ -118,6 +129,7 @@ typedef struct mf_train_config {
 /* Token-conditioned modulation of what experts put out. */
 typedef struct mf_film_config {
     int64_t mode;              /* 0 off, 1 per_expert, 2 shared */
+    int64_t around;            /* mf_film_around: where scales begin */
 } mf_film_config;
 
 typedef struct mf_report_config {

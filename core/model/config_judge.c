@@ -63,6 +63,14 @@ static void judge_model(judge *j)
               (long long)m->layers);
 }
 
+static void judge_attention(judge *j)
+{
+    const mf_model_config *m = &j->c->model;
+    if (!m->attention && m->head_gates)
+        fault(j, "model", "head_gates", NULL,
+              "model.attention = no leaves no heads to be gated");
+}
+
 static void judge_moe(judge *j)
 {
     const mf_moe_config *m = &j->c->moe;
@@ -111,6 +119,7 @@ int mf_config_judge(const mf_config *c, const mf_problem_sink *sink)
 {
     judge j = {c, sink, MF_OK};
     judge_model(&j);
+    judge_attention(&j);
     judge_moe(&j);
     judge_data(&j);
     judge_train(&j);

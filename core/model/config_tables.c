@@ -80,6 +80,8 @@ static const mf_option model_options[] = {
     INT(mf_model_config, moe_every, "1", 0, 1024,
         "experts in every n-th block, dense otherwise; 0: a dense model"),
     REAL(mf_model_config, init_std, "0.02", 0, 10, "standard deviation of start weights"),
+    BOOL(mf_model_config, attention, "yes",
+         "self-attention in each block; no: only experts see other tokens, if they do"),
     ENUM(mf_model_config, init, "normal", starts,
          "start weights: N(0, init_std); U(-1, 1) / sqrt(inputs) and embeddings N(0, 1); or so "
          "with queries, keys and values by Xavier"),
@@ -88,6 +90,9 @@ static const mf_option model_options[] = {
     BOOL(mf_model_config, layers_alike, "no", "all blocks begin with equal weights"),
     ENUM(mf_model_config, pool, "first", pools,
          "classify: what the class is read from, the first token or the mean of all"),
+    REAL(mf_model_config, ffn_dropout, "0", 0, 0.99,
+         "dropout behind the nonlinearity of dense blocks"),
+    REAL(mf_model_config, head_dropout, "0", 0, 0.99, "dropout before the output head"),
     WITH_AUTO(mf_model_config, classes, "auto", 0, 65536,
               "classify: number of classes; auto: as the data have"),
     MF_END_OPTIONS};
@@ -140,10 +145,17 @@ static const mf_option controller_options[] = {
 
 static const char *const film_modes[] = {"off", "per_expert", "shared", NULL};
 
+static const char *const film_arounds[] = {"one", "zero", NULL};
+
 static const mf_option film_options[] = {
     ENUM(mf_film_config, mode, "off", film_modes,
          "scale and shift made from the token, an own pair for each expert or one for all"),
+    ENUM(mf_film_config, around, "one", film_arounds,
+         "what is added to the scales that the weights make: 1, so that they begin near it, or 0"),
     MF_END_OPTIONS};
+
+static const char *const picks[] = {"first", "drawn", NULL};
+static const char *const paddings[] = {"max", "batch", NULL};
 
 static const mf_option data_options[] = {
     STR(mf_data_config, path, "builtin:topics",
@@ -153,6 +165,18 @@ static const mf_option data_options[] = {
     REAL(mf_data_config, split, "0.9", 0.001, 1,
          "share that is trained on; the rest validates"),
     STR(mf_data_config, val_path, "", "validation file; empty: the rest of path"),
+    INT(mf_data_config, limit, "0", 0, BIG, "documents or examples of path to use; 0: all"),
+    ENUM(mf_data_config, pick, "first", picks,
+         "which these are; drawn ones are the same for every seed"),
+    STR(mf_data_config, first_column, "",
+        "tsv with a header: column of the sentence, or the first of two; empty: by its usual name"),
+    STR(mf_data_config, second_column, "",
+        "column of the second sentence, none: there is none; empty: by its usual name"),
+    STR(mf_data_config, label_column, "", "column of the label; empty: by its usual name"),
+    ENUM(mf_data_config, padding, "max", paddings,
+         "examples and documents are padded to model.seq, or to the longest of the batch"),
+    BOOL(mf_data_config, pad_mask, "yes",
+         "padding is hidden from attention, routers and measurements; no: it counts as tokens"),
     INT(mf_data_config, stride, "0", 0, INT32_MAX,
         "windows begin at every n-th token, each once an epoch; 0: anywhere, drawn"),
     BOOL(mf_data_config, split_windows, "no",
@@ -179,6 +203,8 @@ static const mf_option train_options[] = {
     ENUM(mf_train_config, schedule, "cosine", schedules, "how the learning rate falls"),
     INT(mf_train_config, warmup, "50", 0, BIG, "steps over which it rises first"),
     INT(mf_train_config, step_size, "1000", 1, BIG, "schedule step: falls every so many steps"),
+    REAL(mf_train_config, step_epochs, "0", 0, 1e9,
+         "schedule step: passes over the data instead of step_size; 0: as step_size says"),
     REAL(mf_train_config, step_gamma, "0.1", 0, 1, "schedule step: to this share"),
     REAL(mf_train_config, weight_decay, "0.1", 0, 1e3,
          "pull of weights towards 0 (norms, biases and embeddings excepted)"),
@@ -194,6 +220,8 @@ static const mf_option train_options[] = {
     INT(mf_train_config, log_every, "10", 1, BIG, "steps between lines of metrics.jsonl"),
     INT(mf_train_config, eval_every, "100", 0, BIG,
         "steps between validations; 0: only at the end"),
+    REAL(mf_train_config, eval_epochs, "0", 0, 1e9,
+         "passes over the data between validations; 0: as eval_every says"),
     INT(mf_train_config, eval_batches, "8", 0, BIG,
         "batches of a validation on the way; 0, and at the end: the whole split"),
     INT(mf_train_config, eval_context, "0", 0, 1048576,

@@ -1,4 +1,5 @@
 #include "model/model.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -54,17 +55,21 @@ static int new_film(mf_model *m, mf_moe_layer *ml, int from)
     const int64_t d = c->model.dim, E = c->moe.experts;
     const bool shared = c->film.mode == MF_FILM_SHARED;
     const uint32_t split = shared ? 0u : MF_PARAM_BY_EXPERT;
+    const bool normal = c->model.init == MF_START_NORMAL;
+    const mf_init weight = {normal ? MF_INIT_NORMAL : MF_INIT_KAIMING, split,
+                            normal ? c->model.init_std : 1};
+    const mf_init bias = {normal ? MF_INIT_ZERO : MF_INIT_UNIFORM, split | MF_PARAM_NO_DECAY,
+                          1 / sqrt((double)d)};
     char name[64];
     if (c->film.mode == MF_FILM_OFF) return MF_OK;
     snprintf(name, sizeof name, "layers.%d.film.weight", from);
-    int rc = mf_store_declare(
-        m->store, name, shared ? mf_shape2(2 * d, d) : mf_shape3(E, 2 * d, d),
-        (mf_init){MF_INIT_NORMAL, split, c->model.init_std}, false, &ml->film_weight);
+    int rc = mf_store_declare(m->store, name,
+                              shared ? mf_shape2(2 * d, d) : mf_shape3(E, 2 * d, d), weight,
+                              false, &ml->film_weight);
     snprintf(name, sizeof name, "layers.%d.film.bias", from);
     return rc == MF_OK ? mf_store_declare(m->store, name,
                                           shared ? mf_shape1(2 * d) : mf_shape2(E, 2 * d),
-                                          (mf_init){MF_INIT_ZERO, split | MF_PARAM_NO_DECAY, 0},
-                                          false, &ml->film_bias)
+                                          bias, false, &ml->film_bias)
                        : rc;
 }
 
@@ -286,6 +291,13 @@ bool mf_model_has_regularizer(const mf_model *m, int i)
 {
     const mf_regularizer *r = mf_loaded_vtable(mf_instance_plugin(m->regularizers[i]));
     return m->n_moe > 0 || (r->flags & MF_REGULARIZER_ANY_MODEL);
+}
+
+bool mf_model_sees_sequences(const mf_model *m)
+{
+    if (m->n_moe == 0) return false;
+    const mf_expert *table = mf_loaded_vtable(mf_instance_plugin(m->moe[0].expert));
+    return (table->flags & MF_EXPERT_SEQUENCE) != 0;
 }
 
 const char *mf_cache_name(char out[MF_CACHE_NAME], int32_t layer, int32_t group, int part)

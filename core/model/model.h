@@ -5,6 +5,7 @@
  *
  *     tokens -> embed (+ positions) -> blocks -> norm -> head -> loss
  *     block: x + attention(norm(x)), then x + moe-or-dense(norm(x))    (norm_place = pre)
+ *     attention = no: the second half alone
  *
  * Names of parameters: embed.weight, position.weight, layers.N.{norm1,norm2}.{weight,bias},
  * layers.N.attention.{qkv,out}.{weight,bias}, layers.N.attention.gate (and the buffers active,
@@ -55,6 +56,8 @@ void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active);
 
 /* Does regularizer i add its term? Those that read routing have none without MoE layers. */
 bool mf_model_has_regularizer(const mf_model *m, int i);
+/* Has it experts that look at whole sequences? Then there is no decoding with a cache. */
+bool mf_model_sees_sequences(const mf_model *m);
 
 /* Keys and values of past tokens, for decoding: rows of max_seq tokens a sequence. It fits the
  * heads that were there when it was made. */

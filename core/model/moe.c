@@ -171,10 +171,10 @@ static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_setting
 }
 
 /* FiLM (Perez et al. 2018, eq. 2) on expert outputs, conditioned on the layer's input (TAGAT):
- * [gamma - 1, beta] = W x + b of the row's expert, or one for all;  y' = gamma * y + beta. Counted
- * from 1, so that zero weights are the identity. */
+ * [gamma - from, beta] = W x + b of the row's expert, or one for all;  y' = gamma * y + beta. With
+ * from = 1 zero weights are the identity; with 0 gamma begins around 0, as printed. */
 static mf_tensor *film(const mf_moe_layer *layer, mf_graph *g, const mf_expert_in *ein,
-                       mf_tensor *y)
+                       double from, mf_tensor *y)
 {
     if (!layer->film_weight) return y;
     mf_tensor *w = mf_graph_param(g, layer->film_weight),
@@ -184,9 +184,21 @@ static mf_tensor *film(const mf_moe_layer *layer, mf_graph *g, const mf_expert_i
                           : mf_linear(g, ein->x, w, b);
     if (!both || !y) return NULL;
     const int64_t d = y->shape.dim[1];
-    mf_tensor *gamma = mf_affine(g, mf_slice(g, both, 1, 0, d), 1, 1),
+    mf_tensor *gamma = mf_affine(g, mf_slice(g, both, 1, 0, d), 1, from),
               *beta = mf_slice(g, both, 1, d, d);
     return mf_add(g, mf_mul(g, y, gamma), beta);
+}
+
+/* Sum over real tokens of -sum g ln g, g the token's gates over their sum. */
+static mf_tensor *gate_entropy(mf_graph *g, const mf_moe_out *out)
+{
+    const mf_routing *r = &out->routing;
+    const int64_t T = r->tokens, k = r->rows / r->tokens;
+    mf_tensor *gate = mf_reshape(g, mf_stop_gradient(g, out->gate), mf_shape2(T, k));
+    mf_tensor *all = mf_affine(g, mf_sum(g, gate, 2u, true), 1, 1e-20);
+    mf_tensor *h = mf_sum(g, mf_xlogx(g, mf_div(g, gate, all)), 2u, false); /* [T] */
+    if (r->mask) h = mf_mul(g, h, r->mask);
+    return mf_scale(g, mf_sum(g, h, MF_ALL, false), -1);
 }
 
 static void add_metrics(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
@@ -201,6 +213,7 @@ static void add_metrics(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     mf_graph_keep(out->sums.admitted);
     mf_graph_keep(out->sums.importance);
     mf_graph_keep(out->sums.scalars);
+    if (!r->token) mf_graph_keep(out->gate_entropy = gate_entropy(g, out));
     if (s->labels > 0 && in->labels) {
         out->joint =
             mf_joint_count(g, r->admitted, r->token, in->labels, k, r->experts, s->labels);
@@ -318,7 +331,7 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
     mf_tensor *y = NULL;
     rc = mf_instance_expert(layer->expert, g, &ein, &y);
     if (rc != MF_OK) return rc;
-    y = film(layer, g, &ein, y);
+    y = film(layer, g, &ein, s->film_from, y);
     out->y = mf_combine_rows(g, y, out->gate, &groups, r->token, r->tokens, k);
     if (out->limited && !r->token && s->config->dropped != MF_DROPPED_RESIDUAL)
         out->y = mf_add(g, out->y, passed_on(s, g, in, out));

@@ -27,6 +27,7 @@ typedef struct mf_moe_settings {
     const double *capacity_factor;      /* live; NULL or config 0: dropless */
     const double *adaptive_capacity;    /* live; NULL or config 0: the same for all experts */
     int32_t labels;                     /* label values, 0: none */
+    double film_from;                   /* what scales of FiLM are counted from: 1 or 0 */
     bool keep;                          /* keep prob, chosen and gate readable */
     bool trace;                         /* also x, logits, score and the router's own choice */
     const struct mf_moe_forced *forced; /* of this layer; NULL: the router's choice counts */
@@ -52,6 +53,7 @@ typedef struct mf_moe_choice {
 typedef struct mf_moe_out {
     mf_routing routing;   /* complete */
     mf_routing_sums sums; /* kept; metric nodes */
+    mf_tensor *gate_entropy; /* f32 scalar, kept; metric node; NULL where rows list tokens */
     mf_tensor *moved;     /* f32 scalar, kept; NULL unless overflow = reassign */
     bool limited;         /* there is a capacity: chosen and admitted are kept */
     mf_tensor *joint;     /* [E,labels] counts, kept; NULL without labels */
@@ -81,6 +83,7 @@ typedef struct mf_moe_tally {
     double *chosen, *admitted, *importance; /* [E] */
     double *joint;                          /* [E,labels] or NULL */
     double tokens, entropy, top_prob, rows, moved;
+    double gate_entropy; /* NaN where rows list their tokens */
 } mf_moe_tally;
 int mf_moe_tally_new(int32_t layer, int32_t experts, int32_t top_k, int32_t labels,
                      mf_moe_tally **ret);

@@ -27,7 +27,7 @@ void mf_moe_tally_free(mf_moe_tally *t)
 void mf_moe_tally_reset(mf_moe_tally *t)
 {
     memset(t->chosen, 0, (size_t)t->experts * (3 + (size_t)t->labels) * sizeof(double));
-    t->tokens = t->entropy = t->top_prob = t->rows = t->moved = 0;
+    t->tokens = t->entropy = t->top_prob = t->rows = t->moved = t->gate_entropy = 0;
 }
 
 static void add(double *sum, const mf_tensor *t, int64_t n)
@@ -46,6 +46,10 @@ void mf_moe_tally_add(mf_moe_tally *t, const mf_moe_out *out)
     add(scalars, out->sums.scalars, 4);
     if (t->joint) add(t->joint, out->joint, (int64_t)t->experts * t->labels);
     add(&t->moved, out->moved, 1);
+    if (out->gate_entropy)
+        add(&t->gate_entropy, out->gate_entropy, 1);
+    else
+        t->gate_entropy = (double)NAN;
     t->tokens += scalars[0];
     t->entropy += scalars[1];
     t->top_prob += scalars[2];
@@ -97,6 +101,7 @@ void mf_moe_tally_stats(const mf_moe_tally *t, float *load, float *demand, float
                             .demand = demand,
                             .importance = importance,
                             .entropy = t->tokens > 0 ? t->entropy / t->tokens : 0,
+                            .gate_entropy = t->tokens > 0 ? t->gate_entropy / t->tokens : 0,
                             .load_entropy = entropy,
                             .top_prob = t->tokens > 0 ? t->top_prob / t->tokens : 0,
                             .load_cv = admitted > 0 ? sqrt(square / E) * E : 0,

@@ -4,12 +4,15 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "model/heads.h"
+#include "train/guesses.h"
+#include "train/ladder.h"
 
 struct mf_evaluator {
     mf_session *session;
     mf_split split;
     mf_batcher *batcher;
-    mf_batch *batch;
+    mf_ladder *ladder;
+    mf_batch *batch;       /* of the last run, and its graph; the ladder's */
     mf_model_graph *graph;
     const mf_graph *lender;       /* of its memory; may be NULL */
     mf_moe_tally **tallies;       /* [n_moe] */
@@ -18,24 +21,30 @@ struct mf_evaluator {
     mf_named_value *regularizers; /* [n] */
     mf_head_tally *head_tally;    /* this and the next: NULL unless heads are gated */
     mf_head_record *head_record;
-    double *confusion;            /* [classes,classes] true x guessed; NULL unless classify */
+    mf_guesses *guesses;          /* NULL unless classify */
     mf_trace_recorder *recorder;  /* NULL: no trace */
     int64_t record_every;
 };
 
 int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *lender)
 {
-    mf_model_graph_free(e->graph);
-    e->graph = NULL;
+    const mf_config *c = e->session->config;
     e->lender = lender;
     const mf_model_shape shape = {.mode = MF_MODE_EVAL,
-                                  .batch = e->batch->rows,
-                                  .seq = e->batch->seq,
+                                  .batch = (int32_t)c->train.batch,
+                                  .seq = (int32_t)c->model.seq,
                                   .masked = true,
                                   .lender = lender,
-                                  .want_logits = e->confusion != NULL,
+                                  .want_logits = e->guesses != NULL,
                                   .want_trace = e->recorder != NULL};
-    return mf_model_graph_new(e->session->model, &shape, &e->graph);
+    mf_ladder_free(e->ladder);
+    e->ladder = NULL;
+    /* A trace is of one shape. */
+    int rc = mf_ladder_new(e->session, &shape, e->recorder != NULL, &e->ladder);
+    if (rc != MF_OK) return rc;
+    e->batch = mf_ladder_batch(e->ladder);
+    e->graph = mf_ladder_graph(e->ladder);
+    return MF_OK;
 }
 
 int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t every)
@@ -53,12 +62,11 @@ static int allocate(mf_evaluator *e)
     e->stats = mf_alloc(n, sizeof *e->stats);
     e->shares = mf_alloc(n * 3 * experts, sizeof *e->shares);
     e->regularizers = mf_alloc((size_t)m->config->n_regularizers + 1, sizeof *e->regularizers);
-    const size_t classes = (size_t)m->facts.classes;
-    const bool classify = m->config->model.task == MF_TASK_CLASSIFY;
-    if (classify) e->confusion = mf_alloc(classes * classes, sizeof *e->confusion);
-    if ((classify && !e->confusion) || !e->tallies || !e->stats || !e->shares ||
-        !e->regularizers)
-        return MF_ENOMEM;
+    if (!e->tallies || !e->stats || !e->shares || !e->regularizers) return MF_ENOMEM;
+    if (m->config->model.task == MF_TASK_CLASSIFY) {
+        int rc = mf_guesses_new(m->facts.classes, &e->guesses);
+        if (rc != MF_OK) return rc;
+    }
     for (int32_t i = 0; i < m->n_moe; i++) {
         int rc =
             mf_moe_tally_new(m->moe[i].layer, (int32_t)experts, (int32_t)m->config->moe.top_k,
@@ -82,7 +90,6 @@ int mf_evaluator_new(mf_session *s, mf_split split, const mf_graph *lender, mf_e
     spec.order = MF_ORDER_SEQUENTIAL;
     spec.context = (int32_t)s->config->train.eval_context;
     int rc = mf_batcher_new(s->corpus, &spec, &e->batcher);
-    if (rc == MF_OK) rc = mf_batch_new(spec.rows, spec.seq, &e->batch);
     if (rc == MF_OK) rc = allocate(e);
     if (rc == MF_OK) rc = mf_evaluator_rebuild(e, lender);
     if (rc != MF_OK) {
@@ -102,11 +109,10 @@ void mf_evaluator_free(mf_evaluator *e)
     mf_free(e->stats);
     mf_free(e->shares);
     mf_free(e->regularizers);
-    mf_free(e->confusion);
+    mf_guesses_free(e->guesses);
     mf_head_tally_free(e->head_tally);
     mf_head_record_free(e->head_record);
-    mf_model_graph_free(e->graph);
-    mf_batch_free(e->batch);
+    mf_ladder_free(e->ladder);
     mf_batcher_free(e->batcher);
     mf_free(e);
 }
@@ -115,45 +121,6 @@ static double scalar(const mf_tensor *t)
 {
     const float *v = t ? mf_tensor_data(t) : NULL;
     return v ? (double)*v : 0;
-}
-
-/* Guesses of the batch's rows into the table; ties to the lower class. */
-static void count_guesses(mf_evaluator *e)
-{
-    const int32_t C = e->session->model->facts.classes;
-    const float *logits = mf_tensor_data(e->graph->logits);
-    for (int32_t b = 0; logits && b < e->batch->rows; b++) {
-        const float *row = logits + (int64_t)b * C;
-        const int32_t truth = e->batch->classes[b];
-        int32_t guess = 0;
-        for (int32_t c = 1; c < C; c++)
-            if (row[c] > row[guess]) guess = c;
-        if (truth >= 0 && truth < C) e->confusion[truth * C + guess] += 1;
-    }
-}
-
-/* Accuracy, and the mean over classes of F1 = 2 hits / (true + guessed); a class that neither is
- * there nor was guessed does not count. */
-static void score_guesses(const mf_evaluator *e, mf_metrics_record *r)
-{
-    const int32_t C = e->session->model->facts.classes;
-    double hits = 0, all = 0, f1 = 0, counted = 0;
-    for (int32_t c = 0; c < C; c++) {
-        double truth = 0, guessed = 0;
-        for (int32_t j = 0; j < C; j++) {
-            truth += e->confusion[c * C + j];
-            guessed += e->confusion[j * C + c];
-        }
-        const double hit = e->confusion[c * C + c];
-        hits += hit;
-        all += truth;
-        if (truth + guessed > 0) {
-            f1 += 2 * hit / (truth + guessed);
-            counted += 1;
-        }
-    }
-    r->accuracy = all > 0 ? hits / all : (double)NAN;
-    r->macro_f1 = counted > 0 ? f1 / counted : (double)NAN;
 }
 
 static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double task,
@@ -185,7 +152,7 @@ static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double ta
         mf_moe_tally_stats(e->tallies[i], share, share + experts, share + 2 * experts,
                            &e->stats[i]);
     }
-    if (e->confusion) score_guesses(e, r);
+    if (e->guesses) mf_guesses_score(e->guesses, &r->accuracy, &r->macro_f1);
     r->layers = e->stats;
     r->n_layers = m->n_moe;
 }
@@ -206,15 +173,13 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
     for (int i = 0; i < m->config->n_regularizers; i++)
         e->regularizers[i].value = 0;
     mf_head_tally_reset(e->head_tally);
-    for (int32_t i = 0; e->confusion && i < m->facts.classes * m->facts.classes; i++)
-        e->confusion[i] = 0;
+    if (e->guesses) mf_guesses_clear(e->guesses);
     mf_metrics_record_init(ret);
     ret->step = step;
     for (int64_t b = 0; b < n; b++) {
-        mf_batcher_fill(e->batcher, b, e->batch);
-        if (e->batch->n_targets == 0) continue;
-        mf_session_feed(e->batch, e->graph);
-        int rc = mf_graph_run(e->graph->g, &run);
+        int rc = mf_ladder_take(e->ladder, e->batcher, b, &e->batch, &e->graph);
+        if (rc == MF_OK && e->batch->n_targets == 0) continue;
+        if (rc == MF_OK) rc = mf_graph_run(e->graph->g, &run);
         if (rc != MF_OK) return rc;
         const double w = (double)e->batch->n_targets;
         task += w * scalar(e->graph->task_loss);
@@ -224,7 +189,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
         weight += w;
         targets += w;
         bytes += (double)e->batch->n_bytes;
-        if (e->confusion) count_guesses(e);
+        if (e->guesses) mf_guesses_add(e->guesses, e->batch, e->graph);
         tokens += (double)e->batch->n_tokens;
         mf_head_tally_add(e->head_tally, e->graph);
         for (int32_t i = 0; i < m->n_moe; i++) {

@@ -77,6 +77,16 @@ static void put_plugins(mf_jw *w, const mf_identity *id)
     mf_jw_end(w);
 }
 
+static void put_classes(mf_jw *w, const mf_corpus *c)
+{
+    if (c == NULL || c->n_classes == 0) return;
+    mf_jw_key(w, "class_names");
+    mf_jw_array(w);
+    for (int32_t i = 0; i < c->n_classes; i++)
+        mf_jw_string(w, c->classes[i]);
+    mf_jw_end(w);
+}
+
 int mf_identity_write(const char *path, mf_session *s)
 {
     const mf_identity *id = mf_identity_now();
@@ -101,6 +111,7 @@ int mf_identity_write(const char *path, mf_session *s)
     mf_jw_kv_int(w, "vocab", s->model->facts.vocab);
     mf_jw_kv_int(w, "labels", s->model->facts.labels);
     mf_jw_kv_int(w, "classes", s->model->facts.classes);
+    put_classes(w, s->corpus);
     mf_jw_kv_string(w, "kernels", id->kernels);
     mf_jw_kv_string(w, "blas", id->blas ? id->blas : "");
     mf_jw_kv_string(w, "cpu", id->cpu);
@@ -116,16 +127,23 @@ int mf_identity_write(const char *path, mf_session *s)
     return rc;
 }
 
+static int read_manifest(const char *path, mf_json **ret)
+{
+    char *text;
+    size_t n;
+    int rc = mf_read_file(path, (size_t)1 << 20, &text, &n);
+    if (rc != MF_OK) return rc;
+    rc = mf_json_parse(path, text, n, ret);
+    mf_free(text);
+    return rc;
+}
+
 int mf_identity_read_facts(const char *path, mf_model_facts *ret)
 {
     static const char *const keys[] = {"vocab", "labels", "classes"};
     int64_t value[3];
-    char *text;
-    size_t n;
     mf_json *doc = NULL;
-    int rc = mf_read_file(path, (size_t)1 << 20, &text, &n);
-    if (rc != MF_OK) return rc;
-    rc = mf_json_parse(path, text, n, &doc);
+    int rc = read_manifest(path, &doc);
     for (int i = 0; rc == MF_OK && i < 3; i++)
         if (!mf_json_int(mf_json_get(doc, keys[i]), &value[i]) || value[i] < (i == 0) ||
             value[i] > INT32_MAX)
@@ -135,6 +153,43 @@ int mf_identity_read_facts(const char *path, mf_model_facts *ret)
                                 .labels = (int32_t)value[1],
                                 .classes = (int32_t)value[2]};
     mf_json_free(doc);
-    mf_free(text);
+    return rc;
+}
+
+/* Pointers and texts in one block. */
+static int copy_names(const char *path, const mf_json *list, const char ***ret)
+{
+    const size_t n = mf_json_size(list);
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *name = mf_json_string(mf_json_at(list, i), NULL);
+        if (name == NULL)
+            return mf_fail(MF_EINPUT, "%s: \"class_names\": expected strings", path);
+        bytes += strlen(name) + 1;
+    }
+    const char **names = mf_alloc(n * sizeof *names + bytes, 1);
+    if (names == NULL) return MF_ENOMEM;
+    char *at = (char *)(names + n);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = mf_json_string(mf_json_at(list, i), NULL);
+        names[i] = strcpy(at, name);
+        at += strlen(name) + 1;
+    }
+    *ret = names;
+    return MF_OK;
+}
+
+int mf_identity_read_classes(const char *path, const char ***ret_names, int32_t *ret_n)
+{
+    mf_json *doc = NULL;
+    *ret_names = NULL;
+    *ret_n = 0;
+    int rc = read_manifest(path, &doc);
+    const mf_json *list = rc == MF_OK ? mf_json_get(doc, "class_names") : NULL;
+    if (mf_json_typeof(list) == MF_JSON_ARRAY && mf_json_size(list) > 0) {
+        rc = copy_names(path, list, ret_names);
+        if (rc == MF_OK) *ret_n = (int32_t)mf_json_size(list);
+    }
+    mf_json_free(doc);
     return rc;
 }

@@ -75,12 +75,17 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
     mf_session *s = NULL;
     mf_state *state = NULL;
     mf_model_facts facts;
+    const char **classes = NULL;
+    int32_t n_classes = 0;
     int rc = mf_rundir_read(path, &dir);
     if (rc == MF_OK) rc = mf_identity_read_facts(dir->manifest, &facts);
+    if (rc == MF_OK) rc = mf_identity_read_classes(dir->manifest, &classes, &n_classes);
     if (rc == MF_OK) rc = load_config(dir->config, change->router, &config);
     if (rc == MF_OK) {
         mf_session_options o = *options;
         o.facts = &facts;
+        o.class_names = classes;
+        o.n_class_names = n_classes;
         o.tokenizer_file = mf_exists(dir->tokenizer) ? dir->tokenizer : NULL;
         rc = mf_session_open(config, &o, &s);
     }
@@ -90,6 +95,7 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
     if (rc == MF_OK)
         rc = mf_load_live(s->model->plugins, state, change->router ? "router." : NULL);
     mf_state_free(state);
+    mf_free(classes);
     mf_rundir_close(dir);
     if (rc != MF_OK) {
         mf_session_close(s);

@@ -21,6 +21,7 @@ void mf_metrics_record_init(mf_metrics_record *r)
     *r = (mf_metrics_record){.split = "train"};
     r->loss = r->task_loss = r->lr = r->grad_norm = r->tokens_per_s = r->wall_s = NAN;
     r->ppl = r->bits_per_byte = r->accuracy = r->macro_f1 = r->floor = NAN;
+    r->train_loss = r->train_accuracy = NAN;
     r->drop_rate = r->reassigned = NAN;
 }
 
@@ -50,16 +51,32 @@ static void put_floats(mf_jw *w, const char *key, int n, const float *values)
     mf_jw_end(w);
 }
 
+/* How far shares are from even: sum u ln(n u), or the Euclidean distance. NaN without shares. */
+static double from_even(int n, const float *share, bool kl)
+{
+    double d = 0, sum = 0;
+    for (int i = 0; share != NULL && i < n; i++) {
+        const double u = share[i], off = u - 1.0 / n;
+        sum += u;
+        d += !kl ? off * off : u > 0 ? u * log(u * n) : 0;
+    }
+    if (kl && d < 0) d = 0; /* rounding */
+    return sum > 0 ? (kl ? d : sqrt(d)) : (double)NAN;
+}
+
 static void put_layer(mf_jw *w, const mf_layer_stats *s)
 {
     mf_jw_object(w);
     mf_jw_kv_int(w, "layer", s->layer);
     mf_jw_kv_real(w, "entropy", s->entropy);
     mf_jw_kv_real(w, "load_entropy", s->load_entropy);
+    put_if_known(w, "gate_entropy", s->gate_entropy);
     mf_jw_kv_real(w, "top_prob", s->top_prob);
     put_floats(w, "load", s->experts, s->load);
     put_floats(w, "demand", s->experts, s->demand);
     put_floats(w, "importance", s->experts, s->importance);
+    put_if_known(w, "balance_l2", from_even(s->experts, s->importance, false));
+    put_if_known(w, "balance_kl", from_even(s->experts, s->importance, true));
     mf_jw_kv_real(w, "load_cv", s->load_cv);
     mf_jw_kv_real(w, "drop_rate", s->drop_rate);
     mf_jw_kv_real(w, "reassigned", s->reassigned);
@@ -140,6 +157,8 @@ void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)
     put_if_known(w, "bits_per_byte", r->bits_per_byte);
     put_if_known(w, "accuracy", r->accuracy);
     put_if_known(w, "macro_f1", r->macro_f1);
+    put_if_known(w, "train_loss", r->train_loss);
+    put_if_known(w, "train_accuracy", r->train_accuracy);
     put_if_known(w, "drop_rate", r->drop_rate);
     put_if_known(w, "reassigned", r->reassigned);
     put_if_known(w, "floor", r->floor);

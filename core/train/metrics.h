@@ -38,6 +38,8 @@ typedef struct mf_metrics_record {
     double tokens_per_s, wall_s;  /* wall_s: since the run began, resumed parts included */
     double ppl, bits_per_byte;    /* language models; NaN: not written */
     double accuracy, macro_f1;    /* classifiers; NaN: not written */
+    double train_loss, train_accuracy; /* val: means over the steps since the last val line; NaN:
+                                        * not written */
     double drop_rate, reassigned; /* under a capacity; train: since the last line of train.
                                    * Rows dropped / tokens, and rows reassigned, over all
                                    * layers; NaN: not written */

@@ -76,6 +76,7 @@ static bool read_layers(mf_arena *arena, const mf_json *moe, mf_metrics_record *
         s->importance = floats(arena, mf_json_get(v, "importance"), experts);
         s->entropy = real_or_nan(v, "entropy");
         s->load_entropy = real_or_nan(v, "load_entropy");
+        s->gate_entropy = real_or_nan(v, "gate_entropy");
         s->top_prob = real_or_nan(v, "top_prob");
         s->load_cv = real_or_nan(v, "load_cv");
         s->drop_rate = real_or_nan(v, "drop_rate");
@@ -164,6 +165,8 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
     r->bits_per_byte = real_or_nan(v, "bits_per_byte");
     r->accuracy = real_or_nan(v, "accuracy");
     r->macro_f1 = real_or_nan(v, "macro_f1");
+    r->train_loss = real_or_nan(v, "train_loss");
+    r->train_accuracy = real_or_nan(v, "train_accuracy");
     r->drop_rate = real_or_nan(v, "drop_rate");
     r->reassigned = real_or_nan(v, "reassigned");
     r->floor = real_or_nan(v, "floor");

@@ -6,22 +6,34 @@
 #include "base/mem.h"
 #include "train/rundir.h"
 
+void mf_session_corpus_spec(const mf_config *c, mf_corpus_spec *ret)
+{
+    mf_corpus_defaults(ret);
+    ret->path = c->data.path;
+    ret->val_path = c->data.val_path;
+    ret->format = c->data.format;
+    ret->tokenizer = c->data.tokenizer;
+    ret->split = c->data.split;
+    ret->task = (mf_task)c->model.task;
+    ret->classes = (int32_t)c->model.classes;
+    ret->limit = c->data.limit;
+    ret->pick_random = c->data.pick != 0;
+    ret->first_column = c->data.first_column;
+    ret->second_column = c->data.second_column;
+    ret->label_column = c->data.label_column;
+}
+
 static int load_corpus(mf_session *s, const mf_session_options *o)
 {
-    const mf_config *c = s->config;
     mf_corpus_spec spec;
-    mf_corpus_defaults(&spec);
-    spec.path = c->data.path;
-    spec.val_path = c->data.val_path;
-    spec.format = c->data.format;
-    spec.tokenizer = c->data.tokenizer;
+    mf_session_corpus_spec(s->config, &spec);
     spec.given = s->tokenizer;
-    spec.split = c->data.split;
-    spec.task = (mf_task)c->model.task;
-    spec.classes = (int32_t)c->model.classes;
+    spec.class_names = o->class_names;
+    spec.n_class_names = o->n_class_names;
     if (o->data) {
         spec.path = spec.val_path = o->data;
         spec.split = 1;
+        spec.limit = 0;
         s->other_data = true;
     }
     int rc = mf_corpus_load(&spec, &s->corpus);
@@ -66,6 +78,7 @@ void mf_session_batch_spec(const mf_session *s, mf_split split, mf_batch_spec *r
     ret->rows = (int32_t)c->train.batch;
     ret->seq = (int32_t)c->model.seq;
     ret->seed = (uint64_t)c->train.seed;
+    ret->pad_counts = !c->data.pad_mask;
     ret->stride = c->data.stride;
     ret->deal = dealt ? c->data.split : 0;
 }
@@ -77,15 +90,21 @@ static int new_train_batcher(mf_session *s)
     return mf_batcher_new(s->corpus, &spec, &s->train);
 }
 
-/* steps, or as many as the epochs hold. */
+static int64_t at_least_1(double steps)
+{
+    return steps < 1 ? 1 : (int64_t)(steps + 0.5);
+}
+
+/* What the configuration says in epochs, in steps. */
 static void count_steps(mf_session *s)
 {
-    const mf_train_config *t = &s->config->train;
+    mf_train_config *t = &s->config->train;
     s->steps = t->steps;
-    if (t->steps > 0 || !s->train) return;
+    if (!s->train) return;
     const double per_epoch = (double)mf_batcher_count(s->train) / (double)t->accumulate;
-    s->steps = (int64_t)ceil(t->epochs * per_epoch);
-    if (s->steps < 1) s->steps = 1;
+    if (t->steps == 0) s->steps = at_least_1(ceil(t->epochs * per_epoch));
+    if (t->eval_epochs > 0) t->eval_every = at_least_1(t->eval_epochs * per_epoch);
+    if (t->step_epochs > 0) t->step_size = at_least_1(t->step_epochs * per_epoch);
 }
 
 /* What the configuration asks for and this build or machine cannot do. */

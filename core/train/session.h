@@ -31,9 +31,13 @@ typedef struct mf_session_options {
                                   * error */
     const char *tokenizer_file;/* the run's own; NULL: made from the data */
     const char *data;          /* replaces data.path; all of it is the val split */
+    const char *const *class_names; /* the run's own, in order; NULL: those of the data */
+    int32_t n_class_names;
     const mf_model_facts *facts; /* the run's own vocabulary, labels and classes; NULL: counted */
 } mf_session_options;
 
+/* What the configuration says of its data. */
+void mf_session_corpus_spec(const mf_config *config, mf_corpus_spec *ret);
 /* Takes the configuration over, also when it fails. */
 int mf_session_open(mf_config *config, const mf_session_options *options, mf_session **ret);
 void mf_session_close(mf_session *s);

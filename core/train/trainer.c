@@ -20,10 +20,14 @@ static int build_graph(mf_trainer *t)
                                   .batch = (int32_t)c->train.batch,
                                   .seq = (int32_t)c->model.seq,
                                   .masked = t->session->corpus->spans != NULL,
+                                  .want_logits = t->guesses != NULL,
                                   .accumulate = c->train.accumulate > 1};
-    mf_model_graph_free(t->graph);
-    t->graph = NULL;
-    return mf_model_graph_new(t->session->model, &shape, &t->graph);
+    int rc = t->ladder ? mf_ladder_rebuild(t->ladder)
+                       : mf_ladder_new(t->session, &shape, c->model.head_gates, &t->ladder);
+    if (rc != MF_OK) return rc;
+    t->batch = mf_ladder_batch(t->ladder);
+    t->graph = mf_ladder_graph(t->ladder);
+    return MF_OK;
 }
 
 static int allocate(mf_trainer *t)
@@ -48,7 +52,10 @@ static int allocate(mf_trainer *t)
     }
     for (int i = 0; i < m->config->n_regularizers; i++)
         t->regularizers[i].name = m->config->regularizers[i].label;
-    int rc = mf_head_tally_new(m, &t->head_tally);
+    int rc = m->config->model.task == MF_TASK_CLASSIFY
+                 ? mf_guesses_new(m->facts.classes, &t->guesses)
+                 : MF_OK;
+    if (rc == MF_OK) rc = mf_head_tally_new(m, &t->head_tally);
     return rc == MF_OK ? mf_head_record_new(m, &t->head_record) : rc;
 }
 
@@ -95,8 +102,6 @@ static int prepare(mf_trainer *t, bool resume)
     if (rc == MF_OK) rc = register_live(t);
     mf_heads_set_parts(s->model);
     if (rc == MF_OK) rc = mf_optim_new(s->model->store, c, &t->optim);
-    if (rc == MF_OK)
-        rc = mf_batch_new((int32_t)c->batch, (int32_t)s->config->model.seq, &t->batch);
     if (rc == MF_OK) rc = build_graph(t);
     if (rc == MF_OK && s->corpus->split[MF_SPLIT_VAL].tokens > 0 && c->eval_every >= 0)
         rc = mf_evaluator_new(s, MF_SPLIT_VAL, t->graph->g, &t->evaluator);
@@ -132,8 +137,8 @@ void mf_trainer_free(mf_trainer *t)
     mf_evaluator_free(t->evaluator);
     mf_trace_recorder_free(t->recorder);
     mf_optim_free(t->optim);
-    mf_batch_free(t->batch);
-    mf_model_graph_free(t->graph);
+    mf_ladder_free(t->ladder);
+    mf_guesses_free(t->guesses);
     mf_trainer_forget_probe(t);
     mf_head_tally_free(t->head_tally);
     mf_head_record_free(t->head_record);
@@ -186,6 +191,7 @@ static void clear_measurements(mf_trainer *t)
     t->loss = t->task_loss = 0;
     t->importance_known = false;
     mf_head_tally_reset(t->head_tally);
+    if (t->guesses) mf_guesses_clear(t->guesses);
     for (int32_t i = 0; i < m->n_moe; i++)
         mf_moe_tally_reset(t->tallies[i]);
     for (int i = 0; i < m->config->n_regularizers; i++)
@@ -207,10 +213,10 @@ static int gradients(mf_trainer *t, bool metrics)
         const int64_t at = t->step * micro + j;
         const mf_run run = {
             .seed = (uint64_t)m->config->train.seed, .step = (uint64_t)at, .metrics = metrics};
-        mf_batcher_fill(t->session->train, at, t->batch);
-        mf_session_feed(t->batch, t->graph);
-        int rc = mf_graph_run(t->graph->g, &run);
+        int rc = mf_ladder_take(t->ladder, t->session->train, at, &t->batch, &t->graph);
+        if (rc == MF_OK) rc = mf_graph_run(t->graph->g, &run);
         if (rc != MF_OK) return rc;
+        if (t->guesses) mf_guesses_add(t->guesses, t->batch, t->graph);
         t->loss += scalar(t->graph->loss) / (double)micro;
         t->task_loss += scalar(t->graph->task_loss) / (double)micro;
         t->tokens += t->batch->n_tokens;
@@ -238,9 +244,8 @@ static int trace_nonfinite(mf_trainer *t)
         const int64_t at = t->step * c->train.accumulate + j;
         const mf_run run = {
             .seed = (uint64_t)c->train.seed, .step = (uint64_t)at, .check_finite = true};
-        mf_batcher_fill(t->session->train, at, t->batch);
-        mf_session_feed(t->batch, t->graph);
-        int rc = mf_graph_run(t->graph->g, &run);
+        int rc = mf_ladder_take(t->ladder, t->session->train, at, &t->batch, &t->graph);
+        if (rc == MF_OK) rc = mf_graph_run(t->graph->g, &run);
         if (rc != MF_OK) return mf_fail_context(rc, "step %lld", (long long)t->step + 1);
     }
     return mf_fail(
@@ -248,6 +253,18 @@ static int trace_nonfinite(mf_trainer *t)
         "step %lld: loss %g, gradient norm %g: every value is finite, but the sum of "
         "squares of the gradient is not; a smaller train.lr or train.clip may help",
         (long long)t->step + 1, t->loss, t->grad_norm);
+}
+
+/* What a line of validation says of the training before it. */
+static void sum_up(mf_trainer *t)
+{
+    double rows, hits;
+    t->since.steps += 1;
+    t->since.loss += t->loss;
+    if (!t->guesses) return;
+    mf_guesses_count(t->guesses, &rows, &hits);
+    t->since.rows += rows;
+    t->since.hits += hits;
 }
 
 /* Update, or leave the update out where the policy allows it. */
@@ -366,6 +383,9 @@ static int evaluate(mf_trainer *t)
     r.tokens_per_s = took > 0 ? (double)r.tokens / took : 0;
     r.wall_s = t->wall_before + mf_clock() - t->started;
     t->val_loss = r.task_loss;
+    if (t->since.steps > 0) r.train_loss = t->since.loss / t->since.steps;
+    if (t->since.rows > 0) r.train_accuracy = t->since.hits / t->since.rows;
+    t->since = (mf_trainer_sums){0};
     rc = mf_metrics_put(t->log, &r);
     if (rc == MF_OK) rc = mf_past_add(t->past, &r);
     if (rc == MF_OK && t->observer.on_eval) t->observer.on_eval(t->observer.arg, &r);
@@ -393,6 +413,7 @@ static int one_step(mf_trainer *t, bool *ret_evaluated, bool *ret_saved)
     if (rc == MF_OK) rc = update(t);
     if (rc != MF_OK) return rc;
     t->step = next;
+    sum_up(t);
     if (measured) mf_trainer_stats(t);
     if (measured) mf_trainer_head_stats(t);
     rc = after_step(t);

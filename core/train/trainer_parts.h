@@ -8,6 +8,8 @@
 #define MF_TRAIN_TRAINER_PARTS_H
 
 #include "model/heads.h"
+#include "train/guesses.h"
+#include "train/ladder.h"
 #include "train/optim.h"
 #include "train/past.h"
 #include "train/trainer.h"
@@ -19,11 +21,17 @@ typedef struct mf_knob {
     double value;
 } mf_knob;
 
+/* Sums over steps. */
+typedef struct mf_trainer_sums {
+    double steps, loss, rows, hits; /* rows, hits: of a classifier */
+} mf_trainer_sums;
+
 struct mf_trainer {
     mf_session *session;
     mf_rundir *dir;
     mf_observer observer;
-    mf_model_graph *graph;
+    mf_ladder *ladder;
+    mf_model_graph *graph;        /* of the step at hand, and its batch; the ladder's */
     mf_batch *batch;
     mf_optim *optim;
     mf_evaluator *evaluator;      /* NULL without a val split */
@@ -43,6 +51,8 @@ struct mf_trainer {
     /* since the last line of the log; saved */
     double seen, dropped, moved;  /* tokens; rows of all layers */
     double loss, task_loss, grad_norm, lr_now, tokens_per_s;
+    mf_guesses *guesses;          /* of this step; NULL unless classify */
+    mf_trainer_sums since;        /* the last evaluation; saved */
     mf_moe_tally **tallies;       /* [n_moe] */
     mf_layer_stats *stats;        /* [n_moe] */
     float *shares;                /* [n_moe][3][E] */

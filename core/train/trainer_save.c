@@ -67,6 +67,10 @@ static int collect(const mf_trainer *t, mf_state *s)
     if (rc == MF_OK) rc = mf_state_set_int(s, "tokens", t->tokens);
     if (rc == MF_OK) rc = mf_state_set_int(s, "skipped", t->skipped);
     if (rc == MF_OK) rc = mf_state_set_real(s, "val_loss", t->val_loss);
+    if (rc == MF_OK) rc = mf_state_set_real(s, "since/steps", t->since.steps);
+    if (rc == MF_OK) rc = mf_state_set_real(s, "since/loss", t->since.loss);
+    if (rc == MF_OK) rc = mf_state_set_real(s, "since/rows", t->since.rows);
+    if (rc == MF_OK) rc = mf_state_set_real(s, "since/hits", t->since.hits);
     if (rc == MF_OK) rc = mf_state_set_real(s, "log/seen", t->seen);
     if (rc == MF_OK) rc = mf_state_set_real(s, "log/dropped", t->dropped);
     if (rc == MF_OK) rc = mf_state_set_real(s, "log/moved", t->moved);
@@ -135,6 +139,10 @@ static int restore(mf_trainer *t, const mf_state *s)
     mf_state_real(s, "log/seen", &t->seen); /* an older checkpoint lacks these */
     mf_state_real(s, "log/dropped", &t->dropped);
     mf_state_real(s, "log/moved", &t->moved);
+    mf_state_real(s, "since/steps", &t->since.steps);
+    mf_state_real(s, "since/loss", &t->since.loss);
+    mf_state_real(s, "since/rows", &t->since.rows);
+    mf_state_real(s, "since/hits", &t->since.hits);
     const int rc = mf_load_live(h, s, NULL);
     if (rc != MF_OK) return rc;
     mf_turns_clear(h);

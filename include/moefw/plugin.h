@@ -131,7 +131,7 @@ typedef struct mf_expert {
     mf_after_step_fn after_step;
 } mf_expert;
 
-#define MF_EXPERT_SEQUENCE 1u /* reads in->seq, the whole sequence, and the mask */
+#define MF_EXPERT_SEQUENCE 1u /* reads in->seq_x, the whole sequence, and the mask */
 
 typedef struct mf_regularizer {
     uint32_t size;

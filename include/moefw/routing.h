@@ -101,6 +101,8 @@ typedef struct mf_layer_stats {
     int32_t empty;           /* experts without a row */
     int32_t reserved;
     double rows_per_token;   /* chosen rows / real tokens: k, or less or more where k varies */
+    double gate_entropy;     /* mean over tokens of -sum g ln g, g the token's gates over their sum;
+                              * NaN where experts choose tokens */
 } mf_layer_stats;
 
 /* Measurements of the attention heads of one layer, where heads are gated (model.head_gates). Per

@@ -21,8 +21,8 @@
 
 enum { SEQUENCE, ZEROED, BATCH };
 static const char *const scopes[] = {"sequence", "zeroed", "batch", NULL};
-enum { TORCH, NORMAL };
-static const char *const starts[] = {"torch", "normal", NULL};
+enum { UNIFORM_XAVIER, NORMAL };
+static const char *const starts[] = {"uniform_xavier", "normal", NULL};
 
 #define EPS 1e-5
 
@@ -47,9 +47,9 @@ typedef struct {
 static void weight(declarer *d, const char *name, mf_shape shape, double bound)
 {
     if (d->rc != MF_OK) return;
-    const mf_init_kind kind = d->c->init == TORCH ? MF_INIT_UNIFORM : MF_INIT_NORMAL;
+    const mf_init_kind kind = d->c->init == UNIFORM_XAVIER ? MF_INIT_UNIFORM : MF_INIT_NORMAL;
     d->rc = mf->param(d->ctx, name, shape,
-                      mf_init_of(kind, d->c->init == TORCH ? bound : d->c->init_std,
+                      mf_init_of(kind, d->c->init == UNIFORM_XAVIER ? bound : d->c->init_std,
                                  MF_PARAM_BY_EXPERT));
 }
 
@@ -90,7 +90,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     declarer to = {ctx, c, judge(self, ctx)};
     /* The one matrix [3d,d] of MultiheadAttention, Xavier's bound, cut in two. */
     const double joint = sqrt(6.0 / (double)(4 * d)), in = 1 / sqrt((double)d);
-    const bool torch = c->init == TORCH;
+    const bool drawn = c->init == UNIFORM_XAVIER;
     weight(&to, "wq", mf_shape3(E, d, d), joint);
     weight(&to, "wkv", mf_shape3(E, 2 * d, d), joint);
     if (c->bias) {
@@ -104,8 +104,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     weight(&to, "w1", mf_shape3(E, h, d), in);
     weight(&to, "w2", mf_shape3(E, d, h), 1 / sqrt((double)h));
     if (c->bias) {
-        vector(&to, "b1", E, h, torch ? MF_INIT_UNIFORM : MF_INIT_ZERO, in);
-        vector(&to, "b2", E, d, torch ? MF_INIT_UNIFORM : MF_INIT_ZERO, 1 / sqrt((double)h));
+        vector(&to, "b1", E, h, drawn ? MF_INIT_UNIFORM : MF_INIT_ZERO, in);
+        vector(&to, "b2", E, d, drawn ? MF_INIT_UNIFORM : MF_INIT_ZERO, 1 / sqrt((double)h));
     }
     if (c->residual) norm(&to, "norm2_w", "norm2_b", E, d);
     return to.rc;
@@ -203,8 +203,8 @@ static const mf_option options[] = {
     MF_OPTION_BOOL(conf, bias, "yes", 0, "biases on all linear layers"),
     MF_OPTION_REAL(conf, dropout, "0.1", 0, 0.99, 0,
                    "share set to 0 in training, behind both layers of the feed-forward half"),
-    MF_OPTION_ENUM(conf, init, "torch", starts,
-                   "start values: as PyTorch's MultiheadAttention and Linear, or normal"),
+    MF_OPTION_ENUM(conf, init, "uniform_xavier", starts,
+                   "start weights: as PyTorch's MultiheadAttention and Linear, or N(0, init_std)"),
     MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "init = normal: standard deviation"),
     MF_END_OPTIONS,
 };

@@ -4,7 +4,8 @@
  *
  * A positive weight makes choices peaked, a negative one even. over = chosen takes the gates of the
  * k chosen experts, renormalised (TAGAT; at most ln k); over = all takes all probabilities (at most
- * ln E). layers = sum adds the layers up, as TAGAT does; mean averages them.
+ * ln E). layers = sum adds the layers up, as TAGAT does; mean averages them. pad = count lets padding
+ * count too, and detach = yes leaves the value and takes the gradient away.
  */
 #include <moefw/moefw.h>
 
@@ -13,8 +14,11 @@ static const char *const overs[] = {"chosen", "all", NULL};
 enum { SUM, MEAN };
 static const char *const reductions[] = {"sum", "mean", NULL};
 
+enum { SKIP, COUNT };
+static const char *const pads[] = {"skip", "count", NULL};
+
 typedef struct {
-    int64_t over, layers;
+    int64_t over, layers, pad, detach;
 } conf;
 
 typedef struct {
@@ -37,7 +41,7 @@ static mf_tensor *mean_entropy(const conf *c, mf_graph *g, const mf_routing *r)
         p = mf_div(g, p, mf_affine(g, mf_sum(g, p, 2u, true), 1, 1e-20));
     }
     mf_tensor *h = mf_scale(g, mf_sum(g, mf_xlogx(g, p), 2u, false), -1); /* [T] */
-    if (!r->mask) return mf_mean(g, h, MF_ALL, false);
+    if (!r->mask || c->pad == COUNT) return mf_mean(g, h, MF_ALL, false);
     return mf_div(g, mf_sum(g, mf_mul(g, h, r->mask), MF_ALL, false),
                   mf_clamp(g, mf_sum(g, r->mask, MF_ALL, false), 1, 1e30));
 }
@@ -60,12 +64,15 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
         *ret_loss = mf->constant(g, MF_F32, mf_shape0(), &zero);
     else
         *ret_loss = c->layers == SUM ? total : mf_scale(g, total, 1.0 / used);
+    if (c->detach) *ret_loss = mf_stop_gradient(g, *ret_loss);
     return mf->status(g);
 }
 
 static const mf_option options[] = {
     MF_OPTION_ENUM(conf, over, "chosen", overs, "gates of the chosen, or all probabilities"),
     MF_OPTION_ENUM(conf, layers, "sum", reductions, "add layers up, or average them"),
+    MF_OPTION_ENUM(conf, pad, "skip", pads, "does padding count"),
+    MF_OPTION_BOOL(conf, detach, "no", 0, "no gradient: measured only"),
     MF_END_OPTIONS,
 };
 

@@ -1,0 +1,74 @@
+#include "train/guesses.h"
+#include <math.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/mem.h"
+
+int mf_guesses_new(int32_t classes, mf_guesses **ret)
+{
+    const size_t n = (size_t)classes;
+    mf_guesses *g = mf_alloc(1, sizeof *g);
+    if (!g) return MF_ENOMEM;
+    g->classes = classes;
+    g->count = mf_alloc(n * n, sizeof *g->count);
+    if (!g->count) {
+        mf_free(g);
+        return MF_ENOMEM;
+    }
+    *ret = g;
+    return MF_OK;
+}
+
+void mf_guesses_free(mf_guesses *g)
+{
+    if (!g) return;
+    mf_free(g->count);
+    mf_free(g);
+}
+
+void mf_guesses_clear(mf_guesses *g)
+{
+    memset(g->count, 0, (size_t)g->classes * (size_t)g->classes * sizeof *g->count);
+}
+
+void mf_guesses_add(mf_guesses *g, const mf_batch *batch, const mf_model_graph *mg)
+{
+    const int32_t C = g->classes;
+    const float *logits = mg->logits ? mf_tensor_data(mg->logits) : NULL;
+    for (int32_t b = 0; logits && b < batch->rows; b++) {
+        const float *row = logits + (int64_t)b * C;
+        const int32_t truth = batch->classes[b];
+        int32_t guess = 0;
+        for (int32_t c = 1; c < C; c++)
+            if (row[c] > row[guess]) guess = c;
+        if (truth >= 0 && truth < C) g->count[truth * C + guess] += 1;
+    }
+}
+
+void mf_guesses_count(const mf_guesses *g, double *ret_rows, double *ret_hits)
+{
+    *ret_rows = *ret_hits = 0;
+    for (int32_t i = 0; i < g->classes * g->classes; i++)
+        *ret_rows += g->count[i];
+    for (int32_t c = 0; c < g->classes; c++)
+        *ret_hits += g->count[c * g->classes + c];
+}
+
+void mf_guesses_score(const mf_guesses *g, double *ret_accuracy, double *ret_macro_f1)
+{
+    const int32_t C = g->classes;
+    double hits, all, f1 = 0, counted = 0;
+    mf_guesses_count(g, &all, &hits);
+    for (int32_t c = 0; c < C; c++) {
+        double truth = 0, guessed = 0;
+        for (int32_t j = 0; j < C; j++) {
+            truth += g->count[c * C + j];
+            guessed += g->count[j * C + c];
+        }
+        if (truth + guessed == 0) continue;
+        f1 += 2 * g->count[c * C + c] / (truth + guessed);
+        counted += 1;
+    }
+    *ret_accuracy = all > 0 ? hits / all : (double)NAN;
+    *ret_macro_f1 = counted > 0 ? f1 / counted : (double)NAN;
+}

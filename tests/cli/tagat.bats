@@ -1,0 +1,156 @@
+# The presets tagat-* and vanilla: sizes, training on labelled sentences and pairs, measurements.
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
+}
+
+params() {
+    "$MOEFW" config check "$@" --json 2>/dev/null | sed -E 's/.*"params":([0-9]+).*/\1/'
+}
+
+# sentences FILE LINES SEED: "WORDS TAB LABEL", labels told by one word of each
+sentences() {
+    awk -v lines="$2" -v seed="$3" 'function draw(n) { x = (x * 1103 + 12345) % 65521; return x % n }
+        BEGIN {
+            x = seed; split("the a film plot it is was so very and scene ends", w, " ")
+            for (i = 0; i < lines; i++) {
+                good = draw(2); n = 2 + draw(7); at = draw(n); s = ""
+                for (j = 0; j < n; j++)
+                    s = s (j ? " " : "") (j == at ? (good ? "fine" : "dull") : w[1 + draw(12)])
+                print s "\t" (good ? "pos" : "neg")
+            }
+        }' >"$1"
+}
+
+# tiny PRESET WORDS...: a narrow model on such sentences, as run
+tiny() {
+    preset=$1
+    shift
+    [ -e train.tsv ] || sentences train.tsv 400 7
+    [ -e dev.tsv ] || sentences dev.tsv 60 99
+    "$MOEFW" train "$preset" -q -t 1 --out run --set model.dim=16 --set model.seq=24 \
+        --set model.vocab=auto --set train.batch=16 --set train.lr=0.01 --set train.epochs=2 "$@"
+}
+
+# last KEY [RUN]: its value in the last line of validation
+last() {
+    grep '"split":"val"' "${2-run}/metrics.jsonl" | tail -n 1 |
+        sed -E "s/.*\"$1\":([-+0-9.e]+).*/\1/"
+}
+
+# holds CONDITION of awk
+holds() { awk "BEGIN { exit !($1) }"; }
+
+@test "the published numbers of parameters" {
+    for p in balanced specialised balanced-as-run specialised-as-run; do
+        [ "$(params "tagat-$p")" = 4833159 ]
+    done
+    [ "$(params vanilla)" = 4303747 ]
+    [ "$(params vanilla-as-run)" = 4303747 ]
+    [ "$(params tagat-balanced --set model.classes=2)" = 4833030 ]
+}
+
+@test "tagat learns which word counts, and measures as the paper does" {
+    tiny tagat-balanced
+    holds "$(last accuracy) > 0.95 && $(last macro_f1) > 0.95 && $(last train_accuracy) > 0.8"
+    holds "$(last train_loss) < 3"
+    # of two gates: at most ln 2; distances of the mean gates from even
+    holds "$(last gate_entropy) > 0 && $(last gate_entropy) <= 0.6932"
+    holds "$(last balance_kl) >= 0 && $(last balance_kl) < 1.3863"
+    grep '"split":"val"' run/metrics.jsonl | tail -n 1 | sed -E 's/.*"importance":\[([^]]*)\].*/\1/' |
+        awk -F, -v l2="$(last balance_l2)" '{
+            for (i = 1; i <= NF; i++) { sum += $i; d += ($i - 1 / NF) ^ 2 }
+            exit !(NF == 4 && (sum - 1) ^ 2 < 1e-10 && (sqrt(d) - l2) ^ 2 < 1e-10) }'
+    # one line of validation an epoch: 400 sentences are 25 batches of 16
+    [ "$(grep -c '"split":"val"' run/metrics.jsonl)" -eq 2 ]
+    grep '"split":"val"' run/metrics.jsonl | head -n 1 | grep -q '"step":25,'
+}
+
+@test "each reading of the paper trains" {
+    for words in "tagat-specialised" "tagat-balanced-as-run" "tagat-specialised-as-run" \
+        "tagat-balanced --set expert.scope=batch" \
+        "tagat-balanced --set expert.residual=no --set expert.ffn=no --set expert.out_proj=no" \
+        "tagat-balanced --set film.mode=shared" "vanilla" "vanilla-as-run"; do
+        rm -rf run
+        # shellcheck disable=SC2086
+        tiny $words --set data.limit=64 || { echo "$words"; return 1; }
+        holds "$(last loss) > 0 && $(last loss) < 20" || { echo "$words"; return 1; }
+    done
+}
+
+@test "a term that is detached has its value and no gradient" {
+    tiny tagat-balanced --set data.limit=64 --set regularizer.balance.weight=0
+    mv run without
+    tiny tagat-balanced --set data.limit=64 --set regularizer.balance.detach=yes
+    cmp "without/ckpt/$(cat without/ckpt/latest)/model.safetensors" \
+        "run/ckpt/$(cat run/ckpt/latest)/model.safetensors"
+    holds "$(last loss) > $(last loss without)"
+}
+
+@test "padding by the batch changes nothing but the work" {
+    sentences train.tsv 40 7
+    sentences dev.tsv 60 99
+    figure() {
+        "$MOEFW" eval tagat-balanced -t 1 --json --set model.dim=16 --set model.seq=40 \
+            --set model.vocab=auto --set train.batch=8 --set data.padding="$1" \
+            --set data.pad_mask="$2" | sed -E "s/.*\"$3\":([-0-9.e]+).*/\1/"
+    }
+    for key in task_loss accuracy gate_entropy balance_l2; do
+        holds "($(figure max yes $key) - $(figure batch yes $key)) ^ 2 < 1e-10"
+    done
+    # without the mask padding is read, too
+    holds "($(figure max yes task_loss) - $(figure max no task_loss)) ^ 2 > 1e-10"
+}
+
+@test "a run that was stopped goes on to the same bits and figures" {
+    untimed() { sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' "$1/metrics.jsonl"; }
+    tiny tagat-balanced
+    mv run whole
+    run tiny tagat-balanced --set train.time_limit=0.0001
+    [ "$status" -eq 75 ]
+    "$MOEFW" train -q -t 1 --resume run --set train.time_limit=0
+    diff <(untimed whole) <(untimed run)
+}
+
+@test "classes keep their numbers where other data are measured" {
+    tiny tagat-balanced
+    grep -q '"class_names":\["neg","pos"\]' run/manifest.json
+    grep pos dev.tsv >only.tsv
+    run "$MOEFW" eval run -t 1 --data only.tsv --json
+    [ "$status" -eq 0 ]
+    holds "$(sed -E 's/.*"accuracy":([0-9.]+).*/\1/' <<<"$output") > 0.9"
+    printf 'so so\tmixed\n' >>only.tsv
+    run "$MOEFW" eval run -t 1 --data only.tsv
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"only.tsv:"*"mixed"*"does not occur in the training data"* ]]
+}
+
+@test "pairs, with columns by name, and a part of the examples" {
+    sentences all.tsv 200 7
+    awk -F'\t' 'BEGIN { OFS = FS; print "id", "premise text", "claim", "score", "truth" }
+        { print NR, $1, "it is " ($2 == "pos" ? "fine" : "dull"), 1, NR % 2 ? "yes" : "no" }' \
+        all.tsv >train.tsv
+    cp train.tsv dev.tsv
+    columns="--set data.first_column=premise\ text --set data.second_column=claim"
+    eval tiny tagat-balanced "$columns" --set data.label_column=truth --set data.limit=50
+    # 50 pairs are 4 batches of 16 an epoch
+    grep '"split":"val"' run/metrics.jsonl | head -n 1 | grep -q '"step":4,'
+    grep -q '"class_names":\["no","yes"\]' run/manifest.json
+    rm -rf run
+    run eval tiny tagat-balanced "$columns" --set data.label_column=verdict
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"train.tsv:1: no column named verdict"*"premise text"* ]]
+    [ ! -e run ]
+    run tiny tagat-balanced --set data.path=builtin:topics --set data.format=text
+    [ "$status" -eq 2 ]
+}
+
+@test "a drawn part of the examples is the same for every seed" {
+    tiny tagat-balanced --set data.limit=32 --set data.pick=drawn --set train.epochs=1 --seed 1
+    mv run one
+    tiny tagat-balanced --set data.limit=32 --set data.pick=drawn --set train.epochs=1 --seed 2
+    cmp one/tokenizer.json run/tokenizer.json
+    ! cmp -s "one/ckpt/$(cat one/ckpt/latest)/model.safetensors" \
+        "run/ckpt/$(cat run/ckpt/latest)/model.safetensors"
+}
