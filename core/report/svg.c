@@ -163,23 +163,32 @@ static bool overlap(const mf_box *a, const mf_box *b)
     return a->left < b->right && b->left < a->right && a->top < b->bottom && b->top < a->bottom;
 }
 
-/* Beside the point, on the first of four sides where no other label is and where it fits. */
-static void put_label(plot *t, double px, double py, const char *text)
+/* Beside the point, on the first of four sides where no other label is and where it fits; where
+ * there is none, farther up or down, at the end of a thin line. */
+static void put_label(plot *t, double px, double py, const char *text, const char *ink)
 {
     static const int sides[4][2] = {{1, -1}, {1, 1}, {-1, -1}, {-1, 1}};
     const double w = mf_text_width(text);
     mf_box box = {0};
-    int side = 0;
-    for (; side < 4; side++) {
-        const double left = sides[side][0] > 0 ? px + 7 : px - 7 - w;
-        const double middle = py + sides[side][1] * 9;
-        bool free = left > t->box.left && left + w < t->box.right;
-        box = (mf_box){left, middle - MF_FONT / 2, left + w, middle + MF_FONT / 2};
-        for (int i = 0; i < t->n_labels; i++)
-            if (overlap(&box, &t->label[i])) free = false;
-        if (free) break;
-    }
+    bool free = false;
+    int away = 0, side = 0;
+    for (; away < 12 && !free; away++)
+        for (side = 0; side < 4 && !free; side++) {
+            const double left = sides[side][0] > 0 ? px + 7 : px - 7 - w;
+            const double middle = py + sides[side][1] * (9 + 12 * away);
+            box = (mf_box){left, middle - MF_FONT / 2, left + w, middle + MF_FONT / 2};
+            free = left > t->box.left && left + w < t->box.right && box.top > t->box.top &&
+                   box.bottom < t->box.bottom;
+            for (int i = 0; i < t->n_labels && free; i++)
+                free = !overlap(&box, &t->label[i]);
+        }
     if (t->n_labels < MAX_SERIES) t->label[t->n_labels++] = box;
+    if (free && away > 1) {
+        char style[64];
+        snprintf(style, sizeof style, "stroke=\"%s\" stroke-width=\".6\"", ink);
+        mf_svg_line(t->d, px, py, box.left > px ? box.left - 1 : box.right + 1,
+                    (box.top + box.bottom) / 2, style);
+    }
     mf_svg_text(t->d, box.left, box.bottom - 2, "start", text);
 }
 
@@ -198,7 +207,7 @@ static void put_points(plot *t, const mf_series *s, const mf_scale *y, const cha
                         mf_scale_place(&t->x, s->x_hi[k]), py, style);
         mf_doc_printf(t->d, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n", px, py,
                       ink);
-        if (s->labels != NULL) put_label(t, px, py, s->labels[k]);
+        if (s->labels != NULL) put_label(t, px, py, s->labels[k], ink);
     }
 }
 
