@@ -98,8 +98,16 @@ static const mf_cli_option options[] = {
     {.name = "activations",
      .kind = MF_CLI_TEXT,
      .arg = "FILE[:LAYER]",
-     .help = "routers: on those of a trace (moefw trace record --activations), not random ones"},
+     .help =
+         "routers: on those of a trace (moefw trace record --activations), not random ones"},
     {.name = "no-layer", .kind = MF_CLI_FLAG, .help = "routers alone, without experts"},
+    {.name = "profile",
+     .kind = MF_CLI_FLAG,
+     .help = "not routers: where the time went by op, on standard error"},
+    {.name = "turns",
+     .kind = MF_CLI_FLAG,
+     .help = "each line of standard input is a number of runs, answered by their times; of "
+             "routers one, all tokens at once"},
     MF_CLI_END};
 
 /* ---- output ---- */
@@ -194,6 +202,15 @@ static void print_losses(const mf_router_bench_spec *s, const mf_router_bench *a
     }
 }
 
+static mf_timing_how how_often(const mf_cli *cli, int repetitions)
+{
+    const bool turns = mf_cli_flag(cli, "turns");
+    return (mf_timing_how){.repetitions = (int)mf_cli_int(cli, "repetitions", repetitions),
+                           .profile = mf_cli_flag(cli, "profile") ? stderr : NULL,
+                           .turns_in = turns ? stdin : NULL,
+                           .turns_out = turns ? stdout : NULL};
+}
+
 /* ---- the routers asked for ---- */
 
 #define MAX_ROUTERS 128
@@ -218,11 +235,12 @@ static int use_activations(const mf_cli *cli, mf_activations *a, mf_router_bench
     int rc = mf_activations_read(text, a);
     if (rc != MF_OK) return rc;
     if (mf_cli_count(cli, "dim") > 0 && s->dim != a->dim)
-        return mf_fail(MF_EUSAGE, "--dim=%d: the activations of %s are %d wide", (int)s->dim, text,
-                       (int)a->dim);
+        return mf_fail(MF_EUSAGE, "--dim=%d: the activations of %s are %d wide", (int)s->dim,
+                       text, (int)a->dim);
     s->dim = a->dim;
     if (mf_cli_count(cli, "experts") == 0) s->experts = a->experts;
-    if (mf_cli_count(cli, "top-k") == 0) s->top_k = a->top_k < s->experts ? a->top_k : s->experts;
+    if (mf_cli_count(cli, "top-k") == 0)
+        s->top_k = a->top_k < s->experts ? a->top_k : s->experts;
     s->activations = a->x;
     s->rows = a->rows;
     s->ids = a->ids;
@@ -248,7 +266,7 @@ static int bench_routers(const mf_cli *cli)
     s.batch = (int32_t)mf_cli_int(cli, "batch", s.batch);
     s.seq = (int32_t)mf_cli_int(cli, "seq", s.seq);
     s.seeds = (int32_t)mf_cli_int(cli, "seeds", s.seeds);
-    s.repetitions = (int32_t)mf_cli_int(cli, "repetitions", s.repetitions);
+    s.how = how_often(cli, s.how.repetitions);
     s.hidden = (int32_t)mf_cli_int(cli, "hidden", s.hidden);
     s.alpha = mf_cli_real(cli, "alpha", s.alpha);
     s.expert = mf_cli_text(cli, "expert", c ? c->expert.plugin : NULL);
@@ -257,6 +275,8 @@ static int bench_routers(const mf_cli *cli)
     if (rc == MF_OK)
         rc = arena && all ? list_routers(arena, mf_cli_text(cli, "routers", NULL), names, &n)
                           : MF_ENOMEM;
+    if (rc == MF_OK && n > 1 && s.how.turns_in)
+        rc = mf_fail(MF_EUSAGE, "--turns: expected one router, found %d", n);
     if (rc == MF_OK && !mf_cli_json(cli)) print_head(&s);
     for (int i = 0; rc == MF_OK && i < n; i++) {
         rc = mf_router_bench_run(&s, names[i], &all[done]);
@@ -299,15 +319,17 @@ static void print_speed_json(const mf_speed *r)
     mf_jw_kv_int(w, "params", r->params);
     mf_jw_kv_int(w, "params_active", r->params_active);
     mf_jw_kv_real(w, "tokens_per_s", r->tokens_per_s);
-    mf_jw_kv_real(w, "ms", r->ms);
-    mf_jw_kv_real(w, "ms_min", r->ms_min);
-    mf_jw_kv_real(w, "ms_max", r->ms_max);
+    mf_jw_kv_real(w, "ms", r->time.ms);
+    mf_jw_kv_real(w, "ms_min", r->time.ms_min);
+    mf_jw_kv_real(w, "ms_max", r->time.ms_max);
     mf_jw_kv_real(w, "flops", r->flops);
-    mf_jw_kv_real(w, "fraction_of_peak", r->flops / (1e6 * r->ms) / r->peak_gflops);
+    mf_jw_kv_real(w, "fraction_of_peak", r->flops / (1e6 * r->time.ms) / r->peak_gflops);
     mf_jw_kv_real(w, "peak_gflops", r->peak_gflops);
     if (r->first_step_s > 0) mf_jw_kv_real(w, "first_step_s", r->first_step_s);
     mf_jw_kv_real(w, "arena_mib", r->arena_mib);
     mf_jw_kv_real(w, "peak_rss_mib", r->peak_rss_mib);
+    mf_jw_kv_real(w, "allocations", r->time.allocations);
+    mf_jw_kv_real(w, "page_faults", r->time.faults);
     mf_jw_end(w);
     const char *text = mf_jw_text(w, NULL);
     if (text) puts(text);
@@ -316,19 +338,20 @@ static void print_speed_json(const mf_speed *r)
 
 static void print_speed(const mf_speed *r)
 {
-    const double rate = r->flops / (1e6 * r->ms);
-    printf("%s: %.3f ms (%.3f to %.3f), %.1f tokens/s, %d thread(s), %s\n", r->what, r->ms,
-           r->ms_min, r->ms_max, r->tokens_per_s, r->threads, r->backend);
+    const double rate = r->flops / (1e6 * r->time.ms);
+    printf("%s: %.3f ms (%.3f to %.3f), %.1f tokens/s, %d thread(s), %s\n", r->what, r->time.ms,
+           r->time.ms_min, r->time.ms_max, r->tokens_per_s, r->threads, r->backend);
     printf("  %.2f GFLOP/s of products = %.1f %% of the %.0f GFLOP/s that a 1024^3 product "
            "reaches\n",
            rate, 100 * rate / r->peak_gflops, r->peak_gflops);
     if (r->params > 0) printf("  %.2f M parameters", (double)r->params / 1e6);
     printf(", arena %.1f MiB, peak memory %.1f MiB", r->arena_mib, r->peak_rss_mib);
     if (r->first_step_s > 0) printf(", first step done %.2f s after launch", r->first_step_s);
-    putchar('\n');
+    printf("\n  %.1f allocations and %.1f page faults a run\n", r->time.allocations,
+           r->time.faults);
 }
 
-static int bench_layer(const mf_cli *cli, int repetitions, mf_speed *r)
+static int bench_layer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
 {
     mf_config *c; /* of the default preset: which plugins stand where none is named */
     int rc = mf_cli_config(cli, NULL, &c);
@@ -341,12 +364,13 @@ static int bench_layer(const mf_cli *cli, int repetitions, mf_speed *r)
                                       .top_k = (int32_t)mf_cli_int(cli, "top-k", 2),
                                       .tokens = (int32_t)mf_cli_int(cli, "tokens", 2048),
                                       .backward = !mf_cli_flag(cli, "forward")};
-    rc = mf_speed_layer(&spec, repetitions, r);
+    rc = mf_speed_layer(&spec, how, r);
     mf_config_free(c);
     return rc;
 }
 
-static int bench_model(const mf_cli *cli, const char *what, int repetitions, mf_speed *r)
+static int bench_model(const mf_cli *cli, const char *what, const mf_timing_how *how,
+                       mf_speed *r)
 {
     const bool train = strcmp(what, "train") == 0;
     const mf_session_options o = {.training = train};
@@ -356,12 +380,12 @@ static int bench_model(const mf_cli *cli, const char *what, int repetitions, mf_
     if (rc == MF_OK) rc = mf_session_open(config, &o, &s);
     if (rc == MF_OK) {
         if (train)
-            rc = mf_speed_train(s, repetitions, r);
+            rc = mf_speed_train(s, how, r);
         else if (strcmp(what, "generate") == 0)
             rc = mf_speed_generate(s, (int)mf_cli_int(cli, "prompt", 16),
-                                   (int)mf_cli_int(cli, "tokens", 128), repetitions, r);
+                                   (int)mf_cli_int(cli, "tokens", 128), how, r);
         else
-            rc = mf_speed_prompt(s, (int)mf_cli_int(cli, "prompt", 16), repetitions, r);
+            rc = mf_speed_prompt(s, (int)mf_cli_int(cli, "prompt", 16), how, r);
     }
     mf_session_close(s);
     return rc;
@@ -372,9 +396,11 @@ static int run(const mf_cli *cli)
     const char *what = mf_cli_action(cli);
     mf_speed r;
     if (strcmp(what, "routers") == 0) return bench_routers(cli);
-    const int repetitions = (int)mf_cli_int(cli, "repetitions", 9);
-    int rc = strcmp(what, "layer") == 0 ? bench_layer(cli, repetitions, &r)
-                                        : bench_model(cli, what, repetitions, &r);
+    const mf_timing_how how = how_often(cli, 9);
+    if (!how.turns_in && how.repetitions < 1)
+        return mf_fail(MF_EUSAGE, "--repetitions=0: expected at least 1 for bench %s", what);
+    int rc = strcmp(what, "layer") == 0 ? bench_layer(cli, &how, &r)
+                                        : bench_model(cli, what, &how, &r);
     if (rc != MF_OK) return rc;
     if (mf_cli_json(cli))
         print_speed_json(&r);

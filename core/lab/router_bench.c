@@ -20,7 +20,7 @@ void mf_router_bench_defaults(mf_router_bench_spec *ret)
                                   .seq = 128,
                                   .labels = 8,
                                   .seeds = 20,
-                                  .repetitions = 21,
+                                  .how = {.repetitions = 21},
                                   .layer = true,
                                   .alpha = 0.01};
 }
@@ -58,8 +58,9 @@ static int read_spec(bench *b, const char *text, const char **ret_name)
     for (int i = 0; rc == MF_OK && i < e.n_options; i++) {
         rc = mf_ini_set(b->ini, e.assignments[i], i + 1);
         if (rc == MF_OK && strncmp(e.assignments[i], "router.", 7) != 0)
-            rc = mf_fail(MF_EUSAGE, "router '%s': expected options of the router alone, found '%s'",
-                         text, e.assignments[i]);
+            rc = mf_fail(MF_EUSAGE,
+                         "router '%s': expected options of the router alone, found '%s'", text,
+                         e.assignments[i]);
     }
     return rc;
 }
@@ -341,43 +342,41 @@ static int over_seeds(const bench *b, mf_router_bench *ret)
     return rc;
 }
 
-static int ascending(const void *a, const void *b)
+typedef struct {
+    mf_graph *g;
+    int64_t calls;
+} pass_job;
+
+static int pass(void *arg, double *ret_ms)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    const pass_job *j = arg;
+    const mf_run run = {.seed = 1, .forward_only = true};
+    int rc = MF_OK;
+    const double began = mf_clock();
+    for (int64_t i = 0; rc == MF_OK && i < j->calls; i++)
+        rc = mf_graph_run(j->g, &run);
+    *ret_ms = 1e3 * (mf_clock() - began) / (double)j->calls;
+    return rc;
 }
 
-/* Median over repetitions of the time per token; each repetition lasts at least a millisecond. */
+/* Time per token; each repetition lasts at least a millisecond. */
 static int time_graph(const bench *b, bool layer, int32_t batch, int32_t seq, double *ret_ns)
 {
     bench_graph bg;
-    const int32_t n = b->spec->repetitions;
-    const mf_run run = {.seed = 1, .forward_only = true};
-    double *times = mf_alloc((size_t)n, sizeof *times);
-    int rc = times ? build(b, layer, false, batch, seq, &bg) : MF_ENOMEM;
-    int64_t calls = 1;
+    mf_timing time;
+    int rc = build(b, layer, false, batch, seq, &bg);
+    pass_job j = {bg.g, 1};
     if (rc == MF_OK) {
         draw_weights(b, 1);
         fill(b, &bg, 1);
-        for (int i = 0; rc == MF_OK && i < 2; i++) /* caches and pages */
-            rc = mf_graph_run(bg.g, &run);
-        const double began = mf_clock();
-        if (rc == MF_OK) rc = mf_graph_run(bg.g, &run);
-        const double once = mf_clock() - began;
-        if (once > 0 && once < 1e-3) calls = (int64_t)ceil(1e-3 / once);
+        double ms = 0;
+        for (int i = 0; rc == MF_OK && i < 3; i++) /* caches and pages */
+            rc = pass(&j, &ms);
+        if (ms > 0 && ms < 1) j.calls = (int64_t)ceil(1 / ms);
     }
-    for (int32_t i = 0; rc == MF_OK && i < n; i++) {
-        const double began = mf_clock();
-        for (int64_t j = 0; rc == MF_OK && j < calls; j++)
-            rc = mf_graph_run(bg.g, &run);
-        times[i] = (mf_clock() - began) / (double)calls;
-    }
-    if (rc == MF_OK) {
-        qsort(times, (size_t)n, sizeof *times, ascending);
-        *ret_ns = 1e9 * times[n / 2] / ((double)batch * seq);
-    }
-    if (times) mf_graph_free(bg.g);
-    mf_free(times);
+    if (rc == MF_OK) rc = mf_timing_run(&b->spec->how, 0, pass, &j, &time);
+    if (rc == MF_OK) *ret_ns = 1e6 * time.ms / ((double)batch * seq);
+    mf_graph_free(bg.g);
     return rc;
 }
 
@@ -404,9 +403,11 @@ int mf_router_bench_run(const mf_router_bench_spec *spec, const char *router,
         snprintf(ret->losses[i].name, sizeof ret->losses[i].name, "%s",
                  mf_instance_plugin(b.regularizers[i])->name);
     if (rc == MF_OK) rc = over_seeds(&b, ret);
-    if (rc == MF_OK && spec->repetitions > 0) {
+    const bool turns = spec->how.turns_in != NULL;
+    if (rc == MF_OK && (turns || spec->how.repetitions > 0))
         rc = time_graph(&b, false, spec->batch, spec->seq, &ret->ns_router);
-        if (rc == MF_OK) rc = time_graph(&b, false, 1, 1, &ret->ns_router_1);
+    if (rc == MF_OK && !turns && spec->how.repetitions > 0) {
+        rc = time_graph(&b, false, 1, 1, &ret->ns_router_1);
         if (rc == MF_OK && spec->layer)
             rc = time_graph(&b, true, spec->batch, spec->seq, &ret->ns_layer);
         if (rc == MF_OK && spec->layer) rc = time_graph(&b, true, 1, 1, &ret->ns_layer_1);

@@ -10,13 +10,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "lab/timing.h"
 
 typedef struct mf_router_bench_spec {
     int32_t dim, experts, top_k;
     int32_t batch, seq;  /* T = batch seq tokens */
     int32_t labels;      /* label values, for routers that follow labels */
     int32_t seeds;       /* >= 1 */
-    int32_t repetitions; /* of each timing; 0: no timing */
+    mf_timing_how how;   /* of each timing; repetitions 0: none. In turns: only the router on all
+                          * tokens is timed */
     bool layer;          /* also time router + experts (hidden wide) */
     int32_t hidden;      /* 0: 4 dim */
     double alpha;        /* multiplies the regularizers' values */

@@ -1,7 +1,6 @@
 #include "lab/speed.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -18,31 +17,15 @@
 #define WARM_UP   3
 #define PEAK_SIDE 1024
 
-static int ascending(const void *a, const void *b)
+/* Repeats fn, which runs g, and fills the times of ret. */
+static int repeat(const mf_timing_how *how, mf_graph *g, mf_timed_fn *fn, void *arg,
+                  mf_speed *ret)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Repeats fn and fills the times of ret, in milliseconds. */
-static int repeat(int n, int (*fn)(void *arg), void *arg, mf_speed *ret)
-{
-    double *ms = mf_alloc((size_t)n, sizeof *ms);
-    int rc = ms ? MF_OK : MF_ENOMEM;
-    for (int i = 0; rc == MF_OK && i < WARM_UP; i++)
-        rc = fn(arg);
-    for (int i = 0; rc == MF_OK && i < n; i++) {
-        const double began = mf_clock();
-        rc = fn(arg);
-        ms[i] = 1e3 * (mf_clock() - began);
-    }
-    if (rc == MF_OK) {
-        qsort(ms, (size_t)n, sizeof *ms, ascending);
-        ret->ms = ms[n / 2];
-        ret->ms_min = ms[0];
-        ret->ms_max = ms[n - 1];
-    }
-    mf_free(ms);
+    if (how->profile) mf_graph_profile(g, true);
+    int rc = mf_timing_run(how, WARM_UP, fn, arg, &ret->time);
+    if (!how->profile) return rc;
+    if (rc == MF_OK) mf_graph_profile_print(g, how->profile);
+    mf_graph_profile(g, false);
     return rc;
 }
 
@@ -123,8 +106,9 @@ typedef struct {
     int64_t step;
 } train_job;
 
-static int train_step(void *arg)
+static int train_step(void *arg, double *ret_ms)
 {
+    (void)ret_ms; /* all of it */
     train_job *j = arg;
     const mf_train_config *c = &j->s->config->train;
     const mf_run run = {.seed = 1, .step = (uint64_t)j->step};
@@ -143,7 +127,7 @@ static int train_step(void *arg)
     return rc;
 }
 
-int mf_speed_train(mf_session *s, int repetitions, mf_speed *ret)
+int mf_speed_train(mf_session *s, const mf_timing_how *how, mf_speed *ret)
 {
     const mf_config *c = s->config;
     const mf_model_shape shape = {.mode = MF_MODE_TRAIN,
@@ -156,14 +140,14 @@ int mf_speed_train(mf_session *s, int repetitions, mf_speed *ret)
     int rc = mf_batch_new(shape.batch, shape.seq, &j.batch);
     if (rc == MF_OK) rc = mf_model_graph_new(s->model, &shape, &j.graph);
     if (rc == MF_OK) rc = mf_optim_new(s->model->store, &c->train, &j.optim);
-    if (rc == MF_OK) rc = train_step(&j);
+    if (rc == MF_OK) rc = train_step(&j, NULL);
     ret->first_step_s = since_start_of_process();
-    if (rc == MF_OK) rc = repeat(repetitions, train_step, &j, ret);
+    if (rc == MF_OK) rc = repeat(how, j.graph->g, train_step, &j, ret);
     if (rc == MF_OK) {
         mf_graph_get_info(j.graph->g, &info);
         ret->flops = info.flops;
         ret->arena_mib = (double)info.arena_bytes / 1048576;
-        ret->tokens_per_s = 1e3 * shape.batch * shape.seq / ret->ms;
+        ret->tokens_per_s = 1e3 * shape.batch * shape.seq / ret->time.ms;
         describe_model(ret, s);
         describe(ret, "train");
     }
@@ -179,27 +163,33 @@ typedef struct {
     mf_generator *g;
     int32_t vocab, prompt, tokens;
     int32_t ids[4096];
-    double decode_s; /* of the last round, the prompt not counted */
 } text_job;
 
-static int read_prompt(void *arg)
+static int read_prompt(void *arg, double *ret_ms)
 {
     text_job *j = arg;
     const float *logits;
+    (void)ret_ms; /* all of it */
     mf_generator_reset(j->g);
     return mf_generator_feed(j->g, j->ids, j->prompt, &logits);
 }
 
-static int write_text(void *arg)
+/* Times a token, the prompt not counted. */
+static int write_text(void *arg, double *ret_ms)
 {
     text_job *j = arg;
     const float *logits;
-    int rc = read_prompt(j);
+    int rc = read_prompt(j, NULL);
     const double began = mf_clock();
     for (int32_t i = 0; rc == MF_OK && i < j->tokens; i++)
         rc = mf_generator_feed(j->g, &j->ids[i % j->prompt], 1, &logits);
-    j->decode_s = mf_clock() - began;
+    *ret_ms = 1e3 * (mf_clock() - began) / j->tokens;
     return rc;
+}
+
+static mf_graph *graph_of(const text_job *j)
+{
+    return mf_generator_graph(j->g)->g;
 }
 
 static int text_begin(mf_session *s, int prompt, text_job *j)
@@ -215,44 +205,38 @@ static int text_begin(mf_session *s, int prompt, text_job *j)
     return mf_generator_new(s->model, true, &j->g);
 }
 
-int mf_speed_generate(mf_session *s, int prompt, int tokens, int repetitions, mf_speed *ret)
+int mf_speed_generate(mf_session *s, int prompt, int tokens, const mf_timing_how *how,
+                      mf_speed *ret)
 {
     text_job *j = mf_alloc(1, sizeof *j);
-    double *per_token = mf_alloc((size_t)repetitions, sizeof *per_token);
-    int rc = j && per_token ? text_begin(s, prompt, j) : MF_ENOMEM;
+    double ms;
+    int rc = j ? text_begin(s, prompt, j) : MF_ENOMEM;
     *ret = (mf_speed){.batch = 1, .seq = prompt + tokens};
     if (rc == MF_OK) {
         j->tokens = tokens;
-        rc = write_text(j);
+        rc = write_text(j, &ms); /* makes the graphs */
     }
-    for (int i = 0; rc == MF_OK && i < repetitions; i++) {
-        rc = write_text(j);
-        per_token[i] = 1e3 * j->decode_s / tokens;
-    }
+    if (rc == MF_OK) rc = repeat(how, graph_of(j), write_text, j, ret);
     if (rc == MF_OK) {
-        qsort(per_token, (size_t)repetitions, sizeof *per_token, ascending);
-        ret->ms = per_token[repetitions / 2];
-        ret->ms_min = per_token[0];
-        ret->ms_max = per_token[repetitions - 1];
-        ret->tokens_per_s = 1e3 / ret->ms;
+        ret->tokens_per_s = 1e3 / ret->time.ms;
         describe_model(ret, s);
         ret->flops = 2.0 * (double)ret->params_active;
         describe(ret, "generate");
     }
     if (j) mf_generator_free(j->g);
-    mf_free(per_token);
     mf_free(j);
     return rc;
 }
 
-int mf_speed_prompt(mf_session *s, int prompt, int repetitions, mf_speed *ret)
+int mf_speed_prompt(mf_session *s, int prompt, const mf_timing_how *how, mf_speed *ret)
 {
     text_job *j = mf_alloc(1, sizeof *j);
     int rc = j ? text_begin(s, prompt, j) : MF_ENOMEM;
     *ret = (mf_speed){.batch = 1, .seq = prompt};
-    if (rc == MF_OK) rc = repeat(repetitions, read_prompt, j, ret);
+    if (rc == MF_OK) rc = read_prompt(j, NULL); /* makes the graph */
+    if (rc == MF_OK) rc = repeat(how, graph_of(j), read_prompt, j, ret);
     if (rc == MF_OK) {
-        ret->tokens_per_s = 1e3 * prompt / ret->ms;
+        ret->tokens_per_s = 1e3 * prompt / ret->time.ms;
         describe_model(ret, s);
         ret->flops = 2.0 * (double)ret->params_active * prompt;
         describe(ret, "prompt");
@@ -269,8 +253,9 @@ typedef struct {
     int64_t step;
 } layer_job;
 
-static int layer_pass(void *arg)
+static int layer_pass(void *arg, double *ret_ms)
 {
+    (void)ret_ms; /* all of it */
     layer_job *j = arg;
     const mf_run run = {.seed = 1, .step = (uint64_t)j->step++};
     return mf_graph_run(j->g, &run);
@@ -354,7 +339,7 @@ static int layer_graph(const mf_speed_layer_spec *spec, const mf_moe_layer *laye
     return MF_OK;
 }
 
-int mf_speed_layer(const mf_speed_layer_spec *spec, int repetitions, mf_speed *ret)
+int mf_speed_layer(const mf_speed_layer_spec *spec, const mf_timing_how *how, mf_speed *ret)
 {
     const mf_graph_options options = {.training = spec->backward};
     const mf_moe_config config = {.experts = spec->experts,
@@ -378,13 +363,13 @@ int mf_speed_layer(const mf_speed_layer_spec *spec, int repetitions, mf_speed *r
     if (rc == MF_OK) rc = mf_store_seal(store, 1, spec->backward);
     if (rc == MF_OK) rc = (j.g = mf_graph_new(&options)) ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK) rc = layer_graph(spec, &layer, &config, j.g);
-    if (rc == MF_OK) rc = repeat(repetitions, layer_pass, &j, ret);
+    if (rc == MF_OK) rc = repeat(how, j.g, layer_pass, &j, ret);
     if (rc == MF_OK) {
         mf_graph_info info;
         mf_graph_get_info(j.g, &info);
         ret->flops = info.flops;
         ret->arena_mib = (double)info.arena_bytes / 1048576;
-        ret->tokens_per_s = 1e3 * spec->tokens / ret->ms;
+        ret->tokens_per_s = 1e3 * spec->tokens / ret->time.ms;
         ret->params = mf_store_trained(store);
         describe(ret, "layer");
     }

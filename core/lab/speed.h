@@ -1,43 +1,44 @@
 /* lab/speed.h: how fast the whole thing is: a training step, a layer, decoding.
  *
- * Times are medians over repetitions after a warm-up, on arenas whose pages were touched. peak is
+ * Times are taken as lab/timing.h says, on arenas whose pages were touched. peak is
  * measured in the same process: the best rate of a 1024^3 product over several tries, so that a
  * fraction means "of what this machine's products give right now".
  */
 #ifndef MF_LAB_SPEED_H
 #define MF_LAB_SPEED_H
 
+#include "lab/timing.h"
 #include "train/session.h"
 
 typedef struct mf_speed {
-    const char *what;       /* "train", "layer", "generate" */
-    char backend[32];       /* "cpu avx512" */
+    const char *what; /* "train", "layer", "generate" */
+    char backend[32]; /* "cpu avx512" */
     int threads;
     int32_t batch, seq, dim, layers, experts, top_k, hidden; /* 0: does not apply */
     int64_t params, params_active, vocab;
-    double ms;              /* one step, one layer pass, one token */
-    double ms_min, ms_max;
+    mf_timing time; /* of one step, one layer pass, one prompt, one token */
     double tokens_per_s;
-    double flops;           /* of products, in one step (pass, token) */
+    double flops; /* of products, in one step (pass, token) */
     double peak_gflops;
-    double first_step_s;    /* from the start of the process to the end of the first step */
-    double arena_mib;       /* planned memory of the graph */
+    double first_step_s; /* from the start of the process to the end of the first step */
+    double arena_mib;    /* planned memory of the graph */
     double peak_rss_mib;
 } mf_speed;
 
 double mf_speed_peak(void); /* GFLOP/s */
 /* One optimizer step of the session's configuration. The session is open for training. */
-int mf_speed_train(mf_session *s, int repetitions, mf_speed *ret);
+int mf_speed_train(mf_session *s, const mf_timing_how *how, mf_speed *ret);
 /* One token at a time behind a prompt, with the cache. */
-int mf_speed_generate(mf_session *s, int prompt, int tokens, int repetitions, mf_speed *ret);
+int mf_speed_generate(mf_session *s, int prompt, int tokens, const mf_timing_how *how,
+                      mf_speed *ret);
 /* A prompt of so many tokens as one batch. */
-int mf_speed_prompt(mf_session *s, int prompt, int repetitions, mf_speed *ret);
+int mf_speed_prompt(mf_session *s, int prompt, const mf_timing_how *how, mf_speed *ret);
 
 typedef struct mf_speed_layer_spec {
     const char *router, *expert; /* plugins; router with options as in lab/router_list */
     int32_t dim, hidden, experts, top_k, tokens;
     bool backward;
 } mf_speed_layer_spec;
-int mf_speed_layer(const mf_speed_layer_spec *spec, int repetitions, mf_speed *ret);
+int mf_speed_layer(const mf_speed_layer_spec *spec, const mf_timing_how *how, mf_speed *ret);
 
 #endif

@@ -46,10 +46,23 @@ static int infer(mf_infer *in)
     return MF_OK;
 }
 
-static uint64_t key_of_vector(const float *x, int64_t d, bool signs, double quantum, uint64_t h)
+/* 64 signs a step. */
+static uint64_t key_of_signs(const float *x, int64_t d, uint64_t h)
+{
+    for (int64_t at = 0; at < d; at += 64) {
+        const int64_t n = d - at < 64 ? d - at : 64;
+        uint64_t word = 0;
+        for (int64_t i = 0; i < n; i++)
+            word |= (uint64_t)(x[at + i] < 0) << i;
+        h = mix(h ^ word);
+    }
+    return h;
+}
+
+static uint64_t key_of_quanta(const float *x, int64_t d, double quantum, uint64_t h)
 {
     for (int64_t i = 0; i < d; i++) {
-        double v = signs ? (double)(x[i] < 0) : rint((double)x[i] / quantum);
+        double v = rint((double)x[i] / quantum);
         int64_t q = v > -9e15 && v < 9e15 ? (int64_t)v : 0; /* NaN and Inf count as 0 */
         h = mix(h ^ (uint64_t)q);
     }
@@ -98,7 +111,8 @@ static void hash_tile(void *arg, int64_t tile)
         } else {
             int64_t d = j->call->in[0].shape.dim[1];
             const float *x = (const float *)j->call->in[0].data + t * d;
-            key = key_of_vector(x, d, a[3] == SIGN_BITS, j->call->attr->f[0], seed);
+            key = a[3] == SIGN_BITS ? key_of_signs(x, d, seed)
+                                    : key_of_quanta(x, d, j->call->attr->f[0], seed);
         }
         /* Further choices step by a second hash, odd where E is even, until they are new. */
         int64_t e = (int64_t)(key % (uint64_t)experts);

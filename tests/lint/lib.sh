@@ -56,7 +56,7 @@ sources() {
         [ -n "$places" ] || exit 0
         for pattern; do
             # shellcheck disable=SC2086
-            find $places \( -name '.*' -o -name '*.log' -o -name '*.trs' -o -name '*.so' -o -name '*.[ao]' -o -name '*.so.d' \) -prune \
+            find $places \( -name '.*' -o -name '*.log' -o -name '*.trs' -o -name '*.so' -o -name '*.[ao]' -o -name '*.so.d' -o -path bench/out -o -name __pycache__ \) -prune \
                 -o -type f -name "$pattern" -print
         done
     ) | sort

@@ -1,0 +1,32 @@
+#!/bin/sh
+# run.sh [WORKLOAD...]: pairs of moefw and PyTorch, in turn, then RESULTS.md. See README.md.
+#   MOEFW          the program to measure (build/moefw of this tree, or the one installed)
+#   BENCH_QUIET    a command put before each measurement, such as one that quiets the machine
+#   BENCH_OPTIONS  for run.py: --pairs N, --dtype bf16, --against torch-tuned, ...
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+python=${BENCH_PYTHON:-/usr/bin/python3}
+if [ -z "${MOEFW:-}" ]; then
+    MOEFW=$here/../build/moefw
+    [ -x "$MOEFW" ] || MOEFW=$(command -v moefw) || {
+        echo "run.sh: no moefw: build it in build/, install it, or set MOEFW" >&2
+        exit 2
+    }
+fi
+export MOEFW
+mkdir -p "$here/out"
+if [ ! -x "$here/out/limits" ] || [ -n "$(find "$here/limits.c" -newer "$here/out/limits")" ]; then
+    ${CC:-cc} -O3 -march=native -ffast-math -fopenmp "$here/limits.c" -o "$here/out/limits" -lopenblas -lm
+fi
+# Each workload is a process of its own: one that fails does not take the others along.
+failed=
+[ $# -gt 0 ] || set -- lamoe switch gpt2 decode prompt layer router
+for workload; do
+    # shellcheck disable=SC2086 # lists of words
+    ${BENCH_QUIET:-} "$python" "$here/run.py" ${BENCH_OPTIONS:-} "$workload" || failed="$failed $workload"
+done
+"$python" "$here/table.py" >"$here/RESULTS.md-t" && mv -f "$here/RESULTS.md-t" "$here/RESULTS.md"
+[ -z "$failed" ] || {
+    echo "run.sh: failed:$failed" >&2
+    exit 1
+}

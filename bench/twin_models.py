@@ -1,0 +1,307 @@
+"""The workloads' models as a person would write them in PyTorch, with the shapes, the numbers of
+parameters and the names of moefw's (load() carries weights over).
+
+LaMoE   decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU experts under a noisy
+        top-2 router, no biases; tokens sorted by expert, one slice for each.
+Switch  character model: LayerNorm, learned positions, biases, ReLU experts, top-1 with capacity
+        1.25, what is over it passes by; experts in one batched product.
+Gpt2    the dense model of 124 million parameters, head tied to the embedding.
+"""
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import twin_routers
+
+# PyTorch 2 brings attention without the T x T matrix; before it has to be written out.
+FUSED = hasattr(F, "scaled_dot_product_attention") and int(torch.__version__.split(".")[0]) >= 2
+
+
+def attend(q, k, v, causal):
+    """q [B,h,T,c], k and v [B,g,S,c], h a multiple of g -> [B,h,T,c]."""
+    B, h, T, c = q.shape
+    g, S = k.shape[1], k.shape[2]
+    if FUSED:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=h != g)
+    # Heads that share keys lie under one another, so that keys are not repeated.
+    score = q.reshape(B, g, h // g * T, c) @ k.transpose(-1, -2) * c**-0.5
+    if causal:
+        ahead = torch.full((T, S), -math.inf).triu(1)
+        score = (score.view(B, g, h // g, T, S) + ahead).view(B, g, h // g * T, S)
+    return (score.softmax(-1).to(v.dtype) @ v).view(B, h, T, c)
+
+
+class Attention(nn.Module):
+    def __init__(self, d, heads, kv, bias):
+        super().__init__()
+        self.heads, self.kv, self.c = heads, kv, d // heads
+        self.qkv = nn.Linear(d, (heads + 2 * kv) * self.c, bias=bias)
+        self.out = nn.Linear(d, d, bias=bias)
+
+    def forward(self, x, turn=None, cache=None, at=0):
+        B, T, d = x.shape
+        y = self.qkv(x).view(B, T, self.heads + 2 * self.kv, self.c).transpose(1, 2)
+        q, k, v = y.split((self.heads, self.kv, self.kv), 1)
+        if turn is not None:
+            q, k = rotate(q, *turn), rotate(k, *turn)
+        if cache is not None:
+            keys, values = cache
+            keys[:, :, at : at + T], values[:, :, at : at + T] = k, v
+            k, v = keys[:, :, : at + T], values[:, :, : at + T]
+        y = attend(q, k, v, T > 1)
+        return self.out(y.transpose(1, 2).reshape(B, T, d))
+
+
+def rotate(x, cos, sin):
+    """Channel i pairs with i + half."""
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(x.dtype)
+
+
+class RmsNorm(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(d))
+
+    def forward(self, x):
+        if FUSED:
+            return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), 1e-5)
+        return x * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() * self.weight
+
+
+class SwiGlu(nn.Module):
+    def __init__(self, d, hidden):
+        super().__init__()
+        self.w1 = nn.Linear(d, hidden, bias=False)
+        self.w3 = nn.Linear(d, hidden, bias=False)
+        self.w2 = nn.Linear(hidden, d, bias=False)
+
+    def forward(self, x):
+        return self.w2(F.silu(self.w1(x)) * self.w3(x))
+
+
+def by_expert(x, gate, expert, experts):
+    """Rows sorted by expert, a slice for each, and sums back where the rows came from."""
+    k = expert.shape[1]
+    order = expert.reshape(-1).argsort(stable=True)
+    rows = torch.bincount(expert.reshape(-1), minlength=len(experts)).tolist()
+    token = torch.div(order, k, rounding_mode="floor")
+    parts = x[token].split(rows)
+    y = torch.cat([f(part) for f, part in zip(experts, parts) if len(part)])
+    y = y * gate.reshape(-1)[order, None].to(y.dtype)
+    return torch.zeros(x.shape, dtype=y.dtype).index_add(0, token, y)
+
+
+class Experts(nn.Module):
+    """A router and experts of any kind, rows dispatched by sorting."""
+
+    def __init__(self, router, experts):
+        super().__init__()
+        self.router, self.expert = router, nn.ModuleList(experts)
+
+    def forward(self, x):
+        shape = x.shape
+        x = x.reshape(-1, shape[-1])
+        gate, expert = self.router(x)
+        if len(x) == 1: # decoding: the chosen ones, nothing to sort
+            y = sum(g * self.expert[e](x) for g, e in zip(gate[0].to(x.dtype), expert[0].tolist()))
+        else:
+            y = by_expert(x, gate, expert, self.expert)
+        return y.view(shape)
+
+
+class LaMoeBlock(nn.Module):
+    def __init__(self, d, heads, kv, hidden, experts, k):
+        super().__init__()
+        self.norm1, self.attention = RmsNorm(d), Attention(d, heads, kv, False)
+        self.norm2 = RmsNorm(d)
+        router = twin_routers.NoisyTopK(d, experts, k, bias=False, importance_weight=0.01)
+        self.moe = Experts(router, [SwiGlu(d, hidden) for _ in range(experts)])
+
+    def forward(self, x, turn, cache, at):
+        x = x + self.attention(self.norm1(x), turn, cache, at)
+        return x + self.moe(self.norm2(x))
+
+
+class LaMoe(nn.Module):
+    vocab, seq, batch = 30000, 300, 8
+
+    def __init__(self, d=512, layers=4, heads=8, kv=4, hidden=2048, experts=8, k=2):
+        super().__init__()
+        self.embed = nn.Embedding(self.vocab, d)
+        nn.init.normal_(self.embed.weight, std=0.02)
+        self.layers = nn.ModuleList(LaMoeBlock(d, heads, kv, hidden, experts, k) for _ in range(layers))
+        self.norm, self.head = RmsNorm(d), nn.Linear(d, self.vocab, bias=False)
+        self.kv, self.c = kv, d // heads
+        angle = torch.outer(torch.arange(1024.0), 10000 ** (-torch.arange(0, self.c, 2) / self.c))
+        self.register_buffer("cos", angle.cos(), persistent=False)
+        self.register_buffer("sin", angle.sin(), persistent=False)
+
+    def new_cache(self, room):
+        kind = self.norm.weight.dtype
+        one = (1, self.kv, room, self.c)
+        return [(torch.zeros(one, dtype=kind), torch.zeros(one, dtype=kind)) for _ in self.layers]
+
+    def forward(self, ids, caches=None, at=0):
+        T = ids.shape[1]
+        turn = self.cos[at : at + T], self.sin[at : at + T]
+        x = self.embed(ids)
+        for i, layer in enumerate(self.layers):
+            x = layer(x, turn, caches[i] if caches else None, at)
+        if caches:
+            x = x[:, -1:]
+        return self.head(self.norm(x))
+
+    def extra_loss(self):
+        return sum(layer.moe.router.loss for layer in self.layers)
+
+
+class SwitchExperts(nn.Module):
+    """Top-1 into slots [E,C,d]; what finds no slot is left out."""
+
+    def __init__(self, d, hidden, experts, factor):
+        super().__init__()
+        self.router = twin_routers.Linear(d, experts, 1, bias=True)
+        self.factor = factor
+        self.w1 = nn.Parameter(torch.randn(experts, d, hidden) * 0.02)
+        self.b1 = nn.Parameter(torch.zeros(experts, 1, hidden))
+        self.w2 = nn.Parameter(torch.randn(experts, hidden, d) * 0.02)
+        self.b2 = nn.Parameter(torch.zeros(experts, 1, d))
+
+    def forward(self, x):
+        shape, E = x.shape, self.w1.shape[0]
+        x = x.reshape(-1, shape[-1])
+        T, d = x.shape
+        room = math.ceil(self.factor * T / E)
+        p = self.router.logits(x).float().softmax(-1)
+        gate, expert = p.max(-1)
+        hot = F.one_hot(expert, E)
+        self.loss = 0.01 * E * (hot.float().mean(0) * p.mean(0)).sum()
+        place = (hot.cumsum(0).gather(1, expert[:, None]) - 1).squeeze(1)
+        kept = (place < room).nonzero().squeeze(1)
+        slot = expert[kept] * room + place[kept]
+        full = torch.zeros(E * room, d, dtype=x.dtype).index_copy(0, slot, x[kept]).view(E, room, d)
+        h = F.relu(torch.baddbmm(self.b1.to(x.dtype), full, self.w1))
+        y = torch.baddbmm(self.b2.to(h.dtype), h, self.w2).view(E * room, d)
+        y = (y[slot] * gate[kept, None]).to(x.dtype)
+        return torch.zeros_like(x).index_copy(0, kept, y).view(shape)
+
+
+class NormBlock(nn.Module):
+    """LayerNorm, attention with biases, LayerNorm, and a second half that is handed in."""
+
+    def __init__(self, d, heads, second):
+        super().__init__()
+        self.norm1, self.attention = nn.LayerNorm(d), Attention(d, heads, heads, True)
+        self.norm2, self.second = nn.LayerNorm(d), second
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.second(self.norm2(x))
+
+
+class Switch(nn.Module):
+    vocab, seq, batch = 65, 128, 32
+
+    def __init__(self, d=128, layers=4, heads=4, hidden=512, experts=8):
+        super().__init__()
+        self.embed, self.position = nn.Embedding(self.vocab, d), nn.Embedding(self.seq, d)
+        self.layers = nn.ModuleList(
+            NormBlock(d, heads, SwitchExperts(d, hidden, experts, 1.25)) for _ in range(layers)
+        )
+        self.norm, self.head = nn.LayerNorm(d), nn.Linear(d, self.vocab)
+
+    def forward(self, ids):
+        x = self.embed(ids) + self.position.weight[: ids.shape[1]]
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.norm(x))
+
+    def extra_loss(self):
+        return sum(layer.second.loss for layer in self.layers)
+
+
+class Dense(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.up, self.down = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+
+    def forward(self, x):
+        return self.down(F.gelu(self.up(x)))
+
+
+class Gpt2(nn.Module):
+    vocab, seq, batch = 50257, 64, 4
+
+    def __init__(self, d=768, layers=12, heads=12):
+        super().__init__()
+        self.embed, self.position = nn.Embedding(self.vocab, d), nn.Embedding(self.seq, d)
+        nn.init.normal_(self.embed.weight, std=0.02)
+        self.layers = nn.ModuleList(NormBlock(d, heads, Dense(d)) for _ in range(layers))
+        self.norm = nn.LayerNorm(d)
+
+    def forward(self, ids):
+        x = self.embed(ids) + self.position.weight[: ids.shape[1]]
+        for layer in self.layers:
+            x = layer(x)
+        return F.linear(self.norm(x), self.embed.weight)
+
+    def extra_loss(self):
+        return 0.0
+
+
+def mlp_experts(d, hidden, experts):
+    """GELU experts with biases, as moefw's expert `mlp` has them."""
+    return [nn.Sequential(nn.Linear(d, hidden), nn.GELU(), nn.Linear(hidden, d)) for _ in range(experts)]
+
+
+MODELS = {"lamoe": LaMoe, "switch": Switch, "gpt2": Gpt2}
+
+
+def parameters(module):
+    return sum(p.numel() for p in module.parameters())
+
+
+def their_name(name):
+    """moefw's name of a parameter, and whether it is one expert of a stack."""
+    for mine, theirs in (("moe.router", "router"), ("second.router", "router"), ("second.up.", "ffn.1."),
+                         ("second.down.", "ffn.2."), ("second.", "expert.")):
+        name = name.replace(mine, theirs)
+    return name
+
+
+@torch.no_grad()
+def load(module, tensors):
+    """Takes the weights of a moefw checkpoint (tensors by name) over; every one must be used."""
+    left = dict(tensors)
+    for name, p in module.named_parameters():
+        n = their_name(name)
+        for which, letter in (("weight", "w"), ("bias", "b")):
+            for part in ("1", "2"):
+                n = n.replace("ffn.%s.%s" % (part, which), "ffn.%s%s" % (letter, part))
+        if ".moe.expert." in n: # one expert of a stack; w1 and w3 lie in w13
+            head, _, tail = n.partition(".moe.expert.")
+            e, which = int(tail.split(".")[0]), tail.split(".")[1]
+            if which == "w2":
+                value = left_of(left, head + ".expert.w2")[e]
+            else:
+                both = left_of(left, head + ".expert.w13")[e]
+                value = both.chunk(2, 0)[0 if which == "w1" else 1]
+        else:
+            value = left_of(left, n)
+            if ".expert." in n and n.split(".")[-1] in ("w1", "w2"):
+                value = value.transpose(1, 2) # stored out x in, used in x out
+        p.copy_(value.reshape(p.shape))
+    unused = set(left) - left_of.used
+    if unused:
+        raise SystemExit("weights that the twin has no place for: %s" % sorted(unused))
+
+
+def left_of(left, name):
+    left_of.used.add(name)
+    return left[name]
+
+
+left_of.used = set()
