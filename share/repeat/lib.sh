@@ -110,7 +110,8 @@ PLAN
 carry_out() {
     echo "$me: $(printf '%s' "$runs_planned" | wc -l) runs in $out/runs, $jobs at a time, $threads threads each" >&2
     pids=
-    trap 'kill $pids 2>/dev/null; wait; exit 130' INT TERM HUP
+    trap 'wait; exit 130' INT # the terminal has told the runs, too; a second signal is not waited for
+    trap 'kill $pids 2>/dev/null; wait; exit 143' TERM HUP
     w=0
     while [ $w -lt "$jobs" ]; do
         worker $w &
