@@ -67,6 +67,7 @@ CORE += core/data/corpus.c
 CORE += core/data/corpus.h
 CORE += core/data/letters.c
 CORE += core/data/letters.h
+CORE += core/data/clean.c
 CORE += core/data/merges.c
 CORE += core/data/merges.h
 CORE += core/data/safetensors.c

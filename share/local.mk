@@ -1,6 +1,9 @@
 # Presets and templates, one a line: installed in $(datadir)/moefw.
 presets_DATA =
 presets_DATA += share/presets/default.ini
+presets_DATA += share/presets/lamoe-as-run.ini
+presets_DATA += share/presets/lamoe-small.ini
+presets_DATA += share/presets/lamoe.ini
 presets_DATA += share/presets/shakespeare.ini
 presets_DATA += share/presets/switch-as-run.ini
 presets_DATA += share/presets/switch-plus-as-run.ini

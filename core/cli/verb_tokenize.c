@@ -3,6 +3,7 @@
 
 #include "base/io.h"
 #include "base/json.h"
+#include "data/clean.h"
 #include "data/tokenizer.h"
 
 #include <stdio.h>
@@ -34,6 +35,16 @@ static const mf_cli_option options[] = {
      .lo = 1,
      .hi = 1 << 24,
      .help = "train: most merges of bpe (100, without --vocab-size) and bpe_bytes"},
+    {.name = "clean",
+     .kind = MF_CLI_FLAG,
+     .help = "train, encode: write contractions out and leave only letters, digits, . and %"},
+    {.name = "eos",
+     .kind = MF_CLI_FLAG,
+     .help = "train: have a token <eos>; encode: it ends each line that is not empty"},
+    {.name = "bin",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .help = "encode: write a token file (data.format = bin), 16 bits an id"},
     MF_CLI_END};
 
 /* A kind that needs no text, or a file; byte is both a name and all there is to know. */
@@ -56,6 +67,24 @@ static int print_json(mf_jw *w)
     return MF_OK;
 }
 
+/* The file, plain if asked for: --clean. */
+static int read_text(const mf_cli *cli, const char *file, char **ret, size_t *ret_n)
+{
+    char *text;
+    size_t n;
+    int code = mf_read_file(file, 0, &text, &n);
+    if (code != MF_OK || !mf_cli_flag(cli, "clean")) {
+        if (code == MF_OK) {
+            *ret = text;
+            *ret_n = n;
+        }
+        return code;
+    }
+    code = mf_clean_lines(text, n, ret, ret_n);
+    mf_free(text);
+    return code;
+}
+
 static int train(const mf_cli *cli)
 {
     const char *kind = mf_cli_operand(cli, 0), *file = mf_cli_operand(cli, 1);
@@ -66,7 +95,11 @@ static int train(const mf_cli *cli)
     mf_tokenizer_options o = {.vocab_size = (int32_t)mf_cli_int(cli, "vocab-size", 0),
                               .merges = (int32_t)mf_cli_int(cli, "merges", 0)};
     if (out == NULL) return mf_fail(MF_EUSAGE, "tokenize train: --out FILE is needed");
-    int code = mf_read_file(file, 0, &text, &n);
+    if (mf_cli_flag(cli, "eos")) {
+        o.specials = MF_SPECIAL_BIT(MF_SPECIAL_EOS);
+        o.vocab_size -= o.vocab_size > 1; /* --vocab-size counts it */
+    }
+    int code = read_text(cli, file, &text, &n);
     if (code != MF_OK) return code;
     code = mf_tokenizer_train(kind, file, text, n, &o, &t);
     if (code == MF_OK) code = mf_tokenizer_save(t, out);
@@ -92,29 +125,92 @@ static int train(const mf_cli *cli)
     return code;
 }
 
+/* Line by line, each that is not empty with an <eos> behind it. */
+static int encode_lines(const mf_tokenizer *t, const char *file, const char *text, size_t n,
+                        mf_ids *ids)
+{
+    int code = MF_OK;
+    if (t->special[MF_SPECIAL_EOS] < 0)
+        return mf_fail(MF_EUSAGE,
+                       "the tokenizer has no <eos>: expected one made with --eos");
+    for (size_t at = 0; at < n && code == MF_OK;) {
+        const char *end = memchr(text + at, '\n', n - at);
+        const size_t length = end != NULL ? (size_t)(end - text) - at : n - at, had = ids->n;
+        code = t->ops->encode(t, file, at, text + at, length, ids);
+        if (code == MF_OK && ids->n > had)
+            code = mf_ids_push(ids, t->special[MF_SPECIAL_EOS], at + length);
+        at += length + 1;
+    }
+    return code;
+}
+
+/* A token file: 16 bits an id, little endian. */
+static int write_bin(const mf_tokenizer *t, const char *path, const mf_ids *ids)
+{
+    if (t->vocab > UINT16_MAX + 1)
+        return mf_fail(MF_EUSAGE, "%d ids do not fit into the 16 bits of a token file",
+                       (int)t->vocab);
+    unsigned char *bytes = mf_alloc_raw(2 * ids->n + 1);
+    if (bytes == NULL) return MF_ENOMEM;
+    for (size_t i = 0; i < ids->n; i++) {
+        bytes[2 * i] = (unsigned char)(ids->id[i] & 255);
+        bytes[2 * i + 1] = (unsigned char)(ids->id[i] >> 8);
+    }
+    int code = mf_write_file_atomic(path, bytes, 2 * ids->n);
+    mf_free(bytes);
+    return code;
+}
+
+static int print_ids(const mf_cli *cli, const mf_ids *ids)
+{
+    if (!mf_cli_json(cli)) {
+        for (size_t i = 0; i < ids->n; i++)
+            printf("%d%c", (int)ids->id[i], i + 1 < ids->n ? ' ' : '\n');
+        return MF_OK;
+    }
+    mf_jw *w = mf_jw_new();
+    if (w == NULL) return MF_ENOMEM;
+    mf_jw_object(w);
+    mf_jw_key(w, "ids");
+    mf_jw_array(w);
+    for (size_t i = 0; i < ids->n; i++)
+        mf_jw_int(w, ids->id[i]);
+    mf_jw_end(w);
+    mf_jw_end(w);
+    int code = print_json(w);
+    mf_jw_free(w);
+    return code;
+}
+
+static int print_count(const mf_cli *cli, const char *path, const mf_ids *ids)
+{
+    if (!mf_cli_json(cli)) {
+        printf("%s: %zu tokens\n", path, ids->n);
+        return MF_OK;
+    }
+    mf_jw *w = mf_jw_new();
+    if (w == NULL) return MF_ENOMEM;
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "file", path);
+    mf_jw_kv_int(w, "tokens", (int64_t)ids->n);
+    mf_jw_end(w);
+    int code = print_json(w);
+    mf_jw_free(w);
+    return code;
+}
+
 static int encode(const mf_cli *cli, const mf_tokenizer *t, const char *file, const char *text,
                   size_t n)
 {
+    const char *bin = mf_cli_text(cli, "bin", NULL);
     mf_ids ids = {0};
-    int code = mf_tokenizer_encode(t, file, text, n, &ids);
-    if (code == MF_OK && mf_cli_json(cli)) {
-        mf_jw *w = mf_jw_new();
-        if (w == NULL) {
-            mf_ids_free(&ids);
-            return MF_ENOMEM;
-        }
-        mf_jw_object(w);
-        mf_jw_key(w, "ids");
-        mf_jw_array(w);
-        for (size_t i = 0; i < ids.n; i++)
-            mf_jw_int(w, ids.id[i]);
-        mf_jw_end(w);
-        mf_jw_end(w);
-        code = print_json(w);
-        mf_jw_free(w);
+    int code = mf_cli_flag(cli, "eos") ? encode_lines(t, file, text, n, &ids)
+                                       : mf_tokenizer_encode(t, file, text, n, &ids);
+    if (code == MF_OK && bin != NULL) {
+        code = write_bin(t, bin, &ids);
+        if (code == MF_OK) code = print_count(cli, bin, &ids);
     } else if (code == MF_OK) {
-        for (size_t i = 0; i < ids.n; i++)
-            printf("%d%c", (int)ids.id[i], i + 1 < ids.n ? ' ' : '\n');
+        code = print_ids(cli, &ids);
     }
     mf_ids_free(&ids);
     return code;
@@ -161,7 +257,9 @@ static int run(const mf_cli *cli)
     size_t n = 0;
     if (strcmp(action, "train") == 0) return train(cli);
     int code = open_tokenizer(mf_cli_operand(cli, 0), &t);
-    if (code == MF_OK) code = mf_read_file(file, 0, &text, &n);
+    if (code == MF_OK)
+        code = strcmp(action, "encode") == 0 ? read_text(cli, file, &text, &n)
+                                             : mf_read_file(file, 0, &text, &n);
     if (code == MF_OK)
         code = strcmp(action, "encode") == 0 ? encode(cli, t, file, text, n)
                                              : decode(t, file, text, n);

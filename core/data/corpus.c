@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/rng.h"
+#include "data/clean.h"
 #include "data/source.h"
 
 #include <math.h>
@@ -51,6 +52,18 @@ static int check_spec(const mf_corpus_spec *spec)
     return MF_OK;
 }
 
+static int clean_source(mf_source *s)
+{
+    char *text;
+    size_t n;
+    int code = mf_clean_text(s->text, s->size, &text, &n);
+    if (code != MF_OK) return code;
+    mf_free(s->text);
+    s->text = text;
+    s->size = n;
+    return MF_OK;
+}
+
 static int load_sources(loader *l)
 {
     const char *paths[SOURCES] = {l->spec->path, l->spec->val_path, l->spec->test_path};
@@ -67,6 +80,9 @@ static int load_sources(loader *l)
         if (code == MF_OK)
             code =
                 mf_source_load(&l->source[i], paths[i], format, l->spec->bin_bits, &columns);
+        if (code == MF_OK && l->spec->clean && format == MF_FORMAT_TEXT &&
+            l->source[i].topics == NULL)
+            code = clean_source(&l->source[i]);
         if (code != MF_OK) return code;
         const mf_source *a = &l->source[0], *b = &l->source[i];
         if ((a->documents == NULL) != (b->documents == NULL) ||

@@ -41,6 +41,7 @@ typedef struct mf_corpus_spec {
     const char *format;        /* NULL, "" or "auto"; text, jsonl, tsv, bin */
     const char *tokenizer;     /* NULL or "": byte; a kind or a tokenizer file */
     const mf_tokenizer *given; /* not NULL: this one, not owned (a run's own, on resume) */
+    bool clean;                /* text files are made plain first (data/clean.h) */
     double split;              /* 0 < split <= 1: share of path that is training data */
     mf_task task;              /* other than lm: a tokenizer made here gets special tokens */
     int32_t bin_bits;          /* 16 or 32; 0: 16 */

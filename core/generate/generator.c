@@ -20,7 +20,8 @@ int mf_generator_new(mf_model *m, bool use_cache, mf_generator **ret)
     if (!g) return MF_ENOMEM;
     g->model = m;
     if (mf_model_sees_sequences(m)) use_cache = false;
-    int rc = use_cache ? mf_cache_new(m, 1, (int)m->config->model.seq, &g->cache) : MF_OK;
+    const int64_t room = m->config->model.seq + m->config->model.cache_start;
+    int rc = use_cache ? mf_cache_new(m, 1, (int)room, &g->cache) : MF_OK;
     if (rc != MF_OK) {
         mf_generator_free(g);
         return rc;
@@ -99,15 +100,17 @@ static int run(mf_generator *g, int64_t n, int64_t before, const float **ret_log
     int32_t *tokens = mf_tensor_data(mg->tokens), *positions = mf_tensor_data(mg->positions);
     int32_t *labels = mg->labels ? mf_tensor_data(mg->labels) : NULL;
     int32_t *sequence = mf_tensor_data(mg->sequence_ids);
+    /* Slots before the start of the cache are never written: zeros. */
+    const int64_t start = g->cache ? g->model->config->model.cache_start : 0;
     for (int64_t i = 0; i < n; i++) {
         if (tokens) tokens[i] = g->past[g->n - n + i];
-        if (positions) positions[i] = (int32_t)(before + i);
+        if (positions) positions[i] = (int32_t)(before + start + i);
         if (labels) labels[i] = -1;
         if (sequence) sequence[i] = 0;
     }
     set(mg->last, (int32_t)n - 1);
-    set(mg->cache_pos, (int32_t)before);
-    set(mg->kv_len, (int32_t)(before + n));
+    set(mg->cache_pos, (int32_t)(before + start));
+    set(mg->kv_len, (int32_t)(before + start + n));
     const mf_run r = {.forward_only = true};
     rc = mf_graph_run(mg->g, &r);
     if (rc != MF_OK) return rc;

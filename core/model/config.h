@@ -55,6 +55,7 @@ typedef struct mf_model_config {
     int64_t head_bias;
     int64_t ffn_hidden;        /* hidden width of dense blocks; 0: 4 dim */
     int64_t ffn_activation;    /* 0 relu, 1 gelu, 2 swiglu */
+    int64_t cache_start;       /* decoding with a cache begins at this place; 0 */
     int64_t head_gates, skip, moe_every;
     double gate_init;          /* start logit of head gates; 3 */
     int64_t skip_form, skip_rule; /* mf_skip_form, mf_skip_rule */
@@ -95,6 +96,7 @@ typedef struct mf_data_config {
     const char *first_column, *second_column, *label_column; /* tsv; "": the usual names */
     int64_t padding;           /* rows of examples: 0 of model.seq tokens, 1 as the batch needs */
     int64_t pad_mask;          /* 0: padding counts as tokens */
+    int64_t clean;             /* text is made plain first (data/clean.h) */
     int64_t stride;            /* windows at every n-th token, once an epoch; 0: anywhere */
     int64_t split_windows;     /* windows are dealt to train and val, which so overlap */
 } mf_data_config;
@@ -114,6 +116,9 @@ typedef struct mf_train_config {
     int64_t seed;
     int64_t log_every, eval_every, eval_batches; /* eval_batches 0: the whole split */
     double eval_epochs;        /* validate every so many passes; 0: eval_every */
+    int64_t eval_train;        /* measure training data beside each validation */
+    int64_t keep_best;         /* RUN/best: the checkpoint of the lowest validation loss */
+    int64_t decay_all;         /* weight decay of norms, biases and embeddings, too */
     int64_t eval_context;      /* tokens that evaluation windows overlap: each is predicted with at
                                 * least so many before it */
     int64_t save_every, keep;

@@ -58,6 +58,10 @@ static void judge_model(judge *j)
     if (m->kv_heads > 0 && heads % kv_heads != 0)
         fault(j, "model", "kv_heads", NULL, "expected a divisor of heads (%lld), found %lld",
               heads, kv_heads);
+    if (m->cache_start > 0 && (m->position == MF_POS_SINUSOIDAL || m->position == MF_POS_LEARNED))
+        fault(j, "model", "cache_start", NULL,
+              "expected 0 with positions that end with model.seq, found %lld",
+              (long long)m->cache_start);
     if (m->skip == MF_SKIP_UNET && m->layers < 2)
         fault(j, "model", "skip", NULL, "unet wants at least 2 layers, found %lld",
               (long long)m->layers);

@@ -59,7 +59,8 @@ int mf_optim_refresh(mf_optim *o)
             const range r = {p->offset + (p->part ? j * p->part_size : 0),
                              p->part ? p->part_size : p->count,
                              p->lr_scale * (double)factor,
-                             !(p->init.flags & MF_PARAM_NO_DECAY), p->frozen || factor == 0};
+                             o->config->decay_all || !(p->init.flags & MF_PARAM_NO_DECAY),
+                             p->frozen || factor == 0};
             rc = add(o, &r);
         }
     }

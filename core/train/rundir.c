@@ -89,8 +89,9 @@ static int new_rundir(const char *path, mf_rundir **ret)
     dir->sample = mf_path_join(path, "routing_sample.json");
     dir->ckpt = mf_path_join(path, "ckpt");
     dir->trace = mf_path_join(path, "trace");
+    dir->best = mf_path_join(path, "best");
     if (!dir->path || !dir->config || !dir->manifest || !dir->metrics || !dir->tokenizer ||
-        !dir->report || !dir->sample || !dir->ckpt || !dir->trace) {
+        !dir->report || !dir->sample || !dir->ckpt || !dir->trace || !dir->best) {
         mf_rundir_close(dir);
         return MF_ENOMEM;
     }
@@ -111,6 +112,7 @@ void mf_rundir_close(mf_rundir *dir)
     mf_free(dir->sample);
     mf_free(dir->ckpt);
     mf_free(dir->trace);
+    mf_free(dir->best);
     mf_free(dir);
 }
 
@@ -240,6 +242,20 @@ int mf_rundir_open(const char *path, mf_rundir **ret)
 int mf_rundir_read(const char *path, mf_rundir **ret)
 {
     *ret = NULL;
-    int code = check_run(path);
-    return code == MF_OK ? new_rundir(path, ret) : code;
+    char *run = mf_strdup(path);
+    if (run == NULL) return MF_ENOMEM;
+    size_t n = strlen(run);
+    while (n > 1 && run[n - 1] == '/')
+        run[--n] = 0;
+    const bool best = n > 5 && strcmp(run + n - 5, "/best") == 0 && !mf_rundir_is(run);
+    if (best) run[n - 5] = 0;
+    int code = check_run(run);
+    if (code == MF_OK) code = new_rundir(run, ret);
+    if (code == MF_OK && best) {
+        char *ckpt = (*ret)->ckpt;
+        (*ret)->ckpt = (*ret)->best;
+        (*ret)->best = ckpt;
+    }
+    mf_free(run);
+    return code;
 }

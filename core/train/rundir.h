@@ -10,7 +10,7 @@
 
 typedef struct mf_rundir {
     char *path;
-    char *config, *manifest, *metrics, *tokenizer, *report, *sample, *ckpt, *trace;
+    char *config, *manifest, *metrics, *tokenizer, *report, *sample, *ckpt, *trace, *best;
     int lock; /* descriptor; -1 when only read from */
 } mf_rundir;
 
@@ -22,7 +22,8 @@ int mf_rundir_create(const char *parent, const char *name, mf_rundir **ret);
 int mf_rundir_create_at(const char *path, mf_rundir **ret);
 /* A run that exists, to go on with: MF_EINPUT if it is none, MF_ERUN if a process writes there. */
 int mf_rundir_open(const char *path, mf_rundir **ret);
-/* A run that exists, to read from. No lock. MF_EINPUT. */
+/* A run that exists, to read from. RUN/best is RUN with its best checkpoint for its newest: ckpt is
+ * then that folder. No lock. MF_EINPUT. */
 int mf_rundir_read(const char *path, mf_rundir **ret);
 /* Gives the lock up. */
 void mf_rundir_close(mf_rundir *dir);

@@ -14,6 +14,7 @@ void mf_session_corpus_spec(const mf_config *c, mf_corpus_spec *ret)
     ret->format = c->data.format;
     ret->tokenizer = c->data.tokenizer;
     ret->split = c->data.split;
+    ret->clean = c->data.clean;
     ret->task = (mf_task)c->model.task;
     ret->classes = (int32_t)c->model.classes;
     ret->limit = c->data.limit;
@@ -38,7 +39,10 @@ static int load_corpus(mf_session *s, const mf_session_options *o)
     }
     int rc = mf_corpus_load(&spec, &s->corpus);
     if (rc == MF_ENOTFOUND)
-        rc = mf_fail_context(MF_EINPUT, o->data ? "--data" : "data.path (--data FILE names another)");
+        rc = mf_fail_context(MF_EINPUT, "%s",
+                             o->data                    ? "--data"
+                             : mf_exists(spec.path) ? "[data]"
+                                                        : "data.path (--data FILE names another)");
     if (rc == MF_OK && !s->tokenizer) s->tokenizer = s->corpus->tokenizer;
     return rc;
 }

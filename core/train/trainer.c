@@ -105,6 +105,8 @@ static int prepare(mf_trainer *t, bool resume)
     if (rc == MF_OK) rc = build_graph(t);
     if (rc == MF_OK && s->corpus->split[MF_SPLIT_VAL].tokens > 0 && c->eval_every >= 0)
         rc = mf_evaluator_new(s, MF_SPLIT_VAL, t->graph->g, &t->evaluator);
+    if (rc == MF_OK && t->evaluator && c->eval_train)
+        rc = mf_evaluator_new(s, MF_SPLIT_TRAIN, t->graph->g, &t->on_train);
     if (rc == MF_OK) rc = prepare_trace(t);
     if (rc == MF_OK) rc = resume ? mf_trainer_resume(t) : mf_trainer_begin(t);
     return rc;
@@ -118,7 +120,7 @@ int mf_trainer_new(mf_session *s, mf_rundir *dir, bool resume, const mf_observer
     t->session = s;
     t->dir = dir;
     if (observer) t->observer = *observer;
-    t->val_loss = (double)NAN;
+    t->val_loss = t->best_loss = (double)NAN;
     int rc = prepare(t, resume);
     if (rc != MF_OK) {
         mf_trainer_free(t);
@@ -135,6 +137,7 @@ void mf_trainer_free(mf_trainer *t)
         mf_moe_tally_free(t->tallies[i]);
     mf_metrics_close(t->log);
     mf_evaluator_free(t->evaluator);
+    mf_evaluator_free(t->on_train);
     mf_trace_recorder_free(t->recorder);
     mf_optim_free(t->optim);
     mf_ladder_free(t->ladder);
@@ -332,6 +335,7 @@ int mf_trainer_rebuild(mf_trainer *t)
     mf_store_values(store, &n);
     memset(mf_store_grads(store), 0, (size_t)n * sizeof(float));
     if (rc == MF_OK && t->evaluator) rc = mf_evaluator_rebuild(t->evaluator, t->graph->g);
+    if (rc == MF_OK && t->on_train) rc = mf_evaluator_rebuild(t->on_train, t->graph->g);
     return rc == MF_OK ? mf_optim_refresh(t->optim) : rc;
 }
 
@@ -370,11 +374,28 @@ static int log_step(mf_trainer *t, bool logged)
 
 /* ---- the loop ---- */
 
+#define TRAIN_BATCHES 8 /* of the training data, where all of the validation data are measured */
+
+static int evaluate_train(mf_trainer *t)
+{
+    mf_metrics_record r;
+    const int64_t asked = t->session->config->train.eval_batches;
+    int rc = mf_evaluator_run(t->on_train, t->step, asked > 0 ? asked : TRAIN_BATCHES, &r);
+    if (rc != MF_OK) return rc;
+    r.split = "train_eval";
+    r.wall_s = t->wall_before + mf_clock() - t->started;
+    return mf_metrics_put(t->log, &r);
+}
+
 static int evaluate(mf_trainer *t)
 {
     mf_metrics_record r;
     const double before = mf_clock();
     const bool last = t->step == t->session->steps;
+    if (t->on_train) {
+        int rc = evaluate_train(t);
+        if (rc != MF_OK) return rc;
+    }
     int rc = mf_evaluator_run(t->evaluator, t->step,
                               last ? 0 : t->session->config->train.eval_batches, &r);
     if (rc == MF_OK && t->recorder) rc = write_trace(t);
@@ -389,6 +410,10 @@ static int evaluate(mf_trainer *t)
     rc = mf_metrics_put(t->log, &r);
     if (rc == MF_OK) rc = mf_past_add(t->past, &r);
     if (rc == MF_OK && t->observer.on_eval) t->observer.on_eval(t->observer.arg, &r);
+    if (rc == MF_OK && !(t->val_loss >= t->best_loss)) {
+        t->best_loss = t->val_loss;
+        if (t->session->config->train.keep_best) rc = mf_trainer_save_best(t);
+    }
     t->lap_started += mf_clock() - before; /* evaluation is not training time */
     return rc;
 }

@@ -35,6 +35,7 @@ struct mf_trainer {
     mf_batch *batch;
     mf_optim *optim;
     mf_evaluator *evaluator;      /* NULL without a val split */
+    mf_evaluator *on_train;       /* of the training data; NULL unless asked for */
     mf_trace_recorder *recorder;  /* NULL unless trace.every is set */
     mf_metrics_log *log;
     mf_past *past;
@@ -43,6 +44,7 @@ struct mf_trainer {
     int64_t tokens;               /* trained on */
     double wall_before;           /* seconds in earlier parts of the run */
     double val_loss;              /* last evaluation; NaN before the first */
+    double best_loss;             /* lowest of those; NaN before the first */
     double lr, weight_decay, clip;/* live */
     int64_t skipped;              /* updates left out in a row for NaN */
     /* measurements of the step at hand */
@@ -90,6 +92,7 @@ int mf_trainer_begin(mf_trainer *t);
 /* Graphs and optimizer anew, after parameters were frozen or the structure changed. */
 int mf_trainer_rebuild(mf_trainer *t);
 int mf_trainer_save(mf_trainer *t);
+int mf_trainer_save_best(mf_trainer *t); /* into RUN/best */
 /* Start values from the run that train.from names. */
 int mf_trainer_start_from(mf_trainer *t);
 /* From the last checkpoint that verifies. MF_ECHECKPOINT if there is none. */

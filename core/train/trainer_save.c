@@ -71,6 +71,7 @@ static int collect(const mf_trainer *t, mf_state *s)
     if (rc == MF_OK) rc = mf_state_set_real(s, "since/loss", t->since.loss);
     if (rc == MF_OK) rc = mf_state_set_real(s, "since/rows", t->since.rows);
     if (rc == MF_OK) rc = mf_state_set_real(s, "since/hits", t->since.hits);
+    if (rc == MF_OK) rc = mf_state_set_real(s, "best_loss", t->best_loss);
     if (rc == MF_OK) rc = mf_state_set_real(s, "log/seen", t->seen);
     if (rc == MF_OK) rc = mf_state_set_real(s, "log/dropped", t->dropped);
     if (rc == MF_OK) rc = mf_state_set_real(s, "log/moved", t->moved);
@@ -94,17 +95,27 @@ static int collect(const mf_trainer *t, mf_state *s)
     return rc;
 }
 
-int mf_trainer_save(mf_trainer *t)
+static int save_in(mf_trainer *t, const char *folder, int keep)
 {
     mf_state *s = mf_state_new();
     if (!s) return MF_ENOMEM;
     int rc = mf_metrics_sync(t->log);
     if (rc == MF_OK) rc = collect(t, s);
     if (rc == MF_OK)
-        rc = mf_ckpt_save(t->dir->ckpt, t->step, t->session->model->store, s, mf_identity_now(),
-                          (int)t->session->config->train.keep);
+        rc = mf_ckpt_save(folder, t->step, t->session->model->store, s, mf_identity_now(),
+                          keep);
     mf_state_free(s);
     return rc == MF_OK ? rc : mf_fail_context(rc, "saving step %lld", (long long)t->step);
+}
+
+int mf_trainer_save(mf_trainer *t)
+{
+    return save_in(t, t->dir->ckpt, (int)t->session->config->train.keep);
+}
+
+int mf_trainer_save_best(mf_trainer *t)
+{
+    return save_in(t, t->dir->best, 1);
 }
 
 /* ---- going on ---- */
@@ -136,7 +147,8 @@ static int restore(mf_trainer *t, const mf_state *s)
         !mf_state_real(s, "wall_s", &t->wall_before))
         return mf_fail(MF_ECHECKPOINT, "%s: the checkpoint lacks the position of the run",
                        t->dir->path);
-    mf_state_real(s, "log/seen", &t->seen); /* an older checkpoint lacks these */
+    mf_state_real(s, "best_loss", &t->best_loss); /* an older checkpoint lacks these */
+    mf_state_real(s, "log/seen", &t->seen);
     mf_state_real(s, "log/dropped", &t->dropped);
     mf_state_real(s, "log/moved", &t->moved);
     mf_state_real(s, "since/steps", &t->since.steps);

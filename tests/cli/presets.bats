@@ -38,6 +38,12 @@ series() {
     [ "$(params switch-plus-as-run 65)" = "158273 59009" ]
 }
 
+@test "lamoe has the published number of parameters" {
+    for name in lamoe lamoe-as-run; do
+        "$MOEFW" config check $name --json 2>/dev/null | grep -q '"params":134188608,"params_active":58691136,'
+    done
+}
+
 @test "switch drops tokens and says how many" {
     tiny switch --set moe.capacity_factor=0.5
     series train drop_rate | awk '$1 <= 0 { bad = 1 } END { exit bad || NR < 4 }'
@@ -60,4 +66,55 @@ series() {
     [ "$status" -eq 75 ]
     "$MOEFW" train -q --resume run --set train.time_limit=0
     diff <(figures whole) <(figures run)
+}
+
+# words: text, vocabulary and token files, as lamoe's presets read them
+words() {
+    "$MOEFW" data synth -o text.txt --bytes 40000 >/dev/null
+    "$MOEFW" tokenize train bpe text.txt --clean --eos --vocab-size 300 -o bpe.json >/dev/null
+    "$MOEFW" tokenize encode bpe.json text.txt --clean --eos --bin train.bin >/dev/null
+    head -c 9000 text.txt >val.txt
+    "$MOEFW" tokenize encode bpe.json val.txt --clean --eos --bin val.bin >/dev/null
+}
+
+@test "lamoe-small learns, keeps its best checkpoint, and its cache changes no token" {
+    words
+    "$MOEFW" train lamoe-small -q -t 1 --out run --set model.layers=2 --set model.dim=32 \
+        --set model.heads=4 --set expert.hidden=32 --set model.seq=32 --set train.batch=8 \
+        --set train.steps=60 --set train.warmup=5 --set train.lr=0.01 --set train.eval_every=20 \
+        --set train.eval_batches=4
+    series val task_loss | awk 'NR == 1 { first = $1 } END { exit !(NR == 3 && $1 < first - 0.3) }'
+    [ "$(series train_eval task_loss | wc -l)" -eq 3 ]
+    [ "$(cat run/best/latest)" = "step-60" ]
+    for temp in 0 1; do
+        "$MOEFW" generate run -q -p "the" --temp $temp -n 40 >cached
+        "$MOEFW" generate run -q -p "the" --temp $temp -n 40 --no-cache >again
+        [ -s cached ] && diff cached again
+    done
+    diff <("$MOEFW" generate run -q -p "the" -n 9) <("$MOEFW" generate run/best -q -p "the" -n 9)
+}
+
+@test "lamoe-as-run decodes from place 1 of the cache" {
+    words
+    "$MOEFW" train lamoe-as-run -q -t 1 --out run --set model.vocab=auto --set model.layers=1 \
+        --set model.dim=16 --set expert.hidden=16 --set model.seq=16 --set train.batch=4 \
+        --set train.steps=8 --set train.eval_every=8 --set train.eval_batches=2 --set train.lr=0.05
+    "$MOEFW" generate run -q -p "the" --temp 0 -n 20 >shifted
+    [ -s shifted ]
+}
+
+@test "tokenize --clean, --eos and --bin" {
+    printf "Don't worry: it's 5%% off... We've\n\nCan\xe2\x80\x99t stop. they'd\tgo -- n't\n" >text
+    "$MOEFW" tokenize encode byte text --clean >ids
+    diff <("$MOEFW" tokenize decode byte ids) <(printf "Do not worry it is 5%% off. We have\nCan not stop. they would go not\n\n")
+    "$MOEFW" tokenize train bpe text --clean --eos --vocab-size 40 -o bpe.json --json >made
+    "$MOEFW" tokenize encode bpe.json text --clean --eos >ids
+    eos=$(($(sed -E 's/.*"vocab":([0-9]+).*/\1/' made) - 1))
+    [ "$(tr ' ' '\n' <ids | grep -cx $eos)" -eq 2 ]
+    "$MOEFW" tokenize encode bpe.json text --clean --eos --bin file.bin --json >told
+    [ "$(stat -c %s file.bin)" -eq $((2 * $(wc -w <ids))) ]
+    grep -q "\"tokens\":$(wc -w <ids)" told
+    [ "$(od -An -v -tu2 file.bin | tr -s ' \n' ' ' | sed 's/^ //;s/ $//')" = "$(cat ids)" ]
+    run "$MOEFW" tokenize encode byte text --eos
+    [ "$status" -eq 2 ]
 }

@@ -1,0 +1,143 @@
+/* data/clean.c: contractions, signs and blanks. */
+#include "data/clean.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+
+enum { WORD = 64 }; /* longer words are no contractions */
+
+static const struct {
+    const char *word, *out;
+} whole[] = {{"can't", "can not"},   {"won't", "will not"},   {"shan't", "shall not"},
+             {"ain't", "is not"},    {"let's", "let us"},     {"it's", "it is"},
+             {"he's", "he is"},      {"she's", "she is"},     {"that's", "that is"},
+             {"there's", "there is"}, {"here's", "here is"},  {"what's", "what is"},
+             {"who's", "who is"},    {"where's", "where is"}, {"how's", "how is"},
+             {"n't", "not"}};
+
+static const struct {
+    const char *tail, *out;
+} tails[] = {{"n't", " not"},  {"'re", " are"},   {"'ve", " have"},
+             {"'ll", " will"}, {"'d", " would"}, {"'m", " am"}};
+
+enum { GROWTH = 4 }; /* bytes out for a byte in, at most: "'m" makes 3, "'d" 6 */
+
+typedef struct sink {
+    char *out;
+    size_t n;
+    bool blank; /* one is due before the next sign */
+} sink;
+
+static void put(sink *s, char c)
+{
+    const bool sign = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                      (c >= '0' && c <= '9') || c == '.' || c == '%';
+    if (c == '\'') return;
+    if (!sign) {
+        s->blank = true;
+        return;
+    }
+    if (s->blank && s->n > 0) s->out[s->n++] = ' ';
+    s->blank = false;
+    if (c == '.' && s->n > 0 && s->out[s->n - 1] == '.') return;
+    s->out[s->n++] = c;
+}
+
+static void put_text(sink *s, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        put(s, text[i]);
+}
+
+/* A word of letters and apostrophes. */
+static void put_word(sink *s, const char *word, size_t n)
+{
+    for (size_t i = 0; n < WORD && i < sizeof whole / sizeof *whole; i++)
+        if (strlen(whole[i].word) == n && strncasecmp(whole[i].word, word, n) == 0) {
+            if (word[0] >= 'A' && word[0] <= 'Z') { /* keeps its capital */
+                put(s, word[0]);
+                put_text(s, whole[i].out + 1, strlen(whole[i].out) - 1);
+            } else {
+                put_text(s, whole[i].out, strlen(whole[i].out));
+            }
+            return;
+        }
+    for (size_t i = 0; n < WORD && i < sizeof tails / sizeof *tails; i++) {
+        const size_t m = strlen(tails[i].tail);
+        if (n >= m && strncasecmp(tails[i].tail, word + n - m, m) == 0) {
+            put_text(s, word, n - m);
+            put_text(s, tails[i].out, strlen(tails[i].out));
+            return;
+        }
+    }
+    put_text(s, word, n);
+}
+
+static bool in_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '\'';
+}
+
+/* Bytes of an apostrophe at text: ', or U+2019 as a book has it; 0: none. */
+static size_t apostrophe(const char *text, size_t n)
+{
+    if (n > 0 && text[0] == '\'') return 1;
+    return n >= 3 && memcmp(text, "\xe2\x80\x99", 3) == 0 ? 3 : 0;
+}
+
+static void clean(sink *s, const char *text, size_t n)
+{
+    char word[WORD + 1];
+    size_t length = 0;
+    for (size_t i = 0; i < n;) {
+        const size_t mark = apostrophe(text + i, n - i);
+        const char c = mark > 0 ? '\'' : text[i];
+        i += mark > 0 ? mark : 1;
+        if (in_word(c) && length < WORD) {
+            word[length++] = c;
+            continue;
+        }
+        put_word(s, word, length);
+        length = 0;
+        if (in_word(c))
+            word[length++] = c;
+        else
+            put(s, c);
+    }
+    put_word(s, word, length);
+}
+
+int mf_clean_text(const char *text, size_t n, char **ret, size_t *ret_n)
+{
+    sink s = {.out = mf_alloc_raw(GROWTH * n + 1)};
+    *ret = s.out;
+    if (s.out == NULL) return MF_ENOMEM;
+    clean(&s, text, n);
+    s.out[s.n] = 0;
+    *ret_n = s.n;
+    return MF_OK;
+}
+
+int mf_clean_lines(const char *text, size_t n, char **ret, size_t *ret_n)
+{
+    char *out = mf_alloc_raw((GROWTH + 1) * n + 1);
+    size_t at = 0;
+    *ret = out;
+    if (out == NULL) return MF_ENOMEM;
+    for (size_t i = 0; i < n;) {
+        const char *end = memchr(text + i, '\n', n - i);
+        const size_t length = end != NULL ? (size_t)(end - text) - i : n - i;
+        sink s = {.out = out + at};
+        clean(&s, text + i, length);
+        at += s.n;
+        if (s.n > 0 && end != NULL) out[at++] = '\n';
+        i += length + 1;
+    }
+    out[at] = 0;
+    *ret_n = at;
+    return MF_OK;
+}
