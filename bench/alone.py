@@ -92,8 +92,8 @@ def bits():
 
 def loop():
     r = moefw("bench", "train", "default", "--repetitions", "30", "--threads", "2")
-    record("allocations and page faults a step, preset default, after 3 steps", "%.1f and %.1f" % (r["allocations"], r["page_faults"]), "none, and noise",
-           r["allocations"] == 0 and r["page_faults"] < 2)
+    record("allocations and page faults a step, preset default, after 3 steps", "%.1f and %.1f" % (r["allocations_per_step"], r["page_faults_per_step"]), "none, and noise",
+           r["allocations_per_step"] == 0 and r["page_faults_per_step"] < 2)
 
 
 PARTS = {"start": start, "memory": memory, "experts": experts, "length": length, "bits": bits, "loop": loop}

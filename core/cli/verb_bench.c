@@ -328,8 +328,8 @@ static void print_speed_json(const mf_speed *r)
     if (r->first_step_s > 0) mf_jw_kv_real(w, "first_step_s", r->first_step_s);
     mf_jw_kv_real(w, "arena_mib", r->arena_mib);
     mf_jw_kv_real(w, "peak_rss_mib", r->peak_rss_mib);
-    mf_jw_kv_real(w, "allocations", r->time.allocations);
-    mf_jw_kv_real(w, "page_faults", r->time.faults);
+    mf_jw_kv_real(w, "allocations_per_step", r->time.allocations);
+    mf_jw_kv_real(w, "page_faults_per_step", r->time.faults);
     mf_jw_end(w);
     const char *text = mf_jw_text(w, NULL);
     if (text) puts(text);
