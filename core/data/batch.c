@@ -273,7 +273,7 @@ void mf_batch_free(mf_batch *b)
 
 static void put_token(const mf_batcher *b, mf_batch *out, int64_t at, int64_t token)
 {
-    out->tokens[at] = b->c->ids[token];
+    out->tokens[at] = mf_corpus_id(b->c, token);
     out->labels[at] = b->c->labels != NULL ? b->c->labels[token] : -1;
     out->mask[at] = 1;
     out->n_tokens++;
@@ -300,7 +300,7 @@ static void fill_lm(const mf_batcher *b, mf_batch *out, int32_t row, int64_t beg
     int64_t at = (int64_t)row * out->seq;
     for (int64_t i = 0; i < n; i++) {
         put_token(b, out, at + i, begin + i);
-        if (i >= skip) put_target(b, out, at + i, b->c->ids[begin + i + 1]);
+        if (i >= skip) put_target(b, out, at + i, mf_corpus_id(b->c, begin + i + 1));
     }
 }
 
@@ -315,7 +315,7 @@ static void fill_mlm(const mf_batcher *b, mf_batch *out, int64_t step, int32_t r
         mf_rng_block(b->spec.seed, b->hide, (uint64_t)step, (uint64_t)(at + i), r);
         put_token(b, out, at + i, begin + i);
         if (r[0] > share) continue;
-        put_target(b, out, at + i, b->c->ids[begin + i]);
+        put_target(b, out, at + i, mf_corpus_id(b->c, begin + i));
         uint32_t tenth = (uint32_t)((uint64_t)r[1] * 10 >> 32);
         if (tenth < 8)
             out->tokens[at + i] = b->mask_id;

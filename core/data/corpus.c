@@ -352,8 +352,8 @@ static int check_vocabulary(loader *l)
     int32_t largest = 0;
     int64_t where = 0;
     for (int64_t i = 0; i < c->tokens; i++)
-        if (c->ids[i] > largest) {
-            largest = c->ids[i];
+        if (mf_corpus_id(c, i) > largest) {
+            largest = mf_corpus_id(c, i);
             where = i;
         }
     c->vocab = c->tokenizer != NULL ? c->tokenizer->vocab : largest + 1;
@@ -409,6 +409,23 @@ static int limit_documents(loader *l)
     return MF_OK;
 }
 
+/* A corpus of bytes would take four times its size. */
+static int narrow(mf_corpus *c)
+{
+    const int32_t *wide = c->ids, bytes = c->vocab <= 256 ? 1 : c->vocab <= 65536 ? 2 : 4;
+    if (bytes == 4) return MF_OK;
+    void *ids = mf_alloc_raw((size_t)c->tokens * (size_t)bytes);
+    if (ids == NULL) return MF_ENOMEM;
+    for (int64_t i = 0; i < c->tokens && bytes == 1; i++)
+        ((uint8_t *)ids)[i] = (uint8_t)wide[i];
+    for (int64_t i = 0; i < c->tokens && bytes == 2; i++)
+        ((uint16_t *)ids)[i] = (uint16_t)wide[i];
+    mf_free(c->ids);
+    c->ids = ids;
+    c->id_bytes = bytes;
+    return MF_OK;
+}
+
 static int load(loader *l)
 {
     mf_corpus *c = l->c;
@@ -421,6 +438,7 @@ static int load(loader *l)
         code = l->source[0].documents != NULL ? add_all_documents(l) : add_streams(l);
     if (code == MF_OK) code = label_tokens(l);
     c->ids = l->ids.id;
+    c->id_bytes = (int32_t)sizeof *l->ids.id;
     c->tokens = (int64_t)l->ids.n;
     l->ids.id = NULL;
     for (int i = 0; i < SOURCES; i++) {
@@ -428,7 +446,8 @@ static int load(loader *l)
         if (l->source[i].topics != NULL) l->source[i].text = NULL;
         l->source[i].topics = NULL;
     }
-    return code == MF_OK ? check_vocabulary(l) : code;
+    if (code == MF_OK) code = check_vocabulary(l);
+    return code == MF_OK ? narrow(c) : code;
 }
 
 int mf_corpus_load(const mf_corpus_spec *spec, mf_corpus **ret)

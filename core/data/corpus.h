@@ -1,6 +1,6 @@
 /* data/corpus.h: a corpus: token ids in memory, cut into splits.
  *
- * All tokens lie in one array. A stream (text, bin, builtin:topics) is one run of tokens;
+ * All tokens lie in one array, as narrow as the vocabulary allows. A stream (text, bin, builtin:topics) is one run of tokens;
  * documents (jsonl) and examples (tsv) are spans of it. A split is a range of tokens of a
  * stream, or a range of spans: the head of the file is train and the rest val, unless val_path
  * names a file of its own.
@@ -72,7 +72,8 @@ typedef struct mf_split_range {
 typedef struct mf_corpus {
     const mf_tokenizer *tokenizer; /* NULL for bin without one */
     int32_t vocab;
-    int32_t *ids; /* [tokens] */
+    void *ids;        /* [tokens] of id_bytes each: mf_corpus_id reads them */
+    int32_t id_bytes; /* 1, 2 or 4: as few as the vocabulary needs */
     int64_t tokens;
     uint8_t *labels;  /* [tokens] topic of each token; NULL when not known */
     int32_t n_labels; /* number of topics, 0 without */
@@ -86,6 +87,12 @@ typedef struct mf_corpus {
     mf_tokenizer *own_tokenizer;
     mf_topics *own_topics[MF_SPLITS];
 } mf_corpus;
+
+static inline int32_t mf_corpus_id(const mf_corpus *c, int64_t i)
+{
+    if (c->id_bytes == 1) return ((const uint8_t *)c->ids)[i];
+    return c->id_bytes == 2 ? ((const uint16_t *)c->ids)[i] : ((const int32_t *)c->ids)[i];
+}
 
 void mf_corpus_defaults(mf_corpus_spec *ret); /* split 0.9, the rest zero: path must be set */
 /* Errors: MF_EINPUT with file:line or file and byte; MF_ECONFIG for a bad key. Without val_path

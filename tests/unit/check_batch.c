@@ -156,8 +156,8 @@ static void check_cover(const mf_corpus *c, int32_t rows, int32_t seq, int32_t c
             for (int32_t i = 0; i < seq; i++) {
                 int32_t at = row * seq + i;
                 if (x->targets[at] < 0) continue;
-                ck_assert_int_eq(x->targets[at], c->ids[next]);
-                ck_assert_int_eq(x->tokens[at], c->ids[next - 1]);
+                ck_assert_int_eq(x->targets[at], mf_corpus_id(c, next));
+                ck_assert_int_eq(x->tokens[at], mf_corpus_id(c, next - 1));
                 if (c->labels != NULL) ck_assert_int_eq(x->labels[at], c->labels[next - 1]);
                 if (next - r->begin > context)
                     ck_assert_int_ge(i, next == r->begin + 1 ? 0 : seen == 0 ? context : 0);
@@ -335,10 +335,10 @@ START_TEST(hidden_tokens)
         for (int i = 0; i < 200; i++, at++) {
             tokens++;
             if (x->targets[i] < 0) {
-                ck_assert_int_eq(x->tokens[i], c->ids[at]);
+                ck_assert_int_eq(x->tokens[i], mf_corpus_id(c, at));
                 continue;
             }
-            ck_assert_int_eq(x->targets[i], c->ids[at]);
+            ck_assert_int_eq(x->targets[i], mf_corpus_id(c, at));
             hidden++;
             masked += x->tokens[i] == c->tokenizer->special[MF_SPECIAL_MASK];
             left += x->tokens[i] == x->targets[i];

@@ -65,7 +65,7 @@ START_TEST(text_streams)
     ck_assert_int_eq(c->split[MF_SPLIT_VAL].tokens, 2);
     ck_assert_uint_eq(c->split[MF_SPLIT_VAL].bytes, 2);
     ck_assert_int_eq(c->split[MF_SPLIT_TEST].tokens, 0);
-    ck_assert_int_eq(c->ids[18], 'i');
+    ck_assert_int_eq(mf_corpus_id(c, 18), 'i');
     ck_assert(c->labels == NULL && c->spans == NULL && c->n_classes == 0);
     ck_assert(isnan(mf_corpus_floor(c, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0)));
     mf_corpus_free(c);
@@ -77,8 +77,8 @@ START_TEST(text_streams)
     ck_assert_int_eq(c->vocab, 20);
     ck_assert_int_eq(c->split[MF_SPLIT_TRAIN].tokens, 20); /* val has a file of its own */
     ck_assert_int_eq(c->split[MF_SPLIT_VAL].tokens, 3);
-    ck_assert_int_eq(c->ids[c->split[MF_SPLIT_VAL].begin], 10);
-    ck_assert_int_eq(c->ids[c->split[MF_SPLIT_TEST].begin], 9);
+    ck_assert_int_eq(mf_corpus_id(c, c->split[MF_SPLIT_VAL].begin), 10);
+    ck_assert_int_eq(mf_corpus_id(c, c->split[MF_SPLIT_TEST].begin), 9);
     mf_corpus_free(c);
     s.val_path = file("v.txt", "ab!");
     refuse(&s, MF_EINPUT, "v.txt: byte 2: character U+0021");
@@ -116,7 +116,7 @@ START_TEST(topics)
     for (int i = 0; i < 2; i++) {
         const mf_split_range *r = &c->split[i];
         for (int64_t t = 0; t < r->tokens; t++) {
-            ck_assert_int_eq(c->ids[r->begin + t], r->topics->text[t]);
+            ck_assert_int_eq(mf_corpus_id(c, r->begin + t), r->topics->text[t]);
             ck_assert_int_eq(c->labels[r->begin + t], r->topics->labels[t]);
         }
     }
@@ -158,7 +158,7 @@ START_TEST(jsonl)
     ck_assert_int_eq(c->n_spans, 3);
     ck_assert_int_eq(c->tokens, sizeof all - 1);
     for (int64_t i = 0; i < c->tokens; i++)
-        ck_assert_int_eq(c->ids[i], (unsigned char)all[i]);
+        ck_assert_int_eq(mf_corpus_id(c, i), (unsigned char)all[i]);
     ck_assert_int_eq(c->spans[1].begin, 3);
     ck_assert_int_eq(c->spans[1].n, 4);
     ck_assert_int_eq(c->spans[1].label, -1);
@@ -204,7 +204,7 @@ static void check_example(const mf_corpus *c, int64_t i, const char *first, cons
     ck_assert_int_eq(s->first, (int)strlen(first));
     ck_assert_int_eq(s->n, (int)(strlen(first) + strlen(second)));
     for (int32_t j = 0; j < s->n; j++)
-        ck_assert_int_eq(c->ids[s->begin + j], j < s->first ? first[j] : second[j - s->first]);
+        ck_assert_int_eq(mf_corpus_id(c, s->begin + j), j < s->first ? first[j] : second[j - s->first]);
     ck_assert_str_eq(c->classes[s->label], label);
 }
 
@@ -349,7 +349,7 @@ START_TEST(bin)
     mf_corpus_spec s = spec_of(token_file("t.bin", ids16, sizeof ids16), NULL);
     mf_corpus *c = load(&s);
     ck_assert_int_eq(c->tokens, 10);
-    ck_assert_int_eq(c->ids[2], 65535);
+    ck_assert_int_eq(mf_corpus_id(c, 2), 65535);
     ck_assert_int_eq(c->vocab, 65536);
     ck_assert_ptr_null(c->tokenizer);
     ck_assert_int_eq(c->split[MF_SPLIT_VAL].tokens, 1);
@@ -360,7 +360,7 @@ START_TEST(bin)
     s.bin_bits = 32;
     c = load(&s);
     ck_assert_int_eq(c->tokens, 4);
-    ck_assert_int_eq(c->ids[1], 70000);
+    ck_assert_int_eq(mf_corpus_id(c, 1), 70000);
     mf_corpus_free(c);
     s.path = token_file("t.bin", ids32, 6);
     refuse(&s, MF_EINPUT, "6 bytes are no whole number of 32-bit ids");
@@ -376,7 +376,7 @@ START_TEST(bin)
     s.path = token_file("t.bin", header, 1024 + 8);
     c = load(&s);
     ck_assert_int_eq(c->tokens, 4);
-    ck_assert_int_eq(c->ids[3], 7);
+    ck_assert_int_eq(mf_corpus_id(c, 3), 7);
     mf_corpus_free(c);
     s.path = token_file("t.bin", header, 1024 + 6);
     refuse(&s, MF_EINPUT, "the header says 4 tokens");
