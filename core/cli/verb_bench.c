@@ -13,6 +13,7 @@
 #include "lab/speed.h"
 #include "lab/trace.h"
 #include "plugin/find.h"
+#include "report/routers.h"
 
 static const mf_cli_form forms[] = {
     {"routers", NULL, 0, 0, "every router alone, on the same activations"},
@@ -108,6 +109,10 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_FLAG,
      .help = "each line of standard input is a number of runs, answered by their times; of "
              "routers one, all tokens at once"},
+    {.name = "report",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .help = "routers: also write the table, with figures, as one HTML page"},
     MF_CLI_END};
 
 /* ---- output ---- */
@@ -249,6 +254,22 @@ static int use_activations(const mf_cli *cli, mf_activations *a, mf_router_bench
     return MF_OK;
 }
 
+static int write_page(const mf_cli *cli, const mf_router_bench_spec *s,
+                      const mf_router_bench *all, int n)
+{
+    const char *out = mf_cli_text(cli, "report", NULL);
+    char command[600];
+    snprintf(command, sizeof command,
+             "moefw bench routers --routers %.200s --dim %d --experts %d --top-k %d --batch %d "
+             "--seq %d --seeds %d -t %d%s%.200s",
+             mf_cli_text(cli, "routers", "all"), (int)s->dim, (int)s->experts, (int)s->top_k,
+             (int)s->batch, (int)s->seq, (int)s->seeds, mf_parallel_threads(),
+             s->activations ? " --activations " : "", mf_cli_text(cli, "activations", ""));
+    int rc = mf_report_routers(s, n, all, mf_parallel_threads(), command, out);
+    if (rc == MF_OK) mf_log(MF_LOG_INFO, "report: %s", out);
+    return rc;
+}
+
 static int bench_routers(const mf_cli *cli)
 {
     mf_activations activations = {0};
@@ -288,6 +309,7 @@ static int bench_routers(const mf_cli *cli)
         done++;
     }
     if (rc == MF_OK && !mf_cli_json(cli)) print_losses(&s, all, done);
+    if (rc == MF_OK && mf_cli_text(cli, "report", NULL)) rc = write_page(cli, &s, all, done);
     mf_free(all);
     mf_activations_free(&activations);
     mf_arena_free(arena);

@@ -158,3 +158,15 @@ END
     run "$MOEFW" report cmp
     [ "$status" -eq 3 ]
 }
+
+@test "bench routers --report: table, figures and losses on one page" {
+    run "$MOEFW" bench routers --routers linear,hash,oracle --dim 16 --experts 4 --batch 1 --seq 8 --seeds 1 \
+        --repetitions 1 --no-layer -t 1 --report routers.html
+    [ "$status" -eq 0 ]
+    sound_page routers.html
+    for title in Result "Time of the router" "Load of the experts" "Auxiliary losses, times 0.01"; do
+        grep -qF "$title" routers.html
+    done
+    grep -q '<td>hash</td><td class="n">0</td>' routers.html
+    ! "$MOEFW" bench routers --routers linear --seeds 1 --repetitions 0 --no-layer -q --report missing/routers.html
+}
