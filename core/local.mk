@@ -115,6 +115,7 @@ CORE += core/graph/info.c
 CORE += core/graph/internal.h
 CORE += core/graph/leaf.c
 CORE += core/graph/lend.c
+CORE += core/graph/narrow.c
 CORE += core/graph/node.c
 CORE += core/graph/pack.c
 CORE += core/graph/param.c

@@ -26,6 +26,10 @@ typedef struct mf_kctx {
     uint64_t seed, step; /* of random kernels */
 } mf_kctx;
 
+/* The upper half of a float. Kernels named _bf16 read and write some of their arrays so; they widen
+ * on reading, compute in f32 and round to nearest even on writing, once. */
+typedef uint16_t mf_bf16;
+
 /* ---- functions of the elementwise kernels ----
  * y = f(x; a, b), and dy/dx as map1_grad has it, written by x and y. */
 typedef enum mf_map1_fn {

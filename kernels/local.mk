@@ -11,6 +11,7 @@ KERNEL += kernels/table.c
 
 REF =
 REF += kernels/ref/attention.c
+REF += kernels/ref/bf16.c
 REF += kernels/ref/cross_entropy.c
 REF += kernels/ref/dispatch.c
 REF += kernels/ref/embedding.c

@@ -81,6 +81,7 @@ LINT += tests/lint/words.sh
 # Further sources of unit tests that are more than one file.
 tests_unit_check_kernels_SOURCES = tests/unit/check_kernels.c
 tests_unit_check_kernels_SOURCES += tests/unit/kernel_case.h
+tests_unit_check_kernels_SOURCES += tests/unit/kernel_rows_bf16.c
 tests_unit_check_kernels_SOURCES += tests/unit/kernel_rows_layers.c
 tests_unit_check_kernels_SOURCES += tests/unit/kernel_rows_maps.c
 tests_unit_check_kernels_SOURCES += tests/unit/kernel_rows_products.c

@@ -42,12 +42,23 @@ static int check_gradient(mf_graph *g, const mf_node *node, int i, const mf_tens
 {
     char a[MF_SHAPE_TEXT], b[MF_SHAPE_TEXT];
     const mf_tensor *x = node->in[i];
-    if (d->graph == g && d->dtype == x->dtype && mf_shape_equal(d->shape, x->shape))
+    const mf_dtype type = mf_tensor_grad_type(x);
+    if (d->graph == g && d->dtype == type && mf_shape_equal(d->shape, x->shape))
         return MF_OK;
     return mf_node_fail(g, node->op->name, node->scope, MF_EPLUGIN,
                         "its gradient rule gives %s %s for input %d, expected %s %s",
                         mf_dtype_text(d->dtype), mf_shape_text(d->shape, a), i,
-                        mf_dtype_text(x->dtype), mf_shape_text(x->shape, b));
+                        mf_dtype_text(type), mf_shape_text(x->shape, b));
+}
+
+/* A rule that was made of ops gives the type that those ops gave: that alone is put right here. */
+static int fit_gradient(mf_graph *g, const mf_node *node, int i, mf_tensor **d)
+{
+    const mf_dtype type = mf_tensor_grad_type(node->in[i]);
+    if ((*d)->graph == g && (*d)->dtype != type && mf_dtype_is_float((*d)->dtype) &&
+        mf_dtype_is_float(type))
+        *d = mf_graph_op_named(g, "cast", 1, d, &(mf_attr){.i = {type}}, 1, NULL);
+    return g->status == MF_OK ? check_gradient(g, node, i, *d) : g->status;
 }
 
 /* ---- one node ---- */
@@ -113,7 +124,8 @@ static int grow_fused(mf_graph *g, const mf_node *node, mf_tensor *const *dout,
                                 to->in[i]->name ? to->in[i]->name : "a value");
     for (int i = 0; i < node->n_in; i++) {
         if (!wants[i]) continue;
-        din[i] = mf_tensor_new(g, MF_TENSOR_VALUE, node->in[i]->dtype, node->in[i]->shape);
+        din[i] = mf_tensor_new(g, MF_TENSOR_VALUE, mf_tensor_grad_type(node->in[i]),
+                               node->in[i]->shape);
         if (!din[i]) return g->status;
         din[i]->node = self;
         to->out[i] = din[i];
@@ -164,14 +176,15 @@ static int visit(tape *tp, const mf_node *node)
     for (int i = 0; i < node->n_in; i++)
         any_in |= wants[i] = reaches(node, i);
     if (!any_out || !any_in) return MF_OK;
+    g->narrow = node->narrow;
     if (enter_scope(tp, node) != MF_OK || look_at(tp, node, &seen) != MF_OK) return g->status;
     if (node->op->backward)
         grow_fused(g, &seen, dout, wants, din);
     else
         grow_composed(g, &seen, dout, wants, din);
     for (int i = 0; i < node->n_in && g->status == MF_OK; i++)
-        if (wants[i] && din[i] && check_gradient(g, node, i, din[i]) == MF_OK)
-            contribute(g, node->in[i], din[i]);
+        if (wants[i] && din[i] && fit_gradient(g, node, i, &din[i]) == MF_OK)
+            contribute(g, mf_tensor_home(node->in[i]), din[i]);
     return g->status;
 }
 
@@ -209,7 +222,7 @@ static int store_gradient(mf_graph *g, mf_tensor *leaf)
 
 static bool is_trained(const mf_tensor *t)
 {
-    return t->kind == MF_TENSOR_PARAM && t->node < 0 && t->needs_grad;
+    return t->kind == MF_TENSOR_PARAM && t->node < 0 && t->needs_grad && !t->master;
 }
 
 static void find_first_readers(tape *tp)
@@ -217,7 +230,7 @@ static void find_first_readers(tape *tp)
     for (int i = tp->n_forward - 1; i >= 0; i--) {
         const mf_node *node = tp->g->nodes[i];
         for (int j = 0; differentiable(node) && j < node->n_in; j++)
-            if (reaches(node, j)) tp->first_reader[node->in[j]->id] = i;
+            if (reaches(node, j)) tp->first_reader[mf_tensor_home(node->in[j])->id] = i;
     }
 }
 
@@ -225,7 +238,7 @@ static int store_completed(tape *tp, int at)
 {
     const mf_node *node = tp->g->nodes[at];
     for (int j = 0; j < node->n_in && tp->g->status == MF_OK; j++) {
-        mf_tensor *t = node->in[j];
+        mf_tensor *t = mf_tensor_home(node->in[j]);
         if (!t || !is_trained(t) || tp->first_reader[t->id] != at) continue;
         tp->first_reader[t->id] = -1; /* once, though the node may read it twice */
         if (enter_scope(tp, node) == MF_OK) store_gradient(tp->g, t);
@@ -297,7 +310,7 @@ int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor 
                            int n_extra, mf_tensor *const *extra)
 {
     const mf_scope *scope;
-    bool metrics;
+    bool metrics, narrow;
     if (!g || g->status != MF_OK) return mf_graph_status(g);
     if (g->finished || g->differentiated)
         return mf_graph_fail(g, MF_EINVAL,
@@ -313,11 +326,13 @@ int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor 
     }
     scope = g->scope;
     metrics = g->metrics;
+    narrow = g->narrow;
     g->metrics = false;
     g->gradient_part = g->differentiated = true;
     if (differentiate(&tp, n, out, seed) == MF_OK) keep_extra(g, n_extra, extra);
     g->scope = scope;
     g->metrics = metrics;
+    g->narrow = narrow;
     g->gradient_part = false;
     mf_free(tp.first_reader);
     mf_free(tp.again);

@@ -16,6 +16,7 @@ mf_graph *mf_graph_new(const mf_graph_options *options)
         return NULL;
     }
     if (options) g->options = *options;
+    g->narrow = g->options.bf16;
     return g;
 }
 

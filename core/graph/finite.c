@@ -9,15 +9,26 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+static float value_at(const mf_view *v, int64_t i)
+{
+    if (v->dtype == MF_F32) return ((const float *)v->data)[i];
+    uint32_t bits = (uint32_t)((const uint16_t *)v->data)[i] << 16; /* bf16: the upper half */
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
 
 /* Index of the first value that is not finite, -1 if all are. lenient: -Inf passes. */
 static int64_t first_bad(const mf_view *v, bool lenient)
 {
-    if (!v->data || v->dtype != MF_F32 || v->shape.rank < 0) return -1;
-    const float *x = v->data;
+    if (!v->data || !mf_dtype_is_float(v->dtype) || v->shape.rank < 0) return -1;
     int64_t n = mf_shape_count(v->shape);
-    for (int64_t i = 0; i < n; i++)
-        if (!isfinite(x[i]) && !(lenient && x[i] == -INFINITY)) return i;
+    for (int64_t i = 0; i < n; i++) {
+        float x = value_at(v, i);
+        if (!isfinite(x) && !(lenient && x == -INFINITY)) return i;
+    }
     return -1;
 }
 
@@ -53,7 +64,7 @@ int mf_replay_check_finite(const mf_replay *step, mf_suspect before)
     for (int o = 0; o < call->n_out; o++) {
         int64_t at = blamed(call, o, before.input < 0);
         if (at < 0) continue;
-        float value = ((const float *)call->out[o].data)[at];
+        float value = value_at(&call->out[o], at);
         return call->fail(call, MF_ENONFINITE, "%s %d %s is %s at index %" PRId64 "; %s",
                           step->node->backward ? "the gradient of input" : "output", o,
                           mf_shape_text(call->out[o].shape, shape),

@@ -41,6 +41,8 @@ struct mf_tensor {
     int32_t writes;      /* MF_OP_STATE ops that write this memory so far (counted at the owner) */
     int32_t version;     /* writes when this handle came to be: an older one must not be read */
     mf_tensor *grad;     /* gradient value, set by mf_graph_backward */
+    mf_tensor *narrow, *wide; /* this value in bf16, in f32, once somebody wanted it */
+    mf_tensor *master;   /* of the bf16 copy of a parameter: its f32 leaf, which gets the gradient */
     mf_param *param;     /* kinds PARAM, GRAD */
     const double *live;  /* kind LIVE */
     const char *name;    /* for messages and DOT; may be NULL */
@@ -57,6 +59,7 @@ typedef struct mf_node {
     mf_attr attr;
     bool backward;      /* runs op->backward on the arguments of a fused gradient */
     bool gradient_part; /* added by mf_graph_backward */
+    bool narrow;        /* added where products are made in bf16: so are those of its gradient */
     bool metric;        /* feeds nothing but metrics: runs only when they are wanted */
     bool dead;          /* nothing needs it */
     bool again;         /* the backward pass computes it again */
@@ -80,6 +83,7 @@ typedef struct mf_graph_options {
     bool accumulate; /* the backward pass adds to parameters' gradients, not overwrites */
     bool bare;       /* plan only: it cannot run; what it would take is in its info */
     bool no_reuse;   /* give every value memory of its own (for looking inside) */
+    bool bf16;       /* products take and, unless told otherwise, give bf16 */
     /* A finished training graph that never runs at the same time: its memory is used, as far as it
      * goes, and that of the gradients which it writes. What it kept is lost when this one runs.
      * It must live as long. NULL: none */
@@ -104,6 +108,14 @@ void mf_graph_metrics(mf_graph *g, bool on);
 /* Nodes added while on are computed again in the backward pass under MF_RECOMPUTE_BLOCK: what lies
  * between one residual sum and the next. */
 void mf_graph_again(mf_graph *g, bool on);
+/* Whether products are made in bf16 from here on; never in graphs without the option. Returns what
+ * was. Routers and losses are built with it off: they see and compute f32. */
+bool mf_graph_narrow(mf_graph *g, bool on);
+bool mf_graph_narrowing(const mf_graph *g);
+/* t in f32: itself, or its cast. */
+mf_tensor *mf_graph_wide(mf_graph *g, mf_tensor *t);
+/* The type that the gradient of a value has: f32 for parameters, else the value's own. */
+mf_dtype mf_tensor_grad_type(const mf_tensor *t);
 
 /* ---- leaves ---- */
 mf_tensor *mf_graph_input(mf_graph *g, const char *name, mf_dtype dtype, mf_shape shape);

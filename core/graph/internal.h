@@ -65,6 +65,7 @@ struct mf_graph {
     bool metrics;       /* nodes added now are metrics */
     bool gradient_part; /* nodes added now are gradients */
     bool again;         /* nodes added now lie inside a block */
+    bool narrow;        /* products added now are made in bf16 */
     bool differentiated, finished;
 
     /* Set by mf_graph_finish. */
@@ -103,6 +104,20 @@ void *mf_graph_alloc(mf_graph *g, size_t bytes);
 /* ---- leaf.c ---- */
 /* The storage of a parameter's gradient as a value that nodes can write. */
 mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param);
+
+/* A parameter's bf16 copy; NULL when it has none. */
+mf_tensor *mf_graph_half_leaf(mf_graph *g, mf_tensor *leaf);
+
+/* ---- narrow.c ---- */
+/* Gives each input the type that the op takes (mf_opdef.bf16_in), adding casts where needed: from
+ * in to out, n each. Returns the graph's status. */
+int mf_graph_fit_types(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in,
+                       mf_tensor **out);
+/* Where the gradient of a value is gathered. */
+static inline mf_tensor *mf_tensor_home(mf_tensor *t)
+{
+    return t && t->master ? t->master : t;
+}
 
 /* ---- plan.c, pack.c ---- */
 int mf_graph_plan(mf_graph *g);

@@ -62,7 +62,7 @@ static mf_tensor *find_param(const mf_graph *g, mf_tensor_kind kind, const mf_pa
 {
     for (int i = 0; i < g->n_tensors; i++)
         if (g->tensors[i]->kind == kind && g->tensors[i]->param == param &&
-            g->tensors[i]->node < 0)
+            g->tensors[i]->node < 0 && !g->tensors[i]->master)
             return g->tensors[i];
     return NULL;
 }
@@ -100,5 +100,19 @@ mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param)
     t->param = param;
     t->name = param->name;
     t->data = param->grad;
+    return t;
+}
+
+mf_tensor *mf_graph_half_leaf(mf_graph *g, mf_tensor *leaf)
+{
+    if (leaf->kind != MF_TENSOR_PARAM || leaf->node >= 0 || leaf->writes || !leaf->param->half)
+        return NULL;
+    mf_tensor *t = mf_tensor_new(g, MF_TENSOR_PARAM, MF_BF16, leaf->shape);
+    if (!t) return NULL;
+    t->param = leaf->param;
+    t->name = leaf->name;
+    t->data = leaf->param->half;
+    t->needs_grad = leaf->needs_grad;
+    t->master = leaf;
     return t;
 }

@@ -33,7 +33,7 @@ typedef struct draft {
     const mf_opdef *op;
     const char *scope;
     int n_in, n_out;
-    mf_tensor *const *in;
+    mf_tensor *in[MF_OP_MAX_IN];
     mf_attr attr;
     mf_view out[MF_OP_MAX_OUT];
     inference call;
@@ -41,16 +41,18 @@ typedef struct draft {
 
 #define REFUSE(d, code, ...) mf_node_fail((d)->g, (d)->op->name, (d)->scope, code, __VA_ARGS__)
 
+#define OP_BYTES offsetof(mf_opdef, bf16_in) /* what came behind may be missing */
+
 /* The table itself: a plugin may hand in anything. */
 static int check_op(mf_graph *g, const mf_opdef *op)
 {
     const char *scope = mf_graph_scope(g);
     if (!op) return mf_node_fail(g, "custom op", scope, MF_EPLUGIN, "its table is NULL");
-    if (op->size < sizeof *op)
+    if (op->size < OP_BYTES)
         return mf_node_fail(g, "custom op", scope, MF_EPLUGIN,
                             "its table says that it has %u bytes, expected %zu: set .size = "
                             "sizeof(mf_opdef)",
-                            op->size, sizeof *op);
+                            op->size, OP_BYTES);
     if (!op->name || !*op->name)
         return mf_node_fail(g, "custom op", scope, MF_EPLUGIN, "its table has no name");
     if (!op->infer)
@@ -65,12 +67,12 @@ static bool owned_by_metric(const mf_tensor *t)
     return t->node >= 0 && t->graph->nodes[t->node]->metric;
 }
 
-static int check_inputs(draft *d)
+static int check_inputs(draft *d, mf_tensor *const *in)
 {
     if (d->n_in < 0 || d->n_in > MF_OP_MAX_IN)
         return REFUSE(d, MF_EINVAL, "expected 0 to %d inputs, found %d", MF_OP_MAX_IN, d->n_in);
     for (int i = 0; i < d->n_in; i++) {
-        const mf_tensor *t = d->in[i];
+        const mf_tensor *t = in[i];
         if (!t) continue;
         if (t->graph != d->g)
             return REFUSE(d, MF_EINVAL, "input %d belongs to another graph", i);
@@ -218,6 +220,7 @@ static int add_node(draft *d)
     node->n_out = d->n_out;
     node->attr = d->attr;
     node->stream = stream;
+    node->narrow = g->narrow;
     node->work_bytes = d->call.in.work_bytes;
     node->backward_work_bytes = d->call.in.backward_work_bytes;
     node->flops = d->call.in.flops;
@@ -244,13 +247,14 @@ mf_tensor *mf_graph_op(mf_graph *g, const mf_opdef *op, int n_in, mf_tensor *con
     d.op = op;
     d.scope = mf_graph_scope(g);
     d.n_in = n_in;
-    d.in = in;
     if (attr) d.attr = *attr;
     if (g->finished) {
         REFUSE(&d, MF_EINVAL, "the graph is finished: nothing can be added");
         return NULL;
     }
-    if (check_inputs(&d) != MF_OK || run_infer(&d) != MF_OK || check_outputs(&d) != MF_OK)
+    if (check_inputs(&d, in) != MF_OK ||
+        mf_graph_fit_types(g, op, n_in, in, d.in) != MF_OK || run_infer(&d) != MF_OK ||
+        check_outputs(&d) != MF_OK)
         return NULL;
     if (n_out > d.n_out) {
         REFUSE(&d, MF_EINVAL, "expected at most %d outputs to be asked for, found %d", d.n_out,

@@ -3,7 +3,10 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/parallel.h"
+#include "graph/graph.h"
 #include "graph/shape.h"
+#include "kernels/kernel.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,12 +17,13 @@ struct mf_store {
     mf_arena *memory;
     mf_param **params;
     int n, room;
-    bool sealed;
+    bool sealed, bf16;
     int64_t trained;           /* elements of parameters, without gaps */
     int64_t size, buffer_size; /* elements of the blocks, with gaps */
     size_t bytes;              /* of the blocks without the buffers */
     bool bare;                 /* they are not to be touched */
     float *values, *buffers, *grads, *moment1, *moment2;
+    uint16_t *halves;
 };
 
 mf_store *mf_store_new(void)
@@ -40,6 +44,7 @@ void mf_store_free(mf_store *s)
     mf_free(s->grads);
     mf_free(s->moment1);
     mf_free(s->moment2);
+    mf_free(s->halves);
     mf_free(s->params);
     mf_arena_free(s->memory);
     mf_free(s);
@@ -167,10 +172,19 @@ static bool block(mf_store *s, float **ret)
     return *ret != NULL;
 }
 
+static bool half_block(mf_store *s)
+{
+    const size_t n = (size_t)s->size + 1;
+    s->halves = s->bare ? mf_alloc_raw(n * sizeof *s->halves) : mf_alloc(n, sizeof *s->halves);
+    s->bytes += n * sizeof *s->halves;
+    return s->halves != NULL;
+}
+
 static bool allocate(mf_store *s, bool training)
 {
     s->buffers = mf_alloc((size_t)s->buffer_size + 1, sizeof(float));
     if (!s->buffers || !block(s, &s->values)) return false;
+    if (s->bf16 && !half_block(s)) return false;
     return !training || (block(s, &s->grads) && block(s, &s->moment1) && block(s, &s->moment2));
 }
 
@@ -181,6 +195,13 @@ static void release_blocks(mf_store *s)
         mf_free(*blocks[i]);
         *blocks[i] = NULL;
     }
+    mf_free(s->halves);
+    s->halves = NULL;
+}
+
+void mf_store_want_bf16(mf_store *s)
+{
+    s->bf16 = !s->sealed;
 }
 
 static int seal(mf_store *s, uint64_t seed, bool training, bool bare)
@@ -195,9 +216,11 @@ static int seal(mf_store *s, uint64_t seed, bool training, bool bare)
         mf_param *p = s->params[i];
         p->value = (p->buffer ? s->buffers : s->values) + p->offset;
         p->grad = training && !p->buffer ? s->grads + p->offset : NULL;
+        p->half = s->halves && !p->buffer ? s->halves + p->offset : NULL;
         if (!bare || p->buffer) mf_param_draw(p, seed, p->value);
     }
     s->sealed = true;
+    if (!bare) mf_store_round(s);
     return MF_OK;
 }
 
@@ -295,4 +318,16 @@ float *mf_store_moment1(const mf_store *s)
 float *mf_store_moment2(const mf_store *s)
 {
     return s->moment2;
+}
+
+uint16_t *mf_store_halves(const mf_store *s)
+{
+    return s->halves;
+}
+
+void mf_store_round(const mf_store *s)
+{
+    const mf_kernels *k = s->halves ? mf_backend_kernels() : NULL;
+    const mf_kctx x = {.parallel = mf_parallel};
+    if (k) k->cast(&x, s->size, MF_CAST_F32, MF_CAST_BF16, s->values, s->halves);
 }

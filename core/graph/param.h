@@ -26,6 +26,7 @@ typedef struct mf_param {
     int64_t offset;     /* elements into the blocks (buffers have a block of their own) */
     float *value;       /* set by seal */
     float *grad;        /* NULL for buffers, and in stores without training */
+    uint16_t *half;     /* value in bf16: NULL for buffers, and in stores without bf16 copies */
 } mf_param;
 
 typedef struct mf_store mf_store;
@@ -39,6 +40,8 @@ int mf_store_declare(mf_store *s, const char *name, mf_shape shape, mf_init init
 /* Makes p divisible into parts (see mf_param.part), all with the factor 1. MF_EINVAL: it does not
  * divide. */
 int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size);
+/* Before sealing: the store shall keep copies of its parameters in bf16, for products. */
+void mf_store_want_bf16(mf_store *s);
 /* Allocates and draws start values. training: gradients and two moments a parameter too. */
 int mf_store_seal(mf_store *s, uint64_t seed, bool training);
 /* The same for looking at sizes only: values, gradients and moments are not drawn and not to be
@@ -61,6 +64,10 @@ float *mf_store_values(const mf_store *s, int64_t *ret_n);
 float *mf_store_grads(const mf_store *s);
 float *mf_store_moment1(const mf_store *s);
 float *mf_store_moment2(const mf_store *s);
+/* The bf16 copies of the values, laid out alike; NULL unless asked for. Whoever writes values brings
+ * them up to date: the optimizer on its way, others by mf_store_round. */
+uint16_t *mf_store_halves(const mf_store *s);
+void mf_store_round(const mf_store *s); /* all of them; nothing without copies */
 /* Draws a parameter's start value again into out [count]. */
 void mf_param_draw(const mf_param *p, uint64_t seed, float *out);
 bool mf_match(const char *pattern, const char *text);

@@ -8,6 +8,7 @@
 #include "model/heads.h"
 #include "ops/attention.h"
 #include "ops/ops.h"
+#include "ops/product.h"
 #include "ops/state.h"
 
 typedef struct {
@@ -49,10 +50,13 @@ static mf_tensor *pick(const attend *x, const char *what, int64_t rows, int64_t 
         return mf_gather_rows(x->g,
                               mf_reshape(x->g, mf_graph_param(x->g, p), mf_shape2(rows, width)),
                               indices(x, n, index));
-    mf_tensor *t = mf_graph_const(x->g, MF_F32, mf_shape2(n, width), NULL);
-    float *to = t ? mf_tensor_data(t) : NULL;
+    const bool half = p->half && p->shape.rank > 1 && mf_graph_narrowing(x->g);
+    const size_t bytes = (size_t)width * (half ? sizeof *p->half : sizeof *p->value);
+    const char *from = half ? (const char *)p->half : (const char *)p->value;
+    mf_tensor *t = mf_graph_const(x->g, half ? MF_BF16 : MF_F32, mf_shape2(n, width), NULL);
+    char *to = t ? mf_tensor_data(t) : NULL;
     for (int64_t i = 0; to && i < n; i++)
-        memcpy(to + i * width, p->value + index[i] * width, (size_t)width * sizeof *to);
+        memcpy(to + (size_t)i * bytes, from + (size_t)index[i] * bytes, bytes);
     return t;
 }
 
@@ -76,7 +80,7 @@ static mf_tensor *project(const attend *x, mf_tensor *in)
 {
     const mf_head_plan *p = x->plan;
     const int64_t rows = p->total + 2 * p->kv_total, dim = in->shape.dim[1];
-    if (p->whole) return mf_linear(x->g, in, use(x, "qkv.weight"), use(x, "qkv.bias"));
+    if (p->whole) return mf_linear_as(x->g, in, use(x, "qkv.weight"), use(x, "qkv.bias"), MF_F32);
     int32_t *index = mf_alloc((size_t)rows, sizeof *index);
     if (!index) {
         mf_graph_fail(x->g, MF_ENOMEM, "no memory for the order of heads");
@@ -86,8 +90,8 @@ static mf_tensor *project(const attend *x, mf_tensor *in)
     mf_tensor *w = pick(x, "qkv.weight", rows, n, index),
               *b = pick(x, "qkv.bias", rows, n, index);
     mf_free(index);
-    return mf_linear(x->g, in, mf_reshape(x->g, w, mf_shape2(n * x->hd, dim)),
-                     b ? mf_reshape(x->g, b, mf_shape1(n * x->hd)) : NULL);
+    return mf_linear_as(x->g, in, mf_reshape(x->g, w, mf_shape2(n * x->hd, dim)),
+                        b ? mf_reshape(x->g, b, mf_shape1(n * x->hd)) : NULL, MF_F32);
 }
 
 /* y [T, active hd] -> [T,d]. A head's part of the output weights is hd columns of each row. */
@@ -95,7 +99,7 @@ static mf_tensor *merge(const attend *x, mf_tensor *y)
 {
     const mf_head_plan *p = x->plan;
     const int64_t dim = x->m->config->model.dim, n = dim * p->active;
-    if (p->whole) return mf_linear(x->g, y, use(x, "out.weight"), use(x, "out.bias"));
+    if (p->whole) return mf_linear_as(x->g, y, use(x, "out.weight"), use(x, "out.bias"), MF_F32);
     int32_t *index = mf_alloc((size_t)n, sizeof *index);
     if (!index) {
         mf_graph_fail(x->g, MF_ENOMEM, "no memory for the order of heads");
@@ -106,8 +110,8 @@ static mf_tensor *merge(const attend *x, mf_tensor *y)
             index[o * p->active + i] = (int32_t)(o * p->total + p->q[i]);
     mf_tensor *w = pick(x, "out.weight", dim * p->total, n, index);
     mf_free(index);
-    return mf_linear(x->g, y, mf_reshape(x->g, w, mf_shape2(dim, p->active * x->hd)),
-                     use(x, "out.bias"));
+    return mf_linear_as(x->g, y, mf_reshape(x->g, w, mf_shape2(dim, p->active * x->hd)),
+                        use(x, "out.bias"), MF_F32);
 }
 
 /* ---- one group ---- */

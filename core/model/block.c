@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "ops/linear_cross_entropy.h"
 #include "ops/ops.h"
+#include "ops/product.h"
 
 enum { FFN_RELU, FFN_GELU, FFN_SWIGLU };
 
@@ -182,7 +183,9 @@ int mf_blocks_declare(mf_model *m)
     return d.rc;
 }
 
-/* ---- building ---- */
+/* ---- building ----
+ * In bf16 the residual stream, attention, logits and all losses stay f32: what a product puts there
+ * is f32, and only what lies between two products is bf16. */
 
 /* NULL when the model has no such parameter. */
 static mf_tensor *use(const mf_model *m, mf_graph *g, const char *name)
@@ -196,15 +199,20 @@ static mf_tensor *use_in(const mf_model *m, mf_graph *g, int32_t layer, const ch
     return use(m, g, layer_name(layer, what).text);
 }
 
-mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_tensor *x)
+mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_tensor *x,
+                         bool for_products)
 {
     const mf_model_config *c = &m->config->model;
     char full[NAME_MAX_LEN];
     snprintf(full, sizeof full, "%s.weight", name);
     mf_tensor *w = use(m, g, full);
-    if (c->norm == MF_NORM_RMS) return mf_rmsnorm(g, x, w, c->norm_eps, c->norm_eps_outside);
+    const bool rms = c->norm == MF_NORM_RMS;
+    const mf_attr attr = {.i = {rms && c->norm_eps_outside,
+                                MF_AS(for_products && mf_graph_narrowing(g) ? MF_BF16 : MF_F32)},
+                          .f = {c->norm_eps}};
+    if (rms) return mf_op2(g, "rmsnorm", x, w, &attr);
     snprintf(full, sizeof full, "%s.bias", name);
-    return mf_layernorm(g, x, w, use(m, g, full), c->norm_eps);
+    return mf_op3(g, "layernorm", x, w, use(m, g, full), &attr);
 }
 
 mf_tensor *mf_block_dense(const mf_model *m, mf_graph *g, int32_t layer, mf_tensor *x)
@@ -218,7 +226,8 @@ mf_tensor *mf_block_dense(const mf_model *m, mf_graph *g, int32_t layer, mf_tens
     else
         h = activation == FFN_RELU ? mf_relu(g, h) : mf_gelu(g, h);
     if (m->config->model.ffn_dropout > 0) h = mf_dropout(g, h, m->config->model.ffn_dropout);
-    return mf_linear(g, h, use_in(m, g, layer, "ffn.w2"), use_in(m, g, layer, "ffn.b2"));
+    return mf_linear_as(g, h, use_in(m, g, layer, "ffn.w2"), use_in(m, g, layer, "ffn.b2"),
+                        MF_F32);
 }
 
 /* Fixed sines (Vaswani et al. 2017, section 3.5): column 2i sin(p / 10000^(2i/d)), 2i+1 cos. */
@@ -304,7 +313,7 @@ static mf_tensor *head_weight(const mf_model *m, mf_graph *g)
 
 mf_tensor *mf_block_head(const mf_model *m, mf_graph *g, mf_tensor *x)
 {
-    return mf_linear(g, x, head_weight(m, g), use(m, g, "head.bias"));
+    return mf_linear_as(g, x, head_weight(m, g), use(m, g, "head.bias"), MF_F32);
 }
 
 mf_tensor *mf_block_head_loss(const mf_model *m, mf_model_graph *mg, mf_tensor *x)

@@ -14,8 +14,10 @@ int32_t mf_block_attention_source(const mf_model *m, int32_t layer);
  * block of its kind. */
 int32_t mf_block_source(const mf_model *m, int32_t layer);
 
-/* Norm of a name: "layers.3.norm1", "norm". */
-mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_tensor *x);
+/* Norm of a name: "layers.3.norm1", "norm". for_products: its result goes into products alone, so
+ * that it is bf16 where they are. */
+mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_tensor *x,
+                         bool for_products);
 /* x [T,d] -> attention output [T,d], before the residual sum; of a layer whose heads are all pruned
  * the bias [d], or NULL without one. */
 mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t layer, mf_tensor *x);

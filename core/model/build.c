@@ -21,16 +21,16 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
     if (c->attention) {
         mf_graph_again(g, true);
         mf_tensor *a =
-            mf_block_attention(m, mg, layer, post ? x : mf_block_norm(m, g, norm1, x));
+            mf_block_attention(m, mg, layer, post ? x : mf_block_norm(m, g, norm1, x, true));
         if (p > 0 && a && mg->heads[layer].plan->active > 0) a = mf_dropout(g, a, p);
         mf_graph_again(g, false);
         if (a || mf_graph_status(g) != MF_OK) x = mf_add(g, x, a);
-        if (post) x = mf_block_norm(m, g, norm1, x);
+        if (post) x = mf_block_norm(m, g, norm1, x, false);
     }
     *ret_encoded = x;
     mf_graph_again(g, true);
 
-    mf_tensor *in = post ? x : mf_block_norm(m, g, norm2, x), *y;
+    mf_tensor *in = post ? x : mf_block_norm(m, g, norm2, x, true), *y;
     const int32_t at = m->moe_of_layer[layer];
     if (at < 0) {
         y = mf_block_dense(m, g, layer, in);
@@ -54,7 +54,7 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
     if (p > 0) y = mf_dropout(g, y, p);
     mf_graph_again(g, false);
     x = mf_add(g, x, y);
-    if (post) x = mf_block_norm(m, g, norm2, x);
+    if (post) x = mf_block_norm(m, g, norm2, x, false);
     /* The equation takes what the layer puts out; the published code, what attention leaves. */
     if (c->skip_form == MF_SKIP_LINEAR) *ret_encoded = x;
     mf_graph_pop(g);
@@ -117,6 +117,7 @@ static void add_losses(mf_model *m, mf_model_graph *mg)
     mf_graph *g = mg->g;
     const int n = m->config->n_regularizers;
     mf_tensor *total = mg->task_loss;
+    const bool narrow = mf_graph_narrow(g, false); /* losses are f32 all the way */
     const mf_routing **records = mf_alloc((size_t)m->n_moe + 1, sizeof *records);
     if (!records) {
         mf_graph_fail(g, MF_ENOMEM, "no memory for %d routing records", (int)m->n_moe);
@@ -136,6 +137,7 @@ static void add_losses(mf_model *m, mf_model_graph *mg)
     for (int32_t i = 0; i < m->n_moe; i++)
         for (int32_t j = 0; j < records[i]->n_losses; j++)
             total = mf_add(g, total, records[i]->loss[j]);
+    mf_graph_narrow(g, narrow);
     mf_free(records);
     mg->loss = total;
 }
@@ -149,7 +151,8 @@ static void build(mf_model *m, mf_model_graph *mg)
     if (m->config->train.dropout > 0 && m->config->train.dropout_embedding)
         x = mf_dropout(g, x, m->config->train.dropout);
     x = blocks(m, mg, x);
-    if (m->config->model.norm_place == MF_NORM_PRE) x = mf_block_norm(m, g, "norm", x);
+    if (m->config->model.norm_place == MF_NORM_PRE)
+        x = mf_block_norm(m, g, "norm", x, true);
     if (s->mode == MF_MODE_GENERATE) x = mf_gather_rows(g, x, mg->last);
     if (mg->by_row) x = mf_block_pool(m, mg, x);
     if (m->config->model.head_dropout > 0) x = mf_dropout(g, x, m->config->model.head_dropout);
@@ -176,7 +179,8 @@ int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph 
                                       .accumulate = shape->accumulate,
                                       .bare = m->facts.bare,
                                       .no_reuse = shape->no_reuse,
-                                      .lender = shape->lender};
+                                      .lender = shape->lender,
+                                      .bf16 = m->bf16};
     if (shape->cache && mf_model_sees_sequences(m))
         return mf_fail(MF_ECONFIG, "experts that look at whole sequences decode without a cache");
     mf_model_graph *mg = mf_alloc(1, sizeof *mg);

@@ -238,9 +238,11 @@ int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool trai
     m->capacity_factor = config->moe.capacity_factor;
     m->adaptive_capacity = config->moe.adaptive_capacity;
     m->skip_scale = config->model.skip_scale;
+    m->bf16 = config->train.dtype != 0;
     m->store = mf_store_new();
     m->plugins = m->store ? mf_plughost_new(m->store) : NULL;
     int rc = m->plugins ? assemble(m) : MF_ENOMEM;
+    if (rc == MF_OK && m->bf16) mf_store_want_bf16(m->store);
     if (rc == MF_OK)
         rc = (facts->bare ? mf_store_seal_bare : mf_store_seal)(
             m->store, (uint64_t)config->train.seed, training);

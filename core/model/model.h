@@ -44,6 +44,7 @@ typedef struct mf_model {
     double capacity_factor;        /* live as moe.capacity_factor */
     double adaptive_capacity;      /* live as moe.adaptive_capacity */
     double skip_scale;             /* live as model.skip_scale */
+    bool bf16;                     /* products in bf16: train.dtype */
     struct mf_arena *arena;
 } mf_model;
 

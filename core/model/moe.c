@@ -238,11 +238,18 @@ static int route(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
                       .mask = in->mask,
                       .labels = in->labels,
                       .tokens = in->batch * in->seq};
-    int rc = mf_instance_route(layer->router, g, in, r);
-    if (rc != MF_OK) return rc;
-    out->gate = choose(layer, s, g, in, out);
-    out->own = (mf_moe_choice){r->rows, r->chosen, NULL, out->gate, r->token};
-    return mf_graph_status(g);
+    /* Routers see and compute f32: a choice hangs on small differences (Fedus et al. 2021, 2.4). */
+    const bool narrow = mf_graph_narrow(g, false);
+    mf_router_in wide = *in;
+    wide.x = mf_graph_wide(g, in->x);
+    int rc = mf_instance_route(layer->router, g, &wide, r);
+    if (rc == MF_OK) {
+        out->gate = choose(layer, s, g, in, out);
+        out->own = (mf_moe_choice){r->rows, r->chosen, NULL, out->gate, r->token};
+        rc = mf_graph_status(g);
+    }
+    mf_graph_narrow(g, narrow);
+    return rc;
 }
 
 static void keep_choice(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
@@ -256,7 +263,7 @@ static void keep_choice(const mf_moe_settings *s, mf_graph *g, const mf_router_i
         mf_graph_keep(out->gate);
     }
     if (!s->trace) return;
-    out->x = in->x->dtype == MF_F32 ? in->x : mf_cast(g, in->x, MF_F32);
+    out->x = mf_graph_wide(g, in->x);
     mf_graph_keep(out->x);
     mf_graph_keep(r->logits);
     mf_graph_keep(out->score);

@@ -21,6 +21,10 @@ static inline mf_kctx mf_call_kctx(const mf_call *call)
     mf_kctx x = {mf_parallel, mf_rng_block, call->exec->seed, call->exec->step};
     return x;
 }
+static inline bool mf_call_is_bf16(const mf_call *call, int i)
+{
+    return call->in[i].dtype == MF_BF16;
+}
 /* Data of an input; NULL when it is absent. */
 static inline const float *mf_call_f32(const mf_call *call, int i)
 {

@@ -31,4 +31,5 @@ const mf_opdef mf_op_cast = {.size = sizeof(mf_opdef),
                              .infer = infer,
                              .forward = forward,
                              .grad = grad,
-                             .diff_in = 1};
+                             .diff_in = 1,
+                             .bf16_in = 1};

@@ -9,6 +9,8 @@
  *                  dx[place[r]] = gate[r] dy[t],  dgate[r] = <x[place[r]], dy[t]>
  *                  (Shazeer et al. 2017, eq. 1)
  *
+ * x of dispatch_rows may be bf16, y then is, and y of combine_rows, whose sum is f32.
+ *
  * A token's rows are summed in source order. With k rows per token the sums need no lists; with a
  * token list they go over lists of each token's rows, made by a counting sort in the scratch.
  */
@@ -69,11 +71,14 @@ static size_t list_bytes(int64_t rows, int64_t tokens)
     return (size_t)(rows + tokens + 1) * sizeof(int32_t);
 }
 
-/* y[t] = sum of gate[r] x[place[r]] over the rows of token t; token_of_row and gate may be NULL. */
+/* y[t] = sum of gate[r] x[place[r]] over the rows of token t; token_of_row and gate may be NULL. y:
+ * output 0, f32 if x is. */
 static void sum_over_rows(const mf_call *call, int64_t tokens, int64_t rows, int64_t d,
                           const int32_t *token_of_row, const int32_t *place, const float *gate,
-                          const float *x, float *y)
+                          const mf_view *x)
 {
+    const bool half = call->out[0].dtype == MF_BF16;
+    void *y = call->out[0].data;
     const mf_kctx kx = mf_call_kctx(call);
     const mf_kernels *k = mf_call_kernels(call);
     int32_t *offset = NULL, *list = NULL;
@@ -82,7 +87,11 @@ static void sum_over_rows(const mf_call *call, int64_t tokens, int64_t rows, int
         list = offset + tokens + 1;
         k->index_lists(&kx, rows, tokens, token_of_row, offset, list);
     }
-    k->sum_rows(&kx, tokens, d, call->attr->i[0], offset, list, place, gate, x, y);
+    if (x->dtype == MF_BF16)
+        k->sum_rows_bf16(&kx, tokens, d, call->attr->i[0], offset, list, place, gate, x->data,
+                         half ? NULL : y, half ? y : NULL);
+    else
+        k->sum_rows(&kx, tokens, d, call->attr->i[0], offset, list, place, gate, x->data, y);
 }
 
 static int judge_rows(const mf_infer *in, int list, int64_t rows, int64_t tokens)
@@ -105,7 +114,8 @@ static int check_list(const mf_call *call, int list, int64_t tokens)
 
 static int infer_dispatch(mf_infer *in)
 {
-    if (mf_infer_inputs(in, 4) || mf_infer_tensor(in, 0, "x", MF_F32, 2, 2) ||
+    const mf_dtype type = mf_infer_float(in, 0);
+    if (mf_infer_inputs(in, 4) || mf_infer_tensor(in, 0, "x", type, 2, 2) ||
         mf_infer_tensor(in, 1, "token", MF_I32, 1, 1))
         return MF_ESHAPE;
     const int64_t rows = in->in[1].shape.dim[0];
@@ -114,7 +124,7 @@ static int infer_dispatch(mf_infer *in)
         judge_rows(in, 3, rows, x.dim[0]))
         return MF_ESHAPE;
     if (!mf_infer_absent(in, 3)) in->backward_work_bytes = list_bytes(rows, x.dim[0]);
-    return mf_infer_set(in, 0, MF_F32, mf_shape2(rows, x.dim[1]));
+    return mf_infer_set(in, 0, type, mf_shape2(rows, x.dim[1]));
 }
 
 static int forward_dispatch(const mf_call *call)
@@ -125,9 +135,7 @@ static int forward_dispatch(const mf_call *call)
     if (!err) err = mf_call_check_below(call, 2, "place", rows);
     if (!err) err = check_list(call, 3, tokens);
     if (err) return err;
-    mf_call_kernels(call)->gather_rows(&x, rows, call->out[0].shape.dim[1],
-                                       mf_call_f32(call, 0), mf_call_i32(call, 1),
-                                       mf_call_out(call, 0));
+    mf_gather(call, &x, call->in[0].data, mf_call_i32(call, 1));
     return MF_OK;
 }
 
@@ -136,7 +144,7 @@ static int backward_dispatch(const mf_call *call)
     enum { X, TOKEN, PLACE, LIST, Y, DY };
     const mf_shape x = call->in[X].shape;
     sum_over_rows(call, x.dim[0], call->in[DY].shape.dim[0], x.dim[1], mf_call_i32(call, LIST),
-                  mf_call_i32(call, PLACE), NULL, mf_call_f32(call, DY), mf_call_out(call, X));
+                  mf_call_i32(call, PLACE), NULL, &call->in[DY]);
     return MF_OK;
 }
 
@@ -148,7 +156,8 @@ const mf_opdef mf_op_dispatch_rows = {.size = sizeof(mf_opdef),
                                       .forward = forward_dispatch,
                                       .backward = backward_dispatch,
                                       .backward_in = 4 | 8,
-                                      .diff_in = 1};
+                                      .diff_in = 1,
+                                      .bf16_in = 1};
 
 mf_tensor *mf_dispatch_rows(mf_graph *g, mf_tensor *x, const mf_row_groups *groups,
                             mf_tensor *token_of_row, int k)
@@ -161,7 +170,7 @@ mf_tensor *mf_dispatch_rows(mf_graph *g, mf_tensor *x, const mf_row_groups *grou
 
 static int infer_combine(mf_infer *in)
 {
-    if (mf_infer_inputs(in, 4) || mf_infer_tensor(in, 0, "y", MF_F32, 2, 2) ||
+    if (mf_infer_inputs(in, 4) || mf_infer_tensor(in, 0, "y", mf_infer_float(in, 0), 2, 2) ||
         mf_infer_attr(in, 1, "tokens", 0, INT32_MAX - 1))
         return MF_ESHAPE;
     const mf_shape y = in->in[0].shape, rows = mf_shape1(y.dim[0]);
@@ -181,7 +190,7 @@ static int forward_combine(const mf_call *call)
     if (!err) err = check_list(call, 3, tokens);
     if (err) return err;
     sum_over_rows(call, tokens, y.dim[0], y.dim[1], mf_call_i32(call, 3), mf_call_i32(call, 2),
-                  mf_call_f32(call, 1), mf_call_f32(call, 0), mf_call_out(call, 0));
+                  mf_call_f32(call, 1), &call->in[0]);
     return MF_OK;
 }
 
@@ -190,7 +199,13 @@ static int backward_combine(const mf_call *call)
     enum { Y, GATE, PLACE, LIST, Z, DZ };
     const mf_kctx x = mf_call_kctx(call);
     const mf_shape y = call->in[Y].shape;
-    mf_call_kernels(call)->combine_grad(
+    if (mf_call_is_bf16(call, Y))
+        mf_call_kernels(call)->combine_grad_bf16(
+            &x, y.dim[0], call->attr->i[0], y.dim[1], call->in[Y].data, mf_call_f32(call, GATE),
+            mf_call_i32(call, PLACE), mf_call_i32(call, LIST), mf_call_f32(call, DZ),
+            call->out[Y].data, mf_call_out(call, GATE));
+    else
+        mf_call_kernels(call)->combine_grad(
         &x, y.dim[0], call->attr->i[0], y.dim[1], mf_call_f32(call, Y), mf_call_f32(call, GATE),
         mf_call_i32(call, PLACE), mf_call_i32(call, LIST), mf_call_f32(call, DZ),
         mf_call_out(call, Y), mf_call_out(call, GATE));
@@ -205,7 +220,8 @@ const mf_opdef mf_op_combine_rows = {.size = sizeof(mf_opdef),
                                      .backward = backward_combine,
                                      .backward_in = 1 | 2 | 4 | 8,
                                      .diff_in = 3,
-                                     .backward_over = 1};
+                                     .backward_over = 1,
+                                     .bf16_in = 1};
 
 mf_tensor *mf_combine_rows(mf_graph *g, mf_tensor *y, mf_tensor *gate,
                            const mf_row_groups *groups, mf_tensor *token_of_row, int tokens,

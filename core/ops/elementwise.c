@@ -8,7 +8,7 @@
  *   minimum  min(a, b)      da = g - db      db = g [a > b]
  *   greater  [a > b]        none
  *
- * a and b are f32 of rank 0 to 4. y has the broadcast shape; gradients are summed back over what
+ * a and b are f32 or bf16, both the same, of rank 0 to 4; so is y. y has the broadcast shape; gradients are summed back over what
  * was repeated. All are composed, so that only what they name is kept for the backward pass.
  */
 #include "ops/call.h"
@@ -21,14 +21,15 @@ static int infer(mf_infer *in)
 {
     char a[MF_SHAPE_TEXT], b[MF_SHAPE_TEXT];
     mf_shape to;
-    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "a", MF_F32, 0, 4) ||
-        mf_infer_tensor(in, 1, "b", MF_F32, 0, 4))
+    mf_dtype type = mf_infer_float(in, 0);
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "a", type, 0, 4) ||
+        mf_infer_tensor(in, 1, "b", type, 0, 4))
         return MF_ESHAPE;
     if (!mf_shape_broadcast(in->in[0].shape, in->in[1].shape, &to))
         return in->fail(
             in, "expected shapes that broadcast (equal or 1 from the end), found %s and %s",
             mf_shape_text(in->in[0].shape, a), mf_shape_text(in->in[1].shape, b));
-    return mf_infer_set(in, 0, MF_F32, to);
+    return mf_infer_set(in, 0, type, to);
 }
 
 static int forward(const mf_call *call)
@@ -39,8 +40,13 @@ static int forward(const mf_call *call)
     mf_walk_add(&w, call->in[0].shape);
     mf_walk_add(&w, call->in[1].shape);
     mf_walk_merge(&w);
-    mf_call_kernels(call)->map2(&x, fn, w.dim, w.stride[0], w.stride[1], mf_call_f32(call, 0),
-                                mf_call_f32(call, 1), mf_call_out(call, 0));
+    if (mf_call_is_bf16(call, 0))
+        mf_call_kernels(call)->map2_bf16(&x, fn, w.dim, w.stride[0], w.stride[1],
+                                         call->in[0].data, call->in[1].data, call->out[0].data);
+    else
+        mf_call_kernels(call)->map2(&x, fn, w.dim, w.stride[0], w.stride[1],
+                                    mf_call_f32(call, 0), mf_call_f32(call, 1),
+                                    mf_call_out(call, 0));
     return MF_OK;
 }
 
@@ -111,6 +117,7 @@ static int grad_minimum(mf_graph *g, const mf_gradient *at)
                                  .forward = forward,                                           \
                                  .grad = gradient,                                             \
                                  .diff_in = 3,                                                 \
+                                 .bf16_in = 3,                                                 \
                                  .user = &op##_fn};
 BINARY(add, MF_MAP_ADD, "y = a + b", grad_add, 0)
 BINARY(sub, MF_MAP_SUB, "y = a - b", grad_sub, 0)

@@ -6,12 +6,11 @@
  *   group_sum            y[e] = sum_r x[r]                    x [R,n] -> [E,n]
  *
  * e is the group with offset[e] <= r < offset[e+1], offset [E+1] i32. Each is the gradient of
- * another. Offsets come from data: they are checked before every use.
+ * another. x, w, a, b f32 or bf16; i0: type of y, of group_sum always f32. Offsets come from data:
+ * they are checked before every use.
  */
 #include "ops/grouped.h"
-#include "ops/call.h"
 #include "ops/index.h"
-#include "ops/infer.h"
 
 /* ---- offsets ---- */
 
@@ -28,12 +27,42 @@ static int infer_offset(const mf_infer *in, int i, int64_t *ret_groups)
 
 enum { X, W, OFFSET, BIAS };
 
+static mf_tensor *linear_as(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *offset,
+                            mf_dtype type)
+{
+    return mf_op4(g, "grouped_linear", x, w, offset, NULL, &(mf_attr){.i = {MF_AS(type)}});
+}
+
+static bool general(const mf_call *call)
+{
+    return mf_call_is_bf16(call, 0) || call->out[0].dtype != MF_F32;
+}
+
+/* What both products of rows have in common. */
+static mf_product by_rows(const mf_call *call, int64_t rows, mf_shape w)
+{
+    return (mf_product){.m = rows,
+                        .type_a = mf_call_type(&call->in[X]),
+                        .type_b = mf_call_type(&call->in[W]),
+                        .type_c = mf_call_type(&call->out[0]),
+                        .a = call->in[X].data,
+                        .b = call->in[W].data,
+                        .c = call->out[0].data,
+                        .alpha = 1,
+                        .by = MF_BY_ROWS,
+                        .parts = w.dim[0],
+                        .offset = mf_call_i32(call, OFFSET),
+                        .step_b = w.dim[1] * w.dim[2]};
+}
+
 static int linear_infer(mf_infer *in)
 {
     char text[MF_SHAPE_TEXT];
     int64_t groups;
-    if (mf_infer_inputs(in, 4) || mf_infer_tensor(in, X, "x", MF_F32, 2, 2) ||
-        mf_infer_tensor(in, W, "w", MF_F32, 3, 3) || infer_offset(in, OFFSET, &groups))
+    mf_dtype type = mf_infer_float(in, X), result;
+    if (mf_infer_inputs(in, 4) || mf_infer_tensor(in, X, "x", type, 2, 2) ||
+        mf_infer_tensor(in, W, "w", type, 3, 3) || infer_offset(in, OFFSET, &groups) ||
+        mf_infer_result(in, 0, type, &result))
         return MF_ESHAPE;
     mf_shape x = in->in[X].shape, w = in->in[W].shape;
     if (w.dim[0] != groups || w.dim[2] != x.dim[1])
@@ -41,7 +70,7 @@ static int linear_infer(mf_infer *in)
                         (long long)x.dim[1], mf_shape_text(w, text));
     if (mf_infer_maybe(in, BIAS, "b", MF_F32, mf_shape2(groups, w.dim[1]))) return MF_ESHAPE;
     in->flops = 2.0 * (double)x.dim[0] * (double)x.dim[1] * (double)w.dim[1];
-    return mf_infer_set(in, 0, MF_F32, mf_shape2(x.dim[0], w.dim[1]));
+    return mf_infer_set(in, 0, result, mf_shape2(x.dim[0], w.dim[1]));
 }
 
 static int linear_forward(const mf_call *call)
@@ -51,6 +80,17 @@ static int linear_forward(const mf_call *call)
     int64_t rows = call->in[X].shape.dim[0];
     int err = mf_call_check_offset(call, OFFSET, rows);
     if (err) return err;
+    if (general(call)) {
+        mf_product p = by_rows(call, rows, w);
+        p.n = w.dim[1];
+        p.k = w.dim[2];
+        p.trans_b = true;
+        p.lda = p.ldb = w.dim[2];
+        p.ldc = p.step_bias = w.dim[1];
+        p.bias = mf_call_f32(call, BIAS);
+        mf_call_kernels(call)->product(&x, &p);
+        return MF_OK;
+    }
     mf_call_kernels(call)->grouped_linear(
         &x, w.dim[0], rows, w.dim[1], w.dim[2], mf_call_i32(call, OFFSET), mf_call_f32(call, X),
         mf_call_f32(call, W), mf_call_f32(call, BIAS), mf_call_out(call, 0));
@@ -61,20 +101,26 @@ static int linear_grad(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *dy = at->dout[0], *offset = at->in[OFFSET];
     /* The weight's first: then x is done with before dx is there. */
-    if (at->wants[W]) at->din[W] = mf_grouped_weight_grad(g, dy, at->in[X], offset);
-    if (at->wants[X]) at->din[X] = mf_grouped_linear_dx(g, dy, at->in[W], offset);
+    if (at->wants[W])
+        at->din[W] =
+            mf_grouped_weight_grad(g, dy, at->in[X], offset, mf_tensor_grad_type(at->in[W]));
+    if (at->wants[X])
+        at->din[X] =
+            mf_grouped_linear_dx(g, dy, at->in[W], offset, mf_tensor_grad_type(at->in[X]));
     if (at->wants[BIAS]) at->din[BIAS] = mf_group_sum(g, dy, offset);
     return mf_graph_status(g);
 }
 
 const mf_opdef mf_op_grouped_linear = {
     .size = sizeof(mf_opdef),
+    .flags = MF_OP_NARROW,
     .name = "grouped_linear",
     .formula = "y[r] = w[e] x[r] + b[e]",
     .infer = linear_infer,
     .forward = linear_forward,
     .grad = linear_grad,
     .diff_in = 1u << X | 1u << W | 1u << BIAS,
+    .bf16_in = 1u << X | 1u << W,
 };
 
 /* ---- grouped_linear_dx ---- */
@@ -83,15 +129,17 @@ static int dx_infer(mf_infer *in)
 {
     char text[MF_SHAPE_TEXT];
     int64_t groups;
-    if (mf_infer_inputs(in, 3) || mf_infer_tensor(in, X, "x", MF_F32, 2, 2) ||
-        mf_infer_tensor(in, W, "w", MF_F32, 3, 3) || infer_offset(in, OFFSET, &groups))
+    mf_dtype type = mf_infer_float(in, X), result;
+    if (mf_infer_inputs(in, 3) || mf_infer_tensor(in, X, "x", type, 2, 2) ||
+        mf_infer_tensor(in, W, "w", type, 3, 3) || infer_offset(in, OFFSET, &groups) ||
+        mf_infer_result(in, 0, type, &result))
         return MF_ESHAPE;
     mf_shape x = in->in[X].shape, w = in->in[W].shape;
     if (w.dim[0] != groups || w.dim[1] != x.dim[1])
         return in->fail(in, "expected w [%lld,%lld,in], found %s", (long long)groups,
                         (long long)x.dim[1], mf_shape_text(w, text));
     in->flops = 2.0 * (double)x.dim[0] * (double)x.dim[1] * (double)w.dim[2];
-    return mf_infer_set(in, 0, MF_F32, mf_shape2(x.dim[0], w.dim[2]));
+    return mf_infer_set(in, 0, result, mf_shape2(x.dim[0], w.dim[2]));
 }
 
 static int dx_forward(const mf_call *call)
@@ -101,6 +149,13 @@ static int dx_forward(const mf_call *call)
     int64_t rows = call->in[X].shape.dim[0];
     int err = mf_call_check_offset(call, OFFSET, rows);
     if (err) return err;
+    if (general(call)) {
+        mf_product p = by_rows(call, rows, w);
+        p.n = p.ldb = p.ldc = w.dim[2];
+        p.k = p.lda = w.dim[1];
+        mf_call_kernels(call)->product(&x, &p);
+        return MF_OK;
+    }
     mf_call_kernels(call)->grouped_linear_dx(&x, w.dim[0], rows, w.dim[1], w.dim[2],
                                              mf_call_i32(call, OFFSET), mf_call_f32(call, X),
                                              mf_call_f32(call, W), mf_call_out(call, 0));
@@ -110,19 +165,24 @@ static int dx_forward(const mf_call *call)
 static int dx_grad(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *dy = at->dout[0], *offset = at->in[OFFSET];
-    if (at->wants[X]) at->din[X] = mf_grouped_linear(g, dy, at->in[W], offset, NULL);
-    if (at->wants[W]) at->din[W] = mf_grouped_weight_grad(g, at->in[X], dy, offset);
+    if (at->wants[X])
+        at->din[X] = linear_as(g, dy, at->in[W], offset, mf_tensor_grad_type(at->in[X]));
+    if (at->wants[W])
+        at->din[W] =
+            mf_grouped_weight_grad(g, at->in[X], dy, offset, mf_tensor_grad_type(at->in[W]));
     return mf_graph_status(g);
 }
 
 const mf_opdef mf_op_grouped_linear_dx = {
     .size = sizeof(mf_opdef),
+    .flags = MF_OP_NARROW,
     .name = "grouped_linear_dx",
     .formula = "y[r] = w[e]^T x[r]",
     .infer = dx_infer,
     .forward = dx_forward,
     .grad = dx_grad,
     .diff_in = 1u << X | 1u << W,
+    .bf16_in = 1u << X | 1u << W,
 };
 
 /* ---- grouped_weight_grad ---- */
@@ -133,15 +193,17 @@ static int weight_infer(mf_infer *in)
 {
     char text[MF_SHAPE_TEXT];
     int64_t groups;
-    if (mf_infer_inputs(in, 3) || mf_infer_tensor(in, A, "a", MF_F32, 2, 2) ||
-        mf_infer_tensor(in, B, "b", MF_F32, 2, 2) || infer_offset(in, OFFSET, &groups))
+    mf_dtype type = mf_infer_float(in, A), result;
+    if (mf_infer_inputs(in, 3) || mf_infer_tensor(in, A, "a", type, 2, 2) ||
+        mf_infer_tensor(in, B, "b", type, 2, 2) || infer_offset(in, OFFSET, &groups) ||
+        mf_infer_result(in, 0, type, &result))
         return MF_ESHAPE;
     mf_shape a = in->in[A].shape, b = in->in[B].shape;
     if (a.dim[0] != b.dim[0])
         return in->fail(in, "expected b of %lld rows like a, found %s", (long long)a.dim[0],
                         mf_shape_text(b, text));
     in->flops = 2.0 * (double)a.dim[0] * (double)a.dim[1] * (double)b.dim[1];
-    return mf_infer_set(in, 0, MF_F32, mf_shape3(groups, a.dim[1], b.dim[1]));
+    return mf_infer_set(in, 0, result, mf_shape3(groups, a.dim[1], b.dim[1]));
 }
 
 static int weight_forward(const mf_call *call)
@@ -150,6 +212,29 @@ static int weight_forward(const mf_call *call)
     mf_shape a = call->in[A].shape;
     int err = mf_call_check_offset(call, OFFSET, a.dim[0]);
     if (err) return err;
+    if (general(call)) {
+        int64_t m = a.dim[1], n = call->in[B].shape.dim[1];
+        const mf_product p = {.m = m,
+                              .n = n,
+                              .k = a.dim[0],
+                              .trans_a = true,
+                              .type_a = mf_call_type(&call->in[A]),
+                              .type_b = mf_call_type(&call->in[B]),
+                              .type_c = mf_call_type(&call->out[0]),
+                              .a = call->in[A].data,
+                              .b = call->in[B].data,
+                              .c = call->out[0].data,
+                              .lda = m,
+                              .ldb = n,
+                              .ldc = n,
+                              .alpha = 1,
+                              .by = MF_BY_INNER,
+                              .parts = call->out[0].shape.dim[0],
+                              .offset = mf_call_i32(call, OFFSET),
+                              .step_c = m * n};
+        mf_call_kernels(call)->product(&x, &p);
+        return MF_OK;
+    }
     mf_call_kernels(call)->grouped_weight_grad(&x, call->out[0].shape.dim[0], a.dim[0],
                                                a.dim[1], call->in[B].shape.dim[1],
                                                mf_call_i32(call, OFFSET), mf_call_f32(call, A),
@@ -160,19 +245,24 @@ static int weight_forward(const mf_call *call)
 static int weight_grad(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *dy = at->dout[0], *offset = at->in[OFFSET];
-    if (at->wants[A]) at->din[A] = mf_grouped_linear(g, at->in[B], dy, offset, NULL);
-    if (at->wants[B]) at->din[B] = mf_grouped_linear_dx(g, at->in[A], dy, offset);
+    if (at->wants[A])
+        at->din[A] = linear_as(g, at->in[B], dy, offset, mf_tensor_grad_type(at->in[A]));
+    if (at->wants[B])
+        at->din[B] =
+            mf_grouped_linear_dx(g, at->in[A], dy, offset, mf_tensor_grad_type(at->in[B]));
     return mf_graph_status(g);
 }
 
 const mf_opdef mf_op_grouped_weight_grad = {
     .size = sizeof(mf_opdef),
+    .flags = MF_OP_NARROW,
     .name = "grouped_weight_grad",
     .formula = "y[e] = sum_r a[r] b[r]^T",
     .infer = weight_infer,
     .forward = weight_forward,
     .grad = weight_grad,
     .diff_in = 1u << A | 1u << B,
+    .bf16_in = 1u << A | 1u << B,
 };
 
 /* ---- group_sum ---- */
@@ -180,7 +270,7 @@ const mf_opdef mf_op_grouped_weight_grad = {
 static int sum_infer(mf_infer *in)
 {
     int64_t groups;
-    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "x", MF_F32, 2, 2) ||
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "x", mf_infer_float(in, 0), 2, 2) ||
         infer_offset(in, 1, &groups))
         return MF_ESHAPE;
     return mf_infer_set(in, 0, MF_F32, mf_shape2(groups, in->in[0].shape.dim[1]));
@@ -192,6 +282,12 @@ static int sum_forward(const mf_call *call)
     mf_shape s = call->in[0].shape;
     int err = mf_call_check_offset(call, 1, s.dim[0]);
     if (err) return err;
+    if (mf_call_is_bf16(call, 0)) {
+        mf_call_kernels(call)->group_sum_bf16(&x, call->out[0].shape.dim[0], s.dim[0], s.dim[1],
+                                              mf_call_i32(call, 1), call->in[0].data,
+                                              mf_call_out(call, 0));
+        return MF_OK;
+    }
     mf_call_kernels(call)->group_sum(&x, call->out[0].shape.dim[0], s.dim[0], s.dim[1],
                                      mf_call_i32(call, 1), mf_call_f32(call, 0),
                                      mf_call_out(call, 0));
@@ -205,8 +301,11 @@ mf_tensor *mf_group_spread(mf_graph *g, mf_tensor *x, mf_tensor *offset, int64_t
     mf_shape s = MF_HOST_SLOT->shape(x);
     mf_tensor *ones =
         mf_broadcast(g, mf_graph_const(g, MF_F32, mf_shape2(1, 1), &one), mf_shape2(rows, 1));
-    return mf_grouped_linear(g, ones, mf_reshape(g, x, mf_shape3(s.dim[0], s.dim[1], 1)),
-                             offset, NULL);
+    bool was = mf_graph_narrow(g, false); /* it moves numbers: they stay as they are */
+    mf_tensor *y = mf_grouped_linear(
+        g, ones, mf_reshape(g, x, mf_shape3(s.dim[0], s.dim[1], 1)), offset, NULL);
+    mf_graph_narrow(g, was);
+    return y;
 }
 
 static int sum_grad(mf_graph *g, const mf_gradient *at)
@@ -223,4 +322,5 @@ const mf_opdef mf_op_group_sum = {
     .forward = sum_forward,
     .grad = sum_grad,
     .diff_in = 1,
+    .bf16_in = 1,
 };

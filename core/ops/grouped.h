@@ -1,23 +1,24 @@
 /* ops/grouped.h: typed wrappers of the ops that gradients of grouped products are made of.
  *
  * Rows offset[e] <= r < offset[e+1] belong to group e; offset [E+1] i32 as for mf_grouped_linear.
+ * `type`: of the result.
  */
 #ifndef MF_OPS_GROUPED_H
 #define MF_OPS_GROUPED_H
 
-#include "ops/ops.h"
+#include "ops/product.h"
 
 /* y[r] = w[e]^T x[r], zero past offset[E]. x [R,out], w [E,out,in] -> [R,in] */
 static inline mf_tensor *mf_grouped_linear_dx(mf_graph *g, mf_tensor *x, mf_tensor *w,
-                                              mf_tensor *offset)
+                                              mf_tensor *offset, mf_dtype type)
 {
-    return mf_op3(g, "grouped_linear_dx", x, w, offset, NULL);
+    return mf_op3(g, "grouped_linear_dx", x, w, offset, &(mf_attr){.i = {MF_AS(type)}});
 }
 /* y[e] = sum over r of a[r] b[r]^T. a [R,out], b [R,in] -> [E,out,in] */
 static inline mf_tensor *mf_grouped_weight_grad(mf_graph *g, mf_tensor *a, mf_tensor *b,
-                                                mf_tensor *offset)
+                                                mf_tensor *offset, mf_dtype type)
 {
-    return mf_op3(g, "grouped_weight_grad", a, b, offset, NULL);
+    return mf_op3(g, "grouped_weight_grad", a, b, offset, &(mf_attr){.i = {MF_AS(type)}});
 }
 /* y[e] = sum over r of x[r]. x [R,n] -> [E,n] */
 static inline mf_tensor *mf_group_sum(mf_graph *g, mf_tensor *x, mf_tensor *offset)

@@ -1,6 +1,6 @@
 /* ops/index.c: rows and elements by index. Indices i32; below 0 stands for "nothing".
  *
- *   gather_rows   y[m] = x[index[m]], 0 for none                 dx = scatter_rows(dy)
+ *   gather_rows   y[m] = x[index[m]], 0 for none; x may be bf16  dx = scatter_rows(dy)
  *   scatter_rows  y[index[m]] += x[m], in the order of m         dx = gather_rows(dy)
  *   take          y[n,j] = x[n, index[n,j]], 0 for none          dx = put(dy)
  *   put           y[n, index[n,j]] += x[n,j], in the order of j  dx = take(dy)
@@ -49,12 +49,23 @@ int mf_call_check_offset(const mf_call *call, int i, int64_t rows)
 
 /* ---- rows ---- */
 
+void mf_gather(const mf_call *call, const mf_kctx *x, const void *in, const int32_t *index)
+{
+    const mf_kernels *k = mf_call_kernels(call);
+    const mf_shape y = call->out[0].shape;
+    if (call->out[0].dtype == MF_BF16)
+        k->gather_rows_bf16(x, y.dim[0], y.dim[1], in, index, call->out[0].data);
+    else
+        k->gather_rows(x, y.dim[0], y.dim[1], in, index, mf_call_out(call, 0));
+}
+
 static int infer_gather(mf_infer *in)
 {
-    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "x", MF_F32, 2, 2) ||
+    mf_dtype type = mf_infer_float(in, 0);
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "x", type, 2, 2) ||
         mf_infer_tensor(in, 1, "index", MF_I32, 1, 1))
         return MF_ESHAPE;
-    return mf_infer_set(in, 0, MF_F32,
+    return mf_infer_set(in, 0, type,
                         mf_shape2(in->in[1].shape.dim[0], in->in[0].shape.dim[1]));
 }
 
@@ -63,9 +74,7 @@ static int forward_gather(const mf_call *call)
     const mf_kctx x = mf_call_kctx(call);
     int err = mf_call_check_below(call, 1, "index", call->in[0].shape.dim[0]);
     if (err) return err;
-    mf_call_kernels(call)->gather_rows(&x, call->out[0].shape.dim[0], call->out[0].shape.dim[1],
-                                       mf_call_f32(call, 0), mf_call_i32(call, 1),
-                                       mf_call_out(call, 0));
+    mf_gather(call, &x, call->in[0].data, mf_call_i32(call, 1));
     return MF_OK;
 }
 
@@ -81,7 +90,8 @@ const mf_opdef mf_op_gather_rows = {.size = sizeof(mf_opdef),
                                     .infer = infer_gather,
                                     .forward = forward_gather,
                                     .grad = grad_gather,
-                                    .diff_in = 1};
+                                    .diff_in = 1,
+                                    .bf16_in = 1};
 
 static int infer_scatter(mf_infer *in)
 {

@@ -11,5 +11,7 @@ int mf_call_check(const mf_call *call, int i, const char *what, int64_t lo, int6
 int mf_call_check_below(const mf_call *call, int i, const char *what, int64_t hi);
 /* The i32 input i, [E+1], rises from 0 to at most `rows`; else MF_EPLUGIN naming the offset. */
 int mf_call_check_offset(const mf_call *call, int i, int64_t rows);
+/* Output 0, [m,d]: its rows are those of `in`, of its type, that the indices name. */
+void mf_gather(const mf_call *call, const mf_kctx *x, const void *in, const int32_t *index);
 
 #endif

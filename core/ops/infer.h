@@ -21,6 +21,11 @@ static inline bool mf_infer_absent(const mf_infer *in, int i)
 }
 /* Present, of this type, lo <= rank <= hi. */
 int mf_infer_tensor(const mf_infer *in, int i, const char *what, mf_dtype type, int lo, int hi);
+/* The type of an input that may be bf16: bf16 if it is, else f32. */
+static inline mf_dtype mf_infer_float(const mf_infer *in, int i)
+{
+    return !mf_infer_absent(in, i) && in->in[i].dtype == MF_BF16 ? MF_BF16 : MF_F32;
+}
 /* Present, of this type and exactly this shape. */
 int mf_infer_shape(const mf_infer *in, int i, const char *what, mf_dtype type, mf_shape shape);
 /* The same, or absent. */
@@ -29,6 +34,13 @@ int mf_infer_maybe(const mf_infer *in, int i, const char *what, mf_dtype type, m
 int mf_infer_attr(const mf_infer *in, int slot, const char *what, int64_t lo, int64_t hi);
 /* Output i, and n_out = i + 1. A dimension is at most 2^31 - 1, so that i32 indexes it. */
 int mf_infer_set(mf_infer *in, int i, mf_dtype type, mf_shape shape);
+
+/* The type of an op's output when its attributes name one: 0 as its input, or 1 + the type. */
+#define MF_AS(type) (1 + (int64_t)(type))
+static inline mf_dtype mf_attr_type(int64_t code, mf_dtype otherwise)
+{
+    return code ? (mf_dtype)(code - 1) : otherwise;
+}
 
 /* The shape that an op was given: attr.i[0] the rank, attr.i[1 ..] the dimensions. */
 static inline mf_shape mf_attr_shape(const mf_attr *attr)

@@ -1,17 +1,16 @@
 /* ops/linear.c: y = x w^T + b.
  *
- *   x [...,in], w [out,in], b [out] or absent -> y [...,out]
+ *   x [...,in], w [out,in], b [out] or absent -> y [...,out]; x, w f32 or bf16; i0: type of y
  *   dx = dy w,  dw = dy^T x,  db = sum of dy over rows
  */
-#include "ops/call.h"
-#include "ops/infer.h"
-#include "ops/ops.h"
+#include "ops/product.h"
 
 static int linear_infer(mf_infer *in)
 {
     char text[MF_SHAPE_TEXT];
-    if (mf_infer_inputs(in, 3) || mf_infer_tensor(in, 0, "x", MF_F32, 1, MF_MAX_RANK) ||
-        mf_infer_tensor(in, 1, "w", MF_F32, 2, 2))
+    mf_dtype type = mf_infer_float(in, 0), result;
+    if (mf_infer_inputs(in, 3) || mf_infer_tensor(in, 0, "x", type, 1, MF_MAX_RANK) ||
+        mf_infer_tensor(in, 1, "w", type, 2, 2) || mf_infer_result(in, 0, type, &result))
         return MF_ESHAPE;
     mf_shape y = in->in[0].shape, w = in->in[1].shape;
     int64_t n_in = mf_shape_last(y);
@@ -21,13 +20,32 @@ static int linear_infer(mf_infer *in)
     if (mf_infer_maybe(in, 2, "b", MF_F32, mf_shape1(w.dim[0]))) return MF_ESHAPE;
     y.dim[y.rank - 1] = w.dim[0];
     in->flops = 2.0 * (double)mf_shape_rows(y) * (double)w.dim[0] * (double)n_in;
-    return mf_infer_set(in, 0, MF_F32, y);
+    return mf_infer_set(in, 0, result, y);
 }
 
 static int linear_forward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
     mf_shape w = call->in[1].shape;
+    if (mf_call_is_bf16(call, 0) || call->out[0].dtype != MF_F32) {
+        const mf_product p = {.m = mf_shape_rows(call->in[0].shape),
+                              .n = w.dim[0],
+                              .k = w.dim[1],
+                              .trans_b = true,
+                              .type_a = mf_call_type(&call->in[0]),
+                              .type_b = mf_call_type(&call->in[1]),
+                              .type_c = mf_call_type(&call->out[0]),
+                              .a = call->in[0].data,
+                              .b = call->in[1].data,
+                              .c = call->out[0].data,
+                              .lda = w.dim[1],
+                              .ldb = w.dim[1],
+                              .ldc = w.dim[0],
+                              .alpha = 1,
+                              .bias = mf_call_f32(call, 2)};
+        mf_call_kernels(call)->product(&x, &p);
+        return MF_OK;
+    }
     mf_call_kernels(call)->linear(&x, mf_shape_rows(call->in[0].shape), w.dim[0], w.dim[1],
                                   mf_call_f32(call, 0), mf_call_f32(call, 1),
                                   mf_call_f32(call, 2), mf_call_out(call, 0));
@@ -45,20 +63,24 @@ static int linear_grad(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *x = at->in[0], *w = at->in[1], *dy = flat(g, at->dout[0]);
     /* The weight's first: then x is done with before dx is there. */
-    if (at->wants[1]) at->din[1] = mf_matmul(g, dy, true, flat(g, x), false, 1);
+    if (at->wants[1])
+        at->din[1] = mf_matmul_as(g, dy, true, flat(g, x), false, 1, mf_tensor_grad_type(w));
     if (at->wants[0])
         at->din[0] =
-            mf_reshape(g, mf_matmul(g, dy, false, w, false, 1), MF_HOST_SLOT->shape(x));
+            mf_reshape(g, mf_matmul_as(g, dy, false, w, false, 1, mf_tensor_grad_type(x)),
+                       MF_HOST_SLOT->shape(x));
     if (at->wants[2]) at->din[2] = mf_sum(g, dy, 1u, false);
     return MF_HOST_SLOT->status(g);
 }
 
 const mf_opdef mf_op_linear = {
     .size = sizeof mf_op_linear,
+    .flags = MF_OP_NARROW,
     .name = "linear",
     .formula = "y = x w^T + b",
     .infer = linear_infer,
     .forward = linear_forward,
     .grad = linear_grad,
     .diff_in = 7,
+    .bf16_in = 3,
 };

@@ -1,9 +1,10 @@
 /* ops/linear_cross_entropy.c: head and loss in one, so that the matrix of logits never exists.
  *
- *   x [N,d], w [V,d], b [V] or absent, target [N] i32, weight [N] f32 or absent
+ *   x [N,d], w [V,d] both f32 or both bf16, b [V] or absent, target [N] i32, weight [N] f32 or absent
  *   attr: i0 = 0           -> loss scalar, row loss [N]
  *         i0 = 1 + 2 + 4   -> loss, then those of dx [N,d], dw [V,d], db [V] that it names
- *   loss and row loss as in cross_entropy of x w^T + b; dx, dw, db are the gradients of the loss.
+ *   loss and row loss as in cross_entropy of x w^T + b; dx, dw, db are the gradients of the loss; dx
+ *   has the type of x, all else is f32, logits too
  *
  * Rows go through in chunks: logits of a chunk, their loss, their gradient over them in place, and
  * its three products. The gradient of a mean of losses is linear in what comes from above, so it is
@@ -12,8 +13,7 @@
  * computing logits again would take four. Rows with target < 0 are left out before the products.
  */
 #include "ops/linear_cross_entropy.h"
-#include "ops/call.h"
-#include "ops/infer.h"
+#include "ops/product.h"
 
 #include <string.h>
 
@@ -36,7 +36,7 @@ static int64_t chunk_rows(int64_t rows, int64_t vocab)
 typedef struct scratch {
     int64_t chunk;
     float *logits;            /* [chunk,V] */
-    float *x, *dx;            /* [chunk,d] rows that do not lie side by side */
+    void *x, *dx;             /* [chunk,d] rows that do not lie side by side */
     float *db;                /* [V] of one chunk */
     float *row, *lse, *share; /* [chunk] */
     int32_t *target;          /* [chunk] */
@@ -52,14 +52,15 @@ static void *take(void *base, int64_t *at, int64_t bytes)
 }
 
 /* Returns the bytes needed; base may be NULL when only these are asked for. */
-static size_t lay_out(scratch *s, void *base, int64_t rows, int64_t d, int64_t vocab, int64_t want)
+static size_t lay_out(scratch *s, void *base, int64_t rows, int64_t d, int64_t vocab, int64_t want,
+                      mf_dtype type)
 {
     int64_t at = 0;
-    const int64_t f = sizeof(float);
+    const int64_t f = sizeof(float), each = (int64_t)mf_dtype_size(type);
     s->chunk = chunk_rows(rows, vocab);
     s->logits = take(base, &at, s->chunk * vocab * f);
-    s->x = take(base, &at, s->chunk * d * f);
-    s->dx = take(base, &at, want & WANT_X ? s->chunk * d * f : 0);
+    s->x = take(base, &at, s->chunk * d * each);
+    s->dx = take(base, &at, want & WANT_X ? s->chunk * d * each : 0);
     s->db = take(base, &at, want & WANT_BIAS ? vocab * f : 0);
     s->sum = take(base, &at, want & WANT_BIAS ? (int64_t)mf_sum3_work(1, s->chunk, vocab) : 0);
     s->row = take(base, &at, s->chunk * f);
@@ -76,8 +77,9 @@ static int loss_infer(mf_infer *in)
 {
     char text[MF_SHAPE_TEXT];
     scratch s;
-    if (mf_infer_inputs(in, INPUTS) || mf_infer_tensor(in, X, "x", MF_F32, 2, 2) ||
-        mf_infer_tensor(in, W, "w", MF_F32, 2, 2))
+    const mf_dtype type = mf_infer_float(in, X);
+    if (mf_infer_inputs(in, INPUTS) || mf_infer_tensor(in, X, "x", type, 2, 2) ||
+        mf_infer_tensor(in, W, "w", type, 2, 2))
         return MF_ESHAPE;
     const mf_shape x = in->in[X].shape, w = in->in[W].shape, rows = mf_shape1(x.dim[0]);
     if (w.dim[1] != x.dim[1] || w.dim[0] < 1)
@@ -94,11 +96,11 @@ static int loss_infer(mf_infer *in)
         return in->fail(in, "expected b, whose gradient is wanted");
     const int products = 1 + !!(want & WANT_X) + !!(want & WANT_W);
     in->flops = 2.0 * products * (double)x.dim[0] * (double)x.dim[1] * (double)w.dim[0];
-    in->work_bytes = lay_out(&s, NULL, x.dim[0], x.dim[1], w.dim[0], want);
+    in->work_bytes = lay_out(&s, NULL, x.dim[0], x.dim[1], w.dim[0], want, type);
     int n = 0;
     if (mf_infer_set(in, n++, MF_F32, mf_shape0())) return MF_ESHAPE;
     if (want == 0) return mf_infer_set(in, n, MF_F32, rows);
-    if (want & WANT_X && mf_infer_set(in, n++, MF_F32, x)) return MF_ESHAPE;
+    if (want & WANT_X && mf_infer_set(in, n++, type, x)) return MF_ESHAPE;
     if (want & WANT_W && mf_infer_set(in, n++, MF_F32, w)) return MF_ESHAPE;
     return want & WANT_BIAS ? mf_infer_set(in, n, MF_F32, bias) : MF_OK;
 }
@@ -110,9 +112,13 @@ typedef struct head {
     const mf_kernels *k;
     mf_kctx kx;
     int64_t rows, d, vocab;
-    const float *x, *w, *bias, *weight;
+    bool bf16;        /* what x, w and dx are */
+    size_t row_bytes; /* of x and dx */
+    const void *x, *w;
+    const float *bias, *weight;
     const int32_t *target;
-    float *row_loss, *dx, *dw, *db; /* outputs; NULL: not wanted */
+    void *dx;                  /* outputs; NULL: not wanted */
+    float *row_loss, *dw, *db;
     scratch s;
     int64_t counted; /* rows with a target */
     double weights;  /* their sum */
@@ -130,16 +136,18 @@ static void bind(head *h, const mf_call *call)
                 .rows = x.dim[0],
                 .d = x.dim[1],
                 .vocab = call->in[W].shape.dim[0],
-                .x = mf_call_f32(call, X),
-                .w = mf_call_f32(call, W),
+                .bf16 = mf_call_is_bf16(call, X),
+                .row_bytes = (size_t)x.dim[1] * mf_dtype_size(call->in[X].dtype),
+                .x = call->in[X].data,
+                .w = call->in[W].data,
                 .bias = mf_call_f32(call, BIAS),
                 .weight = mf_call_f32(call, WEIGHT),
                 .target = mf_call_i32(call, TARGET)};
     if (want == 0) h->row_loss = mf_call_out(call, n);
-    if (want & WANT_X) h->dx = mf_call_out(call, n++);
+    if (want & WANT_X) h->dx = call->out[n++].data;
     if (want & WANT_W) h->dw = mf_call_out(call, n++);
     if (want & WANT_BIAS) h->db = mf_call_out(call, n);
-    lay_out(&h->s, call->work, h->rows, h->d, h->vocab, want);
+    lay_out(&h->s, call->work, h->rows, h->d, h->vocab, want, call->in[X].dtype);
 }
 
 static double weight_of(const head *h, int64_t row)
@@ -162,9 +170,9 @@ static int list_rows(head *h)
     return MF_OK;
 }
 
-static void clear(float *out, int64_t n)
+static void clear(void *out, size_t bytes)
 {
-    if (out) memset(out, 0, (size_t)n * sizeof *out);
+    if (out) memset(out, 0, bytes);
 }
 
 /* The chunk's logits become the gradient of the loss to them. */
@@ -178,12 +186,80 @@ static void to_gradient(head *h, const int32_t *list, int64_t n)
                                  s->lse, NULL, s->share, s->logits, NULL);
 }
 
-static void add_weight_gradients(head *h, const float *x, int64_t n, bool first)
+/* ---- its products, in the type of x and w ---- */
+
+static void make_logits(head *h, const void *x, int64_t n)
+{
+    if (!h->bf16) {
+        h->k->linear(&h->kx, n, h->vocab, h->d, x, h->w, h->bias, h->s.logits);
+        return;
+    }
+    const mf_product p = {.m = n,
+                          .n = h->vocab,
+                          .k = h->d,
+                          .trans_b = true,
+                          .type_a = MF_CAST_BF16,
+                          .type_b = MF_CAST_BF16,
+                          .a = x,
+                          .b = h->w,
+                          .c = h->s.logits,
+                          .lda = h->d,
+                          .ldb = h->d,
+                          .ldc = h->vocab,
+                          .alpha = 1,
+                          .bias = h->bias};
+    h->k->product(&h->kx, &p);
+}
+
+static void add_dw(head *h, const void *x, int64_t n, float beta)
+{
+    if (!h->bf16) {
+        h->k->matmul(&h->kx, true, false, h->vocab, h->d, n, 1, h->s.logits, h->vocab, x, h->d, beta,
+                     h->dw, h->d);
+        return;
+    }
+    const mf_product p = {.m = h->vocab,
+                          .n = h->d,
+                          .k = n,
+                          .trans_a = true,
+                          .type_b = MF_CAST_BF16,
+                          .a = h->s.logits,
+                          .b = x,
+                          .c = h->dw,
+                          .lda = h->vocab,
+                          .ldb = h->d,
+                          .ldc = h->d,
+                          .alpha = 1,
+                          .beta = beta};
+    h->k->product(&h->kx, &p);
+}
+
+static void make_dx(head *h, int64_t n, void *dx)
+{
+    if (!h->bf16) {
+        h->k->matmul(&h->kx, false, false, n, h->d, h->vocab, 1, h->s.logits, h->vocab, h->w, h->d,
+                     0, dx, h->d);
+        return;
+    }
+    const mf_product p = {.m = n,
+                          .n = h->d,
+                          .k = h->vocab,
+                          .type_b = MF_CAST_BF16,
+                          .type_c = MF_CAST_BF16,
+                          .a = h->s.logits,
+                          .b = h->w,
+                          .c = dx,
+                          .lda = h->vocab,
+                          .ldb = h->d,
+                          .ldc = h->d,
+                          .alpha = 1};
+    h->k->product(&h->kx, &p);
+}
+
+static void add_weight_gradients(head *h, const void *x, int64_t n, bool first)
 {
     scratch *s = &h->s;
-    if (h->dw)
-        h->k->matmul(&h->kx, true, false, h->vocab, h->d, n, 1, s->logits, h->vocab, x, h->d,
-                     first ? 0.0f : 1.0f, h->dw, h->d);
+    if (h->dw) add_dw(h, x, n, first ? 0.0f : 1.0f);
     if (!h->db) return;
     h->k->sum3(&h->kx, 1, n, h->vocab, 1, s->logits, first ? h->db : s->db, s->sum);
     for (int64_t j = 0; j < h->vocab && !first; j++)
@@ -192,23 +268,25 @@ static void add_weight_gradients(head *h, const float *x, int64_t n, bool first)
 
 static void set_dx(head *h, const int32_t *list, int64_t n, bool together)
 {
-    float *to = together ? h->dx + list[0] * h->d : h->s.dx;
-    h->k->matmul(&h->kx, false, false, n, h->d, h->vocab, 1, h->s.logits, h->vocab, h->w, h->d, 0,
-                 to, h->d);
+    char *dx = h->dx, *to = together ? dx + (size_t)list[0] * h->row_bytes : h->s.dx;
+    make_dx(h, n, to);
     for (int64_t i = 0; i < n && !together; i++)
-        memcpy(h->dx + list[i] * h->d, to + i * h->d, (size_t)h->d * sizeof *to);
+        memcpy(dx + (size_t)list[i] * h->row_bytes, to + (size_t)i * h->row_bytes, h->row_bytes);
 }
 
 static void run_chunk(head *h, const int32_t *list, int64_t n, bool first)
 {
     scratch *s = &h->s;
     const bool together = list[n - 1] - list[0] == n - 1;
-    const float *x = together ? h->x + list[0] * h->d : s->x;
+    const void *x = together ? (const char *)h->x + (size_t)list[0] * h->row_bytes : s->x;
     float mean;
-    if (!together) h->k->gather_rows(&h->kx, n, h->d, h->x, list, s->x);
+    if (!together && h->bf16)
+        h->k->gather_rows_bf16(&h->kx, n, h->d, h->x, list, s->x);
+    else if (!together)
+        h->k->gather_rows(&h->kx, n, h->d, h->x, list, s->x);
     for (int64_t i = 0; i < n; i++)
         s->target[i] = h->target[list[i]];
-    h->k->linear(&h->kx, n, h->vocab, h->d, x, h->w, h->bias, s->logits);
+    make_logits(h, x, n);
     h->k->cross_entropy(&h->kx, n, h->vocab, s->logits, s->target, NULL, &mean, s->row, s->lse);
     for (int64_t i = 0; i < n; i++) {
         h->total += weight_of(h, list[i]) * (double)s->row[i];
@@ -226,11 +304,11 @@ static int loss_forward(const mf_call *call)
     bind(&h, call);
     int err = list_rows(&h);
     if (err) return err;
-    clear(h.row_loss, h.rows);
-    if (h.counted < h.rows) clear(h.dx, h.rows * h.d);
+    clear(h.row_loss, (size_t)h.rows * sizeof(float));
+    if (h.counted < h.rows) clear(h.dx, (size_t)h.rows * h.row_bytes);
     if (h.counted == 0) {
-        clear(h.dw, h.vocab * h.d);
-        clear(h.db, h.vocab);
+        clear(h.dw, (size_t)(h.vocab * h.d) * sizeof(float));
+        clear(h.db, (size_t)h.vocab * sizeof(float));
     }
     for (int64_t at = 0; at < h.counted; at += h.s.chunk) {
         const int64_t left = h.counted - at;
@@ -292,10 +370,12 @@ mf_tensor *mf_linear_cross_entropy(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_t
 
 const mf_opdef mf_op_linear_cross_entropy = {
     .size = sizeof(mf_opdef),
+    .flags = MF_OP_NARROW,
     .name = "linear_cross_entropy",
     .formula = "loss = mean of -ln softmax(x w^T + b)[target]",
     .infer = loss_infer,
     .forward = loss_forward,
     .grad = loss_grad,
     .diff_in = 1u << X | 1u << W | 1u << BIAS,
+    .bf16_in = 1u << X | 1u << W,
 };

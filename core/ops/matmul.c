@@ -1,12 +1,11 @@
 /* ops/matmul.c: y = s op(a) op(b), of matrices or of matrices index by index.
  *
  *   a [m,k], b [k,n] or a [i,m,k], b [i,k,n]; transposed they are stored [..,k,m], [..,n,k]
- *   attr: i0 transpose a, i1 transpose b, f0 = s          y [m,n] or [i,m,n]
+ *   f32 or bf16; attr: i0 transpose a, i1 transpose b, i2 type of y, f0 = s
+ *   y [m,n] or [i,m,n]
  *   da = s dy op(b)^T (stored transposed: s op(b) dy^T),  db = s op(a)^T dy (s dy^T op(a))
  */
-#include "ops/call.h"
-#include "ops/infer.h"
-#include "ops/ops.h"
+#include "ops/product.h"
 
 typedef struct sizes {
     int64_t batch, m, n, k, k_of_b;
@@ -30,8 +29,10 @@ static sizes sizes_of(const mf_view *in, const mf_attr *attr)
 static int matmul_infer(mf_infer *in)
 {
     char a[MF_SHAPE_TEXT], b[MF_SHAPE_TEXT];
-    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "a", MF_F32, 2, 3) ||
-        mf_infer_tensor(in, 1, "b", MF_F32, in->in[0].shape.rank, in->in[0].shape.rank) ||
+    mf_dtype type = mf_infer_float(in, 0), result;
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "a", type, 2, 3) ||
+        mf_infer_tensor(in, 1, "b", type, in->in[0].shape.rank, in->in[0].shape.rank) ||
+        mf_infer_result(in, 2, type, &result) ||
         mf_infer_attr(in, 0, "transpose of a", 0, 1) ||
         mf_infer_attr(in, 1, "transpose of b", 0, 1))
         return MF_ESHAPE;
@@ -45,7 +46,7 @@ static int matmul_infer(mf_infer *in)
                         mf_shape_text(sa, a), s.trans_a ? " transposed" : "",
                         mf_shape_text(sb, b), s.trans_b ? " transposed" : "");
     in->flops = 2.0 * (double)s.batch * (double)s.m * (double)s.n * (double)s.k;
-    return mf_infer_set(in, 0, MF_F32,
+    return mf_infer_set(in, 0, result,
                         sa.rank == 2 ? mf_shape2(s.m, s.n) : mf_shape3(s.batch, s.m, s.n));
 }
 
@@ -54,7 +55,28 @@ static int matmul_forward(const mf_call *call)
     const mf_kctx x = mf_call_kctx(call);
     sizes s = sizes_of(call->in, call->attr);
     float alpha = (float)call->attr->f[0];
-    if (call->in[0].shape.rank == 3)
+    if (mf_call_is_bf16(call, 0) || call->out[0].dtype != MF_F32) {
+        const mf_product p = {.m = s.m,
+                              .n = s.n,
+                              .k = s.k,
+                              .trans_a = s.trans_a,
+                              .trans_b = s.trans_b,
+                              .type_a = mf_call_type(&call->in[0]),
+                              .type_b = mf_call_type(&call->in[1]),
+                              .type_c = mf_call_type(&call->out[0]),
+                              .a = call->in[0].data,
+                              .b = call->in[1].data,
+                              .c = call->out[0].data,
+                              .lda = s.trans_a ? s.m : s.k,
+                              .ldb = s.trans_b ? s.k : s.n,
+                              .ldc = s.n,
+                              .alpha = alpha,
+                              .parts = s.batch,
+                              .step_a = s.m * s.k,
+                              .step_b = s.k * s.n,
+                              .step_c = s.m * s.n};
+        mf_call_kernels(call)->product(&x, &p);
+    } else if (call->in[0].shape.rank == 3)
         mf_call_kernels(call)->matmul_batch(&x, s.batch, s.trans_a, s.trans_b, s.m, s.n, s.k,
                                             alpha, mf_call_f32(call, 0), mf_call_f32(call, 1),
                                             mf_call_out(call, 0));
@@ -71,19 +93,24 @@ static int matmul_grad(mf_graph *g, const mf_gradient *at)
     mf_tensor *a = at->in[0], *b = at->in[1], *dy = at->dout[0];
     bool ta = at->attr->i[0] != 0, tb = at->attr->i[1] != 0;
     double s = at->attr->f[0];
+    mf_dtype da = mf_tensor_grad_type(a), db = mf_tensor_grad_type(b);
     if (at->wants[1])
-        at->din[1] = tb ? mf_matmul(g, dy, true, a, ta, s) : mf_matmul(g, a, !ta, dy, false, s);
+        at->din[1] = tb ? mf_matmul_as(g, dy, true, a, ta, s, db)
+                        : mf_matmul_as(g, a, !ta, dy, false, s, db);
     if (at->wants[0])
-        at->din[0] = ta ? mf_matmul(g, b, tb, dy, true, s) : mf_matmul(g, dy, false, b, !tb, s);
+        at->din[0] = ta ? mf_matmul_as(g, b, tb, dy, true, s, da)
+                        : mf_matmul_as(g, dy, false, b, !tb, s, da);
     return mf_graph_status(g);
 }
 
 const mf_opdef mf_op_matmul = {
     .size = sizeof(mf_opdef),
+    .flags = MF_OP_NARROW,
     .name = "matmul",
     .formula = "y = s op(a) op(b)",
     .infer = matmul_infer,
     .forward = matmul_forward,
     .grad = matmul_grad,
     .diff_in = 3,
+    .bf16_in = 3,
 };

@@ -72,7 +72,8 @@ const mf_opdef mf_op_reshape = {.size = sizeof(mf_opdef),
                                 .infer = infer_reshape,
                                 .forward = nothing,
                                 .grad = grad_reshape,
-                                .diff_in = 1};
+                                .diff_in = 1,
+                                .bf16_in = 1};
 
 static int infer_same(mf_infer *in)
 {
@@ -86,7 +87,8 @@ const mf_opdef mf_op_stop_gradient = {.size = sizeof(mf_opdef),
                                       .name = "stop_gradient",
                                       .formula = "y = x, dx = 0",
                                       .infer = infer_same,
-                                      .forward = nothing};
+                                      .forward = nothing,
+                                      .bf16_in = 1};
 
 /* ---- broadcast ---- */
 

@@ -1,6 +1,7 @@
 /* ops/swiglu.c: y = silu(a) b, silu(a) = a / (1 + e^-a) (Shazeer 2020, eq. 6).
  *
  *   a and b [...,h]; or a [...,2h] with b absent: its first half gates the second. -> [...,h]
+ *   all f32 or all bf16
  *   da = dy b s (1 + a (1 - s)),  db = dy a s,  s the sigmoid of a
  */
 #include "ops/call.h"
@@ -11,7 +12,8 @@ enum { A, B, Y, DY };
 
 static int swiglu_infer(mf_infer *in)
 {
-    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, A, "a", MF_F32, 1, MF_MAX_RANK))
+    mf_dtype type = mf_infer_float(in, A);
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, A, "a", type, 1, MF_MAX_RANK))
         return MF_ESHAPE;
     mf_shape y = in->in[A].shape;
     if (mf_infer_absent(in, B)) {
@@ -19,10 +21,10 @@ static int swiglu_infer(mf_infer *in)
             return in->fail(in, "expected rows of even length without b, found %lld",
                             (long long)mf_shape_last(y));
         y.dim[y.rank - 1] /= 2;
-    } else if (mf_infer_shape(in, B, "b", MF_F32, y)) {
+    } else if (mf_infer_shape(in, B, "b", type, y)) {
         return MF_ESHAPE;
     }
-    return mf_infer_set(in, 0, MF_F32, y);
+    return mf_infer_set(in, 0, type, y);
 }
 
 static int swiglu_forward(const mf_call *call)
@@ -30,6 +32,12 @@ static int swiglu_forward(const mf_call *call)
     const mf_kctx x = mf_call_kctx(call);
     bool packed = call->in[B].shape.rank < 0;
     int64_t h = mf_shape_last(call->out[0].shape), ld = packed ? 2 * h : h;
+    if (mf_call_is_bf16(call, A)) {
+        const mf_bf16 *a = call->in[A].data, *b = packed ? a + h : call->in[B].data;
+        mf_call_kernels(call)->swiglu_bf16(&x, mf_shape_rows(call->out[0].shape), h, a, ld, b,
+                                           ld, call->out[0].data);
+        return MF_OK;
+    }
     const float *a = mf_call_f32(call, A), *b = packed ? a + h : mf_call_f32(call, B);
     mf_call_kernels(call)->swiglu(&x, mf_shape_rows(call->out[0].shape), h, a, ld, b, ld,
                                   mf_call_out(call, 0));
@@ -41,6 +49,13 @@ static int swiglu_backward(const mf_call *call)
     const mf_kctx x = mf_call_kctx(call);
     bool packed = call->in[B].shape.rank < 0;
     int64_t h = mf_shape_last(call->in[Y].shape), ld = packed ? 2 * h : h;
+    if (mf_call_is_bf16(call, A)) {
+        const mf_bf16 *a = call->in[A].data, *b = packed ? a + h : call->in[B].data;
+        mf_bf16 *da = call->out[A].data, *db = packed ? da + h : call->out[B].data;
+        mf_call_kernels(call)->swiglu_bf16_backward(&x, mf_shape_rows(call->in[Y].shape), h, a,
+                                                    ld, b, ld, call->in[DY].data, da, db);
+        return MF_OK;
+    }
     const float *a = mf_call_f32(call, A), *b = packed ? a + h : mf_call_f32(call, B);
     float *da = mf_call_out(call, A), *db = packed ? da + h : mf_call_out(call, B);
     mf_call_kernels(call)->swiglu_backward(&x, mf_shape_rows(call->in[Y].shape), h, a, ld, b,
@@ -59,4 +74,5 @@ const mf_opdef mf_op_swiglu = {
     .backward_in = 3,
     .diff_in = 3,
     .backward_over = 3,
+    .bf16_in = 3,
 };

@@ -1,8 +1,8 @@
 /* ops/unary.c: functions of one value, y = f(x), dx = f'(x) dy.
  *
  * The functions and their derivatives are listed at mf_map1_fn in kernels/kernel.h; whether the
- * derivative is taken from x or from y is what backward_in and backward_out say here. x is f32 of
- * any rank. Sources: gelu: Hendrycks, Gimpel 2016, "x Phi(x)" and its tanh approximation; silu:
+ * derivative is taken from x or from y is what backward_in and backward_out say here. x is f32 or
+ * bf16 of any rank, and so is y. Sources: gelu: Hendrycks, Gimpel 2016, "x Phi(x)" and its tanh approximation; silu:
  * the same, and Ramachandran et al. 2017 (swish, beta 1).
  */
 #include "ops/call.h"
@@ -11,8 +11,9 @@
 
 static int infer(mf_infer *in)
 {
-    if (mf_infer_inputs(in, 1) || mf_infer_tensor(in, 0, "x", MF_F32, 0, 4)) return MF_ESHAPE;
-    return mf_infer_set(in, 0, MF_F32, in->in[0].shape);
+    mf_dtype type = mf_infer_float(in, 0);
+    if (mf_infer_inputs(in, 1) || mf_infer_tensor(in, 0, "x", type, 0, 4)) return MF_ESHAPE;
+    return mf_infer_set(in, 0, type, in->in[0].shape);
 }
 
 static int infer_clamp(mf_infer *in)
@@ -26,9 +27,14 @@ static int infer_clamp(mf_infer *in)
 static int forward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
-    mf_call_kernels(call)->map1(&x, *(const int *)call->user, mf_shape_count(call->in[0].shape),
-                                (float)call->attr->f[0], (float)call->attr->f[1],
-                                mf_call_f32(call, 0), mf_call_out(call, 0));
+    const mf_kernels *k = mf_call_kernels(call);
+    const int fn = *(const int *)call->user;
+    const int64_t n = mf_shape_count(call->in[0].shape);
+    const float a = (float)call->attr->f[0], b = (float)call->attr->f[1];
+    if (mf_call_is_bf16(call, 0))
+        k->map1_bf16(&x, fn, n, a, b, call->in[0].data, call->out[0].data);
+    else
+        k->map1(&x, fn, n, a, b, mf_call_f32(call, 0), mf_call_out(call, 0));
     return MF_OK;
 }
 
@@ -36,10 +42,16 @@ static int backward(const mf_call *call)
 {
     enum { X, Y, DY };
     const mf_kctx x = mf_call_kctx(call);
-    mf_call_kernels(call)->map1_grad(
-        &x, *(const int *)call->user, mf_shape_count(call->in[X].shape),
-        (float)call->attr->f[0], (float)call->attr->f[1], mf_call_f32(call, X),
-        mf_call_f32(call, Y), mf_call_f32(call, DY), mf_call_out(call, 0));
+    const mf_kernels *k = mf_call_kernels(call);
+    const int fn = *(const int *)call->user;
+    const int64_t n = mf_shape_count(call->in[X].shape);
+    const float a = (float)call->attr->f[0], b = (float)call->attr->f[1];
+    if (mf_call_is_bf16(call, X))
+        k->map1_grad_bf16(&x, fn, n, a, b, call->in[X].data, call->in[Y].data,
+                          call->in[DY].data, call->out[0].data);
+    else
+        k->map1_grad(&x, fn, n, a, b, mf_call_f32(call, X), mf_call_f32(call, Y),
+                     mf_call_f32(call, DY), mf_call_out(call, 0));
     return MF_OK;
 }
 
@@ -64,6 +76,7 @@ static int grad_affine(mf_graph *g, const mf_gradient *at)
                                  .backward_out = by_y,                                         \
                                  .diff_in = 1,                                                 \
                                  .backward_over = by_x,                                        \
+                                 .bf16_in = 1,                                                 \
                                  .user = &op##_fn};
 #define BY_X(op, map, text) UNARY(op, map, text, infer, NULL, backward, 1, 0, MF_OP_CHEAP)
 #define BY_Y(op, map, text) UNARY(op, map, text, infer, NULL, backward, 0, 1, 0)

@@ -238,6 +238,7 @@ int mf_ckpt_read_model(const char *path, mf_store *store, const char *but)
         if (excepted(x->name, but) && (t == NULL || !same_shape(t, x))) continue;
         code = read_part(f, "", x->name, x->value);
     }
+    mf_store_round(store);
     mf_st_close(f);
     return code;
 }

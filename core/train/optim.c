@@ -109,6 +109,7 @@ void mf_optim_update(mf_optim *o, const mf_optim_step *s)
     const bool beside = c->optimizer == ADAMW;
     float *value = mf_store_values(o->store, NULL), *grad = mf_store_grads(o->store);
     float *m = mf_store_moment1(o->store), *v = mf_store_moment2(o->store);
+    mf_bf16 *half = mf_store_halves(o->store);
     double scale = s->grad_scale;
     if (s->clip > 0 && s->grad_norm > s->clip) scale *= s->clip / s->grad_norm;
     for (int i = 0; i < o->n; i++) {
@@ -124,7 +125,11 @@ void mf_optim_update(mf_optim *o, const mf_optim_step *s)
                                     .grad_scale = scale,
                                     .correction1 = 1 - pow(c->beta1, (double)(s->step + 1)),
                                     .correction2 = 1 - pow(c->beta2, (double)(s->step + 1))};
-        k->adamw(&x, r->count, &args, value + r->first, grad + r->first, m + r->first,
-                 v + r->first);
+        if (half)
+            k->adamw_bf16(&x, r->count, &args, value + r->first, half + r->first,
+                          grad + r->first, m + r->first, v + r->first);
+        else
+            k->adamw(&x, r->count, &args, value + r->first, grad + r->first, m + r->first,
+                     v + r->first);
     }
 }

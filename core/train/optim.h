@@ -1,7 +1,8 @@
 /* train/optim.h: AdamW over all parameters in one pass (Loshchilov, Hutter 2019, algorithm 2).
  *
  * Neighbours in the store with equal settings are merged into ranges once; a step is one sum of
- * squares and one pass of the adamw kernel over each range. Optimizer `adam` puts weight decay
+ * squares and one pass of the adamw kernel over each range, which writes the bf16 copies of the
+ * values where the store keeps them. Optimizer `adam` puts weight decay
  * into the gradient instead of beside it.
  */
 #ifndef MF_TRAIN_OPTIM_H

@@ -117,9 +117,6 @@ static int judge_machine(const mf_config *c)
     if (strcmp(c->train.device, "cpu") != 0)
         return mf_fail(MF_EDEP, "train.device = %s: this moefw has no backend for it; expected cpu",
                        c->train.device);
-    if (c->train.dtype != 0)
-        return mf_fail(MF_EDEP,
-                       "train.dtype = bf16: this moefw computes in f32 only; expected f32");
     return mf_backend_init();
 }
 

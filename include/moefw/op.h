@@ -94,6 +94,7 @@ typedef struct mf_gradient {
 #define MF_OP_ALIAS   16u  /* out[0] is in[0]'s memory under another shape; forward is not called */
 #define MF_OP_CHEAP   32u  /* costs little beside a product, and its own gradient reads its inputs:
                               train.recompute = light computes it again instead of keeping it */
+#define MF_OP_NARROW  64u  /* a product: graphs that compute in bf16 hand it its bf16_in as bf16 */
 
 typedef struct mf_opdef {
     uint32_t size;
@@ -112,6 +113,11 @@ typedef struct mf_opdef {
      * read by then at every place that it writes. */
     uint32_t backward_over;
     const void *user; /* handed to every call; constant data of the plugin, or NULL */
+    /* Bit i set: input i may be bf16; those that are floats then have one type. Elsewhere, and
+     * where some of them are f32, bf16 values are widened before the op sees them: an op that
+     * knows f32 alone leaves this 0. */
+    uint32_t bf16_in;
+    uint32_t reserved;
 } mf_opdef;
 
 #ifdef __cplusplus

@@ -184,29 +184,17 @@ void mf_ref_map2(const mf_kctx *x, int fn, const int64_t dim[4], const int64_t s
 
 static float read_as_float(const void *in, int64_t i, int type)
 {
-    uint32_t bits;
-    float value;
     switch ((mf_cast_type)type) {
     case MF_CAST_F32:
         return ((const float *)in)[i];
-    case MF_CAST_BF16: /* the upper half of a float */
-        bits = (uint32_t)((const uint16_t *)in)[i] << 16;
-        memcpy(&value, &bits, sizeof(value));
-        return value;
+    case MF_CAST_BF16:
+        return mf_ref_widen(((const mf_bf16 *)in)[i]);
     case MF_CAST_I32:
         return (float)((const int32_t *)in)[i];
     case MF_CAST_U8:
         return ((const uint8_t *)in)[i];
     }
     return NAN;
-}
-
-static uint16_t bf16_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    if (isnan(value)) return (uint16_t)(bits >> 16 | 0x40); /* quiet, so that it stays one */
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 static int64_t integer_of(float value, int64_t lo, int64_t hi)
@@ -229,7 +217,7 @@ void mf_ref_cast(const mf_kctx *x, int64_t n, int from, int to, const void *in, 
             ((float *)out)[i] = value;
             break;
         case MF_CAST_BF16:
-            ((uint16_t *)out)[i] = bf16_of(value);
+            ((mf_bf16 *)out)[i] = mf_ref_round(value);
             break;
         case MF_CAST_I32:
             ((int32_t *)out)[i] = (int32_t)integer_of(value, INT32_MIN, INT32_MAX);

@@ -150,8 +150,6 @@ verbs() {
 @test "what this machine or build lacks exits 6, a wrong environment 2, missing data 3" {
     run "$MOEFW" train --device cuda
     [ "$status" -eq 6 ]
-    run "$MOEFW" train --set train.dtype=bf16
-    [ "$status" -eq 6 ]
     MOEFW_KERNELS=blas run "$MOEFW" train
     [ "$status" -eq 2 ]
     [[ "$output" == *"cpu or ref"*"blas"* ]]

@@ -12,6 +12,7 @@ core/model/config_tables.c:relu   an activation of dense blocks
 core/model/config_tables.c:swiglu an activation of dense blocks
 core/ops/attention.c:attention    an op
 core/ops/linear.c:linear          an op
+core/ops/product.h:linear         an op
 core/ops/swiglu.c:swiglu          an op
 core/train/checkpoint_manifest.c:hash the checksum of a plugin's file
 core/train/*:entropy              a measurement in metrics.jsonl

@@ -12,6 +12,7 @@
 
 /* One array a family; each ends with a row of NULL. */
 static const mf_kernel_row *const families[] = {
+    mf_kernel_rows_bf16,
     mf_kernel_rows_products,
     mf_kernel_rows_layers,
     mf_kernel_rows_maps,

@@ -1,4 +1,4 @@
-/* check_ops: every op of core, four ways (op_case.h says how). */
+/* check_ops: every op of core, five ways (op_case.h says how). */
 #include "check_main.h"
 
 #include <math.h>
@@ -196,6 +196,43 @@ START_TEST(fast)
 }
 END_TEST
 
+/* ---- bf16 ---- */
+
+#define BF16_TOLERANCE 0x1p-5 /* inputs are exact; results and gradients are rounded, some often */
+
+/* Of ops that take bf16: what they give for numbers that bf16 holds, next to the same in f32. */
+START_TEST(bf16)
+{
+    static const int threads[] = {1, 2, 4};
+    const mf_op_row *row = rows[_i];
+    const mf_kernels *sets[] = {&mf_kernels_ref, mf_kernels_cpu()};
+    if (!works(row) || !mf_op_find(row->op)->bf16_in || row->any_type) return;
+    uint32_t wants = ot_wants(row);
+    ot_results plain, first, other;
+    ot_types = OT_ROUNDED;
+    ot_compute(row, &mf_kernels_ref, false, wants, &plain);
+    ot_types = OT_ROUNDED_CAST;
+    for (int s = 0; s < 2; s++) {
+        mf_parallel_set_threads(1);
+        ot_compute(row, sets[s], false, wants, &first);
+        double off = ot_difference(&plain, &first);
+        ck_assert_msg(off <= BF16_TOLERANCE,
+                      "%s in bf16, %s: off by %g from f32, expected <= %g", row->op,
+                      sets[s]->name, off, BF16_TOLERANCE);
+        for (int t = 1; t < 3; t++) {
+            mf_parallel_set_threads(threads[t]);
+            ot_compute(row, sets[s], false, wants, &other);
+            ck_assert_msg(ot_same_bits(&first, &other),
+                          "%s in bf16: %d threads give other bits than 1", row->op, threads[t]);
+            ot_results_free(&other);
+        }
+        ot_results_free(&first);
+    }
+    ot_results_free(&plain);
+    ot_types = OT_ALL_F32;
+}
+END_TEST
+
 /* ---- supported ---- */
 
 /* The op on inputs of the row, except that input `wrong` has type u8 and `more` are added. */
@@ -271,8 +308,12 @@ static Suite *suite(void)
         const char *name;
         const TTest *test;
     } modes[] = {
-        {"right", right}, {"gradient", gradient}, {"fast", fast}, {"supported", supported}};
-    for (int m = 0; m < 4; m++) {
+        {"right", right},
+        {"gradient", gradient},
+        {"fast", fast},
+        {"bf16", bf16},
+        {"supported", supported}};
+    for (int m = 0; m < 5; m++) {
         c = tcase_create(modes[m].name);
         tcase_add_loop_test(c, modes[m].test, 0, n_rows);
         suite_add_tcase(s, c);

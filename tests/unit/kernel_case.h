@@ -61,6 +61,7 @@ int32_t *kt_result_i32(mf_kt *t, int64_t count);
 void kt_returned(mf_kt *t, double value);
 void *kt_work(mf_kt *t, size_t bytes); /* filled with NaN */
 
+extern const mf_kernel_row mf_kernel_rows_bf16[];
 extern const mf_kernel_row mf_kernel_rows_products[];
 extern const mf_kernel_row mf_kernel_rows_layers[];
 extern const mf_kernel_row mf_kernel_rows_maps[];

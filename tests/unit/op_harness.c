@@ -11,6 +11,26 @@
 
 enum { SEED = 11, STEP = 5 };
 
+ot_type ot_types = OT_ALL_F32;
+
+/* Input i of the row may be bf16. */
+static bool may_be_half(const mf_op_row *row, int i)
+{
+    const mf_opdef *op = mf_op_find(row->op);
+    return op && op->bf16_in >> i & 1u && row->in[i].kind != OT_ABSENT &&
+           ot_dtype(&row->in[i]) == MF_F32;
+}
+
+static void round_to_half(float *x, int64_t n)
+{
+    const mf_kctx one = {0};
+    uint16_t half;
+    for (int64_t i = 0; i < n; i++) {
+        mf_kernels_ref.cast(&one, 1, MF_CAST_F32, MF_CAST_BF16, x + i, &half);
+        mf_kernels_ref.cast(&one, 1, MF_CAST_BF16, MF_CAST_F32, &half, x + i);
+    }
+}
+
 int ot_inputs(const mf_op_row *row)
 {
     int n = 0;
@@ -95,9 +115,12 @@ static void fill_one(const ot_in *in, uint64_t input, bool whole, void *data, in
 void ot_fill(const mf_op_row *row, bool whole, mf_tensor *const *in)
 {
     for (int i = 0; i < ot_inputs(row); i++)
-        if (in[i])
+        if (in[i]) {
             fill_one(&row->in[i], (uint64_t)i, whole, mf_tensor_data(in[i]),
                      mf_shape_count(in[i]->shape));
+            if (ot_types != OT_ALL_F32 && may_be_half(row, i))
+                round_to_half(mf_tensor_data(in[i]), mf_shape_count(in[i]->shape));
+        }
 }
 
 mf_graph *ot_build(const mf_op_row *row, uint32_t wants, mf_tensor **in, mf_tensor **ret_out)
@@ -111,9 +134,16 @@ mf_graph *ot_build(const mf_op_row *row, uint32_t wants, mf_tensor **in, mf_tens
         in[i] = mf_graph_input(g, names[i], ot_dtype(&row->in[i]), ot_shape(&row->in[i]));
         if (wants >> i & 1u) mf_graph_want_grad(in[i]);
     }
+    mf_tensor *given[MF_OP_MAX_IN] = {NULL};
+    for (int i = 0; i < ot_inputs(row); i++)
+        given[i] = ot_types == OT_ROUNDED_CAST && may_be_half(row, i)
+                       ? mf_graph_op_named(g, "cast", 1, &in[i], &(mf_attr){.i = {MF_BF16}}, 1, NULL)
+                       : in[i];
     ret_out[0] = NULL;
-    mf_graph_op_named(g, row->op, ot_inputs(row), in, &row->attr, row->n_out ? row->n_out : 1,
-                      ret_out);
+    mf_graph_op_named(g, row->op, ot_inputs(row), given, &row->attr,
+                      row->n_out ? row->n_out : 1, ret_out);
+    for (int o = 0; ret_out[0] && o < (row->n_out ? row->n_out : 1); o++)
+        ret_out[o] = mf_graph_wide(g, ret_out[o]);
     return g;
 }
 

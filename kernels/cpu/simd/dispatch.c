@@ -27,29 +27,38 @@ int64_t MF_SIMD(check_index)(const mf_kctx *x, int64_t n, const int32_t *index, 
 /* ---- gather ---- */
 
 typedef struct gather {
-    int64_t m, d, per;
-    const float *in;
+    int64_t m, bytes, per; /* bytes: of a row */
+    const char *in;
     const int32_t *index;
-    float *out;
+    char *out;
 } gather;
 
 static void gather_tile(void *arg, int64_t tile)
 {
     const gather *p = arg;
-    const size_t bytes = (size_t)p->d * sizeof(float);
+    const size_t bytes = (size_t)p->bytes;
     int64_t from = tile * p->per, to = rows_end(p->m, from, p->per);
     for (int64_t i = from; i < to; i++) {
         if (p->index[i] < 0)
-            memset(p->out + i * p->d, 0, bytes);
+            memset(p->out + i * p->bytes, 0, bytes);
         else
-            memcpy(p->out + i * p->d, p->in + p->index[i] * p->d, bytes);
+            memcpy(p->out + i * p->bytes, p->in + p->index[i] * p->bytes, bytes);
     }
 }
 
 void MF_SIMD(gather_rows)(const mf_kctx *x, int64_t m, int64_t d, const float *in,
                           const int32_t *index, float *out)
 {
-    gather p = {m, d, rows_per_tile(d), in, index, out};
+    gather p = {m,     d * (int64_t)sizeof(float), rows_per_tile(d), (const char *)in,
+                index, (char *)out};
+    x->parallel(rows_tiles(m, d), gather_tile, &p);
+}
+
+void MF_SIMD(gather_rows_bf16)(const mf_kctx *x, int64_t m, int64_t d, const mf_bf16 *in,
+                               const int32_t *index, mf_bf16 *out)
+{
+    gather p = {m,     d * (int64_t)sizeof(mf_bf16), rows_per_tile(d), (const char *)in,
+                index, (char *)out};
     x->parallel(rows_tiles(m, d), gather_tile, &p);
 }
 
@@ -60,50 +69,54 @@ void MF_SIMD(gather_rows)(const mf_kctx *x, int64_t m, int64_t d, const float *i
 typedef struct sums {
     int64_t n, d, k, per;
     const int32_t *offset, *list, *place;
-    const float *gate, *in;
+    const float *gate;
+    const void *in;
     float *out;
+    mf_bf16 *half; /* instead of out */
 } sums;
 
 /* out = (first ? 0 : out) + sum of gate[r] row[r], count >= 1. */
-V_INLINE void add_rows(int64_t d, int count, const float *const row[AT_ONCE],
-                       const float gate[AT_ONCE], bool first, float *out)
+V_INLINE void add_rows(int64_t d, int count, const void *const row[AT_ONCE],
+                       const float gate[AT_ONCE], bool first, float *out, bool bf16)
 {
     for (int64_t j = 0; j < d; j += VL) {
         const int64_t left = d - j;
         const bool full = left >= VL;
         vf s = first ? v_set(0) : full ? v_load(out + j) : v_load_n(out + j, left);
         for (int i = 0; i < count; i++)
-            s = v_fma(full ? v_load(row[i] + j) : v_load_n(row[i] + j, left), v_set(gate[i]),
-                      s);
+            s = v_fma(full ? v_get(row[i], j, bf16) : v_get_n(row[i], j, left, bf16),
+                      v_set(gate[i]), s);
         full ? v_store(out + j, s) : v_store_n(out + j, s, left);
     }
 }
 
-static void sum_one(const sums *p, int64_t t)
+/* Columns at .. at+d-1 of result t. */
+V_INLINE void sum_one(const sums *p, int64_t t, int64_t column, int64_t d, float *out,
+                      bool bf16)
 {
     const int64_t from = p->offset ? p->offset[t] : t * p->k;
     const int64_t to = p->offset ? p->offset[t + 1] : (t + 1) * p->k;
-    const float *row[AT_ONCE];
-    float gate[AT_ONCE], *out = p->out + t * p->d;
+    const void *row[AT_ONCE];
+    float gate[AT_ONCE];
     bool first = true;
     int count = 0;
     for (int64_t q = from; q < to; q++) {
         int64_t r = p->list ? p->list[q] : q, at = p->place ? p->place[r] : r;
         if (at < 0) continue;
-        row[count] = p->in + at * p->d;
+        row[count] = v_at(p->in, at * p->d + column, bf16);
         gate[count++] = p->gate ? p->gate[r] : 1;
         if (count == AT_ONCE) {
-            add_rows(p->d, count, row, gate, first, out);
+            add_rows(d, count, row, gate, first, out, bf16);
             first = false;
             count = 0;
         }
     }
     if (count == 2 && first)
-        add_rows(p->d, 2, row, gate, true, out); /* the usual top-2, unrolled */
+        add_rows(d, 2, row, gate, true, out, bf16); /* the usual top-2, unrolled */
     else if (count > 0)
-        add_rows(p->d, count, row, gate, first, out);
+        add_rows(d, count, row, gate, first, out, bf16);
     else if (first)
-        memset(out, 0, (size_t)p->d * sizeof(float));
+        memset(out, 0, (size_t)d * sizeof(float));
 }
 
 static void sums_tile(void *arg, int64_t tile)
@@ -111,56 +124,133 @@ static void sums_tile(void *arg, int64_t tile)
     const sums *p = arg;
     int64_t from = tile * p->per, to = rows_end(p->n, from, p->per);
     for (int64_t t = from; t < to; t++)
-        sum_one(p, t);
+        sum_one(p, t, 0, p->d, p->out + t * p->d, false);
 }
 
 void MF_SIMD(sum_rows)(const mf_kctx *x, int64_t n, int64_t d, int64_t k, const int32_t *offset,
                        const int32_t *list, const int32_t *place, const float *gate,
                        const float *in, float *out)
 {
-    sums p = {n, d, k, rows_per_tile(d), offset, list, place, gate, in, out};
+    sums p = {n, d, k, rows_per_tile(d), offset, list, place, gate, in, out, NULL};
     x->parallel(rows_tiles(n, d), sums_tile, &p);
+}
+
+#define HALF_COLUMNS 512 /* summed before they are rounded, once */
+
+static void sums_bf16_tile(void *arg, int64_t tile)
+{
+    const sums *p = arg;
+    float part[HALF_COLUMNS];
+    int64_t from = tile * p->per, to = rows_end(p->n, from, p->per);
+    for (int64_t t = from; t < to; t++) {
+        if (p->out != NULL) {
+            sum_one(p, t, 0, p->d, p->out + t * p->d, true);
+            continue;
+        }
+        for (int64_t c = 0; c < p->d; c += HALF_COLUMNS) {
+            int64_t n = rows_end(p->d, c, HALF_COLUMNS) - c, j = 0;
+            mf_bf16 *half = p->half + t * p->d + c;
+            sum_one(p, t, c, n, part, true);
+            for (; j + VL <= n; j += VL)
+                v_store_bf16(half + j, v_load(part + j));
+            if (j < n) v_store_bf16_n(half + j, v_load_n(part + j, n - j), n - j);
+        }
+    }
+}
+
+void MF_SIMD(sum_rows_bf16)(const mf_kctx *x, int64_t n, int64_t d, int64_t k,
+                            const int32_t *offset, const int32_t *list, const int32_t *place,
+                            const float *gate, const mf_bf16 *in, float *out, mf_bf16 *half)
+{
+    sums p = {n, d, k, rows_per_tile(d), offset, list, place, gate, in, out, half};
+    x->parallel(rows_tiles(n, d), sums_bf16_tile, &p);
 }
 
 /* ---- the gradient of the weighted sum ---- */
 
 typedef struct spread {
     int64_t rows, k, d, per, placed;
-    const float *y, *gate, *dout;
+    const void *y;
+    const float *gate, *dout;
     const int32_t *place, *token;
-    float *dy, *dgate;
+    void *dy;
+    float *dgate;
 } spread;
 
 /* to = g from */
-V_INLINE void scale(int64_t d, float g, const float *from, float *to)
+V_INLINE void scale(int64_t d, float g, const float *from, void *to, bool bf16)
 {
     int64_t j = 0;
     for (; j + VL <= d; j += VL)
-        v_store(to + j, v_load(from + j) * g);
-    if (j < d) v_store_n(to + j, v_load_n(from + j, d - j) * g, d - j);
+        v_put(to, j, v_load(from + j) * g, bf16);
+    if (j < d) v_put_n(to, j, v_load_n(from + j, d - j) * g, d - j, bf16);
 }
 
-static void spread_tile(void *arg, int64_t tile)
+/* v_dot of values that may be bf16. */
+V_INLINE float dot(int64_t n, const void *a, const float *b, bool bf16)
 {
-    const spread *p = arg;
+    if (!bf16) return v_dot(n, a, b);
+    vf s0 = {0}, s1 = {0};
+    int64_t i = 0;
+    for (; i + 2 * VL <= n; i += 2 * VL) {
+        s0 = v_fma(v_get(a, i, true), v_load(b + i), s0);
+        s1 = v_fma(v_get(a, i + VL, true), v_load(b + i + VL), s1);
+    }
+    for (; i + VL <= n; i += VL)
+        s0 = v_fma(v_get(a, i, true), v_load(b + i), s0);
+    if (i < n) s1 = v_fma(v_get_n(a, i, n - i, true), v_load_n(b + i, n - i), s1);
+    return v_sum(s0 + s1);
+}
+
+V_INLINE void spread_part(const spread *p, int64_t tile, bool bf16)
+{
     const int64_t d = p->d;
+    const size_t bytes = (size_t)d * (bf16 ? sizeof(mf_bf16) : sizeof(float));
     int64_t from = tile * p->per, to = rows_end(p->rows, from, p->per);
     for (int64_t r = from; r < to; r++) {
         int64_t t = p->token ? p->token[r] : r / p->k, at = p->place[r];
         bool none = at < 0 || t < 0;
-        if (p->dy && at >= 0 && t < 0) memset(p->dy + at * d, 0, (size_t)d * sizeof(float));
-        if (p->dy && r >= p->placed) memset(p->dy + r * d, 0, (size_t)d * sizeof(float));
-        if (p->dgate) p->dgate[r] = none ? 0 : v_dot(d, p->y + at * d, p->dout + t * d);
-        if (p->dy && !none) scale(d, p->gate ? p->gate[r] : 1, p->dout + t * d, p->dy + at * d);
+        if (p->dy && at >= 0 && t < 0) memset(v_at(p->dy, at * d, bf16), 0, bytes);
+        if (p->dy && r >= p->placed) memset(v_at(p->dy, r * d, bf16), 0, bytes);
+        if (p->dgate)
+            p->dgate[r] = none ? 0 : dot(d, v_at(p->y, at * d, bf16), p->dout + t * d, bf16);
+        if (p->dy && !none)
+            scale(d, p->gate ? p->gate[r] : 1, p->dout + t * d, v_at(p->dy, at * d, bf16),
+                  bf16);
     }
+}
+
+static void spread_tile(void *arg, int64_t tile)
+{
+    spread_part(arg, tile, false);
+}
+
+static void spread_bf16_tile(void *arg, int64_t tile)
+{
+    spread_part(arg, tile, true);
+}
+
+static void run_spread(const mf_kctx *x, spread *p, void (*tile)(void *arg, int64_t tile))
+{
+    p->per = rows_per_tile(p->d);
+    for (int64_t r = 0; r < p->rows; r++)
+        p->placed += p->place[r] >= 0;
+    x->parallel(rows_tiles(p->rows, p->d), tile, p);
 }
 
 void MF_SIMD(combine_grad)(const mf_kctx *x, int64_t rows, int64_t k, int64_t d, const float *y,
                            const float *gate, const int32_t *place, const int32_t *token,
                            const float *dout, float *dy, float *dgate)
 {
-    spread p = {rows, k, d, rows_per_tile(d), 0, y, gate, dout, place, token, dy, dgate};
-    for (int64_t r = 0; r < rows; r++)
-        p.placed += place[r] >= 0;
-    x->parallel(rows_tiles(rows, d), spread_tile, &p);
+    spread p = {rows, k, d, 0, 0, y, gate, dout, place, token, dy, dgate};
+    run_spread(x, &p, spread_tile);
+}
+
+void MF_SIMD(combine_grad_bf16)(const mf_kctx *x, int64_t rows, int64_t k, int64_t d,
+                                const mf_bf16 *y, const float *gate, const int32_t *place,
+                                const int32_t *token, const float *dout, mf_bf16 *dy,
+                                float *dgate)
+{
+    spread p = {rows, k, d, 0, 0, y, gate, dout, place, token, dy, dgate};
+    run_spread(x, &p, spread_bf16_tile);
 }

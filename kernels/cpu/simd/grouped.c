@@ -168,19 +168,35 @@ void MF_SIMD(grouped_weight_grad)(const mf_kctx *x, int64_t groups, int64_t rows
 typedef struct sums {
     int64_t n, across;
     const int32_t *offset;
-    const float *a;
+    const void *a;
     float *y;
 } sums;
 
-static void sum_tile(void *arg, int64_t tile)
+V_INLINE void sum_part(const sums *p, int64_t tile, bool bf16)
 {
-    const sums *p = arg;
     int64_t e = tile / p->across, j = tile % p->across * SUM_COLS;
     int64_t cols = p->n - j < SUM_COLS ? p->n - j : SUM_COLS;
     float *y = p->y + e * p->n + j;
     memset(y, 0, (size_t)cols * sizeof(float));
-    for (int64_t r = p->offset[e]; r < p->offset[e + 1]; r++)
-        v_add_to(cols, p->a + r * p->n + j, y);
+    for (int64_t r = p->offset[e]; r < p->offset[e + 1]; r++) {
+        const void *a = v_at(p->a, r * p->n + j, bf16);
+        int64_t i = 0;
+        for (; i + VL <= cols; i += VL)
+            v_store(y + i, v_load(y + i) + v_get(a, i, bf16));
+        if (i < cols)
+            v_store_n(y + i, v_load_n(y + i, cols - i) + v_get_n(a, i, cols - i, bf16),
+                      cols - i);
+    }
+}
+
+static void sum_tile(void *arg, int64_t tile)
+{
+    sum_part(arg, tile, false);
+}
+
+static void sum_bf16_tile(void *arg, int64_t tile)
+{
+    sum_part(arg, tile, true);
 }
 
 void MF_SIMD(group_sum)(const mf_kctx *x, int64_t groups, int64_t rows, int64_t n,
@@ -189,4 +205,12 @@ void MF_SIMD(group_sum)(const mf_kctx *x, int64_t groups, int64_t rows, int64_t 
     (void)rows;
     sums p = {n, grid_div_up(n, SUM_COLS), offset, a, y};
     x->parallel(groups * p.across, sum_tile, &p);
+}
+
+void MF_SIMD(group_sum_bf16)(const mf_kctx *x, int64_t groups, int64_t rows, int64_t n,
+                             const int32_t *offset, const mf_bf16 *a, float *y)
+{
+    (void)rows;
+    sums p = {n, grid_div_up(n, SUM_COLS), offset, a, y};
+    x->parallel(groups * p.across, sum_bf16_tile, &p);
 }

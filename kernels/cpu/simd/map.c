@@ -10,8 +10,8 @@ typedef struct map {
     int fn;
     int64_t n;
     float a, b;
-    const float *in, *out, *dout;
-    float *to;
+    const void *in, *out, *dout;
+    void *to;
 } map;
 
 V_INLINE vf at_least(vf x, float lo)
@@ -84,18 +84,17 @@ V_INLINE vf silu_slope(vf x)
 /* One loop over a tile for each function: v is what it is called in the expression. */
 #define LOOP(v, from, expression)                                                              \
     for (; j + VL <= to; j += VL) {                                                            \
-        vf v = v_load((from) + j);                                                             \
-        v_store(p->to + j, expression);                                                        \
+        vf v = v_get(from, j, bf16);                                                           \
+        v_put(p->to, j, expression, bf16);                                                     \
     }                                                                                          \
     if (j < to) {                                                                              \
-        vf v = v_load_n((from) + j, to - j);                                                   \
-        v_store_n(p->to + j, expression, to - j);                                              \
+        vf v = v_get_n(from, j, to - j, bf16);                                                 \
+        v_put_n(p->to, j, expression, to - j, bf16);                                           \
     }                                                                                          \
     break;
 
-static void map1_tile(void *arg, int64_t tile)
+V_INLINE void map1_part(const map *p, int64_t tile, bool bf16)
 {
-    const map *p = arg;
     int64_t j = tile * ROWS_TILE, to = rows_end(p->n, j, ROWS_TILE);
     const vf a = v_set(p->a), b = v_set(p->b), zero = v_set(0);
     switch ((mf_map1_fn)p->fn) {
@@ -140,6 +139,16 @@ static void map1_tile(void *arg, int64_t tile)
     }
 }
 
+static void map1_tile(void *arg, int64_t tile)
+{
+    map1_part(arg, tile, false);
+}
+
+static void map1_bf16_tile(void *arg, int64_t tile)
+{
+    map1_part(arg, tile, true);
+}
+
 void MF_SIMD(map1)(const mf_kctx *x, int fn, int64_t n, float a, float b, const float *in,
                    float *out)
 {
@@ -147,21 +156,27 @@ void MF_SIMD(map1)(const mf_kctx *x, int fn, int64_t n, float a, float b, const 
     x->parallel((n + ROWS_TILE - 1) / ROWS_TILE, map1_tile, &p);
 }
 
+void MF_SIMD(map1_bf16)(const mf_kctx *x, int fn, int64_t n, float a, float b,
+                        const mf_bf16 *in, mf_bf16 *out)
+{
+    map p = {.fn = fn, .n = n, .a = a, .b = b, .in = in, .to = out};
+    x->parallel((n + ROWS_TILE - 1) / ROWS_TILE, map1_bf16_tile, &p);
+}
+
 /* The same with the gradient g of the result at hand. */
 #define SLOPE(v, from, expression)                                                             \
     for (; j + VL <= to; j += VL) {                                                            \
-        vf v = v_load((from) + j), g = v_load(p->dout + j);                                    \
-        v_store(p->to + j, expression);                                                        \
+        vf v = v_get(from, j, bf16), g = v_get(p->dout, j, bf16);                              \
+        v_put(p->to, j, expression, bf16);                                                     \
     }                                                                                          \
     if (j < to) {                                                                              \
-        vf v = v_load_n((from) + j, to - j), g = v_load_n(p->dout + j, to - j);                \
-        v_store_n(p->to + j, expression, to - j);                                              \
+        vf v = v_get_n(from, j, to - j, bf16), g = v_get_n(p->dout, j, to - j, bf16);          \
+        v_put_n(p->to, j, expression, to - j, bf16);                                           \
     }                                                                                          \
     break;
 
-static void map1_grad_tile(void *arg, int64_t tile)
+V_INLINE void map1_grad_part(const map *p, int64_t tile, bool bf16)
 {
-    const map *p = arg;
     int64_t j = tile * ROWS_TILE, to = rows_end(p->n, j, ROWS_TILE);
     const vf a = v_set(p->a), b = v_set(p->b), zero = v_set(0);
     switch ((mf_map1_fn)p->fn) {
@@ -206,9 +221,27 @@ static void map1_grad_tile(void *arg, int64_t tile)
     }
 }
 
+static void map1_grad_tile(void *arg, int64_t tile)
+{
+    map1_grad_part(arg, tile, false);
+}
+
+static void map1_grad_bf16_tile(void *arg, int64_t tile)
+{
+    map1_grad_part(arg, tile, true);
+}
+
 void MF_SIMD(map1_grad)(const mf_kctx *x, int fn, int64_t n, float a, float b, const float *in,
                         const float *out, const float *dout, float *din)
 {
     map p = {.fn = fn, .n = n, .a = a, .b = b, .in = in, .out = out, .dout = dout, .to = din};
     x->parallel((n + ROWS_TILE - 1) / ROWS_TILE, map1_grad_tile, &p);
+}
+
+void MF_SIMD(map1_grad_bf16)(const mf_kctx *x, int fn, int64_t n, float a, float b,
+                             const mf_bf16 *in, const mf_bf16 *out, const mf_bf16 *dout,
+                             mf_bf16 *din)
+{
+    map p = {.fn = fn, .n = n, .a = a, .b = b, .in = in, .out = out, .dout = dout, .to = din};
+    x->parallel((n + ROWS_TILE - 1) / ROWS_TILE, map1_grad_bf16_tile, &p);
 }

@@ -8,8 +8,8 @@ typedef struct map {
     int fn;
     int64_t dim[4], stride_a[4], stride_b[4];
     int64_t lines, per, parts; /* lines in all, lines a tile, tiles a line (one of them is 1) */
-    const float *a, *b;
-    float *out;
+    const void *a, *b;
+    void *out;
 } map;
 
 V_INLINE vf larger(vf u, vf v)
@@ -28,38 +28,43 @@ V_INLINE vf greater(vf u, vf v)
 /* How an operand is read along a line. */
 typedef enum step { SAME, NEXT, FAR } step;
 
-V_INLINE vf read(const float *p, int64_t j, step how, int64_t stride)
+/* Element i, for operands that are not read side by side. */
+V_INLINE float one(const void *p, int64_t i, bool bf16)
 {
-    if (how == NEXT) return v_load(p + j);
-    if (how == SAME) return v_set(*p);
+    return bf16 ? v_get_n(p, i, 1, true)[0] : ((const float *)p)[i];
+}
+V_INLINE vf read(const void *p, int64_t j, step how, int64_t stride, bool bf16)
+{
+    if (how == NEXT) return v_get(p, j, bf16);
+    if (how == SAME) return v_set(one(p, 0, bf16));
     vf v;
     for (int i = 0; i < VL; i++)
-        v[i] = p[(j + i) * stride];
+        v[i] = one(p, (j + i) * stride, bf16);
     return v;
 }
-V_INLINE vf read_n(const float *p, int64_t j, int64_t n, step how, int64_t stride)
+V_INLINE vf read_n(const void *p, int64_t j, int64_t n, step how, int64_t stride, bool bf16)
 {
-    if (how == NEXT) return v_load_n(p + j, n);
-    if (how == SAME) return v_set(*p);
+    if (how == NEXT) return v_get_n(p, j, n, bf16);
+    if (how == SAME) return v_set(one(p, 0, bf16));
     vf v = {0};
     for (int i = 0; i < n; i++)
-        v[i] = p[(j + i) * stride];
+        v[i] = one(p, (j + i) * stride, bf16);
     return v;
 }
 
 #define LOOP(expression)                                                                       \
     for (; j + VL <= n; j += VL) {                                                             \
-        vf u = read(a, j, how_a, sa), v = read(b, j, how_b, sb);                               \
-        v_store(out + j, expression);                                                          \
+        vf u = read(a, j, how_a, sa, bf16), v = read(b, j, how_b, sb, bf16);                   \
+        v_put(out, j, expression, bf16);                                                       \
     }                                                                                          \
     if (j < n) {                                                                               \
-        vf u = read_n(a, j, n - j, how_a, sa), v = read_n(b, j, n - j, how_b, sb);             \
-        v_store_n(out + j, expression, n - j);                                                 \
+        vf u = read_n(a, j, n - j, how_a, sa, bf16), v = read_n(b, j, n - j, how_b, sb, bf16); \
+        v_put_n(out, j, expression, n - j, bf16);                                              \
     }                                                                                          \
     break;
 
-V_INLINE void line(int fn, int64_t n, const float *a, step how_a, int64_t sa, const float *b,
-                   step how_b, int64_t sb, float *out)
+V_INLINE void line(int fn, int64_t n, const void *a, step how_a, int64_t sa, const void *b,
+                   step how_b, int64_t sb, void *out, bool bf16)
 {
     int64_t j = 0;
     switch ((mf_map2_fn)fn) {
@@ -82,37 +87,48 @@ V_INLINE void line(int fn, int64_t n, const float *a, step how_a, int64_t sa, co
     }
 }
 
-static void any_line(int fn, int64_t n, const float *a, int64_t sa, const float *b, int64_t sb,
-                     float *out)
+V_INLINE void any_line(int fn, int64_t n, const void *a, int64_t sa, const void *b, int64_t sb,
+                       void *out, bool bf16)
 {
     if (sa == 1 && sb == 1)
-        line(fn, n, a, NEXT, 1, b, NEXT, 1, out);
+        line(fn, n, a, NEXT, 1, b, NEXT, 1, out, bf16);
     else if (sa == 1 && sb == 0)
-        line(fn, n, a, NEXT, 1, b, SAME, 0, out);
+        line(fn, n, a, NEXT, 1, b, SAME, 0, out, bf16);
     else if (sa == 0 && sb == 1)
-        line(fn, n, a, SAME, 0, b, NEXT, 1, out);
+        line(fn, n, a, SAME, 0, b, NEXT, 1, out, bf16);
     else
-        line(fn, n, a, FAR, sa, b, FAR, sb, out);
+        line(fn, n, a, FAR, sa, b, FAR, sb, out, bf16);
 }
 
-static void map2_tile(void *arg, int64_t tile)
+V_INLINE void map2_part(const map *p, int64_t tile, bool bf16)
 {
-    const map *p = arg;
     const int64_t n = p->dim[3], part = p->parts > 1 ? tile % p->parts * ROWS_TILE : 0;
     const int64_t from = tile / p->parts * p->per, to = rows_end(p->lines, from, p->per);
     const int64_t count = p->parts > 1 ? rows_end(n, part, ROWS_TILE) - part : n;
     for (int64_t i = from; i < to; i++) {
         int64_t k = i % p->dim[2], rest = i / p->dim[2];
         int64_t j = rest % p->dim[1], h = rest / p->dim[1];
-        const float *a = p->a + h * p->stride_a[0] + j * p->stride_a[1] + k * p->stride_a[2];
-        const float *b = p->b + h * p->stride_b[0] + j * p->stride_b[1] + k * p->stride_b[2];
-        any_line(p->fn, count, a + part * p->stride_a[3], p->stride_a[3],
-                 b + part * p->stride_b[3], p->stride_b[3], p->out + i * n + part);
+        int64_t a = h * p->stride_a[0] + j * p->stride_a[1] + k * p->stride_a[2];
+        int64_t b = h * p->stride_b[0] + j * p->stride_b[1] + k * p->stride_b[2];
+        any_line(p->fn, count, v_at(p->a, a + part * p->stride_a[3], bf16), p->stride_a[3],
+                 v_at(p->b, b + part * p->stride_b[3], bf16), p->stride_b[3],
+                 v_at(p->out, i * n + part, bf16), bf16);
     }
 }
 
-void MF_SIMD(map2)(const mf_kctx *x, int fn, const int64_t dim[4], const int64_t stride_a[4],
-                   const int64_t stride_b[4], const float *a, const float *b, float *out)
+static void map2_tile(void *arg, int64_t tile)
+{
+    map2_part(arg, tile, false);
+}
+
+static void map2_bf16_tile(void *arg, int64_t tile)
+{
+    map2_part(arg, tile, true);
+}
+
+static void run(const mf_kctx *x, int fn, const int64_t dim[4], const int64_t stride_a[4],
+                const int64_t stride_b[4], const void *a, const void *b, void *out,
+                void (*tile)(void *arg, int64_t tile))
 {
     map p = {.fn = fn, .lines = dim[0] * dim[1] * dim[2], .a = a, .b = b, .out = out};
     memcpy(p.dim, dim, sizeof p.dim);
@@ -120,5 +136,18 @@ void MF_SIMD(map2)(const mf_kctx *x, int fn, const int64_t dim[4], const int64_t
     memcpy(p.stride_b, stride_b, sizeof p.stride_b);
     p.per = rows_per_tile(dim[3]);
     p.parts = dim[3] > ROWS_TILE ? (dim[3] + ROWS_TILE - 1) / ROWS_TILE : 1;
-    x->parallel((p.lines + p.per - 1) / p.per * p.parts, map2_tile, &p);
+    x->parallel((p.lines + p.per - 1) / p.per * p.parts, tile, &p);
+}
+
+void MF_SIMD(map2)(const mf_kctx *x, int fn, const int64_t dim[4], const int64_t stride_a[4],
+                   const int64_t stride_b[4], const float *a, const float *b, float *out)
+{
+    run(x, fn, dim, stride_a, stride_b, a, b, out, map2_tile);
+}
+
+void MF_SIMD(map2_bf16)(const mf_kctx *x, int fn, const int64_t dim[4],
+                        const int64_t stride_a[4], const int64_t stride_b[4], const mf_bf16 *a,
+                        const mf_bf16 *b, mf_bf16 *out)
+{
+    run(x, fn, dim, stride_a, stride_b, a, b, out, map2_bf16_tile);
 }

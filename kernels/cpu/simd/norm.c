@@ -11,27 +11,28 @@ typedef struct norm {
     int64_t rows, n, per; /* per: rows in a tile */
     float eps;
     bool eps_outside;
-    const float *a, *w, *b, *dy;
-    float *y;       /* or the gradient of a */
+    const float *a, *w, *b;
+    const void *dy; /* f32 or bf16, as the tile says */
+    void *y;        /* or the gradient of a, which is f32 */
     float *dw, *db; /* [tiles,n] of partial sums, or NULL */
 } norm;
 
 /* y = f w (a - mean) + b for one row. */
 V_INLINE void scale_row(int64_t n, float f, float mean, const float *a, const float *w,
-                        const float *b, float *y)
+                        const float *b, void *y, bool bf16)
 {
     int64_t j = 0;
     for (; j + VL <= n; j += VL) {
         vf v = (v_load(a + j) - mean) * f;
         if (w != NULL) v = v * v_load(w + j);
         if (b != NULL) v = v + v_load(b + j);
-        v_store(y + j, v);
+        v_put(y, j, v, bf16);
     }
     if (j < n) {
         vf v = (v_load_n(a + j, n - j) - mean) * f;
         if (w != NULL) v = v * v_load_n(w + j, n - j);
         if (b != NULL) v = v + v_load_n(b + j, n - j);
-        v_store_n(y + j, v, n - j);
+        v_put_n(y, j, v, n - j, bf16);
     }
 }
 
@@ -68,18 +69,18 @@ V_INLINE float centred_square(int64_t n, const float *a, float mean)
 
 /* *ret_g = sum of g, *ret_ga = sum of g (a - mean), g = w dy. */
 V_INLINE void gradient_sums(int64_t n, const float *a, float mean, const float *w,
-                            const float *dy, float *ret_g, float *ret_ga)
+                            const void *dy, float *ret_g, float *ret_ga, bool bf16)
 {
     vf s = {0}, t = {0};
     int64_t j = 0;
     for (; j + VL <= n; j += VL) {
-        vf g = v_load(dy + j);
+        vf g = v_get(dy, j, bf16);
         if (w != NULL) g = g * v_load(w + j);
         s += g;
         t = v_fma(g, v_load(a + j) - mean, t);
     }
     if (j < n) {
-        vf g = v_load_n(dy + j, n - j);
+        vf g = v_get_n(dy, j, n - j, bf16);
         if (w != NULL) g = g * v_load_n(w + j, n - j);
         s += g;
         t = v_fma(g, v_load_n(a + j, n - j) - mean, t);
@@ -90,12 +91,13 @@ V_INLINE void gradient_sums(int64_t n, const float *a, float mean, const float *
 
 /* da = f (w dy) - p (a - mean) - q; adds dy (a - mean) f to dw and dy to db. */
 V_INLINE void gradient_row(int64_t n, float f, float p, float q, const float *a, float mean,
-                           const float *w, const float *dy, float *da, float *dw, float *db)
+                           const float *w, const void *dy, float *da, float *dw, float *db,
+                           bool bf16)
 {
     for (int64_t j = 0; j < n; j += VL) {
         int64_t left = n - j;
         bool full = left >= VL;
-        vf g = full ? v_load(dy + j) : v_load_n(dy + j, left);
+        vf g = full ? v_get(dy, j, bf16) : v_get_n(dy, j, left, bf16);
         vf c = (full ? v_load(a + j) : v_load_n(a + j, left)) - mean;
         if (dw != NULL) {
             vf d = v_fma(g, c * f, full ? v_load(dw + j) : v_load_n(dw + j, left));
@@ -118,14 +120,24 @@ static float rms_factor(const norm *p, float square)
     return p->eps_outside ? 1 / (sqrtf(square) + p->eps) : 1 / sqrtf(square + p->eps);
 }
 
-static void rms_tile(void *arg, int64_t tile)
+V_INLINE void rms_part(const norm *p, int64_t tile, bool bf16)
 {
-    const norm *p = arg;
     int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
     for (int64_t i = from; i < to; i++) {
         const float *a = p->a + i * n;
-        scale_row(n, rms_factor(p, v_dot(n, a, a) / (float)n), 0, a, p->w, NULL, p->y + i * n);
+        scale_row(n, rms_factor(p, v_dot(n, a, a) / (float)n), 0, a, p->w, NULL,
+                  v_at(p->y, i * n, bf16), bf16);
     }
+}
+
+static void rms_tile(void *arg, int64_t tile)
+{
+    rms_part(arg, tile, false);
+}
+
+static void rms_bf16_tile(void *arg, int64_t tile)
+{
+    rms_part(arg, tile, true);
 }
 
 void MF_SIMD(rmsnorm)(const mf_kctx *x, int64_t rows, int64_t n, float eps, bool eps_outside,
@@ -142,16 +154,39 @@ void MF_SIMD(rmsnorm)(const mf_kctx *x, int64_t rows, int64_t n, float eps, bool
     x->parallel(rows_tiles(rows, n), rms_tile, &p);
 }
 
-static void layer_tile(void *arg, int64_t tile)
+void MF_SIMD(rmsnorm_bf16)(const mf_kctx *x, int64_t rows, int64_t n, float eps,
+                           bool eps_outside, const float *a, const float *w, mf_bf16 *y)
 {
-    const norm *p = arg;
+    norm p = {.rows = rows,
+              .n = n,
+              .per = rows_per_tile(n),
+              .eps = eps,
+              .eps_outside = eps_outside,
+              .a = a,
+              .w = w,
+              .y = y};
+    x->parallel(rows_tiles(rows, n), rms_bf16_tile, &p);
+}
+
+V_INLINE void layer_part(const norm *p, int64_t tile, bool bf16)
+{
     int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
     for (int64_t i = from; i < to; i++) {
         const float *a = p->a + i * n;
         float mean = sum_row(n, a) / (float)n;
         float f = 1 / sqrtf(centred_square(n, a, mean) / (float)n + p->eps);
-        scale_row(n, f, mean, a, p->w, p->b, p->y + i * n);
+        scale_row(n, f, mean, a, p->w, p->b, v_at(p->y, i * n, bf16), bf16);
     }
+}
+
+static void layer_tile(void *arg, int64_t tile)
+{
+    layer_part(arg, tile, false);
+}
+
+static void layer_bf16_tile(void *arg, int64_t tile)
+{
+    layer_part(arg, tile, true);
 }
 
 void MF_SIMD(layernorm)(const mf_kctx *x, int64_t rows, int64_t n, float eps, const float *a,
@@ -168,41 +203,79 @@ void MF_SIMD(layernorm)(const mf_kctx *x, int64_t rows, int64_t n, float eps, co
     x->parallel(rows_tiles(rows, n), layer_tile, &p);
 }
 
+void MF_SIMD(layernorm_bf16)(const mf_kctx *x, int64_t rows, int64_t n, float eps,
+                             const float *a, const float *w, const float *b, mf_bf16 *y)
+{
+    norm p = {.rows = rows,
+              .n = n,
+              .per = rows_per_tile(n),
+              .eps = eps,
+              .a = a,
+              .w = w,
+              .b = b,
+              .y = y};
+    x->parallel(rows_tiles(rows, n), layer_bf16_tile, &p);
+}
+
 /* ---- gradients ---- */
+
+static float *row_of(const norm *p, int64_t i)
+{
+    return p->y != NULL ? (float *)p->y + i * p->n : NULL;
+}
 
 static float *clear(float *part, int64_t tile, int64_t n)
 {
     return part == NULL ? NULL : memset(part + tile * n, 0, (size_t)n * sizeof(float));
 }
 
-static void rms_backward_tile(void *arg, int64_t tile)
+V_INLINE void rms_backward_part(const norm *p, int64_t tile, bool bf16)
 {
-    const norm *p = arg;
     int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
     float *dw = clear(p->dw, tile, n);
     for (int64_t i = from; i < to; i++) {
-        const float *a = p->a + i * n, *dy = p->dy + i * n;
+        const float *a = p->a + i * n;
+        const void *dy = v_at(p->dy, i * n, bf16);
         float square = v_dot(n, a, a) / (float)n, f = rms_factor(p, square), g, ga;
         float h = !p->eps_outside ? f * f * f : square > 0 ? f * f / sqrtf(square) : 0;
-        gradient_sums(n, a, 0, p->w, dy, &g, &ga);
-        gradient_row(n, f, ga * h / (float)n, 0, a, 0, p->w, dy,
-                     p->y != NULL ? p->y + i * n : NULL, dw, NULL);
+        gradient_sums(n, a, 0, p->w, dy, &g, &ga, bf16);
+        gradient_row(n, f, ga * h / (float)n, 0, a, 0, p->w, dy, row_of(p, i), dw, NULL, bf16);
+    }
+}
+
+static void rms_backward_tile(void *arg, int64_t tile)
+{
+    rms_backward_part(arg, tile, false);
+}
+
+static void rms_backward_bf16_tile(void *arg, int64_t tile)
+{
+    rms_backward_part(arg, tile, true);
+}
+
+V_INLINE void layer_backward_part(const norm *p, int64_t tile, bool bf16)
+{
+    int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
+    float *dw = clear(p->dw, tile, n), *db = clear(p->db, tile, n);
+    for (int64_t i = from; i < to; i++) {
+        const float *a = p->a + i * n;
+        const void *dy = v_at(p->dy, i * n, bf16);
+        float mean = sum_row(n, a) / (float)n, g, ga;
+        float f = 1 / sqrtf(centred_square(n, a, mean) / (float)n + p->eps);
+        gradient_sums(n, a, mean, p->w, dy, &g, &ga, bf16);
+        gradient_row(n, f, f * f * f * ga / (float)n, f * g / (float)n, a, mean, p->w, dy,
+                     row_of(p, i), dw, db, bf16);
     }
 }
 
 static void layer_backward_tile(void *arg, int64_t tile)
 {
-    const norm *p = arg;
-    int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
-    float *dw = clear(p->dw, tile, n), *db = clear(p->db, tile, n);
-    for (int64_t i = from; i < to; i++) {
-        const float *a = p->a + i * n, *dy = p->dy + i * n;
-        float mean = sum_row(n, a) / (float)n, g, ga;
-        float f = 1 / sqrtf(centred_square(n, a, mean) / (float)n + p->eps);
-        gradient_sums(n, a, mean, p->w, dy, &g, &ga);
-        gradient_row(n, f, f * f * f * ga / (float)n, f * g / (float)n, a, mean, p->w, dy,
-                     p->y != NULL ? p->y + i * n : NULL, dw, db);
-    }
+    layer_backward_part(arg, tile, false);
+}
+
+static void layer_backward_bf16_tile(void *arg, int64_t tile)
+{
+    layer_backward_part(arg, tile, true);
 }
 
 static void add_tiles(int64_t tiles, int64_t n, const float *part, float *to)
@@ -249,6 +322,29 @@ void MF_SIMD(layernorm_backward)(const mf_kctx *x, int64_t rows, int64_t n, floa
     backward(x, &p, layer_backward_tile, dw, db, work);
 }
 
+void MF_SIMD(rmsnorm_bf16_backward)(const mf_kctx *x, int64_t rows, int64_t n, float eps,
+                                    bool eps_outside, const float *a, const float *w,
+                                    const mf_bf16 *dy, float *da, float *dw, void *work)
+{
+    norm p = {.rows = rows,
+              .n = n,
+              .eps = eps,
+              .eps_outside = eps_outside,
+              .a = a,
+              .w = w,
+              .dy = dy,
+              .y = da};
+    backward(x, &p, rms_backward_bf16_tile, dw, NULL, work);
+}
+
+void MF_SIMD(layernorm_bf16_backward)(const mf_kctx *x, int64_t rows, int64_t n, float eps,
+                                      const float *a, const float *w, const mf_bf16 *dy,
+                                      float *da, float *dw, float *db, void *work)
+{
+    norm p = {.rows = rows, .n = n, .eps = eps, .a = a, .w = w, .dy = dy, .y = da};
+    backward(x, &p, layer_backward_bf16_tile, dw, db, work);
+}
+
 /* ---- rows of length 1 ---- */
 
 static void l2_tile(void *arg, int64_t tile)
@@ -258,7 +354,7 @@ static void l2_tile(void *arg, int64_t tile)
     for (int64_t i = from; i < to; i++) {
         const float *a = p->a + i * n;
         float length = fmaxf(sqrtf(v_dot(n, a, a)), p->eps);
-        scale_row(n, 1 / length, 0, a, NULL, NULL, p->y + i * n);
+        scale_row(n, 1 / length, 0, a, NULL, NULL, row_of(p, i), false);
     }
 }
 
@@ -274,13 +370,13 @@ static void l2_backward_tile(void *arg, int64_t tile)
     const norm *p = arg;
     int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
     for (int64_t i = from; i < to; i++) {
-        const float *a = p->a + i * n, *dy = p->dy + i * n;
+        const float *a = p->a + i * n, *dy = (const float *)p->dy + i * n;
         float length = sqrtf(v_dot(n, a, a));
         if (length <= p->eps)
-            scale_row(n, 1 / p->eps, 0, dy, NULL, NULL, p->y + i * n);
+            scale_row(n, 1 / p->eps, 0, dy, NULL, NULL, row_of(p, i), false);
         else
             gradient_row(n, 1 / length, v_dot(n, dy, a) / length / length / length, 0, a, 0,
-                         NULL, dy, p->y + i * n, NULL, NULL);
+                         NULL, dy, row_of(p, i), NULL, NULL, false);
     }
 }
 

@@ -7,6 +7,7 @@ typedef struct range {
     int64_t count, per;
     const float *grad;
     float *value, *m, *v;
+    mf_bf16 *half; /* of adamw_bf16 */
     float scale, keep1, keep2, lr, decay, l2, eps, root2; /* of adamw; scale of scale_inplace */
     double *part;                                     /* of sumsq */
 } range;
@@ -20,14 +21,14 @@ V_INLINE void adamw_step(const range *p, vf g, vf *value, vf *m, vf *v)
     *value = *value - step * p->lr - *value * p->decay;
 }
 
-static void adamw_tile(void *arg, int64_t tile)
+V_INLINE void adamw_part(const range *p, int64_t tile, bool bf16)
 {
-    const range *p = arg;
     int64_t i = tile * p->per, to = rows_end(p->count, i, p->per);
     for (; i + VL <= to; i += VL) {
         vf value = v_load(p->value + i), m = v_load(p->m + i), v = v_load(p->v + i);
         adamw_step(p, v_load(p->grad + i), &value, &m, &v);
         v_store(p->value + i, value);
+        if (bf16) v_store_bf16(p->half + i, value);
         v_store(p->m + i, m);
         v_store(p->v + i, v);
     }
@@ -37,31 +38,56 @@ static void adamw_tile(void *arg, int64_t tile)
            v = v_load_n(p->v + i, n);
         adamw_step(p, v_load_n(p->grad + i, n), &value, &m, &v);
         v_store_n(p->value + i, value, n);
+        if (bf16) v_store_bf16_n(p->half + i, value, n);
         v_store_n(p->m + i, m, n);
         v_store_n(p->v + i, v, n);
     }
 }
 
+static void adamw_tile(void *arg, int64_t tile)
+{
+    adamw_part(arg, tile, false);
+}
+
+static void adamw_bf16_tile(void *arg, int64_t tile)
+{
+    adamw_part(arg, tile, true);
+}
+
 /* lr / correction1 and 1 / sqrt(correction2) are put into the factors, so that a number costs one
  * root and one division. */
+static range update_of(int64_t count, const mf_adamw_args *args, float *value,
+                       const float *grad, float *m, float *v)
+{
+    return (range){.count = count,
+                   .per = ROWS_TILE,
+                   .grad = grad,
+                   .value = value,
+                   .m = m,
+                   .v = v,
+                   .scale = (float)args->grad_scale,
+                   .keep1 = (float)(1 - args->beta1),
+                   .keep2 = (float)(1 - args->beta2),
+                   .lr = (float)(args->lr / args->correction1),
+                   .decay = (float)(args->lr * args->weight_decay),
+                   .l2 = (float)args->l2,
+                   .eps = (float)args->eps,
+                   .root2 = (float)(1 / sqrt(args->correction2))};
+}
+
 void MF_SIMD(adamw)(const mf_kctx *x, int64_t count, const mf_adamw_args *args, float *value,
                     const float *grad, float *m, float *v)
 {
-    range p = {.count = count,
-               .per = ROWS_TILE,
-               .grad = grad,
-               .value = value,
-               .m = m,
-               .v = v,
-               .scale = (float)args->grad_scale,
-               .keep1 = (float)(1 - args->beta1),
-               .keep2 = (float)(1 - args->beta2),
-               .lr = (float)(args->lr / args->correction1),
-               .decay = (float)(args->lr * args->weight_decay),
-               .l2 = (float)args->l2,
-               .eps = (float)args->eps,
-               .root2 = (float)(1 / sqrt(args->correction2))};
+    range p = update_of(count, args, value, grad, m, v);
     x->parallel(rows_tiles(count, 1), adamw_tile, &p);
+}
+
+void MF_SIMD(adamw_bf16)(const mf_kctx *x, int64_t count, const mf_adamw_args *args,
+                         float *value, mf_bf16 *half, const float *grad, float *m, float *v)
+{
+    range p = update_of(count, args, value, grad, m, v);
+    p.half = half;
+    x->parallel(rows_tiles(count, 1), adamw_bf16_tile, &p);
 }
 
 #define SUM_TILES 256

@@ -179,6 +179,12 @@ static void cast_tile(void *arg, int64_t tile)
 {
     const cast *p = arg;
     int64_t j = tile * ROWS_TILE, to = rows_end(p->n, j, ROWS_TILE);
+    if (p->from == MF_CAST_F32 && p->to == MF_CAST_BF16)
+        for (; j + VL <= to; j += VL)
+            v_store_bf16((uint16_t *)p->out + j, v_load((const float *)p->in + j));
+    if (p->from == MF_CAST_BF16 && p->to == MF_CAST_F32)
+        for (; j + VL <= to; j += VL)
+            v_store((float *)p->out + j, v_load_bf16((const uint16_t *)p->in + j));
     switch ((mf_cast_type)p->from) {
     case MF_CAST_F32:
         FROM(float, in[j])

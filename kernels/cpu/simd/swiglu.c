@@ -5,8 +5,8 @@
 
 typedef struct swiglu {
     int64_t rows, n, per, lda, ldb;
-    const float *a, *b, *dy;
-    float *y, *da, *db;
+    const void *a, *b, *dy;
+    void *y, *da, *db;
 } swiglu;
 
 V_INLINE vf sigmoid(vf a)
@@ -14,27 +14,37 @@ V_INLINE vf sigmoid(vf a)
     return 1.0f / (1.0f + v_exp(-a));
 }
 
-static void forward_tile(void *arg, int64_t tile)
+V_INLINE void forward_part(const swiglu *p, int64_t tile, bool bf16)
 {
-    const swiglu *p = arg;
     int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
     for (int64_t i = from; i < to; i++) {
-        const float *a = p->a + i * p->lda, *b = p->b + i * p->ldb;
-        float *y = p->y + i * n;
+        const void *a = v_at(p->a, i * p->lda, bf16), *b = v_at(p->b, i * p->ldb, bf16);
+        void *y = v_at(p->y, i * n, bf16);
         int64_t j = 0;
         for (; j + VL <= n; j += VL) {
-            vf u = v_load(a + j);
-            v_store(y + j, u * sigmoid(u) * v_load(b + j));
+            vf u = v_get(a, j, bf16);
+            v_put(y, j, u * sigmoid(u) * v_get(b, j, bf16), bf16);
         }
         if (j < n) {
-            vf u = v_load_n(a + j, n - j);
-            v_store_n(y + j, u * sigmoid(u) * v_load_n(b + j, n - j), n - j);
+            vf u = v_get_n(a, j, n - j, bf16);
+            v_put_n(y, j, u * sigmoid(u) * v_get_n(b, j, n - j, bf16), n - j, bf16);
         }
     }
 }
 
-void MF_SIMD(swiglu)(const mf_kctx *x, int64_t rows, int64_t n, const float *a, int64_t lda,
-                     const float *b, int64_t ldb, float *y)
+static void forward_tile(void *arg, int64_t tile)
+{
+    forward_part(arg, tile, false);
+}
+
+static void forward_bf16_tile(void *arg, int64_t tile)
+{
+    forward_part(arg, tile, true);
+}
+
+static void run_forward(const mf_kctx *x, int64_t rows, int64_t n, const void *a, int64_t lda,
+                        const void *b, int64_t ldb, void *y,
+                        void (*tile)(void *arg, int64_t tile))
 {
     swiglu p = {.rows = rows,
                 .n = n,
@@ -44,35 +54,64 @@ void MF_SIMD(swiglu)(const mf_kctx *x, int64_t rows, int64_t n, const float *a, 
                 .a = a,
                 .b = b,
                 .y = y};
-    x->parallel(rows_tiles(rows, n), forward_tile, &p);
+    x->parallel(rows_tiles(rows, n), tile, &p);
 }
 
-static void backward_tile(void *arg, int64_t tile)
+void MF_SIMD(swiglu)(const mf_kctx *x, int64_t rows, int64_t n, const float *a, int64_t lda,
+                     const float *b, int64_t ldb, float *y)
 {
-    const swiglu *p = arg;
+    run_forward(x, rows, n, a, lda, b, ldb, y, forward_tile);
+}
+
+void MF_SIMD(swiglu_bf16)(const mf_kctx *x, int64_t rows, int64_t n, const mf_bf16 *a,
+                          int64_t lda, const mf_bf16 *b, int64_t ldb, mf_bf16 *y)
+{
+    run_forward(x, rows, n, a, lda, b, ldb, y, forward_bf16_tile);
+}
+
+V_INLINE void put(void *to, int64_t j, vf v, int64_t left, bool bf16)
+{
+    if (to == NULL) return;
+    if (left >= VL)
+        v_put(to, j, v, bf16);
+    else
+        v_put_n(to, j, v, left, bf16);
+}
+
+V_INLINE void backward_part(const swiglu *p, int64_t tile, bool bf16)
+{
     int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
     for (int64_t i = from; i < to; i++) {
-        const float *a = p->a + i * p->lda, *b = p->b + i * p->ldb, *dy = p->dy + i * n;
+        const void *a = v_at(p->a, i * p->lda, bf16), *b = v_at(p->b, i * p->ldb, bf16);
+        const void *dy = v_at(p->dy, i * n, bf16);
+        void *to_a = p->da != NULL ? v_at(p->da, i * p->lda, bf16) : NULL;
+        void *to_b = p->db != NULL ? v_at(p->db, i * p->ldb, bf16) : NULL;
         for (int64_t j = 0; j < n; j += VL) {
             int64_t left = n - j;
             bool full = left >= VL;
-            vf u = full ? v_load(a + j) : v_load_n(a + j, left);
-            vf v = full ? v_load(b + j) : v_load_n(b + j, left);
-            vf g = full ? v_load(dy + j) : v_load_n(dy + j, left);
+            vf u = full ? v_get(a, j, bf16) : v_get_n(a, j, left, bf16);
+            vf v = full ? v_get(b, j, bf16) : v_get_n(b, j, left, bf16);
+            vf g = full ? v_get(dy, j, bf16) : v_get_n(dy, j, left, bf16);
             vf s = sigmoid(u), da = g * v * s * (1.0f + u * (1.0f - s)), db = g * u * s;
-            if (p->da != NULL)
-                full ? v_store(p->da + i * p->lda + j, da)
-                     : v_store_n(p->da + i * p->lda + j, da, left);
-            if (p->db != NULL)
-                full ? v_store(p->db + i * p->ldb + j, db)
-                     : v_store_n(p->db + i * p->ldb + j, db, left);
+            put(to_a, j, da, left, bf16);
+            put(to_b, j, db, left, bf16);
         }
     }
 }
 
-void MF_SIMD(swiglu_backward)(const mf_kctx *x, int64_t rows, int64_t n, const float *a,
-                              int64_t lda, const float *b, int64_t ldb, const float *dy,
-                              float *da, float *db)
+static void backward_tile(void *arg, int64_t tile)
+{
+    backward_part(arg, tile, false);
+}
+
+static void backward_bf16_tile(void *arg, int64_t tile)
+{
+    backward_part(arg, tile, true);
+}
+
+static void run_backward(const mf_kctx *x, int64_t rows, int64_t n, const void *a, int64_t lda,
+                         const void *b, int64_t ldb, const void *dy, void *da, void *db,
+                         void (*tile)(void *arg, int64_t tile))
 {
     swiglu p = {.rows = rows,
                 .n = n,
@@ -84,5 +123,19 @@ void MF_SIMD(swiglu_backward)(const mf_kctx *x, int64_t rows, int64_t n, const f
                 .dy = dy,
                 .da = da,
                 .db = db};
-    x->parallel(rows_tiles(rows, n), backward_tile, &p);
+    x->parallel(rows_tiles(rows, n), tile, &p);
+}
+
+void MF_SIMD(swiglu_backward)(const mf_kctx *x, int64_t rows, int64_t n, const float *a,
+                              int64_t lda, const float *b, int64_t ldb, const float *dy,
+                              float *da, float *db)
+{
+    run_backward(x, rows, n, a, lda, b, ldb, dy, da, db, backward_tile);
+}
+
+void MF_SIMD(swiglu_bf16_backward)(const mf_kctx *x, int64_t rows, int64_t n, const mf_bf16 *a,
+                                   int64_t lda, const mf_bf16 *b, int64_t ldb,
+                                   const mf_bf16 *dy, mf_bf16 *da, mf_bf16 *db)
+{
+    run_backward(x, rows, n, a, lda, b, ldb, dy, da, db, backward_bf16_tile);
 }

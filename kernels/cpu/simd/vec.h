@@ -9,6 +9,7 @@
 #define MF_SIMD_VEC_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -97,6 +98,79 @@ V_INLINE void v_store_n(float *p, vf v, int64_t n)
     for (int64_t i = 0; i < n; i++)
         p[i] = t[i];
 #endif
+}
+
+/* ---- bf16 in memory, f32 in vectors: rounded to nearest even, NaN kept; the same bits everywhere */
+V_INLINE vf v_load_bf16(const uint16_t *p)
+{
+#if defined(__AVX512F__)
+    return _mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p)), 16));
+#elif defined(__AVX2__)
+    return _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p)), 16));
+#else
+    vi v = {0};
+    for (int i = 0; i < VL; i++)
+        v[i] = p[i];
+    return (vf)(v << 16);
+#endif
+}
+V_INLINE void v_store_bf16(uint16_t *p, vf x)
+{
+    const vi bits = (vi)x, half = (bits >> 16) & 1;
+    vi top = ((bits + 0x7fff + half) >> 16 & ~(vi)(x != x)) |
+             (((bits >> 16) | 0x40) & (vi)(x != x));
+#if defined(__AVX512F__)
+    _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16((__m512i)top));
+#else
+    for (int i = 0; i < VL; i++)
+        p[i] = (uint16_t)top[i];
+#endif
+}
+V_INLINE vf v_load_bf16_n(const uint16_t *p, int64_t n)
+{
+    uint16_t t[VL] = {0};
+    for (int64_t i = 0; i < n; i++)
+        t[i] = p[i];
+    return v_load_bf16(t);
+}
+V_INLINE void v_store_bf16_n(uint16_t *p, vf v, int64_t n)
+{
+    uint16_t t[VL];
+    v_store_bf16(t, v);
+    for (int64_t i = 0; i < n; i++)
+        p[i] = t[i];
+}
+/* Loops that are written once for both types: element i of an array that is bf16 or f32, which the
+ * compiler must see as a constant. */
+V_INLINE vf v_get(const void *p, int64_t i, bool bf16)
+{
+    return bf16 ? v_load_bf16((const uint16_t *)p + i) : v_load((const float *)p + i);
+}
+V_INLINE vf v_get_n(const void *p, int64_t i, int64_t n, bool bf16)
+{
+    return bf16 ? v_load_bf16_n((const uint16_t *)p + i, n)
+                : v_load_n((const float *)p + i, n);
+}
+V_INLINE void v_put(void *p, int64_t i, vf v, bool bf16)
+{
+    if (bf16)
+        v_store_bf16((uint16_t *)p + i, v);
+    else
+        v_store((float *)p + i, v);
+}
+V_INLINE void v_put_n(void *p, int64_t i, vf v, int64_t n, bool bf16)
+{
+    if (bf16)
+        v_store_bf16_n((uint16_t *)p + i, v, n);
+    else
+        v_store_n((float *)p + i, v, n);
+}
+/* The address of element i. */
+V_INLINE void *v_at(const void *p, int64_t i, bool bf16)
+{
+    return (char *)(uintptr_t)p + i * (bf16 ? 2 : 4);
 }
 
 /* ---- arithmetic ---- */
