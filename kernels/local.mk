@@ -64,6 +64,7 @@ SIMD += kernels/cpu/simd/table.c
 
 SIMD_INC =
 SIMD_INC += kernels/cpu/simd/attention.h
+SIMD_INC += kernels/cpu/simd/block.h
 SIMD_INC += kernels/cpu/simd/grid.h
 SIMD_INC += kernels/cpu/simd/rows.h
 SIMD_INC += kernels/cpu/simd/simd.def

@@ -4,6 +4,7 @@
  */
 #include "kernels/cpu/simd/attention.h"
 #include "kernels/cpu/blas.h"
+#include "kernels/cpu/simd/vecmath.h"
 
 #define FEW_QUERIES 8 /* up to so many, rows of scores and products that read k and v once */
 #define FEW_KEYS    512
@@ -33,8 +34,7 @@ static void finish(const mf_attention_args *p, int64_t row, int64_t h, float m, 
 
 /* A block of scores, keys down, for the VL queries of one vector: weights in place of scores, m
  * and l brought up to date; returns what y is to be multiplied with. */
-V_INLINE vf take_columns(attention_view v, int64_t ns, const float *mask, float *score, vf *m,
-                         vf *l)
+V_INLINE vf take_columns(attention_view v, const float *mask, float *score, vf *m, vf *l)
 {
     vf max = *m, sum = {0};
     for (int64_t s = 0; s < v.some; s++) {
@@ -45,10 +45,10 @@ V_INLINE vf take_columns(attention_view v, int64_t ns, const float *mask, float 
         max = v_max(max, a);
     }
     vf shift = attention_shift(max);
-    for (int64_t s = 0; s < ns; s++) {
+    for (int64_t s = 0; s < v.some; s++) {
         float *at = score + s * QUERIES;
         vf e = {0};
-        if (s < v.some && (mask == NULL || mask[s] != 0)) e = v_exp(v_load(at) - shift);
+        if (mask == NULL || mask[s] != 0) e = v_exp(v_load(at) - shift);
         v_store(at, e);
         sum += e;
     }
@@ -63,14 +63,13 @@ static void many_tile(void *arg, int64_t tile)
     const attention *job = arg;
     const mf_attention_args *p = job->args;
     _Alignas(64) float turned[MF_MAX_HEAD_DIM * QUERIES], score[KEYS * QUERIES];
-    float m[QUERIES], l[QUERIES], shrink[QUERIES];
+    _Alignas(64) float m[QUERIES], l[QUERIES], shrink[QUERIES];
     int64_t block = tile % job->blocks, h = tile / job->blocks % p->heads;
     int64_t b = tile / job->blocks / p->heads, hd = p->head_dim, ldy = p->heads * hd;
     int64_t t0 = block * QUERIES, nt = attention_min(p->t - t0, QUERIES);
-    int64_t wide = (nt + VL - 1) / VL * VL, row = b * p->t + t0;
-    int64_t kv = h / (p->heads / p->kv_heads), end = attention_seen(p, b, t0 + nt - 1);
+    int64_t row = b * p->t + t0, kv = h / (p->heads / p->kv_heads), end = attention_seen(p, b, t0 + nt - 1);
     float *y = p->y + row * ldy + h * hd;
-    attention_turn(nt, hd, p->scale, p->q + row * p->ldq + h * hd, p->ldq, turned);
+    block_turn(nt, hd, p->scale, p->q + row * p->ldq + h * hd, p->ldq, turned, QUERIES);
     for (int64_t t = 0; t < QUERIES; t++) {
         m[t] = -INFINITY;
         l[t] = 0;
@@ -79,25 +78,31 @@ static void many_tile(void *arg, int64_t tile)
         memset(y + t * ldy, 0, (size_t)hd * sizeof(float));
     for (int64_t s0 = 0; s0 < end; s0 += KEYS) {
         int64_t ns = attention_min(end - s0, KEYS), at = b * p->s + s0;
-        MF_SIMD(gemm)
-        (false, false, ns, wide, hd, 1, p->k + at * p->ldk + kv * hd, p->ldk, turned, QUERIES,
-         0, score, QUERIES);
-        for (int64_t t = 0; t < wide; t += VL) {
+        attention_views v = attention_look_all(p, b, t0, nt, s0, ns);
+        attention_scores(&v, hd, p->k + at * p->ldk + kv * hd, p->ldk, turned, score);
+        for (int i = 0; i < v.n; i++) {
+            int64_t t = i * VL;
             vf vm = v_load(m + t), vl = v_load(l + t);
-            vf f = take_columns(attention_look(p, b, t0 + t, s0, ns), ns,
-                                p->mask != NULL ? p->mask + at : NULL, score + t, &vm, &vl);
+            vf f = take_columns(v.of[i], p->mask != NULL ? p->mask + at : NULL, score + t, &vm,
+                                &vl);
             v_store(shrink + t, f);
             v_store(m + t, vm);
             v_store(l + t, vl);
         }
         for (int64_t t = 0; t < nt && s0 > 0; t++)
             if (shrink[t] != 1) scale_row(hd, shrink[t], y + t * ldy);
-        MF_SIMD(gemm)
-        (true, false, nt, hd, ns, 1, score, QUERIES, p->v + at * p->ldv + kv * hd, p->ldv,
-         s0 > 0, y, ldy);
+        attention_to_queries(&v, nt, hd, score, p->v + at * p->ldv + kv * hd, p->ldv, s0 > 0, y,
+                             ldy);
     }
-    for (int64_t t = 0; t < nt; t++)
-        finish(p, row + t, h, m[t], l[t], y + t * ldy);
+    for (int64_t t = 0; t < nt; t += VL) {
+        vf vl = v_load(l + t);
+        v_store(shrink + t, v_select(vl == 0.0f, v_set(1), 1 / vl));
+        v_store(m + t, v_load(m + t) + v_log(vl)); /* both terms -inf where nothing is seen */
+    }
+    for (int64_t t = 0; t < nt; t++) {
+        scale_row(hd, shrink[t], y + t * ldy);
+        if (p->lse != NULL) p->lse[(row + t) * p->heads + h] = m[t];
+    }
 }
 
 /* ---- few queries: rows of scores ---- */

@@ -1,17 +1,19 @@
 /* attention.h: what attention and its gradient share.
  *
- * Scores of a block are kept with keys down and queries across: then the products are of the
- * shapes that the library is fastest at, and a vector holds VL queries, so that largest scores and
- * sums need no work across lanes. Blocks live on the stack.
+ * Scores of a block are kept with keys down and queries across: a vector holds VL queries, so that
+ * largest scores and sums need no work across lanes, and what a causal mask hides is left out by
+ * vectors: each vector of queries has its own number of keys. Blocks live on the stack.
  */
 #ifndef MF_SIMD_ATTENTION_H
 #define MF_SIMD_ATTENTION_H
 
+#include "kernels/cpu/simd/block.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
 #define QUERIES 64 /* of a block, a multiple of VL */
-#define KEYS    128
+#define KEYS    64
+#define VECTORS (QUERIES / VL)
 
 static inline int64_t attention_min(int64_t a, int64_t b)
 {
@@ -29,16 +31,6 @@ static inline int64_t attention_seen(const mf_attention_args *p, int64_t b, int6
     int64_t len = attention_length(p, b), seen = p->causal ? len - p->t + t + 1 : len;
     if (p->reach != NULL) seen = attention_min(seen, (int64_t)p->reach[b * p->t + t] + 1);
     return seen < 0 ? 0 : attention_min(seen, len);
-}
-
-/* to [n, QUERIES] = factor times from [rows,n] transposed; zeros in the columns past rows. */
-static inline void attention_turn(int64_t rows, int64_t n, float factor, const float *from,
-                                  int64_t ld, float *to)
-{
-    int64_t wide = (rows + VL - 1) / VL * VL;
-    for (int64_t r = 0; r < wide; r++)
-        for (int64_t j = 0; j < n; j++)
-            to[j * QUERIES + r] = r < rows ? factor * from[r * ld + j] : 0;
 }
 
 /* Of a block of keys s0 .. s0+ns-1, as the VL queries t .. t+VL-1 see it: all of them the first
@@ -67,6 +59,59 @@ V_INLINE attention_view attention_look(const mf_attention_args *p, int64_t b, in
         limit[i] = (int32_t)(attention_seen(p, b, attention_min(t + i, p->t - 1)) - s0);
     v.limit = v_loadi(limit);
     return v;
+}
+
+/* The views of a block's vectors of queries, and what products make of them. */
+typedef struct attention_views {
+    int n; /* vectors that hold a query */
+    attention_view of[VECTORS];
+} attention_views;
+
+static inline attention_views attention_look_all(const mf_attention_args *p, int64_t b,
+                                                 int64_t t0, int64_t nt, int64_t s0, int64_t ns)
+{
+    attention_views v = {.n = (int)((nt + VL - 1) / VL)};
+    for (int i = 0; i < v.n; i++)
+        v.of[i] = attention_look(p, b, t0 + i * VL, s0, ns);
+    return v;
+}
+
+/* score [keys, QUERIES] = rows [keys,n] times turned [n, QUERIES], where somebody looks: later
+ * queries see at least the keys of earlier ones. */
+static inline void attention_scores(const attention_views *v, int64_t n, const float *rows,
+                                    int64_t ld, const float *turned, float *score)
+{
+    int64_t from = 0;
+    for (int i = 0; i < v->n; i++) {
+        int64_t to = v->of[i].some;
+        block_multiply(to - from, (v->n - i) * VL, n, rows + from * ld, ld, 1, turned + i * VL,
+                       QUERIES, false, score + from * QUERIES + i * VL, QUERIES);
+        from = to > from ? to : from;
+    }
+}
+
+/* to [queries,n] (+)= weights [keys, QUERIES] transposed times rows [keys,n] */
+static inline void attention_to_queries(const attention_views *v, int64_t nt, int64_t n,
+                                        const float *weights, const float *rows, int64_t ld,
+                                        bool add, float *to, int64_t ld_to)
+{
+    for (int i = 0; i < v->n; i++)
+        block_multiply(attention_min(nt - i * VL, VL), n, v->of[i].some, weights + i * VL, 1,
+                       QUERIES, rows, ld, add, to + i * VL * ld_to, ld_to);
+}
+
+/* to [keys,n] += weights [keys, QUERIES] times rows [queries,n] */
+static inline void attention_to_keys(const attention_views *v, int64_t nt, int64_t n,
+                                     const float *weights, const float *rows, int64_t ld,
+                                     float *to, int64_t ld_to)
+{
+    int64_t from = 0;
+    for (int i = 0; i < v->n; i++) {
+        int64_t end = v->of[i].some;
+        block_multiply(end - from, n, nt - i * VL, weights + from * QUERIES + i * VL, QUERIES,
+                       1, rows + i * VL * ld, ld, true, to + from * ld_to, ld_to);
+        from = end > from ? end : from;
+    }
 }
 
 /* Score of key s in lanes that see it, -inf in the others. */

@@ -2,12 +2,11 @@
  * key head of one sequence with all its query heads, so that every gradient is summed by one
  * thread in one order.
  */
-#include "kernels/cpu/blas.h"
 #include "kernels/cpu/simd/attention.h"
 
 /* What is the same for all blocks of keys that one block of queries meets. */
 typedef struct queries {
-    int64_t b, h, t0, nt, wide; /* wide: nt, up to a whole number of vectors */
+    int64_t b, h, t0, nt;
     const float *q, *dy;        /* rows of it */
     float *dq;
     _Alignas(64) float turned_q[MF_MAX_HEAD_DIM * QUERIES],
@@ -23,12 +22,11 @@ static void load_queries(const mf_attention_args *p, int64_t b, int64_t h, int64
     c->h = h;
     c->t0 = t0;
     c->nt = attention_min(p->t - t0, QUERIES);
-    c->wide = (c->nt + VL - 1) / VL * VL;
     c->q = p->q + row * p->ldq + h * hd;
     c->dy = p->dy + row * ldy + h * hd;
     c->dq = p->dq != NULL ? p->dq + row * p->ldq + h * hd : NULL;
-    attention_turn(c->nt, hd, p->scale, c->q, p->ldq, c->turned_q);
-    attention_turn(c->nt, hd, 1, c->dy, ldy, c->turned_dy);
+    block_turn(c->nt, hd, p->scale, c->q, p->ldq, c->turned_q, QUERIES);
+    block_turn(c->nt, hd, 1, c->dy, ldy, c->turned_dy, QUERIES);
     for (int64_t t = 0; t < QUERIES; t++) {
         bool real = t < c->nt;
         c->lse[t] = real ? p->lse[(row + t) * p->heads + h] : 0;
@@ -38,14 +36,14 @@ static void load_queries(const mf_attention_args *p, int64_t b, int64_t h, int64
 
 /* Scores to weights w = e^(score - lse), and dw = v dy^T to gradients of scores, scale w (dw -
  * delta), for the VL queries of one vector. */
-V_INLINE void weight_columns(attention_view v, int64_t ns, const float *mask, float scale,
-                             vf lse, vf delta, float *w, float *dw)
+V_INLINE void weight_columns(attention_view v, const float *mask, float scale, vf lse, vf delta,
+                             float *w, float *dw)
 {
     vf shift = attention_shift(lse);
-    for (int64_t s = 0; s < ns; s++) {
+    for (int64_t s = 0; s < v.some; s++) {
         int64_t at = s * QUERIES;
         vf a = v_load(w + at), e = {0}, d = {0};
-        if (s < v.some && (mask == NULL || mask[s] != 0)) {
+        if (mask == NULL || mask[s] != 0) {
             e = v_exp((s < v.full ? a : attention_hide(v, s, a)) - shift);
             d = e * (v_load(dw + at) - delta) * scale;
         }
@@ -65,22 +63,19 @@ static void backward_block(const mf_attention_args *p, const queries *c)
     for (int64_t s0 = 0; s0 < end; s0 += KEYS) {
         int64_t ns = attention_min(end - s0, KEYS), at = c->b * p->s + s0;
         int64_t k = at * p->ldk + kv * hd, v = at * p->ldv + kv * hd;
-        MF_SIMD(gemm)
-        (false, false, ns, c->wide, hd, 1, p->k + k, p->ldk, c->turned_q, QUERIES, 0, w,
-         QUERIES);
-        MF_SIMD(gemm)
-        (false, false, ns, c->wide, hd, 1, p->v + v, p->ldv, c->turned_dy, QUERIES, 0, dw,
-         QUERIES);
-        for (int64_t t = 0; t < c->wide; t += VL)
-            weight_columns(attention_look(p, c->b, c->t0 + t, s0, ns), ns,
-                           p->mask != NULL ? p->mask + at : NULL, p->scale, v_load(c->lse + t),
-                           v_load(c->delta + t), w + t, dw + t);
-        if (p->dv != NULL) MF_SIMD(gemm)
-        (false, false, ns, hd, c->nt, 1, w, QUERIES, c->dy, ldy, 1, p->dv + v, p->ldv);
-        if (p->dk != NULL) MF_SIMD(gemm)
-        (false, false, ns, hd, c->nt, 1, dw, QUERIES, c->q, p->ldq, 1, p->dk + k, p->ldk);
-        if (c->dq != NULL) MF_SIMD(gemm)
-        (true, false, c->nt, hd, ns, 1, dw, QUERIES, p->k + k, p->ldk, s0 > 0, c->dq, p->ldq);
+        attention_views view = attention_look_all(p, c->b, c->t0, c->nt, s0, ns);
+        attention_scores(&view, hd, p->k + k, p->ldk, c->turned_q, w);
+        attention_scores(&view, hd, p->v + v, p->ldv, c->turned_dy, dw);
+        for (int i = 0; i < view.n; i++)
+            weight_columns(view.of[i], p->mask != NULL ? p->mask + at : NULL, p->scale,
+                           v_load(c->lse + i * VL), v_load(c->delta + i * VL), w + i * VL,
+                           dw + i * VL);
+        if (p->dv != NULL)
+            attention_to_keys(&view, c->nt, hd, w, c->dy, ldy, p->dv + v, p->ldv);
+        if (p->dk != NULL)
+            attention_to_keys(&view, c->nt, hd, dw, c->q, p->ldq, p->dk + k, p->ldk);
+        if (c->dq != NULL)
+            attention_to_queries(&view, c->nt, hd, dw, p->k + k, p->ldk, s0 > 0, c->dq, p->ldq);
     }
 }
 
@@ -104,6 +99,5 @@ static void backward_tile(void *arg, int64_t tile)
 void MF_SIMD(attention_backward)(const mf_kctx *x, const mf_attention_args *args)
 {
     mf_attention_args p = *args;
-    mf_blas_one_thread();
     x->parallel(p.batch * p.kv_heads, backward_tile, &p);
 }

@@ -311,11 +311,14 @@ V_INLINE float v_dot(int64_t n, const float *a, const float *b)
  * 6e-9); n is added to the exponent. */
 V_INLINE vf v_exp(vf x)
 {
-    const vf lo = v_set(-87.33f), hi = v_set(88.7228f);
+    const vf lo = v_set(-87.33f), hi = v_set(89.0f);
     const float shift = 12582912.0f; /* 1.5 2^23: adding it rounds to an integer */
+#if defined(__AVX512F__)
+    vf c = _mm512_min_ps(hi, _mm512_max_ps(lo, x)); /* these two let NaN through */
+#else
     vf c = v_min(v_max(x, lo), hi);
+#endif
     vf t = v_fma(c, v_set(1.44269504f), v_set(shift));
-    vi n = (vi)t - (vi)v_set(shift);
     vf nf = t - shift;
     vf r = v_fma(nf, v_set(-0.693145751953125f), c); /* 16 bits of ln 2: an exact product */
     r = v_fma(nf, v_set(-1.42860677e-6f), r);
@@ -326,10 +329,15 @@ V_INLINE vf v_exp(vf x)
     p = v_fma(p, r, v_set(1.0f / 6));
     p = v_fma(p, r, v_set(0.5f));
     p = v_fma(p, r * r, r) + 1.0f;
+#if defined(__AVX512F__)
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, lo, _CMP_NLT_UQ), p, nf);
+#else
+    vi n = (vi)t - (vi)v_set(shift);
     vf y = (vf)((vi)p + (n << 23));
-    y = v_select(x > hi, v_set(INFINITY), y);
+    y = v_select(x > v_set(88.7228f), v_set(INFINITY), y);
     y = v_select(x < lo, (vf){0}, y);
     return v_select(x == x, y, x);
+#endif
 }
 
 #endif
