@@ -5,6 +5,7 @@
  */
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/skinny.h"
 #include "kernels/cpu/simd/vec.h"
 
 /* Where the library overtakes the loops below (measured). */
@@ -15,6 +16,7 @@
 #define FEW_DOTS   4
 #define FEW_SWEEPS 4
 #endif
+#define AHEAD 8 /* rows of b */
 #define MR (VL == 16 ? 4 : 2) /* rows of a at once: MR x 4 sums stay in registers */
 
 static inline void put(float *c, float sum, float alpha, float beta)
@@ -22,8 +24,9 @@ static inline void put(float *c, float sum, float alpha, float beta)
     *c = beta == 0 ? alpha * sum : alpha * sum + *c;
 }
 
-/* c[i,j] for mr rows of a and nr rows of b, both running along k. */
-V_INLINE void dots(int mr, int nr, int64_t k, float alpha, const float *a, int64_t lda,
+/* c[i,j] for mr rows of a and nr rows of b, both running along k. ahead: the rows of b that come
+ * next are fetched on the way, which the machine by itself begins anew at each page. */
+V_INLINE void dots(int mr, int nr, bool ahead, int64_t k, float alpha, const float *a, int64_t lda,
                    const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
     vf s[4][4];
@@ -37,8 +40,10 @@ V_INLINE void dots(int mr, int nr, int64_t k, float alpha, const float *a, int64
     for (; p + VL <= k; p += VL) {
         vf w[4];
         V_UNROLL
-        for (int j = 0; j < nr; j++)
+        for (int j = 0; j < nr; j++) {
             w[j] = v_load(b + j * ldb + p);
+            if (ahead) __builtin_prefetch(b + (j + AHEAD) * ldb + p);
+        }
         V_UNROLL
         for (int i = 0; i < mr; i++) {
             vf v = v_load(a + i * lda + p);
@@ -76,13 +81,13 @@ static void few_dots(int64_t m, int64_t n, int64_t k, float alpha, const float *
     for (; j + 4 <= n; j += 4) {
         int64_t i = 0;
         for (; i + MR <= m; i += MR)
-            dots(MR, 4, k, alpha, a + i * lda, lda, b + j * ldb, ldb, beta, c + i * ldc + j, ldc);
+            dots(MR, 4, i == 0, k, alpha, a + i * lda, lda, b + j * ldb, ldb, beta, c + i * ldc + j, ldc);
         for (; i < m; i++)
-            dots(1, 4, k, alpha, a + i * lda, lda, b + j * ldb, ldb, beta, c + i * ldc + j, ldc);
+            dots(1, 4, i == 0, k, alpha, a + i * lda, lda, b + j * ldb, ldb, beta, c + i * ldc + j, ldc);
     }
     for (; j < n; j++)
         for (int64_t i = 0; i < m; i++)
-            dots(1, 1, k, alpha, a + i * lda, lda, b + j * ldb, ldb, beta, c + i * ldc + j, ldc);
+            dots(1, 1, false, k, alpha, a + i * lda, lda, b + j * ldb, ldb, beta, c + i * ldc + j, ldc);
 }
 
 /* c[0 .. mr) over nr vectors of columns, the last one of them of width `last`. */
@@ -148,6 +153,9 @@ void MF_SIMD(gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, 
             memset(c + i * ldc, 0, (size_t)n * sizeof(float));
         return;
     }
+    if (alpha == 1 && beta == 0 &&
+        MF_SIMD(skinny)(trans_a, trans_b, m, n, k, a, lda, b, ldb, c, ldc))
+        return;
     if (m <= FEW_DOTS && !trans_a && trans_b)
         few_dots(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     else if (m <= FEW_SWEEPS && !trans_a)

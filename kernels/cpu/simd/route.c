@@ -1,4 +1,5 @@
 /* route.c: the best experts of each token, and what is measured of a routing. */
+#include "kernels/cpu/simd/lanes.h"
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vecmath.h"
@@ -53,6 +54,53 @@ static void best_of_row(const best *p, const float *row, int32_t *list)
     }
 }
 
+#define FEW_BEST 8
+
+/* The same for VL rows at a time, by keys that are in the order of the numbers: any number above
+ * NaN, NaN above what is not there yet. */
+V_INLINE vi key_of(vf a)
+{
+    vf v = a + 0.0f; /* -0 is 0 */
+    vi bits = (vi)v, key = bits ^ ((bits >> 31) & v_seti(INT32_MAX));
+    vi real = v == v;
+    return (real & key) | (~real & v_seti(INT32_MIN + 1));
+}
+
+V_INLINE vi pick(vi mask, vi a, vi b)
+{
+    return (mask & a) | (~mask & b);
+}
+
+static void best_lanes(void *arg, int64_t tile)
+{
+    const best *p = arg;
+    const int64_t n = p->width, k = p->k, end = rows_end(p->n, tile * p->per, p->per);
+    float a[LANES_MOST * VL];
+    for (int64_t i = tile * p->per; i < end; i += VL) {
+        const int64_t some = rows_end(end, i, VL) - i;
+        vi key[FEW_BEST], at[FEW_BEST];
+        for (int64_t s = 0; s < k; s++) {
+            key[s] = v_seti(INT32_MIN);
+            at[s] = v_seti(-1);
+        }
+        lanes_in(some, n, p->in + i * n, a);
+        for (int64_t j = 0; j < n; j++) {
+            vi c = key_of(v_load(a + j * VL)), id = v_seti((int32_t)j), in = {0};
+            for (int64_t s = 0; s < k; s++) {
+                in |= c > key[s]; /* all behind it move down one place */
+                vi old = key[s], old_id = at[s];
+                key[s] = pick(in, c, old);
+                at[s] = pick(in, id, old_id);
+                c = pick(in, old, c);
+                id = pick(in, old_id, id);
+            }
+        }
+        for (int64_t s = 0; s < k; s++)
+            for (int64_t r = 0; r < some; r++)
+                p->out[(i + r) * k + s] = p->mask && p->mask[i + r] == 0 ? -1 : at[s][r];
+    }
+}
+
 static void best_tile(void *arg, int64_t tile)
 {
     const best *p = arg;
@@ -70,8 +118,9 @@ static void best_tile(void *arg, int64_t tile)
 void MF_SIMD(topk)(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const float *in,
                    const float *mask, int32_t *out)
 {
-    best p = {n, width, k, rows_per_tile(4 * width), in, mask, out};
-    x->parallel(rows_tiles(n, 4 * width), best_tile, &p);
+    const bool lanes = width <= LANES_MOST && k <= FEW_BEST;
+    best p = {n, width, k, rows_per_tile(2 * width), in, mask, out};
+    x->parallel(rows_tiles(n, 2 * width), lanes ? best_lanes : best_tile, &p);
 }
 
 /* ---- routing_stats: tiles of tokens and of rows sum apart and are added in order ---- */

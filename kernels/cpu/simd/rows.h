@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-#define ROWS_TILE 16384 /* numbers in a tile: some microseconds of work */
+/* Numbers in a tile: work enough that to hand it to another thread pays. */
+#define ROWS_TILE 32768
 
 static inline int64_t rows_per_tile(int64_t n)
 {

@@ -3,6 +3,7 @@
  * A maximum over vectors may lose a NaN; the sum of e^(x - m) does not. Where no sum is taken, and
  * where m is infinite, the row is looked through for one.
  */
+#include "kernels/cpu/simd/lanes.h"
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vecmath.h"
@@ -117,9 +118,32 @@ V_INLINE void softmax_row(const rows *p, int64_t i, int64_t n)
 }
 ROWS(softmax)
 
+static void softmax_lanes(void *arg, int64_t tile)
+{
+    const rows *p = arg;
+    const int64_t n = p->n, end = rows_end(p->rows, tile * p->per, p->per);
+    float a[LANES_MOST * VL];
+    for (int64_t i = tile * p->per; i < end; i += VL) {
+        const int64_t some = rows_end(end, i, VL) - i;
+        vf m = v_set(-INFINITY), sum = {0};
+        lanes_in(some, n, p->in + i * n, a);
+        for (int64_t j = 0; j < n; j++)
+            m = v_max(m, v_load(a + j * VL));
+        for (int64_t j = 0; j < n; j++) {
+            vf e = v_exp(v_load(a + j * VL) - m);
+            v_store(a + j * VL, e);
+            sum += e;
+        }
+        vf factor = 1 / sum;
+        for (int64_t j = 0; j < n; j++)
+            v_store(a + j * VL, v_load(a + j * VL) * factor);
+        lanes_out(some, n, a, p->to + i * n);
+    }
+}
+
 void MF_SIMD(softmax)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *in, float *out)
 {
-    run(x, softmax, (rows){.rows = n_rows, .n = n, .in = in, .to = out});
+    run(x, n <= LANES_MOST ? softmax_lanes : softmax, (rows){.rows = n_rows, .n = n, .in = in, .to = out});
 }
 
 V_INLINE void softmax_grad_row(const rows *p, int64_t i, int64_t n)

@@ -1,0 +1,90 @@
+/* skinny.c: products that are as narrow as a router: one side of at most some experts. The time is
+ * that of reading the long operand once, so nothing is packed.
+ */
+#include "kernels/cpu/simd/skinny.h"
+#include "kernels/cpu/simd/block.h"
+
+#define DEPTH 64 /* rows of the long operand that stay in the cache while all columns take them */
+
+#if VL == 16
+/* Lane l: the sum over lanes of s[l]. Sixteen sums at once cost what three of them would. */
+V_INLINE vf sums_of(vf s[16])
+{
+    V_UNROLL
+    for (int w = 1; w < 16; w *= 2) {
+        V_UNROLL
+        for (int i = 0; i < 16; i += 2 * w) {
+            block_swap(w, &s[i], &s[i + w]);
+            s[i] += s[i + w];
+        }
+    }
+    return s[0];
+}
+
+/* Two rows of a with eight of b, both running along k. */
+static void two_by_eight(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
+                         float *c, int64_t ldc)
+{
+    vf s[16];
+    V_UNROLL
+    for (int i = 0; i < 16; i++)
+        s[i] = (vf){0};
+    for (int64_t p = 0; p < k; p += VL) {
+        const int64_t left = k - p;
+        vf x0 = left < VL ? v_load_n(a + p, left) : v_load(a + p);
+        vf x1 = left < VL ? v_load_n(a + lda + p, left) : v_load(a + lda + p);
+        V_UNROLL
+        for (int j = 0; j < 8; j++) {
+            vf w = left < VL ? v_load_n(b + j * ldb + p, left) : v_load(b + j * ldb + p);
+            s[j] = v_fma(x0, w, s[j]);
+            s[8 + j] = v_fma(x1, w, s[8 + j]);
+        }
+    }
+    float sum[VL];
+    v_store(sum, sums_of(s));
+    memcpy(c, sum, 8 * sizeof(float));
+    memcpy(c + ldc, sum + 8, 8 * sizeof(float));
+}
+#endif
+
+/* c = a b^T, n small */
+static void narrow_out(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+                       const float *b, int64_t ldb, float *c, int64_t ldc)
+{
+    for (int64_t i = 0; i < m; i += 2) {
+        int64_t j = 0;
+#if VL == 16
+        for (; i + 2 <= m && j + 8 <= n; j += 8)
+            two_by_eight(k, a + i * lda, lda, b + j * ldb, ldb, c + i * ldc + j, ldc);
+        for (; i + 1 == m && j + 8 <= n; j += 8) /* the last one twice: the bits of all others */
+            two_by_eight(k, a + i * lda, 0, b + j * ldb, ldb, c + i * ldc + j, 0);
+#endif
+        for (; j < n; j++)
+            for (int64_t r = i; r < m && r < i + 2; r++)
+                c[r * ldc + j] = v_dot(k, a + r * lda, b + j * ldb);
+    }
+}
+
+/* c = a^T b, m small: rows of b by the dozen, so that each column of it is read while its
+ * neighbours still are in the cache. */
+static void narrow_down(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+                        const float *b, int64_t ldb, float *c, int64_t ldc)
+{
+    for (int64_t p = 0; p < k; p += DEPTH)
+        block_multiply(m, n, k - p < DEPTH ? k - p : DEPTH, a + p * lda, 1, lda, b + p * ldb, ldb,
+                       p > 0, c, ldc);
+}
+
+bool MF_SIMD(skinny)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a,
+                     int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc)
+{
+    if (!trans_a && trans_b && n <= SKINNY && m > SKINNY)
+        narrow_out(m, n, k, a, lda, b, ldb, c, ldc);
+    else if (!trans_a && !trans_b && k <= SKINNY && m > SKINNY && n > SKINNY)
+        block_multiply(m, n, k, a, lda, 1, b, ldb, false, c, ldc);
+    else if (trans_a && !trans_b && m <= SKINNY && k > SKINNY && n > SKINNY)
+        narrow_down(m, n, k, a, lda, b, ldb, c, ldc);
+    else
+        return false;
+    return true;
+}
