@@ -57,6 +57,7 @@ CLI += tests/cli/plugin_outoftree.bats
 CLI += tests/cli/plugin_refuse.bats
 CLI += tests/cli/lints.bats
 CLI += tests/cli/manual.bats
+CLI += tests/cli/memory.bats
 CLI += tests/cli/presets.bats
 CLI += tests/cli/quickstart.bats
 CLI += tests/cli/report.bats

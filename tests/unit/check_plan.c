@@ -124,6 +124,7 @@ static void build_nodes(sample *s, dice *d, mf_tensor **pool, int n)
     for (int i = 0; i < NODES; i++) {
         mf_tensor *a = pool[roll(d, n)], *b = pool[roll(d, n)], *y;
         mf_graph_push(s->g, "part.%d", i / 10);
+        mf_graph_again(s->g, i % 10 < 8);
         y = any_op(s->g, d, a, b);
         mf_graph_pop(s->g);
         ck_assert_msg(y != NULL, "%s", mf_error_message());
@@ -140,10 +141,11 @@ static void build_nodes(sample *s, dice *d, mf_tensor **pool, int n)
         }
         if (roll(d, 4) == 0) sum = sum ? plus(s->g, sum, y) : y;
     }
+    mf_graph_again(s->g, false);
     s->loss = op1(s->g, &t_sum, plus(s->g, sum ? sum : pool[n - 1], pool[n - 1]));
 }
 
-static sample draw(uint64_t seed, bool no_reuse)
+static sample draw(uint64_t seed, bool no_reuse, mf_recompute recompute)
 {
     char name[16];
     sample s = {.store = mf_store_new()};
@@ -158,7 +160,8 @@ static sample draw(uint64_t seed, bool no_reuse)
                          MF_OK);
     }
     ck_assert_int_eq(mf_store_seal(s.store, seed, true), MF_OK);
-    s.g = mf_graph_new(&(mf_graph_options){.training = true, .no_reuse = no_reuse});
+    s.g = mf_graph_new(&(mf_graph_options){
+        .training = true, .no_reuse = no_reuse, .recompute = recompute});
     for (int i = 0; i < PARAMS; i++)
         pool[i] = mf_graph_param(s.g, w[i]);
     s.x = pool[PARAMS] = mf_graph_input(s.g, "x", MF_F32, mf_shape2(SIDE, SIDE));
@@ -194,7 +197,8 @@ START_TEST(shared_memory_changes_no_bit)
 {
     size_t arena = 0, naive = 0;
     for (uint64_t seed = 0; seed < 40; seed++) {
-        sample a = draw(seed, false), b = draw(seed, true);
+        sample a = draw(seed, false, MF_RECOMPUTE_NONE);
+        sample b = draw(seed, true, MF_RECOMPUTE_NONE);
         mf_graph_info info;
         for (int round = 0; round < 3; round++) {
             int64_t n;
@@ -221,12 +225,80 @@ START_TEST(shared_memory_changes_no_bit)
 }
 END_TEST
 
+START_TEST(computing_again_changes_no_bit)
+{
+    int more = 0;
+    for (uint64_t seed = 200; seed < 240; seed++) {
+        sample a = draw(seed, true, MF_RECOMPUTE_NONE);
+        sample b = draw(seed, false, MF_RECOMPUTE_BLOCK);
+        mf_graph_info of_a, of_b;
+        for (int round = 0; round < 3; round++) {
+            int64_t n;
+            run_sample(&a, round);
+            run_sample(&b, round);
+            same_value(a.loss, b.loss);
+            for (int i = 0; i < a.n_kept; i++)
+                same_value(a.kept[i], b.kept[i]);
+            mf_store_values(a.store, &n);
+            ck_assert_mem_eq(mf_store_grads(a.store), mf_store_grads(b.store),
+                             (size_t)n * sizeof(float));
+        }
+        mf_graph_get_info(a.g, &of_a);
+        mf_graph_get_info(b.g, &of_b);
+        more += of_b.nodes - of_b.dead - (of_a.nodes - of_a.dead);
+        discard(&a);
+        discard(&b);
+    }
+    ck_assert_int_gt(more, 0);
+}
+END_TEST
+
+START_TEST(a_lender_s_memory_serves_another_graph)
+{
+    sample a = draw(3, false, MF_RECOMPUTE_NONE), b = draw(3, false, MF_RECOMPUTE_NONE);
+    mf_graph *g = mf_graph_new(&(mf_graph_options){.lender = a.g});
+    mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape2(SIDE, SIDE));
+    mf_tensor *y = op1(g, &t_tanh, op1(g, &t_reverse, op1(g, &t_tanh, x)));
+    int64_t n;
+    mf_graph_keep(y);
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    ck_assert(g->borrowed && g->block == a.g->block);
+    for (int round = 0; round < 3; round++) { /* what it leaves there does no harm */
+        run_sample(&a, 2 * round);
+        run_sample(&b, 2 * round);
+        mf_store_values(a.store, &n);
+        ck_assert_mem_eq(mf_store_grads(a.store), mf_store_grads(b.store),
+                         (size_t)n * sizeof(float));
+        same_value(a.loss, b.loss);
+        ck_assert_int_eq(mf_graph_run(g, NULL), MF_OK);
+    }
+    mf_graph_free(g);
+    discard(&a);
+    discard(&b);
+}
+END_TEST
+
+START_TEST(planned_only_takes_nothing_and_does_not_run)
+{
+    mf_graph *g = mf_graph_new(&(mf_graph_options){.bare = true});
+    mf_tensor *y = op1(g, &t_tanh, mf_graph_input(g, "x", MF_F32, mf_shape1(1000)));
+    mf_graph_info info;
+    mf_graph_keep(y);
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    mf_graph_get_info(g, &info);
+    ck_assert_uint_eq(info.arena_bytes, 4032);
+    ck_assert_ptr_null(g->block);
+    ck_assert_int_eq(mf_graph_run(g, NULL), MF_EINVAL);
+    mf_graph_free(g);
+}
+END_TEST
+
 /* ---- who owns each 64 bytes, replayed node by node ---- */
 
 typedef struct ledger {
     const mf_graph *g;
-    int *owner; /* by 64 bytes of the block: id of the value, -1: nobody's */
-    size_t units;
+    int *owner; /* by 64 bytes of the block, then of what gradients lend: id of the value, -1: nobody's */
+    size_t units, lent;
 } ledger;
 
 /* The value that a handle stands for: other shapes of one value are one value. */
@@ -241,9 +313,13 @@ static int value_of(const mf_graph *g, const mf_tensor *t)
 /* Writes (or checks) that the bytes belong to a value; bytes outside the block are not shared. */
 static bool claim(ledger *l, const void *data, size_t bytes, int id, bool write)
 {
-    uintptr_t begin = (uintptr_t)data - (uintptr_t)l->g->block;
-    if ((uintptr_t)data < (uintptr_t)l->g->block || begin / 64 >= l->units) return true;
-    for (size_t u = begin / 64; u < (begin + bytes + 63) / 64; u++) {
+    size_t begin = (size_t)((uintptr_t)data - (uintptr_t)l->g->block) / 64, first = 0;
+    if ((uintptr_t)data < (uintptr_t)l->g->block || begin >= l->units) {
+        begin = (size_t)((uintptr_t)data - (uintptr_t)l->g->lent_base) / 64;
+        first = l->units;
+        if ((uintptr_t)data < (uintptr_t)l->g->lent_base || begin >= l->lent) return true;
+    }
+    for (size_t u = first + begin; u < first + begin + (bytes + 63) / 64; u++) {
         if (write) l->owner[u] = id;
         if (l->owner[u] != id) return false;
     }
@@ -255,11 +331,18 @@ static bool claim_tensor(ledger *l, const mf_tensor *t, bool write)
     return claim(l, t->data, mf_shape_bytes(t->shape, t->dtype), value_of(l->g, t), write);
 }
 
+/* Storage that is only written counts as no input. */
+static bool reads(const mf_node *node, int i)
+{
+    const bool storage = i == 0 && node->op->flags & MF_OP_STATE;
+    return node->in[i] && node->reads >> i & 1u && !storage;
+}
+
 static void replay(ledger *l, const mf_node *node)
 {
     if (node->op->flags & MF_OP_ALIAS && !node->backward) return;
     for (int i = 0; i < node->n_in; i++)
-        if (node->in[i] && node->reads >> i & 1u)
+        if (reads(node, i))
             ck_assert_msg(claim_tensor(l, node->in[i], false),
                           "%s (%s) reads input %d after it "
                           "was overwritten",
@@ -267,7 +350,7 @@ static void replay(ledger *l, const mf_node *node)
     size_t scratch = node->backward ? node->backward_work_bytes : node->work_bytes;
     if (scratch > 0) claim(l, node->work, scratch, -2, true);
     for (int i = 0; i < node->n_in; i++) /* scratch must not lie on what is being read */
-        if (node->in[i] && node->reads >> i & 1u)
+        if (reads(node, i))
             ck_assert(claim_tensor(l, node->in[i], false));
     for (int i = 0; i < node->n_out; i++)
         if (node->out[i]) claim_tensor(l, node->out[i], true);
@@ -279,11 +362,11 @@ static void replay(ledger *l, const mf_node *node)
 START_TEST(nothing_is_overwritten_before_its_last_reader)
 {
     for (uint64_t seed = 100; seed < 160; seed++) {
-        sample s = draw(seed, false);
-        ledger l = {.g = s.g, .units = s.g->arena_bytes / 64};
-        l.owner = malloc((l.units + 1) * sizeof *l.owner);
+        sample s = draw(seed, false, seed % 2 ? MF_RECOMPUTE_BLOCK : MF_RECOMPUTE_NONE);
+        ledger l = {.g = s.g, .units = s.g->arena_bytes / 64, .lent = s.g->lent_bytes / 64};
+        l.owner = malloc((l.units + l.lent + 1) * sizeof *l.owner);
         ck_assert_ptr_nonnull(l.owner);
-        for (size_t u = 0; u < l.units; u++)
+        for (size_t u = 0; u < l.units + l.lent; u++)
             l.owner[u] = -1;
         for (int i = 0; i < s.g->n_nodes; i++)
             if (!s.g->nodes[i]->dead) replay(&l, s.g->nodes[i]);
@@ -335,7 +418,7 @@ END_TEST
 
 START_TEST(running_does_not_allocate)
 {
-    sample s = draw(1, false);
+    sample s = draw(1, false, MF_RECOMPUTE_NONE);
     mf_graph_profile(s.g, true);
     uint64_t before = mf_alloc_count();
     for (int round = 0; round < 4; round++)
@@ -373,7 +456,7 @@ static int build_and_run(mf_store *store)
 
 START_TEST(without_memory_building_fails_cleanly_at_every_allocation)
 {
-    sample s = draw(1, false);
+    sample s = draw(1, false, MF_RECOMPUTE_NONE);
     int n = 0, code = MF_ENOMEM;
     mf_mem_set_table(&scarce);
     for (; code != MF_OK && n < 1000; n++) {
@@ -399,6 +482,9 @@ static Suite *suite(void)
     TCase *t = tcase_create("plan");
     tcase_add_test(t, spans_alive_together_lie_apart);
     tcase_add_test(t, shared_memory_changes_no_bit);
+    tcase_add_test(t, computing_again_changes_no_bit);
+    tcase_add_test(t, a_lender_s_memory_serves_another_graph);
+    tcase_add_test(t, planned_only_takes_nothing_and_does_not_run);
     tcase_add_test(t, nothing_is_overwritten_before_its_last_reader);
     tcase_add_test(t, a_chain_works_in_place);
     tcase_add_test(t, kept_values_and_leaves_are_not_worked_on_in_place);

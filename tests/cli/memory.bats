@@ -1,0 +1,58 @@
+# What a run takes: told before the start, and less of it where values are computed again.
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
+}
+
+small=(--set data.path=builtin:topics?bytes=60000 --set model.layers=2 --set model.dim=32
+    --set model.seq=32 --set expert.hidden=32 --set train.batch=4 --set train.steps=6
+    --set train.eval_every=3 --set train.eval_batches=2 --set train.eval_context=0
+    --set train.dropout=0.1)
+
+# peak WORDS...: the highest VmHWM, in MiB, of a short run.
+peak() {
+    rm -rf run
+    "$MOEFW" train -q --out run "$@" >/dev/null 3>&- &
+    pid=$! most=0
+    while kib=$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$pid/status" 2>/dev/null) &&
+        [ -n "$kib" ]; do
+        most=$kib
+        sleep 0.01
+    done
+    wait "$pid" || return 1
+    awk -v k="$most" 'BEGIN { print k / 1024 }'
+}
+
+# foretold WORDS...: config check names the peak within 10 %.
+foretold() {
+    says=$("$MOEFW" config check --json "$@" | sed -E 's/.*"memory_mib":([0-9.]+).*/\1/')
+    is=$(peak "$@")
+    echo "$*: said $says MiB, took $is MiB"
+    awk -v a="$says" -v b="$is" 'BEGIN { exit !(a > 0.9 * b && a < 1.1 * b) }'
+}
+
+@test "what is computed again changes no bit" {
+    for how in none light block; do
+        "$MOEFW" train -q --out "$how" "${small[@]}" --set train.recompute="$how"
+        cmp none/ckpt/step-6/model.safetensors "$how/ckpt/step-6/model.safetensors"
+        diff <(sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' none/metrics.jsonl) \
+            <(sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' "$how/metrics.jsonl")
+    done
+}
+
+@test "config check tells the memory of a run within 10 %" {
+    [ -r /proc/self/status ] || skip "the system does not tell the memory of a process"
+    ! grep -qE '__(asan|ubsan|tsan)_' "$MOEFW" || skip "a sanitizer's own memory comes on top"
+    few=(default --set train.steps=2 --set data.path=builtin:topics?bytes=200000)
+    foretold "${few[@]}"
+    foretold "${few[@]}" --set train.recompute=block
+    foretold "${few[@]}" --set train.batch=5 --set train.recompute=light
+    foretold "${small[@]}"
+}
+
+@test "steps neither allocate nor touch new pages" {
+    run "$MOEFW" bench train --json --repetitions 6 "${small[@]}"
+    [[ "$output" == *'"allocations_per_step":0,'* ]]
+    echo "$output" | sed -E 's/.*"page_faults_per_step":([0-9.e+-]+).*/\1/' | awk '{ exit !($1 < 20) }'
+}
