@@ -267,6 +267,7 @@ CORE += core/report/report_curves.c
 CORE += core/report/report_data.c
 CORE += core/report/report_data.h
 CORE += core/report/report_experts.c
+CORE += core/report/report_heads.c
 CORE += core/report/report_parts.h
 CORE += core/report/report_sample.c
 CORE += core/report/routers.c

@@ -21,6 +21,7 @@ typedef struct {
     bool causal;
     double scale;
     mf_tensor *entropy; /* [active], in the order of plan->q; NULL: not measured */
+    mf_tensor *weights; /* [active n, n], in the order of plan->q; NULL: not wanted */
 } attend;
 
 /* NULL when the model has no such parameter. */
@@ -160,6 +161,43 @@ static mf_tensor *entropy_of(const attend *x, mf_tensor *qkv, int32_t heads, int
     return e;
 }
 
+/* What is added to the scores of n tokens of the first sequence before the softmax: [n,n] or [n]. */
+static mf_tensor *hidden_places(const attend *x, int64_t n)
+{
+    mf_graph *g = x->g;
+    mf_tensor *sum = NULL;
+    if (x->causal) {
+        sum = mf_graph_const(g, MF_F32, mf_shape2(n, n), NULL);
+        float *v = sum ? mf_tensor_data(sum) : NULL;
+        for (int64_t i = 0; v && i < n * n; i++)
+            v[i] = i % n > i / n ? -1e30f : 0;
+    }
+    if (x->mg->mask) {
+        mf_tensor *mask = mf_affine(g, mf_slice(g, x->mg->mask, 0, 0, n), 1e30, -1e30);
+        sum = sum ? mf_add(g, sum, mask) : mask;
+    }
+    return sum;
+}
+
+/* softmax(scale q k^T) of each head over the first tokens of the first sequence: a matrix small
+ * enough to look at. */
+static mf_tensor *weights_of(const attend *x, mf_tensor *qkv, int32_t heads, int32_t kv)
+{
+    mf_graph *g = x->g;
+    const int64_t n = x->mg->shape.want_attention;
+    mf_tensor *first = mf_slice(g, qkv, 0, 0, n), *hidden = hidden_places(x, n), *all = NULL;
+    for (int32_t h = 0; h < heads; h++) {
+        const int64_t k_at = heads + h / (heads / kv);
+        mf_tensor *q = mf_slice(g, first, 1, h * x->hd, x->hd),
+                  *k = mf_slice(g, first, 1, k_at * x->hd, x->hd);
+        mf_tensor *score = mf_matmul(g, q, false, k, true, x->scale);
+        mf_tensor *p = mf_softmax(g, hidden ? mf_add(g, score, hidden) : score);
+        mf_tensor *both[2] = {all, p};
+        all = all ? mf_concat(g, 2, both, 0) : p;
+    }
+    return all;
+}
+
 /* a and b one after the other; either may be NULL. */
 static mf_tensor *join(mf_graph *g, mf_tensor *a, mf_tensor *b, int axis)
 {
@@ -182,6 +220,8 @@ static mf_tensor *one_group(attend *x, int32_t i, mf_tensor *qkv)
         return mf_attention(g, q, k, v, NULL, x->mg->kv_len, batch, heads, kv, x->causal,
                             x->scale);
     }
+    if (x->mg->shape.want_attention > 0)
+        x->weights = join(g, x->weights, weights_of(x, qkv, heads, kv), 0);
     if (c->head_gates && x->mg->shape.mode != MF_MODE_GENERATE) {
         mf_tensor *e = entropy_of(x, qkv, heads, kv);
         mf_graph_metrics(g, true);
@@ -248,6 +288,8 @@ mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t lay
     mf_tensor *y = groups(&x, project(&x, in));
     h->entropy = x.entropy;
     mf_graph_keep(h->entropy);
+    h->weights = x.weights;
+    if (h->weights) mf_graph_keep(h->weights);
     if (c->head_gates) {
         const int64_t n = x.plan->active;
         y = mf_mul(x.g, mf_reshape(x.g, y, mf_shape3(x.tokens, n, x.hd)), gates(&x));

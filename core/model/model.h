@@ -81,6 +81,8 @@ typedef struct mf_model_shape {
     bool accumulate;     /* gradients are added to what is there */
     bool want_logits;    /* keep logits [T,V] (always in MF_MODE_GENERATE) */
     bool want_prob;      /* keep each MoE layer's prob, chosen and gate */
+    int32_t want_attention; /* > 0: keep the attention weights of so many tokens (at most seq) of the
+                             * first sequence, for pictures */
     bool want_trace;     /* keep all that train/trace.h records */
     bool try_heads;      /* read the head_mask input: heads are left out for a try */
     const mf_moe_forced *forced; /* [n_moe] choices come from outside; NULL: from the routers */
@@ -93,6 +95,7 @@ typedef struct mf_model_shape {
 typedef struct mf_model_heads {
     struct mf_head_plan *plan;
     mf_tensor *entropy; /* [active] mean over tokens, kept, metric nodes; NULL: not gated */
+    mf_tensor *weights; /* [active n, n] n = want_attention, kept, heads as in plan->q; or NULL */
 } mf_model_heads;
 
 /* A graph and its handles. Inputs are filled through mf_tensor_data before each run. */

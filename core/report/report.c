@@ -261,8 +261,10 @@ static void contents(const mf_report *p)
         e[n++] = (mf_html_entry){"load", "Load of the experts"};
     if (p->n == 1 && mf_report_has_topics(p->runs[0]))
         e[n++] = (mf_html_entry){"topics", "Experts and topics"};
-    if (p->n == 1 && p->runs[0]->sample != NULL && p->runs[0]->sample->n_tokens > 0)
+    if (p->n == 1 && p->runs[0]->sample != NULL && p->runs[0]->sample->n_layers > 0)
         e[n++] = (mf_html_entry){"routing", "One stretch of text"};
+    if (p->n == 1 && mf_report_has_heads(p->runs[0]))
+        e[n++] = (mf_html_entry){"heads", "Attention heads"};
     if (p->n == 1 && mf_report_has_turns(p->runs[0]))
         e[n++] = (mf_html_entry){"turns", "Turned options"};
     e[n++] = (mf_html_entry){"repeat", "How to repeat"};
@@ -284,6 +286,7 @@ static void page(const mf_report *p)
         mf_report_load(p, r);
         mf_report_topics(p, r);
         mf_report_routing(p, r);
+        mf_report_heads(p, r);
         mf_report_turns(p, r);
     }
     mf_report_repeat(p);

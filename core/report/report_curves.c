@@ -25,6 +25,8 @@ PICK(grad_norm)
 PICK(tokens_per_s)
 PICK(accuracy)
 PICK(macro_f1)
+PICK(train_loss)
+PICK(train_accuracy)
 
 static double heads(const mf_metrics_record *m, const void *arg)
 {
@@ -216,6 +218,37 @@ static void classification(const mf_report *p)
            (mf_plot){.y_label = "share", .right_label = "nats", .y_lo = 0, .y_hi = 1}, &c);
 }
 
+/* Loss and accuracy of the training split between two evaluations, on two axes. */
+static void training_accuracy(const mf_report *p)
+{
+    curves c = {0};
+    const mf_report_run *r = p->runs[0];
+    add(&c, "accuracy", mf_report_track(r, "val", pick_train_accuracy, NULL));
+    if (c.n == 0) return;
+    mf_series *s =
+        add(&c, "loss (right)", mf_report_track(r, "val", pick_train_loss, NULL));
+    if (s != NULL) s->right = true;
+    figure(p, "Loss and accuracy in training", "Means over the steps between evaluations.",
+           (mf_plot){.y_label = "share", .right_label = "nats", .y_lo = 0, .y_hi = 1}, &c);
+}
+
+/* Accuracy and F1, beside the entropy of the routing on the other axis. */
+static void accuracy_and_routing(const mf_report *p)
+{
+    curves c = {0};
+    const mf_report_run *r = p->runs[0];
+    const layer_pick mean = {measure_entropy, -1};
+    add(&c, "accuracy", mf_report_track(r, "val", pick_accuracy, NULL));
+    add(&c, "macro F1", mf_report_track(r, "val", pick_macro_f1, NULL));
+    if (c.n == 0) return;
+    mf_series *s =
+        add(&c, "routing entropy (right)", mf_report_track(r, "val", of_layer, &mean));
+    if (s == NULL) return;
+    s->right = true;
+    figure(p, "Accuracy and routing entropy", "Of the validation split.",
+           (mf_plot){.y_label = "share", .right_label = "nats", .y_lo = 0, .y_hi = 1}, &c);
+}
+
 static void regularizers(const mf_report *p)
 {
     const mf_metrics_record *last = mf_report_last(p->runs[0], "train");
@@ -234,6 +267,8 @@ void mf_report_learning(const mf_report *p)
     loss(p);
     classification(p);
     if (p->n == 1) {
+        training_accuracy(p);
+        accuracy_and_routing(p);
         rate_and_gradient(p);
         regularizers(p);
     }

@@ -108,6 +108,33 @@ static void load_heat(const mf_report *p, const loads *l, const char *title)
     mf_html_figure_end(p->d, NULL);
 }
 
+/* Shares at the start and at the end: means over the first and the last tenth of the records. */
+static void load_bars(const mf_report *p, const loads *l)
+{
+    static const char *const names[] = {"at the start", "at the end"};
+    const mf_level even = {1.0 / l->experts, "even share"};
+    const int part = l->n / 10 > 0 ? l->n / 10 : 1;
+    double *v = mf_arena_alloc(p->arena, 2 * (size_t)l->experts * sizeof *v);
+    if (v == NULL || l->experts > 64 || l->n < 2) return;
+    for (int e = 0; e < l->experts; e++)
+        for (int i = 0; i < part; i++) {
+            v[e] += l->y[e * l->n + i] / part;
+            v[l->experts + e] += l->y[e * l->n + l->n - 1 - i] / part;
+        }
+    mf_html_figure(p->d, mf_report_strf(p, "Layer %d: start and end", l->layer));
+    mf_svg_bars(p->d, &(mf_bars){.title = "load at the start and at the end",
+                                 .y_label = "share of rows",
+                                 .width = 560,
+                                 .height = 280,
+                                 .n_groups = l->experts,
+                                 .n_series = 2,
+                                 .groups = mf_report_numbers(p, l->experts),
+                                 .series = names,
+                                 .values = v,
+                                 .level = &even});
+    mf_html_figure_end(p->d, "Means over the first and the last tenth of the measurements.");
+}
+
 void mf_report_load_heat(const mf_report *p, const mf_report_run *r, int layer,
                          const char *title)
 {
@@ -125,6 +152,7 @@ void mf_report_load(const mf_report *p, const mf_report_run *r)
         if (!collect(p, r, i, &l)) continue;
         if (r->n_layers <= 8) load_lines(p, r, &l);
         load_heat(p, &l, mf_report_strf(p, "Layer %d: load over time", l.layer));
+        if (r->n_layers <= 8) load_bars(p, &l);
     }
     mf_html_figures_end(p->d);
     mf_html_section_end(p->d);

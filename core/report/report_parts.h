@@ -26,6 +26,7 @@ void mf_report_balance(const mf_report *p);  /* entropy, load CV, drop rate */
 void mf_report_load(const mf_report *p, const mf_report_run *r);
 void mf_report_topics(const mf_report *p, const mf_report_run *r);
 void mf_report_routing(const mf_report *p, const mf_report_run *r);
+void mf_report_heads(const mf_report *p, const mf_report_run *r);
 void mf_report_turns(const mf_report *p, const mf_report_run *r);
 void mf_report_repeat(const mf_report *p);
 
@@ -51,10 +52,12 @@ void mf_report_topic_matrix(const mf_report *p, const mf_report_run *r, int laye
 void mf_report_gate_histogram(const mf_report *p, int n_runs, mf_report_run *const *runs,
                               const int *layers, const char *const *names);
 /* "0", "1", ...: names of n experts. */
+const char *const *mf_report_token_names(const mf_report *p, const mf_sample *s, int n);
 const char *const *mf_report_numbers(const mf_report *p, int n);
 
 bool mf_report_has_layers(const mf_report *p);
 bool mf_report_has_topics(const mf_report_run *r);
 bool mf_report_has_turns(const mf_report_run *r);
+bool mf_report_has_heads(const mf_report_run *r);
 
 #endif

@@ -114,7 +114,7 @@ static const char *shown_token(const mf_report *p, const char *token)
     return token;
 }
 
-static const char *const *token_names(const mf_report *p, const mf_sample *s, int n)
+const char *const *mf_report_token_names(const mf_report *p, const mf_sample *s, int n)
 {
     const char **names = mf_arena_alloc(p->arena, (size_t)n * sizeof *names);
     for (int t = 0; names != NULL && t < n; t++)
@@ -129,7 +129,7 @@ void mf_report_router_heat(const mf_report *p, const mf_report_run *r, int layer
     if (s == NULL || layer < 0 || layer >= s->n_layers || s->n_tokens == 0) return;
     const mf_sample_layer *l = &s->layers[layer];
     const int tokens = s->n_tokens < MAX_TOKENS ? s->n_tokens : MAX_TOKENS;
-    const char *const *columns = token_names(p, s, tokens);
+    const char *const *columns = mf_report_token_names(p, s, tokens);
     const int experts = l->experts;
     const size_t cells = (size_t)experts * (size_t)tokens;
     if (experts == 0 || experts > MAX_EXPERTS || (l->prob == NULL && l->chosen == NULL)) return;

@@ -157,11 +157,13 @@ static void put_cells(heat *t)
                 mf_doc_put(t->d, " ");
                 mf_doc_number(t->d, row_top(t, r));
                 mf_doc_put(t->d, "h");
-                mf_doc_number(t->d, run * t->cell_w);
+                /* A little over the next cell, so that rounding leaves no seam. */
+                const double w = run * t->cell_w + (c + run < h->columns ? 0.4 : 0);
+                mf_doc_number(t->d, w);
                 mf_doc_put(t->d, "v");
                 mf_doc_number(t->d, t->cell_h);
                 mf_doc_put(t->d, "h");
-                mf_doc_number(t->d, -run * t->cell_w);
+                mf_doc_number(t->d, -w);
                 mf_doc_put(t->d, "z");
                 c += run - 1;
             }

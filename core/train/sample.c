@@ -67,6 +67,34 @@ static void put_by_label(mf_jw *w, const mf_sample *s, const mf_sample_layer *l)
     mf_jw_end(w);
 }
 
+static void put_attention(mf_jw *w, const mf_sample *s)
+{
+    if (s->n_heads == 0) return;
+    mf_jw_key(w, "attention_weights");
+    mf_jw_object(w);
+    mf_jw_kv_int(w, "tokens", s->n_seen);
+    mf_jw_key(w, "heads");
+    mf_jw_array(w);
+    for (int i = 0; i < s->n_heads; i++) {
+        const mf_sample_head *h = &s->heads[i];
+        mf_jw_object(w);
+        mf_jw_kv_int(w, "layer", h->layer);
+        mf_jw_kv_int(w, "head", h->head);
+        mf_jw_key(w, "prob");
+        mf_jw_array(w);
+        for (int t = 0; t < s->n_seen; t++) {
+            mf_jw_array(w);
+            for (int u = 0; u < s->n_seen; u++)
+                mf_jw_float(w, h->prob[t * s->n_seen + u]);
+            mf_jw_end(w);
+        }
+        mf_jw_end(w);
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+    mf_jw_end(w);
+}
+
 static void put_sample(mf_jw *w, const mf_sample *s)
 {
     mf_jw_object(w);
@@ -96,6 +124,7 @@ static void put_sample(mf_jw *w, const mf_sample *s)
         mf_jw_end(w);
     }
     mf_jw_end(w);
+    put_attention(w, s);
     mf_jw_end(w);
 }
 
@@ -192,6 +221,26 @@ static int read_layers(mf_sample *s, const mf_json *array)
     return MF_OK;
 }
 
+static int read_attention(mf_sample *s, const mf_json *v)
+{
+    const mf_json *array = mf_json_get(v, "heads");
+    const size_t n = mf_json_typeof(array) == MF_JSON_ARRAY ? mf_json_size(array) : 0;
+    mf_sample_head *heads = mf_arena_alloc(s->arena, (n + 1) * sizeof *heads);
+    if (heads == NULL) return MF_ENOMEM;
+    s->n_seen = small_int(v, "tokens");
+    if (s->n_seen > s->n_tokens) return MF_OK; /* damaged: nothing to draw */
+    for (size_t i = 0; i < n; i++) {
+        const mf_json *h = mf_json_at(array, i);
+        const float *prob =
+            read_matrix(s->arena, mf_json_get(h, "prob"), s->n_seen, s->n_seen, FLOATS);
+        if (prob == NULL) continue;
+        heads[s->n_heads++] =
+            (mf_sample_head){small_int(h, "layer"), small_int(h, "head"), prob};
+    }
+    s->heads = heads;
+    return MF_OK;
+}
+
 static int read_sample(mf_sample *s, const mf_json *v)
 {
     const mf_json *labels = mf_json_get(v, "token_labels");
@@ -210,7 +259,8 @@ static int read_sample(mf_sample *s, const mf_json *v)
         }
         s->token_labels = out;
     }
-    return read_layers(s, mf_json_get(v, "layers"));
+    int rc = read_attention(s, mf_json_get(v, "attention_weights"));
+    return rc == MF_OK ? read_layers(s, mf_json_get(v, "layers")) : rc;
 }
 
 int mf_sample_read(const char *path, mf_sample **ret)

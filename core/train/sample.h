@@ -8,7 +8,9 @@
  *      "layers": [{"layer": 0, "experts": 8, "top_k": 2,
  *                  "prob": [[E numbers] a token], "chosen": [[k experts] a token],
  *                  "by_label": [[counts of every label] an expert],
- *                  "nmi": 0.41, "nmi_random": 0.002}]}
+ *                  "nmi": 0.41, "nmi_random": 0.002}],
+ *      "attention_weights": {"tokens": 24, "heads": [{"layer": 0, "head": 3,
+ *                    "prob": [[weight of each token] a token]}]}}
  *
  * prob is null for routers without probabilities; labels, token_labels, by_label and the NMIs are
  * absent without a labelled corpus. by_label counts admitted rows over the whole validation
@@ -28,6 +30,12 @@ typedef struct mf_sample_layer {
     double nmi, nmi_random;  /* NaN: unknown */
 } mf_sample_layer;
 
+/* Attention weights of one head: row t, what token t looks at. Present where heads are gated. */
+typedef struct mf_sample_head {
+    int layer, head;
+    const float *prob; /* [n_seen, n_seen] */
+} mf_sample_head;
+
 typedef struct mf_sample {
     int64_t step;
     int n_tokens, n_labels, n_layers;
@@ -35,6 +43,8 @@ typedef struct mf_sample {
     const int32_t *token_labels; /* [n_tokens] or NULL */
     const char *const *labels;   /* [n_labels] names, or NULL */
     const mf_sample_layer *layers;
+    int n_heads, n_seen; /* n_seen <= n_tokens: the first tokens */
+    const mf_sample_head *heads; /* [n_heads] */
     struct mf_arena *arena;      /* owner, when read; else NULL */
 } mf_sample;
 

@@ -210,6 +210,8 @@ int mf_trainer_resume(mf_trainer *t)
 /* ---- routing_sample.json ---- */
 
 #define SAMPLE_TOKENS 64
+#define SAMPLE_SEEN   24 /* tokens, and */
+#define SAMPLE_HEADS  16 /* heads whose attention is shown */
 
 typedef struct {
     mf_arena *arena;
@@ -273,6 +275,25 @@ static int describe_layers(sampler *x, const mf_trainer *t, const mf_model_graph
     return MF_OK;
 }
 
+static int describe_heads(sampler *x, const mf_model_graph *mg)
+{
+    mf_sample_head *heads = mf_arena_alloc(x->arena, SAMPLE_HEADS * sizeof *heads);
+    const int n = mg->shape.want_attention;
+    if (!heads) return MF_ENOMEM;
+    x->sample.heads = heads;
+    x->sample.n_seen = n;
+    for (int32_t l = 0; l < mg->n_layers; l++) {
+        const mf_model_heads *h = &mg->heads[l];
+        const float *prob = h->weights ? mf_tensor_data(h->weights) : NULL;
+        for (int32_t i = 0; prob && i < h->plan->active; i++) {
+            if (x->sample.n_heads == SAMPLE_HEADS) return MF_OK;
+            heads[x->sample.n_heads++] =
+                (mf_sample_head){l, h->plan->q[i], prob + (int64_t)i * n * n};
+        }
+    }
+    return MF_OK;
+}
+
 static int run_sample(mf_trainer *t, sampler *x, mf_batch *b, mf_model_graph *mg)
 {
     const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
@@ -284,18 +305,24 @@ static int run_sample(mf_trainer *t, sampler *x, mf_batch *b, mf_model_graph *mg
     if (n > SAMPLE_TOKENS) n = SAMPLE_TOKENS;
     if (rc == MF_OK) rc = describe(x, t, b, n);
     if (rc == MF_OK) rc = describe_layers(x, t, mg);
+    if (rc == MF_OK) rc = describe_heads(x, mg);
     return rc == MF_OK ? mf_sample_write(t->dir->sample, &x->sample) : rc;
 }
 
 int mf_trainer_sample(mf_trainer *t)
 {
     const mf_session *s = t->session;
-    if (!t->evaluator || s->model->n_moe == 0) return MF_OK;
+    const bool gated = s->config->model.head_gates;
+    const int32_t seq = (int32_t)s->config->model.seq;
+    if (!t->evaluator || (s->model->n_moe == 0 && !gated)) return MF_OK;
     const mf_model_shape shape = {.mode = MF_MODE_EVAL,
                                   .batch = 1,
-                                  .seq = (int32_t)s->config->model.seq,
+                                  .seq = seq,
                                   .masked = true,
                                   .want_prob = true,
+                                  .want_attention = !gated             ? 0
+                                                    : seq < SAMPLE_SEEN ? seq
+                                                                        : SAMPLE_SEEN,
                                   .lender = t->graph->g};
     mf_batch_spec spec;
     mf_batch_defaults(&spec);

@@ -170,3 +170,23 @@ END
     grep -q '<td>hash</td><td class="n">0</td>' routers.html
     ! "$MOEFW" bench routers --routers linear --seeds 1 --repetitions 0 --no-layer -q --report missing/routers.html
 }
+
+@test "attention heads: gates, entropy and what each looks at" {
+    "$MOEFW" train -q -t 1 --steps 4 --out gated --set model.layers=1 --set model.dim=16 --set model.heads=2 \
+        --set model.kv_heads=1 --set model.seq=32 --set model.head_gates=yes --set model.moe_every=0 \
+        --set train.batch=2 --set train.eval_every=2 --set train.eval_batches=1 --set train.eval_context=0 \
+        --set 'data.path=builtin:topics?bytes=40000'
+    sound_page gated/report.html
+    for title in "Attention heads" "Gates, step 4" "Entropy of the attention weights, step" "Layer 0, head 1"; do
+        grep -qF "$title" gated/report.html
+    done
+    ! grep -q "One stretch of text" gated/report.html
+    # Weights of a token sum to 1, and later tokens have none.
+    sed 's/.*"head":1,"prob":\[\[\([^}]*\)\]\]}.*/\1/; s/\],\[/\n/g' gated/routing_sample.json >rows
+    [ "$(grep -c , rows)" -eq 24 ]
+    awk -F, '{
+        sum = 0
+        for (k = 1; k <= NF; k++) sum += $k
+        if (NF != 24 || sum < 0.9999 || sum > 1.0001) exit 1
+        for (k = NR + 1; k <= NF; k++) if ($k != 0) exit 2 }' rows
+}
