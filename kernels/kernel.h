@@ -186,7 +186,8 @@ extern const mf_kernels mf_kernels_ref;
 
 /* ref + what kernels/cpu does better, for the best instruction set of this machine, or the one
  * that the environment variable MOEFW_ISA names. NULL when that name is unknown, or not to be
- * had on this machine: the caller reports it, with mf_kernels_isas for what was expected.
+ * had on this machine, or when mf_kernels_gemm gives NULL: the caller reports it, with
+ * mf_kernels_isas for what was expected.
  * Judged on the first call, which must be on one thread. Results differ between instruction
  * sets, within rounding; on one of them they are the same bits always. */
 const mf_kernels *mf_kernels_cpu(void);
@@ -196,6 +197,10 @@ const char *const *mf_kernels_isas(void);
 const char *mf_kernels_isa(void);
 /* The product library under the cpu set: name, version, build, the kernels it chose. */
 const char *mf_kernels_blas(void);
+/* Who computes plain f32 products in the cpu set: "own" or "openblas", as the environment variable
+ * MOEFW_GEMM says; own by default where vectors are wider than four numbers. NULL when the variable
+ * names nobody. */
+const char *mf_kernels_gemm(void);
 /* For tests and benchmarks: the cpu set compiled for one of mf_kernels_isas; NULL if unknown.
  * Overwritten by the next call. */
 const mf_kernels *mf_kernels_cpu_for(const char *isa);

@@ -4,6 +4,7 @@
 #   CPU     fast: dispatch, BLAS
 #   SIMD    fast: each file is compiled once per instruction set with -DMF_ISA=generic, avx2 or
 #           avx512; every external name in it must carry MF_ISA as a suffix
+#   PAIRS   fast: what needs avx512_bf16, compiled with -DMF_ISA=avx512 besides
 KERNEL =
 KERNEL += kernels/kernel.h
 KERNEL += kernels/kernels.def
@@ -53,6 +54,8 @@ SIMD += kernels/cpu/simd/map2.c
 SIMD += kernels/cpu/simd/matmul.c
 SIMD += kernels/cpu/simd/norm.c
 SIMD += kernels/cpu/simd/optimizer.c
+SIMD += kernels/cpu/simd/product.c
+SIMD += kernels/cpu/simd/product_f32.c
 SIMD += kernels/cpu/simd/random.c
 SIMD += kernels/cpu/simd/rope.c
 SIMD += kernels/cpu/simd/route.c
@@ -66,11 +69,16 @@ SIMD += kernels/cpu/simd/table.c
 SIMD_INC =
 SIMD_INC += kernels/cpu/simd/attention.h
 SIMD_INC += kernels/cpu/simd/block.h
-SIMD_INC += kernels/cpu/simd/grid.h
 SIMD_INC += kernels/cpu/simd/lanes.h
+SIMD_INC += kernels/cpu/simd/product.h
+SIMD_INC += kernels/cpu/simd/product_core.h
+SIMD_INC += kernels/cpu/simd/product_words.h
 SIMD_INC += kernels/cpu/simd/rows.h
 SIMD_INC += kernels/cpu/simd/simd.def
 SIMD_INC += kernels/cpu/simd/simd.h
 SIMD_INC += kernels/cpu/simd/skinny.h
 SIMD_INC += kernels/cpu/simd/vec.h
 SIMD_INC += kernels/cpu/simd/vecmath.h
+
+PAIRS =
+PAIRS += kernels/cpu/simd/product_bf16.c

@@ -42,8 +42,21 @@ noinst_LIBRARIES += kernels/libsimd-avx512.a
 KERNEL_LIBS += kernels/libsimd-avx512.a
 KERNEL_ISAS += -DMF_HAVE_AVX512=1
 kernels_libsimd_avx512_a_SOURCES = $(SIMD)
-kernels_libsimd_avx512_a_CPPFLAGS = $(KERNEL_CPPFLAGS) -DMF_ISA=avx512
+kernels_libsimd_avx512_a_CPPFLAGS = $(KERNEL_CPPFLAGS) -DMF_ISA=avx512 $(KERNEL_BF16)
 kernels_libsimd_avx512_a_CFLAGS = $(SIMD_CFLAGS) $(MF_ISA_AVX512_CFLAGS)
+endif
+
+# What only some processors with AVX-512 have; asked for at run time.
+KERNEL_BF16 =
+if ISA_AVX512BF16
+noinst_LIBRARIES += kernels/libsimd-avx512bf16.a
+KERNEL_LIBS += kernels/libsimd-avx512bf16.a
+KERNEL_BF16 += -DMF_HAVE_AVX512BF16=1
+kernels_libsimd_avx512bf16_a_SOURCES = $(PAIRS)
+kernels_libsimd_avx512bf16_a_CPPFLAGS = $(KERNEL_CPPFLAGS) -DMF_ISA=avx512
+kernels_libsimd_avx512bf16_a_CFLAGS = $(SIMD_CFLAGS) $(MF_ISA_AVX512BF16_CFLAGS)
+else
+EXTRA_DIST += $(PAIRS)
 endif
 
 KERNEL_LIBS += kernels/libref.a

@@ -103,6 +103,7 @@ static int kernels(doctor *d)
     }
     say(d, "kernels", isa != NULL ? mf_arena_strf(d->arena, "%s, %s", k->name, isa) : k->name);
     say(d, "built for", list);
+    say(d, "products", mf_kernels_gemm() != NULL ? mf_kernels_gemm() : "none");
     say(d, "BLAS", mf_kernels_blas() != NULL ? mf_kernels_blas() : "none");
     return MF_OK;
 }
@@ -116,7 +117,7 @@ static void threads(doctor *d)
     for (const char *const *name =
              (const char *const[]){"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES",
                                    "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MOEFW_KERNELS",
-                                   "MOEFW_ISA", "MOEFW_PLUGIN_PATH", NULL};
+                                   "MOEFW_ISA", "MOEFW_GEMM", "MOEFW_PLUGIN_PATH", NULL};
          *name != NULL; name++)
         if (getenv(*name) != NULL) say(d, *name, getenv(*name));
     if (getenv("OPENBLAS_CORETYPE") != NULL)

@@ -35,12 +35,15 @@ static void refuse(const char *variable, const char *found, const char *const *n
 static void judge(void)
 {
     static const char *const sets[] = {"cpu", "ref", NULL};
+    static const char *const products[] = {"own", "openblas", NULL};
     const char *name = getenv("MOEFW_KERNELS"), *isa = getenv("MOEFW_ISA");
     if (!name) name = "";
     backend.kernels = mf_kernels_select(name);
     if (backend.kernels) return;
     if (*name && strcmp(name, "cpu") != 0)
         refuse("MOEFW_KERNELS", name, sets);
+    else if (!mf_kernels_gemm())
+        refuse("MOEFW_GEMM", getenv("MOEFW_GEMM"), products);
     else
         refuse("MOEFW_ISA", isa ? isa : "", mf_kernels_isas());
 }

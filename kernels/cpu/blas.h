@@ -19,6 +19,10 @@ void mf_blas_init(void);
 /* "OpenBLAS 0.3.21 ... SkylakeX ...": version, build and the kernels it chose. */
 const char *mf_blas_name(void);
 
+/* Who computes plain products in f32: MOEFW_GEMM, own or openblas, as mf_kernels_gemm judged it; where
+ * that says nothing, the library unless fast_own. */
+bool mf_gemm_by_library(bool fast_own);
+
 /* To be called by each kernel that uses mf_blas_gemm, in the thread that entered the kernel,
  * before its tiles begin. Cheap after the first time. */
 void mf_blas_one_thread(void);

@@ -71,6 +71,24 @@ static const char *wanted_isa(void)
     return name == NULL || name[0] == '\0' ? mf_kernels_isas()[0] : name;
 }
 
+/* ---- who computes products ---- */
+
+static enum { BY_ISA, BY_OWN, BY_LIBRARY, BY_NOBODY } products;
+
+static void judge_products(void)
+{
+    const char *name = getenv("MOEFW_GEMM");
+    products = name == NULL || name[0] == '\0' ? BY_ISA
+               : strcmp(name, "own") == 0      ? BY_OWN
+               : strcmp(name, "openblas") == 0 ? BY_LIBRARY
+                                               : BY_NOBODY;
+}
+
+bool mf_gemm_by_library(bool fast_own)
+{
+    return products == BY_ISA ? !fast_own : products == BY_LIBRARY;
+}
+
 static struct {
     bool judged, ok;
     mf_kernels table;
@@ -82,8 +100,9 @@ static bool judge(void)
     if (!chosen.judged) {
         const char *name = wanted_isa();
         chosen.ok = fill(&chosen.table, name);
-        if (chosen.ok)
-            strncpy(chosen.isa, name, sizeof(chosen.isa) - 1);
+        if (chosen.ok) strncpy(chosen.isa, name, sizeof(chosen.isa) - 1);
+        judge_products();
+        chosen.ok = chosen.ok && products != BY_NOBODY;
         mf_blas_init();
         chosen.judged = true;
     }
@@ -98,6 +117,13 @@ const mf_kernels *mf_kernels_cpu(void)
 const char *mf_kernels_isa(void)
 {
     return judge() ? chosen.isa : NULL;
+}
+
+const char *mf_kernels_gemm(void)
+{
+    judge();
+    if (products == BY_NOBODY) return NULL;
+    return mf_gemm_by_library(strcmp(chosen.isa, "generic") != 0) ? "openblas" : "own";
 }
 
 const char *mf_kernels_blas(void)

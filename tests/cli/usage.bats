@@ -155,6 +155,9 @@ verbs() {
     [[ "$output" == *"cpu or ref"*"blas"* ]]
     MOEFW_ISA=sse run "$MOEFW" plugin check linear
     [ "$status" -eq 2 ]
+    MOEFW_GEMM=mkl run "$MOEFW" plugin check linear
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"own or openblas"*"mkl"* ]]
     run "$MOEFW" train --data nowhere.txt
     [ "$status" -eq 3 ]
     [[ "$output" == *"nowhere.txt"* ]]

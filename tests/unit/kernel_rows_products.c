@@ -82,7 +82,7 @@ static int32_t *rows_of(mf_kt *t, int64_t count, int64_t rows)
 
 /* m, n, k, parts: small, every ragged side, several tiles and several blocks of k. */
 static const int64_t products[][4] = {
-    {1, 1, 1, 1},     {5, 9, 0, 1},     {3, 130, 33, 2},   {17, 70, 67, 3},  {16, 96, 64, 1},
+    {1, 1, 1, 1},     {5, 9, 0, 1},     {3, 130, 33, 2},   {17, 70, 67, 3},  {15, 96, 64, 1},
     {37, 65, 129, 1}, {96, 200, 70, 2}, {150, 260, 20, 1}, {9, 20, 1500, 1}, {20, 33, 1300, 1}};
 #define PRODUCTS 10
 /* type_a, type_b, type_c */

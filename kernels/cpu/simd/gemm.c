@@ -1,23 +1,24 @@
-/* gemm.c: one product in the calling thread.
+/* gemm.c: one product in the calling thread, and the choice of who computes it, by shape and
+ * machine alone.
  *
- * The library packs both operands, which pays when many rows share them. For few rows the time
- * is that of reading b once, and that is what the loops here do. The choice is by shape alone.
+ * Engine and library pack operands, which pays when many rows share them. For few rows the time
+ * is that of reading b once, and that is what the loops here do.
  */
 #include "kernels/cpu/blas.h"
-#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/product.h"
 #include "kernels/cpu/simd/skinny.h"
 #include "kernels/cpu/simd/vec.h"
 
-/* Where the library overtakes the loops below (measured). */
+/* Where the others overtake the loops below (measured). */
 #if VL == 16
-#define FEW_DOTS   16
+#define FEW_DOTS   12
 #define FEW_SWEEPS 8
 #else
 #define FEW_DOTS   4
 #define FEW_SWEEPS 4
 #endif
-#define AHEAD 8 /* rows of b */
-#define MR (VL == 16 ? 4 : 2) /* rows of a at once: MR x 4 sums stay in registers */
+#define AHEAD 8                  /* rows of b */
+#define MR    (VL == 16 ? 4 : 2) /* rows of a at once: MR x 4 sums stay in registers */
 
 static inline void put(float *c, float sum, float alpha, float beta)
 {
@@ -26,8 +27,8 @@ static inline void put(float *c, float sum, float alpha, float beta)
 
 /* c[i,j] for mr rows of a and nr rows of b, both running along k. ahead: the rows of b that come
  * next are fetched on the way, which the machine by itself begins anew at each page. */
-V_INLINE void dots(int mr, int nr, bool ahead, int64_t k, float alpha, const float *a, int64_t lda,
-                   const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
+V_INLINE void dots(int mr, int nr, bool ahead, int64_t k, float alpha, const float *a,
+                   int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
     vf s[4][4];
     V_UNROLL
@@ -81,13 +82,16 @@ static void few_dots(int64_t m, int64_t n, int64_t k, float alpha, const float *
     for (; j + 4 <= n; j += 4) {
         int64_t i = 0;
         for (; i + MR <= m; i += MR)
-            dots(MR, 4, i == 0, k, alpha, a + i * lda, lda, b + j * ldb, ldb, beta, c + i * ldc + j, ldc);
+            dots(MR, 4, i == 0, k, alpha, a + i * lda, lda, b + j * ldb, ldb, beta,
+                 c + i * ldc + j, ldc);
         for (; i < m; i++)
-            dots(1, 4, i == 0, k, alpha, a + i * lda, lda, b + j * ldb, ldb, beta, c + i * ldc + j, ldc);
+            dots(1, 4, i == 0, k, alpha, a + i * lda, lda, b + j * ldb, ldb, beta,
+                 c + i * ldc + j, ldc);
     }
     for (; j < n; j++)
         for (int64_t i = 0; i < m; i++)
-            dots(1, 1, false, k, alpha, a + i * lda, lda, b + j * ldb, ldb, beta, c + i * ldc + j, ldc);
+            dots(1, 1, false, k, alpha, a + i * lda, lda, b + j * ldb, ldb, beta,
+                 c + i * ldc + j, ldc);
 }
 
 /* c[0 .. mr) over nr vectors of columns, the last one of them of width `last`. */
@@ -125,14 +129,16 @@ V_INLINE void sweep(int mr, int nr, int64_t last, int64_t k, float alpha, const 
     }
 }
 
-static void few_sweeps(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-                       const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
+static void few_sweeps(int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+                       int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                       int64_t ldc)
 {
     int64_t j = 0;
     for (; j + 4 * VL <= n; j += 4 * VL) {
         int64_t i = 0;
         for (; i + MR <= m; i += MR)
-            sweep(MR, 4, VL, k, alpha, a + i * lda, lda, b + j, ldb, beta, c + i * ldc + j, ldc);
+            sweep(MR, 4, VL, k, alpha, a + i * lda, lda, b + j, ldb, beta, c + i * ldc + j,
+                  ldc);
         for (; i < m; i++)
             sweep(1, 4, VL, k, alpha, a + i * lda, lda, b + j, ldb, beta, c + i * ldc + j, ldc);
     }
@@ -142,12 +148,30 @@ static void few_sweeps(int64_t m, int64_t n, int64_t k, float alpha, const float
                   c + i * ldc + j, ldc);
 }
 
-void MF_SIMD(gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                   int64_t ldc)
+/* ---- the choice ---- */
+
+static void by_engine(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                      const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
+                      float *c, int64_t ldc)
 {
-    if (m <= 0 || n <= 0)
-        return;
+    const product_block block = {.a = {a, MF_CAST_F32, lda, !trans_a, NULL, trans_a ? m : k},
+                                 .b = {b, MF_CAST_F32, ldb, trans_b, NULL, trans_b ? k : n},
+                                 .i1 = m,
+                                 .j1 = n,
+                                 .k1 = k,
+                                 .c = c,
+                                 .type_c = MF_CAST_F32,
+                                 .ldc = ldc,
+                                 .alpha = alpha,
+                                 .beta = beta};
+    MF_SIMD(product_block_f32)(&block);
+}
+
+void MF_SIMD(gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
+                   float *c, int64_t ldc)
+{
+    if (m <= 0 || n <= 0) return;
     if (k <= 0) {
         for (int64_t i = 0; i < m && beta == 0; i++)
             memset(c + i * ldc, 0, (size_t)n * sizeof(float));
@@ -160,6 +184,53 @@ void MF_SIMD(gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, 
         few_dots(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     else if (m <= FEW_SWEEPS && !trans_a)
         few_sweeps(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    else
+    else if (mf_gemm_by_library(VL > 4))
         mf_blas_gemm(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    else
+        by_engine(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+/* Whether the loops above and the library know it. */
+static bool plain(const product_block *b)
+{
+    return b->a.type == MF_CAST_F32 && b->b.type == MF_CAST_F32 && b->type_c == MF_CAST_F32 &&
+           b->a.index == NULL && b->b.index == NULL && !b->rounded;
+}
+
+static const float *number(const product_side *s, int64_t i, int64_t p)
+{
+    return (const float *)s->at + (s->along ? i * s->ld + p : p * s->ld + i);
+}
+
+#if defined(MF_HAVE_AVX512BF16)
+#define FEW_PAIRS 8
+
+/* Whether pairs of bf16 are better multiplied as such. Intel's processors take four times as long
+ * for an instruction of pairs as for one of f32 (measured), so that this pays only while reading is
+ * what takes the time. */
+static bool pairs_pay(const product_block *b)
+{
+    if (!__builtin_cpu_supports("avx512bf16")) return false;
+    return b->i1 - b->i0 <= FEW_PAIRS || !__builtin_cpu_is("intel");
+}
+#endif
+
+void MF_SIMD(product_block)(const product_block *b)
+{
+    const int64_t m = b->i1 - b->i0, n = b->j1 - b->j0;
+    if (m <= 0 || n <= 0) return;
+#if defined(MF_HAVE_AVX512BF16)
+    if (b->rounded && pairs_pay(b)) {
+        MF_SIMD(product_block_bf16)(b);
+        return;
+    }
+#endif
+    if (!plain(b)) {
+        MF_SIMD(product_block_f32)(b);
+        return;
+    }
+    MF_SIMD(gemm)
+    (!b->a.along, b->b.along, m, n, b->k1 - b->k0, b->alpha, number(&b->a, b->i0, b->k0),
+     b->a.ld, number(&b->b, b->j0, b->k0), b->b.ld, b->beta, b->c, b->ldc);
+    if (b->bias != NULL) v_add_to_rows(m, n, b->bias + b->j0, b->c, b->ldc);
 }

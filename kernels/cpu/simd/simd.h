@@ -19,11 +19,10 @@
 
 void MF_SIMD(fill)(mf_kernels *table);
 
-/* c [m,n] = alpha op(a) op(b) + beta c in the calling thread, beta 0 or 1: the library for large
- * ones, an own loop that reads b once for few rows. The kernel that runs this in its tiles must
- * have called mf_blas_one_thread. */
+/* c [m,n] = alpha op(a) op(b) + beta c in the calling thread, beta 0 or 1. The kernel that runs this
+ * in its tiles must have called mf_blas_one_thread. */
 void MF_SIMD(gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                   int64_t ldc);
+                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
+                   float *c, int64_t ldc);
 
 #endif

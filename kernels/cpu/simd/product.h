@@ -1,0 +1,46 @@
+/* product.h: one block of a product in the calling thread, between the file that cuts products
+ * into blocks (product.c), the choice of who computes it (gemm.c) and the engine (product_core.h),
+ * which is compiled for f32 and for bf16.
+ *
+ * Every number of c is one chain of multiply-adds over the inner index, in blocks of it that
+ * depend on its length alone. So its bits depend neither on how c is cut, nor on the rows and
+ * columns beside it; only products of very few rows are summed otherwise, and those that the library
+ * computes.
+ */
+#ifndef MF_SIMD_PRODUCT_H
+#define MF_SIMD_PRODUCT_H
+
+#include "kernels/cpu/simd/simd.h"
+
+/* An operand: number [i, p], i along its own side of c, p the inner index. */
+typedef struct product_side {
+    const void *at;
+    mf_cast_type type;
+    int64_t ld;
+    bool along;           /* stored row i, column p; else stored row p, column i */
+    const int32_t *index; /* of stored rows; NULL: none */
+    int64_t end;          /* columns of a stored row that may be read */
+} product_side;
+
+/* Numbers [i,j] of c for i0 <= i < i1, j0 <= j < j1, over the inner indices k0 .. k1. c is number
+ * [i0,j0], bias that of j = 0. */
+typedef struct product_block {
+    product_side a, b;
+    int64_t i0, i1, j0, j1, k0, k1;
+    void *c;
+    mf_cast_type type_c;
+    int64_t ldc;
+    float alpha, beta;
+    const float *bias;
+    bool rounded; /* operands that are f32 are rounded to bf16 first */
+} product_block;
+
+/* By whatever is best for it. */
+void MF_SIMD(product_block)(const product_block *b);
+
+void MF_SIMD(product_block_f32)(const product_block *b);
+/* For operands that are bf16 or become that; only there when MF_HAVE_AVX512BF16 is defined, and only
+ * to be called on a machine that has it. */
+void MF_SIMD(product_block_bf16)(const product_block *b);
+
+#endif

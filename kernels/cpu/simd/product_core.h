@@ -1,0 +1,466 @@
+/* product_core.h: the engine of products, included once with HALF 0 (f32) and once with HALF 1
+ * (pairs of bf16, where the machine multiplies those).
+ *
+ * It works on words of 32 bits: one f32, or two bf16 that follow each other along the inner index
+ * and are multiplied and added in one instruction. One operand stands on the rows side: its words
+ * are spread over a vector, MR of them at a time, read in place where they lie along the inner
+ * index. The other stands on the lanes side: LANES of its words at a time, copied into panels
+ * [words][LANES]. The sums of MR x LANES numbers stay in registers. Normally a is on the rows side;
+ * crossed, b is, and the tile is transposed on its way to c: cheaper where b would have to be
+ * transposed for the sake of few rows.
+ */
+#ifndef MF_SIMD_PRODUCT_CORE_H
+#define MF_SIMD_PRODUCT_CORE_H
+
+#include "kernels/cpu/simd/product_words.h"
+
+#define KC          512                /* words of a block of the inner index, at most */
+#define PANEL_WORDS (KC * 256)         /* of the panels of a block: half a megabyte */
+#define MOST_LANES  128                /* of a block: more push the rest out of the cache, .. */
+#define IN_PLACE    2                  /* strips up to which lanes are not copied */
+#define FEW         8                  /* rows up to which sums run along vectors */
+#define MOST_DOTS   (VL == 16 ? 4 : 2) /* of these at once */
+
+static int64_t div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* ---- MR x LANES numbers ---- */
+
+typedef struct tile {
+    strip s;
+    int64_t words;
+    const float *v; /* row of LANES words every ldv */
+    int64_t ldv;
+    float *c; /* alpha sums + bias + c, the last only if add */
+    int64_t ldc, width;
+    float alpha;
+    const float *bias;
+    bool add;
+} tile;
+
+/* One word of each of mr rows, u words on, times one of nr vectors of lanes. Four pointers and a
+ * stride reach all rows. */
+V_INLINE void run_word(int mr, int nr, bool packed, int u, const char *const s[4], int64_t rs,
+                       const float *v, vf sum[14][NR])
+{
+    const int64_t step = packed ? 4 * mr : 4, rs3 = 3 * rs;
+    vf w[NR];
+    V_UNROLL
+    for (int j = 0; j < nr; j++)
+        w[j] = v_load(v + j * VL);
+    V_UNROLL
+    for (int i = 0; i < mr; i++) {
+        vf one = word_spread(packed ? s[0] + u * step + 4 * i
+                                    : s[i / 4] + (i % 4 == 3 ? rs3 : i % 4 * rs) + u * step);
+        V_UNROLL
+        for (int j = 0; j < nr; j++)
+            sum[i][j] = word_dot(one, w[j], sum[i][j]);
+    }
+}
+
+/* Scalar additions take the ports that multiply: four words at once have a quarter of them. */
+V_INLINE void run_words(int mr, int nr, bool packed, int64_t count, const char *s[4],
+                        int64_t rs, const float *at, int64_t ldv, vf sum[14][NR])
+{
+    const int64_t step = packed ? 4 * mr : 4;
+    for (; count >= 4; count -= 4, at += 4 * ldv) {
+        run_word(mr, nr, packed, 0, s, rs, at, sum);
+        run_word(mr, nr, packed, 1, s, rs, at + ldv, sum);
+        run_word(mr, nr, packed, 2, s, rs, at + 2 * ldv, sum);
+        run_word(mr, nr, packed, 3, s, rs, at + 3 * ldv, sum);
+        V_UNROLL
+        for (int i = 0; i < 4; i++)
+            s[i] += 4 * step;
+    }
+    for (; count > 0; count--, at += ldv) {
+        run_word(mr, nr, packed, 0, s, rs, at, sum);
+        V_UNROLL
+        for (int i = 0; i < 4; i++)
+            s[i] += step;
+    }
+}
+
+V_INLINE void run_tile(int mr, int nr, bool packed, const tile *t)
+{
+    const int64_t rs = t->s.rs;
+    const char *s[4] = {t->s.at, t->s.at + 4 * rs, t->s.at + 8 * rs, t->s.at + 12 * rs};
+    vf sum[14][NR];
+    V_UNROLL
+    for (int i = 0; i < mr; i++) {
+        V_UNROLL
+        for (int j = 0; j < nr; j++)
+            sum[i][j] = (vf){0};
+    }
+    run_words(mr, nr, packed, t->words, s, rs, t->v, t->ldv, sum);
+    V_UNROLL
+    for (int i = 0; i < mr; i++) {
+        V_UNROLL
+        for (int j = 0; j < nr; j++) {
+            float *to = t->c + i * t->ldc + j * VL;
+            int64_t n = t->width - j * VL;
+            vf r = sum[i][j] * t->alpha;
+            if (n >= VL) {
+                if (t->bias != NULL) r += v_load(t->bias + j * VL);
+                if (t->add) r += v_load(to);
+                v_store(to, r);
+            } else if (n > 0) {
+                if (t->bias != NULL) r += v_load_n(t->bias + j * VL, n);
+                if (t->add) r += v_load_n(to, n);
+                v_store_n(to, r, n);
+            }
+        }
+    }
+}
+
+#define TILES_OF(mr)                                                                           \
+    static void tile_##mr##_1(const tile *t)                                                   \
+    {                                                                                          \
+        t->s.packed ? run_tile(mr, 1, true, t) : run_tile(mr, 1, false, t);                    \
+    }                                                                                          \
+    static void tile_##mr##_2(const tile *t)                                                   \
+    {                                                                                          \
+        t->s.packed ? run_tile(mr, 2, true, t) : run_tile(mr, 2, false, t);                    \
+    }
+/* clang-format off */
+TILES_OF(1) TILES_OF(2) TILES_OF(3) TILES_OF(4)
+#if MR > 4
+TILES_OF(5) TILES_OF(6)
+#endif
+#if MR > 6
+TILES_OF(7) TILES_OF(8) TILES_OF(9) TILES_OF(10) TILES_OF(11) TILES_OF(12) TILES_OF(13) TILES_OF(14)
+#endif
+static void (*const tiles[MR][NR])(const tile *t) = {
+#define PAIR(mr) {tile_##mr##_1, tile_##mr##_2}
+    PAIR(1), PAIR(2), PAIR(3), PAIR(4),
+#if MR > 4
+    PAIR(5), PAIR(6),
+#endif
+#if MR > 6
+    PAIR(7), PAIR(8), PAIR(9), PAIR(10), PAIR(11), PAIR(12), PAIR(13), PAIR(14)
+#endif
+};
+/* clang-format on */
+
+/* ---- into c ---- */
+
+V_INLINE void *place(const product_block *b, int64_t i, int64_t j)
+{
+    return (char *)b->c +
+           ((i - b->i0) * b->ldc + j - b->j0) * (b->type_c == MF_CAST_F32 ? 4 : 2);
+}
+
+/* n <= VL numbers of row i from column j on. */
+V_INLINE void put(const product_block *b, int64_t i, int64_t j, int64_t n, vf r, bool first)
+{
+    n = n < VL ? n : VL;
+    r *= b->alpha;
+    if (first && b->bias != NULL) r += n < VL ? v_load_n(b->bias + j, n) : v_load(b->bias + j);
+    if (b->type_c == MF_CAST_F32) {
+        float *to = place(b, i, j);
+        if (!first || b->beta != 0) r += n < VL ? v_load_n(to, n) : v_load(to);
+        if (n < VL)
+            v_store_n(to, r, n);
+        else
+            v_store(to, r);
+        return;
+    }
+    uint16_t *to = place(b, i, j);
+    if (!first || b->beta != 0) r += numbers(MF_CAST_BF16, to, n);
+    vi bits = (vi)round_to_bf16(r);
+    uint16_t half[VL];
+    for (int l = 0; l < VL; l++)
+        half[l] = (uint16_t)((uint32_t)bits[l] >> 16);
+    memcpy(to, half, (size_t)n * sizeof *half);
+}
+
+/* buffer [VL][LANES] holds in its first mr rows i .. of c and columns j .. j + width; crossed: columns i .., rows
+ * j .. */
+static void put_tile(const product_block *b, bool crossed, int64_t i, int mr, int64_t j,
+                     int64_t width, const float *buffer, bool first)
+{
+    for (int h = 0; h * VL < width; h++) {
+        int64_t left = width - h * VL < VL ? width - h * VL : VL;
+        if (!crossed) {
+            for (int r = 0; r < mr; r++)
+                put(b, i + r, j + h * VL, left, v_load(buffer + r * LANES + h * VL), first);
+            continue;
+        }
+        vf v[VL];
+        V_UNROLL
+        for (int r = 0; r < VL; r++)
+            v[r] = r < mr ? v_load(buffer + r * LANES + h * VL) : (vf){0};
+        transpose(v);
+        for (int r = 0; r < left; r++)
+            put(b, j + h * VL + r, i, mr, v[r], first);
+    }
+}
+
+/* ---- a block ---- */
+
+/* Equal parts of at most `most`, multiples of `unit`. */
+static int64_t even_part(int64_t n, int64_t most, int64_t unit)
+{
+    int64_t parts = div_up(n, most);
+    return div_up(div_up(n, parts > 0 ? parts : 1), unit) * unit;
+}
+
+/* Cycles, about, of m rows on the rows side against n lanes. */
+static double cost(const product_side *row, const product_side *lane, double m, double n,
+                   double k)
+{
+    double strips = ceil(m / MR), mr = m / strips, vectors = ceil(n / VL);
+    double each = (mr + 1) * 0.5; /* a vector of sums of a strip */
+    if (each < 2) each = 2;
+    double copy = n * (lane->along ? 0.4 : strips > 1 ? 0.2 : 0);
+    if (!row->along || row->index != NULL) copy += m * 0.2;
+    return k * (strips * vectors * each + copy);
+}
+
+/* One block of c over one block p .. pend of the inner index. */
+typedef struct work {
+    const product_block *b;
+    const product_side *row, *lane;
+    bool crossed, direct, lie, there; /* there: lanes are read as they lie */
+    int64_t r0, r1, strips;           /* rows side */
+    int64_t l, lend;                  /* lanes */
+    int64_t p, pend, words;
+    float *panels, *copied;
+} work;
+
+static int64_t strip_begin(const work *w, int64_t t)
+{
+    return w->r0 + t * (w->r1 - w->r0) / w->strips;
+}
+
+static strip strip_of(const work *w, int64_t t)
+{
+    const bool rounded = w->b->rounded;
+    const int64_t i = strip_begin(w, t), mr = strip_begin(w, t + 1) - i;
+    if (w->lie) return (strip){at_element(w->row, i, w->p), w->row->ld * (HALF ? 2 : 4), false};
+    if (w->row->along) return copy_rows(w->row, rounded, i, (int)mr, w->p, w->pend, w->copied);
+    const int64_t group = t / GROUP * GROUP, first = strip_begin(w, group);
+    if (t == group) {
+        const int64_t end = group + GROUP < w->strips ? group + GROUP : w->strips;
+        int64_t border[GROUP + 1];
+        for (int64_t g = group; g <= end; g++)
+            border[g - group] = strip_begin(w, g);
+        pack_strips(w->row, rounded, border, end - group, w->p, w->pend, w->copied);
+    }
+    return (strip){(const char *)(w->copied + (i - first) * w->words), 4, true};
+}
+
+static void run_strip(const work *w, int64_t t)
+{
+    const product_block *b = w->b;
+    const bool first = w->p == b->k0;
+    const int64_t i = strip_begin(w, t);
+    const int mr = (int)(strip_begin(w, t + 1) - i);
+    float buffer[VL * LANES] __attribute__((aligned(64)));
+    tile u = {.s = strip_of(w, t),
+              .words = w->words,
+              .c = buffer,
+              .ldc = LANES,
+              .width = LANES,
+              .alpha = 1};
+    for (int64_t j = w->l; j < w->lend; j += LANES) {
+        const int64_t width = w->lend - j < LANES ? w->lend - j : LANES;
+        const bool there = w->there && width == LANES;
+        u.v = there ? at_element(w->lane, w->p, j) : w->panels + (j - w->l) * w->words;
+        u.ldv = there ? w->lane->ld : LANES;
+        if (w->direct) {
+            u.c = place(b, i, j);
+            u.ldc = b->ldc;
+            u.width = width;
+            u.alpha = b->alpha;
+            u.bias = first && b->bias != NULL ? b->bias + j : NULL;
+            u.add = !first || b->beta != 0;
+        }
+        tiles[mr - 1][width > VL](&u);
+        if (!w->direct) put_tile(b, w->crossed, i, mr, j, width, buffer, first);
+    }
+}
+
+static void pack_panels(const work *w)
+{
+    int64_t from = w->there ? w->l + (w->lend - w->l) / LANES * LANES : w->l;
+    float *to = w->panels + (from - w->l) * w->words;
+    if (w->lane->along)
+        pack_along(w->lane, w->b->rounded, from, w->lend, w->p, w->pend, to);
+    else
+        pack_across(w->lane, w->b->rounded, from, w->lend, w->p, w->pend, to);
+}
+
+static void run_block(const product_block *b)
+{
+    float panels[PANEL_WORDS] __attribute__((aligned(64)));
+    float copied[KC * MR * GROUP] __attribute__((aligned(64)));
+    const int64_t m = b->i1 - b->i0, n = b->j1 - b->j0, k = b->k1 - b->k0;
+    const double transposing = 0.4 * (double)m * (double)n;
+    const bool crossed =
+        cost(&b->b, &b->a, (double)n, (double)m, (double)k / PER_WORD) + transposing <
+        cost(&b->a, &b->b, (double)m, (double)n, (double)k / PER_WORD);
+    const int64_t kc = PER_WORD * even_part(div_up(k, PER_WORD), KC, 1);
+    const int64_t l0 = crossed ? b->i0 : b->j0, l1 = crossed ? b->i1 : b->j1;
+    work w = {.b = b,
+              .row = crossed ? &b->b : &b->a,
+              .lane = crossed ? &b->a : &b->b,
+              .crossed = crossed,
+              .direct = !crossed && b->type_c == MF_CAST_F32,
+              .r0 = crossed ? b->j0 : b->i0,
+              .r1 = crossed ? b->j1 : b->i1,
+              .panels = panels,
+              .copied = copied};
+    /* .. but rows that are copied are copied once for each */
+    const bool lie =
+        rows_lie(w.row, b->rounded, PER_WORD) && w.row->ld * (HALF ? 2 : 4) % 4096 != 0;
+    const int64_t most = lie ? MOST_LANES : PANEL_WORDS / div_up(kc, PER_WORD);
+    const int64_t lc = even_part(l1 - l0, most / LANES * LANES, LANES);
+    w.strips = div_up(w.r1 - w.r0, MR);
+    w.there = !HALF && w.strips <= IN_PLACE && !w.lane->along && w.lane->index == NULL &&
+              w.lane->type == MF_CAST_F32 && !b->rounded;
+    for (w.l = l0; w.l < l1; w.l += lc) {
+        w.lend = w.l + lc < l1 ? w.l + lc : l1;
+        for (w.p = b->k0; w.p < b->k1; w.p += kc) {
+            w.pend = w.p + kc < b->k1 ? w.p + kc : b->k1;
+            w.words = div_up(w.pend - w.p, PER_WORD);
+            w.lie = rows_lie(w.row, b->rounded, w.pend - w.p) &&
+                    (w.row->ld * (HALF ? 2 : 4) % 4096 != 0 || w.lend - w.l <= 2 * LANES);
+            pack_panels(&w);
+            for (int64_t t = 0; t < w.strips; t++)
+                run_strip(&w, t);
+        }
+    }
+}
+
+/* ---- very few rows: sums along vectors, so that b is read once and as it lies ---- */
+
+#define FEW_WORDS 16384 /* of the rows of a */
+
+/* Sums [mr][nr] of rows of a, copied, and rows of b that are words along. */
+V_INLINE void dots(int mr, int nr, const product_block *b, const float *a, int64_t rs,
+                   int64_t i, int64_t j)
+{
+    const int64_t k = b->k1 - b->k0, whole = k / (PER_WORD * VL) * VL;
+    const bool lie = rows_lie(&b->b, b->rounded, PER_WORD);
+    vf s[MOST_DOTS][4], r = {0};
+    V_UNROLL
+    for (int x = 0; x < mr; x++) {
+        V_UNROLL
+        for (int y = 0; y < nr; y++)
+            s[x][y] = (vf){0};
+    }
+    const char *row[4];
+    for (int y = 0; y < nr; y++)
+        row[y] = at_element(&b->b, j + y, b->k0);
+    int64_t q = 0;
+    for (; lie && q < whole; q += VL) {
+        vf w[4];
+        V_UNROLL
+        for (int y = 0; y < nr; y++)
+            memcpy(&w[y], row[y] + 4 * q, sizeof w[y]);
+        V_UNROLL
+        for (int x = 0; x < mr; x++) {
+            vf v = v_load(a + x * rs + q);
+            V_UNROLL
+            for (int y = 0; y < nr; y++)
+                s[x][y] = word_dot(v, w[y], s[x][y]);
+        }
+    }
+    for (int64_t p = b->k0 + q * PER_WORD; p < b->k1; p += PER_WORD * VL, q += VL) {
+        for (int y = 0; y < nr; y++) {
+            vf w = words_along(&b->b, b->rounded, j + y, p, b->k1 - p);
+            for (int x = 0; x < mr; x++)
+                s[x][y] = word_dot(v_load(a + x * rs + q), w, s[x][y]);
+        }
+    }
+    for (int x = 0; x < mr; x++) {
+        for (int y = 0; y < nr; y++)
+            r[y] = v_sum(s[x][y]);
+        put(b, i + x, j, nr, r, true);
+    }
+}
+
+static bool few_rows(const product_block *b)
+{
+    const int64_t m = b->i1 - b->i0;
+    return m <= FEW && b->a.along && b->b.along && b->b.index == NULL &&
+           m * (div_up(b->k1 - b->k0, PER_WORD) + 2 * VL) <= FEW_WORDS;
+}
+
+static void run_few(const product_block *b)
+{
+    float a[FEW_WORDS] __attribute__((aligned(64)));
+    const int m = (int)(b->i1 - b->i0);
+    const strip s = copy_rows(&b->a, b->rounded, b->i0, m, b->k0, b->k1, a);
+    const int64_t rs = s.rs / 4;
+    int64_t j = b->j0;
+    for (; j + 4 <= b->j1; j += 4) {
+        int x = 0;
+        for (; x + MOST_DOTS <= m; x += MOST_DOTS)
+            dots(MOST_DOTS, 4, b, a + x * rs, rs, b->i0 + x, j);
+        if (m - x >= 2) {
+            dots(2, 4, b, a + x * rs, rs, b->i0 + x, j);
+            x += 2;
+        }
+        if (x < m) dots(1, 4, b, a + x * rs, rs, b->i0 + x, j);
+    }
+    for (; j < b->j1; j++)
+        for (int x = 0; x < m; x++)
+            dots(1, 1, b, a + x * rs, rs, b->i0 + x, j);
+}
+
+/* ---- sums in f32 of what goes into a c of bf16 ---- */
+
+#define SUM_ROWS 256
+#define SUM_COLS 128
+
+/* Where the inner index takes several blocks, sums of a part of c wait in f32. */
+static void run_by_sums(const product_block *b)
+{
+    float sums[SUM_ROWS * SUM_COLS] __attribute__((aligned(64)));
+    for (int64_t j = b->j0; j < b->j1; j += SUM_COLS)
+        for (int64_t i = b->i0; i < b->i1; i += SUM_ROWS) {
+            product_block part = *b, last = *b; /* places stay those of b */
+            part.i0 = i;
+            part.i1 = i + SUM_ROWS < b->i1 ? i + SUM_ROWS : b->i1;
+            part.j0 = j;
+            part.j1 = j + SUM_COLS < b->j1 ? j + SUM_COLS : b->j1;
+            part.c = sums;
+            part.type_c = MF_CAST_F32;
+            part.ldc = SUM_COLS;
+            part.beta = 0;
+            part.bias = NULL;
+            run_block(&part);
+            last.alpha = 1;
+            for (int64_t r = part.i0; r < part.i1; r++)
+                for (int64_t col = j; col < part.j1; col += VL) {
+                    int64_t left = part.j1 - col;
+                    const float *from = sums + (r - i) * SUM_COLS + col - j;
+                    put(&last, r, col, left, left < VL ? v_load_n(from, left) : v_load(from),
+                        true);
+                }
+        }
+}
+
+static void no_sums(const product_block *b)
+{
+    for (int64_t i = b->i0; i < b->i1; i++)
+        for (int64_t j = b->j0; j < b->j1; j += VL)
+            put(b, i, j, b->j1 - j, (vf){0}, true);
+}
+
+static void product_block_run(const product_block *b)
+{
+    if (b->k1 <= b->k0)
+        no_sums(b);
+    else if (few_rows(b))
+        run_few(b);
+    else if (b->type_c != MF_CAST_F32 && b->k1 - b->k0 > PER_WORD * KC)
+        run_by_sums(b);
+    else
+        run_block(b);
+}
+
+#endif
