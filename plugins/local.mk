@@ -3,13 +3,19 @@
 # $(plugindir)/routers/linear.so.
 PLUGINS =
 PLUGINS += plugins/controllers/expert_bias.so
+PLUGINS += plugins/controllers/head_lr.so
+PLUGINS += plugins/controllers/plateau.so
+PLUGINS += plugins/controllers/prune.so
+PLUGINS += plugins/controllers/replay_turns.so
 PLUGINS += plugins/controllers/schedule.so
+PLUGINS += plugins/controllers/sentinel.so
 PLUGINS += plugins/experts/attention.so
 PLUGINS += plugins/experts/mlp.so
 PLUGINS += plugins/experts/swiglu.so
 PLUGINS += plugins/regularizers/cv_importance.so
 PLUGINS += plugins/regularizers/cv_load.so
 PLUGINS += plugins/regularizers/entropy.so
+PLUGINS += plugins/regularizers/gate_penalty.so
 PLUGINS += plugins/regularizers/importance2_load.so
 PLUGINS += plugins/regularizers/l2_balance.so
 PLUGINS += plugins/regularizers/load_balance.so

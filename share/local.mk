@@ -4,6 +4,7 @@ presets_DATA += share/presets/default.ini
 presets_DATA += share/presets/lamoe-as-run.ini
 presets_DATA += share/presets/lamoe-small.ini
 presets_DATA += share/presets/lamoe.ini
+presets_DATA += share/presets/sentinel.ini
 presets_DATA += share/presets/shakespeare.ini
 presets_DATA += share/presets/switch-as-run.ini
 presets_DATA += share/presets/switch-plus-as-run.ini
@@ -17,7 +18,8 @@ presets_DATA += share/presets/vanilla.ini
 presets_DATA += share/presets/vanilla-as-run.ini
 
 # Repeating published results, one command each.
-repeat_DATA = share/repeat/lib.sh
+repeat_DATA =
+repeat_DATA += share/repeat/lib.sh
 repeat_SCRIPTS =
 repeat_SCRIPTS += share/repeat/switch.sh
 

@@ -62,6 +62,7 @@ CLI += tests/cli/presets.bats
 CLI += tests/cli/quickstart.bats
 CLI += tests/cli/report.bats
 CLI += tests/cli/tagat.bats
+CLI += tests/cli/sentinel.bats
 CLI += tests/cli/train.bats
 CLI += tests/cli/trace.bats
 CLI += tests/cli/usage.bats

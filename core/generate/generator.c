@@ -9,6 +9,8 @@ struct mf_generator {
     mf_model_graph *one;  /* one token, kept */
     mf_model_graph *many; /* a prompt of many->shape.seq tokens */
     const mf_model_graph *last;
+    mf_model_graph *whole; /* of a review */
+    bool stale;    /* what is cached is another model's */
     int32_t *past; /* [cap] all tokens */
     int64_t n, cap;
     int64_t cached; /* tokens in the cache: the last `cached` of past */
@@ -35,6 +37,7 @@ void mf_generator_free(mf_generator *g)
     if (!g) return;
     mf_model_graph_free(g->one);
     mf_model_graph_free(g->many);
+    mf_model_graph_free(g->whole);
     mf_cache_free(g->cache);
     mf_free(g->past);
     mf_free(g);
@@ -43,6 +46,21 @@ void mf_generator_free(mf_generator *g)
 void mf_generator_reset(mf_generator *g)
 {
     g->n = g->cached = 0;
+}
+
+int mf_generator_refresh(mf_generator *g)
+{
+    mf_model_graph **graphs[] = {&g->one, &g->many, &g->whole};
+    for (int i = 0; i < 3; i++) {
+        mf_model_graph_free(*graphs[i]);
+        *graphs[i] = NULL;
+    }
+    g->last = NULL;
+    g->stale = true;
+    if (!g->cache) return MF_OK;
+    mf_cache_free(g->cache);
+    g->cache = NULL;
+    return mf_cache_new(g->model, 1, (int)g->model->config->model.seq, &g->cache);
 }
 
 static int append(mf_generator *g, const int32_t *ids, int64_t n)
@@ -92,11 +110,8 @@ static void set(const mf_tensor *input, int32_t value)
 }
 
 /* Runs the last n tokens of past behind `before` cached ones. */
-static int run(mf_generator *g, int64_t n, int64_t before, const float **ret_logits)
+static int run_graph(const mf_generator *g, mf_model_graph *mg, int64_t n, int64_t before)
 {
-    mf_model_graph *mg;
-    int rc = graph_for(g, n, &mg);
-    if (rc != MF_OK) return rc;
     int32_t *tokens = mf_tensor_data(mg->tokens), *positions = mf_tensor_data(mg->positions);
     int32_t *labels = mg->labels ? mf_tensor_data(mg->labels) : NULL;
     int32_t *sequence = mf_tensor_data(mg->sequence_ids);
@@ -112,11 +127,33 @@ static int run(mf_generator *g, int64_t n, int64_t before, const float **ret_log
     set(mg->cache_pos, (int32_t)(before + start));
     set(mg->kv_len, (int32_t)(before + start + n));
     const mf_run r = {.forward_only = true};
-    rc = mf_graph_run(mg->g, &r);
+    return mf_graph_run(mg->g, &r);
+}
+
+static int run(mf_generator *g, int64_t n, int64_t before, const float **ret_logits)
+{
+    mf_model_graph *mg;
+    int rc = graph_for(g, n, &mg);
+    if (rc == MF_OK) rc = run_graph(g, mg, n, before);
     if (rc != MF_OK) return rc;
     g->last = mg;
     *ret_logits = mf_tensor_data(mg->logits);
     return MF_OK;
+}
+
+int mf_generator_review(mf_generator *g, const mf_model_graph **ret_graph, int64_t *ret_first)
+{
+    const int64_t room = g->model->config->model.seq, n = g->n < room ? g->n : room;
+    const mf_model_shape shape = {
+        .mode = MF_MODE_GENERATE, .batch = 1, .seq = (int32_t)n, .want_prob = true};
+    if (n < 1) return mf_fail(MF_EINPUT, "there is no text yet");
+    mf_model_graph_free(g->whole);
+    g->whole = NULL;
+    int rc = mf_model_graph_new(g->model, &shape, &g->whole);
+    if (rc == MF_OK) rc = run_graph(g, g->whole, n, 0);
+    *ret_graph = g->whole;
+    *ret_first = g->n - n;
+    return rc;
 }
 
 int mf_generator_feed(mf_generator *g, const int32_t *ids, int64_t n, const float **ret_logits)
@@ -125,7 +162,7 @@ int mf_generator_feed(mf_generator *g, const int32_t *ids, int64_t n, const floa
     if (n < 1) return mf_fail(MF_EINPUT, "nothing to continue: expected at least one token");
     int rc = append(g, ids, n);
     if (rc != MF_OK) return rc;
-    if (g->cache && g->cached + n <= room) {
+    if (g->cache && !g->stale && g->cached + n <= room) {
         const int64_t before = g->cached;
         g->cached += n;
         return run(g, n, before, ret_logits);
@@ -135,6 +172,7 @@ int mf_generator_feed(mf_generator *g, const int32_t *ids, int64_t n, const floa
     int64_t keep = g->n;
     if (keep > room) keep = g->cache ? (room + 1) / 2 : room;
     g->cached = keep;
+    g->stale = false;
     return run(g, keep, 0, ret_logits);
 }
 

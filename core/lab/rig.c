@@ -64,8 +64,8 @@ static mf_dims dims_of(const mf_rig *rig, int32_t layer)
                      .dim = s->dim,
                      .experts = s->experts,
                      .top_k = s->top_k,
-                     .heads = 2,
-                     .kv_heads = 2,
+                     .heads = MF_RIG_HEADS,
+                     .kv_heads = MF_RIG_HEADS,
                      .vocab = MF_RIG_VOCAB,
                      .seq = s->seq,
                      .causal = 1,
@@ -100,6 +100,7 @@ static int register_knobs(mf_rig *rig)
     static const char *const names[] = {"train.lr", "train.weight_decay", "train.clip",
                                         "moe.capacity_factor"};
     mf_plughost_set_history(rig->host, rig, history);
+    mf_plughost_set_importance(rig->host, rig, mf_rig_heads_importance);
     int rc = MF_OK;
     for (int i = 0; i < 4 && rc == MF_OK; i++) {
         rig->knobs[i] = 0.5;
@@ -138,6 +139,8 @@ static int make_instances(mf_rig *rig)
                                   &rig->tally[l]);
     }
     if (rc == MF_OK) rc = register_knobs(rig);
+    if (rc == MF_OK && (p->kind == MF_REGULARIZER || p->kind == MF_CONTROLLER))
+        rc = mf_rig_heads_declare(rig);
     if (rc == MF_OK && p->kind == MF_REGULARIZER)
         rc = place(rig, p, "regularizer.check", -1, &rig->regularizer);
     if (rc == MF_OK && p->kind == MF_CONTROLLER)
@@ -354,8 +357,14 @@ static mf_step measurements(mf_rig *rig, mf_layer_stats *stats)
 int mf_rig_after(mf_rig *rig)
 {
     mf_layer_stats stats[MF_RIG_LAYERS];
+    mf_rig_heads heads;
     int rc = MF_OK;
-    const mf_step step = measurements(rig, stats);
+    mf_step step = measurements(rig, stats);
+    if (rig->controller != NULL) {
+        mf_rig_heads_measure(rig, &heads);
+        step.heads = heads.stats;
+        step.n_head_layers = rig->spec.layers;
+    }
     if (rig->controller != NULL) rc = mf_instance_on_step(rig->controller, &step);
     if (rig->regularizer != NULL) rc = mf_instance_after_step(rig->regularizer, &step);
     for (int32_t l = 0; l < rig->spec.layers && rc == MF_OK; l++) {

@@ -15,6 +15,7 @@
 #define MF_RIG_LAYERS 2
 #define MF_RIG_VOCAB  61
 #define MF_RIG_LABELS 4
+#define MF_RIG_HEADS  2
 
 typedef struct mf_rig_spec {
     const mf_loaded *plugin;
@@ -48,6 +49,16 @@ typedef struct mf_rig {
     int64_t step;
     float *shares; /* of the last step's statistics */
 } mf_rig;
+
+/* What a rig tells of attention heads; rig_heads.c. */
+typedef struct mf_rig_heads {
+    mf_head_stats stats[MF_RIG_LAYERS];
+    float gate[MF_RIG_LAYERS][MF_RIG_HEADS], active[MF_RIG_LAYERS][MF_RIG_HEADS],
+        entropy[MF_RIG_LAYERS][MF_RIG_HEADS], grad_norm[MF_RIG_LAYERS][MF_RIG_HEADS];
+} mf_rig_heads;
+int mf_rig_heads_declare(mf_rig *rig); /* gates, and the live options of heads */
+void mf_rig_heads_measure(const mf_rig *rig, mf_rig_heads *out);
+int mf_rig_heads_importance(void *rig, int32_t n, float *out, int32_t *ret_n);
 
 /* The prefix of the parameters of the plugin under check: "layers.0.router", ... */
 const char *mf_rig_path(const mf_rig *rig);

@@ -54,6 +54,12 @@ static void declare_buffer(declarer *d, const char *name, mf_shape shape, mf_ini
     if (d->rc == MF_OK) d->rc = mf_store_declare(d->m->store, name, shape, init, true, &p);
 }
 
+static void set_rate(declarer *d, const char *name, double factor)
+{
+    mf_param *p = d->rc == MF_OK ? mf_store_find(d->m->store, name) : NULL;
+    if (p) p->lr_scale = factor;
+}
+
 /* Of a parameter that may be absent. */
 static void divide(declarer *d, const char *name, int64_t parts, int64_t part_size)
 {
@@ -97,6 +103,7 @@ static void declare_gates(declarer *d, int32_t layer)
     declare_buffer(d, layer_name(layer, "attention.active").text, mf_shape1(c->heads), one);
     declare_buffer(d, layer_name(layer, "attention.lr_scale").text, mf_shape1(c->heads), one);
     divide(d, layer_name(layer, "attention.gate").text, c->heads, 1);
+    set_rate(d, layer_name(layer, "attention.gate").text, c->gate_lr);
     if (c->share_layers) return; /* a head that one layer has lost may be another's */
     divide(d, layer_name(layer, "attention.qkv.weight").text, rows, hd * c->dim);
     divide(d, layer_name(layer, "attention.qkv.bias").text, rows, hd);
@@ -112,6 +119,8 @@ static void declare_skip(declarer *d, int32_t layer, double std)
             linear ? (mf_init){MF_INIT_EYE, 0, 1} : weight_init(c, std));
     declare(d, layer_name(layer, "skip.bias").text, mf_shape1(c->dim),
             linear ? (mf_init){MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0} : bias_init(c, 2 * c->dim));
+    set_rate(d, layer_name(layer, "skip.weight").text, c->skip_lr);
+    set_rate(d, layer_name(layer, "skip.bias").text, c->skip_lr);
 }
 
 static void declare_attention(declarer *d, int32_t layer, double std, double out_std)

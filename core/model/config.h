@@ -58,6 +58,7 @@ typedef struct mf_model_config {
     int64_t cache_start;       /* decoding with a cache begins at this place; 0 */
     int64_t head_gates, skip, moe_every;
     double gate_init;          /* start logit of head gates; 3 */
+    double gate_lr, skip_lr;   /* factors on the learning rate of gates, and of skips; 1 */
     int64_t skip_form, skip_rule; /* mf_skip_form, mf_skip_rule */
     double skip_scale;         /* 0.1; 0: no skips; live */
     double init_std;           /* 0.02 */

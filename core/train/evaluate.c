@@ -74,7 +74,8 @@ static int allocate(mf_evaluator *e)
         if (rc != MF_OK) return rc;
     }
     for (int i = 0; i < m->config->n_regularizers; i++)
-        e->regularizers[i].name = m->config->regularizers[i].label;
+        if (mf_model_has_regularizer(m, i))
+            e->regularizers[i].name = m->config->regularizers[i].label;
     int rc = mf_head_tally_new(m, &e->head_tally);
     return rc == MF_OK ? mf_head_record_new(m, &e->head_record) : rc;
 }

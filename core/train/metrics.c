@@ -37,7 +37,7 @@ static void put_values(mf_jw *w, const char *key, int n, const mf_named_value *v
     mf_jw_key(w, key);
     mf_jw_object(w);
     for (int i = 0; i < n; i++)
-        mf_jw_kv_real(w, values[i].name, values[i].value);
+        if (values[i].name != NULL) mf_jw_kv_real(w, values[i].name, values[i].value);
     mf_jw_end(w);
 }
 

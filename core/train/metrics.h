@@ -15,7 +15,7 @@
 #include "plugin/instance.h"
 
 typedef struct mf_named_value {
-    const char *name;
+    const char *name; /* NULL: not written */
     double value; /* NaN becomes null */
 } mf_named_value;
 

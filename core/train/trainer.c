@@ -51,7 +51,8 @@ static int allocate(mf_trainer *t)
         if (rc != MF_OK) return rc;
     }
     for (int i = 0; i < m->config->n_regularizers; i++)
-        t->regularizers[i].name = m->config->regularizers[i].label;
+        if (mf_model_has_regularizer(m, i))
+            t->regularizers[i].name = m->config->regularizers[i].label;
     int rc = m->config->model.task == MF_TASK_CLASSIFY
                  ? mf_guesses_new(m->facts.classes, &t->guesses)
                  : MF_OK;

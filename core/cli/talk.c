@@ -1,0 +1,460 @@
+/* A conversation with a trained run: texts that it continues, and commands that look inside it and
+ * turn what can be turned. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/number.h"
+#include "cli/talker.h"
+#include "model/heads.h"
+
+#define MAX_WORDS 4
+
+typedef struct {
+    mf_talker *run;
+    mf_talker baseline; /* session NULL: none */
+    char name[64];      /* of the baseline */
+    bool end;
+} talk;
+
+typedef struct {
+    const char *name, *words, *help;
+    int min, max; /* words behind the name */
+    int (*obey)(talk *t, int n, char *const *word);
+} command;
+
+static const command commands[];
+
+/* What was wrong is told at once, in one line; the conversation goes on. */
+MF_PRINTF(1, 2)
+static int wrong(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    mf_vlog(MF_LOG_ERROR, fmt, args);
+    va_end(args);
+    return MF_OK;
+}
+
+static bool number(const char *word, double lo, double hi, double *ret)
+{
+    return mf_parse_f64(word, ret) && *ret >= lo && *ret <= hi;
+}
+
+/* ---- how texts are written ---- */
+
+static void both(talk *t, void (*set)(mf_talker *t, double value), double value)
+{
+    set(t->run, value);
+    if (t->baseline.session) set(&t->baseline, value);
+}
+
+static void set_tokens(mf_talker *t, double v)
+{
+    t->tokens = (int64_t)v;
+}
+static void set_temperature(mf_talker *t, double v)
+{
+    mf_sampler_settings(t->sampler)->temperature = v;
+}
+static void set_top_k(mf_talker *t, double v)
+{
+    mf_sampler_settings(t->sampler)->top_k = (int64_t)v;
+}
+static void set_top_p(mf_talker *t, double v)
+{
+    mf_sampler_settings(t->sampler)->top_p = v;
+}
+static void set_penalty(mf_talker *t, double v)
+{
+    mf_sampler_settings(t->sampler)->repeat_penalty = v;
+}
+
+static int obey_number(talk *t, const char *word, double lo, double hi,
+                       void (*set)(mf_talker *t, double value))
+{
+    double value;
+    if (!number(word, lo, hi, &value))
+        return wrong("expected a number from %g to %g, found '%s'", lo, hi, word);
+    both(t, set, value);
+    return MF_OK;
+}
+
+static int obey_tokens(talk *t, int n, char *const *word)
+{
+    (void)n;
+    return obey_number(t, word[0], 1, 1e6, set_tokens);
+}
+static int obey_temperature(talk *t, int n, char *const *word)
+{
+    (void)n;
+    return obey_number(t, word[0], 0, 100, set_temperature);
+}
+static int obey_top_k(talk *t, int n, char *const *word)
+{
+    (void)n;
+    return obey_number(t, word[0], 0, 1e9, set_top_k);
+}
+static int obey_top_p(talk *t, int n, char *const *word)
+{
+    (void)n;
+    return obey_number(t, word[0], 0, 1, set_top_p);
+}
+static int obey_penalty(talk *t, int n, char *const *word)
+{
+    (void)n;
+    return obey_number(t, word[0], 0.01, 100, set_penalty);
+}
+
+static int obey_new(talk *t, int n, char *const *word)
+{
+    (void)n;
+    (void)word;
+    mf_generator_reset(t->run->generator);
+    if (t->baseline.session) mf_generator_reset(t->baseline.generator);
+    return MF_OK;
+}
+
+static int obey_exit(talk *t, int n, char *const *word)
+{
+    (void)n;
+    (void)word;
+    t->end = true;
+    return MF_OK;
+}
+
+/* ---- routing ---- */
+
+static int obey_experts(talk *t, int n, char *const *word)
+{
+    (void)n;
+    (void)word;
+    if (t->run->session->model->n_moe == 0) return wrong("this model has no experts");
+    t->run->experts = !t->run->experts;
+    return MF_OK;
+}
+
+static void print_token_route(const mf_talker *t, const mf_model_graph *mg, int32_t at,
+                              int32_t id)
+{
+    char safe[64];
+    printf("%-10s", mf_talker_piece(t, id, safe, sizeof safe));
+    for (int32_t i = 0; i < t->session->model->n_moe; i++) {
+        const mf_routing *r = &mg->moe[i].routing;
+        const int32_t *chosen = mf_tensor_data(r->chosen);
+        const float *prob = r->prob ? mf_tensor_data(r->prob) : NULL;
+        const int32_t k = r->token ? 0 : r->rows / r->tokens;
+        printf("  %d:", (int)r->layer);
+        for (int32_t j = 0; chosen && j < k; j++) {
+            const int32_t e = chosen[at * k + j];
+            if (e < 0) continue;
+            printf(" %d", (int)e);
+            if (prob) printf(" (%.2f)", (double)prob[at * r->experts + e]);
+        }
+    }
+    putchar('\n');
+}
+
+static void print_shares(const mf_routing *r)
+{
+    const int32_t *chosen = mf_tensor_data(r->chosen);
+    printf("layer %d: share of rows by expert:", (int)r->layer);
+    for (int32_t e = 0; e < r->experts; e++) {
+        int32_t rows = 0, all = 0;
+        for (int32_t i = 0; chosen && i < r->rows; i++) {
+            all += chosen[i] >= 0;
+            rows += chosen[i] == e;
+        }
+        printf(" %.2f", all > 0 ? (double)rows / all : 0);
+    }
+    putchar('\n');
+}
+
+static int obey_route(talk *t, int n, char *const *word)
+{
+    const mf_talker *run = t->run;
+    const mf_model_graph *mg;
+    int64_t n_past, first;
+    (void)n;
+    (void)word;
+    const int32_t *past = mf_generator_past(run->generator, &n_past);
+    if (run->session->model->n_moe == 0) return wrong("this model has no experts");
+    if (n_past == 0) return wrong("there is no text yet whose routing could be shown");
+    int rc = mf_generator_review(run->generator, &mg, &first);
+    if (rc != MF_OK) return rc;
+    for (int64_t i = first; i < n_past; i++)
+        print_token_route(run, mg, (int32_t)(i - first), past[i]);
+    for (int32_t i = 0; i < run->session->model->n_moe; i++)
+        print_shares(&mg->moe[i].routing);
+    return MF_OK;
+}
+
+/* ---- gates ---- */
+
+#define LOGIT_MOST 10.0 /* gates of 0 and 1 have no logit: as far as controllers go */
+
+static int obey_gates(talk *t, int n, char *const *word)
+{
+    const mf_model *m = t->run->session->model;
+    const int32_t heads = (int32_t)m->config->model.heads,
+                  layers = (int32_t)m->config->model.layers;
+    int32_t all = 0;
+    (void)n;
+    (void)word;
+    if (!m->config->model.head_gates)
+        return wrong("the heads of this model have no gates (model.head_gates = no)");
+    for (int32_t l = 0; l < layers; l++) {
+        const float *gate = mf_head_param(m, l, "gate")->value,
+                    *active = mf_head_param(m, l, "active")->value;
+        int32_t here = 0;
+        for (int32_t h = 0; h < heads; h++)
+            here += active[h] != 0;
+        all += here;
+        printf("layer %d: %d of %d heads active, %.0f %% pruned; gates", (int)l, (int)here,
+               (int)heads, 100.0 * (heads - here) / heads);
+        for (int32_t h = 0; h < heads; h++)
+            if (active[h] != 0)
+                printf(" %.3f", 1 / (1 + exp(-(double)gate[h])));
+            else
+                printf(" -");
+        putchar('\n');
+    }
+    printf("all: %d of %d heads active, %.0f %% pruned\n", (int)all, (int)(layers * heads),
+           100.0 * (layers * heads - all) / (layers * heads));
+    return MF_OK;
+}
+
+/* "all", or an index below n; *ret_to: the one behind the last. */
+static bool range(const char *word, int64_t n, int64_t *ret_from, int64_t *ret_to)
+{
+    long long i;
+    const bool all = strcmp(word, "all") == 0;
+    if (!all && (!mf_parse_i64(word, &i) || i < 0 || i >= n)) return false;
+    *ret_from = all ? 0 : i;
+    *ret_to = all ? n : i + 1;
+    return true;
+}
+
+static int set_gate(talk *t, int64_t layer, int64_t head, double value)
+{
+    mf_plughost *h = t->run->session->model->plugins;
+    char name[64];
+    double logit = value <= 0   ? -LOGIT_MOST
+                   : value >= 1 ? LOGIT_MOST
+                                : log(value / (1 - value));
+    if (logit > LOGIT_MOST) logit = LOGIT_MOST;
+    if (logit < -LOGIT_MOST) logit = -LOGIT_MOST;
+    snprintf(name, sizeof name, "layers.%d.attention.gate.%d", (int)layer, (int)head);
+    int rc = mf_live_set(h, name, logit, "generate", "set by hand");
+    if (rc == MF_OK && value > 0) { /* a pruned head comes back */
+        snprintf(name, sizeof name, "layers.%d.attention.active.%d", (int)layer, (int)head);
+        rc = mf_live_set(h, name, 1, "generate", "set by hand");
+    }
+    return rc;
+}
+
+/* The model has changed: graphs and cached keys are those of another one. */
+static int changed(talk *t)
+{
+    mf_plughost *h = t->run->session->model->plugins;
+    mf_plughost_rebuild(h);
+    mf_turns_clear(h);
+    return mf_generator_refresh(t->run->generator);
+}
+
+static int obey_gate(talk *t, int n, char *const *word)
+{
+    const mf_model_config *c = &t->run->session->model->config->model;
+    int64_t layer, last_layer, head, last_head;
+    double value;
+    int rc = MF_OK;
+    (void)n;
+    if (!c->head_gates)
+        return wrong("the heads of this model have no gates (model.head_gates = no)");
+    if (!range(word[0], c->layers, &layer, &last_layer))
+        return wrong("layer: expected all, or 0 to %d, found '%s'", (int)c->layers - 1,
+                     word[0]);
+    if (!range(word[1], c->heads, &head, &last_head))
+        return wrong("head: expected all, or 0 to %d, found '%s'", (int)c->heads - 1, word[1]);
+    if (!mf_parse_f64(word[2], &value) || isnan(value))
+        return wrong("gate: expected a number from 0 to 1, found '%s'", word[2]);
+    const int64_t first = head;
+    for (; rc == MF_OK && layer < last_layer; layer++)
+        for (head = first; rc == MF_OK && head < last_head; head++)
+            rc = set_gate(t, layer, head, value);
+    if (rc == MF_OK) rc = changed(t);
+    if (rc == MF_OK)
+        printf("layer %s, head %s: gate %.5f\n", word[0], word[1],
+               value <= 0   ? 1 / (1 + exp(LOGIT_MOST))
+               : value >= 1 ? 1 / (1 + exp(-LOGIT_MOST))
+                            : value);
+    return rc;
+}
+
+/* ---- skips ---- */
+
+static int obey_skip(talk *t, int n, char *const *word)
+{
+    mf_model *m = t->run->session->model;
+    const mf_model_config *c = &m->config->model;
+    double scale = c->skip_scale != 0 ? c->skip_scale : 0.1;
+    if (c->skip != MF_SKIP_UNET) return wrong("this model has no skips (model.skip = none)");
+    if (n > 0 && strcmp(word[0], "off") == 0)
+        scale = 0;
+    else if (n > 0 && strcmp(word[0], "on") != 0 && !number(word[0], -1e3, 1e3, &scale))
+        return wrong("expected on, off or a number from -1000 to 1000, found '%s'", word[0]);
+    if (n > 0) {
+        int rc = mf_live_set(m->plugins, "model.skip_scale", scale, "generate", "set by hand");
+        if (rc == MF_OK) rc = changed(t);
+        if (rc != MF_OK) return rc;
+    }
+    printf("skips: %s", m->skip_scale != 0 ? "on" : "off");
+    if (m->skip_scale != 0 && c->skip_form == MF_SKIP_RESIDUAL)
+        printf(", scale %g", m->skip_scale);
+    putchar('\n');
+    return MF_OK;
+}
+
+/* ---- side by side ---- */
+
+static int obey_baseline(talk *t, int n, char *const *word)
+{
+    (void)n;
+    mf_talker other = {0};
+    if (strcmp(word[0], "off") != 0) {
+        const int rc = mf_talker_open(&other, word[0], true,
+                                      mf_sampler_settings(t->run->sampler), t->run->tokens);
+        if (rc != MF_OK) {
+            wrong("%s", mf_error_message());
+            mf_error_clear();
+            return MF_OK;
+        }
+        snprintf(t->name, sizeof t->name, "%s", word[0]);
+    }
+    mf_talker_close(&t->baseline);
+    t->baseline = other;
+    return MF_OK;
+}
+
+/* A run's answer, under its name while there are two. */
+static int answer(talk *t, mf_talker *who, const char *name, const char *text)
+{
+    if (t->baseline.session) printf("[%s]\n", name);
+    int rc = mf_talker_continue(who, text, strlen(text));
+    if (rc == MF_EINPUT || rc == MF_EUSAGE) { /* a character that it does not know */
+        wrong("%s", mf_error_message());
+        mf_error_clear();
+        rc = MF_OK;
+    }
+    return rc;
+}
+
+static int obey_help(talk *t, int n, char *const *word)
+{
+    (void)t;
+    (void)n;
+    (void)word;
+    for (const command *c = commands; c->name; c++) {
+        char both_words[40];
+        snprintf(both_words, sizeof both_words, "/%s %s", c->name, c->words);
+        printf("%-26s %s\n", both_words, c->help);
+    }
+    return MF_OK;
+}
+
+static const command commands[] = {
+    {"help", "", "list these", 0, 0, obey_help},
+    {"gates", "", "gates of the attention heads, layer by layer", 0, 0, obey_gates},
+    {"gate", "LAYER HEAD G", "set gates, 0 to 1; LAYER and HEAD may be all", 3, 3, obey_gate},
+    {"skip", "[on|off|SCALE]", "switch U-Net skips, or show them", 0, 1, obey_skip},
+    {"route", "", "experts of every token of the text, with their probabilities", 0, 0,
+     obey_route},
+    {"experts", "", "show the experts of each token while it is written, or no more", 0, 0,
+     obey_experts},
+    {"baseline", "RUN|off", "let another run continue the same lines", 1, 1, obey_baseline},
+    {"new", "", "forget the text so far", 0, 0, obey_new},
+    {"tokens", "N", "how many tokens to write", 1, 1, obey_tokens},
+    {"temp", "T", "temperature; 0 takes the likeliest token", 1, 1, obey_temperature},
+    {"top-k", "K", "draw from the K likeliest; 0: all", 1, 1, obey_top_k},
+    {"top-p", "P", "draw from the likeliest that make up probability P", 1, 1, obey_top_p},
+    {"repeat-penalty", "R", "above 1: tokens of the text become less likely", 1, 1,
+     obey_penalty},
+    {"exit", "", "end; so does /quit", 0, 0, obey_exit},
+    {NULL, NULL, NULL, 0, 0, NULL},
+};
+
+static int unknown(const char *name)
+{
+    char list[512] = "";
+    const char *names[sizeof commands / sizeof *commands];
+    int n = 0;
+    for (const command *c = commands; c->name; c++) {
+        snprintf(list + strlen(list), sizeof list - strlen(list), "  /%s%s%s", c->name,
+                 c->words[0] ? " " : "", c->words);
+        names[n++] = c->name;
+    }
+    names[n] = NULL;
+    const char *near = mf_nearest(name, names);
+    return wrong("no command '/%s'%s%s%s there are%s", name, near ? "; did you mean '/" : ":",
+                 near ? near : "", near ? "'?" : "", list);
+}
+
+/* ---- lines ---- */
+
+static int obey(talk *t, char *line)
+{
+    char *word[MAX_WORDS + 1], *name = strsep(&line, " \t"), *one;
+    int n = 0;
+    while ((one = strsep(&line, " \t")) != NULL)
+        if (one[0] && n <= MAX_WORDS) word[n++] = one;
+    if (strcmp(name, "quit") == 0) return obey_exit(t, 0, NULL);
+    for (const command *c = commands; c->name; c++) {
+        if (strcmp(c->name, name) != 0) continue;
+        if (n >= c->min && n <= c->max) return c->obey(t, n, word);
+        return wrong("expected /%s%s%s", c->name, c->words[0] ? " " : " and nothing behind it",
+                     c->words);
+    }
+    return unknown(name);
+}
+
+/* False at the end of the input. */
+static bool read_line(char *line, size_t size, bool *ret_long)
+{
+    if (!fgets(line, (int)size, stdin)) return false;
+    const size_t n = strcspn(line, "\r\n");
+    *ret_long = line[n] == 0 && n + 1 == size;
+    line[n] = 0;
+    for (int c = 0; *ret_long && c != '\n' && c != EOF;)
+        c = getchar();
+    return true;
+}
+
+int mf_talk(mf_talker *run)
+{
+    static char line[65536];
+    talk t = {.run = run};
+    bool too_long = false;
+    int rc = MF_OK;
+    fputs("Each line is continued; /help lists commands, /exit ends.\n", stderr);
+    while (rc == MF_OK && !t.end) {
+        fputs("> ", stderr);
+        fflush(stdout);
+        if (!read_line(line, sizeof line, &too_long)) break;
+        if (too_long) {
+            wrong("expected lines of at most %d bytes", (int)sizeof line - 2);
+            continue;
+        }
+        if (!line[0]) continue;
+        if (strcmp(line, "exit") == 0 || strcmp(line, "quit") == 0) break;
+        if (line[0] == '/') {
+            rc = obey(&t, line + 1);
+            continue;
+        }
+        rc = answer(&t, run, "this run", line);
+        if (rc == MF_OK && t.baseline.session) rc = answer(&t, &t.baseline, t.name, line);
+    }
+    mf_talker_close(&t.baseline);
+    return rc;
+}

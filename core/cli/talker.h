@@ -1,0 +1,32 @@
+/* cli/talker.h: a trained run that continues texts on standard output. */
+#ifndef MF_CLI_TALKER_H
+#define MF_CLI_TALKER_H
+
+#include "generate/generator.h"
+#include "train/session.h"
+
+typedef struct mf_talker {
+    mf_session *session;
+    mf_generator *generator;
+    mf_sampler *sampler;
+    int64_t step;   /* of the weights */
+    int64_t tokens; /* to write */
+    int64_t drawn;  /* so far, over the whole conversation */
+    bool experts;   /* show which experts each token used, on standard error */
+} mf_talker;
+
+int mf_talker_open(mf_talker *t, const char *run, bool cache,
+                   const mf_sampler_options *sampling, int64_t tokens);
+void mf_talker_close(mf_talker *t);
+/* Reads the text and writes what follows it, then a newline. MF_EINPUT: a character that the run's
+ * tokenizer does not know. */
+int mf_talker_continue(mf_talker *t, const char *text, size_t n);
+/* Bytes to standard output, harmless for a terminal, at once. */
+void mf_talker_put(const char *text, size_t n);
+/* A token's text, harmless: out. */
+const char *mf_talker_piece(const mf_talker *t, int32_t id, char *out, size_t size);
+
+/* The conversation on standard input, until its end or /exit. */
+int mf_talk(mf_talker *t);
+
+#endif

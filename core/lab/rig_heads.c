@@ -1,0 +1,83 @@
+/* Attention heads of a rig: it has none that compute, but gates that controllers can turn, and
+ * measurements that vary. */
+#include "lab/rig.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/rng.h"
+
+enum { SEED = 11 };
+
+static mf_param *part(const mf_rig *rig, int32_t layer, const char *what)
+{
+    char name[64];
+    snprintf(name, sizeof name, "layers.%d.attention.%s", (int)layer, what);
+    return mf_store_find(rig->store, name);
+}
+
+int mf_rig_heads_declare(mf_rig *rig)
+{
+    static const struct {
+        const char *what;
+        double start, lo, hi;
+        bool buffer, structural;
+    } kinds[] = {{"gate", 3, -100, 100, false, false},
+                 {"active", 1, 0, 1, true, true},
+                 {"lr_scale", 1, 0, 1e3, true, false}};
+    int rc = MF_OK;
+    for (int32_t l = 0; l < rig->spec.layers; l++)
+        for (int i = 0; i < 3 && rc == MF_OK; i++) {
+            char name[64];
+            mf_param *p = NULL;
+            const mf_init init = {MF_INIT_CONST, MF_PARAM_NO_DECAY, kinds[i].start};
+            snprintf(name, sizeof name, "layers.%d.attention.%s", (int)l, kinds[i].what);
+            rc = mf_store_declare(rig->store, name, mf_shape1(MF_RIG_HEADS), init,
+                                  kinds[i].buffer, &p);
+            for (int h = 0; h < MF_RIG_HEADS && rc == MF_OK; h++) {
+                snprintf(name, sizeof name, "layers.%d.attention.%s.%d", (int)l, kinds[i].what,
+                         h);
+                rc = mf_live_register_stored(rig->host, name, p, h, kinds[i].lo, kinds[i].hi,
+                                             kinds[i].structural);
+            }
+        }
+    return rc;
+}
+
+/* A number of this head and step, the same in every rig. */
+static float drawn(const mf_rig *rig, uint64_t stream, int32_t layer, int head)
+{
+    return mf_rng_uniform(SEED, stream, (uint64_t)rig->step,
+                          (uint64_t)(layer * MF_RIG_HEADS + head));
+}
+
+void mf_rig_heads_measure(const mf_rig *rig, mf_rig_heads *out)
+{
+    for (int32_t l = 0; l < rig->spec.layers; l++) {
+        const mf_param *gate = part(rig, l, "gate"), *active = part(rig, l, "active");
+        for (int h = 0; h < MF_RIG_HEADS; h++) {
+            const float on = active->value[h];
+            out->gate[l][h] = on * (float)(1 / (1 + exp(-(double)gate->value[h])));
+            out->active[l][h] = on;
+            out->entropy[l][h] = on * 4 * drawn(rig, 5, l, h);
+            out->grad_norm[l][h] = on * 0.01f * drawn(rig, 6, l, h);
+        }
+        out->stats[l] = (mf_head_stats){.size = sizeof *out->stats,
+                                        .layer = l,
+                                        .heads = MF_RIG_HEADS,
+                                        .gate = out->gate[l],
+                                        .active = out->active[l],
+                                        .entropy = out->entropy[l],
+                                        .grad_norm = out->grad_norm[l]};
+    }
+}
+
+int mf_rig_heads_importance(void *arg, int32_t n, float *out, int32_t *ret_n)
+{
+    const mf_rig *rig = arg;
+    *ret_n = 0;
+    for (int32_t l = 0; l < rig->spec.layers; l++)
+        for (int h = 0; h < MF_RIG_HEADS && *ret_n < n; h++)
+            out[(*ret_n)++] = part(rig, l, "active")->value[h] * drawn(rig, 7, l, h);
+    return MF_OK;
+}

@@ -1,0 +1,58 @@
+/* gate_penalty: sum of the gates of attention heads (Adaptive Transformer with Sentinel Gates,
+ * section 4.1).
+ *
+ *     loss = sum over layers l and active heads h of sigmoid(logit_lh)
+ *
+ * The weight of the published code is 1e-4; pruned heads do not count. A model whose heads have no
+ * gates has a penalty of 0.
+ */
+#include <moefw/moefw.h>
+#include <stdio.h>
+
+typedef struct {
+    int32_t layers;
+} regularizer;
+
+static int init(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims)
+{
+    (void)ctx;
+    (void)conf;
+    ((regularizer *)self)->layers = dims->n_layers;
+    return MF_OK;
+}
+
+static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
+                int32_t n, mf_tensor **ret_loss)
+{
+    mf_tensor *total = NULL;
+    (void)routing;
+    (void)n;
+    for (int32_t l = 0; l < ((regularizer *)self)->layers; l++) {
+        char gate[64], active[64];
+        snprintf(gate, sizeof gate, "/layers.%d.attention.gate", (int)l);
+        snprintf(active, sizeof active, "/layers.%d.attention.active", (int)l);
+        if (!mf->find(ctx, gate, 0)) continue;
+        mf_tensor *on =
+            mf_mul(g, mf_sigmoid(g, mf->use(ctx, g, gate)), mf->use(ctx, g, active));
+        mf_tensor *sum = mf_sum(g, on, MF_ALL, false);
+        total = total ? mf_add(g, total, sum) : sum;
+    }
+    if (!total && mf->status(g) == MF_OK) {
+        const float zero = 0;
+        if (mf->training(g))
+            mf->log(ctx, 1,
+                    "heads have no gates here, the penalty is 0: model.head_gates = yes");
+        total = mf->constant(g, MF_F32, mf_shape0(), &zero);
+    }
+    *ret_loss = total;
+    return mf->status(g);
+}
+
+static const mf_option options[] = {MF_END_OPTIONS};
+
+static const mf_regularizer vtable = {
+    sizeof(mf_regularizer), MF_REGULARIZER_ANY_MODEL, init, NULL, loss, NULL};
+
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_REGULARIZER, mf_regularizer, "gate_penalty", "1.0", "MIT",
+                   "sum of the gates of attention heads", options, char, regularizer, &vtable);

@@ -1,0 +1,202 @@
+# Attention heads with gates: controllers that prune them and bring them back, and looking at them.
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
+}
+
+# small OUT WORDS...: 24 steps of a dense model of 2 layers of 4 heads
+small() {
+    out=$1
+    shift
+    "$MOEFW" train -q -t 1 --out "$out" --set data.path='builtin:topics?bytes=20000' \
+        --set model.layers=2 --set model.dim=32 --set model.seq=16 --set model.moe_every=0 \
+        --set model.head_gates=yes --set train.batch=4 --set train.steps=24 --set train.warmup=2 \
+        --set train.eval_every=6 --set train.eval_batches=2 --set train.eval_context=0 \
+        --set train.log_every=6 "$@"
+}
+
+# The controllers of the preset, in a hurry: 3 of 8 heads go by step 12, and come back.
+hurry=(--set controller.s.plugin=sentinel --set controller.s.every=2 --set controller.s.rate=20
+    --set controller.s.warmup=2 --set controller.s.select=worst --set controller.s.max_pruned=0.4
+    --set controller.s.entropy_high=0.1 --set controller.s.keep=1 --set controller.s.grace=100
+    --set controller.s.patience=0)
+regrow=(--set controller.p.plugin=plateau --set controller.p.patience=1 --set controller.p.min_change=100
+    --set controller.p.used=0 --set controller.p.ramp_steps=4 --set controller.h.plugin=head_lr
+    --set controller.h.warmup=2 --set controller.h.cooldown=4)
+
+newest() {
+    echo "$1/ckpt/$(cat "$1/ckpt/latest")"
+}
+
+# figures RUN: metrics.jsonl without times
+figures() {
+    sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' "$1/metrics.jsonl"
+}
+
+# active RUN: heads active at the end
+active() {
+    tail -1 "$1/metrics.jsonl" | sed -E 's/.*"heads":\{"active":([0-9]+).*/\1/'
+}
+
+@test "gates of 1 and no skips: the plain model, bit for bit" {
+    small plain --set model.head_gates=no
+    small gated --set model.gate_init=40 --set model.skip=unet --set model.skip_scale=0
+    [ "$(figures plain | sed -E 's/,"moe":.*//')" = "$(figures gated | sed -E 's/,"moe":.*//')" ]
+    run "$MOEFW" ckpt diff plain gated
+    ! grep -v 'only in the second\|differ in' <<<"$output" || { echo "$output"; return 1; }
+    a=$("$MOEFW" generate plain -q -p "the " -n 12 --temp 0)
+    b=$("$MOEFW" generate gated -q -p "the " -n 12 --temp 0)
+    [ "$a" = "$b" ]
+}
+
+@test "the controller prunes, with a reason for every turn" {
+    small run "${hurry[@]}"
+    [ "$(active run)" -eq 5 ] || { tail -1 run/metrics.jsonl; return 1; }
+    grep -q '"option":"layers.[01].attention.gate.[0-3]","from":[^}]*"by":"controller.s","reason":"entropy [0-9.]* > 0.1' run/metrics.jsonl
+    [ "$(grep -o '"option":"layers.[01].attention.active.[0-3]","from":1,"to":0,"by":"controller.s","reason":"gate [0-9.e-]* < 0.1"' run/metrics.jsonl | wc -l)" -eq 3 ]
+    grep -q '"importance":\[' run/metrics.jsonl
+    tail -1 run/metrics.jsonl | grep -q '"entropy":\['
+    grep '"split":"train"' run/metrics.jsonl | tail -1 | grep -q '"grad_norm":\[0'
+    # what is pruned no longer moves
+    "$MOEFW" eval run -q --json | grep -q '"heads":{"active":5,"total":8'
+}
+
+@test "pruned heads come back where validation stalls, and learn faster for a while" {
+    small run "${hurry[@]}" "${regrow[@]}"
+    grep -q '"to":1,"by":"controller.p","reason":"validation loss' run/metrics.jsonl
+    grep -q '"option":"layers.[01].attention.lr_scale.[0-3]","from":[^}]*"by":"controller.h"' run/metrics.jsonl
+    grep -q '"by":"controller.p","reason":"came back at step [0-9]*: the end of its ramp"' run/metrics.jsonl
+}
+
+@test "killed after every step, it goes on to the same bits" {
+    small whole "${hurry[@]}" "${regrow[@]}"
+    small parts "${hurry[@]}" "${regrow[@]}" --set train.time_limit=0.0001 || true
+    for _ in $(seq 22); do
+        "$MOEFW" train -q --resume parts --set train.time_limit=0.0001 || true
+    done
+    "$MOEFW" train -q --resume parts --set train.time_limit=0
+    cmp "$(newest whole)/model.safetensors" "$(newest parts)/model.safetensors"
+    [ "$(figures whole)" = "$(figures parts)" ]
+}
+
+@test "a run's turns are made again from its metrics, to the same bits" {
+    small first "${hurry[@]}" "${regrow[@]}"
+    small again --set controller.r.plugin=replay_turns --set controller.r.file=first/metrics.jsonl
+    [ "$(active first)" = "$(active again)" ]
+    run "$MOEFW" ckpt diff first again
+    ! grep -v 'controller\.\|differ in' <<<"$output" || { echo "$output"; return 1; }
+    grep -q '"by":"controller.r","reason":"as controller.s did"' again/metrics.jsonl
+    run small third --set controller.r.plugin=replay_turns --set controller.r.file=nowhere.jsonl
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"nowhere.jsonl: cannot open"* ]]
+}
+
+@test "every way of choosing heads prunes the share that was asked for" {
+    for by in gate entropy gradient importance magnitude random spread; do
+        small "$by" --set controller.c.plugin=prune --set controller.c.by=$by --set controller.c.share=0.5 \
+            --set controller.c.at=3 --set train.steps=6
+        [ "$(active "$by")" -eq 4 ] || { echo "$by"; return 1; }
+    done
+    small none --set controller.c.plugin=prune --set controller.c.share=1 --set train.steps=4
+    [ "$(active none)" -eq 0 ]
+    "$MOEFW" generate none -q -p "the " -n 4 >/dev/null
+}
+
+@test "generation leaves pruned heads out, with and without the cache, with shared keys too" {
+    for kv in 4 2; do
+        small kv$kv --set model.kv_heads=$kv --set controller.c.plugin=prune --set controller.c.by=random \
+            --set controller.c.share=0.375
+        a=$("$MOEFW" generate kv$kv -q -p "the " -n 24 --temp 0)
+        b=$("$MOEFW" generate kv$kv -q -p "the " -n 24 --temp 0 --no-cache)
+        [ "$a" = "$b" ]
+        [ "${#a}" -ge 20 ]
+    done
+}
+
+@test "the penalty on gates is part of the loss, in a dense model too" {
+    small run --set regularizer.gates.plugin=gate_penalty --set regularizer.gates.weight=0.01
+    head -1 run/metrics.jsonl | grep -qE '"regularizers":\{"gates":7\.6'
+    head -1 run/metrics.jsonl | sed -E 's/.*"loss":([0-9.]*),"task_loss":([0-9.]*).*/\1 \2/' |
+        awk '{ d = $1 - $2; exit !(d > 0.0761 && d < 0.0763) }'
+}
+
+@test "a run begins with another's weights" {
+    small first
+    small second --set train.from=first --set train.steps=2 --set train.lr=0
+    a=$(tail -1 first/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
+    b=$(tail -1 second/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
+    [ "$a" = "$b" ]
+    run small third --set train.from=first --set model.dim=64
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"has F32 [256, 64]"* ]] || { echo "$output"; return 1; }
+    run small fourth --set train.from=nowhere
+    [ "$status" -eq 3 ]
+}
+
+@test "a conversation shows and sets gates" {
+    small run --set controller.c.plugin=prune --set controller.c.by=spread --set controller.c.share=0.25
+    run bash -c 'printf "/gates\n/gate 0 1 0\n/gate all 2 0.5\n/gate 1 3 1\n/gates\n/exit\n" | "$MOEFW" generate run -q -i 2>/dev/null'
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" == "layer 0: 3 of 4 heads active, 25 % pruned; gates 0.95"*" -" ]]
+    [[ "${lines[2]}" == "all: 6 of 8 heads active, 25 % pruned" ]]
+    [ "${lines[3]}" = "layer 0, head 1: gate 0.00005" ]
+    [[ "${lines[6]}" == "layer 0: 3 of 4 heads active, 25 % pruned; gates 0.95"*" 0.000 0.500 -" ]]
+    [[ "${lines[7]}" == "layer 1: 4 of 4 heads active, 0 % pruned; gates 0.95"*" 0.500 1.000" ]]
+}
+
+@test "a gate that is set changes what is written, and the text so far is kept" {
+    small run
+    talk() { printf '%b' "$1" | "$MOEFW" generate run -q -i -n 8 --temp 0 2>/dev/null; }
+    plain=$(talk 'the cook\nthe sea\n')
+    same=$(talk 'the cook\n/gate 0 0 0.9526\nthe sea\n' | grep -v '^layer')
+    other=$(talk 'the cook\n/gate all all 0\nthe sea\n' | grep -v '^layer')
+    [ "$plain" = "$same" ]
+    [ "$(head -1 <<<"$plain")" = "$(head -1 <<<"$other")" ]
+}
+
+@test "a conversation switches skips, and keeps what a controller had turned" {
+    small run --set model.skip=unet --set model.skip_form=residual --set controller.c.plugin=schedule \
+        --set controller.c.target=model.skip_scale --set controller.c.from=0.1 --set controller.c.to=0.7 \
+        --set controller.c.end=20
+    run bash -c 'printf "/skip\n/skip off\nthe cook\n/skip on\n/skip 0.3\nthe sea\n" | "$MOEFW" generate run -q -i -n 4 2>/dev/null | grep ^skips'
+    [ "${lines[0]}" = "skips: on, scale 0.7" ]
+    [ "${lines[1]}" = "skips: off" ]
+    [ "${lines[2]}" = "skips: on, scale 0.1" ]
+    [ "${lines[3]}" = "skips: on, scale 0.3" ]
+}
+
+@test "a conversation shows routing, and a second run beside the first" {
+    small run --set model.moe_every=1 --set expert.hidden=16
+    small base --set model.head_gates=no
+    run bash -c 'printf "/route\nthe cook\n/route\n/baseline base\nthe sea\n/baseline off\nthe sea\n" | "$MOEFW" generate run -q -i -n 2 2>/dev/null'
+    [ "$status" -eq 0 ]
+    [ "$(grep -cE '^.?  +0: [0-7] \(0\.[0-9]+\) [0-7] \(0\.[0-9]+\)  1: ' <<<"$output")" -ge 8 ] || { echo "$output"; return 1; }
+    [ "$(grep -c '^layer [01]: share of rows by expert' <<<"$output")" -eq 2 ]
+    [ "$(grep -c '^\[this run\]$' <<<"$output")" -eq 1 ]
+    [ "$(grep -c '^\[base\]$' <<<"$output")" -eq 1 ]
+}
+
+@test "what is wrong in a conversation is told in one line, and it goes on" {
+    small run
+    while IFS='|' read -r line expected; do
+        run bash -c 'printf "%s\nthe\n" "$1" | "$MOEFW" generate run -q -i -n 2 2>&1 >/dev/null' _ "$line"
+        [ "$status" -eq 0 ]
+        [ "$(grep -c 'error: ' <<<"$output")" -eq 1 ] || { echo "$line: $output"; return 1; }
+        [[ "$output" == *"$expected"* ]] || { echo "$line: $output"; return 1; }
+    done <<'LINES'
+/gat|no command '/gat'; did you mean '/gate'?
+/gate|expected /gate LAYER HEAD G
+/gate 0 0|expected /gate LAYER HEAD G
+/gate 9 0 1|layer: expected all, or 0 to 1, found '9'
+/gate 0 x 1|head: expected all, or 0 to 3, found 'x'
+/gate 0 0 nan|gate: expected a number from 0 to 1, found 'nan'
+/skip on|this model has no skips
+/route|this model has no experts
+/experts|this model has no experts
+/baseline nowhere|there is no such run
+/temp hot|expected a number from 0 to 100, found 'hot'
+/tokens 0|expected a number from 1 to
+/new now|expected /new and nothing behind it
+LINES
+}
