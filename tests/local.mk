@@ -22,6 +22,7 @@ UNIT += tests/unit/check_io
 UNIT += tests/unit/check_json
 UNIT += tests/unit/check_kernels
 UNIT += tests/unit/check_log
+UNIT += tests/unit/check_loop
 UNIT += tests/unit/check_mem
 UNIT += tests/unit/check_metrics
 UNIT += tests/unit/check_number

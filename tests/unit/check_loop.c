@@ -1,0 +1,135 @@
+/* loop: once it has logged, evaluated and seen each value once, a training run allocates nothing in
+ * its steps, logged ones and evaluations included; only checkpoints make lists of their own. */
+#include "check_main.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/place.h"
+#include "tests/lib/scratch.h"
+#include "train/trainer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 24, SETTLED = 3 };
+
+/* Allocations so far at the end of each step, and what happened between it and the next. */
+typedef struct watch {
+    uint64_t at[STEPS + 1];
+    bool logged[STEPS + 1], evaluated[STEPS + 1], saved[STEPS + 1];
+    int64_t step;
+} watch;
+
+static void on_step(void *arg, int64_t step, int64_t steps, double loss, double tokens_per_s,
+                    const mf_metrics_record *record)
+{
+    watch *w = arg;
+    (void)steps, (void)loss, (void)tokens_per_s;
+    w->step = step;
+    w->logged[step] = record != NULL;
+    w->at[step] = mf_alloc_count();
+}
+
+static void on_eval(void *arg, const mf_metrics_record *record)
+{
+    watch *w = arg;
+    (void)record;
+    w->evaluated[w->step] = true;
+}
+
+static void on_save(void *arg, int64_t step)
+{
+    watch *w = arg;
+    w->saved[step] = true;
+}
+
+static void train(watch *w, const char *path, const char *more)
+{
+    static const char *const small[] = {"data.path=builtin:topics?bytes=40000",
+                                        "model.layers=2",
+                                        "model.dim=32",
+                                        "model.seq=32",
+                                        "expert.hidden=32",
+                                        "train.batch=4",
+                                        "train.steps=24",
+                                        "train.log_every=4",
+                                        "train.eval_every=3",
+                                        "train.eval_batches=2",
+                                        "train.eval_context=0",
+                                        "train.save_every=11"};
+    enum { SMALL = sizeof small / sizeof *small };
+    const char *set[SMALL + 1];
+    const mf_session_options training = {.training = true};
+    const mf_observer observer = {w, on_step, on_eval, on_save};
+    mf_config *config = NULL;
+    mf_session *s = NULL;
+    mf_rundir *dir = NULL;
+    mf_trainer *t = NULL;
+    memcpy(set, small, sizeof small);
+    set[SMALL] = more;
+    int rc = mf_config_load("default", SMALL + 1, set, &config);
+    if (rc == MF_OK) rc = mf_session_open(config, &training, &s);
+    if (rc == MF_OK) rc = mf_rundir_create_at(scratch_path(path), &dir);
+    if (rc == MF_OK) rc = mf_trainer_new(s, dir, false, &observer, &t);
+    if (rc == MF_OK) rc = mf_trainer_run(t);
+    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+    mf_trainer_free(t);
+    mf_rundir_close(dir);
+    mf_session_close(s);
+}
+
+static void judge(const watch *w)
+{
+    int logged = 0, evaluated = 0;
+    for (int i = SETTLED + 1; i < STEPS; i++) {
+        if (w->saved[i]) continue;
+        ck_assert_msg(w->at[i + 1] == w->at[i], "%d allocations in step %d%s%s",
+                      (int)(w->at[i + 1] - w->at[i]), i + 1, w->logged[i + 1] ? ", logged" : "",
+                      w->evaluated[i] ? ", behind an evaluation" : "");
+        logged += w->logged[i + 1];
+        evaluated += w->evaluated[i];
+    }
+    ck_assert_int_gt(logged, 2);
+    ck_assert_int_gt(evaluated, 1);
+}
+
+START_TEST(steps_do_not_allocate)
+{
+    watch w = {0};
+    train(&w, "plain", "train.recompute=none");
+    judge(&w);
+}
+END_TEST
+
+START_TEST(nor_do_sums_of_runs)
+{
+    watch w = {0};
+    train(&w, "sums", "train.accumulate=2");
+    judge(&w);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("loop");
+    TCase *c = tcase_create("loop");
+    tcase_set_timeout(c, 120);
+    tcase_add_test(c, steps_do_not_allocate);
+    tcase_add_test(c, nor_do_sums_of_runs);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+/* Presets and plugins come from where the program finds them, settings from nowhere. */
+int main(void)
+{
+    const char *program = getenv("MOEFW");
+    if (program == NULL) {
+        puts("1..0 # SKIP the variable MOEFW does not name the program");
+        return 0;
+    }
+    mf_place_set_program(program);
+    if (setenv("XDG_CONFIG_HOME", scratch_dir(), 1) != 0) return 99;
+    return check_run(suite(), CK_NOFORK);
+}
