@@ -21,6 +21,7 @@ presets_DATA += share/presets/vanilla-as-run.ini
 repeat_DATA =
 repeat_DATA += share/repeat/lib.sh
 repeat_SCRIPTS =
+repeat_SCRIPTS += share/repeat/lamoe.sh
 repeat_SCRIPTS += share/repeat/switch.sh
 
 template_DATA =

@@ -1,0 +1,110 @@
+#!/bin/sh
+# lamoe.sh: the log that LaMoE publishes (github.com/harishhirthi/LaMoE, README: 30 iterations of
+# batch 32, context 300), ours beside it.
+#
+# The vocabulary is trained here, on a text of your own (WikiText-2 test.txt: 1.2 MB), with at most
+# the published 29,627 ids; the model always has that many. LaMoE's texts are not published, so the
+# losses compare in their beginning, ln 29627 = 10.297, and in how fast they fall. The published
+# "step 0" is measured after the first update; ours, too, and before it.
+# shellcheck disable=SC2034 # lib.sh reads usage, jobs, threads
+set -u
+usage='usage: lamoe.sh --train TEXT [--val TEXT] [OPTION]...
+
+  --train TEXT       trained on, and the vocabulary made of (WikiText-2 test.txt)
+  --val TEXT         validated on (the last tenth of --train)
+  --out DIR          vocabulary, token files, run, table (repeat-lamoe)
+  --preset NAME      lamoe or lamoe-as-run (lamoe-as-run)
+  --steps N          (30)
+  --eval-batches N   batches of a validation, of each split (2; the published log has 300)
+  --val-tokens N     tokens validated on at the end (20000)
+  --threads N        (0: all cores)
+  --set KEY=VALUE    further keys (repeatable)
+  -h, --help         this text
+
+A step is 2.5 TFLOP: some 20 to 40 seconds on two cores, and about 7 GiB of memory. Interrupted,
+the same command goes on. MOEFW names the program if it is not in PATH.'
+
+data=train.bin out=repeat-lamoe jobs=1 threads=0 extra=''
+train='' val='' preset=lamoe-as-run steps=30 eval_batches=2 val_tokens=20000
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    -h | --help) usage_and_exit 0 ;;
+    --train | --val | --out | --preset | --steps | --threads | --eval-batches | --val-tokens | --set)
+        needs "$1" $#
+        case $1 in
+        --set) extra="$extra --set $2" ;;
+        --eval-batches) eval_batches=$2 ;;
+        --val-tokens) val_tokens=$2 ;;
+        *) eval "${1#--}=\$2" ;;
+        esac
+        shift 2
+        ;;
+    *) die 2 "unknown argument '$1' (--help tells)" ;;
+    esac
+done
+[ -n "$train" ] || usage_and_exit 2
+for file in "$train" ${val:+"$val"}; do
+    [ -r "$file" ] || die 3 "cannot read $file"
+done
+whole --steps "$steps"
+whole --eval-batches "$eval_batches"
+whole --val-tokens "$val_tokens"
+begin
+out=$(cd "$out" && pwd)
+
+# made FILE COMMAND...: the file is made once, and not left half made
+made() {
+    file=$1
+    shift
+    [ -e "$file" ] || "$@" >&2 || die 1 "cannot make $file"
+}
+made "$out/bpe.json" "$MOEFW" tokenize train bpe "$train" --clean --eos --vocab-size 29627 -o "$out/bpe.json"
+made "$out/train.bin" "$MOEFW" tokenize encode "$out/bpe.json" "$train" --clean --eos --bin "$out/train.bin"
+# a val.bin of the wanted size; it also bounds the final validation
+cut_tokens() {
+    tail -c $((2 * val_tokens)) "$1" >"$out/val.tmp" && mv "$out/val.tmp" "$out/val.bin"
+}
+if [ ! -e "$out/val.bin" ] && [ -n "$val" ]; then
+    made "$out/val-all.bin" "$MOEFW" tokenize encode "$out/bpe.json" "$val" --clean --eos --bin "$out/val-all.bin"
+    cut_tokens "$out/val-all.bin" || die 1 "cannot make $out/val.bin"
+elif [ ! -e "$out/val.bin" ]; then
+    cut_tokens "$out/train.bin" || die 1 "cannot make $out/val.bin"
+    size=$(wc -c <"$out/train.bin")
+    [ "$size" -gt $((4 * val_tokens)) ] || die 3 "$train is too short to take $val_tokens tokens from its end"
+    head -c $((size - 2 * val_tokens)) "$out/train.bin" >"$out/train.tmp" && mv "$out/train.tmp" "$out/train.bin"
+fi
+
+data=$out/train.bin
+run=$preset-$steps
+# The first step alone, to measure after it; then all of them, measured after every tenth.
+plan "$preset-1" "$preset" --set "data.val_path=$out/val.bin" --set "data.tokenizer=$out/bpe.json" \
+    --set train.eval_batches="$eval_batches" --set train.keep_best=no --steps 1
+plan "$run" "$preset" --set "data.val_path=$out/val.bin" --set "data.tokenizer=$out/bpe.json" \
+    --set train.eval_batches="$eval_batches" --set train.log_every=1 --set train.eval_every=10 \
+    --set train.save_every=10 --set train.keep_best=no --steps "$steps"
+carry_out
+
+# row PUBLISHED-STEP TRAIN VAL OUR-RUN OUR-UPDATES
+row() {
+    [ "$5" -le "$steps" ] || return 0
+    speed=$(value "$4" train tokens_per_s "$5" | awk '{ if ($1 > 0) printf "%.1f", 9600 / $1 }')
+    echo "| $1 | $2 | $(value "$4" train_eval loss "$5") | $3 | $(value "$4" val loss "$5") | $5 | $speed |"
+}
+{
+    echo "$preset: 134,188,608 parameters; $(($(wc -c <"$out/train.bin") / 2)) training tokens"
+    echo
+    echo "Loss before the first update: $(value "$run" train task_loss 1) (ln 29627 = 10.2965)"
+    echo
+    echo "| published step | train | ours | val | ours | our updates | s / step |"
+    echo "|---|---|---|---|---|---|---|"
+    row 0 10.1466 10.1594 "$preset-1" 1
+    row 10 7.9938 8.0461 "$run" 10
+    row 20 7.8404 7.9065 "$run" 20
+    row 29 7.7290 7.7793 "$run" 30
+    echo
+    echo "Losses include the auxiliary loss. The published steps count from 0 and are measured after their update."
+} >"$out/table.md"
+cat "$out/table.md"
