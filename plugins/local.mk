@@ -2,6 +2,7 @@
 # plugins/routers/linear.c is built as plugins/routers/linear.so and installed as
 # $(plugindir)/routers/linear.so.
 PLUGINS =
+PLUGINS += plugins/controllers/capacity.so
 PLUGINS += plugins/controllers/expert_bias.so
 PLUGINS += plugins/controllers/head_lr.so
 PLUGINS += plugins/controllers/plateau.so

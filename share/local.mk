@@ -1,14 +1,20 @@
 # Presets and templates, one a line: installed in $(datadir)/moefw.
 presets_DATA =
 presets_DATA += share/presets/default.ini
+presets_DATA += share/presets/lamoe-as-run-quick.ini
 presets_DATA += share/presets/lamoe-as-run.ini
 presets_DATA += share/presets/lamoe-small.ini
+presets_DATA += share/presets/lamoe-quick.ini
 presets_DATA += share/presets/lamoe.ini
 presets_DATA += share/presets/sentinel.ini
 presets_DATA += share/presets/shakespeare.ini
+presets_DATA += share/presets/switch-as-run-quick.ini
 presets_DATA += share/presets/switch-as-run.ini
+presets_DATA += share/presets/switch-plus-as-run-quick.ini
 presets_DATA += share/presets/switch-plus-as-run.ini
+presets_DATA += share/presets/switch-plus-quick.ini
 presets_DATA += share/presets/switch-plus.ini
+presets_DATA += share/presets/switch-quick.ini
 presets_DATA += share/presets/switch.ini
 presets_DATA += share/presets/tagat-balanced.ini
 presets_DATA += share/presets/tagat-balanced-as-run.ini

@@ -60,6 +60,7 @@ CLI += tests/cli/lints.bats
 CLI += tests/cli/manual.bats
 CLI += tests/cli/memory.bats
 CLI += tests/cli/presets.bats
+CLI += tests/cli/published.bats
 CLI += tests/cli/quickstart.bats
 CLI += tests/cli/report.bats
 CLI += tests/cli/tagat.bats

@@ -68,6 +68,23 @@ series() {
     diff <(figures whole) <(figures run)
 }
 
+@test "controller capacity turns the factor, says why, and goes on to the same bits" {
+    figures() { sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' "$1/metrics.jsonl"; }
+    for rule in demand target; do
+        rm -rf run whole
+        knobs=(--set controller.room.plugin=capacity --set controller.room.rule=$rule
+            --set controller.room.window=4 --set controller.room.rate=0.1
+            --set moe.capacity_factor=0.8)
+        tiny switch "${knobs[@]}"
+        mv run whole
+        grep -q '"option":"moe.capacity_factor","from":0.8,.*"by":"controller.room","reason":".*[0-9]' whole/metrics.jsonl
+        run tiny switch "${knobs[@]}" --set train.time_limit=0.0001
+        [ "$status" -eq 75 ]
+        "$MOEFW" train -q --resume run --set train.time_limit=0
+        diff <(figures whole) <(figures run)
+    done
+}
+
 # words: text, vocabulary and token files, as lamoe's presets read them
 words() {
     "$MOEFW" data synth -o text.txt --bytes 40000 >/dev/null
