@@ -17,11 +17,17 @@ presets_DATA += share/presets/switch-plus.ini
 presets_DATA += share/presets/switch-quick.ini
 presets_DATA += share/presets/switch.ini
 presets_DATA += share/presets/tagat-balanced.ini
+presets_DATA += share/presets/tagat-balanced-quick.ini
 presets_DATA += share/presets/tagat-balanced-as-run.ini
+presets_DATA += share/presets/tagat-balanced-as-run-quick.ini
 presets_DATA += share/presets/tagat-specialised.ini
+presets_DATA += share/presets/tagat-specialised-quick.ini
 presets_DATA += share/presets/tagat-specialised-as-run.ini
+presets_DATA += share/presets/tagat-specialised-as-run-quick.ini
 presets_DATA += share/presets/vanilla.ini
+presets_DATA += share/presets/vanilla-quick.ini
 presets_DATA += share/presets/vanilla-as-run.ini
+presets_DATA += share/presets/vanilla-as-run-quick.ini
 
 # Repeating published results, one command each.
 repeat_DATA =

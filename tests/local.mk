@@ -51,6 +51,7 @@ CLI += tests/cli/compare.bats
 CLI += tests/cli/config.bats
 CLI += tests/cli/data.bats
 CLI += tests/cli/doctor.bats
+CLI += tests/cli/examples.bats
 CLI += tests/cli/generate.bats
 CLI += tests/cli/install.bats
 CLI += tests/cli/plugin_check.bats

@@ -154,3 +154,26 @@ holds() { awk "BEGIN { exit !($1) }"; }
     ! cmp -s "one/ckpt/$(cat one/ckpt/latest)/model.safetensors" \
         "run/ckpt/$(cat run/ckpt/latest)/model.safetensors"
 }
+
+@test "the quick profiles learn from real sentences" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow: MOEFW_SLOW=1 runs it"
+    d=$MOEFW_SHARED/data
+    [ -n "$MOEFW_SHARED" ] && [ -e "$d/sst2/train.tsv" ] && [ -e "$d/bert/vocab.txt" ] ||
+        skip "no ../shared/data with sst2 and bert"
+    for p in tagat-balanced tagat-specialised vanilla tagat-balanced-as-run \
+        tagat-specialised-as-run vanilla-as-run; do
+        rm -rf run
+        "$MOEFW" train "$p-quick" -q --out run --data "$d/sst2/train.tsv" \
+            --set data.val_path="$d/sst2/dev.tsv" --set data.tokenizer="$d/bert/vocab.txt"
+        # validation, loss and accuracy at their best, against chance; training loss, first and last
+        grep '"split":"val"' run/metrics.jsonl |
+            sed -E 's/.*"task_loss":([0-9.]+).*"accuracy":([0-9.]+).*"train_loss":([0-9.]+).*/\1 \2 \3/' |
+            awk -v strict="${p##*-as-run}" '
+                NR == 1 { first = $3; loss = $1 }
+                { if ($1 < loss) loss = $1; if ($2 > best) best = $2; last = $3 }
+                END {
+                    print NR, loss, best, first, last
+                    exit !(NR >= 5 && last < first && best > 0.56 && (strict == "" || loss < 0.685))
+                }' || { echo "$p"; return 1; }
+    done
+}
