@@ -35,6 +35,7 @@ repeat_DATA += share/repeat/lib.sh
 repeat_SCRIPTS =
 repeat_SCRIPTS += share/repeat/lamoe.sh
 repeat_SCRIPTS += share/repeat/switch.sh
+repeat_SCRIPTS += share/repeat/tagat.sh
 
 template_DATA =
 template_DATA += share/template/Makefile.in

@@ -9,7 +9,8 @@
 #   average NAME SPLIT KEY [FROM TO]   mean over its lines, of steps FROM < step <= TO
 #
 # A run that was interrupted goes on where it was. A finished one is kept: $out/runs/NAME.done.
-# Variables: data, out, jobs, threads (0: cores / jobs), extra (further words of every run).
+# Variables: data (a file for all runs, or empty), out, jobs, threads (0: cores / jobs), extra
+# (further words of every run).
 
 here=$(cd "$(dirname "$0")" && pwd)
 me=$(basename "$0")
@@ -75,7 +76,8 @@ one() {
     else
         rm -rf "$run"
         # shellcheck disable=SC2086 # words are words
-        "$MOEFW" train $words -q --out "$run" -t "$threads" --set "data.path=$data" >>"$run.log" 2>&1 &
+        "$MOEFW" train $words -q --out "$run" -t "$threads" ${data:+--set} \
+            ${data:+"data.path=$data"} >>"$run.log" 2>&1 &
     fi
     child=$!
     trap 'kill $child 2>/dev/null; wait $child; exit 1' TERM # it saves, and ends
