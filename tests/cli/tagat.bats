@@ -155,6 +155,30 @@ holds() { awk "BEGIN { exit !($1) }"; }
         "run/ckpt/$(cat run/ckpt/latest)/model.safetensors"
 }
 
+@test "the repeat script: runs, one table, and nothing twice" {
+    mkdir -p "given data/sst2"
+    sentences "given data/sst2/train.tsv" 60 7
+    sentences "given data/sst2/dev.tsv" 30 99
+    printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a the film plot it is was so very and \
+        scene ends fine dull >vocab.txt
+    again() {
+        sh "$srcdir/share/repeat/tagat.sh" --data "given data" --vocab vocab.txt --out "my tables" \
+            --tasks sst2 --models tagat-balanced,vanilla --epochs 2 --seeds 1,2 --threads 1 \
+            --set model.dim=8 --set model.seq=16 --set model.vocab=auto --set train.batch=16 "$@"
+    }
+    again >out 2>log
+    [ "$(grep -c 'val loss' log)" -eq 4 ]
+    cmp out "my tables/tables.md"
+    grep -q '^| tagat-balanced | .6720 | 0\.[0-9]* ± ' out
+    grep -q '^| sst2 | tagat-balanced − vanilla | last epoch | [-+]0\.' out
+    again >out2 2>log
+    [ "$(grep -c 'val loss' log)" -eq 0 ]
+    cmp out out2
+    run again --tasks mnli
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"'mnli' is none of sst2, sick"* ]]
+}
+
 @test "the quick profiles learn from real sentences" {
     [ -n "$MOEFW_SLOW" ] || skip "slow: MOEFW_SLOW=1 runs it"
     d=$MOEFW_SHARED/data
