@@ -201,6 +201,9 @@ const char *mf_kernels_blas(void);
  * MOEFW_GEMM says; own by default where vectors are wider than four numbers. NULL when the variable
  * names nobody. */
 const char *mf_kernels_gemm(void);
+/* Multiply-adds of f32 on registers in the calling thread, with the widest vectors of the set, so
+ * many rounds of them; returns how many operations: what no product can be faster than. */
+double mf_kernels_multiply(int64_t rounds);
 /* For tests and benchmarks: the cpu set compiled for one of mf_kernels_isas; NULL if unknown.
  * Overwritten by the next call. */
 const mf_kernels *mf_kernels_cpu_for(const char *isa);

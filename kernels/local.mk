@@ -52,6 +52,7 @@ SIMD += kernels/cpu/simd/grouped.c
 SIMD += kernels/cpu/simd/map.c
 SIMD += kernels/cpu/simd/map2.c
 SIMD += kernels/cpu/simd/matmul.c
+SIMD += kernels/cpu/simd/multiply.c
 SIMD += kernels/cpu/simd/norm.c
 SIMD += kernels/cpu/simd/optimizer.c
 SIMD += kernels/cpu/simd/product.c

@@ -1,4 +1,5 @@
-/* moefw bench: routers on fixed activations, and the speed of layers, training and decoding. */
+/* moefw bench: routers on fixed activations, and the speed of products, layers, training and
+ * decoding. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,8 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
+#include "kernels/kernel.h"
+#include "lab/product_bench.h"
 #include "lab/router_bench.h"
 #include "lab/router_list.h"
 #include "lab/speed.h"
@@ -17,6 +20,7 @@
 
 static const mf_cli_form forms[] = {
     {"routers", NULL, 0, 0, "every router alone, on the same activations"},
+    {"gemm", NULL, 0, 0, "matrix products, against what this machine can multiply"},
     {"layer", NULL, 0, 0, "one MoE layer, forward and backward"},
     {"train", "[CONFIG|PRESET]", 0, 1, "training steps"},
     {"generate", "[CONFIG|PRESET]", 0, 1, "decoding, one token at a time"},
@@ -413,10 +417,71 @@ static int bench_model(const mf_cli *cli, const char *what, const mf_timing_how 
     return rc;
 }
 
+/* ---- products ---- */
+
+typedef struct {
+    mf_machine_limits limits;
+    bool json;
+} products;
+
+static void print_product(void *arg, const mf_product_bench *r)
+{
+    const products *p = arg;
+    const double fraction = r->gflops / p->limits.peak_gflops;
+    if (!p->json) {
+        printf("%-6s %-5s %3lld %6lld %6lld %6lld %10.4f %9.1f %6.1f %%\n", r->what, r->types,
+               (long long)r->groups, (long long)r->m, (long long)r->n, (long long)r->k, r->ms,
+               r->gflops, 100 * fraction);
+        fflush(stdout);
+        return;
+    }
+    mf_jw *w = mf_jw_new();
+    if (!w) return;
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "what", "gemm");
+    mf_jw_kv_string(w, "form", r->what);
+    mf_jw_kv_string(w, "types", r->types);
+    mf_jw_kv_string(w, "by", mf_kernels_gemm());
+    mf_jw_kv_string(w, "isa", mf_kernels_isa());
+    mf_jw_kv_int(w, "threads", mf_parallel_threads());
+    mf_jw_kv_int(w, "groups", r->groups);
+    mf_jw_kv_int(w, "m", r->m);
+    mf_jw_kv_int(w, "n", r->n);
+    mf_jw_kv_int(w, "k", r->k);
+    mf_jw_kv_real(w, "ms", r->ms);
+    mf_jw_kv_real(w, "gflops", r->gflops);
+    mf_jw_kv_real(w, "fraction_of_peak", fraction);
+    mf_jw_kv_real(w, "peak_gflops", p->limits.peak_gflops);
+    mf_jw_kv_real(w, "read_gb_per_s", p->limits.read_gb);
+    mf_jw_end(w);
+    const char *text = mf_jw_text(w, NULL);
+    if (text) puts(text);
+    mf_jw_free(w);
+    fflush(stdout);
+}
+
+static int bench_products(const mf_cli *cli)
+{
+    products p = {.json = mf_cli_json(cli)};
+    const int repetitions = (int)mf_cli_int(cli, "repetitions", 7);
+    if (repetitions < 1)
+        return mf_fail(MF_EUSAGE, "--repetitions=0: expected at least 1 for bench gemm");
+    int rc = mf_machine_limits_measure(&p.limits);
+    if (rc != MF_OK) return rc;
+    if (!p.json)
+        printf("%d thread(s): registers multiply %.1f GFLOP/s in f32, memory is read at %.1f "
+               "GB/s; f32 products by %s, %s\n"
+               "form   types   E      m      n      k         ms  GFLOP/s of peak\n",
+               mf_parallel_threads(), p.limits.peak_gflops, p.limits.read_gb, mf_kernels_gemm(),
+               mf_kernels_isa());
+    return mf_product_bench_run(repetitions, print_product, &p);
+}
+
 static int run(const mf_cli *cli)
 {
     const char *what = mf_cli_action(cli);
     mf_speed r;
+    if (strcmp(what, "gemm") == 0) return bench_products(cli);
     if (strcmp(what, "routers") == 0) return bench_routers(cli);
     const mf_timing_how how = how_often(cli, 9);
     if (!how.turns_in && how.repetitions < 1)
@@ -432,7 +497,7 @@ static int run(const mf_cli *cli)
 }
 
 const mf_verb mf_verb_bench = {.name = "bench",
-                               .brief = "measure routers, layers, training, decoding",
+                               .brief = "measure routers, products, layers, training, decoding",
                                .forms = forms,
                                .options = options,
                                .run = run,

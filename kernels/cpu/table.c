@@ -9,14 +9,18 @@
 typedef struct isa {
     const char *name;
     void (*fill)(mf_kernels *table);
+    double (*multiply)(int64_t rounds);
 } isa;
 
 void mf_simd_fill_generic(mf_kernels *table);
+double mf_simd_multiply_generic(int64_t rounds);
 #if defined(MF_HAVE_AVX2)
 void mf_simd_fill_avx2(mf_kernels *table);
+double mf_simd_multiply_avx2(int64_t rounds);
 #endif
 #if defined(MF_HAVE_AVX512)
 void mf_simd_fill_avx512(mf_kernels *table);
+double mf_simd_multiply_avx512(int64_t rounds);
 #endif
 
 #define MAX_ISAS 3
@@ -28,13 +32,13 @@ static int usable_isas(isa out[MAX_ISAS])
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("fma"))
-        out[n++] = (isa){"avx512", mf_simd_fill_avx512};
+        out[n++] = (isa){"avx512", mf_simd_fill_avx512, mf_simd_multiply_avx512};
 #endif
 #if defined(MF_HAVE_AVX2)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        out[n++] = (isa){"avx2", mf_simd_fill_avx2};
+        out[n++] = (isa){"avx2", mf_simd_fill_avx2, mf_simd_multiply_avx2};
 #endif
-    out[n++] = (isa){"generic", mf_simd_fill_generic};
+    out[n++] = (isa){"generic", mf_simd_fill_generic, mf_simd_multiply_generic};
     return n;
 }
 
@@ -117,6 +121,15 @@ const mf_kernels *mf_kernels_cpu(void)
 const char *mf_kernels_isa(void)
 {
     return judge() ? chosen.isa : NULL;
+}
+
+double mf_kernels_multiply(int64_t rounds)
+{
+    isa isas[MAX_ISAS];
+    judge();
+    for (int i = 0, n = usable_isas(isas); i < n; i++)
+        if (strcmp(isas[i].name, chosen.isa) == 0) return isas[i].multiply(rounds);
+    return 0;
 }
 
 const char *mf_kernels_gemm(void)

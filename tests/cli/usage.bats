@@ -158,6 +158,8 @@ verbs() {
     MOEFW_GEMM=mkl run "$MOEFW" plugin check linear
     [ "$status" -eq 2 ]
     [[ "$output" == *"own or openblas"*"mkl"* ]]
+    run "$MOEFW" bench gemm --repetitions 0
+    [ "$status" -eq 2 ]
     run "$MOEFW" train --data nowhere.txt
     [ "$status" -eq 3 ]
     [[ "$output" == *"nowhere.txt"* ]]

@@ -5,13 +5,14 @@
 #include "kernels/cpu/simd/product.h"
 #include "kernels/cpu/simd/vec.h"
 
-#define UNIT      32  /* columns of a tile are a multiple */
-#define GOOD_COLS 128 /* of a tile: with fewer, a is read too often */
-#define GOOD_ROWS 64  /* of a tile at least */
-#define MAX_TILES 64
-#define FEW_ROWS  16    /* up to here reading b is what takes the time */
-#define READ      65536 /* numbers of b a tile then */
-#define MAX_READS 64    /* tiles then */
+#define UNIT       32  /* columns of a tile are a multiple */
+#define GOOD_COLS  128 /* of a tile: with fewer, a is read too often */
+#define GOOD_ROWS  64  /* of a tile at least */
+#define MAX_TILES  64
+#define MAX_COPIED 16    /* tiles, where cutting has rows copied more often */
+#define FEW_ROWS   16    /* up to here reading b is what takes the time */
+#define READ       65536 /* numbers of b a tile then */
+#define MAX_READS  64    /* tiles then */
 
 typedef struct cut {
     const mf_product *p;
@@ -44,17 +45,20 @@ static int64_t tiles_for(double flops)
 /* A tile down has b copied once more, one across has rows of a read once more, or copied. */
 static void cut_sides(cut *c, int64_t m, int64_t n, int64_t want)
 {
-    const double copy_a = c->p->trans_a || c->p->row_a != NULL ? 1 : 0.25;
+    /* rows of a, for each block across */
+    const bool copied = c->p->trans_a || c->p->row_a != NULL || c->half || c->p->lda % 1024 == 0;
+    const double copy_a = copied ? 1 : 0.25, good = copied ? 2 * GOOD_COLS : GOOD_COLS;
     const double copy_b = c->p->trans_b ? 1 : 0.75;
     double best = 0;
     c->down = c->across = 1;
+    if (copied) want = min64(want, MAX_COPIED);
     for (; best == 0 && want > 1; want /= 2)
         for (int64_t down = 1; down <= want; down *= 2) {
             const int64_t across = want / down;
             if ((down > 1 && m / down < GOOD_ROWS) || (across > 1 && n / across < UNIT))
                 continue;
-            const double blocks = fmax((double)across, (double)n / GOOD_COLS);
-            const double narrow = (double)(n / across < GOOD_COLS ? 2 : 1);
+            const double blocks = fmax((double)across, (double)n / good);
+            const double narrow = (double)n / (double)across < good ? 2 : 1;
             const double cost =
                 copy_b * (double)(n * down) + copy_a * (double)m * blocks * narrow;
             if (best == 0 || cost < best) {

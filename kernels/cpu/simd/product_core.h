@@ -14,7 +14,7 @@
 
 #include "kernels/cpu/simd/product_words.h"
 
-#define KC          512                /* words of a block of the inner index, at most */
+#define KC          640                /* words of a block of the inner index, at most */
 #define PANEL_WORDS (KC * 256)         /* of the panels of a block: half a megabyte */
 #define MOST_LANES  128                /* of a block: more push the rest out of the cache, .. */
 #define IN_PLACE    2                  /* strips up to which lanes are not copied */

@@ -226,7 +226,8 @@ V_INLINE void pack_strips_as(const product_side *s, bool rounded, const int64_t 
                              int64_t count, int64_t k0, int64_t k1, float *out)
 {
     const int64_t words = (k1 - k0 + PER_WORD - 1) / PER_WORD, begin = border[0];
-    int64_t least = VL, full = 0; /* rows of a strip; strips of which whole vectors may be read */
+    int64_t least = VL,
+            full = 0; /* rows of a strip; strips of which whole vectors may be read */
     float *to[GROUP];
     for (int64_t t = 0; t < count; t++) {
         to[t] = out + (border[t] - begin) * words;

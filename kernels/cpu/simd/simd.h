@@ -18,6 +18,8 @@
 #undef MF_KERNEL
 
 void MF_SIMD(fill)(mf_kernels *table);
+/* mf_kernels_multiply. */
+double MF_SIMD(multiply)(int64_t rounds);
 
 /* c [m,n] = alpha op(a) op(b) + beta c in the calling thread, beta 0 or 1. The kernel that runs this
  * in its tiles must have called mf_blas_one_thread. */
