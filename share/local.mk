@@ -6,6 +6,8 @@ presets_DATA += share/presets/lamoe-as-run.ini
 presets_DATA += share/presets/lamoe-small.ini
 presets_DATA += share/presets/lamoe-quick.ini
 presets_DATA += share/presets/lamoe.ini
+presets_DATA += share/presets/sentinel-as-run.ini
+presets_DATA += share/presets/sentinel-quick.ini
 presets_DATA += share/presets/sentinel.ini
 presets_DATA += share/presets/shakespeare.ini
 presets_DATA += share/presets/switch-as-run-quick.ini
@@ -34,6 +36,7 @@ repeat_DATA =
 repeat_DATA += share/repeat/lib.sh
 repeat_SCRIPTS =
 repeat_SCRIPTS += share/repeat/lamoe.sh
+repeat_SCRIPTS += share/repeat/sentinel.sh
 repeat_SCRIPTS += share/repeat/switch.sh
 repeat_SCRIPTS += share/repeat/tagat.sh
 

@@ -77,7 +77,8 @@ int mf_ckpt_load_but(const char *folder, int64_t step, mf_store *store, const ch
 int mf_ckpt_load_with_state(const char *folder, int64_t step, mf_store *store, const char *but,
                             int64_t *ret_step, mf_state **ret_state);
 /* The newest that verifies, as start values: what store and checkpoint have in common is read, the
- * rest of the store left as it is (*ret_missing of its parameters). MF_ECHECKPOINT: one name, two
+ * rest of the store left as it is (*ret_missing of its parameters), and so is what controllers
+ * remember of their run. MF_ECHECKPOINT: one name, two
  * shapes; or nothing in common. */
 int mf_ckpt_start(const char *folder, mf_store *store, int64_t *ret_step, int *ret_missing);
 

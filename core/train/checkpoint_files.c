@@ -243,6 +243,14 @@ int mf_ckpt_read_model(const char *path, mf_store *store, const char *but)
     return code;
 }
 
+/* What controllers remember is of their run, and counted in its steps. */
+static bool of_its_run(const mf_param *x)
+{
+    const char *end = strrchr(x->name, '.');
+    return x->buffer && (strncmp(x->name, "controller.", 11) == 0 ||
+                         (end != NULL && strcmp(end, ".lr_scale") == 0));
+}
+
 int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *ret_missing)
 {
     mf_st_file *f;
@@ -252,7 +260,7 @@ int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *r
     for (int pass = 0; pass < 2; pass++) /* all are judged before one is read */
         for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
             mf_param *x = mf_store_at(store, i);
-            const mf_st_tensor *t = mf_st_find(f, x->name);
+            const mf_st_tensor *t = of_its_run(x) ? NULL : mf_st_find(f, x->name);
             if (pass == 0) {
                 *ret_missing += t == NULL && !x->buffer;
                 *ret_read += t != NULL;

@@ -200,3 +200,51 @@ active() {
 /new now|expected /new and nothing behind it
 LINES
 }
+
+# loss RUN: of its last validation
+loss() {
+    tail -1 "$1/metrics.jsonl" | sed -E 's/.*"split":"val".*"task_loss":([0-9.]*).*/\1/'
+}
+
+# below A B
+below() {
+    awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }' || { echo "expected $1 < $2"; return 1; }
+}
+
+@test "the preset's quick profile learns, and prunes 6 of its 16 heads" {
+    [ -n "$MOEFW_SLOW" ] || skip "MOEFW_SLOW=1 runs it"
+    "$MOEFW" train sentinel-quick -q --out run
+    below "$(loss run)" 1.4
+    [ "$(active run)" -eq 10 ]
+}
+
+@test "a sixth of the quick profile learns, and prunes" {
+    "$MOEFW" train sentinel-quick -q -t 1 --out run --set data.path='builtin:topics?bytes=60000' \
+        --set model.dim=32 --set model.seq=32 --set train.steps=100 --set train.eval_batches=2 \
+        --set controller.sentinel.warmup=20 --set controller.sentinel.every=5 --set controller.sentinel.rate=8
+    below "$(loss run)" 3.2
+    [ "$(active run)" -eq 10 ]
+}
+
+@test "the published code's rules move gates by thousandths and prune nothing" {
+    "$MOEFW" train sentinel-as-run -q -t 1 --out run --set data.path='builtin:topics?bytes=20000' \
+        --set data.tokenizer=byte --set model.dim=32 --set model.seq=16 --set train.steps=40 --set train.eval_batches=2 \
+        --set controller.sentinel.warmup=5 --set controller.sentinel.every=10
+    [ "$(active run)" -eq 32 ]
+    turn=$(grep -o '"option":"layers.0.attention.gate.0","from":[0-9.]*,"to":[0-9.]*' run/metrics.jsonl | head -1)
+    sed -E 's/.*"from":([0-9.]*),"to":([0-9.]*)/\1 \2/' <<<"$turn" |
+        awk '{ d = $1 - $2; exit !(d > 0.0004 && d < 0.0016) }' || { echo "$turn"; return 1; }
+}
+
+@test "the script that repeats the published results writes its tables" {
+    yes 'the old cook stirs the soup near the oven' | head -200 >text
+    MOEFW="$MOEFW" run "$srcdir/share/repeat/sentinel.sh" --data text --out out --steps 12 --more 24 --threads 1 \
+        --set model.dim=32 --set model.seq=16 --set model.layers=2 --set train.batch=2 --set train.eval_batches=2
+    [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    grep -q '^| pruned | 36 | 37.5 % | ' out/table.md || { cat out/table.md; return 1; }
+    grep -q '^| 70 % | [0-9]* | [0-9.]* | [0-9]* | [0-9.]* | 20.21, 20.57 |' out/table.md
+    before=$(cat out/table.md)
+    MOEFW="$MOEFW" run "$srcdir/share/repeat/sentinel.sh" --data text --out out --steps 12 --more 24 --threads 1 \
+        --set model.dim=32 --set model.seq=16 --set model.layers=2 --set train.batch=2 --set train.eval_batches=2
+    [ "$before" = "$(cat out/table.md)" ]
+}

@@ -1,0 +1,158 @@
+#!/bin/sh
+# sentinel.sh: what "Adaptive Transformer with Sentinel Gates and ANN-based Dynamic Controller" claims
+# of pruned attention heads, measured: quality, speed, and regrowth.
+#
+#   quality   from one trained model two go on equally long: under the controller, which prunes, and
+#             without it
+#   speed     tokens/s with 0, 30, 50 and 70 % of the heads pruned, in training and in generation;
+#             these runs come one at a time
+#   regrowth  the pruned model goes on with the controller that brings heads back where validation
+#             stalls
+# shellcheck disable=SC2034 # lib.sh reads usage, jobs, threads
+set -u
+usage='usage: sentinel.sh --data tinyshakespeare.txt [OPTION]...
+
+  --out DIR        runs, tables (repeat-sentinel)
+  --steps N        of the first training (2000)
+  --more N         of each that goes on (2000)
+  --seed N         (1)
+  --jobs N         runs at a time (1)
+  --threads N      of each run (0: cores / jobs)
+  --set KEY=VALUE  further keys of every run (repeatable)
+  -h, --help       this text
+
+Interrupted, the same command goes on. MOEFW names the program if it is not in PATH.'
+
+data='' out=repeat-sentinel steps=2000 more=2000 seed=1 jobs=1 threads=0 extra=''
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    -h | --help) usage_and_exit 0 ;;
+    --data | --out | --steps | --more | --seed | --jobs | --threads | --set)
+        needs "$1" $#
+        case $1 in
+        --set) extra="$extra --set $2" ;;
+        *) eval "${1#--}=\$2" ;;
+        esac
+        shift 2
+        ;;
+    *) die 2 "unknown argument '$1' (--help tells)" ;;
+    esac
+done
+[ -n "$data" ] || usage_and_exit 2
+[ -r "$data" ] || die 3 "cannot read $data"
+whole --steps "$steps"
+whole --more "$more"
+whole --seed "$seed"
+
+shares='0 30 50 70'
+without='--set controller.sentinel.plugin=none --set controller.plateau.plugin=none --set controller.head_lr.plugin=none'
+# Going on: half of the first learning rate, and the controller has pruned by the middle.
+on="--steps $more --set train.lr=0.001 --set train.warmup=10"
+prunes="--set controller.sentinel.warmup=$((more / 20)) --set controller.sentinel.every=$((more / 100 + 1)) --set controller.sentinel.rate=3 --set controller.plateau.plugin=none"
+grows="--set controller.sentinel.plugin=none --set controller.plateau.patience=2 --set controller.plateau.min_change=0.02 --set controller.plateau.ramp_steps=$((more / 20 + 1))"
+
+# stage: what is planned, and no more
+stage() {
+    carry_out
+    runs_planned=''
+}
+
+begin
+plan first sentinel "$without" --steps "$steps" --seed "$seed"
+stage
+plan unpruned sentinel "$without" "$on" --seed "$seed" --set "train.from=$out/runs/first"
+plan pruned sentinel "$prunes" "$on" --seed "$seed" --set "train.from=$out/runs/first"
+stage
+plan regrown sentinel "$grows" "$on" --seed "$seed" --set "train.from=$out/runs/pruned" \
+    --set "train.eval_every=$((more / 12 + 1))"
+stage
+jobs=1
+for share in $shares; do
+    plan "speed-$share" sentinel "$without" --steps 80 --seed "$seed" \
+        --set controller.cut.plugin=prune --set controller.cut.by=spread --set controller.cut.at=1 \
+        --set "controller.cut.share=0.$share" --set train.eval_every=0 --set report.enabled=no
+done
+stage
+
+# generating SHARE: tokens/s of the best of three
+generating() {
+    file=$out/runs/speed-$1.generate
+    if [ ! -s "$file" ]; then
+        sed -n '/[[:alpha:]]/{p;q;}' "$data" | cut -c 1-40 >"$out/prompt" # letters that the model knows
+        for _ in 1 2 3; do
+            "$MOEFW" generate "$out/runs/speed-$1" -t "$threads" -f "$out/prompt" -n 400 2>&1 >/dev/null |
+                sed -n 's/.* tokens, \([0-9.]*\) tokens\/s.*/\1/p'
+        done | sort -n | tail -n 1 >"$file"
+    fi
+    cat "$file"
+}
+
+published() {
+    case $1 in
+    0) echo 18.15 15.65 ;;
+    30) echo 16.79 17.51 ;;
+    50) echo 22.50 22.17 ;;
+    70) echo 20.21 20.57 ;;
+    esac
+}
+
+heads_of() { # RUN -> "active total"
+    echo "$(value "$1" val active) $(value "$1" val total)"
+}
+
+quality() {
+    echo "Quality: validation loss, nats a token"
+    echo
+    echo "| model | steps | heads pruned | val loss | to the unpruned one | published |"
+    echo "|---|---|---|---|---|---|"
+    base=$(value unpruned val task_loss)
+    for run in first unpruned pruned regrown; do
+        case $run in
+        first) n=$steps told= ;;
+        regrown) n=$((steps + 2 * more)) told= ;;
+        pruned) n=$((steps + more)) told="30 to 40 % fewer heads, perplexity equal or better" ;;
+        *) n=$((steps + more)) told= ;;
+        esac
+        # shellcheck disable=SC2046 # words are words
+        set -- $(heads_of $run) "$(value $run val task_loss)"
+        awk -v run=$run -v n="$n" -v active="$1" -v total="$2" -v loss="$3" -v base="$base" \
+            -v told="$told" 'BEGIN {
+                printf "| %s | %d | %.1f %% | %.4f | %+.2f %% | %s |\n", run, n,
+                    100 * (total - active) / total, loss, 100 * (loss / base - 1), told }'
+    done
+}
+
+speed() {
+    echo "Speed: tokens/s, $threads thread(s); published: GPT-2, first and second version of the code"
+    echo
+    echo "| heads pruned | training | ratio | generating | ratio | published |"
+    echo "|---|---|---|---|---|---|"
+    train0=$(average speed-0 train tokens_per_s 10) generate0=$(generating 0)
+    for share in $shares; do
+        # shellcheck disable=SC2046 # words are words
+        set -- "$(average "speed-$share" train tokens_per_s 10)" "$(generating "$share")" $(published "$share")
+        echo "$share $1 $train0 $2 $generate0 $3 $4" |
+            awk '{ printf "| %d %% | %.0f | %.2f | %.0f | %.2f | %s, %s |\n", $1, $2, $2 / $3, $4, $4 / $5, $6, $7 }'
+    done
+}
+
+regrowth() {
+    echo "Regrowth: heads that came back, of the turns in regrown/metrics.jsonl"
+    echo
+    echo "| step | head | reason |"
+    echo "|---|---|---|"
+    tr '{' '\n' <"$out/runs/regrown/metrics.jsonl" |
+        sed -n 's/^"step":\([0-9]*\),"option":"layers\.\([0-9]*\)\.attention\.active\.\([0-9]*\)","from":0,"to":1,.*"reason":"\([^"]*\)".*/| \1 | layer \2, head \3 | \4 |/p'
+}
+
+{
+    quality
+    echo
+    speed
+    echo
+    regrowth
+} >"$out/table.md.new" && mv "$out/table.md.new" "$out/table.md"
+cat "$out/table.md"
