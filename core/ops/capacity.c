@@ -3,7 +3,7 @@
  *
  *   capacity_of  cap[e] = max(1, floor(factor real k / E)), real tokens only
  *                (Fedus et al. 2021, eq. 3)
- *   capacity     admitted = chosen for the cap[e] rows of e with the largest priority, -1 for the
+ *   admit        admitted = chosen for the cap[e] rows of e with the largest priority, -1 for the
  *                others; ties to the lower row, NaN last; without priority: in row order
  *   reassign     rows beyond capacity, by (chosen expert, falling importance, row), go to the
  *                expert with the largest prob[t,j] / (1 + load_j) that has room and that the token
@@ -79,14 +79,14 @@ static int forward_capacity(const mf_call *call)
 
 const mf_opdef mf_op_capacity = {.size = sizeof(mf_opdef),
                                  .flags = MF_OP_NO_GRAD,
-                                 .name = "capacity",
+                                 .name = "admit",
                                  .formula = "admitted = chosen for the first cap[e] rows of e",
                                  .infer = infer_capacity,
                                  .forward = forward_capacity};
 
 mf_tensor *mf_capacity(mf_graph *g, mf_tensor *chosen, mf_tensor *priority, mf_tensor *cap)
 {
-    return mf_op3(g, "capacity", chosen, priority, cap, NULL);
+    return mf_op3(g, "admit", chosen, priority, cap, NULL);
 }
 
 /* ---- reassign: chosen, admitted, prob, importance, cap ---- */
