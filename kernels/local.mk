@@ -5,6 +5,7 @@
 #   SIMD    fast: each file is compiled once per instruction set with -DMF_ISA=generic, avx2 or
 #           avx512; every external name in it must carry MF_ISA as a suffix
 #   PAIRS   fast: what needs avx512_bf16, compiled with -DMF_ISA=avx512 besides
+#   AMX     fast: what needs amx_bf16, likewise
 KERNEL =
 KERNEL += kernels/kernel.h
 KERNEL += kernels/kernels.def
@@ -33,6 +34,8 @@ REF += kernels/ref/swiglu.c
 REF += kernels/ref/table.c
 
 CPU =
+CPU += kernels/cpu/amx.c
+CPU += kernels/cpu/amx.h
 CPU += kernels/cpu/blas.c
 CPU += kernels/cpu/blas.h
 CPU += kernels/cpu/capacity.c
@@ -73,6 +76,7 @@ SIMD_INC += kernels/cpu/simd/block.h
 SIMD_INC += kernels/cpu/simd/lanes.h
 SIMD_INC += kernels/cpu/simd/product.h
 SIMD_INC += kernels/cpu/simd/product_core.h
+SIMD_INC += kernels/cpu/simd/product_put.h
 SIMD_INC += kernels/cpu/simd/product_words.h
 SIMD_INC += kernels/cpu/simd/rows.h
 SIMD_INC += kernels/cpu/simd/simd.def
@@ -83,3 +87,6 @@ SIMD_INC += kernels/cpu/simd/vecmath.h
 
 PAIRS =
 PAIRS += kernels/cpu/simd/product_bf16.c
+
+AMX =
+AMX += kernels/cpu/simd/product_tiles.c

@@ -18,7 +18,7 @@ kernels_libref_a_CPPFLAGS = $(KERNEL_CPPFLAGS)
 kernels_libref_a_CFLAGS = $(KERNEL_CFLAGS) -ffp-contract=off
 
 kernels_libcpu_a_SOURCES = $(CPU)
-kernels_libcpu_a_CPPFLAGS = $(KERNEL_CPPFLAGS) $(KERNEL_ISAS) $(BLAS_CFLAGS)
+kernels_libcpu_a_CPPFLAGS = $(KERNEL_CPPFLAGS) $(KERNEL_ISAS) $(KERNEL_BF16) $(BLAS_CFLAGS)
 kernels_libcpu_a_CFLAGS = $(KERNEL_CFLAGS)
 
 # None of these flags changes a result: errno and floating-point traps are not looked at.
@@ -57,6 +57,16 @@ kernels_libsimd_avx512bf16_a_CPPFLAGS = $(KERNEL_CPPFLAGS) -DMF_ISA=avx512
 kernels_libsimd_avx512bf16_a_CFLAGS = $(SIMD_CFLAGS) $(MF_ISA_AVX512BF16_CFLAGS)
 else
 EXTRA_DIST += $(PAIRS)
+endif
+if ISA_AMX
+noinst_LIBRARIES += kernels/libsimd-amx.a
+KERNEL_LIBS += kernels/libsimd-amx.a
+KERNEL_BF16 += -DMF_HAVE_AMX=1
+kernels_libsimd_amx_a_SOURCES = $(AMX)
+kernels_libsimd_amx_a_CPPFLAGS = $(KERNEL_CPPFLAGS) -DMF_ISA=avx512
+kernels_libsimd_amx_a_CFLAGS = $(SIMD_CFLAGS) $(MF_ISA_AMX_CFLAGS)
+else
+EXTRA_DIST += $(AMX)
 endif
 
 KERNEL_LIBS += kernels/libref.a

@@ -83,6 +83,10 @@ LINT += tests/lint/sources.sh
 LINT += tests/lint/symbols.sh
 LINT += tests/lint/words.sh
 
+EMULATED =
+EMULATED += tests/unit/tiles_emulated.c
+EMULATED += tests/unit/tiles_emulated.h
+
 # Further sources of unit tests that are more than one file.
 tests_unit_check_kernels_SOURCES = tests/unit/check_kernels.c
 tests_unit_check_kernels_SOURCES += tests/unit/kernel_case.h

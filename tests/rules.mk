@@ -1,6 +1,15 @@
 # How tests are built and run: by `make check` over automake's parallel harness.
-check_LIBRARIES = tests/lib/libtest.a tests/fuzz/libdriver.a
+check_LIBRARIES = tests/lib/libtest.a tests/fuzz/libdriver.a tests/unit/libtiles.a
 tests_lib_libtest_a_SOURCES = $(TESTLIB)
+
+# Compiled like the kernels whose instructions it emulates.
+tests_unit_libtiles_a_SOURCES = $(EMULATED)
+tests_unit_libtiles_a_CPPFLAGS = $(KERNEL_CPPFLAGS) -I$(top_srcdir)/tests/unit
+tests_unit_libtiles_a_CFLAGS = $(SIMD_CFLAGS)
+if ISA_AVX512BF16
+tests_unit_libtiles_a_CPPFLAGS += -DMF_EMULATE=1
+tests_unit_libtiles_a_CFLAGS += $(MF_ISA_AVX512BF16_CFLAGS)
+endif
 
 # A fuzz target replays its seeds and changes them some 20,000 times in `make check`. Configured
 # with --enable-fuzz it gets libFuzzer's main function instead of the driver's, for long runs by
@@ -40,6 +49,7 @@ TESTS += $(UNIT)
 endif
 TESTS += $(CLI) $(LINT)
 
+tests_unit_check_kernels_LDADD = tests/unit/libtiles.a $(LDADD)
 LDADD = $(FUZZ_MAIN) tests/lib/libtest.a $(MOEFW_LIBS) $(CHECK_LIBS)
 AM_CPPFLAGS += $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
 check_DATA = $(PLUGINS)

@@ -33,8 +33,7 @@ static void choose_core(void)
         better = "SkylakeX";
     else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         better = "Haswell";
-    if (better == NULL || setenv(variable, better, 1) != 0)
-        return;
+    if (better == NULL || setenv(variable, better, 1) != 0) return;
     gotoblas_dynamic_quit();
     gotoblas_dynamic_init();
     unsetenv(variable);
@@ -55,17 +54,16 @@ const char *mf_blas_name(void)
 void mf_blas_one_thread(void)
 {
     static _Thread_local bool told;
-    if (told)
-        return;
+    if (told) return;
     openblas_set_num_threads(1);
     told = true;
 }
 
 void mf_blas_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                  const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                  int64_t ldc)
+                  const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
+                  float *c, int64_t ldc)
 {
     cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans,
-                trans_b ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n, (blasint)k, alpha, a,
-                (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
+                trans_b ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n, (blasint)k, alpha,
+                a, (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cpu/amx.h"
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/cpu.h"
 
@@ -21,6 +22,10 @@ double mf_simd_multiply_avx2(int64_t rounds);
 #if defined(MF_HAVE_AVX512)
 void mf_simd_fill_avx512(mf_kernels *table);
 double mf_simd_multiply_avx512(int64_t rounds);
+#endif
+
+#if defined(MF_HAVE_AVX512) && defined(MF_HAVE_AMX)
+void mf_simd_use_tiles_avx512(void);
 #endif
 
 #define MAX_ISAS 3
@@ -108,6 +113,11 @@ static bool judge(void)
         judge_products();
         chosen.ok = chosen.ok && products != BY_NOBODY;
         mf_blas_init();
+#if defined(MF_HAVE_AVX512) && defined(MF_HAVE_AMX)
+        if (strcmp(chosen.isa, "avx512") == 0 && __builtin_cpu_supports("avx512bf16") &&
+            mf_amx_permitted())
+            mf_simd_use_tiles_avx512();
+#endif
         chosen.judged = true;
     }
     return chosen.ok;

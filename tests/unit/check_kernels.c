@@ -9,14 +9,12 @@
 #include "base/parallel.h"
 #include "base/rng.h"
 #include "kernel_case.h"
+#include "tiles_emulated.h"
 
 /* One array a family; each ends with a row of NULL. */
 static const mf_kernel_row *const families[] = {
-    mf_kernel_rows_bf16,
-    mf_kernel_rows_products,
-    mf_kernel_rows_layers,
-    mf_kernel_rows_maps,
-    mf_kernel_rows_routing,
+    mf_kernel_rows_bf16, mf_kernel_rows_products, mf_kernel_rows_layers,
+    mf_kernel_rows_maps, mf_kernel_rows_routing,
 };
 
 static const char *const names[] = {
@@ -199,13 +197,29 @@ static void compare(const mf_kernel_row *row, int variant, bool whole, const cha
     drop(&ref);
 }
 
+static void compare_isa(const mf_kernel_row *row, const char *isa)
+{
+    for (int variant = 0; variant < row->variants; variant++)
+        for (int whole = 0; whole < 2; whole++)
+            compare(row, variant, whole != 0, isa);
+}
+
 static void compare_row(const mf_kernel_row *row)
 {
     for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++)
-        for (int variant = 0; variant < row->variants; variant++)
-            for (int whole = 0; whole < 2; whole++)
-                compare(row, variant, whole != 0, *isa);
+        compare_isa(row, *isa);
 }
+
+/* Products by Intel's tiles, with loops for their instructions. */
+START_TEST(products_by_tiles)
+{
+    if (!mf_tiles_emulate(true)) return;
+    ck_assert(mf_tiles_emulated_work());
+    for (const mf_kernel_row *row = mf_kernel_rows_products; row->kernel != NULL; row++)
+        if (strcmp(row->kernel, "product") == 0 && row->tol > 1e-3) compare_isa(row, "avx512");
+    mf_tiles_emulate(false);
+}
+END_TEST
 
 START_TEST(kernel)
 {
@@ -244,6 +258,7 @@ static Suite *suite(void)
     Suite *s = suite_create("kernels");
     TCase *c = tcase_create("table");
     tcase_add_test(c, sets_are_complete_and_chosen_by_name);
+    tcase_add_test(c, products_by_tiles);
     suite_add_tcase(s, c);
     c = tcase_create("cpu against ref");
     tcase_add_loop_test(c, kernel, 0, sizeof names / sizeof *names);

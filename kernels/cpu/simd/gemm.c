@@ -202,9 +202,9 @@ static const float *number(const product_side *s, int64_t i, int64_t p)
     return (const float *)s->at + (s->along ? i * s->ld + p : p * s->ld + i);
 }
 
-#if defined(MF_HAVE_AVX512BF16)
 #define FEW_PAIRS 8
 
+#if defined(MF_HAVE_AVX512BF16)
 /* Whether pairs of bf16 are better multiplied as such. Intel's processors take four times as long
  * for an instruction of pairs as for one of f32 (measured), so that this pays only while reading is
  * what takes the time. */
@@ -215,10 +215,22 @@ static bool pairs_pay(const product_block *b)
 }
 #endif
 
+bool (*MF_SIMD(product_tiles))(const product_block *b);
+
+void MF_SIMD(use_tiles)(void)
+{
+#if defined(MF_HAVE_AMX)
+    if (MF_SIMD(product_tiles_work)()) MF_SIMD(product_tiles) = MF_SIMD(product_block_tiles);
+#endif
+}
+
 void MF_SIMD(product_block)(const product_block *b)
 {
     const int64_t m = b->i1 - b->i0, n = b->j1 - b->j0;
     if (m <= 0 || n <= 0) return;
+    if (b->rounded && m > FEW_PAIRS && MF_SIMD(product_tiles) != NULL &&
+        MF_SIMD(product_tiles)(b))
+        return;
 #if defined(MF_HAVE_AVX512BF16)
     if (b->rounded && pairs_pay(b)) {
         MF_SIMD(product_block_bf16)(b);

@@ -46,7 +46,8 @@ static int64_t tiles_for(double flops)
 static void cut_sides(cut *c, int64_t m, int64_t n, int64_t want)
 {
     /* rows of a, for each block across */
-    const bool copied = c->p->trans_a || c->p->row_a != NULL || c->half || c->p->lda % 1024 == 0;
+    const bool copied =
+        c->p->trans_a || c->p->row_a != NULL || c->half || c->p->lda % 1024 == 0;
     const double copy_a = copied ? 1 : 0.25, good = copied ? 2 * GOOD_COLS : GOOD_COLS;
     const double copy_b = c->p->trans_b ? 1 : 0.75;
     double best = 0;

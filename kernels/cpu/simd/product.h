@@ -43,4 +43,14 @@ void MF_SIMD(product_block_f32)(const product_block *b);
  * to be called on a machine that has it. */
 void MF_SIMD(product_block_bf16)(const product_block *b);
 
+/* By tiles of a matrix in registers (product_tiles.c), for operands that are bf16 or become that;
+ * false, and nothing is done, for what they do not do. Only there when MF_HAVE_AMX is defined. */
+bool MF_SIMD(product_block_tiles)(const product_block *b);
+/* A small product by tiles gives what vectors give. */
+bool MF_SIMD(product_tiles_work)(void);
+/* What is asked first for products of bf16; NULL: nobody. Tests put an emulation here. */
+extern bool (*MF_SIMD(product_tiles))(const product_block *b);
+/* Called once, on a machine that has tiles and lets us use them. */
+void MF_SIMD(use_tiles)(void);
+
 #endif

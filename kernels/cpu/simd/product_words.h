@@ -11,6 +11,19 @@
 #define LANES    (NR * VL)
 #define PER_WORD (HALF ? 2 : 1)
 #define GROUP    8 /* strips copied at once */
+#ifndef WORD_UNIT
+#define WORD_UNIT 1 /* words of a panel are a multiple, zeros at the end */
+#endif
+
+static inline int64_t div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline int64_t words_of(int64_t k0, int64_t k1)
+{
+    return div_up(div_up(k1 - k0, PER_WORD), WORD_UNIT) * WORD_UNIT;
+}
 
 /* ---- words ---- */
 
@@ -166,7 +179,7 @@ V_INLINE void fetch(const product_side *s, int64_t row, int64_t from, int64_t to
 V_INLINE void pack_across_as(const product_side *s, bool rounded, int64_t j, int64_t jend,
                              int64_t k0, int64_t k1, float *out)
 {
-    const int64_t panel = (k1 - k0 + PER_WORD - 1) / PER_WORD * LANES;
+    const int64_t panel = words_of(k0, k1) * LANES;
     for (int64_t p = k0; p < k1; p += PER_WORD, out += LANES) {
         int64_t row = stored_row(s, p), next = HALF ? inner_row(s, p + 1, k1) : -1;
         float *to = out;
@@ -181,13 +194,18 @@ V_INLINE void pack_across_as(const product_side *s, bool rounded, int64_t j, int
             }
         }
     }
+    for (int64_t q = div_up(k1 - k0, PER_WORD); q < words_of(k0, k1); q++, out += LANES) {
+        float *to = out;
+        for (int64_t l = j; l < jend; l += LANES, to += panel)
+            memset(to, 0, LANES * sizeof *to);
+    }
 }
 
 /* The same for words that lie along the inner index. */
 V_INLINE void pack_along_as(const product_side *s, bool rounded, int64_t j, int64_t jend,
                             int64_t k0, int64_t k1, float *out)
 {
-    const int64_t panel = (k1 - k0 + PER_WORD - 1) / PER_WORD * LANES;
+    const int64_t panel = words_of(k0, k1) * LANES;
     for (int64_t l = 0; j + l < jend || l % LANES != 0; l += VL) {
         float *to = out + l / LANES * panel + l % LANES;
         int64_t row[VL];
@@ -200,7 +218,7 @@ V_INLINE void pack_along_as(const product_side *s, bool rounded, int64_t j, int6
             for (int i = 0; i < VL; i++)
                 v[i] = row[i] < 0 ? (vf){0} : words_along(s, rounded, row[i], p, left);
             transpose(v);
-            if (count >= VL) {
+            if (count >= VL || WORD_UNIT == VL) {
                 V_UNROLL
                 for (int i = 0; i < VL; i++)
                     v_store(to + i * LANES, v[i]);
@@ -251,7 +269,7 @@ V_INLINE void pack_strips_as(const product_side *s, bool rounded, const int64_t 
 }
 
 /* Whether words on the rows side can be read as they lie. */
-static bool rows_lie(const product_side *s, bool rounded, int64_t k)
+static inline bool rows_lie(const product_side *s, bool rounded, int64_t k)
 {
     return s->along && s->index == NULL && s->type == (HALF ? MF_CAST_BF16 : MF_CAST_F32) &&
            (HALF || !rounded) && k % PER_WORD == 0;
@@ -290,32 +308,32 @@ V_INLINE strip copy_rows_as(const product_side *s, bool rounded, int64_t i, int 
         }                                                                                      \
     }
 
-static void pack_across(const product_side *s, bool rounded, int64_t j, int64_t jend,
-                        int64_t k0, int64_t k1, float *out)
+static inline void pack_across(const product_side *s, bool rounded, int64_t j, int64_t jend,
+                               int64_t k0, int64_t k1, float *out)
 {
 #define CALL(of, r) pack_across_as(of, r, j, jend, k0, k1, out)
     FOR_EACH_TYPE(s, rounded, CALL)
 #undef CALL
 }
 
-static void pack_along(const product_side *s, bool rounded, int64_t j, int64_t jend, int64_t k0,
-                       int64_t k1, float *out)
+static inline void pack_along(const product_side *s, bool rounded, int64_t j, int64_t jend,
+                              int64_t k0, int64_t k1, float *out)
 {
 #define CALL(of, r) pack_along_as(of, r, j, jend, k0, k1, out)
     FOR_EACH_TYPE(s, rounded, CALL)
 #undef CALL
 }
 
-static void pack_strips(const product_side *s, bool rounded, const int64_t *border,
-                        int64_t count, int64_t k0, int64_t k1, float *out)
+static inline void pack_strips(const product_side *s, bool rounded, const int64_t *border,
+                               int64_t count, int64_t k0, int64_t k1, float *out)
 {
 #define CALL(of, r) pack_strips_as(of, r, border, count, k0, k1, out)
     FOR_EACH_TYPE(s, rounded, CALL)
 #undef CALL
 }
 
-static strip copy_rows(const product_side *s, bool rounded, int64_t i, int mr, int64_t k0,
-                       int64_t k1, float *out)
+static inline strip copy_rows(const product_side *s, bool rounded, int64_t i, int mr,
+                              int64_t k0, int64_t k1, float *out)
 {
     strip at = {0};
 #define CALL(of, r) at = copy_rows_as(of, r, i, mr, k0, k1, out)

@@ -1,0 +1,27 @@
+/* amx.c: whether this processor has registers that hold tiles of a matrix, and whether the system
+ * lets this process use them: Linux asks to be asked, since they make what it saves larger. */
+#include "kernels/cpu/amx.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define REQUEST_PERMISSION 0x1023 /* ARCH_REQ_XCOMP_PERM */
+#define TILE_DATA          18     /* its number among the parts of the state */
+#define AMX_BF16           (1u << 22)
+#define AMX_TILE           (1u << 24)
+
+bool mf_amx_permitted(void)
+{
+    unsigned a, b, c, d;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+    if ((d & AMX_BF16) == 0 || (d & AMX_TILE) == 0) return false;
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+#else
+bool mf_amx_permitted(void)
+{
+    return false;
+}
+#endif
