@@ -59,12 +59,12 @@ else
 EXTRA_DIST += $(PAIRS)
 endif
 if ISA_AMX
-noinst_LIBRARIES += kernels/libsimd-amx.a
-KERNEL_LIBS += kernels/libsimd-amx.a
+noinst_LIBRARIES += kernels/libsimd-avx512amx.a
+KERNEL_LIBS += kernels/libsimd-avx512amx.a
 KERNEL_BF16 += -DMF_HAVE_AMX=1
-kernels_libsimd_amx_a_SOURCES = $(AMX)
-kernels_libsimd_amx_a_CPPFLAGS = $(KERNEL_CPPFLAGS) -DMF_ISA=avx512
-kernels_libsimd_amx_a_CFLAGS = $(SIMD_CFLAGS) $(MF_ISA_AMX_CFLAGS)
+kernels_libsimd_avx512amx_a_SOURCES = $(AMX)
+kernels_libsimd_avx512amx_a_CPPFLAGS = $(KERNEL_CPPFLAGS) -DMF_ISA=avx512
+kernels_libsimd_avx512amx_a_CFLAGS = $(SIMD_CFLAGS) $(MF_ISA_AMX_CFLAGS)
 else
 EXTRA_DIST += $(AMX)
 endif

@@ -35,7 +35,7 @@ fi
 report "SIMD objects export only names of their instruction set" "$(for lib in "$builddir"/kernels/libsimd-*.a; do
     isa=$(basename "$lib" .a)
     isa=${isa#libsimd-}
-    isa=${isa%bf16} # an addition to a set: what is compiled for it exists nowhere else
+    isa=${isa%bf16} isa=${isa%amx} # an addition to a set: what is compiled for it exists nowhere else
     nm -g --defined-only "$lib" 2>/dev/null | awk -v isa="$isa" -v skip="$instrumented" '
         NF == 3 && $3 !~ skip && $3 !~ "_" isa "$" { print "libsimd-" isa ": " $3 }'
 done)"
