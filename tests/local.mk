@@ -25,6 +25,7 @@ UNIT += tests/unit/check_log
 UNIT += tests/unit/check_loop
 UNIT += tests/unit/check_mem
 UNIT += tests/unit/check_metrics
+UNIT += tests/unit/check_narrow
 UNIT += tests/unit/check_number
 UNIT += tests/unit/check_ops
 UNIT += tests/unit/check_option

@@ -324,7 +324,7 @@ static int obey_baseline(talk *t, int n, char *const *word)
     (void)n;
     mf_talker other = {0};
     if (strcmp(word[0], "off") != 0) {
-        const int rc = mf_talker_open(&other, word[0], true,
+        const int rc = mf_talker_open(&other, word[0], NULL, true,
                                       mf_sampler_settings(t->run->sampler), t->run->tokens);
         if (rc != MF_OK) {
             wrong("%s", mf_error_message());

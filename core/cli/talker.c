@@ -6,12 +6,13 @@
 #include "report/terminal.h"
 #include "train/load.h"
 
-int mf_talker_open(mf_talker *t, const char *run, bool cache,
+int mf_talker_open(mf_talker *t, const char *run, const char *dtype, bool cache,
                    const mf_sampler_options *sampling, int64_t tokens)
 {
     const mf_session_options no_data = {.no_data = true};
+    const mf_load_change change = {.step = -1, .dtype = dtype};
     *t = (mf_talker){.tokens = tokens};
-    int rc = mf_load_run(run, &no_data, &t->session, &t->step);
+    int rc = mf_load_run_as(run, &no_data, &change, &t->session, &t->step);
     if (rc == MF_OK && !t->session->tokenizer)
         rc = mf_fail(MF_EINPUT, "%s: the run has no tokenizer to read the prompt with", run);
     if (rc == MF_OK) rc = mf_generator_new(t->session->model, cache, &t->generator);

@@ -15,7 +15,8 @@ typedef struct mf_talker {
     bool experts;   /* show which experts each token used, on standard error */
 } mf_talker;
 
-int mf_talker_open(mf_talker *t, const char *run, bool cache,
+/* dtype: what products are made of, "f32" or "bf16"; NULL: as the run was trained. */
+int mf_talker_open(mf_talker *t, const char *run, const char *dtype, bool cache,
                    const mf_sampler_options *sampling, int64_t tokens);
 void mf_talker_close(mf_talker *t);
 /* Reads the text and writes what follows it, then a newline. MF_EINPUT: a character that the run's

@@ -27,6 +27,8 @@ static const mf_cli_form forms[] = {
     {"prompt", "[CONFIG|PRESET]", 0, 1, "a prompt as one batch"},
     MF_CLI_FORM_END};
 
+static const char *const dtypes[] = {"f32", "bf16", NULL};
+
 static const mf_cli_option options[] = {
     {.name = "routers",
      .kind = MF_CLI_TEXT,
@@ -99,6 +101,12 @@ static const mf_cli_option options[] = {
      .lo = 1,
      .hi = 1000000,
      .help = "tokens written by generate (128); tokens of bench layer (2048)"},
+    {.name = "dtype",
+     .kind = MF_CLI_ENUM,
+     .arg = "TYPE",
+     .choices = dtypes,
+     .set = "train.dtype",
+     .help = "numbers that products are made of: f32 or bf16; not of routers alone"},
     {.name = "forward", .kind = MF_CLI_FLAG, .help = "bench layer: no backward pass"},
     {.name = "activations",
      .kind = MF_CLI_TEXT,
@@ -330,7 +338,7 @@ static void print_speed_json(const mf_speed *r)
     mf_jw_object(w);
     mf_jw_kv_string(w, "what", r->what);
     mf_jw_kv_string(w, "backend", r->backend);
-    mf_jw_kv_string(w, "dtype", "f32");
+    mf_jw_kv_string(w, "dtype", r->dtype);
     mf_jw_kv_int(w, "threads", r->threads);
     mf_jw_key(w, "shape");
     mf_jw_object(w);
@@ -365,8 +373,9 @@ static void print_speed_json(const mf_speed *r)
 static void print_speed(const mf_speed *r)
 {
     const double rate = r->flops / (1e6 * r->time.ms);
-    printf("%s: %.3f ms (%.3f to %.3f), %.1f tokens/s, %d thread(s), %s\n", r->what, r->time.ms,
-           r->time.ms_min, r->time.ms_max, r->tokens_per_s, r->threads, r->backend);
+    printf("%s: %.3f ms (%.3f to %.3f), %.1f tokens/s, %s, %d thread(s), %s\n", r->what,
+           r->time.ms, r->time.ms_min, r->time.ms_max, r->tokens_per_s, r->dtype, r->threads,
+           r->backend);
     printf("  %.2f GFLOP/s of products = %.1f %% of the %.0f GFLOP/s that a 1024^3 product "
            "reaches\n",
            rate, 100 * rate / r->peak_gflops, r->peak_gflops);
@@ -389,7 +398,8 @@ static int bench_layer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
                                       .experts = (int32_t)mf_cli_int(cli, "experts", 8),
                                       .top_k = (int32_t)mf_cli_int(cli, "top-k", 2),
                                       .tokens = (int32_t)mf_cli_int(cli, "tokens", 2048),
-                                      .backward = !mf_cli_flag(cli, "forward")};
+                                      .backward = !mf_cli_flag(cli, "forward"),
+                                      .bf16 = c->train.dtype == MF_BF16};
     rc = mf_speed_layer(&spec, how, r);
     mf_config_free(c);
     return rc;

@@ -14,6 +14,8 @@ static const mf_cli_form forms[] = {
 
 static const char *const splits[] = {"train", "val", "test", NULL};
 
+static const char *const dtypes[] = {"f32", "bf16", NULL};
+
 static const mf_cli_option options[] = {
     {.name = "data",
      .kind = MF_CLI_TEXT,
@@ -30,6 +32,12 @@ static const mf_cli_option options[] = {
      .lo = 0,
      .hi = 1e15,
      .help = "at most so many batches; 0: the whole split"},
+    {.name = "dtype",
+     .kind = MF_CLI_ENUM,
+     .arg = "TYPE",
+     .choices = dtypes,
+     .set = "train.dtype",
+     .help = "numbers that products are made of: f32 or bf16 (as the run was trained)"},
     MF_CLI_END};
 
 static void print_text(const mf_session *s, const mf_metrics_record *r, int64_t step,
@@ -80,11 +88,12 @@ static int run(const mf_cli *cli)
 {
     const char *what = mf_cli_operand(cli, 0);
     const mf_session_options options_ = {.data = mf_cli_text(cli, "data", NULL)};
+    const mf_load_change change = {.step = -1, .dtype = mf_cli_text(cli, "dtype", NULL)};
     mf_session *s = NULL;
     int64_t step = 0;
     int rc;
     if (mf_rundir_is(what)) {
-        rc = mf_load_run(what, &options_, &s, &step);
+        rc = mf_load_run_as(what, &options_, &change, &s, &step);
     } else {
         mf_config *config;
         rc = mf_cli_config(cli, what, &config);

@@ -8,6 +8,8 @@
 
 static const mf_cli_form forms[] = {{NULL, "RUN", 1, 1, "continue a text"}, MF_CLI_FORM_END};
 
+static const char *const dtypes[] = {"f32", "bf16", NULL};
+
 static const mf_cli_option options[] = {
     {.name = "prompt",
      .letter = 'p',
@@ -57,6 +59,11 @@ static const mf_cli_option options[] = {
      .lo = 0,
      .hi = 9e15,
      .help = "the same seed gives the same text (0)"},
+    {.name = "dtype",
+     .kind = MF_CLI_ENUM,
+     .arg = "TYPE",
+     .choices = dtypes,
+     .help = "weights that products read: f32, or bf16, half the memory a token (as the run was trained)"},
     {.name = "no-cache",
      .kind = MF_CLI_FLAG,
      .help = "run the whole text again for each token, to check the cache against"},
@@ -88,7 +95,8 @@ static int run(const mf_cli *cli)
     mf_talker t;
     char *prompt = NULL;
     size_t n = 0;
-    int rc = mf_talker_open(&t, mf_cli_operand(cli, 0), !mf_cli_flag(cli, "no-cache"), &sampling,
+    int rc = mf_talker_open(&t, mf_cli_operand(cli, 0), mf_cli_text(cli, "dtype", NULL),
+                            !mf_cli_flag(cli, "no-cache"), &sampling,
                             mf_cli_int(cli, "tokens", 200));
     if (rc != MF_OK) return rc;
     if (mf_cli_flag(cli, "interactive")) {

@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "base/rng.h"
 #include "generate/generator.h"
+#include "graph/shape.h"
 #include "kernels/kernel.h"
 #include "plugin/open.h"
 #include "train/optim.h"
@@ -93,6 +94,7 @@ static void describe_model(mf_speed *r, const mf_session *s)
     r->experts = (int32_t)c->moe.experts;
     r->top_k = (int32_t)c->moe.top_k;
     r->vocab = s->model->facts.vocab;
+    r->dtype = mf_dtype_text(c->train.dtype);
     mf_model_count(s->model, &r->params, &r->params_active);
 }
 
@@ -341,7 +343,7 @@ static int layer_graph(const mf_speed_layer_spec *spec, const mf_moe_layer *laye
 
 int mf_speed_layer(const mf_speed_layer_spec *spec, const mf_timing_how *how, mf_speed *ret)
 {
-    const mf_graph_options options = {.training = spec->backward};
+    const mf_graph_options options = {.training = spec->backward, .bf16 = spec->bf16};
     const mf_moe_config config = {.experts = spec->experts,
                                   .top_k = spec->top_k,
                                   .renormalize = 1,
@@ -358,8 +360,10 @@ int mf_speed_layer(const mf_speed_layer_spec *spec, const mf_timing_how *how, mf
                       .layers = 1,
                       .experts = spec->experts,
                       .top_k = spec->top_k,
-                      .hidden = spec->hidden};
+                      .hidden = spec->hidden,
+                      .dtype = mf_dtype_text(spec->bf16 ? MF_BF16 : MF_F32)};
     int rc = ini && host ? layer_instances(spec, ini, host, &layer) : MF_ENOMEM;
+    if (rc == MF_OK && spec->bf16) mf_store_want_bf16(store);
     if (rc == MF_OK) rc = mf_store_seal(store, 1, spec->backward);
     if (rc == MF_OK) rc = (j.g = mf_graph_new(&options)) ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK) rc = layer_graph(spec, &layer, &config, j.g);

@@ -13,6 +13,7 @@
 typedef struct mf_speed {
     const char *what; /* "train", "layer", "generate" */
     char backend[32]; /* "cpu avx512" */
+    const char *dtype; /* of products */
     int threads;
     int32_t batch, seq, dim, layers, experts, top_k, hidden; /* 0: does not apply */
     int64_t params, params_active, vocab;
@@ -38,6 +39,7 @@ typedef struct mf_speed_layer_spec {
     const char *router, *expert; /* plugins; router with options as in lab/router_list */
     int32_t dim, hidden, experts, top_k, tokens;
     bool backward;
+    bool bf16;
 } mf_speed_layer_spec;
 int mf_speed_layer(const mf_speed_layer_spec *spec, const mf_timing_how *how, mf_speed *ret);
 

@@ -124,7 +124,7 @@ typedef struct mf_train_config {
                                 * least so many before it */
     int64_t save_every, keep;
     double time_limit;         /* seconds, 0: none; then checkpoint and exit 75 */
-    int64_t dtype;             /* 0 f32, 1 bf16 */
+    int64_t dtype;             /* mf_dtype of what products take: MF_F32 or MF_BF16 */
     const char *from;          /* run whose weights this one begins with; "": none */
     int64_t recompute;         /* mf_recompute: 0 none, 1 light, 2 block */
     const char *device;

@@ -242,7 +242,7 @@ static const mf_option train_options[] = {
     INT(mf_train_config, keep, "3", 1, BIG, "checkpoints kept"),
     REAL(mf_train_config, time_limit, "0", 0, 1e9,
          "seconds, then a checkpoint and exit status 75; 0: none"),
-    ENUM(mf_train_config, dtype, "f32", dtypes, "numbers that products are made of"),
+    ENUM(mf_train_config, dtype, "f32", dtypes, "numbers that products are made of; weights, sums, norms, routers and losses stay f32"),
     STR(mf_train_config, from, "",
         "run whose newest weights this one begins with; empty: drawn by the seed"),
     ENUM(mf_train_config, recompute, "none", recomputed,

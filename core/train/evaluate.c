@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "graph/shape.h"
 #include "model/heads.h"
 #include "train/guesses.h"
 #include "train/ladder.h"
@@ -177,6 +178,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
     if (e->guesses) mf_guesses_clear(e->guesses);
     mf_metrics_record_init(ret);
     ret->step = step;
+    ret->dtype = mf_dtype_text(m->config->train.dtype);
     for (int64_t b = 0; b < n; b++) {
         int rc = mf_ladder_take(e->ladder, e->batcher, b, &e->batch, &e->graph);
         if (rc == MF_OK && e->batch->n_targets == 0) continue;

@@ -39,13 +39,16 @@ static int router_assignments(mf_arena *arena, const char *text, const char **se
     return MF_OK;
 }
 
-static int load_config(const char *path, const char *router, mf_config **ret)
+static int load_config(const char *path, const mf_load_change *change, mf_config **ret)
 {
-    const char *set[MAX_SET];
+    const char *set[MAX_SET + 1];
     int n = 0;
     mf_arena *arena = mf_arena_new();
     int rc = arena ? MF_OK : MF_ENOMEM;
-    if (rc == MF_OK && router) rc = router_assignments(arena, router, set, &n);
+    if (rc == MF_OK && change->router) rc = router_assignments(arena, change->router, set, &n);
+    if (rc == MF_OK && change->dtype &&
+        !(set[n++] = mf_arena_strf(arena, "train.dtype=%s", change->dtype)))
+        rc = MF_ENOMEM;
     if (rc == MF_OK) rc = mf_config_load(path, n, set, ret);
     mf_arena_free(arena);
     return rc;
@@ -80,7 +83,7 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
     int rc = mf_rundir_read(path, &dir);
     if (rc == MF_OK) rc = mf_identity_read_facts(dir->manifest, &facts);
     if (rc == MF_OK) rc = mf_identity_read_classes(dir->manifest, &classes, &n_classes);
-    if (rc == MF_OK) rc = load_config(dir->config, change->router, &config);
+    if (rc == MF_OK) rc = load_config(dir->config, change, &config);
     if (rc == MF_OK) {
         mf_session_options o = *options;
         o.facts = &facts;

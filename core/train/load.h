@@ -16,6 +16,8 @@ typedef struct mf_load_change {
     /* Another router: mlp, or mlp:hidden=64,input_norm=none; its parameters are the run's where
      * name and shape are the same, else start values. NULL: the run's own. */
     const char *router;
+    /* What products are made of: f32, bf16; NULL: as trained. */
+    const char *dtype;
 } mf_load_change;
 int mf_load_run_as(const char *dir, const mf_session_options *options,
                    const mf_load_change *change, mf_session **ret, int64_t *ret_step);

@@ -146,6 +146,7 @@ void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)
     mf_jw_object(w);
     mf_jw_kv_int(w, "step", r->step);
     mf_jw_kv_string(w, "split", r->split);
+    if (r->dtype) mf_jw_kv_string(w, "dtype", r->dtype);
     mf_jw_kv_real(w, "loss", r->loss);
     mf_jw_kv_real(w, "task_loss", r->task_loss);
     mf_jw_kv_real(w, "lr", r->lr);

@@ -32,6 +32,7 @@ typedef struct mf_controller_record {
 typedef struct mf_metrics_record {
     int64_t step;
     const char *split;            /* "train", "val", "test" */
+    const char *dtype;            /* of products, "f32" or "bf16"; NULL: not written */
     double loss, task_loss;       /* nats a token; loss includes regularizers */
     double lr, grad_norm;         /* NaN where there is none (val) */
     int64_t tokens;               /* trained on so far; for other splits: evaluated */

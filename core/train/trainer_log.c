@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "graph/shape.h"
 #include "train/trainer_parts.h"
 
 void mf_trainer_stats(mf_trainer *t)
@@ -122,6 +123,7 @@ void mf_trainer_record(mf_trainer *t, bool with_layers, mf_metrics_record *r)
     mf_metrics_record_init(r);
     r->step = t->step;
     r->split = "train";
+    r->dtype = mf_dtype_text(m->config->train.dtype);
     r->loss = t->loss;
     r->task_loss = t->task_loss;
     r->lr = t->lr_now;

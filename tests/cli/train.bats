@@ -224,3 +224,43 @@ alike() {
     run "$MOEFW" ckpt diff a/ckpt/step-22 a/ckpt/step-24
     [[ "$output" == *"expert"* ]] && [[ "$output" != *"router"* ]] || { echo "$output"; return 1; }
 }
+
+# loss DIR: of the last validation
+loss() {
+    grep '"split":"val"' "$1/metrics.jsonl" | tail -1 | sed -E 's/.*"task_loss":([0-9.]*).*/\1/'
+}
+
+@test "bf16 trains as f32 does, and says so" {
+    small a --set train.steps=60 --set train.lr=0.003
+    small b --set train.steps=60 --set train.lr=0.003 --set train.dtype=bf16
+    grep -q '"split":"val","dtype":"f32"' a/metrics.jsonl
+    grep -q '"split":"val","dtype":"bf16"' b/metrics.jsonl
+    grep -q '^dtype = bf16' b/config.ini
+    ! cmp -s "$(newest a)/model.safetensors" "$(newest b)/model.safetensors"
+    awk -v a="$(loss a)" -v b="$(loss b)" 'BEGIN { d = a - b; exit !(a < 5 && d * d < 0.0004 * a * a) }' ||
+        { echo "f32 $(loss a), bf16 $(loss b)"; return 1; }
+    "$MOEFW" eval b --dtype f32 >eval.txt
+    "$MOEFW" eval b >eval.bf16
+    ! cmp -s eval.txt eval.bf16
+    "$MOEFW" generate b -p "a" -n 5 --temp 0 -q >text.bf16
+    "$MOEFW" generate a -p "a" -n 5 --temp 0 --dtype bf16 -q >text
+    [ -s text ] && [ -s text.bf16 ]
+}
+
+@test "a run in bf16 goes on to the bit, at any number of threads" {
+    small a --set train.dtype=bf16 -t 1
+    run small b --set train.dtype=bf16 -t 2 --set train.time_limit=0.001
+    [ "$status" -eq 75 ]
+    "$MOEFW" train -q --resume b --set train.time_limit=0 -t 4
+    alike a b
+}
+
+@test "shakespeare in bf16 ends within one part in a hundred of f32" {
+    [ -n "$MOEFW_SLOW" ] || skip "slow"
+    data=${MOEFW_SHAKESPEARE:-$srcdir/data/tinyshakespeare.txt}
+    [ -s "$data" ] || skip "no tinyshakespeare.txt; MOEFW_SHAKESPEARE names it"
+    "$MOEFW" train shakespeare --data "$data" -q --out a
+    "$MOEFW" train shakespeare --data "$data" -q --out b --set train.dtype=bf16
+    awk -v a="$(loss a)" -v b="$(loss b)" 'BEGIN { d = a - b; exit !(d * d < 0.0001 * a * a) }' ||
+        { echo "f32 $(loss a), bf16 $(loss b)"; return 1; }
+}

@@ -1,0 +1,186 @@
+/* narrow: which values of a graph are bf16, and where gradients of bf16 copies end. */
+#include "check_main.h"
+
+#include "base/error.h"
+#include "graph/internal.h"
+#include "graph_ops.h"
+#include "ops/ops.h"
+#include "train/optim.h"
+
+enum { ROWS = 3, IN = 4, OUT = 5 };
+
+typedef struct bench {
+    mf_store *store;
+    mf_param *w;
+    mf_graph *g;
+    mf_tensor *x;
+} bench;
+
+static bench setup(bool bf16)
+{
+    bench b = {.store = mf_store_new()};
+    const mf_init init = {.kind = MF_INIT_NORMAL, .a = 1};
+    ck_assert_int_eq(
+        mf_store_declare(b.store, "w", mf_shape2(OUT, IN), init, false, &b.w), MF_OK);
+    if (bf16) mf_store_want_bf16(b.store);
+    ck_assert_int_eq(mf_store_seal(b.store, 1, true), MF_OK);
+    b.g = mf_graph_new(&(mf_graph_options){.training = true, .bf16 = bf16});
+    b.x = mf_graph_input(b.g, "x", MF_F32, mf_shape2(ROWS, IN));
+    for (int i = 0; i < ROWS * IN; i++)
+        ((float *)b.x->data)[i] = (float)(i % 5) - 2;
+    return b;
+}
+
+static void finish(bench *b)
+{
+    mf_graph_free(b->g);
+    mf_store_free(b->store);
+}
+
+static int count(const mf_graph *g, const char *op)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        n += strcmp(g->nodes[i]->op->name, op) == 0;
+    return n;
+}
+
+START_TEST(without_the_option_all_is_f32)
+{
+    bench b = setup(false);
+    mf_tensor *y = mf_linear(b.g, b.x, mf_graph_param(b.g, b.w), NULL);
+    ck_assert_int_eq(y->dtype, MF_F32);
+    ck_assert_ptr_null(b.w->half);
+    ck_assert(!mf_graph_narrow(b.g, true));
+    ck_assert(!mf_graph_narrowing(b.g));
+    ck_assert_int_eq(count(b.g, "cast"), 0);
+    finish(&b);
+}
+END_TEST
+
+START_TEST(a_product_gets_the_copy_and_one_cast)
+{
+    bench b = setup(true);
+    mf_tensor *w = mf_graph_param(b.g, b.w);
+    mf_tensor *y = mf_linear(b.g, b.x, w, NULL), *z = mf_linear(b.g, b.x, w, NULL);
+    ck_assert_int_eq(y->dtype, MF_BF16);
+    ck_assert_int_eq(count(b.g, "cast"), 1);
+    const mf_node *node = b.g->nodes[y->node];
+    ck_assert_ptr_eq(node->in[1]->data, b.w->half);
+    ck_assert_ptr_eq(node->in[1], b.g->nodes[z->node]->in[1]);
+    ck_assert_ptr_eq(mf_graph_param(b.g, b.w), w);
+    finish(&b);
+}
+END_TEST
+
+START_TEST(ops_that_know_bf16_go_on_with_it_and_others_see_f32)
+{
+    bench b = setup(true);
+    mf_tensor *y = mf_linear(b.g, b.x, mf_graph_param(b.g, b.w), NULL);
+    ck_assert_int_eq(mf_gelu(b.g, y)->dtype, MF_BF16);
+    ck_assert_int_eq(mf_add(b.g, y, y)->dtype, MF_BF16);
+    ck_assert_int_eq(count(b.g, "cast"), 1);
+    ck_assert_int_eq(mf_softmax(b.g, y)->dtype, MF_F32);
+    mf_tensor *own = op1(b.g, &t_square, y); /* as a plugin's own op */
+    ck_assert_int_eq(own->dtype, MF_F32);
+    ck_assert_int_eq(count(b.g, "cast"), 2);
+    /* with f32 beside it, f32; back in a product, the value that it was */
+    ck_assert_int_eq(mf_mul(b.g, own, y)->dtype, MF_F32);
+    ck_assert_ptr_eq(y->wide->narrow, y);
+    finish(&b);
+}
+END_TEST
+
+START_TEST(where_narrowing_is_off_products_are_f32)
+{
+    bench b = setup(true);
+    mf_tensor *w = mf_graph_param(b.g, b.w);
+    ck_assert(mf_graph_narrow(b.g, false));
+    ck_assert_int_eq(mf_linear(b.g, b.x, w, NULL)->dtype, MF_F32);
+    ck_assert(!mf_graph_narrow(b.g, true));
+    mf_tensor *y = mf_linear(b.g, b.x, w, NULL);
+    mf_graph_narrow(b.g, false);
+    ck_assert_int_eq(mf_matmul(b.g, y, true, b.x, false, 1)->dtype, MF_F32);
+    finish(&b);
+}
+END_TEST
+
+/* loss = sum of square(x w^T), once by bf16 and, with both, once more by f32. */
+static void gradient_of(bool bf16, bool both, float *ret)
+{
+    bench b = setup(bf16);
+    mf_tensor *w = mf_graph_param(b.g, b.w);
+    mf_tensor *loss = mf_sum(b.g, mf_square(b.g, mf_linear(b.g, b.x, w, NULL)), MF_ALL, false);
+    if (both) {
+        mf_graph_narrow(b.g, false);
+        loss = mf_add(
+            b.g, loss,
+            mf_sum(b.g, mf_square(b.g, mf_linear(b.g, b.x, w, NULL)), MF_ALL, false));
+        mf_graph_narrow(b.g, true);
+    }
+    ck_assert_int_eq(loss->dtype, MF_F32);
+    ck_assert_msg(mf_graph_backward(b.g, loss, 0, NULL) == MF_OK, "%s", mf_error_message());
+    ck_assert_msg(mf_graph_finish(b.g) == MF_OK, "%s", mf_error_message());
+    ck_assert_msg(mf_graph_run(b.g, NULL) == MF_OK, "%s", mf_error_message());
+    memcpy(ret, b.w->grad, IN * OUT * sizeof *ret);
+    finish(&b);
+}
+
+START_TEST(gradients_of_copies_are_f32_and_end_at_the_master)
+{
+    float f32[IN * OUT], bf16[IN * OUT];
+    for (int both = 0; both < 2; both++) {
+        double largest = 0, off = 0;
+        bool rounded = true;
+        gradient_of(false, both, f32);
+        gradient_of(true, both, bf16);
+        for (int i = 0; i < IN * OUT; i++) {
+            uint32_t bits;
+            memcpy(&bits, &bf16[i], sizeof bits);
+            rounded &= (bits & 0xffff) == 0;
+            largest = fmax(largest, fabs((double)f32[i]));
+            off = fmax(off, fabs((double)f32[i] - bf16[i]));
+        }
+        ck_assert_msg(off <= largest / 64, "off by %g of %g", off, largest);
+        ck_assert(!rounded);
+    }
+}
+END_TEST
+
+START_TEST(the_optimizer_keeps_copies_up_to_date)
+{
+    bench b = setup(true);
+    const mf_train_config config = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
+    mf_optim *o;
+    uint16_t before[IN * OUT], after[IN * OUT];
+    memcpy(before, b.w->half, sizeof before);
+    for (int i = 0; i < IN * OUT; i++)
+        b.w->grad[i] = (float)(i + 1);
+    ck_assert_int_eq(mf_optim_new(b.store, &config, &o), MF_OK);
+    mf_optim_step s = {.lr = 0.5, .grad_scale = 1};
+    mf_optim_measure(o, &s);
+    mf_optim_update(o, &s);
+    memcpy(after, b.w->half, sizeof after);
+    mf_store_round(b.store);
+    ck_assert_mem_eq(after, b.w->half, sizeof after);
+    ck_assert_mem_ne(after, before, sizeof after);
+    mf_optim_free(o);
+    finish(&b);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("narrow");
+    TCase *t = tcase_create("narrow");
+    tcase_add_test(t, without_the_option_all_is_f32);
+    tcase_add_test(t, a_product_gets_the_copy_and_one_cast);
+    tcase_add_test(t, ops_that_know_bf16_go_on_with_it_and_others_see_f32);
+    tcase_add_test(t, where_narrowing_is_off_products_are_f32);
+    tcase_add_test(t, gradients_of_copies_are_f32_and_end_at_the_master);
+    tcase_add_test(t, the_optimizer_keeps_copies_up_to_date);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)
