@@ -1,20 +1,27 @@
+/* generate/sampler.c: what is drawn from needs no order, and what is cut needs only its best: the
+ * vocabulary is never sorted as long as FEW candidates reach far enough.
+ */
 #include "generate/sampler.h"
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/parallel.h"
 #include "base/rng.h"
+#include "graph/graph.h"
+#include "kernels/kernel.h"
 
-typedef struct {
-    double logit;
-    int32_t id;
-} candidate;
+#define FEW 256 /* candidates that the topk kernel finds faster than sorting would */
 
 struct mf_sampler {
     mf_sampler_options options;
     int32_t vocab;
-    candidate *candidates;
+    float *score;        /* [vocab] logits after the penalty */
+    float *scaled;       /* [vocab] */
+    float *weight;       /* [vocab] probabilities before cuts */
+    int32_t *order;      /* [vocab] candidates, likeliest first */
     unsigned char *seen; /* [vocab] */
 };
 
@@ -24,9 +31,12 @@ int mf_sampler_new(int32_t vocab, const mf_sampler_options *options, mf_sampler 
     if (!s) return MF_ENOMEM;
     s->options = *options;
     s->vocab = vocab;
-    s->candidates = mf_alloc((size_t)vocab, sizeof *s->candidates);
+    s->score = mf_alloc((size_t)vocab, sizeof *s->score);
+    s->scaled = mf_alloc((size_t)vocab, sizeof *s->scaled);
+    s->weight = mf_alloc((size_t)vocab, sizeof *s->weight);
+    s->order = mf_alloc((size_t)vocab, sizeof *s->order);
     s->seen = mf_alloc((size_t)vocab, 1);
-    if (!s->candidates || !s->seen) {
+    if (!s->score || !s->scaled || !s->weight || !s->order || !s->seen) {
         mf_sampler_free(s);
         return MF_ENOMEM;
     }
@@ -37,7 +47,10 @@ int mf_sampler_new(int32_t vocab, const mf_sampler_options *options, mf_sampler 
 void mf_sampler_free(mf_sampler *s)
 {
     if (!s) return;
-    mf_free(s->candidates);
+    mf_free(s->score);
+    mf_free(s->scaled);
+    mf_free(s->weight);
+    mf_free(s->order);
     mf_free(s->seen);
     mf_free(s);
 }
@@ -61,60 +74,118 @@ static void penalise(mf_sampler *s, const int32_t *past, int64_t n)
         const int32_t id = past[i];
         if (id < 0 || id >= s->vocab || s->seen[id]) continue;
         s->seen[id] = 1;
-        double *l = &s->candidates[id].logit;
-        *l = *l > 0 ? *l / r : *l * r;
+        const double l = (double)s->score[id];
+        s->score[id] = (float)(l > 0 ? l / r : l * r);
     }
 }
+
+static int32_t likeliest(const mf_sampler *s)
+{
+    int32_t best = -1;
+    for (int32_t i = 0; i < s->vocab; i++)
+        if (isfinite(s->score[i]) && (best < 0 || s->score[i] > s->score[best])) best = i;
+    return best;
+}
+
+/* ---- candidates in order ---- */
+
+typedef struct {
+    float score;
+    int32_t id;
+} candidate;
 
 static int likelier(const void *a_, const void *b_)
 {
     const candidate *a = a_, *b = b_;
-    if (a->logit != b->logit) return a->logit > b->logit ? -1 : 1;
+    if (a->score != b->score) return a->score > b->score ? -1 : 1;
     return a->id < b->id ? -1 : 1;
 }
 
-static int32_t greedy(const mf_sampler *s)
+/* The n likeliest into order, by sorting all; false without memory for that. */
+static bool sort_all(mf_sampler *s, int32_t n)
 {
-    int32_t best = -1;
+    candidate *all = mf_alloc((size_t)s->vocab, sizeof *all);
+    if (!all) return false;
     for (int32_t i = 0; i < s->vocab; i++)
-        if (isfinite(s->candidates[i].logit) &&
-            (best < 0 || s->candidates[i].logit > s->candidates[best].logit))
-            best = i;
-    return best;
+        all[i] = (candidate){s->score[i], i};
+    qsort(all, (size_t)s->vocab, sizeof *all, likelier);
+    for (int32_t i = 0; i < n; i++)
+        s->order[i] = all[i].id;
+    mf_free(all);
+    return true;
+}
+
+static bool find_best(mf_sampler *s, int32_t n)
+{
+    const mf_kctx x = {.parallel = mf_parallel};
+    if (n > FEW) return sort_all(s, n);
+    mf_backend_kernels()->topk(&x, 1, s->vocab, n, s->score, NULL, s->order);
+    return true;
+}
+
+/* How many of the first n candidates stay: as many as reach `enough`, the first one always; n + 1
+ * when they do not. */
+static int32_t reach(const mf_sampler *s, int32_t n, double enough, double *ret_kept)
+{
+    double kept = 0;
+    int32_t i = 0;
+    while (i < n && (i == 0 || kept < enough))
+        kept += (double)s->weight[s->order[i++]];
+    *ret_kept = kept;
+    return kept < enough ? n + 1 : i;
+}
+
+/* Applies top-k and top-p: fills order, returns how many stay, their weights in *ret_sum; 0 without
+ * memory. */
+static int32_t cut(mf_sampler *s, double *ret_sum)
+{
+    const mf_sampler_options *o = &s->options;
+    const bool by_count = o->top_k > 0 && o->top_k < s->vocab;
+    int32_t n = by_count ? (int32_t)o->top_k : s->vocab < FEW / 4 ? s->vocab : FEW / 4;
+    double whole = 1;
+    for (;;) {
+        if (!find_best(s, n)) return 0;
+        if (by_count) {
+            reach(s, n, INFINITY, &whole);
+            *ret_sum = whole;
+            if (o->top_p >= 1) return n;
+        }
+        int32_t stay = reach(s, n, o->top_p * whole, ret_sum);
+        if (stay <= n || n == s->vocab || by_count) return stay < n ? stay : n;
+        n = n < FEW && FEW < s->vocab ? FEW : s->vocab;
+    }
 }
 
 int32_t mf_sampler_draw(mf_sampler *s, const float *logits, const int32_t *past, int64_t n_past,
                         int64_t position)
 {
     const mf_sampler_options *o = &s->options;
+    const mf_kctx x = {.parallel = mf_parallel};
     for (int32_t i = 0; i < s->vocab; i++)
-        s->candidates[i] = (candidate){isnan(logits[i]) ? -INFINITY : (double)logits[i], i};
+        s->score[i] = isnan(logits[i]) ? -INFINITY : logits[i];
     penalise(s, past, n_past);
-    if (o->temperature <= 0) return greedy(s);
+    const int32_t best = likeliest(s);
+    if (o->temperature <= 0 || best < 0) return best;
 
+    const float top = s->score[best], factor = (float)(1 / o->temperature);
+    for (int32_t i = 0; i < s->vocab; i++)
+        s->scaled[i] = isfinite(s->score[i]) ? (s->score[i] - top) * factor : -INFINITY;
+    mf_backend_kernels()->softmax(&x, 1, s->vocab, s->scaled, s->weight);
     int32_t n = s->vocab;
-    qsort(s->candidates, (size_t)n, sizeof *s->candidates, likelier);
-    if (!isfinite(s->candidates[0].logit)) return -1;
-    if (o->top_k > 0 && o->top_k < n) n = (int32_t)o->top_k;
-    const double top = s->candidates[0].logit;
     double sum = 0;
-    for (int32_t i = 0; i < n; i++) {
-        s->candidates[i].logit = exp((s->candidates[i].logit - top) / o->temperature);
-        sum += s->candidates[i].logit;
-    }
-    if (o->top_p < 1) { /* the first always stays */
-        double kept = 0;
-        int32_t i = 0;
-        while (i < n && (i == 0 || kept < o->top_p * sum))
-            kept += s->candidates[i++].logit;
-        n = i;
-        sum = kept;
-    }
+    const bool all = (o->top_k <= 0 || o->top_k >= n) && o->top_p >= 1;
+    if (!all)
+        n = cut(s, &sum);
+    else
+        for (int32_t i = 0; i < n; i++)
+            sum += (double)s->weight[i];
+    if (n < 1) return best;
     const uint64_t stream = mf_rng_stream("generate.sample");
     double u = (double)mf_rng_u32(o->seed, stream, 0, (uint64_t)position) / 4294967296.0 * sum;
     for (int32_t i = 0; i < n; i++) {
-        u -= s->candidates[i].logit;
-        if (u < 0) return s->candidates[i].id;
+        const int32_t id = all ? i : s->order[i];
+        u -= (double)s->weight[id];
+        if (u < 0) return id;
     }
-    return s->candidates[n - 1].id;
+    return all ? best : s->order[n - 1];
 }

@@ -91,6 +91,7 @@ void MF_SIMD(adamw_bf16)(const mf_kctx *x, int64_t count, const mf_adamw_args *a
 }
 
 #define SUM_TILES 256
+#define SUM_AHEAD 1024
 
 static void sumsq_tile(void *arg, int64_t tile)
 {
@@ -102,6 +103,7 @@ static void sumsq_tile(void *arg, int64_t tile)
         half u, v;
         memcpy(&u, p->grad + i, sizeof(u));
         memcpy(&v, p->grad + i + VL / 2, sizeof(v));
+        __builtin_prefetch(p->grad + i + SUM_AHEAD); /* across pages, where the machine stops */
         vd du = __builtin_convertvector(u, vd), dv = __builtin_convertvector(v, vd);
         s0 = v_fmad(du, du, s0);
         s1 = v_fmad(dv, dv, s1);
