@@ -8,6 +8,7 @@
  */
 #include "graph/internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct tape {
@@ -162,10 +163,13 @@ static int look_at(tape *tp, const mf_node *node, mf_node *ret)
     return MF_OK;
 }
 
-static int visit(tape *tp, const mf_node *node)
+static bool add_rows(tape *tp, int at, const mf_node *seen, mf_tensor *dout);
+
+static int visit(tape *tp, int at)
 {
     mf_node seen;
     mf_graph *g = tp->g;
+    const mf_node *node = g->nodes[at];
     mf_tensor *dout[MF_OP_MAX_OUT], *din[MF_OP_MAX_IN] = {NULL};
     bool wants[MF_OP_MAX_IN] = {false}, any_out = false, any_in = false;
     if (!differentiable(node)) return MF_OK;
@@ -178,6 +182,7 @@ static int visit(tape *tp, const mf_node *node)
     if (!any_out || !any_in) return MF_OK;
     g->narrow = node->narrow;
     if (enter_scope(tp, node) != MF_OK || look_at(tp, node, &seen) != MF_OK) return g->status;
+    if (add_rows(tp, at, &seen, dout[0])) return g->status;
     if (node->op->backward)
         grow_fused(g, &seen, dout, wants, din);
     else
@@ -223,6 +228,27 @@ static int store_gradient(mf_graph *g, mf_tensor *leaf)
 static bool is_trained(const mf_tensor *t)
 {
     return t->kind == MF_TENSOR_PARAM && t->node < 0 && t->needs_grad && !t->master;
+}
+
+/* The last contribution to a parameter's gradient, if it is a few rows, goes into the storage where
+ * the rest of it already is: no second gradient of that size, no sum of both. */
+static bool add_rows(tape *tp, int at, const mf_node *seen, mf_tensor *dout)
+{
+    mf_graph *g = tp->g;
+    mf_tensor *in[MF_OP_MAX_IN];
+    char name[64];
+    if (!(seen->op->flags & MF_OP_ROWS) || !dout || dout->dtype != MF_F32) return false;
+    mf_tensor *leaf = mf_tensor_home(g->nodes[at]->in[0]);
+    if (!is_trained(leaf) || !leaf->param->grad || tp->first_reader[leaf->id] != at) return false;
+    if (!leaf->grad && !g->options.accumulate) return false;
+    tp->first_reader[leaf->id] = -1;
+    if (store_gradient(g, leaf) != MF_OK) return true;
+    in[0] = mf_graph_grad_leaf(g, leaf->param);
+    memcpy(in + 1, seen->in + 1, (size_t)(seen->n_in - 1) * sizeof *in);
+    in[seen->n_in] = dout;
+    snprintf(name, sizeof name, "%s_accumulate", seen->op->name);
+    mf_graph_op_named(g, name, seen->n_in + 1, in, &seen->attr, 1, NULL);
+    return true;
 }
 
 static void find_first_readers(tape *tp)
@@ -301,7 +327,7 @@ static int differentiate(tape *tp, int n, mf_tensor *const *out, mf_tensor *cons
     find_first_readers(tp);
     if (plant_seeds(g, n, out, seed) != MF_OK) return g->status;
     for (int i = tp->n_forward - 1; i >= 0; i--)
-        if (visit(tp, g->nodes[i]) != MF_OK || store_completed(tp, i) != MF_OK)
+        if (visit(tp, i) != MF_OK || store_completed(tp, i) != MF_OK)
             return g->status;
     return store_unreached(tp, n_tensors);
 }

@@ -94,6 +94,9 @@ typedef struct mf_gradient {
 #define MF_OP_ALIAS   16u  /* out[0] is in[0]'s memory under another shape; forward is not called */
 #define MF_OP_CHEAP   32u  /* costs little beside a product, and its own gradient reads its inputs:
                               train.recompute = light computes it again instead of keeping it */
+#define MF_OP_ROWS    128u /* its gradient is a few rows of input 0: where others have given that
+                              input a gradient, op NAME_accumulate(gradient, inputs 1 .., gradient
+                              of output 0) adds them to it in place */
 #define MF_OP_NARROW  64u  /* a product: graphs that compute in bf16 hand it its bf16_in as bf16 */
 
 typedef struct mf_opdef {

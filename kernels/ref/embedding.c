@@ -15,7 +15,7 @@ int64_t mf_ref_embedding(const mf_kctx *x, int64_t vocab, int64_t n, int64_t cou
 }
 
 /* work lists the places of each id: head[v] the first i with ids[i] = v, next[i] the one after. */
-void mf_ref_embedding_grad(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count,
+void mf_ref_embedding_grad(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count, bool add,
                            const int32_t *ids, const float *dy, float *dtable, void *work)
 {
     (void)x;
@@ -28,7 +28,7 @@ void mf_ref_embedding_grad(const mf_kctx *x, int64_t vocab, int64_t n, int64_t c
     }
     for (int64_t v = 0; v < vocab; v++)
         for (int64_t j = 0; j < n; j++) {
-            double sum = 0;
+            double sum = add ? dtable[v * n + j] : 0;
             for (int32_t i = head[v]; i >= 0; i = next[i])
                 sum += dy[i * n + j];
             dtable[v * n + j] = (float)sum;

@@ -5,6 +5,7 @@
 
 typedef struct embedding {
     int64_t vocab, n, count, per;
+    bool add;
     const float *from;
     const int32_t *ids, *begin, *order;
     float *to;
@@ -33,7 +34,8 @@ static void sum_tile(void *arg, int64_t tile)
 {
     const embedding *p = arg;
     int64_t from = tile * p->per, to = rows_end(p->vocab, from, p->per);
-    memset(p->to + from * p->n, 0, (size_t)((to - from) * p->n) * sizeof(float));
+    if (!p->add)
+        memset(p->to + from * p->n, 0, (size_t)((to - from) * p->n) * sizeof(float));
     for (int64_t v = from; v < to; v++)
         for (int32_t i = p->begin[v]; i < p->begin[v + 1]; i++)
             v_add_to(p->n, p->from + p->order[i] * p->n, p->to + v * p->n);
@@ -41,7 +43,7 @@ static void sum_tile(void *arg, int64_t tile)
 
 /* Counting sort of the places by id, then each row of the table has its sum to itself. */
 void MF_SIMD(embedding_grad)(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count,
-                             const int32_t *ids, const float *dy, float *dtable, void *work)
+                             bool add, const int32_t *ids, const float *dy, float *dtable, void *work)
 {
     int32_t *begin = work, *order = begin + vocab + 1, sum = 0;
     memset(begin, 0, (size_t)(vocab + 1) * sizeof(int32_t));
@@ -53,6 +55,7 @@ void MF_SIMD(embedding_grad)(const mf_kctx *x, int64_t vocab, int64_t n, int64_t
         order[--begin[ids[i]]] = (int32_t)i;
     embedding p = {.vocab = vocab,
                    .n = n,
+                   .add = add,
                    .per = rows_per_tile(n),
                    .from = dy,
                    .begin = begin,
