@@ -30,6 +30,7 @@ UNIT += tests/unit/check_number
 UNIT += tests/unit/check_ops
 UNIT += tests/unit/check_option
 UNIT += tests/unit/check_parallel
+UNIT += tests/unit/check_overflow
 UNIT += tests/unit/check_param
 UNIT += tests/unit/check_place
 UNIT += tests/unit/check_plan
