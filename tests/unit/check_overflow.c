@@ -29,7 +29,7 @@ static void open_layer(layer *l, int n_more, const char *const *more)
 {
     static const char *const small[] = {
         "data.path=builtin:topics?bytes=4000", "model.layers=1", "model.dim=16", "model.heads=2",
-        "model.seq=24",       "train.batch=4",  "expert.hidden=8",
+        "model.seq=24",       "train.eval_context=0", "train.batch=4",  "expert.hidden=8",
         "moe.experts=4",      "moe.top_k=1",    "moe.renormalize=no",
         "router.init_std=2",  "moe.capacity_factor=1", "regularizer.balance.plugin=none",
         "regularizer.z.plugin=none"};
