@@ -12,16 +12,16 @@ enum { WORD = 64 }; /* longer words are no contractions */
 
 static const struct {
     const char *word, *out;
-} whole[] = {{"can't", "can not"},   {"won't", "will not"},   {"shan't", "shall not"},
-             {"ain't", "is not"},    {"let's", "let us"},     {"it's", "it is"},
-             {"he's", "he is"},      {"she's", "she is"},     {"that's", "that is"},
-             {"there's", "there is"}, {"here's", "here is"},  {"what's", "what is"},
-             {"who's", "who is"},    {"where's", "where is"}, {"how's", "how is"},
+} whole[] = {{"can't", "can not"},    {"won't", "will not"},   {"shan't", "shall not"},
+             {"ain't", "is not"},     {"let's", "let us"},     {"it's", "it is"},
+             {"he's", "he is"},       {"she's", "she is"},     {"that's", "that is"},
+             {"there's", "there is"}, {"here's", "here is"},   {"what's", "what is"},
+             {"who's", "who is"},     {"where's", "where is"}, {"how's", "how is"},
              {"n't", "not"}};
 
 static const struct {
     const char *tail, *out;
-} tails[] = {{"n't", " not"},  {"'re", " are"},   {"'ve", " have"},
+} tails[] = {{"n't", " not"},  {"'re", " are"},  {"'ve", " have"},
              {"'ll", " will"}, {"'d", " would"}, {"'m", " am"}};
 
 enum { GROWTH = 4 }; /* bytes out for a byte in, at most: "'m" makes 3, "'d" 6 */

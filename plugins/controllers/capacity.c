@@ -114,5 +114,5 @@ static const mf_option options[] = {
 static const mf_controller vtable = {sizeof(mf_controller), 0, init, NULL, on_step};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_CONTROLLER, mf_controller, "capacity", "1.0", "MIT",
-                                  "turns the capacity factor by demand or by drop rate", options,
-                                  conf, controller, &vtable);
+                                  "turns the capacity factor by demand or by drop rate",
+                                  options, conf, controller, &vtable);

@@ -27,12 +27,21 @@ typedef struct layer {
 
 static void open_layer(layer *l, int n_more, const char *const *more)
 {
-    static const char *const small[] = {
-        "data.path=builtin:topics?bytes=4000", "model.layers=1", "model.dim=16", "model.heads=2",
-        "model.seq=24",       "train.eval_context=0", "train.batch=4",  "expert.hidden=8",
-        "moe.experts=4",      "moe.top_k=1",    "moe.renormalize=no",
-        "router.init_std=2",  "moe.capacity_factor=1", "regularizer.balance.plugin=none",
-        "regularizer.z.plugin=none"};
+    static const char *const small[] = {"data.path=builtin:topics?bytes=4000",
+                                        "model.layers=1",
+                                        "model.dim=16",
+                                        "model.heads=2",
+                                        "model.seq=24",
+                                        "train.eval_context=0",
+                                        "train.batch=4",
+                                        "expert.hidden=8",
+                                        "moe.experts=4",
+                                        "moe.top_k=1",
+                                        "moe.renormalize=no",
+                                        "router.init_std=2",
+                                        "moe.capacity_factor=1",
+                                        "regularizer.balance.plugin=none",
+                                        "regularizer.z.plugin=none"};
     enum { SMALL = sizeof small / sizeof *small };
     const char *set[SMALL + MAX_SET];
     const mf_session_options options = {.training = true};
@@ -107,7 +116,8 @@ END_TEST
 
 START_TEST(adaptive_capacity_gives_room)
 {
-    static const char *const slopes[] = {"moe.adaptive_capacity=0.3", "moe.adaptive_capacity=3"};
+    static const char *const slopes[] = {"moe.adaptive_capacity=0.3",
+                                         "moe.adaptive_capacity=3"};
     static const double k[] = {0.3, 3};
     for (int i = 0; i < 2; i++) {
         const char *set[] = {slopes[i], "moe.adaptive_limit=0.25"};
@@ -183,7 +193,8 @@ END_TEST
 
 START_TEST(a_bound_on_reassignment_and_the_first_gate)
 {
-    const char *set[] = {"moe.overflow=reassign", "moe.max_reassign=3", "moe.reassign_gate=first"};
+    const char *set[] = {"moe.overflow=reassign", "moe.max_reassign=3",
+                         "moe.reassign_gate=first"};
     layer l;
     open_layer(&l, 3, set);
     ck_assert_int_eq((int)l.moved, 3);
@@ -198,7 +209,8 @@ END_TEST
  * and the same batch each time, so that y of the first run tells the experts' part. */
 START_TEST(dropped_tokens_pass_on_their_input)
 {
-    const char *ways[] = {"moe.dropped=residual", "moe.dropped=input", "moe.dropped=scaled_input"};
+    const char *ways[] = {"moe.dropped=residual", "moe.dropped=input",
+                          "moe.dropped=scaled_input"};
     float norm[3][TOKENS];
     double p[TOKENS];
     bool dropped[TOKENS];
