@@ -131,8 +131,7 @@ static int encode_lines(const mf_tokenizer *t, const char *file, const char *tex
 {
     int code = MF_OK;
     if (t->special[MF_SPECIAL_EOS] < 0)
-        return mf_fail(MF_EUSAGE,
-                       "the tokenizer has no <eos>: expected one made with --eos");
+        return mf_fail(MF_EUSAGE, "the tokenizer has no <eos>: expected one made with --eos");
     for (size_t at = 0; at < n && code == MF_OK;) {
         const char *end = memchr(text + at, '\n', n - at);
         const size_t length = end != NULL ? (size_t)(end - text) - at : n - at, had = ids->n;

@@ -24,9 +24,9 @@ struct mf_batcher {
     int32_t *dealt; /* [items] windows of this split; NULL unless they are dealt */
     int32_t *order; /* permutation of pieces or windows in epoch `epoch`; NULL: as they lie */
     int64_t epoch;
-    int32_t *piece_bytes;            /* [vocab] bytes of each id; NULL if not known */
+    int32_t *piece_bytes;                  /* [vocab] bytes of each id; NULL if not known */
     uint64_t windows, shuffle, hide, deal; /* random streams */
-    int32_t pad, cls, sep, mask_id;  /* -1: there is none */
+    int32_t pad, cls, sep, mask_id;        /* -1: there is none */
 };
 
 void mf_batch_defaults(mf_batch_spec *ret)

@@ -78,8 +78,7 @@ static int load_sources(loader *l)
             l->spec->task == MF_TASK_CLASSIFY)
             format = MF_FORMAT_TSV;
         if (code == MF_OK)
-            code =
-                mf_source_load(&l->source[i], paths[i], format, l->spec->bin_bits, &columns);
+            code = mf_source_load(&l->source[i], paths[i], format, l->spec->bin_bits, &columns);
         if (code == MF_OK && l->spec->clean && format == MF_FORMAT_TEXT &&
             l->source[i].topics == NULL)
             code = clean_source(&l->source[i]);
@@ -386,8 +385,10 @@ static int limit_documents(loader *l)
     const int64_t n = s->n_documents, limit = l->spec->limit;
     if (limit <= 0) return MF_OK;
     if (s->documents == NULL)
-        return mf_fail(MF_ECONFIG, "data.limit = %lld: %s is a stream: expected documents "
-                       "(jsonl) or examples (tsv)", (long long)limit, s->path);
+        return mf_fail(MF_ECONFIG,
+                       "data.limit = %lld: %s is a stream: expected documents "
+                       "(jsonl) or examples (tsv)",
+                       (long long)limit, s->path);
     if (limit >= n) return MF_OK;
     if (l->spec->pick_random) {
         int32_t *order = n <= INT32_MAX ? mf_alloc((size_t)n, sizeof *order) : NULL;

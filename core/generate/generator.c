@@ -10,8 +10,8 @@ struct mf_generator {
     mf_model_graph *many; /* a prompt of many->shape.seq tokens */
     const mf_model_graph *last;
     mf_model_graph *whole; /* of a review */
-    bool stale;    /* what is cached is another model's */
-    int32_t *past; /* [cap] all tokens */
+    bool stale;            /* what is cached is another model's */
+    int32_t *past;         /* [cap] all tokens */
     int64_t n, cap;
     int64_t cached; /* tokens in the cache: the last `cached` of past */
 };

@@ -216,9 +216,10 @@ mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_te
     snprintf(full, sizeof full, "%s.weight", name);
     mf_tensor *w = use(m, g, full);
     const bool rms = c->norm == MF_NORM_RMS;
-    const mf_attr attr = {.i = {rms && c->norm_eps_outside,
-                                MF_AS(for_products && mf_graph_narrowing(g) ? MF_BF16 : MF_F32)},
-                          .f = {c->norm_eps}};
+    const mf_attr attr = {
+        .i = {rms && c->norm_eps_outside,
+              MF_AS(for_products && mf_graph_narrowing(g) ? MF_BF16 : MF_F32)},
+        .f = {c->norm_eps}};
     if (rms) return mf_op2(g, "rmsnorm", x, w, &attr);
     snprintf(full, sizeof full, "%s.bias", name);
     return mf_op3(g, "layernorm", x, w, use(m, g, full), &attr);

@@ -68,8 +68,7 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
                                       .capacity_factor = &m->capacity_factor,
                                       .adaptive_capacity = &m->adaptive_capacity,
                                       .labels = m->facts.labels,
-                                      .film_from =
-                                          m->config->film.around == MF_FILM_AROUND_ONE,
+                                      .film_from = m->config->film.around == MF_FILM_AROUND_ONE,
                                       .keep = mg->shape.want_prob,
                                       .trace = mg->shape.want_trace};
     mf_tensor **encoded = mf_alloc((size_t)c->layers, sizeof *encoded);
@@ -102,9 +101,9 @@ static void inputs(const mf_model *m, mf_model_graph *mg)
         mg->targets = mf_graph_input(g, "targets", MF_I32, mg->by_row ? batch : rows);
     if (s->mode == MF_MODE_GENERATE) mg->last = mf_graph_input(g, "last", MF_I32, batch);
     if (s->try_heads)
-        mg->head_mask = mf_graph_input(
-            g, "head_mask", MF_F32,
-            mf_shape2(m->config->model.layers * m->config->model.heads, 1));
+        mg->head_mask =
+            mf_graph_input(g, "head_mask", MF_F32,
+                           mf_shape2(m->config->model.layers * m->config->model.heads, 1));
     if (s->cache) {
         mg->cache_pos = mf_graph_input(g, "cache_pos", MF_I32, batch);
         mg->kv_len = mf_graph_input(g, "kv_len", MF_I32, batch);
@@ -151,8 +150,7 @@ static void build(mf_model *m, mf_model_graph *mg)
     if (m->config->train.dropout > 0 && m->config->train.dropout_embedding)
         x = mf_dropout(g, x, m->config->train.dropout);
     x = blocks(m, mg, x);
-    if (m->config->model.norm_place == MF_NORM_PRE)
-        x = mf_block_norm(m, g, "norm", x, true);
+    if (m->config->model.norm_place == MF_NORM_PRE) x = mf_block_norm(m, g, "norm", x, true);
     if (s->mode == MF_MODE_GENERATE) x = mf_gather_rows(g, x, mg->last);
     if (mg->by_row) x = mf_block_pool(m, mg, x);
     if (m->config->model.head_dropout > 0) x = mf_dropout(g, x, m->config->model.head_dropout);
@@ -182,7 +180,8 @@ int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph 
                                       .lender = shape->lender,
                                       .bf16 = m->bf16};
     if (shape->cache && mf_model_sees_sequences(m))
-        return mf_fail(MF_ECONFIG, "experts that look at whole sequences decode without a cache");
+        return mf_fail(MF_ECONFIG,
+                       "experts that look at whole sequences decode without a cache");
     mf_model_graph *mg = mf_alloc(1, sizeof *mg);
     if (!mg) return MF_ENOMEM;
     mg->shape = *shape;

@@ -63,13 +63,13 @@ static int new_film(mf_model *m, mf_moe_layer *ml, int from)
     char name[64];
     if (c->film.mode == MF_FILM_OFF) return MF_OK;
     snprintf(name, sizeof name, "layers.%d.film.weight", from);
-    int rc = mf_store_declare(m->store, name,
-                              shared ? mf_shape2(2 * d, d) : mf_shape3(E, 2 * d, d), weight,
-                              false, &ml->film_weight);
+    int rc =
+        mf_store_declare(m->store, name, shared ? mf_shape2(2 * d, d) : mf_shape3(E, 2 * d, d),
+                         weight, false, &ml->film_weight);
     snprintf(name, sizeof name, "layers.%d.film.bias", from);
     return rc == MF_OK ? mf_store_declare(m->store, name,
-                                          shared ? mf_shape1(2 * d) : mf_shape2(E, 2 * d),
-                                          bias, false, &ml->film_bias)
+                                          shared ? mf_shape1(2 * d) : mf_shape2(E, 2 * d), bias,
+                                          false, &ml->film_bias)
                        : rc;
 }
 
@@ -215,7 +215,8 @@ static void make_alike(mf_model *m)
         mf_param *p = mf_store_at(m->store, i);
         char name[256];
         int layer, at = 0;
-        if (sscanf(p->name, "layers.%d.%n", &layer, &at) != 1 || at == 0 || layer == 0) continue;
+        if (sscanf(p->name, "layers.%d.%n", &layer, &at) != 1 || at == 0 || layer == 0)
+            continue;
         snprintf(name, sizeof name, "layers.0.%s", p->name + at);
         const mf_param *first = mf_store_find(m->store, name);
         if (first && mf_shape_equal(first->shape, p->shape))
@@ -244,8 +245,8 @@ int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool trai
     int rc = m->plugins ? assemble(m) : MF_ENOMEM;
     if (rc == MF_OK && m->bf16) mf_store_want_bf16(m->store);
     if (rc == MF_OK)
-        rc = (facts->bare ? mf_store_seal_bare : mf_store_seal)(
-            m->store, (uint64_t)config->train.seed, training);
+        rc = (facts->bare ? mf_store_seal_bare
+                          : mf_store_seal)(m->store, (uint64_t)config->train.seed, training);
     if (rc == MF_OK && config->model.layers_alike) make_alike(m);
     if (rc != MF_OK) {
         mf_model_free(m);

@@ -100,9 +100,8 @@ static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     out->limited = true;
     if (c->overflow != MF_OVERFLOW_REASSIGN || r->token || !r->prob) return gate;
 
-    r->admitted =
-        mf_reassign(g, r->chosen, r->admitted, r->prob, priority, cap, k,
-                    (int)c->max_reassign, &out->moved);
+    r->admitted = mf_reassign(g, r->chosen, r->admitted, r->prob, priority, cap, k,
+                              (int)c->max_reassign, &out->moved);
     if (r->expert || c->reassign_gate == 1) return gate;
     const bool renormalize = r->renormalize < 0 ? c->renormalize : r->renormalize;
     return mf_route_gates(g, r->prob, r->chosen, r->admitted, k, renormalize,

@@ -57,8 +57,7 @@ int mf_optim_refresh(mf_optim *o)
         for (int64_t j = 0; rc == MF_OK && j < n; j++) {
             const float factor = p->part ? p->part[j % p->parts] : 1;
             const range r = {p->offset + (p->part ? j * p->part_size : 0),
-                             p->part ? p->part_size : p->count,
-                             p->lr_scale * (double)factor,
+                             p->part ? p->part_size : p->count, p->lr_scale * (double)factor,
                              o->config->decay_all || !(p->init.flags & MF_PARAM_NO_DECAY),
                              p->frozen || factor == 0};
             rc = add(o, &r);

@@ -40,9 +40,9 @@ static int load_corpus(mf_session *s, const mf_session_options *o)
     int rc = mf_corpus_load(&spec, &s->corpus);
     if (rc == MF_ENOTFOUND)
         rc = mf_fail_context(MF_EINPUT, "%s",
-                             o->data                    ? "--data"
+                             o->data                ? "--data"
                              : mf_exists(spec.path) ? "[data]"
-                                                        : "data.path (--data FILE names another)");
+                                                    : "data.path (--data FILE names another)");
     if (rc == MF_OK && !s->tokenizer) s->tokenizer = s->corpus->tokenizer;
     return rc;
 }
@@ -115,7 +115,8 @@ static void count_steps(mf_session *s)
 static int judge_machine(const mf_config *c)
 {
     if (strcmp(c->train.device, "cpu") != 0)
-        return mf_fail(MF_EDEP, "train.device = %s: this moefw has no backend for it; expected cpu",
+        return mf_fail(MF_EDEP,
+                       "train.device = %s: this moefw has no backend for it; expected cpu",
                        c->train.device);
     return mf_backend_init();
 }

@@ -102,8 +102,8 @@ static int save_in(mf_trainer *t, const char *folder, int keep)
     int rc = mf_metrics_sync(t->log);
     if (rc == MF_OK) rc = collect(t, s);
     if (rc == MF_OK)
-        rc = mf_ckpt_save(folder, t->step, t->session->model->store, s, mf_identity_now(),
-                          keep);
+        rc =
+            mf_ckpt_save(folder, t->step, t->session->model->store, s, mf_identity_now(), keep);
     mf_state_free(s);
     return rc == MF_OK ? rc : mf_fail_context(rc, "saving step %lld", (long long)t->step);
 }
@@ -187,8 +187,7 @@ static int recall(mf_trainer *t)
         if (r->step > t->step) continue;
         for (int j = 0; rc == MF_OK && j < r->n_turns; j++)
             rc = mf_trainer_note_turn(t, &r->turns[j]);
-        if (rc == MF_OK && by_schedule(t, r))
-            rc = mf_past_add(t->past, r);
+        if (rc == MF_OK && by_schedule(t, r)) rc = mf_past_add(t->past, r);
     }
     mf_metrics_history_free(old);
     return rc;
@@ -320,7 +319,7 @@ int mf_trainer_sample(mf_trainer *t)
                                   .seq = seq,
                                   .masked = true,
                                   .want_prob = true,
-                                  .want_attention = !gated             ? 0
+                                  .want_attention = !gated              ? 0
                                                     : seq < SAMPLE_SEEN ? seq
                                                                         : SAMPLE_SEEN,
                                   .lender = t->graph->g};

@@ -30,11 +30,8 @@ static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
     const int64_t E = dims->experts, d = dims->dim, h = c->hidden ? c->hidden : 4 * d;
     /* Residual branches start smaller the deeper the model is (Radford et al. 2019). */
     const double out_std = c->init_std / sqrt(2.0 * (dims->n_layers > 0 ? dims->n_layers : 1));
-    int rc = mf->param(ctx, "w13", mf_shape3(E, 2 * h, d),
-                       weight_init(c, c->init_std));
-    if (rc == MF_OK)
-        rc = mf->param(ctx, "w2", mf_shape3(E, d, h),
-                       weight_init(c, out_std));
+    int rc = mf->param(ctx, "w13", mf_shape3(E, 2 * h, d), weight_init(c, c->init_std));
+    if (rc == MF_OK) rc = mf->param(ctx, "w2", mf_shape3(E, d, h), weight_init(c, out_std));
     return rc;
 }
 

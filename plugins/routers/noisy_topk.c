@@ -36,8 +36,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     const mf_shape w = mf_shape2(dims->experts, dims->dim), b = mf_shape1(dims->experts);
     const bool uniform = c->init == UNIFORM;
     const double bound = 1 / sqrt((double)dims->dim);
-    const mf_init weight =
-        uniform ? mf_init_of(MF_INIT_KAIMING, 1, 0) : MF_NORMAL(c->init_std);
+    const mf_init weight = uniform ? mf_init_of(MF_INIT_KAIMING, 1, 0) : MF_NORMAL(c->init_std);
     const mf_init bias =
         uniform ? mf_init_of(MF_INIT_UNIFORM, bound, MF_PARAM_NO_DECAY) : MF_ZEROS;
     int rc = mf->param(ctx, "weight", w, weight);
