@@ -13,6 +13,7 @@
 #include "graph/gradcheck.h"
 #include "kernels/kernel.h"
 #include "lab/checks.h"
+#include "plugin/child.h"
 #include "plugin/host.h"
 
 enum { HELD_MAX = 512, SEED = 20240607 };
@@ -195,6 +196,7 @@ mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETA
             mf_gradcheck_report report = {.tensor = -1};
             snprintf(when, sizeof when, "%s%s%s", o != NULL ? o->name : "by default",
                      o != NULL ? " = " : "", values[j]);
+            mf_child_say("at %s", when); /* many settings take long, and silence is judged */
             int rc = check_setting(plugin, o != NULL ? o->name : NULL, values[j], &report);
             if (rc != MF_OK && (o == NULL || !mf_check_declined(rc)))
                 return mf_check_broke(detail, when);
