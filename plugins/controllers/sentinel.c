@@ -18,6 +18,9 @@
  * without a measured importance, the ones with the highest entropy). Nothing is lowered further
  * once max_pruned is reached. A head that comes back is left alone for `grace` steps.
  *
+ * A head of keys and values that several query heads share (model.kv_heads) goes with the last of
+ * them, and the gradient norm of a head counts its share of it.
+ *
  * Every change is a turn of the live options layers.N.attention.{gate,active}.H.
  */
 #include <moefw/moefw.h>
