@@ -79,6 +79,7 @@ SIMD_INC += kernels/cpu/simd/product_core.h
 SIMD_INC += kernels/cpu/simd/product_put.h
 SIMD_INC += kernels/cpu/simd/product_words.h
 SIMD_INC += kernels/cpu/simd/rows.h
+SIMD_INC += kernels/cpu/simd/select.h
 SIMD_INC += kernels/cpu/simd/simd.def
 SIMD_INC += kernels/cpu/simd/simd.h
 SIMD_INC += kernels/cpu/simd/skinny.h

@@ -114,9 +114,12 @@ static void run_put(mf_kt *t)
 
 static void run_topk(mf_kt *t)
 {
-    static const int64_t width_of[] = {1, 8, 37, 200}, k_of[] = {1, 2, 8, 5};
-    int64_t n = 500, width = width_of[t->variant % 4], k = k_of[t->variant % 4];
-    float *in = kt_f32(t, n * width), *mask = t->variant < 4 ? NULL : kt_f32(t, n);
+    static const int64_t width_of[] = {1, 8, 37, 200, 300, 2048}, k_of[] = {1, 2, 8, 5, 299, 512};
+    const int v = t->variant % 6;
+    int64_t n = v < 4 ? 500 : 50, width = width_of[v], k = k_of[v];
+    float *in = kt_f32(t, n * width), *mask = t->variant < 6 ? NULL : kt_f32(t, n);
+    for (int64_t i = 0; v == 4 && i < n * width; i++) /* many ties, both zeros */
+        in[i] = in[i] > 0 ? ceilf(in[i]) : floorf(in[i] + 1) * -1;
     for (int64_t i = 0; i < n && width > 1; i++) {
         if (i % 5 == 1) in[i * width + i % width] = NAN;
         if (i % 5 == 2) in[i * width + i % width] = -INFINITY;
@@ -300,7 +303,7 @@ const mf_kernel_row mf_kernel_rows_routing[] = {
     {"sum_rows", run_sum_rows, 4 * SIZES, true, 1e-6},
     {"take", run_take, SIZES, true, 0},
     {"put", run_put, SIZES, true, 0},
-    {"topk", run_topk, 8, true, 0},
+    {"topk", run_topk, 12, true, 0},
     {"one_hot", run_one_hot, SIZES, true, 0},
     {"bincount", run_bincount, 8, true, 1e-6},
     {"mask_rows", run_mask_rows, 2 * SIZES, true, 0},

@@ -1,10 +1,13 @@
 /* route.c: the best experts of each token, and what is measured of a routing. */
 #include "kernels/cpu/simd/lanes.h"
 #include "kernels/cpu/simd/rows.h"
+#include "kernels/cpu/simd/select.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vecmath.h"
 
 /* ---- topk ---- */
+
+#define LIST_MAX 48 /* from so many on, counting digits is cheaper than a sorted list */
 
 typedef struct best {
     int64_t n, width, k, per;
@@ -107,9 +110,12 @@ static void best_tile(void *arg, int64_t tile)
     int64_t from = tile * p->per, to = rows_end(p->n, from, p->per);
     for (int64_t i = from; i < to; i++) {
         int32_t *list = p->out + i * p->k;
-        if (!p->mask || p->mask[i] != 0)
-            best_of_row(p, p->in + i * p->width, list);
-        else
+        if (!p->mask || p->mask[i] != 0) {
+            if (p->k >= LIST_MAX && p->k <= SELECT_MAX)
+                select_row(p->in + i * p->width, p->width, p->k, list);
+            else
+                best_of_row(p, p->in + i * p->width, list);
+        } else
             for (int64_t j = 0; j < p->k; j++)
                 list[j] = -1;
     }
