@@ -152,6 +152,7 @@ def main():
     section(notes, "method")
     print("## The machine\n")
     machine([r for r in records if r["commit"] == newest])
+    section(notes, "machine")
     print("## Models\n")
     table([c for c in cells if "-" not in c.w.name], "Columns here, there and floor are tokens/s.", rates)
     section(notes, "models")
@@ -162,6 +163,7 @@ def main():
     routers([c for c in cells if c.w.name.startswith("router-")])
     section(notes, "routers")
     more(read(os.path.join(OUT, "alone.jsonl")))
+    verified(read(os.path.join(OUT, "verify.jsonl")))
     section(notes, "alone")
     print("## Floors\n\n| work | floor |\n|---|---|")
     for name in names:
@@ -182,6 +184,16 @@ def more(records):
     print("## Start, memory, growth, sameness\n\n| what | measured | goal | |\n|---|---|---|---|")
     for r in latest.values():
         print("| %s | %s | %s | %s |" % (r["what"], r["measured"], r["goal"], "reached" if r["reached"] else "**not reached**"))
+    print()
+
+
+def verified(records):
+    if not records:
+        return
+    latest = {r["workload"]: r for r in records}
+    print("## The same work\n\n| work | from the same weights | |\n|---|---|---|")
+    for r in latest.values():
+        print("| %s | %s | %s |" % (r["workload"], r["text"], "same" if r["same"] else "**different**"))
     print()
 
 
