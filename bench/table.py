@@ -104,7 +104,8 @@ def routers(cells):
 
 def machine(records):
     last = records[-1]
-    print("CPU: %s (%s). Last figures: %s UTC, commit %s.\n" % (last["cpu"], last["flags"], last["date"], last["commit"]))
+    commits = sorted({r["commit"] for r in records})
+    print("CPU: %s (%s). Last figures: %s UTC, commit %s.\n" % (last["cpu"], last["flags"], last["date"], ", ".join(commits)))
     print("| limit | " + " | ".join("%d thread%s" % (t, "s" if t > 1 else "") for t in (1, 2)) + " |\n|---|---|---|")
     rows = [("fma_f32", "f32 multiply-adds on registers, GFLOP/s"), ("fma_bf16", "bf16 multiply-adds on registers, GFLOP/s"),
             ("blas_f32", "OpenBLAS, 1024^3, f32, GFLOP/s"), ("product_f32", "best f32 product of any library, GFLOP/s"),
@@ -146,12 +147,11 @@ def main():
     order = list(NAMES)
     names = list(workloads.ALL)
     cells = [Cell(by[k]) for k in sorted(by, key=lambda k: (names.index(k[0]), k[1] != "f32", k[2], order.index(k[3])))]
-    newest = records[-1]["commit"]
 
     print("# Speed, side by side\n\n<!-- written by table.py from out/pairs.jsonl and notes.md -->\n")
     section(notes, "method")
     print("## The machine\n")
-    machine([r for r in records if r["commit"] == newest])
+    machine([r for c in cells for r in c.records])
     section(notes, "machine")
     print("## Models\n")
     table([c for c in cells if "-" not in c.w.name], "Columns here, there and floor are tokens/s.", rates)
