@@ -1,6 +1,6 @@
 /* train/metrics.h: metrics.jsonl, written by the training loop and read by reports.
  *
- * One object a line; every line has step, split, loss, task_loss, lr, grad_norm, tokens,
+ * One object a line; every line has step, split, dtype, loss, task_loss, lr, grad_norm, tokens,
  * tokens_per_s and wall_s (null where there is no value); the rest when present. Lines stand in
  * the order of their steps, so that a resumed run can cut the file back to its checkpoint: write
  * all lines of step N before saving the checkpoint of step N.
