@@ -257,8 +257,8 @@ loss() {
 
 @test "shakespeare in bf16 ends within one part in a hundred of f32" {
     [ -n "$MOEFW_SLOW" ] || skip "slow"
-    data=${MOEFW_SHAKESPEARE:-$srcdir/data/tinyshakespeare.txt}
-    [ -s "$data" ] || skip "no tinyshakespeare.txt; MOEFW_SHAKESPEARE names it"
+    data=$MOEFW_DATA/tinyshakespeare.txt
+    [ -s "$data" ] || skip "MOEFW_DATA names no folder with tinyshakespeare.txt"
     "$MOEFW" train shakespeare --data "$data" -q --out a
     "$MOEFW" train shakespeare --data "$data" -q --out b --set train.dtype=bf16
     awk -v a="$(loss a)" -v b="$(loss b)" 'BEGIN { d = a - b; exit !(d * d < 0.0001 * a * a) }' ||
