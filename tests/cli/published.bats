@@ -1,5 +1,5 @@
-# The published systems on real data: the slow group. MOEFW_SHARED is a folder with
-# data/tinyshakespeare.txt and data/wikitext-2/test.txt.
+# The published systems on real data: the slow group. MOEFW_DATA is a folder with
+# tinyshakespeare.txt and wikitext-2/test.txt.
 
 setup() {
     [ -n "$MOEFW_SLOW" ] || skip "MOEFW_SLOW=1 asks for it"
@@ -9,8 +9,8 @@ setup() {
 
 # reaches PRESET FILE LEAST MOST: it trains in two minutes at most, to a validation loss between
 reaches() {
-    [ -n "$MOEFW_SHARED" ] && [ -r "$MOEFW_SHARED/data/$2" ] || skip "MOEFW_SHARED has no data/$2"
-    timeout 600 "$MOEFW" train "$1" -q --out run --data "$MOEFW_SHARED/data/$2"
+    [ -n "$MOEFW_DATA" ] && [ -r "$MOEFW_DATA/$2" ] || skip "MOEFW_DATA has no $2"
+    timeout 600 "$MOEFW" train "$1" -q --out run --data "$MOEFW_DATA/$2"
     loss=$(grep '"split":"val"' run/metrics.jsonl | tail -1 | sed -E 's/.*"task_loss":([0-9.]+).*/\1/')
     awk -v l="$loss" -v lo="$3" -v hi="$4" 'BEGIN { exit !(l > lo && l < hi) }' || { echo "loss $loss"; return 1; }
 }
