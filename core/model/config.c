@@ -185,6 +185,7 @@ static int load_plugin_sections(loader *l, const char *prefix, mf_plugin_section
         if (strncmp(at->section, prefix, strlen(prefix)) != 0) continue;
         if (!good_label(at->section + strlen(prefix))) continue;
         mf_plugin_section *out = &(*ret)[*ret_n];
+        *out = (mf_plugin_section){0}; /* a section that was left out may have been here */
         int rc = load_plugin_section(l, at->section, at, out);
         if (rc != MF_OK) return rc;
         if (strcmp(out->plugin, "none") != 0) ++*ret_n;

@@ -248,3 +248,10 @@ below() {
         --set model.dim=32 --set model.seq=16 --set model.layers=2 --set train.batch=2 --set train.eval_batches=2
     [ "$before" = "$(cat out/table.md)" ]
 }
+
+@test "a controller that is taken out leaves those behind it in" {
+    "$MOEFW" config show sentinel --set controller.sentinel.plugin=none >shown
+    grep -q '^plugin = plateau$' shown
+    grep -q '^plugin = head_lr$' shown
+    ! grep -q '^plugin = sentinel$' shown
+}
