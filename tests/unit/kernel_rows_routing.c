@@ -114,7 +114,8 @@ static void run_put(mf_kt *t)
 
 static void run_topk(mf_kt *t)
 {
-    static const int64_t width_of[] = {1, 8, 37, 200, 300, 2048}, k_of[] = {1, 2, 8, 5, 299, 512};
+    static const int64_t width_of[] = {1, 8, 37, 200, 300, 2048},
+                         k_of[] = {1, 2, 8, 5, 299, 512};
     const int v = t->variant % 6;
     int64_t n = v < 4 ? 500 : 50, width = width_of[v], k = k_of[v];
     float *in = kt_f32(t, n * width), *mask = t->variant < 6 ? NULL : kt_f32(t, n);
