@@ -52,7 +52,7 @@ static void open_layer(layer *l, int n_more, const char *const *more)
     mf_batch *batch = NULL;
     *l = (layer){0};
     memcpy(set, small, sizeof small);
-    memcpy(set + SMALL, more, (size_t)n_more * sizeof *more);
+    if (n_more > 0) memcpy(set + SMALL, more, (size_t)n_more * sizeof *more);
     int rc = mf_config_load("default", SMALL + n_more, set, &config);
     if (rc == MF_OK) rc = mf_session_open(config, &options, &l->s);
     if (rc == MF_OK) rc = mf_model_graph_new(l->s->model, &shape, &l->mg);
