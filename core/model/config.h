@@ -27,7 +27,8 @@ typedef enum mf_film { MF_FILM_OFF, MF_FILM_PER_EXPERT, MF_FILM_SHARED } mf_film
 typedef enum mf_film_around { MF_FILM_AROUND_ONE, MF_FILM_AROUND_ZERO } mf_film_around;
 typedef enum mf_overflow { MF_OVERFLOW_DROP, MF_OVERFLOW_REASSIGN } mf_overflow;
 typedef enum mf_priority {
-    MF_PRIORITY_POSITION, MF_PRIORITY_GATE, MF_PRIORITY_IMPORTANCE, MF_PRIORITY_DRAWN
+    MF_PRIORITY_POSITION, MF_PRIORITY_GATE, MF_PRIORITY_IMPORTANCE, MF_PRIORITY_DRAWN,
+    MF_PRIORITY_TIME
 } mf_priority;
 typedef enum mf_dropped { MF_DROPPED_RESIDUAL, MF_DROPPED_INPUT, MF_DROPPED_SCALED } mf_dropped;
 typedef enum mf_start { MF_START_NORMAL, MF_START_UNIFORM, MF_START_XAVIER } mf_start;

@@ -102,7 +102,8 @@ static const mf_option model_options[] = {
     MF_END_OPTIONS};
 
 static const char *const overflows[] = {"drop", "reassign", NULL};
-static const char *const priorities[] = {"position", "gate", "importance", "drawn", NULL};
+static const char *const priorities[] = {"position", "gate", "importance",
+                                         "drawn",    "time", NULL};
 static const char *const choices_of_gate[] = {"new", "first", NULL};
 static const char *const dropped_ways[] = {"residual", "input", "scaled_input", NULL};
 
@@ -112,7 +113,9 @@ static const mf_option moe_options[] = {
     REAL(mf_moe_config, capacity_factor, "0", 0, 1e6,
          "rows an expert takes, in even shares; 0: all that come (dropless)"),
     ENUM(mf_moe_config, overflow, "drop", overflows, "what becomes of rows over capacity"),
-    ENUM(mf_moe_config, priority, "position", priorities, "which rows are admitted first"),
+    ENUM(mf_moe_config, priority, "position", priorities,
+         "which rows are admitted first: those of the first sequences, of the largest gate, of "
+         "the longest vector, drawn ones, or the early ones of every sequence"),
     REAL(mf_moe_config, adaptive_capacity, "0", 0, 1e3,
          "k: expert i with n rows takes k max(0, n - even share) more; 0: none"),
     REAL(mf_moe_config, adaptive_limit, "0.5", 0, 1e3,

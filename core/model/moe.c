@@ -8,8 +8,8 @@ static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const 
     return mf_add(g, score, mf_graph_param(g, layer->select_bias));
 }
 
-/* One number a row: the router's own priority, the gate, the length of the token's vector, or a
- * random number. */
+/* One number a row: the router's own priority, the gate, the length of the token's vector, a
+ * random number, or how early it stands. */
 static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in *in,
                                const mf_routing *r, mf_tensor *gate)
 {
@@ -22,6 +22,9 @@ static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in
         return mf_stop_gradient(g, gate);
     } else if (priority == MF_PRIORITY_DRAWN) {
         return mf_uniform(g, mf_shape1(r->rows));
+    } else if (priority == MF_PRIORITY_TIME) { /* as tokens laid out [seq, batch] would come */
+        mf_tensor *early = mf_affine(g, mf_cast(g, in->positions, MF_F32), -1, 0);
+        of_token = mf_reshape(g, early, mf_shape2(r->tokens, 1));
     } else {
         mf_tensor *x = mf_stop_gradient(g, in->x);
         of_token = mf_sqrt(g, mf_sum(g, mf_square(g, x), 2u, true));

@@ -149,6 +149,27 @@ START_TEST(admission_by_lot)
 }
 END_TEST
 
+/* Token (b, t) is admitted where fewer than its expert's room come before it in the order of
+ * [seq, batch]: the early ones of all sequences first. */
+START_TEST(admission_by_time)
+{
+    const char *set[] = {"moe.priority=time"};
+    int kept[E] = {0}, dropped_of_first = 0, dropped = 0;
+    layer l;
+    open_layer(&l, 1, set);
+    for (int t = 0; t < T; t++)
+        for (int b = 0; b < B; b++) {
+            const int row = b * T + t, e = l.chosen[row];
+            ck_assert_int_eq(l.admitted[row], kept[e]++ < TOKENS / E ? e : -1);
+            dropped += l.admitted[row] < 0;
+            dropped_of_first += b == 0 && l.admitted[row] < 0;
+        }
+    ck_assert_int_gt(dropped, 3);
+    ck_assert_int_gt(dropped_of_first, 0); /* by position the first sequence loses none here */
+    close_layer(&l);
+}
+END_TEST
+
 /* The printed procedure: overflow by source expert, within it in order (no importance), each to
  * the largest p / (1 + load) with room. */
 START_TEST(overflow_finds_another_expert)
@@ -261,6 +282,7 @@ static Suite *suite(void)
     tcase_add_test(c, what_is_over_is_dropped);
     tcase_add_test(c, adaptive_capacity_gives_room);
     tcase_add_test(c, admission_by_lot);
+    tcase_add_test(c, admission_by_time);
     tcase_add_test(c, overflow_finds_another_expert);
     tcase_add_test(c, a_bound_on_reassignment_and_the_first_gate);
     tcase_add_test(c, dropped_tokens_pass_on_their_input);
