@@ -39,8 +39,13 @@ const char *mf_talker_piece(const mf_talker *t, int32_t id, char *out, size_t si
 {
     char text[32];
     size_t n = 0;
-    const char *piece = mf_tokenizer_piece(t->session->tokenizer, id, &n);
-    snprintf(text, sizeof text, "%.*s", (int)n, piece ? piece : "");
+    const mf_tokenizer *tokenizer = t->session->tokenizer;
+    const char *piece = mf_tokenizer_piece(tokenizer, id, &n),
+               *special = mf_tokenizer_special(tokenizer, id);
+    if (special)
+        snprintf(text, sizeof text, "%s", special);
+    else
+        snprintf(text, sizeof text, "%.*s", (int)n, piece ? piece : "");
     return mf_terminal_safe(text, false, out, size);
 }
 

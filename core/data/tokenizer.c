@@ -27,6 +27,13 @@ const char *mf_special_name(mf_special s)
     return (unsigned)s < MF_SPECIALS ? special_names[s] : "";
 }
 
+const char *mf_tokenizer_special(const mf_tokenizer *t, int32_t id)
+{
+    for (int i = 0; id >= 0 && i < MF_SPECIALS; i++)
+        if (t->special[i] == id) return special_names[i];
+    return NULL;
+}
+
 const char *const *mf_tokenizer_kinds(void)
 {
     return kind_names;

@@ -106,6 +106,8 @@ int mf_tokenizer_encode(const mf_tokenizer *t, const char *source, const char *t
 /* Bytes of any id; "" for special and unknown ids. */
 const char *mf_tokenizer_piece(const mf_tokenizer *t, int32_t id, size_t *ret_n);
 const char *mf_special_name(mf_special s); /* "<pad>" */
+/* The name of a special id, "<cls>"; NULL for any other. */
+const char *mf_tokenizer_special(const mf_tokenizer *t, int32_t id);
 /* Bytes that n ids stand for; 0 if the tokenizer is not lossless. */
 uint64_t mf_tokenizer_bytes(const mf_tokenizer *t, const int32_t *ids, size_t n);
 

@@ -221,7 +221,9 @@ typedef struct {
 static char *piece(sampler *x, const mf_tokenizer *t, int32_t id)
 {
     size_t n = 0;
-    const char *text = t ? mf_tokenizer_piece(t, id, &n) : NULL;
+    const char *text = t ? mf_tokenizer_piece(t, id, &n) : NULL,
+               *special = t ? mf_tokenizer_special(t, id) : NULL;
+    if (special) return mf_arena_strf(x->arena, "%s", special);
     if (!text) return mf_arena_strf(x->arena, "%d", (int)id);
     return mf_arena_strf(x->arena, "%.*s", (int)n, text);
 }

@@ -65,6 +65,8 @@ holds() { awk "BEGIN { exit !($1) }"; }
     # one line of validation an epoch: 400 sentences are 25 batches of 16
     [ "$(grep -c '"split":"val"' run/metrics.jsonl)" -eq 2 ]
     grep '"split":"val"' run/metrics.jsonl | head -n 1 | grep -q '"step":25,'
+    # tokens without a text are shown by name
+    grep -q '"tokens":\["<cls>",.*"<sep>"' run/routing_sample.json
 }
 
 @test "each reading of the paper trains" {

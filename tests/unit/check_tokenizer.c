@@ -137,6 +137,9 @@ START_TEST(special_tokens)
     ck_assert_int_eq(t->special[MF_SPECIAL_UNK], 4);
     ck_assert_int_eq(t->special[MF_SPECIAL_SEP], 5);
     ck_assert_int_eq(t->special[MF_SPECIAL_CLS], -1);
+    ck_assert_str_eq(mf_tokenizer_special(t, 5), "<sep>");
+    ck_assert_ptr_null(mf_tokenizer_special(t, 2));
+    ck_assert_ptr_null(mf_tokenizer_special(t, -1)); /* what absent ones have */
     ck_assert_int_eq(encode(t, "axc", 3, &ids), MF_OK);
     ck_assert(ids.n == 3 && ids.id[0] == 0 && ids.id[1] == 4 && ids.id[2] == 2);
     char *text = decode(t, ids.id, 3);
