@@ -29,22 +29,7 @@ train='' val='' preset=lamoe-as-run steps=30 eval_batches=2 val_tokens=20000
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-while [ $# -gt 0 ]; do
-    case $1 in
-    -h | --help) usage_and_exit 0 ;;
-    --train | --val | --out | --preset | --steps | --threads | --eval-batches | --val-tokens | --set)
-        needs "$1" $#
-        case $1 in
-        --set) extra="$extra --set $2" ;;
-        --eval-batches) eval_batches=$2 ;;
-        --val-tokens) val_tokens=$2 ;;
-        *) eval "${1#--}=\$2" ;;
-        esac
-        shift 2
-        ;;
-    *) die 2 "unknown argument '$1' (--help tells)" ;;
-    esac
-done
+options 'train val out preset steps threads eval-batches val-tokens' "$@"
 [ -n "$train" ] || usage_and_exit 2
 for file in "$train" ${val:+"$val"}; do
     [ -r "$file" ] || die 3 "cannot read $file"

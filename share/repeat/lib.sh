@@ -2,6 +2,7 @@
 # lib.sh: what the scripts that repeat published results have in common; they source it.
 #
 #   usage_and_exit STATUS         prints $usage
+#   options 'NAME...' "$@"        sets the variable of each option --NAME VALUE, - in it as _
 #   begin                         after the options: finds moefw, makes $out
 #   plan NAME WORDS...            a run to be: "moefw train WORDS..." into $out/runs/NAME
 #   carry_out                     trains what is not finished yet, $jobs at a time
@@ -29,9 +30,33 @@ usage_and_exit() {
     exit "$1"
 }
 
-# needs OPTION COUNT: an option that takes a value has one
-needs() {
-    [ "$2" -ge 2 ] || die 2 "$1 wants a value"
+# options 'NAME...' ARGUMENT...: what each script understands besides --set and --help
+options() {
+    known=" $1 "
+    shift
+    while [ $# -gt 0 ]; do
+        case $1 in
+        -h | --help) usage_and_exit 0 ;;
+        --*[!a-z-]*) name= ;;
+        --?*) name=${1#--} ;;
+        *) name= ;;
+        esac
+        case $known in
+        *" ${name:-/} "*) ;;
+        *) [ "$name" = set ] || die 2 "unknown argument '$1' (--help tells)" ;;
+        esac
+        [ $# -ge 2 ] || die 2 "$1 wants a value"
+        case $name in
+        set) extra="$extra --set $2" ;;
+        *) eval "$(echo "$name" | tr - _)=\$2" ;;
+        esac
+        shift 2
+    done
+}
+
+# list A,B,C: as words
+list() {
+    echo "$1" | tr ',' ' '
 }
 
 whole() {

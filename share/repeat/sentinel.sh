@@ -27,20 +27,7 @@ data='' out=repeat-sentinel steps=2000 more=2000 seed=1 jobs=1 threads=0 extra='
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-while [ $# -gt 0 ]; do
-    case $1 in
-    -h | --help) usage_and_exit 0 ;;
-    --data | --out | --steps | --more | --seed | --jobs | --threads | --set)
-        needs "$1" $#
-        case $1 in
-        --set) extra="$extra --set $2" ;;
-        *) eval "${1#--}=\$2" ;;
-        esac
-        shift 2
-        ;;
-    *) die 2 "unknown argument '$1' (--help tells)" ;;
-    esac
-done
+options 'data out steps more seed jobs threads' "$@"
 [ -n "$data" ] || usage_and_exit 2
 [ -r "$data" ] || die 3 "cannot read $data"
 whole --steps "$steps"

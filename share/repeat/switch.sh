@@ -31,20 +31,7 @@ changes=base,adaptive,reassign,tia_r,simbal,balance,all
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-while [ $# -gt 0 ]; do
-    case $1 in
-    -h | --help) usage_and_exit 0 ;;
-    --data | --out | --part | --epochs | --steps | --seeds | --changes | --jobs | --threads | --set)
-        needs "$1" $#
-        case $1 in
-        --set) extra="$extra --set $2" ;;
-        *) eval "${1#--}=\$2" ;;
-        esac
-        shift 2
-        ;;
-    *) die 2 "unknown argument '$1' (--help tells)" ;;
-    esac
-done
+options 'data out part epochs steps seeds changes jobs threads' "$@"
 [ -n "$data" ] || usage_and_exit 2
 [ -r "$data" ] || die 3 "cannot read $data"
 case $part in 1 | 2 | all) ;; *) die 2 "--part: expected 1, 2 or all, found '$part'" ;; esac
@@ -77,9 +64,6 @@ name_of() {
     balance) echo "+ balance loss" ;;
     all) echo "all of these" ;;
     esac
-}
-list() {
-    echo "$1" | tr ',' ' '
 }
 for change in $(list "$changes"); do
     changes_of "$change" >/dev/null || exit 2

@@ -32,25 +32,9 @@ models=tagat-balanced,tagat-specialised,tagat-balanced-as-run,tagat-specialised-
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-while [ $# -gt 0 ]; do
-    case $1 in
-    -h | --help) usage_and_exit 0 ;;
-    --data | --vocab | --out | --models | --tasks | --epochs | --seeds | --jobs | --threads | --set)
-        needs "$1" $#
-        case $1 in
-        --set) extra="$extra --set $2" ;;
-        *) eval "${1#--}=\$2" ;;
-        esac
-        shift 2
-        ;;
-    *) die 2 "unknown argument '$1' (--help tells)" ;;
-    esac
-done
+options 'data vocab out models tasks epochs seeds jobs threads' "$@"
 if [ -z "$data" ] || [ -z "$vocab" ]; then usage_and_exit 2; fi
 whole --epochs "$epochs"
-list() {
-    echo "$1" | tr ',' ' '
-}
 for seed in $(list "$seeds"); do
     whole --seeds "$seed"
 done
