@@ -1,9 +1,11 @@
 /* ops/dispatch.c: rows grouped by expert, and back. Kernels: dispatch.c, sum_rows.
  *
  * T tokens, k rows per token, R rows; row r belongs to token_of_row[r], or to r / k. Rows stand in
- * source order (r) and in grouped order (p): sorted by expert, within an expert in source order.
+ * source order (r) and in grouped order (p): sorted by expert, within an expert by token, so that
+ * experts that look at sequences find the rows of one sequence beside one another.
  *
- *   group_rows     order[p] = source row, offset[e] = first p of expert e, token[p], place[r] = p
+ *   group_rows     order[p] = source row, offset[e] = first p of expert e, token[p], place[r] = p;
+ *                  rows that list their tokens stand within an expert by token, then source order
  *   dispatch_rows  y[p] = x[token[p]], 0 past the end     dx[t] = sum of dy[place[r]] over t's rows
  *   combine_rows   y[t] = sum over t's rows r of gate[r] x[place[r]]
  *                  dx[place[r]] = gate[r] dy[t],  dgate[r] = <x[place[r]], dy[t]>
@@ -15,6 +17,7 @@
  * token list they go over lists of each token's rows, made by a counting sort in the scratch.
  */
 #include "ops/dispatch.h"
+#include <string.h>
 #include "ops/index.h"
 #include "ops/infer.h"
 
@@ -28,6 +31,7 @@ static int infer_group(mf_infer *in)
         mf_infer_attr(in, 1, "experts", 1, INT32_MAX - 1))
         return MF_ESHAPE;
     const mf_shape rows = in->in[0].shape;
+    if (!mf_infer_absent(in, 1)) in->work_bytes = (size_t)rows.dim[0] * sizeof(int32_t);
     if (mf_infer_set(in, 0, MF_I32, rows) ||
         mf_infer_set(in, 1, MF_I32, mf_shape1(in->attr->i[1] + 1)) ||
         mf_infer_set(in, 2, MF_I32, rows))
@@ -35,17 +39,53 @@ static int infer_group(mf_infer *in)
     return mf_infer_set(in, 3, MF_I32, rows);
 }
 
+/* Two rising runs of rows, list[0 .. middle-1] and list[middle .. n-1], to one. */
+static void merge(int64_t middle, int64_t n, const int32_t *token, const int32_t *list,
+                  int32_t *out)
+{
+    int64_t a = 0, b = middle;
+    for (int64_t i = 0; i < n; i++)
+        out[i] =
+            b >= n || (a < middle && token[list[a]] <= token[list[b]]) ? list[a++] : list[b++];
+}
+
+/* The n rows of one expert, by token; of one token in the order in which they came. Runs of twice
+ * the length go to and fro between list and spare. */
+static void sort_rows(int64_t n, const int32_t *token, int32_t *list, int32_t *spare)
+{
+    int32_t *from = list, *to = spare;
+    for (int64_t run = 1; run < n; run *= 2) {
+        for (int64_t at = 0; at < n; at += 2 * run) {
+            const int64_t left = n - at < 2 * run ? n - at : 2 * run;
+            merge(run < left ? run : left, left, token, from + at, to + at);
+        }
+        int32_t *other = from;
+        from = to;
+        to = other;
+    }
+    if (from != list) memcpy(list, from, (size_t)n * sizeof *list);
+}
+
+static void sort_by_token(int64_t experts, const int32_t *token, const int32_t *offset,
+                          int32_t *order, int32_t *spare)
+{
+    for (int64_t e = 0; e < experts; e++)
+        sort_rows(offset[e + 1] - offset[e], token, order + offset[e], spare);
+}
+
 static int forward_group(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
     const mf_kernels *k = mf_call_kernels(call);
     const int64_t rows = call->in[0].shape.dim[0], experts = call->attr->i[1];
-    int32_t *order = mf_call_out_i32(call, 0);
+    const int32_t *token = mf_call_i32(call, 1);
+    int32_t *offset = mf_call_out_i32(call, 1), *order = mf_call_out_i32(call, 0);
     int err = mf_call_check(call, 0, "expert", -1, experts);
     if (err) return err;
-    k->index_lists(&x, rows, experts, mf_call_i32(call, 0), mf_call_out_i32(call, 1), order);
-    k->group_rows(&x, rows, call->attr->i[0], order, mf_call_i32(call, 1),
-                  mf_call_out_i32(call, 2), mf_call_out_i32(call, 3));
+    k->index_lists(&x, rows, experts, mf_call_i32(call, 0), offset, order);
+    if (token) sort_by_token(experts, token, offset, order, call->work);
+    k->group_rows(&x, rows, call->attr->i[0], order, token, mf_call_out_i32(call, 2),
+                  mf_call_out_i32(call, 3));
     return MF_OK;
 }
 
@@ -206,9 +246,9 @@ static int backward_combine(const mf_call *call)
             call->out[Y].data, mf_call_out(call, GATE));
     else
         mf_call_kernels(call)->combine_grad(
-        &x, y.dim[0], call->attr->i[0], y.dim[1], mf_call_f32(call, Y), mf_call_f32(call, GATE),
-        mf_call_i32(call, PLACE), mf_call_i32(call, LIST), mf_call_f32(call, DZ),
-        mf_call_out(call, Y), mf_call_out(call, GATE));
+            &x, y.dim[0], call->attr->i[0], y.dim[1], mf_call_f32(call, Y),
+            mf_call_f32(call, GATE), mf_call_i32(call, PLACE), mf_call_i32(call, LIST),
+            mf_call_f32(call, DZ), mf_call_out(call, Y), mf_call_out(call, GATE));
     return MF_OK;
 }
 

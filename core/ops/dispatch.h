@@ -20,7 +20,8 @@ mf_tensor *mf_route_gates(mf_graph *g, mf_tensor *prob, mf_tensor *chosen, mf_te
                           int k, bool renormalize, double scale);
 
 /* expert [R] with -1 where the row's token is padding. token [R] or NULL: r / k. */
-mf_tensor *mf_mask_rows(mf_graph *g, mf_tensor *expert, mf_tensor *mask, mf_tensor *token, int k);
+mf_tensor *mf_mask_rows(mf_graph *g, mf_tensor *expert, mf_tensor *mask, mf_tensor *token,
+                        int k);
 
 /* Capacity of each expert, [E]: max(1, floor(factor x real tokens x k / E)); factor: f32 scalar
  * value, so that it can be live; mask NULL: all T tokens are real. */
@@ -45,17 +46,19 @@ typedef struct mf_row_groups {
     mf_tensor *token;  /* [R] token of each grouped place, -1 past the end */
     mf_tensor *place;  /* [R] grouped place of each source row, -1 if unused */
 } mf_row_groups;
-/* Stable counting sort of rows by expert. token [R] or NULL: r / k. An index outside -1 .. E-1
- * fails the run (MF_EPLUGIN), naming row and value. */
-mf_row_groups mf_group_rows(mf_graph *g, mf_tensor *expert, mf_tensor *token, int k, int experts);
+/* Rows by expert, within an expert by token, of one token in source order. token [R] or NULL:
+ * r / k. An index outside -1 .. E-1 fails the run (MF_EPLUGIN), naming row and value. */
+mf_row_groups mf_group_rows(mf_graph *g, mf_tensor *expert, mf_tensor *token, int k,
+                            int experts);
 
 /* x [T,d] -> [R,d]: row p is x[token[p]], zero past the end. token_of_row: the list given to
  * mf_group_rows, or NULL (then the gradient sums each token's k places). */
 mf_tensor *mf_dispatch_rows(mf_graph *g, mf_tensor *x, const mf_row_groups *groups,
                             mf_tensor *token_of_row, int k);
 /* y [R,d] grouped, gate [R] in source order -> [T,d]: sum over the token's rows of gate y. */
-mf_tensor *mf_combine_rows(mf_graph *g, mf_tensor *y, mf_tensor *gate, const mf_row_groups *groups,
-                           mf_tensor *token_of_row, int tokens, int k);
+mf_tensor *mf_combine_rows(mf_graph *g, mf_tensor *y, mf_tensor *gate,
+                           const mf_row_groups *groups, mf_tensor *token_of_row, int tokens,
+                           int k);
 
 typedef struct mf_routing_sums {
     mf_tensor *chosen;     /* [E] f32 rows before capacity */

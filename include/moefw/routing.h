@@ -28,46 +28,46 @@ extern "C" {
 
 typedef struct mf_router_in {
     uint32_t size;
-    int32_t batch, seq;     /* T = batch * seq */
-    int32_t experts, top_k; /* E, k */
-    mf_tensor *x;           /* [T,d] float: the router's input (after the norm) */
-    mf_tensor *mask;        /* [T] f32: 1 a real token, 0 padding; NULL: all real */
-    mf_tensor *token_ids;   /* [T] i32 */
-    mf_tensor *positions;   /* [T] i32: place within the sequence */
-    mf_tensor *sequence_ids;/* [T] i32: which sequence of the batch */
-    mf_tensor *labels;      /* [T] i32: the corpus's label of the token, -1 unknown; may be NULL */
+    int32_t batch, seq;      /* T = batch * seq */
+    int32_t experts, top_k;  /* E, k */
+    mf_tensor *x;            /* [T,d] float: the router's input (after the norm) */
+    mf_tensor *mask;         /* [T] f32: 1 a real token, 0 padding; NULL: all real */
+    mf_tensor *token_ids;    /* [T] i32 */
+    mf_tensor *positions;    /* [T] i32: place within the sequence */
+    mf_tensor *sequence_ids; /* [T] i32: which sequence of the batch */
+    mf_tensor *labels; /* [T] i32: the corpus's label of the token, -1 unknown; may be NULL */
 } mf_router_in;
 
 #define MF_ROUTING_MAX_LOSSES 4
 typedef struct mf_routing {
     uint32_t size;
-    int32_t layer;          /* block index */
+    int32_t layer; /* block index */
     int32_t experts, top_k;
     /* ---- filled by the router ---- */
-    mf_tensor *logits;      /* [T,E] f32 or NULL */
-    mf_tensor *prob;        /* [T,E] f32 or NULL: then softmax(logits) */
-    mf_tensor *score;       /* [T,E] f32 or NULL: then prob */
-    mf_tensor *expert;      /* [R] i32 or NULL: core selects. -1: row not used */
-    mf_tensor *gate;        /* [R] f32, differentiable; NULL with expert set: 1 */
-    mf_tensor *token;       /* [R] i32; NULL: row r belongs to token r / k */
-    mf_tensor *priority;    /* [T] f32 or NULL: under a capacity, larger is admitted first; wins
+    mf_tensor *logits;   /* [T,E] f32 or NULL */
+    mf_tensor *prob;     /* [T,E] f32 or NULL: then softmax(logits) */
+    mf_tensor *score;    /* [T,E] f32 or NULL: then prob */
+    mf_tensor *expert;   /* [R] i32 or NULL: core selects. -1: row not used */
+    mf_tensor *gate;     /* [R] f32, differentiable; NULL with expert set: 1 */
+    mf_tensor *token;    /* [R] i32; NULL: row r belongs to token r / k */
+    mf_tensor *priority; /* [T] f32 or NULL: under a capacity, larger is admitted first; wins
                              * over moe.priority */
-    int32_t renormalize;    /* 1 yes, 0 no, -1 as the INI says (the default). With a gate of its
+    int32_t renormalize; /* 1 yes, 0 no, -1 as the INI says (the default). With a gate of its
                              * own, 1 promises that a token's gates sum to gate_scale */
-    int32_t own_top_k;      /* rows per token when the router chose (expert set, token NULL) */
-    double gate_scale;      /* multiplies gates; 1 by default */
-    int32_t n_losses;       /* the router's own losses, added to the total as they are */
+    int32_t own_top_k;   /* rows per token when the router chose (expert set, token NULL) */
+    double gate_scale;   /* multiplies gates; 1 by default */
+    int32_t n_losses;    /* the router's own losses, added to the total as they are */
     int32_t reserved;
-    mf_tensor *loss[MF_ROUTING_MAX_LOSSES];   /* scalars */
+    mf_tensor *loss[MF_ROUTING_MAX_LOSSES]; /* scalars */
     const char *loss_name[MF_ROUTING_MAX_LOSSES];
     /* ---- completed by core before regularizers see it ---- */
-    mf_tensor *mask;        /* [T] f32 or NULL */
-    mf_tensor *chosen;      /* [R] i32: experts before capacity, -1 for padding */
-    mf_tensor *admitted;    /* [R] i32: experts after capacity and reassignment, -1 dropped */
-    mf_tensor *load;        /* [E] f32: admitted rows per expert / real tokens (sums to k) */
-    mf_tensor *demand;      /* [E] f32: chosen rows per expert / real tokens */
-    mf_tensor *labels;      /* [T] i32 or NULL */
-    int32_t tokens, rows;   /* T, R */
+    mf_tensor *mask;      /* [T] f32 or NULL */
+    mf_tensor *chosen;    /* [R] i32: experts before capacity, -1 for padding */
+    mf_tensor *admitted;  /* [R] i32: experts after capacity and reassignment, -1 dropped */
+    mf_tensor *load;      /* [E] f32: admitted rows per expert / real tokens (sums to k) */
+    mf_tensor *demand;    /* [E] f32: chosen rows per expert / real tokens */
+    mf_tensor *labels;    /* [T] i32 or NULL */
+    int32_t tokens, rows; /* T, R */
 } mf_routing;
 
 typedef struct mf_expert_in {
@@ -76,11 +76,11 @@ typedef struct mf_expert_in {
     int32_t experts;
     mf_tensor *x;      /* [R,d]: rows grouped by expert; rows past offset[E] are undefined */
     mf_tensor *offset; /* [E+1] i32: rows of expert e are offset[e] .. offset[e+1]-1 */
-    mf_tensor *token;  /* [R] i32: token of each grouped row, -1 past offset[E]; rising within an
-                        * expert unless the router listed tokens in another order */
+    mf_tensor *token;  /* [R] i32: token of each grouped row, -1 past offset[E]; rising within
+                        * an expert, also when the router listed its tokens in another order */
     mf_tensor *seq_x;  /* [T,d]: the whole batch, for experts that declare MF_EXPERT_SEQUENCE */
     mf_tensor *mask;   /* [T] f32 or NULL */
-    mf_tensor *positions; /* [T] i32 */
+    mf_tensor *positions;    /* [T] i32 */
     mf_tensor *sequence_ids; /* [T] i32: which sequence of the batch; t / seq */
 } mf_expert_in;
 
@@ -100,8 +100,8 @@ typedef struct mf_layer_stats {
     double nmi;              /* NMI(expert, label), NaN without labels */
     int32_t empty;           /* experts without a row */
     int32_t reserved;
-    double rows_per_token;   /* chosen rows / real tokens: k, or less or more where k varies */
-    double gate_entropy;     /* mean over tokens of -sum g ln g, g the token's gates over their sum;
+    double rows_per_token; /* chosen rows / real tokens: k, or less or more where k varies */
+    double gate_entropy; /* mean over tokens of -sum g ln g, g the token's gates over their sum;
                               * NaN where experts choose tokens */
 } mf_layer_stats;
 
@@ -111,17 +111,18 @@ typedef struct mf_head_stats {
     uint32_t size;
     int32_t layer, heads;
     int32_t reserved;
-    const float *gate;       /* [H] sigmoid of the logit */
-    const float *active;     /* [H] 1, or 0: pruned */
-    const float *entropy;    /* [H] mean over tokens of -sum p ln p of the attention weights, nats */
+    const float *gate;   /* [H] sigmoid of the logit */
+    const float *active; /* [H] 1, or 0: pruned */
+    const float
+        *entropy; /* [H] mean over tokens of -sum p ln p of the attention weights, nats */
     const float *grad_norm;  /* [H] over the head's part of the q, k, v, o weights and biases */
     const float *importance; /* [H] see mf_host.head_importance; NULL: nobody asked */
 } mf_head_stats;
 
 typedef struct mf_step {
     uint32_t size;
-    int32_t n_layers;             /* MoE layers */
-    int64_t step, max_steps;      /* optimizer steps done, planned */
+    int32_t n_layers;        /* MoE layers */
+    int64_t step, max_steps; /* optimizer steps done, planned */
     double loss, task_loss, lr, grad_norm;
     double val_loss;              /* last evaluation, NaN before the first */
     int64_t tokens;               /* trained on so far */

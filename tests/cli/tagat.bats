@@ -73,12 +73,32 @@ holds() { awk "BEGIN { exit !($1) }"; }
     for words in "tagat-specialised" "tagat-balanced-as-run" "tagat-specialised-as-run" \
         "tagat-balanced --set expert.scope=batch" \
         "tagat-balanced --set expert.residual=no --set expert.ffn=no --set expert.out_proj=no" \
-        "tagat-balanced --set film.mode=shared" "vanilla" "vanilla-as-run"; do
+        "tagat-balanced --set film.mode=shared" "vanilla" "vanilla-as-run" \
+        "tagat-balanced --set router.plugin=expert_choice --set expert.scope=zeroed"; do
         rm -rf run
         # shellcheck disable=SC2086
         tiny $words --set data.limit=64 || { echo "$words"; return 1; }
         holds "$(last loss) > 0 && $(last loss) < 20" || { echo "$words"; return 1; }
     done
+}
+
+@test "experts that choose their tokens ask sequences as well" {
+    # Each expert takes every token: all ways to choose are then one, whatever the order of the lists.
+    figure() {
+        "$MOEFW" eval tagat-balanced -t 1 --json --set model.dim=16 --set model.seq=24 \
+            --set model.vocab=auto --set train.batch=8 --set moe.top_k=4 --set moe.renormalize=no \
+            --set expert.scope="$1" --set router.plugin="$2" --set router.init_std=1 "${@:3}" |
+            sed -E 's/.*"task_loss":([-0-9.e]+).*/\1/'
+    }
+    sentences train.tsv 40 7
+    sentences dev.tsv 60 99
+    for scope in sequence zeroed batch; do
+        all=$(figure $scope linear --set router.bias=no --set router.init=normal)
+        listed=$(figure $scope expert_choice)
+        holds "$all > 0.1 && ($all - $listed) ^ 2 < 1e-10" || { echo "$scope $all $listed"; return 1; }
+    done
+    tiny tagat-balanced --set router.plugin=expert_choice
+    holds "$(last loss) > 0 && $(last loss) < 3"
 }
 
 @test "a term that is detached has its value and no gradient" {
@@ -179,6 +199,13 @@ holds() { awk "BEGIN { exit !($1) }"; }
     run again --tasks mnli
     [ "$status" -eq 2 ]
     [[ "$output" == *"'mnli' is none of sst2, sick"* ]]
+    run again --steps 3
+    [ "$status" -eq 2 ]
+    [ "$output" = "tagat.sh: unknown argument '--steps' (--help tells)" ]
+    run again "--data vocab" 3
+    [ "$output" = "tagat.sh: unknown argument '--data vocab' (--help tells)" ]
+    run again --set
+    [ "$output" = "tagat.sh: --set wants a value" ]
 }
 
 @test "the quick profiles learn from real sentences" {

@@ -181,22 +181,29 @@ static void right_two(ot_run *r)
 
 /* ---- dispatch ---- */
 
+/* Places by counting: before row i stand all rows of lower experts, and of its own those of lower
+ * tokens, and of its token those before it. */
 static void right_group(ot_run *r)
 {
-    int64_t rows = r->in[0].count, experts = r->attr->i[1], p = 0;
+    const int64_t rows = r->in[0].count, experts = r->attr->i[1], k = r->attr->i[0];
+    for (int64_t e = 0; e <= experts; e++)
+        r->out[1].want[e] = 0;
     for (int64_t i = 0; i < rows; i++)
-        r->out[3].want[i] = -1;
-    for (int64_t e = 0; e < experts; e++) {
-        r->out[1].want[e] = (double)p;
-        for (int64_t i = 0; i < rows; i++)
-            if (r->in[0].i[i] == e) {
-                r->out[0].want[p] = (double)i;
-                r->out[2].want[p] = (double)token_of(r, 1, i, r->attr->i[0]);
-                r->out[3].want[i] = (double)p++;
-            }
+        r->out[0].want[i] = r->out[2].want[i] = r->out[3].want[i] = -1;
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t e = r->in[0].i[i], t = token_of(r, 1, i, k);
+        int64_t p = 0;
+        if (e < 0) continue;
+        for (int64_t j = 0; j < rows; j++) {
+            const int64_t f = r->in[0].i[j], u = token_of(r, 1, j, k);
+            p += (f >= 0 && f < e) || (f == e && (u < t || (u == t && j < i)));
+        }
+        for (int64_t above = e + 1; above <= experts; above++)
+            r->out[1].want[above]++;
+        r->out[0].want[p] = (double)i;
+        r->out[2].want[p] = (double)t;
+        r->out[3].want[i] = (double)p;
     }
-    for (r->out[1].want[experts] = (double)p; p < rows; p++)
-        r->out[0].want[p] = r->out[2].want[p] = -1;
 }
 
 static void right_dispatch(ot_run *r)
