@@ -104,7 +104,6 @@ static void declare_gates(declarer *d, int32_t layer)
     declare_buffer(d, layer_name(layer, "attention.lr_scale").text, mf_shape1(c->heads), one);
     divide(d, layer_name(layer, "attention.gate").text, c->heads, 1);
     set_rate(d, layer_name(layer, "attention.gate").text, c->gate_lr);
-    if (c->share_layers) return; /* a head that one layer has lost may be another's */
     divide(d, layer_name(layer, "attention.qkv.weight").text, rows, hd * c->dim);
     divide(d, layer_name(layer, "attention.qkv.bias").text, rows, hd);
     divide(d, layer_name(layer, "attention.out.weight").text, c->heads, hd);

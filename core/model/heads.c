@@ -253,29 +253,56 @@ static bool set_factor(mf_param *p, int64_t part, float factor)
     return true;
 }
 
-bool mf_heads_set_parts(mf_model *m)
+/* How fast head h of a layer's own parameters learns: 0 when it is pruned. */
+static float rate_of(const mf_model *m, int32_t layer, int64_t h)
+{
+    return mf_head_param(m, layer, "active")->value[h] != 0
+               ? mf_head_param(m, layer, "lr_scale")->value[h]
+               : 0;
+}
+
+/* Of weights that several layers or heads use: as the fastest of them. Heads h .. h + n - 1 of all
+ * layers whose weights are those of `source`. */
+static float fastest(const mf_model *m, int32_t source, int64_t h, int64_t n)
+{
+    float most = 0;
+    for (int32_t l = source; l < m->config->model.layers; l++)
+        for (int64_t i = 0; mf_block_attention_source(m, l) == source && i < n; i++) {
+            const float f = rate_of(m, l, h + i);
+            if (f > most) most = f;
+        }
+    return most;
+}
+
+static bool set_weights(mf_model *m, int32_t layer)
 {
     const int64_t H = m->config->model.heads, KV = m->config->model.kv_heads, share = H / KV;
+    mf_param *of[] = {mf_head_param(m, layer, "qkv.weight"),
+                      mf_head_param(m, layer, "qkv.bias")};
+    mf_param *out = mf_head_param(m, layer, "out.weight");
+    bool changed = false;
+    for (int64_t h = 0; h < H; h++) {
+        const float f = fastest(m, layer, h, 1);
+        changed |= set_factor(out, h, f);
+        for (int i = 0; i < 2; i++)
+            changed |= set_factor(of[i], h, f);
+    }
+    for (int64_t kv = 0; kv < KV; kv++) {
+        const float f = fastest(m, layer, kv * share, share);
+        for (int i = 0; i < 2; i++)
+            for (int64_t at = H + kv; at < H + 2 * KV; at += KV)
+                changed |= set_factor(of[i], at, f);
+    }
+    return changed;
+}
+
+bool mf_heads_set_parts(mf_model *m)
+{
     bool changed = false;
     for (int32_t l = 0; m->config->model.head_gates && l < m->config->model.layers; l++) {
-        const float *active = mf_head_param(m, l, "active")->value,
-                    *scale = mf_head_param(m, l, "lr_scale")->value;
-        mf_param *of[] = {mf_head_param(m, l, "qkv.weight"), mf_head_param(m, l, "qkv.bias")};
-        for (int64_t h = 0; h < H; h++) {
-            const float f = active[h] != 0 ? scale[h] : 0;
-            for (int i = 0; i < 2; i++)
-                changed |= set_factor(of[i], h, f);
-            changed |= set_factor(mf_head_param(m, l, "out.weight"), h, f);
-            changed |= set_factor(mf_head_param(m, l, "gate"), h, f);
-        }
-        for (int64_t kv = 0; kv < KV; kv++) { /* shared: as the fastest head that uses them */
-            float f = 0;
-            for (int64_t h = kv * share; h < (kv + 1) * share; h++)
-                if (active[h] != 0 && scale[h] > f) f = scale[h];
-            for (int i = 0; i < 2; i++)
-                for (int64_t at = H + kv; at < H + 2 * KV; at += KV)
-                    changed |= set_factor(of[i], at, f);
-        }
+        for (int64_t h = 0; h < m->config->model.heads; h++)
+            changed |= set_factor(mf_head_param(m, l, "gate"), h, rate_of(m, l, h));
+        if (mf_block_attention_source(m, l) == l) changed |= set_weights(m, l);
     }
     return changed;
 }

@@ -280,6 +280,41 @@ START_TEST(learning_rates_of_parts)
 }
 END_TEST
 
+static void expect_parts(const made *x, int layer, const char *what, const float *want, int n)
+{
+    const mf_param *p = mf_head_param(x->model, layer, what);
+    ck_assert_ptr_nonnull(p);
+    for (int i = 0; i < n; i++)
+        ck_assert_msg(p->part[i] == want[i], "%s, part %d: %g", what, i, (double)p->part[i]);
+}
+
+/* Weights that both layers use learn as the faster of them; gates are their layer's own. */
+START_TEST(shared_layers_learn_as_the_fastest)
+{
+    made x;
+    make(&x, "heads = 8\nkv_heads = 4\nhead_gates = yes\nshare_layers = yes\n");
+    ck_assert(!mf_heads_set_parts(x.model));
+    set(&x, 0, "active", 0, 0); /* one layer's alone: the other still trains it */
+    set(&x, 0, "active", 2, 0);
+    set(&x, 1, "active", 2, 0); /* lost by both */
+    set(&x, 0, "lr_scale", 3, 0);
+    set(&x, 1, "active", 3, 0); /* frozen there, lost here: with head 2 a whole head of keys */
+    set(&x, 0, "lr_scale", 4, 0.5f);
+    set(&x, 1, "lr_scale", 4, 5);
+    ck_assert(mf_heads_set_parts(x.model));
+    ck_assert(!mf_heads_set_parts(x.model));
+    static const float qkv[16] = {1, 1, 0, 0, 5, 1, 1, 1, 1, 0, 5, 1, 1, 0, 5, 1};
+    static const float first[8] = {0, 1, 0, 0, 0.5f, 1, 1, 1};
+    static const float second[8] = {1, 1, 0, 0, 5, 1, 1, 1};
+    expect_parts(&x, 0, "qkv.weight", qkv, 16);
+    expect_parts(&x, 0, "out.weight", second, 8);
+    expect_parts(&x, 0, "gate", first, 8);
+    expect_parts(&x, 1, "gate", second, 8);
+    ck_assert_ptr_null(mf_head_param(x.model, 1, "qkv.weight"));
+    unmake(&x);
+}
+END_TEST
+
 START_TEST(heads_are_live_options)
 {
     made x;
@@ -316,6 +351,7 @@ static Suite *suite(void)
     tcase_add_test(c, entropy_by_hand);
     tcase_add_test(c, gradient_norms_share_out_all_of_the_gradient);
     tcase_add_test(c, learning_rates_of_parts);
+    tcase_add_test(c, shared_layers_learn_as_the_fastest);
     tcase_add_test(c, heads_are_live_options);
     suite_add_tcase(s, c);
     return s;
