@@ -122,6 +122,8 @@ FUZZ_TARGETS += tests/fuzz/fuzz_tokenizer
 TESTLIB =
 TESTLIB += tests/lib/fault.c
 TESTLIB += tests/lib/fault.h
+TESTLIB += tests/lib/program.c
+TESTLIB += tests/lib/program.h
 TESTLIB += tests/lib/scratch.c
 TESTLIB += tests/lib/scratch.h
 

@@ -3,6 +3,10 @@
  * A file defines what it wants to be different before it includes this: MAGIC, ABI, SIZE, ... of
  * the descriptor, OPTIONS, INIT, ROUTE, AFTER (functions of its own) or BEFORE (code for the start
  * of init). Files named rule_* are good descriptors that break a rule when they are at work.
+ *
+ * FORWARD, and BACKWARD if there is one, make an op called OP of one input and one output of its
+ * shape: the statement for an element, y[i] of x[i], and dx[i] of dy[i]. The router is then `spoiled`:
+ * unless the file defines SPOILED, a function of its own, the op is put over the logits.
  */
 #include <moefw/moefw.h>
 
@@ -43,7 +47,16 @@
 #define INIT init
 #endif
 #ifndef ROUTE
+#ifdef FORWARD
+#define ROUTE spoiled
+#else
 #define ROUTE route
+#endif
+#endif
+#ifdef BACKWARD
+#define OP_BACKWARD .backward = op_backward, .diff_in = 1
+#elif !defined OP_BACKWARD
+#define OP_BACKWARD .diff_in = 1
 #endif
 #ifndef AFTER
 #define AFTER NULL
@@ -74,6 +87,50 @@ static int route(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, m
     out->logits = mf_linear(g, in->x, mf->use(ctx, g, "weight"), NULL);
     return mf->status(g);
 }
+
+#ifdef FORWARD
+static int op_infer(mf_infer *in)
+{
+    in->n_out = 1;
+    in->out[0] = in->in[0];
+    return MF_OK;
+}
+
+static int op_forward(const mf_call *c)
+{
+    float *x = (float *)(uintptr_t)c->in[0].data, *y = c->out[0].data;
+    for (int64_t i = 0; i < mf_shape_count(c->in[0].shape); i++) {
+        FORWARD
+    }
+    return MF_OK;
+}
+
+#ifdef BACKWARD
+static int op_backward(const mf_call *c)
+{
+    const float *dy = c->in[2].data;
+    float *dx = c->out[0].data;
+    for (int64_t i = 0; i < mf_shape_count(c->in[0].shape); i++) {
+        BACKWARD
+    }
+    return MF_OK;
+}
+#endif
+
+static const mf_opdef op = {.size = sizeof(mf_opdef), .name = OP, .infer = op_infer,
+                            .forward = op_forward, OP_BACKWARD};
+
+#ifdef SPOILED
+static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);
+#else
+static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
+{
+    route(self, ctx, g, in, out);
+    out->logits = mf->custom(g, &op, 1, &out->logits, NULL, 1, NULL);
+    return mf->status(g);
+}
+#endif
+#endif
 
 static const mf_option options[] = {OPTIONS MF_END_OPTIONS};
 

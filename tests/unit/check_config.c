@@ -2,20 +2,19 @@
 #include "check_main.h"
 
 #include "base/error.h"
-#include "base/place.h"
 #include "model/config.h"
 #include "model/config_tables.h"
+#include "tests/lib/program.h"
+#include "tests/lib/scratch.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static char home[] = "/tmp/check_config.XXXXXX";
-
 static const char *file(const char *name, const char *text)
 {
     static char path[256];
-    snprintf(path, sizeof path, "%s/%s", home, name);
+    snprintf(path, sizeof path, "%s/%s", scratch_dir(), name);
     FILE *f = fopen(path, "w");
     ck_assert_ptr_nonnull(f);
     ck_assert_int_ge(fputs(text, f), 0);
@@ -92,7 +91,7 @@ END_TEST
 START_TEST(later_sources_win)
 {
     char path[256];
-    snprintf(path, sizeof path, "%s/moefw", home);
+    snprintf(path, sizeof path, "%s/moefw", scratch_dir());
     mkdir(path, 0777);
     file("moefw/moefw.ini", "[train]\nlr = 0.5\nclip = 7\n[model]\ndim = 64\n");
     mf_config *preset = loaded("default", 0, NULL);
@@ -278,7 +277,7 @@ START_TEST(names_of_runs)
         {"x-3", "x"}, {"x", "x"}, {"a-b", "a-b"}, {"7-12", "7"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[256];
-        snprintf(name, sizeof name, "%s/%s", home, cases[i][0]);
+        snprintf(name, sizeof name, "%s/%s", scratch_dir(), cases[i][0]);
         mkdir(name, 0777);
         snprintf(name, sizeof name, "%s/config.ini", cases[i][0]);
         mf_config *c = loaded(file(name, ""), 0, NULL);
@@ -286,7 +285,7 @@ START_TEST(names_of_runs)
         mf_config_free(c);
     }
     char folder[256];
-    snprintf(folder, sizeof folder, "%s/x-3", home);
+    snprintf(folder, sizeof folder, "%s/x-3", scratch_dir());
     mf_config *c = loaded(folder, 0, NULL);
     ck_assert_str_eq(c->name, "x");
     mf_config_free(c);
@@ -352,18 +351,4 @@ static Suite *suite(void)
     return s;
 }
 
-/* Settings come from a folder of our own, presets from where the program finds them. */
-int main(void)
-{
-    char command[128];
-    const char *program = getenv("MOEFW");
-    if (program == NULL) {
-        printf("1..0 # SKIP the variable MOEFW does not name the program\n");
-        return 0;
-    }
-    mf_place_set_program(program);
-    if (mkdtemp(home) == NULL || setenv("XDG_CONFIG_HOME", home, 1) != 0) return 99;
-    int status = check_run(suite(), CK_NOFORK);
-    snprintf(command, sizeof command, "rm -rf '%s'", home);
-    return system(command) != 0 ? 99 : status;
-}
+MF_CHECK_MAIN_PROGRAM(suite)

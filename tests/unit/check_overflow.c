@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/place.h"
+#include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
 #include "train/session.h"
 
@@ -291,15 +291,4 @@ static Suite *suite(void)
     return s;
 }
 
-/* Presets and plugins come from where the program finds them, settings from nowhere. */
-int main(void)
-{
-    const char *program = getenv("MOEFW");
-    if (program == NULL) {
-        puts("1..0 # SKIP the variable MOEFW does not name the program");
-        return 0;
-    }
-    mf_place_set_program(program);
-    if (setenv("XDG_CONFIG_HOME", scratch_dir(), 1) != 0) return 99;
-    return check_run(suite(), CK_NOFORK);
-}
+MF_CHECK_MAIN_PROGRAM(suite)

@@ -3,8 +3,8 @@
 #include "check_main.h"
 
 #include "base/error.h"
-#include "base/place.h"
 #include "tests/lib/fault.h"
+#include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
 #include "model/config.h"
 #include "report/report.h"
@@ -176,14 +176,4 @@ static Suite *suite(void)
     return s;
 }
 
-int main(void)
-{
-    const char *program = getenv("MOEFW");
-    if (program == NULL) {
-        printf("1..0 # SKIP the variable MOEFW does not name the program\n");
-        return 0;
-    }
-    mf_place_set_program(program);
-    setenv("XDG_CONFIG_HOME", scratch_dir(), 1);
-    return check_run(suite(), CK_NOFORK);
-}
+MF_CHECK_MAIN_PROGRAM(suite)

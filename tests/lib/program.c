@@ -1,0 +1,16 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/place.h"
+#include "tests/lib/program.h"
+#include "tests/lib/scratch.h"
+
+bool program_ready(int *ret_status)
+{
+    const char *program = getenv("MOEFW");
+    *ret_status = program ? 99 : 0;
+    if (program)
+        mf_place_set_program(program);
+    else
+        puts("1..0 # SKIP the variable MOEFW does not name the program");
+    return program && setenv("XDG_CONFIG_HOME", scratch_dir(), 1) == 0;
+}
