@@ -22,7 +22,8 @@ START_TEST(beta)
         const double v = x[i], w = 1 - v;
         near(mf_beta_inc(3.5, 1, v), pow(v, 3.5), 1e-14);
         near(mf_beta_inc(1, 0.25, v), 1 - pow(w, 0.25), 1e-14);
-        near(mf_beta_inc(2, 3, v), 6 * v * v * w * w + 4 * v * v * v * w + v * v * v * v, 1e-14);
+        near(mf_beta_inc(2, 3, v), 6 * v * v * w * w + 4 * v * v * v * w + v * v * v * v,
+             1e-14);
         near(mf_beta_inc(0.5, 0.5, v), 2 * asin(sqrt(v)) / M_PI, 1e-13);
         near(mf_beta_inc(40, 7, v) + mf_beta_inc(7, 40, w), 1, 1e-13);
     }
@@ -51,9 +52,9 @@ START_TEST(student_table)
 {
     static const struct {
         double p, df, t;
-    } row[] = {{0.975, 1, 12.706}, {0.975, 2, 4.303}, {0.975, 4, 2.776},  {0.975, 9, 2.262},
-               {0.975, 30, 2.042}, {0.95, 1, 6.314},  {0.95, 5, 2.015},   {0.90, 3, 1.638},
-               {0.99, 10, 2.764},  {0.995, 2, 9.925}, {0.995, 29, 2.756}, {0.9995, 3, 12.924},
+    } row[] = {{0.975, 1, 12.706},  {0.975, 2, 4.303}, {0.975, 4, 2.776},  {0.975, 9, 2.262},
+               {0.975, 30, 2.042},  {0.95, 1, 6.314},  {0.95, 5, 2.015},   {0.90, 3, 1.638},
+               {0.99, 10, 2.764},   {0.995, 2, 9.925}, {0.995, 29, 2.756}, {0.9995, 3, 12.924},
                {0.9995, 120, 3.373}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         near(mf_t_quantile(row[i].p, row[i].df), row[i].t, 5.1e-4);
@@ -207,6 +208,56 @@ START_TEST(simulated)
 }
 END_TEST
 
+/* Values of a pair that differ by chance alone: what a seed does to both, and what it does to each. */
+typedef enum { NORMAL, ROUNDED, UNIFORM, COINS } law;
+
+static double noise(law of, uint64_t stream, uint64_t at)
+{
+    if (of == UNIFORM) return (double)mf_rng_uniform(1, stream, of, at);
+    const double z = (double)mf_rng_normal(1, stream, of, at);
+    return of == COINS ? (z < 0 ? -1 : 1) : z;
+}
+
+/* Share of pairs of runs of n seeds, of one and the same thing, that are found to differ. */
+static double found_in_nothing(law of, int n, int trials)
+{
+    const uint64_t seeds = mf_rng_stream("check.stats.seed"),
+                   one = mf_rng_stream("check.stats.one");
+    double x[16], y[16];
+    uint64_t at = 0;
+    int hits = 0;
+    for (int i = 0; i < trials; i++) {
+        for (int j = 0; j < n; j++, at++) {
+            const double base = 2 + 0.1 * (double)mf_rng_normal(1, seeds, of, at);
+            x[j] = base + 0.01 * noise(of, one, 2 * at);
+            y[j] = of == COINS ? base : base + 0.01 * noise(of, one, 2 * at + 1);
+            if (of == ROUNDED) x[j] = rint(1e4 * x[j]) / 1e4, y[j] = rint(1e4 * y[j]) / 1e4;
+        }
+        hits += mf_paired_of(x, y, n).p < 0.05;
+    }
+    return (double)hits / trials;
+}
+
+/* A thing compared with itself: 5 % are found to differ, by chance, and by how runs are spread little
+ * more can be. Of 200 such comparisons 16 or more are found with probability .044. */
+START_TEST(self_comparisons)
+{
+    for (int n = 2; n <= 10; n += n < 3   ? 1
+                                  : n < 5 ? 2
+                                          : 5) /* 2, 3, 5, 10; 4 standard deviations */
+        near(found_in_nothing(NORMAL, n, 40000), 0.05, 0.0044);
+    near(found_in_nothing(ROUNDED, 5, 40000), 0.05, 0.0044);
+    near(found_in_nothing(UNIFORM, 5, 40000), 0.05, 0.01);
+    /* Differences of one size: found when five signs are alike, 2 of 32. */
+    near(found_in_nothing(COINS, 5, 40000), 2.0 / 32, 0.005);
+    double tail = 0;
+    for (int k = 16; k <= 200; k++)
+        tail += exp(lgamma(201) - lgamma(k + 1) - lgamma(201 - k) + k * log(0.05) +
+                    (200 - k) * log(0.95));
+    near(tail, 0.0444, 5e-5);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("stats");
@@ -221,6 +272,7 @@ static Suite *suite(void)
     tcase_add_test(c, holm);
     tcase_add_test(c, pairs);
     tcase_add_test(c, simulated);
+    tcase_add_test(c, self_comparisons);
     suite_add_tcase(s, c);
     return s;
 }
