@@ -197,10 +197,20 @@ const char *const *mf_kernels_isas(void);
 const char *mf_kernels_isa(void);
 /* The product library under the cpu set: name, version, build, the kernels it chose. */
 const char *mf_kernels_blas(void);
-/* Who computes plain f32 products in the cpu set: "own" or "openblas", as the environment variable
- * MOEFW_GEMM says; own by default where vectors are wider than four numbers. NULL when the variable
- * names nobody. */
+/* Who computes plain products in the cpu set: "own", "openblas" or "onednn", as the environment
+ * variable MOEFW_GEMM says; own by default where vectors are wider than four numbers. A library
+ * leaves to own what it does not do: gathered rows and few rows, and of bf16 all but oneDNN's pairs
+ * of bf16. NULL when the variable names nobody, or one that cannot be used. */
 const char *mf_kernels_gemm(void);
+/* Why the library that was named cannot be used; NULL: it can, or none was. */
+const char *mf_kernels_gemm_refused(void);
+/* Those names, NULL-terminated. */
+const char *const *mf_kernels_gemms(void);
+/* "oneDNN 2.6.3 (OpenMP)", or why it cannot be used. Loads it. */
+const char *mf_kernels_onednn(void);
+/* For tests and benchmarks: as if MOEFW_GEMM were this (NULL or "": unset); false as mf_kernels_gemm
+ * has NULL. To be called on one thread, after mf_kernels_cpu. */
+bool mf_kernels_use_gemm(const char *name);
 /* Multiply-adds of f32 on registers in the calling thread, with the widest vectors of the set, so
  * many rounds of them; returns how many operations: what no product can be faster than. */
 double mf_kernels_multiply(int64_t rounds);

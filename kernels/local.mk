@@ -1,7 +1,7 @@
 # Kernels: the numeric loops, one file a line; rules.mk says how they are compiled.
 #   KERNEL  shared by all sets: the table, its header
 #   REF     the portable truth
-#   CPU     fast: dispatch, BLAS
+#   CPU     fast: dispatch, libraries of products
 #   SIMD    fast: each file is compiled once per instruction set with -DMF_ISA=generic, avx2 or
 #           avx512; every external name in it must carry MF_ISA as a suffix
 #   PAIRS   fast: what needs avx512_bf16, compiled with -DMF_ISA=avx512 besides
@@ -37,11 +37,14 @@ CPU =
 CPU += kernels/cpu/amx.c
 CPU += kernels/cpu/amx.h
 CPU += kernels/cpu/blas.c
-CPU += kernels/cpu/blas.h
 CPU += kernels/cpu/capacity.c
 CPU += kernels/cpu/cpu.def
 CPU += kernels/cpu/cpu.h
 CPU += kernels/cpu/gates.c
+CPU += kernels/cpu/library.c
+CPU += kernels/cpu/library.h
+CPU += kernels/cpu/onednn.c
+CPU += kernels/cpu/onednn_api.h
 CPU += kernels/cpu/table.c
 
 SIMD =

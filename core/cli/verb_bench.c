@@ -480,7 +480,7 @@ static int bench_products(const mf_cli *cli)
     if (rc != MF_OK) return rc;
     if (!p.json)
         printf("%d thread(s): registers multiply %.1f GFLOP/s in f32, memory is read at %.1f "
-               "GB/s; f32 products by %s, %s\n"
+               "GB/s; products by %s, %s\n"
                "form   types   E      m      n      k         ms  GFLOP/s of peak\n",
                mf_parallel_threads(), p.limits.peak_gflops, p.limits.read_gb, mf_kernels_gemm(),
                mf_kernels_isa());

@@ -104,6 +104,7 @@ static int kernels(doctor *d)
     say(d, "kernels", isa != NULL ? mf_arena_strf(d->arena, "%s, %s", k->name, isa) : k->name);
     say(d, "built for", list);
     say(d, "products", mf_kernels_gemm() != NULL ? mf_kernels_gemm() : "none");
+    say(d, "oneDNN", mf_kernels_onednn());
     say(d, "BLAS", mf_kernels_blas() != NULL ? mf_kernels_blas() : "none");
     return MF_OK;
 }

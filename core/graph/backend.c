@@ -9,7 +9,8 @@
 
 static struct {
     bool judged;
-    char message[256]; /* why there is no set */
+    int code; /* why there is no set */
+    char message[320];
     const mf_kernels *kernels;
 } backend;
 
@@ -35,15 +36,19 @@ static void refuse(const char *variable, const char *found, const char *const *n
 static void judge(void)
 {
     static const char *const sets[] = {"cpu", "ref", NULL};
-    static const char *const products[] = {"own", "openblas", NULL};
     const char *name = getenv("MOEFW_KERNELS"), *isa = getenv("MOEFW_ISA");
     if (!name) name = "";
     backend.kernels = mf_kernels_select(name);
     if (backend.kernels) return;
+    backend.code = MF_ECONFIG;
     if (*name && strcmp(name, "cpu") != 0)
         refuse("MOEFW_KERNELS", name, sets);
-    else if (!mf_kernels_gemm())
-        refuse("MOEFW_GEMM", getenv("MOEFW_GEMM"), products);
+    else if (mf_kernels_gemm_refused()) {
+        backend.code = MF_EDEP;
+        snprintf(backend.message, sizeof backend.message, "MOEFW_GEMM=%.20s: %s",
+                 getenv("MOEFW_GEMM"), mf_kernels_gemm_refused());
+    } else if (!mf_kernels_gemm())
+        refuse("MOEFW_GEMM", getenv("MOEFW_GEMM"), mf_kernels_gemms());
     else
         refuse("MOEFW_ISA", isa ? isa : "", mf_kernels_isas());
 }
@@ -52,7 +57,7 @@ int mf_backend_init(void)
 {
     if (!backend.judged) judge();
     backend.judged = true;
-    return backend.kernels ? MF_OK : mf_fail(MF_ECONFIG, "%s", backend.message);
+    return backend.kernels ? MF_OK : mf_fail(backend.code, "%s", backend.message);
 }
 
 const mf_kernels *mf_backend_kernels(void)

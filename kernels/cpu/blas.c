@@ -1,4 +1,4 @@
-/* blas.c: the only file that knows the BLAS library.
+/* blas.c: products by OpenBLAS; the only file that knows it.
  *
  * OpenBLAS is told to use one thread. Its OpenMP build forgets that: at every call it takes
  * omp_get_max_threads() anew, unless it finds itself inside a parallel region. But the call that
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/blas.h"
+#include "kernels/cpu/library.h"
 
 /* What OpenBLAS runs when it is loaded and when it is unloaded; weak, because other builds of it
  * may not have them. */
@@ -40,18 +40,7 @@ static void choose_core(void)
 #endif
 }
 
-void mf_blas_init(void)
-{
-    choose_core();
-    mf_blas_one_thread();
-}
-
-const char *mf_blas_name(void)
-{
-    return openblas_get_config();
-}
-
-void mf_blas_one_thread(void)
+static void one_thread(void)
 {
     static _Thread_local bool told;
     if (told) return;
@@ -59,11 +48,26 @@ void mf_blas_one_thread(void)
     told = true;
 }
 
-void mf_blas_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                  const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
-                  float *c, int64_t ldc)
+static const char *load(void)
 {
-    cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans,
-                trans_b ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n, (blasint)k, alpha,
-                a, (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
+    choose_core();
+    one_thread();
+    return NULL;
 }
+
+static const char *about(void)
+{
+    return openblas_get_config();
+}
+
+static bool gemm(const mf_gemm *g)
+{
+    if (g->type != MF_CAST_F32 || g->type_c != MF_CAST_F32 || g->bias != NULL) return false;
+    cblas_sgemm(CblasRowMajor, g->trans_a ? CblasTrans : CblasNoTrans,
+                g->trans_b ? CblasTrans : CblasNoTrans, (blasint)g->m, (blasint)g->n,
+                (blasint)g->k, g->alpha, g->a, (blasint)g->lda, g->b, (blasint)g->ldb, g->beta,
+                g->c, (blasint)g->ldc);
+    return true;
+}
+
+const mf_library mf_library_openblas = {"openblas", load, about, one_thread, gemm};

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "kernels/cpu/amx.h"
-#include "kernels/cpu/blas.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/library.h"
 
 typedef struct isa {
     const char *name;
@@ -80,26 +80,8 @@ static const char *wanted_isa(void)
     return name == NULL || name[0] == '\0' ? mf_kernels_isas()[0] : name;
 }
 
-/* ---- who computes products ---- */
-
-static enum { BY_ISA, BY_OWN, BY_LIBRARY, BY_NOBODY } products;
-
-static void judge_products(void)
-{
-    const char *name = getenv("MOEFW_GEMM");
-    products = name == NULL || name[0] == '\0' ? BY_ISA
-               : strcmp(name, "own") == 0      ? BY_OWN
-               : strcmp(name, "openblas") == 0 ? BY_LIBRARY
-                                               : BY_NOBODY;
-}
-
-bool mf_gemm_by_library(bool fast_own)
-{
-    return products == BY_ISA ? !fast_own : products == BY_LIBRARY;
-}
-
 static struct {
-    bool judged, ok;
+    bool judged, ok, products;
     mf_kernels table;
     char isa[16];
 } chosen;
@@ -110,9 +92,8 @@ static bool judge(void)
         const char *name = wanted_isa();
         chosen.ok = fill(&chosen.table, name);
         if (chosen.ok) strncpy(chosen.isa, name, sizeof(chosen.isa) - 1);
-        judge_products();
-        chosen.ok = chosen.ok && products != BY_NOBODY;
-        mf_blas_init();
+        chosen.products = mf_library_choose();
+        chosen.ok = chosen.ok && chosen.products;
 #if defined(MF_HAVE_AVX512) && defined(MF_HAVE_AMX)
         if (strcmp(chosen.isa, "avx512") == 0 && __builtin_cpu_supports("avx512bf16") &&
             mf_amx_permitted())
@@ -145,14 +126,15 @@ double mf_kernels_multiply(int64_t rounds)
 const char *mf_kernels_gemm(void)
 {
     judge();
-    if (products == BY_NOBODY) return NULL;
-    return mf_gemm_by_library(strcmp(chosen.isa, "generic") != 0) ? "openblas" : "own";
+    if (!chosen.products) return NULL;
+    const mf_library *library = mf_library_chosen(strcmp(chosen.isa, "generic") != 0);
+    return library != NULL ? library->name : "own";
 }
 
 const char *mf_kernels_blas(void)
 {
     judge();
-    return mf_blas_name();
+    return mf_library_openblas.about();
 }
 
 const mf_kernels *mf_kernels_cpu_for(const char *name)

@@ -157,7 +157,7 @@ verbs() {
     [ "$status" -eq 2 ]
     MOEFW_GEMM=mkl run "$MOEFW" plugin check linear
     [ "$status" -eq 2 ]
-    [[ "$output" == *"own or openblas"*"mkl"* ]]
+    [[ "$output" == *"own, openblas or onednn"*"mkl"* ]]
     run "$MOEFW" bench gemm --repetitions 0
     [ "$status" -eq 2 ]
     run "$MOEFW" train --data nowhere.txt

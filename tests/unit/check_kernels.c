@@ -221,6 +221,41 @@ START_TEST(products_by_tiles)
 }
 END_TEST
 
+/* Products by each library that is there, against ref; what it leaves to our own kernels as well. */
+START_TEST(products_by_library)
+{
+    const char *name = mf_kernels_gemms()[_i];
+    mf_kernel_row row;
+    mf_kernels_cpu();
+    if (!mf_kernels_use_gemm(name)) { /* built without, or not installed: it says so */
+        ck_assert_msg(strcmp(name, "onednn") == 0, "%s is missing", name);
+        ck_assert_uint_gt(strlen(mf_kernels_gemm_refused()), 20);
+        return;
+    }
+    ck_assert_str_eq(mf_kernels_gemm(), name);
+    for (int i = 0; mf_kernel_rows_products[i].kernel != NULL; i++) {
+        row = mf_kernel_rows_products[i];
+        row.tol *= 4; /* long sums in one chain */
+        compare_isa(&row, mf_kernels_isas()[0]);
+    }
+    for (int i = 0; mf_kernel_rows_many[i].kernel != NULL; i++)
+        compare_isa(&mf_kernel_rows_many[i], mf_kernels_isas()[0]);
+    ck_assert(mf_kernels_use_gemm(NULL));
+}
+END_TEST
+
+START_TEST(libraries_are_chosen_by_name)
+{
+    mf_kernels_cpu();
+    ck_assert(!mf_kernels_use_gemm("mkl"));
+    ck_assert_ptr_null(mf_kernels_gemm_refused());
+    ck_assert(mf_kernels_use_gemm("openblas"));
+    ck_assert_str_eq(mf_kernels_gemm(), "openblas");
+    ck_assert(mf_kernels_use_gemm(""));
+    ck_assert_int_gt((int)strlen(mf_kernels_onednn()), 10);
+}
+END_TEST
+
 START_TEST(kernel)
 {
     int found = 0;
@@ -259,6 +294,8 @@ static Suite *suite(void)
     TCase *c = tcase_create("table");
     tcase_add_test(c, sets_are_complete_and_chosen_by_name);
     tcase_add_test(c, products_by_tiles);
+    tcase_add_test(c, libraries_are_chosen_by_name);
+    tcase_add_loop_test(c, products_by_library, 1, 3);
     suite_add_tcase(s, c);
     c = tcase_create("cpu against ref");
     tcase_add_loop_test(c, kernel, 0, sizeof names / sizeof *names);

@@ -63,6 +63,8 @@ void *kt_work(mf_kt *t, size_t bytes); /* filled with NaN */
 
 extern const mf_kernel_row mf_kernel_rows_bf16[];
 extern const mf_kernel_row mf_kernel_rows_products[];
+/* Slow ones, that run for libraries only. */
+extern const mf_kernel_row mf_kernel_rows_many[];
 extern const mf_kernel_row mf_kernel_rows_layers[];
 extern const mf_kernel_row mf_kernel_rows_maps[];
 extern const mf_kernel_row mf_kernel_rows_routing[];

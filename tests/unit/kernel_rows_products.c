@@ -248,3 +248,39 @@ const mf_kernel_row mf_kernel_rows_products[] = {
     {"group_sum", run_group_sum, GROUPED, true, 2e-6},
     {0},
 };
+
+/* ---- many shapes ---- */
+
+/* More of them, in both types, than a library's table of what it made holds; ragged groups. */
+static void run_many(mf_kt *t)
+{
+    const bool half = t->variant & 1, inner = t->variant & 2;
+    const int64_t rows = 120, side = 24;
+    const mf_cast_type type = half ? MF_CAST_BF16 : MF_CAST_F32;
+    float *result = kt_result(t, side * 4 * rows);
+    const void *a = numbers(t, type, 4 * rows * side), *b = numbers(t, type, 4 * rows * side);
+    for (int64_t m = 9; m < rows; m++)
+        for (int64_t n = side - 4; n < side; n++) {
+            const mf_product p = {.m = inner ? n : m,
+                                  .n = n,
+                                  .k = inner ? m : n,
+                                  .trans_a = inner,
+                                  .trans_b = !inner && n % 2 == 0,
+                                  .type_a = type,
+                                  .type_b = type,
+                                  .a = a,
+                                  .b = b,
+                                  .c = result,
+                                  .lda = side,
+                                  .ldb = side,
+                                  .ldc = 4 * side,
+                                  .alpha = 1,
+                                  .beta = m % 3 == 0};
+            t->k->product(t->x, &p);
+        }
+}
+
+const mf_kernel_row mf_kernel_rows_many[] = {
+    {"product", run_many, 4, false, 2e-5},
+    {0},
+};

@@ -3,7 +3,7 @@
  * m), and y in units of e^m / l. A tile is a block of queries of one head.
  */
 #include "kernels/cpu/simd/attention.h"
-#include "kernels/cpu/blas.h"
+#include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/vecmath.h"
 
 #define FEW_QUERIES 8 /* up to so many, rows of scores and products that read k and v once */
@@ -208,7 +208,7 @@ static void few_tile(void *arg, int64_t tile)
 void MF_SIMD(attention)(const mf_kctx *x, const mf_attention_args *args)
 {
     attention job = {args, (args->t + QUERIES - 1) / QUERIES};
-    mf_blas_one_thread();
+    mf_library_one_thread();
     if (args->t <= FEW_QUERIES)
         x->parallel(args->batch * args->heads, few_tile, &job);
     else

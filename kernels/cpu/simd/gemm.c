@@ -4,7 +4,7 @@
  * Engine and library pack operands, which pays when many rows share them. For few rows the time
  * is that of reading b once, and that is what the loops here do.
  */
-#include "kernels/cpu/blas.h"
+#include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/product.h"
 #include "kernels/cpu/simd/skinny.h"
 #include "kernels/cpu/simd/vec.h"
@@ -180,13 +180,14 @@ void MF_SIMD(gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, 
     if (alpha == 1 && beta == 0 &&
         MF_SIMD(skinny)(trans_a, trans_b, m, n, k, a, lda, b, ldb, c, ldc))
         return;
+    const mf_gemm by_library = {trans_a,     trans_b, m,    n,   k,   MF_CAST_F32,
+                                MF_CAST_F32, a,       b,    c,   lda, ldb,
+                                ldc,         alpha,   beta, NULL};
     if (m <= FEW_DOTS && !trans_a && trans_b)
         few_dots(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     else if (m <= FEW_SWEEPS && !trans_a)
         few_sweeps(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    else if (mf_gemm_by_library(VL > 4))
-        mf_blas_gemm(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    else
+    else if (!mf_library_gemm(VL > 4, &by_library))
         by_engine(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
@@ -202,7 +203,38 @@ static const float *number(const product_side *s, int64_t i, int64_t p)
     return (const float *)s->at + (s->along ? i * s->ld + p : p * s->ld + i);
 }
 
+static const mf_bf16 *half_number(const product_side *s, int64_t i, int64_t p)
+{
+    return (const mf_bf16 *)s->at + (s->along ? i * s->ld + p : p * s->ld + i);
+}
+
 #define FEW_PAIRS 8
+
+/* Pairs of bf16 by a library that was asked for and does them. */
+static bool pairs_by_library(const product_block *b)
+{
+    const product_side *u = &b->a, *v = &b->b;
+    if (u->type != MF_CAST_BF16 || v->type != MF_CAST_BF16 || u->index != NULL ||
+        v->index != NULL || b->k1 <= b->k0)
+        return false;
+    const mf_gemm g = {.trans_a = !u->along,
+                       .trans_b = v->along,
+                       .m = b->i1 - b->i0,
+                       .n = b->j1 - b->j0,
+                       .k = b->k1 - b->k0,
+                       .type = MF_CAST_BF16,
+                       .type_c = b->type_c,
+                       .a = half_number(u, b->i0, b->k0),
+                       .b = half_number(v, b->j0, b->k0),
+                       .c = b->c,
+                       .lda = u->ld,
+                       .ldb = v->ld,
+                       .ldc = b->ldc,
+                       .alpha = b->alpha,
+                       .beta = b->beta,
+                       .bias = b->bias != NULL ? b->bias + b->j0 : NULL};
+    return mf_library_gemm(true, &g);
+}
 
 #if defined(MF_HAVE_AVX512BF16)
 /* Whether pairs of bf16 are better multiplied as such. Intel's processors take four times as long
@@ -228,6 +260,7 @@ void MF_SIMD(product_block)(const product_block *b)
 {
     const int64_t m = b->i1 - b->i0, n = b->j1 - b->j0;
     if (m <= 0 || n <= 0) return;
+    if (b->rounded && m > FEW_PAIRS && pairs_by_library(b)) return;
     if (b->rounded && m > FEW_PAIRS && MF_SIMD(product_tiles) != NULL &&
         MF_SIMD(product_tiles)(b))
         return;

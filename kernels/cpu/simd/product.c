@@ -1,7 +1,7 @@
 /* product.c: products cut into tiles, by their shapes alone. A tile is one block of c, or its share
  * of the rows or columns of every group: so tiles are equal however unequal the groups are.
  */
-#include "kernels/cpu/blas.h"
+#include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/product.h"
 #include "kernels/cpu/simd/vec.h"
 
@@ -199,6 +199,6 @@ void MF_SIMD(product)(const mf_kctx *x, const mf_product *p)
              .half = p->as_bf16 || p->type_a == MF_CAST_BF16 || p->type_b == MF_CAST_BF16};
     if (p->m <= 0 || p->n <= 0) return;
     cut_up(&c);
-    mf_blas_one_thread();
+    mf_library_one_thread();
     x->parallel((p->by == MF_BY_BATCH ? c.parts : 1) * c.sets * c.down * c.across, tile, &c);
 }

@@ -22,7 +22,7 @@ void MF_SIMD(fill)(mf_kernels *table);
 double MF_SIMD(multiply)(int64_t rounds);
 
 /* c [m,n] = alpha op(a) op(b) + beta c in the calling thread, beta 0 or 1. The kernel that runs this
- * in its tiles must have called mf_blas_one_thread. */
+ * in its tiles must have called mf_library_one_thread. */
 void MF_SIMD(gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                    const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
                    float *c, int64_t ldc);

@@ -1,0 +1,85 @@
+/* library.c: who computes products. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/library.h"
+
+static const mf_library *const libraries[] = {&mf_library_openblas, &mf_library_onednn};
+#define LIBRARIES ((int)(sizeof libraries / sizeof *libraries))
+
+static struct {
+    bool named;              /* else by instruction set */
+    const mf_library *which; /* NULL: own */
+    const char *refused;     /* why what was named cannot be used */
+} products;
+
+/* A library is loaded once, and when it is first wanted. */
+static const char *load(int which)
+{
+    static bool loaded[LIBRARIES];
+    static const char *why[LIBRARIES];
+    if (!loaded[which]) why[which] = libraries[which]->load();
+    loaded[which] = true;
+    return why[which];
+}
+
+bool mf_kernels_use_gemm(const char *name)
+{
+    products.refused = NULL;
+    if (name == NULL || name[0] == '\0' || strcmp(name, "own") == 0) {
+        products.named = name != NULL && name[0] != '\0';
+        products.which = NULL;
+        return true;
+    }
+    for (int i = 0; i < LIBRARIES; i++)
+        if (strcmp(libraries[i]->name, name) == 0) {
+            products.refused = load(i);
+            if (products.refused != NULL) return false;
+            products.named = true;
+            products.which = libraries[i];
+            return true;
+        }
+    return false;
+}
+
+bool mf_library_choose(void)
+{
+    load(0); /* without it sets of narrow vectors have no products */
+    return mf_kernels_use_gemm(getenv("MOEFW_GEMM"));
+}
+
+const char *mf_kernels_gemm_refused(void)
+{
+    return products.refused;
+}
+
+const char *const *mf_kernels_gemms(void)
+{
+    static const char *const names[] = {"own", "openblas", "onednn", NULL};
+    return names;
+}
+
+const char *mf_kernels_onednn(void)
+{
+    const char *why = load(1);
+    return why != NULL ? why : mf_library_onednn.about();
+}
+
+const mf_library *mf_library_chosen(bool fast_own)
+{
+    if (products.named) return products.which;
+    return fast_own ? NULL : &mf_library_openblas;
+}
+
+bool mf_library_gemm(bool fast_own, const mf_gemm *g)
+{
+    const mf_library *library = mf_library_chosen(fast_own);
+    return library != NULL && library->gemm(g);
+}
+
+void mf_library_one_thread(void)
+{
+    mf_library_openblas.one_thread();
+    if (products.which != NULL && products.which != &mf_library_openblas)
+        products.which->one_thread();
+}
