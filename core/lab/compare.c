@@ -271,18 +271,31 @@ static int judge_baseline(mf_compare *c)
 
 /* ---- OUT ---- */
 
-/* An empty or a new folder, or a comparison. */
+/* A plan that is being written, or was when its process was killed. */
+static bool is_draft(const char *name)
+{
+    static const char begin[] = "plan.json.", end[] = ".tmp";
+    const size_t n = strlen(name);
+    return n > sizeof begin + sizeof end && strncmp(name, begin, sizeof begin - 1) == 0 &&
+           strcmp(name + n + 1 - sizeof end, end) == 0;
+}
+
+/* An empty or a new folder, or a comparison. Another process may be making it right now: its plan is
+ * the first that it puts there, so a list with anything else is of a folder that has a plan by then,
+ * though it had none a moment before. */
 static int judge_out(const char *out)
 {
     char **names = NULL;
+    const char *strange = NULL;
     int n = 0;
     if (!mf_exists(out)) return MF_OK;
     if (!mf_is_dir(out)) return mf_fail(MF_EUSAGE, "%s: expected a directory, found a file", out);
-    if (mf_compare_is(out)) return MF_OK;
     int rc = mf_list_dir(out, &names, &n);
-    if (rc == MF_OK && n > 0)
+    for (int i = 0; i < n && strange == NULL; i++)
+        if (!is_draft(names[i])) strange = names[i];
+    if (rc == MF_OK && strange != NULL && !mf_compare_is(out))
         rc = mf_fail(MF_EUSAGE, "%s: the directory holds files already (%s): expected an empty or a "
-                                "new one, or a comparison to go on with", out, names[0]);
+                                "new one, or a comparison to go on with", out, strange);
     mf_list_free(names, n);
     return rc;
 }

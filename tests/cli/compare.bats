@@ -145,6 +145,18 @@ timeless() {
     [ "$(cat shared/*/seed-*/metrics.jsonl | grep -c '"split":"val"')" -eq 4 ]
 }
 
+@test "a comparison that another process begins to write is joined, other folders are not" {
+    mkdir begun foreign
+    : >begun/plan.json.123-0.tmp # as between opening and renaming it
+    : >foreign/plan.json.txt
+    run small --routers linear --seeds 1 --steps 1 --out begun -q
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
+    [ -e begun/plan.json ]
+    run small --routers linear --seeds 1 --steps 1 --out foreign -q
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"foreign: the directory holds files already (plan.json.txt)"* ]]
+}
+
 @test "equal parameters: the experts make up for the router" {
     run --separate-stderr small --routers linear,mlp --seeds 1 --steps 2 --equal params --out params --json
     [ "$status" -eq 0 ]
