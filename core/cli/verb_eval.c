@@ -32,6 +32,14 @@ static const mf_cli_option options[] = {
      .lo = 0,
      .hi = 1e15,
      .help = "at most so many batches; 0: the whole split"},
+    {.name = "heads",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 1e15,
+     .help =
+         "gradient norm and importance of each attention head as well, over at most N batches: "
+         "one run forward a head and batch"},
     {.name = "dtype",
      .kind = MF_CLI_ENUM,
      .arg = "TYPE",
@@ -61,6 +69,22 @@ static void print_text(const mf_session *s, const mf_metrics_record *r, int64_t 
     }
 }
 
+static void print_heads(const mf_metrics_record *r)
+{
+    for (int i = 0; i < r->n_head_layers; i++) {
+        const mf_head_stats *s = &r->heads[i];
+        for (int h = 0; h < s->heads; h++) {
+            printf("layer %d, head %d: ", (int)s->layer, h);
+            if (s->active[h] == 0)
+                puts("pruned");
+            else
+                printf("gate %.3f, entropy %.3f, gradient norm %.3g, importance %.3f\n",
+                       (double)s->gate[h], (double)s->entropy[h], (double)s->grad_norm[h],
+                       (double)s->importance[h]);
+        }
+    }
+}
+
 static int measure(const mf_cli *cli, mf_session *s, int64_t step)
 {
     mf_evaluator *e = NULL;
@@ -68,6 +92,8 @@ static int measure(const mf_cli *cli, mf_session *s, int64_t step)
     const mf_split split = (mf_split)mf_cli_enum(cli, "split", MF_SPLIT_VAL);
     int rc = mf_evaluator_new(s, split, NULL, &e);
     if (rc == MF_OK) rc = mf_evaluator_run(e, step, mf_cli_int(cli, "batches", 0), &r);
+    const int64_t heads = mf_cli_int(cli, "heads", 0);
+    if (rc == MF_OK && heads > 0) rc = mf_evaluator_heads(e, step, heads);
     if (rc == MF_OK && mf_cli_json(cli)) {
         mf_jw *w = mf_jw_new();
         if (w) mf_metrics_json(w, &r);
@@ -79,6 +105,7 @@ static int measure(const mf_cli *cli, mf_session *s, int64_t step)
         mf_jw_free(w);
     } else if (rc == MF_OK) {
         print_text(s, &r, step, split);
+        if (heads > 0) print_heads(&r);
     }
     mf_evaluator_free(e);
     return rc;
@@ -87,7 +114,8 @@ static int measure(const mf_cli *cli, mf_session *s, int64_t step)
 static int run(const mf_cli *cli)
 {
     const char *what = mf_cli_operand(cli, 0);
-    const mf_session_options options_ = {.data = mf_cli_text(cli, "data", NULL)};
+    const mf_session_options options_ = {.data = mf_cli_text(cli, "data", NULL),
+                                         .gradients = mf_cli_int(cli, "heads", 0) > 0};
     const mf_load_change change = {.step = -1, .dtype = mf_cli_text(cli, "dtype", NULL)};
     mf_session *s = NULL;
     int64_t step = 0;

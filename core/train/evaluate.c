@@ -6,6 +6,7 @@
 #include "graph/shape.h"
 #include "model/heads.h"
 #include "train/guesses.h"
+#include "train/head_measure.h"
 #include "train/ladder.h"
 
 struct mf_evaluator {
@@ -13,7 +14,7 @@ struct mf_evaluator {
     mf_split split;
     mf_batcher *batcher;
     mf_ladder *ladder;
-    mf_batch *batch;       /* of the last run, and its graph; the ladder's */
+    mf_batch *batch; /* of the last run, and its graph; the ladder's */
     mf_model_graph *graph;
     const mf_graph *lender;       /* of its memory; may be NULL */
     mf_moe_tally **tallies;       /* [n_moe] */
@@ -22,8 +23,8 @@ struct mf_evaluator {
     mf_named_value *regularizers; /* [n] */
     mf_head_tally *head_tally;    /* this and the next: NULL unless heads are gated */
     mf_head_record *head_record;
-    mf_guesses *guesses;          /* NULL unless classify */
-    mf_trace_recorder *recorder;  /* NULL: no trace */
+    mf_guesses *guesses;         /* NULL unless classify */
+    mf_trace_recorder *recorder; /* NULL: no trace */
     int64_t record_every;
 };
 
@@ -213,6 +214,15 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
         ret->reassigned = moved;
     }
     return MF_OK;
+}
+
+int mf_evaluator_heads(mf_evaluator *e, int64_t step, int64_t batches)
+{
+    if (!e->head_record)
+        return mf_fail(MF_EUSAGE,
+                       "model.head_gates = no: heads are measured one by one where they "
+                       "are gated");
+    return mf_heads_measure(e->session, e->split, batches, step, e->head_record);
 }
 
 const mf_moe_tally *mf_evaluator_tally(const mf_evaluator *e, int32_t moe_layer)

@@ -21,6 +21,10 @@ int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t ev
 /* Runs at most so many batches (0: the whole split) and fills the record (split, losses, ppl, bits_per_byte, tokens, regularizers, layers);
  * what it points to stays valid until the next run. */
 int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_record *ret);
+/* Adds to the record of the last run what is measured of attention heads beside entropy: gradient
+ * norms and importance, over at most so many batches (0: the split). MF_EUSAGE where heads are not
+ * gated. The session: one with gradients. */
+int mf_evaluator_heads(mf_evaluator *e, int64_t step, int64_t batches);
 /* Counts of expert by label of a layer over the last run, [experts, labels]; NULL without. */
 const mf_moe_tally *mf_evaluator_tally(const mf_evaluator *e, int32_t moe_layer);
 /* NMI when each counted row goes to a random expert instead: the yardstick beside `nmi`. */

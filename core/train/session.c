@@ -166,7 +166,8 @@ static int open_parts(mf_session *s, const mf_session_options *o)
     count_steps(s);
     rc = facts_of(s, o, &facts);
     facts.bare = o->bare;
-    return rc == MF_OK ? mf_model_new(s->config, &facts, o->training, &s->model) : rc;
+    const bool gradients = o->training || o->gradients;
+    return rc == MF_OK ? mf_model_new(s->config, &facts, gradients, &s->model) : rc;
 }
 
 int mf_session_open(mf_config *config, const mf_session_options *options, mf_session **ret)

@@ -12,28 +12,31 @@
 
 typedef struct mf_session {
     mf_config *config;
-    mf_corpus *corpus;    /* NULL when opened without data */
+    mf_corpus *corpus;             /* NULL when opened without data */
     const mf_tokenizer *tokenizer; /* the corpus's, or the run's own; may be NULL (bin) */
     mf_tokenizer *own_tokenizer;   /* read from tokenizer_file, else NULL */
     mf_model *model;
-    int64_t steps;        /* optimizer steps of the whole run */
-    mf_batcher *train;    /* NULL without training */
-    double floor;         /* see mf_session_floor */
+    int64_t steps;     /* optimizer steps of the whole run */
+    mf_batcher *train; /* NULL without training */
+    double floor;      /* see mf_session_floor */
     bool floor_known;
-    bool other_data;      /* options.data was given */
+    bool other_data; /* options.data was given */
 } mf_session;
 
 typedef struct mf_session_options {
-    bool training;             /* gradients, moments, training batches */
-    bool bare;                 /* sizes only (model.h): nothing can run */
-    bool no_data;              /* generate: model and tokenizer only */
-    const mf_model_facts *spare; /* to go on with, without data, where these cannot be read; NULL: an
+    bool training;  /* gradients, moments, training batches */
+    bool gradients; /* these alone: nothing is trained */
+    bool bare;      /* sizes only (model.h): nothing can run */
+    bool no_data;   /* generate: model and tokenizer only */
+    const mf_model_facts
+        *spare; /* to go on with, without data, where these cannot be read; NULL: an
                                   * error */
-    const char *tokenizer_file;/* the run's own; NULL: made from the data */
-    const char *data;          /* replaces data.path; all of it is the val split */
+    const char *tokenizer_file;     /* the run's own; NULL: made from the data */
+    const char *data;               /* replaces data.path; all of it is the val split */
     const char *const *class_names; /* the run's own, in order; NULL: those of the data */
     int32_t n_class_names;
-    const mf_model_facts *facts; /* the run's own vocabulary, labels and classes; NULL: counted */
+    const mf_model_facts
+        *facts; /* the run's own vocabulary, labels and classes; NULL: counted */
 } mf_session_options;
 
 /* What the configuration says of its data. */

@@ -16,7 +16,7 @@
 
 /* The newest value that a controller gave to an option. */
 typedef struct mf_knob {
-    int controller;     /* index */
+    int controller; /* index */
     const char *option;
     double value;
 } mf_knob;
@@ -31,45 +31,46 @@ struct mf_trainer {
     mf_rundir *dir;
     mf_observer observer;
     mf_ladder *ladder;
-    mf_model_graph *graph;        /* of the step at hand, and its batch; the ladder's */
+    mf_model_graph *graph; /* of the step at hand, and its batch; the ladder's */
     mf_batch *batch;
     mf_optim *optim;
-    mf_evaluator *evaluator;      /* NULL without a val split */
-    mf_evaluator *on_train;       /* of the training data; NULL unless asked for */
-    mf_trace_recorder *recorder;  /* NULL unless trace.every is set */
+    mf_evaluator *evaluator;     /* NULL without a val split */
+    mf_evaluator *on_train;      /* of the training data; NULL unless asked for */
+    mf_trace_recorder *recorder; /* NULL unless trace.every is set */
     mf_metrics_log *log;
     mf_past *past;
     /* position: all that changes from step to step, beside parameters and moments */
-    int64_t step;                 /* updates done */
-    int64_t tokens;               /* trained on */
-    double wall_before;           /* seconds in earlier parts of the run */
-    double val_loss;              /* last evaluation; NaN before the first */
-    double best_loss;             /* lowest of those; NaN before the first */
-    double lr, weight_decay, clip;/* live */
-    int64_t skipped;              /* updates left out in a row for NaN */
+    int64_t step;                  /* updates done */
+    int64_t tokens;                /* trained on */
+    double wall_before;            /* seconds in earlier parts of the run */
+    double val_loss;               /* last evaluation; NaN before the first */
+    double best_loss;              /* lowest of those; NaN before the first */
+    double lr, weight_decay, clip; /* live */
+    int64_t skipped;               /* updates left out in a row for NaN */
     /* measurements of the step at hand */
-    double started, lap_started;  /* clock */
+    double started, lap_started; /* clock */
     int64_t lap_tokens;
     /* since the last line of the log; saved */
-    double seen, dropped, moved;  /* tokens; rows of all layers */
+    double seen, dropped, moved; /* tokens; rows of all layers */
     double loss, task_loss, grad_norm, lr_now, tokens_per_s;
-    mf_guesses *guesses;          /* of this step; NULL unless classify */
-    mf_trainer_sums since;        /* the last evaluation; saved */
-    mf_moe_tally **tallies;       /* [n_moe] */
-    mf_layer_stats *stats;        /* [n_moe] */
-    float *shares;                /* [n_moe][3][E] */
-    mf_head_tally *head_tally;    /* this and below: NULL unless heads are gated */
+    mf_guesses *guesses;       /* of this step; NULL unless classify */
+    mf_trainer_sums since;     /* the last evaluation; saved */
+    mf_moe_tally **tallies;    /* [n_moe] */
+    mf_layer_stats *stats;     /* [n_moe] */
+    float *shares;             /* [n_moe][3][E] */
+    mf_head_tally *head_tally; /* this and below: NULL unless heads are gated */
     mf_head_record *head_record;
-    mf_model_graph *probe;        /* leaves heads out, to see what they are worth; made when asked */
-    bool importance_known;        /* of this step */
+    mf_model_graph *probe; /* leaves heads out, to see what they are worth; made when asked */
+    double *worse;         /* [layers, heads] what leaving one out costs; made with probe */
+    bool importance_known; /* of this step */
     mf_named_value *regularizers; /* [n] */
     mf_knob *knobs;
     int n_knobs, cap_knobs;
-    mf_named_value *knob_values;  /* [cap_knobs] */
+    mf_named_value *knob_values;       /* [cap_knobs] */
     mf_controller_record *controllers; /* [n] */
     mf_named_value plugin_metrics[64];
     mf_train_result result;
-    int stopped_by;               /* signal */
+    int stopped_by; /* signal */
 };
 
 /* Layer statistics of the step from the tallies. */

@@ -50,6 +50,33 @@ active() {
     [ "$a" = "$b" ]
 }
 
+@test "eval --heads: what each head is worth, of any gated run" {
+    small run "${hurry[@]}" # heads are pruned
+    "$MOEFW" eval run -t 1 --batches 2 --json >plain.json
+    "$MOEFW" eval run -t 1 --batches 2 --heads 2 --json >heads.json
+    ! grep -q '"grad_norm":\[\|"importance":\[' plain.json
+    # the rest of the line is the same
+    sed -E 's/,"(grad_norm|importance)":\[[^]]*\]//g' heads.json | diff - plain.json
+    # 5 of 8 heads: these have a gradient and a worth from 0 to 1, one of them 1; the others have 0
+    for key in active grad_norm importance; do
+        grep -o "\"$key\":\[[^]]*\]" heads.json | tr -c '0-9.e\n-' ' ' |
+            awk '{ for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]/) print $i }' >$key
+        [ "$(wc -l <$key)" -eq 8 ]
+    done
+    paste active grad_norm importance | awk '
+        { if ($1) { n++; bad += !($2 > 0 && $3 >= 0 && $3 <= 1); top += $3 == 1 }
+          else bad += $2 != 0 || $3 != 0 }
+        END { exit !(n == 5 && top == 1 && bad == 0) }'
+    # the same as text
+    run "$MOEFW" eval run -t 1 --batches 2 --heads 2
+    [ "$(grep -c '^layer [01], head [0-3]: pruned$' <<<"$output")" -eq 3 ]
+    [ "$(grep -c '^layer [01], head [0-3]: gate 0\.[0-9]*, entropy [0-9.]*, gradient norm [0-9.e-]*, importance [01]\.[0-9]*$' <<<"$output")" -eq 5 ]
+    small plain --set model.head_gates=no
+    run "$MOEFW" eval plain -t 1 --heads 1
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"model.head_gates = no"* ]]
+}
+
 @test "the controller prunes, with a reason for every turn" {
     small run "${hurry[@]}"
     [ "$(active run)" -eq 5 ] || { tail -1 run/metrics.jsonl; return 1; }
