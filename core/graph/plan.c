@@ -83,45 +83,66 @@ static void find_lifetimes(planner *p)
 
 /* ---- working in place ---- */
 
-static bool may_overwrite(planner *p, const mf_node *node, int at)
+/* May the output lie over input i? */
+static bool may_overwrite(planner *p, const mf_node *node, int at, int i)
 {
-    const mf_tensor *in = node->n_in > 0 ? node->in[0] : NULL, *out = node->out[0];
+    const mf_tensor *in = node->n_in > i ? node->in[i] : NULL, *out = node->out[0];
+    const uint32_t flag = i == 0 ? MF_OP_INPLACE : MF_OP_INPLACE_SECOND;
     const mf_tensor *owner;
-    if (!(node->op->flags & MF_OP_INPLACE) || node->backward || node->metric || !in)
-        return false;
+    if (!(node->op->flags & flag) || node->backward || node->metric || !in) return false;
     if (!out || out->alias) return false;
     if (out->kind != MF_TENSOR_VALUE && out->kind != MF_TENSOR_GRAD) return false;
     owner = mf_owner(in);
     if (owner->kind != MF_TENSOR_VALUE || life_of(p, in)->last != at) return false;
     if (mf_shape_bytes(owner->shape, owner->dtype) != mf_shape_bytes(out->shape, out->dtype))
         return false;
-    for (int j = 1; j < node->n_in; j++) /* it might be read again after having been written */
-        if (node->in[j] && mf_owner(node->in[j]) == owner) return false;
+    for (int j = 0; j < node->n_in; j++) /* it might be read again after having been written */
+        if (j != i && node->in[j] && mf_owner(node->in[j]) == owner) return false;
     return true;
 }
 
-/* May the gradient of input j of a fused backward call lie over that input? */
-static bool may_replace(planner *p, const mf_node *node, int at, int j)
+/* May gradient j of a fused backward call lie over what it reads as input i: input j itself, or the
+ * gradient of the first output? */
+static bool may_replace(planner *p, const mf_node *node, int at, int j, int i)
 {
     const mf_tensor *out = node->out[j], *owner;
-    if (!(node->op->backward_over >> j & 1u) || !out || out->alias) return false;
-    if (out->kind != MF_TENSOR_VALUE || !(node->reads >> j & 1u)) return false;
-    owner = mf_owner(node->in[j]);
+    if (!out || out->alias || !node->in[i]) return false;
+    if (out->kind != MF_TENSOR_VALUE || !(node->reads >> i & 1u)) return false;
+    owner = mf_owner(node->in[i]);
     if (owner->kind != MF_TENSOR_VALUE || life_of(p, owner)->last != at) return false;
     if (mf_shape_bytes(owner->shape, owner->dtype) != mf_shape_bytes(out->shape, out->dtype))
         return false;
     for (int k = 0; k < node->n_in; k++)
-        if (k != j && node->in[k] && node->reads >> k & 1u && mf_owner(node->in[k]) == owner)
+        if (k != i && node->in[k] && node->reads >> k & 1u && mf_owner(node->in[k]) == owner)
             return false;
     return true;
 }
 
+static void replace(planner *p, const mf_node *node, int at, int j, int i)
+{
+    if (!may_replace(p, node, at, j, i)) return;
+    life_of(p, node->in[i])->last = life_of(p, node->out[j])->last;
+    node->out[j]->alias = mf_owner(node->in[i]);
+}
+
 static void replace_inputs(planner *p, const mf_node *node, int at)
 {
-    for (int j = 0; j < node->n_out; j++) {
-        if (!may_replace(p, node, at, j)) continue;
-        life_of(p, node->in[j])->last = life_of(p, node->out[j])->last;
-        node->out[j]->alias = mf_owner(node->in[j]);
+    const int n_out = (node->n_in - node->n_out) / 2; /* of the node whose gradient this is */
+    for (int j = 0; j < node->n_out; j++)
+        if (node->op->backward_over >> j & 1u) replace(p, node, at, j, j);
+    if (node->op->flags & MF_OP_GRAD_INPLACE) replace(p, node, at, 0, node->n_out + n_out);
+}
+
+static void overwrite(planner *p, const mf_node *node, int i)
+{
+    life *from = life_of(p, node->in[i]), *to = life_of(p, node->out[0]);
+    mf_tensor *in = mf_owner(node->in[i]), *out = node->out[0];
+    if (out->kind == MF_TENSOR_GRAD) { /* what it is made of may be made there */
+        if (from->first < to->first) to->first = from->first;
+        in->alias = out;
+    } else {
+        from->last = to->last;
+        out->alias = in;
     }
 }
 
@@ -130,16 +151,11 @@ static void put_in_place(planner *p)
     for (int i = 0; i < p->g->n_nodes; i++) {
         const mf_node *node = p->g->nodes[i];
         if (!node->dead && node->backward) replace_inputs(p, node, i);
-        if (node->dead || !may_overwrite(p, node, i)) continue;
-        life *from = life_of(p, node->in[0]), *to = life_of(p, node->out[0]);
-        mf_tensor *in = mf_owner(node->in[0]), *out = node->out[0];
-        if (out->kind == MF_TENSOR_GRAD) { /* what it is made of may be made there */
-            if (from->first < to->first) to->first = from->first;
-            in->alias = out;
-        } else {
-            from->last = to->last;
-            out->alias = in;
-        }
+        if (node->dead) continue;
+        if (may_overwrite(p, node, i, 0))
+            overwrite(p, node, 0);
+        else if (may_overwrite(p, node, i, 1))
+            overwrite(p, node, 1);
     }
 }
 

@@ -110,7 +110,7 @@ static int grad_minimum(mf_graph *g, const mf_gradient *at)
 #define BINARY(op, map, text, gradient, more)                                                  \
     static const int op##_fn = map;                                                            \
     const mf_opdef mf_op_##op = {.size = sizeof(mf_opdef),                                     \
-                                 .flags = MF_OP_INPLACE | (more),                              \
+                                 .flags = MF_OP_INPLACE | MF_OP_INPLACE_SECOND | (more),       \
                                  .name = #op,                                                  \
                                  .formula = text,                                              \
                                  .infer = infer,                                               \

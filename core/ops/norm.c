@@ -87,7 +87,7 @@ static int rmsnorm_backward(const mf_call *call)
 
 const mf_opdef mf_op_rmsnorm = {
     .size = sizeof(mf_opdef),
-    .flags = MF_OP_INPLACE | MF_OP_CHEAP,
+    .flags = MF_OP_INPLACE | MF_OP_GRAD_INPLACE | MF_OP_CHEAP,
     .name = "rmsnorm",
     .formula = "y = w x / sqrt(mean(x^2) + eps)",
     .infer = rmsnorm_infer,
@@ -134,7 +134,7 @@ static int layernorm_backward(const mf_call *call)
 
 const mf_opdef mf_op_layernorm = {
     .size = sizeof(mf_opdef),
-    .flags = MF_OP_INPLACE | MF_OP_CHEAP,
+    .flags = MF_OP_INPLACE | MF_OP_GRAD_INPLACE | MF_OP_CHEAP,
     .name = "layernorm",
     .formula = "y = w (x - mean) / sqrt(var + eps) + b",
     .infer = layernorm_infer,
@@ -167,7 +167,7 @@ static int l2_backward(const mf_call *call)
 
 const mf_opdef mf_op_l2_normalize = {
     .size = sizeof(mf_opdef),
-    .flags = MF_OP_INPLACE,
+    .flags = MF_OP_INPLACE | MF_OP_GRAD_INPLACE,
     .name = "l2_normalize",
     .formula = "y = x / max(|x|, eps)",
     .infer = l2_infer,

@@ -80,7 +80,7 @@ const mf_opdef mf_op_gaussian = {.size = sizeof(mf_opdef),
                                  .infer = infer_numbers,
                                  .forward = forward_gaussian};
 const mf_opdef mf_op_dropout = {.size = sizeof(mf_opdef),
-                                .flags = MF_OP_RANDOM | MF_OP_INPLACE,
+                                .flags = MF_OP_RANDOM | MF_OP_INPLACE | MF_OP_GRAD_INPLACE,
                                 .name = "dropout",
                                 .formula = "y = x u / (1 - p), u Bernoulli(1 - p)",
                                 .infer = infer_dropout,

@@ -93,7 +93,7 @@ static int backward_row_max(const mf_call *call)
                                  .backward_in = by_x,                                          \
                                  .backward_out = by_y,                                         \
                                  .diff_in = 1};
-ROWS(softmax, infer_rows, "y = e^x / sum e^x", 0, 1, MF_OP_INPLACE)
-ROWS(log_softmax, infer_rows, "y = x - ln sum e^x", 0, 1, MF_OP_INPLACE)
+ROWS(softmax, infer_rows, "y = e^x / sum e^x", 0, 1, MF_OP_INPLACE | MF_OP_GRAD_INPLACE)
+ROWS(log_softmax, infer_rows, "y = x - ln sum e^x", 0, 1, MF_OP_INPLACE | MF_OP_GRAD_INPLACE)
 ROWS(logsumexp, infer_one, "y = ln sum e^x", 1, 1, 0)
 ROWS(row_max, infer_one, "y = max x", 1, 0, 0)

@@ -65,7 +65,7 @@ static int grad_affine(mf_graph *g, const mf_gradient *at)
 #define UNARY(op, map, text, judge, composed, fused, by_x, by_y, more)                         \
     static const int op##_fn = map;                                                            \
     const mf_opdef mf_op_##op = {.size = sizeof(mf_opdef),                                     \
-                                 .flags = MF_OP_INPLACE | (more),                              \
+                                 .flags = MF_OP_INPLACE | MF_OP_GRAD_INPLACE | (more),         \
                                  .name = #op,                                                  \
                                  .formula = text,                                              \
                                  .infer = judge,                                               \

@@ -97,6 +97,11 @@ typedef struct mf_gradient {
 #define MF_OP_ROWS    128u /* its gradient is a few rows of input 0: where others have given that
                               input a gradient, op NAME_accumulate(gradient, inputs 1 .., gradient
                               of output 0) adds them to it in place */
+/* Backward may write the gradient of input 0 over that of output 0, which it has read by then at
+ * every place that it writes. */
+#define MF_OP_GRAD_INPLACE 256u
+/* out[0] may share memory with in[1] as well, where that has as many elements. */
+#define MF_OP_INPLACE_SECOND 512u
 #define MF_OP_NARROW  64u  /* a product: graphs that compute in bf16 hand it its bf16_in as bf16 */
 
 typedef struct mf_opdef {

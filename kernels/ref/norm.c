@@ -69,6 +69,13 @@ static void rmsnorm_backward(int64_t rows, int64_t n, float eps, bool eps_outsid
                              const float *a, const float *w, const void *dy, float *da,
                              float *dw, bool bf16)
 {
+    for (int64_t j = 0; j < n && dw != NULL; j++) {
+        double sum = 0;
+        for (int64_t i = 0; i < rows; i++)
+            sum += get(dy, i * n + j, bf16) * a[i * n + j] *
+                   rms_factor(mean_square(n, a + i * n), eps, eps_outside);
+        dw[j] = (float)sum;
+    }
     for (int64_t i = 0; i < rows && da != NULL; i++) {
         const float *ai = a + i * n;
         double square = mean_square(n, ai), f = rms_factor(square, eps, eps_outside), dot = 0;
@@ -78,13 +85,6 @@ static void rmsnorm_backward(int64_t rows, int64_t n, float eps, bool eps_outsid
         for (int64_t j = 0; j < n; j++)
             da[i * n + j] = (float)(f * weight(w, j) * get(dy, i * n + j, bf16) -
                                     ai[j] * dot * h / (double)n);
-    }
-    for (int64_t j = 0; j < n && dw != NULL; j++) {
-        double sum = 0;
-        for (int64_t i = 0; i < rows; i++)
-            sum += get(dy, i * n + j, bf16) * a[i * n + j] *
-                   rms_factor(mean_square(n, a + i * n), eps, eps_outside);
-        dw[j] = (float)sum;
     }
 }
 
@@ -146,6 +146,17 @@ static void layernorm_backward(int64_t rows, int64_t n, float eps, const float *
                                const float *w, const void *dy, float *da, float *dw, float *db,
                                bool bf16)
 {
+    for (int64_t j = 0; j < n && (dw != NULL || db != NULL); j++) {
+        double sum_w = 0, sum_b = 0;
+        for (int64_t i = 0; i < rows; i++) {
+            double mean, f;
+            moments(n, a + i * n, eps, &mean, &f);
+            sum_w += get(dy, i * n + j, bf16) * (a[i * n + j] - mean) * f;
+            sum_b += get(dy, i * n + j, bf16);
+        }
+        if (dw != NULL) dw[j] = (float)sum_w;
+        if (db != NULL) db[j] = (float)sum_b;
+    }
     for (int64_t i = 0; i < rows && da != NULL; i++) {
         const float *ai = a + i * n;
         double mean, f, g = 0, gc = 0;
@@ -160,17 +171,6 @@ static void layernorm_backward(int64_t rows, int64_t n, float eps, const float *
         for (int64_t j = 0; j < n; j++)
             da[i * n + j] = (float)(f * (weight(w, j) * get(dy, i * n + j, bf16) - g -
                                          (ai[j] - mean) * f * gc));
-    }
-    for (int64_t j = 0; j < n && (dw != NULL || db != NULL); j++) {
-        double sum_w = 0, sum_b = 0;
-        for (int64_t i = 0; i < rows; i++) {
-            double mean, f;
-            moments(n, a + i * n, eps, &mean, &f);
-            sum_w += get(dy, i * n + j, bf16) * (a[i * n + j] - mean) * f;
-            sum_b += get(dy, i * n + j, bf16);
-        }
-        if (dw != NULL) dw[j] = (float)sum_w;
-        if (db != NULL) db[j] = (float)sum_b;
     }
 }
 

@@ -160,8 +160,8 @@ static sample draw(uint64_t seed, bool no_reuse, mf_recompute recompute)
                          MF_OK);
     }
     ck_assert_int_eq(mf_store_seal(s.store, seed, true), MF_OK);
-    s.g = mf_graph_new(&(mf_graph_options){
-        .training = true, .no_reuse = no_reuse, .recompute = recompute});
+    s.g = mf_graph_new(
+        &(mf_graph_options){.training = true, .no_reuse = no_reuse, .recompute = recompute});
     for (int i = 0; i < PARAMS; i++)
         pool[i] = mf_graph_param(s.g, w[i]);
     s.x = pool[PARAMS] = mf_graph_input(s.g, "x", MF_F32, mf_shape2(SIDE, SIDE));
@@ -297,7 +297,8 @@ END_TEST
 
 typedef struct ledger {
     const mf_graph *g;
-    int *owner; /* by 64 bytes of the block, then of what gradients lend: id of the value, -1: nobody's */
+    int *
+        owner; /* by 64 bytes of the block, then of what gradients lend: id of the value, -1: nobody's */
     size_t units, lent;
 } ledger;
 
@@ -350,8 +351,7 @@ static void replay(ledger *l, const mf_node *node)
     size_t scratch = node->backward ? node->backward_work_bytes : node->work_bytes;
     if (scratch > 0) claim(l, node->work, scratch, -2, true);
     for (int i = 0; i < node->n_in; i++) /* scratch must not lie on what is being read */
-        if (reads(node, i))
-            ck_assert(claim_tensor(l, node->in[i], false));
+        if (reads(node, i)) ck_assert(claim_tensor(l, node->in[i], false));
     for (int i = 0; i < node->n_out; i++)
         if (node->out[i]) claim_tensor(l, node->out[i], true);
     if (scratch > 0) ck_assert(claim(l, node->work, scratch, -2, false));
@@ -396,6 +396,48 @@ START_TEST(a_chain_works_in_place)
     ck_assert_uint_eq(info.arena_bytes, 4032);
     ck_assert_uint_eq(info.naive_bytes, 21 * 4032);
     mf_graph_free(g);
+}
+END_TEST
+
+START_TEST(the_second_input_serves_where_the_first_is_wanted)
+{
+    mf_graph *g = mf_graph_new(NULL);
+    mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape1(4));
+    mf_tensor *a = op1(g, &t_tanh, x), *b = op1(g, &t_tanh, a), *c = op2(g, &t_mul, a, b);
+    mf_graph_keep(a);
+    mf_graph_keep(c);
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    ck_assert_ptr_eq(c->data, b->data);
+    ck_assert_ptr_ne(c->data, a->data);
+    mf_graph_free(g);
+}
+END_TEST
+
+START_TEST(a_gradient_lies_over_the_one_it_is_made_from)
+{
+    mf_store *store = mf_store_new();
+    mf_param *p;
+    ck_assert_int_eq(mf_store_declare(store, "p", mf_shape1(1000), (mf_init){0}, false, &p),
+                     MF_OK);
+    ck_assert_int_eq(mf_store_seal(store, 1, true), MF_OK);
+    mf_graph *g = mf_graph_new(&(mf_graph_options){.training = true});
+    mf_tensor *y = mf_graph_param(g, p);
+    for (int i = 0; i < 5; i++)
+        y = op1(g, &t_tanh, y);
+    mf_tensor *loss = op1(g, &t_sum, y);
+    ck_assert_int_eq(mf_graph_backward(g, loss, 0, NULL), MF_OK);
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const mf_node *node = g->nodes[i];
+        if (!node->backward || node->op != &t_tanh || node->out[0]->kind != MF_TENSOR_VALUE)
+            continue;
+        ck_assert_ptr_eq(node->out[0]->data, node->in[2]->data);
+        n++;
+    }
+    ck_assert_int_eq(n, 4); /* the fifth is the parameter's own */
+    mf_graph_free(g);
+    mf_store_free(store);
 }
 END_TEST
 
@@ -487,6 +529,8 @@ static Suite *suite(void)
     tcase_add_test(t, planned_only_takes_nothing_and_does_not_run);
     tcase_add_test(t, nothing_is_overwritten_before_its_last_reader);
     tcase_add_test(t, a_chain_works_in_place);
+    tcase_add_test(t, the_second_input_serves_where_the_first_is_wanted);
+    tcase_add_test(t, a_gradient_lies_over_the_one_it_is_made_from);
     tcase_add_test(t, kept_values_and_leaves_are_not_worked_on_in_place);
     tcase_add_test(t, running_does_not_allocate);
     tcase_add_test(t, without_memory_building_fails_cleanly_at_every_allocation);

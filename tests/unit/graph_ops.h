@@ -96,7 +96,7 @@ static int t_mul_backward(const mf_call *c) /* a, b, y, dy -> da, db */
 
 GRAPH_OP const mf_opdef t_mul = {.size = sizeof t_mul,
                                  .name = "t_mul",
-                                 .flags = MF_OP_INPLACE,
+                                 .flags = MF_OP_INPLACE | MF_OP_INPLACE_SECOND,
                                  .infer = t_same,
                                  .forward = t_mul_forward,
                                  .backward = t_mul_backward,
@@ -122,7 +122,7 @@ static int t_tanh_backward(const mf_call *c) /* x, y, dy -> dx */
 
 GRAPH_OP const mf_opdef t_tanh = {.size = sizeof t_tanh,
                                   .name = "t_tanh",
-                                  .flags = MF_OP_INPLACE,
+                                  .flags = MF_OP_INPLACE | MF_OP_GRAD_INPLACE,
                                   .infer = t_same,
                                   .forward = t_tanh_forward,
                                   .backward = t_tanh_backward,
