@@ -41,7 +41,7 @@ static void feed(const mf_model_graph *mg)
 {
     int32_t *tokens = mf_tensor_data(mg->tokens), *at = mf_tensor_data(mg->positions),
             *targets = mf_tensor_data(mg->targets), *ids = mf_tensor_data(mg->sequence_ids);
-    for (int i = 0; i < BATCH * SEQ; i++) {
+    for (int i = 0; i < mg->shape.batch * SEQ; i++) {
         tokens[i] = (i * 7 + 3) % VOCAB;
         targets[i] = (i * 5 + 1) % VOCAB;
         at[i] = i % SEQ;
@@ -237,6 +237,64 @@ START_TEST(entropy_by_hand)
 }
 END_TEST
 
+/* Mean over rows of -sum p ln p of one head's recorded weights, [SEQ, SEQ]; rows sum to 1 and see no
+ * later token. */
+static double entropy_of_rows(const float *p)
+{
+    double sum = 0;
+    for (int t = 0; t < SEQ; t++) {
+        double all = 0;
+        for (int k = 0; k < SEQ; k++) {
+            const double v = (double)p[t * SEQ + k];
+            ck_assert(k <= t ? v >= 0 : v == 0);
+            all += v;
+            sum -= v > 0 ? v * log(v) : 0;
+        }
+        ck_assert(fabs(all - 1) < 1e-6);
+    }
+    return sum / SEQ;
+}
+
+/* The weights that reports show are those of each query head with its own head of keys: their entropy
+ * is the one that is measured without any matrix of weights, and differs from the other heads'. */
+START_TEST(recorded_weights_have_the_measured_entropy)
+{
+    static const char *const forms[] = {"heads = 8\n", "heads = 8\nkv_heads = 4\n",
+                                        "heads = 8\nkv_heads = 2\nposition = learned\n"};
+    const mf_model_shape shape = {
+        .mode = MF_MODE_EVAL, .batch = 1, .seq = SEQ, .want_attention = SEQ};
+    for (int i = 0; i < 6; i++) {
+        made x;
+        mf_model_graph *mg;
+        char *options = mf_strf("%shead_gates = yes\nattention_scale = 3\n", forms[i / 2]);
+        make(&x, options);
+        for (int h = 1; i % 2 && h < 6; h += 2) /* with these pruned heads come in groups */
+            set(&x, 1, "active", h, 0);
+        ck_assert_int_eq(mf_model_graph_new(x.model, &shape, &mg), MF_OK);
+        feed(mg);
+        ck_assert_int_eq(mf_graph_run(mg->g, &(mf_run){.metrics = true}), MF_OK);
+        for (int l = 0; l < LAYERS; l++) {
+            const mf_model_heads *heads = &mg->heads[l];
+            const float *p = mf_tensor_data(heads->weights),
+                        *e = mf_tensor_data(heads->entropy);
+            double found[HEADS];
+            for (int h = 0; h < heads->plan->active; h++) {
+                found[h] = entropy_of_rows(p + h * SEQ * SEQ);
+                ck_assert_msg(fabs(found[h] - (double)e[h]) < 1e-5,
+                              "form %d, layer %d, head %d: weights %.7g, measured %.7g", i, l,
+                              (int)heads->plan->q[h], found[h], (double)e[h]);
+                for (int other = 0; other < h; other++)
+                    ck_assert_msg(fabs(found[h] - found[other]) > 2e-5,
+                                  "form %d, layer %d: %d and %d are alike", i, l, other, h);
+            }
+        }
+        mf_model_graph_free(mg);
+        unmake(&x);
+        mf_free(options);
+    }
+}
+END_TEST
+
 /* The squares of the heads' norms sum to that of all their parameters, shared ones included. */
 START_TEST(gradient_norms_share_out_all_of_the_gradient)
 {
@@ -349,6 +407,7 @@ static Suite *suite(void)
     tcase_add_test(c, a_linear_skip_begins_as_the_identity);
     tcase_add_test(c, entropy_of_even_weights);
     tcase_add_test(c, entropy_by_hand);
+    tcase_add_test(c, recorded_weights_have_the_measured_entropy);
     tcase_add_test(c, gradient_norms_share_out_all_of_the_gradient);
     tcase_add_test(c, learning_rates_of_parts);
     tcase_add_test(c, shared_layers_learn_as_the_fastest);
