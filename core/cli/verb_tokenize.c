@@ -17,6 +17,8 @@ static const mf_cli_form forms[] = {
     {"decode", "TOKENIZER FILE", 2, 2, "the text of ids, parted by blanks"},
     MF_CLI_FORM_END};
 
+static const char *const widths[] = {"16", "32", NULL};
+
 static const mf_cli_option options[] = {
     {.name = "out",
      .letter = 'o',
@@ -35,6 +37,12 @@ static const mf_cli_option options[] = {
      .lo = 1,
      .hi = 1 << 24,
      .help = "train: most merges of bpe (100, without --vocab-size) and bpe_bytes"},
+    {.name = "min-count",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 1 << 24,
+     .help = "train: bpe and bpe_bytes merge pairs that occur at least so often (2)"},
     {.name = "clean",
      .kind = MF_CLI_FLAG,
      .help = "train, encode: write contractions out and leave only letters, digits, . and %"},
@@ -44,7 +52,13 @@ static const mf_cli_option options[] = {
     {.name = "bin",
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
-     .help = "encode: write a token file (data.format = bin), 16 bits an id"},
+     .help = "encode: write a token file (data.format = bin)"},
+    {.name = "bits",
+     .kind = MF_CLI_ENUM,
+     .arg = "N",
+     .choices = widths,
+     .help =
+         "encode --bin: bits of an id, 16 (the default) or 32 (read with data.bin_bits = 32)"},
     MF_CLI_END};
 
 /* A kind that needs no text, or a file; byte is both a name and all there is to know. */
@@ -93,7 +107,8 @@ static int train(const mf_cli *cli)
     size_t n;
     mf_tokenizer *t = NULL;
     mf_tokenizer_options o = {.vocab_size = (int32_t)mf_cli_int(cli, "vocab-size", 0),
-                              .merges = (int32_t)mf_cli_int(cli, "merges", 0)};
+                              .merges = (int32_t)mf_cli_int(cli, "merges", 0),
+                              .min_count = (int32_t)mf_cli_int(cli, "min-count", 0)};
     if (out == NULL) return mf_fail(MF_EUSAGE, "tokenize train: --out FILE is needed");
     if (mf_cli_flag(cli, "eos")) {
         o.specials = MF_SPECIAL_BIT(MF_SPECIAL_EOS);
@@ -143,19 +158,20 @@ static int encode_lines(const mf_tokenizer *t, const char *file, const char *tex
     return code;
 }
 
-/* A token file: 16 bits an id, little endian. */
-static int write_bin(const mf_tokenizer *t, const char *path, const mf_ids *ids)
+/* A token file: 16 or 32 bits an id, little endian. */
+static int write_bin(const mf_tokenizer *t, const char *path, bool wide, const mf_ids *ids)
 {
-    if (t->vocab > UINT16_MAX + 1)
-        return mf_fail(MF_EUSAGE, "%d ids do not fit into the 16 bits of a token file",
+    const size_t width = wide ? 4 : 2;
+    if (!wide && t->vocab > UINT16_MAX + 1)
+        return mf_fail(MF_EUSAGE,
+                       "%d ids do not fit into the 16 bits of a token file: expected --bits=32",
                        (int)t->vocab);
-    unsigned char *bytes = mf_alloc_raw(2 * ids->n + 1);
+    unsigned char *bytes = mf_alloc_raw(width * ids->n + 1);
     if (bytes == NULL) return MF_ENOMEM;
-    for (size_t i = 0; i < ids->n; i++) {
-        bytes[2 * i] = (unsigned char)(ids->id[i] & 255);
-        bytes[2 * i + 1] = (unsigned char)(ids->id[i] >> 8);
-    }
-    int code = mf_write_file_atomic(path, bytes, 2 * ids->n);
+    for (size_t i = 0; i < ids->n; i++)
+        for (size_t b = 0; b < width; b++)
+            bytes[width * i + b] = (unsigned char)((uint32_t)ids->id[i] >> 8 * b & 255);
+    int code = mf_write_file_atomic(path, bytes, width * ids->n);
     mf_free(bytes);
     return code;
 }
@@ -206,7 +222,7 @@ static int encode(const mf_cli *cli, const mf_tokenizer *t, const char *file, co
     int code = mf_cli_flag(cli, "eos") ? encode_lines(t, file, text, n, &ids)
                                        : mf_tokenizer_encode(t, file, text, n, &ids);
     if (code == MF_OK && bin != NULL) {
-        code = write_bin(t, bin, &ids);
+        code = write_bin(t, bin, mf_cli_enum(cli, "bits", 0) == 1, &ids);
         if (code == MF_OK) code = print_count(cli, bin, &ids);
     } else if (code == MF_OK) {
         code = print_ids(cli, &ids);

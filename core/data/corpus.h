@@ -17,7 +17,8 @@
  *          leaves the line out, with a warning; a label that only one line of many has gets one,
  *          too. Columns may be named: then the first line must have them.
  *   bin    token ids: uint16 or uint32, little endian, raw, or with the header of llm.c
- *          (256 int32: 20240520, version 1, count). bin_bits says which if there is none.
+ *          (256 int32: 20240520, version 1, count: uint16; 20240801, version 7: uint32). bin_bits
+ *          says which if there is none.
  *          No tokenizer but from a file.
  *   auto   by the name's ending: .jsonl, .tsv, .bin; else text, for task classify tsv.
  *
@@ -49,7 +50,8 @@ typedef struct mf_corpus_spec {
     int64_t limit;             /* documents of path that are used; 0: all */
     bool pick_random;          /* which: not the first, but drawn; the same ones always */
     const char *first_column, *second_column, *label_column; /* tsv; NULL or "": usual names */
-    const char *const *class_names; /* NULL: the labels of path; else those of a run, in order */
+    const char *const
+        *class_names; /* NULL: the labels of path; else those of a run, in order */
     int32_t n_class_names;
 } mf_corpus_spec;
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FIRST = 1024, COUNT_MIN = 2 };
+enum { FIRST = 1024, COUNT_DEFAULT = 2 };
 
 typedef struct mf_learner_word {
     int32_t *symbol;
@@ -44,6 +44,7 @@ typedef struct mf_learner_pairs {
     int64_t *symbol_count;
     size_t n_symbol_count;
     int64_t total;
+    int64_t min_count;
 } learner_pairs;
 
 /* Room for one more of `size` bytes each in *list. */
@@ -215,7 +216,7 @@ static int push_touched(learner_pairs *p, bool heap)
     for (size_t i = 0; i < p->n_touched; i++) {
         pair *q = &p->pair[p->touched[i]];
         q->touched = false;
-        if (heap && code == MF_OK && !q->done && q->count >= COUNT_MIN)
+        if (heap && code == MF_OK && !q->done && q->count >= p->min_count)
             code = heap_push(p, (heap_entry){q->count, q->left, q->right, p->touched[i]});
     }
     p->n_touched = 0;
@@ -228,7 +229,7 @@ static int most_frequent(learner_pairs *p, pair **ret)
     while (p->n_heap > 0) {
         heap_entry e = heap_pop(p);
         pair *q = &p->pair[e.pair];
-        if (q->done || q->count < COUNT_MIN) continue;
+        if (q->done || q->count < p->min_count) continue;
         if (q->count == e.count) {
             *ret = q;
             return MF_OK;
@@ -250,7 +251,7 @@ static int most_likely(learner_pairs *p, pair **ret)
     *ret = NULL;
     for (size_t i = 0; i < p->n; i++) {
         pair *q = &p->pair[i];
-        if (q->done || q->count < COUNT_MIN) continue;
+        if (q->done || q->count < p->min_count) continue;
         double n = (double)q->count;
         /* n(ab) / (n(a) n(b)) is at most 1, which spares most pairs the logarithm. */
         if (n * total <= best) continue;
@@ -367,6 +368,7 @@ int mf_learner_run(mf_learner *l, const mf_learner_rule *rule)
     bool full = false;
     l->pairs = mf_alloc(1, sizeof *l->pairs);
     if (l->pairs == NULL) return MF_ENOMEM;
+    l->pairs->min_count = rule->min_count > 0 ? rule->min_count : COUNT_DEFAULT;
     int code = symbol_counts(l);
     for (int32_t i = 0; i < l->words.n && code == MF_OK; i++)
         code = count_word(l, (uint32_t)i, 1);

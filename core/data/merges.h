@@ -10,7 +10,7 @@
  *                       n(ab) log(n(ab) N / (n(a) n(b))), N symbols in all.
  *
  * Among equals, that of the earlier left symbol, then of the earlier right one. A pair that
- * occurs once is not merged. The result depends on the words and their order only.
+ * occurs less often than the rule says is not merged. The result depends on the words and their order only.
  */
 #ifndef MF_DATA_MERGES_H
 #define MF_DATA_MERGES_H
@@ -41,6 +41,7 @@ int mf_learner_cut(mf_learner *l, const int32_t *symbol, int32_t n);
 typedef struct mf_learner_rule {
     bool likely;         /* the best pair is the most likely one, else the most frequent */
     bool hashes;         /* symbols within a word begin with ##, which goes when they merge */
+    int32_t min_count;   /* of a pair that is merged; 0: 2 */
     int32_t max_merges;  /* stop after so many */
     int32_t max_symbols; /* or when a further symbol would be more than these */
 } mf_learner_rule;

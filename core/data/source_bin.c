@@ -3,7 +3,13 @@
 #include "base/mem.h"
 #include "data/source.h"
 
-enum { HEADER_BYTES = 1024, MAGIC = 20240520, VERSION = 1, VOCAB_MAX = 4 << 20 };
+enum { HEADER_BYTES = 1024, VOCAB_MAX = 4 << 20 };
+
+/* Headers of llm.c: 256 numbers of 32 bits, of which the third counts the tokens. */
+static const struct {
+    uint32_t magic, version;
+    size_t width;
+} headers[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 
 static uint32_t read_u32(const char *at)
 {
@@ -17,26 +23,51 @@ static uint32_t read_u16(const char *at)
     return (uint32_t)b[0] | (uint32_t)b[1] << 8;
 }
 
+/* *ret_width, *ret_begin: set where there is a header. */
+static int read_header(const mf_source *s, const char *data, size_t size, size_t *ret_width,
+                       size_t *ret_begin)
+{
+    const uint32_t magic = size >= HEADER_BYTES ? read_u32(data) : 0;
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        if (magic != headers[i].magic) continue;
+        const uint32_t version = read_u32(data + 4), count = read_u32(data + 8);
+        const size_t width = headers[i].width, n = size - HEADER_BYTES;
+        if (version != headers[i].version)
+            return mf_fail(MF_EINPUT,
+                           "%s: header of llm.c: version %u: expected %u (uint%zu ids)",
+                           s->path, (unsigned)version, (unsigned)headers[i].version, 8 * width);
+        if (n / width != count || n % width != 0)
+            return mf_fail(MF_EINPUT,
+                           "%s: the header says %u tokens, the file holds %zu bytes of them",
+                           s->path, (unsigned)count, n);
+        *ret_width = width;
+        *ret_begin = HEADER_BYTES;
+    }
+    return MF_OK;
+}
+
+/* Read as 16 bits, ids of 32 are each followed by a 0. */
+static bool looks_wide(const int32_t *id, size_t n)
+{
+    bool any = false;
+    for (size_t i = 0; i + 1 < n; i += 2) {
+        if (id[i + 1] != 0) return false;
+        any = any || id[i] != 0;
+    }
+    return any && n >= 64 && n % 2 == 0;
+}
+
 int mf_source_read_bin(mf_source *s, const char *data, size_t size, int32_t bits)
 {
     size_t width = bits == 32 ? 4 : 2, begin = 0;
-    if (size >= HEADER_BYTES && read_u32(data) == MAGIC) {
-        uint32_t version = read_u32(data + 4), count = read_u32(data + 8);
-        if (version != VERSION)
-            return mf_fail(MF_EINPUT,
-                           "%s: header of llm.c: version %u: expected %d (uint16 ids)", s->path,
-                           (unsigned)version, VERSION);
-        begin = HEADER_BYTES;
-        width = 2;
-        if ((size - begin) / width != count || (size - begin) % width != 0)
-            return mf_fail(MF_EINPUT,
-                           "%s: the header says %u tokens, the file holds %zu bytes "
-                           "of them",
-                           s->path, (unsigned)count, size - begin);
-    } else if (size % width != 0) {
+    int code = read_header(s, data, size, &width, &begin);
+    if (code != MF_OK) return code;
+    if (begin > 0 && bits != 0 && (size_t)bits != 8 * width)
+        return mf_fail(MF_EINPUT, "%s: the header says ids of %zu bits, data.bin_bits %d",
+                       s->path, 8 * width, (int)bits);
+    if ((size - begin) % width != 0)
         return mf_fail(MF_EINPUT, "%s: %zu bytes are no whole number of %zu-bit ids", s->path,
                        size, width * 8);
-    }
     size_t n = (size - begin) / width;
     if (n == 0) return mf_fail(MF_EINPUT, "%s: no tokens in the file", s->path);
     s->ids = mf_alloc_raw(n * sizeof *s->ids);
@@ -51,6 +82,12 @@ int mf_source_read_bin(mf_source *s, const char *data, size_t size, int32_t bits
                            s->path, i, (unsigned)id, VOCAB_MAX);
         s->ids[i] = (int32_t)id;
     }
+    if (begin == 0 && bits == 0 && looks_wide(s->ids, n))
+        return mf_fail(
+            MF_EINPUT,
+            "%s: every second id of 16 bits is 0: expected data.bin_bits = 32, or 16 "
+            "if they are",
+            s->path);
     s->n_ids = (int64_t)n;
     return MF_OK;
 }

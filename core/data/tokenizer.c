@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "data/bpe.h"
 #include "data/tokenizer_kinds.h"
 
 #include <string.h>
@@ -25,6 +26,13 @@ enum { FILE_MAX = 256 << 20, FILE_VERSION = 1 };
 const char *mf_special_name(mf_special s)
 {
     return (unsigned)s < MF_SPECIALS ? special_names[s] : "";
+}
+
+int mf_special_find(const char *name)
+{
+    for (int s = 0; name != NULL && s < MF_SPECIALS; s++)
+        if (strcmp(name, special_names[s]) == 0) return s;
+    return -1;
 }
 
 const char *mf_tokenizer_special(const mf_tokenizer *t, int32_t id)
@@ -147,10 +155,8 @@ static int read_specials(const char *source, const mf_json *list, uint32_t *ret)
     int last = -1;
     for (size_t i = 0; i < mf_json_size(list); i++) {
         const char *name = mf_json_string(mf_json_at(list, i), NULL);
-        int s = 0;
-        while (s < MF_SPECIALS && (name == NULL || strcmp(name, special_names[s]) != 0))
-            s++;
-        if (s == MF_SPECIALS)
+        const int s = mf_special_find(name);
+        if (s < 0)
             return mf_fail(MF_EINPUT,
                            "%s: \"specials\": entry %zu: expected one of <pad>, <unk>, "
                            "<bos>, <eos>, <cls>, <sep>, <mask>",
@@ -196,7 +202,9 @@ int mf_tokenizer_parse(const char *source, const char *text, size_t n, mf_tokeni
     mf_json *document;
     int code = mf_json_parse(source, text, n, &document);
     if (code != MF_OK) return code;
-    code = read_object(source, document, ret);
+    const bool lamoe = mf_bpe_is_lamoe(document);
+    code = (lamoe ? mf_bpe_read_lamoe : read_object)(source, document, ret);
+    if (code == MF_OK && lamoe) add_specials(*ret, 0);
     mf_json_free(document);
     return code;
 }

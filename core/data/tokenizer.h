@@ -55,9 +55,10 @@ typedef struct mf_tokenizer mf_tokenizer;
 typedef struct mf_tokenizer_options {
     uint32_t specials; /* MF_SPECIAL_BIT(...) */
     int32_t
-        vocab_size; /* most ids of kinds that learn them, the specials that are asked for not
+        vocab_size;    /* most ids of kinds that learn them, the specials that are asked for not
                          * counted; 0: the kind's default */
-    int32_t merges; /* most merges of kinds that merge; 0: the kind's default */
+    int32_t merges;    /* most merges of kinds that merge; 0: the kind's default */
+    int32_t min_count; /* of a pair that bpe and bpe_bytes merge; 0: 2 */
 } mf_tokenizer_options;
 
 typedef struct mf_tokenizer_ops {
@@ -96,7 +97,8 @@ void mf_tokenizer_free(mf_tokenizer *t);
 bool mf_tokenizer_is_kind(const char *name); /* else the name is a file's */
 const char *const *mf_tokenizer_kinds(void); /* NULL-terminated */
 
-/* The tokenizer file, JSON: {"format": "moefw-tokenizer", "version": 1, "kind": ...}. */
+/* The tokenizer file, JSON: {"format": "moefw-tokenizer", "version": 1, "kind": ...}. Also read:
+ * vocab.txt of BERT, and LaMoE's JSON. */
 int mf_tokenizer_save(const mf_tokenizer *t, const char *path);
 int mf_tokenizer_load(const char *path, mf_tokenizer **ret);
 int mf_tokenizer_parse(const char *source, const char *text, size_t n, mf_tokenizer **ret);
@@ -106,6 +108,7 @@ int mf_tokenizer_encode(const mf_tokenizer *t, const char *source, const char *t
 /* Bytes of any id; "" for special and unknown ids. */
 const char *mf_tokenizer_piece(const mf_tokenizer *t, int32_t id, size_t *ret_n);
 const char *mf_special_name(mf_special s); /* "<pad>" */
+int mf_special_find(const char *name);     /* mf_special, -1: no such name */
 /* The name of a special id, "<cls>"; NULL for any other. */
 const char *mf_tokenizer_special(const mf_tokenizer *t, int32_t id);
 /* Bytes that n ids stand for; 0 if the tokenizer is not lossless. */

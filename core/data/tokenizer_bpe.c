@@ -8,13 +8,16 @@
  *              signs or of blanks; one blank before a word belongs to it. Ids: the 256 bytes, then
  *              what merges made, in their order.
  *
+ * A vocabulary that was made elsewhere has ids of its own: `numbers` then says them, and symbols that
+ * are in no id, since merges left none of them over, encode as <unk>.
+ *
  * Encoding replays the merges in the order in which they were learned, each over the whole word
  * from left to right. Words are cut after 256 characters.
  */
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "data/merges.h"
+#include "data/bpe.h"
 #include "data/tokenizer_kinds.h"
 
 #include <stdlib.h>
@@ -32,13 +35,37 @@ enum {
 
 typedef struct bpe {
     mf_tokenizer base;
-    mf_strings symbols; /* number: the id less `shift` */
+    mf_strings symbols; /* number: the id less `shift`, where there are no numbers */
     int32_t shift;
+    mf_bpe_numbers numbers;
     mf_merge *merges;
     int32_t n_merges;
     int32_t *slot; /* merges by their pair, + 1; 0: free */
     size_t slots;
 } bpe;
+
+/* ---- ids ---- */
+
+void mf_bpe_numbers_free(mf_bpe_numbers *x)
+{
+    mf_free(x->id);
+    mf_free(x->symbol);
+    *x = (mf_bpe_numbers){0};
+}
+
+static int32_t id_of(const bpe *t, int32_t symbol)
+{
+    const int32_t id = symbol < 0      ? -1
+                       : t->numbers.id ? t->numbers.id[symbol]
+                                       : symbol + t->shift;
+    return id >= 0 ? id : t->base.special[MF_SPECIAL_UNK];
+}
+
+/* -1: a special one's. */
+static int32_t symbol_of(const bpe *t, int32_t id)
+{
+    return t->numbers.id ? t->numbers.symbol[id] : id - t->shift;
+}
 
 /* ---- words ---- */
 
@@ -161,8 +188,7 @@ static int encode_word(const bpe *t, const word *w, size_t base, mf_ids *ids)
         n = to;
     }
     for (int32_t i = 0; i < n; i++) {
-        int32_t id = symbol[i] >= 0 ? symbol[i] + t->shift : t->base.special[MF_SPECIAL_UNK];
-        int code = mf_ids_push(ids, id, base + w->start + start[i]);
+        int code = mf_ids_push(ids, id_of(t, symbol[i]), base + w->start + start[i]);
         if (code != MF_OK) return code;
     }
     return MF_OK;
@@ -182,8 +208,45 @@ static int encode(const mf_tokenizer *base, const char *source, size_t offset, c
 static const char *piece(const mf_tokenizer *base, int32_t id, size_t *ret_n)
 {
     const bpe *t = (const bpe *)base;
+    const int32_t symbol = symbol_of(t, id);
     *ret_n = 0;
-    return id >= t->shift ? mf_strings_get(&t->symbols, id - t->shift, ret_n) : "";
+    return symbol >= 0 ? mf_strings_get(&t->symbols, symbol, ret_n) : "";
+}
+
+int mf_bpe_numbers_new(int32_t symbols, size_t specials, mf_bpe_numbers *ret)
+{
+    *ret = (mf_bpe_numbers){0};
+    for (int s = 0; s < MF_SPECIALS; s++)
+        ret->special[s] = -1;
+    ret->id = mf_alloc((size_t)symbols + 1, sizeof *ret->id);
+    ret->symbol = mf_alloc((size_t)symbols + specials + 1, sizeof *ret->symbol);
+    ret->room = (size_t)symbols + specials;
+    return ret->id != NULL && ret->symbol != NULL ? MF_OK : MF_ENOMEM;
+}
+
+/* Every id from 0 to the last one is somebody's, and one's alone. */
+int mf_bpe_numbers_settle(const char *source, int32_t symbols, mf_bpe_numbers *x)
+{
+    enum { FREE = -2, SPECIAL = -1 };
+    size_t n = 0;
+    for (int32_t i = 0; i < symbols; i++)
+        n += x->id[i] >= 0;
+    for (int s = 0; s < MF_SPECIALS; s++)
+        n += x->special[s] >= 0;
+    for (size_t i = 0; i < n && i < x->room; i++)
+        x->symbol[i] = FREE;
+    for (int32_t i = 0; i < symbols + MF_SPECIALS; i++) {
+        const int32_t id = i < symbols ? x->id[i] : x->special[i - symbols];
+        if (id < 0) continue;
+        if ((size_t)id >= n || n > x->room || x->symbol[id] != FREE)
+            return mf_fail(MF_EINPUT, "%s: id %d: expected each of 0 to %zu once", source,
+                           (int)id, n - 1);
+        x->symbol[id] = i < symbols ? i : SPECIAL;
+    }
+    if (x->special[MF_SPECIAL_UNK] < 0)
+        return mf_fail(MF_EINPUT, "%s: expected an id of <unk>", source);
+    x->n = (int32_t)n;
+    return MF_OK;
 }
 
 /* ---- made, and read ---- */
@@ -192,6 +255,7 @@ static void destroy(mf_tokenizer *base)
 {
     bpe *t = (bpe *)base;
     mf_strings_free(&t->symbols);
+    mf_bpe_numbers_free(&t->numbers);
     mf_free(t->merges);
     mf_free(t->slot);
     mf_free(t);
@@ -214,15 +278,15 @@ static int rank_merges(const char *source, bpe *t)
     return MF_OK;
 }
 
-/* The constructor of all. Takes symbols and merges, whatever comes of it. */
-static int make(const char *source, bool bytes, mf_strings *symbols, mf_merge *merges,
-                int32_t n_merges, mf_tokenizer **ret)
+int mf_bpe_make(const char *source, bool bytes, mf_strings *symbols, mf_merge *merges,
+                int32_t n_merges, mf_bpe_numbers *numbers, mf_tokenizer **ret)
 {
     bpe *t = mf_alloc(1, sizeof *t);
     *ret = NULL;
     if (t == NULL) {
         mf_strings_free(symbols);
         mf_free(merges);
+        if (numbers != NULL) mf_bpe_numbers_free(numbers);
         return MF_ENOMEM;
     }
     t->shift = bytes ? 0 : OWN_SPECIALS;
@@ -235,8 +299,12 @@ static int make(const char *source, bool bytes, mf_strings *symbols, mf_merge *m
                              .own_specials = !bytes,
                              .lossless = bytes};
     for (int s = 0; s < MF_SPECIALS; s++)
-        t->base.special[s] = -1;
-    if (!bytes) {
+        t->base.special[s] = numbers != NULL ? numbers->special[s] : -1;
+    if (numbers != NULL) {
+        t->numbers = *numbers;
+        t->base.pieces = numbers->n;
+        *numbers = (mf_bpe_numbers){0};
+    } else if (!bytes) {
         t->base.special[MF_SPECIAL_PAD] = 0;
         t->base.special[MF_SPECIAL_UNK] = 1;
     }
@@ -265,8 +333,9 @@ static int all_bytes(mf_strings *symbols)
     return code;
 }
 
-/* The symbols of bpe, in order. */
-static int read_vocabulary(const char *source, const mf_json *list, mf_strings *symbols)
+/* The symbols of bpe, in order unless they have ids of their own. */
+static int read_vocabulary(const char *source, const mf_json *list, bool sorted,
+                           mf_strings *symbols)
 {
     size_t n_last = 0;
     const char *last = "";
@@ -277,19 +346,52 @@ static int read_vocabulary(const char *source, const mf_json *list, mf_strings *
         bool added;
         size_t n = 0;
         const char *text = mf_json_string(mf_json_at(list, i), &n);
-        int order = text != NULL ? memcmp(last, text, n < n_last ? n : n_last) : 0;
+        int order = text != NULL && sorted ? memcmp(last, text, n < n_last ? n : n_last) : 0;
         if (text == NULL || n == 0 || n > CHUNK_BYTES || order > 0 ||
-            (order == 0 && n <= n_last))
+            (sorted && order == 0 && n <= n_last))
             return mf_fail(MF_EINPUT,
                            "%s: \"vocabulary\": entry %zu: expected a string of 1 to %d bytes "
                            "that sorts behind the one before",
                            source, i, CHUNK_BYTES);
         int code = mf_strings_add(symbols, text, n, &id, &added);
         if (code != MF_OK) return code;
+        if (!added)
+            return mf_fail(MF_EINPUT, "%s: \"vocabulary\": entry %zu is there before", source,
+                           i);
         last = text;
         n_last = n;
     }
     return MF_OK;
+}
+
+/* "ids": of each symbol of the vocabulary, -1 none; "special_ids": of special tokens by name. */
+static int read_numbers(const char *source, const mf_json *object, const mf_json *ids,
+                        int32_t symbols, mf_bpe_numbers *ret)
+{
+    const mf_json *specials = mf_json_get(object, "special_ids");
+    if (mf_json_typeof(ids) != MF_JSON_ARRAY || mf_json_size(ids) != (size_t)symbols)
+        return mf_fail(MF_EINPUT, "%s: \"ids\": expected one of each entry of \"vocabulary\"",
+                       source);
+    int code = mf_bpe_numbers_new(symbols, mf_json_size(specials), ret);
+    for (int32_t i = 0; code == MF_OK && i < symbols; i++) {
+        int64_t id;
+        if (!mf_json_int(mf_json_at(ids, (size_t)i), &id) || id < -1 || id > INT32_MAX)
+            return mf_fail(MF_EINPUT, "%s: \"ids\": entry %d: expected an id, or -1", source,
+                           (int)i);
+        ret->id[i] = (int32_t)id;
+    }
+    const char *name;
+    const mf_json *value;
+    for (size_t i = 0; code == MF_OK && mf_json_member(specials, i, &name, &value); i++) {
+        int64_t id;
+        const int s = mf_special_find(name);
+        if (s < 0 || !mf_json_int(value, &id) || id < 0 || id > INT32_MAX)
+            return mf_fail(MF_EINPUT,
+                           "%s: \"special_ids\": %s: expected a special token and its id",
+                           source, name);
+        ret->special[s] = (int32_t)id;
+    }
+    return code == MF_OK ? mf_bpe_numbers_settle(source, symbols, ret) : code;
 }
 
 /* One merge, a pair of ids; in bytes it may make a further symbol. */
@@ -326,18 +428,26 @@ static int read_merge(const char *source, const mf_json *list, size_t i, bool by
 static int read_kind(const char *source, const mf_json *object, bool bytes, mf_tokenizer **ret)
 {
     const mf_json *list = mf_json_get(object, "merges");
+    const mf_json *own = bytes ? NULL : mf_json_get(object, "ids");
     mf_strings symbols = {0};
+    mf_bpe_numbers numbers = {0};
     mf_merge *merges = NULL;
     if (mf_json_typeof(list) != MF_JSON_ARRAY || mf_json_size(list) > INT32_MAX / 2)
         return mf_fail(MF_EINPUT, "%s: \"merges\": expected a list of pairs of ids", source);
     size_t n = mf_json_size(list);
     int code = bytes ? all_bytes(&symbols)
-                     : read_vocabulary(source, mf_json_get(object, "vocabulary"), &symbols);
+                     : read_vocabulary(source, mf_json_get(object, "vocabulary"), own == NULL,
+                                       &symbols);
+    if (code == MF_OK && own != NULL)
+        code = read_numbers(source, object, own, symbols.n, &numbers);
     if (code == MF_OK && (merges = mf_alloc(n + 1, sizeof *merges)) == NULL) code = MF_ENOMEM;
     for (size_t i = 0; i < n && code == MF_OK; i++)
         code = read_merge(source, list, i, bytes, &symbols, &merges[i]);
-    if (code == MF_OK) return make(source, bytes, &symbols, merges, (int32_t)n, ret);
+    if (code == MF_OK)
+        return mf_bpe_make(source, bytes, &symbols, merges, (int32_t)n,
+                           own != NULL ? &numbers : NULL, ret);
     mf_strings_free(&symbols);
+    mf_bpe_numbers_free(&numbers);
     mf_free(merges);
     return code;
 }
@@ -350,6 +460,21 @@ static int read_chars(const char *source, const mf_json *object, mf_tokenizer **
 static int read_bytes(const char *source, const mf_json *object, mf_tokenizer **ret)
 {
     return read_kind(source, object, true, ret);
+}
+
+static void write_numbers(const bpe *t, mf_jw *w)
+{
+    mf_jw_key(w, "ids");
+    mf_jw_array(w);
+    for (int32_t i = 0; i < t->symbols.n; i++)
+        mf_jw_int(w, t->numbers.id[i]);
+    mf_jw_end(w);
+    mf_jw_key(w, "special_ids");
+    mf_jw_object(w);
+    for (int s = 0; s < MF_SPECIALS; s++)
+        if (t->base.special[s] >= 0)
+            mf_jw_kv_int(w, mf_special_name((mf_special)s), t->base.special[s]);
+    mf_jw_end(w);
 }
 
 static int write_members(const mf_tokenizer *base, mf_jw *w)
@@ -365,6 +490,7 @@ static int write_members(const mf_tokenizer *base, mf_jw *w)
         }
         mf_jw_end(w);
     }
+    if (t->numbers.id != NULL) write_numbers(t, w);
     mf_jw_key(w, "merges");
     mf_jw_array(w);
     for (int32_t i = 0; i < t->n_merges; i++) {
@@ -440,7 +566,7 @@ static int learn(mf_learner *l, bool bytes, const char *source, const char *text
                  const mf_tokenizer_options *options)
 {
     int32_t vocab = options->vocab_size, shift = bytes ? 0 : OWN_SPECIALS;
-    mf_learner_rule rule = {.max_merges = options->merges};
+    mf_learner_rule rule = {.min_count = options->min_count, .max_merges = options->merges};
     if (rule.max_merges == 0) rule.max_merges = bytes || vocab > 0 ? INT32_MAX : MERGES_DEFAULT;
     if (vocab == 0) vocab = bytes ? BYTES_VOCAB_DEFAULT : VOCAB_DEFAULT;
     rule.max_symbols = vocab - shift;
@@ -472,7 +598,7 @@ static int train_kind(const char *source, const char *text, size_t n, bool bytes
     if (code == MF_OK) {
         mf_merge *merges = l.merges;
         l.merges = NULL;
-        code = make(source, bytes, &symbols, merges, l.n_merges, ret);
+        code = mf_bpe_make(source, bytes, &symbols, merges, l.n_merges, NULL, ret);
     }
     mf_strings_free(&symbols);
     mf_learner_free(&l);

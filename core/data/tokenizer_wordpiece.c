@@ -343,7 +343,10 @@ static int learn(mf_learner *l, const char *source, const char *text, size_t n, 
         return mf_fail(MF_EINPUT,
                        "%s: a vocabulary of %d cannot hold its letters: expected %d or more",
                        source, (int)vocab, (int)(l->symbols.n + specials));
-    mf_learner_rule rule = {true, true, INT32_MAX, vocab - specials};
+    mf_learner_rule rule = {.likely = true,
+                            .hashes = true,
+                            .max_merges = INT32_MAX,
+                            .max_symbols = vocab - specials};
     return mf_learner_run(l, &rule);
 }
 

@@ -101,6 +101,7 @@ typedef struct mf_data_config {
     int64_t clean;             /* text is made plain first (data/clean.h) */
     int64_t stride;            /* windows at every n-th token, once an epoch; 0: anywhere */
     int64_t split_windows;     /* windows are dealt to train and val, which so overlap */
+    int64_t bin_bits;          /* ids of token files: 0 as the file says, else 16; 1: 16, 2: 32 */
 } mf_data_config;
 
 typedef struct mf_train_config {

@@ -162,6 +162,7 @@ static const mf_option film_options[] = {
     MF_END_OPTIONS};
 
 static const char *const picks[] = {"first", "drawn", NULL};
+static const char *const id_widths[] = {"auto", "16", "32", NULL};
 static const char *const paddings[] = {"max", "batch", NULL};
 
 static const mf_option data_options[] = {
@@ -190,6 +191,8 @@ static const mf_option data_options[] = {
         "windows begin at every n-th token, each once an epoch; 0: anywhere, drawn"),
     BOOL(mf_data_config, split_windows, "no",
          "deal windows to training and validation, not text: they overlap; wants stride"),
+    ENUM(mf_data_config, bin_bits, "auto", id_widths,
+         "bits of an id in token files without a header (auto: 16)"),
     MF_END_OPTIONS};
 
 static const char *const optimizers[] = {"adamw", "adam", NULL};

@@ -17,6 +17,7 @@ void mf_session_corpus_spec(const mf_config *c, mf_corpus_spec *ret)
     ret->clean = c->data.clean;
     ret->task = (mf_task)c->model.task;
     ret->classes = (int32_t)c->model.classes;
+    ret->bin_bits = 16 * (int32_t)c->data.bin_bits;
     ret->limit = c->data.limit;
     ret->pick_random = c->data.pick != 0;
     ret->first_column = c->data.first_column;

@@ -3,7 +3,9 @@
 # batch 32, context 300), ours beside it.
 #
 # The vocabulary is trained here, on a text of your own (WikiText-2 test.txt: 1.2 MB), with at most
-# the published 29,627 ids; the model always has that many. LaMoE's texts are not published, so the
+# the published 29,627 ids: 15,398 of that text, since pairs that occur once are not merged. LaMoE's
+# trainer merges them, too, until max_iterations are done; `moefw tokenize train --min-count=1` does so.
+# The model has the published number of ids in any case. LaMoE's texts are not published, so the
 # losses compare in their beginning, ln 29627 = 10.297, and in how fast they fall. The published
 # "step 0" is measured after the first update; ours, too, and before it.
 # shellcheck disable=SC2034 # lib.sh reads usage, jobs, threads

@@ -82,6 +82,113 @@ setup() {
     [[ "$output" == "1 2 1 2 1 2 0" ]]
 }
 
+# lamoe: a vocabulary as LaMoE's trainer writes it, of 14 merges
+lamoe() {
+    cat <<'JSON'
+{"vocab_dict": {"<pad>": 0, "</w>": 1, "<eos>": 2, "<unk>": 3, "e</w>": 4, "er</w>": 5, "h": 6, "low</w>": 7,
+ "lower</w>": 8, "lowest": 9, "new": 10, "ow": 11, "t": 12, "wid": 13},
+ "merges": {"o:w": "ow", "l:ow": "low", "e:r": "er", "er:</w>": "er</w>", "low:</w>": "low</w>", "n:e": "ne",
+ "ne:w": "new", "w:i": "wi", "wi:d": "wid", "e:</w>": "e</w>", "low:er</w>": "lower</w>", "low:e": "lowe",
+ "lowe:s": "lowes", "lowes:t": "lowest"}, "max_iter": 14}
+JSON
+}
+
+@test "tokenize: LaMoE's JSON has the ids that LaMoE gives" {
+    lamoe >lamoe.json
+    echo "lower wider newest tower low zebra" >text
+    # what the published encoder gives for this text and vocabulary
+    run "$MOEFW" tokenize encode ./lamoe.json text --eos
+    [ "$output" = "8 13 5 10 3 3 12 1 12 11 5 7 3 3 3 3 3 1 2" ] || { echo "$output"; false; }
+    printf '8 13 5 10 12 1 7 2' >ids
+    run "$MOEFW" tokenize decode ./lamoe.json ids
+    [ "$output" = "lower wider newt low " ]
+    # and a run that was trained with it keeps them
+    yes "low lower lowest the new wider" | head -n 60 >train.txt
+    "$MOEFW" train -q -t 1 --steps 1 --out run --data train.txt --set data.tokenizer=./lamoe.json \
+        --set model.layers=1 --set model.dim=8 --set model.heads=2 --set model.seq=8 --set train.batch=2 \
+        --set train.eval_context=0
+    run "$MOEFW" tokenize encode run/tokenizer.json text --eos
+    [ "$output" = "8 13 5 10 3 3 12 1 12 11 5 7 3 3 3 3 3 1 2" ] || { echo "$output"; false; }
+}
+
+@test "tokenize: LaMoE's merges of colons are cut where both halves are known" {
+    # "a::b" is a: and b, since nothing has made :b; ":::" is : and :
+    echo '{"vocab_dict": {"<pad>": 0, "::": 1, ":x</w>": 2, "</w>": 3, "<unk>": 4, "a:b</w>": 5},
+        "merges": {"a::": "a:", "a::b": "a:b", "a:b:</w>": "a:b</w>", "::x": ":x", ":x:</w>": ":x</w>", ":::": "::"}}' >colons.json
+    echo "a:b :x ::" >text
+    run "$MOEFW" tokenize encode ./colons.json text
+    [ "$output" = "5 2 1 3" ] || { echo "$output"; false; }
+    # here both a: and b, and a and :b, could be meant: the vocabulary knows the second pair
+    echo '{"vocab_dict": {"<unk>": 0, "a": 1, ":b": 2, "a:b": 3, "</w>": 4},
+        "merges": {"a::": "a:", "::b": ":b", "a::b": "a:b"}}' >both.json
+    echo "c:b" >text
+    run "$MOEFW" tokenize encode ./both.json text
+    [ "$output" = "0 2 4" ]
+    sed 's/"a": 1, ":b": 2/"x": 1, "y": 2/' both.json >neither.json
+    run "$MOEFW" tokenize encode ./neither.json text
+    [ "$status" -eq 3 ]
+    [[ "$output" == *'"merges": entry 2, "a::b": more than one of its colons'* ]]
+}
+
+@test "tokenize: damaged JSON of LaMoE is told by entry" {
+    echo low >text
+    damaged() { # SED-COMMAND MESSAGE
+        lamoe | sed "$1" >bad.json
+        run "$MOEFW" tokenize encode ./bad.json text
+        [ "$status" -eq 3 ] && [[ "$output" == *"bad.json: "*"$2"* ]] || { echo "$1: $status $output"; return 1; }
+    }
+    damaged 's/"h": 6/"h": 5/' "id 5: expected each of 0 to 13 once"
+    damaged 's/"h": 6/"h": 99/' "id 99: expected each of 0 to 13 once"
+    damaged 's/"h": 6/"h": -1/' '"vocab_dict": "h": expected an id'
+    damaged 's/"h": 6/"h": "6"/' '"vocab_dict": "h": expected an id'
+    damaged 's/"h": 6/"": 6/' '"vocab_dict": "": expected a token'
+    damaged 's/"<unk>": 3/"z": 3/' "expected an id of <unk>"
+    damaged 's/"l:ow"/"l ow"/' '"merges": entry 1, "l ow": expected LEFT:RIGHT'
+    damaged 's/"l:ow": "low"/"l:ow": "l:ow"/' '"merges": entry 1, "l:ow": expected its two tokens as one'
+    damaged 's/"l:ow": "low"/"l:ow": 7/' '"merges": entry 1, "l:ow": expected its two tokens as one'
+    damaged 's/"l:ow": "low"/"lo:w": "low"/' '"merges": entry 1, "lo:w": expected LEFT:RIGHT, each a character'
+    damaged 's/"merges"/"merged"/' '"merges": expected an object'
+    # of our own file with such ids
+    lamoe >lamoe.json
+    printf 'low lower low lower the new\n%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 >train.txt
+    "$MOEFW" train -q -t 1 --steps 1 --out again --data train.txt --set data.tokenizer=./lamoe.json \
+        --set model.layers=1 --set model.dim=8 --set model.heads=2 --set model.seq=8 --set train.batch=2 \
+        --set train.eval_context=0
+    for change in 's/"<unk>":3/"<unk>":4/' 's/"ids":\[[-0-9]*,/"ids":[/' 's/"ids":\[[-0-9]*,/"ids":["a",/' \
+        's/"special_ids":{/"special_ids":{"<other>":1,/' 's/"<pad>":0/"<pad>":-2/'; do
+        sed "$change" again/tokenizer.json >bad.json
+        ! cmp -s again/tokenizer.json bad.json
+        run "$MOEFW" tokenize encode ./bad.json text
+        [ "$status" -eq 3 ] || { echo "$change: $status $output"; return 1; }
+    done
+}
+
+@test "tokenize: token files of 32 bits; pairs that occur once" {
+    printf 'low lower newest\n' >text
+    "$MOEFW" tokenize train bpe_bytes text --vocab-size 260 --out b.json
+    "$MOEFW" tokenize encode b.json text --bin short.bin
+    "$MOEFW" tokenize encode b.json text --bin long.bin --bits 32
+    [ "$(wc -c <long.bin)" -eq $((2 * $(wc -c <short.bin))) ]
+    [ "$(od -An -v -tu2 -w2 short.bin | tr -d ' ')" = "$(od -An -v -tu4 -w4 long.bin | tr -d ' ')" ]
+    yes "low lower newest" | head -n 40 >text
+    "$MOEFW" tokenize encode b.json text --bin long.bin --bits 32
+    run "$MOEFW" data info long.bin --tokenizer ./b.json
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"expected data.bin_bits = 32"* ]]
+    "$MOEFW" train -q -t 1 --steps 1 --out wide --data long.bin --set data.tokenizer=./b.json \
+        --set data.bin_bits=32 --set data.format=bin --set model.layers=1 --set model.dim=8 \
+        --set model.heads=2 --set model.seq=8 --set train.batch=2 --set train.eval_context=0
+    # 3 words of which no pair occurs twice but l o w and w e: else all merge, as in LaMoE's trainer
+    echo "low lower newest" >text
+    "$MOEFW" tokenize train bpe text --vocab-size 100 --out twice.json
+    run "$MOEFW" tokenize train bpe text --vocab-size 100 --min-count 1 --out once.json
+    [ "$status" -eq 0 ]
+    run "$MOEFW" tokenize encode once.json text
+    [ "$(wc -w <<<"$output")" -eq 3 ]
+    run "$MOEFW" tokenize encode twice.json text
+    [ "$(wc -w <<<"$output")" -gt 6 ]
+}
+
 @test "tokenize: a vocabulary, ids and the text again; what does not fit is refused" {
     printf 'h\303\251 h\n' >text
     run "$MOEFW" tokenize train char text --out char.json

@@ -204,7 +204,8 @@ static void check_example(const mf_corpus *c, int64_t i, const char *first, cons
     ck_assert_int_eq(s->first, (int)strlen(first));
     ck_assert_int_eq(s->n, (int)(strlen(first) + strlen(second)));
     for (int32_t j = 0; j < s->n; j++)
-        ck_assert_int_eq(mf_corpus_id(c, s->begin + j), j < s->first ? first[j] : second[j - s->first]);
+        ck_assert_int_eq(mf_corpus_id(c, s->begin + j),
+                         j < s->first ? first[j] : second[j - s->first]);
     ck_assert_str_eq(c->classes[s->label], label);
 }
 
@@ -383,6 +384,32 @@ START_TEST(bin)
     header[1] = 3;
     s.path = token_file("t.bin", header, 1024 + 8);
     refuse(&s, MF_EINPUT, "version 3");
+
+    static int32_t wide[256 + 3] = {20240801, 7, 3};
+    memcpy(wide + 256, ids32, 12);
+    s.path = token_file("t.bin", wide, sizeof wide);
+    c = load(&s);
+    ck_assert_int_eq(c->tokens, 3);
+    ck_assert_int_eq(mf_corpus_id(c, 1), 70000);
+    mf_corpus_free(c);
+    s.bin_bits = 16;
+    refuse(&s, MF_EINPUT, "the header says ids of 32 bits, data.bin_bits 16");
+    wide[1] = 1;
+    s.path = token_file("t.bin", wide, sizeof wide);
+    refuse(&s, MF_EINPUT, "version 1: expected 7 (uint32 ids)");
+
+    /* 32 bits taken for 16: told where nobody said how many. */
+    static uint32_t small[40];
+    for (uint32_t i = 0; i < 40; i++)
+        small[i] = i;
+    s.path = token_file("t.bin", small, sizeof small);
+    s.bin_bits = 0;
+    refuse(&s, MF_EINPUT, "every second id of 16 bits is 0: expected data.bin_bits = 32");
+    s.bin_bits = 16;
+    c = load(&s);
+    ck_assert_int_eq(c->tokens, 80);
+    mf_corpus_free(c);
+    s.bin_bits = 0;
 
     /* Ids that the given tokenizer lacks. */
     mf_tokenizer *t;
