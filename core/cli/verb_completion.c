@@ -40,6 +40,22 @@ static void words_of_actions(const mf_verb *v)
         if (f->action != NULL && f->help != NULL) printf(" %s", f->action);
 }
 
+/* "bash|zsh|fish": the operand is one of these words. NULL: no form of the verb has such a one. */
+static const char *words_of_operand(const mf_verb *v)
+{
+    for (const mf_cli_form *f = v->forms; f->min >= 0; f++)
+        if (f->operands != NULL && strchr(f->operands, '|') != NULL &&
+            f->operands[strspn(f->operands, "abcdefghijklmnopqrstuvwxyz|")] == '\0')
+            return f->operands;
+    return NULL;
+}
+
+static void put_words(const char *alternatives)
+{
+    for (const char *s = alternatives; s != NULL && *s != '\0'; s++)
+        putchar(*s == '|' ? ' ' : *s);
+}
+
 /* Help in single quotes: a quote within ends, escapes and reopens them. */
 static void quoted(const char *text)
 {
@@ -89,6 +105,7 @@ static void bash_verb(const mf_verb *v)
     bash_arguments(mf_cli_globals);
     printf("        *) words='");
     words_of_actions(v);
+    put_words(words_of_operand(v));
     bash_options(v->options);
     bash_options(mf_cli_globals);
     printf("'");
@@ -197,10 +214,15 @@ static void zsh_verb(const mf_verb *v)
         printf(" )' \\\n");
     }
     printf("            '*");
-    if (operands != NULL)
+    if (words_of_operand(v) != NULL) {
+        printf(":word:(");
+        put_words(words_of_operand(v));
+        putchar(')');
+    } else if (operands != NULL) {
         zsh_argument(operands, NULL);
-    else
+    } else {
         printf(": : ");
+    }
     printf("' ;;\n");
 }
 
@@ -262,14 +284,22 @@ static void fish_options(const char *when, const mf_cli_option *o)
 static void fish_verb(const mf_verb *v)
 {
     char when[96];
-    snprintf(when, sizeof when, " -n '__fish_seen_subcommand_from %s'", v->name);
+    snprintf(when, sizeof when, " -n '__moefw_verb %s'", v->name);
     fish_options(when, v->options);
     for (const mf_cli_form *f = v->forms; f->min >= 0; f++)
         if (f->action != NULL && f->help != NULL) {
-            printf("complete -c moefw%s -a %s -d '", when, f->action);
+            printf("complete -c moefw -n '__moefw_verb %s; and not __fish_seen_subcommand_from",
+                   v->name);
+            words_of_actions(v);
+            printf("' -a %s -d '", f->action);
             quoted(f->help);
             printf("'\n");
         }
+    if (words_of_operand(v) != NULL) {
+        printf("complete -c moefw%s -a '", when);
+        put_words(words_of_operand(v));
+        printf("'\n");
+    }
     if (wants_operand(v, wants_preset))
         printf("complete -c moefw%s -a '(__moefw_presets)'\n", when);
     if (wants_operand(v, wants_file) || wants_operand(v, wants_folder))
@@ -281,9 +311,21 @@ static void complete_fish(void)
     printf("# moefw completion for fish: moefw completion fish | source\n"
            "function __moefw_presets\n"
            "    moefw config presets 2>/dev/null\nend\n"
+           "# The first word that is a verb is the verb: others may be actions or values.\n"
+           "function __moefw_verb\n"
+           "    set -l verb\n"
+           "    for word in (commandline -opc)\n"
+           "        if contains -- $word");
+    for (int i = 0; mf_verbs[i] != NULL; i++)
+        printf(" %s", mf_verbs[i]->name);
+    printf("\n            set verb $word\n"
+           "            break\n"
+           "        end\n"
+           "    end\n"
+           "    test \"$verb\" = \"$argv\"\nend\n"
            "complete -c moefw -f\n");
     for (int i = 0; mf_verbs[i] != NULL; i++) {
-        printf("complete -c moefw -n __fish_use_subcommand -a %s -d '", mf_verbs[i]->name);
+        printf("complete -c moefw -n __moefw_verb -a %s -d '", mf_verbs[i]->name);
         quoted(mf_verbs[i]->brief);
         printf("'\n");
     }

@@ -141,10 +141,62 @@ verbs() {
     "$MOEFW" completion fish | grep -q '^complete -c moefw '
     for verb in $(verbs); do
         "$MOEFW" completion zsh | grep -q "^    $verb)"
-        "$MOEFW" completion fish | grep -q "__fish_use_subcommand -a $verb "
+        "$MOEFW" completion fish | grep -q "__moefw_verb -a $verb "
     done
-    ! command -v zsh >/dev/null || "$MOEFW" completion zsh | zsh -n
-    ! command -v fish >/dev/null || "$MOEFW" completion fish | fish -n
+}
+
+@test "fish completes verbs, actions, options, choices and presets" {
+    command -v fish >/dev/null || skip "no fish"
+    cd "$BATS_TEST_TMPDIR"
+    "$MOEFW" completion fish >moefw.fish
+    PATH="$(dirname "$MOEFW"):$PATH"
+    offered() { fish --no-config -c "source moefw.fish; complete -C '$1'" | cut -f 1; }
+    offered "moefw tr" >out
+    [ "$(tr '\n' ' ' <out)" = "trace train " ]
+    # a value before the verb; a verb's name as an action of another
+    offered "moefw --set model.dim=8 tr" | diff - out
+    offered "moefw train sw" | grep -qx switch-as-run
+    offered "moefw bench " | grep -qx train
+    offered "moefw bench train --" | grep -qx -- --threads
+    ! offered "moefw bench train --" | grep -qx -- --resume
+    ! offered "moefw tokenize train " | grep -qx switch
+    ! offered "moefw tokenize train " | grep -qx decode
+    offered "moefw eval --split " | grep -qx val
+    [ "$(offered "moefw completion " | tr '\n' ' ')" = "bash fish zsh " ]
+    touch here.bin
+    offered "moefw data info he" | grep -qx here.bin
+}
+
+@test "zsh completes verbs, actions, options, choices and presets" {
+    command -v zsh >/dev/null || skip "no zsh"
+    cd "$BATS_TEST_TMPDIR"
+    mkdir functions
+    "$MOEFW" completion zsh >functions/_moefw
+    cat >offered.zsh <<'END'
+# A shell at a terminal of its own, whose compadd writes what it is given.
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell "fpath=($PWD/functions \$fpath); autoload -U compinit; compinit -D -u; bindkey '^I' complete-word"
+zpty -w shell "zstyle ':completion:*' insert-tab false; zstyle ':completion:*' verbose no"
+zpty -w shell "compadd() { if [[ \$* != *-[OAD]\ * ]]; then local -a hits; builtin compadd -A hits \"\$@\"
+    print -rl -- \$hits >>$PWD/hits; fi; builtin compadd \"\$@\"; }"
+rm -f ready
+zpty -w shell "print READY >$PWD/ready"
+for ((i = 0; i < 100; i++)); do [[ -s ready ]] && break; sleep 0.1; done
+: >hits
+zpty -w -n shell "$1"$'\t'
+for ((i = 0; i < 50; i++)); do sleep 0.1; [[ -s hits ]] && break; done
+sleep 0.2
+zpty -d shell
+sort -u hits
+END
+    PATH="$(dirname "$MOEFW"):$PATH"
+    offered() { zsh -f offered.zsh "$1"; }
+    [ "$(offered "moefw --set model.dim=8 tr" | grep . | tr '\n' ' ')" = "trace train " ]
+    offered "moefw train switch-as" | grep -qx switch-as-run
+    offered "moefw bench " | grep -qx gemm
+    offered "moefw eval --split=" | grep -qx val
+    [ "$(offered "moefw completion " | grep . | tr '\n' ' ')" = "bash fish zsh " ]
 }
 
 @test "what this machine or build lacks exits 6, a wrong environment 2, missing data 3" {
