@@ -1,5 +1,5 @@
-# Settings, one a line: installed in $(sysconfdir)/moefw.
-pkgsysconf_DATA =
-pkgsysconf_DATA += etc/moefw.ini
+# Settings, one a line: installed in $(sysconfdir)/moefw, where edited ones are kept (share/rules.mk).
+SETTINGS =
+SETTINGS += etc/moefw.ini
 
 pluginsd_DATA =

@@ -33,5 +33,5 @@ install-exec-local: $(PLUGINS)
 	  $(MKDIR_P) "$$d" && $(INSTALL_PROGRAM) "$$p" "$$d/" || exit 1; \
 	done
 
-uninstall-local:
+uninstall-local: uninstall-settings
 	@for p in $(PLUGINS); do rm -f "$(DESTDIR)$(plugindir)/$${p#plugins/}"; done

@@ -3,8 +3,30 @@ pluginsddir = $(pkgsysconfdir)/plugins.d
 presetsdir = $(pkgdatadir)/presets
 templatedir = $(pkgdatadir)/template
 repeatdir = $(pkgdatadir)/repeat
-EXTRA_DIST += $(pkgsysconf_DATA) $(pluginsd_DATA) $(presets_DATA) $(template_DATA)
+EXTRA_DIST += $(SETTINGS) $(pluginsd_DATA) $(presets_DATA) $(template_DATA)
 EXTRA_DIST += $(repeat_DATA) $(repeat_SCRIPTS)
+
+# Settings are the administrator's: FILE.dist is what came with this version, and FILE is that as well
+# as long as it is missing or still what came with the last one.
+install-data-local:
+	@$(MKDIR_P) "$(DESTDIR)$(pkgsysconfdir)" && for f in $(SETTINGS); do \
+	  to="$(DESTDIR)$(pkgsysconfdir)/$${f##*/}"; \
+	  if test ! -e "$$to" || cmp -s "$$to" "$$to.dist"; then \
+	    $(INSTALL_DATA) "$(srcdir)/$$f" "$$to" || exit 1; \
+	  elif ! cmp -s "$$to" "$(srcdir)/$$f"; then \
+	    echo "kept: $$to, which was edited; this version's is $$to.dist"; \
+	  fi; \
+	  $(INSTALL_DATA) "$(srcdir)/$$f" "$$to.dist" || exit 1; \
+	done
+
+uninstall-settings:
+	@for f in $(SETTINGS); do \
+	  to="$(DESTDIR)$(pkgsysconfdir)/$${f##*/}"; \
+	  if test -e "$$to" && ! cmp -s "$$to" "$$to.dist"; then \
+	    echo "kept: $$to, which was edited"; else rm -f "$$to"; fi; \
+	  rm -f "$$to.dist"; \
+	done
+.PHONY: uninstall-settings
 
 # Completions come out of the program itself.
 bashcompletiondir = $(datadir)/bash-completion/completions

@@ -66,6 +66,36 @@ pc() {
     grep -q 'complete -c moefw' "$STAGE$PREFIX/share/fish/vendor_completions.d/moefw.fish"
 }
 
+# again VERB: make VERB once more, into the same stage
+again() { make -C "$builddir" "$1" DESTDIR="$STAGE" 2>&1; }
+
+@test "settings that were edited are kept, others follow the version" {
+    settings=$(pc --variable=pkgsysconfdir)
+    ini=$STAGE${settings#"$STAGE"}/moefw.ini
+    cmp "$ini" "$ini.dist"
+    echo "; ours" >>"$ini"
+    cp "$ini" "$BATS_TEST_TMPDIR/ours"
+    run again install-data-local
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"kept: $ini, which was edited; this version's is $ini.dist"* ]]
+    cmp "$ini" "$BATS_TEST_TMPDIR/ours"
+    cmp "$srcdir/etc/moefw.ini" "$ini.dist"
+    # what another version has brought and nobody has edited goes with it
+    echo "; of another version" >"$ini"
+    cp "$ini" "$ini.dist"
+    run again install-data-local
+    [[ "$output" != *kept* ]]
+    cmp "$srcdir/etc/moefw.ini" "$ini"
+    # an edited one outlives uninstall
+    echo "; ours" >>"$ini"
+    run again uninstall-settings
+    [[ "$output" == *"kept: $ini, which was edited"* ]]
+    [ -e "$ini" ] && [ ! -e "$ini.dist" ]
+    rm "$ini"
+    again install-data-local
+    cmp "$srcdir/etc/moefw.ini" "$ini"
+}
+
 @test "uninstall leaves no file" {
     make -C "$builddir" uninstall DESTDIR="$STAGE" >/dev/null
     run find "$STAGE" -type f
