@@ -122,9 +122,12 @@ static void copy_sequence(mf_rig *to, int32_t t, const mf_rig *from, int32_t s)
     const struct {
         mf_tensor *to, *from;
         size_t width;
-    } rows[] = {{to->x, from->x, d},           {to->weights, from->weights, d},
-                {to->ids, from->ids, 1},       {to->positions, from->positions, 1},
-                {to->labels, from->labels, 1}, {to->mask, from->mask, 1}};
+    } rows[] = {{to->x, from->x, d},
+                {to->weights, from->weights, d},
+                {to->in.token_ids, from->in.token_ids, 1},
+                {to->in.positions, from->in.positions, 1},
+                {to->in.labels, from->in.labels, 1},
+                {to->in.mask, from->in.mask, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char *x = rows[i].to != NULL ? mf_tensor_data(rows[i].to) : NULL;
         const char *y = rows[i].from != NULL ? mf_tensor_data(rows[i].from) : NULL;
@@ -226,8 +229,9 @@ mf_verdict mf_check_causality(const mf_loaded *plugin, char detail[MF_CHECK_DETA
     if (rc == MF_OK) {
         mf_rig_fill(b, 99); /* another text ... */
         float *x = mf_tensor_data(b->x), *of = mf_tensor_data(a->x);
-        int32_t *ids = mf_tensor_data(b->ids), *labels = mf_tensor_data(b->labels);
-        const int32_t *ids_of = mf_tensor_data(a->ids), *labels_of = mf_tensor_data(a->labels);
+        int32_t *ids = mf_tensor_data(b->in.token_ids), *labels = mf_tensor_data(b->in.labels);
+        const int32_t *ids_of = mf_tensor_data(a->in.token_ids),
+                      *labels_of = mf_tensor_data(a->in.labels);
         for (int64_t t = 0; t < (int64_t)spec.batch * spec.seq; t++) {
             if (t % spec.seq >= keep) continue; /* ... with the same beginnings */
             memcpy(x + t * spec.dim, of + t * spec.dim, (size_t)spec.dim * sizeof *x);
@@ -262,7 +266,7 @@ static bool same_scalar(const mf_tensor *a, const mf_tensor *b)
 
 static mf_verdict compare_padded(const mf_rig *a, const mf_rig *b, char detail[MF_CHECK_DETAIL])
 {
-    const float *mask = mf_tensor_data(a->mask);
+    const float *mask = mf_tensor_data(a->in.mask);
     char why[200];
     for (int64_t t = 0; t < (int64_t)a->spec.batch * a->spec.seq; t++)
         if (mask[t] != 0 && !same_token(a, t, b, t, 1e-5, why, sizeof why))
@@ -295,9 +299,9 @@ mf_verdict mf_check_padding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
     if (rc == MF_OK) rc = mf_rig_new(&spec, &b);
     if (rc == MF_OK) rc = mf_rig_run(a, &mf_kernels_ref);
     if (rc == MF_OK) {
-        const float *mask = mf_tensor_data(b->mask);
+        const float *mask = mf_tensor_data(b->in.mask);
         float *x = mf_tensor_data(b->x);
-        int32_t *ids = mf_tensor_data(b->ids), *labels = mf_tensor_data(b->labels);
+        int32_t *ids = mf_tensor_data(b->in.token_ids), *labels = mf_tensor_data(b->in.labels);
         for (int64_t t = 0; t < (int64_t)spec.batch * spec.seq; t++) {
             if (mask == NULL || mask[t] != 0) continue;
             for (int32_t j = 0; j < spec.dim; j++)

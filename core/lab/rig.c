@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "lab/layer.h"
 #include "lab/standin.h"
 #include "ops/ops.h"
 #include "plugin/crash.h"
@@ -167,16 +168,18 @@ const char *mf_rig_path(const mf_rig *rig)
 
 static void make_inputs(mf_rig *rig)
 {
-    const mf_shape rows = mf_shape1((int64_t)rig->spec.batch * rig->spec.seq);
-    const mf_shape wide = mf_shape2(rows.dim[0], rig->spec.dim);
-    rig->x = mf_graph_input(rig->g, "x", MF_F32, wide);
-    rig->weights = mf_graph_input(rig->g, "weights", MF_F32, wide);
-    rig->ids = mf_graph_input(rig->g, "token_ids", MF_I32, rows);
-    rig->positions = mf_graph_input(rig->g, "positions", MF_I32, rows);
-    rig->sequences = mf_graph_input(rig->g, "sequence_ids", MF_I32, rows);
-    rig->labels = mf_graph_input(rig->g, "labels", MF_I32, rows);
-    if (rig->spec.masked) rig->mask = mf_graph_input(rig->g, "mask", MF_F32, rows);
-    if (rig->spec.gradients || rig->spec.open) mf_graph_want_grad(rig->x);
+    const mf_rig_spec *s = &rig->spec;
+    const mf_lab_layer layer = {.batch = s->batch,
+                                .seq = s->seq,
+                                .dim = s->dim,
+                                .experts = s->experts,
+                                .top_k = s->top_k,
+                                .labels = MF_RIG_LABELS};
+    rig->in = mf_lab_inputs(&layer, rig->g, s->masked);
+    rig->x = rig->in.x;
+    rig->weights = mf_graph_input(rig->g, "weights", MF_F32,
+                                  mf_shape2((int64_t)s->batch * s->seq, s->dim));
+    if (s->gradients || s->open) mf_graph_want_grad(rig->x);
 }
 
 static mf_tensor *add_losses(mf_rig *rig, mf_tensor *total)
@@ -209,17 +212,8 @@ static int build(mf_rig *rig)
         .config = &rig->config, .labels = MF_RIG_LABELS, .keep = true};
     mf_tensor *x = rig->x;
     for (int32_t l = 0; l < s->layers; l++) {
-        const mf_router_in in = {.size = sizeof in,
-                                 .batch = s->batch,
-                                 .seq = s->seq,
-                                 .experts = s->experts,
-                                 .top_k = s->top_k,
-                                 .x = x,
-                                 .mask = rig->mask,
-                                 .token_ids = rig->ids,
-                                 .positions = rig->positions,
-                                 .sequence_ids = rig->sequences,
-                                 .labels = rig->labels};
+        mf_router_in in = rig->in;
+        in.x = x;
         mf_graph_push(rig->g, "layers.%d", (int)l);
         int rc = mf_moe_build(&rig->layer[l], &settings, rig->g, &in, &rig->out[l]);
         mf_graph_pop(rig->g);
@@ -240,10 +234,10 @@ void mf_rig_fill(mf_rig *rig, uint64_t seed)
     const mf_rig_spec *s = &rig->spec;
     const int64_t T = (int64_t)s->batch * s->seq, n = T * s->dim;
     float *x = mf_tensor_data(rig->x), *w = mf_tensor_data(rig->weights);
-    int32_t *ids = mf_tensor_data(rig->ids), *positions = mf_tensor_data(rig->positions);
-    int32_t *sequences = mf_tensor_data(rig->sequences), *labels = mf_tensor_data(rig->labels);
-    float *mask = rig->mask != NULL ? mf_tensor_data(rig->mask) : NULL;
+    int32_t *ids = mf_tensor_data(rig->in.token_ids), *labels = mf_tensor_data(rig->in.labels);
+    float *mask = rig->in.mask != NULL ? mf_tensor_data(rig->in.mask) : NULL;
     if (seed == 0) seed = (uint64_t)(SEED + s->shaken);
+    mf_lab_fill_places(&rig->in);
     for (int64_t i = 0; x != NULL && i < n; i++)
         x[i] = mf_rng_normal(seed, 1, 0, (uint64_t)i);
     for (int64_t i = 0; w != NULL && i < n; i++)
@@ -253,8 +247,6 @@ void mf_rig_fill(mf_rig *rig, uint64_t seed)
         const uint64_t id = mf_rng_below(seed, 3, 0, (uint64_t)t, MF_RIG_VOCAB);
         if (ids != NULL) ids[t] = (int32_t)id;
         if (labels != NULL) labels[t] = (int32_t)(id % MF_RIG_LABELS);
-        if (positions != NULL) positions[t] = at;
-        if (sequences != NULL) sequences[t] = (int32_t)(t / s->seq);
         if (mask != NULL) mask[t] = at < s->seq - s->seq / 3 ? 1.0f : 0.0f;
     }
 }

@@ -41,7 +41,8 @@ typedef struct mf_rig {
     mf_ctx *regularizer, *controller;
     double knobs[4]; /* train.lr, ... */
     mf_graph *g;
-    mf_tensor *x, *mask, *ids, *positions, *sequences, *labels, *weights;
+    mf_router_in in;        /* of the first layer */
+    mf_tensor *x, *weights; /* x: that of in */
     mf_moe_out out[MF_RIG_LAYERS];
     mf_tensor *y, *loss; /* kept */
     mf_tensor *penalty;  /* of the regularizer, kept; or NULL */

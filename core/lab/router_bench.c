@@ -7,8 +7,8 @@
 #include "base/ini.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "lab/layer.h"
 #include "lab/router_list.h"
-#include "model/moe.h"
 #include "plugin/open.h"
 
 void mf_router_bench_defaults(mf_router_bench_spec *ret)
@@ -41,10 +41,9 @@ typedef struct {
 /* A graph over `tokens` tokens: the router alone, or the whole layer. */
 typedef struct {
     mf_graph *g;
-    mf_tensor *x, *ids, *positions, *sequences, *labels;
+    mf_router_in in;
     mf_moe_out out;
     mf_tensor *losses[MF_BENCH_LOSSES];
-    int32_t batch, seq;
 } bench_graph;
 
 /* ---- making ---- */
@@ -65,28 +64,27 @@ static int read_spec(bench *b, const char *text, const char **ret_name)
     return rc;
 }
 
-static mf_dims dims_of(const bench *b, int32_t layer)
+/* router: NULL where only the sizes count. */
+static mf_lab_layer layer_of(const bench *b, const char *router, int32_t batch, int32_t seq)
 {
     const mf_router_bench_spec *s = b->spec;
-    return (mf_dims){.size = sizeof(mf_dims),
-                     .layer = layer,
-                     .n_layers = 1,
-                     .dim = s->dim,
-                     .experts = s->experts,
-                     .top_k = s->top_k,
-                     .heads = 1,
-                     .kv_heads = 1,
-                     .vocab = 30522,
-                     .seq = s->seq,
-                     .moe_layers = 1,
-                     .labels = s->labels};
+    return (mf_lab_layer){.batch = batch,
+                          .seq = seq,
+                          .dim = s->dim,
+                          .experts = s->experts,
+                          .top_k = s->top_k,
+                          .labels = s->labels,
+                          .router = router,
+                          .expert = s->layer ? s->expert : NULL,
+                          .hidden = s->hidden ? s->hidden : 4 * s->dim};
 }
 
 /* Regularizers that cannot stand with their defaults (a required option) are left out. */
 static int load_regularizers(bench *b)
 {
     static const char *const none[] = {NULL};
-    const mf_dims dims = dims_of(b, -1);
+    const mf_lab_layer layer = layer_of(b, NULL, b->spec->batch, b->spec->seq);
+    const mf_dims dims = mf_lab_dims(&layer, -1);
     mf_found *found;
     int n;
     int rc = mf_find_all(b->arena, MF_REGULARIZER, &found, &n);
@@ -109,34 +107,21 @@ static int load_regularizers(bench *b)
 
 static int make(bench *b, const char *router)
 {
-    static const char *const none[] = {NULL};
-    const mf_loaded *plugin, *expert;
     const char *name;
-    const mf_dims dims = dims_of(b, 0);
     b->arena = mf_arena_new();
     b->ini = mf_ini_new();
     b->store = mf_store_new();
     b->host = b->store ? mf_plughost_new(b->store) : NULL;
     if (!b->arena || !b->ini || !b->host) return MF_ENOMEM;
-    b->config = (mf_moe_config){.experts = dims.experts,
-                                .top_k = dims.top_k,
+    b->config = (mf_moe_config){.experts = b->spec->experts,
+                                .top_k = b->spec->top_k,
                                 .renormalize = 1,
                                 .gate_scale = 1,
                                 .force_causal = 1};
     int rc = read_spec(b, router, &name);
-    if (rc == MF_OK) rc = mf_plugin_load(MF_ROUTER, name, NULL, 0, &plugin);
-    if (rc == MF_OK)
-        rc = mf_instance_new(b->host, plugin, "layers.0.router", b->ini, "router", none,
-                             "router", &dims, &b->layer.router);
-    if (rc == MF_OK && b->spec->layer) {
-        char hidden[48];
-        snprintf(hidden, sizeof hidden, "expert.hidden=%d",
-                 b->spec->hidden ? b->spec->hidden : 4 * b->spec->dim);
-        rc = mf_ini_set(b->ini, hidden, 1);
-        if (rc == MF_OK) rc = mf_plugin_load(MF_EXPERT, b->spec->expert, NULL, 0, &expert);
-        if (rc == MF_OK)
-            rc = mf_instance_new(b->host, expert, "layers.0.expert", b->ini, "expert", none,
-                                 "expert", &dims, &b->layer.expert);
+    if (rc == MF_OK) {
+        const mf_lab_layer layer = layer_of(b, name, b->spec->batch, b->spec->seq);
+        rc = mf_lab_layer_new(&layer, b->host, b->ini, &b->layer);
     }
     if (rc == MF_OK) rc = load_regularizers(b);
     return rc == MF_OK ? mf_store_seal(b->store, 1, false) : rc;
@@ -146,8 +131,7 @@ static void unmake(bench *b)
 {
     for (int i = 0; i < b->n_regularizers; i++)
         mf_instance_free(b->regularizers[i]);
-    mf_instance_free(b->layer.router);
-    mf_instance_free(b->layer.expert);
+    mf_lab_layer_free(&b->layer);
     mf_plughost_free(b->host);
     mf_store_free(b->store);
     mf_ini_free(b->ini);
@@ -158,28 +142,14 @@ static int build(const bench *b, bool layer, bool measure, int32_t batch, int32_
                  bench_graph *bg)
 {
     const mf_graph_options options = {.training = false};
-    const int64_t T = (int64_t)batch * seq;
-    *bg = (bench_graph){.batch = batch, .seq = seq, .g = mf_graph_new(&options)};
+    const mf_lab_layer sizes = layer_of(b, NULL, batch, seq);
+    *bg = (bench_graph){.g = mf_graph_new(&options)};
     mf_graph *g = bg->g;
     if (!g) return MF_ENOMEM;
-    bg->x = mf_graph_input(g, "x", MF_F32, mf_shape2(T, b->spec->dim));
-    bg->ids = mf_graph_input(g, "tokens", MF_I32, mf_shape1(T));
-    bg->positions = mf_graph_input(g, "positions", MF_I32, mf_shape1(T));
-    bg->sequences = mf_graph_input(g, "sequence_ids", MF_I32, mf_shape1(T));
-    if (b->spec->labels > 0) bg->labels = mf_graph_input(g, "labels", MF_I32, mf_shape1(T));
-    const mf_router_in in = {.size = sizeof in,
-                             .batch = batch,
-                             .seq = seq,
-                             .experts = b->spec->experts,
-                             .top_k = b->spec->top_k,
-                             .x = bg->x,
-                             .token_ids = bg->ids,
-                             .positions = bg->positions,
-                             .sequence_ids = bg->sequences,
-                             .labels = bg->labels};
+    bg->in = mf_lab_inputs(&sizes, g, false);
     const mf_moe_settings settings = {.config = &b->config, .keep = true};
-    int rc = layer ? mf_moe_build(&b->layer, &settings, g, &in, &bg->out)
-                   : mf_moe_choose(&b->layer, &settings, g, &in, &bg->out);
+    int rc = layer ? mf_moe_build(&b->layer, &settings, g, &bg->in, &bg->out)
+                   : mf_moe_choose(&b->layer, &settings, g, &bg->in, &bg->out);
     if (rc == MF_OK && layer) mf_graph_keep(bg->out.y);
     const mf_routing *record = &bg->out.routing;
     for (int i = 0; rc == MF_OK && measure && i < b->n_regularizers; i++) {
@@ -211,22 +181,21 @@ static int64_t recorded_row(const mf_router_bench_spec *s, uint64_t seed, int64_
 static void fill(const bench *b, const bench_graph *bg, uint64_t seed)
 {
     const mf_router_bench_spec *s = b->spec;
-    const int64_t T = (int64_t)bg->batch * bg->seq;
-    float *x = mf_tensor_data(bg->x);
-    int32_t *ids = mf_tensor_data(bg->ids), *positions = mf_tensor_data(bg->positions);
-    int32_t *sequences = mf_tensor_data(bg->sequences);
-    int32_t *labels = bg->labels ? mf_tensor_data(bg->labels) : NULL;
+    const mf_router_in *in = &bg->in;
+    const int64_t T = (int64_t)in->batch * in->seq;
+    float *x = mf_tensor_data(in->x);
+    int32_t *ids = mf_tensor_data(in->token_ids);
+    int32_t *labels = in->labels ? mf_tensor_data(in->labels) : NULL;
     const uint64_t stream = mf_rng_stream("bench.tokens");
     if (x && !s->activations)
         mf_rng_fill_normal(seed, mf_rng_stream("bench.activations"), 0, x,
                            (size_t)(T * s->dim));
+    mf_lab_fill_places(in);
     for (int64_t t = 0; t < T; t++) {
-        if (ids) ids[t] = (int32_t)mf_rng_below(seed, stream, 0, (uint64_t)t, 30522);
-        if (positions) positions[t] = (int32_t)(t % bg->seq);
-        if (sequences) sequences[t] = (int32_t)(t / bg->seq);
+        if (ids) ids[t] = (int32_t)mf_rng_below(seed, stream, 0, (uint64_t)t, MF_LAB_VOCAB);
         if (labels) labels[t] = ids ? ids[t] % s->labels : (int32_t)(t % s->labels);
         if (!s->activations) continue;
-        const int64_t row = recorded_row(s, seed, t / bg->seq, t % bg->seq);
+        const int64_t row = recorded_row(s, seed, t / in->seq, t % in->seq);
         if (x)
             memcpy(x + t * s->dim, s->activations + row * s->dim, (size_t)s->dim * sizeof *x);
         if (ids && s->ids) ids[t] = s->ids[row];
@@ -280,7 +249,7 @@ static double deviation(const float *v, int64_t n)
 static void measure(const bench *b, const bench_graph *bg, mf_router_bench *r)
 {
     const mf_routing *rec = &bg->out.routing;
-    const int64_t T = (int64_t)bg->batch * bg->seq;
+    const int64_t T = (int64_t)bg->in.batch * bg->in.seq;
     const int32_t E = b->spec->experts;
     const float *prob = rec->prob ? mf_tensor_data(rec->prob) : NULL;
     const int32_t *chosen = mf_tensor_data(rec->chosen);

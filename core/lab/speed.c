@@ -12,7 +12,7 @@
 #include "generate/generator.h"
 #include "graph/shape.h"
 #include "kernels/kernel.h"
-#include "plugin/open.h"
+#include "lab/layer.h"
 #include "train/optim.h"
 
 #define WARM_UP   3
@@ -263,62 +263,18 @@ static int layer_pass(void *arg, double *ret_ms)
     return mf_graph_run(j->g, &run);
 }
 
-static int layer_instances(const mf_speed_layer_spec *spec, mf_ini *ini, mf_plughost *host,
-                           mf_moe_layer *layer)
-{
-    static const char *const none[] = {NULL};
-    const mf_loaded *router, *expert;
-    const mf_dims dims = {.size = sizeof dims,
-                          .n_layers = 1,
-                          .dim = spec->dim,
-                          .experts = spec->experts,
-                          .top_k = spec->top_k,
-                          .heads = 1,
-                          .kv_heads = 1,
-                          .vocab = 30522,
-                          .seq = spec->tokens,
-                          .moe_layers = 1,
-                          .labels = 8};
-    char hidden[48];
-    snprintf(hidden, sizeof hidden, "expert.hidden=%d", (int)spec->hidden);
-    int rc = mf_ini_set(ini, hidden, 1);
-    if (rc == MF_OK) rc = mf_plugin_load(MF_ROUTER, spec->router, NULL, 0, &router);
-    if (rc == MF_OK) rc = mf_plugin_load(MF_EXPERT, spec->expert, NULL, 0, &expert);
-    if (rc == MF_OK)
-        rc = mf_instance_new(host, router, "layers.0.router", ini, "router", none, "router",
-                             &dims, &layer->router);
-    if (rc == MF_OK)
-        rc = mf_instance_new(host, expert, "layers.0.expert", ini, "expert", none, "expert",
-                             &dims, &layer->expert);
-    return rc;
-}
-
 /* y = layer(x), loss = <y, w>: backward to x and to all parameters. */
-static int layer_graph(const mf_speed_layer_spec *spec, const mf_moe_layer *layer,
-                       const mf_moe_config *config, mf_graph *g)
+static int layer_graph(const mf_speed_layer_spec *spec, const mf_lab_layer *sizes,
+                       const mf_moe_layer *layer, const mf_moe_config *config, mf_graph *g)
 {
     const int64_t T = spec->tokens;
     const mf_moe_settings settings = {.config = config};
     mf_moe_out out;
-    mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape2(T, spec->dim));
-    mf_tensor *w = mf_graph_input(g, "w", MF_F32, mf_shape2(T, spec->dim));
-    mf_tensor *ids = mf_graph_input(g, "tokens", MF_I32, mf_shape1(T));
-    mf_tensor *positions = mf_graph_input(g, "positions", MF_I32, mf_shape1(T));
-    mf_tensor *sequences = mf_graph_input(g, "sequence_ids", MF_I32, mf_shape1(T));
-    mf_tensor *labels = mf_graph_input(g, "labels", MF_I32, mf_shape1(T));
+    const mf_router_in in = mf_lab_inputs(sizes, g, false);
+    mf_tensor *x = in.x, *w = mf_graph_input(g, "w", MF_F32, mf_shape2(T, spec->dim));
     mf_graph_keep(x);
     mf_graph_keep(w);
     if (spec->backward) mf_graph_want_grad(x);
-    const mf_router_in in = {.size = sizeof in,
-                             .batch = 1,
-                             .seq = (int32_t)T,
-                             .experts = spec->experts,
-                             .top_k = spec->top_k,
-                             .x = x,
-                             .token_ids = ids,
-                             .positions = positions,
-                             .sequence_ids = sequences,
-                             .labels = labels};
     int rc = mf_moe_build(layer, &settings, g, &in, &out);
     if (rc != MF_OK) return rc;
     mf_graph_keep(out.y);
@@ -333,9 +289,10 @@ static int layer_graph(const mf_speed_layer_spec *spec, const mf_moe_layer *laye
     for (int i = 0; i < 2; i++)
         if (data[i])
             mf_rng_fill_normal(1, (uint64_t)i + 1, 0, data[i], (size_t)(T * spec->dim));
-    int32_t *id = mf_tensor_data(ids), *label = mf_tensor_data(labels);
+    mf_lab_fill_places(&in);
+    int32_t *id = mf_tensor_data(in.token_ids), *label = mf_tensor_data(in.labels);
     for (int64_t t = 0; t < T; t++) {
-        if (id) id[t] = (int32_t)(t * 7919 % 30522);
+        if (id) id[t] = (int32_t)(t * 7919 % MF_LAB_VOCAB);
         if (label) label[t] = (int32_t)(t % 8);
     }
     return MF_OK;
@@ -349,6 +306,15 @@ int mf_speed_layer(const mf_speed_layer_spec *spec, const mf_timing_how *how, mf
                                   .renormalize = 1,
                                   .gate_scale = 1,
                                   .force_causal = 1};
+    const mf_lab_layer sizes = {.batch = 1,
+                                .seq = spec->tokens,
+                                .dim = spec->dim,
+                                .experts = spec->experts,
+                                .top_k = spec->top_k,
+                                .labels = 8,
+                                .router = spec->router,
+                                .expert = spec->expert,
+                                .hidden = spec->hidden};
     mf_moe_layer layer = {0};
     layer_job j = {0};
     mf_ini *ini = mf_ini_new();
@@ -362,11 +328,11 @@ int mf_speed_layer(const mf_speed_layer_spec *spec, const mf_timing_how *how, mf
                       .top_k = spec->top_k,
                       .hidden = spec->hidden,
                       .dtype = mf_dtype_text(spec->bf16 ? MF_BF16 : MF_F32)};
-    int rc = ini && host ? layer_instances(spec, ini, host, &layer) : MF_ENOMEM;
+    int rc = ini && host ? mf_lab_layer_new(&sizes, host, ini, &layer) : MF_ENOMEM;
     if (rc == MF_OK && spec->bf16) mf_store_want_bf16(store);
     if (rc == MF_OK) rc = mf_store_seal(store, 1, spec->backward);
     if (rc == MF_OK) rc = (j.g = mf_graph_new(&options)) ? MF_OK : MF_ENOMEM;
-    if (rc == MF_OK) rc = layer_graph(spec, &layer, &config, j.g);
+    if (rc == MF_OK) rc = layer_graph(spec, &sizes, &layer, &config, j.g);
     if (rc == MF_OK) rc = repeat(how, j.g, layer_pass, &j, ret);
     if (rc == MF_OK) {
         mf_graph_info info;
@@ -378,8 +344,7 @@ int mf_speed_layer(const mf_speed_layer_spec *spec, const mf_timing_how *how, mf
         describe(ret, "layer");
     }
     mf_graph_free(j.g);
-    mf_instance_free(layer.router);
-    mf_instance_free(layer.expert);
+    mf_lab_layer_free(&layer);
     mf_plughost_free(host);
     mf_store_free(store);
     mf_ini_free(ini);
