@@ -20,9 +20,10 @@ enum { MF_THREADS_MAX = 1024 };
 /* Before any computing: makes threads that wait for work sleep soon instead of spinning, which on a
  * busy machine costs whole time slices (30 times slower, measured with twice as many runnable
  * threads as cores). The OpenMP runtime reads this from the environment when it is loaded, so the
- * program starts itself again with it, once; returns if the environment says something already or
- * the system refuses. argv: as main got it. */
-void mf_parallel_prepare(char **argv);
+ * program starts itself again with it, once; goes on if the environment says something already or
+ * the system refuses. Stacks of threads that are too small for a product are made larger in the same
+ * way; MF_EDEP where the system's limit forbids that. argv: as main got it. */
+int mf_parallel_prepare(char **argv);
 
 /* Threads used from now on; 0 = OMP_NUM_THREADS if set, else the number of usable cores. Returns
  * the number in force (at most MF_THREADS_MAX). To be called from the main thread. */

@@ -1,7 +1,10 @@
 #include "base/resident.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -11,6 +14,13 @@ void mf_resident_trim(void)
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
+}
+
+void mf_resident_give_back(void *begin, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)begin;
+    const uintptr_t from = (at + page - 1) / page * page, to = (at + bytes) / page * page;
+    if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
 mf_resident mf_resident_read(void)

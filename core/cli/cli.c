@@ -164,7 +164,8 @@ static void set_log_level(const mf_cli *cli)
 int mf_cli_run(int argc, char **argv)
 {
     mf_cli cli;
-    char **as_called = mf_alloc((size_t)argc + 1, sizeof *as_called); /* parsing reorders argv */
+    char **as_called =
+        mf_alloc((size_t)argc + 1, sizeof *as_called); /* parsing reorders argv */
     if (as_called != NULL) memcpy(as_called, argv, (size_t)argc * sizeof *as_called);
     int rc = mf_cli_parse(argc, argv, &cli);
     if (rc == MF_OK && cli.version)
@@ -174,8 +175,9 @@ int mf_cli_run(int argc, char **argv)
     else if (rc == MF_OK) {
         set_log_level(&cli);
         mf_plugin_allow_unsafe(mf_cli_flag(&cli, "allow-unsafe-plugins"));
-        if (cli.verb->computes && as_called != NULL) mf_parallel_prepare(as_called);
-        rc = mf_backend_init(); /* a wrong MOEFW_KERNELS is told before anything begins */
+        if (cli.verb->computes && as_called != NULL) rc = mf_parallel_prepare(as_called);
+        if (rc == MF_OK)
+            rc = mf_backend_init(); /* a wrong MOEFW_KERNELS is told before anything begins */
         if (rc == MF_OK) rc = cli.verb->run(&cli);
     }
     mf_cli_clear(&cli);

@@ -103,6 +103,30 @@ static int graph_for(mf_generator *g, int64_t n, mf_model_graph **ret)
     return MF_OK;
 }
 
+int mf_generator_give_back(mf_generator *g)
+{
+    mf_store *store = g->model->store;
+    const mf_model_shape shapes[] = {
+        {.mode = MF_MODE_GENERATE, .batch = 1, .seq = 1, .cache = g->cache, .want_prob = true},
+        {.mode = MF_MODE_GENERATE, .batch = 1, .seq = 2, .cache = g->cache, .want_prob = true},
+        {.mode = MF_MODE_GENERATE, .batch = 1, .seq = 2, .want_prob = true}};
+    mf_model_graph *graphs[3] = {NULL};
+    int rc = MF_OK;
+    if (!mf_store_halves(store)) return MF_OK;
+    for (int i = 0; rc == MF_OK && i < 3; i++)
+        rc = mf_model_graph_new(g->model, &shapes[i], &graphs[i]);
+    for (int i = 0; rc == MF_OK && i < mf_store_count(store); i++) {
+        mf_param *p = mf_store_at(store, i);
+        bool read = false;
+        for (int j = 0; j < 3; j++)
+            read = read || mf_graph_reads(graphs[j]->g, p);
+        if (!read) mf_store_give_back(store, p);
+    }
+    for (int i = 0; i < 3; i++)
+        mf_model_graph_free(graphs[i]);
+    return rc;
+}
+
 static void set(const mf_tensor *input, int32_t value)
 {
     int32_t *data = input ? mf_tensor_data(input) : NULL;

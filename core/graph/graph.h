@@ -175,6 +175,8 @@ typedef struct mf_graph_info {
     double flops;       /* of products, forward and backward */
 } mf_graph_info;
 void mf_graph_get_info(const mf_graph *g, mf_graph_info *ret);
+/* Whether runs of a finished graph read the f32 values of a parameter. */
+bool mf_graph_reads(const mf_graph *g, const struct mf_param *p);
 /* Per-op time of the runs since profiling was switched on, as a table, slowest first. */
 void mf_graph_profile(mf_graph *g, bool on);
 void mf_graph_profile_print(const mf_graph *g, FILE *out);

@@ -1,6 +1,20 @@
 /* graph/info.c: what a finished graph costs. */
 #include "graph/internal.h"
 
+bool mf_graph_reads(const mf_graph *g, const mf_param *p)
+{
+    for (int i = 0; g && i < g->n_nodes; i++) {
+        const mf_node *node = g->nodes[i];
+        for (int j = 0; !node->dead && j < node->n_in; j++) {
+            const mf_tensor *t = node->in[j] ? mf_owner(node->in[j]) : NULL;
+            if (t && t->kind == MF_TENSOR_PARAM && t->param == p && t->dtype == MF_F32 &&
+                node->reads >> j & 1u)
+                return true;
+        }
+    }
+    return false;
+}
+
 void mf_graph_get_info(const mf_graph *g, mf_graph_info *ret)
 {
     *ret = (mf_graph_info){0};

@@ -2,6 +2,7 @@
 #include "graph/param.h"
 
 #include "base/error.h"
+#include "base/resident.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "graph/graph.h"
@@ -329,5 +330,16 @@ void mf_store_round(const mf_store *s)
 {
     const mf_kernels *k = s->halves ? mf_backend_kernels() : NULL;
     const mf_kctx x = {.parallel = mf_parallel};
-    if (k) k->cast(&x, s->size, MF_CAST_F32, MF_CAST_BF16, s->values, s->halves);
+    for (int i = 0; k && i < s->n; i++) {
+        const mf_param *p = s->params[i];
+        if (p->half && !p->gone)
+            k->cast(&x, p->count, MF_CAST_F32, MF_CAST_BF16, p->value, p->half);
+    }
+}
+
+void mf_store_give_back(const mf_store *s, mf_param *p)
+{
+    if (s->grads || !p->half || p->gone) return;
+    mf_resident_give_back(p->value, (size_t)p->count * sizeof(float));
+    p->gone = true;
 }

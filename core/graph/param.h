@@ -27,6 +27,7 @@ typedef struct mf_param {
     float *value;       /* set by seal */
     float *grad;        /* NULL for buffers, and in stores without training */
     uint16_t *half;     /* value in bf16: NULL for buffers, and in stores without bf16 copies */
+    bool gone;          /* value holds nothing any more (mf_store_give_back); half does */
 } mf_param;
 
 typedef struct mf_store mf_store;
@@ -68,6 +69,9 @@ float *mf_store_moment2(const mf_store *s);
  * them up to date: the optimizer on its way, others by mf_store_round. */
 uint16_t *mf_store_halves(const mf_store *s);
 void mf_store_round(const mf_store *s); /* all of them; nothing without copies */
+/* Gives back the memory of a parameter's f32 values, of which a bf16 copy is there: a graph that reads
+ * them will not finish. Nothing is done in stores with training or without copies. */
+void mf_store_give_back(const mf_store *s, mf_param *p);
 /* Draws a parameter's start value again into out [count]. */
 void mf_param_draw(const mf_param *p, uint64_t seed, float *out);
 bool mf_match(const char *pattern, const char *text);

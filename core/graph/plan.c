@@ -273,6 +273,21 @@ static int lay_out(planner *p, mf_span *spans)
     return code;
 }
 
+/* Values that were given back would read as zeros. */
+static int refuse_gone(mf_graph *g)
+{
+    for (int i = 0; i < g->n_tensors; i++) {
+        const mf_param *p =
+            g->tensors[i]->kind == MF_TENSOR_PARAM ? g->tensors[i]->param : NULL;
+        if (p && p->gone && mf_graph_reads(g, p)) {
+            mf_graph_fail(g, MF_EINVAL,
+                          "%s: its f32 values were given back, bf16 ones are kept", p->name);
+            return g->status;
+        }
+    }
+    return MF_OK;
+}
+
 int mf_graph_plan(mf_graph *g)
 {
     planner p = {.g = g};
@@ -284,7 +299,8 @@ int mf_graph_plan(mf_graph *g)
     p.lives = mf_alloc((size_t)g->n_tensors + 1, sizeof *p.lives);
     if (spans && p.lives) {
         mark_dead(g);
-        code = lay_out(&p, spans);
+        code = refuse_gone(g);
+        if (code == MF_OK) code = lay_out(&p, spans);
     }
     mf_free(spans);
     mf_free(p.lives);

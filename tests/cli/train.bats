@@ -31,6 +31,18 @@ alike() {
         diff <(metrics "$1") <(metrics "$2")
 }
 
+@test "small stacks are made larger, and a limit that forbids it is told" {
+    short=(train -q -t 2 --set train.steps=1 --set model.layers=1 --set train.eval_batches=1
+        --set report.enabled=no --set train.save_every=0)
+    OMP_STACKSIZE=64k "$MOEFW" "${short[@]}" -o a
+    (ulimit -S -s 512 && GOMP_SPINCOUNT=1000 OMP_STACKSIZE=0.1M exec "$MOEFW" "${short[@]}" -o b)
+    cmp a/ckpt/step-1/model.safetensors b/ckpt/step-1/model.safetensors
+    run bash -c 'ulimit -s 512 && exec "$MOEFW" "$@"' - "${short[@]}" -o c
+    [ "$status" -eq 6 ]
+    [[ "$output" == *"512 KiB"*"expected at least 4096"* ]]
+    [ ! -e c ]
+}
+
 @test "a run leaves what the manual says, and its last line is its path" {
     run small run
     [ "$status" -eq 0 ]

@@ -20,8 +20,8 @@ static bench setup(bool bf16)
 {
     bench b = {.store = mf_store_new()};
     const mf_init init = {.kind = MF_INIT_NORMAL, .a = 1};
-    ck_assert_int_eq(
-        mf_store_declare(b.store, "w", mf_shape2(OUT, IN), init, false, &b.w), MF_OK);
+    ck_assert_int_eq(mf_store_declare(b.store, "w", mf_shape2(OUT, IN), init, false, &b.w),
+                     MF_OK);
     if (bf16) mf_store_want_bf16(b.store);
     ck_assert_int_eq(mf_store_seal(b.store, 1, true), MF_OK);
     b.g = mf_graph_new(&(mf_graph_options){.training = true, .bf16 = bf16});
@@ -113,9 +113,8 @@ static void gradient_of(bool bf16, bool both, float *ret)
     mf_tensor *loss = mf_sum(b.g, mf_square(b.g, mf_linear(b.g, b.x, w, NULL)), MF_ALL, false);
     if (both) {
         mf_graph_narrow(b.g, false);
-        loss = mf_add(
-            b.g, loss,
-            mf_sum(b.g, mf_square(b.g, mf_linear(b.g, b.x, w, NULL)), MF_ALL, false));
+        loss = mf_add(b.g, loss,
+                      mf_sum(b.g, mf_square(b.g, mf_linear(b.g, b.x, w, NULL)), MF_ALL, false));
         mf_graph_narrow(b.g, true);
     }
     ck_assert_int_eq(loss->dtype, MF_F32);
@@ -169,6 +168,52 @@ START_TEST(the_optimizer_keeps_copies_up_to_date)
 }
 END_TEST
 
+START_TEST(values_that_no_graph_reads_are_given_back)
+{
+    enum { SIDE = 64, INSIDE = SIDE * SIDE / 2 };
+    mf_store *s = mf_store_new();
+    mf_param *w, *v;
+    const mf_init init = {.kind = MF_INIT_NORMAL, .a = 1};
+    ck_assert_int_eq(mf_store_declare(s, "w", mf_shape2(SIDE, SIDE), init, false, &w), MF_OK);
+    ck_assert_int_eq(mf_store_declare(s, "v", mf_shape1(SIDE), init, false, &v), MF_OK);
+    mf_store_want_bf16(s);
+    ck_assert_int_eq(mf_store_seal(s, 1, false), MF_OK);
+    mf_graph *g = mf_graph_new(&(mf_graph_options){.bf16 = true});
+    mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape2(1, SIDE));
+    mf_tensor *y = mf_mul(g, mf_linear(g, x, mf_graph_param(g, w), NULL), mf_graph_param(g, v));
+    mf_graph_keep(y);
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    ck_assert(!mf_graph_reads(g, w) && mf_graph_reads(g, v));
+    float before[SIDE];
+    const uint16_t half = w->half[INSIDE];
+    for (int i = 0; i < SIDE; i++)
+        ((float *)x->data)[i] = (float)(i % 7) - 3;
+    ck_assert_int_eq(mf_graph_run(g, &(mf_run){0}), MF_OK);
+    memcpy(before, mf_tensor_data(y), sizeof before);
+    ck_assert(w->value[INSIDE] != 0);
+    mf_store_give_back(s, w);
+    ck_assert(w->gone && w->value[INSIDE] == 0);
+    mf_store_round(s);
+    ck_assert_uint_eq(w->half[INSIDE], half);
+    ck_assert_int_eq(mf_graph_run(g, &(mf_run){0}), MF_OK);
+    ck_assert_mem_eq(before, mf_tensor_data(y), sizeof before);
+    mf_graph_free(g);
+
+    g = mf_graph_new(&(mf_graph_options){.bf16 = true});
+    y = mf_relu(g, mf_graph_param(g, w));
+    mf_graph_keep(y);
+    ck_assert_int_eq(mf_graph_finish(g), MF_EINVAL);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "w: its f32 values were given back"));
+    mf_graph_free(g);
+    mf_store_free(s);
+
+    bench b = setup(true); /* training needs its masters */
+    mf_store_give_back(b.store, b.w);
+    ck_assert(!b.w->gone && b.w->value[0] != 0);
+    finish(&b);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("narrow");
@@ -179,6 +224,7 @@ static Suite *suite(void)
     tcase_add_test(t, where_narrowing_is_off_products_are_f32);
     tcase_add_test(t, gradients_of_copies_are_f32_and_end_at_the_master);
     tcase_add_test(t, the_optimizer_keeps_copies_up_to_date);
+    tcase_add_test(t, values_that_no_graph_reads_are_given_back);
     suite_add_tcase(s, t);
     return s;
 }
