@@ -342,7 +342,7 @@ static int obey_baseline(talk *t, int n, char *const *word)
 static int answer(talk *t, mf_talker *who, const char *name, const char *text)
 {
     if (t->baseline.session) printf("[%s]\n", name);
-    int rc = mf_talker_continue(who, text, strlen(text));
+    int rc = mf_talker_continue(who, text, strlen(text), false);
     if (rc == MF_EINPUT || rc == MF_EUSAGE) { /* a character that it does not know */
         wrong("%s", mf_error_message());
         mf_error_clear();

@@ -1,5 +1,6 @@
 #include "cli/talker.h"
 #include <stdio.h>
+#include <string.h>
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -94,7 +95,16 @@ static int write_tokens(mf_talker *t, mf_decoder *decoder, const float *logits, 
     return rc;
 }
 
-int mf_talker_continue(mf_talker *t, const char *text, size_t n)
+/* Where a token holds the blank behind its word, the text's last word wants it too. */
+static void end_word(const mf_tokenizer *t, const mf_ids *ids, const char *text, size_t n)
+{
+    size_t length = 0;
+    const char *piece = mf_tokenizer_piece(t, ids->id[ids->n - 1], &length);
+    if (length > 0 && piece[length - 1] == ' ' && n > 0 && !strchr(" \t\r\n", text[n - 1]))
+        mf_talker_put(" ", 1);
+}
+
+int mf_talker_continue(mf_talker *t, const char *text, size_t n, bool shown)
 {
     mf_ids ids = {0};
     mf_decoder decoder;
@@ -103,6 +113,7 @@ int mf_talker_continue(mf_talker *t, const char *text, size_t n)
     int rc = mf_tokenizer_encode(tokenizer, "the prompt", text, n, &ids);
     if (rc == MF_OK && ids.n == 0)
         rc = mf_fail(MF_EUSAGE, "the prompt is empty; expected at least one token of text");
+    if (rc == MF_OK && shown) end_word(tokenizer, &ids, text, n);
     if (rc == MF_OK) rc = mf_generator_feed(t->generator, ids.id, (int64_t)ids.n, &logits);
     mf_ids_free(&ids);
     if (rc == MF_OK) rc = mf_decoder_open(&decoder, tokenizer);

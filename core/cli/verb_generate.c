@@ -104,9 +104,9 @@ static int run(const mf_cli *cli)
     } else {
         rc = read_prompt(cli, &prompt, &n);
         if (rc == MF_OK) {
-            if (mf_cli_text(cli, "prompt", NULL) || mf_cli_text(cli, "file", NULL))
-                mf_talker_put(prompt, n);
-            rc = mf_talker_continue(&t, prompt, n);
+            const bool shown = mf_cli_text(cli, "prompt", NULL) || mf_cli_text(cli, "file", NULL);
+            if (shown) mf_talker_put(prompt, n);
+            rc = mf_talker_continue(&t, prompt, n, shown);
         }
     }
     mf_free(prompt);
