@@ -31,7 +31,7 @@ setup() {
 @test "the last word of a prompt ends before what follows" {
     "$MOEFW" train -q --out words --set data.path='builtin:topics?bytes=20000' \
         --set data.tokenizer=bpe --set model.layers=1 --set model.dim=16 --set model.seq=16 \
-        --set expert.hidden=16 --set train.batch=2 --set train.steps=2 --set train.eval_every=0
+        --set expert.hidden=16 --set train.batch=2 --set train.steps=2 --set train.eval_context=0
     for prompt in "the old" "the old "; do
         run "$MOEFW" generate words -q -p "$prompt" -n 3 --temp 0
         [ "$status" -eq 0 ]
