@@ -20,6 +20,18 @@ setup() {
     [ "${#a}" -ge 20 ]
 }
 
+@test "in bf16, without the f32 weights that nothing reads: cache, whole text and what looks inside" {
+    a=$("$MOEFW" generate run -q --dtype bf16 -p "the " -n 24 --temp 0)
+    b=$("$MOEFW" generate run -q --dtype bf16 -p "the " -n 24 --temp 0 --no-cache)
+    [ "${#a}" -ge 20 ]
+    [ "${#b}" -ge 20 ]
+    printf '/temp 0\n/tokens 8\nthe \n/route\n/new\nthe cook\n/exit\n' >lines
+    run "$MOEFW" generate run -q --dtype bf16 -i <lines
+    [ "$status" -eq 0 ]
+    [[ "$output" != *"given back"* ]]
+    [[ "$output" == *layer* ]]
+}
+
 @test "one seed one text, another seed another" {
     a=$("$MOEFW" generate run -q -p "the " -n 60 -s 1)
     b=$("$MOEFW" generate run -q -p "the " -n 60 -s 1)
