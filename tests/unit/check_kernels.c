@@ -271,6 +271,31 @@ START_TEST(kernel)
 }
 END_TEST
 
+/* Short rows go by lanes, a few of them one by one: neither changes a bit. */
+START_TEST(short_rows_have_the_bits_that_they_have_alone)
+{
+    enum { ROWS = 37, LONGEST = 33, K = 3 };
+    const mf_kctx x = {.parallel = mf_parallel};
+    float in[ROWS * LONGEST], all[ROWS * LONGEST], one[LONGEST];
+    int32_t best[ROWS * K], best_one[K];
+    for (int i = 0; i < ROWS * LONGEST; i++) /* with ties */
+        in[i] = (float)mf_rng_below(5, 6, 0, (uint64_t)i, 9) * 0.37f - 1;
+    for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++) {
+        const mf_kernels *k = mf_kernels_cpu_for(*isa);
+        for (int n = K; n <= LONGEST; n++) {
+            k->softmax(&x, ROWS, n, in, all);
+            k->topk(&x, ROWS, n, K, in, NULL, best);
+            for (int r = 0; r < ROWS; r++) {
+                k->softmax(&x, 1, n, in + r * n, one);
+                k->topk(&x, 1, n, K, in + r * n, NULL, best_one);
+                ck_assert_mem_eq(one, all + r * n, (size_t)n * sizeof *one);
+                ck_assert_mem_eq(best_one, best + r * K, sizeof best_one);
+            }
+        }
+    }
+}
+END_TEST
+
 START_TEST(sets_are_complete_and_chosen_by_name)
 {
     ck_assert_ptr_eq(mf_kernels_select("ref"), &mf_kernels_ref);
@@ -297,6 +322,7 @@ static Suite *suite(void)
     tcase_add_test(c, libraries_are_chosen_by_name);
     tcase_add_loop_test(c, products_by_library, 1, 3);
     suite_add_tcase(s, c);
+    tcase_add_test(c, short_rows_have_the_bits_that_they_have_alone);
     c = tcase_create("cpu against ref");
     tcase_add_loop_test(c, kernel, 0, sizeof names / sizeof *names);
     suite_add_tcase(s, c);

@@ -4,13 +4,65 @@
 #ifndef MF_SIMD_LANES_H
 #define MF_SIMD_LANES_H
 
+#include "kernels/cpu/simd/block.h"
 #include "kernels/cpu/simd/vec.h"
 
-#define LANES_MOST 32 /* longest rows for which this pays */
+#define LANES_MOST  32 /* longest rows for which this pays */
+#define LANES_LEAST 4  /* fewer rows than this go one by one */
+
+#if VL == 16
+/* Rows of eight: i and i + 8 in one vector, so that three exchanges put lane r in its place. */
+V_INLINE void lanes_turn_8(vf x[8])
+{
+    V_UNROLL
+    for (int w = 1; w < 8; w *= 2) {
+        V_UNROLL
+        for (int i = 0; i < 8; i++)
+            if ((i & w) == 0) block_swap(w, &x[i], &x[i + w]);
+    }
+}
+
+V_INLINE void lanes_in_8(const float *from, float *to)
+{
+    vf x[8];
+    V_UNROLL
+    for (int i = 0; i < 8; i++)
+        x[i] = _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(from + i * 8)),
+                                  _mm256_loadu_ps(from + (i + 8) * 8), 1);
+    lanes_turn_8(x);
+    V_UNROLL
+    for (int i = 0; i < 8; i++)
+        v_store(to + i * VL, x[i]);
+}
+
+V_INLINE void lanes_out_8(const float *from, float *to)
+{
+    vf x[8];
+    V_UNROLL
+    for (int i = 0; i < 8; i++)
+        x[i] = v_load(from + i * VL);
+    lanes_turn_8(x);
+    V_UNROLL
+    for (int i = 0; i < 8; i++) {
+        _mm256_storeu_ps(to + i * 8, _mm512_castps512_ps256(x[i]));
+        _mm256_storeu_ps(to + (i + 8) * 8, _mm512_extractf32x8_ps(x[i], 1));
+    }
+}
+#endif
 
 /* Of rows [rows,n], rows <= VL; the lanes past them hold the last row. */
 V_INLINE void lanes_in(int64_t rows, int64_t n, const float *from, float *to)
 {
+#if VL == 16
+    if (rows == VL && n == 8) {
+        lanes_in_8(from, to);
+        return;
+    }
+    if (rows == VL && n % VL == 0) {
+        block_turn(VL, n, 1, from, n, to, VL);
+        return;
+    }
+#endif
     if (rows == VL) {
         for (int64_t j = 0; j < n; j++) {
             V_UNROLL
@@ -26,6 +78,16 @@ V_INLINE void lanes_in(int64_t rows, int64_t n, const float *from, float *to)
 
 V_INLINE void lanes_out(int64_t rows, int64_t n, const float *from, float *to)
 {
+#if VL == 16
+    if (rows == VL && n == 8) {
+        lanes_out_8(from, to);
+        return;
+    }
+    if (rows == VL && n % VL == 0) {
+        block_turn(n, VL, 1, from, VL, to, n);
+        return;
+    }
+#endif
     if (rows == VL) {
         for (int64_t j = 0; j < n; j++) {
             V_UNROLL

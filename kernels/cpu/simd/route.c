@@ -74,50 +74,86 @@ V_INLINE vi pick(vi mask, vi a, vi b)
     return (mask & a) | (~mask & b);
 }
 
-static void best_lanes(void *arg, int64_t tile)
+V_INLINE void put_best(const best *p, int64_t i, int64_t some, int k, const vi *at)
 {
-    const best *p = arg;
-    const int64_t n = p->width, k = p->k, end = rows_end(p->n, tile * p->per, p->per);
+    int32_t list[FEW_BEST * VL];
+    for (int s = 0; s < k; s++)
+        memcpy(list + s * VL, &at[s], sizeof at[s]);
+    for (int64_t r = 0; r < some; r++)
+        for (int s = 0; s < k; s++)
+            p->out[(i + r) * k + s] = list[s * VL + r];
+}
+
+/* k is a constant of the caller where it is small, so that the lists stay in registers. */
+V_INLINE void best_of_lanes(const best *p, int64_t i, int64_t some, int k)
+{
+    const int64_t n = p->width;
     float a[LANES_MOST * VL];
-    for (int64_t i = tile * p->per; i < end; i += VL) {
-        const int64_t some = rows_end(end, i, VL) - i;
-        vi key[FEW_BEST], at[FEW_BEST];
-        for (int64_t s = 0; s < k; s++) {
-            key[s] = v_seti(INT32_MIN);
-            at[s] = v_seti(-1);
-        }
-        lanes_in(some, n, p->in + i * n, a);
-        for (int64_t j = 0; j < n; j++) {
-            vi c = key_of(v_load(a + j * VL)), id = v_seti((int32_t)j), in = {0};
-            for (int64_t s = 0; s < k; s++) {
-                in |= c > key[s]; /* all behind it move down one place */
-                vi old = key[s], old_id = at[s];
-                key[s] = pick(in, c, old);
-                at[s] = pick(in, id, old_id);
-                c = pick(in, old, c);
-                id = pick(in, old_id, id);
-            }
-        }
-        for (int64_t s = 0; s < k; s++)
-            for (int64_t r = 0; r < some; r++)
-                p->out[(i + r) * k + s] = p->mask && p->mask[i + r] == 0 ? -1 : at[s][r];
+    vi key[FEW_BEST], at[FEW_BEST];
+    V_UNROLL
+    for (int s = 0; s < k; s++) {
+        key[s] = v_seti(INT32_MIN);
+        at[s] = v_seti(-1);
     }
+    lanes_in(some, n, p->in + i * n, a);
+    for (int64_t j = 0; j < n; j++) {
+        vi c = key_of(v_load(a + j * VL)), id = v_seti((int32_t)j), in = {0};
+        V_UNROLL
+        for (int s = 0; s < k; s++) {
+            in |= c > key[s]; /* all behind it move down one place */
+            vi old = key[s], old_id = at[s];
+            key[s] = pick(in, c, old);
+            at[s] = pick(in, id, old_id);
+            c = pick(in, old, c);
+            id = pick(in, old_id, id);
+        }
+    }
+    if (p->mask) {
+        vi hidden = (some < VL ? v_load_n(p->mask + i, some) : v_load(p->mask + i)) == 0.0f;
+        V_UNROLL
+        for (int s = 0; s < k; s++)
+            at[s] |= hidden; /* -1 */
+    }
+    put_best(p, i, some, k, at);
+}
+
+static void best_row(const best *p, int64_t i)
+{
+    int32_t *list = p->out + i * p->k;
+    if (p->mask && p->mask[i] == 0) {
+        for (int64_t j = 0; j < p->k; j++)
+            list[j] = -1;
+        return;
+    }
+    if (p->k >= LIST_MAX && p->k <= SELECT_MAX)
+        select_row(p->in + i * p->width, p->width, p->k, list);
+    else
+        best_of_row(p, p->in + i * p->width, list);
 }
 
 static void best_tile(void *arg, int64_t tile)
 {
     const best *p = arg;
     int64_t from = tile * p->per, to = rows_end(p->n, from, p->per);
-    for (int64_t i = from; i < to; i++) {
-        int32_t *list = p->out + i * p->k;
-        if (!p->mask || p->mask[i] != 0) {
-            if (p->k >= LIST_MAX && p->k <= SELECT_MAX)
-                select_row(p->in + i * p->width, p->width, p->k, list);
-            else
-                best_of_row(p, p->in + i * p->width, list);
-        } else
-            for (int64_t j = 0; j < p->k; j++)
-                list[j] = -1;
+    for (int64_t i = from; i < to; i++)
+        best_row(p, i);
+}
+
+static void best_lanes(void *arg, int64_t tile)
+{
+    const best *p = arg;
+    const int64_t end = rows_end(p->n, tile * p->per, p->per);
+    for (int64_t i = tile * p->per; i < end; i += VL) {
+        const int64_t some = rows_end(end, i, VL) - i;
+        if (some < LANES_LEAST)
+            for (int64_t r = i; r < end; r++)
+                best_row(p, r);
+        else if (p->k == 1)
+            best_of_lanes(p, i, some, 1);
+        else if (p->k == 2)
+            best_of_lanes(p, i, some, 2);
+        else
+            best_of_lanes(p, i, some, (int)p->k);
     }
 }
 

@@ -118,6 +118,22 @@ V_INLINE void softmax_row(const rows *p, int64_t i, int64_t n)
 }
 ROWS(softmax)
 
+/* One short row with the bits that it has among others: its terms are added in order. */
+static void softmax_short(int64_t n, const float *a, float *to)
+{
+    float e[LANES_MOST + VL], sum = 0;
+    vf m = v_set(-INFINITY);
+    for (int64_t j = 0; j < n; j += VL)
+        m = v_max(m, v_load_pad(a + j, n - j < VL ? n - j : VL, -INFINITY));
+    const float most = v_hmax(m);
+    for (int64_t j = 0; j < n; j += VL)
+        v_store(e + j, v_exp(v_load_pad(a + j, n - j < VL ? n - j : VL, -INFINITY) - most));
+    for (int64_t j = 0; j < n; j++)
+        sum += e[j];
+    for (int64_t j = 0; j < n; j++)
+        to[j] = e[j] * (1 / sum);
+}
+
 static void softmax_lanes(void *arg, int64_t tile)
 {
     const rows *p = arg;
@@ -126,6 +142,11 @@ static void softmax_lanes(void *arg, int64_t tile)
     for (int64_t i = tile * p->per; i < end; i += VL) {
         const int64_t some = rows_end(end, i, VL) - i;
         vf m = v_set(-INFINITY), sum = {0};
+        if (some < LANES_LEAST) {
+            for (int64_t r = i; r < end; r++)
+                softmax_short(n, p->in + r * n, p->to + r * n);
+            break;
+        }
         lanes_in(some, n, p->in + i * n, a);
         for (int64_t j = 0; j < n; j++)
             m = v_max(m, v_load(a + j * VL));
@@ -143,7 +164,8 @@ static void softmax_lanes(void *arg, int64_t tile)
 
 void MF_SIMD(softmax)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *in, float *out)
 {
-    run(x, n <= LANES_MOST ? softmax_lanes : softmax, (rows){.rows = n_rows, .n = n, .in = in, .to = out});
+    run(x, n <= LANES_MOST ? softmax_lanes : softmax,
+        (rows){.rows = n_rows, .n = n, .in = in, .to = out});
 }
 
 V_INLINE void softmax_grad_row(const rows *p, int64_t i, int64_t n)

@@ -84,6 +84,45 @@ static void sum_columns(const sum *p, int64_t pair, int64_t terms, const float *
     }
 }
 
+/* Of long rows: a few rows at a time with all their columns, so that memory is read as it lies; the
+ * sums wait in `to`. The order of the terms of a column is the same. */
+#define SWEEP 16
+
+V_INLINE void sweep(int width, int64_t rows, int64_t inner, bool add, const float *a,
+                    double *to)
+{
+    vd s[COLUMNS] = {{0}};
+    V_UNROLL
+    for (int c = 0; c < width && add; c++)
+        memcpy(&s[c], to + c * HALF, sizeof s[c]);
+    for (int64_t j = 0; j < rows; j++) {
+        V_UNROLL
+        for (int c = 0; c < width; c++)
+            s[c] += widen(a + j * inner + c * HALF);
+    }
+    V_UNROLL
+    for (int c = 0; c < width; c++)
+        memcpy(to + c * HALF, &s[c], sizeof s[c]);
+}
+
+static void sum_sweeps(int64_t terms, int64_t inner, const float *a, double *to)
+{
+    for (int64_t j = 0; j < terms; j += SWEEP, a += SWEEP * inner) {
+        const int64_t rows = rows_end(terms, j, SWEEP) - j;
+        int64_t i = 0;
+        for (; i + COLUMNS * HALF <= inner; i += COLUMNS * HALF)
+            sweep(COLUMNS, rows, inner, j > 0, a + i, to + i);
+        for (; i + HALF <= inner; i += HALF)
+            sweep(1, rows, inner, j > 0, a + i, to + i);
+        for (; i < inner; i++) {
+            double s = j > 0 ? to[i] : 0;
+            for (int64_t r = 0; r < rows; r++)
+                s += a[r * inner + i];
+            to[i] = s;
+        }
+    }
+}
+
 static void sum_tile(void *arg, int64_t tile)
 {
     const sum *p = arg;
@@ -94,6 +133,8 @@ static void sum_tile(void *arg, int64_t tile)
         const float *a = p->in + (o * p->n + first) * p->inner;
         if (p->inner == 1)
             put(p, pair, 0, sum_line(terms, a));
+        else if (p->part && p->inner > COLUMNS * HALF)
+            sum_sweeps(terms, p->inner, a, p->part + pair * p->inner);
         else
             sum_columns(p, pair, terms, a);
     }
