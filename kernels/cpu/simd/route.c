@@ -91,7 +91,7 @@ V_INLINE void best_of_lanes(const best *p, int64_t i, int64_t some, int k)
     float a[LANES_MOST * VL];
     vi key[FEW_BEST], at[FEW_BEST];
     V_UNROLL
-    for (int s = 0; s < k; s++) {
+    for (int s = 0; s < FEW_BEST; s++) {
         key[s] = v_seti(INT32_MIN);
         at[s] = v_seti(-1);
     }
@@ -99,7 +99,8 @@ V_INLINE void best_of_lanes(const best *p, int64_t i, int64_t some, int k)
     for (int64_t j = 0; j < n; j++) {
         vi c = key_of(v_load(a + j * VL)), id = v_seti((int32_t)j), in = {0};
         V_UNROLL
-        for (int s = 0; s < k; s++) {
+        for (int s = 0; s < FEW_BEST; s++) {
+            if (s >= k) break;
             in |= c > key[s]; /* all behind it move down one place */
             vi old = key[s], old_id = at[s];
             key[s] = pick(in, c, old);
@@ -111,7 +112,7 @@ V_INLINE void best_of_lanes(const best *p, int64_t i, int64_t some, int k)
     if (p->mask) {
         vi hidden = (some < VL ? v_load_n(p->mask + i, some) : v_load(p->mask + i)) == 0.0f;
         V_UNROLL
-        for (int s = 0; s < k; s++)
+        for (int s = 0; s < FEW_BEST; s++)
             at[s] |= hidden; /* -1 */
     }
     put_best(p, i, some, k, at);
