@@ -148,7 +148,7 @@ int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor 
  *
  * Where a gradient is overwritten in each run (options.accumulate is off), its storage serves values
  * of the forward pass until it is written: gradients are there from the end of a run to the
- * beginning of the next. */
+ * beginning of the next. Where runs add to it, it holds their sum and serves nothing else. */
 int mf_graph_finish(mf_graph *g);
 
 /* ---- running ---- */

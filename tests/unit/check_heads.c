@@ -102,8 +102,7 @@ START_TEST(pruned_heads_are_heads_with_gate_0)
 {
     static const char *const forms[] = {
         "heads = 8\nhead_gates = yes\n",
-        "heads = 8\nkv_heads = 4\nhead_gates = yes\nattention_bias = yes\n"
-        "attention_out_bias = yes\n",
+        "heads = 8\nkv_heads = 4\nhead_gates = yes\nattention_bias = yes\nattention_out_bias = yes\n",
         "heads = 8\nkv_heads = 2\nhead_gates = yes\nposition = learned\n",
     };
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
