@@ -78,6 +78,7 @@ SIMD_INC += kernels/cpu/simd/attention.h
 SIMD_INC += kernels/cpu/simd/block.h
 SIMD_INC += kernels/cpu/simd/lanes.h
 SIMD_INC += kernels/cpu/simd/product.h
+SIMD_INC += kernels/cpu/simd/product_ahead.h
 SIMD_INC += kernels/cpu/simd/product_core.h
 SIMD_INC += kernels/cpu/simd/product_put.h
 SIMD_INC += kernels/cpu/simd/product_words.h

@@ -152,7 +152,7 @@ static void few_sweeps(int64_t m, int64_t n, int64_t k, float alpha, const float
 
 static void by_engine(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                       const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
-                      float *c, int64_t ldc)
+                      float *c, int64_t ldc, const product_block *next)
 {
     const product_block block = {.a = {a, MF_CAST_F32, lda, !trans_a, NULL, trans_a ? m : k},
                                  .b = {b, MF_CAST_F32, ldb, trans_b, NULL, trans_b ? k : n},
@@ -163,13 +163,14 @@ static void by_engine(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t 
                                  .type_c = MF_CAST_F32,
                                  .ldc = ldc,
                                  .alpha = alpha,
-                                 .beta = beta};
+                                 .beta = beta,
+                                 .next = next};
     MF_SIMD(product_block_f32)(&block);
 }
 
-void MF_SIMD(gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
-                   float *c, int64_t ldc)
+static void gemm_before(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
+                        float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
+                        float beta, float *c, int64_t ldc, const product_block *next)
 {
     if (m <= 0 || n <= 0) return;
     if (k <= 0) {
@@ -188,7 +189,14 @@ void MF_SIMD(gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, 
     else if (m <= FEW_SWEEPS && !trans_a)
         few_sweeps(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     else if (!mf_library_gemm(VL > 4, &by_library))
-        by_engine(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        by_engine(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, next);
+}
+
+void MF_SIMD(gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
+                   float *c, int64_t ldc)
+{
+    gemm_before(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, NULL);
 }
 
 /* Whether the loops above and the library know it. */
@@ -274,8 +282,8 @@ void MF_SIMD(product_block)(const product_block *b)
         MF_SIMD(product_block_f32)(b);
         return;
     }
-    MF_SIMD(gemm)
-    (!b->a.along, b->b.along, m, n, b->k1 - b->k0, b->alpha, number(&b->a, b->i0, b->k0),
-     b->a.ld, number(&b->b, b->j0, b->k0), b->b.ld, b->beta, b->c, b->ldc);
+    gemm_before(!b->a.along, b->b.along, m, n, b->k1 - b->k0, b->alpha,
+                number(&b->a, b->i0, b->k0), b->a.ld, number(&b->b, b->j0, b->k0), b->b.ld,
+                b->beta, b->c, b->ldc, b->next);
     if (b->bias != NULL) v_add_to_rows(m, n, b->bias + b->j0, b->c, b->ldc);
 }

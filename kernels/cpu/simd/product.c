@@ -5,20 +5,21 @@
 #include "kernels/cpu/simd/product.h"
 #include "kernels/cpu/simd/vec.h"
 
-#define UNIT       32  /* columns of a tile are a multiple */
-#define GOOD_COLS  128 /* of a tile: with fewer, a is read too often */
-#define GOOD_ROWS  64  /* of a tile at least */
-#define MAX_TILES  64
-#define MAX_COPIED 16    /* tiles, where cutting has rows copied more often */
-#define FEW_ROWS   16    /* up to here reading b is what takes the time */
-#define READ       65536 /* numbers of b a tile then */
-#define MAX_READS  64    /* tiles then */
+#define UNIT         32 /* columns of a tile are a multiple */
+#define GOOD_ROWS    64 /* of a tile at least */
+#define MAX_TILES    64
+#define ENOUGH_TILES 8     /* for few threads */
+#define MOST_LANES   256   /* of a block, as in product_core.h */
+#define FEW_ROWS     16    /* up to here reading b is what takes the time */
+#define READ         65536 /* numbers of b a tile then */
+#define MAX_READS    64    /* tiles then */
 
 typedef struct cut {
     const mf_product *p;
     int64_t parts, sets;          /* INNER: tile s of a block takes parts s, s + sets, .. */
     int64_t down, across, bm, bn; /* tiles and their sides */
-    bool half;                    /* operands are or become bf16 */
+    int64_t tiles;
+    bool half; /* operands are or become bf16 */
 } cut;
 
 static int64_t min64(int64_t a, int64_t b)
@@ -42,26 +43,29 @@ static int64_t tiles_for(double flops)
     return tiles;
 }
 
-/* A tile down has b copied once more, one across has rows of a read once more, or copied. */
+/* Cycles an inner index that so many tiles cost: each tile down has b copied once more, each one
+ * across has a read once more, or copied. Of few tiles not every thread gets its share. */
+static double cost_of(const cut *c, double m, double n, double down, double across)
+{
+    const mf_product *p = c->p;
+    const bool copied = p->trans_a || p->row_a != NULL || c->half || p->lda % 1024 == 0;
+    const double cols = n / across, times = across * ceil(cols / MOST_LANES);
+    const double each = copied ? 0.35 : cols < MOST_LANES ? 0.15 : 0.05;
+    const double tiles = down * across, idle = tiles < 16 ? 0.05 : tiles < 32 ? 0.01 : 0;
+    return n * down * (p->trans_b ? 0.5 : 0.4) + m * times * each + m * n / 32 * idle;
+}
+
+/* `want` tiles, or fewer where they are large and that is cheaper. */
 static void cut_sides(cut *c, int64_t m, int64_t n, int64_t want)
 {
-    /* rows of a, for each block across */
-    const bool copied =
-        c->p->trans_a || c->p->row_a != NULL || c->half || c->p->lda % 1024 == 0;
-    const double copy_a = copied ? 1 : 0.25, good = copied ? 2 * GOOD_COLS : GOOD_COLS;
-    const double copy_b = c->p->trans_b ? 1 : 0.75;
     double best = 0;
     c->down = c->across = 1;
-    if (copied) want = min64(want, MAX_COPIED);
-    for (; best == 0 && want > 1; want /= 2)
+    for (; want > 1 && (best == 0 || want >= ENOUGH_TILES); want /= 2)
         for (int64_t down = 1; down <= want; down *= 2) {
             const int64_t across = want / down;
             if ((down > 1 && m / down < GOOD_ROWS) || (across > 1 && n / across < UNIT))
                 continue;
-            const double blocks = fmax((double)across, (double)n / good);
-            const double narrow = (double)n / (double)across < good ? 2 : 1;
-            const double cost =
-                copy_b * (double)(n * down) + copy_a * (double)m * blocks * narrow;
+            const double cost = cost_of(c, (double)m, (double)n, (double)down, (double)across);
             if (best == 0 || cost < best) {
                 best = cost;
                 c->down = down;
@@ -95,6 +99,7 @@ static void cut_up(cut *c)
     c->bn = div_up(div_up(p->n, c->across), UNIT) * UNIT;
     c->across = div_up(p->n, c->bn);
     c->bm = div_up(p->m, c->down);
+    c->tiles = (p->by == MF_BY_BATCH ? c->parts : 1) * c->sets * c->down * c->across;
 }
 
 static const void *step(mf_cast_type type, const void *from, int64_t elements)
@@ -157,39 +162,63 @@ static int64_t share(const cut *c, int64_t s, int64_t *ret_group)
     return at;
 }
 
-static void rows_tile(const cut *c, int64_t s, int64_t j0, int64_t j1)
+/* A walk through the blocks of a tile. */
+typedef struct walk {
+    int64_t part; /* of the next block; of ROWS the group of row i */
+    int64_t i, i1, j0, j1;
+} walk;
+
+static walk walk_of(const cut *c, int64_t t)
 {
-    int64_t e, next, i = share(c, s, &e), to = share(c, s + 1, &next);
-    for (; i < to; e++) {
-        int64_t end = min64(c->p->offset[e + 1], to);
-        if (end <= i) continue;
-        product_block b = block_of(c, e, i, end, j0, j1);
-        MF_SIMD(product_block)(&b);
-        i = end;
+    const mf_product *p = c->p;
+    const int64_t set = t % c->sets, down = t / c->sets % c->down;
+    const int64_t across = t / c->sets / c->down % c->across;
+    walk w = {.part = p->by == MF_BY_INNER ? set : t / c->sets / c->down / c->across,
+              .i = down * c->bm,
+              .j0 = across * c->bn};
+    w.i1 = min64(w.i + c->bm, p->m);
+    w.j1 = min64(w.j0 + c->bn, p->n);
+    if (p->by == MF_BY_ROWS) {
+        int64_t next;
+        w.i1 = share(c, down + 1, &next);
+        w.i = share(c, down, &w.part);
     }
-    if (s == c->down - 1) zero_rows(c->p, c->p->offset[c->parts], j0, j1);
+    return w;
+}
+
+/* false: there is none. */
+static bool next_block(const cut *c, walk *w, product_block *ret)
+{
+    const mf_product *p = c->p;
+    int64_t i = w->i, end = w->i1;
+    if (p->by == MF_BY_ROWS) {
+        while (i < w->i1 && p->offset[w->part + 1] <= i)
+            w->part++;
+        if (i >= w->i1) return false;
+        w->i = end = min64(p->offset[w->part + 1], w->i1);
+    } else if (w->part >= c->parts) {
+        return false;
+    }
+    *ret = block_of(c, w->part, i, end, w->j0, w->j1);
+    if (p->by != MF_BY_ROWS) w->part += p->by == MF_BY_INNER ? c->sets : c->parts;
+    return true;
 }
 
 static void tile(void *arg, int64_t t)
 {
     const cut *c = arg;
-    const mf_product *p = c->p;
-    int64_t set = t % c->sets, down = t / c->sets % c->down;
-    int64_t across = t / c->sets / c->down % c->across,
-            part = t / c->sets / c->down / c->across;
-    int64_t j0 = across * c->bn, j1 = min64(j0 + c->bn, p->n);
-    int64_t i0 = down * c->bm, i1 = min64(i0 + c->bm, p->m);
-    if (p->by == MF_BY_ROWS) {
-        rows_tile(c, down, j0, j1);
-    } else if (p->by == MF_BY_BATCH) {
-        product_block b = block_of(c, part, i0, i1, j0, j1);
-        MF_SIMD(product_block)(&b);
-    } else {
-        for (int64_t e = set; e < c->parts; e += c->sets) {
-            product_block b = block_of(c, e, i0, i1, j0, j1);
-            MF_SIMD(product_block)(&b);
-        }
+    walk w = walk_of(c, t), behind = w;
+    product_block two[2];
+    bool more = next_block(c, &w, &two[0]);
+    if (t + 1 < c->tiles) behind = walk_of(c, t + 1);
+    for (int at = 0; more; at ^= 1) {
+        more = next_block(c, &w, &two[at ^ 1]);
+        if (more || (t + 1 < c->tiles && next_block(c, &behind, &two[at ^ 1])))
+            two[at].next = &two[at ^ 1];
+        MF_SIMD(product_block)(&two[at]);
     }
+    if (c->p->by == MF_BY_ROWS && t / c->sets % c->down == c->down - 1)
+        zero_rows(c->p, w.i1, w.j0, w.j1);
 }
 
 void MF_SIMD(product)(const mf_kctx *x, const mf_product *p)
@@ -200,5 +229,5 @@ void MF_SIMD(product)(const mf_kctx *x, const mf_product *p)
     if (p->m <= 0 || p->n <= 0) return;
     cut_up(&c);
     mf_library_one_thread();
-    x->parallel((p->by == MF_BY_BATCH ? c.parts : 1) * c.sets * c.down * c.across, tile, &c);
+    x->parallel(c.tiles, tile, &c);
 }

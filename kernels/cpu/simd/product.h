@@ -32,7 +32,9 @@ typedef struct product_block {
     int64_t ldc;
     float alpha, beta;
     const float *bias;
-    bool rounded; /* operands that are f32 are rounded to bf16 first */
+    bool rounded;                     /* operands that are f32 are rounded to bf16 first */
+    const struct product_block *next; /* what this thread does then, for what can be fetched in
+                                         advance; NULL: nothing is known */
 } product_block;
 
 /* By whatever is best for it. */

@@ -12,12 +12,13 @@
 #ifndef MF_SIMD_PRODUCT_CORE_H
 #define MF_SIMD_PRODUCT_CORE_H
 
+#include "kernels/cpu/simd/product_ahead.h"
 #include "kernels/cpu/simd/product_put.h"
 #include "kernels/cpu/simd/product_words.h"
 
 #define KC          640                /* words of a block of the inner index, at most */
 #define PANEL_WORDS (KC * 256)         /* of the panels of a block: half a megabyte */
-#define MOST_LANES  128                /* of a block: more push the rest out of the cache, .. */
+#define MOST_LANES  256                /* of a block whose rows are read as they lie */
 #define IN_PLACE    2                  /* strips up to which lanes are not copied */
 #define FEW         8                  /* rows up to which sums run along vectors */
 #define MOST_DOTS   (VL == 16 ? 4 : 2) /* of these at once */
@@ -34,6 +35,7 @@ typedef struct tile {
     float alpha;
     const float *bias;
     bool add;
+    const char *const *ahead; /* pieces to be fetched on the way, one for every PIECE_WORDS */
 } tile;
 
 /* One word of each of mr rows, u words on, times one of nr vectors of lanes. Four pointers and a
@@ -57,24 +59,36 @@ V_INLINE void run_word(int mr, int nr, bool packed, int u, const char *const s[4
 }
 
 /* Scalar additions take the ports that multiply: four words at once have a quarter of them. */
-V_INLINE void run_words(int mr, int nr, bool packed, int64_t count, const char *s[4],
-                        int64_t rs, const float *at, int64_t ldv, vf sum[14][NR])
+V_INLINE void run_four(int mr, int nr, bool packed, const char *s[4], int64_t rs,
+                       const float *at, int64_t ldv, vf sum[14][NR])
 {
-    const int64_t step = packed ? 4 * mr : 4;
-    for (; count >= 4; count -= 4, at += 4 * ldv) {
-        run_word(mr, nr, packed, 0, s, rs, at, sum);
-        run_word(mr, nr, packed, 1, s, rs, at + ldv, sum);
-        run_word(mr, nr, packed, 2, s, rs, at + 2 * ldv, sum);
-        run_word(mr, nr, packed, 3, s, rs, at + 3 * ldv, sum);
-        V_UNROLL
-        for (int i = 0; i < 4; i++)
-            s[i] += 4 * step;
+    run_word(mr, nr, packed, 0, s, rs, at, sum);
+    run_word(mr, nr, packed, 1, s, rs, at + ldv, sum);
+    run_word(mr, nr, packed, 2, s, rs, at + 2 * ldv, sum);
+    run_word(mr, nr, packed, 3, s, rs, at + 3 * ldv, sum);
+    V_UNROLL
+    for (int i = 0; i < 4; i++)
+        s[i] += packed ? 16 * mr : 16;
+}
+
+V_INLINE void run_words(int mr, int nr, bool packed, int64_t count, const char *s[4],
+                        int64_t rs, const float *at, int64_t ldv, const char *const *ahead,
+                        vf sum[14][NR])
+{
+    for (; count >= PIECE_WORDS; count -= PIECE_WORDS, ahead++) {
+        for (const char *line = *ahead, *end = line + PIECE; line < end;
+             line += 64, at += 4 * ldv) {
+            __builtin_prefetch(line, 0, 2);
+            run_four(mr, nr, packed, s, rs, at, ldv, sum);
+        }
     }
+    for (; count >= 4; count -= 4, at += 4 * ldv)
+        run_four(mr, nr, packed, s, rs, at, ldv, sum);
     for (; count > 0; count--, at += ldv) {
         run_word(mr, nr, packed, 0, s, rs, at, sum);
         V_UNROLL
         for (int i = 0; i < 4; i++)
-            s[i] += step;
+            s[i] += packed ? 4 * mr : 4;
     }
 }
 
@@ -89,7 +103,7 @@ V_INLINE void run_tile(int mr, int nr, bool packed, const tile *t)
         for (int j = 0; j < nr; j++)
             sum[i][j] = (vf){0};
     }
-    run_words(mr, nr, packed, t->words, s, rs, t->v, t->ldv, sum);
+    run_words(mr, nr, packed, t->words, s, rs, t->v, t->ldv, t->ahead, sum);
     V_UNROLL
     for (int i = 0; i < mr; i++) {
         V_UNROLL
@@ -160,15 +174,21 @@ static double cost(const product_side *row, const product_side *lane, double m, 
     return k * (strips * vectors * each + copy);
 }
 
-/* One block of c over one block p .. pend of the inner index. */
+/* Numbers of c in lanes l .. lend, over the inner indices p .. pend. */
 typedef struct work {
     const product_block *b;
     const product_side *row, *lane;
     bool crossed, direct, lie, there; /* there: lanes are read as they lie */
     int64_t r0, r1, strips;           /* rows side */
-    int64_t l, lend;                  /* lanes */
-    int64_t p, pend, words;
+    int64_t l0, l1, lc, kc;           /* lanes; of a part, and inner indices */
+    int64_t l, lend, p, pend, words;
     float *panels, *copied;
+    /* Strips from `copy` on are copied while those before them are multiplied: inner indices that
+     * were asked for, and that are there. */
+    int64_t copy, asked, done;
+    int64_t each;       /* pieces of soon a tile */
+    agenda soon, later; /* rows of the next strips; lanes of the next part */
+    bool idle;          /* of both nothing is left, and pieces say so */
 } work;
 
 static int64_t strip_begin(const work *w, int64_t t)
@@ -176,36 +196,81 @@ static int64_t strip_begin(const work *w, int64_t t)
     return w->r0 + t * (w->r1 - w->r0) / w->strips;
 }
 
-static strip strip_of(const work *w, int64_t t)
+static float *copies_of(const work *w, int64_t t)
+{
+    return w->copied + t / GROUP % 2 * (KC * MR * GROUP);
+}
+
+/* Strips from w->copy on are copied as far as p. */
+static void copy_strips(work *w, int64_t p)
+{
+    const int64_t first = w->copy, end = first + GROUP < w->strips ? first + GROUP : w->strips;
+    int64_t border[GROUP + 1];
+    if (p < w->pend) p -= (p - w->p) % PER_WORD;
+    if (p <= w->done) return;
+    for (int64_t t = first; t <= end; t++)
+        border[t - first] = strip_begin(w, t);
+    pack_strips(w->row, w->b->rounded, border, end - first, w->p, w->pend, w->done, p,
+                copies_of(w, first));
+    w->done = p;
+}
+
+static strip strip_of(work *w, int64_t t)
 {
     const bool rounded = w->b->rounded;
     const int64_t i = strip_begin(w, t), mr = strip_begin(w, t + 1) - i;
     if (w->lie) return (strip){at_element(w->row, i, w->p), w->row->ld * (HALF ? 2 : 4), false};
     if (w->row->along) return copy_rows(w->row, rounded, i, (int)mr, w->p, w->pend, w->copied);
-    const int64_t group = t / GROUP * GROUP, first = strip_begin(w, group);
-    if (t == group) {
-        const int64_t end = group + GROUP < w->strips ? group + GROUP : w->strips;
-        int64_t border[GROUP + 1];
-        for (int64_t g = group; g <= end; g++)
-            border[g - group] = strip_begin(w, g);
-        pack_strips(w->row, rounded, border, end - group, w->p, w->pend, w->copied);
-    }
-    return (strip){(const char *)(w->copied + (i - first) * w->words), 4, true};
+    const int64_t first = strip_begin(w, t / GROUP * GROUP);
+    return (strip){(const char *)(copies_of(w, t) + (i - first) * w->words), 4, true};
 }
 
-static void run_strip(const work *w, int64_t t)
+/* The lines of c that rows i .. i + mr and lanes j .. j + width go to. */
+V_INLINE void fetch_tile(const work *w, int64_t i, int mr, int64_t j, int64_t width)
+{
+    const product_block *b = w->b;
+    const int64_t size = b->type_c == MF_CAST_F32 ? 4 : 2, step = b->ldc * size;
+    const char *at = place(b, w->crossed ? j : i, w->crossed ? i : j);
+    const int64_t bytes = (w->crossed ? mr : width) * size;
+    for (int64_t r = w->crossed ? width : mr; r > 0; r--, at += step) {
+        __builtin_prefetch(at, 1);
+        __builtin_prefetch(at + bytes - 1, 1);
+    }
+}
+
+/* What the next tile fetches: first what is needed first. */
+V_INLINE void fetch_pieces(work *w, const char **pieces)
+{
+    const int64_t most = w->words / PIECE_WORDS;
+    int64_t n = 0;
+    if (w->copy < w->strips && !w->row->along) { /* what the last tile asked for is there now */
+        copy_strips(w, w->asked);
+        w->asked = w->soon.row;
+    }
+    if (w->idle) return;
+    n += next_pieces(&w->soon, w->each < most ? w->each : most, pieces);
+    n += next_pieces(&w->later, most - n, pieces + n);
+    w->idle = n == 0;
+    for (; n < most; n++)
+        pieces[n] = (const char *)pieces; /* is near anyway */
+}
+
+static void run_strip(work *w, int64_t t)
 {
     const product_block *b = w->b;
     const bool first = w->p == b->k0;
     const int64_t i = strip_begin(w, t);
     const int mr = (int)(strip_begin(w, t + 1) - i);
     float buffer[VL * LANES] __attribute__((aligned(64)));
+    const char *pieces[KC / PIECE_WORDS];
+    w->idle = false;
     tile u = {.s = strip_of(w, t),
               .words = w->words,
               .c = buffer,
               .ldc = LANES,
               .width = LANES,
-              .alpha = 1};
+              .alpha = 1,
+              .ahead = pieces};
     for (int64_t j = w->l; j < w->lend; j += LANES) {
         const int64_t width = w->lend - j < LANES ? w->lend - j : LANES;
         const bool there = w->there && width == LANES;
@@ -219,6 +284,8 @@ static void run_strip(const work *w, int64_t t)
             u.bias = first && b->bias != NULL ? b->bias + j : NULL;
             u.add = !first || b->beta != 0;
         }
+        fetch_tile(w, i, mr, j, width);
+        fetch_pieces(w, pieces);
         tiles[mr - 1][width > VL](&u);
         if (!w->direct) put_tile(b, w->crossed, i, mr, j, width, buffer, first);
     }
@@ -234,17 +301,26 @@ static void pack_panels(const work *w)
         pack_across(w->lane, w->b->rounded, from, w->lend, w->p, w->pend, to);
 }
 
-static void run_block(const product_block *b)
+/* The part that begins with lane l and inner index p. */
+static void set_part(work *w, int64_t l, int64_t p)
 {
-    float panels[PANEL_WORDS] __attribute__((aligned(64)));
-    float copied[KC * MR * GROUP] __attribute__((aligned(64)));
+    w->l = l;
+    w->lend = l + w->lc < w->l1 ? l + w->lc : w->l1;
+    w->p = p;
+    w->pend = p + w->kc < w->b->k1 ? p + w->kc : w->b->k1;
+    w->words = div_up(w->pend - p, PER_WORD);
+    w->lie = rows_lie(w->row, w->b->rounded, w->pend - p) &&
+             (w->row->ld * (HALF ? 2 : 4) % 4096 != 0 || w->lend - l <= 2 * LANES);
+}
+
+/* A block, at its first part. */
+static work work_of(const product_block *b)
+{
     const int64_t m = b->i1 - b->i0, n = b->j1 - b->j0, k = b->k1 - b->k0;
     const double transposing = 0.4 * (double)m * (double)n;
     const bool crossed =
         cost(&b->b, &b->a, (double)n, (double)m, (double)k / PER_WORD) + transposing <
         cost(&b->a, &b->b, (double)m, (double)n, (double)k / PER_WORD);
-    const int64_t kc = PER_WORD * even_part(div_up(k, PER_WORD), KC, 1);
-    const int64_t l0 = crossed ? b->i0 : b->j0, l1 = crossed ? b->i1 : b->j1;
     work w = {.b = b,
               .row = crossed ? &b->b : &b->a,
               .lane = crossed ? &b->a : &b->b,
@@ -252,27 +328,87 @@ static void run_block(const product_block *b)
               .direct = !crossed && b->type_c == MF_CAST_F32,
               .r0 = crossed ? b->j0 : b->i0,
               .r1 = crossed ? b->j1 : b->i1,
-              .panels = panels,
-              .copied = copied};
-    /* .. but rows that are copied are copied once for each */
+              .l0 = crossed ? b->i0 : b->j0,
+              .l1 = crossed ? b->i1 : b->j1,
+              .kc = PER_WORD * even_part(div_up(k, PER_WORD), KC, 1)};
+    /* rows that are copied are copied once for each part */
     const bool lie =
         rows_lie(w.row, b->rounded, PER_WORD) && w.row->ld * (HALF ? 2 : 4) % 4096 != 0;
-    const int64_t most = lie ? MOST_LANES : PANEL_WORDS / div_up(kc, PER_WORD);
-    const int64_t lc = even_part(l1 - l0, most / LANES * LANES, LANES);
+    const int64_t most = lie ? MOST_LANES : PANEL_WORDS / div_up(w.kc, PER_WORD);
+    w.lc = even_part(w.l1 - w.l0, most / LANES * LANES, LANES);
     w.strips = div_up(w.r1 - w.r0, MR);
     w.there = !HALF && w.strips <= IN_PLACE && !w.lane->along && w.lane->index == NULL &&
               w.lane->type == MF_CAST_F32 && !b->rounded;
-    for (w.l = l0; w.l < l1; w.l += lc) {
-        w.lend = w.l + lc < l1 ? w.l + lc : l1;
-        for (w.p = b->k0; w.p < b->k1; w.p += kc) {
-            w.pend = w.p + kc < b->k1 ? w.p + kc : b->k1;
-            w.words = div_up(w.pend - w.p, PER_WORD);
-            w.lie = rows_lie(w.row, b->rounded, w.pend - w.p) &&
-                    (w.row->ld * (HALF ? 2 : 4) % 4096 != 0 || w.lend - w.l <= 2 * LANES);
-            pack_panels(&w);
-            for (int64_t t = 0; t < w.strips; t++)
-                run_strip(&w, t);
+    set_part(&w, w.l0, b->k0);
+    return w;
+}
+
+/* The part behind that of w, of its block or of the one that follows; false: there is none. */
+static bool next_part(const work *w, work *ret)
+{
+    *ret = *w;
+    if (w->pend < w->b->k1)
+        set_part(ret, w->l, w->pend);
+    else if (w->lend < w->l1)
+        set_part(ret, w->lend, w->b->k0);
+    else if (w->b->next != NULL && w->b->next->k1 > w->b->next->k0)
+        *ret = work_of(w->b->next);
+    else
+        return false;
+    return true;
+}
+
+/* Rows of strip t; of strips that are copied together. */
+static int64_t strips_end(const work *w, int64_t t)
+{
+    const int64_t end = t + (w->row->along ? 1 : GROUP);
+    return end < w->strips ? end : w->strips;
+}
+static agenda rows_agenda(const work *w, int64_t t)
+{
+    return agenda_of(w->row, strip_begin(w, t), strip_begin(w, strips_end(w, t)), w->p,
+                     w->pend);
+}
+
+static void run_part(work *w, const work *next)
+{
+    pack_panels(w);
+    w->later = (agenda){0};
+    if (next != NULL)
+        w->later = agenda_of(next->lane, next->l, next->lend, next->p, next->pend);
+    w->copy = 0;
+    w->done = w->p;
+    for (int64_t t = 0; t < w->strips;) {
+        const int64_t end = strips_end(w, t);
+        w->each = KC;
+        w->soon = (agenda){0};
+        if (!w->row->along) {
+            const int64_t count = (end - t) * div_up(w->lend - w->l, LANES);
+            copy_strips(w, w->pend);
+            w->copy = end;
+            w->asked = w->done = w->p;
+            w->each = div_up(w->pend - w->p, count > 1 ? count - 1 : 1);
         }
+        if (end < w->strips)
+            w->soon = rows_agenda(w, end);
+        else if (next != NULL)
+            w->soon = rows_agenda(next, 0);
+        for (; t < end; t++)
+            run_strip(w, t);
+    }
+}
+
+static void run_block(const product_block *b)
+{
+    float panels[PANEL_WORDS] __attribute__((aligned(64)));
+    float copied[2 * KC * MR * GROUP] __attribute__((aligned(64)));
+    work w = work_of(b), next;
+    for (bool more = true; more; w = next) {
+        w.panels = panels;
+        w.copied = copied;
+        more = next_part(&w, &next);
+        run_part(&w, more ? &next : NULL);
+        if (more && next.b != b) break;
     }
 }
 

@@ -239,31 +239,33 @@ typedef struct strip {
 } strip;
 
 /* Rows that are words across, as `count` strips [words][mr] one behind the other; strip t of them
- * is of rows border[t] .. border[t + 1]. */
+ * is of rows border[t] .. border[t + 1]. Of inner indices k0 .. k1 those from .. to are copied. */
 V_INLINE void pack_strips_as(const product_side *s, bool rounded, const int64_t *border,
-                             int64_t count, int64_t k0, int64_t k1, float *out)
+                             int64_t count, int64_t k0, int64_t k1, int64_t from, int64_t to,
+                             float *out)
 {
     const int64_t words = (k1 - k0 + PER_WORD - 1) / PER_WORD, begin = border[0];
     int64_t least = VL,
             full = 0; /* rows of a strip; strips of which whole vectors may be read */
-    float *to[GROUP];
+    float *at[GROUP];
     for (int64_t t = 0; t < count; t++) {
-        to[t] = out + (border[t] - begin) * words;
-        if (border[t + 1] - border[t] < least) least = border[t + 1] - border[t];
+        const int64_t mr = border[t + 1] - border[t];
+        at[t] = out + (border[t] - begin) * words + (from - k0) / PER_WORD * mr;
+        if (mr < least) least = mr;
         if (border[t] + VL <= s->end) full = t + 1;
     }
-    for (int64_t p = k0; p < k1; p += PER_WORD) {
+    for (int64_t p = from; p < to; p += PER_WORD) {
         const int64_t row = stored_row(s, p), next = HALF ? inner_row(s, p + 1, k1) : -1;
         const bool last = (k1 - p) / PER_WORD * least < VL;
         if (p + AHEAD < k1) fetch(s, stored_row(s, p + AHEAD), begin, border[count]);
         for (int64_t t = 0; t < (last ? 0 : full); t++) { /* what is too much is written over */
-            v_store(to[t], words_across(s, rounded, row, next, border[t], VL));
-            to[t] += border[t + 1] - border[t];
+            v_store(at[t], words_across(s, rounded, row, next, border[t], VL));
+            at[t] += border[t + 1] - border[t];
         }
         for (int64_t t = last ? 0 : full; t < count; t++) {
             const int64_t mr = border[t + 1] - border[t];
-            v_store_n(to[t], words_across(s, rounded, row, next, border[t], mr), mr);
-            to[t] += mr;
+            v_store_n(at[t], words_across(s, rounded, row, next, border[t], mr), mr);
+            at[t] += mr;
         }
     }
 }
@@ -325,9 +327,10 @@ static inline void pack_along(const product_side *s, bool rounded, int64_t j, in
 }
 
 static inline void pack_strips(const product_side *s, bool rounded, const int64_t *border,
-                               int64_t count, int64_t k0, int64_t k1, float *out)
+                               int64_t count, int64_t k0, int64_t k1, int64_t from, int64_t to,
+                               float *out)
 {
-#define CALL(of, r) pack_strips_as(of, r, border, count, k0, k1, out)
+#define CALL(of, r) pack_strips_as(of, r, border, count, k0, k1, from, to, out)
     FOR_EACH_TYPE(s, rounded, CALL)
 #undef CALL
 }
