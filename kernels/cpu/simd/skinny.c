@@ -4,7 +4,8 @@
 #include "kernels/cpu/simd/skinny.h"
 #include "kernels/cpu/simd/block.h"
 
-#define DEPTH 64 /* rows of the long operand that stay in the cache while all columns take them */
+#define DEPTH                                                                                  \
+    64 /* rows of the long operand that stay in the cache while all columns take them */
 
 #if VL == 16
 /* Lane l: the sum over lanes of s[l]. Sixteen sums at once cost what three of them would. */
@@ -29,13 +30,23 @@ static void two_by_eight(int64_t k, const float *a, int64_t lda, const float *b,
     V_UNROLL
     for (int i = 0; i < 16; i++)
         s[i] = (vf){0};
-    for (int64_t p = 0; p < k; p += VL) {
-        const int64_t left = k - p;
-        vf x0 = left < VL ? v_load_n(a + p, left) : v_load(a + p);
-        vf x1 = left < VL ? v_load_n(a + lda + p, left) : v_load(a + lda + p);
+    int64_t p = 0;
+    for (; p + VL <= k; p += VL) {
+        vf x0 = v_load(a + p), x1 = v_load(a + lda + p);
+        __builtin_prefetch(a + 2 * lda + p); /* the next two, which the machine begins anew */
+        __builtin_prefetch(a + 3 * lda + p);
         V_UNROLL
         for (int j = 0; j < 8; j++) {
-            vf w = left < VL ? v_load_n(b + j * ldb + p, left) : v_load(b + j * ldb + p);
+            vf w = v_load(b + j * ldb + p);
+            s[j] = v_fma(x0, w, s[j]);
+            s[8 + j] = v_fma(x1, w, s[8 + j]);
+        }
+    }
+    if (p < k) {
+        vf x0 = v_load_n(a + p, k - p), x1 = v_load_n(a + lda + p, k - p);
+        V_UNROLL
+        for (int j = 0; j < 8; j++) {
+            vf w = v_load_n(b + j * ldb + p, k - p);
             s[j] = v_fma(x0, w, s[j]);
             s[8 + j] = v_fma(x1, w, s[8 + j]);
         }
@@ -56,7 +67,8 @@ static void narrow_out(int64_t m, int64_t n, int64_t k, const float *a, int64_t 
 #if VL == 16
         for (; i + 2 <= m && j + 8 <= n; j += 8)
             two_by_eight(k, a + i * lda, lda, b + j * ldb, ldb, c + i * ldc + j, ldc);
-        for (; i + 1 == m && j + 8 <= n; j += 8) /* the last one twice: the bits of all others */
+        for (; i + 1 == m && j + 8 <= n;
+             j += 8) /* the last one twice: the bits of all others */
             two_by_eight(k, a + i * lda, 0, b + j * ldb, ldb, c + i * ldc + j, 0);
 #endif
         for (; j < n; j++)
@@ -71,12 +83,13 @@ static void narrow_down(int64_t m, int64_t n, int64_t k, const float *a, int64_t
                         const float *b, int64_t ldb, float *c, int64_t ldc)
 {
     for (int64_t p = 0; p < k; p += DEPTH)
-        block_multiply(m, n, k - p < DEPTH ? k - p : DEPTH, a + p * lda, 1, lda, b + p * ldb, ldb,
-                       p > 0, c, ldc);
+        block_multiply(m, n, k - p < DEPTH ? k - p : DEPTH, a + p * lda, 1, lda, b + p * ldb,
+                       ldb, p > 0, c, ldc);
 }
 
-bool MF_SIMD(skinny)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a,
-                     int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc)
+bool MF_SIMD(skinny)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
+                     const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
+                     int64_t ldc)
 {
     if (!trans_a && trans_b && n <= SKINNY && m > SKINNY)
         narrow_out(m, n, k, a, lda, b, ldb, c, ldc);
