@@ -33,6 +33,7 @@ presets_DATA += share/presets/vanilla-as-run-quick.ini
 
 # Repeating published results, one command each.
 repeat_DATA =
+repeat_DATA += share/repeat/RESULTS.md
 repeat_DATA += share/repeat/lib.sh
 repeat_SCRIPTS =
 repeat_SCRIPTS += share/repeat/lamoe.sh
