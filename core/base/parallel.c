@@ -35,8 +35,8 @@ static int default_threads(void)
 }
 #endif
 
-#define SPINS                                                                                  \
-    "3000" /* of a pause each: some tens of microseconds, about what waking up costs */
+/* Of a pause each: some tens of microseconds, about what waking up costs. */
+#define SPINS "3000"
 
 /* Of a product about 1.2 MB of copied operands lies on the stack. */
 #define STACK ((size_t)4 << 20)

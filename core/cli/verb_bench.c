@@ -27,8 +27,6 @@ static const mf_cli_form forms[] = {
     {"prompt", "[CONFIG|PRESET]", 0, 1, "a prompt as one batch"},
     MF_CLI_FORM_END};
 
-static const char *const dtypes[] = {"f32", "bf16", NULL};
-
 static const mf_cli_option options[] = {
     {.name = "routers",
      .kind = MF_CLI_TEXT,
@@ -104,7 +102,7 @@ static const mf_cli_option options[] = {
     {.name = "dtype",
      .kind = MF_CLI_ENUM,
      .arg = "TYPE",
-     .choices = dtypes,
+     .choices = mf_config_dtypes,
      .set = "train.dtype",
      .help = "numbers that products are made of: f32 or bf16; not of routers alone"},
     {.name = "forward", .kind = MF_CLI_FLAG, .help = "bench layer: no backward pass"},

@@ -14,8 +14,6 @@ static const mf_cli_form forms[] = {
 
 static const char *const splits[] = {"train", "val", "test", NULL};
 
-static const char *const dtypes[] = {"f32", "bf16", NULL};
-
 static const mf_cli_option options[] = {
     {.name = "data",
      .kind = MF_CLI_TEXT,
@@ -43,7 +41,7 @@ static const mf_cli_option options[] = {
     {.name = "dtype",
      .kind = MF_CLI_ENUM,
      .arg = "TYPE",
-     .choices = dtypes,
+     .choices = mf_config_dtypes,
      .set = "train.dtype",
      .help = "numbers that products are made of: f32 or bf16 (as the run was trained)"},
     MF_CLI_END};

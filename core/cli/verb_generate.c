@@ -8,8 +8,6 @@
 
 static const mf_cli_form forms[] = {{NULL, "RUN", 1, 1, "continue a text"}, MF_CLI_FORM_END};
 
-static const char *const dtypes[] = {"f32", "bf16", NULL};
-
 static const mf_cli_option options[] = {
     {.name = "prompt",
      .letter = 'p',
@@ -62,8 +60,9 @@ static const mf_cli_option options[] = {
     {.name = "dtype",
      .kind = MF_CLI_ENUM,
      .arg = "TYPE",
-     .choices = dtypes,
-     .help = "weights that products read: f32, or bf16, half the memory a token (as the run was trained)"},
+     .choices = mf_config_dtypes,
+     .help = "weights that products read: f32, or bf16, half the memory a token (as the run was "
+             "trained)"},
     {.name = "no-cache",
      .kind = MF_CLI_FLAG,
      .help = "run the whole text again for each token, to check the cache against"},

@@ -50,8 +50,7 @@ typedef struct mf_corpus_spec {
     int64_t limit;             /* documents of path that are used; 0: all */
     bool pick_random;          /* which: not the first, but drawn; the same ones always */
     const char *first_column, *second_column, *label_column; /* tsv; NULL or "": usual names */
-    const char *const
-        *class_names; /* NULL: the labels of path; else those of a run, in order */
+    const char *const *class_names; /* NULL: labels of path; else a run's, in order */
     int32_t n_class_names;
 } mf_corpus_spec;
 

@@ -10,7 +10,8 @@
  *                       n(ab) log(n(ab) N / (n(a) n(b))), N symbols in all.
  *
  * Among equals, that of the earlier left symbol, then of the earlier right one. A pair that
- * occurs less often than the rule says is not merged. The result depends on the words and their order only.
+ * occurs less often than the rule says is not merged. The result depends on the words and their
+ * order only.
  */
 #ifndef MF_DATA_MERGES_H
 #define MF_DATA_MERGES_H

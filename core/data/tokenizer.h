@@ -54,9 +54,9 @@ typedef struct mf_tokenizer mf_tokenizer;
 
 typedef struct mf_tokenizer_options {
     uint32_t specials; /* MF_SPECIAL_BIT(...) */
-    int32_t
-        vocab_size;    /* most ids of kinds that learn them, the specials that are asked for not
-                         * counted; 0: the kind's default */
+    /* Most ids of kinds that learn them, without the specials that are asked for; 0: the kind's
+     * default. */
+    int32_t vocab_size;
     int32_t merges;    /* most merges of kinds that merge; 0: the kind's default */
     int32_t min_count; /* of a pair that bpe and bpe_bytes merge; 0: 2 */
 } mf_tokenizer_options;

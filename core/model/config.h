@@ -104,6 +104,9 @@ typedef struct mf_data_config {
     int64_t bin_bits;          /* ids of token files: 0 as the file says, else 16; 1: 16, 2: 32 */
 } mf_data_config;
 
+/* What train.dtype can be: "f32", "bf16", NULL. */
+extern const char *const mf_config_dtypes[];
+
 typedef struct mf_train_config {
     int64_t steps;             /* 0: from epochs */
     double epochs;

@@ -197,7 +197,7 @@ static const mf_option data_options[] = {
 
 static const char *const optimizers[] = {"adamw", "adam", NULL};
 static const char *const schedules[] = {"cosine", "linear", "constant", "step", NULL};
-static const char *const dtypes[] = {"f32", "bf16", NULL};
+const char *const mf_config_dtypes[] = {"f32", "bf16", NULL}; /* mf_dtype */
 static const char *const recomputed[] = {"none", "light", "block", NULL}; /* mf_recompute */
 static const char *const nan_policies[] = {"stop", "skip", NULL};
 
@@ -248,7 +248,8 @@ static const mf_option train_options[] = {
     INT(mf_train_config, keep, "3", 1, BIG, "checkpoints kept"),
     REAL(mf_train_config, time_limit, "0", 0, 1e9,
          "seconds, then a checkpoint and exit status 75; 0: none"),
-    ENUM(mf_train_config, dtype, "f32", dtypes, "numbers that products are made of; weights, sums, norms, routers and losses stay f32"),
+    ENUM(mf_train_config, dtype, "f32", mf_config_dtypes,
+         "numbers that products are made of; weights, sums, norms, routers and losses stay f32"),
     STR(mf_train_config, from, "",
         "run whose newest weights this one begins with; empty: drawn by the seed"),
     ENUM(mf_train_config, recompute, "none", recomputed,

@@ -76,7 +76,8 @@ int64_t mf_heads_active(const mf_model *m); /* in all layers */
 
 /* Learning-rate factors of the heads' parts of parameters, from `active` (0: frozen) and
  * `lr_scale`, into mf_param.part. What several heads or layers share learns as the fastest of them,
- * and stands still when all are pruned or frozen; a gate is its layer's alone. True when something changed: the optimizer has to look again. */
+ * and stands still when all are pruned or frozen; a gate is its layer's alone. True when something
+ * changed: the optimizer has to look again. */
 bool mf_heads_set_parts(mf_model *m);
 
 #endif

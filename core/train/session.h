@@ -28,15 +28,13 @@ typedef struct mf_session_options {
     bool gradients; /* these alone: nothing is trained */
     bool bare;      /* sizes only (model.h): nothing can run */
     bool no_data;   /* generate: model and tokenizer only */
-    const mf_model_facts
-        *spare; /* to go on with, without data, where these cannot be read; NULL: an
-                                  * error */
+    /* To go on with, without data, where these cannot be read; NULL: an error. */
+    const mf_model_facts *spare;
     const char *tokenizer_file;     /* the run's own; NULL: made from the data */
     const char *data;               /* replaces data.path; all of it is the val split */
     const char *const *class_names; /* the run's own, in order; NULL: those of the data */
     int32_t n_class_names;
-    const mf_model_facts
-        *facts; /* the run's own vocabulary, labels and classes; NULL: counted */
+    const mf_model_facts *facts; /* the run's own vocabulary, labels, classes; NULL: counted */
 } mf_session_options;
 
 /* What the configuration says of its data. */

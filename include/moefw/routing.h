@@ -113,8 +113,7 @@ typedef struct mf_head_stats {
     int32_t reserved;
     const float *gate;   /* [H] sigmoid of the logit */
     const float *active; /* [H] 1, or 0: pruned */
-    const float
-        *entropy; /* [H] mean over tokens of -sum p ln p of the attention weights, nats */
+    const float *entropy;    /* [H] mean over tokens of -sum p ln p of its weights, nats */
     const float *grad_norm;  /* [H] over the head's part of the q, k, v, o weights and biases */
     const float *importance; /* [H] see mf_host.head_importance; NULL: nobody asked */
 } mf_head_stats;

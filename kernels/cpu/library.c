@@ -4,8 +4,9 @@
 
 #include "kernels/cpu/library.h"
 
-static const mf_library *const libraries[] = {&mf_library_openblas, &mf_library_onednn};
-#define LIBRARIES ((int)(sizeof libraries / sizeof *libraries))
+enum { OPENBLAS, ONEDNN, LIBRARIES };
+static const mf_library *const libraries[LIBRARIES] = {&mf_library_openblas,
+                                                       &mf_library_onednn};
 
 static struct {
     bool named;              /* else by instruction set */
@@ -44,7 +45,7 @@ bool mf_kernels_use_gemm(const char *name)
 
 bool mf_library_choose(void)
 {
-    load(0); /* without it sets of narrow vectors have no products */
+    load(OPENBLAS); /* without it sets of narrow vectors have no products */
     return mf_kernels_use_gemm(getenv("MOEFW_GEMM"));
 }
 
@@ -55,14 +56,16 @@ const char *mf_kernels_gemm_refused(void)
 
 const char *const *mf_kernels_gemms(void)
 {
-    static const char *const names[] = {"own", "openblas", "onednn", NULL};
+    static const char *names[LIBRARIES + 2] = {"own"};
+    for (int i = 0; i < LIBRARIES; i++)
+        names[i + 1] = libraries[i]->name;
     return names;
 }
 
 const char *mf_kernels_onednn(void)
 {
-    const char *why = load(1);
-    return why != NULL ? why : mf_library_onednn.about();
+    const char *why = load(ONEDNN);
+    return why != NULL ? why : libraries[ONEDNN]->about();
 }
 
 const mf_library *mf_library_chosen(bool fast_own)

@@ -297,8 +297,8 @@ END_TEST
 
 typedef struct ledger {
     const mf_graph *g;
-    int *
-        owner; /* by 64 bytes of the block, then of what gradients lend: id of the value, -1: nobody's */
+    /* By 64 bytes of the block, then of what gradients lend: id of the value, -1: nobody's. */
+    int *owner;
     size_t units, lent;
 } ledger;
 

@@ -9,7 +9,6 @@
 #define GOOD_ROWS    64 /* of a tile at least */
 #define MAX_TILES    64
 #define ENOUGH_TILES 8     /* for few threads */
-#define MOST_LANES   256   /* of a block, as in product_core.h */
 #define FEW_ROWS     16    /* up to here reading b is what takes the time */
 #define READ         65536 /* numbers of b a tile then */
 #define MAX_READS    64    /* tiles then */
@@ -49,8 +48,8 @@ static double cost_of(const cut *c, double m, double n, double down, double acro
 {
     const mf_product *p = c->p;
     const bool copied = p->trans_a || p->row_a != NULL || c->half || p->lda % 1024 == 0;
-    const double cols = n / across, times = across * ceil(cols / MOST_LANES);
-    const double each = copied ? 0.35 : cols < MOST_LANES ? 0.15 : 0.05;
+    const double cols = n / across, times = across * ceil(cols / BLOCK_LANES);
+    const double each = copied ? 0.35 : cols < BLOCK_LANES ? 0.15 : 0.05;
     const double tiles = down * across, idle = tiles < 16 ? 0.05 : tiles < 32 ? 0.01 : 0;
     return n * down * (p->trans_b ? 0.5 : 0.4) + m * times * each + m * n / 32 * idle;
 }

@@ -12,6 +12,8 @@
 
 #include "kernels/cpu/simd/simd.h"
 
+#define BLOCK_LANES 256 /* of a block whose rows are read as they lie, at most */
+
 /* An operand: number [i, p], i along its own side of c, p the inner index. */
 typedef struct product_side {
     const void *at;

@@ -18,7 +18,6 @@
 
 #define KC          640                /* words of a block of the inner index, at most */
 #define PANEL_WORDS (KC * 256)         /* of the panels of a block: half a megabyte */
-#define MOST_LANES  256                /* of a block whose rows are read as they lie */
 #define IN_PLACE    2                  /* strips up to which lanes are not copied */
 #define FEW         8                  /* rows up to which sums run along vectors */
 #define MOST_DOTS   (VL == 16 ? 4 : 2) /* of these at once */
@@ -334,7 +333,7 @@ static work work_of(const product_block *b)
     /* rows that are copied are copied once for each part */
     const bool lie =
         rows_lie(w.row, b->rounded, PER_WORD) && w.row->ld * (HALF ? 2 : 4) % 4096 != 0;
-    const int64_t most = lie ? MOST_LANES : PANEL_WORDS / div_up(w.kc, PER_WORD);
+    const int64_t most = lie ? BLOCK_LANES : PANEL_WORDS / div_up(w.kc, PER_WORD);
     w.lc = even_part(w.l1 - w.l0, most / LANES * LANES, LANES);
     w.strips = div_up(w.r1 - w.r0, MR);
     w.there = !HALF && w.strips <= IN_PLACE && !w.lane->along && w.lane->index == NULL &&

@@ -4,8 +4,7 @@
 #include "kernels/cpu/simd/skinny.h"
 #include "kernels/cpu/simd/block.h"
 
-#define DEPTH                                                                                  \
-    64 /* rows of the long operand that stay in the cache while all columns take them */
+#define DEPTH 64 /* rows of the long operand that stay in the cache for all columns */
 
 #if VL == 16
 /* Lane l: the sum over lanes of s[l]. Sixteen sums at once cost what three of them would. */
@@ -67,8 +66,7 @@ static void narrow_out(int64_t m, int64_t n, int64_t k, const float *a, int64_t 
 #if VL == 16
         for (; i + 2 <= m && j + 8 <= n; j += 8)
             two_by_eight(k, a + i * lda, lda, b + j * ldb, ldb, c + i * ldc + j, ldc);
-        for (; i + 1 == m && j + 8 <= n;
-             j += 8) /* the last one twice: the bits of all others */
+        for (; i + 1 == m && j + 8 <= n; j += 8) /* twice: the bits of all others */
             two_by_eight(k, a + i * lda, 0, b + j * ldb, ldb, c + i * ldc + j, 0);
 #endif
         for (; j < n; j++)
