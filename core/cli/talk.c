@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/number.h"
+#include "cli/look.h"
 #include "cli/talker.h"
-#include "model/heads.h"
 
 #define MAX_WORDS 4
 
@@ -193,103 +193,50 @@ static int obey_route(talk *t, int n, char *const *word)
 
 /* ---- gates ---- */
 
-#define LOGIT_MOST 10.0 /* gates of 0 and 1 have no logit: as far as controllers go */
-
-static int obey_gates(talk *t, int n, char *const *word)
+/* What the last failure was, as something wrong with a line. */
+static int told(void)
 {
-    const mf_model *m = t->run->session->model;
-    const int32_t heads = (int32_t)m->config->model.heads,
-                  layers = (int32_t)m->config->model.layers;
-    int32_t all = 0;
-    (void)n;
-    (void)word;
-    if (!m->config->model.head_gates)
-        return wrong("the heads of this model have no gates (model.head_gates = no)");
-    for (int32_t l = 0; l < layers; l++) {
-        const float *gate = mf_head_param(m, l, "gate")->value,
-                    *active = mf_head_param(m, l, "active")->value;
-        int32_t here = 0;
-        for (int32_t h = 0; h < heads; h++)
-            here += active[h] != 0;
-        all += here;
-        printf("layer %d: %d of %d heads active, %.0f %% pruned; gates", (int)l, (int)here,
-               (int)heads, 100.0 * (heads - here) / heads);
-        for (int32_t h = 0; h < heads; h++)
-            if (active[h] != 0)
-                printf(" %.3f", 1 / (1 + exp(-(double)gate[h])));
-            else
-                printf(" -");
-        putchar('\n');
-    }
-    printf("all: %d of %d heads active, %.0f %% pruned\n", (int)all, (int)(layers * heads),
-           100.0 * (layers * heads - all) / (layers * heads));
+    wrong("%s", mf_error_message());
+    mf_error_clear();
     return MF_OK;
 }
 
-/* "all", or an index below n; *ret_to: the one behind the last. */
-static bool range(const char *word, int64_t n, int64_t *ret_from, int64_t *ret_to)
+static int obey_gates(talk *t, int n, char *const *word)
+{
+    (void)n;
+    (void)word;
+    if (mf_look_needs_gates(t->run->session->model) != MF_OK) return told();
+    mf_look_gates(t->run->session->model);
+    return MF_OK;
+}
+
+/* "all", or an index below n; ret: it and the one behind the last. */
+static bool range(const char *word, int64_t n, int64_t ret[2])
 {
     long long i;
     const bool all = strcmp(word, "all") == 0;
     if (!all && (!mf_parse_i64(word, &i) || i < 0 || i >= n)) return false;
-    *ret_from = all ? 0 : i;
-    *ret_to = all ? n : i + 1;
+    ret[0] = all ? 0 : i;
+    ret[1] = all ? n : i + 1;
     return true;
-}
-
-static int set_gate(talk *t, int64_t layer, int64_t head, double value)
-{
-    mf_plughost *h = t->run->session->model->plugins;
-    char name[64];
-    double logit = value <= 0   ? -LOGIT_MOST
-                   : value >= 1 ? LOGIT_MOST
-                                : log(value / (1 - value));
-    if (logit > LOGIT_MOST) logit = LOGIT_MOST;
-    if (logit < -LOGIT_MOST) logit = -LOGIT_MOST;
-    snprintf(name, sizeof name, "layers.%d.attention.gate.%d", (int)layer, (int)head);
-    int rc = mf_live_set(h, name, logit, "generate", "set by hand");
-    if (rc == MF_OK && value > 0) { /* a pruned head comes back */
-        snprintf(name, sizeof name, "layers.%d.attention.active.%d", (int)layer, (int)head);
-        rc = mf_live_set(h, name, 1, "generate", "set by hand");
-    }
-    return rc;
-}
-
-/* The model has changed: graphs and cached keys are those of another one. */
-static int changed(talk *t)
-{
-    mf_plughost *h = t->run->session->model->plugins;
-    mf_plughost_rebuild(h);
-    mf_turns_clear(h);
-    return mf_generator_refresh(t->run->generator);
 }
 
 static int obey_gate(talk *t, int n, char *const *word)
 {
     const mf_model_config *c = &t->run->session->model->config->model;
-    int64_t layer, last_layer, head, last_head;
+    int64_t layer[2], head[2];
     double value;
-    int rc = MF_OK;
     (void)n;
-    if (!c->head_gates)
-        return wrong("the heads of this model have no gates (model.head_gates = no)");
-    if (!range(word[0], c->layers, &layer, &last_layer))
+    if (mf_look_needs_gates(t->run->session->model) != MF_OK) return told();
+    if (!range(word[0], c->layers, layer))
         return wrong("layer: expected all, or 0 to %d, found '%s'", (int)c->layers - 1,
                      word[0]);
-    if (!range(word[1], c->heads, &head, &last_head))
+    if (!range(word[1], c->heads, head))
         return wrong("head: expected all, or 0 to %d, found '%s'", (int)c->heads - 1, word[1]);
     if (!mf_parse_f64(word[2], &value) || isnan(value))
         return wrong("gate: expected a number from 0 to 1, found '%s'", word[2]);
-    const int64_t first = head;
-    for (; rc == MF_OK && layer < last_layer; layer++)
-        for (head = first; rc == MF_OK && head < last_head; head++)
-            rc = set_gate(t, layer, head, value);
-    if (rc == MF_OK) rc = changed(t);
-    if (rc == MF_OK)
-        printf("layer %s, head %s: gate %.5f\n", word[0], word[1],
-               value <= 0   ? 1 / (1 + exp(LOGIT_MOST))
-               : value >= 1 ? 1 / (1 + exp(-LOGIT_MOST))
-                            : value);
+    const int rc = mf_look_set_gates(t->run, layer, head, value, &value);
+    if (rc == MF_OK) printf("layer %s, head %s: gate %.5f\n", word[0], word[1], value);
     return rc;
 }
 
@@ -297,24 +244,17 @@ static int obey_gate(talk *t, int n, char *const *word)
 
 static int obey_skip(talk *t, int n, char *const *word)
 {
-    mf_model *m = t->run->session->model;
-    const mf_model_config *c = &m->config->model;
-    double scale = c->skip_scale != 0 ? c->skip_scale : 0.1;
-    if (c->skip != MF_SKIP_UNET) return wrong("this model has no skips (model.skip = none)");
+    const mf_model *m = t->run->session->model;
+    double scale = mf_look_usual_skip(m);
+    int rc = MF_OK;
+    if (mf_look_needs_skips(m) != MF_OK) return told();
     if (n > 0 && strcmp(word[0], "off") == 0)
         scale = 0;
     else if (n > 0 && strcmp(word[0], "on") != 0 && !number(word[0], -1e3, 1e3, &scale))
         return wrong("expected on, off or a number from -1000 to 1000, found '%s'", word[0]);
-    if (n > 0) {
-        int rc = mf_live_set(m->plugins, "model.skip_scale", scale, "generate", "set by hand");
-        if (rc == MF_OK) rc = changed(t);
-        if (rc != MF_OK) return rc;
-    }
-    printf("skips: %s", m->skip_scale != 0 ? "on" : "off");
-    if (m->skip_scale != 0 && c->skip_form == MF_SKIP_RESIDUAL)
-        printf(", scale %g", m->skip_scale);
-    putchar('\n');
-    return MF_OK;
+    if (n > 0) rc = mf_look_set_skip(t->run, scale);
+    if (rc == MF_OK) mf_look_skip(m);
+    return rc;
 }
 
 /* ---- side by side ---- */
@@ -326,11 +266,7 @@ static int obey_baseline(talk *t, int n, char *const *word)
     if (strcmp(word[0], "off") != 0) {
         const int rc = mf_talker_open(&other, word[0], NULL, true,
                                       mf_sampler_settings(t->run->sampler), t->run->tokens);
-        if (rc != MF_OK) {
-            wrong("%s", mf_error_message());
-            mf_error_clear();
-            return MF_OK;
-        }
+        if (rc != MF_OK) return told();
         snprintf(t->name, sizeof t->name, "%s", word[0]);
     }
     mf_talker_close(&t->baseline);
@@ -342,13 +278,9 @@ static int obey_baseline(talk *t, int n, char *const *word)
 static int answer(talk *t, mf_talker *who, const char *name, const char *text)
 {
     if (t->baseline.session) printf("[%s]\n", name);
-    int rc = mf_talker_continue(who, text, strlen(text), false);
-    if (rc == MF_EINPUT || rc == MF_EUSAGE) { /* a character that it does not know */
-        wrong("%s", mf_error_message());
-        mf_error_clear();
-        rc = MF_OK;
-    }
-    return rc;
+    const int rc = mf_talker_continue(who, text, strlen(text), false);
+    return rc == MF_EINPUT || rc == MF_EUSAGE ? told()
+                                              : rc; /* a character that it does not know */
 }
 
 static int obey_help(talk *t, int n, char *const *word)

@@ -16,14 +16,18 @@ struct mf_generator {
     int64_t cached; /* tokens in the cache: the last `cached` of past */
 };
 
+static int64_t cache_room(const mf_model *m)
+{
+    return m->config->model.seq + m->config->model.cache_start;
+}
+
 int mf_generator_new(mf_model *m, bool use_cache, mf_generator **ret)
 {
     mf_generator *g = mf_alloc(1, sizeof *g);
     if (!g) return MF_ENOMEM;
     g->model = m;
     if (mf_model_sees_sequences(m)) use_cache = false;
-    const int64_t room = m->config->model.seq + m->config->model.cache_start;
-    int rc = use_cache ? mf_cache_new(m, 1, (int)room, &g->cache) : MF_OK;
+    int rc = use_cache ? mf_cache_new(m, 1, (int)cache_room(m), &g->cache) : MF_OK;
     if (rc != MF_OK) {
         mf_generator_free(g);
         return rc;
@@ -60,7 +64,7 @@ int mf_generator_refresh(mf_generator *g)
     if (!g->cache) return MF_OK;
     mf_cache_free(g->cache);
     g->cache = NULL;
-    return mf_cache_new(g->model, 1, (int)g->model->config->model.seq, &g->cache);
+    return mf_cache_new(g->model, 1, (int)cache_room(g->model), &g->cache);
 }
 
 static int append(mf_generator *g, const int32_t *ids, int64_t n)

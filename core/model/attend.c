@@ -81,7 +81,8 @@ static mf_tensor *project(const attend *x, mf_tensor *in)
 {
     const mf_head_plan *p = x->plan;
     const int64_t rows = p->total + 2 * p->kv_total, dim = in->shape.dim[1];
-    if (p->whole) return mf_linear_as(x->g, in, use(x, "qkv.weight"), use(x, "qkv.bias"), MF_F32);
+    if (p->whole)
+        return mf_linear_as(x->g, in, use(x, "qkv.weight"), use(x, "qkv.bias"), MF_F32);
     int32_t *index = mf_alloc((size_t)rows, sizeof *index);
     if (!index) {
         mf_graph_fail(x->g, MF_ENOMEM, "no memory for the order of heads");
@@ -95,12 +96,31 @@ static mf_tensor *project(const attend *x, mf_tensor *in)
                         b ? mf_reshape(x->g, b, mf_shape1(n * x->hd)) : NULL, MF_F32);
 }
 
+/* The output bias; with model.gate_bias, as the published code shares it among the heads and gates
+ * each share, b sum g / H over the active ones. gate: [active, 1]; NULL: no heads, or no gates. */
+static mf_tensor *out_bias(const attend *x, mf_tensor *gate)
+{
+    const mf_model_config *c = &x->m->config->model;
+    mf_graph *g = x->g;
+    if (!c->head_gates || !c->gate_bias) return use(x, "out.bias");
+    if (!gate) return NULL;
+    mf_tensor *share = mf_scale(g, mf_sum(g, gate, MF_ALL, false), 1 / (double)x->plan->total);
+    return mf_mul(g, use(x, "out.bias"), share);
+}
+
+/* Attention over the number of heads, pruned ones too (section 5.3, "Attention Head Normalization"). */
+static mf_tensor *averaged(const attend *x, mf_tensor *y)
+{
+    if (!y || !x->m->config->model.head_mean) return y;
+    return mf_scale(x->g, y, 1 / (double)x->plan->total);
+}
+
 /* y [T, active hd] -> [T,d]. A head's part of the output weights is hd columns of each row. */
-static mf_tensor *merge(const attend *x, mf_tensor *y)
+static mf_tensor *merge(const attend *x, mf_tensor *y, mf_tensor *gate)
 {
     const mf_head_plan *p = x->plan;
     const int64_t dim = x->m->config->model.dim, n = dim * p->active;
-    if (p->whole) return mf_linear_as(x->g, y, use(x, "out.weight"), use(x, "out.bias"), MF_F32);
+    if (p->whole) return mf_linear_as(x->g, y, use(x, "out.weight"), out_bias(x, gate), MF_F32);
     int32_t *index = mf_alloc((size_t)n, sizeof *index);
     if (!index) {
         mf_graph_fail(x->g, MF_ENOMEM, "no memory for the order of heads");
@@ -112,7 +132,7 @@ static mf_tensor *merge(const attend *x, mf_tensor *y)
     mf_tensor *w = pick(x, "out.weight", dim * p->total, n, index);
     mf_free(index);
     return mf_linear_as(x->g, y, mf_reshape(x->g, w, mf_shape2(dim, p->active * x->hd)),
-                        use(x, "out.bias"), MF_F32);
+                        out_bias(x, gate), MF_F32);
 }
 
 /* ---- one group ---- */
@@ -248,8 +268,39 @@ static mf_tensor *groups(attend *x, mf_tensor *qkv)
 
 /* ---- gates ---- */
 
-/* Factors [active, 1]: sigmoid of the logits, and the mask of a graph that leaves heads out for a
- * try. */
+/* Heads' outputs [T, active, hd] over their lengths (section 5.3, "Activation Stability"): each token's
+ * own, or, as the published code has it, the mean over all tokens, without a gradient. */
+static mf_tensor *normed(const attend *x, mf_tensor *y)
+{
+    const double least = 1e-5;
+    mf_graph *g = x->g;
+    if (x->m->config->model.head_norm == MF_HEAD_NORM_TOKEN)
+        return mf_l2_normalize(g, y, least);
+    mf_tensor *length = mf_sqrt(g, mf_sum(g, mf_square(g, y), 4u, true)), *mean;
+    if (x->mg->mask) {
+        mf_tensor *mask = mf_reshape(g, x->mg->mask, mf_shape3(x->tokens, 1, 1));
+        mf_tensor *n = mf_clamp(g, mf_sum(g, mask, MF_ALL, false), 1, 1e30);
+        mean = mf_div(g, mf_sum(g, mf_mul(g, length, mask), 1u, true), n);
+    } else {
+        mean = mf_mean(g, length, 1u, true);
+    }
+    return mf_div(g, y, mf_stop_gradient(g, mf_clamp(g, mean, least, 1e30)));
+}
+
+/* y [T, active hd] -> the same, normed and gated. */
+static mf_tensor *gated(const attend *x, mf_tensor *y, mf_tensor *gate)
+{
+    const int64_t n = x->plan->active;
+    const bool norm = x->m->config->model.head_norm != MF_HEAD_NORM_NONE;
+    if (!gate && !norm) return y;
+    y = mf_reshape(x->g, y, mf_shape3(x->tokens, n, x->hd));
+    if (norm) y = normed(x, y);
+    if (gate) y = mf_mul(x->g, y, gate);
+    return mf_reshape(x->g, y, mf_shape2(x->tokens, n * x->hd));
+}
+
+/* Factors [active, 1]: sigmoid of the logits, or raw gates, and the mask of a graph that leaves heads
+ * out for a try. */
 static mf_tensor *gates(const attend *x)
 {
     const mf_head_plan *p = x->plan;
@@ -257,7 +308,8 @@ static mf_tensor *gates(const attend *x)
     mf_tensor *logit = mf_reshape(g, mf_graph_param(g, mf_head_param(x->m, x->layer, "gate")),
                                   mf_shape2(p->total, 1));
     if (!p->whole) logit = mf_gather_rows(g, logit, indices(x, p->active, p->q));
-    mf_tensor *gate = mf_sigmoid(g, logit);
+    const bool raw = x->m->config->model.gate_form == MF_GATE_RAW;
+    mf_tensor *gate = raw ? mf_clamp(g, logit, 0, 1) : mf_sigmoid(g, logit);
     if (!x->mg->head_mask) return gate;
     mf_tensor *mask = mf_slice(g, x->mg->head_mask, 0, (int64_t)x->layer * p->total, p->total);
     if (!p->whole) mask = mf_gather_rows(g, mask, indices(x, p->active, p->q));
@@ -284,16 +336,12 @@ mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t lay
         return NULL;
     }
     x.plan = h->plan;
-    if (x.plan->active == 0) return use(&x, "out.bias");
+    if (x.plan->active == 0) return averaged(&x, out_bias(&x, NULL));
     mf_tensor *y = groups(&x, project(&x, in));
     h->entropy = x.entropy;
     mf_graph_keep(h->entropy);
     h->weights = x.weights;
     if (h->weights) mf_graph_keep(h->weights);
-    if (c->head_gates) {
-        const int64_t n = x.plan->active;
-        y = mf_mul(x.g, mf_reshape(x.g, y, mf_shape3(x.tokens, n, x.hd)), gates(&x));
-        y = mf_reshape(x.g, y, mf_shape2(x.tokens, n * x.hd));
-    }
-    return merge(&x, y);
+    mf_tensor *gate = c->head_gates ? gates(&x) : NULL;
+    return averaged(&x, merge(&x, gated(&x, y, gate), gate));
 }

@@ -320,13 +320,22 @@ static mf_tensor *head_weight(const mf_model *m, mf_graph *g)
     return use(m, g, tied ? "embed.weight" : "head.weight");
 }
 
+/* What goes into the head: its input and its bias, so that logits need no pass of their own. */
+static mf_tensor *for_logits(const mf_model *m, mf_graph *g, mf_tensor *x)
+{
+    const double s = m->config->model.logit_scale;
+    return x && s != 1 ? mf_scale(g, x, s) : x;
+}
+
 mf_tensor *mf_block_head(const mf_model *m, mf_graph *g, mf_tensor *x)
 {
-    return mf_linear_as(g, x, head_weight(m, g), use(m, g, "head.bias"), MF_F32);
+    return mf_linear_as(g, for_logits(m, g, x), head_weight(m, g),
+                        for_logits(m, g, use(m, g, "head.bias")), MF_F32);
 }
 
 mf_tensor *mf_block_head_loss(const mf_model *m, mf_model_graph *mg, mf_tensor *x)
 {
-    return mf_linear_cross_entropy(mg->g, x, head_weight(m, mg->g), use(m, mg->g, "head.bias"),
+    return mf_linear_cross_entropy(mg->g, for_logits(m, mg->g, x), head_weight(m, mg->g),
+                                   for_logits(m, mg->g, use(m, mg->g, "head.bias")),
                                    mg->targets, mg->mask, NULL);
 }

@@ -181,7 +181,7 @@ int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph 
                                       .bf16 = m->bf16};
     if (shape->cache && mf_model_sees_sequences(m))
         return mf_fail(MF_ECONFIG,
-                       "experts that look at whole sequences decode without a cache");
+                       "a model that looks at whole sequences decodes without a cache");
     mf_model_graph *mg = mf_alloc(1, sizeof *mg);
     if (!mg) return MF_ENOMEM;
     mg->shape = *shape;

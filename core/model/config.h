@@ -22,6 +22,9 @@ typedef enum mf_skip_form { MF_SKIP_LINEAR, MF_SKIP_RESIDUAL } mf_skip_form;
 typedef enum mf_skip_rule {
     MF_SKIP_DEEPER_LESS, MF_SKIP_DEEPER_MORE, MF_SKIP_CONSTANT
 } mf_skip_rule;
+typedef enum mf_gate_form { MF_GATE_SIGMOID, MF_GATE_RAW } mf_gate_form;
+typedef enum mf_gate_start { MF_GATES_EVEN, MF_GATES_MIDDLE } mf_gate_start;
+typedef enum mf_head_norm { MF_HEAD_NORM_NONE, MF_HEAD_NORM_TOKEN, MF_HEAD_NORM_BATCH } mf_head_norm;
 typedef enum mf_pool { MF_POOL_FIRST, MF_POOL_MEAN } mf_pool;
 typedef enum mf_film { MF_FILM_OFF, MF_FILM_PER_EXPERT, MF_FILM_SHARED } mf_film;
 typedef enum mf_film_around { MF_FILM_AROUND_ONE, MF_FILM_AROUND_ZERO } mf_film_around;
@@ -58,7 +61,12 @@ typedef struct mf_model_config {
     int64_t ffn_activation;    /* 0 relu, 1 gelu, 2 swiglu */
     int64_t cache_start;       /* decoding with a cache begins at this place; 0 */
     int64_t head_gates, skip, moe_every;
-    double gate_init;          /* start logit of head gates; 3 */
+    double gate_init;          /* start logit of head gates, or raw gate; 3 */
+    int64_t gate_form, gate_start; /* mf_gate_form, mf_gate_start */
+    int64_t gate_bias;         /* the output bias goes with the gates: b sum(g) / H */
+    int64_t head_norm;         /* mf_head_norm */
+    int64_t head_mean;         /* attention is the mean of its heads' outputs, not their sum */
+    double logit_scale;        /* factor on the output's logits; 1 */
     double gate_lr, skip_lr;   /* factors on the learning rate of gates, and of skips; 1 */
     int64_t skip_form, skip_rule; /* mf_skip_form, mf_skip_rule */
     double skip_scale;         /* 0.1; 0: no skips; live */

@@ -73,6 +73,16 @@ static void judge_attention(judge *j)
     if (!m->attention && m->head_gates)
         fault(j, "model", "head_gates", NULL,
               "model.attention = no leaves no heads to be gated");
+    if (!m->attention && (m->head_norm != MF_HEAD_NORM_NONE || m->head_mean))
+        fault(j, "model", m->head_mean ? "head_mean" : "head_norm", NULL,
+              "model.attention = no leaves no heads to be scaled");
+    if (!m->head_gates) return;
+    if (m->gate_form == MF_GATE_RAW && !(m->gate_init >= 0 && m->gate_init <= 1))
+        fault(j, "model", "gate_init", NULL,
+              "raw gates start between 0 and 1 (the published code: 1), found %g", m->gate_init);
+    if (m->gate_bias && !m->attention_out_bias)
+        fault(j, "model", "gate_bias", NULL,
+              "there is no bias to be gated: expected model.attention_out_bias = yes");
 }
 
 static void judge_moe(judge *j)

@@ -22,6 +22,9 @@ static const char *const norms[] = {"rmsnorm", "layernorm", NULL};
 static const char *const norm_places[] = {"pre", "post", NULL};
 static const char *const position_kinds[] = {"rope", "sinusoidal", "learned", "none", NULL};
 static const char *const activations[] = {"relu", "gelu", "swiglu", NULL};
+static const char *const gate_forms[] = {"sigmoid", "raw", NULL};
+static const char *const gate_starts[] = {"even", "middle", NULL};
+static const char *const head_norms[] = {"none", "token", "batch", NULL};
 static const char *const skips[] = {"none", "unet", NULL};
 static const char *const skip_forms[] = {"linear", "residual", NULL};
 static const char *const skip_rules[] = {"deeper_less", "deeper_more", "constant", NULL};
@@ -62,6 +65,7 @@ static const mf_option model_options[] = {
     BOOL(mf_model_config, tie_embeddings, "no",
          "the output head shares the embedding's weights"),
     BOOL(mf_model_config, head_bias, "no", "bias on the output head"),
+    REAL(mf_model_config, logit_scale, "1", 1e-3, 1e3, "factor on the output head's logits"),
     WITH_AUTO(mf_model_config, ffn_hidden, "auto", 0, 1048576,
               "hidden width of dense blocks; auto: 4 x dim"),
     ENUM(mf_model_config, ffn_activation, "swiglu", activations,
@@ -70,8 +74,21 @@ static const mf_option model_options[] = {
         "generate: places before the first token, which attention takes for zeros (LaMoE's code: 1)"),
     BOOL(mf_model_config, head_gates, "no",
          "a gate on each attention head, the sigmoid of a trained logit; heads can be pruned"),
-    REAL(mf_model_config, gate_init, "3", -100, 100, "head_gates: logit that gates start with"),
+    REAL(mf_model_config, gate_init, "3", -100, 100,
+         "head_gates: logit that gates start with; gate_form = raw: the gate itself"),
+    ENUM(mf_model_config, gate_form, "sigmoid", gate_forms,
+         "head_gates: the sigmoid of a trained logit, or raw, a trained number cut to 0 to 1"),
+    ENUM(mf_model_config, gate_start, "even", gate_starts,
+         "head_gates: all alike, or middle: times 1 - 0.1 d, d the distance from the middle head, 1 "
+         "for the first and the last"),
+    BOOL(mf_model_config, gate_bias, "no",
+         "head_gates: the bias on the attention output is gated, a head's share each: b sum(g) / heads"),
     REAL(mf_model_config, gate_lr, "1", 0, 1e3, "head_gates: factor on their learning rate"),
+    ENUM(mf_model_config, head_norm, "none", head_norms,
+         "each head's output, before its gate, over its length (token), or over the mean length of all "
+         "tokens of the batch, later ones too (batch: a constant to the gradient; no cache)"),
+    BOOL(mf_model_config, head_mean, "no",
+         "attention is the sum of its heads' outputs and the bias over the number of heads"),
     ENUM(mf_model_config, skip, "none", skips,
          "unet: the first half's blocks feed the second half's"),
     ENUM(mf_model_config, skip_form, "linear", skip_forms,

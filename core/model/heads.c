@@ -72,6 +72,44 @@ int64_t mf_heads_active(const mf_model *m)
     return n;
 }
 
+/* ---- gates ---- */
+
+double mf_gate_of(const mf_model *m, double number)
+{
+    if (m->config->model.gate_form == MF_GATE_SIGMOID) return 1 / (1 + exp(-number));
+    return number < 0 ? 0 : number > 1 ? 1 : number;
+}
+
+double mf_gate_number(const mf_model *m, double gate, double most)
+{
+    const double g = gate < 0 ? 0 : gate > 1 ? 1 : gate;
+    if (m->config->model.gate_form == MF_GATE_RAW) return g;
+    const double logit = log(g / (1 - g)); /* infinite at 0 and 1 */
+    return logit < -most ? -most : logit > most ? most : logit;
+}
+
+/* 1 in the middle, 0.9 at both ends (sentinel-ai: gpt2_loader.py); one head is in the middle. */
+static double start_share(int64_t head, int64_t heads)
+{
+    const double middle = (double)(heads - 1) / 2;
+    return middle > 0 ? 1 - 0.1 * fabs((double)head - middle) / middle : 1;
+}
+
+void mf_heads_start(mf_model *m)
+{
+    const mf_model_config *c = &m->config->model;
+    if (!c->head_gates || c->gate_start != MF_GATES_MIDDLE) return;
+    for (int32_t l = 0; l < c->layers; l++) {
+        const mf_param *gate = mf_head_param(m, l, "gate");
+        for (int64_t h = 0; h < c->heads; h++) {
+            const double share = start_share(h, c->heads);
+            if (share < 1)
+                gate->value[h] =
+                    (float)mf_gate_number(m, share * mf_gate_of(m, c->gate_init), 100);
+        }
+    }
+}
+
 /* ---- live options ---- */
 
 int mf_heads_register(mf_model *m)
@@ -227,7 +265,7 @@ void mf_head_record_fill(mf_head_record *r, const mf_model *m, const mf_head_tal
         const bool measured = t && t->runs > 0;
         for (int32_t h = 0; h < r->heads; h++) {
             const bool on = is_active(active, h);
-            array(r, GATE, l)[h] = on ? (float)(1 / (1 + exp(-(double)gate->value[h]))) : 0;
+            array(r, GATE, l)[h] = on ? (float)mf_gate_of(m, (double)gate->value[h]) : 0;
             array(r, ACTIVE, l)[h] = on;
             if (measured)
                 array(r, ENTROPY, l)[h] =

@@ -32,6 +32,14 @@ typedef struct mf_head_plan {
 /* As the buffer says now; all heads where the model has no gates. mf_free. */
 int mf_head_plan_new(const mf_model *m, int32_t layer, mf_head_plan **ret);
 
+/* The gate that a number of a parameter `gate` stands for, and the number for a gate: sigmoid and
+ * logit, the logit cut to -most .. most; with model.gate_form = raw the number itself, cut to 0 .. 1
+ * (Adaptive Transformer with Sentinel Gates, section 2.1; its published code). */
+double mf_gate_of(const mf_model *m, double number);
+double mf_gate_number(const mf_model *m, double gate, double most);
+/* Start values beside gate_init: model.gate_start. */
+void mf_heads_start(mf_model *m);
+
 /* A parameter or buffer of a layer's attention by its name there, "gate". NULL: there is none. */
 mf_param *mf_head_param(const mf_model *m, int32_t layer, const char *what);
 /* The same of weights that layers may share, "qkv.weight". */

@@ -28,7 +28,8 @@ static mf_dims dims_of(const mf_model *m, int32_t layer, int32_t experts)
                      .causal = c->task == MF_TASK_LM && c->causal,
                      .moe_layers = m->n_moe,
                      .labels = m->facts.labels,
-                     .train_steps = m->facts.train_steps};
+                     .train_steps = m->facts.train_steps,
+                     .raw_gates = c->head_gates && c->gate_form == MF_GATE_RAW};
 }
 
 static int load(const mf_plugin_section *s, mf_kind kind, const mf_loaded **ret)
@@ -248,6 +249,7 @@ int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool trai
         rc = (facts->bare ? mf_store_seal_bare
                           : mf_store_seal)(m->store, (uint64_t)config->train.seed, training);
     if (rc == MF_OK && config->model.layers_alike) make_alike(m);
+    if (rc == MF_OK && !facts->bare) mf_heads_start(m);
     if (rc != MF_OK) {
         mf_model_free(m);
         return rc;
@@ -298,6 +300,7 @@ bool mf_model_has_regularizer(const mf_model *m, int i)
 
 bool mf_model_sees_sequences(const mf_model *m)
 {
+    if (m->config->model.head_norm == MF_HEAD_NORM_BATCH) return true;
     if (m->n_moe == 0) return false;
     const mf_expert *table = mf_loaded_vtable(mf_instance_plugin(m->moe[0].expert));
     return (table->flags & MF_EXPERT_SEQUENCE) != 0;

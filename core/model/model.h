@@ -57,7 +57,8 @@ void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active);
 
 /* Does regularizer i add its term? Those that read routing have none without MoE layers. */
 bool mf_model_has_regularizer(const mf_model *m, int i);
-/* Has it experts that look at whole sequences? Then there is no decoding with a cache. */
+/* Has it experts that look at whole sequences, or head_norm = batch? Then there is no decoding with a
+ * cache. */
 bool mf_model_sees_sequences(const mf_model *m);
 
 /* Keys and values of past tokens, for decoding: rows of max_seq tokens a sequence. It fits the

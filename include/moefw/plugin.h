@@ -97,6 +97,7 @@ typedef struct mf_dims {
     int32_t moe_layers;        /* how many layers have a router */
     int32_t labels;            /* number of label values the corpus knows, 0 if none */
     int64_t train_steps;       /* planned length of the run, 0 if unknown */
+    int32_t raw_gates;         /* layers.N.attention.gate: 1: gates, cut to 0 .. 1; 0: their logits */
 } mf_dims;
 
 /* ---- the four kinds; each table begins with its size ---- */

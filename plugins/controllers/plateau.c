@@ -28,7 +28,7 @@ typedef struct {
 
 typedef struct {
     const conf *c;
-    bool warned;
+    bool warned, raw; /* raw: model.gate_form, gates are not kept as logits */
     int32_t layers, heads;
 } controller;
 
@@ -41,6 +41,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->c = conf_;
     self->layers = dims->n_layers;
     self->heads = dims->heads;
+    self->raw = dims->raw_gates != 0;
     /* Step at which a head that is still rising came back, 0 for others. */
     int rc = mf->buffer(ctx, "since", mf_shape2(dims->n_layers, dims->heads), MF_ZEROS);
     return rc == MF_OK ? mf->buffer(ctx, "state", mf_shape1(NUMBERS), MF_ZEROS) : rc;
@@ -62,9 +63,15 @@ static int turn(const controller *s, mf_ctx *ctx, int32_t i, const char *what, d
     return mf->set_live(ctx, name, value, why);
 }
 
-static double logit(double gate)
+/* What a gate is kept as. */
+static double kept(const controller *s, double gate)
 {
-    return log(gate / (1 - gate));
+    return s->raw ? gate : log(gate / (1 - gate));
+}
+
+static double gate_of(const controller *s, float value)
+{
+    return s->raw ? (double)value : 1 / (1 + exp(-(double)value));
 }
 
 /* ---- heads on their way up ---- */
@@ -82,7 +89,7 @@ static int rise(const controller *s, mf_ctx *ctx, float *since, int64_t step)
         if (gone || u >= 1) since[i] = 0;
         snprintf(why, sizeof why, "came back at step %.0f%s", from,
                  u >= 1 ? ": the end of its ramp" : "");
-        if (!gone) rc = turn(s, ctx, i, "gate", logit(gate), why);
+        if (!gone) rc = turn(s, ctx, i, "gate", kept(s, gate), why);
     }
     return rc;
 }
@@ -94,7 +101,7 @@ static bool all_used(const controller *s, mf_ctx *ctx)
     for (int32_t l = 0; l < s->layers; l++) {
         const float *gate = of_layer(ctx, l, "gate"), *active = of_layer(ctx, l, "active");
         for (int32_t h = 0; h < s->heads; h++)
-            if (active[h] != 0 && 1 / (1 + exp(-(double)gate[h])) < s->c->used) return false;
+            if (active[h] != 0 && gate_of(s, gate[h]) < s->c->used) return false;
     }
     return true;
 }
@@ -144,7 +151,7 @@ static int grow(const controller *s, mf_ctx *ctx, float *since, const mf_step *s
         const int32_t i = pick(s, ctx, step->step);
         if (i < 0) break;
         const bool ramp = s->c->start == RAMP;
-        rc = turn(s, ctx, i, "gate", ramp ? logit(RAMP_FROM) : 0, why);
+        rc = turn(s, ctx, i, "gate", kept(s, ramp ? RAMP_FROM : 0.5), why);
         if (rc == MF_OK) rc = turn(s, ctx, i, "active", 1, why);
         since[i] = ramp ? (float)step->step : 0;
     }

@@ -21,6 +21,9 @@
  * A head of keys and values that several query heads share (model.kv_heads) goes with the last of
  * them, and the gradient norm of a head counts its share of it.
  *
+ * With model.gate_form = raw, gates are the numbers that are turned; they move by their logits all the
+ * same, which end at `clamp`: a gate of 1 begins there.
+ *
  * Every change is a turn of the live options layers.N.attention.{gate,active}.H.
  */
 #include <moefw/moefw.h>
@@ -40,7 +43,7 @@ typedef struct {
 
 typedef struct {
     const conf *c;
-    bool warned;
+    bool warned, raw; /* raw: gates are not kept as logits */
     int32_t layers, heads;
 } controller;
 
@@ -66,6 +69,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->c = conf_;
     self->layers = dims->n_layers;
     self->heads = dims->heads;
+    self->raw = dims->raw_gates != 0;
     for (int i = 0; i < LISTS; i++) {
         int rc = mf->buffer(ctx, lists[i], mf_shape2(dims->n_layers, dims->heads), MF_ZEROS);
         if (rc != MF_OK) return rc;
@@ -79,7 +83,7 @@ static const mf_head_stats *layer_of(const mf_step *step, int32_t l)
                                                  (size_t)l * step->heads[0].size);
 }
 
-static double gate_of(const call *x, int32_t i)
+static double seen_gate(const call *x, int32_t i)
 {
     return (double)layer_of(x->step, i / x->s->heads)->gate[i % x->s->heads];
 }
@@ -173,14 +177,32 @@ static bool among_worst(const call *x, int32_t i)
 
 /* ---- turning ---- */
 
+static double clamped(double x, double most)
+{
+    return x > most ? most : x < -most ? -most : x;
+}
+
+/* The logit of a gate that is kept as the value, cut to what controllers may reach. */
+static double logit_of(const call *x, double value)
+{
+    if (!x->s->raw) return value;
+    if (value <= 0 || value >= 1) return value <= 0 ? -x->c->clamp : x->c->clamp;
+    return clamped(log(value / (1 - value)), x->c->clamp);
+}
+
+static double gate_of(const call *x, double value)
+{
+    return x->s->raw ? (value < 0 ? 0 : value > 1 ? 1 : value) : 1 / (1 + exp(-value));
+}
+
 static int move_gate(call *x, int32_t i)
 {
     const conf *c = x->c;
     const float window = (float)c->window;
     char name[64], why[96] = "";
-    double delta = 0, logit;
+    double delta = 0, value;
     size_t n = 0;
-    const bool lower = redundant(x, i) && x->room > 0 && gate_of(x, i) > c->guard &&
+    const bool lower = redundant(x, i) && x->room > 0 && seen_gate(x, i) > c->guard &&
                        (c->select == ALL || among_worst(x, i));
     if (lower && x->list[HIGH][i] >= window) {
         delta -= c->entropy_step * x->rate;
@@ -192,7 +214,7 @@ static int move_gate(call *x, int32_t i)
         n += (size_t)snprintf(why + n, sizeof why - n, "%sgradient %.3g < %.3g", n ? ", " : "",
                               (double)x->list[GRADIENT][i], c->gradient_low);
     }
-    if (is_active(x, i) && x->number[MEASURED] != 0 && gate_of(x, i) < c->active &&
+    if (is_active(x, i) && x->number[MEASURED] != 0 && seen_gate(x, i) < c->active &&
         (double)x->list[IMPORTANCE][i] > c->importance_high) {
         delta += c->importance_step * x->rate;
         snprintf(why + n, sizeof why - n, "%simportance %.3g > %.3g", n ? ", " : "",
@@ -200,20 +222,18 @@ static int move_gate(call *x, int32_t i)
     }
     if (delta == 0) return MF_OK;
     name_of(x, i, "gate", name);
-    int rc = mf->get_live(x->ctx, name, &logit);
+    int rc = mf->get_live(x->ctx, name, &value);
     if (rc != MF_OK) return rc;
-    logit += delta;
-    if (logit > c->clamp) logit = c->clamp;
-    if (logit < -c->clamp) logit = -c->clamp;
-    return mf->set_live(x->ctx, name, logit, why);
+    const double logit = clamped(logit_of(x, value) + delta, c->clamp);
+    return mf->set_live(x->ctx, name, x->s->raw ? 1 / (1 + exp(-logit)) : logit, why);
 }
 
 static double gate_now(const call *x, int32_t i)
 {
     char name[64];
-    double logit = 0;
+    double value = 0;
     name_of(x, i, "gate", name);
-    return mf->get_live(x->ctx, name, &logit) == MF_OK ? 1 / (1 + exp(-logit)) : 1;
+    return mf->get_live(x->ctx, name, &value) == MF_OK ? gate_of(x, value) : 1;
 }
 
 static int32_t active_in_layer(const call *x, int32_t layer, const float *gone)

@@ -3,7 +3,8 @@
  *
  *     loss = sum over layers l and active heads h of sigmoid(logit_lh)
  *
- * The weight of the published code is 1e-4; pruned heads do not count. A model whose heads have no
+ * (model.gate_form = raw: of the gate itself, cut to 0 .. 1.) The weight of the published code is 1e-4;
+ * pruned heads do not count. A model whose heads have no
  * gates has a penalty of 0.
  */
 #include <moefw/moefw.h>
@@ -11,6 +12,7 @@
 
 typedef struct {
     int32_t layers;
+    bool raw;
 } regularizer;
 
 static int init(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims)
@@ -18,6 +20,7 @@ static int init(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims)
     (void)ctx;
     (void)conf;
     ((regularizer *)self)->layers = dims->n_layers;
+    ((regularizer *)self)->raw = dims->raw_gates != 0;
     return MF_OK;
 }
 
@@ -32,9 +35,10 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
         snprintf(gate, sizeof gate, "/layers.%d.attention.gate", (int)l);
         snprintf(active, sizeof active, "/layers.%d.attention.active", (int)l);
         if (!mf->find(ctx, gate, 0)) continue;
-        mf_tensor *on =
-            mf_mul(g, mf_sigmoid(g, mf->use(ctx, g, gate)), mf->use(ctx, g, active));
-        mf_tensor *sum = mf_sum(g, on, MF_ALL, false);
+        mf_tensor *kept = mf->use(ctx, g, gate);
+        mf_tensor *value =
+            ((regularizer *)self)->raw ? mf_clamp(g, kept, 0, 1) : mf_sigmoid(g, kept);
+        mf_tensor *sum = mf_sum(g, mf_mul(g, value, mf->use(ctx, g, active)), MF_ALL, false);
         total = total ? mf_add(g, total, sum) : sum;
     }
     if (!total && mf->status(g) == MF_OK) {
