@@ -42,6 +42,7 @@ UNIT += tests/unit/check_run
 UNIT += tests/unit/check_rundir
 UNIT += tests/unit/check_safetensors
 UNIT += tests/unit/check_sampler
+UNIT += tests/unit/check_sequences
 UNIT += tests/unit/check_stats
 UNIT += tests/unit/check_svg
 UNIT += tests/unit/check_tokenizer

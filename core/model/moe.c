@@ -239,7 +239,9 @@ static int route(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
                       .gate_scale = 1,
                       .mask = in->mask,
                       .labels = in->labels,
-                      .tokens = in->batch * in->seq};
+                      .tokens = in->batch * in->seq,
+                      .batch = in->batch,
+                      .seq = in->seq};
     /* Routers see and compute f32: a choice hangs on small differences (Fedus et al. 2021, 2.4). */
     const bool narrow = mf_graph_narrow(g, false);
     mf_router_in wide = *in;

@@ -92,7 +92,7 @@ typedef struct mf_dims {
     int32_t experts, top_k;    /* E, k */
     int32_t heads, kv_heads;
     int32_t vocab;             /* number of token ids */
-    int32_t seq;               /* longest sequence */
+    int32_t seq;               /* longest sequence; a graph's own length is in what it is given */
     int32_t causal;            /* 1 in a decoder: routing must not look ahead */
     int32_t moe_layers;        /* how many layers have a router */
     int32_t labels;            /* number of label values the corpus knows, 0 if none */

@@ -68,6 +68,9 @@ typedef struct mf_routing {
     mf_tensor *demand;    /* [E] f32: chosen rows per expert / real tokens */
     mf_tensor *labels;    /* [T] i32 or NULL */
     int32_t tokens, rows; /* T, R */
+    /* ---- since 0.1: the graph's shape, which may be shorter than dims->seq ---- */
+    int32_t batch, seq; /* T = batch * seq; token t is at t % seq of sequence t / seq, which may be
+                         * padding altogether */
 } mf_routing;
 
 typedef struct mf_expert_in {

@@ -5,7 +5,7 @@
  * of = gate counts the renormalised gates of the k most probable experts, of = prob the full
  * probabilities. scope = sequence takes the sums within each sequence and the variance over all
  * of them (LaMoE's code); batch over the whole batch (its text). variance = sample divides by n-1.
- * Averaged over layers.
+ * Sequences of padding alone, as last batches have them, are left out. Averaged over layers.
  */
 #include <moefw/moefw.h>
 
@@ -22,14 +22,13 @@ typedef struct {
 
 typedef struct {
     const conf *c;
-    int32_t seq;
 } regularizer;
 
 static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     (void)ctx;
+    (void)dims;
     ((regularizer *)self)->c = conf_;
-    ((regularizer *)self)->seq = dims->seq;
     return MF_OK;
 }
 
@@ -50,12 +49,24 @@ static mf_tensor *gates(mf_graph *g, const mf_routing *r)
     return mf_put(g, p, top, r->experts);
 }
 
-static mf_tensor *cv_squared(mf_graph *g, mf_tensor *v, int64_t n, bool sample)
+/* v [B,E]; real [B,1]: 1 for the rows that count, else 0, where v is 0 too; NULL: all count. */
+static mf_tensor *cv_squared(mf_graph *g, mf_tensor *v, mf_tensor *real, bool sample)
 {
-    mf_tensor *mean = mf_mean(g, v, MF_ALL, false);
-    mf_tensor *square = mf_sum(g, mf_square(g, mf_sub(g, v, mean)), MF_ALL, false);
-    const double by = (double)(sample && n > 1 ? n - 1 : n);
-    return mf_div(g, mf_scale(g, square, 1 / by), mf_affine(g, mf_square(g, mean), 1, 1e-10));
+    const mf_shape s = mf->shape(v);
+    const double n = (double)(s.dim[0] * s.dim[1]);
+    if (!real) {
+        mf_tensor *mean = mf_mean(g, v, MF_ALL, false);
+        mf_tensor *square = mf_sum(g, mf_square(g, mf_sub(g, v, mean)), MF_ALL, false);
+        return mf_div(g, mf_scale(g, square, 1 / (sample && n > 1 ? n - 1 : n)),
+                      mf_affine(g, mf_square(g, mean), 1, 1e-10));
+    }
+    mf_tensor *count = mf_scale(g, mf_sum(g, real, MF_ALL, false), (double)s.dim[1]);
+    mf_tensor *by = mf_clamp(g, sample ? mf_affine(g, count, 1, -1) : count, 1, 1e30);
+    mf_tensor *mean =
+        mf_div(g, mf_sum(g, v, MF_ALL, false), mf_clamp(g, count, 1, 1e30));
+    mf_tensor *square = mf_mul(g, mf_square(g, mf_sub(g, v, mean)), real);
+    return mf_div(g, mf_div(g, mf_sum(g, square, MF_ALL, false), by),
+                  mf_affine(g, mf_square(g, mean), 1, 1e-10));
 }
 
 static int loss(void *self_, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
@@ -69,13 +80,15 @@ static int loss(void *self_, mf_ctx *ctx, mf_graph *g, const mf_routing *const *
     for (int32_t i = 0; i < n; i++) {
         const mf_routing *r = routing[i];
         if (!r->prob) continue;
-        const int64_t E = r->experts;
-        mf_tensor *v = c->of == GATE ? gates(g, r) : r->prob;
-        if (r->mask) v = mf_mul(g, v, mf_reshape(g, r->mask, mf_shape2(r->tokens, 1)));
-        int64_t B = 1;
-        if (c->scope == SEQUENCE && r->tokens % self->seq == 0) B = r->tokens / self->seq;
-        v = mf_sum(g, mf_reshape(g, v, mf_shape3(B, r->tokens / B, E)), 2u, false);
-        mf_tensor *l = cv_squared(g, v, B * E, c->variance == SAMPLE);
+        const int64_t T = r->tokens, B = c->scope == SEQUENCE ? r->batch : 1;
+        mf_tensor *v = c->of == GATE ? gates(g, r) : r->prob, *real = NULL;
+        if (r->mask) v = mf_mul(g, v, mf_reshape(g, r->mask, mf_shape2(T, 1)));
+        if (r->mask && B > 1) {
+            mf_tensor *tokens = mf_reshape(g, r->mask, mf_shape2(B, T / B));
+            real = mf_clamp(g, mf_sum(g, tokens, 2u, true), 0, 1);
+        }
+        v = mf_sum(g, mf_reshape(g, v, mf_shape3(B, T / B, r->experts)), 2u, false);
+        mf_tensor *l = cv_squared(g, v, real, c->variance == SAMPLE);
         total = total ? mf_add(g, total, l) : l;
         used++;
     }

@@ -6,7 +6,8 @@
  * logits. Noise is drawn in training only, unless noise_eval = yes (as LaMoE's code has it).
  * Losses of its own, off by default: the squared coefficients of variation of the gates' sums
  * (importance_weight; LaMoE uses 1e-2) and of the expected loads (load_weight; Shazeer et al.,
- * appendix A), importance over the batch or over each sequence (scope).
+ * appendix A), importance over the batch or over each sequence (scope; those of padding alone are
+ * left out).
  * Parameters: 2 d E (+ 2 E with bias; 512, 8 experts: 8,208).
  */
 #include <moefw/moefw.h>
@@ -55,6 +56,16 @@ static mf_tensor *cv_squared(mf_graph *g, mf_tensor *v, int64_t n)
     return mf_div(g, var, mf_affine(g, mf_square(g, mean), 1, 1e-10));
 }
 
+/* The same of v [B,E] where only rows with real [B,1] = 1 count; the others are 0 in v. */
+static mf_tensor *cv_squared_of(mf_graph *g, mf_tensor *v, mf_tensor *real, int64_t experts)
+{
+    mf_tensor *n = mf_scale(g, mf_sum(g, real, MF_ALL, false), (double)experts);
+    mf_tensor *mean = mf_div(g, mf_sum(g, v, MF_ALL, false), mf_clamp(g, n, 1, 1e30));
+    mf_tensor *var = mf_mul(g, mf_square(g, mf_sub(g, v, mean)), real);
+    var = mf_div(g, mf_sum(g, var, MF_ALL, false), mf_clamp(g, mf_affine(g, n, 1, -1), 1, 1e30));
+    return mf_div(g, var, mf_affine(g, mf_square(g, mean), 1, 1e-10));
+}
+
 static mf_tensor *masked(mf_graph *g, const mf_router_in *in, mf_tensor *v)
 {
     if (!in->mask) return v;
@@ -64,13 +75,15 @@ static mf_tensor *masked(mf_graph *g, const mf_router_in *in, mf_tensor *v)
 static mf_tensor *importance_loss(const router *self, mf_graph *g, const mf_router_in *in,
                                   mf_tensor *logits)
 {
-    const int64_t E = self->experts, T = (int64_t)in->batch * in->seq;
+    const int64_t E = self->experts;
     mf_tensor *top = mf_topk(g, logits, self->top_k);
     mf_tensor *gates = mf_put(g, mf_softmax(g, mf_take(g, logits, top)), top, E); /* [T,E] */
     gates = masked(g, in, gates);
     if (self->c->scope == BATCH) return cv_squared(g, mf_sum(g, gates, 1u, false), E);
-    gates = mf_reshape(g, gates, mf_shape3(in->batch, T / in->batch, E));
-    return cv_squared(g, mf_sum(g, gates, 2u, false), in->batch * E);
+    gates = mf_sum(g, mf_reshape(g, gates, mf_shape3(in->batch, in->seq, E)), 2u, false);
+    if (!in->mask) return cv_squared(g, gates, in->batch * E);
+    mf_tensor *real = mf_sum(g, mf_reshape(g, in->mask, mf_shape2(in->batch, in->seq)), 2u, true);
+    return cv_squared_of(g, gates, mf_clamp(g, real, 0, 1), E);
 }
 
 /* P(expert e stays among the k largest when its noise is drawn anew), summed over tokens. */

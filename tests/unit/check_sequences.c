@@ -1,0 +1,167 @@
+/* sequences: losses that are taken within each sequence, in graphs of other lengths than model.seq,
+ * with padding and with whole rows of it, against the formula computed here from the gates. */
+#include "check_main.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "tests/lib/program.h"
+#include "train/session.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { B = 6, E = 4, K = 2, MODEL_SEQ = 24, MAX_SET = 8 };
+
+/* Windows of `seq` < MODEL_SEQ tokens: B * seq = 72 or 48 tokens are whole multiples of MODEL_SEQ too,
+ * so that a length taken from the model would cut them, wrongly, without complaint. */
+typedef struct graph {
+    mf_session *s;
+    mf_model_graph *mg;
+    int seq, real; /* sequences with tokens */
+    double sum[B][E]; /* of gates */
+} graph;
+
+/* Row b has seq - b tokens when masked, and the last row none. */
+static void fill(graph *x, bool masked)
+{
+    mf_batch *batch = NULL;
+    ck_assert_int_eq(mf_batch_new(B, x->seq, &batch), MF_OK);
+    for (int t = 0; t < B * x->seq; t++) {
+        const int b = t / x->seq, at = t % x->seq;
+        batch->tokens[t] = 7 * b + 3 * at;
+        batch->targets[t] = 5 * at;
+        batch->positions[t] = at;
+        batch->sequence[t] = b;
+        batch->labels[t] = -1;
+        batch->mask[t] = !masked || (b < B - 1 && at < x->seq - b);
+        if (batch->mask[t] == 0) batch->targets[t] = -1;
+    }
+    mf_session_feed(batch, x->mg);
+    x->real = masked ? B - 1 : B;
+    mf_batch_free(batch);
+}
+
+static void open_graph(graph *x, int seq, bool masked, int n_more, const char *const *more)
+{
+    static const char *const small[] = {"data.path=builtin:topics?bytes=4000",
+                                        "model.layers=1",
+                                        "model.dim=16",
+                                        "model.heads=2",
+                                        "model.seq=24",
+                                        "train.eval_context=0",
+                                        "train.batch=4",
+                                        "expert.hidden=8",
+                                        "moe.experts=4",
+                                        "moe.top_k=2",
+                                        "moe.renormalize=yes",
+                                        "router.init_std=2",
+                                        "regularizer.balance.plugin=none",
+                                        "regularizer.z.plugin=none"};
+    enum { SMALL = sizeof small / sizeof *small };
+    const char *set[SMALL + MAX_SET];
+    const mf_session_options options = {.training = true};
+    const mf_model_shape shape = {.mode = MF_MODE_EVAL,
+                                  .batch = B,
+                                  .seq = seq,
+                                  .masked = masked,
+                                  .want_prob = true,
+                                  .no_reuse = true};
+    const mf_run run = {.seed = 3, .step = 5, .forward_only = true};
+    mf_config *config = NULL;
+    *x = (graph){.seq = seq};
+    memcpy(set, small, sizeof small);
+    memcpy(set + SMALL, more, (size_t)n_more * sizeof *more);
+    int rc = mf_config_load("default", SMALL + n_more, set, &config);
+    if (rc == MF_OK) rc = mf_session_open(config, &options, &x->s);
+    if (rc == MF_OK) rc = mf_model_graph_new(x->s->model, &shape, &x->mg);
+    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+    fill(x, masked);
+    ck_assert_msg(mf_graph_run(x->mg->g, &run) == MF_OK, "%s", mf_error_message());
+    const mf_routing *r = &x->mg->moe[0].routing;
+    const float *gate = mf_tensor_data(x->mg->moe[0].gate);
+    const int32_t *chosen = mf_tensor_data(r->chosen);
+    ck_assert_int_eq(r->batch, B);
+    ck_assert_int_eq(r->seq, seq);
+    for (int i = 0; i < B * seq * K; i++)
+        if (chosen[i] >= 0) x->sum[i / K / seq][chosen[i]] += (double)gate[i];
+}
+
+static void close_graph(graph *x)
+{
+    mf_model_graph_free(x->mg);
+    mf_session_close(x->s);
+}
+
+static double scalar(const mf_tensor *t)
+{
+    return (double)*(const float *)mf_tensor_data(t);
+}
+
+/* Var / mean^2 of the sums over the sequences that have tokens. */
+static double expected(const graph *x, bool sample)
+{
+    const double n = (double)x->real * E;
+    double mean = 0, square = 0;
+    for (int b = 0; b < x->real; b++)
+        for (int e = 0; e < E; e++)
+            mean += x->sum[b][e] / n;
+    for (int b = 0; b < x->real; b++)
+        for (int e = 0; e < E; e++)
+            square += (x->sum[b][e] - mean) * (x->sum[b][e] - mean);
+    ck_assert_double_gt(square, 0.1); /* the test means something */
+    return square / (sample ? n - 1 : n) / (mean * mean);
+}
+
+static const int lengths[] = {8, 12, MODEL_SEQ};
+enum { LENGTHS = sizeof lengths / sizeof *lengths };
+
+START_TEST(importance_by_sequence)
+{
+    static const char *const variances[] = {"regularizer.cv.variance=population",
+                                            "regularizer.cv.variance=sample"};
+    for (int i = 0; i < LENGTHS; i++)
+        for (int masked = 0; masked < 2; masked++) {
+            const char *set[] = {"regularizer.cv.plugin=cv_importance",
+                                 "regularizer.cv.scope=sequence", variances[i % 2]};
+            graph x;
+            open_graph(&x, lengths[i], masked, 3, set);
+            const double found = scalar(x.mg->regularizers[x.s->config->n_regularizers - 1]),
+                         wanted = expected(&x, i % 2 == 1);
+            ck_assert_msg(fabs(found - wanted) < 1e-5 * wanted,
+                          "length %d, mask %d: expected %.8g, found %.8g", lengths[i], masked,
+                          wanted, found);
+            close_graph(&x);
+        }
+}
+END_TEST
+
+START_TEST(importance_of_noisy_topk)
+{
+    for (int i = 0; i < LENGTHS; i++)
+        for (int masked = 0; masked < 2; masked++) {
+            const char *set[] = {"router.plugin=noisy_topk", "router.scope=sequence",
+                                 "router.importance_weight=10"};
+            graph x;
+            open_graph(&x, lengths[i], masked, 3, set);
+            const double found = scalar(x.mg->loss) - scalar(x.mg->task_loss),
+                         wanted = 10 * expected(&x, true);
+            ck_assert_msg(fabs(found - wanted) < 1e-4 * wanted + 1e-5,
+                          "length %d, mask %d: expected %.8g, found %.8g", lengths[i], masked,
+                          wanted, found);
+            close_graph(&x);
+        }
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("sequences");
+    TCase *c = tcase_create("sequences");
+    tcase_set_timeout(c, 120);
+    tcase_add_test(c, importance_by_sequence);
+    tcase_add_test(c, importance_of_noisy_topk);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+MF_CHECK_MAIN_PROGRAM(suite)
