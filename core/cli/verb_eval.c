@@ -52,6 +52,8 @@ static void print_text(const mf_session *s, const mf_metrics_record *r, int64_t 
     printf("%s after %lld steps: loss %.4f nats per token", r->split, (long long)step,
            r->task_loss);
     if (r->ppl == r->ppl) printf(", perplexity %.3f", r->ppl);
+    if (r->ppl_batch_mean == r->ppl_batch_mean)
+        printf(" (mean of batches %.3f)", r->ppl_batch_mean);
     if (r->bits_per_byte == r->bits_per_byte) printf(", %.4f bits per byte", r->bits_per_byte);
     printf(" (%lld tokens)\n", (long long)r->tokens);
     const double floor = mf_corpus_floor(s->corpus, split, MF_FLOOR_PAST, 0, 0);

@@ -271,7 +271,7 @@ int mf_rig_new(const mf_rig_spec *spec, mf_rig **ret)
     rig->ini = mf_ini_new();
     int rc = rig->host != NULL && rig->ini != NULL ? make_instances(rig) : MF_ENOMEM;
     if (rc == MF_OK && !spec->only_init) {
-        rig->shares = mf_alloc((size_t)spec->experts * 3 * MF_RIG_LAYERS, sizeof *rig->shares);
+        rig->shares = mf_alloc((size_t)spec->experts * MF_MOE_SHARES * MF_RIG_LAYERS, sizeof *rig->shares);
         rc = rig->shares != NULL ? mf_store_seal(rig->store, SEED, true) : MF_ENOMEM;
         if (rc == MF_OK && spec->shaken != 0) shake(rig);
         if (rc == MF_OK) rc = build(rig);
@@ -328,10 +328,10 @@ static mf_step measurements(mf_rig *rig, mf_layer_stats *stats)
 {
     const int64_t E = rig->spec.experts;
     for (int32_t l = 0; l < rig->spec.layers; l++) {
-        float *shares = rig->shares + 3 * E * l;
+        float *shares = rig->shares + MF_MOE_SHARES * E * l;
         mf_moe_tally_reset(rig->tally[l]);
         mf_moe_tally_add(rig->tally[l], &rig->out[l]);
-        mf_moe_tally_stats(rig->tally[l], shares, shares + E, shares + 2 * E, &stats[l]);
+        mf_moe_tally_stats(rig->tally[l], shares, &stats[l]);
     }
     return (mf_step){.size = sizeof(mf_step),
                      .n_layers = rig->spec.layers,

@@ -203,6 +203,21 @@ static mf_tensor *gate_entropy(mf_graph *g, const mf_moe_out *out)
     return mf_scale(g, mf_sum(g, h, MF_ALL, false), -1);
 }
 
+/* Sums over real tokens of prob, by expert, and of each token's largest. */
+static void prob_sums(mf_graph *g, mf_moe_out *out)
+{
+    const mf_routing *r = &out->routing;
+    mf_tensor *prob = mf_stop_gradient(g, r->prob);
+    mf_tensor *largest = mf_take(g, prob, mf_topk(g, prob, 1)); /* [T,1] */
+    if (r->mask) {
+        mf_tensor *real = mf_reshape(g, r->mask, mf_shape2(r->tokens, 1));
+        prob = mf_mul(g, prob, real);
+        largest = mf_mul(g, largest, real);
+    }
+    mf_graph_keep(out->prob_sum = mf_sum(g, prob, 1u, false));
+    mf_graph_keep(out->max_prob = mf_sum(g, largest, MF_ALL, false));
+}
+
 static void add_metrics(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                         mf_moe_out *out)
 {
@@ -216,6 +231,7 @@ static void add_metrics(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     mf_graph_keep(out->sums.importance);
     mf_graph_keep(out->sums.scalars);
     if (!r->token) mf_graph_keep(out->gate_entropy = gate_entropy(g, out));
+    if (r->prob) prob_sums(g, out);
     if (s->labels > 0 && in->labels) {
         out->joint =
             mf_joint_count(g, r->admitted, r->token, in->labels, k, r->experts, s->labels);

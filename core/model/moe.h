@@ -54,6 +54,9 @@ typedef struct mf_moe_out {
     mf_routing routing;   /* complete */
     mf_routing_sums sums; /* kept; metric nodes */
     mf_tensor *gate_entropy; /* f32 scalar, kept; metric node; NULL where rows list tokens */
+    mf_tensor *prob_sum;     /* [E] f32, sum of prob over real tokens, kept; metric node; NULL
+                              * without prob */
+    mf_tensor *max_prob;     /* f32 scalar, sum over real tokens of their largest prob; likewise */
     mf_tensor *moved;     /* f32 scalar, kept; NULL unless overflow = reassign */
     bool limited;         /* there is a capacity: chosen and admitted are kept */
     mf_tensor *joint;     /* [E,labels] counts, kept; NULL without labels */
@@ -80,9 +83,10 @@ void mf_moe_overflow(const mf_moe_out *out, double *ret_dropped, double *ret_mov
 /* Numbers of one layer over one or more runs, from the kept sums. */
 typedef struct mf_moe_tally {
     int32_t experts, top_k, labels, layer;
-    double *chosen, *admitted, *importance; /* [E] */
-    double *joint;                          /* [E,labels] or NULL */
+    double *chosen, *admitted, *importance, *prob_sum; /* [E] */
+    double *joint;                                     /* [E,labels] or NULL */
     double tokens, entropy, top_prob, rows, moved;
+    double max_prob;     /* NaN, as prob_sum[0], where the router has no probabilities */
     double gate_entropy; /* NaN where rows list their tokens */
 } mf_moe_tally;
 int mf_moe_tally_new(int32_t layer, int32_t experts, int32_t top_k, int32_t labels,
@@ -90,9 +94,9 @@ int mf_moe_tally_new(int32_t layer, int32_t experts, int32_t top_k, int32_t labe
 void mf_moe_tally_free(mf_moe_tally *t);
 void mf_moe_tally_reset(mf_moe_tally *t);
 void mf_moe_tally_add(mf_moe_tally *t, const mf_moe_out *out); /* after a run with metrics */
-/* load, demand, importance: [E] floats that the stats will point to. */
-void mf_moe_tally_stats(const mf_moe_tally *t, float *load, float *demand, float *importance,
-                        mf_layer_stats *ret);
+/* shares: [MF_MOE_SHARES, E] floats that the stats will point to. */
+#define MF_MOE_SHARES 4
+void mf_moe_tally_stats(const mf_moe_tally *t, float *shares, mf_layer_stats *ret);
 
 /* Normalised mutual information of a table of counts [n,m], 2 I / (H_rows + H_columns); NaN for
  * an empty table; 0 when either side is constant. */

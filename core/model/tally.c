@@ -7,14 +7,15 @@
 int mf_moe_tally_new(int32_t layer, int32_t experts, int32_t top_k, int32_t labels,
                      mf_moe_tally **ret)
 {
-    const size_t n = (size_t)experts * (3 + (size_t)labels);
+    const size_t n = (size_t)experts * (MF_MOE_SHARES + (size_t)labels);
     mf_moe_tally *t = mf_alloc(1, sizeof *t + n * sizeof(double));
     if (!t) return MF_ENOMEM;
     *t = (mf_moe_tally){.experts = experts, .top_k = top_k, .labels = labels, .layer = layer};
     t->chosen = (double *)(t + 1);
     t->admitted = t->chosen + experts;
     t->importance = t->admitted + experts;
-    t->joint = labels > 0 ? t->importance + experts : NULL;
+    t->prob_sum = t->importance + experts;
+    t->joint = labels > 0 ? t->prob_sum + experts : NULL;
     *ret = t;
     return MF_OK;
 }
@@ -26,8 +27,10 @@ void mf_moe_tally_free(mf_moe_tally *t)
 
 void mf_moe_tally_reset(mf_moe_tally *t)
 {
-    memset(t->chosen, 0, (size_t)t->experts * (3 + (size_t)t->labels) * sizeof(double));
+    const size_t n = (size_t)t->experts * (MF_MOE_SHARES + (size_t)t->labels);
+    memset(t->chosen, 0, n * sizeof(double));
     t->tokens = t->entropy = t->top_prob = t->rows = t->moved = t->gate_entropy = 0;
+    t->max_prob = 0;
 }
 
 static void add(double *sum, const mf_tensor *t, int64_t n)
@@ -50,6 +53,12 @@ void mf_moe_tally_add(mf_moe_tally *t, const mf_moe_out *out)
         add(&t->gate_entropy, out->gate_entropy, 1);
     else
         t->gate_entropy = (double)NAN;
+    if (out->prob_sum) {
+        add(t->prob_sum, out->prob_sum, t->experts);
+        add(&t->max_prob, out->max_prob, 1);
+    } else {
+        t->prob_sum[0] = t->max_prob = (double)NAN;
+    }
     t->tokens += scalars[0];
     t->entropy += scalars[1];
     t->top_prob += scalars[2];
@@ -76,10 +85,11 @@ static double total(const double *v, int32_t n)
     return sum;
 }
 
-void mf_moe_tally_stats(const mf_moe_tally *t, float *load, float *demand, float *importance,
-                        mf_layer_stats *ret)
+void mf_moe_tally_stats(const mf_moe_tally *t, float *shares, mf_layer_stats *ret)
 {
     const int32_t E = t->experts;
+    float *load = shares, *demand = load + E, *importance = demand + E,
+          *prob_sum = importance + E;
     const double chosen = total(t->chosen, E), admitted = total(t->admitted, E);
     const double imp = total(t->importance, E);
     double square = 0, entropy = 0;
@@ -89,6 +99,7 @@ void mf_moe_tally_stats(const mf_moe_tally *t, float *load, float *demand, float
         load[e] = (float)l;
         demand[e] = (float)(chosen > 0 ? t->chosen[e] / chosen : 0);
         importance[e] = (float)(imp > 0 ? t->importance[e] / imp : 0);
+        prob_sum[e] = (float)t->prob_sum[e];
         square += (l - 1.0 / E) * (l - 1.0 / E);
         if (l > 0) entropy -= l * log(l);
         empty += t->admitted[e] == 0;
@@ -109,7 +120,9 @@ void mf_moe_tally_stats(const mf_moe_tally *t, float *load, float *demand, float
                             .reassigned = t->moved,
                             .nmi = t->joint ? mf_nmi(t->joint, E, t->labels) : (double)NAN,
                             .empty = empty,
-                            .rows_per_token = t->tokens > 0 ? chosen / t->tokens : 0};
+                            .rows_per_token = t->tokens > 0 ? chosen / t->tokens : 0,
+                            .prob_sum = isnan(t->prob_sum[0]) ? NULL : prob_sum,
+                            .max_prob = t->tokens > 0 ? t->max_prob / t->tokens : 0};
 }
 
 double mf_nmi(const double *counts, int32_t n, int32_t m)

@@ -19,7 +19,7 @@ struct mf_evaluator {
     const mf_graph *lender;       /* of its memory; may be NULL */
     mf_moe_tally **tallies;       /* [n_moe] */
     mf_layer_stats *stats;        /* [n_moe] */
-    float *shares;                /* [n_moe][3][E] */
+    float *shares;                /* [n_moe][MF_MOE_SHARES][E] */
     mf_named_value *regularizers; /* [n] */
     mf_head_tally *head_tally;    /* this and the next: NULL unless heads are gated */
     mf_head_record *head_record;
@@ -62,7 +62,7 @@ static int allocate(mf_evaluator *e)
     const size_t n = (size_t)m->n_moe + 1, experts = (size_t)m->config->moe.experts;
     e->tallies = mf_alloc(n, sizeof *e->tallies);
     e->stats = mf_alloc(n, sizeof *e->stats);
-    e->shares = mf_alloc(n * 3 * experts, sizeof *e->shares);
+    e->shares = mf_alloc(n * MF_MOE_SHARES * experts, sizeof *e->shares);
     e->regularizers = mf_alloc((size_t)m->config->n_regularizers + 1, sizeof *e->regularizers);
     if (!e->tallies || !e->stats || !e->shares || !e->regularizers) return MF_ENOMEM;
     if (m->config->model.task == MF_TASK_CLASSIFY) {
@@ -150,11 +150,9 @@ static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double ta
         r->heads_active = mf_heads_active(m);
         r->heads_total = (int64_t)r->n_head_layers * e->head_record->heads;
     }
-    for (int32_t i = 0; i < m->n_moe; i++) {
-        float *share = e->shares + (int64_t)i * 3 * experts;
-        mf_moe_tally_stats(e->tallies[i], share, share + experts, share + 2 * experts,
+    for (int32_t i = 0; i < m->n_moe; i++)
+        mf_moe_tally_stats(e->tallies[i], e->shares + (int64_t)i * MF_MOE_SHARES * experts,
                            &e->stats[i]);
-    }
     if (e->guesses) mf_guesses_score(e->guesses, &r->accuracy, &r->macro_f1);
     r->layers = e->stats;
     r->n_layers = m->n_moe;
@@ -169,7 +167,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
                         .step = (uint64_t)step,
                         .metrics = true,
                         .forward_only = true};
-    double loss = 0, task = 0, weight = 0, targets = 0, bytes = 0;
+    double loss = 0, task = 0, weight = 0, targets = 0, bytes = 0, ppl = 0, measured = 0;
     double tokens = 0, dropped = 0, moved = 0;
     for (int32_t i = 0; i < m->n_moe; i++)
         mf_moe_tally_reset(e->tallies[i]);
@@ -186,6 +184,8 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
         if (rc == MF_OK) rc = mf_graph_run(e->graph->g, &run);
         if (rc != MF_OK) return rc;
         const double w = (double)e->batch->n_targets;
+        ppl += exp(scalar(e->graph->task_loss));
+        measured++;
         task += w * scalar(e->graph->task_loss);
         loss += w * scalar(e->graph->loss);
         for (int i = 0; i < m->config->n_regularizers; i++)
@@ -209,6 +209,8 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
         }
     }
     finish(e, ret, loss, task, weight, targets, bytes);
+    if (m->config->model.task == MF_TASK_LM && measured > 0)
+        ret->ppl_batch_mean = ppl / measured;
     if (m->n_moe > 0 && e->graph->moe[0].limited) {
         ret->drop_rate = tokens > 0 ? dropped / tokens : 0;
         ret->reassigned = moved;

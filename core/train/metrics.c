@@ -20,7 +20,7 @@ void mf_metrics_record_init(mf_metrics_record *r)
 {
     *r = (mf_metrics_record){.split = "train"};
     r->loss = r->task_loss = r->lr = r->grad_norm = r->tokens_per_s = r->wall_s = NAN;
-    r->ppl = r->bits_per_byte = r->accuracy = r->macro_f1 = r->floor = NAN;
+    r->ppl = r->ppl_batch_mean = r->bits_per_byte = r->accuracy = r->macro_f1 = r->floor = NAN;
     r->train_loss = r->train_accuracy = NAN;
     r->drop_rate = r->reassigned = NAN;
 }
@@ -72,9 +72,11 @@ static void put_layer(mf_jw *w, const mf_layer_stats *s)
     mf_jw_kv_real(w, "load_entropy", s->load_entropy);
     put_if_known(w, "gate_entropy", s->gate_entropy);
     mf_jw_kv_real(w, "top_prob", s->top_prob);
+    put_if_known(w, "max_prob", s->max_prob);
     put_floats(w, "load", s->experts, s->load);
     put_floats(w, "demand", s->experts, s->demand);
     put_floats(w, "importance", s->experts, s->importance);
+    put_floats(w, "prob_sum", s->experts, s->prob_sum);
     put_if_known(w, "balance_l2", from_even(s->experts, s->importance, false));
     put_if_known(w, "balance_kl", from_even(s->experts, s->importance, true));
     mf_jw_kv_real(w, "load_cv", s->load_cv);
@@ -155,6 +157,7 @@ void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)
     mf_jw_kv_real(w, "tokens_per_s", r->tokens_per_s);
     mf_jw_kv_real(w, "wall_s", r->wall_s);
     put_if_known(w, "ppl", r->ppl);
+    put_if_known(w, "ppl_batch_mean", r->ppl_batch_mean);
     put_if_known(w, "bits_per_byte", r->bits_per_byte);
     put_if_known(w, "accuracy", r->accuracy);
     put_if_known(w, "macro_f1", r->macro_f1);

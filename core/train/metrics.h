@@ -37,7 +37,10 @@ typedef struct mf_metrics_record {
     double lr, grad_norm;         /* NaN where there is none (val) */
     int64_t tokens;               /* trained on so far; for other splits: evaluated */
     double tokens_per_s, wall_s;  /* wall_s: since the run began, resumed parts included */
-    double ppl, bits_per_byte;    /* language models; NaN: not written */
+    double ppl, bits_per_byte;    /* language models; NaN: not written. ppl = exp(task_loss) */
+    double ppl_batch_mean;        /* evaluations of language models: mean over batches of exp of the
+                                   * batch's task loss, never below ppl where batches have as many
+                                   * targets; NaN: not written */
     double accuracy, macro_f1;    /* classifiers; NaN: not written */
     double train_loss, train_accuracy; /* val: means over the steps since the last val line; NaN:
                                         * not written */

@@ -74,10 +74,12 @@ static bool read_layers(mf_arena *arena, const mf_json *moe, mf_metrics_record *
         s->load = floats(arena, load, experts);
         s->demand = floats(arena, mf_json_get(v, "demand"), experts);
         s->importance = floats(arena, mf_json_get(v, "importance"), experts);
+        s->prob_sum = floats(arena, mf_json_get(v, "prob_sum"), experts);
         s->entropy = real_or_nan(v, "entropy");
         s->load_entropy = real_or_nan(v, "load_entropy");
         s->gate_entropy = real_or_nan(v, "gate_entropy");
         s->top_prob = real_or_nan(v, "top_prob");
+        s->max_prob = real_or_nan(v, "max_prob");
         s->load_cv = real_or_nan(v, "load_cv");
         s->drop_rate = real_or_nan(v, "drop_rate");
         s->reassigned = real_or_nan(v, "reassigned");
@@ -97,15 +99,15 @@ static bool read_heads(mf_arena *arena, const mf_json *layers, mf_metrics_record
     for (size_t i = 0; i < n; i++) {
         const mf_json *v = mf_json_at(layers, i), *gate = mf_json_get(v, "gate");
         const size_t heads = mf_json_typeof(gate) == MF_JSON_ARRAY ? mf_json_size(gate) : 0;
-        out[i] = (mf_head_stats){.size = sizeof *out,
-                                 .layer = (int32_t)int_or_0(v, "layer"),
-                                 .heads = (int32_t)heads,
-                                 .gate = floats(arena, gate, heads),
-                                 .active = floats(arena, mf_json_get(v, "active"), heads),
-                                 .entropy = floats(arena, mf_json_get(v, "entropy"), heads),
-                                 .grad_norm = floats(arena, mf_json_get(v, "grad_norm"), heads),
-                                 .importance =
-                                     floats(arena, mf_json_get(v, "importance"), heads)};
+        out[i] =
+            (mf_head_stats){.size = sizeof *out,
+                            .layer = (int32_t)int_or_0(v, "layer"),
+                            .heads = (int32_t)heads,
+                            .gate = floats(arena, gate, heads),
+                            .active = floats(arena, mf_json_get(v, "active"), heads),
+                            .entropy = floats(arena, mf_json_get(v, "entropy"), heads),
+                            .grad_norm = floats(arena, mf_json_get(v, "grad_norm"), heads),
+                            .importance = floats(arena, mf_json_get(v, "importance"), heads)};
     }
     r->heads = out;
     r->n_head_layers = (int)n;
@@ -162,6 +164,7 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
     r->tokens_per_s = real_or_nan(v, "tokens_per_s");
     r->wall_s = real_or_nan(v, "wall_s");
     r->ppl = real_or_nan(v, "ppl");
+    r->ppl_batch_mean = real_or_nan(v, "ppl_batch_mean");
     r->bits_per_byte = real_or_nan(v, "bits_per_byte");
     r->accuracy = real_or_nan(v, "accuracy");
     r->macro_f1 = real_or_nan(v, "macro_f1");

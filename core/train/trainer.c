@@ -36,7 +36,7 @@ static int allocate(mf_trainer *t)
     const size_t n = (size_t)m->n_moe + 1, experts = (size_t)m->config->moe.experts;
     t->tallies = mf_alloc(n, sizeof *t->tallies);
     t->stats = mf_alloc(n, sizeof *t->stats);
-    t->shares = mf_alloc(n * 3 * experts, sizeof *t->shares);
+    t->shares = mf_alloc(n * MF_MOE_SHARES * experts, sizeof *t->shares);
     t->regularizers = mf_alloc((size_t)m->config->n_regularizers + 1, sizeof *t->regularizers);
     t->controllers = mf_alloc((size_t)m->config->n_controllers + 1, sizeof *t->controllers);
     t->result.nmi = mf_alloc(n, sizeof *t->result.nmi);

@@ -10,11 +10,9 @@ void mf_trainer_stats(mf_trainer *t)
 {
     const mf_model *m = t->session->model;
     const int64_t experts = m->config->moe.experts;
-    for (int32_t i = 0; i < m->n_moe; i++) {
-        float *share = t->shares + i * 3 * experts;
-        mf_moe_tally_stats(t->tallies[i], share, share + experts, share + 2 * experts,
+    for (int32_t i = 0; i < m->n_moe; i++)
+        mf_moe_tally_stats(t->tallies[i], t->shares + i * MF_MOE_SHARES * experts,
                            &t->stats[i]);
-    }
 }
 
 static int controller_of(const mf_trainer *t, const char *section)

@@ -106,6 +106,9 @@ typedef struct mf_layer_stats {
     double rows_per_token; /* chosen rows / real tokens: k, or less or more where k varies */
     double gate_entropy; /* mean over tokens of -sum g ln g, g the token's gates over their sum;
                               * NaN where experts choose tokens */
+    const float *prob_sum; /* [E] sum of the expert's probability over the tokens; NULL: the
+                              * router has no probabilities */
+    double max_prob;       /* mean over tokens of the largest probability; NaN without */
 } mf_layer_stats;
 
 /* Measurements of the attention heads of one layer, where heads are gated (model.head_gates). Per

@@ -62,8 +62,7 @@ static mf_tensor *cv_squared(mf_graph *g, mf_tensor *v, mf_tensor *real, bool sa
     }
     mf_tensor *count = mf_scale(g, mf_sum(g, real, MF_ALL, false), (double)s.dim[1]);
     mf_tensor *by = mf_clamp(g, sample ? mf_affine(g, count, 1, -1) : count, 1, 1e30);
-    mf_tensor *mean =
-        mf_div(g, mf_sum(g, v, MF_ALL, false), mf_clamp(g, count, 1, 1e30));
+    mf_tensor *mean = mf_div(g, mf_sum(g, v, MF_ALL, false), mf_clamp(g, count, 1, 1e30));
     mf_tensor *square = mf_mul(g, mf_square(g, mf_sub(g, v, mean)), real);
     return mf_div(g, mf_div(g, mf_sum(g, square, MF_ALL, false), by),
                   mf_affine(g, mf_square(g, mean), 1, 1e-10));

@@ -62,7 +62,8 @@ static mf_tensor *cv_squared_of(mf_graph *g, mf_tensor *v, mf_tensor *real, int6
     mf_tensor *n = mf_scale(g, mf_sum(g, real, MF_ALL, false), (double)experts);
     mf_tensor *mean = mf_div(g, mf_sum(g, v, MF_ALL, false), mf_clamp(g, n, 1, 1e30));
     mf_tensor *var = mf_mul(g, mf_square(g, mf_sub(g, v, mean)), real);
-    var = mf_div(g, mf_sum(g, var, MF_ALL, false), mf_clamp(g, mf_affine(g, n, 1, -1), 1, 1e30));
+    var =
+        mf_div(g, mf_sum(g, var, MF_ALL, false), mf_clamp(g, mf_affine(g, n, 1, -1), 1, 1e30));
     return mf_div(g, var, mf_affine(g, mf_square(g, mean), 1, 1e-10));
 }
 
@@ -82,7 +83,8 @@ static mf_tensor *importance_loss(const router *self, mf_graph *g, const mf_rout
     if (self->c->scope == BATCH) return cv_squared(g, mf_sum(g, gates, 1u, false), E);
     gates = mf_sum(g, mf_reshape(g, gates, mf_shape3(in->batch, in->seq, E)), 2u, false);
     if (!in->mask) return cv_squared(g, gates, in->batch * E);
-    mf_tensor *real = mf_sum(g, mf_reshape(g, in->mask, mf_shape2(in->batch, in->seq)), 2u, true);
+    mf_tensor *real =
+        mf_sum(g, mf_reshape(g, in->mask, mf_shape2(in->batch, in->seq)), 2u, true);
     return cv_squared_of(g, gates, mf_clamp(g, real, 0, 1), E);
 }
 

@@ -184,6 +184,24 @@ total() {
         END { print sum + 0 }' "$out/runs/$1/metrics.jsonl"
 }
 
+# layers NAME SPLIT KEY: of its last line, "LAYER VALUE..." for each layer of experts; - without the key
+layers() {
+    awk -v split_="\"split\":\"$2\"" -v key="\"$3\":" '
+        index($0, split_) { line = $0 }
+        END {
+            line = substr(line, index(line, "\"moe\":["))
+            if (index(line, "\"heads\":{")) line = substr(line, 1, index(line, "\"heads\":{") - 1)
+            n = split(line, part, /\{"layer":/)
+            for (i = 2; i <= n; i++) {
+                at = index(part[i], key)
+                v = at ? substr(part[i], at + length(key)) : "-"
+                if (substr(v, 1, 1) == "[") { sub(/\].*/, "", v); v = substr(v, 2); gsub(/,/, " ", v) }
+                else sub(/[,}].*/, "", v)
+                print part[i] + 0, v
+            }
+        }' "$out/runs/$1/metrics.jsonl"
+}
+
 # interval: numbers on stdin -> "mean half-width" of the 95 % interval (Student's t); - for one
 interval() {
     awk '

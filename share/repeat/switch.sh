@@ -113,6 +113,35 @@ per_token() {
         awk -v steps=$((${3-$steps} - ${2-0})) '{ print $1 / (steps * 2048) }'
 }
 
+routing_head() {
+    echo
+    echo "Routes at the end, over the validation batches: the mean over tokens of the largest probability,"
+    echo "each expert's probabilities summed over the tokens, and the share of the tokens that it took"
+    echo
+    echo "| model | layer | mean largest probability | sums of probabilities | load |"
+    echo "|---|---|---|---|---|"
+}
+
+# routing_rows TITLE RUN: a row for each layer
+routing_rows() {
+    for key in max_prob prob_sum load; do
+        layers "$2" val $key | sed "s/^/$key /"
+    done | awk -v name="$1" '
+        {
+            key = $1; layer = $2
+            if (!(layer in seen)) { seen[layer] = 1; order[n++] = layer }
+            text = ""
+            form = key == "max_prob" ? "%.4f" : key == "load" ? "%.3f" : "%.0f"
+            for (i = 3; i <= NF; i++) text = text (i > 3 ? " " : "") ($i == "-" ? "-" : sprintf(form, $i))
+            cell[layer, key] = text
+        }
+        END {
+            for (i = 0; i < n; i++)
+                printf "| %s | %d | %s | %s | %s |\n", name, order[i], cell[order[i], "max_prob"],
+                       cell[order[i], "prob_sum"], cell[order[i], "load"]
+        }'
+}
+
 part1() {
     echo "Part 1: the published conditions (drop: tokens dropped, summed over both layers, / tokens)"
     echo
@@ -134,6 +163,10 @@ part1() {
                        $1, $2, $3, $4, $5, $6, $7, $8, $9 }'
             e=$((e + 1))
         done
+    done
+    routing_head
+    for model in switch switch-plus; do
+        routing_rows $model $model-as-run
     done
     echo
     echo "The published drop rate of the second model was never counted: its script reads a counter"
@@ -178,6 +211,13 @@ part2() {
             NR == 7 { speed = $1 }
             END { printf "| %s | %s | %s | %.4f | %.4f | %.3f | %.0f |\n", name, loss, diff, drop, moved, load, speed }'
     done
+    first=${seeds%%,*}
+    routing_head
+    for change in $(list "$changes"); do
+        routing_rows "$(name_of "$change")" "$change-$first"
+    done
+    echo
+    echo "(seed $first)"
 }
 
 {

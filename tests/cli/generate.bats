@@ -82,6 +82,31 @@ setup() {
     [[ "$output" == *"nats per token"* ]]
 }
 
+# number KEY: of the object on stdin
+number() {
+    sed "s/.*\"$1\":\([-+.0-9e]*\).*/\1/"
+}
+
+@test "perplexity as the mean over batches, too; each expert's probabilities summed over the tokens" {
+    one=$("$MOEFW" eval run --json -q --batches 1)
+    two=$("$MOEFW" eval run --json -q --batches 2)
+    # batches of as many tokens: the loss of the second follows from the means
+    echo "$(number task_loss <<<"$one") $(number task_loss <<<"$two") $(number ppl <<<"$two") $(number ppl_batch_mean <<<"$two")" |
+        awk '{ want = (exp($1) + exp(2 * $2 - $1)) / 2; d = $4 / want - 1
+               if (d < -1e-4 || d > 1e-4 || $4 <= $3) { print "expected", want, "found", $4, "ppl", $3; exit 1 } }'
+    [ "$(number ppl <<<"$one")" = "$(number ppl_batch_mean <<<"$one")" ]
+    [[ "$("$MOEFW" eval run -q)" == *"perplexity "*" (mean of batches "* ]]
+    # every token's probabilities sum to 1, in both layers
+    "$MOEFW" eval run --json -q | grep -oE '"prob_sum":\[[^]]*' | sed 's/.*\[//' |
+        awk -F, -v tokens="$("$MOEFW" eval run --json -q | number tokens)" '
+            { s = 0; for (i = 1; i <= NF; i++) s += $i
+              if (NF != 8 || s / tokens > 1.0005 || s / tokens < 0.9995) { print "sum", s, "of", tokens; exit 1 } }
+            END { exit NR != 2 }'
+    max=$(grep -oE '"max_prob":[.0-9]*' <<<"$two" | head -1 | cut -d: -f2)
+    top=$(grep -oE '"top_prob":[.0-9]*' <<<"$two" | head -1 | cut -d: -f2)
+    awk -v max="$max" -v top="$top" 'BEGIN { exit !(max > top && max > 0.125 && max <= 1) }'
+}
+
 @test "what is no run exits 3" {
     run "$MOEFW" generate . -p x
     [ "$status" -eq 3 ]

@@ -20,7 +20,8 @@ static const char *path_of(const char *name)
     return path;
 }
 
-static const float load[] = {0.5f, 0.25f, 0.25f}, importance[] = {0.4f, 0.3f, 0.3f};
+static const float load[] = {0.5f, 0.25f, 0.25f}, importance[] = {0.4f, 0.3f, 0.3f},
+                   prob_sum[] = {12.5f, 3.25f, 0.25f};
 static const mf_layer_stats layers[] = {
     {.size = sizeof(mf_layer_stats),
      .layer = 0,
@@ -29,6 +30,8 @@ static const mf_layer_stats layers[] = {
      .load = load,
      .demand = load,
      .importance = importance,
+     .prob_sum = prob_sum,
+     .max_prob = 0.625,
      .entropy = 1.0986122886681098,
      .load_entropy = 1.04,
      .top_prob = 0.5,
@@ -42,6 +45,7 @@ static const mf_layer_stats layers[] = {
      .top_k = 2,
      .load = load,
      .importance = importance,
+     .max_prob = NAN,
      .entropy = 0.5,
      .nmi = 0.75,
      .empty = 1},
@@ -103,7 +107,8 @@ START_TEST(a_line_has_the_documented_keys)
         "\"controllers\":{\"warm\":{\"router.temperature\":0.1}}",
         "\"moe\":[{\"layer\":0,\"entropy\":1.0986122886681098,",
         "\"load\":[0.5,0.25,0.25]",
-        "\"importance\":[0.4,0.3,0.3]",
+        "\"importance\":[0.4,0.3,0.3],\"prob_sum\":[12.5,3.25,0.25]",
+        "\"top_prob\":0.5,\"max_prob\":0.625,",
         "\"load_cv\":0.35,\"drop_rate\":0.125,\"reassigned\":2",
         "\"empty\":0},{\"layer\":3,",
         "\"empty\":1,\"nmi\":0.75}",
@@ -114,12 +119,15 @@ START_TEST(a_line_has_the_documented_keys)
     static const char *const lacks[] = {"ppl", "accuracy", "heads", "floor", "\"nmi\":null"};
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
         ck_assert_msg(strstr(text, lacks[i]) == NULL, "has %s: %s", lacks[i], text);
+    const char *second = strstr(text, "\"layer\":3"); /* of a router without probabilities */
+    ck_assert(strstr(second, "max_prob") == NULL && strstr(second, "prob_sum") == NULL);
     r.ppl = 2;
+    r.ppl_batch_mean = 2.25;
     r.floor = 1.5;
     r.heads_total = 16;
     r.heads_active = 12;
     text = json_of(&r);
-    ck_assert_ptr_nonnull(strstr(text, "\"ppl\":2"));
+    ck_assert_ptr_nonnull(strstr(text, "\"ppl\":2,\"ppl_batch_mean\":2.25"));
     ck_assert_ptr_nonnull(strstr(text, "\"floor\":1.5"));
     ck_assert_ptr_nonnull(strstr(text, "\"heads\":{\"active\":12,\"total\":16}"));
 }

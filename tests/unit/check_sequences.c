@@ -1,5 +1,6 @@
-/* sequences: losses that are taken within each sequence, in graphs of other lengths than model.seq,
- * with padding and with whole rows of it, against the formula computed here from the gates. */
+/* sequences: losses that are taken within each sequence, and sums over tokens, in graphs of other
+ * lengths than model.seq, with padding and with whole rows of it, against the formulas computed
+ * here from probabilities and gates. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -17,7 +18,7 @@ enum { B = 6, E = 4, K = 2, MODEL_SEQ = 24, MAX_SET = 8 };
 typedef struct graph {
     mf_session *s;
     mf_model_graph *mg;
-    int seq, real; /* sequences with tokens */
+    int seq, real;    /* sequences with tokens */
     double sum[B][E]; /* of gates */
 } graph;
 
@@ -66,11 +67,11 @@ static void open_graph(graph *x, int seq, bool masked, int n_more, const char *c
                                   .masked = masked,
                                   .want_prob = true,
                                   .no_reuse = true};
-    const mf_run run = {.seed = 3, .step = 5, .forward_only = true};
+    const mf_run run = {.seed = 3, .step = 5, .metrics = true, .forward_only = true};
     mf_config *config = NULL;
     *x = (graph){.seq = seq};
     memcpy(set, small, sizeof small);
-    memcpy(set + SMALL, more, (size_t)n_more * sizeof *more);
+    if (n_more > 0) memcpy(set + SMALL, more, (size_t)n_more * sizeof *more);
     int rc = mf_config_load("default", SMALL + n_more, set, &config);
     if (rc == MF_OK) rc = mf_session_open(config, &options, &x->s);
     if (rc == MF_OK) rc = mf_model_graph_new(x->s->model, &shape, &x->mg);
@@ -153,6 +154,50 @@ START_TEST(importance_of_noisy_topk)
 }
 END_TEST
 
+START_TEST(probabilities_are_summed_over_real_tokens)
+{
+    for (int masked = 0; masked < 2; masked++) {
+        graph x;
+        mf_moe_tally *t;
+        mf_layer_stats stats;
+        float shares[MF_MOE_SHARES * E];
+        double sum[E] = {0}, largest = 0, tokens = 0;
+        open_graph(&x, lengths[1], masked, 0, NULL);
+        const float *p = mf_tensor_data(x.mg->moe[0].routing.prob),
+                    *mask = x.mg->mask ? mf_tensor_data(x.mg->mask) : NULL;
+        for (int i = 0; i < B * x.seq; i++) {
+            double most = 0;
+            if (mask && mask[i] == 0) continue;
+            for (int e = 0; e < E; e++) {
+                sum[e] += (double)p[i * E + e];
+                most = fmax(most, (double)p[i * E + e]);
+            }
+            largest += most;
+            tokens++;
+        }
+        ck_assert_int_eq(mf_moe_tally_new(0, E, K, 0, &t), MF_OK);
+        mf_moe_tally_add(t, &x.mg->moe[0]);
+        mf_moe_tally_add(t, &x.mg->moe[0]); /* a second run adds to the sums, not to the mean */
+        mf_moe_tally_stats(t, shares, &stats);
+        for (int e = 0; e < E; e++)
+            ck_assert_double_eq_tol((double)stats.prob_sum[e], 2 * sum[e], 1e-3);
+        ck_assert_double_eq_tol(stats.max_prob, largest / tokens, 1e-5);
+        ck_assert_double_gt(stats.max_prob, stats.top_prob); /* of the first, of both chosen */
+        mf_moe_out without = x.mg->moe[0]; /* as a router that gives rows and no probabilities */
+        without.prob_sum = without.max_prob = NULL;
+        mf_moe_tally_add(t, &without);
+        mf_moe_tally_stats(t, shares, &stats);
+        ck_assert(stats.prob_sum == NULL && isnan(stats.max_prob));
+        mf_moe_tally_reset(t);
+        mf_moe_tally_add(t, &x.mg->moe[0]);
+        mf_moe_tally_stats(t, shares, &stats);
+        ck_assert_double_eq_tol((double)stats.prob_sum[0], sum[0], 1e-3);
+        mf_moe_tally_free(t);
+        close_graph(&x);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("sequences");
@@ -160,6 +205,7 @@ static Suite *suite(void)
     tcase_set_timeout(c, 120);
     tcase_add_test(c, importance_by_sequence);
     tcase_add_test(c, importance_of_noisy_topk);
+    tcase_add_test(c, probabilities_are_summed_over_real_tokens);
     suite_add_tcase(s, c);
     return s;
 }
