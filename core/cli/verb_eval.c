@@ -56,6 +56,15 @@ static void print_text(const mf_session *s, const mf_metrics_record *r, int64_t 
         printf(" (mean of batches %.3f)", r->ppl_batch_mean);
     if (r->bits_per_byte == r->bits_per_byte) printf(", %.4f bits per byte", r->bits_per_byte);
     printf(" (%lld tokens)\n", (long long)r->tokens);
+    if (r->ppl == r->ppl) {
+        printf("parameter efficiency %.4g (1 / perplexity for each of %.3f M parameters in use)",
+               mf_metrics_efficiency(r), (double)r->params_active / 1e6);
+        if (r->heads_total > 0 && r->heads_active > 0)
+            printf("; perplexity / head %.4g, head efficiency %.4g (%lld of %lld heads)",
+                   r->ppl / (double)r->heads_active, mf_metrics_head_efficiency(r),
+                   (long long)r->heads_active, (long long)r->heads_total);
+        putchar('\n');
+    }
     const double floor = mf_corpus_floor(s->corpus, split, MF_FLOOR_PAST, 0, 0);
     if (floor == floor)
         printf("entropy floor of the corpus %.4f: loss is %.3f x the floor\n", floor,

@@ -72,6 +72,43 @@ int64_t mf_heads_active(const mf_model *m)
     return n;
 }
 
+/* Has a layer with the weights of `source` query head h .. h + n - 1? */
+static bool read_somewhere(const mf_model *m, int32_t source, int32_t h, int32_t n)
+{
+    for (int32_t l = source; l < m->config->model.layers; l++) {
+        if (mf_block_attention_source(m, l) != source) continue;
+        for (int32_t i = h; i < h + n; i++)
+            if (is_active(mf_head_param(m, l, "active"), i)) return true;
+    }
+    return false;
+}
+
+/* Elements of one head of queries, or of keys, or of values. */
+static int64_t part_size(const mf_model *m, int32_t layer)
+{
+    const mf_model_config *c = &m->config->model;
+    const int64_t hd = c->dim / c->heads;
+    return hd * c->dim + (mf_head_param(m, layer, "qkv.bias") ? hd : 0);
+}
+
+int64_t mf_heads_idle(const mf_model *m)
+{
+    const mf_model_config *c = &m->config->model;
+    const int32_t share = (int32_t)(c->heads / c->kv_heads);
+    int64_t idle = 0;
+    if (!c->head_gates) return 0;
+    idle += c->layers * c->heads - mf_heads_active(m); /* gates */
+    for (int32_t l = 0; l < c->layers; l++) {
+        if (mf_block_attention_source(m, l) != l) continue;
+        for (int32_t h = 0; h < c->heads; h++)
+            if (!read_somewhere(m, l, h, 1))
+                idle += part_size(m, l) + c->dim / c->heads * c->dim;
+        for (int32_t kv = 0; kv < c->kv_heads; kv++)
+            if (!read_somewhere(m, l, kv * share, share)) idle += 2 * part_size(m, l);
+    }
+    return idle;
+}
+
 /* ---- gates ---- */
 
 double mf_gate_of(const mf_model *m, double number)

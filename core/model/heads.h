@@ -81,6 +81,9 @@ void mf_head_record_fill(mf_head_record *r, const mf_model *m, const mf_head_tal
 float *mf_head_record_gradients(const mf_head_record *r, int32_t layer);
 float *mf_head_record_importance(const mf_head_record *r, int32_t layer);
 int64_t mf_heads_active(const mf_model *m); /* in all layers */
+/* Elements of parameters that no graph reads, since the heads that they belong to are pruned (in all
+ * layers that share them): gates, and parts of the q, k, v and o weights and biases. */
+int64_t mf_heads_idle(const mf_model *m);
 
 /* Learning-rate factors of the heads' parts of parameters, from `active` (0: frozen) and
  * `lr_scale`, into mf_param.part. What several heads or layers share learns as the fastest of them,

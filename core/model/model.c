@@ -289,7 +289,7 @@ void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active)
         active += split ? p->count / c->experts * c->top_k : p->count;
     }
     *ret_all = all;
-    *ret_active = active;
+    *ret_active = active - mf_heads_idle(m);
 }
 
 bool mf_model_has_regularizer(const mf_model *m, int i)

@@ -52,7 +52,7 @@ typedef struct mf_model {
 int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool training,
                  mf_model **ret);
 void mf_model_free(mf_model *m);
-/* Elements of parameters: all, and those that one token uses (k of E experts). */
+/* Elements of parameters: all, and those that one token uses (k of E experts, heads not pruned). */
 void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active);
 
 /* Does regularizer i add its term? Those that read routing have none without MoE layers. */

@@ -141,6 +141,12 @@ static void cards(const mf_report *p)
     if (!isnan(active))
         mf_html_card(p->d, count_text(p, mf_report_manifest_number(r, "params")), "parameters",
                      mf_report_strf(p, "%s active a token", count_text(p, active)));
+    if (val != NULL && val->heads_total > 0 && val->params_active > 0)
+        mf_html_card(p->d, mf_report_num(p, 3, mf_metrics_efficiency(val)),
+                     "parameter efficiency",
+                     mf_report_strf(p, "1 / perplexity for each million of %s; a head: %s",
+                                    count_text(p, (double)val->params_active),
+                                    mf_report_num(p, 3, mf_metrics_head_efficiency(val))));
     mf_html_cards_end(p->d);
 }
 

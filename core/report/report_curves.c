@@ -34,6 +34,12 @@ static double heads(const mf_metrics_record *m, const void *arg)
     return m->heads_total > 0 ? (double)m->heads_active : NAN;
 }
 
+static double efficiency(const mf_metrics_record *m, const void *arg)
+{
+    (void)arg;
+    return m->heads_total > 0 ? mf_metrics_efficiency(m) : NAN;
+}
+
 static double regularizer(const mf_metrics_record *m, const void *name)
 {
     for (int i = 0; i < m->n_regularizers; i++)
@@ -225,8 +231,7 @@ static void training_accuracy(const mf_report *p)
     const mf_report_run *r = p->runs[0];
     add(&c, "accuracy", mf_report_track(r, "val", pick_train_accuracy, NULL));
     if (c.n == 0) return;
-    mf_series *s =
-        add(&c, "loss (right)", mf_report_track(r, "val", pick_train_loss, NULL));
+    mf_series *s = add(&c, "loss (right)", mf_report_track(r, "val", pick_train_loss, NULL));
     if (s != NULL) s->right = true;
     figure(p, "Loss and accuracy in training", "Means over the steps between evaluations.",
            (mf_plot){.y_label = "share", .right_label = "nats", .y_lo = 0, .y_hi = 1}, &c);
@@ -274,6 +279,9 @@ void mf_report_learning(const mf_report *p)
     }
     of_runs(p, "Speed", "tokens/s", NULL, "train", pick_tokens_per_s, NULL, false);
     of_runs(p, "Attention heads in use", "heads", NULL, "train", heads, NULL, false);
+    of_runs(p, "Parameter efficiency", "1 / (perplexity x millions of parameters)",
+            "Parameters that a token uses, without those of pruned heads.", "val", efficiency,
+            NULL, false);
     mf_html_figures_end(p->d);
     mf_html_section_end(p->d);
 }

@@ -135,6 +135,8 @@ static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double ta
     r->loss = weight > 0 ? loss / weight : 0;
     r->task_loss = weight > 0 ? task / weight : 0;
     r->tokens = (int64_t)targets;
+    int64_t all;
+    mf_model_count(m, &all, &r->params_active);
     if (m->config->model.task == MF_TASK_LM) {
         r->ppl = exp(r->task_loss);
         if (bytes > 0) r->bits_per_byte = task / log(2.0) / bytes;

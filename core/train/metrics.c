@@ -116,6 +116,34 @@ static void put_heads(mf_jw *w, const mf_metrics_record *r)
     mf_jw_end(w);
 }
 
+/* ---- efficiency ---- */
+
+double mf_metrics_efficiency(const mf_metrics_record *r)
+{
+    return r->params_active > 0 ? 1e6 / (r->ppl * (double)r->params_active) : (double)NAN;
+}
+
+double mf_metrics_head_efficiency(const mf_metrics_record *r)
+{
+    return r->heads_total > 0 && r->heads_active > 0 ? 1 / (r->ppl * (double)r->heads_active)
+                                                     : (double)NAN;
+}
+
+static void put_efficiency(mf_jw *w, const mf_metrics_record *r)
+{
+    const bool heads = r->heads_total > 0 && r->heads_active > 0;
+    mf_jw_key(w, "efficiency");
+    mf_jw_object(w);
+    mf_jw_kv_int(w, "params_active", r->params_active);
+    mf_jw_kv_real(w, "ppl_per_mparam", r->ppl / (double)r->params_active * 1e6);
+    mf_jw_kv_real(w, "parameter_efficiency", mf_metrics_efficiency(r));
+    if (heads) {
+        mf_jw_kv_real(w, "ppl_per_head", r->ppl / (double)r->heads_active);
+        mf_jw_kv_real(w, "head_efficiency", mf_metrics_head_efficiency(r));
+    }
+    mf_jw_end(w);
+}
+
 static void put_controllers(mf_jw *w, const mf_metrics_record *r)
 {
     mf_jw_key(w, "controllers");
@@ -177,6 +205,7 @@ void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)
     if (r->n_metrics > 0) put_values(w, "plugin_metrics", r->n_metrics, r->metrics);
     if (r->n_turns > 0) put_turns(w, r);
     if (r->heads_total > 0) put_heads(w, r);
+    if (r->params_active > 0 && !isnan(r->ppl)) put_efficiency(w, r);
     mf_jw_end(w);
 }
 

@@ -54,10 +54,17 @@ typedef struct mf_metrics_record {
     const mf_layer_stats *layers; /* moe: [...]; each of size layers[0].size */
     const mf_named_value *metrics; /* what plugins report: plugin_metrics: {NAME: value} */
     const mf_turn *turns;
+    int64_t params_active; /* val: parameters that a token uses; 0: not written */
     int64_t heads_active, heads_total; /* heads_total 0: not gated, not written */
     const mf_head_stats *heads;   /* each of size heads[0].size */
     int n_head_layers;
 } mf_metrics_record;
+
+/* Parameter efficiency of a language model: 1 / perplexity, which is the mean probability (geometric)
+ * of the right token, for each million of the parameters that a token uses. The same for each attention
+ * head in use, where heads are gated. NaN: not known. */
+double mf_metrics_efficiency(const mf_metrics_record *r);
+double mf_metrics_head_efficiency(const mf_metrics_record *r);
 
 /* All numbers NaN or 0, split "train". */
 void mf_metrics_record_init(mf_metrics_record *r);

@@ -175,6 +175,7 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
     r->floor = real_or_nan(v, "floor");
     r->heads_active = int_or_0(heads, "active");
     r->heads_total = int_or_0(heads, "total");
+    r->params_active = int_or_0(mf_json_get(v, "efficiency"), "params_active");
     r->regularizers = values(arena, mf_json_get(v, "regularizers"), &r->n_regularizers);
     r->metrics = values(arena, mf_json_get(v, "plugin_metrics"), &r->n_metrics);
     return r->split != NULL && r->regularizers != NULL && r->metrics != NULL &&

@@ -177,7 +177,7 @@ END
         --set train.batch=2 --set train.eval_every=2 --set train.eval_batches=1 --set train.eval_context=0 \
         --set 'data.path=builtin:topics?bytes=40000'
     sound_page gated/report.html
-    for title in "Attention heads" "Gates, step 4" "Entropy of the attention weights, step" "Layer 0, head 1"; do
+    for title in "Parameter efficiency" "1 / perplexity for each million of" "Attention heads" "Gates, step 4" "Entropy of the attention weights, step" "Layer 0, head 1"; do
         grep -qF "$title" gated/report.html
     done
     ! grep -q "One stretch of text" gated/report.html

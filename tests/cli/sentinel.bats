@@ -107,6 +107,13 @@ KEYS
     small run "${hurry[@]}" # heads are pruned
     "$MOEFW" eval run -t 1 --batches 2 --json >plain.json
     "$MOEFW" eval run -t 1 --batches 2 --heads 2 --json >heads.json
+    # efficiency: of 3 heads pruned 3 x 8 x 32 weights that make queries, keys and values, 32 x 8 of the
+    # output and a gate are out of use
+    all=$("$MOEFW" config check run/config.ini --json | sed -E 's/.*"params":([0-9]*).*/\1/')
+    sed -E 's/.*"ppl":([0-9.]*).*"params_active":([0-9]*),"ppl_per_mparam":([0-9.]*),"parameter_efficiency":([0-9.]*),"ppl_per_head":([0-9.]*),"head_efficiency":([0-9.]*).*/\1 \2 \3 \4 \5 \6/' plain.json |
+        awk -v all="$all" 'function same(a, b) { return a / b > 0.999999 && a / b < 1.000001 }
+            { exit !($2 == all - 3 * 1025 && same($3, 1e6 * $1 / $2) && same($4, 1e6 / $1 / $2) && same($5, $1 / 5) && same($6, 1 / $1 / 5)) }'
+    grep '"split":"val"' run/metrics.jsonl | tail -1 | grep -q '"efficiency":{"params_active":'
     ! grep -q '"grad_norm":\[\|"importance":\[' plain.json
     # the rest of the line is the same
     sed -E 's/,"(grad_norm|importance)":\[[^]]*\]//g' heads.json | diff - plain.json
@@ -123,6 +130,7 @@ KEYS
     # the same as text
     run "$MOEFW" eval run -t 1 --batches 2 --heads 2
     [ "$(grep -c '^layer [01], head [0-3]: pruned$' <<<"$output")" -eq 3 ]
+    [[ "$output" == *"parameter efficiency "*" M parameters in use); perplexity / head "*"(5 of 8 heads)"* ]]
     [ "$(grep -c '^layer [01], head [0-3]: gate 0\.[0-9]*, entropy [0-9.]*, gradient norm [0-9.e-]*, importance [01]\.[0-9]*$' <<<"$output")" -eq 5 ]
     small plain --set model.head_gates=no
     run "$MOEFW" eval plain -t 1 --heads 1

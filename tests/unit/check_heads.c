@@ -3,71 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/error.h"
-#include "base/mem.h"
 #include "check_main.h"
-#include "model/heads.h"
-#include "tests/lib/scratch.h"
-
-enum { BATCH = 2, SEQ = 5, VOCAB = 11, LAYERS = 2, HEADS = 8 };
-
-typedef struct {
-    mf_config *config;
-    mf_model *model;
-} made;
-
-static void make(made *x, const char *more)
-{
-    const char *path = scratch_path("model.ini");
-    char *text = mf_strf("[model]\ndim = 32\nlayers = 2\nseq = %d\nmoe_every = 0\n"
-                         "init_std = 0.3\n%s[router]\nplugin = none\n[expert]\nplugin = none\n",
-                         SEQ, more);
-    const mf_model_facts facts = {.vocab = VOCAB, .train_steps = 1};
-    scratch_write(path, text, strlen(text));
-    ck_assert_msg(mf_config_load(path, 0, NULL, &x->config) == MF_OK, "%s", mf_error_message());
-    ck_assert_int_eq(mf_backend_init(), MF_OK);
-    ck_assert_msg(mf_model_new(x->config, &facts, true, &x->model) == MF_OK, "%s",
-                  mf_error_message());
-    mf_free(text);
-}
-
-static void unmake(made *x)
-{
-    mf_model_free(x->model);
-    mf_config_free(x->config);
-}
-
-static void feed(const mf_model_graph *mg)
-{
-    int32_t *tokens = mf_tensor_data(mg->tokens), *at = mf_tensor_data(mg->positions),
-            *targets = mf_tensor_data(mg->targets), *ids = mf_tensor_data(mg->sequence_ids);
-    for (int i = 0; i < mg->shape.batch * SEQ; i++) {
-        tokens[i] = (i * 7 + 3) % VOCAB;
-        targets[i] = (i * 5 + 1) % VOCAB;
-        at[i] = i % SEQ;
-        if (ids) ids[i] = i / SEQ;
-    }
-}
-
-/* One training run; gradients are in the store. */
-static double run(const made *x, mf_head_tally *tally)
-{
-    const mf_model_shape shape = {.mode = MF_MODE_TRAIN, .batch = BATCH, .seq = SEQ};
-    const mf_run how = {.metrics = true};
-    mf_model_graph *mg;
-    ck_assert_msg(mf_model_graph_new(x->model, &shape, &mg) == MF_OK, "%s", mf_error_message());
-    feed(mg);
-    ck_assert_msg(mf_graph_run(mg->g, &how) == MF_OK, "%s", mf_error_message());
-    const double loss = (double)*(float *)mf_tensor_data(mg->loss);
-    mf_head_tally_add(tally, mg);
-    mf_model_graph_free(mg);
-    return loss;
-}
-
-static void set(const made *x, int layer, const char *what, int head, float value)
-{
-    mf_head_param(x->model, layer, what)->value[head] = value;
-}
+#include "heads_model.h"
 
 /* Heads that a test takes out of both layers, as a string of HEADS times '.' (stays) or 'x'. */
 static void compare_with_gates_of_0(const char *options, const char *first, const char *second)
@@ -168,243 +105,6 @@ START_TEST(gates_of_1_and_skips_of_0_change_no_bit)
         }
         unmake(&plain);
         unmake(&gated);
-        mf_free(more);
-    }
-}
-END_TEST
-
-/* ---- the published code's other forms ---- */
-
-static float *values(const made *x, const char *name)
-{
-    return mf_store_find(x->model->store, name)->value;
-}
-
-static void scale(const made *x, const char *name, double factor)
-{
-    const mf_param *p = mf_store_find(x->model->store, name);
-    for (int64_t i = 0; i < p->count; i++)
-        p->value[i] = (float)((double)p->value[i] * factor);
-}
-
-/* Biases begin as zeros, which would hide what becomes of them. */
-static void fill_biases(const made *x)
-{
-    static const char *const names[] = {"layers.0.attention.out.bias",
-                                        "layers.1.attention.out.bias", "head.bias"};
-    for (int i = 0; i < 3; i++) {
-        const mf_param *p = mf_store_find(x->model->store, names[i]);
-        for (int64_t j = 0; p && j < p->count; j++)
-            p->value[j] = 0.3f * (float)(j % 5 - 1);
-    }
-}
-
-static void expect_equal(const char *what, double a, double b)
-{
-    ck_assert_msg(fabs(a - b) < 2e-6, "%s: %.9g, %.9g", what, a, b);
-}
-
-START_TEST(raw_gates_are_the_numbers_themselves)
-{
-    made raw, logit;
-    make(&raw, "heads = 8\nhead_gates = yes\ngate_form = raw\ngate_init = 0.5\n");
-    make(&logit, "heads = 8\nhead_gates = yes\n");
-    for (int l = 0; l < LAYERS; l++)
-        for (int h = 0; h < HEADS; h++) {
-            const double g = 0.1 + 0.1 * h;
-            set(&raw, l, "gate", h, h == 7 ? 1.5f : (float)g); /* cut to 1 */
-            set(&logit, l, "gate", h, h == 7 ? 40 : (float)log(g / (1 - g)));
-        }
-    expect_equal("raw", run(&raw, NULL), run(&logit, NULL));
-    ck_assert(mf_head_param(raw.model, 1, "gate")->grad[7] == 0);
-    mf_head_record *r;
-    ck_assert_int_eq(mf_head_record_new(raw.model, &r), MF_OK);
-    mf_head_record_fill(r, raw.model, NULL);
-    ck_assert(fabs((double)r->stats[1].gate[2] - 0.3) < 1e-7);
-    ck_assert(r->stats[0].gate[7] == 1);
-    mf_head_record_free(r);
-    unmake(&raw);
-    unmake(&logit);
-}
-END_TEST
-
-START_TEST(gates_that_start_by_their_distance_from_the_middle)
-{
-    static const char *const forms[] = {"gate_form = raw\ngate_init = 1\n", ""};
-    for (int i = 0; i < 2; i++) {
-        made x;
-        char *more = mf_strf("heads = 8\nhead_gates = yes\ngate_start = middle\n%s", forms[i]);
-        make(&x, more);
-        for (int h = 0; h < HEADS; h++) {
-            const double d = fabs(h - 3.5) / 3.5,
-                         want = (i == 0 ? 1 : 1 / (1 + exp(-3.0))) * (1 - 0.1 * d),
-                         got = (double)mf_head_param(x.model, 1, "gate")->value[h];
-            expect_equal(more, i == 0 ? got : 1 / (1 + exp(-got)), want);
-        }
-        unmake(&x);
-        mf_free(more);
-    }
-    made odd; /* the middle one of 1 begins as gate_init says */
-    make(&odd, "heads = 1\nhead_gates = yes\ngate_start = middle\ngate_init = 2\n");
-    ck_assert(mf_head_param(odd.model, 0, "gate")->value[0] == 2);
-    unmake(&odd);
-}
-END_TEST
-
-/* b sum(g) / H: a plain bias of so much; pruned heads take their share with them. */
-START_TEST(the_output_bias_goes_with_the_gates)
-{
-    const char *options = "heads = 8\nhead_gates = yes\nattention_out_bias = yes\n%s";
-    made shared, plain;
-    char *more = mf_strf(options, "gate_bias = yes\n"), *less = mf_strf(options, "");
-    make(&shared, more);
-    make(&plain, less);
-    fill_biases(&shared);
-    fill_biases(&plain);
-    double sum = 0;
-    for (int h = 0; h < HEADS; h++) {
-        set(&shared, 0, "gate", h, (float)h - 3);
-        set(&plain, 0, "gate", h, (float)h - 3);
-        sum += h == 5 ? 0 : 1 / (1 + exp(3.0 - h));
-        set(&shared, 1, "active", h, 0); /* of layer 1 nothing is left, nor of its bias */
-        set(&plain, 1, "active", h, 0);
-    }
-    set(&shared, 0, "active", 5, 0);
-    set(&plain, 0, "active", 5, 0);
-    scale(&plain, "layers.0.attention.out.bias", sum / HEADS);
-    scale(&plain, "layers.1.attention.out.bias", 0);
-    expect_equal("gate_bias", run(&shared, NULL), run(&plain, NULL));
-    unmake(&shared);
-    unmake(&plain);
-    mf_free(more);
-    mf_free(less);
-}
-END_TEST
-
-START_TEST(means_of_heads_and_scaled_logits)
-{
-    const char *options = "heads = 8\nattention_out_bias = yes\nhead_bias = yes\n%s";
-    made scaled, plain;
-    char *more = mf_strf(options, "head_mean = yes\nlogit_scale = 1.25\n"),
-         *less = mf_strf(options, "");
-    make(&scaled, more);
-    make(&plain, less);
-    fill_biases(&scaled);
-    fill_biases(&plain);
-    for (int l = 0; l < LAYERS; l++) {
-        scale(&plain, l ? "layers.1.attention.out.weight" : "layers.0.attention.out.weight",
-              0.125);
-        scale(&plain, l ? "layers.1.attention.out.bias" : "layers.0.attention.out.bias", 0.125);
-    }
-    scale(&plain, "head.weight", 1.25);
-    scale(&plain, "head.bias", 1.25);
-    expect_equal("scales", run(&scaled, NULL), run(&plain, NULL));
-    unmake(&scaled);
-    unmake(&plain);
-    mf_free(more);
-    mf_free(less);
-}
-END_TEST
-
-/* The length of what a head puts out does not count; where it is that of all tokens, the lengths of
- * tokens among one another do. */
-START_TEST(heads_of_unit_length)
-{
-    double loss[3];
-    for (int i = 0; i < 3; i++) {
-        static const char *const norms[] = {"none", "token", "batch"};
-        made x;
-        char *more = mf_strf("heads = 8\nhead_norm = %s\n", norms[i]);
-        make(&x, more);
-        loss[i] = run(&x, NULL);
-        float *v = values(&x, "layers.0.attention.qkv.weight");
-        for (int64_t j = (16 + 2) * 4 * 32; j < (16 + 3) * 4 * 32; j++) /* values of head 2 */
-            v[j] *= 3;
-        const double longer = run(&x, NULL);
-        if (i == 0)
-            ck_assert(fabs(longer - loss[i]) > 1e-4);
-        else
-            expect_equal(more, longer, loss[i]);
-        unmake(&x);
-        mf_free(more);
-    }
-    ck_assert(fabs(loss[0] - loss[1]) > 1e-3 && fabs(loss[1] - loss[2]) > 1e-3);
-}
-END_TEST
-
-/* What stands at padded places counts neither as a token nor for the mean length. */
-START_TEST(padding_has_no_length)
-{
-    const mf_model_shape shape = {
-        .mode = MF_MODE_EVAL, .batch = BATCH, .seq = SEQ, .masked = true};
-    made x;
-    mf_model_graph *mg;
-    double loss[2];
-    make(&x, "heads = 8\nhead_norm = batch\n");
-    ck_assert_int_eq(mf_model_graph_new(x.model, &shape, &mg), MF_OK);
-    for (int i = 0; i < 2; i++) {
-        feed(mg);
-        float *mask = mf_tensor_data(mg->mask);
-        for (int t = 0; t < BATCH * SEQ; t++)
-            mask[t] = t < 7;
-        for (int t = 7; t < BATCH * SEQ; t++)
-            ((int32_t *)mf_tensor_data(mg->tokens))[t] = i ? 1 : 9;
-        ck_assert_int_eq(mf_graph_run(mg->g, &(mf_run){.forward_only = true}), MF_OK);
-        loss[i] = (double)*(float *)mf_tensor_data(mg->task_loss);
-    }
-    ck_assert_msg(loss[0] == loss[1], "%.9g, %.9g", loss[0], loss[1]);
-    mf_model_graph_free(mg);
-    unmake(&x);
-}
-END_TEST
-
-/* Some elements of a parameter: the graph's gradient against central differences of the loss. */
-static void check_slopes(const made *x, const char *options, const char *name, int points)
-{
-    mf_param *p = mf_store_find(x->model->store, name);
-    const double step = 1.0 / 64;
-    ck_assert_ptr_nonnull(p);
-    float *grad = mf_alloc((size_t)p->count, sizeof *grad);
-    run(x, NULL);
-    memcpy(grad, p->grad, (size_t)p->count * sizeof *grad);
-    for (int i = 0; i < points; i++) {
-        const int64_t at = (int64_t)i * 7919 % p->count;
-        const float was = p->value[at], up = was + (float)step, down = was - (float)step;
-        p->value[at] = up;
-        const double above = run(x, NULL);
-        p->value[at] = down;
-        const double below = run(x, NULL);
-        p->value[at] = was;
-        const double slope = (above - below) / ((double)up - (double)down);
-        ck_assert_msg(fabs(slope - (double)grad[at]) < 1e-4 + 5e-3 * fabs(slope),
-                      "%s%s[%lld]: gradient %.7g, slope %.7g", options, name, (long long)at,
-                      (double)grad[at], slope);
-    }
-    mf_free(grad);
-}
-
-START_TEST(gradients_are_slopes)
-{
-    static const char *const forms[] = {
-        "gate_form = raw\ngate_init = 0.7\ngate_bias = yes\n",
-        "gate_bias = yes\nhead_norm = token\n",
-        "head_norm = token\nhead_mean = yes\nlogit_scale = 1.25\n",
-    };
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        made x;
-        char *more = mf_strf("heads = 8\nhead_gates = yes\nattention_out_bias = yes\n"
-                             "head_bias = yes\nnorm = layernorm\n%s",
-                             forms[i]);
-        make(&x, more);
-        fill_biases(&x);
-        set(&x, 1, "active", 3, 0);
-        check_slopes(&x, forms[i], "layers.1.attention.gate", HEADS);
-        check_slopes(&x, forms[i], "layers.1.attention.out.bias", 6);
-        check_slopes(&x, forms[i], "layers.0.attention.out.weight", 6);
-        check_slopes(&x, forms[i], "layers.0.attention.qkv.weight", 12);
-        check_slopes(&x, forms[i], "head.weight", 6);
-        check_slopes(&x, forms[i], "head.bias", 6);
-        unmake(&x);
         mf_free(more);
     }
 }
@@ -590,6 +290,39 @@ START_TEST(learning_rates_of_parts)
 }
 END_TEST
 
+/* dim 32, 8 heads of 4: a head of queries, of keys or of values is 4 x 32 and 4 biases, of the output
+ * 32 x 4; a gate is one. */
+START_TEST(pruned_heads_are_no_parameters_in_use)
+{
+    enum { PART = 4 * 32 + 4, OUT = 32 * 4 };
+    made x;
+    int64_t all, active, first;
+    make(&x, "heads = 8\nkv_heads = 4\nhead_gates = yes\nattention_bias = yes\n");
+    mf_model_count(x.model, &all, &first);
+    ck_assert_int_eq(mf_heads_idle(x.model), 0);
+    ck_assert_int_eq(all, first);
+    set(&x, 0, "active", 2, 0);
+    ck_assert_int_eq(mf_heads_idle(x.model), 1 + PART + OUT);
+    set(&x, 0, "active", 3, 0); /* the last of a head of keys and values */
+    set(&x, 1, "active", 7, 0);
+    ck_assert_int_eq(mf_heads_idle(x.model), 3 * (1 + PART + OUT) + 2 * PART);
+    mf_model_count(x.model, &all, &active);
+    ck_assert_int_eq(all, first);
+    ck_assert_int_eq(active, first - 3 * (1 + PART + OUT) - 2 * PART);
+    unmake(&x);
+    make(&x, "heads = 8\nkv_heads = 4\nhead_gates = yes\nattention_bias = yes\nshare_layers = "
+             "yes\n");
+    set(&x, 0, "active", 2, 0); /* gates are each layer's own, weights are in use in layer 1 */
+    ck_assert_int_eq(mf_heads_idle(x.model), 1);
+    set(&x, 1, "active", 2, 0);
+    ck_assert_int_eq(mf_heads_idle(x.model), 2 + PART + OUT);
+    unmake(&x);
+    make(&x, "heads = 8\n");
+    ck_assert_int_eq(mf_heads_idle(x.model), 0);
+    unmake(&x);
+}
+END_TEST
+
 static void expect_parts(const made *x, int layer, const char *what, const float *want, int n)
 {
     const mf_param *p = mf_head_param(x->model, layer, what);
@@ -656,18 +389,12 @@ static Suite *suite(void)
     tcase_add_test(c, pruned_heads_are_heads_with_gate_0);
     tcase_add_test(c, shared_keys_go_with_their_last_query);
     tcase_add_test(c, gates_of_1_and_skips_of_0_change_no_bit);
-    tcase_add_test(c, raw_gates_are_the_numbers_themselves);
-    tcase_add_test(c, gates_that_start_by_their_distance_from_the_middle);
-    tcase_add_test(c, the_output_bias_goes_with_the_gates);
-    tcase_add_test(c, means_of_heads_and_scaled_logits);
-    tcase_add_test(c, heads_of_unit_length);
-    tcase_add_test(c, padding_has_no_length);
-    tcase_add_test(c, gradients_are_slopes);
     tcase_add_test(c, a_linear_skip_begins_as_the_identity);
     tcase_add_test(c, entropy_of_even_weights);
     tcase_add_test(c, entropy_by_hand);
     tcase_add_test(c, recorded_weights_have_the_measured_entropy);
     tcase_add_test(c, gradient_norms_share_out_all_of_the_gradient);
+    tcase_add_test(c, pruned_heads_are_no_parameters_in_use);
     tcase_add_test(c, learning_rates_of_parts);
     tcase_add_test(c, shared_layers_learn_as_the_fastest);
     tcase_add_test(c, heads_are_live_options);

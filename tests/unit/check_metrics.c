@@ -130,6 +130,19 @@ START_TEST(a_line_has_the_documented_keys)
     ck_assert_ptr_nonnull(strstr(text, "\"ppl\":2,\"ppl_batch_mean\":2.25"));
     ck_assert_ptr_nonnull(strstr(text, "\"floor\":1.5"));
     ck_assert_ptr_nonnull(strstr(text, "\"heads\":{\"active\":12,\"total\":16}"));
+    ck_assert_ptr_null(strstr(text, "efficiency"));
+    r.params_active = 4000000;
+    text = json_of(&r);
+    ck_assert_msg(strstr(text,
+                         ",\"efficiency\":{\"params_active\":4000000,\"ppl_per_mparam\":0.5,"
+                         "\"parameter_efficiency\":0.125,\"ppl_per_head\":0.166666666666666"
+                         "66,\"head_efficiency\":0.041666666666666664}}") != NULL,
+                  "%s", text);
+    r.heads_active = 0; /* all pruned: no number for each */
+    ck_assert_ptr_null(strstr(json_of(&r), "head_efficiency"));
+    r.heads_active = 12;
+    r.ppl = NAN; /* no language model */
+    ck_assert_ptr_null(strstr(json_of(&r), "efficiency"));
 }
 END_TEST
 
