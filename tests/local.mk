@@ -37,6 +37,7 @@ UNIT += tests/unit/check_place
 UNIT += tests/unit/check_plan
 UNIT += tests/unit/check_plugin
 UNIT += tests/unit/check_progress
+UNIT += tests/unit/check_quality
 UNIT += tests/unit/check_report
 UNIT += tests/unit/check_rng
 UNIT += tests/unit/check_run

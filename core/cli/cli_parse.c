@@ -13,20 +13,32 @@
 #define OPTION_CODE 1000 /* getopt's value of long option i is this + i */
 #define MAX_OPTIONS 96
 
-/* One verb's options and the global ones, in the forms that getopt wants. */
+/* One verb's options and the global ones, in the forms that getopt wants. Options of several words may
+ * also be given with underscores between them: such a second name has the code of the first. */
 typedef struct table {
-    int n;
+    int n, n_longs;
     const mf_cli_option *option[MAX_OPTIONS];
-    struct option longs[MAX_OPTIONS + 1];
+    struct option longs[2 * MAX_OPTIONS + 1];
     char shorts[2 * MAX_OPTIONS + 3];
+    char underscored[MAX_OPTIONS][48];
 } table;
+
+static void add_long(table *t, const char *name, int has_arg)
+{
+    t->longs[t->n_longs++] = (struct option){name, has_arg, NULL, OPTION_CODE + t->n};
+}
 
 static void add_options(table *t, const mf_cli_option *o)
 {
     size_t s = strlen(t->shorts);
     for (; o != NULL && o->name != NULL && t->n < MAX_OPTIONS; o++) {
         int has_arg = o->kind == MF_CLI_FLAG ? no_argument : required_argument;
-        t->longs[t->n] = (struct option){o->name, has_arg, NULL, OPTION_CODE + t->n};
+        char *second = t->underscored[t->n];
+        add_long(t, o->name, has_arg);
+        snprintf(second, sizeof t->underscored[0], "%s", o->name);
+        for (char *c = second; (c = strchr(c, '-')) != NULL;)
+            *c = '_';
+        if (strcmp(second, o->name) != 0) add_long(t, second, has_arg);
         t->option[t->n++] = o;
         if (o->letter != 0) {
             t->shorts[s++] = (char)o->letter;

@@ -363,12 +363,14 @@ static bool read_line(char *line, size_t size, bool *ret_long)
     return true;
 }
 
-int mf_talk(mf_talker *run)
+int mf_talk(mf_talker *run, mf_talker *baseline, const char *name)
 {
     static char line[65536];
-    talk t = {.run = run};
+    talk t = {.run = run, .baseline = *baseline};
     bool too_long = false;
     int rc = MF_OK;
+    *baseline = (mf_talker){0};
+    snprintf(t.name, sizeof t.name, "%s", name ? name : "");
     fputs("Each line is continued; /help lists commands, /exit ends.\n", stderr);
     while (rc == MF_OK && !t.end) {
         fputs("> ", stderr);

@@ -71,6 +71,13 @@ static void print_experts(const mf_talker *t, int32_t id)
     fputc('\n', stderr);
 }
 
+static int say(mf_talker *t, const char *text, size_t n)
+{
+    if (t->ear) return t->ear->piece(t->ear->arg, text, n);
+    mf_talker_put(text, n);
+    return MF_OK;
+}
+
 static int write_tokens(mf_talker *t, mf_decoder *decoder, const float *logits, int64_t *ret_n)
 {
     const mf_tokenizer *tokenizer = t->session->tokenizer;
@@ -88,8 +95,10 @@ static int write_tokens(mf_talker *t, mf_decoder *decoder, const float *logits, 
         }
         if (id == tokenizer->special[MF_SPECIAL_EOS]) break;
         const char *piece = mf_decoder_next(decoder, id, &length);
-        mf_talker_put(piece, length);
-        if (i + 1 < t->tokens) rc = mf_generator_feed(t->generator, &id, 1, &logits);
+        rc = say(t, piece, length);
+        if (rc == MF_OK && t->ear) rc = t->ear->token(t->ear->arg, id);
+        if (rc == MF_OK && i + 1 < t->tokens)
+            rc = mf_generator_feed(t->generator, &id, 1, &logits);
     }
     *ret_n = i;
     return rc;
@@ -123,8 +132,8 @@ int mf_talker_continue(mf_talker *t, const char *text, size_t n, bool shown)
     size_t length;
     rc = write_tokens(t, &decoder, logits, &written);
     const char *rest = mf_decoder_end(&decoder, &length);
-    mf_talker_put(rest, length);
-    putchar('\n');
+    if (rc == MF_OK) rc = say(t, rest, length);
+    if (!t->ear) putchar('\n');
     mf_decoder_close(&decoder);
     const double took = mf_clock() - began;
     mf_log(MF_LOG_INFO, "%lld tokens, %.1f tokens/s", (long long)written,

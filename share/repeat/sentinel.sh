@@ -3,7 +3,8 @@
 # of pruned attention heads, measured: quality, speed, and regrowth.
 #
 #   quality   from one trained model two go on equally long: under the controller, which prunes, and
-#             without it
+#             without it; perplexity for each head and parameter in use; how much the texts that the
+#             models write repeat, and how likely the unpruned one finds them
 #   speed     tokens/s with 0, 30, 50 and 70 % of the heads pruned, in training and in generation;
 #             these runs come one at a time
 #   regrowth  the pruned model goes on with the controller that brings heads back where validation
@@ -68,9 +69,8 @@ stage
 generating() {
     file=$out/runs/speed-$1.generate
     if [ ! -s "$file" ]; then
-        sed -n '/[[:alpha:]]/{p;q;}' "$data" | cut -c 1-40 >"$out/prompt" # letters that the model knows
         for _ in 1 2 3; do
-            "$MOEFW" generate "$out/runs/speed-$1" -t "$threads" -f "$out/prompt" -n 400 2>&1 >/dev/null |
+            "$MOEFW" generate "$out/runs/speed-$1" -t "$threads" -f "$(prompt)" -n 400 2>&1 >/dev/null |
                 sed -n 's/.* tokens, \([0-9.]*\) tokens\/s.*/\1/p'
         done | sort -n | tail -n 1 >"$file"
     fi
@@ -93,8 +93,8 @@ heads_of() { # RUN -> "active total"
 quality() {
     echo "Quality: validation loss, nats a token"
     echo
-    echo "| model | steps | heads pruned | val loss | to the unpruned one | published |"
-    echo "|---|---|---|---|---|---|"
+    echo "| model | steps | heads pruned | val loss | to the unpruned one | published | perplexity | / head | parameters in use | parameter efficiency |"
+    echo "|---|---|---|---|---|---|---|---|---|---|"
     base=$(value unpruned val task_loss)
     for run in first unpruned pruned regrown; do
         case $run in
@@ -106,9 +106,39 @@ quality() {
         # shellcheck disable=SC2046 # words are words
         set -- $(heads_of $run) "$(value $run val task_loss)"
         awk -v run=$run -v n="$n" -v active="$1" -v total="$2" -v loss="$3" -v base="$base" \
-            -v told="$told" 'BEGIN {
-                printf "| %s | %d | %.1f %% | %.4f | %+.2f %% | %s |\n", run, n,
-                    100 * (total - active) / total, loss, 100 * (loss / base - 1), told }'
+            -v told="$told" -v ppl="$(value $run val ppl)" -v a_head="$(value $run val ppl_per_head)" \
+            -v used="$(value $run val params_active)" -v worth="$(value $run val parameter_efficiency)" 'BEGIN {
+                printf "| %s | %d | %.1f %% | %.4f | %+.2f %% | %s | %.3f | %.4f | %d | %.4f |\n", run, n,
+                    100 * (total - active) / total, loss, 100 * (loss / base - 1), told, ppl, a_head, used, worth }'
+    done
+}
+
+# prompt: letters that the model knows
+prompt() {
+    [ -s "$out/prompt" ] || sed -n '/[[:alpha:]]/{p;q;}' "$data" | cut -c 1-40 >"$out/prompt"
+    echo "$out/prompt"
+}
+
+# written RUN KEY: a number of its texts
+written() {
+    file=$out/runs/$1.texts
+    [ -s "$file" ] || "$MOEFW" generate "$out/runs/$1" -q -t "$threads" -f "$(prompt)" --samples 20 -n 200 -s "$seed" \
+        --quality --baseline "$out/runs/unpruned" --json >"$file" || die 1 "$1 writes no texts"
+    sed 's/.*"samples":.*\],"quality":{\([^}]*\)},"baseline".*/\1/' "$file" |
+        tr ',' '\n' | sed -n "s/^\"$2\"://p"
+}
+
+texts() {
+    echo "Texts: 20 of 200 tokens of each model; the log-likelihood is that of the unpruned one"
+    echo
+    echo "| model | rep-2 | rep-4 | diversity | distinct-1 | distinct-2 | again | coherence, nats a token |"
+    echo "|---|---|---|---|---|---|---|---|"
+    for run in first unpruned pruned regrown; do
+        line="| $run |"
+        for key in rep_2 rep_4 diversity distinct_1 distinct_2 again other_coherence; do
+            line="$line $(written $run $key | awk '{ printf "%.4f", $1 }') |"
+        done
+        echo "$line"
     done
 }
 
@@ -137,6 +167,8 @@ regrowth() {
 
 {
     quality
+    echo
+    texts
     echo
     speed
     echo

@@ -51,6 +51,63 @@ setup() {
     done
 }
 
+# field KEY: of the JSON on standard input, its first number under that key
+field() {
+    grep -o "\"$1\":[-0-9.e]*" | head -1 | sed 's/.*://'
+}
+
+@test "samples: of seeds in a row, each the text of its seed" {
+    run "$MOEFW" generate run -q -p "the " -n 30 -s 5 --samples 3
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '^\[seed [567]\]$' <<<"$output")" -eq 3 ]
+    for seed in 5 6 7; do
+        one=$("$MOEFW" generate run -q -p "the " -n 30 -s $seed)
+        [[ "$output" == *"[seed $seed]"$'\n'"$one"* ]]
+    done
+    json=$("$MOEFW" generate run -q -p "the " -n 30 -s 5 --samples 2 --json)
+    [[ "$json" == '{"run":"run","step":60,"max_tokens":30,"temperature":0.8,"top_k":40,'*'"prompt":"the ","samples":[{"seed":5,"text":"'*'"tokens":30},{"seed":6,'*'}]}' ]]
+    [[ "$json" != *quality* ]]
+}
+
+@test "quality: a text that says one thing over and over, and one that does not" {
+    yes 'the old cook ' | head -40 | tr -d '\n' >loop.txt
+    "$MOEFW" train -q --out loop --set data.path=loop.txt --set model.layers=1 --set model.dim=32 --set model.seq=16 \
+        --set model.moe_every=0 --set train.batch=8 --set train.steps=80 --set train.lr=0.03 --set train.eval_context=0
+    "$MOEFW" generate loop -q -p "the old cook " -n 130 --temp 0 --quality --json >loop.json
+    [[ "$(<loop.json)" == *'"text":"the old cook the old cook'* ]]
+    # 30 words: 3 different ones, and 3 different n-grams of every length
+    [ "$(field words <loop.json)" -eq 30 ]
+    awk -v r2="$(field rep_2 <loop.json)" -v r4="$(field rep_4 <loop.json)" -v d1="$(field distinct_1 <loop.json)" \
+        -v again="$(field again <loop.json)" -v c="$(field coherence <loop.json)" \
+        'function same(a, b) { return a - b < 1e-9 && b - a < 1e-9 }
+            BEGIN { exit !(same(r2, 1 - 3 / 29) && same(r4, 1 - 3 / 27) && same(d1, 0.1) && same(again, 27 / 29) && c < 0 && c > -0.2) }'
+    # beside another run: each judges the other's text, and knows its own better
+    "$MOEFW" generate run -q -p "the old cook " -n 60 --samples 2 --quality --baseline loop --json >both.json
+    awk -v a="$(field coherence_byte <both.json)" -v b="$(field other_coherence_byte <both.json)" 'BEGIN { exit !(a > b) }'
+    [ "$(grep -o '"other_coherence_byte"' both.json | wc -l)" -eq 2 ]
+    run "$MOEFW" generate run -q -p "the old cook " -n 60 --quality --baseline loop
+    [ "$(grep -c '^\[this run\]$\|^\[loop\]$' <<<"$output")" -eq 2 ]
+    [ "$(grep -c '^\[loop\] repetition: rep-2 0\.[0-9]*, ' <<<"$output")" -eq 1 ]
+    [ "$(grep -c '^\[this run\] coherence: -[0-9.]* nats a token, -[0-9.]* a byte; by loop -[0-9.]*, -[0-9.]*$' <<<"$output")" -eq 1 ]
+}
+
+@test "options may be written with underscores; a conversation takes none that ask for single texts" {
+    [ "$("$MOEFW" generate run -q -p "the " -n 9 --top_k 1)" = "$("$MOEFW" generate run -q -p "the " -n 9 --top-k=1)" ]
+    "$MOEFW" generate run -q -p "the " -n 2 --repeat_pen 1.5 # shortened
+    run "$MOEFW" generate run --to_k 1
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"unknown option '--to_k'; did you mean '--top-k'?"* ]]
+    for more in --json --quality --samples=2 --prompt=x; do
+        run "$MOEFW" generate run -i $more </dev/null
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"-i is a conversation"*"no ${more%%=*} with it"* ]]
+    done
+    run "$MOEFW" generate run -q -p x --baseline nowhere
+    [ "$status" -eq 3 ]
+    run "$MOEFW" generate run -q --samples 0
+    [ "$status" -eq 2 ]
+}
+
 @test "longer than the model's sequence" {
     run "$MOEFW" generate run -q -p "the old cook stirs the soup near the oven and the" -n 80
     [ "$status" -eq 0 ]

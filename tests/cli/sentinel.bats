@@ -233,6 +233,37 @@ KEYS
     [[ "${lines[7]}" == "layer 1: 4 of 4 heads active, 0 % pruned; gates 0.95"*" 0.500 1.000" ]]
 }
 
+@test "without a conversation: gates by layer, skips switched, another run beside it" {
+    small run --set model.skip=unet --set model.skip_form=residual --set model.skip_scale=0 \
+        --set controller.c.plugin=prune --set controller.c.by=spread --set controller.c.share=0.25
+    small base --set model.head_gates=no
+    run "$MOEFW" generate run -q --analyze
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" == "layer 0: 3 of 4 heads active, 25 % pruned; gates 0.95"*" -" ]]
+    [ "${lines[2]}" = "all: 6 of 8 heads active, 25 % pruned" ]
+    [ "${lines[3]}" = "skips: off" ]
+    [ "${#lines[@]}" -eq 4 ] # and no text
+    run "$MOEFW" generate run -q --analyze --json
+    [[ "$output" == *'"gates":{"heads":8,"active":6,"low":0,"pruned_percent":25,"layers":[{"layer":0,"heads":4,"active":3,"low":0,"pruned_percent":25,"gate":[0.95'*',0]},{"layer":1,'*'"skips":{"on":false,"scale":0}}' ]]
+    # as in a conversation
+    off=$("$MOEFW" generate run -q -p "the cook" -n 30 --temp 0)
+    on=$("$MOEFW" generate run -q -p "the cook" -n 30 --temp 0 --skip-scale 30)
+    talked=$(printf '/skip 30\nthe cook\n' | "$MOEFW" generate run -q -i -n 30 --temp 0 2>/dev/null | tail -1)
+    [ "$on" = "the cook$talked" ]
+    [ "$on" != "$off" ]
+    [[ "$("$MOEFW" generate run -q --enable_unet --analyze)" == *"skips: on, scale 0.1" ]]
+    [[ "$("$MOEFW" generate run -q --enable-unet --skip-scale -2 --analyze --json)" == *'"skips":{"on":true,"scale":-2}}' ]]
+    run "$MOEFW" generate run -q --baseline base -p "the cook" -n 6 --temp 0 --analyze
+    [[ "$output" == "layer 0: "*$'\n[this run]\nthe cook'*$'\n[base]\nthe cook'* ]]
+    run bash -c 'printf "the cook\n" | "$MOEFW" generate run -q -i --baseline base --analyze -n 6 2>/dev/null'
+    [[ "$output" == "layer 0: "*$'\n[this run]\n'*$'\n[base]\n'* ]]
+    for word in --analyze --enable-unet --skip-scale=1; do
+        run "$MOEFW" generate base -q $word
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"model."*" = no"* ]]
+    done
+}
+
 @test "a gate that is set changes what is written, and the text so far is kept" {
     small run
     talk() { printf '%b' "$1" | "$MOEFW" generate run -q -i -n 8 --temp 0 2>/dev/null; }
@@ -329,7 +360,8 @@ below() {
     MOEFW="$MOEFW" run "$srcdir/share/repeat/sentinel.sh" --data text --out out --steps 12 --more 24 --threads 1 \
         --set model.dim=32 --set model.seq=16 --set model.layers=2 --set train.batch=2 --set train.eval_batches=2
     [ "$status" -eq 0 ] || { echo "$output"; return 1; }
-    grep -q '^| pruned | 36 | 37.5 % | ' out/table.md || { cat out/table.md; return 1; }
+    grep -q '^| pruned | 36 | 37.5 % | .* | [0-9.]* | [0-9]* | [0-9.]* |$' out/table.md || { cat out/table.md; return 1; }
+    [ "$(grep -cE '^\| (first|unpruned|pruned|regrown) \|( [01]\.[0-9]{4} \|){6} -[0-9.]* \|$' out/table.md)" -eq 4 ] || { cat out/table.md; return 1; }
     grep -q '^| 70 % | [0-9]* | [0-9.]* | [0-9]* | [0-9.]* | 20.21, 20.57 |' out/table.md
     before=$(cat out/table.md)
     MOEFW="$MOEFW" run "$srcdir/share/repeat/sentinel.sh" --data text --out out --steps 12 --more 24 --threads 1 \

@@ -1,0 +1,315 @@
+#include "cli/samples.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/mem.h"
+#include "generate/quality.h"
+
+typedef struct {
+    char *text;
+    size_t n, room;
+    mf_ids ids;
+    double own, other; /* sums of log-likelihoods, by the run that wrote it and by the other */
+    int64_t other_tokens; /* as which the other one read it */
+} sample;
+
+typedef struct {
+    mf_talker *who;
+    sample *list; /* [count] */
+} side;
+
+typedef struct {
+    const mf_samples *s;
+    side run, baseline;
+    const char *name; /* of the baseline; NULL: there is none */
+} job;
+
+/* ---- writing ---- */
+
+typedef struct {
+    sample *to;
+    bool aloud; /* to standard output as well */
+} listener;
+
+static int hear_piece(void *arg, const char *text, size_t n)
+{
+    sample *x = ((listener *)arg)->to;
+    if (((listener *)arg)->aloud) mf_talker_put(text, n);
+    if (n == 0) return MF_OK;
+    if (x->n + n > x->room) {
+        const size_t room = 2 * (x->n + n) + 256;
+        char *larger = mf_realloc(x->text, x->room, room);
+        if (!larger) return MF_ENOMEM;
+        x->text = larger;
+        x->room = room;
+    }
+    memcpy(x->text + x->n, text, n);
+    x->n += n;
+    return MF_OK;
+}
+
+static int hear_token(void *arg, int32_t id)
+{
+    return mf_ids_push(&((listener *)arg)->to->ids, id, 0);
+}
+
+static void put_heading(const job *j, const char *name, uint64_t seed)
+{
+    if (j->name && j->s->count > 1)
+        printf("[%s, seed %llu]\n", name, (unsigned long long)seed);
+    else if (j->name)
+        printf("[%s]\n", name);
+    else if (j->s->count > 1)
+        printf("[seed %llu]\n", (unsigned long long)seed);
+}
+
+/* The i-th text of one run: a function of the run, the prompt and seed + i alone. */
+static int write_one(const job *j, side *of, const char *name, int64_t i, bool aloud)
+{
+    mf_talker *t = of->who;
+    mf_sampler_options *settings = mf_sampler_settings(t->sampler);
+    const uint64_t seed = settings->seed;
+    listener to = {&of->list[i], aloud};
+    const mf_talker_ear ear = {&to, hear_piece, hear_token};
+    if (aloud) put_heading(j, name, seed + (uint64_t)i);
+    if (aloud && j->s->shown) mf_talker_put(j->s->prompt, j->s->n_prompt);
+    mf_generator_reset(t->generator);
+    settings->seed = seed + (uint64_t)i;
+    t->drawn = 0;
+    t->ear = &ear;
+    const int rc = mf_talker_continue(t, j->s->prompt, j->s->n_prompt, aloud && j->s->shown);
+    t->ear = NULL;
+    settings->seed = seed;
+    if (aloud) putchar('\n');
+    return rc;
+}
+
+static int write_all(job *j, bool aloud)
+{
+    int rc = MF_OK;
+    for (int64_t i = 0; rc == MF_OK && i < j->s->count; i++) {
+        rc = write_one(j, &j->run, "this run", i, aloud);
+        if (rc == MF_OK && j->name) rc = write_one(j, &j->baseline, j->name, i, aloud);
+    }
+    return rc;
+}
+
+/* ---- likelihood ---- */
+
+static int judge_ids(mf_talker *by, const mf_samples *s, const mf_ids *text, double *ret)
+{
+    mf_ids prompt = {0};
+    const mf_model *m = by->session->model;
+    int rc = mf_tokenizer_encode(by->session->tokenizer, "the prompt", s->prompt, s->n_prompt,
+                                 &prompt);
+    if (rc == MF_OK)
+        rc = mf_log_likelihood(by->generator, m->facts.vocab, prompt.id, (int64_t)prompt.n,
+                               text->id, (int64_t)text->n, ret);
+    mf_ids_free(&prompt);
+    return rc;
+}
+
+/* What one run wrote, as the other one's tokenizer reads it. */
+static int judge_text(mf_talker *by, const mf_samples *s, sample *x)
+{
+    mf_ids ids = {0};
+    int rc = mf_tokenizer_encode(by->session->tokenizer, "what the other run wrote", x->text,
+                                 x->n, &ids);
+    if (rc == MF_OK) rc = judge_ids(by, s, &ids, &x->other);
+    x->other_tokens = (int64_t)ids.n;
+    mf_ids_free(&ids);
+    return rc;
+}
+
+static int judge_side(const job *j, side *of, mf_talker *other)
+{
+    int rc = MF_OK;
+    for (int64_t i = 0; rc == MF_OK && i < j->s->count; i++) {
+        rc = judge_ids(of->who, j->s, &of->list[i].ids, &of->list[i].own);
+        if (rc == MF_OK && other) rc = judge_text(other, j->s, &of->list[i]);
+    }
+    return rc;
+}
+
+static int judge_all(job *j)
+{
+    if (!j->s->quality) return MF_OK;
+    int rc = judge_side(j, &j->run, j->name ? j->baseline.who : NULL);
+    if (rc == MF_OK && j->name) rc = judge_side(j, &j->baseline, j->run.who);
+    return rc;
+}
+
+/* ---- what is told ---- */
+
+typedef struct {
+    int64_t tokens, bytes;
+    double own, own_byte, other, other_byte; /* nats a token and a byte; NaN: of nothing */
+    mf_repetition repetition;
+} summary;
+
+static double per(double sum, int64_t n)
+{
+    return n > 0 ? sum / (double)n : (double)NAN;
+}
+
+static int sum_up(const job *j, const side *of, summary *ret)
+{
+    const int64_t n = j->s->count;
+    double own = 0, other = 0;
+    int64_t other_tokens = 0;
+    mf_piece_of_text *texts = mf_alloc((size_t)n, sizeof *texts);
+    if (!texts) return MF_ENOMEM;
+    *ret = (summary){0};
+    for (int64_t i = 0; i < n; i++) {
+        const sample *x = &of->list[i];
+        texts[i] = (mf_piece_of_text){x->text, x->n};
+        ret->tokens += (int64_t)x->ids.n;
+        ret->bytes += (int64_t)x->n;
+        own += x->own;
+        other += x->other;
+        other_tokens += x->other_tokens;
+    }
+    ret->own = per(own, ret->tokens);
+    ret->own_byte = per(own, ret->bytes);
+    ret->other = per(other, other_tokens);
+    ret->other_byte = other_tokens > 0 ? per(other, ret->bytes) : (double)NAN;
+    const int rc = mf_repetition_of((int)n, texts, &ret->repetition);
+    mf_free(texts);
+    return rc;
+}
+
+static int put_quality(const job *j, const side *of, const char *name, const char *other)
+{
+    summary q;
+    const int rc = sum_up(j, of, &q);
+    const mf_repetition *r = &q.repetition;
+    if (rc != MF_OK) return rc;
+    if (j->name) printf("[%s] ", name);
+    printf("repetition: rep-2 %.4f, rep-3 %.4f, rep-4 %.4f, diversity %.4f, again %.4f, "
+           "distinct-1 %.4f, distinct-2 %.4f (%lld words in %lld texts)\n",
+           r->rep[2], r->rep[3], r->rep[4], r->diversity, r->again, r->distinct[1],
+           r->distinct[2], (long long)r->words, (long long)j->s->count);
+    if (j->name) printf("[%s] ", name);
+    printf("coherence: %.4f nats a token, %.4f a byte", q.own, q.own_byte);
+    if (other) printf("; by %s %.4f, %.4f", other, q.other, q.other_byte);
+    putchar('\n');
+    return MF_OK;
+}
+
+static void json_sample(mf_jw *w, const job *j, const side *of, int64_t i)
+{
+    const sample *x = &of->list[i];
+    mf_jw_object(w);
+    mf_jw_kv_int(w, "seed", (int64_t)(mf_sampler_settings(of->who->sampler)->seed) + i);
+    mf_jw_key(w, "text");
+    mf_jw_string_n(w, x->text ? x->text : "", x->n);
+    mf_jw_kv_int(w, "tokens", (int64_t)x->ids.n);
+    if (j->s->quality) {
+        mf_jw_kv_real(w, "coherence", per(x->own, (int64_t)x->ids.n));
+        if (j->name) mf_jw_kv_real(w, "other_coherence", per(x->other, x->other_tokens));
+    }
+    mf_jw_end(w);
+}
+
+static int json_quality(mf_jw *w, const job *j, const side *of)
+{
+    summary q;
+    const int rc = sum_up(j, of, &q);
+    char key[24];
+    if (rc != MF_OK) return rc;
+    mf_jw_key(w, "quality");
+    mf_jw_object(w);
+    mf_jw_kv_int(w, "texts", j->s->count);
+    mf_jw_kv_int(w, "tokens", q.tokens);
+    mf_jw_kv_int(w, "bytes", q.bytes);
+    mf_jw_kv_int(w, "words", q.repetition.words);
+    for (int n = 1; n <= MF_QUALITY_ORDER; n++) {
+        snprintf(key, sizeof key, "rep_%d", n);
+        mf_jw_kv_real(w, key, q.repetition.rep[n]);
+    }
+    mf_jw_kv_real(w, "diversity", q.repetition.diversity);
+    for (int n = 1; n <= MF_QUALITY_ORDER; n++) {
+        snprintf(key, sizeof key, "distinct_%d", n);
+        mf_jw_kv_real(w, key, q.repetition.distinct[n]);
+    }
+    mf_jw_kv_real(w, "again", q.repetition.again);
+    mf_jw_kv_real(w, "coherence", q.own);
+    mf_jw_kv_real(w, "coherence_byte", q.own_byte);
+    if (j->name) {
+        mf_jw_kv_real(w, "other_coherence", q.other);
+        mf_jw_kv_real(w, "other_coherence_byte", q.other_byte);
+    }
+    mf_jw_end(w);
+    return MF_OK;
+}
+
+static int json_side(mf_jw *w, const job *j, const side *of)
+{
+    mf_jw_key(w, "samples");
+    mf_jw_array(w);
+    for (int64_t i = 0; i < j->s->count; i++)
+        json_sample(w, j, of, i);
+    mf_jw_end(w);
+    return j->s->quality ? json_quality(w, j, of) : MF_OK;
+}
+
+/* ---- */
+
+static void close_side(const job *j, side *of)
+{
+    for (int64_t i = 0; of->list && i < j->s->count; i++) {
+        mf_free(of->list[i].text);
+        mf_ids_free(&of->list[i].ids);
+    }
+    mf_free(of->list);
+}
+
+static void close_job(job *j)
+{
+    close_side(j, &j->run);
+    close_side(j, &j->baseline);
+}
+
+/* Texts are written here, aloud or not, and judged. */
+static int open_job(job *j, const mf_samples *s, mf_talker *run, mf_talker *baseline,
+                    const char *name, bool aloud)
+{
+    const bool both = baseline && baseline->session;
+    *j = (job){.s = s, .run.who = run, .baseline.who = baseline, .name = both ? name : NULL};
+    j->run.list = mf_alloc((size_t)s->count, sizeof *j->run.list);
+    if (both) j->baseline.list = mf_alloc((size_t)s->count, sizeof *j->baseline.list);
+    int rc = j->run.list && (!both || j->baseline.list) ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK) rc = write_all(j, aloud);
+    if (rc == MF_OK) rc = judge_all(j);
+    return rc;
+}
+
+int mf_samples_write(const mf_samples *s, mf_talker *run, mf_talker *baseline, const char *name)
+{
+    job j;
+    int rc = open_job(&j, s, run, baseline, name, true);
+    if (rc == MF_OK && s->quality) rc = put_quality(&j, &j.run, "this run", j.name);
+    if (rc == MF_OK && s->quality && j.name)
+        rc = put_quality(&j, &j.baseline, j.name, "this run");
+    close_job(&j);
+    return rc;
+}
+
+int mf_samples_json(mf_jw *w, const mf_samples *s, mf_talker *run, mf_talker *baseline,
+                    const char *name)
+{
+    job j;
+    int rc = open_job(&j, s, run, baseline, name, false);
+    if (rc == MF_OK) rc = json_side(w, &j, &j.run);
+    if (rc == MF_OK && j.name) {
+        mf_jw_key(w, "baseline");
+        mf_jw_object(w);
+        mf_jw_kv_string(w, "run", j.name);
+        mf_jw_kv_int(w, "step", baseline->step);
+        rc = json_side(w, &j, &j.baseline);
+        mf_jw_end(w);
+    }
+    close_job(&j);
+    return rc;
+}
