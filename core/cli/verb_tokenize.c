@@ -13,18 +13,22 @@
 static const mf_cli_form forms[] = {
     {"train", "KIND FILE", 2, 2,
      "make a tokenizer (byte, char, bpe, bpe_bytes, wordpiece) from a text"},
+    {"export", "TOKENIZER", 1, 1, "write a tokenizer in another layout: LaMoE's JSON"},
     {"encode", "TOKENIZER FILE", 2, 2, "the ids of a text"},
     {"decode", "TOKENIZER FILE", 2, 2, "the text of ids, parted by blanks"},
     MF_CLI_FORM_END};
 
 static const char *const widths[] = {"16", "32", NULL};
+static const char *const trainers[] = {"own", "lamoe", NULL};
+static const char *const formats[] = {"moefw", "lamoe", NULL};
+enum { OWN, LAMOE };
 
 static const mf_cli_option options[] = {
     {.name = "out",
      .letter = 'o',
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
-     .help = "train: where the tokenizer is written; needed"},
+     .help = "train, export: where the tokenizer is written; needed"},
     {.name = "vocab-size",
      .kind = MF_CLI_INT,
      .arg = "N",
@@ -43,6 +47,21 @@ static const mf_cli_option options[] = {
      .lo = 1,
      .hi = 1 << 24,
      .help = "train: bpe and bpe_bytes merge pairs that occur at least so often (2)"},
+    {.name = "trainer",
+     .kind = MF_CLI_ENUM,
+     .arg = "NAME",
+     .choices = trainers,
+     .help =
+         "train bpe: own (the default), or lamoe, to the vocabulary and ids of LaMoE's "
+         "published trainer: "
+         "its order among equal pairs, and its counts, by which symbols leave the vocabulary"},
+    {.name = "format",
+     .kind = MF_CLI_ENUM,
+     .arg = "NAME",
+     .choices = formats,
+     .help = "train, export: layout of the file: moefw (the default of train) or lamoe, for "
+             "LaMoE's "
+             "scripts (the default of export)"},
     {.name = "clean",
      .kind = MF_CLI_FLAG,
      .help = "train, encode: write contractions out and leave only letters, digits, . and %"},
@@ -99,6 +118,38 @@ static int read_text(const mf_cli *cli, const char *file, char **ret, size_t *re
     return code;
 }
 
+static int save(const mf_cli *cli, const mf_tokenizer *t, int layout, const char *out)
+{
+    layout = mf_cli_enum(cli, "format", layout);
+    return layout == LAMOE ? mf_tokenizer_save_lamoe(t, out) : mf_tokenizer_save(t, out);
+}
+
+static int told(const mf_cli *cli, const mf_tokenizer *t, const char *out)
+{
+    if (!mf_cli_json(cli)) {
+        printf("%s: %s, %d ids\n", out, t->ops->name, (int)t->vocab);
+        return MF_OK;
+    }
+    mf_jw *w = mf_jw_new();
+    if (w == NULL) return MF_ENOMEM;
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "kind", t->ops->name);
+    mf_jw_kv_int(w, "vocab", t->vocab);
+    mf_jw_kv_string(w, "file", out);
+    mf_jw_end(w);
+    int code = print_json(w);
+    mf_jw_free(w);
+    return code;
+}
+
+static int export(const mf_cli *cli, const mf_tokenizer *t)
+{
+    const char *out = mf_cli_text(cli, "out", NULL);
+    if (out == NULL) return mf_fail(MF_EUSAGE, "tokenize export: --out FILE is needed");
+    int code = save(cli, t, LAMOE, out);
+    return code == MF_OK ? told(cli, t, out) : code;
+}
+
 static int train(const mf_cli *cli)
 {
     const char *kind = mf_cli_operand(cli, 0), *file = mf_cli_operand(cli, 1);
@@ -108,8 +159,11 @@ static int train(const mf_cli *cli)
     mf_tokenizer *t = NULL;
     mf_tokenizer_options o = {.vocab_size = (int32_t)mf_cli_int(cli, "vocab-size", 0),
                               .merges = (int32_t)mf_cli_int(cli, "merges", 0),
-                              .min_count = (int32_t)mf_cli_int(cli, "min-count", 0)};
+                              .min_count = (int32_t)mf_cli_int(cli, "min-count", 0),
+                              .lamoe = mf_cli_enum(cli, "trainer", OWN) == LAMOE};
     if (out == NULL) return mf_fail(MF_EUSAGE, "tokenize train: --out FILE is needed");
+    if (o.lamoe && strcmp(kind, "bpe") != 0)
+        return mf_fail(MF_EUSAGE, "--trainer=lamoe makes tokenizers of kind bpe, not %s", kind);
     if (mf_cli_flag(cli, "eos")) {
         o.specials = MF_SPECIAL_BIT(MF_SPECIAL_EOS);
         o.vocab_size -= o.vocab_size > 1; /* --vocab-size counts it */
@@ -117,24 +171,8 @@ static int train(const mf_cli *cli)
     int code = read_text(cli, file, &text, &n);
     if (code != MF_OK) return code;
     code = mf_tokenizer_train(kind, file, text, n, &o, &t);
-    if (code == MF_OK) code = mf_tokenizer_save(t, out);
-    if (code == MF_OK && mf_cli_json(cli)) {
-        mf_jw *w = mf_jw_new();
-        if (w == NULL) {
-            mf_tokenizer_free(t);
-            mf_free(text);
-            return MF_ENOMEM;
-        }
-        mf_jw_object(w);
-        mf_jw_kv_string(w, "kind", kind);
-        mf_jw_kv_int(w, "vocab", t->vocab);
-        mf_jw_kv_string(w, "file", out);
-        mf_jw_end(w);
-        code = print_json(w);
-        mf_jw_free(w);
-    } else if (code == MF_OK) {
-        printf("%s: %s, %d ids\n", out, kind, (int)t->vocab);
-    }
+    if (code == MF_OK) code = save(cli, t, OWN, out);
+    if (code == MF_OK) code = told(cli, t, out);
     mf_tokenizer_free(t);
     mf_free(text);
     return code;
@@ -272,6 +310,11 @@ static int run(const mf_cli *cli)
     size_t n = 0;
     if (strcmp(action, "train") == 0) return train(cli);
     int code = open_tokenizer(mf_cli_operand(cli, 0), &t);
+    if (code == MF_OK && strcmp(action, "export") == 0) {
+        code = export(cli, t);
+        mf_tokenizer_free(t);
+        return code;
+    }
     if (code == MF_OK)
         code = strcmp(action, "encode") == 0 ? read_text(cli, file, &text, &n)
                                              : mf_read_file(file, 0, &text, &n);

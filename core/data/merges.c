@@ -45,6 +45,9 @@ typedef struct mf_learner_pairs {
     size_t n_symbol_count;
     int64_t total;
     int64_t min_count;
+    bool again;          /* what was merged may be so once more */
+    int64_t *book;       /* [symbols] counts as LaMoE keeps them; NULL else */
+    uint32_t first_word; /* those before it are whole */
 } learner_pairs;
 
 /* Room for one more of `size` bytes each in *list. */
@@ -74,9 +77,11 @@ void mf_learner_free(mf_learner *l)
         mf_free(l->pairs->touched);
         mf_free(l->pairs->heap);
         mf_free(l->pairs->symbol_count);
+        mf_free(l->pairs->book);
         mf_free(l->pairs);
     }
     mf_free(l->merges);
+    mf_free(l->listed);
     mf_strings_free(&l->symbols);
     mf_strings_free(&l->words);
     *l = (mf_learner){0};
@@ -216,23 +221,38 @@ static int push_touched(learner_pairs *p, bool heap)
     for (size_t i = 0; i < p->n_touched; i++) {
         pair *q = &p->pair[p->touched[i]];
         q->touched = false;
-        if (heap && code == MF_OK && !q->done && q->count >= p->min_count)
+        if (heap && code == MF_OK && (!q->done || p->again) && q->count >= p->min_count)
             code = heap_push(p, (heap_entry){q->count, q->left, q->right, p->touched[i]});
     }
     p->n_touched = 0;
     return code;
 }
 
-static int most_frequent(learner_pairs *p, pair **ret)
+/* Of the pairs that occur so often, the one that stands first. */
+static pair *first_pair(mf_learner *l, int64_t count)
 {
+    learner_pairs *p = l->pairs;
+    while (l->word[p->first_word].n < 2)
+        p->first_word++;
+    for (uint32_t i = p->first_word;; i++)
+        for (int32_t k = 0; k + 1 < l->word[i].n; k++) {
+            const int32_t *symbol = &l->word[i].symbol[k];
+            pair *q = &p->pair[p->slot[pair_slot(p, symbol[0], symbol[1])] - 1];
+            if (q->count == count) return q;
+        }
+}
+
+static int most_frequent(mf_learner *l, pair **ret)
+{
+    learner_pairs *p = l->pairs;
     *ret = NULL;
     while (p->n_heap > 0) {
         heap_entry e = heap_pop(p);
         pair *q = &p->pair[e.pair];
-        if (q->done || q->count < p->min_count) continue;
+        if ((q->done && !p->again) || q->count < p->min_count) continue;
         if (q->count == e.count) {
-            *ret = q;
-            return MF_OK;
+            *ret = p->again ? first_pair(l, e.count) : q;
+            return *ret == q ? MF_OK : heap_push(p, e); /* its turn comes */
         }
         if (q->count < e.count) {
             e.count = q->count;
@@ -245,8 +265,9 @@ static int most_frequent(learner_pairs *p, pair **ret)
 
 /* ---- the most likely ---- */
 
-static int most_likely(learner_pairs *p, pair **ret)
+static int most_likely(mf_learner *l, pair **ret)
 {
+    learner_pairs *p = l->pairs;
     double best = 0, total = log((double)p->total);
     *ret = NULL;
     for (size_t i = 0; i < p->n; i++) {
@@ -270,19 +291,57 @@ static int most_likely(learner_pairs *p, pair **ret)
 
 /* ---- merging ---- */
 
+/* From `was` to `more` elements of `size` bytes, the new ones 0. */
+static int lengthen(void *list, size_t was, size_t more, size_t size)
+{
+    void *have;
+    memcpy(&have, list, sizeof have);
+    char *longer = mf_realloc(have, was * size, more * size);
+    if (longer == NULL) return MF_ENOMEM;
+    memset(longer + was * size, 0, (more - was) * size);
+    memcpy(list, &longer, sizeof longer);
+    return MF_OK;
+}
+
 static int symbol_counts(mf_learner *l)
 {
     learner_pairs *p = l->pairs;
-    size_t need = (size_t)l->symbols.n;
-    if (need <= p->n_symbol_count) return MF_OK;
-    size_t more = 2 * need;
-    int64_t *count =
-        mf_realloc(p->symbol_count, p->n_symbol_count * sizeof *count, more * sizeof *count);
-    if (count == NULL) return MF_ENOMEM;
-    memset(count + p->n_symbol_count, 0, (more - p->n_symbol_count) * sizeof *count);
-    p->symbol_count = count;
-    p->n_symbol_count = more;
-    return MF_OK;
+    const size_t was = p->n_symbol_count, need = (size_t)l->symbols.n;
+    if (need <= was) return MF_OK;
+    const size_t more = 2 * need;
+    int code = lengthen(&p->symbol_count, was, more, sizeof *p->symbol_count);
+    if (code == MF_OK && p->again) code = lengthen(&p->book, was, more, sizeof *p->book);
+    if (code == MF_OK && p->again) code = lengthen(&l->listed, was, more, sizeof *l->listed);
+    if (code == MF_OK) p->n_symbol_count = more;
+    return code;
+}
+
+/* ---- LaMoE's counts ---- */
+
+static void list_symbol(mf_learner *l, int32_t symbol, bool listed)
+{
+    l->n_listed += listed - l->listed[symbol];
+    l->listed[symbol] = listed;
+}
+
+static void begin_book(mf_learner *l)
+{
+    for (int32_t i = 0; i < l->symbols.n; i++) {
+        l->pairs->book[i] = l->pairs->symbol_count[i];
+        list_symbol(l, i, l->pairs->book[i] != 0);
+    }
+}
+
+/* count: of the pair, before it merged. What is listed anew after it was at 0 begins there. */
+static void book_merge(mf_learner *l, const mf_merge *m, int64_t count)
+{
+    int64_t *book = l->pairs->book;
+    book[m->made] = count;
+    list_symbol(l, m->made, true);
+    book[m->left] -= count;
+    book[m->right] -= count;
+    list_symbol(l, m->left, book[m->left] != 0);
+    list_symbol(l, m->right, book[m->right] != 0);
 }
 
 /* The symbol that a pair makes; -1 in made: one too many. */
@@ -302,7 +361,7 @@ static int make_symbol(mf_learner *l, const mf_learner_rule *rule, mf_merge *m)
     bool added;
     int code = MF_OK;
     m->made = mf_strings_find(&l->symbols, text, n + more);
-    if (m->made < 0 && l->symbols.n < rule->max_symbols)
+    if (m->made < 0 && (rule->lamoe || l->symbols.n < rule->max_symbols))
         code = mf_strings_add(&l->symbols, text, n + more, &m->made, &added);
     mf_free(text);
     return code == MF_OK && m->made >= 0 ? symbol_counts(l) : code;
@@ -352,7 +411,11 @@ static int merge(mf_learner *l, const mf_learner_rule *rule, pair *q, bool *full
     code = grow(&l->merges, (size_t)l->n_merges, &cap, sizeof *l->merges);
     if (code != MF_OK) return code;
     l->cap_merges = (int32_t)cap;
-    l->merges[l->n_merges++] = m;
+    if (!q->done) l->merges[l->n_merges++] = m;
+    if (rule->lamoe) {
+        book_merge(l, &m, q->count);
+        *full = l->n_listed == rule->max_symbols;
+    }
     q->done = true;
     uint32_t *words = q->words;
     size_t n = q->n_words;
@@ -368,14 +431,18 @@ int mf_learner_run(mf_learner *l, const mf_learner_rule *rule)
     bool full = false;
     l->pairs = mf_alloc(1, sizeof *l->pairs);
     if (l->pairs == NULL) return MF_ENOMEM;
-    l->pairs->min_count = rule->min_count > 0 ? rule->min_count : COUNT_DEFAULT;
+    l->pairs->again = rule->lamoe;
+    l->pairs->min_count = rule->min_count > 0 ? rule->min_count
+                          : rule->lamoe       ? 1
+                                              : COUNT_DEFAULT;
     int code = symbol_counts(l);
     for (int32_t i = 0; i < l->words.n && code == MF_OK; i++)
         code = count_word(l, (uint32_t)i, 1);
-    while (code == MF_OK && l->n_merges < rule->max_merges && !full) {
+    if (code == MF_OK && rule->lamoe) begin_book(l);
+    for (int32_t i = 0; code == MF_OK && i < rule->max_merges && !full; i++) {
         pair *best = NULL;
         code = push_touched(l->pairs, !rule->likely);
-        if (code == MF_OK) code = (rule->likely ? most_likely : most_frequent)(l->pairs, &best);
+        if (code == MF_OK) code = (rule->likely ? most_likely : most_frequent)(l, &best);
         if (best == NULL) break;
         code = merge(l, rule, best, &full);
     }

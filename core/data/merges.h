@@ -12,6 +12,14 @@
  * Among equals, that of the earlier left symbol, then of the earlier right one. A pair that
  * occurs less often than the rule says is not merged. The result depends on the words and their
  * order only.
+ *
+ * rule.lamoe does as the trainer of LaMoE does (github.com/harishhirthi/LaMoE): among equals, the pair
+ * that stands first, by words in the order in which they came; a pair that is back after it was
+ * merged is merged again. Its vocabulary are the symbols whose count is not 0, and it keeps counts so:
+ * what a merge makes gets the count of the pair, which is taken off both halves, twice off one that
+ * is both. Pairs overlap in "aaa", and a symbol can be made in more than one way, so that some stay
+ * that are in no word, and some that are in words go. (That it looks at what it has just made again,
+ * before it goes on, changes nothing: a symbol is never its own left half.)
  */
 #ifndef MF_DATA_MERGES_H
 #define MF_DATA_MERGES_H
@@ -27,6 +35,8 @@ typedef struct mf_learner {
     mf_strings words;   /* as text, to find them again */
     mf_merge *merges;   /* in the order made */
     int32_t n_merges, cap_merges;
+    bool *listed; /* rule.lamoe: [symbols.n] in its vocabulary? NULL else */
+    int32_t n_listed;
     /* inside */
     struct mf_learner_word *word; /* [words.n] */
     size_t cap_word;
@@ -45,6 +55,7 @@ typedef struct mf_learner_rule {
     int32_t min_count;   /* of a pair that is merged; 0: 2 */
     int32_t max_merges;  /* stop after so many */
     int32_t max_symbols; /* or when a further symbol would be more than these */
+    bool lamoe;          /* see above; max_symbols: stop when so many are listed; not with likely */
 } mf_learner_rule;
 int mf_learner_run(mf_learner *l, const mf_learner_rule *rule);
 

@@ -20,17 +20,12 @@
 #include "data/bpe.h"
 #include "data/tokenizer_kinds.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
-    CHUNK = 256,
-    CHUNK_BYTES = 4 * CHUNK + 1,
-    BYTES = 256,
-    OWN_SPECIALS = 2, /* of bpe: <pad>, <unk> */
-    MERGES_DEFAULT = 100,
-    VOCAB_DEFAULT = 30000,
-    BYTES_VOCAB_DEFAULT = 4096
+    CHUNK = MF_BPE_CHUNK,
+    CHUNK_BYTES = MF_BPE_CHUNK_BYTES,
+    OWN_SPECIALS = MF_BPE_OWN_SPECIALS
 };
 
 typedef struct bpe {
@@ -40,7 +35,8 @@ typedef struct bpe {
     mf_bpe_numbers numbers;
     mf_merge *merges;
     int32_t n_merges;
-    int32_t *slot; /* merges by their pair, + 1; 0: free */
+    int32_t max_iter; /* see mf_bpe_parts */
+    int32_t *slot;    /* merges by their pair, + 1; 0: free */
     size_t slots;
 } bpe;
 
@@ -61,83 +57,25 @@ static int32_t id_of(const bpe *t, int32_t symbol)
     return id >= 0 ? id : t->base.special[MF_SPECIAL_UNK];
 }
 
-/* -1: a special one's. */
-static int32_t symbol_of(const bpe *t, int32_t id)
+bool mf_bpe_parts_of(const mf_tokenizer *base, mf_bpe_parts *ret)
 {
-    return t->numbers.id ? t->numbers.symbol[id] : id - t->shift;
-}
-
-/* ---- words ---- */
-
-static bool is_blank(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static int byte_class(char c)
-{
-    if (is_blank(c)) return 0;
-    if (c >= '0' && c <= '9') return 1;
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80) != 0 ? 2 : 3;
-}
-
-/* Bytes of the word at text, n > 0. */
-static size_t byte_word(const char *text, size_t n)
-{
-    size_t at = n > 1 && text[0] == ' ' && !is_blank(text[1]) ? 1 : 0;
-    int class = byte_class(text[at]);
-    while (at < n && at < CHUNK && byte_class(text[at]) == class)
-        at++;
-    /* Of a run of blanks the last one goes with the word behind it. */
-    if (class == 0 && at > 1 && at < n && text[at - 1] == ' ' && !is_blank(text[at])) at--;
-    return at;
-}
-
-typedef struct word {
-    const char *text;
-    size_t n, start; /* bytes; where it begins */
-    size_t end;      /* where the reader goes on */
-    char buffer[CHUNK_BYTES];
-} word;
-
-/* The word from w->end on; false at the end, or with *code at what is not UTF-8. */
-static bool next_word(bool bytes, const char *source, size_t base, const char *text, size_t n,
-                      word *w, int *code)
-{
-    size_t at = w->end;
-    while (!bytes && at < n && is_blank(text[at]))
-        at++;
-    w->start = at;
-    w->n = 0;
-    if (at == n) return false;
-    if (bytes) {
-        w->text = text + at;
-        w->n = byte_word(text + at, n - at);
-        w->end = at + w->n;
-        return true;
-    }
-    for (int i = 0; i < CHUNK && at < n && !is_blank(text[at]); i++) {
-        size_t length = mf_utf8_length(text + at, n - at);
-        if (length == 0) {
-            *code = mf_fail(MF_EINPUT,
-                            "%s: byte %zu (0x%02x) is not valid UTF-8, which tokenizer bpe "
-                            "needs; tokenizer bpe_bytes takes any file",
-                            source, base + at, (unsigned char)text[at]);
-            return false;
-        }
-        memcpy(w->buffer + w->n, text + at, length);
-        w->n += length;
-        at += length;
-    }
-    if (at == n || is_blank(text[at])) w->buffer[w->n++] = ' ';
-    w->text = w->buffer;
-    w->end = at;
+    const bpe *t = (const bpe *)base;
+    if (base->ops != &mf_tokenizer_bpe && base->ops != &mf_tokenizer_bpe_bytes) return false;
+    *ret = (mf_bpe_parts){&t->symbols, t->merges, t->n_merges, t->max_iter};
     return true;
 }
 
-static size_t unit(bool bytes, const char *text, size_t n)
+int32_t mf_bpe_symbol_of(const mf_tokenizer *base, int32_t id)
 {
-    return bytes ? 1 : mf_utf8_length(text, n);
+    const bpe *t = (const bpe *)base;
+    if (id < 0 || id >= base->pieces) return -1;
+    const int32_t symbol = t->numbers.id ? t->numbers.symbol[id] : id - t->shift;
+    return symbol >= 0 ? symbol : -1;
+}
+
+void mf_bpe_set_max_iter(mf_tokenizer *base, int32_t max_iter)
+{
+    ((bpe *)base)->max_iter = max_iter;
 }
 
 /* ---- encoding ---- */
@@ -163,13 +101,13 @@ static int32_t next_merge(const bpe *t, const int32_t *symbol, int32_t n, int32_
     return best;
 }
 
-static int encode_word(const bpe *t, const word *w, size_t base, mf_ids *ids)
+static int encode_word(const bpe *t, const mf_bpe_word *w, size_t base, mf_ids *ids)
 {
     int32_t symbol[CHUNK + 1], n = 0;
     size_t start[CHUNK + 1], last = 0;
     bool bytes = t->base.lossless;
     for (size_t at = 0; at < w->n; n++) {
-        size_t length = unit(bytes, w->text + at, w->n - at);
+        size_t length = mf_bpe_unit(bytes, w->text + at, w->n - at);
         symbol[n] = mf_strings_find(&t->symbols, w->text + at, length);
         /* An end of word that stands alone begins with the last character. */
         start[n] = !bytes && w->text[at] == ' ' ? last : at;
@@ -198,9 +136,10 @@ static int encode(const mf_tokenizer *base, const char *source, size_t offset, c
                   size_t n, mf_ids *ids)
 {
     const bpe *t = (const bpe *)base;
-    word w = {.end = 0};
+    mf_bpe_word w = {.end = 0};
     int code = MF_OK;
-    while (code == MF_OK && next_word(base->lossless, source, offset, text, n, &w, &code))
+    while (code == MF_OK &&
+           mf_bpe_next_word(base->lossless, source, offset, text, n, &w, &code))
         code = encode_word(t, &w, offset, ids);
     return code;
 }
@@ -208,7 +147,7 @@ static int encode(const mf_tokenizer *base, const char *source, size_t offset, c
 static const char *piece(const mf_tokenizer *base, int32_t id, size_t *ret_n)
 {
     const bpe *t = (const bpe *)base;
-    const int32_t symbol = symbol_of(t, id);
+    const int32_t symbol = mf_bpe_symbol_of(base, id);
     *ret_n = 0;
     return symbol >= 0 ? mf_strings_get(&t->symbols, symbol, ret_n) : "";
 }
@@ -321,18 +260,6 @@ int mf_bpe_make(const char *source, bool bytes, mf_strings *symbols, mf_merge *m
     return code;
 }
 
-static int all_bytes(mf_strings *symbols)
-{
-    int code = MF_OK;
-    for (int i = 0; i < BYTES && code == MF_OK; i++) {
-        char c = (char)i;
-        int32_t id;
-        bool added;
-        code = mf_strings_add(symbols, &c, 1, &id, &added);
-    }
-    return code;
-}
-
 /* The symbols of bpe, in order unless they have ids of their own. */
 static int read_vocabulary(const char *source, const mf_json *list, bool sorted,
                            mf_strings *symbols)
@@ -435,7 +362,7 @@ static int read_kind(const char *source, const mf_json *object, bool bytes, mf_t
     if (mf_json_typeof(list) != MF_JSON_ARRAY || mf_json_size(list) > INT32_MAX / 2)
         return mf_fail(MF_EINPUT, "%s: \"merges\": expected a list of pairs of ids", source);
     size_t n = mf_json_size(list);
-    int code = bytes ? all_bytes(&symbols)
+    int code = bytes ? mf_bpe_all_bytes(&symbols)
                      : read_vocabulary(source, mf_json_get(object, "vocabulary"), own == NULL,
                                        &symbols);
     if (code == MF_OK && own != NULL)
@@ -443,9 +370,15 @@ static int read_kind(const char *source, const mf_json *object, bool bytes, mf_t
     if (code == MF_OK && (merges = mf_alloc(n + 1, sizeof *merges)) == NULL) code = MF_ENOMEM;
     for (size_t i = 0; i < n && code == MF_OK; i++)
         code = read_merge(source, list, i, bytes, &symbols, &merges[i]);
-    if (code == MF_OK)
-        return mf_bpe_make(source, bytes, &symbols, merges, (int32_t)n,
+    if (code == MF_OK) {
+        int64_t max_iter;
+        code = mf_bpe_make(source, bytes, &symbols, merges, (int32_t)n,
                            own != NULL ? &numbers : NULL, ret);
+        if (code == MF_OK && mf_json_int(mf_json_get(object, "max_iter"), &max_iter) &&
+            max_iter > 0 && max_iter <= INT32_MAX)
+            mf_bpe_set_max_iter(*ret, (int32_t)max_iter);
+        return code;
+    }
     mf_strings_free(&symbols);
     mf_bpe_numbers_free(&numbers);
     mf_free(merges);
@@ -491,6 +424,7 @@ static int write_members(const mf_tokenizer *base, mf_jw *w)
         mf_jw_end(w);
     }
     if (t->numbers.id != NULL) write_numbers(t, w);
+    if (t->max_iter > 0) mf_jw_kv_int(w, "max_iter", t->max_iter);
     mf_jw_key(w, "merges");
     mf_jw_array(w);
     for (int32_t i = 0; i < t->n_merges; i++) {
@@ -503,127 +437,13 @@ static int write_members(const mf_tokenizer *base, mf_jw *w)
     return MF_OK;
 }
 
-/* ---- training ---- */
-
-static int learn_words(mf_learner *l, bool bytes, const char *source, const char *text,
-                       size_t n)
-{
-    word w = {.end = 0};
-    int code = MF_OK;
-    while (code == MF_OK && next_word(bytes, source, 0, text, n, &w, &code)) {
-        int32_t symbol[CHUNK + 1], count = 0;
-        bool new, added;
-        code = mf_learner_word(l, w.text, w.n, &new);
-        if (code != MF_OK || !new) continue;
-        for (size_t at = 0; at < w.n && code == MF_OK; count++) {
-            size_t length = unit(bytes, w.text + at, w.n - at);
-            code = mf_strings_add(&l->symbols, w.text + at, length, &symbol[count], &added);
-            at += length;
-        }
-        if (code == MF_OK) code = mf_learner_cut(l, symbol, count);
-    }
-    return code;
-}
-
-typedef struct sorted {
-    const char *text;
-    size_t n;
-    int32_t was;
-} sorted;
-
-static int by_bytes(const void *a, const void *b)
-{
-    const sorted *x = a, *y = b;
-    int order = memcmp(x->text, y->text, x->n < y->n ? x->n : y->n);
-    return order != 0 ? order : (x->n > y->n) - (x->n < y->n);
-}
-
-/* The symbols in the order of their bytes, and merges with them. */
-static int sort_symbols(mf_learner *l, mf_strings *ret)
-{
-    size_t count = (size_t)l->symbols.n;
-    sorted *order = mf_alloc(count, sizeof *order);
-    int32_t *is = mf_alloc(count, sizeof *is);
-    bool added;
-    int code = order != NULL && is != NULL ? MF_OK : MF_ENOMEM;
-    for (size_t i = 0; i < count && code == MF_OK; i++) {
-        order[i].text = mf_strings_get(&l->symbols, (int32_t)i, &order[i].n);
-        order[i].was = (int32_t)i;
-    }
-    if (code == MF_OK) qsort(order, count, sizeof *order, by_bytes);
-    for (size_t i = 0; i < count && code == MF_OK; i++)
-        code = mf_strings_add(ret, order[i].text, order[i].n, &is[order[i].was], &added);
-    for (int32_t i = 0; i < l->n_merges && code == MF_OK; i++) {
-        mf_merge *m = &l->merges[i];
-        *m = (mf_merge){is[m->left], is[m->right], is[m->made]};
-    }
-    mf_free(order);
-    mf_free(is);
-    return code;
-}
-
-static int learn(mf_learner *l, bool bytes, const char *source, const char *text, size_t n,
-                 const mf_tokenizer_options *options)
-{
-    int32_t vocab = options->vocab_size, shift = bytes ? 0 : OWN_SPECIALS;
-    mf_learner_rule rule = {.min_count = options->min_count, .max_merges = options->merges};
-    if (rule.max_merges == 0) rule.max_merges = bytes || vocab > 0 ? INT32_MAX : MERGES_DEFAULT;
-    if (vocab == 0) vocab = bytes ? BYTES_VOCAB_DEFAULT : VOCAB_DEFAULT;
-    rule.max_symbols = vocab - shift;
-    int code = bytes ? all_bytes(&l->symbols) : MF_OK;
-    if (code == MF_OK) code = learn_words(l, bytes, source, text, n);
-    if (code != MF_OK) return code;
-    if (l->symbols.n == 0)
-        return mf_fail(MF_EINPUT, "%s: no word to make a vocabulary of", source);
-    if (l->symbols.n > rule.max_symbols)
-        return mf_fail(MF_EINPUT,
-                       "%s: a vocabulary of %d cannot hold its %s: expected %d or more", source,
-                       (int)vocab, bytes ? "bytes" : "characters", (int)(l->symbols.n + shift));
-    return mf_learner_run(l, &rule);
-}
-
-static int train_kind(const char *source, const char *text, size_t n, bool bytes,
-                      const mf_tokenizer_options *options, mf_tokenizer **ret)
-{
-    mf_learner l = {0};
-    mf_strings symbols = {0};
-    *ret = NULL;
-    int code = learn(&l, bytes, source, text, n, options);
-    if (code == MF_OK && bytes) {
-        symbols = l.symbols;
-        l.symbols = (mf_strings){0};
-    } else if (code == MF_OK) {
-        code = sort_symbols(&l, &symbols);
-    }
-    if (code == MF_OK) {
-        mf_merge *merges = l.merges;
-        l.merges = NULL;
-        code = mf_bpe_make(source, bytes, &symbols, merges, l.n_merges, NULL, ret);
-    }
-    mf_strings_free(&symbols);
-    mf_learner_free(&l);
-    return code;
-}
-
-static int train_chars(const char *source, const char *text, size_t n,
-                       const mf_tokenizer_options *options, mf_tokenizer **ret)
-{
-    return train_kind(source, text, n, false, options, ret);
-}
-
-static int train_bytes(const char *source, const char *text, size_t n,
-                       const mf_tokenizer_options *options, mf_tokenizer **ret)
-{
-    return train_kind(source, text, n, true, options, ret);
-}
-
 const mf_tokenizer_ops mf_tokenizer_bpe = {
     .name = "bpe",
     .encode = encode,
     .piece = piece,
     .write = write_members,
     .free = destroy,
-    .train = train_chars,
+    .train = mf_bpe_train_chars,
     .read = read_chars,
 };
 
@@ -633,6 +453,6 @@ const mf_tokenizer_ops mf_tokenizer_bpe_bytes = {
     .piece = piece,
     .write = write_members,
     .free = destroy,
-    .train = train_bytes,
+    .train = mf_bpe_train_bytes,
     .read = read_bytes,
 };

@@ -130,6 +130,66 @@ JSON
     [[ "$output" == *'"merges": entry 2, "a::b": more than one of its colons'* ]]
 }
 
+@test "tokenize: a vocabulary as LaMoE's JSON, and back" {
+    printf 'low lower lowest new newer wider: the low tower.\n%.0s' 1 2 3 >text
+    "$MOEFW" tokenize train bpe text --merges 25 --eos -o own.json
+    run "$MOEFW" tokenize export own.json -o lamoe.json
+    [ "$status" -eq 0 ]
+    [[ "$output" == "lamoe.json: bpe, "*" ids" ]]
+    grep -qE '^\{"vocab_dict":\{"<pad>":0,"<unk>":1,.*\},"merges":\{"[^"]*:[^"]*":"[^"]*",.*\},"max_iter":25\}$' lamoe.json
+    grep -qF '"lower</w>":' lamoe.json
+    echo "lower towers, newt: wide" >words
+    "$MOEFW" tokenize encode own.json words --eos >ids
+    "$MOEFW" tokenize encode ./lamoe.json words --eos | cmp - ids
+    [ "$("$MOEFW" tokenize decode ./lamoe.json ids)" = "$("$MOEFW" tokenize decode own.json ids)" ]
+    # to our own layout and back, nothing changes
+    "$MOEFW" tokenize export lamoe.json --format moefw -o again.json
+    "$MOEFW" tokenize export again.json -o again-lamoe.json
+    cmp lamoe.json again-lamoe.json
+    # what its layout cannot say: a colon within a token, tokens of other kinds
+    echo 'c: c: c: :a :a :a c:a' >text
+    "$MOEFW" tokenize train bpe text --merges 40 --min-count 1 -o colons.json
+    run "$MOEFW" tokenize export colons.json -o bad.json
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"bad.json: this vocabulary has no form in LaMoE's JSON: "*colon* ]]
+    [ ! -e bad.json ]
+    "$MOEFW" tokenize train bpe_bytes text --vocab-size 258 -o bytes.json
+    for kind in bytes.json byte; do
+        run "$MOEFW" tokenize export $kind -o bad.json
+        [ "$status" -eq 3 ]
+        [[ "$output" == *"of kind byte"*"expected one of kind bpe" || "$output" == *"of kind bpe_bytes"*"expected one of kind bpe" ]]
+    done
+    run "$MOEFW" tokenize export own.json
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--out FILE is needed"* ]]
+}
+
+@test "tokenize: LaMoE's trainer, to its order of merges, its counts and its ids" {
+    # expected: what the published trainer gives for these words (special token <eos>). Its counts
+    # keep a and aa, which no word holds after the last of 20 merges
+    yes "aaaa aaab baaa abab ababa" | head -n 3 >text
+    "$MOEFW" tokenize train bpe text --trainer lamoe --merges 6 --eos --format lamoe -o six.json
+    [ "$(cat six.json)" = '{"vocab_dict":{"<pad>":0,"<eos>":1,"<unk>":2,"a":3,"a</w>":4,"aa":5,"aaaa</w>":6,"ab":7,"ab</w>":8,"b":9},"merges":{"a:a":"aa","a:b":"ab","ab:</w>":"ab</w>","a:</w>":"a</w>","aa:aa":"aaaa","aaaa:</w>":"aaaa</w>"},"max_iter":6}' ] ||
+        { cat six.json; false; }
+    "$MOEFW" tokenize train bpe text --trainer lamoe --merges 20 --eos -o twenty.json
+    "$MOEFW" tokenize export twenty.json -o out.json
+    [ "$(cat out.json)" = '{"vocab_dict":{"<pad>":0,"<eos>":1,"<unk>":2,"a":3,"aa":4,"aaaa</w>":5,"aaab</w>":6,"abab</w>":7,"ababa</w>":8,"baaa</w>":9},"merges":{"a:a":"aa","a:b":"ab","ab:</w>":"ab</w>","a:</w>":"a</w>","aa:aa":"aaaa","aaaa:</w>":"aaaa</w>","aa:ab</w>":"aaab</w>","b:aa":"baa","baa:a</w>":"baaa</w>","ab:ab</w>":"abab</w>","ab:ab":"abab","abab:a</w>":"ababa</w>"},"max_iter":20}' ] ||
+        { cat out.json; false; }
+    # it ends when the vocabulary has the size: 6 symbols, <pad>, <unk> and <eos>
+    run "$MOEFW" tokenize train bpe text --trainer lamoe --vocab-size 9 --eos --format lamoe -o size.json
+    [ "$output" = "size.json: bpe, 9 ids" ]
+    [ "$(grep -o ':"' size.json | wc -l)" -eq 3 ]
+    # ours by default: every symbol has an id, </w> too
+    "$MOEFW" tokenize train bpe text --merges 6 --eos --format lamoe -o own.json
+    ! cmp -s own.json six.json
+    run "$MOEFW" tokenize train wordpiece text --trainer lamoe -o bad.json
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--trainer=lamoe makes tokenizers of kind bpe, not wordpiece"* ]]
+    run "$MOEFW" tokenize train bpe text --trainer llama -o bad.json
+    [ "$status" -eq 2 ]
+    [ ! -e bad.json ]
+}
+
 @test "tokenize: damaged JSON of LaMoE is told by entry" {
     echo low >text
     damaged() { # SED-COMMAND MESSAGE
