@@ -5,6 +5,8 @@
 #   quality   from one trained model two go on equally long: under the controller, which prunes, and
 #             without it; perplexity for each head and parameter in use; how much the texts that the
 #             models write repeat, and how likely the unpruned one finds them
+#   measures  perplexity of the unpruned model right after 10 to 70 % of its heads went, by each measure
+#             that can decide which: the curve of quality against pruned heads
 #   speed     tokens/s with 0, 30, 50 and 70 % of the heads pruned, in training and in generation;
 #             these runs come one at a time
 #   regrowth  the pruned model goes on with the controller that brings heads back where validation
@@ -36,6 +38,8 @@ whole --more "$more"
 whole --seed "$seed"
 
 shares='0 30 50 70'
+cuts='10 30 50 70'
+measures='gate entropy gradient importance magnitude random'
 without='--set controller.sentinel.plugin=none --set controller.plateau.plugin=none --set controller.head_lr.plugin=none'
 # Going on: half of the first learning rate, and the controller has pruned by the middle.
 on="--steps $more --set train.lr=0.001 --set train.warmup=10"
@@ -56,6 +60,14 @@ plan pruned sentinel "$prunes" "$on" --seed "$seed" --set "train.from=$out/runs/
 stage
 plan regrown sentinel "$grows" "$on" --seed "$seed" --set "train.from=$out/runs/pruned" \
     --set "train.eval_every=$((more / 12 + 1))"
+stage
+for by in $measures; do # one step that changes no weight
+    for share in $cuts; do
+        plan "cut-$by-$share" sentinel "$without" --steps 1 --seed "$seed" --set "train.from=$out/runs/unpruned" \
+            --set train.lr=0 --set controller.cut.plugin=prune --set "controller.cut.by=$by" --set controller.cut.at=1 \
+            --set "controller.cut.share=0.$share" --set report.enabled=no
+    done
+done
 stage
 jobs=1
 for share in $shares; do
@@ -142,6 +154,20 @@ texts() {
     done
 }
 
+curves() {
+    echo "Measures: perplexity of the unpruned model ($(value unpruned val ppl | awk '{ printf "%.3f", $1 }')) after so many of its heads went"
+    echo
+    echo "| by |$(for share in $cuts; do printf ' %s %% |' "$share"; done)"
+    echo "|---|$(for share in $cuts; do printf '%s' '---|'; done)"
+    for by in $measures; do
+        line="| $by |"
+        for share in $cuts; do
+            line="$line $(value "cut-$by-$share" val ppl | awk '{ printf "%.3f", $1 }') |"
+        done
+        echo "$line"
+    done
+}
+
 speed() {
     echo "Speed: tokens/s, $threads thread(s); published: GPT-2, first and second version of the code"
     echo
@@ -169,6 +195,8 @@ regrowth() {
     quality
     echo
     texts
+    echo
+    curves
     echo
     speed
     echo

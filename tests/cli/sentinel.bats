@@ -348,8 +348,9 @@ below() {
 @test "the published code's rules move gates by thousandths and prune nothing" {
     "$MOEFW" train sentinel-as-run -q -t 1 --out run --set data.path='builtin:topics?bytes=20000' \
         --set data.tokenizer=byte --set model.dim=32 --set model.seq=16 --set train.steps=40 --set train.eval_batches=2 \
-        --set controller.sentinel.warmup=5 --set controller.sentinel.every=10
+        --set controller.sentinel.warmup=5 --set controller.sentinel.every=10 --set controller.unet.end=30
     [ "$(active run)" -eq 32 ]
+    grep -q '"step":30,"option":"model.skip_scale","from":0,"to":0.1,"by":"controller.unet"' run/metrics.jsonl
     turn=$(grep -o '"option":"layers.0.attention.gate.0","from":[0-9.]*,"to":[0-9.]*' run/metrics.jsonl | head -1)
     sed -E 's/.*"from":([0-9.]*),"to":([0-9.]*)/\1 \2/' <<<"$turn" |
         awk '{ d = log($1 / (1 - $1)) - log($2 / (1 - $2)); exit !(d > 0.0004 && d < 0.0016) }' || { echo "$turn"; return 1; }
@@ -362,6 +363,8 @@ below() {
     [ "$status" -eq 0 ] || { echo "$output"; return 1; }
     grep -q '^| pruned | 36 | 37.5 % | .* | [0-9.]* | [0-9]* | [0-9.]* |$' out/table.md || { cat out/table.md; return 1; }
     [ "$(grep -cE '^\| (first|unpruned|pruned|regrown) \|( [01]\.[0-9]{4} \|){6} -[0-9.]* \|$' out/table.md)" -eq 4 ] || { cat out/table.md; return 1; }
+    [ "$(grep -cE '^\| (gate|entropy|gradient|importance|magnitude|random) \|( [0-9]+\.[0-9]{3} \|){4}$' out/table.md)" -eq 6 ] || { cat out/table.md; return 1; }
+    [ "$(active out/runs/cut-random-50)" -eq 8 ]
     grep -q '^| 70 % | [0-9]* | [0-9.]* | [0-9]* | [0-9.]* | 20.21, 20.57 |' out/table.md
     before=$(cat out/table.md)
     MOEFW="$MOEFW" run "$srcdir/share/repeat/sentinel.sh" --data text --out out --steps 12 --more 24 --threads 1 \
