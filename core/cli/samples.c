@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "generate/quality.h"
 
@@ -11,7 +12,7 @@ typedef struct {
     size_t n, room;
     mf_ids ids;
     double own, other; /* sums of log-likelihoods, by the run that wrote it and by the other */
-    int64_t other_tokens; /* as which the other one read it */
+    int64_t other_tokens; /* as which the other one read it; 0: it could not */
 } sample;
 
 typedef struct {
@@ -110,16 +111,20 @@ static int judge_ids(mf_talker *by, const mf_samples *s, const mf_ids *text, dou
     return rc;
 }
 
-/* What one run wrote, as the other one's tokenizer reads it. */
+/* What one run wrote, as the other one's tokenizer reads it, if it does: it may not know a character. */
 static int judge_text(mf_talker *by, const mf_samples *s, sample *x)
 {
     mf_ids ids = {0};
     int rc = mf_tokenizer_encode(by->session->tokenizer, "what the other run wrote", x->text,
                                  x->n, &ids);
     if (rc == MF_OK) rc = judge_ids(by, s, &ids, &x->other);
-    x->other_tokens = (int64_t)ids.n;
+    if (rc == MF_OK) x->other_tokens = (int64_t)ids.n;
     mf_ids_free(&ids);
-    return rc;
+    if (rc != MF_EINPUT) return rc;
+    mf_log(MF_LOG_WARN, "a text is not judged by the other run: %s", mf_error_message());
+    mf_error_clear();
+    x->other = 0;
+    return MF_OK;
 }
 
 static int judge_side(const job *j, side *of, mf_talker *other)
@@ -157,23 +162,24 @@ static int sum_up(const job *j, const side *of, summary *ret)
 {
     const int64_t n = j->s->count;
     double own = 0, other = 0;
-    int64_t other_tokens = 0;
+    int64_t other_tokens = 0, other_bytes = 0;
     mf_piece_of_text *texts = mf_alloc((size_t)n, sizeof *texts);
     if (!texts) return MF_ENOMEM;
     *ret = (summary){0};
     for (int64_t i = 0; i < n; i++) {
         const sample *x = &of->list[i];
-        texts[i] = (mf_piece_of_text){x->text, x->n};
+        texts[i] = (mf_piece_of_text){x->text ? x->text : "", x->n};
         ret->tokens += (int64_t)x->ids.n;
         ret->bytes += (int64_t)x->n;
         own += x->own;
         other += x->other;
         other_tokens += x->other_tokens;
+        other_bytes += x->other_tokens > 0 ? (int64_t)x->n : 0;
     }
     ret->own = per(own, ret->tokens);
     ret->own_byte = per(own, ret->bytes);
     ret->other = per(other, other_tokens);
-    ret->other_byte = other_tokens > 0 ? per(other, ret->bytes) : (double)NAN;
+    ret->other_byte = per(other, other_bytes);
     const int rc = mf_repetition_of((int)n, texts, &ret->repetition);
     mf_free(texts);
     return rc;

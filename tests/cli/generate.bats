@@ -91,6 +91,17 @@ field() {
     [ "$(grep -c '^\[this run\] coherence: -[0-9.]* nats a token, -[0-9.]* a byte; by loop -[0-9.]*, -[0-9.]*$' <<<"$output")" -eq 1 ]
 }
 
+@test "quality: a run that cannot read the other's text does not judge it" {
+    printf 'the old cook %.0s' {1..40} >plain.txt
+    "$MOEFW" train -q --out chars --set data.path=plain.txt --set data.tokenizer=char --set model.layers=1 \
+        --set model.dim=16 --set model.seq=16 --set train.batch=4 --set train.steps=2 --set train.eval_context=0
+    run "$MOEFW" generate run -q -p "the old cook" -n 60 --temp 9 --top-k 0 --top-p 1 --quality --baseline chars --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"a text is not judged by the other run: "* ]]
+    [ "$(grep -o '"other_coherence":null' <<<"$output" | wc -l)" -eq 2 ] # of the sample, and of all
+    [ "$(grep -o '"other_coherence":-' <<<"$output" | wc -l)" -eq 2 ] # what it wrote is judged
+}
+
 @test "options may be written with underscores; a conversation takes none that ask for single texts" {
     [ "$("$MOEFW" generate run -q -p "the " -n 9 --top_k 1)" = "$("$MOEFW" generate run -q -p "the " -n 9 --top-k=1)" ]
     "$MOEFW" generate run -q -p "the " -n 2 --repeat_pen 1.5 # shortened
