@@ -105,6 +105,26 @@ static void put_cost(mf_jw *w, bool known, const mf_cost *cost)
     }
 }
 
+static void print_row(const char *name, int64_t params, int64_t active)
+{
+    const double bytes = sizeof(float);
+    printf("  %-10s %13lld %13lld %13.2f %13.2f\n", name, (long long)params, (long long)active,
+           (double)params * bytes / MIB, (double)active * bytes / MIB);
+}
+
+/* What is loaded, and what of it one token goes through in inference. */
+static void print_cost(const mf_cost *cost)
+{
+    printf("ok: %.2f M parameters, %.2f M active per token; %.0f MiB to train\n",
+           (double)cost->params / 1e6, (double)cost->params_active / 1e6,
+           (double)cost->memory / MIB);
+    printf("  %-10s %13s %13s %13s %13s\n", "parameters", "loaded", "inference", "MiB loaded",
+           "MiB inference");
+    for (int i = 0; i < cost->n_modules; i++)
+        print_row(cost->module[i].name, cost->module[i].params, cost->module[i].active);
+    print_row("all", cost->params, cost->params_active);
+}
+
 static int check(const mf_cli *cli)
 {
     findings f = {mf_cli_json(cli) ? mf_jw_new() : NULL, 0};
@@ -131,14 +151,13 @@ static int check(const mf_cli *cli)
         if (rc == MF_OK && cost.params == 0)
             puts("ok");
         else if (rc == MF_OK)
-            printf("ok: %.2f M parameters, %.2f M active per token; %.0f MiB to train\n",
-                   (double)cost.params / 1e6, (double)cost.params_active / 1e6,
-                   (double)cost.memory / MIB);
+            print_cost(&cost);
         return rc;
     }
     mf_jw_end(f.json);
     mf_jw_kv_bool(f.json, "ok", rc == MF_OK);
     put_cost(f.json, cost.params > 0, &cost);
+    mf_cost_put_modules(f.json, cost.n_modules, cost.module);
     mf_jw_end(f.json);
     const char *text = mf_jw_text(f.json, NULL);
     if (text != NULL) puts(text);

@@ -146,6 +146,11 @@ static int train(const mf_cli *cli, mf_session *s, mf_rundir *dir, bool resume, 
            "%s: %.2f M parameters, %.2f M active per token; %lld steps; results in %s",
            s->config->name, (double)all / 1e6, (double)active / 1e6, (long long)s->steps,
            dir->path);
+    mf_model_module module[MF_MODEL_MODULES];
+    const int n_modules = mf_model_modules(s->model, module);
+    for (int i = 0; i < n_modules; i++)
+        mf_log(MF_LOG_DEBUG, "%-9s %lld parameters, %lld active per token", module[i].name,
+               (long long)module[i].params, (long long)module[i].active);
     w.progress =
         mf_progress_new(&terminal, "train", mf_trainer_step(t), s->steps, mf_cli_quiet(cli));
     rc = mf_trainer_run(t);

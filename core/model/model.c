@@ -275,23 +275,6 @@ void mf_model_free(mf_model *m)
     mf_arena_free(m->arena);
 }
 
-void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active)
-{
-    const mf_moe_config *c = &m->config->moe;
-    int64_t all = 0, active = 0;
-    for (int i = 0; i < mf_store_count(m->store); i++) {
-        const mf_param *p = mf_store_at(m->store, i);
-        if (p->buffer) continue;
-        all += p->count;
-        /* Of what is split by expert a token uses k of E; shared experts are always used. */
-        const bool split =
-            (p->init.flags & MF_PARAM_BY_EXPERT) && p->shape.dim[0] == c->experts;
-        active += split ? p->count / c->experts * c->top_k : p->count;
-    }
-    *ret_all = all;
-    *ret_active = active - mf_heads_idle(m);
-}
-
 bool mf_model_has_regularizer(const mf_model *m, int i)
 {
     const mf_regularizer *r = mf_loaded_vtable(mf_instance_plugin(m->regularizers[i]));

@@ -54,6 +54,14 @@ int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool trai
 void mf_model_free(mf_model *m);
 /* Elements of parameters: all, and those that one token uses (k of E experts, heads not pruned). */
 void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active);
+/* The same by module: embedding, attention, router, experts, ... ; those that have any, in the order of
+ * the model. Returns how many. */
+#define MF_MODEL_MODULES 10
+typedef struct mf_model_module {
+    const char *name;
+    int64_t params, active;
+} mf_model_module;
+int mf_model_modules(const mf_model *m, mf_model_module out[MF_MODEL_MODULES]);
 
 /* Does regularizer i add its term? Those that read routing have none without MoE layers. */
 bool mf_model_has_regularizer(const mf_model *m, int i);

@@ -258,9 +258,11 @@ static const char *subtitle(const mf_report *p)
 
 static void contents(const mf_report *p)
 {
-    mf_html_entry e[10];
+    mf_html_entry e[16];
     int n = 0;
     if (p->n > 1) e[n++] = (mf_html_entry){"runs", "Runs"};
+    if (p->n == 1 && mf_report_has_modules(p->runs[0]))
+        e[n++] = (mf_html_entry){"model", "Parameters"};
     e[n++] = (mf_html_entry){"learning", "Learning"};
     if (mf_report_has_layers(p)) e[n++] = (mf_html_entry){"balance", "Routing over time"};
     if (p->n == 1 && p->runs[0]->n_layers > 0)
@@ -286,6 +288,7 @@ static void page(const mf_report *p)
         table_of_runs(p);
     else
         cards(p);
+    if (p->n == 1) mf_report_modules(p, p->runs[0]);
     mf_report_learning(p);
     if (mf_report_has_layers(p)) mf_report_balance(p);
     if (p->n == 1) {

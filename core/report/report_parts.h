@@ -23,6 +23,7 @@ const char *mf_report_num(const mf_report *p, int digits, double v);
 void mf_report_learning(const mf_report *p); /* loss, accuracy, learning rate, speed */
 void mf_report_balance(const mf_report *p);  /* entropy, load CV, drop rate */
 /* For one run. */
+void mf_report_modules(const mf_report *p, const mf_report_run *r); /* parameters, loaded and active */
 void mf_report_load(const mf_report *p, const mf_report_run *r);
 void mf_report_topics(const mf_report *p, const mf_report_run *r);
 void mf_report_routing(const mf_report *p, const mf_report_run *r);
@@ -57,6 +58,7 @@ const char *const *mf_report_numbers(const mf_report *p, int n);
 
 bool mf_report_has_layers(const mf_report *p);
 bool mf_report_has_topics(const mf_report_run *r);
+bool mf_report_has_modules(const mf_report_run *r);
 bool mf_report_has_turns(const mf_report_run *r);
 bool mf_report_has_heads(const mf_report_run *r);
 

@@ -10,7 +10,8 @@
 #define BYTES_PER_THREAD ((size_t)1 << 19)
 #define BYTES_BESIDE     ((size_t)1 << 20)
 
-static int plan(mf_session *s, const mf_model_shape *shape, mf_model_graph **ret, size_t *ret_bytes)
+static int plan(mf_session *s, const mf_model_shape *shape, mf_model_graph **ret,
+                size_t *ret_bytes)
 {
     mf_graph_info info;
     int rc = mf_model_graph_new(s->model, shape, ret);
@@ -46,12 +47,29 @@ static int plan_both(mf_session *s, size_t *ret_bytes)
     return rc;
 }
 
+void mf_cost_put_modules(mf_jw *w, int n, const mf_model_module *module)
+{
+    mf_jw_key(w, "modules");
+    mf_jw_array(w);
+    for (int i = 0; i < n; i++) {
+        mf_jw_object(w);
+        mf_jw_kv_string(w, "module", module[i].name);
+        mf_jw_kv_int(w, "loaded", module[i].params);
+        mf_jw_kv_int(w, "inference", module[i].active);
+        mf_jw_kv_int(w, "bytes_loaded", module[i].params * (int64_t)sizeof(float));
+        mf_jw_kv_int(w, "bytes_inference", module[i].active * (int64_t)sizeof(float));
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+}
+
 int mf_cost_of(mf_session *s, mf_cost *ret)
 {
     mf_resident_trim();
     const mf_resident before = mf_resident_read();
     size_t graphs;
     mf_model_count(s->model, &ret->params, &ret->params_active);
+    ret->n_modules = mf_model_modules(s->model, ret->module);
     int rc = plan_both(s, &graphs);
     if (rc != MF_OK) return rc;
     const mf_resident after = mf_resident_read();

@@ -11,6 +11,7 @@
 #include "kernels/kernel.h"
 #include <moefw/version.h>
 #include "plugin/open.h"
+#include "train/cost.h"
 
 #define MAX_PLUGINS 64
 
@@ -91,6 +92,7 @@ int mf_identity_write(const char *path, mf_session *s)
 {
     const mf_identity *id = mf_identity_now();
     int64_t all, active;
+    mf_model_module module[MF_MODEL_MODULES];
     char began[32];
     const time_t now = time(NULL);
     struct tm utc;
@@ -108,6 +110,7 @@ int mf_identity_write(const char *path, mf_session *s)
     mf_jw_kv_int(w, "steps", s->steps);
     mf_jw_kv_int(w, "params", all);
     mf_jw_kv_int(w, "params_active", active);
+    mf_cost_put_modules(w, mf_model_modules(s->model, module), module);
     mf_jw_kv_int(w, "vocab", s->model->facts.vocab);
     mf_jw_kv_int(w, "labels", s->model->facts.labels);
     mf_jw_kv_int(w, "classes", s->model->facts.classes);

@@ -42,6 +42,21 @@ series() {
     for name in lamoe lamoe-as-run; do
         "$MOEFW" config check $name --json 2>/dev/null | grep -q '"params":134188608,"params_active":58691136,'
     done
+    # and by module: four layers of 787,456 for attention, 8,208 a router, 8 (2) experts of 3,145,728
+    "$MOEFW" config check lamoe 2>/dev/null >table
+    while read -r module loaded inference mib; do
+        grep -qE "^  $module +$loaded +$inference +$mib\$" table || { echo "$module"; cat table; return 1; }
+    done <<'END'
+embedding 15169024 15169024 57.87 +57.87
+attention 3149824 3149824 12.02 +12.02
+router 32832 32832 0.13 +0.13
+experts 100663296 25165824 384.00 +96.00
+norms 4608 4608 0.02 +0.02
+head 15169024 15169024 57.87 +57.87
+all 134188608 58691136 511.89 +223.89
+END
+    "$MOEFW" config check lamoe --json 2>/dev/null |
+        grep -qF '{"module":"experts","loaded":100663296,"inference":25165824,"bytes_loaded":402653184,"bytes_inference":100663296}'
 }
 
 @test "switch drops tokens and says how many" {

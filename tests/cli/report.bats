@@ -44,6 +44,13 @@ sound_page() {
     ! grep -q '<law>' runs/x-1/report.html
     grep -q 'entropy floor' runs/x-1/report.html
     grep -q 'moefw train runs/x-1/config.ini' runs/x-1/report.html
+    ! grep -q 'id="model"' runs/x-1/report.html # an older manifest: no parameters by module
+    printf '%s\n' '{"moefw":"0.1.0","modules":[{"module":"router","loaded":40,"inference":40,"bytes_loaded":160,"bytes_inference":160},{"module":"ex<perts","loaded":8388608,"inference":2097152,"bytes_loaded":33554432,"bytes_inference":8388608}]}' >runs/x-1/manifest.json
+    "$MOEFW" report runs/x-1
+    sound_page runs/x-1/report.html
+    grep -q '<section id="model">' runs/x-1/report.html
+    tr -d '\n' <runs/x-1/report.html | grep -qE 'ex&lt;perts</td><td[^>]*>8388608</td><td[^>]*>2097152</td><td[^>]*>32.00</td><td[^>]*>8.00<'
+    tr -d '\n' <runs/x-1/report.html | grep -qE 'all</td><td[^>]*>8388648</td><td[^>]*>2097192<'
 }
 
 @test "the same input gives the same page" {

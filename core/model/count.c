@@ -1,0 +1,71 @@
+/* How many parameters a model has, and how many a token uses. */
+#include <string.h>
+#include "base/error.h"
+#include "model/heads.h"
+#include "model/model.h"
+
+/* By the beginning of a parameter's name, "layers.N." taken off. */
+static const struct {
+    const char *name, *begins[3];
+} modules[MF_MODEL_MODULES] = {
+    {"embedding", {"embed.", "position."}},
+    {"attention", {"attention."}},
+    {"dense", {"ffn."}},
+    {"router", {"router."}},
+    {"experts", {"expert.", "shared."}},
+    {"film", {"film."}},
+    {"skips", {"skip."}},
+    {"norms", {"norm.", "norm1.", "norm2."}},
+    {"head", {"head."}},
+    {"other", {""}}, /* of regularizers and controllers */
+};
+enum { ATTENTION = 1 };
+
+static int module_of(const char *name)
+{
+    if (strncmp(name, "layers.", 7) == 0 && strchr(name + 7, '.'))
+        name = strchr(name + 7, '.') + 1;
+    for (int i = 0; i < MF_MODEL_MODULES; i++)
+        for (int k = 0; k < 3 && modules[i].begins[k]; k++)
+            if (strncmp(name, modules[i].begins[k], strlen(modules[i].begins[k])) == 0)
+                return i;
+    return MF_MODEL_MODULES - 1;
+}
+
+static void count(const mf_model *m, mf_model_module out[MF_MODEL_MODULES])
+{
+    const mf_moe_config *c = &m->config->moe;
+    for (int i = 0; i < MF_MODEL_MODULES; i++)
+        out[i] = (mf_model_module){.name = modules[i].name};
+    for (int i = 0; i < mf_store_count(m->store); i++) {
+        const mf_param *p = mf_store_at(m->store, i);
+        if (p->buffer) continue;
+        /* Of what is split by expert a token uses k of E; shared experts are always used. */
+        const bool split =
+            (p->init.flags & MF_PARAM_BY_EXPERT) && p->shape.dim[0] == c->experts;
+        mf_model_module *of = &out[module_of(p->name)];
+        of->params += p->count;
+        of->active += split ? p->count / c->experts * c->top_k : p->count;
+    }
+    out[ATTENTION].active -= mf_heads_idle(m);
+}
+
+int mf_model_modules(const mf_model *m, mf_model_module out[MF_MODEL_MODULES])
+{
+    int n = 0;
+    count(m, out);
+    for (int i = 0; i < MF_MODEL_MODULES; i++)
+        if (out[i].params > 0) out[n++] = out[i];
+    return n;
+}
+
+void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active)
+{
+    mf_model_module by[MF_MODEL_MODULES];
+    *ret_all = *ret_active = 0;
+    count(m, by);
+    for (int i = 0; i < MF_MODEL_MODULES; i++) {
+        *ret_all += by[i].params;
+        *ret_active += by[i].active;
+    }
+}
