@@ -10,6 +10,7 @@ core/model/config_tables.c:cosine a schedule of the learning rate
 core/model/config_tables.c:linear a schedule of the learning rate
 core/model/config_tables.c:relu   an activation of dense blocks
 core/model/config_tables.c:swiglu an activation of dense blocks
+core/model/count.c:attention      a module of the model
 core/ops/attention.c:attention    an op
 core/ops/linear.c:linear          an op
 core/ops/product.h:linear         an op
