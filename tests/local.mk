@@ -71,6 +71,7 @@ CLI += tests/cli/published.bats
 CLI += tests/cli/quickstart.bats
 CLI += tests/cli/report.bats
 CLI += tests/cli/tagat.bats
+CLI += tests/cli/tasks.bats
 CLI += tests/cli/sentinel.bats
 CLI += tests/cli/train.bats
 CLI += tests/cli/trace.bats

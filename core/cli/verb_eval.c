@@ -49,13 +49,17 @@ static const mf_cli_option options[] = {
 static void print_text(const mf_session *s, const mf_metrics_record *r, int64_t step,
                        mf_split split)
 {
-    printf("%s after %lld steps: loss %.4f nats per token", r->split, (long long)step,
-           r->task_loss);
+    char answers[1024];
+    const bool by_row = mf_task_by_row(s->config->model.task),
+               nats = s->config->model.task != MF_TASK_REGRESS && s->config->n_tasks == 0;
+    printf("%s after %lld steps: loss %.4f", r->split, (long long)step, r->task_loss);
+    if (nats) printf(" nats per %s", by_row ? "example" : "token");
     if (r->ppl == r->ppl) printf(", perplexity %.3f", r->ppl);
     if (r->ppl_batch_mean == r->ppl_batch_mean)
         printf(" (mean of batches %.3f)", r->ppl_batch_mean);
     if (r->bits_per_byte == r->bits_per_byte) printf(", %.4f bits per byte", r->bits_per_byte);
-    printf(" (%lld tokens)\n", (long long)r->tokens);
+    printf(" (%lld %s)\n", (long long)r->tokens, by_row ? "examples" : "tokens");
+    if (mf_metrics_answers(r, answers, sizeof answers)[0] != '\0') puts(answers);
     if (r->ppl == r->ppl) {
         printf("parameter efficiency %.4g (1 / perplexity for each of %.3f M parameters in use)",
                mf_metrics_efficiency(r), (double)r->params_active / 1e6);

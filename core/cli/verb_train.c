@@ -52,6 +52,7 @@ static const mf_cli_option options[] = {
 typedef struct {
     mf_progress *progress;
     double floor;
+    char answers[1024]; /* of the last validation */
 } watcher;
 
 static void on_step(void *arg, int64_t step, int64_t steps, double loss, double tokens_per_s,
@@ -64,8 +65,9 @@ static void on_step(void *arg, int64_t step, int64_t steps, double loss, double 
 
 static void on_eval(void *arg, const mf_metrics_record *r)
 {
-    const watcher *w = arg;
-    mf_progress_eval(w->progress, r->step, r->task_loss, w->floor);
+    watcher *w = arg;
+    mf_progress_eval(w->progress, r->step, r->task_loss, w->floor,
+                     mf_metrics_answers(r, w->answers, sizeof w->answers));
 }
 
 /* ---- the run ---- */
@@ -102,20 +104,40 @@ static int open_run(const mf_cli *cli, mf_session **ret_session, mf_rundir **ret
                : mf_rundir_create("runs", (*ret_session)->config->name, ret_dir);
 }
 
+/* What the loss is taken of; NULL where it is no cross entropy, or a sum of several. */
+static const char *unit_of(const mf_session *s)
+{
+    const mf_config *c = s->config;
+    if (c->model.task == MF_TASK_REGRESS || c->n_tasks > 0) return NULL;
+    if (c->model.task == MF_TASK_CLASSIFY) return "example";
+    if (s->tokenizer && s->tokenizer->vocab == 256) return "byte";
+    return s->tokenizer ? s->tokenizer->ops->name : "token";
+}
+
+/* One line for each head where there are several. */
+static void tell_heads(const mf_model *m)
+{
+    const int n = mf_model_tasks(m);
+    for (int i = 0; n > 1 && i < n; i++) {
+        const bool number = mf_model_task_kind(m, i) == MF_TASK_REGRESS;
+        mf_log(MF_LOG_INFO, "head %s: %s, %lld parameters, weight %g", mf_model_task_name(m, i),
+               number ? "regress" : "classify", (long long)mf_model_task_params(m, i),
+               m->task_weights[i]);
+    }
+}
+
 static void summarise(const mf_session *s, const mf_rundir *dir, const mf_train_result *r,
-                      bool reported)
+                      const watcher *w, bool reported)
 {
     const mf_terminal t = mf_terminal_of(stderr);
     const mf_config *c = s->config;
     int32_t layers[1024];
     for (int32_t i = 0; i < s->model->n_moe && i < 1024; i++)
         layers[i] = s->model->moe[i].layer;
-    const bool bytes = s->tokenizer && s->tokenizer->vocab == 256;
     const mf_summary summary = {.run = dir->path,
                                 .report = reported ? dir->report : NULL,
-                                .unit = bytes          ? "byte"
-                                        : s->tokenizer ? s->tokenizer->ops->name
-                                                       : "token",
+                                .unit = unit_of(s),
+                                .answers = w->answers[0] != '\0' ? w->answers : NULL,
                                 .router = c->router.plugin,
                                 .generates = c->model.task == MF_TASK_LM,
                                 .steps = r->step,
@@ -151,6 +173,7 @@ static int train(const mf_cli *cli, mf_session *s, mf_rundir *dir, bool resume, 
     for (int i = 0; i < n_modules; i++)
         mf_log(MF_LOG_DEBUG, "%-9s %lld parameters, %lld active per token", module[i].name,
                (long long)module[i].params, (long long)module[i].active);
+    tell_heads(s->model);
     w.progress =
         mf_progress_new(&terminal, "train", mf_trainer_step(t), s->steps, mf_cli_quiet(cli));
     rc = mf_trainer_run(t);
@@ -163,7 +186,7 @@ static int train(const mf_cli *cli, mf_session *s, mf_rundir *dir, bool resume, 
             reported = mf_report_write(1, runs, dir->report) == MF_OK;
             if (!reported) mf_log(MF_LOG_WARN, "no report: %s", mf_error_message());
         }
-        if (!mf_cli_quiet(cli)) summarise(s, dir, mf_trainer_result(t), reported);
+        if (!mf_cli_quiet(cli)) summarise(s, dir, mf_trainer_result(t), &w, reported);
     }
     mf_trainer_free(t);
     return rc;

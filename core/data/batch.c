@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A row's worth of a document: tokens begin .. begin+n-1 of the corpus. */
@@ -50,6 +51,10 @@ static int check_spec(const mf_corpus *c, const mf_batch_spec *s)
     if (s->task == MF_TASK_CLASSIFY && (c->spans == NULL || c->n_classes == 0))
         return mf_fail(MF_ECONFIG,
                        "task classify: the data have no classes: expected tsv, or jsonl "
+                       "with \"label\"");
+    if (s->task == MF_TASK_REGRESS && (c->spans == NULL || !c->numbers))
+        return mf_fail(MF_ECONFIG,
+                       "task regress: the data have no numbers: expected tsv, or jsonl "
                        "with \"label\"");
     if (s->task == MF_TASK_MLM &&
         (c->tokenizer == NULL || c->tokenizer->special[MF_SPECIAL_MASK] < 0))
@@ -146,7 +151,7 @@ static int count_windows(mf_batcher *b)
 static int64_t pieces_of(const mf_batcher *b, const mf_span *span)
 {
     int64_t n = span->n - ahead(b);
-    if (b->spec.task == MF_TASK_CLASSIFY || n <= b->spec.seq) return 1;
+    if (mf_task_by_row(b->spec.task) || n <= b->spec.seq) return 1;
     return (n + b->spec.seq - 1) / b->spec.seq;
 }
 
@@ -248,7 +253,7 @@ int mf_batch_new(int32_t rows, int32_t seq, mf_batch **ret)
     /* Each array begins on a cache line. */
     size_t n = ((size_t)rows * (size_t)seq + 15) / 16 * 16;
     size_t head = (sizeof(mf_batch) + 63) / 64 * 64;
-    char *block = mf_alloc(head + n * 6 * 4 + (size_t)rows * 4, 1);
+    char *block = mf_alloc(head + n * 6 * 4 + (size_t)rows * 4 * 2 * (1 + MF_TASKS_MAX), 1);
     if (block == NULL) return MF_ENOMEM;
     mf_batch *b = (mf_batch *)(void *)block;
     int32_t *at = (int32_t *)(void *)(block + head);
@@ -259,7 +264,13 @@ int mf_batch_new(int32_t rows, int32_t seq, mf_batch **ret)
     b->sequence = at + 3 * n;
     b->labels = at + 4 * n;
     b->mask = (float *)(void *)(at + 5 * n);
-    b->classes = at + 6 * n;
+    at += 6 * n;
+    b->classes = at;
+    b->values = (float *)(void *)(at += rows);
+    for (int k = 0; k < MF_TASKS_MAX; k++) {
+        b->more_classes[k] = at += rows;
+        b->more_values[k] = (float *)(void *)(at += rows);
+    }
     *ret = b;
     return MF_OK;
 }
@@ -359,6 +370,14 @@ static void fill_example(const mf_batcher *b, mf_batch *out, int32_t row, const 
         put_token(b, out, at++, span->begin + span->first + i);
     if (specials > 0 && b->sep >= 0 && span->n > span->first) put_special(out, at++, b->sep);
     out->classes[row] = span->label;
+    out->values[row] = span->value;
+    for (int k = 0; k < b->c->n_more; k++) {
+        const mf_corpus_answers *a = &b->c->more[k];
+        if (a->number)
+            out->more_values[k][row] = a->value[span - b->c->spans];
+        else
+            out->more_classes[k][row] = a->label[span - b->c->spans];
+    }
     out->n_targets++;
 }
 
@@ -373,8 +392,14 @@ static void clear(const mf_batcher *b, mf_batch *out)
         out->positions[i] = (int32_t)(i % out->seq);
         out->sequence[i] = (int32_t)(i / out->seq);
     }
-    for (int32_t row = 0; row < out->rows; row++)
+    for (int32_t row = 0; row < out->rows; row++) {
         out->classes[row] = -1;
+        out->values[row] = NAN;
+        for (int k = 0; k < b->c->n_more; k++) {
+            out->more_classes[k][row] = -1;
+            out->more_values[k][row] = NAN;
+        }
+    }
     out->n_targets = out->n_tokens = out->n_bytes = 0;
 }
 
@@ -435,7 +460,7 @@ static void fill_piece(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
 {
     const piece *p = piece_at(b, step * b->spec.rows + row);
     if (p == NULL) return;
-    if (b->spec.task == MF_TASK_CLASSIFY)
+    if (mf_task_by_row(b->spec.task))
         fill_example(b, out, row, &b->c->spans[p->span]);
     else if (b->spec.task == MF_TASK_LM)
         fill_lm(b, out, row, p->begin, p->n - 1, 0);
@@ -454,7 +479,7 @@ int32_t mf_batcher_longest(mf_batcher *b, int64_t step)
         const piece *p = piece_at(b, step * b->spec.rows + row);
         if (p == NULL) continue;
         int32_t n = p->n - ahead(b);
-        if (b->spec.task == MF_TASK_CLASSIFY)
+        if (mf_task_by_row(b->spec.task))
             n += specials_of(b, &b->c->spans[p->span], b->spec.seq);
         if (n > longest) longest = n;
     }

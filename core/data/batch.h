@@ -26,6 +26,7 @@
  *               -1. On a stream: windows of T tokens.
  *   classify    <cls> A <sep> (B <sep>) where the tokenizer has these tokens, and a class a
  *               row. Too long a pair loses tokens from the longer sentence.
+ *   regress     the same with a number a row.
  * The mask is 0 at padding; with pad_counts only in rows without a document.
  * Rows past the end of the data (last batch of a sequential pass) are all padding. With
  * gradient accumulation the m-th part of step s is batch s * parts + m.
@@ -38,17 +39,20 @@
 /* All arrays lie in one block. N = rows * seq; padding: token = the tokenizer's <pad> or 0,
  * target -1, mask 0. */
 typedef struct mf_batch {
-    int32_t rows, seq;  /* B, T */
-    int32_t *tokens;    /* [N] */
-    int32_t *targets;   /* [N], -1: nothing to predict here */
-    float *mask;        /* [N] 1: a real token (input), 0: padding */
-    int32_t *positions; /* [N] place within the row, from 0 */
-    int32_t *sequence;  /* [N] row */
-    int32_t *labels;    /* [N] topic of the input token; -1 unknown */
-    int32_t *classes;   /* [B] class of the row; -1: none (a row of padding) */
-    int64_t n_targets;  /* targets >= 0; for classify: rows with a class */
-    int64_t n_tokens;   /* real tokens */
-    int64_t n_bytes;    /* text bytes of the targets; 0: unknown */
+    int32_t rows, seq;                   /* B, T */
+    int32_t *tokens;                     /* [N] */
+    int32_t *targets;                    /* [N], -1: nothing to predict here */
+    float *mask;                         /* [N] 1: a real token (input), 0: padding */
+    int32_t *positions;                  /* [N] place within the row, from 0 */
+    int32_t *sequence;                   /* [N] row */
+    int32_t *labels;                     /* [N] topic of the input token; -1 unknown */
+    int32_t *classes;                    /* [B] class of the row; -1: none (a row of padding) */
+    float *values;                       /* [B] number of the row; NaN: none */
+    int32_t *more_classes[MF_TASKS_MAX]; /* the same of further columns (corpus.h) */
+    float *more_values[MF_TASKS_MAX];
+    int64_t n_targets; /* targets >= 0; for classify, regress: rows with a document */
+    int64_t n_tokens;  /* real tokens */
+    int64_t n_bytes;   /* text bytes of the targets; 0: unknown */
 } mf_batch;
 
 typedef enum mf_batch_order { MF_ORDER_RANDOM, MF_ORDER_SEQUENTIAL } mf_batch_order;

@@ -20,6 +20,7 @@ typedef struct loader {
     const mf_corpus_spec *spec;
     mf_corpus *c;
     mf_source source[SOURCES];
+    mf_question more[MF_TASKS_MAX];
     mf_ids ids;
 } loader;
 
@@ -67,15 +68,20 @@ static int clean_source(mf_source *s)
 static int load_sources(loader *l)
 {
     const char *paths[SOURCES] = {l->spec->path, l->spec->val_path, l->spec->test_path};
-    const mf_columns columns = {l->spec->first_column, l->spec->second_column,
-                                l->spec->label_column};
+    const mf_columns columns = {.first = l->spec->first_column,
+                                .second = l->spec->second_column,
+                                .label = l->spec->label_column,
+                                .number = l->spec->task == MF_TASK_REGRESS,
+                                .n_more = l->spec->n_more,
+                                .more = l->more};
+    for (int i = 0; i < l->spec->n_more; i++)
+        l->more[i] = (mf_question){l->spec->more[i].column, l->spec->more[i].number};
     for (int i = 0; i < SOURCES; i++) {
         if (!given(paths[i])) continue;
         mf_format format;
         int code = mf_format_of(l->spec->format, paths[i], &format);
         bool any = !given(l->spec->format) || strcmp(l->spec->format, "auto") == 0;
-        if (code == MF_OK && any && format == MF_FORMAT_TEXT &&
-            l->spec->task == MF_TASK_CLASSIFY)
+        if (code == MF_OK && any && format == MF_FORMAT_TEXT && mf_task_by_row(l->spec->task))
             format = MF_FORMAT_TSV;
         if (code == MF_OK)
             code = mf_source_load(&l->source[i], paths[i], format, l->spec->bin_bits, &columns);
@@ -145,54 +151,80 @@ static bool all_numbers(const mf_label *labels, int32_t n)
     return true;
 }
 
-static int copy_names(mf_corpus *c, const mf_label *labels, const char *const *names, int32_t n)
+static int copy_names(const mf_label *labels, const char *const *names, int32_t n,
+                      char ***ret_classes, int32_t *ret_n)
 {
-    c->classes = mf_alloc((size_t)n, sizeof *c->classes);
-    if (c->classes == NULL) return MF_ENOMEM;
-    c->n_classes = n;
+    char **classes = *ret_classes = mf_alloc((size_t)n, sizeof *classes);
+    if (classes == NULL) return MF_ENOMEM;
+    *ret_n = n;
     for (int32_t i = 0; i < n; i++)
-        if ((c->classes[i] = mf_strdup(names != NULL ? names[i] : labels[i].name)) == NULL)
+        if ((classes[i] = mf_strdup(names != NULL ? names[i] : labels[i].name)) == NULL)
             return MF_ENOMEM;
     return MF_OK;
 }
 
-/* Classes are the labels of the training file, in order, or those that were given. */
-static int name_classes(loader *l)
+/* Classes are the labels of the training file, in order; more than `most` (0: any) are an error. */
+static int name_classes(const mf_source *s, const mf_labels *labels, int32_t most,
+                        char ***ret_classes, int32_t *ret_n)
 {
-    const mf_source *s = &l->source[0];
-    int32_t n = s->n_labels;
-    if (l->spec->class_names != NULL)
-        return copy_names(l->c, NULL, l->spec->class_names, l->spec->n_class_names);
+    const int32_t n = labels->n;
     if (n == 0) return MF_OK;
-    if (l->spec->classes > 0 && n > l->spec->classes) {
-        const mf_label *extra = &s->labels[l->spec->classes];
+    if (most > 0 && n > most) {
+        const mf_label *extra = &labels->at[most];
         return mf_fail(MF_EINPUT,
                        "%s:%lld: label \"%.40s\" is one too many: expected %d classes", s->path,
-                       (long long)extra->line, extra->name, (int)l->spec->classes);
+                       (long long)extra->line, extra->name, (int)most);
     }
     mf_label *sorted = mf_alloc((size_t)n, sizeof *sorted);
     if (sorted == NULL) return MF_ENOMEM;
-    memcpy(sorted, s->labels, (size_t)n * sizeof *sorted);
+    memcpy(sorted, labels->at, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, all_numbers(sorted, n) ? by_value : by_bytes);
-    int code = copy_names(l->c, sorted, NULL, n);
+    int code = copy_names(sorted, NULL, n, ret_classes, ret_n);
     mf_free(sorted);
     return code;
 }
 
-/* class_of[label of the source] */
-static int map_labels(const mf_corpus *c, const mf_source *s, int32_t *class_of)
+/* Of the label's column and of the further ones; those that were given stay as they are. */
+static int name_all_classes(loader *l)
 {
-    for (int32_t i = 0; i < s->n_labels; i++) {
+    const mf_corpus_spec *spec = l->spec;
+    const mf_source *s = &l->source[0];
+    mf_corpus *c = l->c;
+    int code = spec->class_names != NULL
+                   ? copy_names(NULL, spec->class_names, spec->n_class_names, &c->classes,
+                                &c->n_classes)
+                   : name_classes(s, &s->labels, spec->classes, &c->classes, &c->n_classes);
+    for (int i = 0; code == MF_OK && i < spec->n_more; i++) {
+        const mf_corpus_question *q = &spec->more[i];
+        mf_corpus_answers *a = &c->more[i];
+        a->number = q->number;
+        if (q->number) continue;
+        code =
+            q->class_names != NULL
+                ? copy_names(NULL, q->class_names, q->n_class_names, &a->classes, &a->n_classes)
+                : name_classes(s, &s->more[i], q->classes, &a->classes, &a->n_classes);
+        if (code == MF_OK && a->n_classes == 0)
+            code = mf_fail(MF_EINPUT, "%s: no example has a label in column %s", s->path,
+                           q->column);
+    }
+    return code;
+}
+
+/* class_of[label of the source] */
+static int map_labels(const mf_source *s, const mf_labels *labels, char *const *classes,
+                      int32_t n_classes, int32_t *class_of)
+{
+    for (int32_t i = 0; i < labels->n; i++) {
         class_of[i] = -1;
-        for (int32_t k = 0; k < c->n_classes; k++)
-            if (strcmp(s->labels[i].name, c->classes[k]) == 0) class_of[i] = k;
+        for (int32_t k = 0; k < n_classes; k++)
+            if (strcmp(labels->at[i].name, classes[k]) == 0) class_of[i] = k;
         if (class_of[i] < 0)
             return mf_fail(
                 MF_EINPUT,
                 "%s:%lld: label \"%.40s\" does not occur in the training data (there "
                 "are %d, the first is \"%.40s\")",
-                s->path, (long long)s->labels[i].line, s->labels[i].name, (int)c->n_classes,
-                c->n_classes > 0 ? c->classes[0] : "");
+                s->path, (long long)labels->at[i].line, labels->at[i].name, (int)n_classes,
+                n_classes > 0 ? classes[0] : "");
     }
     return MF_OK;
 }
@@ -277,6 +309,25 @@ static int encode_part(loader *l, const mf_source *s, const mf_document *d, size
     return code;
 }
 
+/* Answers of documents from..to-1 to the further questions; they become the spans from first on. */
+static int add_answers(loader *l, const mf_source *s, int64_t from, int64_t to, int64_t first,
+                       int32_t *class_of)
+{
+    int code = MF_OK;
+    for (int k = 0; code == MF_OK && k < l->spec->n_more; k++) {
+        mf_corpus_answers *a = &l->c->more[k];
+        code = map_labels(s, &s->more[k], a->classes, a->n_classes, class_of);
+        for (int64_t i = from; code == MF_OK && i < to; i++) {
+            const mf_answer *in = &s->answers[s->documents[i].more + k];
+            if (a->number)
+                a->value[first + i - from] = in->value;
+            else
+                a->label[first + i - from] = in->label < 0 ? -1 : class_of[in->label];
+        }
+    }
+    return code;
+}
+
 static int add_documents(loader *l, const mf_source *s, int64_t from, int64_t to,
                          mf_split split)
 {
@@ -284,13 +335,15 @@ static int add_documents(loader *l, const mf_source *s, int64_t from, int64_t to
     mf_split_range *r = &c->split[split];
     *r = (mf_split_range){.begin = c->n_spans};
     int32_t *class_of = mf_alloc(MF_LABELS_MAX, sizeof *class_of);
-    int code = class_of != NULL ? map_labels(c, s, class_of) : MF_ENOMEM;
+    int code = class_of != NULL ? add_answers(l, s, from, to, c->n_spans, class_of) : MF_ENOMEM;
+    if (code == MF_OK) code = map_labels(s, &s->labels, c->classes, c->n_classes, class_of);
     for (int64_t i = from; i < to && code == MF_OK; i++) {
         const mf_document *d = &s->documents[i];
         mf_span *span = &c->spans[c->n_spans];
         int32_t second = 0;
         *span = (mf_span){.begin = (int64_t)l->ids.n,
-                          .label = d->label < 0 ? -1 : class_of[d->label]};
+                          .label = d->answer.label < 0 ? -1 : class_of[d->answer.label],
+                          .value = d->answer.value};
         code = encode_part(l, s, d, d->begin, d->n_first, &span->first);
         if (code == MF_OK && d->n > d->n_first)
             code = encode_part(l, s, d, d->begin + d->n_first, d->n - d->n_first, &second);
@@ -305,6 +358,50 @@ static int add_documents(loader *l, const mf_source *s, int64_t from, int64_t to
     return code;
 }
 
+static int make_room(loader *l, int64_t spans)
+{
+    mf_corpus *c = l->c;
+    c->spans = mf_alloc((size_t)spans, sizeof *c->spans);
+    if (c->spans == NULL) return MF_ENOMEM;
+    c->n_more = l->spec->n_more;
+    for (int k = 0; k < c->n_more; k++) {
+        mf_corpus_answers *a = &c->more[k];
+        if (l->spec->more[k].number)
+            a->value = mf_alloc((size_t)spans, sizeof *a->value);
+        else
+            a->label = mf_alloc((size_t)spans, sizeof *a->label);
+        if (a->value == NULL && a->label == NULL) return MF_ENOMEM;
+    }
+    return MF_OK;
+}
+
+/* The mean number of the training split, where there are any; value NULL: the spans' own. */
+static bool mean_number(const mf_corpus *c, const float *value, double *ret)
+{
+    const mf_split_range *r = &c->split[MF_SPLIT_TRAIN];
+    double sum = 0;
+    int64_t n = 0;
+    for (int64_t i = r->begin; i < r->end; i++) {
+        const float v = value != NULL ? value[i] : c->spans[i].value;
+        if (isnan(v)) continue;
+        sum += (double)v;
+        n++;
+    }
+    *ret = n > 0 ? sum / (double)n : 0;
+    return n > 0;
+}
+
+static int find_means(loader *l)
+{
+    mf_corpus *c = l->c;
+    c->numbers = mean_number(c, NULL, &c->mean);
+    for (int k = 0; k < c->n_more; k++)
+        if (c->more[k].number && !mean_number(c, c->more[k].value, &c->more[k].mean))
+            return mf_fail(MF_EINPUT, "%s: no example to train on has a number in column %s",
+                           l->spec->path, l->spec->more[k].column);
+    return MF_OK;
+}
+
 static int add_all_documents(loader *l)
 {
     const mf_source *s = &l->source[0];
@@ -317,15 +414,14 @@ static int add_all_documents(loader *l)
             return empty_side(l, cut == 0 ? "training" : "validation", "documents", (size_t)n);
     }
     l->c->pairs = s->pairs;
-    l->c->spans = mf_alloc((size_t)all, sizeof *l->c->spans);
-    if (l->c->spans == NULL) return MF_ENOMEM;
-    int code = name_classes(l);
+    int code = make_room(l, all);
+    if (code == MF_OK) code = name_all_classes(l);
     if (code == MF_OK) code = add_documents(l, s, 0, cut, MF_SPLIT_TRAIN);
     if (code == MF_OK && cut < n) code = add_documents(l, s, cut, n, MF_SPLIT_VAL);
     for (int i = 1; i < SOURCES && code == MF_OK; i++)
         if (l->source[i].path != NULL)
             code = add_documents(l, &l->source[i], 0, l->source[i].n_documents, (mf_split)i);
-    return code;
+    return code == MF_OK ? find_means(l) : code;
 }
 
 /* Topics of tokens, where all splits are labelled. */
@@ -365,14 +461,14 @@ static int check_vocabulary(loader *l)
 /* Labels that one line alone has, in a file where labels are common, are slips of the pen. */
 static int warn_of_rare_labels(const mf_source *s)
 {
-    int64_t *count = mf_alloc((size_t)s->n_labels + 1, sizeof *count);
+    int64_t *count = mf_alloc((size_t)s->labels.n + 1, sizeof *count);
     if (count == NULL) return MF_ENOMEM;
     for (int64_t i = 0; i < s->n_documents; i++)
-        if (s->documents[i].label >= 0) count[s->documents[i].label]++;
-    for (int32_t i = 0; i < s->n_labels; i++)
-        if (count[i] == 1 && s->n_documents >= 50 * (int64_t)s->n_labels)
+        if (s->documents[i].answer.label >= 0) count[s->documents[i].answer.label]++;
+    for (int32_t i = 0; i < s->labels.n; i++)
+        if (count[i] == 1 && s->n_documents >= 50 * (int64_t)s->labels.n)
             mf_log(MF_LOG_WARN, "%s:%lld: label \"%.40s\": no other line of %lld has it",
-                   s->path, (long long)s->labels[i].line, s->labels[i].name,
+                   s->path, (long long)s->labels.at[i].line, s->labels.at[i].name,
                    (long long)s->n_documents);
     mf_free(count);
     return MF_OK;
@@ -467,15 +563,25 @@ int mf_corpus_load(const mf_corpus_spec *spec, mf_corpus **ret)
     return code;
 }
 
+static void free_names(char **names, int32_t n)
+{
+    for (int32_t i = 0; names != NULL && i < n; i++)
+        mf_free(names[i]);
+    mf_free(names);
+}
+
 void mf_corpus_free(mf_corpus *c)
 {
     if (c == NULL) return;
-    for (int32_t i = 0; i < c->n_classes; i++)
-        mf_free(c->classes[i]);
+    free_names(c->classes, c->n_classes);
+    for (int k = 0; k < MF_TASKS_MAX; k++) {
+        free_names(c->more[k].classes, c->more[k].n_classes);
+        mf_free(c->more[k].label);
+        mf_free(c->more[k].value);
+    }
     for (int i = 0; i < MF_SPLITS; i++)
         mf_topics_free(c->own_topics[i]);
     mf_tokenizer_free(c->own_tokenizer);
-    mf_free(c->classes);
     mf_free(c->ids);
     mf_free(c->labels);
     mf_free(c->spans);

@@ -7,7 +7,7 @@
  *
  *   text   the whole file is one stream.
  *   jsonl  one JSON object a line: member "text" (a string), and "label" (a string or a whole
- *          number) where there are classes. An empty line is an error.
+ *          number, of numbers any number) where there are classes. An empty line is an error.
  *   tsv    one example a line: sentence TAB label, or sentence TAB sentence TAB label. If the
  *          first line names its columns (sentence, sentence1, sentence_A; sentence2,
  *          sentence_B; label, gold_label, entailment_judgment) these are taken and others
@@ -22,6 +22,9 @@
  *          No tokenizer but from a file.
  *   auto   by the name's ending: .jsonl, .tsv, .bin; else text, for task classify tsv.
  *
+ * Labels are classes, or for task regress numbers; further columns (members) of labels may be read
+ * beside them, of which "-" (jsonl: an absent member) is none.
+ *
  * Classes: the distinct labels of the training file, in order of value if all are whole numbers,
  * else in order of bytes. A label that the training file lacks is an error in the other files.
  */
@@ -34,6 +37,16 @@
 
 typedef enum mf_split { MF_SPLIT_TRAIN, MF_SPLIT_VAL, MF_SPLIT_TEST, MF_SPLITS } mf_split;
 const char *mf_split_name(mf_split s); /* "train" */
+
+/* A further column of labels: what it holds, and of classes what they are, if that is known. */
+typedef struct mf_corpus_question {
+    const char *column;
+    bool number;
+    int32_t classes; /* 0: as many as the training file has */
+    const char *const
+        *class_names; /* NULL: the labels of path; else those of a run, in order */
+    int32_t n_class_names;
+} mf_corpus_question;
 
 typedef struct mf_corpus_spec {
     const char *path;          /* file or builtin:topics[?...] */
@@ -52,6 +65,8 @@ typedef struct mf_corpus_spec {
     const char *first_column, *second_column, *label_column; /* tsv; NULL or "": usual names */
     const char *const *class_names; /* NULL: labels of path; else a run's, in order */
     int32_t n_class_names;
+    int n_more; /* at most MF_TASKS_MAX */
+    mf_corpus_question more[MF_TASKS_MAX];
 } mf_corpus_spec;
 
 /* A document or an example: tokens begin .. begin+n-1 of mf_corpus.ids. */
@@ -60,7 +75,18 @@ typedef struct mf_span {
     int32_t n;
     int32_t first; /* tokens of the first sentence of a pair; n without a second one */
     int32_t label; /* class; -1 without */
+    float value;   /* number; NaN without */
 } mf_span;
+
+/* The labels of a further column. */
+typedef struct mf_corpus_answers {
+    bool number;
+    char **classes; /* [n_classes] their names */
+    int32_t n_classes;
+    int32_t *label; /* [n_spans] class, -1: none; NULL of numbers */
+    float *value;   /* [n_spans] NaN: none; NULL of classes */
+    double mean;    /* of the training split's numbers */
+} mf_corpus_answers;
 
 typedef struct mf_split_range {
     int64_t begin, end; /* tokens of a stream, or spans */
@@ -83,7 +109,11 @@ typedef struct mf_corpus {
     int32_t longest;   /* tokens of the longest span */
     char **classes;    /* names of the classes of spans */
     int32_t n_classes; /* 0 without */
-    bool pairs;        /* examples have two sentences */
+    bool numbers;      /* spans have numbers */
+    double mean;       /* of those of the training split; 0 without */
+    int n_more;
+    mf_corpus_answers more[MF_TASKS_MAX];
+    bool pairs; /* examples have two sentences */
     mf_split_range split[MF_SPLITS];
     mf_tokenizer *own_tokenizer;
     mf_topics *own_topics[MF_SPLITS];

@@ -35,45 +35,63 @@ void mf_source_append(mf_source *s, const char *text, size_t n)
     s->size += n;
 }
 
-int mf_source_add_document(mf_source *s, const mf_document *d)
+static int add_answers(mf_source *s, const mf_answer *more)
 {
-    if (s->n_documents == s->documents_cap) {
-        int64_t cap = s->documents_cap < 256 ? 256 : s->documents_cap * 2;
-        mf_document *more = mf_realloc(s->documents, (size_t)s->n_documents * sizeof *more,
-                                       (size_t)cap * sizeof *more);
-        if (more == NULL) return MF_ENOMEM;
-        s->documents = more;
-        s->documents_cap = cap;
+    const int64_t n = s->columns.n_more;
+    if (s->n_answers + n > s->answers_cap) {
+        const int64_t cap = s->answers_cap < 256 ? 256 : s->answers_cap * 2;
+        mf_answer *grown = mf_realloc(s->answers, (size_t)s->n_answers * sizeof *grown,
+                                      (size_t)cap * sizeof *grown);
+        if (grown == NULL) return MF_ENOMEM;
+        s->answers = grown;
+        s->answers_cap = cap;
     }
-    s->documents[s->n_documents++] = *d;
+    memcpy(s->answers + s->n_answers, more, (size_t)n * sizeof *more);
+    s->n_answers += n;
     return MF_OK;
 }
 
-int mf_source_label(mf_source *s, const char *name, size_t n, int64_t line, int32_t *ret)
+int mf_source_add_document(mf_source *s, const mf_document *d, const mf_answer *more)
 {
-    for (int32_t i = 0; i < s->n_labels; i++)
-        if (strncmp(s->labels[i].name, name, n) == 0 && s->labels[i].name[n] == 0) {
+    if (s->n_documents == s->documents_cap) {
+        int64_t cap = s->documents_cap < 256 ? 256 : s->documents_cap * 2;
+        mf_document *larger = mf_realloc(s->documents, (size_t)s->n_documents * sizeof *larger,
+                                         (size_t)cap * sizeof *larger);
+        if (larger == NULL) return MF_ENOMEM;
+        s->documents = larger;
+        s->documents_cap = cap;
+    }
+    s->documents[s->n_documents] = *d;
+    s->documents[s->n_documents++].more = s->n_answers;
+    return s->columns.n_more > 0 ? add_answers(s, more) : MF_OK;
+}
+
+int mf_source_label(const mf_source *s, mf_labels *set, const char *name, size_t n,
+                    int64_t line, int32_t *ret)
+{
+    for (int32_t i = 0; i < set->n; i++)
+        if (strncmp(set->at[i].name, name, n) == 0 && set->at[i].name[n] == 0) {
             *ret = i;
             return MF_OK;
         }
-    if (s->n_labels == MF_LABELS_MAX)
+    if (set->n == MF_LABELS_MAX)
         return mf_fail(
             MF_EINPUT,
             "%s:%lld: label \"%.*s\": more than %d distinct labels: is this the label's "
             "column?",
             s->path, (long long)line, (int)(n < 40 ? n : 40), name, MF_LABELS_MAX);
-    if (s->n_labels == s->labels_cap) {
-        int32_t cap = s->labels_cap < 16 ? 16 : s->labels_cap * 2;
-        mf_label *more = mf_realloc(s->labels, (size_t)s->n_labels * sizeof *more,
-                                    (size_t)cap * sizeof *more);
+    if (set->n == set->cap) {
+        int32_t cap = set->cap < 16 ? 16 : set->cap * 2;
+        mf_label *more =
+            mf_realloc(set->at, (size_t)set->n * sizeof *more, (size_t)cap * sizeof *more);
         if (more == NULL) return MF_ENOMEM;
-        s->labels = more;
-        s->labels_cap = cap;
+        set->at = more;
+        set->cap = cap;
     }
     char *copy = mf_strndup(name, n);
     if (copy == NULL) return MF_ENOMEM;
-    *ret = s->n_labels;
-    s->labels[s->n_labels++] = (mf_label){copy, line};
+    *ret = set->n;
+    set->at[set->n++] = (mf_label){copy, line};
     return MF_OK;
 }
 
@@ -128,13 +146,21 @@ int mf_source_load(mf_source *s, const char *path, mf_format format, int32_t bin
     return code;
 }
 
+static void free_labels(mf_labels *set)
+{
+    for (int32_t i = 0; i < set->n; i++)
+        mf_free(set->at[i].name);
+    mf_free(set->at);
+}
+
 void mf_source_free(mf_source *s)
 {
-    for (int32_t i = 0; i < s->n_labels; i++)
-        mf_free(s->labels[i].name);
+    free_labels(&s->labels);
+    for (int i = 0; i < MF_TASKS_MAX; i++)
+        free_labels(&s->more[i]);
     if (s->topics == NULL) mf_free(s->text);
     mf_topics_free(s->topics);
-    mf_free(s->labels);
+    mf_free(s->answers);
     mf_free(s->documents);
     mf_free(s->ids);
     *s = (mf_source){0};

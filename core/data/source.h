@@ -7,12 +7,20 @@
 #define MF_DATA_SOURCE_H
 
 #include "data/topics.h"
+#include "model/config.h"
+
+/* What stands in a column of labels: a class, or a number. */
+typedef struct mf_answer {
+    int32_t label; /* index into the column's labels, -1 without */
+    float value;   /* NaN without */
+} mf_answer;
 
 typedef struct mf_document {
-    size_t begin;   /* in mf_source.text */
-    size_t n;       /* bytes, both sentences */
-    size_t n_first; /* bytes of the first sentence; n without a second one */
-    int32_t label;  /* index into mf_source.labels, -1 without */
+    size_t begin;     /* in mf_source.text */
+    size_t n;         /* bytes, both sentences */
+    size_t n_first;   /* bytes of the first sentence; n without a second one */
+    mf_answer answer; /* of the label's column */
+    int64_t more;     /* its answers to further questions: mf_source.answers + more */
     int64_t line;
 } mf_document;
 
@@ -23,9 +31,23 @@ typedef struct mf_label {
 
 enum { MF_LABELS_MAX = 4096 };
 
+typedef struct mf_labels {
+    mf_label *at; /* in order of appearance */
+    int32_t n, cap;
+} mf_labels;
+
+/* One more column of labels, of a tsv, or member of jsonl. */
+typedef struct mf_question {
+    const char *column;
+    bool number; /* not classes */
+} mf_question;
+
 /* Columns of a tsv by name; NULL or "": by the usual names. */
 typedef struct mf_columns {
     const char *first, *second, *label; /* second: "none" leaves a second sentence out */
+    bool number;                        /* labels are numbers, not classes */
+    int n_more;                         /* at most MF_TASKS_MAX */
+    const mf_question *more;
 } mf_columns;
 
 typedef struct mf_source {
@@ -36,8 +58,10 @@ typedef struct mf_source {
     mf_topics *topics; /* then text is its own; NULL otherwise */
     mf_document *documents;
     int64_t n_documents, documents_cap;
-    mf_label *labels; /* in order of appearance */
-    int32_t n_labels, labels_cap;
+    mf_labels labels;
+    mf_labels more[MF_TASKS_MAX]; /* of further columns */
+    mf_answer *answers;           /* [n_more] of each document that was read */
+    int64_t n_answers, answers_cap;
     bool pairs;
     int32_t *ids; /* token files */
     int64_t n_ids;
@@ -65,8 +89,10 @@ int mf_source_read_tsv(mf_source *s, const char *data, size_t size);
 int mf_source_read_bin(mf_source *s, const char *data, size_t size, int32_t bits);
 /* To text, which has room for the bytes of the file: no document is longer than its line. */
 void mf_source_append(mf_source *s, const char *text, size_t n);
-int mf_source_add_document(mf_source *s, const mf_document *d);
+/* more: [columns.n_more] */
+int mf_source_add_document(mf_source *s, const mf_document *d, const mf_answer *more);
 /* Index of a label's name, added if it is new. */
-int mf_source_label(mf_source *s, const char *name, size_t n, int64_t line, int32_t *ret);
+int mf_source_label(const mf_source *s, mf_labels *set, const char *name, size_t n,
+                    int64_t line, int32_t *ret);
 
 #endif

@@ -3,9 +3,12 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/number.h"
 #include "base/utf8.h"
 #include "data/source.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -63,24 +66,57 @@ static int no_documents(const mf_source *s)
     return mf_fail(MF_EINPUT, "%s: no examples in the file", s->path);
 }
 
+static const mf_answer no_answer = {-1, NAN};
+
+/* To what a float holds. */
+static bool to_value(double v, float *ret)
+{
+    if (!(fabs(v) <= (double)FLT_MAX)) return false;
+    *ret = (float)v;
+    return true;
+}
+
 /* ---- jsonl ---- */
 
-static int json_label(mf_source *s, const mf_json *v, const line *l, int32_t *ret)
+static int json_number(const mf_source *s, const char *member, const mf_json *v, const line *l,
+                       float *ret)
 {
+    double value;
+    if (mf_json_real(v, &value) && to_value(value, ret)) return MF_OK;
+    return mf_fail(MF_EINPUT, "%s:%lld: \"%s\": expected a number", s->path,
+                   (long long)l->number, member);
+}
+
+/* Nothing where the object has no such member. */
+static int json_answer(const mf_source *s, mf_labels *set, bool number, const char *member,
+                       const mf_json *object, const line *l, mf_answer *ret)
+{
+    const mf_json *v = mf_json_get(object, member);
     size_t n;
-    int64_t number;
+    int64_t whole;
     char digits[32];
     const char *name = mf_json_string(v, &n);
-    *ret = -1;
+    *ret = no_answer;
     if (v == NULL) return MF_OK;
-    if (name == NULL && mf_json_int(v, &number)) {
-        n = (size_t)snprintf(digits, sizeof digits, "%lld", (long long)number);
+    if (number) return json_number(s, member, v, l, &ret->value);
+    if (name == NULL && mf_json_int(v, &whole)) {
+        n = (size_t)snprintf(digits, sizeof digits, "%lld", (long long)whole);
         name = digits;
     }
     if (name == NULL || n == 0 || memchr(name, 0, n) != NULL)
-        return mf_fail(MF_EINPUT, "%s:%lld: \"label\": expected a string or a whole number",
-                       s->path, (long long)l->number);
-    return mf_source_label(s, name, n, l->number, ret);
+        return mf_fail(MF_EINPUT, "%s:%lld: \"%s\": expected a string or a whole number",
+                       s->path, (long long)l->number, member);
+    return mf_source_label(s, set, name, n, l->number, &ret->label);
+}
+
+static bool asked_for(const char *column)
+{
+    return column != NULL && *column != 0;
+}
+
+static const char *label_member(const mf_source *s)
+{
+    return asked_for(s->columns.label) ? s->columns.label : "label";
 }
 
 static int add_json(mf_source *s, const line *l)
@@ -92,20 +128,42 @@ static int add_json(mf_source *s, const line *l)
     if (code != MF_OK) return code;
     mf_document d = {.begin = s->size, .line = l->number};
     const char *text = mf_json_string(mf_json_get(object, "text"), &d.n);
+    mf_answer more[MF_TASKS_MAX];
     if (text == NULL || d.n == 0)
         code = mf_fail(MF_EINPUT,
                        "%s: expected an object with a member \"text\", a string that "
                        "is not empty",
                        name);
     else
-        code = json_label(s, mf_json_get(object, "label"), l, &d.label);
+        code = json_answer(s, &s->labels, s->columns.number, label_member(s), object, l,
+                           &d.answer);
+    for (int i = 0; code == MF_OK && i < s->columns.n_more; i++)
+        code = json_answer(s, &s->more[i], s->columns.more[i].number, s->columns.more[i].column,
+                           object, l, &more[i]);
     d.n_first = d.n;
     if (code == MF_OK) {
         mf_source_append(s, text, d.n);
-        code = mf_source_add_document(s, &d);
+        code = mf_source_add_document(s, &d, more);
     }
     mf_json_free(object);
     return code;
+}
+
+static bool answered(const mf_document *d)
+{
+    return d->answer.label >= 0 || !isnan(d->answer.value);
+}
+
+static int all_or_none(const mf_source *s)
+{
+    bool any = false;
+    for (int64_t i = 0; i < s->n_documents; i++)
+        any = any || answered(&s->documents[i]);
+    for (int64_t i = 0; any && i < s->n_documents; i++)
+        if (!answered(&s->documents[i]))
+            return mf_fail(MF_EINPUT, "%s:%lld: no \"%s\", but other lines have one", s->path,
+                           (long long)s->documents[i].line, label_member(s));
+    return MF_OK;
 }
 
 int mf_source_read_jsonl(mf_source *s, const char *data, size_t size)
@@ -117,19 +175,17 @@ int mf_source_read_jsonl(mf_source *s, const char *data, size_t size)
         if (code == MF_OK) code = add_json(s, &l);
         if (code != MF_OK) return code;
     }
-    for (int64_t i = 0; s->n_labels > 0 && i < s->n_documents; i++)
-        if (s->documents[i].label < 0)
-            return mf_fail(MF_EINPUT, "%s:%lld: no \"label\", but other lines have one",
-                           s->path, (long long)s->documents[i].line);
-    return s->n_documents > 0 ? MF_OK : no_documents(s);
+    if (s->n_documents == 0) return no_documents(s);
+    return all_or_none(s);
 }
 
 /* ---- tsv ---- */
 
 /* Which column holds what; -1: none. */
 typedef struct columns {
-    int32_t n, first, second, label;
-    bool named; /* the first line is a header */
+    int32_t n, first, second, label, more[MF_TASKS_MAX];
+    bool named;  /* the first line is a header, */
+    line header; /* this one */
 } columns;
 
 static const char *const first_names[] = {"sentence1", "sentence_A", "premise",
@@ -137,6 +193,12 @@ static const char *const first_names[] = {"sentence1", "sentence_A", "premise",
 static const char *const second_names[] = {"sentence2", "sentence_B", "hypothesis", NULL};
 static const char *const label_names[] = {"gold_label", "entailment_judgment", "label", "class",
                                           NULL};
+static const char *const number_names[] = {"relatedness_score", "score", "label", NULL};
+
+static const char *const *usual_labels(const mf_source *s)
+{
+    return s->columns.number ? number_names : label_names;
+}
 
 /* The i-th column of a line; false when there are fewer. */
 static bool column(const line *l, int32_t i, const char **text, size_t *n)
@@ -167,7 +229,7 @@ static int32_t find_column(const line *header, const char *const *names)
 {
     const char *text;
     size_t n;
-    for (; *names != NULL; names++)
+    for (; names != NULL && *names != NULL; names++)
         for (int32_t i = 0; column(header, i, &text, &n); i++)
             if (n == strlen(*names) && strncasecmp(text, *names, n) == 0) return i;
     return -1;
@@ -197,41 +259,39 @@ static int named_columns(const mf_source *s, const line *l, columns *ret)
 {
     const mf_columns *asked = &s->columns;
     const bool single = asked->second != NULL && strcmp(asked->second, "none") == 0;
-    *ret = (columns){.n = count_columns(l), .second = -1, .named = true};
+    *ret = (columns){.n = count_columns(l), .second = -1, .named = true, .header = *l};
     int code = choose_column(s, l, asked->first, first_names, &ret->first);
     if (code == MF_OK && !single)
         code = choose_column(s, l, asked->second, second_names, &ret->second);
-    if (code == MF_OK) code = choose_column(s, l, asked->label, label_names, &ret->label);
+    if (code == MF_OK) code = choose_column(s, l, asked->label, usual_labels(s), &ret->label);
     if (code == MF_OK && ret->first < 0) code = no_column(s, l, "sentence");
     if (code == MF_OK && ret->label < 0) code = no_column(s, l, "label");
+    for (int i = 0; code == MF_OK && i < asked->n_more; i++)
+        code = choose_column(s, l, asked->more[i].column, NULL, &ret->more[i]);
     return code;
-}
-
-static bool asked_for(const char *column)
-{
-    return column != NULL && *column != 0;
 }
 
 static int judge_columns(const mf_source *s, const line *l, columns *ret)
 {
     if (asked_for(s->columns.first) || asked_for(s->columns.second) ||
-        asked_for(s->columns.label))
+        asked_for(s->columns.label) || s->columns.n_more > 0)
         return named_columns(s, l, ret);
     *ret = (columns){.n = count_columns(l),
                      .first = find_column(l, first_names),
                      .second = find_column(l, second_names),
-                     .label = find_column(l, label_names)};
+                     .label = find_column(l, usual_labels(s)),
+                     .header = *l};
     ret->named = ret->first >= 0 && (ret->label >= 0 || ret->second >= 0);
     if (ret->named && ret->label >= 0) return MF_OK;
     if (ret->named)
-        return mf_fail(MF_EINPUT,
-                       "%s:1: the header names no label: expected a column gold_label, "
-                       "entailment_judgment, label or class",
-                       s->path);
+        return mf_fail(MF_EINPUT, "%s:1: the header names no label: expected a column %s",
+                       s->path,
+                       s->columns.number ? "relatedness_score, score or label"
+                                         : "gold_label, entailment_judgment, label or class");
     if (ret->n == 2)
-        *ret = (columns){2, 0, -1, 1, false};
+        *ret = (columns){.n = 2, .first = 0, .second = -1, .label = 1};
     else if (ret->n == 3)
-        *ret = (columns){3, 0, 1, 2, false};
+        *ret = (columns){.n = 3, .first = 0, .second = 1, .label = 2};
     else
         return mf_fail(
             MF_EINPUT,
@@ -242,8 +302,52 @@ static int judge_columns(const mf_source *s, const line *l, columns *ret)
     return MF_OK;
 }
 
+/* "column score", or "column 3" where the file names none. */
+static const char *column_name(const columns *c, int32_t i, char out[96])
+{
+    const char *name = "";
+    size_t n = 0;
+    if (c->named && column(&c->header, i, &name, &n))
+        snprintf(out, 96, "column %.*s", (int)(n < 80 ? n : 80), name);
+    else
+        snprintf(out, 96, "column %d", (int)i + 1);
+    return out;
+}
+
+static int tsv_number(const mf_source *s, const columns *c, int32_t i, const line *l,
+                      const char *text, size_t n, float *ret)
+{
+    char copy[64], name[96];
+    double value;
+    if (n < sizeof copy) {
+        memcpy(copy, text, n);
+        copy[n] = '\0';
+        if (mf_parse_f64(copy, &value) && to_value(value, ret)) return MF_OK;
+    }
+    return mf_fail(MF_EINPUT, "%s:%lld: %s: \"%.*s\": expected a number", s->path,
+                   (long long)l->number, column_name(c, i, name), (int)(n < 40 ? n : 40), text);
+}
+
+/* "-" is no answer. */
+static int tsv_more(mf_source *s, const columns *c, int k, const line *l, mf_answer *ret)
+{
+    const char *text = "";
+    size_t n = 0;
+    char name[96];
+    column(l, c->more[k], &text, &n);
+    *ret = no_answer;
+    if (n == 1 && *text == '-') return MF_OK;
+    if (n == 0)
+        return mf_fail(MF_EINPUT, "%s:%lld: %s: the label is empty", s->path,
+                       (long long)l->number, column_name(c, c->more[k], name));
+    return s->columns.more[k].number
+               ? tsv_number(s, c, c->more[k], l, text, n, &ret->value)
+               : mf_source_label(s, &s->more[k], text, n, l->number, &ret->label);
+}
+
 static int add_example(mf_source *s, const columns *c, const line *l, int64_t *left_out)
 {
+    mf_answer more[MF_TASKS_MAX];
     const char *first = "", *second = "", *label = "";
     size_t n_first = 0, n_second = 0, n_label = 0;
     int32_t n = count_columns(l);
@@ -261,17 +365,24 @@ static int add_example(mf_source *s, const columns *c, const line *l, int64_t *l
                                       : "second ");
     if (n_label == 0)
         return mf_fail(MF_EINPUT, "%s:%lld: the label is empty", s->path, (long long)l->number);
-    if (n_label == 1 && *label == '-') {
+    if (n_label == 1 && *label == '-' && !s->columns.number) {
         ++*left_out;
         return MF_OK;
     }
-    mf_document d = {
-        .begin = s->size, .n = n_first + n_second, .n_first = n_first, .line = l->number};
-    int code = mf_source_label(s, label, n_label, l->number, &d.label);
+    mf_document d = {.begin = s->size,
+                     .n = n_first + n_second,
+                     .n_first = n_first,
+                     .line = l->number,
+                     .answer = no_answer};
+    int code = s->columns.number
+                   ? tsv_number(s, c, c->label, l, label, n_label, &d.answer.value)
+                   : mf_source_label(s, &s->labels, label, n_label, l->number, &d.answer.label);
+    for (int i = 0; code == MF_OK && i < s->columns.n_more; i++)
+        code = tsv_more(s, c, i, l, &more[i]);
     if (code != MF_OK) return code;
     mf_source_append(s, first, n_first);
     mf_source_append(s, second, n_second);
-    return mf_source_add_document(s, &d);
+    return mf_source_add_document(s, &d, more);
 }
 
 int mf_source_read_tsv(mf_source *s, const char *data, size_t size)

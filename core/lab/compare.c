@@ -404,7 +404,9 @@ static int read_routers(mf_compare *c)
     if (rc == MF_OK)
         rc = mf_config_load_from(c->spec->config, c->spec->n_set, c->spec->set, NULL, &own);
     if (rc == MF_OK) {
-        c->by_accuracy = own->model.task == MF_TASK_CLASSIFY;
+        c->by = own->model.task == MF_TASK_CLASSIFY  ? MF_QUALITY_ACCURACY
+                : own->model.task == MF_TASK_REGRESS ? MF_QUALITY_MSE
+                                                     : MF_QUALITY_LOSS;
         rc = choose_baseline(c, own, &list, &n);
     }
     mf_config_free(own);

@@ -51,10 +51,18 @@ int mf_compare_plan_read(mf_arena *arena, const char *out, mf_compare_spec *ret)
 
 /* ---- one run ---- */
 
+/* What routers are compared by. */
+typedef enum mf_quality {
+    MF_QUALITY_LOSS,    /* the task's; less is better, of the next, too */
+    MF_QUALITY_MSE,     /* task = regress */
+    MF_QUALITY_ACCURACY /* task = classify; more is better */
+} mf_quality;
+const char *mf_quality_name(mf_quality q); /* "task_loss", "mse", "accuracy" */
+
 /* Measured by the last validation, over the whole split, and along the way. NaN: not known. */
 typedef struct mf_run_result {
     int64_t steps, params, params_active;
-    double task_loss, accuracy;
+    double task_loss, accuracy, mse, pearson, spearman;
     double load_cv, drop_rate; /* means over the MoE layers */
     double nmi, nmi_best;      /* mean and largest of the layers */
     double tokens_per_s;       /* median of the logged training steps */
@@ -96,7 +104,7 @@ typedef struct mf_compare {
     mf_arena *arena;
     mf_compare_router *routers;
     int n_routers, baseline;    /* index */
-    bool by_accuracy;           /* a classifier: more is better */
+    mf_quality by;              /* what the task has */
 } mf_compare;
 
 /* Judges everything: names, options, models, what OUT holds already; then makes OUT. Routers that
@@ -137,7 +145,7 @@ typedef struct mf_compare_row {
     double mean_rank;         /* over seeds that all have */
     int seeds_needed;         /* to show with power .8 a difference of the size that 80 % confidence
                                * leaves of the one seen; 0: over 1000, -1: not known */
-    double load_cv, drop_rate, nmi, nmi_best, tokens_per_s, wall_s; /* means over runs */
+    double load_cv, drop_rate, nmi, nmi_best, tokens_per_s, wall_s, pearson; /* means over runs */
     int64_t steps;
 } mf_compare_row;
 
@@ -146,7 +154,7 @@ typedef struct mf_compare_table {
     int n, compared;          /* rows; those with a p */
     mf_compare_row *rows;     /* in the order of the routers, refused ones left out */
     double detectable;        /* d_z that so many seeds show with power .8 */
-    bool by_accuracy;         /* what quality is: more is better; else the loss */
+    mf_quality by;            /* what quality is; the loss where a run lacks it */
     bool complete;
 } mf_compare_table;
 

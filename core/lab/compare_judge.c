@@ -17,31 +17,44 @@ const char *mf_verdict_name(mf_verdict v)
 
 /* ---- values ---- */
 
-static bool by_accuracy(const mf_compare *c)
+const char *mf_quality_name(mf_quality q)
+{
+    static const char *const names[] = {"task_loss", "mse", "accuracy"};
+    return names[q];
+}
+
+static double value_of(const mf_run_result *r, mf_quality by)
+{
+    return by == MF_QUALITY_ACCURACY ? r->accuracy
+           : by == MF_QUALITY_MSE    ? r->mse
+                                     : r->task_loss;
+}
+
+static mf_quality by_what(const mf_compare *c)
 {
     for (int i = 0; i < c->n_routers; i++)
         for (int32_t s = 0; s < c->spec->seeds; s++) {
             const mf_compare_run *run = &c->routers[i].runs[s];
-            if (run->state == MF_RUN_DONE && isnan(run->result.accuracy)) return false;
+            if (run->state == MF_RUN_DONE && isnan(value_of(&run->result, c->by)))
+                return MF_QUALITY_LOSS;
         }
-    return c->by_accuracy;
+    return c->by;
 }
 
 /* Quality of a router's runs by seed, NaN where there is none. */
-static void qualities(const mf_compare *c, bool accuracy, const mf_compare_router *r, double *ret)
+static void qualities(const mf_compare *c, mf_quality by, const mf_compare_router *r,
+                      double *ret)
 {
     for (int32_t s = 0; s < c->spec->seeds; s++) {
         const mf_compare_run *run = &r->runs[s];
-        ret[s] = run->state != MF_RUN_DONE ? (double)NAN
-                 : accuracy               ? run->result.accuracy
-                                          : run->result.task_loss;
+        ret[s] = run->state != MF_RUN_DONE ? (double)NAN : value_of(&run->result, by);
     }
 }
 
 static void means(const mf_compare *c, mf_compare_row *row)
 {
-    double *const out[] = {&row->load_cv,  &row->drop_rate,    &row->nmi,
-                           &row->nmi_best, &row->tokens_per_s, &row->wall_s};
+    double *const out[] = {&row->load_cv,      &row->drop_rate, &row->nmi,    &row->nmi_best,
+                           &row->tokens_per_s, &row->wall_s,    &row->pearson};
     int n = 0;
     for (size_t i = 0; i < sizeof out / sizeof *out; i++)
         *out[i] = 0;
@@ -53,8 +66,8 @@ static void means(const mf_compare *c, mf_compare_row *row)
             row->diverged += run->status == mf_status_exit(MF_ENONFINITE);
         }
         if (run->state != MF_RUN_DONE) continue;
-        const double in[] = {v->load_cv, v->drop_rate, v->nmi, v->nmi_best, v->tokens_per_s,
-                             v->wall_s};
+        const double in[] = {v->load_cv,      v->drop_rate, v->nmi,    v->nmi_best,
+                             v->tokens_per_s, v->wall_s,    v->pearson};
         for (size_t i = 0; i < sizeof out / sizeof *out; i++)
             *out[i] += in[i];
         row->steps = v->steps;
@@ -138,8 +151,9 @@ static void give_verdicts(mf_compare_table *t, double *p, double *holm, bool acc
 
 /* ---- all of it ---- */
 
-static void fill(mf_compare_table *t, double *values, double *one, double *two, bool accuracy)
+static void fill(mf_compare_table *t, double *values, double *one, double *two)
 {
+    const bool accuracy = t->by == MF_QUALITY_ACCURACY;
     const mf_compare *c = t->of;
     const int seeds = c->spec->seeds;
     const double *base = NULL;
@@ -148,7 +162,7 @@ static void fill(mf_compare_table *t, double *values, double *one, double *two, 
         const mf_compare_router *r = &c->routers[i];
         if (r->refused != NULL) continue;
         double *mine = values + t->n * seeds;
-        qualities(c, accuracy, r, mine);
+        qualities(c, t->by, r, mine);
         if (i == c->baseline) base = mine;
         t->rows[t->n] = (mf_compare_row){.router = r, .baseline = i == c->baseline,
                                          .quality = mf_estimate_of(mine, seeds)};
@@ -177,8 +191,8 @@ int mf_compare_judge(const mf_compare *c, mf_compare_table **ret)
     const bool ok = t != NULL && t->rows != NULL && values != NULL && scratch != NULL;
     if (ok) {
         t->of = c;
-        t->by_accuracy = by_accuracy(c);
-        fill(t, values, scratch, scratch + n, t->by_accuracy);
+        t->by = by_what(c);
+        fill(t, values, scratch, scratch + n);
         *ret = t;
     } else {
         mf_compare_table_free(t);

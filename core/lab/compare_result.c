@@ -73,9 +73,17 @@ int mf_compare_result(const mf_compare_run *run, bool *ret_done, mf_run_result *
 {
     bool there;
     mf_metrics_history *h = NULL;
-    mf_run_result r = {.task_loss = (double)NAN, .accuracy = (double)NAN, .load_cv = (double)NAN,
-                       .drop_rate = (double)NAN, .nmi = (double)NAN, .nmi_best = (double)NAN,
-                       .tokens_per_s = (double)NAN, .wall_s = (double)NAN};
+    mf_run_result r = {.task_loss = (double)NAN,
+                       .accuracy = (double)NAN,
+                       .mse = (double)NAN,
+                       .pearson = (double)NAN,
+                       .spearman = (double)NAN,
+                       .load_cv = (double)NAN,
+                       .drop_rate = (double)NAN,
+                       .nmi = (double)NAN,
+                       .nmi_best = (double)NAN,
+                       .tokens_per_s = (double)NAN,
+                       .wall_s = (double)NAN};
     *ret_done = false;
     int rc = read_manifest(run, &there, &r);
     if (rc != MF_OK || !there) return rc;
@@ -88,6 +96,9 @@ int mf_compare_result(const mf_compare_run *run, bool *ret_done, mf_run_result *
         if (v->step != r.steps || strcmp(v->split, "val") != 0) continue;
         r.task_loss = v->task_loss;
         r.accuracy = v->accuracy;
+        r.mse = v->mse;
+        r.pearson = v->pearson;
+        r.spearman = v->spearman;
         r.wall_s = v->wall_s;
         read_layers(v, &r);
         *ret_done = true;

@@ -29,7 +29,12 @@ static void put_runs(mf_jw *w, const mf_compare_table *t, const mf_compare_route
         mf_jw_kv_string(w, "dir", run->dir + strlen(t->of->spec->out) + 1);
         if (run->state == MF_RUN_DONE) {
             mf_jw_kv_real(w, "task_loss", v->task_loss);
-            if (t->by_accuracy) mf_jw_kv_real(w, "accuracy", v->accuracy);
+            if (t->by == MF_QUALITY_ACCURACY) mf_jw_kv_real(w, "accuracy", v->accuracy);
+            if (t->by == MF_QUALITY_MSE) {
+                mf_jw_kv_real(w, "mse", v->mse);
+                mf_jw_kv_real(w, "pearson", v->pearson);
+                mf_jw_kv_real(w, "spearman", v->spearman);
+            }
             mf_jw_kv_real(w, "load_cv", v->load_cv);
             mf_jw_kv_real(w, "drop_rate", v->drop_rate);
             mf_jw_kv_real(w, "nmi", v->nmi);
@@ -88,6 +93,7 @@ static void put_row(mf_jw *w, const mf_compare_table *t, const mf_compare_row *r
     mf_jw_kv_real(w, "nmi_best", r->nmi_best);
     mf_jw_kv_real(w, "tokens_per_s", r->tokens_per_s);
     mf_jw_kv_real(w, "wall_s", r->wall_s);
+    if (t->by == MF_QUALITY_MSE) mf_jw_kv_real(w, "pearson", r->pearson);
     put_runs(w, t, router);
     mf_jw_end(w);
 }
@@ -97,9 +103,9 @@ void mf_compare_json(mf_jw *w, const mf_compare_table *t)
     const mf_compare *c = t->of;
     const mf_compare_router *base = &c->routers[c->baseline];
     mf_jw_object(w);
-    mf_jw_kv_string(w, "metric", t->by_accuracy ? "accuracy" : "task_loss");
+    mf_jw_kv_string(w, "metric", mf_quality_name(t->by));
     mf_jw_kv_string(w, "split", "val");
-    mf_jw_kv_bool(w, "higher_is_better", t->by_accuracy);
+    mf_jw_kv_bool(w, "higher_is_better", t->by == MF_QUALITY_ACCURACY);
     mf_jw_kv_string(w, "baseline", base->entry.label);
     mf_jw_kv_int(w, "seeds", c->spec->seeds);
     mf_jw_kv_int(w, "steps", base->runs[0].result.steps > 0 ? base->runs[0].result.steps : base->steps);
@@ -180,20 +186,25 @@ static void print_head(const mf_compare_table *t, FILE *out, int width)
     const mf_compare *c = t->of;
     const mf_compare_router *base = &c->routers[c->baseline];
     const int64_t steps = base->runs[0].result.steps;
+    static const char *const words[] = {"task loss", "mean squared error", "accuracy"};
     fprintf(out, "%s of the validation split, %s is better; %d seed%s, %lld steps",
-            t->by_accuracy ? "accuracy" : "task loss", t->by_accuracy ? "higher" : "lower",
+            words[t->by], t->by == MF_QUALITY_ACCURACY ? "higher" : "lower",
             (int)c->spec->seeds, c->spec->seeds == 1 ? "" : "s",
             (long long)(steps > 0 ? steps : base->steps));
     if (c->spec->equal == MF_EQUAL_PARAMS) fprintf(out, ", equal active parameters");
     if (c->spec->equal == MF_EQUAL_TIME) fprintf(out, " of the baseline, equal training time");
-    fprintf(out, "\nhalf widths and [brackets]: 95 %%; differences from %s within seeds; p after "
-                 "Holm over %d\n\n", base->entry.label, t->compared);
-    fprintf(out, "rank %-*s %8s %7s  %-26s %6s %6s  %-19s %5s %7s %6s %5s %7s %9s %9s\n", width,
-            "router", "mean", "+-", "difference", "p", "g", "", "seeds", "load CV", "drops", "NMI",
-            "best", "tokens/s", "params");
+    fprintf(out,
+            "\nhalf widths and [brackets]: 95 %%; differences from %s within seeds; p after "
+            "Holm over %d\n\n",
+            base->entry.label, t->compared);
+    fprintf(out, "rank %-*s %8s %7s  %-26s %6s %6s  %-19s %5s %7s %6s %5s %7s %9s %9s", width,
+            "router", "mean", "+-", "difference", "p", "g", "", "seeds", "load CV", "drops",
+            "NMI", "best", "tokens/s", "params");
+    if (t->by == MF_QUALITY_MSE) fprintf(out, " %7s", "Pearson");
+    fputc('\n', out);
 }
 
-static void print_row(const mf_compare_row *r, FILE *out, int width)
+static void print_row(const mf_compare_table *t, const mf_compare_row *r, FILE *out, int width)
 {
     const mf_paired *a = &r->against;
     if (r->rank > 0)
@@ -219,7 +230,9 @@ static void print_row(const mf_compare_row *r, FILE *out, int width)
     number(out, r->nmi, 5, 3);
     number(out, r->nmi_best, 7, 3);
     number(out, r->tokens_per_s, 9, 0);
-    fprintf(out, " %9lld\n", (long long)r->router->params);
+    fprintf(out, " %9lld", (long long)r->router->params);
+    if (t->by == MF_QUALITY_MSE) number(out, r->pearson, 7, 4);
+    fputc('\n', out);
 }
 
 static void print_faults(const mf_compare_table *t, FILE *out)
@@ -240,9 +253,9 @@ void mf_compare_print(const mf_compare_table *t, FILE *out)
     print_head(t, out, width);
     for (int rank = 1; rank <= t->n; rank++)
         for (int i = 0; i < t->n; i++)
-            if (t->rows[i].rank == rank) print_row(&t->rows[i], out, width);
+            if (t->rows[i].rank == rank) print_row(t, &t->rows[i], out, width);
     for (int i = 0; i < t->n; i++)
-        if (t->rows[i].rank == 0) print_row(&t->rows[i], out, width);
+        if (t->rows[i].rank == 0) print_row(t, &t->rows[i], out, width);
     fputc('\n', out);
     print_faults(t, out);
     if (t->of->spec->seeds < 3)

@@ -39,6 +39,10 @@ static int fits(const mf_trace *t, const mf_model *m)
                        path, (int)t->seq, (long long)m->config->model.seq);
     const int64_t n_targets = t->by_row ? t->tokens / t->seq : t->tokens;
     const int32_t answers = t->by_row ? m->facts.classes : m->facts.vocab;
+    if (m->config->model.task == MF_TASK_REGRESS || m->config->n_tasks > 0)
+        return mf_fail(MF_ECONFIG,
+                       "a trace holds the classes of one task, and no numbers: runs that "
+                       "learn numbers or several tasks are not replayed");
     if (t->by_row != (m->config->model.task == MF_TASK_CLASSIFY))
         return mf_fail(MF_EINPUT, "%s was recorded in %s, and the model's task is another one",
                        path, t->by_row ? "classification" : "modelling tokens");

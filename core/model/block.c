@@ -169,6 +169,32 @@ static void declare_layer(declarer *d, int32_t layer, double std, double out_std
     if (d->m->moe_of_layer[layer] < 0) declare_dense(d, layer, std, out_std);
 }
 
+/* head.NAME.part, of task 0 head.part */
+static name_buf head_name(const mf_model *m, int task, const char *part)
+{
+    name_buf n;
+    if (task == 0)
+        snprintf(n.text, sizeof n.text, "head.%s", part);
+    else
+        snprintf(n.text, sizeof n.text, "head.%.64s.%s", mf_model_task_name(m, task), part);
+    return n;
+}
+
+/* Of task i: as many answers as it has classes, or one number, which begins at the mean. */
+static void declare_task_head(declarer *d, int i, double std)
+{
+    const mf_model *m = d->m;
+    const mf_model_config *c = &m->config->model;
+    const mf_model_facts *f = &m->facts;
+    const bool number = mf_model_task_kind(m, i) == MF_TASK_REGRESS;
+    const int64_t out = number ? 1 : i == 0 ? f->classes : f->more_classes[i - 1];
+    const double mean = i == 0 ? f->mean : f->more_mean[i - 1];
+    const mf_init at_mean = {MF_INIT_CONST, MF_PARAM_NO_DECAY, mean};
+    declare(d, head_name(m, i, "weight").text, mf_shape2(out, c->dim), weight_init(c, std));
+    declare(d, head_name(m, i, "bias").text, mf_shape1(out),
+            number ? at_mean : bias_init(c, c->dim));
+}
+
 int mf_blocks_declare(mf_model *m)
 {
     const mf_model_config *c = &m->config->model;
@@ -182,12 +208,13 @@ int mf_blocks_declare(mf_model *m)
     for (int32_t l = 0; l < c->layers; l++)
         declare_layer(&d, l, std, out_std);
     if (c->norm_place == MF_NORM_PRE) declare_norm(&d, "norm", c->dim);
-    const bool classify = c->task == MF_TASK_CLASSIFY;
-    const int64_t out = classify ? m->facts.classes : m->facts.vocab;
-    if (classify || !c->tie_embeddings)
+    for (int i = 0; i < mf_model_tasks(m); i++)
+        declare_task_head(&d, i, std);
+    if (mf_task_by_row(c->task)) return d.rc;
+    const int64_t out = m->facts.vocab;
+    if (!c->tie_embeddings)
         declare(&d, "head.weight", mf_shape2(out, c->dim), weight_init(c, std));
-    if (classify || c->head_bias)
-        declare(&d, "head.bias", mf_shape1(out), bias_init(c, c->dim));
+    if (c->head_bias) declare(&d, "head.bias", mf_shape1(out), bias_init(c, c->dim));
     return d.rc;
 }
 
@@ -316,7 +343,7 @@ mf_tensor *mf_block_pool(const mf_model *m, mf_model_graph *mg, mf_tensor *x)
 static mf_tensor *head_weight(const mf_model *m, mf_graph *g)
 {
     const mf_model_config *c = &m->config->model;
-    const bool tied = c->tie_embeddings && c->task != MF_TASK_CLASSIFY;
+    const bool tied = c->tie_embeddings && !mf_task_by_row(c->task);
     return use(m, g, tied ? "embed.weight" : "head.weight");
 }
 
@@ -331,6 +358,14 @@ mf_tensor *mf_block_head(const mf_model *m, mf_graph *g, mf_tensor *x)
 {
     return mf_linear_as(g, for_logits(m, g, x), head_weight(m, g),
                         for_logits(m, g, use(m, g, "head.bias")), MF_F32);
+}
+
+mf_tensor *mf_block_task_head(const mf_model *m, mf_graph *g, int i, mf_tensor *x)
+{
+    mf_tensor *weight = use(m, g, head_name(m, i, "weight").text),
+              *bias = use(m, g, head_name(m, i, "bias").text);
+    if (mf_model_task_kind(m, i) == MF_TASK_REGRESS) return mf_linear_as(g, x, weight, bias, MF_F32);
+    return mf_linear_as(g, for_logits(m, g, x), weight, for_logits(m, g, bias), MF_F32);
 }
 
 mf_tensor *mf_block_head_loss(const mf_model *m, mf_model_graph *mg, mf_tensor *x)

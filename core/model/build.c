@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "model/block.h"
 #include "model/heads.h"
+#include "model/tasks.h"
 #include "ops/ops.h"
 
 static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tensor *x,
@@ -96,9 +97,11 @@ static void inputs(const mf_model *m, mf_model_graph *mg)
     mg->sequence_ids = mf_graph_input(g, "sequence_ids", MF_I32, rows);
     if (s->masked) mg->mask = mf_graph_input(g, "mask", MF_F32, rows);
     if (m->facts.labels > 0) mg->labels = mf_graph_input(g, "labels", MF_I32, rows);
-    mg->by_row = m->config->model.task == MF_TASK_CLASSIFY;
-    if (s->mode != MF_MODE_GENERATE)
-        mg->targets = mf_graph_input(g, "targets", MF_I32, mg->by_row ? batch : rows);
+    mg->by_row = mf_task_by_row(m->config->model.task);
+    if (s->mode != MF_MODE_GENERATE && mg->by_row)
+        mf_tasks_inputs(m, mg);
+    else if (s->mode != MF_MODE_GENERATE)
+        mg->targets = mf_graph_input(g, "targets", MF_I32, rows);
     if (s->mode == MF_MODE_GENERATE) mg->last = mf_graph_input(g, "last", MF_I32, batch);
     if (s->try_heads)
         mg->head_mask =
@@ -154,12 +157,13 @@ static void build(mf_model *m, mf_model_graph *mg)
     if (s->mode == MF_MODE_GENERATE) x = mf_gather_rows(g, x, mg->last);
     if (mg->by_row) x = mf_block_pool(m, mg, x);
     if (m->config->model.head_dropout > 0) x = mf_dropout(g, x, m->config->model.head_dropout);
-    if (s->mode == MF_MODE_GENERATE || s->want_logits || mg->by_row) {
+    if (mg->by_row && s->mode != MF_MODE_GENERATE) {
+        mf_tasks_build(m, mg, x);
+    } else if (s->mode == MF_MODE_GENERATE || s->want_logits) {
         mg->logits = mf_block_head(m, g, x);
-        if (s->mode == MF_MODE_GENERATE || s->want_logits) mf_graph_keep(mg->logits);
+        mf_graph_keep(mg->logits);
         if (s->mode == MF_MODE_GENERATE) return;
-        mg->task_loss =
-            mf_cross_entropy(g, mg->logits, mg->targets, mg->by_row ? NULL : mg->mask);
+        mg->task_loss = mf_cross_entropy(g, mg->logits, mg->targets, mg->mask);
     } else {
         mg->task_loss = mf_block_head_loss(m, mg, x);
     }

@@ -83,7 +83,7 @@ static int unknown_section(loader *l, const mf_ini_entry *at)
         snprintf(hint, sizeof hint, "; did you mean [%s]?", nearest);
     else
         snprintf(hint, sizeof hint,
-                 "; expected model, moe, router, expert, film, regularizer.NAME, "
+                 "; expected model, task.NAME, moe, router, expert, film, regularizer.NAME, "
                  "controller.NAME, data, train, report or trace");
     return fault(l, at, nearest, "unknown section [%s]%s", at->section, hint);
 }
@@ -117,8 +117,7 @@ static int judge_sections(loader *l)
         if (strcmp(at->section, "include") == 0) continue;
         if (s == NULL)
             rc = unknown_section(l, at);
-        else if (s->name[strlen(s->name) - 1] == '.' &&
-                 !good_label(at->section + strlen(s->name)))
+        else if (mf_config_section_named(s) && !good_label(at->section + strlen(s->name)))
             rc = fault(l, at, NULL,
                        "[%s]: expected a name of letters, digits, _ and - behind '%s'",
                        at->section, s->name);
@@ -139,6 +138,42 @@ static int load_section(loader *l, const mf_config_section *s)
     if (rc == MF_OK)
         rc = mf_options_load(&schema, conf, c->arena, c->ini, s->name, NULL, l->sink);
     return went(l, rc);
+}
+
+/* ---- further tasks ---- */
+
+static int load_task(loader *l, const char *section, mf_task_section *out)
+{
+    static const char prefix[] = "task.";
+    const mf_config_section *s = mf_config_section_find(section);
+    mf_arena *arena = l->c->arena;
+    mf_schema schema;
+    int rc = mf_schema_init(&schema, arena, NULL, s->options, sizeof *s->options, s->conf_size);
+    if (rc == MF_OK) rc = mf_options_default(&schema, out, arena);
+    if (rc == MF_OK)
+        rc = mf_options_load(&schema, out, arena, l->c->ini, section, NULL, l->sink);
+    out->section = mf_arena_strdup(arena, section);
+    out->name = mf_arena_strdup(arena, section + sizeof prefix - 1);
+    if (!out->section || !out->name) return MF_ENOMEM;
+    if (out->column == NULL || out->column[0] == '\0') out->column = out->name;
+    return went(l, rc);
+}
+
+static int load_tasks(loader *l)
+{
+    const mf_ini_entry *at;
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && (at = mf_ini_section_entry(l->c->ini, i)) != NULL; i++) {
+        if (strncmp(at->section, "task.", 5) != 0 || !good_label(at->section + 5)) continue;
+        if (l->c->n_tasks == MF_TASKS_MAX)
+            return fault(l, at, NULL, "[%s]: expected at most %d sections [task.NAME]",
+                         at->section, MF_TASKS_MAX);
+        mf_task_section *out = &l->c->tasks[l->c->n_tasks];
+        *out = (mf_task_section){0}; /* a section that was left out may have been here */
+        rc = load_task(l, at->section, out);
+        if (rc == MF_OK && out->task != MF_FURTHER_NONE) l->c->n_tasks++;
+    }
+    return rc;
 }
 
 /* ---- sections of plugins ---- */
@@ -226,7 +261,8 @@ static int load_values(loader *l)
     mf_config *c = l->c;
     int rc = judge_sections(l);
     for (const mf_config_section *s = mf_config_sections; rc == MF_OK && s->name != NULL; s++)
-        if (!s->plugin) rc = load_section(l, s);
+        if (!s->plugin && !mf_config_section_named(s)) rc = load_section(l, s);
+    if (rc == MF_OK) rc = load_tasks(l);
     if (rc == MF_OK) rc = load_plugin_section(l, "router", NULL, &c->router);
     if (rc == MF_OK) rc = load_plugin_section(l, "expert", NULL, &c->expert);
     if (rc == MF_OK)

@@ -13,7 +13,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-typedef enum mf_task { MF_TASK_LM, MF_TASK_CLASSIFY, MF_TASK_MLM } mf_task;
+typedef enum mf_task { MF_TASK_LM, MF_TASK_CLASSIFY, MF_TASK_MLM, MF_TASK_REGRESS } mf_task;
+typedef enum mf_best_by {
+    MF_BEST_LOSS, MF_BEST_ACCURACY, MF_BEST_MACRO_F1, MF_BEST_MSE, MF_BEST_PEARSON, MF_BEST_SPEARMAN
+} mf_best_by;
 typedef enum mf_norm { MF_NORM_RMS, MF_NORM_LAYER } mf_norm;
 typedef enum mf_norm_place { MF_NORM_PRE, MF_NORM_POST } mf_norm_place;
 typedef enum mf_position { MF_POS_ROPE, MF_POS_SINUSOIDAL, MF_POS_LEARNED, MF_POS_NONE } mf_position;
@@ -76,7 +79,8 @@ typedef struct mf_model_config {
     int64_t share_layers;      /* blocks share all but their norms, gates and skips */
     int64_t layers_alike;      /* blocks begin with equal weights */
     int64_t classes;           /* classify: 0 = from the data */
-    int64_t pool;              /* classify: 0 first token, 1 mean over real tokens */
+    double task_weight;        /* of the task's loss beside those of [task.NAME]; 1; live */
+    int64_t pool;              /* classify, regress: 0 first token, 1 mean over real tokens */
     double ffn_dropout;        /* within dense blocks, behind the nonlinearity */
     double head_dropout;       /* before the output head */
 } mf_model_config;
@@ -131,7 +135,8 @@ typedef struct mf_train_config {
     int64_t log_every, eval_every, eval_batches; /* eval_batches 0: the whole split */
     double eval_epochs;        /* validate every so many passes; 0: eval_every */
     int64_t eval_train;        /* measure training data beside each validation */
-    int64_t keep_best;         /* RUN/best: the checkpoint of the lowest validation loss */
+    int64_t keep_best;         /* RUN/best: the checkpoint of the best validation */
+    int64_t best_by;           /* mf_best_by: which that is */
     int64_t decay_all;         /* weight decay of norms, biases and embeddings, too */
     int64_t eval_context;      /* tokens that evaluation windows overlap: each is predicted with at
                                 * least so many before it */
@@ -159,6 +164,20 @@ typedef struct mf_trace_config {
     int64_t every;             /* record routing each n-th evaluation batch; 0: off */
 } mf_trace_config;
 
+/* [task.NAME]: one more thing that is learned of each example, by a head of its own on the same
+ * encoder, beside model.task. */
+typedef struct mf_task_section {
+    int64_t task;               /* mf_further_task */
+    const char *column;         /* of the data; "": the one called NAME */
+    double weight;              /* of its loss; 1; live as task.NAME.weight */
+    int64_t classes;            /* classify: 0 = from the data */
+    const char *section, *name; /* "task.score", "score" */
+} mf_task_section;
+typedef enum mf_further_task {
+    MF_FURTHER_CLASSIFY, MF_FURTHER_REGRESS, MF_FURTHER_NONE
+} mf_further_task;
+#define MF_TASKS_MAX 8 /* [task.NAME] sections */
+
 /* A section that belongs to a plugin: its name and core's own keys; the rest is the plugin's.
  * [regularizer.X] and [controller.X] without `plugin` mean the plugin named X; `plugin = none`
  * takes the section out. [router] and [expert] without it mean those of the default preset. */
@@ -180,6 +199,8 @@ typedef struct mf_config {
     mf_train_config train;
     mf_report_config report;
     mf_trace_config trace;
+    mf_task_section tasks[MF_TASKS_MAX]; /* in order of appearance, without those of task = none */
+    int n_tasks;
     mf_plugin_section router, expert;
     mf_plugin_section *regularizers, *controllers; /* in order of appearance */
     int n_regularizers, n_controllers;
@@ -187,6 +208,12 @@ typedef struct mf_config {
     mf_ini *ini;               /* all sources, for the plugins' own keys */
     struct mf_arena *arena;
 } mf_config;
+
+/* Is one thing learned of each sequence (classify, regress), not of each token? */
+static inline bool mf_task_by_row(int64_t task)
+{
+    return task == MF_TASK_CLASSIFY || task == MF_TASK_REGRESS;
+}
 
 /* One value from the command line. */
 typedef struct mf_assignment {

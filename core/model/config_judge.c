@@ -67,6 +67,37 @@ static void judge_model(judge *j)
               (long long)m->layers);
 }
 
+/* Sections [task.NAME], and by what the best checkpoint is told. */
+static void judge_tasks(judge *j)
+{
+    const mf_config *c = j->c;
+    const bool by_row = mf_task_by_row(c->model.task);
+    bool classes = c->model.task == MF_TASK_CLASSIFY,
+         numbers = c->model.task == MF_TASK_REGRESS;
+    for (int i = 0; i < c->n_tasks; i++) {
+        const mf_task_section *t = &c->tasks[i];
+        if (!by_row)
+            fault(j, t->section, "task", NULL,
+                  "further tasks want model.task = classify or regress");
+        if (strcmp(t->name, "main") == 0)
+            fault(j, t->section, "task", NULL,
+                  "'main' is the name of model.task; expected another one");
+        if (strlen(t->name) > 64)
+            fault(j, t->section, "task", NULL, "expected a name of at most 64 letters");
+        classes = classes || t->task == MF_FURTHER_CLASSIFY;
+        numbers = numbers || t->task == MF_FURTHER_REGRESS;
+    }
+    if (c->n_tasks == 0 && c->model.task_weight != 1)
+        fault(j, "model", "task_weight", NULL,
+              "expected 1 without sections [task.NAME], found %g", c->model.task_weight);
+    const int64_t by = c->train.best_by;
+    if ((by == MF_BEST_ACCURACY || by == MF_BEST_MACRO_F1) && !classes)
+        fault(j, "train", "best_by", "loss",
+              "accuracy and macro_f1 want a task that classifies");
+    if (by >= MF_BEST_MSE && !numbers)
+        fault(j, "train", "best_by", "loss", "mse, pearson and spearman want a task regress");
+}
+
 static void judge_attention(judge *j)
 {
     const mf_model_config *m = &j->c->model;
@@ -133,6 +164,7 @@ int mf_config_judge(const mf_config *c, const mf_problem_sink *sink)
 {
     judge j = {c, sink, MF_OK};
     judge_model(&j);
+    judge_tasks(&j);
     judge_attention(&j);
     judge_moe(&j);
     judge_data(&j);

@@ -17,7 +17,7 @@
 
 static const char *const automatic[] = {"auto", NULL}; /* 0 */
 
-static const char *const tasks[] = {"lm", "classify", "mlm", NULL};
+static const char *const tasks[] = {"lm", "classify", "mlm", "regress", NULL};
 static const char *const norms[] = {"rmsnorm", "layernorm", NULL};
 static const char *const norm_places[] = {"pre", "post", NULL};
 static const char *const position_kinds[] = {"rope", "sinusoidal", "learned", "none", NULL};
@@ -35,7 +35,7 @@ static const char *const pools[] = {"first", "mean", NULL};
 
 static const mf_option model_options[] = {
     ENUM(mf_model_config, task, "lm", tasks,
-         "what is learned: the next token, a class, or masked tokens"),
+         "what is learned: the next token, a class, masked tokens, or a number"),
     INT(mf_model_config, dim, "128", 1, 65536, "width of the residual stream"),
     INT(mf_model_config, layers, "4", 1, 1024, "number of blocks"),
     INT(mf_model_config, heads, "4", 1, 1024, "attention heads a block"),
@@ -110,11 +110,25 @@ static const mf_option model_options[] = {
          "blocks share attention, router and experts; norms are their own"),
     BOOL(mf_model_config, layers_alike, "no", "all blocks begin with equal weights"),
     ENUM(mf_model_config, pool, "first", pools,
-         "classify: what the class is read from, the first token or the mean of all"),
+         "classify, regress: what the answer is read from, the first token or the mean of all"),
     REAL(mf_model_config, ffn_dropout, "0", 0, 0.99,
          "dropout behind the nonlinearity of dense blocks"),
     REAL(mf_model_config, head_dropout, "0", 0, 0.99, "dropout before the output head"),
     WITH_AUTO(mf_model_config, classes, "auto", 0, 65536,
+              "classify: number of classes; auto: as the data have"),
+    REAL(mf_model_config, task_weight, "1", 0, 1e9,
+         "factor on the loss of task where [task.NAME] sections add theirs"),
+    MF_END_OPTIONS};
+
+static const char *const further_tasks[] = {"classify", "regress", "none", NULL};
+
+static const mf_option task_options[] = {
+    ENUM(mf_task_section, task, "classify", further_tasks,
+         "what is learned: a class, a number, or nothing: no such task"),
+    STR(mf_task_section, column, "",
+        "column of its label, jsonl: member; empty: the one called NAME"),
+    REAL(mf_task_section, weight, "1", 0, 1e9, "factor on its loss"),
+    WITH_AUTO(mf_task_section, classes, "auto", 0, 65536,
               "classify: number of classes; auto: as the data have"),
     MF_END_OPTIONS};
 
@@ -197,7 +211,8 @@ static const mf_option data_options[] = {
         "tsv with a header: column of the sentence, or the first of two; empty: by its usual name"),
     STR(mf_data_config, second_column, "",
         "column of the second sentence, none: there is none; empty: by its usual name"),
-    STR(mf_data_config, label_column, "", "column of the label; empty: by its usual name"),
+    STR(mf_data_config, label_column, "",
+        "column of the label, jsonl: member; empty: by its usual name"),
     ENUM(mf_data_config, padding, "max", paddings,
          "examples and documents are padded to model.seq, or to the longest of the batch"),
     BOOL(mf_data_config, pad_mask, "yes",
@@ -216,6 +231,8 @@ static const char *const optimizers[] = {"adamw", "adam", NULL};
 static const char *const schedules[] = {"cosine", "linear", "constant", "step", NULL};
 const char *const mf_config_dtypes[] = {"f32", "bf16", NULL}; /* mf_dtype */
 static const char *const recomputed[] = {"none", "light", "block", NULL}; /* mf_recompute */
+static const char *const bests[] = {"loss",    "accuracy", "macro_f1", "mse",
+                                    "pearson", "spearman", NULL};
 static const char *const nan_policies[] = {"stop", "skip", NULL};
 
 static const mf_option train_options[] = {
@@ -257,7 +274,10 @@ static const mf_option train_options[] = {
     BOOL(mf_train_config, eval_train, "no",
          "with each validation measure eval_batches of the training data: split train_eval"),
     BOOL(mf_train_config, keep_best, "no",
-         "keep the checkpoint of the lowest validation loss in RUN/best"),
+         "keep the checkpoint of the best validation in RUN/best"),
+    ENUM(
+        mf_train_config, best_by, "loss", bests,
+        "which validation is the best: of the lowest loss (mse), or the highest of the others"),
     INT(mf_train_config, eval_context, "0", 0, 1048576,
         "tokens by which validation windows overlap: known before each prediction that counts"),
     INT(mf_train_config, save_every, "500", 0, BIG,
@@ -299,6 +319,9 @@ static const mf_option trace_options[] = {
 
 const mf_config_section mf_config_sections[] = {
     SECTION("model", model, model_options, "the shape of the transformer"),
+    {"task.",
+     "one more thing that is learned of each example, on the same encoder; any number up to 8",
+     task_options, sizeof(mf_task_section), 0, false},
     SECTION("moe", moe, moe_options, "experts and how rows are dealt to them"),
     PLUGIN_SECTION("router", router_options, "which experts, with what weight"),
     PLUGIN_SECTION("expert", router_options, "what an expert computes"),

@@ -38,11 +38,11 @@ static bool is_builtin(const char *text)
            strncmp(text, "builtin:", 8) == 0;
 }
 
-static void write_section(const mf_config *c, const mf_config_section *s, FILE *out)
+static void write_section(const mf_config_section *s, const char *name, const void *conf,
+                          FILE *out)
 {
-    const void *conf = (const char *)c + s->offset;
     char text[4096], path[PATH_MAX];
-    fprintf(out, "\n[%s]\n", s->name);
+    fprintf(out, "\n[%s]\n", name);
     for (const mf_option *o = s->options; o->name != NULL; o++) {
         const char *value = mf_option_string(o, conf);
         if (value != NULL && is_path(s->name, o->name) && !is_builtin(value) &&
@@ -109,7 +109,11 @@ int mf_config_write(const mf_config *c, FILE *out)
 {
     fprintf(out, "; %s: every key resolved. To repeat: moefw train config.ini\n", c->name);
     for (const mf_config_section *s = mf_config_sections; s->name != NULL; s++) {
-        if (!s->plugin) write_section(c, s, out);
+        if (!s->plugin && !mf_config_section_named(s))
+            write_section(s, s->name, (const char *)c + s->offset, out);
+        if (strcmp(s->name, "task.") == 0)
+            for (int i = 0; i < c->n_tasks; i++)
+                write_section(s, c->tasks[i].section, &c->tasks[i], out);
         if (strcmp(s->name, "router") == 0) write_plugin_section(c, &c->router, out);
         if (strcmp(s->name, "expert") == 0) write_plugin_section(c, &c->expert, out);
         if (strcmp(s->name, "regularizer.") == 0)
@@ -142,7 +146,7 @@ void mf_config_template(FILE *out)
         "; What is set here holds for all users and is overridden by\n"
         "; $XDG_CONFIG_HOME/moefw/moefw.ini, by the configuration of a run, and by --set.\n");
     for (const mf_config_section *s = mf_config_sections; s->name != NULL; s++) {
-        bool named = s->name[strlen(s->name) - 1] == '.';
+        const bool named = mf_config_section_named(s);
         fprintf(out, "\n; ---- %s ----\n%s[%s%s]\n", s->help, named ? ";" : "", s->name,
                 named ? "NAME" : "");
         for (const mf_option *o = s->options; o->name != NULL; o++) {
@@ -158,7 +162,7 @@ void mf_config_manual(FILE *out)
 {
     char type[512];
     for (const mf_config_section *s = mf_config_sections; s->name != NULL; s++) {
-        const bool named = s->name[strlen(s->name) - 1] == '.';
+        const bool named = mf_config_section_named(s);
         fprintf(out, ".Ss [%s%s]: %s\n.Bl -tag -width indent\n", s->name, named ? "NAME" : "",
                 s->help);
         for (const mf_option *o = s->options; o->name != NULL; o++) {

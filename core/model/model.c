@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "model/block.h"
 #include "model/heads.h"
+#include "model/tasks.h"
 #include "plugin/open.h"
 
 static const char *const router_keys[] = {"plugin", NULL};
@@ -204,6 +205,7 @@ static int assemble(mf_model *m)
     if (rc == MF_OK && c->model.skip == MF_SKIP_UNET)
         rc = mf_live_register_real(m->plugins, "model.skip_scale", &m->skip_scale, -1e3, 1e3);
     mf_live_set_structural(m->plugins, "model.skip_scale");
+    if (rc == MF_OK) rc = mf_tasks_register(m);
     if (rc == MF_OK) rc = mf_heads_register(m);
     if (rc == MF_OK) rc = new_controllers(m, loaded);
     return rc;

@@ -11,7 +11,8 @@
  * layers.N.attention.{qkv,out}.{weight,bias}, layers.N.attention.gate (and the buffers active,
  * lr_scale beside it: model/heads.h), layers.N.router.*,
  * layers.N.expert.*, layers.N.shared.*, layers.N.ffn.*, layers.N.moe.select_bias,
- * layers.N.skip.{weight,bias}, norm.{weight,bias}, head.{weight,bias}.
+ * layers.N.skip.{weight,bias}, norm.{weight,bias}, head.{weight,bias}; of further tasks
+ * head.NAME.{weight,bias}.
  */
 #ifndef MF_MODEL_MODEL_H
 #define MF_MODEL_MODEL_H
@@ -23,9 +24,12 @@
 
 /* What the data decide. */
 typedef struct mf_model_facts {
-    int32_t vocab;       /* token ids 0 .. vocab-1 */
-    int32_t labels;      /* label values of tokens, 0: none */
-    int32_t classes;     /* of task = classify */
+    int32_t vocab;   /* token ids 0 .. vocab-1 */
+    int32_t labels;  /* label values of tokens, 0: none */
+    int32_t classes; /* of task = classify */
+    double mean;     /* of task = regress: the training data's; answers begin there */
+    int32_t more_classes[MF_TASKS_MAX]; /* the same of [task.NAME] */
+    double more_mean[MF_TASKS_MAX];
     int64_t train_steps; /* planned */
     bool bare;           /* sizes only: parameters have no values (param.h), graphs cannot run */
 } mf_model_facts;
@@ -40,6 +44,7 @@ typedef struct mf_model {
     int32_t *moe_of_layer;         /* [layers] index into moe, -1 dense */
     mf_ctx **regularizers;         /* [config->n_regularizers] */
     double *regularizer_weights;   /* live */
+    double task_weights[1 + MF_TASKS_MAX]; /* of model.task and of [task.NAME]; live */
     mf_ctx **controllers;          /* [config->n_controllers] */
     double capacity_factor;        /* live as moe.capacity_factor */
     double adaptive_capacity;      /* live as moe.adaptive_capacity */
@@ -52,6 +57,12 @@ typedef struct mf_model {
 int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool training,
                  mf_model **ret);
 void mf_model_free(mf_model *m);
+/* Tasks of examples: 0 unless model.task is one; kinds and names as in mf_model_task. */
+int mf_model_tasks(const mf_model *m);
+mf_task mf_model_task_kind(const mf_model *m, int i);
+const char *mf_model_task_name(const mf_model *m, int i); /* "main", then NAME of [task.NAME] */
+/* Elements of the head of a task. */
+int64_t mf_model_task_params(const mf_model *m, int i);
 /* Elements of parameters: all, and those that one token uses (k of E experts, heads not pruned). */
 void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active);
 /* The same by module: embedding, attention, router, experts, ... ; those that have any, in the order of
@@ -107,21 +118,34 @@ typedef struct mf_model_heads {
     mf_tensor *weights; /* [active n, n] n = want_attention, kept, heads as in plan->q; or NULL */
 } mf_model_heads;
 
+/* One task of examples in a graph: tasks[0] is model.task, the rest are [task.NAME] in order. */
+typedef struct mf_model_task {
+    mf_task kind;       /* MF_TASK_CLASSIFY or MF_TASK_REGRESS */
+    mf_tensor *targets; /* classify: [B] i32 input, -1: none */
+    mf_tensor *values;  /* regress: [B] f32 input */
+    mf_tensor *counted; /* regress: [B] f32 input, 1 where there is a number, else 0 */
+    mf_tensor *out;     /* [B,classes] logits, or [B,1] numbers; NULL unless kept */
+    mf_tensor *loss;    /* scalar, before its weight; kept where there are several */
+} mf_model_task;
+
 /* A graph and its handles. Inputs are filled through mf_tensor_data before each run. */
 typedef struct mf_model_graph {
     mf_graph *g;
     mf_model_shape shape;
     mf_tensor *tokens, *positions, *sequence_ids; /* [T] i32 */
     mf_tensor *mask;         /* [T] f32, NULL unless masked */
-    mf_tensor *targets;      /* [T] i32 ([B] classify), -1: does not count; NULL when generating */
-    bool by_row;             /* targets are classes, one a sequence */
+    mf_tensor *targets;      /* [T] i32 ([B] classify), -1: does not count; NULL when generating, and
+                              * with numbers */
+    bool by_row;             /* what is learned is one a sequence: see tasks */
+    int n_tasks;             /* 0 unless by_row */
+    mf_model_task tasks[1 + MF_TASKS_MAX];
     mf_tensor *labels;       /* [T] i32, NULL without labels */
     mf_tensor *cache_pos;    /* [B] i32: tokens already in the cache; NULL without cache */
     mf_tensor *kv_len;       /* [B] i32: those plus the ones of this run */
     mf_tensor *head_mask;    /* [layers heads, 1] f32: 0 leaves a head out; NULL unless asked for */
     mf_tensor *last;         /* [B] i32: row whose logits are wanted, when generating */
     mf_tensor *loss, *task_loss; /* scalars */
-    mf_tensor *logits; /* [T,V]; [B,V] when generating; [B,classes]; NULL unless kept */
+    mf_tensor *logits; /* [T,V]; [B,V] when generating; tasks[0].out; NULL unless kept */
     mf_tensor **regularizers;/* [n] unweighted scalars */
     mf_moe_out *moe;         /* [n_moe] */
     int32_t n_layers;

@@ -12,6 +12,7 @@ static int shown(const mf_comparison *c)
 
 static const char *metric_label(const mf_comparison *c)
 {
+    if (strcmp(c->metric, "mse") == 0) return "validation mean squared error";
     return strcmp(c->metric, "accuracy") == 0 ? "validation accuracy"
                                               : "validation loss, nats a token";
 }

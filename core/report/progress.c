@@ -217,7 +217,8 @@ void mf_progress_step(mf_progress *p, int64_t step, double loss, double tokens_p
     }
 }
 
-void mf_progress_eval(mf_progress *p, int64_t step, double loss, double floor)
+void mf_progress_eval(mf_progress *p, int64_t step, double loss, double floor,
+                      const char *answers)
 {
     if (p == NULL) return;
     p->val_loss = loss;
@@ -226,6 +227,7 @@ void mf_progress_eval(mf_progress *p, int64_t step, double loss, double floor)
     fprintf(p->t.out, "  validation loss %s%.4f%s", mf_ink_begin(&p->t, MF_INK_BOLD), loss,
             mf_ink_end(&p->t));
     if (!isnan(floor)) fprintf(p->t.out, "  (floor %.4f)", floor);
+    if (answers[0] != '\0') fprintf(p->t.out, "  %s", answers);
     fputc('\n', p->t.out);
     fflush(p->t.out);
 }

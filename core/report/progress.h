@@ -18,8 +18,9 @@ mf_progress *mf_progress_new(const mf_terminal *t, const char *label, int64_t fi
                              int64_t total, bool quiet);
 /* step steps are done. NaN for what is not known. */
 void mf_progress_step(mf_progress *p, int64_t step, double loss, double tokens_per_s);
-/* A line that stays: a validation. floor: NaN if not known. */
-void mf_progress_eval(mf_progress *p, int64_t step, double loss, double floor);
+/* A line that stays: a validation. floor: NaN if not known; answers: more to say, "" for nothing. */
+void mf_progress_eval(mf_progress *p, int64_t step, double loss, double floor,
+                      const char *answers);
 /* Removes the live line. */
 void mf_progress_end(mf_progress *p);
 

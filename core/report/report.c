@@ -99,7 +99,7 @@ static double mean_speed(const mf_report_run *r)
 
 static const char *against_floor(const mf_report *p, const mf_report_run *r, double loss)
 {
-    if (isnan(r->floor) || r->floor <= 0) return "nats a token";
+    if (isnan(r->floor) || r->floor <= 0) return mf_report_loss_unit(r);
     return mf_report_strf(p, "nats; %.3f x the floor of %.4f", loss / r->floor, r->floor);
 }
 
@@ -116,10 +116,15 @@ static void cards(const mf_report *p)
                      against_floor(p, r, loss));
     else
         mf_html_card(p->d, mf_report_num(p, 5, loss_of(train)), "training loss",
-                     "nats a token; not validated");
+                     mf_report_strf(p, "%s; not validated", mf_report_loss_unit(r)));
     if (val != NULL && !isnan(val->accuracy))
         mf_html_card(p->d, mf_report_num(p, 4, val->accuracy), "accuracy",
                      mf_report_strf(p, "macro F1 %s", mf_report_num(p, 4, val->macro_f1)));
+    else if (val != NULL && !isnan(val->mse))
+        mf_html_card(
+            p->d, mf_report_num(p, 4, val->pearson), "Pearson's r of answers and labels",
+            mf_report_strf(p, "Spearman %s, RMSE %s", mf_report_num(p, 4, val->spearman),
+                           mf_report_num(p, 4, sqrt(val->mse))));
     else if (val != NULL && !isnan(val->bits_per_byte))
         mf_html_card(p->d, mf_report_num(p, 4, val->bits_per_byte), "bits a byte",
                      mf_report_strf(p, "perplexity %s a token", mf_report_num(p, 4, val->ppl)));
@@ -264,6 +269,8 @@ static void contents(const mf_report *p)
     if (p->n == 1 && mf_report_has_modules(p->runs[0]))
         e[n++] = (mf_html_entry){"model", "Parameters"};
     e[n++] = (mf_html_entry){"learning", "Learning"};
+    if (p->n == 1 && mf_report_has_tasks(p->runs[0]))
+        e[n++] = (mf_html_entry){"tasks", "Tasks"};
     if (mf_report_has_layers(p)) e[n++] = (mf_html_entry){"balance", "Routing over time"};
     if (p->n == 1 && p->runs[0]->n_layers > 0)
         e[n++] = (mf_html_entry){"load", "Load of the experts"};
@@ -290,6 +297,7 @@ static void page(const mf_report *p)
         cards(p);
     if (p->n == 1) mf_report_modules(p, p->runs[0]);
     mf_report_learning(p);
+    if (p->n == 1) mf_report_tasks(p, r);
     if (mf_report_has_layers(p)) mf_report_balance(p);
     if (p->n == 1) {
         mf_report_load(p, r);

@@ -25,8 +25,30 @@ PICK(grad_norm)
 PICK(tokens_per_s)
 PICK(accuracy)
 PICK(macro_f1)
+PICK(pearson)
+PICK(spearman)
 PICK(train_loss)
 PICK(train_accuracy)
+
+static double pick_rmse(const mf_metrics_record *m, const void *arg)
+{
+    (void)arg;
+    return sqrt(m->mse);
+}
+
+/* Of the task at *arg: its loss, and accuracy or Pearson's r. */
+static double task_loss(const mf_metrics_record *m, const void *arg)
+{
+    const int i = *(const int *)arg;
+    return i < m->n_tasks ? m->tasks[i].loss : NAN;
+}
+
+static double task_score(const mf_metrics_record *m, const void *arg)
+{
+    const int i = *(const int *)arg;
+    if (i >= m->n_tasks) return NAN;
+    return m->tasks[i].number ? m->tasks[i].pearson : m->tasks[i].accuracy;
+}
 
 static double heads(const mf_metrics_record *m, const void *arg)
 {
@@ -163,8 +185,9 @@ static void loss(const mf_report *p)
     const double x = floor(last_step(p) * 0.25);
     for (int i = 0; i < p->n && isnan(level.y); i++)
         level.y = p->runs[i]->floor;
-    const mf_plot plot = {
-        .y_label = "nats a token", .n_levels = isnan(level.y) ? 0 : 1, .levels = &level};
+    const mf_plot plot = {.y_label = mf_report_loss_unit(p->runs[0]),
+                          .n_levels = isnan(level.y) ? 0 : 1,
+                          .levels = &level};
     collect_loss(p, 0, &c);
     figure(p, "Loss", caption, plot, &c);
     const mf_range all = range_of(&c, 0), late = range_of(&c, x);
@@ -224,6 +247,41 @@ static void classification(const mf_report *p)
            (mf_plot){.y_label = "share", .right_label = "nats", .y_lo = 0, .y_hi = 1}, &c);
 }
 
+/* How well numbers are told, beside the error on the other axis. */
+static void numbers(const mf_report *p)
+{
+    curves c = {0};
+    for (int i = 0; i < p->n; i++) {
+        const mf_report_run *r = p->runs[i];
+        const bool one = p->n == 1;
+        add(&c, one ? "Pearson" : r->name, mf_report_track(r, "val", pick_pearson, NULL));
+        mf_series *s =
+            add(&c, one ? "Spearman" : NULL, mf_report_track(r, "val", pick_spearman, NULL));
+        if (s != NULL && !one) {
+            s->dashed = true;
+            s->colour = i + 1;
+        }
+        if (one) {
+            s = add(&c, "RMSE (right)", mf_report_track(r, "val", pick_rmse, NULL));
+            if (s != NULL) s->right = c.n > 1;
+        }
+    }
+    figure(p, "Correlation of answers and labels",
+           p->n > 1 ? "Full lines: Pearson; broken lines: Spearman." : NULL,
+           (mf_plot){.y_label = "correlation", .right_label = "RMSE"}, &c);
+}
+
+/* Several heads on one encoder: the same of each. */
+static void of_tasks(const mf_report *p, const char *title, const char *y_label,
+                     const char *caption, mf_pick pick)
+{
+    const mf_metrics_record *last = mf_report_last(p->runs[0], "val");
+    curves c = {0};
+    for (int i = 0; last != NULL && i < last->n_tasks; i++)
+        add(&c, last->tasks[i].name, mf_report_track(p->runs[0], "val", pick, &i));
+    figure(p, title, caption, (mf_plot){.y_label = y_label}, &c);
+}
+
 /* Loss and accuracy of the training split between two evaluations, on two axes. */
 static void training_accuracy(const mf_report *p)
 {
@@ -271,7 +329,13 @@ void mf_report_learning(const mf_report *p)
     mf_html_figures(p->d);
     loss(p);
     classification(p);
+    numbers(p);
     if (p->n == 1) {
+        of_tasks(p, "Loss of each task", "loss", "Before its weight, on the validation split.",
+                 task_loss);
+        of_tasks(p, "Each task", "accuracy, Pearson",
+                 "Accuracy of classes, Pearson's r of numbers, on the validation split.",
+                 task_score);
         training_accuracy(p);
         accuracy_and_routing(p);
         rate_and_gradient(p);

@@ -19,11 +19,15 @@ const char *mf_report_strf(const mf_report *p, const char *fmt, ...) MF_PRINTF(2
 /* "1.2345" with so many digits; "-" for NaN. */
 const char *mf_report_num(const mf_report *p, int digits, double v);
 
+/* What a run's loss is taken in: "nats a token", "mean squared error". */
+const char *mf_report_loss_unit(const mf_report_run *r);
+
 /* For one run or several. */
 void mf_report_learning(const mf_report *p); /* loss, accuracy, learning rate, speed */
 void mf_report_balance(const mf_report *p);  /* entropy, load CV, drop rate */
 /* For one run. */
 void mf_report_modules(const mf_report *p, const mf_report_run *r); /* parameters, loaded and active */
+void mf_report_tasks(const mf_report *p, const mf_report_run *r);
 void mf_report_load(const mf_report *p, const mf_report_run *r);
 void mf_report_topics(const mf_report *p, const mf_report_run *r);
 void mf_report_routing(const mf_report *p, const mf_report_run *r);
@@ -61,5 +65,6 @@ bool mf_report_has_topics(const mf_report_run *r);
 bool mf_report_has_modules(const mf_report_run *r);
 bool mf_report_has_turns(const mf_report_run *r);
 bool mf_report_has_heads(const mf_report_run *r);
+bool mf_report_has_tasks(const mf_report_run *r);
 
 #endif

@@ -20,8 +20,8 @@ static void put_loss(const mf_terminal *t, const mf_summary *s)
 {
     if (isnan(s->val_loss)) return;
     row(t, "validation loss");
-    fprintf(t->out, "%s%.4f%s nats/%s", mf_ink_begin(t, MF_INK_BOLD), s->val_loss,
-            mf_ink_end(t), s->unit);
+    fprintf(t->out, "%s%.4f%s", mf_ink_begin(t, MF_INK_BOLD), s->val_loss, mf_ink_end(t));
+    if (s->unit != NULL) fprintf(t->out, " nats/%s", s->unit);
     if (s->floor > 0)
         fprintf(t->out, ", %.3f x the corpus's entropy floor of %.4f", s->val_loss / s->floor,
                 s->floor);
@@ -108,6 +108,10 @@ static void put_next(const mf_terminal *t, const mf_summary *s)
 void mf_summary_print(const mf_terminal *t, const mf_summary *s)
 {
     put_loss(t, s);
+    if (s->answers != NULL) {
+        row(t, "validation");
+        fprintf(t->out, "%s\n", s->answers);
+    }
     put_nmi(t, s);
     put_speed(t, s);
     if (s->report != NULL) {

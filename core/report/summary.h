@@ -6,11 +6,12 @@
 #include <stdint.h>
 
 typedef struct mf_summary {
-    const char *run;    /* run directory */
-    const char *report; /* path of report.html, NULL: none was written */
-    const char *unit;   /* what a token is: "byte", "char", "token" */
-    const char *router; /* plugin in use: another one is proposed */
-    bool generates;     /* the model continues text */
+    const char *run;     /* run directory */
+    const char *report;  /* path of report.html, NULL: none was written */
+    const char *unit;    /* what the loss is of: "byte", "char", "token"; NULL: no nats */
+    const char *answers; /* what classes or numbers were answered how well; NULL: none are */
+    const char *router;  /* plugin in use: another one is proposed */
+    bool generates;      /* the model continues text */
     int64_t steps, tokens;
     double wall_s, tokens_per_s;
     double val_loss, floor;         /* nats a token; NaN: unknown */

@@ -35,7 +35,7 @@ static int plan_both(mf_session *s, size_t *ret_bytes)
                            .batch = train.batch,
                            .seq = train.seq,
                            .masked = true,
-                           .want_logits = c->model.task == MF_TASK_CLASSIFY};
+                           .want_logits = mf_task_by_row(c->model.task)};
     mf_model_graph *t = NULL, *e = NULL;
     size_t of_train = 0, of_eval = 0;
     int rc = training ? plan(s, &train, &t, &of_train) : MF_OK;

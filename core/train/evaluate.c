@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "graph/shape.h"
 #include "model/heads.h"
-#include "train/guesses.h"
+#include "train/answers.h"
 #include "train/head_measure.h"
 #include "train/ladder.h"
 
@@ -23,7 +23,7 @@ struct mf_evaluator {
     mf_named_value *regularizers; /* [n] */
     mf_head_tally *head_tally;    /* this and the next: NULL unless heads are gated */
     mf_head_record *head_record;
-    mf_guesses *guesses;         /* NULL unless classify */
+    mf_answers *answers;         /* NULL unless one is asked of each example */
     mf_trace_recorder *recorder; /* NULL: no trace */
     int64_t record_every;
 };
@@ -37,7 +37,7 @@ int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *lender)
                                   .seq = (int32_t)c->model.seq,
                                   .masked = true,
                                   .lender = lender,
-                                  .want_logits = e->guesses != NULL,
+                                  .want_logits = e->answers != NULL,
                                   .want_trace = e->recorder != NULL};
     mf_ladder_free(e->ladder);
     e->ladder = NULL;
@@ -65,20 +65,18 @@ static int allocate(mf_evaluator *e)
     e->shares = mf_alloc(n * MF_MOE_SHARES * experts, sizeof *e->shares);
     e->regularizers = mf_alloc((size_t)m->config->n_regularizers + 1, sizeof *e->regularizers);
     if (!e->tallies || !e->stats || !e->shares || !e->regularizers) return MF_ENOMEM;
-    if (m->config->model.task == MF_TASK_CLASSIFY) {
-        int rc = mf_guesses_new(m->facts.classes, &e->guesses);
-        if (rc != MF_OK) return rc;
-    }
+    const mf_split_range *range = &e->session->corpus->split[e->split];
+    int rc = mf_answers_new(m, range->end - range->begin, &e->answers);
+    if (rc != MF_OK) return rc;
     for (int32_t i = 0; i < m->n_moe; i++) {
-        int rc =
-            mf_moe_tally_new(m->moe[i].layer, (int32_t)experts, (int32_t)m->config->moe.top_k,
-                             m->facts.labels, &e->tallies[i]);
+        rc = mf_moe_tally_new(m->moe[i].layer, (int32_t)experts, (int32_t)m->config->moe.top_k,
+                              m->facts.labels, &e->tallies[i]);
         if (rc != MF_OK) return rc;
     }
     for (int i = 0; i < m->config->n_regularizers; i++)
         if (mf_model_has_regularizer(m, i))
             e->regularizers[i].name = m->config->regularizers[i].label;
-    int rc = mf_head_tally_new(m, &e->head_tally);
+    rc = mf_head_tally_new(m, &e->head_tally);
     return rc == MF_OK ? mf_head_record_new(m, &e->head_record) : rc;
 }
 
@@ -112,7 +110,7 @@ void mf_evaluator_free(mf_evaluator *e)
     mf_free(e->stats);
     mf_free(e->shares);
     mf_free(e->regularizers);
-    mf_guesses_free(e->guesses);
+    mf_answers_free(e->answers);
     mf_head_tally_free(e->head_tally);
     mf_head_record_free(e->head_record);
     mf_ladder_free(e->ladder);
@@ -155,7 +153,7 @@ static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double ta
     for (int32_t i = 0; i < m->n_moe; i++)
         mf_moe_tally_stats(e->tallies[i], e->shares + (int64_t)i * MF_MOE_SHARES * experts,
                            &e->stats[i]);
-    if (e->guesses) mf_guesses_score(e->guesses, &r->accuracy, &r->macro_f1);
+    mf_answers_score(e->answers, r);
     r->layers = e->stats;
     r->n_layers = m->n_moe;
 }
@@ -176,7 +174,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
     for (int i = 0; i < m->config->n_regularizers; i++)
         e->regularizers[i].value = 0;
     mf_head_tally_reset(e->head_tally);
-    if (e->guesses) mf_guesses_clear(e->guesses);
+    mf_answers_clear(e->answers);
     mf_metrics_record_init(ret);
     ret->step = step;
     ret->dtype = mf_dtype_text(m->config->train.dtype);
@@ -195,7 +193,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
         weight += w;
         targets += w;
         bytes += (double)e->batch->n_bytes;
-        if (e->guesses) mf_guesses_add(e->guesses, e->batch, e->graph);
+        mf_answers_add(e->answers, e->batch, e->graph);
         tokens += (double)e->batch->n_tokens;
         mf_head_tally_add(e->head_tally, e->graph);
         for (int32_t i = 0; i < m->n_moe; i++) {

@@ -31,18 +31,20 @@ void mf_guesses_clear(mf_guesses *g)
     memset(g->count, 0, (size_t)g->classes * (size_t)g->classes * sizeof *g->count);
 }
 
-void mf_guesses_add(mf_guesses *g, const mf_batch *batch, const mf_model_graph *mg)
+int32_t mf_guesses_add(mf_guesses *g, int32_t rows, const int32_t *truth, const float *logits)
 {
     const int32_t C = g->classes;
-    const float *logits = mg->logits ? mf_tensor_data(mg->logits) : NULL;
-    for (int32_t b = 0; logits && b < batch->rows; b++) {
+    int32_t counted = 0;
+    for (int32_t b = 0; b < rows; b++) {
         const float *row = logits + (int64_t)b * C;
-        const int32_t truth = batch->classes[b];
         int32_t guess = 0;
+        if (truth[b] < 0 || truth[b] >= C) continue;
         for (int32_t c = 1; c < C; c++)
             if (row[c] > row[guess]) guess = c;
-        if (truth >= 0 && truth < C) g->count[truth * C + guess] += 1;
+        g->count[truth[b] * C + guess] += 1;
+        counted++;
     }
+    return counted;
 }
 
 void mf_guesses_count(const mf_guesses *g, double *ret_rows, double *ret_hits)

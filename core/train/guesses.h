@@ -2,8 +2,7 @@
 #ifndef MF_TRAIN_GUESSES_H
 #define MF_TRAIN_GUESSES_H
 
-#include "data/batch.h"
-#include "model/model.h"
+#include <stdint.h>
 
 typedef struct mf_guesses {
     int32_t classes;
@@ -13,8 +12,9 @@ typedef struct mf_guesses {
 int mf_guesses_new(int32_t classes, mf_guesses **ret);
 void mf_guesses_free(mf_guesses *g);
 void mf_guesses_clear(mf_guesses *g);
-/* After a run of a graph that keeps its logits; ties go to the lower class. */
-void mf_guesses_add(mf_guesses *g, const mf_batch *batch, const mf_model_graph *mg);
+/* truth [rows], those outside 0 .. classes-1 do not count; logits [rows,classes], of which the
+ * largest is the guess; ties go to the lower class. Returns the rows counted. */
+int32_t mf_guesses_add(mf_guesses *g, int32_t rows, const int32_t *truth, const float *logits);
 /* Rows counted, and those guessed right. */
 void mf_guesses_count(const mf_guesses *g, double *ret_rows, double *ret_hits);
 /* Share guessed right, and the mean over classes of F1 = 2 hits / (true + guessed), where a class

@@ -78,13 +78,37 @@ static void put_plugins(mf_jw *w, const mf_identity *id)
     mf_jw_end(w);
 }
 
-static void put_classes(mf_jw *w, const mf_corpus *c)
+static void put_names(mf_jw *w, char *const *classes, int32_t n)
 {
-    if (c == NULL || c->n_classes == 0) return;
+    if (n == 0) return;
     mf_jw_key(w, "class_names");
     mf_jw_array(w);
-    for (int32_t i = 0; i < c->n_classes; i++)
-        mf_jw_string(w, c->classes[i]);
+    for (int32_t i = 0; i < n; i++)
+        mf_jw_string(w, classes[i]);
+    mf_jw_end(w);
+}
+
+/* One object a head: what it answers, and how large it is. */
+static void put_tasks(mf_jw *w, const mf_session *s)
+{
+    const mf_model *m = s->model;
+    const int n = mf_model_tasks(m);
+    if (n == 0) return;
+    mf_jw_key(w, "tasks");
+    mf_jw_array(w);
+    for (int i = 0; i < n; i++) {
+        const bool number = mf_model_task_kind(m, i) == MF_TASK_REGRESS;
+        const mf_corpus_answers *a = i > 0 && s->corpus ? &s->corpus->more[i - 1] : NULL;
+        mf_jw_object(w);
+        mf_jw_kv_string(w, "name", mf_model_task_name(m, i));
+        mf_jw_kv_string(w, "task", number ? "regress" : "classify");
+        mf_jw_kv_int(w, "params", mf_model_task_params(m, i));
+        if (!number)
+            mf_jw_kv_int(w, "classes",
+                         i == 0 ? m->facts.classes : m->facts.more_classes[i - 1]);
+        if (a) put_names(w, a->classes, a->n_classes);
+        mf_jw_end(w);
+    }
     mf_jw_end(w);
 }
 
@@ -114,7 +138,8 @@ int mf_identity_write(const char *path, mf_session *s)
     mf_jw_kv_int(w, "vocab", s->model->facts.vocab);
     mf_jw_kv_int(w, "labels", s->model->facts.labels);
     mf_jw_kv_int(w, "classes", s->model->facts.classes);
-    put_classes(w, s->corpus);
+    if (s->corpus) put_names(w, s->corpus->classes, s->corpus->n_classes);
+    put_tasks(w, s);
     mf_jw_kv_string(w, "kernels", id->kernels);
     mf_jw_kv_string(w, "blas", id->blas ? id->blas : "");
     mf_jw_kv_string(w, "cpu", id->cpu);
@@ -141,6 +166,14 @@ static int read_manifest(const char *path, mf_json **ret)
     return rc;
 }
 
+/* What the manifest says of the i-th [task.NAME], the task itself not counted. */
+static const mf_json *further_task(const mf_json *doc, int i)
+{
+    const mf_json *list = mf_json_get(doc, "tasks");
+    const size_t n = mf_json_typeof(list) == MF_JSON_ARRAY ? mf_json_size(list) : 0;
+    return (size_t)i + 1 < n ? mf_json_at(list, (size_t)i + 1) : NULL;
+}
+
 int mf_identity_read_facts(const char *path, mf_model_facts *ret)
 {
     static const char *const keys[] = {"vocab", "labels", "classes"};
@@ -155,6 +188,13 @@ int mf_identity_read_facts(const char *path, mf_model_facts *ret)
         *ret = (mf_model_facts){.vocab = (int32_t)value[0],
                                 .labels = (int32_t)value[1],
                                 .classes = (int32_t)value[2]};
+    for (int i = 0; rc == MF_OK && i < MF_TASKS_MAX; i++) {
+        const mf_json *classes = mf_json_get(further_task(doc, i), "classes");
+        int64_t n = 0;
+        if (classes && (!mf_json_int(classes, &n) || n < 0 || n > INT32_MAX))
+            rc = mf_fail(MF_EINPUT, "%s: \"tasks\": expected a whole number \"classes\"", path);
+        ret->more_classes[i] = (int32_t)n;
+    }
     mf_json_free(doc);
     return rc;
 }
@@ -182,17 +222,35 @@ static int copy_names(const char *path, const mf_json *list, const char ***ret)
     return MF_OK;
 }
 
+static int read_names(const char *path, const mf_json *object, const char ***ret_names,
+                      int32_t *ret_n)
+{
+    const mf_json *list = mf_json_get(object, "class_names");
+    if (mf_json_typeof(list) != MF_JSON_ARRAY || mf_json_size(list) == 0) return MF_OK;
+    int rc = copy_names(path, list, ret_names);
+    if (rc == MF_OK) *ret_n = (int32_t)mf_json_size(list);
+    return rc;
+}
+
 int mf_identity_read_classes(const char *path, const char ***ret_names, int32_t *ret_n)
 {
     mf_json *doc = NULL;
     *ret_names = NULL;
     *ret_n = 0;
     int rc = read_manifest(path, &doc);
-    const mf_json *list = rc == MF_OK ? mf_json_get(doc, "class_names") : NULL;
-    if (mf_json_typeof(list) == MF_JSON_ARRAY && mf_json_size(list) > 0) {
-        rc = copy_names(path, list, ret_names);
-        if (rc == MF_OK) *ret_n = (int32_t)mf_json_size(list);
-    }
+    if (rc == MF_OK) rc = read_names(path, doc, ret_names, ret_n);
+    mf_json_free(doc);
+    return rc;
+}
+
+int mf_identity_read_more_classes(const char *path, mf_names ret[MF_TASKS_MAX])
+{
+    mf_json *doc = NULL;
+    int rc = read_manifest(path, &doc);
+    for (int i = 0; i < MF_TASKS_MAX; i++)
+        ret[i] = (mf_names){0};
+    for (int i = 0; rc == MF_OK && i < MF_TASKS_MAX; i++)
+        rc = read_names(path, further_task(doc, i), &ret[i].name, &ret[i].n);
     mf_json_free(doc);
     return rc;
 }

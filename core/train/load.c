@@ -70,6 +70,27 @@ int mf_load_live(mf_plughost *h, const mf_state *s, const char *but)
     return rc;
 }
 
+int mf_load_tasks(const mf_model *m, const mf_state *s)
+{
+    for (int i = 0; i < mf_model_tasks(m); i++) {
+        static const char *const kinds[] = {"classify", "regress"};
+        const bool number = mf_model_task_kind(m, i) == MF_TASK_REGRESS;
+        char name[96];
+        int64_t was = number;
+        mf_load_task_name(m, i, name, sizeof name);
+        if (mf_state_int(s, name, &was) && (was != 0) != number)
+            return mf_fail(MF_ECHECKPOINT,
+                           "the checkpoint's head %s is one to %s; expected one to %s",
+                           mf_model_task_name(m, i), kinds[was != 0], kinds[number]);
+    }
+    return MF_OK;
+}
+
+void mf_load_task_name(const mf_model *m, int i, char *out, size_t size)
+{
+    snprintf(out, size, "task/%s/regress", mf_model_task_name(m, i));
+}
+
 int mf_load_run_as(const char *path, const mf_session_options *options,
                    const mf_load_change *change, mf_session **ret, int64_t *ret_step)
 {
@@ -80,25 +101,31 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
     mf_model_facts facts;
     const char **classes = NULL;
     int32_t n_classes = 0;
+    mf_names more[MF_TASKS_MAX] = {{0}};
     int rc = mf_rundir_read(path, &dir);
     if (rc == MF_OK) rc = mf_identity_read_facts(dir->manifest, &facts);
     if (rc == MF_OK) rc = mf_identity_read_classes(dir->manifest, &classes, &n_classes);
+    if (rc == MF_OK) rc = mf_identity_read_more_classes(dir->manifest, more);
     if (rc == MF_OK) rc = load_config(dir->config, change, &config);
     if (rc == MF_OK) {
         mf_session_options o = *options;
         o.facts = &facts;
         o.class_names = classes;
         o.n_class_names = n_classes;
+        o.more_names = more;
         o.tokenizer_file = mf_exists(dir->tokenizer) ? dir->tokenizer : NULL;
         rc = mf_session_open(config, &o, &s);
     }
     if (rc == MF_OK)
         rc = mf_ckpt_load_with_state(dir->ckpt, change->step, s->model->store,
                                      change->router ? ".router." : NULL, ret_step, &state);
+    if (rc == MF_OK) rc = mf_load_tasks(s->model, state);
     if (rc == MF_OK)
         rc = mf_load_live(s->model->plugins, state, change->router ? "router." : NULL);
     mf_state_free(state);
     mf_free(classes);
+    for (int i = 0; i < MF_TASKS_MAX; i++)
+        mf_free(more[i].name);
     mf_rundir_close(dir);
     if (rc != MF_OK) {
         mf_session_close(s);

@@ -22,6 +22,12 @@ typedef struct mf_load_change {
 int mf_load_run_as(const char *dir, const mf_session_options *options,
                    const mf_load_change *change, mf_session **ret, int64_t *ret_step);
 
+/* What the heads of a checkpoint answer: is it what the model's do? MF_ECHECKPOINT. An older
+ * checkpoint does not say, and fits. */
+int mf_load_tasks(const mf_model *m, const mf_state *s);
+/* Name in a checkpoint's state of the kind of task i: 1 regress, 0 classify. */
+void mf_load_task_name(const mf_model *m, int i, char *out, size_t size);
+
 /* Names in a checkpoint's state: this, then that of the live option. */
 #define MF_LIVE_STATE "live/"
 /* Turns the live options of h to what the state says, those alone that it holds. but: options whose

@@ -8,6 +8,8 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 struct mf_metrics_log {
@@ -21,6 +23,7 @@ void mf_metrics_record_init(mf_metrics_record *r)
     *r = (mf_metrics_record){.split = "train"};
     r->loss = r->task_loss = r->lr = r->grad_norm = r->tokens_per_s = r->wall_s = NAN;
     r->ppl = r->ppl_batch_mean = r->bits_per_byte = r->accuracy = r->macro_f1 = r->floor = NAN;
+    r->mse = r->pearson = r->spearman = NAN;
     r->train_loss = r->train_accuracy = NAN;
     r->drop_rate = r->reassigned = NAN;
 }
@@ -171,6 +174,34 @@ static void put_turns(mf_jw *w, const mf_metrics_record *r)
     mf_jw_end(w);
 }
 
+static void put_numbers(mf_jw *w, double mse, double pearson, double spearman)
+{
+    put_if_known(w, "mse", mse);
+    put_if_known(w, "rmse", sqrt(mse));
+    put_if_known(w, "pearson", pearson);
+    put_if_known(w, "spearman", spearman);
+}
+
+static void put_tasks(mf_jw *w, const mf_metrics_record *r)
+{
+    mf_jw_key(w, "tasks");
+    mf_jw_object(w);
+    for (int i = 0; i < r->n_tasks; i++) {
+        const mf_task_score *t = &r->tasks[i];
+        mf_jw_key(w, t->name);
+        mf_jw_object(w);
+        mf_jw_kv_string(w, "task", t->number ? "regress" : "classify");
+        mf_jw_kv_real(w, "weight", t->weight);
+        mf_jw_kv_real(w, "loss", t->loss);
+        mf_jw_kv_int(w, "rows", t->rows);
+        put_if_known(w, "accuracy", t->accuracy);
+        put_if_known(w, "macro_f1", t->macro_f1);
+        put_numbers(w, t->mse, t->pearson, t->spearman);
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+}
+
 void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)
 {
     mf_jw_object(w);
@@ -189,11 +220,13 @@ void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)
     put_if_known(w, "bits_per_byte", r->bits_per_byte);
     put_if_known(w, "accuracy", r->accuracy);
     put_if_known(w, "macro_f1", r->macro_f1);
+    put_numbers(w, r->mse, r->pearson, r->spearman);
     put_if_known(w, "train_loss", r->train_loss);
     put_if_known(w, "train_accuracy", r->train_accuracy);
     put_if_known(w, "drop_rate", r->drop_rate);
     put_if_known(w, "reassigned", r->reassigned);
     put_if_known(w, "floor", r->floor);
+    if (r->n_tasks > 0) put_tasks(w, r);
     put_values(w, "regularizers", r->n_regularizers, r->regularizers);
     put_controllers(w, r);
     mf_jw_key(w, "moe");
@@ -207,6 +240,43 @@ void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)
     if (r->heads_total > 0) put_heads(w, r);
     if (r->params_active > 0 && !isnan(r->ppl)) put_efficiency(w, r);
     mf_jw_end(w);
+}
+
+/* ---- for people ---- */
+
+MF_PRINTF(3, 4)
+static void append(char *out, size_t size, const char *fmt, ...)
+{
+    const size_t n = strlen(out);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(out + n, size - n, fmt, args);
+    va_end(args);
+}
+
+static void append_score(char *out, size_t size, const mf_task_score *t)
+{
+    if (!isnan(t->accuracy))
+        append(out, size, "accuracy %.4f, macro F1 %.4f", t->accuracy, t->macro_f1);
+    if (!isnan(t->mse)) append(out, size, "RMSE %.4f", sqrt(t->mse));
+    if (!isnan(t->pearson))
+        append(out, size, ", Pearson %.4f, Spearman %.4f", t->pearson, t->spearman);
+}
+
+const char *mf_metrics_answers(const mf_metrics_record *r, char *out, size_t size)
+{
+    const mf_task_score one = {.accuracy = r->accuracy,
+                               .macro_f1 = r->macro_f1,
+                               .mse = r->mse,
+                               .pearson = r->pearson,
+                               .spearman = r->spearman};
+    out[0] = '\0';
+    if (r->n_tasks == 0) append_score(out, size, &one);
+    for (int i = 0; i < r->n_tasks; i++) {
+        append(out, size, "%s%s: ", i > 0 ? "; " : "", r->tasks[i].name);
+        append_score(out, size, &r->tasks[i]);
+    }
+    return out;
 }
 
 /* ---- the file ---- */

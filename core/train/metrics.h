@@ -26,6 +26,16 @@ typedef struct mf_controller_record {
     const mf_named_value *values;
 } mf_controller_record;
 
+/* Of one task, where there are several: tasks: {NAME: {...}}. */
+typedef struct mf_task_score {
+    const char *name;
+    bool number;                   /* regress, else classify */
+    double weight, loss;           /* loss: before the weight */
+    int64_t rows;                  /* that have a label */
+    double accuracy, macro_f1;     /* classify */
+    double mse, pearson, spearman; /* regress; NaN: not written */
+} mf_task_score;
+
 /* Turns (mf_turn of plugin/instance.h) become turns: [{step, option, from, to, by, reason}]. Log a
  * line for the step in which one happens, even if log_every would not. */
 
@@ -42,13 +52,15 @@ typedef struct mf_metrics_record {
                                    * batch's task loss, never below ppl where batches have as many
                                    * targets; NaN: not written */
     double accuracy, macro_f1;    /* classifiers; NaN: not written */
+    double mse, pearson, spearman; /* regress, with rmse beside mse; NaN: not written */
     double train_loss, train_accuracy; /* val: means over the steps since the last val line; NaN:
                                         * not written */
     double drop_rate, reassigned; /* under a capacity; train: since the last line of train.
                                    * Rows dropped / tokens, and rows reassigned, over all
                                    * layers; NaN: not written */
     double floor;                 /* val: lowest loss that the corpus allows; NaN: not written */
-    int n_regularizers, n_controllers, n_layers, n_metrics, n_turns;
+    int n_regularizers, n_controllers, n_layers, n_metrics, n_turns, n_tasks;
+    const mf_task_score *tasks;   /* the first is model.task, whose figures stand above as well */
     const mf_named_value *regularizers; /* name: label of the section; value: unweighted */
     const mf_controller_record *controllers;
     const mf_layer_stats *layers; /* moe: [...]; each of size layers[0].size */
@@ -70,6 +82,10 @@ double mf_metrics_head_efficiency(const mf_metrics_record *r);
 void mf_metrics_record_init(mf_metrics_record *r);
 /* The record as one JSON object (what `eval --json` prints). */
 void mf_metrics_json(mf_jw *w, const mf_metrics_record *r);
+
+/* What it says of answers, for people: "accuracy 0.6720, macro F1 0.6701", "RMSE 0.91, Pearson 0.42,
+ * Spearman 0.40", of several tasks "main: ...; NAME: ..."; "" without. Returns out. */
+const char *mf_metrics_answers(const mf_metrics_record *r, char *out, size_t size);
 
 /* ---- writing ---- */
 typedef struct mf_metrics_log mf_metrics_log;

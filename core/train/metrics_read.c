@@ -114,6 +114,31 @@ static bool read_heads(mf_arena *arena, const mf_json *layers, mf_metrics_record
     return true;
 }
 
+static bool read_tasks(mf_arena *arena, const mf_json *object, mf_metrics_record *r)
+{
+    const size_t n = mf_json_typeof(object) == MF_JSON_OBJECT ? mf_json_size(object) : 0;
+    mf_task_score *out = mf_arena_alloc(arena, (n + 1) * sizeof *out);
+    const char *key;
+    const mf_json *v;
+    for (size_t i = 0; out != NULL && i < n && mf_json_member(object, i, &key, &v); i++) {
+        const char *task = copy(arena, mf_json_get(v, "task"));
+        out[i] = (mf_task_score){.name = mf_arena_strdup(arena, key),
+                                 .number = task != NULL && strcmp(task, "regress") == 0,
+                                 .weight = real_or_nan(v, "weight"),
+                                 .loss = real_or_nan(v, "loss"),
+                                 .rows = int_or_0(v, "rows"),
+                                 .accuracy = real_or_nan(v, "accuracy"),
+                                 .macro_f1 = real_or_nan(v, "macro_f1"),
+                                 .mse = real_or_nan(v, "mse"),
+                                 .pearson = real_or_nan(v, "pearson"),
+                                 .spearman = real_or_nan(v, "spearman")};
+        if (out[i].name == NULL || task == NULL) return false;
+        r->n_tasks = (int)i + 1;
+    }
+    r->tasks = out;
+    return out != NULL;
+}
+
 static bool read_controllers(mf_arena *arena, const mf_json *object, mf_metrics_record *r)
 {
     const size_t n = mf_json_typeof(object) == MF_JSON_OBJECT ? mf_json_size(object) : 0;
@@ -168,6 +193,9 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
     r->bits_per_byte = real_or_nan(v, "bits_per_byte");
     r->accuracy = real_or_nan(v, "accuracy");
     r->macro_f1 = real_or_nan(v, "macro_f1");
+    r->mse = real_or_nan(v, "mse");
+    r->pearson = real_or_nan(v, "pearson");
+    r->spearman = real_or_nan(v, "spearman");
     r->train_loss = real_or_nan(v, "train_loss");
     r->train_accuracy = real_or_nan(v, "train_accuracy");
     r->drop_rate = real_or_nan(v, "drop_rate");
@@ -179,6 +207,7 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
     r->regularizers = values(arena, mf_json_get(v, "regularizers"), &r->n_regularizers);
     r->metrics = values(arena, mf_json_get(v, "plugin_metrics"), &r->n_metrics);
     return r->split != NULL && r->regularizers != NULL && r->metrics != NULL &&
+           read_tasks(arena, mf_json_get(v, "tasks"), r) &&
            read_controllers(arena, mf_json_get(v, "controllers"), r) &&
            read_layers(arena, mf_json_get(v, "moe"), r) &&
            read_heads(arena, mf_json_get(heads, "layers"), r) &&

@@ -23,6 +23,11 @@ void mf_session_corpus_spec(const mf_config *c, mf_corpus_spec *ret)
     ret->first_column = c->data.first_column;
     ret->second_column = c->data.second_column;
     ret->label_column = c->data.label_column;
+    ret->n_more = c->n_tasks;
+    for (int i = 0; i < c->n_tasks; i++)
+        ret->more[i] = (mf_corpus_question){.column = c->tasks[i].column,
+                                            .number = c->tasks[i].task == MF_FURTHER_REGRESS,
+                                            .classes = (int32_t)c->tasks[i].classes};
 }
 
 static int load_corpus(mf_session *s, const mf_session_options *o)
@@ -32,6 +37,10 @@ static int load_corpus(mf_session *s, const mf_session_options *o)
     spec.given = s->tokenizer;
     spec.class_names = o->class_names;
     spec.n_class_names = o->n_class_names;
+    for (int i = 0; o->more_names && i < spec.n_more; i++) {
+        spec.more[i].class_names = o->more_names[i].name;
+        spec.more[i].n_class_names = o->more_names[i].n;
+    }
     if (o->data) {
         spec.path = spec.val_path = o->data;
         spec.split = 1;
@@ -67,6 +76,12 @@ static int facts_of(const mf_session *s, const mf_session_options *o, mf_model_f
                             .labels = corpus ? corpus->n_labels : 0,
                             .classes = corpus ? corpus->n_classes : (int32_t)c->model.classes,
                             .train_steps = s->steps};
+    if (corpus) ret->mean = corpus->mean;
+    for (int i = 0; i < c->n_tasks; i++) {
+        ret->more_classes[i] =
+            corpus ? corpus->more[i].n_classes : (int32_t)c->tasks[i].classes;
+        if (corpus) ret->more_mean[i] = corpus->more[i].mean;
+    }
     if (ret->vocab < 1)
         return mf_fail(MF_ECONFIG, "model.vocab = auto needs data or a tokenizer to count ids");
     return MF_OK;
@@ -214,13 +229,27 @@ static void copy(const mf_tensor *to, const void *from, int64_t n)
     if (data) memcpy(data, from, (size_t)n * 4);
 }
 
+static void feed_numbers(const float *from, int32_t rows, const mf_model_task *t)
+{
+    float *value = mf_tensor_data(t->values), *counted = mf_tensor_data(t->counted);
+    for (int32_t i = 0; value && counted && i < rows; i++) {
+        counted[i] = isnan(from[i]) ? 0.0f : 1.0f;
+        value[i] = isnan(from[i]) ? 0.0f : from[i];
+    }
+}
+
 void mf_session_feed(const mf_batch *b, mf_model_graph *mg)
 {
     const int64_t n = (int64_t)b->rows * b->seq;
     copy(mg->tokens, b->tokens, n);
     copy(mg->positions, b->positions, n);
     copy(mg->sequence_ids, b->sequence, n);
-    copy(mg->targets, mg->by_row ? b->classes : b->targets, mg->by_row ? b->rows : n);
+    if (!mg->by_row) copy(mg->targets, b->targets, n);
+    for (int i = 0; i < mg->n_tasks; i++) {
+        const mf_model_task *t = &mg->tasks[i];
+        copy(t->targets, i == 0 ? b->classes : b->more_classes[i - 1], b->rows);
+        if (t->values) feed_numbers(i == 0 ? b->values : b->more_values[i - 1], b->rows, t);
+    }
     copy(mg->mask, b->mask, n);
     copy(mg->labels, b->labels, n);
 }

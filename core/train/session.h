@@ -23,6 +23,11 @@ typedef struct mf_session {
     bool other_data; /* options.data was given */
 } mf_session;
 
+typedef struct mf_names {
+    const char **name; /* NULL: not known */
+    int32_t n;
+} mf_names;
+
 typedef struct mf_session_options {
     bool training;  /* gradients, moments, training batches */
     bool gradients; /* these alone: nothing is trained */
@@ -34,6 +39,7 @@ typedef struct mf_session_options {
     const char *data;               /* replaces data.path; all of it is the val split */
     const char *const *class_names; /* the run's own, in order; NULL: those of the data */
     int32_t n_class_names;
+    const struct mf_names *more_names; /* of [task.NAME] in order; NULL: those of the data */
     const mf_model_facts *facts; /* the run's own vocabulary, labels, classes; NULL: counted */
 } mf_session_options;
 

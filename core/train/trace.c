@@ -387,7 +387,7 @@ static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
                  {"split", r->about.split},
                  {"forced", r->about.forced},
                  {"router", c->router.plugin},
-                 {"targets", c->model.task == MF_TASK_CLASSIFY ? "sequence" : "token"},
+                 {"targets", mf_task_by_row(c->model.task) ? "sequence" : "token"},
                  {"reach", reach_of(m)},
                  {"kernels", id->kernels},
                  {"blas", id->blas ? id->blas : ""},

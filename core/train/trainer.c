@@ -20,7 +20,7 @@ static int build_graph(mf_trainer *t)
                                   .batch = (int32_t)c->train.batch,
                                   .seq = (int32_t)c->model.seq,
                                   .masked = t->session->corpus->spans != NULL,
-                                  .want_logits = t->guesses != NULL,
+                                  .want_logits = t->answers != NULL,
                                   .accumulate = c->train.accumulate > 1};
     int rc = t->ladder ? mf_ladder_rebuild(t->ladder)
                        : mf_ladder_new(t->session, &shape, c->model.head_gates, &t->ladder);
@@ -53,9 +53,8 @@ static int allocate(mf_trainer *t)
     for (int i = 0; i < m->config->n_regularizers; i++)
         if (mf_model_has_regularizer(m, i))
             t->regularizers[i].name = m->config->regularizers[i].label;
-    int rc = m->config->model.task == MF_TASK_CLASSIFY
-                 ? mf_guesses_new(m->facts.classes, &t->guesses)
-                 : MF_OK;
+    int rc =
+        mf_answers_new(m, m->config->train.batch * m->config->train.accumulate, &t->answers);
     if (rc == MF_OK) rc = mf_head_tally_new(m, &t->head_tally);
     return rc == MF_OK ? mf_head_record_new(m, &t->head_record) : rc;
 }
@@ -121,7 +120,7 @@ int mf_trainer_new(mf_session *s, mf_rundir *dir, bool resume, const mf_observer
     t->session = s;
     t->dir = dir;
     if (observer) t->observer = *observer;
-    t->val_loss = t->best_loss = (double)NAN;
+    t->val_loss = t->best = (double)NAN;
     int rc = prepare(t, resume);
     if (rc != MF_OK) {
         mf_trainer_free(t);
@@ -142,7 +141,7 @@ void mf_trainer_free(mf_trainer *t)
     mf_trace_recorder_free(t->recorder);
     mf_optim_free(t->optim);
     mf_ladder_free(t->ladder);
-    mf_guesses_free(t->guesses);
+    mf_answers_free(t->answers);
     mf_trainer_forget_probe(t);
     mf_head_tally_free(t->head_tally);
     mf_head_record_free(t->head_record);
@@ -195,7 +194,7 @@ static void clear_measurements(mf_trainer *t)
     t->loss = t->task_loss = 0;
     t->importance_known = false;
     mf_head_tally_reset(t->head_tally);
-    if (t->guesses) mf_guesses_clear(t->guesses);
+    mf_answers_clear(t->answers);
     for (int32_t i = 0; i < m->n_moe; i++)
         mf_moe_tally_reset(t->tallies[i]);
     for (int i = 0; i < m->config->n_regularizers; i++)
@@ -220,7 +219,7 @@ static int gradients(mf_trainer *t, bool metrics)
         int rc = mf_ladder_take(t->ladder, t->session->train, at, &t->batch, &t->graph);
         if (rc == MF_OK) rc = mf_graph_run(t->graph->g, &run);
         if (rc != MF_OK) return rc;
-        if (t->guesses) mf_guesses_add(t->guesses, t->batch, t->graph);
+        mf_answers_add(t->answers, t->batch, t->graph);
         t->loss += scalar(t->graph->loss) / (double)micro;
         t->task_loss += scalar(t->graph->task_loss) / (double)micro;
         t->tokens += t->batch->n_tokens;
@@ -265,8 +264,7 @@ static void sum_up(mf_trainer *t)
     double rows, hits;
     t->since.steps += 1;
     t->since.loss += t->loss;
-    if (!t->guesses) return;
-    mf_guesses_count(t->guesses, &rows, &hits);
+    mf_answers_hits(t->answers, &rows, &hits);
     t->since.rows += rows;
     t->since.hits += hits;
 }
@@ -388,6 +386,48 @@ static int evaluate_train(mf_trainer *t)
     return mf_metrics_put(t->log, &r);
 }
 
+/* What the best validation is told by: of the first task that has it. */
+static double quality(const mf_trainer *t, const mf_metrics_record *r)
+{
+    const mf_task_score alone = {.accuracy = r->accuracy,
+                                 .macro_f1 = r->macro_f1,
+                                 .mse = r->mse,
+                                 .pearson = r->pearson,
+                                 .spearman = r->spearman,
+                                 .number = t->session->config->model.task == MF_TASK_REGRESS};
+    const mf_task_score *s = r->n_tasks > 0 ? r->tasks : &alone;
+    const int64_t by = t->session->config->train.best_by;
+    const bool number = by >= MF_BEST_MSE;
+    for (int i = 0; i + 1 < r->n_tasks && s->number != number; i++)
+        s++;
+    switch ((mf_best_by)by) {
+    case MF_BEST_ACCURACY:
+        return s->accuracy;
+    case MF_BEST_MACRO_F1:
+        return s->macro_f1;
+    case MF_BEST_MSE:
+        return s->mse;
+    case MF_BEST_PEARSON:
+        return s->pearson;
+    case MF_BEST_SPEARMAN:
+        return s->spearman;
+    case MF_BEST_LOSS:
+        break;
+    }
+    return r->task_loss;
+}
+
+/* Better than all before, and to be kept? What is not known is better than nothing alone. */
+static bool is_best(mf_trainer *t, const mf_metrics_record *r)
+{
+    const mf_train_config *c = &t->session->config->train;
+    const bool less = c->best_by == MF_BEST_LOSS || c->best_by == MF_BEST_MSE;
+    const double now = quality(t, r);
+    if (!isnan(t->best) && (less ? !(now < t->best) : !(now > t->best))) return false;
+    t->best = now;
+    return c->keep_best;
+}
+
 static int evaluate(mf_trainer *t)
 {
     mf_metrics_record r;
@@ -411,10 +451,7 @@ static int evaluate(mf_trainer *t)
     rc = mf_metrics_put(t->log, &r);
     if (rc == MF_OK) rc = mf_past_add(t->past, &r);
     if (rc == MF_OK && t->observer.on_eval) t->observer.on_eval(t->observer.arg, &r);
-    if (rc == MF_OK && !(t->val_loss >= t->best_loss)) {
-        t->best_loss = t->val_loss;
-        if (t->session->config->train.keep_best) rc = mf_trainer_save_best(t);
-    }
+    if (rc == MF_OK && is_best(t, &r)) rc = mf_trainer_save_best(t);
     t->lap_started += mf_clock() - before; /* evaluation is not training time */
     return rc;
 }

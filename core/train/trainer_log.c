@@ -130,7 +130,7 @@ void mf_trainer_record(mf_trainer *t, bool with_layers, mf_metrics_record *r)
     r->tokens_per_s = t->tokens_per_s;
     r->wall_s = t->wall_before + mf_clock() - t->started;
     if (m->config->model.task == MF_TASK_LM) r->ppl = exp(t->task_loss);
-    if (t->guesses) mf_guesses_score(t->guesses, &r->accuracy, &r->macro_f1);
+    mf_answers_score(t->answers, r);
     if (m->n_moe > 0 && t->graph->moe[0].limited) {
         r->drop_rate = t->seen > 0 ? t->dropped / t->seen : 0;
         r->reassigned = t->moved;

@@ -8,7 +8,7 @@
 #define MF_TRAIN_TRAINER_PARTS_H
 
 #include "model/heads.h"
-#include "train/guesses.h"
+#include "train/answers.h"
 #include "train/ladder.h"
 #include "train/optim.h"
 #include "train/past.h"
@@ -44,7 +44,7 @@ struct mf_trainer {
     int64_t tokens;                /* trained on */
     double wall_before;            /* seconds in earlier parts of the run */
     double val_loss;               /* last evaluation; NaN before the first */
-    double best_loss;              /* lowest of those; NaN before the first */
+    double best;                   /* of them by train.best_by; NaN before the first */
     double lr, weight_decay, clip; /* live */
     int64_t skipped;               /* updates left out in a row for NaN */
     /* measurements of the step at hand */
@@ -53,7 +53,7 @@ struct mf_trainer {
     /* since the last line of the log; saved */
     double seen, dropped, moved; /* tokens; rows of all layers */
     double loss, task_loss, grad_norm, lr_now, tokens_per_s;
-    mf_guesses *guesses;       /* of this step; NULL unless classify */
+    mf_answers *answers;       /* of this step; NULL unless one is asked of each example */
     mf_trainer_sums since;     /* the last evaluation; saved */
     mf_moe_tally **tallies;    /* [n_moe] */
     mf_layer_stats *stats;     /* [n_moe] */

@@ -60,6 +60,14 @@ static void frozen_name(char *out, size_t size, const mf_param *p)
     snprintf(out, size, "frozen/%s", p->name);
 }
 
+/* Of another measure there is no best yet. */
+static const char *best_name(const mf_trainer *t)
+{
+    static const char *const names[] = {"best_loss", "best/accuracy", "best/macro_f1",
+                                        "best/mse",  "best/pearson",  "best/spearman"};
+    return names[t->session->config->train.best_by];
+}
+
 static int collect(const mf_trainer *t, mf_state *s)
 {
     const mf_plughost *h = t->session->model->plugins;
@@ -71,7 +79,7 @@ static int collect(const mf_trainer *t, mf_state *s)
     if (rc == MF_OK) rc = mf_state_set_real(s, "since/loss", t->since.loss);
     if (rc == MF_OK) rc = mf_state_set_real(s, "since/rows", t->since.rows);
     if (rc == MF_OK) rc = mf_state_set_real(s, "since/hits", t->since.hits);
-    if (rc == MF_OK) rc = mf_state_set_real(s, "best_loss", t->best_loss);
+    if (rc == MF_OK) rc = mf_state_set_real(s, best_name(t), t->best);
     if (rc == MF_OK) rc = mf_state_set_real(s, "log/seen", t->seen);
     if (rc == MF_OK) rc = mf_state_set_real(s, "log/dropped", t->dropped);
     if (rc == MF_OK) rc = mf_state_set_real(s, "log/moved", t->moved);
@@ -84,6 +92,12 @@ static int collect(const mf_trainer *t, mf_state *s)
         snprintf(name, sizeof name, MF_LIVE_STATE "%s", mf_live_name(h, i));
         rc = mf_live_get(h, mf_live_name(h, i), &value);
         if (rc == MF_OK) rc = mf_state_set_real(s, name, value);
+    }
+    const mf_model *m = t->session->model;
+    for (int i = 0; rc == MF_OK && i < mf_model_tasks(m); i++) {
+        char name[96];
+        mf_load_task_name(m, i, name, sizeof name);
+        rc = mf_state_set_int(s, name, mf_model_task_kind(m, i) == MF_TASK_REGRESS);
     }
     const mf_store *store = t->session->model->store;
     for (int i = 0; rc == MF_OK && i < mf_store_count(store); i++) {
@@ -147,7 +161,7 @@ static int restore(mf_trainer *t, const mf_state *s)
         !mf_state_real(s, "wall_s", &t->wall_before))
         return mf_fail(MF_ECHECKPOINT, "%s: the checkpoint lacks the position of the run",
                        t->dir->path);
-    mf_state_real(s, "best_loss", &t->best_loss); /* an older checkpoint lacks these */
+    mf_state_real(s, best_name(t), &t->best); /* an older checkpoint lacks these */
     mf_state_real(s, "log/seen", &t->seen);
     mf_state_real(s, "log/dropped", &t->dropped);
     mf_state_real(s, "log/moved", &t->moved);
@@ -155,7 +169,8 @@ static int restore(mf_trainer *t, const mf_state *s)
     mf_state_real(s, "since/loss", &t->since.loss);
     mf_state_real(s, "since/rows", &t->since.rows);
     mf_state_real(s, "since/hits", &t->since.hits);
-    const int rc = mf_load_live(h, s, NULL);
+    int rc = mf_load_tasks(t->session->model, s);
+    if (rc == MF_OK) rc = mf_load_live(h, s, NULL);
     if (rc != MF_OK) return rc;
     mf_turns_clear(h);
     return restore_frozen(t, s);

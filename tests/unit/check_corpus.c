@@ -336,6 +336,81 @@ START_TEST(bad_tsv)
 }
 END_TEST
 
+/* Numbers as labels, further columns, and examples that are left out of both. */
+START_TEST(numbers_and_further_columns)
+{
+    mf_corpus_spec s = spec_of(file("n.tsv", "score\tsentence\tkind\tother\n"
+                                             "1.5\ta\tx\t7\n-2e1\tbb\ty\t-\n"
+                                             "3\tccc\t-\t9\n4.25\tdddd\tx\t1e3\n"),
+                               "tsv");
+    s.task = MF_TASK_REGRESS;
+    s.split = 0.75;
+    s.n_more = 2;
+    s.more[0] = (mf_corpus_question){.column = "kind"};
+    s.more[1] = (mf_corpus_question){.column = "Other", .number = true};
+    mf_corpus *c = load(&s);
+    static const float values[] = {1.5f, -20, 3, 4.25f};
+    static const int32_t kinds[] = {0, 1, -1, 0};
+    ck_assert_int_eq(c->n_spans, 4);
+    ck_assert_int_eq(c->n_classes, 0);
+    ck_assert(c->numbers);
+    ck_assert_double_eq_tol(c->mean, (1.5 - 20 + 3) / 3, 1e-12); /* of the first three */
+    for (int i = 0; i < 4; i++) {
+        ck_assert_float_eq(c->spans[i].value, values[i]);
+        ck_assert_int_eq(c->spans[i].label, -1);
+        ck_assert_int_eq(c->more[0].label[i], kinds[i]);
+    }
+    ck_assert_int_eq(c->more[0].n_classes, 2);
+    ck_assert_str_eq(c->more[0].classes[1], "y");
+    ck_assert_ptr_null(c->more[0].value);
+    ck_assert(isnan(c->more[1].value[1]));
+    ck_assert_float_eq(c->more[1].value[3], 1000);
+    ck_assert_double_eq(c->more[1].mean, 8);
+    mf_corpus_free(c);
+    /* What a limit leaves keeps its own answers. */
+    s.limit = 2;
+    s.pick_random = true;
+    s.split = 1;
+    c = load(&s);
+    for (int i = 0; i < 2; i++) {
+        const int was = (int)c->spans[i].n - 1; /* its sentence tells which it is */
+        ck_assert_float_eq(c->spans[i].value, values[was]);
+        ck_assert_str_eq(kinds[was] < 0 ? "-" : c->more[0].classes[c->more[0].label[i]],
+                         kinds[was] < 0 ? "-"
+                         : kinds[was]   ? "y"
+                                        : "x");
+    }
+    mf_corpus_free(c);
+    s.limit = 0;
+    s.more[0].column = "sort";
+    refuse(&s, MF_EINPUT, "n.tsv:1: no column named sort");
+    s.more[0].column = "kind";
+    s.more[0].classes = 1;
+    refuse(&s, MF_EINPUT, "n.tsv:3: label \"y\" is one too many: expected 1 classes");
+    s.more[0] = (mf_corpus_question){.column = "kind", .number = true};
+    refuse(&s, MF_EINPUT, "n.tsv:2: column kind: \"x\": expected a number");
+    s.n_more = 0;
+    s.label_column = "sentence";
+    s.first_column = "kind";
+    refuse(&s, MF_EINPUT, "n.tsv:2: column sentence: \"a\": expected a number");
+    s = spec_of(file("n.jsonl", "{\"text\":\"a\",\"label\":2,\"k\":\"x\"}\n"
+                                "{\"text\":\"b\",\"label\":-0.5}\n"),
+                "jsonl");
+    s.task = MF_TASK_REGRESS;
+    s.split = 1;
+    s.n_more = 1;
+    s.more[0] = (mf_corpus_question){.column = "k"};
+    c = load(&s);
+    ck_assert_float_eq(c->spans[1].value, -0.5f);
+    ck_assert_int_eq(c->more[0].label[0], 0);
+    ck_assert_int_eq(c->more[0].label[1], -1);
+    mf_corpus_free(c);
+    s.path = file("n.jsonl", "{\"text\":\"a\",\"label\":2}\n{\"text\":\"b\"}\n");
+    s.n_more = 0;
+    refuse(&s, MF_EINPUT, "n.jsonl:2: no \"label\", but other lines have one");
+}
+END_TEST
+
 static const char *token_file(const char *name, const void *data, size_t n)
 {
     const char *path = scratch_path(name);
@@ -455,7 +530,13 @@ END_TEST
 
 START_TEST(memory_and_io_fail)
 {
-    mf_corpus_spec s = spec_of(file("oom.tsv", "a b\tc\t1\nd\te f\t0\nx\ty\t1\n"), NULL);
+    mf_corpus_spec s = spec_of(file("oom.tsv", "sentence1\tsentence2\tlabel\tscore\tkind\n"
+                                               "a b\tc\t1\t.5\tx\nd\te f\t0\t2\ty\n"
+                                               "x\ty\t1\t-1\tx\n"),
+                               NULL);
+    s.n_more = 2;
+    s.more[0] = (mf_corpus_question){.column = "score", .number = true};
+    s.more[1] = (mf_corpus_question){.column = "kind"};
     s.tokenizer = "char";
     s.task = MF_TASK_CLASSIFY;
     for (int io = 0; io < 2; io++)
@@ -524,6 +605,7 @@ static Suite *suite(void)
     tcase_add_test(t, tsv);
     tcase_add_test(t, tsv_with_a_long_line);
     tcase_add_test(t, bad_tsv);
+    tcase_add_test(t, numbers_and_further_columns);
     tcase_add_test(t, bin);
     tcase_add_test(t, bad_specs);
     tcase_add_test(t, memory_and_io_fail);

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "train/correlation.h"
 #include "train/metrics.h"
 #include "train/sample.h"
 
@@ -325,6 +326,83 @@ START_TEST(bad_samples)
 }
 END_TEST
 
+START_TEST(tasks_are_written_and_read)
+{
+    const mf_task_score tasks[] = {{.name = "main",
+                                    .weight = 1,
+                                    .loss = 0.5,
+                                    .rows = 8,
+                                    .accuracy = 0.75,
+                                    .macro_f1 = 0.7,
+                                    .mse = NAN,
+                                    .pearson = NAN,
+                                    .spearman = NAN},
+                                   {.name = "score",
+                                    .number = true,
+                                    .weight = 0.25,
+                                    .loss = 4,
+                                    .rows = 6,
+                                    .accuracy = NAN,
+                                    .macro_f1 = NAN,
+                                    .mse = 4,
+                                    .pearson = 0.5,
+                                    .spearman = -0.5}};
+    mf_metrics_log *log;
+    mf_metrics_history *h;
+    mf_metrics_record r = record(3, "val");
+    char text[256];
+    r.accuracy = 0.75;
+    r.macro_f1 = 0.7;
+    ck_assert_str_eq(mf_metrics_answers(&r, text, sizeof text),
+                     "accuracy 0.7500, macro F1 0.7000");
+    r.tasks = tasks;
+    r.n_tasks = 2;
+    ck_assert_str_eq(
+        mf_metrics_answers(&r, text, sizeof text),
+        "main: accuracy 0.7500, macro F1 0.7000; score: RMSE 2.0000, Pearson 0.5000, "
+        "Spearman -0.5000");
+    ck_assert_ptr_nonnull(strstr(
+        json_of(&r), "\"tasks\":{\"main\":{\"task\":\"classify\",\"weight\":1,\"loss\":0.5,"
+                     "\"rows\":8,\"accuracy\":0.75,\"macro_f1\":0.7},\"score\":{\"task\":"
+                     "\"regress\",\"weight\":0.25,\"loss\":4,\"rows\":6,\"mse\":4,\"rmse\":2,"
+                     "\"pearson\":0.5,\"spearman\":-0.5}}"));
+    const char *path = path_of("tasks.jsonl");
+    ck_assert_int_eq(mf_metrics_open(path, -1, &log), MF_OK);
+    ck_assert_int_eq(mf_metrics_put(log, &r), MF_OK);
+    ck_assert_int_eq(mf_metrics_close(log), MF_OK);
+    ck_assert_int_eq(mf_metrics_read(path, &h), MF_OK);
+    ck_assert_int_eq(h->records[0].n_tasks, 2);
+    const mf_task_score *score = &h->records[0].tasks[1];
+    ck_assert_str_eq(score->name, "score");
+    ck_assert(score->number && !h->records[0].tasks[0].number);
+    ck_assert_double_eq(score->mse, 4);
+    ck_assert_double_eq(score->spearman, -0.5);
+    ck_assert(isnan(score->accuracy) && isnan(h->records[0].mse));
+    mf_metrics_history_free(h);
+}
+END_TEST
+
+START_TEST(correlations)
+{
+    double a[5], b[5];
+    mf_ranked order[5];
+    const mf_rank_room room = {a, b, order};
+    static const double x[] = {1, 2, 3, 4, 5}, y[] = {2, 1, 4, 3, 5},
+                        cubes[] = {1, 8, 27, 64, 125}, flat[] = {0.1, 0.1, 0.1, 0.1, 0.1},
+                        ties[] = {1, 1, 2, 2, 2}, hole[] = {1, NAN, 2, 3, 4};
+    ck_assert_double_eq_tol(mf_pearson(5, x, y), 0.8, 1e-14);
+    ck_assert_double_eq_tol(mf_spearman(5, x, y, &room), 0.8, 1e-14);
+    ck_assert_double_eq_tol(mf_pearson(5, x, cubes), 0.9431175138077006, 1e-12);
+    ck_assert_double_eq_tol(mf_spearman(5, x, cubes, &room), 1, 1e-14);
+    /* ranks 1.5 1.5 4 4 4 against 1 2 3 4 5 */
+    ck_assert_double_eq_tol(mf_spearman(5, x, ties, &room), 7.5 / sqrt(10 * 7.5), 1e-14);
+    ck_assert(isnan(mf_pearson(5, x, flat)) && isnan(mf_spearman(5, flat, x, &room)));
+    ck_assert(isnan(mf_pearson(5, x, hole)) && isnan(mf_spearman(5, hole, x, &room)));
+    ck_assert(isnan(mf_pearson(1, x, y)) && isnan(mf_pearson(0, x, y)));
+    ck_assert_double_eq_tol(mf_pearson(2, x, y), -1, 1e-14);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("metrics");
@@ -332,6 +410,8 @@ static Suite *suite(void)
     tcase_add_test(c, a_line_has_the_documented_keys);
     tcase_add_test(c, a_cut_and_continued_file_is_the_unbroken_one);
     tcase_add_test(c, what_was_written_is_read);
+    tcase_add_test(c, tasks_are_written_and_read);
+    tcase_add_test(c, correlations);
     tcase_add_test(c, damage_is_counted_and_passed_over);
     tcase_add_test(c, a_full_disk_is_an_error);
     tcase_add_test(c, samples);

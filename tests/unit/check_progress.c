@@ -38,7 +38,8 @@ static void work(const mf_terminal *t, int64_t first, int64_t total, int64_t ste
     mf_progress *p = mf_progress_new(t, "train", first, total, quiet);
     for (int64_t s = first + 1; s <= first + steps; s++) {
         mf_progress_step(p, s, 2.0, 50000);
-        if (s == first + steps / 2) mf_progress_eval(p, s, 2.5, 1.25);
+        if (s == first + steps / 2)
+            mf_progress_eval(p, s, 2.5, 1.25, total == 1000 ? "" : "accuracy 0.5");
     }
     mf_progress_end(p);
 }
