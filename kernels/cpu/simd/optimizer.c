@@ -12,6 +12,9 @@ typedef struct range {
     double *part;                                     /* of sumsq */
 } range;
 
+/* So far ahead memory is asked for, in numbers: across pages, where the machine itself stops. */
+#define AHEAD 1024
+
 V_INLINE void adamw_step(const range *p, vf g, vf *value, vf *m, vf *v)
 {
     g = v_fma(*value, v_set(p->l2), g * p->scale);
@@ -25,6 +28,10 @@ V_INLINE void adamw_part(const range *p, int64_t tile, bool bf16)
 {
     int64_t i = tile * p->per, to = rows_end(p->count, i, p->per);
     for (; i + VL <= to; i += VL) {
+        __builtin_prefetch(p->value + i + AHEAD);
+        __builtin_prefetch(p->grad + i + AHEAD);
+        __builtin_prefetch(p->m + i + AHEAD);
+        __builtin_prefetch(p->v + i + AHEAD);
         vf value = v_load(p->value + i), m = v_load(p->m + i), v = v_load(p->v + i);
         adamw_step(p, v_load(p->grad + i), &value, &m, &v);
         v_store(p->value + i, value);
@@ -91,27 +98,36 @@ void MF_SIMD(adamw_bf16)(const mf_kctx *x, int64_t count, const mf_adamw_args *a
 }
 
 #define SUM_TILES 256
-#define SUM_AHEAD 1024
 
+typedef float half __attribute__((vector_size(2 * VL)));
+
+V_INLINE void add_squares(const float *a, vd s[2])
+{
+    half u, v;
+    memcpy(&u, a, sizeof u);
+    memcpy(&v, a + VL / 2, sizeof v);
+    __builtin_prefetch(a + AHEAD);
+    vd du = __builtin_convertvector(u, vd), dv = __builtin_convertvector(v, vd);
+    s[0] = v_fmad(du, du, s[0]);
+    s[1] = v_fmad(dv, dv, s[1]);
+}
+
+/* Two places of a tile at once: one stream leaves memory waiting. */
 static void sumsq_tile(void *arg, int64_t tile)
 {
     const range *p = arg;
     int64_t i = tile * p->per, to = rows_end(p->count, i, p->per);
-    vd s0 = {0}, s1 = {0};
-    typedef float half __attribute__((vector_size(2 * VL)));
-    for (; i + VL <= to; i += VL) {
-        half u, v;
-        memcpy(&u, p->grad + i, sizeof(u));
-        memcpy(&v, p->grad + i + VL / 2, sizeof(v));
-        __builtin_prefetch(p->grad + i + SUM_AHEAD); /* across pages, where the machine stops */
-        vd du = __builtin_convertvector(u, vd), dv = __builtin_convertvector(v, vd);
-        s0 = v_fmad(du, du, s0);
-        s1 = v_fmad(dv, dv, s1);
+    const int64_t apart = (to - i) / (2 * VL) * VL, middle = i + apart;
+    vd s[2] = {{0}}, t[2] = {{0}};
+    for (; i < middle; i += VL) {
+        add_squares(p->grad + i, s);
+        add_squares(p->grad + i + apart, t);
     }
+    s[0] = (s[0] + s[1]) + (t[0] + t[1]);
     double sum = 0;
     for (int j = 0; j < VL / 2; j++)
-        sum += s0[j] + s1[j];
-    for (; i < to; i++)
+        sum += s[0][j];
+    for (i += apart; i < to; i++)
         sum += (double)p->grad[i] * p->grad[i];
     p->part[tile] = sum;
 }
