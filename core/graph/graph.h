@@ -175,6 +175,9 @@ typedef struct mf_graph_info {
     double flops;       /* of products, forward and backward */
 } mf_graph_info;
 void mf_graph_get_info(const mf_graph *g, mf_graph_info *ret);
+int mf_graph_nodes(const mf_graph *g); /* added so far */
+/* The first node of an op behind the first `from` nodes; NULL: there is none. */
+const mf_node *mf_graph_node_of(const mf_graph *g, const char *op, int from);
 /* Whether runs of a finished graph read the f32 values of a parameter. */
 bool mf_graph_reads(const mf_graph *g, const struct mf_param *p);
 /* Per-op time of the runs since profiling was switched on, as a table, slowest first. */

@@ -1,6 +1,8 @@
 /* graph/info.c: what a finished graph costs. */
 #include "graph/internal.h"
 
+#include <string.h>
+
 bool mf_graph_reads(const mf_graph *g, const mf_param *p)
 {
     for (int i = 0; g && i < g->n_nodes; i++) {
@@ -13,6 +15,18 @@ bool mf_graph_reads(const mf_graph *g, const mf_param *p)
         }
     }
     return false;
+}
+
+int mf_graph_nodes(const mf_graph *g)
+{
+    return g ? g->n_nodes : 0;
+}
+
+const mf_node *mf_graph_node_of(const mf_graph *g, const char *op, int from)
+{
+    for (int i = from; g && i < g->n_nodes; i++)
+        if (strcmp(g->nodes[i]->op->name, op) == 0) return g->nodes[i];
+    return NULL;
 }
 
 void mf_graph_get_info(const mf_graph *g, mf_graph_info *ret)

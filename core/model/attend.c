@@ -340,8 +340,8 @@ mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t lay
     mf_tensor *y = groups(&x, project(&x, in));
     h->entropy = x.entropy;
     mf_graph_keep(h->entropy);
-    h->weights = x.weights;
-    if (h->weights) mf_graph_keep(h->weights);
+    h->weights = x.weights ? mf_graph_wide(mg->g, x.weights) : NULL;
+    mf_graph_keep(h->weights);
     mf_tensor *gate = c->head_gates ? gates(&x) : NULL;
     return averaged(&x, merge(&x, gated(&x, y, gate), gate));
 }

@@ -71,6 +71,7 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
                                       .labels = m->facts.labels,
                                       .film_from = m->config->film.around == MF_FILM_AROUND_ONE,
                                       .keep = mg->shape.want_prob,
+                                      .attention = mg->shape.want_attention > 0,
                                       .trace = mg->shape.want_trace};
     mf_tensor **encoded = mf_alloc((size_t)c->layers, sizeof *encoded);
     if (!encoded) {

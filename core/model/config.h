@@ -158,6 +158,8 @@ typedef struct mf_film_config {
 
 typedef struct mf_report_config {
     int64_t enabled;           /* write report.html at the end */
+    int64_t samples;           /* evaluations at which routing is sampled (model/pictured.h) */
+    const char *sample_at;     /* their numbers; "": samples of them */
 } mf_report_config;
 
 typedef struct mf_trace_config {

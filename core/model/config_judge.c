@@ -1,6 +1,7 @@
 /* Rules between keys, and values that a table's bounds cannot express. */
 #include "base/error.h"
 #include "model/config.h"
+#include "model/pictured.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -160,6 +161,17 @@ static void judge_train(judge *j)
               t->device);
 }
 
+static void judge_report(judge *j)
+{
+    int64_t list[MF_PICTURED_MAX];
+    int n;
+    const char *at = j->c->report.sample_at;
+    if (!mf_pictured_list(at, list, &n))
+        fault(j, "report", "sample_at", NULL,
+              "expected up to %d rising numbers of evaluations, from 1, as 1,5,15,20, found '%s'",
+              MF_PICTURED_MAX, at);
+}
+
 int mf_config_judge(const mf_config *c, const mf_problem_sink *sink)
 {
     judge j = {c, sink, MF_OK};
@@ -169,5 +181,6 @@ int mf_config_judge(const mf_config *c, const mf_problem_sink *sink)
     judge_moe(&j);
     judge_data(&j);
     judge_train(&j);
+    judge_report(&j);
     return j.first;
 }

@@ -300,6 +300,10 @@ static const mf_option train_options[] = {
 
 static const mf_option report_options[] = {
     BOOL(mf_report_config, enabled, "yes", "write report.html at the end of training"),
+    INT(mf_report_config, samples, "4", 0, 16,
+        "evaluations at which the routing of a stretch of text is kept for pictures, evenly spread"),
+    STR(mf_report_config, sample_at, "",
+        "numbers of these evaluations, as 1,5,15,20; empty: as samples says"),
     MF_END_OPTIONS};
 
 static const mf_option trace_options[] = {

@@ -8,28 +8,32 @@
 static const struct {
     const char *name, *begins[3];
 } modules[MF_MODEL_MODULES] = {
-    {"embedding", {"embed.", "position."}},
-    {"attention", {"attention."}},
-    {"dense", {"ffn."}},
-    {"router", {"router."}},
-    {"experts", {"expert.", "shared."}},
-    {"film", {"film."}},
-    {"skips", {"skip."}},
-    {"norms", {"norm.", "norm1.", "norm2."}},
-    {"head", {"head."}},
-    {"other", {""}}, /* of regularizers and controllers */
+    [MF_MODULE_EMBEDDING] = {"embedding", {"embed.", "position."}},
+    [MF_MODULE_ATTENTION] = {"attention", {"attention."}},
+    [MF_MODULE_DENSE] = {"dense", {"ffn."}},
+    [MF_MODULE_ROUTER] = {"router", {"router."}},
+    [MF_MODULE_EXPERTS] = {"experts", {"expert.", "shared."}},
+    [MF_MODULE_FILM] = {"film", {"film."}},
+    [MF_MODULE_SKIPS] = {"skips", {"skip."}},
+    [MF_MODULE_NORMS] = {"norms", {"norm.", "norm1.", "norm2."}},
+    [MF_MODULE_HEAD] = {"head", {"head."}},
+    [MF_MODULE_OTHER] = {"other", {""}},
 };
-enum { ATTENTION = 1 };
 
-static int module_of(const char *name)
+const char *mf_module_name(mf_module module)
+{
+    return modules[module].name;
+}
+
+mf_module mf_module_of(const char *name)
 {
     if (strncmp(name, "layers.", 7) == 0 && strchr(name + 7, '.'))
         name = strchr(name + 7, '.') + 1;
     for (int i = 0; i < MF_MODEL_MODULES; i++)
         for (int k = 0; k < 3 && modules[i].begins[k]; k++)
             if (strncmp(name, modules[i].begins[k], strlen(modules[i].begins[k])) == 0)
-                return i;
-    return MF_MODEL_MODULES - 1;
+                return (mf_module)i;
+    return MF_MODULE_OTHER;
 }
 
 static void count(const mf_model *m, mf_model_module out[MF_MODEL_MODULES])
@@ -43,11 +47,11 @@ static void count(const mf_model *m, mf_model_module out[MF_MODEL_MODULES])
         /* Of what is split by expert a token uses k of E; shared experts are always used. */
         const bool split =
             (p->init.flags & MF_PARAM_BY_EXPERT) && p->shape.dim[0] == c->experts;
-        mf_model_module *of = &out[module_of(p->name)];
+        mf_model_module *of = &out[mf_module_of(p->name)];
         of->params += p->count;
         of->active += split ? p->count / c->experts * c->top_k : p->count;
     }
-    out[ATTENTION].active -= mf_heads_idle(m);
+    out[MF_MODULE_ATTENTION].active -= mf_heads_idle(m);
 }
 
 int mf_model_modules(const mf_model *m, mf_model_module out[MF_MODEL_MODULES])

@@ -19,6 +19,7 @@
 
 #include "graph/graph.h"
 #include "model/config.h"
+#include "model/module.h"
 #include "model/moe.h"
 #include "plugin/instance.h"
 
@@ -65,9 +66,7 @@ const char *mf_model_task_name(const mf_model *m, int i); /* "main", then NAME o
 int64_t mf_model_task_params(const mf_model *m, int i);
 /* Elements of parameters: all, and those that one token uses (k of E experts, heads not pruned). */
 void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active);
-/* The same by module: embedding, attention, router, experts, ... ; those that have any, in the order of
- * the model. Returns how many. */
-#define MF_MODEL_MODULES 10
+/* The same by module; those that have any, in the order of the model. Returns how many. */
 typedef struct mf_model_module {
     const char *name;
     int64_t params, active;

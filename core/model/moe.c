@@ -293,6 +293,35 @@ static void keep_choice(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     mf_graph_keep(out->own.token);
 }
 
+/* Experts come from plugins: whether they attend shows in the nodes that they add. */
+enum { Q, KV, OFFSET, TOKEN, MASK }; /* inputs, as ops/grouped_attention.c has them, and */
+enum { HEADS = 1, CAUSAL, OWN };     /* whole numbers */
+
+static void keep_attention(mf_graph *g, int before, mf_moe_out *out)
+{
+    out->attention = mf_graph_node_of(g, "grouped_attention", before);
+    for (int i = 0; out->attention && i <= TOKEN; i++)
+        mf_graph_keep(out->attention->in[i]);
+}
+
+bool mf_moe_attention_of(const mf_moe_out *out, mf_moe_attention *ret)
+{
+    const mf_node *n = out->attention;
+    if (!n) return false;
+    *ret = (mf_moe_attention){.experts = n->in[OFFSET]->shape.dim[0] - 1,
+                              .heads = n->attr.i[HEADS],
+                              .width = n->in[Q]->shape.dim[1],
+                              .causal = n->attr.i[CAUSAL] != 0,
+                              .masked = n->n_in > MASK && n->in[MASK],
+                              .own = n->attr.i[OWN] != 0,
+                              .scale = n->attr.f[0],
+                              .q = mf_tensor_data(n->in[Q]),
+                              .kv = mf_tensor_data(n->in[KV]),
+                              .offset = mf_tensor_data(n->in[OFFSET]),
+                              .at = mf_tensor_data(n->in[TOKEN])};
+    return ret->q && ret->kv && ret->offset && ret->at;
+}
+
 /* The choice from outside takes the place of the router's. */
 static void force(const mf_moe_forced *f, mf_graph *g, mf_moe_out *out)
 {
@@ -356,8 +385,10 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
                               .positions = in->positions,
                               .sequence_ids = in->sequence_ids};
     mf_tensor *y = NULL;
+    const int before = mf_graph_nodes(g);
     rc = mf_instance_expert(layer->expert, g, &ein, &y);
     if (rc != MF_OK) return rc;
+    if (s->attention) keep_attention(g, before, out);
     y = film(layer, g, &ein, s->film_from, y);
     out->y = mf_combine_rows(g, y, out->gate, &groups, r->token, r->tokens, k);
     if (out->limited && !r->token && s->config->dropped != MF_DROPPED_RESIDUAL)

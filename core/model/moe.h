@@ -29,6 +29,7 @@ typedef struct mf_moe_settings {
     int32_t labels;                     /* label values, 0: none */
     double film_from;                   /* what scales of FiLM are counted from: 1 or 0 */
     bool keep;                          /* keep prob, chosen and gate readable */
+    bool attention;                     /* keep what experts that attend see */
     bool trace;                         /* also x, logits, score and the router's own choice */
     const struct mf_moe_forced *forced; /* of this layer; NULL: the router's choice counts */
 } mf_moe_settings;
@@ -66,6 +67,7 @@ typedef struct mf_moe_out {
     mf_moe_choice forced; /* inputs; chosen NULL unless forced */
     mf_tensor *score;     /* [T,E] what core selected by; NULL: prob, or the router selected */
     mf_tensor *x;         /* [T,d] f32 router's input, kept; NULL unless traced */
+    const mf_node *attention; /* of experts that attend, its inputs kept; NULL: none, or not asked */
 } mf_moe_out;
 
 /* Adds the layer to the graph. The status is the graph's. */
@@ -79,6 +81,19 @@ int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *settings, mf
 /* What the last run did under a capacity: rows dropped, rows reassigned; 0 without one. Wants no
  * metric nodes, so that every step can be counted. */
 void mf_moe_overflow(const mf_moe_out *out, double *ret_dropped, double *ret_moved);
+
+/* What experts that attend computed from in the last run (ops/grouped_attention.c). */
+typedef struct mf_moe_attention {
+    int64_t experts, heads, width; /* width: of all heads */
+    bool causal, masked;
+    bool own;              /* rows of an expert see one another, not the tokens of their sequence */
+    double scale;
+    const float *q, *kv;   /* [R, width]; [T, experts 2 width], or own: [R, 2 width] */
+    const int32_t *offset; /* [experts + 1] rows of each expert */
+    const int32_t *at;     /* [R] the token of a row */
+} mf_moe_attention;
+/* False when the graph was not asked to keep it, or the experts do not attend. */
+bool mf_moe_attention_of(const mf_moe_out *out, mf_moe_attention *ret);
 
 /* Numbers of one layer over one or more runs, from the kept sums. */
 typedef struct mf_moe_tally {

@@ -27,7 +27,7 @@ const char *mf_report_num(const mf_report *p, int digits, double v)
     return isnan(v) ? "-" : mf_report_strf(p, "%.*g", digits, v);
 }
 
-static const char *count_text(const mf_report *p, double n)
+const char *mf_report_count(const mf_report *p, double n)
 {
     if (isnan(n)) return "-";
     if (n >= 1e9) return mf_report_strf(p, "%.2f G", n / 1e9);
@@ -138,19 +138,20 @@ static void cards(const mf_report *p)
                      "load imbalance (CV)",
                      mf_report_strf(p, "drop rate %s",
                                     mf_report_num(p, 3, mean_of_layers(r, drop_rate))));
-    mf_html_card(p->d, count_text(p, mean_speed(r)), "tokens a second",
+    mf_html_card(p->d, mf_report_count(p, mean_speed(r)), "tokens a second",
                  train != NULL
                      ? mf_report_strf(p, "step %lld, %s tokens, %.0f s", (long long)train->step,
-                                      count_text(p, (double)train->tokens), train->wall_s)
+                                      mf_report_count(p, (double)train->tokens), train->wall_s)
                      : NULL);
     if (!isnan(active))
-        mf_html_card(p->d, count_text(p, mf_report_manifest_number(r, "params")), "parameters",
-                     mf_report_strf(p, "%s active a token", count_text(p, active)));
+        mf_html_card(p->d, mf_report_count(p, mf_report_manifest_number(r, "params")),
+                     "parameters",
+                     mf_report_strf(p, "%s active a token", mf_report_count(p, active)));
     if (val != NULL && val->heads_total > 0 && val->params_active > 0)
         mf_html_card(p->d, mf_report_num(p, 3, mf_metrics_efficiency(val)),
                      "parameter efficiency",
                      mf_report_strf(p, "1 / perplexity for each million of %s; a head: %s",
-                                    count_text(p, (double)val->params_active),
+                                    mf_report_count(p, (double)val->params_active),
                                     mf_report_num(p, 3, mf_metrics_head_efficiency(val))));
     mf_html_cards_end(p->d);
 }
@@ -173,14 +174,14 @@ static void table_of_runs(const mf_report *p)
             r->name,
             mf_report_config(r, "router", "plugin", "-"),
             mf_report_config(r, "train", "seed", "-"),
-            count_text(p, mf_report_manifest_number(r, "params")),
+            mf_report_count(p, mf_report_manifest_number(r, "params")),
             train != NULL ? mf_report_strf(p, "%lld", (long long)train->step) : "-",
             mf_report_num(p, 5, loss),
             mf_report_num(p, 4, r->floor > 0 ? loss / r->floor : NAN),
             mf_report_num(p, 3, nmi),
             mf_report_num(p, 3, mean_of_layers(r, load_cv)),
             mf_report_num(p, 3, mean_of_layers(r, drop_rate)),
-            count_text(p, mean_speed(r))};
+            mf_report_count(p, mean_speed(r))};
         mf_html_row(p->d, align, cells);
     }
     mf_html_table_end(p->d);
@@ -278,10 +279,15 @@ static void contents(const mf_report *p)
         e[n++] = (mf_html_entry){"topics", "Experts and topics"};
     if (p->n == 1 && p->runs[0]->sample != NULL && p->runs[0]->sample->n_layers > 0)
         e[n++] = (mf_html_entry){"routing", "One stretch of text"};
+    if (p->n == 1 && mf_report_has_steps(p->runs[0]))
+        e[n++] = (mf_html_entry){"evaluations", "Several evaluations"};
+    if (p->n == 1 && mf_report_has_attention(p->runs[0]))
+        e[n++] = (mf_html_entry){"attention", "What attention looks at"};
     if (p->n == 1 && mf_report_has_heads(p->runs[0]))
         e[n++] = (mf_html_entry){"heads", "Attention heads"};
     if (p->n == 1 && mf_report_has_turns(p->runs[0]))
         e[n++] = (mf_html_entry){"turns", "Turned options"};
+    if (p->n == 1) e[n++] = (mf_html_entry){"structure", "Structure and weights"};
     e[n++] = (mf_html_entry){"repeat", "How to repeat"};
     mf_html_contents(p->d, n, e);
 }
@@ -303,8 +309,11 @@ static void page(const mf_report *p)
         mf_report_load(p, r);
         mf_report_topics(p, r);
         mf_report_routing(p, r);
+        mf_report_steps(p, r);
+        mf_report_attention(p, r);
         mf_report_heads(p, r);
         mf_report_turns(p, r);
+        mf_report_model(p, p->runs[0]);
     }
     mf_report_repeat(p);
     mf_html_end(

@@ -2,6 +2,7 @@
 #include "report/report_parts.h"
 #include "report/scale.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_CURVES 32
@@ -96,6 +97,19 @@ MEASURE(load_cv)
 MEASURE(drop_rate)
 MEASURE(nmi)
 MEASURE(reassigned)
+MEASURE(gate_entropy)
+
+/* How far the mean gates are from even: sum u ln(E u), u_e the share of expert e in all gates. */
+static double balance_kl(const mf_layer_stats *s)
+{
+    double d = 0;
+    if (s->importance == NULL || s->experts < 1) return NAN;
+    for (int e = 0; e < s->experts; e++) {
+        const double u = (double)s->importance[e];
+        if (u > 0) d += u * log(u * s->experts);
+    }
+    return d > 0 ? d : 0;
+}
 
 /* ---- figures ---- */
 
@@ -194,6 +208,32 @@ static void loss(const mf_report *p)
     if (!(late.hi - late.lo > 0) || all.hi - all.lo < 3 * (late.hi - late.lo)) return;
     collect_loss(p, x, &c);
     figure(p, mf_report_strf(p, "Loss from step %.0f on", x), caption, plot, &c);
+}
+
+/* Training and validation data as they were measured beside one another, at the evaluations. */
+static void at_evaluations(const mf_report *p)
+{
+    static const char *const splits[] = {"train_eval", "val"}, *const names[] = {
+                                                                   "training data",
+                                                                   "validation data"};
+    const mf_report_run *r = p->runs[0];
+    const mf_level floor = {r->floor, "entropy floor"};
+    curves c = {0};
+    if (mf_report_last(r, splits[0]) == NULL) return;
+    for (int i = 0; i < 2; i++) {
+        const mf_track t = mf_report_track(r, splits[i], mf_report_pick_loss, NULL);
+        mf_series *s = add(&c, names[i], t);
+        if (s != NULL) s->colour = i + 1;
+        s = add(&c, NULL, t);
+        if (s == NULL) continue;
+        s->points = true;
+        s->colour = i + 1;
+    }
+    figure(p, "Loss at the evaluations",
+           "Measured alike: without dropout, with the weights of that step.",
+           (mf_plot){
+               .y_label = "nats a token", .n_levels = isnan(floor.y) ? 0 : 1, .levels = &floor},
+           &c);
 }
 
 /* The same number of every run. */
@@ -300,7 +340,7 @@ static void accuracy_and_routing(const mf_report *p)
 {
     curves c = {0};
     const mf_report_run *r = p->runs[0];
-    const layer_pick mean = {measure_entropy, -1};
+    const layer_pick mean = {measure_entropy, -1}, gates = {measure_gate_entropy, -1};
     add(&c, "accuracy", mf_report_track(r, "val", pick_accuracy, NULL));
     add(&c, "macro F1", mf_report_track(r, "val", pick_macro_f1, NULL));
     if (c.n == 0) return;
@@ -308,8 +348,13 @@ static void accuracy_and_routing(const mf_report *p)
         add(&c, "routing entropy (right)", mf_report_track(r, "val", of_layer, &mean));
     if (s == NULL) return;
     s->right = true;
-    figure(p, "Accuracy and routing entropy", "Of the validation split.",
-           (mf_plot){.y_label = "share", .right_label = "nats", .y_lo = 0, .y_hi = 1}, &c);
+    s = add(&c, "gate entropy (right)", mf_report_track(r, "val", of_layer, &gates));
+    if (s != NULL) s->right = true;
+    figure(
+        p, "Accuracy and routing entropy",
+        "Of the validation split. Routing entropy: of the probabilities of all experts; gate "
+        "entropy: of the gates of the chosen ones.",
+        (mf_plot){.y_label = "share", .right_label = "nats", .y_lo = 0, .y_hi = 1}, &c);
 }
 
 static void regularizers(const mf_report *p)
@@ -328,6 +373,7 @@ void mf_report_learning(const mf_report *p)
     mf_html_section(p->d, "learning", "Learning");
     mf_html_figures(p->d);
     loss(p);
+    if (p->n == 1) at_evaluations(p);
     classification(p);
     numbers(p);
     if (p->n == 1) {
@@ -356,10 +402,15 @@ const mf_measure mf_report_measures[] = {
     {measure_entropy, "Routing entropy", "nats",
      "Of a token's probabilities, mean over tokens. Even: ln of the number of experts.", true,
      false},
+    {measure_gate_entropy, "Gate entropy", "nats",
+     "Of the gates of a token's chosen experts, mean over tokens. At most ln k of k experts.",
+     true, true},
     {measure_top_prob, "Probability of the chosen experts", "mean probability", NULL, false,
      false},
     {measure_load_cv, "Load imbalance", "standard deviation / mean",
      "Of the experts' loads; 0: all alike.", true, false},
+    {balance_kl, "Distance of the mean gates from even", "nats",
+     "Divergence of each expert's share of all gates from 1 / E; 0: all alike.", true, true},
     {measure_drop_rate, "Drop rate", "share of rows", "Rows over capacity that no expert took.",
      true, true},
     {measure_reassigned, "Reassigned rows", "rows",
@@ -426,7 +477,7 @@ void mf_report_balance(const mf_report *p)
     if (p->n > 1) mf_html_paragraph(p->d, "Means over the layers of each run.");
     mf_html_figures(p->d);
     for (const mf_measure *m = mf_report_measures; m->title != NULL; m++) {
-        mf_level even = {NAN, "even"};
+        mf_level even = {NAN, "even"}; /* what evenness gives, where that is a known number */
         curves c = {0};
         if (p->n == 1)
             layers_of(p, p->runs[0], m, &c);
@@ -436,6 +487,10 @@ void mf_report_balance(const mf_report *p)
         const mf_layer_stats *s =
             mf_report_layer(mf_report_last(p->runs[0], mf_report_layer_split(p->runs[0])), 0);
         if (m->of == measure_entropy && s != NULL && s->experts > 1) even.y = log(s->experts);
+        if (m->of == measure_gate_entropy && p->n == 1) {
+            even.y = log(atof(mf_report_config(p->runs[0], "moe", "top_k", "1")));
+            even.name = "even gates: ln k";
+        }
         figure(p, m->title, m->caption,
                (mf_plot){.y_label = m->y_label,
                          .from_zero = m->from_zero,

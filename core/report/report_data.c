@@ -15,6 +15,12 @@ static void note(mf_report_run *r, const char *what)
     if (r->n_notes < 8) r->notes[r->n_notes++] = mf_arena_strdup(r->arena, what);
 }
 
+void mf_report_note_error(mf_report_run *r)
+{
+    note(r, mf_error_message());
+    if (mf_error_code() != MF_ENOMEM) mf_error_clear();
+}
+
 /* Text of a file of the run, NULL with a note when it cannot be read. */
 static char *text_of(mf_report_run *r, const char *name, size_t *ret_size)
 {
@@ -60,6 +66,30 @@ static void read_sample(mf_report_run *r)
     if (mf_exists(path) && mf_sample_read(path, &r->sample) != MF_OK)
         note(r, mf_error_message());
     mf_free(path);
+}
+
+/* Evenly chosen ones of samples/, and last the one of the end. */
+static void read_taken(mf_report_run *r)
+{
+    int64_t *steps = NULL;
+    int n = 0;
+    char *folder = mf_path_join(r->dir, "samples");
+    if (folder == NULL) return;
+    if (mf_sample_list(folder, &steps, &n) != MF_OK) note(r, mf_error_message());
+    const int room = MF_REPORT_TAKEN - (r->sample != NULL);
+    for (int i = 0; i < n && i < room; i++) {
+        const int64_t step = steps[n <= room ? i : i * (n - 1) / (room - 1)];
+        if (r->sample != NULL && step >= r->sample->step) break;
+        char *path = mf_sample_path(folder, step);
+        if (path == NULL || mf_sample_read(path, &r->taken[r->n_taken]) != MF_OK)
+            note(r, mf_error_message());
+        else
+            r->n_taken++;
+        mf_free(path);
+    }
+    if (r->sample != NULL) r->taken[r->n_taken++] = r->sample;
+    mf_free(steps);
+    mf_free(folder);
 }
 
 static int read_metrics(mf_report_run *r)
@@ -115,6 +145,7 @@ int mf_report_run_open(const char *dir, mf_report_run **ret)
     read_config(r);
     read_manifest(r);
     read_sample(r);
+    read_taken(r);
     if (r->no_memory || mf_error_code() == MF_ENOMEM) {
         mf_report_run_close(r);
         return mf_fail(MF_ENOMEM, "out of memory for the report of %s", dir);
@@ -131,6 +162,8 @@ void mf_report_run_close(mf_report_run *r)
 {
     if (r == NULL) return;
     mf_metrics_history_free(r->history);
+    for (int i = 0; i < r->n_taken; i++)
+        if (r->taken[i] != r->sample) mf_sample_free(r->taken[i]);
     mf_sample_free(r->sample);
     mf_ini_free(r->config);
     mf_json_free(r->manifest);

@@ -7,11 +7,15 @@
 #include "train/metrics.h"
 #include "train/sample.h"
 
+enum { MF_REPORT_TAKEN = 8 }; /* evaluations that are pictured, at most */
+
 typedef struct mf_report_run {
     const char *dir, *name; /* name: last part of dir */
     mf_arena *arena;
     mf_metrics_history *history;
     mf_sample *sample;                 /* NULL: none */
+    mf_sample *taken[MF_REPORT_TAKEN]; /* at evaluations, rising; the last may be sample */
+    int n_taken;
     mf_ini *config;                    /* NULL: none */
     mf_json *manifest;                 /* NULL: none */
     char *config_text, *manifest_text; /* NULL: none */
@@ -24,6 +28,8 @@ typedef struct mf_report_run {
 
 int mf_report_run_open(const char *dir, mf_report_run **ret);
 void mf_report_run_close(mf_report_run *r);
+/* Keeps the last error's message, to be said on the page, and clears it unless it is MF_ENOMEM. */
+void mf_report_note_error(mf_report_run *r);
 
 /* A value of config.ini; absent: what is given. */
 const char *mf_report_config(const mf_report_run *r, const char *section, const char *key,

@@ -231,42 +231,9 @@ static void pruning(const mf_report *p, const mf_report_run *r)
                                  .height = 320,
                                  .n_series = 2,
                                  .series = s});
-    mf_html_figure_end(p->d, "A pair of points for each evaluation, with the speed of the steps "
-                             "before it.");
-}
-
-/* What each head of one stretch of text looks at. */
-static void attention_maps(const mf_report *p, const mf_report_run *r)
-{
-    const mf_sample *s = r->sample;
-    if (s == NULL || s->n_heads == 0) return;
-    const int n = s->n_seen;
-    const char *const *tokens = mf_report_token_names(p, s, n);
-    mf_html_paragraph(p->d, "What the tokens of one stretch of text look at: a row sums to 1.");
-    mf_html_figures(p->d);
-    for (int i = 0; i < s->n_heads; i++) {
-        const mf_sample_head *h = &s->heads[i];
-        double *v = mf_arena_alloc(p->arena, (size_t)(n * n) * sizeof *v);
-        if (v == NULL) return;
-        for (int k = 0; k < n * n; k++)
-            v[k] = (double)h->prob[k];
-        mf_html_figure(p->d, mf_report_strf(p, "Layer %d, head %d", h->layer, h->head));
-        mf_svg_heat(p->d, &(mf_heat){.title = "what tokens look at",
-                                     .x_label = "token looked at",
-                                     .y_label = "token",
-                                     .scale_label = "weight",
-                                     .width = 560,
-                                     .height = 440,
-                                     .rows = n,
-                                     .columns = n,
-                                     .values = v,
-                                     .lo = 0,
-                                     .hi = 1,
-                                     .row_labels = tokens,
-                                     .column_labels = tokens});
-        mf_html_figure_end(p->d, NULL);
-    }
-    mf_html_figures_end(p->d);
+    mf_html_figure_end(p->d,
+                       "A pair of points for each evaluation, with the speed of the steps "
+                       "before it.");
 }
 
 void mf_report_heads(const mf_report *p, const mf_report_run *r)
@@ -281,11 +248,11 @@ void mf_report_heads(const mf_report *p, const mf_report_run *r)
     heat(p, r, "Importance", "importance",
          "What the loss gains when the head is left out; the largest is 1.", importance, 1);
     gates_over_time(p, r);
+    mf_report_head_states(p, r);
     curves(p, r, "Entropy of the attention weights", "nats", entropy, false);
     curves(p, r, "Gates, means of layers", "gate", gate, false);
     curves(p, r, "Gradient norm of the heads", "norm", grad_norm, true);
     pruning(p, r);
     mf_html_figures_end(p->d);
-    attention_maps(p, r);
     mf_html_section_end(p->d);
 }

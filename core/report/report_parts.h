@@ -6,6 +6,7 @@
 #include "report/html.h"
 #include "report/report_data.h"
 #include "report/svg.h"
+#include "train/inventory.h"
 
 typedef struct mf_report {
     mf_doc *d;
@@ -21,17 +22,23 @@ const char *mf_report_num(const mf_report *p, int digits, double v);
 
 /* What a run's loss is taken in: "nats a token", "mean squared error". */
 const char *mf_report_loss_unit(const mf_report_run *r);
+/* "4.83 M"; "-" for NaN. */
+const char *mf_report_count(const mf_report *p, double n);
 
 /* For one run or several. */
 void mf_report_learning(const mf_report *p); /* loss, accuracy, learning rate, speed */
 void mf_report_balance(const mf_report *p);  /* entropy, load CV, drop rate */
 /* For one run. */
-void mf_report_modules(const mf_report *p, const mf_report_run *r); /* parameters, loaded and active */
+void mf_report_modules(const mf_report *p,
+                       const mf_report_run *r); /* parameters, loaded and active */
 void mf_report_tasks(const mf_report *p, const mf_report_run *r);
 void mf_report_load(const mf_report *p, const mf_report_run *r);
 void mf_report_topics(const mf_report *p, const mf_report_run *r);
 void mf_report_routing(const mf_report *p, const mf_report_run *r);
+void mf_report_steps(const mf_report *p, const mf_report_run *r); /* at several evaluations */
+void mf_report_attention(const mf_report *p, const mf_report_run *r);
 void mf_report_heads(const mf_report *p, const mf_report_run *r);
+void mf_report_model(const mf_report *p, mf_report_run *r); /* structure and weights */
 void mf_report_turns(const mf_report *p, const mf_report_run *r);
 void mf_report_repeat(const mf_report *p);
 
@@ -53,6 +60,10 @@ void mf_report_router_heat(const mf_report *p, const mf_report_run *r, int layer
                            const char *title);
 void mf_report_topic_matrix(const mf_report *p, const mf_report_run *r, int layer,
                             const char *title);
+void mf_report_head_states(const mf_report *p, const mf_report_run *r);
+/* v: the run's parameters, or NULL: then nothing is counted. */
+void mf_report_structure(const mf_report *p, const mf_report_run *r, const mf_inventory *v);
+void mf_report_gate_table(const mf_report *p, const mf_sample *s, int layer);
 /* names, layers: [n_runs]. */
 void mf_report_gate_histogram(const mf_report *p, int n_runs, mf_report_run *const *runs,
                               const int *layers, const char *const *names);
@@ -66,5 +77,7 @@ bool mf_report_has_modules(const mf_report_run *r);
 bool mf_report_has_turns(const mf_report_run *r);
 bool mf_report_has_heads(const mf_report_run *r);
 bool mf_report_has_tasks(const mf_report_run *r);
+bool mf_report_has_steps(const mf_report_run *r);
+bool mf_report_has_attention(const mf_report_run *r);
 
 #endif

@@ -155,8 +155,7 @@ void mf_report_router_heat(const mf_report *p, const mf_report_run *r, int layer
                                  .y_label = "expert",
                                  .scale_label = l->prob != NULL ? "probability" : "chosen",
                                  .width = 1140,
-                                 .height = 90 + (experts > 8 ? 12 * experts : 16 * experts) +
-                                           (s->token_labels != NULL ? 30 : 0),
+                                 .row_height = experts > 8 ? 12 : 18,
                                  .rows = experts,
                                  .columns = tokens,
                                  .values = v,
@@ -259,6 +258,7 @@ void mf_report_routing(const mf_report *p, const mf_report_run *r)
             s->n_tokens < MAX_TOKENS ? s->n_tokens : MAX_TOKENS, (long long)s->step));
     for (int i = 0; i < s->n_layers; i++)
         mf_report_router_heat(p, r, i, mf_report_strf(p, "Layer %d", s->layers[i].layer));
+    mf_report_gate_table(p, s, 0);
     mf_report_run *runs[MAX_SERIES];
     const char *names[MAX_SERIES];
     int layers[MAX_SERIES], n = s->n_layers < 8 ? s->n_layers : 8;

@@ -61,6 +61,18 @@ typedef struct mf_bars {
 } mf_bars;
 void mf_svg_bars(mf_doc *d, const mf_bars *b);
 
+/* Parts of a whole over the steps: areas on top of one another, the first at the bottom. */
+typedef struct mf_stack {
+    const char *title, *x_label, *y_label;
+    int width, height;
+    double top;      /* of the y axis: the whole */
+    int n, n_series; /* at most 16 series */
+    const double *x; /* [n] rising */
+    const char *const *names; /* [n_series] */
+    const double *values;     /* [n_series][n] */
+} mf_stack;
+void mf_svg_stack(mf_doc *d, const mf_stack *s);
+
 /* Counts of values in equal bins, drawn as steps; several series over one another. */
 typedef struct mf_histogram {
     const char *title, *x_label, *y_label;
@@ -77,6 +89,7 @@ void mf_svg_histogram(mf_doc *d, const mf_histogram *h);
 typedef struct mf_heat {
     const char *title, *x_label, *y_label, *scale_label;
     int width, height; /* 0: by the number of cells */
+    double row_height; /* with height 0: of a row of cells; 0: by their number */
     int rows, columns;
     const double *values;          /* [rows][columns], row 0 on top (or at the bottom: y_up) */
     double lo, hi;                 /* ends of the scale; lo >= hi: from the values */

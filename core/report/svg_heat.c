@@ -129,7 +129,8 @@ static void lay_out(heat *t, double *width, double *height)
     if (h->column_labels != NULL)
         bottom += upright(t) ? widest(columns, h->column_labels) + 8 : MF_LINE;
     const double top = 10 + strip_height(h, *width - left - right);
-    *height = h->height > 0 ? h->height : top + bottom + rows * clamp(220.0 / rows, 3, 26);
+    const double each = h->row_height > 0 ? h->row_height : clamp(220.0 / rows, 3, 26);
+    *height = h->height > 0 ? h->height : top + bottom + rows * each;
     t->cell_h = (*height - top - bottom) / rows;
     t->box = (mf_box){left, top, *width - right, *height - bottom};
 }
@@ -189,7 +190,29 @@ static void put_marks(heat *t)
     mf_doc_put(t->d, "\" stroke=\"#ff5a36\" stroke-width=\"1.5\"/>\n");
 }
 
-/* Black on light cells, white on dark ones. */
+/* Of a colour "#rrggbb", 0 .. 1 (sRGB; WCAG 2.1, relative luminance). */
+static double luminance(const char *ink)
+{
+    static const double share[] = {0.2126, 0.7152, 0.0722};
+    unsigned c[3] = {0, 0, 0};
+    double sum = 0;
+    sscanf(ink, "#%2x%2x%2x", &c[0], &c[1], &c[2]);
+    for (int i = 0; i < 3; i++) {
+        const double v = c[i] / 255.0;
+        sum += share[i] * (v <= 0.04045 ? v / 12.92 : pow((v + 0.055) / 1.055, 2.4));
+    }
+    return sum;
+}
+
+/* Black or white, whichever stands out more from the cell: (a + .05) / (b + .05) is a contrast,
+ * and both are equal at the root of 1.05 x .05. */
+static const char *ink_on(const heat *t, double x)
+{
+    char ink[8];
+    colour_of(t, x, ink);
+    return luminance(ink) + 0.05 > 0.2291 ? "#000" : "#fff";
+}
+
 static void put_numbers(heat *t)
 {
     const mf_heat *h = t->h;
@@ -201,12 +224,10 @@ static void put_numbers(heat *t)
         if (!isfinite(h->values[i])) continue;
         snprintf(text, sizeof text, fabs(h->values[i]) < 1 ? "%.2f" : "%.3g", h->values[i]);
         const char *shown = strncmp(text, "0.", 2) == 0 ? text + 1 : text;
-        const double x = level_of(t, h->values[i]);
-        const bool light = h->diverging ? x > 0.3 && x < 0.8 : x > 0.55;
         mf_doc_printf(t->d, "<text x=\"%.1f\" y=\"%.1f\" fill=\"%s\">%s</text>\n",
                       t->box.left + (i % h->columns + 0.5) * t->cell_w,
                       row_top(t, i / h->columns) + t->cell_h / 2 + size * 0.35,
-                      light ? "#111" : "#fff", shown);
+                      ink_on(t, level_of(t, h->values[i])), shown);
     }
     mf_doc_put(t->d, "</g>\n");
 }

@@ -87,11 +87,14 @@ static int new_rundir(const char *path, mf_rundir **ret)
     dir->tokenizer = mf_path_join(path, "tokenizer.json");
     dir->report = mf_path_join(path, "report.html");
     dir->sample = mf_path_join(path, "routing_sample.json");
+    dir->samples = mf_path_join(path, "samples");
+    dir->weights = mf_path_join(path, "weights.json");
     dir->ckpt = mf_path_join(path, "ckpt");
     dir->trace = mf_path_join(path, "trace");
     dir->best = mf_path_join(path, "best");
     if (!dir->path || !dir->config || !dir->manifest || !dir->metrics || !dir->tokenizer ||
-        !dir->report || !dir->sample || !dir->ckpt || !dir->trace || !dir->best) {
+        !dir->report || !dir->sample || !dir->samples || !dir->weights || !dir->ckpt ||
+        !dir->trace || !dir->best) {
         mf_rundir_close(dir);
         return MF_ENOMEM;
     }
@@ -110,6 +113,8 @@ void mf_rundir_close(mf_rundir *dir)
     mf_free(dir->tokenizer);
     mf_free(dir->report);
     mf_free(dir->sample);
+    mf_free(dir->samples);
+    mf_free(dir->weights);
     mf_free(dir->ckpt);
     mf_free(dir->trace);
     mf_free(dir->best);

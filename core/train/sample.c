@@ -4,8 +4,10 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/number.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SAMPLE_MAX (64 << 20) /* bytes of the file */
@@ -53,6 +55,20 @@ static void put_chosen(mf_jw *w, const mf_sample *s, const mf_sample_layer *l)
     mf_jw_end(w);
 }
 
+static void put_gate(mf_jw *w, const mf_sample *s, const mf_sample_layer *l)
+{
+    if (l->gate == NULL) return;
+    mf_jw_key(w, "gate");
+    mf_jw_array(w);
+    for (int t = 0; t < s->n_tokens; t++) {
+        mf_jw_array(w);
+        for (int k = 0; k < l->top_k; k++)
+            mf_jw_float(w, l->gate[t * l->top_k + k]);
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+}
+
 static void put_by_label(mf_jw *w, const mf_sample *s, const mf_sample_layer *l)
 {
     if (l->by_label == NULL) return;
@@ -79,6 +95,7 @@ static void put_attention(mf_jw *w, const mf_sample *s)
         const mf_sample_head *h = &s->heads[i];
         mf_jw_object(w);
         mf_jw_kv_int(w, "layer", h->layer);
+        if (h->expert >= 0) mf_jw_kv_int(w, "expert", h->expert);
         mf_jw_kv_int(w, "head", h->head);
         mf_jw_key(w, "prob");
         mf_jw_array(w);
@@ -99,6 +116,10 @@ static void put_sample(mf_jw *w, const mf_sample *s)
 {
     mf_jw_object(w);
     mf_jw_kv_int(w, "step", s->step);
+    if (s->evaluation > 0) {
+        mf_jw_kv_int(w, "evaluation", s->evaluation);
+        mf_jw_kv_int(w, "evaluations", s->evaluations);
+    }
     put_strings(w, "labels", s->n_labels, s->labels);
     put_strings(w, "tokens", s->n_tokens, s->tokens);
     if (s->token_labels != NULL) {
@@ -118,6 +139,7 @@ static void put_sample(mf_jw *w, const mf_sample *s)
         mf_jw_kv_int(w, "top_k", l->top_k);
         put_prob(w, s, l);
         put_chosen(w, s, l);
+        put_gate(w, s, l);
         put_by_label(w, s, l);
         if (!isnan(l->nmi)) mf_jw_kv_real(w, "nmi", l->nmi);
         if (!isnan(l->nmi_random)) mf_jw_kv_real(w, "nmi_random", l->nmi_random);
@@ -190,6 +212,12 @@ static int small_int(const mf_json *object, const char *key)
     return mf_json_int(mf_json_get(object, key), &v) && v >= 0 && v <= 4096 ? (int)v : 0;
 }
 
+static int64_t int_or_0(const mf_json *object, const char *key)
+{
+    int64_t v;
+    return mf_json_int(mf_json_get(object, key), &v) ? v : 0;
+}
+
 static double real_or_nan(const mf_json *object, const char *key)
 {
     double v;
@@ -211,6 +239,7 @@ static int read_layers(mf_sample *s, const mf_json *array)
             read_matrix(s->arena, mf_json_get(v, "prob"), s->n_tokens, l->experts, FLOATS);
         l->chosen =
             read_matrix(s->arena, mf_json_get(v, "chosen"), s->n_tokens, l->top_k, INTS);
+        l->gate = read_matrix(s->arena, mf_json_get(v, "gate"), s->n_tokens, l->top_k, FLOATS);
         l->by_label =
             read_matrix(s->arena, mf_json_get(v, "by_label"), l->experts, s->n_labels, DOUBLES);
         l->nmi = real_or_nan(v, "nmi");
@@ -234,8 +263,9 @@ static int read_attention(mf_sample *s, const mf_json *v)
         const float *prob =
             read_matrix(s->arena, mf_json_get(h, "prob"), s->n_seen, s->n_seen, FLOATS);
         if (prob == NULL) continue;
-        heads[s->n_heads++] =
-            (mf_sample_head){small_int(h, "layer"), small_int(h, "head"), prob};
+        const bool of_expert = mf_json_get(h, "expert") != NULL;
+        heads[s->n_heads++] = (mf_sample_head){small_int(h, "layer"), small_int(h, "head"),
+                                               of_expert ? small_int(h, "expert") : -1, prob};
     }
     s->heads = heads;
     return MF_OK;
@@ -244,8 +274,9 @@ static int read_attention(mf_sample *s, const mf_json *v)
 static int read_sample(mf_sample *s, const mf_json *v)
 {
     const mf_json *labels = mf_json_get(v, "token_labels");
-    int64_t step;
-    s->step = mf_json_int(mf_json_get(v, "step"), &step) ? step : 0;
+    s->step = int_or_0(v, "step");
+    s->evaluation = int_or_0(v, "evaluation");
+    s->evaluations = int_or_0(v, "evaluations");
     s->labels = read_strings(s->arena, mf_json_get(v, "labels"), &s->n_labels);
     s->tokens = read_strings(s->arena, mf_json_get(v, "tokens"), &s->n_tokens);
     if (mf_json_typeof(labels) == MF_JSON_ARRAY && (int)mf_json_size(labels) == s->n_tokens) {
@@ -291,4 +322,51 @@ void mf_sample_free(mf_sample *s)
     mf_arena *arena = s->arena;
     mf_arena_free(arena);
     mf_free(s);
+}
+
+/* ---- a folder of them ---- */
+
+char *mf_sample_path(const char *folder, int64_t step)
+{
+    return mf_strf("%s/step-%lld.json", folder, (long long)step);
+}
+
+static bool step_of(const char *name, int64_t *ret)
+{
+    char word[24];
+    long long step;
+    const size_t n = strlen(name);
+    if (n < 11 || n - 10 >= sizeof word || strncmp(name, "step-", 5) != 0 ||
+        strcmp(name + n - 5, ".json") != 0)
+        return false;
+    memcpy(word, name + 5, n - 10);
+    word[n - 10] = '\0';
+    if (!mf_parse_i64(word, &step) || step < 0) return false;
+    *ret = step;
+    return true;
+}
+
+static int rising(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+int mf_sample_list(const char *folder, int64_t **ret_steps, int *ret_n)
+{
+    char **names;
+    int n;
+    *ret_steps = NULL;
+    *ret_n = 0;
+    if (!mf_is_dir(folder)) return MF_OK;
+    int rc = mf_list_dir(folder, &names, &n);
+    if (rc != MF_OK) return rc;
+    int64_t *steps = mf_alloc((size_t)n + 1, sizeof *steps);
+    for (int i = 0; steps != NULL && i < n; i++)
+        *ret_n += step_of(names[i], &steps[*ret_n]);
+    mf_list_free(names, n);
+    if (steps == NULL) return MF_ENOMEM;
+    qsort(steps, (size_t)*ret_n, sizeof *steps, rising);
+    *ret_steps = steps;
+    return MF_OK;
 }

@@ -1,12 +1,13 @@
-/* train/sample.h: routing_sample.json, how one stretch of validation text was routed.
+/* train/sample.h: how one stretch of validation text was routed: routing_sample.json at the end of a
+ * run, and in samples/step-N.json, without by_label and attention, at some evaluations on the way.
  *
- * Written by the trainer beside metrics.jsonl at the end of a run (and with checkpoints, if
- * cheap); the report draws heat maps from it. One object:
+ * Written by the trainer beside metrics.jsonl; the report draws heat maps from it. One object:
  *
- *     {"step": 2000, "labels": ["sea", "garden", ...],
+ *     {"step": 2000, "evaluation": 20, "evaluations": 20, "labels": ["sea", "garden", ...],
  *      "tokens": ["t", "h", "e", ...], "token_labels": [3, 3, ...],
  *      "layers": [{"layer": 0, "experts": 8, "top_k": 2,
  *                  "prob": [[E numbers] a token], "chosen": [[k experts] a token],
+ *                  "gate": [[the weights of these] a token],
  *                  "by_label": [[counts of every label] an expert],
  *                  "nmi": 0.41, "nmi_random": 0.002}],
  *      "attention_weights": {"tokens": 24, "heads": [{"layer": 0, "head": 3,
@@ -15,6 +16,8 @@
  * prob is null for routers without probabilities; labels, token_labels, by_label and the NMIs are
  * absent without a labelled corpus. by_label counts admitted rows over the whole validation
  * pass, not only over the tokens shown. nmi_random: the same with experts drawn at random.
+ * A head of an expert that attends has "expert": 2 beside its layer; the rows of tokens that the
+ * expert was not sent are null throughout.
  */
 #ifndef MF_TRAIN_SAMPLE_H
 #define MF_TRAIN_SAMPLE_H
@@ -26,18 +29,21 @@ typedef struct mf_sample_layer {
     int layer, experts, top_k;
     const float *prob;       /* [n_tokens, experts] or NULL */
     const int32_t *chosen;   /* [n_tokens, top_k], -1: none */
+    const float *gate;       /* [n_tokens, top_k] or NULL: what each of these counts */
     const double *by_label;  /* [experts, n_labels] or NULL */
     double nmi, nmi_random;  /* NaN: unknown */
 } mf_sample_layer;
 
-/* Attention weights of one head: row t, what token t looks at. Present where heads are gated. */
+/* Attention weights of one head: row t, what token t looks at; NaN: it does not ask. */
 typedef struct mf_sample_head {
     int layer, head;
+    int expert; /* whose head it is; -1: the block's own attention */
     const float *prob; /* [n_seen, n_seen] */
 } mf_sample_head;
 
 typedef struct mf_sample {
     int64_t step;
+    int64_t evaluation, evaluations; /* its number, from 1, and that of all; 0: unknown */
     int n_tokens, n_labels, n_layers;
     const char *const *tokens;   /* UTF-8 text of each token; 32 to 128 of them make a good picture */
     const int32_t *token_labels; /* [n_tokens] or NULL */
@@ -51,5 +57,10 @@ typedef struct mf_sample {
 int mf_sample_write(const char *path, const mf_sample *s);
 int mf_sample_read(const char *path, mf_sample **ret);
 void mf_sample_free(mf_sample *s); /* of mf_sample_read */
+
+/* FOLDER/step-N.json; mf_free. */
+char *mf_sample_path(const char *folder, int64_t step);
+/* Steps of the samples in a folder, rising; none when there is no folder. steps: mf_free. */
+int mf_sample_list(const char *folder, int64_t **ret_steps, int *ret_n);
 
 #endif

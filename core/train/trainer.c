@@ -373,7 +373,8 @@ static int log_step(mf_trainer *t, bool logged)
 
 /* ---- the loop ---- */
 
-#define TRAIN_BATCHES 8 /* of the training data, where all of the validation data are measured */
+#define TRAIN_BATCHES                                                                          \
+    8 /* of the training data, where all of the validation data are measured */
 
 static int evaluate_train(mf_trainer *t)
 {
@@ -452,6 +453,7 @@ static int evaluate(mf_trainer *t)
     if (rc == MF_OK) rc = mf_past_add(t->past, &r);
     if (rc == MF_OK && t->observer.on_eval) t->observer.on_eval(t->observer.arg, &r);
     if (rc == MF_OK && is_best(t, &r)) rc = mf_trainer_save_best(t);
+    if (rc == MF_OK && !last) rc = mf_trainer_sample_here(t);
     t->lap_started += mf_clock() - before; /* evaluation is not training time */
     return rc;
 }

@@ -10,8 +10,8 @@
 #include "train/checkpoint.h"
 #include "train/identity.h"
 #include "train/load.h"
-#include "train/sample.h"
 #include "train/trainer_parts.h"
+#include "train/weights.h"
 
 /* ---- the beginning of a run ---- */
 
@@ -29,9 +29,21 @@ static int write_config(const mf_trainer *t)
     return rc;
 }
 
+/* How the weights are distributed before the first step: nothing else remembers them. */
+static int write_weights(const mf_trainer *t)
+{
+    mf_inventory *v = NULL;
+    mf_weights w;
+    int rc = mf_inventory_of_store(t->session->model->store, &v);
+    if (rc == MF_OK) rc = mf_weights_of(v, &w);
+    mf_inventory_free(v);
+    return rc == MF_OK ? mf_weights_write(t->dir->weights, &w) : rc;
+}
+
 int mf_trainer_begin(mf_trainer *t)
 {
     int rc = write_config(t);
+    if (rc == MF_OK) rc = write_weights(t);
     if (rc == MF_OK) rc = mf_identity_write(t->dir->manifest, t->session);
     if (rc == MF_OK && t->session->tokenizer)
         rc = mf_tokenizer_save(t->session->tokenizer, t->dir->tokenizer);
@@ -218,149 +230,6 @@ int mf_trainer_resume(mf_trainer *t)
     if (rc == MF_OK) rc = restore_structure(t);
     mf_state_free(s);
     if (rc == MF_OK) rc = recall(t);
+    if (rc == MF_OK) rc = mf_trainer_cut_samples(t);
     return rc == MF_OK ? mf_metrics_open(t->dir->metrics, t->step, &t->log) : rc;
-}
-
-/* ---- routing_sample.json ---- */
-
-#define SAMPLE_TOKENS 64
-#define SAMPLE_SEEN   24 /* tokens, and */
-#define SAMPLE_HEADS  16 /* heads whose attention is shown */
-
-typedef struct {
-    mf_arena *arena;
-    mf_sample sample;
-    mf_sample_layer *layers;
-} sampler;
-
-static char *piece(sampler *x, const mf_tokenizer *t, int32_t id)
-{
-    size_t n = 0;
-    const char *text = t ? mf_tokenizer_piece(t, id, &n) : NULL,
-               *special = t ? mf_tokenizer_special(t, id) : NULL;
-    if (special) return mf_arena_strf(x->arena, "%s", special);
-    if (!text) return mf_arena_strf(x->arena, "%d", (int)id);
-    return mf_arena_strf(x->arena, "%.*s", (int)n, text);
-}
-
-static int describe(sampler *x, const mf_trainer *t, const mf_batch *b, int n)
-{
-    const char **tokens = mf_arena_alloc(x->arena, (size_t)n * sizeof *tokens);
-    int32_t *labels = mf_arena_alloc(x->arena, (size_t)n * sizeof *labels);
-    const char **names = mf_arena_alloc(x->arena, 256 * sizeof *names);
-    const int n_labels = t->session->model->facts.labels;
-    if (!tokens || !labels || !names) return MF_ENOMEM;
-    for (int i = 0; i < n; i++) {
-        tokens[i] = piece(x, t->session->tokenizer, b->tokens[i]);
-        labels[i] = b->labels[i];
-        if (!tokens[i]) return MF_ENOMEM;
-    }
-    for (int i = 0; i < n_labels && i < 256; i++) {
-        char name[MF_TOPICS_NAME];
-        names[i] = mf_arena_strf(x->arena, "%s", mf_topics_name(i, name));
-    }
-    x->sample = (mf_sample){.step = t->step,
-                            .n_tokens = n,
-                            .n_labels = n_labels,
-                            .n_layers = t->session->model->n_moe,
-                            .tokens = tokens,
-                            .token_labels = n_labels ? labels : NULL,
-                            .labels = n_labels ? names : NULL};
-    return MF_OK;
-}
-
-static int describe_layers(sampler *x, const mf_trainer *t, const mf_model_graph *mg)
-{
-    const mf_model *m = t->session->model;
-    x->layers = mf_arena_alloc(x->arena, ((size_t)m->n_moe + 1) * sizeof *x->layers);
-    if (!x->layers) return MF_ENOMEM;
-    for (int32_t i = 0; i < m->n_moe; i++) {
-        const mf_routing *r = &mg->moe[i].routing;
-        const mf_moe_tally *tally = mf_evaluator_tally(t->evaluator, i);
-        const bool by_token = !r->token && r->rows % r->tokens == 0;
-        x->layers[i] = (mf_sample_layer){.layer = r->layer,
-                                         .experts = r->experts,
-                                         .top_k = by_token ? r->rows / r->tokens : 0,
-                                         .prob = r->prob ? mf_tensor_data(r->prob) : NULL,
-                                         .chosen = by_token ? mf_tensor_data(r->chosen) : NULL,
-                                         .by_label = tally->joint,
-                                         .nmi = t->result.nmi[i],
-                                         .nmi_random = t->result.nmi_random[i]};
-    }
-    x->sample.layers = x->layers;
-    return MF_OK;
-}
-
-static int describe_heads(sampler *x, const mf_model_graph *mg)
-{
-    mf_sample_head *heads = mf_arena_alloc(x->arena, SAMPLE_HEADS * sizeof *heads);
-    const int n = mg->shape.want_attention;
-    if (!heads) return MF_ENOMEM;
-    x->sample.heads = heads;
-    x->sample.n_seen = n;
-    for (int32_t l = 0; l < mg->n_layers; l++) {
-        const mf_model_heads *h = &mg->heads[l];
-        const float *prob = h->weights ? mf_tensor_data(h->weights) : NULL;
-        for (int32_t i = 0; prob && i < h->plan->active; i++) {
-            if (x->sample.n_heads == SAMPLE_HEADS) return MF_OK;
-            heads[x->sample.n_heads++] =
-                (mf_sample_head){l, h->plan->q[i], prob + (int64_t)i * n * n};
-        }
-    }
-    return MF_OK;
-}
-
-static int run_sample(mf_trainer *t, sampler *x, mf_batch *b, mf_model_graph *mg)
-{
-    const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
-                        .step = (uint64_t)t->step,
-                        .forward_only = true};
-    mf_session_feed(b, mg);
-    int rc = mf_graph_run(mg->g, &run);
-    int n = (int)b->n_tokens;
-    if (n > SAMPLE_TOKENS) n = SAMPLE_TOKENS;
-    if (rc == MF_OK) rc = describe(x, t, b, n);
-    if (rc == MF_OK) rc = describe_layers(x, t, mg);
-    if (rc == MF_OK) rc = describe_heads(x, mg);
-    return rc == MF_OK ? mf_sample_write(t->dir->sample, &x->sample) : rc;
-}
-
-int mf_trainer_sample(mf_trainer *t)
-{
-    const mf_session *s = t->session;
-    const bool gated = s->config->model.head_gates;
-    const int32_t seq = (int32_t)s->config->model.seq;
-    if (!t->evaluator || (s->model->n_moe == 0 && !gated)) return MF_OK;
-    const mf_model_shape shape = {.mode = MF_MODE_EVAL,
-                                  .batch = 1,
-                                  .seq = seq,
-                                  .masked = true,
-                                  .want_prob = true,
-                                  .want_attention = !gated              ? 0
-                                                    : seq < SAMPLE_SEEN ? seq
-                                                                        : SAMPLE_SEEN,
-                                  .lender = t->graph->g};
-    mf_batch_spec spec;
-    mf_batch_defaults(&spec);
-    spec.split = MF_SPLIT_VAL;
-    spec.task = (mf_task)s->config->model.task;
-    spec.order = MF_ORDER_SEQUENTIAL;
-    spec.rows = 1;
-    spec.seq = shape.seq;
-    mf_batcher *batcher = NULL;
-    mf_batch *batch = NULL;
-    mf_model_graph *mg = NULL;
-    sampler x = {.arena = mf_arena_new()};
-    int rc = x.arena ? mf_batcher_new(s->corpus, &spec, &batcher) : MF_ENOMEM;
-    if (rc == MF_OK) rc = mf_batch_new(1, shape.seq, &batch);
-    if (rc == MF_OK) rc = mf_model_graph_new(s->model, &shape, &mg);
-    if (rc == MF_OK) {
-        mf_batcher_fill(batcher, 0, batch);
-        rc = run_sample(t, &x, batch, mg);
-    }
-    mf_model_graph_free(mg);
-    mf_batch_free(batch);
-    mf_batcher_free(batcher);
-    mf_arena_free(x.arena);
-    return rc;
 }

@@ -34,8 +34,11 @@ setup() {
         grep -qE "(^| )$key( |$)" "$srcdir/man/moefw-run.5" || # a label or an option
             grep -qE "^\[(regularizer|controller)\.$key\]|\.$key" run/config.ini || { echo "$key"; return 1; }
     done
-    for file in config.ini manifest.json metrics.jsonl routing_sample.json report.html tokenizer.json ckpt/latest; do
+    for file in config.ini manifest.json metrics.jsonl routing_sample.json weights.json report.html tokenizer.json ckpt/latest; do
         [ -s "run/$file" ]
         grep -qF "${file%/*}" "$srcdir/man/moefw-run.5"
+    done
+    for key in $(cat run/routing_sample.json run/weights.json | grep -oE '"[a-z_]+":' | tr -d '":' | sort -u); do
+        grep -qE "(^| )$key( |$)" "$srcdir/man/moefw-run.5" || { echo "$key"; return 1; }
     done
 }

@@ -19,6 +19,8 @@ core/train/checkpoint_manifest.c:hash the checksum of a plugin's file
 core/train/*:entropy              a measurement in metrics.jsonl
 core/report/*:entropy             a measurement in metrics.jsonl
 core/lab/*:entropy                a measurement in metrics.jsonl
+core/report/*:attention           a part of a block
+core/report/report_structure.c:linear a form of skips
 END
 )
 

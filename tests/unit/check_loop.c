@@ -57,7 +57,8 @@ static void train(watch *w, const char *path, const char *more)
                                         "train.eval_every=3",
                                         "train.eval_batches=2",
                                         "train.eval_context=0",
-                                        "train.save_every=11"};
+                                        "train.save_every=11",
+                                        "report.samples=0"}; /* pictures are not steps */
     enum { SMALL = sizeof small / sizeof *small };
     const char *set[SMALL + 1];
     const mf_session_options training = {.training = true};

@@ -263,11 +263,15 @@ START_TEST(samples)
     static const float prob[] = {0.1f, 0.9f, 0.5f, 0.5f, 1, 0, 0.25f, 0.75f};
     static const int32_t chosen[] = {1, 0, 0, -1}, token_labels[] = {0, 1, -1, 1};
     static const double by_label[] = {10, 20, 30, 0.5};
+    static const float gate[] = {1, 0.5f, 0.25f, 0}, look[] = {1, 0, NAN, NAN};
+    const mf_sample_head heads[] = {{.layer = 1, .head = 2, .expert = -1, .prob = look},
+                                    {.layer = 3, .head = 0, .expert = 1, .prob = look}};
     const mf_sample_layer sample_layers[] = {{.layer = 1,
                                               .experts = 2,
                                               .top_k = 1,
                                               .prob = prob,
                                               .chosen = chosen,
+                                              .gate = gate,
                                               .by_label = by_label,
                                               .nmi = 0.5,
                                               .nmi_random = 0.01},
@@ -278,6 +282,11 @@ START_TEST(samples)
                                               .nmi = NAN,
                                               .nmi_random = NAN}};
     const mf_sample s = {.step = 9,
+                         .evaluation = 2,
+                         .evaluations = 5,
+                         .n_heads = 2,
+                         .n_seen = 2,
+                         .heads = heads,
                          .n_tokens = 4,
                          .n_labels = 2,
                          .n_layers = 2,
@@ -298,6 +307,13 @@ START_TEST(samples)
     ck_assert_int_eq(memcmp(r->layers[0].chosen, chosen, sizeof chosen), 0);
     ck_assert_int_eq(memcmp(r->layers[0].by_label, by_label, sizeof by_label), 0);
     ck_assert_double_eq(r->layers[0].nmi_random, 0.01);
+    ck_assert_int_eq(memcmp(r->layers[0].gate, gate, sizeof gate), 0);
+    ck_assert_ptr_null(r->layers[1].gate);
+    ck_assert(r->evaluation == 2 && r->evaluations == 5);
+    ck_assert_int_eq(r->n_heads, 2);
+    ck_assert(r->heads[0].expert == -1 && r->heads[0].head == 2 && r->heads[0].layer == 1);
+    ck_assert(r->heads[1].expert == 1 && r->heads[1].layer == 3);
+    ck_assert(r->heads[1].prob[0] == 1 && isnan(r->heads[1].prob[3]));
     ck_assert_ptr_null(r->layers[1].prob);
     ck_assert(isnan(r->layers[1].nmi));
     mf_sample_free(r);

@@ -10,6 +10,7 @@
 #include "report/report.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,12 +28,26 @@ static const char metrics[] =
 static const char sample[] =
     "{\"step\":2,\"labels\":[\"a\",\"b\"],\"tokens\":[\"x\",\" "
     "y\"],\"token_labels\":[0,1],\"layers\":[{\"layer\":0,\"experts\":2,\"top_k\":1,"
-    "\"prob\":null,\"chosen\":[[0],[1]],\"by_label\":[[1,2],[3,0]],\"nmi\":0.3}]}";
+    "\"prob\":[[0.5,0.5],[0,1]],\"chosen\":[[0],[1]],\"gate\":[[1],[1]],"
+    "\"by_label\":[[1,2],[3,0]],\"nmi\":0.3}],"
+    "\"attention_weights\":{\"tokens\":2,\"heads\":[{\"layer\":0,\"expert\":1,\"head\":0,"
+    "\"prob\":[[1,0],[null,null]]}]}}";
+static const char taken[] =
+    "{\"step\":1,\"evaluation\":1,\"evaluations\":2,\"tokens\":[\"x\",\" y\"],\"layers\":[{"
+    "\"layer\":0,\"experts\":2,\"top_k\":2,\"prob\":null,\"chosen\":[[0,1],[1,-1]],"
+    "\"gate\":[[0.5,0.5],[1,0]]}]}";
+static const char weights[] =
+    "{\"step\":0,\"groups\":[{\"group\":\"head\",\"elements\":4,\"mean\":0,\"sd\":1,"
+    "\"least\":-1,\"most\":1,\"lo\":-1,\"hi\":1,\"share\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,"
+    "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]}]}";
+static const char config[] =
+    "[model]\nlayers = 5\nmoe_every = 2\nskip = unet\nattention = yes\n[moe]\nexperts = 2\n"
+    "top_k = 1\n[router]\nplugin = some/r.so\n[film]\nmode = shared\n";
 
 static const char *write_run(const char *name, const char *text)
 {
     static char folder[512];
-    char path[600];
+    char path[640];
     snprintf(folder, sizeof folder, "%s", scratch_path(name));
     mkdir(folder, 0777);
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
@@ -40,7 +55,13 @@ static const char *write_run(const char *name, const char *text)
     snprintf(path, sizeof path, "%s/routing_sample.json", folder);
     scratch_write(path, sample, sizeof sample - 1);
     snprintf(path, sizeof path, "%s/config.ini", folder);
-    scratch_write(path, "[router]\nplugin = r\n", 20);
+    scratch_write(path, config, sizeof config - 1);
+    snprintf(path, sizeof path, "%s/weights.json", folder);
+    scratch_write(path, weights, sizeof weights - 1);
+    snprintf(path, sizeof path, "%s/samples", folder);
+    mkdir(path, 0777);
+    snprintf(path, sizeof path, "%s/samples/step-1.json", folder);
+    scratch_write(path, taken, sizeof taken - 1);
     snprintf(path, sizeof path, "%s/manifest.json", folder);
     scratch_write(path, "{\"params\":5}", 12);
     return folder;
@@ -152,6 +173,81 @@ START_TEST(odd_records)
 }
 END_TEST
 
+/* One line of metrics with two layers of two heads; gate: four; pruned: those with active 0. */
+static size_t put_heads(char *out, size_t room, int step, const char *turns, const char *active,
+                        const double *gate)
+{
+    char bits[4];
+    memcpy(bits, active, 4);
+    return (size_t)snprintf(
+        out, room,
+        "{\"step\":%d,\"split\":\"train\",\"loss\":1,\"turns\":[%s],\"heads\":{\"active\":4,"
+        "\"total\":4,\"layers\":[{\"layer\":0,\"gate\":[%g,%g],\"active\":[%c,%c]},"
+        "{\"layer\":1,\"gate\":[%g,%g],\"active\":[%c,%c]}]}}\n",
+        step, turns, gate[0], gate[1], bits[0], bits[1], gate[2], gate[3], bits[2], bits[3]);
+}
+
+/* Height of area i of the figure of states at its k-th step of n, over the height of all. */
+static double share_at(const char *page, int area, int k, int n)
+{
+    double y[5][32], top = 1e9, bottom = -1e9;
+    const char *at = strstr(page, "<title>states of the heads</title>");
+    ck_assert_ptr_nonnull(at);
+    for (int i = 0; i < 5; i++) {
+        at = strstr(at, "<path d=\"M") + 10;
+        for (int j = 0; j < 2 * n; j++) {
+            double x;
+            int used;
+            ck_assert_int_eq(sscanf(at, "%lf %lf%n", &x, &y[i][j], &used), 2);
+            at += used + 1;
+            top = y[i][j] < top ? y[i][j] : top;
+            bottom = y[i][j] > bottom ? y[i][j] : bottom;
+        }
+        ck_assert_int_eq(strncmp(at - 1, "Z\" fill", 7), 0);
+    }
+    return (y[area][2 * n - 1 - k] - y[area][k]) / (bottom - top);
+}
+
+#define TURN(what, head, from, to)                                                             \
+    "{\"step\":%d,\"option\":\"layers.0.attention." what "." #head "\",\"from\":" #from        \
+    ",\"to\":" #to "}"
+
+START_TEST(what_became_of_heads)
+{
+    enum { ACTIVE, REGROWN, SHRINKING, FROZEN, PRUNED };
+    static const double even[] = {0.9, 0.9, 0.9, 0.9}, fell[] = {0.9, 0.9, 0.9, 0.85},
+                        low[] = {0.9, 0.9, 0, 0.85};
+    char text[8192], turn[256];
+    size_t n = put_heads(text, sizeof text, 10, "", "1111", even);
+    /* The second layer's second head falls by itself. */
+    n += put_heads(text + n, sizeof text - n, 20, "", "1111", fell);
+    /* Its first one is gone; of the first layer the first is lowered a little by a controller,
+     * the second stands still from here on. */
+    snprintf(turn, sizeof turn, TURN("gate", 0, 2, 1.999) "," TURN("lr_scale", 1, 1, 0), 30,
+             30);
+    n += put_heads(text + n, sizeof text - n, 30, turn, "1101", low);
+    n += put_heads(text + n, sizeof text - n, 390, "", "1101", low);
+    n += put_heads(text + n, sizeof text - n, 400, "", "1111", fell); /* back */
+    const char *const runs[] = {write_run("heads", text)};
+    const char *out = scratch_path("heads.html");
+    ck_assert_msg(mf_report_write(1, runs, out) == MF_OK, "%s", mf_error_message());
+    char *page = scratch_read(out, &n);
+    static const double want[5][5] = {/* at 10, 20, 30, 390, 400 */
+                                      [ACTIVE] = {4, 3, 0, 2, 2},
+                                      [REGROWN] = {0, 0, 0, 0, 1},
+                                      [SHRINKING] = {0, 1, 2, 0, 0},
+                                      [FROZEN] = {0, 0, 1, 1, 1},
+                                      [PRUNED] = {0, 0, 1, 1, 0}};
+    for (int state = 0; state < 5; state++)
+        for (int k = 0; k < 5; k++) {
+            const double share = share_at(page, state, k, 5);
+            ck_assert_msg(fabs(share - want[state][k] / 4) < 1e-3, "state %d at %d: %g", state,
+                          k, share);
+        }
+    free(page);
+}
+END_TEST
+
 START_TEST(too_many_runs)
 {
     const char *runs[100];
@@ -171,6 +267,7 @@ static Suite *suite(void)
     tcase_add_test(c, a_report_on_a_failing_disk);
     tcase_add_test(c, a_configuration_without_memory);
     tcase_add_test(c, odd_records);
+    tcase_add_test(c, what_became_of_heads);
     tcase_add_test(c, too_many_runs);
     suite_add_tcase(s, c);
     return s;

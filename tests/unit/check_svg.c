@@ -4,6 +4,7 @@
 #include "report/html.h"
 #include "report/scale.h"
 #include "report/svg.h"
+#include "report/svg_flow.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -319,6 +320,153 @@ START_TEST(heat_maps)
 }
 END_TEST
 
+/* Contrast of two colours (WCAG 2.1). */
+static double luminance(const char *ink)
+{
+    unsigned c[3];
+    double v[3];
+    const bool brief = strlen(ink) < 7; /* #rgb */
+    const int n = sscanf(ink, brief ? "#%1x%1x%1x" : "#%2x%2x%2x", &c[0], &c[1], &c[2]);
+    ck_assert_int_eq(n, 3);
+    for (int i = 0; i < 3; i++) {
+        v[i] = c[i] / (brief ? 15.0 : 255.0);
+        v[i] = v[i] <= 0.04045 ? v[i] / 12.92 : pow((v[i] + 0.055) / 1.055, 2.4);
+    }
+    return 0.2126 * v[0] + 0.7152 * v[1] + 0.0722 * v[2];
+}
+
+START_TEST(numbers_stand_out_from_their_cells)
+{
+    for (int kind = 0; kind < 2; kind++)
+        for (int i = 0; i <= 100; i++) {
+            const double v = i / 100.0;
+            char ink[8], text[8];
+            mf_doc *d = mf_doc_new();
+            mf_svg_heat(d, &(mf_heat){.rows = 1,
+                                      .columns = 1,
+                                      .values = &v,
+                                      .lo = 0,
+                                      .hi = 1,
+                                      .numbers = true,
+                                      .diverging = kind == 1});
+            const char *number = strstr(finished(d), "<g font-size=");
+            ck_assert_ptr_nonnull(number);
+            number = strstr(number, "fill=\"#");
+            snprintf(text, sizeof text, "%.*s", (int)strcspn(number + 6, "\""), number + 6);
+            if (kind == 1)
+                mf_colour_diverging(v, ink);
+            else
+                mf_colour_scale(v, ink);
+            double a = luminance(ink) + 0.05, b = luminance(text) + 0.05;
+            ck_assert_msg((a > b ? a / b : b / a) >= 4.5, "%s on %s: %.2f", text, ink,
+                          a > b ? a / b : b / a);
+        }
+}
+END_TEST
+
+static int count(const char *text, const char *what)
+{
+    int n = 0;
+    for (; (text = strstr(text, what)) != NULL; text++)
+        n++;
+    return n;
+}
+
+/* Ends of rectangles within the picture. */
+static void within(const char *text)
+{
+    double width, height;
+    const char *view = strstr(text, "viewBox=\"0 0 ");
+    ck_assert_int_eq(sscanf(view, "viewBox=\"0 0 %lf %lf", &width, &height), 2);
+    for (const char *at = text; (at = strstr(at, "<rect x=")) != NULL; at++) {
+        double x, y, w, h;
+        ck_assert_int_eq(sscanf(at, "<rect x=\"%lf\" y=\"%lf\" width=\"%lf\" height=\"%lf\"",
+                                &x, &y, &w, &h),
+                         4);
+        ck_assert_msg(x >= 0 && y >= 0 && w > 0 && h > 0 && x + w <= width + 0.1 &&
+                          y + h <= height + 0.1,
+                      "%g %g %g %g in %g %g", x, y, w, h, width, height);
+    }
+}
+
+START_TEST(structures)
+{
+    for (int b = 0; b < N_BAD; b++)
+        for (int kind = 0; kind < 16; kind++) {
+            const char *t = bad_texts[b];
+            const mf_flow_item items[] = {{.kind = MF_FLOW_TEXT, .text = t},
+                                          {.kind = MF_FLOW_BOX, .text = t, .note = t},
+                                          {.kind = MF_FLOW_OPEN, .text = t, .note = t},
+                                          {.kind = MF_FLOW_OPEN, .text = t},
+                                          {.kind = MF_FLOW_BRANCH},
+                                          {.kind = MF_FLOW_BOX, .text = t, .dashed = true},
+                                          {.kind = MF_FLOW_BOX, .text = t, .detailed = true},
+                                          {.kind = MF_FLOW_SUM},
+                                          {.kind = MF_FLOW_CLOSE},
+                                          {.kind = MF_FLOW_CLOSE},
+                                          {.kind = MF_FLOW_TEXT, .text = t}};
+            const mf_flow_detail detail = {.title = t,
+                                           .router = t,
+                                           .router_note = t,
+                                           .experts = kind & 4 ? 64 : 1 + kind % 3,
+                                           .chosen = 2,
+                                           .expert = t,
+                                           .expert_note = t,
+                                           .film = kind & 1 ? t : NULL,
+                                           .film_shared = kind & 2,
+                                           .shared = kind & 2 ? t : NULL,
+                                           .sum = t,
+                                           .note = t};
+            mf_doc *d = mf_doc_new();
+            mf_svg_flow(d, t, sizeof items / sizeof *items, items, kind & 8 ? NULL : &detail);
+            const char *text = finished(d);
+            within(text);
+            ck_assert_int_eq(count(text, "<circle"), 1);
+        }
+    mf_doc *d = mf_doc_new(); /* frames that do not match, nothing at all */
+    const mf_flow_item odd[] = {{.kind = MF_FLOW_CLOSE}, {.kind = MF_FLOW_SUM}};
+    mf_svg_flow(d, "", 2, odd, NULL);
+    finished(d);
+    d = mf_doc_new();
+    mf_svg_flow(d, "", 0, NULL, NULL);
+    finished(d);
+}
+END_TEST
+
+START_TEST(parts_of_a_whole)
+{
+    static const double x[] = {0, 10, 20}, v[] = {0.5, 0.25, 0, 0.5, 0.5, 0.5, 0, 0.25, 0.5};
+    const char *names[] = {bad_texts[0], bad_texts[1], bad_texts[2]};
+    mf_doc *d = mf_doc_new();
+    mf_svg_stack(d, &(mf_stack){.title = "t",
+                                .x_label = bad_texts[3],
+                                .y_label = "y",
+                                .width = 400,
+                                .height = 300,
+                                .top = 1,
+                                .n = 3,
+                                .n_series = 3,
+                                .x = x,
+                                .names = names,
+                                .values = v});
+    const char *text = finished(d);
+    ck_assert_int_eq(count(text, "fill-opacity=\".8\""), 3);
+    /* The edge of the topmost area is the top of the axis throughout: one y three times. */
+    const char *last = NULL;
+    for (const char *at = text; (at = strstr(at, "<path d=\"M")) != NULL; at++)
+        if (strcspn(at, "Z") < strcspn(at, ">")) last = at; /* closed: an area */
+    double px[3], py[3];
+    ck_assert_ptr_nonnull(last);
+    ck_assert_int_eq(sscanf(last, "<path d=\"M%lf %lfL%lf %lfL%lf %lf", &px[0], &py[0], &px[1],
+                            &py[1], &px[2], &py[2]),
+                     6);
+    ck_assert(py[0] == py[1] && py[1] == py[2] && px[0] < px[1] && px[1] < px[2]);
+    d = mf_doc_new();
+    mf_svg_stack(d, &(mf_stack){.title = "none", .top = 1});
+    finished(d);
+}
+END_TEST
+
 START_TEST(colour_scales_grow_lighter)
 {
     double last = -1;
@@ -391,6 +539,9 @@ static Suite *suite(void)
     tcase_add_test(c, long_lines_stay_small);
     tcase_add_test(c, bars_and_histograms);
     tcase_add_test(c, heat_maps);
+    tcase_add_test(c, numbers_stand_out_from_their_cells);
+    tcase_add_test(c, structures);
+    tcase_add_test(c, parts_of_a_whole);
     tcase_add_test(c, colour_scales_grow_lighter);
     tcase_add_test(c, a_page_holds_nothing_but_itself);
     suite_add_tcase(s, c);

@@ -1,0 +1,319 @@
+/* The structure of a run's model, from its resolved configuration, with the parameters that its
+ * checkpoint holds. */
+#include "report/report_parts.h"
+#include "report/svg_flow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ITEMS = 48, EMBED = 0, ATTENTION = 2, EXPERTS = 1, NORM = 7, HEAD = 5, SKIP = 6 };
+
+typedef struct structure {
+    const mf_report *p;
+    const mf_report_run *r;
+    const mf_inventory *v;
+    int layers, every;
+    bool attention, post, detailed;
+    const char *norm;
+    mf_flow_item items[ITEMS];
+    int n;
+} structure;
+
+static const char *text(const structure *s, const char *section, const char *key)
+{
+    return mf_report_config(s->r, section, key, "");
+}
+
+static int number(const structure *s, const char *section, const char *key)
+{
+    return atoi(text(s, section, key));
+}
+
+static bool is(const structure *s, const char *section, const char *key, const char *value)
+{
+    return strcmp(text(s, section, key), value) == 0;
+}
+
+/* A plugin by its name, also where it was given as a file: "x" of "build/x.so". */
+static const char *plugin(const structure *s, const char *section)
+{
+    const char *name = text(s, section, "plugin"), *slash = strrchr(name, '/');
+    if (slash != NULL) name = slash + 1;
+    const char *end = strstr(name, ".so");
+    return end != NULL ? mf_report_strf(s->p, "%.*s", (int)(end - name), name) : name;
+}
+
+/* ---- parameters ---- */
+
+/* Of this module in this block, or in block -1: outside of blocks. Where blocks share weights, those of
+ * the first that has any. */
+static int64_t elements(const structure *s, mf_module module, int layer, const char *holding)
+{
+    int64_t n = 0, first = 0;
+    int owner = -1;
+    for (int i = 0; i < mf_inventory_count(s->v); i++) {
+        const mf_inventory_item *item = mf_inventory_at(s->v, i);
+        if (item->module != module || (holding != NULL && strstr(item->name, holding) == NULL))
+            continue;
+        if (item->layer == layer) n += item->elements;
+        if (owner < 0) owner = item->layer;
+        if (item->layer == owner) first += item->elements;
+    }
+    return n == 0 && is(s, "model", "share_layers", "yes") ? first : n;
+}
+
+/* "4.2 k parameters", with what is said before it; NULL when there is nothing to say. */
+static const char *counted(const structure *s, const char *before, int64_t n)
+{
+    const char *all =
+        n > 0 ? mf_report_strf(s->p, "%s parameters", mf_report_count(s->p, (double)n)) : "";
+    const char *gap = *before != '\0' && *all != '\0' ? "; " : "";
+    const char *both = mf_report_strf(s->p, "%s%s%s", before, gap, all);
+    return *both != '\0' ? both : NULL;
+}
+
+/* ---- the column ---- */
+
+static mf_flow_item *add(structure *s, mf_flow_kind kind, const char *words, const char *note,
+                         int colour)
+{
+    mf_flow_item *item = &s->items[s->n < ITEMS - 1 ? s->n++ : s->n];
+    *item = (mf_flow_item){.kind = kind, .text = words, .note = note, .colour = colour};
+    return item;
+}
+
+static void add_norm(structure *s, int layer, const char *name)
+{
+    add(s, MF_FLOW_BOX, s->norm, counted(s, "", elements(s, MF_MODULE_NORMS, layer, name)),
+        NORM);
+}
+
+static void add_attention(structure *s, int layer)
+{
+    const int heads = number(s, "model", "heads"), kv = number(s, "model", "kv_heads");
+    const bool lm = is(s, "model", "task", "lm") && is(s, "model", "causal", "yes");
+    const char *share =
+        kv > 0 && kv != heads ? mf_report_strf(s->p, ", %d of keys and values", kv) : "";
+    const char *gates = is(s, "model", "head_gates", "yes") ? ", gated" : "";
+    const char *rope = is(s, "model", "position", "rope") ? ", rope" : "";
+    add(s, MF_FLOW_BOX,
+        mf_report_strf(s->p, "%sattention, %d heads%s%s", lm ? "causal " : "", heads, share,
+                       gates),
+        counted(s, *rope != '\0' ? "rope" : "", elements(s, MF_MODULE_ATTENTION, layer, NULL)),
+        ATTENTION);
+}
+
+/* What comes from the first half of the blocks, where they feed the second: those of a frame
+ * from `layer` to `last` that lie there. */
+static void add_skip(structure *s, int layer, int last)
+{
+    const int first = s->layers - s->layers / 2;
+    if (!is(s, "model", "skip", "unet") || last < first) return;
+    const char *which =
+        layer >= first ? "" : mf_report_strf(s->p, " (blocks %d to %d)", first, s->layers - 1);
+    add(s, MF_FLOW_BOX,
+        mf_report_strf(s->p, "skip from block %d \xe2\x88\x92 i%s", s->layers - 1, which),
+        counted(s, is(s, "model", "skip_form", "linear") ? "linear" : "residual",
+                elements(s, MF_MODULE_SKIPS, s->layers - 1, NULL)),
+        SKIP)
+        ->dashed = layer < first;
+}
+
+static void add_half(structure *s, int layer, bool experts)
+{
+    const mf_module module = experts ? MF_MODULE_EXPERTS : MF_MODULE_DENSE;
+    int64_t n = elements(s, module, layer, NULL);
+    if (!experts) {
+        add(s, MF_FLOW_BOX,
+            mf_report_strf(s->p, "feed-forward: %s, hidden %s",
+                           text(s, "model", "ffn_activation"), text(s, "model", "ffn_hidden")),
+            counted(s, "", n), HEAD);
+        return;
+    }
+    n += elements(s, MF_MODULE_ROUTER, layer, NULL) + elements(s, MF_MODULE_FILM, layer, NULL);
+    mf_flow_item *item =
+        add(s, MF_FLOW_BOX,
+            mf_report_strf(s->p, "mixture of %s experts", text(s, "moe", "experts")),
+            counted(s, "", n), EXPERTS);
+    item->detailed = !s->detailed;
+    s->detailed = true;
+}
+
+static void add_block(structure *s, int layer, int last, bool experts)
+{
+    add_skip(s, layer, last);
+    for (int half = s->attention ? 1 : 2; half <= 2; half++) {
+        const char *name = half == 1 ? "norm1." : "norm2.";
+        add(s, MF_FLOW_BRANCH, "", NULL, 0);
+        if (!s->post) add_norm(s, layer, name);
+        if (half == 1)
+            add_attention(s, layer);
+        else
+            add_half(s, layer, experts);
+        add(s, MF_FLOW_SUM, "", NULL, 0);
+        if (s->post) add_norm(s, layer, name);
+    }
+}
+
+static const char *times(const structure *s, int n)
+{
+    return n > 1 ? mf_report_strf(s->p, "\xc3\x97 %d", n) : NULL;
+}
+
+static const char *range(const structure *s, int from, int to)
+{
+    return from == to ? mf_report_strf(s->p, "block %d", from)
+                      : mf_report_strf(s->p, "blocks %d to %d", from, to);
+}
+
+/* n alike blocks that follow one another, once. last: the last one that is drawn here. */
+static void add_blocks(structure *s, const char *label, int layer, int last, int n,
+                       bool experts)
+{
+    add(s, MF_FLOW_OPEN, label, times(s, n), 0);
+    add_block(s, layer, last, experts);
+    add(s, MF_FLOW_CLOSE, "", NULL, 0);
+}
+
+/* The last block of every `every` has experts; what is left over behind is dense. */
+static void add_all_blocks(structure *s)
+{
+    const int groups = s->every > 0 ? s->layers / s->every : 0, in = groups * s->every;
+    if (s->every == 1) {
+        add_blocks(s, range(s, 0, s->layers - 1), 0, s->layers - 1, s->layers, true);
+        return;
+    }
+    if (groups > 0) {
+        if (groups > 1) add(s, MF_FLOW_OPEN, range(s, 0, in - 1), times(s, groups), 0);
+        add_blocks(s, s->every > 2 ? "dense blocks" : "dense block", 0, in - 2, s->every - 1,
+                   false);
+        add_blocks(s, "block with experts", s->every - 1, in - 1, 1, true);
+        if (groups > 1) add(s, MF_FLOW_CLOSE, "", NULL, 0);
+    }
+    if (in < s->layers)
+        add_blocks(s, range(s, in, s->layers - 1), in, s->layers - 1, s->layers - in, false);
+}
+
+static void add_front(structure *s)
+{
+    const mf_report *p = s->p;
+    const char *position = text(s, "model", "position");
+    add(s, MF_FLOW_TEXT, mf_report_strf(p, "tokens, up to %s", text(s, "model", "seq")), NULL,
+        0);
+    add(s, MF_FLOW_BOX,
+        mf_report_strf(p, "embedding, %s \xc3\x97 %s",
+                       mf_report_num(p, 7, mf_report_manifest_number(s->r, "vocab")),
+                       text(s, "model", "dim")),
+        counted(s, "", elements(s, MF_MODULE_EMBEDDING, -1, "embed.")), EMBED);
+    if (strcmp(position, "sinusoidal") == 0 || strcmp(position, "learned") == 0)
+        add(s, MF_FLOW_BOX, mf_report_strf(p, "+ positions, %s", position),
+            counted(s, "", elements(s, MF_MODULE_EMBEDDING, -1, "position.")), EMBED);
+}
+
+static void add_back(structure *s)
+{
+    const mf_report *p = s->p;
+    const bool classify = is(s, "model", "task", "classify");
+    const bool tied = is(s, "model", "tie_embeddings", "yes") && !classify;
+    const char *out =
+        mf_report_num(p, 7, mf_report_manifest_number(s->r, classify ? "classes" : "vocab"));
+    const int64_t norm = elements(s, MF_MODULE_NORMS, -1, NULL);
+    if (norm > 0 || (s->v == NULL && !s->post))
+        add(s, MF_FLOW_BOX, s->norm, counted(s, "", norm), NORM);
+    if (classify)
+        add(s, MF_FLOW_BOX,
+            is(s, "model", "pool", "mean") ? "mean over the tokens" : "the first token", NULL,
+            NORM);
+    add(s, MF_FLOW_BOX,
+        mf_report_strf(p, "head, %s \xe2\x86\x92 %s", text(s, "model", "dim"), out),
+        counted(s, tied ? "weights of the embedding" : "",
+                elements(s, MF_MODULE_HEAD, -1, NULL)),
+        HEAD);
+    add(s, MF_FLOW_TEXT,
+        classify                        ? mf_report_strf(p, "one of %s classes", out)
+        : is(s, "model", "task", "mlm") ? "the hidden tokens"
+                                        : "the next token",
+        NULL, 0);
+}
+
+/* ---- the layer with experts ---- */
+
+static const char *expert_note(const structure *s, int64_t n, int experts)
+{
+    const char *hidden = text(s, "expert", "hidden");
+    if (n > 0) return mf_report_count(s->p, (double)n / experts);
+    return *hidden != '\0' && strcmp(hidden, "0") != 0
+               ? mf_report_strf(s->p, "hidden %s", hidden)
+               : NULL;
+}
+
+static const char *capacity_note(const structure *s)
+{
+    const char *factor = text(s, "moe", "capacity_factor");
+    const char *rule = strcmp(factor, "0") == 0
+                           ? "no capacity: every row is taken"
+                           : mf_report_strf(s->p, "capacity factor %s, overflow: %s", factor,
+                                            text(s, "moe", "overflow"));
+    return mf_report_strf(s->p, "%s%s", rule,
+                          is(s, "model", "share_layers", "yes")
+                              ? "; blocks share attention, router and experts"
+                              : "");
+}
+
+static mf_flow_detail detail_of(const structure *s)
+{
+    const mf_report *p = s->p;
+    const int layer = s->every - 1, experts = number(s, "moe", "experts"),
+              k = number(s, "moe", "top_k"), shared = number(s, "moe", "shared_experts");
+    const int64_t of_shared = elements(s, MF_MODULE_EXPERTS, layer, ".shared.");
+    const int64_t of_experts = elements(s, MF_MODULE_EXPERTS, layer, NULL) - of_shared;
+    const bool film = !is(s, "film", "mode", "off") && *text(s, "film", "mode") != '\0';
+    const bool one_film = is(s, "film", "mode", "shared");
+    const int64_t of_film = elements(s, MF_MODULE_FILM, layer, NULL);
+    return (mf_flow_detail){
+        .title = mf_report_strf(p, "A mixture of experts (block %d)", layer),
+        .router = mf_report_strf(p, "router: %s", plugin(s, "router")),
+        .router_note = counted(s, "", elements(s, MF_MODULE_ROUTER, layer, NULL)),
+        .choice = mf_report_strf(p, "%d of %d a token", k, experts),
+        .experts = experts,
+        .chosen = k,
+        .expert = plugin(s, "expert"),
+        .expert_note = expert_note(s, of_experts, experts > 0 ? experts : 1),
+        .film = film ? "FiLM" : NULL,
+        .film_note =
+            of_film > 0 ? mf_report_count(p, (double)of_film / (one_film ? 1 : experts)) : NULL,
+        .film_shared = one_film,
+        .shared = shared > 0 ? mf_report_strf(p, "%d shared", shared) : NULL,
+        .shared_note = of_shared > 0 ? mf_report_count(p, (double)of_shared) : "for all tokens",
+        .sum = "sum, weighted by the gates",
+        .note = capacity_note(s)};
+}
+
+/* ---- the figure ---- */
+
+void mf_report_structure(const mf_report *p, const mf_report_run *r, const mf_inventory *v)
+{
+    structure s = {.p = p, .r = r, .v = v};
+    if (r->config == NULL) return;
+    s.layers = number(&s, "model", "layers");
+    s.every = number(&s, "model", "moe_every");
+    s.attention = !is(&s, "model", "attention", "no");
+    s.post = is(&s, "model", "norm_place", "post");
+    s.norm = is(&s, "model", "norm", "layernorm") ? "LayerNorm" : "RMSNorm";
+    if (s.layers < 1) return;
+    if (s.every > s.layers) s.every = 0;
+    add_front(&s);
+    add_all_blocks(&s);
+    add_back(&s);
+    const mf_flow_detail detail = s.detailed ? detail_of(&s) : (mf_flow_detail){0};
+    const double active = mf_report_manifest_number(r, "params_active");
+    mf_html_figure(p->d, "Structure");
+    mf_svg_flow(p->d, "structure of the model", s.n, s.items, s.detailed ? &detail : NULL);
+    mf_html_figure_end(
+        p->d,
+        mf_report_strf(p,
+                       "%s parameters, %s active a token. Blocks that are alike are drawn "
+                       "once; numbers in boxes are of one of them.",
+                       mf_report_count(p, mf_report_manifest_number(r, "params")),
+                       mf_report_count(p, active)));
+}

@@ -1,0 +1,221 @@
+# Pictures of a run: the routing at several evaluations, gates in numbers, attention of blocks and of
+# experts, the structure, the weights.
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
+}
+
+# tiny DIR WORDS...: a language model, four evaluations
+tiny() {
+    dir=$1
+    shift
+    "$MOEFW" train -q -t 1 --out "$dir" --set data.path='builtin:topics?bytes=40000' \
+        --set model.layers=2 --set model.dim=16 --set model.heads=2 --set model.seq=32 \
+        --set moe.experts=4 --set expert.hidden=16 --set train.batch=2 --set train.eval_context=0 \
+        --set train.eval_every=2 --set train.eval_batches=1 --set train.log_every=1 --steps 8 "$@" >/dev/null
+}
+
+# sentences FILE: "WORDS TAB LABEL"
+sentences() {
+    awk 'BEGIN { for (i = 0; i < 60; i++) print (i % 2 ? "a fine film it was" : "dull and so long") "\t" (i % 2 ? "pos" : "neg") }' >"$1"
+}
+
+# section FILE ID: its part of the page
+section() {
+    sed -n "/<section id=\"$2\">/,/<\/section>/p" "$1"
+}
+
+# sound FILE: nothing that is no number, nothing loaded
+sound() {
+    ! grep -qiE '>[^<]*\b(nan|inf)\b|<script|url\(' "$1"
+    ! command -v xmllint >/dev/null || sed -e '1d' -e 's/<meta[^>]*>//g' "$1" | xmllint --noout -
+}
+
+@test "routing at evaluations: the first, some between, the last in routing_sample.json" {
+    tiny run --set report.samples=3
+    [ "$(ls run/samples)" = "$(printf 'step-2.json\nstep-6.json')" ] # 1 and 3 of 4; 4 is the end
+    grep -q '"step":6,"evaluation":3,"evaluations":4,' run/samples/step-6.json
+    grep -q '"step":8,"evaluation":4,"evaluations":4,' run/routing_sample.json
+    ! grep -q attention_weights run/samples/step-6.json
+    section run/report.html evaluations >part
+    [ "$(grep -c 'Layer [01], evaluation [134] of 4, step' part)" -eq 6 ]
+    [ "$(grep -c 'gates of the chosen experts' part)" -eq 2 ]
+    for step in 2 6 8; do grep -q ">step $step<" part; done
+    sound run/report.html
+    tiny none --set report.samples=0
+    [ ! -e none/samples ]
+    [ -z "$(section none/report.html evaluations)" ]
+}
+
+@test "samples of a run that was stopped after every step are those of the unbroken run" {
+    tiny whole --set report.sample_at=1,2,4
+    tiny parts --set report.sample_at=1,2,4 --set train.time_limit=0.0001 || true
+    for _ in 2 3 4 5 6; do
+        "$MOEFW" train -q -t 1 --resume parts --set train.time_limit=0.0001 >/dev/null || true
+    done
+    # What a kill left of steps that come again, by another plan.
+    cp parts/samples/step-2.json parts/samples/step-7.json
+    "$MOEFW" train -q -t 1 --resume parts --set train.time_limit=0 >/dev/null
+    [ "$(ls parts/samples)" = "$(printf 'step-2.json\nstep-4.json')" ]
+    for file in samples/step-2.json samples/step-4.json routing_sample.json weights.json; do
+        cmp "whole/$file" "parts/$file"
+    done
+}
+
+@test "report.sample_at: what is no list of evaluations is refused" {
+    run "$MOEFW" config check --set report.sample_at=5,1
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"sample_at"*"rising numbers of evaluations"*"'5,1'"* ]]
+    run "$MOEFW" config check --set report.samples=17
+    [ "$status" -ne 0 ]
+}
+
+@test "a classifier: gates in numbers, several sentences, attention of experts" {
+    sentences train.tsv
+    "$MOEFW" train tagat-balanced -q -t 1 --out run --data train.tsv --set data.val_path=train.tsv \
+        --set model.dim=16 --set model.seq=16 --set model.vocab=auto --set train.batch=16 \
+        --set train.epochs=2 --set train.eval_train=yes --set report.sample_at=1 >/dev/null
+    sound run/report.html
+    [ -s run/samples/step-4.json ]
+    # More tokens than one sentence has; gates of a token sum to 1 (each to six digits).
+    grep -oE '"tokens":\["<cls>"[^]]*' run/routing_sample.json | head -n 1 | grep -oE '"<cls>"' >starts
+    [ "$(wc -l <starts)" -ge 4 ]
+    sed -E 's/.*"gate":\[\[(([^]]|\],\[)*)\]\].*/\1/; s/\],\[/\n/g' run/routing_sample.json |
+        awk -F, '{ d = $1 + $2 - 1; if (NF != 2 || d > 1e-5 || d < -1e-5) exit 1; n++ } END { exit n != 64 }'
+    section run/report.html routing | grep -q 'Layer 0: the gates of the first 20 tokens, in numbers'
+    # Two numbers a token in the cells of the table.
+    [ "$(section run/report.html routing | sed -n '/in numbers</,/<\/figure>/p' | grep -cE '^<text x="[0-9.]+" y="[0-9.]+" fill="#(000|fff)">')" -eq 40 ]
+    # Each token of the first sentence asks in two of four experts, all four heads of these: rows
+    # that sum to 1. The others are null throughout.
+    grep -oE '"expert":[0-3],"head":[0-3],"prob":\[\[([^]]|\],\[)*\]\]' run/routing_sample.json >heads
+    [ "$(wc -l <heads)" -eq 16 ]
+    tokens=$(sed -E 's/.*"attention_weights":\{"tokens":([0-9]+).*/\1/' run/routing_sample.json)
+    sed -E 's/.*"prob":\[\[//; s/\]\]//; s/\],\[/\n/g' heads |
+        awk -F, -v n="$tokens" '/null/ { if ($0 ~ /[0-9]/) exit 1; next }
+            { sum = 0; for (i = 1; i <= NF; i++) sum += $i; if (NF != n || sum < 0.9999 || sum > 1.0001) exit 1; asked++ }
+            END { exit asked != 8 * n }'
+    [ "$(section run/report.html attention | grep -c '<h3>Layer 0, expert [0-3], head [0-3]</h3>')" -eq 16 ]
+    # Losses of both splits as points: two evaluations each.
+    section run/report.html learning | sed -n '/<h3>Loss at the evaluations/,/<\/figure>/p' >part
+    [ "$(grep -c '<circle' part)" -eq 4 ]
+    # Balance from mean gates beside that from rows, entropy of gates beside that of probabilities.
+    section run/report.html load | grep -q 'Layer 0: mean gate of each expert'
+    section run/report.html balance | grep -q '<h3>Gate entropy</h3>'
+}
+
+@test "attention of blocks without head gates, dense ones too" {
+    tiny run --set model.layers=6
+    # Four layers, the first and the last among them, four heads at most: here both.
+    [ "$(grep -oE '"layer":[0-9],"head":[0-9]' run/routing_sample.json | sort -u | tr '\n' ' ')" = \
+        "$(printf '"layer":%d,"head":0 "layer":%d,"head":1 ' 0 0 1 1 3 3 5 5)" ]
+    sed -n 's/.*"layer":5,"head":1,"prob":\[\[\([^}]*\)\]\]}.*/\1/p' run/routing_sample.json | sed 's/\],\[/\n/g' >rows
+    [ "$(grep -c , rows)" -eq 24 ]
+    awk -F, '{ sum = 0; for (k = 1; k <= NF; k++) sum += $k
+               if (sum < 0.9999 || sum > 1.0001) exit 1
+               for (k = NR + 1; k <= NF; k++) if ($k != 0) exit 2 }' rows
+    section run/report.html attention | grep -q '<h3>Layer 5, head 1</h3>'
+    ! section run/report.html attention | grep -q 'Experts that attend'
+    tiny dense --set model.moe_every=0 --steps 2
+    section dense/report.html attention | grep -q '<h3>Layer 0, head 1</h3>'
+    [ ! -e dense/samples ]
+    ! grep -q 'id="routing"' dense/report.html
+}
+
+@test "weights at the start and at the end, of every kind" {
+    tiny run
+    grep -q '^{"step":0,"groups":\[{"group":"embedding","elements":4096,' run/weights.json
+    section run/report.html structure >part
+    for kind in "embedding (4096)" attention router experts norms head; do
+        grep -qF "<h3>Weights: $kind" part
+    done
+    [ "$(grep -c '>at the start<' part)" -eq 6 ]
+    [ "$(grep -c '>at the end<' part)" -eq 6 ]
+    # The figure counts what config check counts.
+    all=$("$MOEFW" config check run --json 2>/dev/null | sed -E 's/.*"params":([0-9]+).*/\1/')
+    sum=$(grep -oE '"elements":[0-9]+' run/weights.json | awk -F: '{ n += $2 } END { print n }')
+    [ "$all" -eq "$sum" ]
+    # Without checkpoint and start: the structure alone, nothing counted.
+    rm -r run/ckpt run/weights.json
+    "$MOEFW" report run
+    section run/report.html structure >part
+    grep -q '<h3>Structure</h3>' part
+    ! grep -q 'Weights:' part
+    ! grep -q '[0-9] parameters<' part
+    # A damaged checkpoint is said.
+    mkdir -p run/ckpt/step-8
+    echo x >run/ckpt/step-8/model.safetensors
+    "$MOEFW" report run
+    grep -q 'Note: .*model.safetensors' run/report.html
+    sound run/report.html
+}
+
+# shape WORDS...: the structure of a configuration, as the texts of its picture
+shape() {
+    mkdir -p shape
+    "$MOEFW" config show "$@" >shape/config.ini
+    echo '{"vocab":256,"classes":3,"params":1000,"params_active":500}' >shape/manifest.json
+    echo '{"step":1,"split":"train","loss":1}' >shape/metrics.jsonl
+    "$MOEFW" report shape >/dev/null
+    sound shape/report.html
+    section shape/report.html structure | grep -oE '<text[^>]*>[^<]*' | sed 's/.*>//' >texts
+}
+
+# has TEXT N: so many times
+has() {
+    [ "$(grep -cxF -- "$1" texts)" -eq "$2" ] || { echo "$1: $(grep -cxF -- "$1" texts)"; cat texts; return 1; }
+}
+
+@test "structure: blocks that are alike once, of 1 to 24 layers" {
+    shape --set model.layers=1
+    has "block 0" 1
+    has "RMSNorm" 3
+    has "mixture of 8 experts" 1
+    has "router: linear" 1
+    has "2 of 8 a token" 1
+    has "expert 7" 1 # the last one, behind dots
+    has "…" 1
+    shape --set model.layers=24
+    has "blocks 0 to 23" 1
+    has "× 24" 1
+    has "RMSNorm" 3
+    shape --set model.layers=12 --set model.moe_every=2
+    has "blocks 0 to 11" 1
+    has "× 6" 1
+    has "dense block" 1
+    has "block with experts" 1
+    has "A mixture of experts (block 1)" 1
+    shape --set model.layers=8 --set model.moe_every=3
+    has "blocks 0 to 5" 1
+    has "dense blocks" 1
+    has "× 2" 3 # groups; dense blocks in each; what is left over
+    has "blocks 6 to 7" 1
+    shape --set model.layers=6 --set model.moe_every=9
+    has "blocks 0 to 5" 1
+    has "mixture of 8 experts" 0
+    has "head, 128 → 256" 1
+}
+
+@test "structure: what the configuration says" {
+    shape tagat-balanced
+    has "+ positions, sinusoidal" 1
+    has "expert 3" 1
+    has "FiLM" 4
+    has "LayerNorm" 1
+    has "the first token" 1
+    has "head, 128 → 3" 1
+    has "one of 3 classes" 1
+    ! grep -q attention, texts
+    shape sentinel-quick --set model.skip=unet
+    grep -q '^skip from block ' texts
+    grep -q '^causal attention, .* gated$' texts
+    shape lamoe
+    has "causal attention, 8 heads, 4 of keys and values" 1
+    has "router: noisy_topk" 1
+    shape --set moe.shared_experts=2 --set film.mode=shared --set moe.experts=3 --set moe.capacity_factor=1.5
+    has "2 shared" 1
+    has "FiLM" 1
+    has "capacity factor 1.5, overflow: drop" 1
+    has "expert 2" 1
+    has "…" 0
+}
