@@ -59,6 +59,7 @@ CLI += tests/cli/config.bats
 CLI += tests/cli/data.bats
 CLI += tests/cli/doctor.bats
 CLI += tests/cli/examples.bats
+CLI += tests/cli/export.bats
 CLI += tests/cli/generate.bats
 CLI += tests/cli/install.bats
 CLI += tests/cli/pictures.bats

@@ -9,6 +9,7 @@ extern const mf_verb mf_verb_eval;
 extern const mf_verb mf_verb_generate;
 extern const mf_verb mf_verb_bench;
 extern const mf_verb mf_verb_report;
+extern const mf_verb mf_verb_export;
 extern const mf_verb mf_verb_plugin;
 extern const mf_verb mf_verb_data;
 extern const mf_verb mf_verb_tokenize;
@@ -27,6 +28,7 @@ const mf_verb *const mf_verbs[] = {
     &mf_verb_bench,
     &mf_verb_trace,
     &mf_verb_report,
+    &mf_verb_export,
     &mf_verb_plugin,
     &mf_verb_data,
     &mf_verb_tokenize,

@@ -1,0 +1,175 @@
+#include "report/flat.h"
+
+#include "base/error.h"
+#include "base/io.h"
+#include "base/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NAME_MAX_BYTES 400
+
+void mf_flat_free(mf_flat *f)
+{
+    mf_strings_free(&f->names);
+    mf_free(f->lines);
+    mf_free(f->values);
+    mf_arena_free(f->arena);
+    *f = (mf_flat){0};
+}
+
+/* Room for one more of `size` bytes. */
+static int grow(void *list, size_t n, size_t *cap, size_t size)
+{
+    void *have;
+    if (n < *cap) return MF_OK;
+    const size_t more = *cap > 0 ? 2 * *cap : 64;
+    memcpy(&have, list, sizeof have);
+    void *larger = mf_realloc(have, n * size, more * size);
+    if (larger == NULL) return MF_ENOMEM;
+    memcpy(list, &larger, sizeof larger);
+    *cap = more;
+    return MF_OK;
+}
+
+static int add_value(mf_flat *f, const char *name, bool counted, double value)
+{
+    int32_t id;
+    bool added;
+    int rc = grow(&f->values, f->n_values, &f->cap_values, sizeof *f->values);
+    if (rc == MF_OK) rc = mf_strings_add(&f->names, name, strlen(name), &id, &added);
+    if (rc != MF_OK) return rc;
+    f->values[f->n_values++] = (mf_flat_value){id, counted, value};
+    f->lines[f->n_lines - 1].n++;
+    return MF_OK;
+}
+
+static int flatten(mf_flat *f, const char *name, bool counted, const mf_json *v);
+
+static int join(char out[NAME_MAX_BYTES], const char *name, const char *part)
+{
+    const int n = snprintf(out, NAME_MAX_BYTES, "%s%s%s", name, name[0] ? "." : "", part);
+    return n < NAME_MAX_BYTES ? MF_OK
+                              : mf_fail(MF_EINPUT, "the name %.60s... is too long", out);
+}
+
+static int flatten_array(mf_flat *f, const char *name, const mf_json *list)
+{
+    int rc = MF_OK;
+    for (size_t i = 0; rc == MF_OK && i < mf_json_size(list); i++) {
+        const mf_json *v = mf_json_at(list, i);
+        int64_t at = (int64_t)i;
+        char part[24], full[NAME_MAX_BYTES];
+        mf_json_int(mf_json_get(v, "layer"), &at);
+        snprintf(part, sizeof part, "%lld", (long long)at);
+        rc = join(full, name, part);
+        if (rc == MF_OK) rc = flatten(f, full, mf_json_typeof(v) != MF_JSON_OBJECT, v);
+    }
+    return rc;
+}
+
+/* Live options that were turned, each under its name. */
+static int flatten_turns(mf_flat *f, const mf_json *list)
+{
+    int rc = MF_OK;
+    for (size_t i = 0; rc == MF_OK && i < mf_json_size(list); i++) {
+        const mf_json *turn = mf_json_at(list, i);
+        const char *option = mf_json_string(mf_json_get(turn, "option"), NULL);
+        double to;
+        char full[NAME_MAX_BYTES];
+        if (option == NULL || !mf_json_real(mf_json_get(turn, "to"), &to)) continue;
+        rc = join(full, "turns", option);
+        if (rc == MF_OK) rc = add_value(f, full, false, to);
+    }
+    return rc;
+}
+
+static int flatten_object(mf_flat *f, const char *name, const mf_json *object)
+{
+    int rc = MF_OK;
+    const char *key;
+    const mf_json *value;
+    for (size_t i = 0; rc == MF_OK && mf_json_member(object, i, &key, &value); i++) {
+        char full[NAME_MAX_BYTES];
+        if (name[0] == '\0' && strcmp(key, "step") == 0) continue;
+        if (name[0] != '\0' && strcmp(key, "layer") == 0) continue;
+        rc = join(full, name, key);
+        if (rc == MF_OK && strcmp(full, "turns") == 0)
+            rc = flatten_turns(f, value);
+        else if (rc == MF_OK)
+            rc = flatten(f, full, false, value);
+    }
+    return rc;
+}
+
+static int flatten(mf_flat *f, const char *name, bool counted, const mf_json *v)
+{
+    double real;
+    bool truth;
+    if (mf_json_typeof(v) == MF_JSON_OBJECT) return flatten_object(f, name, v);
+    if (mf_json_typeof(v) == MF_JSON_ARRAY) return flatten_array(f, name, v);
+    if (mf_json_real(v, &real)) return add_value(f, name, counted, real);
+    if (mf_json_bool(v, &truth)) return add_value(f, name, counted, truth);
+    return MF_OK;
+}
+
+static int add_line(mf_flat *f, const mf_json *v)
+{
+    int64_t step = 0;
+    const char *split = mf_json_string(mf_json_get(v, "split"), NULL);
+    if (!mf_json_int(mf_json_get(v, "step"), &step) || split == NULL) {
+        f->damaged++;
+        return MF_OK;
+    }
+    int rc = grow(&f->lines, f->n_lines, &f->cap_lines, sizeof *f->lines);
+    if (rc != MF_OK) return rc;
+    const mf_flat_line *last = f->n_lines > 0 ? &f->lines[f->n_lines - 1] : NULL;
+    double wall = last != NULL && last->run == f->n_runs ? last->wall_s : 0;
+    mf_json_real(mf_json_get(v, "wall_s"), &wall);
+    f->lines[f->n_lines++] = (mf_flat_line){.run = f->n_runs,
+                                            .step = step,
+                                            .split = mf_arena_strdup(f->arena, split),
+                                            .wall_s = wall,
+                                            .first = f->n_values};
+    return f->lines[f->n_lines - 1].split != NULL ? flatten(f, "", false, v) : MF_ENOMEM;
+}
+
+static int add_text(mf_flat *f, const char *path, const char *text, size_t size)
+{
+    int rc = MF_OK;
+    for (size_t at = 0; rc == MF_OK && at < size;) {
+        const char *end = memchr(text + at, '\n', size - at);
+        const size_t n = end != NULL ? (size_t)(end - (text + at)) : size - at;
+        mf_json *v = NULL;
+        if (n > 0) rc = mf_json_parse(path, text + at, n, &v);
+        if (rc == MF_OK && v != NULL && end != NULL) {
+            rc = add_line(f, v);
+        } else if (rc != MF_ENOMEM && n > 0) {
+            f->damaged++;
+            rc = MF_OK;
+        }
+        mf_json_free(v);
+        at += n + 1;
+    }
+    return rc;
+}
+
+int mf_flat_add(mf_flat *f, const char *dir)
+{
+    char *path = mf_path_join(dir, "metrics.jsonl"), *text = NULL;
+    size_t size = 0;
+    const size_t had = f->n_lines;
+    if (path == NULL) return MF_ENOMEM;
+    if (f->arena == NULL) f->arena = mf_arena_new();
+    int rc = f->arena != NULL ? mf_read_file(path, 0, &text, &size) : MF_ENOMEM;
+    if (rc == MF_ENOTFOUND)
+        rc = mf_fail(MF_EINPUT, "%s: expected a run, found no metrics.jsonl in it", dir);
+    if (rc == MF_OK) rc = add_text(f, path, text, size);
+    if (rc == MF_OK && f->n_lines == had) rc = mf_fail(MF_EINPUT, "%s: no record in it", path);
+    if (rc == MF_OK) mf_error_clear(); /* of damaged lines */
+    f->n_runs++;
+    mf_free(text);
+    mf_free(path);
+    return rc;
+}

@@ -1,0 +1,182 @@
+#include "report/mlflow_store.h"
+
+#include "base/error.h"
+#include "base/io.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_MAX_BYTES = 250, META_MAX = 1 << 20 };
+
+/* ---- meta.yaml ---- */
+
+/* The text of "key: value" at the beginning of a line, quotes taken off; false: it is not there. */
+static bool yaml_value(const char *text, const char *key, char *out, size_t room)
+{
+    const size_t n = strlen(key);
+    for (; text != NULL; text = strchr(text, '\n'), text += text != NULL) {
+        if (strncmp(text, key, n) != 0 || text[n] != ':') continue;
+        const char *at = text + n + 1 + strspn(text + n + 1, " ");
+        const char quote = *at == '\'' || *at == '"' ? *at++ : '\0';
+        size_t k = 0;
+        for (; *at != '\0' && *at != '\n' && *at != '\r' && k + 1 < room; at++) {
+            if (quote != '\0' && *at == quote) {
+                if (quote == '"' || at[1] != quote) break;
+                at++; /* '' within quotes */
+            } else if (quote == '"' && *at == '\\' && (at[1] == '"' || at[1] == '\\')) {
+                at++;
+            }
+            out[k++] = *at;
+        }
+        while (quote == '\0' && k > 0 && out[k - 1] == ' ')
+            k--;
+        out[k] = '\0';
+        return true;
+    }
+    return false;
+}
+
+static void put_quoted(mf_doc *d, const char *text)
+{
+    mf_doc_put(d, "'");
+    for (; *text != '\0'; text++)
+        mf_doc_printf(d, *text == '\'' ? "''" : "%c", *text);
+    mf_doc_put(d, "'");
+}
+
+int mf_mlflow_meta(const char *folder, int n, const mf_mlflow_field *fields)
+{
+    mf_doc *d = mf_doc_new();
+    size_t size = 0;
+    if (d == NULL) return MF_ENOMEM;
+    for (int i = 0; i < n; i++) {
+        mf_doc_printf(d, "%s: ", fields[i].key);
+        if (fields[i].text != NULL)
+            put_quoted(d, fields[i].text);
+        else
+            mf_doc_printf(d, "%lld", (long long)fields[i].number);
+        mf_doc_put(d, "\n");
+    }
+    const char *text = mf_doc_string(d, &size);
+    int rc = text != NULL ? mf_mlflow_put(folder, "meta.yaml", text, size) : MF_ENOMEM;
+    mf_doc_free(d);
+    return rc;
+}
+
+void mf_mlflow_uri(mf_doc *d, const char *path)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-._~";
+    mf_doc_put(d, "file://");
+    for (; *path != '\0'; path++)
+        mf_doc_printf(d, strchr(plain, *path) != NULL ? "%c" : "%%%02X", (unsigned char)*path);
+}
+
+int mf_mlflow_put(const char *folder, const char *name, const char *text, size_t n)
+{
+    char safe[NAME_MAX_BYTES + 1];
+    mf_writer w = {0};
+    if (strlen(name) > NAME_MAX_BYTES)
+        return mf_fail(MF_EINPUT, "the name %.60s... is too long for MLflow", name);
+    snprintf(safe, sizeof safe, "%s", name);
+    for (char *c = safe; *c != '\0'; c++)
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+              (*c >= '0' && *c <= '9') || *c == '_' || *c == '-' || *c == '.' || *c == ' '))
+            *c = '_';
+    char *path = mf_path_join(folder, safe);
+    int rc = path != NULL ? mf_writer_open(&w, path, true) : MF_ENOMEM;
+    if (rc == MF_OK) mf_writer_put(&w, text, n);
+    const int closed = mf_writer_close(&w, false);
+    mf_free(path);
+    return rc == MF_OK ? closed : rc;
+}
+
+/* ---- experiments ---- */
+
+/* The experiment in a folder of the store. */
+static int name_of(const char *store, const char *folder, char *out, size_t room, bool *ret_is)
+{
+    char *dir = mf_path_join(store, folder),
+         *path = dir ? mf_path_join(dir, "meta.yaml") : NULL;
+    char *text = NULL, stage[32] = "";
+    size_t n;
+    *ret_is = false;
+    int rc = path != NULL ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK && mf_exists(path)) rc = mf_read_file(path, META_MAX, &text, &n);
+    if (rc == MF_OK && text != NULL)
+        *ret_is = yaml_value(text, "name", out, room) &&
+                  yaml_value(text, "lifecycle_stage", stage, sizeof stage);
+    mf_free(text);
+    mf_free(path);
+    mf_free(dir);
+    return rc;
+}
+
+/* 18 digits, as MLflow gives them, of the name and how often it was tried. */
+static void make_id(const char *name, int nth, char out[MF_MLFLOW_ID])
+{
+    char text[NAME_MAX_BYTES + 16], hash[33];
+    snprintf(text, sizeof text, "%s/%d", name, nth);
+    mf_hash_bytes(text, strlen(text), hash);
+    hash[15] = '\0';
+    const unsigned long long number = strtoull(hash, NULL, 16);
+    snprintf(out, MF_MLFLOW_ID, "%llu", 100000000000000000ull + number % 900000000000000000ull);
+}
+
+static int judge_name(const char *name)
+{
+    if (name[0] == '\0' || strlen(name) > NAME_MAX_BYTES)
+        return mf_fail(MF_EUSAGE, "--experiment: expected a name of 1 to %d bytes, found %zu",
+                       NAME_MAX_BYTES, strlen(name));
+    for (const char *c = name; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            return mf_fail(MF_EUSAGE,
+                           "--experiment: expected one line of text, found byte %d in it", *c);
+    return MF_OK;
+}
+
+static int search(const char *store, const char *name, char **folders, int n,
+                  char ret_id[MF_MLFLOW_ID], bool *ret_there)
+{
+    int known = 0, nth = 0, rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < n && !*ret_there; i++) {
+        char found[4 * NAME_MAX_BYTES];
+        bool is;
+        rc = name_of(store, folders[i], found, sizeof found, &is);
+        known += is || strcmp(folders[i], ".trash") == 0 || strcmp(folders[i], "models") == 0;
+        *ret_there = rc == MF_OK && is && strcmp(found, name) == 0;
+        if (*ret_there) snprintf(ret_id, MF_MLFLOW_ID, "%s", folders[i]);
+    }
+    if (rc != MF_OK || *ret_there) return rc;
+    if (n > 0 && known == 0)
+        return mf_fail(
+            MF_EUSAGE,
+            "%s: holds '%s' and no experiment of MLflow; expected a new folder, or a "
+            "store",
+            store, folders[0]);
+    bool taken;
+    do {
+        make_id(name, nth++, ret_id);
+        taken = false;
+        for (int i = 0; i < n; i++)
+            taken = taken || strcmp(folders[i], ret_id) == 0;
+    } while (taken);
+    return MF_OK;
+}
+
+int mf_mlflow_experiment(const char *store, const char *name, char ret_id[MF_MLFLOW_ID],
+                         bool *ret_there)
+{
+    char **folders = NULL;
+    int n = 0, rc = judge_name(name);
+    *ret_there = false;
+    if (rc != MF_OK) return rc;
+    if (mf_exists(store) && !mf_is_dir(store))
+        return mf_fail(MF_EUSAGE, "%s: is a file; expected a new folder, or a store of MLflow",
+                       store);
+    if (mf_exists(store)) rc = mf_list_dir(store, &folders, &n);
+    if (rc == MF_OK) rc = search(store, name, folders, n, ret_id, ret_there);
+    mf_list_free(folders, n);
+    return rc;
+}
