@@ -92,15 +92,17 @@ static void add_attention(structure *s, int layer)
 {
     const int heads = number(s, "model", "heads"), kv = number(s, "model", "kv_heads");
     const bool lm = is(s, "model", "task", "lm") && is(s, "model", "causal", "yes");
-    const char *share =
-        kv > 0 && kv != heads ? mf_report_strf(s->p, ", %d of keys and values", kv) : "";
+    const char *share = kv > 0 && kv != heads ? mf_report_strf(s->p, " (%d kv)", kv) : "";
     const char *gates = is(s, "model", "head_gates", "yes") ? ", gated" : "";
-    const char *rope = is(s, "model", "position", "rope") ? ", rope" : "";
+    const bool rope = is(s, "model", "position", "rope");
+    const bool scaled =
+        *text(s, "model", "head_norm") != '\0' && !is(s, "model", "head_norm", "none");
+    const char *how = mf_report_strf(s->p, "%s%s%s", rope ? "rope" : "",
+                                     rope && scaled ? ", " : "", scaled ? "heads scaled" : "");
     add(s, MF_FLOW_BOX,
         mf_report_strf(s->p, "%sattention, %d heads%s%s", lm ? "causal " : "", heads, share,
                        gates),
-        counted(s, *rope != '\0' ? "rope" : "", elements(s, MF_MODULE_ATTENTION, layer, NULL)),
-        ATTENTION);
+        counted(s, how, elements(s, MF_MODULE_ATTENTION, layer, NULL)), ATTENTION);
 }
 
 /* What comes from the first half of the blocks, where they feed the second: those of a frame
@@ -210,30 +212,72 @@ static void add_front(structure *s)
             counted(s, "", elements(s, MF_MODULE_EMBEDDING, -1, "position.")), EMBED);
 }
 
+/* "main \xe2\x86\x92 2, score \xe2\x86\x92 1" of several heads; NULL: there is one. */
+static const char *several_heads(const structure *s, int *ret_n)
+{
+    const mf_json *list = mf_json_get(s->r->manifest, "tasks");
+    const size_t n = mf_json_typeof(list) == MF_JSON_ARRAY ? mf_json_size(list) : 0;
+    const char *all = "";
+    *ret_n = (int)n;
+    if (n < 2) return NULL;
+    for (size_t i = 0; i < n; i++) {
+        const mf_json *t = mf_json_at(list, i);
+        const char *name = mf_json_string(mf_json_get(t, "name"), NULL);
+        int64_t classes;
+        const bool number = !mf_json_int(mf_json_get(t, "classes"), &classes);
+        if (strlen(all) > 34) return mf_report_strf(s->p, "%s, \xe2\x80\xa6", all);
+        all = mf_report_strf(s->p, "%s%s%s \xe2\x86\x92 %d", all, i > 0 ? ", " : "",
+                             name != NULL ? name : "", number ? 1 : (int)classes);
+    }
+    return all;
+}
+
+/* One answer, or several, for a whole sequence. */
+static void add_answers(structure *s)
+{
+    const bool classify = is(s, "model", "task", "classify");
+    const int64_t n = elements(s, MF_MODULE_HEAD, -1, NULL);
+    int heads;
+    const char *classes = mf_report_num(s->p, 7, mf_report_manifest_number(s->r, "classes")),
+               *several = several_heads(s, &heads);
+    add(s, MF_FLOW_BOX,
+        is(s, "model", "pool", "mean") ? "mean over the tokens" : "the first token", NULL,
+        NORM);
+    if (several != NULL) {
+        add(s, MF_FLOW_BOX, several, counted(s, mf_report_strf(s->p, "%d heads", heads), n),
+            HEAD);
+        add(s, MF_FLOW_TEXT, "an answer of each head", NULL, 0);
+        return;
+    }
+    add(s, MF_FLOW_BOX,
+        mf_report_strf(s->p, "head, %s \xe2\x86\x92 %s", text(s, "model", "dim"),
+                       classify ? classes : "1"),
+        counted(s, "", n), HEAD);
+    add(s, MF_FLOW_TEXT,
+        classify ? mf_report_strf(s->p, "one of %s classes", classes) : "a number", NULL, 0);
+}
+
+static void add_tokens(structure *s)
+{
+    add(s, MF_FLOW_BOX,
+        mf_report_strf(s->p, "head, %s \xe2\x86\x92 %s", text(s, "model", "dim"),
+                       mf_report_num(s->p, 7, mf_report_manifest_number(s->r, "vocab"))),
+        counted(s, is(s, "model", "tie_embeddings", "yes") ? "weights of the embedding" : "",
+                elements(s, MF_MODULE_HEAD, -1, NULL)),
+        HEAD);
+    add(s, MF_FLOW_TEXT, is(s, "model", "task", "mlm") ? "the hidden tokens" : "the next token",
+        NULL, 0);
+}
+
 static void add_back(structure *s)
 {
-    const mf_report *p = s->p;
-    const bool classify = is(s, "model", "task", "classify");
-    const bool tied = is(s, "model", "tie_embeddings", "yes") && !classify;
-    const char *out =
-        mf_report_num(p, 7, mf_report_manifest_number(s->r, classify ? "classes" : "vocab"));
     const int64_t norm = elements(s, MF_MODULE_NORMS, -1, NULL);
     if (norm > 0 || (s->v == NULL && !s->post))
         add(s, MF_FLOW_BOX, s->norm, counted(s, "", norm), NORM);
-    if (classify)
-        add(s, MF_FLOW_BOX,
-            is(s, "model", "pool", "mean") ? "mean over the tokens" : "the first token", NULL,
-            NORM);
-    add(s, MF_FLOW_BOX,
-        mf_report_strf(p, "head, %s \xe2\x86\x92 %s", text(s, "model", "dim"), out),
-        counted(s, tied ? "weights of the embedding" : "",
-                elements(s, MF_MODULE_HEAD, -1, NULL)),
-        HEAD);
-    add(s, MF_FLOW_TEXT,
-        classify                        ? mf_report_strf(p, "one of %s classes", out)
-        : is(s, "model", "task", "mlm") ? "the hidden tokens"
-                                        : "the next token",
-        NULL, 0);
+    if (is(s, "model", "task", "classify") || is(s, "model", "task", "regress"))
+        add_answers(s);
+    else
+        add_tokens(s);
 }
 
 /* ---- the layer with experts ---- */

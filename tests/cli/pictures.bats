@@ -104,6 +104,21 @@ sound() {
     section run/report.html balance | grep -q '<h3>Gate entropy</h3>'
 }
 
+@test "attention of experts that see the whole batch, or others as zeros" {
+    sentences train.tsv
+    for scope in batch zeroed; do
+        "$MOEFW" train tagat-balanced -q -t 1 --out "$scope" --data train.tsv --set data.val_path=train.tsv \
+            --set model.dim=16 --set model.seq=16 --set model.vocab=auto --set train.batch=16 \
+            --set train.epochs=1 --set expert.scope="$scope" >/dev/null
+        grep -oE '"expert":[0-3],"head":[0-3],"prob":\[\[([^]]|\],\[)*\]\]' "$scope/routing_sample.json" |
+            sed -E 's/.*"prob":\[\[//; s/\]\]//; s/\],\[/\n/g' | grep -v null >rows
+        # Of eight sentences the first one is shown: with the batch seen, little of the weight is in it.
+        awk -F, -v scope="$scope" '{ sum = 0; for (i = 1; i <= NF; i++) { if ($i < 0) exit 1; sum += $i }
+            all += sum; n++; if (sum > 1.0001 || (scope == "zeroed" && sum < 0.9999)) exit 2 }
+            END { if (n == 0) exit 3; exit scope == "batch" && all / n > 0.5 ? 4 : 0 }' rows
+    done
+}
+
 @test "attention of blocks without head gates, dense ones too" {
     tiny run --set model.layers=6
     # Four layers, the first and the last among them, four heads at most: here both.
@@ -206,11 +221,17 @@ has() {
     has "head, 128 → 3" 1
     has "one of 3 classes" 1
     ! grep -q attention, texts
+    shape tagat-balanced --set model.task=regress
+    has "head, 128 → 1" 1
+    has "a number" 1
+    sed -i 's/"classes":3,/&"tasks":[{"name":"main","task":"classify","classes":3},{"name":"score","task":"regress"}],/' shape/manifest.json
+    "$MOEFW" report shape >/dev/null
+    section shape/report.html structure | grep -q '>main → 3, score → 1<'
     shape sentinel-quick --set model.skip=unet
     grep -q '^skip from block ' texts
     grep -q '^causal attention, .* gated$' texts
     shape lamoe
-    has "causal attention, 8 heads, 4 of keys and values" 1
+    has "causal attention, 8 heads (4 kv)" 1
     has "router: noisy_topk" 1
     shape --set moe.shared_experts=2 --set film.mode=shared --set moe.experts=3 --set moe.capacity_factor=1.5
     has "2 shared" 1
