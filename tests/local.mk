@@ -61,6 +61,7 @@ CLI += tests/cli/doctor.bats
 CLI += tests/cli/examples.bats
 CLI += tests/cli/export.bats
 CLI += tests/cli/generate.bats
+CLI += tests/cli/infer.bats
 CLI += tests/cli/install.bats
 CLI += tests/cli/pictures.bats
 CLI += tests/cli/plugin_check.bats

@@ -2,12 +2,24 @@
 
 #include <string.h>
 
-int mf_cli_model_open(mf_config *config, bool training, mf_session **ret)
+static int open_spare(mf_config *config, bool training, bool bare, mf_session **ret)
 {
     mf_model_facts facts = {.vocab = (int32_t)config->model.vocab,
                             .classes = (int32_t)config->model.classes};
+    for (int i = 0; i < config->n_tasks; i++)
+        facts.more_classes[i] = (int32_t)config->tasks[i].classes;
     if (facts.vocab == 0 && strcmp(config->data.tokenizer, "byte") == 0) facts.vocab = 256;
     const mf_session_options o = {
-        .training = training, .bare = true, .spare = facts.vocab > 0 ? &facts : NULL};
+        .training = training, .bare = bare, .spare = facts.vocab > 0 ? &facts : NULL};
     return mf_session_open(config, &o, ret);
+}
+
+int mf_cli_model_open(mf_config *config, bool training, mf_session **ret)
+{
+    return open_spare(config, training, true, ret);
+}
+
+int mf_cli_model_open_whole(mf_config *config, mf_session **ret)
+{
+    return open_spare(config, false, false, ret);
 }

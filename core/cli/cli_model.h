@@ -9,4 +9,7 @@
  * no data. training: with gradients and moments, if there are data. */
 int mf_cli_model_open(mf_config *config, bool training, mf_session **ret);
 
+/* The same with values, so that it can run; without gradients. */
+int mf_cli_model_open_whole(mf_config *config, mf_session **ret);
+
 #endif

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
+#include "cli/cli_model.h"
 #include "kernels/kernel.h"
 #include "lab/product_bench.h"
 #include "lab/router_bench.h"
@@ -17,6 +18,8 @@
 #include "lab/trace.h"
 #include "plugin/find.h"
 #include "report/routers.h"
+#include "train/load.h"
+#include "train/rundir.h"
 
 static const mf_cli_form forms[] = {
     {"routers", NULL, 0, 0, "every router alone, on the same activations"},
@@ -25,6 +28,8 @@ static const mf_cli_form forms[] = {
     {"train", "[CONFIG|PRESET]", 0, 1, "training steps"},
     {"generate", "[CONFIG|PRESET]", 0, 1, "decoding, one token at a time"},
     {"prompt", "[CONFIG|PRESET]", 0, 1, "a prompt as one batch"},
+    {"infer", "[RUN|CONFIG|PRESET]", 0, 1,
+     "batches of a classifier or language model: latency and memory"},
     MF_CLI_FORM_END};
 
 static const mf_cli_option options[] = {
@@ -55,13 +60,13 @@ static const mf_cli_option options[] = {
      .arg = "B",
      .lo = 1,
      .hi = 65536,
-     .help = "sequences (16)"},
+     .help = "sequences (16; infer: train.batch)"},
     {.name = "seq",
      .kind = MF_CLI_INT,
      .arg = "T",
      .lo = 1,
      .hi = 1048576,
-     .help = "tokens of a sequence (128)"},
+     .help = "tokens of a sequence (128; infer: model.seq)"},
     {.name = "seeds",
      .kind = MF_CLI_INT,
      .arg = "N",
@@ -73,7 +78,7 @@ static const mf_cli_option options[] = {
      .arg = "N",
      .lo = 0,
      .hi = 100000,
-     .help = "timings, of which the median counts (21); 0: no timing"},
+     .help = "timings, of which the median counts (21; infer: 100); 0: no timing"},
     {.name = "hidden",
      .kind = MF_CLI_INT,
      .arg = "H",
@@ -329,6 +334,11 @@ static int bench_routers(const mf_cli *cli)
 
 /* ---- speed ---- */
 
+static bool inference(const mf_speed *r)
+{
+    return strcmp(r->what, "infer") == 0;
+}
+
 static void print_speed_json(const mf_speed *r)
 {
     mf_jw *w = mf_jw_new();
@@ -354,6 +364,17 @@ static void print_speed_json(const mf_speed *r)
     mf_jw_kv_real(w, "ms", r->time.ms);
     mf_jw_kv_real(w, "ms_min", r->time.ms_min);
     mf_jw_kv_real(w, "ms_max", r->time.ms_max);
+    mf_jw_kv_real(w, "ms_p10", r->time.ms_p10);
+    mf_jw_kv_real(w, "ms_p90", r->time.ms_p90);
+    if (inference(r)) {
+        const double n = r->batch;
+        mf_jw_kv_real(w, "ms_example", r->time.ms / n);
+        mf_jw_kv_real(w, "ms_example_p10", r->time.ms_p10 / n);
+        mf_jw_kv_real(w, "ms_example_p90", r->time.ms_p90 / n);
+        mf_jw_kv_real(w, "examples_per_s", 1e3 * n / r->time.ms);
+        mf_jw_kv_string(w, "data", r->real_data ? "val" : "drawn");
+        mf_jw_kv_real(w, "params_mib", r->params_mib);
+    }
     mf_jw_kv_real(w, "flops", r->flops);
     mf_jw_kv_real(w, "fraction_of_peak", r->flops / (1e6 * r->time.ms) / r->peak_gflops);
     mf_jw_kv_real(w, "peak_gflops", r->peak_gflops);
@@ -366,6 +387,21 @@ static void print_speed_json(const mf_speed *r)
     const char *text = mf_jw_text(w, NULL);
     if (text) puts(text);
     mf_jw_free(w);
+}
+
+static void print_inference(const mf_speed *r)
+{
+    const double n = r->batch;
+    printf(
+        "infer: %.3f ms for a batch of %d (p10 %.3f, p90 %.3f, %.3f to %.3f), %s, %d "
+        "thread(s), "
+        "%s\n  %.4f ms an example (p10 %.4f, p90 %.4f), %.1f examples/s, %.1f tokens/s; %s\n",
+        r->time.ms, (int)r->batch, r->time.ms_p10, r->time.ms_p90, r->time.ms_min,
+        r->time.ms_max, r->dtype, r->threads, r->backend, r->time.ms / n, r->time.ms_p10 / n,
+        r->time.ms_p90 / n, 1e3 * n / r->time.ms, r->tokens_per_s,
+        r->real_data ? "batches of the data" : "drawn tokens, rows without padding");
+    printf("  %.2f M parameters in %.1f MiB, arena %.1f MiB, peak memory %.1f MiB\n",
+           (double)r->params / 1e6, r->params_mib, r->arena_mib, r->peak_rss_mib);
 }
 
 static void print_speed(const mf_speed *r)
@@ -421,6 +457,44 @@ static int bench_model(const mf_cli *cli, const char *what, const mf_timing_how 
         else
             rc = mf_speed_prompt(s, (int)mf_cli_int(cli, "prompt", 16), how, r);
     }
+    mf_session_close(s);
+    return rc;
+}
+
+/* Can these data not be read? Then what is drawn does for them. */
+static bool no_data(int rc)
+{
+    return rc == MF_EINPUT || rc == MF_EIO || rc == MF_ENOTFOUND;
+}
+
+/* The run's weights; its data only if they are still there. */
+static int open_run(const mf_cli *cli, const char *run, mf_session **ret)
+{
+    const mf_load_change change = {.step = -1, .dtype = mf_cli_text(cli, "dtype", NULL)};
+    mf_session_options o = {0};
+    int64_t step;
+    int rc = mf_load_run_as(run, &o, &change, ret, &step);
+    if (!no_data(rc)) return rc;
+    o.no_data = true;
+    return mf_load_run_as(run, &o, &change, ret, &step);
+}
+
+static int bench_infer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
+{
+    const char *what = mf_cli_operand(cli, 0);
+    mf_session *s = NULL;
+    mf_config *config;
+    int rc;
+    if (what && mf_rundir_is(what)) {
+        mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
+        rc = open_run(cli, what, &s);
+    } else {
+        rc = mf_cli_config(cli, what, &config);
+        if (rc == MF_OK) rc = mf_cli_model_open_whole(config, &s);
+    }
+    if (rc == MF_OK)
+        rc = mf_speed_infer(s, (int32_t)mf_cli_int(cli, "batch", s->config->train.batch),
+                            (int32_t)mf_cli_int(cli, "seq", s->config->model.seq), how, r);
     mf_session_close(s);
     return rc;
 }
@@ -491,22 +565,27 @@ static int run(const mf_cli *cli)
     mf_speed r;
     if (strcmp(what, "gemm") == 0) return bench_products(cli);
     if (strcmp(what, "routers") == 0) return bench_routers(cli);
-    const mf_timing_how how = how_often(cli, 9);
+    const bool infer = strcmp(what, "infer") == 0;
+    const mf_timing_how how = how_often(cli, infer ? 100 : 9);
     if (!how.turns_in && how.repetitions < 1)
         return mf_fail(MF_EUSAGE, "--repetitions=0: expected at least 1 for bench %s", what);
-    int rc = strcmp(what, "layer") == 0 ? bench_layer(cli, &how, &r)
-                                        : bench_model(cli, what, &how, &r);
+    int rc = infer                        ? bench_infer(cli, &how, &r)
+             : strcmp(what, "layer") == 0 ? bench_layer(cli, &how, &r)
+                                          : bench_model(cli, what, &how, &r);
     if (rc != MF_OK) return rc;
     if (mf_cli_json(cli))
         print_speed_json(&r);
+    else if (infer)
+        print_inference(&r);
     else
         print_speed(&r);
     return MF_OK;
 }
 
-const mf_verb mf_verb_bench = {.name = "bench",
-                               .brief = "measure routers, products, layers, training, decoding",
-                               .forms = forms,
-                               .options = options,
-                               .run = run,
-                               .computes = true};
+const mf_verb mf_verb_bench = {
+    .name = "bench",
+    .brief = "measure routers, products, layers, training, decoding, inference",
+    .forms = forms,
+    .options = options,
+    .run = run,
+    .computes = true};

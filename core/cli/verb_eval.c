@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include "base/error.h"
 #include "base/json.h"
+#include "base/parallel.h"
 #include "cli/cli.h"
 #include "train/evaluate.h"
 #include "train/load.h"
@@ -134,6 +135,7 @@ static int run(const mf_cli *cli)
     int64_t step = 0;
     int rc;
     if (mf_rundir_is(what)) {
+        mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
         rc = mf_load_run_as(what, &options_, &change, &s, &step);
     } else {
         mf_config *config;

@@ -13,6 +13,7 @@
 #include "graph/shape.h"
 #include "kernels/kernel.h"
 #include "lab/layer.h"
+#include "train/ladder.h"
 #include "train/optim.h"
 
 #define WARM_UP   3
@@ -246,6 +247,121 @@ int mf_speed_prompt(mf_session *s, int prompt, const mf_timing_how *how, mf_spee
     }
     if (j) mf_generator_free(j->g);
     mf_free(j);
+    return rc;
+}
+
+/* ---- a batch of answers ---- */
+
+typedef struct {
+    mf_session *s;
+    mf_batcher *batcher; /* NULL without data: then batch and graph are these */
+    mf_ladder *ladder;
+    mf_batch *batch;
+    mf_model_graph *graph;
+    int64_t n, at;        /* batches, and which comes next */
+    int64_t runs, tokens; /* of runs: real ones */
+    double flops;         /* of a batch, mean */
+} infer_job;
+
+static int infer_batch(void *arg, double *ret_ms)
+{
+    infer_job *j = arg;
+    const mf_run run = {.seed = 1, .forward_only = true};
+    (void)ret_ms; /* all of it */
+    int rc = MF_OK;
+    if (j->ladder)
+        rc = mf_ladder_take(j->ladder, j->batcher, j->at++ % j->n, &j->batch, &j->graph);
+    else
+        mf_session_feed(j->batch, j->graph);
+    j->runs++;
+    j->tokens += j->batch->n_tokens;
+    return rc == MF_OK ? mf_graph_run(j->graph->g, &run) : rc;
+}
+
+static void draw_tokens(mf_batch *b, int32_t vocab)
+{
+    const uint64_t stream = mf_rng_stream("bench.infer");
+    const int64_t n = (int64_t)b->rows * b->seq;
+    for (int64_t i = 0; i < n; i++) {
+        b->tokens[i] = (int32_t)mf_rng_below(1, stream, 0, (uint64_t)i, (uint64_t)vocab);
+        b->targets[i] = b->tokens[i];
+        b->mask[i] = 1;
+        b->positions[i] = (int32_t)(i % b->seq);
+        b->sequence[i] = (int32_t)(i / b->seq);
+    }
+    b->n_tokens = n;
+}
+
+static int infer_begin(infer_job *j, const mf_model_shape *shape, const mf_timing_how *how)
+{
+    mf_session *s = j->s;
+    mf_batch_spec spec;
+    mf_split split = MF_SPLIT_VAL;
+    mf_graph_info info;
+    if (!s->corpus) {
+        int rc = mf_batch_new(shape->batch, shape->seq, &j->batch);
+        if (rc == MF_OK) rc = mf_model_graph_new(s->model, shape, &j->graph);
+        if (rc != MF_OK) return rc;
+        draw_tokens(j->batch, s->model->facts.vocab);
+        mf_graph_get_info(j->graph->g, &info);
+        j->flops = info.flops;
+        return MF_OK;
+    }
+    if (s->corpus->split[split].tokens == 0) split = MF_SPLIT_TRAIN;
+    mf_session_batch_spec(s, split, &spec);
+    spec.order = MF_ORDER_SEQUENTIAL;
+    spec.rows = shape->batch;
+    spec.seq = shape->seq;
+    int rc = mf_batcher_new(s->corpus, &spec, &j->batcher);
+    if (rc == MF_OK) rc = mf_ladder_new(s, shape, false, &j->ladder);
+    if (rc != MF_OK) return rc;
+    j->n = mf_batcher_count(j->batcher);
+    /* No more than are timed; the last one, which may be short, only where it is the only one. */
+    if (!how->turns_in && j->n > how->repetitions) j->n = how->repetitions;
+    if (j->n > 1 && j->n == mf_batcher_count(j->batcher)) j->n--;
+    for (int64_t i = 0; rc == MF_OK && i < j->n; i++) {
+        rc = infer_batch(j, NULL); /* makes the graphs, touches their memory */
+        mf_graph_get_info(j->graph->g, &info);
+        j->flops += info.flops / (double)j->n;
+    }
+    j->at = j->runs = j->tokens = 0;
+    return rc;
+}
+
+int mf_speed_infer(mf_session *s, int32_t batch, int32_t seq, const mf_timing_how *how,
+                   mf_speed *ret)
+{
+    const mf_config *c = s->config;
+    const mf_model_shape shape = {.mode = MF_MODE_EVAL,
+                                  .batch = batch,
+                                  .seq = seq,
+                                  .masked = true,
+                                  .want_logits = mf_task_by_row(c->model.task)};
+    infer_job j = {.s = s};
+    mf_graph_info info;
+    *ret = (mf_speed){.batch = batch, .seq = seq, .real_data = s->corpus != NULL};
+    if (seq > c->model.seq)
+        return mf_fail(MF_EUSAGE, "--seq=%d: the model takes at most %lld tokens", (int)seq,
+                       (long long)c->model.seq);
+    int rc = infer_begin(&j, &shape, how);
+    if (rc == MF_OK)
+        rc = repeat(how, (j.ladder ? mf_ladder_graph(j.ladder) : j.graph)->g, infer_batch, &j,
+                    ret);
+    if (rc == MF_OK) {
+        mf_graph_get_info((j.ladder ? mf_ladder_graph(j.ladder) : j.graph)->g, &info);
+        ret->flops = j.flops;
+        ret->arena_mib = (double)info.arena_bytes / 1048576;
+        ret->params_mib = (double)mf_store_bytes(s->model->store) / 1048576;
+        ret->tokens_per_s = 1e3 * (double)j.tokens / (double)j.runs / ret->time.ms;
+        describe_model(ret, s);
+        describe(ret, "infer");
+    }
+    if (!j.ladder) {
+        mf_model_graph_free(j.graph);
+        mf_batch_free(j.batch);
+    }
+    mf_ladder_free(j.ladder);
+    mf_batcher_free(j.batcher);
     return rc;
 }
 

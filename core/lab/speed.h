@@ -1,4 +1,4 @@
-/* lab/speed.h: how fast the whole thing is: a training step, a layer, decoding.
+/* lab/speed.h: how fast the whole thing is: a training step, a layer, decoding, a batch of answers.
  *
  * Times are taken as lab/timing.h says, on arenas whose pages were touched. peak is
  * measured in the same process: the best rate of a 1024^3 product over several tries, so that a
@@ -11,17 +11,19 @@
 #include "train/session.h"
 
 typedef struct mf_speed {
-    const char *what; /* "train", "layer", "generate" */
+    const char *what; /* "train", "layer", "generate", "infer" */
     char backend[32]; /* "cpu avx512" */
     const char *dtype; /* of products */
     int threads;
     int32_t batch, seq, dim, layers, experts, top_k, hidden; /* 0: does not apply */
     int64_t params, params_active, vocab;
-    mf_timing time; /* of one step, one layer pass, one prompt, one token */
+    mf_timing time; /* of one step, one layer pass, one prompt, one token, one batch */
     double tokens_per_s;
     double flops; /* of products, in one step (pass, token) */
     double peak_gflops;
     double first_step_s; /* from the start of the process to the end of the first step */
+    double params_mib;   /* inference: parameters as they lie in memory */
+    bool real_data;      /* inference: batches are those of the validation split */
     double arena_mib;    /* planned memory of the graph */
     double peak_rss_mib;
 } mf_speed;
@@ -34,6 +36,12 @@ int mf_speed_generate(mf_session *s, int prompt, int tokens, const mf_timing_how
                       mf_speed *ret);
 /* A prompt of so many tokens as one batch. */
 int mf_speed_prompt(mf_session *s, int prompt, const mf_timing_how *how, mf_speed *ret);
+
+/* One batch of `batch` sequences of at most `seq` tokens through the model as evaluation runs it,
+ * filling the inputs included: batches of the validation split in turn, padded as the configuration
+ * says, or without data full rows of drawn tokens. */
+int mf_speed_infer(mf_session *s, int32_t batch, int32_t seq, const mf_timing_how *how,
+                   mf_speed *ret);
 
 typedef struct mf_speed_layer_spec {
     const char *router, *expert; /* plugins; router with options as in lab/router_list */

@@ -100,13 +100,25 @@ static int take_turns(const mf_timing_how *how, series *s)
     return rc;
 }
 
+/* The sorted series at a share of its length, between two of its numbers by their distance. */
+static double at_share(const double *sorted, int64_t n, double share)
+{
+    const double place = share * (double)(n - 1);
+    const int64_t i = (int64_t)place;
+    return i + 1 < n ? sorted[i] + (place - (double)i) * (sorted[i + 1] - sorted[i]) : sorted[i];
+}
+
 int mf_timing_run(const mf_timing_how *how, int warm_up, mf_timed_fn *fn, void *arg,
                   mf_timing *ret)
 {
     series s = {.fn = fn, .arg = arg};
     double ms;
     int rc = MF_OK;
-    *ret = (mf_timing){.ms = (double)NAN, .ms_min = (double)NAN, .ms_max = (double)NAN};
+    *ret = (mf_timing){.ms = (double)NAN,
+                       .ms_min = (double)NAN,
+                       .ms_max = (double)NAN,
+                       .ms_p10 = (double)NAN,
+                       .ms_p90 = (double)NAN};
     for (int i = 0; rc == MF_OK && i < warm_up; i++)
         rc = once(&s, &ms);
     s.allocations = s.faults = 0;
@@ -119,6 +131,8 @@ int mf_timing_run(const mf_timing_how *how, int warm_up, mf_timed_fn *fn, void *
         ret->ms = s.ms[s.n / 2];
         ret->ms_min = s.ms[0];
         ret->ms_max = s.ms[s.n - 1];
+        ret->ms_p10 = at_share(s.ms, s.n, 0.1);
+        ret->ms_p90 = at_share(s.ms, s.n, 0.9);
     }
     mf_free(s.ms);
     return rc;

@@ -20,6 +20,7 @@ typedef struct mf_timing_how {
 
 typedef struct mf_timing {
     double ms, ms_min, ms_max;  /* median and ends */
+    double ms_p10, ms_p90;      /* one in ten is below, and above */
     double allocations, faults; /* per run: calls of mf_alloc; pages that were not there */
 } mf_timing;
 

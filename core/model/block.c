@@ -188,6 +188,10 @@ static void declare_task_head(declarer *d, int i, double std)
     const mf_model_facts *f = &m->facts;
     const bool number = mf_model_task_kind(m, i) == MF_TASK_REGRESS;
     const int64_t out = number ? 1 : i == 0 ? f->classes : f->more_classes[i - 1];
+    if (out == 0 && d->rc == MF_OK)
+        d->rc = i == 0 ? mf_fail(MF_ECONFIG, "model.classes = auto needs data to count classes")
+                       : mf_fail(MF_ECONFIG, "task.%s.classes = auto needs data to count classes",
+                                 mf_model_task_name(m, i));
     const double mean = i == 0 ? f->mean : f->more_mean[i - 1];
     const mf_init at_mean = {MF_INIT_CONST, MF_PARAM_NO_DECAY, mean};
     declare(d, head_name(m, i, "weight").text, mf_shape2(out, c->dim), weight_init(c, std));

@@ -30,6 +30,9 @@ PICK(pearson)
 PICK(spearman)
 PICK(train_loss)
 PICK(train_accuracy)
+PICK(gap_loss)
+PICK(gap_accuracy)
+PICK(peak_rss_mib)
 
 static double pick_rmse(const mf_metrics_record *m, const void *arg)
 {
@@ -335,6 +338,27 @@ static void training_accuracy(const mf_report *p)
            (mf_plot){.y_label = "share", .right_label = "nats", .y_lo = 0, .y_hi = 1}, &c);
 }
 
+/* How much better training data are told than those of validation. */
+static void gap(const mf_report *p)
+{
+    curves c = {0};
+    for (int i = 0; i < p->n; i++) {
+        const mf_report_run *r = p->runs[i];
+        mf_series *s = add(&c, p->n > 1 ? r->name : "loss",
+                           mf_report_track(r, "val", pick_gap_loss, NULL));
+        if (s != NULL) s->colour = i + 1;
+    }
+    if (p->n == 1) {
+        mf_series *s = add(&c, "accuracy (right)",
+                           mf_report_track(p->runs[0], "val", pick_gap_accuracy, NULL));
+        if (s != NULL) s->right = true;
+    }
+    figure(p, "Gap between training and validation",
+           "Loss of validation less that of training; accuracy of training less that of "
+           "validation.",
+           (mf_plot){.y_label = "loss", .right_label = "share"}, &c);
+}
+
 /* Accuracy and F1, beside the entropy of the routing on the other axis. */
 static void accuracy_and_routing(const mf_report *p)
 {
@@ -374,6 +398,7 @@ void mf_report_learning(const mf_report *p)
     mf_html_figures(p->d);
     loss(p);
     if (p->n == 1) at_evaluations(p);
+    gap(p);
     classification(p);
     numbers(p);
     if (p->n == 1) {
@@ -388,6 +413,8 @@ void mf_report_learning(const mf_report *p)
         regularizers(p);
     }
     of_runs(p, "Speed", "tokens/s", NULL, "train", pick_tokens_per_s, NULL, false);
+    of_runs(p, "Memory", "MiB", "The most that the process had so far.", "val",
+            pick_peak_rss_mib, NULL, false);
     of_runs(p, "Attention heads in use", "heads", NULL, "train", heads, NULL, false);
     of_runs(p, "Parameter efficiency", "1 / (perplexity x millions of parameters)",
             "Parameters that a token uses, without those of pruned heads.", "val", efficiency,
@@ -499,5 +526,6 @@ void mf_report_balance(const mf_report *p)
                &c);
     }
     mf_html_figures_end(p->d);
+    mf_report_skew(p);
     mf_html_section_end(p->d);
 }

@@ -28,6 +28,7 @@ const char *mf_report_count(const mf_report *p, double n);
 /* For one run or several. */
 void mf_report_learning(const mf_report *p); /* loss, accuracy, learning rate, speed */
 void mf_report_balance(const mf_report *p);  /* entropy, load CV, drop rate */
+void mf_report_skew(const mf_report *p); /* does uneven use of experts go with quality? */
 /* For one run. */
 void mf_report_modules(const mf_report *p,
                        const mf_report_run *r); /* parameters, loaded and active */

@@ -24,7 +24,7 @@ void mf_metrics_record_init(mf_metrics_record *r)
     r->loss = r->task_loss = r->lr = r->grad_norm = r->tokens_per_s = r->wall_s = NAN;
     r->ppl = r->ppl_batch_mean = r->bits_per_byte = r->accuracy = r->macro_f1 = r->floor = NAN;
     r->mse = r->pearson = r->spearman = NAN;
-    r->train_loss = r->train_accuracy = NAN;
+    r->train_loss = r->train_accuracy = r->gap_loss = r->gap_accuracy = r->peak_rss_mib = NAN;
     r->drop_rate = r->reassigned = NAN;
 }
 
@@ -54,8 +54,7 @@ static void put_floats(mf_jw *w, const char *key, int n, const float *values)
     mf_jw_end(w);
 }
 
-/* How far shares are from even: sum u ln(n u), or the Euclidean distance. NaN without shares. */
-static double from_even(int n, const float *share, bool kl)
+double mf_from_even(int n, const float *share, bool kl)
 {
     double d = 0, sum = 0;
     for (int i = 0; share != NULL && i < n; i++) {
@@ -80,8 +79,8 @@ static void put_layer(mf_jw *w, const mf_layer_stats *s)
     put_floats(w, "demand", s->experts, s->demand);
     put_floats(w, "importance", s->experts, s->importance);
     put_floats(w, "prob_sum", s->experts, s->prob_sum);
-    put_if_known(w, "balance_l2", from_even(s->experts, s->importance, false));
-    put_if_known(w, "balance_kl", from_even(s->experts, s->importance, true));
+    put_if_known(w, "balance_l2", mf_from_even(s->experts, s->importance, false));
+    put_if_known(w, "balance_kl", mf_from_even(s->experts, s->importance, true));
     mf_jw_kv_real(w, "load_cv", s->load_cv);
     mf_jw_kv_real(w, "drop_rate", s->drop_rate);
     mf_jw_kv_real(w, "reassigned", s->reassigned);
@@ -223,6 +222,9 @@ void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)
     put_numbers(w, r->mse, r->pearson, r->spearman);
     put_if_known(w, "train_loss", r->train_loss);
     put_if_known(w, "train_accuracy", r->train_accuracy);
+    put_if_known(w, "gap_loss", r->gap_loss);
+    put_if_known(w, "gap_accuracy", r->gap_accuracy);
+    put_if_known(w, "peak_rss_mib", r->peak_rss_mib);
     put_if_known(w, "drop_rate", r->drop_rate);
     put_if_known(w, "reassigned", r->reassigned);
     put_if_known(w, "floor", r->floor);

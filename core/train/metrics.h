@@ -55,6 +55,10 @@ typedef struct mf_metrics_record {
     double mse, pearson, spearman; /* regress, with rmse beside mse; NaN: not written */
     double train_loss, train_accuracy; /* val: means over the steps since the last val line; NaN:
                                         * not written */
+    double gap_loss, gap_accuracy; /* val: loss less that in training, and accuracy in training less
+                                    * this; NaN: not written */
+    double peak_rss_mib;          /* val: the most memory that the process had so far; NaN: not
+                                   * written */
     double drop_rate, reassigned; /* under a capacity; train: since the last line of train.
                                    * Rows dropped / tokens, and rows reassigned, over all
                                    * layers; NaN: not written */
@@ -86,6 +90,10 @@ void mf_metrics_json(mf_jw *w, const mf_metrics_record *r);
 /* What it says of answers, for people: "accuracy 0.6720, macro F1 0.6701", "RMSE 0.91, Pearson 0.42,
  * Spearman 0.40", of several tasks "main: ...; NAME: ..."; "" without. Returns out. */
 const char *mf_metrics_answers(const mf_metrics_record *r, char *out, size_t size);
+
+/* How far shares [n] are from even: sum u ln(n u), nats, or the Euclidean distance. NaN without
+ * shares. */
+double mf_from_even(int n, const float *share, bool kl);
 
 /* ---- writing ---- */
 typedef struct mf_metrics_log mf_metrics_log;

@@ -198,6 +198,9 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
     r->spearman = real_or_nan(v, "spearman");
     r->train_loss = real_or_nan(v, "train_loss");
     r->train_accuracy = real_or_nan(v, "train_accuracy");
+    r->gap_loss = real_or_nan(v, "gap_loss");
+    r->gap_accuracy = real_or_nan(v, "gap_accuracy");
+    r->peak_rss_mib = real_or_nan(v, "peak_rss_mib");
     r->drop_rate = real_or_nan(v, "drop_rate");
     r->reassigned = real_or_nan(v, "reassigned");
     r->floor = real_or_nan(v, "floor");

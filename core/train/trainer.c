@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/resident.h"
 #include "plugin/open.h"
 #include "train/schedule.h"
 #include "train/signals.h"
@@ -376,12 +377,14 @@ static int log_step(mf_trainer *t, bool logged)
 #define TRAIN_BATCHES                                                                          \
     8 /* of the training data, where all of the validation data are measured */
 
-static int evaluate_train(mf_trainer *t)
+static int evaluate_train(mf_trainer *t, double *ret_loss, double *ret_accuracy)
 {
     mf_metrics_record r;
     const int64_t asked = t->session->config->train.eval_batches;
     int rc = mf_evaluator_run(t->on_train, t->step, asked > 0 ? asked : TRAIN_BATCHES, &r);
     if (rc != MF_OK) return rc;
+    *ret_loss = r.loss;
+    *ret_accuracy = r.accuracy;
     r.split = "train_eval";
     r.wall_s = t->wall_before + mf_clock() - t->started;
     return mf_metrics_put(t->log, &r);
@@ -434,8 +437,9 @@ static int evaluate(mf_trainer *t)
     mf_metrics_record r;
     const double before = mf_clock();
     const bool last = t->step == t->session->steps;
+    double train_loss = (double)NAN, train_accuracy = (double)NAN;
     if (t->on_train) {
-        int rc = evaluate_train(t);
+        int rc = evaluate_train(t, &train_loss, &train_accuracy);
         if (rc != MF_OK) return rc;
     }
     int rc = mf_evaluator_run(t->evaluator, t->step,
@@ -449,6 +453,11 @@ static int evaluate(mf_trainer *t)
     if (t->since.steps > 0) r.train_loss = t->since.loss / t->since.steps;
     if (t->since.rows > 0) r.train_accuracy = t->since.hits / t->since.rows;
     t->since = (mf_trainer_sums){0};
+    /* What was measured of training data by these same weights, or else how training went. */
+    r.gap_loss = r.loss - (t->on_train ? train_loss : r.train_loss);
+    r.gap_accuracy = (t->on_train ? train_accuracy : r.train_accuracy) - r.accuracy;
+    const mf_resident memory = mf_resident_read();
+    if (memory.peak > 0) r.peak_rss_mib = (double)memory.peak / 1048576;
     rc = mf_metrics_put(t->log, &r);
     if (rc == MF_OK) rc = mf_past_add(t->past, &r);
     if (rc == MF_OK && t->observer.on_eval) t->observer.on_eval(t->observer.arg, &r);

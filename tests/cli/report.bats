@@ -166,6 +166,27 @@ END
     [ "$status" -eq 3 ]
 }
 
+@test "how the skew of experts goes with accuracy, over evaluations" {
+    make_run one
+    # shares .5 +- d; accuracy against d: r = -.0475 / sqrt(.05 x .046875); the CV falls as d rises
+    while read -r step d accuracy; do
+        moe='[{"layer":0,"entropy":1,"top_prob":0.5,"load":[0.5,0.5],"importance":['$(awk "BEGIN { print .5 + $d \",\" .5 - $d }")'],"load_cv":'$(awk "BEGIN { print .5 - $d }")',"drop_rate":0,"reassigned":0,"empty":0}]'
+        echo "{\"step\":$step,\"split\":\"val\",\"loss\":1,\"task_loss\":1,\"lr\":null,\"grad_norm\":null,\"tokens\":9,\"tokens_per_s\":1,\"wall_s\":1,\"accuracy\":$accuracy,\"macro_f1\":0.5,\"regularizers\":{},\"controllers\":{},\"moe\":$moe}"
+    done <<'END' >one/metrics.jsonl
+10 0.1 0.9
+20 0.2 0.8
+30 0.3 0.75
+40 0.4 0.6
+END
+    "$MOEFW" report one
+    sound_page one/report.html
+    tr -d '\n' <one/report.html | sed 's/<[^>]*>/ /g; s/  */ /g' >text
+    grep -q "one accuracy n = 4 -0.981 0.981" text
+    head -n 2 one/metrics.jsonl >two && mv two one/metrics.jsonl # too few to say
+    "$MOEFW" report one
+    if grep -q "go with quality" one/report.html; then return 1; fi
+}
+
 @test "bench routers --report: table, figures and losses on one page" {
     run "$MOEFW" bench routers --routers linear,hash,oracle --dim 16 --experts 4 --batch 1 --seq 8 --seeds 1 \
         --repetitions 1 --no-layer -t 1 --report routers.html

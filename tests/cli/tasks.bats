@@ -168,7 +168,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
 }
 
 @test "runs of tasks are repeated and gone on with to the same bits" {
-    untimed() { sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' "$1/metrics.jsonl"; }
+    untimed() { sed -E 's/"(tokens_per_s|wall_s|peak_rss_mib)":[^,}]*,?//g' "$1/metrics.jsonl"; }
     tiny --set train.epochs=2 --set task.score.task=regress
     mv run whole
     run tiny --set train.epochs=2 --set task.score.task=regress --set train.time_limit=0.0001
@@ -221,6 +221,22 @@ holds() { awk "BEGIN { exit !($1) }"; }
     [[ "$output" == *"model.task = classify or regress"* ]]
     run "$MOEFW" config show vanilla --set task.x.task=regress --set task.x.column=points
     [[ "$output" == *"[task.x]"*"task = regress"*"column = points"*"weight = 1"* ]]
+}
+
+@test "the gap between training and validation" {
+    tiny --set train.epochs=2
+    while read -r line; do
+        value() { grep -oE "\"$1\":[-+0-9.e]+" <<<"$line" | cut -d: -f2; }
+        holds "($(value loss) - $(value train_loss) - $(value gap_loss)) ^ 2 < 1e-10"
+        holds "($(value train_accuracy) - $(value accuracy) - $(value gap_accuracy)) ^ 2 < 1e-10"
+    done < <(grep '"split":"val"' run/metrics.jsonl)
+    "$MOEFW" report run
+    grep -q "Gap between training and validation" run/report.html
+    rm -rf run # training data measured by the same weights come before how training went
+    tiny --set train.epochs=1 --set train.eval_train=yes
+    of() { grep "\"split\":\"$1\"" run/metrics.jsonl | tail -n 1 | grep -oE "\"$2\":[-+0-9.e]+" | cut -d: -f2; }
+    holds "($(of val loss) - $(of train_eval loss) - $(of val gap_loss)) ^ 2 < 1e-10"
+    holds "($(of train_eval accuracy) - $(of val accuracy) - $(of val gap_accuracy)) ^ 2 < 1e-10"
 }
 
 @test "routers are compared by the error of numbers" {

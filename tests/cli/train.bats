@@ -18,7 +18,7 @@ small() {
 
 # metrics DIR: the lines without what tells time
 metrics() {
-    sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' "$1/metrics.jsonl"
+    sed -E 's/"(tokens_per_s|wall_s|peak_rss_mib)":[^,}]*,?//g' "$1/metrics.jsonl"
 }
 
 newest() {

@@ -1,0 +1,70 @@
+# bench infer: latency and memory of batches of answers, of a run, or of a configuration.
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
+}
+
+# value KEY: of the object in $output
+value() { grep -oE "\"$1\":[-+0-9.e]+" <<<"$output" | head -n 1 | cut -d: -f2; }
+
+# holds CONDITION of awk
+holds() { awk "BEGIN { exit !($1) }"; }
+
+narrow=(--set model.dim=16 --set model.seq=24 --set model.vocab=auto --set train.batch=16)
+
+@test "a run's batches: times in order, per batch and per example, and what memory they take" {
+    awk 'BEGIN { for (i = 0; i < 70; i++) {
+        s = "so"; for (j = 0; j < i % 9; j++) s = s " so"
+        print s (i % 2 ? " good" : " bad") "\t" i % 2 } }' >train.tsv
+    cp train.tsv dev.tsv
+    "$MOEFW" train tagat-balanced -q -t 1 --out run "${narrow[@]}" --set train.epochs=1 --set report.enabled=no
+    run "$MOEFW" bench infer run -t 1 --json --repetitions 12
+    [ "$status" -eq 0 ]
+    [[ "$output" == '{"what":"infer",'*'"threads":1,'*'"shape":{"batch":16,"seq":24,"dim":16,"layers":1,'*'"data":"val"'* ]]
+    holds "$(value ms_min) <= $(value ms_p10) && $(value ms_p10) <= $(value ms) && $(value ms) <= $(value ms_p90) &&
+        $(value ms_p90) <= $(value ms_max) && $(value ms_min) > 0"
+    holds "($(value ms_example) * 16 / $(value ms) - 1) ^ 2 < 1e-12 && ($(value ms_example_p90) * 16 / $(value ms_p90) - 1) ^ 2 < 1e-12"
+    holds "($(value examples_per_s) * $(value ms_example) / 1000 - 1) ^ 2 < 1e-12"
+    holds "$(value params) * 4 / 1048576 <= $(value params_mib) && $(value params_mib) < 1 + $(value params) * 4 / 1048576"
+    holds "$(value arena_mib) > 0 && $(value peak_rss_mib) > $(value arena_mib)"
+    [ "$(value allocations_per_step)" = 0 ] # graphs of all lengths were there before
+    # one example at a time, and cut shorter
+    run "$MOEFW" bench infer run -t 1 --json --repetitions 12 --batch 1 --seq 8
+    [[ "$output" == *'"shape":{"batch":1,"seq":8,'* ]]
+    [ "$(value ms)" = "$(value ms_example)" ]
+    run "$MOEFW" bench infer run -t 1 --seq 25
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"the model takes at most 24 tokens"* ]]
+    # without its data a run is measured all the same
+    rm train.tsv dev.tsv
+    run "$MOEFW" bench infer run -t 1 --repetitions 3
+    [ "$status" -eq 0 ]
+    [[ "$output" == "infer: "*" ms for a batch of 16 (p10 "*", p90 "*" ms an example "*"drawn tokens"*"peak memory"* ]]
+}
+
+@test "configurations, with data and without, and language models" {
+    run "$MOEFW" bench infer vanilla -t 1 --json --repetitions 2 --batch 2 --seq 16
+    [[ "$output" == *'"batch":2,"seq":16,"dim":128,'*'"params":4303747,'*'"data":"drawn"'* ]]
+    run "$MOEFW" bench infer vanilla -t 1 --set model.classes=auto
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"model.classes = auto needs data"* ]]
+    run "$MOEFW" bench infer vanilla -t 1 --json --repetitions 2 --batch 2 --seq 16 --set model.task=regress \
+        --set task.x.classes=5
+    [ "$status" -eq 0 ]
+    [ "$(value params)" = $((4303747 - 387 + 129 + 645)) ]
+    run "$MOEFW" bench infer -t 1 --json --repetitions 2 --set data.path=builtin:topics?bytes=60000 \
+        --set model.dim=32 --set model.layers=1 --set train.eval_context=0 --batch 2
+    [[ "$output" == *'"data":"val"'* ]]
+    holds "$(value tokens_per_s) > 0 && ($(value tokens_per_s) / (2 * 128 * 1000 / $(value ms)) - 1) ^ 2 < 0.01"
+}
+
+@test "each validation says how much memory there was at most" {
+    "$MOEFW" train -q -t 1 --out run --set data.path=builtin:topics?bytes=60000 --set model.layers=1 \
+        --set model.dim=32 --set train.steps=4 --set train.eval_every=2 --set train.eval_batches=1
+    [ "$(grep -c '"peak_rss_mib":[0-9]' run/metrics.jsonl)" -eq 2 ]
+    grep '"split":"train"' run/metrics.jsonl | awk '/peak_rss/ { exit 1 }'
+    awk 'match($0, /"peak_rss_mib":[0-9.]+/) { m = substr($0, RSTART + 15, RLENGTH - 15) + 0
+        if (m < 5 || m > 4000 || m < last) exit 1; last = m }' run/metrics.jsonl
+    grep -q '>Memory<' run/report.html
+}
