@@ -43,6 +43,7 @@ typedef enum mf_cli_kind {
 
 typedef struct mf_cli_option {
     const char *name;           /* long name; NULL ends a table */
+    const char *also;           /* a second long name, as other programs call it; NULL: none */
     int letter;                 /* short name, 0: none */
     mf_cli_kind kind;
     const char *arg;            /* what help calls the argument. Completion knows FILE, DIR, RUN,

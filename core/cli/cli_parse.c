@@ -18,7 +18,7 @@
 typedef struct table {
     int n, n_longs;
     const mf_cli_option *option[MAX_OPTIONS];
-    struct option longs[2 * MAX_OPTIONS + 1];
+    struct option longs[3 * MAX_OPTIONS + 1];
     char shorts[2 * MAX_OPTIONS + 3];
     char underscored[MAX_OPTIONS][48];
 } table;
@@ -39,6 +39,7 @@ static void add_options(table *t, const mf_cli_option *o)
         for (char *c = second; (c = strchr(c, '-')) != NULL;)
             *c = '_';
         if (strcmp(second, o->name) != 0) add_long(t, second, has_arg);
+        if (o->also != NULL) add_long(t, o->also, has_arg);
         t->option[t->n++] = o;
         if (o->letter != 0) {
             t->shorts[s++] = (char)o->letter;
@@ -113,15 +114,19 @@ static int bad_option(const table *t, const mf_verb *verb, const char *word, int
     char name[64];
     size_t n = strcspn(word + 2, "=");
     snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word + 2);
-    const char *names[MAX_OPTIONS + 1], *first = NULL, *second = NULL;
+    const char *names[2 * MAX_OPTIONS + 1], *first = NULL, *second = NULL;
+    int n_names = 0;
     for (int i = 0; i < t->n; i++) {
-        names[i] = t->option[i]->name;
-        if (strncmp(name, names[i], n) == 0) {
-            if (first != NULL && second == NULL) second = names[i];
-            if (first == NULL) first = names[i];
-        }
+        const mf_cli_option *each = t->option[i];
+        names[n_names++] = each->name;
+        if (each->also != NULL) names[n_names++] = each->also;
     }
-    names[t->n] = NULL;
+    for (int i = 0; i < n_names; i++) {
+        if (strncmp(name, names[i], n) != 0) continue;
+        if (first != NULL && second == NULL) second = names[i];
+        if (first == NULL) first = names[i];
+    }
+    names[n_names] = NULL;
     if (second != NULL)
         return mf_fail(MF_EUSAGE, "option '--%s' is ambiguous: '--%s' or '--%s'?", name, first,
                        second);

@@ -313,7 +313,7 @@ static const command commands[] = {
     {"top-p", "P", "draw from the likeliest that make up probability P", 1, 1, obey_top_p},
     {"repeat-penalty", "R", "above 1: tokens of the text become less likely", 1, 1,
      obey_penalty},
-    {"exit", "", "end; so does /quit", 0, 0, obey_exit},
+    {"exit", "", "end; so do exit, quit and /quit", 0, 0, obey_exit},
     {NULL, NULL, NULL, 0, 0, NULL},
 };
 
@@ -351,6 +351,18 @@ static int obey(talk *t, char *line)
     return unknown(name);
 }
 
+/* The words between turns go to standard error, where -q leaves a sign. */
+static void ask(void)
+{
+    fflush(stdout);
+    fputs(mf_log_get_level() >= MF_LOG_INFO ? "User: " : "> ", stderr);
+}
+
+static void announce(void)
+{
+    if (mf_log_get_level() >= MF_LOG_INFO) fputs("Generating Text ....\nModel:\n", stderr);
+}
+
 /* False at the end of the input. */
 static bool read_line(char *line, size_t size, bool *ret_long)
 {
@@ -371,10 +383,9 @@ int mf_talk(mf_talker *run, mf_talker *baseline, const char *name)
     int rc = MF_OK;
     *baseline = (mf_talker){0};
     snprintf(t.name, sizeof t.name, "%s", name ? name : "");
-    fputs("Each line is continued; /help lists commands, /exit ends.\n", stderr);
+    fputs("Each line is continued; /help lists commands, exit ends.\n", stderr);
     while (rc == MF_OK && !t.end) {
-        fputs("> ", stderr);
-        fflush(stdout);
+        ask();
         if (!read_line(line, sizeof line, &too_long)) break;
         if (too_long) {
             wrong("expected lines of at most %d bytes", (int)sizeof line - 2);
@@ -386,6 +397,7 @@ int mf_talk(mf_talker *run, mf_talker *baseline, const char *name)
             rc = obey(&t, line + 1);
             continue;
         }
+        announce();
         rc = answer(&t, run, "this run", line);
         if (rc == MF_OK && t.baseline.session) rc = answer(&t, &t.baseline, t.name, line);
     }

@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "data/clean.h"
 #include "report/terminal.h"
 #include "train/load.h"
 
@@ -113,13 +115,30 @@ static void end_word(const mf_tokenizer *t, const mf_ids *ids, const char *text,
         mf_talker_put(" ", 1);
 }
 
+/* The prompt as the texts were that the run was trained on: cleaned if they were. */
+static int encode_prompt(const mf_talker *t, const char *text, size_t n, mf_ids *ids)
+{
+    const mf_tokenizer *tokenizer = t->session->tokenizer;
+    char *plain = NULL;
+    size_t m;
+    if (!t->session->config->data.clean)
+        return mf_tokenizer_encode(tokenizer, "the prompt", text, n, ids);
+    int rc = mf_clean_text(text, n, &plain, &m);
+    if (rc == MF_OK && m > 0 && text[n - 1] == ' ') plain[m++] = ' '; /* in place of the NUL */
+    if (rc == MF_OK) /* of nothing but signs nothing is left: then as it is */
+        rc = mf_tokenizer_encode(tokenizer, "the prompt", m > 0 ? plain : text, m > 0 ? m : n,
+                                 ids);
+    mf_free(plain);
+    return rc;
+}
+
 int mf_talker_continue(mf_talker *t, const char *text, size_t n, bool shown)
 {
     mf_ids ids = {0};
     mf_decoder decoder;
     const mf_tokenizer *tokenizer = t->session->tokenizer;
     const float *logits = NULL;
-    int rc = mf_tokenizer_encode(tokenizer, "the prompt", text, n, &ids);
+    int rc = encode_prompt(t, text, n, &ids);
     if (rc == MF_OK && ids.n == 0)
         rc = mf_fail(MF_EUSAGE, "the prompt is empty; expected at least one token of text");
     if (rc == MF_OK && shown) end_word(tokenizer, &ids, text, n);

@@ -67,6 +67,8 @@ static void option_row(const mf_cli_option *o)
         for (int i = 0; o->choices[i] != NULL && n < (int)sizeof right - 1; i++)
             n += snprintf(right + n, sizeof right - (size_t)n, "%s%s", i == 0 ? ": " : ", ",
                           o->choices[i]);
+    if (o->also != NULL && n < (int)sizeof right - 1)
+        snprintf(right + n, sizeof right - (size_t)n, "; also --%s", o->also);
     row(left, right);
 }
 
@@ -150,6 +152,7 @@ static void mdoc_option(const mf_cli_option *o)
             printf("%s%s%s", i == 0 ? ".Pq Cm " : " | ", o->choices[i],
                    o->choices[i + 1] == NULL ? "\n" : "");
     if (o->set != NULL) printf(".Pq sets Cm %s\n", o->set);
+    if (o->also != NULL) printf(".Pq also Fl Fl %s\n", o->also);
 }
 
 static void mdoc_options(const mf_cli_option *o)

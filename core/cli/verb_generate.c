@@ -30,6 +30,7 @@ static const mf_cli_option options[] = {
      .hi = 1e9,
      .help = "how many tokens to write (200)"},
     {.name = "temp",
+     .also = "temperature",
      .kind = MF_CLI_REAL,
      .arg = "T",
      .lo = 0,
@@ -100,7 +101,9 @@ static const mf_cli_option options[] = {
     {.name = "interactive",
      .letter = 'i',
      .kind = MF_CLI_FLAG,
-     .help = "a conversation: each line is continued; /help lists commands that look inside"},
+     .help =
+         "a conversation: each line is continued; /help lists commands that look inside, exit "
+         "ends"},
     MF_CLI_END};
 
 static int read_prompt(const mf_cli *cli, char **ret, size_t *ret_n)

@@ -44,7 +44,18 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
      .set = "data.path",
+     .also = "train-file",
      .help = "text to train on, or builtin:topics"},
+    {.name = "val-file",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .set = "data.val_path",
+     .help = "text to validate on, instead of a part of the other"},
+    {.name = "vocab-file",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .set = "data.tokenizer",
+     .help = "the tokenizer, as moefw tokenize, BERT or LaMoE write it"},
     MF_CLI_END};
 
 /* ---- what a person sees while it runs ---- */

@@ -3,6 +3,8 @@
 #include "base/mem.h"
 #include "data/source.h"
 
+#include <string.h>
+
 enum { HEADER_BYTES = 1024, VOCAB_MAX = 4 << 20 };
 
 /* Headers of llm.c: 256 numbers of 32 bits, of which the third counts the tokens. */
@@ -57,10 +59,24 @@ static bool looks_wide(const int32_t *id, size_t n)
     return any && n >= 64 && n % 2 == 0;
 }
 
+/* Ids in HDF5 would be read as numbers that make no sense, and train to nothing. */
+static int judge_hdf5(const mf_source *s, const char *data, size_t size)
+{
+    static const char sign[] = "\211HDF\r\n\032\n";
+    if (size < sizeof sign - 1 || memcmp(data, sign, sizeof sign - 1) != 0) return MF_OK;
+    return mf_fail(
+        MF_EINPUT,
+        "%s: an HDF5 file, which is not read: expected ids of 16 or 32 bits, as moefw "
+        "tokenize encode --bin writes them (in Python: ids.astype('<u4').tofile(FILE), "
+        "with data.bin_bits = 32)",
+        s->path);
+}
+
 int mf_source_read_bin(mf_source *s, const char *data, size_t size, int32_t bits)
 {
     size_t width = bits == 32 ? 4 : 2, begin = 0;
-    int code = read_header(s, data, size, &width, &begin);
+    int code = judge_hdf5(s, data, size);
+    if (code == MF_OK) code = read_header(s, data, size, &width, &begin);
     if (code != MF_OK) return code;
     if (begin > 0 && bits != 0 && (size_t)bits != 8 * width)
         return mf_fail(MF_EINPUT, "%s: the header says ids of %zu bits, data.bin_bits %d",

@@ -218,7 +218,7 @@ static const mf_option data_options[] = {
     BOOL(mf_data_config, pad_mask, "yes",
          "padding is hidden from attention, routers and measurements; no: it counts as tokens"),
     BOOL(mf_data_config, clean, "no",
-         "text: write contractions out and leave only letters, digits, . and %"),
+         "text, and prompts: write contractions out, leave only letters, digits, . and %"),
     INT(mf_data_config, stride, "0", 0, INT32_MAX,
         "windows begin at every n-th token, each once an epoch; 0: anywhere, drawn"),
     BOOL(mf_data_config, split_windows, "no",

@@ -223,6 +223,14 @@ JSON
     done
 }
 
+@test "data: HDF5 is told from a token file" {
+    printf '\211HDF\r\n\032\n0123456789' >train.h5
+    run "$MOEFW" train --out run --train-file train.h5 --set data.format=bin --set data.tokenizer=byte
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"train.h5: an HDF5 file, which is not read: expected ids of 16 or 32 bits"* ]]
+    [ ! -e run ]
+}
+
 @test "tokenize: token files of 32 bits; pairs that occur once" {
     printf 'low lower newest\n' >text
     "$MOEFW" tokenize train bpe_bytes text --vocab-size 260 --out b.json

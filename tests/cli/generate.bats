@@ -134,6 +134,32 @@ field() {
     [ "$status" -eq 2 ]
 }
 
+@test "a conversation has words between its turns, which -q leaves out, and ends with exit" {
+    printf 'the cook\n/temp 0\nthe sea\nexit\nthe end\n' >lines
+    "$MOEFW" generate run -i -n 8 <lines >out 2>err
+    [ "$(grep -o 'User: ' err | wc -l)" -eq 4 ]
+    [ "$(grep -c 'Generating Text \.\.\.\.$' err)" -eq 2 ]
+    [ "$(grep -c '^Model:$' err)" -eq 2 ]
+    [ "$(wc -l <out)" -ge 2 ]
+    "$MOEFW" generate run -i -q -n 8 <lines >quiet 2>err
+    cmp out quiet
+    ! grep -qE 'User|Generating|Model' err
+}
+
+@test "prompts are cleaned where texts were; --temperature is --temp" {
+    printf 'do not stop the sea is calm.\n%.0s' 1 2 3 4 5 6 7 8 >text
+    small=(--data text --set data.tokenizer=char --set model.layers=1 --set model.dim=16 --set model.seq=8
+        --set expert.hidden=16 --set train.batch=2 --steps 2 --set train.eval_context=0)
+    "$MOEFW" train -q --out plain "${small[@]}"
+    "$MOEFW" train -q --out cleaned "${small[@]}" --set data.clean=yes
+    run "$MOEFW" generate plain -q -p "don't, stop!" -n 4
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"the prompt: byte"* ]]
+    a=$("$MOEFW" generate cleaned -q -p "don't, stop!" -n 4 --temp 0)
+    b=$("$MOEFW" generate cleaned -q -p "do not stop" -n 4 --temperature 0)
+    [ "${a#"don't, stop!"}" = "${b#"do not stop"}" ]
+}
+
 @test "a conversation ends with /quit" {
     run bash -c 'printf "the cook\n/new\nthe sea\n/quit\n" | "$MOEFW" generate run -q -i -n 8 2>/dev/null'
     [ "$status" -eq 0 ]

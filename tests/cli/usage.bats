@@ -54,6 +54,21 @@ verbs() {
     done
 }
 
+@test "options have the names that other programs give them, too" {
+    [[ "$("$MOEFW" train --help)" == *"also"*"--train-file"* ]]
+    [[ "$("$MOEFW" generate --help)" == *"also"*"--temperature"* ]]
+    refused 2 "did you mean '--train-file'?" -- train --train-fiel=x
+    printf 'a text of some words\n%.0s' 1 2 3 4 5 6 7 8 9 >train.txt
+    cp train.txt val.txt
+    "$MOEFW" tokenize train char train.txt -o v.json
+    "$MOEFW" train -q -t 1 --train-file train.txt --val_file val.txt --vocab-file ./v.json --steps 1 --out run \
+        --set model.layers=1 --set model.dim=8 --set model.heads=2 --set model.seq=8 --set train.batch=2 \
+        --set train.eval_context=0
+    for line in "path = $PWD/train.txt" "val_path = $PWD/val.txt" "tokenizer = $PWD/v.json"; do
+        grep -qxF "$line" run/config.ini || { echo "$line"; return 1; }
+    done
+}
+
 @test "global options stand before or behind the verb" {
     a=$("$MOEFW" --set model.layers=7 config show)
     b=$("$MOEFW" config --set=model.layers=7 show)
