@@ -82,7 +82,7 @@ static int write_one(const job *j, side *of, const char *name, int64_t i, bool a
     const int rc = mf_talker_continue(t, j->s->prompt, j->s->n_prompt, aloud && j->s->shown);
     t->ear = NULL;
     settings->seed = seed;
-    if (aloud) putchar('\n');
+    if (aloud && rc == MF_OK) putchar('\n');
     return rc;
 }
 
@@ -185,6 +185,15 @@ static int sum_up(const job *j, const side *of, summary *ret)
     return rc;
 }
 
+/* "name 0.1234", or "name -" where there is nothing to count. */
+static void put_number(const char *name, double value)
+{
+    if (isnan(value))
+        printf("%s -", name);
+    else
+        printf("%s %.4f", name, value);
+}
+
 static int put_quality(const job *j, const side *of, const char *name, const char *other)
 {
     summary q;
@@ -192,13 +201,23 @@ static int put_quality(const job *j, const side *of, const char *name, const cha
     const mf_repetition *r = &q.repetition;
     if (rc != MF_OK) return rc;
     if (j->name) printf("[%s] ", name);
-    printf("repetition: rep-2 %.4f, rep-3 %.4f, rep-4 %.4f, diversity %.4f, again %.4f, "
-           "distinct-1 %.4f, distinct-2 %.4f (%lld words in %lld texts)\n",
-           r->rep[2], r->rep[3], r->rep[4], r->diversity, r->again, r->distinct[1],
-           r->distinct[2], (long long)r->words, (long long)j->s->count);
+    put_number("repetition: rep-2", r->rep[2]);
+    put_number(", rep-3", r->rep[3]);
+    put_number(", rep-4", r->rep[4]);
+    put_number(", diversity", r->diversity);
+    put_number(", again", r->again);
+    put_number(", distinct-1", r->distinct[1]);
+    put_number(", distinct-2", r->distinct[2]);
+    printf(" (%lld words in %lld texts)\n", (long long)r->words, (long long)j->s->count);
     if (j->name) printf("[%s] ", name);
-    printf("coherence: %.4f nats a token, %.4f a byte", q.own, q.own_byte);
-    if (other) printf("; by %s %.4f, %.4f", other, q.other, q.other_byte);
+    put_number("coherence:", q.own);
+    put_number(" nats a token,", q.own_byte);
+    printf(" a byte");
+    if (other) {
+        printf("; by %s", other);
+        put_number("", q.other);
+        put_number(",", q.other_byte);
+    }
     putchar('\n');
     return MF_OK;
 }

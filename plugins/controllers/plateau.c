@@ -7,7 +7,8 @@
  *     start = ramp: the gate rises evenly from 0.01 to `to` over ramp_steps (as the published code
  *                   grows heads)
  *     start = half: the logit is 0, the gate 0.5
- * A head comes back with the weights with which it went. choose: balanced, from the layer that has
+ * A head comes back with the weights with which it went. Heads in reserve are those that controller
+ * prune takes out at step 1, before they have learned anything. choose: balanced, from the layer that has
  * lost most; first, in order; random.
  *
  * Every change is a turn of the live options layers.N.attention.{gate,active}.H.

@@ -91,6 +91,17 @@ field() {
     [ "$(grep -c '^\[this run\] coherence: -[0-9.]* nats a token, -[0-9.]* a byte; by loop -[0-9.]*, -[0-9.]*$' <<<"$output")" -eq 1 ]
 }
 
+@test "quality of nothing: dashes, and null" {
+    run "$MOEFW" generate run -q -p "the " -n 0 --quality
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"repetition: rep-2 -, rep-3 -, rep-4 -, diversity -, again -, distinct-1 -, distinct-2 - (0 words in 1 texts)"* ]]
+    [[ "$output" == *"coherence: - nats a token, - a byte" ]]
+    [[ "$("$MOEFW" generate run -q -p "the " -n 0 --quality --json)" == *'"words":0,"rep_1":null,'*'"coherence":null,'* ]]
+    run "$MOEFW" generate run -q -p "" --json
+    [ "$status" -eq 2 ]
+    [[ "$output" == "moefw: the prompt is empty"* ]]
+}
+
 @test "quality: a run that cannot read the other's text does not judge it" {
     printf 'the old cook %.0s' {1..40} >plain.txt
     "$MOEFW" train -q --out chars --set data.path=plain.txt --set data.tokenizer=char --set model.layers=1 \

@@ -157,6 +157,14 @@ KEYS
     grep -q '"by":"controller.p","reason":"came back at step [0-9]*: the end of its ramp"' run/metrics.jsonl
 }
 
+@test "heads in reserve: gone before the first step counts, there when learning stalls" {
+    small run --set controller.c.plugin=prune --set controller.c.by=spread --set controller.c.share=0.25 --set controller.c.at=1 \
+        "${regrow[@]}" --set controller.p.grow=2 --set controller.p.start=half
+    head -2 run/metrics.jsonl | grep -q '"heads":{"active":6,"total":8'
+    [ "$(active run)" -eq 8 ]
+    [ "$(grep -o '"option":"layers.[01].attention.gate.3","from":[0-9.]*,"to":0,"by":"controller.p"' run/metrics.jsonl | wc -l)" -eq 2 ]
+}
+
 @test "killed after every step, it goes on to the same bits" {
     small whole "${hurry[@]}" "${regrow[@]}"
     small parts "${hurry[@]}" "${regrow[@]}" --set train.time_limit=0.0001 || true
