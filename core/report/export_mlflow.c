@@ -176,6 +176,17 @@ static int put_histories(const char *dir, const mf_flat *f, mf_doc *const *histo
     return rc;
 }
 
+/* A split is a word; what else a damaged file holds must not lead out of the store. */
+static int split_folder(const char *metrics, const char *split, char **ret)
+{
+    const char *words = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    if (split[0] == '\0' || split[strspn(split, words)] != '\0')
+        return mf_fail(MF_EINPUT, "metrics.jsonl: split: expected a word, found '%.60s'",
+                       split);
+    *ret = mf_path_join(metrics, split);
+    return *ret != NULL ? MF_OK : MF_ENOMEM;
+}
+
 /* A file for each number of a split: time, value and step, a line each. */
 static int put_split(work *w, const char *split)
 {
@@ -196,7 +207,7 @@ static int put_split(work *w, const char *split)
                               mf_format_f64(v->value, number), (long long)l->step);
         }
     }
-    if (rc == MF_OK && (dir = mf_path_join(metrics, split)) == NULL) rc = MF_ENOMEM;
+    if (rc == MF_OK) rc = split_folder(metrics, split, &dir);
     if (rc == MF_OK) rc = mf_mkdirs(dir);
     if (rc == MF_OK) rc = put_histories(dir, f, history);
     for (int32_t i = 0; history != NULL && i < f->names.n; i++)
@@ -217,12 +228,9 @@ static bool first_of_split(const mf_flat *f, size_t line)
 
 static int put_metrics(work *w)
 {
-    int rc = MF_OK, splits = 0;
-    for (size_t i = 0; rc == MF_OK && i < w->flat.n_lines && splits < 8; i++)
-        if (first_of_split(&w->flat, i)) {
-            splits++;
-            rc = put_split(w, w->flat.lines[i].split);
-        }
+    int rc = MF_OK;
+    for (size_t i = 0; rc == MF_OK && i < w->flat.n_lines; i++)
+        if (first_of_split(&w->flat, i)) rc = put_split(w, w->flat.lines[i].split);
     return rc;
 }
 

@@ -149,4 +149,11 @@ json() {
     [ "$status" -eq 3 ]
     [[ "$output" == *"is too long for MLflow"* ]]
     [ ! -e new ]
+    # a split that leads elsewhere
+    cp run/metrics.jsonl broken/
+    echo '{"step":9,"split":"../../../../out","loss":1}' >>broken/metrics.jsonl
+    run "$MOEFW" export mlflow broken --out new
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"split: expected a word, found '../../../../out'"* ]]
+    [ ! -e new ] && [ ! -e out ]
 }
