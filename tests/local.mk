@@ -13,6 +13,7 @@ UNIT += tests/unit/check_corpus
 UNIT += tests/unit/check_dispatch
 UNIT += tests/unit/check_edges
 UNIT += tests/unit/check_error
+UNIT += tests/unit/check_export
 UNIT += tests/unit/check_functions
 UNIT += tests/unit/check_gates
 UNIT += tests/unit/check_gradcheck
