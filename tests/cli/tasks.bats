@@ -239,6 +239,16 @@ holds() { awk "BEGIN { exit !($1) }"; }
     holds "($(of train_eval accuracy) - $(of val accuracy) - $(of val gap_accuracy)) ^ 2 < 1e-10"
 }
 
+@test "what heads of examples do not do is told" {
+    tiny --set model.task=regress --set train.epochs=1 --set model.moe_every=1 --set trace.every=1
+    run "$MOEFW" generate run -p fine
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"model.task = regress"*"lm"* ]]
+    run "$MOEFW" trace replay run/trace/step-25.safetensors run
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"learn numbers or several tasks are not replayed"* ]]
+}
+
 @test "routers are compared by the error of numbers" {
     scored train.tsv 200 7
     scored dev.tsv 60 99
