@@ -235,6 +235,19 @@ static void regularizers(const mf_report *p)
                      &c);
 }
 
+static void memory(const mf_report *p)
+{
+    mf_curves c = {0};
+    for (int i = 0; i < p->n; i++) {
+        mf_series *s =
+            mf_curves_add(&c, p->n > 1 ? p->runs[i]->name : NULL,
+                          mf_report_track(p->runs[i], "val", pick_peak_rss_mib, NULL));
+        if (s != NULL) s->colour = i + 1;
+    }
+    mf_curves_figure(p, "Memory", "The most that the process had so far.",
+                     (mf_plot){.y_label = "MiB", .from_zero = true}, &c);
+}
+
 void mf_report_learning(const mf_report *p)
 {
     mf_html_section(p->d, "learning", "Learning");
@@ -248,8 +261,7 @@ void mf_report_learning(const mf_report *p)
         regularizers(p);
     }
     of_runs(p, "Speed", "tokens/s", NULL, "train", pick_tokens_per_s, NULL, false);
-    of_runs(p, "Memory", "MiB", "The most that the process had so far.", "val",
-            pick_peak_rss_mib, NULL, false);
+    memory(p);
     of_runs(p, "Attention heads in use", "heads", NULL, "train", heads, NULL, false);
     of_runs(p, "Parameter efficiency", "1 / (perplexity x millions of parameters)",
             "Parameters that a token uses, without those of pruned heads.", "val", efficiency,

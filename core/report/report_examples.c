@@ -65,9 +65,13 @@ static void classification(const mf_report *p)
             if (s != NULL) s->right = true;
         }
     }
-    mf_curves_figure(
-        p, "Accuracy", p->n > 1 ? "Full lines: accuracy; broken lines: macro F1." : NULL,
-        (mf_plot){.y_label = "share", .right_label = "nats", .y_lo = 0, .y_hi = 1}, &c);
+    mf_curves_figure(p, "Accuracy",
+                     p->n > 1 ? "Full lines: accuracy; broken lines: macro F1." : NULL,
+                     (mf_plot){.y_label = "share",
+                               .right_label = mf_report_loss_unit(p->runs[0]),
+                               .y_lo = 0,
+                               .y_hi = 1},
+                     &c);
 }
 
 /* How well numbers are told, beside the error on the other axis. */
@@ -118,7 +122,7 @@ static void training_accuracy(const mf_report *p)
     if (s != NULL) s->right = true;
     mf_curves_figure(
         p, "Loss and accuracy in training", "Means over the steps between evaluations.",
-        (mf_plot){.y_label = "share", .right_label = "nats", .y_lo = 0, .y_hi = 1}, &c);
+        (mf_plot){.y_label = "share", .right_label = "loss", .y_lo = 0, .y_hi = 1}, &c);
 }
 
 /* Accuracy and F1, beside the entropy of the routing on the other axis. */
