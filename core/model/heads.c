@@ -111,10 +111,15 @@ int64_t mf_heads_idle(const mf_model *m)
 
 /* ---- gates ---- */
 
+static double gate_as(mf_gate_form form, double number)
+{
+    if (form == MF_GATE_SIGMOID) return 1 / (1 + exp(-number));
+    return number < 0 ? 0 : number > 1 ? 1 : number;
+}
+
 double mf_gate_of(const mf_model *m, double number)
 {
-    if (m->config->model.gate_form == MF_GATE_SIGMOID) return 1 / (1 + exp(-number));
-    return number < 0 ? 0 : number > 1 ? 1 : number;
+    return gate_as((mf_gate_form)m->config->model.gate_form, number);
 }
 
 double mf_gate_number(const mf_model *m, double gate, double most)
@@ -123,6 +128,17 @@ double mf_gate_number(const mf_model *m, double gate, double most)
     if (m->config->model.gate_form == MF_GATE_RAW) return g;
     const double logit = log(g / (1 - g)); /* infinite at 0 and 1 */
     return logit < -most ? -most : logit > most ? most : logit;
+}
+
+void mf_gates_convert(mf_model *m, mf_gate_form was)
+{
+    const mf_model_config *c = &m->config->model;
+    if (!c->head_gates || was == (mf_gate_form)c->gate_form) return;
+    for (int32_t l = 0; l < c->layers; l++) {
+        const mf_param *gate = mf_head_param(m, l, "gate");
+        for (int64_t h = 0; h < c->heads; h++)
+            gate->value[h] = (float)mf_gate_number(m, gate_as(was, (double)gate->value[h]), 10);
+    }
 }
 
 /* 1 in the middle, 0.9 at both ends (sentinel-ai: gpt2_loader.py); one head is in the middle. */

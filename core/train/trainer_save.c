@@ -7,6 +7,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "model/heads.h"
 #include "train/checkpoint.h"
 #include "train/identity.h"
 #include "train/load.h"
@@ -50,6 +51,22 @@ int mf_trainer_begin(mf_trainer *t)
     return rc == MF_OK ? mf_metrics_open(t->dir->metrics, -1, &t->log) : rc;
 }
 
+/* A run whose gates have another form than ours. */
+static int take_gates(const mf_trainer *t, const char *config)
+{
+    mf_ini *ini = mf_ini_new();
+    int rc = ini ? mf_ini_load(ini, config) : MF_ENOMEM;
+    if (rc == MF_OK) {
+        const mf_ini_entry *gates = mf_ini_get(ini, "model", "head_gates"),
+                           *form = mf_ini_get(ini, "model", "gate_form");
+        const bool raw = form && strcmp(form->value, "raw") == 0;
+        if (gates && strcmp(gates->value, "yes") == 0)
+            mf_gates_convert(t->session->model, raw ? MF_GATE_RAW : MF_GATE_SIGMOID);
+    }
+    mf_ini_free(ini);
+    return rc;
+}
+
 int mf_trainer_start_from(mf_trainer *t)
 {
     const char *path = t->session->config->train.from;
@@ -58,6 +75,7 @@ int mf_trainer_start_from(mf_trainer *t)
     int missing = 0;
     int rc = mf_rundir_read(path, &from);
     if (rc == MF_OK) rc = mf_ckpt_start(from->ckpt, t->session->model->store, &step, &missing);
+    if (rc == MF_OK) rc = take_gates(t, from->config);
     mf_rundir_close(from);
     if (rc != MF_OK) return mf_fail_context(rc, "train.from");
     mf_log(MF_LOG_INFO, "begins with the weights of %s after %lld steps%s", path,

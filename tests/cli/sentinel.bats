@@ -223,6 +223,13 @@ KEYS
     a=$(tail -1 first/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
     b=$(tail -1 second/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
     [ "$a" = "$b" ]
+    # gates of another form are turned into ours, and back
+    small raw --set train.from=first --set model.gate_form=raw --set model.gate_init=1 --set train.steps=2 --set train.lr=0
+    small back --set train.from=raw --set train.steps=2 --set train.lr=0
+    c=$(tail -1 raw/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
+    d=$(tail -1 back/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
+    awk -v a="$a" -v c="$c" -v d="$d" 'BEGIN { e = a - c; f = a - d; exit !(e * e < 1e-12 && f * f < 1e-12) }' || { echo "$a $c $d"; return 1; }
+    [[ "$("$MOEFW" generate raw -q --analyze)" == "layer 0: 4 of 4 heads active, 0 % pruned; gates 0.95"* ]]
     run small third --set train.from=first --set model.dim=64
     [ "$status" -eq 3 ]
     [[ "$output" == *"has F32 [256, 64]"* ]] || { echo "$output"; return 1; }
