@@ -177,7 +177,8 @@ static int train_kind(const char *source, const char *text, size_t n, bool bytes
         code = mf_bpe_make(source, bytes, &symbols, merges, l.n_merges, lamoe ? &numbers : NULL,
                            ret);
     }
-    if (code == MF_OK && lamoe) mf_bpe_set_max_iter(*ret, most_merges(options, false));
+    if (code == MF_OK && lamoe && most_merges(options, bytes) < INT32_MAX)
+        mf_bpe_set_max_iter(*ret, most_merges(options, bytes));
     mf_bpe_numbers_free(&numbers);
     mf_strings_free(&symbols);
     mf_learner_free(&l);

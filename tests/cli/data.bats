@@ -179,6 +179,7 @@ JSON
     run "$MOEFW" tokenize train bpe text --trainer lamoe --vocab-size 9 --eos --format lamoe -o size.json
     [ "$output" = "size.json: bpe, 9 ids" ]
     [ "$(grep -o ':"' size.json | wc -l)" -eq 3 ]
+    [[ "$(cat size.json)" == *'"max_iter":3}' ]]
     # ours by default: every symbol has an id, </w> too
     "$MOEFW" tokenize train bpe text --merges 6 --eos --format lamoe -o own.json
     ! cmp -s own.json six.json
