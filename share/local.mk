@@ -10,6 +10,7 @@ presets_DATA += share/presets/sentinel-as-run.ini
 presets_DATA += share/presets/sentinel-quick.ini
 presets_DATA += share/presets/sentinel.ini
 presets_DATA += share/presets/shakespeare.ini
+presets_DATA += share/presets/sick.ini
 presets_DATA += share/presets/switch-as-run-quick.ini
 presets_DATA += share/presets/switch-as-run.ini
 presets_DATA += share/presets/switch-plus-as-run-quick.ini

@@ -239,6 +239,34 @@ holds() { awk "BEGIN { exit !($1) }"; }
     holds "($(of train_eval accuracy) - $(of val accuracy) - $(of val gap_accuracy)) ^ 2 < 1e-10"
 }
 
+@test "the preset of two tasks, and each of them alone" {
+    {
+        printf 'pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n'
+        for i in $(seq 60); do
+            case $((i % 3)) in
+            0) printf '%s\ta dog runs\ta dog runs\t5\tENTAILMENT\n' "$i" ;;
+            1) printf '%s\ta dog runs\tno dog runs\t3.5\tCONTRADICTION\n' "$i" ;;
+            2) printf '%s\ta dog runs\tsome men sleep\t1.2\tNEUTRAL\n' "$i" ;;
+            esac
+        done
+    } >SICK_train.txt
+    cp SICK_train.txt SICK_trial.txt
+    sick() {
+        "$MOEFW" train sick -q -t 1 --out run --set model.dim=16 --set model.seq=16 --set model.vocab=auto \
+            --set train.batch=10 --set train.lr=0.01 --set report.enabled=no "$@"
+    }
+    sick
+    holds "$(last accuracy) > 0.9 && $(task relatedness pearson) > 0.9"
+    [ -d run/best ]
+    rm -rf run
+    sick --set model.task=regress --set task.relatedness.task=none --set data.label_column=relatedness_score
+    holds "$(last pearson) > 0.9"
+    rm -rf run
+    sick --set task.relatedness.task=none
+    holds "$(last accuracy) > 0.9"
+    lacks '"tasks":' run/metrics.jsonl
+}
+
 @test "what heads of examples do not do is told" {
     tiny --set model.task=regress --set train.epochs=1 --set model.moe_every=1 --set trace.every=1
     run "$MOEFW" generate run -p fine
