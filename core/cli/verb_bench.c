@@ -374,6 +374,7 @@ static void print_speed_json(const mf_speed *r)
         mf_jw_kv_real(w, "examples_per_s", 1e3 * n / r->time.ms);
         mf_jw_kv_string(w, "data", r->real_data ? "val" : "drawn");
         mf_jw_kv_real(w, "params_mib", r->params_mib);
+        mf_jw_kv_real(w, "rss_mib", r->rss_mib);
     }
     mf_jw_kv_real(w, "flops", r->flops);
     mf_jw_kv_real(w, "fraction_of_peak", r->flops / (1e6 * r->time.ms) / r->peak_gflops);
@@ -400,8 +401,9 @@ static void print_inference(const mf_speed *r)
         r->time.ms_max, r->dtype, r->threads, r->backend, r->time.ms / n, r->time.ms_p10 / n,
         r->time.ms_p90 / n, 1e3 * n / r->time.ms, r->tokens_per_s,
         r->real_data ? "batches of the data" : "drawn tokens, rows without padding");
-    printf("  %.2f M parameters in %.1f MiB, arena %.1f MiB, peak memory %.1f MiB\n",
-           (double)r->params / 1e6, r->params_mib, r->arena_mib, r->peak_rss_mib);
+    printf("  %.2f M parameters in %.1f MiB, arena %.1f MiB, resident %.1f MiB, peak memory %.1f MiB\n",
+           (double)r->params / 1e6, r->params_mib, r->arena_mib, r->rss_mib,
+           r->peak_rss_mib);
 }
 
 static void print_speed(const mf_speed *r)
@@ -485,7 +487,7 @@ static int bench_infer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
     mf_session *s = NULL;
     mf_config *config;
     int rc;
-    if (what && mf_rundir_is(what)) {
+    if (what && mf_rundir_readable(what)) {
         mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
         rc = open_run(cli, what, &s);
     } else {

@@ -134,7 +134,7 @@ static int run(const mf_cli *cli)
     mf_session *s = NULL;
     int64_t step = 0;
     int rc;
-    if (mf_rundir_is(what)) {
+    if (mf_rundir_readable(what)) {
         mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
         rc = mf_load_run_as(what, &options_, &change, &s, &step);
     } else {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/parallel.h"
+#include "base/resident.h"
 #include "base/rng.h"
 #include "generate/generator.h"
 #include "graph/shape.h"
@@ -83,6 +84,7 @@ static void describe(mf_speed *r, const char *what)
         snprintf(r->backend, sizeof r->backend, "%s", set);
     r->threads = mf_parallel_threads();
     getrusage(RUSAGE_SELF, &usage);
+    r->rss_mib = (double)mf_resident_read().now / 1048576;
     r->peak_rss_mib = (double)usage.ru_maxrss / 1024;
     r->peak_gflops = mf_speed_peak();
 }

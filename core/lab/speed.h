@@ -25,7 +25,7 @@ typedef struct mf_speed {
     double params_mib;   /* inference: parameters as they lie in memory */
     bool real_data;      /* inference: batches are those of the validation split */
     double arena_mib;    /* planned memory of the graph */
-    double peak_rss_mib;
+    double rss_mib, peak_rss_mib; /* resident after the runs, and at most, reading files included */
 } mf_speed;
 
 double mf_speed_peak(void); /* GFLOP/s */

@@ -244,16 +244,34 @@ int mf_rundir_open(const char *path, mf_rundir **ret)
     return code == MF_OK ? open_locked(path, ret) : code;
 }
 
-int mf_rundir_read(const char *path, mf_rundir **ret)
+/* RUN of RUN/best, to be freed, and whether it was that; else the path. NULL without memory. */
+static char *run_of(const char *path, bool *ret_best)
 {
-    *ret = NULL;
     char *run = mf_strdup(path);
-    if (run == NULL) return MF_ENOMEM;
+    if (run == NULL) return NULL;
     size_t n = strlen(run);
     while (n > 1 && run[n - 1] == '/')
         run[--n] = 0;
-    const bool best = n > 5 && strcmp(run + n - 5, "/best") == 0 && !mf_rundir_is(run);
-    if (best) run[n - 5] = 0;
+    *ret_best = n > 5 && strcmp(run + n - 5, "/best") == 0 && !mf_rundir_is(run);
+    if (*ret_best) run[n - 5] = 0;
+    return run;
+}
+
+bool mf_rundir_readable(const char *path)
+{
+    bool best, is;
+    char *run = run_of(path, &best);
+    is = run != NULL && mf_is_dir(path) && mf_rundir_is(run);
+    mf_free(run);
+    return is;
+}
+
+int mf_rundir_read(const char *path, mf_rundir **ret)
+{
+    *ret = NULL;
+    bool best;
+    char *run = run_of(path, &best);
+    if (run == NULL) return MF_ENOMEM;
     int code = check_run(run);
     if (code == MF_OK) code = new_rundir(run, ret);
     if (code == MF_OK && best) {

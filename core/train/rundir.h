@@ -30,5 +30,7 @@ int mf_rundir_read(const char *path, mf_rundir **ret);
 void mf_rundir_close(mf_rundir *dir);
 /* Does path look like a run: a directory with config.ini? */
 bool mf_rundir_is(const char *path);
+/* Or like RUN/best, which mf_rundir_read takes as well? */
+bool mf_rundir_readable(const char *path);
 
 #endif

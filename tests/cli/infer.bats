@@ -27,7 +27,8 @@ narrow=(--set model.dim=16 --set model.seq=24 --set model.vocab=auto --set train
     holds "($(value ms_example) * 16 / $(value ms) - 1) ^ 2 < 1e-12 && ($(value ms_example_p90) * 16 / $(value ms_p90) - 1) ^ 2 < 1e-12"
     holds "($(value examples_per_s) * $(value ms_example) / 1000 - 1) ^ 2 < 1e-12"
     holds "$(value params) * 4 / 1048576 <= $(value params_mib) && $(value params_mib) < 1 + $(value params) * 4 / 1048576"
-    holds "$(value arena_mib) > 0 && $(value peak_rss_mib) > $(value arena_mib)"
+    holds "$(value arena_mib) > 0 && $(value peak_rss_mib) > $(value arena_mib) &&
+        $(value rss_mib) > $(value params_mib) && $(value rss_mib) <= $(value peak_rss_mib)"
     [ "$(value allocations_per_step)" = 0 ] # graphs of all lengths were there before
     # one example at a time, and cut shorter
     run "$MOEFW" bench infer run -t 1 --json --repetitions 12 --batch 1 --seq 8

@@ -198,6 +198,8 @@ holds() { awk "BEGIN { exit !($1) }"; }
         tiny --set model.task=regress --set train.keep_best=yes --set train.best_by="${by% *}" \
             --set train.lr=0.05 --set data.limit=64 --set train.epochs=6
         [ "$(cat run/best/latest)" = "step-$(best "${by% *}" "${by#* }")" ] || { echo "$by"; return 1; }
+        run "$MOEFW" eval run/best -t 1 # reads that one
+        [[ "$output" == "val after $(cut -d- -f2 run/best/latest) steps: "* ]]
     done
     run tiny --set train.best_by=pearson
     [ "$status" -eq 2 ]
