@@ -401,9 +401,9 @@ static void print_inference(const mf_speed *r)
         r->time.ms_max, r->dtype, r->threads, r->backend, r->time.ms / n, r->time.ms_p10 / n,
         r->time.ms_p90 / n, 1e3 * n / r->time.ms, r->tokens_per_s,
         r->real_data ? "batches of the data" : "drawn tokens, rows without padding");
-    printf("  %.2f M parameters in %.1f MiB, arena %.1f MiB, resident %.1f MiB, peak memory %.1f MiB\n",
-           (double)r->params / 1e6, r->params_mib, r->arena_mib, r->rss_mib,
-           r->peak_rss_mib);
+    printf("  %.2f M parameters in %.1f MiB, arena %.1f MiB, resident %.1f MiB, peak memory "
+           "%.1f MiB\n",
+           (double)r->params / 1e6, r->params_mib, r->arena_mib, r->rss_mib, r->peak_rss_mib);
 }
 
 static void print_speed(const mf_speed *r)

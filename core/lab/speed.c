@@ -84,8 +84,10 @@ static void describe(mf_speed *r, const char *what)
         snprintf(r->backend, sizeof r->backend, "%s", set);
     r->threads = mf_parallel_threads();
     getrusage(RUSAGE_SELF, &usage);
-    r->rss_mib = (double)mf_resident_read().now / 1048576;
-    r->peak_rss_mib = (double)usage.ru_maxrss / 1024;
+    const mf_resident resident = mf_resident_read();
+    r->rss_mib = (double)resident.now / 1048576;
+    r->peak_rss_mib = fmax((double)usage.ru_maxrss / 1024, (double)resident.peak / 1048576);
+    r->peak_rss_mib = fmax(r->peak_rss_mib, r->rss_mib); /* counters of different age */
     r->peak_gflops = mf_speed_peak();
 }
 
@@ -326,6 +328,7 @@ static int infer_begin(infer_job *j, const mf_model_shape *shape, const mf_timin
         mf_graph_get_info(j->graph->g, &info);
         j->flops += info.flops / (double)j->n;
     }
+    mf_resident_trim(); /* of what reading the run took */
     j->at = j->runs = j->tokens = 0;
     return rc;
 }
