@@ -60,6 +60,24 @@ narrow=(--set model.dim=16 --set model.seq=24 --set model.vocab=auto --set train
     holds "$(value tokens_per_s) > 0 && ($(value tokens_per_s) / (2 * 128 * 1000 / $(value ms)) - 1) ^ 2 < 0.01"
 }
 
+@test "graphs of all lengths lie in the memory of the longest" {
+    [ -r /proc/self/status ] || skip "the system does not tell the memory of a process"
+    if grep -qE '__(asan|ubsan|tsan)_' "$MOEFW"; then skip "a sanitizer's own memory comes on top"; fi
+    awk 'BEGIN { for (i = 0; i < 320; i++) {
+        s = "so"; for (j = 0; j < int(i / 16) * 6; j++) s = s " so"
+        print s "\t" i % 2 } }' >train.tsv
+    cp train.tsv dev.tsv
+    memory() {
+        run "$MOEFW" bench infer vanilla -t 1 --json --batch 16 --repetitions 40 --set model.vocab=auto \
+            --set data.padding="$1"
+        [ "$status" -eq 0 ]
+    }
+    memory max
+    most=$(value rss_mib) arena=$(value arena_mib)
+    memory batch # 16 lengths: alone they would take eight times as much
+    holds "$arena > 4 && $(value rss_mib) - $most < $arena" || { echo "$most $(value rss_mib) $arena"; return 1; }
+}
+
 @test "each validation says how much memory there was at most" {
     "$MOEFW" train -q -t 1 --out run --set data.path=builtin:topics?bytes=60000 --set model.layers=1 \
         --set model.dim=32 --set train.steps=4 --set train.eval_every=2 --set train.eval_batches=1
