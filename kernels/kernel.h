@@ -6,8 +6,8 @@
  * over it, so a set may be incomplete but never has a hole. The CUDA backend has the same table
  * over device pointers.
  *
- * Rules: no allocation (work memory is handed in); nothing depends on the number of threads:
- * tiles are cut by shape; sums are in a fixed order.
+ * Rules: no allocation (work memory is handed in); no result depends on the number of threads: sums
+ * are in a fixed order, and tiles are cut so that no number notices.
  */
 #ifndef MF_KERNEL_H
 #define MF_KERNEL_H
@@ -24,6 +24,8 @@ typedef struct mf_kctx {
     void (*rng_block)(uint64_t seed, uint64_t stream, uint64_t step, uint64_t block,
                       uint32_t out[4]);
     uint64_t seed, step; /* of random kernels */
+    int threads; /* that share the tiles; 0: not known. How products are cut may depend on
+                            it, what they give may not. */
 } mf_kctx;
 
 /* The upper half of a float. Kernels named _bf16 read and write some of their arrays so; they widen

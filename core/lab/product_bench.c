@@ -83,7 +83,7 @@ typedef struct job {
 static int run(void *arg, double *ret_ms)
 {
     const job *j = arg;
-    const mf_kctx x = {.parallel = mf_parallel};
+    const mf_kctx x = {.parallel = mf_parallel, .threads = mf_parallel_threads()};
     const double began = mf_clock();
     for (int i = 0; i < j->calls; i++)
         j->k->product(&x, &j->p);

@@ -18,7 +18,8 @@ static inline const mf_kernels *mf_call_kernels(const mf_call *call)
 }
 static inline mf_kctx mf_call_kctx(const mf_call *call)
 {
-    mf_kctx x = {mf_parallel, mf_rng_block, call->exec->seed, call->exec->step};
+    mf_kctx x = {mf_parallel, mf_rng_block, call->exec->seed, call->exec->step,
+                 mf_parallel_threads()};
     return x;
 }
 static inline bool mf_call_is_bf16(const mf_call *call, int i)

@@ -129,6 +129,7 @@ static int open_call(const mf_call *call, grouped *w)
                    .own = a->i[OWN] != 0,
                    .offset = mf_call_i32(call, OFFSET)};
     w->serial.parallel = one_after_the_other;
+    w->serial.threads = 1;
     w->sequences = w->own ? 1 : a->i[BATCH];
     w->args = (mf_attention_args){.batch = 1,
                                   .s = kv.dim[0] / w->sequences,

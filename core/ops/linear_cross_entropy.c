@@ -23,7 +23,7 @@ enum { WANT_X = 1, WANT_W = 2, WANT_BIAS = 4 };
 /* ---- chunks ---- */
 
 #define CHUNK_BYTES ((int64_t)1 << 20) /* of logits, where that is enough rows */
-#define CHUNK_MIN   256                /* rows: w and dw go through memory once a chunk */
+#define CHUNK_MIN   512                /* rows: w and dw go through memory once a chunk */
 
 static int64_t chunk_rows(int64_t rows, int64_t vocab)
 {

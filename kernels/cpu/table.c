@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/cpu/amx.h"
+#include "kernels/cpu/cache.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/library.h"
 
@@ -90,6 +91,7 @@ static bool judge(void)
 {
     if (!chosen.judged) {
         const char *name = wanted_isa();
+        mf_cpu_second_cache(); /* before many threads want to know */
         chosen.ok = fill(&chosen.table, name);
         if (chosen.ok) strncpy(chosen.isa, name, sizeof(chosen.isa) - 1);
         chosen.products = mf_library_choose();

@@ -120,7 +120,7 @@ static void run(mf_kt *t, const mf_kernel_row *row, const mf_kernels *k, int var
                 bool whole)
 {
     static mf_kctx x;
-    x = (mf_kctx){mf_parallel, mf_rng_block, 7, 3};
+    x = (mf_kctx){mf_parallel, mf_rng_block, 7, 3, mf_parallel_threads()};
     memset(t, 0, sizeof *t);
     t->k = k;
     t->x = &x;

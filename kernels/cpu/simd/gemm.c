@@ -150,9 +150,10 @@ static void few_sweeps(int64_t m, int64_t n, int64_t k, float alpha, const float
 
 /* ---- the choice ---- */
 
-static void by_engine(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                      const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
-                      float *c, int64_t ldc, const product_block *next)
+static void by_engine(int64_t rows, int64_t cols, bool trans_a, bool trans_b, int64_t m,
+                      int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                      const float *b, int64_t ldb, float beta, float *c, int64_t ldc,
+                      const product_block *next)
 {
     const product_block block = {.a = {a, MF_CAST_F32, lda, !trans_a, NULL, trans_a ? m : k},
                                  .b = {b, MF_CAST_F32, ldb, trans_b, NULL, trans_b ? k : n},
@@ -164,13 +165,16 @@ static void by_engine(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t 
                                  .ldc = ldc,
                                  .alpha = alpha,
                                  .beta = beta,
+                                 .rows = rows,
+                                 .cols = cols,
                                  .next = next};
     MF_SIMD(product_block_f32)(&block);
 }
 
-static void gemm_before(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
-                        float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
-                        float beta, float *c, int64_t ldc, const product_block *next)
+static void gemm_before(int64_t rows, int64_t cols, bool trans_a, bool trans_b, int64_t m,
+                        int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                        const float *b, int64_t ldb, float beta, float *c, int64_t ldc,
+                        const product_block *next)
 {
     if (m <= 0 || n <= 0) return;
     if (k <= 0) {
@@ -179,24 +183,25 @@ static void gemm_before(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_
         return;
     }
     if (alpha == 1 && beta == 0 &&
-        MF_SIMD(skinny)(trans_a, trans_b, m, n, k, a, lda, b, ldb, c, ldc))
+        MF_SIMD(skinny)(rows, cols, trans_a, trans_b, m, n, k, a, lda, b, ldb, c, ldc))
         return;
     const mf_gemm by_library = {trans_a,     trans_b, m,    n,   k,   MF_CAST_F32,
                                 MF_CAST_F32, a,       b,    c,   lda, ldb,
                                 ldc,         alpha,   beta, NULL};
-    if (m <= FEW_DOTS && !trans_a && trans_b)
+    if (rows <= FEW_DOTS && !trans_a && trans_b)
         few_dots(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    else if (m <= FEW_SWEEPS && !trans_a)
+    else if (rows <= FEW_SWEEPS && !trans_a)
         few_sweeps(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     else if (!mf_library_gemm(VL > 4, &by_library))
-        by_engine(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, next);
+        by_engine(rows, cols, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
+                  next);
 }
 
 void MF_SIMD(gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                    const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
                    float *c, int64_t ldc)
 {
-    gemm_before(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, NULL);
+    gemm_before(m, n, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, NULL);
 }
 
 /* Whether the loops above and the library know it. */
@@ -251,7 +256,7 @@ static bool pairs_by_library(const product_block *b)
 static bool pairs_pay(const product_block *b)
 {
     if (!__builtin_cpu_supports("avx512bf16")) return false;
-    return b->i1 - b->i0 <= FEW_PAIRS || !__builtin_cpu_is("intel");
+    return b->rows <= FEW_PAIRS || !__builtin_cpu_is("intel");
 }
 #endif
 
@@ -268,8 +273,8 @@ void MF_SIMD(product_block)(const product_block *b)
 {
     const int64_t m = b->i1 - b->i0, n = b->j1 - b->j0;
     if (m <= 0 || n <= 0) return;
-    if (b->rounded && m > FEW_PAIRS && pairs_by_library(b)) return;
-    if (b->rounded && m > FEW_PAIRS && MF_SIMD(product_tiles) != NULL &&
+    if (b->rounded && b->rows > FEW_PAIRS && pairs_by_library(b)) return;
+    if (b->rounded && b->rows > FEW_PAIRS && MF_SIMD(product_tiles) != NULL &&
         MF_SIMD(product_tiles)(b))
         return;
 #if defined(MF_HAVE_AVX512BF16)
@@ -282,7 +287,7 @@ void MF_SIMD(product_block)(const product_block *b)
         MF_SIMD(product_block_f32)(b);
         return;
     }
-    gemm_before(!b->a.along, b->b.along, m, n, b->k1 - b->k0, b->alpha,
+    gemm_before(b->rows, b->cols, !b->a.along, b->b.along, m, n, b->k1 - b->k0, b->alpha,
                 number(&b->a, b->i0, b->k0), b->a.ld, number(&b->b, b->j0, b->k0), b->b.ld,
                 b->beta, b->c, b->ldc, b->next);
     if (b->bias != NULL) v_add_to_rows(m, n, b->bias + b->j0, b->c, b->ldc);

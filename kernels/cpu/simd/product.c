@@ -1,21 +1,28 @@
-/* product.c: products cut into tiles, by their shapes alone. A tile is one block of c, or its share
- * of the rows or columns of every group: so tiles are equal however unequal the groups are.
+/* product.c: products cut into tiles, by their shapes and by how many threads share them. A tile is
+ * one block of c, or its share of the rows or columns of every group: so tiles are equal however
+ * unequal the groups are. No number of c notices where it was cut (product.h); libraries do not
+ * promise that, and their tiles are cut by shape alone.
  */
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/product.h"
 #include "kernels/cpu/simd/vec.h"
 
-#define UNIT         32 /* columns of a tile are a multiple */
-#define GOOD_ROWS    64 /* of a tile at least */
-#define MAX_TILES    64
-#define ENOUGH_TILES 8     /* for few threads */
-#define FEW_ROWS     16    /* up to here reading b is what takes the time */
-#define READ         65536 /* numbers of b a tile then */
-#define MAX_READS    64    /* tiles then */
+#define UNIT      32    /* columns of a tile are a multiple */
+#define GOOD_ROWS 64    /* of a tile at least */
+#define FEW_ROWS  16    /* up to here reading b is what takes the time */
+#define READ      65536 /* numbers of b a tile then */
+#define MAX_READS 64    /* tiles then */
+#define UNKNOWN   8     /* threads, where nobody says */
+
+/* Cycles (measured). */
+#define COPY   0.4   /* a number, through the second cache twice */
+#define TURN   0.5   /* more to transpose it */
+#define BEGIN  2000  /* of a tile */
+#define SPREAD 16000 /* to wake threads */
 
 typedef struct cut {
     const mf_product *p;
-    int64_t parts, sets;          /* INNER: tile s of a block takes parts s, s + sets, .. */
+    int64_t parts;
     int64_t down, across, bm, bn; /* tiles and their sides */
     int64_t tiles;
     bool half; /* operands are or become bf16 */
@@ -30,75 +37,59 @@ static int64_t div_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* How many tiles so many operations are worth: each costs some microseconds to start, and every cut
- * has operands copied once more. */
-static int64_t tiles_for(double flops)
+/* Cycles of a tile of m x n numbers of c, of so many parts. Its columns of b are copied; its rows of
+ * a are read, or copied, once for every part of the columns that the engine takes at once. */
+static double cycles_of(const mf_product *p, bool copied, double m, double n, double parts)
 {
-    int64_t tiles = 1;
-    while (tiles < 8 && flops > 4e6 * (double)tiles)
-        tiles *= 2;
-    while (tiles < MAX_TILES && flops > 200e6 * (double)tiles)
-        tiles *= 2;
-    return tiles;
+    const double lanes = copied ? MF_SIMD(product_lanes)(p->k) : BLOCK_LANES;
+    const double each = copied ? COPY : n < BLOCK_LANES ? 0.15 : 0.05;
+    const double b = n * (p->trans_b ? COPY + TURN : COPY);
+    return (double)p->k * (m * n / 32 * 1.05 + m * ceil(n / lanes) * each + b * parts) + BEGIN;
 }
 
-/* Cycles an inner index that so many tiles cost: each tile down has b copied once more, each one
- * across has a read once more, or copied. Of few tiles not every thread gets its share. */
-static double cost_of(const cut *c, double m, double n, double down, double across)
+/* Tiles such that all threads are done soonest, when each does the same number of them. Of BATCH every
+ * part has its own; of ROWS a tile is of the parts that its share of the rows belongs to. */
+static void cut_sides(cut *c, int64_t threads)
 {
+    static const uint8_t ways[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
     const mf_product *p = c->p;
     const bool copied = p->trans_a || p->row_a != NULL || c->half || p->lda % 1024 == 0;
-    const double cols = n / across, times = across * ceil(cols / BLOCK_LANES);
-    const double each = copied ? 0.35 : cols < BLOCK_LANES ? 0.15 : 0.05;
-    const double tiles = down * across, idle = tiles < 16 ? 0.05 : tiles < 32 ? 0.01 : 0;
-    return n * down * (p->trans_b ? 0.5 : 0.4) + m * times * each + m * n / 32 * idle;
-}
-
-/* `want` tiles, or fewer where they are large and that is cheaper. */
-static void cut_sides(cut *c, int64_t m, int64_t n, int64_t want)
-{
+    const int64_t count = p->by == MF_BY_BATCH ? c->parts : 1;
     double best = 0;
-    c->down = c->across = 1;
-    for (; want > 1 && (best == 0 || want >= ENOUGH_TILES); want /= 2)
-        for (int64_t down = 1; down <= want; down *= 2) {
-            const int64_t across = want / down;
-            if ((down > 1 && m / down < GOOD_ROWS) || (across > 1 && n / across < UNIT))
-                continue;
-            const double cost = cost_of(c, (double)m, (double)n, (double)down, (double)across);
-            if (best == 0 || cost < best) {
-                best = cost;
-                c->down = down;
-                c->across = across;
-            }
+    for (int d = 0; d < (int)sizeof ways && (d == 0 || p->m / ways[d] >= GOOD_ROWS); d++)
+        for (int a = 0; a < (int)sizeof ways && (a == 0 || p->n / ways[a] >= UNIT); a++) {
+            const int64_t down = ways[d], across = ways[a], tiles = down * across * count;
+            if (down * across > 1 && tiles > 4 * threads) break;
+            const double m = ceil((double)p->m / (double)down),
+                         n = ceil((double)p->n / (double)across);
+            const double parts =
+                p->by == MF_BY_ROWS ? ceil((double)c->parts / (double)down) : 1;
+            const double cycles =
+                (double)div_up(tiles, threads) * cycles_of(p, copied, m, n, parts) +
+                (tiles > 1 ? SPREAD : 0);
+            if (best != 0 && cycles >= best) continue;
+            best = cycles;
+            c->down = down;
+            c->across = across;
         }
 }
 
-static void cut_up(cut *c)
+static void cut_up(cut *c, int threads)
 {
     const mf_product *p = c->p;
-    const double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
-    int64_t reads = p->n * p->k / READ, rows = p->m;
-    c->sets = 1;
-    if (p->by == MF_BY_BATCH) {
-        cut_sides(c, p->m, p->n, div_up(tiles_for(flops * (double)c->parts), c->parts));
-    } else if (p->by == MF_BY_ROWS) {
-        cut_sides(c, p->m, p->n, tiles_for(flops));
-        reads *= min64(c->parts, p->m);
-        rows = p->m / c->parts;
-    } else {
-        cut_sides(c, p->m, p->n, tiles_for(flops));
-        c->sets = min64(c->parts, div_up(tiles_for(flops), c->down * c->across));
-        rows = FEW_ROWS + 1;
-    }
-    if (rows <= FEW_ROWS) {
+    const int64_t reads =
+        p->n * p->k / READ * (p->by == MF_BY_ROWS ? min64(c->parts, p->m) : 1);
+    if (p->by != MF_BY_INNER && (p->by == MF_BY_ROWS ? p->m / c->parts : p->m) <= FEW_ROWS) {
         c->down = 1;
         c->across = min64(min64(reads, MAX_READS), p->n / UNIT);
         if (c->across < 1) c->across = 1;
+    } else {
+        cut_sides(c, threads > 0 ? threads : UNKNOWN);
     }
     c->bn = div_up(div_up(p->n, c->across), UNIT) * UNIT;
     c->across = div_up(p->n, c->bn);
     c->bm = div_up(p->m, c->down);
-    c->tiles = (p->by == MF_BY_BATCH ? c->parts : 1) * c->sets * c->down * c->across;
+    c->tiles = (p->by == MF_BY_BATCH ? c->parts : 1) * c->down * c->across;
 }
 
 static const void *step(mf_cast_type type, const void *from, int64_t elements)
@@ -118,6 +109,8 @@ static product_block block_of(const cut *c, int64_t part, int64_t i0, int64_t i1
         .j0 = j0,
         .j1 = j1,
         .k1 = p->k,
+        .rows = p->m,
+        .cols = p->n,
         .type_c = p->type_c,
         .ldc = p->ldc,
         .alpha = p->alpha,
@@ -128,6 +121,7 @@ static product_block block_of(const cut *c, int64_t part, int64_t i0, int64_t i1
     if (p->by != MF_BY_INNER) {
         b.b.at = step(p->type_b, p->b, part * p->step_b);
         b.bias = p->bias != NULL ? p->bias + part * p->step_bias : NULL;
+        if (p->by == MF_BY_ROWS) b.rows = p->offset[part + 1] - p->offset[part];
     } else {
         b.k0 = p->offset[part];
         b.k1 = p->offset[part + 1];
@@ -170,9 +164,8 @@ typedef struct walk {
 static walk walk_of(const cut *c, int64_t t)
 {
     const mf_product *p = c->p;
-    const int64_t set = t % c->sets, down = t / c->sets % c->down;
-    const int64_t across = t / c->sets / c->down % c->across;
-    walk w = {.part = p->by == MF_BY_INNER ? set : t / c->sets / c->down / c->across,
+    const int64_t down = t % c->down, across = t / c->down % c->across;
+    walk w = {.part = t / c->down / c->across, /* 0 but for BATCH */
               .i = down * c->bm,
               .j0 = across * c->bn};
     w.i1 = min64(w.i + c->bm, p->m);
@@ -199,7 +192,7 @@ static bool next_block(const cut *c, walk *w, product_block *ret)
         return false;
     }
     *ret = block_of(c, w->part, i, end, w->j0, w->j1);
-    if (p->by != MF_BY_ROWS) w->part += p->by == MF_BY_INNER ? c->sets : c->parts;
+    if (p->by != MF_BY_ROWS) w->part += p->by == MF_BY_INNER ? 1 : c->parts;
     return true;
 }
 
@@ -216,8 +209,7 @@ static void tile(void *arg, int64_t t)
             two[at].next = &two[at ^ 1];
         MF_SIMD(product_block)(&two[at]);
     }
-    if (c->p->by == MF_BY_ROWS && t / c->sets % c->down == c->down - 1)
-        zero_rows(c->p, w.i1, w.j0, w.j1);
+    if (c->p->by == MF_BY_ROWS && t % c->down == c->down - 1) zero_rows(c->p, w.i1, w.j0, w.j1);
 }
 
 void MF_SIMD(product)(const mf_kctx *x, const mf_product *p)
@@ -226,7 +218,7 @@ void MF_SIMD(product)(const mf_kctx *x, const mf_product *p)
              .parts = p->parts > 0 ? p->parts : 1,
              .half = p->as_bf16 || p->type_a == MF_CAST_BF16 || p->type_b == MF_CAST_BF16};
     if (p->m <= 0 || p->n <= 0) return;
-    cut_up(&c);
+    cut_up(&c, mf_library_chosen(VL > 4) != NULL ? 0 : x->threads);
     mf_library_one_thread();
     x->parallel(c.tiles, tile, &c);
 }

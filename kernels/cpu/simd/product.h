@@ -34,6 +34,8 @@ typedef struct product_block {
     int64_t ldc;
     float alpha, beta;
     const float *bias;
+    int64_t rows, cols; /* of the product that c is cut from: by them it is chosen who computes
+                           it, so that bits do not depend on the cut */
     bool rounded;                     /* operands that are f32 are rounded to bf16 first */
     const struct product_block *next; /* what this thread does then, for what can be fetched in
                                          advance; NULL: nothing is known */
@@ -43,6 +45,8 @@ typedef struct product_block {
 void MF_SIMD(product_block)(const product_block *b);
 
 void MF_SIMD(product_block_f32)(const product_block *b);
+/* Lanes that it takes at once of a product whose rows are copied, of so long an inner index. */
+int64_t MF_SIMD(product_lanes)(int64_t k);
 /* For operands that are bf16 or become that; only there when MF_HAVE_AVX512BF16 is defined, and only
  * to be called on a machine that has it. */
 void MF_SIMD(product_block_bf16)(const product_block *b);

@@ -12,12 +12,13 @@
 #ifndef MF_SIMD_PRODUCT_CORE_H
 #define MF_SIMD_PRODUCT_CORE_H
 
+#include "kernels/cpu/cache.h"
 #include "kernels/cpu/simd/product_ahead.h"
 #include "kernels/cpu/simd/product_put.h"
 #include "kernels/cpu/simd/product_words.h"
 
 #define KC          640                /* words of a block of the inner index, at most */
-#define PANEL_WORDS (KC * 256)         /* of the panels of a block: half a megabyte */
+#define PANEL_WORDS (KC * 512)
 #define IN_PLACE    2                  /* strips up to which lanes are not copied */
 #define FEW         8                  /* rows up to which sums run along vectors */
 #define MOST_DOTS   (VL == 16 ? 4 : 2) /* of these at once */
@@ -42,7 +43,7 @@ typedef struct tile {
 V_INLINE void run_word(int mr, int nr, bool packed, int u, const char *const s[4], int64_t rs,
                        const float *v, vf sum[14][NR])
 {
-    const int64_t step = packed ? 4 * mr : 4, rs3 = 3 * rs;
+    const int64_t step = packed ? 4 * VL : 4, rs3 = 3 * rs;
     vf w[NR];
     V_UNROLL
     for (int j = 0; j < nr; j++)
@@ -67,7 +68,7 @@ V_INLINE void run_four(int mr, int nr, bool packed, const char *s[4], int64_t rs
     run_word(mr, nr, packed, 3, s, rs, at + 3 * ldv, sum);
     V_UNROLL
     for (int i = 0; i < 4; i++)
-        s[i] += packed ? 16 * mr : 16;
+        s[i] += packed ? 16 * VL : 16;
 }
 
 V_INLINE void run_words(int mr, int nr, bool packed, int64_t count, const char *s[4],
@@ -87,7 +88,7 @@ V_INLINE void run_words(int mr, int nr, bool packed, int64_t count, const char *
         run_word(mr, nr, packed, 0, s, rs, at, sum);
         V_UNROLL
         for (int i = 0; i < 4; i++)
-            s[i] += packed ? 4 * mr : 4;
+            s[i] += packed ? 4 * VL : 4;
     }
 }
 
@@ -161,6 +162,14 @@ static int64_t even_part(int64_t n, int64_t most, int64_t unit)
     return div_up(div_up(n, parts > 0 ? parts : 1), unit) * unit;
 }
 
+/* Lanes whose panels, of so many words, leave some of the second cache to the rows. */
+static int64_t lanes_of(int64_t words)
+{
+    const int64_t fit = mf_cpu_second_cache() / 8 * 5 / (int64_t)sizeof(float);
+    const int64_t lanes = (fit < PANEL_WORDS ? fit : PANEL_WORDS) / words / LANES * LANES;
+    return lanes > LANES ? lanes : LANES;
+}
+
 /* Cycles, about, of m rows on the rows side against n lanes. */
 static double cost(const product_side *row, const product_side *lane, double m, double n,
                    double k)
@@ -197,7 +206,7 @@ static int64_t strip_begin(const work *w, int64_t t)
 
 static float *copies_of(const work *w, int64_t t)
 {
-    return w->copied + t / GROUP % 2 * (KC * MR * GROUP);
+    return w->copied + t / GROUP % 2 * (KC * VL * GROUP);
 }
 
 /* Strips from w->copy on are copied as far as p. */
@@ -220,8 +229,7 @@ static strip strip_of(work *w, int64_t t)
     const int64_t i = strip_begin(w, t), mr = strip_begin(w, t + 1) - i;
     if (w->lie) return (strip){at_element(w->row, i, w->p), w->row->ld * (HALF ? 2 : 4), false};
     if (w->row->along) return copy_rows(w->row, rounded, i, (int)mr, w->p, w->pend, w->copied);
-    const int64_t first = strip_begin(w, t / GROUP * GROUP);
-    return (strip){(const char *)(copies_of(w, t) + (i - first) * w->words), 4, true};
+    return (strip){(const char *)(copies_of(w, t) + t % GROUP * w->words * VL), 4, true};
 }
 
 /* The lines of c that rows i .. i + mr and lanes j .. j + width go to. */
@@ -333,8 +341,8 @@ static work work_of(const product_block *b)
     /* rows that are copied are copied once for each part */
     const bool lie =
         rows_lie(w.row, b->rounded, PER_WORD) && w.row->ld * (HALF ? 2 : 4) % 4096 != 0;
-    const int64_t most = lie ? BLOCK_LANES : PANEL_WORDS / div_up(w.kc, PER_WORD);
-    w.lc = even_part(w.l1 - w.l0, most / LANES * LANES, LANES);
+    const int64_t most = lie ? BLOCK_LANES : lanes_of(div_up(w.kc, PER_WORD));
+    w.lc = even_part(w.l1 - w.l0, most, LANES);
     w.strips = div_up(w.r1 - w.r0, MR);
     w.there = !HALF && w.strips <= IN_PLACE && !w.lane->along && w.lane->index == NULL &&
               w.lane->type == MF_CAST_F32 && !b->rounded;
@@ -400,7 +408,7 @@ static void run_part(work *w, const work *next)
 static void run_block(const product_block *b)
 {
     float panels[PANEL_WORDS] __attribute__((aligned(64)));
-    float copied[2 * KC * MR * GROUP] __attribute__((aligned(64)));
+    float copied[2 * KC * VL * GROUP] __attribute__((aligned(64)));
     work w = work_of(b), next;
     for (bool more = true; more; w = next) {
         w.panels = panels;
@@ -462,7 +470,7 @@ V_INLINE void dots(int mr, int nr, const product_block *b, const float *a, int64
 static bool few_rows(const product_block *b)
 {
     const int64_t m = b->i1 - b->i0;
-    return m <= FEW && b->a.along && b->b.along && b->b.index == NULL &&
+    return b->rows <= FEW && b->a.along && b->b.along && b->b.index == NULL &&
            m * (div_up(b->k1 - b->k0, PER_WORD) + 2 * VL) <= FEW_WORDS;
 }
 

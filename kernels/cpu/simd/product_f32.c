@@ -6,3 +6,8 @@ void MF_SIMD(product_block_f32)(const product_block *b)
 {
     product_block_run(b);
 }
+
+int64_t MF_SIMD(product_lanes)(int64_t k)
+{
+    return lanes_of(even_part(k > 0 ? k : 1, KC, 1));
+}

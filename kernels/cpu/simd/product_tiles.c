@@ -227,6 +227,8 @@ bool NAME(product_tiles_work)(void)
                        .type_c = MF_CAST_F32,
                        .ldc = N,
                        .alpha = 1,
+                       .rows = M,
+                       .cols = N,
                        .rounded = true};
     if (!NAME(product_block_tiles)(&p)) return false;
     p.c = vectors;

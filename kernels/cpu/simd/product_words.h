@@ -231,42 +231,33 @@ V_INLINE void pack_along_as(const product_side *s, bool rounded, int64_t j, int6
 }
 
 /* Where the words of mr rows lie: those of a row follow each other, and row r is rs r bytes behind;
- * or packed as [words][mr]. */
+ * or packed as [words][VL], of which the first mr count. */
 typedef struct strip {
     const char *at;
     int64_t rs;
     bool packed;
 } strip;
 
-/* Rows that are words across, as `count` strips [words][mr] one behind the other; strip t of them
+/* Rows that are words across, as `count` strips [words][VL] one behind the other; strip t of them
  * is of rows border[t] .. border[t + 1]. Of inner indices k0 .. k1 those from .. to are copied. */
 V_INLINE void pack_strips_as(const product_side *s, bool rounded, const int64_t *border,
                              int64_t count, int64_t k0, int64_t k1, int64_t from, int64_t to,
                              float *out)
 {
-    const int64_t words = (k1 - k0 + PER_WORD - 1) / PER_WORD, begin = border[0];
-    int64_t least = VL,
-            full = 0; /* rows of a strip; strips of which whole vectors may be read */
-    float *at[GROUP];
-    for (int64_t t = 0; t < count; t++) {
-        const int64_t mr = border[t + 1] - border[t];
-        at[t] = out + (border[t] - begin) * words + (from - k0) / PER_WORD * mr;
-        if (mr < least) least = mr;
-        if (border[t] + VL <= s->end) full = t + 1;
-    }
-    for (int64_t p = from; p < to; p += PER_WORD) {
+    const int64_t panel = (k1 - k0 + PER_WORD - 1) / PER_WORD * VL;
+    int64_t full = 0; /* strips of which whole vectors may be read */
+    while (full < count && border[full] + VL <= s->end)
+        full++;
+    out += (from - k0) / PER_WORD * VL;
+    for (int64_t p = from; p < to; p += PER_WORD, out += VL) {
         const int64_t row = stored_row(s, p), next = HALF ? inner_row(s, p + 1, k1) : -1;
-        const bool last = (k1 - p) / PER_WORD * least < VL;
-        if (p + AHEAD < k1) fetch(s, stored_row(s, p + AHEAD), begin, border[count]);
-        for (int64_t t = 0; t < (last ? 0 : full); t++) { /* what is too much is written over */
-            v_store(at[t], words_across(s, rounded, row, next, border[t], VL));
-            at[t] += border[t + 1] - border[t];
-        }
-        for (int64_t t = last ? 0 : full; t < count; t++) {
-            const int64_t mr = border[t + 1] - border[t];
-            v_store_n(at[t], words_across(s, rounded, row, next, border[t], mr), mr);
-            at[t] += mr;
-        }
+        float *at = out;
+        if (p + AHEAD < k1) fetch(s, stored_row(s, p + AHEAD), border[0], border[count]);
+        for (int64_t t = 0; t < full; t++, at += panel)
+            v_store(at, words_across(s, rounded, row, next, border[t], VL));
+        for (int64_t t = full; t < count; t++, at += panel)
+            v_store(at,
+                    words_across(s, rounded, row, next, border[t], border[t + 1] - border[t]));
     }
 }
 

@@ -85,15 +85,15 @@ static void narrow_down(int64_t m, int64_t n, int64_t k, const float *a, int64_t
                        ldb, p > 0, c, ldc);
 }
 
-bool MF_SIMD(skinny)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
-                     const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-                     int64_t ldc)
+bool MF_SIMD(skinny)(int64_t rows, int64_t cols, bool trans_a, bool trans_b, int64_t m,
+                     int64_t n, int64_t k, const float *a, int64_t lda, const float *b,
+                     int64_t ldb, float *c, int64_t ldc)
 {
-    if (!trans_a && trans_b && n <= SKINNY && m > SKINNY)
+    if (!trans_a && trans_b && cols <= SKINNY && rows > SKINNY)
         narrow_out(m, n, k, a, lda, b, ldb, c, ldc);
-    else if (!trans_a && !trans_b && k <= SKINNY && m > SKINNY && n > SKINNY)
+    else if (!trans_a && !trans_b && k <= SKINNY && rows > SKINNY && cols > SKINNY)
         block_multiply(m, n, k, a, lda, 1, b, ldb, false, c, ldc);
-    else if (trans_a && !trans_b && m <= SKINNY && k > SKINNY && n > SKINNY)
+    else if (trans_a && !trans_b && rows <= SKINNY && k > SKINNY && cols > SKINNY)
         narrow_down(m, n, k, a, lda, b, ldb, c, ldc);
     else
         return false;
