@@ -67,6 +67,7 @@ const mf_verb mf_verb_export = {
     .options = options,
     .run = run,
     .notes = "Numbers are named by the way to them in metrics.jsonl: moe.3.load.0 is the\n"
-             "load of layer 3, expert 0; in MLflow SPLIT/NUMBER. What is at the target is\n"
-             "never changed. MLflow 3 reads file stores with MLFLOW_ALLOW_FILE_STORE=true,\n"
-             "or moves them into a database: mlflow migrate-filestore.\n"};
+             "load of layer 3, expert 0; in MLflow SPLIT/NUMBER. Rows of validation have\n"
+             "peak_rss_mib of memory.jsonl. What is at the target is never changed.\n"
+             "MLflow 3 reads file stores with MLFLOW_ALLOW_FILE_STORE=true, or moves them\n"
+             "into a database: mlflow migrate-filestore.\n"};

@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 #include "base/io.h"
-#include "base/log.h"
 #include "base/number.h"
 #include "report/doc.h"
 #include "report/flat.h"
@@ -89,9 +88,7 @@ int mf_export_csv(int n, const char *const *runs, const char *path)
     for (int i = 0; rc == MF_OK && i < n; i++)
         rc = mf_flat_add(&f, runs[i]);
     if (rc == MF_OK) rc = write_table(&f, runs, path);
-    if (rc == MF_OK && f.damaged > 0)
-        mf_log(MF_LOG_WARN, "%d damaged %s of metrics.jsonl passed over", f.damaged,
-               f.damaged == 1 ? "line" : "lines");
+    if (rc == MF_OK) mf_flat_warn(&f, NULL);
     mf_flat_free(&f);
     return rc;
 }

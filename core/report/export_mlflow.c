@@ -361,9 +361,7 @@ int mf_export_mlflow(const char *run, const mf_export_mlflow_options *options, c
     if (rc == MF_OK) rc = identify(&w);
     if (rc == MF_OK) rc = place(&w);
     if (rc == MF_OK) rc = write_run(&w);
-    if (rc == MF_OK && w.flat.damaged > 0)
-        mf_log(MF_LOG_WARN, "%s/metrics.jsonl: %d damaged %s passed over", run, w.flat.damaged,
-               w.flat.damaged == 1 ? "line" : "lines");
+    if (rc == MF_OK) mf_flat_warn(&w.flat, run);
     *ret_path = rc == MF_OK ? w.target : NULL;
     if (rc != MF_OK) mf_free(w.target);
     mf_flat_free(&w.flat);

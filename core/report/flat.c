@@ -2,7 +2,8 @@
 
 #include "base/error.h"
 #include "base/io.h"
-#include "base/json.h"
+#include "base/log.h"
+#include "train/memory.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -114,12 +115,29 @@ static int flatten(mf_flat *f, const char *name, bool counted, const mf_json *v)
     return MF_OK;
 }
 
-static int add_line(mf_flat *f, const mf_json *v)
+typedef struct reader {
+    mf_flat *f;
+    mf_memory_past memory;
+    int at; /* the first line of memory that may be of a later step */
+} reader;
+
+static int add_memory(reader *rd, int64_t step)
 {
+    const mf_memory_past *m = &rd->memory;
+    while (rd->at < m->n && m->step[rd->at] < (double)step)
+        rd->at++;
+    if (rd->at == m->n || m->step[rd->at] != (double)step) return MF_OK;
+    return add_value(rd->f, "peak_rss_mib", false, m->peak_mib[rd->at]);
+}
+
+static int add_line(void *arg, const mf_json *v, bool *ret_damaged)
+{
+    reader *rd = arg;
+    mf_flat *f = rd->f;
     int64_t step = 0;
     const char *split = mf_json_string(mf_json_get(v, "split"), NULL);
     if (!mf_json_int(mf_json_get(v, "step"), &step) || split == NULL) {
-        f->damaged++;
+        *ret_damaged = true;
         return MF_OK;
     }
     int rc = grow(&f->lines, f->n_lines, &f->cap_lines, sizeof *f->lines);
@@ -132,44 +150,51 @@ static int add_line(mf_flat *f, const mf_json *v)
                                             .split = mf_arena_strdup(f->arena, split),
                                             .wall_s = wall,
                                             .first = f->n_values};
-    return f->lines[f->n_lines - 1].split != NULL ? flatten(f, "", false, v) : MF_ENOMEM;
+    if (f->lines[f->n_lines - 1].split == NULL) return MF_ENOMEM;
+    rc = flatten(f, "", false, v);
+    return rc == MF_OK && strcmp(split, "val") == 0 ? add_memory(rd, step) : rc;
 }
 
-static int add_text(mf_flat *f, const char *path, const char *text, size_t size)
+static int read_lines(mf_flat *f, const char *dir, const char *metrics, const char *memory)
 {
-    int rc = MF_OK;
-    for (size_t at = 0; rc == MF_OK && at < size;) {
-        const char *end = memchr(text + at, '\n', size - at);
-        const size_t n = end != NULL ? (size_t)(end - (text + at)) : size - at;
-        mf_json *v = NULL;
-        if (n > 0) rc = mf_json_parse(path, text + at, n, &v);
-        if (rc == MF_OK && v != NULL && end != NULL) {
-            rc = add_line(f, v);
-        } else if (rc != MF_ENOMEM && n > 0) {
-            f->damaged++;
-            rc = MF_OK;
-        }
-        mf_json_free(v);
-        at += n + 1;
-    }
-    return rc;
+    reader rd = {.f = f};
+    mf_step_damage damage = {0};
+    int rc = mf_memory_read(memory, &rd.memory);
+    f->damaged_memory += rd.memory.damage.lines + rd.memory.damage.truncated;
+    if (rc == MF_OK) rc = mf_step_file_read(metrics, add_line, &rd, &damage);
+    f->damaged += damage.lines + damage.truncated;
+    mf_memory_free(&rd.memory);
+    return rc == MF_ENOTFOUND
+               ? mf_fail(MF_EINPUT, "%s: expected a run, found no metrics.jsonl in it", dir)
+               : rc;
 }
 
 int mf_flat_add(mf_flat *f, const char *dir)
 {
-    char *path = mf_path_join(dir, "metrics.jsonl"), *text = NULL;
-    size_t size = 0;
+    char *metrics = mf_path_join(dir, "metrics.jsonl"),
+         *memory = mf_path_join(dir, "memory.jsonl");
     const size_t had = f->n_lines;
-    if (path == NULL) return MF_ENOMEM;
     if (f->arena == NULL) f->arena = mf_arena_new();
-    int rc = f->arena != NULL ? mf_read_file(path, 0, &text, &size) : MF_ENOMEM;
-    if (rc == MF_ENOTFOUND)
-        rc = mf_fail(MF_EINPUT, "%s: expected a run, found no metrics.jsonl in it", dir);
-    if (rc == MF_OK) rc = add_text(f, path, text, size);
-    if (rc == MF_OK && f->n_lines == had) rc = mf_fail(MF_EINPUT, "%s: no record in it", path);
-    if (rc == MF_OK) mf_error_clear(); /* of damaged lines */
+    int rc = metrics != NULL && memory != NULL && f->arena != NULL
+                 ? read_lines(f, dir, metrics, memory)
+                 : MF_ENOMEM;
+    if (rc == MF_OK && f->n_lines == had)
+        rc = mf_fail(MF_EINPUT, "%s: no record in it", metrics);
     f->n_runs++;
-    mf_free(text);
-    mf_free(path);
+    mf_free(metrics);
+    mf_free(memory);
     return rc;
+}
+
+void mf_flat_warn(const mf_flat *f, const char *run)
+{
+    const struct {
+        const char *file;
+        int n;
+    } damaged[] = {{"metrics.jsonl", f->damaged}, {"memory.jsonl", f->damaged_memory}};
+    for (int i = 0; i < 2; i++)
+        if (damaged[i].n > 0)
+            mf_log(MF_LOG_WARN, "%s%s%s: %d damaged %s passed over", run != NULL ? run : "",
+                   run != NULL ? "/" : "", damaged[i].file, damaged[i].n,
+                   damaged[i].n == 1 ? "line" : "lines");
 }

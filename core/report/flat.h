@@ -2,7 +2,8 @@
  *
  * A number's name is the way to it, parted by dots: "loss", "regularizers.balance", "moe.3.load.0"
  * (of layer 3, expert 0: objects with a "layer" are named by it), "turns.router.temperature" (what a
- * live option was turned to). Texts and null have no place here.
+ * live option was turned to). Texts and null have no place here. Lines of validation have
+ * peak_rss_mib of memory.jsonl beside their own.
  */
 #ifndef MF_REPORT_FLAT_H
 #define MF_REPORT_FLAT_H
@@ -30,13 +31,15 @@ typedef struct mf_flat {
     mf_flat_value *values;
     size_t n_lines, cap_lines, n_values, cap_values;
     int n_runs;
-    int damaged; /* lines that are no records, or have no end: passed over */
+    int damaged, damaged_memory; /* lines of either file that are no records, or have no end: passed over */
     mf_arena *arena;
 } mf_flat; /* {0} is empty */
 
-/* The lines of DIR/metrics.jsonl, behind those that are there. MF_EINPUT: no such file, or not one
- * record in it. */
+/* The lines of DIR/metrics.jsonl, behind those that are there, with DIR/memory.jsonl where there is
+ * one. MF_EINPUT: no metrics.jsonl, or not one record in it. */
 int mf_flat_add(mf_flat *f, const char *dir);
+/* Says what was passed over; run: of which folder, or NULL. */
+void mf_flat_warn(const mf_flat *f, const char *run);
 void mf_flat_free(mf_flat *f);
 
 #endif

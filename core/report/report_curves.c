@@ -24,7 +24,6 @@ PICK(grad_norm)
 PICK(tokens_per_s)
 PICK(gap_loss)
 PICK(gap_accuracy)
-PICK(peak_rss_mib)
 
 static double heads(const mf_metrics_record *m, const void *arg)
 {
@@ -239,9 +238,9 @@ static void memory(const mf_report *p)
 {
     mf_curves c = {0};
     for (int i = 0; i < p->n; i++) {
-        mf_series *s =
-            mf_curves_add(&c, p->n > 1 ? p->runs[i]->name : NULL,
-                          mf_report_track(p->runs[i], "val", pick_peak_rss_mib, NULL));
+        const mf_memory_past *m = &p->runs[i]->memory;
+        mf_series *s = mf_curves_add(&c, p->n > 1 ? p->runs[i]->name : NULL,
+                                     (mf_track){m->n, m->step, m->peak_mib});
         if (s != NULL) s->colour = i + 1;
     }
     mf_curves_figure(p, "Memory", "The most that the process had so far.",

@@ -92,22 +92,34 @@ static void read_taken(mf_report_run *r)
     mf_free(folder);
 }
 
+static void note_damage(mf_report_run *r, const char *file, const mf_step_damage *d)
+{
+    char text[160];
+    snprintf(text, sizeof text, "%s: %d damaged %s passed over", file, d->lines,
+             d->lines == 1 ? "line" : "lines");
+    if (d->lines > 0) note(r, text);
+    snprintf(text, sizeof text, "%s: the last line has no end; it was left out", file);
+    if (d->truncated) note(r, text);
+}
+
+static void read_memory(mf_report_run *r)
+{
+    char *path = mf_path_join(r->dir, "memory.jsonl");
+    if (path == NULL) return;
+    if (mf_memory_read(path, &r->memory) != MF_OK) note(r, mf_error_message());
+    note_damage(r, "memory.jsonl", &r->memory.damage);
+    mf_free(path);
+}
+
 static int read_metrics(mf_report_run *r)
 {
-    char *path = mf_path_join(r->dir, "metrics.jsonl"), text[160];
+    char *path = mf_path_join(r->dir, "metrics.jsonl");
     if (path == NULL) return MF_ENOMEM;
     int rc = mf_metrics_read(path, &r->history);
     if (rc == MF_OK && r->history->n == 0) rc = mf_fail(MF_EINPUT, "%s: no record in it", path);
     mf_free(path);
-    if (rc != MF_OK) return rc;
-    if (r->history->damaged > 0) {
-        snprintf(text, sizeof text, "metrics.jsonl: %d damaged %s passed over",
-                 r->history->damaged, r->history->damaged == 1 ? "line" : "lines");
-        note(r, text);
-    }
-    if (r->history->truncated)
-        note(r, "metrics.jsonl: the last line has no end; it was left out");
-    return MF_OK;
+    if (rc == MF_OK) note_damage(r, "metrics.jsonl", &r->history->damage);
+    return rc;
 }
 
 static double known_floor(const mf_report_run *r)
@@ -141,6 +153,7 @@ int mf_report_run_open(const char *dir, mf_report_run **ret)
         mf_report_run_close(r);
         return rc;
     }
+    read_memory(r);
     r->name = last_part(r->arena, dir);
     read_config(r);
     read_manifest(r);
@@ -162,6 +175,7 @@ void mf_report_run_close(mf_report_run *r)
 {
     if (r == NULL) return;
     mf_metrics_history_free(r->history);
+    mf_memory_free(&r->memory);
     for (int i = 0; i < r->n_taken; i++)
         if (r->taken[i] != r->sample) mf_sample_free(r->taken[i]);
     mf_sample_free(r->sample);

@@ -4,6 +4,7 @@
 
 #include "base/ini.h"
 #include "base/mem.h"
+#include "train/memory.h"
 #include "train/metrics.h"
 #include "train/sample.h"
 
@@ -13,6 +14,7 @@ typedef struct mf_report_run {
     const char *dir, *name; /* name: last part of dir */
     mf_arena *arena;
     mf_metrics_history *history;
+    mf_memory_past memory;             /* empty: not known */
     mf_sample *sample;                 /* NULL: none */
     mf_sample *taken[MF_REPORT_TAKEN]; /* at evaluations, rising; the last may be sample */
     int n_taken;

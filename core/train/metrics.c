@@ -1,22 +1,12 @@
-/* Writing metrics.jsonl, and cutting it back to a step. */
+/* Records of metrics.jsonl as JSON, and for people. */
 #include "train/metrics.h"
 
 #include "base/error.h"
-#include "base/io.h"
-#include "base/io_raw.h"
-#include "base/mem.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-struct mf_metrics_log {
-    int fd;
-    char *path;
-    mf_jw *line;
-};
 
 void mf_metrics_record_init(mf_metrics_record *r)
 {
@@ -24,7 +14,7 @@ void mf_metrics_record_init(mf_metrics_record *r)
     r->loss = r->task_loss = r->lr = r->grad_norm = r->tokens_per_s = r->wall_s = NAN;
     r->ppl = r->ppl_batch_mean = r->bits_per_byte = r->accuracy = r->macro_f1 = r->floor = NAN;
     r->mse = r->pearson = r->spearman = NAN;
-    r->train_loss = r->train_accuracy = r->gap_loss = r->gap_accuracy = r->peak_rss_mib = NAN;
+    r->train_loss = r->train_accuracy = r->gap_loss = r->gap_accuracy = NAN;
     r->drop_rate = r->reassigned = NAN;
 }
 
@@ -224,7 +214,6 @@ void mf_metrics_json(mf_jw *w, const mf_metrics_record *r)
     put_if_known(w, "train_accuracy", r->train_accuracy);
     put_if_known(w, "gap_loss", r->gap_loss);
     put_if_known(w, "gap_accuracy", r->gap_accuracy);
-    put_if_known(w, "peak_rss_mib", r->peak_rss_mib);
     put_if_known(w, "drop_rate", r->drop_rate);
     put_if_known(w, "reassigned", r->reassigned);
     put_if_known(w, "floor", r->floor);
@@ -281,100 +270,8 @@ const char *mf_metrics_answers(const mf_metrics_record *r, char *out, size_t siz
     return out;
 }
 
-/* ---- the file ---- */
-
-/* The step of a line as this file writes it: {"step":N,... -1 when it is not one. */
-static int64_t step_of(const char *line, size_t n)
+int mf_metrics_put(mf_step_file *log, const mf_metrics_record *r)
 {
-    static const char begin[] = "{\"step\":";
-    const size_t at = sizeof begin - 1;
-    int64_t step = 0;
-    size_t i = at;
-    if (n < at + 2 || memcmp(line, begin, at) != 0 || line[n - 1] != '}') return -1;
-    for (; i < n && line[i] >= '0' && line[i] <= '9' && i < at + 18; i++)
-        step = 10 * step + (line[i] - '0');
-    return i > at && i < n && line[i] == ',' ? step : -1;
-}
-
-/* Bytes of the file up to the first line of a later step, or that is damaged. */
-static int kept_bytes(const char *path, int64_t keep_to_step, size_t *ret)
-{
-    char *text;
-    size_t size, at = 0;
-    *ret = 0;
-    int rc = mf_read_file(path, 0, &text, &size);
-    if (rc == MF_ENOTFOUND) return MF_OK;
-    if (rc != MF_OK) return rc;
-    while (at < size) {
-        const char *end = memchr(text + at, '\n', size - at);
-        if (end == NULL) break;
-        size_t n = (size_t)(end - (text + at));
-        int64_t step = step_of(text + at, n);
-        if (step < 0 || step > keep_to_step) break;
-        at += n + 1;
-    }
-    mf_free(text);
-    *ret = at;
-    return MF_OK;
-}
-
-static int open_file(mf_metrics_log *log, const char *path, size_t keep)
-{
-    log->fd = mf_raw_open(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
-    if (log->fd < 0) return mf_fail_errno(MF_EIO, "%s: cannot open", path);
-    if (mf_raw_ftruncate(log->fd, keep) != 0)
-        return mf_fail_errno(MF_EIO, "%s: cannot cut to %zu bytes", path, keep);
-    return MF_OK;
-}
-
-int mf_metrics_open(const char *path, int64_t keep_to_step, mf_metrics_log **ret)
-{
-    size_t keep = 0;
-    *ret = NULL;
-    int rc = keep_to_step >= 0 ? kept_bytes(path, keep_to_step, &keep) : MF_OK;
-    if (rc != MF_OK) return rc;
-    mf_metrics_log *log = mf_alloc(1, sizeof *log);
-    if (log == NULL) return MF_ENOMEM;
-    log->fd = -1;
-    log->path = mf_strdup(path);
-    log->line = mf_jw_new();
-    rc = log->path != NULL && log->line != NULL ? open_file(log, path, keep) : MF_ENOMEM;
-    if (rc != MF_OK) {
-        if (log->fd >= 0) mf_raw_close(log->fd);
-        mf_jw_free(log->line);
-        mf_free(log->path);
-        mf_free(log);
-        return rc;
-    }
-    *ret = log;
-    return MF_OK;
-}
-
-int mf_metrics_put(mf_metrics_log *log, const mf_metrics_record *r)
-{
-    size_t n;
-    mf_jw_reset(log->line);
-    mf_metrics_json(log->line, r);
-    const char *text = mf_jw_text(log->line, &n);
-    if (text == NULL) return mf_error_code() != MF_OK ? mf_error_code() : MF_ENOMEM;
-    if (mf_raw_write(log->fd, text, n) != 0 || mf_raw_write(log->fd, "\n", 1) != 0)
-        return mf_fail_errno(MF_EIO, "%s: cannot write", log->path);
-    return MF_OK;
-}
-
-int mf_metrics_sync(mf_metrics_log *log)
-{
-    if (mf_raw_fsync(log->fd) != 0) return mf_fail_errno(MF_EIO, "%s: cannot sync", log->path);
-    return MF_OK;
-}
-
-int mf_metrics_close(mf_metrics_log *log)
-{
-    if (log == NULL) return MF_OK;
-    int rc = MF_OK;
-    if (mf_raw_close(log->fd) != 0) rc = mf_fail_errno(MF_EIO, "%s: cannot close", log->path);
-    mf_jw_free(log->line);
-    mf_free(log->path);
-    mf_free(log);
-    return rc;
+    mf_metrics_json(mf_step_file_line(log), r);
+    return mf_step_file_put(log);
 }

@@ -1,18 +1,19 @@
 /* train/metrics.h: metrics.jsonl, written by the training loop and read by reports.
  *
  * One object a line; every line has step, split, dtype, loss, task_loss, lr, grad_norm, tokens,
- * tokens_per_s and wall_s (null where there is no value); the rest when present. Lines stand in
- * the order of their steps, so that a resumed run can cut the file back to its checkpoint: write
- * all lines of step N before saving the checkpoint of step N.
+ * tokens_per_s and wall_s (null where there is no value); the rest when present. These two alone
+ * depend on the machine: runs of one configuration and seed have the same file but for them. What
+ * else is measured of the machine has a file of its own (train/memory.h).
  *
  * Writing:  mf_metrics_record r; mf_metrics_record_init(&r); fill; mf_metrics_put(log, &r);
- * Nothing is kept of r after the call. Lines are handed to the system one by one.
+ * Nothing is kept of r after the call.
  */
 #ifndef MF_TRAIN_METRICS_H
 #define MF_TRAIN_METRICS_H
 
 #include "base/json.h"
 #include "plugin/instance.h"
+#include "train/step_file.h"
 
 typedef struct mf_named_value {
     const char *name; /* NULL: not written */
@@ -57,8 +58,6 @@ typedef struct mf_metrics_record {
                                         * not written */
     double gap_loss, gap_accuracy; /* val: loss less that in training, and accuracy in training less
                                     * this; NaN: not written */
-    double peak_rss_mib;          /* val: the most memory that the process had so far; NaN: not
-                                   * written */
     double drop_rate, reassigned; /* under a capacity; train: since the last line of train.
                                    * Rows dropped / tokens, and rows reassigned, over all
                                    * layers; NaN: not written */
@@ -96,20 +95,14 @@ const char *mf_metrics_answers(const mf_metrics_record *r, char *out, size_t siz
 double mf_from_even(int n, const float *share, bool kl);
 
 /* ---- writing ---- */
-typedef struct mf_metrics_log mf_metrics_log;
-/* keep_to_step < 0: a new, empty file. Else: goes on after the last whole line of a step <=
- * keep_to_step; what follows is cut off. */
-int mf_metrics_open(const char *path, int64_t keep_to_step, mf_metrics_log **ret);
-int mf_metrics_put(mf_metrics_log *log, const mf_metrics_record *r);
-int mf_metrics_sync(mf_metrics_log *log); /* on disk, before a checkpoint that relies on it */
-int mf_metrics_close(mf_metrics_log *log); /* NULL is allowed */
+/* Appends it; what opens, syncs and closes the file is in train/step_file.h. */
+int mf_metrics_put(mf_step_file *log, const mf_metrics_record *r);
 
 /* ---- reading ---- */
 typedef struct mf_metrics_history {
     mf_metrics_record *records; /* in file order; numbers that are absent are NaN or 0 */
     int n;
-    int damaged;    /* lines that are not records: skipped */
-    bool truncated; /* the last line has no end: skipped, not counted as damaged */
+    mf_step_damage damage;
     struct mf_arena *arena; /* owns everything above */
 } mf_metrics_history;
 /* A missing file is MF_EINPUT; damaged lines are counted, not failures. */

@@ -1,6 +1,5 @@
 /* Reading metrics.jsonl for reports: whatever is whole is used, the rest is counted. */
 #include "base/error.h"
-#include "base/io.h"
 #include "base/mem.h"
 #include "train/metrics.h"
 
@@ -200,7 +199,6 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
     r->train_accuracy = real_or_nan(v, "train_accuracy");
     r->gap_loss = real_or_nan(v, "gap_loss");
     r->gap_accuracy = real_or_nan(v, "gap_accuracy");
-    r->peak_rss_mib = real_or_nan(v, "peak_rss_mib");
     r->drop_rate = real_or_nan(v, "drop_rate");
     r->reassigned = real_or_nan(v, "reassigned");
     r->floor = real_or_nan(v, "floor");
@@ -217,63 +215,41 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
            read_turns(arena, mf_json_get(v, "turns"), r);
 }
 
-static int add_line(reader *rd, const char *path, const char *line, size_t n)
+static int add_line(void *arg, const mf_json *v, bool *ret_damaged)
 {
+    reader *rd = arg;
     mf_metrics_history *h = rd->h;
-    mf_json *v;
-    int rc = mf_json_parse(path, line, n, &v);
-    if (rc == MF_ENOMEM) return rc;
-    if (rc != MF_OK || mf_json_typeof(mf_json_get(v, "step")) != MF_JSON_INT ||
+    if (mf_json_typeof(mf_json_get(v, "step")) != MF_JSON_INT ||
         mf_json_typeof(mf_json_get(v, "split")) != MF_JSON_STRING) {
-        if (rc == MF_OK) mf_json_free(v);
-        h->damaged++;
+        *ret_damaged = true;
         return MF_OK;
     }
     if ((size_t)h->n == rd->room) {
         const size_t room = rd->room > 0 ? 2 * rd->room : 256;
         mf_metrics_record *larger =
             mf_realloc(h->records, rd->room * sizeof *larger, room * sizeof *larger);
-        if (larger == NULL) {
-            mf_json_free(v);
-            return MF_ENOMEM;
-        }
+        if (larger == NULL) return MF_ENOMEM;
         h->records = larger;
         rd->room = room;
     }
-    bool ok = read_record(h->arena, v, &h->records[h->n]);
-    mf_json_free(v);
-    if (!ok) return MF_ENOMEM;
+    if (!read_record(h->arena, v, &h->records[h->n])) return MF_ENOMEM;
     h->n++;
     return MF_OK;
 }
 
 int mf_metrics_read(const char *path, mf_metrics_history **ret)
 {
-    char *text = NULL;
-    size_t size = 0, at = 0;
     *ret = NULL;
     mf_metrics_history *h = mf_alloc(1, sizeof *h);
     if (h == NULL) return MF_ENOMEM;
-    h->arena = mf_arena_new();
-    int rc = h->arena != NULL ? mf_read_file(path, 0, &text, &size) : MF_ENOMEM;
-    if (rc == MF_ENOTFOUND) rc = mf_fail(MF_EINPUT, "%s: no such file", path);
     reader rd = {h, 0};
-    while (rc == MF_OK && at < size) {
-        const char *end = memchr(text + at, '\n', size - at);
-        size_t n = end != NULL ? (size_t)(end - (text + at)) : size - at;
-        if (end == NULL)
-            h->truncated = true;
-        else if (n > 0)
-            rc = add_line(&rd, path, text + at, n);
-        at += n + 1;
-    }
-    mf_free(text);
-    if (rc == MF_OK) {
-        mf_error_clear(); /* of damaged lines */
+    h->arena = mf_arena_new();
+    int rc = h->arena != NULL ? mf_step_file_read(path, add_line, &rd, &h->damage) : MF_ENOMEM;
+    if (rc == MF_ENOTFOUND) rc = mf_fail(MF_EINPUT, "%s: no such file", path);
+    if (rc == MF_OK)
         *ret = h;
-    } else {
+    else
         mf_metrics_history_free(h);
-    }
     return rc;
 }
 

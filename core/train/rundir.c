@@ -84,6 +84,7 @@ static int new_rundir(const char *path, mf_rundir **ret)
     dir->config = mf_path_join(path, "config.ini");
     dir->manifest = mf_path_join(path, "manifest.json");
     dir->metrics = mf_path_join(path, "metrics.jsonl");
+    dir->memory = mf_path_join(path, "memory.jsonl");
     dir->tokenizer = mf_path_join(path, "tokenizer.json");
     dir->report = mf_path_join(path, "report.html");
     dir->sample = mf_path_join(path, "routing_sample.json");
@@ -92,9 +93,9 @@ static int new_rundir(const char *path, mf_rundir **ret)
     dir->ckpt = mf_path_join(path, "ckpt");
     dir->trace = mf_path_join(path, "trace");
     dir->best = mf_path_join(path, "best");
-    if (!dir->path || !dir->config || !dir->manifest || !dir->metrics || !dir->tokenizer ||
-        !dir->report || !dir->sample || !dir->samples || !dir->weights || !dir->ckpt ||
-        !dir->trace || !dir->best) {
+    if (!dir->path || !dir->config || !dir->manifest || !dir->metrics || !dir->memory ||
+        !dir->tokenizer || !dir->report || !dir->sample || !dir->samples || !dir->weights ||
+        !dir->ckpt || !dir->trace || !dir->best) {
         mf_rundir_close(dir);
         return MF_ENOMEM;
     }
@@ -110,6 +111,7 @@ void mf_rundir_close(mf_rundir *dir)
     mf_free(dir->config);
     mf_free(dir->manifest);
     mf_free(dir->metrics);
+    mf_free(dir->memory);
     mf_free(dir->tokenizer);
     mf_free(dir->report);
     mf_free(dir->sample);

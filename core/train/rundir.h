@@ -10,8 +10,8 @@
 
 typedef struct mf_rundir {
     char *path;
-    char *config, *manifest, *metrics, *tokenizer, *report, *sample, *samples, *weights, *ckpt, *trace,
-        *best;
+    char *config, *manifest, *metrics, *memory, *tokenizer, *report, *sample, *samples, *weights, *ckpt,
+        *trace, *best;
     int lock; /* descriptor; -1 when only read from */
 } mf_rundir;
 

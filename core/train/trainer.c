@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/resident.h"
 #include "plugin/open.h"
+#include "train/memory.h"
 #include "train/schedule.h"
 #include "train/signals.h"
 
@@ -136,7 +136,8 @@ void mf_trainer_free(mf_trainer *t)
     if (!t) return;
     for (int32_t i = 0; t->tallies && i < t->session->model->n_moe; i++)
         mf_moe_tally_free(t->tallies[i]);
-    mf_metrics_close(t->log);
+    mf_step_file_close(t->log);
+    mf_step_file_close(t->memory);
     mf_evaluator_free(t->evaluator);
     mf_evaluator_free(t->on_train);
     mf_trace_recorder_free(t->recorder);
@@ -456,9 +457,8 @@ static int evaluate(mf_trainer *t)
     /* What was measured of training data by these same weights, or else how training went. */
     r.gap_loss = r.loss - (t->on_train ? train_loss : r.train_loss);
     r.gap_accuracy = (t->on_train ? train_accuracy : r.train_accuracy) - r.accuracy;
-    const mf_resident memory = mf_resident_read();
-    if (memory.peak > 0) r.peak_rss_mib = (double)memory.peak / 1048576;
     rc = mf_metrics_put(t->log, &r);
+    if (rc == MF_OK) rc = mf_memory_put(t->memory, t->step);
     if (rc == MF_OK) rc = mf_past_add(t->past, &r);
     if (rc == MF_OK && t->observer.on_eval) t->observer.on_eval(t->observer.arg, &r);
     if (rc == MF_OK && is_best(t, &r)) rc = mf_trainer_save_best(t);
@@ -554,7 +554,7 @@ int mf_trainer_run(mf_trainer *t)
         if (rc == MF_OK && t->recorder) rc = write_trace(t);
         if (rc == MF_OK) t->val_loss = r.task_loss;
     }
-    if (rc == MF_OK) rc = mf_metrics_sync(t->log);
+    if (rc == MF_OK) rc = mf_trainer_sync(t);
     if (rc == MF_OK) conclude(t);
     if (rc == MF_OK) rc = mf_trainer_sample(t);
     mf_signals_release();

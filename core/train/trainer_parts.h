@@ -38,7 +38,7 @@ struct mf_trainer {
     mf_evaluator *evaluator;     /* NULL without a val split */
     mf_evaluator *on_train;      /* of the training data; NULL unless asked for */
     mf_trace_recorder *recorder; /* NULL unless trace.every is set */
-    mf_metrics_log *log;
+    mf_step_file *log, *memory;  /* metrics.jsonl, memory.jsonl */
     mf_past *past;
     /* position: all that changes from step to step, beside parameters and moments */
     int64_t step;                  /* updates done */
@@ -93,6 +93,7 @@ void mf_trainer_record(mf_trainer *t, bool with_layers, mf_metrics_record *r);
 int mf_trainer_begin(mf_trainer *t);
 /* Graphs and optimizer anew, after parameters were frozen or the structure changed. */
 int mf_trainer_rebuild(mf_trainer *t);
+int mf_trainer_sync(mf_trainer *t); /* the lines of both files are on disk */
 int mf_trainer_save(mf_trainer *t);
 int mf_trainer_save_best(mf_trainer *t); /* into RUN/best */
 /* Start values from the run that train.from names. */

@@ -41,6 +41,19 @@ static int write_weights(const mf_trainer *t)
     return rc == MF_OK ? mf_weights_write(t->dir->weights, &w) : rc;
 }
 
+/* keep_to_step: as in train/step_file.h. */
+static int open_logs(mf_trainer *t, int64_t keep_to_step)
+{
+    int rc = mf_step_file_open(t->dir->metrics, keep_to_step, &t->log);
+    return rc == MF_OK ? mf_step_file_open(t->dir->memory, keep_to_step, &t->memory) : rc;
+}
+
+int mf_trainer_sync(mf_trainer *t)
+{
+    int rc = mf_step_file_sync(t->log);
+    return rc == MF_OK ? mf_step_file_sync(t->memory) : rc;
+}
+
 int mf_trainer_begin(mf_trainer *t)
 {
     int rc = write_config(t);
@@ -48,7 +61,7 @@ int mf_trainer_begin(mf_trainer *t)
     if (rc == MF_OK) rc = mf_identity_write(t->dir->manifest, t->session);
     if (rc == MF_OK && t->session->tokenizer)
         rc = mf_tokenizer_save(t->session->tokenizer, t->dir->tokenizer);
-    return rc == MF_OK ? mf_metrics_open(t->dir->metrics, -1, &t->log) : rc;
+    return rc == MF_OK ? open_logs(t, -1) : rc;
 }
 
 /* A run whose gates have another form than ours. */
@@ -143,7 +156,7 @@ static int save_in(mf_trainer *t, const char *folder, int keep)
 {
     mf_state *s = mf_state_new();
     if (!s) return MF_ENOMEM;
-    int rc = mf_metrics_sync(t->log);
+    int rc = mf_trainer_sync(t);
     if (rc == MF_OK) rc = collect(t, s);
     if (rc == MF_OK)
         rc =
@@ -249,5 +262,5 @@ int mf_trainer_resume(mf_trainer *t)
     mf_state_free(s);
     if (rc == MF_OK) rc = recall(t);
     if (rc == MF_OK) rc = mf_trainer_cut_samples(t);
-    return rc == MF_OK ? mf_metrics_open(t->dir->metrics, t->step, &t->log) : rc;
+    return rc == MF_OK ? open_logs(t, t->step) : rc;
 }

@@ -54,7 +54,7 @@ json() {
     printf '{"step":8,"split"' >>other/metrics.jsonl
     run bash -c '"$MOEFW" export csv "a,\"b" other 2>err >both.csv'
     [ "$status" -eq 0 ]
-    grep -q '2 damaged lines of metrics.jsonl passed over' err
+    grep -q 'metrics.jsonl: 2 damaged lines passed over' err
     [[ "$(head -1 both.csv)" == 'run,step,split,loss,'*',"regularizers.new,one"' ]]
     [[ "$(sed -n 2p both.csv)" == '"a,""b",1,train,'* || "$(sed -n 2p both.csv)" == '"a,""b",2,train,'* ]]
     [[ "$(tail -1 both.csv)" == other,7,val,1.5,*,2 ]]

@@ -18,7 +18,7 @@ small() {
 
 # metrics DIR: the lines without what tells time
 metrics() {
-    sed -E 's/"(tokens_per_s|wall_s|peak_rss_mib)":[^,}]*,?//g' "$1/metrics.jsonl"
+    sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' "$1/metrics.jsonl"
 }
 
 newest() {
@@ -66,6 +66,34 @@ alike() {
     small a --set train.seed=7
     "$MOEFW" train -q --out b a/config.ini
     alike a b
+}
+
+# keys DIR: a line for each key of metrics.jsonl, with its value
+keys() {
+    grep -oE '"[^"]+":("[^"]*"|[^{"]*)' "$1/metrics.jsonl"
+}
+
+@test "two runs differ in nothing but tokens_per_s and wall_s" {
+    {
+        printf 'sentence\tlabel\tscore\n'
+        for i in $(seq 60); do
+            printf 'a good and fine film %d\t1\t4.5\nthe dull and bad play %d\t0\t1.5\n' "$i" "$i"
+        done
+    } >labelled.tsv
+    words=(--set model.attention=yes --set model.head_gates=yes --set moe.capacity_factor=1
+        --set regularizer.even.plugin=load_balance --set controller.room.plugin=capacity
+        --set train.eval_train=yes)
+    number=(--set model.task=classify --set data.path=labelled.tsv --set data.format=tsv
+        --set task.score.task=regress --set task.score.column=score)
+    for kind in words number; do
+        declare -n more=$kind
+        rm -rf a b
+        small a -t 1 "${more[@]}"
+        small b -t 3 "${more[@]}"
+        differing=$(diff <(keys a) <(keys b) | grep '^[<>]' | cut -d'"' -f2 | sort -u | paste -sd ' ')
+        [ "$differing" = "tokens_per_s wall_s" ] || { echo "$kind: $differing"; return 1; }
+        ! cmp -s a/memory.jsonl b/memory.jsonl # it would have shown
+    done
 }
 
 @test "one, two and four threads give the same bits" {

@@ -19,6 +19,7 @@ static const char metrics[] =
     "2,"
     "\"load\":[0.25,0.75]}],\"turns\":[{\"step\":1,\"option\":\"a.b\",\"from\":1,\"to\":2}]}\n"
     "{\"step\":2,\"split\":\"val\",\"loss\":2,\"heads\":{\"active\":3,\"total\":4}}\n";
+static const char memory[] = "{\"step\":2,\"peak_rss_mib\":12.5}\n";
 static const char manifest[] =
     "{\"moefw\":\"0.1.0\",\"began\":\"2024-02-29T12:00:01Z\",\"steps\":2,\"classes\":[]}\n";
 static const char config[] = "[model]\ndim = 8\n[data]\npath =\n";
@@ -27,8 +28,10 @@ static const char *run_folder(void)
 {
     static const struct {
         const char *name, *text;
-    } files[] = {
-        {"metrics.jsonl", metrics}, {"manifest.json", manifest}, {"config.ini", config}};
+    } files[] = {{"metrics.jsonl", metrics},
+                 {"memory.jsonl", memory},
+                 {"manifest.json", manifest},
+                 {"config.ini", config}};
     const char *folder = scratch_path("run");
     mkdir(folder, 0777);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -56,15 +59,16 @@ START_TEST(what_is_written)
     const char *run = run_folder(), *table = scratch_path("table.csv");
     char *path;
     ck_assert_msg(mf_export_csv(1, &run, table) == MF_OK, "%s", mf_error_message());
-    holds(
-        scratch_dir(), "table.csv",
-        "step,split,loss,wall_s,moe.2.load.0,moe.2.load.1,turns.a.b,heads.active,heads.total\n"
-        "1,train,3,1.5,0.25,0.75,2,,\n"
-        "2,val,2,,,,,3,4\n");
+    holds(scratch_dir(), "table.csv",
+          "step,split,loss,wall_s,moe.2.load.0,moe.2.load.1,turns.a.b,heads.active,heads.total,"
+          "peak_rss_mib\n"
+          "1,train,3,1.5,0.25,0.75,2,,,\n"
+          "2,val,2,,,,,3,4,12.5\n");
     const mf_export_mlflow_options o = {scratch_path("store"), "it's", false};
     ck_assert_msg(mf_export_mlflow(run, &o, &path) == MF_OK, "%s", mf_error_message());
     holds(path, "metrics/train/loss", "1709208002500 3 1\n"); /* 2024-02-29 12:00:02.5 UTC */
     holds(path, "metrics/val/loss", "1709208002500 2 2\n");   /* of the last line that knows */
+    holds(path, "metrics/val/peak_rss_mib", "1709208002500 12.5 2\n");
     holds(path, "metrics/train/moe.2.load.1", "1709208002500 0.75 1\n");
     holds(path, "metrics/train/turns.a.b", "1709208002500 2 1\n");
     holds(path, "params/model.dim", "8");
@@ -80,7 +84,7 @@ static bool is_whole(const char *path)
 {
     size_t n;
     char *text = scratch_read(path, &n);
-    const bool whole = text != NULL && n > 9 && memcmp(text + n - 9, ",,,,,3,4\n", 9) == 0;
+    const bool whole = text != NULL && n > 9 && memcmp(text + n - 9, "3,4,12.5\n", 9) == 0;
     free(text);
     return whole;
 }

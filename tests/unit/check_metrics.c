@@ -149,14 +149,14 @@ END_TEST
 
 static void write_steps(const char *path, int64_t keep, int64_t from, int64_t to)
 {
-    mf_metrics_log *log;
-    ck_assert_msg(mf_metrics_open(path, keep, &log) == MF_OK, "%s", mf_error_message());
+    mf_step_file *log;
+    ck_assert_msg(mf_step_file_open(path, keep, &log) == MF_OK, "%s", mf_error_message());
     for (int64_t s = from; s <= to; s++) {
         mf_metrics_record r = record(s, "train");
         ck_assert_int_eq(mf_metrics_put(log, &r), MF_OK);
     }
-    ck_assert_int_eq(mf_metrics_sync(log), MF_OK);
-    ck_assert_int_eq(mf_metrics_close(log), MF_OK);
+    ck_assert_int_eq(mf_step_file_sync(log), MF_OK);
+    ck_assert_int_eq(mf_step_file_close(log), MF_OK);
 }
 
 static void append(const char *path, const char *text)
@@ -204,8 +204,8 @@ START_TEST(what_was_written_is_read)
     write_steps(path_of("read"), -1, 1, 300);
     ck_assert_int_eq(mf_metrics_read(path_of("read"), &h), MF_OK);
     ck_assert_int_eq(h->n, 300);
-    ck_assert_int_eq(h->damaged, 0);
-    ck_assert(!h->truncated);
+    ck_assert_int_eq(h->damage.lines, 0);
+    ck_assert(!h->damage.truncated);
     for (int i = 0; i < h->n; i++) {
         char first[8192];
         mf_metrics_record r = record(i + 1, "train");
@@ -229,8 +229,8 @@ START_TEST(damage_is_counted_and_passed_over)
            "{\"step\":7,\"split\":\"val\",\"lo");
     ck_assert_int_eq(mf_metrics_read(path, &h), MF_OK);
     ck_assert_int_eq(h->n, 5);
-    ck_assert_int_eq(h->damaged, 4);
-    ck_assert(h->truncated);
+    ck_assert_int_eq(h->damage.lines, 4);
+    ck_assert(h->damage.truncated);
     ck_assert(isnan(h->records[3].loss));
     ck_assert_int_eq(h->records[3].n_layers, 0);
     ck_assert_int_eq(h->records[4].n_layers, 2);
@@ -245,14 +245,14 @@ END_TEST
 
 START_TEST(a_full_disk_is_an_error)
 {
-    mf_metrics_log *log;
+    mf_step_file *log;
     mf_metrics_record r = record(1, "train");
     if (access("/dev/full", W_OK) != 0) return;
     ck_assert_int_eq(symlink("/dev/full", path_of("full")), 0);
-    if (mf_metrics_open(path_of("full"), -1, &log) != MF_OK) return; /* no ftruncate there */
+    if (mf_step_file_open(path_of("full"), -1, &log) != MF_OK) return; /* no ftruncate there */
     ck_assert_int_eq(mf_metrics_put(log, &r), MF_EIO);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "full"));
-    mf_metrics_close(log);
+    mf_step_file_close(log);
 }
 END_TEST
 
@@ -363,7 +363,7 @@ START_TEST(tasks_are_written_and_read)
                                     .mse = 4,
                                     .pearson = 0.5,
                                     .spearman = -0.5}};
-    mf_metrics_log *log;
+    mf_step_file *log;
     mf_metrics_history *h;
     mf_metrics_record r = record(3, "val");
     char text[256];
@@ -383,9 +383,9 @@ START_TEST(tasks_are_written_and_read)
                      "\"regress\",\"weight\":0.25,\"loss\":4,\"rows\":6,\"mse\":4,\"rmse\":2,"
                      "\"pearson\":0.5,\"spearman\":-0.5}}"));
     const char *path = path_of("tasks.jsonl");
-    ck_assert_int_eq(mf_metrics_open(path, -1, &log), MF_OK);
+    ck_assert_int_eq(mf_step_file_open(path, -1, &log), MF_OK);
     ck_assert_int_eq(mf_metrics_put(log, &r), MF_OK);
-    ck_assert_int_eq(mf_metrics_close(log), MF_OK);
+    ck_assert_int_eq(mf_step_file_close(log), MF_OK);
     ck_assert_int_eq(mf_metrics_read(path, &h), MF_OK);
     ck_assert_int_eq(h->records[0].n_tasks, 2);
     const mf_task_score *score = &h->records[0].tasks[1];

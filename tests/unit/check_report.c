@@ -25,6 +25,7 @@ static const char metrics[] =
     "\"from\":1,\"to\":2,\"by\":\"controller.c\",\"reason\":\"r\"}]}\n"
     "{\"step\":2,\"split\":\"val\",\"loss\":2,\"task_loss\":2,\"accuracy\":0.5,\"macro_f1\":0."
     "4,\"heads\":{\"active\":3,\"total\":4},\"moe\":[]}\n";
+static const char memory[] = "{\"step\":2,\"peak_rss_mib\":12.5}\n{\"step\":3,\"peak";
 static const char sample[] =
     "{\"step\":2,\"labels\":[\"a\",\"b\"],\"tokens\":[\"x\",\" "
     "y\"],\"token_labels\":[0,1],\"layers\":[{\"layer\":0,\"experts\":2,\"top_k\":1,"
@@ -52,6 +53,8 @@ static const char *write_run(const char *name, const char *text)
     mkdir(folder, 0777);
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     scratch_write(path, text, strlen(text));
+    snprintf(path, sizeof path, "%s/memory.jsonl", folder);
+    scratch_write(path, memory, sizeof memory - 1);
     snprintf(path, sizeof path, "%s/routing_sample.json", folder);
     scratch_write(path, sample, sizeof sample - 1);
     snprintf(path, sizeof path, "%s/config.ini", folder);
