@@ -32,42 +32,47 @@ static void finish(const mf_attention_args *p, int64_t row, int64_t h, float m, 
 
 /* ---- many queries ---- */
 
+/* The largest of n scores and m, in four chains: one waits for its own result each time. */
+V_INLINE vf largest(int64_t n, const float *score, vf m)
+{
+    vf most[4] = {m, m, m, m};
+    int64_t s = 0;
+    for (; s + 4 <= n; s += 4) {
+        V_UNROLL
+        for (int i = 0; i < 4; i++)
+            most[i] = v_max(most[i], v_load(score + (s + i) * QUERIES));
+    }
+    for (; s < n; s++)
+        most[0] = v_max(most[0], v_load(score + s * QUERIES));
+    return v_max(v_max(most[0], most[1]), v_max(most[2], most[3]));
+}
+
 /* A block of scores, keys down, for the VL queries of one vector: weights in place of scores, m
  * and l brought up to date; returns what y is to be multiplied with. */
 V_INLINE vf take_columns(attention_view v, const float *mask, float *score, vf *m, vf *l)
 {
-    vf max = *m, sum = {0};
+    attention_hide(v, mask, score);
+    vf max = largest(v.some, score, *m), sum = {0}, shift = attention_shift(max);
     for (int64_t s = 0; s < v.some; s++) {
-        float *at = score + s * QUERIES;
-        if (mask != NULL && mask[s] == 0) continue;
-        vf a = v_load(at);
-        if (s >= v.full) v_store(at, a = attention_hide(v, s, a));
-        max = v_max(max, a);
-    }
-    vf shift = attention_shift(max);
-    for (int64_t s = 0; s < v.some; s++) {
-        float *at = score + s * QUERIES;
-        vf e = {0};
-        if (mask == NULL || mask[s] != 0) e = v_exp(v_load(at) - shift);
-        v_store(at, e);
+        vf e = v_exp_low(v_load(score + s * QUERIES) - shift);
+        v_store(score + s * QUERIES, e);
         sum += e;
     }
-    vf shrink = v_exp(*m - shift);
+    vf shrink = v_exp_low(*m - shift);
     *l = *l * shrink + sum;
     *m = max;
     return shrink;
 }
 
-static void many_tile(void *arg, int64_t tile)
+V_INLINE void many(const attention *job, int64_t tile, float *turned)
 {
-    const attention *job = arg;
     const mf_attention_args *p = job->args;
-    _Alignas(64) float turned[MF_MAX_HEAD_DIM * QUERIES], score[KEYS * QUERIES];
-    _Alignas(64) float m[QUERIES], l[QUERIES], shrink[QUERIES];
+    _Alignas(64) float score[KEYS * QUERIES], m[QUERIES], l[QUERIES], shrink[QUERIES];
     int64_t block = tile % job->blocks, h = tile / job->blocks % p->heads;
     int64_t b = tile / job->blocks / p->heads, hd = p->head_dim, ldy = p->heads * hd;
     int64_t t0 = block * QUERIES, nt = attention_min(p->t - t0, QUERIES);
-    int64_t row = b * p->t + t0, kv = h / (p->heads / p->kv_heads), end = attention_seen(p, b, t0 + nt - 1);
+    int64_t row = b * p->t + t0, kv = h / (p->heads / p->kv_heads),
+            end = attention_seen(p, b, t0 + nt - 1);
     float *y = p->y + row * ldy + h * hd;
     block_turn(nt, hd, p->scale, p->q + row * p->ldq + h * hd, p->ldq, turned, QUERIES);
     for (int64_t t = 0; t < QUERIES; t++) {
@@ -103,6 +108,18 @@ static void many_tile(void *arg, int64_t tile)
         scale_row(hd, shrink[t], y + t * ldy);
         if (p->lse != NULL) p->lse[(row + t) * p->heads + h] = m[t];
     }
+}
+
+static void many_narrow_tile(void *arg, int64_t tile)
+{
+    _Alignas(64) float turned[NARROW * QUERIES];
+    many(arg, tile, turned);
+}
+
+static void many_wide_tile(void *arg, int64_t tile)
+{
+    _Alignas(64) float turned[MF_MAX_HEAD_DIM * QUERIES];
+    many(arg, tile, turned);
 }
 
 /* ---- few queries: rows of scores ---- */
@@ -212,5 +229,6 @@ void MF_SIMD(attention)(const mf_kctx *x, const mf_attention_args *args)
     if (args->t <= FEW_QUERIES)
         x->parallel(args->batch * args->heads, few_tile, &job);
     else
-        x->parallel(args->batch * args->heads * job.blocks, many_tile, &job);
+        x->parallel(args->batch * args->heads * job.blocks,
+                    args->head_dim <= NARROW ? many_narrow_tile : many_wide_tile, &job);
 }

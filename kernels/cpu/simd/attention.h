@@ -2,7 +2,8 @@
  *
  * Scores of a block are kept with keys down and queries across: a vector holds VL queries, so that
  * largest scores and sums need no work across lanes, and what a causal mask hides is left out by
- * vectors: each vector of queries has its own number of keys. Blocks live on the stack.
+ * vectors: each vector of queries has its own number of keys. Blocks live on the stack,
+ * those of narrow heads in a smaller frame: each page of a frame is touched at each call.
  */
 #ifndef MF_SIMD_ATTENTION_H
 #define MF_SIMD_ATTENTION_H
@@ -11,9 +12,10 @@
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
-#define QUERIES 64 /* of a block, a multiple of VL */
+#define QUERIES BLOCK_LINE /* of a block, a multiple of VL */
 #define KEYS    64
 #define VECTORS (QUERIES / VL)
+#define NARROW  64 /* width of a narrow head, at most */
 
 static inline int64_t attention_min(int64_t a, int64_t b)
 {
@@ -70,7 +72,8 @@ typedef struct attention_views {
 static inline attention_views attention_look_all(const mf_attention_args *p, int64_t b,
                                                  int64_t t0, int64_t nt, int64_t s0, int64_t ns)
 {
-    attention_views v = {.n = (int)((nt + VL - 1) / VL)};
+    attention_views v;
+    v.n = (int)((nt + VL - 1) / VL);
     for (int i = 0; i < v.n; i++)
         v.of[i] = attention_look(p, b, t0 + i * VL, s0, ns);
     return v;
@@ -84,8 +87,8 @@ static inline void attention_scores(const attention_views *v, int64_t n, const f
     int64_t from = 0;
     for (int i = 0; i < v->n; i++) {
         int64_t to = v->of[i].some;
-        block_multiply(to - from, (v->n - i) * VL, n, rows + from * ld, ld, 1, turned + i * VL,
-                       QUERIES, false, score + from * QUERIES + i * VL, QUERIES);
+        block_rows(to - from, (v->n - i) * VL, n, rows + from * ld, ld, turned + i * VL,
+                   QUERIES, false, score + from * QUERIES + i * VL, QUERIES);
         from = to > from ? to : from;
     }
 }
@@ -96,8 +99,8 @@ static inline void attention_to_queries(const attention_views *v, int64_t nt, in
                                         bool add, float *to, int64_t ld_to)
 {
     for (int i = 0; i < v->n; i++)
-        block_multiply(attention_min(nt - i * VL, VL), n, v->of[i].some, weights + i * VL, 1,
-                       QUERIES, rows, ld, add, to + i * VL * ld_to, ld_to);
+        block_columns(attention_min(nt - i * VL, VL), n, v->of[i].some, weights + i * VL,
+                      QUERIES, rows, ld, add, to + i * VL * ld_to, ld_to);
 }
 
 /* to [keys,n] += weights [keys, QUERIES] times rows [queries,n] */
@@ -108,16 +111,21 @@ static inline void attention_to_keys(const attention_views *v, int64_t nt, int64
     int64_t from = 0;
     for (int i = 0; i < v->n; i++) {
         int64_t end = v->of[i].some;
-        block_multiply(end - from, n, nt - i * VL, weights + from * QUERIES + i * VL, QUERIES,
-                       1, rows + i * VL * ld, ld, true, to + from * ld_to, ld_to);
+        block_lines(end - from, n, nt - i * VL, weights + from * QUERIES + i * VL,
+                    rows + i * VL * ld, ld, true, to + from * ld_to, ld_to);
         from = end > from ? end : from;
     }
 }
 
-/* Score of key s in lanes that see it, -inf in the others. */
-V_INLINE vf attention_hide(attention_view v, int64_t s, vf score)
+/* Scores of keys that a lane does not see, or nobody: -inf. */
+V_INLINE void attention_hide(attention_view v, const float *mask, float *score)
 {
-    return v_select(v.limit > v_seti((int32_t)s), score, v_set(-INFINITY));
+    for (int64_t s = v.full; s < v.some; s++) {
+        float *at = score + s * QUERIES;
+        v_store(at, v_select(v.limit > v_seti((int32_t)s), v_load(at), v_set(-INFINITY)));
+    }
+    for (int64_t s = 0; mask != NULL && s < v.some; s++)
+        if (mask[s] == 0) v_store(score + s * QUERIES, v_set(-INFINITY));
 }
 
 /* To subtract from scores whose largest, or whose ln sum e^score, is a: where there is none, a is

@@ -7,12 +7,40 @@
 /* What is the same for all blocks of keys that one block of queries meets. */
 typedef struct queries {
     int64_t b, h, t0, nt;
-    const float *q, *dy;        /* rows of it */
+    const float *q, *dy; /* rows of it */
     float *dq;
-    _Alignas(64) float turned_q[MF_MAX_HEAD_DIM * QUERIES],
-        turned_dy[MF_MAX_HEAD_DIM * QUERIES];
+    float *turned_q, *turned_dy;
     float lse[QUERIES], delta[QUERIES];
 } queries;
+
+/* delta [QUERIES] = dy y of each row: VL rows at a time, whose sums over lanes are made together. */
+static void row_dots(int64_t rows, int64_t n, const float *dy, const float *y, int64_t ld,
+                     float *delta)
+{
+    int64_t t = 0;
+#if VL == 16
+    for (; t + VL <= rows && n % VL == 0; t += VL) {
+        vf s[VL];
+        for (int i = 0; i < VL; i++) {
+            const float *a = dy + (t + i) * ld, *b = y + (t + i) * ld;
+            s[i] = v_load(a) * v_load(b);
+            for (int64_t j = VL; j < n; j += VL)
+                s[i] = v_fma(v_load(a + j), v_load(b + j), s[i]);
+        }
+        V_UNROLL
+        for (int w = 1; w < VL; w *= 2) {
+            V_UNROLL
+            for (int i = 0; i < VL; i += 2 * w) {
+                block_swap(w, &s[i], &s[i + w]);
+                s[i] += s[i + w];
+            }
+        }
+        v_store(delta + t, s[0]);
+    }
+#endif
+    for (; t < rows; t++)
+        delta[t] = v_dot(n, dy + t * ld, y + t * ld);
+}
 
 static void load_queries(const mf_attention_args *p, int64_t b, int64_t h, int64_t t0,
                          queries *c)
@@ -27,10 +55,10 @@ static void load_queries(const mf_attention_args *p, int64_t b, int64_t h, int64
     c->dq = p->dq != NULL ? p->dq + row * p->ldq + h * hd : NULL;
     block_turn(c->nt, hd, p->scale, c->q, p->ldq, c->turned_q, QUERIES);
     block_turn(c->nt, hd, 1, c->dy, ldy, c->turned_dy, QUERIES);
+    row_dots(c->nt, hd, c->dy, p->y + row * ldy + h * hd, ldy, c->delta);
     for (int64_t t = 0; t < QUERIES; t++) {
-        bool real = t < c->nt;
-        c->lse[t] = real ? p->lse[(row + t) * p->heads + h] : 0;
-        c->delta[t] = real ? v_dot(hd, c->dy + t * ldy, p->y + (row + t) * ldy + h * hd) : 0;
+        c->lse[t] = t < c->nt ? p->lse[(row + t) * p->heads + h] : 0;
+        if (t >= c->nt) c->delta[t] = 0;
     }
 }
 
@@ -40,15 +68,14 @@ V_INLINE void weight_columns(attention_view v, const float *mask, float scale, v
                              float *w, float *dw)
 {
     vf shift = attention_shift(lse);
+    attention_hide(v, mask, w);
+    for (int64_t s = 0; mask != NULL && s < v.some; s++)
+        if (mask[s] == 0) v_store(dw + s * QUERIES, delta); /* whatever v is */
     for (int64_t s = 0; s < v.some; s++) {
         int64_t at = s * QUERIES;
-        vf a = v_load(w + at), e = {0}, d = {0};
-        if (mask == NULL || mask[s] != 0) {
-            e = v_exp((s < v.full ? a : attention_hide(v, s, a)) - shift);
-            d = e * (v_load(dw + at) - delta) * scale;
-        }
+        vf e = v_exp_low(v_load(w + at) - shift);
         v_store(w + at, e);
-        v_store(dw + at, d);
+        v_store(dw + at, e * (v_load(dw + at) - delta) * scale);
     }
 }
 
@@ -79,12 +106,14 @@ static void backward_block(const mf_attention_args *p, const queries *c)
     }
 }
 
-static void backward_tile(void *arg, int64_t tile)
+V_INLINE void backward(const mf_attention_args *p, int64_t tile, float *turned_q,
+                       float *turned_dy)
 {
-    const mf_attention_args *p = arg;
     int64_t b = tile / p->kv_heads, kv = tile % p->kv_heads, share = p->heads / p->kv_heads;
     size_t bytes = (size_t)p->head_dim * sizeof(float);
     queries block;
+    block.turned_q = turned_q;
+    block.turned_dy = turned_dy;
     for (int64_t s = b * p->s; s < (b + 1) * p->s; s++) {
         if (p->dk != NULL) memset(p->dk + s * p->ldk + kv * p->head_dim, 0, bytes);
         if (p->dv != NULL) memset(p->dv + s * p->ldv + kv * p->head_dim, 0, bytes);
@@ -96,8 +125,21 @@ static void backward_tile(void *arg, int64_t tile)
         }
 }
 
+static void narrow_tile(void *arg, int64_t tile)
+{
+    _Alignas(64) float turned_q[NARROW * QUERIES], turned_dy[NARROW * QUERIES];
+    backward(arg, tile, turned_q, turned_dy);
+}
+
+static void wide_tile(void *arg, int64_t tile)
+{
+    _Alignas(64) float turned_q[MF_MAX_HEAD_DIM * QUERIES],
+        turned_dy[MF_MAX_HEAD_DIM * QUERIES];
+    backward(arg, tile, turned_q, turned_dy);
+}
+
 void MF_SIMD(attention_backward)(const mf_kctx *x, const mf_attention_args *args)
 {
     mf_attention_args p = *args;
-    x->parallel(p.batch * p.kv_heads, backward_tile, &p);
+    x->parallel(p.batch * p.kv_heads, p.head_dim <= NARROW ? narrow_tile : wide_tile, &p);
 }

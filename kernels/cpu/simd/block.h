@@ -1,8 +1,8 @@
 /* block.h: products of small blocks that lie in the cache, in registers and without packing.
  *
- * c [m,n] = sum over p of a(i,p) b[p,:] (+ c), a(i,p) = a[i down + p along]: either operand order
- * of a costs the same, because its numbers are broadcast one by one. Sums run over p in order, so
- * how m and n are cut does not show in the bits.
+ * c [m,n] = a [m,k] times b [k,n] (+ c). How a lies is part of the function's name, because what the
+ * compiler knows of it are addresses that need no registers: its numbers are broadcast one by one.
+ * Sums run over k in order, so how m and n are cut does not show in the bits.
  */
 #ifndef MF_SIMD_BLOCK_H
 #define MF_SIMD_BLOCK_H
@@ -23,21 +23,35 @@
 #define BLOCK_WIDE   2
 #endif
 
+#define BLOCK_LINE 64 /* numbers from row to row of what block_lines reads */
+
+/* How a lies: rows that are lda numbers apart, or BLOCK_LINE; or columns, lda apart. */
+enum { BLOCK_ROWS, BLOCK_LINES, BLOCK_COLUMNS };
+
 typedef struct block_product {
-    int64_t k, down, along, ldb, ldc;
+    int64_t k, lda, ldb, ldc;
     const float *a, *b;
     float *c;
     int64_t last; /* width of a vector that is not full */
     bool add;
 } block_product;
 
-/* mr rows from i on, nv vectors from column j on. */
-V_INLINE void block_tile(const block_product *p, int mr, int nv, int64_t last, int64_t i,
-                         int64_t j)
+V_INLINE void block_put(float *to, vf s, bool add, int64_t width)
 {
+    if (width < VL)
+        v_store_n(to, add ? v_load_n(to, width) + s : s, width);
+    else
+        v_store(to, add ? v_load(to) + s : s);
+}
+
+/* mr rows from i on, nv vectors from column j on, the last of them `last` wide. */
+V_INLINE void block_tile(const block_product *p, int lies, int mr, int nv, int64_t last,
+                         int64_t i, int64_t j)
+{
+    const int64_t down = lies == BLOCK_ROWS ? p->lda : lies == BLOCK_LINES ? BLOCK_LINE : 1;
+    const int64_t along = lies == BLOCK_COLUMNS ? p->lda : 1;
     vf s[12][4];
-    const float *a = p->a + i * p->down, *b = p->b + j;
-    float *c = p->c + i * p->ldc + j;
+    const float *a = p->a + i * down, *b = p->b + j;
     V_UNROLL
     for (int r = 0; r < mr; r++) {
         V_UNROLL
@@ -51,34 +65,41 @@ V_INLINE void block_tile(const block_product *p, int mr, int nv, int64_t last, i
             w[v] = v == nv - 1 && last < VL ? v_load_n(b + v * VL, last) : v_load(b + v * VL);
         V_UNROLL
         for (int r = 0; r < mr; r++) {
-            vf x = v_set(a[r * p->down]);
+            vf x = v_set(a[r * down]);
             V_UNROLL
             for (int v = 0; v < nv; v++)
                 s[r][v] = v_fma(x, w[v], s[r][v]);
         }
-        a += p->along;
+        a += along;
         b += p->ldb;
+    }
+    const int64_t ldc = p->ldc;
+    float *c = p->c + i * ldc + j;
+    const bool add = p->add;
+    if (add) {
+        V_UNROLL
+        for (int r = 0; r < mr; r++) {
+            V_UNROLL
+            for (int v = 0; v < nv; v++)
+                block_put(c + r * ldc + v * VL, s[r][v], true, v == nv - 1 ? last : VL);
+        }
+        return;
     }
     V_UNROLL
     for (int r = 0; r < mr; r++) {
         V_UNROLL
-        for (int v = 0; v < nv; v++) {
-            float *to = c + r * p->ldc + v * VL;
-            if (v == nv - 1 && last < VL)
-                v_store_n(to, p->add ? v_load_n(to, last) + s[r][v] : s[r][v], last);
-            else
-                v_store(to, p->add ? v_load(to) + s[r][v] : s[r][v]);
-        }
+        for (int v = 0; v < nv; v++)
+            block_put(c + r * ldc + v * VL, s[r][v], false, v == nv - 1 ? last : VL);
     }
 }
 
 /* One strip of nv vectors: the rows in equal parts of at most `most`, so that none is thin. */
-#define BLOCK_CASE(mr, nv)                                                                     \
+#define BLOCK_CASE(lies, mr, nv)                                                               \
     case mr:                                                                                   \
-        block_tile(p, mr, nv, VL, i, j);                                                       \
+        block_tile(p, lies, mr, nv, VL, i, j);                                                 \
         break;
-#define BLOCK_STRIP(nv, most, cases)                                                           \
-    static inline void block_strip_##nv(const block_product *p, int64_t m, int64_t j)          \
+#define BLOCK_STRIP(name, lies, nv, most, cases)                                               \
+    static inline void block_strip_##name##_##nv(const block_product *p, int64_t m, int64_t j) \
     {                                                                                          \
         int64_t parts = (m + (most)-1) / (most), i = 0;                                        \
         for (int64_t at = 0; at < parts; at++) {                                               \
@@ -89,51 +110,84 @@ V_INLINE void block_tile(const block_product *p, int mr, int nv, int64_t last, i
             i += rows;                                                                         \
         }                                                                                      \
     }
-#define BLOCK_6(nv)                                                                            \
-    BLOCK_CASE(1, nv)                                                                          \
-    BLOCK_CASE(2, nv) BLOCK_CASE(3, nv) BLOCK_CASE(4, nv) BLOCK_CASE(5, nv) BLOCK_CASE(6, nv)
-#define BLOCK_8(nv) BLOCK_6(nv) BLOCK_CASE(7, nv) BLOCK_CASE(8, nv)
-#define BLOCK_12(nv)                                                                           \
-    BLOCK_8(nv)                                                                                \
-    BLOCK_CASE(9, nv) BLOCK_CASE(10, nv) BLOCK_CASE(11, nv) BLOCK_CASE(12, nv)
+#define BLOCK_6(lies, nv)                                                                      \
+    BLOCK_CASE(lies, 1, nv)                                                                    \
+    BLOCK_CASE(lies, 2, nv)                                                                    \
+    BLOCK_CASE(lies, 3, nv)                                                                    \
+    BLOCK_CASE(lies, 4, nv) BLOCK_CASE(lies, 5, nv) BLOCK_CASE(lies, 6, nv)
+#define BLOCK_8(lies, nv) BLOCK_6(lies, nv) BLOCK_CASE(lies, 7, nv) BLOCK_CASE(lies, 8, nv)
+#define BLOCK_12(lies, nv)                                                                     \
+    BLOCK_8(lies, nv)                                                                          \
+    BLOCK_CASE(lies, 9, nv)                                                                    \
+    BLOCK_CASE(lies, 10, nv) BLOCK_CASE(lies, 11, nv) BLOCK_CASE(lies, 12, nv)
 
 #if VL == 16
-BLOCK_STRIP(1, BLOCK_ROWS_1, BLOCK_12(1))
-BLOCK_STRIP(2, BLOCK_ROWS_2, BLOCK_12(2))
-BLOCK_STRIP(3, BLOCK_ROWS_3, BLOCK_8(3))
-BLOCK_STRIP(4, BLOCK_ROWS_4, BLOCK_6(4))
+#define BLOCK_STRIPS(name, lies)                                                               \
+    BLOCK_STRIP(name, lies, 1, BLOCK_ROWS_1, BLOCK_12(lies, 1))                                \
+    BLOCK_STRIP(name, lies, 2, BLOCK_ROWS_2, BLOCK_12(lies, 2))                                \
+    BLOCK_STRIP(name, lies, 3, BLOCK_ROWS_3, BLOCK_8(lies, 3))                                 \
+    BLOCK_STRIP(name, lies, 4, BLOCK_ROWS_4, BLOCK_6(lies, 4))
+#define BLOCK_MORE(name)                                                                       \
+    case 4:                                                                                    \
+        block_strip_##name##_4(p, m, j);                                                       \
+        break;                                                                                 \
+    case 3:                                                                                    \
+        block_strip_##name##_3(p, m, j);                                                       \
+        break;
 #else
-BLOCK_STRIP(1, BLOCK_ROWS_1, BLOCK_8(1))
-BLOCK_STRIP(2, BLOCK_ROWS_2, BLOCK_6(2))
+#define BLOCK_STRIPS(name, lies)                                                               \
+    BLOCK_STRIP(name, lies, 1, BLOCK_ROWS_1, BLOCK_8(lies, 1))                                 \
+    BLOCK_STRIP(name, lies, 2, BLOCK_ROWS_2, BLOCK_6(lies, 2))
+#define BLOCK_MORE(name)
 #endif
 
-static inline void block_multiply(int64_t m, int64_t n, int64_t k, const float *a, int64_t down,
-                                  int64_t along, const float *b, int64_t ldb, bool add, float *c,
-                                  int64_t ldc)
-{
-    const block_product p = {k, down, along, ldb, ldc, a, b, c, n % VL, add};
-    int64_t j = 0;
-    while (n - j >= VL) {
-        int64_t wide = (n - j) / VL < BLOCK_WIDE ? (n - j) / VL : BLOCK_WIDE;
-        switch (wide) {
-#if VL == 16
-        case 4:
-            block_strip_4(&p, m, j);
-            break;
-        case 3:
-            block_strip_3(&p, m, j);
-            break;
-#endif
-        case 2:
-            block_strip_2(&p, m, j);
-            break;
-        default:
-            block_strip_1(&p, m, j);
-        }
-        j += wide * VL;
+#define BLOCK_PRODUCT(name, lies)                                                              \
+    BLOCK_STRIPS(name, lies)                                                                   \
+    static inline void block_run_##name(const block_product *p, int64_t m, int64_t n)          \
+    {                                                                                          \
+        int64_t j = 0;                                                                         \
+        while (n - j >= VL) {                                                                  \
+            int64_t wide = (n - j) / VL < BLOCK_WIDE ? (n - j) / VL : BLOCK_WIDE;              \
+            switch (wide) {                                                                    \
+                BLOCK_MORE(name)                                                               \
+            case 2:                                                                            \
+                block_strip_##name##_2(p, m, j);                                               \
+                break;                                                                         \
+            default:                                                                           \
+                block_strip_##name##_1(p, m, j);                                               \
+            }                                                                                  \
+            j += wide * VL;                                                                    \
+        }                                                                                      \
+        for (int64_t i = 0; i < m && p->last > 0; i++)                                         \
+            block_tile(p, lies, 1, 1, p->last, i, j);                                          \
     }
-    for (int64_t i = 0; i < m && p.last > 0; i++)
-        block_tile(&p, 1, 1, p.last, i, j);
+
+BLOCK_PRODUCT(rows, BLOCK_ROWS)
+BLOCK_PRODUCT(lines, BLOCK_LINES)
+BLOCK_PRODUCT(columns, BLOCK_COLUMNS)
+
+/* a: rows that are lda numbers apart. */
+static inline void block_rows(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+                              const float *b, int64_t ldb, bool add, float *c, int64_t ldc)
+{
+    const block_product p = {k, lda, ldb, ldc, a, b, c, n % VL, add};
+    block_run_rows(&p, m, n);
+}
+
+/* a: rows that are BLOCK_LINE numbers apart. */
+static inline void block_lines(int64_t m, int64_t n, int64_t k, const float *a, const float *b,
+                               int64_t ldb, bool add, float *c, int64_t ldc)
+{
+    const block_product p = {k, BLOCK_LINE, ldb, ldc, a, b, c, n % VL, add};
+    block_run_lines(&p, m, n);
+}
+
+/* a: columns that are lda numbers apart. */
+static inline void block_columns(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+                                 const float *b, int64_t ldb, bool add, float *c, int64_t ldc)
+{
+    const block_product p = {k, lda, ldb, ldc, a, b, c, n % VL, add};
+    block_run_columns(&p, m, n);
 }
 
 /* to [n, ld_to] = factor times from [rows,n] transposed; zeros in the columns from rows up to the

@@ -81,8 +81,8 @@ static void narrow_down(int64_t m, int64_t n, int64_t k, const float *a, int64_t
                         const float *b, int64_t ldb, float *c, int64_t ldc)
 {
     for (int64_t p = 0; p < k; p += DEPTH)
-        block_multiply(m, n, k - p < DEPTH ? k - p : DEPTH, a + p * lda, 1, lda, b + p * ldb,
-                       ldb, p > 0, c, ldc);
+        block_columns(m, n, k - p < DEPTH ? k - p : DEPTH, a + p * lda, lda, b + p * ldb, ldb,
+                      p > 0, c, ldc);
 }
 
 bool MF_SIMD(skinny)(int64_t rows, int64_t cols, bool trans_a, bool trans_b, int64_t m,
@@ -92,7 +92,7 @@ bool MF_SIMD(skinny)(int64_t rows, int64_t cols, bool trans_a, bool trans_b, int
     if (!trans_a && trans_b && cols <= SKINNY && rows > SKINNY)
         narrow_out(m, n, k, a, lda, b, ldb, c, ldc);
     else if (!trans_a && !trans_b && k <= SKINNY && rows > SKINNY && cols > SKINNY)
-        block_multiply(m, n, k, a, lda, 1, b, ldb, false, c, ldc);
+        block_rows(m, n, k, a, lda, b, ldb, false, c, ldc);
     else if (trans_a && !trans_b && rows <= SKINNY && k > SKINNY && cols > SKINNY)
         narrow_down(m, n, k, a, lda, b, ldb, c, ldc);
     else

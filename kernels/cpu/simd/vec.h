@@ -119,8 +119,8 @@ V_INLINE vf v_load_bf16(const uint16_t *p)
 V_INLINE void v_store_bf16(uint16_t *p, vf x)
 {
     const vi bits = (vi)x, half = (bits >> 16) & 1;
-    vi top = ((bits + 0x7fff + half) >> 16 & ~(vi)(x != x)) |
-             (((bits >> 16) | 0x40) & (vi)(x != x));
+    vi top =
+        ((bits + 0x7fff + half) >> 16 & ~(vi)(x != x)) | (((bits >> 16) | 0x40) & (vi)(x != x));
 #if defined(__AVX512F__)
     _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16((__m512i)top));
 #else
@@ -150,8 +150,7 @@ V_INLINE vf v_get(const void *p, int64_t i, bool bf16)
 }
 V_INLINE vf v_get_n(const void *p, int64_t i, int64_t n, bool bf16)
 {
-    return bf16 ? v_load_bf16_n((const uint16_t *)p + i, n)
-                : v_load_n((const float *)p + i, n);
+    return bf16 ? v_load_bf16_n((const uint16_t *)p + i, n) : v_load_n((const float *)p + i, n);
 }
 V_INLINE void v_put(void *p, int64_t i, vf v, bool bf16)
 {
@@ -305,37 +304,42 @@ V_INLINE float v_dot(int64_t n, const float *a, const float *b)
 }
 
 /* ---- functions ---- */
+/* e^x for x <= 88; see v_exp. x = n ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + r + r^2 p(r), where p is
+ * a minimax fit of our own in the relative error of the whole (3e-9); n is added to the exponent. */
+V_INLINE vf v_exp_low(vf x)
+{
+    const float shift = 12582912.0f; /* 1.5 2^23: adding it rounds to an integer */
+    vf t = v_fma(x, v_set(1.44269504f), v_set(shift));
+    vf n = t - shift;
+    vf r = v_fma(n, v_set(-0.693145751953125f), x); /* 16 bits of ln 2: an exact product */
+    r = v_fma(n, v_set(-1.42860677e-6f), r);
+    vf p = v_set(1.3814599e-3f);
+    p = v_fma(p, r, v_set(8.3687166e-3f));
+    p = v_fma(p, r, v_set(4.1668389e-2f));
+    p = v_fma(p, r, v_set(0.16666521f));
+    p = v_fma(p, r, v_set(0.49999994f));
+    p = v_fma(p, r, v_set(1.0f));
+    p = v_fma(p, r, v_set(1.0f));
+#if defined(__AVX512F__)
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, v_set(-87.33f), _CMP_NLT_UQ), p, n);
+#else
+    vi e = (vi)t - (vi)v_set(shift);
+    vf y = (vf)((vi)p + (e << 23));
+    y = v_select(x < v_set(-87.33f), (vf){0}, y);
+    return v_select(x == x, y, x);
+#endif
+}
+
 /* e^x within 2 units in the last place; 0 below -87.33, where e^x leaves the normal range (to make
  * subnormal numbers costs some hundred cycles each, and softmax has many that small). Inf and NaN
- * as expf. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor series to r^7 (remainder <
- * 6e-9); n is added to the exponent. */
+ * as expf. */
 V_INLINE vf v_exp(vf x)
 {
-    const vf lo = v_set(-87.33f), hi = v_set(89.0f);
-    const float shift = 12582912.0f; /* 1.5 2^23: adding it rounds to an integer */
 #if defined(__AVX512F__)
-    vf c = _mm512_min_ps(hi, _mm512_max_ps(lo, x)); /* these two let NaN through */
+    return v_exp_low(_mm512_min_ps(v_set(89.0f), x)); /* which lets NaN through */
 #else
-    vf c = v_min(v_max(x, lo), hi);
-#endif
-    vf t = v_fma(c, v_set(1.44269504f), v_set(shift));
-    vf nf = t - shift;
-    vf r = v_fma(nf, v_set(-0.693145751953125f), c); /* 16 bits of ln 2: an exact product */
-    r = v_fma(nf, v_set(-1.42860677e-6f), r);
-    vf p = v_set(1.0f / 5040);
-    p = v_fma(p, r, v_set(1.0f / 720));
-    p = v_fma(p, r, v_set(1.0f / 120));
-    p = v_fma(p, r, v_set(1.0f / 24));
-    p = v_fma(p, r, v_set(1.0f / 6));
-    p = v_fma(p, r, v_set(0.5f));
-    p = v_fma(p, r * r, r) + 1.0f;
-#if defined(__AVX512F__)
-    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, lo, _CMP_NLT_UQ), p, nf);
-#else
-    vi n = (vi)t - (vi)v_set(shift);
-    vf y = (vf)((vi)p + (n << 23));
+    vf y = v_exp_low(v_min(x, v_set(88.7228f)));
     y = v_select(x > v_set(88.7228f), v_set(INFINITY), y);
-    y = v_select(x < lo, (vf){0}, y);
     return v_select(x == x, y, x);
 #endif
 }
