@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "data/safetensors.h"
+#include "model/config.h"
 
 /* Tensors that a trace may lack are NULL. Tokens are counted through the trace: T of them. */
 typedef struct mf_trace_layer {
@@ -25,6 +26,13 @@ typedef struct mf_trace_layer {
     const mf_st_tensor *x;                     /* [T,d] */
 } mf_trace_layer;
 
+/* One task of sequences, [batches rows]; both NULL: not in the trace, or the first task's classes,
+ * which are the targets. */
+typedef struct mf_trace_task {
+    int32_t *classes; /* -1: none */
+    float *values;    /* NaN: none */
+} mf_trace_task;
+
 typedef struct mf_trace {
     mf_st_file *file;
     int64_t step, seed;
@@ -38,6 +46,7 @@ typedef struct mf_trace {
     int32_t *position, *sequence; /* [T] */
     int32_t *target;              /* [T]; by_row: [batches rows], the class of each sequence */
     bool by_row;
+    mf_trace_task tasks[1 + MF_TASKS_MAX];
     int32_t *label; /* [T] or NULL */
     struct mf_arena *arena;
 } mf_trace;

@@ -164,6 +164,25 @@ static int vector(const mf_trace *t, const char *name, int64_t n, bool needed, i
     return rc;
 }
 
+/* tasks.N.class or tasks.N.value. */
+static int read_tasks(mf_trace *t)
+{
+    const int64_t n = t->tokens / t->seq;
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i <= MF_TASKS_MAX; i++) {
+        const mf_st_tensor *x;
+        void *data = NULL;
+        char name[32];
+        snprintf(name, sizeof name, "tasks.%d.class", i);
+        rc = vector(t, name, n, false, &t->tasks[i].classes);
+        snprintf(name, sizeof name, "tasks.%d.value", i);
+        if (rc == MF_OK) rc = find(t, name, MF_ST_F32, n, 0, false, &x);
+        if (rc == MF_OK) rc = mf_trace_read(t, x, &data);
+        t->tasks[i].values = data;
+    }
+    return rc;
+}
+
 int mf_trace_open(const char *path, mf_trace **ret)
 {
     mf_trace *t = mf_alloc(1, sizeof *t);
@@ -177,6 +196,7 @@ int mf_trace_open(const char *path, mf_trace **ret)
     if (rc == MF_OK) rc = vector(t, "position", t->tokens, true, &t->position);
     if (rc == MF_OK) rc = vector(t, "sequence", t->tokens, true, &t->sequence);
     if (rc == MF_OK) rc = vector(t, "label", t->tokens, false, &t->label);
+    if (rc == MF_OK && t->by_row) rc = read_tasks(t);
     if (rc == MF_OK) rc = find_layers(t);
     if (rc != MF_OK) {
         mf_trace_close(t);
@@ -195,6 +215,10 @@ void mf_trace_close(mf_trace *t)
     mf_free(t->position);
     mf_free(t->sequence);
     mf_free(t->label);
+    for (int i = 0; i <= MF_TASKS_MAX; i++) {
+        mf_free(t->tasks[i].classes);
+        mf_free(t->tasks[i].values);
+    }
     mf_arena_free(t->arena);
     mf_free(t);
 }

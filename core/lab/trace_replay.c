@@ -19,6 +19,35 @@ typedef struct {
 
 /* ---- does the model fit? ---- */
 
+/* What the model learns of each sequence is in the trace, and nothing else is. */
+static int tasks_fit(const mf_trace *t, const mf_model *m)
+{
+    const char *path = mf_st_path(t->file);
+    const int n = mf_model_tasks(m);
+    for (int i = 0; i <= MF_TASKS_MAX; i++) {
+        const mf_trace_task *have = &t->tasks[i];
+        const bool number = i < n && mf_model_task_kind(m, i) == MF_TASK_REGRESS;
+        const bool class = i > 0 && i < n && !number; /* of the first they are the targets */
+        if ((have->values != NULL) != number || (have->classes != NULL) != class)
+            return mf_fail(MF_EINPUT,
+                           "%s: task %d: %s in the trace; the model learns %s; expected a "
+                           "trace of the same tasks",
+                           path, i,
+                           have->values    ? "numbers"
+                           : have->classes ? "classes"
+                                           : "no numbers or further classes",
+                           number  ? "numbers"
+                           : i < n ? "classes"
+                                   : "no such task");
+        for (int64_t k = 0; class && k < t->tokens / t->seq; k++)
+            if (have->classes[k] < -1 || have->classes[k] >= m->facts.more_classes[i - 1])
+                return mf_fail(MF_EINPUT, "%s: task %d, sequence %lld: class %d of %d", path, i,
+                               (long long)k, (int)have->classes[k],
+                               (int)m->facts.more_classes[i - 1]);
+    }
+    return MF_OK;
+}
+
 static int fits(const mf_trace *t, const mf_model *m)
 {
     const char *path = mf_st_path(t->file);
@@ -39,13 +68,11 @@ static int fits(const mf_trace *t, const mf_model *m)
                        path, (int)t->seq, (long long)m->config->model.seq);
     const int64_t n_targets = t->by_row ? t->tokens / t->seq : t->tokens;
     const int32_t answers = t->by_row ? m->facts.classes : m->facts.vocab;
-    if (m->config->model.task == MF_TASK_REGRESS || m->config->n_tasks > 0)
-        return mf_fail(MF_ECONFIG,
-                       "a trace holds the classes of one task, and no numbers: runs that "
-                       "learn numbers or several tasks are not replayed");
-    if (t->by_row != (m->config->model.task == MF_TASK_CLASSIFY))
+    if (t->by_row != mf_task_by_row(m->config->model.task))
         return mf_fail(MF_EINPUT, "%s was recorded in %s, and the model's task is another one",
-                       path, t->by_row ? "classification" : "modelling tokens");
+                       path, t->by_row ? "learning of sequences" : "modelling tokens");
+    int rc = t->by_row ? tasks_fit(t, m) : MF_OK;
+    if (rc != MF_OK) return rc;
     for (int64_t i = 0; i < n_targets; i++)
         if (t->target[i] < -1 || t->target[i] >= answers)
             return mf_fail(MF_EINPUT, "%s: target %lld is %d of %d", path, (long long)i,
@@ -139,6 +166,20 @@ static void feed_choices(const replay *x, int64_t b)
 
 /* ---- running ---- */
 
+/* Of the sequences from `first` on; tasks that are not the model's are not looked at. */
+static void take_answers(const mf_trace *t, int64_t first, mf_batch *to)
+{
+    const size_t n = (size_t)t->rows;
+    memcpy(to->classes, t->target + first, n * sizeof *to->classes);
+    for (int i = 0; i <= MF_TASKS_MAX; i++) {
+        const mf_trace_task *have = &t->tasks[i];
+        float *values = i == 0 ? to->values : to->more_values[i - 1];
+        if (have->values) memcpy(values, have->values + first, n * sizeof *values);
+        if (have->classes)
+            memcpy(to->more_classes[i - 1], have->classes + first, n * sizeof(int32_t));
+    }
+}
+
 static void fill(const mf_trace *t, int64_t b, mf_batch *to)
 {
     const int64_t n = (int64_t)t->rows * t->seq, from = b * n;
@@ -154,10 +195,9 @@ static void fill(const mf_trace *t, int64_t b, mf_batch *to)
         to->n_tokens += real;
         to->n_targets += to->targets[i] >= 0;
     }
-    for (int64_t row = 0; row < t->rows; row++) {
-        to->classes[row] = t->by_row ? t->target[b * t->rows + row] : -1;
-        to->n_targets += t->by_row && to->classes[row] >= 0;
-    }
+    if (t->by_row) take_answers(t, b * t->rows, to);
+    for (int64_t row = 0; t->by_row && row < t->rows; row++)
+        to->n_targets += t->token[from + row * t->seq] >= 0 || to->classes[row] >= 0;
 }
 
 static int run_batches(replay *x, mf_trace_recorder *to)

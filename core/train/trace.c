@@ -17,13 +17,15 @@ typedef enum {
     TARGET,
     POSITION,
     SEQUENCE,
-    LABEL, /* of the batch */
+    LABEL,
+    CLASS, /* of the batch */
     LOGITS,
     PROB,
     SCORE,
     INPUT,
     GATE,
     MARGIN, /* of a layer: f32 */
+    VALUE,  /* of the batch, f32 */
     CHOSEN,
     ADMITTED,
     ROW_TOKEN /* i32 */
@@ -34,6 +36,7 @@ typedef struct {
     char name[64];
     source from;
     int32_t layer; /* index among the MoE layers */
+    int task;      /* of CLASS and VALUE */
     int rank;
     int64_t dim[2]; /* of one batch */
     size_t offset, count;
@@ -136,6 +139,19 @@ static void add_layer(mf_trace_recorder *r, int32_t i, const mf_moe_out *out)
     if (r->about.activations) add_field(r, INPUT, i, "x", T, mf_shape_count(out->x->shape) / T);
 }
 
+/* What is learned of each sequence, but for the class that is the target. */
+static void add_tasks(mf_trace_recorder *r, const mf_batch *b, const mf_model_graph *mg)
+{
+    for (int i = 0; i < mg->n_tasks; i++) {
+        const bool number = mg->tasks[i].values != NULL;
+        char name[64];
+        if (i == 0 && !number) continue;
+        snprintf(name, sizeof name, "tasks.%d.%s", i, number ? "value" : "class");
+        add_field(r, number ? VALUE : CLASS, -1, name, b->rows, 0);
+        r->fields[r->n_fields - 1].task = i;
+    }
+}
+
 static int lay_out(mf_trace_recorder *r, const mf_batch *b, const mf_model_graph *mg)
 {
     const mf_model *m = r->session->model;
@@ -146,7 +162,8 @@ static int lay_out(mf_trace_recorder *r, const mf_batch *b, const mf_model_graph
                        "a trace of batches of %d x %d tokens cannot take one of %d x %d",
                        (int)r->rows, (int)r->seq, (int)b->rows, (int)b->seq);
     }
-    r->fields = mf_arena_alloc(r->arena, (size_t)(5 + 9 * (m->n_moe + 1)) * sizeof *r->fields);
+    r->fields = mf_arena_alloc(r->arena, (size_t)(6 + MF_TASKS_MAX + 9 * (m->n_moe + 1)) *
+                                             sizeof *r->fields);
     if (!r->fields) return MF_ENOMEM;
     r->rows = b->rows;
     r->seq = b->seq;
@@ -155,6 +172,7 @@ static int lay_out(mf_trace_recorder *r, const mf_batch *b, const mf_model_graph
     add_field(r, POSITION, -1, "position", T, 0);
     add_field(r, SEQUENCE, -1, "sequence", T, 0);
     if (m->facts.labels > 0) add_field(r, LABEL, -1, "label", T, 0);
+    add_tasks(r, b, mg);
     for (int32_t i = 0; i < m->n_moe; i++)
         add_layer(r, i, &mg->moe[i]);
     return MF_OK;
@@ -262,8 +280,12 @@ static void put_batch(const field *f, int64_t index, const mf_batch *b, bool by_
                           : f->from == POSITION ? b->positions
                           : f->from == LABEL    ? b->labels
                                                 : b->tokens;
-    if (f->from == TARGET && by_row) {
-        memcpy(to, b->classes, f->count * sizeof *to);
+    const void *answers = NULL; /* [rows] */
+    if (f->from == TARGET && by_row) answers = b->classes;
+    if (f->from == CLASS) answers = b->more_classes[f->task - 1];
+    if (f->from == VALUE) answers = f->task == 0 ? b->values : b->more_values[f->task - 1];
+    if (answers) {
+        memcpy(to, answers, f->count * sizeof *to);
         return;
     }
     for (size_t t = 0; t < f->count; t++) {

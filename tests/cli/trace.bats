@@ -195,6 +195,37 @@ number() {
     done
 }
 
+@test "numbers and several tasks are recorded and replayed" {
+    printf 'sentence\tlabel\tscore\tkind\n' >graded.tsv
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+        printf 'the cat %d sat\t0\t1.%d\ta\na dog and a %d bark\t1\t3\tb\n' $i $((i % 5)) $i
+    done >>graded.tsv
+    printf 'a cow\t1\t-\ta\na hen\t0\t2\t-\n' >>graded.tsv
+    grep -v -e - graded.tsv >whole.tsv
+    graded=(--set data.path=graded.tsv --set data.format=tsv --set train.batch=5)
+    train number "${graded[@]}" --set model.task=regress --set data.label_column=score \
+        --set data.path=whole.tsv
+    train tasks "${graded[@]}" --set model.task=classify --set task.score.task=regress \
+        --set task.kind.task=classify --set task.kind.classes=4
+    train one "${graded[@]}" --set model.task=classify
+    for dir in number tasks one; do
+        "$MOEFW" trace record "$dir" --batches 3 -o "$dir.trace" -q
+        for how in "" --forced; do
+            run "$MOEFW" trace replay "$dir.trace" "$dir" $how --json
+            [ "$status" -eq 0 ] || { echo "$dir: $output"; return 1; }
+            [ "$(number differ)" -eq 0 ]
+            [ "$(printf '%s' "$output" | grep -oE '"task_loss":"[0-9][^"]*"' | uniq | wc -l)" -eq 1 ]
+        done
+    done
+    for pair in "number one" "tasks one" "one tasks" "one number" "tasks number" "number run"; do
+        read -r from to <<<"$pair"
+        run "$MOEFW" trace replay "$from.trace" "$to"
+        [ "$status" -eq 3 ] || { echo "$pair: $output"; return 1; }
+    done
+    run "$MOEFW" trace replay one.trace tasks
+    [[ "$output" == *"one.trace: task 1: no numbers or further classes in the trace; the model learns numbers"* ]]
+}
+
 @test "bench routers on recorded activations" {
     "$MOEFW" trace record run --batches 2 --activations -o act.trace -q
     bench=(bench routers --routers "linear,hash,oracle" --seeds 2 --repetitions 0 --batch 2 --json)
