@@ -100,6 +100,30 @@ static const char *shown(char buf[64], const mf_cli_option *o, int code)
     return buf;
 }
 
+/* What other programs want an option for, and verbs take as an operand. NULL: not that. */
+static const char *operand_of(const mf_verb *verb, const char *name)
+{
+    static const struct {
+        const char *name, *operand;
+    } elsewhere[] = {{"model-path", "RUN"},
+                     {"model_path", "RUN"},
+                     {"model", "RUN"},
+                     {"checkpoint-path", "RUN"},
+                     {"checkpoint_path", "RUN"},
+                     {"checkpoint", "RUN"},
+                     {"ckpt", "RUN"},
+                     {"run", "RUN"},
+                     {"config", "CONFIG"},
+                     {"preset", "PRESET"}};
+    const char *operands = verb != NULL ? verb->forms[0].operands : NULL;
+    if (operands == NULL || verb->forms[0].action != NULL) return NULL;
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        if (strcmp(name, elsewhere[i].name) == 0 &&
+            strstr(operands, elsewhere[i].operand) != NULL)
+            return operands;
+    return NULL;
+}
+
 /* getopt said '?': an unknown, an ambiguous option, or an argument where none belongs. */
 static int bad_option(const table *t, const mf_verb *verb, const char *word, int code)
 {
@@ -130,6 +154,10 @@ static int bad_option(const table *t, const mf_verb *verb, const char *word, int
     if (second != NULL)
         return mf_fail(MF_EUSAGE, "option '--%s' is ambiguous: '--%s' or '--%s'?", name, first,
                        second);
+    const char *operands = operand_of(verb, name);
+    if (operands != NULL)
+        return mf_fail(MF_EUSAGE, "unknown option '--%s'; it is an operand: 'moefw %s %s'",
+                       name, of, operands);
     const char *nearest = mf_nearest(name, names);
     if (nearest != NULL)
         return mf_fail(MF_EUSAGE, "unknown option '--%s'; did you mean '--%s'?", name, nearest);

@@ -109,7 +109,7 @@ int mf_moe_tally_new(int32_t layer, int32_t experts, int32_t top_k, int32_t labe
 void mf_moe_tally_free(mf_moe_tally *t);
 void mf_moe_tally_reset(mf_moe_tally *t);
 void mf_moe_tally_add(mf_moe_tally *t, const mf_moe_out *out); /* after a run with metrics */
-/* shares: [MF_MOE_SHARES, E] floats that the stats will point to. */
+/* shares: [MF_MOE_SHARES, E] floats that the stats will point to; their count is in the tally. */
 #define MF_MOE_SHARES 4
 void mf_moe_tally_stats(const mf_moe_tally *t, float *shares, mf_layer_stats *ret);
 

@@ -109,6 +109,7 @@ void mf_moe_tally_stats(const mf_moe_tally *t, float *shares, mf_layer_stats *re
                             .experts = E,
                             .top_k = t->top_k,
                             .load = load,
+                            .count = t->admitted,
                             .demand = demand,
                             .importance = importance,
                             .entropy = t->tokens > 0 ? t->entropy / t->tokens : 0,

@@ -34,6 +34,16 @@ static void put_values(mf_jw *w, const char *key, int n, const mf_named_value *v
     mf_jw_end(w);
 }
 
+static void put_counts(mf_jw *w, const char *key, int n, const double *values)
+{
+    if (values == NULL) return;
+    mf_jw_key(w, key);
+    mf_jw_array(w);
+    for (int i = 0; i < n; i++)
+        mf_jw_real(w, values[i]);
+    mf_jw_end(w);
+}
+
 static void put_floats(mf_jw *w, const char *key, int n, const float *values)
 {
     if (values == NULL) return;
@@ -66,6 +76,7 @@ static void put_layer(mf_jw *w, const mf_layer_stats *s)
     mf_jw_kv_real(w, "top_prob", s->top_prob);
     put_if_known(w, "max_prob", s->max_prob);
     put_floats(w, "load", s->experts, s->load);
+    put_counts(w, "count", s->experts, s->count);
     put_floats(w, "demand", s->experts, s->demand);
     put_floats(w, "importance", s->experts, s->importance);
     put_floats(w, "prob_sum", s->experts, s->prob_sum);

@@ -58,6 +58,16 @@ static const float *floats(mf_arena *arena, const mf_json *array, size_t n)
     return out;
 }
 
+/* The same, exact. */
+static const double *counts(mf_arena *arena, const mf_json *array, size_t n)
+{
+    if (mf_json_typeof(array) != MF_JSON_ARRAY || mf_json_size(array) != n) return NULL;
+    double *out = mf_arena_alloc(arena, (n + 1) * sizeof *out);
+    for (size_t i = 0; out != NULL && i < n; i++)
+        if (!mf_json_real(mf_json_at(array, i), &out[i])) out[i] = NAN;
+    return out;
+}
+
 static bool read_layers(mf_arena *arena, const mf_json *moe, mf_metrics_record *r)
 {
     const size_t n = mf_json_typeof(moe) == MF_JSON_ARRAY ? mf_json_size(moe) : 0;
@@ -71,6 +81,7 @@ static bool read_layers(mf_arena *arena, const mf_json *moe, mf_metrics_record *
         s->layer = (int32_t)int_or_0(v, "layer");
         s->experts = (int32_t)experts;
         s->load = floats(arena, load, experts);
+        s->count = counts(arena, mf_json_get(v, "count"), experts);
         s->demand = floats(arena, mf_json_get(v, "demand"), experts);
         s->importance = floats(arena, mf_json_get(v, "importance"), experts);
         s->prob_sum = floats(arena, mf_json_get(v, "prob_sum"), experts);

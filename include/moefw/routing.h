@@ -109,6 +109,7 @@ typedef struct mf_layer_stats {
     const float *prob_sum; /* [E] sum of the expert's probability over the tokens; NULL: the
                               * router has no probabilities */
     double max_prob;       /* mean over tokens of the largest probability; NaN without */
+    const double *count;   /* [E] admitted rows; NULL: not known */
 } mf_layer_stats;
 
 /* Measurements of the attention heads of one layer, where heads are gated (model.head_gates). Per

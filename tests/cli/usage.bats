@@ -58,6 +58,10 @@ verbs() {
     [[ "$("$MOEFW" train --help)" == *"also"*"--train-file"* ]]
     [[ "$("$MOEFW" generate --help)" == *"also"*"--temperature"* ]]
     refused 2 "did you mean '--train-file'?" -- train --train-fiel=x
+    refused 2 "unknown option '--model-path'; it is an operand: 'moefw generate RUN'" -- generate --model-path x
+    refused 2 "unknown option '--model_path'" "'moefw generate RUN'" -- generate --model_path=x -p a
+    refused 2 "unknown option '--config'; it is an operand: 'moefw train [CONFIG|PRESET" -- train --config x
+    refused 2 "unknown option '--config'; 'moefw generate --help' lists them" -- generate --config x
     printf 'a text of some words\n%.0s' 1 2 3 4 5 6 7 8 9 >train.txt
     cp train.txt val.txt
     "$MOEFW" tokenize train char train.txt -o v.json

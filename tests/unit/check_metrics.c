@@ -23,12 +23,14 @@ static const char *path_of(const char *name)
 
 static const float load[] = {0.5f, 0.25f, 0.25f}, importance[] = {0.4f, 0.3f, 0.3f},
                    prob_sum[] = {12.5f, 3.25f, 0.25f};
+static const double count[] = {33554433, 16777216, 16777216}; /* the first is no float */
 static const mf_layer_stats layers[] = {
     {.size = sizeof(mf_layer_stats),
      .layer = 0,
      .experts = 3,
      .top_k = 2,
      .load = load,
+     .count = count,
      .demand = load,
      .importance = importance,
      .prob_sum = prob_sum,
@@ -107,7 +109,7 @@ START_TEST(a_line_has_the_documented_keys)
         "\"regularizers\":{\"balance\":1.0078125,\"z\":null}",
         "\"controllers\":{\"warm\":{\"router.temperature\":0.1}}",
         "\"moe\":[{\"layer\":0,\"entropy\":1.0986122886681098,",
-        "\"load\":[0.5,0.25,0.25]",
+        "\"load\":[0.5,0.25,0.25],\"count\":[33554433,16777216,16777216]",
         "\"importance\":[0.4,0.3,0.3],\"prob_sum\":[12.5,3.25,0.25]",
         "\"top_prob\":0.5,\"max_prob\":0.625,",
         "\"load_cv\":0.35,\"drop_rate\":0.125,\"reassigned\":2",
@@ -122,6 +124,7 @@ START_TEST(a_line_has_the_documented_keys)
         ck_assert_msg(strstr(text, lacks[i]) == NULL, "has %s: %s", lacks[i], text);
     const char *second = strstr(text, "\"layer\":3"); /* of a router without probabilities */
     ck_assert(strstr(second, "max_prob") == NULL && strstr(second, "prob_sum") == NULL);
+    ck_assert_ptr_null(strstr(second, "count"));
     r.ppl = 2;
     r.ppl_batch_mean = 2.25;
     r.floor = 1.5;

@@ -181,9 +181,16 @@ START_TEST(probabilities_are_summed_over_real_tokens)
         mf_moe_tally_stats(t, shares, &stats);
         for (int e = 0; e < E; e++)
             ck_assert_double_eq_tol((double)stats.prob_sum[e], 2 * sum[e], 1e-3);
+        double rows = 0;
+        for (int e = 0; e < E; e++)
+            rows += stats.count[e];
+        ck_assert_double_eq(rows, 2 * K * tokens);
+        for (int e = 0; e < E; e++)
+            ck_assert(stats.load[e] == (float)(stats.count[e] / rows));
         ck_assert_double_eq_tol(stats.max_prob, largest / tokens, 1e-5);
         ck_assert_double_gt(stats.max_prob, stats.top_prob); /* of the first, of both chosen */
-        mf_moe_out without = x.mg->moe[0]; /* as a router that gives rows and no probabilities */
+        mf_moe_out without =
+            x.mg->moe[0]; /* as a router that gives rows and no probabilities */
         without.prob_sum = without.max_prob = NULL;
         mf_moe_tally_add(t, &without);
         mf_moe_tally_stats(t, shares, &stats);
