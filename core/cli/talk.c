@@ -233,7 +233,7 @@ static int obey_gate(talk *t, int n, char *const *word)
                      word[0]);
     if (!range(word[1], c->heads, head))
         return wrong("head: expected all, or 0 to %d, found '%s'", (int)c->heads - 1, word[1]);
-    if (!mf_parse_f64(word[2], &value) || isnan(value))
+    if (!mf_parse_f64(word[2], &value) || !(value >= 0 && value <= 1))
         return wrong("gate: expected a number from 0 to 1, found '%s'", word[2]);
     const int rc = mf_look_set_gates(t->run, layer, head, value, &value);
     if (rc == MF_OK) printf("layer %s, head %s: gate %.5f\n", word[0], word[1], value);

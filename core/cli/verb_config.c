@@ -96,7 +96,7 @@ static void put_cost(mf_jw *w, bool known, const mf_cost *cost)
                              (double)cost->memory / MIB};
     for (int i = 0; i < 3; i++) {
         mf_jw_key(w, keys[i]);
-        if (!known)
+        if (!known || values[i] == 0)
             mf_jw_null(w);
         else if (i < 2)
             mf_jw_int(w, (int64_t)values[i]);
@@ -115,9 +115,12 @@ static void print_row(const char *name, int64_t params, int64_t active)
 /* What is loaded, and what of it one token goes through in inference. */
 static void print_cost(const mf_cost *cost)
 {
-    printf("ok: %.2f M parameters, %.2f M active per token; %.0f MiB to train\n",
-           (double)cost->params / 1e6, (double)cost->params_active / 1e6,
-           (double)cost->memory / MIB);
+    printf("ok: %.2f M parameters, %.2f M active per token; ", (double)cost->params / 1e6,
+           (double)cost->params_active / 1e6);
+    if (cost->memory > 0)
+        printf("%.0f MiB to train\n", (double)cost->memory / MIB);
+    else
+        puts("memory to train: not known without the data");
     printf("  %-10s %13s %13s %13s %13s\n", "parameters", "loaded", "inference", "MiB loaded",
            "MiB inference");
     for (int i = 0; i < cost->n_modules; i++)

@@ -115,7 +115,7 @@ static const mf_option model_options[] = {
          "dropout behind the nonlinearity of dense blocks"),
     REAL(mf_model_config, head_dropout, "0", 0, 0.99, "dropout before the output head"),
     WITH_AUTO(mf_model_config, classes, "auto", 0, 65536,
-              "classify: number of classes; auto: as the data have"),
+              "classify: most classes that data may have; a model has those that they have; auto: any"),
     REAL(mf_model_config, task_weight, "1", 0, 1e9,
          "factor on the loss of task where [task.NAME] sections add theirs"),
     MF_END_OPTIONS};
@@ -129,7 +129,7 @@ static const mf_option task_options[] = {
         "column of its label, jsonl: member; empty: the one called NAME"),
     REAL(mf_task_section, weight, "1", 0, 1e9, "factor on its loss"),
     WITH_AUTO(mf_task_section, classes, "auto", 0, 65536,
-              "classify: number of classes; auto: as the data have"),
+              "classify: most classes that data may have; a model has those that they have; auto: any"),
     MF_END_OPTIONS};
 
 static const char *const overflows[] = {"drop", "reassign", NULL};
@@ -146,7 +146,8 @@ static const mf_option moe_options[] = {
     ENUM(mf_moe_config, overflow, "drop", overflows, "what becomes of rows over capacity"),
     ENUM(mf_moe_config, priority, "position", priorities,
          "which rows are admitted first: those of the first sequences, of the largest gate, of "
-         "the longest vector, drawn ones, or the early ones of every sequence"),
+         "the longest vector, drawn ones, or the early ones of every sequence; routers that say "
+         "it themselves (tia_r) are heeded instead"),
     REAL(mf_moe_config, adaptive_capacity, "0", 0, 1e3,
          "k: expert i with n rows takes k max(0, n - even share) more; 0: none"),
     REAL(mf_moe_config, adaptive_limit, "0.5", 0, 1e3,

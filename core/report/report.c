@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_RUNS 64
@@ -108,7 +109,10 @@ static void cards(const mf_report *p)
     const mf_report_run *r = p->runs[0];
     const mf_metrics_record *val = mf_report_last(r, "val"),
                             *train = mf_report_last(r, "train");
-    const double loss = loss_of(val), active = mf_report_manifest_number(r, "params_active");
+    const double loss = loss_of(val);
+    const double active = val != NULL && val->params_active > 0
+                              ? (double)val->params_active
+                              : mf_report_manifest_number(r, "params_active");
     double random, nmi = best_nmi(r, &random);
     mf_html_cards(p->d);
     if (val != NULL)
@@ -128,6 +132,8 @@ static void cards(const mf_report *p)
     else if (val != NULL && !isnan(val->bits_per_byte))
         mf_html_card(p->d, mf_report_num(p, 4, val->bits_per_byte), "bits a byte",
                      mf_report_strf(p, "perplexity %s a token", mf_report_num(p, 4, val->ppl)));
+    else if (val != NULL && !isnan(val->ppl))
+        mf_html_card(p->d, mf_report_num(p, 4, val->ppl), "perplexity", "a token");
     if (!isnan(nmi))
         mf_html_card(p->d, mf_report_num(p, 3, nmi), "NMI(expert, topic), best layer",
                      isnan(random) ? NULL
@@ -146,7 +152,10 @@ static void cards(const mf_report *p)
     if (!isnan(active))
         mf_html_card(p->d, mf_report_count(p, mf_report_manifest_number(r, "params")),
                      "parameters",
-                     mf_report_strf(p, "%s active a token", mf_report_count(p, active)));
+                     mf_report_strf(p, "%s active a token%s", mf_report_count(p, active),
+                                    val != NULL && val->heads_active < val->heads_total
+                                        ? ", without pruned heads"
+                                        : ""));
     if (val != NULL && val->heads_total > 0 && val->params_active > 0)
         mf_html_card(p->d, mf_report_num(p, 3, mf_metrics_efficiency(val)),
                      "parameter efficiency",
@@ -154,6 +163,13 @@ static void cards(const mf_report *p)
                                     mf_report_count(p, (double)val->params_active),
                                     mf_report_num(p, 3, mf_metrics_head_efficiency(val))));
     mf_html_cards_end(p->d);
+}
+
+/* No block has experts, whatever the sections of routers and experts say. */
+static bool is_dense(const mf_report_run *r)
+{
+    const int every = atoi(mf_report_config(r, "model", "moe_every", "1"));
+    return every == 0 || every > atoi(mf_report_config(r, "model", "layers", "1"));
 }
 
 static void table_of_runs(const mf_report *p)
@@ -172,7 +188,7 @@ static void table_of_runs(const mf_report *p)
         double random, nmi = best_nmi(r, &random);
         const char *const cells[] = {
             r->name,
-            mf_report_config(r, "router", "plugin", "-"),
+            is_dense(r) ? "-" : mf_report_config(r, "router", "plugin", "-"),
             mf_report_config(r, "train", "seed", "-"),
             mf_report_count(p, mf_report_manifest_number(r, "params")),
             train != NULL ? mf_report_strf(p, "%lld", (long long)train->step) : "-",
@@ -250,13 +266,14 @@ static const char *subtitle(const mf_report *p)
     const mf_report_run *r = p->runs[0];
     if (p->n > 1) return mf_report_strf(p, "%d runs", p->n);
     if (r->config == NULL) return "";
+    const char *experts = mf_report_strf(p, "router %s, expert %s, %s experts, top %s",
+                                         mf_report_config(r, "router", "plugin", "?"),
+                                         mf_report_config(r, "expert", "plugin", "?"),
+                                         mf_report_config(r, "moe", "experts", "?"),
+                                         mf_report_config(r, "moe", "top_k", "?"));
     return mf_report_strf(
-        p,
-        "router %s, expert %s, %s experts, top %s; %s layers, width %s, context %s; data %s; "
-        "seed %s",
-        mf_report_config(r, "router", "plugin", "?"),
-        mf_report_config(r, "expert", "plugin", "?"),
-        mf_report_config(r, "moe", "experts", "?"), mf_report_config(r, "moe", "top_k", "?"),
+        p, "%s; %s layers, width %s, context %s; data %s; seed %s",
+        is_dense(r) ? "dense, without experts" : experts,
         mf_report_config(r, "model", "layers", "?"), mf_report_config(r, "model", "dim", "?"),
         mf_report_config(r, "model", "seq", "?"), mf_report_config(r, "data", "path", "?"),
         mf_report_config(r, "train", "seed", "?"));

@@ -24,6 +24,7 @@ PICK(grad_norm)
 PICK(tokens_per_s)
 PICK(gap_loss)
 PICK(gap_accuracy)
+PICK(ppl)
 
 static double heads(const mf_metrics_record *m, const void *arg)
 {
@@ -253,6 +254,8 @@ void mf_report_learning(const mf_report *p)
     mf_html_figures(p->d);
     loss(p);
     if (p->n == 1) at_evaluations(p);
+    of_runs(p, "Perplexity", "perplexity a token", "Of the validation split: exp(loss).", "val",
+            pick_ppl, NULL, true);
     gap(p);
     mf_report_examples(p);
     if (p->n == 1) {
@@ -262,8 +265,8 @@ void mf_report_learning(const mf_report *p)
     of_runs(p, "Speed", "tokens/s", NULL, "train", pick_tokens_per_s, NULL, false);
     memory(p);
     of_runs(p, "Attention heads in use", "heads", NULL, "train", heads, NULL, false);
-    of_runs(p, "Parameter efficiency", "1 / (perplexity x millions of parameters)",
-            "Parameters that a token uses, without those of pruned heads.", "val", efficiency,
+    of_runs(p, "Parameter efficiency", "1 / (perplexity x millions)",
+            "Millions of parameters that a token uses, without those of pruned heads.", "val", efficiency,
             NULL, false);
     mf_html_figures_end(p->d);
     mf_html_section_end(p->d);

@@ -62,7 +62,9 @@ static void put_speed(const mf_terminal *t, const mf_summary *s)
 static void other_router(const char *used, char out[NAME_MAX_BYTES])
 {
     char **names, *folder = mf_path_join(mf_place_plugins(), "routers");
+    const char *slash = strrchr(used, '/');
     int n;
+    if (slash != NULL) used = slash + 1;
     out[0] = '\0';
     if (folder == NULL) return;
     int rc = mf_list_dir(folder, &names, &n);
@@ -76,7 +78,8 @@ static void other_router(const char *used, char out[NAME_MAX_BYTES])
         const bool fits =
             length > 3 && length < NAME_MAX_BYTES && strcmp(names[i] + length - 3, ".so") == 0;
         if (fits && out[0] == '\0' &&
-            (strncmp(names[i], used, length - 3) != 0 || used[length - 3] != '\0'))
+            (strncmp(names[i], used, length - 3) != 0 ||
+             (used[length - 3] != '\0' && strcmp(used + length - 3, ".so") != 0)))
             memcpy(out, names[i], length + 1);
         mf_free(names[i]);
     }
@@ -94,8 +97,9 @@ static void put_next(const mf_terminal *t, const mf_summary *s)
     char command[512], other[NAME_MAX_BYTES];
     fprintf(t->out, "%stry next%s\n", mf_ink_begin(t, MF_INK_DIM), mf_ink_end(t));
     other_router(s->router, other);
-    if (other[0] != '\0') {
-        snprintf(command, sizeof command, "moefw --plugin routers/%s", other);
+    if (other[0] != '\0' && s->n_layers > 0) {
+        snprintf(command, sizeof command, "moefw train %s/config.ini --plugin routers/%s", s->run,
+                 other);
         propose(t, command, "the same training with another router");
     }
     if (s->generates) {

@@ -10,7 +10,7 @@ typedef struct mf_summary {
     const char *report;  /* path of report.html, NULL: none was written */
     const char *unit;    /* what the loss is of: "byte", "char", "token"; NULL: no nats */
     const char *answers; /* what classes or numbers were answered how well; NULL: none are */
-    const char *router;  /* plugin in use: another one is proposed */
+    const char *router;  /* plugin in use: where there are layers of experts another one is proposed */
     bool generates;      /* the model continues text */
     int64_t steps, tokens;
     double wall_s, tokens_per_s;

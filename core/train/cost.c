@@ -77,5 +77,6 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
     ret->memory = own + graphs + mf_store_bytes(s->model->store) + BYTES_BESIDE +
                   BYTES_PER_THREAD * (size_t)mf_parallel_threads();
     if (ret->memory < after.peak) ret->memory = after.peak;
+    if (s->train == NULL) ret->memory = 0; /* a graph was planned to see that it can be, no more */
     return MF_OK;
 }

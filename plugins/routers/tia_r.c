@@ -5,7 +5,7 @@
  * The same number is added to all logits of a token, so softmax and choice stay as they are: as
  * printed (mode = literal) the formula changes nothing but the size of the logits. What its code
  * does with s~ is to decide who is admitted when an expert is full: mode = priority, the default.
- * It acts only under a capacity. mean and std are over the real tokens of the batch; std divides
+ * It acts only under a capacity, in place of moe.priority. mean and std are over the real tokens of the batch; std divides
  * by n (population) or n - 1 (sample). Parameters: E d (+ E).
  */
 #include <moefw/moefw.h>

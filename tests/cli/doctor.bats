@@ -80,5 +80,6 @@ setup() {
     printf '[model]\nvocab = 300\n[data]\npath = nowhere.txt\ntokenizer = char\n' >a.ini
     run bash -c '"$MOEFW" config check --json a.ini 2>err'
     [ "$status" -eq 0 ]
-    [[ "$output" == *'"params":'[1-9]* ]]
+    [[ "$output" == *'"params":'[1-9]* && "$output" == *'"memory_mib":null'* ]]
+    "$MOEFW" config check a.ini 2>err | grep -q 'memory to train: not known without the data'
 }

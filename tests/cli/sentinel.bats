@@ -325,6 +325,8 @@ KEYS
 /gate 9 0 1|layer: expected all, or 0 to 1, found '9'
 /gate 0 x 1|head: expected all, or 0 to 3, found 'x'
 /gate 0 0 nan|gate: expected a number from 0 to 1, found 'nan'
+/gate 0 0 1.5|gate: expected a number from 0 to 1, found '1.5'
+/gate all all -1|gate: expected a number from 0 to 1, found '-1'
 /skip on|this model has no skips
 /route|this model has no experts
 /experts|this model has no experts
@@ -358,6 +360,12 @@ below() {
         --set controller.sentinel.warmup=20 --set controller.sentinel.every=5 --set controller.sentinel.rate=8
     below "$(loss run)" 3.2
     [ "$(active run)" -eq 10 ]
+    # The page counts what is left, calls the model dense, and draws its perplexity.
+    left=$(tail -1 run/metrics.jsonl | sed -E 's/.*"params_active":([0-9]*).*/\1/')
+    [ "$left" -lt "$(sed -E 's/.*"params_active":([0-9]*).*/\1/' run/manifest.json)" ]
+    grep -q "$(awk -v n="$left" 'BEGIN { printf "%.1f k", n / 1000 }') active a token, without pruned heads" run/report.html
+    grep -q 'dense, without experts; 2 layers, width 32' run/report.html
+    grep -q '<h3>Perplexity</h3>' run/report.html
 }
 
 @test "the published code's rules move gates by thousandths and prune nothing" {

@@ -179,8 +179,12 @@ keys() {
 }
 
 @test "another router by file, and metrics show it" {
-    run "$MOEFW" --plugin routers/hash.so --steps 5 -q --out run "${small[@]}"
+    run "$MOEFW" --plugin routers/hash.so --steps 5 --out run "${small[@]}"
     [ "$status" -eq 0 ]
+    # What it proposes is the same training indeed, and another router.
+    next=$(grep -oE 'moefw train run/config.ini --plugin routers/[a-z_]*.so' <<<"$output")
+    [[ "$next" != *hash.so ]]
+    "$MOEFW" ${next#moefw } -q --steps 1 --out other
     grep -q '^plugin = .*hash' run/config.ini
     # One expert per token, chosen by its id: no entropy.
     grep -q '"entropy":0,' run/metrics.jsonl
