@@ -7,7 +7,7 @@
 
 /* What nobody plans: scratch of the product library, which each thread touches as it computes, and
  * what the loop writes and reports with. Measured. */
-#define BYTES_PER_THREAD ((size_t)1 << 19)
+#define BYTES_PER_THREAD ((size_t)1 << 21)
 #define BYTES_BESIDE     ((size_t)7 << 18)
 
 static int plan(mf_session *s, const mf_model_shape *shape, mf_model_graph **ret,
