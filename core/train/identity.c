@@ -35,7 +35,13 @@ static void read_cpu(char *out, size_t size)
     fclose(f);
 }
 
-const mf_identity *mf_identity_now(void)
+/* Those of a dense model may be loaded, to write down their options: they compute nothing. */
+static bool in_use(const mf_loaded *p, const mf_model *m)
+{
+    return m->n_moe > 0 || (p->kind != MF_ROUTER && p->kind != MF_EXPERT);
+}
+
+const mf_identity *mf_identity_now(const mf_model *m)
 {
     static mf_identity id;
     static mf_identity_plugin plugins[MAX_PLUGINS];
@@ -48,8 +54,10 @@ const mf_identity *mf_identity_now(void)
         snprintf(kernels, sizeof kernels, "%s", name);
     if (!cpu[0]) read_cpu(cpu, sizeof cpu);
     int n = 0;
-    for (; n < MAX_PLUGINS && (p = mf_plugin_loaded(n)); n++)
-        plugins[n] = (mf_identity_plugin){p->name, mf_kind_name(p->kind), p->path, p->hash};
+    for (int i = 0; n < MAX_PLUGINS && (p = mf_plugin_loaded(i)); i++)
+        if (in_use(p, m))
+            plugins[n++] =
+                (mf_identity_plugin){p->name, mf_kind_name(p->kind), p->path, p->hash};
     id = (mf_identity){.version = MOEFW_VERSION,
                        .abi = (int)MF_ABI,
                        .threads = mf_parallel_threads(),
@@ -61,18 +69,20 @@ const mf_identity *mf_identity_now(void)
     return &id;
 }
 
-static void put_plugins(mf_jw *w, const mf_identity *id)
+static void put_plugins(mf_jw *w, const mf_model *m)
 {
+    const mf_loaded *p;
     mf_jw_key(w, "plugins");
     mf_jw_array(w);
-    for (int i = 0; i < id->n_plugins; i++) {
+    for (int i = 0; (p = mf_plugin_loaded(i)); i++) {
+        if (!in_use(p, m)) continue;
         mf_jw_object(w);
-        mf_jw_kv_string(w, "name", id->plugins[i].name);
-        mf_jw_kv_string(w, "kind", id->plugins[i].kind);
-        mf_jw_kv_string(w, "file", id->plugins[i].file);
-        mf_jw_kv_string(w, "xxh3_128", id->plugins[i].hash);
-        mf_jw_kv_int(w, "abi", mf_plugin_loaded(i)->abi);
-        mf_jw_kv_string(w, "version", mf_plugin_loaded(i)->version);
+        mf_jw_kv_string(w, "name", p->name);
+        mf_jw_kv_string(w, "kind", mf_kind_name(p->kind));
+        mf_jw_kv_string(w, "file", p->path);
+        mf_jw_kv_string(w, "xxh3_128", p->hash);
+        mf_jw_kv_int(w, "abi", p->abi);
+        mf_jw_kv_string(w, "version", p->version);
         mf_jw_end(w);
     }
     mf_jw_end(w);
@@ -114,7 +124,7 @@ static void put_tasks(mf_jw *w, const mf_session *s)
 
 int mf_identity_write(const char *path, mf_session *s)
 {
-    const mf_identity *id = mf_identity_now();
+    const mf_identity *id = mf_identity_now(s->model);
     int64_t all, active;
     mf_model_module module[MF_MODEL_MODULES];
     char began[32];
@@ -146,7 +156,7 @@ int mf_identity_write(const char *path, mf_session *s)
     mf_jw_kv_int(w, "threads", id->threads);
     const double floor = mf_session_floor(s);
     if (floor == floor) mf_jw_kv_real(w, "entropy_floor", floor);
-    put_plugins(w, id);
+    put_plugins(w, s->model);
     mf_jw_end(w);
     size_t n;
     const char *text = mf_jw_text(w, &n);

@@ -5,8 +5,9 @@
 #include "train/checkpoint.h"
 #include "train/session.h"
 
-/* Of this process, with the plugins that are loaded. Valid for its lifetime; one at a time. */
-const mf_identity *mf_identity_now(void);
+/* Of this process, with the plugins that are loaded; a model without experts has neither routers nor
+ * experts. Valid for its lifetime; one at a time. */
+const mf_identity *mf_identity_now(const mf_model *m);
 /* What the run's model was built for, from its manifest.json. MF_EINPUT. */
 int mf_identity_read_facts(const char *path, mf_model_facts *ret);
 /* Names of its classes, in order; *ret_names, one block, is for mf_free: NULL without classes. */

@@ -382,7 +382,7 @@ static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
 {
     const mf_model *m = r->session->model;
     const mf_config *c = m->config;
-    const mf_identity *id = mf_identity_now();
+    const mf_identity *id = mf_identity_now(m);
     const struct {
         const char *key;
         int64_t value;

@@ -159,8 +159,8 @@ static int save_in(mf_trainer *t, const char *folder, int keep)
     int rc = mf_trainer_sync(t);
     if (rc == MF_OK) rc = collect(t, s);
     if (rc == MF_OK)
-        rc =
-            mf_ckpt_save(folder, t->step, t->session->model->store, s, mf_identity_now(), keep);
+        rc = mf_ckpt_save(folder, t->step, t->session->model->store, s,
+                          mf_identity_now(t->session->model), keep);
     mf_state_free(s);
     return rc == MF_OK ? rc : mf_fail_context(rc, "saving step %lld", (long long)t->step);
 }
@@ -255,8 +255,8 @@ int mf_trainer_resume(mf_trainer *t)
 {
     mf_state *s = NULL;
     int64_t step = 0;
-    int rc =
-        mf_ckpt_resume(t->dir->ckpt, t->session->model->store, mf_identity_now(), &s, &step);
+    int rc = mf_ckpt_resume(t->dir->ckpt, t->session->model->store,
+                            mf_identity_now(t->session->model), &s, &step);
     if (rc == MF_OK) rc = restore(t, s);
     if (rc == MF_OK) rc = restore_structure(t);
     mf_state_free(s);
