@@ -315,6 +315,7 @@ CORE += core/report/report_parts.h
 CORE += core/report/report_sample.c
 CORE += core/report/report_states.c
 CORE += core/report/report_structure.c
+CORE += core/report/report_turns.c
 CORE += core/report/routers.c
 CORE += core/report/routers.h
 CORE += core/report/scale.c

@@ -1,4 +1,4 @@
-/* What the experts of one run took over time, and the options that were turned. */
+/* What the experts of one run took over time. */
 #include "report/report_parts.h"
 
 #include <string.h>
@@ -230,40 +230,5 @@ void mf_report_load(const mf_report *p, const mf_report_run *r)
                 strcmp(split, "val") == 0 ? "validation split" : "training batches"));
         figures_of(p, r, split, &mean_gates);
     }
-    mf_html_section_end(p->d);
-}
-
-/* ---- turned knobs ---- */
-
-bool mf_report_has_turns(const mf_report_run *r)
-{
-    for (int i = 0; i < r->history->n; i++)
-        if (r->history->records[i].n_turns > 0) return true;
-    return false;
-}
-
-void mf_report_turns(const mf_report *p, const mf_report_run *r)
-{
-    static const char *const head[] = {"option", "step", "from", "to", "by", "reason"};
-    const int shown = 40;
-    int n = 0;
-    if (!mf_report_has_turns(r)) return;
-    mf_html_section(p->d, "turns", "Options turned while training");
-    mf_html_table(p->d, "lrrrll", head);
-    for (int i = 0; i < r->history->n; i++)
-        for (int k = 0; k < r->history->records[i].n_turns; k++, n++) {
-            const mf_turn *t = &r->history->records[i].turns[k];
-            const char *const cells[] = {t->option,
-                                         mf_report_strf(p, "%lld", (long long)t->step),
-                                         mf_report_num(p, 5, t->from),
-                                         mf_report_num(p, 5, t->to),
-                                         t->by,
-                                         t->reason};
-            if (n < shown) mf_html_row(p->d, "lrrrll", cells);
-        }
-    mf_html_table_end(p->d);
-    if (n > shown)
-        mf_html_paragraph(
-            p->d, mf_report_strf(p, "The first %d of %d; all are in metrics.jsonl.", shown, n));
     mf_html_section_end(p->d);
 }

@@ -367,6 +367,13 @@ below() {
     grep -q "$(awk -v n="$left" 'BEGIN { printf "%.1f k", n / 1000 }') active a token, without pruned heads" run/report.html
     grep -q 'dense, without experts; 2 layers, width 32' run/report.html
     grep -q '<h3>Perplexity</h3>' run/report.html
+    # Heads that went come first, and a line has all turns of a gate.
+    sed -n '/id="turns"/,/<\/section>/p' run/report.html >turns
+    sed 's/<tr>/\n&/g' turns | grep '<td' >rows
+    [ "$(head -6 rows | grep -c 'attention.active')" -eq 6 ]
+    [ "$(grep -c 'attention.gate.0<' rows)" -le 2 ]
+    [ "$(wc -l <rows)" -le 40 ]
+    grep -q "$(grep -o '"option":' run/metrics.jsonl | wc -l) turns, those of an option in one line" turns
 }
 
 @test "the published code's rules move gates by thousandths and prune nothing" {
