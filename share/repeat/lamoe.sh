@@ -81,11 +81,13 @@ carry_out
 row() {
     [ "$5" -le "$steps" ] || return 0
     ppl=$(value "$4" val ppl_batch_mean "$5" | awk '{ if ($1 > 0) printf "%.0f", $1 }')
-    speed=$(value "$4" train tokens_per_s "$5" | awk '{ if ($1 > 0) printf "%.1f", 9600 / $1 }')
+    speed=$({ value "$4" train tokens "$5"; value "$4" train tokens_per_s "$5"; } | tr '\n' ' ' |
+        awk -v steps="$5" '$2 > 0 { printf "%.1f", $1 / steps / $2 }')
     echo "| $1 | $2 | $(value "$4" train_eval loss "$5") | $3 | $(value "$4" val loss "$5") | ${6-} | $ppl | $5 | $speed |"
 }
 {
-    echo "$preset: 134,188,608 parameters; $(($(wc -c <"$out/train.bin") / 2)) training tokens"
+    params=$(sed -E 's/.*"params":([0-9]+).*/\1/' "$out/runs/$run/manifest.json")
+    echo "$preset: $params parameters (published: 134188608); $(($(wc -c <"$out/train.bin") / 2)) training tokens"
     echo
     echo "Loss before the first update: $(value "$run" train task_loss 1) (ln 29627 = 10.2965)"
     echo

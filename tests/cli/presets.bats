@@ -126,6 +126,22 @@ words() {
     diff <("$MOEFW" generate run -q -p "the" -n 9) <("$MOEFW" generate run/best -q -p "the" -n 9)
 }
 
+@test "the script that repeats LaMoE's log: vocabulary, token files, two runs, a table of this model" {
+    yes 'the old cook stirs the soup near the oven and the sea is calm' | head -300 >text
+    for _ in 1 2; do
+        MOEFW="$MOEFW" run "$srcdir/share/repeat/lamoe.sh" --train text --out out --preset lamoe --steps 20 --eval-batches 1 \
+            --val-tokens 400 --threads 1 --set model.dim=8 --set model.heads=2 --set model.kv_heads=1 --set model.layers=1 \
+            --set expert.hidden=8 --set model.seq=16 --set train.batch=2
+        [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    done
+    params=$(sed -E 's/.*"params":([0-9]+).*/\1/' out/runs/lamoe-20/manifest.json)
+    grep -q "^lamoe: $params parameters (published: 134188608)" out/table.md || { cat out/table.md; return 1; }
+    [ "$(grep -cE '^\| (0|10|20) \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \|' out/table.md)" -eq 3 ] || { cat out/table.md; return 1; }
+    [ "$(ls out/runs | grep -c 'done$')" -eq 2 ]
+    run "$srcdir/share/repeat/lamoe.sh" --train nowhere --out other
+    [ "$status" -eq 3 ]
+}
+
 @test "lamoe-as-run decodes from place 1 of the cache" {
     words
     "$MOEFW" train lamoe-as-run -q -t 1 --out run --set model.vocab=auto --set model.layers=1 \
