@@ -50,7 +50,8 @@ static double regularizer(const mf_metrics_record *m, const void *name)
 mf_series *mf_curves_add(mf_curves *c, const char *name, mf_track t)
 {
     if (t.n == 0 || c->n == MF_CURVES_MAX) return NULL;
-    c->s[c->n] = (mf_series){.name = name, .n = t.n, .x = t.x, .y = t.y};
+    /* A line through one point would not be seen. */
+    c->s[c->n] = (mf_series){.name = name, .n = t.n, .x = t.x, .y = t.y, .points = t.n == 1};
     return &c->s[c->n++];
 }
 
@@ -266,8 +267,8 @@ void mf_report_learning(const mf_report *p)
     memory(p);
     of_runs(p, "Attention heads in use", "heads", NULL, "train", heads, NULL, false);
     of_runs(p, "Parameter efficiency", "1 / (perplexity x millions)",
-            "Millions of parameters that a token uses, without those of pruned heads.", "val", efficiency,
-            NULL, false);
+            "Millions of parameters that a token uses, without those of pruned heads.", "val",
+            efficiency, NULL, false);
     mf_html_figures_end(p->d);
     mf_html_section_end(p->d);
 }

@@ -104,6 +104,15 @@ sound_page() {
     ! grep -qE 'id="(load|balance|topics)"' x/report.html
 }
 
+@test "one measurement is a point" {
+    make_run x
+    "$MOEFW" report x
+    ! sed -n '/<h3>Loss</,/<\/figure>/p' x/report.html | grep -q '<circle'
+    sed -i '/"step":[1-3]0,"split":"val"/d' x/metrics.jsonl
+    "$MOEFW" report x
+    [ "$(sed -n '/<h3>Loss</,/<\/figure>/p' x/report.html | grep -c '<circle')" -eq 1 ]
+}
+
 @test "what is no run is refused, and nothing is written" {
     run "$MOEFW" report nowhere
     [ "$status" -eq 3 ]
