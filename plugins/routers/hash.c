@@ -10,6 +10,7 @@
  */
 #include <moefw/moefw.h>
 #include <math.h>
+#include <string.h>
 
 enum { TOKEN_ID, SIGN_BITS, QUANTISED };
 static const char *const sources[] = {"token_id", "sign_bits", "quantised", NULL};
@@ -46,17 +47,47 @@ static int infer(mf_infer *in)
     return MF_OK;
 }
 
+typedef float four __attribute__((vector_size(16)));
+typedef uint32_t four_int __attribute__((vector_size(16)));
+
+static four_int negative(const float *x)
+{
+    four v;
+    memcpy(&v, x, sizeof v);
+    return (four_int)(v < 0.0f); /* true is -1 */
+}
+
+static uint64_t join(four_int bits)
+{
+    uint32_t lane[4];
+    memcpy(lane, &bits, sizeof lane);
+    return lane[0] | lane[1] << 1 | lane[2] << 2 | lane[3] << 3;
+}
+
+/* Bit i: is x[i] < 0? Four numbers at a time: lane l gathers bits 4 i + l, not yet shifted by l. */
+static uint64_t signs_of_64(const float *x)
+{
+    four_int low = {0}, high = {0};
+    for (int i = 28; i >= 0; i -= 4) {
+        low = (low << 4) - negative(x + i);
+        high = (high << 4) - negative(x + 32 + i);
+    }
+    return join(low) | join(high) << 32;
+}
+
 /* 64 signs a step. */
 static uint64_t key_of_signs(const float *x, int64_t d, uint64_t h)
 {
-    for (int64_t at = 0; at < d; at += 64) {
-        const int64_t n = d - at < 64 ? d - at : 64;
-        uint64_t word = 0;
-        for (int64_t i = 0; i < n; i++)
-            word |= (uint64_t)(x[at + i] < 0) << i;
-        h = mix(h ^ word);
+    int64_t at = 0;
+    for (; at + 64 <= d; at += 64) {
+        for (int i = 0; i < 64; i += 16)
+            __builtin_prefetch(x + at + 1024 + i); /* across pages, where the machine stops */
+        h = mix(h ^ signs_of_64(x + at));
     }
-    return h;
+    uint64_t word = 0;
+    for (int64_t i = at; i < d; i++)
+        word |= (uint64_t)(x[i] < 0) << (i - at);
+    return at < d ? mix(h ^ word) : h;
 }
 
 static uint64_t key_of_quanta(const float *x, int64_t d, double quantum, uint64_t h)
