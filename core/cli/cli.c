@@ -1,7 +1,9 @@
 /* What a verb asks of the parsed command line, and the way from main to the verb. */
 #include "cli/cli.h"
 
+#include "base/error.h"
 #include "base/ini.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -140,6 +142,31 @@ bool mf_cli_json(const mf_cli *cli)
 bool mf_cli_quiet(const mf_cli *cli)
 {
     return mf_cli_flag(cli, "quiet");
+}
+
+int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name)
+{
+    if (!mf_cli_json(cli)) {
+        puts(name);
+        return MF_OK;
+    }
+    mf_jw *w = mf_jw_new();
+    if (w == NULL) return MF_ENOMEM;
+    mf_jw_object(w);
+    mf_jw_kv_string(w, key, name);
+    mf_jw_end(w);
+    const char *text = mf_jw_text(w, NULL);
+    const int rc = text != NULL ? MF_OK : MF_ENOMEM;
+    if (text != NULL) puts(text);
+    mf_jw_free(w);
+    return rc;
+}
+
+int mf_cli_no_json(const mf_cli *cli, const char *kind)
+{
+    if (!mf_cli_json(cli)) return MF_OK;
+    return mf_fail(MF_EUSAGE, "--json: what this writes to stdout is %s; leave --json out",
+                   kind);
 }
 
 static int print_version(void)

@@ -95,6 +95,10 @@ double mf_cli_real(const mf_cli *cli, const char *option, double absent);
 int mf_cli_enum(const mf_cli *cli, const char *option, int absent);
 bool mf_cli_json(const mf_cli *cli);  /* --json: one object on stdout and nothing else */
 bool mf_cli_quiet(const mf_cli *cli); /* -q */
+/* The name of what was made, on a line of its own; with --json {"KEY": "NAME"}. */
+int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name);
+/* MF_EUSAGE with --json, for what is text of another kind: "DOT". */
+int mf_cli_no_json(const mf_cli *cli, const char *kind);
 
 /* The configuration that the command line asks for: config (file, preset, or NULL for the
  * default preset), with --plugin, --set and every option that has `set` laid over it. Also sets

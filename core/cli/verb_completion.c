@@ -351,6 +351,8 @@ int mf_cli_complete(const char *shell)
 static int run(const mf_cli *cli)
 {
     const char *what = mf_cli_operand(cli, 0);
+    const int rc = mf_cli_no_json(cli, "a shell script");
+    if (rc != MF_OK) return rc;
     if (strcmp(what, "mdoc") == 0)
         mf_cli_manual();
     else if (strcmp(what, "mdoc-synopsis") == 0)

@@ -15,12 +15,14 @@
 
 static int show(const mf_cli *cli)
 {
+    int rc = mf_cli_no_json(cli, "INI");
+    if (rc != MF_OK) return rc;
     if (mf_cli_flag(cli, "template")) {
         mf_config_template(stdout);
         return MF_OK;
     }
     mf_config *config;
-    int rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
+    rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
     if (rc == MF_OK) rc = mf_config_write(config, stdout);
     mf_config_free(config);
     return rc;
@@ -168,20 +170,21 @@ static int check(const mf_cli *cli)
     return text != NULL ? rc : MF_ENOMEM;
 }
 
-static int presets(void)
+static int presets(const mf_cli *cli)
 {
     mf_arena *arena = mf_arena_new();
     if (arena == NULL) return MF_ENOMEM;
     const char *const *names = mf_config_preset_names(arena);
-    for (int i = 0; names[i] != NULL; i++)
-        puts(names[i]);
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && names[i] != NULL; i++)
+        rc = mf_cli_put_name(cli, "preset", names[i]);
     mf_arena_free(arena);
-    return MF_OK;
+    return rc;
 }
 
 static int run(const mf_cli *cli)
 {
-    if (strcmp(mf_cli_action(cli), "presets") == 0) return presets();
+    if (strcmp(mf_cli_action(cli), "presets") == 0) return presets(cli);
     if (strcmp(mf_cli_action(cli), "mdoc") == 0) { /* for the manual's maker */
         mf_config_manual(stdout);
         return MF_OK;

@@ -35,8 +35,9 @@ static int export_csv(const mf_cli *cli)
     if (n > 64) return mf_fail(MF_EUSAGE, "'moefw export' takes 64 runs at most, not %d", n);
     for (int i = 0; i < n; i++)
         runs[i] = mf_cli_operand(cli, i);
-    int rc = mf_export_csv(n, runs, out);
-    if (rc == MF_OK && out != NULL) puts(out);
+    int rc = out != NULL ? MF_OK : mf_cli_no_json(cli, "CSV");
+    if (rc == MF_OK) rc = mf_export_csv(n, runs, out);
+    if (rc == MF_OK && out != NULL) rc = mf_cli_put_name(cli, "export", out);
     return rc;
 }
 
@@ -49,7 +50,7 @@ static int export_mlflow(const mf_cli *cli)
     for (int i = 0; rc == MF_OK && i < mf_cli_operands(cli); i++) {
         char *path;
         rc = mf_export_mlflow(mf_cli_operand(cli, i), &o, &path);
-        if (rc == MF_OK) puts(path);
+        if (rc == MF_OK) rc = mf_cli_put_name(cli, "export", path);
         mf_free(path);
     }
     return rc;

@@ -29,7 +29,8 @@ static int run(const mf_cli *cli)
 {
     mf_config *config;
     mf_session *s = NULL;
-    int rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
+    int rc = mf_cli_no_json(cli, "DOT");
+    if (rc == MF_OK) rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
     if (rc == MF_OK) rc = mf_cli_model_open(config, mf_cli_flag(cli, "training"), &s);
     if (rc == MF_OK) rc = draw(cli, s);
     mf_session_close(s);

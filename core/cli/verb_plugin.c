@@ -205,7 +205,7 @@ static void info_mdoc(const mf_loaded *p)
         mf_option_expected(o, expected, sizeof expected);
         printf(".It Cm %s No = Ar \"%s\"\n%s;\n%s%s.\n", o->name, o->value ? o->value : "",
                o->help, expected,
-               o->value == NULL                     ? "; no default"
+               o->value == NULL                ? "; no default"
                : (o->flags & MF_OPT_LIVE) != 0 ? "; live"
                                                : "");
     }
@@ -289,15 +289,15 @@ static int new_plugin(const mf_cli *cli)
     int rc = mf_scaffold(mf_cli_operand(cli, 0), mf_cli_operand(cli, 1), mf_cli_operand(cli, 2),
                          &folder);
     if (rc != MF_OK) return rc;
-    printf("%s\n", folder);
-    if (!mf_cli_quiet(cli))
+    rc = mf_cli_put_name(cli, "folder", folder);
+    if (rc == MF_OK && !mf_cli_quiet(cli))
         fprintf(stderr,
                 "a %s that builds and trains is in %s; next:\n"
                 "    make -C %s && make -C %s check\n"
                 "    moefw --plugin %s/%s.so --steps 50\n",
                 mf_cli_operand(cli, 0), folder, folder, folder, folder, mf_cli_operand(cli, 1));
     mf_free(folder);
-    return MF_OK;
+    return rc;
 }
 
 static int run(const mf_cli *cli)

@@ -20,7 +20,7 @@ static int run(const mf_cli *cli)
                        : mf_strdup("report.html");
     if (path == NULL) return MF_ENOMEM;
     int rc = mf_report_write(n, runs, path);
-    if (rc == MF_OK) puts(path);
+    if (rc == MF_OK) rc = mf_cli_put_name(cli, "report", path);
     mf_free(path);
     return rc;
 }

@@ -98,7 +98,7 @@ static int record_batches(const mf_cli *cli, const char *run, mf_session *s, int
                metrics.task_loss);
         rc = mf_trace_recorder_write(r, path, step);
     }
-    if (rc == MF_OK) puts(path);
+    if (rc == MF_OK) rc = mf_cli_put_name(cli, "trace", path);
     mf_evaluator_free(e);
     mf_trace_recorder_free(r);
     mf_free(path);

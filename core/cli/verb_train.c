@@ -211,7 +211,10 @@ static int run(const mf_cli *cli)
     int stopped_by = 0;
     int rc = open_run(cli, &s, &dir, &resume);
     if (rc == MF_OK) rc = train(cli, s, dir, resume, &stopped_by);
-    if (rc == MF_OK || rc == MF_ESIGNAL || rc == MF_ELIMIT) puts(dir->path);
+    if (rc == MF_OK || rc == MF_ESIGNAL || rc == MF_ELIMIT) {
+        const int put = mf_cli_put_name(cli, "run", dir->path);
+        if (rc == MF_OK) rc = put;
+    }
     mf_rundir_close(dir);
     mf_session_close(s);
     if (rc == MF_ESIGNAL) { /* the shell is to see which signal it was */

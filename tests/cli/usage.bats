@@ -132,6 +132,23 @@ verbs() {
     [ "$status" -eq 0 ]
 }
 
+@test "--json is honoured or refused by every verb" {
+    export COLUMNS=80
+    tiny=(--steps 2 -q --set data.path='builtin:topics?bytes=20000' --set model.dim=8 --set model.heads=1 --set model.seq=8
+        --set train.batch=2 --set train.eval_batches=1 --set train.eval_context=0)
+    [ "$("$MOEFW" train "${tiny[@]}" --json --out run)" = '{"run":"run"}' ]
+    [ "$("$MOEFW" report run --json)" = '{"report":"run/report.html"}' ]
+    [ "$("$MOEFW" export csv run --json -o table.csv)" = '{"export":"table.csv"}' ]
+    [[ "$("$MOEFW" export mlflow run --json -q)" == '{"export":"mlruns/'*'"}' ]]
+    [ "$("$MOEFW" trace record run --json -q --batches 1 -o t)" = '{"trace":"t"}' ]
+    [ "$("$MOEFW" plugin new router mine --json -q)" = '{"folder":"mine"}' ]
+    "$MOEFW" config presets --json | grep -qx '{"preset":"switch-plus"}'
+    refused 2 "--json: what this writes to stdout is CSV" -- export csv run --json
+    refused 2 "is INI" -- config show --json
+    refused 2 "is DOT" -- graph run --json
+    refused 2 "is a shell script" -- completion bash --json
+}
+
 @test "bash completes verbs, actions, options, choices and presets" {
     PATH="$(dirname "$MOEFW"):$PATH"
     eval "$("$MOEFW" completion bash)"
