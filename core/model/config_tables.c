@@ -146,8 +146,8 @@ static const mf_option moe_options[] = {
     ENUM(mf_moe_config, overflow, "drop", overflows, "what becomes of rows over capacity"),
     ENUM(mf_moe_config, priority, "position", priorities,
          "which rows are admitted first: those of the first sequences, of the largest gate, of "
-         "the longest vector, drawn ones, or the early ones of every sequence; routers that say "
-         "it themselves (tia_r) are heeded instead"),
+         "the longest vector, drawn ones, or the early ones of every sequence; a router's own "
+         "goes before (tia_r)"),
     REAL(mf_moe_config, adaptive_capacity, "0", 0, 1e3,
          "k: expert i with n rows takes k max(0, n - even share) more; 0: none"),
     REAL(mf_moe_config, adaptive_limit, "0.5", 0, 1e3,
