@@ -54,6 +54,14 @@ typedef struct mf_cli_option {
     const char *set;            /* "train.steps": also counts as --set train.steps=ARGUMENT */
 } mf_cli_option;
 #define MF_CLI_END {.name = NULL}
+/* Of verbs that take a configuration: its data are files of the user. */
+#define MF_CLI_DATA_FILES                                                                      \
+    {.name = "data", .kind = MF_CLI_TEXT, .arg = "FILE", .set = "data.path",                   \
+     .also = "train-file", .help = "text to train on, or builtin:topics"},                     \
+    {.name = "val-file", .kind = MF_CLI_TEXT, .arg = "FILE", .set = "data.val_path",           \
+     .help = "text to validate on, instead of a part of the other"},                           \
+    {.name = "vocab-file", .kind = MF_CLI_TEXT, .arg = "FILE", .set = "data.tokenizer",        \
+     .help = "the tokenizer, as moefw tokenize, BERT or LaMoE write it"}
 
 /* One way to call a verb: an optional action word, then operands. */
 typedef struct mf_cli_form {

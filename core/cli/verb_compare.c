@@ -30,6 +30,7 @@ static const mf_cli_option options[] = {
      .help = "runs of each router, from train.seed on (3)"},
     {.name = "steps", .kind = MF_CLI_INT, .arg = "N", .lo = 1, .hi = 1e15, .set = "train.steps",
      .help = "optimizer steps"},
+    MF_CLI_DATA_FILES,
     {.name = "equal", .kind = MF_CLI_ENUM, .arg = "WHAT", .choices = mf_equal_names,
      .help = "what all have the same of (steps)"},
     {.name = "jobs", .letter = 'j', .kind = MF_CLI_INT, .arg = "N", .lo = 1, .hi = 1024,
@@ -104,7 +105,7 @@ static int read_call(const mf_cli *cli, mf_arena *arena, mf_compare_spec *s)
             changed += strncmp(set[i].text, "train.threads=", 14) != 0;
         if (rc == MF_OK && (changed > 0 || mf_cli_count(cli, "out") > 0))
             rc = mf_fail(MF_EUSAGE, "%s is a comparison, which goes on as it was planned; expected "
-                                    "no --set, --steps, --plugin or --out", operand);
+                                    "no --set, --steps, --data, --plugin or --out", operand);
     } else if (rc == MF_OK) {
         s->config = operand;
         s->set = set;

@@ -203,6 +203,7 @@ static const mf_cli_option options[] = {
     {.name = "template",
      .kind = MF_CLI_FLAG,
      .help = "show: every key, commented out, with its default and what it means"},
+    MF_CLI_DATA_FILES,
     MF_CLI_END};
 
 const mf_verb mf_verb_config = {

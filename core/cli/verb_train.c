@@ -40,22 +40,7 @@ static const mf_cli_option options[] = {
      .hi = 9e15,
      .set = "train.seed",
      .help = "of weights, data order and noise"},
-    {.name = "data",
-     .kind = MF_CLI_TEXT,
-     .arg = "FILE",
-     .set = "data.path",
-     .also = "train-file",
-     .help = "text to train on, or builtin:topics"},
-    {.name = "val-file",
-     .kind = MF_CLI_TEXT,
-     .arg = "FILE",
-     .set = "data.val_path",
-     .help = "text to validate on, instead of a part of the other"},
-    {.name = "vocab-file",
-     .kind = MF_CLI_TEXT,
-     .arg = "FILE",
-     .set = "data.tokenizer",
-     .help = "the tokenizer, as moefw tokenize, BERT or LaMoE write it"},
+    MF_CLI_DATA_FILES,
     MF_CLI_END};
 
 /* ---- what a person sees while it runs ---- */

@@ -17,6 +17,13 @@ refused() {
     [ "$(ls)" = bad.ini ]
 }
 
+@test "files of data, as train takes them" {
+    "$MOEFW" config show switch --data a.txt --val-file b.txt --vocab-file c.json >shown
+    grep -qx 'path = a.txt' shown
+    grep -qx 'val_path = b.txt' shown
+    grep -qx 'tokenizer = c.json' shown
+}
+
 @test "unknown section, key and choice: file, line and the nearest name" {
     refused '[model]\nlayrs = 2\n' "bad.ini:2:" "'layrs'" "'layers'"
     refused '\n[tran]\nlr = 1\n' "bad.ini:2:" "[tran]" "[train]"
