@@ -70,7 +70,9 @@ static const mf_cli_option options[] = {
          "trained)"},
     {.name = "no-cache",
      .kind = MF_CLI_FLAG,
-     .help = "run the whole text again for each token, to check the cache against"},
+     .help =
+         "run the whole text again for each token, to check the cache against; texts differ "
+         "where other tokens of a run matter: under a capacity, or without model.causal"},
     {.name = "samples",
      .kind = MF_CLI_INT,
      .arg = "N",

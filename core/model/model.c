@@ -99,7 +99,8 @@ static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *router,
     }
     if (rc == MF_OK) rc = new_film(m, ml, from);
     if (rc == MF_OK && select_bias) {
-        snprintf(path, sizeof path, "layers.%d.moe.select_bias", from);
+        /* Loads are those of a layer, whosever weights it has. */
+        snprintf(path, sizeof path, "layers.%d.moe.select_bias", (int)layer);
         rc = mf_store_declare(m->store, path, mf_shape1(c->moe.experts), (mf_init){0}, true,
                               &ml->select_bias);
     }

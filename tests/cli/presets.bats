@@ -81,6 +81,12 @@ END
     [ "$status" -eq 75 ]
     "$MOEFW" train -q --resume run --set train.time_limit=0
     diff <(figures whole) <(figures run)
+    # Loads differ by layer, and so do the biases of selection that go by them.
+    rm -rf run
+    tiny switch-plus-as-run --set controller.even.plugin=expert_bias --set controller.even.rate=0.01
+    for layer in 0 1; do
+        grep -q "layers\.$layer\.moe\.select_bias" "run/ckpt/$(cat run/ckpt/latest)/model.safetensors"
+    done
 }
 
 @test "controller capacity turns the factor, says why, and goes on to the same bits" {
