@@ -176,10 +176,29 @@ V_INLINE void softmax_grad_row(const rows *p, int64_t i, int64_t n)
 }
 ROWS(softmax_grad)
 
+static void softmax_grad_lanes(void *arg, int64_t tile)
+{
+    const rows *p = arg;
+    const int64_t n = p->n, end = rows_end(p->rows, tile * p->per, p->per);
+    float y[LANES_MOST * VL], dy[LANES_MOST * VL];
+    for (int64_t i = tile * p->per; i < end; i += VL) {
+        const int64_t some = rows_end(end, i, VL) - i;
+        vf dot = {0};
+        lanes_in(some, n, p->out + i * n, y);
+        lanes_in(some, n, p->dout + i * n, dy);
+        for (int64_t j = 0; j < n; j++)
+            dot = v_fma(v_load(y + j * VL), v_load(dy + j * VL), dot);
+        for (int64_t j = 0; j < n; j++)
+            v_store(dy + j * VL, v_load(y + j * VL) * (v_load(dy + j * VL) - dot));
+        lanes_out(some, n, dy, p->to + i * n);
+    }
+}
+
 void MF_SIMD(softmax_grad)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *out,
                            const float *dout, float *din)
 {
-    run(x, softmax_grad, (rows){.rows = n_rows, .n = n, .out = out, .dout = dout, .to = din});
+    run(x, n <= LANES_MOST ? softmax_grad_lanes : softmax_grad,
+        (rows){.rows = n_rows, .n = n, .out = out, .dout = dout, .to = din});
 }
 
 /* ---- log_softmax ---- */
