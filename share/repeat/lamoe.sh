@@ -24,7 +24,7 @@ usage='usage: lamoe.sh --train TEXT [--val TEXT] [OPTION]...
   --set KEY=VALUE    further keys (repeatable)
   -h, --help         this text
 
-A step is 2.5 TFLOP: 10 to 40 seconds on two cores, and about 7 GiB of memory. Interrupted,
+A step is 2.5 TFLOP: 10 to 40 seconds on two cores, and 4.4 GiB of memory. Interrupted,
 the same command goes on. MOEFW names the program if it is not in PATH.'
 
 data=train.bin out=repeat-lamoe jobs=1 threads=0 extra=''

@@ -66,7 +66,7 @@ active() {
     head -1 token/metrics.jsonl | sed -E 's/.*"regularizers":\{"g":([0-9.]*).*/\1/' |
         awk '{ exit !($1 > 7.4 && $1 < 7.6) }'
     # of those that are left, each layer's first and two in the middle
-    run bash -c 'printf "/gates\n/gate 0 0 0.25\n/gate 1 1 7\n/gates\n" | "$MOEFW" generate token -q -i 2>/dev/null'
+    run bash -c 'printf "/gates\n/gate 0 0 0.25\n/gate 1 1 1\n/gates\n" | "$MOEFW" generate token -q -i 2>/dev/null'
     [[ "${lines[0]}" == "layer 0: 3 of 4 heads active, 25 % pruned; gates 0."[89]* ]]
     [ "${lines[3]}" = "layer 0, head 0: gate 0.25000" ]
     [ "${lines[4]}" = "layer 1, head 1: gate 1.00000" ]
