@@ -277,9 +277,10 @@ static int infer_batch(void *arg, double *ret_ms)
         rc = mf_ladder_take(j->ladder, j->batcher, j->at++ % j->n, &j->batch, &j->graph);
     else
         mf_session_feed(j->batch, j->graph);
+    if (rc != MF_OK) return rc;
     j->runs++;
     j->tokens += j->batch->n_tokens;
-    return rc == MF_OK ? mf_graph_run(j->graph->g, &run) : rc;
+    return mf_graph_run(j->graph->g, &run);
 }
 
 static void draw_tokens(mf_batch *b, int32_t vocab)

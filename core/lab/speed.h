@@ -23,7 +23,7 @@ typedef struct mf_speed {
     double peak_gflops;
     double first_step_s; /* from the start of the process to the end of the first step */
     double params_mib;   /* inference: parameters as they lie in memory */
-    bool real_data;      /* inference: batches are those of the validation split */
+    bool real_data;      /* inference: batches are of data, not drawn */
     double arena_mib;    /* planned memory of the graph */
     double rss_mib, peak_rss_mib; /* resident after the runs, and at most, reading files included */
 } mf_speed;
@@ -38,8 +38,8 @@ int mf_speed_generate(mf_session *s, int prompt, int tokens, const mf_timing_how
 int mf_speed_prompt(mf_session *s, int prompt, const mf_timing_how *how, mf_speed *ret);
 
 /* One batch of `batch` sequences of at most `seq` tokens through the model as evaluation runs it,
- * filling the inputs included: batches of the validation split in turn, padded as the configuration
- * says, or without data full rows of drawn tokens. */
+ * filling the inputs included: batches of the validation split (of the training split where that is
+ * empty) in turn, padded as the configuration says, or without data full rows of drawn tokens. */
 int mf_speed_infer(mf_session *s, int32_t batch, int32_t seq, const mf_timing_how *how,
                    mf_speed *ret);
 
