@@ -109,18 +109,21 @@ static int identify(work *w)
     return MF_OK;
 }
 
-static char *absolute(const char *path)
+static int absolute(const char *path, char **ret)
 {
-    char here[PATH_MAX];
-    return getcwd(here, sizeof here) != NULL ? mf_path_join(here, path) : NULL;
+    char here[PATH_MAX] = "";
+    if (path[0] != '/' && getcwd(here, sizeof here) == NULL)
+        return mf_fail_errno(MF_EIO, "%s: the current folder is not known", path);
+    *ret = mf_path_join(here, path);
+    return *ret != NULL ? MF_OK : MF_ENOMEM;
 }
 
 static int place(work *w)
 {
     char name[40];
-    w->store = absolute(w->o->store);
-    if (w->store == NULL) return MF_ENOMEM;
-    int rc = mf_mlflow_experiment(w->o->store, w->o->experiment, w->experiment,
+    int rc = absolute(w->o->store, &w->store);
+    if (rc == MF_OK)
+        rc = mf_mlflow_experiment(w->o->store, w->o->experiment, w->experiment,
                                   &w->experiment_there);
     if (rc != MF_OK) return rc;
     snprintf(name, sizeof name, ".moefw-%ld", (long)getpid());

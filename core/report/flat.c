@@ -52,7 +52,10 @@ static int join(char out[NAME_MAX_BYTES], const char *name, const char *part)
 {
     const int n = snprintf(out, NAME_MAX_BYTES, "%s%s%s", name, name[0] ? "." : "", part);
     return n < NAME_MAX_BYTES ? MF_OK
-                              : mf_fail(MF_EINPUT, "the name %.60s... is too long", out);
+                              : mf_fail(MF_EINPUT,
+                                        "metrics.jsonl: the name %.60s... is too long: expected "
+                                        "less than %d bytes, found %d",
+                                        out, NAME_MAX_BYTES, n);
 }
 
 static int flatten_array(mf_flat *f, const char *name, const mf_json *list)
@@ -160,9 +163,9 @@ static int read_lines(mf_flat *f, const char *dir, const char *metrics, const ch
     reader rd = {.f = f};
     mf_step_damage damage = {0};
     int rc = mf_memory_read(memory, &rd.memory);
-    f->damaged_memory += rd.memory.damage.lines + rd.memory.damage.truncated;
+    f->damaged_memory = rd.memory.damage.lines + rd.memory.damage.truncated;
     if (rc == MF_OK) rc = mf_step_file_read(metrics, add_line, &rd, &damage);
-    f->damaged += damage.lines + damage.truncated;
+    f->damaged = damage.lines + damage.truncated;
     mf_memory_free(&rd.memory);
     return rc == MF_ENOTFOUND
                ? mf_fail(MF_EINPUT, "%s: expected a run, found no metrics.jsonl in it", dir)
@@ -194,7 +197,6 @@ void mf_flat_warn(const mf_flat *f, const char *run)
     } damaged[] = {{"metrics.jsonl", f->damaged}, {"memory.jsonl", f->damaged_memory}};
     for (int i = 0; i < 2; i++)
         if (damaged[i].n > 0)
-            mf_log(MF_LOG_WARN, "%s%s%s: %d damaged %s passed over", run != NULL ? run : "",
-                   run != NULL ? "/" : "", damaged[i].file, damaged[i].n,
-                   damaged[i].n == 1 ? "line" : "lines");
+            mf_log(MF_LOG_WARN, "%s/%s: %d damaged %s passed over", run, damaged[i].file,
+                   damaged[i].n, damaged[i].n == 1 ? "line" : "lines");
 }

@@ -31,14 +31,15 @@ typedef struct mf_flat {
     mf_flat_value *values;
     size_t n_lines, cap_lines, n_values, cap_values;
     int n_runs;
-    int damaged, damaged_memory; /* lines of either file that are no records, or have no end: passed over */
+    /* Of the folder added last, lines of either file that are no records, or have no end. */
+    int damaged, damaged_memory;
     mf_arena *arena;
 } mf_flat; /* {0} is empty */
 
 /* The lines of DIR/metrics.jsonl, behind those that are there, with DIR/memory.jsonl where there is
  * one. MF_EINPUT: no metrics.jsonl, or not one record in it. */
 int mf_flat_add(mf_flat *f, const char *dir);
-/* Says what was passed over; run: of which folder, or NULL. */
+/* Says what was passed over in run, the folder added last. */
 void mf_flat_warn(const mf_flat *f, const char *run);
 void mf_flat_free(mf_flat *f);
 

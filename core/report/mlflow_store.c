@@ -78,7 +78,10 @@ int mf_mlflow_put(const char *folder, const char *name, const char *text, size_t
     char safe[NAME_MAX_BYTES + 1];
     mf_writer w = {0};
     if (strlen(name) > NAME_MAX_BYTES)
-        return mf_fail(MF_EINPUT, "the name %.60s... is too long for MLflow", name);
+        return mf_fail(MF_EINPUT,
+                       "the name %.60s... is too long for MLflow: expected at most %d bytes, "
+                       "found %zu",
+                       name, NAME_MAX_BYTES, strlen(name));
     snprintf(safe, sizeof safe, "%s", name);
     for (char *c = safe; *c != '\0'; c++)
         if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
