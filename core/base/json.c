@@ -9,6 +9,7 @@
 #include "base/mem.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -305,4 +306,16 @@ bool mf_json_bool(const mf_json *v, bool *out)
     if (mf_json_typeof(v) != MF_JSON_BOOL) return false;
     *out = v->as.boolean;
     return true;
+}
+
+double mf_json_real_or_nan(const mf_json *object, const char *key)
+{
+    double v;
+    return mf_json_real(mf_json_get(object, key), &v) ? v : (double)NAN;
+}
+
+int64_t mf_json_int_or_0(const mf_json *object, const char *key)
+{
+    int64_t v;
+    return mf_json_int(mf_json_get(object, key), &v) ? v : 0;
 }

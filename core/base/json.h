@@ -37,6 +37,9 @@ const char *mf_json_string(const mf_json *v, size_t *ret_len);
 bool mf_json_int(const mf_json *v, int64_t *out);
 bool mf_json_real(const mf_json *v, double *out); /* accepts integers */
 bool mf_json_bool(const mf_json *v, bool *out);
+/* Of a member: NaN and 0 where it is missing or something else. */
+double mf_json_real_or_nan(const mf_json *object, const char *key);
+int64_t mf_json_int_or_0(const mf_json *object, const char *key);
 
 /* Writer: into a growing buffer. One value, whatever it is, per reset. Commas and nesting are kept by the writer. */
 typedef struct mf_jw mf_jw;

@@ -265,13 +265,18 @@ static void append_score(char *out, size_t size, const mf_task_score *t)
         append(out, size, ", Pearson %.4f, Spearman %.4f", t->pearson, t->spearman);
 }
 
+mf_task_score mf_metrics_one_task(const mf_metrics_record *r)
+{
+    return (mf_task_score){.accuracy = r->accuracy,
+                           .macro_f1 = r->macro_f1,
+                           .mse = r->mse,
+                           .pearson = r->pearson,
+                           .spearman = r->spearman};
+}
+
 const char *mf_metrics_answers(const mf_metrics_record *r, char *out, size_t size)
 {
-    const mf_task_score one = {.accuracy = r->accuracy,
-                               .macro_f1 = r->macro_f1,
-                               .mse = r->mse,
-                               .pearson = r->pearson,
-                               .spearman = r->spearman};
+    const mf_task_score one = mf_metrics_one_task(r);
     out[0] = '\0';
     if (r->n_tasks == 0) append_score(out, size, &one);
     for (int i = 0; i < r->n_tasks; i++) {

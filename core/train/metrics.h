@@ -1,9 +1,9 @@
 /* train/metrics.h: metrics.jsonl, written by the training loop and read by reports.
  *
  * One object a line; every line has step, split, dtype, loss, task_loss, lr, grad_norm, tokens,
- * tokens_per_s and wall_s (null where there is no value); the rest when present. These two alone
- * depend on the machine: runs of one configuration and seed have the same file but for them. What
- * else is measured of the machine has a file of its own (train/memory.h).
+ * tokens_per_s and wall_s (null where there is no value); the rest when present. Of
+ * all that tokens_per_s and wall_s alone depend on the machine: runs of one configuration and seed
+ * have the same file but for them. What else is measured of it has a file of its own (train/memory.h).
  *
  * Writing:  mf_metrics_record r; mf_metrics_record_init(&r); fill; mf_metrics_put(log, &r);
  * Nothing is kept of r after the call.
@@ -86,6 +86,8 @@ void mf_metrics_record_init(mf_metrics_record *r);
 /* The record as one JSON object (what `eval --json` prints). */
 void mf_metrics_json(mf_jw *w, const mf_metrics_record *r);
 
+/* Accuracy to Spearman's rho as they stand in the record: those of the only task, or of the first. */
+mf_task_score mf_metrics_one_task(const mf_metrics_record *r);
 /* What it says of answers, for people: "accuracy 0.6720, macro F1 0.6701", "RMSE 0.91, Pearson 0.42,
  * Spearman 0.40", of several tasks "main: ...; NAME: ..."; "" without. Returns out. */
 const char *mf_metrics_answers(const mf_metrics_record *r, char *out, size_t size);

@@ -11,18 +11,6 @@ typedef struct reader {
     size_t room;
 } reader;
 
-static double real_or_nan(const mf_json *object, const char *key)
-{
-    double v;
-    return mf_json_real(mf_json_get(object, key), &v) ? v : NAN;
-}
-
-static int64_t int_or_0(const mf_json *object, const char *key)
-{
-    int64_t v;
-    return mf_json_int(mf_json_get(object, key), &v) ? v : 0;
-}
-
 static const char *copy(mf_arena *arena, const mf_json *v)
 {
     const char *text = mf_json_string(v, NULL);
@@ -78,23 +66,23 @@ static bool read_layers(mf_arena *arena, const mf_json *moe, mf_metrics_record *
         mf_layer_stats *s = &layers[i];
         const size_t experts = mf_json_typeof(load) == MF_JSON_ARRAY ? mf_json_size(load) : 0;
         s->size = sizeof *s;
-        s->layer = (int32_t)int_or_0(v, "layer");
+        s->layer = (int32_t)mf_json_int_or_0(v, "layer");
         s->experts = (int32_t)experts;
         s->load = floats(arena, load, experts);
         s->count = counts(arena, mf_json_get(v, "count"), experts);
         s->demand = floats(arena, mf_json_get(v, "demand"), experts);
         s->importance = floats(arena, mf_json_get(v, "importance"), experts);
         s->prob_sum = floats(arena, mf_json_get(v, "prob_sum"), experts);
-        s->entropy = real_or_nan(v, "entropy");
-        s->load_entropy = real_or_nan(v, "load_entropy");
-        s->gate_entropy = real_or_nan(v, "gate_entropy");
-        s->top_prob = real_or_nan(v, "top_prob");
-        s->max_prob = real_or_nan(v, "max_prob");
-        s->load_cv = real_or_nan(v, "load_cv");
-        s->drop_rate = real_or_nan(v, "drop_rate");
-        s->reassigned = real_or_nan(v, "reassigned");
-        s->empty = (int32_t)int_or_0(v, "empty");
-        s->nmi = real_or_nan(v, "nmi");
+        s->entropy = mf_json_real_or_nan(v, "entropy");
+        s->load_entropy = mf_json_real_or_nan(v, "load_entropy");
+        s->gate_entropy = mf_json_real_or_nan(v, "gate_entropy");
+        s->top_prob = mf_json_real_or_nan(v, "top_prob");
+        s->max_prob = mf_json_real_or_nan(v, "max_prob");
+        s->load_cv = mf_json_real_or_nan(v, "load_cv");
+        s->drop_rate = mf_json_real_or_nan(v, "drop_rate");
+        s->reassigned = mf_json_real_or_nan(v, "reassigned");
+        s->empty = (int32_t)mf_json_int_or_0(v, "empty");
+        s->nmi = mf_json_real_or_nan(v, "nmi");
     }
     r->layers = layers;
     r->n_layers = (int)n;
@@ -111,7 +99,7 @@ static bool read_heads(mf_arena *arena, const mf_json *layers, mf_metrics_record
         const size_t heads = mf_json_typeof(gate) == MF_JSON_ARRAY ? mf_json_size(gate) : 0;
         out[i] =
             (mf_head_stats){.size = sizeof *out,
-                            .layer = (int32_t)int_or_0(v, "layer"),
+                            .layer = (int32_t)mf_json_int_or_0(v, "layer"),
                             .heads = (int32_t)heads,
                             .gate = floats(arena, gate, heads),
                             .active = floats(arena, mf_json_get(v, "active"), heads),
@@ -134,14 +122,14 @@ static bool read_tasks(mf_arena *arena, const mf_json *object, mf_metrics_record
         const char *task = copy(arena, mf_json_get(v, "task"));
         out[i] = (mf_task_score){.name = mf_arena_strdup(arena, key),
                                  .number = task != NULL && strcmp(task, "regress") == 0,
-                                 .weight = real_or_nan(v, "weight"),
-                                 .loss = real_or_nan(v, "loss"),
-                                 .rows = int_or_0(v, "rows"),
-                                 .accuracy = real_or_nan(v, "accuracy"),
-                                 .macro_f1 = real_or_nan(v, "macro_f1"),
-                                 .mse = real_or_nan(v, "mse"),
-                                 .pearson = real_or_nan(v, "pearson"),
-                                 .spearman = real_or_nan(v, "spearman")};
+                                 .weight = mf_json_real_or_nan(v, "weight"),
+                                 .loss = mf_json_real_or_nan(v, "loss"),
+                                 .rows = mf_json_int_or_0(v, "rows"),
+                                 .accuracy = mf_json_real_or_nan(v, "accuracy"),
+                                 .macro_f1 = mf_json_real_or_nan(v, "macro_f1"),
+                                 .mse = mf_json_real_or_nan(v, "mse"),
+                                 .pearson = mf_json_real_or_nan(v, "pearson"),
+                                 .spearman = mf_json_real_or_nan(v, "spearman")};
         if (out[i].name == NULL || task == NULL) return false;
         r->n_tasks = (int)i + 1;
     }
@@ -171,12 +159,12 @@ static bool read_turns(mf_arena *arena, const mf_json *array, mf_metrics_record 
     mf_turn *out = mf_arena_alloc(arena, (n + 1) * sizeof *out);
     for (size_t i = 0; out != NULL && i < n; i++) {
         const mf_json *v = mf_json_at(array, i);
-        out[i] = (mf_turn){.step = int_or_0(v, "step"),
+        out[i] = (mf_turn){.step = mf_json_int_or_0(v, "step"),
                            .option = copy(arena, mf_json_get(v, "option")),
                            .by = copy(arena, mf_json_get(v, "by")),
                            .reason = copy(arena, mf_json_get(v, "reason")),
-                           .from = real_or_nan(v, "from"),
-                           .to = real_or_nan(v, "to")};
+                           .from = mf_json_real_or_nan(v, "from"),
+                           .to = mf_json_real_or_nan(v, "to")};
         if (out[i].option == NULL || out[i].by == NULL || out[i].reason == NULL) return false;
         r->n_turns = (int)i + 1;
     }
@@ -189,33 +177,33 @@ static bool read_record(mf_arena *arena, const mf_json *v, mf_metrics_record *r)
 {
     const mf_json *heads = mf_json_get(v, "heads");
     mf_metrics_record_init(r);
-    r->step = int_or_0(v, "step");
+    r->step = mf_json_int_or_0(v, "step");
     r->split = copy(arena, mf_json_get(v, "split"));
-    r->loss = real_or_nan(v, "loss");
-    r->task_loss = real_or_nan(v, "task_loss");
-    r->lr = real_or_nan(v, "lr");
-    r->grad_norm = real_or_nan(v, "grad_norm");
-    r->tokens = int_or_0(v, "tokens");
-    r->tokens_per_s = real_or_nan(v, "tokens_per_s");
-    r->wall_s = real_or_nan(v, "wall_s");
-    r->ppl = real_or_nan(v, "ppl");
-    r->ppl_batch_mean = real_or_nan(v, "ppl_batch_mean");
-    r->bits_per_byte = real_or_nan(v, "bits_per_byte");
-    r->accuracy = real_or_nan(v, "accuracy");
-    r->macro_f1 = real_or_nan(v, "macro_f1");
-    r->mse = real_or_nan(v, "mse");
-    r->pearson = real_or_nan(v, "pearson");
-    r->spearman = real_or_nan(v, "spearman");
-    r->train_loss = real_or_nan(v, "train_loss");
-    r->train_accuracy = real_or_nan(v, "train_accuracy");
-    r->gap_loss = real_or_nan(v, "gap_loss");
-    r->gap_accuracy = real_or_nan(v, "gap_accuracy");
-    r->drop_rate = real_or_nan(v, "drop_rate");
-    r->reassigned = real_or_nan(v, "reassigned");
-    r->floor = real_or_nan(v, "floor");
-    r->heads_active = int_or_0(heads, "active");
-    r->heads_total = int_or_0(heads, "total");
-    r->params_active = int_or_0(mf_json_get(v, "efficiency"), "params_active");
+    r->loss = mf_json_real_or_nan(v, "loss");
+    r->task_loss = mf_json_real_or_nan(v, "task_loss");
+    r->lr = mf_json_real_or_nan(v, "lr");
+    r->grad_norm = mf_json_real_or_nan(v, "grad_norm");
+    r->tokens = mf_json_int_or_0(v, "tokens");
+    r->tokens_per_s = mf_json_real_or_nan(v, "tokens_per_s");
+    r->wall_s = mf_json_real_or_nan(v, "wall_s");
+    r->ppl = mf_json_real_or_nan(v, "ppl");
+    r->ppl_batch_mean = mf_json_real_or_nan(v, "ppl_batch_mean");
+    r->bits_per_byte = mf_json_real_or_nan(v, "bits_per_byte");
+    r->accuracy = mf_json_real_or_nan(v, "accuracy");
+    r->macro_f1 = mf_json_real_or_nan(v, "macro_f1");
+    r->mse = mf_json_real_or_nan(v, "mse");
+    r->pearson = mf_json_real_or_nan(v, "pearson");
+    r->spearman = mf_json_real_or_nan(v, "spearman");
+    r->train_loss = mf_json_real_or_nan(v, "train_loss");
+    r->train_accuracy = mf_json_real_or_nan(v, "train_accuracy");
+    r->gap_loss = mf_json_real_or_nan(v, "gap_loss");
+    r->gap_accuracy = mf_json_real_or_nan(v, "gap_accuracy");
+    r->drop_rate = mf_json_real_or_nan(v, "drop_rate");
+    r->reassigned = mf_json_real_or_nan(v, "reassigned");
+    r->floor = mf_json_real_or_nan(v, "floor");
+    r->heads_active = mf_json_int_or_0(heads, "active");
+    r->heads_total = mf_json_int_or_0(heads, "total");
+    r->params_active = mf_json_int_or_0(mf_json_get(v, "efficiency"), "params_active");
     r->regularizers = values(arena, mf_json_get(v, "regularizers"), &r->n_regularizers);
     r->metrics = values(arena, mf_json_get(v, "plugin_metrics"), &r->n_metrics);
     return r->split != NULL && r->regularizers != NULL && r->metrics != NULL &&

@@ -212,18 +212,6 @@ static int small_int(const mf_json *object, const char *key)
     return mf_json_int(mf_json_get(object, key), &v) && v >= 0 && v <= 4096 ? (int)v : 0;
 }
 
-static int64_t int_or_0(const mf_json *object, const char *key)
-{
-    int64_t v;
-    return mf_json_int(mf_json_get(object, key), &v) ? v : 0;
-}
-
-static double real_or_nan(const mf_json *object, const char *key)
-{
-    double v;
-    return mf_json_real(mf_json_get(object, key), &v) ? v : NAN;
-}
-
 static int read_layers(mf_sample *s, const mf_json *array)
 {
     const size_t n = mf_json_typeof(array) == MF_JSON_ARRAY ? mf_json_size(array) : 0;
@@ -242,8 +230,8 @@ static int read_layers(mf_sample *s, const mf_json *array)
         l->gate = read_matrix(s->arena, mf_json_get(v, "gate"), s->n_tokens, l->top_k, FLOATS);
         l->by_label =
             read_matrix(s->arena, mf_json_get(v, "by_label"), l->experts, s->n_labels, DOUBLES);
-        l->nmi = real_or_nan(v, "nmi");
-        l->nmi_random = real_or_nan(v, "nmi_random");
+        l->nmi = mf_json_real_or_nan(v, "nmi");
+        l->nmi_random = mf_json_real_or_nan(v, "nmi_random");
     }
     s->layers = layers;
     s->n_layers = (int)n;
@@ -274,9 +262,9 @@ static int read_attention(mf_sample *s, const mf_json *v)
 static int read_sample(mf_sample *s, const mf_json *v)
 {
     const mf_json *labels = mf_json_get(v, "token_labels");
-    s->step = int_or_0(v, "step");
-    s->evaluation = int_or_0(v, "evaluation");
-    s->evaluations = int_or_0(v, "evaluations");
+    s->step = mf_json_int_or_0(v, "step");
+    s->evaluation = mf_json_int_or_0(v, "evaluation");
+    s->evaluations = mf_json_int_or_0(v, "evaluations");
     s->labels = read_strings(s->arena, mf_json_get(v, "labels"), &s->n_labels);
     s->tokens = read_strings(s->arena, mf_json_get(v, "tokens"), &s->n_tokens);
     if (mf_json_typeof(labels) == MF_JSON_ARRAY && (int)mf_json_size(labels) == s->n_tokens) {

@@ -375,8 +375,8 @@ static int log_step(mf_trainer *t, bool logged)
 
 /* ---- the loop ---- */
 
-#define TRAIN_BATCHES                                                                          \
-    8 /* of the training data, where all of the validation data are measured */
+/* Of the training data, where all of the validation data are measured. */
+#define TRAIN_BATCHES 8
 
 static int evaluate_train(mf_trainer *t, double *ret_loss, double *ret_accuracy)
 {
@@ -394,13 +394,7 @@ static int evaluate_train(mf_trainer *t, double *ret_loss, double *ret_accuracy)
 /* What the best validation is told by: of the first task that has it. */
 static double quality(const mf_trainer *t, const mf_metrics_record *r)
 {
-    const mf_task_score alone = {.accuracy = r->accuracy,
-                                 .macro_f1 = r->macro_f1,
-                                 .mse = r->mse,
-                                 .pearson = r->pearson,
-                                 .spearman = r->spearman,
-                                 .number = t->session->config->model.task == MF_TASK_REGRESS};
-    const mf_task_score *s = r->n_tasks > 0 ? r->tasks : &alone;
+    const mf_task_score one = mf_metrics_one_task(r), *s = r->n_tasks > 0 ? r->tasks : &one;
     const int64_t by = t->session->config->train.best_by;
     const bool number = by >= MF_BEST_MSE;
     for (int i = 0; i + 1 < r->n_tasks && s->number != number; i++)

@@ -58,7 +58,7 @@ struct mf_trainer {
     mf_trainer_sums since;     /* the last evaluation; saved */
     mf_moe_tally **tallies;    /* [n_moe] */
     mf_layer_stats *stats;     /* [n_moe] */
-    float *shares;             /* [n_moe][3][E] */
+    float *shares;             /* [n_moe][MF_MOE_SHARES][E] */
     mf_head_tally *head_tally; /* this and below: NULL unless heads are gated */
     mf_head_record *head_record;
     mf_model_graph *probe; /* leaves heads out, to see what they are worth; made when asked */

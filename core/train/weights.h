@@ -28,7 +28,7 @@ typedef struct mf_weights {
 
 int mf_weights_of(const mf_inventory *v, mf_weights *ret);
 int mf_weights_write(const char *path, const mf_weights *w);
-/* MF_EINPUT when it is no such file; a group that is damaged is left out. */
+/* MF_EINPUT when it is no JSON; a group that is damaged is left out. */
 int mf_weights_read(const char *path, mf_weights *ret);
 
 #endif
