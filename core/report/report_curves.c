@@ -165,7 +165,7 @@ static void at_evaluations(const mf_report *p)
     }
     mf_curves_figure(p, "Loss at the evaluations",
                      "Measured alike: without dropout, with the weights of that step.",
-                     (mf_plot){.y_label = "nats a token",
+                     (mf_plot){.y_label = mf_report_loss_unit(r),
                                .n_levels = isnan(floor.y) ? 0 : 1,
                                .levels = &floor},
                      &c);

@@ -21,16 +21,13 @@ static mf_inventory *open_inventory(mf_report_run *r)
     return v;
 }
 
-static bool read_start(mf_report_run *r, mf_weights *ret)
+/* *ret stays empty where the file is missing or damaged. */
+static void read_start(mf_report_run *r, mf_weights *ret)
 {
     char *path = mf_path_join(r->dir, "weights.json");
-    bool there = path != NULL && mf_exists(path);
-    if (there && mf_weights_read(path, ret) != MF_OK) {
+    if (path != NULL && mf_exists(path) && mf_weights_read(path, ret) != MF_OK)
         mf_report_note_error(r);
-        there = false;
-    }
     mf_free(path);
-    return there;
 }
 
 /* Steps of a histogram, over its highest. Few values want wide bins. */

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS = 48, EMBED = 0, ATTENTION = 2, EXPERTS = 1, NORM = 7, HEAD = 5, SKIP = 6 };
+enum { ITEMS = 48 };
+enum { EMBED = 0, EXPERTS = 1, ATTENTION = 2, HEAD = 5, SKIP = 6, NORM = 7 }; /* of mf_colour */
 
 typedef struct structure {
     const mf_report *p;
@@ -212,7 +213,7 @@ static void add_front(structure *s)
             counted(s, "", elements(s, MF_MODULE_EMBEDDING, -1, "position.")), EMBED);
 }
 
-/* "main \xe2\x86\x92 2, score \xe2\x86\x92 1" of several heads; NULL: there is one. */
+/* "main -> 2, score -> 1", with arrows, of several heads; NULL: there is one. */
 static const char *several_heads(const structure *s, int *ret_n)
 {
     const mf_json *list = mf_json_get(s->r->manifest, "tasks");

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_ROWS    40 /* as the paragraph says */
+#define MAX_ROWS    40
 #define MAX_OPTIONS 512
 
 typedef struct knob {
@@ -107,9 +107,12 @@ static void each_option(const mf_report *p, const mf_report_run *r)
                              "%d turns, those of an option in one line%s. Each with its reason "
                              "is in metrics.jsonl.",
                              all_turns(r),
-                             n > MAX_ROWS ? "; of the options the 40 that were "
-                                            "turned least often"
-                                          : ""));
+                             n <= MAX_ROWS
+                                 ? ""
+                                 : mf_report_strf(p,
+                                                  "; of the options the %d that were turned "
+                                                  "least often",
+                                                  MAX_ROWS)));
 }
 
 void mf_report_turns(const mf_report *p, const mf_report_run *r)
