@@ -131,12 +131,18 @@ prompt() {
     echo "$out/prompt"
 }
 
+# write_texts RUN: into RUN.texts, whole or not at all
+write_texts() {
+    file=$out/runs/$1.texts
+    [ ! -s "$file" ] || return 0
+    "$MOEFW" generate "$out/runs/$1" -q -t "$threads" -f "$(prompt)" --samples 20 -n 200 -s "$seed" \
+        --quality --baseline "$out/runs/unpruned" --json >"$file.new" || die 1 "$1 writes no texts"
+    mv "$file.new" "$file" || die 1 "cannot make $file"
+}
+
 # written RUN KEY: a number of its texts
 written() {
-    file=$out/runs/$1.texts
-    [ -s "$file" ] || "$MOEFW" generate "$out/runs/$1" -q -t "$threads" -f "$(prompt)" --samples 20 -n 200 -s "$seed" \
-        --quality --baseline "$out/runs/unpruned" --json >"$file" || die 1 "$1 writes no texts"
-    sed 's/.*"samples":.*\],"quality":{\([^}]*\)},"baseline".*/\1/' "$file" |
+    sed 's/.*"samples":.*\],"quality":{\([^}]*\)},"baseline".*/\1/' "$out/runs/$1.texts" |
         tr ',' '\n' | sed -n "s/^\"$2\"://p"
 }
 
@@ -146,6 +152,7 @@ texts() {
     echo "| model | rep-2 | rep-4 | diversity | distinct-1 | distinct-2 | again | coherence, nats a token |"
     echo "|---|---|---|---|---|---|---|---|"
     for run in first unpruned pruned regrown; do
+        write_texts $run # not in a pipe: what fails there does not end the script
         line="| $run |"
         for key in rep_2 rep_4 diversity distinct_1 distinct_2 again other_coherence; do
             line="$line $(written $run $key | awk '{ printf "%.4f", $1 }') |"
