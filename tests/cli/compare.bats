@@ -35,7 +35,8 @@ timeless() {
     done
     [ "$output" = "$(cat two/comparison.json)" ]
     for run in linear/seed-1 linear/seed-2 hash/seed-1 hash/seed-2; do
-        [ -f "two/$run/metrics.jsonl" ] && [ -d "two/$run/ckpt" ]
+        [ -f "two/$run/metrics.jsonl" ]
+        [ -d "two/$run/ckpt" ]
     done
     stat -c '%Y %n' two/*/seed-*/metrics.jsonl >before
     first=$output

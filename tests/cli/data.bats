@@ -17,7 +17,7 @@ setup() {
     [ "$(wc -c <a/topics.u8)" -eq 50000 ]
     "$MOEFW" data synth --bytes 50000 | cmp - a/text.txt
     "$MOEFW" data synth --bytes 50000 --seed 1 >other
-    ! cmp -s other a/text.txt
+    ! cmp -s other a/text.txt || false
     [ -z "$(tr -d 'a-z .\n' <a/text.txt)" ]
 }
 
@@ -182,7 +182,7 @@ JSON
     [[ "$(cat size.json)" == *'"max_iter":3}' ]]
     # ours by default: every symbol has an id, </w> too
     "$MOEFW" tokenize train bpe text --merges 6 --eos --format lamoe -o own.json
-    ! cmp -s own.json six.json
+    ! cmp -s own.json six.json || false
     run "$MOEFW" tokenize train wordpiece text --trainer lamoe -o bad.json
     [ "$status" -eq 2 ]
     [[ "$output" == *"--trainer=lamoe makes tokenizers of kind bpe, not wordpiece"* ]]
@@ -218,7 +218,7 @@ JSON
     for change in 's/"<unk>":3/"<unk>":4/' 's/"ids":\[[-0-9]*,/"ids":[/' 's/"ids":\[[-0-9]*,/"ids":["a",/' \
         's/"special_ids":{/"special_ids":{"<other>":1,/' 's/"<pad>":0/"<pad>":-2/'; do
         sed "$change" again/tokenizer.json >bad.json
-        ! cmp -s again/tokenizer.json bad.json
+        ! cmp -s again/tokenizer.json bad.json || false
         run "$MOEFW" tokenize encode ./bad.json text
         [ "$status" -eq 3 ] || { echo "$change: $status $output"; return 1; }
     done

@@ -90,7 +90,8 @@ again() { make -C "$builddir" "$1" DESTDIR="$STAGE" 2>&1; }
     echo "; ours" >>"$ini"
     run again uninstall-settings
     [[ "$output" == *"kept: $ini, which was edited"* ]]
-    [ -e "$ini" ] && [ ! -e "$ini.dist" ]
+    [ -e "$ini" ]
+    [ ! -e "$ini.dist" ]
     rm "$ini"
     again install-data-local
     cmp "$srcdir/etc/moefw.ini" "$ini"

@@ -40,7 +40,7 @@ small() {
         run make -C "my_$kind" CC="$CC" CFLAGS="-O2 -Wall -Wextra -Werror -pedantic"
         [ "$status" -eq 0 ] || { echo "$output"; false; }
         [ "$(nm -D --defined-only "my_$kind/my_$kind.so" | grep -c .)" -eq 1 ]
-        ! nm -D --undefined-only "my_$kind/my_$kind.so" | grep -q ' mf_'
+        ! nm -D --undefined-only "my_$kind/my_$kind.so" | grep -q ' mf_' || false
         run make -C "my_$kind" check MOEFW="$MOEFW"
         [ "$status" -eq 0 ] || { echo "$output"; false; }
     done

@@ -76,7 +76,7 @@ END
     figures() { sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' "$1/metrics.jsonl"; }
     tiny switch-plus-as-run
     mv run whole
-    ! grep -q 'layers\.1\.router' "whole/ckpt/$(cat whole/ckpt/latest)/model.safetensors"
+    ! grep -q 'layers\.1\.router' "whole/ckpt/$(cat whole/ckpt/latest)/model.safetensors" || false
     run tiny switch-plus-as-run --set train.time_limit=0.0001
     [ "$status" -eq 75 ]
     "$MOEFW" train -q --resume run --set train.time_limit=0
@@ -127,7 +127,8 @@ words() {
     for temp in 0 1; do
         "$MOEFW" generate run -q -p "the" --temp $temp -n 40 >cached
         "$MOEFW" generate run -q -p "the" --temp $temp -n 40 --no-cache >again
-        [ -s cached ] && diff cached again
+        [ -s cached ]
+        diff cached again
     done
     diff <("$MOEFW" generate run -q -p "the" -n 9) <("$MOEFW" generate run/best -q -p "the" -n 9)
 }

@@ -39,7 +39,8 @@ setup() {
     [[ "$output" == *"+ "*"apt-get install -y --no-install-recommends "*libinih-dev* ]]
     [[ "$output" == *"+ autoreconf -i"*"+ cd build && ../configure"*"+ make -C build -j"* ]]
     [[ "$output" != *"nothing is to be done"* ]]
-    [ ! -e build ] && [ ! -e called ]
+    [ ! -e build ]
+    [ ! -e called ]
 }
 
 @test "--no-install says what to install and exits 6" {

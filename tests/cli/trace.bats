@@ -28,7 +28,8 @@ number() {
 
 @test "record writes one file and names it; the same again is the same file" {
     [ "$("$MOEFW" trace record run --batches 4 -o a.trace)" = a.trace ]
-    [ -s a.trace ] && [ ! -e a.trace.tmp ]
+    [ -s a.trace ]
+    [ ! -e a.trace.tmp ]
     cp a.trace before
     "$MOEFW" trace record run --batches 4 -o a.trace -q
     cmp a.trace before
@@ -37,7 +38,8 @@ number() {
 
 @test "training records every n-th evaluation batch of each evaluation" {
     train every --set trace.every=2
-    [ -s every/trace/step-2.safetensors ] && [ -s every/trace/step-4.safetensors ]
+    [ -s every/trace/step-2.safetensors ]
+    [ -s every/trace/step-4.safetensors ]
     run "$MOEFW" trace replay every/trace/step-2.safetensors every --json
     [ "$status" -eq 0 ]
     [ "$(number differ)" -eq 0 ] # of the right step

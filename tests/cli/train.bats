@@ -92,7 +92,7 @@ keys() {
         small b -t 3 "${more[@]}"
         differing=$(diff <(keys a) <(keys b) | grep '^[<>]' | cut -d'"' -f2 | sort -u | paste -sd ' ')
         [ "$differing" = "tokens_per_s wall_s" ] || { echo "$kind: $differing"; return 1; }
-        ! cmp -s a/memory.jsonl b/memory.jsonl # it would have shown
+        ! cmp -s a/memory.jsonl b/memory.jsonl || false # it would have shown
     done
 }
 
@@ -217,7 +217,7 @@ keys() {
         rm -rf run
         run small run --set router.plugin="$name" --set train.steps=3 --set moe.force_causal=yes
         [ "$status" -eq 0 ] || { echo "$name: $output"; return 1; }
-        ! grep -q '"loss":null' run/metrics.jsonl
+        ! grep -q '"loss":null' run/metrics.jsonl || false
     done
 }
 
@@ -247,7 +247,7 @@ keys() {
         run small "$mode" --set film.mode=$mode --set train.steps=20
         [ "$status" -eq 0 ] || { echo "$output"; return 1; }
     done
-    ! cmp -s "$(newest per_expert)/model.safetensors" "$(newest shared)/model.safetensors"
+    ! cmp -s "$(newest per_expert)/model.safetensors" "$(newest shared)/model.safetensors" || false
     "$MOEFW" generate per_expert -q -p "the" -n 4 >/dev/null
 }
 
@@ -280,15 +280,16 @@ loss() {
     grep -q '"split":"val","dtype":"f32"' a/metrics.jsonl
     grep -q '"split":"val","dtype":"bf16"' b/metrics.jsonl
     grep -q '^dtype = bf16' b/config.ini
-    ! cmp -s "$(newest a)/model.safetensors" "$(newest b)/model.safetensors"
+    ! cmp -s "$(newest a)/model.safetensors" "$(newest b)/model.safetensors" || false
     awk -v a="$(loss a)" -v b="$(loss b)" 'BEGIN { d = a - b; exit !(a < 5 && d * d < 0.0004 * a * a) }' ||
         { echo "f32 $(loss a), bf16 $(loss b)"; return 1; }
     "$MOEFW" eval b --dtype f32 >eval.txt
     "$MOEFW" eval b >eval.bf16
-    ! cmp -s eval.txt eval.bf16
+    ! cmp -s eval.txt eval.bf16 || false
     "$MOEFW" generate b -p "a" -n 5 --temp 0 -q >text.bf16
     "$MOEFW" generate a -p "a" -n 5 --temp 0 --dtype bf16 -q >text
-    [ -s text ] && [ -s text.bf16 ]
+    [ -s text ]
+    [ -s text.bf16 ]
 }
 
 @test "a run in bf16 goes on to the bit, at any number of threads" {

@@ -194,9 +194,9 @@ verbs() {
     offered "moefw train sw" | grep -qx switch-as-run
     offered "moefw bench " | grep -qx train
     offered "moefw bench train --" | grep -qx -- --threads
-    ! offered "moefw bench train --" | grep -qx -- --resume
-    ! offered "moefw tokenize train " | grep -qx switch
-    ! offered "moefw tokenize train " | grep -qx decode
+    ! offered "moefw bench train --" | grep -qx -- --resume || false
+    ! offered "moefw tokenize train " | grep -qx switch || false
+    ! offered "moefw tokenize train " | grep -qx decode || false
     offered "moefw eval --split " | grep -qx val
     [ "$(offered "moefw completion " | tr '\n' ' ')" = "bash fish zsh " ]
     touch here.bin
