@@ -100,7 +100,7 @@ static double mean_speed(const mf_report_run *r)
 
 static const char *against_floor(const mf_report *p, const mf_report_run *r, double loss)
 {
-    if (isnan(r->floor) || r->floor <= 0) return mf_report_loss_unit(r);
+    if (isnan(loss) || isnan(r->floor) || r->floor <= 0) return mf_report_loss_unit(r);
     return mf_report_strf(p, "nats; %.3f x the floor of %.4f", loss / r->floor, r->floor);
 }
 
@@ -146,8 +146,11 @@ static void cards(const mf_report *p)
                                     mf_report_num(p, 3, mean_of_layers(r, drop_rate))));
     mf_html_card(p->d, mf_report_count(p, mean_speed(r)), "tokens a second",
                  train != NULL
-                     ? mf_report_strf(p, "step %lld, %s tokens, %.0f s", (long long)train->step,
-                                      mf_report_count(p, (double)train->tokens), train->wall_s)
+                     ? mf_report_strf(p, "step %lld, %s tokens%s", (long long)train->step,
+                                      mf_report_count(p, (double)train->tokens),
+                                      isnan(train->wall_s)
+                                          ? ""
+                                          : mf_report_strf(p, ", %.0f s", train->wall_s))
                      : NULL);
     if (!isnan(active))
         mf_html_card(p->d, mf_report_count(p, mf_report_manifest_number(r, "params")),
