@@ -7,14 +7,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, LARGE_PAGE = 2 << 20, LARGE = 32 << 20 };
 
+/* Large blocks ask for large pages: products go over many rows at once, each of them in other small
+ * pages, and a guest of a virtual machine looks up each page twice. */
 static void *system_alloc(size_t bytes)
 {
-    /* aligned_alloc wants a multiple of the alignment; mf_alloc_raw keeps this from wrapping.
-     */
-    return aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1));
+    const size_t unit = bytes >= LARGE ? LARGE_PAGE : ALIGNMENT;
+    /* aligned_alloc wants a multiple of the alignment; mf_alloc_raw keeps this from wrapping. */
+    const size_t whole = (bytes + unit - 1) & ~(unit - 1);
+    void *block = aligned_alloc(unit, whole);
+#ifdef MADV_HUGEPAGE
+    if (block && unit == LARGE_PAGE) madvise(block, whole, MADV_HUGEPAGE);
+#endif
+    return block;
 }
 
 static const mf_mem_table system_table = {system_alloc, free};
@@ -30,7 +38,7 @@ void *mf_alloc_raw(size_t bytes)
 {
     void *block;
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
-    if (bytes > PTRDIFF_MAX - ALIGNMENT) {
+    if (bytes > PTRDIFF_MAX - LARGE_PAGE) {
         mf_fail(MF_ENOMEM, "out of memory: a block of %zu bytes is past any address space",
                 bytes);
         return NULL;
