@@ -83,6 +83,7 @@ CLI += tests/cli/trace.bats
 CLI += tests/cli/usage.bats
 
 LINT =
+LINT += tests/lint/bats.sh
 LINT += tests/lint/dist.sh
 LINT += tests/lint/headers.sh
 LINT += tests/lint/includes.sh

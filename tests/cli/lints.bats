@@ -59,6 +59,13 @@ broken() {
     [[ "$output" == *'core/base/b.c:1'*'trailing'*'core/base/b.c:1'* ]]
 }
 
+@test "bats: a line that cannot fail its test" {
+    mkdir "$tree/tests/cli"
+    printf '@test "x" {\n    ! true || skip\n    %s grep -q x y\n}\n' '!' >"$tree/tests/cli/a.bats"
+    broken bats 'tests/cli/a.bats:3:'
+    [[ "$output" != *a.bats:2* ]]
+}
+
 @test "sources: what no local.mk lists, or lists twice" {
     put core/base/a.c ''
     put tests/unit/check_a.c ''

@@ -1,0 +1,9 @@
+#!/bin/sh
+# bats.sh: every line of a bats test can fail it. To bash a command behind ! never fails, wherever it
+# stands but last: "if COMMAND; then return 1; fi" says the same and counts.
+. "$(dirname "$0")/lib.sh"
+
+cd "$srcdir" || exit 1
+report "no line of a bats test begins with !" \
+    "$(sources tests -- '*.bats' | xargs grep -nE '^[[:space:]]*! ' /dev/null | grep -v ' || ')"
+done_testing
