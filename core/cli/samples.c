@@ -102,8 +102,7 @@ static int judge_ids(mf_talker *by, const mf_samples *s, const mf_ids *text, dou
 {
     mf_ids prompt = {0};
     const mf_model *m = by->session->model;
-    int rc = mf_tokenizer_encode(by->session->tokenizer, "the prompt", s->prompt, s->n_prompt,
-                                 &prompt);
+    int rc = mf_talker_encode(by, s->prompt, s->n_prompt, &prompt);
     if (rc == MF_OK)
         rc = mf_log_likelihood(by->generator, m->facts.vocab, prompt.id, (int64_t)prompt.n,
                                text->id, (int64_t)text->n, ret);

@@ -279,8 +279,8 @@ static int answer(talk *t, mf_talker *who, const char *name, const char *text)
 {
     if (t->baseline.session) printf("[%s]\n", name);
     const int rc = mf_talker_continue(who, text, strlen(text), false);
-    return rc == MF_EINPUT || rc == MF_EUSAGE ? told()
-                                              : rc; /* a character that it does not know */
+    /* a character that it does not know, or nothing */
+    return rc == MF_EINPUT || rc == MF_EUSAGE ? told() : rc;
 }
 
 static int obey_help(talk *t, int n, char *const *word)

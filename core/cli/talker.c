@@ -117,8 +117,7 @@ static void end_word(const mf_tokenizer *t, const mf_ids *ids, const char *text,
         mf_talker_put(" ", 1);
 }
 
-/* The prompt as the texts were that the run was trained on: cleaned if they were. */
-static int encode_prompt(const mf_talker *t, const char *text, size_t n, mf_ids *ids)
+int mf_talker_encode(const mf_talker *t, const char *text, size_t n, mf_ids *ids)
 {
     const mf_tokenizer *tokenizer = t->session->tokenizer;
     char *plain = NULL;
@@ -140,7 +139,7 @@ int mf_talker_continue(mf_talker *t, const char *text, size_t n, bool shown)
     mf_decoder decoder;
     const mf_tokenizer *tokenizer = t->session->tokenizer;
     const float *logits = NULL;
-    int rc = encode_prompt(t, text, n, &ids);
+    int rc = mf_talker_encode(t, text, n, &ids);
     if (rc == MF_OK && ids.n == 0)
         rc = mf_fail(MF_EUSAGE, "the prompt is empty; expected at least one token of text");
     if (rc == MF_OK && shown) end_word(tokenizer, &ids, text, n);
