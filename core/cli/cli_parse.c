@@ -18,9 +18,9 @@
 typedef struct table {
     int n, n_longs;
     const mf_cli_option *option[MAX_OPTIONS];
-    struct option longs[3 * MAX_OPTIONS + 1];
+    struct option longs[4 * MAX_OPTIONS + 1];
     char shorts[2 * MAX_OPTIONS + 3];
-    char underscored[MAX_OPTIONS][48];
+    char underscored[MAX_OPTIONS][2][48];
 } table;
 
 static void add_long(table *t, const char *name, int has_arg)
@@ -28,18 +28,22 @@ static void add_long(table *t, const char *name, int has_arg)
     t->longs[t->n_longs++] = (struct option){name, has_arg, NULL, OPTION_CODE + t->n};
 }
 
+static void add_name(table *t, const char *name, int has_arg, char underscored[48])
+{
+    add_long(t, name, has_arg);
+    snprintf(underscored, 48, "%s", name);
+    for (char *c = underscored; (c = strchr(c, '-')) != NULL;)
+        *c = '_';
+    if (strcmp(underscored, name) != 0) add_long(t, underscored, has_arg);
+}
+
 static void add_options(table *t, const mf_cli_option *o)
 {
     size_t s = strlen(t->shorts);
     for (; o != NULL && o->name != NULL && t->n < MAX_OPTIONS; o++) {
         int has_arg = o->kind == MF_CLI_FLAG ? no_argument : required_argument;
-        char *second = t->underscored[t->n];
-        add_long(t, o->name, has_arg);
-        snprintf(second, sizeof t->underscored[0], "%s", o->name);
-        for (char *c = second; (c = strchr(c, '-')) != NULL;)
-            *c = '_';
-        if (strcmp(second, o->name) != 0) add_long(t, second, has_arg);
-        if (o->also != NULL) add_long(t, o->also, has_arg);
+        add_name(t, o->name, has_arg, t->underscored[t->n][0]);
+        if (o->also != NULL) add_name(t, o->also, has_arg, t->underscored[t->n][1]);
         t->option[t->n++] = o;
         if (o->letter != 0) {
             t->shorts[s++] = (char)o->letter;

@@ -116,6 +116,7 @@ field() {
 @test "options may be written with underscores; a conversation takes none that ask for single texts" {
     [ "$("$MOEFW" generate run -q -p "the " -n 9 --top_k 1)" = "$("$MOEFW" generate run -q -p "the " -n 9 --top-k=1)" ]
     "$MOEFW" generate run -q -p "the " -n 2 --repeat_pen 1.5 # shortened
+    "$MOEFW" config show --train_file here.txt | grep -q '^path = .*here.txt$' # of --data
     run "$MOEFW" generate run --to_k 1
     [ "$status" -eq 2 ]
     [[ "$output" == *"unknown option '--to_k'; did you mean '--top-k'?"* ]]
@@ -169,6 +170,11 @@ field() {
     a=$("$MOEFW" generate cleaned -q -p "don't, stop!" -n 4 --temp 0)
     b=$("$MOEFW" generate cleaned -q -p "do not stop" -n 4 --temperature 0)
     [ "${a#"don't, stop!"}" = "${b#"do not stop"}" ]
+    # what was written is judged by what was read
+    a=$("$MOEFW" generate cleaned -q -p "don't, stop!" -n 4 --quality --json | field coherence)
+    b=$("$MOEFW" generate cleaned -q -p "do not stop" -n 4 --quality --json | field coherence)
+    [ -n "$a" ]
+    [ "$a" = "$b" ]
 }
 
 @test "a conversation ends with /quit" {

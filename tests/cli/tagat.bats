@@ -173,8 +173,8 @@ holds() { awk "BEGIN { exit !($1) }"; }
     mv run one
     tiny tagat-balanced --set data.limit=32 --set data.pick=drawn --set train.epochs=1 --seed 2
     cmp one/tokenizer.json run/tokenizer.json
-    ! cmp -s "one/ckpt/$(cat one/ckpt/latest)/model.safetensors" \
-        "run/ckpt/$(cat run/ckpt/latest)/model.safetensors" || false
+    if cmp -s "one/ckpt/$(cat one/ckpt/latest)/model.safetensors" \
+        "run/ckpt/$(cat run/ckpt/latest)/model.safetensors"; then return 1; fi
 }
 
 @test "the repeat script: runs, one table, and nothing twice" {

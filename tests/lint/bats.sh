@@ -1,6 +1,6 @@
 #!/bin/sh
 # bats.sh: every line of a bats test can fail it. To bash a command behind ! never fails, wherever it
-# stands but last: "if COMMAND; then return 1; fi" says the same and counts.
+# stands but last: "! COMMAND || false" says the same and counts.
 . "$(dirname "$0")/lib.sh"
 
 cd "$srcdir" || exit 1
