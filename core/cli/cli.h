@@ -101,7 +101,7 @@ const char *mf_cli_text(const mf_cli *cli, const char *option, const char *absen
 int64_t mf_cli_int(const mf_cli *cli, const char *option, int64_t absent);
 double mf_cli_real(const mf_cli *cli, const char *option, double absent);
 int mf_cli_enum(const mf_cli *cli, const char *option, int absent);
-bool mf_cli_json(const mf_cli *cli);  /* --json: one object on stdout and nothing else */
+bool mf_cli_json(const mf_cli *cli);  /* --json: objects on stdout, one a line, and nothing else */
 bool mf_cli_quiet(const mf_cli *cli); /* -q */
 /* The name of what was made, on a line of its own; with --json {"KEY": "NAME"}. */
 int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name);

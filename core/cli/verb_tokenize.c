@@ -53,15 +53,14 @@ static const mf_cli_option options[] = {
      .choices = trainers,
      .help =
          "train bpe: own (the default), or lamoe, to the vocabulary and ids of LaMoE's "
-         "published trainer: "
-         "its order among equal pairs, and its counts, by which symbols leave the vocabulary"},
+         "published trainer: its order among equal pairs, and its counts, by which symbols "
+         "leave the vocabulary"},
     {.name = "format",
      .kind = MF_CLI_ENUM,
      .arg = "NAME",
      .choices = formats,
      .help = "train, export: layout of the file: moefw (the default of train) or lamoe, for "
-             "LaMoE's "
-             "scripts (the default of export)"},
+             "LaMoE's scripts (the default of export)"},
     {.name = "clean",
      .kind = MF_CLI_FLAG,
      .help = "train, encode: write contractions out and leave only letters, digits, . and %"},
@@ -309,7 +308,8 @@ static int run(const mf_cli *cli)
     char *text = NULL;
     size_t n = 0;
     if (strcmp(action, "train") == 0) return train(cli);
-    int code = open_tokenizer(mf_cli_operand(cli, 0), &t);
+    int code = strcmp(action, "decode") == 0 ? mf_cli_no_json(cli, "the text") : MF_OK;
+    if (code == MF_OK) code = open_tokenizer(mf_cli_operand(cli, 0), &t);
     if (code == MF_OK && strcmp(action, "export") == 0) {
         code = export(cli, t);
         mf_tokenizer_free(t);

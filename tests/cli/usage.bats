@@ -147,6 +147,7 @@ verbs() {
     refused 2 "is INI" -- config show --json
     refused 2 "is DOT" -- graph run --json
     refused 2 "is a shell script" -- completion bash --json
+    refused 2 "is the text" -- tokenize decode byte ids --json
 }
 
 @test "bash completes verbs, actions, options, choices and presets" {
