@@ -25,7 +25,7 @@ int mf_generator_new(mf_model *m, bool use_cache, mf_generator **ret)
 {
     if (mf_task_by_row(m->config->model.task))
         return mf_fail(MF_ECONFIG,
-                       "model.task = %s: a model that continues text is wanted, one of lm",
+                       "model.task = %s: such a model writes no text; expected one of task lm",
                        m->config->model.task == MF_TASK_REGRESS ? "regress" : "classify");
     mf_generator *g = mf_alloc(1, sizeof *g);
     if (!g) return MF_ENOMEM;

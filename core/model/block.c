@@ -346,9 +346,7 @@ mf_tensor *mf_block_pool(const mf_model *m, mf_model_graph *mg, mf_tensor *x)
 
 static mf_tensor *head_weight(const mf_model *m, mf_graph *g)
 {
-    const mf_model_config *c = &m->config->model;
-    const bool tied = c->tie_embeddings && !mf_task_by_row(c->task);
-    return use(m, g, tied ? "embed.weight" : "head.weight");
+    return use(m, g, m->config->model.tie_embeddings ? "embed.weight" : "head.weight");
 }
 
 /* What goes into the head: its input and its bias, so that logits need no pass of their own. */

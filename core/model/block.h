@@ -31,9 +31,9 @@ mf_tensor *mf_block_skip(const mf_model *m, mf_graph *g, int32_t layer, mf_tenso
                          mf_tensor *encoder);
 /* x [T,d] -> [B,d]: what a sequence is classified by. */
 mf_tensor *mf_block_pool(const mf_model *m, mf_model_graph *mg, mf_tensor *x);
-/* [n,d] -> [n,V]; classify: [n,classes], regress: [n,1] */
+/* [n,d] -> [n,V], of tokens */
 mf_tensor *mf_block_head(const mf_model *m, mf_graph *g, mf_tensor *x);
-/* The same by the head of task i (model.h). */
+/* [n,d] -> [n,classes] or, of a number, [n,1], by the head of task i (model.h). */
 mf_tensor *mf_block_task_head(const mf_model *m, mf_graph *g, int i, mf_tensor *x);
 /* x [T,d] -> mean loss of the targets, without logits in memory. */
 mf_tensor *mf_block_head_loss(const mf_model *m, mf_model_graph *mg, mf_tensor *x);

@@ -99,7 +99,7 @@ static void inputs(const mf_model *m, mf_model_graph *mg)
     if (s->masked) mg->mask = mf_graph_input(g, "mask", MF_F32, rows);
     if (m->facts.labels > 0) mg->labels = mf_graph_input(g, "labels", MF_I32, rows);
     mg->by_row = mf_task_by_row(m->config->model.task);
-    if (s->mode != MF_MODE_GENERATE && mg->by_row)
+    if (mg->by_row)
         mf_tasks_inputs(m, mg);
     else if (s->mode != MF_MODE_GENERATE)
         mg->targets = mf_graph_input(g, "targets", MF_I32, rows);
@@ -158,7 +158,7 @@ static void build(mf_model *m, mf_model_graph *mg)
     if (s->mode == MF_MODE_GENERATE) x = mf_gather_rows(g, x, mg->last);
     if (mg->by_row) x = mf_block_pool(m, mg, x);
     if (m->config->model.head_dropout > 0) x = mf_dropout(g, x, m->config->model.head_dropout);
-    if (mg->by_row && s->mode != MF_MODE_GENERATE) {
+    if (mg->by_row) {
         mf_tasks_build(m, mg, x);
     } else if (s->mode == MF_MODE_GENERATE || s->want_logits) {
         mg->logits = mf_block_head(m, g, x);

@@ -123,7 +123,7 @@ void mf_moe_tally_stats(const mf_moe_tally *t, float *shares, mf_layer_stats *re
                             .empty = empty,
                             .rows_per_token = t->tokens > 0 ? chosen / t->tokens : 0,
                             .prob_sum = isnan(t->prob_sum[0]) ? NULL : prob_sum,
-                            .max_prob = t->tokens > 0 ? t->max_prob / t->tokens : 0};
+                            .max_prob = t->tokens > 0 ? t->max_prob / t->tokens : t->max_prob};
 }
 
 double mf_nmi(const double *counts, int32_t n, int32_t m)
