@@ -65,6 +65,7 @@ typedef struct mf_bpe_parts {
 bool mf_bpe_parts_of(const mf_tokenizer *t, mf_bpe_parts *ret); /* false: of another kind */
 int32_t mf_bpe_symbol_of(const mf_tokenizer *t, int32_t id);    /* -1: a special one's */
 void mf_bpe_set_max_iter(mf_tokenizer *t, int32_t max_iter);
+void mf_bpe_read_max_iter(mf_tokenizer *t, const mf_json *object); /* "max_iter", if it is there */
 
 /* ---- the JSON of LaMoE's tokenizer (tokenizer_lamoe.c, tokenizer_lamoe_write.c) ---- */
 bool mf_bpe_is_lamoe(const mf_json *object);

@@ -46,11 +46,16 @@ typedef struct sorted {
     int32_t was;
 } sorted;
 
+static int compare(const char *x, size_t n, const char *y, size_t m)
+{
+    int order = memcmp(x, y, n < m ? n : m);
+    return order != 0 ? order : (n > m) - (n < m);
+}
+
 static int by_bytes(const void *a, const void *b)
 {
     const sorted *x = a, *y = b;
-    int order = memcmp(x->text, y->text, x->n < y->n ? x->n : y->n);
-    return order != 0 ? order : (x->n > y->n) - (x->n < y->n);
+    return compare(x->text, x->n, y->text, y->n);
 }
 
 /* The symbols in the order of their bytes, and merges with them. */
@@ -88,8 +93,7 @@ typedef struct listed {
 static int by_lamoe_text(const void *a, const void *b)
 {
     const listed *x = a, *y = b;
-    int order = memcmp(x->text, y->text, x->n < y->n ? x->n : y->n);
-    return order != 0 ? order : (x->n > y->n) - (x->n < y->n);
+    return compare(x->text, x->n, y->text, y->n);
 }
 
 /* <pad>, then the listed symbols, <unk> and the specials asked for, sorted as its file has them. */

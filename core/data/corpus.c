@@ -172,7 +172,7 @@ static int name_classes(const mf_source *s, const mf_labels *labels, int32_t mos
     if (most > 0 && n > most) {
         const mf_label *extra = &labels->at[most];
         return mf_fail(MF_EINPUT,
-                       "%s:%lld: label \"%.40s\" is one too many: expected %d classes", s->path,
+                       "%s:%lld: label \"%.40s\" is one too many: expected at most %d", s->path,
                        (long long)extra->line, extra->name, (int)most);
     }
     mf_label *sorted = mf_alloc((size_t)n, sizeof *sorted);

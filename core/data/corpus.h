@@ -10,8 +10,8 @@
  *          number, of numbers any number) where there are classes. An empty line is an error.
  *   tsv    one example a line: sentence TAB label, or sentence TAB sentence TAB label. If the
  *          first line names its columns (sentence, sentence1, sentence_A; sentence2,
- *          sentence_B; label, gold_label, entailment_judgment) these are taken and others
- *          left. Quotes are ordinary characters. LF or CRLF; a missing last newline is fine; a
+ *          sentence_B; label, gold_label, entailment_judgment; of numbers relatedness_score,
+ *          score, label) these are taken and others left. Quotes are ordinary characters. LF or CRLF; a missing last newline is fine; a
  *          BOM is skipped. Empty lines, missing columns, an empty sentence or label, NUL and
  *          bad UTF-8 are errors with file:line. The label "-" (no agreement, in NLI files)
  *          leaves the line out, with a warning; a label that only one line of many has gets one,
@@ -42,9 +42,9 @@ const char *mf_split_name(mf_split s); /* "train" */
 typedef struct mf_corpus_question {
     const char *column;
     bool number;
-    int32_t classes; /* 0: as many as the training file has */
-    const char *const
-        *class_names; /* NULL: the labels of path; else those of a run, in order */
+    int32_t classes; /* most that the training file may have; 0: any number */
+    /* NULL: the labels of path; else those of a run, in order */
+    const char *const *class_names;
     int32_t n_class_names;
 } mf_corpus_question;
 
@@ -59,7 +59,7 @@ typedef struct mf_corpus_spec {
     double split;              /* 0 < split <= 1: share of path that is training data */
     mf_task task;              /* other than lm: a tokenizer made here gets special tokens */
     int32_t bin_bits;          /* 16 or 32; 0: 16 */
-    int32_t classes;           /* of examples; 0: as many as the training file has */
+    int32_t classes;           /* most that the training file may have; 0: any number */
     int64_t limit;             /* documents of path that are used; 0: all */
     bool pick_random;          /* which: not the first, but drawn; the same ones always */
     const char *first_column, *second_column, *label_column; /* tsv; NULL or "": usual names */

@@ -78,6 +78,14 @@ void mf_bpe_set_max_iter(mf_tokenizer *base, int32_t max_iter)
     ((bpe *)base)->max_iter = max_iter;
 }
 
+void mf_bpe_read_max_iter(mf_tokenizer *base, const mf_json *object)
+{
+    int64_t max_iter;
+    if (mf_json_int(mf_json_get(object, "max_iter"), &max_iter) && max_iter > 0 &&
+        max_iter <= INT32_MAX)
+        mf_bpe_set_max_iter(base, (int32_t)max_iter);
+}
+
 /* ---- encoding ---- */
 
 static size_t slot_of(const bpe *t, int32_t left, int32_t right)
@@ -371,12 +379,9 @@ static int read_kind(const char *source, const mf_json *object, bool bytes, mf_t
     for (size_t i = 0; i < n && code == MF_OK; i++)
         code = read_merge(source, list, i, bytes, &symbols, &merges[i]);
     if (code == MF_OK) {
-        int64_t max_iter;
         code = mf_bpe_make(source, bytes, &symbols, merges, (int32_t)n,
                            own != NULL ? &numbers : NULL, ret);
-        if (code == MF_OK && mf_json_int(mf_json_get(object, "max_iter"), &max_iter) &&
-            max_iter > 0 && max_iter <= INT32_MAX)
-            mf_bpe_set_max_iter(*ret, (int32_t)max_iter);
+        if (code == MF_OK) mf_bpe_read_max_iter(*ret, object);
         return code;
     }
     mf_strings_free(&symbols);

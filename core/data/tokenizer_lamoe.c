@@ -197,11 +197,8 @@ int mf_bpe_read_lamoe(const char *source, const mf_json *object, mf_tokenizer **
     if (code == MF_OK) code = read_merges(&r, mf_json_get(object, "merges"));
     if (code == MF_OK) code = read_numbers(&r, &numbers);
     if (code == MF_OK) {
-        int64_t max_iter;
         code = mf_bpe_make(source, false, &r.symbols, r.merges, r.n_merges, &numbers, ret);
-        if (code == MF_OK && mf_json_int(mf_json_get(object, "max_iter"), &max_iter) &&
-            max_iter > 0 && max_iter <= INT32_MAX)
-            mf_bpe_set_max_iter(*ret, (int32_t)max_iter);
+        if (code == MF_OK) mf_bpe_read_max_iter(*ret, object);
         return code;
     }
     mf_strings_free(&r.symbols);

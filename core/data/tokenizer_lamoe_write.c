@@ -76,7 +76,7 @@ static bool same_symbol(const mf_bpe_parts *a, int32_t i, const mf_bpe_parts *b,
 /* Does the text mean this tokenizer? */
 static int compare(const mf_tokenizer *t, const mf_bpe_parts *a, const mf_tokenizer *back)
 {
-    mf_bpe_parts b;
+    mf_bpe_parts b = {0};
     if (!mf_bpe_parts_of(back, &b) || back->vocab != t->vocab || b.n_merges != a->n_merges)
         return mf_fail(MF_EINPUT, "%d ids and %d merges would be read as %d and %d",
                        (int)t->vocab, (int)a->n_merges, (int)back->vocab, (int)b.n_merges);

@@ -62,7 +62,7 @@ same() {
 
 @test "a wrong label" {
     awk -F'\t' 'BEGIN { OFS = FS } NR == 5 { $1 = "entailmet" } { print }' nli.tsv >bad.tsv
-    refused bad.tsv "bad.tsv:5:" '"entailmet"' "one too many: expected 3 classes"
+    refused bad.tsv "bad.tsv:5:" '"entailmet"' "one too many: expected at most 3"
     cp sst.tsv dev.tsv
     printf 'so so\t2\n' >>dev.tsv
     run trains sst.tsv --set data.val_path=dev.tsv

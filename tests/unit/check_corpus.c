@@ -313,7 +313,7 @@ START_TEST(bad_tsv)
     refuse(&s, MF_EINPUT, "a.tsv:2: NUL at byte 1");
     file("a.tsv", "a\t1\nb\t0\nc\tmaybe\n");
     s.classes = 2;
-    refuse(&s, MF_EINPUT, "a.tsv:3: label \"maybe\" is one too many: expected 2 classes");
+    refuse(&s, MF_EINPUT, "a.tsv:3: label \"maybe\" is one too many: expected at most 2");
     s.classes = 0;
     static const char *const names[] = {"yes", "maybe", "no"};
     s.class_names = names; /* of a run, for other data */
@@ -386,7 +386,7 @@ START_TEST(numbers_and_further_columns)
     refuse(&s, MF_EINPUT, "n.tsv:1: no column named sort");
     s.more[0].column = "kind";
     s.more[0].classes = 1;
-    refuse(&s, MF_EINPUT, "n.tsv:3: label \"y\" is one too many: expected 1 classes");
+    refuse(&s, MF_EINPUT, "n.tsv:3: label \"y\" is one too many: expected at most 1");
     s.more[0] = (mf_corpus_question){.column = "kind", .number = true};
     refuse(&s, MF_EINPUT, "n.tsv:2: column kind: \"x\": expected a number");
     s.n_more = 0;
