@@ -94,9 +94,9 @@ static void judge_tasks(judge *j)
     const int64_t by = c->train.best_by;
     if ((by == MF_BEST_ACCURACY || by == MF_BEST_MACRO_F1) && !classes)
         fault(j, "train", "best_by", "loss",
-              "accuracy and macro_f1 want a task that classifies");
+              "accuracy and macro_f1 want a task that learns classes (classify)");
     if (by >= MF_BEST_MSE && !numbers)
-        fault(j, "train", "best_by", "loss", "mse, pearson and spearman want a task regress");
+        fault(j, "train", "best_by", "loss", "mse, pearson and spearman want a task that learns numbers (regress)");
 }
 
 static void judge_attention(judge *j)

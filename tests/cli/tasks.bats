@@ -203,7 +203,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
     done
     run tiny --set train.best_by=pearson
     [ "$status" -eq 2 ]
-    [[ "$output" == *"'best_by'"*"want a task regress"* ]]
+    [[ "$output" == *"'best_by'"*"learns numbers (regress)"* ]]
 }
 
 @test "sections of tasks are judged" {
