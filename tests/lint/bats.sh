@@ -4,6 +4,6 @@
 . "$(dirname "$0")/lib.sh"
 
 cd "$srcdir" || exit 1
-report "no line of a bats test only begins with !" \
+report "no line of a bats test begins with ! alone" \
     "$(sources tests -- '*.bats' | xargs grep -nE '^[[:space:]]*! ' /dev/null | grep -v ' || ')"
 done_testing
