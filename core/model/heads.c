@@ -130,11 +130,11 @@ double mf_gate_number(const mf_model *m, double gate, double most)
     return logit < -most ? -most : logit > most ? most : logit;
 }
 
-void mf_gates_convert(mf_model *m, mf_gate_form was)
+void mf_gates_convert(mf_model *m, mf_gate_form was, int64_t layers)
 {
     const mf_model_config *c = &m->config->model;
     if (!c->head_gates || was == (mf_gate_form)c->gate_form) return;
-    for (int32_t l = 0; l < c->layers; l++) {
+    for (int32_t l = 0; l < c->layers && l < layers; l++) {
         const mf_param *gate = mf_head_param(m, l, "gate");
         for (int64_t h = 0; h < c->heads; h++)
             gate->value[h] = (float)mf_gate_number(m, gate_as(was, (double)gate->value[h]), 10);

@@ -37,8 +37,9 @@ int mf_head_plan_new(const mf_model *m, int32_t layer, mf_head_plan **ret);
  * (Adaptive Transformer with Sentinel Gates, section 2.1; its published code). */
 double mf_gate_of(const mf_model *m, double number);
 double mf_gate_number(const mf_model *m, double gate, double most);
-/* Gates that were read as another form has them: to the form of this model, logits within -10 .. 10. */
-void mf_gates_convert(mf_model *m, mf_gate_form was);
+/* Gates of the first so many layers, which were read as another form has them: to the form of this
+ * model, logits within -10 .. 10. */
+void mf_gates_convert(mf_model *m, mf_gate_form was, int64_t layers);
 /* Start values beside gate_init: model.gate_start. */
 void mf_heads_start(mf_model *m);
 

@@ -7,6 +7,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/number.h"
 #include "model/heads.h"
 #include "train/checkpoint.h"
 #include "train/identity.h"
@@ -64,17 +65,21 @@ int mf_trainer_begin(mf_trainer *t)
     return rc == MF_OK ? open_logs(t, -1) : rc;
 }
 
-/* A run whose gates have another form than ours. */
+/* A run whose gates have another form than ours. Layers that it lacks have start values, which are of
+ * our form. */
 static int take_gates(const mf_trainer *t, const char *config)
 {
     mf_ini *ini = mf_ini_new();
     int rc = ini ? mf_ini_load(ini, config) : MF_ENOMEM;
     if (rc == MF_OK) {
         const mf_ini_entry *gates = mf_ini_get(ini, "model", "head_gates"),
-                           *form = mf_ini_get(ini, "model", "gate_form");
+                           *form = mf_ini_get(ini, "model", "gate_form"),
+                           *count = mf_ini_get(ini, "model", "layers");
         const bool raw = form && strcmp(form->value, "raw") == 0;
-        if (gates && strcmp(gates->value, "yes") == 0)
-            mf_gates_convert(t->session->model, raw ? MF_GATE_RAW : MF_GATE_SIGMOID);
+        long long layers = 0;
+        if (gates && strcmp(gates->value, "yes") == 0 && count &&
+            mf_parse_i64(count->value, &layers))
+            mf_gates_convert(t->session->model, raw ? MF_GATE_RAW : MF_GATE_SIGMOID, layers);
     }
     mf_ini_free(ini);
     return rc;

@@ -231,6 +231,11 @@ KEYS
     d=$(tail -1 back/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
     awk -v a="$a" -v c="$c" -v d="$d" 'BEGIN { e = a - c; f = a - d; exit !(e * e < 1e-12 && f * f < 1e-12) }' || { echo "$a $c $d"; return 1; }
     [[ "$("$MOEFW" generate raw -q --analyze)" == "layer 0: 4 of 4 heads active, 0 % pruned; gates 0.95"* ]]
+    # those of a layer that the other run lacks are in our form from the start
+    small deep --set train.from=first --set model.layers=3 --set model.gate_form=raw --set model.gate_init=1 --set train.steps=2 --set train.lr=0
+    run "$MOEFW" generate deep -q --analyze
+    [[ "${lines[1]}" == "layer 1: "*"; gates 0.95"* ]]
+    [[ "${lines[2]}" == "layer 2: "*"; gates 1.000 1.000 1.000 1.000" ]] || { echo "$output"; return 1; }
     run small third --set train.from=first --set model.dim=64
     [ "$status" -eq 3 ]
     [[ "$output" == *"has F32 [256, 64]"* ]] || { echo "$output"; return 1; }
