@@ -25,7 +25,7 @@ static void fault(judge *j, const char *section, const char *key, const char *ne
     const mf_ini_entry *at = mf_ini_get(j->c->ini, section, key);
     mf_problem p = {.code = MF_ECONFIG, .section = section, .key = key, .nearest = nearest};
     if (at == NULL) {
-        mf_fail_context(MF_ECONFIG, "[%s]", section);
+        mf_fail_context(MF_ECONFIG, "'%s' in [%s]", key, section);
     } else {
         p.file = at->file;
         p.line = at->line;

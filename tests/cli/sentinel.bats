@@ -93,7 +93,7 @@ active() {
         [ "$status" -eq 2 ] || { echo "$keys: $status $output"; return 1; }
         [[ "$output" == *"$expected"* ]] || { echo "$keys: $output"; return 1; }
     done <<'KEYS'
-head_gates=yes gate_form=raw|raw gates start between 0 and 1 (the published code: 1), found 3
+head_gates=yes gate_form=raw|'gate_init' in [model]: raw gates start between 0 and 1 (the published code: 1), found 3
 head_gates=yes gate_bias=yes|there is no bias to be gated: expected model.attention_out_bias = yes
 head_norm=both|none, token, batch
 gate_start=outer|even, middle
