@@ -142,9 +142,10 @@ static int load_section(loader *l, const mf_config_section *s)
 
 /* ---- further tasks ---- */
 
+static const char task_prefix[] = "task.";
+
 static int load_task(loader *l, const char *section, mf_task_section *out)
 {
-    static const char prefix[] = "task.";
     const mf_config_section *s = mf_config_section_find(section);
     mf_arena *arena = l->c->arena;
     mf_schema schema;
@@ -153,7 +154,7 @@ static int load_task(loader *l, const char *section, mf_task_section *out)
     if (rc == MF_OK)
         rc = mf_options_load(&schema, out, arena, l->c->ini, section, NULL, l->sink);
     out->section = mf_arena_strdup(arena, section);
-    out->name = mf_arena_strdup(arena, section + sizeof prefix - 1);
+    out->name = mf_arena_strdup(arena, section + sizeof task_prefix - 1);
     if (!out->section || !out->name) return MF_ENOMEM;
     if (out->column == NULL || out->column[0] == '\0') out->column = out->name;
     return went(l, rc);
@@ -164,14 +165,15 @@ static int load_tasks(loader *l)
     const mf_ini_entry *at;
     int rc = MF_OK;
     for (int i = 0; rc == MF_OK && (at = mf_ini_section_entry(l->c->ini, i)) != NULL; i++) {
-        if (strncmp(at->section, "task.", 5) != 0 || !good_label(at->section + 5)) continue;
+        const size_t n = sizeof task_prefix - 1;
+        mf_task_section task = {0};
+        if (strncmp(at->section, task_prefix, n) != 0 || !good_label(at->section + n)) continue;
+        rc = load_task(l, at->section, &task);
+        if (rc != MF_OK || task.task == MF_FURTHER_NONE) continue;
         if (l->c->n_tasks == MF_TASKS_MAX)
             return fault(l, at, NULL, "[%s]: expected at most %d sections [task.NAME]",
                          at->section, MF_TASKS_MAX);
-        mf_task_section *out = &l->c->tasks[l->c->n_tasks];
-        *out = (mf_task_section){0}; /* a section that was left out may have been here */
-        rc = load_task(l, at->section, out);
-        if (rc == MF_OK && out->task != MF_FURTHER_NONE) l->c->n_tasks++;
+        l->c->tasks[l->c->n_tasks++] = task;
     }
     return rc;
 }

@@ -219,6 +219,11 @@ holds() { awk "BEGIN { exit !($1) }"; }
     [[ "$output" == *"'main' is the name of model.task"* ]]
     refused model.task_weight=2
     [[ "$output" == *"task_weight"* ]]
+    eight=()
+    for i in 1 2 3 4 5 6 7 8; do eight+=(--set "task.t$i.task=regress"); done
+    refused task.x.task=regress "${eight[@]}"
+    [[ "$output" == *"expected at most 8 sections [task.NAME]"* ]]
+    "$MOEFW" config show vanilla "${eight[@]}" --set task.x.task=none | grep -qF '[task.t8]' # one that is none is none
     refused task.x.weight=1 --set model.task=lm
     [[ "$output" == *"model.task = classify or regress"* ]]
     run "$MOEFW" config show vanilla --set task.x.task=regress --set task.x.column=points
