@@ -278,7 +278,7 @@ static const mf_option train_options[] = {
          "keep the checkpoint of the best validation in RUN/best"),
     ENUM(
         mf_train_config, best_by, "loss", bests,
-        "which validation is the best: of the lowest loss (mse), or the highest of the others"),
+        "what tells the best validation: the lowest loss or mse, or the highest of the others"),
     INT(mf_train_config, eval_context, "0", 0, 1048576,
         "tokens by which validation windows overlap: known before each prediction that counts"),
     INT(mf_train_config, save_every, "500", 0, BIG,
