@@ -475,10 +475,15 @@ static int open_run(const mf_cli *cli, const char *run, mf_session **ret)
     const mf_load_change change = {.step = -1, .dtype = mf_cli_text(cli, "dtype", NULL)};
     mf_session_options o = {0};
     int64_t step;
+    char why[512];
     int rc = mf_load_run_as(run, &o, &change, ret, &step);
     if (!no_data(rc)) return rc;
+    snprintf(why, sizeof why, "%s", mf_error_message());
+    mf_error_clear();
     o.no_data = true;
-    return mf_load_run_as(run, &o, &change, ret, &step);
+    rc = mf_load_run_as(run, &o, &change, ret, &step);
+    if (rc == MF_OK) mf_log(MF_LOG_WARN, "drawn tokens in place of the run's data: %s", why);
+    return rc;
 }
 
 static int bench_infer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
