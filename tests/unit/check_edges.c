@@ -9,7 +9,8 @@
 #include "base/rng.h"
 #include "kernels/kernel.h"
 
-static const mf_kctx x = {mf_parallel, mf_rng_block, 1, 1};
+static const mf_kctx x = {
+    .parallel = mf_parallel, .rng_block = mf_rng_block, .seed = 1, .step = 1};
 
 static void fill(float *a, int64_t n, const char *stream)
 {

@@ -29,6 +29,7 @@
 
 typedef float vf __attribute__((vector_size(4 * VL)));
 typedef int32_t vi __attribute__((vector_size(4 * VL)));
+typedef uint32_t vu __attribute__((vector_size(4 * VL)));
 typedef double vd __attribute__((vector_size(4 * VL)));
 
 /* 0, 1, .. VL-1 */
@@ -323,8 +324,8 @@ V_INLINE vf v_exp_low(vf x)
 #if defined(__AVX512F__)
     return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, v_set(-87.33f), _CMP_NLT_UQ), p, n);
 #else
-    vi e = (vi)t - (vi)v_set(shift);
-    vf y = (vf)((vi)p + (e << 23));
+    vu e = (vu)t - (vu)v_set(shift); /* of an x far below it is anything, and y is not taken */
+    vf y = (vf)((vu)p + (e << 23));
     y = v_select(x < v_set(-87.33f), (vf){0}, y);
     return v_select(x == x, y, x);
 #endif

@@ -9,8 +9,6 @@
 
 #include "kernels/cpu/simd/vec.h"
 
-typedef uint32_t vu __attribute__((vector_size(4 * VL)));
-
 V_INLINE vf v_abs(vf x)
 {
     return (vf)((vi)x & v_seti(0x7fffffff));
