@@ -18,6 +18,7 @@ UNIT += tests/unit/check_functions
 UNIT += tests/unit/check_gates
 UNIT += tests/unit/check_gradcheck
 UNIT += tests/unit/check_graph
+UNIT += tests/unit/check_infer
 UNIT += tests/unit/check_ini
 UNIT += tests/unit/check_heads
 UNIT += tests/unit/check_io

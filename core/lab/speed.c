@@ -324,8 +324,9 @@ static int infer_begin(infer_job *j, const mf_model_shape *shape, const mf_timin
     /* No more than are timed; the last one, which may be short, only where it is the only one. */
     if (!how->turns_in && j->n > how->repetitions) j->n = how->repetitions;
     if (j->n > 1 && j->n == mf_batcher_count(j->batcher)) j->n--;
-    for (int64_t i = 0; rc == MF_OK && i < j->n; i++) {
+    for (int64_t i = 0; i < j->n; i++) {
         rc = infer_batch(j, NULL); /* makes the graphs, touches their memory */
+        if (rc != MF_OK) return rc;
         mf_graph_get_info(j->graph->g, &info);
         j->flops += info.flops / (double)j->n;
     }
