@@ -224,6 +224,7 @@ CORE += core/ops/elementwise.c
 CORE += core/ops/embedding.c
 CORE += core/ops/grouped.c
 CORE += core/ops/grouped_attention.c
+CORE += core/ops/grouped_attention.h
 CORE += core/ops/grouped_norm.c
 CORE += core/ops/grouped.h
 CORE += core/ops/index.c

@@ -12,7 +12,7 @@
 enum { ALIGNMENT = 64, LARGE_PAGE = 2 << 20, LARGE = 32 << 20 };
 
 /* Large blocks ask for large pages: products go over many rows at once, each of them in other small
- * pages, and a guest of a virtual machine looks up each page twice. */
+ * pages, and in a virtual machine each page is looked up twice. */
 static void *system_alloc(size_t bytes)
 {
     const size_t unit = bytes >= LARGE ? LARGE_PAGE : ALIGNMENT;

@@ -118,6 +118,9 @@ int mf_cli_config_told(const mf_cli *cli, const char *config, const mf_problem_s
 
 /* The values of --plugin, --set and the options that have `set`, in their order. */
 int mf_cli_assignments(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, int *ret_n);
+/* A run brings the configuration that it was trained with: warns of each --set and --plugin, which
+ * are passed over. */
+void mf_cli_run_stays(const mf_cli *cli, const char *run);
 
 /* ---- main's part ---- */
 /* Parses and runs. *ret_verb is set as soon as it is known. --help and --version are handled

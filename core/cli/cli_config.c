@@ -1,5 +1,6 @@
 /* From the command line to a configuration: --plugin, --set and the options that stand for a
  * key, in their order. */
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "cli/cli_parse.h"
@@ -46,6 +47,16 @@ int mf_cli_assignments(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, 
     }
     *ret_n = n;
     return rc;
+}
+
+void mf_cli_run_stays(const mf_cli *cli, const char *run)
+{
+    for (int i = 0; i < cli->n_given; i++) {
+        const mf_cli_given *g = &cli->given[i];
+        if (strcmp(g->option->name, "set") == 0 || strcmp(g->option->name, "plugin") == 0)
+            mf_log(MF_LOG_WARN, "--%s=%s is passed over: %s brings its own configuration",
+                   g->option->name, g->text, run);
+    }
 }
 
 int mf_cli_config_told(const mf_cli *cli, const char *config, const mf_problem_sink *sink,

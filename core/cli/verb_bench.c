@@ -476,6 +476,7 @@ static int open_run(const mf_cli *cli, const char *run, mf_session **ret)
     mf_session_options o = {0};
     int64_t step;
     char why[512];
+    mf_cli_run_stays(cli, run);
     int rc = mf_load_run_as(run, &o, &change, ret, &step);
     if (!no_data(rc)) return rc;
     snprintf(why, sizeof why, "%s", mf_error_message());

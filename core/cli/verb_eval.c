@@ -135,6 +135,7 @@ static int run(const mf_cli *cli)
     int64_t step = 0;
     int rc;
     if (mf_rundir_readable(what)) {
+        mf_cli_run_stays(cli, what);
         mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
         rc = mf_load_run_as(what, &options_, &change, &s, &step);
     } else {

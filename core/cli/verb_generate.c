@@ -243,6 +243,7 @@ static int run(const mf_cli *cli)
     const bool cache = !mf_cli_flag(cli, "no-cache");
     mf_talker t = {0}, baseline = {0};
     int rc = judge(cli);
+    mf_cli_run_stays(cli, mf_cli_operand(cli, 0));
     if (rc == MF_OK)
         rc = mf_talker_open(&t, mf_cli_operand(cli, 0), dtype, cache, &sampling, tokens);
     if (rc == MF_OK) rc = turn(cli, &t);

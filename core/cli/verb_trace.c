@@ -112,6 +112,7 @@ static int record(const mf_cli *cli)
     const mf_load_change change = {.step = mf_cli_int(cli, "step", -1)};
     mf_session *s = NULL;
     int64_t step = 0;
+    mf_cli_run_stays(cli, run);
     int rc = mf_load_run_as(run, &o, &change, &s, &step);
     if (rc == MF_OK) rc = record_batches(cli, run, s, step);
     mf_session_close(s);
@@ -360,6 +361,7 @@ static int replay(const mf_cli *cli)
     if (rc == MF_OK) {
         const mf_load_change change = {.step = mf_cli_int(cli, "step", a->step),
                                        .router = mf_cli_text(cli, "router", NULL)};
+        mf_cli_run_stays(cli, mf_cli_operand(cli, 1));
         rc = mf_load_run_as(mf_cli_operand(cli, 1), &o, &change, &s, &step);
     }
     char *scratch = rc == MF_OK && !out ? scratch_name() : NULL;

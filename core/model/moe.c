@@ -1,4 +1,5 @@
 #include "model/moe.h"
+#include "ops/grouped_attention.h"
 
 /* Scores for selection: the router's, plus the bias that a controller keeps. */
 static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const mf_routing *r)
@@ -294,13 +295,10 @@ static void keep_choice(const mf_moe_settings *s, mf_graph *g, const mf_router_i
 }
 
 /* Experts come from plugins: whether they attend shows in the nodes that they add. */
-enum { Q, KV, OFFSET, TOKEN, MASK }; /* inputs, as ops/grouped_attention.c has them, and */
-enum { HEADS = 1, CAUSAL, OWN };     /* whole numbers */
-
 static void keep_attention(mf_graph *g, int before, mf_moe_out *out)
 {
     out->attention = mf_graph_node_of(g, "grouped_attention", before);
-    for (int i = 0; out->attention && i <= TOKEN; i++)
+    for (int i = 0; out->attention && i <= MF_ATTEND_TOKEN; i++)
         mf_graph_keep(out->attention->in[i]);
 }
 
@@ -308,17 +306,17 @@ bool mf_moe_attention_of(const mf_moe_out *out, mf_moe_attention *ret)
 {
     const mf_node *n = out->attention;
     if (!n) return false;
-    *ret = (mf_moe_attention){.experts = n->in[OFFSET]->shape.dim[0] - 1,
-                              .heads = n->attr.i[HEADS],
-                              .width = n->in[Q]->shape.dim[1],
-                              .causal = n->attr.i[CAUSAL] != 0,
-                              .masked = n->n_in > MASK && n->in[MASK],
-                              .own = n->attr.i[OWN] != 0,
-                              .scale = n->attr.f[0],
-                              .q = mf_tensor_data(n->in[Q]),
-                              .kv = mf_tensor_data(n->in[KV]),
-                              .offset = mf_tensor_data(n->in[OFFSET]),
-                              .at = mf_tensor_data(n->in[TOKEN])};
+    *ret = (mf_moe_attention){.experts = n->in[MF_ATTEND_OFFSET]->shape.dim[0] - 1,
+                              .heads = n->attr.i[MF_ATTEND_HEADS],
+                              .width = n->in[MF_ATTEND_Q]->shape.dim[1],
+                              .causal = n->attr.i[MF_ATTEND_CAUSAL] != 0,
+                              .masked = n->n_in > MF_ATTEND_MASK && n->in[MF_ATTEND_MASK],
+                              .own = n->attr.i[MF_ATTEND_OWN] != 0,
+                              .scale = n->attr.f[MF_ATTEND_SCALE],
+                              .q = mf_tensor_data(n->in[MF_ATTEND_Q]),
+                              .kv = mf_tensor_data(n->in[MF_ATTEND_KV]),
+                              .offset = mf_tensor_data(n->in[MF_ATTEND_OFFSET]),
+                              .at = mf_tensor_data(n->in[MF_ATTEND_TOKEN])};
     return ret->q && ret->kv && ret->offset && ret->at;
 }
 

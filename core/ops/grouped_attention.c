@@ -14,13 +14,12 @@
  * rows of one sequence are then one block of queries for the kernel of attention.
  */
 #include "ops/call.h"
+#include "ops/grouped_attention.h"
 #include "ops/index.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
 
-enum { Q, KV, OFFSET, TOKEN, MASK, INPUTS };
-enum { Y = INPUTS, LSE, DY, DLSE }; /* what backward gets behind them */
-enum { BATCH, HEADS, CAUSAL, OWN, SCALE = 0 };
+enum { Y = MF_ATTEND_INPUTS, LSE, DY, DLSE }; /* what backward gets behind them */
 
 /* The parts of one call. */
 typedef struct grouped {
@@ -35,22 +34,22 @@ typedef struct grouped {
 
 static int infer_sizes(mf_infer *in, int64_t *experts)
 {
-    if (mf_infer_inputs(in, INPUTS) || mf_infer_tensor(in, Q, "q", MF_F32, 2, 2) ||
-        mf_infer_tensor(in, KV, "kv", MF_F32, 2, 2) ||
-        mf_infer_tensor(in, OFFSET, "offset", MF_I32, 1, 1) ||
-        mf_infer_attr(in, BATCH, "batch", 1, INT32_MAX) ||
-        mf_infer_attr(in, HEADS, "heads", 1, INT32_MAX) ||
-        mf_infer_attr(in, CAUSAL, "causal", 0, 1) || mf_infer_attr(in, OWN, "own", 0, 1))
+    if (mf_infer_inputs(in, MF_ATTEND_INPUTS) || mf_infer_tensor(in, MF_ATTEND_Q, "q", MF_F32, 2, 2) ||
+        mf_infer_tensor(in, MF_ATTEND_KV, "kv", MF_F32, 2, 2) ||
+        mf_infer_tensor(in, MF_ATTEND_OFFSET, "offset", MF_I32, 1, 1) ||
+        mf_infer_attr(in, MF_ATTEND_BATCH, "batch", 1, INT32_MAX) ||
+        mf_infer_attr(in, MF_ATTEND_HEADS, "heads", 1, INT32_MAX) ||
+        mf_infer_attr(in, MF_ATTEND_CAUSAL, "causal", 0, 1) || mf_infer_attr(in, MF_ATTEND_OWN, "own", 0, 1))
         return MF_ESHAPE;
-    const int64_t heads = in->attr->i[HEADS], width = in->in[Q].shape.dim[1];
-    *experts = in->in[OFFSET].shape.dim[0] - 1;
+    const int64_t heads = in->attr->i[MF_ATTEND_HEADS], width = in->in[MF_ATTEND_Q].shape.dim[1];
+    *experts = in->in[MF_ATTEND_OFFSET].shape.dim[0] - 1;
     if (*experts < 1) return in->fail(in, "expected offset [E+1] with E >= 1, found [1]");
     if (width < heads || width % heads != 0 || width / heads > MF_MAX_HEAD_DIM)
         return in->fail(in, "expected q [R, %lld head_dim], head_dim <= %d, found width %lld",
                         (long long)heads, MF_MAX_HEAD_DIM, (long long)width);
-    if (in->attr->i[CAUSAL] && in->attr->i[OWN])
+    if (in->attr->i[MF_ATTEND_CAUSAL] && in->attr->i[MF_ATTEND_OWN])
         return in->fail(in, "rows of all sequences see one another: no order to be causal by");
-    return mf_infer_shape(in, TOKEN, "token", MF_I32, mf_shape1(in->in[Q].shape.dim[0]));
+    return mf_infer_shape(in, MF_ATTEND_TOKEN, "token", MF_I32, mf_shape1(in->in[MF_ATTEND_Q].shape.dim[0]));
 }
 
 static int grouped_infer(mf_infer *in)
@@ -58,18 +57,18 @@ static int grouped_infer(mf_infer *in)
     int64_t experts;
     char text[MF_SHAPE_TEXT];
     if (infer_sizes(in, &experts)) return MF_ESHAPE;
-    const mf_shape q = in->in[Q].shape, kv = in->in[KV].shape;
-    const int64_t batch = in->attr->i[BATCH], heads = in->attr->i[HEADS];
-    const bool own = in->attr->i[OWN] != 0;
+    const mf_shape q = in->in[MF_ATTEND_Q].shape, kv = in->in[MF_ATTEND_KV].shape;
+    const int64_t batch = in->attr->i[MF_ATTEND_BATCH], heads = in->attr->i[MF_ATTEND_HEADS];
+    const bool own = in->attr->i[MF_ATTEND_OWN] != 0;
     const int64_t columns = 2 * q.dim[1] * (own ? 1 : experts);
     if (kv.dim[1] != columns || (own ? kv.dim[0] != q.dim[0] : kv.dim[0] % batch != 0))
         return in->fail(in, own ? "expected kv [%lld,%lld], found %s"
                                 : "expected kv [%lld S,%lld], found %s",
                         (long long)(own ? q.dim[0] : batch), (long long)columns,
                         mf_shape_text(kv, text));
-    if (own && !mf_infer_absent(in, MASK))
+    if (own && !mf_infer_absent(in, MF_ATTEND_MASK))
         return in->fail(in, "expected no mask: rows see rows, and padding has none");
-    if (!own && mf_infer_maybe(in, MASK, "mask", MF_F32, mf_shape1(kv.dim[0])))
+    if (!own && mf_infer_maybe(in, MF_ATTEND_MASK, "mask", MF_F32, mf_shape1(kv.dim[0])))
         return MF_ESHAPE;
     const double keys = (double)kv.dim[0] / (double)(own ? experts : batch);
     in->flops = 4 * (double)q.dim[0] * keys * (double)q.dim[1];
@@ -86,10 +85,10 @@ static int grouped_infer(mf_infer *in)
 static int find_blocks(const mf_call *call, grouped *w)
 {
     int32_t *begin = call->work, *reach = begin + w->experts * w->sequences + 1;
-    const int32_t *token = mf_call_i32(call, TOKEN);
+    const int32_t *token = mf_call_i32(call, MF_ATTEND_TOKEN);
     const int64_t S = w->args.s, B = w->sequences;
     int64_t block = 0;
-    int err = mf_call_check_offset(call, OFFSET, w->rows);
+    int err = mf_call_check_offset(call, MF_ATTEND_OFFSET, w->rows);
     if (err) return err;
     for (int64_t e = 0; e < w->experts; e++)
         for (int64_t p = w->offset[e]; p < w->offset[e + 1]; p++) {
@@ -107,7 +106,7 @@ static int find_blocks(const mf_call *call, grouped *w)
     for (; block <= w->experts * B; block++)
         begin[block] = w->offset[w->experts];
     w->begin = begin;
-    if (call->attr->i[CAUSAL]) w->args.reach = reach;
+    if (call->attr->i[MF_ATTEND_CAUSAL]) w->args.reach = reach;
     return MF_OK;
 }
 
@@ -119,33 +118,33 @@ static void one_after_the_other(int64_t tiles, void (*fn)(void *arg, int64_t til
 
 static int open_call(const mf_call *call, grouped *w)
 {
-    const mf_shape q = call->in[Q].shape, kv = call->in[KV].shape;
+    const mf_shape q = call->in[MF_ATTEND_Q].shape, kv = call->in[MF_ATTEND_KV].shape;
     const mf_attr *a = call->attr;
     *w = (grouped){.kernels = mf_call_kernels(call),
                    .serial = mf_call_kctx(call),
                    .rows = q.dim[0],
-                   .experts = call->in[OFFSET].shape.dim[0] - 1,
+                   .experts = call->in[MF_ATTEND_OFFSET].shape.dim[0] - 1,
                    .width = q.dim[1],
-                   .own = a->i[OWN] != 0,
-                   .offset = mf_call_i32(call, OFFSET)};
+                   .own = a->i[MF_ATTEND_OWN] != 0,
+                   .offset = mf_call_i32(call, MF_ATTEND_OFFSET)};
     w->serial.parallel = one_after_the_other;
     w->serial.threads = 1;
-    w->sequences = w->own ? 1 : a->i[BATCH];
+    w->sequences = w->own ? 1 : a->i[MF_ATTEND_BATCH];
     w->args = (mf_attention_args){.batch = 1,
                                   .s = kv.dim[0] / w->sequences,
-                                  .heads = a->i[HEADS],
-                                  .kv_heads = a->i[HEADS],
-                                  .head_dim = q.dim[1] / a->i[HEADS],
+                                  .heads = a->i[MF_ATTEND_HEADS],
+                                  .kv_heads = a->i[MF_ATTEND_HEADS],
+                                  .head_dim = q.dim[1] / a->i[MF_ATTEND_HEADS],
                                   .ldq = q.dim[1],
                                   .ldk = kv.dim[1],
                                   .ldv = kv.dim[1],
-                                  .scale = (float)a->f[SCALE],
-                                  .q = mf_call_f32(call, Q),
-                                  .k = mf_call_f32(call, KV),
-                                  .mask = mf_call_f32(call, MASK)};
+                                  .scale = (float)a->f[MF_ATTEND_SCALE],
+                                  .q = mf_call_f32(call, MF_ATTEND_Q),
+                                  .k = mf_call_f32(call, MF_ATTEND_KV),
+                                  .mask = mf_call_f32(call, MF_ATTEND_MASK)};
     if (!w->own) return find_blocks(call, w);
     w->begin = w->offset;
-    return mf_call_check_offset(call, OFFSET, w->rows);
+    return mf_call_check_offset(call, MF_ATTEND_OFFSET, w->rows);
 }
 
 /* The whole's arguments, moved to one block. */
@@ -233,8 +232,8 @@ static int grouped_backward(const mf_call *call)
     w.args.y = call->in[Y].data;
     w.args.lse = call->in[LSE].data;
     w.args.dy = mf_call_f32(call, DY);
-    w.args.dq = mf_call_out(call, Q);
-    w.args.dk = mf_call_out(call, KV);
+    w.args.dq = mf_call_out(call, MF_ATTEND_Q);
+    w.args.dk = mf_call_out(call, MF_ATTEND_KV);
     clear_rest(call, &w, w.args.dq, w.width);
     if (w.own) clear_rest(call, &w, w.args.dk, 2 * w.width);
     work_all(call, &w);
@@ -248,7 +247,7 @@ const mf_opdef mf_op_grouped_attention = {
     .infer = grouped_infer,
     .forward = grouped_forward,
     .backward = grouped_backward,
-    .backward_in = 1u << Q | 1u << KV | 1u << OFFSET | 1u << TOKEN | 1u << MASK,
+    .backward_in = 1u << MF_ATTEND_Q | 1u << MF_ATTEND_KV | 1u << MF_ATTEND_OFFSET | 1u << MF_ATTEND_TOKEN | 1u << MF_ATTEND_MASK,
     .backward_out = 3,
-    .diff_in = 1u << Q | 1u << KV,
+    .diff_in = 1u << MF_ATTEND_Q | 1u << MF_ATTEND_KV,
 };

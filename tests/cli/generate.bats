@@ -218,6 +218,18 @@ number() {
     awk -v max="$max" -v top="$top" 'BEGIN { exit !(max > top && max > 0.125 && max <= 1) }'
 }
 
+@test "what a run brings is not set over in silence" {
+    for verb in eval "generate -n 2" "bench infer --repetitions 1"; do
+        # shellcheck disable=SC2086 # words
+        run "$MOEFW" $verb run --set model.dim=8
+        [ "$status" -eq 0 ]
+        [[ "$output" == *"--set=model.dim=8 is passed over: run brings its own configuration"* ]]
+    done
+    run "$MOEFW" eval run --data "$BATS_TEST_DIRNAME/generate.bats"
+    [ "$status" -eq 0 ]
+    [[ "$output" != *"passed over"* ]]
+}
+
 @test "what is no run exits 3" {
     run "$MOEFW" generate . -p x
     [ "$status" -eq 3 ]

@@ -28,6 +28,21 @@ START_TEST(aligned_and_zeroed)
 }
 END_TEST
 
+START_TEST(large_blocks_begin_with_a_large_page)
+{
+    const size_t page = (size_t)2 << 20, bytes = 16 * page;
+    unsigned char *large = mf_alloc(bytes + 1, 1), *smaller = mf_alloc_raw(bytes - 1);
+    ck_assert_ptr_nonnull(large);
+    ck_assert_ptr_nonnull(smaller);
+    ck_assert_uint_eq((uintptr_t)large % page, 0);
+    ck_assert_uint_eq((uintptr_t)smaller % 64, 0);
+    ck_assert(large[0] == 0 && large[bytes] == 0);
+    large[bytes] = smaller[bytes - 2] = 1;
+    mf_free(large);
+    mf_free(smaller);
+}
+END_TEST
+
 START_TEST(too_much_is_refused)
 {
     mf_error_clear();
@@ -35,6 +50,9 @@ START_TEST(too_much_is_refused)
     ck_assert_int_eq(mf_error_code(), MF_ENOMEM);
     mf_error_clear();
     ck_assert_ptr_null(mf_alloc_raw(SIZE_MAX));
+    ck_assert_int_eq(mf_error_code(), MF_ENOMEM);
+    mf_error_clear();
+    ck_assert_ptr_null(mf_alloc_raw(PTRDIFF_MAX - 100)); /* so would a large page's alignment */
     ck_assert_int_eq(mf_error_code(), MF_ENOMEM);
     mf_error_clear();
     ck_assert_ptr_null(mf_alloc_raw(SIZE_MAX - 10)); /* would wrap when rounded up */
@@ -158,6 +176,7 @@ static Suite *suite(void)
     Suite *s = suite_create("mem");
     TCase *c = tcase_create("mem");
     tcase_add_test(c, aligned_and_zeroed);
+    tcase_add_test(c, large_blocks_begin_with_a_large_page);
     tcase_add_test(c, too_much_is_refused);
     tcase_add_test(c, realloc_keeps);
     tcase_add_test(c, strings);
