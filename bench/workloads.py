@@ -61,6 +61,9 @@ class Workload:
         self.dtypes, self.threads, self.goal, self.floor, self.text = dtypes, threads, goal, floor, text
 
 
+CACHED = 128 << 20 # bytes of values, gradients and moments that a last cache may hold
+
+
 def train_floor(name):
     m = MODELS[name]
     tokens = m["batch"] * m["seq"]
@@ -68,7 +71,10 @@ def train_floor(name):
 
     def floor(limits, dtype, params):
         rate = limits["product_" + dtype]
-        return 1e3 * (3 * forward / (rate * 1e9) + 28 * params / (limits["adamw_gb"] * 1e9))
+        adamw = limits["adamw_gb"]
+        if 16 * params > CACHED:
+            adamw = limits.get("adamw_memory_gb", adamw) # sessions before that limit was taken lack it
+        return 1e3 * (3 * forward / (rate * 1e9) + 28 * params / (adamw * 1e9))
 
     floor.says = "%.0f GFLOP of products at the best product rate + 28 bytes a parameter of AdamW" % (3e-9 * forward)
     return floor
