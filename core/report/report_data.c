@@ -12,7 +12,18 @@
 static void note(mf_report_run *r, const char *what)
 {
     if (mf_error_code() == MF_ENOMEM) r->no_memory = true;
-    if (r->n_notes < 8) r->notes[r->n_notes++] = mf_arena_strdup(r->arena, what);
+    if (r->n_notes == r->notes_room) {
+        const int room = 2 * r->notes_room + 8;
+        const char **larger = mf_arena_alloc(r->arena, (size_t)room * sizeof *larger);
+        if (larger == NULL) {
+            r->no_memory = true;
+            return;
+        }
+        if (r->n_notes > 0) memcpy(larger, r->notes, (size_t)r->n_notes * sizeof *larger);
+        r->notes = larger;
+        r->notes_room = room;
+    }
+    r->notes[r->n_notes++] = mf_arena_strdup(r->arena, what);
 }
 
 void mf_report_note_error(mf_report_run *r)

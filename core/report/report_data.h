@@ -21,8 +21,8 @@ typedef struct mf_report_run {
     mf_ini *config;                    /* NULL: none */
     mf_json *manifest;                 /* NULL: none */
     char *config_text, *manifest_text; /* NULL: none */
-    const char *notes[8];              /* what could not be read */
-    int n_notes;
+    const char **notes;                /* [n_notes] what could not be read, in the arena */
+    int n_notes, notes_room;
     bool no_memory; /* while reading */
     int n_layers;   /* MoE layers in the last record that has any */
     double floor;   /* NaN: unknown */

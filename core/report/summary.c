@@ -86,27 +86,49 @@ static void other_router(const char *used, char out[NAME_MAX_BYTES])
     mf_free(names);
 }
 
-static void propose(const mf_terminal *t, const char *command, const char *why)
+/* A word of a command, in quotes where a shell would take it apart. */
+static void put_word(const mf_terminal *t, const char *word)
 {
-    fprintf(t->out, "  %s%s%s\n      %s%s%s\n", mf_ink_begin(t, MF_INK_GREEN), command,
-            mf_ink_end(t), mf_ink_begin(t, MF_INK_DIM), why, mf_ink_end(t));
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+,:=@%";
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+        fputs(word, t->out);
+        return;
+    }
+    fputc('\'', t->out);
+    for (; *word != '\0'; word++)
+        if (*word == '\'')
+            fputs("'\\''", t->out);
+        else
+            fputc(*word, t->out);
+    fputc('\'', t->out);
+}
+
+/* A command of a verb, a word that may need quotes, and more; and what it is good for. */
+static void propose(const mf_terminal *t, const char *verb, const char *word, const char *more,
+                    const char *why)
+{
+    fprintf(t->out, "  %smoefw %s ", mf_ink_begin(t, MF_INK_GREEN), verb);
+    put_word(t, word);
+    fprintf(t->out, "%s%s\n      %s%s%s\n", more, mf_ink_end(t), mf_ink_begin(t, MF_INK_DIM),
+            why, mf_ink_end(t));
 }
 
 static void put_next(const mf_terminal *t, const mf_summary *s)
 {
-    char command[512], other[NAME_MAX_BYTES];
+    char other[NAME_MAX_BYTES], plugin[NAME_MAX_BYTES + 24];
     fprintf(t->out, "%stry next%s\n", mf_ink_begin(t, MF_INK_DIM), mf_ink_end(t));
     other_router(s->router, other);
-    if (other[0] != '\0' && s->n_layers > 0) {
-        snprintf(command, sizeof command, "moefw train %s/config.ini --plugin routers/%s", s->run,
-                 other);
-        propose(t, command, "the same training with another router");
+    char *config = mf_path_join(s->run, "config.ini");
+    if (config == NULL) mf_error_clear(); /* then this is not proposed */
+    if (other[0] != '\0' && s->n_layers > 0 && config != NULL) {
+        snprintf(plugin, sizeof plugin, " --plugin routers/%s", other);
+        propose(t, "train", config, plugin, "the same training with another router");
     }
-    if (s->generates) {
-        snprintf(command, sizeof command, "moefw generate %s -p \"the \"", s->run);
-        propose(t, command, "let the model continue a text");
-    }
-    propose(t, "moefw plugin new router mine", "write a router of your own: one C file");
+    mf_free(config);
+    if (s->generates)
+        propose(t, "generate", s->run, " -p \"the \"", "let the model continue a text");
+    propose(t, "plugin new router", "mine", "", "write a router of your own: one C file");
 }
 
 void mf_summary_print(const mf_terminal *t, const mf_summary *s)

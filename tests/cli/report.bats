@@ -93,6 +93,12 @@ sound_page() {
     grep -q 'last line has no end' x/report.html
     grep -q 'Note: manifest.json' x/report.html
     grep -q 'Note: config.ini:1' x/report.html
+    # however many there are
+    mkdir -p x/samples
+    for step in 11 12 13 14 15 16 17 18; do echo '[' >x/samples/step-$step.json; done
+    "$MOEFW" report x
+    for step in 11 18; do grep -q "Note: .*step-$step.json" x/report.html; done
+    [ "$(grep -o 'Note: ' x/report.html | wc -l)" -ge 12 ]
 }
 
 @test "a dense model has no sections about experts" {

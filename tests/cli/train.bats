@@ -186,6 +186,15 @@ keys() {
     [[ "$next" != *hash.so ]]
     "$MOEFW" ${next#moefw } -q --steps 1 --out other
     grep -q '^plugin = .*hash' run/config.ini
+    # Whatever the run is called, what is proposed can be pasted into a shell.
+    long=$(printf 'x%.0s' $(seq 240))
+    run "$MOEFW" --steps 1 --out "it's/$long/$long/a run" "${small[@]}"
+    next=$(grep -oE "moefw train .* --plugin routers/[a-z_]*.so" <<<"$output")
+    eval "set -- $next"
+    [ "$3" = "it's/$long/$long/a run/config.ini" ]
+    next=$(grep -oE 'moefw generate .* -p "the "' <<<"$output")
+    eval "set -- $next"
+    [ "$3" = "it's/$long/$long/a run" ]
     # One expert per token, chosen by its id: no entropy.
     grep -q '"entropy":0,' run/metrics.jsonl
 }
