@@ -334,10 +334,40 @@ static int put_experiment_meta(work *w)
     return rc;
 }
 
+/* Length of a path without its last name; 0: it has but one. */
+static size_t parent_length(const char *path, size_t n)
+{
+    while (n > 0 && path[n - 1] == '/')
+        n--;
+    while (n > 0 && path[n - 1] != '/')
+        n--;
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    return n;
+}
+
+/* Removes what this made of the store's path: all behind the first `there` bytes, if empty. */
+static void remove_store(char *path, size_t there)
+{
+    for (size_t n = strlen(path); n > there; n = parent_length(path, n)) {
+        path[n] = '\0';
+        if (mf_io()->rmdir(path) != 0 && errno != ENOENT) return;
+    }
+}
+
 /* All of it beside, then one rename. What is left beside is removed, whatever came of it. */
 static int write_run(work *w)
 {
-    const bool had_store = mf_exists(w->o->store);
+    char *store = mf_strdup(w->o->store);
+    if (store == NULL) return MF_ENOMEM;
+    size_t there = strlen(store);
+    for (char cut; there > 0; there = parent_length(store, there)) {
+        cut = store[there];
+        store[there] = '\0';
+        const bool is = mf_exists(store);
+        store[there] = cut;
+        if (is) break;
+    }
     int rc = mf_mkdirs(w->made);
     if (rc == MF_OK) rc = put_params(w);
     if (rc == MF_OK) rc = put_metrics(w);
@@ -352,9 +382,12 @@ static int write_run(work *w)
     snprintf(said, sizeof said, "%s", mf_error_message());
     if (mf_remove_tree(w->beside) != MF_OK && rc == MF_OK)
         mf_log(MF_LOG_WARN, "%s", mf_error_message());
-    if (rc == MF_OK) return rc;
-    if (!had_store) mf_io()->rmdir(w->o->store); /* made for this, and empty */
-    return mf_fail(rc, "%s", said);
+    if (rc != MF_OK) {
+        remove_store(store, there);
+        rc = mf_fail(rc, "%s", said);
+    }
+    mf_free(store);
+    return rc;
 }
 
 int mf_export_mlflow(const char *run, const mf_export_mlflow_options *options, char **ret_path)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { NAME_MAX_BYTES = 250, META_MAX = 1 << 20 };
+#define TRASH ".trash" /* where MLflow moves what is deleted */
 
 /* ---- meta.yaml ---- */
 
@@ -97,8 +98,9 @@ int mf_mlflow_put(const char *folder, const char *name, const char *text, size_t
 
 /* ---- experiments ---- */
 
-/* The experiment in a folder of the store. */
-static int name_of(const char *store, const char *folder, char *out, size_t room, bool *ret_is)
+/* The experiment in a folder of the store, and whether it was deleted. */
+static int name_of(const char *store, const char *folder, char *out, size_t room, bool *ret_is,
+                   bool *ret_deleted)
 {
     char *dir = mf_path_join(store, folder),
          *path = dir ? mf_path_join(dir, "meta.yaml") : NULL;
@@ -110,6 +112,7 @@ static int name_of(const char *store, const char *folder, char *out, size_t room
     if (rc == MF_OK && text != NULL)
         *ret_is = yaml_value(text, "name", out, room) &&
                   yaml_value(text, "lifecycle_stage", stage, sizeof stage);
+    *ret_deleted = strcmp(stage, "deleted") == 0;
     mf_free(text);
     mf_free(path);
     mf_free(dir);
@@ -139,18 +142,48 @@ static int judge_name(const char *name)
     return MF_OK;
 }
 
+/* The experiment of that name among the folders; those that are experiments or MLflow's own are
+ * counted. One that was deleted (in .trash, or where it was) keeps its name, for MLflow too. */
+static int find(const char *store, const char *name, bool trash, char **folders, int n,
+                int *ret_at, int *ret_known)
+{
+    int rc = MF_OK;
+    *ret_at = -1;
+    *ret_known = 0;
+    for (int i = 0; rc == MF_OK && i < n && *ret_at < 0; i++) {
+        char found[4 * NAME_MAX_BYTES];
+        bool is, deleted;
+        rc = name_of(store, folders[i], found, sizeof found, &is, &deleted);
+        *ret_known += is || strcmp(folders[i], TRASH) == 0 || strcmp(folders[i], "models") == 0;
+        if (rc != MF_OK || !is || strcmp(found, name) != 0) continue;
+        if (deleted || trash)
+            rc = mf_fail(MF_EUSAGE,
+                         "%s: the experiment '%s' was deleted (%s); restore it (mlflow "
+                         "experiments restore), remove that folder, or give another name",
+                         store, name, folders[i]);
+        *ret_at = i;
+    }
+    return rc;
+}
+
+static int search_trash(const char *store, const char *name)
+{
+    char *trash = mf_path_join(store, TRASH), **folders = NULL;
+    int n = 0, at, known, rc = trash != NULL ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK && mf_is_dir(trash)) rc = mf_list_dir(trash, &folders, &n);
+    if (rc == MF_OK) rc = find(trash, name, true, folders, n, &at, &known);
+    mf_list_free(folders, n);
+    mf_free(trash);
+    return rc;
+}
+
 static int search(const char *store, const char *name, char **folders, int n,
                   char ret_id[MF_MLFLOW_ID], bool *ret_there)
 {
-    int known = 0, nth = 0, rc = MF_OK;
-    for (int i = 0; rc == MF_OK && i < n && !*ret_there; i++) {
-        char found[4 * NAME_MAX_BYTES];
-        bool is;
-        rc = name_of(store, folders[i], found, sizeof found, &is);
-        known += is || strcmp(folders[i], ".trash") == 0 || strcmp(folders[i], "models") == 0;
-        *ret_there = rc == MF_OK && is && strcmp(found, name) == 0;
-        if (*ret_there) snprintf(ret_id, MF_MLFLOW_ID, "%s", folders[i]);
-    }
+    int at, known, nth = 0, rc = find(store, name, false, folders, n, &at, &known);
+    if (rc == MF_OK && at < 0) rc = search_trash(store, name);
+    *ret_there = rc == MF_OK && at >= 0;
+    if (*ret_there) snprintf(ret_id, MF_MLFLOW_ID, "%s", folders[at]);
     if (rc != MF_OK || *ret_there) return rc;
     if (n > 0 && known == 0)
         return mf_fail(

@@ -13,7 +13,8 @@
 enum { MF_MLFLOW_ID = 24 };
 
 /* The experiment of that name in a store: its id, and whether it is there; else an id that is free.
- * MF_EUSAGE: store is a file, or a folder with other things in it; a name that MLflow would not take. */
+ * MF_EUSAGE: store is a file, or a folder with other things in it; a name that MLflow would not
+ * take, or that of an experiment which was deleted there. */
 int mf_mlflow_experiment(const char *store, const char *name, char ret_id[MF_MLFLOW_ID],
                          bool *ret_there);
 

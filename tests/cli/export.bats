@@ -153,6 +153,12 @@ json() {
     [ "$status" -eq 3 ]
     [[ "$output" == *"is too long for MLflow"* ]]
     [ ! -e new ]
+    mkdir there
+    for out in there/a/deep/store ./there/a//deep/ "$PWD/there/a"; do
+        run "$MOEFW" export mlflow broken --out "$out"
+        [ "$status" -eq 3 ]
+        [ "$(ls -A there)" = "" ]
+    done
     # a split that leads elsewhere
     cp run/metrics.jsonl broken/
     echo '{"step":9,"split":"../../../../out","loss":1}' >>broken/metrics.jsonl
@@ -161,4 +167,22 @@ json() {
     [[ "$output" == *"split: expected a word, found '../../../../out'"* ]]
     [ ! -e new ]
     [ ! -e out ]
+}
+
+@test "mlflow: the name of an experiment that was deleted is not free" {
+    made=$("$MOEFW" export mlflow run --experiment one)
+    experiment=$(dirname "$made")
+    sed -i "s/^lifecycle_stage: 'active'/lifecycle_stage: deleted/" "$experiment/meta.yaml"
+    grep -qx 'lifecycle_stage: deleted' "$experiment/meta.yaml"
+    rm -r "$made"
+    run "$MOEFW" export mlflow run --experiment one
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"mlruns: the experiment 'one' was deleted (${experiment##*/}); restore it"* ]]
+    mkdir mlruns/.trash
+    mv "$experiment" mlruns/.trash/
+    run "$MOEFW" export mlflow run --experiment one
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"mlruns/.trash: the experiment 'one' was deleted"* ]]
+    [ "$(ls -A mlruns)" = .trash ]
+    "$MOEFW" export mlflow run --experiment two
 }
