@@ -106,7 +106,10 @@ void mf_look_gates_json(mf_jw *w, const mf_model *m)
         mf_jw_key(w, "gate");
         mf_jw_array(w);
         for (int32_t h = 0; h < n.heads; h++)
-            mf_jw_float(w, is_active(m, l, h) ? (float)gate_of(m, l, h) : 0);
+            if (is_active(m, l, h))
+                mf_jw_float(w, (float)gate_of(m, l, h));
+            else
+                mf_jw_null(w);
         mf_jw_end(w);
         mf_jw_end(w);
     }

@@ -11,13 +11,15 @@ typedef struct {
     char *text;
     size_t n, room;
     mf_ids ids;
+    int64_t tokens;
     double own, other; /* sums of log-likelihoods, by the run that wrote it and by the other */
     int64_t other_tokens; /* as which the other one read it; 0: it could not */
 } sample;
 
+/* Texts are kept for what is counted of all together; else each is forgotten when it is told. */
 typedef struct {
     mf_talker *who;
-    sample *list; /* [count] */
+    sample *list; /* [count] with quality, else one */
 } side;
 
 typedef struct {
@@ -65,37 +67,6 @@ static void put_heading(const job *j, const char *name, uint64_t seed)
         printf("[seed %llu]\n", (unsigned long long)seed);
 }
 
-/* The i-th text of one run: a function of the run, the prompt and seed + i alone. */
-static int write_one(const job *j, side *of, const char *name, int64_t i, bool aloud)
-{
-    mf_talker *t = of->who;
-    mf_sampler_options *settings = mf_sampler_settings(t->sampler);
-    const uint64_t seed = settings->seed;
-    listener to = {&of->list[i], aloud};
-    const mf_talker_ear ear = {&to, hear_piece, hear_token};
-    if (aloud) put_heading(j, name, seed + (uint64_t)i);
-    if (aloud && j->s->shown) mf_talker_put(j->s->prompt, j->s->n_prompt);
-    mf_generator_reset(t->generator);
-    settings->seed = seed + (uint64_t)i;
-    t->drawn = 0;
-    t->ear = &ear;
-    const int rc = mf_talker_continue(t, j->s->prompt, j->s->n_prompt, aloud && j->s->shown);
-    t->ear = NULL;
-    settings->seed = seed;
-    if (aloud && rc == MF_OK) putchar('\n');
-    return rc;
-}
-
-static int write_all(job *j, bool aloud)
-{
-    int rc = MF_OK;
-    for (int64_t i = 0; rc == MF_OK && i < j->s->count; i++) {
-        rc = write_one(j, &j->run, "this run", i, aloud);
-        if (rc == MF_OK && j->name) rc = write_one(j, &j->baseline, j->name, i, aloud);
-    }
-    return rc;
-}
-
 /* ---- likelihood ---- */
 
 static int judge_ids(mf_talker *by, const mf_samples *s, const mf_ids *text, double *ret)
@@ -126,22 +97,53 @@ static int judge_text(mf_talker *by, const mf_samples *s, sample *x)
     return MF_OK;
 }
 
-static int judge_side(const job *j, side *of, mf_talker *other)
+/* ---- one text ---- */
+
+static sample *place_of(const job *j, const side *of, int64_t i)
 {
-    int rc = MF_OK;
-    for (int64_t i = 0; rc == MF_OK && i < j->s->count; i++) {
-        rc = judge_ids(of->who, j->s, &of->list[i].ids, &of->list[i].own);
-        if (rc == MF_OK && other) rc = judge_text(other, j->s, &of->list[i]);
-    }
+    return &of->list[j->s->quality ? i : 0];
+}
+
+static void forget(sample *x)
+{
+    mf_free(x->text);
+    mf_ids_free(&x->ids);
+    *x = (sample){0};
+}
+
+/* The i-th text of one run: a function of the run, the prompt and seed + i alone. */
+static int write_one(const job *j, const side *of, const char *name, int64_t i, bool aloud)
+{
+    mf_talker *t = of->who;
+    mf_sampler_options *settings = mf_sampler_settings(t->sampler);
+    const uint64_t seed = settings->seed;
+    listener to = {place_of(j, of, i), aloud};
+    const mf_talker_ear ear = {&to, hear_piece, hear_token};
+    if (aloud) put_heading(j, name, seed + (uint64_t)i);
+    if (aloud && j->s->shown) mf_talker_put(j->s->prompt, j->s->n_prompt);
+    mf_generator_reset(t->generator);
+    settings->seed = seed + (uint64_t)i;
+    t->drawn = 0;
+    t->ear = &ear;
+    const int rc = mf_talker_continue(t, j->s->prompt, j->s->n_prompt, aloud && j->s->shown);
+    t->ear = NULL;
+    settings->seed = seed;
+    to.to->tokens = (int64_t)to.to->ids.n;
+    if (aloud && rc == MF_OK) putchar('\n');
     return rc;
 }
 
-static int judge_all(job *j)
+/* Written, aloud or not, and judged if asked for: by the other run, too, if there is one. */
+static int make_one(const job *j, const side *of, const side *other, const char *name,
+                    int64_t i, bool aloud)
 {
-    if (!j->s->quality) return MF_OK;
-    int rc = judge_side(j, &j->run, j->name ? j->baseline.who : NULL);
-    if (rc == MF_OK && j->name) rc = judge_side(j, &j->baseline, j->run.who);
-    return rc;
+    sample *x = place_of(j, of, i);
+    int rc = write_one(j, of, name, i, aloud);
+    if (rc != MF_OK || !j->s->quality) return rc;
+    rc = judge_ids(of->who, j->s, &x->ids, &x->own);
+    mf_ids_free(&x->ids);
+    x->ids = (mf_ids){0};
+    return rc == MF_OK && j->name ? judge_text(other->who, j->s, x) : rc;
 }
 
 /* ---- what is told ---- */
@@ -168,7 +170,7 @@ static int sum_up(const job *j, const side *of, summary *ret)
     for (int64_t i = 0; i < n; i++) {
         const sample *x = &of->list[i];
         texts[i] = (mf_piece_of_text){x->text ? x->text : "", x->n};
-        ret->tokens += (int64_t)x->ids.n;
+        ret->tokens += x->tokens;
         ret->bytes += (int64_t)x->n;
         own += x->own;
         other += x->other;
@@ -223,14 +225,14 @@ static int put_quality(const job *j, const side *of, const char *name, const cha
 
 static void json_sample(mf_jw *w, const job *j, const side *of, int64_t i)
 {
-    const sample *x = &of->list[i];
+    const sample *x = place_of(j, of, i);
     mf_jw_object(w);
     mf_jw_kv_int(w, "seed", (int64_t)(mf_sampler_settings(of->who->sampler)->seed) + i);
     mf_jw_key(w, "text");
     mf_jw_string_n(w, x->text ? x->text : "", x->n);
-    mf_jw_kv_int(w, "tokens", (int64_t)x->ids.n);
+    mf_jw_kv_int(w, "tokens", x->tokens);
     if (j->s->quality) {
-        mf_jw_kv_real(w, "coherence", per(x->own, (int64_t)x->ids.n));
+        mf_jw_kv_real(w, "coherence", per(x->own, x->tokens));
         if (j->name) mf_jw_kv_real(w, "other_coherence", per(x->other, x->other_tokens));
     }
     mf_jw_end(w);
@@ -268,24 +270,26 @@ static int json_quality(mf_jw *w, const job *j, const side *of)
     return MF_OK;
 }
 
-static int json_side(mf_jw *w, const job *j, const side *of)
+static int json_side(mf_jw *w, const job *j, const side *of, const side *other)
 {
+    int rc = MF_OK;
     mf_jw_key(w, "samples");
     mf_jw_array(w);
-    for (int64_t i = 0; i < j->s->count; i++)
-        json_sample(w, j, of, i);
+    for (int64_t i = 0; rc == MF_OK && i < j->s->count; i++) {
+        rc = make_one(j, of, other, NULL, i, false);
+        if (rc == MF_OK) json_sample(w, j, of, i);
+        if (!j->s->quality) forget(place_of(j, of, i));
+    }
     mf_jw_end(w);
-    return j->s->quality ? json_quality(w, j, of) : MF_OK;
+    return rc == MF_OK && j->s->quality ? json_quality(w, j, of) : rc;
 }
 
 /* ---- */
 
 static void close_side(const job *j, side *of)
 {
-    for (int64_t i = 0; of->list && i < j->s->count; i++) {
-        mf_free(of->list[i].text);
-        mf_ids_free(&of->list[i].ids);
-    }
+    for (int64_t i = 0; of->list && i < (j->s->quality ? j->s->count : 1); i++)
+        forget(&of->list[i]);
     mf_free(of->list);
 }
 
@@ -295,24 +299,28 @@ static void close_job(job *j)
     close_side(j, &j->baseline);
 }
 
-/* Texts are written here, aloud or not, and judged. */
 static int open_job(job *j, const mf_samples *s, mf_talker *run, mf_talker *baseline,
-                    const char *name, bool aloud)
+                    const char *name)
 {
     const bool both = baseline && baseline->session;
+    const size_t n = s->quality ? (size_t)s->count : 1;
     *j = (job){.s = s, .run.who = run, .baseline.who = baseline, .name = both ? name : NULL};
-    j->run.list = mf_alloc((size_t)s->count, sizeof *j->run.list);
-    if (both) j->baseline.list = mf_alloc((size_t)s->count, sizeof *j->baseline.list);
-    int rc = j->run.list && (!both || j->baseline.list) ? MF_OK : MF_ENOMEM;
-    if (rc == MF_OK) rc = write_all(j, aloud);
-    if (rc == MF_OK) rc = judge_all(j);
-    return rc;
+    j->run.list = mf_alloc(n, sizeof *j->run.list);
+    if (both) j->baseline.list = mf_alloc(n, sizeof *j->baseline.list);
+    return j->run.list && (!both || j->baseline.list) ? MF_OK : MF_ENOMEM;
 }
 
 int mf_samples_write(const mf_samples *s, mf_talker *run, mf_talker *baseline, const char *name)
 {
     job j;
-    int rc = open_job(&j, s, run, baseline, name, true);
+    int rc = open_job(&j, s, run, baseline, name);
+    for (int64_t i = 0; rc == MF_OK && i < s->count; i++) {
+        rc = make_one(&j, &j.run, &j.baseline, "this run", i, true);
+        if (rc == MF_OK && j.name) rc = make_one(&j, &j.baseline, &j.run, j.name, i, true);
+        if (s->quality) continue;
+        forget(place_of(&j, &j.run, i));
+        if (j.name) forget(place_of(&j, &j.baseline, i));
+    }
     if (rc == MF_OK && s->quality) rc = put_quality(&j, &j.run, "this run", j.name);
     if (rc == MF_OK && s->quality && j.name)
         rc = put_quality(&j, &j.baseline, j.name, "this run");
@@ -324,14 +332,14 @@ int mf_samples_json(mf_jw *w, const mf_samples *s, mf_talker *run, mf_talker *ba
                     const char *name)
 {
     job j;
-    int rc = open_job(&j, s, run, baseline, name, false);
-    if (rc == MF_OK) rc = json_side(w, &j, &j.run);
+    int rc = open_job(&j, s, run, baseline, name);
+    if (rc == MF_OK) rc = json_side(w, &j, &j.run, &j.baseline);
     if (rc == MF_OK && j.name) {
         mf_jw_key(w, "baseline");
         mf_jw_object(w);
         mf_jw_kv_string(w, "run", j.name);
         mf_jw_kv_int(w, "step", baseline->step);
-        rc = json_side(w, &j, &j.baseline);
+        rc = json_side(w, &j, &j.baseline, &j.run);
         mf_jw_end(w);
     }
     close_job(&j);

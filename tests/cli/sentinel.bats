@@ -265,7 +265,7 @@ KEYS
     [ "${lines[3]}" = "skips: off" ]
     [ "${#lines[@]}" -eq 4 ] # and no text
     run "$MOEFW" generate run -q --analyze --json
-    [[ "$output" == *'"gates":{"heads":8,"active":6,"low":0,"pruned_percent":25,"layers":[{"layer":0,"heads":4,"active":3,"low":0,"pruned_percent":25,"gate":[0.95'*',0]},{"layer":1,'*'"skips":{"on":false,"scale":0}}' ]]
+    [[ "$output" == *'"gates":{"heads":8,"active":6,"low":0,"pruned_percent":25,"layers":[{"layer":0,"heads":4,"active":3,"low":0,"pruned_percent":25,"gate":[0.95'*',null]},{"layer":1,'*'"skips":{"on":false,"scale":0}}' ]]
     # as in a conversation
     off=$("$MOEFW" generate run -q -p "the cook" -n 30 --temp 0)
     on=$("$MOEFW" generate run -q -p "the cook" -n 30 --temp 0 --skip-scale 30)
