@@ -229,3 +229,4 @@ EXTRA_DIST += tests/run-bats.sh
 EXTRA_DIST += tests/unit/check_main.h
 EXTRA_DIST += tests/unit/graph_ops.h
 EXTRA_DIST += tests/unit/heads_model.h
+EXTRA_DIST += tests/unit/layer_model.h

@@ -7,14 +7,14 @@
 #include "base/mem.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
-#include "train/session.h"
+#include "tests/unit/layer_model.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { B = 4, T = 24, TOKENS = B * T, E = 4, DIM = 16, MAX_SET = 8 };
+enum { B = 4, T = 24, TOKENS = B * T, E = 4, DIM = 16 };
 
 typedef struct layer {
     mf_session *s;
@@ -27,40 +27,17 @@ typedef struct layer {
 
 static void open_layer(layer *l, int n_more, const char *const *more)
 {
-    static const char *const small[] = {"data.path=builtin:topics?bytes=4000",
-                                        "model.layers=1",
-                                        "model.dim=16",
-                                        "model.heads=2",
-                                        "model.seq=24",
-                                        "train.eval_context=0",
-                                        "train.batch=4",
-                                        "expert.hidden=8",
-                                        "moe.experts=4",
-                                        "moe.top_k=1",
-                                        "moe.renormalize=no",
-                                        "router.init_std=2",
-                                        "moe.capacity_factor=1",
-                                        "regularizer.balance.plugin=none",
-                                        "regularizer.z.plugin=none"};
-    enum { SMALL = sizeof small / sizeof *small };
-    const char *set[SMALL + MAX_SET];
-    const mf_session_options options = {.training = true};
+    static const char *const own[] = {"moe.top_k=1", "moe.renormalize=no",
+                                      "moe.capacity_factor=1"};
     const mf_model_shape shape = {
         .mode = MF_MODE_EVAL, .batch = B, .seq = T, .want_prob = true, .no_reuse = true};
-    const mf_run run = {.seed = 3, .step = 5, .metrics = true, .forward_only = true};
-    mf_config *config = NULL;
     mf_batch *batch = NULL;
     *l = (layer){0};
-    memcpy(set, small, sizeof small);
-    if (n_more > 0) memcpy(set + SMALL, more, (size_t)n_more * sizeof *more);
-    int rc = mf_config_load("default", SMALL + n_more, set, &config);
-    if (rc == MF_OK) rc = mf_session_open(config, &options, &l->s);
-    if (rc == MF_OK) rc = mf_model_graph_new(l->s->model, &shape, &l->mg);
-    if (rc == MF_OK) rc = mf_batch_new(B, T, &batch);
-    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+    layer_open(3, own, n_more, more, &shape, &l->s, &l->mg);
+    ck_assert_int_eq(mf_batch_new(B, T, &batch), MF_OK);
     mf_batcher_fill(l->s->train, 0, batch);
     mf_session_feed(batch, l->mg);
-    ck_assert_msg(mf_graph_run(l->mg->g, &run) == MF_OK, "%s", mf_error_message());
+    layer_run(l->mg);
     mf_batch_free(batch);
     const mf_moe_out *out = &l->mg->moe[0];
     l->prob = mf_tensor_data(out->routing.prob);

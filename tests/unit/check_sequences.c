@@ -6,12 +6,12 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "tests/lib/program.h"
-#include "train/session.h"
+#include "tests/unit/layer_model.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { B = 6, E = 4, K = 2, MODEL_SEQ = 24, MAX_SET = 8 };
+enum { B = 6, E = 4, K = 2, MODEL_SEQ = 24 };
 
 /* Windows of `seq` < MODEL_SEQ tokens: B * seq = 72 or 48 tokens are whole multiples of MODEL_SEQ too,
  * so that a length taken from the model would cut them, wrongly, without complaint. */
@@ -44,40 +44,17 @@ static void fill(graph *x, bool masked)
 
 static void open_graph(graph *x, int seq, bool masked, int n_more, const char *const *more)
 {
-    static const char *const small[] = {"data.path=builtin:topics?bytes=4000",
-                                        "model.layers=1",
-                                        "model.dim=16",
-                                        "model.heads=2",
-                                        "model.seq=24",
-                                        "train.eval_context=0",
-                                        "train.batch=4",
-                                        "expert.hidden=8",
-                                        "moe.experts=4",
-                                        "moe.top_k=2",
-                                        "moe.renormalize=yes",
-                                        "router.init_std=2",
-                                        "regularizer.balance.plugin=none",
-                                        "regularizer.z.plugin=none"};
-    enum { SMALL = sizeof small / sizeof *small };
-    const char *set[SMALL + MAX_SET];
-    const mf_session_options options = {.training = true};
+    static const char *const own[] = {"moe.top_k=2", "moe.renormalize=yes"};
     const mf_model_shape shape = {.mode = MF_MODE_EVAL,
                                   .batch = B,
                                   .seq = seq,
                                   .masked = masked,
                                   .want_prob = true,
                                   .no_reuse = true};
-    const mf_run run = {.seed = 3, .step = 5, .metrics = true, .forward_only = true};
-    mf_config *config = NULL;
     *x = (graph){.seq = seq};
-    memcpy(set, small, sizeof small);
-    if (n_more > 0) memcpy(set + SMALL, more, (size_t)n_more * sizeof *more);
-    int rc = mf_config_load("default", SMALL + n_more, set, &config);
-    if (rc == MF_OK) rc = mf_session_open(config, &options, &x->s);
-    if (rc == MF_OK) rc = mf_model_graph_new(x->s->model, &shape, &x->mg);
-    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+    layer_open(2, own, n_more, more, &shape, &x->s, &x->mg);
     fill(x, masked);
-    ck_assert_msg(mf_graph_run(x->mg->g, &run) == MF_OK, "%s", mf_error_message());
+    layer_run(x->mg);
     const mf_routing *r = &x->mg->moe[0].routing;
     const float *gate = mf_tensor_data(x->mg->moe[0].gate);
     const int32_t *chosen = mf_tensor_data(r->chosen);

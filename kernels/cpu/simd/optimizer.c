@@ -12,9 +12,6 @@ typedef struct range {
     double *part;                                     /* of sumsq */
 } range;
 
-/* So far ahead memory is asked for, in numbers: across pages, where the machine itself stops. */
-#define AHEAD 1024
-
 V_INLINE void adamw_step(const range *p, vf g, vf *value, vf *m, vf *v)
 {
     g = v_fma(*value, v_set(p->l2), g * p->scale);
@@ -28,10 +25,10 @@ V_INLINE void adamw_part(const range *p, int64_t tile, bool bf16)
 {
     int64_t i = tile * p->per, to = rows_end(p->count, i, p->per);
     for (; i + VL <= to; i += VL) {
-        __builtin_prefetch(p->value + i + AHEAD);
-        __builtin_prefetch(p->grad + i + AHEAD);
-        __builtin_prefetch(p->m + i + AHEAD);
-        __builtin_prefetch(p->v + i + AHEAD);
+        __builtin_prefetch(p->value + i + ROWS_AHEAD);
+        __builtin_prefetch(p->grad + i + ROWS_AHEAD);
+        __builtin_prefetch(p->m + i + ROWS_AHEAD);
+        __builtin_prefetch(p->v + i + ROWS_AHEAD);
         vf value = v_load(p->value + i), m = v_load(p->m + i), v = v_load(p->v + i);
         adamw_step(p, v_load(p->grad + i), &value, &m, &v);
         v_store(p->value + i, value);
@@ -106,7 +103,7 @@ V_INLINE void add_squares(const float *a, vd s[2])
     half u, v;
     memcpy(&u, a, sizeof u);
     memcpy(&v, a + VL / 2, sizeof v);
-    __builtin_prefetch(a + AHEAD);
+    __builtin_prefetch(a + ROWS_AHEAD);
     vd du = __builtin_convertvector(u, vd), dv = __builtin_convertvector(v, vd);
     s[0] = v_fmad(du, du, s[0]);
     s[1] = v_fmad(dv, dv, s[1]);

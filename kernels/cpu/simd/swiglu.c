@@ -14,9 +14,6 @@ V_INLINE vf sigmoid(vf a)
     return 1.0f / (1.0f + v_exp(-a));
 }
 
-/* So far ahead memory is asked for, in numbers: across pages, where the machine itself stops. */
-#define AHEAD 1024
-
 V_INLINE void forward_part(const swiglu *p, int64_t tile, bool bf16)
 {
     int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
@@ -25,8 +22,8 @@ V_INLINE void forward_part(const swiglu *p, int64_t tile, bool bf16)
         void *y = v_at(p->y, i * n, bf16);
         int64_t j = 0;
         for (; j + VL <= n; j += VL) {
-            __builtin_prefetch(v_at(a, j + AHEAD, bf16));
-            __builtin_prefetch(v_at(b, j + AHEAD, bf16));
+            __builtin_prefetch(v_at(a, j + ROWS_AHEAD, bf16));
+            __builtin_prefetch(v_at(b, j + ROWS_AHEAD, bf16));
             vf u = v_get(a, j, bf16);
             v_put(y, j, u * sigmoid(u) * v_get(b, j, bf16), bf16);
         }
