@@ -52,16 +52,18 @@ typedef struct mf_cli_option {
     double lo, hi;              /* numbers, inclusive */
     const char *const *choices; /* MF_CLI_ENUM: NULL-terminated */
     const char *set;            /* "train.steps": also counts as --set train.steps=ARGUMENT */
+    const char *of; /* actions that take it, parted by blanks; NULL: all of the verb */
 } mf_cli_option;
 #define MF_CLI_END {.name = NULL}
-/* Of verbs that take a configuration: its data are files of the user. */
-#define MF_CLI_DATA_FILES                                                                      \
-    {.name = "data", .kind = MF_CLI_TEXT, .arg = "FILE", .set = "data.path",                   \
+/* Of verbs that take a configuration: its data are files of the user. of_: as in mf_cli_option. */
+#define MF_CLI_DATA_FILES_OF(of_)                                                              \
+    {.name = "data", .of = of_, .kind = MF_CLI_TEXT, .arg = "FILE", .set = "data.path",        \
      .also = "train-file", .help = "text to train on, or builtin:topics"},                     \
-    {.name = "val-file", .kind = MF_CLI_TEXT, .arg = "FILE", .set = "data.val_path",           \
-     .help = "text to validate on, instead of a part of the other"},                           \
-    {.name = "vocab-file", .kind = MF_CLI_TEXT, .arg = "FILE", .set = "data.tokenizer",        \
-     .help = "the tokenizer, as moefw tokenize, BERT or LaMoE write it"}
+    {.name = "val-file", .of = of_, .kind = MF_CLI_TEXT, .arg = "FILE",                        \
+     .set = "data.val_path", .help = "text to validate on, instead of a part of the other"},   \
+    {.name = "vocab-file", .of = of_, .kind = MF_CLI_TEXT, .arg = "FILE",                      \
+     .set = "data.tokenizer", .help = "the tokenizer, as moefw tokenize, BERT or LaMoE write it"}
+#define MF_CLI_DATA_FILES MF_CLI_DATA_FILES_OF(NULL)
 
 /* One way to call a verb: an optional action word, then operands. */
 typedef struct mf_cli_form {
@@ -118,8 +120,8 @@ int mf_cli_config_told(const mf_cli *cli, const char *config, const mf_problem_s
 
 /* The values of --plugin, --set and the options that have `set`, in their order. */
 int mf_cli_assignments(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, int *ret_n);
-/* A run brings the configuration that it was trained with: warns of each --set and --plugin, which
- * are passed over. */
+/* A run brings the configuration that it was trained with: warns of each --set, --plugin and other
+ * data, which are passed over. */
 void mf_cli_run_stays(const mf_cli *cli, const char *run);
 
 /* ---- main's part ---- */

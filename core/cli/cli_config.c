@@ -53,7 +53,9 @@ void mf_cli_run_stays(const mf_cli *cli, const char *run)
 {
     for (int i = 0; i < cli->n_given; i++) {
         const mf_cli_given *g = &cli->given[i];
-        if (strcmp(g->option->name, "set") == 0 || strcmp(g->option->name, "plugin") == 0)
+        const char *set = g->option->set;
+        if (strcmp(g->option->name, "set") == 0 || strcmp(g->option->name, "plugin") == 0 ||
+            (set != NULL && strncmp(set, "data.", 5) == 0))
             mf_log(MF_LOG_WARN, "--%s=%s is passed over: %s brings its own configuration",
                    g->option->name, g->text, run);
     }

@@ -249,6 +249,34 @@ static int unknown_action(const mf_verb *verb, const char *word)
                    nearest != NULL ? nearest : list, nearest != NULL ? "'?" : "");
 }
 
+/* Is the word among those of a list parted by blanks? */
+static bool listed(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0')) return true;
+    return false;
+}
+
+/* An option of another action would be passed over without a word. */
+static int judge_applies(const mf_cli *cli)
+{
+    const char *action = cli->form->action;
+    for (int i = 0; action != NULL && i < cli->n_given; i++) {
+        const mf_cli_option *o = cli->given[i].option;
+        if (o->of == NULL || listed(o->of, action)) continue;
+        char list[128] = "";
+        size_t used = 0;
+        for (const char *c = o->of; *c != '\0' && used + 3 < sizeof list; c++) {
+            if (*c == ' ') list[used++] = ',';
+            list[used++] = *c;
+        }
+        return mf_fail(MF_EUSAGE, "'moefw %s %s' takes no --%s, which is an option of: %s",
+                       cli->verb->name, action, o->name, list);
+    }
+    return MF_OK;
+}
+
 static int judge_operands(mf_cli *cli)
 {
     const mf_verb *verb = cli->verb;
@@ -270,7 +298,7 @@ static int judge_operands(mf_cli *cli)
     if (form->max >= 0 && cli->n_operands > form->max)
         return mf_fail(MF_EUSAGE, "'moefw %s%s%s': one operand too many: '%s'", verb->name, gap,
                        action, cli->operand[form->max]);
-    return MF_OK;
+    return judge_applies(cli);
 }
 
 static int read_options(int argc, char **argv, mf_cli *cli)

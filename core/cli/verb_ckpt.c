@@ -19,6 +19,7 @@ static const mf_cli_form forms[] = {
 
 static const mf_cli_option options[] = {
     {.name = "step",
+     .of = "verify diff",
      .kind = MF_CLI_INT,
      .arg = "N",
      .lo = 0,

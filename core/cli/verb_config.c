@@ -201,6 +201,7 @@ static const mf_cli_form forms[] = {
 
 static const mf_cli_option options[] = {
     {.name = "template",
+     .of = "show",
      .kind = MF_CLI_FLAG,
      .help = "show: every key, commented out, with its default and what it means"},
     MF_CLI_DATA_FILES,

@@ -17,16 +17,18 @@ static const mf_cli_form forms[] = {
 
 #define KNOB(key, help_)                                                                       \
     {                                                                                          \
-        .name = key, .kind = MF_CLI_TEXT, .arg = "X", .help = help_                            \
+        .name = key, .of = "synth", .kind = MF_CLI_TEXT, .arg = "X", .help = help_             \
     }
 
 static const mf_cli_option options[] = {
     {.name = "out",
+     .of = "synth",
      .letter = 'o',
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
      .help = "synth: the text, and beside it topics.u8, one label a byte; else stdout"},
     {.name = "labels",
+     .of = "synth",
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
      .help = "synth: where the labels go instead"},
@@ -37,20 +39,24 @@ static const mf_cli_option options[] = {
     KNOB("bytes", "synth: size of the text (1 MiB)"),
     KNOB("seed", "synth: of the text; the language stays the same (0)"),
     {.name = "format",
+     .of = "info",
      .kind = MF_CLI_TEXT,
      .arg = "FORMAT",
      .help = "info: text, jsonl, tsv, bin (by the name)"},
     {.name = "tokenizer",
+     .of = "info",
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
      .help = "info: byte, char, bpe, bpe_bytes, wordpiece or a tokenizer file (byte)"},
     {.name = "split",
+     .of = "info",
      .kind = MF_CLI_REAL,
      .arg = "X",
      .lo = 0,
      .hi = 1,
      .help = "info: share of training data (0.9)"},
     {.name = "window",
+     .of = "info",
      .kind = MF_CLI_INT,
      .arg = "N",
      .lo = 1,

@@ -20,10 +20,12 @@ static const mf_cli_option options[] = {
      .help = "csv: a new file (else to stdout); mlflow: the store's folder, new or one that is "
              "(mlruns)"},
     {.name = "experiment",
+     .of = "mlflow",
      .kind = MF_CLI_TEXT,
      .arg = "NAME",
      .help = "mlflow: the experiment that the runs belong to, made if it is not there (moefw)"},
     {.name = "scalars",
+     .of = "mlflow",
      .kind = MF_CLI_FLAG,
      .help = "mlflow: leave out what is counted by expert or by head"},
     MF_CLI_END};

@@ -55,6 +55,7 @@ static const mf_cli_option options[] = {
      .lo = 1,
      .hi = 1048576,
      .help = "tokens a sequence; as the model has by default"},
+    MF_CLI_DATA_FILES,
     MF_CLI_END};
 
 const mf_verb mf_verb_graph = {

@@ -174,8 +174,9 @@ static int open_parts(mf_session *s, const mf_session_options *o)
         without.training = false;
         without.facts = o->spare;
         o = &without;
-        rc = MF_OK;
-        mf_error_clear();
+        s->no_data = mf_strdup(mf_error_message());
+        rc = s->no_data ? MF_OK : MF_ENOMEM;
+        if (rc == MF_OK) mf_error_clear();
     }
     if (rc == MF_OK && o->training) rc = new_train_batcher(s);
     if (rc != MF_OK) return rc;
@@ -211,6 +212,7 @@ void mf_session_close(mf_session *s)
     mf_tokenizer_free(s->own_tokenizer);
     mf_corpus_free(s->corpus);
     mf_config_free(s->config);
+    mf_free(s->no_data);
     mf_free(s);
 }
 

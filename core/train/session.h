@@ -21,6 +21,7 @@ typedef struct mf_session {
     double floor;      /* see mf_session_floor */
     bool floor_known;
     bool other_data; /* options.data was given */
+    char *no_data; /* why the data could not be read, where a spare did (options); else NULL */
 } mf_session;
 
 typedef struct mf_names {

@@ -37,6 +37,8 @@ narrow=(--set model.dim=16 --set model.seq=24 --set model.vocab=auto --set train
     run "$MOEFW" bench infer run -t 1 --seq 25
     [ "$status" -eq 2 ]
     [[ "$output" == *"the model takes at most 24 tokens"* ]]
+    run bash -c '"$MOEFW" bench infer run -t 1 --repetitions 1 --data other.tsv 2>&1 >/dev/null'
+    [ "$output" = "moefw: warning: --data=other.tsv is passed over: run brings its own configuration" ]
     # without its data a run is measured all the same
     rm train.tsv dev.tsv
     run "$MOEFW" bench infer run -t 1 --repetitions 3
@@ -45,7 +47,8 @@ narrow=(--set model.dim=16 --set model.seq=24 --set model.vocab=auto --set train
 }
 
 @test "configurations, with data and without, and language models" {
-    run "$MOEFW" bench infer vanilla -t 1 --json --repetitions 2 --batch 2 --seq 16
+    run bash -c '"$MOEFW" bench infer vanilla -t 1 --json --repetitions 2 --batch 2 --seq 16 --data missing.tsv 2>told'
+    grep -qx "moefw: warning: drawn tokens in place of the configuration's data: .*missing.tsv: cannot open: .*" told
     [[ "$output" == *'"batch":2,"seq":16,"dim":128,'*'"params":4303747,'*'"data":"drawn"'* ]]
     run "$MOEFW" bench infer vanilla -t 1 --set model.classes=auto
     [ "$status" -eq 2 ]
@@ -56,7 +59,7 @@ narrow=(--set model.dim=16 --set model.seq=24 --set model.vocab=auto --set train
     [ "$(value params)" = $((4303747 - 387 + 129 + 645)) ]
     run "$MOEFW" bench infer -t 1 --json --repetitions 2 --set data.path=builtin:topics?bytes=60000 \
         --set model.dim=32 --set model.layers=1 --set train.eval_context=0 --batch 2
-    [[ "$output" == *'"data":"val"'* ]]
+    [[ "$output" == *'"data":"val"'* && "$output" != *warning* ]]
     holds "$(value tokens_per_s) > 0 && ($(value tokens_per_s) / (2 * 128 * 1000 / $(value ms)) - 1) ^ 2 < 0.01"
 }
 

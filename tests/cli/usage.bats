@@ -114,6 +114,17 @@ verbs() {
     [[ "$output" != *$'\033'* ]]
 }
 
+@test "an option of another action is refused, not passed over" {
+    refused 2 "'moefw tokenize encode' takes no --trainer, which is an option of: train" -- \
+        tokenize encode byte text --trainer lamoe
+    refused 2 "takes no --format, which is an option of: train, export" -- tokenize decode byte ids --format=lamoe
+    refused 2 "'moefw bench routers' takes no --tokens" "generate, layer" -- bench routers --tokens 8
+    refused 2 "'moefw ckpt ls' takes no --step" -- ckpt ls run --step 1
+    refused 2 "'moefw export csv' takes no --scalars" -- export csv run --scalars
+    refused 2 "'moefw data info' takes no --topics" -- data info builtin:topics --topics 3
+    refused 2 "'moefw config check' takes no --template" -- config check --template
+}
+
 @test "-- ends the options" {
     refused 2 "no preset named '--json'" -- config show -- --json
 }
