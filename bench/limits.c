@@ -2,12 +2,12 @@
  *
  *     limits THREADS
  *
- * The figures are the denominators of all others, so they are taken in the same run, in seconds:
- * multiply-adds on registers in f32 and, where the CPU has the instruction, on pairs of bf16; f32
- * products of the BLAS that is linked, 1024^3 and 512 x 512 x 2048; reading from memory and from
- * what fits the last cache; one fused AdamW pass, which reads four streams and writes three, over
- * numbers that fit the last cache and over numbers that don't. Each is the best of several tries: a
- * limit is what was possible, not what was usual.
+ * The figures are the denominators of all others, so they are taken in the same run, in
+ * seconds: multiply-adds on registers in f32 and, where the CPU has the instruction, on pairs
+ * of bf16; f32 products of the BLAS that is linked, 1024^3 and 512 x 512 x 2048; reading from
+ * memory and from what fits the last cache; one fused AdamW pass, which reads four streams and
+ * writes three, over numbers that fit the last cache and over numbers that don't. Each is the
+ * best of several tries: a limit is what was possible, not what was usual.
  */
 #include <cblas.h>
 #include <immintrin.h>
@@ -157,7 +157,8 @@ static void read_all(void *arg)
     for (int round = 0; round < s->rounds; round++) {
 #pragma omp parallel num_threads(threads)
         {
-            const long at = omp_get_thread_num(), part = s->n / threads / (8 * LANES) * (8 * LANES);
+            const long at = omp_get_thread_num(),
+                       part = s->n / threads / (8 * LANES) * (8 * LANES);
             const lanes *x = (const lanes *)(const void *)(s->p + at * part);
             lanes sum[8] = {{0}};
             for (long i = 0; i < part / LANES; i += 8)

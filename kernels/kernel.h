@@ -6,8 +6,8 @@
  * over it, so a set may be incomplete but never has a hole. The CUDA backend has the same table
  * over device pointers.
  *
- * Rules: no allocation (work memory is handed in); no result depends on the number of threads: sums
- * are in a fixed order, and tiles are cut so that no number notices.
+ * Rules: no allocation (work memory is handed in); no result depends on the number of threads:
+ * sums are in a fixed order, and tiles are cut so that no number notices.
  */
 #ifndef MF_KERNEL_H
 #define MF_KERNEL_H
@@ -28,8 +28,8 @@ typedef struct mf_kctx {
                             it, what they give may not. */
 } mf_kctx;
 
-/* The upper half of a float. Kernels named _bf16 read and write some of their arrays so; they widen
- * on reading, compute in f32 and round to nearest even on writing, once. */
+/* The upper half of a float. Kernels named _bf16 read and write some of their arrays so; they
+ * widen on reading, compute in f32 and round to nearest even on writing, once. */
 typedef uint16_t mf_bf16;
 
 /* ---- functions of the elementwise kernels ----
@@ -71,16 +71,17 @@ typedef enum mf_map2_fn {
 /* Types that cast knows; the values are mf_dtype's. */
 typedef enum mf_cast_type { MF_CAST_F32, MF_CAST_BF16, MF_CAST_I32, MF_CAST_U8 } mf_cast_type;
 
-/* Any product: c = alpha op(a) op(b) + bias + beta c, op(a) [m,k], op(b) [k,n], c [m,n], of `parts`
- * parts i that are
+/* Any product: c = alpha op(a) op(b) + bias + beta c, op(a) [m,k], op(b) [k,n], c [m,n], of
+ * `parts` parts i that are
  *   BATCH  apart in all: a + i step_a, b + i step_b, bias + i step_bias, c + i step_c
- *   ROWS   rows offset[i] .. offset[i+1] of op(a) and of c, with b + i step_b, bias + i step_bias;
- *          m counts the rows of c, those past offset[parts] become 0, whatever beta is
- *   INNER  the inner indices offset[i] .. offset[i+1], giving c + i step_c, without bias; k counts
- *          them all. Those past offset[parts] are not read.
- * offset [parts+1] rises from 0 (of BATCH: NULL). Matrices are row-major as stored: a is [m,k], or
- * [k,m] when trans_a; b is [k,n], or [n,k] when trans_b. Where one operand is bf16 the other is
- * rounded to bf16 too, with as_bf16 both. Sums are in f32, rounded to type_c once. */
+ *   ROWS   rows offset[i] .. offset[i+1] of op(a) and of c, with b + i step_b, bias + i
+ *          step_bias; m counts the rows of c, those past offset[parts] become 0, whatever beta
+ *          is
+ *   INNER  the inner indices offset[i] .. offset[i+1], giving c + i step_c, without bias; k
+ *          counts them all. Those past offset[parts] are not read.
+ * offset [parts+1] rises from 0 (of BATCH: NULL). Matrices are row-major as stored: a is [m,k],
+ * or [k,m] when trans_a; b is [k,n], or [n,k] when trans_b. Where one operand is bf16 the other
+ * is rounded to bf16 too, with as_bf16 both. Sums are in f32, rounded to type_c once. */
 typedef enum mf_product_by { MF_BY_BATCH, MF_BY_ROWS, MF_BY_INNER } mf_product_by;
 
 typedef struct mf_product {
@@ -138,12 +139,13 @@ static inline size_t mf_routing_stats_work(int64_t tokens, int64_t rows, int64_t
            (size_t)tokens * sizeof(int32_t);
 }
 
-/* Of attention and its gradient: T queries and S keys in each of `batch` sequences. Rows are b T +
- * t and b S + s; head h lies at column h head_dim; strides are the widths of the rows, so that q,
- * k, v may lie side by side in one matrix. Query head h uses key head h / (heads / kv_heads).
- * Query t of sequence b sees key s when s < L, L = kv_len[b] or S; mask[b S + s] is not 0; if
- * causal, s <= L - T + t; and, where queries are not one a place, s <= reach[b T + t], which must
- * not fall from one query of a sequence to the next. A query that sees nothing gives zeros. */
+/* Of attention and its gradient: T queries and S keys in each of `batch` sequences. Rows are b
+ * T + t and b S + s; head h lies at column h head_dim; strides are the widths of the rows, so
+ * that q, k, v may lie side by side in one matrix. Query head h uses key head h / (heads /
+ * kv_heads). Query t of sequence b sees key s when s < L, L = kv_len[b] or S; mask[b S + s] is
+ * not 0; if causal, s <= L - T + t; and, where queries are not one a place, s <= reach[b T +
+ * t], which must not fall from one query of a sequence to the next. A query that sees nothing
+ * gives zeros. */
 #define MF_MAX_HEAD_DIM 512
 typedef struct mf_attention_args {
     int64_t batch, t, s, heads, kv_heads, head_dim;
@@ -201,8 +203,8 @@ const char *mf_kernels_isa(void);
 const char *mf_kernels_blas(void);
 /* Who computes plain products in the cpu set: "own", "openblas" or "onednn", as the environment
  * variable MOEFW_GEMM says; own by default where vectors are wider than four numbers. A library
- * leaves to own what it does not do: gathered rows and few rows, and of bf16 all but oneDNN's pairs
- * of bf16. NULL when the variable names nobody, or one that cannot be used. */
+ * leaves to own what it does not do: gathered rows and few rows, and of bf16 all but oneDNN's
+ * pairs of bf16. NULL when the variable names nobody, or one that cannot be used. */
 const char *mf_kernels_gemm(void);
 /* Why the library that was named cannot be used; NULL: it can, or none was. */
 const char *mf_kernels_gemm_refused(void);
@@ -210,11 +212,11 @@ const char *mf_kernels_gemm_refused(void);
 const char *const *mf_kernels_gemms(void);
 /* "oneDNN 2.6.3 (OpenMP)", or why it cannot be used. Loads it. */
 const char *mf_kernels_onednn(void);
-/* For tests and benchmarks: as if MOEFW_GEMM were this (NULL or "": unset); false as mf_kernels_gemm
- * has NULL. To be called on one thread, after mf_kernels_cpu. */
+/* For tests and benchmarks: as if MOEFW_GEMM were this (NULL or "": unset); false as
+ * mf_kernels_gemm has NULL. To be called on one thread, after mf_kernels_cpu. */
 bool mf_kernels_use_gemm(const char *name);
-/* Multiply-adds of f32 on registers in the calling thread, with the widest vectors of the set, so
- * many rounds of them; returns how many operations: what no product can be faster than. */
+/* Multiply-adds of f32 on registers in the calling thread, with the widest vectors of the set,
+ * so many rounds of them; returns how many operations: what no product can be faster than. */
 double mf_kernels_multiply(int64_t rounds);
 /* For tests and benchmarks: the cpu set compiled for one of mf_kernels_isas; NULL if unknown.
  * Overwritten by the next call. */

@@ -1,8 +1,8 @@
 /* base/error.h: the one way to report an error.
  *
  * The function that finds the fault calls mf_fail and returns its result; callers on the way up
- * may add where they were with mf_fail_context and pass the code on unchanged. The last error is
- * kept per thread. Nothing is printed here: main prints once.
+ * may add where they were with mf_fail_context and pass the code on unchanged. The last error
+ * is kept per thread. Nothing is printed here: main prints once.
  *
  *     if (n < 0) return mf_fail(MF_EINPUT, "%s: record %d: expected a count, found %d", ...);
  */
@@ -19,8 +19,8 @@
 #define MF_PRINTF(fmt, args)
 #endif
 
-/* Records the message (cut at 2 KiB) and returns code. code must not be MF_OK. The arguments may
- * point into the old message. Never allocates. */
+/* Records the message (cut at 2 KiB) and returns code. code must not be MF_OK. The arguments
+ * may point into the old message. Never allocates. */
 int mf_fail(int code, const char *fmt, ...) MF_PRINTF(2, 3);
 int mf_vfail(int code, const char *fmt, va_list args);
 
@@ -40,8 +40,8 @@ const char *mf_status_text(int code);  /* "configuration error" */
 int mf_status_exit(int code);          /* process exit code, 1 for an unknown code */
 
 /* Nearest of the NULL-terminated names to word by edit distance (case-insensitive, a swap of
- * neighbours counts once); NULL if none is near enough to be worth suggesting (distance <= 2, or
- * <= a third of the word's length, and less than the length of either). */
+ * neighbours counts once); NULL if none is near enough to be worth suggesting (distance <= 2,
+ * or <= a third of the word's length, and less than the length of either). */
 const char *mf_nearest(const char *word, const char *const *names);
 
 #endif

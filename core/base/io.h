@@ -4,9 +4,9 @@
  * EINTR are handled below this line; what comes out is success or one recorded error that names
  * the file. A path is UTF-8 bytes.
  *
- * Codes: MF_ENOTFOUND for a path that is not there, MF_EINPUT for one that is not a regular file
- * or is too large, MF_EIO for all that the system refuses. A failed fsync is final: the kernel may
- * have dropped the data, so nothing here tries again.
+ * Codes: MF_ENOTFOUND for a path that is not there, MF_EINPUT for one that is not a regular
+ * file or is too large, MF_EIO for all that the system refuses. A failed fsync is final: the
+ * kernel may have dropped the data, so nothing here tries again.
  */
 #ifndef MF_BASE_IO_H
 #define MF_BASE_IO_H
@@ -39,8 +39,8 @@ void mf_io_set_table(const mf_io_table *table); /* NULL restores the default */
 /* Whole regular file into fresh memory (mf_free), NUL added after the last byte. Refuses
  * directories, devices and files over max_bytes (0: no bound). */
 int mf_read_file(const char *path, size_t max_bytes, char **ret_data, size_t *ret_size);
-/* Beside, synced, renamed: the old content or the new, never a part. What stands at path must be
- * a regular file or nothing; a symbolic link is replaced by a file. */
+/* Beside, synced, renamed: the old content or the new, never a part. What stands at path must
+ * be a regular file or nothing; a symbolic link is replaced by a file. */
 int mf_write_file_atomic(const char *path, const void *data, size_t size);
 
 /* Reading at a place: a regular file, opened once. */
@@ -49,7 +49,8 @@ int mf_file_open(const char *path, int *ret_fd, uint64_t *ret_size);
 int mf_file_read_at(int fd, const char *path, void *buf, size_t n, uint64_t offset);
 void mf_file_close(int fd); /* of a file read from: cannot fail in a way that matters */
 
-/* Sequential writer with an error that sticks: check once, at the end. A zeroed one is closed. */
+/* Sequential writer with an error that sticks: check once, at the end. A zeroed one is
+ * closed. */
 typedef struct mf_writer {
     int fd;
     int error;      /* status, MF_OK while all is well */
@@ -59,13 +60,14 @@ typedef struct mf_writer {
     unsigned char *buffer;
     char *message;  /* of the first error */
 } mf_writer;
-int mf_writer_open(mf_writer *w, const char *path, bool exclusive); /* truncates unless exclusive */
+int mf_writer_open(mf_writer *w, const char *path, bool exclusive); /* truncates unless
+                                                                       exclusive */
 int mf_writer_append(mf_writer *w, const char *path);               /* to the end of the file */
 void mf_writer_put(mf_writer *w, const void *data, size_t n);
 void mf_writer_printf(mf_writer *w, const char *fmt, ...) MF_PRINTF(2, 3);
 int mf_writer_flush(mf_writer *w);
-/* First error of all, file name in the message. Always closes; harmless on a closed writer or on
- * one that did not open. */
+/* First error of all, file name in the message. Always closes; harmless on a closed writer or
+ * on one that did not open. */
 int mf_writer_close(mf_writer *w, bool sync);
 
 int mf_mkdirs(const char *path);      /* like mkdir -p */
@@ -73,7 +75,8 @@ int mf_remove_tree(const char *path); /* like rm -rf: absent is fine, links are 
 int mf_sync_dir(const char *path);
 bool mf_exists(const char *path); /* follows links */
 bool mf_is_dir(const char *path);
-int mf_list_dir(const char *path, char ***ret_names, int *ret_n); /* sorted; mf_free each + array */
+int mf_list_dir(const char *path, char ***ret_names, int *ret_n); /* sorted; mf_free each +
+                                                                     array */
 void mf_list_free(char **names, int n);                           /* ... or all at once */
 char *mf_path_join(const char *a, const char *b); /* b alone when absolute or a is "" */
 

@@ -1,8 +1,8 @@
 /* base/json.h: the one place that touches the JSON library (jansson).
  *
- * Reading: whole documents (an object or an array) with duplicate keys refused and depth and size
- * capped. Writing: a small streaming writer that escapes and that prints doubles so that they
- * read back equal; NaN and Inf become null, bytes that are not UTF-8 become U+FFFD.
+ * Reading: whole documents (an object or an array) with duplicate keys refused and depth and
+ * size capped. Writing: a small streaming writer that escapes and that prints doubles so that
+ * they read back equal; NaN and Inf become null, bytes that are not UTF-8 become U+FFFD.
  */
 #ifndef MF_BASE_JSON_H
 #define MF_BASE_JSON_H
@@ -13,7 +13,8 @@
 
 enum {
     MF_JSON_DEPTH_MAX = 32,               /* objects and arrays in one another */
-    MF_JSON_SIZE_MAX = 64 * 1024 * 1024   /* bytes of text; memory needed is some 10 times that */
+    MF_JSON_SIZE_MAX = 64 * 1024 * 1024   /* bytes of text; memory needed is some 10 times
+                                             that */
 };
 
 typedef struct mf_json mf_json; /* a value; owned by its document */
@@ -31,8 +32,8 @@ const mf_json *mf_json_at(const mf_json *array, size_t i);
 size_t mf_json_size(const mf_json *array_or_object);
 /* Iteration in file order. i from 0; false past the end. */
 bool mf_json_member(const mf_json *object, size_t i, const char **key, const mf_json **value);
-/* NULL when not a string. ret_len NULL: also NULL when the text holds a NUL character, which would
- * cut it for those who do not ask its length. */
+/* NULL when not a string. ret_len NULL: also NULL when the text holds a NUL character, which
+ * would cut it for those who do not ask its length. */
 const char *mf_json_string(const mf_json *v, size_t *ret_len);
 bool mf_json_int(const mf_json *v, int64_t *out);
 bool mf_json_real(const mf_json *v, double *out); /* accepts integers */
@@ -41,7 +42,8 @@ bool mf_json_bool(const mf_json *v, bool *out);
 double mf_json_real_or_nan(const mf_json *object, const char *key);
 int64_t mf_json_int_or_0(const mf_json *object, const char *key);
 
-/* Writer: into a growing buffer. One value, whatever it is, per reset. Commas and nesting are kept by the writer. */
+/* Writer: into a growing buffer. One value, whatever it is, per reset. Commas and nesting are
+ * kept by the writer. */
 typedef struct mf_jw mf_jw;
 mf_jw *mf_jw_new(void);
 void mf_jw_free(mf_jw *w);
@@ -62,8 +64,9 @@ void mf_jw_kv_string(mf_jw *w, const char *key, const char *text);
 void mf_jw_kv_int(mf_jw *w, const char *key, int64_t value);
 void mf_jw_kv_real(mf_jw *w, const char *key, double value);
 void mf_jw_kv_bool(mf_jw *w, const char *key, bool value);
-/* The text, NUL-terminated, valid until the next call with w; NULL with the error recorded after
- * an allocation failure (MF_ENOMEM), or when the calls do not make one whole value (MF_EINVAL). */
+/* The text, NUL-terminated, valid until the next call with w; NULL with the error recorded
+ * after an allocation failure (MF_ENOMEM), or when the calls do not make one whole value
+ * (MF_EINVAL). */
 const char *mf_jw_text(mf_jw *w, size_t *ret_len);
 
 #endif

@@ -1,7 +1,8 @@
 /* base/log.h: log lines on stderr, results on stdout.
  *
- * Levels follow -q and -v. A live progress line (report/progress) registers a hook so that a log
- * line clears it first. Control bytes in %s arguments from files are the caller's to escape.
+ * Levels follow -q and -v. A live progress line (report/progress) registers a hook so that a
+ * log line clears it first. Control bytes in %s arguments from files are the caller's to
+ * escape.
  */
 #ifndef MF_BASE_LOG_H
 #define MF_BASE_LOG_H

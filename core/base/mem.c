@@ -11,12 +11,13 @@
 
 enum { ALIGNMENT = 64, LARGE_PAGE = 2 << 20, LARGE = 32 << 20 };
 
-/* Large blocks ask for large pages: products go over many rows at once, each of them in other small
- * pages, and in a virtual machine each page is looked up twice. */
+/* Large blocks ask for large pages: products go over many rows at once, each of them in other
+ * small pages, and in a virtual machine each page is looked up twice. */
 static void *system_alloc(size_t bytes)
 {
     const size_t unit = bytes >= LARGE ? LARGE_PAGE : ALIGNMENT;
-    /* aligned_alloc wants a multiple of the alignment; mf_alloc_raw keeps this from wrapping. */
+    /* aligned_alloc wants a multiple of the alignment; mf_alloc_raw keeps this from
+     * wrapping. */
     const size_t whole = (bytes + unit - 1) & ~(unit - 1);
     void *block = aligned_alloc(unit, whole);
 #ifdef MADV_HUGEPAGE

@@ -1,8 +1,8 @@
 /* base/mem.h: memory, behind a table that tests can replace to make the n-th allocation fail.
  *
  * mf_alloc returns zeroed memory, 64-byte aligned, or NULL with MF_ENOMEM recorded. Sizes that
- * overflow are refused. mf_free(NULL) is allowed. An arena is a bump allocator whose blocks live
- * as long as the arena: what a graph, a configuration or a plugin instance owns.
+ * overflow are refused. mf_free(NULL) is allowed. An arena is a bump allocator whose blocks
+ * live as long as the arena: what a graph, a configuration or a plugin instance owns.
  */
 #ifndef MF_BASE_MEM_H
 #define MF_BASE_MEM_H

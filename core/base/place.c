@@ -14,7 +14,8 @@ static struct {
     place program, plugins, presets, template, settings, dropins;
 } here;
 
-/* A path too long for the system cannot exist there either: it becomes "", which nothing finds. */
+/* A path too long for the system cannot exist there either: it becomes "", which nothing
+ * finds. */
 static void join(place out, const char *root, const char *path)
 {
     int n = snprintf(out, sizeof(place), "%s%s", root, path);

@@ -12,7 +12,8 @@
 
 #include <stdbool.h>
 
-const char *mf_place_program(void);  /* the executable itself; "" when the system will not say */
+const char *mf_place_program(void);  /* the executable itself; "" when the system will not
+                                        say */
 const char *mf_place_plugins(void);  /* holds routers/, experts/, regularizers/, controllers/ */
 const char *mf_place_presets(void);  /* holds NAME.ini */
 const char *mf_place_template(void); /* what `plugin new` copies */

@@ -9,10 +9,11 @@ typedef struct mf_resident {
 } mf_resident;
 
 mf_resident mf_resident_read(void);
-/* Gives back to the system what was freed and is kept for later: then `now` is what is in use. */
+/* Gives back to the system what was freed and is kept for later: then `now` is what is in
+ * use. */
 void mf_resident_trim(void);
-/* Gives back the whole pages within a block of mf_alloc: they read as zeros from now on, until they
- * are written again. */
+/* Gives back the whole pages within a block of mf_alloc: they read as zeros from now on, until
+ * they are written again. */
 void mf_resident_give_back(void *begin, size_t bytes);
 
 #endif

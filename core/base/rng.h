@@ -19,22 +19,26 @@ void mf_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t
 uint64_t mf_rng_stream(const char *name);
 
 /* Block `block` of the stream: key = seed, counter = (block, step ^ fold(stream)), each 64 bits
- * as (low, high) words. fold is a fixed bijection, so that streams 0, 1, 2... are as good as names. */
-void mf_rng_block(uint64_t seed, uint64_t stream, uint64_t step, uint64_t block, uint32_t out[4]);
+ * as (low, high) words. fold is a fixed bijection, so that streams 0, 1, 2... are as good as
+ * names. */
+void mf_rng_block(uint64_t seed, uint64_t stream, uint64_t step, uint64_t block,
+                  uint32_t out[4]);
 
 /* Word index % 4 of block index / 4. */
 uint32_t mf_rng_u32(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
-/* Uniform integer in [0, n), n >= 1: high half of word pair x n, bias below n / 2^64. Index i takes
- * words 2 (i % 2) and 2 (i % 2) + 1 of block i / 2. */
-uint64_t mf_rng_below(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index, uint64_t n);
-/* Uniform in [0,1) with 24 bits, from mf_rng_u32. Normal by Box-Muller: indices 2j and 2j + 1 are
- * the cosine and the sine of words (2j) % 4 and (2j) % 4 + 1 of block j / 2. fill: indices 0..n-1. */
+/* Uniform integer in [0, n), n >= 1: high half of word pair x n, bias below n / 2^64. Index i
+ * takes words 2 (i % 2) and 2 (i % 2) + 1 of block i / 2. */
+uint64_t mf_rng_below(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index,
+                      uint64_t n);
+/* Uniform in [0,1) with 24 bits, from mf_rng_u32. Normal by Box-Muller: indices 2j and 2j + 1
+ * are the cosine and the sine of words (2j) % 4 and (2j) % 4 + 1 of block j / 2. fill: indices
+ * 0..n-1. */
 float mf_rng_uniform(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
 float mf_rng_normal(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
 void mf_rng_fill_uniform(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n);
 void mf_rng_fill_normal(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n);
-/* Permutation of 0..n-1 (Fisher-Yates from the top; position i takes mf_rng_below(.., i, i + 1)).
- * n <= INT32_MAX. */
+/* Permutation of 0..n-1 (Fisher-Yates from the top; position i takes mf_rng_below(.., i, i +
+ * 1)). n <= INT32_MAX. */
 void mf_rng_permutation(uint64_t seed, uint64_t stream, uint64_t step, int32_t *out, size_t n);
 
 #endif

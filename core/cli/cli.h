@@ -1,11 +1,12 @@
 /* cli/cli.h: verbs, their options, and all that is made from the one table of them.
  *
  * A verb is one file core/cli/verb_NAME.c that exports `const mf_verb mf_verb_NAME` and has one
- * line in verbs.c. Its tables are the only list of what it takes: they drive the parser, --help,
- * the manual page and shell completion. A verb that does not work yet has no line there.
+ * line in verbs.c. Its tables are the only list of what it takes: they drive the parser,
+ * --help, the manual page and shell completion. A verb that does not work yet has no line
+ * there.
  *
  *     static const mf_cli_option options[] = {
- *         {.name = "out", .arg = "DIR", .kind = MF_CLI_TEXT, .help = "where the run is written"},
+ *         {.name = "out", .arg = "DIR", .kind = MF_CLI_TEXT, .help = "where it is written"},
  *         {.name = "steps", .arg = "N", .kind = MF_CLI_INT, .lo = 0, .hi = 1e12,
  *          .help = "optimizer steps", .set = "train.steps"},
  *         {.name = "resume", .kind = MF_CLI_FLAG, .help = "go on from the last checkpoint"},
@@ -21,7 +22,8 @@
  *                                    .forms = forms, .options = options, .run = run};
  *
  * run returns MF_OK or a status with its message recorded; main prints it, once, and exits with
- * mf_status_exit. A verb whose output has told already clears the message (mf_error_clear). Results go to stdout, everything else to stderr through base/log.h.
+ * mf_status_exit. A verb whose output has told already clears the message (mf_error_clear).
+ * Results go to stdout, everything else to stderr through base/log.h.
  */
 #ifndef MF_CLI_CLI_H
 #define MF_CLI_CLI_H
@@ -46,8 +48,8 @@ typedef struct mf_cli_option {
     const char *also;           /* a second long name, as other programs call it; NULL: none */
     int letter;                 /* short name, 0: none */
     mf_cli_kind kind;
-    const char *arg;            /* what help calls the argument. Completion knows FILE, DIR, RUN,
-                                   PRESET, PLUGIN */
+    const char *arg;            /* what help calls the argument. Completion knows FILE, DIR,
+                                   RUN, PRESET, PLUGIN */
     const char *help;           /* one line, lower case, no full stop */
     double lo, hi;              /* numbers, inclusive */
     const char *const *choices; /* MF_CLI_ENUM: NULL-terminated */
@@ -55,14 +57,16 @@ typedef struct mf_cli_option {
     const char *of; /* actions that take it, parted by blanks; NULL: all of the verb */
 } mf_cli_option;
 #define MF_CLI_END {.name = NULL}
-/* Of verbs that take a configuration: its data are files of the user. of_: as in mf_cli_option. */
+/* Of verbs that take a configuration: its data are files of the user. of_: as in
+ * mf_cli_option. */
 #define MF_CLI_DATA_FILES_OF(of_)                                                              \
     {.name = "data", .of = of_, .kind = MF_CLI_TEXT, .arg = "FILE", .set = "data.path",        \
      .also = "train-file", .help = "text to train on, or builtin:topics"},                     \
     {.name = "val-file", .of = of_, .kind = MF_CLI_TEXT, .arg = "FILE",                        \
      .set = "data.val_path", .help = "text to validate on, instead of a part of the other"},   \
     {.name = "vocab-file", .of = of_, .kind = MF_CLI_TEXT, .arg = "FILE",                      \
-     .set = "data.tokenizer", .help = "the tokenizer, as moefw tokenize, BERT or LaMoE write it"}
+     .set = "data.tokenizer",                                                                 \
+     .help = "the tokenizer, as moefw tokenize, BERT or LaMoE write it"}
 #define MF_CLI_DATA_FILES MF_CLI_DATA_FILES_OF(NULL)
 
 /* One way to call a verb: an optional action word, then operands. */
@@ -103,7 +107,8 @@ const char *mf_cli_text(const mf_cli *cli, const char *option, const char *absen
 int64_t mf_cli_int(const mf_cli *cli, const char *option, int64_t absent);
 double mf_cli_real(const mf_cli *cli, const char *option, double absent);
 int mf_cli_enum(const mf_cli *cli, const char *option, int absent);
-bool mf_cli_json(const mf_cli *cli);  /* --json: objects on stdout, one a line, and nothing else */
+bool mf_cli_json(const mf_cli *cli);  /* --json: objects on stdout, one a line, and nothing
+                                         else */
 bool mf_cli_quiet(const mf_cli *cli); /* -q */
 /* The name of what was made, on a line of its own; with --json {"KEY": "NAME"}. */
 int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name);
@@ -120,13 +125,14 @@ int mf_cli_config_told(const mf_cli *cli, const char *config, const mf_problem_s
 
 /* The values of --plugin, --set and the options that have `set`, in their order. */
 int mf_cli_assignments(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, int *ret_n);
-/* A run brings the configuration that it was trained with: warns of each --set, --plugin and other
- * data, which are passed over. */
+/* A run brings the configuration that it was trained with: warns of each --set, --plugin and
+ * other data, which are passed over. */
 void mf_cli_run_stays(const mf_cli *cli, const char *run);
 
 /* ---- main's part ---- */
 /* Parses and runs. *ret_verb is set as soon as it is known. --help and --version are handled
- * here. Errors: MF_EUSAGE, naming the word and the nearest valid one; else what the verb says. */
+ * here. Errors: MF_EUSAGE, naming the word and the nearest valid one; else what the verb
+ * says. */
 int mf_cli_run(int argc, char **argv);
 
 /* ---- made from the tables ---- */

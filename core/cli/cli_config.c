@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --plugin FILE puts the plugin in the place of its kind; regularizers and controllers, of which
- * there can be many, are added under their own name. */
+/* --plugin FILE puts the plugin in the place of its kind; regularizers and controllers, of
+ * which there can be many, are added under their own name. */
 static int plugin_assignment(mf_arena *arena, const char *text, const char **ret)
 {
     static const char *const sections[] = {"", "router", "expert", "regularizer", "controller"};

@@ -4,9 +4,9 @@
 
 #include "train/session.h"
 
-/* The bare session (train/session.h) of a configuration, which it takes over also when it fails. Where
- * the data cannot be read, a vocabulary that is known without them will do, and then the session has
- * no data. training: with gradients and moments, if there are data. */
+/* The bare session (train/session.h) of a configuration, which it takes over also when it
+ * fails. Where the data cannot be read, a vocabulary that is known without them will do, and
+ * then the session has no data. training: with gradients and moments, if there are data. */
 int mf_cli_model_open(mf_config *config, bool training, mf_session **ret);
 
 /* The same with values, so that it can run; without gradients. */

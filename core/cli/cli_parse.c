@@ -13,8 +13,9 @@
 #define OPTION_CODE 1000 /* getopt's value of long option i is this + i */
 #define MAX_OPTIONS 96
 
-/* One verb's options and the global ones, in the forms that getopt wants. Options of several words may
- * also be given with underscores between them: such a second name has the code of the first. */
+/* One verb's options and the global ones, in the forms that getopt wants. Options of several
+ * words may also be given with underscores between them: such a second name has the code of the
+ * first. */
 typedef struct table {
     int n, n_longs;
     const mf_cli_option *option[MAX_OPTIONS];

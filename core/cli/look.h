@@ -1,5 +1,5 @@
-/* cli/look.h: heads and skips of a run that is loaded to write texts: what they are, and turning them.
- * For conversations and for single commands. */
+/* cli/look.h: heads and skips of a run that is loaded to write texts: what they are, and
+ * turning them. For conversations and for single commands. */
 #ifndef MF_CLI_LOOK_H
 #define MF_CLI_LOOK_H
 
@@ -14,8 +14,8 @@ int mf_look_needs_skips(const mf_model *m);
 void mf_look_gates(const mf_model *m);
 void mf_look_gates_json(mf_jw *w, const mf_model *m);
 
-/* Gates of layers and heads from .. to - 1. A gate above 0 brings a pruned head back. *ret_gate: what
- * they are now, as far as the model can hold 0 and 1. */
+/* Gates of layers and heads from .. to - 1. A gate above 0 brings a pruned head back.
+ * *ret_gate: what they are now, as far as the model can hold 0 and 1. */
 int mf_look_set_gates(mf_talker *t, const int64_t layer[2], const int64_t head[2], double gate,
                       double *ret_gate);
 

@@ -60,7 +60,8 @@ int main(int argc, char **argv)
               stderr);
         return 2;
     }
-    /* What only this program itself asks for: parts of its work that a plugin may bring down. */
+    /* What only this program itself asks for: parts of its work that a plugin may bring
+     * down. */
     if (argc > 1 && strcmp(argv[1], MF_PROBE_VERB) == 0) return mf_probe_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_CHECK_VERB) == 0) return mf_check_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_COMPARE_CHILD) == 0) {

@@ -16,7 +16,8 @@ typedef struct {
     int64_t other_tokens; /* as which the other one read it; 0: it could not */
 } sample;
 
-/* Texts are kept for what is counted of all together; else each is forgotten when it is told. */
+/* Texts are kept for what is counted of all together; else each is forgotten when it is
+ * told. */
 typedef struct {
     mf_talker *who;
     sample *list; /* [count] with quality, else one */
@@ -81,7 +82,8 @@ static int judge_ids(mf_talker *by, const mf_samples *s, const mf_ids *text, dou
     return rc;
 }
 
-/* What one run wrote, as the other one's tokenizer reads it, if it does: it may not know a character. */
+/* What one run wrote, as the other one's tokenizer reads it, if it does: it may not know a
+ * character. */
 static int judge_text(mf_talker *by, const mf_samples *s, sample *x)
 {
     mf_ids ids = {0};

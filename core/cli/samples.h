@@ -1,5 +1,5 @@
-/* cli/samples.h: texts that a run writes without a conversation: one or several, beside those of another
- * run, with what can be counted of them. */
+/* cli/samples.h: texts that a run writes without a conversation: one or several, beside those
+ * of another run, with what can be counted of them. */
 #ifndef MF_CLI_SAMPLES_H
 #define MF_CLI_SAMPLES_H
 
@@ -14,8 +14,9 @@ typedef struct mf_samples {
     bool quality;  /* tell repetition and coherence: generate/quality.h */
 } mf_samples;
 
-/* To standard output. baseline: NULL or without a session: none; `name` is what it is called. A text
- * that the other run's tokenizer does not know is not judged by it. MF_EINPUT: as mf_talker_continue. */
+/* To standard output. baseline: NULL or without a session: none; `name` is what it is called. A
+ * text that the other run's tokenizer does not know is not judged by it. MF_EINPUT: as
+ * mf_talker_continue. */
 int mf_samples_write(const mf_samples *s, mf_talker *run, mf_talker *baseline,
                      const char *name);
 /* The same as members of the open object: samples, quality; baseline: an object of them. */

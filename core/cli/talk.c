@@ -1,5 +1,5 @@
-/* A conversation with a trained run: texts that it continues, and commands that look inside it and
- * turn what can be turned. */
+/* A conversation with a trained run: texts that it continues, and commands that look inside it
+ * and turn what can be turned. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -59,7 +59,8 @@ static void print_experts(const mf_talker *t, int32_t id)
     char safe[64];
     const mf_model_graph *mg = mf_generator_graph(t->generator);
     const int32_t n = t->session->model->n_moe;
-    /* Where both streams are the same screen the token stands there already: the line goes over it. */
+    /* Where both streams are the same screen the token stands there already: the line goes over
+     * it. */
     if (mf_terminal_of(stdout).live && mf_terminal_of(stderr).live) fputc('\r', stderr);
     fprintf(stderr, "%-10s", mf_talker_piece(t, id, safe, sizeof safe));
     for (int32_t i = 0; i < n; i++) {

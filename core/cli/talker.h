@@ -27,19 +27,20 @@ typedef struct mf_talker {
 int mf_talker_open(mf_talker *t, const char *run, const char *dtype, bool cache,
                    const mf_sampler_options *sampling, int64_t tokens);
 void mf_talker_close(mf_talker *t);
-/* The ids of a prompt, which is cleaned where the texts were that the run was trained on. MF_EINPUT: a
- * character that the run's tokenizer does not know. */
+/* The ids of a prompt, which is cleaned where the texts were that the run was trained on.
+ * MF_EINPUT: a character that the run's tokenizer does not know. */
 int mf_talker_encode(const mf_talker *t, const char *text, size_t n, mf_ids *ids);
-/* Reads the text and writes what follows it, then, to standard output, a newline. shown: the text
- * stands before it on the same line. MF_EINPUT: as mf_talker_encode. */
+/* Reads the text and writes what follows it, then, to standard output, a newline. shown: the
+ * text stands before it on the same line. MF_EINPUT: as mf_talker_encode. */
 int mf_talker_continue(mf_talker *t, const char *text, size_t n, bool shown);
 /* Bytes to standard output, harmless for a terminal, at once. */
 void mf_talker_put(const char *text, size_t n);
 /* A token's text, harmless: out. */
 const char *mf_talker_piece(const mf_talker *t, int32_t id, char *out, size_t size);
 
-/* The conversation on standard input, until its end or /exit. baseline: another run that continues the
- * same lines, under this name; it is closed at the end. Without a session: none. */
+/* The conversation on standard input, until its end or /exit. baseline: another run that
+ * continues the same lines, under this name; it is closed at the end. Without a session:
+ * none. */
 int mf_talk(mf_talker *t, mf_talker *baseline, const char *name);
 
 #endif

@@ -174,8 +174,8 @@ static bool same_form(const mf_st_tensor *x, const mf_st_tensor *y)
            memcmp(x->shape, y->shape, (size_t)x->rank * sizeof x->shape[0]) == 0;
 }
 
-/* largest: of |x - y|, for F32 (infinite if only one of the two is a number); elements: how many
- * have other bits, for other types bytes. */
+/* largest: of |x - y|, for F32 (infinite if only one of the two is a number); elements: how
+ * many have other bits, for other types bytes. */
 static int compare_data(comparison *c, const mf_st_tensor *x, const mf_st_tensor *y,
                         double *largest, int64_t *elements)
 {

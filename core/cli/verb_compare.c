@@ -20,23 +20,50 @@ static const mf_cli_form forms[] = {
     MF_CLI_FORM_END};
 
 static const mf_cli_option options[] = {
-    {.name = "routers", .kind = MF_CLI_TEXT, .arg = "A,B|all",
-     .help = "which (all); options of one: mlp:input_norm=none+hidden=64; keys of other sections by "
+    {.name = "routers",
+     .kind = MF_CLI_TEXT,
+     .arg = "A,B|all",
+     .help = "which (all); options of one: mlp:input_norm=none+hidden=64; keys of other "
+             "sections by "
              "their full name: linear:moe.top_k=1"},
-    {.name = "baseline", .kind = MF_CLI_TEXT, .arg = "ROUTER",
-     .help = "what the others are compared with; else the configuration's router if it is listed, "
-             "else the first"},
-    {.name = "seeds", .kind = MF_CLI_INT, .arg = "N", .lo = 1, .hi = MF_SEEDS_MAX,
+    {.name = "baseline",
+     .kind = MF_CLI_TEXT,
+     .arg = "ROUTER",
+     .help =
+         "what the others are compared with; else the configuration's router if it is listed, "
+         "else the first"},
+    {.name = "seeds",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = MF_SEEDS_MAX,
      .help = "runs of each router, from train.seed on (3)"},
-    {.name = "steps", .kind = MF_CLI_INT, .arg = "N", .lo = 1, .hi = 1e15, .set = "train.steps",
+    {.name = "steps",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 1e15,
+     .set = "train.steps",
      .help = "optimizer steps"},
     MF_CLI_DATA_FILES,
-    {.name = "equal", .kind = MF_CLI_ENUM, .arg = "WHAT", .choices = mf_equal_names,
+    {.name = "equal",
+     .kind = MF_CLI_ENUM,
+     .arg = "WHAT",
+     .choices = mf_equal_names,
      .help = "what all have the same of (steps)"},
-    {.name = "jobs", .letter = 'j', .kind = MF_CLI_INT, .arg = "N", .lo = 1, .hi = 1024,
+    {.name = "jobs",
+     .letter = 'j',
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 1024,
      .help = "runs at once, among which the threads are divided (1)"},
-    {.name = "out", .letter = 'o', .kind = MF_CLI_TEXT, .arg = "DIR",
-     .help = "where the runs are written; if there are some, it goes on; else runs/NAME-compare-N"},
+    {.name = "out",
+     .letter = 'o',
+     .kind = MF_CLI_TEXT,
+     .arg = "DIR",
+     .help =
+         "where the runs are written; if there are some, it goes on; else runs/NAME-compare-N"},
     MF_CLI_END};
 
 /* ---- what a person sees while it runs ---- */
@@ -61,7 +88,8 @@ static void on_ended(void *arg, const mf_compare_run *run, int done, int total)
     if (run->state == MF_RUN_FAILED)
         mf_log(MF_LOG_WARN, "%d of %d: %s failed: %s", done, total, run->name, run->reason);
     else if (run->pilot)
-        mf_log(MF_LOG_INFO, "%d of %d: %s: %.0f tokens/s", done, total, run->name, r->tokens_per_s);
+        mf_log(MF_LOG_INFO, "%d of %d: %s: %.0f tokens/s", done, total, run->name,
+               r->tokens_per_s);
     else
         mf_log(MF_LOG_INFO, "%d of %d: %s: val loss %.4f, %.0f s", done, total, run->name,
                r->task_loss, r->wall_s);
@@ -104,8 +132,10 @@ static int read_call(const mf_cli *cli, mf_arena *arena, mf_compare_spec *s)
         for (int i = 0; i < n; i++) /* threads change nothing but the time */
             changed += strncmp(set[i].text, "train.threads=", 14) != 0;
         if (rc == MF_OK && (changed > 0 || mf_cli_count(cli, "out") > 0))
-            rc = mf_fail(MF_EUSAGE, "%s is a comparison, which goes on as it was planned; expected "
-                                    "no --set, --steps, --data, --plugin or --out", operand);
+            rc = mf_fail(MF_EUSAGE,
+                         "%s is a comparison, which goes on as it was planned; expected "
+                         "no --set, --steps, --data, --plugin or --out",
+                         operand);
     } else if (rc == MF_OK) {
         s->config = operand;
         s->set = set;
@@ -145,8 +175,8 @@ static int judge_failures(const mf_compare_table *t)
         done += t->rows[i].quality.n;
     }
     if (failed > diverged)
-        return mf_fail(MF_ERUN, "%d run%s failed; to try again: moefw compare %s", failed - diverged,
-                       failed - diverged == 1 ? "" : "s", t->of->spec->out);
+        return mf_fail(MF_ERUN, "%d run%s failed; to try again: moefw compare %s",
+                       failed - diverged, failed - diverged == 1 ? "" : "s", t->of->spec->out);
     if (done == 0 && diverged > 0)
         return mf_fail(MF_ENONFINITE, "every run diverged; a smaller train.lr may help");
     return MF_OK;
@@ -218,8 +248,12 @@ static int run(const mf_cli *cli)
 }
 
 const mf_verb mf_verb_compare = {
-    .name = "compare", .brief = "compare routers in training, over seeds", .forms = forms,
-    .options = options, .run = run,
-    .notes = "Each run is a run directory of its own below DIR. What is finished is not repeated:\n"
-             "moefw compare DIR goes on with a comparison that was stopped, takes more --seeds or\n"
-             "--routers, and can run in several processes at once."};
+    .name = "compare",
+    .brief = "compare routers in training, over seeds",
+    .forms = forms,
+    .options = options,
+    .run = run,
+    .notes =
+        "Each run is a run directory of its own below DIR. What is finished is not repeated:\n"
+        "moefw compare DIR goes on with a comparison that was stopped, takes more --seeds or\n"
+        "--routers, and can run in several processes at once."};

@@ -40,7 +40,8 @@ static void words_of_actions(const mf_verb *v)
         if (f->action != NULL && f->help != NULL) printf(" %s", f->action);
 }
 
-/* "bash|zsh|fish": the operand is one of these words. NULL: no form of the verb has such a one. */
+/* "bash|zsh|fish": the operand is one of these words. NULL: no form of the verb has such a
+ * one. */
 static const char *words_of_operand(const mf_verb *v)
 {
     for (const mf_cli_form *f = v->forms; f->min >= 0; f++)

@@ -74,8 +74,8 @@ static void on_error(findings *f)
     on_problem(f, &p);
 }
 
-/* Builds the model, which judges what plugins say to these sizes. The session takes config. Data
- * that cannot be read are no fault of the configuration: then the sizes may be unknown. */
+/* Builds the model, which judges what plugins say to these sizes. The session takes config.
+ * Data that cannot be read are no fault of the configuration: then the sizes may be unknown. */
 static int build(mf_config *config, findings *f, mf_cost *cost)
 {
     mf_session *s = NULL;

@@ -62,8 +62,9 @@ static void print_text(const mf_session *s, const mf_metrics_record *r, int64_t 
     printf(" (%lld %s)\n", (long long)r->tokens, by_row ? "examples" : "tokens");
     if (mf_metrics_answers(r, answers, sizeof answers)[0] != '\0') puts(answers);
     if (r->ppl == r->ppl) {
-        printf("parameter efficiency %.4g (1 / perplexity for each of %.3f M parameters in use)",
-               mf_metrics_efficiency(r), (double)r->params_active / 1e6);
+        printf(
+            "parameter efficiency %.4g (1 / perplexity for each of %.3f M parameters in use)",
+            mf_metrics_efficiency(r), (double)r->params_active / 1e6);
         if (r->heads_total > 0 && r->heads_active > 0)
             printf("; perplexity / head %.4g, head efficiency %.4g (%lld of %lld heads)",
                    r->ppl / (double)r->heads_active, mf_metrics_head_efficiency(r),

@@ -1,5 +1,5 @@
-/* moefw plugin list|info|check|new: what there is, what one says of itself, whether it keeps its
- * word, and the beginning of a new one. */
+/* moefw plugin list|info|check|new: what there is, what one says of itself, whether it keeps
+ * its word, and the beginning of a new one. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/cli.h"

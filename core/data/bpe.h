@@ -1,5 +1,5 @@
-/* data/bpe.h: inside the tokenizers bpe and bpe_bytes: their words, their constructor, and what they are
- * made of, for those who train, read and write them. */
+/* data/bpe.h: inside the tokenizers bpe and bpe_bytes: their words, their constructor, and what
+ * they are made of, for those who train, read and write them. */
 #ifndef MF_DATA_BPE_H
 #define MF_DATA_BPE_H
 
@@ -46,12 +46,12 @@ typedef struct mf_bpe_numbers {
 /* Room for so many symbols, and specials besides; no id is set. MF_ENOMEM. */
 int mf_bpe_numbers_new(int32_t symbols, size_t specials, mf_bpe_numbers *ret);
 void mf_bpe_numbers_free(mf_bpe_numbers *x);
-/* When the ids are set: finds the rest. MF_EINPUT unless each of 0 .. n-1 is there once, <unk> among
- * them. */
+/* When the ids are set: finds the rest. MF_EINPUT unless each of 0 .. n-1 is there once, <unk>
+ * among them. */
 int mf_bpe_numbers_settle(const char *source, int32_t symbols, mf_bpe_numbers *x);
 
-/* The constructor of all. Takes symbols, merges and numbers, whatever comes of it; numbers may be NULL:
- * symbols are in the order of their ids. */
+/* The constructor of all. Takes symbols, merges and numbers, whatever comes of it; numbers may
+ * be NULL: symbols are in the order of their ids. */
 int mf_bpe_make(const char *source, bool bytes, mf_strings *symbols, mf_merge *merges,
                 int32_t n_merges, mf_bpe_numbers *numbers, mf_tokenizer **ret);
 
@@ -65,7 +65,8 @@ typedef struct mf_bpe_parts {
 bool mf_bpe_parts_of(const mf_tokenizer *t, mf_bpe_parts *ret); /* false: of another kind */
 int32_t mf_bpe_symbol_of(const mf_tokenizer *t, int32_t id);    /* -1: a special one's */
 void mf_bpe_set_max_iter(mf_tokenizer *t, int32_t max_iter);
-void mf_bpe_read_max_iter(mf_tokenizer *t, const mf_json *object); /* "max_iter", if it is there */
+void mf_bpe_read_max_iter(mf_tokenizer *t, const mf_json *object); /* "max_iter", if it is
+                                                                      there */
 
 /* ---- the JSON of LaMoE's tokenizer (tokenizer_lamoe.c, tokenizer_lamoe_write.c) ---- */
 bool mf_bpe_is_lamoe(const mf_json *object);

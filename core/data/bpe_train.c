@@ -96,7 +96,8 @@ static int by_lamoe_text(const void *a, const void *b)
     return compare(x->text, x->n, y->text, y->n);
 }
 
-/* <pad>, then the listed symbols, <unk> and the specials asked for, sorted as its file has them. */
+/* <pad>, then the listed symbols, <unk> and the specials asked for, sorted as its file has
+ * them. */
 static int number_listed(const char *source, const mf_learner *l, uint32_t specials,
                          mf_bpe_numbers *ret)
 {

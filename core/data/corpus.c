@@ -163,7 +163,8 @@ static int copy_names(const mf_label *labels, const char *const *names, int32_t 
     return MF_OK;
 }
 
-/* Classes are the labels of the training file, in order; more than `most` (0: any) are an error. */
+/* Classes are the labels of the training file, in order; more than `most` (0: any) are an
+ * error. */
 static int name_classes(const mf_source *s, const mf_labels *labels, int32_t most,
                         char ***ret_classes, int32_t *ret_n)
 {
@@ -309,7 +310,8 @@ static int encode_part(loader *l, const mf_source *s, const mf_document *d, size
     return code;
 }
 
-/* Answers of documents from..to-1 to the further questions; they become the spans from first on. */
+/* Answers of documents from..to-1 to the further questions; they become the spans from first
+ * on. */
 static int add_answers(loader *l, const mf_source *s, int64_t from, int64_t to, int64_t first,
                        int32_t *class_of)
 {

@@ -1,9 +1,9 @@
 /* data/corpus.h: a corpus: token ids in memory, cut into splits.
  *
- * All tokens lie in one array, as narrow as the vocabulary allows. A stream (text, bin, builtin:topics) is one run of tokens;
- * documents (jsonl) and examples (tsv) are spans of it. A split is a range of tokens of a
- * stream, or a range of spans: the head of the file is train and the rest val, unless val_path
- * names a file of its own.
+ * All tokens lie in one array, as narrow as the vocabulary allows. A stream (text, bin,
+ * builtin:topics) is one run of tokens; documents (jsonl) and examples (tsv) are spans of it. A
+ * split is a range of tokens of a stream, or a range of spans: the head of the file is train
+ * and the rest val, unless val_path names a file of its own.
  *
  *   text   the whole file is one stream.
  *   jsonl  one JSON object a line: member "text" (a string), and "label" (a string or a whole
@@ -11,22 +11,24 @@
  *   tsv    one example a line: sentence TAB label, or sentence TAB sentence TAB label. If the
  *          first line names its columns (sentence, sentence1, sentence_A; sentence2,
  *          sentence_B; label, gold_label, entailment_judgment; of numbers relatedness_score,
- *          score, label) these are taken and others left. Quotes are ordinary characters. LF or CRLF; a missing last newline is fine; a
- *          BOM is skipped. Empty lines, missing columns, an empty sentence or label, NUL and
- *          bad UTF-8 are errors with file:line. The label "-" (no agreement, in NLI files)
- *          leaves the line out, with a warning; a label that only one line of many has gets one,
- *          too. Columns may be named: then the first line must have them.
+ *          score, label) these are taken and others left. Quotes are ordinary characters. LF or
+ *          CRLF; a missing last newline is fine; a BOM is skipped. Empty lines, missing
+ *          columns, an empty sentence or label, NUL and bad UTF-8 are errors with file:line.
+ *          The label "-" (no agreement, in NLI files) leaves the line out, with a warning; a
+ *          label that only one line of many has gets one, too. Columns may be named: then the
+ *          first line must have them.
  *   bin    token ids: uint16 or uint32, little endian, raw, or with the header of llm.c
- *          (256 int32: 20240520, version 1, count: uint16; 20240801, version 7: uint32). bin_bits
- *          says which if there is none.
+ *          (256 int32: 20240520, version 1, count: uint16; 20240801, version 7: uint32).
+ *          bin_bits says which if there is none.
  *          No tokenizer but from a file.
  *   auto   by the name's ending: .jsonl, .tsv, .bin; else text, for task classify tsv.
  *
- * Labels are classes, or for task regress numbers; further columns (members) of labels may be read
- * beside them, of which "-" (jsonl: an absent member) is none.
+ * Labels are classes, or for task regress numbers; further columns (members) of labels may be
+ * read beside them, of which "-" (jsonl: an absent member) is none.
  *
- * Classes: the distinct labels of the training file, in order of value if all are whole numbers,
- * else in order of bytes. A label that the training file lacks is an error in the other files.
+ * Classes: the distinct labels of the training file, in order of value if all are whole
+ * numbers, else in order of bytes. A label that the training file lacks is an error in the
+ * other files.
  */
 #ifndef MF_DATA_CORPUS_H
 #define MF_DATA_CORPUS_H

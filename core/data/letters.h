@@ -1,10 +1,10 @@
-/* data/letters.h: Unicode code points as BERT's basic tokenizer sees them (Devlin et al. 2019, the
- * uncased models), from tables, without a Unicode library.
+/* data/letters.h: Unicode code points as BERT's basic tokenizer sees them (Devlin et al. 2019,
+ * the uncased models), from tables, without a Unicode library.
  *
- * Exact for punctuation, controls and spaces up to U+FFFF and for CJK ideographs. Lower case and
- * stripping of accents: ASCII and U+00C0..U+052F (Latin, Greek, Cyrillic), U+1E00..U+1EFF. Other
- * letters stay as they are, so that Hangul, kana and Indic scripts, which BERT decomposes, give
- * other words than there.
+ * Exact for punctuation, controls and spaces up to U+FFFF and for CJK ideographs. Lower case
+ * and stripping of accents: ASCII and U+00C0..U+052F (Latin, Greek, Cyrillic), U+1E00..U+1EFF.
+ * Other letters stay as they are, so that Hangul, kana and Indic scripts, which BERT
+ * decomposes, give other words than there.
  */
 #ifndef MF_DATA_LETTERS_H
 #define MF_DATA_LETTERS_H

@@ -1,8 +1,8 @@
 /* data/merges.h: learning by merging: words, with how often each occurs, are cut into symbols;
  * the best pair of neighbours becomes one symbol everywhere, again and again.
  *
- * Pair counts are kept while symbols merge: a merge costs what the words cost that hold the pair.
- * The best pair is, as asked for,
+ * Pair counts are kept while symbols merge: a merge costs what the words cost that hold the
+ * pair. The best pair is, as asked for,
  *
  *   the most frequent   (Sennrich, Haddow and Birch 2016); or
  *   the most likely     the one whose merge raises the likelihood of the text under a unigram
@@ -13,13 +13,14 @@
  * occurs less often than the rule says is not merged. The result depends on the words and their
  * order only.
  *
- * rule.lamoe does as the trainer of LaMoE does (github.com/harishhirthi/LaMoE): among equals, the pair
- * that stands first, by words in the order in which they came; a pair that is back after it was
- * merged is merged again. Its vocabulary are the symbols whose count is not 0, and it keeps counts so:
- * what a merge makes gets the count of the pair, which is taken off both halves, twice off one that
- * is both. Pairs overlap in "aaa", and a symbol can be made in more than one way, so that some stay
- * that are in no word, and some that are in words go. (That it looks at what it has just made again,
- * before it goes on, changes nothing: a symbol is never its own left half.)
+ * rule.lamoe does as the trainer of LaMoE does (github.com/harishhirthi/LaMoE): among equals,
+ * the pair that stands first, by words in the order in which they came; a pair that is back
+ * after it was merged is merged again. Its vocabulary are the symbols whose count is not 0, and
+ * it keeps counts so: what a merge makes gets the count of the pair, which is taken off both
+ * halves, twice off one that is both. Pairs overlap in "aaa", and a symbol can be made in more
+ * than one way, so that some stay that are in no word, and some that are in words go. (That it
+ * looks at what it has just made again, before it goes on, changes nothing: a symbol is never
+ * its own left half.)
  */
 #ifndef MF_DATA_MERGES_H
 #define MF_DATA_MERGES_H
@@ -55,7 +56,8 @@ typedef struct mf_learner_rule {
     int32_t min_count;   /* of a pair that is merged; 0: 2 */
     int32_t max_merges;  /* stop after so many */
     int32_t max_symbols; /* or when a further symbol would be more than these */
-    bool lamoe;          /* see above; max_symbols: stop when so many are listed; not with likely */
+    bool lamoe;          /* see above; max_symbols: stop when so many are listed; not with
+                            likely */
 } mf_learner_rule;
 int mf_learner_run(mf_learner *l, const mf_learner_rule *rule);
 

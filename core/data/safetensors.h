@@ -1,14 +1,14 @@
 /* data/safetensors.h: files of named tensors, as the safetensors format has them.
  *
- * A file is: the length of the header (8 bytes, little-endian), the header (JSON: name -> dtype,
- * shape, data_offsets; "__metadata__" -> text -> text; padded with blanks), the data. Opening
- * judges all of the header before anything is allocated for data or believed: the data must be
- * covered without holes, overlaps or bytes left over; each extent must be what shape and dtype
- * need and start at a multiple of the element's size; names are unique. So what mf_st_at returns
- * can be used without further checks.
+ * A file is: the length of the header (8 bytes, little-endian), the header (JSON: name ->
+ * dtype, shape, data_offsets; "__metadata__" -> text -> text; padded with blanks), the data.
+ * Opening judges all of the header before anything is allocated for data or believed: the data
+ * must be covered without holes, overlaps or bytes left over; each extent must be what shape
+ * and dtype need and start at a multiple of the element's size; names are unique. So what
+ * mf_st_at returns can be used without further checks.
  *
- * Caps: header 64 MiB, 1,048,576 tensors, rank 8, name 512 bytes. A tensor of a dtype unknown here
- * is listed, and refused by name when it is read: the others stay usable.
+ * Caps: header 64 MiB, 1,048,576 tensors, rank 8, name 512 bytes. A tensor of a dtype unknown
+ * here is listed, and refused by name when it is read: the others stay usable.
  */
 #ifndef MF_DATA_SAFETENSORS_H
 #define MF_DATA_SAFETENSORS_H
@@ -63,7 +63,8 @@ typedef struct mf_st_tensor {
 
 typedef struct mf_st_file mf_st_file;
 
-/* Error: MF_EINPUT (or what mf_file_open returns) with path and tensor named; *ret left alone. */
+/* Error: MF_EINPUT (or what mf_file_open returns) with path and tensor named; *ret left
+ * alone. */
 int mf_st_open(const char *path, mf_st_file **ret);
 void mf_st_close(mf_st_file *file);
 
@@ -86,7 +87,8 @@ int mf_st_read_part(const mf_st_file *file, const mf_st_tensor *tensor, void *ou
 
 /* --- writing ------------------------------------------------------------------------------ */
 
-/* First all tensors and texts are declared, then the file is begun, then data follows, streamed:
+/* First all tensors and texts are declared, then the file is begun, then data follows,
+ * streamed:
  *
  *     mf_st_writer_add(w, "a", MF_ST_F32, 2, shape); ...
  *     rc = mf_st_writer_begin(w, path);
@@ -95,9 +97,10 @@ int mf_st_read_part(const mf_st_file *file, const mf_st_tensor *tensor, void *ou
  *     if (rc == MF_OK) rc = mf_st_writer_end(w, true);
  *     mf_st_writer_free(w);
  *
- * The same declarations and data make the same bytes, whatever the order of adding: tensors go by
- * dtype (larger elements first, so that all are aligned), then by name; texts go by key. The file
- * must not exist before, and stays behind, cut short, when writing fails: write beside, rename. */
+ * The same declarations and data make the same bytes, whatever the order of adding: tensors go
+ * by dtype (larger elements first, so that all are aligned), then by name; texts go by key. The
+ * file must not exist before, and stays behind, cut short, when writing fails: write beside,
+ * rename. */
 typedef struct mf_st_writer mf_st_writer;
 
 mf_st_writer *mf_st_writer_new(void);

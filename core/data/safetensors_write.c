@@ -59,7 +59,8 @@ static int too_late(const mf_st_writer *w, const char *name)
                    name);
 }
 
-/* Room for one more in an array of n with room for *room. NULL: out of memory, array unchanged. */
+/* Room for one more in an array of n with room for *room. NULL: out of memory, array
+ * unchanged. */
 static void *grown(void *array, size_t n, size_t *room, size_t size)
 {
     size_t more = *room ? *room * 2 : 64;

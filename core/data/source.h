@@ -77,8 +77,8 @@ typedef enum mf_format {
 /* By name, or by the ending of path when name is NULL, "" or "auto". MF_ECONFIG. */
 int mf_format_of(const char *name, const char *path, mf_format *ret);
 
-/* path must outlive the source. bin_bits: 0, 16, 32. columns may be NULL. A source that failed to
- * load is empty. */
+/* path must outlive the source. bin_bits: 0, 16, 32. columns may be NULL. A source that failed
+ * to load is empty. */
 int mf_source_load(mf_source *s, const char *path, mf_format format, int32_t bin_bits,
                    const mf_columns *columns);
 void mf_source_free(mf_source *s);

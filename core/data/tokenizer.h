@@ -59,8 +59,9 @@ typedef struct mf_tokenizer_options {
     int32_t vocab_size;
     int32_t merges;    /* most merges of kinds that merge; 0: the kind's default */
     int32_t min_count; /* of a pair that bpe and bpe_bytes merge; 0: 2 */
-    bool lamoe;        /* bpe: as LaMoE's trainer (merges.h): its vocabulary with its ids, <pad> 0, then
-                        * sorted with <unk> and the specials asked for; min_count 0: 1 */
+    bool lamoe;        /* bpe: as LaMoE's trainer (merges.h): its vocabulary with its ids, <pad>
+                          0, then * sorted with <unk> and the specials asked for; min_count 0:
+                          1 */
 } mf_tokenizer_options;
 
 typedef struct mf_tokenizer_ops {
@@ -99,12 +100,12 @@ void mf_tokenizer_free(mf_tokenizer *t);
 bool mf_tokenizer_is_kind(const char *name); /* else the name is a file's */
 const char *const *mf_tokenizer_kinds(void); /* NULL-terminated */
 
-/* The tokenizer file, JSON: {"format": "moefw-tokenizer", "version": 1, "kind": ...}. Also read:
- * vocab.txt of BERT, and LaMoE's JSON. */
+/* The tokenizer file, JSON: {"format": "moefw-tokenizer", "version": 1, "kind": ...}. Also
+ * read: vocab.txt of BERT, and LaMoE's JSON. */
 int mf_tokenizer_save(const mf_tokenizer *t, const char *path);
-/* LaMoE's JSON: {"vocab_dict": {TOKEN: ID}, "merges": {"LEFT:RIGHT": "LEFTRIGHT"}, "max_iter": N}. It
- * is read back before it is written: MF_EINPUT for another kind than bpe, and where its layout would
- * not say the same again (it has no sign for a colon within a token). */
+/* LaMoE's JSON: {"vocab_dict": {TOKEN: ID}, "merges": {"LEFT:RIGHT": "LEFTRIGHT"}, "max_iter":
+ * N}. It is read back before it is written: MF_EINPUT for another kind than bpe, and where its
+ * layout would not say the same again (it has no sign for a colon within a token). */
 int mf_tokenizer_save_lamoe(const mf_tokenizer *t, const char *path);
 int mf_tokenizer_load(const char *path, mf_tokenizer **ret);
 int mf_tokenizer_parse(const char *source, const char *text, size_t n, mf_tokenizer **ret);

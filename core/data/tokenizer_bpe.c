@@ -2,14 +2,14 @@
  * of bytes.
  *
  *   bpe        Words stand between blanks (ASCII). A word is its characters and an end of word,
- *              written as a blank behind it, which is also what it decodes to. Ids: <pad>, <unk>,
- *              then the symbols sorted by their bytes.
+ *              written as a blank behind it, which is also what it decodes to. Ids: <pad>,
+ *              <unk>, then the symbols sorted by their bytes.
  *   bpe_bytes  A word is a run of letters (with all bytes from 0x80), of digits, of other
- *              signs or of blanks; one blank before a word belongs to it. Ids: the 256 bytes, then
- *              what merges made, in their order.
+ *              signs or of blanks; one blank before a word belongs to it. Ids: the 256 bytes,
+ *              then what merges made, in their order.
  *
- * A vocabulary that was made elsewhere has ids of its own: `numbers` then says them, and symbols that
- * are in no id, since merges left none of them over, encode as <unk>.
+ * A vocabulary that was made elsewhere has ids of its own: `numbers` then says them, and
+ * symbols that are in no id, since merges left none of them over, encode as <unk>.
  *
  * Encoding replays the merges in the order in which they were learned, each over the whole word
  * from left to right. Words are cut after 256 characters.
@@ -299,7 +299,8 @@ static int read_vocabulary(const char *source, const mf_json *list, bool sorted,
     return MF_OK;
 }
 
-/* "ids": of each symbol of the vocabulary, -1 none; "special_ids": of special tokens by name. */
+/* "ids": of each symbol of the vocabulary, -1 none; "special_ids": of special tokens by
+ * name. */
 static int read_numbers(const char *source, const mf_json *object, const mf_json *ids,
                         int32_t symbols, mf_bpe_numbers *ret)
 {

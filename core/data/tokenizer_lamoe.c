@@ -2,10 +2,11 @@
  *
  *   {"vocab_dict": {TOKEN: ID, ...}, "merges": {"LEFT:RIGHT": "LEFTRIGHT", ...}, "max_iter": N}
  *
- * Ids are those of the file. An end of word is </w> there, and here a blank, which it decodes to.
- * Characters and made symbols that occur in no word after the last merge have no id: they encode as
- * <unk>, as there. Where LEFT or RIGHT hold a colon the key alone does not say where it is cut: both
- * halves have to be known by then, as one character, an end of word, or what an earlier merge made.
+ * Ids are those of the file. An end of word is </w> there, and here a blank, which it decodes
+ * to. Characters and made symbols that occur in no word after the last merge have no id: they
+ * encode as <unk>, as there. Where LEFT or RIGHT hold a colon the key alone does not say where
+ * it is cut: both halves have to be known by then, as one character, an end of word, or what an
+ * earlier merge made.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -87,8 +88,8 @@ static bool in_vocabulary(const reader *r, const char *text, size_t n)
     return at >= 0 && at < r->listed;
 }
 
-/* Where the key of a merge is cut: the colon between two halves that are known; of several, the one
- * whose halves are in the vocabulary. 0: there is none; -1: more than one. */
+/* Where the key of a merge is cut: the colon between two halves that are known; of several, the
+ * one whose halves are in the vocabulary. 0: there is none; -1: more than one. */
 static long find_cut(const reader *r, const mf_strings *made, const char *key)
 {
     const size_t n = strlen(key);

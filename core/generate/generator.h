@@ -17,19 +17,19 @@ int mf_generator_new(mf_model *m, bool use_cache, mf_generator **ret);
 void mf_generator_free(mf_generator *g);
 void mf_generator_reset(mf_generator *g);
 
-/* For models in bf16 that are only read from now on, by generators: gives back the f32 values that
- * generating does not read. */
+/* For models in bf16 that are only read from now on, by generators: gives back the f32 values
+ * that generating does not read. */
 int mf_generator_give_back(mf_generator *g);
 
 /* The model was changed (heads, skips): graphs and cache anew, the text is kept. */
 int mf_generator_refresh(mf_generator *g);
-/* Runs the text so far in one piece, without the cache: *ret_graph holds the routing of its tokens
- * from *ret_first on (as many as the model's sequence holds). Valid until the next call. MF_EINPUT
- * when there is no text. */
+/* Runs the text so far in one piece, without the cache: *ret_graph holds the routing of its
+ * tokens from *ret_first on (as many as the model's sequence holds). Valid until the next call.
+ * MF_EINPUT when there is no text. */
 int mf_generator_review(mf_generator *g, const mf_model_graph **ret_graph, int64_t *ret_first);
 
-/* Appends tokens (n >= 1) and gives the logits [vocab] of what follows; valid until the next call.
- * MF_EINPUT for ids outside the vocabulary. */
+/* Appends tokens (n >= 1) and gives the logits [vocab] of what follows; valid until the next
+ * call. MF_EINPUT for ids outside the vocabulary. */
 int mf_generator_feed(mf_generator *g, const int32_t *ids, int64_t n, const float **ret_logits);
 /* All tokens so far, forgotten ones too. */
 const int32_t *mf_generator_past(const mf_generator *g, int64_t *ret_n);

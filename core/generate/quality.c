@@ -1,5 +1,5 @@
-/* Words get numbers, equal ones the same; n-grams are then runs of numbers, and different ones are
- * counted by sorting. */
+/* Words get numbers, equal ones the same; n-grams are then runs of numbers, and different ones
+ * are counted by sorting. */
 #include "generate/quality.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* generate/sampler.c: what is drawn from needs no order, and what is cut needs only its best: the
- * vocabulary is never sorted as long as FEW candidates reach far enough.
+/* generate/sampler.c: what is drawn from needs no order, and what is cut needs only its best:
+ * the vocabulary is never sorted as long as FEW candidates reach far enough.
  */
 #include "generate/sampler.h"
 #include <math.h>
@@ -123,8 +123,8 @@ static bool find_best(mf_sampler *s, int32_t n)
     return true;
 }
 
-/* How many of the first n candidates stay: as many as reach `enough`, the first one always; n + 1
- * when they do not. */
+/* How many of the first n candidates stay: as many as reach `enough`, the first one always; n +
+ * 1 when they do not. */
 static int32_t reach(const mf_sampler *s, int32_t n, double enough, double *ret_kept)
 {
     double kept = 0;
@@ -135,8 +135,8 @@ static int32_t reach(const mf_sampler *s, int32_t n, double enough, double *ret_
     return kept < enough ? n + 1 : i;
 }
 
-/* Applies top-k and top-p: fills order, returns how many stay, their weights in *ret_sum; 0 without
- * memory. */
+/* Applies top-k and top-p: fills order, returns how many stay, their weights in *ret_sum; 0
+ * without memory. */
 static int32_t cut(mf_sampler *s, double *ret_sum)
 {
     const mf_sampler_options *o = &s->options;

@@ -1,17 +1,18 @@
 /* graph/again.c: values that the backward pass computes again instead of keeping them.
  *
- * When a gradient rule is about to read a value of the forward pass whose node is marked, a copy of
- * the node is added in front of it, and before that copies of the marked nodes that it reads from
- * (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", with nodes instead of
- * segments: what nobody reads of a copy is dropped as dead, and each copy stands as late as it can).
- * A copy has the same op, attributes and random stream, and so the same bits. The original is then
- * read in the forward pass only, and its memory is free from there on.
+ * When a gradient rule is about to read a value of the forward pass whose node is marked, a
+ * copy of the node is added in front of it, and before that copies of the marked nodes that it
+ * reads from (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", with nodes
+ * instead of segments: what nobody reads of a copy is dropped as dead, and each copy stands as
+ * late as it can). A copy has the same op, attributes and random stream, and so the same bits.
+ * The original is then read in the forward pass only, and its memory is free from there on.
  */
 #include "graph/internal.h"
 
 #include <string.h>
 
-/* Much smaller than what it is made of (a router's logits beside its input): cheaper to keep. */
+/* Much smaller than what it is made of (a router's logits beside its input): cheaper to
+ * keep. */
 static bool is_small(const mf_node *node)
 {
     size_t out = 0, in = 0;
@@ -39,7 +40,8 @@ static bool add_outputs(mf_graph *g, mf_node *copy, const mf_node *node, mf_tens
 {
     const int self = g->n_nodes - 1;
     for (int i = 0; i < node->n_out; i++) {
-        mf_tensor *t = mf_tensor_new(g, MF_TENSOR_VALUE, node->out[i]->dtype, node->out[i]->shape);
+        mf_tensor *t =
+            mf_tensor_new(g, MF_TENSOR_VALUE, node->out[i]->dtype, node->out[i]->shape);
         if (!t) return false;
         t->node = self;
         copy->out[i] = seen[node->out[i]->id] = t;

@@ -2,9 +2,9 @@
  *
  * Forward nodes are visited last to first. When one is reached, all that reads its outputs has
  * been visited, so the gradients of its outputs are complete. Contributions to one tensor are
- * added in the order in which they arise, which is fixed by the graph. A parameter's gradient is
- * stored as soon as its first reader has been visited, not at the end, so that memory is free for
- * the rest of the way.
+ * added in the order in which they arise, which is fixed by the graph. A parameter's gradient
+ * is stored as soon as its first reader has been visited, not at the end, so that memory is
+ * free for the rest of the way.
  */
 #include "graph/internal.h"
 
@@ -52,7 +52,8 @@ static int check_gradient(mf_graph *g, const mf_node *node, int i, const mf_tens
                         mf_dtype_text(type), mf_shape_text(x->shape, b));
 }
 
-/* A rule that was made of ops gives the type that those ops gave: that alone is put right here. */
+/* A rule that was made of ops gives the type that those ops gave: that alone is put right
+ * here. */
 static int fit_gradient(mf_graph *g, const mf_node *node, int i, mf_tensor **d)
 {
     const mf_dtype type = mf_tensor_grad_type(node->in[i]);
@@ -150,8 +151,8 @@ static int enter_scope(tape *tp, const mf_node *node)
     return MF_OK;
 }
 
-/* The node as its gradient sees it: with values that are computed again in place of those that are not
- * kept. */
+/* The node as its gradient sees it: with values that are computed again in place of those that
+ * are not kept. */
 static int look_at(tape *tp, const mf_node *node, mf_node *ret)
 {
     *ret = *node;
@@ -195,10 +196,10 @@ static int visit(tape *tp, int at)
 
 /* ---- parameters ---- */
 
-/* Lets the node that computes the gradient write to the storage itself; an op that makes it in the
- * forward pass already (linear_cross_entropy) included: until the optimizer has read it nobody else
- * writes there. Not possible when the value is nobody's product, or stored for another parameter
- * already, or wanted after the run. */
+/* Lets the node that computes the gradient write to the storage itself; an op that makes it in
+ * the forward pass already (linear_cross_entropy) included: until the optimizer has read it
+ * nobody else writes there. Not possible when the value is nobody's product, or stored for
+ * another parameter already, or wanted after the run. */
 static bool bind(mf_tensor *value, mf_param *param)
 {
     mf_tensor *owner = mf_owner(value);
@@ -230,8 +231,8 @@ static bool is_trained(const mf_tensor *t)
     return t->kind == MF_TENSOR_PARAM && t->node < 0 && t->needs_grad && !t->master;
 }
 
-/* The last contribution to a parameter's gradient, if it is a few rows, goes into the storage where
- * the rest of it already is: no second gradient of that size, no sum of both. */
+/* The last contribution to a parameter's gradient, if it is a few rows, goes into the storage
+ * where the rest of it already is: no second gradient of that size, no sum of both. */
 static bool add_rows(tape *tp, int at, const mf_node *seen, mf_tensor *dout)
 {
     mf_graph *g = tp->g;
@@ -239,7 +240,8 @@ static bool add_rows(tape *tp, int at, const mf_node *seen, mf_tensor *dout)
     char name[64];
     if (!(seen->op->flags & MF_OP_ROWS) || !dout || dout->dtype != MF_F32) return false;
     mf_tensor *leaf = mf_tensor_home(g->nodes[at]->in[0]);
-    if (!is_trained(leaf) || !leaf->param->grad || tp->first_reader[leaf->id] != at) return false;
+    if (!is_trained(leaf) || !leaf->param->grad || tp->first_reader[leaf->id] != at)
+        return false;
     if (!leaf->grad && !g->options.accumulate) return false;
     tp->first_reader[leaf->id] = -1;
     if (store_gradient(g, leaf) != MF_OK) return true;

@@ -99,7 +99,8 @@ const char *mf_graph_scope(const mf_graph *g)
     return g->scope ? g->scope->path : "";
 }
 
-/* A name that spells out where it is ("layers.3.router hash" inside "layers.3") stays as it is. */
+/* A name that spells out where it is ("layers.3.router hash" inside "layers.3") stays as it
+ * is. */
 static bool is_absolute(const char *name, const char *outer)
 {
     size_t n = strlen(outer);
@@ -203,9 +204,9 @@ mf_node *mf_node_new(mf_graph *g, const mf_opdef *op, const char *scope)
     node->scope = scope;
     node->metric = g->metrics;
     node->gradient_part = g->gradient_part;
-    node->again = !g->metrics && !g->gradient_part && g->options.recompute != MF_RECOMPUTE_NONE &&
-                  ((op->flags & MF_OP_CHEAP) ||
-                   (g->again && g->options.recompute == MF_RECOMPUTE_BLOCK));
+    node->again =
+        !g->metrics && !g->gradient_part && g->options.recompute != MF_RECOMPUTE_NONE &&
+        ((op->flags & MF_OP_CHEAP) || (g->again && g->options.recompute == MF_RECOMPUTE_BLOCK));
     g->nodes[g->n_nodes++] = node;
     return node;
 }

@@ -1,8 +1,8 @@
 /* graph/finite.c: tracing NaN and Inf to the first op that made them.
  *
- * NaN and +Inf are never meant. -Inf may be: it is how logits are masked, and how a row that sees
- * nothing is marked for the backward pass. So -Inf counts only where an op's first output has it
- * and no input had.
+ * NaN and +Inf are never meant. -Inf may be: it is how logits are masked, and how a row that
+ * sees nothing is marked for the backward pass. So -Inf counts only where an op's first output
+ * has it and no input had.
  */
 #include "graph/internal.h"
 

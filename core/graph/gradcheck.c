@@ -84,7 +84,8 @@ static void remember_outputs(checker *c)
                (size_t)mf_shape_count(c->out[o]->shape) * sizeof(float));
 }
 
-/* f before minus f now, summed over outputs that moved; *ret_noise: how exactly that is known. */
+/* f before minus f now, summed over outputs that moved; *ret_noise: how exactly that is
+ * known. */
 static double difference(const checker *c, double *ret_noise)
 {
     double sum = 0, noise = 0;

@@ -1,14 +1,14 @@
 /* graph/gradcheck.h: are the gradients of a graph the slopes of its values?
  *
- * The outputs are made one number by a fixed random weighting, f = sum_i <weight[i], out[i]>, and
- * the graph's gradient of f is compared with central differences. What f32 allows is got out of
- * them: sums in double, the reference kernels, actual rather than asked-for steps, the error
- * term of second order removed (Richardson), and a tolerance that knows how coarsely the outputs
- * that moved are rounded. Several steps are tried, as long as rounding leaves something to see,
- * and a point passes when one of them agrees: a wrong rule agrees with none.
+ * The outputs are made one number by a fixed random weighting, f = sum_i <weight[i], out[i]>,
+ * and the graph's gradient of f is compared with central differences. What f32 allows is got
+ * out of them: sums in double, the reference kernels, actual rather than asked-for steps, the
+ * error term of second order removed (Richardson), and a tolerance that knows how coarsely the
+ * outputs that moved are rounded. Several steps are tried, as long as rounding leaves something
+ * to see, and a point passes when one of them agrees: a wrong rule agrees with none.
  *
- * A point at a kink (relu at 0, where a top-k changes) has no slope. It is told by slopes to the
- * left and to the right that differ while the gradient lies between them; such points are
+ * A point at a kink (relu at 0, where a top-k changes) has no slope. It is told by slopes to
+ * the left and to the right that differ while the gradient lies between them; such points are
  * counted, not judged. When more than half of a tensor's points are at kinks, nothing has been
  * shown, and the check fails.
  */
@@ -36,9 +36,9 @@ typedef struct mf_gradcheck_report {
     int64_t points, kinks;    /* judged and skipped, in all tensors */
 } mf_gradcheck_report;
 
-/* Checks the gradients that `out` has for the inputs (mf_graph_want_grad) and parameters in `in`.
- * The graph must have neither gradients nor an end yet: it gets both here. Inputs must be filled.
- * Values are restored. Ops that keep state must come to the same state in every run.
+/* Checks the gradients that `out` has for the inputs (mf_graph_want_grad) and parameters in
+ * `in`. The graph must have neither gradients nor an end yet: it gets both here. Inputs must be
+ * filled. Values are restored. Ops that keep state must come to the same state in every run.
  * MF_EPLUGIN naming the worst tensor and element when they disagree. ret may be NULL. */
 int mf_gradcheck(mf_graph *g, int n_out, mf_tensor *const *out, int n_in, mf_tensor *const *in,
                  const mf_gradcheck_options *options, mf_gradcheck_report *ret);

@@ -38,11 +38,13 @@ struct mf_tensor {
     bool needs_grad;     /* a gradient may have to flow through it */
     bool keep;           /* readable after the run */
     mf_tensor *alias;    /* shares this one's memory (reshape, in place); NULL: its own */
-    int32_t writes;      /* MF_OP_STATE ops that write this memory so far (counted at the owner) */
+    int32_t writes;      /* MF_OP_STATE ops that write this memory so far (counted at the
+                            owner) */
     int32_t version;     /* writes when this handle came to be: an older one must not be read */
     mf_tensor *grad;     /* gradient value, set by mf_graph_backward */
     mf_tensor *narrow, *wide; /* this value in bf16, in f32, once somebody wanted it */
-    mf_tensor *master;   /* of the bf16 copy of a parameter: its f32 leaf, which gets the gradient */
+    mf_tensor *master;   /* of the bf16 copy of a parameter: its f32 leaf, which gets the
+                            gradient */
     mf_param *param;     /* kinds PARAM, GRAD */
     const double *live;  /* kind LIVE */
     const char *name;    /* for messages and DOT; may be NULL */
@@ -54,12 +56,14 @@ typedef struct mf_node {
     const char *scope;             /* where it was added: "layers.0.router linear" */
     int32_t n_in, n_out;
     mf_tensor *in[MF_OP_MAX_ARGS]; /* absent optional inputs are NULL */
-    mf_tensor *out[MF_OP_MAX_IN];  /* of a backward node: gradients of inputs, NULL if unwanted */
+    mf_tensor *out[MF_OP_MAX_IN];  /* of a backward node: gradients of inputs, NULL if
+                                      unwanted */
     uint32_t reads;                /* bit i: the data of in[i] is read, not only its shape */
     mf_attr attr;
     bool backward;      /* runs op->backward on the arguments of a fused gradient */
     bool gradient_part; /* added by mf_graph_backward */
-    bool narrow;        /* added where products are made in bf16: so are those of its gradient */
+    bool narrow;        /* added where products are made in bf16: so are those of its
+                           gradient */
     bool metric;        /* feeds nothing but metrics: runs only when they are wanted */
     bool dead;          /* nothing needs it */
     bool again;         /* the backward pass computes it again */
@@ -69,8 +73,8 @@ typedef struct mf_node {
     double flops, backward_flops;
 } mf_node;
 
-/* What the backward pass computes again instead of keeping it from the forward pass. The bits of all
- * results are the same. */
+/* What the backward pass computes again instead of keeping it from the forward pass. The bits
+ * of all results are the same. */
 typedef enum mf_recompute {
     MF_RECOMPUTE_NONE,
     MF_RECOMPUTE_LIGHT, /* outputs of ops that are marked cheap */
@@ -84,9 +88,9 @@ typedef struct mf_graph_options {
     bool bare;       /* plan only: it cannot run; what it would take is in its info */
     bool no_reuse;   /* give every value memory of its own (for looking inside) */
     bool bf16;       /* products take and, unless told otherwise, give bf16 */
-    /* A finished training graph that never runs at the same time: its memory is used, as far as it
-     * goes, and that of the gradients which it writes. What it kept is lost when this one runs.
-     * It must live as long. NULL: none */
+    /* A finished training graph that never runs at the same time: its memory is used, as far as
+     * it goes, and that of the gradients which it writes. What it kept is lost when this one
+     * runs. It must live as long. NULL: none */
     const mf_graph *lender;
 } mf_graph_options;
 
@@ -105,11 +109,11 @@ void mf_graph_pop(mf_graph *g);
  * anything; nothing else may read them. */
 void mf_graph_metrics(mf_graph *g, bool on);
 
-/* Nodes added while on are computed again in the backward pass under MF_RECOMPUTE_BLOCK: what lies
- * between one residual sum and the next. */
+/* Nodes added while on are computed again in the backward pass under MF_RECOMPUTE_BLOCK: what
+ * lies between one residual sum and the next. */
 void mf_graph_again(mf_graph *g, bool on);
-/* Whether products are made in bf16 from here on; never in graphs without the option. Returns what
- * was. Routers and losses are built with it off: they see and compute f32. */
+/* Whether products are made in bf16 from here on; never in graphs without the option. Returns
+ * what was. Routers and losses are built with it off: they see and compute f32. */
 bool mf_graph_narrow(mf_graph *g, bool on);
 bool mf_graph_narrowing(const mf_graph *g);
 /* t in f32: itself, or its cast. */
@@ -136,9 +140,10 @@ mf_tensor *mf_graph_op_named(mf_graph *g, const char *name, int n_in, mf_tensor 
                              const mf_attr *attr, int n_out, mf_tensor **ret_out);
 void mf_graph_keep(mf_tensor *t); /* readable after the run; NULL allowed */
 
-/* Adds gradient nodes of the scalar `loss` for all parameters that are not frozen, and for inputs
- * listed in extra (their gradients are kept; read t->grad). Once a graph. A parameter of the graph
- * that the loss does not depend on gets zeros; one that is not in the graph is left alone. */
+/* Adds gradient nodes of the scalar `loss` for all parameters that are not frozen, and for
+ * inputs listed in extra (their gradients are kept; read t->grad). Once a graph. A parameter of
+ * the graph that the loss does not depend on gets zeros; one that is not in the graph is left
+ * alone. */
 int mf_graph_backward(mf_graph *g, mf_tensor *loss, int n_extra, mf_tensor *const *extra);
 /* The same for several outputs of any shape: gradients of sum_i <seed[i], out[i]>. */
 int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor *const *seed,
@@ -146,9 +151,10 @@ int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor 
 
 /* Drops dead nodes, lays out memory. The graph is complete.
  *
- * Where a gradient is overwritten in each run (options.accumulate is off), its storage serves values
- * of the forward pass until it is written: gradients are there from the end of a run to the
- * beginning of the next. Where runs add to it, it holds their sum and serves nothing else. */
+ * Where a gradient is overwritten in each run (options.accumulate is off), its storage serves
+ * values of the forward pass until it is written: gradients are there from the end of a run to
+ * the beginning of the next. Where runs add to it, it holds their sum and serves nothing
+ * else. */
 int mf_graph_finish(mf_graph *g);
 
 /* ---- running ---- */
@@ -157,15 +163,16 @@ typedef struct mf_run {
     const struct mf_kernels *kernels; /* NULL: the set in force */
     bool metrics;      /* also run metric nodes */
     bool forward_only; /* stop before the gradient part */
-    bool check_finite; /* after each node: MF_ENONFINITE naming op and scope at the first NaN/Inf */
+    bool check_finite; /* after each node: MF_ENONFINITE naming op and scope at the first
+                          NaN/Inf */
 } mf_run;
 int mf_graph_run(mf_graph *g, const mf_run *run);
 /* The node at work, NULL between nodes: what a crash message names. */
 extern const mf_node *volatile mf_graph_node_now;
 
 /* Data of an input or a constant (from its creation on), a parameter, or a kept value (after
- * mf_graph_finish; with no_reuse of any value). Else NULL. A kept value of a metric node holds what
- * the last run with metrics left there. */
+ * mf_graph_finish; with no_reuse of any value). Else NULL. A kept value of a metric node holds
+ * what the last run with metrics left there. */
 void *mf_tensor_data(const mf_tensor *t);
 
 typedef struct mf_graph_info {
@@ -186,8 +193,8 @@ void mf_graph_profile_print(const mf_graph *g, FILE *out);
 /* Graphviz text of the graph, without gradient nodes unless all. */
 int mf_graph_dot(const mf_graph *g, bool all, FILE *out);
 
-/* The kernel set in force: MOEFW_KERNELS, judged once. MF_ECONFIG for an unknown name; then there
- * is no set, and mf_backend_kernels gives NULL. */
+/* The kernel set in force: MOEFW_KERNELS, judged once. MF_ECONFIG for an unknown name; then
+ * there is no set, and mf_backend_kernels gives NULL. */
 int mf_backend_init(void);
 const struct mf_kernels *mf_backend_kernels(void);
 

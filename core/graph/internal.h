@@ -85,7 +85,8 @@ struct mf_graph {
 };
 
 /* ---- build.c ---- */
-/* Records "OP (SCOPE): message" and poisons the graph, unless it is poisoned; returns the code. */
+/* Records "OP (SCOPE): message" and poisons the graph, unless it is poisoned; returns the
+ * code. */
 int mf_node_fail(mf_graph *g, const char *op, const char *scope, int code, const char *fmt, ...)
     MF_PRINTF(5, 6);
 /* "linear (layers.0.router hash)" in memory of the graph; NULL without memory. */
@@ -109,8 +110,8 @@ mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param);
 mf_tensor *mf_graph_half_leaf(mf_graph *g, mf_tensor *leaf);
 
 /* ---- narrow.c ---- */
-/* Gives each input the type that the op takes (mf_opdef.bf16_in), adding casts where needed: from
- * in to out, n each. Returns the graph's status. */
+/* Gives each input the type that the op takes (mf_opdef.bf16_in), adding casts where needed:
+ * from in to out, n each. Returns the graph's status. */
 int mf_graph_fit_types(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in,
                        mf_tensor **out);
 /* Where the gradient of a value is gathered. */
@@ -134,16 +135,16 @@ typedef struct mf_span {
 int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes);
 
 /* ---- lend.c ---- */
-/* Finds the gradient storage that values may use: `written` [n_tensors] gives the first node that
- * writes a tensor, by id. Sets g->lent. */
+/* Finds the gradient storage that values may use: `written` [n_tensors] gives the first node
+ * that writes a tensor, by id. Sets g->lent. */
 int mf_lend_find(mf_graph *g, const int *written);
 /* At most 2 n_lent + 1 spans that keep others off what is not to be used; returns how many. */
 int mf_lend_spans(const mf_graph *g, mf_span *spans);
 
 /* ---- again.c ---- */
-/* The value that a gradient is to read instead of t, a value of the forward pass: computed again, once,
- * by nodes added here, or t itself where it is kept. seen [tensors of the forward pass]: those made so
- * far, by id, NULL at first. NULL: the graph has failed. */
+/* The value that a gradient is to read instead of t, a value of the forward pass: computed
+ * again, once, by nodes added here, or t itself where it is kept. seen [tensors of the forward
+ * pass]: those made so far, by id, NULL at first. NULL: the graph has failed. */
 mf_tensor *mf_again(mf_graph *g, mf_tensor *t, mf_tensor **seen);
 
 /* ---- run.c ---- */
@@ -158,7 +159,8 @@ void mf_profile_end(mf_graph *g, int step, uint64_t begun);
 void mf_profile_free(mf_profile *p);
 
 /* ---- finite.c ---- */
-/* The first input of a step that is not finite; asked before it runs, since it may work in place. */
+/* The first input of a step that is not finite; asked before it runs, since it may work in
+ * place. */
 typedef struct mf_suspect {
     int input; /* -1: all are finite */
     int64_t index;

@@ -1,14 +1,15 @@
 /* graph/lend.c: the storage of gradients as memory of values.
  *
- * A run overwrites the gradient of a parameter in the backward pass; before that nobody reads it,
- * and all that the layers behind the parameter keep for their own gradients has been used up. So
- * values may lie there: of a model of L layers the gradients of the early ones hold much of what
- * the late ones keep. Storage that no node of the graph writes (frozen parameters, others' ones) and
- * the gaps between parameters, which must hold zeros, are left alone.
+ * A run overwrites the gradient of a parameter in the backward pass; before that nobody reads
+ * it, and all that the layers behind the parameter keep for their own gradients has been used
+ * up. So values may lie there: of a model of L layers the gradients of the early ones hold much
+ * of what the late ones keep. Storage that no node of the graph writes (frozen parameters,
+ * others' ones) and the gaps between parameters, which must hold zeros, are left alone.
  *
- * Where runs add to gradients (train.accumulate > 1) nothing is lent: from the second run of a step on
- * that storage holds the sum of those before, all the time, and one plan has to fit every run. Later
- * graphs that borrow, as evaluation does, lie in the arena, which is the larger for it.
+ * Where runs add to gradients (train.accumulate > 1) nothing is lent: from the second run of a
+ * step on that storage holds the sum of those before, all the time, and one plan has to fit
+ * every run. Later graphs that borrow, as evaluation does, lie in the arena, which is the
+ * larger for it.
  */
 #include "graph/internal.h"
 

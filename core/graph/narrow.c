@@ -1,10 +1,10 @@
 /* graph/narrow.c: which numbers are bf16: each op gets its inputs in a type that it takes.
  *
- * In a graph with the option bf16, products (MF_OP_NARROW) get bf16: of a parameter the copy that the
- * store keeps, of any other value a cast. What they put out is bf16 again, unless their attributes
- * say f32, and ops that know bf16 go on with it; for all others it is widened. A value is cast once,
- * however many ops want it. An op thus never sees a type that it did not ask for, and whoever
- * builds with ops, plugins above all, need not know.
+ * In a graph with the option bf16, products (MF_OP_NARROW) get bf16: of a parameter the copy
+ * that the store keeps, of any other value a cast. What they put out is bf16 again, unless
+ * their attributes say f32, and ops that know bf16 go on with it; for all others it is widened.
+ * A value is cast once, however many ops want it. An op thus never sees a type that it did not
+ * ask for, and whoever builds with ops, plugins above all, need not know.
  */
 #include "graph/internal.h"
 

@@ -1,5 +1,5 @@
-/* graph/node.c: adding an op: its shapes, its gradient rule and its random stream are judged here,
- * so that a graph that could be built can run. */
+/* graph/node.c: adding an op: its shapes, its gradient rule and its random stream are judged
+ * here, so that a graph that could be built can run. */
 #include "graph/internal.h"
 
 #include "base/rng.h"
@@ -161,8 +161,9 @@ static bool wants_gradient(const draft *d, int *ret_through)
     return false;
 }
 
-/* The stream is a name's hash and nothing else, so it stays when other parts of the model change,
- * and is the same in training and evaluation. Metrics count apart: they may come and go. */
+/* The stream is a name's hash and nothing else, so it stays when other parts of the model
+ * change, and is the same in training and evaluation. Metrics count apart: they may come and
+ * go. */
 static int random_stream(draft *d, uint64_t *ret)
 {
     mf_graph *g = d->g;

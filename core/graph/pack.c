@@ -1,10 +1,11 @@
 /* graph/pack.c: offsets for values by their lifetimes.
  *
- * Spans that are fixed keep their offset. The others one after the other, in several orders of which
- * the best is taken: largest first, then longest-lived first, then by bytes times life. Each goes
- * into the lowest gap among those that are alive together with it (greedy by size: Pisarchyk, Lee
- * 2020, "Efficient Memory Management for Deep Neural Net Inference", 5.2); on graphs of transformers
- * the result is within a few percent of the largest sum of live bytes, which nothing can go below.
+ * Spans that are fixed keep their offset. The others one after the other, in several orders of
+ * which the best is taken: largest first, then longest-lived first, then by bytes times life.
+ * Each goes into the lowest gap among those that are alive together with it (greedy by size:
+ * Pisarchyk, Lee 2020, "Efficient Memory Management for Deep Neural Net Inference", 5.2); on
+ * graphs of transformers the result is within a few percent of the largest sum of live bytes,
+ * which nothing can go below.
  */
 #include "graph/internal.h"
 

@@ -1,9 +1,9 @@
 /* graph/param.h: parameters and buffers: what is trained, and what is only kept.
  *
  * All values of a store lie in one block, all gradients in another, so that the optimizer makes
- * one pass and a checkpoint one file. Names are paths, "layers.0.router.weight"; an instance of a
- * plugin declares below its own. Declaring ends with mf_store_seal, which allocates and draws the
- * start values: Philox keyed by (seed, name), independent of everything else in the store.
+ * one pass and a checkpoint one file. Names are paths, "layers.0.router.weight"; an instance of
+ * a plugin declares below its own. Declaring ends with mf_store_seal, which allocates and draws
+ * the start values: Philox keyed by (seed, name), independent of everything else in the store.
  */
 #ifndef MF_GRAPH_PARAM_H
 #define MF_GRAPH_PARAM_H
@@ -20,7 +20,8 @@ typedef struct mf_param {
     bool frozen;        /* no gradient now; graphs must be rebuilt after a change */
     double lr_scale;    /* multiplies the learning rate; 1 */
     /* Factors of its own on the learning rate of parts, 0: frozen. Seen as [outer, parts,
-     * part_size]; NULL: the parameter is one. The optimizer has to look again after a change. */
+     * part_size]; NULL: the parameter is one. The optimizer has to look again after a
+     * change. */
     float *part;        /* [parts] */
     int64_t parts, part_size;
     int64_t offset;     /* elements into the blocks (buffers have a block of their own) */
@@ -38,8 +39,8 @@ void mf_store_free(mf_store *s);
  * parameter (weights shared between layers). */
 int mf_store_declare(mf_store *s, const char *name, mf_shape shape, mf_init init, bool buffer,
                      mf_param **ret);
-/* Makes p divisible into parts (see mf_param.part), all with the factor 1. MF_EINVAL: it does not
- * divide. */
+/* Makes p divisible into parts (see mf_param.part), all with the factor 1. MF_EINVAL: it does
+ * not divide. */
 int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size);
 /* Before sealing: the store shall keep copies of its parameters in bf16, for products. */
 void mf_store_want_bf16(mf_store *s);
@@ -65,12 +66,13 @@ float *mf_store_values(const mf_store *s, int64_t *ret_n);
 float *mf_store_grads(const mf_store *s);
 float *mf_store_moment1(const mf_store *s);
 float *mf_store_moment2(const mf_store *s);
-/* The bf16 copies of the values, laid out alike; NULL unless asked for. Whoever writes values brings
- * them up to date: the optimizer on its way, others by mf_store_round. */
+/* The bf16 copies of the values, laid out alike; NULL unless asked for. Whoever writes values
+ * brings them up to date: the optimizer on its way, others by mf_store_round. */
 uint16_t *mf_store_halves(const mf_store *s);
 void mf_store_round(const mf_store *s); /* all of them; nothing without copies */
-/* Gives back the memory of a parameter's f32 values, of which a bf16 copy is there: a graph that reads
- * them will not finish. Nothing is done in stores with training or without copies. */
+/* Gives back the memory of a parameter's f32 values, of which a bf16 copy is there: a graph
+ * that reads them will not finish. Nothing is done in stores with training or without
+ * copies. */
 void mf_store_give_back(const mf_store *s, mf_param *p);
 /* Draws a parameter's start value again into out [count]. */
 void mf_param_draw(const mf_param *p, uint64_t seed, float *out);

@@ -1,9 +1,9 @@
 /* graph/plan.c: which nodes run, and where their values lie.
  *
- * A value is alive from the node that makes it to the last node that reads it, or to the end when
- * it is kept. Values that are never alive together share memory, and use the storage of gradients
- * that are not yet written (lend.c). The plan is made for the whole list of nodes; runs that leave
- * nodes out (metrics, the gradient part) only read less of it.
+ * A value is alive from the node that makes it to the last node that reads it, or to the end
+ * when it is kept. Values that are never alive together share memory, and use the storage of
+ * gradients that are not yet written (lend.c). The plan is made for the whole list of nodes;
+ * runs that leave nodes out (metrics, the gradient part) only read less of it.
  */
 #include "graph/internal.h"
 
@@ -101,8 +101,8 @@ static bool may_overwrite(planner *p, const mf_node *node, int at, int i)
     return true;
 }
 
-/* May gradient j of a fused backward call lie over what it reads as input i: input j itself, or the
- * gradient of the first output? */
+/* May gradient j of a fused backward call lie over what it reads as input i: input j itself, or
+ * the gradient of the first output? */
 static bool may_replace(planner *p, const mf_node *node, int at, int j, int i)
 {
     const mf_tensor *out = node->out[j], *owner;

@@ -35,14 +35,15 @@ static mf_verdict check_instances(const mf_rig_spec *spec, char detail[MF_CHECK_
     }
     const size_t after = bytes_in_use();
     if (after <= before + SLACK) return MF_CHECK_PASS;
-    return mf_check_failed(detail,
-                           "%d instances that came and went keep %zu bytes: expected none (what "
-                           "init takes, fini gives back)",
-                           INSTANCES, after - before);
+    return mf_check_failed(
+        detail,
+        "%d instances that came and went keep %zu bytes: expected none (what "
+        "init takes, fini gives back)",
+        INSTANCES, after - before);
 }
 
-/* After some steps to warm up, a hundred more allocate nothing and keep nothing; nor do instances
- * that are gone. */
+/* After some steps to warm up, a hundred more allocate nothing and keep nothing; nor do
+ * instances that are gone. */
 mf_verdict mf_check_leaks(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     enum { WARM = 30, STEPS = 100, SLACK = 2048 };
@@ -69,8 +70,8 @@ mf_verdict mf_check_leaks(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
     spec.only_init = true;
     mf_verdict v = check_instances(&spec, detail);
     if (v == MF_CHECK_PASS)
-        snprintf(detail, MF_CHECK_DETAIL, "%d steps keep nothing, nor do instances that are gone",
-                 STEPS);
+        snprintf(detail, MF_CHECK_DETAIL,
+                 "%d steps keep nothing, nor do instances that are gone", STEPS);
     return v;
 }
 
@@ -113,9 +114,9 @@ static int time_calls(const mf_rig_spec *spec, double *ret)
     return rc;
 }
 
-/* For information: nothing fails for being slow. A training step's forward and backward pass of a
- * layer with the plugin in its place, and with the stand-in there; on one thread, because a busy
- * machine makes threads wait for each other. */
+/* For information: nothing fails for being slow. A training step's forward and backward pass of
+ * a layer with the plugin in its place, and with the stand-in there; on one thread, because a
+ * busy machine makes threads wait for each other. */
 mf_verdict mf_check_speed(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_rig_spec spec = mf_check_spec(plugin);

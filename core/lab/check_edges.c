@@ -1,4 +1,5 @@
-/* Options and shapes at the edges of what is allowed: each works or is declined with a reason. */
+/* Options and shapes at the edges of what is allowed: each works or is declined with a
+ * reason. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +38,8 @@ static mf_verdict try_value(const mf_loaded *plugin, const mf_option *o, const c
     return MF_CHECK_PASS;
 }
 
-/* Values beyond the bounds are refused by core before the plugin sees them; that is tried too. */
+/* Values beyond the bounds are refused by core before the plugin sees them; that is tried
+ * too. */
 static mf_verdict try_beyond(const mf_loaded *plugin, const mf_option *o, double beyond,
                              char detail[MF_CHECK_DETAIL])
 {
@@ -173,15 +175,16 @@ static bool sound_sums(const mf_routing *r, const float *gate, char *why, size_t
             any = true;
         }
         if (!any || fabs(sum - r->gate_scale) <= 1e-4 * fmax(1, fabs(r->gate_scale))) continue;
-        snprintf(why, size, "token %d: renormalize = 1 says that its gates sum to %g, found %.6g",
-                 (int)t, r->gate_scale, sum);
+        snprintf(why, size,
+                 "token %d: renormalize = 1 says that its gates sum to %g, found %.6g", (int)t,
+                 r->gate_scale, sum);
         return false;
     }
     return true;
 }
 
-/* No expert twice for one token, none outside of 0 .. E-1; gates are numbers, with the sum that the
- * router promised; what comes out is finite. */
+/* No expert twice for one token, none outside of 0 .. E-1; gates are numbers, with the sum that
+ * the router promised; what comes out is finite. */
 static bool sound_choice(const mf_rig *rig, char *why, size_t size)
 {
     for (int32_t l = 0; l < rig->spec.layers; l++) {
@@ -219,8 +222,8 @@ static bool sound_choice(const mf_rig *rig, char *why, size_t size)
     return false;
 }
 
-/* One expert a token, all of them, one token, one expert, odd sizes: each works, in training and
- * evaluation, or is declined. */
+/* One expert a token, all of them, one token, one expert, odd sizes: each works, in training
+ * and evaluation, or is declined. */
 mf_verdict mf_check_shapes(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     static const struct {

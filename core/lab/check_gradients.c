@@ -1,9 +1,9 @@
 /* Gradients against central differences.
  *
- * What a plugin itself keeps gradients out of (stop_gradient, ops without gradient, random draws)
- * is held fixed meanwhile: a first run records the values of all such ops, and the graph that is
- * checked has constants in their place. So a straight-through estimator is judged by what it says
- * of itself, and a choice made by the plugin does not jump.
+ * What a plugin itself keeps gradients out of (stop_gradient, ops without gradient, random
+ * draws) is held fixed meanwhile: a first run records the values of all such ops, and the graph
+ * that is checked has constants in their place. So a straight-through estimator is judged by
+ * what it says of itself, and a choice made by the plugin does not jump.
  */
 #include <stdio.h>
 #include <string.h>
@@ -151,9 +151,9 @@ static int check_draw(const mf_rig_spec *spec, mf_gradcheck_report *report)
 }
 
 /* One setting of the options: MF_OK, MF_ECONFIG when it is declined, else what is wrong. All
- * experts are chosen, so that core's choice does not jump. Kinks of the plugin's own may still lie
- * closer than differences can be taken; other numbers have them elsewhere, and a wrong rule is wrong
- * for all. */
+ * experts are chosen, so that core's choice does not jump. Kinks of the plugin's own may still
+ * lie closer than differences can be taken; other numbers have them elsewhere, and a wrong rule
+ * is wrong for all. */
 static int check_setting(const mf_loaded *plugin, const char *option, const char *value,
                          mf_gradcheck_report *report)
 {
@@ -172,8 +172,8 @@ static int check_setting(const mf_loaded *plugin, const char *option, const char
     return rc;
 }
 
-/* By default and with each choice of each option, every parameter's and x's gradient of all that
- * the plugin gives out agrees with central differences on the reference kernels. */
+/* By default and with each choice of each option, every parameter's and x's gradient of all
+ * that the plugin gives out agrees with central differences on the reference kernels. */
 mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const mf_schema *s = &plugin->schema;

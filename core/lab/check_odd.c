@@ -136,8 +136,8 @@ static mf_verdict odd_steps(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
     return MF_CHECK_PASS;
 }
 
-/* Zeros, denormals and saturated routing leave everything finite, gradients too; NaN, Inf and huge
- * numbers are an error or stay in their sequence; nothing crashes. */
+/* Zeros, denormals and saturated routing leave everything finite, gradients too; NaN, Inf and
+ * huge numbers are an error or stay in their sequence; nothing crashes. */
 mf_verdict mf_check_odd_numbers(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     if (plugin->kind == MF_CONTROLLER) return odd_steps(plugin, detail);

@@ -19,8 +19,8 @@ static void hash_x(const mf_rig *rig, char out[33])
     mf_hash_bytes(mf_tensor_data(rig->x), n * sizeof(float), out);
 }
 
-/* Makes a rig of many tiles and runs it `times` times; the last run's digest, and whether x still
- * is what it was. */
+/* Makes a rig of many tiles and runs it `times` times; the last run's digest, and whether x
+ * still is what it was. */
 static int digest_of(const mf_rig_spec *spec, int times, char hash[33], bool *ret_kept)
 {
     mf_rig *rig = NULL;
@@ -141,7 +141,8 @@ static bool looks_ahead(const mf_loaded *p)
     return p->kind == MF_ROUTER && (p->table.router.flags & MF_ROUTER_NOT_CAUSAL) != 0;
 }
 
-/* Does the plugin draw random numbers in evaluation too? Seen by the hook while a rig is built. */
+/* Does the plugin draw random numbers in evaluation too? Seen by the hook while a rig is
+ * built. */
 static mf_tensor *see_random(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
                              mf_tensor *const *in, const mf_attr *attr, int n_out,
                              mf_tensor **ret_out)

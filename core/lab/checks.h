@@ -36,7 +36,8 @@ mf_rig_spec mf_check_spec(const mf_loaded *plugin);
 mf_verdict mf_check_failed(char detail[MF_CHECK_DETAIL], const char *fmt, ...);
 /* The same with the last error as the reason. */
 mf_verdict mf_check_broke(char detail[MF_CHECK_DETAIL], const char *when);
-/* A plugin may say that it will not work with an option or a shape: MF_ECONFIG, or no memory. */
+/* A plugin may say that it will not work with an option or a shape: MF_ECONFIG, or no
+ * memory. */
 bool mf_check_declined(int rc);
 
 #endif

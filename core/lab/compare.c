@@ -60,7 +60,8 @@ static int text_of(const mf_compare *c, const mf_compare_router *r, bool pilot, 
         config->train.seed = 0; /* each run is told its own */
         config->train.threads = 0;
         rc = mf_config_write(config, f);
-        if (fclose(f) != 0 && rc == MF_OK) rc = mf_fail(MF_ENOMEM, "no memory for a configuration");
+        if (fclose(f) != 0 && rc == MF_OK)
+            rc = mf_fail(MF_ENOMEM, "no memory for a configuration");
     }
     if (rc == MF_OK && (*ret = mf_strdup(text)) == NULL) rc = MF_ENOMEM;
     free(text);
@@ -86,10 +87,12 @@ static const char *name_of(const char *plugin)
 
 static bool plain(const mf_router_entry *e, const char *name)
 {
-    return e->n_options == 0 && (strcmp(e->plugin, name) == 0 || strcmp(name_of(e->plugin), name) == 0);
+    return e->n_options == 0 &&
+           (strcmp(e->plugin, name) == 0 || strcmp(name_of(e->plugin), name) == 0);
 }
 
-/* Index of the baseline. --baseline may name a router that is not in the list: it comes first. */
+/* Index of the baseline. --baseline may name a router that is not in the list: it comes
+ * first. */
 static int choose_baseline(mf_compare *c, const mf_config *own, mf_router_entry **list, int *n)
 {
     const char *wanted = c->spec->baseline;
@@ -114,8 +117,8 @@ static int choose_baseline(mf_compare *c, const mf_config *own, mf_router_entry 
     return MF_OK;
 }
 
-/* A folder's name that no other label has: ':' becomes ',', what is unusual in a file's name its
- * code. */
+/* A folder's name that no other label has: ':' becomes ',', what is unusual in a file's name
+ * its code. */
 static char *folder_of(mf_arena *arena, const char *label)
 {
     char *out = mf_arena_alloc(arena, 3 * strlen(label) + 1), *o = out;
@@ -136,8 +139,9 @@ static int name_run(mf_compare *c, const mf_compare_router *r, int64_t seed, boo
     char leaf[48];
     snprintf(leaf, sizeof leaf, pilot ? "pilot" : "seed-%lld", (long long)seed);
     *run = (mf_compare_run){.seed = seed, .pilot = pilot};
-    run->name = pilot ? mf_arena_strf(c->arena, "%s pilot", r->entry.label)
-                      : mf_arena_strf(c->arena, "%s seed %lld", r->entry.label, (long long)seed);
+    run->name = pilot
+                    ? mf_arena_strf(c->arena, "%s pilot", r->entry.label)
+                    : mf_arena_strf(c->arena, "%s seed %lld", r->entry.label, (long long)seed);
     run->dir = mf_arena_strf(c->arena, "%s/%s", r->dir, leaf);
     run->claim = mf_arena_strf(c->arena, "%s/%s.lock", r->dir, leaf);
     run->log = mf_arena_strf(c->arena, "%s/%s.log", r->dir, leaf);
@@ -168,22 +172,26 @@ static int read_facts(const mf_compare *c, mf_model_facts *ret)
     if (rc != MF_OK) return rc;
     if (config->model.moe_every == 0) {
         mf_config_free(config);
-        return mf_fail(MF_EUSAGE, "model.moe_every = 0: a dense model has no router to compare; "
-                                  "expected 1 or more");
+        return mf_fail(MF_EUSAGE,
+                       "model.moe_every = 0: a dense model has no router to compare; "
+                       "expected 1 or more");
     }
     config->model.moe_every = 0;
     const mf_session_options o = {.training = false};
     rc = mf_session_open(config, &o, &s);
     if (rc == MF_OK && s->corpus->split[MF_SPLIT_VAL].tokens == 0)
-        rc = mf_fail(MF_EUSAGE, "data.split = %g leaves nothing to validate with, which is what "
-                                "routers are compared by", s->config->data.split);
+        rc = mf_fail(MF_EUSAGE,
+                     "data.split = %g leaves nothing to validate with, which is what "
+                     "routers are compared by",
+                     s->config->data.split);
     if (rc == MF_OK) *ret = s->model->facts;
     mf_session_close(s);
     return rc;
 }
 
-static int count_params(const mf_compare *c, const mf_compare_router *r, const mf_model_facts *facts,
-                        int64_t *ret_all, int64_t *ret_active, int64_t *ret_router)
+static int count_params(const mf_compare *c, const mf_compare_router *r,
+                        const mf_model_facts *facts, int64_t *ret_all, int64_t *ret_active,
+                        int64_t *ret_router)
 {
     mf_config *config = NULL;
     mf_model *m = NULL;
@@ -214,7 +222,8 @@ static int judge_options(const mf_compare *c, mf_compare_router *r)
         if (c->spec->equal != MF_EQUAL_TIME) r->steps = r->configured;
     }
     if (rc == MF_OK && c->spec->equal == MF_EQUAL_TIME && config->train.steps == 0)
-        rc = mf_fail(MF_EUSAGE, "equal time is made by train.steps: expected 1 or more, found 0");
+        rc = mf_fail(MF_EUSAGE,
+                     "equal time is made by train.steps: expected 1 or more, found 0");
     mf_config_free(config);
     const bool named = c->spec->routers != NULL && strcmp(c->spec->routers, "all") != 0;
     if (rc == MF_OK || rc == MF_ENOMEM || (named && rc != MF_EPLUGIN)) return rc;
@@ -249,8 +258,9 @@ static int fit_hidden(const mf_compare *c, mf_compare_router *r, const mf_model_
     const double slope = (double)(active[1] - active[0]) / (double)(widths[1] - widths[0]);
     const double at_zero = (double)active[0] - slope * (double)widths[0];
     if (!(slope > 0))
-        return mf_fail(MF_EUSAGE, "equal parameters are made by expert.hidden, but the experts of "
-                                  "this model do not grow with it");
+        return mf_fail(MF_EUSAGE,
+                       "equal parameters are made by expert.hidden, but the experts of "
+                       "this model do not grow with it");
     r->hidden = (int64_t)fmax(1, round(((double)wanted - at_zero) / slope));
     return count_params(c, r, facts, &r->params, &r->params_active, &r->params_router);
 }
@@ -280,22 +290,25 @@ static bool is_draft(const char *name)
            strcmp(name + n + 1 - sizeof end, end) == 0;
 }
 
-/* An empty or a new folder, or a comparison. Another process may be making it right now: its plan is
- * the first that it puts there, so a list with anything else is of a folder that has a plan by then,
- * though it had none a moment before. */
+/* An empty or a new folder, or a comparison. Another process may be making it right now: its
+ * plan is the first that it puts there, so a list with anything else is of a folder that has a
+ * plan by then, though it had none a moment before. */
 static int judge_out(const char *out)
 {
     char **names = NULL;
     const char *strange = NULL;
     int n = 0;
     if (!mf_exists(out)) return MF_OK;
-    if (!mf_is_dir(out)) return mf_fail(MF_EUSAGE, "%s: expected a directory, found a file", out);
+    if (!mf_is_dir(out))
+        return mf_fail(MF_EUSAGE, "%s: expected a directory, found a file", out);
     int rc = mf_list_dir(out, &names, &n);
     for (int i = 0; i < n && strange == NULL; i++)
         if (!is_draft(names[i])) strange = names[i];
     if (rc == MF_OK && strange != NULL && !mf_compare_is(out))
-        rc = mf_fail(MF_EUSAGE, "%s: the directory holds files already (%s): expected an empty or a "
-                                "new one, or a comparison to go on with", out, strange);
+        rc = mf_fail(MF_EUSAGE,
+                     "%s: the directory holds files already (%s): expected an empty or a "
+                     "new one, or a comparison to go on with",
+                     out, strange);
     mf_list_free(names, n);
     return rc;
 }
@@ -325,8 +338,10 @@ static int judge_config(const char *path, const char *text, bool *ret_same)
     int rc = mf_read_file(path, 1 << 20, &there, &size);
     if (rc == MF_OK && strcmp(there, text) != 0) {
         first_difference(there, text, why, sizeof why);
-        rc = mf_fail(MF_EUSAGE, "%s is of another comparison (%s): expected the same configuration, "
-                                "or a new --out", path, why);
+        rc = mf_fail(MF_EUSAGE,
+                     "%s is of another comparison (%s): expected the same configuration, "
+                     "or a new --out",
+                     path, why);
     }
     *ret_same = rc == MF_OK;
     mf_free(there);

@@ -1,7 +1,7 @@
 /* lab/compare.h: routers side by side in training, over seeds.
  *
- * Every run is an ordinary run directory, OUT/ROUTER/seed-N, made by this program in a process of
- * its own. All runs of one seed see the same data in the same order and begin with the same
+ * Every run is an ordinary run directory, OUT/ROUTER/seed-N, made by this program in a process
+ * of its own. All runs of one seed see the same data in the same order and begin with the same
  * weights outside the router (start weights are drawn by name), so differences are taken within
  * seeds. What is on disk is all the state there is: the same call goes on where a killed one
  * stopped, and several processes can work on one comparison, each run being claimed by a lock.
@@ -22,8 +22,10 @@
 /* What all runs have the same amount of. */
 typedef enum mf_equal {
     MF_EQUAL_STEPS,  /* optimizer steps */
-    MF_EQUAL_PARAMS, /* steps and, as nearly as expert.hidden allows, the baseline's active parameters */
-    MF_EQUAL_TIME    /* training time: steps x the router's speed over the baseline's in a pilot */
+    MF_EQUAL_PARAMS, /* steps and, as nearly as expert.hidden allows, the baseline's active
+                        parameters */
+    MF_EQUAL_TIME    /* training time: steps x the router's speed over the baseline's in a
+                        pilot */
 } mf_equal;
 extern const char *const mf_equal_names[]; /* NULL-terminated */
 
@@ -32,8 +34,8 @@ typedef struct mf_compare_spec {
     const mf_assignment *set;  /* laid over it */
     int n_set;
     const char *routers;       /* lab/router_list.h */
-    const char *baseline;      /* label; NULL: the router of the configuration if it is listed, else
-                                * the first of the list */
+    const char *baseline;      /* label; NULL: the router of the configuration if it is listed,
+                                  else * the first of the list */
     const char *out;
     mf_equal equal;
     int32_t seeds;             /* >= 1: the configuration's train.seed and those after it */
@@ -93,7 +95,8 @@ typedef struct mf_compare_router {
     char *text;                 /* of the configuration; mf_free */
     char *refused;              /* why it takes no part, NULL: it does; mf_free */
     int64_t first_seed, hidden; /* hidden: of experts; 0: as configured */
-    int64_t configured, steps;  /* 0: as train.epochs says; steps of equal time: 0 before pilots */
+    int64_t configured, steps;  /* 0: as train.epochs says; steps of equal time: 0 before
+                                   pilots */
     int64_t params, params_active, params_router;
     mf_compare_run pilot;       /* equal time */
     mf_compare_run *runs;       /* [seeds] */
@@ -107,10 +110,10 @@ typedef struct mf_compare {
     mf_quality by;              /* what the task has */
 } mf_compare;
 
-/* Judges everything: names, options, models, what OUT holds already; then makes OUT. Routers that
- * cannot stand in this model are marked as refused. A wrong name or option of a router that was
- * named is an error, MF_EUSAGE, MF_ECONFIG, MF_ENOTFOUND, and nothing is touched; so is another
- * comparison in OUT. */
+/* Judges everything: names, options, models, what OUT holds already; then makes OUT. Routers
+ * that cannot stand in this model are marked as refused. A wrong name or option of a router
+ * that was named is an error, MF_EUSAGE, MF_ECONFIG, MF_ENOTFOUND, and nothing is touched; so
+ * is another comparison in OUT. */
 int mf_compare_new(const mf_compare_spec *spec, mf_compare **ret);
 void mf_compare_free(mf_compare *c);
 
@@ -124,8 +127,8 @@ typedef struct mf_compare_watch {
     void (*tick)(void *arg, int64_t steps, int64_t total);
 } mf_compare_watch;
 
-/* Until every run is done or has failed. MF_ESIGNAL: stopped, runs saved (*ret_signal). Failures
- * of single runs are kept in them. */
+/* Until every run is done or has failed. MF_ESIGNAL: stopped, runs saved (*ret_signal).
+ * Failures of single runs are kept in them. */
 int mf_compare_run_all(mf_compare *c, const mf_compare_watch *watch, int *ret_signal);
 
 /* ---- results ---- */
@@ -139,13 +142,15 @@ typedef struct mf_compare_row {
     mf_estimate quality;
     mf_paired against;        /* the baseline, within seeds */
     double p_holm;
-    mf_verdict verdict;       /* by p_holm < .05; none for fewer than two pairs; a router of which a
-                               * run diverged is not called better */
+    mf_verdict verdict;       /* by p_holm < .05; none for fewer than two pairs; a router of
+                                 which a * run diverged is not called better */
     int rank;                 /* by mean, 1 best, 0 without result */
     double mean_rank;         /* over seeds that all have */
-    int seeds_needed;         /* to show with power .8 a difference of the size that 80 % confidence
-                               * leaves of the one seen; 0: over 1000, -1: not known */
-    double load_cv, drop_rate, nmi, nmi_best, tokens_per_s, wall_s, pearson; /* means over runs */
+    int seeds_needed;         /* to show with power .8 a difference of the size that 80 %
+                                 confidence * leaves of the one seen; 0: over 1000, -1: not
+                                 known */
+    double load_cv, drop_rate, nmi, nmi_best, tokens_per_s, wall_s, pearson; /* means over
+                                                                                runs */
     int64_t steps;
 } mf_compare_row;
 

@@ -76,8 +76,8 @@ static int spawn(const char *const *argv, const char *log, int claim, pid_t *ret
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_APPEND,
-                                     0666);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log,
+                                     O_WRONLY | O_CREAT | O_APPEND, 0666);
     posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
     /* Onto itself: takes close-on-exec off in the child alone. */
     posix_spawn_file_actions_adddup2(&actions, claim, claim);
@@ -139,7 +139,8 @@ int mf_compare_child_begin(int argc, char **argv)
     long long parent;
     if (argc < 4 || !mf_parse_i64(argv[2], &parent))
         return mf_fail(MF_EUSAGE, "usage: %s %s PROCESS VERB...", argv[0], argv[1]);
-    /* When the comparison dies, its runs save and end: whoever goes on with it finds them free. */
+    /* When the comparison dies, its runs save and end: whoever goes on with it finds them
+     * free. */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != (pid_t)parent) return mf_fail(MF_ERUN, "the comparison has ended");
     return MF_OK;

@@ -1,7 +1,7 @@
 /* lab/compare_child.h: a run of a comparison, seen from the process that makes it.
  *
- * PROGRAM --compared-run PARENT VERB...: VERB... as from the command line, but saved and ended when
- * the process PARENT dies. Only the program itself asks for it.
+ * PROGRAM --compared-run PARENT VERB...: VERB... as from the command line, but saved and ended
+ * when the process PARENT dies. Only the program itself asks for it.
  */
 #ifndef MF_LAB_COMPARE_CHILD_H
 #define MF_LAB_COMPARE_CHILD_H

@@ -1,4 +1,5 @@
-/* plan.json: what a comparison was asked for, so that it can go on without being asked again. */
+/* plan.json: what a comparison was asked for, so that it can go on without being asked
+ * again. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +115,8 @@ int mf_compare_plan_read(mf_arena *arena, const char *out, mf_compare_spec *ret)
     if (rc == MF_OK) {
         rc = read_document(arena, doc, ret);
         if (rc == MF_EINPUT)
-            rc = mf_fail(rc, "%s: expected config, set, routers, baseline, equal and seeds", path);
+            rc = mf_fail(rc, "%s: expected config, set, routers, baseline, equal and seeds",
+                         path);
         mf_json_free(doc);
     }
     mf_free(text);

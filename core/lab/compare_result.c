@@ -23,7 +23,8 @@ static int read_manifest(const mf_compare_run *run, bool *ret_there, mf_run_resu
         (!mf_json_int(mf_json_get(doc, "steps"), &r->steps) ||
          !mf_json_int(mf_json_get(doc, "params"), &r->params) ||
          !mf_json_int(mf_json_get(doc, "params_active"), &r->params_active)))
-        rc = mf_fail(MF_EINPUT, "%s: expected whole numbers steps, params and params_active", path);
+        rc = mf_fail(MF_EINPUT, "%s: expected whole numbers steps, params and params_active",
+                     path);
     if (doc != NULL) mf_json_free(doc);
     mf_free(text);
     mf_free(path);

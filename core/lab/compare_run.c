@@ -161,7 +161,8 @@ static int fill(pool *p, int *ret_left)
         mf_compare_router *r;
         mf_compare_run *run = run_at(p, i, &r);
         if (run == NULL) continue;
-        const bool want = run->state == MF_RUN_WAITING || (run->state == MF_RUN_ELSEWHERE && look);
+        const bool want =
+            run->state == MF_RUN_WAITING || (run->state == MF_RUN_ELSEWHERE && look);
         job *free_job = NULL;
         for (int k = 0; want && k < p->size && free_job == NULL; k++)
             if (p->jobs[k].router == NULL) free_job = &p->jobs[k];
@@ -254,7 +255,8 @@ static int fit_steps(mf_compare *c)
 static int run_stage(mf_compare *c, const mf_compare_watch *watch, bool pilots)
 {
     pool p = {.c = c, .watch = watch, .pilots = pilots,
-              .size = pilots ? 1 : (int)c->spec->jobs}; /* a pilot is timed: nothing beside it */
+              .size = pilots ? 1 : (int)c->spec->jobs}; /* a pilot is timed: nothing beside
+                                                           it */
     return run_pool(&p);
 }
 

@@ -108,7 +108,8 @@ void mf_compare_json(mf_jw *w, const mf_compare_table *t)
     mf_jw_kv_bool(w, "higher_is_better", t->by == MF_QUALITY_ACCURACY);
     mf_jw_kv_string(w, "baseline", base->entry.label);
     mf_jw_kv_int(w, "seeds", c->spec->seeds);
-    mf_jw_kv_int(w, "steps", base->runs[0].result.steps > 0 ? base->runs[0].result.steps : base->steps);
+    mf_jw_kv_int(w, "steps",
+                 base->runs[0].result.steps > 0 ? base->runs[0].result.steps : base->steps);
     mf_jw_kv_string(w, "equal", mf_equal_names[c->spec->equal]);
     mf_jw_kv_int(w, "compared", t->compared);
     mf_jw_kv_real(w, "detectable_dz", t->detectable);
@@ -261,7 +262,9 @@ void mf_compare_print(const mf_compare_table *t, FILE *out)
     if (t->of->spec->seeds < 3)
         fprintf(out, "With fewer than 3 seeds little can be shown: try --seeds 5.\n");
     else if (t->compared > 0)
-        fprintf(out, "seeds: so many show, in 4 of 5 comparisons, what 80 %% confidence leaves of the "
-                     "difference seen; %d show one of %.1f standard deviations.\n",
-                (int)t->of->spec->seeds, t->detectable);
+        fprintf(
+            out,
+            "seeds: so many show, in 4 of 5 comparisons, what 80 %% confidence leaves of the "
+            "difference seen; %d show one of %.1f standard deviations.\n",
+            (int)t->of->spec->seeds, t->detectable);
 }

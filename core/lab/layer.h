@@ -1,5 +1,5 @@
-/* lab/layer.h: a layer of experts outside of any model: instances of plugins by name, and the inputs
- * of a graph over rows of tokens. What is benched and what is checked are made of these.
+/* lab/layer.h: a layer of experts outside of any model: instances of plugins by name, and the
+ * inputs of a graph over rows of tokens. What is benched and what is checked are made of these.
  */
 #ifndef MF_LAB_LAYER_H
 #define MF_LAB_LAYER_H
@@ -18,7 +18,8 @@ typedef struct mf_lab_layer {
 } mf_lab_layer;
 
 mf_dims mf_lab_dims(const mf_lab_layer *l, int32_t layer);
-/* layers.0.router with the keys of [router], layers.0.expert with those of [expert] and `hidden`. */
+/* layers.0.router with the keys of [router], layers.0.expert with those of [expert] and
+ * `hidden`. */
 int mf_lab_layer_new(const mf_lab_layer *l, mf_plughost *host, mf_ini *ini, mf_moe_layer *ret);
 void mf_lab_layer_free(mf_moe_layer *layer); /* what was made, also after a failure */
 

@@ -1,5 +1,6 @@
-/* lab/product_bench.h: matrix products of the sizes that models have, against what the registers of
- * this machine can multiply and its memory can deliver, measured in the same process.
+/* lab/product_bench.h: matrix products of the sizes that models have, against what the
+ * registers of this machine can multiply and its memory can deliver, measured in the same
+ * process.
  */
 #ifndef MF_LAB_PRODUCT_BENCH_H
 #define MF_LAB_PRODUCT_BENCH_H

@@ -271,7 +271,8 @@ int mf_rig_new(const mf_rig_spec *spec, mf_rig **ret)
     rig->ini = mf_ini_new();
     int rc = rig->host != NULL && rig->ini != NULL ? make_instances(rig) : MF_ENOMEM;
     if (rc == MF_OK && !spec->only_init) {
-        rig->shares = mf_alloc((size_t)spec->experts * MF_MOE_SHARES * MF_RIG_LAYERS, sizeof *rig->shares);
+        rig->shares = mf_alloc((size_t)spec->experts * MF_MOE_SHARES * MF_RIG_LAYERS,
+                               sizeof *rig->shares);
         rc = rig->shares != NULL ? mf_store_seal(rig->store, SEED, true) : MF_ENOMEM;
         if (rc == MF_OK && spec->shaken != 0) shake(rig);
         if (rc == MF_OK) rc = build(rig);

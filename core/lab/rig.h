@@ -1,10 +1,10 @@
 /* lab/rig.h: a plugin of any kind at work in a very small model, for checks.
  *
- *     x [T,d] -> MoE layer 0 -> + -> MoE layer 1 -> ... -> y        loss = <weights, y> + losses
+ *     x [T,d] -> MoE layer 0 -> + -> MoE layer 1 -> ... -> y     loss = <weights, y> + losses
  *
- * The places that the plugin under check does not take have stand-ins. All that it could ask for
- * is there: ids, positions, sequences, labels, mask, the trainer's live options, a history. A rig
- * is a value of its spec: two rigs of equal spec compute the same bits.
+ * The places that the plugin under check does not take have stand-ins. All that it could ask
+ * for is there: ids, positions, sequences, labels, mask, the trainer's live options, a history.
+ * A rig is a value of its spec: two rigs of equal spec compute the same bits.
  */
 #ifndef MF_LAB_RIG_H
 #define MF_LAB_RIG_H
@@ -70,8 +70,8 @@ void mf_rig_free(mf_rig *rig);
 void mf_rig_fill(mf_rig *rig, uint64_t seed);
 /* One run of the graph; kernels NULL: the set in force. */
 int mf_rig_run(mf_rig *rig, const struct mf_kernels *kernels);
-/* A training step: run, small changes of the parameters along the gradients, mf_rig_after. Needs
- * gradients. */
+/* A training step: run, small changes of the parameters along the gradients, mf_rig_after.
+ * Needs gradients. */
 int mf_rig_step(mf_rig *rig);
 /* What follows a step: measurements of the last run are told to after_step and on_step. */
 int mf_rig_after(mf_rig *rig);

@@ -1,9 +1,10 @@
 /* lab/router_bench.h: routers side by side on the same activations.
  *
- * Each router stands alone in one MoE layer. Its start weights, and the activations (random ones,
- * or stretches of recorded ones), are drawn anew for each seed; measurements are means over seeds,
- * times are medians over repetitions. What is measured is defined below, since published tables
- * differ in just these definitions (arXiv 2506.16419 gives one name to two entropies).
+ * Each router stands alone in one MoE layer. Its start weights, and the activations (random
+ * ones, or stretches of recorded ones), are drawn anew for each seed; measurements are means
+ * over seeds, times are medians over repetitions. What is measured is defined below, since
+ * published tables differ in just these definitions (arXiv 2506.16419 gives one name to two
+ * entropies).
  */
 #ifndef MF_LAB_ROUTER_BENCH_H
 #define MF_LAB_ROUTER_BENCH_H
@@ -17,15 +18,15 @@ typedef struct mf_router_bench_spec {
     int32_t batch, seq;  /* T = batch seq tokens */
     int32_t labels;      /* label values, for routers that follow labels */
     int32_t seeds;       /* >= 1 */
-    mf_timing_how how;   /* of each timing; repetitions 0: none. In turns: only the router on all
-                          * tokens is timed */
+    mf_timing_how how;   /* of each timing; repetitions 0: none. In turns: only the router on
+                            all * tokens is timed */
     bool layer;          /* also time router + experts (hidden wide) */
     int32_t hidden;      /* 0: 4 dim */
     double alpha;        /* multiplies the regularizers' values */
     const char *expert;  /* plugin of the experts; to be set when layer */
     const float
         *activations; /* [rows,dim] recorded, or NULL: N(0,1). Each sequence is a stretch
-                               * of them from a drawn place on, so that neighbours stay neighbours */
+                         * of them from a drawn place on, so that neighbours stay neighbours */
     const int32_t *ids, *row_labels; /* [rows] beside activations; NULL: drawn */
     int64_t rows;
 } mf_router_bench_spec;

@@ -21,8 +21,9 @@ static int add_option(mf_arena *arena, const char *label, const char *text, size
 {
     const char *equals = memchr(text, '=', n);
     if (equals == NULL || equals == text)
-        return mf_fail(MF_EUSAGE, "router '%s': expected KEY=VALUE after the colon, found '%.*s'",
-                       label, (int)n, text);
+        return mf_fail(MF_EUSAGE,
+                       "router '%s': expected KEY=VALUE after the colon, found '%.*s'", label,
+                       (int)n, text);
     const char *dot = memchr(text, '.', (size_t)(equals - text));
     *ret = mf_arena_strf(arena, "%s%.*s", dot != NULL ? "" : "router.", (int)n, text);
     return *ret != NULL ? MF_OK : MF_ENOMEM;

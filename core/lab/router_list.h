@@ -20,8 +20,8 @@ typedef struct mf_router_entry {
 
 /* One entry. MF_EUSAGE. */
 int mf_router_entry_read(mf_arena *arena, const char *text, mf_router_entry *ret);
-/* A list; NULL and "all": every router that is installed, by name. An entry that comes twice, an
- * empty list: MF_EUSAGE. */
+/* A list; NULL and "all": every router that is installed, by name. An entry that comes twice,
+ * an empty list: MF_EUSAGE. */
 int mf_router_list(mf_arena *arena, const char *text, mf_router_entry **ret, int *ret_n);
 
 #endif

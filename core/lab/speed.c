@@ -321,7 +321,8 @@ static int infer_begin(infer_job *j, const mf_model_shape *shape, const mf_timin
     if (rc == MF_OK) rc = mf_ladder_new(s, shape, false, &j->ladder);
     if (rc != MF_OK) return rc;
     j->n = mf_batcher_count(j->batcher);
-    /* No more than are timed; the last one, which may be short, only where it is the only one. */
+    /* No more than are timed; the last one, which may be short, only where it is the only
+     * one. */
     if (!how->turns_in && j->n > how->repetitions) j->n = how->repetitions;
     if (j->n > 1 && j->n == mf_batcher_count(j->batcher)) j->n--;
     for (int64_t i = 0; i < j->n; i++) {

@@ -1,4 +1,5 @@
-/* lab/speed.h: how fast the whole thing is: a training step, a layer, decoding, a batch of answers.
+/* lab/speed.h: how fast the whole thing is: a training step, a layer, decoding, a batch of
+ * answers.
  *
  * Times are taken as lab/timing.h says, on arenas whose pages were touched. peak is
  * measured in the same process: the best rate of a 1024^3 product over several tries, so that a
@@ -25,7 +26,8 @@ typedef struct mf_speed {
     double params_mib;   /* inference: parameters as they lie in memory */
     bool real_data;      /* inference: batches are of data, not drawn */
     double arena_mib;    /* planned memory of the graph */
-    double rss_mib, peak_rss_mib; /* resident after the runs, and at most, reading files included */
+    double rss_mib, peak_rss_mib; /* resident after the runs, and at most, reading files
+                                     included */
 } mf_speed;
 
 double mf_speed_peak(void); /* GFLOP/s */
@@ -37,9 +39,10 @@ int mf_speed_generate(mf_session *s, int prompt, int tokens, const mf_timing_how
 /* A prompt of so many tokens as one batch. */
 int mf_speed_prompt(mf_session *s, int prompt, const mf_timing_how *how, mf_speed *ret);
 
-/* One batch of `batch` sequences of at most `seq` tokens through the model as evaluation runs it,
- * filling the inputs included: batches of the validation split (of the training split where that is
- * empty) in turn, padded as the configuration says, or without data full rows of drawn tokens. */
+/* One batch of `batch` sequences of at most `seq` tokens through the model as evaluation runs
+ * it, filling the inputs included: batches of the validation split (of the training split where
+ * that is empty) in turn, padded as the configuration says, or without data full rows of drawn
+ * tokens. */
 int mf_speed_infer(mf_session *s, int32_t batch, int32_t seq, const mf_timing_how *how,
                    mf_speed *ret);
 

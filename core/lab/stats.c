@@ -15,8 +15,9 @@ static double beta_fraction(double a, double b, double x)
     for (int m = 1; m <= 10000; m++) {
         double step = 1;
         for (int odd = 0; odd < 2; odd++) {
-            const double term = odd ? -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-                                    : m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+            const double term =
+                odd ? -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+                    : m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
             d = 1 + term * d;
             c = 1 + term / c;
             if (fabs(d) < tiny) d = tiny;
@@ -157,7 +158,8 @@ void mf_holm(const double *p, int n, double *ret)
     for (int i = 0; i < n; i++)
         if (!isnan(p[i])) m++;
     for (int i = 0; i < n; i++) {
-        /* Largest of (m - j) p_j over the j-th smallest, from 0, up to this one; ties by place. */
+        /* Largest of (m - j) p_j over the j-th smallest, from 0, up to this one; ties by
+         * place. */
         double adjusted = isnan(p[i]) ? p[i] : 0;
         for (int k = 0; k < n; k++) {
             if (isnan(p[i]) || isnan(p[k]) || p[k] > p[i] || (p[k] == p[i] && k > i)) continue;
@@ -177,8 +179,8 @@ static double normal_cdf(double z)
     return 0.5 * erfc(-z / sqrt(2));
 }
 
-/* P(T' > c) for T' = (Z + delta) / sqrt(V / df): the mean over V of P(Z > c sqrt(V / df) - delta),
- * by Simpson's rule over s = sqrt(V / df), whose density is chi's. */
+/* P(T' > c) for T' = (Z + delta) / sqrt(V / df): the mean over V of P(Z > c sqrt(V / df) -
+ * delta), by Simpson's rule over s = sqrt(V / df), whose density is chi's. */
 static double noncentral_above(double c, double df, double delta)
 {
     const double log_norm = log(2) + df / 2 * log(df / 2) - lgamma(df / 2);

@@ -105,7 +105,8 @@ static double at_share(const double *sorted, int64_t n, double share)
 {
     const double place = share * (double)(n - 1);
     const int64_t i = (int64_t)place;
-    return i + 1 < n ? sorted[i] + (place - (double)i) * (sorted[i + 1] - sorted[i]) : sorted[i];
+    return i + 1 < n ? sorted[i] + (place - (double)i) * (sorted[i + 1] - sorted[i])
+                     : sorted[i];
 }
 
 int mf_timing_run(const mf_timing_how *how, int warm_up, mf_timed_fn *fn, void *arg,

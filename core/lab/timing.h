@@ -2,7 +2,8 @@
  *
  * Runs first warm up, so that pages are there and threads awake; the median of the timed ones
  * counts. A comparison of two programs on one machine is worth most when they run in turn, each
- * with its memory warm: then whoever drives both says when (turns_in), and divides pair by pair.
+ * with its memory warm: then whoever drives both says when (turns_in), and divides pair by
+ * pair.
  */
 #ifndef MF_LAB_TIMING_H
 #define MF_LAB_TIMING_H

@@ -1,8 +1,8 @@
 /* lab/trace.h: recorded routing, read back, and what differs between two recordings.
  *
  * moefw-trace(5) describes the file, train/trace.h writes it. Opening judges names, types and
- * shapes, so that tensors of an open trace can be used as they are; numbers in them (ids, experts)
- * are judged by whoever uses them as an index.
+ * shapes, so that tensors of an open trace can be used as they are; numbers in them (ids,
+ * experts) are judged by whoever uses them as an index.
  */
 #ifndef MF_LAB_TRACE_H
 #define MF_LAB_TRACE_H
@@ -26,8 +26,8 @@ typedef struct mf_trace_layer {
     const mf_st_tensor *x;                     /* [T,d] */
 } mf_trace_layer;
 
-/* One task of sequences, [batches rows]; both NULL: not in the trace, or the first task's classes,
- * which are the targets. */
+/* One task of sequences, [batches rows]; both NULL: not in the trace, or the first task's
+ * classes, which are the targets. */
 typedef struct mf_trace_task {
     int32_t *classes; /* -1: none */
     float *values;    /* NaN: none */
@@ -64,12 +64,12 @@ int mf_trace_read(const mf_trace *t, const mf_st_tensor *tensor, void **ret);
  * Choices are compared as sets: the order within a token's k does not count. Where the sets
  * differ, the gap is how far the swapped experts were apart in the scores of either trace, the
  * larger of the two. Where the numbers of experts differ it is the smaller margin, but at least
- * what the scores differ by; where experts choose tokens, how far the token was from being left,
- * or taken.
+ * what the scores differ by; where experts choose tokens, how far the token was from being
+ * left, or taken.
  *   tie     the gap is below the tolerance
- *   after   an earlier layer has already parted for this token or, in the same sequence, for one
- *           before it (in the same batch where the trace is wide): a consequence, which says
- *           nothing of this layer; there are none where a choice was forced (replay)
+ *   after   an earlier layer has already parted for this token or, in the same sequence, for
+ *           one before it (in the same batch where the trace is wide): a consequence, which
+ *           says nothing of this layer; there are none where a choice was forced (replay)
  *   real    all others
  */
 typedef enum mf_trace_why { MF_TRACE_TIE, MF_TRACE_AFTER, MF_TRACE_REAL } mf_trace_why;
@@ -101,7 +101,8 @@ typedef struct mf_trace_diff {
     int n_layers;
     mf_trace_layer_diff *layers;
     int64_t differ, ties, after, real; /* over all layers */
-    /* In order of computation: batch, layer, token; those that are consequences are left out. */
+    /* In order of computation: batch, layer, token; those that are consequences are left
+     * out. */
     mf_trace_parting *partings;
     int64_t n_partings, cap_partings;
     struct mf_arena *arena;

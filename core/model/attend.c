@@ -39,8 +39,8 @@ static mf_tensor *indices(const attend *x, int64_t n, const int32_t *index)
 }
 
 /* Rows index[0 .. n) of a parameter seen as [rows, count / rows]; NULL when there is no such
- * parameter. Where nothing is trained, they are copied once, while the graph is built: a product
- * with one token costs as much as reading its weights. */
+ * parameter. Where nothing is trained, they are copied once, while the graph is built: a
+ * product with one token costs as much as reading its weights. */
 static mf_tensor *pick(const attend *x, const char *what, int64_t rows, int64_t n,
                        const int32_t *index)
 {
@@ -61,8 +61,8 @@ static mf_tensor *pick(const attend *x, const char *what, int64_t rows, int64_t 
     return t;
 }
 
-/* Heads of the packed projection in the order of computation: group by group, in each the queries,
- * keys, values. Returns how many; index: [active + 2 kv_active]. */
+/* Heads of the packed projection in the order of computation: group by group, in each the
+ * queries, keys, values. Returns how many; index: [active + 2 kv_active]. */
 static int64_t packed_order(const mf_head_plan *p, int32_t *index)
 {
     int64_t n = 0;
@@ -96,8 +96,9 @@ static mf_tensor *project(const attend *x, mf_tensor *in)
                         b ? mf_reshape(x->g, b, mf_shape1(n * x->hd)) : NULL, MF_F32);
 }
 
-/* The output bias; with model.gate_bias, as the published code shares it among the heads and gates
- * each share, b sum g / H over the active ones. gate: [active, 1]; NULL: no heads, or no gates. */
+/* The output bias; with model.gate_bias, as the published code shares it among the heads and
+ * gates each share, b sum g / H over the active ones. gate: [active, 1]; NULL: no heads, or no
+ * gates. */
 static mf_tensor *out_bias(const attend *x, mf_tensor *gate)
 {
     const mf_model_config *c = &x->m->config->model;
@@ -108,7 +109,8 @@ static mf_tensor *out_bias(const attend *x, mf_tensor *gate)
     return mf_mul(g, use(x, "out.bias"), share);
 }
 
-/* Attention over the number of heads, pruned ones too (section 5.3, "Attention Head Normalization"). */
+/* Attention over the number of heads, pruned ones too (section 5.3, "Attention Head
+ * Normalization"). */
 static mf_tensor *averaged(const attend *x, mf_tensor *y)
 {
     if (!y || !x->m->config->model.head_mean) return y;
@@ -155,9 +157,9 @@ static void through_cache(const attend *x, int32_t group, int64_t k_at, int64_t 
     }
 }
 
-/* Entropy of the weights p = softmax(s) of a row is ln sum e^s - sum p s, and, s being scale q . k,
- * sum p s = scale q . (sum p k): attention over the keys in place of the values. So the mean over
- * rows needs no matrix of weights. Metric nodes: they run when somebody looks. */
+/* Entropy of the weights p = softmax(s) of a row is ln sum e^s - sum p s, and, s being scale q
+ * . k, sum p s = scale q . (sum p k): attention over the keys in place of the values. So the
+ * mean over rows needs no matrix of weights. Metric nodes: they run when somebody looks. */
 static mf_tensor *entropy_of(const attend *x, mf_tensor *qkv, int32_t heads, int32_t kv)
 {
     mf_graph *g = x->g;
@@ -181,7 +183,8 @@ static mf_tensor *entropy_of(const attend *x, mf_tensor *qkv, int32_t heads, int
     return e;
 }
 
-/* What is added to the scores of n tokens of the first sequence before the softmax: [n,n] or [n]. */
+/* What is added to the scores of n tokens of the first sequence before the softmax: [n,n] or
+ * [n]. */
 static mf_tensor *hidden_places(const attend *x, int64_t n)
 {
     mf_graph *g = x->g;
@@ -268,8 +271,9 @@ static mf_tensor *groups(attend *x, mf_tensor *qkv)
 
 /* ---- gates ---- */
 
-/* Heads' outputs [T, active, hd] over their lengths (section 5.3, "Activation Stability"): each token's
- * own, or, as the published code has it, the mean over all tokens, without a gradient. */
+/* Heads' outputs [T, active, hd] over their lengths (section 5.3, "Activation Stability"): each
+ * token's own, or, as the published code has it, the mean over all tokens, without a
+ * gradient. */
 static mf_tensor *normed(const attend *x, mf_tensor *y)
 {
     const double least = 1e-5;
@@ -299,8 +303,8 @@ static mf_tensor *gated(const attend *x, mf_tensor *y, mf_tensor *gate)
     return mf_reshape(x->g, y, mf_shape2(x->tokens, n * x->hd));
 }
 
-/* Factors [active, 1]: sigmoid of the logits, or raw gates, and the mask of a graph that leaves heads
- * out for a try. */
+/* Factors [active, 1]: sigmoid of the logits, or raw gates, and the mask of a graph that leaves
+ * heads out for a try. */
 static mf_tensor *gates(const attend *x)
 {
     const mf_head_plan *p = x->plan;

@@ -91,8 +91,8 @@ static mf_init bias_init(const mf_model_config *c, int64_t inputs)
                : (mf_init){MF_INIT_UNIFORM, MF_PARAM_NO_DECAY, 1 / sqrt((double)inputs)};
 }
 
-/* Gates, which heads are there, and how fast each learns. What belongs to one head is a part of its
- * parameters with a learning rate of its own: see mf_heads_set_parts. */
+/* Gates, which heads are there, and how fast each learns. What belongs to one head is a part of
+ * its parameters with a learning rate of its own: see mf_heads_set_parts. */
 static void declare_gates(declarer *d, int32_t layer)
 {
     const mf_model_config *c = &d->m->config->model;
@@ -189,9 +189,10 @@ static void declare_task_head(declarer *d, int i, double std)
     const bool number = mf_model_task_kind(m, i) == MF_TASK_REGRESS;
     const int64_t out = number ? 1 : i == 0 ? f->classes : f->more_classes[i - 1];
     if (out == 0 && d->rc == MF_OK)
-        d->rc = i == 0 ? mf_fail(MF_ECONFIG, "model.classes = auto needs data to count classes")
-                       : mf_fail(MF_ECONFIG, "task.%s.classes = auto needs data to count classes",
-                                 mf_model_task_name(m, i));
+        d->rc = i == 0
+                    ? mf_fail(MF_ECONFIG, "model.classes = auto needs data to count classes")
+                    : mf_fail(MF_ECONFIG, "task.%s.classes = auto needs data to count classes",
+                              mf_model_task_name(m, i));
     const double mean = i == 0 ? f->mean : f->more_mean[i - 1];
     const mf_init at_mean = {MF_INIT_CONST, MF_PARAM_NO_DECAY, mean};
     declare(d, head_name(m, i, "weight").text, mf_shape2(out, c->dim), weight_init(c, std));
@@ -223,8 +224,8 @@ int mf_blocks_declare(mf_model *m)
 }
 
 /* ---- building ----
- * In bf16 the residual stream, attention, logits and all losses stay f32: what a product puts there
- * is f32, and only what lies between two products is bf16. */
+ * In bf16 the residual stream, attention, logits and all losses stay f32: what a product puts
+ * there is f32, and only what lies between two products is bf16. */
 
 /* NULL when the model has no such parameter. */
 static mf_tensor *use(const mf_model *m, mf_graph *g, const char *name)
@@ -366,7 +367,8 @@ mf_tensor *mf_block_task_head(const mf_model *m, mf_graph *g, int i, mf_tensor *
 {
     mf_tensor *weight = use(m, g, head_name(m, i, "weight").text),
               *bias = use(m, g, head_name(m, i, "bias").text);
-    if (mf_model_task_kind(m, i) == MF_TASK_REGRESS) return mf_linear_as(g, x, weight, bias, MF_F32);
+    if (mf_model_task_kind(m, i) == MF_TASK_REGRESS)
+        return mf_linear_as(g, x, weight, bias, MF_F32);
     return mf_linear_as(g, for_logits(m, g, x), weight, for_logits(m, g, bias), MF_F32);
 }
 

@@ -15,11 +15,14 @@
 
 typedef enum mf_task { MF_TASK_LM, MF_TASK_CLASSIFY, MF_TASK_MLM, MF_TASK_REGRESS } mf_task;
 typedef enum mf_best_by {
-    MF_BEST_LOSS, MF_BEST_ACCURACY, MF_BEST_MACRO_F1, MF_BEST_MSE, MF_BEST_PEARSON, MF_BEST_SPEARMAN
+    MF_BEST_LOSS, MF_BEST_ACCURACY, MF_BEST_MACRO_F1, MF_BEST_MSE, MF_BEST_PEARSON,
+    MF_BEST_SPEARMAN
 } mf_best_by;
 typedef enum mf_norm { MF_NORM_RMS, MF_NORM_LAYER } mf_norm;
 typedef enum mf_norm_place { MF_NORM_PRE, MF_NORM_POST } mf_norm_place;
-typedef enum mf_position { MF_POS_ROPE, MF_POS_SINUSOIDAL, MF_POS_LEARNED, MF_POS_NONE } mf_position;
+typedef enum mf_position {
+    MF_POS_ROPE, MF_POS_SINUSOIDAL, MF_POS_LEARNED, MF_POS_NONE
+} mf_position;
 typedef enum mf_skip { MF_SKIP_NONE, MF_SKIP_UNET } mf_skip;
 typedef enum mf_skip_form { MF_SKIP_LINEAR, MF_SKIP_RESIDUAL } mf_skip_form;
 typedef enum mf_skip_rule {
@@ -27,7 +30,9 @@ typedef enum mf_skip_rule {
 } mf_skip_rule;
 typedef enum mf_gate_form { MF_GATE_SIGMOID, MF_GATE_RAW } mf_gate_form;
 typedef enum mf_gate_start { MF_GATES_EVEN, MF_GATES_MIDDLE } mf_gate_start;
-typedef enum mf_head_norm { MF_HEAD_NORM_NONE, MF_HEAD_NORM_TOKEN, MF_HEAD_NORM_BATCH } mf_head_norm;
+typedef enum mf_head_norm {
+    MF_HEAD_NORM_NONE, MF_HEAD_NORM_TOKEN, MF_HEAD_NORM_BATCH
+} mf_head_norm;
 typedef enum mf_pool { MF_POOL_FIRST, MF_POOL_MEAN } mf_pool;
 typedef enum mf_film { MF_FILM_OFF, MF_FILM_PER_EXPERT, MF_FILM_SHARED } mf_film;
 typedef enum mf_film_around { MF_FILM_AROUND_ONE, MF_FILM_AROUND_ZERO } mf_film_around;
@@ -108,12 +113,14 @@ typedef struct mf_data_config {
     int64_t limit;             /* documents or examples of path that are used; 0: all */
     int64_t pick;              /* which: 0 the first, 1 drawn */
     const char *first_column, *second_column, *label_column; /* tsv; "": the usual names */
-    int64_t padding;           /* rows of examples: 0 of model.seq tokens, 1 as the batch needs */
+    int64_t padding;           /* rows of examples: 0 of model.seq tokens, 1 as the batch
+                                  needs */
     int64_t pad_mask;          /* 0: padding counts as tokens */
     int64_t clean;             /* text is made plain first (data/clean.h) */
     int64_t stride;            /* windows at every n-th token, once an epoch; 0: anywhere */
     int64_t split_windows;     /* windows are dealt to train and val, which so overlap */
-    int64_t bin_bits;          /* ids of token files: 0 as the file says, else 16; 1: 16, 2: 32 */
+    int64_t bin_bits;          /* ids of token files: 0 as the file says, else 16; 1: 16, 2:
+                                  32 */
 } mf_data_config;
 
 /* What train.dtype can be: "f32", "bf16", NULL. */
@@ -138,8 +145,8 @@ typedef struct mf_train_config {
     int64_t keep_best;         /* RUN/best: the checkpoint of the best validation */
     int64_t best_by;           /* mf_best_by: which that is */
     int64_t decay_all;         /* weight decay of norms, biases and embeddings, too */
-    int64_t eval_context;      /* tokens that evaluation windows overlap: each is predicted with at
-                                * least so many before it */
+    int64_t eval_context;      /* tokens that evaluation windows overlap: each is predicted with
+                                  at * least so many before it */
     int64_t save_every, keep;
     double time_limit;         /* seconds, 0: none; then checkpoint and exit 75 */
     int64_t dtype;             /* mf_dtype of what products take: MF_F32 or MF_BF16 */
@@ -187,7 +194,8 @@ typedef struct mf_plugin_section {
     const char *section;       /* "router", "regularizer.balance" */
     const char *label;         /* "balance"; "" for router and expert */
     const char *plugin;        /* name or path */
-    double weight;             /* regularizers; 1 by default; live as regularizer.LABEL.weight */
+    double weight;             /* regularizers; 1 by default; live as
+                                  regularizer.LABEL.weight */
     int64_t every;             /* controllers; 1 */
     const char *file;          /* where `plugin` was said, for messages */
     int line;
@@ -201,7 +209,8 @@ typedef struct mf_config {
     mf_train_config train;
     mf_report_config report;
     mf_trace_config trace;
-    mf_task_section tasks[MF_TASKS_MAX]; /* in order of appearance, without those of task = none */
+    mf_task_section tasks[MF_TASKS_MAX]; /* in order of appearance, without those of task =
+                                            none */
     int n_tasks;
     mf_plugin_section router, expert;
     mf_plugin_section *regularizers, *controllers; /* in order of appearance */
@@ -224,9 +233,9 @@ typedef struct mf_assignment {
 } mf_assignment;
 
 /* Sources, later over earlier: built-in defaults, system INI, user INI, the preset that CONFIG
- * includes, CONFIG (a file, a folder that holds config.ini, or a preset's name; NULL: the default
- * preset), then the assignments in their order. Every key is judged; plugin sections' own keys
- * are judged by mf_config_open_plugins or when the model is built.
+ * includes, CONFIG (a file, a folder that holds config.ini, or a preset's name; NULL: the
+ * default preset), then the assignments in their order. Every key is judged; plugin sections'
+ * own keys are judged by mf_config_open_plugins or when the model is built.
  *
  * Where a source names another plugin for a section than an earlier source did, the earlier
  * source's keys of that section hold only as far as the new plugin knows them.

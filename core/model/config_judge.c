@@ -59,7 +59,8 @@ static void judge_model(judge *j)
     if (m->kv_heads > 0 && heads % kv_heads != 0)
         fault(j, "model", "kv_heads", NULL, "expected a divisor of heads (%lld), found %lld",
               heads, kv_heads);
-    if (m->cache_start > 0 && (m->position == MF_POS_SINUSOIDAL || m->position == MF_POS_LEARNED))
+    if (m->cache_start > 0 &&
+        (m->position == MF_POS_SINUSOIDAL || m->position == MF_POS_LEARNED))
         fault(j, "model", "cache_start", NULL,
               "expected 0 with positions that end with model.seq, found %lld",
               (long long)m->cache_start);
@@ -96,7 +97,8 @@ static void judge_tasks(judge *j)
         fault(j, "train", "best_by", "loss",
               "accuracy and macro_f1 want a task that learns classes (classify)");
     if (by >= MF_BEST_MSE && !numbers)
-        fault(j, "train", "best_by", "loss", "mse, pearson and spearman want a task that learns numbers (regress)");
+        fault(j, "train", "best_by", "loss",
+              "mse, pearson and spearman want a task that learns numbers (regress)");
 }
 
 static void judge_attention(judge *j)
@@ -111,7 +113,8 @@ static void judge_attention(judge *j)
     if (!m->head_gates) return;
     if (m->gate_form == MF_GATE_RAW && !(m->gate_init >= 0 && m->gate_init <= 1))
         fault(j, "model", "gate_init", NULL,
-              "raw gates start between 0 and 1 (the published code: 1), found %g", m->gate_init);
+              "raw gates start between 0 and 1 (the published code: 1), found %g",
+              m->gate_init);
     if (m->gate_bias && !m->attention_out_bias)
         fault(j, "model", "gate_bias", NULL,
               "there is no bias to be gated: expected model.attention_out_bias = yes");
@@ -167,9 +170,10 @@ static void judge_report(judge *j)
     int n;
     const char *at = j->c->report.sample_at;
     if (!mf_pictured_list(at, list, &n))
-        fault(j, "report", "sample_at", NULL,
-              "expected up to %d rising numbers of evaluations, from 1, as 1,5,15,20, found '%s'",
-              MF_PICTURED_MAX, at);
+        fault(
+            j, "report", "sample_at", NULL,
+            "expected up to %d rising numbers of evaluations, from 1, as 1,5,15,20, found '%s'",
+            MF_PICTURED_MAX, at);
 }
 
 int mf_config_judge(const mf_config *c, const mf_problem_sink *sink)

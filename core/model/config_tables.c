@@ -71,7 +71,8 @@ static const mf_option model_options[] = {
     ENUM(mf_model_config, ffn_activation, "swiglu", activations,
          "nonlinearity of dense blocks"),
     INT(mf_model_config, cache_start, "0", 0, 65536,
-        "generate: places before the first token, which attention takes for zeros (LaMoE's code: 1)"),
+        "generate: places before the first token, which attention takes for zeros (LaMoE's "
+        "code: 1)"),
     BOOL(mf_model_config, head_gates, "no",
          "a gate on each attention head, the sigmoid of a trained logit; heads can be pruned"),
     REAL(mf_model_config, gate_init, "3", -100, 100,
@@ -79,13 +80,16 @@ static const mf_option model_options[] = {
     ENUM(mf_model_config, gate_form, "sigmoid", gate_forms,
          "head_gates: the sigmoid of a trained logit, or raw, a trained number cut to 0 to 1"),
     ENUM(mf_model_config, gate_start, "even", gate_starts,
-         "head_gates: all alike, or middle: times 1 - 0.1 d, d the distance from the middle head, 1 "
+         "head_gates: all alike, or middle: times 1 - 0.1 d, d the distance from the middle "
+         "head, 1 "
          "for the first and the last"),
     BOOL(mf_model_config, gate_bias, "no",
-         "head_gates: the bias on the attention output is gated, a head's share each: b sum(g) / heads"),
+         "head_gates: the bias on the attention output is gated, a head's share each: b sum(g) "
+         "/ heads"),
     REAL(mf_model_config, gate_lr, "1", 0, 1e3, "head_gates: factor on their learning rate"),
     ENUM(mf_model_config, head_norm, "none", head_norms,
-         "each head's output, before its gate, over its length (token), or over the mean length of all "
+         "each head's output, before its gate, over its length (token), or over the mean "
+         "length of all "
          "tokens of the batch, later ones too (batch: a constant to the gradient; no cache)"),
     BOOL(mf_model_config, head_mean, "no",
          "attention is the sum of its heads' outputs and the bias over the number of heads"),
@@ -94,7 +98,8 @@ static const mf_option model_options[] = {
     ENUM(mf_model_config, skip_form, "linear", skip_forms,
          "unet: h' = Linear([h_enc; h]), or h + scale Linear([h; h_enc])"),
     ENUM(mf_model_config, skip_rule, "deeper_less", skip_rules,
-         "residual: share of skip_scale by progress p through the second half: 1 - p / 2, 1 + p, 1"),
+         "residual: share of skip_scale by progress p through the second half: 1 - p / 2, 1 + "
+         "p, 1"),
     REAL(mf_model_config, skip_scale, "0.1", -1e3, 1e3,
          "residual: factor on skips; 0 switches skips of both forms off"),
     REAL(mf_model_config, skip_lr, "1", 0, 1e3, "unet: factor on the skips' learning rate"),
@@ -115,7 +120,8 @@ static const mf_option model_options[] = {
          "dropout behind the nonlinearity of dense blocks"),
     REAL(mf_model_config, head_dropout, "0", 0, 0.99, "dropout before the output head"),
     WITH_AUTO(mf_model_config, classes, "auto", 0, 65536,
-              "classify: most classes that data may have; a model has those that they have; auto: any"),
+              "classify: most classes that data may have; a model has those that they have; "
+              "auto: any"),
     REAL(mf_model_config, task_weight, "1", 0, 1e9,
          "factor on the loss of task where [task.NAME] sections add theirs"),
     MF_END_OPTIONS};
@@ -129,7 +135,8 @@ static const mf_option task_options[] = {
         "column of its label, jsonl: member; empty: the one called NAME"),
     REAL(mf_task_section, weight, "1", 0, 1e9, "factor on its loss"),
     WITH_AUTO(mf_task_section, classes, "auto", 0, 65536,
-              "classify: most classes that data may have; a model has those that they have; auto: any"),
+              "classify: most classes that data may have; a model has those that they have; "
+              "auto: any"),
     MF_END_OPTIONS};
 
 static const char *const overflows[] = {"drop", "reassign", NULL};
@@ -190,7 +197,8 @@ static const mf_option film_options[] = {
     ENUM(mf_film_config, mode, "off", film_modes,
          "scale and shift made from the token, an own pair for each expert or one for all"),
     ENUM(mf_film_config, around, "one", film_arounds,
-         "what is added to the scales that the weights make: 1, so that they begin near it, or 0"),
+         "what is added to the scales that the weights make: 1, so that they begin near it, or "
+         "0"),
     MF_END_OPTIONS};
 
 static const char *const picks[] = {"first", "drawn", NULL};
@@ -201,7 +209,8 @@ static const mf_option data_options[] = {
     STR(mf_data_config, path, "builtin:topics",
         "file, or builtin:topics (a generated corpus with known topics)"),
     STR(mf_data_config, format, "text", "text, jsonl, tsv or bin"),
-    STR(mf_data_config, tokenizer, "byte", "byte, char, bpe, bpe_bytes, wordpiece, or a tokenizer file"),
+    STR(mf_data_config, tokenizer, "byte",
+        "byte, char, bpe, bpe_bytes, wordpiece, or a tokenizer file"),
     REAL(mf_data_config, split, "0.9", 0.001, 1,
          "share that is trained on; the rest validates"),
     STR(mf_data_config, val_path, "", "validation file; empty: the rest of path"),
@@ -209,7 +218,8 @@ static const mf_option data_options[] = {
     ENUM(mf_data_config, pick, "first", picks,
          "which these are; drawn ones are the same for every seed"),
     STR(mf_data_config, first_column, "",
-        "tsv with a header: column of the sentence, or the first of two; empty: by its usual name"),
+        "tsv with a header: column of the sentence, or the first of two; empty: by its usual "
+        "name"),
     STR(mf_data_config, second_column, "",
         "column of the second sentence, none: there is none; empty: by its usual name"),
     STR(mf_data_config, label_column, "",
@@ -287,11 +297,13 @@ static const mf_option train_options[] = {
     REAL(mf_train_config, time_limit, "0", 0, 1e9,
          "seconds, then a checkpoint and exit status 75; 0: none"),
     ENUM(mf_train_config, dtype, "f32", mf_config_dtypes,
-         "numbers that products are made of; weights, sums, norms, routers and losses stay f32"),
+         "numbers that products are made of; weights, sums, norms, routers and losses stay "
+         "f32"),
     STR(mf_train_config, from, "",
         "run whose newest weights this one begins with; empty: drawn by the seed"),
     ENUM(mf_train_config, recompute, "none", recomputed,
-         "what the backward pass computes again to save memory: light: norms, gates, gathered rows; "
+         "what the backward pass computes again to save memory: light: norms, gates, gathered "
+         "rows; "
          "block: all between residual sums"),
     STR(mf_train_config, device, "cpu", "cpu, cuda or cuda:N"),
     INT(mf_train_config, threads, "0", 0, 4096, "0: all cores; results do not depend on it"),
@@ -302,7 +314,8 @@ static const mf_option train_options[] = {
 static const mf_option report_options[] = {
     BOOL(mf_report_config, enabled, "yes", "write report.html at the end of training"),
     INT(mf_report_config, samples, "4", 0, 16,
-        "evaluations at which the routing of a stretch of text is kept for pictures, evenly spread"),
+        "evaluations at which the routing of a stretch of text is kept for pictures, evenly "
+        "spread"),
     STR(mf_report_config, sample_at, "",
         "numbers of these evaluations, as 1,5,15,20; empty: as samples says"),
     MF_END_OPTIONS};

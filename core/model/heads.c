@@ -141,7 +141,8 @@ void mf_gates_convert(mf_model *m, mf_gate_form was, int64_t layers)
     }
 }
 
-/* 1 in the middle, 0.9 at both ends (sentinel-ai: gpt2_loader.py); one head is in the middle. */
+/* 1 in the middle, 0.9 at both ends (sentinel-ai: gpt2_loader.py); one head is in the
+ * middle. */
 static double start_share(int64_t head, int64_t heads)
 {
     const double middle = (double)(heads - 1) / 2;
@@ -352,8 +353,8 @@ static float rate_of(const mf_model *m, int32_t layer, int64_t h)
                : 0;
 }
 
-/* Of weights that several layers or heads use: as the fastest of them. Heads h .. h + n - 1 of all
- * layers whose weights are those of `source`. */
+/* Of weights that several layers or heads use: as the fastest of them. Heads h .. h + n - 1 of
+ * all layers whose weights are those of `source`. */
 static float fastest(const mf_model *m, int32_t source, int64_t h, int64_t n)
 {
     float most = 0;

@@ -1,9 +1,10 @@
 /* model/heads.h: which attention heads a layer computes, and what was measured of them.
  *
- * A gated layer has a buffer `layers.N.attention.active` [H]: heads with 0 there are pruned, and
- * graphs that are built from then on hold nothing of them: neither their rows of the projections
- * nor their scores. A head of keys and values that several heads of queries share (grouped-query
- * attention) goes with the last of these. Parameters keep their places, so a head can come back.
+ * A gated layer has a buffer `layers.N.attention.active` [H]: heads with 0 there are pruned,
+ * and graphs that are built from then on hold nothing of them: neither their rows of the
+ * projections nor their scores. A head of keys and values that several heads of queries share
+ * (grouped-query attention) goes with the last of these. Parameters keep their places, so a
+ * head can come back.
  *
  * The kernels want equally many queries to each head of keys and values. Where pruning has made
  * them unequal, the layer is cut into groups in each of which they are equal, one call a group.
@@ -32,18 +33,19 @@ typedef struct mf_head_plan {
 /* As the buffer says now; all heads where the model has no gates. mf_free. */
 int mf_head_plan_new(const mf_model *m, int32_t layer, mf_head_plan **ret);
 
-/* The gate that a number of a parameter `gate` stands for, and the number for a gate: sigmoid and
- * logit, the logit cut to -most .. most; with model.gate_form = raw the number itself, cut to 0 .. 1
- * (Adaptive Transformer with Sentinel Gates, section 2.1; its published code). */
+/* The gate that a number of a parameter `gate` stands for, and the number for a gate: sigmoid
+ * and logit, the logit cut to -most .. most; with model.gate_form = raw the number itself, cut
+ * to 0 .. 1 (Adaptive Transformer with Sentinel Gates, section 2.1; its published code). */
 double mf_gate_of(const mf_model *m, double number);
 double mf_gate_number(const mf_model *m, double gate, double most);
-/* Gates of the first so many layers, which were read as another form has them: to the form of this
- * model, logits within -10 .. 10. */
+/* Gates of the first so many layers, which were read as another form has them: to the form of
+ * this model, logits within -10 .. 10. */
 void mf_gates_convert(mf_model *m, mf_gate_form was, int64_t layers);
 /* Start values beside gate_init: model.gate_start. */
 void mf_heads_start(mf_model *m);
 
-/* A parameter or buffer of a layer's attention by its name there, "gate". NULL: there is none. */
+/* A parameter or buffer of a layer's attention by its name there, "gate". NULL: there is
+ * none. */
 mf_param *mf_head_param(const mf_model *m, int32_t layer, const char *what);
 /* The same of weights that layers may share, "qkv.weight". */
 mf_param *mf_head_weights(const mf_model *m, int32_t layer, const char *what);
@@ -66,8 +68,8 @@ void mf_head_tally_add(mf_head_tally *t,
                        const mf_model_graph *mg); /* after a run with metrics */
 
 /* Gradient norm of each head over its parts of the query, key, value and output weights and
- * biases, out [H]. The gradient of keys and values that n active heads share counts 1/n for each.
- * Pruned heads: 0. */
+ * biases, out [H]. The gradient of keys and values that n active heads share counts 1/n for
+ * each. Pruned heads: 0. */
 void mf_head_gradients(const mf_model *m, int32_t layer, double scale, float *out);
 
 /* Room for the statistics of all layers, and the arrays in them. */
@@ -80,18 +82,19 @@ int mf_head_record_new(const mf_model *m, mf_head_record **ret); /* NULL in *ret
 void mf_head_record_free(mf_head_record *r);
 /* Gates and active as they are; entropy from the tally. Gradients and importance are absent. */
 void mf_head_record_fill(mf_head_record *r, const mf_model *m, const mf_head_tally *t);
-/* Arrays [H] of a layer for what comes from elsewhere; put them into the statistics when filled. */
+/* Arrays [H] of a layer for what comes from elsewhere; put them into the statistics when
+ * filled. */
 float *mf_head_record_gradients(const mf_head_record *r, int32_t layer);
 float *mf_head_record_importance(const mf_head_record *r, int32_t layer);
 int64_t mf_heads_active(const mf_model *m); /* in all layers */
-/* Elements of parameters that no graph reads, since the heads that they belong to are pruned (in all
- * layers that share them): gates, and parts of the q, k, v and o weights and biases. */
+/* Elements of parameters that no graph reads, since the heads that they belong to are pruned
+ * (in all layers that share them): gates, and parts of the q, k, v and o weights and biases. */
 int64_t mf_heads_idle(const mf_model *m);
 
 /* Learning-rate factors of the heads' parts of parameters, from `active` (0: frozen) and
- * `lr_scale`, into mf_param.part. What several heads or layers share learns as the fastest of them,
- * and stands still when all are pruned or frozen; a gate is its layer's alone. True when something
- * changed: the optimizer has to look again. */
+ * `lr_scale`, into mf_param.part. What several heads or layers share learns as the fastest of
+ * them, and stands still when all are pruned or frozen; a gate is its layer's alone. True when
+ * something changed: the optimizer has to look again. */
 bool mf_heads_set_parts(mf_model *m);
 
 #endif

@@ -159,7 +159,8 @@ static int new_regularizers(mf_model *m)
     return MF_OK;
 }
 
-/* Controllers are loaded before the layers are made: one of them may want the selection bias. */
+/* Controllers are loaded before the layers are made: one of them may want the selection
+ * bias. */
 static int load_controllers(mf_model *m, const mf_loaded **loaded, bool *ret_select_bias)
 {
     for (int i = 0; i < m->config->n_controllers; i++) {

@@ -32,7 +32,8 @@ typedef struct mf_model_facts {
     int32_t more_classes[MF_TASKS_MAX]; /* the same of [task.NAME] */
     double more_mean[MF_TASKS_MAX];
     int64_t train_steps; /* planned */
-    bool bare;           /* sizes only: parameters have no values (param.h), graphs cannot run */
+    bool bare;           /* sizes only: parameters have no values (param.h), graphs cannot
+                            run */
 } mf_model_facts;
 
 typedef struct mf_model {
@@ -64,7 +65,8 @@ mf_task mf_model_task_kind(const mf_model *m, int i);
 const char *mf_model_task_name(const mf_model *m, int i); /* "main", then NAME of [task.NAME] */
 /* Elements of the head of a task. */
 int64_t mf_model_task_params(const mf_model *m, int i);
-/* Elements of parameters: all, and those that one token uses (k of E experts, heads not pruned). */
+/* Elements of parameters: all, and those that one token uses (k of E experts, heads not
+ * pruned). */
 void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active);
 /* The same by module; those that have any, in the order of the model. Returns how many. */
 typedef struct mf_model_module {
@@ -75,8 +77,8 @@ int mf_model_modules(const mf_model *m, mf_model_module out[MF_MODEL_MODULES]);
 
 /* Does regularizer i add its term? Those that read routing have none without MoE layers. */
 bool mf_model_has_regularizer(const mf_model *m, int i);
-/* Has it experts that look at whole sequences, or head_norm = batch? Then there is no decoding with a
- * cache. */
+/* Has it experts that look at whole sequences, or head_norm = batch? Then there is no decoding
+ * with a cache. */
 bool mf_model_sees_sequences(const mf_model *m);
 
 /* Keys and values of past tokens, for decoding: rows of max_seq tokens a sequence. It fits the
@@ -88,7 +90,8 @@ typedef struct mf_cache {
 int mf_cache_new(const mf_model *m, int batch, int max_seq, mf_cache **ret);
 void mf_cache_free(mf_cache *c);
 #define MF_CACHE_NAME 64
-/* Of the keys (part 0) or values (1) of a group of heads: its name in the store. Returns out. */
+/* Of the keys (part 0) or values (1) of a group of heads: its name in the store. Returns
+ * out. */
 const char *mf_cache_name(char out[MF_CACHE_NAME], int32_t layer, int32_t group, int part);
 
 typedef enum mf_mode { MF_MODE_TRAIN, MF_MODE_EVAL, MF_MODE_GENERATE } mf_mode;
@@ -100,8 +103,8 @@ typedef struct mf_model_shape {
     bool accumulate;     /* gradients are added to what is there */
     bool want_logits;    /* keep logits [T,V] (always in MF_MODE_GENERATE) */
     bool want_prob;      /* keep each MoE layer's prob, chosen and gate */
-    int32_t want_attention; /* > 0: keep the attention weights of so many tokens (at most seq) of the
-                             * first sequence, for pictures */
+    int32_t want_attention; /* > 0: keep the attention weights of so many tokens (at most seq)
+                               of the * first sequence, for pictures */
     bool want_trace;     /* keep all that train/trace.h records */
     bool try_heads;      /* read the head_mask input: heads are left out for a try */
     const mf_moe_forced *forced; /* [n_moe] choices come from outside; NULL: from the routers */
@@ -114,10 +117,12 @@ typedef struct mf_model_shape {
 typedef struct mf_model_heads {
     struct mf_head_plan *plan;
     mf_tensor *entropy; /* [active] mean over tokens, kept, metric nodes; NULL: not gated */
-    mf_tensor *weights; /* [active n, n] n = want_attention, kept, heads as in plan->q; or NULL */
+    mf_tensor *weights; /* [active n, n] n = want_attention, kept, heads as in plan->q; or
+                           NULL */
 } mf_model_heads;
 
-/* One task of examples in a graph: tasks[0] is model.task, the rest are [task.NAME] in order. */
+/* One task of examples in a graph: tasks[0] is model.task, the rest are [task.NAME] in
+ * order. */
 typedef struct mf_model_task {
     mf_task kind;       /* MF_TASK_CLASSIFY or MF_TASK_REGRESS */
     mf_tensor *targets; /* classify: [B] i32 input, -1: none */
@@ -133,15 +138,16 @@ typedef struct mf_model_graph {
     mf_model_shape shape;
     mf_tensor *tokens, *positions, *sequence_ids; /* [T] i32 */
     mf_tensor *mask;         /* [T] f32, NULL unless masked */
-    mf_tensor *targets;      /* [T] i32 ([B] classify), -1: does not count; NULL when generating, and
-                              * with numbers */
+    mf_tensor *targets;      /* [T] i32 ([B] classify), -1: does not count; NULL when
+                                generating, and * with numbers */
     bool by_row;             /* what is learned is one a sequence: see tasks */
     int n_tasks;             /* 0 unless by_row */
     mf_model_task tasks[1 + MF_TASKS_MAX];
     mf_tensor *labels;       /* [T] i32, NULL without labels */
     mf_tensor *cache_pos;    /* [B] i32: tokens already in the cache; NULL without cache */
     mf_tensor *kv_len;       /* [B] i32: those plus the ones of this run */
-    mf_tensor *head_mask;    /* [layers heads, 1] f32: 0 leaves a head out; NULL unless asked for */
+    mf_tensor *head_mask;    /* [layers heads, 1] f32: 0 leaves a head out; NULL unless asked
+                                for */
     mf_tensor *last;         /* [B] i32: row whose logits are wanted, when generating */
     mf_tensor *loss, *task_loss; /* scalars */
     mf_tensor *logits; /* [T,V]; [B,V] when generating; tasks[0].out; NULL unless kept */

@@ -144,7 +144,8 @@ static mf_tensor *per_token(mf_graph *g, mf_tensor *index, const mf_routing *r)
     return r->mask ? mf_div(g, count, reals(g, r)) : mf_scale(g, count, 1.0 / r->tokens);
 }
 
-/* Every token through every shared expert, summed: rows e T .. e T + T - 1 belong to expert e. */
+/* Every token through every shared expert, summed: rows e T .. e T + T - 1 belong to expert
+ * e. */
 static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_settings *s,
                                  mf_graph *g, const mf_router_in *in, int32_t tokens)
 {
@@ -174,8 +175,8 @@ static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_setting
 }
 
 /* FiLM (Perez et al. 2018, eq. 2) on expert outputs, conditioned on the layer's input (TAGAT):
- * [gamma - from, beta] = W x + b of the row's expert, or one for all;  y' = gamma * y + beta. With
- * from = 1 zero weights are the identity; with 0 gamma begins around 0, as printed. */
+ * [gamma - from, beta] = W x + b of the row's expert, or one for all;  y' = gamma * y + beta.
+ * With from = 1 zero weights are the identity; with 0 gamma begins around 0, as printed. */
 static mf_tensor *film(const mf_moe_layer *layer, mf_graph *g, const mf_expert_in *ein,
                        double from, mf_tensor *y)
 {
@@ -259,7 +260,8 @@ static int route(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
                       .tokens = in->batch * in->seq,
                       .batch = in->batch,
                       .seq = in->seq};
-    /* Routers see and compute f32: a choice hangs on small differences (Fedus et al. 2021, 2.4). */
+    /* Routers see and compute f32: a choice hangs on small differences (Fedus et al. 2021,
+     * 2.4). */
     const bool narrow = mf_graph_narrow(g, false);
     mf_router_in wide = *in;
     wide.x = mf_graph_wide(g, in->x);

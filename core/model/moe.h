@@ -3,8 +3,8 @@
  *     x [T,d] -> router -> routing record -> capacity -> rows grouped by expert -> experts ->
  *     weighted sum back -> y [T,d]   (+ shared experts, which every token visits with gate 1)
  *
- * This file knows plugins only through mf_ctx. What a router may leave to core, and how gates are
- * made, is said in moefw/routing.h.
+ * This file knows plugins only through mf_ctx. What a router may leave to core, and how gates
+ * are made, is said in moefw/routing.h.
  */
 #ifndef MF_MODEL_MOE_H
 #define MF_MODEL_MOE_H
@@ -34,9 +34,9 @@ typedef struct mf_moe_settings {
     const struct mf_moe_forced *forced; /* of this layer; NULL: the router's choice counts */
 } mf_moe_settings;
 
-/* The choice comes from outside: it is fed before each run through mf_moe_out.forced. The router
- * is asked all the same, and what it would have chosen is in mf_moe_out.own; capacity is not
- * applied again. */
+/* The choice comes from outside: it is fed before each run through mf_moe_out.forced. The
+ * router is asked all the same, and what it would have chosen is in mf_moe_out.own; capacity is
+ * not applied again. */
 typedef struct mf_moe_forced {
     int32_t rows; /* R */
     bool listed;  /* rows say which token they belong to; else R = T k */
@@ -57,7 +57,8 @@ typedef struct mf_moe_out {
     mf_tensor *gate_entropy; /* f32 scalar, kept; metric node; NULL where rows list tokens */
     mf_tensor *prob_sum;     /* [E] f32, sum of prob over real tokens, kept; metric node; NULL
                               * without prob */
-    mf_tensor *max_prob;     /* f32 scalar, sum over real tokens of their largest prob; likewise */
+    mf_tensor *max_prob;     /* f32 scalar, sum over real tokens of their largest prob;
+                                likewise */
     mf_tensor *moved;     /* f32 scalar, kept; NULL unless overflow = reassign */
     bool limited;         /* there is a capacity: chosen and admitted are kept */
     mf_tensor *joint;     /* [E,labels] counts, kept; NULL without labels */
@@ -67,7 +68,8 @@ typedef struct mf_moe_out {
     mf_moe_choice forced; /* inputs; chosen NULL unless forced */
     mf_tensor *score;     /* [T,E] what core selected by; NULL: prob, or the router selected */
     mf_tensor *x;         /* [T,d] f32 router's input, kept; NULL unless traced */
-    const mf_node *attention; /* of experts that attend, its inputs kept; NULL: none, or not asked */
+    const mf_node *attention; /* of experts that attend, its inputs kept; NULL: none, or not
+                                 asked */
 } mf_moe_out;
 
 /* Adds the layer to the graph. The status is the graph's. */
@@ -78,15 +80,16 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *settings, mf_
 int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *settings, mf_graph *g,
                   const mf_router_in *in, mf_moe_out *out);
 
-/* What the last run did under a capacity: rows dropped, rows reassigned; 0 without one. Wants no
- * metric nodes, so that every step can be counted. */
+/* What the last run did under a capacity: rows dropped, rows reassigned; 0 without one. Wants
+ * no metric nodes, so that every step can be counted. */
 void mf_moe_overflow(const mf_moe_out *out, double *ret_dropped, double *ret_moved);
 
 /* What experts that attend computed from in the last run (ops/grouped_attention.c). */
 typedef struct mf_moe_attention {
     int64_t experts, heads, width; /* width: of all heads */
     bool causal, masked;
-    bool own;              /* rows of an expert see one another, not the tokens of their sequence */
+    bool own;              /* rows of an expert see one another, not the tokens of their
+                              sequence */
     double scale;
     const float *q, *kv;   /* [R, width]; [T, experts 2 width], or own: [R, 2 width] */
     const int32_t *offset; /* [experts + 1] rows of each expert */
@@ -109,7 +112,8 @@ int mf_moe_tally_new(int32_t layer, int32_t experts, int32_t top_k, int32_t labe
 void mf_moe_tally_free(mf_moe_tally *t);
 void mf_moe_tally_reset(mf_moe_tally *t);
 void mf_moe_tally_add(mf_moe_tally *t, const mf_moe_out *out); /* after a run with metrics */
-/* shares: [MF_MOE_SHARES, E] floats that the stats will point to; their count is in the tally. */
+/* shares: [MF_MOE_SHARES, E] floats that the stats will point to; their count is in the
+ * tally. */
 #define MF_MOE_SHARES 4
 void mf_moe_tally_stats(const mf_moe_tally *t, float *shares, mf_layer_stats *ret);
 

@@ -1,5 +1,5 @@
-/* model/pictured.h: the evaluations at which a stretch of text is pictured: report.samples of them,
- * spread evenly, the first and the last among them, or those that report.sample_at lists.
+/* model/pictured.h: the evaluations at which a stretch of text is pictured: report.samples of
+ * them, spread evenly, the first and the last among them, or those that report.sample_at lists.
  *
  * A function of the configuration and the number of steps alone, so that a run that was stopped
  * pictures the same ones when it goes on.
@@ -11,8 +11,8 @@
 
 enum { MF_PICTURED_MAX = 16 };
 
-/* "1,5,15,20": rising numbers from 1. False, with *ret_n at the first bad one, when it is not such a
- * list or has more than MF_PICTURED_MAX. "" is an empty list. */
+/* "1,5,15,20": rising numbers from 1. False, with *ret_n at the first bad one, when it is not
+ * such a list or has more than MF_PICTURED_MAX. "" is an empty list. */
 bool mf_pictured_list(const char *text, int64_t out[MF_PICTURED_MAX], int *ret_n);
 
 /* Evaluations of a run of so many steps: after every eval_every-th step and the last one. */

@@ -1,5 +1,5 @@
-/* model/tasks.h: what is learned of whole examples: a class or a number each, by one head or several
- * on the same encoder.
+/* model/tasks.h: what is learned of whole examples: a class or a number each, by one head or
+ * several on the same encoder.
  *
  *     loss = the task's own, or with further tasks the sum of weight x loss over all of them
  *     classify: mean cross entropy of the rows that have a class

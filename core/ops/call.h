@@ -1,7 +1,7 @@
 /* ops/call.h: shorthand for the forward and backward functions of core's ops.
  *
- * An op checks nothing here that infer has checked; it hands pointers and sizes to one kernel of
- * the set that the run uses.
+ * An op checks nothing here that infer has checked; it hands pointers and sizes to one kernel
+ * of the set that the run uses.
  */
 #ifndef MF_OPS_CALL_H
 #define MF_OPS_CALL_H

@@ -3,11 +3,11 @@
  *
  *   capacity_of  cap[e] = max(1, floor(factor real k / E)), real tokens only
  *                (Fedus et al. 2021, eq. 3)
- *   admit        admitted = chosen for the cap[e] rows of e with the largest priority, -1 for the
- *                others; ties to the lower row, NaN last; without priority: in row order
+ *   admit        admitted = chosen for the cap[e] rows of e with the largest priority, -1 for
+ *                the others; ties to the lower row, NaN last; without priority: in row order
  *   reassign     rows beyond capacity, by (chosen expert, falling importance, row), go to the
- *                expert with the largest prob[t,j] / (1 + load_j) that has room and that the token
- *                does not have; load_j grows at once ("no token left behind")
+ *                expert with the largest prob[t,j] / (1 + load_j) that has room and that the
+ *                token does not have; load_j grows at once ("no token left behind")
  */
 #include "ops/dispatch.h"
 #include "ops/index.h"

@@ -1,4 +1,5 @@
-/* ops/cast.c: element types. y = x in type `to`; dx = dy in the type of x, between floats only. */
+/* ops/cast.c: element types. y = x in type `to`; dx = dy in the type of x, between floats
+ * only. */
 #include "graph/shape.h"
 #include "ops/call.h"
 #include "ops/infer.h"

@@ -1,20 +1,21 @@
 /* ops/dispatch.c: rows grouped by expert, and back. Kernels: dispatch.c, sum_rows.
  *
- * T tokens, k rows per token, R rows; row r belongs to token_of_row[r], or to r / k. Rows stand in
- * source order (r) and in grouped order (p): sorted by expert, within an expert by token, so that
- * experts that look at sequences find the rows of one sequence beside one another.
+ * T tokens, k rows per token, R rows; row r belongs to token_of_row[r], or to r / k. Rows stand
+ * in source order (r) and in grouped order (p): sorted by expert, within an expert by token, so
+ * that experts that look at sequences find the rows of one sequence beside one another.
  *
- *   group_rows     order[p] = source row, offset[e] = first p of expert e, token[p], place[r] = p;
- *                  rows that list their tokens stand within an expert by token, then source order
- *   dispatch_rows  y[p] = x[token[p]], 0 past the end     dx[t] = sum of dy[place[r]] over t's rows
+ *   group_rows     order[p] = source row, offset[e] = first p of expert e, token[p], place[r] =
+ *                  p; rows that list their tokens stand within an expert by token, then source
+ *                  order
+ *   dispatch_rows  y[p] = x[token[p]], 0 past the end;  dx[t] = sum of dy[place[r]] of t's rows
  *   combine_rows   y[t] = sum over t's rows r of gate[r] x[place[r]]
  *                  dx[place[r]] = gate[r] dy[t],  dgate[r] = <x[place[r]], dy[t]>
  *                  (Shazeer et al. 2017, eq. 1)
  *
  * x of dispatch_rows may be bf16, y then is, and y of combine_rows, whose sum is f32.
  *
- * A token's rows are summed in source order. With k rows per token the sums need no lists; with a
- * token list they go over lists of each token's rows, made by a counting sort in the scratch.
+ * A token's rows are summed in source order. With k rows per token the sums need no lists; with
+ * a token list they go over lists of each token's rows, made by a counting sort in the scratch.
  */
 #include "ops/dispatch.h"
 #include <string.h>
@@ -49,8 +50,8 @@ static void merge(int64_t middle, int64_t n, const int32_t *token, const int32_t
             b >= n || (a < middle && token[list[a]] <= token[list[b]]) ? list[a++] : list[b++];
 }
 
-/* The n rows of one expert, by token; of one token in the order in which they came. Runs of twice
- * the length go to and fro between list and spare. */
+/* The n rows of one expert, by token; of one token in the order in which they came. Runs of
+ * twice the length go to and fro between list and spare. */
 static void sort_rows(int64_t n, const int32_t *token, int32_t *list, int32_t *spare)
 {
     int32_t *from = list, *to = spare;
@@ -111,8 +112,8 @@ static size_t list_bytes(int64_t rows, int64_t tokens)
     return (size_t)(rows + tokens + 1) * sizeof(int32_t);
 }
 
-/* y[t] = sum of gate[r] x[place[r]] over the rows of token t; token_of_row and gate may be NULL. y:
- * output 0, f32 if x is. */
+/* y[t] = sum of gate[r] x[place[r]] over the rows of token t; token_of_row and gate may be
+ * NULL. y: output 0, f32 if x is. */
 static void sum_over_rows(const mf_call *call, int64_t tokens, int64_t rows, int64_t d,
                           const int32_t *token_of_row, const int32_t *place, const float *gate,
                           const mf_view *x)

@@ -2,7 +2,8 @@
  *
  * T tokens, E experts, k rows per token, R rows (T k for token choice). Index tensors are i32;
  * -1 means "not used" (padding, dropped). An index out of range fails the run (MF_EPLUGIN),
- * naming row and value: indices come from plugins. Formulas: core/ops/{route,capacity,dispatch}.c.
+ * naming row and value: indices come from plugins. Formulas:
+ * core/ops/{route,capacity,dispatch}.c.
  */
 #ifndef MF_OPS_DISPATCH_H
 #define MF_OPS_DISPATCH_H
@@ -13,9 +14,9 @@
  * (f32, may be NULL) is 0. -> [T k] */
 mf_tensor *mf_route_select(mf_graph *g, mf_tensor *score, mf_tensor *mask, int k);
 
-/* Gates of rows: prob [T,E] at target, over the sum of the token's k if renormalize, times scale.
- * target[r] = admitted[r] where that is >= 0, else chosen[r] (admitted may be NULL). Rows with
- * target -1 have gate 0. -> [T k]. Gradient to prob. */
+/* Gates of rows: prob [T,E] at target, over the sum of the token's k if renormalize, times
+ * scale. target[r] = admitted[r] where that is >= 0, else chosen[r] (admitted may be NULL).
+ * Rows with target -1 have gate 0. -> [T k]. Gradient to prob. */
 mf_tensor *mf_route_gates(mf_graph *g, mf_tensor *prob, mf_tensor *chosen, mf_tensor *admitted,
                           int k, bool renormalize, double scale);
 
@@ -32,10 +33,10 @@ mf_tensor *mf_capacity_of(mf_graph *g, mf_tensor *factor, mf_tensor *mask, int t
  * (f32 [R], ties to the lower row; NULL: in row order). */
 mf_tensor *mf_capacity(mf_graph *g, mf_tensor *chosen, mf_tensor *priority, mf_tensor *cap);
 
-/* Overflow rows to other experts with room (SEEDS: no token left behind): by source expert, then
- * falling importance [R] (NULL: row order); best prob(t,j) / (1 + load_j) among experts with room
- * that the token does not have yet. At most max_moved rows (0: no bound). *ret_moved: f32 scalar,
- * rows moved. */
+/* Overflow rows to other experts with room (SEEDS: no token left behind): by source expert,
+ * then falling importance [R] (NULL: row order); best prob(t,j) / (1 + load_j) among experts
+ * with room that the token does not have yet. At most max_moved rows (0: no bound). *ret_moved:
+ * f32 scalar, rows moved. */
 mf_tensor *mf_reassign(mf_graph *g, mf_tensor *chosen, mf_tensor *admitted, mf_tensor *prob,
                        mf_tensor *importance, mf_tensor *cap, int k, int max_moved,
                        mf_tensor **ret_moved);
@@ -73,7 +74,8 @@ mf_routing_sums mf_routing_stats(mf_graph *g, mf_tensor *prob, mf_tensor *chosen
                                  mf_tensor *admitted, mf_tensor *gate, mf_tensor *mask,
                                  mf_tensor *token, int k, int experts, int tokens);
 
-/* How often expert a meets label b: expert [R], token [R] or NULL, labels [T] -> f32 [E,labels]. */
+/* How often expert a meets label b: expert [R], token [R] or NULL, labels [T] -> f32
+ * [E,labels]. */
 mf_tensor *mf_joint_count(mf_graph *g, mf_tensor *expert, mf_tensor *token, mf_tensor *labels,
                           int k, int experts, int n_labels);
 

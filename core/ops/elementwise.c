@@ -8,8 +8,9 @@
  *   minimum  min(a, b)      da = g - db      db = g [a > b]
  *   greater  [a > b]        none
  *
- * a and b are f32 or bf16, both the same, of rank 0 to 4; so is y. y has the broadcast shape; gradients are summed back over what
- * was repeated. All are composed, so that only what they name is kept for the backward pass.
+ * a and b are f32 or bf16, both the same, of rank 0 to 4; so is y. y has the broadcast shape;
+ * gradients are summed back over what was repeated. All are composed, so that only what they
+ * name is kept for the backward pass.
  */
 #include "ops/call.h"
 #include "ops/infer.h"

@@ -1,7 +1,7 @@
 /* ops/embedding.c: y[i] = table[ids[i]].
  *
- *   table [V,d], ids any shape up to rank 3, i32 -> [...,d];  dtable[v] = sum of dy[i], ids[i] = v,
- *   in the order of i. An id outside the table ends the run.
+ *   table [V,d], ids any shape up to rank 3, i32 -> [...,d];  dtable[v] = sum of dy[i],
+ *   ids[i] = v, in the order of i. An id outside the table ends the run.
  */
 #include "ops/call.h"
 #include "ops/infer.h"

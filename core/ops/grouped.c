@@ -1,4 +1,5 @@
-/* ops/grouped.c: products of rows with the weight of their group (Gale et al. 2022, MegaBlocks).
+/* ops/grouped.c: products of rows with the weight of their group (Gale et al. 2022,
+ * MegaBlocks).
  *
  *   grouped_linear       y[r] = w[e] x[r] + b[e]              x [R,in], w [E,out,in], b [E,out]
  *   grouped_linear_dx    y[r] = w[e]^T x[r]                   x [R,out] -> [R,in]
@@ -6,8 +7,8 @@
  *   group_sum            y[e] = sum_r x[r]                    x [R,n] -> [E,n]
  *
  * e is the group with offset[e] <= r < offset[e+1], offset [E+1] i32. Each is the gradient of
- * another. x, w, a, b f32 or bf16; i0: type of y, of group_sum always f32. Offsets come from data:
- * they are checked before every use.
+ * another. x, w, a, b f32 or bf16; i0: type of y, of group_sum always f32. Offsets come from
+ * data: they are checked before every use.
  */
 #include "ops/grouped.h"
 #include "ops/index.h"

@@ -1,7 +1,7 @@
 /* ops/grouped.h: typed wrappers of the ops that gradients of grouped products are made of.
  *
- * Rows offset[e] <= r < offset[e+1] belong to group e; offset [E+1] i32 as for mf_grouped_linear.
- * `type`: of the result.
+ * Rows offset[e] <= r < offset[e+1] belong to group e; offset [E+1] i32 as for
+ * mf_grouped_linear. `type`: of the result.
  */
 #ifndef MF_OPS_GROUPED_H
 #define MF_OPS_GROUPED_H

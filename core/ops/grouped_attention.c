@@ -1,17 +1,17 @@
-/* ops/grouped_attention.c: attention of rows grouped by expert, each expert over its own keys and
- * values (TAGAT, section 4.3): only the rows that were sent to an expert ask.
+/* ops/grouped_attention.c: attention of rows grouped by expert, each expert over its own keys
+ * and values (TAGAT, section 4.3): only the rows that were sent to an expert ask.
  *
  *   q [R, heads hd], rows of expert e at offset[e] .. offset[e+1]-1, token [R] i32, B S tokens
  *   y[p] = softmax(scale q[p] k^T) v, head by head, over what row p sees:
- *     own = 0   kv [B S, E 2 heads hd]: keys, then values, of expert e at column e 2 heads hd. A
- *               row sees the tokens of its sequence, token[p] / S, that mask [B S] (f32 or absent)
- *               does not hide; causal: those up to its own
+ *     own = 0   kv [B S, E 2 heads hd]: keys, then values, of expert e at column e 2 heads hd.
+ *               A row sees the tokens of its sequence, token[p] / S, that mask [B S] (f32 or
+ *               absent) does not hide; causal: those up to its own
  *     own = 1   kv [R, 2 heads hd]: a row sees all rows of its expert, whatever their sequence
  *   attr: i0 B, i1 heads, i2 causal, i3 own, f0 scale
  *   -> y [R, heads hd], lse [R, heads] = ln sum e^score; both 0 past offset[E]
  *
- * The rows of an expert must stand in the order of their tokens, as ops/dispatch.c leaves them: the
- * rows of one sequence are then one block of queries for the kernel of attention.
+ * The rows of an expert must stand in the order of their tokens, as ops/dispatch.c leaves them:
+ * the rows of one sequence are then one block of queries for the kernel of attention.
  */
 #include "ops/call.h"
 #include "ops/grouped_attention.h"
@@ -34,14 +34,17 @@ typedef struct grouped {
 
 static int infer_sizes(mf_infer *in, int64_t *experts)
 {
-    if (mf_infer_inputs(in, MF_ATTEND_INPUTS) || mf_infer_tensor(in, MF_ATTEND_Q, "q", MF_F32, 2, 2) ||
+    if (mf_infer_inputs(in, MF_ATTEND_INPUTS) ||
+        mf_infer_tensor(in, MF_ATTEND_Q, "q", MF_F32, 2, 2) ||
         mf_infer_tensor(in, MF_ATTEND_KV, "kv", MF_F32, 2, 2) ||
         mf_infer_tensor(in, MF_ATTEND_OFFSET, "offset", MF_I32, 1, 1) ||
         mf_infer_attr(in, MF_ATTEND_BATCH, "batch", 1, INT32_MAX) ||
         mf_infer_attr(in, MF_ATTEND_HEADS, "heads", 1, INT32_MAX) ||
-        mf_infer_attr(in, MF_ATTEND_CAUSAL, "causal", 0, 1) || mf_infer_attr(in, MF_ATTEND_OWN, "own", 0, 1))
+        mf_infer_attr(in, MF_ATTEND_CAUSAL, "causal", 0, 1) ||
+        mf_infer_attr(in, MF_ATTEND_OWN, "own", 0, 1))
         return MF_ESHAPE;
-    const int64_t heads = in->attr->i[MF_ATTEND_HEADS], width = in->in[MF_ATTEND_Q].shape.dim[1];
+    const int64_t heads = in->attr->i[MF_ATTEND_HEADS],
+                  width = in->in[MF_ATTEND_Q].shape.dim[1];
     *experts = in->in[MF_ATTEND_OFFSET].shape.dim[0] - 1;
     if (*experts < 1) return in->fail(in, "expected offset [E+1] with E >= 1, found [1]");
     if (width < heads || width % heads != 0 || width / heads > MF_MAX_HEAD_DIM)
@@ -49,7 +52,8 @@ static int infer_sizes(mf_infer *in, int64_t *experts)
                         (long long)heads, MF_MAX_HEAD_DIM, (long long)width);
     if (in->attr->i[MF_ATTEND_CAUSAL] && in->attr->i[MF_ATTEND_OWN])
         return in->fail(in, "rows of all sequences see one another: no order to be causal by");
-    return mf_infer_shape(in, MF_ATTEND_TOKEN, "token", MF_I32, mf_shape1(in->in[MF_ATTEND_Q].shape.dim[0]));
+    return mf_infer_shape(in, MF_ATTEND_TOKEN, "token", MF_I32,
+                          mf_shape1(in->in[MF_ATTEND_Q].shape.dim[0]));
 }
 
 static int grouped_infer(mf_infer *in)
@@ -247,7 +251,8 @@ const mf_opdef mf_op_grouped_attention = {
     .infer = grouped_infer,
     .forward = grouped_forward,
     .backward = grouped_backward,
-    .backward_in = 1u << MF_ATTEND_Q | 1u << MF_ATTEND_KV | 1u << MF_ATTEND_OFFSET | 1u << MF_ATTEND_TOKEN | 1u << MF_ATTEND_MASK,
+    .backward_in = 1u << MF_ATTEND_Q | 1u << MF_ATTEND_KV | 1u << MF_ATTEND_OFFSET |
+                   1u << MF_ATTEND_TOKEN | 1u << MF_ATTEND_MASK,
     .backward_out = 3,
     .diff_in = 1u << MF_ATTEND_Q | 1u << MF_ATTEND_KV,
 };

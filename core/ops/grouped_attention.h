@@ -1,5 +1,5 @@
-/* ops/grouped_attention.h: how inputs and attributes of the op are numbered, for who looks at its
- * nodes. */
+/* ops/grouped_attention.h: how inputs and attributes of the op are numbered, for who looks at
+ * its nodes. */
 #ifndef MF_OPS_GROUPED_ATTENTION_H
 #define MF_OPS_GROUPED_ATTENTION_H
 

@@ -4,8 +4,8 @@
 
 #include "ops/call.h"
 
-/* MF_OK when every entry of the i32 input i, called `what` in messages, lies in lo .. hi-1; else
- * MF_EPLUGIN naming the first row that does not and its value. */
+/* MF_OK when every entry of the i32 input i, called `what` in messages, lies in lo .. hi-1;
+ * else MF_EPLUGIN naming the first row that does not and its value. */
 int mf_call_check(const mf_call *call, int i, const char *what, int64_t lo, int64_t hi);
 /* The same for inputs in which anything below 0 means "nothing". */
 int mf_call_check_below(const mf_call *call, int i, const char *what, int64_t hi);

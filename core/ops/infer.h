@@ -1,7 +1,7 @@
 /* ops/infer.h: what the infer functions of core's ops ask of their inputs.
  *
- * Each check returns MF_OK, or records through in->fail a refusal that names the input by `what`
- * and returns MF_ESHAPE. They are written to be chained:
+ * Each check returns MF_OK, or records through in->fail a refusal that names the input by
+ * `what` and returns MF_ESHAPE. They are written to be chained:
  *
  *     if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "x", MF_F32, 2, 2) || ...)
  *         return MF_ESHAPE;

@@ -1,16 +1,17 @@
 /* ops/linear_cross_entropy.c: head and loss in one, so that the matrix of logits never exists.
  *
- *   x [N,d], w [V,d] both f32 or both bf16, b [V] or absent, target [N] i32, weight [N] f32 or absent
- *   attr: i0 = 0           -> loss scalar, row loss [N]
+ *   x [N,d], w [V,d] both f32 or both bf16, b [V] or absent, target [N] i32, weight [N] f32 or
+ *   absent attr: i0 = 0           -> loss scalar, row loss [N]
  *         i0 = 1 + 2 + 4   -> loss, then those of dx [N,d], dw [V,d], db [V] that it names
- *   loss and row loss as in cross_entropy of x w^T + b; dx, dw, db are the gradients of the loss; dx
- *   has the type of x, all else is f32, logits too
+ *   loss and row loss as in cross_entropy of x w^T + b; dx, dw, db are the gradients of the
+ *   loss; dx has the type of x, all else is f32, logits too
  *
- * Rows go through in chunks: logits of a chunk, their loss, their gradient over them in place, and
- * its three products. The gradient of a mean of losses is linear in what comes from above, so it is
- * made in the forward pass, while the logits are there, and only scaled in the backward pass (not
- * even that where a 1 comes from above, as from the loss of a training step): three products, where
- * computing logits again would take four. Rows with target < 0 are left out before the products.
+ * Rows go through in chunks: logits of a chunk, their loss, their gradient over them in place,
+ * and its three products. The gradient of a mean of losses is linear in what comes from above,
+ * so it is made in the forward pass, while the logits are there, and only scaled in the
+ * backward pass (not even that where a 1 comes from above, as from the loss of a training
+ * step): three products, where computing logits again would take four. Rows with target < 0 are
+ * left out before the products.
  */
 #include "ops/linear_cross_entropy.h"
 #include "ops/product.h"
@@ -52,8 +53,8 @@ static void *take(void *base, int64_t *at, int64_t bytes)
 }
 
 /* Returns the bytes needed; base may be NULL when only these are asked for. */
-static size_t lay_out(scratch *s, void *base, int64_t rows, int64_t d, int64_t vocab, int64_t want,
-                      mf_dtype type)
+static size_t lay_out(scratch *s, void *base, int64_t rows, int64_t d, int64_t vocab,
+                      int64_t want, mf_dtype type)
 {
     int64_t at = 0;
     const int64_t f = sizeof(float), each = (int64_t)mf_dtype_size(type);
@@ -214,8 +215,8 @@ static void make_logits(head *h, const void *x, int64_t n)
 static void add_dw(head *h, const void *x, int64_t n, float beta)
 {
     if (!h->bf16) {
-        h->k->matmul(&h->kx, true, false, h->vocab, h->d, n, 1, h->s.logits, h->vocab, x, h->d, beta,
-                     h->dw, h->d);
+        h->k->matmul(&h->kx, true, false, h->vocab, h->d, n, 1, h->s.logits, h->vocab, x, h->d,
+                     beta, h->dw, h->d);
         return;
     }
     const mf_product p = {.m = h->vocab,
@@ -237,8 +238,8 @@ static void add_dw(head *h, const void *x, int64_t n, float beta)
 static void make_dx(head *h, int64_t n, void *dx)
 {
     if (!h->bf16) {
-        h->k->matmul(&h->kx, false, false, n, h->d, h->vocab, 1, h->s.logits, h->vocab, h->w, h->d,
-                     0, dx, h->d);
+        h->k->matmul(&h->kx, false, false, n, h->d, h->vocab, 1, h->s.logits, h->vocab, h->w,
+                     h->d, 0, dx, h->d);
         return;
     }
     const mf_product p = {.m = n,
@@ -271,7 +272,8 @@ static void set_dx(head *h, const int32_t *list, int64_t n, bool together)
     char *dx = h->dx, *to = together ? dx + (size_t)list[0] * h->row_bytes : h->s.dx;
     make_dx(h, n, to);
     for (int64_t i = 0; i < n && !together; i++)
-        memcpy(dx + (size_t)list[i] * h->row_bytes, to + (size_t)i * h->row_bytes, h->row_bytes);
+        memcpy(dx + (size_t)list[i] * h->row_bytes, to + (size_t)i * h->row_bytes,
+               h->row_bytes);
 }
 
 static void run_chunk(head *h, const int32_t *list, int64_t n, bool first)
@@ -331,7 +333,8 @@ static mf_tensor *add_node(mf_graph *g, mf_tensor *const *in, int64_t want, mf_t
 
 static bool is_one(const mf_tensor *t)
 {
-    return t->kind == MF_TENSOR_CONST && mf_shape_count(t->shape) == 1 && *(float *)t->data == 1;
+    return t->kind == MF_TENSOR_CONST && mf_shape_count(t->shape) == 1 &&
+           *(float *)t->data == 1;
 }
 
 static int loss_grad(mf_graph *g, const mf_gradient *at)

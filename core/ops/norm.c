@@ -1,13 +1,13 @@
-/* ops/norm.c: norms of rows, the last dimension's vectors. x f32, rank 1 to 4; w, b [n] or absent;
- * y f32, or of the type MF_AS(type) in i1 of the first two.
+/* ops/norm.c: norms of rows, the last dimension's vectors. x f32, rank 1 to 4; w, b [n] or
+ * absent; y f32, or of the type MF_AS(type) in i1 of the first two.
  *
  *   rmsnorm       w x / sqrt(mean(x^2) + eps); i0: w x / (sqrt(mean(x^2)) + eps)
- *                 (Zhang, Sennrich 2019, eq. 4)                                   attr: f0 = eps
- *   layernorm     w (x - mean) / sqrt(var + eps) + b  (Ba et al. 2016, eq. 4)     attr: f0 = eps
- *   l2_normalize  x / max(|x|, eps)                                               attr: f0 = eps
+ *                 (Zhang, Sennrich 2019, eq. 4)                                  attr: f0 = eps
+ *   layernorm     w (x - mean) / sqrt(var + eps) + b  (Ba et al. 2016, eq. 4)    attr: f0 = eps
+ *   l2_normalize  x / max(|x|, eps)                                              attr: f0 = eps
  *
- * Gradients are fused; they read x and compute the row's statistics again, which costs less than
- * to keep them. Formulas: kernels/ref/norm.c.
+ * Gradients are fused; they read x and compute the row's statistics again, which costs less
+ * than to keep them. Formulas: kernels/ref/norm.c.
  */
 #include "ops/call.h"
 #include "ops/infer.h"

@@ -2,8 +2,8 @@
  *
  *   rope          pairs of each of the first n_heads heads turned by position theta^(-2i/hd)
  *                 (Su et al. 2021, eq. 34). x [N,w], position [N] i32; attr: i0 head_dim, i1
- *                 n_heads, i2 pairs (i, i + hd/2) instead of (2i, 2i+1), i3 turned backwards, f0
- *                 theta. Its gradient is the turn backwards.
+ *                 n_heads, i2 pairs (i, i + hd/2) instead of (2i, 2i+1), i3 turned backwards,
+ *                 f0 theta. Its gradient is the turn backwards.
  *   cache_append  cache[b S + pos[b] + t] = x[b T + t], in place. cache [B S,w], x [B T,w],
  *                 pos [B] i32. No gradient.
  */

@@ -1,4 +1,5 @@
-/* ops/product.h: products whose result has a type of its own; what the gradients of products use.
+/* ops/product.h: products whose result has a type of its own; what the gradients of products
+ * use.
  *
  * In all of them attr.i[TYPE slot] is 0, the result then has the type of the first operand, or
  * MF_AS(type). The sums are f32 in any case.

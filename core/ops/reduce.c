@@ -2,10 +2,11 @@
  *
  *   sum     y = sum of x over the axes                      dx = dy, repeated
  *   mean    y = sum / number of terms                       dx = dy / number, repeated
- *   sum_to  y = sum of x over what broadcasting `to` to x's shape would repeat; dx = dy, repeated
+ *   sum_to  y = sum of x over what broadcasting `to` to x's shape would repeat; dx = dy,
+ *           repeated
  *
- * Dimensions next to each other that are both kept or both reduced act as one, so that four leave
- * at most two reduced ones: two passes of one kernel, the inner one first.
+ * Dimensions next to each other that are both kept or both reduced act as one, so that four
+ * leave at most two reduced ones: two passes of one kernel, the inner one first.
  */
 #include "ops/call.h"
 #include "ops/infer.h"

@@ -1,12 +1,13 @@
-/* ops/route.c: choosing experts, gates, and what is measured of both. Kernels: route.c, index.c.
+/* ops/route.c: choosing experts, gates, and what is measured of both. Kernels: route.c,
+ * index.c.
  *
  * T tokens, E experts, k rows per token, R rows; row r belongs to token[r], or to r / k.
  *
- *   route_select   chosen[t k + j]: the expert with the (j+1)-th largest score of token t, ties to
- *                  the lower index; -1 for padding        (Shazeer et al. 2017, eq. 5)
+ *   route_select   chosen[t k + j]: the expert with the (j+1)-th largest score of token t, ties
+ *                  to the lower index; -1 for padding        (Shazeer et al. 2017, eq. 5)
  *   route_gates    gate[r] = scale p[r], or scale p[r] / sum of p over the token's rows,
- *                  p[r] = prob[t, e[r]], e = admitted where >= 0, else chosen; 0 where e < 0 or the
- *                  sum is below 1e-20
+ *                  p[r] = prob[t, e[r]], e = admitted where >= 0, else chosen; 0 where e < 0 or
+ *                  the sum is below 1e-20
  *                  dprob[t, e[r]] += scale dgate[r], or scale (dgate[r] - mean) / sum, mean the
  *                  sum of dgate p over the rows, divided by the sum
  *                  (Shazeer et al. 2017, eq. 3; without the division Fedus et al. 2021, eq. 2)

@@ -2,7 +2,7 @@
  *
  *   reshape    the same elements in row-major order            dx = dy reshaped back
  *   broadcast  y = x repeated up to a shape                    dx = sum_to(dy)
- *   transpose  dimension i of y is dimension perm_i of x       dx = dy by the inverse permutation
+ *   transpose  dimension i of y is dimension perm_i of x       dx = dy, permuted back
  *   slice      y = x at start .. start+count-1 of an axis      dx = pad(dy)
  *   pad        y = x at start .. of an axis, zeros elsewhere   dx = slice(dy)
  *   concat     y = x0, x1, .. one after the other on an axis   dx_i = slice(dy)
@@ -178,8 +178,8 @@ const mf_opdef mf_op_transpose = {.size = sizeof(mf_opdef),
 
 /* ---- slice, pad, concat: a block of a larger tensor along one axis ---- */
 
-/* Copies all of a tensor of shape `block` between a dense tensor of that shape and its place from
- * `start` on in a tensor of shape `whole`. */
+/* Copies all of a tensor of shape `block` between a dense tensor of that shape and its place
+ * from `start` on in a tensor of shape `whole`. */
 static void move_block(const mf_call *call, mf_shape block, mf_shape whole, int axis,
                        int64_t start, const void *from, void *to, bool into)
 {

@@ -4,9 +4,10 @@
 
 #include "ops/ops.h"
 
-/* Writes x [B T,w] into cache [B S,w] at rows b S + pos[b] .., in place; the result is the cache.
- * pos [B] i32. A row past the end of the cache fails the run. */
-static inline mf_tensor *mf_cache_append(mf_graph *g, mf_tensor *cache, mf_tensor *x, mf_tensor *pos)
+/* Writes x [B T,w] into cache [B S,w] at rows b S + pos[b] .., in place; the result is the
+ * cache. pos [B] i32. A row past the end of the cache fails the run. */
+static inline mf_tensor *mf_cache_append(mf_graph *g, mf_tensor *cache, mf_tensor *x,
+                                         mf_tensor *pos)
 {
     return mf_op3(g, "cache_append", cache, x, pos, NULL);
 }

@@ -1,7 +1,8 @@
-/* ops/stride.h: dense tensors as four strided dimensions, for the kernels that broadcast or move.
+/* ops/stride.h: dense tensors as four strided dimensions, for the kernels that broadcast or
+ * move.
  *
- * Shapes are aligned at the last dimension and filled up with ones in front. A stride of 0 repeats
- * an operand along a dimension.
+ * Shapes are aligned at the last dimension and filled up with ones in front. A stride of 0
+ * repeats an operand along a dimension.
  */
 #ifndef MF_OPS_STRIDE_H
 #define MF_OPS_STRIDE_H

@@ -153,7 +153,8 @@ static double computed(pid_t pid)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* On a busy machine a child that is well may be silent for long: it has waited, not computed. */
+/* On a busy machine a child that is well may be silent for long: it has waited, not
+ * computed. */
 static bool only_slow(pid_t pid, double *seen, double since, int seconds)
 {
     const double before = *seen;

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-/* Opens path and checks it: a regular file that nobody else can change (unless unsafe), a shared
- * object of this machine's kind, complete. The caller owns *ret_fd. MF_EPLUGIN without the path in
- * the message. */
+/* Opens path and checks it: a regular file that nobody else can change (unless unsafe), a
+ * shared object of this machine's kind, complete. The caller owns *ret_fd. MF_EPLUGIN without
+ * the path in the message. */
 int mf_plugin_file_open(const char *path, bool unsafe, int *ret_fd, struct stat *ret_stat);
 
 #endif

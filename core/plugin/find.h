@@ -1,8 +1,9 @@
 /* plugin/find.h: which file a plugin's name stands for.
  *
- * A text that contains '/' or ends in ".so" is a file: looked up as given, then under each plugin
- * folder ("routers/x.so" finds the installed one); without '/' never in the current folder.
- * Anything else is a name: looked up in the drop-in INI files, then as <folder>/<kind>s/NAME.so.
+ * A text that contains '/' or ends in ".so" is a file: looked up as given, then under each
+ * plugin folder ("routers/x.so" finds the installed one); without '/' never in the current
+ * folder. Anything else is a name: looked up in the drop-in INI files, then as
+ * <folder>/<kind>s/NAME.so.
  *
  * Plugin folders: the absolute elements of MOEFW_PLUGIN_PATH, $XDG_DATA_HOME/moefw/plugins, the
  * program's own. Drop-ins: $XDG_CONFIG_HOME/moefw/plugins.d, then the program's own:

@@ -403,7 +403,8 @@ int mf_instance_expert(mf_ctx *ctx, mf_graph *g, const mf_expert_in *in, mf_tens
         return wrong_result(ctx, g,
                             "forward returned OK and no value: expected rows of the input's "
                             "shape");
-    const mf_dtype type = (*ret_y)->dtype == MF_BF16 ? MF_BF16 : MF_F32; /* as its last product */
+    const mf_dtype type = (*ret_y)->dtype == MF_BF16 ? MF_BF16 : MF_F32; /* as its last
+                                                                            product */
     return check_tensor(ctx, g, "the rows", *ret_y, type, 2, in->x->shape.dim[0],
                         in->x->shape.dim[1]);
 }

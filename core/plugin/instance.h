@@ -1,10 +1,10 @@
 /* plugin/instance.h: one use of a plugin: its options, its memory, its place in the model.
  *
- * A host (mf_plughost) is what all instances of one model share: the store in which they declare,
- * the registry of live options, and what the trainer supplies (history, rebuild). An instance is
- * the mf_ctx that plugin functions get. Every call into a plugin goes through the functions here,
- * which set the phase (declaring, building, stepping), check what comes back, and put plugin and
- * layer into messages.
+ * A host (mf_plughost) is what all instances of one model share: the store in which they
+ * declare, the registry of live options, and what the trainer supplies (history, rebuild). An
+ * instance is the mf_ctx that plugin functions get. Every call into a plugin goes through the
+ * functions here, which set the phase (declaring, building, stepping), check what comes back,
+ * and put plugin and layer into messages.
  */
 #ifndef MF_PLUGIN_INSTANCE_H
 #define MF_PLUGIN_INSTANCE_H
@@ -43,8 +43,8 @@ const char *mf_instance_path(const mf_ctx *instance);
 const mf_loaded *mf_instance_plugin(const mf_ctx *instance);
 const void *mf_instance_conf(const mf_ctx *instance);
 
-/* Calls, by kind. The graph functions work inside a scope "PATH NAME"; a leading "layers.N." of the
- * path is left out there, because whoever builds the block has put it. */
+/* Calls, by kind. The graph functions work inside a scope "PATH NAME"; a leading "layers.N." of
+ * the path is left out there, because whoever builds the block has put it. */
 int mf_instance_route(mf_ctx *router, mf_graph *g, const mf_router_in *in, mf_routing *out);
 int mf_instance_expert(mf_ctx *expert, mf_graph *g, const mf_expert_in *in, mf_tensor **ret_y);
 int mf_instance_loss(mf_ctx *regularizer, mf_graph *g, const mf_routing *const *routing,
@@ -55,8 +55,8 @@ int mf_instance_after_step(mf_ctx *instance, const mf_step *step); /* MF_OK if i
 /* Values that plugins keep as metrics in a graph (mf_host.metric): i-th, NULL past the end. The
  * tensor is a kept scalar or a kept tensor whose mean is meant. */
 const char *mf_plughost_metric(const mf_plughost *h, const mf_graph *g, int i, mf_tensor **ret);
-/* Drops what is kept of a graph: to be called for each new one, because it may have the address of
- * one that is gone. */
+/* Drops what is kept of a graph: to be called for each new one, because it may have the address
+ * of one that is gone. */
 void mf_plughost_forget(mf_plughost *h, const mf_graph *g);
 
 #endif

@@ -1,9 +1,9 @@
 /* plugin/judge.h: whether a descriptor can be trusted, before any function of it is called.
  *
  * What is judged, in this order: size of the symbol, magic, ABI, sizes, kind, strings, name,
- * option table, function table, host slot. A refusal says what is wrong, what was expected, what
- * was found and what to do. A newer plugin (larger structs) is taken if it leaves zero what this
- * moefw does not know.
+ * option table, function table, host slot. A refusal says what is wrong, what was expected,
+ * what was found and what to do. A newer plugin (larger structs) is taken if it leaves zero
+ * what this moefw does not know.
  */
 #ifndef MF_PLUGIN_JUDGE_H
 #define MF_PLUGIN_JUDGE_H
@@ -12,7 +12,8 @@
 
 typedef struct mf_loaded mf_loaded;
 
-/* A judged plugin in the shapes of this moefw: tables that were shorter are filled with zeros. */
+/* A judged plugin in the shapes of this moefw: tables that were shorter are filled with
+ * zeros. */
 struct mf_loaded {
     mf_kind kind;
     uint32_t abi;

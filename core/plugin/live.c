@@ -179,7 +179,8 @@ int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
         turned = true;
     }
     if (!turned) return MF_OK;
-    if (first->structural && (before == 0) != (value == 0)) mf_plughost_want_rebuild(h, by, reason);
+    if (first->structural && (before == 0) != (value == 0))
+        mf_plughost_want_rebuild(h, by, reason);
     return note(h, first->name, before, value_of(first), by, reason);
 }
 

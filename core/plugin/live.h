@@ -1,9 +1,10 @@
 /* plugin/live.h: options that are turned while training runs, by their INI name.
  *
- * A name may stand for several places (an option of a router in each layer): they turn together,
- * and none turns when one of them refuses. What an instance registers is a field of its conf; what
- * the trainer registers is a variable of its own. Beside each place stands a double that graphs
- * read. Turns are kept in order until they are cleared; a turn to the value in force is none.
+ * A name may stand for several places (an option of a router in each layer): they turn
+ * together, and none turns when one of them refuses. What an instance registers is a field of
+ * its conf; what the trainer registers is a variable of its own. Beside each place stands a
+ * double that graphs read. Turns are kept in order until they are cleared; a turn to the value
+ * in force is none.
  */
 #ifndef MF_PLUGIN_LIVE_H
 #define MF_PLUGIN_LIVE_H
@@ -27,9 +28,9 @@ int mf_live_register_real(mf_plughost *h, const char *name, double *value, doubl
 /* shadow: follows the field as a double, for graphs. Strings and the like live as long as h. */
 int mf_live_register_option(mf_plughost *h, const char *name, const mf_option *o, void *conf,
                             double *shadow);
-/* Element i of a parameter or buffer. It is saved with the parameter and not again as an option;
- * structural: graphs that are built while it is 0 differ from others, so a turn from or to 0 asks
- * for a rebuild. */
+/* Element i of a parameter or buffer. It is saved with the parameter and not again as an
+ * option; structural: graphs that are built while it is 0 differ from others, so a turn from or
+ * to 0 asks for a rebuild. */
 int mf_live_register_stored(mf_plughost *h, const char *name, struct mf_param *param, int64_t i,
                             double lo, double hi, bool structural);
 /* The same of a variable that is registered already. */

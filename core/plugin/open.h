@@ -1,11 +1,11 @@
 /* plugin/open.h: from a plugin's name to a judged plugin in memory.
  *
- *   find the file -> open and check it -> try a stranger's in a child process (plugin/probe.h) ->
- *   map the very file that was checked -> judge the descriptor -> give it the host table
+ *   find the file -> open and check it -> try a stranger's in a child process (plugin/probe.h)
+ *   -> map the very file that was checked -> judge the descriptor -> give it the host table
  *
- * A file is mapped once, however often and by whatever name it is asked for, and never unmapped.
- * The checked descriptor stays open as long as the process: the dynamic linker goes by name first,
- * so a second file under the same /proc/self/fd/N would be taken for the first.
+ * A file is mapped once, however often and by whatever name it is asked for, and never
+ * unmapped. The checked descriptor stays open as long as the process: the dynamic linker goes
+ * by name first, so a second file under the same /proc/self/fd/N would be taken for the first.
  */
 #ifndef MF_PLUGIN_OPEN_H
 #define MF_PLUGIN_OPEN_H
@@ -13,9 +13,9 @@
 #include "plugin/find.h"
 #include "plugin/judge.h"
 
-/* plugin: a name or a file (plugin/find.h); kind 0: any; file, line: where it was asked for, for
- * messages, file NULL: nowhere. The result lives as long as the process. MF_ENOTFOUND, MF_ECONFIG:
- * no such plugin; MF_EPLUGIN: refused. */
+/* plugin: a name or a file (plugin/find.h); kind 0: any; file, line: where it was asked for,
+ * for messages, file NULL: nowhere. The result lives as long as the process. MF_ENOTFOUND,
+ * MF_ECONFIG: no such plugin; MF_EPLUGIN: refused. */
 int mf_plugin_load(mf_kind kind, const char *plugin, const char *file, int line,
                    const mf_loaded **ret);
 /* The same for what mf_find gave. */

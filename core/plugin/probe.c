@@ -28,7 +28,8 @@ static int seconds_allowed(void)
 
 /* ---- the child ---- */
 
-/* A place in a small model; what init says about it does not matter here, only that it returns. */
+/* A place in a small model; what init says about it does not matter here, only that it
+ * returns. */
 static void try_init(const mf_loaded *plugin)
 {
     const mf_dims dims = {.size = sizeof dims,

@@ -1,4 +1,5 @@
-/* Figures of a comparison. A router has the same colour in all of them: its place in the table. */
+/* Figures of a comparison. A router has the same colour in all of them: its place in the
+ * table. */
 #include "report/compare_data.h"
 
 #include <string.h>

@@ -1,9 +1,10 @@
 /* A run in the layout of MLflow's file store:
  *
  *   STORE/EXPERIMENT_ID/meta.yaml
- *   STORE/EXPERIMENT_ID/RUN_ID/meta.yaml   params/KEY   metrics/SPLIT/NAME   tags/KEY   artifacts/
+ *   STORE/EXPERIMENT_ID/RUN_ID/meta.yaml  params/KEY  metrics/SPLIT/NAME  tags/KEY  artifacts/
  *
- * It is made in a folder beside and renamed: as a run, or with its experiment where that is new.
+ * It is made in a folder beside and renamed: as a run, or with its experiment where that is
+ * new.
  */
 #include "report/export.h"
 

@@ -51,11 +51,12 @@ static int flatten(mf_flat *f, const char *name, bool counted, const mf_json *v)
 static int join(char out[NAME_MAX_BYTES], const char *name, const char *part)
 {
     const int n = snprintf(out, NAME_MAX_BYTES, "%s%s%s", name, name[0] ? "." : "", part);
-    return n < NAME_MAX_BYTES ? MF_OK
-                              : mf_fail(MF_EINPUT,
-                                        "metrics.jsonl: the name %.60s... is too long: expected "
-                                        "less than %d bytes, found %d",
-                                        out, NAME_MAX_BYTES, n);
+    return n < NAME_MAX_BYTES
+               ? MF_OK
+               : mf_fail(MF_EINPUT,
+                         "metrics.jsonl: the name %.60s... is too long: expected "
+                         "less than %d bytes, found %d",
+                         out, NAME_MAX_BYTES, n);
 }
 
 static int flatten_array(mf_flat *f, const char *name, const mf_json *list)

@@ -1,9 +1,10 @@
-/* report/flat.h: the numbers of metrics.jsonl as a flat list, for those who write them in other forms.
+/* report/flat.h: the numbers of metrics.jsonl as a flat list, for those who write them in other
+ * forms.
  *
- * A number's name is the way to it, parted by dots: "loss", "regularizers.balance", "moe.3.load.0"
- * (of layer 3, expert 0: objects with a "layer" are named by it), "turns.router.temperature" (what a
- * live option was turned to). Texts and null have no place here. Lines of validation have
- * peak_rss_mib of memory.jsonl beside their own.
+ * A number's name is the way to it, parted by dots: "loss", "regularizers.balance",
+ * "moe.3.load.0" (of layer 3, expert 0: objects with a "layer" are named by it),
+ * "turns.router.temperature" (what a live option was turned to). Texts and null have no place
+ * here. Lines of validation have peak_rss_mib of memory.jsonl beside their own.
  */
 #ifndef MF_REPORT_FLAT_H
 #define MF_REPORT_FLAT_H
@@ -36,8 +37,8 @@ typedef struct mf_flat {
     mf_arena *arena;
 } mf_flat; /* {0} is empty */
 
-/* The lines of DIR/metrics.jsonl, behind those that are there, with DIR/memory.jsonl where there is
- * one. MF_EINPUT: no metrics.jsonl, or not one record in it. */
+/* The lines of DIR/metrics.jsonl, behind those that are there, with DIR/memory.jsonl where
+ * there is one. MF_EINPUT: no metrics.jsonl, or not one record in it. */
 int mf_flat_add(mf_flat *f, const char *dir);
 /* Says what was passed over in run, the folder added last. */
 void mf_flat_warn(const mf_flat *f, const char *run);

@@ -32,8 +32,8 @@ void mf_html_cards(mf_doc *d);
 void mf_html_card(mf_doc *d, const char *value, const char *label, const char *note);
 void mf_html_cards_end(mf_doc *d);
 
-/* Rows of cells; the first row is the head. align: a letter a column, l or r; it must be the same
- * for all rows. */
+/* Rows of cells; the first row is the head. align: a letter a column, l or r; it must be the
+ * same for all rows. */
 void mf_html_table(mf_doc *d, const char *align, const char *const *head);
 void mf_html_row(mf_doc *d, const char *align, const char *const *cells);
 void mf_html_table_end(mf_doc *d);

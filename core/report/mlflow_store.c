@@ -12,7 +12,8 @@ enum { NAME_MAX_BYTES = 250, META_MAX = 1 << 20 };
 
 /* ---- meta.yaml ---- */
 
-/* The text of "key: value" at the beginning of a line, quotes taken off; false: it is not there. */
+/* The text of "key: value" at the beginning of a line, quotes taken off; false: it is not
+ * there. */
 static bool yaml_value(const char *text, const char *key, char *out, size_t room)
 {
     const size_t n = strlen(key);

@@ -1,5 +1,5 @@
-/* Curves over the steps: how they are drawn, and those of learning, of one run or of several over
- * one another. */
+/* Curves over the steps: how they are drawn, and those of learning, of one run or of several
+ * over one another. */
 #include "report/report_curves.h"
 #include "report/scale.h"
 

@@ -24,7 +24,8 @@ typedef struct mf_layer_pick {
 } mf_layer_pick;
 double mf_pick_layer(const mf_metrics_record *m, const void *layer_pick);
 
-/* Figures of what is learned of whole examples, for one run or several; none without such tasks. */
+/* Figures of what is learned of whole examples, for one run or several; none without such
+ * tasks. */
 void mf_report_examples(const mf_report *p);
 
 #endif

@@ -30,7 +30,8 @@ typedef struct mf_report_run {
 
 int mf_report_run_open(const char *dir, mf_report_run **ret);
 void mf_report_run_close(mf_report_run *r);
-/* Keeps the last error's message, to be said on the page, and clears it unless it is MF_ENOMEM. */
+/* Keeps the last error's message, to be said on the page, and clears it unless it is
+ * MF_ENOMEM. */
 void mf_report_note_error(mf_report_run *r);
 
 /* A value of config.ini; absent: what is given. */

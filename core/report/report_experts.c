@@ -143,7 +143,8 @@ static void share_heat(const mf_report *p, const loads *l, const char *title)
     mf_html_figure_end(p->d, NULL);
 }
 
-/* Shares at the start and at the end: means over the first and the last tenth of the records. */
+/* Shares at the start and at the end: means over the first and the last tenth of the
+ * records. */
 static void share_bars(const mf_report *p, const loads *l)
 {
     static const char *const names[] = {"at the start", "at the end"};

@@ -7,7 +7,8 @@
 #define MOST_NUMBERED 32 /* experts, with numbers in their cells */
 #define FIRST_TOKENS  20
 
-/* Several experts a token: their gates. One: its gate may be 1 throughout, so the probabilities. */
+/* Several experts a token: their gates. One: its gate may be 1 throughout, so the
+ * probabilities. */
 static bool has_gates(const mf_sample_layer *l)
 {
     return l->gate != NULL && l->chosen != NULL && (l->top_k > 1 || l->prob == NULL);

@@ -1,4 +1,5 @@
-/* Attention heads of one run: gates, what was measured of them, what pruning cost and gained. */
+/* Attention heads of one run: gates, what was measured of them, what pruning cost and
+ * gained. */
 #include "report/report_parts.h"
 
 #include <string.h>

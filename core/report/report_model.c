@@ -1,5 +1,5 @@
-/* The model of one run: its structure, and how its weights are distributed at the start and at the
- * end. */
+/* The model of one run: its structure, and how its weights are distributed at the start and at
+ * the end. */
 #include "report/report_parts.h"
 
 #include "base/error.h"

@@ -1,4 +1,5 @@
-/* What became of attention heads: how many are active, on their way out, pruned, frozen, back. */
+/* What became of attention heads: how many are active, on their way out, pruned, frozen,
+ * back. */
 #include "report/report_parts.h"
 
 #include <stdio.h>

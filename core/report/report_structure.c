@@ -46,8 +46,8 @@ static const char *plugin(const structure *s, const char *section)
 
 /* ---- parameters ---- */
 
-/* Of this module in this block, or in block -1: outside of blocks. Where blocks share weights, those of
- * the first that has any. */
+/* Of this module in this block, or in block -1: outside of blocks. Where blocks share weights,
+ * those of the first that has any. */
 static int64_t elements(const structure *s, mf_module module, int layer, const char *holding)
 {
     int64_t n = 0, first = 0;

@@ -1,6 +1,6 @@
-/* The options that controllers turned in one run: each turn, or, where these are many, each option with
- * all its turns in one line, those turned least often first: a head that went says more than the hundred
- * small steps that led there. */
+/* The options that controllers turned in one run: each turn, or, where these are many, each
+ * option with all its turns in one line, those turned least often first: a head that went says
+ * more than the hundred small steps that led there. */
 #include "report/report_parts.h"
 
 #include <stdlib.h>

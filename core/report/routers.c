@@ -75,10 +75,11 @@ static void table(const bench_page *b)
     }
     mf_html_table_end(p->d);
     mf_html_paragraph(
-        p->d, "H(token): mean over tokens of the entropy of their probabilities, in nats. H(load): "
-              "entropy of the experts' shares of the rows. top-k p: mean of the probabilities "
-              "chosen. Times: medians, of all tokens at once and of one alone; the router by "
-              "itself, and with the chosen experts.");
+        p->d,
+        "H(token): mean over tokens of the entropy of their probabilities, in nats. H(load): "
+        "entropy of the experts' shares of the rows. top-k p: mean of the probabilities "
+        "chosen. Times: medians, of all tokens at once and of one alone; the router by "
+        "itself, and with the chosen experts.");
     mf_html_section_end(p->d);
 }
 
@@ -96,7 +97,8 @@ static void losses(const bench_page *b)
         align[i + 1] = 'r';
     }
     cells[n + 1] = NULL;
-    mf_html_section(p->d, "losses", mf_report_strf(p, "Auxiliary losses, times %g", b->spec->alpha));
+    mf_html_section(p->d, "losses",
+                    mf_report_strf(p, "Auxiliary losses, times %g", b->spec->alpha));
     mf_html_table(p->d, align, cells);
     for (int r = 0; r < b->n; r++) {
         cells[0] = b->rows[r].router;
@@ -185,13 +187,14 @@ static void page(const bench_page *b, const char *command)
                                             {"repeat", "How to repeat"}};
     const mf_router_bench_spec *s = b->spec;
     const mf_report *p = &b->page;
-    mf_html_begin(p->d, "Routers on the same activations",
-                  mf_report_strf(p,
-                                 "%d wide, %d experts, top %d; %d x %d tokens, %s; %d thread%s; "
-                                 "means over %d seed%s",
-                                 s->dim, s->experts, s->top_k, s->batch, s->seq,
-                                 s->activations != NULL ? "recorded" : "N(0,1)", b->threads,
-                                 b->threads == 1 ? "" : "s", s->seeds, s->seeds == 1 ? "" : "s"));
+    mf_html_begin(
+        p->d, "Routers on the same activations",
+        mf_report_strf(p,
+                       "%d wide, %d experts, top %d; %d x %d tokens, %s; %d thread%s; "
+                       "means over %d seed%s",
+                       s->dim, s->experts, s->top_k, s->batch, s->seq,
+                       s->activations != NULL ? "recorded" : "N(0,1)", b->threads,
+                       b->threads == 1 ? "" : "s", s->seeds, s->seeds == 1 ? "" : "s"));
     mf_html_contents(p->d, sizeof entries / sizeof *entries, entries);
     table(b);
     figures(b);
@@ -200,7 +203,8 @@ static void page(const bench_page *b, const char *command)
     mf_html_section(p->d, "repeat", "How to repeat");
     mf_html_code(p->d, command);
     mf_html_section_end(p->d);
-    mf_html_end(p->d, "moefw " MOEFW_VERSION ". One file, no script, nothing loaded from elsewhere.");
+    mf_html_end(p->d,
+                "moefw " MOEFW_VERSION ". One file, no script, nothing loaded from elsewhere.");
 }
 
 int mf_report_routers(const mf_router_bench_spec *spec, int n, const mf_router_bench *rows,

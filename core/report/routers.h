@@ -6,7 +6,8 @@
 
 #include "lab/router_bench.h"
 
-/* rows [n], n >= 1, measured under spec. out: the page. MF_ENOMEM, or why it cannot be written. */
+/* rows [n], n >= 1, measured under spec. out: the page. MF_ENOMEM, or why it cannot be
+ * written. */
 int mf_report_routers(const mf_router_bench_spec *spec, int n, const mf_router_bench *rows,
                       int threads, const char *command, const char *out);
 

@@ -58,7 +58,8 @@ static void put_speed(const mf_terminal *t, const mf_summary *s)
             mf_count_text((double)s->tokens, tokens), mf_duration_text(s->wall_s, time));
 }
 
-/* The first router in the program's own folder that is not the one in use; "" if there is none. */
+/* The first router in the program's own folder that is not the one in use; "" if there is
+ * none. */
 static void other_router(const char *used, char out[NAME_MAX_BYTES])
 {
     char **names, *folder = mf_path_join(mf_place_plugins(), "routers");

@@ -10,7 +10,8 @@ typedef struct mf_summary {
     const char *report;  /* path of report.html, NULL: none was written */
     const char *unit;    /* what the loss is of: "byte", "char", "token"; NULL: no nats */
     const char *answers; /* what classes or numbers were answered how well; NULL: none are */
-    const char *router;  /* plugin in use: where there are layers of experts another one is proposed */
+    const char *router;  /* plugin in use: where there are layers of experts another one is
+                            proposed */
     bool generates;      /* the model continues text */
     int64_t steps, tokens;
     double wall_s, tokens_per_s;
@@ -20,8 +21,8 @@ typedef struct mf_summary {
     const double *nmi, *nmi_random; /* [n_layers] or NULL; NaN: unknown */
 } mf_summary;
 
-/* Loss against the floor, NMI(expert, topic) a layer beside that of random routing, speed, where
- * the report is, and three commands to go on with. */
+/* Loss against the floor, NMI(expert, topic) a layer beside that of random routing, speed,
+ * where the report is, and three commands to go on with. */
 void mf_summary_print(const mf_terminal *t, const mf_summary *s);
 
 #endif

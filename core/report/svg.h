@@ -1,9 +1,9 @@
 /* report/svg.h: plots as SVG text: lines, points, bars, heat maps, histograms.
  *
  * Every function appends one <svg> element. It scales with its page; its text takes the page's
- * ink (currentColor), so that it is readable on light and on dark ground. Colours are told apart
- * by the colour-blind too, and lines beyond the eighth are dashed. Titles and labels are escaped.
- * Values that are not finite are left out.
+ * ink (currentColor), so that it is readable on light and on dark ground. Colours are told
+ * apart by the colour-blind too, and lines beyond the eighth are dashed. Titles and labels are
+ * escaped. Values that are not finite are left out.
  */
 #ifndef MF_REPORT_SVG_H
 #define MF_REPORT_SVG_H

@@ -1,5 +1,5 @@
-/* report/svg_flow.h: the structure of a model as a picture: a column of boxes from top to bottom, and
- * beside it, magnified, what one box with experts holds.
+/* report/svg_flow.h: the structure of a model as a picture: a column of boxes from top to
+ * bottom, and beside it, magnified, what one box with experts holds.
  *
  * Blocks that are alike are given once, in a frame that says how many there are.
  */

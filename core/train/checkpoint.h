@@ -59,26 +59,27 @@ int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store, const 
 
 /* Resume. Removes left-overs of saves that did not end (with a line in the log), then takes the
  * newest checkpoint that verifies; one that does not is named in the log and set aside as
- * step-N.bad. Fills values and moments of the store. identity: now; differences from that of the
- * checkpoint are told in the log. MF_ECHECKPOINT if there is none: a run never begins anew on
- * its own. state: free it. */
+ * step-N.bad. Fills values and moments of the store. identity: now; differences from that of
+ * the checkpoint are told in the log. MF_ECHECKPOINT if there is none: a run never begins anew
+ * on its own. state: free it. */
 int mf_ckpt_resume(const char *folder, mf_store *store, const mf_identity *identity,
                    mf_state **ret_state, int64_t *ret_step);
 
 /* For reading only: the newest that verifies, or, with step >= 0, this one and no other. The
  * store needs no moments. ret_step may be NULL. MF_ECHECKPOINT. */
 int mf_ckpt_load(const char *folder, int64_t step, mf_store *store, int64_t *ret_step);
-/* The same into a store that differs in the parameters whose names hold `but`: of these, the ones
- * that are in the checkpoint with the same name and shape are read, the others left as they are. */
+/* The same into a store that differs in the parameters whose names hold `but`: of these, the
+ * ones that are in the checkpoint with the same name and shape are read, the others left as
+ * they are. */
 int mf_ckpt_load_but(const char *folder, int64_t step, mf_store *store, const char *but,
                      int64_t *ret_step);
 
 /* The same, and the numbers that were saved beside it (no moments). state: free it. */
 int mf_ckpt_load_with_state(const char *folder, int64_t step, mf_store *store, const char *but,
                             int64_t *ret_step, mf_state **ret_state);
-/* The newest that verifies, as start values: what store and checkpoint have in common is read, the
- * rest of the store left as it is (*ret_missing of its parameters), and so is what controllers
- * remember of their run. MF_ECHECKPOINT: one name, two
+/* The newest that verifies, as start values: what store and checkpoint have in common is read,
+ * the rest of the store left as it is (*ret_missing of its parameters), and so is what
+ * controllers remember of their run. MF_ECHECKPOINT: one name, two
  * shapes; or nothing in common. */
 int mf_ckpt_start(const char *folder, mf_store *store, int64_t *ret_step, int *ret_missing);
 

@@ -54,8 +54,8 @@ void mf_manifest_free(mf_manifest *m);
 
 int mf_ckpt_write_model(const char *path, const mf_store *store);
 int mf_ckpt_write_state(const char *path, const mf_store *store, const mf_state *state);
-/* Do names and shapes fit the store? Nothing is read into it. but: names that hold this text need
- * not fit; NULL: all must. */
+/* Do names and shapes fit the store? Nothing is read into it. but: names that hold this text
+ * need not fit; NULL: all must. */
 int mf_ckpt_fit_model(const char *path, const mf_store *store, const char *but);
 int mf_ckpt_fit_state(const char *path, const mf_store *store);
 /* Of names that hold `but`, those are read that fit. */

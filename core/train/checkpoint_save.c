@@ -126,8 +126,8 @@ static int write_files(const char *path, int64_t step, const mf_store *store,
     return code == MF_OK ? mf_sync_dir(path) : code;
 }
 
-/* Gives the finished directory its name. One that has the name already (the run went back behind
- * it and came here again) makes room, and comes back if the rename fails. */
+/* Gives the finished directory its name. One that has the name already (the run went back
+ * behind it and came here again) makes room, and comes back if the rename fails. */
 static int put_in_place(const char *folder, const char *beside, const char *path)
 {
     char *old = mf_strf("%s%s", path, replaced);

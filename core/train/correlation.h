@@ -2,8 +2,8 @@
 #ifndef MF_TRAIN_CORRELATION_H
 #define MF_TRAIN_CORRELATION_H
 
-/* Pearson's r of x and y [n]. NaN for n < 2, where one of them does not vary, and where a number is
- * not finite. */
+/* Pearson's r of x and y [n]. NaN for n < 2, where one of them does not vary, and where a
+ * number is not finite. */
 double mf_pearson(int n, const double *x, const double *y);
 
 typedef struct mf_ranked {

@@ -1,12 +1,12 @@
-/* train/cost.c: the graphs of a run are planned, and what they and the parameters would take is added
- * to what this process, which has read the same data, holds already. */
+/* train/cost.c: the graphs of a run are planned, and what they and the parameters would take is
+ * added to what this process, which has read the same data, holds already. */
 #include "train/cost.h"
 
 #include "base/parallel.h"
 #include "base/resident.h"
 
-/* What nobody plans: scratch of the product library, which each thread touches as it computes, and
- * what the loop writes and reports with. Measured. */
+/* What nobody plans: scratch of the product library, which each thread touches as it computes,
+ * and what the loop writes and reports with. Measured. */
 #define BYTES_PER_THREAD ((size_t)1 << 21)
 #define BYTES_BESIDE     ((size_t)7 << 18)
 
@@ -21,7 +21,8 @@ static int plan(mf_session *s, const mf_model_shape *shape, mf_model_graph **ret
     return MF_OK;
 }
 
-/* Memory of both graphs as the trainer makes them: evaluation goes into that of training if it fits. */
+/* Memory of both graphs as the trainer makes them: evaluation goes into that of training if it
+ * fits. */
 static int plan_both(mf_session *s, size_t *ret_bytes)
 {
     const mf_config *c = s->config;
@@ -77,6 +78,7 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
     ret->memory = own + graphs + mf_store_bytes(s->model->store) + BYTES_BESIDE +
                   BYTES_PER_THREAD * (size_t)mf_parallel_threads();
     if (ret->memory < after.peak) ret->memory = after.peak;
-    if (s->train == NULL) ret->memory = 0; /* a graph was planned to see that it can be, no more */
+    if (s->train == NULL) ret->memory = 0; /* a graph was planned to see that it can be, no
+                                              more */
     return MF_OK;
 }

@@ -17,8 +17,8 @@ void mf_guesses_clear(mf_guesses *g);
 int32_t mf_guesses_add(mf_guesses *g, int32_t rows, const int32_t *truth, const float *logits);
 /* Rows counted, and those guessed right. */
 void mf_guesses_count(const mf_guesses *g, double *ret_rows, double *ret_hits);
-/* Share guessed right, and the mean over classes of F1 = 2 hits / (true + guessed), where a class
- * that neither is there nor was guessed does not count. NaN without rows. */
+/* Share guessed right, and the mean over classes of F1 = 2 hits / (true + guessed), where a
+ * class that neither is there nor was guessed does not count. NaN without rows. */
 void mf_guesses_score(const mf_guesses *g, double *ret_accuracy, double *ret_macro_f1);
 
 #endif

@@ -202,8 +202,8 @@ int mf_identity_read_facts(const char *path, mf_model_facts *ret)
         const mf_json *classes = mf_json_get(further_task(doc, i), "classes");
         int64_t n = 0;
         if (classes && (!mf_json_int(classes, &n) || n < 0 || n > INT32_MAX))
-            rc = mf_fail(MF_EINPUT, "%s: \"tasks\"[%d]: expected a whole number \"classes\"", path,
-                         i + 1);
+            rc = mf_fail(MF_EINPUT, "%s: \"tasks\"[%d]: expected a whole number \"classes\"",
+                         path, i + 1);
         ret->more_classes[i] = (int32_t)n;
     }
     mf_json_free(doc);

@@ -1,5 +1,5 @@
-/* train/inventory.h: the parameters of a model by name and size, and where their values are: in a
- * store, or in a checkpoint that nobody has to build a model for.
+/* train/inventory.h: the parameters of a model by name and size, and where their values are: in
+ * a store, or in a checkpoint that nobody has to build a model for.
  */
 #ifndef MF_TRAIN_INVENTORY_H
 #define MF_TRAIN_INVENTORY_H
@@ -17,8 +17,8 @@ typedef struct mf_inventory_item {
 
 /* The store must outlive it. */
 int mf_inventory_of_store(const mf_store *s, mf_inventory **ret);
-/* Of the newest checkpoint in RUN/ckpt. Headers are judged, checksums are not. MF_ENOTFOUND when
- * there is none. */
+/* Of the newest checkpoint in RUN/ckpt. Headers are judged, checksums are not. MF_ENOTFOUND
+ * when there is none. */
 int mf_inventory_of_checkpoint(const char *folder, mf_inventory **ret);
 void mf_inventory_free(mf_inventory *v);
 

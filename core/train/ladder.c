@@ -27,7 +27,8 @@ static int build(mf_ladder *l, int i)
 {
     mf_model_shape shape = l->shape;
     shape.seq = l->width[i];
-    /* One of them runs at a time: without gradients the narrow ones fit into the widest's memory. */
+    /* One of them runs at a time: without gradients the narrow ones fit into the widest's
+     * memory. */
     if (shape.mode == MF_MODE_EVAL && !shape.lender && i < l->n - 1)
         shape.lender = l->graph[l->n - 1]->g;
     return mf_model_graph_new(l->session->model, &shape, &l->graph[i]);

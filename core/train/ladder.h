@@ -1,8 +1,9 @@
 /* train/ladder.h: one kind of graph at several widths, with the batch that fits each.
  *
- * Examples and documents are padded to the longest of their batch, rounded up to a rung; each rung
- * is a graph of its own over the same parameters, built when a batch first needs it. Which rung a
- * batch takes is a function of the batch alone. A ladder of one rung always has the full width.
+ * Examples and documents are padded to the longest of their batch, rounded up to a rung; each
+ * rung is a graph of its own over the same parameters, built when a batch first needs it. Which
+ * rung a batch takes is a function of the batch alone. A ladder of one rung always has the full
+ * width.
  */
 #ifndef MF_TRAIN_LADDER_H
 #define MF_TRAIN_LADDER_H
@@ -11,8 +12,9 @@
 
 typedef struct mf_ladder mf_ladder;
 
-/* shape.seq: the full width. Builds the widest graph, so that what is wrong with the model is said
- * here. One rung unless the configuration pads by the batch and the corpus has rows to pad. */
+/* shape.seq: the full width. Builds the widest graph, so that what is wrong with the model is
+ * said here. One rung unless the configuration pads by the batch and the corpus has rows to
+ * pad. */
 int mf_ladder_new(mf_session *s, const mf_model_shape *shape, bool one_rung, mf_ladder **ret);
 void mf_ladder_free(mf_ladder *l);
 /* The structure changed: graphs are built anew. */

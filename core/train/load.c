@@ -17,8 +17,8 @@ int mf_load_run(const char *path, const mf_session_options *options, mf_session 
 
 #define MAX_SET 64
 
-/* "name:key=value,key=value" as assignments; a router that looks ahead is let in, since nothing is
- * trained with it. */
+/* "name:key=value,key=value" as assignments; a router that looks ahead is let in, since nothing
+ * is trained with it. */
 static int router_assignments(mf_arena *arena, const char *text, const char **set, int *ret_n)
 {
     char *name = mf_arena_strdup(arena, text), *rest = name ? strchr(name, ':') : NULL, *one;

@@ -1,4 +1,5 @@
-/* train/load.h: a run on disk, opened again: its configuration, tokenizer and newest weights. */
+/* train/load.h: a run on disk, opened again: its configuration, tokenizer and newest
+ * weights. */
 #ifndef MF_TRAIN_LOAD_H
 #define MF_TRAIN_LOAD_H
 
@@ -30,8 +31,8 @@ void mf_load_task_name(const mf_model *m, int i, char *out, size_t size);
 
 /* Names in a checkpoint's state: this, then that of the live option. */
 #define MF_LIVE_STATE "live/"
-/* Turns the live options of h to what the state says, those alone that it holds. but: options whose
- * names hold this text stay as they are; NULL: none. */
+/* Turns the live options of h to what the state says, those alone that it holds. but: options
+ * whose names hold this text stay as they are; NULL: none. */
 int mf_load_live(mf_plughost *h, const mf_state *s, const char *but);
 
 #endif

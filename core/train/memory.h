@@ -1,8 +1,8 @@
 /* train/memory.h: memory.jsonl, the memory of the process at each validation of a run.
  *
- * One object a line: step and peak_rss_mib, the most that the process that trained had so far; a run
- * that goes on begins at what the new process has. It is no part of metrics.jsonl because no two runs
- * have the same figures.
+ * One object a line: step and peak_rss_mib, the most that the process that trained had so far;
+ * a run that goes on begins at what the new process has. It is no part of metrics.jsonl because
+ * no two runs have the same figures.
  */
 #ifndef MF_TRAIN_MEMORY_H
 #define MF_TRAIN_MEMORY_H
@@ -17,7 +17,8 @@ typedef struct mf_memory_past {
     double *step, *peak_mib; /* [n], in the order of the file */
     mf_step_damage damage;
 } mf_memory_past; /* {0} is empty */
-/* A file that is missing has no lines: older runs lack it. ret is to be freed whatever comes back. */
+/* A file that is missing has no lines: older runs lack it. ret is to be freed whatever comes
+ * back. */
 int mf_memory_read(const char *path, mf_memory_past *ret);
 void mf_memory_free(mf_memory_past *m);
 

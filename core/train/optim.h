@@ -22,7 +22,8 @@ typedef struct mf_optim_step {
 
 int mf_optim_new(mf_store *store, const mf_train_config *config, mf_optim **ret);
 void mf_optim_free(mf_optim *o);
-/* Ranges follow frozen flags, learning-rate scales and those of parts; call after any changed. */
+/* Ranges follow frozen flags, learning-rate scales and those of parts; call after any
+ * changed. */
 int mf_optim_refresh(mf_optim *o);
 /* Measures the gradient: sets grad_norm. */
 void mf_optim_measure(mf_optim *o, mf_optim_step *s);

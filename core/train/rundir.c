@@ -18,7 +18,8 @@ enum { HOST_MAX = 256, OWNER_MAX = HOST_MAX + 64, RUNS_MAX = 1000000, MESSAGE_MA
 
 /* ---- the lock ---- */
 
-/* "process 4711 on host", as the holder wrote it; the file may be empty if it was just taken. */
+/* "process 4711 on host", as the holder wrote it; the file may be empty if it was just
+ * taken. */
 static void read_owner(int fd, char owner[OWNER_MAX])
 {
     ssize_t n = mf_raw_read(fd, owner, OWNER_MAX - 1, 0);

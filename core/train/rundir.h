@@ -1,7 +1,8 @@
 /* train/rundir.h: the directory of a run: made without races, written by one process at a time.
  *
- * The writer holds a lock on DIR/.lock (an open-file-description lock: it ends with the process,
- * however that ends; the file may stay). It names process and host for whoever finds it taken.
+ * The writer holds a lock on DIR/.lock (an open-file-description lock: it ends with the
+ * process, however that ends; the file may stay). It names process and host for whoever finds
+ * it taken.
  */
 #ifndef MF_TRAIN_RUNDIR_H
 #define MF_TRAIN_RUNDIR_H
@@ -10,8 +11,8 @@
 
 typedef struct mf_rundir {
     char *path;
-    char *config, *manifest, *metrics, *memory, *tokenizer, *report, *sample, *samples, *weights, *ckpt,
-        *trace, *best;
+    char *config, *manifest, *metrics, *memory, *tokenizer, *report, *sample, *samples;
+    char *weights, *ckpt, *trace, *best;
     int lock; /* descriptor; -1 when only read from */
 } mf_rundir;
 
@@ -21,10 +22,11 @@ int mf_rundir_create(const char *parent, const char *name, mf_rundir **ret);
 /* path as it is: made, or taken if it is an empty directory. MF_EUSAGE if it holds files (the
  * message names --resume) or is no directory; MF_ERUN if another process is writing there. */
 int mf_rundir_create_at(const char *path, mf_rundir **ret);
-/* A run that exists, to go on with: MF_EINPUT if it is none, MF_ERUN if a process writes there. */
+/* A run that exists, to go on with: MF_EINPUT if it is none, MF_ERUN if a process writes
+ * there. */
 int mf_rundir_open(const char *path, mf_rundir **ret);
-/* A run that exists, to read from. RUN/best is RUN with its best checkpoint for its newest: ckpt is
- * then that folder. No lock. MF_EINPUT. */
+/* A run that exists, to read from. RUN/best is RUN with its best checkpoint for its newest:
+ * ckpt is then that folder. No lock. MF_EINPUT. */
 int mf_rundir_read(const char *path, mf_rundir **ret);
 /* Gives the lock up. */
 void mf_rundir_close(mf_rundir *dir);

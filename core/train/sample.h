@@ -1,5 +1,6 @@
-/* train/sample.h: how one stretch of validation text was routed: routing_sample.json at the end of a
- * run, and in samples/step-N.json, without by_label and attention, at some evaluations on the way.
+/* train/sample.h: how one stretch of validation text was routed: routing_sample.json at the end
+ * of a run, and in samples/step-N.json, without by_label and attention, at some evaluations on
+ * the way.
  *
  * Written by the trainer beside metrics.jsonl; the report draws heat maps from it. One object:
  *
@@ -13,11 +14,11 @@
  *      "attention_weights": {"tokens": 24, "heads": [{"layer": 0, "head": 3,
  *                    "prob": [[weight of each token] a token]}]}}
  *
- * prob is null for routers without probabilities; labels, token_labels, by_label and the NMIs are
- * absent without a labelled corpus. by_label counts admitted rows over the whole validation
+ * prob is null for routers without probabilities; labels, token_labels, by_label and the NMIs
+ * are absent without a labelled corpus. by_label counts admitted rows over the whole validation
  * pass, not only over the tokens shown. nmi_random: the same with experts drawn at random.
- * A head of an expert that attends has "expert": 2 beside its layer; the rows of tokens that the
- * expert was not sent are null throughout.
+ * A head of an expert that attends has "expert": 2 beside its layer; the rows of tokens that
+ * the expert was not sent are null throughout.
  */
 #ifndef MF_TRAIN_SAMPLE_H
 #define MF_TRAIN_SAMPLE_H
@@ -45,7 +46,8 @@ typedef struct mf_sample {
     int64_t step;
     int64_t evaluation, evaluations; /* its number, from 1, and that of all; 0: unknown */
     int n_tokens, n_labels, n_layers;
-    const char *const *tokens;   /* UTF-8 text of each token; 32 to 128 of them make a good picture */
+    const char *const *tokens;   /* UTF-8 text of each token; 32 to 128 of them make a good
+                                    picture */
     const int32_t *token_labels; /* [n_tokens] or NULL */
     const char *const *labels;   /* [n_labels] names, or NULL */
     const mf_sample_layer *layers;

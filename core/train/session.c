@@ -137,8 +137,8 @@ static int judge_machine(const mf_config *c)
     return mf_backend_init();
 }
 
-/* The run's own tokenizer, or that of the run whose weights it begins with: the same text gives the
- * same ids. */
+/* The run's own tokenizer, or that of the run whose weights it begins with: the same text gives
+ * the same ids. */
 static int open_tokenizer(mf_session *s, const mf_session_options *o)
 {
     const char *from = s->config->train.from, *file = o->tokenizer_file;

@@ -1,4 +1,5 @@
-/* train/session.h: what every command that computes begins with: configuration -> data -> model.
+/* train/session.h: what every command that computes begins with: configuration -> data ->
+ * model.
  *
  * A session made for a run that exists takes tokenizer and sizes from the run, so that the same
  * text gives the same ids.
@@ -50,8 +51,8 @@ void mf_session_corpus_spec(const mf_config *config, mf_corpus_spec *ret);
 int mf_session_open(mf_config *config, const mf_session_options *options, mf_session **ret);
 void mf_session_close(mf_session *s);
 
-/* Entropy floor of the validation split (data/topics.h, all earlier text known), nats per token;
- * NaN if the corpus has none. Computed once. */
+/* Entropy floor of the validation split (data/topics.h, all earlier text known), nats per
+ * token; NaN if the corpus has none. Computed once. */
 double mf_session_floor(mf_session *s);
 
 /* Batches of a split as the configuration has them: random for training, else in order. */

@@ -1,8 +1,10 @@
-/* train/step_file.h: files that grow with a run: one JSON object a line, whose first key is step.
+/* train/step_file.h: files that grow with a run: one JSON object a line, whose first key is
+ * step.
  *
  * Lines stand in the order of their steps, so that a resumed run can cut the file back to its
- * checkpoint: write all lines of step N before saving the checkpoint of step N. Lines are handed to
- * the system one by one; a last line without an end is what a crash leaves, and no line.
+ * checkpoint: write all lines of step N before saving the checkpoint of step N. Lines are
+ * handed to the system one by one; a last line without an end is what a crash leaves, and no
+ * line.
  *
  * Writing:  mf_jw *w = mf_step_file_line(f); one object, step first; mf_step_file_put(f).
  */

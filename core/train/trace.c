@@ -183,7 +183,8 @@ static int lay_out(mf_trace_recorder *r, const mf_batch *b, const mf_model_graph
 float mf_trace_margin(const float *score, int32_t n, int32_t k)
 {
     if (k < 1 || k >= n) return INFINITY;
-    /* One pass a place: the best of those that come after the place before, by score and index. */
+    /* One pass a place: the best of those that come after the place before, by score and
+     * index. */
     int32_t last = -1, at = -1;
     for (int32_t place = 0; place <= k; place++) {
         last = at;
@@ -198,8 +199,8 @@ float mf_trace_margin(const float *score, int32_t n, int32_t k)
     return isinf(score[at]) ? INFINITY : score[last] - score[at];
 }
 
-/* A router that chose by itself: how far its least chosen expert is above the best other one, by
- * probability. NaN where it did not follow the probabilities. */
+/* A router that chose by itself: how far its least chosen expert is above the best other one,
+ * by probability. NaN where it did not follow the probabilities. */
 static float own_margin(const float *prob, int32_t experts, const int32_t *chosen, int32_t k)
 {
     float least = INFINITY, best = -INFINITY;
@@ -340,8 +341,8 @@ int mf_trace_recorder_add(mf_trace_recorder *r, int64_t index, const mf_batch *b
 
 /* ---- the file ---- */
 
-/* Who can be touched by a choice in an earlier layer: later tokens of the sequence, or any token
- * of the batch. */
+/* Who can be touched by a choice in an earlier layer: later tokens of the sequence, or any
+ * token of the batch. */
 static const char *reach_of(const mf_model *m)
 {
     const mf_config *c = m->config;

@@ -1,9 +1,9 @@
 /* train/trainer.h: the loop.
  *
- * Everything that happens in step s is a function of configuration, seed and s, so a run that was
- * killed goes on to the same bits from its last checkpoint. The loop knows blocks, parameters and
- * controllers, and no plugin by name. Who watches (progress lines, summaries) is told through an
- * observer; the loop itself prints nothing.
+ * Everything that happens in step s is a function of configuration, seed and s, so a run that
+ * was killed goes on to the same bits from its last checkpoint. The loop knows blocks,
+ * parameters and controllers, and no plugin by name. Who watches (progress lines, summaries) is
+ * told through an observer; the loop itself prints nothing.
  */
 #ifndef MF_TRAIN_TRAINER_H
 #define MF_TRAIN_TRAINER_H
@@ -33,8 +33,8 @@ typedef struct mf_trainer mf_trainer;
 int mf_trainer_new(mf_session *s, mf_rundir *dir, bool resume, const mf_observer *observer,
                    mf_trainer **ret);
 void mf_trainer_free(mf_trainer *t);
-/* To the end, or until a signal, the time limit (MF_ESIGNAL, MF_ELIMIT: a checkpoint was saved) or
- * divergence (MF_ENONFINITE). */
+/* To the end, or until a signal, the time limit (MF_ESIGNAL, MF_ELIMIT: a checkpoint was saved)
+ * or divergence (MF_ENONFINITE). */
 int mf_trainer_run(mf_trainer *t);
 /* The last evaluation's figures. Valid after run, owned by the trainer. */
 const mf_train_result *mf_trainer_result(const mf_trainer *t);

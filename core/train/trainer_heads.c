@@ -16,7 +16,8 @@ static int probe_graph(mf_trainer *t)
                                   .masked = t->session->corpus->spans != NULL,
                                   .try_heads = true};
     if (t->probe) return MF_OK;
-    if (!t->worse) t->worse = mf_alloc((size_t)c->model.layers * (size_t)c->model.heads, sizeof *t->worse);
+    if (!t->worse)
+        t->worse = mf_alloc((size_t)c->model.layers * (size_t)c->model.heads, sizeof *t->worse);
     return !t->worse ? MF_ENOMEM : mf_model_graph_new(t->session->model, &shape, &t->probe);
 }
 

@@ -102,7 +102,8 @@ int mf_trainer_start_from(mf_trainer *t);
 int mf_trainer_resume(mf_trainer *t);
 /* routing_sample.json from the start of the val split. */
 int mf_trainer_sample(mf_trainer *t);
-/* After an evaluation on the way: the routing alone into samples/, if this one is to be pictured. */
+/* After an evaluation on the way: the routing alone into samples/, if this one is to be
+ * pictured. */
 int mf_trainer_sample_here(mf_trainer *t);
 /* Removes those of later steps than this: they come again. */
 int mf_trainer_cut_samples(const mf_trainer *t);

@@ -83,8 +83,8 @@ static int describe(sampler *x, const mf_trainer *t)
 
 /* ---- routing ---- */
 
-/* The rows of a tensor [T, width] of 32-bit elements that belong to the tokens shown; NULL where
- * there is no tensor. */
+/* The rows of a tensor [T, width] of 32-bit elements that belong to the tokens shown; NULL
+ * where there is no tensor. */
 static void *rows_of(sampler *x, const mf_tensor *t, int width, int *rc)
 {
     const char *from = t ? mf_tensor_data(t) : NULL;

@@ -65,8 +65,8 @@ int mf_trainer_begin(mf_trainer *t)
     return rc == MF_OK ? open_logs(t, -1) : rc;
 }
 
-/* A run whose gates have another form than ours. Layers that it lacks have start values, which are of
- * our form. */
+/* A run whose gates have another form than ours. Layers that it lacks have start values, which
+ * are of our form. */
 static int take_gates(const mf_trainer *t, const char *config)
 {
     mf_ini *ini = mf_ini_new();

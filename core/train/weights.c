@@ -61,7 +61,8 @@ static int pass(const mf_inventory *v, float *room, look *fn, void *arg)
     return MF_OK;
 }
 
-/* Four standard deviations hold nearly all; a value far outside would squeeze the rest together. */
+/* Four standard deviations hold nearly all; a value far outside would squeeze the rest
+ * together. */
 static void set_range(const sums *s, mf_weights_group *g)
 {
     if (s->n == 0) {

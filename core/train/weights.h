@@ -1,7 +1,9 @@
-/* train/weights.h: how the values of a model's parameters are distributed, by what they are for.
+/* train/weights.h: how the values of a model's parameters are distributed, by what they are
+ * for.
  *
- * weights.json has it of the start of a run; of its end the report takes it from the checkpoint. Of
- * a parameter of more than a million values a million are looked at, in pieces evenly spread.
+ * weights.json has it of the start of a run; of its end the report takes it from the
+ * checkpoint. Of a parameter of more than a million values a million are looked at, in pieces
+ * evenly spread.
  *
  *     {"step": 0, "groups": [{"group": "embedding", "elements": 3906816, "mean": 0, "sd": 0.02,
  *                             "least": -0.09, "most": 0.1, "lo": -0.08, "hi": 0.08,

@@ -1,13 +1,13 @@
 /* moefw/op.h: ops, core's and plugins' alike.
  *
- * An op is one constant table entry: how shapes follow from shapes, how values are computed, and
- * how gradients are: either composed of other ops (grad) or by a fused function (backward). An op
- * that has neither may stand only where no gradient must pass; elsewhere adding it fails at once,
- * naming op, plugin and layer.
+ * An op is one constant table entry: how shapes follow from shapes, how values are computed,
+ * and how gradients are: either composed of other ops (grad) or by a fused function (backward).
+ * An op that has neither may stand only where no gradient must pass; elsewhere adding it fails
+ * at once, naming op, plugin and layer.
  *
  * Functions of an op run on worker threads' behalf: they must not allocate, must not keep
- * pointers, and must give the same bits on every call with the same inputs. Randomness comes from
- * mf_exec's rng functions, parallelism from mf_exec's parallel.
+ * pointers, and must give the same bits on every call with the same inputs. Randomness comes
+ * from mf_exec's rng functions, parallelism from mf_exec's parallel.
  */
 #ifndef MOEFW_OP_H
 #define MOEFW_OP_H
@@ -32,10 +32,11 @@ typedef struct mf_infer {
     const void *user;           /* mf_opdef.user of a custom op */
     size_t work_bytes;          /* scratch that forward wants, set by infer; default 0 */
     size_t backward_work_bytes; /* scratch that backward wants */
-    /* Records the reason and returns MF_ESHAPE: return in->fail(in, "expected ..., found ..."). */
+    /* Records the reason and returns MF_ESHAPE: return in->fail(in, "expected ..., found
+     * ..."). */
     int (*fail)(const struct mf_infer *in, const char *fmt, ...);
-    /* Set by infer of matrix products: additions and multiplications of forward and of backward;
-     * default 0. Only reported, as the yardstick of what a model costs. */
+    /* Set by infer of matrix products: additions and multiplications of forward and of
+     * backward; default 0. Only reported, as the yardstick of what a model costs. */
     double flops, backward_flops;
 } mf_infer;
 
@@ -46,8 +47,8 @@ typedef struct mf_exec {
     uint64_t seed, step;
     const struct mf_kernels *kernels; /* core's own ops only; opaque to plugins */
     /* Runs fn(arg, t) for t in [0, tiles), spread over threads. Cut tiles by shape only. */
-    void (*parallel)(const struct mf_exec *x, int64_t tiles, void (*fn)(void *arg, int64_t tile),
-                     void *arg);
+    void (*parallel)(const struct mf_exec *x, int64_t tiles,
+                     void (*fn)(void *arg, int64_t tile), void *arg);
     /* n numbers of the stream, beginning at `first`: the same at any thread count. */
     void (*rng_uniform)(const struct mf_exec *x, uint64_t stream, uint64_t first, int64_t n,
                         float *out);
@@ -90,19 +91,23 @@ typedef struct mf_gradient {
 #define MF_OP_NO_GRAD 1u   /* outputs never carry a gradient (argmax, sorts, counts) */
 #define MF_OP_INPLACE 2u   /* out[0] may share memory with in[0] (same bytes per element) */
 #define MF_OP_RANDOM  4u   /* reads the random stream */
-#define MF_OP_STATE   8u   /* out[0] is in[0] (a leaf), written in place; never moved or dropped */
-#define MF_OP_ALIAS   16u  /* out[0] is in[0]'s memory under another shape; forward is not called */
-#define MF_OP_CHEAP   32u  /* costs little beside a product, and its own gradient reads its inputs:
-                              train.recompute = light computes it again instead of keeping it */
-#define MF_OP_ROWS    128u /* its gradient is a few rows of input 0: where others have given that
-                              input a gradient, op NAME_accumulate(gradient, inputs 1 .., gradient
-                              of output 0) adds them to it in place */
-/* Backward may write the gradient of input 0 over that of output 0, which it has read by then at
- * every place that it writes. */
+#define MF_OP_STATE   8u   /* out[0] is in[0] (a leaf), written in place; never moved or
+                              dropped */
+#define MF_OP_ALIAS   16u  /* out[0] is in[0]'s memory under another shape; forward is not
+                              called */
+#define MF_OP_CHEAP   32u  /* costs little beside a product, and its own gradient reads its
+                              inputs: train.recompute = light computes it again instead of
+                              keeping it */
+#define MF_OP_ROWS    128u /* its gradient is a few rows of input 0: where others have given
+                              that input a gradient, op NAME_accumulate(gradient, inputs 1 ..,
+                              gradient of output 0) adds them to it in place */
+/* Backward may write the gradient of input 0 over that of output 0, which it has read by then
+ * at every place that it writes. */
 #define MF_OP_GRAD_INPLACE 256u
 /* out[0] may share memory with in[1] as well, where that has as many elements. */
 #define MF_OP_INPLACE_SECOND 512u
-#define MF_OP_NARROW  64u  /* a product: graphs that compute in bf16 hand it its bf16_in as bf16 */
+#define MF_OP_NARROW  64u  /* a product: graphs that compute in bf16 hand it its bf16_in as
+                              bf16 */
 
 typedef struct mf_opdef {
     uint32_t size;
@@ -117,8 +122,8 @@ typedef struct mf_opdef {
      * before the backward pass comes. */
     uint32_t backward_in, backward_out;
     uint32_t diff_in; /* bit i set: a gradient may flow into input i (float inputs only) */
-    /* Bit i set: backward may write the gradient of input i over the data of input i, which it has
-     * read by then at every place that it writes. */
+    /* Bit i set: backward may write the gradient of input i over the data of input i, which it
+     * has read by then at every place that it writes. */
     uint32_t backward_over;
     const void *user; /* handed to every call; constant data of the plugin, or NULL */
     /* Bit i set: input i may be bf16; those that are floats then have one type. Elsewhere, and

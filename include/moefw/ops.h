@@ -1,13 +1,13 @@
 /* moefw/ops.h: the ops of core as inline functions; the text above each is its contract.
  *
  * All take the graph and give a new value, or NULL after any failure (the graph keeps the first
- * one: end with `return mf->status(g)`). Every op with float outputs has a gradient unless marked
- * [no gradient]. "rows" of a tensor are its last dimension's vectors: softmax of [B,T,E] works on
- * each of the B T rows. Broadcasting is numpy's: shapes align at the last dimension, sizes equal
- * or 1.
+ * one: end with `return mf->status(g)`). Every op with float outputs has a gradient unless
+ * marked [no gradient]. "rows" of a tensor are its last dimension's vectors: softmax of [B,T,E]
+ * works on each of the B T rows. Broadcasting is numpy's: shapes align at the last dimension,
+ * sizes equal or 1.
  *
- * The functions reach the host through the slot `mf`, which this header declares for a plugin of
- * one file. Elsewhere define MF_HOST_SLOT to an expression of type const mf_host * first.
+ * The functions reach the host through the slot `mf`, which this header declares for a plugin
+ * of one file. Elsewhere define MF_HOST_SLOT to an expression of type const mf_host * first.
  */
 #ifndef MOEFW_OPS_H
 #define MOEFW_OPS_H
@@ -35,7 +35,8 @@ static inline mf_attr mf_attr0(void)
         a.f[i] = 0;
     return a;
 }
-static inline mf_tensor *mf_op1(mf_graph *g, const char *name, mf_tensor *a, const mf_attr *attr)
+static inline mf_tensor *mf_op1(mf_graph *g, const char *name, mf_tensor *a,
+                                const mf_attr *attr)
 {
     return MF_HOST_SLOT->op(g, name, 1, &a, attr, 1, NULL);
 }
@@ -87,8 +88,8 @@ static inline mf_tensor *mf_linear(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_t
 {
     return mf_op3(g, "linear", x, w, b, NULL);
 }
-/* y = scale op(a) op(b), rank 2, or rank 3 with equal first dimension (a product for each index).
- * op transposes the last two dimensions where trans_ is true. */
+/* y = scale op(a) op(b), rank 2, or rank 3 with equal first dimension (a product for each
+ * index). op transposes the last two dimensions where trans_ is true. */
 static inline mf_tensor *mf_matmul(mf_graph *g, mf_tensor *a, bool trans_a, mf_tensor *b,
                                    bool trans_b, double scale)
 {
@@ -163,7 +164,8 @@ static inline mf_tensor *mf_clamp(mf_graph *g, mf_tensor *x, double lo, double h
     t.f[1] = hi;
     return mf_op1(g, "clamp", x, &t);
 }
-/* silu(a) b (Shazeer 2020, eq. 6). With b NULL, a is [...,2h]: its first half gates the second. */
+/* silu(a) b (Shazeer 2020, eq. 6). With b NULL, a is [...,2h]: its first half gates the
+ * second. */
 static inline mf_tensor *mf_swiglu(mf_graph *g, mf_tensor *a, mf_tensor *b)
 {
     return mf_op2(g, "swiglu", a, b, NULL);
@@ -229,7 +231,8 @@ static inline mf_tensor *mf_transpose(mf_graph *g, mf_tensor *x, int p0, int p1,
     return mf_op1(g, "transpose", x, &t);
 }
 /* Elements start .. start+count-1 of a dimension. */
-static inline mf_tensor *mf_slice(mf_graph *g, mf_tensor *x, int axis, int64_t start, int64_t count)
+static inline mf_tensor *mf_slice(mf_graph *g, mf_tensor *x, int axis, int64_t start,
+                                  int64_t count)
 {
     mf_attr t = mf_attr0();
     t.i[0] = axis;
@@ -252,7 +255,8 @@ static inline mf_tensor *mf_cast(mf_graph *g, mf_tensor *x, mf_dtype to)
     return mf_op1(g, "cast", x, &t);
 }
 
-/* ------------------------------------------------------------------ softmax, norms, attention */
+/* ------------------------------------------------------------------ softmax, norms,
+ * attention */
 
 MF_UNARY(mf_softmax, "softmax")         /* of each row */
 MF_UNARY(mf_log_softmax, "log_softmax") /* of each row */
@@ -275,8 +279,8 @@ static inline mf_tensor *mf_layernorm(mf_graph *g, mf_tensor *x, mf_tensor *w, m
     t.f[0] = eps;
     return mf_op3(g, "layernorm", x, w, b, &t);
 }
-/* The same of rows grouped by expert, w and b [E,n]; offset as for mf_grouped_linear. x [R,n] ->
- * [R,n], zero past offset[E]. */
+/* The same of rows grouped by expert, w and b [E,n]; offset as for mf_grouped_linear. x [R,n]
+ * -> [R,n], zero past offset[E]. */
 static inline mf_tensor *mf_grouped_layernorm(mf_graph *g, mf_tensor *x, mf_tensor *offset,
                                               mf_tensor *w, mf_tensor *b, double eps)
 {
@@ -291,11 +295,12 @@ static inline mf_tensor *mf_l2_normalize(mf_graph *g, mf_tensor *x, double eps)
     t.f[0] = eps;
     return mf_op1(g, "l2_normalize", x, &t);
 }
-/* Scaled dot-product attention (Vaswani et al. 2017, eq. 1), grouped-query where kv_heads < heads.
- * q [B T, heads hd], k and v [B S, kv_heads hd] -> [B T, heads hd]; B = batch. Or q packed
- * [B T, (heads + 2 kv_heads) hd] with k = v = NULL.
- * mask [B S] f32 or NULL: keys with 0 are not seen. kv_len [B] i32 or NULL: only the first kv_len
- * keys of a sequence are seen. causal: query t sees keys up to L - T + t, L = kv_len or S. */
+/* Scaled dot-product attention (Vaswani et al. 2017, eq. 1), grouped-query where kv_heads <
+ * heads. q [B T, heads hd], k and v [B S, kv_heads hd] -> [B T, heads hd]; B = batch. Or q
+ * packed [B T, (heads + 2 kv_heads) hd] with k = v = NULL.
+ * mask [B S] f32 or NULL: keys with 0 are not seen. kv_len [B] i32 or NULL: only the first
+ * kv_len keys of a sequence are seen. causal: query t sees keys up to L - T + t, L = kv_len or
+ * S. */
 static inline mf_tensor *mf_attention(mf_graph *g, mf_tensor *q, mf_tensor *k, mf_tensor *v,
                                       mf_tensor *mask, mf_tensor *kv_len, int batch, int heads,
                                       int kv_heads, bool causal, double scale)
@@ -314,12 +319,12 @@ static inline mf_tensor *mf_attention(mf_graph *g, mf_tensor *q, mf_tensor *k, m
     t.f[0] = scale;
     return MF_HOST_SLOT->op(g, "attention", 5, in, &t, 1, NULL);
 }
-/* Attention of rows grouped by expert, as mf_expert_in has them: q [R, heads hd], offset [E+1] and
- * token [R] i32, B = batch sequences of S tokens each; every expert has keys and values of its own.
- * own false: kv [B S, E 2 heads hd], for each expert keys and then values of all tokens; a row sees
- * the tokens of its sequence that mask [B S] (NULL: all) does not hide, causal: those up to its own.
- * own true: kv [R, 2 heads hd]; a row sees the rows of its expert; mask NULL, causal false.
- * -> [R, heads hd], zero past offset[E]. */
+/* Attention of rows grouped by expert, as mf_expert_in has them: q [R, heads hd], offset [E+1]
+ * and token [R] i32, B = batch sequences of S tokens each; every expert has keys and values of
+ * its own. own false: kv [B S, E 2 heads hd], for each expert keys and then values of all
+ * tokens; a row sees the tokens of its sequence that mask [B S] (NULL: all) does not hide,
+ * causal: those up to its own. own true: kv [R, 2 heads hd]; a row sees the rows of its expert;
+ * mask NULL, causal false. -> [R, heads hd], zero past offset[E]. */
 static inline mf_tensor *mf_grouped_attention(mf_graph *g, mf_tensor *q, mf_tensor *kv,
                                               mf_tensor *offset, mf_tensor *token,
                                               mf_tensor *mask, int batch, int heads,
@@ -339,8 +344,8 @@ static inline mf_tensor *mf_grouped_attention(mf_graph *g, mf_tensor *q, mf_tens
     t.f[0] = scale;
     return MF_HOST_SLOT->op(g, "grouped_attention", 5, in, &t, 1, NULL);
 }
-/* Rotary positions (Su et al. 2021, eq. 34) on the first n_heads heads of x [N, >= n_heads hd], the
- * rest copied. position [N] i32. half: pairs (i, i + hd/2); else interleaved (2i, 2i+1). */
+/* Rotary positions (Su et al. 2021, eq. 34) on the first n_heads heads of x [N, >= n_heads hd],
+ * the rest copied. position [N] i32. half: pairs (i, i + hd/2); else interleaved (2i, 2i+1). */
 static inline mf_tensor *mf_rope(mf_graph *g, mf_tensor *x, mf_tensor *position, int head_dim,
                                  int n_heads, bool half, double theta)
 {
@@ -398,9 +403,10 @@ static inline mf_tensor *mf_one_hot(mf_graph *g, mf_tensor *index, int64_t n)
     t.i[0] = n;
     return mf_op1(g, "one_hot", index, &t);
 }
-/* How often each of 0..n-1 stands in index (i32, negatives skipped), each counted with its weight
- * (f32, same shape) or 1 when weight is NULL -> f32 [n]. Gradient to the weights. */
-static inline mf_tensor *mf_bincount(mf_graph *g, mf_tensor *index, mf_tensor *weight, int64_t n)
+/* How often each of 0..n-1 stands in index (i32, negatives skipped), each counted with its
+ * weight (f32, same shape) or 1 when weight is NULL -> f32 [n]. Gradient to the weights. */
+static inline mf_tensor *mf_bincount(mf_graph *g, mf_tensor *index, mf_tensor *weight,
+                                     int64_t n)
 {
     mf_attr t = mf_attr0();
     t.i[0] = n;

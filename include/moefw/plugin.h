@@ -1,7 +1,8 @@
 /* moefw/plugin.h: the descriptor that every plugin exports, and the four kinds.
  *
- * A plugin is one shared object with one exported symbol, the constant `moefw_plugin`. It is data:
- * the loader reads and judges all of it before it calls any function. This is a whole router:
+ * A plugin is one shared object with one exported symbol, the constant `moefw_plugin`. It is
+ * data: the loader reads and judges all of it before it calls any function. This is a whole
+ * router:
  *
  *     #include <moefw/moefw.h>
  *
@@ -9,9 +10,11 @@
  *
  *     static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
  *     {
- *         return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(0.02));
+ *         return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim),
+ *                          MF_NORMAL(0.02));
  *     }
- *     static int route(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
+ *     static int route(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
+ *                      mf_routing *out)
  *     {
  *         mf_tensor *w = mf->use(ctx, g, "weight");
  *         out->logits = mf_linear(g, in->x, w, NULL);
@@ -66,8 +69,8 @@ typedef struct mf_option {
     uint32_t flags;    /* MF_OPT_LIVE */
     size_t offset;     /* into conf */
     double lo, hi;     /* inclusive bounds of numbers, enforced by the host */
-    /* MF_OPT_ENUM: its values. MF_OPT_INT: words that stand for 0, 1, ... ("auto"), or NULL. Ends
-     * with NULL. */
+    /* MF_OPT_ENUM: its values. MF_OPT_INT: words that stand for 0, 1, ... ("auto"), or NULL.
+     * Ends with NULL. */
     const char *const *choices;
 } mf_option;
 
@@ -92,12 +95,14 @@ typedef struct mf_dims {
     int32_t experts, top_k;    /* E, k */
     int32_t heads, kv_heads;
     int32_t vocab;             /* number of token ids */
-    int32_t seq;               /* longest sequence; a graph's own length is in what it is given */
+    int32_t seq;               /* longest sequence; a graph's own length is in what it is
+                                  given */
     int32_t causal;            /* 1 in a decoder: routing must not look ahead */
     int32_t moe_layers;        /* how many layers have a router */
     int32_t labels;            /* number of label values the corpus knows, 0 if none */
     int64_t train_steps;       /* planned length of the run, 0 if unknown */
-    int32_t raw_gates;         /* layers.N.attention.gate: 1: gates, cut to 0 .. 1; 0: their logits */
+    int32_t raw_gates;         /* layers.N.attention.gate: 1: gates, cut to 0 .. 1; 0: their
+                                  logits */
 } mf_dims;
 
 /* ---- the four kinds; each table begins with its size ---- */
@@ -120,7 +125,8 @@ typedef struct mf_router {
 } mf_router;
 
 #define MF_ROUTER_NOT_CAUSAL 1u /* looks at later tokens: refused in a decoder unless forced */
-#define MF_ROUTER_STATS      2u /* after_step reads step->layers: they are measured in every step */
+#define MF_ROUTER_STATS      2u /* after_step reads step->layers: they are measured in every
+                                   step */
 
 typedef struct mf_expert {
     uint32_t size;
@@ -128,7 +134,8 @@ typedef struct mf_expert {
     mf_init_fn init;
     mf_fini_fn fini;
     /* All experts of the layer in one call: rows grouped by expert in, rows out. */
-    int (*forward)(void *self, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in, mf_tensor **ret_y);
+    int (*forward)(void *self, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
+                   mf_tensor **ret_y);
     mf_after_step_fn after_step;
 } mf_expert;
 
@@ -140,8 +147,8 @@ typedef struct mf_regularizer {
     mf_init_fn init;
     mf_fini_fn fini;
     /* routing[0 .. n): the records of all MoE layers, in order. One scalar out, unweighted. */
-    int (*loss)(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing, int32_t n,
-                mf_tensor **ret_loss);
+    int (*loss)(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
+                int32_t n, mf_tensor **ret_loss);
     mf_after_step_fn after_step;
 } mf_regularizer;
 
@@ -156,7 +163,8 @@ typedef struct mf_controller {
     int (*on_step)(void *self, mf_ctx *ctx, const struct mf_step *step);
 } mf_controller;
 
-#define MF_CONTROLLER_SELECT_BIAS 1u /* wants /layers.N.moe.select_bias to exist (see routing.h) */
+#define MF_CONTROLLER_SELECT_BIAS 1u /* wants /layers.N.moe.select_bias to exist (see
+                                        routing.h) */
 #define MF_CONTROLLER_BLIND       2u /* reads neither step->layers nor step->heads: nothing is
                                       * measured for its sake */
 
@@ -185,12 +193,15 @@ typedef struct mf_plugin {
     extern MF_VISIBLE const mf_plugin moefw_plugin;                                            \
     const mf_plugin moefw_plugin
 #endif
-/* kind: MF_ROUTER ...; kind_type: mf_router ...; conf, self: types (char when there is nothing to
- * keep). The slot is the `mf` that moefw/ops.h declares. */
-#define MF_PLUGIN_INIT(kind, kind_type, name, version, license, brief, options, conf, self, vt) \
-    {MF_MAGIC, MF_ABI, (uint32_t)sizeof(mf_plugin), (uint32_t)sizeof(mf_host),                  \
-     (uint32_t)sizeof(mf_option), (uint32_t)sizeof(kind_type), kind, 0, name, version, license, \
-     brief, options, sizeof(conf), sizeof(self), vt, &mf}
+/* kind: MF_ROUTER ...; kind_type: mf_router ...; conf, self: types (char when there is nothing
+ * to keep). The slot is the `mf` that moefw/ops.h declares. */
+#define MF_PLUGIN_INIT(kind, kind_type, name, version, license, brief, options, conf, self,    \
+                       vt)                                                                     \
+    {                                                                                          \
+        MF_MAGIC, MF_ABI, (uint32_t)sizeof(mf_plugin), (uint32_t)sizeof(mf_host),              \
+            (uint32_t)sizeof(mf_option), (uint32_t)sizeof(kind_type), kind, 0, name, version,  \
+            license, brief, options, sizeof(conf), sizeof(self), vt, &mf                       \
+    }
 
 #ifdef __cplusplus
 }

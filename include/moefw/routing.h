@@ -7,14 +7,15 @@
  * A router fills the first part; core completes it. Three ways to route:
  *
  * 1. logits [T,E]. Core: prob = softmax(logits), top-k, gates.
- * 2. prob [T,E] (and logits, if there are any): probabilities that are not softmax(logits), as a
+ * 2. prob [T,E] (and logits, if there are any): probabilities that are not softmax(logits), as
+ * a
  *    mixture or a sigmoid. They need not sum to 1.
  * 3. expert [R] (and gate [R]; token [R] for expert choice): the whole choice. Set prob as well
  *    when there is one: metrics and regularizers skip records without.
  *
- * In ways 1 and 2 the k experts with the largest score are taken, ties to the lower index; score
- * is prob unless the router sets it (selection by s + b, gates from s). When a controller asked
- * for it, core adds the layer's select_bias [E] to the score, for selection only.
+ * In ways 1 and 2 the k experts with the largest score are taken, ties to the lower index;
+ * score is prob unless the router sets it (selection by s + b, gates from s). When a controller
+ * asked for it, core adds the layer's select_bias [E] to the score, for selection only.
  * gate = prob of the chosen, divided by their sum if renormalize, times gate_scale.
  */
 #ifndef MOEFW_ROUTING_H
@@ -69,8 +70,8 @@ typedef struct mf_routing {
     mf_tensor *labels;    /* [T] i32 or NULL */
     int32_t tokens, rows; /* T, R */
     /* ---- since 0.1: the graph's shape, which may be shorter than dims->seq ---- */
-    int32_t batch, seq; /* T = batch * seq; token t is at t % seq of sequence t / seq, which may be
-                         * padding altogether */
+    int32_t batch, seq; /* T = batch * seq; token t is at t % seq of sequence t / seq, which may
+                           be * padding altogether */
 } mf_routing;
 
 typedef struct mf_expert_in {
@@ -112,8 +113,8 @@ typedef struct mf_layer_stats {
     const double *count;   /* [E] admitted rows; NULL: not known */
 } mf_layer_stats;
 
-/* Measurements of the attention heads of one layer, where heads are gated (model.head_gates). Per
- * head; 0 for heads that are pruned. NULL: not measured. */
+/* Measurements of the attention heads of one layer, where heads are gated (model.head_gates).
+ * Per head; 0 for heads that are pruned. NULL: not measured. */
 typedef struct mf_head_stats {
     uint32_t size;
     int32_t layer, heads;

@@ -23,7 +23,8 @@ extern "C" {
 
 typedef struct mf_graph mf_graph;   /* a graph under construction */
 typedef struct mf_tensor mf_tensor; /* a value in it; NULL stands for "failed earlier" */
-typedef struct mf_ctx mf_ctx;       /* one instance of a plugin: its options, parameters, layer */
+typedef struct mf_ctx mf_ctx;       /* one instance of a plugin: its options, parameters,
+                                       layer */
 
 typedef enum mf_dtype {
     MF_F32 = 0,
@@ -96,7 +97,8 @@ typedef enum mf_init_kind {
     MF_INIT_UNIFORM = 3, /* [-a, a) */
     MF_INIT_XAVIER = 4,  /* uniform, bound a * sqrt(6 / (fan_in + fan_out)); last two dims */
     MF_INIT_KAIMING = 5, /* uniform, bound a / sqrt(fan_in), as PyTorch's Linear for a = 1 */
-    MF_INIT_ROWS_SAME = 6,/* normal as MF_INIT_NORMAL, but equal for every index of dimension 0 */
+    MF_INIT_ROWS_SAME = 6,/* normal as MF_INIT_NORMAL, but equal for every index of dimension
+                             0 */
     MF_INIT_EYE = 7      /* a on the diagonal that ends in the last corner of the last two
                           * dimensions, else 0: [n,2n] passes its second half on */
 } mf_init_kind;
@@ -110,7 +112,8 @@ typedef struct mf_init {
 #define MF_PARAM_NO_DECAY  1u /* weight decay leaves it alone (norms, biases, embeddings) */
 #define MF_PARAM_BY_EXPERT 2u /* dimension 0 is the expert: sharded when experts are spread */
 #define MF_PARAM_FROZEN    4u /* starts frozen */
-#define MF_PARAM_ALIKE     8u /* every index of dimension 0 begins with the values of the first */
+#define MF_PARAM_ALIKE     8u /* every index of dimension 0 begins with the values of the
+                                 first */
 
 /* Data of a tensor while the graph runs. data is NULL when the value is not wanted. */
 typedef struct mf_view {

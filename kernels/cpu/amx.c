@@ -1,5 +1,6 @@
-/* amx.c: whether this processor has registers that hold tiles of a matrix, and whether the system
- * lets this process use them: Linux asks to be asked, since they make what it saves larger. */
+/* amx.c: whether this processor has registers that hold tiles of a matrix, and whether the
+ * system lets this process use them: Linux asks to be asked, since they make what it saves
+ * larger. */
 #include "kernels/cpu/amx.h"
 
 #if defined(__x86_64__) && defined(__linux__)

@@ -1,11 +1,11 @@
 /* blas.c: products by OpenBLAS; the only file that knows it.
  *
  * OpenBLAS is told to use one thread. Its OpenMP build forgets that: at every call it takes
- * omp_get_max_threads() anew, unless it finds itself inside a parallel region. But the call that
- * sets the number also sets the OpenMP default of the calling thread, and that sticks. So it is
- * made once in every thread that enters a kernel: tiles that then run in a parallel region see
- * the region, and tiles that run outside one see the default of 1. (The program's own regions
- * name their number of threads and do not look at that default.)
+ * omp_get_max_threads() anew, unless it finds itself inside a parallel region. But the call
+ * that sets the number also sets the OpenMP default of the calling thread, and that sticks. So
+ * it is made once in every thread that enters a kernel: tiles that then run in a parallel
+ * region see the region, and tiles that run outside one see the default of 1. (The program's
+ * own regions name their number of threads and do not look at that default.)
  */
 #include <cblas.h>
 #include <stdlib.h>
@@ -13,14 +13,14 @@
 
 #include "kernels/cpu/library.h"
 
-/* What OpenBLAS runs when it is loaded and when it is unloaded; weak, because other builds of it
- * may not have them. */
+/* What OpenBLAS runs when it is loaded and when it is unloaded; weak, because other builds of
+ * it may not have them. */
 void gotoblas_dynamic_init(void) __attribute__((weak));
 void gotoblas_dynamic_quit(void) __attribute__((weak));
 
-/* A processor newer than itself OpenBLAS takes for a Prescott, and then is five times slower than
- * it could be. The features say better what such a processor runs: have it choose again. A choice
- * made by the user (OPENBLAS_CORETYPE) stays. */
+/* A processor newer than itself OpenBLAS takes for a Prescott, and then is five times slower
+ * than it could be. The features say better what such a processor runs: have it choose again. A
+ * choice made by the user (OPENBLAS_CORETYPE) stays. */
 static void choose_core(void)
 {
 #if defined(__x86_64__)

@@ -1,4 +1,5 @@
-/* cache.c: asked once, when the kernels are chosen: the answer may take longer than a small product. */
+/* cache.c: asked once, when the kernels are chosen: the answer may take longer than a small
+ * product. */
 #include "kernels/cpu/cache.h"
 
 #include <unistd.h>

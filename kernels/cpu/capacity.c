@@ -4,8 +4,8 @@
 
 #include "kernels/cpu/cpu.h"
 
-/* Does row a come before row b? By falling priority, NaN last, then by row: a total order, so that
- * any sort gives the same. */
+/* Does row a come before row b? By falling priority, NaN last, then by row: a total order, so
+ * that any sort gives the same. */
 static bool before(const float *priority, int32_t a, int32_t b)
 {
     float pa = priority[a], pb = priority[b];

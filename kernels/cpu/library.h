@@ -1,5 +1,5 @@
-/* library.h: products that the fast kernels can take from a library, in C's conventions: one small
- * table for each library, and who of them was chosen.
+/* library.h: products that the fast kernels can take from a library, in C's conventions: one
+ * small table for each library, and who of them was chosen.
  *
  * A call runs in the calling thread, whatever the library would do by itself: kernels cut the
  * work into tiles and spread those. So its bits depend on shapes only, and there is one pool of
@@ -13,8 +13,8 @@
 
 #include "kernels/kernel.h"
 
-/* c [m,n] = alpha op(a) op(b) + bias + beta c, row-major, sums in f32; m, n, k > 0, sizes and strides
- * below 2^31. a and b are of one type. */
+/* c [m,n] = alpha op(a) op(b) + bias + beta c, row-major, sums in f32; m, n, k > 0, sizes and
+ * strides below 2^31. a and b are of one type. */
 typedef struct mf_gemm {
     bool trans_a, trans_b;
     int64_t m, n, k;
@@ -28,11 +28,13 @@ typedef struct mf_gemm {
 
 typedef struct mf_library {
     const char *name; /* as MOEFW_GEMM has it */
-    /* Once, before anything else, with no other thread about. Why it cannot be used, or NULL. */
+    /* Once, before anything else, with no other thread about. Why it cannot be used, or
+     * NULL. */
     const char *(*load)(void);
     /* What is loaded: name, version, build. */
     const char *(*about)(void);
-    /* In each thread that enters a kernel, before its tiles begin. Cheap after the first time. */
+    /* In each thread that enters a kernel, before its tiles begin. Cheap after the first
+     * time. */
     void (*one_thread)(void);
     /* false, and nothing is done, for what it does not do. */
     bool (*gemm)(const mf_gemm *g);
@@ -44,12 +46,13 @@ extern const mf_library mf_library_openblas, mf_library_onednn;
 
 /* Judges the environment; false: it names nobody, or one that cannot be used. */
 bool mf_library_choose(void);
-/* The library that computes plain products; NULL: our own kernels. Where nobody was named, these if
- * fast_own. */
+/* The library that computes plain products; NULL: our own kernels. Where nobody was named,
+ * these if fast_own. */
 const mf_library *mf_library_chosen(bool fast_own);
 
-/* By the library that was chosen; false, and nothing is done, where there is none or it does not do
- * this. The kernel that runs this in its tiles must have called mf_library_one_thread. */
+/* By the library that was chosen; false, and nothing is done, where there is none or it does
+ * not do this. The kernel that runs this in its tiles must have called
+ * mf_library_one_thread. */
 bool mf_library_gemm(bool fast_own, const mf_gemm *g);
 void mf_library_one_thread(void);
 

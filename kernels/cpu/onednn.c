@@ -1,10 +1,11 @@
 /* onednn.c: products by oneDNN; the only file that knows it.
  *
- * It is opened when it is asked for, so that programs that do not ask neither need nor load it. A
- * primitive of oneDNN is made for one shape and costs as much as a product of a hundred rows, so
- * each thread keeps those that it made. Rows of experts come in any number: they are cut into
- * pieces, the largest of which have few different sizes. Threads: within a region of ours oneDNN
- * does not begin another; outside it looks at the default of the calling thread, which is set to 1.
+ * It is opened when it is asked for, so that programs that do not ask neither need nor load it.
+ * A primitive of oneDNN is made for one shape and costs as much as a product of a hundred rows,
+ * so each thread keeps those that it made. Rows of experts come in any number: they are cut
+ * into pieces, the largest of which have few different sizes. Threads: within a region of ours
+ * oneDNN does not begin another; outside it looks at the default of the calling thread, which
+ * is set to 1.
  */
 #include "kernels/cpu/library.h"
 
@@ -182,7 +183,8 @@ typedef struct descriptions {
     dnnl_memory_desc_t a, b, c, bias;
 } descriptions;
 
-/* oneDNN does by plain loops, a hundred times slower than ours, what it has nothing better for. */
+/* oneDNN does by plain loops, a hundred times slower than ours, what it has nothing better
+ * for. */
 static bool is_fast(const_dnnl_primitive_desc_t desc)
 {
     const char *name = NULL;

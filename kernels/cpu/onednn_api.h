@@ -1,5 +1,5 @@
-/* onednn_api.h: what onednn.c uses of oneDNN, by pointers that are filled when it is loaded, in one
- * form for versions 2 and 3 of its interface.
+/* onednn_api.h: what onednn.c uses of oneDNN, by pointers that are filled when it is loaded, in
+ * one form for versions 2 and 3 of its interface.
  *
  * Version 3 made descriptions of memory opaque, and merged the description of an operation with
  * that of its primitive.

@@ -1,5 +1,5 @@
-/* table.c: the fast set: `ref`, then what is in cpu.def, then what simd/simd.def lists, compiled
- * for the instruction set in force. */
+/* table.c: the fast set: `ref`, then what is in cpu.def, then what simd/simd.def lists,
+ * compiled for the instruction set in force. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* attention.c: scaled dot-product attention. One row at a time; scores are computed anew wherever
- * they are needed, so that nothing has to be kept. */
+/* attention.c: scaled dot-product attention. One row at a time; scores are computed anew
+ * wherever they are needed, so that nothing has to be kept. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"

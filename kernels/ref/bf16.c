@@ -1,5 +1,5 @@
-/* bf16.c: kernels on bf16 arrays: the f32 reference, an element at a time, on what was widened; its
- * result rounded. */
+/* bf16.c: kernels on bf16 arrays: the f32 reference, an element at a time, on what was widened;
+ * its result rounded. */
 #include "kernels/ref/ref.h"
 
 void mf_ref_map1_bf16(const mf_kctx *x, int fn, int64_t n, float a, float b, const mf_bf16 *in,
@@ -17,7 +17,8 @@ void mf_ref_map1_grad_bf16(const mf_kctx *x, int fn, int64_t n, float a, float b
                            mf_bf16 *din)
 {
     for (int64_t i = 0; i < n; i++) {
-        float v = in != NULL ? mf_ref_widen(in[i]) : 0, y = out != NULL ? mf_ref_widen(out[i]) : 0;
+        float v = in != NULL ? mf_ref_widen(in[i]) : 0,
+              y = out != NULL ? mf_ref_widen(out[i]) : 0;
         float dy = mf_ref_widen(dout[i]), dv;
         mf_ref_map1_grad(x, fn, 1, a, b, in != NULL ? &v : NULL, out != NULL ? &y : NULL, &dy,
                          &dv);

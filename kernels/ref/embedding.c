@@ -14,7 +14,8 @@ int64_t mf_ref_embedding(const mf_kctx *x, int64_t vocab, int64_t n, int64_t cou
     return -1;
 }
 
-/* work lists the places of each id: head[v] the first i with ids[i] = v, next[i] the one after. */
+/* work lists the places of each id: head[v] the first i with ids[i] = v, next[i] the one
+ * after. */
 void mf_ref_embedding_grad(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count, bool add,
                            const int32_t *ids, const float *dy, float *dtable, void *work)
 {

@@ -63,8 +63,8 @@ void mf_ref_rmsnorm_bf16(const mf_kctx *x, int64_t rows, int64_t n, float eps, b
     rmsnorm(rows, n, eps, eps_outside, a, w, y, true);
 }
 
-/* da = f g - a (g . a) h / n with h = f^3, or f^2 / sqrt(mean(a^2)) where eps is outside (0 for a
- * row of zeros, where that gradient is taken as g / eps). */
+/* da = f g - a (g . a) h / n with h = f^3, or f^2 / sqrt(mean(a^2)) where eps is outside (0 for
+ * a row of zeros, where that gradient is taken as g / eps). */
 static void rmsnorm_backward(int64_t rows, int64_t n, float eps, bool eps_outside,
                              const float *a, const float *w, const void *dy, float *da,
                              float *dw, bool bf16)

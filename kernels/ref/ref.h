@@ -1,5 +1,5 @@
-/* ref.h: the reference kernels. Every kernel of kernels.def is mf_ref_NAME here, so that a kernel
- * without a reference does not link.
+/* ref.h: the reference kernels. Every kernel of kernels.def is mf_ref_NAME here, so that a
+ * kernel without a reference does not link.
  *
  * They are the truth that everything else is measured against: plain loops in the order of the
  * formula, sums in double, one tile after the other, libm for functions. Nothing here is to be

@@ -2,14 +2,15 @@
  *
  *     rule = demand   phi = phi0 + k max(0, E d - 1), at most (1 + limit) phi0:  what adaptive
  *                     capacity (C_i = C0 + k max(0, n_i - T/E), Singh and Adithya, section 3.2;
- *                     moe.adaptive_capacity does it for each expert and batch) gives the fullest
- *                     expert; d: largest share of rows that one expert of a layer was chosen for
+ *                     moe.adaptive_capacity does it for each expert and batch) gives the
+ *                     fullest expert; d: largest share of rows that one expert of a layer was
+ *                     chosen for
  *     rule = target   phi grows by `rate` while more than `target` of the rows are dropped, and
  *                     shrinks by it while less than half of that are, within lo .. hi
  *
- * d and the drop rate are those of the worst layer, averaged over about `window` calls. phi0 is the
- * factor at the first call. A change smaller than `least` (relative) is not made. Wants a capacity:
- * moe.capacity_factor above 0.
+ * d and the drop rate are those of the worst layer, averaged over about `window` calls. phi0 is
+ * the factor at the first call. A change smaller than `least` (relative) is not made. Wants a
+ * capacity: moe.capacity_factor above 0.
  */
 #include <moefw/moefw.h>
 #include <math.h>

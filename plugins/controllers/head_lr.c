@@ -1,6 +1,6 @@
 /* head_lr: attention heads that came back learn faster for a while (repository
- * CambrianTech/sentinel-ai: utils/head_lr_manager.py). n steps after a head came back its learning
- * rate has the factor
+ * CambrianTech/sentinel-ai: utils/head_lr_manager.py). n steps after a head came back its
+ * learning rate has the factor
  *
  *     1 + (boost - 1) n / warmup                    up to n = warmup
  *     max(1, boost * decay^(n - warmup))            then, up to n = cooldown
@@ -32,7 +32,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->c = conf_;
     self->layers = dims->n_layers;
     self->heads = dims->heads;
-    /* Step of the occasion, 0 for none; what was active at the last call, 0 before the first. */
+    /* Step of the occasion, 0 for none; what was active at the last call, 0 before the
+     * first. */
     int rc = mf->buffer(ctx, "since", mf_shape2(dims->n_layers, dims->heads), MF_ZEROS);
     if (rc == MF_OK)
         rc = mf->buffer(ctx, "was", mf_shape2(dims->n_layers, dims->heads), MF_ZEROS);

@@ -1,15 +1,15 @@
 /* plateau: brings pruned attention heads back when learning stalls (Adaptive Transformer with
- * Sentinel Gates, section 4.2: "if validation loss plateaus and all heads remain highly utilized,
- * we activate preallocated inactive heads by initializing gates from zero").
+ * Sentinel Gates, section 4.2: "if validation loss plateaus and all heads remain highly
+ * utilized, we activate preallocated inactive heads by initializing gates from zero").
  *
- * Stalled: the validation loss has not fallen by min_change for `patience` evaluations. Used: no
- * active head has a gate below `used`. "From zero" can be read in two ways:
- *     start = ramp: the gate rises evenly from 0.01 to `to` over ramp_steps (as the published code
- *                   grows heads)
+ * Stalled: the validation loss has not fallen by min_change for `patience` evaluations. Used:
+ * no active head has a gate below `used`. "From zero" can be read in two ways:
+ *     start = ramp: the gate rises evenly from 0.01 to `to` over ramp_steps (as the
+ *                   published code grows heads)
  *     start = half: the logit is 0, the gate 0.5
- * A head comes back with the weights with which it went. Heads in reserve are those that controller
- * prune takes out at step 1, before they have learned anything. choose: balanced, from the layer that has
- * lost most; first, in order; random.
+ * A head comes back with the weights with which it went. Heads in reserve are those that
+ * controller prune takes out at step 1, before they have learned anything. choose: balanced,
+ * from the layer that has lost most; first, in order; random.
  *
  * Every change is a turn of the live options layers.N.attention.{gate,active}.H.
  */

@@ -1,10 +1,10 @@
-/* prune: takes a share of all attention heads out at one step, the lowest by a measure first: for
- * curves of quality and speed against the share that is pruned.
+/* prune: takes a share of all attention heads out at one step, the lowest by a measure first:
+ * for curves of quality and speed against the share that is pruned.
  *
  *     by = gate, gradient, importance   lowest first (importance: see moefw-plugin(7))
  *     by = entropy                      highest first (the heads that attend to everything)
- *     by = magnitude                    norm of the head's rows of W_q and columns of W_o, lowest
- *                                       first
+ *     by = magnitude                    norm of the head's rows of W_q and columns of W_o,
+ *                                       lowest first
  *     by = random                       by seed
  *     by = spread                       evenly over the layers, last heads first: for timings
  *

@@ -1,9 +1,9 @@
 /* replay_turns: makes the turns of another run again, at the same steps: reads them from its
- * metrics.jsonl. With the same configuration otherwise, and without the controllers that made the
- * turns, the run that comes out has the same bits.
+ * metrics.jsonl. With the same configuration otherwise, and without the controllers that made
+ * the turns, the run that comes out has the same bits.
  *
- * Only turns of options whose names begin with `only` (empty: all) and of the section `by` (empty:
- * any) are made. Call it after every step (`every = 1`, the default).
+ * Only turns of options whose names begin with `only` (empty: all) and of the section `by`
+ * (empty: any) are made. Call it after every step (`every = 1`, the default).
  */
 #include <moefw/moefw.h>
 #include <errno.h>

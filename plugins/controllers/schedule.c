@@ -7,8 +7,8 @@
  *     step         from before end, to at end
  *
  * target is the option's INI name: "router.temperature", "regularizer.balance.weight",
- * "train.lr". end = 0 means the planned last step. The value is a function of the step alone, so
- * a resumed run goes on along the same curve.
+ * "train.lr". end = 0 means the planned last step. The value is a function of the step alone,
+ * so a resumed run goes on along the same curve.
  */
 #include <moefw/moefw.h>
 #include <math.h>

@@ -1,5 +1,5 @@
-/* sentinel: lowers the gates of attention heads that seem redundant, and prunes those that end low
- * (Adaptive Transformer with Sentinel Gates, sections 3.2 and 4.2; repository
+/* sentinel: lowers the gates of attention heads that seem redundant, and prunes those that end
+ * low (Adaptive Transformer with Sentinel Gates, sections 3.2 and 4.2; repository
  * CambrianTech/sentinel-ai: controller_ann.py, controller_manager.py).
  *
  *     logit -= entropy_step  * rate   where the entropy of the head's attention is high
@@ -9,20 +9,21 @@
  *     pruned: gate < prune_below, up to max_pruned of all heads
  *
  * The paper says "consistently" high or low, the code looks at one step: here a measurement is
- * averaged with `memory` and has to hold for `window` calls. memory = 0, window = 1 is the code.
- * The defaults are the code's; it is called every 100 steps there (`every = 100`). At its rates a
- * logit moves by .001 a call, 3.0 to -2.2 (a gate of .1) in 520,000 steps: mind `rate`.
+ * averaged with `memory` and has to hold for `window` calls. memory = 0, window = 1 is the
+ * code. The defaults are the code's; it is called every 100 steps there (`every = 100`). At its
+ * rates a logit moves by .001 a call, 3.0 to -2.2 (a gate of .1) in 520,000 steps: mind `rate`.
  *
- * All heads past a threshold are lowered alike, so that with select = all they end low together.
- * select = worst lowers only as many as may still be pruned: the least important ones (of those
- * without a measured importance, the ones with the highest entropy). Nothing is lowered further
- * once max_pruned is reached. A head that comes back is left alone for `grace` steps.
+ * All heads past a threshold are lowered alike, so that with select = all they end low
+ * together. select = worst lowers only as many as may still be pruned: the least important ones
+ * (of those without a measured importance, the ones with the highest entropy). Nothing is
+ * lowered further once max_pruned is reached. A head that comes back is left alone for `grace`
+ * steps.
  *
- * A head of keys and values that several query heads share (model.kv_heads) goes with the last of
- * them, and the gradient norm of a head counts its share of it.
+ * A head of keys and values that several query heads share (model.kv_heads) goes with the last
+ * of them, and the gradient norm of a head counts its share of it.
  *
- * With model.gate_form = raw, gates are the numbers that are turned; they move by their logits all the
- * same, which end at `clamp`: a gate of 1 begins there.
+ * With model.gate_form = raw, gates are the numbers that are turned; they move by their logits
+ * all the same, which end at `clamp`: a gate of 1 begins there.
  *
  * Every change is a turn of the live options layers.N.attention.{gate,active}.H.
  */
@@ -244,7 +245,8 @@ static int32_t active_in_layer(const call *x, int32_t layer, const float *gone)
     return n;
 }
 
-/* Heads below the threshold, those first that go first. WAS holds what is active from here on. */
+/* Heads below the threshold, those first that go first. WAS holds what is active from here
+ * on. */
 static int prune(call *x)
 {
     for (; x->room > 0; x->room--) {

@@ -1,20 +1,22 @@
-/* attention: each expert is a block of self-attention (Golwala 2025, TAGAT, sections 4.3 and 5.3).
+/* attention: each expert is a block of self-attention (Golwala 2025, TAGAT, sections 4.3 and
+ * 5.3).
  *
- * For a token t that was sent to expert i, with keys and values of all tokens j of its sequence:
+ * For a token t that was sent to expert i, with keys and values of all tokens j of its
+ * sequence:
  *
  *     a_tj = softmax_j(Q_t . K_j / sqrt(d_h)),  O_t = sum_j a_tj V_j, head by head
  *     residual: u = LN(h_t + W_O O_t),  M_i(h_t) = LN(u + W_2 relu(W_1 u))        (listing 3)
  *
- * Only the tokens that were sent to an expert ask it and pass its output and feed-forward layers.
- * residual, out_proj and ffn = no leave the bare heads of section 4.3. Readings of who is attended
- * to:
+ * Only the tokens that were sent to an expert ask it and pass its output and feed-forward
+ * layers. residual, out_proj and ffn = no leave the bare heads of section 4.3. Readings of who
+ * is attended to:
  *     sequence  all tokens of the sequence (equation)
- *     zeroed    the same, with tokens that the expert was not sent as zero vectors: their keys and
- *               values are the biases (released code)
+ *     zeroed    the same, with tokens that the expert was not sent as zero vectors: their keys
+ *               and values are the biases (released code)
  *     batch     the expert's tokens of all sequences, as one sequence (listing 6, whose x[mask]
  *               forgets where sequences end)
- * In a decoder a token sees itself and earlier ones; padding is never seen. The sum of listing 3's
- * parameters for d = 128 is 198,272 an expert.
+ * In a decoder a token sees itself and earlier ones; padding is never seen. The sum of listing
+ * 3's parameters for d = 128 is 198,272 an expert.
  */
 #include <moefw/moefw.h>
 #include <math.h>
@@ -116,8 +118,9 @@ static mf_tensor *use_if(bool wanted, mf_ctx *ctx, mf_graph *g, const char *name
     return wanted ? mf->use(ctx, g, name) : NULL;
 }
 
-/* Rows of keys and values, where token t of expert e has row t E + e, for the rows in hand: [R] i32,
- * negative past the end. The number of a row's expert is a product with that number as weight. */
+/* Rows of keys and values, where token t of expert e has row t E + e, for the rows in hand: [R]
+ * i32, negative past the end. The number of a row's expert is a product with that number as
+ * weight. */
 static mf_tensor *places(const expert *self, mf_graph *g, const mf_expert_in *in, int64_t rows)
 {
     float number[4096];
@@ -193,8 +196,9 @@ static int forward(void *self_, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in
 
 static const mf_option options[] = {
     MF_OPTION_INT(conf, heads, "0", 0, 1024, 0, "attention heads; 0: as model.heads"),
-    MF_OPTION_ENUM(conf, scope, "sequence", scopes,
-                   "who is attended to: the sequence; the same, others zeroed; the whole batch"),
+    MF_OPTION_ENUM(
+        conf, scope, "sequence", scopes,
+        "who is attended to: the sequence; the same, others zeroed; the whole batch"),
     MF_OPTION_BOOL(conf, out_proj, "yes", 0, "output layer behind the heads"),
     MF_OPTION_BOOL(conf, ffn, "yes", 0, "feed-forward half: two layers with ReLU between"),
     MF_OPTION_INT(conf, hidden, "0", 0, 1048576, 0, "its hidden width; 0 means 4 x dim"),
@@ -203,8 +207,9 @@ static const mf_option options[] = {
     MF_OPTION_BOOL(conf, bias, "yes", 0, "biases on all linear layers"),
     MF_OPTION_REAL(conf, dropout, "0.1", 0, 0.99, 0,
                    "share set to 0 in training, behind both layers of the feed-forward half"),
-    MF_OPTION_ENUM(conf, init, "uniform_xavier", starts,
-                   "start weights: as PyTorch's MultiheadAttention and Linear, or N(0, init_std)"),
+    MF_OPTION_ENUM(
+        conf, init, "uniform_xavier", starts,
+        "start weights: as PyTorch's MultiheadAttention and Linear, or N(0, init_std)"),
     MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "init = normal: standard deviation"),
     MF_END_OPTIONS,
 };

@@ -4,8 +4,9 @@
  *
  * of = gate counts the renormalised gates of the k most probable experts, of = prob the full
  * probabilities. scope = sequence takes the sums within each sequence and the variance over all
- * of them (LaMoE's code); batch over the whole batch (its text). variance = sample divides by n-1.
- * Sequences of padding alone, as last batches have them, are left out. Averaged over layers.
+ * of them (LaMoE's code); batch over the whole batch (its text). variance = sample divides by
+ * n-1. Sequences of padding alone, as last batches have them, are left out. Averaged over
+ * layers.
  */
 #include <moefw/moefw.h>
 

@@ -2,10 +2,10 @@
  *
  *     H_t = -sum p ln p,   loss = mean over real tokens of H_t
  *
- * A positive weight makes choices peaked, a negative one even. over = chosen takes the gates of the
- * k chosen experts, renormalised (TAGAT; at most ln k); over = all takes all probabilities (at most
- * ln E). layers = sum adds the layers up, as TAGAT does; mean averages them. pad = count lets padding
- * count too, and detach = yes leaves the value and takes the gradient away.
+ * A positive weight makes choices peaked, a negative one even. over = chosen takes the gates of
+ * the k chosen experts, renormalised (TAGAT; at most ln k); over = all takes all probabilities
+ * (at most ln E). layers = sum adds the layers up, as TAGAT does; mean averages them. pad =
+ * count lets padding count too, and detach = yes leaves the value and takes the gradient away.
  */
 #include <moefw/moefw.h>
 

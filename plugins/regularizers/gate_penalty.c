@@ -3,8 +3,8 @@
  *
  *     loss = sum over layers l and active heads h of sigmoid(logit_lh)
  *
- * (model.gate_form = raw: of the gate itself, cut to 0 .. 1.) The weight of the published code is 1e-4;
- * pruned heads do not count. A model whose heads have no
+ * (model.gate_form = raw: of the gate itself, cut to 0 .. 1.) The weight of the published code
+ * is 1e-4; pruned heads do not count. A model whose heads have no
  * gates has a penalty of 0.
  */
 #include <moefw/moefw.h>

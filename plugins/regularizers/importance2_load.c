@@ -1,10 +1,11 @@
-/* importance2_load: the auxiliary loss whose figures DBGW reports (arXiv 2506.16419, eq. 16 and 18).
+/* importance2_load: the auxiliary loss whose figures DBGW reports (arXiv 2506.16419, eq. 16 and
+ * 18).
  *
  *     loss = E sum_e g_e^2 l_e
  *
- * g_e: mean probability of expert e over real tokens; l_e: its share of the chosen rows (the l sum
- * to 1; no gradient). With both even the loss is 1 / E: 0.00125 for E = 8 and weight 0.01, the
- * table's value. The paper calls this Switch's loss; Switch's is E sum f P, the plugin
+ * g_e: mean probability of expert e over real tokens; l_e: its share of the chosen rows (the l
+ * sum to 1; no gradient). With both even the loss is 1 / E: 0.00125 for E = 8 and weight 0.01,
+ * the table's value. The paper calls this Switch's loss; Switch's is E sum f P, the plugin
  * load_balance. load = tokens lets l sum to k, as eq. 15 has it. Averaged over layers.
  */
 #include <moefw/moefw.h>

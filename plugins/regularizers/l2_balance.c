@@ -3,10 +3,10 @@
  *     u_e = mean over real tokens of the gate of e,   loss = sum_e (u_e - 1/E)^2
  *
  * With several layers u is averaged over them before the square (layers = joint, as printed) or
- * each layer has its own sum, averaged (layers = each). of = gate: renormalised gates of the k most
- * probable experts, 0 for the others; prob: all probabilities. detach = yes leaves the value and
- * takes the gradient away: the released code computes the term from plain numbers, so that it
- * could not act. pad = count lets padding count too, as there.
+ * each layer has its own sum, averaged (layers = each). of = gate: renormalised gates of the k
+ * most probable experts, 0 for the others; prob: all probabilities. detach = yes leaves the
+ * value and takes the gradient away: the released code computes the term from plain numbers, so
+ * that it could not act. pad = count lets padding count too, as there.
  */
 #include <moefw/moefw.h>
 

@@ -3,10 +3,11 @@
  *     loss = E sum_i f_i P_i
  *
  * f_i: share of tokens whose choice holds expert i (no gradient); P_i: mean probability of i.
- * Least, 1 (f summing to 1) or k (f summing to k), when both are uniform. Padding counts nowhere.
+ * Least, 1 (f summing to 1) or k (f summing to k), when both are uniform. Padding counts
+ * nowhere.
  *
- * Conventions that differ between codes are options: `f` = rows divides by T k, so that f sums to
- * 1; `f` = tokens divides by T, so that it sums to k. `count` = admitted counts rows after
+ * Conventions that differ between codes are options: `f` = rows divides by T k, so that f sums
+ * to 1; `f` = tokens divides by T, so that it sums to k. `count` = admitted counts rows after
  * capacity, chosen before. `scope` = layer gives each layer its own sum, averaged; global first
  * averages f and P over layers.
  */

@@ -1,10 +1,10 @@
 /* simbal: keeps the experts' router rows apart.
  *
- *     form = offdiag    loss = sum over i != j of (W W^T)_ij^2         (Switch extension SimBal)
- *     form = identity   loss = sum over i, j of |W W^T - I|_ij          (Omi et al. 2025, SimBal)
+ *     form = offdiag    loss = sum over i != j of (W W^T)_ij^2      (Switch extension SimBal)
+ *     form = identity   loss = sum over i, j of |W W^T - I|_ij       (Omi et al. 2025, SimBal)
  *
- * W [E,d]: the parameter named by `param` of each MoE layer's router; layers whose router has no
- * such matrix are left out. Added up over layers.
+ * W [E,d]: the parameter named by `param` of each MoE layer's router; layers whose router has
+ * no such matrix are left out. Added up over layers.
  */
 #include <moefw/moefw.h>
 #include <stdio.h>

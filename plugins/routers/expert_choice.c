@@ -3,9 +3,9 @@
  *     S = softmax_E(W x) [T,E];  each expert takes the C tokens with its largest S;  gate = S
  *     C = capacity T k / E, at least 1
  *
- * Loads are equal by construction; a token may get no expert, or several. Whether a token is taken
- * depends on all tokens of the batch, later ones too: a causal decoder refuses this router unless
- * moe.force_causal = yes. Parameters: E d.
+ * Loads are equal by construction; a token may get no expert, or several. Whether a token is
+ * taken depends on all tokens of the batch, later ones too: a causal decoder refuses this
+ * router unless moe.force_causal = yes. Parameters: E d.
  */
 #include <moefw/moefw.h>
 #include <math.h>

@@ -2,11 +2,12 @@
  *
  *     expert_j(t) = H(key_t, j) mod E,   gate = 1 / hashes
  *
- * The key is the token's id, or is made of its hidden vector: the sign bit of each number, or the
- * numbers rounded to multiples of `quantum`. H mixes the key with the seed by splitmix64 (Steele
- * et al. 2014). table = balanced deals a seeded order of the vocabulary round the experts, so
- * that each gets the same number of ids; it needs source = token_id. With hashes = n each token
- * goes to n different experts. P is the one-hot mixture of the choices: entropy 0 for one hash.
+ * The key is the token's id, or is made of its hidden vector: the sign bit of each number, or
+ * the numbers rounded to multiples of `quantum`. H mixes the key with the seed by splitmix64
+ * (Steele et al. 2014). table = balanced deals a seeded order of the vocabulary round the
+ * experts, so that each gets the same number of ids; it needs source = token_id. With hashes =
+ * n each token goes to n different experts. P is the one-hot mixture of the choices: entropy 0
+ * for one hash.
  */
 #include <moefw/moefw.h>
 #include <math.h>
@@ -64,7 +65,8 @@ static uint64_t join(four_int bits)
     return lane[0] | lane[1] << 1 | lane[2] << 2 | lane[3] << 3;
 }
 
-/* Bit i: is x[i] < 0? Four numbers at a time: lane l gathers bits 4 i + l, not yet shifted by l. */
+/* Bit i: is x[i] < 0? Four numbers at a time: lane l gathers bits 4 i + l, not yet shifted by
+ * l. */
 static uint64_t signs_of_64(const float *x)
 {
     four_int low = {0}, high = {0};

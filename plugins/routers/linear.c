@@ -2,9 +2,9 @@
  *
  *     logits = (W (x * u) + b) / temperature,   P = softmax(logits)
  *
- * W [E,d]; b [E] only if bias = yes. u is 1, or in training, with jitter e > 0, drawn anew for each
- * number from U(1 - e, 1 + e) (Fedus et al., section 2.2). Core takes the k most probable experts
- * of each token. The first router to try, and the one that others are compared with.
+ * W [E,d]; b [E] only if bias = yes. u is 1, or in training, with jitter e > 0, drawn anew for
+ * each number from U(1 - e, 1 + e) (Fedus et al., section 2.2). Core takes the k most probable
+ * experts of each token. The first router to try, and the one that others are compared with.
  *
  * Parameters: E d (+ E).
  */

@@ -2,12 +2,12 @@
  *
  *     logits = Wg x + bg + N(0,1) softplus(Wn x + bn),   gates = softmax over the k largest
  *
- * Core's softmax over all experts, renormalised over the k chosen, is the softmax over the chosen
- * logits. Noise is drawn in training only, unless noise_eval = yes (as LaMoE's code has it).
- * Losses of its own, off by default: the squared coefficients of variation of the gates' sums
- * (importance_weight; LaMoE uses 1e-2) and of the expected loads (load_weight; Shazeer et al.,
- * appendix A), importance over the batch or over each sequence (scope; those of padding alone are
- * left out).
+ * Core's softmax over all experts, renormalised over the k chosen, is the softmax over the
+ * chosen logits. Noise is drawn in training only, unless noise_eval = yes (as LaMoE's code has
+ * it). Losses of its own, off by default: the squared coefficients of variation of the gates'
+ * sums (importance_weight; LaMoE uses 1e-2) and of the expected loads (load_weight; Shazeer et
+ * al., appendix A), importance over the batch or over each sequence (scope; those of padding
+ * alone are left out).
  * Parameters: 2 d E (+ 2 E with bias; 512, 8 experts: 8,208).
  */
 #include <moefw/moefw.h>

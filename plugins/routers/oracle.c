@@ -2,11 +2,11 @@
  *
  *     expert = label mod E,   gate = 1
  *
- * The upper bound of a comparison in specialisation: NMI(expert, label) is 1 when E is at least the
- * number of labels. One expert per token, whatever top_k says. With wrong = w a share w of the
- * tokens, drawn anew in each step, goes to a random expert instead: a known dose of bad routing,
- * to see what a comparison can tell apart. Tokens without a label (generated ones) go to expert 0.
- * Needs a labelled corpus, such as builtin:topics. No parameters.
+ * The upper bound of a comparison in specialisation: NMI(expert, label) is 1 when E is at least
+ * the number of labels. One expert per token, whatever top_k says. With wrong = w a share w of
+ * the tokens, drawn anew in each step, goes to a random expert instead: a known dose of bad
+ * routing, to see what a comparison can tell apart. Tokens without a label (generated ones) go
+ * to expert 0. Needs a labelled corpus, such as builtin:topics. No parameters.
  */
 #include <moefw/moefw.h>
 

@@ -3,10 +3,10 @@
  *     gate = 1 / k,   P = 1 / E for every expert
  *
  * The lower bound of a comparison: what the experts are worth without any routing. Nothing is
- * learned; loads are even on average. draw = step draws anew in each step, so that no expert can
- * learn anything that the others do not; draw = position fixes the choice by the token's place in
- * its sequence, the weakest of fixed rules: experts can tell places apart, and nothing else. No
- * parameters.
+ * learned; loads are even on average. draw = step draws anew in each step, so that no expert
+ * can learn anything that the others do not; draw = position fixes the choice by the token's
+ * place in its sequence, the weakest of fixed rules: experts can tell places apart, and nothing
+ * else. No parameters.
  */
 #include <moefw/moefw.h>
 

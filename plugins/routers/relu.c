@@ -4,9 +4,9 @@
  *     loss   = lambda / (T E) sum_t sum_e f_e gate_e,   f_e = E / (k T) x tokens that use e
  *     lambda <- lambda * rate^sign(share of gates > 0 - k / E)       after each step
  *
- * The loss drives the mean number of experts per token to k, as the INI says it; f evens the loads
- * out at the same time (balance = no: f = 1). lambda is saved with the model. Layers have T E rows,
- * of which only the used ones cost anything. Parameters: E d.
+ * The loss drives the mean number of experts per token to k, as the INI says it; f evens the
+ * loads out at the same time (balance = no: f = 1). lambda is saved with the model. Layers have
+ * T E rows, of which only the used ones cost anything. Parameters: E d.
  */
 #include <moefw/moefw.h>
 

@@ -2,13 +2,14 @@
  * 2506.16419, appendix X-1).
  *
  *     z = V2 gelu(V1 x + c1) + c2,   P = softmax(W z + b)
- *     loss = -mean_i ln( e^(s_ii / tau) / sum_j e^(s_ij / tau) ),   s_ij = cos(z_i, z+_j)   InfoNCE
+ *     loss = -mean_i ln( e^(s_ii / tau) / sum_j e^(s_ij / tau) ),   s_ij = cos(z_i, z+_j)
+ *     (InfoNCE)
  *
  * z+_i is the positive of token i: its features under a second, noisy view of x (positives =
- * noise), or those of the next token of its sequence (neighbour). The negatives are the positives
- * of the other tokens of its group, at most `negatives` of them. The paper prints the denominator
- * without the positive: as_printed = yes. The loss has weight ss_weight and exists in training
- * only. Parameters: d h + h + h h + h + E h + E.
+ * noise), or those of the next token of its sequence (neighbour). The negatives are the
+ * positives of the other tokens of its group, at most `negatives` of them. The paper prints the
+ * denominator without the positive: as_printed = yes. The loss has weight ss_weight and exists
+ * in training only. Parameters: d h + h + h h + h + E h + E.
  */
 #include <moefw/moefw.h>
 

@@ -1,12 +1,12 @@
-/* sinkhorn: balanced choice in training, plain top-k otherwise (Clark et al. 2022, section B.2.1;
- * the relaxed form of BASE, Lewis et al. 2021).
+/* sinkhorn: balanced choice in training, plain top-k otherwise (Clark et al. 2022, section
+ * B.2.1; the relaxed form of BASE, Lewis et al. 2021).
  *
- *     A = e^(logits); rows and columns are scaled in turn until each token has mass 1 / T and each
- *     expert 1 / E; the k largest of the scaled row are chosen. gate = softmax or sigmoid of the
- *     logits at the chosen: the scaling itself carries no gradient.
+ *     A = e^(logits); rows and columns are scaled in turn until each token has mass 1 / T and
+ *     each expert 1 / E; the k largest of the scaled row are chosen. gate = softmax or sigmoid
+ *     of the logits at the chosen: the scaling itself carries no gradient.
  *
- * While training the choice of a token depends on the other tokens of the batch; in evaluation and
- * generation it does not. Parameters: E d.
+ * While training the choice of a token depends on the other tokens of the batch; in evaluation
+ * and generation it does not. Parameters: E d.
  */
 #include <moefw/moefw.h>
 

@@ -3,10 +3,11 @@
  *     s_t = |x_t|_2,   s~_t = (s_t - mean(s)) / (std(s) + 1e-6),   l' = W x + b + lambda s~_t
  *
  * The same number is added to all logits of a token, so softmax and choice stay as they are: as
- * printed (mode = literal) the formula changes nothing but the size of the logits. What its code
- * does with s~ is to decide who is admitted when an expert is full: mode = priority, the default.
- * It acts only under a capacity, in place of moe.priority. mean and std are over the real tokens of the batch; std divides
- * by n (population) or n - 1 (sample). Parameters: E d (+ E).
+ * printed (mode = literal) the formula changes nothing but the size of the logits. What its
+ * code does with s~ is to decide who is admitted when an expert is full: mode = priority, the
+ * default. It acts only under a capacity, in place of moe.priority. mean and std are over the
+ * real tokens of the batch; std divides by n (population) or n - 1 (sample). Parameters: E d (+
+ * E).
  */
 #include <moefw/moefw.h>
 #include <math.h>

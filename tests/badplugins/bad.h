@@ -1,12 +1,14 @@
 /* bad.h: a good router, of which each file beside this one spoils one thing.
  *
- * A file defines what it wants to be different before it includes this: MAGIC, ABI, SIZE, ... of
- * the descriptor, OPTIONS, INIT, ROUTE, AFTER (functions of its own) or BEFORE (code for the start
- * of init). Files named rule_* are good descriptors that break a rule when they are at work.
+ * A file defines what it wants to be different before it includes this: MAGIC, ABI, SIZE, ...
+ * of the descriptor, OPTIONS, INIT, ROUTE, AFTER (functions of its own) or BEFORE (code for the
+ * start of init). Files named rule_* are good descriptors that break a rule when they are at
+ * work.
  *
- * FORWARD, and BACKWARD if there is one, make an op called OP of one input and one output of its
- * shape: the statement for an element, y[i] of x[i], and dx[i] of dy[i]. The router is then `spoiled`:
- * unless the file defines SPOILED, a function of its own, the op is put over the logits.
+ * FORWARD, and BACKWARD if there is one, make an op called OP of one input and one output of
+ * its shape: the statement for an element, y[i] of x[i], and dx[i] of dy[i]. The router is then
+ * `spoiled`: unless the file defines SPOILED, a function of its own, the op is put over the
+ * logits.
  */
 #include <moefw/moefw.h>
 
@@ -123,7 +125,8 @@ static const mf_opdef op = {.size = sizeof(mf_opdef), .name = OP, .infer = op_in
 #ifdef SPOILED
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);
 #else
-static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
+static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
+                   mf_routing *out)
 {
     route(self, ctx, g, in, out);
     out->logits = mf->custom(g, &op, 1, &out->logits, NULL, 1, NULL);
@@ -134,7 +137,8 @@ static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
 
 static const mf_option options[] = {OPTIONS MF_END_OPTIONS};
 
-static const mf_router vtable = {.size = VTABLE_SIZE, .init = INIT, .route = ROUTE, .after_step = AFTER};
+static const mf_router vtable = {.size = VTABLE_SIZE, .init = INIT, .route = ROUTE,
+                                 .after_step = AFTER};
 
 /* Not every file uses all of these. */
 const void *const bad_unused[] = {(const void *)options, (const void *)&vtable,

@@ -5,7 +5,8 @@
 #define SPOILED
 #include "bad.h"
 
-static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
+static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
+                   mf_routing *out)
 {
     route(self, ctx, g, in, out);
     mf_tensor *x = mf->custom(g, &op, 1, &in->x, NULL, 1, NULL);

@@ -10,7 +10,8 @@ static int init(void *self, mf_ctx *ctx, const void *c, const mf_dims *dims)
 static int on_step(void *self, mf_ctx *ctx, const mf_step *step)
 {
     (void)step;
-    return mf->set_live(ctx, "train.lr", 1e-3 / (double)++*(int64_t *)self, "as often as called");
+    return mf->set_live(ctx, "train.lr", 1e-3 / (double)++*(int64_t *)self,
+                        "as often as called");
 }
 
 static const mf_option options[] = {MF_END_OPTIONS};

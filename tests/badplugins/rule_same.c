@@ -6,7 +6,8 @@ static int calls;
 #define SPOILED
 #include "bad.h"
 
-static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
+static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
+                   mf_routing *out)
 {
     route(self, ctx, g, in, out);
     mf_tensor *l = mf->custom(g, &op, 1, &out->logits, NULL, 1, NULL);

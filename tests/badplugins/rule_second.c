@@ -38,8 +38,12 @@ static int backward(const mf_call *c)
     return MF_OK;
 }
 
-static const mf_opdef scale = {.size = sizeof(mf_opdef), .name = "scale_experts", .infer = infer,
-                               .forward = forward, .backward = backward, .backward_in = 3,
+static const mf_opdef scale = {.size = sizeof(mf_opdef),
+                               .name = "scale_experts",
+                               .infer = infer,
+                               .forward = forward,
+                               .backward = backward,
+                               .backward_in = 3,
                                .diff_in = 3};
 
 static int with_scale(void *self, mf_ctx *ctx, const void *c, const mf_dims *dims)
@@ -48,7 +52,8 @@ static int with_scale(void *self, mf_ctx *ctx, const void *c, const mf_dims *dim
     return rc == MF_OK ? mf->param(ctx, "scale", mf_shape1(dims->experts), MF_NORMAL(1)) : rc;
 }
 
-static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
+static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
+                   mf_routing *out)
 {
     route(self, ctx, g, in, out);
     mf_tensor *const both[2] = {out->logits, mf->use(ctx, g, "scale")};

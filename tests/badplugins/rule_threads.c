@@ -43,10 +43,14 @@ static int forward(const mf_call *c)
     return MF_OK;
 }
 
-static const mf_opdef sum = {.size = sizeof(mf_opdef), .flags = MF_OP_NO_GRAD, .name = "sum_by_thread",
-                             .infer = infer, .forward = forward};
+static const mf_opdef sum = {.size = sizeof(mf_opdef),
+                             .flags = MF_OP_NO_GRAD,
+                             .name = "sum_by_thread",
+                             .infer = infer,
+                             .forward = forward};
 
-static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
+static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
+                   mf_routing *out)
 {
     route(self, ctx, g, in, out);
     mf_tensor *s = mf->custom(g, &sum, 1, &out->logits, NULL, 1, NULL);

@@ -2,9 +2,10 @@
  *
  *     fuzz_NAME [--runs N] [--seed S] [--max-len BYTES] [--keep FILE] [FILE|FOLDER]...
  *
- * Replays the files given (by default the seeds of the target in $srcdir/tests/fuzz/corpus/NAME),
- * then runs N inputs made from them by random changes. Prints TAP. The same seed makes the same
- * inputs; the one that ends the process is written to FILE (crash-NAME).
+ * Replays the files given (by default the seeds of the target in
+ * $srcdir/tests/fuzz/corpus/NAME), then runs N inputs made from them by random changes. Prints
+ * TAP. The same seed makes the same inputs; the one that ends the process is written to FILE
+ * (crash-NAME).
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,8 +1,9 @@
 /* fuzz.h: what a fuzz target offers, and what it may use.
  *
- * A target is one file, tests/fuzz/fuzz_NAME.c, with seeds in tests/fuzz/corpus/NAME/. It defines
- * both names below. Two ways to run it:
- *   make check            links it with driver.c: replays the seeds, then mutates them for a while;
+ * A target is one file, tests/fuzz/fuzz_NAME.c, with seeds in tests/fuzz/corpus/NAME/. It
+ * defines both names below. Two ways to run it:
+ *   make check            links it with driver.c: replays the seeds, then mutates them for a
+ *                         while;
  *   --enable-fuzz         links it with libFuzzer (CC=clang; add --enable-build-type=asan):
  *                         fuzz_NAME -timeout=5 -rss_limit_mb=512 FINDINGS corpus/NAME
  *                         (libFuzzer adds to the first folder only: never give it the seeds)

@@ -1,5 +1,5 @@
-/* fuzz_elf: any file is taken for a shared object or refused with a reason, without being run; what
- * is taken has all its segments inside the file. */
+/* fuzz_elf: any file is taken for a shared object or refused with a reason, without being run;
+ * what is taken has all its segments inside the file. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-/* fuzz_ini: any bytes are read whole or refused with a place; what is read survives being written
- * and read again; nothing is cut. */
+/* fuzz_ini: any bytes are read whole or refused with a place; what is read survives being
+ * written and read again; nothing is cut. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-/* fuzz_option: an INI section held against a schema is taken, with every value inside its bounds,
- * or refused with the place; what is taken is written and read back the same. */
+/* fuzz_option: an INI section held against a schema is taken, with every value inside its
+ * bounds, or refused with the place; what is taken is written and read back the same. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"

@@ -1,6 +1,6 @@
 /* fuzz_tokenizer: the input as a tokenizer file, as text to make a vocabulary of, as text to
- * encode, and as ids to decode. A tokenizer that was read encodes and decodes within its bounds;
- * saving text gives it back; what a decoder says is valid UTF-8. */
+ * encode, and as ids to decode. A tokenizer that was read encodes and decodes within its
+ * bounds; saving text gives it back; what a decoder says is valid UTF-8. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"

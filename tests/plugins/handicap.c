@@ -1,7 +1,7 @@
 /* handicap: a router that is known to be worse, which a comparison has to find.
  *
- * The linear router, whose best expert changes places with a random one for a share of the tokens
- * (10 % by default): the random expert takes over its logit and with it its gate.
+ * The linear router, whose best expert changes places with a random one for a share of the
+ * tokens (10 % by default): the random expert takes over its logit and with it its gate.
  */
 #include <moefw/moefw.h>
 

@@ -200,7 +200,8 @@ START_TEST(sequential_windows)
 }
 END_TEST
 
-/* jsonl: each document's tokens but its first are predicted once an epoch, whatever the order. */
+/* jsonl: each document's tokens but its first are predicted once an epoch, whatever the
+ * order. */
 START_TEST(documents)
 {
     mf_corpus *c =

@@ -28,7 +28,8 @@ typedef struct layer {
     mf_routing_sums sums;
 } layer;
 
-/* Token choice: the K best experts of each token; with a capacity, those with the largest gates. */
+/* Token choice: the K best experts of each token; with a capacity, those with the largest
+ * gates. */
 static void choose_experts(layer *l, how mode)
 {
     static const float no_room = 0.75f;
@@ -157,7 +158,8 @@ static bool is_real(const layer *l, int t)
     return !l->mask || ((float *)mf_tensor_data(l->mask))[t] != 0;
 }
 
-/* The gate of a token's expert e: its probability over that of all experts in `of`, times 1.5. */
+/* The gate of a token's expert e: its probability over that of all experts in `of`, times
+ * 1.5. */
 static double gate_of(const float *prob, const int32_t of[K], int e)
 {
     double sum = 0;

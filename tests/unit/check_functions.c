@@ -1,5 +1,6 @@
-/* check_functions: elementwise functions of `cpu` on all instruction sets: how far from the truth,
- * what they make of NaN and Inf; and gradients at kinks and ties, which differences cannot show.
+/* check_functions: elementwise functions of `cpu` on all instruction sets: how far from the
+ * truth, what they make of NaN and Inf; and gradients at kinks and ties, which differences
+ * cannot show.
  */
 #include "check_main.h"
 
@@ -64,8 +65,9 @@ static double silu_slope(double x)
     return sigmoid(x) * (1 + x * (1 - sigmoid(x)));
 }
 
-/* units: most that the result may be off, in 2^-23 of it, for arguments lo .. hi. Where a result
- * passes through 0, that says nothing: least is added, the absolute error allowed everywhere. */
+/* units: most that the result may be off, in 2^-23 of it, for arguments lo .. hi. Where a
+ * result passes through 0, that says nothing: least is added, the absolute error allowed
+ * everywhere. */
 static const struct {
     const char *name;
     int fn;

@@ -1,5 +1,5 @@
-/* Forms of gated heads that the published code has beside the equation: what each computes, and that its
- * gradient is the slope. */
+/* Forms of gated heads that the published code has beside the equation: what each computes, and
+ * that its gradient is the slope. */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -137,8 +137,8 @@ START_TEST(means_of_heads_and_scaled_logits)
 }
 END_TEST
 
-/* The length of what a head puts out does not count; where it is that of all tokens, the lengths of
- * tokens among one another do. */
+/* The length of what a head puts out does not count; where it is that of all tokens, the
+ * lengths of tokens among one another do. */
 START_TEST(heads_of_unit_length)
 {
     double loss[3];
@@ -189,7 +189,8 @@ START_TEST(padding_has_no_length)
 }
 END_TEST
 
-/* Some elements of a parameter: the graph's gradient against central differences of the loss. */
+/* Some elements of a parameter: the graph's gradient against central differences of the
+ * loss. */
 static void check_slopes(const made *x, const char *options, const char *name, int points)
 {
     mf_param *p = mf_store_find(x->model->store, name);

@@ -189,8 +189,8 @@ START_TEST(entropy_by_hand)
 }
 END_TEST
 
-/* Mean over rows of -sum p ln p of one head's recorded weights, [SEQ, SEQ]; rows sum to 1 and see no
- * later token. */
+/* Mean over rows of -sum p ln p of one head's recorded weights, [SEQ, SEQ]; rows sum to 1 and
+ * see no later token. */
 static double entropy_of_rows(const float *p)
 {
     double sum = 0;
@@ -207,8 +207,9 @@ static double entropy_of_rows(const float *p)
     return sum / SEQ;
 }
 
-/* The weights that reports show are those of each query head with its own head of keys: their entropy
- * is the one that is measured without any matrix of weights, and differs from the other heads'. */
+/* The weights that reports show are those of each query head with its own head of keys: their
+ * entropy is the one that is measured without any matrix of weights, and differs from the other
+ * heads'. */
 START_TEST(recorded_weights_have_the_measured_entropy)
 {
     static const char *const forms[] = {"heads = 8\n", "heads = 8\nkv_heads = 4\n",
@@ -290,8 +291,8 @@ START_TEST(learning_rates_of_parts)
 }
 END_TEST
 
-/* dim 32, 8 heads of 4: a head of queries, of keys or of values is 4 x 32 and 4 biases, of the output
- * 32 x 4; a gate is one. */
+/* dim 32, 8 heads of 4: a head of queries, of keys or of values is 4 x 32 and 4 biases, of the
+ * output 32 x 4; a gate is one. */
 START_TEST(pruned_heads_are_no_parameters_in_use)
 {
     enum { PART = 4 * 32 + 4, OUT = 32 * 4 };

@@ -145,7 +145,8 @@ static bool same_bits(const mf_kt *a, const mf_kt *b)
     return same;
 }
 
-/* The largest difference, as a part of the largest number of its result; integers must agree. */
+/* The largest difference, as a part of the largest number of its result; integers must
+ * agree. */
 static double difference(const mf_kt *a, const mf_kt *b)
 {
     double worst = 0;
@@ -221,7 +222,8 @@ START_TEST(products_by_tiles)
 }
 END_TEST
 
-/* Products by each library that is there, against ref; what it leaves to our own kernels as well. */
+/* Products by each library that is there, against ref; what it leaves to our own kernels as
+ * well. */
 START_TEST(products_by_library)
 {
     const char *name = mf_kernels_gemms()[_i];

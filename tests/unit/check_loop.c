@@ -1,5 +1,6 @@
-/* loop: once it has logged, evaluated and seen each value once, a training run allocates nothing in
- * its steps, logged ones and evaluations included; only checkpoints make lists of their own. */
+/* loop: once it has logged, evaluated and seen each value once, a training run allocates
+ * nothing in its steps, logged ones and evaluations included; only checkpoints make lists of
+ * their own. */
 #include "check_main.h"
 
 #include "base/error.h"

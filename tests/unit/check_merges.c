@@ -126,8 +126,8 @@ START_TEST(bytes)
 }
 END_TEST
 
-/* Symbols h 3, ##u 5, ##g 5, ##s 1, p 2, in all 16: ##u ##g gains 5 ln 3.2, the most; then of 11
- * h ##ug 3 ln 2.2; then of 8 p ##ug 2 ln 4. */
+/* Symbols h 3, ##u 5, ##g 5, ##s 1, p 2, in all 16: ##u ##g gains 5 ln 3.2, the most; then of
+ * 11 h ##ug 3 ln 2.2; then of 8 p ##ug 2 ln 4. */
 START_TEST(words_trained)
 {
     mf_tokenizer *t =

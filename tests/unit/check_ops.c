@@ -198,9 +198,11 @@ END_TEST
 
 /* ---- bf16 ---- */
 
-#define BF16_TOLERANCE 0x1p-5 /* inputs are exact; results and gradients are rounded, some often */
+#define BF16_TOLERANCE 0x1p-5 /* inputs are exact; results and gradients are rounded, some
+                                 often */
 
-/* Of ops that take bf16: what they give for numbers that bf16 holds, next to the same in f32. */
+/* Of ops that take bf16: what they give for numbers that bf16 holds, next to the same in
+ * f32. */
 START_TEST(bf16)
 {
     static const int threads[] = {1, 2, 4};

@@ -1,6 +1,7 @@
-/* overflow: what a layer does with rows over capacity, against the published formulas computed here
- * from the layer's own probabilities: capacities, who is admitted, who is moved where, gates, and
- * what dropped tokens put out. One block of four experts that takes one expert a token. */
+/* overflow: what a layer does with rows over capacity, against the published formulas computed
+ * here from the layer's own probabilities: capacities, who is admitted, who is moved where,
+ * gates, and what dropped tokens put out. One block of four experts that takes one expert a
+ * token. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -203,8 +204,8 @@ START_TEST(a_bound_on_reassignment_and_the_first_gate)
 }
 END_TEST
 
-/* Rows of y of dropped tokens: nothing, the layer's input, or the input times p. The same weights
- * and the same batch each time, so that y of the first run tells the experts' part. */
+/* Rows of y of dropped tokens: nothing, the layer's input, or the input times p. The same
+ * weights and the same batch each time, so that y of the first run tells the experts' part. */
 START_TEST(dropped_tokens_pass_on_their_input)
 {
     const char *ways[] = {"moe.dropped=residual", "moe.dropped=input",

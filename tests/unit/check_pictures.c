@@ -1,5 +1,5 @@
-/* pictures: which evaluations are pictured; parameters by what they are for, and how their values
- * are distributed, from a store and from its checkpoint. */
+/* pictures: which evaluations are pictured; parameters by what they are for, and how their
+ * values are distributed, from a store and from its checkpoint. */
 #include "check_main.h"
 
 #include "base/error.h"

@@ -311,7 +311,8 @@ static int value_of(const mf_graph *g, const mf_tensor *t)
     return t->id;
 }
 
-/* Writes (or checks) that the bytes belong to a value; bytes outside the block are not shared. */
+/* Writes (or checks) that the bytes belong to a value; bytes outside the block are not
+ * shared. */
 static bool claim(ledger *l, const void *data, size_t bytes, int id, bool write)
 {
     size_t begin = (size_t)((uintptr_t)data - (uintptr_t)l->g->block) / 64, first = 0;

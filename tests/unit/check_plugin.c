@@ -1,6 +1,6 @@
 /* check_plugin.c: how plugins are found, judged, given their place, and watched while they run.
- * The plugins here are descriptors of this program itself; files are tests/cli/plugin_refuse.bats'
- * business. */
+ * The plugins here are descriptors of this program itself; files are
+ * tests/cli/plugin_refuse.bats' business. */
 #define MF_HOST_SLOT mf_slot
 #include <moefw/host.h>
 static const mf_host *mf_slot;

@@ -311,7 +311,8 @@ START_TEST(what_is_not_finite_is_traced_to_its_op)
 }
 END_TEST
 
-/* Masks are made of -Inf: passing it on is not to blame, nor is marking a row with it beside. */
+/* Masks are made of -Inf: passing it on is not to blame, nor is marking a row with it
+ * beside. */
 static int mark_infer(mf_infer *in)
 {
     int code = t_same(in);

@@ -1,4 +1,5 @@
-/* safetensors: files of the reference implementation, round trips, and every kind of bad file. */
+/* safetensors: files of the reference implementation, round trips, and every kind of bad
+ * file. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -352,7 +353,8 @@ START_TEST(bad_lengths)
     scratch_write(path, "\0\0\0\0\0\0\0\0", 8);
     assert_refused(path, "expected a header from '{'");
     assert_refused(scratch_dir(), "found a directory");
-    /* A sparse file whose header claims more than the cap: refused before any memory is taken. */
+    /* A sparse file whose header claims more than the cap: refused before any memory is
+     * taken. */
     char big[8] = {1, 0, 0, 4, 0, 0, 0, 0}; /* 64 MiB and 1 */
     scratch_write(path, big, 8);
     ck_assert_int_eq(truncate(path, 70 * 1024 * 1024), 0);

@@ -57,14 +57,14 @@ static void draw_all(mf_sampler_options o)
     for (int i = 0; i < DRAWS; i++) {
         const int32_t id = mf_sampler_draw(s, logits, NULL, 0, i);
         ck_assert_msg(id >= 0 && id < VOCAB && share[id] > 0,
-                      "top-k %lld, top-p %g: drew %d, which is cut", (long long)o.top_k, o.top_p,
-                      (int)id);
+                      "top-k %lld, top-p %g: drew %d, which is cut", (long long)o.top_k,
+                      o.top_p, (int)id);
         hits[id]++;
     }
     for (int i = 0; i < VOCAB; i++) { /* five standard deviations */
         const double mean = share[i] * DRAWS, sd = sqrt(mean * (1 - share[i]));
-        ck_assert_msg(fabs(hits[i] - mean) <= 5 * sd + 3, "id %d: drawn %d times, expected %g", i,
-                      hits[i], mean);
+        ck_assert_msg(fabs(hits[i] - mean) <= 5 * sd + 3, "id %d: drawn %d times, expected %g",
+                      i, hits[i], mean);
     }
     mf_sampler_free(s);
 }
@@ -106,7 +106,8 @@ START_TEST(the_likeliest_and_none)
     logits[5] = 9;
     logits[6] = logits[7] = 8;
     ck_assert_int_eq(mf_sampler_draw(s, logits, NULL, 0, 0), 5);
-    ck_assert_int_eq(mf_sampler_draw(s, logits, past, 1, 0), 6); /* 9 / 2 < 8, ties to the lower */
+    ck_assert_int_eq(mf_sampler_draw(s, logits, past, 1, 0), 6); /* 9 / 2 < 8, ties to the
+                                                                    lower */
     mf_sampler_settings(s)->temperature = 1;
     for (int i = 0; i < VOCAB; i++)
         logits[i] = i % 2 ? NAN : -INFINITY;

@@ -1,6 +1,6 @@
-/* sequences: losses that are taken within each sequence, and sums over tokens, in graphs of other
- * lengths than model.seq, with padding and with whole rows of it, against the formulas computed
- * here from probabilities and gates. */
+/* sequences: losses that are taken within each sequence, and sums over tokens, in graphs of
+ * other lengths than model.seq, with padding and with whole rows of it, against the formulas
+ * computed here from probabilities and gates. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -13,8 +13,9 @@
 
 enum { B = 6, E = 4, K = 2, MODEL_SEQ = 24 };
 
-/* Windows of `seq` < MODEL_SEQ tokens: B * seq = 72 or 48 tokens are whole multiples of MODEL_SEQ too,
- * so that a length taken from the model would cut them, wrongly, without complaint. */
+/* Windows of `seq` < MODEL_SEQ tokens: B * seq = 72 or 48 tokens are whole multiples of
+ * MODEL_SEQ too, so that a length taken from the model would cut them, wrongly, without
+ * complaint. */
 typedef struct graph {
     mf_session *s;
     mf_model_graph *mg;

@@ -88,7 +88,8 @@ START_TEST(hours_of_sleep)
 }
 END_TEST
 
-/* Darwin's maize: crossed minus self-fertilised, eighths of an inch (Fisher 1935, section 17). */
+/* Darwin's maize: crossed minus self-fertilised, eighths of an inch (Fisher 1935, section
+ * 17). */
 START_TEST(maize)
 {
     static const double d[] = {49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48};
@@ -153,7 +154,8 @@ START_TEST(pairs)
     ck_assert_int_eq(mf_t_pairs(0.5, 0.05, 0.8, 1000), 34);
     ck_assert_int_eq(mf_t_pairs(-0.8, 0.05, 0.8, 1000), 15);
     ck_assert_int_eq(mf_t_pairs(1.0, 0.05, 0.8, 1000), 10);
-    /* An effect at the limit exceeds the t seen in one of five samples: alpha of that t, one-sided. */
+    /* An effect at the limit exceeds the t seen in one of five samples: alpha of that t,
+     * one-sided. */
     for (int n = 3; n <= 50; n += 47)
         for (double t = 5; t < 9; t += 3) { /* the other tail is nothing there */
             const double d = mf_t_safe_effect(t, n, 0.8);
@@ -208,7 +210,8 @@ START_TEST(simulated)
 }
 END_TEST
 
-/* Values of a pair that differ by chance alone: what a seed does to both, and what it does to each. */
+/* Values of a pair that differ by chance alone: what a seed does to both, and what it does to
+ * each. */
 typedef enum { NORMAL, ROUNDED, UNIFORM, COINS } law;
 
 static double noise(law of, uint64_t stream, uint64_t at)
@@ -238,8 +241,8 @@ static double found_in_nothing(law of, int n, int trials)
     return (double)hits / trials;
 }
 
-/* A thing compared with itself: 5 % are found to differ, by chance, and by how runs are spread little
- * more can be. Of 200 such comparisons 16 or more are found with probability .044. */
+/* A thing compared with itself: 5 % are found to differ, by chance, and by how runs are spread
+ * little more can be. Of 200 such comparisons 16 or more are found with probability .044. */
 START_TEST(self_comparisons)
 {
     static const int seeds[] = {2, 3, 5, 10};

@@ -1,4 +1,5 @@
-/* Traces: reading, and differences that were planted. The model is two layers of four experts. */
+/* Traces: reading, and differences that were planted. The model is two layers of four
+ * experts. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* graph_ops.h: small ops for tests of graphs, written as a plugin would write them.
  *
- * They are elementwise on f32 of one shape, single-threaded and obvious, so that a graph's result
- * can be computed beside it. Each has the one property that a test needs: where its gradient comes
- * from, what it reads, what it shares.
+ * They are elementwise on f32 of one shape, single-threaded and obvious, so that a graph's
+ * result can be computed beside it. Each has the one property that a test needs: where its
+ * gradient comes from, what it reads, what it shares.
  */
 #ifndef GRAPH_OPS_H
 #define GRAPH_OPS_H

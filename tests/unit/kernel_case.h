@@ -1,8 +1,8 @@
 /* kernel_case.h: how a kernel gets its row in check_kernels.
  *
  * A row is a function that calls one kernel on inputs it asks for, and says which arrays are
- * results. The harness runs it with `ref`, then with `cpu` for every instruction set and for 1, 2
- * and 4 threads, and compares:
+ * results. The harness runs it with `ref`, then with `cpu` for every instruction set and for 1,
+ * 2 and 4 threads, and compares:
  *   - `cpu` with `ref`: equal bits on inputs that are small whole numbers if the row is `exact`
  *     (all its sums are then exact); within `tol` of the largest result on broken numbers;
  *   - `cpu` with itself: equal bits at any number of threads.
@@ -11,11 +11,12 @@
  *
  *     static void run_scale(mf_kt *t)
  *     {
- *         int64_t n = t->variant == 0 ? 1000 : 70001;      // variants: other shapes, t->variant
- *         float *a = kt_result(t, n);                      // results begin filled like inputs
+ *         int64_t n = t->variant == 0 ? 1000 : 70001;   // variants: other shapes, t->variant
+ *         float *a = kt_result(t, n);                   // results begin filled like inputs
  *         t->k->scale_inplace(t->x, n, 3, a);
  *     }
- *     ... {"scale_inplace", run_scale, 2, true, 1e-6} ...  // kernel, function, variants, exact, tol
+ *     ... {"scale_inplace", run_scale, 2, true, 1e-6} ...  // kernel, function,
+ *                                                          // variants, exact, tol
  */
 #ifndef MF_KERNEL_CASE_H
 #define MF_KERNEL_CASE_H

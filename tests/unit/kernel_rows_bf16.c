@@ -1,5 +1,5 @@
-/* Rows of check_kernels: kernels on bf16 arrays. Results are compared as f32: where the last bit of
- * a sum differs, the rounding to bf16 may, by one step. */
+/* Rows of check_kernels: kernels on bf16 arrays. Results are compared as f32: where the last
+ * bit of a sum differs, the rounding to bf16 may, by one step. */
 #include <math.h>
 #include <stddef.h>
 

@@ -40,8 +40,8 @@ static void run_map1_grad(mf_kt *t)
     t->k->map1_grad(t->x, fn, n, -1.5f, 2, a, y, dy, da);
 }
 
-/* dim, then strides of a and of b: equal shapes, rows, columns, a number, neither runs along the
- * line, an outer product, four dimensions, nothing. */
+/* dim, then strides of a and of b: equal shapes, rows, columns, a number, neither runs along
+ * the line, an outer product, four dimensions, nothing. */
 static const int64_t map2_of[][3][4] = {{{1, 1, 1, 20001}, {0, 0, 0, 1}, {0, 0, 0, 1}},
                                         {{1, 1, 301, 37}, {0, 0, 37, 1}, {0, 0, 0, 1}},
                                         {{1, 1, 37, 301}, {0, 0, 301, 1}, {0, 0, 1, 0}},

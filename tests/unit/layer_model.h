@@ -10,9 +10,9 @@ enum { LAYER_SETTINGS = 32 };
 
 /* The settings of one test, and those of the case in hand, over what all have in common: four
  * experts in sequences of 24 tokens. The graph has not run. */
-static inline void layer_open(int n, const char *const *own, int n_more, const char *const *more,
-                              const mf_model_shape *shape, mf_session **ret_session,
-                              mf_model_graph **ret_graph)
+static inline void layer_open(int n, const char *const *own, int n_more,
+                              const char *const *more, const mf_model_shape *shape,
+                              mf_session **ret_session, mf_model_graph **ret_graph)
 {
     static const char *const common[] = {"data.path=builtin:topics?bytes=4000",
                                          "model.layers=1",

@@ -1,21 +1,22 @@
 /* op_case.h: how an op gets its rows in check_ops.
  *
  * Adding an op = adding a row to one of the op_rows_*.c (an array a family, ended by {0} and
- * listed in check_ops.c). A row says how to call the op and what is right; from that the harness
- * makes five tests of it:
+ * listed in check_ops.c). A row says how to call the op and what is right; from that the
+ * harness makes five tests of it:
  *
  *   right      `ref` and `cpu` give what the row's own function computes, in double, from the
  *              text of the contract; on broken numbers and on small whole ones
  *   gradient   central differences on `ref`, for every input that a gradient may flow into;
  *              an op whose table entry allows no gradient is passed over
- *   fast       `cpu` against `ref`, outputs and gradients (equal bits on whole numbers if the row
- *              is exact), and against itself with 1, 2 and 4 threads (equal bits); the gradient
+ *   fast       `cpu` against `ref`, outputs and gradients (equal bits on whole numbers if the
+ *              row is exact), and against itself with 1, 2 and 4 threads (equal bits); the
+ *              gradient
  *              of each input alone equals the one computed together with the others
- *   bf16       an op that takes bf16 gives nearly what it gives in f32, gradients too, on `ref` and
- *              on `cpu`, there with the same bits at 1, 2 and 4 threads
+ *   bf16       an op that takes bf16 gives nearly what it gives in f32, gradients too, on `ref`
+ *              and on `cpu`, there with the same bits at 1, 2 and 4 threads
  *   supported  one input too many and inputs of a wrong type are refused with MF_ESHAPE; rows
- *              with `refuse` are refused, with a message that holds that text; rows with `fails`
- *              build, and end the run with that code and text
+ *              with `refuse` are refused, with a message that holds that text; rows with
+ *              `fails` build, and end the run with that code and text
  *
  * An op of the table without a working row fails the suite.
  *
@@ -27,7 +28,8 @@
  *     ...
  *     {.op = "affine", .in = {OT_F(3, 5)}, .attr = {.f = {2, -1}}, .right = right_affine,
  *      .exact = true},
- *     {.op = "matmul", .in = {OT_F(3, 5), OT_F(4, 2)}, .refuse = "expected one inner dimension"},
+ *     {.op = "matmul", .in = {OT_F(3, 5), OT_F(4, 2)},
+ *      .refuse = "expected one inner dimension"},
  */
 #ifndef MF_OP_CASE_H
 #define MF_OP_CASE_H

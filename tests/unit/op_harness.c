@@ -136,9 +136,10 @@ mf_graph *ot_build(const mf_op_row *row, uint32_t wants, mf_tensor **in, mf_tens
     }
     mf_tensor *given[MF_OP_MAX_IN] = {NULL};
     for (int i = 0; i < ot_inputs(row); i++)
-        given[i] = ot_types == OT_ROUNDED_CAST && may_be_half(row, i)
-                       ? mf_graph_op_named(g, "cast", 1, &in[i], &(mf_attr){.i = {MF_BF16}}, 1, NULL)
-                       : in[i];
+        given[i] =
+            ot_types == OT_ROUNDED_CAST && may_be_half(row, i)
+                ? mf_graph_op_named(g, "cast", 1, &in[i], &(mf_attr){.i = {MF_BF16}}, 1, NULL)
+                : in[i];
     ret_out[0] = NULL;
     mf_graph_op_named(g, row->op, ot_inputs(row), given, &row->attr,
                       row->n_out ? row->n_out : 1, ret_out);

@@ -21,13 +21,13 @@ typedef struct ot_results {
 int ot_inputs(const mf_op_row *row); /* number, absent ones included */
 mf_shape ot_shape(const ot_in *in);
 mf_dtype ot_dtype(const ot_in *in);
-/* How rows are built and filled: inputs that the op takes as bf16 hold numbers that are exactly so;
- * cast, they also get there as bf16, and what comes out is widened. */
+/* How rows are built and filled: inputs that the op takes as bf16 hold numbers that are exactly
+ * so; cast, they also get there as bf16, and what comes out is widened. */
 typedef enum ot_type { OT_ALL_F32, OT_ROUNDED, OT_ROUNDED_CAST } ot_type;
 extern ot_type ot_types;
 
-/* A graph with the row's inputs and its op; NULL in ret_out[0] when that is refused. `wants`: bit
- * i: input i will be asked for its gradient. */
+/* A graph with the row's inputs and its op; NULL in ret_out[0] when that is refused. `wants`:
+ * bit i: input i will be asked for its gradient. */
 mf_graph *ot_build(const mf_op_row *row, uint32_t wants, mf_tensor **in, mf_tensor **ret_out);
 void ot_fill(const mf_op_row *row, bool whole, mf_tensor *const *in);
 /* Inputs that a gradient may flow into, as the op and the row have it. */

@@ -58,8 +58,8 @@ static void right_put(ot_run *r)
         if (r->in[1].i[i] >= 0) r->out[0].want[i / k * width + r->in[1].i[i]] += r->in[0].f[i];
 }
 
-/* How many of a row come before element c: larger ones, equal ones with a lower index, and every
- * number before a NaN. */
+/* How many of a row come before element c: larger ones, equal ones with a lower index, and
+ * every number before a NaN. */
 static int64_t rank_of(const float *row, int64_t n, int64_t c)
 {
     int64_t rank = 0;

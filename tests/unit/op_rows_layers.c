@@ -459,7 +459,8 @@ const mf_op_row mf_op_rows_layers[] = {
      .attr = {.i = {2, 2, 0, 0}},
      .refuse = "expected kv [2 S,36], found [10,24]"},
     {.op = "grouped_attention",
-     .in = {OT_F(12, 6), OT_F(12, 12), OT_INDICES(groups, 4), OT_INDICES(members, 12), OT_F(10)},
+     .in = {OT_F(12, 6), OT_F(12, 12), OT_INDICES(groups, 4), OT_INDICES(members, 12),
+            OT_F(10)},
      .attr = {.i = {2, 1, 0, 1}},
      .refuse = "expected no mask"},
 

@@ -1,5 +1,5 @@
-/* Rows of check_ops: routing, capacity, dispatch. What is right is computed here token by token and
- * row by row, without any grouping. */
+/* Rows of check_ops: routing, capacity, dispatch. What is right is computed here token by token
+ * and row by row, without any grouping. */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -143,9 +143,9 @@ static void right_capacity(ot_run *r)
     }
 }
 
-/* Five tokens, top-1, three experts. Rows 0, 1, 2, 4 want expert 0, which takes two; row 3 wants 1.
- * By importance row 4 goes before row 2: it gets expert 1 (0.4 / 2 against 0.1 / 1); after that
- * expert 1 is full, and row 2 goes to expert 2 although it likes 1 better. */
+/* Five tokens, top-1, three experts. Rows 0, 1, 2, 4 want expert 0, which takes two; row 3
+ * wants 1. By importance row 4 goes before row 2: it gets expert 1 (0.4 / 2 against 0.1 / 1);
+ * after that expert 1 is full, and row 2 goes to expert 2 although it likes 1 better. */
 static const int32_t five_chosen[] = {0, 0, 0, 1, 0}, five_admitted[] = {0, 0, -1, 1, -1};
 static const float five_prob[] = {0.9f, 0.05f, 0.05f, 0.8f, 0.1f, 0.1f, 0.6f, 0.3f,
                                   0.1f, 0.1f,  0.8f,  0.1f, 0.5f, 0.4f, 0.1f};
@@ -170,8 +170,8 @@ static void right_five_one_move(ot_run *r)
     expect(r, (const int32_t[]){0, 0, -1, 1, 1}, 1);
 }
 
-/* Two tokens, top-2, three experts. Token 1 lost its row for 0, and has 1 already: only 2 is left.
- * Token 0 lost its row for 2, has 0, and 1 is full: it stays dropped. */
+/* Two tokens, top-2, three experts. Token 1 lost its row for 0, and has 1 already: only 2 is
+ * left. Token 0 lost its row for 2, has 0, and 1 is full: it stays dropped. */
 static const int32_t two_chosen[] = {0, 2, 1, 0}, two_admitted[] = {0, -1, 1, -1};
 static const float two_prob[] = {0.5f, 0.1f, 0.4f, 0.4f, 0.5f, 0.1f}, two_cap[] = {1, 1, 1};
 static void right_two(ot_run *r)
@@ -181,8 +181,8 @@ static void right_two(ot_run *r)
 
 /* ---- dispatch ---- */
 
-/* Places by counting: before row i stand all rows of lower experts, and of its own those of lower
- * tokens, and of its token those before it. */
+/* Places by counting: before row i stand all rows of lower experts, and of its own those of
+ * lower tokens, and of its token those before it. */
 static void right_group(ot_run *r)
 {
     const int64_t rows = r->in[0].count, experts = r->attr->i[1], k = r->attr->i[0];

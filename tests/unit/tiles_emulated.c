@@ -1,5 +1,5 @@
-/* tiles_emulated.c: the products of kernels/cpu/simd/product_tiles.c with loops in the place of the
- * instructions, for check_kernels. */
+/* tiles_emulated.c: the products of kernels/cpu/simd/product_tiles.c with loops in the place of
+ * the instructions, for check_kernels. */
 #include "tiles_emulated.h"
 
 #if defined(MF_EMULATE)

@@ -1,6 +1,6 @@
 /* attention.c: attention by blocks of queries and keys (Milakov, Gimelshein 2018; Dao 2023,
- * algorithm 1): over blocks of keys each query keeps its largest score m, the sum l of e^(score -
- * m), and y in units of e^m / l. A tile is a block of queries of one head.
+ * algorithm 1): over blocks of keys each query keeps its largest score m, the sum l of e^(score
+ * - m), and y in units of e^m / l. A tile is a block of queries of one head.
  */
 #include "kernels/cpu/simd/attention.h"
 #include "kernels/cpu/library.h"

@@ -1,8 +1,8 @@
 /* attention.h: what attention and its gradient share.
  *
- * Scores of a block are kept with keys down and queries across: a vector holds VL queries, so that
- * largest scores and sums need no work across lanes, and what a causal mask hides is left out by
- * vectors: each vector of queries has its own number of keys. Blocks live on the stack,
+ * Scores of a block are kept with keys down and queries across: a vector holds VL queries, so
+ * that largest scores and sums need no work across lanes, and what a causal mask hides is left
+ * out by vectors: each vector of queries has its own number of keys. Blocks live on the stack,
  * those of narrow heads in a smaller frame: each page of a frame is touched at each call.
  */
 #ifndef MF_SIMD_ATTENTION_H
@@ -36,8 +36,8 @@ static inline int64_t attention_seen(const mf_attention_args *p, int64_t b, int6
 }
 
 /* Of a block of keys s0 .. s0+ns-1, as the VL queries t .. t+VL-1 see it: all of them the first
- * `full`, some of them those up to `some`, lane i of those key s only if s < limit[i]. Lanes past
- * the last query see what that one sees, or more: nobody reads them. */
+ * `full`, some of them those up to `some`, lane i of those key s only if s < limit[i]. Lanes
+ * past the last query see what that one sees, or more: nobody reads them. */
 typedef struct attention_view {
     int64_t full, some;
     vi limit;
@@ -51,7 +51,8 @@ V_INLINE attention_view attention_look(const mf_attention_args *p, int64_t b, in
     attention_view v = {full < 0 ? 0 : attention_min(full, ns),
                         some < 0 ? 0 : attention_min(some, ns), V_LANES};
     if (p->reach == NULL) {
-        /* From the query's place, not from `full`: that is 0 where the first lanes see nothing. */
+        /* From the query's place, not from `full`: that is 0 where the first lanes see
+         * nothing. */
         int64_t first = p->causal ? attention_length(p, b) - p->t + t + 1 : v.full + s0;
         v.limit = V_LANES + v_seti((int32_t)(first - s0));
         return v;
@@ -128,8 +129,8 @@ V_INLINE void attention_hide(attention_view v, const float *mask, float *score)
         if (mask[s] == 0) v_store(score + s * QUERIES, v_set(-INFINITY));
 }
 
-/* To subtract from scores whose largest, or whose ln sum e^score, is a: where there is none, a is
- * -inf, and 0 does. */
+/* To subtract from scores whose largest, or whose ln sum e^score, is a: where there is none, a
+ * is -inf, and 0 does. */
 V_INLINE vf attention_shift(vf a)
 {
     return v_select(a == v_set(-INFINITY), (vf){0}, a);

@@ -1,6 +1,6 @@
-/* attention_backward.c: the gradient of attention, by blocks (Dao 2023, algorithm 2). A tile is one
- * key head of one sequence with all its query heads, so that every gradient is summed by one
- * thread in one order.
+/* attention_backward.c: the gradient of attention, by blocks (Dao 2023, algorithm 2). A tile is
+ * one key head of one sequence with all its query heads, so that every gradient is summed by
+ * one thread in one order.
  */
 #include "kernels/cpu/simd/attention.h"
 
@@ -13,7 +13,8 @@ typedef struct queries {
     float lse[QUERIES], delta[QUERIES];
 } queries;
 
-/* delta [QUERIES] = dy y of each row: VL rows at a time, whose sums over lanes are made together. */
+/* delta [QUERIES] = dy y of each row: VL rows at a time, whose sums over lanes are made
+ * together. */
 static void row_dots(int64_t rows, int64_t n, const float *dy, const float *y, int64_t ld,
                      float *delta)
 {

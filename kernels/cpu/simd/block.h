@@ -1,8 +1,8 @@
 /* block.h: products of small blocks that lie in the cache, in registers and without packing.
  *
- * c [m,n] = a [m,k] times b [k,n] (+ c). How a lies is part of the function's name, because what the
- * compiler knows of it are addresses that need no registers: its numbers are broadcast one by one.
- * Sums run over k in order, so how m and n are cut does not show in the bits.
+ * c [m,n] = a [m,k] times b [k,n] (+ c). How a lies is part of the function's name, because
+ * what the compiler knows of it are addresses that need no registers: its numbers are broadcast
+ * one by one. Sums run over k in order, so how m and n are cut does not show in the bits.
  */
 #ifndef MF_SIMD_BLOCK_H
 #define MF_SIMD_BLOCK_H
@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include "kernels/cpu/simd/vec.h"
 
-/* Rows at once for 1, 2, 3, 4 vectors across: sums, the row of b and one number fit registers. */
+/* Rows at once for 1, 2, 3, 4 vectors across: sums, the row of b and one number fit
+ * registers. */
 #if VL == 16
 #define BLOCK_ROWS_1 12
 #define BLOCK_ROWS_2 12
@@ -190,8 +191,8 @@ static inline void block_columns(int64_t m, int64_t n, int64_t k, const float *a
     block_run_columns(&p, m, n);
 }
 
-/* to [n, ld_to] = factor times from [rows,n] transposed; zeros in the columns from rows up to the
- * next multiple of VL. */
+/* to [n, ld_to] = factor times from [rows,n] transposed; zeros in the columns from rows up to
+ * the next multiple of VL. */
 V_INLINE void block_turn_scalar(int64_t r0, int64_t r1, int64_t rows, int64_t j0, int64_t n,
                                 float factor, const float *from, int64_t ld, float *to,
                                 int64_t ld_to)
@@ -202,8 +203,8 @@ V_INLINE void block_turn_scalar(int64_t r0, int64_t r1, int64_t rows, int64_t j0
 }
 
 #if VL == 16
-/* One stage of a transpose: exchanges the lanes of a that have bit w with those of b that lack it,
- * w lanes away. */
+/* One stage of a transpose: exchanges the lanes of a that have bit w with those of b that lack
+ * it, w lanes away. */
 V_INLINE void block_swap(int w, vf *a, vf *b)
 {
     const vi with = (V_LANES & v_seti(w)) != 0;

@@ -43,7 +43,8 @@ static void sum_tile(void *arg, int64_t tile)
 
 /* Counting sort of the places by id, then each row of the table has its sum to itself. */
 void MF_SIMD(embedding_grad)(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count,
-                             bool add, const int32_t *ids, const float *dy, float *dtable, void *work)
+                             bool add, const int32_t *ids, const float *dy, float *dtable,
+                             void *work)
 {
     int32_t *begin = work, *order = begin + vocab + 1, sum = 0;
     memset(begin, 0, (size_t)(vocab + 1) * sizeof(int32_t));

@@ -25,8 +25,8 @@ static inline void put(float *c, float sum, float alpha, float beta)
     *c = beta == 0 ? alpha * sum : alpha * sum + *c;
 }
 
-/* c[i,j] for mr rows of a and nr rows of b, both running along k. ahead: the rows of b that come
- * next are fetched on the way, which the machine by itself begins anew at each page. */
+/* c[i,j] for mr rows of a and nr rows of b, both running along k. ahead: the rows of b that
+ * come next are fetched on the way, which the machine by itself begins anew at each page. */
 V_INLINE void dots(int mr, int nr, bool ahead, int64_t k, float alpha, const float *a,
                    int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
@@ -74,7 +74,8 @@ V_INLINE void dots(int mr, int nr, bool ahead, int64_t k, float alpha, const flo
     }
 }
 
-/* Rows of b are read once from memory: four of them stay in the cache while all rows of a pass. */
+/* Rows of b are read once from memory: four of them stay in the cache while all rows of a
+ * pass. */
 static void few_dots(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                      const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
@@ -250,9 +251,9 @@ static bool pairs_by_library(const product_block *b)
 }
 
 #if defined(MF_HAVE_AVX512BF16)
-/* Whether pairs of bf16 are better multiplied as such. Intel's processors take four times as long
- * for an instruction of pairs as for one of f32 (measured), so that this pays only while reading is
- * what takes the time. */
+/* Whether pairs of bf16 are better multiplied as such. Intel's processors take four times as
+ * long for an instruction of pairs as for one of f32 (measured), so that this pays only while
+ * reading is what takes the time. */
 static bool pairs_pay(const product_block *b)
 {
     if (!__builtin_cpu_supports("avx512bf16")) return false;

@@ -1,5 +1,5 @@
-/* lanes.h: short rows, VL of them at a time, one a lane: then what runs along a row needs no work
- * across lanes. Numbers of such rows lie turned, [n, VL], in a buffer.
+/* lanes.h: short rows, VL of them at a time, one a lane: then what runs along a row needs no
+ * work across lanes. Numbers of such rows lie turned, [n, VL], in a buffer.
  */
 #ifndef MF_SIMD_LANES_H
 #define MF_SIMD_LANES_H

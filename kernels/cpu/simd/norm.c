@@ -1,7 +1,7 @@
 /* norm.c: norms of rows and their gradients (formulas: kernels/ref/norm.c).
  *
- * Gradients of weights are summed over rows: each of at most MF_NORM_TILES tiles sums its own rows
- * into work memory, then the tiles are added in order.
+ * Gradients of weights are summed over rows: each of at most MF_NORM_TILES tiles sums its own
+ * rows into work memory, then the tiles are added in order.
  */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
@@ -17,8 +17,8 @@ typedef struct norm {
     float *dw, *db; /* [tiles,n] of partial sums, or NULL */
 } norm;
 
-/* Asks for a row that comes later, some 4 KB on: while the passes over one row go on, the machine
- * itself asks for nothing. */
+/* Asks for a row that comes later, some 4 KB on: while the passes over one row go on, the
+ * machine itself asks for nothing. */
 V_INLINE void ask_ahead(const norm *p, int64_t i, int64_t to)
 {
     const int64_t row = i + (p->n < 1024 ? 1024 / p->n : 1);

@@ -58,8 +58,8 @@ static void adamw_bf16_tile(void *arg, int64_t tile)
     adamw_part(arg, tile, true);
 }
 
-/* lr / correction1 and 1 / sqrt(correction2) are put into the factors, so that a number costs one
- * root and one division. */
+/* lr / correction1 and 1 / sqrt(correction2) are put into the factors, so that a number costs
+ * one root and one division. */
 static range update_of(int64_t count, const mf_adamw_args *args, float *value,
                        const float *grad, float *m, float *v)
 {

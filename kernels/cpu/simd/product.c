@@ -1,7 +1,7 @@
-/* product.c: products cut into tiles, by their shapes and by how many threads share them. A tile is
- * one block of c, or its share of the rows or columns of every group: so tiles are equal however
- * unequal the groups are. No number of c notices where it was cut (product.h); libraries do not
- * promise that, and their tiles are cut by shape alone.
+/* product.c: products cut into tiles, by their shapes and by how many threads share them. A
+ * tile is one block of c, or its share of the rows or columns of every group: so tiles are
+ * equal however unequal the groups are. No number of c notices where it was cut (product.h);
+ * libraries do not promise that, and their tiles are cut by shape alone.
  */
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/product.h"
@@ -37,8 +37,9 @@ static int64_t div_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* Cycles of a tile of m x n numbers of c, of so many parts. Its columns of b are copied; its rows of
- * a are read, or copied, once for every part of the columns that the engine takes at once. */
+/* Cycles of a tile of m x n numbers of c, of so many parts. Its columns of b are copied; its
+ * rows of a are read, or copied, once for every part of the columns that the engine takes at
+ * once. */
 static double cycles_of(const mf_product *p, bool copied, double m, double n, double parts)
 {
     const double lanes = copied ? MF_SIMD(product_lanes)(p->k) : BLOCK_LANES;
@@ -47,8 +48,9 @@ static double cycles_of(const mf_product *p, bool copied, double m, double n, do
     return (double)p->k * (m * n / 32 * 1.05 + m * ceil(n / lanes) * each + b * parts) + BEGIN;
 }
 
-/* Tiles such that all threads are done soonest, when each does the same number of them. Of BATCH every
- * part has its own; of ROWS a tile is of the parts that its share of the rows belongs to. */
+/* Tiles such that all threads are done soonest, when each does the same number of them. Of
+ * BATCH every part has its own; of ROWS a tile is of the parts that its share of the rows
+ * belongs to. */
 static void cut_sides(cut *c, int64_t threads)
 {
     static const uint8_t ways[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
@@ -138,8 +140,8 @@ static void zero_rows(const mf_product *p, int64_t i0, int64_t j0, int64_t j1)
         memset((char *)p->c + (size_t)(i * p->ldc + j0) * size, 0, (size_t)(j1 - j0) * size);
 }
 
-/* Where share `s` of the rows begins: an equal part, moved to the border of a group when that is
- * near, so that no group leaves a few rows over. */
+/* Where share `s` of the rows begins: an equal part, moved to the border of a group when that
+ * is near, so that no group leaves a few rows over. */
 static int64_t share(const cut *c, int64_t s, int64_t *ret_group)
 {
     const int32_t *offset = c->p->offset;

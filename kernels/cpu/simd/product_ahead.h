@@ -1,9 +1,10 @@
-/* product_ahead.h: what a block of a product will read next, fetched while the numbers before it are
- * multiplied; a part of product_core.h.
+/* product_ahead.h: what a block of a product will read next, fetched while the numbers before
+ * it are multiplied; a part of product_core.h.
  *
- * The last cache answers some hundred cycles later, and rows of an operand are too short and too
- * many for the machine to guess which come next. So the loop over the inner index asks for one line
- * every few words: PIECE bytes, which follow each other, from each of a list of places.
+ * The last cache answers some hundred cycles later, and rows of an operand are too short and
+ * too many for the machine to guess which come next. So the loop over the inner index asks for
+ * one line every few words: PIECE bytes, which follow each other, from each of a list of
+ * places.
  */
 #ifndef MF_SIMD_PRODUCT_AHEAD_H
 #define MF_SIMD_PRODUCT_AHEAD_H

@@ -1,13 +1,13 @@
 /* product_core.h: the engine of products, included once with HALF 0 (f32) and once with HALF 1
  * (pairs of bf16, where the machine multiplies those).
  *
- * It works on words of 32 bits: one f32, or two bf16 that follow each other along the inner index
- * and are multiplied and added in one instruction. One operand stands on the rows side: its words
- * are spread over a vector, MR of them at a time, read in place where they lie along the inner
- * index. The other stands on the lanes side: LANES of its words at a time, copied into panels
- * [words][LANES]. The sums of MR x LANES numbers stay in registers. Normally a is on the rows side;
- * crossed, b is, and the tile is transposed on its way to c: cheaper where b would have to be
- * transposed for the sake of few rows.
+ * It works on words of 32 bits: one f32, or two bf16 that follow each other along the inner
+ * index and are multiplied and added in one instruction. One operand stands on the rows side:
+ * its words are spread over a vector, MR of them at a time, read in place where they lie along
+ * the inner index. The other stands on the lanes side: LANES of its words at a time, copied
+ * into panels [words][LANES]. The sums of MR x LANES numbers stay in registers. Normally a is
+ * on the rows side; crossed, b is, and the tile is transposed on its way to c: cheaper where b
+ * would have to be transposed for the sake of few rows.
  */
 #ifndef MF_SIMD_PRODUCT_CORE_H
 #define MF_SIMD_PRODUCT_CORE_H
@@ -38,8 +38,8 @@ typedef struct tile {
     const char *const *ahead; /* pieces to be fetched on the way, one for every PIECE_WORDS */
 } tile;
 
-/* One word of each of mr rows, u words on, times one of nr vectors of lanes. Four pointers and a
- * stride reach all rows. */
+/* One word of each of mr rows, u words on, times one of nr vectors of lanes. Four pointers and
+ * a stride reach all rows. */
 V_INLINE void run_word(int mr, int nr, bool packed, int u, const char *const s[4], int64_t rs,
                        const float *v, vf sum[14][NR])
 {
@@ -139,7 +139,8 @@ TILES_OF(1) TILES_OF(2) TILES_OF(3) TILES_OF(4)
 TILES_OF(5) TILES_OF(6)
 #endif
 #if MR > 6
-TILES_OF(7) TILES_OF(8) TILES_OF(9) TILES_OF(10) TILES_OF(11) TILES_OF(12) TILES_OF(13) TILES_OF(14)
+TILES_OF(7) TILES_OF(8) TILES_OF(9) TILES_OF(10) TILES_OF(11) TILES_OF(12) TILES_OF(13)
+TILES_OF(14)
 #endif
 static void (*const tiles[MR][NR])(const tile *t) = {
 #define PAIR(mr) {tile_##mr##_1, tile_##mr##_2}
@@ -191,8 +192,8 @@ typedef struct work {
     int64_t l0, l1, lc, kc;           /* lanes; of a part, and inner indices */
     int64_t l, lend, p, pend, words;
     float *panels, *copied;
-    /* Strips from `copy` on are copied while those before them are multiplied: inner indices that
-     * were asked for, and that are there. */
+    /* Strips from `copy` on are copied while those before them are multiplied: inner indices
+     * that were asked for, and that are there. */
     int64_t copy, asked, done;
     int64_t each;       /* pieces of soon a tile */
     agenda soon, later; /* rows of the next strips; lanes of the next part */

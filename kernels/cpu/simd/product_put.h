@@ -39,8 +39,8 @@ V_INLINE void put(const product_block *b, int64_t i, int64_t j, int64_t n, vf r,
 #endif
 }
 
-/* buffer [rows][LANES] holds in its first mr rows i .. of c and columns j .. j + width; crossed, where
- * it has VL rows: columns i .., rows j .. */
+/* buffer [rows][LANES] holds in its first mr rows i .. of c and columns j .. j + width;
+ * crossed, where it has VL rows: columns i .., rows j .. */
 static inline void put_tile(const product_block *b, bool crossed, int64_t i, int mr, int64_t j,
                             int64_t width, const float *buffer, bool first)
 {

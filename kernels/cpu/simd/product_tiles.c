@@ -1,10 +1,10 @@
-/* product_tiles.c: blocks of products of bf16 on processors whose registers hold tiles of a matrix
- * (Intel AMX): 16 rows of 16 words, multiplied 16 x 16 x 32 at a time.
+/* product_tiles.c: blocks of products of bf16 on processors whose registers hold tiles of a
+ * matrix (Intel AMX): 16 rows of 16 words, multiplied 16 x 16 x 32 at a time.
  *
- * What product_core.h calls panels and rows are what these instructions want: words are pairs along
- * the inner index. 32 rows meet 32 lanes, in four tiles of sums. Rows are read as they lie, or
- * copied so that a tile never sees what is not there. With MF_TILES_EMULATED plain loops stand for
- * the instructions, so that tests can run this anywhere.
+ * What product_core.h calls panels and rows are what these instructions want: words are pairs
+ * along the inner index. 32 rows meet 32 lanes, in four tiles of sums. Rows are read as they
+ * lie, or copied so that a tile never sees what is not there. With MF_TILES_EMULATED plain
+ * loops stand for the instructions, so that tests can run this anywhere.
  */
 #define HALF      1
 #define WORD_UNIT 16

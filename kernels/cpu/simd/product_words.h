@@ -175,7 +175,8 @@ V_INLINE void fetch(const product_side *s, int64_t row, int64_t from, int64_t to
         __builtin_prefetch(at_element(s, row, c));
 }
 
-/* Lanes j .. jend over k0 .. k1 into panels [words][LANES], one behind the other; zeros past jend. */
+/* Lanes j .. jend over k0 .. k1 into panels [words][LANES], one behind the other; zeros past
+ * jend. */
 V_INLINE void pack_across_as(const product_side *s, bool rounded, int64_t j, int64_t jend,
                              int64_t k0, int64_t k1, float *out)
 {
@@ -230,16 +231,17 @@ V_INLINE void pack_along_as(const product_side *s, bool rounded, int64_t j, int6
     }
 }
 
-/* Where the words of mr rows lie: those of a row follow each other, and row r is rs r bytes behind;
- * or packed as [words][VL], of which the first mr count. */
+/* Where the words of mr rows lie: those of a row follow each other, and row r is rs r bytes
+ * behind; or packed as [words][VL], of which the first mr count. */
 typedef struct strip {
     const char *at;
     int64_t rs;
     bool packed;
 } strip;
 
-/* Rows that are words across, as `count` strips [words][VL] one behind the other; strip t of them
- * is of rows border[t] .. border[t + 1]. Of inner indices k0 .. k1 those from .. to are copied. */
+/* Rows that are words across, as `count` strips [words][VL] one behind the other; strip t of
+ * them is of rows border[t] .. border[t + 1]. Of inner indices k0 .. k1 those from .. to are
+ * copied. */
 V_INLINE void pack_strips_as(const product_side *s, bool rounded, const int64_t *border,
                              int64_t count, int64_t k0, int64_t k1, int64_t from, int64_t to,
                              float *out)
@@ -283,8 +285,8 @@ V_INLINE strip copy_rows_as(const product_side *s, bool rounded, int64_t i, int 
     return (strip){(const char *)out, 4 * rs, false};
 }
 
-/* ---- the same for each type of numbers: asking every one for its type costs as much as to move
- * it ---- */
+/* ---- the same for each type of numbers: asking every one for its type costs as much as to
+ * move it ---- */
 
 #define FOR_EACH_TYPE(s, rounded, call)                                                        \
     {                                                                                          \

@@ -1,8 +1,8 @@
 /* random.c: numbers of a stream, VL Philox blocks at once.
  *
- * This is base/rng.c's mf_rng_block written over vectors: key = seed, counter = (block, step ^ the
- * folded stream), Philox4x32-10 (Salmon et al., SC'11, section 3.3). check_kernels holds it to the
- * scalar one, which the context hands in, bit for bit.
+ * This is base/rng.c's mf_rng_block written over vectors: key = seed, counter = (block, step ^
+ * the folded stream), Philox4x32-10 (Salmon et al., SC'11, section 3.3). check_kernels holds it
+ * to the scalar one, which the context hands in, bit for bit.
  */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"

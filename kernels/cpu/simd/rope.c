@@ -1,5 +1,5 @@
-/* rope.c: rotary positions. Sines and cosines are computed once a row, for all heads, in double:
- * the angle of a late position needs more digits than a float has. */
+/* rope.c: rotary positions. Sines and cosines are computed once a row, for all heads, in
+ * double: the angle of a late position needs more digits than a float has. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"

@@ -15,8 +15,9 @@ typedef struct best {
     int32_t *out;
 } best;
 
-/* Puts c into the list of `have` < k or k indices, best first, behind its equals. A NaN is worse
- * than any number; candidates come in rising order, so a tie leaves the earlier one ahead. */
+/* Puts c into the list of `have` < k or k indices, best first, behind its equals. A NaN is
+ * worse than any number; candidates come in rising order, so a tie leaves the earlier one
+ * ahead. */
 V_INLINE void insert(const float *row, int64_t have, int64_t k, int32_t c, int32_t *list)
 {
     int64_t at = have < k ? have : k - 1;
@@ -59,8 +60,8 @@ static void best_of_row(const best *p, const float *row, int32_t *list)
 
 #define FEW_BEST 8
 
-/* The same for VL rows at a time, by keys that are in the order of the numbers: any number above
- * NaN, NaN above what is not there yet. */
+/* The same for VL rows at a time, by keys that are in the order of the numbers: any number
+ * above NaN, NaN above what is not there yet. */
 V_INLINE vi key_of(vf a)
 {
     vf v = a + 0.0f; /* -0 is 0 */

@@ -1,9 +1,10 @@
 /* select.h: the k largest of a long row, in order, where k is too large to keep a sorted list.
  *
- * Values become keys whose order as whole numbers is the order wanted, best first, NaN last. Three
- * passes over the row count digits until the k-th key is known; what is better is taken in the
- * order of the row, then as many equals as there is room for; k keys are then sorted by digits,
- * which keeps ties in the order of the row. Work grows with width + k, whatever the numbers are.
+ * Values become keys whose order as whole numbers is the order wanted, best first, NaN last.
+ * Three passes over the row count digits until the k-th key is known; what is better is taken
+ * in the order of the row, then as many equals as there is room for; k keys are then sorted by
+ * digits, which keeps ties in the order of the row. Work grows with width + k, whatever the
+ * numbers are.
  */
 #ifndef MF_SIMD_SELECT_H
 #define MF_SIMD_SELECT_H

@@ -28,8 +28,8 @@ void MF_SIMD(set)(const mf_kctx *x, int64_t n, float value, float *out)
 }
 
 /* ---- copy4: planes of the last two dimensions, cut into blocks of rows ----
- * Where the input runs along the rows and the output along the columns, both are read and written
- * in squares that stay in the first cache. */
+ * Where the input runs along the rows and the output along the columns, both are read and
+ * written in squares that stay in the first cache. */
 
 #define SQUARE 32
 

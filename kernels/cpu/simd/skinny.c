@@ -1,5 +1,5 @@
-/* skinny.c: products that are as narrow as a router: one side of at most some experts. The time is
- * that of reading the long operand once, so nothing is packed.
+/* skinny.c: products that are as narrow as a router: one side of at most some experts. The time
+ * is that of reading the long operand once, so nothing is packed.
  */
 #include "kernels/cpu/simd/skinny.h"
 #include "kernels/cpu/simd/block.h"

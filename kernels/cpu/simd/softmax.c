@@ -1,7 +1,7 @@
 /* softmax.c: softmax and its relatives, row by row (formulas: kernels.def).
  *
- * A maximum over vectors may lose a NaN; the sum of e^(x - m) does not. Where no sum is taken, and
- * where m is infinite, the row is looked through for one.
+ * A maximum over vectors may lose a NaN; the sum of e^(x - m) does not. Where no sum is taken,
+ * and where m is infinite, the row is looked through for one.
  */
 #include "kernels/cpu/simd/lanes.h"
 #include "kernels/cpu/simd/rows.h"

@@ -1,7 +1,7 @@
 /* sum.c: sums over a dimension, in double.
  *
- * The terms of each result are cut into chunks of mf_sum3_chunk; the sums of the chunks are added
- * in order. Results that have one chunk are written at once.
+ * The terms of each result are cut into chunks of mf_sum3_chunk; the sums of the chunks are
+ * added in order. Results that have one chunk are written at once.
  */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
@@ -84,8 +84,8 @@ static void sum_columns(const sum *p, int64_t pair, int64_t terms, const float *
     }
 }
 
-/* Of long rows: a few rows at a time with all their columns, so that memory is read as it lies; the
- * sums wait in `to`. The order of the terms of a column is the same. */
+/* Of long rows: a few rows at a time with all their columns, so that memory is read as it lies;
+ * the sums wait in `to`. The order of the terms of a column is the same. */
 #define SWEEP 16
 
 V_INLINE void sweep(int width, int64_t rows, int64_t inner, bool add, const float *a,

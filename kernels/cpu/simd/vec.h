@@ -1,9 +1,10 @@
-/* vec.h: vectors of VL floats, for loops that are written once and compiled per instruction set.
+/* vec.h: vectors of VL floats, for loops that are written once and compiled per instruction
+ * set.
  *
  * vf is VL floats (4, 8 or 16), vi the same number of int32, vd VL/2 doubles; + - * / and
  * comparisons are the compiler's own on these types (a comparison gives a vi of 0 and -1). What
- * is not an operator is here. Tails are read with v_load_n, which does not touch what is past the
- * end, and written with v_store_n. Sums over lanes are in a fixed order.
+ * is not an operator is here. Tails are read with v_load_n, which does not touch what is past
+ * the end, and written with v_store_n. Sums over lanes are in a fixed order.
  */
 #ifndef MF_SIMD_VEC_H
 #define MF_SIMD_VEC_H
@@ -101,7 +102,8 @@ V_INLINE void v_store_n(float *p, vf v, int64_t n)
 #endif
 }
 
-/* ---- bf16 in memory, f32 in vectors: rounded to nearest even, NaN kept; the same bits everywhere */
+/* ---- bf16 in memory, f32 in vectors: rounded to nearest even, NaN kept; the same bits
+ * everywhere */
 V_INLINE vf v_load_bf16(const uint16_t *p)
 {
 #if defined(__AVX512F__)
@@ -143,8 +145,8 @@ V_INLINE void v_store_bf16_n(uint16_t *p, vf v, int64_t n)
     for (int64_t i = 0; i < n; i++)
         p[i] = t[i];
 }
-/* Loops that are written once for both types: element i of an array that is bf16 or f32, which the
- * compiler must see as a constant. */
+/* Loops that are written once for both types: element i of an array that is bf16 or f32, which
+ * the compiler must see as a constant. */
 V_INLINE vf v_get(const void *p, int64_t i, bool bf16)
 {
     return bf16 ? v_load_bf16((const uint16_t *)p + i) : v_load((const float *)p + i);
@@ -305,8 +307,9 @@ V_INLINE float v_dot(int64_t n, const float *a, const float *b)
 }
 
 /* ---- functions ---- */
-/* e^x for x <= 88; see v_exp. x = n ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + r + r^2 p(r), where p is
- * a minimax fit of our own in the relative error of the whole (3e-9); n is added to the exponent. */
+/* e^x for x <= 88; see v_exp. x = n ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + r + r^2 p(r),
+ * where p is a minimax fit of our own in the relative error of the whole (3e-9); n is added to
+ * the exponent. */
 V_INLINE vf v_exp_low(vf x)
 {
     const float shift = 12582912.0f; /* 1.5 2^23: adding it rounds to an integer */
@@ -331,9 +334,9 @@ V_INLINE vf v_exp_low(vf x)
 #endif
 }
 
-/* e^x within 2 units in the last place; 0 below -87.33, where e^x leaves the normal range (to make
- * subnormal numbers costs some hundred cycles each, and softmax has many that small). Inf and NaN
- * as expf. */
+/* e^x within 2 units in the last place; 0 below -87.33, where e^x leaves the normal range (to
+ * make subnormal numbers costs some hundred cycles each, and softmax has many that small). Inf
+ * and NaN as expf. */
 V_INLINE vf v_exp(vf x)
 {
 #if defined(__AVX512F__)

@@ -92,9 +92,9 @@ V_INLINE vf v_tanh(vf x)
     return v_copysign(v_select(a < 0.625f, near, far), x);
 }
 
-/* e^(-x^2 / 2), and returns Phi(x), the integral of the normal density up to x: bound 5, also in
- * the lower tail. The tail beyond a = |x| is e^(-a^2 / 2) t P(t) with t = 1 / (1 + 0.21 a). The
- * square is split, because e to its rounding error would be off by up to a^2 / 4 units. */
+/* e^(-x^2 / 2), and returns Phi(x), the integral of the normal density up to x: bound 5, also
+ * in the lower tail. The tail beyond a = |x| is e^(-a^2 / 2) t P(t) with t = 1 / (1 + 0.21 a).
+ * The square is split, because e to its rounding error would be off by up to a^2 / 4 units. */
 V_INLINE vf v_normal(vf x, vf *ret_exp)
 {
     vf a = v_abs(x);
