@@ -176,15 +176,20 @@ static void clear(void *out, size_t bytes)
     if (out) memset(out, 0, bytes);
 }
 
-/* The chunk's logits become the gradient of the loss to them. */
-static void to_gradient(head *h, const int32_t *list, int64_t n)
+/* Losses of the chunk's rows; if `over` its logits become the gradient of the loss to them. */
+static void make_losses(head *h, const int32_t *list, int64_t n, bool over)
 {
     scratch *s = &h->s;
-    const float none = 0;
-    for (int64_t i = 0; i < n; i++)
+    float mean;
+    for (int64_t i = 0; i < n; i++) {
+        s->target[i] = h->target[list[i]];
         s->share[i] = h->weights != 0 ? (float)(weight_of(h, list[i]) / h->weights) : 0;
-    h->k->cross_entropy_backward(&h->kx, n, h->vocab, s->logits, s->target, NULL, &none, s->row,
-                                 s->lse, NULL, s->share, s->logits, NULL);
+    }
+    if (over)
+        h->k->cross_entropy_over(&h->kx, n, h->vocab, s->logits, s->target, s->share, s->row);
+    else
+        h->k->cross_entropy(&h->kx, n, h->vocab, s->logits, s->target, NULL, &mean, s->row,
+                            s->lse);
 }
 
 /* ---- its products, in the type of x and w ---- */
@@ -281,21 +286,18 @@ static void run_chunk(head *h, const int32_t *list, int64_t n, bool first)
     scratch *s = &h->s;
     const bool together = list[n - 1] - list[0] == n - 1;
     const void *x = together ? (const char *)h->x + (size_t)list[0] * h->row_bytes : s->x;
-    float mean;
+    const bool over = h->dx || h->dw || h->db;
     if (!together && h->bf16)
         h->k->gather_rows_bf16(&h->kx, n, h->d, h->x, list, s->x);
     else if (!together)
         h->k->gather_rows(&h->kx, n, h->d, h->x, list, s->x);
-    for (int64_t i = 0; i < n; i++)
-        s->target[i] = h->target[list[i]];
     make_logits(h, x, n);
-    h->k->cross_entropy(&h->kx, n, h->vocab, s->logits, s->target, NULL, &mean, s->row, s->lse);
+    make_losses(h, list, n, over);
     for (int64_t i = 0; i < n; i++) {
         h->total += weight_of(h, list[i]) * (double)s->row[i];
         if (h->row_loss) h->row_loss[list[i]] = s->row[i];
     }
-    if (!h->dx && !h->dw && !h->db) return;
-    to_gradient(h, list, n);
+    if (!over) return;
     add_weight_gradients(h, x, n, first);
     if (h->dx) set_dx(h, list, n, together);
 }

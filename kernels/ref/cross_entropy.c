@@ -63,3 +63,20 @@ void mf_ref_cross_entropy_backward(const mf_kctx *x, int64_t rows, int64_t n,
             dweight[i] = counts ? (float)(each * ((double)row_loss[i] - *loss)) : 0;
     }
 }
+
+void mf_ref_cross_entropy_over(const mf_kctx *x, int64_t rows, int64_t n, float *logits,
+                               const int32_t *target, const float *g, float *row_loss)
+{
+    (void)x;
+    for (int64_t i = 0; i < rows; i++) {
+        float *row = logits + i * n;
+        double max = row[0], sum = 0;
+        for (int64_t j = 1; j < n; j++)
+            max = fmax(max, row[j]);
+        for (int64_t j = 0; j < n; j++)
+            sum += exp(row[j] - max);
+        row_loss[i] = (float)(max + log(sum) - row[target[i]]);
+        for (int64_t j = 0; j < n; j++)
+            row[j] = (float)(g[i] * (exp(row[j] - max) / sum - (j == target[i])));
+    }
+}

@@ -107,6 +107,10 @@ START_TEST(nan_stays_in_its_row)
             k->cross_entropy(&x, ROWS, N, a, target, NULL, &loss, row_loss, lse);
             check_row_7("cross_entropy", *isa, row_loss, 1);
             ck_assert_msg(!isfinite(loss), "cross_entropy, %s: NaN is lost in the mean", *isa);
+            memcpy(y, a, sizeof y);
+            k->cross_entropy_over(&x, ROWS, N, y, target, w, row_loss);
+            check_row_7("cross_entropy_over", *isa, row_loss, 1);
+            check_row_7("cross_entropy_over", *isa, y, N);
         }
 }
 END_TEST

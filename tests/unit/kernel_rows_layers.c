@@ -218,6 +218,17 @@ static void run_cross_entropy_backward(mf_kt *t)
                                  dloss, drow, dlogits, weight != NULL ? dweight : NULL);
 }
 
+static void run_cross_entropy_over(mf_kt *t)
+{
+    int64_t rows = entropy_of[t->variant][0], n = entropy_of[t->variant][1];
+    float *given = kt_f32(t, rows * n), *g = kt_f32(t, rows);
+    int32_t *target = kt_i32(t, rows, 0, n - 1);
+    float *logits = kt_result(t, rows * n), *row_loss = kt_result(t, rows);
+    for (int64_t i = 0; i < rows * n; i++)
+        logits[i] = given[i];
+    t->k->cross_entropy_over(t->x, rows, n, logits, target, g, row_loss);
+}
+
 static void run_swiglu(mf_kt *t)
 {
     int64_t rows = rows_of[t->variant % 3], n = width_of[t->variant % 3];
@@ -284,6 +295,7 @@ const mf_kernel_row mf_kernel_rows_layers[] = {
     {"embedding_grad", run_embedding_grad, 4, true, 1e-6},
     {"cross_entropy", run_cross_entropy, 9, false, 1e-6},
     {"cross_entropy_backward", run_cross_entropy_backward, 9, false, 1e-6},
+    {"cross_entropy_over", run_cross_entropy_over, 3, false, 1e-6},
     {"swiglu", run_swiglu, 6, false, 1e-6},
     {"swiglu_backward", run_swiglu_backward, 6, false, 1e-6},
     {"adamw", run_adamw, 3, false, 1e-6},

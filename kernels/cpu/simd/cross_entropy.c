@@ -11,17 +11,28 @@ typedef struct entropy {
     float *row_loss, *ret_lse, *dlogits;
 } entropy;
 
-V_INLINE float log_sum_exp(int64_t n, const float *a)
+V_INLINE float largest(int64_t n, const float *a)
 {
-    vf m0 = v_set(-INFINITY), m1 = m0, s0 = {0}, s1 = {0};
+    vf m0 = v_set(-INFINITY), m1 = m0, m2 = m0, m3 = m0;
     int64_t j = 0;
-    for (; j + 2 * VL <= n; j += 2 * VL) {
+    for (; j + 4 * VL <= n; j += 4 * VL) {
         m0 = v_max(m0, v_load(a + j));
         m1 = v_max(m1, v_load(a + j + VL));
+        m2 = v_max(m2, v_load(a + j + 2 * VL));
+        m3 = v_max(m3, v_load(a + j + 3 * VL));
     }
-    float max = v_hmax(v_max(m0, m1)), sum;
+    float max = v_hmax(v_max(v_max(m0, m1), v_max(m2, m3)));
     for (; j < n; j++)
         max = max > a[j] ? max : a[j];
+    return max;
+}
+
+V_INLINE float log_sum_exp(int64_t n, const float *a)
+{
+    vf s0 = {0}, s1 = {0};
+    const float max = largest(n, a);
+    float sum;
+    int64_t j;
     for (j = 0; j + 2 * VL <= n; j += 2 * VL) {
         s0 += v_exp(v_load(a + j) - max);
         s1 += v_exp(v_load(a + j + VL) - max);
@@ -119,4 +130,58 @@ void MF_SIMD(cross_entropy_backward)(const mf_kctx *x, int64_t rows, int64_t n,
     if (dlogits != NULL) x->parallel(rows_tiles(rows, n), backward_tile, &p);
     for (int64_t i = 0; i < rows && dweight != NULL; i++)
         dweight[i] = target[i] >= 0 ? p.each * (row_loss[i] - *loss) : 0;
+}
+
+/* The loss of a row, over which its gradient is written: one e^x for both. The row stays in the
+ * second cache; meanwhile the one `ahead` of it is asked for. */
+V_INLINE float row_over(int64_t n, int64_t ahead, float *a, int32_t target, float g)
+{
+    const float max = largest(n, a), own = a[target];
+    vf s0 = {0}, s1 = {0};
+    int64_t j = 0;
+    for (; j + 2 * VL <= n; j += 2 * VL) {
+        __builtin_prefetch(a + ahead + j);
+        __builtin_prefetch(a + ahead + j + VL);
+        vf e0 = v_exp(v_load(a + j) - max), e1 = v_exp(v_load(a + j + VL) - max);
+        v_store(a + j, e0);
+        v_store(a + j + VL, e1);
+        s0 += e0;
+        s1 += e1;
+    }
+    float sum = v_sum(s0 + s1);
+    for (int64_t i = j; j < n; j += VL) {
+        const int64_t left = n - j < VL ? n - j : VL;
+        v_store_n(a + j, v_exp(v_load_n(a + j, left) - max), left);
+        for (; i < j + left; i++)
+            sum += a[i];
+    }
+    const float scale = g / sum;
+    for (j = 0; j + VL <= n; j += VL)
+        v_store(a + j, v_load(a + j) * scale);
+    if (j < n) v_store_n(a + j, v_load_n(a + j, n - j) * scale, n - j);
+    a[target] -= g;
+    return max + logf(sum) - own;
+}
+
+typedef struct over {
+    int64_t rows, n, per;
+    float *logits, *row_loss;
+    const int32_t *target;
+    const float *g;
+} over;
+
+static void over_tile(void *arg, int64_t tile)
+{
+    const over *p = arg;
+    const int64_t from = tile * p->per, to = rows_end(p->rows, from, p->per);
+    for (int64_t i = from; i < to; i++)
+        p->row_loss[i] = row_over(p->n, i + 1 < p->rows ? p->n : 0, p->logits + i * p->n,
+                                  p->target[i], p->g[i]);
+}
+
+void MF_SIMD(cross_entropy_over)(const mf_kctx *x, int64_t rows, int64_t n, float *logits,
+                                 const int32_t *target, const float *g, float *row_loss)
+{
+    over p = {rows, n, rows_per_tile(n), logits, row_loss, target, g};
+    x->parallel(rows_tiles(rows, n), over_tile, &p);
 }
