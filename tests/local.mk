@@ -63,6 +63,7 @@ CLI += tests/cli/doctor.bats
 CLI += tests/cli/examples.bats
 CLI += tests/cli/export.bats
 CLI += tests/cli/generate.bats
+CLI += tests/cli/hostile.bats
 CLI += tests/cli/infer.bats
 CLI += tests/cli/install.bats
 CLI += tests/cli/pictures.bats

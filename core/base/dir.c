@@ -32,7 +32,9 @@ static int make_one(const char *path)
         return mf_fail(MF_EIO, "%s: cannot make directory: a file of that name is there", path);
     }
     /* Parents on a read-only file system or in a place closed to us may still be there. */
-    if ((errno == EROFS || errno == EACCES) && mf_is_dir(path)) return MF_OK;
+    const int why = errno;
+    if ((why == EROFS || why == EACCES) && mf_is_dir(path)) return MF_OK;
+    errno = why;
     return mf_fail_errno(MF_EIO, "%s: cannot make directory", path);
 }
 

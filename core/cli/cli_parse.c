@@ -185,11 +185,19 @@ static int judge_number(const mf_cli_option *o, const char *name, const char *te
     return mf_fail(MF_EUSAGE, "%s: expected %g to %g, found %s", name, o->lo, o->hi, text);
 }
 
+static bool is_path(const char *arg)
+{
+    return strcmp(arg, "DIR") == 0 || strcmp(arg, "FILE") == 0 || strcmp(arg, "PATH") == 0;
+}
+
 static int judge_argument(const mf_cli_option *o, int code, const char *text)
 {
     char name[64];
     shown(name, o, code);
     if (o->kind == MF_CLI_INT || o->kind == MF_CLI_REAL) return judge_number(o, name, text);
+    if (o->kind == MF_CLI_TEXT && text[0] == '\0' && o->set == NULL && is_path(o->arg))
+        return mf_fail(MF_EUSAGE, "%s: expected the name of a %s, found nothing", name,
+                       strcmp(o->arg, "DIR") == 0 ? "directory" : "file");
     if (o->kind != MF_CLI_ENUM) return MF_OK;
     for (int i = 0; o->choices[i] != NULL; i++)
         if (strcmp(o->choices[i], text) == 0) return MF_OK;

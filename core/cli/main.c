@@ -76,6 +76,7 @@ int main(int argc, char **argv)
     mf_child_program(mf_place_program());
     mf_crash_watch();
     signal(SIGPIPE, SIG_IGN); /* a closed terminal must not end a training run unsaved */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is told as a full disk is */
     int rc = mf_cli_run(argc, argv);
     rc = close_stdout(rc);
     if (rc != MF_OK && mf_error_message()[0] != '\0') {

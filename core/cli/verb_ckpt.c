@@ -105,6 +105,8 @@ static int list(const mf_cli *cli, mf_jw *w)
     if (!mf_is_dir(what)) return mf_fail(MF_EINPUT, "%s: no such run", what);
     char *folder = folder_of(what);
     int code = folder != NULL ? mf_ckpt_list(folder, &steps, &n) : MF_ENOMEM;
+    if (code == MF_OK && n == 0 && !mf_rundir_is(what))
+        code = mf_fail(MF_EINPUT, "%s: no run, and there is no checkpoint in it", what);
     mf_jw_object(w);
     mf_jw_key(w, "checkpoints");
     mf_jw_array(w);

@@ -1,8 +1,10 @@
 /* moefw doctor: what this machine and this installation offer, and what stands in the way. */
+#include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "base/place.h"
+#include "base/processor.h"
 #include "cli/cli.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
@@ -38,50 +40,17 @@ static void warn(doctor *d, const char *text)
 
 /* ---- the processor ---- */
 
-/* The value of the first line of /proc/cpuinfo that begins with key; "" if there is none. */
-static const char *cpuinfo(doctor *d, const char *key)
-{
-    FILE *f = fopen("/proc/cpuinfo", "re");
-    char *line = NULL;
-    const char *value = "";
-    size_t room = 0;
-    while (f != NULL && getline(&line, &room, f) > 0) {
-        char *colon = strchr(line, ':');
-        if (strncmp(line, key, strlen(key)) != 0 || colon == NULL) continue;
-        colon[strcspn(colon, "\n")] = '\0';
-        value = mf_arena_strdup(d->arena, colon + 1 + strspn(colon + 1, " \t"));
-        break;
-    }
-    free(line);
-    if (f != NULL) fclose(f);
-    return value != NULL ? value : "";
-}
-
-static bool has_word(const char *list, const char *word)
-{
-    const size_t n = strlen(word);
-    for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
-        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0')) return true;
-    return false;
-}
-
 static void processor(doctor *d)
 {
-    static const char *const wanted[] = {"avx2",        "fma",      "avx512f",
-                                         "avx512_bf16", "amx_bf16", "amx_int8"};
-    const char *flags = cpuinfo(d, "flags"), *found = "";
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        if (has_word(flags, wanted[i])) {
-            const char *longer = mf_arena_strf(d->arena, "%s%s%s", found,
-                                               found[0] != '\0' ? " " : "", wanted[i]);
-            if (longer != NULL) found = longer;
-        }
-    say(d, "cpu", cpuinfo(d, "model name"));
-    say(d, "cpu features", found[0] != '\0' ? found : "none that moefw looks for");
+    char name[MF_CPU_TEXT], features[MF_CPU_TEXT];
+    mf_cpu_name(name);
+    mf_cpu_features(features);
+    say(d, "cpu", name);
+    say(d, "cpu features", features[0] != '\0' ? features : "none that moefw looks for");
     say(d, "bf16",
-        has_word(flags, "amx_bf16")      ? "AMX"
-        : has_word(flags, "avx512_bf16") ? "AVX-512"
-                                         : "no");
+        strstr(features, "amx_bf16") != NULL      ? "AMX"
+        : strstr(features, "avx512_bf16") != NULL ? "AVX-512"
+                                                  : "no");
 }
 
 /* ---- what computes ---- */
@@ -161,6 +130,22 @@ static void places(doctor *d)
         else
             printf("%-16s %s\n", i == 0 ? "plugin folders" : "", folders[i]);
     if (d->json != NULL) mf_jw_end(d->json);
+}
+
+/* What MOEFW_PLUGIN_PATH names and no plugin is looked for in. */
+static void judge_path(doctor *d)
+{
+    const char *path = secure_getenv("MOEFW_PLUGIN_PATH");
+    char *rest = path != NULL ? mf_arena_strdup(d->arena, path) : NULL;
+    const char *text;
+    for (char *each; rest != NULL && (each = strsep(&rest, ":")) != NULL;)
+        if (each[0] != '/' || !mf_is_dir(each)) {
+            text = mf_arena_strf(d->arena,
+                                 "MOEFW_PLUGIN_PATH: '%s' is passed over: expected the "
+                                 "absolute path of a folder",
+                                 each);
+            if (text != NULL) warn(d, text);
+        }
 }
 
 static void refused(doctor *d, const mf_found *f, const char *message)
@@ -246,6 +231,7 @@ static int examine(doctor *d)
     memory(d);
     gpu(d);
     places(d);
+    judge_path(d);
     int plugins_rc = plugins(d);
     environment(d);
     tell_warnings(d);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include "base/error.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -81,12 +82,20 @@ static int open_run(const mf_cli *cli, mf_session **ret_session, mf_rundir **ret
                        "%s is a run; expected --resume to go on with it, or its config.ini "
                        "to repeat it",
                        config_name);
-    if (*resume && !names_run && !out)
+    if (*resume && !config_name && !out)
         return mf_fail(MF_EUSAGE,
                        "--resume needs a run to go on with: moefw train RUN --resume");
+    if (*resume && names_run && out && strcmp(config_name, out) != 0)
+        return mf_fail(MF_EUSAGE,
+                       "--resume: both %s and --out %s name the run to go on with; "
+                       "give one of them",
+                       config_name, out);
     int rc = MF_OK;
     if (*resume) {
-        rc = mf_rundir_open(names_run ? config_name : out, ret_dir);
+        if (out && config_name && !names_run)
+            mf_log(MF_LOG_INFO, "%s goes on with its own configuration; %s is not read", out,
+                   config_name);
+        rc = mf_rundir_open(out ? out : config_name, ret_dir);
         if (rc == MF_OK) rc = mf_cli_config(cli, (*ret_dir)->config, &config);
         if (rc == MF_OK && mf_exists((*ret_dir)->tokenizer))
             o.tokenizer_file = (*ret_dir)->tokenizer;

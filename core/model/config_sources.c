@@ -66,8 +66,9 @@ int mf_config_preset(mf_arena *arena, const char *name, const mf_ini_entry *at,
     char hint[256], where[512] = "";
     if (at != NULL) snprintf(where, sizeof where, "%s:%d: ", at->file, at->line);
     mf_did_you_mean(name, mf_config_preset_names(arena), hint, sizeof hint);
-    return mf_fail(at != NULL ? MF_ECONFIG : MF_ENOTFOUND, "%sno preset named '%s' in %s%s",
-                   where, name, mf_place_presets(), hint);
+    return mf_fail(at != NULL ? MF_ECONFIG : MF_ENOTFOUND, "%sno %spreset named '%s' in %s%s",
+                   where, at != NULL ? "" : "such file, and no ", name, mf_place_presets(),
+                   hint);
 }
 
 /* A file that need not be there. */

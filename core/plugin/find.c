@@ -382,6 +382,9 @@ static int find_file(const catalog *c, const char *what, mf_kind kind, const cha
         ret->own = ret->path != NULL && strcmp(c->folders[i], mf_place_plugins()) == 0;
     }
     if (ret->path != NULL) return MF_OK;
+    if (has_slash && mf_is_dir(what))
+        return mf_fail(MF_ENOTFOUND, "%splugin '%s': expected a file, found a directory", at,
+                       what);
     /* The nearest name is that of the stem. */
     const char *const *names, *list;
     const char *slash = strrchr(what, '/'), *base = slash != NULL ? slash + 1 : what;

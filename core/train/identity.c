@@ -1,6 +1,5 @@
 #include "train/identity.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include "base/error.h"
@@ -8,32 +7,13 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/parallel.h"
+#include "base/processor.h"
 #include "kernels/kernel.h"
 #include <moefw/version.h>
 #include "plugin/open.h"
 #include "train/cost.h"
 
 #define MAX_PLUGINS 64
-
-static void read_cpu(char *out, size_t size)
-{
-    char *text = NULL;
-    size_t n;
-    out[0] = 0;
-    FILE *f = fopen("/proc/cpuinfo", "re"); /* no regular file: read line by line */
-    if (!f) return;
-    size_t cap = 0;
-    while (getline(&text, &cap, f) > 0) {
-        const char *colon = strchr(text, ':');
-        if (strncmp(text, "model name", 10) != 0 || !colon) continue;
-        colon += 1 + strspn(colon + 1, " \t");
-        n = strcspn(colon, "\n");
-        snprintf(out, size, "%.*s", (int)n, colon);
-        break;
-    }
-    free(text);
-    fclose(f);
-}
 
 /* Those of a dense model may be loaded, to write down their options: they compute nothing. */
 static bool in_use(const mf_loaded *p, const mf_model *m)
@@ -45,14 +25,14 @@ const mf_identity *mf_identity_now(const mf_model *m)
 {
     static mf_identity id;
     static mf_identity_plugin plugins[MAX_PLUGINS];
-    static char kernels[64], cpu[128];
+    static char kernels[64], cpu[MF_CPU_TEXT];
     const mf_loaded *p;
     const char *name = mf_backend_kernels()->name;
     if (strcmp(name, "cpu") == 0)
         snprintf(kernels, sizeof kernels, "cpu %s", mf_kernels_isa());
     else
         snprintf(kernels, sizeof kernels, "%s", name);
-    if (!cpu[0]) read_cpu(cpu, sizeof cpu);
+    if (!cpu[0]) mf_cpu_name(cpu);
     int n = 0;
     for (int i = 0; n < MAX_PLUGINS && (p = mf_plugin_loaded(i)); i++)
         if (in_use(p, m))
@@ -153,6 +133,9 @@ int mf_identity_write(const char *path, mf_session *s)
     mf_jw_kv_string(w, "kernels", id->kernels);
     mf_jw_kv_string(w, "blas", id->blas ? id->blas : "");
     mf_jw_kv_string(w, "cpu", id->cpu);
+    char features[MF_CPU_TEXT];
+    mf_cpu_features(features);
+    mf_jw_kv_string(w, "cpu_features", features);
     mf_jw_kv_int(w, "threads", id->threads);
     const double floor = mf_session_floor(s);
     if (floor == floor) mf_jw_kv_real(w, "entropy_floor", floor);

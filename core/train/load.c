@@ -129,7 +129,9 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
     mf_rundir_close(dir);
     if (rc != MF_OK) {
         mf_session_close(s);
-        return mf_fail_context(rc, "%s", path);
+        if (rc == MF_ENOTFOUND) rc = MF_EINPUT; /* a run without one of its files */
+        const bool named = strncmp(mf_error_message(), path, strlen(path)) == 0;
+        return named ? rc : mf_fail_context(rc, "%s", path);
     }
     *ret = s;
     return MF_OK;

@@ -1,10 +1,12 @@
 #include "train/signals.h"
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t stop_signal, save_signal;
 static const int stops[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
+static bool deaf; /* to SIGHUP, because the caller is: nohup */
 
 static void on_stop(int number)
 {
@@ -34,15 +36,17 @@ static void handle(int number, void (*handler)(int))
 void mf_signals_catch(void)
 {
     stop_signal = save_signal = 0;
+    struct sigaction before;
+    deaf = sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
     for (unsigned i = 0; i < sizeof stops / sizeof *stops; i++)
-        handle(stops[i], on_stop);
+        if (!deaf || stops[i] != SIGHUP) handle(stops[i], on_stop);
     handle(SIGUSR1, on_save);
 }
 
 void mf_signals_release(void)
 {
     for (unsigned i = 0; i < sizeof stops / sizeof *stops; i++)
-        handle(stops[i], SIG_DFL);
+        if (!deaf || stops[i] != SIGHUP) handle(stops[i], SIG_DFL);
     handle(SIGUSR1, SIG_DFL);
 }
 

@@ -433,6 +433,7 @@ START_TEST(directories)
     fault_io(1, FAULT_FROM, EACCES); /* closed to us, but there */
     ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/a/b")), MF_OK);
     ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/a/new")), MF_EIO);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), strerror(EACCES)));
     fault_io(1, FAULT_FROM, ENOSPC);
     ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/a/new")), MF_EIO);
     fault_off();

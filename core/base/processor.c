@@ -1,0 +1,57 @@
+#include "base/processor.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The value of the first line that begins with key, for free; NULL if there is none. The file is
+ * no regular one: it is read line by line. */
+static char *value_of(const char *key)
+{
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    char *line = NULL;
+    size_t room = 0;
+    bool found = false;
+    while (f != NULL && !found && getline(&line, &room, f) > 0) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, key, strlen(key)) != 0 || colon == NULL) continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        memmove(line, colon, strlen(colon) + 1);
+        line[strcspn(line, "\n")] = '\0';
+        found = true;
+    }
+    if (f != NULL) fclose(f);
+    if (found) return line;
+    free(line);
+    return NULL;
+}
+
+static bool has_word(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0')) return true;
+    return false;
+}
+
+void mf_cpu_name(char out[MF_CPU_TEXT])
+{
+    char *name = value_of("model name");
+    snprintf(out, MF_CPU_TEXT, "%s", name != NULL ? name : "");
+    free(name);
+}
+
+void mf_cpu_features(char out[MF_CPU_TEXT])
+{
+    static const char *const wanted[] = {"avx2",        "fma",      "avx512f",
+                                         "avx512_bf16", "amx_bf16", "amx_int8"};
+    char *flags = value_of("flags");
+    size_t n = 0;
+    out[0] = '\0';
+    for (size_t i = 0; flags != NULL && i < sizeof wanted / sizeof *wanted; i++)
+        if (has_word(flags, wanted[i]))
+            n +=
+                (size_t)snprintf(out + n, MF_CPU_TEXT - n, "%s%s", n > 0 ? " " : "", wanted[i]);
+    free(flags);
+}

@@ -1,0 +1,86 @@
+# What a stranger's shell does to the program: limits, signals, names that are nothing, files that
+# are something else. Each is one clear message and the right status.
+
+setup_file() {
+    export OMP_WAIT_POLICY=passive
+    cd "$BATS_FILE_TMPDIR" || exit 1
+    "$MOEFW" train -q -t 1 --out run --set data.path='builtin:topics?bytes=20000' --set model.layers=1 \
+        --set model.dim=16 --set model.heads=2 --set model.seq=16 --set expert.hidden=16 --set moe.experts=4 \
+        --set train.batch=2 --set train.steps=4 --set train.eval_batches=1 --set train.eval_context=0 >&2
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
+    cp -r "$BATS_FILE_TMPDIR/run" run
+}
+
+# told STATUS TEXT ARGUMENTS...: ends so, and the one message is just that.
+told() {
+    run "$MOEFW" "${@:3}"
+    [ "$status" -eq "$1" ] && [ "$output" = "moefw: $2" ] && return
+    echo "status $status, expected $1; expected: moefw: $2"
+    echo "$output"
+    return 1
+}
+
+@test "a file that may not grow is an error, not the end by a signal" {
+    run bash -c 'ulimit -f 20; exec "$MOEFW" data synth --bytes 2000000 -o text -q'
+    [ "$status" -eq 1 ]
+    [ "$output" = "moefw: text: cannot write: File too large" ]
+    [ "$(ls)" = run ]
+    run bash -c 'ulimit -f 20; exec "$MOEFW" train --resume run -q -t 1 --steps 8'
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"step-8.tmp/"*": cannot write: File too large" ]]
+    "$MOEFW" ckpt verify run
+    "$MOEFW" train --resume run -q -t 1 --steps 8
+}
+
+@test "nohup is heeded: who ignored SIGHUP before does so still" {
+    (
+        trap '' HUP
+        exec "$MOEFW" train --resume run -q -t 1 --steps 6000
+    ) >out &
+    for _ in $(seq 100); do
+        [ "$(wc -l <run/metrics.jsonl)" -gt 8 ] && break
+        sleep 0.05
+    done
+    kill -HUP $!
+    wait $!
+    [ -d run/ckpt/step-6000 ]
+}
+
+@test "names that are empty, or of nothing, or of something else" {
+    told 2 "--out: expected the name of a directory, found nothing" train --out ''
+    told 2 "-o: expected the name of a file, found nothing" data synth -o ''
+    told 2 "no such file, and no preset named 'runn' in $("$MOEFW" doctor | sed -n 's/^presets  *//p')" eval runn
+    told 3 "runn: there is no such run" generate runn
+    told 3 "runn: there is no such run" train --resume runn
+    mkdir folder
+    told 3 "folder: not a run: expected a directory with config.ini" trace record folder
+    told 3 "folder: no run, and there is no checkpoint in it" ckpt ls folder
+    told 2 "plugin './folder': expected a file, found a directory" plugin info ./folder
+    rm run/manifest.json
+    told 3 "run/manifest.json: cannot open: No such file or directory" generate run
+    rm -r run/ckpt
+    [ "$("$MOEFW" ckpt ls run)" = "no checkpoints" ]
+}
+
+@test "--resume goes on with one run, and says what it does not read" {
+    told 2 "--resume needs a run to go on with: moefw train RUN --resume" train --resume
+    told 2 "--resume: both run and --out other name the run to go on with; give one of them" \
+        train run --resume --out other
+    run "$MOEFW" train default --resume --out run -t 1 --steps 5
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"run goes on with its own configuration; default is not read"* ]]
+    [ -d run/ckpt/step-5 ]
+}
+
+@test "the doctor tells folders of plugins that are passed over; runs tell their processor" {
+    MOEFW_PLUGIN_PATH=relative:/nonexistent:$PWD run "$MOEFW" doctor
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '^warning: MOEFW_PLUGIN_PATH: ' <<<"$output")" -eq 2 ]
+    grep -qF "MOEFW_PLUGIN_PATH: 'relative' is passed over: expected the absolute path of a folder" <<<"$output"
+    features=$("$MOEFW" doctor | sed -n 's/^cpu features  *//p')
+    [[ "$features" == none* ]] || grep -qF "\"cpu_features\":\"$features\"" run/manifest.json
+}
