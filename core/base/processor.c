@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The value of the first line that begins with key, for free; NULL if there is none. The file is
- * no regular one: it is read line by line. */
+/* The value of the first line that begins with key, for free(); NULL if there is none. The file
+ * is no regular one: it is read line by line. */
 static char *value_of(const char *key)
 {
     FILE *f = fopen("/proc/cpuinfo", "re");
