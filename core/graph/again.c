@@ -6,6 +6,8 @@
  * instead of segments: what nobody reads of a copy is dropped as dead, and each copy stands as
  * late as it can). A copy has the same op, attributes and random stream, and so the same bits.
  * The original is then read in the forward pass only, and its memory is free from there on.
+ * Where the node's own backward can give its output as well (MF_OP_GIVES_AGAIN), who reads it
+ * waits for that (backward.c).
  */
 #include "graph/internal.h"
 
@@ -34,6 +36,11 @@ static bool must_stay(const mf_graph *g, const mf_node *node)
     for (int i = 0; i < node->n_in; i++)
         if (node->in[i] && mf_tensor_stale(node->in[i])) return true;
     return g->status != MF_OK;
+}
+
+bool mf_again_made(const mf_graph *g, const mf_node *node)
+{
+    return !must_stay(g, node);
 }
 
 static bool add_outputs(mf_graph *g, mf_node *copy, const mf_node *node, mf_tensor **seen)

@@ -5,6 +5,11 @@
  * added in the order in which they arise, which is fixed by the graph. A parameter's gradient
  * is stored as soon as its first reader has been visited, not at the end, so that memory is
  * free for the rest of the way.
+ *
+ * A value that is to be computed again by an op whose backward gives it (MF_OP_GIVES_AGAIN)
+ * costs nothing, if what reads it waits: the gradient of weights, y = x W^T, dW = dy^T x. So of
+ * such a node only the gradient of that value is made when it is reached, and the rest behind
+ * the op that made the value.
  */
 #include "graph/internal.h"
 
@@ -16,6 +21,8 @@ typedef struct tape {
     int n_forward;     /* nodes that were there before the gradient part */
     int *first_reader; /* by tensor id: lowest node that passes a gradient to a parameter */
     mf_tensor **again; /* by tensor id: computed again (again.c); NULL: nothing ever is */
+    int *waiting;      /* by node: the last that waits for what it gives; -1: none */
+    int *before;       /* by waiting node: the one that came before it; -1: none */
     mf_scope scope;    /* "grad of ..." of the node being visited */
     const char *of;    /* the scope that `scope` was made from */
 } tape;
@@ -107,7 +114,7 @@ static void set_fused_inputs(mf_node *to, const mf_node *node, mf_tensor *const 
 }
 
 static int grow_fused(mf_graph *g, const mf_node *node, mf_tensor *const *dout,
-                      const bool *wants, mf_tensor **din)
+                      const bool *wants, mf_tensor **din, mf_tensor **ret_given)
 {
     mf_node *to = mf_node_new(g, node->op, mf_graph_scope(g));
     int self = g->n_nodes - 1;
@@ -132,6 +139,12 @@ static int grow_fused(mf_graph *g, const mf_node *node, mf_tensor *const *dout,
         din[i]->node = self;
         to->out[i] = din[i];
     }
+    if (!ret_given) return MF_OK;
+    *ret_given = mf_tensor_new(g, MF_TENSOR_VALUE, node->out[0]->dtype, node->out[0]->shape);
+    if (!*ret_given) return g->status;
+    (*ret_given)->node = self;
+    to->out[to->n_out++] = *ret_given;
+    to->gives = true;
     return MF_OK;
 }
 
@@ -151,47 +164,145 @@ static int enter_scope(tape *tp, const mf_node *node)
     return MF_OK;
 }
 
-/* The node as its gradient sees it: with values that are computed again in place of those that
- * are not kept. */
-static int look_at(tape *tp, const mf_node *node, mf_node *ret)
+/* What was added from node `from` on reads values that are not kept: it gets them computed
+ * again, in front of the node that is the first to do so. */
+static int compute_again(tape *tp, int from)
 {
-    *ret = *node;
-    for (int i = 0; tp->again && i < node->n_in; i++)
-        if (node->in[i] && !(ret->in[i] = mf_again(tp->g, node->in[i], tp->again)))
-            return tp->g->status;
-    for (int i = 0; tp->again && i < node->n_out; i++)
-        if (!(ret->out[i] = mf_again(tp->g, node->out[i], tp->again))) return tp->g->status;
-    return MF_OK;
+    mf_graph *g = tp->g;
+    const int n = g->n_nodes - from;
+    if (!tp->again || n == 0 || g->status != MF_OK) return g->status;
+    mf_node **added = mf_alloc((size_t)n, sizeof(mf_node *));
+    if (!added) return mf_graph_adopt(g, MF_ENOMEM);
+    memcpy(added, g->nodes + from, (size_t)n * sizeof *added);
+    g->n_nodes = from;
+    for (int i = 0; i < n && g->status == MF_OK; i++) {
+        mf_node *node = added[i];
+        for (int j = 0; j < node->n_in && g->status == MF_OK; j++) {
+            mf_tensor *t = node->in[j];
+            if (t && node->reads >> j & 1u && t->node >= 0 && t->node < tp->n_forward)
+                node->in[j] = mf_again(g, t, tp->again);
+        }
+        mf_node *last = mf_node_new(g, node->op, node->scope);
+        if (!last) break;
+        *last = *node;
+        for (int j = 0; j < node->n_out; j++)
+            if (node->out[j]) node->out[j]->node = g->n_nodes - 1;
+        if (node->op->flags & MF_OP_ALIAS) node->out[0]->alias = mf_owner(node->in[0]);
+    }
+    mf_free(added);
+    return g->status;
 }
 
-static bool add_rows(tape *tp, int at, const mf_node *seen, mf_tensor *dout);
-
-static int visit(tape *tp, int at)
+/* Whoever reads next what costs little makes it anew: it does not wait in memory meanwhile. */
+static void forget_cheap(tape *tp)
 {
-    mf_node seen;
+    mf_graph *g = tp->g;
+    for (int i = 0; tp->again && i < tp->n_forward; i++) {
+        const mf_node *node = g->nodes[i];
+        for (int j = 0; node->op->flags & MF_OP_CHEAP && j < node->n_out; j++) {
+            mf_tensor **copy = &tp->again[node->out[j]->id];
+            if (*copy && !g->nodes[(*copy)->node]->backward) *copy = NULL;
+        }
+    }
+}
+
+static bool add_rows(tape *tp, int at, mf_tensor *dout);
+
+/* The gradients of some inputs. */
+static int grow(tape *tp, int at, const bool *wants)
+{
     mf_graph *g = tp->g;
     const mf_node *node = g->nodes[at];
-    mf_tensor *dout[MF_OP_MAX_OUT], *din[MF_OP_MAX_IN] = {NULL};
-    bool wants[MF_OP_MAX_IN] = {false}, any_out = false, any_in = false;
-    if (!differentiable(node)) return MF_OK;
-    for (int i = 0; i < node->n_out; i++) {
+    mf_tensor *dout[MF_OP_MAX_OUT], *din[MF_OP_MAX_IN] = {NULL}, *given = NULL;
+    const int from = g->n_nodes;
+    for (int i = 0; i < node->n_out; i++)
         dout[i] = node->out[i]->needs_grad ? node->out[i]->grad : NULL;
-        any_out |= dout[i] != NULL;
-    }
-    for (int i = 0; i < node->n_in; i++)
-        any_in |= wants[i] = reaches(node, i);
-    if (!any_out || !any_in) return MF_OK;
+    const bool gives = tp->again && tp->waiting[at] >= 0 && !tp->again[node->out[0]->id];
     g->narrow = node->narrow;
-    if (enter_scope(tp, node) != MF_OK || look_at(tp, node, &seen) != MF_OK) return g->status;
-    if (add_rows(tp, at, &seen, dout[0])) return g->status;
+    if (enter_scope(tp, node) != MF_OK) return g->status;
+    if (add_rows(tp, at, dout[0])) return compute_again(tp, from);
     if (node->op->backward)
-        grow_fused(g, &seen, dout, wants, din);
+        grow_fused(g, node, dout, wants, din, gives ? &given : NULL);
     else
-        grow_composed(g, &seen, dout, wants, din);
+        grow_composed(g, node, dout, wants, din);
+    if (compute_again(tp, from) != MF_OK) return g->status;
+    if (given) tp->again[node->out[0]->id] = given;
+    forget_cheap(tp);
     for (int i = 0; i < node->n_in && g->status == MF_OK; i++)
         if (wants[i] && din[i] && fit_gradient(g, node, i, &din[i]) == MF_OK)
             contribute(g, mf_tensor_home(node->in[i]), din[i]);
     return g->status;
+}
+
+static bool any_reaches(const mf_node *node, bool *wants)
+{
+    bool any = false;
+    for (int i = 0; i < node->n_in; i++)
+        any |= wants[i] = reaches(node, i);
+    return any;
+}
+
+/* May the gradients of all inputs but i wait until node `until` has been visited? Leaves' may,
+ * if they are then added up in the same order. */
+static bool may_wait(const mf_graph *g, int at, int until, int i)
+{
+    int others = 0;
+    for (int j = 0; j < g->nodes[at]->n_in; j++) {
+        if (j == i || !reaches(g->nodes[at], j)) continue;
+        const mf_tensor *leaf = mf_tensor_home(g->nodes[at]->in[j]);
+        if (leaf->node >= 0 || leaf->kind != MF_TENSOR_PARAM) return false;
+        for (int n = until; n < at; n++)
+            for (int k = 0; k < g->nodes[n]->n_in; k++)
+                if (mf_tensor_home(g->nodes[n]->in[k]) == leaf) return false;
+        others++;
+    }
+    return others > 0;
+}
+
+/* The input that the backward of the op behind it gives again, -1: none. */
+static int find_given(const tape *tp, int at)
+{
+    bool wants[MF_OP_MAX_IN];
+    const mf_node *node = tp->g->nodes[at];
+    if (!tp->again || node->op->backward || node->op->flags & MF_OP_ROWS) return -1;
+    for (int i = 0; i < node->n_in; i++) {
+        const mf_tensor *t = node->in[i];
+        if (!t || t->node < 0 || !reaches(node, i) || tp->again[t->id]) continue;
+        const mf_node *from = tp->g->nodes[t->node];
+        if (from->op->flags & MF_OP_GIVES_AGAIN && from->op->backward && t == from->out[0] &&
+            differentiable(from) && any_reaches(from, wants) && mf_again_made(tp->g, from) &&
+            may_wait(tp->g, at, t->node, i))
+            return i;
+    }
+    return -1;
+}
+
+static int visit(tape *tp, int at, bool *ret_waits)
+{
+    const mf_node *node = tp->g->nodes[at];
+    bool wants[MF_OP_MAX_IN] = {false}, any_out = false;
+    *ret_waits = false;
+    if (!differentiable(node)) return MF_OK;
+    for (int i = 0; i < node->n_out; i++)
+        any_out |= node->out[i]->needs_grad && node->out[i]->grad;
+    if (!any_reaches(node, wants) || !any_out) return MF_OK;
+    const int given = find_given(tp, at);
+    if (given < 0) return grow(tp, at, wants);
+    for (int i = 0; i < node->n_in; i++)
+        wants[i] = i == given;
+    tp->before[at] = tp->waiting[node->in[given]->node];
+    tp->waiting[node->in[given]->node] = at;
+    *ret_waits = true;
+    /* First what that op's backward reads, while the gradient of its output is not there yet.
+     * */
+    const mf_node *from = tp->g->nodes[node->in[given]->node];
+    if (enter_scope(tp, from) != MF_OK) return tp->g->status;
+    for (int i = 0; i < from->n_in; i++)
+        if (from->in[i] && from->op->backward_in >> i & 1u &&
+            !mf_again(tp->g, from->in[i], tp->again))
+            return tp->g->status;
+    forget_cheap(tp);
+    return grow(tp, at, wants);
 }
 
 /* ---- parameters ---- */
@@ -233,23 +344,24 @@ static bool is_trained(const mf_tensor *t)
 
 /* The last contribution to a parameter's gradient, if it is a few rows, goes into the storage
  * where the rest of it already is: no second gradient of that size, no sum of both. */
-static bool add_rows(tape *tp, int at, const mf_node *seen, mf_tensor *dout)
+static bool add_rows(tape *tp, int at, mf_tensor *dout)
 {
     mf_graph *g = tp->g;
     mf_tensor *in[MF_OP_MAX_IN];
     char name[64];
-    if (!(seen->op->flags & MF_OP_ROWS) || !dout || dout->dtype != MF_F32) return false;
-    mf_tensor *leaf = mf_tensor_home(g->nodes[at]->in[0]);
+    const mf_node *node = g->nodes[at];
+    if (!(node->op->flags & MF_OP_ROWS) || !dout || dout->dtype != MF_F32) return false;
+    mf_tensor *leaf = mf_tensor_home(node->in[0]);
     if (!is_trained(leaf) || !leaf->param->grad || tp->first_reader[leaf->id] != at)
         return false;
     if (!leaf->grad && !g->options.accumulate) return false;
     tp->first_reader[leaf->id] = -1;
     if (store_gradient(g, leaf) != MF_OK) return true;
     in[0] = mf_graph_grad_leaf(g, leaf->param);
-    memcpy(in + 1, seen->in + 1, (size_t)(seen->n_in - 1) * sizeof *in);
-    in[seen->n_in] = dout;
-    snprintf(name, sizeof name, "%s_accumulate", seen->op->name);
-    mf_graph_op_named(g, name, seen->n_in + 1, in, &seen->attr, 1, NULL);
+    memcpy(in + 1, node->in + 1, (size_t)(node->n_in - 1) * sizeof *in);
+    in[node->n_in] = dout;
+    snprintf(name, sizeof name, "%s_accumulate", node->op->name);
+    mf_graph_op_named(g, name, node->n_in + 1, in, &node->attr, 1, NULL);
     return true;
 }
 
@@ -272,6 +384,21 @@ static int store_completed(tape *tp, int at)
         if (enter_scope(tp, node) == MF_OK) store_gradient(tp->g, t);
     }
     return tp->g->status;
+}
+
+/* What has waited for node `at`: all gradients but the one that was made already. */
+static int end_waiting(tape *tp, int at)
+{
+    mf_graph *g = tp->g;
+    bool wants[MF_OP_MAX_IN] = {false};
+    for (int i = tp->again ? tp->waiting[at] : -1; i >= 0; i = tp->before[i]) {
+        const mf_node *node = g->nodes[i];
+        any_reaches(node, wants);
+        for (int j = 0; j < node->n_in; j++)
+            if (node->in[j] && node->in[j]->node == at) wants[j] = false;
+        if (grow(tp, i, wants) != MF_OK || store_completed(tp, i) != MF_OK) break;
+    }
+    return g->status;
 }
 
 /* Parameters of the graph through which no gradient can come: zeros. */
@@ -328,10 +455,36 @@ static int differentiate(tape *tp, int n, mf_tensor *const *out, mf_tensor *cons
         tp->first_reader[i] = tp->n_forward;
     find_first_readers(tp);
     if (plant_seeds(g, n, out, seed) != MF_OK) return g->status;
-    for (int i = tp->n_forward - 1; i >= 0; i--)
-        if (visit(tp, i) != MF_OK || store_completed(tp, i) != MF_OK)
-            return g->status;
+    for (int i = tp->n_forward - 1; i >= 0; i--) {
+        bool waits;
+        if (visit(tp, i, &waits) != MF_OK) return g->status;
+        if (!waits && store_completed(tp, i) != MF_OK) return g->status;
+        if (end_waiting(tp, i) != MF_OK) return g->status;
+    }
     return store_unreached(tp, n_tensors);
+}
+
+static int start_tape(tape *tp)
+{
+    const size_t tensors = (size_t)tp->g->n_tensors + 1, nodes = (size_t)tp->n_forward + 1;
+    tp->first_reader = mf_alloc(tensors, sizeof *tp->first_reader);
+    if (!tp->first_reader) return MF_ENOMEM;
+    if (tp->g->options.recompute == MF_RECOMPUTE_NONE) return MF_OK;
+    tp->again = mf_alloc(tensors, sizeof(mf_tensor *));
+    tp->waiting = mf_alloc(nodes, sizeof *tp->waiting);
+    tp->before = mf_alloc(nodes, sizeof *tp->before);
+    if (!tp->again || !tp->waiting || !tp->before) return MF_ENOMEM;
+    for (size_t i = 0; i < nodes; i++)
+        tp->waiting[i] = tp->before[i] = -1;
+    return MF_OK;
+}
+
+static void end_tape(tape *tp)
+{
+    mf_free(tp->first_reader);
+    mf_free(tp->again);
+    mf_free(tp->waiting);
+    mf_free(tp->before);
 }
 
 int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor *const *seed,
@@ -345,11 +498,8 @@ int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor 
                              g->finished ? "the graph is finished"
                                          : "the graph has gradients already");
     tape tp = {.g = g, .n_forward = g->n_nodes};
-    tp.first_reader = mf_alloc((size_t)g->n_tensors + 1, sizeof *tp.first_reader);
-    if (tp.first_reader && g->options.recompute != MF_RECOMPUTE_NONE)
-        tp.again = mf_alloc((size_t)g->n_tensors + 1, sizeof(mf_tensor *));
-    if (!tp.first_reader || (g->options.recompute != MF_RECOMPUTE_NONE && !tp.again)) {
-        mf_free(tp.first_reader);
+    if (start_tape(&tp) != MF_OK) {
+        end_tape(&tp);
         return mf_graph_adopt(g, MF_ENOMEM);
     }
     scope = g->scope;
@@ -362,8 +512,7 @@ int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor 
     g->metrics = metrics;
     g->narrow = narrow;
     g->gradient_part = false;
-    mf_free(tp.first_reader);
-    mf_free(tp.again);
+    end_tape(&tp);
     return mf_graph_status(g);
 }
 

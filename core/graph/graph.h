@@ -56,8 +56,8 @@ typedef struct mf_node {
     const char *scope;             /* where it was added: "layers.0.router linear" */
     int32_t n_in, n_out;
     mf_tensor *in[MF_OP_MAX_ARGS]; /* absent optional inputs are NULL */
-    mf_tensor *out[MF_OP_MAX_IN];  /* of a backward node: gradients of inputs, NULL if
-                                      unwanted */
+    /* Of a backward node: gradients of inputs, NULL if unwanted; behind them what it gives. */
+    mf_tensor *out[MF_OP_MAX_IN + 1];
     uint32_t reads;                /* bit i: the data of in[i] is read, not only its shape */
     mf_attr attr;
     bool backward;      /* runs op->backward on the arguments of a fused gradient */
@@ -67,6 +67,7 @@ typedef struct mf_node {
     bool metric;        /* feeds nothing but metrics: runs only when they are wanted */
     bool dead;          /* nothing needs it */
     bool again;         /* the backward pass computes it again */
+    bool gives;         /* backward: its last output is the op's own, made again */
     uint64_t stream;    /* random stream: hash of scope and ordinal within the scope */
     size_t work_bytes, backward_work_bytes;
     void *work;                    /* scratch, after mf_graph_finish */

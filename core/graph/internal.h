@@ -146,6 +146,8 @@ int mf_lend_spans(const mf_graph *g, mf_span *spans);
  * again, once, by nodes added here, or t itself where it is kept. seen [tensors of the forward
  * pass]: those made so far, by id, NULL at first. NULL: the graph has failed. */
 mf_tensor *mf_again(mf_graph *g, mf_tensor *t, mf_tensor **seen);
+/* Whether what a node puts out is computed again, not kept. */
+bool mf_again_made(const mf_graph *g, const mf_node *node);
 
 /* ---- run.c ---- */
 int mf_graph_prepare(mf_graph *g); /* makes the steps; the plan must be there */

@@ -127,10 +127,12 @@ static void replace(planner *p, const mf_node *node, int at, int j, int i)
 
 static void replace_inputs(planner *p, const mf_node *node, int at)
 {
-    const int n_out = (node->n_in - node->n_out) / 2; /* of the node whose gradient this is */
-    for (int j = 0; j < node->n_out; j++)
+    const int inputs = node->n_out - node->gives;
+    const int n_out = (node->n_in - inputs) / 2; /* of the node whose gradient this is */
+    for (int j = 0; j < inputs; j++)
         if (node->op->backward_over >> j & 1u) replace(p, node, at, j, j);
-    if (node->op->flags & MF_OP_GRAD_INPLACE) replace(p, node, at, 0, node->n_out + n_out);
+    if (node->op->flags & MF_OP_GRAD_INPLACE) replace(p, node, at, 0, inputs + n_out);
+    if (node->gives) replace(p, node, at, inputs, inputs + n_out);
 }
 
 static void overwrite(planner *p, const mf_node *node, int i)

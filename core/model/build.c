@@ -13,6 +13,8 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
     const mf_model_config *c = &m->config->model;
     const double p = m->config->train.dropout;
     const bool post = c->norm_place == MF_NORM_POST;
+    /* What the last block has made is wanted next: to compute it again would save nothing. */
+    const bool again = layer + 1 < c->layers;
     mf_graph *g = mg->g;
     char norm1[64], norm2[64];
     snprintf(norm1, sizeof norm1, "layers.%d.norm1", (int)layer);
@@ -20,7 +22,7 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
 
     mf_graph_push(g, "layers.%d", (int)layer);
     if (c->attention) {
-        mf_graph_again(g, true);
+        mf_graph_again(g, again);
         mf_tensor *a =
             mf_block_attention(m, mg, layer, post ? x : mf_block_norm(m, g, norm1, x, true));
         if (p > 0 && a && mg->heads[layer].plan->active > 0) a = mf_dropout(g, a, p);
@@ -29,7 +31,7 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
         if (post) x = mf_block_norm(m, g, norm1, x, false);
     }
     *ret_encoded = x;
-    mf_graph_again(g, true);
+    mf_graph_again(g, again);
 
     mf_tensor *in = post ? x : mf_block_norm(m, g, norm2, x, true), *y;
     const int32_t at = m->moe_of_layer[layer];

@@ -304,7 +304,7 @@ static const mf_option train_options[] = {
     ENUM(mf_train_config, recompute, "none", recomputed,
          "what the backward pass computes again to save memory: light: norms, gates, gathered "
          "rows; "
-         "block: all between residual sums"),
+         "block: all between residual sums, of all blocks but the last"),
     STR(mf_train_config, device, "cpu", "cpu, cuda or cuda:N"),
     INT(mf_train_config, threads, "0", 0, 4096, "0: all cores; results do not depend on it"),
     ENUM(mf_train_config, nan_policy, "stop", nan_policies,

@@ -1,4 +1,5 @@
 #include "model/moe.h"
+#include "plugin/open.h"
 #include "ops/grouped_attention.h"
 
 /* Scores for selection: the router's, plus the bias that a controller keeps. */
@@ -242,6 +243,14 @@ static void add_metrics(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     mf_graph_metrics(g, false);
 }
 
+/* [R,1], as the rows of experts stand. */
+static mf_tensor *grouped_gates(mf_graph *g, mf_tensor *gate, const mf_row_groups *groups)
+{
+    const mf_row_groups rows = {.token = groups->order, .place = groups->place};
+    gate = mf_reshape(g, gate, mf_shape2(mf_shape_count(gate->shape), 1));
+    return mf_dispatch_rows(g, gate, &rows, NULL, 1);
+}
+
 /* The router's part, and the selection that it leaves to core. */
 static int route(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                  const mf_router_in *in, mf_moe_out *out)
@@ -373,7 +382,10 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
 
     const int k = r->token ? 1 : r->rows / r->tokens;
     mf_row_groups groups = mf_group_rows(g, r->admitted, r->token, k, r->experts);
+    const mf_expert *table = mf_loaded_vtable(mf_instance_plugin(layer->expert));
+    const bool gates = (table->flags & MF_EXPERT_GATES) && !layer->film_weight;
     const mf_expert_in ein = {.size = sizeof ein,
+                              .gate = gates ? grouped_gates(g, out->gate, &groups) : NULL,
                               .batch = in->batch,
                               .seq = in->seq,
                               .experts = r->experts,
@@ -390,7 +402,10 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
     if (rc != MF_OK) return rc;
     if (s->attention) keep_attention(g, before, out);
     y = film(layer, g, &ein, s->film_from, y);
-    out->y = mf_combine_rows(g, y, out->gate, &groups, r->token, r->tokens, k);
+    if (gates)
+        out->y = mf_return_rows(g, y, &groups, r->token, r->tokens, k);
+    else
+        out->y = mf_combine_rows(g, y, out->gate, &groups, r->token, r->tokens, k);
     if (out->limited && !r->token && s->config->dropped != MF_DROPPED_RESIDUAL)
         out->y = mf_add(g, out->y, passed_on(s, g, in, out));
     if (layer->shared) out->y = mf_add(g, out->y, shared_experts(layer, s, g, in, r->tokens));

@@ -11,8 +11,10 @@
  *   combine_rows   y[t] = sum over t's rows r of gate[r] x[place[r]]
  *                  dx[place[r]] = gate[r] dy[t],  dgate[r] = <x[place[r]], dy[t]>
  *                  (Shazeer et al. 2017, eq. 1)
+ * return_rows y[t] = sum of x[place[r]] over t's rows dx[p] = dy[token[p]], 0 past the end
  *
- * x of dispatch_rows may be bf16, y then is, and y of combine_rows, whose sum is f32.
+ * x of dispatch_rows may be bf16, y then is, and y of combine_rows and return_rows, whose sums
+ * are f32.
  *
  * A token's rows are summed in source order. With k rows per token the sums need no lists; with
  * a token list they go over lists of each token's rows, made by a counting sort in the scratch.
@@ -269,5 +271,60 @@ mf_tensor *mf_combine_rows(mf_graph *g, mf_tensor *y, mf_tensor *gate,
                            int k)
 {
     return mf_op4(g, "combine_rows", y, gate, groups->place, token_of_row,
+                  &(mf_attr){.i = {k, tokens}});
+}
+
+/* ---- return_rows: y, token, place, token_of_row ---- */
+
+static int infer_return(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 4) || mf_infer_tensor(in, 0, "y", mf_infer_float(in, 0), 2, 2) ||
+        mf_infer_attr(in, 1, "tokens", 0, INT32_MAX - 1))
+        return MF_ESHAPE;
+    const mf_shape y = in->in[0].shape, rows = mf_shape1(y.dim[0]);
+    const int64_t tokens = in->attr->i[1];
+    if (mf_infer_shape(in, 1, "token", MF_I32, rows) ||
+        mf_infer_shape(in, 2, "place", MF_I32, rows) || judge_rows(in, 3, y.dim[0], tokens))
+        return MF_ESHAPE;
+    if (!mf_infer_absent(in, 3)) in->work_bytes = list_bytes(y.dim[0], tokens);
+    return mf_infer_set(in, 0, MF_F32, mf_shape2(tokens, y.dim[1]));
+}
+
+static int forward_return(const mf_call *call)
+{
+    const mf_shape y = call->in[0].shape;
+    const int64_t tokens = call->out[0].shape.dim[0];
+    int err = mf_call_check_below(call, 1, "token", tokens);
+    if (!err) err = mf_call_check_below(call, 2, "place", y.dim[0]);
+    if (!err) err = check_list(call, 3, tokens);
+    if (err) return err;
+    sum_over_rows(call, tokens, y.dim[0], y.dim[1], mf_call_i32(call, 3), mf_call_i32(call, 2),
+                  NULL, &call->in[0]);
+    return MF_OK;
+}
+
+/* Of what it reads the forward pass made nothing but indices. */
+static int grad_return(mf_graph *g, const mf_gradient *at)
+{
+    mf_tensor *dy = at->dout[0];
+    if (at->in[0]->dtype == MF_BF16) dy = mf_cast(g, dy, MF_BF16);
+    at->din[0] = mf_op4(g, "dispatch_rows", dy, at->in[1], at->in[2], at->in[3],
+                        &(mf_attr){.i = {at->attr->i[0]}});
+    return mf_graph_status(g);
+}
+
+const mf_opdef mf_op_return_rows = {.size = sizeof(mf_opdef),
+                                    .name = "return_rows",
+                                    .formula = "y[t] = sum of x[place[r]], r of t",
+                                    .infer = infer_return,
+                                    .forward = forward_return,
+                                    .grad = grad_return,
+                                    .diff_in = 1,
+                                    .bf16_in = 1};
+
+mf_tensor *mf_return_rows(mf_graph *g, mf_tensor *y, const mf_row_groups *groups,
+                          mf_tensor *token_of_row, int tokens, int k)
+{
+    return mf_op4(g, "return_rows", y, groups->token, groups->place, token_of_row,
                   &(mf_attr){.i = {k, tokens}});
 }

@@ -61,6 +61,10 @@ mf_tensor *mf_combine_rows(mf_graph *g, mf_tensor *y, mf_tensor *gate,
                            const mf_row_groups *groups, mf_tensor *token_of_row, int tokens,
                            int k);
 
+/* The same for rows that have been multiplied by their gates: its gradient reads no y. */
+mf_tensor *mf_return_rows(mf_graph *g, mf_tensor *y, const mf_row_groups *groups,
+                          mf_tensor *token_of_row, int tokens, int k);
+
 typedef struct mf_routing_sums {
     mf_tensor *chosen;     /* [E] f32 rows before capacity */
     mf_tensor *admitted;   /* [E] f32 rows after it */

@@ -1,19 +1,23 @@
-/* ops/swiglu.c: y = silu(a) b, silu(a) = a / (1 + e^-a) (Shazeer 2020, eq. 6).
+/* ops/swiglu.c: y = g silu(a) b, silu(a) = a / (1 + e^-a) (Shazeer 2020, eq. 6).
  *
  *   a and b [...,h]; or a [...,2h] with b absent: its first half gates the second. -> [...,h]
  *   all f32 or all bf16
- *   da = dy b s (1 + a (1 - s)),  db = dy a s,  s the sigmoid of a
+ *   g f32, a number a row, may be absent and stands for 1
+ *   da = g dy b s (1 + a (1 - s)),  db = g dy a s,  s the sigmoid of a,  dg = <dy, silu(a) b>
+ *
+ * Backward can give y again, over dy: it has all that y is made of at hand.
  */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
 
-enum { A, B, Y, DY };
+enum { A, B, GATE };
 
 static int swiglu_infer(mf_infer *in)
 {
     mf_dtype type = mf_infer_float(in, A);
-    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, A, "a", type, 1, MF_MAX_RANK))
+    if ((in->n_in != 2 && mf_infer_inputs(in, 3)) ||
+        mf_infer_tensor(in, A, "a", type, 1, MF_MAX_RANK))
         return MF_ESHAPE;
     mf_shape y = in->in[A].shape;
     if (mf_infer_absent(in, B)) {
@@ -24,6 +28,11 @@ static int swiglu_infer(mf_infer *in)
     } else if (mf_infer_shape(in, B, "b", type, y)) {
         return MF_ESHAPE;
     }
+    if (in->n_in > GATE && !mf_infer_absent(in, GATE)) {
+        mf_shape gate = y;
+        gate.dim[y.rank - 1] = 1;
+        if (mf_infer_shape(in, GATE, "gate", MF_F32, gate)) return MF_ESHAPE;
+    }
     return mf_infer_set(in, 0, type, y);
 }
 
@@ -32,47 +41,55 @@ static int swiglu_forward(const mf_call *call)
     const mf_kctx x = mf_call_kctx(call);
     bool packed = call->in[B].shape.rank < 0;
     int64_t h = mf_shape_last(call->out[0].shape), ld = packed ? 2 * h : h;
+    const int64_t rows = mf_shape_rows(call->out[0].shape);
+    const float *gate = call->n_in > GATE ? mf_call_f32(call, GATE) : NULL;
     if (mf_call_is_bf16(call, A)) {
         const mf_bf16 *a = call->in[A].data, *b = packed ? a + h : call->in[B].data;
-        mf_call_kernels(call)->swiglu_bf16(&x, mf_shape_rows(call->out[0].shape), h, a, ld, b,
-                                           ld, call->out[0].data);
+        mf_call_kernels(call)->swiglu_bf16(&x, rows, h, a, ld, b, ld, gate, call->out[0].data);
         return MF_OK;
     }
     const float *a = mf_call_f32(call, A), *b = packed ? a + h : mf_call_f32(call, B);
-    mf_call_kernels(call)->swiglu(&x, mf_shape_rows(call->out[0].shape), h, a, ld, b, ld,
-                                  mf_call_out(call, 0));
+    mf_call_kernels(call)->swiglu(&x, rows, h, a, ld, b, ld, gate, mf_call_out(call, 0));
     return MF_OK;
 }
 
 static int swiglu_backward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
+    const int n_in = call->n_in - 2; /* and y, dy */
+    const mf_view *dy = &call->in[n_in + 1];
     bool packed = call->in[B].shape.rank < 0;
-    int64_t h = mf_shape_last(call->in[Y].shape), ld = packed ? 2 * h : h;
+    int64_t h = mf_shape_last(dy->shape), ld = packed ? 2 * h : h;
+    const int64_t rows = mf_shape_rows(dy->shape);
+    const float *gate = n_in > GATE ? mf_call_f32(call, GATE) : NULL;
+    float *dgate = n_in > GATE ? mf_call_out(call, GATE) : NULL;
+    void *again = call->n_out > n_in ? call->out[n_in].data : NULL;
     if (mf_call_is_bf16(call, A)) {
         const mf_bf16 *a = call->in[A].data, *b = packed ? a + h : call->in[B].data;
-        mf_bf16 *da = call->out[A].data, *db = packed ? da + h : call->out[B].data;
-        mf_call_kernels(call)->swiglu_bf16_backward(&x, mf_shape_rows(call->in[Y].shape), h, a,
-                                                    ld, b, ld, call->in[DY].data, da, db);
+        mf_bf16 *da = call->out[A].data, *db = call->out[B].data;
+        if (packed && da != NULL) db = da + h;
+        mf_call_kernels(call)->swiglu_bf16_backward(&x, rows, h, a, ld, b, ld, gate, dy->data,
+                                                    da, db, dgate, again);
         return MF_OK;
     }
     const float *a = mf_call_f32(call, A), *b = packed ? a + h : mf_call_f32(call, B);
-    float *da = mf_call_out(call, A), *db = packed ? da + h : mf_call_out(call, B);
-    mf_call_kernels(call)->swiglu_backward(&x, mf_shape_rows(call->in[Y].shape), h, a, ld, b,
-                                           ld, mf_call_f32(call, DY), da, db);
+    float *da = mf_call_out(call, A), *db = mf_call_out(call, B);
+    if (packed && da != NULL) db = da + h;
+    mf_call_kernels(call)->swiglu_backward(&x, rows, h, a, ld, b, ld, gate, dy->data, da, db,
+                                           dgate, again);
     return MF_OK;
 }
 
 const mf_opdef mf_op_swiglu = {
     .size = sizeof(mf_opdef),
-    .flags = MF_OP_CHEAP,
+    .flags = MF_OP_CHEAP | MF_OP_GIVES_AGAIN,
     .name = "swiglu",
-    .formula = "y = silu(a) b",
+    .formula = "y = g silu(a) b",
     .infer = swiglu_infer,
     .forward = swiglu_forward,
     .backward = swiglu_backward,
-    .backward_in = 3,
-    .diff_in = 3,
+    .backward_in = 7,
+    .diff_in = 7,
     .backward_over = 3,
     .bf16_in = 3,
 };

@@ -106,6 +106,11 @@ typedef struct mf_gradient {
 #define MF_OP_GRAD_INPLACE 256u
 /* out[0] may share memory with in[1] as well, where that has as many elements. */
 #define MF_OP_INPLACE_SECOND 512u
+/* Backward gives output 0 again, the same bits, where the call has room for it behind the
+ * gradients of the inputs: n_out is then one more than the op has inputs. It may lie over the
+ * gradient of output 0, which has been read by then at every place that is written. Ops of one
+ * output. */
+#define MF_OP_GIVES_AGAIN 1024u
 #define MF_OP_NARROW  64u  /* a product: graphs that compute in bf16 hand it its bf16_in as
                               bf16 */
 

@@ -170,6 +170,12 @@ static inline mf_tensor *mf_swiglu(mf_graph *g, mf_tensor *a, mf_tensor *b)
 {
     return mf_op2(g, "swiglu", a, b, NULL);
 }
+/* gate silu(a) b, gate [...,1] f32: a number a row. */
+static inline mf_tensor *mf_swiglu_gated(mf_graph *g, mf_tensor *a, mf_tensor *b,
+                                         mf_tensor *gate)
+{
+    return gate ? mf_op3(g, "swiglu", a, b, gate, NULL) : mf_swiglu(g, a, b);
+}
 
 /* ------------------------------------------------------------------ reductions, shape */
 

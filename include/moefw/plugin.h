@@ -140,6 +140,10 @@ typedef struct mf_expert {
 } mf_expert;
 
 #define MF_EXPERT_SEQUENCE 1u /* reads in->seq_x, the whole sequence, and the mask */
+/* Where in->gate is set, y is to come times it. An expert that ends with a product does so in
+ * front of that, W (g h) = g (W h): the gates' gradient then comes from h, and y need not be
+ * kept for it. */
+#define MF_EXPERT_GATES 2u
 
 typedef struct mf_regularizer {
     uint32_t size;

@@ -86,6 +86,8 @@ typedef struct mf_expert_in {
     mf_tensor *mask;   /* [T] f32 or NULL */
     mf_tensor *positions;    /* [T] i32 */
     mf_tensor *sequence_ids; /* [T] i32: which sequence of the batch; t / seq */
+    mf_tensor *gate; /* [R,1] f32: of each grouped row, for experts that declare
+                      * MF_EXPERT_GATES; NULL: core multiplies by it. Since 0.1, see size */
 } mf_expert_in;
 
 /* Measurements of one MoE layer over the last step's batch (padding not counted). */

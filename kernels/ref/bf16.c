@@ -46,28 +46,36 @@ void mf_ref_map2_bf16(const mf_kctx *x, int fn, const int64_t dim[4], const int6
 }
 
 void mf_ref_swiglu_bf16(const mf_kctx *x, int64_t rows, int64_t n, const mf_bf16 *a,
-                        int64_t lda, const mf_bf16 *b, int64_t ldb, mf_bf16 *y)
+                        int64_t lda, const mf_bf16 *b, int64_t ldb, const float *gate,
+                        mf_bf16 *y)
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < n; j++) {
             float u = mf_ref_widen(a[i * lda + j]), v = mf_ref_widen(b[i * ldb + j]), out;
-            mf_ref_swiglu(x, 1, 1, &u, 1, &v, 1, &out);
+            mf_ref_swiglu(x, 1, 1, &u, 1, &v, 1, gate != NULL ? gate + i : NULL, &out);
             y[i * n + j] = mf_ref_round(out);
         }
 }
 
 void mf_ref_swiglu_bf16_backward(const mf_kctx *x, int64_t rows, int64_t n, const mf_bf16 *a,
-                                 int64_t lda, const mf_bf16 *b, int64_t ldb, const mf_bf16 *dy,
-                                 mf_bf16 *da, mf_bf16 *db)
+                                 int64_t lda, const mf_bf16 *b, int64_t ldb, const float *gate,
+                                 const mf_bf16 *dy, mf_bf16 *da, mf_bf16 *db, float *dgate,
+                                 mf_bf16 *y)
 {
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++) {
+        double sum = 0;
         for (int64_t j = 0; j < n; j++) {
             float u = mf_ref_widen(a[i * lda + j]), v = mf_ref_widen(b[i * ldb + j]);
-            float g = mf_ref_widen(dy[i * n + j]), du, dv;
-            mf_ref_swiglu_backward(x, 1, 1, &u, 1, &v, 1, &g, &du, &dv);
+            float g = mf_ref_widen(dy[i * n + j]), du, dv, part, out;
+            mf_ref_swiglu_backward(x, 1, 1, &u, 1, &v, 1, gate != NULL ? gate + i : NULL, &g,
+                                   &du, &dv, &part, &out);
+            sum += part;
             if (da != NULL) da[i * lda + j] = mf_ref_round(du);
             if (db != NULL) db[i * ldb + j] = mf_ref_round(dv);
+            if (y != NULL) y[i * n + j] = mf_ref_round(out);
         }
+        if (dgate != NULL) dgate[i] = (float)sum;
+    }
 }
 
 void mf_ref_gather_rows_bf16(const mf_kctx *x, int64_t m, int64_t d, const mf_bf16 *in,

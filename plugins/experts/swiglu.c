@@ -2,11 +2,14 @@
  *
  *     y = W2 (silu(W1 x) * W3 x)      per expert; W1, W3 [h,d], W2 [d,h], no biases
  *
+ * Gates of the router go into the hidden values: W2 (g h) = g (W2 h).
  * W1 and W3 lie one after the other in "w13" [E,2h,d], so that one product computes both.
  * Parameters per expert: 3 d h.
  */
 #include <moefw/moefw.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 enum { NORMAL, UNIFORM };
 static const char *const inits[] = {"normal", "uniform", NULL};
@@ -39,9 +42,10 @@ static int forward(void *self, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
                    mf_tensor **ret_y)
 {
     (void)self;
+    const bool gated = in->size >= offsetof(mf_expert_in, gate) + sizeof in->gate;
     mf_tensor *h = mf_grouped_linear(g, in->x, mf->use(ctx, g, "w13"), in->offset, NULL);
-    *ret_y =
-        mf_grouped_linear(g, mf_swiglu(g, h, NULL), mf->use(ctx, g, "w2"), in->offset, NULL);
+    h = mf_swiglu_gated(g, h, NULL, gated ? in->gate : NULL);
+    *ret_y = mf_grouped_linear(g, h, mf->use(ctx, g, "w2"), in->offset, NULL);
     return mf->status(g);
 }
 
@@ -54,7 +58,7 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_expert vtable = {sizeof(mf_expert), 0, init, NULL, forward, NULL};
+static const mf_expert vtable = {sizeof(mf_expert), MF_EXPERT_GATES, init, NULL, forward, NULL};
 
 MF_EXPORT_PLUGIN =
     MF_PLUGIN_INIT(MF_EXPERT, mf_expert, "swiglu", "1.0", "MIT",

@@ -41,6 +41,18 @@ foretold() {
     done
 }
 
+@test "each level of train.recompute takes less memory than the one before" {
+    most=1000
+    for how in none light block; do
+        mib=$("$MOEFW" bench train default --json --repetitions 1 \
+            --set train.recompute="$how" --set train.batch=8 |
+            sed -E 's/.*"arena_mib":([0-9.]+).*/\1/')
+        echo "$how: $mib MiB after $most MiB"
+        awk -v a="$mib" -v b="$most" 'BEGIN { exit !(a > 0 && a < 0.75 * b) }'
+        most=$mib
+    done
+}
+
 @test "config check tells the memory of a run within 10 %" {
     [ -r /proc/self/status ] || skip "the system does not tell the memory of a process"
     ! grep -qE '__(asan|ubsan|tsan)_' "$MOEFW" || skip "a sanitizer's own memory comes on top"

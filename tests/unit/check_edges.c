@@ -100,7 +100,7 @@ START_TEST(nan_stays_in_its_row)
             check_row_7("layernorm", *isa, y, N);
             k->l2_normalize(&x, ROWS, N, 1e-5f, a, y);
             check_row_7("l2_normalize", *isa, y, N);
-            k->swiglu(&x, ROWS, N, a, N, a, N, y);
+            k->swiglu(&x, ROWS, N, a, N, a, N, NULL, y);
             check_row_7("swiglu", *isa, y, N);
             k->rope(&x, ROWS, N, N, 1, true, false, 10000, position, a, y);
             check_row_7("rope", *isa, y, N);
@@ -169,9 +169,17 @@ START_TEST(a_row_has_the_same_bits_alone)
         k->layernorm(&x, ROWS, N, 1e-5f, a, w, w, y);
         k->layernorm(&x, 1, N, 1e-5f, a + 9 * N, w, w, one);
         ck_assert(same(one, y + 9 * N, N));
-        k->swiglu(&x, ROWS, N, a, N, a, N, y);
-        k->swiglu(&x, 1, N, a + 9 * N, N, a + 9 * N, N, one);
+        k->swiglu(&x, ROWS, N, a, N, a, N, NULL, y);
+        k->swiglu(&x, 1, N, a + 9 * N, N, a + 9 * N, N, NULL, one);
         ck_assert(same(one, y + 9 * N, N));
+        for (int gated = 0; gated < 2; gated++) { /* backward gives again what forward gave */
+            float again[ROWS * N], da[ROWS * N], db[ROWS * N];
+            k->swiglu(&x, ROWS, N, a, N, a, N, gated ? w : NULL, y);
+            memcpy(again, a, sizeof again); /* over the gradient that it reads */
+            k->swiglu_backward(&x, ROWS, N, a, N, a, N, gated ? w : NULL, again, da, db, NULL,
+                               again);
+            ck_assert(same(again, y, ROWS * N));
+        }
         k->rope(&x, ROWS, N, 10, 4, false, false, 10000, position, a, y);
         k->rope(&x, 1, N, 10, 4, false, false, 10000, position + 9, a + 9 * N, one);
         ck_assert(same(one, y + 9 * N, N));

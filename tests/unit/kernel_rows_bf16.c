@@ -82,7 +82,8 @@ static void run_swiglu(mf_kt *t)
     int64_t ld = t->variant < 3 ? n : 2 * n;
     mf_bf16 *a = halves(t, rows * ld), *b = t->variant < 3 ? halves(t, rows * n) : a + n;
     mf_bf16 *y = halves(t, rows * n);
-    t->k->swiglu_bf16(t->x, rows, n, a, ld, b, ld, y);
+    const float *gate = t->variant < 6 ? NULL : kt_f32(t, rows);
+    t->k->swiglu_bf16(t->x, rows, n, a, ld, b, ld, gate, y);
     give(t, rows * n, y);
 }
 
@@ -93,8 +94,13 @@ static void run_swiglu_backward(mf_kt *t)
     mf_bf16 *a = halves(t, rows * ld), *b = t->variant < 3 ? halves(t, rows * n) : a + n;
     mf_bf16 *dy = halves(t, rows * n), *da = halves(t, rows * ld);
     mf_bf16 *db = t->variant < 3 ? halves(t, rows * n) : da + n;
-    t->k->swiglu_bf16_backward(t->x, rows, n, a, ld, b, ld, dy, t->variant == 1 ? NULL : da,
-                               t->variant == 2 ? NULL : db);
+    mf_bf16 *y = halves(t, rows * n);
+    const float *gate = t->variant < 6 ? NULL : kt_f32(t, rows);
+    t->k->swiglu_bf16_backward(t->x, rows, n, a, ld, b, ld, gate, dy,
+                               t->variant == 1 ? NULL : da, t->variant == 2 ? NULL : db,
+                               t->variant < 6 ? NULL : kt_result(t, rows),
+                               t->variant < 3 ? NULL : y);
+    give(t, rows * n, y);
     give(t, rows * ld, da);
     if (t->variant < 3) give(t, rows * n, db);
 }
@@ -228,11 +234,11 @@ static void run_adamw(mf_kt *t)
 }
 
 const mf_kernel_row mf_kernel_rows_bf16[] = {
-    {"map1_bf16", run_map1, MF_MAP1_COUNT * LENGTHS, false, ULP},
-    {"map1_grad_bf16", run_map1_grad, MF_MAP1_COUNT * LENGTHS, false, ULP},
-    {"map2_bf16", run_map2, MF_MAP2_COUNT * SHAPES, false, ULP},
-    {"swiglu_bf16", run_swiglu, 6, false, ULP},
-    {"swiglu_bf16_backward", run_swiglu_backward, 6, false, ULP},
+    {"map1_bf16", run_map1, MF_MAP1_COUNT *LENGTHS, false, ULP},
+    {"map1_grad_bf16", run_map1_grad, MF_MAP1_COUNT *LENGTHS, false, ULP},
+    {"map2_bf16", run_map2, MF_MAP2_COUNT *SHAPES, false, ULP},
+    {"swiglu_bf16", run_swiglu, 9, false, ULP},
+    {"swiglu_bf16_backward", run_swiglu_backward, 9, false, ULP},
     {"rmsnorm_bf16", run_rmsnorm, 9, false, ULP},
     {"rmsnorm_bf16_backward", run_rmsnorm_backward, 9, false, 2e-6},
     {"layernorm_bf16", run_layernorm, 9, false, ULP},

@@ -234,7 +234,8 @@ static void run_swiglu(mf_kt *t)
     int64_t rows = rows_of[t->variant % 3], n = width_of[t->variant % 3];
     int64_t ld = t->variant < 3 ? n : 2 * n;
     float *a = kt_f32(t, rows * ld), *b = t->variant < 3 ? kt_f32(t, rows * n) : a + n;
-    t->k->swiglu(t->x, rows, n, a, ld, b, ld, kt_result(t, rows * n));
+    const float *gate = t->variant < 6 ? NULL : kt_f32(t, rows);
+    t->k->swiglu(t->x, rows, n, a, ld, b, ld, gate, kt_result(t, rows * n));
 }
 
 static void run_swiglu_backward(mf_kt *t)
@@ -244,8 +245,11 @@ static void run_swiglu_backward(mf_kt *t)
     float *a = kt_f32(t, rows * ld), *b = t->variant < 3 ? kt_f32(t, rows * n) : a + n;
     float *dy = kt_f32(t, rows * n), *da = kt_result(t, rows * ld);
     float *db = t->variant < 3 ? kt_result(t, rows * n) : da + n;
-    t->k->swiglu_backward(t->x, rows, n, a, ld, b, ld, dy, t->variant == 1 ? NULL : da,
-                          t->variant == 2 ? NULL : db);
+    const float *gate = t->variant < 6 ? NULL : kt_f32(t, rows);
+    t->k->swiglu_backward(t->x, rows, n, a, ld, b, ld, gate, dy, t->variant == 1 ? NULL : da,
+                          t->variant == 2 ? NULL : db,
+                          t->variant < 6 ? NULL : kt_result(t, rows),
+                          t->variant < 3 ? NULL : kt_result(t, rows * n));
 }
 
 static const int64_t count_of[] = {1, 999, 70003};
@@ -296,8 +300,8 @@ const mf_kernel_row mf_kernel_rows_layers[] = {
     {"cross_entropy", run_cross_entropy, 9, false, 1e-6},
     {"cross_entropy_backward", run_cross_entropy_backward, 9, false, 1e-6},
     {"cross_entropy_over", run_cross_entropy_over, 3, false, 1e-6},
-    {"swiglu", run_swiglu, 6, false, 1e-6},
-    {"swiglu_backward", run_swiglu_backward, 6, false, 1e-6},
+    {"swiglu", run_swiglu, 9, false, 1e-6},
+    {"swiglu_backward", run_swiglu_backward, 9, false, 1e-6},
     {"adamw", run_adamw, 3, false, 1e-6},
     {"sumsq", run_sumsq, 5, true, 1e-6},
     {"scale_inplace", run_scale_inplace, 3, true, 0},

@@ -272,7 +272,8 @@ static void right_swiglu(ot_run *r)
         bool packed = !r->in[1].f;
         double a = r->in[0].f[packed ? i / n * 2 * n + i % n : i];
         double b = packed ? r->in[0].f[i / n * 2 * n + n + i % n] : r->in[1].f[i];
-        r->out[0].want[i] = a / (1 + exp(-a)) * b;
+        r->out[0].want[i] =
+            a / (1 + exp(-a)) * b * (r->in[2].f ? (double)r->in[2].f[i / n] : 1);
     }
 }
 
@@ -572,6 +573,13 @@ const mf_op_row mf_op_rows_layers[] = {
     {.op = "swiglu", .in = {OT_F(3, 2, 5), OT_F(3, 2, 5)}, .right = right_swiglu},
     {.op = "swiglu", .in = {OT_F(4, 6), OT_NO}, .right = right_swiglu},
     {.op = "swiglu", .in = {OT_F(70, 74), OT_NO}, .right = right_swiglu},
+    {.op = "swiglu",
+     .in = {OT_F(3, 2, 5), OT_F(3, 2, 5), OT_F(3, 2, 1)},
+     .right = right_swiglu},
+    {.op = "swiglu", .in = {OT_F(70, 74), OT_NO, OT_F(70, 1)}, .right = right_swiglu},
+    {.op = "swiglu",
+     .in = {OT_F(4, 6), OT_NO, OT_F(4)},
+     .refuse = "expected gate of shape [4,1]"},
     {.op = "swiglu", .in = {OT_F(4, 7), OT_NO}, .refuse = "rows of even length"},
     {.op = "swiglu", .in = {OT_F(4, 6), OT_F(4, 3)}, .refuse = "expected b of shape [4,6]"},
     {0},

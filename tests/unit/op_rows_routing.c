@@ -228,6 +228,18 @@ static void right_combine(ot_run *r)
     }
 }
 
+static void right_return(ot_run *r)
+{
+    int64_t d = r->in[0].shape.dim[1], rows = r->in[0].shape.dim[0];
+    for (int64_t i = 0; i < r->out[0].count; i++)
+        r->out[0].want[i] = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t t = token_of(r, 3, i, r->attr->i[0]), p = r->in[2].i[i];
+        for (int64_t c = 0; t >= 0 && p >= 0 && c < d; c++)
+            r->out[0].want[t * d + c] += r->in[0].f[p * d + c];
+    }
+}
+
 /* Six rows of three tokens for experts 1 0 - 1 0 2: grouped order 1 4 0 3 5. */
 static const int32_t six_token[] = {0, 2, 0, 1, 2, -1}, six_place[] = {2, 0, -1, 3, 1, 4};
 /* The same rows with a token list: token 0 has none, 2 has four, row 4 belongs to no token. */
@@ -519,4 +531,24 @@ const mf_op_row mf_op_rows_routing[] = {
      .attr = N(2, 3),
      .in = {OT_F(6, 5), OT_F(5), OT_I(0, 5, 6), OT_NO},
      .refuse = "expected gate of shape [6], found [5]"},
+    {.op = "return_rows",
+     .attr = N(2, 3),
+     .right = right_return,
+     .exact = true,
+     .in = {OT_F(6, 37), OT_INDICES(six_token, 6), OT_INDICES(six_place, 6), OT_NO}},
+    {.op = "return_rows",
+     .attr = N(1, 3),
+     .right = right_return,
+     .exact = true,
+     .in = {OT_F(6, 5), OT_INDICES(list_token, 6), OT_INDICES(six_place, 6),
+            OT_INDICES(list_of_row, 6)}},
+    {.op = "return_rows",
+     .attr = N(2, 4),
+     .in = {OT_F(6, 5), OT_INDICES(six_token, 6), OT_INDICES(six_place, 6), OT_NO},
+     .refuse = "expected 2 rows for each of 4 tokens, found 6 in all"},
+    {.op = "return_rows",
+     .attr = N(2, 3),
+     .in = {OT_F(6, 5), OT_INDICES(six_token, 6), OT_I(6, 6, 6), OT_NO},
+     .fails = MF_EPLUGIN,
+     .refuse = "row 0: expected place in -1 .. 5, found 6"},
     {0}};

@@ -6,7 +6,9 @@
 typedef struct swiglu {
     int64_t rows, n, per, lda, ldb;
     const void *a, *b, *dy;
+    const float *gate;
     void *y, *da, *db;
+    float *dgate;
 } swiglu;
 
 V_INLINE vf sigmoid(vf a)
@@ -20,16 +22,17 @@ V_INLINE void forward_part(const swiglu *p, int64_t tile, bool bf16)
     for (int64_t i = from; i < to; i++) {
         const void *a = v_at(p->a, i * p->lda, bf16), *b = v_at(p->b, i * p->ldb, bf16);
         void *y = v_at(p->y, i * n, bf16);
+        const vf share = v_set(p->gate != NULL ? p->gate[i] : 1);
         int64_t j = 0;
         for (; j + VL <= n; j += VL) {
             __builtin_prefetch(v_at(a, j + ROWS_AHEAD, bf16));
             __builtin_prefetch(v_at(b, j + ROWS_AHEAD, bf16));
             vf u = v_get(a, j, bf16);
-            v_put(y, j, u * sigmoid(u) * v_get(b, j, bf16), bf16);
+            v_put(y, j, u * sigmoid(u) * v_get(b, j, bf16) * share, bf16);
         }
         if (j < n) {
             vf u = v_get_n(a, j, n - j, bf16);
-            v_put_n(y, j, u * sigmoid(u) * v_get_n(b, j, n - j, bf16), n - j, bf16);
+            v_put_n(y, j, u * sigmoid(u) * v_get_n(b, j, n - j, bf16) * share, n - j, bf16);
         }
     }
 }
@@ -45,7 +48,7 @@ static void forward_bf16_tile(void *arg, int64_t tile)
 }
 
 static void run_forward(const mf_kctx *x, int64_t rows, int64_t n, const void *a, int64_t lda,
-                        const void *b, int64_t ldb, void *y,
+                        const void *b, int64_t ldb, const float *gate, void *y,
                         void (*tile)(void *arg, int64_t tile))
 {
     swiglu p = {.rows = rows,
@@ -55,20 +58,22 @@ static void run_forward(const mf_kctx *x, int64_t rows, int64_t n, const void *a
                 .ldb = ldb,
                 .a = a,
                 .b = b,
+                .gate = gate,
                 .y = y};
     x->parallel(rows_tiles(rows, n), tile, &p);
 }
 
 void MF_SIMD(swiglu)(const mf_kctx *x, int64_t rows, int64_t n, const float *a, int64_t lda,
-                     const float *b, int64_t ldb, float *y)
+                     const float *b, int64_t ldb, const float *gate, float *y)
 {
-    run_forward(x, rows, n, a, lda, b, ldb, y, forward_tile);
+    run_forward(x, rows, n, a, lda, b, ldb, gate, y, forward_tile);
 }
 
 void MF_SIMD(swiglu_bf16)(const mf_kctx *x, int64_t rows, int64_t n, const mf_bf16 *a,
-                          int64_t lda, const mf_bf16 *b, int64_t ldb, mf_bf16 *y)
+                          int64_t lda, const mf_bf16 *b, int64_t ldb, const float *gate,
+                          mf_bf16 *y)
 {
-    run_forward(x, rows, n, a, lda, b, ldb, y, forward_bf16_tile);
+    run_forward(x, rows, n, a, lda, b, ldb, gate, y, forward_bf16_tile);
 }
 
 V_INLINE void put(void *to, int64_t j, vf v, int64_t left, bool bf16)
@@ -88,16 +93,24 @@ V_INLINE void backward_part(const swiglu *p, int64_t tile, bool bf16)
         const void *dy = v_at(p->dy, i * n, bf16);
         void *to_a = p->da != NULL ? v_at(p->da, i * p->lda, bf16) : NULL;
         void *to_b = p->db != NULL ? v_at(p->db, i * p->ldb, bf16) : NULL;
+        void *y = p->y != NULL ? v_at(p->y, i * n, bf16) : NULL;
+        const vf share = v_set(p->gate != NULL ? p->gate[i] : 1);
+        vf sum = v_set(0);
         for (int64_t j = 0; j < n; j += VL) {
             int64_t left = n - j;
             bool full = left >= VL;
             vf u = full ? v_get(a, j, bf16) : v_get_n(a, j, left, bf16);
             vf v = full ? v_get(b, j, bf16) : v_get_n(b, j, left, bf16);
             vf g = full ? v_get(dy, j, bf16) : v_get_n(dy, j, left, bf16);
-            vf s = sigmoid(u), da = g * v * s * (1.0f + u * (1.0f - s)), db = g * u * s;
+            vf s = sigmoid(u), out = u * s * v;
+            sum = v_fma(g, out, sum); /* past the end all are 0 */
+            g *= share;
+            vf da = g * v * s * (1.0f + u * (1.0f - s)), db = g * u * s;
             put(to_a, j, da, left, bf16);
             put(to_b, j, db, left, bf16);
+            put(y, j, out * share, left, bf16);
         }
+        if (p->dgate != NULL) p->dgate[i] = v_sum(sum);
     }
 }
 
@@ -111,33 +124,19 @@ static void backward_bf16_tile(void *arg, int64_t tile)
     backward_part(arg, tile, true);
 }
 
-static void run_backward(const mf_kctx *x, int64_t rows, int64_t n, const void *a, int64_t lda,
-                         const void *b, int64_t ldb, const void *dy, void *da, void *db,
-                         void (*tile)(void *arg, int64_t tile))
-{
-    swiglu p = {.rows = rows,
-                .n = n,
-                .per = rows_per_tile(n),
-                .lda = lda,
-                .ldb = ldb,
-                .a = a,
-                .b = b,
-                .dy = dy,
-                .da = da,
-                .db = db};
-    x->parallel(rows_tiles(rows, n), tile, &p);
-}
-
 void MF_SIMD(swiglu_backward)(const mf_kctx *x, int64_t rows, int64_t n, const float *a,
-                              int64_t lda, const float *b, int64_t ldb, const float *dy,
-                              float *da, float *db)
+                              int64_t lda, const float *b, int64_t ldb, const float *gate,
+                              const float *dy, float *da, float *db, float *dgate, float *y)
 {
-    run_backward(x, rows, n, a, lda, b, ldb, dy, da, db, backward_tile);
+    swiglu p = {rows, n, rows_per_tile(n), lda, ldb, a, b, dy, gate, y, da, db, dgate};
+    x->parallel(rows_tiles(rows, n), backward_tile, &p);
 }
 
 void MF_SIMD(swiglu_bf16_backward)(const mf_kctx *x, int64_t rows, int64_t n, const mf_bf16 *a,
                                    int64_t lda, const mf_bf16 *b, int64_t ldb,
-                                   const mf_bf16 *dy, mf_bf16 *da, mf_bf16 *db)
+                                   const float *gate, const mf_bf16 *dy, mf_bf16 *da,
+                                   mf_bf16 *db, float *dgate, mf_bf16 *y)
 {
-    run_backward(x, rows, n, a, lda, b, ldb, dy, da, db, backward_bf16_tile);
+    swiglu p = {rows, n, rows_per_tile(n), lda, ldb, a, b, dy, gate, y, da, db, dgate};
+    x->parallel(rows_tiles(rows, n), backward_bf16_tile, &p);
 }
