@@ -25,6 +25,7 @@ PLUGINS += plugins/regularizers/z_loss.so
 PLUGINS += plugins/routers/attention.so
 PLUGINS += plugins/routers/cosine.so
 PLUGINS += plugins/routers/expert_choice.so
+PLUGINS += plugins/routers/hadamard.so
 PLUGINS += plugins/routers/hash.so
 PLUGINS += plugins/routers/hybrid.so
 PLUGINS += plugins/routers/linear.so

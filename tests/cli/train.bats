@@ -181,6 +181,8 @@ keys() {
 @test "another router by file, and metrics show it" {
     run "$MOEFW" --plugin routers/hash.so --steps 5 --out run "${small[@]}"
     [ "$status" -eq 0 ]
+    "$MOEFW" --plugin routers/hadamard.so -q --steps 2 --out walsh "${small[@]}"
+    grep -q '^plugin = .*hadamard' walsh/config.ini
     # What it proposes is the same training indeed, and another router.
     next=$(grep -oE 'moefw train run/config.ini --plugin routers/[a-z_]*.so' <<<"$output")
     [[ "$next" != *hash.so ]]
