@@ -38,7 +38,7 @@ static int default_threads(void)
 /* Of a pause each: some tens of microseconds, about what waking up costs. */
 #define SPINS "3000"
 
-/* Of a product up to 2 MB of copied operands lie on the stack. */
+/* Of a product up to 3 MB of copied operands and sums lie on the stack. */
 #define STACK ((size_t)4 << 20)
 
 #ifdef _OPENMP

@@ -280,7 +280,31 @@ static void run_many(mf_kt *t)
         }
 }
 
+/* A result in bf16 of several parts each way, whose sums take several blocks of the inner index. */
+static void run_large_bf16(mf_kt *t)
+{
+    const int64_t m = 320, n = 1000, k = 650;
+    const bool trans_b = t->variant & 1;
+    mf_product p = {.m = m,
+                    .n = n,
+                    .k = k,
+                    .trans_b = trans_b,
+                    .type_a = MF_CAST_BF16,
+                    .type_b = MF_CAST_BF16,
+                    .type_c = MF_CAST_BF16,
+                    .lda = k,
+                    .ldb = trans_b ? k : n,
+                    .ldc = n,
+                    .alpha = 1,
+                    .beta = trans_b ? 1 : 0};
+    p.a = numbers(t, p.type_a, m * k);
+    p.b = numbers(t, p.type_b, n * k);
+    if (!trans_b) p.bias = kt_f32(t, n);
+    run_into_c(t, &p, m * n);
+}
+
 const mf_kernel_row mf_kernel_rows_many[] = {
     {"product", run_many, 4, false, 2e-5},
+    {"product", run_large_bf16, 2, true, 8e-3},
     {0},
 };

@@ -499,23 +499,27 @@ static void run_few(const product_block *b)
 
 /* ---- sums in f32 of what goes into a c of bf16 ---- */
 
-#define SUM_ROWS 256
-#define SUM_COLS 128
+#define SUMS     (320 * 512)
+#define SUM_COLS 512
 
-/* Where the inner index takes several blocks, sums of a part of c wait in f32. */
+/* Where the inner index takes several blocks, sums of a part of c wait in f32. A part is as large as
+ * the second cache allows: for each, rows and lanes are copied anew. */
 static void run_by_sums(const product_block *b)
 {
-    float sums[SUM_ROWS * SUM_COLS] __attribute__((aligned(64)));
-    for (int64_t j = b->j0; j < b->j1; j += SUM_COLS)
-        for (int64_t i = b->i0; i < b->i1; i += SUM_ROWS) {
+    float sums[SUMS] __attribute__((aligned(64)));
+    const int64_t cols = even_part(b->j1 - b->j0, SUM_COLS, LANES);
+    const int64_t ld = cols + VL; /* rows of a power of two would share few sets of the cache */
+    const int64_t rows = even_part(b->i1 - b->i0, SUMS / ld, 1);
+    for (int64_t j = b->j0; j < b->j1; j += cols)
+        for (int64_t i = b->i0; i < b->i1; i += rows) {
             product_block part = *b, last = *b; /* places stay those of b */
             part.i0 = i;
-            part.i1 = i + SUM_ROWS < b->i1 ? i + SUM_ROWS : b->i1;
+            part.i1 = i + rows < b->i1 ? i + rows : b->i1;
             part.j0 = j;
-            part.j1 = j + SUM_COLS < b->j1 ? j + SUM_COLS : b->j1;
+            part.j1 = j + cols < b->j1 ? j + cols : b->j1;
             part.c = sums;
             part.type_c = MF_CAST_F32;
-            part.ldc = SUM_COLS;
+            part.ldc = ld;
             part.beta = 0;
             part.bias = NULL;
             run_block(&part);
@@ -523,7 +527,7 @@ static void run_by_sums(const product_block *b)
             for (int64_t r = part.i0; r < part.i1; r++)
                 for (int64_t col = j; col < part.j1; col += VL) {
                     int64_t left = part.j1 - col;
-                    const float *from = sums + (r - i) * SUM_COLS + col - j;
+                    const float *from = sums + (r - i) * ld + col - j;
                     put(&last, r, col, left, left < VL ? v_load_n(from, left) : v_load(from),
                         true);
                 }
