@@ -4,7 +4,7 @@
  *     logit_e = <H_(first + e), x> / (sqrt(d) temperature),   H[i,j] = (-1)^popcount(i & j)
  *     P = softmax(logits)
  *
- * Nothing is learned but x itself. Rows that differ are at right angles where d is a power of 2,
+ * Nothing is learned but x itself. Two rows are at right angles where d is a power of 2,
  * so experts ask for directions that have nothing in common. Row 0 adds all numbers up: its
  * expert gains with any offset that features share, so the first expert has row 1. The paper's
  * own attempt sent all tokens to one expert; it is read as first = 0 without the square root
