@@ -11,7 +11,7 @@ typedef char place[PATH_MAX];
 
 static struct {
     bool found, uninstalled;
-    place program, plugins, presets, template, settings, dropins;
+    place program, source, plugins, presets, template, settings, dropins;
 } here;
 
 /* A path too long for the system cannot exist there either: it becomes "", which nothing
@@ -45,7 +45,7 @@ static void staging_root(place folder)
 
 static void find(void)
 {
-    place root = "", source;
+    place root = "";
     if (here.program[0] == '\0') {
         ssize_t n = readlink("/proc/self/exe", here.program, sizeof here.program - 1);
         here.program[n > 0 ? n : 0] = '\0';
@@ -53,14 +53,15 @@ static void find(void)
     memcpy(root, here.program, sizeof root);
     char *slash = strrchr(root, '/');
     if (slash != NULL) *slash = '\0';
-    here.uninstalled = slash != NULL && read_marker(root, source);
+    here.uninstalled = slash != NULL && read_marker(root, here.source);
     if (here.uninstalled) {
         join(here.plugins, root, "/plugins");
-        join(here.presets, source, "/share/presets");
-        join(here.template, source, "/share/template");
+        join(here.presets, here.source, "/share/presets");
+        join(here.template, here.source, "/share/template");
         join(here.settings, "", MF_SYSCONFDIR);
-        join(here.dropins, source, "/etc/plugins.d");
+        join(here.dropins, here.source, "/etc/plugins.d");
     } else {
+        here.source[0] = '\0';
         staging_root(root);
         join(here.plugins, root, MF_PLUGINDIR);
         join(here.presets, root, MF_DATADIR "/presets");
@@ -111,6 +112,23 @@ const char *mf_place_settings(void)
 const char *mf_place_dropins(void)
 {
     return get(here.dropins);
+}
+
+const char *mf_place_source(void)
+{
+    return get(here.source);
+}
+
+const char *mf_place_called(void)
+{
+    place folder;
+    if (!mf_place_uninstalled()) return "moefw";
+    const size_t n = getcwd(folder, sizeof folder) != NULL ? strlen(folder) : 0;
+    const bool below = n > 1 && strncmp(here.program, folder, n) == 0 && here.program[n] == '/';
+    /* A shell looks for names without a slash elsewhere. */
+    if (below && strchr(here.program + n + 1, '/') == NULL)
+        return "./moefw"; /* moefw is what it is built as */
+    return below ? here.program + n + 1 : here.program;
 }
 
 bool mf_place_uninstalled(void)

@@ -2,6 +2,7 @@
  * its word, and the beginning of a new one. */
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/place.h"
 #include "cli/cli.h"
 #include "lab/check.h"
 #include "lab/scaffold.h"
@@ -294,8 +295,9 @@ static int new_plugin(const mf_cli *cli)
         fprintf(stderr,
                 "a %s that builds and trains is in %s; next:\n"
                 "    make -C %s && make -C %s check\n"
-                "    moefw --plugin %s/%s.so --steps 50\n",
-                mf_cli_operand(cli, 0), folder, folder, folder, folder, mf_cli_operand(cli, 1));
+                "    %s --plugin %s/%s.so --steps 50\n",
+                mf_cli_operand(cli, 0), folder, folder, folder, mf_place_called(), folder,
+                mf_cli_operand(cli, 1));
     mf_free(folder);
     return rc;
 }

@@ -1,6 +1,7 @@
 #include "lab/scaffold.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,9 +77,29 @@ static int fill(const char *template, const char *folder, const char *file, cons
     return rc;
 }
 
+/* Of a program that is not installed its own folders, if a shell and make leave their names as
+ * they are; else what an installed one is found by. */
+static void headers(char *cflags, size_t size, const char **ret_program)
+{
+    const char *source = mf_place_source(), *program = mf_place_program();
+    const char *slash = strrchr(program, '/');
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_-.+@";
+    *ret_program = "moefw";
+    snprintf(cflags, size, "`pkg-config --cflags moefw`");
+    if (source[0] == '\0' || slash == NULL || source[strspn(source, plain)] != '\0' ||
+        program[strspn(program, plain)] != '\0')
+        return;
+    *ret_program = program;
+    snprintf(cflags, size, "-I%s/include -I%.*s/include", source, (int)(slash - program),
+             program);
+}
+
 static int fill_all(const char *kind, const char *name, const char *folder)
 {
-    char source[128], ini[128], template[64];
+    char source[128], ini[128], template[64], cflags[2 * PATH_MAX + 32];
+    const char *program;
+    headers(cflags, sizeof cflags, &program);
     snprintf(source, sizeof source, "%s.c", name);
     snprintf(ini, sizeof ini, "%s.ini", name);
     snprintf(template, sizeof template, "%s.c.in", kind);
@@ -87,6 +108,8 @@ static int fill_all(const char *kind, const char *name, const char *folder)
                           {"@A_KIND@", mf_kind_a_name(mf_kind_of(kind))},
                           {"@KINDS@", mf_kind_folder(mf_kind_of(kind))},
                           {"@VERSION@", MOEFW_VERSION},
+                          {"@MOEFW@", program},
+                          {"@CFLAGS@", cflags},
                           {NULL, NULL}};
     int rc = fill(template, folder, source, words);
     if (rc == MF_OK) rc = fill("Makefile.in", folder, "Makefile", words);

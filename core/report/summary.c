@@ -109,7 +109,9 @@ static void put_word(const mf_terminal *t, const char *word)
 static void propose(const mf_terminal *t, const char *verb, const char *word, const char *more,
                     const char *why)
 {
-    fprintf(t->out, "  %smoefw %s ", mf_ink_begin(t, MF_INK_GREEN), verb);
+    fprintf(t->out, "  %s", mf_ink_begin(t, MF_INK_GREEN));
+    put_word(t, mf_place_called());
+    fprintf(t->out, " %s ", verb);
     put_word(t, word);
     fprintf(t->out, "%s%s\n      %s%s%s\n", more, mf_ink_end(t), mf_ink_begin(t, MF_INK_DIM),
             why, mf_ink_end(t));

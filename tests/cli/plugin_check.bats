@@ -140,3 +140,17 @@ only() {
     done
     [ -z "$failed" ]
 }
+
+@test "a plugin that a program in place began builds against it, with nothing installed" {
+    [[ "$("$MOEFW" doctor)" == *"in place, from the build folder"* ]] || skip "an installed program"
+    cd "$BATS_TEST_TMPDIR"
+    unset MAKEFLAGS MFLAGS MAKELEVEL
+    run env PATH="$PATH" "$MOEFW" plugin new router near
+    [ "$status" -eq 0 ]
+    next=$(sed -n 's/^    \(.* --plugin near.*\)$/\1/p' <<<"$output")
+    [ "${next%% *}" = "$(readlink -f "$MOEFW")" ]
+    PKG_CONFIG=false make -C near CC="$CC"
+    run make -C near check
+    [ "$status" -eq 0 ]
+    grep -qF "$(readlink -f "$MOEFW") plugin info ./near.so" near/README
+}

@@ -44,6 +44,14 @@ START_TEST(in_place)
     ck_assert_ptr_nonnull(strstr(answer, "template /some/source/share/template\n"));
     ck_assert_ptr_nonnull(strstr(answer, "dropins /some/source/etc/plugins.d\n"));
     ck_assert_ptr_nonnull(strstr(answer, "settings " MF_SYSCONFDIR "\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "source /some/source\n"));
+    snprintf(want, sizeof want, "called %s/tree/build/moefw\n", scratch);
+    ck_assert_ptr_nonnull(strstr(answer, want));
+    /* from a folder above it, and from its own */
+    answer = ask("/tree/build", "cd \"$d/..\"");
+    ck_assert_ptr_nonnull(strstr(answer, "called build/moefw\n"));
+    answer = ask("/tree/build", "cd \"$d\"");
+    ck_assert_ptr_nonnull(strstr(answer, "called ./moefw\n"));
 }
 END_TEST
 
@@ -51,6 +59,8 @@ START_TEST(elsewhere)
 {
     const char *answer = ask("/elsewhere", "true");
     ck_assert_ptr_nonnull(strstr(answer, "uninstalled 0\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "source \n"));
+    ck_assert_ptr_nonnull(strstr(answer, "called moefw\n"));
     ck_assert_ptr_nonnull(strstr(answer, "plugins " MF_PLUGINDIR "\n"));
     ck_assert_ptr_nonnull(strstr(answer, "presets " MF_DATADIR "/presets\n"));
     ck_assert_ptr_nonnull(strstr(answer, "dropins " MF_SYSCONFDIR "/plugins.d\n"));
@@ -92,9 +102,11 @@ static Suite *suite(void)
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "ask") == 0) {
-        printf("uninstalled %d\nplugins %s\npresets %s\ntemplate %s\nsettings %s\ndropins %s\n",
+        printf("uninstalled %d\nplugins %s\npresets %s\ntemplate %s\nsettings %s\ndropins %s\n"
+               "source %s\ncalled %s\n",
                mf_place_uninstalled(), mf_place_plugins(), mf_place_presets(),
-               mf_place_template(), mf_place_settings(), mf_place_dropins());
+               mf_place_template(), mf_place_settings(), mf_place_dropins(), mf_place_source(),
+               mf_place_called());
         return 0;
     }
     if (mkdtemp(scratch) == NULL)
