@@ -89,6 +89,9 @@ typedef struct mf_product {
     bool trans_a, trans_b;
     mf_cast_type type_a, type_b, type_c; /* each MF_CAST_F32 or MF_CAST_BF16 */
     bool as_bf16;
+    /* b, [n,k], dense and of a's type, is as pack_weights of this set left it; then trans_b, by
+     * BATCH or ROWS, no row_b. */
+    bool panels_b;
     const void *a, *b;
     void *c;
     int64_t lda, ldb, ldc;        /* row strides of what is stored, in elements */

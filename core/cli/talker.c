@@ -19,7 +19,7 @@ int mf_talker_open(mf_talker *t, const char *run, const char *dtype, bool cache,
     if (rc == MF_OK && !t->session->tokenizer)
         rc = mf_fail(MF_EINPUT, "%s: the run has no tokenizer to read the prompt with", run);
     if (rc == MF_OK) rc = mf_generator_new(t->session->model, cache, &t->generator);
-    if (rc == MF_OK) rc = mf_generator_give_back(t->generator);
+    if (rc == MF_OK) rc = mf_generator_settle(t->generator);
     if (rc == MF_OK) rc = mf_sampler_new(t->session->model->facts.vocab, sampling, &t->sampler);
     if (rc != MF_OK) mf_talker_close(t);
     return rc;

@@ -2,6 +2,7 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
+#include "model/heads.h"
 
 struct mf_generator {
     mf_model *model;
@@ -111,7 +112,17 @@ static int graph_for(mf_generator *g, int64_t n, mf_model_graph **ret)
     return MF_OK;
 }
 
-int mf_generator_give_back(mf_generator *g)
+/* Heads that are pruned later: graphs then pick rows of these weights themselves. */
+static bool picked_from(const mf_model *m, const mf_param *p)
+{
+    for (int32_t i = 0; m->config->model.head_gates && i < m->config->model.layers; i++)
+        if (p == mf_head_weights(m, i, "qkv.weight") ||
+            p == mf_head_weights(m, i, "out.weight"))
+            return true;
+    return false;
+}
+
+int mf_generator_settle(mf_generator *g)
 {
     mf_store *store = g->model->store;
     const mf_model_shape shapes[] = {
@@ -120,15 +131,17 @@ int mf_generator_give_back(mf_generator *g)
         {.mode = MF_MODE_GENERATE, .batch = 1, .seq = 2, .want_prob = true}};
     mf_model_graph *graphs[3] = {NULL};
     int rc = MF_OK;
-    if (!mf_store_halves(store)) return MF_OK;
     for (int i = 0; rc == MF_OK && i < 3; i++)
         rc = mf_model_graph_new(g->model, &shapes[i], &graphs[i]);
     for (int i = 0; rc == MF_OK && i < mf_store_count(store); i++) {
         mf_param *p = mf_store_at(store, i);
-        bool read = false;
-        for (int j = 0; j < 3; j++)
+        bool read = false, multiplied = !picked_from(g->model, p);
+        for (int j = 0; j < 3; j++) {
             read = read || mf_graph_reads(graphs[j]->g, p);
+            multiplied = multiplied && mf_graph_multiplies(graphs[j]->g, p);
+        }
         if (!read) mf_store_give_back(store, p);
+        if (multiplied) mf_store_pack(store, p);
     }
     for (int i = 0; i < 3; i++)
         mf_model_graph_free(graphs[i]);

@@ -17,9 +17,10 @@ int mf_generator_new(mf_model *m, bool use_cache, mf_generator **ret);
 void mf_generator_free(mf_generator *g);
 void mf_generator_reset(mf_generator *g);
 
-/* For models in bf16 that are only read from now on, by generators: gives back the f32 values
- * that generating does not read. */
-int mf_generator_give_back(mf_generator *g);
+/* For models that are only read from now on, by generators: weights are turned into what
+ * products read without copying, and of models in bf16 the f32 values that generating does not
+ * read are given back. */
+int mf_generator_settle(mf_generator *g);
 
 /* The model was changed (heads, skips): graphs and cache anew, the text is kept. */
 int mf_generator_refresh(mf_generator *g);

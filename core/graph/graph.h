@@ -188,6 +188,13 @@ int mf_graph_nodes(const mf_graph *g); /* added so far */
 const mf_node *mf_graph_node_of(const mf_graph *g, const char *op, int from);
 /* Whether runs of a finished graph read the f32 values of a parameter. */
 bool mf_graph_reads(const mf_graph *g, const struct mf_param *p);
+/* Whether nothing but products of rows reads what products read of a parameter (its bf16 copy,
+ * or where there is none its value), and these as their weight (MF_OP_PANELS). */
+bool mf_graph_multiplies(const mf_graph *g, const struct mf_param *p);
+/* mf_opdef.flags of core's ops: input 1 may be a weight in panels (mf_store_pack). Its view
+ * then has MF_VIEW_PANELS in `reserved`. */
+#define MF_OP_PANELS   (1u << 16)
+#define MF_VIEW_PANELS 1u
 /* Per-op time of the runs since profiling was switched on, as a table, slowest first. */
 void mf_graph_profile(mf_graph *g, bool on);
 void mf_graph_profile_print(const mf_graph *g, FILE *out);

@@ -17,6 +17,23 @@ bool mf_graph_reads(const mf_graph *g, const mf_param *p)
     return false;
 }
 
+bool mf_graph_multiplies(const mf_graph *g, const mf_param *p)
+{
+    const mf_dtype type = p->half ? MF_BF16 : MF_F32;
+    for (int i = 0; g && i < g->n_nodes; i++) {
+        const mf_node *node = g->nodes[i];
+        const bool product = node->op->flags & MF_OP_PANELS && !node->backward;
+        for (int j = 0; !node->dead && j < node->n_in; j++) {
+            const mf_tensor *t = node->in[j], *owner = t ? mf_owner(t) : NULL;
+            if (owner && owner->kind == MF_TENSOR_PARAM && owner->param == p &&
+                owner->dtype == type && node->reads >> j & 1u &&
+                !(product && j == 1 && t == owner))
+                return false;
+        }
+    }
+    return true;
+}
+
 int mf_graph_nodes(const mf_graph *g)
 {
     return g ? g->n_nodes : 0;

@@ -332,7 +332,7 @@ void mf_store_round(const mf_store *s)
     const mf_kctx x = {.parallel = mf_parallel};
     for (int i = 0; k && i < s->n; i++) {
         const mf_param *p = s->params[i];
-        if (p->half && !p->gone)
+        if (p->half && !p->gone && !p->packed)
             k->cast(&x, p->count, MF_CAST_F32, MF_CAST_BF16, p->value, p->half);
     }
 }
@@ -342,4 +342,16 @@ void mf_store_give_back(const mf_store *s, mf_param *p)
     if (s->grads || !p->half || p->gone) return;
     mf_resident_give_back(p->value, (size_t)p->count * sizeof(float));
     p->gone = true;
+}
+
+void mf_store_pack(const mf_store *s, mf_param *p)
+{
+    const mf_kernels *k = mf_backend_kernels();
+    const mf_kctx x = {.parallel = mf_parallel};
+    const int rank = p->shape.rank;
+    if (!k || s->grads || p->buffer || p->packed || rank < 2 || rank > 3) return;
+    const int64_t *dim = p->shape.dim + rank - 2;
+    void *w = p->half ? (void *)p->half : (void *)p->value;
+    p->packed = k->pack_weights(&x, p->half ? MF_CAST_BF16 : MF_CAST_F32,
+                                rank == 3 ? p->shape.dim[0] : 1, dim[0], dim[1], w);
 }

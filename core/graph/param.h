@@ -29,6 +29,7 @@ typedef struct mf_param {
     float *grad;        /* NULL for buffers, and in stores without training */
     uint16_t *half;     /* value in bf16: NULL for buffers, and in stores without bf16 copies */
     bool gone;          /* value holds nothing any more (mf_store_give_back); half does */
+    bool packed;        /* half, or value where there is none, is in panels (mf_store_pack) */
 } mf_param;
 
 typedef struct mf_store mf_store;
@@ -74,6 +75,11 @@ void mf_store_round(const mf_store *s); /* all of them; nothing without copies *
  * that reads them will not finish. Nothing is done in stores with training or without
  * copies. */
 void mf_store_give_back(const mf_store *s, mf_param *p);
+/* Turns what products read of a parameter, its bf16 copy or where there is none its value, into
+ * the panels that they read without copying (kernels, pack_weights): for stores that are only
+ * read from now on. A graph that reads it otherwise (mf_graph_multiplies) will not finish.
+ * Nothing is done in stores with training, and where the kernels have no panels for it. */
+void mf_store_pack(const mf_store *s, mf_param *p);
 /* Draws a parameter's start value again into out [count]. */
 void mf_param_draw(const mf_param *p, uint64_t seed, float *out);
 bool mf_match(const char *pattern, const char *text);

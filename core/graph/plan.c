@@ -275,8 +275,8 @@ static int lay_out(planner *p, mf_span *spans)
     return code;
 }
 
-/* Values that were given back would read as zeros. */
-static int refuse_gone(mf_graph *g)
+/* Values that were given back would read as zeros, those in panels in another order. */
+static int refuse_unreadable(mf_graph *g)
 {
     for (int i = 0; i < g->n_tensors; i++) {
         const mf_param *p =
@@ -284,6 +284,11 @@ static int refuse_gone(mf_graph *g)
         if (p && p->gone && mf_graph_reads(g, p)) {
             mf_graph_fail(g, MF_EINVAL,
                           "%s: its f32 values were given back, bf16 ones are kept", p->name);
+            return g->status;
+        }
+        if (p && p->packed && !mf_graph_multiplies(g, p)) {
+            mf_graph_fail(g, MF_EINVAL, "%s: its values are in panels, for products only",
+                          p->name);
             return g->status;
         }
     }
@@ -301,7 +306,7 @@ int mf_graph_plan(mf_graph *g)
     p.lives = mf_alloc((size_t)g->n_tensors + 1, sizeof *p.lives);
     if (spans && p.lives) {
         mark_dead(g);
-        code = refuse_gone(g);
+        code = refuse_unreadable(g);
         if (code == MF_OK) code = lay_out(&p, spans);
     }
     mf_free(spans);

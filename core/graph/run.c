@@ -36,6 +36,9 @@ static mf_view view_of(const mf_tensor *t, bool data)
     v.shape = t->shape;
     v.dtype = t->dtype;
     v.data = data ? t->data : NULL;
+    if (t->kind == MF_TENSOR_PARAM && t->param->packed &&
+        t->dtype == (t->param->half ? MF_BF16 : MF_F32))
+        v.reserved = MF_VIEW_PANELS;
     return v;
 }
 

@@ -210,7 +210,7 @@ static int text_begin(mf_session *s, int prompt, text_job *j)
         j->ids[i] = (int32_t)mf_rng_below(1, mf_rng_stream("bench.prompt"), 0, (uint64_t)i,
                                           (uint64_t)j->vocab);
     int rc = mf_generator_new(s->model, true, &j->g);
-    return rc == MF_OK ? mf_generator_give_back(j->g) : rc;
+    return rc == MF_OK ? mf_generator_settle(j->g) : rc;
 }
 
 int mf_speed_generate(mf_session *s, int prompt, int tokens, const mf_timing_how *how,

@@ -9,6 +9,7 @@
 #include <moefw/op.h>
 #include "base/parallel.h"
 #include "base/rng.h"
+#include "graph/graph.h"
 #include "kernels/kernel.h"
 
 /* The run's kernel set. */
@@ -25,6 +26,11 @@ static inline mf_kctx mf_call_kctx(const mf_call *call)
 static inline bool mf_call_is_bf16(const mf_call *call, int i)
 {
     return call->in[i].dtype == MF_BF16;
+}
+/* The weight of a product, input 1, is in panels. */
+static inline bool mf_call_panels(const mf_call *call)
+{
+    return call->in[1].reserved & MF_VIEW_PANELS;
 }
 /* Data of an input; NULL when it is absent. */
 static inline const float *mf_call_f32(const mf_call *call, int i)

@@ -81,8 +81,9 @@ static int linear_forward(const mf_call *call)
     int64_t rows = call->in[X].shape.dim[0];
     int err = mf_call_check_offset(call, OFFSET, rows);
     if (err) return err;
-    if (general(call)) {
+    if (general(call) || mf_call_panels(call)) {
         mf_product p = by_rows(call, rows, w);
+        p.panels_b = mf_call_panels(call);
         p.n = w.dim[1];
         p.k = w.dim[2];
         p.trans_b = true;
@@ -114,7 +115,7 @@ static int linear_grad(mf_graph *g, const mf_gradient *at)
 
 const mf_opdef mf_op_grouped_linear = {
     .size = sizeof(mf_opdef),
-    .flags = MF_OP_NARROW,
+    .flags = MF_OP_NARROW | MF_OP_PANELS,
     .name = "grouped_linear",
     .formula = "y[r] = w[e] x[r] + b[e]",
     .infer = linear_infer,

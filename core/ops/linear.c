@@ -27,11 +27,12 @@ static int linear_forward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
     mf_shape w = call->in[1].shape;
-    if (mf_call_is_bf16(call, 0) || call->out[0].dtype != MF_F32) {
+    if (mf_call_is_bf16(call, 0) || call->out[0].dtype != MF_F32 || mf_call_panels(call)) {
         const mf_product p = {.m = mf_shape_rows(call->in[0].shape),
                               .n = w.dim[0],
                               .k = w.dim[1],
                               .trans_b = true,
+                              .panels_b = mf_call_panels(call),
                               .type_a = mf_call_type(&call->in[0]),
                               .type_b = mf_call_type(&call->in[1]),
                               .type_c = mf_call_type(&call->out[0]),
@@ -75,7 +76,7 @@ static int linear_grad(mf_graph *g, const mf_gradient *at)
 
 const mf_opdef mf_op_linear = {
     .size = sizeof mf_op_linear,
-    .flags = MF_OP_NARROW,
+    .flags = MF_OP_NARROW | MF_OP_PANELS,
     .name = "linear",
     .formula = "y = x w^T + b",
     .infer = linear_infer,

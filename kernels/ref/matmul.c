@@ -25,6 +25,14 @@ void mf_ref_matmul_batch(const mf_kctx *x, int64_t batch, bool trans_a, bool tra
                       b + i * n * k, trans_b ? k : n, 0, c + i * m * n, n);
 }
 
+/* Plain loops read weights as they lie. */
+bool mf_ref_pack_weights(const mf_kctx *x, mf_cast_type type, int64_t parts, int64_t n,
+                         int64_t k, void *w)
+{
+    (void)x, (void)type, (void)parts, (void)n, (void)k, (void)w;
+    return false;
+}
+
 void mf_ref_linear(const mf_kctx *x, int64_t m, int64_t n, int64_t k, const float *a,
                    const float *w, const float *bias, float *y)
 {

@@ -298,6 +298,54 @@ START_TEST(short_rows_have_the_bits_that_they_have_alone)
 }
 END_TEST
 
+/* Weights in panels give the bits that they give as they lie, and few rows those of many. */
+START_TEST(panels_change_no_bit)
+{
+    enum { ROWS = 29, N = 80, K = 1300 };
+    const mf_kctx x = {.parallel = mf_parallel};
+    float *a = mf_alloc(ROWS * K, sizeof *a), *w = mf_alloc(N * K, sizeof *w);
+    float *plain = mf_alloc(ROWS * N, sizeof *plain), *all = mf_alloc(ROWS * N, sizeof *all);
+    bool any = false;
+    for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++) {
+        const mf_kernels *k = mf_kernels_cpu_for(*isa);
+        float few[3 * N];
+        mf_product p = {.m = ROWS,
+                        .n = N,
+                        .k = K,
+                        .trans_b = true,
+                        .a = a,
+                        .b = w,
+                        .c = plain,
+                        .lda = K,
+                        .ldb = K,
+                        .ldc = N,
+                        .alpha = 1};
+        for (int i = 0; i < ROWS * K; i++)
+            a[i] = (float)mf_rng_uniform(5, 7, 0, (uint64_t)i) - 0.5f;
+        for (int i = 0; i < N * K; i++)
+            w[i] = (float)mf_rng_uniform(5, 8, 0, (uint64_t)i) - 0.5f;
+        k->product(&x, &p);
+        p.panels_b = k->pack_weights(&x, MF_CAST_F32, 1, N, K, w);
+        if (!p.panels_b) continue; /* a library multiplies here */
+        any = true;
+        p.c = all;
+        k->product(&x, &p);
+        ck_assert_mem_eq(plain, all, ROWS * N * sizeof *all);
+        p.c = few;
+        for (p.m = 1; p.m <= 3; p.m++) {
+            p.a = a + 7 * K;
+            k->product(&x, &p);
+            ck_assert_mem_eq(few, all + 7 * N, (size_t)p.m * N * sizeof *few);
+        }
+    }
+    ck_assert(any || mf_kernels_isas()[1] == NULL);
+    mf_free(a);
+    mf_free(w);
+    mf_free(plain);
+    mf_free(all);
+}
+END_TEST
+
 START_TEST(sets_are_complete_and_chosen_by_name)
 {
     ck_assert_ptr_eq(mf_kernels_select("ref"), &mf_kernels_ref);
@@ -324,6 +372,7 @@ static Suite *suite(void)
     tcase_add_test(c, libraries_are_chosen_by_name);
     tcase_add_loop_test(c, products_by_library, 1, 3);
     suite_add_tcase(s, c);
+    tcase_add_test(c, panels_change_no_bit);
     tcase_add_test(c, short_rows_have_the_bits_that_they_have_alone);
     c = tcase_create("cpu against ref");
     tcase_add_loop_test(c, kernel, 0, sizeof names / sizeof *names);

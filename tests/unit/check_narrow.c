@@ -214,10 +214,76 @@ START_TEST(values_that_no_graph_reads_are_given_back)
 }
 END_TEST
 
+#define SIDE 32
+
+/* y = w x in a graph of its own, into out. */
+static int product_with(mf_param *w, bool bf16, float *out)
+{
+    mf_graph *g = mf_graph_new(&(mf_graph_options){.bf16 = bf16});
+    mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape2(1, SIDE));
+    mf_tensor *y = mf_linear(g, x, mf_graph_param(g, w), NULL);
+    if (bf16) y = mf_graph_wide(g, y);
+    mf_graph_keep(y);
+    int rc = mf_graph_finish(g);
+    for (int i = 0; rc == MF_OK && i < SIDE; i++)
+        ((float *)x->data)[i] = (float)(i % 7) - 3;
+    if (rc == MF_OK) ck_assert(mf_graph_multiplies(g, w));
+    if (rc == MF_OK) rc = mf_graph_run(g, &(mf_run){0});
+    if (rc == MF_OK) memcpy(out, mf_tensor_data(y), SIDE * sizeof *out);
+    mf_graph_free(g);
+    return rc;
+}
+
+static int sum_with(mf_param *w, bool *ret_multiplies)
+{
+    mf_graph *g = mf_graph_new(&(mf_graph_options){0});
+    mf_graph_keep(mf_relu(g, mf_graph_param(g, w)));
+    int rc = mf_graph_finish(g);
+    *ret_multiplies = mf_graph_multiplies(g, w);
+    mf_graph_free(g);
+    return rc;
+}
+
+START_TEST(weights_in_panels_are_for_products_only)
+{
+    const bool bf16 = _i;
+    mf_store *s = mf_store_new();
+    mf_param *w;
+    const mf_init init = {.kind = MF_INIT_NORMAL, .a = 1};
+    float before[SIDE], after[SIDE];
+    bool multiplies;
+    ck_assert_int_eq(mf_store_declare(s, "w", mf_shape2(SIDE, SIDE), init, false, &w), MF_OK);
+    if (bf16) mf_store_want_bf16(s);
+    ck_assert_int_eq(mf_store_seal(s, 1, false), MF_OK);
+    ck_assert_int_eq(product_with(w, bf16, before), MF_OK);
+    ck_assert_int_eq(sum_with(w, &multiplies), MF_OK);
+    ck_assert(multiplies == bf16); /* then it reads the values, products read the copy */
+    mf_store_pack(s, w);
+    if (w->packed) {
+        ck_assert_int_eq(product_with(w, bf16, after), MF_OK);
+        for (int i = 0; i < SIDE; i++)
+            ck_assert_float_eq_tol(before[i], after[i], bf16 ? 0.5f : 1e-3f);
+        ck_assert_int_eq(sum_with(w, &multiplies), bf16 ? MF_OK : MF_EINVAL);
+        if (!bf16)
+            ck_assert_ptr_nonnull(strstr(mf_error_message(), "w: its values are in panels"));
+        const uint16_t half = bf16 ? w->half[1] : 0;
+        mf_store_round(s);
+        ck_assert(!bf16 || w->half[1] == half);
+    }
+    mf_store_free(s);
+
+    bench b = setup(true); /* who trains needs them as they are */
+    mf_store_pack(b.store, b.w);
+    ck_assert(!b.w->packed);
+    finish(&b);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("narrow");
     TCase *t = tcase_create("narrow");
+    tcase_add_loop_test(t, weights_in_panels_are_for_products_only, 0, 2);
     tcase_add_test(t, without_the_option_all_is_f32);
     tcase_add_test(t, a_product_gets_the_copy_and_one_cast);
     tcase_add_test(t, ops_that_know_bf16_go_on_with_it_and_others_see_f32);

@@ -236,11 +236,63 @@ static void run_group_sum(mf_kt *t)
     t->k->group_sum(t->x, s[0], s[1], s[2], offset, a, y);
 }
 
+/* ---- weights in panels ---- */
+
+/* m, n, k, parts, groups of rows: few and many rows, a last panel that is narrow, rows that are
+ * copied, several blocks of k, more rows than are multiplied at once, no panels at all. */
+static const int64_t panels[][5] = {
+    {1, 48, 50, 1, 0},   {3, 32, 34, 2, 0},    {2, 80, 1300, 3, 0}, {20, 112, 700, 1, 0},
+    {530, 48, 36, 1, 0}, {40, 64, 1024, 2, 0}, {3, 64, 4096, 1, 0}, {7, 21, 33, 2, 0},
+    {90, 96, 66, 8, 1},  {9, 160, 64, 5, 1},   {300, 32, 40, 3, 1}};
+#define PANELS 11
+
+static void packed(mf_kt *t, const mf_cast_type *type, int v)
+{
+    const int64_t *s = panels[v % PANELS], parts = s[3], per = s[0] * s[1];
+    mf_product p = {.m = s[0],
+                    .n = s[1],
+                    .k = s[2],
+                    .trans_b = true,
+                    .type_a = type[0],
+                    .type_b = type[1],
+                    .type_c = type[2],
+                    .lda = s[2],
+                    .ldb = s[2],
+                    .ldc = s[1],
+                    .alpha = v & 1 ? 2 : 1,
+                    .beta = v & 1,
+                    .by = s[4] ? MF_BY_ROWS : MF_BY_BATCH,
+                    .parts = parts,
+                    .offset = s[4] ? kt_offsets(t, parts, s[0]) : NULL,
+                    .step_a = s[0] * s[2],
+                    .step_b = s[1] * s[2],
+                    .step_c = per,
+                    .step_bias = s[1]};
+    void *w = numbers(t, p.type_b, parts * p.step_b);
+    p.a = numbers(t, p.type_a, (s[4] ? 1 : parts) * p.step_a);
+    p.b = w;
+    if (!(v & 1)) p.bias = kt_f32(t, parts * p.n);
+    p.panels_b = t->k->pack_weights(t->x, p.type_b, parts, p.n, p.k, w);
+    run_into_c(t, &p, s[4] ? per : parts * per);
+}
+
+static void run_packed(mf_kt *t)
+{
+    packed(t, types[0], t->variant);
+}
+
+static void run_packed_bf16(mf_kt *t)
+{
+    packed(t, types[t->variant < 2 * PANELS ? 1 : 4], t->variant);
+}
+
 const mf_kernel_row mf_kernel_rows_products[] = {
     {"matmul", run_matmul, 8 * SIZES, true, 2e-6},
     {"matmul_batch", run_matmul_batch, 4, true, 2e-6},
     {"product", run_product, OF_A_TYPE, true, 2e-6},
     {"product", run_product_bf16, 2 * OF_A_TYPE, true, 8e-3},
+    {"pack_weights", run_packed, 2 * PANELS, true, 2e-6},
+    {"pack_weights", run_packed_bf16, 4 * PANELS, true, 8e-3},
     {"linear", run_linear, 2 * SIZES, true, 2e-6},
     {"grouped_linear", run_grouped_linear, 2 * GROUPED, true, 2e-6},
     {"grouped_linear_dx", run_grouped_linear_dx, GROUPED, true, 2e-6},

@@ -261,6 +261,18 @@ static bool pairs_pay(const product_block *b)
 }
 #endif
 
+/* Panels are read by the engine, whatever the number of rows. */
+static void by_panels(const product_block *b)
+{
+#if defined(MF_HAVE_AVX512BF16)
+    if (b->rounded && pairs_pay(b)) {
+        MF_SIMD(product_block_bf16)(b);
+        return;
+    }
+#endif
+    MF_SIMD(product_block_f32)(b);
+}
+
 bool (*MF_SIMD(product_tiles))(const product_block *b);
 
 void MF_SIMD(use_tiles)(void)
@@ -274,6 +286,10 @@ void MF_SIMD(product_block)(const product_block *b)
 {
     const int64_t m = b->i1 - b->i0, n = b->j1 - b->j0;
     if (m <= 0 || n <= 0) return;
+    if (b->b.panels) {
+        by_panels(b);
+        return;
+    }
     if (b->rounded && b->rows > FEW_PAIRS && pairs_by_library(b)) return;
     if (b->rounded && b->rows > FEW_PAIRS && MF_SIMD(product_tiles) != NULL &&
         MF_SIMD(product_tiles)(b))

@@ -55,10 +55,12 @@ static void cut_sides(cut *c, int64_t threads)
 {
     static const uint8_t ways[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
     const mf_product *p = c->p;
-    const bool copied = p->trans_a || p->row_a != NULL || c->half || p->lda % 1024 == 0;
+    const bool copied =
+        p->panels_b ? false : p->trans_a || p->row_a != NULL || c->half || p->lda % 1024 == 0;
     const int64_t count = p->by == MF_BY_BATCH ? c->parts : 1;
     double best = 0;
-    for (int d = 0; d < (int)sizeof ways && (d == 0 || p->m / ways[d] >= GOOD_ROWS); d++)
+    for (int d = 0; d < (int)sizeof ways && (d == 0 || p->m / ways[d] >= GOOD_ROWS); d++) {
+        if (p->panels_b && d > 0 && p->n / UNIT >= threads) break; /* no weight is read twice */
         for (int a = 0; a < (int)sizeof ways && (a == 0 || p->n / ways[a] >= UNIT); a++) {
             const int64_t down = ways[d], across = ways[a], tiles = down * across * count;
             if (down * across > 1 && tiles > 4 * threads) break;
@@ -74,6 +76,7 @@ static void cut_sides(cut *c, int64_t threads)
             c->down = down;
             c->across = across;
         }
+    }
 }
 
 static void cut_up(cut *c, int threads)
@@ -105,7 +108,8 @@ static product_block block_of(const cut *c, int64_t part, int64_t i0, int64_t i1
     const mf_product *p = c->p;
     product_block b = {
         .a = {p->a, p->type_a, p->lda, !p->trans_a, p->row_a, p->trans_a ? p->m : p->k},
-        .b = {p->b, p->type_b, p->ldb, p->trans_b, p->row_b, p->trans_b ? p->k : p->n},
+        .b = {p->b, p->type_b, p->ldb, p->trans_b, p->row_b, p->trans_b ? p->k : p->n,
+              p->panels_b},
         .i0 = i0,
         .i1 = i1,
         .j0 = j0,

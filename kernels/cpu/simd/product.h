@@ -22,6 +22,7 @@ typedef struct product_side {
     bool along;           /* stored row i, column p; else stored row p, column i */
     const int32_t *index; /* of stored rows; NULL: none */
     int64_t end;          /* columns of a stored row that may be read */
+    bool panels;          /* b only: in panels, see product_panels.h */
 } product_side;
 
 /* Numbers [i,j] of c for i0 <= i < i1, j0 <= j < j1, over the inner indices k0 .. k1. c is

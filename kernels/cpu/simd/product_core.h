@@ -17,7 +17,6 @@
 #include "kernels/cpu/simd/product_put.h"
 #include "kernels/cpu/simd/product_words.h"
 
-#define KC          640                /* words of a block of the inner index, at most */
 #define PANEL_WORDS (KC * 512)
 #define IN_PLACE    2                  /* strips up to which lanes are not copied */
 #define FEW         8                  /* rows up to which sums run along vectors */
@@ -36,6 +35,7 @@ typedef struct tile {
     const float *bias;
     bool add;
     const char *const *ahead; /* pieces to be fetched on the way, one for every PIECE_WORDS */
+    int64_t beside;           /* bytes from each to another one, 0: none */
 } tile;
 
 /* One word of each of mr rows, u words on, times one of nr vectors of lanes. Four pointers and
@@ -73,12 +73,13 @@ V_INLINE void run_four(int mr, int nr, bool packed, const char *s[4], int64_t rs
 
 V_INLINE void run_words(int mr, int nr, bool packed, int64_t count, const char *s[4],
                         int64_t rs, const float *at, int64_t ldv, const char *const *ahead,
-                        vf sum[14][NR])
+                        int64_t beside, vf sum[14][NR])
 {
     for (; count >= PIECE_WORDS; count -= PIECE_WORDS, ahead++) {
         for (const char *line = *ahead, *end = line + PIECE; line < end;
              line += 64, at += 4 * ldv) {
             __builtin_prefetch(line, 0, 2);
+            __builtin_prefetch(line + beside, 0, 2);
             run_four(mr, nr, packed, s, rs, at, ldv, sum);
         }
     }
@@ -103,7 +104,7 @@ V_INLINE void run_tile(int mr, int nr, bool packed, const tile *t)
         for (int j = 0; j < nr; j++)
             sum[i][j] = (vf){0};
     }
-    run_words(mr, nr, packed, t->words, s, rs, t->v, t->ldv, t->ahead, sum);
+    run_words(mr, nr, packed, t->words, s, rs, t->v, t->ldv, t->ahead, t->beside, sum);
     V_UNROLL
     for (int i = 0; i < mr; i++) {
         V_UNROLL
@@ -420,6 +421,10 @@ static void run_block(const product_block *b)
     }
 }
 
+/* ---- b in panels already ---- */
+
+#include "kernels/cpu/simd/product_panels.h"
+
 /* ---- very few rows: sums along vectors, so that b is read once and as it lies ---- */
 
 #define FEW_WORDS 16384 /* of the rows of a */
@@ -545,6 +550,8 @@ static void product_block_run(const product_block *b)
 {
     if (b->k1 <= b->k0)
         no_sums(b);
+    else if (b->b.panels)
+        run_panels(b);
     else if (few_rows(b))
         run_few(b);
     else if (b->type_c != MF_CAST_F32 && b->k1 - b->k0 > PER_WORD * KC)

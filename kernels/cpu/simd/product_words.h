@@ -10,7 +10,8 @@
 #define NR       2
 #define LANES    (NR * VL)
 #define PER_WORD (HALF ? 2 : 1)
-#define GROUP    8 /* strips copied at once */
+#define GROUP    8   /* strips copied at once */
+#define KC       640 /* words of a block of the inner index, at most */
 #ifndef WORD_UNIT
 #define WORD_UNIT 1 /* words of a panel are a multiple, zeros at the end */
 #endif

@@ -1,0 +1,264 @@
+/* product_panels.h: blocks whose b was turned into panels beforehand (pack.c); a part of
+ * product_core.h.
+ *
+ * Of each matrix [n,k] LANES rows at a time lie as [words of k][LANES], the last of them as
+ * [words][n % LANES]: what the engine otherwise copies for each product. A word is one f32 or
+ * two bf16, so that both engines read them, that of f32 by widening a panel of bf16 first.
+ * Panels lie in the order in which they are multiplied: memory is read once, from begin to end.
+ * Sums are those of run_block, bit by bit.
+ */
+#ifndef MF_SIMD_PRODUCT_PANELS_H
+#define MF_SIMD_PRODUCT_PANELS_H
+
+#include "kernels/cpu/simd/product_ahead.h"
+#include "kernels/cpu/simd/product_put.h"
+
+#define PANEL_ROWS 256  /* at once, at most */
+#define NEAR_ROWS  3    /* so few that reading panels is what takes the time */
+#define NEAR_WORDS 8192 /* of those, when they are copied */
+#define SOON       4096 /* bytes asked for ahead then: the machine does not look past a page */
+
+typedef struct panel_work {
+    const product_block *b;
+    int64_t r0, r1, strips; /* rows at once */
+    int64_t words, kc,
+        rs; /* of the inner index; of a block of it; from one copied row to the next */
+    bool direct;
+    const float *copied; /* NULL: rows are read as they lie */
+    float *sums;         /* [rows][LANES], where not direct */
+    int64_t j, width;    /* the panel */
+} panel_work;
+
+/* Bytes of a word as it is stored: what the engine of f32 takes for one may be half a pair. */
+V_INLINE int64_t stored_size(const product_block *b)
+{
+    return !HALF && b->b.type == MF_CAST_BF16 ? 2 : 4;
+}
+
+/* Word q of the panel of so many lanes that begins with lane j. */
+V_INLINE const char *panel_at(const product_block *b, int64_t j, int64_t width, int64_t q)
+{
+    return (const char *)at_element(&b->b, j, 0) + q * width * stored_size(b);
+}
+
+/* Where what is multiplied after this block lies; NULL: unknown. */
+V_INLINE const char *after(const product_block *b)
+{
+    return b->next != NULL && b->next->b.panels ? at_element(&b->next->b, b->next->j0, 0)
+                                                : NULL;
+}
+
+static panel_work panel_work_of(const product_block *b, float *copied, float *sums)
+{
+    const int64_t words = div_up(b->k1, PER_WORD);
+    const bool lie = rows_lie(&b->a, b->rounded, b->k1) &&
+                     (b->i1 - b->i0 <= NEAR_ROWS || b->a.ld * (HALF ? 2 : 4) % 4096 != 0);
+    return (panel_work){.b = b,
+                        .words = words,
+                        .kc = even_part(words, KC, 1),
+                        .rs = div_up(words, VL) * VL + VL,
+                        .direct = b->type_c == MF_CAST_F32,
+                        .copied = lie ? NULL : copied,
+                        .sums = sums};
+}
+
+static void panel_rows(panel_work *w, int64_t r0, int64_t r1, float *copied)
+{
+    const product_block *b = w->b;
+    w->r0 = r0;
+    w->r1 = r1;
+    w->strips = div_up(r1 - r0, MR);
+    if (w->copied != NULL) copy_rows(&b->a, b->rounded, r0, (int)(r1 - r0), 0, b->k1, copied);
+}
+
+/* Rows from i on times words p .. pend of the panel, but for where these are. */
+V_INLINE tile panel_tile(const panel_work *w, int64_t i, int64_t p, int64_t pend)
+{
+    const product_block *b = w->b;
+    const bool first = p == 0;
+    tile u = {.words = pend - p, .ldv = w->width, .width = w->width, .alpha = b->alpha};
+    if (w->copied != NULL)
+        u.s = (strip){(const char *)(w->copied + (i - w->r0) * w->rs + p), 4 * w->rs, false};
+    else
+        u.s = (strip){at_element(&b->a, i, p * PER_WORD), b->a.ld * (HALF ? 2 : 4), false};
+    u.c = w->direct ? place(b, i, w->j) : w->sums + (i - w->r0) * LANES;
+    u.ldc = w->direct ? b->ldc : LANES;
+    u.bias = first && w->direct && b->bias != NULL ? b->bias + w->j : NULL;
+    u.add = !first || (w->direct && b->beta != 0);
+    return u;
+}
+
+static void put_sums(const panel_work *w)
+{
+    product_block last = *w->b;
+    if (w->direct) return;
+    last.alpha = 1;
+    for (int64_t i = w->r0; i < w->r1; i++)
+        for (int64_t l = 0; l < w->width; l += VL)
+            put(&last, i, w->j + l, w->width - l, v_load(w->sums + (i - w->r0) * LANES + l),
+                true);
+}
+
+/* ---- many rows ---- */
+
+#if !HALF && VL == 16
+/* Words of two bf16 as two rows of f32. */
+static const float *widen_panel(const char *from, int64_t words, int64_t width, float *to)
+{
+    float *at = to;
+    for (int64_t q = 0; q < words; q += 2, at += 2 * width)
+        for (int64_t l = 0; l < width; l += VL, from += 4 * VL) {
+            const __m512i pair = _mm512_loadu_si512(from);
+            _mm512_storeu_si512(at + l, _mm512_slli_epi32(pair, 16));
+            _mm512_storeu_si512(at + width + l,
+                                _mm512_and_si512(pair, _mm512_set1_epi32(-65536)));
+        }
+    return to;
+}
+#endif
+
+/* next: where the words lie that are multiplied then, fetched on the way; NULL: unknown. */
+static void run_panel(const panel_work *w, int64_t p, int64_t pend, const char *next,
+                      float *wide)
+{
+    const product_block *b = w->b;
+    const char *from = panel_at(b, w->j, w->width, p), *pieces[KC / PIECE_WORDS];
+    const int64_t most = (pend - p) / PIECE_WORDS;
+    const int64_t all = div_up((pend - p) * w->width * stored_size(b), PIECE);
+    const bool two = all > most * w->strips;
+    const int64_t count = two ? div_up(all, 2) : all, each = div_up(count, w->strips);
+    int64_t left = next != NULL ? count : 0;
+    const float *v = (const float *)(const void *)from;
+#if !HALF && VL == 16
+    if (b->b.type == MF_CAST_BF16) v = widen_panel(from, pend - p, w->width, wide);
+#else
+    (void)wide;
+#endif
+    for (int64_t t = 0; t < w->strips; t++) {
+        const int64_t rows = w->r1 - w->r0, i = w->r0 + t * rows / w->strips;
+        const int mr = (int)(w->r0 + (t + 1) * rows / w->strips - i);
+        tile u = panel_tile(w, i, p, pend);
+        u.v = v;
+        u.ahead = pieces;
+        u.beside = two ? count * PIECE : 0;
+        for (int64_t n = 0; n < most; n++) {
+            const bool more = n < each && left > 0;
+            pieces[n] = more ? next : (const char *)pieces; /* is near anyway */
+            if (more) {
+                next += PIECE;
+                left--;
+            }
+        }
+        for (int r = 0; r < mr && p == 0; r++) {
+            __builtin_prefetch(u.c + r * u.ldc, 1);
+            __builtin_prefetch(u.c + r * u.ldc + w->width - 1, 1);
+        }
+        tiles[mr - 1][w->width > VL](&u);
+    }
+}
+
+static void __attribute__((noinline)) many_panels(const product_block *b)
+{
+    float copied[PANEL_WORDS] __attribute__((aligned(64)));
+    float wide[KC * LANES] __attribute__((aligned(64)));
+    float sums[PANEL_ROWS * LANES] __attribute__((aligned(64)));
+    panel_work w = panel_work_of(b, copied, sums);
+    const int64_t fit =
+        w.copied == NULL || PANEL_WORDS / w.rs > PANEL_ROWS ? PANEL_ROWS : PANEL_WORDS / w.rs;
+    const int64_t each = even_part(b->i1 - b->i0, fit, 1);
+    for (int64_t i = b->i0; i < b->i1; i += each) {
+        panel_rows(&w, i, i + each < b->i1 ? i + each : b->i1, copied);
+        for (w.j = b->j0; w.j < b->j1; w.j += LANES) {
+            w.width = b->j1 - w.j < LANES ? b->j1 - w.j : LANES;
+            for (int64_t p = 0; p < w.words; p += w.kc) {
+                const int64_t pend = p + w.kc < w.words ? p + w.kc : w.words;
+                const bool last = pend == w.words && w.j + w.width == b->j1;
+                const char *next = last ? after(b) : panel_at(b, w.j, w.width, pend);
+                run_panel(&w, p, pend, next, wide);
+            }
+            put_sums(&w);
+        }
+    }
+}
+
+/* ---- few rows ---- */
+
+/* Of the bytes from t->v on `there` are to be read one after the other, then those at next. */
+V_INLINE void few_words(int mr, int nr, const tile *t, int64_t there, const char *next)
+{
+    const int64_t rs = t->s.rs, step = 4 * nr * VL, near = (there - SOON) / step;
+    const char *s[4] = {t->s.at, NULL, NULL, NULL}, *at = (const char *)t->v,
+               *ahead = at + SOON;
+    vf sum[14][NR];
+    V_UNROLL
+    for (int i = 0; i < mr; i++) {
+        V_UNROLL
+        for (int j = 0; j < nr; j++)
+            sum[i][j] = (vf){0};
+    }
+    int64_t q = 0, count = near < t->words ? near : t->words;
+    for (int part = 0; part < 2; part++) {
+        for (; q < count; q++, at += step, ahead += step, s[0] += 4) {
+            V_UNROLL
+            for (int j = 0; j < nr; j++)
+                __builtin_prefetch(ahead + j * 4 * VL);
+            run_word(mr, nr, false, 0, s, rs, (const float *)(const void *)at, sum);
+        }
+        count = t->words;
+        ahead = next != NULL ? next : at;
+    }
+    V_UNROLL
+    for (int i = 0; i < mr; i++) {
+        V_UNROLL
+        for (int j = 0; j < nr; j++) {
+            float *to = t->c + i * t->ldc + j * VL;
+            vf r = sum[i][j] * t->alpha;
+            if (t->bias != NULL) r += v_load(t->bias + j * VL);
+            if (t->add) r += v_load(to);
+            v_store(to, r);
+        }
+    }
+}
+
+static void few_tile(int mr, const tile *t, int64_t there, const char *next)
+{
+    if (t->width > VL)
+        mr == 1   ? few_words(1, 2, t, there, next)
+        : mr == 2 ? few_words(2, 2, t, there, next)
+                  : few_words(3, 2, t, there, next);
+    else
+        mr == 1   ? few_words(1, 1, t, there, next)
+        : mr == 2 ? few_words(2, 1, t, there, next)
+                  : few_words(3, 1, t, there, next);
+}
+
+/* In a frame of its own: to touch the pages of a large one takes longer than this. */
+static void __attribute__((noinline)) few_panels(const product_block *b)
+{
+    float copied[NEAR_WORDS] __attribute__((aligned(64)));
+    float sums[NEAR_ROWS * LANES] __attribute__((aligned(64)));
+    panel_work w = panel_work_of(b, copied, sums);
+    panel_rows(&w, b->i0, b->i1, copied);
+    for (w.j = b->j0; w.j < b->j1; w.j += LANES) {
+        w.width = b->j1 - w.j < LANES ? b->j1 - w.j : LANES;
+        for (int64_t p = 0; p < w.words; p += w.kc) {
+            const int64_t pend = p + w.kc < w.words ? p + w.kc : w.words;
+            const int64_t there = 4 * ((b->j1 - w.j) * w.words - p * w.width);
+            tile u = panel_tile(&w, b->i0, p, pend);
+            u.v = (const float *)(const void *)panel_at(b, w.j, w.width, p);
+            few_tile((int)(b->i1 - b->i0), &u, there, after(b));
+        }
+        put_sums(&w);
+    }
+}
+
+static void run_panels(const product_block *b)
+{
+    const int64_t m = b->i1 - b->i0, row = div_up(b->k1, PER_WORD) + 2 * VL;
+    if (m <= NEAR_ROWS && m * row <= NEAR_WORDS && stored_size(b) == 4)
+        few_panels(b);
+    else
+        many_panels(b);
+}
+
+#endif
