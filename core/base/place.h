@@ -21,8 +21,8 @@ const char *mf_place_settings(void); /* the system's settings: holds moefw.ini *
 const char *mf_place_dropins(void);  /* holds one small INI a plugin */
 bool mf_place_uninstalled(void);     /* run in place? */
 const char *mf_place_source(void);   /* in place: the source folder; else "" */
-/* What a shell in the current folder calls the program by: moefw, or in place its path, from the
- * current folder if it lies below. Valid until the next call. */
+/* What a shell in the current folder calls the program by: moefw, or in place its path, from
+ * the current folder if it lies below. Valid until the next call. */
 const char *mf_place_called(void);
 
 /* For tests, before the first call of the others: as if the program were this file. */

@@ -332,7 +332,8 @@ static void run_many(mf_kt *t)
         }
 }
 
-/* A result in bf16 of several parts each way, whose sums take several blocks of the inner index. */
+/* A result in bf16 of several parts each way, whose sums take several blocks of the inner
+ * index. */
 static void run_large_bf16(mf_kt *t)
 {
     const int64_t m = 320, n = 1000, k = 650;

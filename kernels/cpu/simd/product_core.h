@@ -507,8 +507,8 @@ static void run_few(const product_block *b)
 #define SUMS     (320 * 512)
 #define SUM_COLS 512
 
-/* Where the inner index takes several blocks, sums of a part of c wait in f32. A part is as large as
- * the second cache allows: for each, rows and lanes are copied anew. */
+/* Where the inner index takes several blocks, sums of a part of c wait in f32. A part is as
+ * large as the second cache allows: for each, rows and lanes are copied anew. */
 static void run_by_sums(const product_block *b)
 {
     float sums[SUMS] __attribute__((aligned(64)));
