@@ -3,7 +3,9 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "data/source.h"
 #include "train/rundir.h"
 
 void mf_session_corpus_spec(const mf_config *c, mf_corpus_spec *ret)
@@ -30,6 +32,20 @@ void mf_session_corpus_spec(const mf_config *c, mf_corpus_spec *ret)
                                             .classes = (int32_t)c->tasks[i].classes};
 }
 
+/* Examples taken for running text train a model on braces and tabs, and nothing fails. */
+static void judge_format(const mf_corpus_spec *spec)
+{
+    mf_format said, named;
+    if (mf_format_of(spec->format, spec->path, &said) != MF_OK || said != MF_FORMAT_TEXT)
+        return;
+    if (mf_format_of("auto", spec->path, &named) != MF_OK || named == said) return;
+    const char *name = strrchr(spec->path, '.') + 1;
+    mf_log(MF_LOG_WARN,
+           "%s is read as running text, whatever its name says (data.format = text); "
+           "data.format = %s reads it as %s",
+           spec->path, name, name);
+}
+
 static int load_corpus(mf_session *s, const mf_session_options *o)
 {
     mf_corpus_spec spec;
@@ -48,6 +64,7 @@ static int load_corpus(mf_session *s, const mf_session_options *o)
         s->other_data = true;
     }
     int rc = mf_corpus_load(&spec, &s->corpus);
+    if (rc == MF_OK) judge_format(&spec);
     if (rc == MF_ENOTFOUND)
         rc = mf_fail_context(MF_EINPUT, "%s",
                              o->data                ? "--data"

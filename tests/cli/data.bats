@@ -320,3 +320,18 @@ small_run() {
     run "$MOEFW" ckpt verify run/ckpt/step-1
     [ "$status" -eq 0 ]
 }
+
+@test "examples that are read as running text are warned of" {
+    cd "$BATS_TEST_TMPDIR"
+    for i in 1 2 3 4 5 6 7 8; do
+        echo "{\"text\": \"a line of some words $i\"}"
+    done >lines.jsonl
+    tiny=(-q -t 1 --steps 1 --data lines.jsonl --set model.dim=8 --set model.heads=1 --set model.seq=8
+        --set train.batch=2 --set train.eval_batches=1 --set train.eval_context=0)
+    run "$MOEFW" train "${tiny[@]}" --out raw
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = "moefw: warning: lines.jsonl is read as running text, whatever its name says (data.format = text); data.format = jsonl reads it as jsonl" ]
+    run "$MOEFW" train "${tiny[@]}" --out lines --set data.format=jsonl
+    [ "$status" -eq 0 ]
+    [ "$output" = lines ]
+}
