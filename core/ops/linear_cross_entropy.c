@@ -23,14 +23,23 @@ enum { WANT_X = 1, WANT_W = 2, WANT_BIAS = 4 };
 
 /* ---- chunks ---- */
 
-#define CHUNK_BYTES ((int64_t)1 << 20) /* of logits, where that is enough rows */
-#define CHUNK_MIN   512                /* rows: w and dw go through memory once a chunk */
+/* Logits of a small vocabulary stay in second caches. Those of a large one do not: then what counts
+ * is that w and dw go through memory, and w through copies, once a chunk. */
+#define NEAR_VOCAB 2048
+#define NEAR_BYTES ((int64_t)1 << 20) /* of logits, where that is enough rows */
+#define NEAR_ROWS  512
+#define FAR_BYTES  ((int64_t)160 << 20)
+#define FAR_ROWS   1280
 
 static int64_t chunk_rows(int64_t rows, int64_t vocab)
 {
-    int64_t most = CHUNK_BYTES / ((int64_t)sizeof(float) * vocab) / 64 * 64;
-    if (most < CHUNK_MIN) most = CHUNK_MIN;
-    return rows < most ? rows : most;
+    const int64_t row = (int64_t)sizeof(float) * vocab;
+    int64_t most = vocab <= NEAR_VOCAB          ? NEAR_BYTES / row / 64 * 64
+                   : FAR_BYTES / row < FAR_ROWS ? FAR_BYTES / row
+                                                : FAR_ROWS;
+    if (most < NEAR_ROWS) most = NEAR_ROWS;
+    const int64_t chunks = (rows + most - 1) / most; /* equal ones */
+    return chunks > 1 ? (rows + 8 * chunks - 1) / (8 * chunks) * 8 : rows;
 }
 
 /* Scratch of a call, laid out in the one block that it gets. */
@@ -118,7 +127,7 @@ typedef struct head {
     const void *x, *w;
     const float *bias, *weight;
     const int32_t *target;
-    void *dx;                  /* outputs; NULL: not wanted */
+    void *dx; /* outputs; NULL: not wanted */
     float *row_loss, *dw, *db;
     scratch s;
     int64_t counted; /* rows with a target */
@@ -326,11 +335,9 @@ static int loss_forward(const mf_call *call)
 
 static mf_tensor *add_node(mf_graph *g, mf_tensor *const *in, int64_t want, mf_tensor **out)
 {
-    return mf_graph_op_named(g, "linear_cross_entropy", INPUTS, in, &(mf_attr){.i = {want}},
-                             want ? 1 + !!(want & WANT_X) + !!(want & WANT_W) +
-                                        !!(want & WANT_BIAS)
-                                  : 2,
-                             out);
+    return mf_graph_op_named(
+        g, "linear_cross_entropy", INPUTS, in, &(mf_attr){.i = {want}},
+        want ? 1 + !!(want & WANT_X) + !!(want & WANT_W) + !!(want & WANT_BIAS) : 2, out);
 }
 
 static bool is_one(const mf_tensor *t)

@@ -558,6 +558,12 @@ const mf_op_row mf_op_rows_layers[] = {
      .n_out = 3,
      .right = right_linear_cross_entropy,
      .tol = 1e-5},
+    {.op = "linear_cross_entropy", /* two chunks of rows */
+     .in = {OT_F(1500, 3), OT_F(200, 3), OT_F(200), OT_I(-2, 199, 1500), OT_NO},
+     .attr = {.i = {7}},
+     .n_out = 4,
+     .right = right_linear_cross_entropy,
+     .tol = 1e-5},
     {.op = "linear_cross_entropy",
      .in = {OT_F(5, 4), OT_F(7, 4), OT_NO, OT_INDICES(beyond, 5), OT_NO},
      .fails = MF_EINPUT,
