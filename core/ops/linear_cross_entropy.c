@@ -23,8 +23,8 @@ enum { WANT_X = 1, WANT_W = 2, WANT_BIAS = 4 };
 
 /* ---- chunks ---- */
 
-/* Logits of a small vocabulary stay in second caches. Those of a large one do not: then what counts
- * is that w and dw go through memory, and w through copies, once a chunk. */
+/* Logits of a small vocabulary stay in second caches. Those of a large one do not: then what
+ * counts is that w and dw go through memory, and w through copies, once a chunk. */
 #define NEAR_VOCAB 2048
 #define NEAR_BYTES ((int64_t)1 << 20) /* of logits, where that is enough rows */
 #define NEAR_ROWS  512
