@@ -21,6 +21,21 @@ V_INLINE void adamw_step(const range *p, vf g, vf *value, vf *m, vf *v)
     *value = *value - step * p->lr - *value * p->decay;
 }
 
+/* Past the cache where the machine can: a copy is not read before the next step, and a whole line
+ * need not be read before it is written. */
+V_INLINE void store_past(mf_bf16 *p, vf v)
+{
+#if defined(__AVX512F__)
+    mf_bf16 t[VL] __attribute__((aligned(2 * VL)));
+    if ((uintptr_t)p % sizeof t == 0) {
+        v_store_bf16(t, v);
+        _mm256_stream_si256((__m256i *)p, _mm256_load_si256((const __m256i *)t));
+        return;
+    }
+#endif
+    v_store_bf16(p, v);
+}
+
 V_INLINE void adamw_part(const range *p, int64_t tile, bool bf16)
 {
     int64_t i = tile * p->per, to = rows_end(p->count, i, p->per);
@@ -32,7 +47,7 @@ V_INLINE void adamw_part(const range *p, int64_t tile, bool bf16)
         vf value = v_load(p->value + i), m = v_load(p->m + i), v = v_load(p->v + i);
         adamw_step(p, v_load(p->grad + i), &value, &m, &v);
         v_store(p->value + i, value);
-        if (bf16) v_store_bf16(p->half + i, value);
+        if (bf16) store_past(p->half + i, value);
         v_store(p->m + i, m);
         v_store(p->v + i, v);
     }
@@ -46,6 +61,9 @@ V_INLINE void adamw_part(const range *p, int64_t tile, bool bf16)
         v_store_n(p->m + i, m, n);
         v_store_n(p->v + i, v, n);
     }
+#if defined(__AVX512F__)
+    if (bf16) _mm_sfence(); /* others see the copies from here on */
+#endif
 }
 
 static void adamw_tile(void *arg, int64_t tile)
