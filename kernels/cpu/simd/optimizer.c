@@ -21,8 +21,8 @@ V_INLINE void adamw_step(const range *p, vf g, vf *value, vf *m, vf *v)
     *value = *value - step * p->lr - *value * p->decay;
 }
 
-/* Past the cache where the machine can: a copy is not read before the next step, and a whole line
- * need not be read before it is written. */
+/* Past the cache where the machine can: copies are not read before the next step, and a line
+ * that is written whole need not be read first. */
 V_INLINE void store_past(mf_bf16 *p, vf v)
 {
 #if defined(__AVX512F__)
