@@ -427,6 +427,16 @@ static int add_all_documents(loader *l)
 }
 
 /* Topics of tokens, where all splits are labelled. */
+/* A token is a byte of the generated text, and that is all there is. */
+static bool is_byte_by_byte(const loader *l)
+{
+    const mf_topics *t = l->source[0].topics;
+    if (t == NULL || l->ids.n != t->size) return false;
+    for (size_t i = 0; i < t->size; i++)
+        if (l->ids.start[i] != i || l->ids.id[i] != (unsigned char)t->text[i]) return false;
+    return true;
+}
+
 static int label_tokens(loader *l)
 {
     mf_corpus *c = l->c;
@@ -434,6 +444,11 @@ static int label_tokens(loader *l)
         if (c->split[i].tokens > 0 && c->split[i].topics == NULL) return MF_OK;
         if (c->split[i].topics != NULL && c->split[i].topics->spec.topics > c->n_labels)
             c->n_labels = c->split[i].topics->spec.topics;
+    }
+    if (is_byte_by_byte(l)) {
+        c->labels = l->source[0].topics->labels;
+        c->ids = l->source[0].topics->text;
+        return MF_OK;
     }
     c->labels = mf_alloc_raw(l->ids.n);
     if (c->labels == NULL) return MF_ENOMEM;
@@ -512,7 +527,7 @@ static int limit_documents(loader *l)
 static int narrow(mf_corpus *c)
 {
     const int32_t *wide = c->ids, bytes = c->vocab <= 256 ? 1 : c->vocab <= 65536 ? 2 : 4;
-    if (bytes == 4) return MF_OK;
+    if (bytes == 4 || c->id_bytes == 1) return MF_OK;
     void *ids = mf_alloc_raw((size_t)c->tokens * (size_t)bytes);
     if (ids == NULL) return MF_ENOMEM;
     for (int64_t i = 0; i < c->tokens && bytes == 1; i++)
@@ -536,10 +551,12 @@ static int load(loader *l)
     if (code == MF_OK)
         code = l->source[0].documents != NULL ? add_all_documents(l) : add_streams(l);
     if (code == MF_OK) code = label_tokens(l);
-    c->ids = l->ids.id;
-    c->id_bytes = (int32_t)sizeof *l->ids.id;
+    c->id_bytes = c->ids != NULL ? 1 : (int32_t)sizeof *l->ids.id;
     c->tokens = (int64_t)l->ids.n;
-    l->ids.id = NULL;
+    if (c->ids == NULL) {
+        c->ids = l->ids.id;
+        l->ids.id = NULL;
+    }
     for (int i = 0; i < SOURCES; i++) {
         c->own_topics[i] = l->source[i].topics;
         if (l->source[i].topics != NULL) l->source[i].text = NULL;
@@ -581,11 +598,13 @@ void mf_corpus_free(mf_corpus *c)
         mf_free(c->more[k].label);
         mf_free(c->more[k].value);
     }
+    if (c->own_topics[0] == NULL || c->ids != c->own_topics[0]->text) {
+        mf_free(c->ids);
+        mf_free(c->labels);
+    }
     for (int i = 0; i < MF_SPLITS; i++)
         mf_topics_free(c->own_topics[i]);
     mf_tokenizer_free(c->own_tokenizer);
-    mf_free(c->ids);
-    mf_free(c->labels);
     mf_free(c->spans);
     mf_free(c);
 }

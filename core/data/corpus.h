@@ -101,10 +101,11 @@ typedef struct mf_split_range {
 typedef struct mf_corpus {
     const mf_tokenizer *tokenizer; /* NULL for bin without one */
     int32_t vocab;
-    void *ids;        /* [tokens] of id_bytes each: mf_corpus_id reads them */
+    void *ids;        /* [tokens] of id_bytes each: mf_corpus_id reads them. Of a generated text
+                       * that is cut into bytes: the text itself */
     int32_t id_bytes; /* 1, 2 or 4: as few as the vocabulary needs */
     int64_t tokens;
-    uint8_t *labels;  /* [tokens] topic of each token; NULL when not known */
+    uint8_t *labels;  /* [tokens] topic of each token, then the text's own; NULL: not known */
     int32_t n_labels; /* number of topics, 0 without */
     mf_span *spans;   /* NULL for a stream */
     int64_t n_spans;

@@ -211,6 +211,11 @@ mf_node *mf_node_new(mf_graph *g, const mf_opdef *op, const char *scope)
     return node;
 }
 
+const mf_node *mf_tensor_maker(const mf_tensor *t)
+{
+    return t->node >= 0 ? t->graph->nodes[t->node] : NULL;
+}
+
 mf_tensor *mf_owner(const mf_tensor *t)
 {
     while (t->alias)

@@ -184,6 +184,7 @@ typedef struct mf_graph_info {
 } mf_graph_info;
 void mf_graph_get_info(const mf_graph *g, mf_graph_info *ret);
 int mf_graph_nodes(const mf_graph *g); /* added so far */
+const mf_node *mf_tensor_maker(const mf_tensor *t); /* NULL: a leaf */
 /* The first node of an op behind the first `from` nodes; NULL: there is none. */
 const mf_node *mf_graph_node_of(const mf_graph *g, const char *op, int from);
 /* Whether runs of a finished graph read the f32 values of a parameter. */

@@ -44,7 +44,7 @@ static int embedding_backward(const mf_call *call)
 
 const mf_opdef mf_op_embedding = {
     .size = sizeof(mf_opdef),
-    .flags = MF_OP_ROWS,
+    .flags = MF_OP_ROWS | MF_OP_CHEAP,
     .name = "embedding",
     .formula = "y[i] = table[ids[i]]",
     .infer = embedding_infer,

@@ -6,12 +6,16 @@
  *   grouped_weight_grad  y[e] = sum_r a[r] b[r]^T             a [R,out], b [R,in] -> [E,out,in]
  *   group_sum            y[e] = sum_r x[r]                    x [R,n] -> [E,n]
  *
+ * Inputs row, row_a, row_b [R] i32, which may be absent, say that row r is row[r] of x, a, b as
+ * given, zeros where it is < 0.
+ *
  * e is the group with offset[e] <= r < offset[e+1], offset [E+1] i32. Each is the gradient of
  * another. x, w, a, b f32 or bf16; i0: type of y, of group_sum always f32. Offsets come from
  * data: they are checked before every use.
  */
 #include "ops/grouped.h"
 #include "ops/index.h"
+#include <string.h>
 
 /* ---- offsets ---- */
 
@@ -27,6 +31,7 @@ static int infer_offset(const mf_infer *in, int i, int64_t *ret_groups)
 /* ---- grouped_linear ---- */
 
 enum { X, W, OFFSET, BIAS };
+enum { ROW = 3, ROW_A = 3, ROW_B }; /* of its gradients */
 
 static mf_tensor *linear_as(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *offset,
                             mf_dtype type)
@@ -37,6 +42,27 @@ static mf_tensor *linear_as(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *
 static bool general(const mf_call *call)
 {
     return mf_call_is_bf16(call, 0) || call->out[0].dtype != MF_F32;
+}
+
+/* Input i, which may be absent: which row of x [T,n] each of the rows is; *rows counts those.
+ * */
+static int infer_rows(const mf_infer *in, int i, const char *what, int64_t *rows)
+{
+    if (in->n_in <= i || mf_infer_absent(in, i)) return MF_OK;
+    if (mf_infer_tensor(in, i, what, MF_I32, 1, 1)) return MF_ESHAPE;
+    *rows = in->in[i].shape.dim[0];
+    return MF_OK;
+}
+
+static int check_rows(const mf_call *call, int i, const char *what, int of)
+{
+    if (call->n_in <= i || call->in[i].data == NULL) return MF_OK;
+    return mf_call_check_below(call, i, what, call->in[of].shape.dim[0]);
+}
+
+static const int32_t *rows_of(const mf_call *call, int i)
+{
+    return call->n_in > i ? mf_call_i32(call, i) : NULL;
 }
 
 /* What both products of rows have in common. */
@@ -132,11 +158,12 @@ static int dx_infer(mf_infer *in)
     char text[MF_SHAPE_TEXT];
     int64_t groups;
     mf_dtype type = mf_infer_float(in, X), result;
-    if (mf_infer_inputs(in, 3) || mf_infer_tensor(in, X, "x", type, 2, 2) ||
+    if ((in->n_in != 3 && mf_infer_inputs(in, 4)) || mf_infer_tensor(in, X, "x", type, 2, 2) ||
         mf_infer_tensor(in, W, "w", type, 3, 3) || infer_offset(in, OFFSET, &groups) ||
         mf_infer_result(in, 0, type, &result))
         return MF_ESHAPE;
     mf_shape x = in->in[X].shape, w = in->in[W].shape;
+    if (infer_rows(in, ROW, "row", &x.dim[0])) return MF_ESHAPE;
     if (w.dim[0] != groups || w.dim[1] != x.dim[1])
         return in->fail(in, "expected w [%lld,%lld,in], found %s", (long long)groups,
                         (long long)x.dim[1], mf_shape_text(w, text));
@@ -148,11 +175,14 @@ static int dx_forward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
     mf_shape w = call->in[W].shape;
-    int64_t rows = call->in[X].shape.dim[0];
+    int64_t rows = call->out[0].shape.dim[0];
+    const int32_t *row = rows_of(call, ROW);
     int err = mf_call_check_offset(call, OFFSET, rows);
+    if (!err) err = check_rows(call, ROW, "row", X);
     if (err) return err;
-    if (general(call)) {
+    if (general(call) || row != NULL) {
         mf_product p = by_rows(call, rows, w);
+        p.row_a = row;
         p.n = p.ldb = p.ldc = w.dim[2];
         p.k = p.lda = w.dim[1];
         mf_call_kernels(call)->product(&x, &p);
@@ -164,14 +194,29 @@ static int dx_forward(const mf_call *call)
     return MF_OK;
 }
 
+/* Input i, row by row as the product saw it. */
+static mf_tensor *input_rows(mf_graph *g, const mf_gradient *at, int i, int row)
+{
+    mf_tensor *x = at->in[i];
+    return at->n_in > row && at->in[row] ? mf_gather_rows(g, x, at->in[row]) : x;
+}
+
+/* The gradient of input i from that of its rows. */
+static mf_tensor *rows_back(mf_graph *g, const mf_gradient *at, int i, int row, mf_tensor *d)
+{
+    if (at->n_in <= row || !at->in[row]) return d;
+    return mf_scatter_rows(g, mf_graph_wide(g, d), at->in[row], at->in[i]->shape.dim[0]);
+}
+
 static int dx_grad(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *dy = at->dout[0], *offset = at->in[OFFSET];
     if (at->wants[X])
-        at->din[X] = linear_as(g, dy, at->in[W], offset, mf_tensor_grad_type(at->in[X]));
+        at->din[X] = rows_back(
+            g, at, X, ROW, linear_as(g, dy, at->in[W], offset, mf_tensor_grad_type(at->in[X])));
     if (at->wants[W])
-        at->din[W] =
-            mf_grouped_weight_grad(g, at->in[X], dy, offset, mf_tensor_grad_type(at->in[W]));
+        at->din[W] = mf_grouped_weight_grad(g, input_rows(g, at, X, ROW), dy, offset,
+                                            mf_tensor_grad_type(at->in[W]));
     return mf_graph_status(g);
 }
 
@@ -196,11 +241,13 @@ static int weight_infer(mf_infer *in)
     char text[MF_SHAPE_TEXT];
     int64_t groups;
     mf_dtype type = mf_infer_float(in, A), result;
-    if (mf_infer_inputs(in, 3) || mf_infer_tensor(in, A, "a", type, 2, 2) ||
+    if ((in->n_in != 3 && mf_infer_inputs(in, 5)) || mf_infer_tensor(in, A, "a", type, 2, 2) ||
         mf_infer_tensor(in, B, "b", type, 2, 2) || infer_offset(in, OFFSET, &groups) ||
         mf_infer_result(in, 0, type, &result))
         return MF_ESHAPE;
     mf_shape a = in->in[A].shape, b = in->in[B].shape;
+    if (infer_rows(in, ROW_A, "row_a", &a.dim[0]) || infer_rows(in, ROW_B, "row_b", &b.dim[0]))
+        return MF_ESHAPE;
     if (a.dim[0] != b.dim[0])
         return in->fail(in, "expected b of %lld rows like a, found %s", (long long)a.dim[0],
                         mf_shape_text(b, text));
@@ -212,9 +259,13 @@ static int weight_forward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
     mf_shape a = call->in[A].shape;
+    const int32_t *row_a = rows_of(call, ROW_A), *row_b = rows_of(call, ROW_B);
+    if (row_a != NULL) a.dim[0] = call->in[ROW_A].shape.dim[0];
     int err = mf_call_check_offset(call, OFFSET, a.dim[0]);
+    if (!err) err = check_rows(call, ROW_A, "row_a", A);
+    if (!err) err = check_rows(call, ROW_B, "row_b", B);
     if (err) return err;
-    if (general(call)) {
+    if (general(call) || row_a != NULL || row_b != NULL) {
         int64_t m = a.dim[1], n = call->in[B].shape.dim[1];
         const mf_product p = {.m = m,
                               .n = n,
@@ -229,6 +280,8 @@ static int weight_forward(const mf_call *call)
                               .lda = m,
                               .ldb = n,
                               .ldc = n,
+                              .row_a = row_a,
+                              .row_b = row_b,
                               .alpha = 1,
                               .by = MF_BY_INNER,
                               .parts = call->out[0].shape.dim[0],
@@ -248,10 +301,13 @@ static int weight_grad(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *dy = at->dout[0], *offset = at->in[OFFSET];
     if (at->wants[A])
-        at->din[A] = linear_as(g, at->in[B], dy, offset, mf_tensor_grad_type(at->in[A]));
+        at->din[A] = rows_back(g, at, A, ROW_A,
+                               linear_as(g, input_rows(g, at, B, ROW_B), dy, offset,
+                                         mf_tensor_grad_type(at->in[A])));
     if (at->wants[B])
-        at->din[B] =
-            mf_grouped_linear_dx(g, at->in[A], dy, offset, mf_tensor_grad_type(at->in[B]));
+        at->din[B] = rows_back(g, at, B, ROW_B,
+                               mf_grouped_linear_dx(g, input_rows(g, at, A, ROW_A), dy, offset,
+                                                    mf_tensor_grad_type(at->in[B])));
     return mf_graph_status(g);
 }
 
@@ -266,6 +322,35 @@ const mf_opdef mf_op_grouped_weight_grad = {
     .diff_in = 1u << A | 1u << B,
     .bf16_in = 1u << A | 1u << B,
 };
+
+/* ---- as parts of gradients ---- */
+
+/* Where dispatch_rows took the rows of *x from, that; returns which rows, NULL: *x stays. */
+static mf_tensor *unmoved(mf_tensor **x)
+{
+    enum { FROM, TOKEN };
+    if (*x == NULL || (*x)->node < 0) return NULL;
+    const mf_node *made = mf_tensor_maker(*x);
+    if (made->backward || strcmp(made->op->name, "dispatch_rows") != 0) return NULL;
+    *x = made->in[FROM];
+    return made->in[TOKEN];
+}
+
+mf_tensor *mf_grouped_linear_dx(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *offset,
+                                mf_dtype type)
+{
+    mf_tensor *row = unmoved(&x);
+    return mf_op4(g, "grouped_linear_dx", x, w, offset, row, &(mf_attr){.i = {MF_AS(type)}});
+}
+
+mf_tensor *mf_grouped_weight_grad(mf_graph *g, mf_tensor *a, mf_tensor *b, mf_tensor *offset,
+                                  mf_dtype type)
+{
+    mf_tensor *row_a = unmoved(&a), *row_b = unmoved(&b);
+    mf_tensor *in[] = {a, b, offset, row_a, row_b};
+    return mf_graph_op_named(g, "grouped_weight_grad", 5, in, &(mf_attr){.i = {MF_AS(type)}}, 1,
+                             NULL);
+}
 
 /* ---- group_sum ---- */
 

@@ -8,18 +8,13 @@
 
 #include "ops/product.h"
 
-/* y[r] = w[e]^T x[r], zero past offset[E]. x [R,out], w [E,out,in] -> [R,in] */
-static inline mf_tensor *mf_grouped_linear_dx(mf_graph *g, mf_tensor *x, mf_tensor *w,
-                                              mf_tensor *offset, mf_dtype type)
-{
-    return mf_op3(g, "grouped_linear_dx", x, w, offset, &(mf_attr){.i = {MF_AS(type)}});
-}
-/* y[e] = sum over r of a[r] b[r]^T. a [R,out], b [R,in] -> [E,out,in] */
-static inline mf_tensor *mf_grouped_weight_grad(mf_graph *g, mf_tensor *a, mf_tensor *b,
-                                                mf_tensor *offset, mf_dtype type)
-{
-    return mf_op3(g, "grouped_weight_grad", a, b, offset, &(mf_attr){.i = {MF_AS(type)}});
-}
+/* y[r] = w[e]^T x[r], zero past offset[E]. x [R,out], w [E,out,in] -> [R,in]. Where
+ * dispatch_rows made x, it is read where that took it from, and no such matrix need be made. */
+mf_tensor *mf_grouped_linear_dx(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *offset,
+                                mf_dtype type);
+/* y[e] = sum over r of a[r] b[r]^T. a [R,out], b [R,in] -> [E,out,in]; a and b as x above. */
+mf_tensor *mf_grouped_weight_grad(mf_graph *g, mf_tensor *a, mf_tensor *b, mf_tensor *offset,
+                                  mf_dtype type);
 /* y[e] = sum over r of x[r]. x [R,n] -> [E,n] */
 static inline mf_tensor *mf_group_sum(mf_graph *g, mf_tensor *x, mf_tensor *offset)
 {

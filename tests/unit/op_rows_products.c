@@ -47,17 +47,25 @@ static int64_t group_of(const ot_run *r, int in, int64_t i)
     return -1;
 }
 
+/* The row of what is given that the product sees as row i: by input `list`, which may be
+ * absent. */
+static int64_t row_of(const ot_run *r, int list, int64_t i)
+{
+    return r->n_in > list && r->in[list].i ? r->in[list].i[i] : i;
+}
+
 static void right_grouped(ot_run *r, bool transposed)
 {
     mf_shape w = r->in[1].shape;
     int64_t n_out = w.dim[1], n_in = w.dim[2];
     int64_t n = transposed ? n_in : n_out, k = transposed ? n_out : n_in;
     for (int64_t i = 0; i < r->out[0].count; i++) {
-        int64_t e = group_of(r, 2, i / n);
-        double sum = e >= 0 && r->n_in == 4 && r->in[3].f ? r->in[3].f[e * n + i % n] : 0;
-        for (int64_t p = 0; p < k && e >= 0; p++) {
+        int64_t e = group_of(r, 2, i / n), row = transposed ? row_of(r, 3, i / n) : i / n;
+        double sum =
+            !transposed && e >= 0 && r->n_in == 4 && r->in[3].f ? r->in[3].f[e * n + i % n] : 0;
+        for (int64_t p = 0; p < k && e >= 0 && row >= 0; p++) {
             int64_t o = transposed ? p : i % n, j = transposed ? i % n : p;
-            sum += at(r, 0, i / n, k, p) * r->in[1].f[(e * n_out + o) * n_in + j];
+            sum += at(r, 0, row, k, p) * r->in[1].f[(e * n_out + o) * n_in + j];
         }
         r->out[0].want[i] = sum;
     }
@@ -78,10 +86,12 @@ static void right_weight_grad(ot_run *r)
     int64_t n = r->in[0].shape.dim[1], k = r->in[1].shape.dim[1];
     for (int64_t i = 0; i < r->out[0].count; i++)
         r->out[0].want[i] = 0;
-    for (int64_t row = 0; row < r->in[0].shape.dim[0]; row++)
-        for (int64_t i = 0; i < n * k && group_of(r, 2, row) >= 0; i++)
+    for (int64_t row = 0; row < r->in[2].i[r->in[2].count - 1]; row++) {
+        const int64_t a = row_of(r, 3, row), b = row_of(r, 4, row);
+        for (int64_t i = 0; i < n * k && a >= 0 && b >= 0 && group_of(r, 2, row) >= 0; i++)
             r->out[0].want[group_of(r, 2, row) * n * k + i] +=
-                at(r, 0, row, n, i / k) * at(r, 1, row, k, i % k);
+                at(r, 0, a, n, i / k) * at(r, 1, b, k, i % k);
+    }
 }
 
 static void right_group_sum(ot_run *r)
@@ -185,11 +195,27 @@ const mf_op_row mf_op_rows_products[] = {
      .right = right_grouped_dx,
      .exact = true},
     {.op = "grouped_linear_dx",
+     .in = {OT_F(7, 4), OT_F(3, 4, 5), OT_GROUPS(3, 11), OT_I(-1, 6, 11)},
+     .right = right_grouped_dx,
+     .exact = true},
+    {.op = "grouped_linear_dx",
+     .in = {OT_F(7, 4), OT_F(3, 4, 5), OT_GROUPS(3, 11), OT_I(7, 7, 11)},
+     .fails = MF_EPLUGIN,
+     .refuse = "row 0: expected row in -1 .. 6, found 7"},
+    {.op = "grouped_linear_dx",
      .in = {OT_F(11, 5), OT_F(3, 4, 5), OT_GROUPS(3, 11)},
      .refuse = "expected w [3,5,in]"},
 
     {.op = "grouped_weight_grad",
      .in = {OT_F(11, 4), OT_F(11, 5), OT_GROUPS(3, 11)},
+     .right = right_weight_grad,
+     .exact = true},
+    {.op = "grouped_weight_grad",
+     .in = {OT_F(7, 4), OT_F(11, 5), OT_GROUPS(3, 11), OT_I(-1, 6, 11), OT_NO},
+     .right = right_weight_grad,
+     .exact = true},
+    {.op = "grouped_weight_grad",
+     .in = {OT_F(7, 4), OT_F(9, 5), OT_GROUPS(3, 11), OT_I(-1, 6, 11), OT_I(-1, 8, 11)},
      .right = right_weight_grad,
      .exact = true},
     {.op = "grouped_weight_grad",
