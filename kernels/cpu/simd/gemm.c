@@ -156,8 +156,10 @@ static void by_engine(int64_t rows, int64_t cols, bool trans_a, bool trans_b, in
                       const float *b, int64_t ldb, float beta, float *c, int64_t ldc,
                       const product_block *next)
 {
-    const product_block block = {.a = {a, MF_CAST_F32, lda, !trans_a, NULL, trans_a ? m : k},
-                                 .b = {b, MF_CAST_F32, ldb, trans_b, NULL, trans_b ? k : n},
+    const product_side u = {a, MF_CAST_F32, lda, !trans_a, NULL, trans_a ? m : k, false},
+                       v = {b, MF_CAST_F32, ldb, trans_b, NULL, trans_b ? k : n, false};
+    const product_block block = {.a = u,
+                                 .b = v,
                                  .i1 = m,
                                  .j1 = n,
                                  .k1 = k,

@@ -107,7 +107,8 @@ static product_block block_of(const cut *c, int64_t part, int64_t i0, int64_t i1
 {
     const mf_product *p = c->p;
     product_block b = {
-        .a = {p->a, p->type_a, p->lda, !p->trans_a, p->row_a, p->trans_a ? p->m : p->k},
+        .a = {p->a, p->type_a, p->lda, !p->trans_a, p->row_a, p->trans_a ? p->m : p->k,
+              false},
         .b = {p->b, p->type_b, p->ldb, p->trans_b, p->row_b, p->trans_b ? p->k : p->n,
               p->panels_b},
         .i0 = i0,

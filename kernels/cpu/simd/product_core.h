@@ -93,18 +93,9 @@ V_INLINE void run_words(int mr, int nr, bool packed, int64_t count, const char *
     }
 }
 
-V_INLINE void run_tile(int mr, int nr, bool packed, const tile *t)
+/* Sums on their way to c. */
+V_INLINE void run_end(int mr, int nr, const tile *t, vf sum[14][NR])
 {
-    const int64_t rs = t->s.rs;
-    const char *s[4] = {t->s.at, t->s.at + 4 * rs, t->s.at + 8 * rs, t->s.at + 12 * rs};
-    vf sum[14][NR];
-    V_UNROLL
-    for (int i = 0; i < mr; i++) {
-        V_UNROLL
-        for (int j = 0; j < nr; j++)
-            sum[i][j] = (vf){0};
-    }
-    run_words(mr, nr, packed, t->words, s, rs, t->v, t->ldv, t->ahead, t->beside, sum);
     V_UNROLL
     for (int i = 0; i < mr; i++) {
         V_UNROLL
@@ -123,6 +114,21 @@ V_INLINE void run_tile(int mr, int nr, bool packed, const tile *t)
             }
         }
     }
+}
+
+V_INLINE void run_tile(int mr, int nr, bool packed, const tile *t)
+{
+    const int64_t rs = t->s.rs;
+    const char *s[4] = {t->s.at, t->s.at + 4 * rs, t->s.at + 8 * rs, t->s.at + 12 * rs};
+    vf sum[14][NR];
+    V_UNROLL
+    for (int i = 0; i < mr; i++) {
+        V_UNROLL
+        for (int j = 0; j < nr; j++)
+            sum[i][j] = (vf){0};
+    }
+    run_words(mr, nr, packed, t->words, s, rs, t->v, t->ldv, t->ahead, t->beside, sum);
+    run_end(mr, nr, t, sum);
 }
 
 #define TILES_OF(mr)                                                                           \

@@ -3,9 +3,9 @@
  *
  * Of each matrix [n,k] LANES rows at a time lie as [words of k][LANES], the last of them as
  * [words][n % LANES]: what the engine otherwise copies for each product. A word is one f32 or
- * two bf16, so that both engines read them, that of f32 by widening a panel of bf16 first.
- * Panels lie in the order in which they are multiplied: memory is read once, from begin to end.
- * Sums are those of run_block, bit by bit.
+ * two bf16, so that both engines read them: that of f32 widens a panel of bf16 while it
+ * multiplies the first rows. Panels lie in the order in which they are multiplied: memory is
+ * read once, from begin to end. Sums are those of run_block, bit by bit.
  */
 #ifndef MF_SIMD_PRODUCT_PANELS_H
 #define MF_SIMD_PRODUCT_PANELS_H
@@ -102,19 +102,85 @@ static void put_sums(const panel_work *w)
 /* ---- many rows ---- */
 
 #if !HALF && VL == 16
-/* Words of two bf16 as two rows of f32. */
-static const float *widen_panel(const char *from, int64_t words, int64_t width, float *to)
+/* Two words of each of mr rows, u words on, times what pairs of bf16 are in f32, which goes to
+ * `to` as well, for the rows behind. */
+V_INLINE void run_pair(int mr, int nr, int u, const char *const s[4], int64_t rs,
+                       const char *from, float *to, vf sum[14][NR])
 {
-    float *at = to;
-    for (int64_t q = 0; q < words; q += 2, at += 2 * width)
-        for (int64_t l = 0; l < width; l += VL, from += 4 * VL) {
-            const __m512i pair = _mm512_loadu_si512(from);
-            _mm512_storeu_si512(at + l, _mm512_slli_epi32(pair, 16));
-            _mm512_storeu_si512(at + width + l,
-                                _mm512_and_si512(pair, _mm512_set1_epi32(-65536)));
+    const __m512i high = _mm512_set1_epi32(-65536);
+    V_UNROLL
+    for (int h = 0; h < 2; h++) {
+        vf w[NR];
+        V_UNROLL
+        for (int j = 0; j < nr; j++) {
+            const __m512i pair = _mm512_loadu_si512(from + j * 4 * VL);
+            w[j] = (vf)(h == 0 ? _mm512_slli_epi32(pair, 16) : _mm512_and_si512(pair, high));
+            v_store(to + (h * nr + j) * VL, w[j]);
         }
-    return to;
+        V_UNROLL
+        for (int i = 0; i < mr; i++) {
+            vf one = word_spread(s[i / 4] + (i % 4) * rs + 4 * (u + h));
+            V_UNROLL
+            for (int j = 0; j < nr; j++)
+                sum[i][j] = v_fma(one, w[j], sum[i][j]);
+        }
+    }
 }
+
+/* As run_tile; the panel is of pairs at `from`, and goes to `wide` in f32. */
+V_INLINE void run_widening(int mr, int nr, const tile *t, const char *from, float *wide)
+{
+    const int64_t rs = t->s.rs, pair = 4 * nr * VL;
+    const char *s[4] = {t->s.at, t->s.at + 4 * rs, t->s.at + 8 * rs, t->s.at + 12 * rs};
+    const char *const *ahead = t->ahead;
+    vf sum[14][NR];
+    V_UNROLL
+    for (int i = 0; i < mr; i++) {
+        V_UNROLL
+        for (int j = 0; j < nr; j++)
+            sum[i][j] = (vf){0};
+    }
+    int64_t q = 0;
+    for (; q + PIECE_WORDS <= t->words; ahead++)
+        for (const char *line = *ahead, *end = line + PIECE; line < end; line += 64, q += 4) {
+            __builtin_prefetch(line, 0, 2);
+            __builtin_prefetch(line + t->beside, 0, 2);
+            run_pair(mr, nr, 0, s, rs, from, wide, sum);
+            run_pair(mr, nr, 2, s, rs, from + pair, wide + 2 * nr * VL, sum);
+            from += 2 * pair;
+            wide += 4 * nr * VL;
+            V_UNROLL
+            for (int i = 0; i < 4; i++)
+                s[i] += 16;
+        }
+    for (; q < t->words; q += 2, from += pair, wide += 2 * nr * VL) {
+        run_pair(mr, nr, 0, s, rs, from, wide, sum);
+        V_UNROLL
+        for (int i = 0; i < 4; i++)
+            s[i] += 8;
+    }
+    run_end(mr, nr, t, sum);
+}
+
+#define WIDENING_OF(mr)                                                                        \
+    static void widen_##mr##_1(const tile *t, const char *from, float *wide)                   \
+    {                                                                                          \
+        run_widening(mr, 1, t, from, wide);                                                    \
+    }                                                                                          \
+    static void widen_##mr##_2(const tile *t, const char *from, float *wide)                   \
+    {                                                                                          \
+        run_widening(mr, 2, t, from, wide);                                                    \
+    }
+/* clang-format off */
+WIDENING_OF(1) WIDENING_OF(2) WIDENING_OF(3) WIDENING_OF(4) WIDENING_OF(5) WIDENING_OF(6)
+WIDENING_OF(7) WIDENING_OF(8) WIDENING_OF(9) WIDENING_OF(10) WIDENING_OF(11) WIDENING_OF(12)
+WIDENING_OF(13) WIDENING_OF(14)
+static void (*const widening[MR][NR])(const tile *t, const char *from, float *wide) = {
+#define WIDE(mr) {widen_##mr##_1, widen_##mr##_2}
+    WIDE(1), WIDE(2), WIDE(3), WIDE(4), WIDE(5), WIDE(6), WIDE(7), WIDE(8), WIDE(9), WIDE(10),
+    WIDE(11), WIDE(12), WIDE(13), WIDE(14)
+};
+/* clang-format on */
 #endif
 
 /* next: where the words lie that are multiplied then, fetched on the way; NULL: unknown. */
@@ -128,17 +194,12 @@ static void run_panel(const panel_work *w, int64_t p, int64_t pend, const char *
     const bool two = all > most * w->strips;
     const int64_t count = two ? div_up(all, 2) : all, each = div_up(count, w->strips);
     int64_t left = next != NULL ? count : 0;
-    const float *v = (const float *)(const void *)from;
-#if !HALF && VL == 16
-    if (b->b.type == MF_CAST_BF16) v = widen_panel(from, pend - p, w->width, wide);
-#else
-    (void)wide;
-#endif
+    const bool half = stored_size(b) == 2;
     for (int64_t t = 0; t < w->strips; t++) {
         const int64_t rows = w->r1 - w->r0, i = w->r0 + t * rows / w->strips;
         const int mr = (int)(w->r0 + (t + 1) * rows / w->strips - i);
         tile u = panel_tile(w, i, p, pend);
-        u.v = v;
+        u.v = half ? wide : (const float *)(const void *)from;
         u.ahead = pieces;
         u.beside = two ? count * PIECE : 0;
         for (int64_t n = 0; n < most; n++) {
@@ -153,6 +214,12 @@ static void run_panel(const panel_work *w, int64_t p, int64_t pend, const char *
             __builtin_prefetch(u.c + r * u.ldc, 1);
             __builtin_prefetch(u.c + r * u.ldc + w->width - 1, 1);
         }
+#if !HALF && VL == 16
+        if (half && t == 0) {
+            widening[mr - 1][w->width > VL](&u, from, wide);
+            continue;
+        }
+#endif
         tiles[mr - 1][w->width > VL](&u);
     }
 }
@@ -207,17 +274,7 @@ V_INLINE void few_words(int mr, int nr, const tile *t, int64_t there, const char
         count = t->words;
         ahead = next != NULL ? next : at;
     }
-    V_UNROLL
-    for (int i = 0; i < mr; i++) {
-        V_UNROLL
-        for (int j = 0; j < nr; j++) {
-            float *to = t->c + i * t->ldc + j * VL;
-            vf r = sum[i][j] * t->alpha;
-            if (t->bias != NULL) r += v_load(t->bias + j * VL);
-            if (t->add) r += v_load(to);
-            v_store(to, r);
-        }
-    }
+    run_end(mr, nr, t, sum);
 }
 
 static void few_tile(int mr, const tile *t, int64_t there, const char *next)

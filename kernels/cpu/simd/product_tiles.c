@@ -218,8 +218,8 @@ bool NAME(product_tiles_work)(void)
         a[i] = (uint16_t)(0x3f80 + i * 37 % 128 + (i % 3 == 0 ? 0x8000 : 0));
     for (int i = 0; i < N * K; i++)
         b[i] = (uint16_t)(0x3f00 + i * 53 % 128 + (i % 5 == 0 ? 0x8000 : 0));
-    product_block p = {.a = {a, MF_CAST_BF16, K, true, NULL, K},
-                       .b = {b, MF_CAST_BF16, K, true, NULL, K},
+    product_block p = {.a = {a, MF_CAST_BF16, K, true, NULL, K, false},
+                       .b = {b, MF_CAST_BF16, K, true, NULL, K, false},
                        .i1 = M,
                        .j1 = N,
                        .k1 = K,
