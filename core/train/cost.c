@@ -5,9 +5,9 @@
 #include "base/parallel.h"
 #include "base/resident.h"
 
-/* What nobody plans: scratch of the product library, which each thread touches as it computes,
- * and what the loop writes and reports with. Measured. */
-#define BYTES_PER_THREAD ((size_t)1 << 21)
+/* What nobody plans: operands that products copy on the stack of each thread, .2 to 2 MB by
+ * their shapes, and what the loop writes and reports with. Measured, for small models. */
+#define BYTES_PER_THREAD ((size_t)1 << 19)
 #define BYTES_BESIDE     ((size_t)7 << 18)
 
 static int plan(mf_session *s, const mf_model_shape *shape, mf_model_graph **ret,

@@ -18,6 +18,7 @@
 #include "kernels/cpu/simd/product_words.h"
 
 #define PANEL_WORDS (KC * 512)
+#define SCRATCH(n)  __builtin_alloca_with_align((size_t)(n) * sizeof(float), 512)
 #define IN_PLACE    2                  /* strips up to which lanes are not copied */
 #define FEW         8                  /* rows up to which sums run along vectors */
 #define MOST_DOTS   (VL == 16 ? 4 : 2) /* of these at once */
@@ -199,6 +200,7 @@ typedef struct work {
     int64_t l0, l1, lc, kc;           /* lanes; of a part, and inner indices */
     int64_t l, lend, p, pend, words;
     float *panels, *copied;
+    int64_t half; /* numbers of copied for each of two groups of strips */
     /* Strips from `copy` on are copied while those before them are multiplied: inner indices
      * that were asked for, and that are there. */
     int64_t copy, asked, done;
@@ -214,7 +216,7 @@ static int64_t strip_begin(const work *w, int64_t t)
 
 static float *copies_of(const work *w, int64_t t)
 {
-    return w->copied + t / GROUP % 2 * (KC * VL * GROUP);
+    return w->copied + t / GROUP % 2 * w->half;
 }
 
 /* Strips from w->copy on are copied as far as p. */
@@ -413,11 +415,21 @@ static void run_part(work *w, const work *next)
     }
 }
 
-static void run_block(const product_block *b)
+/* Numbers that rows of a block are copied into. */
+static int64_t copied_of(const work *w, int64_t words)
 {
-    float panels[PANEL_WORDS] __attribute__((aligned(64)));
-    float copied[2 * KC * VL * GROUP] __attribute__((aligned(64)));
+    if (w->row->along) return MR * (words + 2 * VL); /* of one strip */
+    return (w->strips > GROUP ? 2 : 1) * GROUP * VL * words;
+}
+
+/* Both copies stand on the stack, as long as this block wants them: a compiler that probes the
+ * stack touches every page of an array, and memory that was touched once stays. */
+static void __attribute__((noinline)) run_block(const product_block *b)
+{
     work w = work_of(b), next;
+    const int64_t words = div_up(w.kc, PER_WORD);
+    float *panels = SCRATCH(w.lc * words), *copied = SCRATCH(copied_of(&w, words));
+    w.half = GROUP * VL * words;
     for (bool more = true; more; w = next) {
         w.panels = panels;
         w.copied = copied;
@@ -515,7 +527,7 @@ static void run_few(const product_block *b)
 
 /* Where the inner index takes several blocks, sums of a part of c wait in f32. A part is as
  * large as the second cache allows: for each, rows and lanes are copied anew. */
-static void run_by_sums(const product_block *b)
+static void __attribute__((noinline)) run_by_sums(const product_block *b)
 {
     float sums[SUMS] __attribute__((aligned(64)));
     const int64_t cols = even_part(b->j1 - b->j0, SUM_COLS, LANES);
