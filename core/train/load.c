@@ -129,9 +129,9 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
     mf_rundir_close(dir);
     if (rc != MF_OK) {
         mf_session_close(s);
-        if (rc == MF_ENOTFOUND) rc = MF_EINPUT; /* a run without one of its files */
         const bool named = strncmp(mf_error_message(), path, strlen(path)) == 0;
-        return named ? rc : mf_fail_context(rc, "%s", path);
+        if (!named) return mf_fail_context(rc, "%s", path);
+        return rc == MF_ENOTFOUND ? MF_EINPUT : rc; /* a run without one of its files */
     }
     *ret = s;
     return MF_OK;

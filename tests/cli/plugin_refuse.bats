@@ -61,7 +61,7 @@ refused() {
     mkdir "$BAD/folder.so"
     run "$MOEFW" plugin info "$BAD/folder.so"
     [ "$status" -eq 2 ]
-    [[ "$output" == *"'$BAD/folder.so' not found"* ]]
+    [[ "$output" == *"'$BAD/folder.so': expected a file, found a directory"* ]]
 }
 
 @test "symbol, magic, ABI" {
