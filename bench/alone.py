@@ -1,5 +1,5 @@
-"""What is measured without an opponent: start, memory, growth with experts and with length, the
-same bits at any number of threads, allocations. Lines of JSON go to out/alone.jsonl.
+"""Measurements without an opponent: start, memory, growth with experts and with length, the same
+bits at any number of threads, allocations. Lines of JSON go to out/alone.jsonl.
 
     alone.py [start|memory|experts|length|bits|loop|bf16]...
 """

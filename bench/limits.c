@@ -1,13 +1,13 @@
-/* limits.c: what this machine can do at most, in one line of JSON.
+/* limits.c: the limits of this machine, in one line of JSON.
  *
  *     limits THREADS
  *
- * The figures are the denominators of all others, so they are taken in the same run, in
- * seconds: multiply-adds on registers in f32 and, where the CPU has the instruction, on pairs
- * of bf16; f32 products of the BLAS that is linked, 1024^3 and 512 x 512 x 2048; reading from
- * memory and from what fits the last cache; one fused AdamW pass, which reads four streams and
- * writes three, over numbers that fit the last cache and over numbers that don't. Each is the
- * best of several tries: a limit is what was possible, not what was usual.
+ * All other figures are fractions of these, so they are measured in the same run, in seconds:
+ * multiply-adds on registers in f32 and, if the processor has the instruction, on pairs of
+ * bf16; f32 gemms of the linked BLAS, 1024^3 and 512 x 512 x 2048; reads from memory and from
+ * data that fit the last cache; one fused AdamW pass, which reads four streams and writes
+ * three, over data that fit the last cache and over data that do not. Each is the best of
+ * several tries, because a limit is what was possible, not what was usual.
  */
 #include <cblas.h>
 #include <immintrin.h>
@@ -26,7 +26,7 @@
 #endif
 typedef float lanes __attribute__((vector_size(4 * LANES)));
 
-#define CHAINS 12 /* more than latency times issue ports */
+#define CHAINS 12 /* more than latency x issue ports */
 #define TRIES  7
 
 static int threads;
@@ -45,7 +45,7 @@ static void *pages(size_t bytes)
     return p;
 }
 
-/* Each try on all threads; the rate of the fastest one. */
+/* The rate of the fastest try; each try uses all threads. */
 static double best(double work, void (*fn)(void *), void *arg)
 {
     double least = 1e30;
@@ -109,24 +109,24 @@ static void fma_bf16(void *sink)
 }
 #endif
 
-/* ---- products ---- */
+/* ---- gemms ---- */
 
 typedef struct {
     int m, n, k, calls;
     float *a, *b, *c;
-} product;
+} gemm;
 
 static void multiply(void *arg)
 {
-    const product *p = arg;
+    const gemm *p = arg;
     for (int i = 0; i < p->calls; i++)
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, p->m, p->n, p->k, 1, p->a, p->k,
                     p->b, p->k, 0, p->c, p->n);
 }
 
-static double product_rate(int m, int n, int k, int calls)
+static double gemm_rate(int m, int n, int k, int calls)
 {
-    product p = {m, n, k, calls, NULL, NULL, NULL};
+    gemm p = {m, n, k, calls, NULL, NULL, NULL};
     p.a = pages(sizeof(float) * (size_t)m * (size_t)k);
     p.b = pages(sizeof(float) * (size_t)n * (size_t)k);
     p.c = pages(sizeof(float) * (size_t)m * (size_t)n);
@@ -185,8 +185,9 @@ static double read_rate(long bytes, int rounds)
     return rate;
 }
 
-#define LINE  16   /* numbers */
-#define AHEAD 1024 /* numbers: a core alone has too few reads under way */
+#define LINE 16 /* values per cache line */
+/* values; prefetch distance, because one core alone keeps too few reads in flight */
+#define AHEAD 1024
 
 static void adamw(void *arg)
 {
@@ -233,8 +234,8 @@ int main(int argc, char **argv)
 #ifdef __AVX512BF16__
     printf(",\"fma_bf16\":%.1f", best(4 * pairs * LANES, fma_bf16, &sink));
 #endif
-    printf(",\"blas_f32\":%.1f", product_rate(1024, 1024, 1024, 1));
-    printf(",\"blas_f32_512\":%.1f", product_rate(512, 2048, 512, 2));
+    printf(",\"blas_f32\":%.1f", gemm_rate(1024, 1024, 1024, 1));
+    printf(",\"blas_f32_512\":%.1f", gemm_rate(512, 2048, 512, 2));
     printf(",\"read_gb\":%.2f", read_rate(256L << 20, 1));
     printf(",\"read_cache_gb\":%.2f", read_rate(6L << 20, 40));
     printf(",\"adamw_gb\":%.2f", adamw_rate(8L << 20));

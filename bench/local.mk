@@ -1,4 +1,4 @@
-# The benchmark against other programs, one file a line; bench/README.md says how it runs.
+# The benchmark against other programs, one file per line; bench/README.md tells how to run it.
 EXTRA_DIST += bench/README.md
 EXTRA_DIST += bench/RESULTS.md
 EXTRA_DIST += bench/alone.py

@@ -1,10 +1,10 @@
-"""Runs pairs: moefw and an opponent in turn, on one machine, in one run.
+"""Runs pairs: moefw and an opponent alternately, on one machine, in one run.
 
     run.py [--pairs N] [--threads N] [--dtype f32|bf16] [--against OPPONENT]... [WORKLOAD...]
 
-Both sides are started, warmed up, and stay; then each runs in turn, the first one changing, so that
-whatever the machine does besides meets both. Lines of JSON go to out/pairs.jsonl. What is there
-already for the same commit is not run again: a killed run goes on where it was. See README.md.
+Both sides are started and warmed up, and stay; then they run alternately, and the side that begins
+changes, so that other load on the machine affects both. Lines of JSON go to out/pairs.jsonl. Pairs
+that exist for the same commit are not run again, so a killed run can be continued. See README.md.
 """
 import argparse
 import json
@@ -23,7 +23,7 @@ JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 
 
 class Opponent:
-    """default: as installed. tuned: what helps a person who knows where to look (README.md)."""
+    """default: as installed. tuned: with known settings that make it faster (README.md)."""
 
     def __init__(self, name, python, tuned, extra=(), script="twin.py"):
         self.name, self.python, self.tuned, self.extra, self.script = name, python, tuned, list(extra), script
@@ -33,7 +33,7 @@ class Opponent:
 
     def environment(self, threads):
         e = dict(os.environ, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
-        # Old OpenBLAS takes CPUs that it does not know for very old ones: nobody measures that.
+        # Old OpenBLAS takes unknown processors for very old ones, and nobody runs it like that.
         e.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
         if self.tuned:
             e["LD_PRELOAD"] = JEMALLOC if os.path.exists(JEMALLOC) else ""
@@ -108,7 +108,7 @@ def flag(name):
 
 
 def commit():
-    """Of the program measured: BENCH_COMMIT, or this tree's."""
+    """The commit of the measured program: BENCH_COMMIT, or that of this tree."""
     if os.environ.get("BENCH_COMMIT"):
         return os.environ["BENCH_COMMIT"]
     try:
@@ -119,7 +119,7 @@ def commit():
 
 
 def ids_file(vocab):
-    """Tokens drawn evenly from the vocabulary, the same for both sides: nothing is fetched."""
+    """Tokens drawn evenly from the vocabulary, the same for both sides; nothing is downloaded."""
     path = os.path.join(OUT, "ids-%d.bin" % vocab)
     if not os.path.exists(path):
         import array
@@ -150,7 +150,7 @@ def their_command(w, o, dtype, threads):
 
 
 def done(key):
-    """Pairs that are there already."""
+    """The number of pairs that exist."""
     n = 0
     if os.path.exists(PAIRS):
         for line in open(PAIRS):
@@ -168,7 +168,7 @@ def session(w, o, dtype, threads, pairs, seconds):
     tell("%s, %s, %d threads, against %s: %d pairs" % (w.name, dtype, threads, o.name, missing))
     began = time.time()
     machine = limits(threads)
-    # Waiting threads must sleep: two programs share the cores, and only one has its turn.
+    # Waiting threads must sleep: two programs share the cores and run alternately.
     theirs = Side(their_command(w, o, dtype, threads), o.environment(threads), True)
     ours = Side(our_command(w, dtype, threads), dict(os.environ), False)
     for side in (theirs, ours):
@@ -176,7 +176,7 @@ def session(w, o, dtype, threads, pairs, seconds):
     got = []
     for i in range(missing):
         a, b = (ours, theirs) if i % 2 == 0 else (theirs, ours)
-        n = w.turn if w.turn == 1 else w.turn + 1 # the first one finds the caches full of the other's
+        n = w.turn if w.turn == 1 else w.turn + 1 # the first run finds the other program's data in the caches
         times = {}
         for side in (a, b):
             ms = side.turn(n)
@@ -200,7 +200,7 @@ def session(w, o, dtype, threads, pairs, seconds):
 
 
 def main():
-    a = argparse.ArgumentParser(description="pairs of moefw and an opponent, in turn")
+    a = argparse.ArgumentParser(description="pairs of moefw and an opponent, run alternately")
     a.add_argument("workloads", nargs="*", help="all, if none is named; `router` and `layer` stand for all of them")
     a.add_argument("--pairs", type=int, default=5)
     a.add_argument("--threads", type=int, default=0, help="the workload's own number, if 0")

@@ -1,5 +1,6 @@
 #!/bin/sh
-# run.sh [WORKLOAD...]: pairs of moefw and PyTorch, in turn, then RESULTS.md. See README.md.
+# run.sh [WORKLOAD...]: measures moefw and PyTorch alternately in pairs, then writes RESULTS.md.
+# See README.md.
 #   MOEFW          the program to measure (build/moefw of this tree, or the one installed)
 #   BENCH_QUIET    a command put before each measurement, such as one that quiets the machine
 #   BENCH_OPTIONS  for run.py: --pairs N, --dtype bf16, --against torch-tuned, ...
@@ -18,7 +19,7 @@ mkdir -p "$here/out"
 if [ ! -x "$here/out/limits" ] || [ -n "$(find "$here/limits.c" -newer "$here/out/limits")" ]; then
     ${CC:-cc} -O3 -march=native -ffast-math -fopenmp "$here/limits.c" -o "$here/out/limits" -lopenblas -lm
 fi
-# Each workload is a process of its own: one that fails does not take the others along.
+# Each workload runs in a process of its own, so a failure does not stop the others.
 failed=
 [ $# -gt 0 ] || set -- lamoe switch gpt2 decode prompt layer router
 for workload; do

@@ -1,5 +1,5 @@
 """Prints RESULTS.md from out/*.jsonl: per workload and opponent the medians, the ratio pair by pair,
-and the fraction of the floor. The words between the tables stand in notes.md."""
+and the fraction of the floor. The text between the tables is in notes.md."""
 import json
 import os
 import sys
@@ -19,7 +19,7 @@ def read(path):
 
 
 class Cell:
-    """All pairs of one workload against one opponent, of the newest commit that has any."""
+    """All pairs of one workload against one opponent, of the newest commit that has pairs."""
 
     def __init__(self, records):
         newest = records[-1]["commit"]
@@ -108,8 +108,8 @@ def machine(records):
     print("CPU: %s (%s). Last figures: %s UTC, commit %s.\n" % (last["cpu"], last["flags"], last["date"], ", ".join(commits)))
     print("| limit | " + " | ".join("%d thread%s" % (t, "s" if t > 1 else "") for t in (1, 2)) + " |\n|---|---|---|")
     rows = [("fma_f32", "f32 multiply-adds on registers, GFLOP/s"), ("fma_bf16", "bf16 multiply-adds on registers, GFLOP/s"),
-            ("blas_f32", "OpenBLAS, 1024^3, f32, GFLOP/s"), ("product_f32", "best f32 product of any library, GFLOP/s"),
-            ("product_bf16", "best bf16 product of any library, GFLOP/s"), ("read_gb", "reading memory, GB/s"),
+            ("blas_f32", "OpenBLAS, 1024^3, f32, GFLOP/s"), ("product_f32", "best f32 gemm of any library, GFLOP/s"),
+            ("product_bf16", "best bf16 gemm of any library, GFLOP/s"), ("read_gb", "reading memory, GB/s"),
             ("read_cache_gb", "reading 6 MiB again and again, GB/s"), ("adamw_gb", "one AdamW pass over 128 MiB, GB/s moved"),
             ("adamw_memory_gb", "one AdamW pass over 1 GiB, GB/s moved")]
     for key, text in rows:
@@ -176,7 +176,7 @@ def main():
 
 
 def more(records):
-    """What is measured without an opponent: alone.py."""
+    """Measurements without an opponent, from alone.py."""
     if not records:
         return
     latest = {}

@@ -1,11 +1,11 @@
-"""The PyTorch side of a pair: builds one workload, then takes turns.
+"""The PyTorch side of a pair: builds one workload, then runs it on request.
 
     twin.py train MODEL | decode | prompt | layer ROUTER | router ROUTER
             [--dtype f32|bf16] [--threads N] [--tuned] [--compile] [--forward] [--ids FILE]
 
 Prints one line that describes the workload; then, for every line N on standard input, runs it N
-times and prints the times; at the end of input, what it took. Whoever holds the other end decides
-when it runs, so two programs can take turns with all their memory warm.
+times and prints the times; at the end of input it prints the memory it used. The caller decides when
+it runs, so two programs can run alternately with warm memory.
 """
 import argparse
 import json
@@ -43,7 +43,7 @@ def options():
 
 
 def cast(o):
-    """Mixed precision: f32 master weights, products in bf16."""
+    """Mixed precision: f32 master weights, gemms in bf16."""
     return torch.autocast("cpu", torch.bfloat16) if o.dtype == "bf16" else nullcontext()
 
 
@@ -135,7 +135,7 @@ def layer(o):
 
 
 def rate(dtype, n=1024):
-    """GFLOP/s of a square product: what this library reaches when nothing is in its way."""
+    """GFLOP/s of a square gemm: the rate of this library without other work."""
     a, b = torch.randn(n, n).to(dtype), torch.randn(n, n).to(dtype)
     fastest = 1e9
     for _ in range(6):
@@ -165,7 +165,7 @@ def main():
 
 
 if __name__ == "__main__":
-    # The environment has to be right before libraries are loaded: run.py sees to it.
+    # The environment must be set before libraries are loaded: run.py does it.
     if "OMP_NUM_THREADS" not in os.environ:
         print("twin.py: OMP_NUM_THREADS is not set; see run.py", file=sys.stderr)
     main()

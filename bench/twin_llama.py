@@ -1,5 +1,5 @@
 """llama.cpp as the other side of decode and prompt: the LaMoE shapes as a GGUF file with random
-weights, driven through llama-cpp-python's low-level functions. Takes turns as twin.py does.
+weights, driven through llama-cpp-python's low-level functions. Runs on request, as twin.py does.
 
     twin_llama.py decode|prompt [--dtype f32|bf16] [--threads N] [--prompt N] [--new N]
 """
@@ -105,7 +105,7 @@ def main():
         array = (lib.llama_token * len(ids))(*ids)
         if lib.llama_decode(context, lib.llama_batch_get_one(array, len(ids))) != 0:
             raise SystemExit("llama_decode failed")
-        lib.llama_get_logits(context) # waits for them
+        lib.llama_get_logits(context) # waits for the logits
 
     def run():
         lib.llama_memory_clear(memory, True)

@@ -1,10 +1,10 @@
 """The workloads' models as a person would write them in PyTorch, with the shapes, the numbers of
-parameters and the names of moefw's (load() carries weights over).
+parameters and the names of moefw's (load() copies weights).
 
-LaMoE   decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU experts under a noisy
+LaMoE   decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU experts with a noisy
         top-2 router, no biases; tokens sorted by expert, one slice for each.
 Switch  character model: LayerNorm, learned positions, biases, ReLU experts, top-1 with capacity
-        1.25, what is over it passes by; experts in one batched product.
+        1.25, overflow passes by; experts in one batched gemm.
 Gpt2    the dense model of 124 million parameters, head tied to the embedding.
 """
 import math
@@ -15,7 +15,7 @@ from torch import nn
 
 import twin_routers
 
-# PyTorch 2 brings attention without the T x T matrix; before it has to be written out.
+# PyTorch 2 has attention without the T x T matrix; for older versions it is written out.
 FUSED = hasattr(F, "scaled_dot_product_attention") and int(torch.__version__.split(".")[0]) >= 2
 
 
@@ -25,7 +25,7 @@ def attend(q, k, v, causal):
     g, S = k.shape[1], k.shape[2]
     if FUSED:
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=h != g)
-    # Heads that share keys lie under one another, so that keys are not repeated.
+    # Heads that share keys are stacked as rows, so that keys are not repeated.
     score = q.reshape(B, g, h // g * T, c) @ k.transpose(-1, -2) * c**-0.5
     if causal:
         ahead = torch.full((T, S), -math.inf).triu(1)
@@ -83,7 +83,7 @@ class SwiGlu(nn.Module):
 
 
 def by_expert(x, gate, expert, experts):
-    """Rows sorted by expert, a slice for each, and sums back where the rows came from."""
+    """Sorts assignments by expert, computes a slice for each, and adds the results to their tokens."""
     k = expert.shape[1]
     order = expert.reshape(-1).argsort(stable=True)
     rows = torch.bincount(expert.reshape(-1), minlength=len(experts)).tolist()
@@ -95,7 +95,7 @@ def by_expert(x, gate, expert, experts):
 
 
 class Experts(nn.Module):
-    """A router and experts of any kind, rows dispatched by sorting."""
+    """A router and experts of any kind; assignments are dispatched by sorting."""
 
     def __init__(self, router, experts):
         super().__init__()
@@ -105,7 +105,7 @@ class Experts(nn.Module):
         shape = x.shape
         x = x.reshape(-1, shape[-1])
         gate, expert = self.router(x)
-        if len(x) == 1: # decoding: the chosen ones, nothing to sort
+        if len(x) == 1: # decoding: only the chosen experts, nothing to sort
             y = sum(g * self.expert[e](x) for g, e in zip(gate[0].to(x.dtype), expert[0].tolist()))
         else:
             y = by_expert(x, gate, expert, self.expert)
@@ -159,7 +159,7 @@ class LaMoe(nn.Module):
 
 
 class SwitchExperts(nn.Module):
-    """Top-1 into slots [E,C,d]; what finds no slot is left out."""
+    """Top-1 into slots [E,C,d]; tokens without a slot are dropped."""
 
     def __init__(self, d, hidden, experts, factor):
         super().__init__()
@@ -190,7 +190,7 @@ class SwitchExperts(nn.Module):
 
 
 class NormBlock(nn.Module):
-    """LayerNorm, attention with biases, LayerNorm, and a second half that is handed in."""
+    """LayerNorm, attention with biases, LayerNorm, and a second part given by the caller."""
 
     def __init__(self, d, heads, second):
         super().__init__()
@@ -274,14 +274,14 @@ def their_name(name):
 
 @torch.no_grad()
 def load(module, tensors):
-    """Takes the weights of a moefw checkpoint (tensors by name) over; every one must be used."""
+    """Copies the weights of a moefw checkpoint (tensors by name); every one must be used."""
     left = dict(tensors)
     for name, p in module.named_parameters():
         n = their_name(name)
         for which, letter in (("weight", "w"), ("bias", "b")):
             for part in ("1", "2"):
                 n = n.replace("ffn.%s.%s" % (part, which), "ffn.%s%s" % (letter, part))
-        if ".moe.expert." in n: # one expert of a stack; w1 and w3 lie in w13
+        if ".moe.expert." in n: # one expert of a stack; w13 holds w1 and w3
             head, _, tail = n.partition(".moe.expert.")
             e, which = int(tail.split(".")[0]), tail.split(".")[1]
             if which == "w2":
@@ -292,7 +292,7 @@ def load(module, tensors):
         else:
             value = left_of(left, n)
             if ".expert." in n and n.split(".")[-1] in ("w1", "w2"):
-                value = value.transpose(1, 2) # stored out x in, used in x out
+                value = value.transpose(1, 2) # stored as [out, in], used as [in, out]
         p.copy_(value.reshape(p.shape))
     unused = set(left) - left_of.used
     if unused:

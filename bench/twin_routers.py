@@ -1,8 +1,8 @@
 """The routers as a person would write them in PyTorch, with moefw's default options and its names
-of parameters, so that weights can be carried over and outputs compared (verify.py).
+of parameters, so that weights can be copied and outputs compared (verify.py).
 
-A router maps x [T,d] to (gate [T,k], expert [T,k]); `ids` [T] are there for those that look at
-tokens instead. NAME:OPTION=VALUE+... selects readings, as for `moefw bench routers`.
+A router maps x [T,d] to (gate [T,k], expert [T,k]); `ids` [T] are for routers that use
+token ids instead. NAME:OPTION=VALUE+... selects readings, as for `moefw bench routers`.
 """
 import torch
 import torch.nn.functional as F
@@ -18,7 +18,7 @@ def zeros(n):
 
 
 class TopK(nn.Module):
-    """Routers that give probabilities; the k largest are taken and made to sum to 1."""
+    """Routers that give probabilities; the k largest are taken and normalized to sum 1."""
 
     def __init__(self, k):
         super().__init__()
@@ -103,7 +103,7 @@ class MlpHadamard(TopK):
 
 
 class SelfSupervised(TopK):
-    """In evaluation: the loss on a second view of the tokens is there in training only."""
+    """In evaluation mode; the loss on a second view of the tokens exists only in training."""
 
     def __init__(self, d, experts, k, hidden=256):
         super().__init__(k)
@@ -116,7 +116,7 @@ class SelfSupervised(TopK):
 
 
 class NoisyTopK(TopK):
-    """Noise in training; then also the squared coefficient of variation of the gates' sums."""
+    """Noise in training, and a loss: the squared coefficient of variation of the gates' sums."""
 
     def __init__(self, d, experts, k, bias=True, importance_weight=0.0):
         super().__init__(k)
@@ -208,7 +208,7 @@ def signed(n):
 
 
 def shifted(z, n):
-    """Bits moved right, zeros in: torch has no unsigned 64-bit numbers."""
+    """A shift to the right that fills with zeros, because torch has no unsigned 64-bit integers."""
     return (z >> n) & ((1 << (64 - n)) - 1)
 
 

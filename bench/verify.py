@@ -1,5 +1,5 @@
-"""Both sides compute the same: same numbers of parameters, and from the same weights and tokens the
-same choices, gates and losses, within the rounding of f32.
+"""Checks that both sides compute the same: numbers of parameters, and with the same weights and tokens
+choices, gates and losses, up to rounding in f32.
 
     verify.py [NAME...]     names of workloads.py: router-linear, lamoe, ...
 
@@ -51,7 +51,7 @@ def trained(folder, config, sets):
     model = os.path.join(run, "ckpt", "step-1", "model.safetensors")
     weights, _ = safetensors(model)
     recorded = {}, {}
-    if config != "gpt2.ini": # no routing there
+    if config != "gpt2.ini": # it has no routing
         subprocess.check_call([MOEFW, "trace", "record", run, "-q", "--activations", "--batches=1", "-o", trace], cwd=HERE,
                               stdout=subprocess.DEVNULL)
         recorded = safetensors(trace)

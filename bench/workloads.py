@@ -1,9 +1,9 @@
-"""The workloads: how each side is started, how much a turn is, and the floor under it.
+"""The workloads: how each side is started, how many runs make a turn, and the floor of the time.
 
-A floor is a time that no program of this shape can be under on this machine: the operations of its
-products at the best product rate that any library reached in the same run, plus the bytes that
-must move at the rate at which this machine moves them. It counts nothing else, so what lies between
-a floor and a time has a name: everything that is not a product or memory that must be touched.
+A floor is a time that no program of this shape can go below on this machine: the operations of its
+gemms at the best gemm rate that any library reached in the same run, plus the bytes that must move
+at this machine's rate. It counts nothing else, so the distance from a floor to a time is the cost of
+everything that is neither a gemm nor memory that must be read or written.
 """
 import math
 
@@ -12,13 +12,13 @@ ROUTERS = [
     "mlp_hadamard:mode=product+input_norm=none", "hash", "hash:source=sign_bits", "self_supervised",
     "noisy_topk", "sigmoid_bias", "cosine", "relu", "sinkhorn", "expert_choice", "tia_r", "random",
 ]
-# Those of the goals: the routers of the paper, each in its layer.
+# The layers of the goals: the routers of the paper, each in its layer.
 LAYERS = ["linear", "attention", "mlp", "hybrid", "mlp_hadamard", "hash", "self_supervised"]
 TOKENS, DIM, HIDDEN, EXPERTS, TOP_K = 2048, 768, 3072, 8, 2
 
 
 def router_flops(text, d, experts, hidden=128, qk=64, features=256):
-    """Operations of products per token, and nothing for the rest: what a floor needs."""
+    """Operations of the gemms for one token; a floor counts no others."""
     name, _, rest = text.partition(":")
     linear = 2 * d * experts
     return {
@@ -44,7 +44,7 @@ def attention_flops(T, d):
     return 2 * 2 * d * T * (T + 1) / 2
 
 
-# Products per token (multiply-adds) of a forward pass, all weights, weights in use per token.
+# Multiply-adds of gemms per token in a forward pass, all weights, weights used per token.
 MODELS = {
     "lamoe": dict(vocab=30000, seq=300, batch=8, layers=4, dim=512,
                   macs=4 * (512 * 1024 + 512 * 512 + 2 * 512 * 8 + 2 * 3 * 512 * 2048) + 512 * 30000),
@@ -61,7 +61,7 @@ class Workload:
         self.dtypes, self.threads, self.goal, self.floor, self.text = dtypes, threads, goal, floor, text
 
 
-CACHED = 128 << 20 # bytes of values, gradients and moments that a last cache may hold
+CACHED = 128 << 20 # bytes of values, gradients and moments that the last cache may hold
 
 
 def train_floor(name):
@@ -73,10 +73,10 @@ def train_floor(name):
         rate = limits["product_" + dtype]
         adamw = limits["adamw_gb"]
         if 16 * params > CACHED:
-            adamw = limits.get("adamw_memory_gb", adamw) # sessions before that limit was taken lack it
+            adamw = limits.get("adamw_memory_gb", adamw) # records made before that limit was measured lack it
         return 1e3 * (3 * forward / (rate * 1e9) + 28 * params / (adamw * 1e9))
 
-    floor.says = "%.0f GFLOP of products at the best product rate + 28 bytes a parameter of AdamW" % (3e-9 * forward)
+    floor.says = "%.0f GFLOP of gemms at the best gemm rate + 28 bytes a parameter of AdamW" % (3e-9 * forward)
     return floor
 
 
@@ -97,7 +97,7 @@ def prompt_floor(limits, dtype, params):
     return 1e3 * max(flops / (limits["product_" + dtype] * 1e9), params * size / (limits["read_gb"] * 1e9))
 
 
-prompt_floor.says = "the products of 300 tokens, logits of the last; or all weights read once"
+prompt_floor.says = "the gemms of 300 tokens, logits of the last; or all weights read once"
 
 
 def layer_floor(router):
@@ -107,7 +107,7 @@ def layer_floor(router):
     def floor(limits, dtype, params):
         return 1e3 * flops / (limits["product_" + dtype] * 1e9)
 
-    floor.says = "%.0f GFLOP of products, forward and backward" % (1e-9 * flops)
+    floor.says = "%.0f GFLOP of gemms, forward and backward" % (1e-9 * flops)
     return floor
 
 
@@ -118,7 +118,7 @@ def router_floor(router):
     def floor(limits, dtype, params):
         return 1e3 * (flops / (limits["product_f32"] * 1e9) + bytes_read / (limits["read_cache_gb"] * 1e9))
 
-    floor.says = "%.2f GFLOP of products + %.1f MB read once from the cache" % (1e-9 * flops, 1e-6 * bytes_read)
+    floor.says = "%.2f GFLOP of gemms + %.1f MB read once from the cache" % (1e-9 * flops, 1e-6 * bytes_read)
     return floor
 
 

@@ -1,7 +1,7 @@
 # Kernels: the numeric loops, one file a line; rules.mk says how they are compiled.
 #   KERNEL  shared by all sets: the table, its header
 #   REF     the portable truth
-#   CPU     fast: dispatch, libraries of products
+#   CPU     fast: dispatch, libraries of gemms
 #   SIMD    fast: each file is compiled once per instruction set with -DMF_ISA=generic, avx2 or
 #           avx512; every external name in it must carry MF_ISA as a suffix
 #   PAIRS   fast: what needs avx512_bf16, compiled with -DMF_ISA=avx512 besides
@@ -13,17 +13,17 @@ KERNEL += kernels/table.c
 
 REF =
 REF += kernels/ref/attention.c
-REF += kernels/ref/bf16.c
 REF += kernels/ref/cross_entropy.c
 REF += kernels/ref/dispatch.c
 REF += kernels/ref/embedding.c
-REF += kernels/ref/grouped.c
+REF += kernels/ref/gemm.c
+REF += kernels/ref/group_sum.c
+REF += kernels/ref/grouped_attention.c
 REF += kernels/ref/index.c
+REF += kernels/ref/linear_cross_entropy.c
 REF += kernels/ref/map.c
-REF += kernels/ref/matmul.c
 REF += kernels/ref/norm.c
 REF += kernels/ref/optimizer.c
-REF += kernels/ref/product.c
 REF += kernels/ref/random.c
 REF += kernels/ref/ref.h
 REF += kernels/ref/rope.c
@@ -55,22 +55,23 @@ SIMD += kernels/cpu/simd/attention_backward.c
 SIMD += kernels/cpu/simd/cross_entropy.c
 SIMD += kernels/cpu/simd/dispatch.c
 SIMD += kernels/cpu/simd/embedding.c
-SIMD += kernels/cpu/simd/gemm.c
-SIMD += kernels/cpu/simd/grouped.c
+SIMD += kernels/cpu/simd/gemm/tile.c
+SIMD += kernels/cpu/simd/group_sum.c
+SIMD += kernels/cpu/simd/grouped_attention.c
+SIMD += kernels/cpu/simd/linear_cross_entropy.c
 SIMD += kernels/cpu/simd/map.c
 SIMD += kernels/cpu/simd/map2.c
-SIMD += kernels/cpu/simd/matmul.c
-SIMD += kernels/cpu/simd/multiply.c
+SIMD += kernels/cpu/simd/gemm/multiply.c
 SIMD += kernels/cpu/simd/norm.c
 SIMD += kernels/cpu/simd/optimizer.c
-SIMD += kernels/cpu/simd/pack.c
-SIMD += kernels/cpu/simd/product.c
-SIMD += kernels/cpu/simd/product_f32.c
+SIMD += kernels/cpu/simd/gemm/pack_weights.c
+SIMD += kernels/cpu/simd/gemm/gemm.c
+SIMD += kernels/cpu/simd/gemm/engine_f32.c
 SIMD += kernels/cpu/simd/random.c
 SIMD += kernels/cpu/simd/rope.c
 SIMD += kernels/cpu/simd/route.c
 SIMD += kernels/cpu/simd/shape.c
-SIMD += kernels/cpu/simd/skinny.c
+SIMD += kernels/cpu/simd/gemm/skinny.c
 SIMD += kernels/cpu/simd/softmax.c
 SIMD += kernels/cpu/simd/sum.c
 SIMD += kernels/cpu/simd/swiglu.c
@@ -78,24 +79,24 @@ SIMD += kernels/cpu/simd/table.c
 
 SIMD_INC =
 SIMD_INC += kernels/cpu/simd/attention.h
-SIMD_INC += kernels/cpu/simd/block.h
+SIMD_INC += kernels/cpu/simd/gemm/small.h
 SIMD_INC += kernels/cpu/simd/lanes.h
-SIMD_INC += kernels/cpu/simd/product.h
-SIMD_INC += kernels/cpu/simd/product_ahead.h
-SIMD_INC += kernels/cpu/simd/product_core.h
-SIMD_INC += kernels/cpu/simd/product_panels.h
-SIMD_INC += kernels/cpu/simd/product_put.h
-SIMD_INC += kernels/cpu/simd/product_words.h
+SIMD_INC += kernels/cpu/simd/gemm/tile.h
+SIMD_INC += kernels/cpu/simd/gemm/prefetch.h
+SIMD_INC += kernels/cpu/simd/gemm/engine.h
+SIMD_INC += kernels/cpu/simd/gemm/packed.h
+SIMD_INC += kernels/cpu/simd/gemm/store.h
+SIMD_INC += kernels/cpu/simd/gemm/pack.h
 SIMD_INC += kernels/cpu/simd/rows.h
 SIMD_INC += kernels/cpu/simd/select.h
 SIMD_INC += kernels/cpu/simd/simd.def
 SIMD_INC += kernels/cpu/simd/simd.h
-SIMD_INC += kernels/cpu/simd/skinny.h
+SIMD_INC += kernels/cpu/simd/gemm/skinny.h
 SIMD_INC += kernels/cpu/simd/vec.h
 SIMD_INC += kernels/cpu/simd/vecmath.h
 
 PAIRS =
-PAIRS += kernels/cpu/simd/product_bf16.c
+PAIRS += kernels/cpu/simd/gemm/engine_bf16.c
 
 AMX =
-AMX += kernels/cpu/simd/product_tiles.c
+AMX += kernels/cpu/simd/gemm/amx.c

@@ -1,7 +1,7 @@
 # How kernels are compiled; local.mk lists them. They see libc and their own folder only, which is
 # why their include path holds nothing else.
 KERNEL_CPPFLAGS = -D_GNU_SOURCE= -I$(top_srcdir)
-KERNEL_CFLAGS = $(MF_CFLAGS) $(MF_PIE_CFLAGS)
+KERNEL_CFLAGS = $(MF_CFLAGS) $(MF_PIC_CFLAGS)
 
 noinst_LIBRARIES += kernels/libkernel.a kernels/libref.a kernels/libcpu.a kernels/libsimd-generic.a
 # Each archive needs those behind it; the reference is all sets' last resort.

@@ -34,19 +34,20 @@ AS_VAR_POPDEF([cache])
 
 # MF_COMPILER_FLAGS: C17, warnings, hardening, sanitizers. Results:
 #   MF_CFLAGS      for every C file, plugins included
-#   MF_PIE_CFLAGS  for what goes into the program; MF_LDFLAGS links it
-#   MF_SO_LDFLAGS  links a plugin
+#   MF_PIC_CFLAGS  for what goes into the library: only what its headers export is visible
+#   MF_LDFLAGS     links a program; MF_SO_LDFLAGS links the library or a plugin
 AC_DEFUN([MF_COMPILER_FLAGS], [
-MF_CFLAGS= MF_PIE_CFLAGS= MF_LDFLAGS= MF_SO_LDFLAGS= mf_sanitize=
+MF_CFLAGS= MF_PIC_CFLAGS= MF_LDFLAGS= MF_SO_LDFLAGS= mf_sanitize=
 MF_ADD_FLAG([MF_CFLAGS], [-std=c17])
 AS_VAR_IF([MF_CFLAGS], [], [AC_MSG_ERROR([$CC has no -std=c17: a C17 compiler is needed (gcc 8, clang 6 or later)])])
 # Contraction (a*b+c in one rounding) differs between compilers and machines: off, so that
-# results do not depend on them. Fast kernels ask for fused products by name.
+# results do not depend on them. Fast kernels ask for fused multiply-adds by name.
 MF_ADD_FLAG([MF_CFLAGS], [-ffp-contract=off])
 m4_foreach_w([flag], [-Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes
     -Wmissing-prototypes -Wvla], [MF_ADD_FLAG([MF_CFLAGS], flag)])
 MF_ADD_FLAG([MF_CFLAGS], [-fstack-protector-strong])
-MF_ADD_FLAG([MF_PIE_CFLAGS], [-fPIE])
+MF_ADD_FLAG([MF_PIC_CFLAGS], [-fPIC])
+MF_ADD_FLAG([MF_PIC_CFLAGS], [-fvisibility=hidden])
 AS_CASE([$enable_build_type],
     [asan], [mf_sanitize='-fsanitize=address'],
     [ubsan], [mf_sanitize='-fsanitize=undefined -fno-sanitize-recover=all'],
@@ -78,7 +79,7 @@ MF_SO_LDFLAGS='-Wl,-z,relro -Wl,-z,now'
 # A plugin may have no undefined symbol. clang leaves the sanitizer's runtime to the program,
 # so that there the linker cannot tell.
 AS_VAR_IF([mf_sanitize], [], [MF_SO_LDFLAGS="$MF_SO_LDFLAGS -Wl,-z,defs"])
-AC_SUBST([MF_CFLAGS]) AC_SUBST([MF_PIE_CFLAGS]) AC_SUBST([MF_LDFLAGS]) AC_SUBST([MF_SO_LDFLAGS])
+AC_SUBST([MF_CFLAGS]) AC_SUBST([MF_PIC_CFLAGS]) AC_SUBST([MF_LDFLAGS]) AC_SUBST([MF_SO_LDFLAGS])
 ])
 
 # MF_ISAS: which instruction sets the fast CPU kernels are compiled for besides the baseline.

@@ -1,7 +1,9 @@
-# Manual pages, one a line.
+# Manual pages, one per line.
 dist_man_MANS =
+dist_man_MANS += man/moefw-adapters.7
 dist_man_MANS += man/moefw-controllers.7
 dist_man_MANS += man/moefw-experts.7
+dist_man_MANS += man/moefw-library.3
 dist_man_MANS += man/moefw-plugin.7
 dist_man_MANS += man/moefw-regularizers.7
 dist_man_MANS += man/moefw-routers.7

@@ -2,12 +2,18 @@
 # plugins/routers/linear.c is built as plugins/routers/linear.so and installed as
 # $(plugindir)/routers/linear.so.
 PLUGINS =
+PLUGINS += plugins/adapters/film.so
+PLUGINS += plugins/adapters/head_gates.so
+PLUGINS += plugins/adapters/head_mean.so
+PLUGINS += plugins/adapters/head_norm.so
+PLUGINS += plugins/adapters/lora.so
+PLUGINS += plugins/adapters/unet_skip.so
 PLUGINS += plugins/controllers/capacity.so
 PLUGINS += plugins/controllers/expert_bias.so
 PLUGINS += plugins/controllers/head_lr.so
 PLUGINS += plugins/controllers/plateau.so
 PLUGINS += plugins/controllers/prune.so
-PLUGINS += plugins/controllers/replay_turns.so
+PLUGINS += plugins/controllers/replay_changes.so
 PLUGINS += plugins/controllers/schedule.so
 PLUGINS += plugins/controllers/sentinel.so
 PLUGINS += plugins/experts/attention.so

@@ -1,5 +1,5 @@
-# Compiled as a stranger's plugin is: the public headers are all that it sees, nothing of the
-# program is linked in, and the linker refuses what is left undefined.
+# Plugins of the project are compiled as third-party ones are: they include the public headers
+# only, are linked with nothing of the program, and the linker refuses undefined symbols.
 PLUGIN_CPPFLAGS = -I$(top_builddir)/include -I$(top_srcdir)/include
 PLUGIN_CFLAGS = $(MF_CFLAGS) -fPIC -fvisibility=hidden
 PLUGIN_LINK = -shared $(MF_SO_LDFLAGS)
@@ -26,12 +26,12 @@ CLEANFILES += plugins/.built plugins/.built-t
 EXTRA_DIST += $(PLUGINS:.so=.c)
 CLEANFILES += $(PLUGINS) $(PLUGINS:.so=.so.d)
 
-install-exec-local: $(PLUGINS)
+install-exec-local: install-library $(PLUGINS)
 	@for p in $(PLUGINS); do \
 	  d=`dirname "$(DESTDIR)$(plugindir)/$${p#plugins/}"`; \
 	  echo " $(INSTALL_PROGRAM) $$p $$d"; \
 	  $(MKDIR_P) "$$d" && $(INSTALL_PROGRAM) "$$p" "$$d/" || exit 1; \
 	done
 
-uninstall-local: uninstall-settings
+uninstall-local: uninstall-settings uninstall-library
 	@for p in $(PLUGINS); do rm -f "$(DESTDIR)$(plugindir)/$${p#plugins/}"; done

@@ -1,38 +1,40 @@
-# Presets and templates, one a line: installed in $(datadir)/moefw.
+# Presets and templates, one per line: installed in $(datadir)/moefw.
 presets_DATA =
 presets_DATA += share/presets/default.ini
-presets_DATA += share/presets/lamoe-as-run-quick.ini
 presets_DATA += share/presets/lamoe-as-run.ini
 presets_DATA += share/presets/lamoe-small.ini
-presets_DATA += share/presets/lamoe-quick.ini
 presets_DATA += share/presets/lamoe.ini
 presets_DATA += share/presets/sentinel-as-run.ini
-presets_DATA += share/presets/sentinel-quick.ini
 presets_DATA += share/presets/sentinel.ini
 presets_DATA += share/presets/shakespeare.ini
 presets_DATA += share/presets/sick.ini
-presets_DATA += share/presets/switch-as-run-quick.ini
 presets_DATA += share/presets/switch-as-run.ini
-presets_DATA += share/presets/switch-plus-as-run-quick.ini
 presets_DATA += share/presets/switch-plus-as-run.ini
-presets_DATA += share/presets/switch-plus-quick.ini
 presets_DATA += share/presets/switch-plus.ini
-presets_DATA += share/presets/switch-quick.ini
 presets_DATA += share/presets/switch.ini
 presets_DATA += share/presets/tagat-balanced.ini
-presets_DATA += share/presets/tagat-balanced-quick.ini
 presets_DATA += share/presets/tagat-balanced-as-run.ini
-presets_DATA += share/presets/tagat-balanced-as-run-quick.ini
 presets_DATA += share/presets/tagat-specialised.ini
-presets_DATA += share/presets/tagat-specialised-quick.ini
 presets_DATA += share/presets/tagat-specialised-as-run.ini
-presets_DATA += share/presets/tagat-specialised-as-run-quick.ini
 presets_DATA += share/presets/vanilla.ini
-presets_DATA += share/presets/vanilla-quick.ini
 presets_DATA += share/presets/vanilla-as-run.ini
-presets_DATA += share/presets/vanilla-as-run-quick.ini
 
-# Repeating published results, one command each.
+quickpresets_DATA =
+quickpresets_DATA += share/presets/quick/lamoe-as-run-quick.ini
+quickpresets_DATA += share/presets/quick/lamoe-quick.ini
+quickpresets_DATA += share/presets/quick/sentinel-quick.ini
+quickpresets_DATA += share/presets/quick/switch-as-run-quick.ini
+quickpresets_DATA += share/presets/quick/switch-plus-as-run-quick.ini
+quickpresets_DATA += share/presets/quick/switch-plus-quick.ini
+quickpresets_DATA += share/presets/quick/switch-quick.ini
+quickpresets_DATA += share/presets/quick/tagat-balanced-quick.ini
+quickpresets_DATA += share/presets/quick/tagat-balanced-as-run-quick.ini
+quickpresets_DATA += share/presets/quick/tagat-specialised-quick.ini
+quickpresets_DATA += share/presets/quick/tagat-specialised-as-run-quick.ini
+quickpresets_DATA += share/presets/quick/vanilla-quick.ini
+quickpresets_DATA += share/presets/quick/vanilla-as-run-quick.ini
+
+# Scripts that repeat published results, one command each.
 repeat_DATA =
 repeat_DATA += share/repeat/RESULTS.md
 repeat_DATA += share/repeat/lib.sh
@@ -45,8 +47,16 @@ repeat_SCRIPTS += share/repeat/tagat.sh
 template_DATA =
 template_DATA += share/template/Makefile.in
 template_DATA += share/template/README.in
+template_DATA += share/template/adapter.c.in
 template_DATA += share/template/controller.c.in
 template_DATA += share/template/expert.c.in
 template_DATA += share/template/plugin.ini.in
 template_DATA += share/template/regularizer.c.in
 template_DATA += share/template/router.c.in
+
+# Programs that use libmoefw.
+examples_DATA =
+examples_DATA += share/examples/own_router.cc
+examples_DATA += share/examples/text_server.c
+examples_DATA += share/examples/train_own_batches.c
+examples_DATA += share/examples/two_models.c

@@ -1,13 +1,16 @@
-# Where settings, presets, templates and completions go; etc/local.mk and share/local.mk list them.
+# Where settings, presets, templates and completions are installed; etc/local.mk and share/local.mk
+# list them.
 pluginsddir = $(pkgsysconfdir)/plugins.d
 presetsdir = $(pkgdatadir)/presets
+quickpresetsdir = $(presetsdir)/quick
 templatedir = $(pkgdatadir)/template
 repeatdir = $(pkgdatadir)/repeat
-EXTRA_DIST += $(SETTINGS) $(pluginsd_DATA) $(presets_DATA) $(template_DATA)
-EXTRA_DIST += $(repeat_DATA) $(repeat_SCRIPTS)
+examplesdir = $(pkgdatadir)/examples
+EXTRA_DIST += $(SETTINGS) $(pluginsd_DATA) $(presets_DATA) $(quickpresets_DATA)
+EXTRA_DIST += $(template_DATA) $(repeat_DATA) $(repeat_SCRIPTS) $(examples_DATA)
 
-# Settings are the administrator's: FILE.dist is what came with this version, and FILE is that as well
-# as long as it is missing or still what came with the last one.
+# Settings belong to the administrator. FILE.dist comes with this version. FILE is a copy of it, as
+# long as it is missing or equals the FILE.dist of the version before.
 install-data-local:
 	@$(MKDIR_P) "$(DESTDIR)$(pkgsysconfdir)" && for f in $(SETTINGS); do \
 	  to="$(DESTDIR)$(pkgsysconfdir)/$${f##*/}"; \
@@ -28,7 +31,7 @@ uninstall-settings:
 	done
 .PHONY: uninstall-settings
 
-# Completions come out of the program itself.
+# The program prints its own completions.
 bashcompletiondir = $(datadir)/bash-completion/completions
 zshcompletiondir = $(datadir)/zsh/site-functions
 fishcompletiondir = $(datadir)/fish/vendor_completions.d

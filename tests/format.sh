@@ -1,6 +1,6 @@
 #!/bin/sh
-# format.sh [FILE...]: brings C files (all, unless some are named) to the form of .clang-format.
-# The result depends on the version of clang-format: 14 is asked.
+# format.sh [FILE...]: formats C files (default: all) as .clang-format says. The result depends on
+# the version of clang-format, so this needs version 14.
 cd "$(dirname "$0")/.." || exit 1
 for format in clang-format-14 clang-format; do
     "$format" --version 2>/dev/null | grep -q 'version 14\.' || continue

@@ -1,13 +1,13 @@
 #!/bin/sh
-# plugin-sections.sh FOLDER: a manual section for each plugin of plugins/FOLDER: what the comment at
-# the head of its source says (formula, source, parameters), then its table of options. The program
-# is the one that MOEFW names (build/moefw).
+# plugin-sections.sh FOLDER: prints a manual section for each plugin of plugins/FOLDER: the opening
+# comment of its source (formula, source, parameters), then its table of options. MOEFW is the
+# program to ask (default build/moefw).
 cd "$(dirname "$0")/.." || exit 1
 moefw=${MOEFW:-build/moefw}
 
 for source in plugins/"$1"/*.c; do
     name=$(basename "$source" .c)
-    # The comment without its frame: lines set in by four blanks and more are shown as they stand.
+    # The comment without its frame. Lines indented by four blanks or more are shown as they are.
     sed -n '1,/\*\//p' "$source" | sed -e 's,^/\* ,,' -e 's,^ \*/$,,' -e 's, \*/$,,' -e 's,^ \* \{0\,1\},,' |
         awk -v name="$name" '
         function escape(s) {
@@ -27,7 +27,7 @@ for source in plugins/"$1"/*.c; do
         /^    / { if (!literal) { print ".Bd -literal -offset indent"; literal = 1 } else if (blank) print ""
             blank = 0; sub(/^    /, ""); print escape($0); next }
         { shown(); if (blank && !fresh) print ".Pp"; blank = fresh = 0
-            while (match($0, /[.;:] [A-Z]/)) { # a sentence a line
+            while (match($0, /[.;:] [A-Z]/)) { # one sentence per line
                 print escape(substr($0, 1, RSTART)); $0 = substr($0, RSTART + 2) }
             print escape($0) }
         END { shown() }'

@@ -1,6 +1,6 @@
 #!/bin/sh
-# regenerate.sh [--check]: brings etc/moefw.ini and the generated parts of the manual pages up to
-# the tables of the program that MOEFW names (build/moefw). With --check: shows what differs.
+# regenerate.sh [--check]: updates etc/moefw.ini and the generated parts of the manual pages from
+# the tables of the program MOEFW (default build/moefw). With --check it only prints what differs.
 cd "$(dirname "$0")/.." || exit 1
 moefw=${MOEFW:-build/moefw}
 check=
@@ -10,7 +10,7 @@ new=$(mktemp) || exit 1
 trap 'rm -f "$new"' EXIT
 differs=0
 
-# put FILE: the new text is in $new.
+# put FILE: replaces it by the text in $new
 put() {
     if [ -n "$check" ]; then
         diff -u "$1" "$new" || differs=1

@@ -1,19 +1,20 @@
-# How tests are built and run: by `make check` over automake's parallel harness.
-check_LIBRARIES = tests/lib/libtest.a tests/fuzz/libdriver.a tests/unit/libtiles.a
+# How tests are built and run by `make check`, with automake's parallel harness.
+check_LIBRARIES = tests/lib/libtest.a tests/fuzz/libdriver.a tests/unit/kernels/libtiles.a
 tests_lib_libtest_a_SOURCES = $(TESTLIB)
 
 # Compiled like the kernels whose instructions it emulates.
-tests_unit_libtiles_a_SOURCES = $(EMULATED)
-tests_unit_libtiles_a_CPPFLAGS = $(KERNEL_CPPFLAGS) -I$(top_srcdir)/tests/unit
-tests_unit_libtiles_a_CFLAGS = $(SIMD_CFLAGS)
+tests_unit_kernels_libtiles_a_SOURCES = $(EMULATED)
+tests_unit_kernels_libtiles_a_CPPFLAGS = $(KERNEL_CPPFLAGS) -I$(top_srcdir)/tests/unit/kernels
+tests_unit_kernels_libtiles_a_CFLAGS = $(SIMD_CFLAGS)
 if ISA_AVX512BF16
-tests_unit_libtiles_a_CPPFLAGS += -DMF_EMULATE=1
-tests_unit_libtiles_a_CFLAGS += $(MF_ISA_AVX512BF16_CFLAGS)
+tests_unit_kernels_libtiles_a_CPPFLAGS += -DMF_EMULATE=1
+tests_unit_kernels_libtiles_a_CFLAGS += $(MF_ISA_AVX512BF16_CFLAGS)
 endif
 
-# A fuzz target replays its seeds and changes them some 20,000 times in `make check`. Configured
-# with --enable-fuzz it gets libFuzzer's main function instead of the driver's, for long runs by
-# hand (`make fuzzers`). Either main is in an archive, so that programs with their own ignore it.
+# In `make check`, a fuzz target replays its seeds and some 20,000 mutations of them. Configured
+# with --enable-fuzz it has libFuzzer's main function instead of the driver's, for long runs by
+# hand (`make fuzzers`). Both main functions are in archives, so programs with their own main
+# ignore them.
 tests_fuzz_libdriver_a_SOURCES = tests/fuzz/driver.c tests/fuzz/fuzz.h
 if FUZZ
 FUZZ_MAIN = $(FUZZ_LIBS)
@@ -24,7 +25,7 @@ TESTS += $(FUZZ_TARGETS)
 endif
 check_PROGRAMS += $(FUZZ_TARGETS)
 
-# The OpenMP library is not built with the thread sanitizer, which then must not look into it.
+# The OpenMP library is not built with the thread sanitizer, so the sanitizer must ignore it.
 AM_TESTS_ENVIRONMENT = \
 	TSAN_OPTIONS="ignore_noninstrumented_modules=1:$$TSAN_OPTIONS"; export TSAN_OPTIONS; \
 	unset MAKEFLAGS MFLAGS; MOEFW='$(abs_top_builddir)/moefw'; export MOEFW; \
@@ -51,7 +52,7 @@ TESTS += $(UNIT)
 endif
 TESTS += $(CLI) $(LINT)
 
-tests_unit_check_kernels_LDADD = tests/unit/libtiles.a $(LDADD)
+tests_unit_kernels_check_kernels_LDADD = tests/unit/kernels/libtiles.a $(LDADD)
 LDADD = $(FUZZ_MAIN) tests/lib/libtest.a $(MOEFW_LIBS) $(CHECK_LIBS)
 AM_CPPFLAGS += $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
 check_DATA = $(PLUGINS)

@@ -1,9 +1,9 @@
-/* base/arena.c: a bump allocator in growing chunks.
+/* base/arena.c: a bump allocator in growing chunks. Blocks are freed all at once, with
+ * the arena.
  *
- * Chunks double from 4 KiB to 1 MiB, so that a small configuration costs one page and a large
- * document few calls. A block bigger than a quarter of the next chunk gets a chunk of its own,
- * so that it does not waste the rest of the current one.
- */
+ * Chunks double from 4 KiB to 1 MiB: a small configuration costs one page, and a large document
+ * costs few calls. A block larger than a quarter of the next chunk gets a chunk of its own,
+ * because it would waste the rest of the current one. */
 #include "base/mem.h"
 #include "base/error.h"
 
@@ -15,12 +15,12 @@ enum { CHUNK_MIN = 4096, CHUNK_MAX = 1 << 20, BLOCK_ALIGN = 16 };
 
 typedef struct chunk {
     struct chunk *next;
-    size_t size, fill; /* bytes of data */
+    size_t size, fill; /* size: bytes of data; fill: bytes in use */
     _Alignas(64) unsigned char data[];
 } chunk;
 
 struct mf_arena {
-    chunk *chunks; /* the first one is being filled */
+    chunk *chunks; /* list of chunks; the first one is being filled */
     size_t next_size;
     size_t used;
 };
@@ -54,7 +54,7 @@ static void *alone(mf_arena *arena, size_t bytes)
     chunk *c = new_chunk(bytes);
     if (!c) return NULL;
     c->fill = bytes;
-    if (arena->chunks) { /* behind the chunk being filled */
+    if (arena->chunks) { /* put it second: the first chunk is the one being filled */
         c->next = arena->chunks->next;
         arena->chunks->next = c;
     } else {

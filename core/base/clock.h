@@ -1,4 +1,4 @@
-/* base/clock.h: time that only goes forward. */
+/* base/clock.h: a clock that never goes backwards. */
 #ifndef MF_BASE_CLOCK_H
 #define MF_BASE_CLOCK_H
 

@@ -1,4 +1,5 @@
-/* base/error.c: the last error of each thread, in a fixed buffer: reporting never fails. */
+/* base/error.c: the last error of each thread. It lies in a fixed buffer, so reporting an error
+ * never fails and never allocates. */
 #include "base/error.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@ enum { MESSAGE_MAX = 2048 };
 static _Thread_local char message[MESSAGE_MAX];
 static _Thread_local int last_code;
 
-/* Marks a message that was cut, without leaving half a UTF-8 character. */
+/* Marks a message that was cut, without leaving half of a UTF-8 character. */
 static void mark_cut(char *text, int full_length)
 {
     size_t end = MESSAGE_MAX - 4;
@@ -22,7 +23,7 @@ static void mark_cut(char *text, int full_length)
 
 int mf_vfail(int code, const char *fmt, va_list args)
 {
-    /* The arguments may point into the old message, so it is replaced only afterwards. */
+    /* The arguments may point into the old message, so it is replaced only after formatting. */
     char fresh[MESSAGE_MAX];
     int n = vsnprintf(fresh, sizeof fresh, fmt, args);
     if (n < 0) {

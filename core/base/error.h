@@ -1,8 +1,8 @@
 /* base/error.h: the one way to report an error.
  *
- * The function that finds the fault calls mf_fail and returns its result; callers on the way up
- * may add where they were with mf_fail_context and pass the code on unchanged. The last error
- * is kept per thread. Nothing is printed here: main prints once.
+ * The function that finds an error calls mf_fail and returns its result. A caller may add its
+ * own context with mf_fail_context and returns the code unchanged. Each thread keeps its last
+ * error. Nothing is printed here: main prints the message once.
  *
  *     if (n < 0) return mf_fail(MF_EINPUT, "%s: record %d: expected a count, found %d", ...);
  */
@@ -19,7 +19,7 @@
 #define MF_PRINTF(fmt, args)
 #endif
 
-/* Records the message (cut at 2 KiB) and returns code. code must not be MF_OK. The arguments
+/* Records the message (cut at 2 KiB) and returns code, which must not be MF_OK. The arguments
  * may point into the old message. Never allocates. */
 int mf_fail(int code, const char *fmt, ...) MF_PRINTF(2, 3);
 int mf_vfail(int code, const char *fmt, va_list args);
@@ -27,21 +27,24 @@ int mf_vfail(int code, const char *fmt, va_list args);
 /* Like mf_fail, with strerror(errno) appended. Returns MF_ENOMEM for errno ENOMEM. */
 int mf_fail_errno(int code, const char *fmt, ...) MF_PRINTF(2, 3);
 
-/* Puts "prefix: " before the recorded message; returns code, so it can wrap a return. */
+/* Puts "prefix: " before the recorded message and returns code, so a caller can return
+ * its result. */
 int mf_fail_context(int code, const char *fmt, ...) MF_PRINTF(2, 3);
 
-/* Text of this thread's last error, "" if none. Valid until the next mf_fail on this thread. */
+/* Text of this thread's last error, "" if there is none. Valid until the next mf_fail on
+ * this thread. */
 const char *mf_error_message(void);
 int mf_error_code(void);
 void mf_error_clear(void);
 
-const char *mf_status_name(int code);  /* "MF_ECONFIG" */
-const char *mf_status_text(int code);  /* "configuration error" */
-int mf_status_exit(int code);          /* process exit code, 1 for an unknown code */
+const char *mf_status_name(int code); /* "MF_ECONFIG" */
+const char *mf_status_text(int code); /* "configuration error" */
+int mf_status_exit(int code);         /* process exit code, 1 for an unknown code */
 
-/* Nearest of the NULL-terminated names to word by edit distance (case-insensitive, a swap of
- * neighbours counts once); NULL if none is near enough to be worth suggesting (distance <= 2,
- * or <= a third of the word's length, and less than the length of either). */
+/* The name that is nearest to word, among the NULL-terminated names. The distance is the edit
+ * distance; upper and lower case are equal, and a swap of two neighbours counts once. NULL if
+ * no name is near enough to suggest: the distance must be at most 2 or at most a third of the
+ * word's length, and less than the length of either. */
 const char *mf_nearest(const char *word, const char *const *names);
 
 #endif

@@ -1,6 +1,7 @@
-/* base/hash.c: XXH3-128, by the xxHash library. */
-#include "base/io.h"
-#include "base/io_raw.h"
+/* base/hash.c: XXH3-128 of bytes and of files, by the xxHash library. The digest is the one
+ * that xxh128sum prints. */
+#include "base/file/io.h"
+#include "base/file/io_raw.h"
 #include "base/mem.h"
 
 #include <xxhash.h>

@@ -1,4 +1,5 @@
-/* base/log.c: one write to stderr a line, so that lines of several processes do not mix. */
+/* base/log.c: log lines go to the sink of the calling thread, or else to standard error. A line
+ * is one write there, so lines of several processes do not mix. */
 #include "base/log.h"
 
 #include <stdio.h>
@@ -6,6 +7,14 @@
 
 static mf_log_level level_now = MF_LOG_INFO;
 static void (*hook)(void);
+static _Thread_local const mf_log_sink *sink_now;
+
+const mf_log_sink *mf_log_redirect(const mf_log_sink *sink)
+{
+    const mf_log_sink *before = sink_now;
+    sink_now = sink;
+    return before;
+}
 
 void mf_log_set_level(mf_log_level highest)
 {
@@ -26,16 +35,26 @@ void mf_vlog(mf_log_level level, const char *fmt, va_list args)
 {
     static const char *const prefix[] = {"moefw: error: ", "moefw: warning: ", "", "debug: "};
     char line[4096];
-    size_t start = strlen(prefix[level]), room = sizeof line - start - 1, length;
+    size_t start = strlen(prefix[level]), room, length;
     int n;
-    if (level > level_now) return;
+    const mf_log_sink *sink = sink_now;
+    if (sink) start = 0;
+    if (level > (sink ? sink->highest : level_now)) return;
     memcpy(line, prefix[level], start);
+    room = sizeof line - start - 1;
     n = vsnprintf(line + start, room, fmt, args);
     if (n < 0) return;
     length = (size_t)n;
-    if (length >= room) { /* cut: say so */
+    if (length >= room) { /* the line was cut: mark it */
         length = room - 1;
         memcpy(line + start + length - 3, "...", 3);
+    }
+    if (sink) {
+        if (!sink->line) return;
+        mf_log_redirect(sink->outer);
+        sink->line(sink->arg, level, line);
+        mf_log_redirect(sink);
+        return;
     }
     line[start + length] = '\n';
     if (hook) hook();

@@ -1,15 +1,29 @@
-/* base/log.h: log lines on stderr, results on stdout.
+/* base/log.h: log lines.
  *
- * Levels follow -q and -v. A live progress line (report/progress) registers a hook so that a
- * log line clears it first. Control bytes in %s arguments from files are the caller's to
- * escape.
- */
+ * A line goes to the sink of the calling thread. A thread without a sink writes to standard
+ * error, as the program does: the level decides which lines are written, and a live progress
+ * line (report/terminal/progress) has a hook that clears it before a log line. Level and hook
+ * belong to the program, which sets them before it starts threads. The caller must escape
+ * control bytes in %s arguments that come from files. */
 #ifndef MF_BASE_LOG_H
 #define MF_BASE_LOG_H
 
 #include "error.h"
 
 typedef enum mf_log_level { MF_LOG_ERROR, MF_LOG_WARN, MF_LOG_INFO, MF_LOG_DEBUG } mf_log_level;
+
+typedef struct mf_log_sink {
+    mf_log_level highest; /* lines above this level are dropped */
+    /* Receives one line without a newline, in the thread that logs it; NULL: lines
+     * are dropped. */
+    void (*line)(void *arg, mf_log_level level, const char *text);
+    void *arg;
+    const struct mf_log_sink *outer; /* the sink that is in force while `line` runs */
+} mf_log_sink;
+
+/* Sets the sink of this thread (NULL: standard error) and returns the previous one, which the
+ * caller restores. The sink must live as long as it is set. */
+const mf_log_sink *mf_log_redirect(const mf_log_sink *sink);
 
 void mf_log_set_level(mf_log_level highest);
 mf_log_level mf_log_get_level(void);

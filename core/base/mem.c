@@ -1,4 +1,5 @@
-/* base/mem.c: checked allocation behind a table. */
+/* base/mem.c: checked allocation through a table of functions. Every block is 64-byte aligned,
+ * and each failure records MF_ENOMEM. */
 #include "base/mem.h"
 #include "base/error.h"
 
@@ -11,13 +12,13 @@
 
 enum { ALIGNMENT = 64, LARGE_PAGE = 2 << 20, LARGE = 32 << 20 };
 
-/* Large blocks ask for large pages: products go over many rows at once, each of them in other
- * small pages, and in a virtual machine each page is looked up twice. */
+/* Large blocks request large pages. A gemm reads many rows at once, each of them on another
+ * small page, and in a virtual machine each page costs two lookups. */
 static void *system_alloc(size_t bytes)
 {
     const size_t unit = bytes >= LARGE ? LARGE_PAGE : ALIGNMENT;
-    /* aligned_alloc wants a multiple of the alignment; mf_alloc_raw keeps this from
-     * wrapping. */
+    /* aligned_alloc requires a multiple of the alignment. The sum cannot overflow: mf_alloc_raw
+     * refuses such sizes. */
     const size_t whole = (bytes + unit - 1) & ~(unit - 1);
     void *block = aligned_alloc(unit, whole);
 #ifdef MADV_HUGEPAGE

@@ -1,9 +1,9 @@
-/* base/mem.h: memory, behind a table that tests can replace to make the n-th allocation fail.
+/* base/mem.h: memory. Allocation goes through a table, which tests replace to make the n-th
+ * allocation fail.
  *
  * mf_alloc returns zeroed memory, 64-byte aligned, or NULL with MF_ENOMEM recorded. Sizes that
- * overflow are refused. mf_free(NULL) is allowed. An arena is a bump allocator whose blocks
- * live as long as the arena: what a graph, a configuration or a plugin instance owns.
- */
+ * overflow are refused. mf_free(NULL) is allowed. An arena is a bump allocator: its blocks live
+ * as long as the arena. Graphs, configurations and plugin instances each own one. */
 #ifndef MF_BASE_MEM_H
 #define MF_BASE_MEM_H
 
@@ -11,28 +11,29 @@
 #include <stdint.h>
 
 typedef struct mf_mem_table {
-    void *(*alloc)(size_t bytes);    /* 64-byte aligned, need not be zeroed */
+    void *(*alloc)(size_t bytes); /* returns 64-byte aligned memory, which need not be zeroed */
     void (*release)(void *block);
 } mf_mem_table;
 
 /* NULL restores the default table. Not thread-safe: for tests and start-up. */
 void mf_mem_set_table(const mf_mem_table *table);
 
-void *mf_alloc(size_t count, size_t size);                          /* zeroed */
-void *mf_alloc_raw(size_t bytes);                                   /* not zeroed */
-void *mf_realloc(void *block, size_t old_bytes, size_t new_bytes);  /* keeps the first bytes */
+void *mf_alloc(size_t count, size_t size); /* zeroed */
+void *mf_alloc_raw(size_t bytes);          /* not zeroed */
+/* keeps the first min(old_bytes, new_bytes) bytes */
+void *mf_realloc(void *block, size_t old_bytes, size_t new_bytes);
 void mf_free(void *block);
 char *mf_strdup(const char *text);
 char *mf_strndup(const char *text, size_t n);
-char *mf_strf(const char *fmt, ...);  /* formatted copy, mf_free it */
+char *mf_strf(const char *fmt, ...); /* a formatted copy: the caller frees it with mf_free */
 
-/* Number of mf_alloc calls since the process began; the step loop must not change it. */
+/* Number of mf_alloc calls since the process began. The step loop must not change it. */
 uint64_t mf_alloc_count(void);
 
 typedef struct mf_arena mf_arena;
 mf_arena *mf_arena_new(void);
 void mf_arena_free(mf_arena *arena);
-void *mf_arena_alloc(mf_arena *arena, size_t bytes);  /* zeroed, 16-byte aligned */
+void *mf_arena_alloc(mf_arena *arena, size_t bytes); /* zeroed, 16-byte aligned */
 char *mf_arena_strdup(mf_arena *arena, const char *text);
 char *mf_arena_strf(mf_arena *arena, const char *fmt, ...);
 size_t mf_arena_used(const mf_arena *arena);

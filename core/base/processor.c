@@ -1,3 +1,5 @@
+/* base/processor.c: reads the name and the instruction sets of the processor from
+ * /proc/cpuinfo. A missing file or line gives an empty text, never an error. */
 #include "base/processor.h"
 
 #include <stdbool.h>
@@ -5,23 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The value of the first line that begins with key, for free(); NULL if there is none. The file
- * is no regular one: it is read line by line. */
+/* The value of the first line that begins with key, for free(); NULL if there is none.
+ * /proc/cpuinfo is not a regular file, so it is read line by line. */
 static char *value_of(const char *key)
 {
     FILE *f = fopen("/proc/cpuinfo", "re");
     char *line = NULL;
     size_t room = 0;
     bool found = false;
-    while (f != NULL && !found && getline(&line, &room, f) > 0) {
+    while (f && !found && getline(&line, &room, f) > 0) {
         const char *colon = strchr(line, ':');
-        if (strncmp(line, key, strlen(key)) != 0 || colon == NULL) continue;
+        if (strncmp(line, key, strlen(key)) != 0 || !colon) continue;
         colon += 1 + strspn(colon + 1, " \t");
         memmove(line, colon, strlen(colon) + 1);
         line[strcspn(line, "\n")] = '\0';
         found = true;
     }
-    if (f != NULL) fclose(f);
+    if (f) fclose(f);
     if (found) return line;
     free(line);
     return NULL;
@@ -38,7 +40,7 @@ static bool has_word(const char *list, const char *word)
 void mf_cpu_name(char out[MF_CPU_TEXT])
 {
     char *name = value_of("model name");
-    snprintf(out, MF_CPU_TEXT, "%s", name != NULL ? name : "");
+    snprintf(out, MF_CPU_TEXT, "%s", name ? name : "");
     free(name);
 }
 
@@ -49,7 +51,7 @@ void mf_cpu_features(char out[MF_CPU_TEXT])
     char *flags = value_of("flags");
     size_t n = 0;
     out[0] = '\0';
-    for (size_t i = 0; flags != NULL && i < sizeof wanted / sizeof *wanted; i++)
+    for (size_t i = 0; flags && i < sizeof wanted / sizeof *wanted; i++)
         if (has_word(flags, wanted[i]))
             n +=
                 (size_t)snprintf(out + n, MF_CPU_TEXT - n, "%s%s", n > 0 ? " " : "", wanted[i]);

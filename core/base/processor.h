@@ -1,4 +1,4 @@
-/* base/processor.h: what /proc/cpuinfo says of the processor; empty where it says nothing. */
+/* base/processor.h: what /proc/cpuinfo tells of the processor; empty where it tells nothing. */
 #ifndef MF_BASE_PROCESSOR_H
 #define MF_BASE_PROCESSOR_H
 
@@ -6,9 +6,9 @@
 
 #define MF_CPU_TEXT 128
 
-/* Its name, as its maker has it. */
+/* The name of the processor, as its maker wrote it. */
 void mf_cpu_name(char out[MF_CPU_TEXT]);
-/* Those of its instruction sets that kernels are made for, parted by blanks. */
+/* The instruction sets of the processor for which there are kernels, separated by blanks. */
 void mf_cpu_features(char out[MF_CPU_TEXT]);
 
 #endif

@@ -1,3 +1,5 @@
+/* base/resident.c: memory of the process as Linux counts it, and returning unused memory to the
+ * system. Contents in use never change. */
 #include "base/resident.h"
 
 #include <stdint.h>
@@ -16,7 +18,7 @@ void mf_resident_trim(void)
 #endif
 }
 
-void mf_resident_give_back(void *begin, size_t bytes)
+void mf_resident_release(void *begin, size_t bytes)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)begin;
     const uintptr_t from = (at + page - 1) / page * page, to = (at + bytes) / page * page;

@@ -5,15 +5,16 @@
 #include <stddef.h>
 
 typedef struct mf_resident {
-    size_t now, peak; /* bytes in memory; 0 where the system does not tell */
+    /* bytes in memory now and at most so far; 0 if the system does not tell */
+    size_t now, peak;
 } mf_resident;
 
 mf_resident mf_resident_read(void);
-/* Gives back to the system what was freed and is kept for later: then `now` is what is in
- * use. */
+/* Returns freed memory to the system that the allocator has kept for later. After that, `now`
+ * counts only memory in use. */
 void mf_resident_trim(void);
-/* Gives back the whole pages within a block of mf_alloc: they read as zeros from now on, until
+/* Returns the whole pages within a block of mf_alloc to the system. They read as zeros until
  * they are written again. */
-void mf_resident_give_back(void *begin, size_t bytes);
+void mf_resident_release(void *begin, size_t bytes);
 
 #endif

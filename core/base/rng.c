@@ -1,8 +1,8 @@
-/* base/rng.c: Philox4x32-10 and what is drawn from it.
+/* base/rng.c: Philox4x32-10, and the numbers that are drawn from it. There is no state: each
+ * number follows from (seed, stream, step, index) alone.
  *
  * Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC'11,
- * section 3.3.
- */
+ * section 3.3. */
 #include "base/rng.h"
 
 #include <math.h>
@@ -41,8 +41,8 @@ uint64_t mf_rng_stream(const char *name)
 }
 
 /* A bijection that spreads every bit of the stream number (Stafford's variant 13 of
- * MurmurHash3's finalizer), so that stream ^ step of small numbers or of like names does not
- * meet. */
+ * MurmurHash3's finalizer). Without it, stream ^ step would collide for small numbers and
+ * similar names. */
 static uint64_t fold(uint64_t x)
 {
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -81,8 +81,8 @@ static float uniform_of(uint32_t word)
 }
 
 /* Box-Muller: two words to two normals. (a + 1) / 2^32 lies in (0,1], so the logarithm is
- * finite; in double, so that the tail reaches 6.6 and rounding to float hides the last bit of
- * libm. */
+ * finite. It is computed in double: the tail then reaches 6.6, and rounding to float hides
+ * differences in the last bit between math libraries. */
 static void normal_pair(uint32_t a, uint32_t b, float out[2])
 {
     double r = sqrt(-2.0 * log(((double)a + 1.0) * 0x1p-32));

@@ -1,11 +1,10 @@
 /* base/rng.h: counter-based random numbers (Philox4x32-10; Salmon et al., SC'11).
  *
  * There is no generator state: the value is a pure function of (seed, stream, step, index). The
- * same numbers come out at any thread count, after any resume, and on any backend.
- *   stream  what the numbers are for: mf_rng_stream("data.window"), a node's scope, a parameter
+ * same numbers result at any number of threads, after any resume, and on any backend.
+ *   stream  the purpose of the numbers: mf_rng_stream("data.window"), a node, a parameter
  *   step    training step, or 0
- *   index   position within the stream
- */
+ *   index   position within the stream */
 #ifndef MF_BASE_RNG_H
 #define MF_BASE_RNG_H
 
@@ -18,9 +17,9 @@ void mf_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t
 /* 64-bit stream number of a name (FNV-1a). */
 uint64_t mf_rng_stream(const char *name);
 
-/* Block `block` of the stream: key = seed, counter = (block, step ^ fold(stream)), each 64 bits
- * as (low, high) words. fold is a fixed bijection, so that streams 0, 1, 2... are as good as
- * names. */
+/* Block number `block` of the stream: key = seed, counter = (block, step ^ fold(stream)), each
+ * 64 bits as (low, high) words. fold is a fixed bijection, so small stream numbers 0, 1, 2...
+ * are as good as hashed names. */
 void mf_rng_block(uint64_t seed, uint64_t stream, uint64_t step, uint64_t block,
                   uint32_t out[4]);
 
@@ -30,14 +29,14 @@ uint32_t mf_rng_u32(uint64_t seed, uint64_t stream, uint64_t step, uint64_t inde
  * takes words 2 (i % 2) and 2 (i % 2) + 1 of block i / 2. */
 uint64_t mf_rng_below(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index,
                       uint64_t n);
-/* Uniform in [0,1) with 24 bits, from mf_rng_u32. Normal by Box-Muller: indices 2j and 2j + 1
- * are the cosine and the sine of words (2j) % 4 and (2j) % 4 + 1 of block j / 2. fill: indices
- * 0..n-1. */
+/* uniform: in [0,1) with 24 bits, from mf_rng_u32. normal: by Box-Muller; indices 2j and 2j +
+ * 1 are the cosine and the sine of words (2j) % 4 and (2j) % 4 + 1 of block j / 2. fill:
+ * indices 0..n-1. */
 float mf_rng_uniform(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
 float mf_rng_normal(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
 void mf_rng_fill_uniform(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n);
 void mf_rng_fill_normal(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n);
-/* Permutation of 0..n-1 (Fisher-Yates from the top; position i takes mf_rng_below(.., i, i +
+/* A permutation of 0..n-1 (Fisher-Yates from the top; position i takes mf_rng_below(.., i, i +
  * 1)). n <= INT32_MAX. */
 void mf_rng_permutation(uint64_t seed, uint64_t stream, uint64_t step, int32_t *out, size_t n);
 

@@ -1,15 +1,16 @@
-/* What a verb asks of the parsed command line, and the way from main to the verb. */
+/* Access to the parsed command line, and the way from main to a verb. A verb may ask only for
+ * options that its tables declare. */
 #include "cli/cli.h"
 
 #include "base/error.h"
-#include "base/ini.h"
-#include "base/json.h"
+#include "base/text/ini.h"
+#include "base/text/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/parallel.h"
 #include "cli/cli_parse.h"
+#include "cli/restart.h"
 #include "graph/graph.h"
-#include "plugin/open.h"
+#include "plugin/load/open.h"
 
 #include <moefw/version.h>
 #include <stdio.h>
@@ -50,11 +51,6 @@ const mf_cli_option mf_cli_globals[] = {
      .help = "show the version and exit"},
     MF_CLI_END};
 
-const mf_verb *mf_cli_verb(const mf_cli *cli)
-{
-    return cli->verb;
-}
-
 const char *mf_cli_action(const mf_cli *cli)
 {
     return cli->form->action;
@@ -70,7 +66,7 @@ const char *mf_cli_operand(const mf_cli *cli, int i)
     return i >= 0 && i < cli->n_operands ? cli->operand[i] : NULL;
 }
 
-/* The last time the option was given, NULL if never; *count: how often. */
+/* The last occurrence of the option, NULL if there is none; *count: number of occurrences. */
 static const mf_cli_given *last_given(const mf_cli *cli, const char *option, int *count)
 {
     const mf_cli_given *last = NULL;
@@ -90,14 +86,6 @@ int mf_cli_count(const mf_cli *cli, const char *option)
     return count;
 }
 
-const char *mf_cli_nth(const mf_cli *cli, const char *option, int i)
-{
-    for (int j = 0; j < cli->n_given; j++)
-        if (strcmp(cli->given[j].option->name, option) == 0 && i-- == 0)
-            return cli->given[j].text;
-    return NULL;
-}
-
 bool mf_cli_flag(const mf_cli *cli, const char *option)
 {
     return mf_cli_count(cli, option) > 0;
@@ -107,28 +95,28 @@ const char *mf_cli_text(const mf_cli *cli, const char *option, const char *absen
 {
     int count;
     const mf_cli_given *g = last_given(cli, option, &count);
-    return g != NULL ? g->text : absent;
+    return g ? g->text : absent;
 }
 
 int64_t mf_cli_int(const mf_cli *cli, const char *option, int64_t absent)
 {
     const char *text = mf_cli_text(cli, option, NULL);
     long long value;
-    return text != NULL && mf_parse_i64(text, &value) ? value : absent;
+    return text && mf_parse_i64(text, &value) ? value : absent;
 }
 
 double mf_cli_real(const mf_cli *cli, const char *option, double absent)
 {
     const char *text = mf_cli_text(cli, option, NULL);
     double value;
-    return text != NULL && mf_parse_f64(text, &value) ? value : absent;
+    return text && mf_parse_f64(text, &value) ? value : absent;
 }
 
 int mf_cli_enum(const mf_cli *cli, const char *option, int absent)
 {
     int count;
     const mf_cli_given *g = last_given(cli, option, &count);
-    if (g == NULL) return absent;
+    if (!g) return absent;
     for (int i = 0; g->option->choices[i] != NULL; i++)
         if (strcmp(g->option->choices[i], g->text) == 0) return i;
     return absent;
@@ -151,13 +139,13 @@ int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name)
         return MF_OK;
     }
     mf_jw *w = mf_jw_new();
-    if (w == NULL) return MF_ENOMEM;
+    if (!w) return MF_ENOMEM;
     mf_jw_object(w);
     mf_jw_kv_string(w, key, name);
     mf_jw_end(w);
     const char *text = mf_jw_text(w, NULL);
-    const int rc = text != NULL ? MF_OK : MF_ENOMEM;
-    if (text != NULL) puts(text);
+    const int rc = text ? MF_OK : MF_ENOMEM;
+    if (text) puts(text);
     mf_jw_free(w);
     return rc;
 }
@@ -193,7 +181,7 @@ int mf_cli_run(int argc, char **argv)
     mf_cli cli;
     char **as_called =
         mf_alloc((size_t)argc + 1, sizeof *as_called); /* parsing reorders argv */
-    if (as_called != NULL) memcpy(as_called, argv, (size_t)argc * sizeof *as_called);
+    if (as_called) memcpy(as_called, argv, (size_t)argc * sizeof *as_called);
     int rc = mf_cli_parse(argc, argv, &cli);
     if (rc == MF_OK && cli.version)
         rc = print_version();
@@ -202,9 +190,9 @@ int mf_cli_run(int argc, char **argv)
     else if (rc == MF_OK) {
         set_log_level(&cli);
         mf_plugin_allow_unsafe(mf_cli_flag(&cli, "allow-unsafe-plugins"));
-        if (cli.verb->computes && as_called != NULL) rc = mf_parallel_prepare(as_called);
+        if (cli.verb->computes && as_called) rc = mf_cli_restart(as_called);
         if (rc == MF_OK)
-            rc = mf_backend_init(); /* a wrong MOEFW_KERNELS is told before anything begins */
+            rc = mf_backend_init(); /* reports a wrong MOEFW_KERNELS before anything begins */
         if (rc == MF_OK) rc = cli.verb->run(&cli);
     }
     mf_cli_clear(&cli);

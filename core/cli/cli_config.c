@@ -1,26 +1,26 @@
-/* From the command line to a configuration: --plugin, --set and the options that stand for a
- * key, in their order. */
+/* From the command line to a configuration: --plugin, --set and the options for single keys, in
+ * the order in which they were given, so the last one applies. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
 #include "cli/cli_parse.h"
-#include "plugin/open.h"
+#include "plugin/load/open.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* --plugin FILE puts the plugin in the place of its kind; regularizers and controllers, of
- * which there can be many, are added under their own name. */
+/* --plugin FILE replaces the plugin of its kind. Regularizers, controllers and adapters, of
+ * which there can be several, are added under their own names. */
 static int plugin_assignment(mf_arena *arena, const char *text, const char **ret)
 {
-    static const char *const sections[] = {"", "router", "expert", "regularizer", "controller"};
     const mf_loaded *plugin;
+    char *set;
     int rc = mf_plugin_load(0, text, NULL, 0, &plugin);
+    if (rc == MF_OK) rc = mf_section_plugin_place(plugin->kind, plugin->name, text, &set);
     if (rc != MF_OK) return rc;
-    const bool many = plugin->kind == MF_REGULARIZER || plugin->kind == MF_CONTROLLER;
-    *ret = mf_arena_strf(arena, "%s%s%s.plugin=%s", sections[plugin->kind], many ? "." : "",
-                         many ? plugin->name : "", text);
-    return MF_OK;
+    *ret = mf_arena_strdup(arena, set);
+    mf_free(set);
+    return *ret ? MF_OK : MF_ENOMEM;
 }
 
 int mf_cli_assignments(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, int *ret_n)
@@ -28,7 +28,7 @@ int mf_cli_assignments(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, 
     mf_assignment *a = mf_arena_alloc(arena, ((size_t)cli->n_given + 1) * sizeof *a);
     int n = 0, rc = MF_OK;
     *ret = a;
-    if (a == NULL) return MF_ENOMEM;
+    if (!a) return MF_ENOMEM;
     for (int i = 0; rc == MF_OK && i < cli->n_given; i++) {
         const mf_cli_given *g = &cli->given[i];
         mf_assignment *next = &a[n];
@@ -37,12 +37,12 @@ int mf_cli_assignments(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, 
             next->text = g->text;
         else if (strcmp(g->option->name, "plugin") == 0)
             rc = plugin_assignment(arena, g->text, &next->text);
-        else if (g->option->set != NULL)
-            next->text = mf_arena_strf(arena, "%s=%s", g->option->set,
-                                       g->text != NULL ? g->text : "yes");
+        else if (g->option->set)
+            next->text =
+                mf_arena_strf(arena, "%s=%s", g->option->set, g->text ? g->text : "yes");
         else
             continue;
-        if (rc == MF_OK && (next->text == NULL || next->origin == NULL)) rc = MF_ENOMEM;
+        if (rc == MF_OK && (!next->text || !next->origin)) rc = MF_ENOMEM;
         n++;
     }
     *ret_n = n;
@@ -55,8 +55,8 @@ void mf_cli_run_stays(const mf_cli *cli, const char *run)
         const mf_cli_given *g = &cli->given[i];
         const char *set = g->option->set;
         if (strcmp(g->option->name, "set") == 0 || strcmp(g->option->name, "plugin") == 0 ||
-            (set != NULL && strncmp(set, "data.", 5) == 0))
-            mf_log(MF_LOG_WARN, "--%s=%s is passed over: %s brings its own configuration",
+            (set && strncmp(set, "data.", 5) == 0))
+            mf_log(MF_LOG_WARN, "--%s=%s is ignored: %s has its own configuration",
                    g->option->name, g->text, run);
     }
 }
@@ -68,9 +68,9 @@ int mf_cli_config_told(const mf_cli *cli, const char *config, const mf_problem_s
     mf_assignment *assignments;
     int n = 0;
     *ret = NULL;
-    int rc = arena != NULL ? mf_cli_assignments(cli, arena, &assignments, &n) : MF_ENOMEM;
+    int rc = arena ? mf_cli_assignments(cli, arena, &assignments, &n) : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_config_load_from(config, n, assignments, sink, ret);
-    if (*ret != NULL) mf_parallel_set_threads((int)(*ret)->train.threads);
+    if (*ret) mf_parallel_set_threads((int)(*ret)->train.threads);
     mf_arena_free(arena);
     return rc;
 }

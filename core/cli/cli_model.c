@@ -1,16 +1,18 @@
+/* Builds a model for verbs that only inspect it. Data are optional: if they cannot be read, a
+ * vocabulary size that is known without them is enough. */
 #include "cli/cli_model.h"
 
 #include <string.h>
 
 static int open_spare(mf_config *config, bool training, bool bare, mf_session **ret)
 {
-    mf_model_facts facts = {.vocab = (int32_t)config->model.vocab,
-                            .classes = (int32_t)config->model.classes};
+    mf_model_dims dims = {.vocab = (int32_t)config->model.vocab,
+                          .classes = (int32_t)config->model.classes};
     for (int i = 0; i < config->n_tasks; i++)
-        facts.more_classes[i] = (int32_t)config->tasks[i].classes;
-    if (facts.vocab == 0 && strcmp(config->data.tokenizer, "byte") == 0) facts.vocab = 256;
+        dims.more_classes[i] = (int32_t)config->tasks[i].classes;
+    if (dims.vocab == 0 && strcmp(config->data.tokenizer, "byte") == 0) dims.vocab = 256;
     const mf_session_options o = {
-        .training = training, .bare = bare, .spare = facts.vocab > 0 ? &facts : NULL};
+        .training = training, .bare = bare, .spare = dims.vocab > 0 ? &dims : NULL};
     return mf_session_open(config, &o, ret);
 }
 

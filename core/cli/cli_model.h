@@ -1,12 +1,12 @@
-/* cli/cli_model.h: a model built to be looked at, for verbs that train nothing. */
+/* cli/cli_model.h: a model for verbs that inspect one and train nothing. */
 #ifndef MF_CLI_MODEL_H
 #define MF_CLI_MODEL_H
 
-#include "train/session.h"
+#include "train/run/session.h"
 
-/* The bare session (train/session.h) of a configuration, which it takes over also when it
- * fails. Where the data cannot be read, a vocabulary that is known without them will do, and
- * then the session has no data. training: with gradients and moments, if there are data. */
+/* Opens a bare session (train/run/session.h) of a configuration. Takes ownership of config,
+ * also on failure. If the data cannot be read, but the vocabulary is known without them, the
+ * session has no data. training: with gradients and moments, if there are data. */
 int mf_cli_model_open(mf_config *config, bool training, mf_session **ret);
 
 /* The same with values, so that it can run; without gradients. */

@@ -1,21 +1,21 @@
-/* Parsing goes in two passes, since options of a verb may stand before it: the first finds the
- * verb (reading options as if it were `train`, which is what runs without a verb), the second
- * reads everything with that verb's own table. */
+/* Parsing runs twice, because options of a verb may come before it. The first pass finds the
+ * verb (with the options of `train`, which runs if there is no verb); the second reads
+ * everything with that verb's own table. */
+#include "config/aliases.h"
 #include "cli/cli_parse.h"
 
-#include "base/ini.h"
+#include "base/text/ini.h"
 #include "base/mem.h"
 
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
-#define OPTION_CODE 1000 /* getopt's value of long option i is this + i */
+#define OPTION_CODE 1000 /* getopt's value of long option i is OPTION_CODE + i */
 #define MAX_OPTIONS 96
 
-/* One verb's options and the global ones, in the forms that getopt wants. Options of several
- * words may also be given with underscores between them: such a second name has the code of the
- * first. */
+/* The options of one verb and the global ones in getopt's form. Options of several words are
+ * also accepted with underscores: this second name has the same code. */
 typedef struct table {
     int n, n_longs;
     const mf_cli_option *option[MAX_OPTIONS];
@@ -41,10 +41,10 @@ static void add_name(table *t, const char *name, int has_arg, char underscored[4
 static void add_options(table *t, const mf_cli_option *o)
 {
     size_t s = strlen(t->shorts);
-    for (; o != NULL && o->name != NULL && t->n < MAX_OPTIONS; o++) {
+    for (; o && o->name && t->n < MAX_OPTIONS; o++) {
         int has_arg = o->kind == MF_CLI_FLAG ? no_argument : required_argument;
         add_name(t, o->name, has_arg, t->underscored[t->n][0]);
-        if (o->also != NULL) add_name(t, o->also, has_arg, t->underscored[t->n][1]);
+        if (o->also) add_name(t, o->also, has_arg, t->underscored[t->n][1]);
         t->option[t->n++] = o;
         if (o->letter != 0) {
             t->shorts[s++] = (char)o->letter;
@@ -59,7 +59,7 @@ static void make_table(table *t, const mf_verb *verb, const char *mode)
 {
     memset(t, 0, sizeof *t);
     strcpy(t->shorts, mode);
-    if (verb != NULL) add_options(t, verb->options);
+    if (verb) add_options(t, verb->options);
     add_options(t, mf_cli_globals);
 }
 
@@ -82,20 +82,20 @@ static int unknown_verb(const char *word)
 {
     const char *names[64];
     int n = 0;
-    for (; mf_verbs[n] != NULL && n < 63; n++)
+    for (; mf_verbs[n] && n < 63; n++)
         names[n] = mf_verbs[n]->name;
     names[n] = NULL;
     const char *nearest = mf_nearest(word, names);
-    if (nearest != NULL)
+    if (nearest)
         return mf_fail(MF_EUSAGE, "unknown verb '%s'; did you mean '%s'?", word, nearest);
-    if (strchr(word, '/') != NULL || strchr(word, '.') != NULL)
+    if (strchr(word, '/') || strchr(word, '.'))
         return mf_fail(MF_EUSAGE,
                        "unknown verb '%s'; a configuration is trained by 'moefw train %s'",
                        word, word);
     return mf_fail(MF_EUSAGE, "unknown verb '%s'; 'moefw --help' lists them", word);
 }
 
-/* Name for messages: "--steps", or "-t" when it was given so. */
+/* The name for messages: "--steps", or "-t" if it was given so. */
 static const char *shown(char buf[64], const mf_cli_option *o, int code)
 {
     if (code < OPTION_CODE)
@@ -105,7 +105,7 @@ static const char *shown(char buf[64], const mf_cli_option *o, int code)
     return buf;
 }
 
-/* What other programs want an option for, and verbs take as an operand. NULL: not that. */
+/* An operand that other programs expect as an option of that name. NULL: there is none. */
 static const char *operand_of(const mf_verb *verb, const char *name)
 {
     static const struct {
@@ -120,23 +120,23 @@ static const char *operand_of(const mf_verb *verb, const char *name)
                      {"run", "RUN"},
                      {"config", "CONFIG"},
                      {"preset", "PRESET"}};
-    const char *operands = verb != NULL ? verb->forms[0].operands : NULL;
-    if (operands == NULL || verb->forms[0].action != NULL) return NULL;
+    const char *operands = verb ? verb->forms[0].operands : NULL;
+    if (!operands || verb->forms[0].action) return NULL;
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
-        if (strcmp(name, elsewhere[i].name) == 0 &&
-            strstr(operands, elsewhere[i].operand) != NULL)
+        if (strcmp(name, elsewhere[i].name) == 0 && strstr(operands, elsewhere[i].operand))
             return operands;
     return NULL;
 }
 
-/* getopt said '?': an unknown, an ambiguous option, or an argument where none belongs. */
+/* getopt returned '?': an unknown or ambiguous option, or an argument of an
+ * option that has none. */
 static int bad_option(const table *t, const mf_verb *verb, const char *word, int code)
 {
-    const char *of = verb != NULL ? verb->name : NULL;
-    const char *gap = of != NULL ? " " : "";
-    if (of == NULL) of = "";
+    const char *of = verb ? verb->name : NULL;
+    const char *gap = of ? " " : "";
+    if (!of) of = "";
     const mf_cli_option *o = code != 0 ? by_code(t, code) : NULL;
-    if (o != NULL) return mf_fail(MF_EUSAGE, "option '--%s' takes no argument", o->name);
+    if (o) return mf_fail(MF_EUSAGE, "option '--%s' takes no argument", o->name);
     if (code != 0)
         return mf_fail(MF_EUSAGE, "unknown option '-%c'; 'moefw%s%s --help' lists them", code,
                        gap, of);
@@ -148,23 +148,23 @@ static int bad_option(const table *t, const mf_verb *verb, const char *word, int
     for (int i = 0; i < t->n; i++) {
         const mf_cli_option *each = t->option[i];
         names[n_names++] = each->name;
-        if (each->also != NULL) names[n_names++] = each->also;
+        if (each->also) names[n_names++] = each->also;
     }
     for (int i = 0; i < n_names; i++) {
         if (strncmp(name, names[i], n) != 0) continue;
-        if (first != NULL && second == NULL) second = names[i];
-        if (first == NULL) first = names[i];
+        if (first && !second) second = names[i];
+        if (!first) first = names[i];
     }
     names[n_names] = NULL;
-    if (second != NULL)
+    if (second)
         return mf_fail(MF_EUSAGE, "option '--%s' is ambiguous: '--%s' or '--%s'?", name, first,
                        second);
     const char *operands = operand_of(verb, name);
-    if (operands != NULL)
+    if (operands)
         return mf_fail(MF_EUSAGE, "unknown option '--%s'; it is an operand: 'moefw %s %s'",
                        name, of, operands);
     const char *nearest = mf_nearest(name, names);
-    if (nearest != NULL)
+    if (nearest)
         return mf_fail(MF_EUSAGE, "unknown option '--%s'; did you mean '--%s'?", name, nearest);
     return mf_fail(MF_EUSAGE, "unknown option '--%s'; 'moefw%s%s --help' lists them", name, gap,
                    of);
@@ -195,7 +195,7 @@ static int judge_argument(const mf_cli_option *o, int code, const char *text)
     char name[64];
     shown(name, o, code);
     if (o->kind == MF_CLI_INT || o->kind == MF_CLI_REAL) return judge_number(o, name, text);
-    if (o->kind == MF_CLI_TEXT && text[0] == '\0' && o->set == NULL && is_path(o->arg))
+    if (o->kind == MF_CLI_TEXT && text[0] == '\0' && !o->set && is_path(o->arg))
         return mf_fail(MF_EUSAGE, "%s: expected the name of a %s, found nothing", name,
                        strcmp(o->arg, "DIR") == 0 ? "directory" : "file");
     if (o->kind != MF_CLI_ENUM) return MF_OK;
@@ -203,14 +203,14 @@ static int judge_argument(const mf_cli_option *o, int code, const char *text)
         if (strcmp(o->choices[i], text) == 0) return MF_OK;
     char list[256] = "";
     size_t used = 0;
-    for (int i = 0; o->choices[i] != NULL && used < sizeof list; i++)
+    for (int i = 0; o->choices[i] && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "",
                                  o->choices[i]);
     return mf_fail(MF_EUSAGE, "%s: expected one of %s, found '%s'", name, list, text);
 }
 
-/* Finds the verb and takes its word out of argv; *argc shrinks by one. `help` counts as --help.
- */
+/* Finds the verb and removes its word from argv; *argc is reduced by one.
+ * `help` counts as --help. */
 static int take_verb(int *argc, char **argv, mf_cli *cli)
 {
     table t;
@@ -220,7 +220,7 @@ static int take_verb(int *argc, char **argv, mf_cli *cli)
     int code;
     while ((code = getopt_long(*argc, argv, t.shorts, t.longs, NULL)) != -1) {
         if (code == '?') return bad_option(&t, NULL, argv[optind - 1], optopt);
-        if (code == ':') return MF_OK; /* the second pass says so */
+        if (code == ':') return MF_OK; /* the second pass reports this */
     }
     int at = optind;
     if (at < *argc && strcmp(argv[at], "help") == 0) {
@@ -230,7 +230,7 @@ static int take_verb(int *argc, char **argv, mf_cli *cli)
     }
     if (at >= *argc) return MF_OK;
     cli->verb = find_verb(argv[at]);
-    if (cli->verb == NULL) return unknown_verb(argv[at]);
+    if (!cli->verb) return unknown_verb(argv[at]);
     memmove(&argv[at], &argv[at + 1], (size_t)(*argc - at) * sizeof *argv);
     --*argc;
     return MF_OK;
@@ -243,22 +243,21 @@ static int unknown_action(const mf_verb *verb, const char *word)
     size_t used = 0;
     int n = 0;
     for (const mf_cli_form *f = verb->forms; f->min >= 0 && n < 31; f++) {
-        if (f->help == NULL) continue;
+        if (!f->help) continue;
         names[n++] = f->action;
         if (used < sizeof list)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", n > 1 ? ", " : "",
                                      f->action);
     }
     names[n] = NULL;
-    if (word == NULL)
-        return mf_fail(MF_EUSAGE, "'moefw %s' wants one of: %s", verb->name, list);
+    if (!word) return mf_fail(MF_EUSAGE, "'moefw %s' wants one of: %s", verb->name, list);
     const char *nearest = mf_nearest(word, names);
     return mf_fail(MF_EUSAGE, "unknown action '%s' of 'moefw %s'; %s%s%s", word, verb->name,
-                   nearest != NULL ? "did you mean '" : "expected one of: ",
-                   nearest != NULL ? nearest : list, nearest != NULL ? "'?" : "");
+                   nearest ? "did you mean '" : "expected one of: ", nearest ? nearest : list,
+                   nearest ? "'?" : "");
 }
 
-/* Is the word among those of a list parted by blanks? */
+/* Whether the word is in a list separated by blanks. */
 static bool listed(const char *list, const char *word)
 {
     const size_t n = strlen(word);
@@ -267,13 +266,13 @@ static bool listed(const char *list, const char *word)
     return false;
 }
 
-/* An option of another action would be passed over without a word. */
+/* An option of another action would otherwise be ignored silently. */
 static int judge_applies(const mf_cli *cli)
 {
     const char *action = cli->form->action;
-    for (int i = 0; action != NULL && i < cli->n_given; i++) {
+    for (int i = 0; action && i < cli->n_given; i++) {
         const mf_cli_option *o = cli->given[i].option;
-        if (o->of == NULL || listed(o->of, action)) continue;
+        if (!o->of || listed(o->of, action)) continue;
         char list[128] = "";
         size_t used = 0;
         for (const char *c = o->of; *c != '\0' && used + 3 < sizeof list; c++) {
@@ -290,7 +289,7 @@ static int judge_operands(mf_cli *cli)
 {
     const mf_verb *verb = cli->verb;
     const mf_cli_form *form = verb->forms;
-    if (form->action != NULL) {
+    if (form->action) {
         if (cli->n_operands == 0) return unknown_action(verb, NULL);
         while (form->min >= 0 && strcmp(form->action, cli->operand[0]) != 0)
             form++;
@@ -299,8 +298,8 @@ static int judge_operands(mf_cli *cli)
         cli->n_operands--;
     }
     cli->form = form;
-    const char *gap = form->action != NULL ? " " : "", *action = form->action;
-    if (action == NULL) action = "";
+    const char *gap = form->action ? " " : "", *action = form->action;
+    if (!action) action = "";
     if (cli->n_operands < form->min)
         return mf_fail(MF_EUSAGE, "'moefw %s%s%s' wants %s", verb->name, gap, action,
                        form->operands);
@@ -313,7 +312,7 @@ static int judge_operands(mf_cli *cli)
 static int read_options(int argc, char **argv, mf_cli *cli)
 {
     table t;
-    make_table(&t, cli->verb != NULL ? cli->verb : find_verb("train"), ":");
+    make_table(&t, cli->verb ? cli->verb : find_verb("train"), ":");
     optind = 0;
     int code;
     while ((code = getopt_long(argc, argv, t.shorts, t.longs, NULL)) != -1) {
@@ -324,12 +323,12 @@ static int read_options(int argc, char **argv, mf_cli *cli)
             return mf_fail(MF_EUSAGE, "option '%s' wants an argument: %s",
                            shown(name, o, optopt), o->arg);
         }
-        if (o->kind != MF_CLI_FLAG) {
-            int rc = judge_argument(o, code, optarg);
+        const char *text = o->kind == MF_CLI_FLAG ? NULL : mf_alias_word(o->name, optarg);
+        if (text) {
+            int rc = judge_argument(o, code, text);
             if (rc != MF_OK) return rc;
         }
-        cli->given[cli->n_given] =
-            (mf_cli_given){o, o->kind == MF_CLI_FLAG ? NULL : optarg, cli->n_given + 1};
+        cli->given[cli->n_given] = (mf_cli_given){o, text, cli->n_given + 1};
         cli->n_given++;
         if (strcmp(o->name, "help") == 0) cli->help = true;
         if (strcmp(o->name, "version") == 0) cli->version = true;
@@ -343,13 +342,12 @@ int mf_cli_parse(int argc, char **argv, mf_cli *cli)
 {
     memset(cli, 0, sizeof *cli);
     cli->given = mf_alloc((size_t)argc * 2 + 64, sizeof *cli->given);
-    if (cli->given == NULL) return MF_ENOMEM;
+    if (!cli->given) return MF_ENOMEM;
     int rc = take_verb(&argc, argv, cli);
     if (rc == MF_OK) rc = read_options(argc, argv, cli);
     if (rc != MF_OK || cli->help || cli->version) return rc;
-    if (cli->verb == NULL) cli->verb = find_verb("train");
-    if (cli->verb == NULL)
-        return mf_fail(MF_EUSAGE, "no verb given; 'moefw --help' lists them");
+    if (!cli->verb) cli->verb = find_verb("train");
+    if (!cli->verb) return mf_fail(MF_EUSAGE, "no verb given; 'moefw --help' lists them");
     return judge_operands(cli);
 }
 

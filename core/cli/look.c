@@ -1,22 +1,51 @@
+/* cli/look.c: shows and sets gates of heads and switches of adapters. After a change the
+ * generator builds its graphs again, and its cached keys are dropped. */
 #include "cli/look.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include "base/error.h"
 #include "model/heads.h"
 
-#define LOGIT_MOST 10.0 /* gates of 0 and 1 have no logit: as far as controllers go */
-#define LOW        0.1  /* a gate below is as good as pruned (sentinel-ai: main.py) */
+#define LOGIT_MOST 10.0 /* gates of 0 and 1 have no logit; controllers have the same limit */
+#define LOW        0.1  /* a gate below this counts as low */
+
+static bool has_gates(const mf_model *m)
+{
+    for (int64_t l = 0; l < m->config->model.layers; l++)
+        if (m->gates[l]) return true;
+    return false;
+}
+
+/* The live option that switches an adapter off at 0, such as the scale of skips. */
+static const char *skip_option(const mf_model *m)
+{
+    return mf_live_switch(m->plugins, "adapter.");
+}
+
+static double skip_scale(const mf_model *m)
+{
+    double scale = 0;
+    const char *option = skip_option(m);
+    if (option) (void)mf_live_get(m->plugins, option, &scale);
+    return scale;
+}
+
+bool mf_look_has_skips(const mf_model *m)
+{
+    return skip_option(m) != NULL;
+}
 
 int mf_look_needs_gates(const mf_model *m)
 {
-    if (m->config->model.head_gates) return MF_OK;
-    return mf_fail(MF_EUSAGE, "the heads of this model have no gates (model.head_gates = no)");
+    if (has_gates(m)) return MF_OK;
+    return mf_fail(MF_EUSAGE, "the heads of this model have no gates (no adapter head_gates)");
 }
 
 int mf_look_needs_skips(const mf_model *m)
 {
-    if (m->config->model.skip == MF_SKIP_UNET) return MF_OK;
-    return mf_fail(MF_EUSAGE, "this model has no skips (model.skip = none)");
+    if (mf_look_has_skips(m)) return MF_OK;
+    return mf_fail(MF_EUSAGE, "this model has no skips (no adapter that has a switch)");
 }
 
 /* ---- gates ---- */
@@ -27,12 +56,13 @@ typedef struct {
 
 static double gate_of(const mf_model *m, int32_t layer, int32_t head)
 {
-    return mf_gate_of(m, (double)mf_head_param(m, layer, "gate")->value[head]);
+    return m->gates[layer] ? mf_gate_of(m, (double)mf_param_host(m->gates[layer])[head]) : 1;
 }
 
 static bool is_active(const mf_model *m, int32_t layer, int32_t head)
 {
-    return mf_head_param(m, layer, "active")->value[head] != 0;
+    const mf_param *active = mf_head_param(m, layer, "active");
+    return !active || mf_param_host(active)[head] != 0;
 }
 
 static heads_of count(const mf_model *m, int32_t layer)
@@ -117,21 +147,22 @@ void mf_look_gates_json(mf_jw *w, const mf_model *m)
     mf_jw_end(w);
 }
 
-/* ---- turning ---- */
+/* ---- setting ---- */
 
-/* The model has changed: graphs and cached keys are those of another one. */
+/* The model has changed, so graphs and cached keys are no longer valid. */
 static int changed(mf_talker *t)
 {
     mf_plughost *h = t->session->model->plugins;
     mf_plughost_rebuild(h);
-    mf_turns_clear(h);
+    mf_changes_clear(h);
     return mf_generator_refresh(t->generator);
 }
 
-static int turn(mf_plughost *h, int64_t layer, const char *what, int64_t head, double value)
+static int set_head(mf_plughost *h, const mf_param *p, int64_t head, double value)
 {
-    char name[64];
-    snprintf(name, sizeof name, "layers.%d.attention.%s.%d", (int)layer, what, (int)head);
+    char name[192];
+    if (!p) return MF_OK;
+    snprintf(name, sizeof name, "%s.%d", p->name, (int)head);
     return mf_live_set(h, name, value, "generate", "set by hand");
 }
 
@@ -143,8 +174,9 @@ int mf_look_set_gates(mf_talker *t, const int64_t layer[2], const int64_t head[2
     int rc = MF_OK;
     for (int64_t l = layer[0]; rc == MF_OK && l < layer[1]; l++)
         for (int64_t h = head[0]; rc == MF_OK && h < head[1]; h++) {
-            rc = turn(m->plugins, l, "gate", h, number);
-            if (rc == MF_OK && gate > 0) rc = turn(m->plugins, l, "active", h, 1);
+            rc = set_head(m->plugins, m->gates[l], h, number);
+            if (rc == MF_OK && gate > 0)
+                rc = set_head(m->plugins, mf_head_param(m, (int32_t)l, "active"), h, 1);
         }
     *ret_gate = mf_gate_of(m, number);
     return rc == MF_OK ? changed(t) : rc;
@@ -154,29 +186,35 @@ int mf_look_set_gates(mf_talker *t, const int64_t layer[2], const int64_t head[2
 
 double mf_look_usual_skip(const mf_model *m)
 {
-    const double scale = m->config->model.skip_scale;
-    return scale != 0 ? scale : 0.1;
+    const char *option = skip_option(m), *dot = option ? strrchr(option, '.') : NULL;
+    char section[64];
+    double scale = 0;
+    if (!dot) return 0.1;
+    snprintf(section, sizeof section, "%.*s", (int)(dot - option), option);
+    const mf_ini_entry *e = mf_ini_get(m->config->ini, section, dot + 1);
+    return e && mf_parse_f64(e->value, &scale) && scale != 0 ? scale : 0.1;
 }
 
 int mf_look_set_skip(mf_talker *t, double scale)
 {
     mf_plughost *h = t->session->model->plugins;
-    const int rc = mf_live_set(h, "model.skip_scale", scale, "generate", "set by hand");
+    const int rc =
+        mf_live_set(h, skip_option(t->session->model), scale, "generate", "set by hand");
     return rc == MF_OK ? changed(t) : rc;
 }
 
 void mf_look_skip(const mf_model *m)
 {
-    printf("skips: %s", m->skip_scale != 0 ? "on" : "off");
-    if (m->skip_scale != 0 && m->config->model.skip_form == MF_SKIP_RESIDUAL)
-        printf(", scale %g", m->skip_scale);
+    const double scale = skip_scale(m);
+    printf("skips: %s", scale != 0 ? "on" : "off");
+    if (scale != 0) printf(", scale %g", scale);
     putchar('\n');
 }
 
 void mf_look_skip_json(mf_jw *w, const mf_model *m)
 {
     mf_jw_object(w);
-    mf_jw_kv_bool(w, "on", m->skip_scale != 0);
-    mf_jw_kv_real(w, "scale", m->skip_scale);
+    mf_jw_kv_bool(w, "on", skip_scale(m) != 0);
+    mf_jw_kv_real(w, "scale", skip_scale(m));
     mf_jw_end(w);
 }

@@ -1,3 +1,5 @@
+/* Generates texts without a conversation and measures them. Text i depends only on the run, the
+ * prompt and seed + i, so the number of texts changes none of them. */
 #include "cli/samples.h"
 #include <math.h>
 #include <stdio.h>
@@ -12,12 +14,13 @@ typedef struct {
     size_t n, room;
     mf_ids ids;
     int64_t tokens;
-    double own, other; /* sums of log-likelihoods, by the run that wrote it and by the other */
-    int64_t other_tokens; /* as which the other one read it; 0: it could not */
+    double own, other; /* sums of log-likelihoods, by the run itself and by the other run */
+    /* number of the other run's tokens; 0: it could not encode the text */
+    int64_t other_tokens;
 } sample;
 
-/* Texts are kept for what is counted of all together; else each is forgotten when it is
- * told. */
+/* Texts are kept for statistics over all of them; otherwise each is dropped
+ * after it is printed. */
 typedef struct {
     mf_talker *who;
     sample *list; /* [count] with quality, else one */
@@ -33,7 +36,7 @@ typedef struct {
 
 typedef struct {
     sample *to;
-    bool aloud; /* to standard output as well */
+    bool aloud; /* also print to standard output */
 } listener;
 
 static int hear_piece(void *arg, const char *text, size_t n)
@@ -76,14 +79,14 @@ static int judge_ids(mf_talker *by, const mf_samples *s, const mf_ids *text, dou
     const mf_model *m = by->session->model;
     int rc = mf_talker_encode(by, s->prompt, s->n_prompt, &prompt);
     if (rc == MF_OK)
-        rc = mf_log_likelihood(by->generator, m->facts.vocab, prompt.id, (int64_t)prompt.n,
+        rc = mf_log_likelihood(by->generator, m->dims.vocab, prompt.id, (int64_t)prompt.n,
                                text->id, (int64_t)text->n, ret);
     mf_ids_free(&prompt);
     return rc;
 }
 
-/* What one run wrote, as the other one's tokenizer reads it, if it does: it may not know a
- * character. */
+/* The likelihood of one run's text under the other run, if its tokenizer
+ * can encode the text. */
 static int judge_text(mf_talker *by, const mf_samples *s, sample *x)
 {
     mf_ids ids = {0};
@@ -113,7 +116,7 @@ static void forget(sample *x)
     *x = (sample){0};
 }
 
-/* The i-th text of one run: a function of the run, the prompt and seed + i alone. */
+/* The i-th text of a run, which depends only on the run, the prompt and seed + i. */
 static int write_one(const job *j, const side *of, const char *name, int64_t i, bool aloud)
 {
     mf_talker *t = of->who;
@@ -125,7 +128,7 @@ static int write_one(const job *j, const side *of, const char *name, int64_t i, 
     if (aloud && j->s->shown) mf_talker_put(j->s->prompt, j->s->n_prompt);
     mf_generator_reset(t->generator);
     settings->seed = seed + (uint64_t)i;
-    t->drawn = 0;
+    t->run->drawn = 0;
     t->ear = &ear;
     const int rc = mf_talker_continue(t, j->s->prompt, j->s->n_prompt, aloud && j->s->shown);
     t->ear = NULL;
@@ -135,7 +138,8 @@ static int write_one(const job *j, const side *of, const char *name, int64_t i, 
     return rc;
 }
 
-/* Written, aloud or not, and judged if asked for: by the other run, too, if there is one. */
+/* Generates a text, prints it if aloud, and judges it if requested, also by the other
+ * run if there is one. */
 static int make_one(const job *j, const side *of, const side *other, const char *name,
                     int64_t i, bool aloud)
 {
@@ -148,11 +152,12 @@ static int make_one(const job *j, const side *of, const side *other, const char 
     return rc == MF_OK && j->name ? judge_text(other->who, j->s, x) : rc;
 }
 
-/* ---- what is told ---- */
+/* ---- output ---- */
 
 typedef struct {
     int64_t tokens, bytes;
-    double own, own_byte, other, other_byte; /* nats a token and a byte; NaN: of nothing */
+    /* nats per token and per byte; NaN: nothing to measure */
+    double own, own_byte, other, other_byte;
     mf_repetition repetition;
 } summary;
 
@@ -188,7 +193,7 @@ static int sum_up(const job *j, const side *of, summary *ret)
     return rc;
 }
 
-/* "name 0.1234", or "name -" where there is nothing to count. */
+/* "name 0.1234", or "name -" if there is nothing to measure. */
 static void put_number(const char *name, double value)
 {
     if (isnan(value))
@@ -286,7 +291,7 @@ static int json_side(mf_jw *w, const job *j, const side *of, const side *other)
     return rc == MF_OK && j->s->quality ? json_quality(w, j, of) : rc;
 }
 
-/* ---- */
+/* ---- the whole ---- */
 
 static void close_side(const job *j, side *of)
 {

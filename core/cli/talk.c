@@ -1,12 +1,12 @@
-/* A conversation with a trained run: texts that it continues, and commands that look inside it
- * and turn what can be turned. */
+/* A conversation with a trained run: it continues texts, and commands show its routing and
+ * change gates and other options. A wrong line never ends the conversation. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/number.h"
+#include "base/text/number.h"
 #include "cli/look.h"
 #include "cli/talker.h"
 
@@ -21,13 +21,13 @@ typedef struct {
 
 typedef struct {
     const char *name, *words, *help;
-    int min, max; /* words behind the name */
+    int min, max; /* number of words after the name */
     int (*obey)(talk *t, int n, char *const *word);
 } command;
 
 static const command commands[];
 
-/* What was wrong is told at once, in one line; the conversation goes on. */
+/* Reports a mistake in one line; the conversation continues. */
 MF_PRINTF(1, 2)
 static int wrong(const char *fmt, ...)
 {
@@ -143,8 +143,8 @@ static void print_token_route(const mf_talker *t, const mf_model_graph *mg, int3
     printf("%-10s", mf_talker_piece(t, id, safe, sizeof safe));
     for (int32_t i = 0; i < t->session->model->n_moe; i++) {
         const mf_routing *r = &mg->moe[i].routing;
-        const int32_t *chosen = mf_tensor_data(r->chosen);
-        const float *prob = r->prob ? mf_tensor_data(r->prob) : NULL;
+        const int32_t *chosen = mf_tensor_host(r->chosen);
+        const float *prob = r->prob ? mf_tensor_host(r->prob) : NULL;
         const int32_t k = r->token ? 0 : r->rows / r->tokens;
         printf("  %d:", (int)r->layer);
         for (int32_t j = 0; chosen && j < k; j++) {
@@ -159,8 +159,8 @@ static void print_token_route(const mf_talker *t, const mf_model_graph *mg, int3
 
 static void print_shares(const mf_routing *r)
 {
-    const int32_t *chosen = mf_tensor_data(r->chosen);
-    printf("layer %d: share of rows by expert:", (int)r->layer);
+    const int32_t *chosen = mf_tensor_host(r->chosen);
+    printf("layer %d: share of assignments by expert:", (int)r->layer);
     for (int32_t e = 0; e < r->experts; e++) {
         int32_t rows = 0, all = 0;
         for (int32_t i = 0; chosen && i < r->rows; i++) {
@@ -179,7 +179,7 @@ static int obey_route(talk *t, int n, char *const *word)
     int64_t n_past, first;
     (void)n;
     (void)word;
-    const int32_t *past = mf_generator_past(run->generator, &n_past);
+    const int32_t *past = mf_generator_cached(run->generator, &n_past);
     if (run->session->model->n_moe == 0) return wrong("this model has no experts");
     if (n_past == 0) return wrong("there is no text yet whose routing could be shown");
     int rc = mf_generator_review(run->generator, &mg, &first);
@@ -193,7 +193,7 @@ static int obey_route(talk *t, int n, char *const *word)
 
 /* ---- gates ---- */
 
-/* What the last failure was, as something wrong with a line. */
+/* Reports the last failure as a mistake in a line. */
 static int told(void)
 {
     wrong("%s", mf_error_message());
@@ -210,7 +210,7 @@ static int obey_gates(talk *t, int n, char *const *word)
     return MF_OK;
 }
 
-/* "all", or an index below n; ret: it and the one behind the last. */
+/* "all", or an index below n. ret: the index and the one after the last. */
 static bool range(const char *word, int64_t n, int64_t ret[2])
 {
     long long i;
@@ -274,12 +274,12 @@ static int obey_baseline(talk *t, int n, char *const *word)
     return MF_OK;
 }
 
-/* A run's answer, under its name while there are two. */
+/* A run's continuation, under its name if there are two. */
 static int answer(talk *t, mf_talker *who, const char *name, const char *text)
 {
     if (t->baseline.session) printf("[%s]\n", name);
     const int rc = mf_talker_continue(who, text, strlen(text), false);
-    /* a character that it does not know, or nothing */
+    /* a character that its tokenizer does not know, or an empty text */
     return rc == MF_EINPUT || rc == MF_EUSAGE ? told() : rc;
 }
 
@@ -300,7 +300,7 @@ static const command commands[] = {
     {"help", "", "list these", 0, 0, obey_help},
     {"gates", "", "gates of the attention heads, layer by layer", 0, 0, obey_gates},
     {"gate", "LAYER HEAD G", "set gates, 0 to 1; LAYER and HEAD may be all", 3, 3, obey_gate},
-    {"skip", "[on|off|SCALE]", "switch U-Net skips, or show them", 0, 1, obey_skip},
+    {"skip", "[on|off|SCALE]", "switch skips between blocks, or show them", 0, 1, obey_skip},
     {"route", "", "experts of every token of the text, with their probabilities", 0, 0,
      obey_route},
     {"experts", "", "show the experts of each token while it is written, or no more", 0, 0,
@@ -339,7 +339,7 @@ static int obey(talk *t, char *line)
 {
     char *word[MAX_WORDS + 1], *name = strsep(&line, " \t"), *one;
     int n = 0;
-    while ((one = strsep(&line, " \t")) != NULL)
+    while ((one = strsep(&line, " \t")))
         if (one[0] && n <= MAX_WORDS) word[n++] = one;
     if (strcmp(name, "quit") == 0) return obey_exit(t, 0, NULL);
     for (const command *c = commands; c->name; c++) {
@@ -351,7 +351,7 @@ static int obey(talk *t, char *line)
     return unknown(name);
 }
 
-/* The words between turns go to standard error, where -q leaves a sign. */
+/* The prompt goes to standard error; -q reduces it to a sign. */
 static void ask(void)
 {
     fflush(stdout);

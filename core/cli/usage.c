@@ -1,4 +1,5 @@
-/* Help on the terminal and the manual's lists, both read off the tables. */
+/* Help on the terminal and the manual's lists. Both are generated from the
+ * tables, so they agree. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -28,7 +29,7 @@ static void wrapped(const char *text, int at)
     putchar('\n');
 }
 
-/* Lines as they stand; those that are too long are wrapped. */
+/* Prints lines as they are; long ones are wrapped. */
 static void notes(const char *text)
 {
     while (*text != '\0') {
@@ -64,17 +65,17 @@ static void option_row(const mf_cli_option *o)
     if (o->kind != MF_CLI_FLAG) snprintf(left + n, sizeof left - (size_t)n, "=%s", o->arg);
     n = snprintf(right, sizeof right, "%s", o->help);
     if (o->kind == MF_CLI_ENUM)
-        for (int i = 0; o->choices[i] != NULL && n < (int)sizeof right - 1; i++)
+        for (int i = 0; o->choices[i] && n < (int)sizeof right - 1; i++)
             n += snprintf(right + n, sizeof right - (size_t)n, "%s%s", i == 0 ? ": " : ", ",
                           o->choices[i]);
-    if (o->also != NULL && n < (int)sizeof right - 1)
+    if (o->also && n < (int)sizeof right - 1)
         snprintf(right + n, sizeof right - (size_t)n, "; also --%s", o->also);
     row(left, right);
 }
 
 static void option_rows(const char *title, const mf_cli_option *o)
 {
-    if (o == NULL || o->name == NULL) return;
+    if (!o || !o->name) return;
     printf("\n%s:\n", title);
     for (; o->name != NULL; o++)
         option_row(o);
@@ -84,22 +85,22 @@ static void verb_help(const mf_verb *v)
 {
     const char *label = "Usage:";
     for (const mf_cli_form *f = v->forms; f->min >= 0; f++) {
-        if (f->action != NULL && f->help == NULL) continue;
-        printf("%s moefw %s%s%s [OPTION]...%s%s\n", label, v->name,
-               f->action != NULL ? " " : "", f->action != NULL ? f->action : "",
-               f->operands != NULL ? " " : "", f->operands != NULL ? f->operands : "");
+        if (f->action && !f->help) continue;
+        printf("%s moefw %s%s%s [OPTION]...%s%s\n", label, v->name, f->action ? " " : "",
+               f->action ? f->action : "", f->operands ? " " : "",
+               f->operands ? f->operands : "");
         label = "      ";
     }
     printf("%c%s.\n", v->brief[0] - ('a' <= v->brief[0] && v->brief[0] <= 'z' ? 32 : 0),
            v->brief + 1);
-    if (v->forms->action != NULL) {
+    if (v->forms->action) {
         printf("\nActions:\n");
         for (const mf_cli_form *f = v->forms; f->min >= 0; f++)
-            if (f->help != NULL) row(f->action, f->help);
+            if (f->help) row(f->action, f->help);
     }
     option_rows("Options", v->options);
     option_rows("Options of every verb", mf_cli_globals);
-    if (v->notes != NULL) {
+    if (v->notes) {
         putchar('\n');
         notes(v->notes);
     }
@@ -107,7 +108,7 @@ static void verb_help(const mf_verb *v)
 
 void mf_cli_help(const mf_verb *verb)
 {
-    if (verb != NULL) {
+    if (verb) {
         verb_help(verb);
         return;
     }
@@ -127,7 +128,7 @@ void mf_cli_help(const mf_verb *verb)
 
 /* ---- the manual ---- */
 
-/* A phrase as a line of its own; a dot or quote at its start would make it a request. */
+/* Prints a phrase as a line. A dot or quote at its start would make it a request. */
 static void mdoc_line(const char *text, const char *end)
 {
     printf("%s", text[0] == '.' || text[0] == '\'' ? "\\&" : "");
@@ -150,27 +151,27 @@ static void mdoc_option(const mf_cli_option *o)
     if (o->kind == MF_CLI_ENUM)
         for (int i = 0; o->choices[i] != NULL; i++)
             printf("%s%s%s", i == 0 ? ".Pq Cm " : " | ", o->choices[i],
-                   o->choices[i + 1] == NULL ? "\n" : "");
-    if (o->set != NULL) printf(".Pq sets Cm %s\n", o->set);
-    if (o->also != NULL) printf(".Pq also Fl Fl %s\n", o->also);
+                   !o->choices[i + 1] ? "\n" : "");
+    if (o->set) printf(".Pq sets Cm %s\n", o->set);
+    if (o->also) printf(".Pq also Fl Fl %s\n", o->also);
 }
 
 static void mdoc_options(const mf_cli_option *o)
 {
-    if (o == NULL || o->name == NULL) return;
+    if (!o || !o->name) return;
     printf(".Bl -tag -width indent\n");
     for (; o->name != NULL; o++)
         mdoc_option(o);
     printf(".El\n");
 }
 
-/* "train [CONFIG]" behind .Nm: an optional operand loses its brackets to Op. */
+/* "train [CONFIG]" after .Nm: the brackets of an optional operand become Op. */
 static void mdoc_form(const char *macro, const mf_verb *v, const mf_cli_form *f)
 {
     const char *operands = f->operands;
-    const size_t n = operands != NULL ? strlen(operands) : 0;
+    const size_t n = operands ? strlen(operands) : 0;
     printf("%s Cm %s", macro, v->name);
-    if (f->action != NULL) printf(" Cm %s", f->action);
+    if (f->action) printf(" Cm %s", f->action);
     if (n > 1 && operands[0] == '[' && strchr(operands, ']') == operands + n - 1)
         printf(" Op Ar \"%.*s\"", (int)n - 2, operands + 1);
     else if (n > 0)
@@ -182,7 +183,7 @@ void mf_cli_synopsis(void)
 {
     for (int i = 0; mf_verbs[i] != NULL; i++)
         for (const mf_cli_form *f = mf_verbs[i]->forms; f->min >= 0; f++)
-            if (f->action == NULL || f->help != NULL) mdoc_form(".Nm", mf_verbs[i], f);
+            if (!f->action || f->help) mdoc_form(".Nm", mf_verbs[i], f);
 }
 
 void mf_cli_manual(void)
@@ -192,15 +193,15 @@ void mf_cli_manual(void)
     for (int i = 0; mf_verbs[i] != NULL; i++) {
         const mf_verb *v = mf_verbs[i];
         printf(".Ss %s: %s\n", v->name, v->brief);
-        if (v->forms->action != NULL) {
+        if (v->forms->action) {
             printf(".Bl -tag -width indent\n");
             for (const mf_cli_form *f = v->forms; f->min >= 0; f++) {
-                if (f->help == NULL) continue;
+                if (!f->help) continue;
                 mdoc_form(".It", v, f);
                 mdoc_line(f->help, ".");
             }
             printf(".El\n");
-        } else if (v->forms->help != NULL) {
+        } else if (v->forms->help) {
             mdoc_line(v->forms->help, ".");
         }
         mdoc_options(v->options);

@@ -1,4 +1,5 @@
-/* The verbs, in the order of the manual: one line each, when it works. */
+/* The verbs, one line each, in the order of the manual. Parser, help, manual and completion
+ * use only this list. */
 #include "cli/cli.h"
 
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* data/batch.c: batches of windows, pieces of documents, and examples. */
+/* data/batch.c: batches of windows, of pieces of documents, and of examples. A batch depends on
+ * the corpus, the specification and the step alone, so resuming needs no other state. */
 #include "data/batch.h"
 
 #include "base/error.h"
@@ -8,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A row's worth of a document: tokens begin .. begin+n-1 of the corpus. */
+/* The part of a document that fills one example: tokens begin .. begin+n-1 of the corpus. */
 typedef struct piece {
     int64_t begin;
     int32_t n;
@@ -19,15 +20,17 @@ struct mf_batcher {
     const mf_corpus *c;
     mf_batch_spec spec;
     mf_split_range range;
-    int64_t items;  /* windows, pieces or examples in one pass */
-    int64_t count;  /* batches in one pass */
+    int64_t items;  /* windows, pieces or examples in one pass over the split */
+    int64_t count;  /* batches in one pass over the split */
     piece *pieces;  /* NULL for a stream */
-    int32_t *dealt; /* [items] windows of this split; NULL unless they are dealt */
-    int32_t *order; /* permutation of pieces or windows in epoch `epoch`; NULL: as they lie */
+    int32_t *dealt; /* [items] the windows that deal gave to this split; NULL without deal */
+    /* permutation of pieces or windows in epoch `epoch`; NULL: in the order of the corpus */
+    int32_t *order;
     int64_t epoch;
-    int32_t *piece_bytes;                  /* [vocab] bytes of each id; NULL if not known */
+    /* [vocab] bytes of text of each id; NULL if not known */
+    int32_t *piece_bytes;
     uint64_t windows, shuffle, hide, deal; /* random streams */
-    int32_t pad, cls, sep, mask_id;        /* -1: there is none */
+    int32_t pad, cls, sep, mask_id;        /* ids of special tokens; -1: there is none */
 };
 
 void mf_batch_defaults(mf_batch_spec *ret)
@@ -35,7 +38,7 @@ void mf_batch_defaults(mf_batch_spec *ret)
     *ret = (mf_batch_spec){.mlm_share = 0.15, .rows = 1, .seq = 1};
 }
 
-/* ---- making ---- */
+/* ---- construction ---- */
 
 static int check_spec(const mf_corpus *c, const mf_batch_spec *s)
 {
@@ -48,16 +51,15 @@ static int check_spec(const mf_corpus *c, const mf_batch_spec *s)
     if (s->context < 0 || s->context >= s->seq)
         return mf_fail(MF_ECONFIG, "context of %d tokens in windows of %d: expected 0 to %d",
                        (int)s->context, (int)s->seq, (int)s->seq - 1);
-    if (s->task == MF_TASK_CLASSIFY && (c->spans == NULL || c->n_classes == 0))
+    if (s->task == MF_TASK_CLASSIFY && (!c->spans || c->n_classes == 0))
         return mf_fail(MF_ECONFIG,
                        "task classify: the data have no classes: expected tsv, or jsonl "
                        "with \"label\"");
-    if (s->task == MF_TASK_REGRESS && (c->spans == NULL || !c->numbers))
+    if (s->task == MF_TASK_REGRESS && (!c->spans || !c->numbers))
         return mf_fail(MF_ECONFIG,
                        "task regress: the data have no numbers: expected tsv, or jsonl "
                        "with \"label\"");
-    if (s->task == MF_TASK_MLM &&
-        (c->tokenizer == NULL || c->tokenizer->special[MF_SPECIAL_MASK] < 0))
+    if (s->task == MF_TASK_MLM && (!c->tokenizer || c->tokenizer->special[MF_SPECIAL_MASK] < 0))
         return mf_fail(MF_ECONFIG, "task mlm: the tokenizer has no <mask>");
     if (s->task == MF_TASK_MLM && !(s->mlm_share > 0 && s->mlm_share <= 1))
         return mf_fail(MF_ECONFIG, "share of hidden tokens %g: expected more than 0, at most 1",
@@ -65,7 +67,7 @@ static int check_spec(const mf_corpus *c, const mf_batch_spec *s)
     return MF_OK;
 }
 
-/* Tokens of a window beyond its inputs: the last target of a language model. */
+/* Tokens of a window beyond its inputs: a language model needs one more, its last target. */
 static int32_t ahead(const mf_batcher *b)
 {
     return b->spec.task == MF_TASK_LM;
@@ -80,7 +82,7 @@ static int permute(mf_batcher *b, int64_t n, int32_t **ret)
     return *ret != NULL ? MF_OK : MF_ENOMEM;
 }
 
-/* The windows of both splits, dealt: val gets the first of the permutation. */
+/* Deals the windows to train and val: val gets the first ones of the permutation. */
 static int deal_windows(mf_batcher *b, int64_t n)
 {
     int32_t *all = NULL;
@@ -90,17 +92,17 @@ static int deal_windows(mf_batcher *b, int64_t n)
         return mf_fail(MF_ECONFIG, "%lld windows dealt by %g: none is left for a split",
                        (long long)n, b->spec.deal);
     b->items = train ? n - val : val;
-    int code = permute(b, n, &all);
-    if (code == MF_OK) code = permute(b, b->items, &b->dealt);
-    if (code == MF_OK) {
+    int rc = permute(b, n, &all);
+    if (rc == MF_OK) rc = permute(b, b->items, &b->dealt);
+    if (rc == MF_OK) {
         mf_rng_permutation(b->spec.seed, b->deal, 0, all, (size_t)n);
         memcpy(b->dealt, all + (train ? val : 0), (size_t)b->items * sizeof *all);
     }
     mf_free(all);
-    return code;
+    return rc;
 }
 
-/* Windows at every stride-th token. */
+/* Lists the windows that begin at every stride-th token. */
 static int list_windows(mf_batcher *b)
 {
     const mf_split_range *r = b->c->split;
@@ -115,12 +117,12 @@ static int list_windows(mf_batcher *b)
                        mf_split_name(b->spec.split), (long long)b->range.tokens,
                        (long long)b->spec.seq, (long long)(b->spec.seq + ahead(b)));
     b->items = room / b->spec.stride + 1;
-    int code = b->spec.deal > 0 ? deal_windows(b, b->items) : MF_OK;
-    if (code == MF_OK && b->spec.order == MF_ORDER_RANDOM) {
-        code = permute(b, b->items, &b->order);
+    int rc = b->spec.deal > 0 ? deal_windows(b, b->items) : MF_OK;
+    if (rc == MF_OK && b->spec.order == MF_ORDER_RANDOM) {
+        rc = permute(b, b->items, &b->order);
         b->epoch = -1;
     }
-    return code;
+    return rc;
 }
 
 static int count_windows(mf_batcher *b)
@@ -142,12 +144,12 @@ static int count_windows(mf_batcher *b)
         return mf_fail(MF_ECONFIG, "the %s split has one token: nothing to predict",
                        mf_split_name(b->spec.split));
     b->items = (n + seq - 1) / seq;
-    if (lm) /* a window but the first predicts at least one token behind its context */
+    if (lm) /* every window but the first predicts at least one token after its context */
         b->items = n - 2 < context ? 1 : 1 + (n - 2 - context) / (seq - context);
     return MF_OK;
 }
 
-/* Pieces of a document: of seq tokens, lm of seq targets. */
+/* Number of pieces of a document: each has seq tokens, for lm seq targets. */
 static int64_t pieces_of(const mf_batcher *b, const mf_span *span)
 {
     int64_t n = span->n - ahead(b);
@@ -165,7 +167,7 @@ static int list_pieces(mf_batcher *b)
                        INT32_MAX);
     b->items = n;
     b->pieces = mf_alloc((size_t)n, sizeof *b->pieces);
-    if (b->pieces == NULL) return MF_ENOMEM;
+    if (!b->pieces) return MF_ENOMEM;
     piece *p = b->pieces;
     for (int64_t i = b->range.begin; i < b->range.end; i++) {
         const mf_span *span = &b->c->spans[i];
@@ -181,15 +183,15 @@ static int list_pieces(mf_batcher *b)
         b->order = mf_alloc((size_t)n, sizeof *b->order);
         b->epoch = -1;
     }
-    return b->spec.order == MF_ORDER_RANDOM && b->order == NULL ? MF_ENOMEM : MF_OK;
+    return b->spec.order == MF_ORDER_RANDOM && !b->order ? MF_ENOMEM : MF_OK;
 }
 
 static int measure_pieces(mf_batcher *b)
 {
     const mf_tokenizer *t = b->c->tokenizer;
-    if (t == NULL || !t->lossless) return MF_OK;
+    if (!t || !t->lossless) return MF_OK;
     b->piece_bytes = mf_alloc((size_t)t->vocab, sizeof *b->piece_bytes);
-    if (b->piece_bytes == NULL) return MF_ENOMEM;
+    if (!b->piece_bytes) return MF_ENOMEM;
     for (int32_t i = 0; i < t->vocab; i++) {
         size_t n;
         mf_tokenizer_piece(t, i, &n);
@@ -201,10 +203,10 @@ static int measure_pieces(mf_batcher *b)
 int mf_batcher_new(const mf_corpus *c, const mf_batch_spec *spec, mf_batcher **ret)
 {
     *ret = NULL;
-    int code = check_spec(c, spec);
-    if (code != MF_OK) return code;
+    int rc = check_spec(c, spec);
+    if (rc != MF_OK) return rc;
     mf_batcher *b = mf_alloc(1, sizeof *b);
-    if (b == NULL) return MF_ENOMEM;
+    if (!b) return MF_ENOMEM;
     b->c = c;
     b->spec = *spec;
     b->range = c->split[spec->split];
@@ -212,19 +214,19 @@ int mf_batcher_new(const mf_corpus *c, const mf_batch_spec *spec, mf_batcher **r
     b->shuffle = mf_rng_stream("data.shuffle");
     b->hide = mf_rng_stream("data.hide");
     b->deal = mf_rng_stream("data.deal");
-    const int32_t *special = c->tokenizer != NULL ? c->tokenizer->special : NULL;
-    b->pad = special != NULL && special[MF_SPECIAL_PAD] >= 0 ? special[MF_SPECIAL_PAD] : 0;
-    b->cls = special != NULL ? special[MF_SPECIAL_CLS] : -1;
-    b->sep = special != NULL ? special[MF_SPECIAL_SEP] : -1;
-    b->mask_id = special != NULL ? special[MF_SPECIAL_MASK] : -1;
-    code = c->spans != NULL ? list_pieces(b) : count_windows(b);
-    if (code == MF_OK) code = measure_pieces(b);
-    if (code != MF_OK) {
+    const int32_t *special = c->tokenizer ? c->tokenizer->special : NULL;
+    b->pad = special && special[MF_SPECIAL_PAD] >= 0 ? special[MF_SPECIAL_PAD] : 0;
+    b->cls = special ? special[MF_SPECIAL_CLS] : -1;
+    b->sep = special ? special[MF_SPECIAL_SEP] : -1;
+    b->mask_id = special ? special[MF_SPECIAL_MASK] : -1;
+    rc = c->spans ? list_pieces(b) : count_windows(b);
+    if (rc == MF_OK) rc = measure_pieces(b);
+    if (rc != MF_OK) {
         mf_batcher_free(b);
-        return code;
+        return rc;
     }
     b->count = (b->items + spec->rows - 1) / spec->rows;
-    if (b->pieces == NULL && b->order != NULL && b->items >= spec->rows)
+    if (!b->pieces && b->order && b->items >= spec->rows)
         b->count = b->items / spec->rows; /* whole batches only */
     *ret = b;
     return MF_OK;
@@ -232,7 +234,7 @@ int mf_batcher_new(const mf_corpus *c, const mf_batch_spec *spec, mf_batcher **r
 
 void mf_batcher_free(mf_batcher *b)
 {
-    if (b == NULL) return;
+    if (!b) return;
     mf_free(b->pieces);
     mf_free(b->dealt);
     mf_free(b->order);
@@ -254,7 +256,7 @@ int mf_batch_new(int32_t rows, int32_t seq, mf_batch **ret)
     size_t n = ((size_t)rows * (size_t)seq + 15) / 16 * 16;
     size_t head = (sizeof(mf_batch) + 63) / 64 * 64;
     char *block = mf_alloc(head + n * 6 * 4 + (size_t)rows * 4 * 2 * (1 + MF_TASKS_MAX), 1);
-    if (block == NULL) return MF_ENOMEM;
+    if (!block) return MF_ENOMEM;
     mf_batch *b = (mf_batch *)(void *)block;
     int32_t *at = (int32_t *)(void *)(block + head);
     *b = (mf_batch){.rows = rows, .seq = seq};
@@ -285,7 +287,7 @@ void mf_batch_free(mf_batch *b)
 static void put_token(const mf_batcher *b, mf_batch *out, int64_t at, int64_t token)
 {
     out->tokens[at] = mf_corpus_id(b->c, token);
-    out->labels[at] = b->c->labels != NULL ? b->c->labels[token] : -1;
+    out->labels[at] = b->c->labels ? b->c->labels[token] : -1;
     out->mask[at] = 1;
     out->n_tokens++;
 }
@@ -301,10 +303,11 @@ static void put_target(const mf_batcher *b, mf_batch *out, int64_t at, int32_t i
 {
     out->targets[at] = id;
     out->n_targets++;
-    if (b->piece_bytes != NULL) out->n_bytes += b->piece_bytes[id];
+    if (b->piece_bytes) out->n_bytes += b->piece_bytes[id];
 }
 
-/* Inputs begin .. begin+n-1, targets one further on, but for the first `skip`. */
+/* Inputs are tokens begin .. begin+n-1, targets the next token of each; the first `skip`
+ * positions have no target. */
 static void fill_lm(const mf_batcher *b, mf_batch *out, int32_t row, int64_t begin, int64_t n,
                     int64_t skip)
 {
@@ -315,7 +318,7 @@ static void fill_lm(const mf_batcher *b, mf_batch *out, int32_t row, int64_t beg
     }
 }
 
-/* Tokens begin .. begin+n-1, some of them hidden. */
+/* Tokens begin .. begin+n-1, of which a share is masked. */
 static void fill_mlm(const mf_batcher *b, mf_batch *out, int64_t step, int32_t row,
                      int64_t begin, int64_t n)
 {
@@ -336,7 +339,7 @@ static void fill_mlm(const mf_batcher *b, mf_batch *out, int64_t step, int32_t r
     }
 }
 
-/* What a row of `room` tokens keeps of sentences of a and b tokens. */
+/* Shortens a pair of a and b tokens to `room` tokens, from the longer sentence. */
 static void cut_pair(int32_t room, int32_t *a, int32_t *b)
 {
     int32_t over = *a + *b - room;
@@ -349,11 +352,11 @@ static void cut_pair(int32_t room, int32_t *a, int32_t *b)
     *a -= over / 2;
 }
 
-/* Special tokens of an example, where a row of seq tokens has room for them. */
+/* Number of special tokens in an example; 0 if seq tokens leave no room for text. */
 static int32_t specials_of(const mf_batcher *b, const mf_span *span, int32_t seq)
 {
     const int32_t n = (b->cls >= 0) + (b->sep >= 0) * (span->n > span->first ? 2 : 1);
-    return n < seq ? n : 0; /* a row too short for them keeps text */
+    return n < seq ? n : 0; /* without room for both, the text is kept */
 }
 
 static void fill_example(const mf_batcher *b, mf_batch *out, int32_t row, const mf_span *span)
@@ -403,7 +406,7 @@ static void clear(const mf_batcher *b, mf_batch *out)
     out->n_targets = out->n_tokens = out->n_bytes = 0;
 }
 
-/* Place in the permutation of its epoch. */
+/* The item at a position of the epoch's permutation. */
 static int64_t shuffled(mf_batcher *b, int64_t place, int64_t epoch)
 {
     if (epoch != b->epoch) {
@@ -414,21 +417,21 @@ static int64_t shuffled(mf_batcher *b, int64_t place, int64_t epoch)
     return b->order[place];
 }
 
-/* The window at a place of the epoch, of those that list_windows made; -1 past the last one. */
+/* The window at a position of the epoch, among those of list_windows; -1 past the last one. */
 static int64_t listed_window(mf_batcher *b, int64_t step, int32_t row)
 {
     int64_t place = step % b->count * b->spec.rows + row;
-    if (b->order != NULL)
+    if (b->order)
         place = shuffled(b, place % b->items, step / b->count);
     else if (place >= b->items)
         return -1;
-    return b->dealt != NULL ? b->dealt[place] : place;
+    return b->dealt ? b->dealt[place] : place;
 }
 
 static void fill_window(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
 {
     int64_t seq = b->spec.seq, context = b->spec.context, end = b->range.end, begin, skip = 0;
-    if (b->order != NULL || b->dealt != NULL) {
+    if (b->order || b->dealt) {
         const int64_t window = listed_window(b, step, row);
         if (window < 0) return;
         begin = b->range.begin + window * b->spec.stride;
@@ -452,14 +455,14 @@ static void fill_window(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
 
 static const piece *piece_at(mf_batcher *b, int64_t place)
 {
-    if (b->order == NULL) return place < b->items ? &b->pieces[place] : NULL;
+    if (!b->order) return place < b->items ? &b->pieces[place] : NULL;
     return &b->pieces[shuffled(b, place % b->items, place / b->items)];
 }
 
 static void fill_piece(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
 {
     const piece *p = piece_at(b, step * b->spec.rows + row);
-    if (p == NULL) return;
+    if (!p) return;
     if (mf_task_by_row(b->spec.task))
         fill_example(b, out, row, &b->c->spans[p->span]);
     else if (b->spec.task == MF_TASK_LM)
@@ -473,11 +476,11 @@ static void fill_piece(mf_batcher *b, int64_t step, int32_t row, mf_batch *out)
 int32_t mf_batcher_longest(mf_batcher *b, int64_t step)
 {
     int32_t longest = 1;
-    if (b->pieces == NULL) return b->spec.seq;
+    if (!b->pieces) return b->spec.seq;
     if (b->spec.order == MF_ORDER_SEQUENTIAL) step %= b->count;
     for (int32_t row = 0; row < b->spec.rows; row++) {
         const piece *p = piece_at(b, step * b->spec.rows + row);
-        if (p == NULL) continue;
+        if (!p) continue;
         int32_t n = p->n - ahead(b);
         if (mf_task_by_row(b->spec.task))
             n += specials_of(b, &b->c->spans[p->span], b->spec.seq);
@@ -491,7 +494,7 @@ void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out)
     if (b->spec.order == MF_ORDER_SEQUENTIAL) step %= b->count;
     clear(b, out);
     for (int32_t row = 0; row < out->rows; row++) {
-        if (b->pieces == NULL)
+        if (!b->pieces)
             fill_window(b, step, row, out);
         else
             fill_piece(b, step, row, out);

@@ -1,4 +1,5 @@
-/* data/clean.c: contractions, signs and blanks. */
+/* data/clean.c: replaces contractions by whole words and removes other signs. The output
+ * follows the published preparation of one corpus exactly, so results can be compared. */
 #include "data/clean.h"
 
 #include "base/error.h"
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { WORD = 64 }; /* longer words are no contractions */
+enum { WORD = 64 }; /* a longer word is no contraction */
 
 static const struct {
     const char *word, *out;
@@ -24,12 +25,13 @@ static const struct {
 } tails[] = {{"n't", " not"},  {"'re", " are"},  {"'ve", " have"},
              {"'ll", " will"}, {"'d", " would"}, {"'m", " am"}};
 
-enum { GROWTH = 4 }; /* bytes out for a byte in, at most: "'m" makes 3, "'d" 6 */
+/* greatest growth, in bytes of output per byte of input: "'m" makes 3, "'d" 6 */
+enum { GROWTH = 4 };
 
 typedef struct sink {
     char *out;
     size_t n;
-    bool blank; /* one is due before the next sign */
+    bool blank; /* a blank is to be written before the next character */
 } sink;
 
 static void put(sink *s, char c)
@@ -53,12 +55,12 @@ static void put_text(sink *s, const char *text, size_t n)
         put(s, text[i]);
 }
 
-/* A word of letters and apostrophes. */
+/* Writes one word of letters and apostrophes. */
 static void put_word(sink *s, const char *word, size_t n)
 {
     for (size_t i = 0; n < WORD && i < sizeof whole / sizeof *whole; i++)
         if (strlen(whole[i].word) == n && strncasecmp(whole[i].word, word, n) == 0) {
-            if (word[0] >= 'A' && word[0] <= 'Z') { /* keeps its capital */
+            if (word[0] >= 'A' && word[0] <= 'Z') { /* the word keeps its capital */
                 put(s, word[0]);
                 put_text(s, whole[i].out + 1, strlen(whole[i].out) - 1);
             } else {
@@ -82,7 +84,7 @@ static bool in_word(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '\'';
 }
 
-/* Bytes of an apostrophe at text: ', or U+2019 as a book has it; 0: none. */
+/* Length of the apostrophe at text, ' or U+2019, in bytes; 0 if there is none. */
 static size_t apostrophe(const char *text, size_t n)
 {
     if (n > 0 && text[0] == '\'') return 1;
@@ -115,7 +117,7 @@ int mf_clean_text(const char *text, size_t n, char **ret, size_t *ret_n)
 {
     sink s = {.out = mf_alloc_raw(GROWTH * n + 1)};
     *ret = s.out;
-    if (s.out == NULL) return MF_ENOMEM;
+    if (!s.out) return MF_ENOMEM;
     clean(&s, text, n);
     s.out[s.n] = 0;
     *ret_n = s.n;
@@ -127,14 +129,14 @@ int mf_clean_lines(const char *text, size_t n, char **ret, size_t *ret_n)
     char *out = mf_alloc_raw((GROWTH + 1) * n + 1);
     size_t at = 0;
     *ret = out;
-    if (out == NULL) return MF_ENOMEM;
+    if (!out) return MF_ENOMEM;
     for (size_t i = 0; i < n;) {
         const char *end = memchr(text + i, '\n', n - i);
-        const size_t length = end != NULL ? (size_t)(end - text) - i : n - i;
+        const size_t length = end ? (size_t)(end - text) - i : n - i;
         sink s = {.out = out + at};
         clean(&s, text + i, length);
         at += s.n;
-        if (s.n > 0 && end != NULL) out[at++] = '\n';
+        if (s.n > 0 && end) out[at++] = '\n';
         i += length + 1;
     }
     out[at] = 0;

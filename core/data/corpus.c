@@ -1,10 +1,11 @@
-/* data/corpus.c: sources, a tokenizer and a split make a corpus. */
+/* data/corpus.c: loads sources, tokenizes them and divides them into splits. Two corpora of the
+ * same specification and files are equal. */
 #include "data/corpus.h"
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/number.h"
+#include "base/text/number.h"
 #include "base/rng.h"
 #include "data/clean.h"
 #include "data/source.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SOURCES = 3 }; /* the training file, and those of val_path and test_path */
+enum { SOURCES = 3 }; /* the training file, and the files of val_path and test_path */
 
 typedef struct loader {
     const mf_corpus_spec *spec;
@@ -37,7 +38,7 @@ void mf_corpus_defaults(mf_corpus_spec *ret)
 
 static bool given(const char *path)
 {
-    return path != NULL && *path != 0;
+    return path && *path != 0;
 }
 
 static int check_spec(const mf_corpus_spec *spec)
@@ -57,8 +58,8 @@ static int clean_source(mf_source *s)
 {
     char *text;
     size_t n;
-    int code = mf_clean_text(s->text, s->size, &text, &n);
-    if (code != MF_OK) return code;
+    int rc = mf_clean_text(s->text, s->size, &text, &n);
+    if (rc != MF_OK) return rc;
     mf_free(s->text);
     s->text = text;
     s->size = n;
@@ -79,19 +80,18 @@ static int load_sources(loader *l)
     for (int i = 0; i < SOURCES; i++) {
         if (!given(paths[i])) continue;
         mf_format format;
-        int code = mf_format_of(l->spec->format, paths[i], &format);
+        int rc = mf_format_of(l->spec->format, paths[i], &format);
         bool any = !given(l->spec->format) || strcmp(l->spec->format, "auto") == 0;
-        if (code == MF_OK && any && format == MF_FORMAT_TEXT && mf_task_by_row(l->spec->task))
+        if (rc == MF_OK && any && format == MF_FORMAT_TEXT && mf_task_by_row(l->spec->task))
             format = MF_FORMAT_TSV;
-        if (code == MF_OK)
-            code = mf_source_load(&l->source[i], paths[i], format, l->spec->bin_bits, &columns);
-        if (code == MF_OK && l->spec->clean && format == MF_FORMAT_TEXT &&
-            l->source[i].topics == NULL)
-            code = clean_source(&l->source[i]);
-        if (code != MF_OK) return code;
+        if (rc == MF_OK)
+            rc = mf_source_load(&l->source[i], paths[i], format, l->spec->bin_bits, &columns);
+        if (rc == MF_OK && l->spec->clean && format == MF_FORMAT_TEXT && !l->source[i].topics)
+            rc = clean_source(&l->source[i]);
+        if (rc != MF_OK) return rc;
         const mf_source *a = &l->source[0], *b = &l->source[i];
-        if ((a->documents == NULL) != (b->documents == NULL) ||
-            (a->ids == NULL) != (b->ids == NULL) || a->pairs != b->pairs)
+        if ((!a->documents) != (!b->documents) || (!a->ids) != (!b->ids) ||
+            a->pairs != b->pairs)
             return mf_fail(MF_ECONFIG,
                            "%s and %s differ in form: both must be streams of text, of "
                            "tokens, documents, single sentences or pairs",
@@ -109,23 +109,23 @@ static int choose_tokenizer(loader *l)
     const char *name = given(l->spec->tokenizer) ? l->spec->tokenizer : "byte";
     bool kind = mf_tokenizer_is_kind(name);
     c->tokenizer = l->spec->given;
-    if (c->tokenizer != NULL || (s->ids != NULL && kind)) return MF_OK;
-    int code;
+    if (c->tokenizer || (s->ids && kind)) return MF_OK;
+    int rc;
     if (kind) {
         mf_tokenizer_options options = {0};
         if (l->spec->task != MF_TASK_LM)
             options.specials = MF_SPECIAL_BIT(MF_SPECIAL_PAD) | MF_SPECIAL_BIT(MF_SPECIAL_UNK) |
                                MF_SPECIAL_BIT(MF_SPECIAL_CLS) | MF_SPECIAL_BIT(MF_SPECIAL_SEP);
         if (l->spec->task == MF_TASK_MLM) options.specials |= MF_SPECIAL_BIT(MF_SPECIAL_MASK);
-        code = mf_tokenizer_train(name, s->path, s->text, s->size, &options, &c->own_tokenizer);
+        rc = mf_tokenizer_train(name, s->path, s->text, s->size, &options, &c->own_tokenizer);
     } else if (strpbrk(name, "./") == NULL) {
-        /* No path: a kind that does not exist, and this says which do. */
+        /* Without a path, name is an unknown kind: this call fails and lists the kinds. */
         return mf_tokenizer_train(name, s->path, NULL, 0, NULL, &c->own_tokenizer);
     } else {
-        code = mf_tokenizer_load(name, &c->own_tokenizer);
+        rc = mf_tokenizer_load(name, &c->own_tokenizer);
     }
     c->tokenizer = c->own_tokenizer;
-    return code;
+    return rc;
 }
 
 /* ---- classes ---- */
@@ -155,16 +155,16 @@ static int copy_names(const mf_label *labels, const char *const *names, int32_t 
                       char ***ret_classes, int32_t *ret_n)
 {
     char **classes = *ret_classes = mf_alloc((size_t)n, sizeof *classes);
-    if (classes == NULL) return MF_ENOMEM;
+    if (!classes) return MF_ENOMEM;
     *ret_n = n;
     for (int32_t i = 0; i < n; i++)
-        if ((classes[i] = mf_strdup(names != NULL ? names[i] : labels[i].name)) == NULL)
+        if ((classes[i] = mf_strdup(names ? names[i] : labels[i].name)) == NULL)
             return MF_ENOMEM;
     return MF_OK;
 }
 
-/* Classes are the labels of the training file, in order; more than `most` (0: any) are an
- * error. */
+/* The classes are the labels of the training file, sorted. More than `most` labels (0: any
+ * number) are an error. */
 static int name_classes(const mf_source *s, const mf_labels *labels, int32_t most,
                         char ***ret_classes, int32_t *ret_n)
 {
@@ -177,41 +177,42 @@ static int name_classes(const mf_source *s, const mf_labels *labels, int32_t mos
                        (long long)extra->line, extra->name, (int)most);
     }
     mf_label *sorted = mf_alloc((size_t)n, sizeof *sorted);
-    if (sorted == NULL) return MF_ENOMEM;
+    if (!sorted) return MF_ENOMEM;
     memcpy(sorted, labels->at, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, all_numbers(sorted, n) ? by_value : by_bytes);
-    int code = copy_names(sorted, NULL, n, ret_classes, ret_n);
+    int rc = copy_names(sorted, NULL, n, ret_classes, ret_n);
     mf_free(sorted);
-    return code;
+    return rc;
 }
 
-/* Of the label's column and of the further ones; those that were given stay as they are. */
+/* Classes of the label column and of the further columns; classes that the caller gave stay as
+ * they are. */
 static int name_all_classes(loader *l)
 {
     const mf_corpus_spec *spec = l->spec;
     const mf_source *s = &l->source[0];
     mf_corpus *c = l->c;
-    int code = spec->class_names != NULL
-                   ? copy_names(NULL, spec->class_names, spec->n_class_names, &c->classes,
-                                &c->n_classes)
-                   : name_classes(s, &s->labels, spec->classes, &c->classes, &c->n_classes);
-    for (int i = 0; code == MF_OK && i < spec->n_more; i++) {
+    int rc = spec->class_names != NULL
+                 ? copy_names(NULL, spec->class_names, spec->n_class_names, &c->classes,
+                              &c->n_classes)
+                 : name_classes(s, &s->labels, spec->classes, &c->classes, &c->n_classes);
+    for (int i = 0; rc == MF_OK && i < spec->n_more; i++) {
         const mf_corpus_question *q = &spec->more[i];
         mf_corpus_answers *a = &c->more[i];
         a->number = q->number;
         if (q->number) continue;
-        code =
+        rc =
             q->class_names != NULL
                 ? copy_names(NULL, q->class_names, q->n_class_names, &a->classes, &a->n_classes)
                 : name_classes(s, &s->more[i], q->classes, &a->classes, &a->n_classes);
-        if (code == MF_OK && a->n_classes == 0)
-            code = mf_fail(MF_EINPUT, "%s: no example has a label in column %s", s->path,
-                           q->column);
+        if (rc == MF_OK && a->n_classes == 0)
+            rc = mf_fail(MF_EINPUT, "%s: no example has a label in column %s", s->path,
+                         q->column);
     }
-    return code;
+    return rc;
 }
 
-/* class_of[label of the source] */
+/* The class of each label of the source: class_of[label]. */
 static int map_labels(const mf_source *s, const mf_labels *labels, char *const *classes,
                       int32_t n_classes, int32_t *class_of)
 {
@@ -232,7 +233,7 @@ static int map_labels(const mf_source *s, const mf_labels *labels, char *const *
 
 /* ---- tokens ---- */
 
-/* Bytes begin..end-1 of a stream, as the split. */
+/* Tokenizes bytes begin..end-1 of a stream into the split. */
 static int add_stream(loader *l, const mf_source *s, size_t begin, size_t end, mf_split split)
 {
     mf_corpus *c = l->c;
@@ -242,29 +243,28 @@ static int add_stream(loader *l, const mf_source *s, size_t begin, size_t end, m
                           .topics = s->topics,
                           .text_begin = begin};
     size_t first = l->ids.n;
-    int code;
-    if (s->ids != NULL) {
+    int rc;
+    if (s->ids) {
         r->bytes = 0;
-        code = mf_ids_reserve(&l->ids, end - begin);
-        for (size_t i = begin; code == MF_OK && i < end; i++)
+        rc = mf_ids_reserve(&l->ids, end - begin);
+        for (size_t i = begin; rc == MF_OK && i < end; i++)
             l->ids.id[l->ids.n++] = s->ids[i];
-        if (c->tokenizer != NULL && code == MF_OK)
+        if (c->tokenizer && rc == MF_OK)
             r->bytes = mf_tokenizer_bytes(c->tokenizer, l->ids.id + first, l->ids.n - first);
     } else {
-        code = c->tokenizer->ops->encode(c->tokenizer, s->path, begin, s->text + begin,
-                                         end - begin, &l->ids);
+        rc = c->tokenizer->ops->encode(c->tokenizer, s->path, begin, s->text + begin,
+                                       end - begin, &l->ids);
     }
     r->end = (int64_t)l->ids.n;
     r->tokens = r->end - r->begin;
-    return code;
+    return rc;
 }
 
-/* Where the split cuts a stream: not within a character. */
+/* Where the split cuts a stream: never inside a character. */
 static size_t cut_of(const mf_source *s, double split, size_t size)
 {
     size_t cut = (size_t)(split * (double)size);
-    while (s->text != NULL && cut > 0 && cut < size &&
-           ((unsigned char)s->text[cut] & 0xC0) == 0x80)
+    while (s->text && cut > 0 && cut < size && ((unsigned char)s->text[cut] & 0xC0) == 0x80)
         cut--;
     return cut;
 }
@@ -278,23 +278,23 @@ static int empty_side(const loader *l, const char *side, const char *what, size_
 static int add_streams(loader *l)
 {
     const mf_source *s = &l->source[0];
-    l->ids.want_start = s->topics != NULL; /* to look labels up */
-    size_t size = s->ids != NULL ? (size_t)s->n_ids : s->size, cut = size;
-    const char *what = s->ids != NULL ? "tokens" : "bytes";
+    l->ids.want_start = s->topics != NULL; /* labels are found by the start of each token */
+    size_t size = s->ids ? (size_t)s->n_ids : s->size, cut = size;
+    const char *what = s->ids ? "tokens" : "bytes";
     if (!given(l->spec->val_path) && l->spec->split < 1) {
         cut = cut_of(s, l->spec->split, size);
         if (cut == 0 || cut == size)
             return empty_side(l, cut == 0 ? "training" : "validation", what, size);
     }
-    int code = add_stream(l, s, 0, cut, MF_SPLIT_TRAIN);
-    if (code == MF_OK && cut < size) code = add_stream(l, s, cut, size, MF_SPLIT_VAL);
-    for (int i = 1; i < SOURCES && code == MF_OK; i++)
-        if (l->source[i].path != NULL) {
+    int rc = add_stream(l, s, 0, cut, MF_SPLIT_TRAIN);
+    if (rc == MF_OK && cut < size) rc = add_stream(l, s, cut, size, MF_SPLIT_VAL);
+    for (int i = 1; i < SOURCES && rc == MF_OK; i++)
+        if (l->source[i].path) {
             const mf_source *more = &l->source[i];
-            code = add_stream(l, more, 0, more->ids != NULL ? (size_t)more->n_ids : more->size,
-                              (mf_split)i);
+            rc = add_stream(l, more, 0, more->ids ? (size_t)more->n_ids : more->size,
+                            (mf_split)i);
         }
-    return code;
+    return rc;
 }
 
 static int encode_part(loader *l, const mf_source *s, const mf_document *d, size_t begin,
@@ -303,31 +303,30 @@ static int encode_part(loader *l, const mf_source *s, const mf_document *d, size
     char name[4096];
     size_t before = l->ids.n;
     snprintf(name, sizeof name, "%s:%lld", s->path, (long long)d->line);
-    int code = mf_tokenizer_encode(l->c->tokenizer, name, s->text + begin, n, &l->ids);
-    if (code == MF_OK && l->ids.n - before > INT32_MAX / 2)
-        code = mf_fail(MF_EINPUT, "%s: more than %d tokens", name, INT32_MAX / 2);
+    int rc = mf_tokenizer_encode(l->c->tokenizer, name, s->text + begin, n, &l->ids);
+    if (rc == MF_OK && l->ids.n - before > INT32_MAX / 2)
+        rc = mf_fail(MF_EINPUT, "%s: more than %d tokens", name, INT32_MAX / 2);
     *ret = (int32_t)(l->ids.n - before);
-    return code;
+    return rc;
 }
 
-/* Answers of documents from..to-1 to the further questions; they become the spans from first
- * on. */
+/* Adds the further labels of documents from..to-1, which become the spans from `first` on. */
 static int add_answers(loader *l, const mf_source *s, int64_t from, int64_t to, int64_t first,
                        int32_t *class_of)
 {
-    int code = MF_OK;
-    for (int k = 0; code == MF_OK && k < l->spec->n_more; k++) {
+    int rc = MF_OK;
+    for (int k = 0; rc == MF_OK && k < l->spec->n_more; k++) {
         mf_corpus_answers *a = &l->c->more[k];
-        code = map_labels(s, &s->more[k], a->classes, a->n_classes, class_of);
-        for (int64_t i = from; code == MF_OK && i < to; i++) {
-            const mf_answer *in = &s->answers[s->documents[i].more + k];
+        rc = map_labels(s, &s->more[k], a->classes, a->n_classes, class_of);
+        for (int64_t i = from; rc == MF_OK && i < to; i++) {
+            const mf_prediction *in = &s->answers[s->documents[i].more + k];
             if (a->number)
                 a->value[first + i - from] = in->value;
             else
                 a->label[first + i - from] = in->label < 0 ? -1 : class_of[in->label];
         }
     }
-    return code;
+    return rc;
 }
 
 static int add_documents(loader *l, const mf_source *s, int64_t from, int64_t to,
@@ -337,18 +336,18 @@ static int add_documents(loader *l, const mf_source *s, int64_t from, int64_t to
     mf_split_range *r = &c->split[split];
     *r = (mf_split_range){.begin = c->n_spans};
     int32_t *class_of = mf_alloc(MF_LABELS_MAX, sizeof *class_of);
-    int code = class_of != NULL ? add_answers(l, s, from, to, c->n_spans, class_of) : MF_ENOMEM;
-    if (code == MF_OK) code = map_labels(s, &s->labels, c->classes, c->n_classes, class_of);
-    for (int64_t i = from; i < to && code == MF_OK; i++) {
+    int rc = class_of ? add_answers(l, s, from, to, c->n_spans, class_of) : MF_ENOMEM;
+    if (rc == MF_OK) rc = map_labels(s, &s->labels, c->classes, c->n_classes, class_of);
+    for (int64_t i = from; i < to && rc == MF_OK; i++) {
         const mf_document *d = &s->documents[i];
         mf_span *span = &c->spans[c->n_spans];
         int32_t second = 0;
         *span = (mf_span){.begin = (int64_t)l->ids.n,
                           .label = d->answer.label < 0 ? -1 : class_of[d->answer.label],
                           .value = d->answer.value};
-        code = encode_part(l, s, d, d->begin, d->n_first, &span->first);
-        if (code == MF_OK && d->n > d->n_first)
-            code = encode_part(l, s, d, d->begin + d->n_first, d->n - d->n_first, &second);
+        rc = encode_part(l, s, d, d->begin, d->n_first, &span->first);
+        if (rc == MF_OK && d->n > d->n_first)
+            rc = encode_part(l, s, d, d->begin + d->n_first, d->n - d->n_first, &second);
         span->n = span->first + second;
         r->tokens += span->n;
         r->bytes += d->n;
@@ -357,14 +356,14 @@ static int add_documents(loader *l, const mf_source *s, int64_t from, int64_t to
     }
     mf_free(class_of);
     r->end = c->n_spans;
-    return code;
+    return rc;
 }
 
 static int make_room(loader *l, int64_t spans)
 {
     mf_corpus *c = l->c;
     c->spans = mf_alloc((size_t)spans, sizeof *c->spans);
-    if (c->spans == NULL) return MF_ENOMEM;
+    if (!c->spans) return MF_ENOMEM;
     c->n_more = l->spec->n_more;
     for (int k = 0; k < c->n_more; k++) {
         mf_corpus_answers *a = &c->more[k];
@@ -372,19 +371,20 @@ static int make_room(loader *l, int64_t spans)
             a->value = mf_alloc((size_t)spans, sizeof *a->value);
         else
             a->label = mf_alloc((size_t)spans, sizeof *a->label);
-        if (a->value == NULL && a->label == NULL) return MF_ENOMEM;
+        if (!a->value && !a->label) return MF_ENOMEM;
     }
     return MF_OK;
 }
 
-/* The mean number of the training split, where there are any; value NULL: the spans' own. */
+/* The mean of the numbers of the training split; false if it has none. value NULL: the
+ * spans' own. */
 static bool mean_number(const mf_corpus *c, const float *value, double *ret)
 {
     const mf_split_range *r = &c->split[MF_SPLIT_TRAIN];
     double sum = 0;
     int64_t n = 0;
     for (int64_t i = r->begin; i < r->end; i++) {
-        const float v = value != NULL ? value[i] : c->spans[i].value;
+        const float v = value ? value[i] : c->spans[i].value;
         if (isnan(v)) continue;
         sum += (double)v;
         n++;
@@ -416,22 +416,22 @@ static int add_all_documents(loader *l)
             return empty_side(l, cut == 0 ? "training" : "validation", "documents", (size_t)n);
     }
     l->c->pairs = s->pairs;
-    int code = make_room(l, all);
-    if (code == MF_OK) code = name_all_classes(l);
-    if (code == MF_OK) code = add_documents(l, s, 0, cut, MF_SPLIT_TRAIN);
-    if (code == MF_OK && cut < n) code = add_documents(l, s, cut, n, MF_SPLIT_VAL);
-    for (int i = 1; i < SOURCES && code == MF_OK; i++)
-        if (l->source[i].path != NULL)
-            code = add_documents(l, &l->source[i], 0, l->source[i].n_documents, (mf_split)i);
-    return code == MF_OK ? find_means(l) : code;
+    int rc = make_room(l, all);
+    if (rc == MF_OK) rc = name_all_classes(l);
+    if (rc == MF_OK) rc = add_documents(l, s, 0, cut, MF_SPLIT_TRAIN);
+    if (rc == MF_OK && cut < n) rc = add_documents(l, s, cut, n, MF_SPLIT_VAL);
+    for (int i = 1; i < SOURCES && rc == MF_OK; i++)
+        if (l->source[i].path)
+            rc = add_documents(l, &l->source[i], 0, l->source[i].n_documents, (mf_split)i);
+    return rc == MF_OK ? find_means(l) : rc;
 }
 
 /* Topics of tokens, where all splits are labelled. */
-/* A token is a byte of the generated text, and that is all there is. */
+/* Whether each token is one byte of generated text, and nothing else is in the corpus. */
 static bool is_byte_by_byte(const loader *l)
 {
     const mf_topics *t = l->source[0].topics;
-    if (t == NULL || l->ids.n != t->size) return false;
+    if (!t || l->ids.n != t->size) return false;
     for (size_t i = 0; i < t->size; i++)
         if (l->ids.start[i] != i || l->ids.id[i] != (unsigned char)t->text[i]) return false;
     return true;
@@ -441,8 +441,8 @@ static int label_tokens(loader *l)
 {
     mf_corpus *c = l->c;
     for (int i = 0; i < MF_SPLITS; i++) {
-        if (c->split[i].tokens > 0 && c->split[i].topics == NULL) return MF_OK;
-        if (c->split[i].topics != NULL && c->split[i].topics->spec.topics > c->n_labels)
+        if (c->split[i].tokens > 0 && !c->split[i].topics) return MF_OK;
+        if (c->split[i].topics && c->split[i].topics->spec.topics > c->n_labels)
             c->n_labels = c->split[i].topics->spec.topics;
     }
     if (is_byte_by_byte(l)) {
@@ -451,7 +451,7 @@ static int label_tokens(loader *l)
         return MF_OK;
     }
     c->labels = mf_alloc_raw(l->ids.n);
-    if (c->labels == NULL) return MF_ENOMEM;
+    if (!c->labels) return MF_ENOMEM;
     for (int i = 0; i < MF_SPLITS; i++)
         for (int64_t t = c->split[i].begin; t < c->split[i].end; t++)
             c->labels[t] = c->split[i].topics->labels[l->ids.start[t]];
@@ -468,18 +468,19 @@ static int check_vocabulary(loader *l)
             largest = mf_corpus_id(c, i);
             where = i;
         }
-    c->vocab = c->tokenizer != NULL ? c->tokenizer->vocab : largest + 1;
+    c->vocab = c->tokenizer ? c->tokenizer->vocab : largest + 1;
     if (largest >= c->vocab)
         return mf_fail(MF_EINPUT, "%s: token %lld is %d, but the tokenizer knows %d ids",
                        l->spec->path, (long long)where, (int)largest, (int)c->vocab);
     return MF_OK;
 }
 
-/* Labels that one line alone has, in a file where labels are common, are slips of the pen. */
+/* Warns of labels that occur once in a file of frequent labels: they are probably
+ * typing errors. */
 static int warn_of_rare_labels(const mf_source *s)
 {
     int64_t *count = mf_alloc((size_t)s->labels.n + 1, sizeof *count);
-    if (count == NULL) return MF_ENOMEM;
+    if (!count) return MF_ENOMEM;
     for (int64_t i = 0; i < s->n_documents; i++)
         if (s->documents[i].answer.label >= 0) count[s->documents[i].answer.label]++;
     for (int32_t i = 0; i < s->labels.n; i++)
@@ -497,7 +498,7 @@ static int limit_documents(loader *l)
     mf_source *s = &l->source[0];
     const int64_t n = s->n_documents, limit = l->spec->limit;
     if (limit <= 0) return MF_OK;
-    if (s->documents == NULL)
+    if (!s->documents)
         return mf_fail(MF_ECONFIG,
                        "data.limit = %lld: %s is a stream: expected documents "
                        "(jsonl) or examples (tsv)",
@@ -506,7 +507,7 @@ static int limit_documents(loader *l)
     if (l->spec->pick_random) {
         int32_t *order = n <= INT32_MAX ? mf_alloc((size_t)n, sizeof *order) : NULL;
         bool *taken = mf_alloc((size_t)n, sizeof *taken);
-        if (order != NULL && taken != NULL) {
+        if (order && taken) {
             int64_t kept = 0;
             mf_rng_permutation(0, mf_rng_stream("data.pick"), 0, order, (size_t)n);
             for (int64_t i = 0; i < limit; i++)
@@ -514,7 +515,7 @@ static int limit_documents(loader *l)
             for (int64_t i = 0; i < n; i++)
                 if (taken[i]) s->documents[kept++] = s->documents[i];
         }
-        const bool done = order != NULL && taken != NULL;
+        const bool done = order && taken;
         mf_free(order);
         mf_free(taken);
         if (!done) return MF_ENOMEM;
@@ -523,13 +524,14 @@ static int limit_documents(loader *l)
     return MF_OK;
 }
 
-/* A corpus of bytes would take four times its size. */
-static int narrow(mf_corpus *c)
+/* Stores ids in as few bytes as the vocabulary allows: a corpus of bytes would otherwise take
+ * four times its size. */
+static int shrink_ids(mf_corpus *c)
 {
     const int32_t *wide = c->ids, bytes = c->vocab <= 256 ? 1 : c->vocab <= 65536 ? 2 : 4;
     if (bytes == 4 || c->id_bytes == 1) return MF_OK;
     void *ids = mf_alloc_raw((size_t)c->tokens * (size_t)bytes);
-    if (ids == NULL) return MF_ENOMEM;
+    if (!ids) return MF_ENOMEM;
     for (int64_t i = 0; i < c->tokens && bytes == 1; i++)
         ((uint8_t *)ids)[i] = (uint8_t)wide[i];
     for (int64_t i = 0; i < c->tokens && bytes == 2; i++)
@@ -543,62 +545,61 @@ static int narrow(mf_corpus *c)
 static int load(loader *l)
 {
     mf_corpus *c = l->c;
-    int code = check_spec(l->spec);
-    if (code == MF_OK) code = load_sources(l);
-    if (code == MF_OK) code = warn_of_rare_labels(&l->source[0]);
-    if (code == MF_OK) code = limit_documents(l);
-    if (code == MF_OK) code = choose_tokenizer(l);
-    if (code == MF_OK)
-        code = l->source[0].documents != NULL ? add_all_documents(l) : add_streams(l);
-    if (code == MF_OK) code = label_tokens(l);
-    c->id_bytes = c->ids != NULL ? 1 : (int32_t)sizeof *l->ids.id;
+    int rc = check_spec(l->spec);
+    if (rc == MF_OK) rc = load_sources(l);
+    if (rc == MF_OK) rc = warn_of_rare_labels(&l->source[0]);
+    if (rc == MF_OK) rc = limit_documents(l);
+    if (rc == MF_OK) rc = choose_tokenizer(l);
+    if (rc == MF_OK) rc = l->source[0].documents ? add_all_documents(l) : add_streams(l);
+    if (rc == MF_OK) rc = label_tokens(l);
+    c->id_bytes = c->ids ? 1 : (int32_t)sizeof *l->ids.id;
     c->tokens = (int64_t)l->ids.n;
-    if (c->ids == NULL) {
+    if (!c->ids) {
         c->ids = l->ids.id;
         l->ids.id = NULL;
     }
     for (int i = 0; i < SOURCES; i++) {
         c->own_topics[i] = l->source[i].topics;
-        if (l->source[i].topics != NULL) l->source[i].text = NULL;
+        if (l->source[i].topics) l->source[i].text = NULL;
         l->source[i].topics = NULL;
     }
-    if (code == MF_OK) code = check_vocabulary(l);
-    return code == MF_OK ? narrow(c) : code;
+    if (rc == MF_OK) rc = check_vocabulary(l);
+    return rc == MF_OK ? shrink_ids(c) : rc;
 }
 
 int mf_corpus_load(const mf_corpus_spec *spec, mf_corpus **ret)
 {
     *ret = NULL;
     loader l = {.spec = spec, .c = mf_alloc(1, sizeof *l.c)};
-    if (l.c == NULL) return MF_ENOMEM;
-    int code = load(&l);
+    if (!l.c) return MF_ENOMEM;
+    int rc = load(&l);
     mf_ids_free(&l.ids);
     for (int i = 0; i < SOURCES; i++)
         mf_source_free(&l.source[i]);
-    if (code == MF_OK)
+    if (rc == MF_OK)
         *ret = l.c;
     else
         mf_corpus_free(l.c);
-    return code;
+    return rc;
 }
 
 static void free_names(char **names, int32_t n)
 {
-    for (int32_t i = 0; names != NULL && i < n; i++)
+    for (int32_t i = 0; names && i < n; i++)
         mf_free(names[i]);
     mf_free(names);
 }
 
 void mf_corpus_free(mf_corpus *c)
 {
-    if (c == NULL) return;
+    if (!c) return;
     free_names(c->classes, c->n_classes);
     for (int k = 0; k < MF_TASKS_MAX; k++) {
         free_names(c->more[k].classes, c->more[k].n_classes);
         mf_free(c->more[k].label);
         mf_free(c->more[k].value);
     }
-    if (c->own_topics[0] == NULL || c->ids != c->own_topics[0]->text) {
+    if (!c->own_topics[0] || c->ids != c->own_topics[0]->text) {
         mf_free(c->ids);
         mf_free(c->labels);
     }
@@ -614,7 +615,7 @@ double mf_corpus_floor(const mf_corpus *c, mf_split split, mf_topics_floor_kind 
 {
     const mf_split_range *r = &c->split[split];
     double nats;
-    if (r->topics == NULL || (uint64_t)r->tokens != r->bytes ||
+    if (!r->topics || (uint64_t)r->tokens != r->bytes ||
         mf_topics_floor(r->topics, kind, r->text_begin, r->text_begin + (size_t)r->bytes,
                         window, context, &nats) != MF_OK)
         return NAN;

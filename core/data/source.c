@@ -1,8 +1,9 @@
-/* data/source.c: files of a corpus by format. */
+/* data/source.c: reads one file of a corpus in its format. A source that failed to load
+ * is empty. */
 #include "data/source.h"
 
 #include "base/error.h"
-#include "base/io.h"
+#include "base/file/io.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -11,10 +12,10 @@ static const char *const formats[] = {"text", "jsonl", "tsv", "bin", NULL};
 
 int mf_format_of(const char *name, const char *path, mf_format *ret)
 {
-    if (name == NULL || *name == 0 || strcmp(name, "auto") == 0) {
+    if (!name || *name == 0 || strcmp(name, "auto") == 0) {
         const char *dot = strrchr(path, '.');
         *ret = MF_FORMAT_TEXT;
-        for (int i = 0; dot != NULL && !mf_topics_is(path) && formats[i] != NULL; i++)
+        for (int i = 0; dot && !mf_topics_is(path) && formats[i]; i++)
             if (strcmp(dot + 1, formats[i]) == 0) *ret = (mf_format)i;
         return MF_OK;
     }
@@ -35,14 +36,14 @@ void mf_source_append(mf_source *s, const char *text, size_t n)
     s->size += n;
 }
 
-static int add_answers(mf_source *s, const mf_answer *more)
+static int add_answers(mf_source *s, const mf_prediction *more)
 {
     const int64_t n = s->columns.n_more;
     if (s->n_answers + n > s->answers_cap) {
         const int64_t cap = s->answers_cap < 256 ? 256 : s->answers_cap * 2;
-        mf_answer *grown = mf_realloc(s->answers, (size_t)s->n_answers * sizeof *grown,
-                                      (size_t)cap * sizeof *grown);
-        if (grown == NULL) return MF_ENOMEM;
+        mf_prediction *grown = mf_realloc(s->answers, (size_t)s->n_answers * sizeof *grown,
+                                          (size_t)cap * sizeof *grown);
+        if (!grown) return MF_ENOMEM;
         s->answers = grown;
         s->answers_cap = cap;
     }
@@ -51,13 +52,13 @@ static int add_answers(mf_source *s, const mf_answer *more)
     return MF_OK;
 }
 
-int mf_source_add_document(mf_source *s, const mf_document *d, const mf_answer *more)
+int mf_source_add_document(mf_source *s, const mf_document *d, const mf_prediction *more)
 {
     if (s->n_documents == s->documents_cap) {
         int64_t cap = s->documents_cap < 256 ? 256 : s->documents_cap * 2;
         mf_document *larger = mf_realloc(s->documents, (size_t)s->n_documents * sizeof *larger,
                                          (size_t)cap * sizeof *larger);
-        if (larger == NULL) return MF_ENOMEM;
+        if (!larger) return MF_ENOMEM;
         s->documents = larger;
         s->documents_cap = cap;
     }
@@ -84,12 +85,12 @@ int mf_source_label(const mf_source *s, mf_labels *set, const char *name, size_t
         int32_t cap = set->cap < 16 ? 16 : set->cap * 2;
         mf_label *more =
             mf_realloc(set->at, (size_t)set->n * sizeof *more, (size_t)cap * sizeof *more);
-        if (more == NULL) return MF_ENOMEM;
+        if (!more) return MF_ENOMEM;
         set->at = more;
         set->cap = cap;
     }
     char *copy = mf_strndup(name, n);
-    if (copy == NULL) return MF_ENOMEM;
+    if (!copy) return MF_ENOMEM;
     *ret = set->n;
     set->at[set->n++] = (mf_label){copy, line};
     return MF_OK;
@@ -98,9 +99,9 @@ int mf_source_label(const mf_source *s, mf_labels *set, const char *name, size_t
 static int load_topics(mf_source *s)
 {
     mf_topics_spec spec;
-    int code = mf_topics_parse(s->path, &spec);
-    if (code == MF_OK) code = mf_topics_make(&spec, &s->topics);
-    if (code != MF_OK) return code;
+    int rc = mf_topics_parse(s->path, &spec);
+    if (rc == MF_OK) rc = mf_topics_make(&spec, &s->topics);
+    if (rc != MF_OK) return rc;
     s->text = s->topics->text;
     s->size = s->topics->size;
     return MF_OK;
@@ -110,8 +111,8 @@ static int load_file(mf_source *s, mf_format format, int32_t bin_bits)
 {
     char *data;
     size_t size;
-    int code = mf_read_file(s->path, 0, &data, &size);
-    if (code != MF_OK) return code;
+    int rc = mf_read_file(s->path, 0, &data, &size);
+    if (rc != MF_OK) return rc;
     if (size == 0) {
         mf_free(data);
         return mf_fail(MF_EINPUT, "%s: the file is empty", s->path);
@@ -122,28 +123,28 @@ static int load_file(mf_source *s, mf_format format, int32_t bin_bits)
         return MF_OK;
     }
     if (format == MF_FORMAT_BIN) {
-        code = mf_source_read_bin(s, data, size, bin_bits);
+        rc = mf_source_read_bin(s, data, size, bin_bits);
     } else {
         s->text = mf_alloc_raw(size);
-        if (s->text == NULL)
-            code = MF_ENOMEM;
+        if (!s->text)
+            rc = MF_ENOMEM;
         else if (format == MF_FORMAT_JSONL)
-            code = mf_source_read_jsonl(s, data, size);
+            rc = mf_source_read_jsonl(s, data, size);
         else
-            code = mf_source_read_tsv(s, data, size);
+            rc = mf_source_read_tsv(s, data, size);
     }
     mf_free(data);
-    return code;
+    return rc;
 }
 
 int mf_source_load(mf_source *s, const char *path, mf_format format, int32_t bin_bits,
                    const mf_columns *columns)
 {
     *s = (mf_source){.path = path};
-    if (columns != NULL) s->columns = *columns;
-    int code = mf_topics_is(path) ? load_topics(s) : load_file(s, format, bin_bits);
-    if (code != MF_OK) mf_source_free(s);
-    return code;
+    if (columns) s->columns = *columns;
+    int rc = mf_topics_is(path) ? load_topics(s) : load_file(s, format, bin_bits);
+    if (rc != MF_OK) mf_source_free(s);
+    return rc;
 }
 
 static void free_labels(mf_labels *set)
@@ -158,7 +159,7 @@ void mf_source_free(mf_source *s)
     free_labels(&s->labels);
     for (int i = 0; i < MF_TASKS_MAX; i++)
         free_labels(&s->more[i]);
-    if (s->topics == NULL) mf_free(s->text);
+    if (!s->topics) mf_free(s->text);
     mf_topics_free(s->topics);
     mf_free(s->answers);
     mf_free(s->documents);

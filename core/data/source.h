@@ -1,50 +1,49 @@
-/* data/source.h: one file of a corpus, read and judged, before there are tokens.
+/* data/source.h: one file of a corpus, read and checked, before it is tokenized.
  *
- * What all formats become: one text, and the documents in it (none for a stream); or ids, for
- * token files. A document's sentences lie next to one another in the text.
- */
+ * Every format becomes the same thing: one text and the documents in it (none for a stream), or
+ * ids for token files. The sentences of a document lie next to one another in the text. */
 #ifndef MF_DATA_SOURCE_H
 #define MF_DATA_SOURCE_H
 
-#include "data/topics.h"
-#include "model/config.h"
+#include "data/topics/topics.h"
+#include "model/task.h"
 
-/* What stands in a column of labels: a class, or a number. */
-typedef struct mf_answer {
-    int32_t label; /* index into the column's labels, -1 without */
-    float value;   /* NaN without */
-} mf_answer;
+/* One value in a column of labels: a class or a number. */
+typedef struct mf_prediction {
+    int32_t label; /* index into the column's labels, -1: none */
+    float value;   /* NaN: none */
+} mf_prediction;
 
 typedef struct mf_document {
-    size_t begin;     /* in mf_source.text */
-    size_t n;         /* bytes, both sentences */
-    size_t n_first;   /* bytes of the first sentence; n without a second one */
-    mf_answer answer; /* of the label's column */
-    int64_t more;     /* its answers to further questions: mf_source.answers + more */
+    size_t begin;         /* offset in mf_source.text */
+    size_t n;             /* bytes of both sentences */
+    size_t n_first;       /* bytes of the first sentence; n if there is one sentence */
+    mf_prediction answer; /* value in the label column */
+    int64_t more;         /* its values in further columns begin at mf_source.answers + more */
     int64_t line;
 } mf_document;
 
 typedef struct mf_label {
     char *name;
-    int64_t line; /* where it first stands */
+    int64_t line; /* line of its first occurrence */
 } mf_label;
 
 enum { MF_LABELS_MAX = 4096 };
 
 typedef struct mf_labels {
-    mf_label *at; /* in order of appearance */
+    mf_label *at; /* in order of first appearance */
     int32_t n, cap;
 } mf_labels;
 
-/* One more column of labels, of a tsv, or member of jsonl. */
+/* One more column of labels in a tsv file, or one more member of jsonl objects. */
 typedef struct mf_question {
     const char *column;
-    bool number; /* not classes */
+    bool number; /* holds numbers, not classes */
 } mf_question;
 
-/* Columns of a tsv by name; NULL or "": by the usual names. */
+/* Columns of a tsv by name; NULL or "": the usual names. */
 typedef struct mf_columns {
-    const char *first, *second, *label; /* second: "none" leaves a second sentence out */
+    const char *first, *second, *label; /* second: "none" ignores the second sentence */
     bool number;                        /* labels are numbers, not classes */
     int n_more;                         /* at most MF_TASKS_MAX */
     const mf_question *more;
@@ -55,15 +54,15 @@ typedef struct mf_source {
     mf_columns columns;
     char *text;
     size_t size;
-    mf_topics *topics; /* then text is its own; NULL otherwise */
+    mf_topics *topics; /* owns the text if the source was generated; else NULL */
     mf_document *documents;
     int64_t n_documents, documents_cap;
     mf_labels labels;
-    mf_labels more[MF_TASKS_MAX]; /* of further columns */
-    mf_answer *answers;           /* [n_more] of each document that was read */
+    mf_labels more[MF_TASKS_MAX]; /* labels of further columns */
+    mf_prediction *answers;       /* [n_more] values for each document */
     int64_t n_answers, answers_cap;
     bool pairs;
-    int32_t *ids; /* token files */
+    int32_t *ids; /* only for token files */
     int64_t n_ids;
 } mf_source;
 
@@ -74,24 +73,25 @@ typedef enum mf_format {
     MF_FORMAT_BIN
 } mf_format;
 
-/* By name, or by the ending of path when name is NULL, "" or "auto". MF_ECONFIG. */
+/* The format by name, or by the ending of path if name is NULL, "" or "auto". MF_ECONFIG. */
 int mf_format_of(const char *name, const char *path, mf_format *ret);
 
-/* path must outlive the source. bin_bits: 0, 16, 32. columns may be NULL. A source that failed
- * to load is empty. */
+/* Loads one file. path must outlive the source. bin_bits: 0, 16, 32. columns may be NULL. A
+ * source that failed to load is empty. */
 int mf_source_load(mf_source *s, const char *path, mf_format format, int32_t bin_bits,
                    const mf_columns *columns);
 void mf_source_free(mf_source *s);
 
-/* For the readers of single formats, which fill a source with path set. */
+/* The readers of single formats; they fill a source whose path is set. */
 int mf_source_read_jsonl(mf_source *s, const char *data, size_t size);
 int mf_source_read_tsv(mf_source *s, const char *data, size_t size);
 int mf_source_read_bin(mf_source *s, const char *data, size_t size, int32_t bits);
-/* To text, which has room for the bytes of the file: no document is longer than its line. */
+/* Appends to the source's text, which has room for all bytes of the file: no document is longer
+ * than its line. */
 void mf_source_append(mf_source *s, const char *text, size_t n);
-/* more: [columns.n_more] */
-int mf_source_add_document(mf_source *s, const mf_document *d, const mf_answer *more);
-/* Index of a label's name, added if it is new. */
+/* Adds a document. more: values of the n_more further columns. */
+int mf_source_add_document(mf_source *s, const mf_document *d, const mf_prediction *more);
+/* The index of a label's name, which is added if it is new. */
 int mf_source_label(const mf_source *s, mf_labels *set, const char *name, size_t n,
                     int64_t line, int32_t *ret);
 

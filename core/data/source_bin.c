@@ -1,4 +1,6 @@
-/* data/source_bin.c: files of token ids, as of nanoGPT (raw) and llm.c (with a header). */
+/* data/source_bin.c: files of token ids, as nanoGPT (raw) and llm.c (with a header) write them.
+ * Ids of the wrong size are detected and refused, because a model would train on them without
+ * an error. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "data/source.h"
@@ -7,7 +9,7 @@
 
 enum { HEADER_BYTES = 1024, VOCAB_MAX = 4 << 20 };
 
-/* Headers of llm.c: 256 numbers of 32 bits, of which the third counts the tokens. */
+/* Headers of llm.c: 256 integers of 32 bits; the third one counts the tokens. */
 static const struct {
     uint32_t magic, version;
     size_t width;
@@ -25,7 +27,7 @@ static uint32_t read_u16(const char *at)
     return (uint32_t)b[0] | (uint32_t)b[1] << 8;
 }
 
-/* *ret_width, *ret_begin: set where there is a header. */
+/* *ret_width and *ret_begin are set if there is a header. */
 static int read_header(const mf_source *s, const char *data, size_t size, size_t *ret_width,
                        size_t *ret_begin)
 {
@@ -48,7 +50,7 @@ static int read_header(const mf_source *s, const char *data, size_t size, size_t
     return MF_OK;
 }
 
-/* Read as 16 bits, ids of 32 are each followed by a 0. */
+/* Whether these are ids of 32 bits: read as 16 bits, each is followed by a 0. */
 static bool looks_wide(const int32_t *id, size_t n)
 {
     bool any = false;
@@ -59,7 +61,7 @@ static bool looks_wide(const int32_t *id, size_t n)
     return any && n >= 64 && n % 2 == 0;
 }
 
-/* Ids in HDF5 would be read as numbers that make no sense, and train to nothing. */
+/* Refuses HDF5 files: their bytes would be read as ids without meaning. */
 static int judge_hdf5(const mf_source *s, const char *data, size_t size)
 {
     static const char sign[] = "\211HDF\r\n\032\n";
@@ -75,9 +77,9 @@ static int judge_hdf5(const mf_source *s, const char *data, size_t size)
 int mf_source_read_bin(mf_source *s, const char *data, size_t size, int32_t bits)
 {
     size_t width = bits == 32 ? 4 : 2, begin = 0;
-    int code = judge_hdf5(s, data, size);
-    if (code == MF_OK) code = read_header(s, data, size, &width, &begin);
-    if (code != MF_OK) return code;
+    int rc = judge_hdf5(s, data, size);
+    if (rc == MF_OK) rc = read_header(s, data, size, &width, &begin);
+    if (rc != MF_OK) return rc;
     if (begin > 0 && bits != 0 && (size_t)bits != 8 * width)
         return mf_fail(MF_EINPUT, "%s: the header says ids of %zu bits, data.bin_bits %d",
                        s->path, 8 * width, (int)bits);
@@ -87,7 +89,7 @@ int mf_source_read_bin(mf_source *s, const char *data, size_t size, int32_t bits
     size_t n = (size - begin) / width;
     if (n == 0) return mf_fail(MF_EINPUT, "%s: no tokens in the file", s->path);
     s->ids = mf_alloc_raw(n * sizeof *s->ids);
-    if (s->ids == NULL) return MF_ENOMEM;
+    if (!s->ids) return MF_ENOMEM;
     for (size_t i = 0; i < n; i++) {
         const char *at = data + begin + i * width;
         uint32_t id = width == 4 ? read_u32(at) : read_u16(at);

@@ -1,10 +1,11 @@
-/* data/source_lines.c: formats of one document a line, jsonl and tsv. */
+/* data/source_lines.c: reads the formats of one document per line, jsonl and tsv. Every error
+ * names file and line. */
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/number.h"
-#include "base/utf8.h"
+#include "base/text/number.h"
+#include "base/text/utf8.h"
 #include "data/source.h"
 
 #include <float.h>
@@ -16,7 +17,7 @@
 typedef struct line {
     const char *text;
     size_t n;
-    int64_t number; /* from 1 */
+    int64_t number; /* number of the line, from 1 */
 } line;
 
 typedef struct lines {
@@ -36,19 +37,19 @@ static bool next_line(lines *l, line *ret)
 {
     if (l->at == l->end) return false;
     const char *newline = memchr(l->at, '\n', (size_t)(l->end - l->at));
-    const char *end = newline != NULL ? newline : l->end;
+    const char *end = newline ? newline : l->end;
     ret->text = l->at;
     ret->n = (size_t)(end - l->at);
     if (ret->n > 0 && end[-1] == '\r') ret->n--;
     ret->number = ++l->number;
-    l->at = newline != NULL ? newline + 1 : l->end;
+    l->at = newline ? newline + 1 : l->end;
     return true;
 }
 
 static int check_line(const mf_source *s, const line *l)
 {
     const char *nul = memchr(l->text, 0, l->n);
-    if (nul != NULL)
+    if (nul)
         return mf_fail(MF_EINPUT, "%s:%lld: NUL at byte %zu of the line", s->path,
                        (long long)l->number, (size_t)(nul - l->text));
     size_t valid = mf_utf8_check(l->text, l->n);
@@ -66,9 +67,9 @@ static int no_documents(const mf_source *s)
     return mf_fail(MF_EINPUT, "%s: no examples in the file", s->path);
 }
 
-static const mf_answer no_answer = {-1, NAN};
+static const mf_prediction no_answer = {-1, NAN};
 
-/* To what a float holds. */
+/* Converts to float; false if the value is outside its range. */
 static bool to_value(double v, float *ret)
 {
     if (!(fabs(v) <= (double)FLT_MAX)) return false;
@@ -87,9 +88,9 @@ static int json_number(const mf_source *s, const char *member, const mf_json *v,
                    (long long)l->number, member);
 }
 
-/* Nothing where the object has no such member. */
+/* A missing member is no label. */
 static int json_answer(const mf_source *s, mf_labels *set, bool number, const char *member,
-                       const mf_json *object, const line *l, mf_answer *ret)
+                       const mf_json *object, const line *l, mf_prediction *ret)
 {
     const mf_json *v = mf_json_get(object, member);
     size_t n;
@@ -97,13 +98,13 @@ static int json_answer(const mf_source *s, mf_labels *set, bool number, const ch
     char digits[32];
     const char *name = mf_json_string(v, &n);
     *ret = no_answer;
-    if (v == NULL) return MF_OK;
+    if (!v) return MF_OK;
     if (number) return json_number(s, member, v, l, &ret->value);
-    if (name == NULL && mf_json_int(v, &whole)) {
+    if (!name && mf_json_int(v, &whole)) {
         n = (size_t)snprintf(digits, sizeof digits, "%lld", (long long)whole);
         name = digits;
     }
-    if (name == NULL || n == 0 || memchr(name, 0, n) != NULL)
+    if (!name || n == 0 || memchr(name, 0, n) != NULL)
         return mf_fail(MF_EINPUT, "%s:%lld: \"%s\": expected a string or a whole number",
                        s->path, (long long)l->number, member);
     return mf_source_label(s, set, name, n, l->number, &ret->label);
@@ -111,7 +112,7 @@ static int json_answer(const mf_source *s, mf_labels *set, bool number, const ch
 
 static bool asked_for(const char *column)
 {
-    return column != NULL && *column != 0;
+    return column && *column != 0;
 }
 
 static const char *label_member(const mf_source *s)
@@ -124,29 +125,29 @@ static int add_json(mf_source *s, const line *l)
     char name[4096];
     snprintf(name, sizeof name, "%s:%lld", s->path, (long long)l->number);
     mf_json *object;
-    int code = mf_json_parse(name, l->text, l->n, &object);
-    if (code != MF_OK) return code;
+    int rc = mf_json_parse(name, l->text, l->n, &object);
+    if (rc != MF_OK) return rc;
     mf_document d = {.begin = s->size, .line = l->number};
     const char *text = mf_json_string(mf_json_get(object, "text"), &d.n);
-    mf_answer more[MF_TASKS_MAX];
-    if (text == NULL || d.n == 0)
-        code = mf_fail(MF_EINPUT,
-                       "%s: expected an object with a member \"text\", a string that "
-                       "is not empty",
-                       name);
+    mf_prediction more[MF_TASKS_MAX];
+    if (!text || d.n == 0)
+        rc = mf_fail(MF_EINPUT,
+                     "%s: expected an object with a member \"text\", a string that "
+                     "is not empty",
+                     name);
     else
-        code = json_answer(s, &s->labels, s->columns.number, label_member(s), object, l,
-                           &d.answer);
-    for (int i = 0; code == MF_OK && i < s->columns.n_more; i++)
-        code = json_answer(s, &s->more[i], s->columns.more[i].number, s->columns.more[i].column,
-                           object, l, &more[i]);
+        rc = json_answer(s, &s->labels, s->columns.number, label_member(s), object, l,
+                         &d.answer);
+    for (int i = 0; rc == MF_OK && i < s->columns.n_more; i++)
+        rc = json_answer(s, &s->more[i], s->columns.more[i].number, s->columns.more[i].column,
+                         object, l, &more[i]);
     d.n_first = d.n;
-    if (code == MF_OK) {
+    if (rc == MF_OK) {
         mf_source_append(s, text, d.n);
-        code = mf_source_add_document(s, &d, more);
+        rc = mf_source_add_document(s, &d, more);
     }
     mf_json_free(object);
-    return code;
+    return rc;
 }
 
 static bool answered(const mf_document *d)
@@ -171,9 +172,9 @@ int mf_source_read_jsonl(mf_source *s, const char *data, size_t size)
     lines all = lines_of(data, size);
     line l;
     while (next_line(&all, &l)) {
-        int code = check_line(s, &l);
-        if (code == MF_OK) code = add_json(s, &l);
-        if (code != MF_OK) return code;
+        int rc = check_line(s, &l);
+        if (rc == MF_OK) rc = add_json(s, &l);
+        if (rc != MF_OK) return rc;
     }
     if (s->n_documents == 0) return no_documents(s);
     return all_or_none(s);
@@ -181,11 +182,11 @@ int mf_source_read_jsonl(mf_source *s, const char *data, size_t size)
 
 /* ---- tsv ---- */
 
-/* Which column holds what; -1: none. */
+/* The index of each column; -1: none. */
 typedef struct columns {
     int32_t n, first, second, label, more[MF_TASKS_MAX];
-    bool named;  /* the first line is a header, */
-    line header; /* this one */
+    bool named;  /* the first line is a header */
+    line header; /* that first line */
 } columns;
 
 static const char *const first_names[] = {"sentence1", "sentence_A", "premise",
@@ -208,10 +209,10 @@ static bool column(const line *l, int32_t i, const char **text, size_t *n)
         const char *tab = memchr(at, '\t', (size_t)(end - at));
         if (i == 0) {
             *text = at;
-            *n = (size_t)((tab != NULL ? tab : end) - at);
+            *n = (size_t)((tab ? tab : end) - at);
             return true;
         }
-        if (tab == NULL) return false;
+        if (!tab) return false;
         at = tab + 1;
     }
 }
@@ -224,12 +225,12 @@ static int32_t count_columns(const line *l)
     return n;
 }
 
-/* Column of the first of the names that the header has, in any case. */
+/* The index of the first column whose name is one of the names, in any case. */
 static int32_t find_column(const line *header, const char *const *names)
 {
     const char *text;
     size_t n;
-    for (; names != NULL && *names != NULL; names++)
+    for (; names && *names != NULL; names++)
         for (int32_t i = 0; column(header, i, &text, &n); i++)
             if (n == strlen(*names) && strncasecmp(text, *names, n) == 0) return i;
     return -1;
@@ -241,12 +242,12 @@ static int no_column(const mf_source *s, const line *header, const char *name)
                    (int)(header->n < 200 ? header->n : 200), header->text);
 }
 
-/* The column that was asked for by name, or else the one with a usual name. */
+/* The column with the requested name, or without one the column with a usual name. */
 static int choose_column(const mf_source *s, const line *header, const char *asked,
                          const char *const *usual, int32_t *ret)
 {
     const char *const only[] = {asked, NULL};
-    if (asked == NULL || *asked == 0) {
+    if (!asked || *asked == 0) {
         *ret = find_column(header, usual);
         return MF_OK;
     }
@@ -254,21 +255,21 @@ static int choose_column(const mf_source *s, const line *header, const char *ask
     return *ret >= 0 ? MF_OK : no_column(s, header, asked);
 }
 
-/* Columns that were named: then the first line is a header, and has them. */
+/* Columns given by name: the first line must be a header that has them. */
 static int named_columns(const mf_source *s, const line *l, columns *ret)
 {
     const mf_columns *asked = &s->columns;
-    const bool single = asked->second != NULL && strcmp(asked->second, "none") == 0;
+    const bool single = asked->second && strcmp(asked->second, "none") == 0;
     *ret = (columns){.n = count_columns(l), .second = -1, .named = true, .header = *l};
-    int code = choose_column(s, l, asked->first, first_names, &ret->first);
-    if (code == MF_OK && !single)
-        code = choose_column(s, l, asked->second, second_names, &ret->second);
-    if (code == MF_OK) code = choose_column(s, l, asked->label, usual_labels(s), &ret->label);
-    if (code == MF_OK && ret->first < 0) code = no_column(s, l, "sentence");
-    if (code == MF_OK && ret->label < 0) code = no_column(s, l, "label");
-    for (int i = 0; code == MF_OK && i < asked->n_more; i++)
-        code = choose_column(s, l, asked->more[i].column, NULL, &ret->more[i]);
-    return code;
+    int rc = choose_column(s, l, asked->first, first_names, &ret->first);
+    if (rc == MF_OK && !single)
+        rc = choose_column(s, l, asked->second, second_names, &ret->second);
+    if (rc == MF_OK) rc = choose_column(s, l, asked->label, usual_labels(s), &ret->label);
+    if (rc == MF_OK && ret->first < 0) rc = no_column(s, l, "sentence");
+    if (rc == MF_OK && ret->label < 0) rc = no_column(s, l, "label");
+    for (int i = 0; rc == MF_OK && i < asked->n_more; i++)
+        rc = choose_column(s, l, asked->more[i].column, NULL, &ret->more[i]);
+    return rc;
 }
 
 static int judge_columns(const mf_source *s, const line *l, columns *ret)
@@ -328,8 +329,8 @@ static int tsv_number(const mf_source *s, const columns *c, int32_t i, const lin
                    (long long)l->number, column_name(c, i, name), (int)(n < 40 ? n : 40), text);
 }
 
-/* "-" is no answer. */
-static int tsv_more(mf_source *s, const columns *c, int k, const line *l, mf_answer *ret)
+/* "-" means no label. */
+static int tsv_more(mf_source *s, const columns *c, int k, const line *l, mf_prediction *ret)
 {
     const char *text = "";
     size_t n = 0;
@@ -347,7 +348,7 @@ static int tsv_more(mf_source *s, const columns *c, int k, const line *l, mf_ans
 
 static int add_example(mf_source *s, const columns *c, const line *l, int64_t *left_out)
 {
-    mf_answer more[MF_TASKS_MAX];
+    mf_prediction more[MF_TASKS_MAX];
     const char *first = "", *second = "", *label = "";
     size_t n_first = 0, n_second = 0, n_label = 0;
     int32_t n = count_columns(l);
@@ -374,12 +375,12 @@ static int add_example(mf_source *s, const columns *c, const line *l, int64_t *l
                      .n_first = n_first,
                      .line = l->number,
                      .answer = no_answer};
-    int code = s->columns.number
-                   ? tsv_number(s, c, c->label, l, label, n_label, &d.answer.value)
-                   : mf_source_label(s, &s->labels, label, n_label, l->number, &d.answer.label);
-    for (int i = 0; code == MF_OK && i < s->columns.n_more; i++)
-        code = tsv_more(s, c, i, l, &more[i]);
-    if (code != MF_OK) return code;
+    int rc = s->columns.number
+                 ? tsv_number(s, c, c->label, l, label, n_label, &d.answer.value)
+                 : mf_source_label(s, &s->labels, label, n_label, l->number, &d.answer.label);
+    for (int i = 0; rc == MF_OK && i < s->columns.n_more; i++)
+        rc = tsv_more(s, c, i, l, &more[i]);
+    if (rc != MF_OK) return rc;
     mf_source_append(s, first, n_first);
     mf_source_append(s, second, n_second);
     return mf_source_add_document(s, &d, more);
@@ -392,15 +393,14 @@ int mf_source_read_tsv(mf_source *s, const char *data, size_t size)
     columns c = {0};
     int64_t left_out = 0;
     while (next_line(&all, &l)) {
-        int code = check_line(s, &l);
-        if (code == MF_OK && l.number == 1) code = judge_columns(s, &l, &c);
-        if (code == MF_OK && !(l.number == 1 && c.named))
-            code = add_example(s, &c, &l, &left_out);
-        if (code != MF_OK) return code;
+        int rc = check_line(s, &l);
+        if (rc == MF_OK && l.number == 1) rc = judge_columns(s, &l, &c);
+        if (rc == MF_OK && !(l.number == 1 && c.named)) rc = add_example(s, &c, &l, &left_out);
+        if (rc != MF_OK) return rc;
     }
     s->pairs = c.second >= 0;
     if (left_out > 0)
-        mf_log(MF_LOG_WARN, "%s: %lld examples left out: their label is \"-\"", s->path,
+        mf_log(MF_LOG_WARN, "%s: %lld examples skipped: their label is \"-\"", s->path,
                (long long)left_out);
     return s->n_documents > 0 ? MF_OK : no_documents(s);
 }

@@ -1,4 +1,5 @@
-/* data/strings.c: distinct strings, found by open addressing. */
+/* data/strings.c: a set of distinct strings with open addressing. Numbers follow the order of
+ * adding and never change. */
 #include "data/strings.h"
 
 #include "base/error.h"
@@ -31,7 +32,7 @@ const char *mf_strings_get(const mf_strings *s, int32_t id, size_t *ret_n)
     return s->bytes + s->begin[id];
 }
 
-/* The slot that holds the string, or the free one where it would go. */
+/* The slot that holds the string, or the free slot where it belongs. */
 static size_t slot_of(const mf_strings *s, const char *text, size_t n)
 {
     size_t at = hash_of(text, n) & (s->slots - 1);
@@ -48,12 +49,12 @@ int32_t mf_strings_find(const mf_strings *s, const char *text, size_t n)
     return s->slots > 0 ? s->slot[slot_of(s, text, n)] - 1 : -1;
 }
 
-/* Twice the slots, at most half of them taken. */
+/* Doubles the slots, so that at most half of them are used. */
 static int more_slots(mf_strings *s)
 {
     size_t slots = s->slots > 0 ? 2 * s->slots : 2 * FIRST;
     int32_t *slot = mf_alloc(slots, sizeof *slot);
-    if (slot == NULL) return MF_ENOMEM;
+    if (!slot) return MF_ENOMEM;
     mf_free(s->slot);
     s->slot = slot;
     s->slots = slots;
@@ -73,7 +74,7 @@ static int more_room(mf_strings *s, size_t n)
         size_t *begin =
             mf_realloc(s->begin, s->cap > 0 ? ((size_t)s->n + 1) * sizeof *begin : 0,
                        (cap + 1) * sizeof *begin);
-        if (begin == NULL) return MF_ENOMEM;
+        if (!begin) return MF_ENOMEM;
         begin[s->n] = s->n_bytes;
         s->begin = begin;
         s->cap = (int32_t)cap;
@@ -81,7 +82,7 @@ static int more_room(mf_strings *s, size_t n)
     if (s->cap_bytes - s->n_bytes < n) {
         size_t cap = 2 * s->cap_bytes + n + FIRST;
         char *bytes = mf_realloc(s->bytes, s->n_bytes, cap);
-        if (bytes == NULL) return MF_ENOMEM;
+        if (!bytes) return MF_ENOMEM;
         s->bytes = bytes;
         s->cap_bytes = cap;
     }
@@ -93,8 +94,8 @@ int mf_strings_add(mf_strings *s, const char *text, size_t n, int32_t *ret_id, b
     *ret_id = mf_strings_find(s, text, n);
     *ret_new = *ret_id < 0;
     if (!*ret_new) return MF_OK;
-    int code = more_room(s, n);
-    if (code != MF_OK) return code;
+    int rc = more_room(s, n);
+    if (rc != MF_OK) return rc;
     if (n > 0) memcpy(s->bytes + s->n_bytes, text, n);
     s->n_bytes += n;
     *ret_id = s->n++;

@@ -1,8 +1,7 @@
 /* data/strings.h: distinct strings, numbered from 0 in the order in which they were added.
  *
- * Found by hashing. Strings may hold any bytes. What mf_strings_get gives is good until the
- * next string is added.
- */
+ * They are found by hashing and may hold any bytes. The pointer from mf_strings_get is valid
+ * until the next string is added. */
 #ifndef MF_DATA_STRINGS_H
 #define MF_DATA_STRINGS_H
 
@@ -11,18 +10,19 @@
 #include <stdint.h>
 
 typedef struct mf_strings {
-    char *bytes; /* all strings, one behind the other */
+    char *bytes; /* all strings, one after the other */
     size_t n_bytes, cap_bytes;
-    size_t *begin; /* [n + 1] */
+    size_t *begin; /* [n + 1] offset of each string */
     int32_t n, cap;
-    int32_t *slot; /* id + 1, 0: free; a power of two of them */
+    int32_t *slot; /* id + 1, 0: free; the number of slots is a power of two */
     size_t slots;
 } mf_strings; /* {0} is empty */
 
 void mf_strings_free(mf_strings *s);
-/* The number of a string, added if it is new. text is not within s. MF_ENOMEM. */
+/* Gives the number of a string, which is added if it is new. text must not point into
+ * s. MF_ENOMEM. */
 int mf_strings_add(mf_strings *s, const char *text, size_t n, int32_t *ret_id, bool *ret_new);
-int32_t mf_strings_find(const mf_strings *s, const char *text, size_t n); /* -1: none */
+int32_t mf_strings_find(const mf_strings *s, const char *text, size_t n); /* -1: not found */
 const char *mf_strings_get(const mf_strings *s, int32_t id, size_t *ret_n);
 
 #endif

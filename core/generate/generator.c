@@ -1,3 +1,5 @@
+/* generate/generator.c: continues a text with a model. Keys and values of earlier tokens stay
+ * in a cache; the logits are those of a run without the cache, and a test compares the two. */
 #include "generate/generator.h"
 #include <string.h>
 #include "base/error.h"
@@ -6,15 +8,15 @@
 
 struct mf_generator {
     mf_model *model;
-    mf_cache *cache;      /* NULL: run everything again */
-    mf_model_graph *one;  /* one token, kept */
-    mf_model_graph *many; /* a prompt of many->shape.seq tokens */
+    mf_cache *cache;      /* NULL: every token runs the whole text again */
+    mf_model_graph *one;  /* graph of one token, kept */
+    mf_model_graph *many; /* graph for a prompt of many->shape.seq tokens */
     const mf_model_graph *last;
-    mf_model_graph *whole; /* of a review */
-    bool stale;            /* what is cached is another model's */
-    int32_t *past;         /* [cap] all tokens */
+    mf_model_graph *whole; /* graph of mf_generator_review */
+    bool stale;            /* the cache belongs to an earlier state of the model */
+    int32_t *past;         /* [cap] all tokens so far */
     int64_t n, cap;
-    int64_t cached; /* tokens in the cache: the last `cached` of past */
+    int64_t cached; /* number of tokens in the cache: the last `cached` of past */
 };
 
 static int64_t cache_room(const mf_model *m)
@@ -75,9 +77,9 @@ int mf_generator_refresh(mf_generator *g)
 static int append(mf_generator *g, const int32_t *ids, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= g->model->facts.vocab)
+        if (ids[i] < 0 || ids[i] >= g->model->dims.vocab)
             return mf_fail(MF_EINPUT, "token id %d is outside the vocabulary 0..%d",
-                           (int)ids[i], (int)g->model->facts.vocab - 1);
+                           (int)ids[i], (int)g->model->dims.vocab - 1);
     if (g->n + n > g->cap) {
         const int64_t cap = 2 * (g->n + n) + 256;
         int32_t *past =
@@ -91,7 +93,7 @@ static int append(mf_generator *g, const int32_t *ids, int64_t n)
     return MF_OK;
 }
 
-/* A graph that takes n tokens at once. */
+/* The graph that takes n tokens at once. */
 static int graph_for(mf_generator *g, int64_t n, mf_model_graph **ret)
 {
     mf_model_graph **slot = n == 1 ? &g->one : &g->many;
@@ -112,17 +114,17 @@ static int graph_for(mf_generator *g, int64_t n, mf_model_graph **ret)
     return MF_OK;
 }
 
-/* Heads that are pruned later: graphs then pick rows of these weights themselves. */
+/* Whether graphs may later read single rows of this parameter, because heads were pruned. */
 static bool picked_from(const mf_model *m, const mf_param *p)
 {
-    for (int32_t i = 0; m->config->model.head_gates && i < m->config->model.layers; i++)
+    for (int32_t i = 0; m->head_switches && i < m->config->model.layers; i++)
         if (p == mf_head_weights(m, i, "qkv.weight") ||
             p == mf_head_weights(m, i, "out.weight"))
             return true;
     return false;
 }
 
-int mf_generator_settle(mf_generator *g)
+int mf_generator_pack_weights(mf_generator *g)
 {
     mf_store *store = g->model->store;
     const mf_model_shape shapes[] = {
@@ -140,7 +142,7 @@ int mf_generator_settle(mf_generator *g)
             read = read || mf_graph_reads(graphs[j]->g, p);
             multiplied = multiplied && mf_graph_multiplies(graphs[j]->g, p);
         }
-        if (!read) mf_store_give_back(store, p);
+        if (!read) mf_store_release_f32(store, p);
         if (multiplied) mf_store_pack(store, p);
     }
     for (int i = 0; i < 3; i++)
@@ -148,19 +150,19 @@ int mf_generator_settle(mf_generator *g)
     return rc;
 }
 
-static void set(const mf_tensor *input, int32_t value)
+static void set(mf_tensor *input, int32_t value)
 {
-    int32_t *data = input ? mf_tensor_data(input) : NULL;
+    int32_t *data = input ? mf_tensor_input(input) : NULL;
     if (data) *data = value;
 }
 
-/* Runs the last n tokens of past behind `before` cached ones. */
+/* Runs the last n tokens of past after `before` cached tokens. */
 static int run_graph(const mf_generator *g, mf_model_graph *mg, int64_t n, int64_t before)
 {
-    int32_t *tokens = mf_tensor_data(mg->tokens), *positions = mf_tensor_data(mg->positions);
-    int32_t *labels = mg->labels ? mf_tensor_data(mg->labels) : NULL;
-    int32_t *sequence = mf_tensor_data(mg->sequence_ids);
-    /* Slots before the start of the cache are never written: zeros. */
+    int32_t *tokens = mf_tensor_input(mg->tokens), *positions = mf_tensor_input(mg->positions);
+    int32_t *labels = mg->labels ? mf_tensor_input(mg->labels) : NULL;
+    int32_t *sequence = mf_tensor_input(mg->sequence_ids);
+    /* Entries before the start of the cache are never written: they stay zero. */
     const int64_t start = g->cache ? g->model->config->model.cache_start : 0;
     for (int64_t i = 0; i < n; i++) {
         if (tokens) tokens[i] = g->past[g->n - n + i];
@@ -182,7 +184,7 @@ static int run(mf_generator *g, int64_t n, int64_t before, const float **ret_log
     if (rc == MF_OK) rc = run_graph(g, mg, n, before);
     if (rc != MF_OK) return rc;
     g->last = mg;
-    *ret_logits = mf_tensor_data(mg->logits);
+    *ret_logits = mf_tensor_host(mg->logits);
     return MF_OK;
 }
 
@@ -212,8 +214,9 @@ int mf_generator_feed(mf_generator *g, const int32_t *ids, int64_t n, const floa
         g->cached += n;
         return run(g, n, before, ret_logits);
     }
-    /* Without cache, or past its end: from position 0, with as much of the text as fits; half a
-     * sequence when it overflowed, so that this does not happen at each token. */
+    /* Without a cache, or past its end, the text runs again from position 0. As much of
+     * it is kept as fits; after an overflow half of it, so that this does not happen at
+     * every token. */
     int64_t keep = g->n;
     if (keep > room) keep = g->cache ? (room + 1) / 2 : room;
     g->cached = keep;
@@ -221,7 +224,7 @@ int mf_generator_feed(mf_generator *g, const int32_t *ids, int64_t n, const floa
     return run(g, keep, 0, ret_logits);
 }
 
-const int32_t *mf_generator_past(const mf_generator *g, int64_t *ret_n)
+const int32_t *mf_generator_cached(const mf_generator *g, int64_t *ret_n)
 {
     *ret_n = g->n;
     return g->past;

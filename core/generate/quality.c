@@ -1,5 +1,5 @@
-/* Words get numbers, equal ones the same; n-grams are then runs of numbers, and different ones
- * are counted by sorting. */
+/* generate/quality.c: repetition and likelihood of texts. Equal words get equal numbers;
+ * n-grams are then sequences of numbers, and sorting counts the distinct ones. */
 #include "generate/quality.h"
 #include <math.h>
 #include <stdlib.h>
@@ -7,23 +7,23 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-enum { WINDOW = 50 }; /* words: that in question and those after it */
+enum { WINDOW = 50 }; /* in words: the word in question and those after it */
 
 typedef struct {
     const char *text;
     size_t n;
-    int64_t place; /* among all words */
+    int64_t place; /* position among all words */
 } word;
 
 typedef struct {
-    const int32_t *id; /* of its first word */
+    const int32_t *id; /* number of its first word */
     int n;
 } gram;
 
 typedef struct {
     int n_texts;
-    int64_t *end; /* [n_texts] of a text's words, in id */
-    int64_t n;    /* words */
+    int64_t *end; /* [n_texts] end of each text's words in id */
+    int64_t n;    /* number of words */
     int32_t *id;  /* [n] */
     gram *gram;   /* [n] */
 } words;
@@ -108,7 +108,7 @@ static int by_ids(const void *a_, const void *b_)
     return 0;
 }
 
-/* Different ones among the first n of w->gram. */
+/* Number of distinct n-grams among the first n of w->gram. */
 static int64_t different(words *w, int64_t n)
 {
     int64_t count = n > 0;
@@ -118,7 +118,7 @@ static int64_t different(words *w, int64_t n)
     return count;
 }
 
-/* n-grams of texts first .. last - 1 into w->gram; how many. */
+/* Writes the n-grams of texts first .. last - 1 into w->gram and returns their number. */
 static int64_t list(words *w, int first, int last, int n)
 {
     int64_t count = 0;

@@ -1,36 +1,35 @@
-/* generate/quality.h: what can be counted of texts that a model has written: how much they
- * repeat, and how likely a model finds them.
+/* generate/quality.h: measurements of texts that a model has written: how much they repeat, and
+ * how likely a model finds them.
  *
- * Words are the longest runs of bytes without a blank (space, tab, line end, form feed).
- * n-grams are n words in a row of one text.
+ * Words are the longest runs of bytes without a blank (space, tab, line end, form feed). An
+ * n-gram is n consecutive words of one text.
  *
- *     rep(n)      1 - sum over texts of different n-grams / sum over texts of all n-grams
+ *     rep(n)      1 - sum over texts of distinct n-grams / sum over texts of all n-grams
  *                 (Welleck et al. 2020, Neural Text Generation with Unlikelihood Training:
  *                 seq-rep-n; pooled over texts)
  *     diversity   (1 - rep(2)) (1 - rep(3)) (1 - rep(4)) (Su et al. 2022, A Contrastive
  *                 Framework for Neural Text Generation)
- *     distinct(n) different n-grams of all texts together / all n-grams (Li et al. 2016, A
+ *     distinct(n) distinct n-grams of all texts together / all n-grams (Li et al. 2016, A
  *                 Diversity-Promoting Objective Function for Neural Conversation Models)
- *     again       of the words but the last of each text, the share that comes again among the
- *                 next 49 (sentinel-ai: utils/metrics.py, repetition_score)
- *     coherence   mean log-likelihood of the tokens that were written, given what stood before
- *                 them, by a model (Su, Xu 2022, An Empirical Study on Contrastive Search and
- *                 Contrastive Decoding)
- */
+ *     again       over all words but the last of each text, the share that occur once more
+ *                 among the next 49 words
+ *     coherence   mean log-likelihood of the written tokens, given the text before them, under
+ *                 a model (Su, Xu 2022, An Empirical Study on Contrastive Search and
+ *                 Contrastive Decoding) */
 #ifndef MF_GENERATE_QUALITY_H
 #define MF_GENERATE_QUALITY_H
 
 #include <stddef.h>
 #include "generate/generator.h"
 
-enum { MF_QUALITY_ORDER = 4 }; /* longest n-grams */
+enum { MF_QUALITY_ORDER = 4 }; /* largest n of n-grams */
 
 typedef struct mf_piece_of_text {
     const char *text;
     size_t n;
 } mf_piece_of_text;
 
-/* Shares; NaN where there is nothing to count. Index n: n-grams, 0 is not used. */
+/* Shares; NaN if there is nothing to count. The index is n of the n-grams; 0 is not used. */
 typedef struct mf_repetition {
     int64_t words;
     double rep[MF_QUALITY_ORDER + 1], distinct[MF_QUALITY_ORDER + 1];
@@ -39,9 +38,9 @@ typedef struct mf_repetition {
 
 int mf_repetition_of(int n_texts, const mf_piece_of_text *texts, mf_repetition *ret);
 
-/* Sum of ln p(ids[i] | prompt, ids before it), nats, of the model's own distribution: no
- * temperature, nothing cut. The generator forgets its text, and holds this one but for the last
- * token. n_prompt at least 1. MF_EINPUT as mf_generator_feed. */
+/* Sum of ln p(ids[i] | prompt, ids before it) in nats, under the model's own distribution: no
+ * temperature, no cut. The generator's text is replaced by this one without its last token.
+ * n_prompt is at least 1. MF_EINPUT as for mf_generator_feed. */
 int mf_log_likelihood(mf_generator *g, int32_t vocab, const int32_t *prompt, int64_t n_prompt,
                       const int32_t *ids, int64_t n, double *ret);
 

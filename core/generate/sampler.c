@@ -1,6 +1,5 @@
-/* generate/sampler.c: what is drawn from needs no order, and what is cut needs only its best:
- * the vocabulary is never sorted as long as FEW candidates reach far enough.
- */
+/* generate/sampler.c: from logits to a token. Drawing needs no order, and cutting needs only
+ * the likeliest candidates: the vocabulary is sorted only if FEW candidates are not enough. */
 #include "generate/sampler.h"
 #include <math.h>
 #include <stdbool.h>
@@ -13,7 +12,7 @@
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 
-#define FEW 256 /* candidates that the topk kernel finds faster than sorting would */
+#define FEW 256 /* number of candidates that the topk kernel finds faster than sorting would */
 
 struct mf_sampler {
     mf_sampler_options options;
@@ -22,7 +21,7 @@ struct mf_sampler {
     float *scaled;       /* [vocab] */
     float *weight;       /* [vocab] probabilities before cuts */
     int32_t *order;      /* [vocab] candidates, likeliest first */
-    unsigned char *seen; /* [vocab] */
+    unsigned char *seen; /* [vocab] the token occurred in the penalty's window */
 };
 
 int mf_sampler_new(int32_t vocab, const mf_sampler_options *options, mf_sampler **ret)
@@ -101,7 +100,7 @@ static int likelier(const void *a_, const void *b_)
     return a->id < b->id ? -1 : 1;
 }
 
-/* The n likeliest into order, by sorting all; false without memory for that. */
+/* Writes the n likeliest tokens into order by sorting all of them; false if memory runs out. */
 static bool sort_all(mf_sampler *s, int32_t n)
 {
     candidate *all = mf_alloc((size_t)s->vocab, sizeof *all);
@@ -123,8 +122,8 @@ static bool find_best(mf_sampler *s, int32_t n)
     return true;
 }
 
-/* How many of the first n candidates stay: as many as reach `enough`, the first one always; n +
- * 1 when they do not. */
+/* How many of the first n candidates are needed to sum to `enough`, at least one; n + 1 if all
+ * of them do not reach it. */
 static int32_t reach(const mf_sampler *s, int32_t n, double enough, double *ret_kept)
 {
     double kept = 0;
@@ -135,8 +134,8 @@ static int32_t reach(const mf_sampler *s, int32_t n, double enough, double *ret_
     return kept < enough ? n + 1 : i;
 }
 
-/* Applies top-k and top-p: fills order, returns how many stay, their weights in *ret_sum; 0
- * without memory. */
+/* Applies top-k and top-p: fills order and returns how many candidates stay, with the sum of
+ * their weights in *ret_sum; 0 if memory runs out. */
 static int32_t cut(mf_sampler *s, double *ret_sum)
 {
     const mf_sampler_options *o = &s->options;
@@ -170,7 +169,7 @@ int32_t mf_sampler_draw(mf_sampler *s, const float *logits, const int32_t *past,
     const float top = s->score[best], factor = (float)(1 / o->temperature);
     for (int32_t i = 0; i < s->vocab; i++)
         s->scaled[i] = isfinite(s->score[i]) ? (s->score[i] - top) * factor : -INFINITY;
-    mf_backend_kernels()->softmax(&x, 1, s->vocab, s->scaled, s->weight);
+    mf_backend_kernels()->row_map(&x, MF_ROW_SOFTMAX, 1, s->vocab, s->scaled, s->weight);
     int32_t n = s->vocab;
     double sum = 0;
     const bool all = (o->top_k <= 0 || o->top_k >= n) && o->top_p >= 1;

@@ -1,14 +1,15 @@
-/* graph/backend.c: the kernel set in force. */
+/* graph/backend.c: the kernel set in force. It is chosen once for the whole process, by the
+ * first thread that asks, and never changes afterwards. */
 #include "base/error.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static struct {
-    bool judged;
     int code; /* why there is no set */
     char message[320];
     const mf_kernels *kernels;
@@ -55,8 +56,8 @@ static void judge(void)
 
 int mf_backend_init(void)
 {
-    if (!backend.judged) judge();
-    backend.judged = true;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, judge);
     return backend.kernels ? MF_OK : mf_fail(backend.code, "%s", backend.message);
 }
 

@@ -6,7 +6,7 @@
  * is stored as soon as its first reader has been visited, not at the end, so that memory is
  * free for the rest of the way.
  *
- * A value that is to be computed again by an op whose backward gives it (MF_OP_GIVES_AGAIN)
+ * A value that is to be computed again by an op whose backward gives it (MF_OP_RECOMPUTES_OUT)
  * costs nothing, if what reads it waits: the gradient of weights, y = x W^T, dW = dy^T x. So of
  * such a node only the gradient of that value is made when it is reached, and the rest behind
  * the op that made the value.
@@ -18,13 +18,13 @@
 
 typedef struct tape {
     mf_graph *g;
-    int n_forward;     /* nodes that were there before the gradient part */
-    int *first_reader; /* by tensor id: lowest node that passes a gradient to a parameter */
-    mf_tensor **again; /* by tensor id: computed again (again.c); NULL: nothing ever is */
-    int *waiting;      /* by node: the last that waits for what it gives; -1: none */
-    int *before;       /* by waiting node: the one that came before it; -1: none */
-    mf_scope scope;    /* "grad of ..." of the node being visited */
-    const char *of;    /* the scope that `scope` was made from */
+    int n_forward;         /* nodes that were there before the gradient part */
+    int *first_reader;     /* by tensor id: lowest node that passes a gradient to a parameter */
+    mf_tensor **recompute; /* by tensor id: computed again (again.c); NULL: nothing ever is */
+    int *waiting;          /* by node: the last that waits for what it gives; -1: none */
+    int *before;           /* by waiting node: the one that came before it; -1: none */
+    mf_scope scope;        /* "grad of ..." of the node being visited */
+    const char *of;        /* the scope that `scope` was made from */
 } tape;
 
 static bool reaches(const mf_node *node, int i)
@@ -42,7 +42,8 @@ static bool differentiable(const mf_node *node)
 static int contribute(mf_graph *g, mf_tensor *to, mf_tensor *d)
 {
     mf_tensor *pair[2] = {to->grad, d};
-    to->grad = to->grad ? mf_graph_op_named(g, "add", 2, pair, NULL, 1, NULL) : d;
+    to->grad =
+        to->grad ? mf_graph_op(g, mf_op_of_role(MF_ROLE_ADD), 2, pair, NULL, 1, NULL) : d;
     return g->status;
 }
 
@@ -51,8 +52,7 @@ static int check_gradient(mf_graph *g, const mf_node *node, int i, const mf_tens
     char a[MF_SHAPE_TEXT], b[MF_SHAPE_TEXT];
     const mf_tensor *x = node->in[i];
     const mf_dtype type = mf_tensor_grad_type(x);
-    if (d->graph == g && d->dtype == type && mf_shape_equal(d->shape, x->shape))
-        return MF_OK;
+    if (d->graph == g && d->dtype == type && mf_shape_equal(d->shape, x->shape)) return MF_OK;
     return mf_node_fail(g, node->op->name, node->scope, MF_EPLUGIN,
                         "its gradient rule gives %s %s for input %d, expected %s %s",
                         mf_dtype_text(d->dtype), mf_shape_text(d->shape, a), i,
@@ -66,7 +66,8 @@ static int fit_gradient(mf_graph *g, const mf_node *node, int i, mf_tensor **d)
     const mf_dtype type = mf_tensor_grad_type(node->in[i]);
     if ((*d)->graph == g && (*d)->dtype != type && mf_dtype_is_float((*d)->dtype) &&
         mf_dtype_is_float(type))
-        *d = mf_graph_op_named(g, "cast", 1, d, &(mf_attr){.i = {type}}, 1, NULL);
+        *d =
+            mf_graph_op(g, mf_op_of_role(MF_ROLE_CAST), 1, d, &(mf_attr){.i = {type}}, 1, NULL);
     return g->status == MF_OK ? check_gradient(g, node, i, *d) : g->status;
 }
 
@@ -144,7 +145,7 @@ static int grow_fused(mf_graph *g, const mf_node *node, mf_tensor *const *dout,
     if (!*ret_given) return g->status;
     (*ret_given)->node = self;
     to->out[to->n_out++] = *ret_given;
-    to->gives = true;
+    to->recomputes_out = true;
     return MF_OK;
 }
 
@@ -170,7 +171,7 @@ static int compute_again(tape *tp, int from)
 {
     mf_graph *g = tp->g;
     const int n = g->n_nodes - from;
-    if (!tp->again || n == 0 || g->status != MF_OK) return g->status;
+    if (!tp->recompute || n == 0 || g->status != MF_OK) return g->status;
     mf_node **added = mf_alloc((size_t)n, sizeof(mf_node *));
     if (!added) return mf_graph_adopt(g, MF_ENOMEM);
     memcpy(added, g->nodes + from, (size_t)n * sizeof *added);
@@ -180,7 +181,7 @@ static int compute_again(tape *tp, int from)
         for (int j = 0; j < node->n_in && g->status == MF_OK; j++) {
             mf_tensor *t = node->in[j];
             if (t && node->reads >> j & 1u && t->node >= 0 && t->node < tp->n_forward)
-                node->in[j] = mf_again(g, t, tp->again);
+                node->in[j] = mf_recompute_value(g, t, tp->recompute);
         }
         mf_node *last = mf_node_new(g, node->op, node->scope);
         if (!last) break;
@@ -197,10 +198,10 @@ static int compute_again(tape *tp, int from)
 static void forget_cheap(tape *tp)
 {
     mf_graph *g = tp->g;
-    for (int i = 0; tp->again && i < tp->n_forward; i++) {
+    for (int i = 0; tp->recompute && i < tp->n_forward; i++) {
         const mf_node *node = g->nodes[i];
         for (int j = 0; node->op->flags & MF_OP_CHEAP && j < node->n_out; j++) {
-            mf_tensor **copy = &tp->again[node->out[j]->id];
+            mf_tensor **copy = &tp->recompute[node->out[j]->id];
             if (*copy && !g->nodes[(*copy)->node]->backward) *copy = NULL;
         }
     }
@@ -217,8 +218,9 @@ static int grow(tape *tp, int at, const bool *wants)
     const int from = g->n_nodes;
     for (int i = 0; i < node->n_out; i++)
         dout[i] = node->out[i]->needs_grad ? node->out[i]->grad : NULL;
-    const bool gives = tp->again && tp->waiting[at] >= 0 && !tp->again[node->out[0]->id];
-    g->narrow = node->narrow;
+    const bool gives =
+        tp->recompute && tp->waiting[at] >= 0 && !tp->recompute[node->out[0]->id];
+    g->bf16 = node->bf16;
     if (enter_scope(tp, node) != MF_OK) return g->status;
     if (add_rows(tp, at, dout[0])) return compute_again(tp, from);
     if (node->op->backward)
@@ -226,11 +228,11 @@ static int grow(tape *tp, int at, const bool *wants)
     else
         grow_composed(g, node, dout, wants, din);
     if (compute_again(tp, from) != MF_OK) return g->status;
-    if (given) tp->again[node->out[0]->id] = given;
+    if (given) tp->recompute[node->out[0]->id] = given;
     forget_cheap(tp);
     for (int i = 0; i < node->n_in && g->status == MF_OK; i++)
         if (wants[i] && din[i] && fit_gradient(g, node, i, &din[i]) == MF_OK)
-            contribute(g, mf_tensor_home(node->in[i]), din[i]);
+            contribute(g, mf_tensor_grad_owner(node->in[i]), din[i]);
     return g->status;
 }
 
@@ -249,11 +251,11 @@ static bool may_wait(const mf_graph *g, int at, int until, int i)
     int others = 0;
     for (int j = 0; j < g->nodes[at]->n_in; j++) {
         if (j == i || !reaches(g->nodes[at], j)) continue;
-        const mf_tensor *leaf = mf_tensor_home(g->nodes[at]->in[j]);
+        const mf_tensor *leaf = mf_tensor_grad_owner(g->nodes[at]->in[j]);
         if (leaf->node >= 0 || leaf->kind != MF_TENSOR_PARAM) return false;
         for (int n = until; n < at; n++)
             for (int k = 0; k < g->nodes[n]->n_in; k++)
-                if (mf_tensor_home(g->nodes[n]->in[k]) == leaf) return false;
+                if (mf_tensor_grad_owner(g->nodes[n]->in[k]) == leaf) return false;
         others++;
     }
     return others > 0;
@@ -264,13 +266,13 @@ static int find_given(const tape *tp, int at)
 {
     bool wants[MF_OP_MAX_IN];
     const mf_node *node = tp->g->nodes[at];
-    if (!tp->again || node->op->backward || node->op->flags & MF_OP_ROWS) return -1;
+    if (!tp->recompute || node->op->backward || node->op->flags & MF_OP_ROWS) return -1;
     for (int i = 0; i < node->n_in; i++) {
         const mf_tensor *t = node->in[i];
-        if (!t || t->node < 0 || !reaches(node, i) || tp->again[t->id]) continue;
+        if (!t || t->node < 0 || !reaches(node, i) || tp->recompute[t->id]) continue;
         const mf_node *from = tp->g->nodes[t->node];
-        if (from->op->flags & MF_OP_GIVES_AGAIN && from->op->backward && t == from->out[0] &&
-            differentiable(from) && any_reaches(from, wants) && mf_again_made(tp->g, from) &&
+        if (from->op->flags & MF_OP_RECOMPUTES_OUT && from->op->backward && t == from->out[0] &&
+            differentiable(from) && any_reaches(from, wants) && mf_is_recomputed(tp->g, from) &&
             may_wait(tp->g, at, t->node, i))
             return i;
     }
@@ -299,7 +301,7 @@ static int visit(tape *tp, int at, bool *ret_waits)
     if (enter_scope(tp, from) != MF_OK) return tp->g->status;
     for (int i = 0; i < from->n_in; i++)
         if (from->in[i] && from->op->backward_in >> i & 1u &&
-            !mf_again(tp->g, from->in[i], tp->again))
+            !mf_recompute_value(tp->g, from->in[i], tp->recompute))
             return tp->g->status;
     forget_cheap(tp);
     return grow(tp, at, wants);
@@ -333,7 +335,8 @@ static int store_gradient(mf_graph *g, mf_tensor *leaf)
     if (add && !leaf->grad) return MF_OK;
     if (!add && leaf->grad && bind(leaf->grad, leaf->param)) return MF_OK;
     pair[0] = mf_graph_grad_leaf(g, leaf->param);
-    mf_graph_op_named(g, add ? "accumulate" : "assign", 2, pair, NULL, 1, NULL);
+    mf_graph_op(g, mf_op_of_role(add ? MF_ROLE_ACCUMULATE : MF_ROLE_ASSIGN), 2, pair, NULL, 1,
+                NULL);
     return g->status;
 }
 
@@ -348,10 +351,9 @@ static bool add_rows(tape *tp, int at, mf_tensor *dout)
 {
     mf_graph *g = tp->g;
     mf_tensor *in[MF_OP_MAX_IN];
-    char name[64];
     const mf_node *node = g->nodes[at];
     if (!(node->op->flags & MF_OP_ROWS) || !dout || dout->dtype != MF_F32) return false;
-    mf_tensor *leaf = mf_tensor_home(node->in[0]);
+    mf_tensor *leaf = mf_tensor_grad_owner(node->in[0]);
     if (!is_trained(leaf) || !leaf->param->grad || tp->first_reader[leaf->id] != at)
         return false;
     if (!leaf->grad && !g->options.accumulate) return false;
@@ -360,8 +362,7 @@ static bool add_rows(tape *tp, int at, mf_tensor *dout)
     in[0] = mf_graph_grad_leaf(g, leaf->param);
     memcpy(in + 1, node->in + 1, (size_t)(node->n_in - 1) * sizeof *in);
     in[node->n_in] = dout;
-    snprintf(name, sizeof name, "%s_accumulate", node->op->name);
-    mf_graph_op_named(g, name, node->n_in + 1, in, &node->attr, 1, NULL);
+    mf_graph_op(g, node->op->user, node->n_in + 1, in, &node->attr, 1, NULL);
     return true;
 }
 
@@ -370,7 +371,7 @@ static void find_first_readers(tape *tp)
     for (int i = tp->n_forward - 1; i >= 0; i--) {
         const mf_node *node = tp->g->nodes[i];
         for (int j = 0; differentiable(node) && j < node->n_in; j++)
-            if (reaches(node, j)) tp->first_reader[mf_tensor_home(node->in[j])->id] = i;
+            if (reaches(node, j)) tp->first_reader[mf_tensor_grad_owner(node->in[j])->id] = i;
     }
 }
 
@@ -378,7 +379,7 @@ static int store_completed(tape *tp, int at)
 {
     const mf_node *node = tp->g->nodes[at];
     for (int j = 0; j < node->n_in && tp->g->status == MF_OK; j++) {
-        mf_tensor *t = mf_tensor_home(node->in[j]);
+        mf_tensor *t = mf_tensor_grad_owner(node->in[j]);
         if (!t || !is_trained(t) || tp->first_reader[t->id] != at) continue;
         tp->first_reader[t->id] = -1; /* once, though the node may read it twice */
         if (enter_scope(tp, node) == MF_OK) store_gradient(tp->g, t);
@@ -391,7 +392,7 @@ static int end_waiting(tape *tp, int at)
 {
     mf_graph *g = tp->g;
     bool wants[MF_OP_MAX_IN] = {false};
-    for (int i = tp->again ? tp->waiting[at] : -1; i >= 0; i = tp->before[i]) {
+    for (int i = tp->recompute ? tp->waiting[at] : -1; i >= 0; i = tp->before[i]) {
         const mf_node *node = g->nodes[i];
         any_reaches(node, wants);
         for (int j = 0; j < node->n_in; j++)
@@ -470,10 +471,10 @@ static int start_tape(tape *tp)
     tp->first_reader = mf_alloc(tensors, sizeof *tp->first_reader);
     if (!tp->first_reader) return MF_ENOMEM;
     if (tp->g->options.recompute == MF_RECOMPUTE_NONE) return MF_OK;
-    tp->again = mf_alloc(tensors, sizeof(mf_tensor *));
+    tp->recompute = mf_alloc(tensors, sizeof(mf_tensor *));
     tp->waiting = mf_alloc(nodes, sizeof *tp->waiting);
     tp->before = mf_alloc(nodes, sizeof *tp->before);
-    if (!tp->again || !tp->waiting || !tp->before) return MF_ENOMEM;
+    if (!tp->recompute || !tp->waiting || !tp->before) return MF_ENOMEM;
     for (size_t i = 0; i < nodes; i++)
         tp->waiting[i] = tp->before[i] = -1;
     return MF_OK;
@@ -482,7 +483,7 @@ static int start_tape(tape *tp)
 static void end_tape(tape *tp)
 {
     mf_free(tp->first_reader);
-    mf_free(tp->again);
+    mf_free(tp->recompute);
     mf_free(tp->waiting);
     mf_free(tp->before);
 }
@@ -504,13 +505,13 @@ int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor 
     }
     scope = g->scope;
     metrics = g->metrics;
-    narrow = g->narrow;
+    narrow = g->bf16;
     g->metrics = false;
     g->gradient_part = g->differentiated = true;
     if (differentiate(&tp, n, out, seed) == MF_OK) keep_extra(g, n_extra, extra);
     g->scope = scope;
     g->metrics = metrics;
-    g->narrow = narrow;
+    g->bf16 = narrow;
     g->gradient_part = false;
     end_tape(&tp);
     return mf_graph_status(g);

@@ -16,7 +16,7 @@ mf_graph *mf_graph_new(const mf_graph_options *options)
         return NULL;
     }
     if (options) g->options = *options;
-    g->narrow = g->options.bf16;
+    g->bf16 = g->options.bf16;
     return g;
 }
 
@@ -26,7 +26,7 @@ void mf_graph_free(mf_graph *g)
     mf_profile_free(g->profile);
     mf_free(g->tensors);
     mf_free(g->nodes);
-    if (!g->borrowed) mf_free(g->block);
+    if (!g->shares_arena) mf_free(g->block);
     mf_arena_free(g->memory);
     mf_free(g);
 }
@@ -62,7 +62,8 @@ int mf_graph_fail(mf_graph *g, int code, const char *fmt, ...)
     return code;
 }
 
-const char *mf_node_title(mf_graph *g, const char *op, const char *scope)
+/* "linear (layers.0.router hash)" in memory of the graph; NULL without memory. */
+static const char *title_of(mf_graph *g, const char *op, const char *scope)
 {
     return *scope ? mf_arena_strf(g->memory, "%s (%s)", op, scope)
                   : mf_arena_strdup(g->memory, op);
@@ -71,7 +72,7 @@ const char *mf_node_title(mf_graph *g, const char *op, const char *scope)
 int mf_node_fail(mf_graph *g, const char *op, const char *scope, int code, const char *fmt, ...)
 {
     va_list args;
-    const char *title = mf_node_title(g, op, scope);
+    const char *title = title_of(g, op, scope);
     va_start(args, fmt);
     code = poison(g, code, title ? title : op, fmt, args);
     va_end(args);
@@ -138,9 +139,9 @@ void mf_graph_metrics(mf_graph *g, bool on)
     if (g) g->metrics = on;
 }
 
-void mf_graph_again(mf_graph *g, bool on)
+void mf_graph_set_recompute(mf_graph *g, bool on)
 {
-    if (g) g->again = on;
+    if (g) g->recompute = on;
 }
 
 /* ---- tensors and nodes ---- */
@@ -204,14 +205,15 @@ mf_node *mf_node_new(mf_graph *g, const mf_opdef *op, const char *scope)
     node->scope = scope;
     node->metric = g->metrics;
     node->gradient_part = g->gradient_part;
-    node->again =
-        !g->metrics && !g->gradient_part && g->options.recompute != MF_RECOMPUTE_NONE &&
-        ((op->flags & MF_OP_CHEAP) || (g->again && g->options.recompute == MF_RECOMPUTE_BLOCK));
+    node->recompute = !g->metrics && !g->gradient_part &&
+                      g->options.recompute != MF_RECOMPUTE_NONE &&
+                      ((op->flags & MF_OP_CHEAP) ||
+                       (g->recompute && g->options.recompute == MF_RECOMPUTE_BLOCK));
     g->nodes[g->n_nodes++] = node;
     return node;
 }
 
-const mf_node *mf_tensor_maker(const mf_tensor *t)
+const mf_node *mf_tensor_producer(const mf_tensor *t)
 {
     return t->node >= 0 ? t->graph->nodes[t->node] : NULL;
 }
@@ -231,12 +233,4 @@ bool mf_tensor_stale(const mf_tensor *t)
 void mf_graph_keep(mf_tensor *t)
 {
     if (t) t->keep = true;
-}
-
-void *mf_tensor_data(const mf_tensor *t)
-{
-    /* What a value left that is not kept may be overwritten by now. */
-    if (!t || (t->kind == MF_TENSOR_VALUE && !t->keep && !t->graph->options.no_reuse))
-        return NULL;
-    return t->data;
 }

@@ -1,8 +1,16 @@
-/* graph/exec.c: what ops may ask of the run: threads and random numbers. */
+/* graph/exec.c: what ops may ask of the run: threads and random numbers; and the messages of
+ * faults that kernels recorded while it went on.
+ *
+ * Kernels return nothing: they leave the first fault in a word on the device. Its text
+ * is made here, so that it is the same wherever the kernel ran.
+ */
 #include "graph/exec.h"
 
 #include "base/parallel.h"
 #include "base/rng.h"
+#include "kernels/kernel.h"
+
+#include <stdio.h>
 
 static void exec_parallel(const mf_exec *x, int64_t tiles, void (*fn)(void *arg, int64_t tile),
                           void *arg)
@@ -25,17 +33,72 @@ static void exec_normal(const mf_exec *x, uint64_t stream, uint64_t first, int64
         out[i] = mf_rng_normal(x->seed, stream, x->step, first + (uint64_t)i);
 }
 
-void mf_exec_init(mf_exec *x, const struct mf_kernels *kernels, bool training, uint64_t seed,
-                  uint64_t step)
+void mf_launch_init(mf_launch *l, const struct mf_kernels *kernels, bool training,
+                    uint64_t seed, uint64_t step, struct mf_fault *fault)
 {
-    *x = (mf_exec){
-        .size = sizeof *x,
-        .training = training,
-        .seed = seed,
-        .step = step,
-        .kernels = kernels,
-        .parallel = exec_parallel,
-        .rng_uniform = exec_uniform,
-        .rng_normal = exec_normal,
+    *l = (mf_launch){
+        .exec =
+            {
+                .size = sizeof l->exec,
+                .training = training,
+                .seed = seed,
+                .step = step,
+                .kernels = kernels,
+                .parallel = exec_parallel,
+                .rng_uniform = exec_uniform,
+                .rng_normal = exec_normal,
+            },
+        .fault = fault,
     };
+}
+
+/* ---- faults ---- */
+
+static int range_message(const mf_fault *s, char *text, size_t size)
+{
+    static const char *const names[MF_WHAT_COUNT] = {
+        [MF_WHAT_INDEX] = "index",   [MF_WHAT_ROW] = "row",     [MF_WHAT_ROW_A] = "row_a",
+        [MF_WHAT_ROW_B] = "row_b",   [MF_WHAT_TOKEN] = "token", [MF_WHAT_PLACE] = "place",
+        [MF_WHAT_EXPERT] = "expert", [MF_WHAT_LABEL] = "label", [MF_WHAT_KV_LEN] = "kv_len",
+    };
+    const long long at = s->index, lo = s->lo < -1 ? -1 : s->lo, hi = s->hi, found = s->value;
+    if (s->what == MF_WHAT_ID) {
+        snprintf(text, size, "token %lld: expected an id in 0 .. %lld, found %lld", at, hi - 1,
+                 found);
+        return MF_EINPUT;
+    }
+    if (s->what == MF_WHAT_TARGET) {
+        snprintf(text, size, "row %lld: expected a target below %lld, found %lld", at, hi,
+                 found);
+        return MF_EINPUT;
+    }
+    snprintf(text, size, "row %lld: expected %s in %lld .. %lld, found %lld", at,
+             names[s->what], lo, hi - 1, found);
+    return MF_EPLUGIN;
+}
+
+int mf_fault_message(const mf_fault *s, char *text, size_t size)
+{
+    const long long at = s->index, lo = s->lo, hi = s->hi, found = s->value;
+    switch (s->kind) {
+    case MF_FAULT_RANGE:
+        return range_message(s, text, size);
+    case MF_FAULT_CACHE:
+        snprintf(text, size,
+                 "sequence %lld: expected %lld rows within a cache of %lld, found them at %lld",
+                 at, lo, hi, found);
+        return MF_ERUN;
+    case MF_FAULT_ORDER:
+        snprintf(text, size,
+                 "row %lld of expert %lld: expected tokens in rising order in 0 .. %lld, "
+                 "found %lld",
+                 at, lo, hi - 1, found);
+        return MF_EPLUGIN;
+    default:
+        snprintf(text, size,
+                 "expected offsets that rise from 0 to at most %lld rows, found "
+                 "offset[%lld] = %lld",
+                 hi, at, found);
+        return MF_EPLUGIN;
+    }
 }

@@ -9,8 +9,26 @@
 
 struct mf_kernels;
 
-/* kernels may be NULL for ops that use none. */
-void mf_exec_init(mf_exec *x, const struct mf_kernels *kernels, bool training, uint64_t seed,
-                  uint64_t step);
+/* Where kernels are launched: what core's own ops know of the run beside its mf_exec, to which
+ * call->exec points. Plugins never see it. */
+typedef struct mf_launch {
+    mf_exec exec;           /* first: mf_call_launch finds the launch by it */
+    struct mf_fault *fault; /* device memory; kernels record the first fault here */
+    void *stream;           /* of the device; NULL on the host */
+    int32_t node;           /* position of the node at work, for the fault */
+} mf_launch;
+
+/* kernels may be NULL for ops that use none. fault: zeroed memory of the device. */
+void mf_launch_init(mf_launch *l, const struct mf_kernels *kernels, bool training,
+                    uint64_t seed, uint64_t step, struct mf_fault *fault);
+
+static inline const mf_launch *mf_call_launch(const mf_call *call)
+{
+    return (const mf_launch *)(const void *)call->exec;
+}
+
+/* The message of a fault that kernels recorded, in text [size]; returns the error code that
+ * goes with it. fault->kind is not MF_FAULT_NONE. */
+int mf_fault_message(const struct mf_fault *fault, char *text, size_t size);
 
 #endif

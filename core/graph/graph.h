@@ -15,7 +15,7 @@
 
 #include <moefw/op.h>
 #include <stdio.h>
-#include "graph/param.h"
+#include "graph/store/param.h"
 
 struct mf_kernels;
 
@@ -30,47 +30,47 @@ typedef enum mf_tensor_kind {
 
 struct mf_tensor {
     mf_graph *graph;
-    int32_t id;          /* index in graph->tensors */
-    int32_t node;        /* producer, -1 for leaves */
+    int32_t id;   /* index in graph->tensors */
+    int32_t node; /* producer, -1 for leaves */
     mf_tensor_kind kind;
     mf_dtype dtype;
     mf_shape shape;
-    bool needs_grad;     /* a gradient may have to flow through it */
-    bool keep;           /* readable after the run */
-    mf_tensor *alias;    /* shares this one's memory (reshape, in place); NULL: its own */
-    int32_t writes;      /* MF_OP_STATE ops that write this memory so far (counted at the
+    bool needs_grad;  /* a gradient may have to flow through it */
+    bool keep;        /* readable after the run */
+    mf_tensor *alias; /* shares this one's memory (reshape, in place); NULL: its own */
+    int32_t writes;   /* MF_OP_STATE ops that write this memory so far (counted at the
                             owner) */
-    int32_t version;     /* writes when this handle came to be: an older one must not be read */
-    mf_tensor *grad;     /* gradient value, set by mf_graph_backward */
-    mf_tensor *narrow, *wide; /* this value in bf16, in f32, once somebody wanted it */
-    mf_tensor *master;   /* of the bf16 copy of a parameter: its f32 leaf, which gets the
+    int32_t version;  /* writes when this handle came to be: an older one must not be read */
+    mf_tensor *grad;  /* gradient value, set by mf_graph_backward */
+    mf_tensor *as_bf16, *as_f32; /* casts of this value, NULL until one is asked for */
+    mf_tensor *master;  /* of the bf16 copy of a parameter: its f32 leaf, which gets the
                             gradient */
-    mf_param *param;     /* kinds PARAM, GRAD */
-    const double *live;  /* kind LIVE */
-    const char *name;    /* for messages and DOT; may be NULL */
-    void *data;          /* after mf_graph_finish; NULL if dropped */
+    mf_param *param;    /* kinds PARAM, GRAD */
+    const double *live; /* kind LIVE */
+    const char *name;   /* for messages and DOT; may be NULL */
+    void *data;         /* after mf_graph_finish; NULL if dropped */
 };
 
 typedef struct mf_node {
     const mf_opdef *op;
-    const char *scope;             /* where it was added: "layers.0.router linear" */
+    const char *scope; /* where it was added: "layers.0.router linear" */
     int32_t n_in, n_out;
     mf_tensor *in[MF_OP_MAX_ARGS]; /* absent optional inputs are NULL */
     /* Of a backward node: gradients of inputs, NULL if unwanted; behind them what it gives. */
     mf_tensor *out[MF_OP_MAX_IN + 1];
-    uint32_t reads;                /* bit i: the data of in[i] is read, not only its shape */
+    uint32_t reads; /* bit i: the data of in[i] is read, not only its shape */
     mf_attr attr;
-    bool backward;      /* runs op->backward on the arguments of a fused gradient */
-    bool gradient_part; /* added by mf_graph_backward */
-    bool narrow;        /* added where products are made in bf16: so are those of its
+    bool backward;       /* runs op->backward on the arguments of a fused gradient */
+    bool gradient_part;  /* added by mf_graph_backward */
+    bool bf16;           /* added where products are made in bf16: so are those of its
                            gradient */
-    bool metric;        /* feeds nothing but metrics: runs only when they are wanted */
-    bool dead;          /* nothing needs it */
-    bool again;         /* the backward pass computes it again */
-    bool gives;         /* backward: its last output is the op's own, made again */
-    uint64_t stream;    /* random stream: hash of scope and ordinal within the scope */
+    bool metric;         /* feeds nothing but metrics: runs only when they are wanted */
+    bool dead;           /* nothing needs it */
+    bool recompute;      /* the backward pass recomputes it */
+    bool recomputes_out; /* backward: its last output is the op's own output, recomputed */
+    uint64_t stream;     /* random stream: hash of scope and ordinal within the scope */
     size_t work_bytes, backward_work_bytes;
-    void *work;                    /* scratch, after mf_graph_finish */
+    void *work; /* scratch, after mf_graph_finish */
     double flops, backward_flops;
 } mf_node;
 
@@ -79,7 +79,7 @@ typedef struct mf_node {
 typedef enum mf_recompute {
     MF_RECOMPUTE_NONE,
     MF_RECOMPUTE_LIGHT, /* outputs of ops that are marked cheap */
-    MF_RECOMPUTE_BLOCK  /* these, and all that was added under mf_graph_again */
+    MF_RECOMPUTE_BLOCK  /* these, and all that was added under mf_graph_set_recompute */
 } mf_recompute;
 
 typedef struct mf_graph_options {
@@ -92,7 +92,7 @@ typedef struct mf_graph_options {
     /* A finished training graph that never runs at the same time: its memory is used, as far as
      * it goes, and that of the gradients which it writes. What it kept is lost when this one
      * runs. It must live as long. NULL: none */
-    const mf_graph *lender;
+    const mf_graph *arena_of;
 } mf_graph_options;
 
 mf_graph *mf_graph_new(const mf_graph_options *options);
@@ -112,13 +112,13 @@ void mf_graph_metrics(mf_graph *g, bool on);
 
 /* Nodes added while on are computed again in the backward pass under MF_RECOMPUTE_BLOCK: what
  * lies between one residual sum and the next. */
-void mf_graph_again(mf_graph *g, bool on);
+void mf_graph_set_recompute(mf_graph *g, bool on);
 /* Whether products are made in bf16 from here on; never in graphs without the option. Returns
  * what was. Routers and losses are built with it off: they see and compute f32. */
-bool mf_graph_narrow(mf_graph *g, bool on);
-bool mf_graph_narrowing(const mf_graph *g);
+bool mf_graph_set_bf16(mf_graph *g, bool on);
+bool mf_graph_is_bf16(const mf_graph *g);
 /* t in f32: itself, or its cast. */
-mf_tensor *mf_graph_wide(mf_graph *g, mf_tensor *t);
+mf_tensor *mf_graph_to_f32(mf_graph *g, mf_tensor *t);
 /* The type that the gradient of a value has: f32 for parameters, else the value's own. */
 mf_dtype mf_tensor_grad_type(const mf_tensor *t);
 
@@ -162,18 +162,37 @@ int mf_graph_finish(mf_graph *g);
 typedef struct mf_run {
     uint64_t seed, step;
     const struct mf_kernels *kernels; /* NULL: the set in force */
-    bool metrics;      /* also run metric nodes */
-    bool forward_only; /* stop before the gradient part */
+    bool metrics;                     /* also run metric nodes */
+    bool forward_only;                /* stop before the gradient part */
     bool check_finite; /* after each node: MF_ENONFINITE naming op and scope at the first
                           NaN/Inf */
 } mf_run;
 int mf_graph_run(mf_graph *g, const mf_run *run);
-/* The node at work, NULL between nodes: what a crash message names. */
-extern const mf_node *volatile mf_graph_node_now;
+/* The node at work, NULL between nodes: what a crash message of the program names. Where
+ * several threads run graphs, the one that stored last. */
+extern _Atomic(const mf_node *) mf_graph_node_now;
 
-/* Data of an input or a constant (from its creation on), a parameter, or a kept value (after
- * mf_graph_finish; with no_reuse of any value). Else NULL. A kept value of a metric node holds
- * what the last run with metrics left there. */
+/* ---- values as the host sees them ----
+ * A tensor's values may live on a device, where the host must not look: nothing but these
+ * functions reads or writes them. They serve an input or a constant (from its creation on), a
+ * parameter's leaf, or a kept value (after mf_graph_finish; with no_reuse any value); for all
+ * others they fail, or give NULL. A kept value of a metric node holds what the last run with
+ * metrics left there. On the thread of the graph only. */
+
+/* Copies bytes [offset, offset + bytes) of the values. They wait for what was launched before.
+ * MF_EINVAL: not a value that can be seen, or outside its bytes; else what the device says. */
+int mf_tensor_read(const mf_tensor *t, void *to, size_t offset, size_t bytes);
+int mf_tensor_write(mf_tensor *t, const void *from, size_t offset, size_t bytes);
+/* A view for reading: on the CPU the values themselves, elsewhere a copy that is made at the
+ * first call after a run, for all kept values of the graph together. Valid until the next run.
+ * NULL: not a value that can be seen, or the copy failed (mf_error_code). */
+const void *mf_tensor_host(const mf_tensor *t);
+/* Host memory of an input, for the caller to fill before a run, which copies all inputs of the
+ * graph at once where they live elsewhere. Keeps its contents; valid as long as the graph.
+ * NULL for anything but an input. */
+void *mf_tensor_input(mf_tensor *t);
+/* What the four above replace: the address of the values, wherever they live. For graphs on the
+ * CPU. */
 void *mf_tensor_data(const mf_tensor *t);
 
 typedef struct mf_graph_info {
@@ -183,10 +202,10 @@ typedef struct mf_graph_info {
     double flops;       /* of products, forward and backward */
 } mf_graph_info;
 void mf_graph_get_info(const mf_graph *g, mf_graph_info *ret);
-int mf_graph_nodes(const mf_graph *g); /* added so far */
-const mf_node *mf_tensor_maker(const mf_tensor *t); /* NULL: a leaf */
-/* The first node of an op behind the first `from` nodes; NULL: there is none. */
-const mf_node *mf_graph_node_of(const mf_graph *g, const char *op, int from);
+int mf_graph_nodes(const mf_graph *g);                 /* added so far */
+const mf_node *mf_tensor_producer(const mf_tensor *t); /* NULL: a leaf */
+/* The first node whose op has that role, behind the first `from` nodes; NULL: there is none. */
+const mf_node *mf_graph_node_of(const mf_graph *g, mf_op_role role, int from);
 /* Whether runs of a finished graph read the f32 values of a parameter. */
 bool mf_graph_reads(const mf_graph *g, const struct mf_param *p);
 /* Whether nothing but products of rows reads what products read of a parameter (its bf16 copy,
@@ -211,5 +230,7 @@ const struct mf_kernels *mf_backend_kernels(void);
 const mf_opdef *mf_op_find(const char *name); /* NULL if unknown */
 const mf_opdef *mf_op_at(int i);              /* NULL past the end */
 const char *const *mf_op_names(void);         /* NULL-terminated, for suggestions */
+/* The op of core that has this role, which the table must hold. */
+const mf_opdef *mf_op_of_role(mf_op_role role);
 
 #endif

@@ -19,7 +19,7 @@ bool mf_graph_reads(const mf_graph *g, const mf_param *p)
 
 bool mf_graph_multiplies(const mf_graph *g, const mf_param *p)
 {
-    const mf_dtype type = p->half ? MF_BF16 : MF_F32;
+    const mf_dtype type = p->bf16 ? MF_BF16 : MF_F32;
     for (int i = 0; g && i < g->n_nodes; i++) {
         const mf_node *node = g->nodes[i];
         const bool product = node->op->flags & MF_OP_PANELS && !node->backward;
@@ -39,10 +39,10 @@ int mf_graph_nodes(const mf_graph *g)
     return g ? g->n_nodes : 0;
 }
 
-const mf_node *mf_graph_node_of(const mf_graph *g, const char *op, int from)
+const mf_node *mf_graph_node_of(const mf_graph *g, mf_op_role role, int from)
 {
     for (int i = from; g && i < g->n_nodes; i++)
-        if (strcmp(g->nodes[i]->op->name, op) == 0) return g->nodes[i];
+        if (g->nodes[i]->op->role == role) return g->nodes[i];
     return NULL;
 }
 

@@ -15,6 +15,7 @@
 #include "graph/exec.h"
 #include "graph/graph.h"
 #include "graph/shape.h"
+#include "kernels/kernel.h"
 
 typedef struct mf_scope {
     const struct mf_scope *outer;
@@ -43,10 +44,10 @@ typedef struct mf_live {
 } mf_live;
 
 /* Storage of a parameter's gradient. From node `until` on it holds what the optimizer reads. */
-typedef struct mf_lent {
+typedef struct mf_reused_grad {
     size_t offset, bytes; /* from the store's first gradient */
     int until;
-} mf_lent;
+} mf_reused_grad;
 
 typedef struct mf_profile mf_profile;
 
@@ -64,23 +65,24 @@ struct mf_graph {
     mf_ordinal *ordinals;
     bool metrics;       /* nodes added now are metrics */
     bool gradient_part; /* nodes added now are gradients */
-    bool again;         /* nodes added now lie inside a block */
-    bool narrow;        /* products added now are made in bf16 */
+    bool recompute;     /* nodes added now lie inside a block */
+    bool bf16;          /* products added now are made in bf16 */
     bool differentiated, finished;
 
     /* Set by mf_graph_finish. */
-    void *block;   /* the lender's where `borrowed` */
-    bool borrowed;
-    mf_lent *lent; /* by offset; what values use of the gradients' storage */
-    int n_lent;
-    char *lent_base;
-    size_t lent_bytes; /* 64-aligned; offsets of the plan below it mean this storage */
+    void *block; /* the lender's where `borrowed` */
+    bool shares_arena;
+    mf_reused_grad *reused; /* by offset; what values use of the gradients' storage */
+    int n_reused;
+    char *reused_base;
+    size_t reused_bytes; /* 64-aligned; offsets of the plan below it mean this storage */
     mf_replay *steps;
     mf_live *lives;
     int n_steps, n_lives, dead;
     size_t arena_bytes, naive_bytes;
 
-    mf_exec exec;
+    mf_launch launch; /* of the run at work, or the last one */
+    mf_fault fault; /* what kernels on the host found wrong in it */
     mf_profile *profile; /* NULL: off and never on */
 };
 
@@ -89,8 +91,6 @@ struct mf_graph {
  * code. */
 int mf_node_fail(mf_graph *g, const char *op, const char *scope, int code, const char *fmt, ...)
     MF_PRINTF(5, 6);
-/* "linear (layers.0.router hash)" in memory of the graph; NULL without memory. */
-const char *mf_node_title(mf_graph *g, const char *op, const char *scope);
 /* A failure that is recorded already (out of memory) becomes the graph's. Returns the code. */
 int mf_graph_adopt(mf_graph *g, int code);
 const char *mf_graph_scope(const mf_graph *g); /* "" outside any */
@@ -107,15 +107,15 @@ void *mf_graph_alloc(mf_graph *g, size_t bytes);
 mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param);
 
 /* A parameter's bf16 copy; NULL when it has none. */
-mf_tensor *mf_graph_half_leaf(mf_graph *g, mf_tensor *leaf);
+mf_tensor *mf_graph_bf16_leaf(mf_graph *g, mf_tensor *leaf);
 
-/* ---- narrow.c ---- */
+/* ---- bf16.c ---- */
 /* Gives each input the type that the op takes (mf_opdef.bf16_in), adding casts where needed:
  * from in to out, n each. Returns the graph's status. */
 int mf_graph_fit_types(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in,
                        mf_tensor **out);
 /* Where the gradient of a value is gathered. */
-static inline mf_tensor *mf_tensor_home(mf_tensor *t)
+static inline mf_tensor *mf_tensor_grad_owner(mf_tensor *t)
 {
     return t && t->master ? t->master : t;
 }
@@ -137,20 +137,18 @@ int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes);
 /* ---- lend.c ---- */
 /* Finds the gradient storage that values may use: `written` [n_tensors] gives the first node
  * that writes a tensor, by id. Sets g->lent. */
-int mf_lend_find(mf_graph *g, const int *written);
-/* At most 2 n_lent + 1 spans that keep others off what is not to be used; returns how many. */
-int mf_lend_spans(const mf_graph *g, mf_span *spans);
+int mf_reuse_find(mf_graph *g, const int *written);
+/* At most 2 n_reused + 1 spans that keep others off what is not to be used; returns how
+ * many. */
+int mf_reuse_spans(const mf_graph *g, mf_span *spans);
 
-/* ---- again.c ---- */
+/* ---- plan/recompute.c ---- */
 /* The value that a gradient is to read instead of t, a value of the forward pass: computed
  * again, once, by nodes added here, or t itself where it is kept. seen [tensors of the forward
  * pass]: those made so far, by id, NULL at first. NULL: the graph has failed. */
-mf_tensor *mf_again(mf_graph *g, mf_tensor *t, mf_tensor **seen);
+mf_tensor *mf_recompute_value(mf_graph *g, mf_tensor *t, mf_tensor **seen);
 /* Whether what a node puts out is computed again, not kept. */
-bool mf_again_made(const mf_graph *g, const mf_node *node);
-
-/* ---- run.c ---- */
-int mf_graph_prepare(mf_graph *g); /* makes the steps; the plan must be there */
+bool mf_is_recomputed(const mf_graph *g, const mf_node *node);
 
 /* ---- info.c ---- */
 double mf_node_flops(const mf_node *node);

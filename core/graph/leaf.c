@@ -103,15 +103,15 @@ mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param)
     return t;
 }
 
-mf_tensor *mf_graph_half_leaf(mf_graph *g, mf_tensor *leaf)
+mf_tensor *mf_graph_bf16_leaf(mf_graph *g, mf_tensor *leaf)
 {
-    if (leaf->kind != MF_TENSOR_PARAM || leaf->node >= 0 || leaf->writes || !leaf->param->half)
+    if (leaf->kind != MF_TENSOR_PARAM || leaf->node >= 0 || leaf->writes || !leaf->param->bf16)
         return NULL;
     mf_tensor *t = mf_tensor_new(g, MF_TENSOR_PARAM, MF_BF16, leaf->shape);
     if (!t) return NULL;
     t->param = leaf->param;
     t->name = leaf->name;
-    t->data = leaf->param->half;
+    t->data = leaf->param->bf16;
     t->needs_grad = leaf->needs_grad;
     t->master = leaf;
     return t;

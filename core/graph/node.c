@@ -221,7 +221,7 @@ static int add_node(draft *d)
     node->n_out = d->n_out;
     node->attr = d->attr;
     node->stream = stream;
-    node->narrow = g->narrow;
+    node->bf16 = g->bf16;
     node->work_bytes = d->call.in.work_bytes;
     node->backward_work_bytes = d->call.in.backward_work_bytes;
     node->flops = d->call.in.flops;
@@ -253,9 +253,8 @@ mf_tensor *mf_graph_op(mf_graph *g, const mf_opdef *op, int n_in, mf_tensor *con
         REFUSE(&d, MF_EINVAL, "the graph is finished: nothing can be added");
         return NULL;
     }
-    if (check_inputs(&d, in) != MF_OK ||
-        mf_graph_fit_types(g, op, n_in, in, d.in) != MF_OK || run_infer(&d) != MF_OK ||
-        check_outputs(&d) != MF_OK)
+    if (check_inputs(&d, in) != MF_OK || mf_graph_fit_types(g, op, n_in, in, d.in) != MF_OK ||
+        run_infer(&d) != MF_OK || check_outputs(&d) != MF_OK)
         return NULL;
     if (n_out > d.n_out) {
         REFUSE(&d, MF_EINVAL, "expected at most %d outputs to be asked for, found %d", d.n_out,

@@ -1,10 +1,10 @@
 /* graph/profile.c: where the time of runs goes, by op. */
 #include "graph/internal.h"
+#include "base/clock.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct entry {
     const char *name;
@@ -24,9 +24,7 @@ struct mf_profile {
 
 static uint64_t now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return (uint64_t)(mf_clock() * 1e9);
 }
 
 uint64_t mf_profile_begin(const mf_graph *g)

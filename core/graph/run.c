@@ -1,6 +1,7 @@
 /* graph/run.c: finishing a graph and replaying it. */
 #include "graph/internal.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +38,7 @@ static mf_view view_of(const mf_tensor *t, bool data)
     v.dtype = t->dtype;
     v.data = data ? t->data : NULL;
     if (t->kind == MF_TENSOR_PARAM && t->param->packed &&
-        t->dtype == (t->param->half ? MF_BF16 : MF_F32))
+        t->dtype == (t->param->bf16 ? MF_BF16 : MF_F32))
         v.reserved = MF_VIEW_PANELS;
     return v;
 }
@@ -64,7 +65,7 @@ static int prepare_step(mf_graph *g, mf_replay *step, const mf_node *node)
                  .user = node->op->user,
                  .work = node->work,
                  .stream = node->stream,
-                 .exec = &g->exec,
+                 .exec = &g->launch.exec,
                  .fail = call_fail},
         .fn = node->backward ? node->op->backward : node->op->forward,
         .node = node,
@@ -85,7 +86,7 @@ static int prepare_lives(mf_graph *g)
     return MF_OK;
 }
 
-int mf_graph_prepare(mf_graph *g)
+static int prepare(mf_graph *g)
 {
     int n = 0;
     for (int i = 0; i < g->n_nodes; i++)
@@ -103,7 +104,7 @@ int mf_graph_finish(mf_graph *g)
 {
     if (!g || g->status != MF_OK) return mf_graph_status(g);
     if (g->finished) return mf_graph_fail(g, MF_EINVAL, "the graph is finished already");
-    if (mf_graph_plan(g) != MF_OK || mf_graph_prepare(g) != MF_OK) return mf_graph_status(g);
+    if (mf_graph_plan(g) != MF_OK || prepare(g) != MF_OK) return mf_graph_status(g);
     g->finished = true;
     return MF_OK;
 }
@@ -115,12 +116,22 @@ static bool skipped(const mf_node *node, const mf_run *run)
     return (node->metric && !run->metrics) || (node->gradient_part && run->forward_only);
 }
 
+/* Kernels of this step recorded a fault; on the host that is known at once. */
+static int report_fault(const mf_replay *step)
+{
+    char text[256];
+    const int rc = mf_fault_message(mf_call_launch(&step->call)->fault, text, sizeof text);
+    return call_fail(&step->call, rc, "%s", text);
+}
+
 static int run_one(mf_graph *g, int i)
 {
     const mf_replay *step = &g->steps[i];
     uint64_t begun = mf_profile_begin(g);
+    g->launch.node = i;
     int code = step->fn(&step->call);
     mf_profile_end(g, i, begun);
+    if (code == MF_OK && g->fault.kind != MF_FAULT_NONE) return report_fault(step);
     if (code == MF_OK || mf_error_code() == code) return code;
     return call_fail(&step->call, code, "failed without a reason");
 }
@@ -132,7 +143,7 @@ static int run_traced(mf_graph *g, int i)
     return code == MF_OK ? mf_replay_check_finite(&g->steps[i], before) : code;
 }
 
-const mf_node *volatile mf_graph_node_now;
+_Atomic(const mf_node *) mf_graph_node_now;
 
 int mf_graph_run(mf_graph *g, const mf_run *run)
 {
@@ -146,15 +157,16 @@ int mf_graph_run(mf_graph *g, const mf_run *run)
     kernels = run->kernels ? run->kernels : mf_backend_kernels();
     if (!kernels) return mf_backend_init();
     mf_error_clear(); /* so that an op which fails without a word is noticed */
-    mf_exec_init(&g->exec, kernels, g->options.training, run->seed, run->step);
+    g->fault = (mf_fault){0};
+    mf_launch_init(&g->launch, kernels, g->options.training, run->seed, run->step, &g->fault);
     for (int i = 0; i < g->n_lives; i++)
         *g->lives[i].to = (float)*g->lives[i].from;
     for (int i = 0; i < g->n_steps; i++) {
         int code;
         if (skipped(g->steps[i].node, run)) continue;
-        mf_graph_node_now = g->steps[i].node;
+        atomic_store_explicit(&mf_graph_node_now, g->steps[i].node, memory_order_relaxed);
         code = run->check_finite ? run_traced(g, i) : run_one(g, i);
-        mf_graph_node_now = NULL;
+        atomic_store_explicit(&mf_graph_node_now, NULL, memory_order_relaxed);
         if (code != MF_OK) return code;
     }
     return MF_OK;

@@ -15,7 +15,8 @@ static bool known(int64_t dtype)
     return dtype >= 0 && dtype < (int64_t)(sizeof types / sizeof *types);
 }
 
-size_t mf_dtype_size(mf_dtype dtype)
+/* 0 for an unknown type. */
+static size_t dtype_size(mf_dtype dtype)
 {
     return known(dtype) ? types[dtype].size : 0;
 }
@@ -49,7 +50,7 @@ const char *mf_shape_text(mf_shape s, char buf[MF_SHAPE_TEXT])
 
 bool mf_shape_valid(mf_shape s, mf_dtype dtype)
 {
-    int64_t bytes = (int64_t)mf_dtype_size(dtype);
+    int64_t bytes = (int64_t)dtype_size(dtype);
     if (s.rank < 0 || s.rank > MF_MAX_RANK || bytes == 0) return false;
     for (int i = 0; i < s.rank; i++) {
         if (s.dim[i] < 0 || __builtin_mul_overflow(bytes, s.dim[i], &bytes)) return false;
@@ -60,5 +61,5 @@ bool mf_shape_valid(mf_shape s, mf_dtype dtype)
 
 size_t mf_shape_bytes(mf_shape s, mf_dtype dtype)
 {
-    return (size_t)mf_shape_count(s) * mf_dtype_size(dtype);
+    return (size_t)mf_shape_count(s) * dtype_size(dtype);
 }

@@ -6,7 +6,6 @@
 
 #define MF_MAX_BYTES ((int64_t)1 << 46) /* of one tensor; keeps all products below overflow */
 
-size_t mf_dtype_size(mf_dtype dtype);     /* 0 for an unknown type */
 const char *mf_dtype_text(int64_t dtype); /* "f32"; "?" for no type */
 bool mf_dtype_is_float(mf_dtype dtype);   /* may carry gradients */
 

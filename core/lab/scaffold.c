@@ -1,3 +1,5 @@
+/* Writes the folder of a new plugin from the templates in share/template. After a failure
+ * nothing is left of the folder. */
 #include "lab/scaffold.h"
 
 #include <errno.h>
@@ -8,13 +10,13 @@
 
 #include <moefw/version.h>
 #include "base/error.h"
-#include "base/io.h"
+#include "base/file/io.h"
 #include "base/mem.h"
-#include "base/place.h"
-#include "plugin/find.h"
+#include "base/file/paths.h"
+#include "plugin/load/find.h"
 #include "plugin/option.h"
 
-/* What stands between two @ in a template. */
+/* A word between two @ in a template, and its replacement. */
 typedef struct word {
     const char *key, *value;
 } word;
@@ -26,7 +28,7 @@ static bool good_name(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == n;
 }
 
-/* The name becomes that of a C type and of functions in the template. */
+/* The name becomes the name of a C type and of functions, so keywords are refused. */
 static bool reserved_word(const char *name)
 {
     static const char *const words[] = {
@@ -60,7 +62,7 @@ static void put_filled(mf_writer *w, const char *text, const word *words)
 /* Writes FOLDER/FILE from the template of that name. */
 static int fill(const char *template, const char *folder, const char *file, const word *words)
 {
-    char *from = mf_path_join(mf_place_template(), template);
+    char *from = mf_path_join(mf_paths_template(), template);
     char *to = mf_path_join(folder, file);
     char *text = NULL;
     size_t size;
@@ -77,11 +79,11 @@ static int fill(const char *template, const char *folder, const char *file, cons
     return rc;
 }
 
-/* Of a program that is not installed its own folders, if a shell and make leave their names as
- * they are; else what an installed one is found by. */
+/* Compiler flags for the headers: the program's own folders if it runs from its build tree and
+ * shell and make do not change their names; else those of an installed program. */
 static void headers(char *cflags, size_t size, const char **ret_program)
 {
-    const char *source = mf_place_source(), *program = mf_place_program();
+    const char *source = mf_paths_source(), *program = mf_paths_program();
     const char *slash = strrchr(program, '/');
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_-.+@";
@@ -120,13 +122,15 @@ static int fill_all(const char *kind, const char *name, const char *folder)
 
 int mf_scaffold(const char *kind, const char *name, const char *folder, char **ret_folder)
 {
-    static const char *const kinds[] = {"router", "expert", "regularizer", "controller", NULL};
+    static const char *const kinds[] = {"router",     "expert",  "regularizer",
+                                        "controller", "adapter", NULL};
     char hint[128];
     if (mf_kind_of(kind) == 0)
-        return mf_fail(MF_EUSAGE,
-                       "kind: expected router, expert, regularizer or controller, found "
-                       "'%s'%s",
-                       kind, mf_did_you_mean(kind, kinds, hint, sizeof hint));
+        return mf_fail(
+            MF_EUSAGE,
+            "kind: expected router, expert, regularizer, controller or adapter, found "
+            "'%s'%s",
+            kind, mf_did_you_mean(kind, kinds, hint, sizeof hint));
     if (!good_name(name) || reserved_word(name))
         return mf_fail(MF_EUSAGE,
                        "name: expected a word of at most 64 of [a-z0-9_] that begins with "
@@ -142,7 +146,7 @@ int mf_scaffold(const char *kind, const char *name, const char *folder, char **r
         rc = mf_fail_errno(errno == ENOENT ? MF_EUSAGE : MF_EIO, "%s: cannot make the folder",
                            where);
     else if ((rc = fill_all(kind, name, where)) != MF_OK)
-        mf_remove_tree(where); /* keeps the message of the first failure: it reports none */
+        mf_remove_tree(where); /* does not replace the message of the first failure */
     if (rc != MF_OK) {
         mf_free(where);
         return rc;

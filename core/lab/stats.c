@@ -1,3 +1,5 @@
+/* Student's t, paired estimates, Holm's correction and planning of sample sizes, in double
+ * precision. A value that does not exist is NaN, never 0. */
 #include "lab/stats.h"
 
 #include <math.h>
@@ -5,7 +7,7 @@
 
 /* ---- distributions ---- */
 
-/* Continued fraction of I_x(a, b), fast for x < (a + 1) / (a + b + 2). */
+/* Continued fraction of I_x(a, b); converges fast for x < (a + 1) / (a + b + 2). */
 static double beta_fraction(double a, double b, double x)
 {
     const double tiny = 1e-300;
@@ -59,7 +61,7 @@ double mf_t_quantile(double p, double df)
 {
     if (!(p > 0) || !(p < 1) || !(df > 0)) return (double)NAN;
     if (p == 0.5) return 0;
-    const double tail = p < 0.5 ? p : 1 - p; /* of the side beyond |t| */
+    const double tail = p < 0.5 ? p : 1 - p; /* probability beyond |t| on that side */
     double lo = 0, hi = 1;
     while (mf_t_two_sided(hi, df) / 2 > tail && hi < 1e300)
         hi *= 2;
@@ -107,7 +109,7 @@ double mf_hedges(int n)
     return exp(lgamma(df / 2) - lgamma((df - 1) / 2)) / sqrt(df / 2);
 }
 
-/* The estimate of x - y, in the two passes of mf_estimate_of. */
+/* The estimate of x - y, in two passes as mf_estimate_of. */
 static mf_estimate differences(const double *x, const double *y, int n, bool *ret_all_zero)
 {
     mf_estimate e = {0, 0, (double)NAN, (double)NAN, (double)NAN};
@@ -158,8 +160,8 @@ void mf_holm(const double *p, int n, double *ret)
     for (int i = 0; i < n; i++)
         if (!isnan(p[i])) m++;
     for (int i = 0; i < n; i++) {
-        /* Largest of (m - j) p_j over the j-th smallest, from 0, up to this one; ties by
-         * place. */
+        /* The largest (m - j) p_j over the j-th smallest, from 0, up to this one; ties
+         * in order of index. */
         double adjusted = isnan(p[i]) ? p[i] : 0;
         for (int k = 0; k < n; k++) {
             if (isnan(p[i]) || isnan(p[k]) || p[k] > p[i] || (p[k] == p[i] && k > i)) continue;
@@ -191,9 +193,8 @@ static double noncentral_above(double c, double df, double delta)
     double sum = 0;
     for (int i = 0; i <= steps; i++) {
         const double s = lo + i * h;
-        const double density =
-            s > 0 ? exp(log_norm + (df - 1) * log(s) - df / 2 * s * s)
-                  : (df == 1 ? exp(log_norm) : 0);
+        const double density = s > 0 ? exp(log_norm + (df - 1) * log(s) - df / 2 * s * s)
+                                     : (df == 1 ? exp(log_norm) : 0);
         const int weight = i == 0 || i == steps ? 1 : i % 2 == 1 ? 4 : 2;
         sum += weight * density * normal_cdf(delta - c * s);
     }
@@ -213,7 +214,7 @@ double mf_t_power(double effect, int n, double alpha)
 int mf_t_pairs(double effect, double alpha, double power, int cap)
 {
     if (!(fabs(effect) > 0) || cap < 2 || !(mf_t_power(effect, cap, alpha) >= power)) return 0;
-    int lo = 1, hi = cap; /* power grows with n: not enough at lo, enough at hi */
+    int lo = 1, hi = cap; /* power grows with n: too small at lo, large enough at hi */
     while (hi - lo > 1) {
         const int middle = lo + (hi - lo) / 2;
         if (mf_t_power(effect, middle, alpha) >= power)

@@ -1,13 +1,13 @@
-/* lab/stats.h: what a comparison over seeds may claim.
+/* lab/stats.h: statistics of a comparison over seeds.
  *
  * Student's t throughout: means of a few runs, differences of runs that share a seed. Values
- * that cannot be had (one run has no deviation) are NaN, never 0. Sources: Student 1908; Holm
+ * that do not exist (one run has no deviation) are NaN, never 0. Sources: Student 1908; Holm
  * 1979 (Scand. J. Statist. 6, 65-70); Cohen 1988, d_z; Hedges 1981 (exact correction for few
  * pairs); the incomplete beta function by Lentz's continued fraction (DLMF 8.17.22).
  *
- * At level .05 a thing compared with itself is found to differ in 5 % of comparisons, of runs
- * whose differences are normal; the check of this file simulates it. For differences of one
- * size it is 6.25 % with 5 seeds, so few seeds bear out a p near the level less than many.
+ * At level .05, 5 % of comparisons of equal routers find a difference if the differences are
+ * normally distributed; the unit test of this file simulates it. For differences of equal size
+ * and random sign it is 6.25 % with 5 seeds: with few seeds a p near the level means less.
  */
 #ifndef MF_LAB_STATS_H
 #define MF_LAB_STATS_H
@@ -15,41 +15,41 @@
 /* ---- distributions ---- */
 double mf_beta_inc(double a, double b, double x); /* regularized I_x(a, b), a, b > 0 */
 double mf_t_cdf(double t, double df);             /* P(T <= t), df > 0 */
-double mf_t_quantile(double p, double df);        /* its inverse, 0 < p < 1 */
+double mf_t_quantile(double p, double df);        /* inverse of mf_t_cdf, 0 < p < 1 */
 double mf_t_two_sided(double t, double df);       /* P(|T| >= |t|) */
 
 /* ---- estimates ---- */
 typedef struct mf_estimate {
-    int n;              /* values that are finite */
-    double mean, sd;    /* sd: of the values, n - 1 below */
-    double lo, hi;      /* 95 % interval of the mean */
+    int n;           /* finite values */
+    double mean, sd; /* sd: of the values, with n - 1 */
+    double lo, hi;   /* 95 % interval of the mean */
 } mf_estimate;
 mf_estimate mf_estimate_of(const double *x, int n);
 
 typedef struct mf_paired {
-    mf_estimate diff;   /* of x[i] - y[i], pairs that are both finite */
-    double t, p;        /* two-sided; all differences 0: p = 1 */
-    double dz;          /* mean / sd of the differences */
-    double g;           /* dz, corrected for its bias with few pairs */
+    mf_estimate diff; /* of x[i] - y[i], over pairs of finite values */
+    double t, p;      /* two-sided; p = 1 if all differences are 0 */
+    double dz;        /* mean / sd of the differences */
+    double g;         /* dz, corrected for its bias with few pairs */
 } mf_paired;
 mf_paired mf_paired_of(const double *x, const double *y, int n);
-/* Expected d_z over true effect with n pairs is 1 / this factor; 0 for n < 3. */
+/* The factor that corrects the bias of d_z with n pairs; 0 for n < 3. */
 double mf_hedges(int n);
 
-/* Holm's step-down correction; NaN stays NaN and is not counted. */
+/* Holm's step-down correction. NaN stays NaN and is not counted. */
 void mf_holm(const double *p, int n, double *ret);
 
 /* ---- planning ---- */
 /* Power of the two-sided paired t test at level alpha with n pairs and true effect d_z, by the
  * noncentral t distribution. */
 double mf_t_power(double effect, int n, double alpha);
-/* Least n >= 2 with at least this power; 0 when more than cap would be needed. */
+/* The least n >= 2 with at least this power; 0 if it is over cap. */
 int mf_t_pairs(double effect, double alpha, double power, int cap);
-/* Lower confidence limit, at least 0, of the effect |d_z| of which n pairs gave this t: what to
- * plan with, since effects seen in a few pairs are too large too often (Perugini et al. 2014,
- * safeguard power). */
+/* Lower confidence limit, at least 0, of the effect |d_z| for which n pairs gave this t. Use it
+ * for planning: effects estimated from a few pairs are too often too large (Perugini et al.
+ * 2014, safeguard power). */
 double mf_t_safe_effect(double t, int n, double confidence);
-/* Least effect d_z that n >= 2 pairs show with this power. */
+/* The least effect d_z that n >= 2 pairs show with this power. */
 double mf_t_detectable(int n, double alpha, double power);
 
 #endif

@@ -1,11 +1,13 @@
+/* model/block.c: parameters and graph nodes of a transformer block: norms, dense feed-forward,
+ * embedding, heads. The order of declaration fixes the layout of checkpoints. */
 #include "model/block.h"
 #include <math.h>
 #include <stdio.h>
 #include "base/error.h"
 #include "base/mem.h"
-#include "ops/linear_cross_entropy.h"
+#include "ops/layers/linear_cross_entropy.h"
 #include "ops/ops.h"
-#include "ops/product.h"
+#include "ops/gemm.h"
 
 enum { FFN_RELU, FFN_GELU, FFN_SWIGLU };
 
@@ -39,32 +41,13 @@ int32_t mf_block_source(const mf_model *m, int32_t layer)
 
 typedef struct {
     mf_model *m;
-    int rc; /* first failure */
+    int rc; /* code of the first failure */
 } declarer;
 
 static void declare(declarer *d, const char *name, mf_shape shape, mf_init init)
 {
     mf_param *p;
     if (d->rc == MF_OK) d->rc = mf_store_declare(d->m->store, name, shape, init, false, &p);
-}
-
-static void declare_buffer(declarer *d, const char *name, mf_shape shape, mf_init init)
-{
-    mf_param *p;
-    if (d->rc == MF_OK) d->rc = mf_store_declare(d->m->store, name, shape, init, true, &p);
-}
-
-static void set_rate(declarer *d, const char *name, double factor)
-{
-    mf_param *p = d->rc == MF_OK ? mf_store_find(d->m->store, name) : NULL;
-    if (p) p->lr_scale = factor;
-}
-
-/* Of a parameter that may be absent. */
-static void divide(declarer *d, const char *name, int64_t parts, int64_t part_size)
-{
-    mf_param *p = d->rc == MF_OK ? mf_store_find(d->m->store, name) : NULL;
-    if (p) d->rc = mf_store_divide(d->m->store, p, parts, part_size);
 }
 
 static void declare_norm(declarer *d, const char *name, int64_t dim)
@@ -77,7 +60,7 @@ static void declare_norm(declarer *d, const char *name, int64_t dim)
     declare(d, full, mf_shape1(dim), (mf_init){MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0});
 }
 
-/* Start values of a linear layer's weights, and of its biases. */
+/* Initial values of a linear layer's weights, and of its biases. */
 static mf_init weight_init(const mf_model_config *c, double std)
 {
     return c->init == MF_START_NORMAL ? (mf_init){MF_INIT_NORMAL, 0, std}
@@ -91,42 +74,12 @@ static mf_init bias_init(const mf_model_config *c, int64_t inputs)
                : (mf_init){MF_INIT_UNIFORM, MF_PARAM_NO_DECAY, 1 / sqrt((double)inputs)};
 }
 
-/* Gates, which heads are there, and how fast each learns. What belongs to one head is a part of
- * its parameters with a learning rate of its own: see mf_heads_set_parts. */
-static void declare_gates(declarer *d, int32_t layer)
-{
-    const mf_model_config *c = &d->m->config->model;
-    const int64_t hd = c->dim / c->heads, rows = c->heads + 2 * c->kv_heads;
-    const mf_init one = {MF_INIT_CONST, 0, 1};
-    declare(d, layer_name(layer, "attention.gate").text, mf_shape1(c->heads),
-            (mf_init){MF_INIT_CONST, MF_PARAM_NO_DECAY, c->gate_init});
-    declare_buffer(d, layer_name(layer, "attention.active").text, mf_shape1(c->heads), one);
-    declare_buffer(d, layer_name(layer, "attention.lr_scale").text, mf_shape1(c->heads), one);
-    divide(d, layer_name(layer, "attention.gate").text, c->heads, 1);
-    set_rate(d, layer_name(layer, "attention.gate").text, c->gate_lr);
-    divide(d, layer_name(layer, "attention.qkv.weight").text, rows, hd * c->dim);
-    divide(d, layer_name(layer, "attention.qkv.bias").text, rows, hd);
-    divide(d, layer_name(layer, "attention.out.weight").text, c->heads, hd);
-}
-
-/* Linear([h_enc; h_dec]) begins as h_dec, so that a new skip changes nothing. */
-static void declare_skip(declarer *d, int32_t layer, double std)
-{
-    const mf_model_config *c = &d->m->config->model;
-    const bool linear = c->skip_form == MF_SKIP_LINEAR;
-    declare(d, layer_name(layer, "skip.weight").text, mf_shape2(c->dim, 2 * c->dim),
-            linear ? (mf_init){MF_INIT_EYE, 0, 1} : weight_init(c, std));
-    declare(d, layer_name(layer, "skip.bias").text, mf_shape1(c->dim),
-            linear ? (mf_init){MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0} : bias_init(c, 2 * c->dim));
-    set_rate(d, layer_name(layer, "skip.weight").text, c->skip_lr);
-    set_rate(d, layer_name(layer, "skip.bias").text, c->skip_lr);
-}
-
 static void declare_attention(declarer *d, int32_t layer, double std, double out_std)
 {
     const mf_model_config *c = &d->m->config->model;
     const int64_t hd = c->dim / c->heads, qkv = (c->heads + 2 * c->kv_heads) * hd;
-    const bool xavier = c->init == MF_START_XAVIER; /* then biases are 0, as is usual with it */
+    /* biases are then 0, as usual with Xavier's initialisation */
+    const bool xavier = c->init == MF_START_XAVIER;
     const mf_init zero = {MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0};
     if (mf_block_attention_source(d->m, layer) != layer) return;
     declare(d, layer_name(layer, "attention.qkv.weight").text, mf_shape2(qkv, c->dim),
@@ -161,11 +114,10 @@ static void declare_layer(declarer *d, int32_t layer, double std, double out_std
     if (c->attention) {
         declare_norm(d, layer_name(layer, "norm1").text, c->dim);
         declare_attention(d, layer, std, out_std);
-        if (c->head_gates) declare_gates(d, layer);
+        if (d->rc == MF_OK) d->rc = mf_adapters_make(d->m, layer, MF_ADAPT_ATTENTION);
     }
     declare_norm(d, layer_name(layer, "norm2").text, c->dim);
-    if (c->skip == MF_SKIP_UNET && layer >= c->layers - c->layers / 2)
-        declare_skip(d, layer, std);
+    if (d->rc == MF_OK) d->rc = mf_adapters_make(d->m, layer, MF_ADAPT_BLOCK);
     if (d->m->moe_of_layer[layer] < 0) declare_dense(d, layer, std, out_std);
 }
 
@@ -180,12 +132,13 @@ static name_buf head_name(const mf_model *m, int task, const char *part)
     return n;
 }
 
-/* Of task i: as many answers as it has classes, or one number, which begins at the mean. */
+/* Declares the head of task i: one output per class, or one number whose bias begins at
+ * the mean. */
 static void declare_task_head(declarer *d, int i, double std)
 {
     const mf_model *m = d->m;
     const mf_model_config *c = &m->config->model;
-    const mf_model_facts *f = &m->facts;
+    const mf_model_dims *f = &m->dims;
     const bool number = mf_model_task_kind(m, i) == MF_TASK_REGRESS;
     const int64_t out = number ? 1 : i == 0 ? f->classes : f->more_classes[i - 1];
     if (out == 0 && d->rc == MF_OK)
@@ -207,7 +160,7 @@ int mf_blocks_declare(mf_model *m)
     const double std = c->init_std, out_std = std / sqrt(2.0 * (double)c->layers);
     const mf_init row = {MF_INIT_NORMAL, MF_PARAM_NO_DECAY,
                          c->init == MF_START_NORMAL ? std : 1};
-    declare(&d, "embed.weight", mf_shape2(m->facts.vocab, c->dim), row);
+    declare(&d, "embed.weight", mf_shape2(m->dims.vocab, c->dim), row);
     if (c->position == MF_POS_LEARNED)
         declare(&d, "position.weight", mf_shape2(c->seq, c->dim), row);
     for (int32_t l = 0; l < c->layers; l++)
@@ -216,7 +169,7 @@ int mf_blocks_declare(mf_model *m)
     for (int i = 0; i < mf_model_tasks(m); i++)
         declare_task_head(&d, i, std);
     if (mf_task_by_row(c->task)) return d.rc;
-    const int64_t out = m->facts.vocab;
+    const int64_t out = m->dims.vocab;
     if (!c->tie_embeddings)
         declare(&d, "head.weight", mf_shape2(out, c->dim), weight_init(c, std));
     if (c->head_bias) declare(&d, "head.bias", mf_shape1(out), bias_init(c, c->dim));
@@ -224,10 +177,10 @@ int mf_blocks_declare(mf_model *m)
 }
 
 /* ---- building ----
- * In bf16 the residual stream, attention, logits and all losses stay f32: what a product puts
- * there is f32, and only what lies between two products is bf16. */
+ * In bf16 the residual stream, attention, logits and all losses stay f32: a gemm whose result
+ * goes there gives f32, and only values between two gemms are bf16. */
 
-/* NULL when the model has no such parameter. */
+/* NULL if the model has no such parameter. */
 static mf_tensor *use(const mf_model *m, mf_graph *g, const char *name)
 {
     mf_param *p = mf_store_find(m->store, name);
@@ -247,28 +200,34 @@ mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_te
     snprintf(full, sizeof full, "%s.weight", name);
     mf_tensor *w = use(m, g, full);
     const bool rms = c->norm == MF_NORM_RMS;
-    const mf_attr attr = {
-        .i = {rms && c->norm_eps_outside,
-              MF_AS(for_products && mf_graph_narrowing(g) ? MF_BF16 : MF_F32)},
-        .f = {c->norm_eps}};
+    const mf_attr attr = {.i = {rms && c->norm_eps_outside,
+                                MF_AS(for_products && mf_graph_is_bf16(g) ? MF_BF16 : MF_F32)},
+                          .f = {c->norm_eps}};
     if (rms) return mf_op2(g, "rmsnorm", x, w, &attr);
     snprintf(full, sizeof full, "%s.bias", name);
     return mf_op3(g, "layernorm", x, w, use(m, g, full), &attr);
+}
+
+/* y = x W^T + b of a block's feed-forward layer, after its adapters. */
+static mf_tensor *ffn_linear(const mf_model *m, mf_graph *g, int32_t layer, const char *weight,
+                             const char *bias, mf_tensor *x, bool to_f32)
+{
+    mf_tensor *w = use_in(m, g, layer, weight), *b = use_in(m, g, layer, bias);
+    mf_tensor *y = to_f32 ? mf_linear_as(g, x, w, b, MF_F32) : mf_linear(g, x, w, b);
+    return mf_adapt_linear(m->env, weight, x, y);
 }
 
 mf_tensor *mf_block_dense(const mf_model *m, mf_graph *g, int32_t layer, mf_tensor *x)
 {
     const int64_t activation = m->config->model.ffn_activation;
     layer = mf_block_source(m, layer);
-    mf_tensor *h =
-        mf_linear(g, x, use_in(m, g, layer, "ffn.w1"), use_in(m, g, layer, "ffn.b1"));
+    mf_tensor *h = ffn_linear(m, g, layer, "ffn.w1", "ffn.b1", x, false);
     if (activation == FFN_SWIGLU)
         h = mf_swiglu(g, h, NULL);
     else
         h = activation == FFN_RELU ? mf_relu(g, h) : mf_gelu(g, h);
     if (m->config->model.ffn_dropout > 0) h = mf_dropout(g, h, m->config->model.ffn_dropout);
-    return mf_linear_as(g, h, use_in(m, g, layer, "ffn.w2"), use_in(m, g, layer, "ffn.b2"),
-                        MF_F32);
+    return ffn_linear(m, g, layer, "ffn.w2", "ffn.b2", h, true);
 }
 
 /* Fixed sines (Vaswani et al. 2017, section 3.5): column 2i sin(p / 10000^(2i/d)), 2i+1 cos. */
@@ -301,37 +260,6 @@ mf_tensor *mf_block_embed(const mf_model *m, mf_model_graph *mg)
     return x;
 }
 
-/* How much of the scale the skip into a layer gets: by its place in the second half. */
-static double skip_share(const mf_model_config *c, int32_t layer)
-{
-    const double n = (double)(c->layers / 2);
-    const double progress = ((double)layer - (double)c->layers + n) / n;
-    switch ((mf_skip_rule)c->skip_rule) {
-    case MF_SKIP_DEEPER_LESS:
-        return 1 - 0.5 * progress;
-    case MF_SKIP_DEEPER_MORE:
-        return 1 + progress;
-    case MF_SKIP_CONSTANT:
-        break;
-    }
-    return 1;
-}
-
-mf_tensor *mf_block_skip(const mf_model *m, mf_graph *g, int32_t layer, mf_tensor *h,
-                         mf_tensor *encoder)
-{
-    const mf_model_config *c = &m->config->model;
-    const bool linear = c->skip_form == MF_SKIP_LINEAR;
-    mf_tensor *both[2] = {linear ? encoder : h, linear ? h : encoder};
-    mf_tensor *s = mf_linear(g, mf_concat(g, 2, both, 1), use_in(m, g, layer, "skip.weight"),
-                             use_in(m, g, layer, "skip.bias"));
-    if (linear) return s;
-    mf_tensor *scale = mf_graph_live(g, &m->skip_scale, "model.skip_scale");
-    const double share = skip_share(c, layer);
-    if (share != 1) scale = mf_scale(g, scale, share);
-    return mf_add(g, h, mf_mul(g, s, scale));
-}
-
 mf_tensor *mf_block_pool(const mf_model *m, mf_model_graph *mg, mf_tensor *x)
 {
     const int64_t B = mg->shape.batch, n = mg->shape.seq, dim = m->config->model.dim;
@@ -350,7 +278,7 @@ static mf_tensor *head_weight(const mf_model *m, mf_graph *g)
     return use(m, g, m->config->model.tie_embeddings ? "embed.weight" : "head.weight");
 }
 
-/* What goes into the head: its input and its bias, so that logits need no pass of their own. */
+/* Input and bias of the head, scaled so that logits need no pass of their own. */
 static mf_tensor *for_logits(const mf_model *m, mf_graph *g, mf_tensor *x)
 {
     const double s = m->config->model.logit_scale;
@@ -359,17 +287,20 @@ static mf_tensor *for_logits(const mf_model *m, mf_graph *g, mf_tensor *x)
 
 mf_tensor *mf_block_head(const mf_model *m, mf_graph *g, mf_tensor *x)
 {
-    return mf_linear_as(g, for_logits(m, g, x), head_weight(m, g),
-                        for_logits(m, g, use(m, g, "head.bias")), MF_F32);
+    mf_tensor *in = for_logits(m, g, x);
+    mf_tensor *y = mf_linear_as(g, in, head_weight(m, g),
+                                for_logits(m, g, use(m, g, "head.bias")), MF_F32);
+    return mf_adapt_linear(m->env, "head.weight", in, y);
 }
 
 mf_tensor *mf_block_task_head(const mf_model *m, mf_graph *g, int i, mf_tensor *x)
 {
     mf_tensor *weight = use(m, g, head_name(m, i, "weight").text),
               *bias = use(m, g, head_name(m, i, "bias").text);
-    if (mf_model_task_kind(m, i) == MF_TASK_REGRESS)
-        return mf_linear_as(g, x, weight, bias, MF_F32);
-    return mf_linear_as(g, for_logits(m, g, x), weight, for_logits(m, g, bias), MF_F32);
+    const bool number = mf_model_task_kind(m, i) == MF_TASK_REGRESS;
+    mf_tensor *in = number ? x : for_logits(m, g, x);
+    mf_tensor *y = mf_linear_as(g, in, weight, number ? bias : for_logits(m, g, bias), MF_F32);
+    return mf_adapt_linear(m->env, head_name(m, i, "weight").text, in, y);
 }
 
 mf_tensor *mf_block_head_loss(const mf_model *m, mf_model_graph *mg, mf_tensor *x)

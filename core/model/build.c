@@ -1,65 +1,72 @@
-/* From a model and a shape to a graph. */
+/* model/build.c: from a model and a shape to a graph. Nodes are added in the order of the
+ * model, so that equal models give equal graphs, whatever else was built before. */
 #include <stdio.h>
 #include "base/error.h"
 #include "base/mem.h"
+#include "model/adapters.h"
 #include "model/block.h"
 #include "model/heads.h"
 #include "model/tasks.h"
 #include "ops/ops.h"
 
+static mf_tensor *second_half(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tensor *in,
+                              const mf_moe_settings *settings)
+{
+    const int32_t at = m->moe_of_layer[layer];
+    if (at < 0) return mf_block_dense(m, mg->g, layer, in);
+    const mf_router_in rin = {.size = sizeof rin,
+                              .batch = mg->shape.batch,
+                              .seq = mg->shape.seq,
+                              .experts = (int32_t)m->config->moe.experts,
+                              .top_k = (int32_t)m->config->moe.top_k,
+                              .x = in,
+                              .mask = mg->mask,
+                              .token_ids = mg->tokens,
+                              .positions = mg->positions,
+                              .sequence_ids = mg->sequence_ids,
+                              .labels = mg->labels};
+    mf_moe_settings own = *settings;
+    if (mg->shape.forced) own.forced = &mg->shape.forced[at];
+    mf_moe_build(&m->moe[at], &own, mg->g, &rin, &mg->moe[at]);
+    return mg->moe[at].y;
+}
+
 static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tensor *x,
-                        const mf_moe_settings *settings, mf_tensor **ret_encoded)
+                        const mf_moe_settings *settings)
 {
     const mf_model_config *c = &m->config->model;
-    const double p = m->config->train.dropout;
+    const double p = m->options.dropout;
     const bool post = c->norm_place == MF_NORM_POST;
-    /* What the last block has made is wanted next: to compute it again would save nothing. */
-    const bool again = layer + 1 < c->layers;
+    /* The last block's values are read first in the backward pass: to recompute them would save
+     * nothing. */
+    const bool recompute = layer + 1 < c->layers;
     mf_graph *g = mg->g;
     char norm1[64], norm2[64];
     snprintf(norm1, sizeof norm1, "layers.%d.norm1", (int)layer);
     snprintf(norm2, sizeof norm2, "layers.%d.norm2", (int)layer);
 
     mf_graph_push(g, "layers.%d", (int)layer);
+    x = mf_adapt(m->env, MF_AT_BLOCK_IN, x, NULL);
     if (c->attention) {
-        mf_graph_again(g, again);
+        mf_graph_set_recompute(g, recompute);
         mf_tensor *a =
             mf_block_attention(m, mg, layer, post ? x : mf_block_norm(m, g, norm1, x, true));
+        if (a) a = mf_adapt(m->env, MF_AT_ATTENTION, a, NULL);
         if (p > 0 && a && mg->heads[layer].plan->active > 0) a = mf_dropout(g, a, p);
-        mf_graph_again(g, false);
+        mf_graph_set_recompute(g, false);
         if (a || mf_graph_status(g) != MF_OK) x = mf_add(g, x, a);
         if (post) x = mf_block_norm(m, g, norm1, x, false);
     }
-    *ret_encoded = x;
-    mf_graph_again(g, again);
-
-    mf_tensor *in = post ? x : mf_block_norm(m, g, norm2, x, true), *y;
-    const int32_t at = m->moe_of_layer[layer];
-    if (at < 0) {
-        y = mf_block_dense(m, g, layer, in);
-    } else {
-        const mf_router_in rin = {.size = sizeof rin,
-                                  .batch = mg->shape.batch,
-                                  .seq = mg->shape.seq,
-                                  .experts = (int32_t)m->config->moe.experts,
-                                  .top_k = (int32_t)m->config->moe.top_k,
-                                  .x = in,
-                                  .mask = mg->mask,
-                                  .token_ids = mg->tokens,
-                                  .positions = mg->positions,
-                                  .sequence_ids = mg->sequence_ids,
-                                  .labels = mg->labels};
-        mf_moe_settings own = *settings;
-        if (mg->shape.forced) own.forced = &mg->shape.forced[at];
-        mf_moe_build(&m->moe[at], &own, g, &rin, &mg->moe[at]);
-        y = mg->moe[at].y;
-    }
+    x = mf_adapt(m->env, MF_AT_BLOCK_MID, x, NULL);
+    mf_graph_set_recompute(g, recompute);
+    mf_tensor *in = post ? x : mf_block_norm(m, g, norm2, x, true);
+    mf_tensor *y = second_half(m, mg, layer, in, settings);
+    y = mf_adapt(m->env, MF_AT_FFN, y, NULL);
     if (p > 0) y = mf_dropout(g, y, p);
-    mf_graph_again(g, false);
+    mf_graph_set_recompute(g, false);
     x = mf_add(g, x, y);
     if (post) x = mf_block_norm(m, g, norm2, x, false);
-    /* The equation takes what the layer puts out; the published code, what attention leaves. */
-    if (c->skip_form == MF_SKIP_LINEAR) *ret_encoded = x;
+    x = mf_adapt(m->env, MF_AT_BLOCK_OUT, x, NULL);
     mf_graph_pop(g);
     return x;
 }
@@ -68,25 +75,20 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
 {
     const mf_model_config *c = &m->config->model;
     const mf_moe_settings settings = {.config = &m->config->moe,
+                                      .env = m->env,
                                       .capacity_factor = &m->capacity_factor,
                                       .adaptive_capacity = &m->adaptive_capacity,
-                                      .labels = m->facts.labels,
-                                      .film_from = m->config->film.around == MF_FILM_AROUND_ONE,
+                                      .labels = m->dims.labels,
                                       .keep = mg->shape.want_prob,
                                       .attention = mg->shape.want_attention > 0,
                                       .trace = mg->shape.want_trace};
-    mf_tensor **encoded = mf_alloc((size_t)c->layers, sizeof *encoded);
-    if (!encoded) {
-        mf_graph_fail(mg->g, MF_ENOMEM, "no memory for %d layers", (int)c->layers);
-        return NULL;
-    }
     for (int32_t l = 0; l < c->layers && mf_graph_status(mg->g) == MF_OK; l++) {
-        const int32_t from = (int32_t)c->layers - 1 - l; /* the encoder layer that l mirrors */
-        if (c->skip == MF_SKIP_UNET && l >= c->layers - c->layers / 2 && m->skip_scale != 0)
-            x = mf_block_skip(m, mg->g, l, x, encoded[from]);
-        x = block(m, mg, l, x, &settings, &encoded[l]);
+        m->env->layer = l;
+        m->env->adapters = &m->adapters[l];
+        x = block(m, mg, l, x, &settings);
     }
-    mf_free(encoded);
+    m->env->layer = -1;
+    m->env->adapters = &m->adapters[c->layers];
     return x;
 }
 
@@ -99,7 +101,7 @@ static void inputs(const mf_model *m, mf_model_graph *mg)
     mg->positions = mf_graph_input(g, "positions", MF_I32, rows);
     mg->sequence_ids = mf_graph_input(g, "sequence_ids", MF_I32, rows);
     if (s->masked) mg->mask = mf_graph_input(g, "mask", MF_F32, rows);
-    if (m->facts.labels > 0) mg->labels = mf_graph_input(g, "labels", MF_I32, rows);
+    if (m->dims.labels > 0) mg->labels = mf_graph_input(g, "labels", MF_I32, rows);
     mg->by_row = mf_task_by_row(m->config->model.task);
     if (mg->by_row)
         mf_tasks_inputs(m, mg);
@@ -122,7 +124,7 @@ static void add_losses(mf_model *m, mf_model_graph *mg)
     mf_graph *g = mg->g;
     const int n = m->config->n_regularizers;
     mf_tensor *total = mg->task_loss;
-    const bool narrow = mf_graph_narrow(g, false); /* losses are f32 all the way */
+    const bool narrow = mf_graph_set_bf16(g, false); /* losses are f32 all the way */
     const mf_routing **records = mf_alloc((size_t)m->n_moe + 1, sizeof *records);
     if (!records) {
         mf_graph_fail(g, MF_ENOMEM, "no memory for %d routing records", (int)m->n_moe);
@@ -142,9 +144,15 @@ static void add_losses(mf_model *m, mf_model_graph *mg)
     for (int32_t i = 0; i < m->n_moe; i++)
         for (int32_t j = 0; j < records[i]->n_losses; j++)
             total = mf_add(g, total, records[i]->loss[j]);
-    mf_graph_narrow(g, narrow);
+    mf_graph_set_bf16(g, narrow);
     mf_free(records);
     mg->loss = total;
+}
+
+/* Then head and loss are two ops: the fused one has no logits that could be changed. */
+static bool head_is_adapted(const mf_model *m)
+{
+    return m->adapters[m->config->model.layers].n > 0;
 }
 
 static void build(mf_model *m, mf_model_graph *mg)
@@ -153,8 +161,11 @@ static void build(mf_model *m, mf_model_graph *mg)
     mf_graph *g = mg->g;
     inputs(m, mg);
     mf_tensor *x = mf_block_embed(m, mg);
-    if (m->config->train.dropout > 0 && m->config->train.dropout_embedding)
-        x = mf_dropout(g, x, m->config->train.dropout);
+    if (m->options.dropout > 0 && m->options.dropout_embedding)
+        x = mf_dropout(g, x, m->options.dropout);
+    m->env->mask = mg->mask;
+    m->env->positions = mg->positions;
+    m->env->sequence_ids = mg->sequence_ids;
     x = blocks(m, mg, x);
     if (m->config->model.norm_place == MF_NORM_PRE) x = mf_block_norm(m, g, "norm", x, true);
     if (s->mode == MF_MODE_GENERATE) x = mf_gather_rows(g, x, mg->last);
@@ -162,9 +173,9 @@ static void build(mf_model *m, mf_model_graph *mg)
     if (m->config->model.head_dropout > 0) x = mf_dropout(g, x, m->config->model.head_dropout);
     if (mg->by_row) {
         mf_tasks_build(m, mg, x);
-    } else if (s->mode == MF_MODE_GENERATE || s->want_logits) {
+    } else if (s->mode == MF_MODE_GENERATE || s->want_logits || head_is_adapted(m)) {
         mg->logits = mf_block_head(m, g, x);
-        mf_graph_keep(mg->logits);
+        if (s->mode == MF_MODE_GENERATE || s->want_logits) mf_graph_keep(mg->logits);
         if (s->mode == MF_MODE_GENERATE) return;
         mg->task_loss = mf_cross_entropy(g, mg->logits, mg->targets, mg->mask);
     } else {
@@ -177,15 +188,38 @@ static void build(mf_model *m, mf_model_graph *mg)
     if (!s->want_logits) mg->logits = NULL;
 }
 
+/* Builds while adapters can see what has been built so far. */
+static void build_adapted(mf_model *m, mf_model_graph *mg)
+{
+    const size_t places = (size_t)m->config->model.layers * MF_AT_POINTS;
+    mf_adapt_env env = {.g = mg->g,
+                        .layer = -1,
+                        .batch = mg->shape.batch,
+                        .seq = mg->shape.seq,
+                        .experts = (int32_t)m->config->moe.experts,
+                        .values = mf_alloc(places, sizeof(mf_tensor *))};
+    if (!env.values) {
+        mf_graph_fail(mg->g, MF_ENOMEM, "no memory for the values of %lld blocks",
+                      (long long)m->config->model.layers);
+        return;
+    }
+    m->env = &env;
+    mf_plughost_set_linear(m->plugins, mf_adapt_hook, &env);
+    build(m, mg);
+    mf_plughost_set_linear(m->plugins, NULL, NULL);
+    m->env = NULL;
+    mf_free(env.values);
+}
+
 int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph **ret)
 {
     const mf_graph_options options = {.training = shape->mode == MF_MODE_TRAIN,
-                                      .recompute = (mf_recompute)m->config->train.recompute,
+                                      .recompute = m->options.recompute,
                                       .accumulate = shape->accumulate,
-                                      .bare = m->facts.bare,
+                                      .bare = m->dims.bare,
                                       .no_reuse = shape->no_reuse,
-                                      .lender = shape->lender,
-                                      .bf16 = m->bf16};
+                                      .arena_of = shape->arena_of,
+                                      .bf16 = m->options.bf16};
     if (shape->cache && mf_model_sees_sequences(m))
         return mf_fail(MF_ECONFIG,
                        "a model that looks at whole sequences decodes without a cache");
@@ -201,9 +235,10 @@ int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph 
     int rc = mg->g && mg->moe && mg->regularizers && mg->heads ? MF_OK : MF_ENOMEM;
     mg->n_layers = (int32_t)m->config->model.layers;
     if (rc == MF_OK) {
-        build(m, mg);
+        build_adapted(m, mg);
         rc = mf_graph_status(mg->g);
     }
+    if (rc == MF_OK) rc = mf_adapters_all_met(m);
     if (rc == MF_OK) rc = mf_graph_finish(mg->g);
     if (rc != MF_OK) {
         mf_model_graph_free(mg);

@@ -1,10 +1,12 @@
-/* How many parameters a model has, and how many a token uses. */
+/* model/count.c: counts a model's parameters, all of them and those that one token uses. A
+ * module is recognised by the names of its parameters. */
 #include <string.h>
 #include "base/error.h"
 #include "model/heads.h"
 #include "model/model.h"
 
-/* By the beginning of a parameter's name, "layers.N." taken off. */
+/* By the beginning of a parameter's name, "layers.N." taken off. What is left of a block are
+ * adapters, which bear the names of their sections. */
 static const struct {
     const char *name, *begins[3];
 } modules[MF_MODEL_MODULES] = {
@@ -13,11 +15,10 @@ static const struct {
     [MF_MODULE_DENSE] = {"dense", {"ffn."}},
     [MF_MODULE_ROUTER] = {"router", {"router."}},
     [MF_MODULE_EXPERTS] = {"experts", {"expert.", "shared."}},
-    [MF_MODULE_FILM] = {"film", {"film."}},
-    [MF_MODULE_SKIPS] = {"skips", {"skip."}},
     [MF_MODULE_NORMS] = {"norms", {"norm.", "norm1.", "norm2."}},
     [MF_MODULE_HEAD] = {"head", {"head."}},
-    [MF_MODULE_OTHER] = {"other", {""}},
+    [MF_MODULE_ADAPTERS] = {"adapters", {"adapter."}},
+    [MF_MODULE_OTHER] = {"other", {NULL}},
 };
 
 const char *mf_module_name(mf_module module)
@@ -27,13 +28,13 @@ const char *mf_module_name(mf_module module)
 
 mf_module mf_module_of(const char *name)
 {
-    if (strncmp(name, "layers.", 7) == 0 && strchr(name + 7, '.'))
-        name = strchr(name + 7, '.') + 1;
+    const bool in_block = strncmp(name, "layers.", 7) == 0 && strchr(name + 7, '.');
+    if (in_block) name = strchr(name + 7, '.') + 1;
     for (int i = 0; i < MF_MODEL_MODULES; i++)
         for (int k = 0; k < 3 && modules[i].begins[k]; k++)
             if (strncmp(name, modules[i].begins[k], strlen(modules[i].begins[k])) == 0)
                 return (mf_module)i;
-    return MF_MODULE_OTHER;
+    return in_block ? MF_MODULE_ADAPTERS : MF_MODULE_OTHER;
 }
 
 static void count(const mf_model *m, mf_model_module out[MF_MODEL_MODULES])
@@ -44,7 +45,8 @@ static void count(const mf_model *m, mf_model_module out[MF_MODEL_MODULES])
     for (int i = 0; i < mf_store_count(m->store); i++) {
         const mf_param *p = mf_store_at(m->store, i);
         if (p->buffer) continue;
-        /* Of what is split by expert a token uses k of E; shared experts are always used. */
+        /* A token uses k of E parts of parameters that are divided by expert; shared experts
+         * are always used. */
         const bool split =
             (p->init.flags & MF_PARAM_BY_EXPERT) && p->shape.dim[0] == c->experts;
         mf_model_module *of = &out[mf_module_of(p->name)];

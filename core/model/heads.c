@@ -1,3 +1,5 @@
+/* model/heads.c: which heads are computed, their gates, measurements and learning rates. A head
+ * that is not active is in no graph; its parameters keep their values. */
 #include "model/heads.h"
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +24,8 @@ mf_param *mf_head_weights(const mf_model *m, int32_t layer, const char *what)
 
 static bool is_active(const mf_param *active, int32_t head)
 {
-    return !active || !active->value || active->value[head] != 0;
+    const float *on = active ? mf_param_host(active) : NULL;
+    return !on || on[head] != 0;
 }
 
 static int32_t used_by(const mf_param *active, int32_t kv, int32_t share)
@@ -72,7 +75,8 @@ int64_t mf_heads_active(const mf_model *m)
     return n;
 }
 
-/* Has a layer with the weights of `source` query head h .. h + n - 1? */
+/* Whether any layer that uses the weights of `source` computes one of the query heads h .. h +
+ * n - 1. */
 static bool read_somewhere(const mf_model *m, int32_t source, int32_t h, int32_t n)
 {
     for (int32_t l = source; l < m->config->model.layers; l++) {
@@ -83,7 +87,7 @@ static bool read_somewhere(const mf_model *m, int32_t source, int32_t h, int32_t
     return false;
 }
 
-/* Elements of one head of queries, or of keys, or of values. */
+/* Elements of one head of queries, keys or values. */
 static int64_t part_size(const mf_model *m, int32_t layer)
 {
     const mf_model_config *c = &m->config->model;
@@ -91,13 +95,26 @@ static int64_t part_size(const mf_model *m, int32_t layer)
     return hd * c->dim + (mf_head_param(m, layer, "qkv.bias") ? hd : 0);
 }
 
+/* The layer of a parameter whose dimension 0 is the head, -1 for other parameters. */
+static int32_t by_head(const mf_param *p)
+{
+    int layer;
+    if (!(p->init.flags & MF_PARAM_BY_HEAD)) return -1;
+    return sscanf(p->name, "layers.%d.", &layer) == 1 ? (int32_t)layer : -1;
+}
+
 int64_t mf_heads_idle(const mf_model *m)
 {
     const mf_model_config *c = &m->config->model;
     const int32_t share = (int32_t)(c->heads / c->kv_heads);
     int64_t idle = 0;
-    if (!c->head_gates) return 0;
-    idle += c->layers * c->heads - mf_heads_active(m); /* gates */
+    if (!m->head_switches) return 0;
+    for (int i = 0; i < mf_store_count(m->store); i++) {
+        const mf_param *p = mf_store_at(m->store, i);
+        const int32_t l = by_head(p);
+        for (int32_t h = 0; l >= 0 && h < c->heads; h++)
+            if (!is_active(mf_head_param(m, l, "active"), h)) idle += p->count / c->heads;
+    }
     for (int32_t l = 0; l < c->layers; l++) {
         if (mf_block_attention_source(m, l) != l) continue;
         for (int32_t h = 0; h < c->heads; h++)
@@ -111,57 +128,46 @@ int64_t mf_heads_idle(const mf_model *m)
 
 /* ---- gates ---- */
 
-static double gate_as(mf_gate_form form, double number)
-{
-    if (form == MF_GATE_SIGMOID) return 1 / (1 + exp(-number));
-    return number < 0 ? 0 : number > 1 ? 1 : number;
-}
-
 double mf_gate_of(const mf_model *m, double number)
 {
-    return gate_as((mf_gate_form)m->config->model.gate_form, number);
+    if (m->gate_form == MF_GATE_SIGMOID) return 1 / (1 + exp(-number));
+    return number < 0 ? 0 : number > 1 ? 1 : number;
 }
 
 double mf_gate_number(const mf_model *m, double gate, double most)
 {
     const double g = gate < 0 ? 0 : gate > 1 ? 1 : gate;
-    if (m->config->model.gate_form == MF_GATE_RAW) return g;
+    if (m->gate_form == MF_GATE_RAW) return g;
     const double logit = log(g / (1 - g)); /* infinite at 0 and 1 */
     return logit < -most ? -most : logit > most ? most : logit;
 }
 
-void mf_gates_convert(mf_model *m, mf_gate_form was, int64_t layers)
+/* ---- declaring ---- */
+
+/* Divides a parameter by heads; the parameter may be missing. */
+static int divide(mf_model *m, int32_t layer, const char *what, int64_t parts, int64_t size)
 {
-    const mf_model_config *c = &m->config->model;
-    if (!c->head_gates || was == (mf_gate_form)c->gate_form) return;
-    for (int32_t l = 0; l < c->layers && l < layers; l++) {
-        const mf_param *gate = mf_head_param(m, l, "gate");
-        for (int64_t h = 0; h < c->heads; h++)
-            gate->value[h] = (float)mf_gate_number(m, gate_as(was, (double)gate->value[h]), 10);
-    }
+    mf_param *p = mf_head_param(m, layer, what);
+    return p ? mf_store_divide(m->store, p, parts, size) : MF_OK;
 }
 
-/* 1 in the middle, 0.9 at both ends (sentinel-ai: gpt2_loader.py); one head is in the
- * middle. */
-static double start_share(int64_t head, int64_t heads)
+int mf_heads_declare(mf_model *m, int32_t layer)
 {
-    const double middle = (double)(heads - 1) / 2;
-    return middle > 0 ? 1 - 0.1 * fabs((double)head - middle) / middle : 1;
-}
-
-void mf_heads_start(mf_model *m)
-{
+    static const char *const buffers[] = {"active", "lr_scale"};
     const mf_model_config *c = &m->config->model;
-    if (!c->head_gates || c->gate_start != MF_GATES_MIDDLE) return;
-    for (int32_t l = 0; l < c->layers; l++) {
-        const mf_param *gate = mf_head_param(m, l, "gate");
-        for (int64_t h = 0; h < c->heads; h++) {
-            const double share = start_share(h, c->heads);
-            if (share < 1)
-                gate->value[h] =
-                    (float)mf_gate_number(m, share * mf_gate_of(m, c->gate_init), 100);
-        }
+    const int64_t hd = c->dim / c->heads, rows = c->heads + 2 * c->kv_heads;
+    const mf_init one = {MF_INIT_CONST, 0, 1};
+    int rc = MF_OK;
+    m->head_switches = true;
+    for (int i = 0; rc == MF_OK && i < 2; i++) {
+        char name[96];
+        mf_param *p;
+        snprintf(name, sizeof name, "layers.%d.attention.%s", (int)layer, buffers[i]);
+        rc = mf_store_declare(m->store, name, mf_shape1(c->heads), one, true, &p);
     }
+    if (rc == MF_OK) rc = divide(m, layer, "qkv.weight", rows, hd * c->dim);
+    if (rc == MF_OK) rc = divide(m, layer, "qkv.bias", rows, hd);
+    return rc == MF_OK ? divide(m, layer, "out.weight", c->heads, hd) : rc;
 }
 
 /* ---- live options ---- */
@@ -172,12 +178,11 @@ int mf_heads_register(mf_model *m)
         const char *what;
         double lo, hi;
         bool structural;
-    } kinds[] = {
-        {"gate", -100, 100, false}, {"active", 0, 1, true}, {"lr_scale", 0, 1e3, false}};
+    } kinds[] = {{NULL, -100, 100, false}, {"active", 0, 1, true}, {"lr_scale", 0, 1e3, false}};
     int rc = MF_OK;
     for (int32_t l = 0; l < m->config->model.layers; l++)
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-            mf_param *p = mf_head_param(m, l, kinds[i].what);
+            mf_param *p = kinds[i].what ? mf_head_param(m, l, kinds[i].what) : m->gates[l];
             for (int64_t h = 0; rc == MF_OK && p && h < p->count; h++) {
                 char name[128];
                 snprintf(name, sizeof name, "%s.%lld", p->name, (long long)h);
@@ -194,7 +199,7 @@ int mf_head_tally_new(const mf_model *m, mf_head_tally **ret)
 {
     const int64_t L = m->config->model.layers, H = m->config->model.heads;
     *ret = NULL;
-    if (!m->config->model.head_gates) return MF_OK;
+    if (!m->head_switches) return MF_OK;
     mf_head_tally *t = mf_alloc(1, sizeof *t + (size_t)(L * H) * sizeof(double));
     if (!t) return MF_ENOMEM;
     *t = (mf_head_tally){.layers = (int32_t)L, .heads = (int32_t)H};
@@ -222,7 +227,7 @@ void mf_head_tally_add(mf_head_tally *t, const mf_model_graph *mg)
     for (int32_t l = 0; l < t->layers; l++) {
         const mf_head_plan *p = mg->heads[l].plan;
         const mf_tensor *e = mg->heads[l].entropy;
-        const float *v = e ? mf_tensor_data(e) : NULL;
+        const float *v = e ? mf_tensor_host(e) : NULL;
         for (int32_t i = 0; v && i < p->active; i++)
             t->entropy[l * t->heads + p->q[i]] += (double)v[i];
     }
@@ -254,21 +259,22 @@ void mf_head_gradients(const mf_model *m, int32_t layer, double scale, float *ou
     const mf_param *w = mf_head_weights(m, layer, "qkv.weight"),
                    *b = mf_head_weights(m, layer, "qkv.bias"),
                    *o = mf_head_weights(m, layer, "out.weight");
+    const float *grads = mf_store_host(w->store, MF_BLOCK_GRADS);
     for (int64_t h = 0; h < H; h++) {
         const int64_t kv = h / (H / KV), n = used_by(active, (int32_t)kv, (int32_t)(H / KV));
         double sum = 0;
         out[h] = 0;
-        if (!is_active(active, (int32_t)h) || !w->grad) continue;
+        if (!is_active(active, (int32_t)h) || !grads) continue;
         const mf_param *both[] = {w, b};
         for (int i = 0; i < 2; i++) {
             if (!both[i]) continue;
             const int64_t rows = both[i] == w ? hd * c->dim : hd; /* elements of one head */
-            const float *g = both[i]->grad;
+            const float *g = grads + both[i]->offset;
             sum += square(g + h * rows, rows);
             sum += square(g + (H + kv) * rows, rows) / (double)n;
             sum += square(g + (H + KV + kv) * rows, rows) / (double)n;
         }
-        sum += part_square(o->grad, c->dim, H, h, hd);
+        sum += part_square(grads + o->offset, c->dim, H, h, hd);
         out[h] = (float)(sqrt(sum) * scale);
     }
 }
@@ -279,7 +285,7 @@ int mf_head_record_new(const mf_model *m, mf_head_record **ret)
 {
     const int64_t L = m->config->model.layers, H = m->config->model.heads;
     *ret = NULL;
-    if (!m->config->model.head_gates) return MF_OK;
+    if (!m->head_switches) return MF_OK;
     mf_head_record *r = mf_alloc(1, sizeof *r + (size_t)L * sizeof *r->stats +
                                         (size_t)(L * H * ARRAYS) * sizeof *r->values);
     if (!r) return MF_ENOMEM;
@@ -314,12 +320,12 @@ void mf_head_record_fill(mf_head_record *r, const mf_model *m, const mf_head_tal
 {
     if (!r) return;
     for (int32_t l = 0; l < r->layers; l++) {
-        const mf_param *gate = mf_head_param(m, l, "gate"),
-                       *active = mf_head_param(m, l, "active");
+        const mf_param *active = mf_head_param(m, l, "active");
+        const float *gate = m->gates[l] ? mf_param_host(m->gates[l]) : NULL;
         const bool measured = t && t->runs > 0;
         for (int32_t h = 0; h < r->heads; h++) {
             const bool on = is_active(active, h);
-            array(r, GATE, l)[h] = on ? (float)mf_gate_of(m, (double)gate->value[h]) : 0;
+            array(r, GATE, l)[h] = !on ? 0 : gate ? (float)mf_gate_of(m, (double)gate[h]) : 1;
             array(r, ACTIVE, l)[h] = on;
             if (measured)
                 array(r, ENTROPY, l)[h] =
@@ -337,7 +343,8 @@ void mf_head_record_fill(mf_head_record *r, const mf_model *m, const mf_head_tal
 
 /* ---- learning rates ---- */
 
-/* The factor of one head's part, into a list of [outer][parts]; true when it was another. */
+/* Writes the factor of one head's part into a list of [outer][parts]; true if it
+ * has changed. */
 static bool set_factor(mf_param *p, int64_t part, float factor)
 {
     if (!p || !p->part || p->part[part] == factor) return false;
@@ -345,16 +352,17 @@ static bool set_factor(mf_param *p, int64_t part, float factor)
     return true;
 }
 
-/* How fast head h of a layer's own parameters learns: 0 when it is pruned. */
+/* The learning-rate factor of head h of a layer's own parameters: 0 if it is pruned. */
 static float rate_of(const mf_model *m, int32_t layer, int64_t h)
 {
-    return mf_head_param(m, layer, "active")->value[h] != 0
-               ? mf_head_param(m, layer, "lr_scale")->value[h]
-               : 0;
+    const mf_param *scale = mf_head_param(m, layer, "lr_scale");
+    const float *rate = scale ? mf_param_host(scale) : NULL;
+    if (!scale) return 1; /* no head of this layer can be switched off */
+    return rate && is_active(mf_head_param(m, layer, "active"), (int32_t)h) ? rate[h] : 0;
 }
 
-/* Of weights that several layers or heads use: as the fastest of them. Heads h .. h + n - 1 of
- * all layers whose weights are those of `source`. */
+/* The largest factor of heads h .. h + n - 1 over all layers that use the weights of `source`:
+ * shared weights learn as the fastest head that uses them. */
 static float fastest(const mf_model *m, int32_t source, int64_t h, int64_t n)
 {
     float most = 0;
@@ -391,10 +399,14 @@ static bool set_weights(mf_model *m, int32_t layer)
 bool mf_heads_set_parts(mf_model *m)
 {
     bool changed = false;
-    for (int32_t l = 0; m->config->model.head_gates && l < m->config->model.layers; l++) {
-        for (int64_t h = 0; h < m->config->model.heads; h++)
-            changed |= set_factor(mf_head_param(m, l, "gate"), h, rate_of(m, l, h));
-        if (mf_block_attention_source(m, l) == l) changed |= set_weights(m, l);
+    if (!m->head_switches) return false;
+    for (int i = 0; i < mf_store_count(m->store); i++) {
+        mf_param *p = mf_store_at(m->store, i);
+        const int32_t l = by_head(p);
+        for (int64_t h = 0; l >= 0 && h < m->config->model.heads; h++)
+            changed |= set_factor(p, h, rate_of(m, l, h));
     }
+    for (int32_t l = 0; l < m->config->model.layers; l++)
+        if (mf_block_attention_source(m, l) == l) changed |= set_weights(m, l);
     return changed;
 }

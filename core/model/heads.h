@@ -1,10 +1,10 @@
 /* model/heads.h: which attention heads a layer computes, and what was measured of them.
  *
- * A gated layer has a buffer `layers.N.attention.active` [H]: heads with 0 there are pruned,
- * and graphs that are built from then on hold nothing of them: neither their rows of the
- * projections nor their scores. A head of keys and values that several heads of queries share
- * (grouped-query attention) goes with the last of these. Parameters keep their places, so a
- * head can come back.
+ * Where an adapter wants it (MF_ADAPTER_HEADS) a layer has a buffer `layers.N.attention.active`
+ * [H]: heads with 0 there are inactive, and graphs that are built from then on hold nothing of
+ * them: neither their rows of the projections nor their scores. A head of keys and values that
+ * several heads of queries share (grouped-query attention) goes with the last of these.
+ * Parameters keep their places, so a head can come back.
  *
  * The kernels want equally many queries to each head of keys and values. Where pruning has made
  * them unequal, the layer is cut into groups in each of which they are equal, one call a group.
@@ -30,21 +30,19 @@ typedef struct mf_head_plan {
     mf_head_group *group;
 } mf_head_plan;
 
-/* As the buffer says now; all heads where the model has no gates. mf_free. */
+/* As the buffer says now; all heads where the layer has none. mf_free. */
 int mf_head_plan_new(const mf_model *m, int32_t layer, mf_head_plan **ret);
 
-/* The gate that a number of a parameter `gate` stands for, and the number for a gate: sigmoid
- * and logit, the logit cut to -most .. most; with model.gate_form = raw the number itself, cut
- * to 0 .. 1 (Adaptive Transformer with Sentinel Gates, section 2.1; its published code). */
+/* The gate that a number of m->gates stands for, and the number for a gate: sigmoid and logit,
+ * the logit cut to -most .. most; with m->gate_form = MF_GATE_RAW the number itself, cut to
+ * 0 .. 1. */
 double mf_gate_of(const mf_model *m, double number);
 double mf_gate_number(const mf_model *m, double gate, double most);
-/* Gates of the first so many layers, which were read as another form has them: to the form of
- * this model, logits within -10 .. 10. */
-void mf_gates_convert(mf_model *m, mf_gate_form was, int64_t layers);
-/* Start values beside gate_init: model.gate_start. */
-void mf_heads_start(mf_model *m);
+/* Heads of the layer can be switched off from now on: declares the buffers active and lr_scale
+ * and makes a learning rate of its own possible for each head. */
+int mf_heads_declare(mf_model *m, int32_t layer);
 
-/* A parameter or buffer of a layer's attention by its name there, "gate". NULL: there is
+/* A parameter or buffer of a layer's attention by its name there, "active". NULL: there is
  * none. */
 mf_param *mf_head_param(const mf_model *m, int32_t layer, const char *what);
 /* The same of weights that layers may share, "qkv.weight". */
@@ -60,7 +58,7 @@ typedef struct mf_head_tally {
     int64_t runs;    /* that were added */
     double *entropy; /* [layers, heads] */
 } mf_head_tally;
-/* NULL in *ret when heads are not gated. */
+/* NULL in *ret where heads cannot be switched off. */
 int mf_head_tally_new(const mf_model *m, mf_head_tally **ret);
 void mf_head_tally_free(mf_head_tally *t);
 void mf_head_tally_reset(mf_head_tally *t);

@@ -1,36 +1,42 @@
+/* model/model.c: builds a model from a configuration: plugins, parameters, layers. Two models
+ * of the same configuration and seed have the same parameters. */
 #include "model/model.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
+#include "model/adapters.h"
 #include "model/block.h"
+#include "config/aliases.h"
 #include "model/heads.h"
 #include "model/tasks.h"
-#include "plugin/open.h"
+#include "plugin/load/open.h"
 
 static const char *const router_keys[] = {"plugin", NULL};
 static const char *const regularizer_keys[] = {"plugin", "weight", NULL};
 static const char *const controller_keys[] = {"plugin", "every", NULL};
 
-static mf_dims dims_of(const mf_model *m, int32_t layer, int32_t experts)
+mf_dims mf_model_dims_of(const mf_model *m, int32_t layer)
 {
     const mf_model_config *c = &m->config->model;
     return (mf_dims){.size = sizeof(mf_dims),
                      .layer = layer,
                      .n_layers = (int32_t)c->layers,
                      .dim = (int32_t)c->dim,
-                     .experts = experts,
+                     .experts = (int32_t)m->config->moe.experts,
                      .top_k = (int32_t)m->config->moe.top_k,
                      .heads = (int32_t)c->heads,
                      .kv_heads = (int32_t)c->kv_heads,
-                     .vocab = m->facts.vocab,
+                     .vocab = m->dims.vocab,
                      .seq = (int32_t)c->seq,
                      .causal = c->task == MF_TASK_LM && c->causal,
                      .moe_layers = m->n_moe,
-                     .labels = m->facts.labels,
-                     .train_steps = m->facts.train_steps,
-                     .raw_gates = c->head_gates && c->gate_form == MF_GATE_RAW};
+                     .labels = m->dims.labels,
+                     .train_steps = m->dims.train_steps,
+                     .raw_gates = m->gate_form == MF_GATE_RAW,
+                     .normal_start = c->init == MF_START_NORMAL,
+                     .start_std = c->init_std};
 }
 
 static int load(const mf_plugin_section *s, mf_kind kind, const mf_loaded **ret)
@@ -38,7 +44,8 @@ static int load(const mf_plugin_section *s, mf_kind kind, const mf_loaded **ret)
     return mf_plugin_load(kind, s->plugin, s->file, s->line, ret);
 }
 
-/* Which blocks have experts: every moe_every-th, counted so that the last of each group has. */
+/* Selects the blocks with experts: every moe_every-th, counted so that the last of each group
+ * has them. */
 static int place_moe_layers(mf_model *m)
 {
     const mf_model_config *c = &m->config->model;
@@ -50,38 +57,14 @@ static int place_moe_layers(mf_model *m)
     return m->moe ? MF_OK : MF_ENOMEM;
 }
 
-/* FiLM begins near the identity: see film() in moe.c. */
-static int new_film(mf_model *m, mf_moe_layer *ml, int from)
-{
-    const mf_config *c = m->config;
-    const int64_t d = c->model.dim, E = c->moe.experts;
-    const bool shared = c->film.mode == MF_FILM_SHARED;
-    const uint32_t split = shared ? 0u : MF_PARAM_BY_EXPERT;
-    const bool normal = c->model.init == MF_START_NORMAL;
-    const mf_init weight = {normal ? MF_INIT_NORMAL : MF_INIT_KAIMING, split,
-                            normal ? c->model.init_std : 1};
-    const mf_init bias = {normal ? MF_INIT_ZERO : MF_INIT_UNIFORM, split | MF_PARAM_NO_DECAY,
-                          1 / sqrt((double)d)};
-    char name[64];
-    if (c->film.mode == MF_FILM_OFF) return MF_OK;
-    snprintf(name, sizeof name, "layers.%d.film.weight", from);
-    int rc =
-        mf_store_declare(m->store, name, shared ? mf_shape2(2 * d, d) : mf_shape3(E, 2 * d, d),
-                         weight, false, &ml->film_weight);
-    snprintf(name, sizeof name, "layers.%d.film.bias", from);
-    return rc == MF_OK ? mf_store_declare(m->store, name,
-                                          shared ? mf_shape1(2 * d) : mf_shape2(E, 2 * d), bias,
-                                          false, &ml->film_bias)
-                       : rc;
-}
-
 static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *router,
                          const mf_loaded *expert, bool select_bias)
 {
-    const mf_config *c = m->config;
+    const mf_model_settings *c = m->config;
     mf_moe_layer *ml = &m->moe[m->moe_of_layer[layer]];
-    mf_dims dims = dims_of(m, layer, (int32_t)c->moe.experts);
-    const int from = (int)mf_block_source(m, layer); /* names say whose parameters they are */
+    mf_dims dims = mf_model_dims_of(m, layer);
+    /* parameters have the name of the block that owns them */
+    const int from = (int)mf_block_source(m, layer);
     char path[64];
     ml->layer = layer;
     snprintf(path, sizeof path, "layers.%d.router", from);
@@ -97,9 +80,10 @@ static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *router,
         rc = mf_instance_new(m->plugins, expert, path, c->ini, "expert", router_keys, "shared",
                              &dims, &ml->shared);
     }
-    if (rc == MF_OK) rc = new_film(m, ml, from);
+    ml->adapters = &m->adapters[layer];
+    if (rc == MF_OK) rc = mf_adapters_make(m, layer, MF_ADAPT_EXPERTS);
     if (rc == MF_OK && select_bias) {
-        /* Loads are those of a layer, whosever weights it has. */
+        /* Loads belong to a layer, even if its weights are shared. */
         snprintf(path, sizeof path, "layers.%d.moe.select_bias", (int)layer);
         rc = mf_store_declare(m->store, path, mf_shape1(c->moe.experts), (mf_init){0}, true,
                               &ml->select_bias);
@@ -107,10 +91,10 @@ static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *router,
     return rc;
 }
 
-/* A router that looks at later tokens would let a decoder see what it has to predict. */
+/* A router that reads later tokens would let a decoder see the tokens that it must predict. */
 static int judge_causal(const mf_model *m, const mf_loaded *router)
 {
-    const mf_config *c = m->config;
+    const mf_model_settings *c = m->config;
     const mf_router *table = mf_loaded_vtable(router);
     if (!(table->flags & MF_ROUTER_NOT_CAUSAL) || c->moe.force_causal) return MF_OK;
     if (c->model.task != MF_TASK_LM || !c->model.causal) return MF_OK;
@@ -136,8 +120,8 @@ static int new_moe_layers(mf_model *m, bool select_bias)
 
 static int new_regularizers(mf_model *m)
 {
-    const mf_config *c = m->config;
-    const mf_dims dims = dims_of(m, -1, (int32_t)c->moe.experts);
+    const mf_model_settings *c = m->config;
+    const mf_dims dims = mf_model_dims_of(m, -1);
     const size_t n = (size_t)c->n_regularizers + 1;
     m->regularizers = mf_arena_alloc(m->arena, n * sizeof *m->regularizers);
     m->regularizer_weights = mf_arena_alloc(m->arena, n * sizeof *m->regularizer_weights);
@@ -159,8 +143,8 @@ static int new_regularizers(mf_model *m)
     return MF_OK;
 }
 
-/* Controllers are loaded before the layers are made: one of them may want the selection
- * bias. */
+/* Controllers are loaded before the layers are made, because one of them may request the
+ * selection bias. */
 static int load_controllers(mf_model *m, const mf_loaded **loaded, bool *ret_select_bias)
 {
     for (int i = 0; i < m->config->n_controllers; i++) {
@@ -174,8 +158,8 @@ static int load_controllers(mf_model *m, const mf_loaded **loaded, bool *ret_sel
 
 static int new_controllers(mf_model *m, const mf_loaded *const *loaded)
 {
-    const mf_config *c = m->config;
-    const mf_dims dims = dims_of(m, -1, (int32_t)c->moe.experts);
+    const mf_model_settings *c = m->config;
+    const mf_dims dims = mf_model_dims_of(m, -1);
     for (int i = 0; i < c->n_controllers; i++) {
         const char *section = c->controllers[i].section;
         int rc = mf_instance_new(m->plugins, loaded[i], section, c->ini, section,
@@ -187,16 +171,20 @@ static int new_controllers(mf_model *m, const mf_loaded *const *loaded)
 
 static int assemble(mf_model *m)
 {
-    const mf_config *c = m->config;
+    const mf_model_settings *c = m->config;
     bool select_bias = false;
     const size_t n = (size_t)c->n_controllers + 1;
     const mf_loaded **loaded = mf_arena_alloc(m->arena, n * sizeof *loaded);
     m->controllers = mf_arena_alloc(m->arena, n * sizeof *m->controllers);
     if (!loaded || !m->controllers) return MF_ENOMEM;
     int rc = load_controllers(m, loaded, &select_bias);
+    if (rc == MF_OK) rc = mf_adapters_load(m);
     if (rc == MF_OK) rc = place_moe_layers(m);
     if (rc == MF_OK) rc = mf_blocks_declare(m);
     if (rc == MF_OK) rc = new_moe_layers(m, select_bias);
+    for (int32_t l = 0; rc == MF_OK && l < c->model.layers; l++)
+        rc = mf_adapters_make(m, l, MF_ADAPT_LINEARS);
+    if (rc == MF_OK) rc = mf_adapters_settle(m);
     if (rc == MF_OK) rc = new_regularizers(m);
     if (rc == MF_OK && c->moe.capacity_factor > 0)
         rc = mf_live_register_real(m->plugins, "moe.capacity_factor", &m->capacity_factor, 1e-6,
@@ -204,16 +192,14 @@ static int assemble(mf_model *m)
     if (rc == MF_OK && c->moe.adaptive_capacity > 0)
         rc = mf_live_register_real(m->plugins, "moe.adaptive_capacity", &m->adaptive_capacity,
                                    0, 1e3);
-    if (rc == MF_OK && c->model.skip == MF_SKIP_UNET)
-        rc = mf_live_register_real(m->plugins, "model.skip_scale", &m->skip_scale, -1e3, 1e3);
-    mf_live_set_structural(m->plugins, "model.skip_scale");
+    if (rc == MF_OK) rc = mf_config_alias_live(m->plugins);
     if (rc == MF_OK) rc = mf_tasks_register(m);
     if (rc == MF_OK) rc = mf_heads_register(m);
     if (rc == MF_OK) rc = new_controllers(m, loaded);
     return rc;
 }
 
-/* Blocks begin as copies of the first one, as far as they have the same parameters. */
+/* Copies the first block's initial values to the others, for all parameters that both have. */
 static void make_alike(mf_model *m)
 {
     for (int i = 0; i < mf_store_count(m->store); i++) {
@@ -224,13 +210,14 @@ static void make_alike(mf_model *m)
             continue;
         snprintf(name, sizeof name, "layers.0.%s", p->name + at);
         const mf_param *first = mf_store_find(m->store, name);
-        if (first && mf_shape_equal(first->shape, p->shape))
-            memcpy(p->value, first->value, (size_t)p->count * sizeof *p->value);
+        const float *from =
+            first && mf_shape_equal(first->shape, p->shape) ? mf_param_host(first) : NULL;
+        if (from) mf_param_write(p, from, 0, (size_t)p->count * sizeof *from);
     }
 }
 
-int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool training,
-                 mf_model **ret)
+int mf_model_new(const mf_model_settings *config, const mf_model_dims *dims,
+                 const mf_model_options *options, mf_model **ret)
 {
     mf_arena *arena = mf_arena_new();
     mf_model *m = arena ? mf_arena_alloc(arena, sizeof *m) : NULL;
@@ -239,21 +226,21 @@ int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool trai
         return MF_ENOMEM;
     }
     m->arena = arena;
-    m->config = config;
-    m->facts = *facts;
+    m->settings = *config;
+    m->config = &m->settings;
+    m->dims = *dims;
+    m->options = *options;
     m->capacity_factor = config->moe.capacity_factor;
     m->adaptive_capacity = config->moe.adaptive_capacity;
-    m->skip_scale = config->model.skip_scale;
-    m->bf16 = config->train.dtype != 0;
     m->store = mf_store_new();
     m->plugins = m->store ? mf_plughost_new(m->store) : NULL;
     int rc = m->plugins ? assemble(m) : MF_ENOMEM;
-    if (rc == MF_OK && m->bf16) mf_store_want_bf16(m->store);
+    if (rc == MF_OK && options->bf16) mf_store_want_bf16(m->store);
     if (rc == MF_OK)
-        rc = (facts->bare ? mf_store_seal_bare
-                          : mf_store_seal)(m->store, (uint64_t)config->train.seed, training);
+        rc = (dims->bare ? mf_store_seal_bare : mf_store_seal)(m->store, options->seed,
+                                                               options->training);
     if (rc == MF_OK && config->model.layers_alike) make_alike(m);
-    if (rc == MF_OK && !facts->bare) mf_heads_start(m);
+    if (rc == MF_OK && !dims->bare) rc = mf_adapters_start(m);
     if (rc != MF_OK) {
         mf_model_free(m);
         return rc;
@@ -262,9 +249,37 @@ int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool trai
     return MF_OK;
 }
 
+static int freeze(mf_model *m, const char *pattern)
+{
+    int found = 0;
+    for (int i = 0; i < mf_store_count(m->store); i++) {
+        mf_param *p = mf_store_at(m->store, i);
+        const char *dot = strncmp(p->name, "layers.", 7) == 0 ? strchr(p->name + 7, '.') : NULL;
+        if (p->buffer || p->adapter) continue;
+        if (!mf_match(pattern, p->name) && !(dot && mf_match(pattern, dot + 1))) continue;
+        p->frozen = true;
+        found++;
+    }
+    return found > 0
+               ? MF_OK
+               : mf_fail(MF_ECONFIG, "train.freeze: no parameter is called '%s'", pattern);
+}
+
+int mf_model_freeze(mf_model *m, const char *patterns)
+{
+    char *text = mf_arena_strdup(m->arena, patterns), *rest;
+    int rc = text ? MF_OK : MF_ENOMEM;
+    if (rc != MF_OK) return rc;
+    for (char *word = strtok_r(text, ", ", &rest); rc == MF_OK && word;
+         word = strtok_r(NULL, ", ", &rest))
+        rc = freeze(m, word);
+    return rc;
+}
+
 void mf_model_free(mf_model *m)
 {
     if (!m) return;
+    mf_adapters_free(m);
     for (int i = 0; m->controllers && i < m->config->n_controllers; i++)
         mf_instance_free(m->controllers[i]);
     for (int i = 0; m->regularizers && i < m->config->n_regularizers; i++)
@@ -287,7 +302,7 @@ bool mf_model_has_regularizer(const mf_model *m, int i)
 
 bool mf_model_sees_sequences(const mf_model *m)
 {
-    if (m->config->model.head_norm == MF_HEAD_NORM_BATCH) return true;
+    if (m->sees_sequences) return true;
     if (m->n_moe == 0) return false;
     const mf_expert *table = mf_loaded_vtable(mf_instance_plugin(m->moe[0].expert));
     return (table->flags & MF_EXPERT_SEQUENCE) != 0;

@@ -8,23 +8,23 @@
  *     attention = no: the second half alone
  *
  * Names of parameters: embed.weight, position.weight, layers.N.{norm1,norm2}.{weight,bias},
- * layers.N.attention.{qkv,out}.{weight,bias}, layers.N.attention.gate (and the buffers active,
- * lr_scale beside it: model/heads.h), layers.N.router.*,
- * layers.N.expert.*, layers.N.shared.*, layers.N.ffn.*, layers.N.moe.select_bias,
- * layers.N.skip.{weight,bias}, norm.{weight,bias}, head.{weight,bias}; of further tasks
- * head.NAME.{weight,bias}.
- */
+ * layers.N.attention.{qkv,out}.{weight,bias} (where heads can be switched off the buffers
+ * active and lr_scale beside them: model/heads.h), layers.N.router.*, layers.N.expert.*,
+ * layers.N.shared.*, layers.N.ffn.*, layers.N.moe.select_bias, layers.N.NAME.* of adapters
+ * (model/adapters.h), norm.{weight,bias}, head.{weight,bias}; of further tasks
+ * head.NAME.{weight,bias}. */
 #ifndef MF_MODEL_MODEL_H
 #define MF_MODEL_MODEL_H
 
 #include "graph/graph.h"
-#include "model/config.h"
+#include "model/adapters.h"
+#include "model/model_config.h"
 #include "model/module.h"
 #include "model/moe.h"
 #include "plugin/instance.h"
 
 /* What the data decide. */
-typedef struct mf_model_facts {
+typedef struct mf_model_dims {
     int32_t vocab;   /* token ids 0 .. vocab-1 */
     int32_t labels;  /* label values of tokens, 0: none */
     int32_t classes; /* of task = classify */
@@ -34,30 +34,57 @@ typedef struct mf_model_facts {
     int64_t train_steps; /* planned */
     bool bare;           /* sizes only: parameters have no values (param.h), graphs cannot
                             run */
-} mf_model_facts;
+} mf_model_dims;
+
+/* What training decides: the model itself reads no key of [train]. */
+typedef struct mf_model_options {
+    bool training;          /* gradients and moments */
+    uint64_t seed;          /* of start values */
+    double dropout;         /* share of activations set to 0 in training graphs */
+    bool dropout_embedding; /* on embeddings, too */
+    bool bf16;              /* gemms take bf16 */
+    mf_recompute recompute; /* what the backward pass computes again */
+} mf_model_options;
 
 typedef struct mf_model {
-    const mf_config *config;
-    mf_model_facts facts;
+    mf_model_settings settings;
+    const mf_model_settings *config; /* &settings */
+    mf_model_dims dims;
+    mf_model_options options;
     mf_store *store;
     mf_plughost *plugins;
-    int32_t n_moe;                 /* MoE layers */
-    mf_moe_layer *moe;             /* [n_moe] */
-    int32_t *moe_of_layer;         /* [layers] index into moe, -1 dense */
-    mf_ctx **regularizers;         /* [config->n_regularizers] */
-    double *regularizer_weights;   /* live */
+    int32_t n_moe;                         /* MoE layers */
+    mf_moe_layer *moe;                     /* [n_moe] */
+    int32_t *moe_of_layer;                 /* [layers] index into moe, -1 dense */
+    mf_ctx **regularizers;                 /* [config->n_regularizers] */
+    double *regularizer_weights;           /* live */
     double task_weights[1 + MF_TASKS_MAX]; /* of model.task and of [task.NAME]; live */
-    mf_ctx **controllers;          /* [config->n_controllers] */
-    double capacity_factor;        /* live as moe.capacity_factor */
-    double adaptive_capacity;      /* live as moe.adaptive_capacity */
-    double skip_scale;             /* live as model.skip_scale */
-    bool bf16;                     /* products in bf16: train.dtype */
+    mf_ctx **controllers;                  /* [config->n_controllers] */
+    double capacity_factor;                /* live as moe.capacity_factor */
+    double adaptive_capacity;              /* live as moe.adaptive_capacity */
+    /* adapters: [layers + 1], the last those of the output head */
+    mf_adapters *adapters;
+    const mf_loaded **adapter_plugins; /* [config->n_adapters] */
+    mf_adapter_at *adapter_at;         /* the same */
+    const char *linear_names;          /* of a block, for messages; may be NULL */
+    bool sees_sequences;               /* an adapter looks at other tokens of the batch */
+    bool head_switches;                /* heads can be switched off, and are measured */
+    mf_param **gates;                  /* [layers] of its heads; NULL: none */
+    mf_gate_form gate_form;
+    mf_adapt_env *env; /* of the graph that is being built; NULL between */
     struct mf_arena *arena;
 } mf_model;
 
-/* Loads the plugins, declares everything, draws start values. */
-int mf_model_new(const mf_config *config, const mf_model_facts *facts, bool training,
-                 mf_model **ret);
+/* What an instance in a block is told of the model; layer -1: of the whole model. */
+mf_dims mf_model_dims_of(const mf_model *m, int32_t layer);
+/* Loads the plugins, declares everything, draws start values. The configuration must outlive
+ * the model; dims and options are copied. */
+int mf_model_new(const mf_model_settings *settings, const mf_model_dims *dims,
+                 const mf_model_options *options, mf_model **ret);
+/* Parameters that match one of the patterns (separated by commas; of full names, or of names
+ * without "layers.N.") do not learn; those of adapters are not meant. Before graphs are built.
+ * MF_ECONFIG: a pattern matches none. */
+int mf_model_freeze(mf_model *m, const char *patterns);
 void mf_model_free(mf_model *m);
 /* Tasks of examples: 0 unless model.task is one; kinds and names as in mf_model_task. */
 int mf_model_tasks(const mf_model *m);
@@ -77,7 +104,7 @@ int mf_model_modules(const mf_model *m, mf_model_module out[MF_MODEL_MODULES]);
 
 /* Does regularizer i add its term? Those that read routing have none without MoE layers. */
 bool mf_model_has_regularizer(const mf_model *m, int i);
-/* Has it experts that look at whole sequences, or head_norm = batch? Then there is no decoding
+/* Has it experts or adapters that look at other tokens of the batch? Then there is no decoding
  * with a cache. */
 bool mf_model_sees_sequences(const mf_model *m);
 
@@ -99,18 +126,18 @@ typedef enum mf_mode { MF_MODE_TRAIN, MF_MODE_EVAL, MF_MODE_GENERATE } mf_mode;
 typedef struct mf_model_shape {
     mf_mode mode;
     int32_t batch, seq;
-    bool masked;         /* some tokens are padding: read the mask input */
-    bool accumulate;     /* gradients are added to what is there */
-    bool want_logits;    /* keep logits [T,V] (always in MF_MODE_GENERATE) */
-    bool want_prob;      /* keep each MoE layer's prob, chosen and gate */
+    bool masked;            /* some tokens are padding: read the mask input */
+    bool accumulate;        /* gradients are added to what is there */
+    bool want_logits;       /* keep logits [T,V] (always in MF_MODE_GENERATE) */
+    bool want_prob;         /* keep each MoE layer's prob, chosen and gate */
     int32_t want_attention; /* > 0: keep the attention weights of so many tokens (at most seq)
                                of the * first sequence, for pictures */
-    bool want_trace;     /* keep all that train/trace.h records */
-    bool try_heads;      /* read the head_mask input: heads are left out for a try */
+    bool want_trace;        /* keep all that train/trace.h records */
+    bool try_heads;         /* read the head_mask input: heads are left out for a try */
     const mf_moe_forced *forced; /* [n_moe] choices come from outside; NULL: from the routers */
     bool no_reuse;
-    const mf_graph *lender;/* of memory between its runs (graph.h), or NULL */
-    const mf_cache *cache; /* MF_MODE_GENERATE: appended to and attended to; NULL: none */
+    const mf_graph *arena_of; /* of memory between its runs (graph.h), or NULL */
+    const mf_cache *cache;    /* MF_MODE_GENERATE: appended to and attended to; NULL: none */
 } mf_model_shape;
 
 /* What a graph computes of a layer's heads. */
@@ -137,24 +164,24 @@ typedef struct mf_model_graph {
     mf_graph *g;
     mf_model_shape shape;
     mf_tensor *tokens, *positions, *sequence_ids; /* [T] i32 */
-    mf_tensor *mask;         /* [T] f32, NULL unless masked */
-    mf_tensor *targets;      /* [T] i32 ([B] classify), -1: does not count; NULL when
+    mf_tensor *mask;                              /* [T] f32, NULL unless masked */
+    mf_tensor *targets; /* [T] i32 ([B] classify), -1: does not count; NULL when
                                 generating, and * with numbers */
-    bool by_row;             /* what is learned is one a sequence: see tasks */
-    int n_tasks;             /* 0 unless by_row */
+    bool by_row;        /* what is learned is one a sequence: see tasks */
+    int n_tasks;        /* 0 unless by_row */
     mf_model_task tasks[1 + MF_TASKS_MAX];
-    mf_tensor *labels;       /* [T] i32, NULL without labels */
-    mf_tensor *cache_pos;    /* [B] i32: tokens already in the cache; NULL without cache */
-    mf_tensor *kv_len;       /* [B] i32: those plus the ones of this run */
-    mf_tensor *head_mask;    /* [layers heads, 1] f32: 0 leaves a head out; NULL unless asked
+    mf_tensor *labels;    /* [T] i32, NULL without labels */
+    mf_tensor *cache_pos; /* [B] i32: tokens already in the cache; NULL without cache */
+    mf_tensor *kv_len;    /* [B] i32: those plus the ones of this run */
+    mf_tensor *head_mask; /* [layers heads, 1] f32: 0 leaves a head out; NULL unless asked
                                 for */
-    mf_tensor *last;         /* [B] i32: row whose logits are wanted, when generating */
+    mf_tensor *last;      /* [B] i32: row whose logits are wanted, when generating */
     mf_tensor *loss, *task_loss; /* scalars */
-    mf_tensor *logits; /* [T,V]; [B,V] when generating; tasks[0].out; NULL unless kept */
-    mf_tensor **regularizers;/* [n] unweighted scalars */
-    mf_moe_out *moe;         /* [n_moe] */
+    mf_tensor *logits;        /* [T,V]; [B,V] when generating; tasks[0].out; NULL unless kept */
+    mf_tensor **regularizers; /* [n] unweighted scalars */
+    mf_moe_out *moe;          /* [n_moe] */
     int32_t n_layers;
-    mf_model_heads *heads;   /* [n_layers] */
+    mf_model_heads *heads; /* [n_layers] */
 } mf_model_graph;
 
 int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph **ret);

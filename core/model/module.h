@@ -1,4 +1,5 @@
-/* model/module.h: what a parameter is for, told by its name (model/model.h). */
+/* model/module.h: the part of the model to which a parameter belongs, found by its
+ * name (model/model.h). */
 #ifndef MF_MODEL_MODULE_H
 #define MF_MODEL_MODULE_H
 
@@ -8,11 +9,10 @@ typedef enum mf_module {
     MF_MODULE_DENSE,
     MF_MODULE_ROUTER,
     MF_MODULE_EXPERTS,
-    MF_MODULE_FILM,
-    MF_MODULE_SKIPS,
     MF_MODULE_NORMS,
     MF_MODULE_HEAD,
-    MF_MODULE_OTHER, /* of regularizers and controllers */
+    MF_MODULE_ADAPTERS,
+    MF_MODULE_OTHER, /* parameters of regularizers and controllers */
     MF_MODEL_MODULES
 } mf_module;
 mf_module mf_module_of(const char *param);

@@ -1,6 +1,9 @@
+/* model/moe.c: one MoE layer as graph nodes: router, capacity, experts, sum, and what is
+ * measured of them. Shapes never depend on the data: assignments are T k, and who is dropped
+ * has index -1. */
 #include "model/moe.h"
-#include "plugin/open.h"
-#include "ops/grouped_attention.h"
+#include "plugin/load/open.h"
+#include "ops/moe/grouped_attention.h"
 
 /* Scores for selection: the router's, plus the bias that a controller keeps. */
 static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const mf_routing *r)
@@ -175,23 +178,13 @@ static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_setting
     return mf_combine_rows(g, y, ones, &groups, NULL, tokens, n);
 }
 
-/* FiLM (Perez et al. 2018, eq. 2) on expert outputs, conditioned on the layer's input (TAGAT):
- * [gamma - from, beta] = W x + b of the row's expert, or one for all;  y' = gamma * y + beta.
- * With from = 1 zero weights are the identity; with 0 gamma begins around 0, as printed. */
-static mf_tensor *film(const mf_moe_layer *layer, mf_graph *g, const mf_expert_in *ein,
-                       double from, mf_tensor *y)
+/* What adapters make of the assignments on their way into the experts, or out of them. */
+static mf_tensor *adapt(const mf_moe_settings *s, mf_point point, const mf_expert_in *ein,
+                        mf_tensor *x, mf_tensor *y)
 {
-    if (!layer->film_weight) return y;
-    mf_tensor *w = mf_graph_param(g, layer->film_weight),
-              *b = mf_graph_param(g, layer->film_bias);
-    mf_tensor *both = layer->film_weight->shape.rank == 3
-                          ? mf_grouped_linear(g, ein->x, w, ein->offset, b)
-                          : mf_linear(g, ein->x, w, b);
-    if (!both || !y) return NULL;
-    const int64_t d = y->shape.dim[1];
-    mf_tensor *gamma = mf_affine(g, mf_slice(g, both, 1, 0, d), 1, from),
-              *beta = mf_slice(g, both, 1, d, d);
-    return mf_add(g, mf_mul(g, y, gamma), beta);
+    const mf_adapter_in more = {
+        .experts = ein->experts, .x = x, .offset = ein->offset, .token = ein->token};
+    return s->env ? mf_adapt(s->env, point, y, &more) : y;
 }
 
 /* Sum over real tokens of -sum g ln g, g the token's gates over their sum. */
@@ -271,16 +264,16 @@ static int route(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
                       .seq = in->seq};
     /* Routers see and compute f32: a choice hangs on small differences (Fedus et al. 2021,
      * 2.4). */
-    const bool narrow = mf_graph_narrow(g, false);
+    const bool narrow = mf_graph_set_bf16(g, false);
     mf_router_in wide = *in;
-    wide.x = mf_graph_wide(g, in->x);
+    wide.x = mf_graph_to_f32(g, in->x);
     int rc = mf_instance_route(layer->router, g, &wide, r);
     if (rc == MF_OK) {
         out->gate = choose(layer, s, g, in, out);
         out->own = (mf_moe_choice){r->rows, r->chosen, NULL, out->gate, r->token};
         rc = mf_graph_status(g);
     }
-    mf_graph_narrow(g, narrow);
+    mf_graph_set_bf16(g, narrow);
     return rc;
 }
 
@@ -295,7 +288,7 @@ static void keep_choice(const mf_moe_settings *s, mf_graph *g, const mf_router_i
         mf_graph_keep(out->gate);
     }
     if (!s->trace) return;
-    out->x = mf_graph_wide(g, in->x);
+    out->x = mf_graph_to_f32(g, in->x);
     mf_graph_keep(out->x);
     mf_graph_keep(r->logits);
     mf_graph_keep(out->score);
@@ -308,7 +301,7 @@ static void keep_choice(const mf_moe_settings *s, mf_graph *g, const mf_router_i
 /* Experts come from plugins: whether they attend shows in the nodes that they add. */
 static void keep_attention(mf_graph *g, int before, mf_moe_out *out)
 {
-    out->attention = mf_graph_node_of(g, "grouped_attention", before);
+    out->attention = mf_graph_node_of(g, MF_ROLE_GROUPED_ATTENTION, before);
     for (int i = 0; out->attention && i <= MF_ATTEND_TOKEN; i++)
         mf_graph_keep(out->attention->in[i]);
 }
@@ -324,10 +317,10 @@ bool mf_moe_attention_of(const mf_moe_out *out, mf_moe_attention *ret)
                               .masked = n->n_in > MF_ATTEND_MASK && n->in[MF_ATTEND_MASK],
                               .own = n->attr.i[MF_ATTEND_OWN] != 0,
                               .scale = n->attr.f[MF_ATTEND_SCALE],
-                              .q = mf_tensor_data(n->in[MF_ATTEND_Q]),
-                              .kv = mf_tensor_data(n->in[MF_ATTEND_KV]),
-                              .offset = mf_tensor_data(n->in[MF_ATTEND_OFFSET]),
-                              .at = mf_tensor_data(n->in[MF_ATTEND_TOKEN])};
+                              .q = mf_tensor_host(n->in[MF_ATTEND_Q]),
+                              .kv = mf_tensor_host(n->in[MF_ATTEND_KV]),
+                              .offset = mf_tensor_host(n->in[MF_ATTEND_OFFSET]),
+                              .at = mf_tensor_host(n->in[MF_ATTEND_TOKEN])};
     return ret->q && ret->kv && ret->offset && ret->at;
 }
 
@@ -383,25 +376,30 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
     const int k = r->token ? 1 : r->rows / r->tokens;
     mf_row_groups groups = mf_group_rows(g, r->admitted, r->token, k, r->experts);
     const mf_expert *table = mf_loaded_vtable(mf_instance_plugin(layer->expert));
-    const bool gates = (table->flags & MF_EXPERT_GATES) && !layer->film_weight;
-    const mf_expert_in ein = {.size = sizeof ein,
-                              .gate = gates ? grouped_gates(g, out->gate, &groups) : NULL,
-                              .batch = in->batch,
-                              .seq = in->seq,
-                              .experts = r->experts,
-                              .x = mf_dispatch_rows(g, in->x, &groups, r->token, k),
-                              .offset = groups.offset,
-                              .token = groups.token,
-                              .seq_x = in->x,
-                              .mask = in->mask,
-                              .positions = in->positions,
-                              .sequence_ids = in->sequence_ids};
+    const bool gates =
+        (table->flags & MF_EXPERT_GATES) && !mf_adapters_at(layer->adapters, MF_AT_EXPERT_OUT);
+    mf_expert_in ein = {.size = sizeof ein,
+                        .gate = gates ? grouped_gates(g, out->gate, &groups) : NULL,
+                        .batch = in->batch,
+                        .seq = in->seq,
+                        .experts = r->experts,
+                        .x = mf_dispatch_rows(g, in->x, &groups, r->token, k),
+                        .offset = groups.offset,
+                        .token = groups.token,
+                        .seq_x = in->x,
+                        .mask = in->mask,
+                        .positions = in->positions,
+                        .sequence_ids = in->sequence_ids};
     mf_tensor *y = NULL;
     const int before = mf_graph_nodes(g);
+    ein.x = adapt(s, MF_AT_EXPERT_IN, &ein, NULL, ein.x);
+    if (!ein.x) return mf_graph_status(g);
+    if (s->env) s->env->token = groups.token;
     rc = mf_instance_expert(layer->expert, g, &ein, &y);
+    if (s->env) s->env->token = NULL;
     if (rc != MF_OK) return rc;
     if (s->attention) keep_attention(g, before, out);
-    y = film(layer, g, &ein, s->film_from, y);
+    y = adapt(s, MF_AT_EXPERT_OUT, &ein, ein.x, y);
     if (gates)
         out->y = mf_return_rows(g, y, &groups, r->token, r->tokens, k);
     else

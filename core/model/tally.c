@@ -1,4 +1,5 @@
-/* What one MoE layer did over one or more runs, and the figures that people read. */
+/* model/tally.c: sums measurements of one MoE layer over runs, and computes the reported values
+ * from them. Padding never counts. */
 #include <math.h>
 #include <string.h>
 #include "base/mem.h"
@@ -35,7 +36,7 @@ void mf_moe_tally_reset(mf_moe_tally *t)
 
 static void add(double *sum, const mf_tensor *t, int64_t n)
 {
-    const float *v = t ? mf_tensor_data(t) : NULL;
+    const float *v = t ? mf_tensor_host(t) : NULL;
     for (int64_t i = 0; v && i < n; i++)
         sum[i] += (double)v[i];
 }
@@ -67,9 +68,9 @@ void mf_moe_tally_add(mf_moe_tally *t, const mf_moe_out *out)
 
 void mf_moe_overflow(const mf_moe_out *out, double *ret_dropped, double *ret_moved)
 {
-    const int32_t *chosen = out->limited ? mf_tensor_data(out->routing.chosen) : NULL,
-                  *admitted = out->limited ? mf_tensor_data(out->routing.admitted) : NULL;
-    const float *moved = out->limited && out->moved ? mf_tensor_data(out->moved) : NULL;
+    const int32_t *chosen = out->limited ? mf_tensor_host(out->routing.chosen) : NULL,
+                  *admitted = out->limited ? mf_tensor_host(out->routing.admitted) : NULL;
+    const float *moved = out->limited && out->moved ? mf_tensor_host(out->moved) : NULL;
     int64_t dropped = 0;
     for (int32_t r = 0; chosen && admitted && r < out->routing.rows; r++)
         dropped += chosen[r] >= 0 && admitted[r] < 0;

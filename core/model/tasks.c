@@ -1,3 +1,5 @@
+/* model/tasks.c: heads and losses of predictions for whole examples. With one task the graph
+ * has no task weights, so its bits do not depend on them. */
 #include "model/tasks.h"
 #include <stdio.h>
 #include "graph/shape.h"
@@ -23,7 +25,7 @@ const char *mf_model_task_name(const mf_model *m, int i)
 
 int64_t mf_model_task_params(const mf_model *m, int i)
 {
-    const mf_model_facts *f = &m->facts;
+    const mf_model_dims *f = &m->dims;
     const int64_t out = mf_model_task_kind(m, i) == MF_TASK_REGRESS ? 1
                         : i == 0                                    ? f->classes
                                                                     : f->more_classes[i - 1];
@@ -32,7 +34,7 @@ int64_t mf_model_task_params(const mf_model *m, int i)
 
 int mf_tasks_register(mf_model *m)
 {
-    const mf_config *c = m->config;
+    const mf_model_settings *c = m->config;
     char name[128];
     m->task_weights[0] = c->model.task_weight;
     if (mf_model_tasks(m) < 2) return MF_OK;
@@ -65,29 +67,29 @@ void mf_tasks_inputs(const mf_model *m, mf_model_graph *mg)
 
 static mf_tensor *squared_error(mf_graph *g, const mf_model_task *t)
 {
-    const bool narrow = mf_graph_narrow(g, false); /* losses are f32 all the way */
+    const bool narrow = mf_graph_set_bf16(g, false); /* losses are computed in f32 */
     mf_tensor *out = mf_reshape(g, t->out, t->values->shape);
     mf_tensor *off = mf_mul(g, mf_square(g, mf_sub(g, out, t->values)), t->counted);
     mf_tensor *n = mf_clamp(g, mf_sum(g, t->counted, MF_ALL, false), 1, 1e30);
     mf_tensor *mean = mf_div(g, mf_sum(g, off, MF_ALL, false), n);
-    mf_graph_narrow(g, narrow);
+    mf_graph_set_bf16(g, narrow);
     return mean;
 }
 
-/* The sum of weight x loss, where there are several. */
+/* The sum of weight x loss, if there are several tasks. */
 static mf_tensor *sum_of_losses(mf_model *m, mf_model_graph *mg)
 {
     mf_graph *g = mg->g;
     mf_tensor *sum = mg->tasks[0].loss;
     if (mg->n_tasks == 1) return sum;
-    const bool narrow = mf_graph_narrow(g, false);
+    const bool narrow = mf_graph_set_bf16(g, false);
     for (int i = 0; i < mg->n_tasks; i++) {
         mf_graph_keep(mg->tasks[i].loss);
         mf_tensor *weight = mf_graph_live(g, &m->task_weights[i], "weight");
         mf_tensor *part = mf_mul(g, mg->tasks[i].loss, weight);
         sum = i == 0 ? part : mf_add(g, sum, part);
     }
-    mf_graph_narrow(g, narrow);
+    mf_graph_set_bf16(g, narrow);
     return sum;
 }
 

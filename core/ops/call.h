@@ -1,7 +1,7 @@
 /* ops/call.h: shorthand for the forward and backward functions of core's ops.
  *
- * An op checks nothing here that infer has checked; it hands pointers and sizes to one kernel
- * of the set that the run uses.
+ * An op does not check again what infer has checked, and never reads the elements of a tensor:
+ * it launches kernels of the set that the run uses, which get its pointers and sizes.
  */
 #ifndef MF_OPS_CALL_H
 #define MF_OPS_CALL_H
@@ -9,6 +9,7 @@
 #include <moefw/op.h>
 #include "base/parallel.h"
 #include "base/rng.h"
+#include "graph/exec.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 
@@ -17,18 +18,30 @@ static inline const mf_kernels *mf_call_kernels(const mf_call *call)
 {
     return call->exec->kernels;
 }
+/* The launch context of kernels called by this op. */
 static inline mf_kctx mf_call_kctx(const mf_call *call)
 {
-    mf_kctx x = {mf_parallel, mf_rng_block, call->exec->seed, call->exec->step,
-                 mf_parallel_threads()};
-    return x;
+    const mf_launch *launch = mf_call_launch(call);
+    return (mf_kctx){.parallel = mf_parallel,
+                     .rng_block = mf_rng_block,
+                     .seed = call->exec->seed,
+                     .step = call->exec->step,
+                     .threads = mf_parallel_threads(),
+                     .fault = launch->fault,
+                     .stream = launch->stream,
+                     .node = launch->node};
 }
 static inline bool mf_call_is_bf16(const mf_call *call, int i)
 {
     return call->in[i].dtype == MF_BF16;
 }
-/* The weight of a product, input 1, is in panels. */
-static inline bool mf_call_panels(const mf_call *call)
+/* The type of a value as kernels have it. */
+static inline mf_cast_type mf_call_type(const mf_view *v)
+{
+    return (mf_cast_type)v->dtype;
+}
+/* The weight of a gemm, input 1, is packed. */
+static inline bool mf_call_packed(const mf_call *call)
 {
     return call->in[1].reserved & MF_VIEW_PANELS;
 }

@@ -1,5 +1,5 @@
-/* ops/cast.c: element types. y = x in type `to`; dx = dy in the type of x, between floats
- * only. */
+/* ops/cast.c: element types. y = x in type `to`; dx = dy in the type of x, between
+ * floats only. */
 #include "graph/shape.h"
 #include "ops/call.h"
 #include "ops/infer.h"
@@ -33,4 +33,5 @@ const mf_opdef mf_op_cast = {.size = sizeof(mf_opdef),
                              .forward = forward,
                              .grad = grad,
                              .diff_in = 1,
-                             .bf16_in = 1};
+                             .bf16_in = 1,
+                             .role = MF_ROLE_CAST};

@@ -9,8 +9,8 @@
  *   greater  [a > b]        none
  *
  * a and b are f32 or bf16, both the same, of rank 0 to 4; so is y. y has the broadcast shape;
- * gradients are summed back over what was repeated. All are composed, so that only what they
- * name is kept for the backward pass.
+ * gradients are summed over repeated dimensions. All gradients are composed of ops, so only the
+ * values that they name are kept for the backward pass.
  */
 #include "ops/call.h"
 #include "ops/infer.h"
@@ -41,17 +41,13 @@ static int forward(const mf_call *call)
     mf_walk_add(&w, call->in[0].shape);
     mf_walk_add(&w, call->in[1].shape);
     mf_walk_merge(&w);
-    if (mf_call_is_bf16(call, 0))
-        mf_call_kernels(call)->map2_bf16(&x, fn, w.dim, w.stride[0], w.stride[1],
-                                         call->in[0].data, call->in[1].data, call->out[0].data);
-    else
-        mf_call_kernels(call)->map2(&x, fn, w.dim, w.stride[0], w.stride[1],
-                                    mf_call_f32(call, 0), mf_call_f32(call, 1),
-                                    mf_call_out(call, 0));
+    mf_call_kernels(call)->map2(&x, fn, (int)mf_call_type(&call->in[0]), w.dim, w.stride[0],
+                                w.stride[1], call->in[0].data, call->in[1].data,
+                                call->out[0].data);
     return MF_OK;
 }
 
-/* d summed back to the shape of input i; nothing where no gradient is wanted. */
+/* Gives d, summed to the shape of input i, as its gradient. */
 static void give(mf_graph *g, const mf_gradient *at, int i, mf_tensor *d)
 {
     at->din[i] = mf_sum_to(g, d, at->in[i]->shape);
@@ -108,7 +104,7 @@ static int grad_minimum(mf_graph *g, const mf_gradient *at)
     return grad_choice(g, at, mf_greater(g, at->in[0], at->in[1]));
 }
 
-#define BINARY(op, map, text, gradient, more)                                                  \
+#define BINARY(op, map, text, gradient, more, part)                                            \
     static const int op##_fn = map;                                                            \
     const mf_opdef mf_op_##op = {.size = sizeof(mf_opdef),                                     \
                                  .flags = MF_OP_INPLACE | MF_OP_INPLACE_SECOND | (more),       \
@@ -119,11 +115,12 @@ static int grad_minimum(mf_graph *g, const mf_gradient *at)
                                  .grad = gradient,                                             \
                                  .diff_in = 3,                                                 \
                                  .bf16_in = 3,                                                 \
-                                 .user = &op##_fn};
-BINARY(add, MF_MAP_ADD, "y = a + b", grad_add, 0)
-BINARY(sub, MF_MAP_SUB, "y = a - b", grad_sub, 0)
-BINARY(mul, MF_MAP_MUL, "y = a b", grad_mul, 0)
-BINARY(div, MF_MAP_DIV, "y = a / b", grad_div, 0)
-BINARY(maximum, MF_MAP_MAXIMUM, "y = max(a, b)", grad_maximum, 0)
-BINARY(minimum, MF_MAP_MINIMUM, "y = min(a, b)", grad_minimum, 0)
-BINARY(greater, MF_MAP_GREATER, "y = 1 where a > b, else 0", NULL, MF_OP_NO_GRAD)
+                                 .user = &op##_fn,                                             \
+                                 .role = part};
+BINARY(add, MF_MAP_ADD, "y = a + b", grad_add, 0, MF_ROLE_ADD)
+BINARY(sub, MF_MAP_SUB, "y = a - b", grad_sub, 0, MF_ROLE_NONE)
+BINARY(mul, MF_MAP_MUL, "y = a b", grad_mul, 0, MF_ROLE_NONE)
+BINARY(div, MF_MAP_DIV, "y = a / b", grad_div, 0, MF_ROLE_NONE)
+BINARY(maximum, MF_MAP_MAXIMUM, "y = max(a, b)", grad_maximum, 0, MF_ROLE_NONE)
+BINARY(minimum, MF_MAP_MINIMUM, "y = min(a, b)", grad_minimum, 0, MF_ROLE_NONE)
+BINARY(greater, MF_MAP_GREATER, "y = 1 where a > b, else 0", NULL, MF_OP_NO_GRAD, MF_ROLE_NONE)

@@ -1,4 +1,6 @@
-/* ops/infer.c: checks of input types and shapes, and their wording. */
+/* ops/infer.c: checks of input types and shapes, and their wording. They run while a graph is
+ * built, so messages name the input, what was expected and what was found.
+ */
 #include "ops/infer.h"
 
 int mf_infer_inputs(const mf_infer *in, int n)

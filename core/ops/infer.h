@@ -1,4 +1,4 @@
-/* ops/infer.h: what the infer functions of core's ops ask of their inputs.
+/* ops/infer.h: checks of inputs for the infer functions of core's ops.
  *
  * Each check returns MF_OK, or records through in->fail a refusal that names the input by
  * `what` and returns MF_ESHAPE. They are written to be chained:
@@ -14,7 +14,7 @@
 #include "graph/shape.h"
 
 int mf_infer_inputs(const mf_infer *in, int n); /* exactly n, absent optional ones included */
-/* An optional input that was left out, rank -1. */
+/* An optional input that is absent: rank -1. */
 static inline bool mf_infer_absent(const mf_infer *in, int i)
 {
     return in->in[i].shape.rank < 0;
@@ -42,7 +42,7 @@ static inline mf_dtype mf_attr_type(int64_t code, mf_dtype otherwise)
     return code ? (mf_dtype)(code - 1) : otherwise;
 }
 
-/* The shape that an op was given: attr.i[0] the rank, attr.i[1 ..] the dimensions. */
+/* The shape in the attributes: attr.i[0] is the rank, attr.i[1 ..] the dimensions. */
 static inline mf_shape mf_attr_shape(const mf_attr *attr)
 {
     mf_shape s = mf_shape0();

@@ -3,7 +3,7 @@
  *   x [...,in], w [out,in], b [out] or absent -> y [...,out]; x, w f32 or bf16; i0: type of y
  *   dx = dy w,  dw = dy^T x,  db = sum of dy over rows
  */
-#include "ops/product.h"
+#include "ops/gemm.h"
 
 static int linear_infer(mf_infer *in)
 {
@@ -26,30 +26,18 @@ static int linear_infer(mf_infer *in)
 static int linear_forward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
-    mf_shape w = call->in[1].shape;
-    if (mf_call_is_bf16(call, 0) || call->out[0].dtype != MF_F32 || mf_call_panels(call)) {
-        const mf_product p = {.m = mf_shape_rows(call->in[0].shape),
-                              .n = w.dim[0],
-                              .k = w.dim[1],
-                              .trans_b = true,
-                              .panels_b = mf_call_panels(call),
-                              .type_a = mf_call_type(&call->in[0]),
-                              .type_b = mf_call_type(&call->in[1]),
-                              .type_c = mf_call_type(&call->out[0]),
-                              .a = call->in[0].data,
-                              .b = call->in[1].data,
-                              .c = call->out[0].data,
-                              .lda = w.dim[1],
-                              .ldb = w.dim[1],
-                              .ldc = w.dim[0],
-                              .alpha = 1,
-                              .bias = mf_call_f32(call, 2)};
-        mf_call_kernels(call)->product(&x, &p);
-        return MF_OK;
-    }
-    mf_call_kernels(call)->linear(&x, mf_shape_rows(call->in[0].shape), w.dim[0], w.dim[1],
-                                  mf_call_f32(call, 0), mf_call_f32(call, 1),
-                                  mf_call_f32(call, 2), mf_call_out(call, 0));
+    const mf_shape w = call->in[1].shape;
+    mf_gemm g = {.m = mf_shape_rows(call->in[0].shape),
+                 .n = w.dim[0],
+                 .k = w.dim[1],
+                 .a = mf_call_operand(call, 0, w.dim[1]),
+                 .b = mf_call_operand(call, 1, w.dim[1]),
+                 .c = mf_call_result(call, w.dim[0]),
+                 .alpha = 1,
+                 .bias = mf_call_f32(call, 2)};
+    g.b.trans = true;
+    g.b.packed = mf_call_packed(call);
+    mf_call_kernels(call)->gemm(&x, &g);
     return MF_OK;
 }
 
@@ -63,7 +51,7 @@ static mf_tensor *flat(mf_graph *g, mf_tensor *x)
 static int linear_grad(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *x = at->in[0], *w = at->in[1], *dy = flat(g, at->dout[0]);
-    /* The weight's first: then x is done with before dx is there. */
+    /* The weight's gradient first: x is then dead before dx needs memory. */
     if (at->wants[1])
         at->din[1] = mf_matmul_as(g, dy, true, flat(g, x), false, 1, mf_tensor_grad_type(w));
     if (at->wants[0])
@@ -76,7 +64,7 @@ static int linear_grad(mf_graph *g, const mf_gradient *at)
 
 const mf_opdef mf_op_linear = {
     .size = sizeof mf_op_linear,
-    .flags = MF_OP_NARROW | MF_OP_PANELS,
+    .flags = MF_OP_GEMM | MF_OP_PANELS,
     .name = "linear",
     .formula = "y = x w^T + b",
     .infer = linear_infer,
@@ -84,4 +72,5 @@ const mf_opdef mf_op_linear = {
     .grad = linear_grad,
     .diff_in = 7,
     .bf16_in = 3,
+    .role = MF_ROLE_LINEAR,
 };

@@ -5,7 +5,7 @@
  *   y [m,n] or [i,m,n]
  *   da = s dy op(b)^T (stored transposed: s op(b) dy^T),  db = s op(a)^T dy (s dy^T op(a))
  */
-#include "ops/product.h"
+#include "ops/gemm.h"
 
 typedef struct sizes {
     int64_t batch, m, n, k, k_of_b;
@@ -32,8 +32,7 @@ static int matmul_infer(mf_infer *in)
     mf_dtype type = mf_infer_float(in, 0), result;
     if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "a", type, 2, 3) ||
         mf_infer_tensor(in, 1, "b", type, in->in[0].shape.rank, in->in[0].shape.rank) ||
-        mf_infer_result(in, 2, type, &result) ||
-        mf_infer_attr(in, 0, "transpose of a", 0, 1) ||
+        mf_infer_result(in, 2, type, &result) || mf_infer_attr(in, 0, "transpose of a", 0, 1) ||
         mf_infer_attr(in, 1, "transpose of b", 0, 1))
         return MF_ESHAPE;
     sizes s = sizes_of(in->in, in->attr);
@@ -53,38 +52,21 @@ static int matmul_infer(mf_infer *in)
 static int matmul_forward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
-    sizes s = sizes_of(call->in, call->attr);
-    float alpha = (float)call->attr->f[0];
-    if (mf_call_is_bf16(call, 0) || call->out[0].dtype != MF_F32) {
-        const mf_product p = {.m = s.m,
-                              .n = s.n,
-                              .k = s.k,
-                              .trans_a = s.trans_a,
-                              .trans_b = s.trans_b,
-                              .type_a = mf_call_type(&call->in[0]),
-                              .type_b = mf_call_type(&call->in[1]),
-                              .type_c = mf_call_type(&call->out[0]),
-                              .a = call->in[0].data,
-                              .b = call->in[1].data,
-                              .c = call->out[0].data,
-                              .lda = s.trans_a ? s.m : s.k,
-                              .ldb = s.trans_b ? s.k : s.n,
-                              .ldc = s.n,
-                              .alpha = alpha,
-                              .parts = s.batch,
-                              .step_a = s.m * s.k,
-                              .step_b = s.k * s.n,
-                              .step_c = s.m * s.n};
-        mf_call_kernels(call)->product(&x, &p);
-    } else if (call->in[0].shape.rank == 3)
-        mf_call_kernels(call)->matmul_batch(&x, s.batch, s.trans_a, s.trans_b, s.m, s.n, s.k,
-                                            alpha, mf_call_f32(call, 0), mf_call_f32(call, 1),
-                                            mf_call_out(call, 0));
-    else
-        mf_call_kernels(call)->matmul(&x, s.trans_a, s.trans_b, s.m, s.n, s.k, alpha,
-                                      mf_call_f32(call, 0), s.trans_a ? s.m : s.k,
-                                      mf_call_f32(call, 1), s.trans_b ? s.k : s.n, 0,
-                                      mf_call_out(call, 0), s.n);
+    const sizes s = sizes_of(call->in, call->attr);
+    mf_gemm g = {.m = s.m,
+                 .n = s.n,
+                 .k = s.k,
+                 .a = mf_call_operand(call, 0, s.trans_a ? s.m : s.k),
+                 .b = mf_call_operand(call, 1, s.trans_b ? s.k : s.n),
+                 .c = mf_call_result(call, s.n),
+                 .alpha = (float)call->attr->f[0],
+                 .groups = s.batch};
+    g.a.trans = s.trans_a;
+    g.a.step = s.m * s.k;
+    g.b.trans = s.trans_b;
+    g.b.step = s.k * s.n;
+    g.c.step = s.m * s.n;
+    if (s.batch > 0) mf_call_kernels(call)->gemm(&x, &g);
     return MF_OK;
 }
 
@@ -105,7 +87,7 @@ static int matmul_grad(mf_graph *g, const mf_gradient *at)
 
 const mf_opdef mf_op_matmul = {
     .size = sizeof(mf_opdef),
-    .flags = MF_OP_NARROW,
+    .flags = MF_OP_GEMM,
     .name = "matmul",
     .formula = "y = s op(a) op(b)",
     .infer = matmul_infer,

@@ -7,8 +7,6 @@
  *   dropout   y[i] = x[i] / (1 - p) where uniform number i >= p, else 0; y = x without
  *             training. dx: the same of dy. (Srivastava et al. 2014, in the inverted form)
  */
-#include <string.h>
-
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
@@ -23,16 +21,16 @@ static int infer_numbers(mf_infer *in)
 static int forward_uniform(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
-    mf_call_kernels(call)->uniform(&x, call->stream, mf_shape_count(call->out[0].shape),
-                                   mf_call_out(call, 0));
+    mf_call_kernels(call)->random(&x, MF_RANDOM_UNIFORM, call->stream,
+                                  mf_shape_count(call->out[0].shape), mf_call_out(call, 0));
     return MF_OK;
 }
 
 static int forward_gaussian(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
-    mf_call_kernels(call)->gaussian(&x, call->stream, mf_shape_count(call->out[0].shape),
-                                    mf_call_out(call, 0));
+    mf_call_kernels(call)->random(&x, MF_RANDOM_NORMAL, call->stream,
+                                  mf_shape_count(call->out[0].shape), mf_call_out(call, 0));
     return MF_OK;
 }
 
@@ -52,7 +50,9 @@ static int drop(const mf_call *call, const float *from, float *to)
     if (call->exec->training && p > 0)
         mf_call_kernels(call)->dropout(&x, call->stream, n, p, from, to);
     else if (to != from)
-        memcpy(to, from, (size_t)n * sizeof(*to));
+        mf_call_kernels(call)->copy4(&x, (const int64_t[4]){1, 1, 1, n},
+                                     (const int64_t[4]){0, 0, 0, 1},
+                                     (const int64_t[4]){0, 0, 0, 1}, from, to);
     return MF_OK;
 }
 

@@ -2,8 +2,8 @@
  *
  *   sum     y = sum of x over the axes                      dx = dy, repeated
  *   mean    y = sum / number of terms                       dx = dy / number, repeated
- *   sum_to  y = sum of x over what broadcasting `to` to x's shape would repeat; dx = dy,
- *           repeated
+ *   sum_to  y = sum of x over what broadcasting `to` to x's shape would repeat; dx =
+ *           dy, repeated
  *
  * Dimensions next to each other that are both kept or both reduced act as one, so that four
  * leave at most two reduced ones: two passes of one kernel, the inner one first.
@@ -52,7 +52,7 @@ static size_t align(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-static size_t middle_bytes(const pass *p) /* what lies between two passes */
+static size_t middle_bytes(const pass *p) /* of the result of the first of two passes */
 {
     return align((size_t)(p->outer * p->inner) * sizeof(float));
 }
@@ -164,7 +164,7 @@ const mf_opdef mf_op_mean = {.size = sizeof(mf_opdef),
 
 /* ---- sum_to ---- */
 
-/* Bits of x's dimensions that do not exist in `to` or have size 1 there. */
+/* A bit for each dimension of x that does not exist in `to` or has size 1 there. */
 static unsigned repeated_axes(mf_shape x, mf_shape to)
 {
     unsigned axes = 0;

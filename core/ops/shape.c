@@ -58,7 +58,7 @@ static int grad_reshape(mf_graph *g, const mf_gradient *at)
     return mf_graph_status(g);
 }
 
-/* Of ops that are aliases: there is nothing to do. */
+/* The forward function of ops that are aliases: it does nothing. */
 static int nothing(const mf_call *call)
 {
     (void)call;

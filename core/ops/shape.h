@@ -4,8 +4,8 @@
 
 #include "ops/ops.h"
 
-/* The reverse of broadcasting x from shape `to`: sums over what was repeated. x itself when it
- * has that shape already. */
+/* The reverse of broadcasting to x's shape: sums over the dimensions that shape `to` repeats.
+ * Gives x itself if it has that shape already. */
 mf_tensor *mf_sum_to(mf_graph *g, mf_tensor *x, mf_shape to);
 /* The reverse of mf_slice: x at start .. along the axis, zeros before and behind it, `total` in
  * all. f32 only. */

@@ -7,8 +7,6 @@
 #include "ops/infer.h"
 #include "ops/ops.h"
 
-#include <string.h>
-
 static int assign_infer(mf_infer *in)
 {
     if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "grad", MF_F32, 0, MF_MAX_RANK) ||
@@ -27,11 +25,14 @@ static int accumulate_infer(mf_infer *in)
 
 static int assign_forward(const mf_call *call)
 {
-    size_t bytes = (size_t)mf_shape_count(call->out[0].shape) * sizeof(float);
+    const mf_kctx x = mf_call_kctx(call);
+    const int64_t dim[4] = {1, 1, 1, mf_shape_count(call->out[0].shape)},
+                  stride[4] = {0, 0, 0, 1};
     if (call->in[1].data)
-        memcpy(call->out[0].data, call->in[1].data, bytes);
+        mf_call_kernels(call)->copy4(&x, dim, stride, stride, call->in[1].data,
+                                     call->out[0].data);
     else
-        memset(call->out[0].data, 0, bytes);
+        mf_call_kernels(call)->set(&x, dim[3], 0, mf_call_out(call, 0));
     return MF_OK;
 }
 
@@ -40,8 +41,9 @@ static int accumulate_forward(const mf_call *call)
     const mf_kctx x = mf_call_kctx(call);
     const int64_t dim[4] = {1, 1, 1, mf_shape_count(call->out[0].shape)},
                   stride[4] = {0, 0, 0, 1};
-    mf_call_kernels(call)->map2(&x, MF_MAP_ADD, dim, stride, stride, mf_call_f32(call, 0),
-                                mf_call_f32(call, 1), mf_call_out(call, 0));
+    mf_call_kernels(call)->map2(&x, MF_MAP_ADD, MF_CAST_F32, dim, stride, stride,
+                                mf_call_f32(call, 0), mf_call_f32(call, 1),
+                                mf_call_out(call, 0));
     return MF_OK;
 }
 
@@ -52,6 +54,7 @@ const mf_opdef mf_op_assign = {
     .formula = "grad = value",
     .infer = assign_infer,
     .forward = assign_forward,
+    .role = MF_ROLE_ASSIGN,
 };
 
 const mf_opdef mf_op_accumulate = {
@@ -61,4 +64,5 @@ const mf_opdef mf_op_accumulate = {
     .formula = "grad = grad + value",
     .infer = accumulate_infer,
     .forward = accumulate_forward,
+    .role = MF_ROLE_ACCUMULATE,
 };

@@ -1,4 +1,6 @@
-/* ops/stride.c: geometry of broadcasts and moves. */
+/* ops/stride.c: geometry of broadcasts and moves: a walk over four dimensions with a stride for
+ * each operand, dimensions merged where all strides allow it.
+ */
 #include "ops/stride.h"
 
 #include <string.h>
@@ -50,14 +52,15 @@ void mf_walk_add(mf_walk *w, mf_shape from)
     mf_walk_add_strides(w, from.rank, stride);
 }
 
-static bool even(const mf_walk *w, int i) /* is one step of i as many steps of i + 1? */
+static bool even(const mf_walk *w,
+                 int i) /* whether one step of i is as long as all steps of i + 1 */
 {
     for (int o = 0; o < w->operands; o++)
         if (w->stride[o][i] != w->stride[o][i + 1] * w->dim[i + 1]) return false;
     return true;
 }
 
-static void drop(mf_walk *w, int i) /* dimension i goes, those before it move up */
+static void drop(mf_walk *w, int i) /* removes dimension i; those before it move up */
 {
     for (; i > 0; i--) {
         w->dim[i] = w->dim[i - 1];

@@ -1,5 +1,5 @@
-/* ops/stride.h: dense tensors as four strided dimensions, for the kernels that broadcast or
- * move.
+/* ops/stride.h: dense tensors as four strided dimensions, for the kernels that broadcast
+ * or move.
  *
  * Shapes are aligned at the last dimension and filled up with ones in front. A stride of 0
  * repeats an operand along a dimension.
@@ -15,7 +15,7 @@ typedef struct mf_walk {
     int operands;
 } mf_walk;
 
-/* numpy's broadcast of two shapes; false where they do not fit. */
+/* The broadcast of two shapes, as numpy defines it; false if they do not fit. */
 bool mf_shape_broadcast(mf_shape a, mf_shape b, mf_shape *ret);
 
 /* A walk over all elements of shape `to`, row-major. */
@@ -24,8 +24,8 @@ mf_walk mf_walk_over(mf_shape to);
 void mf_walk_add(mf_walk *w, mf_shape from);
 /* Adds an operand with given strides of the walk's dimensions (rank of them, aligned right). */
 void mf_walk_add_strides(mf_walk *w, int rank, const int64_t *stride);
-/* Merges neighbouring dimensions where every operand steps evenly over both, so that the inner
- * loops are long. */
+/* Merges neighbouring dimensions over which every operand has one stride, so that inner loops
+ * are long. */
 void mf_walk_merge(mf_walk *w);
 
 /* Strides of a dense tensor, one for each of its dimensions. */

@@ -1,6 +1,9 @@
-/* ops/table.c: the ops of core by name, and the host table that core builds graphs with. */
+/* ops/table.c: the ops of core by name and by role, and the host table that core builds graphs
+ * with. Filled from ops.def; sorted once, on the first search.
+ */
 #include "ops/ops.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #define MF_OP(name) +1
@@ -16,13 +19,12 @@ static const mf_opdef *const listed[] = {
 #undef MF_OP
 };
 
-/* Sorted by name on first use; graphs are built on one thread. */
+/* Sorted by name on first use, which may be in several threads at once. */
 static const mf_opdef *sorted[N_OPS];
 static const char *names[N_OPS + 1];
 
-static void sort_once(void)
+static void sort(void)
 {
-    if (sorted[0]) return;
     for (int n = 0; n < N_OPS; n++) {
         int at = n;
         for (; at > 0 && strcmp(sorted[at - 1]->name, listed[n]->name) > 0; at--)
@@ -31,6 +33,12 @@ static void sort_once(void)
     }
     for (int i = 0; i < N_OPS; i++)
         names[i] = sorted[i]->name;
+}
+
+static void sort_once(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, sort);
 }
 
 const mf_opdef *mf_op_find(const char *name)
@@ -52,6 +60,13 @@ const mf_opdef *mf_op_at(int i)
 {
     sort_once();
     return i >= 0 && i < N_OPS ? sorted[i] : NULL;
+}
+
+const mf_opdef *mf_op_of_role(mf_op_role role)
+{
+    for (int i = 0; i < N_OPS; i++)
+        if (listed[i]->role == (uint32_t)role) return listed[i];
+    return NULL;
 }
 
 const char *const *mf_op_names(void)

@@ -27,14 +27,9 @@ static int infer_clamp(mf_infer *in)
 static int forward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
-    const mf_kernels *k = mf_call_kernels(call);
-    const int fn = *(const int *)call->user;
-    const int64_t n = mf_shape_count(call->in[0].shape);
-    const float a = (float)call->attr->f[0], b = (float)call->attr->f[1];
-    if (mf_call_is_bf16(call, 0))
-        k->map1_bf16(&x, fn, n, a, b, call->in[0].data, call->out[0].data);
-    else
-        k->map1(&x, fn, n, a, b, mf_call_f32(call, 0), mf_call_out(call, 0));
+    mf_call_kernels(call)->map1(&x, *(const int *)call->user, (int)mf_call_type(&call->in[0]),
+                                mf_shape_count(call->in[0].shape), (float)call->attr->f[0],
+                                (float)call->attr->f[1], call->in[0].data, call->out[0].data);
     return MF_OK;
 }
 
@@ -42,16 +37,10 @@ static int backward(const mf_call *call)
 {
     enum { X, Y, DY };
     const mf_kctx x = mf_call_kctx(call);
-    const mf_kernels *k = mf_call_kernels(call);
-    const int fn = *(const int *)call->user;
-    const int64_t n = mf_shape_count(call->in[X].shape);
-    const float a = (float)call->attr->f[0], b = (float)call->attr->f[1];
-    if (mf_call_is_bf16(call, X))
-        k->map1_grad_bf16(&x, fn, n, a, b, call->in[X].data, call->in[Y].data,
-                          call->in[DY].data, call->out[0].data);
-    else
-        k->map1_grad(&x, fn, n, a, b, mf_call_f32(call, X), mf_call_f32(call, Y),
-                     mf_call_f32(call, DY), mf_call_out(call, 0));
+    mf_call_kernels(call)->map1_grad(
+        &x, *(const int *)call->user, (int)mf_call_type(&call->in[X]),
+        mf_shape_count(call->in[X].shape), (float)call->attr->f[0], (float)call->attr->f[1],
+        call->in[X].data, call->in[Y].data, call->in[DY].data, call->out[0].data);
     return MF_OK;
 }
 

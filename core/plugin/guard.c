@@ -1,3 +1,5 @@
+/* plugin/guard.c: saves, compares and restores the state of the process that a plugin must not
+ * change. After a check the saved state is in force again, changed or not. */
 #include "plugin/guard.h"
 
 #include <fcntl.h>
@@ -5,6 +7,7 @@
 #include <locale.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,7 +15,7 @@
 #include "base/error.h"
 
 #if defined(__x86_64__)
-#define STATUS_FLAGS 0x3fu /* set by ordinary arithmetic */
+#define STATUS_FLAGS 0x3fu /* flags that ordinary arithmetic sets */
 #define DENORMAL_OFF 0x8040u
 static unsigned float_control(void)
 {
@@ -49,11 +52,20 @@ static void set_float_control(unsigned v)
 static void locale_name(char out[128])
 {
     const char *name = setlocale(LC_ALL, NULL);
-    snprintf(out, 128, "%s", name != NULL ? name : "?");
+    snprintf(out, 128, "%s", name ? name : "?");
 }
 
+/* Read from the system, because umask() also sets it: another thread could create a file at
+ * that moment. Linux has this since 4.7. */
 static mode_t mask_now(void)
 {
+    char text[2048];
+    const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0) close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *found = strstr(text, "\nUmask:");
+    if (found) return (mode_t)strtoul(found + 7, NULL, 8);
     mode_t mask = umask(077);
     umask(mask);
     return mask;

@@ -1,3 +1,6 @@
+/* plugin/host.c: the functions that plugins call. Each one checks that it is called in
+ * its phase, and a broken rule makes the instance's call fail even if the plugin ignores
+ * the result. */
 #include "plugin/host.h"
 
 #include <stdio.h>
@@ -5,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "plugin/inside.h"
+#include "plugin/instance_internal.h"
 
 /* ---- messages ---- */
 
@@ -31,7 +34,8 @@ static void host_log(mf_ctx *ctx, int level, const char *fmt, ...)
     mf_log(to, "%s (plugin %s): %s", ctx->path, ctx->plugin->name, text);
 }
 
-/* A broken rule is remembered: the instance's call fails even if the plugin looks away. */
+/* Records a broken rule: the instance's call then fails even if the plugin ignores
+ * the result. */
 MF_PRINTF(2, 3)
 static int broken(mf_ctx *ctx, const char *fmt, ...)
 {
@@ -40,7 +44,7 @@ static int broken(mf_ctx *ctx, const char *fmt, ...)
     mf_vfail(MF_EPLUGIN, fmt, args);
     va_end(args);
     mf_fail_context(MF_EPLUGIN, "%s (plugin %s, in %s)", ctx->path, ctx->plugin->name,
-                    ctx->running != NULL ? ctx->running : "no call");
+                    ctx->running ? ctx->running : "no call");
     if (ctx->fault == MF_OK) ctx->fault = MF_EPLUGIN;
     return MF_EPLUGIN;
 }
@@ -67,7 +71,8 @@ static int demand(mf_ctx *ctx, mf_phase phase, const char *function)
                   phase_text(ctx->phase));
 }
 
-/* Same for functions that build: the graph has to be the one that was handed in, too. */
+/* The same for functions that build: the graph must also be the one that the plugin
+ * was given. */
 static int demand_graph(mf_ctx *ctx, const mf_graph *g, const char *function)
 {
     int rc = demand(ctx, MF_PHASE_BUILD, function);
@@ -81,7 +86,7 @@ static int demand_graph(mf_ctx *ctx, const mf_graph *g, const char *function)
 
 static bool good_name(const char *name)
 {
-    size_t n = name != NULL ? strlen(name) : 0;
+    size_t n = name ? strlen(name) : 0;
     return n > 0 && n <= 64 && name[0] != '.' && name[n - 1] != '.' &&
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") ==
                n;
@@ -95,7 +100,7 @@ static int declare(mf_ctx *ctx, const char *function, const char *name, mf_shape
     if (!good_name(name))
         return broken(ctx,
                       "%s: expected a name of 1 to 64 letters, digits, '_' and '.', found '%s'",
-                      function, name != NULL ? name : "NULL");
+                      function, name ? name : "NULL");
     if (shape.rank < 0 || shape.rank > MF_MAX_RANK)
         return broken(ctx, "%s '%s': expected a rank from 0 to %d, found %d", function, name,
                       MF_MAX_RANK, (int)shape.rank);
@@ -111,7 +116,16 @@ static int declare(mf_ctx *ctx, const char *function, const char *name, mf_shape
     if (snprintf(full, sizeof full, "%s.%s", ctx->path, name) >= (int)sizeof full)
         return broken(ctx, "%s '%s': its full name is too long", function, name);
     mf_param *param;
+    if ((init.flags & MF_PARAM_BY_HEAD) != 0 && (shape.rank < 1 || ctx->notes.layer < 0))
+        return broken(ctx,
+                      "%s '%s': MF_PARAM_BY_HEAD is for parameters of a layer with a "
+                      "dimension 0",
+                      function, name);
     rc = mf_store_declare(ctx->host->store, full, shape, init, buffer, &param);
+    if (rc == MF_OK && !buffer && ctx->lr != 1) param->lr_scale = ctx->lr;
+    if (rc == MF_OK && (init.flags & MF_PARAM_BY_HEAD) != 0)
+        rc =
+            mf_store_divide(ctx->host->store, param, shape.dim[0], param->count / shape.dim[0]);
     return rc == MF_OK ? rc
                        : mf_fail_context(rc, "%s (plugin %s)", ctx->path, ctx->plugin->name);
 }
@@ -129,13 +143,13 @@ static int host_buffer(mf_ctx *ctx, const char *name, mf_shape shape, mf_init in
 static mf_param *lookup(mf_ctx *ctx, const char *name)
 {
     char full[256];
-    if (name == NULL) return NULL;
+    if (!name) return NULL;
     if (name[0] == '/') return mf_store_find(ctx->host->store, name + 1);
     snprintf(full, sizeof full, "%s.%s", ctx->path, name);
     return mf_store_find(ctx->host->store, full);
 }
 
-/* "; did you mean 'x'?" among all parameters, the own ones by their short names. */
+/* "; did you mean 'x'?" among all parameters; the instance's own ones by their short names. */
 static void nearest_param(mf_ctx *ctx, const char *name, char *out, size_t size)
 {
     mf_arena *scratch = mf_arena_new();
@@ -144,13 +158,13 @@ static void nearest_param(mf_ctx *ctx, const char *name, char *out, size_t size)
     const char **names =
         scratch ? mf_arena_alloc(scratch, ((size_t)n + 1) * sizeof *names) : NULL;
     out[0] = '\0';
-    for (int i = 0; names != NULL && i < n; i++) {
+    for (int i = 0; names && i < n; i++) {
         const char *full = mf_store_at(ctx->host->store, i)->name;
         bool is_own = strncmp(full, ctx->path, own) == 0 && full[own] == '.';
         names[i] = is_own ? full + own + 1 : mf_arena_strf(scratch, "/%s", full);
-        if (names[i] == NULL) names[i] = "";
+        if (!names[i]) names[i] = "";
     }
-    if (names != NULL) mf_did_you_mean(name, names, out, size);
+    if (names) mf_did_you_mean(name, names, out, size);
     mf_arena_free(scratch);
 }
 
@@ -159,31 +173,30 @@ static mf_tensor *host_use(mf_ctx *ctx, mf_graph *g, const char *name)
     char hint[256];
     if (demand_graph(ctx, g, "use") != MF_OK) return NULL;
     mf_param *p = lookup(ctx, name);
-    if (p != NULL) return mf_graph_param(g, p);
-    nearest_param(ctx, name != NULL ? name : "", hint, sizeof hint);
+    if (p) return mf_graph_param(g, p);
+    nearest_param(ctx, name ? name : "", hint, sizeof hint);
     mf_graph_fail(g, MF_EPLUGIN,
                   "use: no parameter or buffer '%s' of this instance%s (another's full name "
                   "begins with '/')",
-                  name != NULL ? name : "NULL",
-                  hint[0] != '\0' ? hint : ": declare it in init");
+                  name ? name : "NULL", hint[0] != '\0' ? hint : ": declare it in init");
     return NULL;
 }
 
 static float *host_data(mf_ctx *ctx, const char *name, int64_t *ret_count)
 {
-    if (ret_count != NULL) *ret_count = 0;
+    if (ret_count) *ret_count = 0;
     if (demand(ctx, MF_PHASE_STEP, "data") != MF_OK) return NULL;
-    const mf_param *p = lookup(ctx, name);
-    if (p == NULL) return NULL;
-    if (ret_count != NULL) *ret_count = p->count;
-    return p->value;
+    mf_param *p = lookup(ctx, name);
+    if (!p) return NULL;
+    if (ret_count) *ret_count = p->count;
+    return mf_param_edit(p);
 }
 
 static const char *host_find(mf_ctx *ctx, const char *pattern, int32_t i)
 {
-    if (pattern == NULL || i < 0) return NULL;
+    if (!pattern || i < 0) return NULL;
     const mf_param *p = mf_store_match(ctx->host->store, pattern + (pattern[0] == '/'), i);
-    if (p == NULL) return NULL;
+    if (!p) return NULL;
     return mf_plughost_slashed(ctx->host, p);
 }
 
@@ -194,11 +207,11 @@ static mf_tensor *host_live(mf_ctx *ctx, mf_graph *g, const char *option)
     char hint[256];
     if (demand_graph(ctx, g, "live") != MF_OK) return NULL;
     const mf_schema *s = &ctx->plugin->schema;
-    const mf_option *o = option != NULL ? mf_schema_find(s, option) : NULL;
-    if (o == NULL) {
-        mf_did_you_mean(option != NULL ? option : "", s->names, hint, sizeof hint);
+    const mf_option *o = option ? mf_schema_find(s, option) : NULL;
+    if (!o) {
+        mf_did_you_mean(option ? option : "", s->names, hint, sizeof hint);
         mf_graph_fail(g, MF_EPLUGIN, "live: this plugin has no option '%s'%s",
-                      option != NULL ? option : "NULL", hint);
+                      option ? option : "NULL", hint);
         return NULL;
     }
     if (o->type == MF_OPT_STR || (o->flags & MF_OPT_LIVE) == 0) {
@@ -213,7 +226,7 @@ static int host_set_live(mf_ctx *ctx, const char *option, double value, const ch
 {
     int rc = demand(ctx, MF_PHASE_STEP, "set_live");
     if (rc != MF_OK) return rc;
-    rc = mf_live_set(ctx->host, option != NULL ? option : "", value, ctx->path, reason);
+    rc = mf_live_set(ctx->host, option ? option : "", value, ctx->path, reason);
     return rc == MF_OK ? rc
                        : mf_fail_context(rc, "%s (plugin %s)", ctx->path, ctx->plugin->name);
 }
@@ -222,15 +235,15 @@ static int host_get_live(mf_ctx *ctx, const char *option, double *ret_value)
 {
     int rc = demand(ctx, MF_PHASE_STEP, "get_live");
     if (rc != MF_OK) return rc;
-    rc = mf_live_get(ctx->host, option != NULL ? option : "", ret_value);
+    rc = mf_live_get(ctx->host, option ? option : "", ret_value);
     return rc == MF_OK ? rc
                        : mf_fail_context(rc, "%s (plugin %s)", ctx->path, ctx->plugin->name);
 }
 
 /* ---- graph ---- */
 
-static mf_op_hook op_hook;
-static void *op_hook_arg;
+static _Thread_local mf_op_hook op_hook;
+static _Thread_local void *op_hook_arg;
 
 void mf_plugin_hook_ops(mf_op_hook hook, void *arg)
 {
@@ -241,27 +254,42 @@ void mf_plugin_hook_ops(mf_op_hook hook, void *arg)
 static mf_tensor *host_custom(mf_graph *g, const mf_opdef *def, int n_in, mf_tensor *const *in,
                               const mf_attr *attr, int n_out, mf_tensor **ret_out)
 {
-    if (op_hook != NULL && def != NULL)
-        return op_hook(op_hook_arg, g, def, n_in, in, attr, n_out, ret_out);
+    if (op_hook && def) return op_hook(op_hook_arg, g, def, n_in, in, attr, n_out, ret_out);
     return mf_graph_op(g, def, n_in, in, attr, n_out, ret_out);
+}
+
+/* The model decides what replaces y = x W^T of a router or an expert: adapters may change the
+ * value there. */
+static mf_tensor *hooked(mf_graph *g, mf_tensor *const *in, mf_tensor *y)
+{
+    const mf_ctx *ctx = mf_instance_now();
+    if (!y || !ctx || !ctx->host->linear || y->node < 0 || ctx->plugin->kind == MF_ADAPTER)
+        return y;
+    const mf_opdef *op = mf_tensor_producer(y)->op;
+    if ((op->role != MF_ROLE_LINEAR && op->role != MF_ROLE_GROUPED_LINEAR) || !in[1]->param)
+        return y;
+    return ctx->host->linear(ctx->host->linear_arg, g, op, in, y);
 }
 
 static mf_tensor *host_op(mf_graph *g, const char *name, int n_in, mf_tensor *const *in,
                           const mf_attr *attr, int n_out, mf_tensor **ret_out)
 {
-    const mf_opdef *def = op_hook != NULL && name != NULL ? mf_op_find(name) : NULL;
-    if (def != NULL) return host_custom(g, def, n_in, in, attr, n_out, ret_out);
-    return mf_graph_op_named(g, name, n_in, in, attr, n_out, ret_out);
+    const mf_opdef *def = op_hook && name ? mf_op_find(name) : NULL;
+    if (def) return host_custom(g, def, n_in, in, attr, n_out, ret_out);
+    mf_tensor *y = mf_graph_op_named(g, name, n_in, in, attr, n_out, ret_out);
+    mf_tensor *to = hooked(g, in, y);
+    if (to != y && ret_out) ret_out[0] = to;
+    return to;
 }
 
 static mf_shape host_shape(const mf_tensor *t)
 {
-    return t != NULL ? t->shape : mf_shape0();
+    return t ? t->shape : mf_shape0();
 }
 
 static mf_dtype host_dtype(const mf_tensor *t)
 {
-    return t != NULL ? t->dtype : MF_F32;
+    return t ? t->dtype : MF_F32;
 }
 
 static bool host_training(const mf_graph *g)
@@ -269,25 +297,25 @@ static bool host_training(const mf_graph *g)
     return mf_graph_training(g);
 }
 
-/* The mean of the value, kept, in nodes that run only when metrics are wanted. */
+/* The mean of the value, kept, in nodes that run only in steps that write metrics. */
 static void host_metric(mf_ctx *ctx, mf_graph *g, const char *name, mf_tensor *t)
 {
-    if (demand_graph(ctx, g, "metric") != MF_OK || t == NULL) return;
+    if (demand_graph(ctx, g, "metric") != MF_OK || !t) return;
     if (!good_name(name)) {
         broken(ctx,
                "metric: expected a name of 1 to 64 letters, digits, '_' and '.', found '%s'",
-               name != NULL ? name : "NULL");
+               name ? name : "NULL");
         return;
     }
     mf_attr all = {.i = {15, 0}};
     mf_graph_metrics(g, true);
     mf_tensor *in = t->dtype == MF_F32 ? t : NULL;
     mf_attr to = {.i = {MF_F32}};
-    if (in == NULL) in = mf_graph_op_named(g, "cast", 1, &t, &to, 1, NULL);
+    if (!in) in = mf_graph_op_named(g, "cast", 1, &t, &to, 1, NULL);
     mf_tensor *mean = mf_graph_op_named(g, "mean", 1, &in, &all, 1, NULL);
     mf_graph_keep(mean);
     mf_graph_metrics(g, false);
-    if (mean != NULL && mf_plughost_keep_metric(ctx, g, name, mean) != MF_OK)
+    if (mean && mf_plughost_keep_metric(ctx, g, name, mean) != MF_OK)
         mf_graph_fail(g, MF_ENOMEM, "out of memory for metric '%s'", name);
 }
 
@@ -298,7 +326,7 @@ static int host_freeze(mf_ctx *ctx, const char *pattern, bool frozen, const char
     int rc = demand(ctx, MF_PHASE_STEP, "freeze");
     if (rc != MF_OK) return rc;
     mf_param *p;
-    const char *full = pattern != NULL ? pattern + (pattern[0] == '/') : "";
+    const char *full = pattern ? pattern + (pattern[0] == '/') : "";
     int found = 0, changed = 0;
     while ((p = mf_store_match(ctx->host->store, full, found)) != NULL) {
         found++;
@@ -322,13 +350,13 @@ static int32_t host_history(mf_ctx *ctx, const char *metric, int32_t n, double *
 {
     if (demand(ctx, MF_PHASE_STEP, "history") != MF_OK) return 0;
     const mf_plughost *h = ctx->host;
-    if (h->history == NULL || metric == NULL || n <= 0 || out == NULL) return 0;
+    if (!h->history || !metric || n <= 0 || !out) return 0;
     return h->history(h->history_arg, metric, n, out);
 }
 
 static const void *host_extension(const char *id)
 {
-    (void)id; /* no drafts in this version */
+    (void)id; /* this version offers no drafts */
     return NULL;
 }
 
@@ -336,11 +364,63 @@ static int32_t host_head_importance(mf_ctx *ctx, int32_t n, float *out)
 {
     if (demand(ctx, MF_PHASE_STEP, "head_importance") != MF_OK) return 0;
     const mf_plughost *h = ctx->host;
-    if (h->importance == NULL || n <= 0 || out == NULL) return 0;
+    if (!h->importance || n <= 0 || !out) return 0;
     int32_t found = 0;
     const int rc = h->importance(h->importance_arg, n, out, &found);
     if (rc != MF_OK && ctx->fault == MF_OK) ctx->fault = rc;
     return rc == MF_OK ? found : 0;
+}
+
+/* ---- adapters ---- */
+
+static int host_want(mf_ctx *ctx, uint32_t what)
+{
+    int rc = demand(ctx, MF_PHASE_DECLARE, "want");
+    if (rc != MF_OK) return rc;
+    if ((what & ~(MF_ADAPTER_HEADS | MF_ADAPTER_SEQUENCE)) != 0)
+        return broken(ctx, "want: expected bits MF_ADAPTER_*, found 0x%x", (unsigned)what);
+    ctx->notes.wants |= what;
+    return MF_OK;
+}
+
+static int host_tap(mf_ctx *ctx, int32_t layer, int32_t point)
+{
+    mf_adapter_notes *n = &ctx->notes;
+    int rc = demand(ctx, MF_PHASE_DECLARE, "tap");
+    if (rc != MF_OK) return rc;
+    if (layer < 0 || layer > n->layer || point < MF_AT_BLOCK_IN || point > MF_AT_FFN)
+        return broken(ctx,
+                      "tap: expected block_in to ffn of block 0 to %d, found point %d of "
+                      "block %d",
+                      (int)n->layer, (int)point, (int)layer);
+    if (n->n_taps == MF_ADAPTER_TAPS)
+        return broken(ctx, "tap: expected at most %d of them", MF_ADAPTER_TAPS);
+    n->tap[n->n_taps].layer = layer;
+    n->tap[n->n_taps++].point = point;
+    return MF_OK;
+}
+
+static const mf_linear_site *host_site(mf_ctx *ctx, int32_t i)
+{
+    return i >= 0 && i < ctx->notes.n_sites ? &ctx->notes.sites[i] : NULL;
+}
+
+static int host_head_gates(mf_ctx *ctx, const char *param, int32_t form)
+{
+    int rc = demand(ctx, MF_PHASE_DECLARE, "head_gates");
+    if (rc != MF_OK) return rc;
+    mf_param *p = lookup(ctx, param);
+    if (!p || p->buffer || p->shape.rank != 1)
+        return broken(ctx,
+                      "head_gates: expected a parameter [heads] of this instance, found "
+                      "'%s'",
+                      param ? param : "NULL");
+    if (form != MF_GATE_SIGMOID && form != MF_GATE_RAW)
+        return broken(ctx, "head_gates: expected MF_GATE_SIGMOID or MF_GATE_RAW, found %d",
+                      (int)form);
+    ctx->notes.gates = p;
+    ctx->notes.gate_form = form;
+    return MF_OK;
 }
 
 const mf_host *mf_plugin_host(void)
@@ -371,6 +451,10 @@ const mf_host *mf_plugin_host(void)
         .history = host_history,
         .extension = host_extension,
         .head_importance = host_head_importance,
+        .want = host_want,
+        .tap = host_tap,
+        .site = host_site,
+        .head_gates = host_head_gates,
     };
     return &host;
 }

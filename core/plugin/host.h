@@ -1,5 +1,5 @@
-/* plugin/host.h: the table of functions that plugins call (moefw/host.h says what each
- * does). */
+/* plugin/host.h: the table of functions that plugins call; moefw/host.h documents each
+ * of them. */
 #ifndef MF_PLUGIN_HOST_H
 #define MF_PLUGIN_HOST_H
 
@@ -7,8 +7,8 @@
 
 const mf_host *mf_plugin_host(void);
 
-/* Sees every op that a plugin adds, and adds it (mf_graph_op) or something else in its place.
- * For checks; NULL takes it away. */
+/* A hook that receives every op that a plugin adds. It adds the op itself (mf_graph_op), or
+ * something else in its place. For checks, in the calling thread; NULL removes the hook. */
 typedef mf_tensor *(*mf_op_hook)(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
                                  mf_tensor *const *in, const mf_attr *attr, int n_out,
                                  mf_tensor **ret_out);

@@ -1,3 +1,6 @@
+/* plugin/instance.c: instances of plugins and the calls into them. Every call sets phase and
+ * crash site before, and checks results, shared state and phase after, so no rule depends on
+ * the plugin. */
 #include "plugin/instance.h"
 
 #include <stdio.h>
@@ -6,17 +9,17 @@
 #include "base/error.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
-#include "plugin/inside.h"
+#include "plugin/instance_internal.h"
 
-/* ---- what instances share ---- */
+/* ---- what instances of one model share ---- */
 
 mf_plughost *mf_plughost_new(mf_store *store)
 {
     mf_plughost *h = mf_alloc(1, sizeof *h);
-    if (h == NULL) return NULL;
+    if (!h) return NULL;
     h->store = store;
     h->arena = mf_arena_new();
-    if (h->arena == NULL) {
+    if (!h->arena) {
         mf_free(h);
         return NULL;
     }
@@ -25,7 +28,7 @@ mf_plughost *mf_plughost_new(mf_store *store)
 
 void mf_plughost_free(mf_plughost *h)
 {
-    if (h == NULL) return;
+    if (!h) return;
     mf_free(h->live);
     mf_free(h->turns);
     mf_free(h->turn_list);
@@ -64,10 +67,10 @@ const char *mf_plughost_rebuild(mf_plughost *h)
 
 void mf_plughost_want_rebuild(mf_plughost *h, const char *by, const char *reason)
 {
-    if (h->wants_rebuild) return; /* the first reason stands */
+    if (h->wants_rebuild) return; /* the first reason is kept */
     h->wants_rebuild = true;
     snprintf(h->rebuild, sizeof h->rebuild, "%s: %s", by,
-             reason != NULL && reason[0] != '\0' ? reason : "no reason given");
+             reason && reason[0] != '\0' ? reason : "no reason given");
 }
 
 void mf_plughost_ask_rebuild(mf_ctx *ctx, const char *reason)
@@ -80,7 +83,7 @@ const char *mf_plughost_slashed(mf_plughost *h, const mf_param *p)
     const int n = mf_store_count(h->store);
     if (h->n_slashed < n) {
         const char **names = mf_arena_alloc(h->arena, (size_t)n * sizeof *names);
-        if (names == NULL) return NULL;
+        if (!names) return NULL;
         if (h->n_slashed > 0) memcpy(names, h->slashed, (size_t)h->n_slashed * sizeof *names);
         h->slashed = names;
         h->n_slashed = n;
@@ -88,6 +91,12 @@ const char *mf_plughost_slashed(mf_plughost *h, const mf_param *p)
     const char **name = &h->slashed[p->index];
     if (*name == NULL) *name = mf_arena_strf(h->arena, "/%s", p->name);
     return *name;
+}
+
+void mf_plughost_set_linear(mf_plughost *h, mf_linear_hook hook, void *arg)
+{
+    h->linear = hook;
+    h->linear_arg = arg;
 }
 
 /* ---- metrics of graphs ---- */
@@ -99,7 +108,7 @@ int mf_plughost_keep_metric(mf_ctx *ctx, const mf_graph *g, const char *name, mf
                           sizeof *h->metrics))
         return MF_ENOMEM;
     const char *full = mf_arena_strf(h->arena, "%s.%s", ctx->path, name);
-    if (full == NULL) return MF_ENOMEM;
+    if (!full) return MF_ENOMEM;
     h->metrics[h->n_metrics++] = (mf_kept_metric){g, full, value};
     return MF_OK;
 }
@@ -124,41 +133,53 @@ void mf_plughost_forget(mf_plughost *h, const mf_graph *g)
 
 /* ---- calls ---- */
 
+/* One per thread: two models may be built in two threads at once. */
+static _Thread_local mf_ctx *now;
+
+mf_ctx *mf_instance_now(void)
+{
+    return now;
+}
+
 typedef struct call {
-    mf_ctx *ctx;
+    mf_ctx *ctx, *outer_ctx;
     mf_site site;
     const mf_site *outer;
     unsigned float_control;
     bool pushed;
 } call;
 
-/* The path without "layers.N.", which the block's own scope says already. */
+/* The path without "layers.N.", which the block's own scope already contains. */
 static const char *short_path(const char *path)
 {
     if (strncmp(path, "layers.", 7) != 0) return path;
     const char *dot = strchr(path + 7, '.');
-    return dot != NULL ? dot + 1 : path;
+    return dot ? dot + 1 : path;
 }
 
 static void enter(call *c, mf_ctx *ctx, mf_phase phase, const char *function, mf_graph *g)
 {
-    *c =
-        (call){.ctx = ctx, .site = {ctx->plugin->name, ctx->plugin->path, function, ctx->path}};
+    *c = (call){.ctx = ctx,
+                .outer_ctx = now,
+                .site = {ctx->plugin->name, ctx->plugin->path, function, ctx->path}};
+    now = ctx;
     ctx->phase = phase;
     ctx->running = function;
     ctx->graph = g;
     ctx->fault = MF_OK;
     c->pushed = g != NULL;
-    if (g != NULL) mf_graph_push(g, "%s %s", short_path(ctx->path), ctx->plugin->name);
+    if (g) mf_graph_push(g, "%s %s", short_path(ctx->path), ctx->plugin->name);
     mf_error_clear();
     c->float_control = mf_guard_float();
     c->outer = mf_crash_site(&c->site);
 }
 
-/* What the plugin returned, made honest: a status, with a message, and not OK after a fault. */
+/* Turns the plugin's result into a valid one: a status code with a message, and never MF_OK
+ * after a broken rule. */
 static int leave(call *c, int rc)
 {
     mf_ctx *ctx = c->ctx;
+    now = c->outer_ctx;
     mf_crash_site(c->outer);
     if (mf_guard_float_check(c->float_control, "in a call") != MF_OK)
         rc = mf_fail_context(MF_EPLUGIN, "%s (plugin %s)", ctx->path, ctx->plugin->name);
@@ -178,7 +199,7 @@ static int leave(call *c, int rc)
                      "mf->fail",
                      ctx->path, ctx->plugin->name, c->site.function, mf_status_name(rc));
     }
-    /* Whatever a builder reports must stop the graph, too. */
+    /* An error that a builder reports must also stop the graph. */
     if (c->pushed && rc != MF_OK && mf_graph_status(ctx->graph) == MF_OK) {
         char text[1024];
         snprintf(text, sizeof text, "%s", mf_error_message());
@@ -202,13 +223,14 @@ static int wrong_result(mf_ctx *ctx, mf_graph *g, const char *fmt, ...)
                          text);
 }
 
-/* ---- life ---- */
+/* ---- creation ---- */
 
 static int make(mf_plughost *h, const mf_loaded *plugin, const char *path, mf_ini *ini,
                 const char *section, const char *const *reserved, const char *live, mf_ctx *ctx)
 {
     const mf_schema *s = &plugin->schema;
-    *ctx = (mf_ctx){.host = h, .plugin = plugin};
+    ctx->host = h;
+    ctx->plugin = plugin;
     ctx->path = mf_arena_strdup(h->arena, path);
     ctx->live = mf_arena_strdup(h->arena, live);
     ctx->conf = mf_alloc(1, plugin->conf_size > 0 ? plugin->conf_size : 1);
@@ -224,7 +246,7 @@ static int make(mf_plughost *h, const mf_loaded *plugin, const char *path, mf_in
         snprintf(name, sizeof name, "%s.%s", live, o->name);
         rc = mf_live_register_option(h, name, o, ctx->conf, &ctx->shadow[i]);
         if (rc != MF_OK || strcmp(live, path) == 0) continue;
-        /* One layer's alone. */
+        /* the name of this layer's option alone */
         snprintf(name, sizeof name, "%s.%s", path, o->name);
         rc = mf_live_register_option(h, name, o, ctx->conf, &ctx->shadow[i]);
     }
@@ -245,12 +267,15 @@ static int run_init(mf_ctx *ctx, const mf_dims *dims)
     return rc == MF_OK ? rc : mf_fail(rc, "%s", kept);
 }
 
-int mf_instance_new(mf_plughost *h, const mf_loaded *plugin, const char *path, mf_ini *ini,
-                    const char *section, const char *const *reserved, const char *live,
-                    const mf_dims *dims, mf_ctx **ret)
+int mf_adapter_new(mf_plughost *h, const mf_loaded *plugin, const char *path, mf_ini *ini,
+                   const char *section, const char *const *reserved, const char *live,
+                   const mf_dims *dims, const mf_linear_site *sites, int32_t n_sites, double lr,
+                   mf_ctx **ret)
 {
     mf_ctx *ctx = mf_alloc(1, sizeof *ctx);
-    if (ctx == NULL) return MF_ENOMEM;
+    if (!ctx) return MF_ENOMEM;
+    ctx->lr = lr;
+    ctx->notes = (mf_adapter_notes){.layer = dims->layer, .sites = sites, .n_sites = n_sites};
     int rc = make(h, plugin, path, ini, section, reserved, live, ctx);
     if (rc == MF_OK) rc = run_init(ctx, dims);
     ctx->up = rc == MF_OK;
@@ -262,10 +287,22 @@ int mf_instance_new(mf_plughost *h, const mf_loaded *plugin, const char *path, m
     return MF_OK;
 }
 
+int mf_instance_new(mf_plughost *h, const mf_loaded *plugin, const char *path, mf_ini *ini,
+                    const char *section, const char *const *reserved, const char *live,
+                    const mf_dims *dims, mf_ctx **ret)
+{
+    return mf_adapter_new(h, plugin, path, ini, section, reserved, live, dims, NULL, 0, 1, ret);
+}
+
+const mf_adapter_notes *mf_instance_notes(const mf_ctx *ctx)
+{
+    return &ctx->notes;
+}
+
 void mf_instance_free(mf_ctx *ctx)
 {
-    if (ctx == NULL) return;
-    if (ctx->up && ctx->plugin->fini != NULL) {
+    if (!ctx) return;
+    if (ctx->up && ctx->plugin->fini) {
         call c;
         enter(&c, ctx, MF_PHASE_NONE, "fini", NULL);
         ctx->plugin->fini(ctx->self);
@@ -293,12 +330,13 @@ const void *mf_instance_conf(const mf_ctx *ctx)
 
 /* ---- results ---- */
 
-/* MF_OK for NULL and for a tensor of this graph with the shape and type. dim -1: any. */
+/* MF_OK for NULL, and for a tensor of this graph with the given shape and type. dim -1:
+ * any size. */
 static int check_tensor(mf_ctx *ctx, mf_graph *g, const char *what, const mf_tensor *t,
                         mf_dtype dtype, int32_t rank, int64_t d0, int64_t d1)
 {
     static const char *const types[] = {"f32", "bf16", "i32", "u8"};
-    if (t == NULL) return MF_OK;
+    if (!t) return MF_OK;
     if (t->graph != g)
         return wrong_result(ctx, g, "%s: expected a value of this graph, found one of another",
                             what);
@@ -325,7 +363,7 @@ static int check_tensor(mf_ctx *ctx, mf_graph *g, const char *what, const mf_ten
 
 static int check_scalar(mf_ctx *ctx, mf_graph *g, const char *what, const mf_tensor *t)
 {
-    if (t == NULL) return wrong_result(ctx, g, "%s: expected a scalar, found NULL", what);
+    if (!t) return wrong_result(ctx, g, "%s: expected a scalar, found NULL", what);
     if (t->graph != g)
         return wrong_result(ctx, g, "%s: expected a value of this graph, found one of another",
                             what);
@@ -341,7 +379,7 @@ static int check_losses(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
         return wrong_result(ctx, g, "n_losses: expected 0 to %d, found %d",
                             MF_ROUTING_MAX_LOSSES, (int)r->n_losses);
     for (int32_t i = 0; i < r->n_losses; i++) {
-        if (r->loss_name[i] == NULL)
+        if (!r->loss_name[i])
             return wrong_result(ctx, g, "loss_name[%d]: expected a name, found NULL", (int)i);
         int rc = check_scalar(ctx, g, r->loss_name[i], r->loss[i]);
         if (rc != MF_OK) return rc;
@@ -349,7 +387,7 @@ static int check_losses(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
     return MF_OK;
 }
 
-/* What a router may leave out and what must fit what: moefw/routing.h. */
+/* Which results a router may omit, and which of them must agree: moefw/routing.h. */
 static int check_routing(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
 {
     const int64_t T = r->tokens, E = r->experts;
@@ -358,18 +396,18 @@ static int check_routing(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
     if (rc == MF_OK) rc = check_tensor(ctx, g, "score", r->score, MF_F32, 2, T, E);
     if (rc == MF_OK) rc = check_losses(ctx, g, r);
     if (rc != MF_OK) return rc;
-    if (r->expert == NULL && r->prob == NULL && r->logits == NULL)
+    if (!r->expert && !r->prob && !r->logits)
         return wrong_result(ctx, g,
                             "route set none of logits, prob and expert: expected one of them");
-    if (r->expert == NULL) {
-        if (r->gate != NULL || r->token != NULL)
+    if (!r->expert) {
+        if (r->gate || r->token)
             return wrong_result(ctx, g, "gate and token: expected only together with expert");
         return MF_OK;
     }
-    if (r->token == NULL && (r->own_top_k < 1 || r->own_top_k > E))
+    if (!r->token && (r->own_top_k < 1 || r->own_top_k > E))
         return wrong_result(ctx, g, "own_top_k: expected 1 to %lld experts a token, found %d",
                             (long long)E, (int)r->own_top_k);
-    const int64_t rows = r->token != NULL ? -1 : T * r->own_top_k;
+    const int64_t rows = r->token ? -1 : T * r->own_top_k;
     rc = check_tensor(ctx, g, "expert", r->expert, MF_I32, 1, rows, -1);
     if (rc == MF_OK)
         rc = check_tensor(ctx, g, "gate", r->gate, MF_F32, 1, r->expert->shape.dim[0], -1);
@@ -378,7 +416,7 @@ static int check_routing(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
     return rc;
 }
 
-/* ---- the four kinds ---- */
+/* ---- calls by kind ---- */
 
 int mf_instance_route(mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
 {
@@ -403,8 +441,8 @@ int mf_instance_expert(mf_ctx *ctx, mf_graph *g, const mf_expert_in *in, mf_tens
         return wrong_result(ctx, g,
                             "forward returned OK and no value: expected rows of the input's "
                             "shape");
-    const mf_dtype type = (*ret_y)->dtype == MF_BF16 ? MF_BF16 : MF_F32; /* as its last
-                                                                            product */
+    /* the type of the expert's last gemm */
+    const mf_dtype type = (*ret_y)->dtype == MF_BF16 ? MF_BF16 : MF_F32;
     return check_tensor(ctx, g, "the rows", *ret_y, type, 2, in->x->shape.dim[0],
                         in->x->shape.dim[1]);
 }
@@ -420,6 +458,61 @@ int mf_instance_loss(mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
     rc =
         leave(&c, ctx->plugin->table.regularizer.loss(ctx->self, ctx, g, routing, n, ret_loss));
     return rc != MF_OK ? rc : check_scalar(ctx, g, "the loss", *ret_loss);
+}
+
+/* Checks that an adapter returns the shape that it received, in f32 or bf16. */
+static int check_adapted(mf_ctx *ctx, mf_graph *g, const mf_adapter_in *in, const mf_tensor *y)
+{
+    char expected[64], found[64];
+    if (!y && in->point == MF_AT_ATTENTION_BIAS) return MF_OK;
+    if (!y)
+        return wrong_result(ctx, g,
+                            "apply returned OK and no value: expected y, or another "
+                            "value of its shape");
+    if (y->graph != g)
+        return wrong_result(ctx, g, "y: expected a value of this graph, found one of another");
+    if (mf_shape_equal(y->shape, in->y->shape) && (y->dtype == MF_F32 || y->dtype == MF_BF16))
+        return MF_OK;
+    const mf_tensor *both[] = {in->y, y};
+    for (int i = 0; i < 2; i++) {
+        char *out = i == 0 ? expected : found;
+        int n = 0;
+        out[0] = '\0';
+        for (int32_t k = 0; k < both[i]->shape.rank && n < 48; k++)
+            n += snprintf(out + n, sizeof expected - (size_t)n, "%s%lld", k > 0 ? "," : "",
+                          (long long)both[i]->shape.dim[k]);
+    }
+    return wrong_result(ctx, g, "y: expected the shape [%s] in f32 or bf16, found [%s]%s",
+                        expected, found,
+                        y->dtype == MF_F32 || y->dtype == MF_BF16 ? "" : " of integers");
+}
+
+int mf_instance_apply(mf_ctx *ctx, mf_graph *g, const mf_adapter_in *in, mf_tensor **ret_y)
+{
+    call c;
+    int rc = mf_graph_status(g);
+    *ret_y = in->y;
+    if (rc != MF_OK) return rc;
+    enter(&c, ctx, MF_PHASE_BUILD, "apply", g);
+    rc = leave(&c, ctx->plugin->table.adapter.apply(ctx->self, ctx, g, in, ret_y));
+    return rc != MF_OK ? rc : check_adapted(ctx, g, in, *ret_y);
+}
+
+int mf_instance_start(mf_ctx *ctx)
+{
+    call c;
+    if (!ctx->plugin->table.adapter.start) return MF_OK;
+    enter(&c, ctx, MF_PHASE_STEP, "start", NULL);
+    return leave(&c, ctx->plugin->table.adapter.start(ctx->self, ctx));
+}
+
+int mf_instance_adopt(mf_ctx *ctx, const char *(*option)(const void *arg, const char *key),
+                      const void *arg, int32_t layers)
+{
+    call c;
+    if (!ctx->plugin->table.adapter.adopt) return MF_OK;
+    enter(&c, ctx, MF_PHASE_STEP, "adopt", NULL);
+    return leave(&c, ctx->plugin->table.adapter.adopt(ctx->self, ctx, option, arg, layers));
 }
 
 int mf_instance_on_step(mf_ctx *ctx, const mf_step *step)
@@ -442,10 +535,13 @@ int mf_instance_after_step(mf_ctx *ctx, const mf_step *step)
     case MF_REGULARIZER:
         fn = ctx->plugin->table.regularizer.after_step;
         break;
+    case MF_ADAPTER:
+        fn = ctx->plugin->table.adapter.after_step;
+        break;
     case MF_CONTROLLER:
         break;
     }
-    if (fn == NULL) return MF_OK;
+    if (!fn) return MF_OK;
     call c;
     enter(&c, ctx, MF_PHASE_STEP, "after_step", NULL);
     return leave(&c, fn(ctx->self, ctx, step));

@@ -1,3 +1,5 @@
+/* plugin/live.c: the registry of live options. A change applies to all places of its name or to
+ * none, and each change is recorded once. */
 #include "plugin/live.h"
 
 #include <math.h>
@@ -5,39 +7,43 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "plugin/inside.h"
+#include "plugin/instance_internal.h"
 
 bool mf_plughost_grow(void **list, int n, int *room, size_t size)
 {
     if (n < *room) return true;
     int more = *room == 0 ? 16 : 2 * *room;
     void *grown = mf_realloc(*list, (size_t)*room * size, (size_t)more * size);
-    if (grown == NULL) return false;
+    if (!grown) return false;
     *list = grown;
     *room = more;
     return true;
 }
 
-static const mf_live_place *find(const mf_plughost *h, const char *name)
+static const mf_live_slot *find(const mf_plughost *h, const char *name)
 {
+    for (int i = 0; i < h->n_aliases; i++)
+        if (strcmp(h->alias[i].name, name) == 0) name = h->alias[i].means;
     for (int i = 0; i < h->n_live; i++)
         if (strcmp(h->live[i].name, name) == 0) return &h->live[i];
     return NULL;
 }
 
-static double value_of(const mf_live_place *p)
+static double value_of(const mf_live_slot *p)
 {
-    if (p->param != NULL)
-        return p->param->value != NULL ? (double)p->param->value[p->element] : 0;
-    return p->real != NULL ? *p->real : mf_option_number(p->option, p->conf);
+    if (p->param) {
+        const float *value = mf_param_host(p->param);
+        return value ? (double)value[p->element] : 0;
+    }
+    return p->real ? *p->real : mf_option_number(p->option, p->conf);
 }
 
-static int add(mf_plughost *h, const char *name, mf_live_place place)
+static int add(mf_plughost *h, const char *name, mf_live_slot place)
 {
-    const mf_live_place *first = find(h, name);
-    place.first = first == NULL;
-    place.name = first != NULL ? first->name : mf_arena_strdup(h->arena, name);
-    if (place.name == NULL ||
+    const mf_live_slot *first = find(h, name);
+    place.first = !first;
+    place.name = first ? first->name : mf_arena_strdup(h->arena, name);
+    if (!place.name ||
         !mf_plughost_grow((void **)&h->live, h->n_live, &h->room_live, sizeof *h->live))
         return MF_ENOMEM;
     h->live[h->n_live++] = place;
@@ -46,7 +52,7 @@ static int add(mf_plughost *h, const char *name, mf_live_place place)
     if (h->n_live_names + 2 > h->room_live_names) {
         const int room = 2 * (h->n_live_names + 2) + 16;
         const char **names = mf_arena_alloc(h->arena, (size_t)room * sizeof *names);
-        if (names == NULL) return MF_ENOMEM;
+        if (!names) return MF_ENOMEM;
         if (h->n_live_names > 0)
             memcpy(names, h->live_names, (size_t)h->n_live_names * sizeof *names);
         h->live_names = names;
@@ -59,37 +65,56 @@ static int add(mf_plughost *h, const char *name, mf_live_place place)
 
 int mf_live_register_real(mf_plughost *h, const char *name, double *value, double lo, double hi)
 {
-    return add(h, name, (mf_live_place){.real = value, .lo = lo, .hi = hi});
+    return add(h, name, (mf_live_slot){.real = value, .lo = lo, .hi = hi});
 }
 
 int mf_live_register_option(mf_plughost *h, const char *name, const mf_option *o, void *conf,
                             double *shadow)
 {
     *shadow = mf_option_number(o, conf);
-    return add(h, name, (mf_live_place){.option = o, .conf = conf, .shadow = shadow});
+    return add(h, name,
+               (mf_live_slot){.option = o,
+                              .conf = conf,
+                              .shadow = shadow,
+                              .structural = (o->flags & MF_OPT_STRUCTURAL) != 0});
 }
 
 int mf_live_register_stored(mf_plughost *h, const char *name, mf_param *param, int64_t i,
                             double lo, double hi, bool structural)
 {
     return add(h, name,
-               (mf_live_place){.param = param,
-                               .element = i,
-                               .structural = structural,
-                               .lo = lo,
-                               .hi = hi});
+               (mf_live_slot){
+                   .param = param, .element = i, .structural = structural, .lo = lo, .hi = hi});
 }
 
-void mf_live_set_structural(mf_plughost *h, const char *name)
+int mf_live_alias(mf_plughost *h, const char *name, const char *means)
+{
+    mf_live_alias_of a = {mf_arena_strdup(h->arena, name), mf_arena_strdup(h->arena, means)};
+    if (!a.name || !a.means || h->n_aliases == MF_LIVE_ALIASES) return MF_ENOMEM;
+    if (find(h, means) != NULL) h->alias[h->n_aliases++] = a;
+    return MF_OK;
+}
+
+const char *mf_live_old_name(const mf_plughost *h, const char *name)
+{
+    for (int i = 0; i < h->n_aliases; i++)
+        if (strcmp(h->alias[i].means, name) == 0) return h->alias[i].name;
+    return NULL;
+}
+
+const char *mf_live_switch(const mf_plughost *h, const char *prefix)
 {
     for (int i = 0; i < h->n_live; i++)
-        if (strcmp(h->live[i].name, name) == 0) h->live[i].structural = true;
+        if (h->live[i].structural && h->live[i].first && h->live[i].option &&
+            strncmp(h->live[i].name, prefix, strlen(prefix)) == 0)
+            return h->live[i].name;
+    return NULL;
 }
 
 bool mf_live_is_stored(const mf_plughost *h, int i)
 {
-    const mf_live_place *p = find(h, mf_live_name(h, i));
-    return p != NULL && p->param != NULL;
+    const mf_live_slot *p = find(h, mf_live_name(h, i));
+    return p && p->param;
 }
 
 int mf_live_count(const mf_plughost *h)
@@ -117,17 +142,17 @@ static int unknown(const mf_plughost *h, const char *name)
 
 int mf_live_get(const mf_plughost *h, const char *name, double *ret)
 {
-    const mf_live_place *p = find(h, name);
-    if (p == NULL) return unknown(h, name);
+    const mf_live_slot *p = find(h, name);
+    if (!p) return unknown(h, name);
     *ret = value_of(p);
     return MF_OK;
 }
 
-/* Turns one place; real variables by their own bounds. */
-static int turn(const mf_live_place *p, double value)
+/* Changes one place. Variables of core's own have their own bounds. */
+static int turn(const mf_live_slot *p, double value)
 {
-    if (p->option != NULL) {
-        int rc = mf_option_turn(p->option, p->conf, value);
+    if (p->option) {
+        int rc = mf_option_change(p->option, p->conf, value);
         if (rc == MF_OK) *p->shadow = value;
         return rc;
     }
@@ -135,10 +160,11 @@ static int turn(const mf_live_place *p, double value)
         return mf_fail(MF_ECONFIG,
                        "live option '%s': expected a number from %g to %g, found %g", p->name,
                        p->lo, p->hi, value);
-    if (p->param != NULL)
-        p->param->value[p->element] = (float)value;
-    else
-        *p->real = value;
+    const float number = (float)value;
+    if (p->param)
+        return mf_param_write(p->param, &number, (size_t)p->element * sizeof number,
+                              sizeof number);
+    *p->real = value;
     return MF_OK;
 }
 
@@ -149,31 +175,34 @@ static int note(mf_plughost *h, const char *option, double from, double to, cons
     if (!mf_plughost_grow((void **)&h->turns, h->n_turns, &h->room_turns, sizeof *h->turns))
         return MF_ENOMEM;
     if (room != h->room_turns) {
-        mf_turn *list = mf_alloc((size_t)h->room_turns, sizeof *list);
-        if (list == NULL) {
+        mf_change *list = mf_alloc((size_t)h->room_turns, sizeof *list);
+        if (!list) {
             h->room_turns = room;
             return MF_ENOMEM;
         }
         mf_free(h->turn_list);
         h->turn_list = list;
     }
-    mf_kept_turn *t = &h->turns[h->n_turns++];
-    t->turn = (mf_turn){h->step, option, from, to, by, NULL};
-    snprintf(t->reason, sizeof t->reason, "%s", reason != NULL ? reason : "");
+    mf_kept_change *t = &h->turns[h->n_turns++];
+    t->turn = (mf_change){h->step, option, from, to, by, NULL};
+    snprintf(t->reason, sizeof t->reason, "%s", reason ? reason : "");
     return MF_OK;
 }
 
 int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
                 const char *reason)
 {
-    const mf_live_place *first = find(h, name);
-    if (first == NULL) return unknown(h, name);
+    const mf_live_slot *first = find(h, name);
+    if (!first) return unknown(h, name);
+    const char *given = name;
+    name = first->name;
     const double before = value_of(first);
     bool turned = false;
     for (int i = 0; i < h->n_live; i++) {
-        const mf_live_place *p = &h->live[i];
+        const mf_live_slot *p = &h->live[i];
         if (strcmp(p->name, name) != 0 || value_of(p) == value) continue;
-        /* Places of one name have one schema: if any refuses, the first one does. */
+        /* All places of one name have one schema: if any refuses the value, the first
+         * one does. */
         int rc = turn(p, value);
         if (rc != MF_OK) return rc;
         turned = true;
@@ -181,10 +210,11 @@ int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
     if (!turned) return MF_OK;
     if (first->structural && (before == 0) != (value == 0))
         mf_plughost_want_rebuild(h, by, reason);
-    return note(h, first->name, before, value_of(first), by, reason);
+    return note(h, strcmp(given, name) == 0 ? name : mf_arena_strdup(h->arena, given), before,
+                value_of(first), by, reason);
 }
 
-int mf_turns(mf_plughost *h, const mf_turn **ret)
+int mf_changes(mf_plughost *h, const mf_change **ret)
 {
     for (int i = 0; i < h->n_turns; i++) {
         h->turn_list[i] = h->turns[i].turn;
@@ -194,7 +224,7 @@ int mf_turns(mf_plughost *h, const mf_turn **ret)
     return h->n_turns;
 }
 
-void mf_turns_clear(mf_plughost *h)
+void mf_changes_clear(mf_plughost *h)
 {
     h->n_turns = 0;
 }

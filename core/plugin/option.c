@@ -1,3 +1,5 @@
+/* plugin/option.c: reads, checks and writes options by their schema. A value that is refused
+ * leaves conf as it was, and its message names file, line, section and key. */
 #include "plugin/option.h"
 
 #include <math.h>
@@ -8,7 +10,7 @@
 
 #include "base/error.h"
 
-#define TEXT 512 /* for parts of messages: cut where longer */
+#define TEXT 512 /* size of parts of messages; longer ones are cut */
 
 /* ---- texts ---- */
 
@@ -21,7 +23,7 @@ static void number_text(double v, char *out, size_t size)
     }
 }
 
-/* Appends as much as there is room for. */
+/* Appends as much of the text as fits. */
 static void append(char *out, size_t size, const char *text)
 {
     size_t n = strlen(out);
@@ -57,7 +59,7 @@ void mf_option_expected(const mf_option *o, char *out, size_t size)
             append(out, size, " of at most ");
             append(out, size, hi);
         }
-        if (o->choices != NULL) {
+        if (o->choices) {
             append(out, size, " or ");
             append_list(out, size, o->choices);
         }
@@ -79,7 +81,7 @@ const char *mf_did_you_mean(const char *word, const char *const *names, char *ou
 {
     const char *near = mf_nearest(word, names);
     out[0] = '\0';
-    if (near != NULL) snprintf(out, size, "; did you mean '%s'?", near);
+    if (near) snprintf(out, size, "; did you mean '%s'?", near);
     return out;
 }
 
@@ -88,15 +90,16 @@ const char *mf_did_you_mean(const char *word, const char *const *names, char *ou
 static void where_text(const mf_ini_entry *at, char *out, size_t size)
 {
     out[0] = '\0';
-    if (at == NULL || at->file == NULL) return;
+    if (!at || !at->file) return;
     /* The number of a --set says little; its key and section stand in the message anyway. */
-    if (strncmp(at->file, "--", 2) == 0)
+    if (!mf_ini_is_file(at->file))
         snprintf(out, size, "%s: ", at->file);
     else
         snprintf(out, size, "%s:%d: ", at->file, at->line);
 }
 
-/* Records the fault as the error in force and tells the sink. p: all but code and message. */
+/* Records the fault as the current error and passes it to the sink. p: everything but code
+ * and message. */
 MF_PRINTF(3, 4)
 static int report(const mf_problem_sink *sink, mf_problem p, const char *fmt, ...)
 {
@@ -104,7 +107,7 @@ static int report(const mf_problem_sink *sink, mf_problem p, const char *fmt, ..
     va_start(args, fmt);
     p.code = mf_vfail(MF_ECONFIG, fmt, args);
     va_end(args);
-    if (sink != NULL) {
+    if (sink) {
         p.message = mf_error_message();
         sink->add(sink->arg, &p);
     }
@@ -114,7 +117,7 @@ static int report(const mf_problem_sink *sink, mf_problem p, const char *fmt, ..
 static mf_problem problem_at(const mf_ini_entry *at, const char *section, const char *key)
 {
     mf_problem p = {.section = section, .key = key};
-    if (at != NULL) {
+    if (at) {
         p.file = at->file;
         p.line = at->line;
     }
@@ -145,20 +148,20 @@ static bool within(const mf_option *o, double v)
     return v >= o->lo && v <= o->hi;
 }
 
-/* One pair of double quotes around a text keeps its blanks and is taken off. */
+/* Removes one pair of double quotes around a text; blanks inside them stay. */
 static char *unquoted(mf_arena *arena, const char *text)
 {
     size_t n = strlen(text);
     bool quoted = n >= 2 && text[0] == '"' && text[n - 1] == '"';
     char *copy = mf_arena_strdup(arena, quoted ? text + 1 : text);
-    if (copy != NULL && quoted) copy[n - 2] = '\0';
+    if (copy && quoted) copy[n - 2] = '\0';
     return copy;
 }
 
-/* Index of the word among the option's choices. */
+/* Index of a word among the option's choices. */
 static bool word_index(const mf_option *o, const char *text, long long *ret)
 {
-    for (int i = 0; o->choices != NULL && o->choices[i] != NULL; i++) {
+    for (int i = 0; o->choices && o->choices[i]; i++) {
         if (strcmp(o->choices[i], text) == 0) {
             *ret = i;
             return true;
@@ -167,7 +170,7 @@ static bool word_index(const mf_option *o, const char *text, long long *ret)
     return false;
 }
 
-/* MF_OK; MF_ECONFIG without a message when the text is not a value of this option. */
+/* MF_OK, or MF_ECONFIG without a message if the text is no valid value of this option. */
 static int set_value(const mf_option *o, void *conf, mf_arena *arena, const char *text)
 {
     long long whole;
@@ -196,7 +199,7 @@ static int set_value(const mf_option *o, void *conf, mf_arena *arena, const char
         return MF_OK;
     default: {
         const char *copy = unquoted(arena, text);
-        if (copy == NULL) return MF_ENOMEM;
+        if (!copy) return MF_ENOMEM;
         memcpy(field(o, conf), &copy, sizeof copy);
         return MF_OK;
     }
@@ -213,7 +216,7 @@ int mf_option_set(const mf_schema *s, const mf_option *o, void *conf, mf_arena *
     mf_problem p = problem_at(at, section, o->name);
     where_text(at, where, sizeof where);
     mf_option_expected(o, expected, sizeof expected);
-    if (o->choices != NULL) {
+    if (o->choices) {
         p.nearest = mf_nearest(text, o->choices);
         mf_did_you_mean(text, o->choices, hint, sizeof hint);
     }
@@ -221,16 +224,16 @@ int mf_option_set(const mf_schema *s, const mf_option *o, void *conf, mf_arena *
     bool out_of_range = (o->type == MF_OPT_INT || o->type == MF_OPT_REAL) &&
                         mf_parse_f64(text, &v) && !within(o, v);
     return report(sink, p, "%s'%s' in [%s]%s%s%s: %sexpected %s, found '%s'%s", where, o->name,
-                  section != NULL ? section : "", s->owner != NULL ? " (" : "",
-                  s->owner != NULL ? s->owner : "", s->owner != NULL ? ")" : "",
-                  out_of_range ? "out of range: " : "", expected, text, hint);
+                  section ? section : "", s->owner ? " (" : "", s->owner ? s->owner : "",
+                  s->owner ? ")" : "", out_of_range ? "out of range: " : "", expected, text,
+                  hint);
 }
 
 int mf_options_default(const mf_schema *s, void *conf, mf_arena *arena)
 {
     for (int i = 0; i < s->count; i++) {
         const mf_option *o = &s->options[i];
-        if (o->value == NULL) continue;
+        if (!o->value) continue;
         int rc = mf_option_set(s, o, conf, arena, o->value, NULL, NULL, NULL);
         if (rc != MF_OK) return rc;
     }
@@ -241,19 +244,19 @@ int mf_options_default(const mf_schema *s, void *conf, mf_arena *arena)
 
 static bool contains(const char *const *names, const char *name)
 {
-    for (int i = 0; names != NULL && names[i] != NULL; i++)
+    for (int i = 0; names && names[i]; i++)
         if (strcmp(names[i], name) == 0) return true;
     return false;
 }
 
-/* The keys that may stand in the section: reserved ones, then the schema's. */
+/* The keys that may occur in the section: reserved ones, then the schema's. */
 static const char **valid_keys(const mf_schema *s, const char *const *reserved, mf_arena *arena)
 {
     size_t n = 0;
-    while (reserved != NULL && reserved[n] != NULL)
+    while (reserved && reserved[n])
         n++;
     const char **names = mf_arena_alloc(arena, (n + (size_t)s->count + 1) * sizeof *names);
-    if (names == NULL) return NULL;
+    if (!names) return NULL;
     for (size_t i = 0; i < n; i++)
         names[i] = reserved[i];
     for (int i = 0; i < s->count; i++)
@@ -265,7 +268,7 @@ static int unknown_key(const mf_schema *s, const mf_ini_entry *e, const char *co
                        mf_arena *arena, const mf_problem_sink *sink)
 {
     const char **names = valid_keys(s, reserved, arena);
-    if (names == NULL) return MF_ENOMEM;
+    if (!names) return MF_ENOMEM;
     char where[TEXT], hint[TEXT], valid[4 * TEXT] = "";
     mf_problem p = problem_at(e, e->section, e->key);
     p.nearest = mf_nearest(e->key, names);
@@ -273,9 +276,9 @@ static int unknown_key(const mf_schema *s, const mf_ini_entry *e, const char *co
     mf_did_you_mean(e->key, names, hint, sizeof hint);
     append_list(valid, sizeof valid, names);
     return report(sink, p, "%sunknown key '%s' in [%s]%s%s%s%s %s%s", where, e->key, e->section,
-                  s->owner != NULL ? " (" : "", s->owner != NULL ? s->owner : "",
-                  s->owner != NULL ? ")" : "", hint[0] != '\0' ? hint : ";",
-                  names[0] != NULL ? "valid keys: " : "no key is valid here", valid);
+                  s->owner ? " (" : "", s->owner ? s->owner : "", s->owner ? ")" : "",
+                  hint[0] != '\0' ? hint : ";",
+                  names[0] ? "valid keys: " : "no key is valid here", valid);
 }
 
 static int missing_key(const mf_schema *s, const mf_option *o, const char *section,
@@ -285,8 +288,8 @@ static int missing_key(const mf_schema *s, const mf_option *o, const char *secti
     mf_option_expected(o, expected, sizeof expected);
     return report(sink, problem_at(NULL, section, o->name),
                   "[%s]%s%s%s: key '%s' is missing and has no default: expected %s (%s)",
-                  section, s->owner != NULL ? " (" : "", s->owner != NULL ? s->owner : "",
-                  s->owner != NULL ? ")" : "", o->name, expected, o->help);
+                  section, s->owner ? " (" : "", s->owner ? s->owner : "", s->owner ? ")" : "",
+                  o->name, expected, o->help);
 }
 
 int mf_options_load(const mf_schema *s, void *conf, mf_arena *arena, mf_ini *ini,
@@ -300,24 +303,23 @@ int mf_options_load(const mf_schema *s, void *conf, mf_arena *arena, mf_ini *ini
             continue;
         e->used = true;
         const mf_option *o = mf_schema_find(s, e->key);
-        if (e->optional && (o == NULL || set_value(o, conf, arena, e->value) == MF_ECONFIG))
-            continue;
-        int rc = o == NULL ? unknown_key(s, e, reserved, arena, sink)
-                           : mf_option_set(s, o, conf, arena, e->value, section, e, sink);
-        if (rc != MF_OK && (sink == NULL || rc != MF_ECONFIG)) return rc;
+        if (e->optional && (!o || set_value(o, conf, arena, e->value) == MF_ECONFIG)) continue;
+        int rc = !o ? unknown_key(s, e, reserved, arena, sink)
+                    : mf_option_set(s, o, conf, arena, e->value, section, e, sink);
+        if (rc != MF_OK && (!sink || rc != MF_ECONFIG)) return rc;
         first = first != MF_OK ? first : rc;
     }
     for (int i = 0; i < s->count; i++) {
         const mf_option *o = &s->options[i];
-        if (o->value != NULL || mf_ini_get(ini, section, o->name) != NULL) continue;
+        if (o->value || mf_ini_get(ini, section, o->name) != NULL) continue;
         int rc = missing_key(s, o, section, sink);
-        if (sink == NULL) return rc;
+        if (!sink) return rc;
         first = first != MF_OK ? first : rc;
     }
     return first;
 }
 
-/* ---- looking and turning ---- */
+/* ---- reading and changing ---- */
 
 const char *mf_option_string(const mf_option *o, const void *conf)
 {
@@ -338,8 +340,8 @@ double mf_option_number(const mf_option *o, const void *conf)
 
 static size_t string_text(const char *text, char *out, size_t size)
 {
-    size_t n = text != NULL ? strlen(text) : 0;
-    /* Bare where the bare text reads back the same. */
+    size_t n = text ? strlen(text) : 0;
+    /* Without quotes if the text then reads back the same. */
     bool bare = n > 0 && strcspn(text, ";#") == n && strchr(" \t\"", text[0]) == NULL &&
                 strchr(" \t\"", text[n - 1]) == NULL;
     return (size_t)snprintf(out, size, bare ? "%s" : "\"%s\"", n > 0 ? text : "");
@@ -348,8 +350,8 @@ static size_t string_text(const char *text, char *out, size_t size)
 size_t mf_option_text(const mf_option *o, const void *conf, char *out, size_t size)
 {
     switch (o->type) {
-    case MF_OPT_INT: /* a number that has a name is written by it, as "auto" */
-        for (int i = 0; o->choices != NULL && o->choices[i] != NULL; i++)
+    case MF_OPT_INT: /* a number that has a name is written by its name, for example "auto" */
+        for (int i = 0; o->choices && o->choices[i]; i++)
             if (load_int(o, conf) == i) return (size_t)snprintf(out, size, "%s", o->choices[i]);
         return (size_t)snprintf(out, size, "%lld", (long long)load_int(o, conf));
     case MF_OPT_BOOL:
@@ -366,10 +368,10 @@ size_t mf_option_text(const mf_option *o, const void *conf, char *out, size_t si
 
 bool mf_option_is_default(const mf_option *o, const void *conf)
 {
-    if (o->value == NULL) return false;
+    if (!o->value) return false;
     if (o->type == MF_OPT_STR) {
         const char *text = mf_option_string(o, conf);
-        return text != NULL && strcmp(text, o->value) == 0;
+        return text && strcmp(text, o->value) == 0;
     }
     mf_option alone = *o;
     int64_t own = 0;
@@ -378,7 +380,7 @@ bool mf_option_is_default(const mf_option *o, const void *conf)
            mf_option_number(&alone, &own) == mf_option_number(o, conf);
 }
 
-int mf_option_turn(const mf_option *o, void *conf, double value)
+int mf_option_change(const mf_option *o, void *conf, double value)
 {
     char expected[TEXT];
     if ((o->flags & MF_OPT_LIVE) == 0 || o->type == MF_OPT_STR || o->type == MF_OPT_ENUM)

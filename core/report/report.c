@@ -1,9 +1,10 @@
-/* The page: head, figures of merit, sections, how to repeat. */
+/* Writes report.html: title, key figures, sections, how to repeat the run. A file that is
+ * missing in a run costs its section only; running out of memory fails the whole page. */
 #include "report/report.h"
 
-#include "base/io.h"
-#include "report/compare.h"
-#include "report/report_parts.h"
+#include "base/file/io.h"
+#include "report/compare/compare.h"
+#include "report/page/report_parts.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ const char *mf_report_strf(const mf_report *p, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     const char *copy = mf_arena_strdup(p->arena, text);
-    return copy != NULL ? copy : "";
+    return copy ? copy : "";
 }
 
 const char *mf_report_num(const mf_report *p, int digits, double v)
@@ -36,7 +37,7 @@ const char *mf_report_count(const mf_report *p, double n)
     return n >= 1e4 ? mf_report_strf(p, "%.1f k", n / 1e3) : mf_report_strf(p, "%.0f", n);
 }
 
-bool mf_report_has_layers(const mf_report *p)
+static bool has_layers(const mf_report *p)
 {
     for (int i = 0; i < p->n; i++)
         if (p->runs[i]->n_layers > 0) return true;
@@ -45,7 +46,7 @@ bool mf_report_has_layers(const mf_report *p)
 
 /* ---- figures of merit ---- */
 
-/* Mean over the layers of the last record that has layers. */
+/* Mean over the layers, in the last record that has layers. */
 static double mean_of_layers(const mf_report_run *r, double (*of)(const mf_layer_stats *s))
 {
     for (int i = r->history->n - 1; i >= 0; i--) {
@@ -68,18 +69,18 @@ static double drop_rate(const mf_layer_stats *s)
     return s->drop_rate;
 }
 
-/* The best layer's NMI and, with it, that of random routing. */
+/* NMI of the layer with the highest NMI, and that layer's NMI under random routing. */
 static double best_nmi(const mf_report_run *r, double *ret_random)
 {
     double best = NAN;
     *ret_random = NAN;
-    for (int i = 0; r->sample != NULL && i < r->sample->n_layers; i++)
+    for (int i = 0; r->sample && i < r->sample->n_layers; i++)
         if (!isnan(r->sample->layers[i].nmi) && !(r->sample->layers[i].nmi <= best)) {
             best = r->sample->layers[i].nmi;
             *ret_random = r->sample->layers[i].nmi_random;
         }
     const mf_metrics_record *val = mf_report_last(r, "val");
-    for (int i = 0; isnan(*ret_random) && val != NULL && i < val->n_layers; i++)
+    for (int i = 0; isnan(*ret_random) && val && i < val->n_layers; i++)
         if (!isnan(val->layers[i].nmi) && !(val->layers[i].nmi <= best))
             best = val->layers[i].nmi;
     return best;
@@ -87,14 +88,14 @@ static double best_nmi(const mf_report_run *r, double *ret_random)
 
 static double loss_of(const mf_metrics_record *m)
 {
-    return m == NULL ? NAN : isnan(m->task_loss) ? m->loss : m->task_loss;
+    return !m ? NAN : isnan(m->task_loss) ? m->loss : m->task_loss;
 }
 
-/* Over the whole run; records know the speed of their own moment only. */
+/* Over the whole run; a record holds only the speed at its own step. */
 static double mean_speed(const mf_report_run *r)
 {
     const mf_metrics_record *m = mf_report_last(r, "train");
-    if (m == NULL) return NAN;
+    if (!m) return NAN;
     return m->wall_s > 0 ? (double)m->tokens / m->wall_s : m->tokens_per_s;
 }
 
@@ -110,29 +111,29 @@ static void cards(const mf_report *p)
     const mf_metrics_record *val = mf_report_last(r, "val"),
                             *train = mf_report_last(r, "train");
     const double loss = loss_of(val);
-    const double active = val != NULL && val->params_active > 0
+    const double active = val && val->params_active > 0
                               ? (double)val->params_active
                               : mf_report_manifest_number(r, "params_active");
     double random, nmi = best_nmi(r, &random);
     mf_html_cards(p->d);
-    if (val != NULL)
+    if (val)
         mf_html_card(p->d, mf_report_num(p, 5, loss), "validation loss",
                      against_floor(p, r, loss));
     else
         mf_html_card(p->d, mf_report_num(p, 5, loss_of(train)), "training loss",
                      mf_report_strf(p, "%s; not validated", mf_report_loss_unit(r)));
-    if (val != NULL && !isnan(val->accuracy))
+    if (val && !isnan(val->accuracy))
         mf_html_card(p->d, mf_report_num(p, 4, val->accuracy), "accuracy",
                      mf_report_strf(p, "macro F1 %s", mf_report_num(p, 4, val->macro_f1)));
-    else if (val != NULL && !isnan(val->mse))
+    else if (val && !isnan(val->mse))
         mf_html_card(
-            p->d, mf_report_num(p, 4, val->pearson), "Pearson's r of answers and labels",
+            p->d, mf_report_num(p, 4, val->pearson), "Pearson's r of predictions and labels",
             mf_report_strf(p, "Spearman %s, RMSE %s", mf_report_num(p, 4, val->spearman),
                            mf_report_num(p, 4, sqrt(val->mse))));
-    else if (val != NULL && !isnan(val->bits_per_byte))
+    else if (val && !isnan(val->bits_per_byte))
         mf_html_card(p->d, mf_report_num(p, 4, val->bits_per_byte), "bits a byte",
                      mf_report_strf(p, "perplexity %s a token", mf_report_num(p, 4, val->ppl)));
-    else if (val != NULL && !isnan(val->ppl))
+    else if (val && !isnan(val->ppl))
         mf_html_card(p->d, mf_report_num(p, 4, val->ppl), "perplexity", "a token");
     if (!isnan(nmi))
         mf_html_card(p->d, mf_report_num(p, 3, nmi), "NMI(expert, topic), best layer",
@@ -145,21 +146,19 @@ static void cards(const mf_report *p)
                      mf_report_strf(p, "drop rate %s",
                                     mf_report_num(p, 3, mean_of_layers(r, drop_rate))));
     mf_html_card(p->d, mf_report_count(p, mean_speed(r)), "tokens a second",
-                 train != NULL
-                     ? mf_report_strf(p, "step %lld, %s tokens%s", (long long)train->step,
-                                      mf_report_count(p, (double)train->tokens),
-                                      isnan(train->wall_s)
-                                          ? ""
-                                          : mf_report_strf(p, ", %.0f s", train->wall_s))
-                     : NULL);
+                 train ? mf_report_strf(p, "step %lld, %s tokens%s", (long long)train->step,
+                                        mf_report_count(p, (double)train->tokens),
+                                        isnan(train->wall_s)
+                                            ? ""
+                                            : mf_report_strf(p, ", %.0f s", train->wall_s))
+                       : NULL);
     if (!isnan(active))
-        mf_html_card(p->d, mf_report_count(p, mf_report_manifest_number(r, "params")),
-                     "parameters",
-                     mf_report_strf(p, "%s active a token%s", mf_report_count(p, active),
-                                    val != NULL && val->heads_active < val->heads_total
-                                        ? ", without pruned heads"
-                                        : ""));
-    if (val != NULL && val->heads_total > 0 && val->params_active > 0)
+        mf_html_card(
+            p->d, mf_report_count(p, mf_report_manifest_number(r, "params")), "parameters",
+            mf_report_strf(
+                p, "%s active a token%s", mf_report_count(p, active),
+                val && val->heads_active < val->heads_total ? ", without pruned heads" : ""));
+    if (val && val->heads_total > 0 && val->params_active > 0)
         mf_html_card(p->d, mf_report_num(p, 3, mf_metrics_efficiency(val)),
                      "parameter efficiency",
                      mf_report_strf(p, "1 / perplexity for each million of %s; a head: %s",
@@ -168,7 +167,7 @@ static void cards(const mf_report *p)
     mf_html_cards_end(p->d);
 }
 
-/* No block has experts, whatever the sections of routers and experts say. */
+/* True if no block has experts, whatever [router] and [expert] say. */
 static bool is_dense(const mf_report_run *r)
 {
     const int every = atoi(mf_report_config(r, "model", "moe_every", "1"));
@@ -194,7 +193,7 @@ static void table_of_runs(const mf_report *p)
             is_dense(r) ? "-" : mf_report_config(r, "router", "plugin", "-"),
             mf_report_config(r, "train", "seed", "-"),
             mf_report_count(p, mf_report_manifest_number(r, "params")),
-            train != NULL ? mf_report_strf(p, "%lld", (long long)train->step) : "-",
+            train ? mf_report_strf(p, "%lld", (long long)train->step) : "-",
             mf_report_num(p, 5, loss),
             mf_report_num(p, 4, r->floor > 0 ? loss / r->floor : NAN),
             mf_report_num(p, 3, nmi),
@@ -209,7 +208,7 @@ static void table_of_runs(const mf_report *p)
 
 /* ---- how to repeat ---- */
 
-/* Quotes for the shell where the path needs them. */
+/* Appends the path, quoted for the shell if necessary. */
 static void put_path(mf_doc *text, const char *path)
 {
     const bool plain =
@@ -227,7 +226,7 @@ static void put_path(mf_doc *text, const char *path)
 static void commands(const mf_report *p)
 {
     mf_doc *text = mf_doc_new();
-    if (text == NULL) return;
+    if (!text) return;
     for (int i = 0; i < p->n; i++) {
         mf_doc_put(text, "moefw train ");
         put_path(text, mf_report_strf(p, "%s/config.ini", p->runs[i]->dir));
@@ -238,11 +237,11 @@ static void commands(const mf_report *p)
         mf_doc_put(text, " ");
         put_path(text, p->runs[i]->dir);
     }
-    if (mf_doc_string(text, NULL) != NULL) mf_html_code(p->d, mf_doc_string(text, NULL));
+    if (mf_doc_string(text, NULL)) mf_html_code(p->d, mf_doc_string(text, NULL));
     mf_doc_free(text);
 }
 
-void mf_report_repeat(const mf_report *p)
+static void print_repeat(const mf_report *p)
 {
     mf_html_section(p->d, "repeat", "How to repeat");
     mf_html_paragraph(p->d, "config.ini holds every key, resolved. On the same machine the run "
@@ -251,12 +250,12 @@ void mf_report_repeat(const mf_report *p)
     for (int i = 0; i < p->n; i++) {
         const mf_report_run *r = p->runs[i];
         const char *of = p->n > 1 ? mf_report_strf(p, " of %s", r->name) : "";
-        if (r->config_text != NULL)
+        if (r->config_text)
             mf_html_details(p->d, mf_report_strf(p, "config.ini%s", of), r->config_text);
-        if (r->manifest_text != NULL)
+        if (r->manifest_text)
             mf_html_details(p->d, mf_report_strf(p, "manifest.json%s", of), r->manifest_text);
         for (int k = 0; k < r->n_notes; k++)
-            if (r->notes[k] != NULL)
+            if (r->notes[k])
                 mf_html_paragraph(p->d, mf_report_strf(p, "Note: %s.", r->notes[k]));
     }
     mf_html_section_end(p->d);
@@ -268,7 +267,7 @@ static const char *subtitle(const mf_report *p)
 {
     const mf_report_run *r = p->runs[0];
     if (p->n > 1) return mf_report_strf(p, "%d runs", p->n);
-    if (r->config == NULL) return "";
+    if (!r->config) return "";
     const char *experts = mf_report_strf(p, "router %s, expert %s, %s experts, top %s",
                                          mf_report_config(r, "router", "plugin", "?"),
                                          mf_report_config(r, "expert", "plugin", "?"),
@@ -292,21 +291,21 @@ static void contents(const mf_report *p)
     e[n++] = (mf_html_entry){"learning", "Learning"};
     if (p->n == 1 && mf_report_has_tasks(p->runs[0]))
         e[n++] = (mf_html_entry){"tasks", "Tasks"};
-    if (mf_report_has_layers(p)) e[n++] = (mf_html_entry){"balance", "Routing over time"};
+    if (has_layers(p)) e[n++] = (mf_html_entry){"balance", "Routing over time"};
     if (p->n == 1 && p->runs[0]->n_layers > 0)
         e[n++] = (mf_html_entry){"load", "Load of the experts"};
     if (p->n == 1 && mf_report_has_topics(p->runs[0]))
         e[n++] = (mf_html_entry){"topics", "Experts and topics"};
-    if (p->n == 1 && p->runs[0]->sample != NULL && p->runs[0]->sample->n_layers > 0)
-        e[n++] = (mf_html_entry){"routing", "One stretch of text"};
+    if (p->n == 1 && p->runs[0]->sample && p->runs[0]->sample->n_layers > 0)
+        e[n++] = (mf_html_entry){"routing", "One text"};
     if (p->n == 1 && mf_report_has_steps(p->runs[0]))
         e[n++] = (mf_html_entry){"evaluations", "Several evaluations"};
     if (p->n == 1 && mf_report_has_attention(p->runs[0]))
-        e[n++] = (mf_html_entry){"attention", "What attention looks at"};
+        e[n++] = (mf_html_entry){"attention", "Attention weights"};
     if (p->n == 1 && mf_report_has_heads(p->runs[0]))
         e[n++] = (mf_html_entry){"heads", "Attention heads"};
-    if (p->n == 1 && mf_report_has_turns(p->runs[0]))
-        e[n++] = (mf_html_entry){"turns", "Turned options"};
+    if (p->n == 1 && mf_report_has_changes(p->runs[0]))
+        e[n++] = (mf_html_entry){"changes", "Changed options"};
     if (p->n == 1) e[n++] = (mf_html_entry){"structure", "Structure and weights"};
     e[n++] = (mf_html_entry){"repeat", "How to repeat"};
     mf_html_contents(p->d, n, e);
@@ -324,7 +323,7 @@ static void page(const mf_report *p)
     if (p->n == 1) mf_report_modules(p, p->runs[0]);
     mf_report_learning(p);
     if (p->n == 1) mf_report_tasks(p, r);
-    if (mf_report_has_layers(p)) mf_report_balance(p);
+    if (has_layers(p)) mf_report_balance(p);
     if (p->n == 1) {
         mf_report_load(p, r);
         mf_report_topics(p, r);
@@ -332,10 +331,10 @@ static void page(const mf_report *p)
         mf_report_steps(p, r);
         mf_report_attention(p, r);
         mf_report_heads(p, r);
-        mf_report_turns(p, r);
+        mf_report_changes(p, r);
         mf_report_model(p, p->runs[0]);
     }
-    mf_report_repeat(p);
+    print_repeat(p);
     mf_html_end(
         p->d, mf_report_strf(p, "moefw %s. One file, no script, nothing loaded from elsewhere.",
                              mf_report_manifest(r, "moefw", "")));
@@ -347,8 +346,8 @@ static int write_page(const mf_report *p, const char *out)
     mf_error_clear();
     page(p);
     const char *text = mf_doc_string(p->d, &n);
-    /* A figure for which there was no memory is left out, so the page would not be whole. */
-    if (text == NULL || mf_error_code() == MF_ENOMEM)
+    /* A figure is omitted when memory runs out, so the page would be incomplete. */
+    if (!text || mf_error_code() == MF_ENOMEM)
         return mf_fail(MF_ENOMEM, "out of memory for %s", out);
     return mf_write_file_atomic(out, text, n);
 }
@@ -365,7 +364,7 @@ int mf_report_write(int n, const char *const *runs, const char *out)
         rc = mf_report_run_open(runs[p.n], &open[p.n]);
     p.d = mf_doc_new();
     p.arena = mf_arena_new();
-    if (rc == MF_OK && (p.d == NULL || p.arena == NULL)) rc = MF_ENOMEM;
+    if (rc == MF_OK && (!p.d || !p.arena)) rc = MF_ENOMEM;
     if (rc == MF_OK) rc = write_page(&p, out);
     for (int i = 0; i < p.n; i++)
         mf_report_run_close(open[i]);

@@ -1,12 +1,14 @@
-/* train/cost.c: the graphs of a run are planned, and what they and the parameters would take is
- * added to what this process, which has read the same data, holds already. */
+/* train/cost.c: plans the graphs of a run and adds the memory of plan and parameters
+ * to what this process, which has read the same data, already holds. Nothing of the
+ * run is allocated. */
 #include "train/cost.h"
 
 #include "base/parallel.h"
 #include "base/resident.h"
 
-/* What nobody plans: operands that products copy on the stack of each thread, .2 to 2 MB by
- * their shapes, and what the loop writes and reports with. Measured, for small models. */
+/* Memory outside of the plan: operands that gemms pack on the stack of each thread, .2 to
+ * 2 MB by their shapes, and what the loop needs for files and reports. Measured with
+ * small models. */
 #define BYTES_PER_THREAD ((size_t)1 << 19)
 #define BYTES_BESIDE     ((size_t)7 << 18)
 
@@ -21,8 +23,8 @@ static int plan(mf_session *s, const mf_model_shape *shape, mf_model_graph **ret
     return MF_OK;
 }
 
-/* Memory of both graphs as the trainer makes them: evaluation goes into that of training if it
- * fits. */
+/* Memory of both graphs as the trainer makes them: evaluation reuses that of training if
+ * it fits. */
 static int plan_both(mf_session *s, size_t *ret_bytes)
 {
     const mf_config *c = s->config;
@@ -40,7 +42,7 @@ static int plan_both(mf_session *s, size_t *ret_bytes)
     mf_model_graph *t = NULL, *e = NULL;
     size_t of_train = 0, of_eval = 0;
     int rc = training ? plan(s, &train, &t, &of_train) : MF_OK;
-    if (t) eval.lender = t->g;
+    if (t) eval.arena_of = t->g;
     if (rc == MF_OK) rc = plan(s, &eval, &e, &of_eval);
     *ret_bytes = of_train + (of_eval > of_train ? of_eval : 0);
     mf_model_graph_free(e);
@@ -78,7 +80,7 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
     ret->memory = own + graphs + mf_store_bytes(s->model->store) + BYTES_BESIDE +
                   BYTES_PER_THREAD * (size_t)mf_parallel_threads();
     if (ret->memory < after.peak) ret->memory = after.peak;
-    if (s->train == NULL) ret->memory = 0; /* a graph was planned to see that it can be, no
-                                              more */
+    if (s->train == NULL)
+        ret->memory = 0; /* the graph was planned only to check that it can be */
     return MF_OK;
 }

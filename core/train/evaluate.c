@@ -5,47 +5,46 @@
 #include "base/rng.h"
 #include "graph/shape.h"
 #include "model/heads.h"
-#include "train/answers.h"
+#include "train/metrics/predictions.h"
 #include "train/head_measure.h"
-#include "train/ladder.h"
+#include "train/length_buckets.h"
 
 struct mf_evaluator {
     mf_session *session;
     mf_split split;
     mf_batcher *batcher;
-    mf_ladder *ladder;
-    mf_batch *batch; /* of the last run, and its graph; the ladder's */
+    mf_length_buckets *buckets;
+    const mf_batch *batch; /* of the last run, with its graph; owned by the buckets */
     mf_model_graph *graph;
-    const mf_graph *lender;       /* of its memory; may be NULL */
+    const mf_graph *arena_of;     /* graph whose memory is reused; may be NULL */
     mf_moe_tally **tallies;       /* [n_moe] */
     mf_layer_stats *stats;        /* [n_moe] */
     float *shares;                /* [n_moe][MF_MOE_SHARES][E] */
     mf_named_value *regularizers; /* [n] */
     mf_head_tally *head_tally;    /* this and the next: NULL unless heads are gated */
     mf_head_record *head_record;
-    mf_answers *answers;         /* NULL unless one is asked of each example */
+    mf_predictions *predictions; /* NULL unless the model predicts something for each example */
     mf_trace_recorder *recorder; /* NULL: no trace */
     int64_t record_every;
 };
 
-int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *lender)
+int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *arena_of)
 {
     const mf_config *c = e->session->config;
-    e->lender = lender;
+    e->arena_of = arena_of;
     const mf_model_shape shape = {.mode = MF_MODE_EVAL,
                                   .batch = (int32_t)c->train.batch,
                                   .seq = (int32_t)c->model.seq,
                                   .masked = true,
-                                  .lender = lender,
-                                  .want_logits = e->answers != NULL,
+                                  .arena_of = arena_of,
+                                  .want_logits = e->predictions != NULL,
                                   .want_trace = e->recorder != NULL};
-    mf_ladder_free(e->ladder);
-    e->ladder = NULL;
-    /* A trace is of one shape. */
-    int rc = mf_ladder_new(e->session, &shape, e->recorder != NULL, &e->ladder);
+    mf_length_buckets_free(e->buckets);
+    e->buckets = NULL;
+    /* All batches of a trace have one shape. */
+    int rc = mf_length_buckets_new(e->session, &shape, e->recorder != NULL, &e->buckets);
     if (rc != MF_OK) return rc;
-    e->batch = mf_ladder_batch(e->ladder);
-    e->graph = mf_ladder_graph(e->ladder);
+    e->graph = mf_length_buckets_graph(e->buckets);
     return MF_OK;
 }
 
@@ -53,7 +52,7 @@ int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t ev
 {
     e->recorder = recorder;
     e->record_every = every > 0 ? every : 1;
-    return mf_evaluator_rebuild(e, e->lender);
+    return mf_evaluator_rebuild(e, e->arena_of);
 }
 
 static int allocate(mf_evaluator *e)
@@ -66,11 +65,11 @@ static int allocate(mf_evaluator *e)
     e->regularizers = mf_alloc((size_t)m->config->n_regularizers + 1, sizeof *e->regularizers);
     if (!e->tallies || !e->stats || !e->shares || !e->regularizers) return MF_ENOMEM;
     const mf_split_range *range = &e->session->corpus->split[e->split];
-    int rc = mf_answers_new(m, range->end - range->begin, &e->answers);
+    int rc = mf_predictions_new(m, range->end - range->begin, &e->predictions);
     if (rc != MF_OK) return rc;
     for (int32_t i = 0; i < m->n_moe; i++) {
         rc = mf_moe_tally_new(m->moe[i].layer, (int32_t)experts, (int32_t)m->config->moe.top_k,
-                              m->facts.labels, &e->tallies[i]);
+                              m->dims.labels, &e->tallies[i]);
         if (rc != MF_OK) return rc;
     }
     for (int i = 0; i < m->config->n_regularizers; i++)
@@ -80,7 +79,8 @@ static int allocate(mf_evaluator *e)
     return rc == MF_OK ? mf_head_record_new(m, &e->head_record) : rc;
 }
 
-int mf_evaluator_new(mf_session *s, mf_split split, const mf_graph *lender, mf_evaluator **ret)
+int mf_evaluator_new(mf_session *s, mf_split split, const mf_graph *arena_of,
+                     mf_evaluator **ret)
 {
     mf_evaluator *e = mf_alloc(1, sizeof *e);
     if (!e) return MF_ENOMEM;
@@ -92,7 +92,7 @@ int mf_evaluator_new(mf_session *s, mf_split split, const mf_graph *lender, mf_e
     spec.context = (int32_t)s->config->train.eval_context;
     int rc = mf_batcher_new(s->corpus, &spec, &e->batcher);
     if (rc == MF_OK) rc = allocate(e);
-    if (rc == MF_OK) rc = mf_evaluator_rebuild(e, lender);
+    if (rc == MF_OK) rc = mf_evaluator_rebuild(e, arena_of);
     if (rc != MF_OK) {
         mf_evaluator_free(e);
         return rc;
@@ -110,17 +110,17 @@ void mf_evaluator_free(mf_evaluator *e)
     mf_free(e->stats);
     mf_free(e->shares);
     mf_free(e->regularizers);
-    mf_answers_free(e->answers);
+    mf_predictions_free(e->predictions);
     mf_head_tally_free(e->head_tally);
     mf_head_record_free(e->head_record);
-    mf_ladder_free(e->ladder);
+    mf_length_buckets_free(e->buckets);
     mf_batcher_free(e->batcher);
     mf_free(e);
 }
 
 static double scalar(const mf_tensor *t)
 {
-    const float *v = t ? mf_tensor_data(t) : NULL;
+    const float *v = t ? mf_tensor_host(t) : NULL;
     return v ? (double)*v : 0;
 }
 
@@ -153,7 +153,7 @@ static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double ta
     for (int32_t i = 0; i < m->n_moe; i++)
         mf_moe_tally_stats(e->tallies[i], e->shares + (int64_t)i * MF_MOE_SHARES * experts,
                            &e->stats[i]);
-    mf_answers_score(e->answers, r);
+    mf_predictions_score(e->predictions, r);
     r->layers = e->stats;
     r->n_layers = m->n_moe;
 }
@@ -163,7 +163,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
     const int64_t all = mf_batcher_count(e->batcher),
                   n = batches > 0 && batches < all ? batches : all;
     const mf_model *m = e->session->model;
-    const mf_run run = {.seed = (uint64_t)m->config->train.seed,
+    const mf_run run = {.seed = (uint64_t)e->session->config->train.seed,
                         .step = (uint64_t)step,
                         .metrics = true,
                         .forward_only = true};
@@ -174,12 +174,12 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
     for (int i = 0; i < m->config->n_regularizers; i++)
         e->regularizers[i].value = 0;
     mf_head_tally_reset(e->head_tally);
-    mf_answers_clear(e->answers);
+    mf_predictions_clear(e->predictions);
     mf_metrics_record_init(ret);
     ret->step = step;
-    ret->dtype = mf_dtype_text(m->config->train.dtype);
+    ret->dtype = mf_dtype_text(e->session->config->train.dtype);
     for (int64_t b = 0; b < n; b++) {
-        int rc = mf_ladder_take(e->ladder, e->batcher, b, &e->batch, &e->graph);
+        int rc = mf_length_buckets_take(e->buckets, e->batcher, b, &e->batch, &e->graph);
         if (rc == MF_OK && e->batch->n_targets == 0) continue;
         if (rc == MF_OK) rc = mf_graph_run(e->graph->g, &run);
         if (rc != MF_OK) return rc;
@@ -193,7 +193,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
         weight += w;
         targets += w;
         bytes += (double)e->batch->n_bytes;
-        mf_answers_add(e->answers, e->batch, e->graph);
+        mf_predictions_add(e->predictions, e->batch, e->graph);
         tokens += (double)e->batch->n_tokens;
         mf_head_tally_add(e->head_tally, e->graph);
         for (int32_t i = 0; i < m->n_moe; i++) {
@@ -222,8 +222,8 @@ int mf_evaluator_heads(mf_evaluator *e, int64_t step, int64_t batches)
 {
     if (!e->head_record)
         return mf_fail(MF_EUSAGE,
-                       "model.head_gates = no: heads are measured one by one where they "
-                       "are gated");
+                       "no adapter of this model wants heads to be measured one by one (as "
+                       "head_gates does)");
     return mf_heads_measure(e->session, e->split, batches, step, e->head_record);
 }
 

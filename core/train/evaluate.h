@@ -2,20 +2,21 @@
 #ifndef MF_TRAIN_EVALUATE_H
 #define MF_TRAIN_EVALUATE_H
 
-#include "train/metrics.h"
-#include "train/session.h"
+#include "train/metrics/metrics.h"
+#include "train/run/session.h"
 #include "train/trace.h"
 
 typedef struct mf_evaluator mf_evaluator;
 
-/* The graph is built here, once. lender: the training graph, whose memory evaluation uses
+/* The graph is built here, once. arena_of: the training graph, whose memory evaluation uses
  * between its runs (graph.h); NULL: memory of its own. */
-int mf_evaluator_new(mf_session *s, mf_split split, const mf_graph *lender, mf_evaluator **ret);
+int mf_evaluator_new(mf_session *s, mf_split split, const mf_graph *arena_of,
+                     mf_evaluator **ret);
 void mf_evaluator_free(mf_evaluator *e);
-/* The structure changed: build the graph anew. lender: the new training graph, or NULL. */
-int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *lender);
+/* The structure changed: build the graph again. arena_of: the new training graph, or NULL. */
+int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *arena_of);
 /* From now on every n-th batch of a run, the first one included, goes to the recorder as well;
- * NULL: no more. Builds the graph anew. */
+ * NULL: no more. Rebuilds the graph. */
 int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t every);
 
 /* Runs at most so many batches (0: the whole split) and fills the record (split, losses, ppl,

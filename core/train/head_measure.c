@@ -1,12 +1,12 @@
 #include "train/head_measure.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "train/ladder.h"
+#include "train/length_buckets.h"
 
 static int loss_of(mf_model_graph *mg, const mf_run *run, double *ret)
 {
     const int rc = mf_graph_run(mg->g, run);
-    const float *loss = mf_tensor_data(mg->task_loss);
+    const float *loss = mf_tensor_host(mg->task_loss);
     *ret = rc == MF_OK && loss ? (double)*loss : 0;
     return rc;
 }
@@ -15,7 +15,7 @@ int mf_heads_try(mf_model_graph *probe, const mf_run *run, const mf_head_record 
                  double weight, double *sum)
 {
     const int64_t n = (int64_t)active->layers * active->heads;
-    float *mask = mf_tensor_data(probe->head_mask);
+    float *mask = mf_tensor_input(probe->head_mask);
     double whole, without;
     for (int64_t i = 0; i < n; i++)
         mask[i] = 1;
@@ -50,13 +50,13 @@ void mf_heads_importance(mf_head_record *r, const double *sum)
 typedef struct measure {
     mf_session *session;
     mf_batcher *batcher;
-    mf_ladder *probe, *training;
+    mf_length_buckets *probe, *training;
     mf_head_record *record;
     double *worse, *norm; /* [layers, heads] sums over batches */
     float *one;           /* [heads] */
 } measure;
 
-static int open_ladder(mf_session *s, mf_mode mode, mf_ladder **ret)
+static int open_buckets(mf_session *s, mf_mode mode, mf_length_buckets **ret)
 {
     const mf_config *c = s->config;
     const mf_model_shape shape = {.mode = mode,
@@ -64,7 +64,7 @@ static int open_ladder(mf_session *s, mf_mode mode, mf_ladder **ret)
                                   .seq = (int32_t)c->model.seq,
                                   .masked = true,
                                   .try_heads = mode == MF_MODE_EVAL};
-    return mf_ladder_new(s, &shape, false, ret);
+    return mf_length_buckets_new(s, &shape, false, ret);
 }
 
 static int open_all(measure *m, mf_split split)
@@ -79,8 +79,8 @@ static int open_all(measure *m, mf_split split)
     m->one = mf_alloc((size_t)m->record->heads, sizeof *m->one);
     if (!m->worse || !m->norm || !m->one) return MF_ENOMEM;
     int rc = mf_batcher_new(m->session->corpus, &spec, &m->batcher);
-    if (rc == MF_OK) rc = open_ladder(m->session, MF_MODE_EVAL, &m->probe);
-    return rc == MF_OK ? open_ladder(m->session, MF_MODE_TRAIN, &m->training) : rc;
+    if (rc == MF_OK) rc = open_buckets(m->session, MF_MODE_EVAL, &m->probe);
+    return rc == MF_OK ? open_buckets(m->session, MF_MODE_TRAIN, &m->training) : rc;
 }
 
 static void add_norms(const measure *m)
@@ -95,15 +95,15 @@ static void add_norms(const measure *m)
 
 static int add_batch(measure *m, int64_t at, const mf_run *run, int64_t *ret_targets)
 {
-    mf_batch *batch;
+    const mf_batch *batch;
     mf_model_graph *mg;
     mf_run back = *run;
     back.forward_only = false;
-    int rc = mf_ladder_take(m->probe, m->batcher, at, &batch, &mg);
+    int rc = mf_length_buckets_take(m->probe, m->batcher, at, &batch, &mg);
     *ret_targets = rc == MF_OK ? batch->n_targets : 0;
     if (rc != MF_OK || *ret_targets == 0) return rc;
     rc = mf_heads_try(mg, run, m->record, (double)*ret_targets, m->worse);
-    if (rc == MF_OK) rc = mf_ladder_take(m->training, m->batcher, at, &batch, &mg);
+    if (rc == MF_OK) rc = mf_length_buckets_take(m->training, m->batcher, at, &batch, &mg);
     if (rc == MF_OK) rc = mf_graph_run(mg->g, &back);
     if (rc == MF_OK) add_norms(m);
     return rc;
@@ -136,8 +136,8 @@ int mf_heads_measure(mf_session *s, mf_split split, int64_t batches, int64_t ste
         used += targets > 0;
     }
     if (rc == MF_OK) keep(&m, used);
-    mf_ladder_free(m.training);
-    mf_ladder_free(m.probe);
+    mf_length_buckets_free(m.training);
+    mf_length_buckets_free(m.probe);
     mf_batcher_free(m.batcher);
     mf_free(m.worse);
     mf_free(m.norm);

@@ -1,3 +1,8 @@
+/* train/optim.c: launches of the optimizer: one sum of squares, one pass over each range.
+ *
+ * Between the two the host reads nothing: the kernel finds the clip factor itself, and skips
+ * the step where the norm or the loss is not finite.
+ */
 #include "train/optim.h"
 #include <math.h>
 #include "base/error.h"
@@ -18,11 +23,13 @@ struct mf_optim {
     const mf_train_config *config;
     range *ranges;
     int n, room;
+    double sumsq[1]; /* of the gradient that was measured: kernels write and read it */
+    double work[MF_SUMSQ_TILES];
 };
 
 static mf_kctx context(void)
 {
-    return (mf_kctx){.parallel = mf_parallel};
+    return (mf_kctx){.parallel = mf_parallel, .threads = mf_parallel_threads()};
 }
 
 static int add(mf_optim *o, const range *r)
@@ -88,16 +95,19 @@ void mf_optim_free(mf_optim *o)
     mf_free(o);
 }
 
-void mf_optim_measure(mf_optim *o, mf_optim_step *s)
+void mf_optim_measure(mf_optim *o)
 {
     const mf_kernels *k = mf_backend_kernels();
     const mf_kctx x = context();
     const float *grad = mf_store_grads(o->store);
-    double sum = 0;
-    for (int i = 0; i < o->n; i++)
-        if (!o->ranges[i].frozen)
-            sum += k->sumsq(&x, o->ranges[i].count, grad + o->ranges[i].first);
-    s->grad_norm = sqrt(sum) * s->grad_scale;
+    bool add = false;
+    o->sumsq[0] = 0;
+    for (int i = 0; i < o->n; i++) {
+        const range *r = &o->ranges[i];
+        if (r->frozen) continue;
+        k->sumsq(&x, r->count, grad + r->first, add, o->sumsq, o->work);
+        add = true;
+    }
 }
 
 void mf_optim_update(mf_optim *o, const mf_optim_step *s)
@@ -108,9 +118,7 @@ void mf_optim_update(mf_optim *o, const mf_optim_step *s)
     const bool beside = c->optimizer == ADAMW;
     float *value = mf_store_values(o->store, NULL), *grad = mf_store_grads(o->store);
     float *m = mf_store_moment1(o->store), *v = mf_store_moment2(o->store);
-    mf_bf16 *half = mf_store_halves(o->store);
-    double scale = s->grad_scale;
-    if (s->clip > 0 && s->grad_norm > s->clip) scale *= s->clip / s->grad_norm;
+    mf_bf16 *copy = mf_store_bf16(o->store);
     for (int i = 0; i < o->n; i++) {
         const range *r = &o->ranges[i];
         if (r->frozen) continue;
@@ -121,14 +129,18 @@ void mf_optim_update(mf_optim *o, const mf_optim_step *s)
                                     .eps = c->eps,
                                     .weight_decay = beside ? decay : 0,
                                     .l2 = beside ? 0 : decay,
-                                    .grad_scale = scale,
+                                    .grad_scale = s->grad_scale,
                                     .correction1 = 1 - pow(c->beta1, (double)(s->step + 1)),
-                                    .correction2 = 1 - pow(c->beta2, (double)(s->step + 1))};
-        if (half)
-            k->adamw_bf16(&x, r->count, &args, value + r->first, half + r->first,
-                          grad + r->first, m + r->first, v + r->first);
-        else
-            k->adamw(&x, r->count, &args, value + r->first, grad + r->first, m + r->first,
-                     v + r->first);
+                                    .correction2 = 1 - pow(c->beta2, (double)(s->step + 1)),
+                                    .sumsq = o->sumsq,
+                                    .loss = s->loss,
+                                    .clip = s->clip};
+        k->adamw(&x, r->count, &args, value + r->first, copy ? copy + r->first : NULL,
+                 grad + r->first, m + r->first, v + r->first);
     }
+}
+
+double mf_optim_norm(const mf_optim *o, const mf_optim_step *s)
+{
+    return sqrt(o->sumsq[0]) * s->grad_scale;
 }

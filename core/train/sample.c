@@ -1,10 +1,10 @@
 #include "train/sample.h"
 
 #include "base/error.h"
-#include "base/io.h"
-#include "base/json.h"
+#include "base/file/io.h"
+#include "base/text/json.h"
 #include "base/mem.h"
-#include "base/number.h"
+#include "base/text/number.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -245,7 +245,7 @@ static int read_attention(mf_sample *s, const mf_json *v)
     mf_sample_head *heads = mf_arena_alloc(s->arena, (n + 1) * sizeof *heads);
     if (heads == NULL) return MF_ENOMEM;
     s->n_seen = small_int(v, "tokens");
-    if (s->n_seen > s->n_tokens) return MF_OK; /* damaged: nothing to draw */
+    if (s->n_seen > s->n_tokens) return MF_OK; /* damaged: there is nothing to draw */
     for (size_t i = 0; i < n; i++) {
         const mf_json *h = mf_json_at(array, i);
         const float *prob =

@@ -28,41 +28,42 @@
 
 typedef struct mf_sample_layer {
     int layer, experts, top_k;
-    const float *prob;       /* [n_tokens, experts] or NULL */
-    const int32_t *chosen;   /* [n_tokens, top_k], -1: none */
-    const float *gate;       /* [n_tokens, top_k] or NULL: what each of these counts */
-    const double *by_label;  /* [experts, n_labels] or NULL */
-    double nmi, nmi_random;  /* NaN: unknown */
+    const float *prob;      /* [n_tokens, experts] or NULL */
+    const int32_t *chosen;  /* [n_tokens, top_k], -1: none */
+    const float *gate;      /* [n_tokens, top_k] or NULL: gates of the chosen experts */
+    const double *by_label; /* [experts, n_labels] or NULL */
+    double nmi, nmi_random; /* NaN: unknown */
 } mf_sample_layer;
 
-/* Attention weights of one head: row t, what token t looks at; NaN: it does not ask. */
+/* Attention weights of one head. Row t: the weights of token t over all tokens; NaN: the token
+ * was not sent to this expert. */
 typedef struct mf_sample_head {
     int layer, head;
-    int expert; /* whose head it is; -1: the block's own attention */
+    int expert;        /* the expert of the head; -1: the block's own attention */
     const float *prob; /* [n_seen, n_seen] */
 } mf_sample_head;
 
 typedef struct mf_sample {
     int64_t step;
-    int64_t evaluation, evaluations; /* its number, from 1, and that of all; 0: unknown */
+    int64_t evaluation, evaluations; /* its number, from 1, and the number of all; 0: unknown */
     int n_tokens, n_labels, n_layers;
-    const char *const *tokens;   /* UTF-8 text of each token; 32 to 128 of them make a good
-                                    picture */
+    const char *const *tokens;   /* UTF-8 text of each token; 32 to 128 tokens fit a picture */
     const int32_t *token_labels; /* [n_tokens] or NULL */
     const char *const *labels;   /* [n_labels] names, or NULL */
     const mf_sample_layer *layers;
-    int n_heads, n_seen; /* n_seen <= n_tokens: the first tokens */
+    int n_heads, n_seen;         /* n_seen <= n_tokens: the first tokens */
     const mf_sample_head *heads; /* [n_heads] */
-    struct mf_arena *arena;      /* owner, when read; else NULL */
+    struct mf_arena *arena;      /* owner of the sample if it was read; else NULL */
 } mf_sample;
 
 int mf_sample_write(const char *path, const mf_sample *s);
 int mf_sample_read(const char *path, mf_sample **ret);
-void mf_sample_free(mf_sample *s); /* of mf_sample_read */
+void mf_sample_free(mf_sample *s); /* frees the result of mf_sample_read */
 
 /* FOLDER/step-N.json; mf_free. */
 char *mf_sample_path(const char *folder, int64_t step);
-/* Steps of the samples in a folder, rising; none when there is no folder. steps: mf_free. */
+/* Steps of the samples in a folder, in increasing order; none if there is no folder. The caller
+ * frees them with mf_free. */
 int mf_sample_list(const char *folder, int64_t **ret_steps, int *ret_n);
 
 #endif

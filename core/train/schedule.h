@@ -2,7 +2,7 @@
 #ifndef MF_TRAIN_SCHEDULE_H
 #define MF_TRAIN_SCHEDULE_H
 
-#include "model/config.h"
+#include "train/train_config.h"
 
 /* Learning rate of update number step (0 .. steps-1) for the base rate lr:
  *   warm-up   lr (step + 1) / warmup                      while step < warmup

@@ -3,14 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
-#include "base/io.h"
-#include "base/json.h"
+#include "base/file/io.h"
+#include "base/text/json.h"
 #include "base/mem.h"
-#include "base/number.h"
-#include "base/utf8.h"
-#include "data/safetensors.h"
-#include "plugin/open.h"
-#include "train/identity.h"
+#include "base/text/number.h"
+#include "base/text/utf8.h"
+#include "data/safetensors/safetensors.h"
+#include "plugin/load/open.h"
+#include "train/run/provenance.h"
 
 typedef enum {
     TOKEN,
@@ -31,24 +31,24 @@ typedef enum {
     ROW_TOKEN /* i32 */
 } source;
 
-/* One tensor of the file, and where a batch's share of it lies in the batch's block. */
+/* One tensor of the file, and the offset of a batch's part in the batch's block. */
 typedef struct {
     char name[64];
     source from;
     int32_t layer; /* index among the MoE layers */
-    int task;      /* of CLASS and VALUE */
+    int task;      /* for CLASS and VALUE */
     int rank;
-    int64_t dim[2]; /* of one batch */
+    int64_t dim[2]; /* shape of one batch's part */
     size_t offset, count;
 } field;
 
 struct mf_trace_recorder {
     const mf_session *session;
-    mf_arena *arena; /* texts, fields */
+    mf_arena *arena; /* owns texts and fields */
     mf_trace_about about;
     field *fields;
     int n_fields;
-    size_t block; /* elements of 4 bytes a batch */
+    size_t block; /* elements of 4 bytes per batch */
     int32_t rows, seq;
     int32_t **blocks; /* [n]; floats are stored by their bits */
     int64_t n, cap;
@@ -99,7 +99,7 @@ int64_t mf_trace_recorder_batches(const mf_trace_recorder *r)
     return r->n;
 }
 
-/* ---- which tensors there are ---- */
+/* ---- the tensors of a trace ---- */
 
 static void add_field(mf_trace_recorder *r, source from, int32_t layer, const char *name,
                       int64_t rows, int64_t columns)
@@ -119,7 +119,7 @@ static void add_field(mf_trace_recorder *r, source from, int32_t layer, const ch
     r->block += f->count;
 }
 
-/* Rows chosen by themselves form a list; rows of tokens form a table [T,k]. */
+/* If the router lists its assignments they form a list; otherwise a table [T,k]. */
 static void add_layer(mf_trace_recorder *r, int32_t i, const mf_moe_out *out)
 {
     const mf_routing *record = &out->routing;
@@ -139,7 +139,7 @@ static void add_layer(mf_trace_recorder *r, int32_t i, const mf_moe_out *out)
     if (r->about.activations) add_field(r, INPUT, i, "x", T, mf_shape_count(out->x->shape) / T);
 }
 
-/* What is learned of each sequence, but for the class that is the target. */
+/* Adds the predictions for each sequence, without the class that is the target. */
 static void add_tasks(mf_trace_recorder *r, const mf_batch *b, const mf_model_graph *mg)
 {
     for (int i = 0; i < mg->n_tasks; i++) {
@@ -171,7 +171,7 @@ static int lay_out(mf_trace_recorder *r, const mf_batch *b, const mf_model_graph
     add_field(r, TARGET, -1, "target", mg->by_row ? b->rows : T, 0);
     add_field(r, POSITION, -1, "position", T, 0);
     add_field(r, SEQUENCE, -1, "sequence", T, 0);
-    if (m->facts.labels > 0) add_field(r, LABEL, -1, "label", T, 0);
+    if (m->dims.labels > 0) add_field(r, LABEL, -1, "label", T, 0);
     add_tasks(r, b, mg);
     for (int32_t i = 0; i < m->n_moe; i++)
         add_layer(r, i, &mg->moe[i]);
@@ -183,8 +183,7 @@ static int lay_out(mf_trace_recorder *r, const mf_batch *b, const mf_model_graph
 float mf_trace_margin(const float *score, int32_t n, int32_t k)
 {
     if (k < 1 || k >= n) return INFINITY;
-    /* One pass a place: the best of those that come after the place before, by score and
-     * index. */
+    /* One pass per choice: the best expert after the previous choice, by score and index. */
     int32_t last = -1, at = -1;
     for (int32_t place = 0; place <= k; place++) {
         last = at;
@@ -194,13 +193,13 @@ float mf_trace_margin(const float *score, int32_t n, int32_t k)
                 last < 0 || score[i] < score[last] || (score[i] == score[last] && i > last);
             if (after && (at < 0 || score[i] > score[at])) at = i;
         }
-        if (at < 0) return NAN; /* scores without an order */
+        if (at < 0) return NAN; /* NaN scores have no order */
     }
     return isinf(score[at]) ? INFINITY : score[last] - score[at];
 }
 
-/* A router that chose by itself: how far its least chosen expert is above the best other one,
- * by probability. NaN where it did not follow the probabilities. */
+/* For a router with its own choice: how far its least probable chosen expert is above the most
+ * probable other one. NaN if the choice does not follow the probabilities. */
 static float own_margin(const float *prob, int32_t experts, const int32_t *chosen, int32_t k)
 {
     float least = INFINITY, best = -INFINITY;
@@ -219,8 +218,8 @@ static void put_margins(const mf_moe_out *out, const float *mask, float *to)
 {
     const mf_routing *record = &out->routing;
     const int32_t E = record->experts, k = out->own.rows / record->tokens;
-    const float *score = mf_tensor_data(out->score ? out->score : record->prob);
-    const int32_t *chosen = mf_tensor_data(out->own.chosen);
+    const float *score = mf_tensor_host(out->score ? out->score : record->prob);
+    const int32_t *chosen = mf_tensor_host(out->own.chosen);
     for (int64_t t = 0; t < record->tokens; t++) {
         if (mask[t] == 0.0f)
             to[t] = NAN;
@@ -260,14 +259,14 @@ static int put_layer(const mf_trace_recorder *r, const field *f, const mf_batch 
         put_margins(out, b->mask, (float *)(void *)to);
         return MF_OK;
     }
-    if (f->from == ROW_TOKEN) { /* counted through the whole trace */
-        const int32_t *token = mf_tensor_data(out->own.token);
+    if (f->from == ROW_TOKEN) { /* numbered through the whole trace */
+        const int32_t *token = mf_tensor_host(out->own.token);
         for (size_t i = 0; i < f->count; i++)
             to[i] = token[i] < 0 ? -1 : token[i] + (int32_t)(r->n * r->rows * r->seq);
         return MF_OK;
     }
     const mf_tensor *t = tensor_of(out, f->from);
-    const void *data = t ? mf_tensor_data(t) : NULL;
+    const void *data = t ? mf_tensor_host(t) : NULL;
     if (!data || (size_t)mf_shape_count(t->shape) != f->count)
         return mf_fail(MF_EINVAL, "%s: the graph does not keep it for a trace", f->name);
     memcpy(to, data, f->count * sizeof *to);
@@ -330,7 +329,7 @@ int mf_trace_recorder_add(mf_trace_recorder *r, int64_t index, const mf_batch *b
         mf_free(block);
         return rc;
     }
-    const float *loss = mg->task_loss ? mf_tensor_data(mg->task_loss) : NULL;
+    const float *loss = mg->task_loss ? mf_tensor_host(mg->task_loss) : NULL;
     if (loss && b->n_targets > 0) r->loss += (double)*loss * (double)b->n_targets;
     r->targets += (double)b->n_targets;
     if (r->n == 0) r->first = index;
@@ -341,11 +340,11 @@ int mf_trace_recorder_add(mf_trace_recorder *r, int64_t index, const mf_batch *b
 
 /* ---- the file ---- */
 
-/* Who can be touched by a choice in an earlier layer: later tokens of the sequence, or any
+/* Which tokens a choice in an earlier layer can change: later tokens of the sequence, or any
  * token of the batch. */
 static const char *reach_of(const mf_model *m)
 {
-    const mf_config *c = m->config;
+    const mf_model_settings *c = m->config;
     bool narrow = c->model.task == MF_TASK_LM && c->model.causal && c->moe.capacity_factor <= 0;
     for (int32_t i = 0; i < m->n_moe; i++) {
         const mf_router *router = mf_loaded_vtable(mf_instance_plugin(m->moe[i].router));
@@ -354,7 +353,7 @@ static const char *reach_of(const mf_model *m)
     return narrow ? "sequence" : "batch";
 }
 
-static char *plugins_text(mf_arena *arena, const mf_identity *id)
+static char *plugins_text(mf_arena *arena, const mf_provenance *id)
 {
     mf_jw *w = mf_jw_new();
     if (!w) return NULL;
@@ -373,7 +372,7 @@ static char *plugins_text(mf_arena *arena, const mf_identity *id)
     return copy;
 }
 
-/* A path need not be UTF-8, metadata must be. */
+/* A path need not be UTF-8, but metadata must be. */
 static const char *printable(const char *text)
 {
     return text && mf_utf8_check(text, strlen(text)) == strlen(text) ? text : "?";
@@ -382,8 +381,8 @@ static const char *printable(const char *text)
 static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
 {
     const mf_model *m = r->session->model;
-    const mf_config *c = m->config;
-    const mf_identity *id = mf_identity_now(m);
+    const mf_config *c = r->session->config;
+    const mf_provenance *id = mf_provenance_now(m);
     const struct {
         const char *key;
         int64_t value;
@@ -394,8 +393,8 @@ static int describe(const mf_trace_recorder *r, mf_st_writer *w, int64_t step)
                    {"seq", r->seq},
                    {"first_batch", r->first},
                    {"last_batch", r->last},
-                   {"vocab", m->facts.vocab},
-                   {"labels", m->facts.labels},
+                   {"vocab", m->dims.vocab},
+                   {"labels", m->dims.labels},
                    {"dim", c->model.dim},
                    {"experts", c->moe.experts},
                    {"top_k", c->moe.top_k},
@@ -475,7 +474,7 @@ int mf_trace_recorder_write(mf_trace_recorder *r, const char *path, int64_t step
     mf_st_writer *w = mf_st_writer_new();
     int rc = beside && w ? make_folder(path) : MF_ENOMEM;
     if (rc == MF_OK && mf_exists(beside))
-        mf_io()->unlink(beside); /* of a process that was killed */
+        mf_io()->unlink(beside); /* left by a process that was killed */
     if (rc == MF_OK) {
         rc = put_all(r, w, beside, step);
         mf_st_writer_free(w);

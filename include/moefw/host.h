@@ -1,17 +1,17 @@
-/* moefw/host.h: what the program offers to plugins.
+/* moefw/host.h: the functions that the program offers to plugins.
  *
- * The loader puts the address of this table into the slot that the plugin's descriptor names,
- * before it calls anything. A plugin so has no undefined symbols and links against nothing. The
- * table is append-only: check MF_HAS(mf, mf_host, field) before using a field that is newer
- * than the oldest moefw you want to run under.
+ * Before it calls any function of a plugin, the loader writes the address of this table into
+ * the slot that the plugin's descriptor names. A plugin therefore has no undefined symbols and
+ * links against nothing. The table is append-only: check MF_HAS(mf, mf_host, field) before
+ * using a field that is newer than the oldest moefw that the plugin supports.
  *
- * [build] callable from init, route, forward, loss, grad: while a graph is being built
- * [step]  callable from on_step and after_step: between steps, on the main thread
- * [any]   both
- */
+ * [build] may be called from init, route, forward, loss, apply, grad: while a graph is built
+ * [step]  may be called from on_step and after_step: between steps, on the main thread
+ * [any]   both */
 #ifndef MOEFW_HOST_H
 #define MOEFW_HOST_H
 
+#include <moefw/adapter.h>
 #include <moefw/op.h>
 
 #ifdef __cplusplus
@@ -28,62 +28,83 @@ typedef struct mf_host {
     /* level: 0 error, 1 warning, 2 information, 3 debugging */
     void (*log)(mf_ctx *ctx, int level, const char *fmt, ...);
 
-    /* ---- parameters: trained and saved; buffers: saved, touched by no gradient ---- */
-    /* Declares in init [build]. The full name is the instance's path, a dot, and name. */
+    /* ---- parameters are trained and saved; buffers are saved and have no gradient ---- */
+    /* Declare a parameter or buffer in init [build]. Its full name is the instance's path, a
+     * dot, and name. */
     int (*param)(mf_ctx *ctx, const char *name, mf_shape shape, mf_init init);
     int (*buffer)(mf_ctx *ctx, const char *name, mf_shape shape, mf_init init);
-    /* The parameter or buffer as a value in this graph [build]. name: one's own; or, with a
-     * leading '/', a full name of anybody's: "/layers.3.router.weight". */
+    /* The parameter or buffer as a value in this graph [build]. name: one of the instance's
+     * own; or, with a leading '/', any full name: "/layers.3.router.weight". */
     mf_tensor *(*use)(mf_ctx *ctx, mf_graph *g, const char *name);
-    /* Its numbers, for reading and (buffers) writing between steps [step]; NULL if unknown. */
+    /* Its elements, *ret_count of them, for reading, and for writing if it is a buffer, between
+     * steps [step]. NULL if there is no such name. */
     float *(*data)(mf_ctx *ctx, const char *name, int64_t *ret_count);
-    /* Full name, with its leading '/', of the i-th parameter or buffer matching a pattern with
-     * '*' (of full names, the '/' may be left out); NULL past the end [any]. */
+    /* The full name, with its leading '/', of the i-th parameter or buffer that matches a
+     * pattern with '*' (the pattern may omit the '/'); NULL past the end [any]. */
     const char *(*find)(mf_ctx *ctx, const char *pattern, int32_t i);
 
     /* ---- options ---- */
-    /* One of the plugin's own live number options as a scalar value that follows it [build]. */
+    /* One of the plugin's own live number options, as a scalar that follows its
+     * value [build]. */
     mf_tensor *(*live)(mf_ctx *ctx, mf_graph *g, const char *option);
-    /* Any live option by its INI name, "router.temperature", "regularizer.balance.weight"
-     * [step]. reason goes to metrics.jsonl with the turn. MF_ENOTFOUND, MF_ECONFIG (bounds, not
-     * live). */
+    /* Sets any live option by its INI name, "router.temperature", "regularizer.balance.weight"
+     * [step]. reason is written to metrics.jsonl with the change. MF_ENOTFOUND; MF_ECONFIG: out
+     * of bounds, or not live. */
     int (*set_live)(mf_ctx *ctx, const char *option, double value, const char *reason);
     int (*get_live)(mf_ctx *ctx, const char *option, double *ret_value);
 
     /* ---- graph [build] ---- */
-    /* Adds an op of core, by name; the inline functions of moefw/ops.h are the usual way.
-     * ret_out gets n_out handles (further outputs are dropped) and the first is returned. A
-     * NULL input that the op does not call optional, or any failure, poisons the graph: NULL
-     * comes back here and from all further ops, and the first failure is kept. */
+    /* Adds an op of core by name; the usual way are the inline functions of moefw/ops.h.
+     * ret_out receives n_out handles (further outputs are dropped), and the first one is
+     * returned. After any failure, and after a NULL for an input that is not optional,
+     * this function and all later ones that add ops return NULL; the graph keeps the
+     * first failure. */
     mf_tensor *(*op)(mf_graph *g, const char *name, int n_in, mf_tensor *const *in,
                      const mf_attr *attr, int n_out, mf_tensor **ret_out);
-    /* The same for an op of one's own. The table must live as long as the plugin. */
+    /* The same for an op of the plugin. The table must live as long as the plugin. */
     mf_tensor *(*custom)(mf_graph *g, const mf_opdef *def, int n_in, mf_tensor *const *in,
                          const mf_attr *attr, int n_out, mf_tensor **ret_out);
     mf_tensor *(*constant)(mf_graph *g, mf_dtype dtype, mf_shape shape, const void *data);
-    int (*status)(const mf_graph *g); /* MF_OK or the first failure */
+    int (*status)(const mf_graph *g); /* MF_OK, or the code of the first failure */
     mf_shape (*shape)(const mf_tensor *t);
     mf_dtype (*dtype)(const mf_tensor *t);
-    bool (*training)(const mf_graph *g); /* a graph for training steps? */
-    /* Keeps the value readable after the run and reports its mean as a metric [build]. */
+    bool (*training)(const mf_graph *g); /* true for graphs of training steps */
+    /* Keeps the value readable after the run, and reports its mean as a metric [build]. */
     void (*metric)(mf_ctx *ctx, mf_graph *g, const char *name, mf_tensor *t);
 
     /* ---- between steps [step] ---- */
     int (*freeze)(mf_ctx *ctx, const char *pattern, bool frozen, const char *reason);
-    int (*rebuild)(mf_ctx *ctx, const char *reason); /* structure changed: build graphs anew */
-    /* Past values of a metric, newest first; returns how many there are (<= n). Names as in
+    /* requests new graphs, because the model's structure has changed */
+    int (*rebuild)(mf_ctx *ctx, const char *reason);
+    /* Past values of a metric, newest first; returns their number (<= n). Names as in
      * metrics.jsonl: "loss", "val.loss", "moe.3.load_cv". */
     int32_t (*history)(mf_ctx *ctx, const char *metric, int32_t n, double *out);
 
     /* ---- drafts [any] ---- */
-    const void *(*extension)(const char *id); /* "moefw.draft.NAME/1", NULL if not offered */
+    /* interface "moefw.draft.NAME/1", NULL if this moefw does not offer it */
+    const void *(*extension)(const char *id);
 
     /* ---- since 0.1: attention heads [step] ---- */
-    /* max(0, loss with the head left out - loss) on the last training batch, divided by the
-     * largest such value; out [layers heads], 0 for heads that are pruned. One run forward a
-     * head: ask rarely. Returns how many there are (<= n), 0 where heads are not gated. What is
-     * found is in the next lines of metrics.jsonl as well. */
+    /* max(0, loss without the head - loss) on the last training batch, divided by the largest
+     * such value; out [layers heads], 0 for pruned heads. Takes one forward pass per head, so
+     * call it rarely. Returns the number of values (<= n), 0 if heads are not gated. The next
+     * lines of metrics.jsonl contain the values too. */
     int32_t (*head_importance)(mf_ctx *ctx, int32_t n, float *out);
+
+    /* ---- since 0.2: adapters, in init [build] ---- */
+    /* what: flags MF_ADAPTER_HEADS, MF_ADAPTER_SEQUENCE (moefw/adapter.h). */
+    int (*want)(mf_ctx *ctx, uint32_t what);
+    /* Requests the value at a point of the residual stream or of a branch (block_in, block_mid,
+     * block_out, attention, ffn) of an earlier block, or at an earlier point of the same block.
+     * apply receives it in in->tap, in the order of the calls. */
+    int (*tap)(mf_ctx *ctx, int32_t layer, int32_t point);
+    /* The i-th linear layer that the section's `at` selects; NULL past the end. Valid as long
+     * as the instance. */
+    const mf_linear_site *(*site)(mf_ctx *ctx, int32_t i);
+    /* Declares that one of the instance's parameters [H] holds the gates of the layer's heads.
+     * Core passes them to controllers, reports them, and lets them be set as live options.
+     * form: mf_gate_form. */
+    int (*head_gates)(mf_ctx *ctx, const char *param, int32_t form);
 } mf_host;
 
 #ifdef __cplusplus

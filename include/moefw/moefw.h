@@ -1,4 +1,4 @@
-/* moefw/moefw.h: all that a plugin needs. */
+/* moefw/moefw.h: everything that a plugin needs. */
 #ifndef MOEFW_MOEFW_H
 #define MOEFW_MOEFW_H
 #include <moefw/plugin.h>

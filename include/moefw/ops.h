@@ -1,14 +1,14 @@
-/* moefw/ops.h: the ops of core as inline functions; the text above each is its contract.
+/* moefw/ops.h: the ops of core as inline functions; the comment above each is its contract.
  *
- * All take the graph and give a new value, or NULL after any failure (the graph keeps the first
- * one: end with `return mf->status(g)`). Every op with float outputs has a gradient unless
- * marked [no gradient]. "rows" of a tensor are its last dimension's vectors: softmax of [B,T,E]
- * works on each of the B T rows. Broadcasting is numpy's: shapes align at the last dimension,
- * sizes equal or 1.
+ * All take the graph and return a new value, or NULL after any failure (the graph keeps the
+ * first one: end with `return mf->status(g)`). Every op with float outputs has a gradient
+ * unless it is marked [no gradient]. The rows of a tensor are the vectors along its last
+ * dimension: softmax of [B,T,E] works on each of the B T rows. Broadcasting is numpy's: shapes
+ * align at the last dimension, sizes are equal or 1.
  *
- * The functions reach the host through the slot `mf`, which this header declares for a plugin
- * of one file. Elsewhere define MF_HOST_SLOT to an expression of type const mf_host * first.
- */
+ * The functions call the host through the slot `mf`, which this header declares for a plugin
+ * of one file. In other programs define MF_HOST_SLOT first, as an expression of type const
+ * mf_host *. */
 #ifndef MOEFW_OPS_H
 #define MOEFW_OPS_H
 
@@ -68,7 +68,7 @@ static inline mf_tensor *mf_op4(mf_graph *g, const char *name, mf_tensor *a, mf_
     return MF_HOST_SLOT->op(g, name, 4, in, attr, 1, NULL);
 }
 
-/* Usual start values of parameters. */
+/* Usual initial values of parameters. */
 static inline mf_init mf_init_of(mf_init_kind kind, double a, uint32_t flags)
 {
     mf_init i;
@@ -81,15 +81,15 @@ static inline mf_init mf_init_of(mf_init_kind kind, double a, uint32_t flags)
 #define MF_ZEROS        mf_init_of(MF_INIT_ZERO, 0, MF_PARAM_NO_DECAY)
 #define MF_CONST(value) mf_init_of(MF_INIT_CONST, value, MF_PARAM_NO_DECAY)
 
-/* ------------------------------------------------------------------ products */
+/* ------------------------------------------------------------------ gemm */
 
 /* y [...,out] = x [...,in] w[out,in]^T + b[out]; b may be NULL. */
 static inline mf_tensor *mf_linear(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *b)
 {
     return mf_op3(g, "linear", x, w, b, NULL);
 }
-/* y = scale op(a) op(b), rank 2, or rank 3 with equal first dimension (a product for each
- * index). op transposes the last two dimensions where trans_ is true. */
+/* y = scale op(a) op(b), rank 2, or rank 3 with equal first dimension (one gemm for each
+ * index). op transposes the last two dimensions if trans_ is true. */
 static inline mf_tensor *mf_matmul(mf_graph *g, mf_tensor *a, bool trans_a, mf_tensor *b,
                                    bool trans_b, double scale)
 {
@@ -99,8 +99,9 @@ static inline mf_tensor *mf_matmul(mf_graph *g, mf_tensor *a, bool trans_a, mf_t
     t.f[0] = scale;
     return mf_op2(g, "matmul", a, b, &t);
 }
-/* Rows grouped by expert: y[r] = w[e] x[r] + b[e] for offset[e] <= r < offset[e+1]; zero rows
- * past offset[E]. x [R,in], w [E,out,in], offset [E+1] i32, b [E,out] or NULL -> [R,out]. */
+/* Rows grouped by expert: y[r] = w[e] x[r] + b[e] for offset[e] <= r < offset[e+1]; rows
+ * past offset[E] are zero. x [R,in], w [E,out,in], offset [E+1] i32, b [E,out] or NULL
+ * -> [R,out]. */
 static inline mf_tensor *mf_grouped_linear(mf_graph *g, mf_tensor *x, mf_tensor *w,
                                            mf_tensor *offset, mf_tensor *b)
 {
@@ -138,11 +139,11 @@ MF_UNARY(mf_gelu_tanh, "gelu_tanh") /* the tanh approximation (GPT-2) */
 MF_UNARY(mf_silu, "silu")           /* x sigmoid(x) */
 MF_UNARY(mf_sigmoid, "sigmoid")
 MF_UNARY(mf_tanh, "tanh")
-MF_UNARY(mf_softplus, "softplus")   /* ln(1 + e^x) */
-MF_UNARY(mf_normal_cdf, "normal_cdf") /* Phi(x) */
-MF_UNARY(mf_xlogx, "xlogx")         /* x ln x, 0 at 0 (value and gradient) */
-MF_UNARY(mf_sign, "sign")           /* -1, 0, 1 [no gradient] */
-MF_UNARY(mf_stop_gradient, "stop_gradient") /* x forward, nothing backward */
+MF_UNARY(mf_softplus, "softplus")           /* ln(1 + e^x) */
+MF_UNARY(mf_normal_cdf, "normal_cdf")       /* Phi(x) */
+MF_UNARY(mf_xlogx, "xlogx")                 /* x ln x, 0 at 0 (value and gradient) */
+MF_UNARY(mf_sign, "sign")                   /* -1, 0, 1 [no gradient] */
+MF_UNARY(mf_stop_gradient, "stop_gradient") /* x in the forward pass, no gradient */
 
 /* y = a x + b with constants a, b */
 static inline mf_tensor *mf_affine(mf_graph *g, mf_tensor *x, double a, double b)
@@ -164,13 +165,13 @@ static inline mf_tensor *mf_clamp(mf_graph *g, mf_tensor *x, double lo, double h
     t.f[1] = hi;
     return mf_op1(g, "clamp", x, &t);
 }
-/* silu(a) b (Shazeer 2020, eq. 6). With b NULL, a is [...,2h]: its first half gates the
- * second. */
+/* silu(a) b (Shazeer 2020, eq. 6). With b NULL, a is [...,2h]: silu of its first half times its
+ * second half. */
 static inline mf_tensor *mf_swiglu(mf_graph *g, mf_tensor *a, mf_tensor *b)
 {
     return mf_op2(g, "swiglu", a, b, NULL);
 }
-/* gate silu(a) b, gate [...,1] f32: a number a row. */
+/* gate silu(a) b, gate [...,1] f32: one number per row. */
 static inline mf_tensor *mf_swiglu_gated(mf_graph *g, mf_tensor *a, mf_tensor *b,
                                          mf_tensor *gate)
 {
@@ -179,7 +180,7 @@ static inline mf_tensor *mf_swiglu_gated(mf_graph *g, mf_tensor *a, mf_tensor *b
 
 /* ------------------------------------------------------------------ reductions, shape */
 
-/* Bit i of axes: dimension i is summed over; MF_ALL: all, to a scalar (rank 0). keep leaves
+/* Bit i of axes: reduce over dimension i; MF_ALL: over all, to a scalar (rank 0). keep leaves
  * reduced dimensions with size 1. */
 #define MF_ALL 15u
 static inline mf_tensor *mf_reduce(mf_graph *g, const char *op, mf_tensor *x, unsigned axes,
@@ -198,17 +199,18 @@ static inline mf_tensor *mf_mean(mf_graph *g, mf_tensor *x, unsigned axes, bool 
 {
     return mf_reduce(g, "mean", x, axes, keep);
 }
-/* largest of each row; the gradient goes to the first largest: [...,n] -> [...,1] */
+/* The largest element of each row; the gradient goes to the first largest: [...,n]
+ * -> [...,1] */
 static inline mf_tensor *mf_row_max(mf_graph *g, mf_tensor *x)
 {
     return mf_op1(g, "row_max", x, NULL);
 }
-/* ln sum e^x of each row, stable: [...,n] -> [...,1] */
+/* ln sum e^x of each row, numerically stable: [...,n] -> [...,1] */
 static inline mf_tensor *mf_logsumexp(mf_graph *g, mf_tensor *x)
 {
     return mf_op1(g, "logsumexp", x, NULL);
 }
-/* Same elements in row-major order, another shape. No copy. */
+/* The same elements in row-major order, with another shape. No copy. */
 static inline mf_tensor *mf_reshape(mf_graph *g, mf_tensor *x, mf_shape to)
 {
     mf_attr t = mf_attr0();
@@ -226,7 +228,7 @@ static inline mf_tensor *mf_broadcast(mf_graph *g, mf_tensor *x, mf_shape to)
         t.i[1 + i] = to.dim[i];
     return mf_op1(g, "broadcast", x, &t);
 }
-/* Dimension i of the result is dimension perm_i of x; give as many as x has. */
+/* Dimension i of the result is dimension p_i of x; give as many as x has. */
 static inline mf_tensor *mf_transpose(mf_graph *g, mf_tensor *x, int p0, int p1, int p2, int p3)
 {
     mf_attr t = mf_attr0();
@@ -253,7 +255,7 @@ static inline mf_tensor *mf_concat(mf_graph *g, int n, mf_tensor *const *x, int 
     t.i[0] = axis;
     return MF_HOST_SLOT->op(g, "concat", n, x, &t, 1, NULL);
 }
-/* To another type; i32 -> f32 exact below 2^24; no gradient through integers. */
+/* Converts to another type; i32 -> f32 is exact below 2^24; no gradient through integers. */
 static inline mf_tensor *mf_cast(mf_graph *g, mf_tensor *x, mf_dtype to)
 {
     mf_attr t = mf_attr0();
@@ -261,8 +263,8 @@ static inline mf_tensor *mf_cast(mf_graph *g, mf_tensor *x, mf_dtype to)
     return mf_op1(g, "cast", x, &t);
 }
 
-/* ------------------------------------------------------------------ softmax, norms,
- * attention */
+/* ------------------------------------------------------------------ softmax,
+ * norms, attention */
 
 MF_UNARY(mf_softmax, "softmax")         /* of each row */
 MF_UNARY(mf_log_softmax, "log_softmax") /* of each row */
@@ -277,7 +279,8 @@ static inline mf_tensor *mf_rmsnorm(mf_graph *g, mf_tensor *x, mf_tensor *w, dou
     t.f[0] = eps;
     return mf_op2(g, "rmsnorm", x, w, &t);
 }
-/* (x - mean) / sqrt(var + eps) w + b, var of the whole row (divide by n). w, b [n] or NULL. */
+/* (x - mean) / sqrt(var + eps) w + b, var over the whole row (divide by n). w, b [n]
+ * or NULL. */
 static inline mf_tensor *mf_layernorm(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *b,
                                       double eps)
 {
@@ -285,7 +288,7 @@ static inline mf_tensor *mf_layernorm(mf_graph *g, mf_tensor *x, mf_tensor *w, m
     t.f[0] = eps;
     return mf_op3(g, "layernorm", x, w, b, &t);
 }
-/* The same of rows grouped by expert, w and b [E,n]; offset as for mf_grouped_linear. x [R,n]
+/* The same for rows grouped by expert, w and b [E,n]; offset as for mf_grouped_linear. x [R,n]
  * -> [R,n], zero past offset[E]. */
 static inline mf_tensor *mf_grouped_layernorm(mf_graph *g, mf_tensor *x, mf_tensor *offset,
                                               mf_tensor *w, mf_tensor *b, double eps)
@@ -294,19 +297,18 @@ static inline mf_tensor *mf_grouped_layernorm(mf_graph *g, mf_tensor *x, mf_tens
     t.f[0] = eps;
     return mf_op4(g, "grouped_layernorm", x, offset, w, b, &t);
 }
-/* Rows divided by their Euclidean length, at least eps. */
+/* Each row divided by its Euclidean length, or by eps if that is larger. */
 static inline mf_tensor *mf_l2_normalize(mf_graph *g, mf_tensor *x, double eps)
 {
     mf_attr t = mf_attr0();
     t.f[0] = eps;
     return mf_op1(g, "l2_normalize", x, &t);
 }
-/* Scaled dot-product attention (Vaswani et al. 2017, eq. 1), grouped-query where kv_heads <
- * heads. q [B T, heads hd], k and v [B S, kv_heads hd] -> [B T, heads hd]; B = batch. Or q
- * packed [B T, (heads + 2 kv_heads) hd] with k = v = NULL.
- * mask [B S] f32 or NULL: keys with 0 are not seen. kv_len [B] i32 or NULL: only the first
- * kv_len keys of a sequence are seen. causal: query t sees keys up to L - T + t, L = kv_len or
- * S. */
+/* Scaled dot-product attention (Vaswani et al. 2017, eq. 1), grouped-query if kv_heads < heads.
+ * q [B T, heads hd], k and v [B S, kv_heads hd] -> [B T, heads hd]; B = batch. Or q packed [B
+ * T, (heads + 2 kv_heads) hd] with k = v = NULL. mask [B S] f32 or NULL: no query attends to
+ * keys with 0. kv_len [B] i32 or NULL: queries attend to the first kv_len keys of a sequence
+ * only. causal: query t attends to keys up to L - T + t, L = kv_len or S. */
 static inline mf_tensor *mf_attention(mf_graph *g, mf_tensor *q, mf_tensor *k, mf_tensor *v,
                                       mf_tensor *mask, mf_tensor *kv_len, int batch, int heads,
                                       int kv_heads, bool causal, double scale)
@@ -325,12 +327,12 @@ static inline mf_tensor *mf_attention(mf_graph *g, mf_tensor *q, mf_tensor *k, m
     t.f[0] = scale;
     return MF_HOST_SLOT->op(g, "attention", 5, in, &t, 1, NULL);
 }
-/* Attention of rows grouped by expert, as mf_expert_in has them: q [R, heads hd], offset [E+1]
- * and token [R] i32, B = batch sequences of S tokens each; every expert has keys and values of
- * its own. own false: kv [B S, E 2 heads hd], for each expert keys and then values of all
- * tokens; a row sees the tokens of its sequence that mask [B S] (NULL: all) does not hide,
- * causal: those up to its own. own true: kv [R, 2 heads hd]; a row sees the rows of its expert;
- * mask NULL, causal false. -> [R, heads hd], zero past offset[E]. */
+/* Attention for assignments grouped by expert, as in mf_expert_in: q [R, heads hd], offset
+ * [E+1] and token [R] i32, B = batch sequences of S tokens each; every expert has its own keys
+ * and values. own false: kv [B S, E 2 heads hd], for each expert the keys and then the values
+ * of all tokens; a query attends to the tokens of its sequence whose mask [B S] is not 0 (NULL:
+ * to all), causal: only up to its own. own true: kv [R, 2 heads hd]; a query attends to all
+ * assignments of its expert; mask NULL, causal false. -> [R, heads hd], zero past offset[E]. */
 static inline mf_tensor *mf_grouped_attention(mf_graph *g, mf_tensor *q, mf_tensor *kv,
                                               mf_tensor *offset, mf_tensor *token,
                                               mf_tensor *mask, int batch, int heads,
@@ -350,8 +352,9 @@ static inline mf_tensor *mf_grouped_attention(mf_graph *g, mf_tensor *q, mf_tens
     t.f[0] = scale;
     return MF_HOST_SLOT->op(g, "grouped_attention", 5, in, &t, 1, NULL);
 }
-/* Rotary positions (Su et al. 2021, eq. 34) on the first n_heads heads of x [N, >= n_heads hd],
- * the rest copied. position [N] i32. half: pairs (i, i + hd/2); else interleaved (2i, 2i+1). */
+/* Rotary position embedding (Su et al. 2021, eq. 34) of the first n_heads heads of x [N, >=
+ * n_heads hd]; the other heads are copied. position [N] i32. half: pairs (i, i + hd/2); else
+ * interleaved (2i, 2i+1). */
 static inline mf_tensor *mf_rope(mf_graph *g, mf_tensor *x, mf_tensor *position, int head_dim,
                                  int n_heads, bool half, double theta)
 {
@@ -365,7 +368,7 @@ static inline mf_tensor *mf_rope(mf_graph *g, mf_tensor *x, mf_tensor *position,
 
 /* ------------------------------------------------------------------ rows and indices */
 
-/* rows of table [V,d] by ids (any shape, i32) -> [...,d] */
+/* The rows of table [V,d] with these ids (any shape, i32) -> [...,d] */
 static inline mf_tensor *mf_embedding(mf_graph *g, mf_tensor *table, mf_tensor *ids)
 {
     return mf_op2(g, "embedding", table, ids, NULL);
@@ -382,20 +385,20 @@ static inline mf_tensor *mf_scatter_rows(mf_graph *g, mf_tensor *x, mf_tensor *i
     t.i[0] = n;
     return mf_op2(g, "scatter_rows", x, index, &t);
 }
-/* Row by row: y[n,j] = x[n, index[n,j]]; 0 where index < 0. x [N,E], index [N,k] -> [N,k] */
+/* For each row: y[n,j] = x[n, index[n,j]]; 0 where index < 0. x [N,E], index [N,k] -> [N,k] */
 static inline mf_tensor *mf_take(mf_graph *g, mf_tensor *x, mf_tensor *index)
 {
     return mf_op2(g, "take", x, index, NULL);
 }
-/* Row by row: y[n, index[n,j]] += x[n,j]. x, index [N,k] -> [N,width] */
+/* For each row: y[n, index[n,j]] += x[n,j]. x, index [N,k] -> [N,width] */
 static inline mf_tensor *mf_put(mf_graph *g, mf_tensor *x, mf_tensor *index, int64_t width)
 {
     mf_attr t = mf_attr0();
     t.i[0] = width;
     return mf_op2(g, "put", x, index, &t);
 }
-/* Indices of the k largest of each row, largest first, ties to the lower index; NaN sorts last.
- * [N,E] -> [N,k] i32 [no gradient] */
+/* Indices of the k largest elements of each row, largest first, ties to the lower index; NaN
+ * sorts last. [N,E] -> [N,k] i32 [no gradient] */
 static inline mf_tensor *mf_topk(mf_graph *g, mf_tensor *x, int64_t k)
 {
     mf_attr t = mf_attr0();
@@ -409,8 +412,9 @@ static inline mf_tensor *mf_one_hot(mf_graph *g, mf_tensor *index, int64_t n)
     t.i[0] = n;
     return mf_op1(g, "one_hot", index, &t);
 }
-/* How often each of 0..n-1 stands in index (i32, negatives skipped), each counted with its
- * weight (f32, same shape) or 1 when weight is NULL -> f32 [n]. Gradient to the weights. */
+/* How often each of 0..n-1 occurs in index (i32, negatives are skipped); each occurrence
+ * counts with its weight (f32, same shape), or 1 if weight is NULL -> f32 [n]. Gradient to
+ * the weights. */
 static inline mf_tensor *mf_bincount(mf_graph *g, mf_tensor *index, mf_tensor *weight,
                                      int64_t n)
 {
@@ -421,7 +425,8 @@ static inline mf_tensor *mf_bincount(mf_graph *g, mf_tensor *index, mf_tensor *w
 
 /* ------------------------------------------------------------------ randomness, loss */
 
-/* Uniform in [0,1) / standard normal numbers of this node's stream, new at each step. */
+/* Uniform numbers in [0,1) or standard normal numbers of this node's stream, new in
+ * each step. */
 static inline mf_tensor *mf_random(mf_graph *g, const char *op, mf_shape shape)
 {
     mf_attr t = mf_attr0();
@@ -438,7 +443,7 @@ static inline mf_tensor *mf_gaussian(mf_graph *g, mf_shape shape)
 {
     return mf_random(g, "gaussian", shape);
 }
-/* In training x u / (1 - p) with u Bernoulli(1 - p); in evaluation x. */
+/* In training x u / (1 - p) with u drawn from Bernoulli(1 - p); in evaluation x. */
 static inline mf_tensor *mf_dropout(mf_graph *g, mf_tensor *x, double p)
 {
     mf_attr t = mf_attr0();
@@ -446,7 +451,7 @@ static inline mf_tensor *mf_dropout(mf_graph *g, mf_tensor *x, double p)
     return mf_op1(g, "dropout", x, &t);
 }
 /* Mean of -ln softmax(logits)[target] over rows, weighted by weight [N] (NULL: 1); rows with
- * target < 0 do not count; 0 when none does. logits [N,V], target [N] i32 -> scalar. */
+ * target < 0 do not count; 0 if no row counts. logits [N,V], target [N] i32 -> scalar. */
 static inline mf_tensor *mf_cross_entropy(mf_graph *g, mf_tensor *logits, mf_tensor *target,
                                           mf_tensor *weight)
 {

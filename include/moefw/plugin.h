@@ -1,8 +1,8 @@
-/* moefw/plugin.h: the descriptor that every plugin exports, and the four kinds.
+/* moefw/plugin.h: the descriptor that every plugin exports, and the five kinds.
  *
  * A plugin is one shared object with one exported symbol, the constant `moefw_plugin`. It is
- * data: the loader reads and judges all of it before it calls any function. This is a whole
- * router:
+ * data: the loader reads and checks all of it before it calls any function. This is a
+ * complete router:
  *
  *     #include <moefw/moefw.h>
  *
@@ -25,12 +25,12 @@
  *     MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "mine", "1.0", "MIT",
  *                                       "what it does", options, conf, char, &vtable);
  *
- * Memory: the host allocates conf and self, zeroed and 64-byte aligned, and frees them. One
- * instance is never entered twice at once. A plugin is loaded once and never unloaded.
- */
+ * Memory: the host allocates conf and self, zeroed and 64-byte aligned, and frees them. Calls
+ * into one instance never overlap. A plugin is loaded once and never unloaded. */
 #ifndef MOEFW_PLUGIN_H
 #define MOEFW_PLUGIN_H
 
+#include <moefw/adapter.h>
 #include <moefw/host.h>
 #include <moefw/routing.h>
 
@@ -39,14 +39,15 @@ extern "C" {
 #endif
 
 #define MF_MAGIC 0x6d6f6566u /* "moef" */
-/* Raised only when an old plugin could misbehave; appending fields never raises it. */
+/* Raised only if an old plugin could misbehave; appending fields never raises it. */
 #define MF_ABI 1u
 
 typedef enum mf_kind {
     MF_ROUTER = 1,
     MF_EXPERT = 2,
     MF_REGULARIZER = 3,
-    MF_CONTROLLER = 4
+    MF_CONTROLLER = 4,
+    MF_ADAPTER = 5
 } mf_kind;
 
 /* ---- options ---- */
@@ -59,15 +60,18 @@ typedef enum mf_option_type {
     MF_OPT_ENUM = 5  /* int64_t, index into choices */
 } mf_option_type;
 
-#define MF_OPT_LIVE 1u /* may be turned while training runs (numbers and booleans) */
+#define MF_OPT_LIVE 1u /* may change between steps (numbers and booleans) */
+/* With MF_OPT_LIVE: graphs built while the value is 0 differ from others, so core builds graphs
+ * again when it changes from or to 0. */
+#define MF_OPT_STRUCTURAL 2u
 
 typedef struct mf_option {
     const char *name;  /* key in the INI section, [a-z0-9_]+ */
     const char *help;  /* one line */
-    const char *value; /* default as INI text; NULL: must be given */
+    const char *value; /* default as INI text; NULL: the user must set it */
     uint32_t type;     /* mf_option_type */
     uint32_t flags;    /* MF_OPT_LIVE */
-    size_t offset;     /* into conf */
+    size_t offset;     /* offset of the field in conf */
     double lo, hi;     /* inclusive bounds of numbers, enforced by the host */
     /* MF_OPT_ENUM: its values. MF_OPT_INT: words that stand for 0, 1, ... ("auto"), or NULL.
      * Ends with NULL. */
@@ -75,42 +79,61 @@ typedef struct mf_option {
 } mf_option;
 
 #define MF_OPTION_INT(conf, field, def, lo, hi, flags, help)                                   \
-    {#field, help, def, MF_OPT_INT, flags, offsetof(conf, field), lo, hi, NULL}
+    {                                                                                          \
+#field, help, def, MF_OPT_INT, flags, offsetof(conf, field), lo, hi, NULL              \
+    }
 #define MF_OPTION_REAL(conf, field, def, lo, hi, flags, help)                                  \
-    {#field, help, def, MF_OPT_REAL, flags, offsetof(conf, field), lo, hi, NULL}
+    {                                                                                          \
+#field, help, def, MF_OPT_REAL, flags, offsetof(conf, field), lo, hi, NULL             \
+    }
 #define MF_OPTION_BOOL(conf, field, def, flags, help)                                          \
-    {#field, help, def, MF_OPT_BOOL, flags, offsetof(conf, field), 0, 1, NULL}
+    {                                                                                          \
+#field, help, def, MF_OPT_BOOL, flags, offsetof(conf, field), 0, 1, NULL               \
+    }
 #define MF_OPTION_STR(conf, field, def, help)                                                  \
-    {#field, help, def, MF_OPT_STR, 0, offsetof(conf, field), 0, 0, NULL}
+    {                                                                                          \
+#field, help, def, MF_OPT_STR, 0, offsetof(conf, field), 0, 0, NULL                    \
+    }
 #define MF_OPTION_ENUM(conf, field, def, choices, help)                                        \
-    {#field, help, def, MF_OPT_ENUM, 0, offsetof(conf, field), 0, 0, choices}
-#define MF_END_OPTIONS {NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL}
+    {                                                                                          \
+#field, help, def, MF_OPT_ENUM, 0, offsetof(conf, field), 0, 0, choices                \
+    }
+#define MF_END_OPTIONS                                                                         \
+    {                                                                                          \
+        NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL                                                  \
+    }
 
-/* ---- what an instance is told about its place ---- */
+/* ---- the model, as an instance sees it ---- */
 
 typedef struct mf_dims {
     uint32_t size;
-    int32_t layer, n_layers;   /* layer: index of the block; -1 for model-wide instances */
-    int32_t dim;               /* d: width of the residual stream */
-    int32_t experts, top_k;    /* E, k */
+    /* layer: index of the block; -1 for instances of the whole model */
+    int32_t layer, n_layers;
+    int32_t dim;            /* d: width of the residual stream */
+    int32_t experts, top_k; /* E, k */
     int32_t heads, kv_heads;
-    int32_t vocab;             /* number of token ids */
-    int32_t seq;               /* longest sequence; a graph's own length is in what it is
-                                  given */
-    int32_t causal;            /* 1 in a decoder: routing must not look ahead */
-    int32_t moe_layers;        /* how many layers have a router */
-    int32_t labels;            /* number of label values the corpus knows, 0 if none */
-    int64_t train_steps;       /* planned length of the run, 0 if unknown */
-    int32_t raw_gates;         /* layers.N.attention.gate: 1: gates, cut to 0 .. 1; 0: their
-                                  logits */
+    int32_t vocab; /* number of token ids */
+    /* longest sequence; the arguments of each call have the length of their graph */
+    int32_t seq;
+    int32_t causal;      /* 1 in a decoder: routing must not depend on later tokens */
+    int32_t moe_layers;  /* number of layers that have a router */
+    int32_t labels;      /* number of distinct labels in the corpus, 0 if there are none */
+    int64_t train_steps; /* planned length of the run, 0 if unknown */
+    /* values of layers.N.attention.gate: 1: the gates, clamped to 0 .. 1; 0: their logits */
+    int32_t raw_gates;
+    /* model.init: 1: weights of linear layers begin as N(0, start_std), biases at 0; 0: both as
+     * U(-1, 1) / sqrt(inputs) */
+    int32_t normal_start;
+    double start_std; /* model.init_std */
 } mf_dims;
 
-/* ---- the four kinds; each table begins with its size ---- */
+/* ---- the five kinds; each table begins with its size ---- */
 
-/* init declares parameters and buffers and checks options against dims. fini may be NULL. */
+/* init declares parameters and buffers, and checks options against dims. fini may be NULL. */
 typedef int (*mf_init_fn)(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims);
 typedef void (*mf_fini_fn)(void *self);
-/* Between steps, after the optimizer: update buffers (running statistics). May be NULL. */
+/* Called between steps, after the optimizer, to update buffers (running statistics). May
+ * be NULL. */
 typedef int (*mf_after_step_fn)(void *self, mf_ctx *ctx, const struct mf_step *step);
 
 typedef struct mf_router {
@@ -118,31 +141,32 @@ typedef struct mf_router {
     uint32_t flags;
     mf_init_fn init;
     mf_fini_fn fini;
-    /* Called for every graph (training, evaluation, decoding). Fills logits, or prob, or the
-     * whole choice: see mf_routing. */
+    /* Called for every graph (training, evaluation, decoding). Sets logits, or prob, or the
+     * complete choice: see mf_routing. */
     int (*route)(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out);
     mf_after_step_fn after_step;
 } mf_router;
 
-#define MF_ROUTER_NOT_CAUSAL 1u /* looks at later tokens: refused in a decoder unless forced */
-#define MF_ROUTER_STATS      2u /* after_step reads step->layers: they are measured in every
-                                   step */
+#define MF_ROUTER_NOT_CAUSAL 1u /* reads later tokens: refused in a decoder unless forced */
+/* After_step reads step->layers: they are measured in every step. */
+#define MF_ROUTER_STATS 2u
 
 typedef struct mf_expert {
     uint32_t size;
     uint32_t flags;
     mf_init_fn init;
     mf_fini_fn fini;
-    /* All experts of the layer in one call: rows grouped by expert in, rows out. */
+    /* All experts of the layer in one call: the inputs of all assignments, grouped by expert,
+     * to their outputs. */
     int (*forward)(void *self, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
                    mf_tensor **ret_y);
     mf_after_step_fn after_step;
 } mf_expert;
 
 #define MF_EXPERT_SEQUENCE 1u /* reads in->seq_x, the whole sequence, and the mask */
-/* Where in->gate is set, y is to come times it. An expert that ends with a product does so in
- * front of that, W (g h) = g (W h): the gates' gradient then comes from h, and y need not be
- * kept for it. */
+/* If in->gate is set, y must be multiplied by it. An expert that ends with a gemm multiplies
+ * before that, W (g h) = g (W h): the gates' gradient then comes from h, and y need not be kept
+ * for it. */
 #define MF_EXPERT_GATES 2u
 
 typedef struct mf_regularizer {
@@ -150,39 +174,68 @@ typedef struct mf_regularizer {
     uint32_t flags;
     mf_init_fn init;
     mf_fini_fn fini;
-    /* routing[0 .. n): the records of all MoE layers, in order. One scalar out, unweighted. */
+    /* routing[0 .. n): the records of all MoE layers, in order. Returns one scalar, which core
+     * multiplies by the section's weight. */
     int (*loss)(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
                 int32_t n, mf_tensor **ret_loss);
     mf_after_step_fn after_step;
 } mf_regularizer;
 
-#define MF_REGULARIZER_ANY_MODEL 1u /* adds its term in models without MoE layers too (n = 0) */
+#define MF_REGULARIZER_ANY_MODEL 1u /* has a loss in models without MoE layers too (n = 0) */
 
 typedef struct mf_controller {
     uint32_t size;
     uint32_t flags;
     mf_init_fn init;
     mf_fini_fn fini;
-    /* After every `every`-th optimizer step, off the graph. */
+    /* Called after every `every`-th optimizer step, outside of any graph. */
     int (*on_step)(void *self, mf_ctx *ctx, const struct mf_step *step);
 } mf_controller;
 
-#define MF_CONTROLLER_SELECT_BIAS 1u /* wants /layers.N.moe.select_bias to exist (see
-                                        routing.h) */
-#define MF_CONTROLLER_BLIND       2u /* reads neither step->layers nor step->heads: nothing is
-                                      * measured for its sake */
+/* Wants /layers.N.moe.select_bias to exist (see routing.h). */
+#define MF_CONTROLLER_SELECT_BIAS 1u
+/* Reads neither step->layers nor step->heads: nothing is measured for its sake. */
+#define MF_CONTROLLER_BLIND 2u
+
+/* One instance per section [adapter NAME] and block; moefw/adapter.h describes the points. */
+typedef struct mf_adapter {
+    uint32_t size;
+    uint32_t flags; /* must be 0 */
+    mf_init_fn init;
+    mf_fini_fn fini;
+    /* Called for every graph, once per point, in the order in which values are computed. *ret_y
+     * is in->y at first; leaving it there changes nothing. */
+    int (*apply)(void *self, mf_ctx *ctx, mf_graph *g, const mf_adapter_in *in,
+                 mf_tensor **ret_y);
+    mf_after_step_fn after_step;
+    uint32_t points; /* MF_POINT_BIT of each point that the plugin supports */
+    uint32_t reserved;
+    const char *at;   /* the point unless the section sets another: "expert_out" */
+    const char *path; /* its parameters are layers.N.PATH.*; NULL: PATH is the section's NAME */
+    /* Called between steps, before the first one: initial values are drawn, and mf_host.data
+     * may change them. May be NULL. */
+    int (*start)(void *self, mf_ctx *ctx);
+    /* Called between steps, after the parameters were copied from another run. option(arg, key)
+     * gives that run's value of an option of its section with this plugin as INI text, NULL if
+     * it has none. layers: number of blocks of that run. May be NULL. */
+    int (*adopt)(void *self, mf_ctx *ctx,
+                 const char *(*option)(const void *arg, const char *key), const void *arg,
+                 int32_t layers);
+} mf_adapter;
 
 typedef struct mf_plugin {
-    uint32_t magic, abi;                   /* judged first; these two never move */
+    uint32_t magic, abi;                   /* checked first; these two never move */
     uint32_t size, host_size, option_size; /* sizeof of this, of mf_host, of mf_option */
     uint32_t vtable_size;                  /* sizeof of the kind's table */
     uint32_t kind;                         /* mf_kind */
     uint32_t reserved;
-    const char *name, *version, *license, *brief; /* none may be NULL; name = [a-z0-9_]+ */
-    const mf_option *options;              /* ends with a NULL name */
-    size_t conf_size, self_size;           /* bytes the host allocates per instance */
-    const void *vtable;                    /* mf_router, mf_expert, ... by kind */
-    const mf_host **host;                  /* slot that the loader fills */
+    /* none may be NULL; a name has characters [a-z0-9_]+ */
+    const char *name, *version, *license, *brief;
+    const mf_option *options; /* ends with an entry whose name is NULL */
+    /* bytes that the host allocates for each instance */
+    size_t conf_size, self_size;
+    const void *vtable;   /* mf_router, mf_expert, ... by kind */
+    const mf_host **host; /* slot that the loader fills */
 } mf_plugin;
 
 #if defined(__GNUC__)
@@ -197,8 +250,8 @@ typedef struct mf_plugin {
     extern MF_VISIBLE const mf_plugin moefw_plugin;                                            \
     const mf_plugin moefw_plugin
 #endif
-/* kind: MF_ROUTER ...; kind_type: mf_router ...; conf, self: types (char when there is nothing
- * to keep). The slot is the `mf` that moefw/ops.h declares. */
+/* kind: MF_ROUTER, ...; kind_type: mf_router, ...; conf, self: types (char if there is nothing
+ * to store). The slot is the `mf` that moefw/ops.h declares. */
 #define MF_PLUGIN_INIT(kind, kind_type, name, version, license, brief, options, conf, self,    \
                        vt)                                                                     \
     {                                                                                          \

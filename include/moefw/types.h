@@ -1,11 +1,11 @@
-/* moefw/types.h: what plugins and core both speak of: types, shapes, handles, views of data.
+/* moefw/types.h: types that plugins and core share: shapes, handles, views of data.
  *
  * Tensors are dense and row-major. A graph is symbolic: an mf_tensor handle names a value that
  * exists only while the graph runs; its type and shape are known when it is built.
  *
- * Every struct that crosses the border begins with its size. A field exists if it lies within
- * the size that the other side stamped: MF_HAS tells. New fields are appended, never inserted.
- */
+ * Every struct that plugins and core exchange begins with its size. A field exists if it lies
+ * within the size that the other side wrote there: MF_HAS tells. New fields are appended,
+ * never inserted. */
 #ifndef MOEFW_TYPES_H
 #define MOEFW_TYPES_H
 
@@ -22,22 +22,17 @@ extern "C" {
     (offsetof(type, field) + sizeof((ptr)->field) <= (size_t)(ptr)->size)
 
 typedef struct mf_graph mf_graph;   /* a graph under construction */
-typedef struct mf_tensor mf_tensor; /* a value in it; NULL stands for "failed earlier" */
-typedef struct mf_ctx mf_ctx;       /* one instance of a plugin: its options, parameters,
-                                       layer */
+typedef struct mf_tensor mf_tensor; /* a value in a graph; NULL: an earlier call failed */
+/* one instance of a plugin: its options, parameters and layer */
+typedef struct mf_ctx mf_ctx;
 
-typedef enum mf_dtype {
-    MF_F32 = 0,
-    MF_BF16 = 1,
-    MF_I32 = 2,
-    MF_U8 = 3
-} mf_dtype;
+typedef enum mf_dtype { MF_F32 = 0, MF_BF16 = 1, MF_I32 = 2, MF_U8 = 3 } mf_dtype;
 
 #define MF_MAX_RANK 4
 typedef struct mf_shape {
     int32_t rank; /* 0 (a scalar, one element) .. MF_MAX_RANK */
     int32_t reserved;
-    int64_t dim[MF_MAX_RANK]; /* outermost first */
+    int64_t dim[MF_MAX_RANK]; /* outermost dimension first */
 } mf_shape;
 
 static inline mf_shape mf_shape0(void)
@@ -80,7 +75,7 @@ static inline bool mf_shape_equal(mf_shape a, mf_shape b)
     return true;
 }
 
-/* Static attributes of an op; what each slot means is said where the op is documented. */
+/* Static attributes of an op; each op documents the meaning of its elements. */
 #define MF_ATTR_INTS  8
 #define MF_ATTR_REALS 4
 typedef struct mf_attr {
@@ -88,19 +83,22 @@ typedef struct mf_attr {
     double f[MF_ATTR_REALS];
 } mf_attr;
 
-/* How a parameter begins. Random kinds are drawn by Philox keyed by (seed, full name), so a
- * parameter has the same start value whatever else the model holds. */
+/* Initial values of a parameter. Random ones are drawn by Philox with the key (seed, full
+ * name), so they do not depend on the rest of the model. */
 typedef enum mf_init_kind {
     MF_INIT_ZERO = 0,
-    MF_INIT_CONST = 1,   /* a */
+    MF_INIT_CONST = 1,   /* all elements a */
     MF_INIT_NORMAL = 2,  /* mean 0, standard deviation a */
     MF_INIT_UNIFORM = 3, /* [-a, a) */
-    MF_INIT_XAVIER = 4,  /* uniform, bound a * sqrt(6 / (fan_in + fan_out)); last two dims */
-    MF_INIT_KAIMING = 5, /* uniform, bound a / sqrt(fan_in), as PyTorch's Linear for a = 1 */
-    MF_INIT_ROWS_SAME = 6,/* normal as MF_INIT_NORMAL, but equal for every index of dimension
-                             0 */
-    MF_INIT_EYE = 7      /* a on the diagonal that ends in the last corner of the last two
-                          * dimensions, else 0: [n,2n] passes its second half on */
+    /* uniform, bound a * sqrt(6 / (fan_in + fan_out)) over the last two dimensions */
+    MF_INIT_XAVIER = 4,
+    /* uniform, bound a / sqrt(fan_in), as in PyTorch's Linear for a = 1 */
+    MF_INIT_KAIMING = 5,
+    /* normal as MF_INIT_NORMAL, but equal for every index of dimension 0 */
+    MF_INIT_ROWS_SAME = 6,
+    /* a on the diagonal that ends in the last corner of the last two dimensions, else 0: [n,2n]
+     * passes on its second half */
+    MF_INIT_EYE = 7
 } mf_init_kind;
 
 typedef struct mf_init {
@@ -109,13 +107,18 @@ typedef struct mf_init {
     double a;
 } mf_init;
 
-#define MF_PARAM_NO_DECAY  1u /* weight decay leaves it alone (norms, biases, embeddings) */
-#define MF_PARAM_BY_EXPERT 2u /* dimension 0 is the expert: sharded when experts are spread */
+#define MF_PARAM_NO_DECAY 1u /* no weight decay (norms, biases, embeddings) */
+/* dimension 0 is the expert, by which the parameter may be divided over devices */
+#define MF_PARAM_BY_EXPERT 2u
 #define MF_PARAM_FROZEN    4u /* starts frozen */
-#define MF_PARAM_ALIKE     8u /* every index of dimension 0 begins with the values of the
-                                 first */
+/* Every index of dimension 0 begins with the values of the first index. */
+#define MF_PARAM_ALIKE 8u
 
-/* Data of a tensor while the graph runs. data is NULL when the value is not wanted. */
+/* Since 0.2: dimension 0 is the attention head of the instance's layer. A head's part is
+ * trained at the head's own learning rate, and not at all while the head is inactive. */
+#define MF_PARAM_BY_HEAD 16u
+
+/* Data of a tensor while the graph runs. data is NULL if the value is not needed. */
 typedef struct mf_view {
     void *data;
     mf_shape shape;

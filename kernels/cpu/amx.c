@@ -1,6 +1,6 @@
-/* amx.c: whether this processor has registers that hold tiles of a matrix, and whether the
- * system lets this process use them: Linux asks to be asked, since they make what it saves
- * larger. */
+/* amx.c: whether this processor has AMX and whether the system lets this process use it. Linux
+ * wants to be asked, since it then saves a larger state of each thread.
+ */
 #include "kernels/cpu/amx.h"
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define REQUEST_PERMISSION 0x1023 /* ARCH_REQ_XCOMP_PERM */
-#define TILE_DATA          18     /* its number among the parts of the state */
+#define TILE_DATA          18     /* the number of this part of the state */
 #define AMX_BF16           (1u << 22)
 #define AMX_TILE           (1u << 24)
 

@@ -1,10 +1,10 @@
-/* amx.h: Intel's tiles, whose instructions fault unless the system was asked. */
+/* amx.h: Intel AMX, whose instructions fault unless the system was asked for permission. */
 #ifndef MF_CPU_AMX_H
 #define MF_CPU_AMX_H
 
 #include <stdbool.h>
 
-/* They are there, and every thread may use them from now on. */
+/* Whether it is there; every thread may use it from now on. */
 bool mf_amx_permitted(void);
 
 #endif

@@ -1,11 +1,5 @@
-/* blas.c: products by OpenBLAS; the only file that knows it.
- *
- * OpenBLAS is told to use one thread. Its OpenMP build forgets that: at every call it takes
- * omp_get_max_threads() anew, unless it finds itself inside a parallel region. But the call
- * that sets the number also sets the OpenMP default of the calling thread, and that sticks. So
- * it is made once in every thread that enters a kernel: tiles that then run in a parallel
- * region see the region, and tiles that run outside one see the default of 1. (The program's
- * own regions name their number of threads and do not look at that default.)
+/* blas.c: gemms by OpenBLAS; the only file that knows it. It runs in the calling thread alone,
+ * so that results do not depend on how many threads there are.
  */
 #include <cblas.h>
 #include <stdlib.h>
@@ -13,14 +7,21 @@
 
 #include "kernels/cpu/library.h"
 
+/* OpenBLAS is told to use one thread. Its OpenMP build forgets that: at every call it takes
+ * omp_get_max_threads() anew, unless it finds itself inside a parallel region. But the call
+ * that sets the number also sets the OpenMP default of the calling thread, and that stays. So
+ * the call is made once in every thread that enters a kernel: tiles that then run in a parallel
+ * region see the region, and tiles that run outside one see the default of 1. The program's own
+ * regions name their number of threads and do not look at that default. */
+
 /* What OpenBLAS runs when it is loaded and when it is unloaded; weak, because other builds of
  * it may not have them. */
 void gotoblas_dynamic_init(void) __attribute__((weak));
 void gotoblas_dynamic_quit(void) __attribute__((weak));
 
-/* A processor newer than itself OpenBLAS takes for a Prescott, and then is five times slower
- * than it could be. The features say better what such a processor runs: have it choose again. A
- * choice made by the user (OPENBLAS_CORETYPE) stays. */
+/* OpenBLAS takes a processor that is newer than itself for a Prescott and then runs five times
+ * slower than it could. The processor's features say better what it can run, so OpenBLAS is
+ * made to choose again. A choice by the user (OPENBLAS_CORETYPE) stays. */
 static void choose_core(void)
 {
 #if defined(__x86_64__)
@@ -60,7 +61,7 @@ static const char *about(void)
     return openblas_get_config();
 }
 
-static bool gemm(const mf_gemm *g)
+static bool gemm(const mf_library_call *g)
 {
     if (g->type != MF_CAST_F32 || g->type_c != MF_CAST_F32 || g->bias != NULL) return false;
     cblas_sgemm(CblasRowMajor, g->trans_a ? CblasTrans : CblasNoTrans,

@@ -1,5 +1,6 @@
-/* cache.c: asked once, when the kernels are chosen: the answer may take longer than a small
- * product. */
+/* cache.c: the size of the second cache, asked once, when kernels are chosen, because the
+ * answer may take longer than a small gemm.
+ */
 #include "kernels/cpu/cache.h"
 
 #include <unistd.h>

@@ -1,10 +1,10 @@
-/* cache.h: this machine's second cache, into which blocks of products are fitted. */
+/* cache.h: the size of the second cache, for which tiles of gemms are made. */
 #ifndef MF_CPU_CACHE_H
 #define MF_CPU_CACHE_H
 
 #include <stdint.h>
 
-/* Bytes of it that a core has; a megabyte where the machine does not say. */
+/* Bytes of it for each core; 1 MiB if the system does not say. */
 int64_t mf_cpu_second_cache(void);
 
 #endif

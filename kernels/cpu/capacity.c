@@ -1,11 +1,16 @@
-/* capacity.c: which rows an expert takes, and where the others go. */
+/* capacity.c: which assignments an expert takes, and where the others go.
+ *
+ * Experts are apart from each other for capacity, so each is a tile; reassignment looks at
+ * loads that earlier assignments changed, so it runs in one thread, in the order that
+ * kernels.def says.
+ */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
 
-/* Does row a come before row b? By falling priority, NaN last, then by row: a total order, so
- * that any sort gives the same. */
+/* Whether assignment a comes before b: by falling priority, NaN last, then by number: a total
+ * order, so any sort gives the same. */
 static bool before(const float *priority, int32_t a, int32_t b)
 {
     float pa = priority[a], pb = priority[b];
@@ -25,7 +30,7 @@ static void sift(const float *priority, int32_t *row, int64_t i, int64_t n)
     }
 }
 
-/* Heap sort: no memory, no bad cases. priority NULL: the rows rise already. */
+/* Heap sort: no memory, no bad cases. priority NULL: the list rises already. */
 static void sort(const float *priority, int32_t *row, int64_t n)
 {
     if (!priority) return;
@@ -39,7 +44,7 @@ static void sort(const float *priority, int32_t *row, int64_t n)
     }
 }
 
-/* list[offset[e] .. offset[e+1]): rows of expert e that are not admitted yet, rising. */
+/* list[offset[e] .. offset[e+1]): assignments of expert e that are not admitted yet, rising. */
 static void list_rows(int64_t rows, int64_t experts, const int32_t *chosen,
                       const int32_t *admitted, int32_t *offset, int32_t *list)
 {
@@ -79,6 +84,7 @@ static void trim_tile(void *arg, int64_t e)
 void mf_cpu_capacity(const mf_kctx *x, int64_t rows, int64_t experts, const int32_t *chosen,
                      const float *priority, const float *cap, int32_t *admitted, void *work)
 {
+    if (mf_kctx_failed(x)) return;
     int32_t *offset = work;
     trim p = {priority, cap, offset, offset + experts + 1, admitted};
     list_rows(rows, experts, chosen, NULL, offset, p.list);
@@ -96,7 +102,7 @@ static bool has(const int32_t *expert, int64_t k, int32_t e)
     return false;
 }
 
-/* The expert that a row of the token goes to, -1 for none. */
+/* The expert that an assignment of the token is given to, -1 for none. */
 static int32_t place_for(int64_t experts, int64_t k, const float *prob, const float *cap,
                          const int32_t *load, const int32_t *chosen, const int32_t *out)
 {
@@ -117,6 +123,7 @@ void mf_cpu_reassign(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t 
                      const float *importance, const float *cap, int32_t *out, float *moved,
                      void *work)
 {
+    if (mf_kctx_failed(x)) return;
     const int64_t rows = tokens * k;
     int32_t *load = work, *offset = load + experts, *list = offset + experts + 1;
     int64_t count = 0;

@@ -5,7 +5,7 @@
 
 #include "kernels/kernel.h"
 
-#define MF_KERNEL(ret, fn, args) ret mf_cpu_##fn args;
+#define MF_KERNEL(fn, args) void mf_cpu_##fn args;
 #include "kernels/kernels.def"
 #undef MF_KERNEL
 

@@ -1,4 +1,8 @@
-/* gates.c: gates of a token's rows, elements and counts by index: short loops over rows. */
+/* gates.c: gates of a token's assignments, elements and counts by index.
+ *
+ * The loops are short, one row of a few elements each, so a tile takes many rows. Counts are
+ * summed in double, tile by tile, in the order of the tiles.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +39,7 @@ static int32_t expert_of(const gates *p, int64_t r)
     return p->admitted && p->admitted[r] >= 0 ? p->admitted[r] : p->chosen[r];
 }
 
-/* What the gates of token t are divided by, and whether they are to be 0. */
+/* The divisor of the gates of token t, and whether they are 0. */
 static double divisor(const gates *p, int64_t t, const float *prob)
 {
     double sum = 0;
@@ -66,6 +70,7 @@ void mf_cpu_route_gates(const mf_kctx *x, int64_t tokens, int64_t experts, int64
                         const float *prob, const int32_t *chosen, const int32_t *admitted,
                         bool renormalize, double scale, float *gate)
 {
+    if (mf_kctx_failed(x)) return;
     gates p = {tokens, experts, k,   tile_rows(8 * k), prob, chosen, admitted, renormalize,
                scale,  NULL,    gate};
     x->parallel((tokens + p.per - 1) / p.per, gates_tile, &p);
@@ -96,6 +101,7 @@ void mf_cpu_route_gates_grad(const mf_kctx *x, int64_t tokens, int64_t experts, 
                              const float *prob, const int32_t *chosen, const int32_t *admitted,
                              bool renormalize, double scale, const float *dgate, float *dprob)
 {
+    if (mf_kctx_failed(x)) return;
     gates p = {tokens, experts, k,        tile_rows(experts + 8 * k),
                prob,   chosen,  admitted, renormalize,
                scale,  dgate,   dprob};
@@ -123,6 +129,7 @@ static void take_tile(void *arg, int64_t tile)
 void mf_cpu_take(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const float *in,
                  const int32_t *index, float *out)
 {
+    if (mf_kctx_failed(x)) return;
     pick p = {n, width, k, tile_rows(k), in, index, out};
     x->parallel((n + p.per - 1) / p.per, take_tile, &p);
 }
@@ -140,6 +147,7 @@ static void put_tile(void *arg, int64_t tile)
 void mf_cpu_put(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const float *in,
                 const int32_t *index, float *out)
 {
+    if (mf_kctx_failed(x)) return;
     pick p = {n, width, k, tile_rows(k + width), in, index, out};
     x->parallel((n + p.per - 1) / p.per, put_tile, &p);
 }
@@ -180,6 +188,7 @@ static void count_tile(void *arg, int64_t tile)
 void mf_cpu_bincount(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index,
                      const float *weight, float *out, void *work)
 {
+    if (mf_kctx_failed(x)) return;
     const int64_t tiles = mf_count_tiles(m);
     counts p = {m, n, (m + tiles - 1) / tiles, index, weight, work};
     x->parallel(tiles, count_tile, &p);

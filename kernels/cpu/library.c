@@ -1,4 +1,8 @@
-/* library.c: who computes products. */
+/* library.c: who computes plain gemms: our own kernels or a library.
+ *
+ * The choice is made once, from MOEFW_GEMM, before threads start; a library that was not asked
+ * for is never opened.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,12 +13,12 @@ static const mf_library *const libraries[LIBRARIES] = {&mf_library_openblas,
                                                        &mf_library_onednn};
 
 static struct {
-    bool named;              /* else by instruction set */
+    bool named;              /* else chosen by instruction set */
     const mf_library *which; /* NULL: own */
-    const char *refused;     /* why what was named cannot be used */
-} products;
+    const char *refused;     /* why the named library cannot be used */
+} gemms;
 
-/* A library is loaded once, and when it is first wanted. */
+/* A library is loaded once, when it is first needed. */
 static const char *load(int which)
 {
     static bool loaded[LIBRARIES];
@@ -26,18 +30,18 @@ static const char *load(int which)
 
 bool mf_kernels_use_gemm(const char *name)
 {
-    products.refused = NULL;
+    gemms.refused = NULL;
     if (name == NULL || name[0] == '\0' || strcmp(name, "own") == 0) {
-        products.named = name != NULL && name[0] != '\0';
-        products.which = NULL;
+        gemms.named = name != NULL && name[0] != '\0';
+        gemms.which = NULL;
         return true;
     }
     for (int i = 0; i < LIBRARIES; i++)
         if (strcmp(libraries[i]->name, name) == 0) {
-            products.refused = load(i);
-            if (products.refused != NULL) return false;
-            products.named = true;
-            products.which = libraries[i];
+            gemms.refused = load(i);
+            if (gemms.refused != NULL) return false;
+            gemms.named = true;
+            gemms.which = libraries[i];
             return true;
         }
     return false;
@@ -45,13 +49,13 @@ bool mf_kernels_use_gemm(const char *name)
 
 bool mf_library_choose(void)
 {
-    load(OPENBLAS); /* without it sets of narrow vectors have no products */
+    load(OPENBLAS); /* sets with short vectors have no other gemms */
     return mf_kernels_use_gemm(getenv("MOEFW_GEMM"));
 }
 
 const char *mf_kernels_gemm_refused(void)
 {
-    return products.refused;
+    return gemms.refused;
 }
 
 const char *const *mf_kernels_gemms(void)
@@ -70,11 +74,11 @@ const char *mf_kernels_onednn(void)
 
 const mf_library *mf_library_chosen(bool fast_own)
 {
-    if (products.named) return products.which;
+    if (gemms.named) return gemms.which;
     return fast_own ? NULL : &mf_library_openblas;
 }
 
-bool mf_library_gemm(bool fast_own, const mf_gemm *g)
+bool mf_library_gemm(bool fast_own, const mf_library_call *g)
 {
     const mf_library *library = mf_library_chosen(fast_own);
     return library != NULL && library->gemm(g);
@@ -83,6 +87,5 @@ bool mf_library_gemm(bool fast_own, const mf_gemm *g)
 void mf_library_one_thread(void)
 {
     mf_library_openblas.one_thread();
-    if (products.which != NULL && products.which != &mf_library_openblas)
-        products.which->one_thread();
+    if (gemms.which != NULL && gemms.which != &mf_library_openblas) gemms.which->one_thread();
 }

@@ -1,11 +1,7 @@
-/* onednn.c: products by oneDNN; the only file that knows it.
+/* onednn.c: gemms by oneDNN; the only file that knows it.
  *
- * It is opened when it is asked for, so that programs that do not ask neither need nor load it.
- * A primitive of oneDNN is made for one shape and costs as much as a product of a hundred rows,
- * so each thread keeps those that it made. Rows of experts come in any number: they are cut
- * into pieces, the largest of which have few different sizes. Threads: within a region of ours
- * oneDNN does not begin another; outside it looks at the default of the calling thread, which
- * is set to 1.
+ * It is opened only if it is chosen, so other programs neither need nor load it.
+ * Calls run in the calling thread alone, whatever oneDNN would do by itself.
  */
 #include "kernels/cpu/library.h"
 
@@ -18,6 +14,12 @@
 #include <threads.h>
 
 #include "kernels/cpu/onednn_api.h"
+
+/* A primitive of oneDNN is made for one shape and costs as much as a gemm of a hundred rows, so
+ * each thread keeps those that it made. Rows of experts come in any number: they are cut into
+ * pieces, the largest of which have few different sizes. Within a parallel region of ours
+ * oneDNN does not begin another; outside it looks at the default of the calling thread, which
+ * is set to 1. */
 
 #define STRING2(x) #x
 #define STRING(x)  STRING2(x)
@@ -53,7 +55,7 @@ static void *open_it(void)
     return handle != NULL ? handle : dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Builds with threads that are not ours would make a second pool of them. */
+/* A build with other threads than OpenMP would make a second pool of them. */
 static const char *judge_threads(unsigned runtime)
 {
     static const char *const entries[] = {"GOMP_parallel", "__kmpc_fork_call"};
@@ -125,7 +127,7 @@ typedef struct shape {
 
 typedef struct entry {
     shape shape;
-    dnnl_primitive_t primitive; /* NULL: it does not do this */
+    dnnl_primitive_t primitive; /* NULL: not supported */
     dnnl_memory_t a, b, c, bias, scratch;
     size_t scratch_size;
 } entry;
@@ -154,7 +156,7 @@ static void drop_all(state *s)
     s->used = 0;
 }
 
-/* A thread ends. */
+/* Called when a thread ends. */
 static void forget(void *of)
 {
     state *s = of;
@@ -183,8 +185,8 @@ typedef struct descriptions {
     dnnl_memory_desc_t a, b, c, bias;
 } descriptions;
 
-/* oneDNN does by plain loops, a hundred times slower than ours, what it has nothing better
- * for. */
+/* For cases without a fast implementation oneDNN uses plain loops, a hundred times slower than
+ * our kernels. */
 static bool is_fast(const_dnnl_primitive_desc_t desc)
 {
     const char *name = NULL;
@@ -229,7 +231,7 @@ static bool make_primitive(entry *e, const descriptions *d)
     return ok;
 }
 
-/* Fills an entry; without a primitive where oneDNN has none for this. */
+/* Fills an entry, without a primitive if oneDNN has none for this case. */
 static void make(entry *e, const shape *p)
 {
     const dnnl_data_type_t type = p->half ? dnnl_bf16 : dnnl_f32,
@@ -269,7 +271,7 @@ static entry *find(state *s, const shape *p)
     }
 }
 
-/* ---- a product ---- */
+/* ---- a gemm ---- */
 
 /* The first piece of so many rows: of two digits in base 2 behind the first. */
 static int64_t piece(int64_t n)
@@ -304,7 +306,8 @@ static bool scratch_for(state *s, size_t size)
     return s->scratch != NULL;
 }
 
-static void execute(const state *s, const entry *e, const mf_gemm *g, int64_t i, int64_t p)
+static void execute(const state *s, const entry *e, const mf_library_call *g, int64_t i,
+                    int64_t p)
 {
     const bool half = g->type == MF_CAST_BF16, half_c = g->type_c == MF_CAST_BF16;
     const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, e->a},
@@ -321,12 +324,12 @@ static void execute(const state *s, const entry *e, const mf_gemm *g, int64_t i,
     if (api.dnnl_primitive_execute(e->primitive, s->stream, e->bias != NULL ? 5 : 4, args) !=
             dnnl_success ||
         api.dnnl_stream_wait(s->stream) != dnnl_success) {
-        fputs("oneDNN failed in the middle of a product\n", stderr);
+        fputs("oneDNN failed in the middle of a gemm\n", stderr);
         abort();
     }
 }
 
-static bool gemm(const mf_gemm *g)
+static bool gemm(const mf_library_call *g)
 {
     int64_t rows[MOST_AT_A], inner[MOST_AT_A];
     entry *parts[MOST_AT_A * MOST_AT_A];
@@ -387,7 +390,7 @@ static const char *about(void)
 
 static void one_thread(void) {}
 
-static bool gemm(const mf_gemm *g)
+static bool gemm(const mf_library_call *g)
 {
     (void)g;
     return false;

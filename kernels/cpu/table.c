@@ -26,7 +26,7 @@ double mf_simd_multiply_avx512(int64_t rounds);
 #endif
 
 #if defined(MF_HAVE_AVX512) && defined(MF_HAVE_AMX)
-void mf_simd_use_tiles_avx512(void);
+void mf_simd_use_amx_avx512(void);
 #endif
 
 #define MAX_ISAS 3
@@ -82,7 +82,7 @@ static const char *wanted_isa(void)
 }
 
 static struct {
-    bool judged, ok, products;
+    bool judged, ok, gemms;
     mf_kernels table;
     char isa[16];
 } chosen;
@@ -94,12 +94,12 @@ static bool judge(void)
         mf_cpu_second_cache(); /* before many threads want to know */
         chosen.ok = fill(&chosen.table, name);
         if (chosen.ok) strncpy(chosen.isa, name, sizeof(chosen.isa) - 1);
-        chosen.products = mf_library_choose();
-        chosen.ok = chosen.ok && chosen.products;
+        chosen.gemms = mf_library_choose();
+        chosen.ok = chosen.ok && chosen.gemms;
 #if defined(MF_HAVE_AVX512) && defined(MF_HAVE_AMX)
         if (strcmp(chosen.isa, "avx512") == 0 && __builtin_cpu_supports("avx512bf16") &&
             mf_amx_permitted())
-            mf_simd_use_tiles_avx512();
+            mf_simd_use_amx_avx512();
 #endif
         chosen.judged = true;
     }
@@ -128,7 +128,7 @@ double mf_kernels_multiply(int64_t rounds)
 const char *mf_kernels_gemm(void)
 {
     judge();
-    if (!chosen.products) return NULL;
+    if (!chosen.gemms) return NULL;
     const mf_library *library = mf_library_chosen(strcmp(chosen.isa, "generic") != 0);
     return library != NULL ? library->name : "own";
 }

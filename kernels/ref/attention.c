@@ -1,4 +1,4 @@
-/* attention.c: scaled dot-product attention. One row at a time; scores are computed anew
+/* attention.c: scaled dot-gemm attention. One row at a time; scores are computed anew
  * wherever they are needed, so that nothing has to be kept. */
 #include <math.h>
 
@@ -72,7 +72,7 @@ static void forward_row(const mf_attention_args *p, int64_t b, int64_t h, int64_
 
 void mf_ref_attention(const mf_kctx *x, const mf_attention_args *p)
 {
-    (void)x;
+    if (mf_kctx_failed(x)) return;
     for (int64_t b = 0; b < p->batch; b++)
         for (int64_t h = 0; h < p->heads; h++)
             for (int64_t t = 0; t < p->t; t++)
@@ -126,7 +126,7 @@ static void backward_key(const mf_attention_args *p, int64_t b, int64_t kv_head,
 
 void mf_ref_attention_backward(const mf_kctx *x, const mf_attention_args *p)
 {
-    (void)x;
+    if (mf_kctx_failed(x)) return;
     for (int64_t b = 0; b < p->batch; b++) {
         for (int64_t h = 0; h < p->heads && p->dq != NULL; h++)
             for (int64_t t = 0; t < p->t; t++)

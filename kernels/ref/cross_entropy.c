@@ -1,4 +1,6 @@
-/* cross_entropy.c: the loss of classifiers and language models. */
+/* cross_entropy.c: the loss of classifiers and language models, row by row, in double.
+ * A row with target < 0 takes no part.
+ */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
@@ -16,13 +18,11 @@ static double sum_weights(int64_t rows, const int32_t *target, const float *w)
     return sum;
 }
 
-int64_t mf_ref_cross_entropy(const mf_kctx *x, int64_t rows, int64_t n, const float *logits,
-                             const int32_t *target, const float *w, float *loss,
-                             float *row_loss, float *lse)
+void mf_ref_cross_entropy(const mf_kctx *x, int64_t rows, int64_t n, const float *logits,
+                          const int32_t *target, const float *w, float *loss, float *row_loss,
+                          float *lse)
 {
-    (void)x;
-    for (int64_t i = 0; i < rows; i++)
-        if (target[i] >= n) return i;
+    if (mf_kctx_failed(x)) return;
     double total = 0, weights = sum_weights(rows, target, w);
     for (int64_t i = 0; i < rows; i++) {
         const float *row = logits + i * n;
@@ -39,7 +39,6 @@ int64_t mf_ref_cross_entropy(const mf_kctx *x, int64_t rows, int64_t n, const fl
         row_loss[i] = (float)l;
     }
     *loss = weights != 0 ? (float)(total / weights) : 0;
-    return -1;
 }
 
 void mf_ref_cross_entropy_backward(const mf_kctx *x, int64_t rows, int64_t n,
@@ -48,7 +47,7 @@ void mf_ref_cross_entropy_backward(const mf_kctx *x, int64_t rows, int64_t n,
                                    const float *dloss, const float *drow, float *dlogits,
                                    float *dweight)
 {
-    (void)x;
+    if (mf_kctx_failed(x)) return;
     double weights = sum_weights(rows, target, w);
     double each = dloss != NULL && weights != 0 ? *dloss / weights : 0;
     for (int64_t i = 0; i < rows; i++) {
@@ -61,22 +60,5 @@ void mf_ref_cross_entropy_backward(const mf_kctx *x, int64_t rows, int64_t n,
                     : 0;
         if (dweight != NULL)
             dweight[i] = counts ? (float)(each * ((double)row_loss[i] - *loss)) : 0;
-    }
-}
-
-void mf_ref_cross_entropy_over(const mf_kctx *x, int64_t rows, int64_t n, float *logits,
-                               const int32_t *target, const float *g, float *row_loss)
-{
-    (void)x;
-    for (int64_t i = 0; i < rows; i++) {
-        float *row = logits + i * n;
-        double max = row[0], sum = 0;
-        for (int64_t j = 1; j < n; j++)
-            max = fmax(max, row[j]);
-        for (int64_t j = 0; j < n; j++)
-            sum += exp(row[j] - max);
-        row_loss[i] = (float)(max + log(sum) - row[target[i]]);
-        for (int64_t j = 0; j < n; j++)
-            row[j] = (float)(g[i] * (exp(row[j] - max) / sum - (j == target[i])));
     }
 }

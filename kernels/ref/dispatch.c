@@ -1,4 +1,6 @@
-/* dispatch.c: capacity, reassignment, grouping of rows. */
+/* dispatch.c: capacity, reassignment, and assignments grouped by expert, in the order that
+ * kernels.def says and by the plainest search.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +32,7 @@ static bool before(const float *priority, int32_t a, int32_t b)
 void mf_ref_capacity(const mf_kctx *x, int64_t rows, int64_t experts, const int32_t *chosen,
                      const float *priority, const float *cap, int32_t *admitted, void *work)
 {
-    (void)x;
+    if (mf_kctx_failed(x)) return;
     (void)work;
     for (int64_t r = 0; r < rows; r++) {
         int64_t rank = 0; /* rows of the same expert that come before */
@@ -71,6 +73,7 @@ void mf_ref_reassign(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t 
                      const float *importance, const float *cap, int32_t *out, float *moved,
                      void *work)
 {
+    if (mf_kctx_failed(x)) return;
     int64_t rows = tokens * k, count = 0;
     int32_t *load = work, r = -1;
     (void)x;
@@ -101,10 +104,26 @@ void mf_ref_reassign(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t 
     moved[0] = (float)count;
 }
 
-void mf_ref_group_rows(const mf_kctx *x, int64_t rows, int64_t k, const int32_t *order,
-                       const int32_t *token_of_row, int32_t *token, int32_t *place)
+/* Insertion keeps those of one token in order. */
+static void sort_by_token(int64_t n, const int32_t *token, int32_t *list)
 {
-    (void)x;
+    for (int64_t i = 1; i < n; i++) {
+        const int32_t r = list[i];
+        int64_t at = i;
+        for (; at > 0 && token[list[at - 1]] > token[r]; at--)
+            list[at] = list[at - 1];
+        list[at] = r;
+    }
+}
+
+void mf_ref_group_rows(const mf_kctx *x, int64_t rows, int64_t k, int64_t experts,
+                       const int32_t *offset, const int32_t *token_of_row, int32_t *order,
+                       int32_t *token, int32_t *place, void *work)
+{
+    (void)work;
+    if (mf_kctx_failed(x)) return;
+    for (int64_t e = 0; token_of_row && e < experts; e++)
+        sort_by_token(offset[e + 1] - offset[e], token_of_row, order + offset[e]);
     for (int64_t r = 0; r < rows; r++)
         place[r] = -1;
     for (int64_t p = 0; p < rows; p++) {
@@ -114,23 +133,23 @@ void mf_ref_group_rows(const mf_kctx *x, int64_t rows, int64_t k, const int32_t 
     }
 }
 
-void mf_ref_combine_grad(const mf_kctx *x, int64_t rows, int64_t k, int64_t d, const float *y,
-                         const float *gate, const int32_t *place, const int32_t *token,
-                         const float *dout, float *dy, float *dgate)
+void mf_ref_combine_grad(const mf_kctx *x, int type, int64_t rows, int64_t k, int64_t d,
+                         const void *y, const float *gate, const int32_t *place,
+                         const int32_t *token, const float *dout, void *dy, float *dgate)
 {
     int64_t placed = 0;
-    (void)x;
+    if (mf_kctx_failed(x)) return;
     for (int64_t r = 0; r < rows; r++) {
         int64_t t = token ? token[r] : r / k, p = place[r];
         double dot = 0;
         for (int64_t c = 0; p >= 0 && c < d; c++) {
             float from = t >= 0 ? dout[t * d + c] : 0;
-            if (dgate && t >= 0) dot += (double)y[p * d + c] * from;
-            if (dy) dy[p * d + c] = t >= 0 ? (gate ? gate[r] : 1) * from : 0;
+            if (dgate && t >= 0) dot += (double)ref_load(type, y, p * d + c) * from;
+            if (dy) ref_store(type, dy, p * d + c, t >= 0 ? (gate ? gate[r] : 1) * from : 0);
         }
         if (dgate) dgate[r] = (float)dot;
         placed += p >= 0;
     }
     for (int64_t i = placed * d; dy && i < rows * d; i++)
-        dy[i] = 0;
+        ref_store(type, dy, i, 0);
 }

@@ -1,25 +1,25 @@
-/* embedding.c: rows of a table by number, and their gradient. */
+/* embedding.c: rows of a table by number, and their gradient, which adds positions in their
+ * order, in double.
+ */
 #include <string.h>
 
 #include "kernels/ref/ref.h"
 
-int64_t mf_ref_embedding(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count,
-                         const float *table, const int32_t *ids, float *y)
+void mf_ref_embedding(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count,
+                      const float *table, const int32_t *ids, float *y)
 {
-    (void)x;
-    for (int64_t i = 0; i < count; i++)
-        if (ids[i] < 0 || ids[i] >= vocab) return i;
+    (void)vocab;
+    if (mf_kctx_failed(x)) return;
     for (int64_t i = 0; i < count; i++)
         memcpy(y + i * n, table + ids[i] * n, (size_t)n * sizeof(float));
-    return -1;
 }
 
-/* work lists the places of each id: head[v] the first i with ids[i] = v, next[i] the one
- * after. */
+/* work lists the places of each id: head[v] the first i with ids[i] = v, next[i] the
+ * one after. */
 void mf_ref_embedding_grad(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count, bool add,
                            const int32_t *ids, const float *dy, float *dtable, void *work)
 {
-    (void)x;
+    if (mf_kctx_failed(x)) return;
     int32_t *head = work, *next = head + vocab;
     for (int64_t v = 0; v < vocab; v++)
         head[v] = -1;

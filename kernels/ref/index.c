@@ -1,31 +1,51 @@
-/* index.c: rows and elements by index. */
+/* index.c: checks of indices; rows and elements by index. An index below 0 stands for nothing;
+ * one that is too large is recorded before anything uses it.
+ */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/ref/ref.h"
 
-int64_t mf_ref_check_index(const mf_kctx *x, int64_t n, const int32_t *index, int64_t lo,
-                           int64_t hi)
+void mf_ref_check_index(const mf_kctx *x, int what, int64_t n, const int32_t *index, int64_t lo,
+                        int64_t hi)
 {
-    (void)x;
     for (int64_t i = 0; i < n; i++)
-        if (index[i] < lo || index[i] >= hi) return i;
-    return -1;
+        if (index[i] < lo || index[i] >= hi) {
+            mf_kctx_fail(x, (mf_fault){.kind = MF_FAULT_RANGE,
+                                       .what = what,
+                                       .index = i,
+                                       .value = index[i],
+                                       .lo = lo,
+                                       .hi = hi});
+            return;
+        }
 }
 
-void mf_ref_gather_rows(const mf_kctx *x, int64_t m, int64_t d, const float *in,
-                        const int32_t *index, float *out)
+void mf_ref_check_offset(const mf_kctx *x, int64_t groups, const int32_t *offset, int64_t rows)
 {
-    (void)x;
+    for (int64_t e = 0; e <= groups; e++)
+        if (e == 0 ? offset[0] != 0 : offset[e] < offset[e - 1] || offset[e] > rows) {
+            mf_kctx_fail(
+                x, (mf_fault){
+                       .kind = MF_FAULT_OFFSET, .index = e, .value = offset[e], .hi = rows});
+            return;
+        }
+}
+
+void mf_ref_gather_rows(const mf_kctx *x, int type, int64_t m, int64_t d, const void *in,
+                        const int32_t *index, void *out)
+{
+    if (mf_kctx_failed(x)) return;
     for (int64_t i = 0; i < m; i++)
         for (int64_t c = 0; c < d; c++)
-            out[i * d + c] = index[i] < 0 ? 0 : in[index[i] * d + c];
+            ref_store(type, out, i * d + c,
+                      index[i] < 0 ? 0 : ref_load(type, in, index[i] * d + c));
 }
 
 void mf_ref_index_lists(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index,
                         int32_t *offset, int32_t *list)
 {
-    (void)x;
+    if (mf_kctx_failed(x)) return;
     memset(offset, 0, (size_t)(n + 1) * sizeof(*offset));
     for (int64_t i = 0; i < m; i++)
         if (index[i] >= 0) offset[index[i] + 1]++;
@@ -40,20 +60,21 @@ void mf_ref_index_lists(const mf_kctx *x, int64_t m, int64_t n, const int32_t *i
     offset[0] = 0;
 }
 
-void mf_ref_sum_rows(const mf_kctx *x, int64_t n, int64_t d, int64_t k, const int32_t *offset,
-                     const int32_t *list, const int32_t *place, const float *gate,
-                     const float *in, float *out)
+void mf_ref_sum_rows(const mf_kctx *x, int type_in, int type_out, int64_t n, int64_t d,
+                     int64_t k, const int32_t *offset, const int32_t *list,
+                     const int32_t *place, const float *gate, const void *in, void *out)
 {
-    (void)x;
+    if (mf_kctx_failed(x)) return;
     for (int64_t t = 0; t < n; t++) {
         int64_t from = offset ? offset[t] : t * k, to = offset ? offset[t + 1] : (t + 1) * k;
         for (int64_t c = 0; c < d; c++) {
             double sum = 0;
             for (int64_t q = from; q < to; q++) {
                 int64_t r = list ? list[q] : q, p = place ? place[r] : r;
-                if (p >= 0) sum += (gate ? (double)gate[r] : 1) * in[p * d + c];
+                if (p >= 0)
+                    sum += (gate ? (double)gate[r] : 1) * ref_load(type_in, in, p * d + c);
             }
-            out[t * d + c] = (float)sum;
+            ref_store(type_out, out, t * d + c, (float)sum);
         }
     }
 }
@@ -61,7 +82,7 @@ void mf_ref_sum_rows(const mf_kctx *x, int64_t n, int64_t d, int64_t k, const in
 void mf_ref_take(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const float *in,
                  const int32_t *index, float *out)
 {
-    (void)x;
+    if (mf_kctx_failed(x)) return;
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < k; j++) {
             int32_t at = index[i * k + j];
@@ -72,7 +93,7 @@ void mf_ref_take(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const fl
 void mf_ref_put(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const float *in,
                 const int32_t *index, float *out)
 {
-    (void)x;
+    if (mf_kctx_failed(x)) return;
     memset(out, 0, (size_t)(n * width) * sizeof(*out));
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < k; j++) {
@@ -117,6 +138,7 @@ void mf_ref_one_hot(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index
 void mf_ref_bincount(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index,
                      const float *weight, float *out, void *work)
 {
+    if (mf_kctx_failed(x)) return;
     double *sum = work;
     (void)x;
     for (int64_t v = 0; v < n; v++)

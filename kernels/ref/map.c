@@ -1,4 +1,6 @@
-/* map.c: elementwise functions, in double, rounded once. */
+/* map.c: elementwise functions, computed in double and rounded once, to f32 and from there to
+ * bf16 where the arrays are that.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -27,7 +29,7 @@ static double gelu_tanh_of(double x)
     return tanh(sqrt_2_pi * (x + 0.044715 * x * x * x));
 }
 
-/* x f(x) for an f that goes to 0 faster than 1/x at -Inf, where the product would be NaN. */
+/* x f(x) for an f that goes to 0 faster than 1/x at -Inf, where the gemm would be NaN. */
 static double times(double x, double f)
 {
     return f == 0 && isinf(x) ? 0 : x * f;
@@ -125,21 +127,22 @@ static double derivative(int fn, double x, double y, double a, double b)
     return NAN;
 }
 
-void mf_ref_map1(const mf_kctx *x, int fn, int64_t n, float a, float b, const float *in,
-                 float *out)
+void mf_ref_map1(const mf_kctx *x, int fn, int type, int64_t n, float a, float b,
+                 const void *in, void *out)
 {
     (void)x;
     for (int64_t i = 0; i < n; i++)
-        out[i] = (float)map1(fn, in[i], a, b);
+        ref_store(type, out, i, (float)map1(fn, ref_load(type, in, i), a, b));
 }
 
-void mf_ref_map1_grad(const mf_kctx *x, int fn, int64_t n, float a, float b, const float *in,
-                      const float *out, const float *dout, float *din)
+void mf_ref_map1_grad(const mf_kctx *x, int fn, int type, int64_t n, float a, float b,
+                      const void *in, const void *out, const void *dout, void *din)
 {
     (void)x;
     for (int64_t i = 0; i < n; i++) {
-        double d = derivative(fn, in ? in[i] : 0, out ? out[i] : 0, a, b);
-        din[i] = (float)(d * dout[i]);
+        double d = derivative(fn, in ? ref_load(type, in, i) : 0,
+                              out ? ref_load(type, out, i) : 0, a, b);
+        ref_store(type, din, i, (float)(d * ref_load(type, dout, i)));
     }
 }
 
@@ -166,9 +169,11 @@ static float map2(int fn, float a, float b)
     return NAN;
 }
 
-void mf_ref_map2(const mf_kctx *x, int fn, const int64_t dim[4], const int64_t stride_a[4],
-                 const int64_t stride_b[4], const float *a, const float *b, float *out)
+void mf_ref_map2(const mf_kctx *x, int fn, int type, const int64_t dim[4],
+                 const int64_t stride_a[4], const int64_t stride_b[4], const void *a,
+                 const void *b, void *out)
 {
+    int64_t at = 0;
     (void)x;
     for (int64_t i = 0; i < dim[0]; i++)
         for (int64_t j = 0; j < dim[1]; j++)
@@ -178,7 +183,8 @@ void mf_ref_map2(const mf_kctx *x, int fn, const int64_t dim[4], const int64_t s
                         i * stride_a[0] + j * stride_a[1] + k * stride_a[2] + l * stride_a[3];
                     int64_t at_b =
                         i * stride_b[0] + j * stride_b[1] + k * stride_b[2] + l * stride_b[3];
-                    *out++ = map2(fn, a[at_a], b[at_b]);
+                    ref_store(type, out, at++,
+                              map2(fn, ref_load(type, a, at_a), ref_load(type, b, at_b)));
                 }
 }
 
@@ -188,7 +194,7 @@ static float read_as_float(const void *in, int64_t i, int type)
     case MF_CAST_F32:
         return ((const float *)in)[i];
     case MF_CAST_BF16:
-        return mf_ref_widen(((const mf_bf16 *)in)[i]);
+        return mf_ref_to_f32(((const mf_bf16 *)in)[i]);
     case MF_CAST_I32:
         return (float)((const int32_t *)in)[i];
     case MF_CAST_U8:
@@ -217,7 +223,7 @@ void mf_ref_cast(const mf_kctx *x, int64_t n, int from, int to, const void *in, 
             ((float *)out)[i] = value;
             break;
         case MF_CAST_BF16:
-            ((mf_bf16 *)out)[i] = mf_ref_round(value);
+            ((mf_bf16 *)out)[i] = mf_ref_to_bf16(value);
             break;
         case MF_CAST_I32:
             ((int32_t *)out)[i] = (int32_t)integer_of(value, INT32_MIN, INT32_MAX);

@@ -12,20 +12,6 @@ static double weight(const float *w, int64_t j)
     return w != NULL ? w[j] : 1.0;
 }
 
-/* Element i of what is f32 or bf16. */
-static double get(const void *p, int64_t i, bool bf16)
-{
-    return bf16 ? mf_ref_widen(((const mf_bf16 *)p)[i]) : ((const float *)p)[i];
-}
-
-static void put(void *p, int64_t i, double value, bool bf16)
-{
-    if (bf16)
-        ((mf_bf16 *)p)[i] = mf_ref_round((float)value);
-    else
-        ((float *)p)[i] = (float)value;
-}
-
 static double mean_square(int64_t n, const float *a)
 {
     double sum = 0;
@@ -40,39 +26,25 @@ static double rms_factor(double square, double eps, bool eps_outside)
 }
 
 static void rmsnorm(int64_t rows, int64_t n, float eps, bool eps_outside, const float *a,
-                    const float *w, void *y, bool bf16)
+                    const float *w, void *y, int type)
 {
     for (int64_t i = 0; i < rows; i++, a += n) {
         double f = rms_factor(mean_square(n, a), eps, eps_outside);
         for (int64_t j = 0; j < n; j++)
-            put(y, i * n + j, weight(w, j) * a[j] * f, bf16);
+            ref_store(type, y, i * n + j, (float)(weight(w, j) * a[j] * f));
     }
-}
-
-void mf_ref_rmsnorm(const mf_kctx *x, int64_t rows, int64_t n, float eps, bool eps_outside,
-                    const float *a, const float *w, float *y)
-{
-    (void)x;
-    rmsnorm(rows, n, eps, eps_outside, a, w, y, false);
-}
-
-void mf_ref_rmsnorm_bf16(const mf_kctx *x, int64_t rows, int64_t n, float eps, bool eps_outside,
-                         const float *a, const float *w, mf_bf16 *y)
-{
-    (void)x;
-    rmsnorm(rows, n, eps, eps_outside, a, w, y, true);
 }
 
 /* da = f g - a (g . a) h / n with h = f^3, or f^2 / sqrt(mean(a^2)) where eps is outside (0 for
  * a row of zeros, where that gradient is taken as g / eps). */
 static void rmsnorm_backward(int64_t rows, int64_t n, float eps, bool eps_outside,
                              const float *a, const float *w, const void *dy, float *da,
-                             float *dw, bool bf16)
+                             float *dw, int type)
 {
     for (int64_t j = 0; j < n && dw != NULL; j++) {
         double sum = 0;
         for (int64_t i = 0; i < rows; i++)
-            sum += get(dy, i * n + j, bf16) * a[i * n + j] *
+            sum += ref_load(type, dy, i * n + j) * a[i * n + j] *
                    rms_factor(mean_square(n, a + i * n), eps, eps_outside);
         dw[j] = (float)sum;
     }
@@ -81,27 +53,11 @@ static void rmsnorm_backward(int64_t rows, int64_t n, float eps, bool eps_outsid
         double square = mean_square(n, ai), f = rms_factor(square, eps, eps_outside), dot = 0;
         double h = !eps_outside ? f * f * f : square > 0 ? f * f / sqrt(square) : 0;
         for (int64_t j = 0; j < n; j++)
-            dot += weight(w, j) * get(dy, i * n + j, bf16) * ai[j];
+            dot += weight(w, j) * ref_load(type, dy, i * n + j) * ai[j];
         for (int64_t j = 0; j < n; j++)
-            da[i * n + j] = (float)(f * weight(w, j) * get(dy, i * n + j, bf16) -
+            da[i * n + j] = (float)(f * weight(w, j) * ref_load(type, dy, i * n + j) -
                                     ai[j] * dot * h / (double)n);
     }
-}
-
-void mf_ref_rmsnorm_backward(const mf_kctx *x, int64_t rows, int64_t n, float eps,
-                             bool eps_outside, const float *a, const float *w, const float *dy,
-                             float *da, float *dw, void *work)
-{
-    (void)x, (void)work;
-    rmsnorm_backward(rows, n, eps, eps_outside, a, w, dy, da, dw, false);
-}
-
-void mf_ref_rmsnorm_bf16_backward(const mf_kctx *x, int64_t rows, int64_t n, float eps,
-                                  bool eps_outside, const float *a, const float *w,
-                                  const mf_bf16 *dy, float *da, float *dw, void *work)
-{
-    (void)x, (void)work;
-    rmsnorm_backward(rows, n, eps, eps_outside, a, w, dy, da, dw, true);
 }
 
 static void moments(int64_t n, const float *a, double eps, double *mean, double *factor)
@@ -117,42 +73,29 @@ static void moments(int64_t n, const float *a, double eps, double *mean, double 
 }
 
 static void layernorm(int64_t rows, int64_t n, float eps, const float *a, const float *w,
-                      const float *b, void *y, bool bf16)
+                      const float *b, void *y, int type)
 {
     for (int64_t i = 0; i < rows; i++, a += n) {
         double mean, f;
         moments(n, a, eps, &mean, &f);
         for (int64_t j = 0; j < n; j++)
-            put(y, i * n + j, (a[j] - mean) * f * weight(w, j) + (b != NULL ? b[j] : 0), bf16);
+            ref_store(type, y, i * n + j,
+                      (float)((a[j] - mean) * f * weight(w, j) + (b != NULL ? b[j] : 0)));
     }
-}
-
-void mf_ref_layernorm(const mf_kctx *x, int64_t rows, int64_t n, float eps, const float *a,
-                      const float *w, const float *b, float *y)
-{
-    (void)x;
-    layernorm(rows, n, eps, a, w, b, y, false);
-}
-
-void mf_ref_layernorm_bf16(const mf_kctx *x, int64_t rows, int64_t n, float eps, const float *a,
-                           const float *w, const float *b, mf_bf16 *y)
-{
-    (void)x;
-    layernorm(rows, n, eps, a, w, b, y, true);
 }
 
 /* With c = (a - mean) f: da = f (g - mean(g) - c mean(g c)). */
 static void layernorm_backward(int64_t rows, int64_t n, float eps, const float *a,
                                const float *w, const void *dy, float *da, float *dw, float *db,
-                               bool bf16)
+                               int type)
 {
     for (int64_t j = 0; j < n && (dw != NULL || db != NULL); j++) {
         double sum_w = 0, sum_b = 0;
         for (int64_t i = 0; i < rows; i++) {
             double mean, f;
             moments(n, a + i * n, eps, &mean, &f);
-            sum_w += get(dy, i * n + j, bf16) * (a[i * n + j] - mean) * f;
-            sum_b += get(dy, i * n + j, bf16);
+            sum_w += ref_load(type, dy, i * n + j) * (a[i * n + j] - mean) * f;
+            sum_b += ref_load(type, dy, i * n + j);
         }
         if (dw != NULL) dw[j] = (float)sum_w;
         if (db != NULL) db[j] = (float)sum_b;
@@ -162,38 +105,20 @@ static void layernorm_backward(int64_t rows, int64_t n, float eps, const float *
         double mean, f, g = 0, gc = 0;
         moments(n, ai, eps, &mean, &f);
         for (int64_t j = 0; j < n; j++) {
-            double gj = weight(w, j) * get(dy, i * n + j, bf16);
+            double gj = weight(w, j) * ref_load(type, dy, i * n + j);
             g += gj;
             gc += gj * (ai[j] - mean) * f;
         }
         g /= (double)n;
         gc /= (double)n;
         for (int64_t j = 0; j < n; j++)
-            da[i * n + j] = (float)(f * (weight(w, j) * get(dy, i * n + j, bf16) - g -
+            da[i * n + j] = (float)(f * (weight(w, j) * ref_load(type, dy, i * n + j) - g -
                                          (ai[j] - mean) * f * gc));
     }
 }
 
-void mf_ref_layernorm_backward(const mf_kctx *x, int64_t rows, int64_t n, float eps,
-                               const float *a, const float *w, const float *dy, float *da,
-                               float *dw, float *db, void *work)
+static void l2_normalize(int64_t rows, int64_t n, float eps, const float *a, float *y)
 {
-    (void)x, (void)work;
-    layernorm_backward(rows, n, eps, a, w, dy, da, dw, db, false);
-}
-
-void mf_ref_layernorm_bf16_backward(const mf_kctx *x, int64_t rows, int64_t n, float eps,
-                                    const float *a, const float *w, const mf_bf16 *dy,
-                                    float *da, float *dw, float *db, void *work)
-{
-    (void)x, (void)work;
-    layernorm_backward(rows, n, eps, a, w, dy, da, dw, db, true);
-}
-
-void mf_ref_l2_normalize(const mf_kctx *x, int64_t rows, int64_t n, float eps, const float *a,
-                         float *y)
-{
-    (void)x;
     for (int64_t i = 0; i < rows; i++, a += n, y += n) {
         double length = fmax(sqrt(mean_square(n, a) * (double)n), eps);
         for (int64_t j = 0; j < n; j++)
@@ -202,10 +127,9 @@ void mf_ref_l2_normalize(const mf_kctx *x, int64_t rows, int64_t n, float eps, c
 }
 
 /* da = (dy - a (dy . a) / |a|^2) / |a|; dy / eps where |a| <= eps. */
-void mf_ref_l2_normalize_backward(const mf_kctx *x, int64_t rows, int64_t n, float eps,
-                                  const float *a, const float *dy, float *da)
+static void l2_normalize_backward(int64_t rows, int64_t n, float eps, const float *a,
+                                  const float *dy, float *da)
 {
-    (void)x;
     for (int64_t i = 0; i < rows; i++, a += n, dy += n, da += n) {
         double length = sqrt(mean_square(n, a) * (double)n), dot = 0;
         for (int64_t j = 0; j < n; j++)
@@ -215,4 +139,57 @@ void mf_ref_l2_normalize_backward(const mf_kctx *x, int64_t rows, int64_t n, flo
             da[j] = longer ? (float)((dy[j] - a[j] * dot / (length * length)) / length)
                            : dy[j] / eps;
     }
+}
+
+/* ---- groups ---- */
+
+/* Rows `from` .. `to` - 1, with the weights of group e. */
+static void forward(const mf_norm_args *p, int64_t from, int64_t to, int64_t e)
+{
+    const float *a = p->a + from * p->n, *w = p->w ? p->w + e * p->n : NULL;
+    const float *b = p->b ? p->b + e * p->n : NULL;
+    void *y = (char *)p->y + from * p->n * mf_cast_size((int)p->type);
+    if (p->kind == MF_NORM_FN_RMS)
+        rmsnorm(to - from, p->n, p->eps, p->eps_outside, a, w, y, (int)p->type);
+    else if (p->kind == MF_NORM_FN_LAYER)
+        layernorm(to - from, p->n, p->eps, a, w, b, y, (int)p->type);
+    else
+        l2_normalize(to - from, p->n, p->eps, a, y);
+}
+
+static void backward(const mf_norm_args *p, int64_t from, int64_t to, int64_t e)
+{
+    const float *a = p->a + from * p->n, *w = p->w ? p->w + e * p->n : NULL;
+    const void *dy = (const char *)p->dy + from * p->n * mf_cast_size((int)p->type);
+    float *da = p->da ? p->da + from * p->n : NULL;
+    float *dw = p->dw ? p->dw + e * p->n : NULL, *db = p->db ? p->db + e * p->n : NULL;
+    if (p->kind == MF_NORM_FN_RMS)
+        rmsnorm_backward(to - from, p->n, p->eps, p->eps_outside, a, w, dy, da, dw,
+                         (int)p->type);
+    else if (p->kind == MF_NORM_FN_LAYER)
+        layernorm_backward(to - from, p->n, p->eps, a, w, dy, da, dw, db, (int)p->type);
+    else
+        l2_normalize_backward(to - from, p->n, p->eps, a, dy, da);
+}
+
+void mf_ref_norm(const mf_kctx *x, const mf_norm_args *p)
+{
+    if (mf_kctx_failed(x)) return;
+    if (!p->offset) forward(p, 0, p->rows, 0);
+    for (int64_t e = 0; p->offset && e < p->groups; e++)
+        forward(p, p->offset[e], p->offset[e + 1], e);
+    for (int64_t i = p->offset ? p->offset[p->groups] * p->n : p->rows * p->n;
+         i < p->rows * p->n; i++)
+        ref_store((int)p->type, p->y, i, 0);
+}
+
+void mf_ref_norm_backward(const mf_kctx *x, const mf_norm_args *p)
+{
+    if (mf_kctx_failed(x)) return;
+    if (!p->offset) backward(p, 0, p->rows, 0);
+    for (int64_t e = 0; p->offset && e < p->groups; e++)
+        backward(p, p->offset[e], p->offset[e + 1], e);
+    for (int64_t i = p->offset ? p->offset[p->groups] * p->n : p->rows * p->n;
+         p->da && i < p->rows * p->n; i++)
+        p->da[i] = 0;
 }

@@ -1,4 +1,6 @@
-/* random.c: numbers of a stream. Word i of a stream is word i % 4 of its block i / 4. */
+/* random.c: numbers of a stream. Word i of a stream is word i % 4 of its block i / 4, so any
+ * number can be drawn alone.
+ */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
@@ -15,14 +17,14 @@ static uint32_t word_of(const mf_kctx *x, uint64_t stream, int64_t i)
     return block[i % 4];
 }
 
-void mf_ref_uniform(const mf_kctx *x, uint64_t stream, int64_t n, float *out)
+static void uniform(const mf_kctx *x, uint64_t stream, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i++)
         out[i] = uniform_of(word_of(x, stream, i));
 }
 
 /* Box-Muller: words 2j and 2j + 1 give the normals 2j (cosine) and 2j + 1 (sine). */
-void mf_ref_gaussian(const mf_kctx *x, uint64_t stream, int64_t n, float *out)
+static void normal(const mf_kctx *x, uint64_t stream, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i++) {
         double u = ((double)word_of(x, stream, i & ~(int64_t)1) + 1) * 0x1p-32;
@@ -30,6 +32,14 @@ void mf_ref_gaussian(const mf_kctx *x, uint64_t stream, int64_t n, float *out)
         double r = sqrt(-2 * log(u));
         out[i] = (float)(r * (i % 2 ? sin(angle) : cos(angle)));
     }
+}
+
+void mf_ref_random(const mf_kctx *x, int kind, uint64_t stream, int64_t n, float *out)
+{
+    if (kind == MF_RANDOM_UNIFORM)
+        uniform(x, stream, n, out);
+    else
+        normal(x, stream, n, out);
 }
 
 void mf_ref_dropout(const mf_kctx *x, uint64_t stream, int64_t n, float p, const float *in,

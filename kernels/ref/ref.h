@@ -13,15 +13,15 @@
 #include <math.h>
 #include <string.h>
 
-static inline float mf_ref_widen(mf_bf16 half)
+static inline float mf_ref_to_f32(mf_bf16 number)
 {
-    uint32_t bits = (uint32_t)half << 16; /* the upper half of a float */
+    uint32_t bits = (uint32_t)number << 16; /* the upper half of a float */
     float value;
     memcpy(&value, &bits, sizeof(value));
     return value;
 }
 
-static inline mf_bf16 mf_ref_round(float value)
+static inline mf_bf16 mf_ref_to_bf16(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof(bits));
@@ -29,7 +29,21 @@ static inline mf_bf16 mf_ref_round(float value)
     return (mf_bf16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-#define MF_KERNEL(ret, fn, args) ret mf_ref_##fn args;
+/* Element i of an array of f32 or bf16. */
+static inline float ref_load(int type, const void *from, int64_t i)
+{
+    return type == MF_CAST_BF16 ? mf_ref_to_f32(((const mf_bf16 *)from)[i])
+                                : ((const float *)from)[i];
+}
+static inline void ref_store(int type, void *to, int64_t i, float value)
+{
+    if (type == MF_CAST_BF16)
+        ((mf_bf16 *)to)[i] = mf_ref_to_bf16(value);
+    else
+        ((float *)to)[i] = value;
+}
+
+#define MF_KERNEL(fn, args) void mf_ref_##fn args;
 #include "kernels/kernels.def"
 #undef MF_KERNEL
 

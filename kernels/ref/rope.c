@@ -1,4 +1,6 @@
-/* rope.c: rotary positions, and the write into a key-value cache. */
+/* rope.c: rotary positions, and the write into a key-value cache, which happens only if all of
+ * it fits.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -25,13 +27,17 @@ void mf_ref_rope(const mf_kctx *x, int64_t rows, int64_t width, int64_t head_dim
     }
 }
 
-int64_t mf_ref_cache_append(const mf_kctx *x, int64_t batch, int64_t s, int64_t t, int64_t n,
-                            const int32_t *pos, const float *a, float *cache)
+void mf_ref_cache_append(const mf_kctx *x, int64_t batch, int64_t s, int64_t t, int64_t n,
+                         const int32_t *pos, const float *a, float *cache)
 {
-    (void)x;
     for (int64_t b = 0; b < batch; b++)
-        if (pos[b] < 0 || pos[b] > s - t) return b;
+        if (pos[b] < 0 || pos[b] > s - t)
+            mf_kctx_fail(x, (mf_fault){.kind = MF_FAULT_CACHE,
+                                        .index = b,
+                                        .value = pos[b],
+                                        .lo = t,
+                                        .hi = s});
+    if (mf_kctx_failed(x)) return;
     for (int64_t b = 0; b < batch; b++)
         memcpy(cache + (b * s + pos[b]) * n, a + b * t * n, (size_t)(t * n) * sizeof(float));
-    return -1;
 }

@@ -1,4 +1,6 @@
-/* route.c: gates and statistics of routing. */
+/* route.c: gates and statistics of routing, token by token in double, as the formulas in
+ * kernels.def say.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +14,7 @@ static int64_t token_of(const int32_t *token, int64_t r, int64_t k)
 void mf_ref_mask_rows(const mf_kctx *x, int64_t rows, int64_t k, const int32_t *expert,
                       const int32_t *token, const float *mask, int32_t *out)
 {
-    (void)x;
+    if (mf_kctx_failed(x)) return;
     for (int64_t r = 0; r < rows; r++) {
         int64_t t = token_of(token, r, k);
         out[r] = t >= 0 && mask[t] != 0 ? expert[r] : -1;
@@ -42,7 +44,7 @@ void mf_ref_route_gates(const mf_kctx *x, int64_t tokens, int64_t experts, int64
                         const float *prob, const int32_t *chosen, const int32_t *admitted,
                         bool renormalize, double scale, float *gate)
 {
-    (void)x;
+    if (mf_kctx_failed(x)) return;
     for (int64_t t = 0; t < tokens; t++, prob += experts) {
         double sum = renormalize ? gate_sum(prob, chosen, admitted, t * k, k) : 1;
         for (int64_t r = t * k; r < (t + 1) * k; r++) {
@@ -56,7 +58,7 @@ void mf_ref_route_gates_grad(const mf_kctx *x, int64_t tokens, int64_t experts, 
                              const float *prob, const int32_t *chosen, const int32_t *admitted,
                              bool renormalize, double scale, const float *dgate, float *dprob)
 {
-    (void)x;
+    if (mf_kctx_failed(x)) return;
     memset(dprob, 0, (size_t)(tokens * experts) * sizeof(*dprob));
     for (int64_t t = 0; t < tokens; t++, prob += experts, dprob += experts) {
         double sum = renormalize ? gate_sum(prob, chosen, admitted, t * k, k) : 1, mean = 0;
@@ -86,6 +88,7 @@ void mf_ref_routing_stats(const mf_kctx *x, int64_t tokens, int64_t rows, int64_
                           const int32_t *token, float *chosen_sum, float *admitted_sum,
                           float *importance, float *scalars, void *work)
 {
+    if (mf_kctx_failed(x)) return;
     double *sum = work; /* [3,E]: chosen, admitted, importance */
     int32_t *rows_of = (int32_t *)(sum + 3 * experts);
     double real = 0, nats = 0, top = 0, n_chosen = 0;
@@ -129,6 +132,7 @@ void mf_ref_joint_count(const mf_kctx *x, int64_t rows, int64_t k, int64_t exper
                         int64_t labels, const int32_t *expert, const int32_t *token,
                         const int32_t *label, float *out, void *work)
 {
+    if (mf_kctx_failed(x)) return;
     double *count = work;
     (void)x;
     memset(count, 0, (size_t)(experts * labels) * sizeof(*count));

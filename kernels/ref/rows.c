@@ -1,4 +1,6 @@
-/* rows.c: softmax and its relatives, row by row. */
+/* rows.c: softmax and its relatives, row by row: the largest element is taken off first, sums
+ * are in double.
+ */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
@@ -22,9 +24,8 @@ static double sum_exp(int64_t n, const float *row, double m)
     return sum;
 }
 
-void mf_ref_softmax(const mf_kctx *x, int64_t rows, int64_t n, const float *in, float *out)
+static void softmax(int64_t rows, int64_t n, const float *in, float *out)
 {
-    (void)x;
     for (int64_t r = 0; r < rows; r++, in += n, out += n) {
         double m = largest(n, in), sum = sum_exp(n, in, m);
         for (int64_t i = 0; i < n; i++)
@@ -32,10 +33,9 @@ void mf_ref_softmax(const mf_kctx *x, int64_t rows, int64_t n, const float *in, 
     }
 }
 
-void mf_ref_softmax_grad(const mf_kctx *x, int64_t rows, int64_t n, const float *out,
-                         const float *dout, float *din)
+static void softmax_grad(int64_t rows, int64_t n, const float *out, const float *dout,
+                         float *din)
 {
-    (void)x;
     for (int64_t r = 0; r < rows; r++, out += n, dout += n, din += n) {
         double dot = 0;
         for (int64_t i = 0; i < n; i++)
@@ -45,9 +45,8 @@ void mf_ref_softmax_grad(const mf_kctx *x, int64_t rows, int64_t n, const float 
     }
 }
 
-void mf_ref_log_softmax(const mf_kctx *x, int64_t rows, int64_t n, const float *in, float *out)
+static void log_softmax(int64_t rows, int64_t n, const float *in, float *out)
 {
-    (void)x;
     for (int64_t r = 0; r < rows; r++, in += n, out += n) {
         double m = largest(n, in), log_sum = log(sum_exp(n, in, m));
         for (int64_t i = 0; i < n; i++)
@@ -55,10 +54,9 @@ void mf_ref_log_softmax(const mf_kctx *x, int64_t rows, int64_t n, const float *
     }
 }
 
-void mf_ref_log_softmax_grad(const mf_kctx *x, int64_t rows, int64_t n, const float *out,
-                             const float *dout, float *din)
+static void log_softmax_grad(int64_t rows, int64_t n, const float *out, const float *dout,
+                             float *din)
 {
-    (void)x;
     for (int64_t r = 0; r < rows; r++, out += n, dout += n, din += n) {
         double sum = 0;
         for (int64_t i = 0; i < n; i++)
@@ -68,35 +66,31 @@ void mf_ref_log_softmax_grad(const mf_kctx *x, int64_t rows, int64_t n, const fl
     }
 }
 
-void mf_ref_logsumexp(const mf_kctx *x, int64_t rows, int64_t n, const float *in, float *out)
+static void logsumexp(int64_t rows, int64_t n, const float *in, float *out)
 {
-    (void)x;
     for (int64_t r = 0; r < rows; r++, in += n) {
         double m = largest(n, in);
         out[r] = (float)(isinf(m) ? m : m + log(sum_exp(n, in, m)));
     }
 }
 
-void mf_ref_logsumexp_grad(const mf_kctx *x, int64_t rows, int64_t n, const float *in,
-                           const float *out, const float *dout, float *din)
+static void logsumexp_grad(int64_t rows, int64_t n, const float *in, const float *out,
+                           const float *dout, float *din)
 {
-    (void)x;
     for (int64_t r = 0; r < rows; r++, in += n, din += n)
         for (int64_t i = 0; i < n; i++)
             din[i] = (float)(exp((double)in[i] - out[r]) * dout[r]);
 }
 
-void mf_ref_row_max(const mf_kctx *x, int64_t rows, int64_t n, const float *in, float *out)
+static void row_max(int64_t rows, int64_t n, const float *in, float *out)
 {
-    (void)x;
     for (int64_t r = 0; r < rows; r++)
         out[r] = largest(n, in + r * n);
 }
 
-void mf_ref_row_max_grad(const mf_kctx *x, int64_t rows, int64_t n, const float *in,
-                         const float *dout, float *din)
+static void row_max_grad(int64_t rows, int64_t n, const float *in, const float *dout,
+                         float *din)
 {
-    (void)x;
     for (int64_t r = 0; r < rows; r++, in += n, din += n) {
         float m = largest(n, in);
         int64_t at = 0;
@@ -104,5 +98,45 @@ void mf_ref_row_max_grad(const mf_kctx *x, int64_t rows, int64_t n, const float 
             at++;
         for (int64_t i = 0; i < n; i++)
             din[i] = i == at ? dout[r] : 0;
+    }
+}
+
+void mf_ref_row_map(const mf_kctx *x, int fn, int64_t rows, int64_t n, const float *in,
+                    float *out)
+{
+    (void)x;
+    switch ((mf_row_fn)fn) {
+    case MF_ROW_SOFTMAX:
+        softmax(rows, n, in, out);
+        break;
+    case MF_ROW_LOG_SOFTMAX:
+        log_softmax(rows, n, in, out);
+        break;
+    case MF_ROW_LOGSUMEXP:
+        logsumexp(rows, n, in, out);
+        break;
+    case MF_ROW_MAX:
+        row_max(rows, n, in, out);
+        break;
+    }
+}
+
+void mf_ref_row_map_grad(const mf_kctx *x, int fn, int64_t rows, int64_t n, const float *in,
+                         const float *out, const float *dout, float *din)
+{
+    (void)x;
+    switch ((mf_row_fn)fn) {
+    case MF_ROW_SOFTMAX:
+        softmax_grad(rows, n, out, dout, din);
+        break;
+    case MF_ROW_LOG_SOFTMAX:
+        log_softmax_grad(rows, n, out, dout, din);
+        break;
+    case MF_ROW_LOGSUMEXP:
+        logsumexp_grad(rows, n, in, out, dout, din);
+        break;
+    case MF_ROW_MAX:
+        row_max_grad(rows, n, in, dout, din);
+        break;
     }
 }

@@ -1,4 +1,6 @@
-/* shape.c: moving elements, and sums over one dimension. */
+/* shape.c: moving elements, and sums over one dimension, in double, in the order of
+ * that dimension.
+ */
 #include <string.h>
 
 #include "kernels/ref/ref.h"

@@ -1,9 +1,25 @@
-/* table.c: the reference set, complete by construction. */
+/* table.c: the reference set, complete by construction: a kernel without a reference does
+ * not link.
+ */
 #include "kernels/ref/ref.h"
+
+/* Plain loops read weights as they lie. */
+static bool cannot_pack(int type, int64_t n, int64_t k)
+{
+    (void)type, (void)n, (void)k;
+    return false;
+}
+
+void mf_ref_pack_weights(const mf_kctx *x, int type, int64_t parts, int64_t n, int64_t k,
+                         void *w)
+{
+    (void)x, (void)type, (void)parts, (void)n, (void)k, (void)w;
+}
 
 const mf_kernels mf_kernels_ref = {
     .name = "ref",
-#define MF_KERNEL(ret, fn, args) .fn = mf_ref_##fn,
+    .can_pack = cannot_pack,
+#define MF_KERNEL(fn, args) .fn = mf_ref_##fn,
 #include "kernels/kernels.def"
 #undef MF_KERNEL
 };

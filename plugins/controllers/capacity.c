@@ -1,17 +1,17 @@
-/* capacity: turns moe.capacity_factor while training runs, one factor for all experts.
+/* capacity: changes moe.capacity_factor during training, one factor for all experts.
  *
  *     rule = demand   phi = phi0 + k max(0, E d - 1), at most (1 + limit) phi0:  what adaptive
  *                     capacity (C_i = C0 + k max(0, n_i - T/E), Singh and Adithya, section 3.2;
  *                     moe.adaptive_capacity does it for each expert and batch) gives the
- *                     fullest expert; d: largest share of rows that one expert of a layer was
- *                     chosen for
- *     rule = target   phi grows by `rate` while more than `target` of the rows are dropped, and
- *                     shrinks by it while less than half of that are, within lo .. hi
+ *                     fullest expert; d: largest share of assignments that chose one expert
+ *                     of a layer
+ *     rule = target   phi grows by `rate` while more than `target` of the assignments are
+ *                     dropped, and shrinks by it while less than half of `target` are, within
+ *                     lo .. hi
  *
  * d and the drop rate are those of the worst layer, averaged over about `window` calls. phi0 is
- * the factor at the first call. A change smaller than `least` (relative) is not made. Wants a
- * capacity: moe.capacity_factor above 0.
- */
+ * the factor at the first call. A change smaller than `least` (relative) is not made. The model
+ * must have a capacity: moe.capacity_factor above 0. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ typedef struct {
     int32_t experts;
 } controller;
 
-enum { MEAN, CALLS, BASE, KEPT }; /* of the buffer "state", which is saved */
+enum { MEAN, CALLS, BASE, KEPT }; /* elements of the buffer "state", which is saved */
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
@@ -42,7 +42,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return mf->buffer(ctx, "state", mf_shape1(KEPT), MF_ZEROS);
 }
 
-/* What the rule looks at, in the worst layer. */
+/* The measurement that the rule uses, in the worst layer. */
 static double look(const controller *self, const mf_step *step)
 {
     double worst = 0;
@@ -115,5 +115,5 @@ static const mf_option options[] = {
 static const mf_controller vtable = {sizeof(mf_controller), 0, init, NULL, on_step};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_CONTROLLER, mf_controller, "capacity", "1.0", "MIT",
-                                  "turns the capacity factor by demand or by drop rate",
+                                  "changes the capacity factor by demand or by drop rate",
                                   options, conf, controller, &vtable);

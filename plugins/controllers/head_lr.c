@@ -1,13 +1,12 @@
-/* head_lr: attention heads that came back learn faster for a while (repository
- * CambrianTech/sentinel-ai: utils/head_lr_manager.py). n steps after a head came back its
+/* head_lr: attention heads that were reactivated learn faster for a while (repository
+ * CambrianTech/sentinel-ai: utils/head_lr_manager.py). n steps after its reactivation a head's
  * learning rate has the factor
  *
  *     1 + (boost - 1) n / warmup                    up to n = warmup
  *     max(1, boost * decay^(n - warmup))            then, up to n = cooldown
  *
- * after = both: the heads that are left in a layer get it too when another one is pruned.
- * Every change is a turn of the live option layers.N.attention.lr_scale.H.
- */
+ * after = both: the remaining heads of a layer get the factor too when another head of it is
+ * pruned. Each change sets the live option layers.N.attention.lr_scale.H. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,8 +31,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->c = conf_;
     self->layers = dims->n_layers;
     self->heads = dims->heads;
-    /* Step of the occasion, 0 for none; what was active at the last call, 0 before the
-     * first. */
+    /* since: the step at which the factor began, 0 for none. was: which heads were active at
+     * the last call, 0 before the first call. */
     int rc = mf->buffer(ctx, "since", mf_shape2(dims->n_layers, dims->heads), MF_ZEROS);
     if (rc == MF_OK)
         rc = mf->buffer(ctx, "was", mf_shape2(dims->n_layers, dims->heads), MF_ZEROS);
@@ -61,12 +60,13 @@ static void watch(const controller *s, const float *active, float *was, float *s
         if (active[h] != 0 && since[h] == 0) since[h] = step;
 }
 
-/* Nothing can be done in a model whose heads have no gates: say so, once. */
+/* A model whose heads have no gates cannot be changed: warn once. */
 static void warn(controller *self, mf_ctx *ctx)
 {
     if (!self->warned)
         mf->log(ctx, 1,
-                "heads have no gates here, there is nothing to do: model.head_gates = yes");
+                "heads have no gates here, there is nothing to do: an adapter head_gates "
+                "gives them");
     self->warned = true;
 }
 

@@ -1,18 +1,17 @@
-/* plateau: brings pruned attention heads back when learning stalls (Adaptive Transformer with
+/* plateau: reactivates pruned attention heads when learning stalls (Adaptive Transformer with
  * Sentinel Gates, section 4.2: "if validation loss plateaus and all heads remain highly
  * utilized, we activate preallocated inactive heads by initializing gates from zero").
  *
- * Stalled: the validation loss has not fallen by min_change for `patience` evaluations. Used:
- * no active head has a gate below `used`. "From zero" can be read in two ways:
+ * Stalled: the validation loss has not fallen by min_change for `patience` evaluations.
+ * Utilized: no active head has a gate below `used`. "From zero" can be read in two ways:
  *     start = ramp: the gate rises evenly from 0.01 to `to` over ramp_steps (as the
  *                   published code grows heads)
  *     start = half: the logit is 0, the gate 0.5
- * A head comes back with the weights with which it went. Heads in reserve are those that
- * controller prune takes out at step 1, before they have learned anything. choose: balanced,
- * from the layer that has lost most; first, in order; random.
+ * A reactivated head has the weights that it had when it was pruned. Heads in reserve are heads
+ * that controller prune deactivates at step 1, before they have learned anything. choose:
+ * balanced, from the layer that has lost most; first, in order; random.
  *
- * Every change is a turn of the live options layers.N.attention.{gate,active}.H.
- */
+ * Each change sets the live options layers.N.attention.{gate,active}.H. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +28,7 @@ typedef struct {
 
 typedef struct {
     const conf *c;
-    bool warned, raw; /* raw: model.gate_form, gates are not kept as logits */
+    bool warned, raw; /* raw: model.gate_form = raw, gates are not stored as logits */
     int32_t layers, heads;
 } controller;
 
@@ -43,7 +42,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->layers = dims->n_layers;
     self->heads = dims->heads;
     self->raw = dims->raw_gates != 0;
-    /* Step at which a head that is still rising came back, 0 for others. */
+    /* The step at which a head that still rises was reactivated, 0 for other heads. */
     int rc = mf->buffer(ctx, "since", mf_shape2(dims->n_layers, dims->heads), MF_ZEROS);
     return rc == MF_OK ? mf->buffer(ctx, "state", mf_shape1(NUMBERS), MF_ZEROS) : rc;
 }
@@ -64,7 +63,7 @@ static int turn(const controller *s, mf_ctx *ctx, int32_t i, const char *what, d
     return mf->set_live(ctx, name, value, why);
 }
 
-/* What a gate is kept as. */
+/* The stored value of a gate: the gate itself, or its logit. */
 static double kept(const controller *s, double gate)
 {
     return s->raw ? gate : log(gate / (1 - gate));
@@ -75,7 +74,7 @@ static double gate_of(const controller *s, float value)
     return s->raw ? (double)value : 1 / (1 + exp(-(double)value));
 }
 
-/* ---- heads on their way up ---- */
+/* ---- heads whose gates rise ---- */
 
 static int rise(const controller *s, mf_ctx *ctx, float *since, int64_t step)
 {
@@ -86,16 +85,16 @@ static int rise(const controller *s, mf_ctx *ctx, float *since, int64_t step)
         const double from = (double)since[i],
                      u = ((double)step - from) / (double)s->c->ramp_steps,
                      gate = RAMP_FROM + (s->c->to - RAMP_FROM) * (u < 1 ? u : 1);
-        const bool gone = of_layer(ctx, i / s->heads, "active")[i % s->heads] == 0;
-        if (gone || u >= 1) since[i] = 0;
+        const bool f32_released = of_layer(ctx, i / s->heads, "active")[i % s->heads] == 0;
+        if (f32_released || u >= 1) since[i] = 0;
         snprintf(why, sizeof why, "came back at step %.0f%s", from,
                  u >= 1 ? ": the end of its ramp" : "");
-        if (!gone) rc = turn(s, ctx, i, "gate", kept(s, gate), why);
+        if (!f32_released) rc = turn(s, ctx, i, "gate", kept(s, gate), why);
     }
     return rc;
 }
 
-/* ---- growing ---- */
+/* ---- reactivation ---- */
 
 static bool all_used(const controller *s, mf_ctx *ctx)
 {
@@ -107,7 +106,7 @@ static bool all_used(const controller *s, mf_ctx *ctx)
     return true;
 }
 
-/* Steele, Lea, Flood 2014: the mixing of SplitMix. */
+/* Steele, Lea, Flood 2014: the mixing function of SplitMix. */
 static uint64_t mixed(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -116,7 +115,7 @@ static uint64_t mixed(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* A pruned head; -1: there is none. */
+/* Chooses a pruned head; -1: there is none. */
 static int32_t pick(const controller *s, mf_ctx *ctx, int64_t step)
 {
     int32_t best = -1, most = 0, found = 0;
@@ -159,12 +158,13 @@ static int grow(const controller *s, mf_ctx *ctx, float *since, const mf_step *s
     return rc;
 }
 
-/* Nothing can be done in a model whose heads have no gates: say so, once. */
+/* A model whose heads have no gates cannot be changed: warn once. */
 static void warn(controller *self, mf_ctx *ctx)
 {
     if (!self->warned)
         mf->log(ctx, 1,
-                "heads have no gates here, there is nothing to do: model.head_gates = yes");
+                "heads have no gates here, there is nothing to do: an adapter head_gates "
+                "gives them");
     self->warned = true;
 }
 

@@ -1,5 +1,5 @@
-/* prune: takes a share of all attention heads out at one step, the lowest by a measure first:
- * for curves of quality and speed against the share that is pruned.
+/* prune: deactivates a share of all attention heads at one step, those with the lowest score
+ * first. It is used for curves of quality and speed against the share of pruned heads.
  *
  *     by = gate, gradient, importance   lowest first (importance: see moefw-plugin(7))
  *     by = entropy                      highest first (the heads that attend to everything)
@@ -8,8 +8,7 @@
  *     by = random                       by seed
  *     by = spread                       evenly over the layers, last heads first: for timings
  *
- * Every change is a turn of the live option layers.N.attention.active.H.
- */
+ * Each change sets the live option layers.N.attention.active.H. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +35,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->layers = dims->n_layers;
     self->heads = dims->heads;
     self->dim = dims->dim;
-    /* Scores, lowest first to go. */
+    /* Scores; the lowest are pruned first. */
     return mf->buffer(ctx, "score", mf_shape2(dims->n_layers, dims->heads), MF_ZEROS);
 }
 
@@ -57,7 +56,7 @@ static double magnitude(const controller *s, mf_ctx *ctx, int32_t layer, int32_t
     return sqrt(sum);
 }
 
-/* Steele, Lea, Flood 2014: the mixing of SplitMix, to [0,1). */
+/* Steele, Lea, Flood 2014: the mixing function of SplitMix, to [0,1). */
 static double drawn(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -102,12 +101,13 @@ static int take(const controller *s, mf_ctx *ctx, int32_t i, double value)
     return mf->set_live(ctx, name, 0, why);
 }
 
-/* Nothing can be done in a model whose heads have no gates: say so, once. */
+/* A model whose heads have no gates cannot be changed: warn once. */
 static void warn(controller *self, mf_ctx *ctx)
 {
     if (!self->warned)
         mf->log(ctx, 1,
-                "heads have no gates here, there is nothing to do: model.head_gates = yes");
+                "heads have no gates here, there is nothing to do: an adapter head_gates "
+                "gives them");
     self->warned = true;
 }
 

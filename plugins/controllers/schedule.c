@@ -1,6 +1,6 @@
 /* schedule: moves one live option along a curve over the steps of the run.
  *
- *     u = (step - start) / (end - start), held to [0,1]
+ *     u = (step - start) / (end - start), clamped to [0,1]
  *     linear       from + (to - from) u
  *     cosine       from + (to - from) (1 - cos(pi u)) / 2
  *     exponential  from (to / from)^u          (from and to of the same sign, not 0)
@@ -8,8 +8,7 @@
  *
  * target is the option's INI name: "router.temperature", "regularizer.balance.weight",
  * "train.lr". end = 0 means the planned last step. The value is a function of the step alone,
- * so a resumed run goes on along the same curve.
- */
+ * so a resumed run continues on the same curve. */
 #include <moefw/moefw.h>
 #include <math.h>
 

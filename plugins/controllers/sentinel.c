@@ -1,6 +1,6 @@
-/* sentinel: lowers the gates of attention heads that seem redundant, and prunes those that end
- * low (Adaptive Transformer with Sentinel Gates, sections 3.2 and 4.2; repository
- * CambrianTech/sentinel-ai: controller_ann.py, controller_manager.py).
+/* sentinel: lowers the gates of attention heads that seem redundant, and prunes heads whose
+ * gates have become small (Adaptive Transformer with Sentinel Gates, sections 3.2 and 4.2;
+ * repository CambrianTech/sentinel-ai: controller_ann.py, controller_manager.py).
  *
  *     logit -= entropy_step  * rate   where the entropy of the head's attention is high
  *     logit -= gradient_step * rate   where the norm of its gradient is low
@@ -8,25 +8,25 @@
  *     rate = max(rate_min, rate * rate_decay^floor(step / rate_steps))
  *     pruned: gate < prune_below, up to max_pruned of all heads
  *
- * The paper says "consistently" high or low, the code looks at one step: here a measurement is
- * averaged with `memory` and has to hold for `window` calls. memory = 0, window = 1 is the
- * code. The defaults are the code's; it is called every 100 steps there (`every = 100`). At its
- * rates a logit moves by .001 a call, 3.0 to -2.2 (a gate of .1) in 520,000 steps: mind `rate`.
+ * The paper says "consistently" high or low, the code looks at one step. Here a measurement is
+ * averaged with `memory` and must hold for `window` calls; memory = 0, window = 1 is the code.
+ * The defaults are the code's, which calls it every 100 steps (`every = 100`). At its rates a
+ * logit moves by .001 per call, so it takes 520,000 steps from 3.0 to -2.2 (a gate of .1):
+ * choose `rate` accordingly.
  *
- * All heads past a threshold are lowered alike, so that with select = all they end low
- * together. select = worst lowers only as many as may still be pruned: the least important ones
- * (of those without a measured importance, the ones with the highest entropy). Nothing is
- * lowered further once max_pruned is reached. A head that comes back is left alone for `grace`
- * steps.
+ * All heads past a threshold are lowered by the same amount, so with select = all they reach
+ * the limit together. select = worst lowers only as many as may still be pruned: the least
+ * important ones (among heads without a measured importance, those with the highest entropy).
+ * No head is lowered further once max_pruned is reached. A reactivated head is not lowered for
+ * `grace` steps.
  *
- * A head of keys and values that several query heads share (model.kv_heads) goes with the last
- * of them, and the gradient norm of a head counts its share of it.
+ * A head of keys and values that several query heads share (model.kv_heads) is pruned with the
+ * last of them, and the gradient norm of a head counts its share of it.
  *
- * With model.gate_form = raw, gates are the numbers that are turned; they move by their logits
- * all the same, which end at `clamp`: a gate of 1 begins there.
+ * With form = raw of the adapter head_gates the gates themselves are stored. They still move by
+ * their logits, which end at `clamp`: a gate of 1 begins there.
  *
- * Every change is a turn of the live options layers.N.attention.{gate,active}.H.
- */
+ * Each change sets the live options layers.N.attention.{gate,active}.H. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdio.h>
@@ -44,11 +44,11 @@ typedef struct {
 
 typedef struct {
     const conf *c;
-    bool warned, raw; /* raw: gates are not kept as logits */
+    bool warned, raw; /* raw: gates are not stored as logits */
     int32_t layers, heads;
 } controller;
 
-/* Buffers of [layers, heads]; then one of a few numbers. */
+/* Buffers of [layers, heads] first; then one buffer of a few numbers. */
 enum { ENTROPY, GRADIENT, IMPORTANCE, HIGH, LOW, SINCE, WAS, LISTS };
 static const char *const lists[LISTS] = {"entropy", "gradient", "importance", "high",
                                          "low",     "since",    "was"};
@@ -61,7 +61,7 @@ typedef struct {
     const mf_step *step;
     float *list[LISTS], *number;
     double rate;
-    int32_t n, pruned, room; /* heads; pruned; that may still be */
+    int32_t n, pruned, room; /* number of heads; pruned heads; heads that may still be pruned */
 } call;
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
@@ -104,7 +104,8 @@ static void name_of(const call *x, int32_t i, const char *what, char out[64])
 
 static void mix(const call *x, float *list, int32_t i, double value)
 {
-    const double m = x->number[CALLS] > 0 ? x->c->memory : 0; /* the first one counts whole */
+    /* the first measurement counts fully */
+    const double m = x->number[CALLS] > 0 ? x->c->memory : 0;
     list[i] = (float)(m * (double)list[i] + (1 - m) * value);
 }
 
@@ -130,9 +131,9 @@ static int measure(call *x)
     return MF_OK;
 }
 
-/* ---- who is lowered ---- */
+/* ---- which heads are lowered ---- */
 
-/* Would head a go before head b? By importance where it is known, else by entropy. */
+/* Whether head a is pruned before head b: by importance if it is known, else by entropy. */
 static bool goes_before(const call *x, int32_t a, int32_t b)
 {
     const float *imp = x->list[IMPORTANCE], *ent = x->list[ENTROPY];
@@ -154,7 +155,7 @@ static bool redundant(const call *x, int32_t i)
            (x->list[HIGH][i] >= window || x->list[LOW][i] >= window);
 }
 
-/* Active heads of the layer that would not go before head i: those that it would leave. */
+/* Number of active heads of the layer that would be pruned after head i. */
 static int32_t left_behind(const call *x, int32_t i)
 {
     int32_t n = 0;
@@ -164,7 +165,7 @@ static int32_t left_behind(const call *x, int32_t i)
     return n;
 }
 
-/* Is it among the `room` that go first? */
+/* Whether head i is among the `room` heads that are pruned first. */
 static bool among_worst(const call *x, int32_t i)
 {
     int32_t before = 0;
@@ -176,14 +177,14 @@ static bool among_worst(const call *x, int32_t i)
     return before < x->room;
 }
 
-/* ---- turning ---- */
+/* ---- changing gates ---- */
 
 static double clamped(double x, double most)
 {
     return x > most ? most : x < -most ? -most : x;
 }
 
-/* The logit of a gate that is kept as the value, cut to what controllers may reach. */
+/* The logit of a stored gate, clamped to the range that controllers may reach. */
 static double logit_of(const call *x, double value)
 {
     if (!x->s->raw) return value;
@@ -237,16 +238,16 @@ static double gate_now(const call *x, int32_t i)
     return mf->get_live(x->ctx, name, &value) == MF_OK ? gate_of(x, value) : 1;
 }
 
-static int32_t active_in_layer(const call *x, int32_t layer, const float *gone)
+static int32_t active_in_layer(const call *x, int32_t layer, const float *f32_released)
 {
     int32_t n = 0;
     for (int32_t i = layer * x->s->heads; i < (layer + 1) * x->s->heads; i++)
-        n += is_active(x, i) && gone[i] != 0;
+        n += is_active(x, i) && f32_released[i] != 0;
     return n;
 }
 
-/* Heads below the threshold, those first that go first. WAS holds what is active from here
- * on. */
+/* Prunes heads below the threshold, in the order of goes_before. From here on WAS holds which
+ * heads are active. */
 static int prune(call *x)
 {
     for (; x->room > 0; x->room--) {
@@ -269,9 +270,9 @@ static int prune(call *x)
     return MF_OK;
 }
 
-/* ---- a call ---- */
+/* ---- one call ---- */
 
-/* When heads came back; a pruned head's measurements are forgotten. */
+/* Records when heads were reactivated, and forgets the measurements of pruned heads. */
 static void watch(call *x)
 {
     for (int32_t i = 0; i < x->n; i++) {
@@ -284,7 +285,7 @@ static void watch(call *x)
     }
 }
 
-/* The gates stand still: the mean moved by less than min_change, `patience` times in a row. */
+/* Gates have settled if their mean moved by less than min_change, `patience` times in a row. */
 static void judge_stillness(call *x)
 {
     double mean = 0;
@@ -317,12 +318,13 @@ static int begin(call *x, void *self, mf_ctx *ctx, const mf_step *step)
     return MF_OK;
 }
 
-/* Nothing can be done in a model whose heads have no gates: say so, once. */
+/* A model whose heads have no gates cannot be changed: warn once. */
 static void warn(controller *self, mf_ctx *ctx)
 {
     if (!self->warned)
         mf->log(ctx, 1,
-                "heads have no gates here, there is nothing to do: model.head_gates = yes");
+                "heads have no gates here, there is nothing to do: an adapter head_gates "
+                "gives them");
     self->warned = true;
 }
 

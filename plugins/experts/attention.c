@@ -1,23 +1,22 @@
-/* attention: each expert is a block of self-attention (Golwala 2025, TAGAT, sections 4.3 and
- * 5.3).
+/* attention: each expert is a block of self-attention (Golwala 2025, TAGAT, sections 4.3
+ * and 5.3).
  *
- * For a token t that was sent to expert i, with keys and values of all tokens j of its
- * sequence:
+ * For a token t that was sent to expert i, with keys and values of all tokens j of
+ * its sequence:
  *
  *     a_tj = softmax_j(Q_t . K_j / sqrt(d_h)),  O_t = sum_j a_tj V_j, head by head
  *     residual: u = LN(h_t + W_O O_t),  M_i(h_t) = LN(u + W_2 relu(W_1 u))        (listing 3)
  *
- * Only the tokens that were sent to an expert ask it and pass its output and feed-forward
- * layers. residual, out_proj and ffn = no leave the bare heads of section 4.3. Readings of who
- * is attended to:
+ * Only the tokens that were sent to an expert have queries there and pass its output and
+ * feed-forward layers. residual, out_proj and ffn = no leave the bare heads of section 4.3.
+ * Which tokens a query attends to can be read in three ways:
  *     sequence  all tokens of the sequence (equation)
  *     zeroed    the same, with tokens that the expert was not sent as zero vectors: their keys
  *               and values are the biases (released code)
  *     batch     the expert's tokens of all sequences, as one sequence (listing 6, whose x[mask]
- *               forgets where sequences end)
- * In a decoder a token sees itself and earlier ones; padding is never seen. The sum of listing
- * 3's parameters for d = 128 is 198,272 an expert.
- */
+ *               loses the ends of sequences)
+ * In a decoder a token attends to itself and earlier tokens; padding is never attended to. The
+ * sum of listing 3's parameters for d = 128 is 198,272 per expert. */
 #include <moefw/moefw.h>
 #include <math.h>
 
@@ -45,7 +44,8 @@ typedef struct {
     int rc;
 } declarer;
 
-/* Weights of `fan_in` inputs: PyTorch's Linear, or normal. */
+/* Declares weights with `fan_in` inputs, drawn as by PyTorch's Linear or from a
+ * normal distribution. */
 static void weight(declarer *d, const char *name, mf_shape shape, double bound)
 {
     if (d->rc != MF_OK) return;
@@ -73,8 +73,7 @@ static int judge(const expert *self, mf_ctx *ctx)
 {
     const conf *c = self->c;
     if (self->dim % self->heads != 0)
-        return mf->fail(ctx, MF_ECONFIG,
-                        "heads = %lld: expected a divisor of the width %lld",
+        return mf->fail(ctx, MF_ECONFIG, "heads = %lld: expected a divisor of the width %lld",
                         (long long)self->heads, (long long)self->dim);
     if (c->scope == BATCH && self->causal)
         return mf->fail(ctx, MF_ECONFIG,
@@ -90,7 +89,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     const int64_t E = dims->experts, d = dims->dim, h = c->hidden ? c->hidden : 4 * d;
     *self = (expert){c, c->heads ? c->heads : dims->heads, E, d, dims->causal != 0};
     declarer to = {ctx, c, judge(self, ctx)};
-    /* The one matrix [3d,d] of MultiheadAttention, Xavier's bound, cut in two. */
+    /* MultiheadAttention has one matrix [3d,d] with Xavier's bound; here it is two parts. */
     const double joint = sqrt(6.0 / (double)(4 * d)), in = 1 / sqrt((double)d);
     const bool drawn = c->init == UNIFORM_XAVIER;
     weight(&to, "wq", mf_shape3(E, d, d), joint);
@@ -118,9 +117,9 @@ static mf_tensor *use_if(bool wanted, mf_ctx *ctx, mf_graph *g, const char *name
     return wanted ? mf->use(ctx, g, name) : NULL;
 }
 
-/* Rows of keys and values, where token t of expert e has row t E + e, for the rows in hand: [R]
- * i32, negative past the end. The number of a row's expert is a product with that number as
- * weight. */
+/* Row of the keys and values for each assignment: token t of expert e has row t E + e. [R] i32,
+ * negative past the last assignment. The expert of an assignment comes from a gemm with the
+ * expert numbers as weight. */
 static mf_tensor *places(const expert *self, mf_graph *g, const mf_expert_in *in, int64_t rows)
 {
     float number[4096];
@@ -134,7 +133,7 @@ static mf_tensor *places(const expert *self, mf_graph *g, const mf_expert_in *in
     return mf_cast(g, mf_reshape(g, at, mf_shape1(rows)), MF_I32);
 }
 
-/* Keys and values, laid out as mf_grouped_attention has them. */
+/* Keys and values in the layout of mf_grouped_attention. */
 static mf_tensor *keys_values(const expert *self, mf_ctx *ctx, mf_graph *g,
                               const mf_expert_in *in)
 {
@@ -214,8 +213,8 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_expert vtable = {sizeof(mf_expert), MF_EXPERT_SEQUENCE, init, NULL, forward,
-                                 NULL};
+static const mf_expert vtable = {
+    sizeof(mf_expert), MF_EXPERT_SEQUENCE, init, NULL, forward, NULL};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_EXPERT, mf_expert, "attention", "1.0", "MIT",
                                   "a block of self-attention: routed tokens ask their sequence",

@@ -42,7 +42,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     expert *self = self_;
     const conf *c = self->c = conf_;
     const int64_t E = dims->experts, d = dims->dim, h = c->hidden ? c->hidden : 4 * d;
-    /* Residual branches start smaller the deeper the model is (Radford et al. 2019). */
+    /* Residual branches start smaller in deeper models (Radford et al. 2019). */
     const double out_std = c->init_std / sqrt(2.0 * (dims->n_layers > 0 ? dims->n_layers : 1));
     int rc = mf->param(ctx, "w1", mf_shape3(E, h, d), weight_init(c, c->init_std));
     if (rc == MF_OK) rc = mf->param(ctx, "w2", mf_shape3(E, d, h), weight_init(c, out_std));

@@ -2,10 +2,9 @@
  *
  *     y = W2 (silu(W1 x) * W3 x)      per expert; W1, W3 [h,d], W2 [d,h], no biases
  *
- * Gates of the router go into the hidden values: W2 (g h) = g (W2 h).
- * W1 and W3 lie one after the other in "w13" [E,2h,d], so that one product computes both.
- * Parameters per expert: 3 d h.
- */
+ * The router's gates g are applied to the hidden values: W2 (g h) = g (W2 h). W1 and W3 lie
+ * one after the other in "w13" [E,2h,d], so that one gemm computes both. Parameters per
+ * expert: 3 d h. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdbool.h>
@@ -31,7 +30,7 @@ static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
     (void)self;
     const conf *c = conf_;
     const int64_t E = dims->experts, d = dims->dim, h = c->hidden ? c->hidden : 4 * d;
-    /* Residual branches start smaller the deeper the model is (Radford et al. 2019). */
+    /* Residual branches start smaller in deeper models (Radford et al. 2019). */
     const double out_std = c->init_std / sqrt(2.0 * (dims->n_layers > 0 ? dims->n_layers : 1));
     int rc = mf->param(ctx, "w13", mf_shape3(E, 2 * h, d), weight_init(c, c->init_std));
     if (rc == MF_OK) rc = mf->param(ctx, "w2", mf_shape3(E, d, h), weight_init(c, out_std));

@@ -5,9 +5,8 @@
  * of = gate counts the renormalised gates of the k most probable experts, of = prob the full
  * probabilities. scope = sequence takes the sums within each sequence and the variance over all
  * of them (LaMoE's code); batch over the whole batch (its text). variance = sample divides by
- * n-1. Sequences of padding alone, as last batches have them, are left out. Averaged over
- * layers.
- */
+ * n-1. Sequences that are all padding, as in last batches, do not count. The loss is averaged
+ * over layers. */
 #include <moefw/moefw.h>
 
 enum { GATE, PROB };
@@ -41,7 +40,7 @@ static int average(mf_graph *g, mf_tensor *total, int32_t used, mf_tensor **ret_
     return mf->status(g);
 }
 
-/* [T,E]: renormalised gates of the chosen, 0 elsewhere */
+/* [T,E]: renormalised gates of the chosen experts, 0 elsewhere */
 static mf_tensor *gates(mf_graph *g, const mf_routing *r)
 {
     mf_tensor *top = mf_topk(g, r->prob, r->top_k < r->experts ? r->top_k : r->experts);
@@ -50,7 +49,8 @@ static mf_tensor *gates(mf_graph *g, const mf_routing *r)
     return mf_put(g, p, top, r->experts);
 }
 
-/* v [B,E]; real [B,1]: 1 for the rows that count, else 0, where v is 0 too; NULL: all count. */
+/* v [B,E]; real [B,1]: 1 for the sequences that count, else 0, where v is 0 too; NULL:
+ * all count. */
 static mf_tensor *cv_squared(mf_graph *g, mf_tensor *v, mf_tensor *real, bool sample)
 {
     const mf_shape s = mf->shape(v);

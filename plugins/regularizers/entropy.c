@@ -2,11 +2,11 @@
  *
  *     H_t = -sum p ln p,   loss = mean over real tokens of H_t
  *
- * A positive weight makes choices peaked, a negative one even. over = chosen takes the gates of
- * the k chosen experts, renormalised (TAGAT; at most ln k); over = all takes all probabilities
- * (at most ln E). layers = sum adds the layers up, as TAGAT does; mean averages them. pad =
- * count lets padding count too, and detach = yes leaves the value and takes the gradient away.
- */
+ * A positive weight makes the probabilities of a token concentrated, a negative one makes them
+ * even. over = chosen uses the gates of the k chosen experts, renormalised (TAGAT; at most ln
+ * k); over = all uses all probabilities (at most ln E). layers = sum adds the layers up, as
+ * TAGAT does; mean averages them. pad = count includes padding; detach = yes keeps the value
+ * and removes the gradient. */
 #include <moefw/moefw.h>
 
 enum { CHOSEN, ALL };

@@ -3,10 +3,9 @@
  *
  *     loss = sum over layers l and active heads h of sigmoid(logit_lh)
  *
- * (model.gate_form = raw: of the gate itself, cut to 0 .. 1.) The weight of the published code
- * is 1e-4; pruned heads do not count. A model whose heads have no
- * gates has a penalty of 0.
- */
+ * (form = raw of the adapter head_gates: of the gate itself, clamped to 0 .. 1.) The
+ * published code uses the weight 1e-4; pruned heads do not count. If the heads of the model
+ * have no gates, the penalty is 0. */
 #include <moefw/moefw.h>
 #include <stdio.h>
 
@@ -45,7 +44,8 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
         const float zero = 0;
         if (mf->training(g))
             mf->log(ctx, 1,
-                    "heads have no gates here, the penalty is 0: model.head_gates = yes");
+                    "heads have no gates here, the penalty is 0: an adapter head_gates "
+                    "gives them");
         total = mf->constant(g, MF_F32, mf_shape0(), &zero);
     }
     *ret_loss = total;

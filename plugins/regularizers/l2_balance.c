@@ -1,13 +1,13 @@
-/* l2_balance: distance of the mean gates from even (TAGAT, section 3, listing 9).
+/* l2_balance: squared distance of the mean gates from the even distribution (TAGAT, section 3,
+ * listing 9).
  *
  *     u_e = mean over real tokens of the gate of e,   loss = sum_e (u_e - 1/E)^2
  *
- * With several layers u is averaged over them before the square (layers = joint, as printed) or
- * each layer has its own sum, averaged (layers = each). of = gate: renormalised gates of the k
- * most probable experts, 0 for the others; prob: all probabilities. detach = yes leaves the
- * value and takes the gradient away: the released code computes the term from plain numbers, so
- * that it could not act. pad = count lets padding count too, as there.
- */
+ * With several layers u is averaged over them before the square (layers = joint, as printed),
+ * or each layer has its own sum, averaged (layers = each). of = gate: renormalised gates of the
+ * k most probable experts, 0 for the others; prob: all probabilities. detach = yes keeps the
+ * value and removes the gradient: the released code computes the term from plain numbers, so it
+ * has no effect on training there. pad = count includes padding, as that code does. */
 #include <moefw/moefw.h>
 
 enum { GATE, PROB };

@@ -2,15 +2,14 @@
  *
  *     loss = E sum_i f_i P_i
  *
- * f_i: share of tokens whose choice holds expert i (no gradient); P_i: mean probability of i.
- * Least, 1 (f summing to 1) or k (f summing to k), when both are uniform. Padding counts
- * nowhere.
+ * f_i: share of tokens that chose expert i (no gradient); P_i: mean probability of i. Its
+ * minimum is 1 (f summing to 1) or k (f summing to k), where both are uniform. Padding does not
+ * count in either.
  *
- * Conventions that differ between codes are options: `f` = rows divides by T k, so that f sums
- * to 1; `f` = tokens divides by T, so that it sums to k. `count` = admitted counts rows after
- * capacity, chosen before. `scope` = layer gives each layer its own sum, averaged; global first
- * averages f and P over layers.
- */
+ * Conventions that differ between implementations are options: `f` = rows divides by T k, so
+ * that f sums to 1; `f` = tokens divides by T, so that it sums to k. `count` = admitted counts
+ * assignments after capacity, chosen before. `scope` = layer gives each layer its own sum,
+ * averaged; global first averages f and P over layers. */
 #include <moefw/moefw.h>
 
 enum { ROWS, TOKENS };
@@ -55,7 +54,8 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
     double experts = 0;
     for (int32_t i = 0; i < n; i++) {
         const mf_routing *r = routing[i];
-        if (!r->prob) continue; /* a choice without probabilities cannot be pushed */
+        /* without probabilities there is nothing to give a gradient to */
+        if (!r->prob) continue;
         mf_tensor *f = mf_stop_gradient(g, c->count == ADMITTED ? r->load : r->demand);
         if (c->f == ROWS) f = mf_scale(g, f, 1.0 / (double)(r->rows / r->tokens));
         mf_tensor *p = mean_prob(g, r);

@@ -1,11 +1,10 @@
-/* simbal: keeps the experts' router rows apart.
+/* simbal: keeps the router's rows of different experts apart.
  *
  *     form = offdiag    loss = sum over i != j of (W W^T)_ij^2      (Switch extension SimBal)
  *     form = identity   loss = sum over i, j of |W W^T - I|_ij       (Omi et al. 2025, SimBal)
  *
  * W [E,d]: the parameter named by `param` of each MoE layer's router; layers whose router has
- * no such matrix are left out. Added up over layers.
- */
+ * no such matrix do not count. The loss is summed over layers. */
 #include <moefw/moefw.h>
 #include <stdio.h>
 
@@ -31,10 +30,10 @@ static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 
 #define MAX_EXPERTS 512
 
-/* W W^T with the diagonal put to zero, or with the identity taken off. */
+/* W W^T with a zero diagonal, or W W^T - I. */
 static mf_tensor *residue(const conf *c, mf_ctx *ctx, mf_graph *g, mf_tensor *w)
 {
-    static float mask[MAX_EXPERTS * MAX_EXPERTS]; /* only while the graph is built */
+    static float mask[MAX_EXPERTS * MAX_EXPERTS]; /* used only while the graph is built */
     const int64_t E = mf->shape(w).dim[0];
     if (E > MAX_EXPERTS) {
         mf->fail(ctx, MF_ECONFIG, "at most %d experts, not %d", MAX_EXPERTS, (int)E);

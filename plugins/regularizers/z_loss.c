@@ -2,8 +2,7 @@
  *
  *     loss = mean over real tokens of (ln sum_i e^logit_i)^2, averaged over layers
  *
- * Layers whose router has no logits are left out.
- */
+ * Layers whose router has no logits do not count. */
 #include <moefw/moefw.h>
 
 static int init(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims)

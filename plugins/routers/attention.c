@@ -24,8 +24,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
 {
     router *self = self_;
     const conf *c = self->c = conf_;
-    /* Equal spread for both kinds: a uniform number in [-a,a) has standard deviation
-     * a/sqrt(3). */
+    /* Both kinds have the same spread: a uniform number in [-a,a) has standard
+     * deviation a/sqrt(3). */
     const mf_init keys = c->key_init == UNIFORM
                              ? mf_init_of(MF_INIT_UNIFORM, c->init_std * sqrt(3.0), 0)
                              : MF_NORMAL(c->init_std);
@@ -54,7 +54,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
 static const mf_option options[] = {
     MF_OPTION_INT(conf, qk_dim, "64", 1, 65536, 0, "width dk of query and keys"),
     MF_OPTION_BOOL(conf, bias, "no", 0, "add a bias to the query"),
-    MF_OPTION_BOOL(conf, l2_normalize, "no", 0, "cosine instead of the scaled product"),
+    MF_OPTION_BOOL(conf, l2_normalize, "no", 0, "cosine instead of the scaled inner product"),
     MF_OPTION_ENUM(conf, key_init, "normal", key_starts, "start of the experts' keys"),
     MF_OPTION_REAL(conf, init_std, "0.02", 0, 10, 0, "standard deviation of the start weights"),
     MF_OPTION_REAL(conf, temperature, "1", 1e-3, 1e3, MF_OPT_LIVE, "divides the logits"),

@@ -34,13 +34,13 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     out->logits = mf_linear(g, in->x, mf->use(ctx, g, "weight"), NULL);
     out->prob = mf_softmax(g, out->logits);
     mf_tensor *s = mf_transpose(g, out->prob, 1, 0, 0, 0), *wanted = s; /* [E,T] */
-    if (in->mask) /* padding is taken last, and then counted by nobody */
+    if (in->mask) /* padding is chosen last, and core does not count it */
         wanted = mf_add(g, s, mf_affine(g, mf_reshape(g, in->mask, mf_shape2(1, T)), 2, -2));
     mf_tensor *token = mf_topk(g, wanted, C); /* [E,C] */
     out->token = mf_reshape(g, token, mf_shape1(E * C));
     out->gate = mf_reshape(g, mf_take(g, s, token), mf_shape1(E * C));
 
-    /* Row r belongs to expert r / C: position 0 of each expert's chosen tokens counted up. */
+    /* Assignment r belongs to expert r / C: the expert numbers, repeated C times each. */
     mf_tensor *index = mf_affine(g, mf_cast(g, token, MF_F32), 0, 0); /* [E,C] of zeros */
     float number[4096];
     if (E > 4096) return mf->fail(ctx, MF_ECONFIG, "at most 4096 experts, not %d", (int)E);

@@ -4,12 +4,11 @@
  *     logit_e = <H_(first + e), x> / (sqrt(d) temperature),   H[i,j] = (-1)^popcount(i & j)
  *     P = softmax(logits)
  *
- * Nothing is learned but x itself. Two rows are at right angles where d is a power of 2,
- * so experts ask for directions that have nothing in common. Row 0 adds all numbers up: its
- * expert gains with any offset that features share, so the first expert has row 1. The paper's
- * own attempt sent all tokens to one expert; it is read as first = 0 without the square root
- * (temperature = 1 / sqrt(d)). mlp_hadamard has the step within an MLP. Parameters: none.
- */
+ * The router learns nothing; only x changes. Two rows are orthogonal if d is a power of 2, so
+ * experts select directions that have nothing in common. Row 0 sums all features, so its expert
+ * would gain from any common offset; the first expert therefore has row 1. The paper's own
+ * attempt sent all tokens to one expert; it corresponds to first = 0 without the square root
+ * (temperature = 1 / sqrt(d)). mlp_hadamard has the step within an MLP. Parameters: none. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdlib.h>
@@ -30,7 +29,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->c = conf_;
     self->dim = dims->dim;
     self->experts = dims->experts;
-    /* Rows come again after as many as there are columns, up to the next power of 2. */
+    /* The rows repeat after as many as there are columns, rounded up to a power of 2. */
     int64_t rows = 1;
     while (rows < dims->dim)
         rows *= 2;
@@ -55,7 +54,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     const int64_t n = self->dim;
     const float one = (float)(1 / sqrt((double)n));
     float *h = malloc((size_t)(self->experts * n) * sizeof *h);
-    if (h == NULL) return mf->fail(ctx, MF_ENOMEM, "no memory for the rows of the matrix");
+    if (!h) return mf->fail(ctx, MF_ENOMEM, "no memory for the rows of the matrix");
     for (int64_t e = 0; e < self->experts; e++)
         for (int64_t j = 0; j < n; j++)
             h[e * n + j] = odd((self->c->first + e) & j) ? -one : one;

@@ -2,13 +2,12 @@
  *
  *     expert_j(t) = H(key_t, j) mod E,   gate = 1 / hashes
  *
- * The key is the token's id, or is made of its hidden vector: the sign bit of each number, or
- * the numbers rounded to multiples of `quantum`. H mixes the key with the seed by splitmix64
- * (Steele et al. 2014). table = balanced deals a seeded order of the vocabulary round the
- * experts, so that each gets the same number of ids; it needs source = token_id. With hashes =
- * n each token goes to n different experts. P is the one-hot mixture of the choices: entropy 0
- * for one hash.
- */
+ * The key is the token's id, or is computed from its hidden vector: the sign bit of each
+ * element, or the elements rounded to multiples of `quantum`. H mixes the key with the seed by
+ * splitmix64 (Steele et al. 2014). table = balanced deals a seeded order of the vocabulary to
+ * the experts in turn, so each gets the same number of ids; it needs source = token_id. With
+ * hashes = n each token goes to n different experts. P is the one-hot mixture of the choices:
+ * entropy 0 for one hash. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <string.h>
@@ -65,8 +64,8 @@ static uint64_t join(four_int bits)
     return lane[0] | lane[1] << 1 | lane[2] << 2 | lane[3] << 3;
 }
 
-/* Bit i: is x[i] < 0? Four numbers at a time: lane l gathers bits 4 i + l, not yet shifted by
- * l. */
+/* Bit i tells whether x[i] < 0. Four elements at a time: lane l collects bits 4 i + l, not yet
+ * shifted by l. */
 static uint64_t signs_of_64(const float *x)
 {
     four_int low = {0}, high = {0};
@@ -77,13 +76,14 @@ static uint64_t signs_of_64(const float *x)
     return join(low) | join(high) << 32;
 }
 
-/* 64 signs a step. */
+/* 64 sign bits per iteration. */
 static uint64_t key_of_signs(const float *x, int64_t d, uint64_t h)
 {
     int64_t at = 0;
     for (; at + 64 <= d; at += 64) {
         for (int i = 0; i < 64; i += 16)
-            __builtin_prefetch(x + at + 1024 + i); /* across pages, where the machine stops */
+            /* the hardware prefetcher stops at page ends */
+            __builtin_prefetch(x + at + 1024 + i);
         h = mix(h ^ signs_of_64(x + at));
     }
     uint64_t word = 0;
@@ -96,14 +96,14 @@ static uint64_t key_of_quanta(const float *x, int64_t d, double quantum, uint64_
 {
     for (int64_t i = 0; i < d; i++) {
         double v = rint((double)x[i] / quantum);
-        int64_t q = v > -9e15 && v < 9e15 ? (int64_t)v : 0; /* NaN and Inf count as 0 */
+        int64_t q = v > -9e15 && v < 9e15 ? (int64_t)v : 0; /* NaN and infinities count as 0 */
         h = mix(h ^ (uint64_t)q);
     }
     return h;
 }
 
-/* Place of id in a seeded order of 0..vocab-1: a four-round Feistel network over the smallest
- * power of four that holds the vocabulary, walked until it lands inside. */
+/* Position of id in a seeded order of 0..vocab-1: a four-round Feistel network over the
+ * smallest power of four that holds the vocabulary, repeated until the result lies inside. */
 static uint32_t place_of_id(uint32_t id, uint32_t vocab, uint64_t seed)
 {
     int half = 1;
@@ -147,7 +147,8 @@ static void hash_tile(void *arg, int64_t tile)
             key = a[3] == SIGN_BITS ? key_of_signs(x, d, seed)
                                     : key_of_quanta(x, d, j->call->attr->f[0], seed);
         }
-        /* Further choices step by a second hash, odd where E is even, until they are new. */
+        /* Further choices advance by a second hash, which is odd if E is even, until they
+         * are new. */
         int64_t e = (int64_t)(key % (uint64_t)experts);
         for (int64_t n = 0; n < hashes; n++) {
             bool fresh;
@@ -214,7 +215,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
         out->prob = mf_reshape(g, out->prob, mf_shape3(tokens, hashes, self->experts));
         out->prob = mf_mean(g, out->prob, 2u, false);
         out->gate = mf_affine(g, mf_cast(g, out->expert, MF_F32), 0, 1.0 / (double)hashes);
-    } /* else every gate is 1, which is what core takes when there is none */
+    } /* otherwise every gate is 1, core's default */
     return mf->status(g);
 }
 

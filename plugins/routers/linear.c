@@ -2,12 +2,11 @@
  *
  *     logits = (W (x * u) + b) / temperature,   P = softmax(logits)
  *
- * W [E,d]; b [E] only if bias = yes. u is 1, or in training, with jitter e > 0, drawn anew for
- * each number from U(1 - e, 1 + e) (Fedus et al., section 2.2). Core takes the k most probable
- * experts of each token. The first router to try, and the one that others are compared with.
+ * W [E,d]; b [E] only if bias = yes. u is 1; in training with jitter e > 0 each element of u is
+ * drawn from U(1 - e, 1 + e) (Fedus et al., section 2.2). Core selects the k most probable
+ * experts of each token. The simplest router, and the baseline for the others.
  *
- * Parameters: E d (+ E).
- */
+ * Parameters: E d (+ E). */
 #include <moefw/moefw.h>
 #include <math.h>
 

@@ -1,24 +1,23 @@
-/* mlp_hadamard: products of features, or a fixed orthogonal mixing of them, before the last
- * layer (DBGW, arXiv 2506.16419, section III-B6 and VI).
+/* mlp_hadamard: Hadamard products of features, or a fixed orthogonal mixing of them, before the
+ * last layer (DBGW, arXiv 2506.16419, section III-B6 and VI).
  *
  *     h = act(W1 n(x) + b1)                                h [hidden]
  *     mode = product   u = h * (Wp x)                      eq. 7
- *     mode = pooled    u = h * pool(x)     pool: means of d/hidden neighbouring numbers
- *     mode = walsh     u = s H h           H: Sylvester's matrix of +1 and -1, nothing to learn
+ *     mode = pooled    u = h * pool(x)     pool: means of d/hidden neighbouring features
+ *     mode = walsh     u = s H h           H: Sylvester's matrix of +1 and -1, not learned
  *     logits = W2 u + b2,   P = softmax(logits / temperature)
- *     mode = matrix    logits = first E numbers of s H n(x) (the paper's first attempt, which
+ *     mode = matrix    logits = first E elements of s H n(x) (the paper's first attempt, which
  *                      sends nearly all tokens to one expert; no parameters but the norm's)
  *
- * s is 1/sqrt(size) if scale = orthogonal, else 1. k_experts > 0 keeps that many largest logits
- * of a token and gives the rest probability 0. The paper's count, 101,000, is that of the MLP
- * router: its run had no Wp, so its Hadamard step had no parameters. n: LayerNorm or nothing.
+ * s is 1/sqrt(size) if scale = orthogonal, else 1. k_experts > 0 keeps that many largest
+ * logits of a token and gives the others probability 0. The paper's count, 101,000, is that of
+ * the MLP router: its run had no Wp, so its Hadamard step had no parameters. n: LayerNorm or
+ * the identity.
  *
  * start = kaiming draws weights and biases from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), normal from
- * N(0, init_std) with zero biases. The defaults (walsh, no scale, GELU, kaiming) are the
- * reading nearest to the published figures for N(0,1) input: mean entropy 1.110 and mean top-2
- * probability .398 against 1.1003 and .4152 (distance .020), where one start differs from the
- * next by .027 and .004.
- */
+ * N(0, init_std) with zero biases. The defaults (walsh, no scale, GELU, kaiming) come nearest
+ * to the published values for N(0,1) input: mean entropy 1.110 and mean top-2 probability .398
+ * against 1.1003 and .4152 (distance .020), where two random starts differ by .027 and .004. */
 #include <moefw/moefw.h>
 #include <math.h>
 
@@ -104,7 +103,7 @@ static mf_tensor *walsh(const conf *c, mf_graph *g, mf_tensor *x, int64_t n, int
         sign[0] = (float)(1 / sqrt((double)n));
         sign[1] = -sign[0];
     }
-    static float h[MAX_SIDE * MAX_SIDE]; /* only while the graph is built, on one thread */
+    static float h[MAX_SIDE * MAX_SIDE]; /* used only while the graph is built, by one thread */
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < n; j++) {
             int64_t odd = 0;

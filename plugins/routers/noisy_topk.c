@@ -1,15 +1,13 @@
-/* noisy_topk: noise that the router itself scales (Shazeer et al. 2017, eq. 3-5; LaMoE).
+/* noisy_topk: a router with learned noise (Shazeer et al. 2017, eq. 3-5; LaMoE).
  *
  *     logits = Wg x + bg + N(0,1) softplus(Wn x + bn),   gates = softmax over the k largest
  *
- * Core's softmax over all experts, renormalised over the k chosen, is the softmax over the
- * chosen logits. Noise is drawn in training only, unless noise_eval = yes (as LaMoE's code has
- * it). Losses of its own, off by default: the squared coefficients of variation of the gates'
- * sums (importance_weight; LaMoE uses 1e-2) and of the expected loads (load_weight; Shazeer et
- * al., appendix A), importance over the batch or over each sequence (scope; those of padding
- * alone are left out).
- * Parameters: 2 d E (+ 2 E with bias; 512, 8 experts: 8,208).
- */
+ * Core's softmax over all experts, renormalised over the k chosen, equals the softmax over the
+ * chosen logits. Noise is drawn in training only, unless noise_eval = yes (as in LaMoE's code).
+ * The router has two losses, off by default: the squared coefficients of variation of the
+ * gates' sums (importance_weight; LaMoE uses 1e-2) and of the expected loads (load_weight;
+ * Shazeer et al., appendix A). scope: importance over the batch, or over each sequence that is
+ * not all padding. Parameters: 2 d E (+ 2 E with bias; 512, 8 experts: 8,208). */
 #include <moefw/moefw.h>
 #include <math.h>
 
@@ -47,7 +45,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc;
 }
 
-/* Var(v) / mean(v)^2 over all elements, Bessel's correction as LaMoE's code has it. */
+/* Var(v) / mean(v)^2 over all elements, with Bessel's correction as in LaMoE's code. */
 static mf_tensor *cv_squared(mf_graph *g, mf_tensor *v, int64_t n)
 {
     mf_tensor *mean = mf_mean(g, v, MF_ALL, false);
@@ -56,7 +54,8 @@ static mf_tensor *cv_squared(mf_graph *g, mf_tensor *v, int64_t n)
     return mf_div(g, var, mf_affine(g, mf_square(g, mean), 1, 1e-10));
 }
 
-/* The same of v [B,E] where only rows with real [B,1] = 1 count; the others are 0 in v. */
+/* The same for v [B,E], where only sequences with real [B,1] = 1 count; v is 0 in
+ * the others. */
 static mf_tensor *cv_squared_of(mf_graph *g, mf_tensor *v, mf_tensor *real, int64_t experts)
 {
     mf_tensor *n = mf_scale(g, mf_sum(g, real, MF_ALL, false), (double)experts);
@@ -88,16 +87,18 @@ static mf_tensor *importance_loss(const router *self, mf_graph *g, const mf_rout
     return cv_squared_of(g, gates, mf_clamp(g, real, 0, 1), E);
 }
 
-/* P(expert e stays among the k largest when its noise is drawn anew), summed over tokens. */
+/* P(expert e stays among the k largest when its noise is drawn again), summed over tokens. */
 static mf_tensor *load_loss(const router *self, mf_graph *g, const mf_router_in *in,
                             mf_tensor *clean, mf_tensor *noisy, mf_tensor *spread)
 {
     const int64_t k = self->top_k;
-    mf_tensor *best = mf_take(g, noisy, mf_topk(g, noisy, k + 1)); /* [T,k+1], falling */
+    /* [T,k+1], in decreasing order */
+    mf_tensor *best = mf_take(g, noisy, mf_topk(g, noisy, k + 1));
     mf_tensor *last_in = mf_slice(g, best, 1, k - 1, 1),
               *first_out = mf_slice(g, best, 1, k, 1);
     mf_tensor *inside = mf_greater(g, noisy, first_out);
-    /* The k-th largest of the others: the (k+1)-th for those inside, else the k-th. */
+    /* The k-th largest logit among the other experts: the (k+1)-th of all for an expert among
+     * the k largest, else the k-th. */
     mf_tensor *bar = mf_add(g, mf_mul(g, inside, first_out),
                             mf_mul(g, mf_affine(g, inside, -1, 1), last_in));
     mf_tensor *p = mf_normal_cdf(g, mf_div(g, mf_sub(g, clean, bar), spread));

@@ -2,12 +2,11 @@
  *
  *     expert = label mod E,   gate = 1
  *
- * The upper bound of a comparison in specialisation: NMI(expert, label) is 1 when E is at least
- * the number of labels. One expert per token, whatever top_k says. With wrong = w a share w of
- * the tokens, drawn anew in each step, goes to a random expert instead: a known dose of bad
- * routing, to see what a comparison can tell apart. Tokens without a label (generated ones) go
- * to expert 0. Needs a labelled corpus, such as builtin:topics. No parameters.
- */
+ * The upper bound of a comparison in specialisation: NMI(expert, label) is 1 if E is at least
+ * the number of labels. Each token has one expert, whatever top_k says. With wrong = w a share
+ * w of the tokens, drawn anew in each step, goes to a random expert instead: a known amount of
+ * wrong routing, which shows what a comparison can detect. Tokens without a label (generated
+ * ones) go to expert 0. Needs a labelled corpus, such as builtin:topics. No parameters. */
 #include <moefw/moefw.h>
 
 #define MAX_TABLE 16384 /* labels x experts */
@@ -38,7 +37,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return MF_OK;
 }
 
-/* [T,E] one-hot of label mod E; rows of zeros where the label is unknown */
+/* [T,E] one-hot of label mod E; all zeros if the label is unknown */
 static mf_tensor *by_label(const router *self, mf_graph *g, mf_tensor *labels)
 {
     const int64_t L = self->labels, E = self->experts;
@@ -55,7 +54,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     const int64_t T = (int64_t)in->batch * in->seq, E = self->experts;
     if (!in->labels) return mf->fail(ctx, MF_ECONFIG, "the batch has no labels");
     out->prob = by_label(self, g, in->labels);
-    if (self->c->wrong > 0) { /* a mixture of two one-hot rows, by a coin with values 0 and 1 */
+    /* choose between two one-hot matrices by a random 0 or 1 per token */
+    if (self->c->wrong > 0) {
         const float share = (float)self->c->wrong;
         mf_tensor *p = mf->constant(g, MF_F32, mf_shape1(1), &share);
         mf_tensor *coin = mf_greater(g, p, mf_uniform(g, mf_shape2(T, 1)));

@@ -2,12 +2,11 @@
  *
  *     gate = 1 / k,   P = 1 / E for every expert
  *
- * The lower bound of a comparison: what the experts are worth without any routing. Nothing is
- * learned; loads are even on average. draw = step draws anew in each step, so that no expert
- * can learn anything that the others do not; draw = position fixes the choice by the token's
- * place in its sequence, the weakest of fixed rules: experts can tell places apart, and nothing
- * else. No parameters.
- */
+ * The lower bound of a comparison: the value of the experts without any routing. Nothing is
+ * learned; loads are even on average. draw = step draws in each step, so that no expert can
+ * learn anything that the others do not; draw = position fixes the choice by the token's
+ * position in its sequence, the weakest of fixed rules: experts can specialise in positions,
+ * and in nothing else. No parameters. */
 #include <moefw/moefw.h>
 
 enum { STEP, POSITION };
@@ -29,7 +28,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->experts = dims->experts;
     self->seq = dims->seq;
     if (self->c->draw != POSITION) return MF_OK;
-    /* A table of scores per place; a buffer, so that it is drawn from the seed and saved. */
+    /* A table of scores per position. It is a buffer, so it is drawn from the seed
+     * and saved. */
     return mf->buffer(ctx, "scores", mf_shape2(self->seq, self->experts),
                       mf_init_of(MF_INIT_UNIFORM, 1, 0));
 }
@@ -38,7 +38,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
 {
     const router *self = self_;
     const int64_t T = (int64_t)in->batch * in->seq;
-    /* Core takes the k largest scores: among independent uniform numbers a fair draw of k. */
+    /* Core selects the k largest scores; for independent uniform numbers this draws k
+     * experts fairly. */
     if (self->c->draw == POSITION)
         out->score = mf_gather_rows(g, mf->use(ctx, g, "scores"), in->positions);
     else

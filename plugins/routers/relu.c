@@ -4,10 +4,9 @@
  *     loss   = lambda / (T E) sum_t sum_e f_e gate_e,   f_e = E / (k T) x tokens that use e
  *     lambda <- lambda * rate^sign(share of gates > 0 - k / E)       after each step
  *
- * The loss drives the mean number of experts per token to k, as the INI says it; f evens the
- * loads out at the same time (balance = no: f = 1). lambda is saved with the model. Layers have
- * T E rows, of which only the used ones cost anything. Parameters: E d.
- */
+ * The loss drives the mean number of experts per token to the k of the configuration; f
+ * balances the loads at the same time (balance = no: f = 1). lambda is saved with the model.
+ * Layers have T E assignments, of which only the used ones are computed. Parameters: E d. */
 #include <moefw/moefw.h>
 
 typedef struct {
@@ -67,7 +66,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     mf_tensor *zero = mf_affine(g, mf_stop_gradient(g, gate), 0, 0);
     mf_tensor *used = mf_greater(g, mf_stop_gradient(g, gate), zero); /* [T,E] 0 or 1 */
 
-    /* Row (t,e) has expert e where it is used, else -1: used * (e + 1) - 1. */
+    /* Assignment (t,e) has expert e if it is used, else -1: used * (e + 1) - 1. */
     mf_tensor *expert = mf_mul(g, used, mf->constant(g, MF_F32, mf_shape2(1, E), number));
     expert = mf_cast(g, mf_affine(g, expert, 1, -1), MF_I32);
     out->expert = mf_reshape(g, expert, mf_shape1(T * E));

@@ -9,8 +9,7 @@
  * noise), or those of the next token of its sequence (neighbour). The negatives are the
  * positives of the other tokens of its group, at most `negatives` of them. The paper prints the
  * denominator without the positive: as_printed = yes. The loss has weight ss_weight and exists
- * in training only. Parameters: d h + h + h h + h + E h + E.
- */
+ * in training only. Parameters: d h + h + h h + h + E h + E. */
 #include <moefw/moefw.h>
 
 enum { NOISE, NEIGHBOUR };
@@ -46,7 +45,8 @@ static mf_tensor *features(mf_ctx *ctx, mf_graph *g, mf_tensor *x)
     return mf_linear(g, h, mf->use(ctx, g, "v2"), mf->use(ctx, g, "c2"));
 }
 
-/* Features of the next token of the sequence; the last one has the token before it. */
+/* Features of the next token of the sequence; for the last token, those of the token
+ * before it. */
 static mf_tensor *neighbour(mf_graph *g, const mf_router_in *in, mf_tensor *z)
 {
     const int64_t T = (int64_t)in->batch * in->seq;
@@ -75,12 +75,12 @@ static mf_tensor *info_nce(const conf *c, mf_graph *g, const mf_router_in *in, m
     plus = mf_reshape(g, mf_l2_normalize(g, plus, 1e-6), mf_shape3(groups, n, h));
     mf_tensor *s = mf_matmul(g, z, false, plus, true, 1 / c->tau); /* [groups,n,n] */
     mf_tensor *own = mf_scale(g, mf_sum(g, mf_mul(g, z, plus), 4u, true), 1 / c->tau);
-    if (in->mask) { /* padding is nobody's negative */
+    if (in->mask) { /* padding is never a negative */
         mf_tensor *real = mf_reshape(g, in->mask, mf_shape3(groups, 1, n));
         s = mf_add(g, s, mf_affine(g, real, 1e9, -1e9));
     }
     if (c->as_printed && n > 1) {
-        static float away[MAX_GROUP * MAX_GROUP]; /* only while the graph is built */
+        static float away[MAX_GROUP * MAX_GROUP]; /* used only while the graph is built */
         for (int64_t i = 0; i < n * n; i++)
             away[i] = i % (n + 1) == 0 ? -1e9f : 0.0f;
         s = mf_add(g, s, mf->constant(g, MF_F32, mf_shape2(n, n), away));

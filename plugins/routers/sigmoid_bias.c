@@ -2,12 +2,11 @@
  *
  *     s = sigmoid(W x), choose the k largest of s + b, gate = s / (sum of the chosen s) * scale
  *
- * b is no parameter: after each step b_e += rate * sign(mean load - load_e), so it evens out
- * loads without a gradient. With groups > 1 the experts lie in that many groups of neighbours;
- * a group's score is the sum of its two largest s + b, and only the topk_groups best groups are
- * open. seq_aux_weight adds the small loss within each sequence (eq. 17-20; the paper uses
- * 1e-4). Parameters: E d; b is saved with the model.
- */
+ * b is not a parameter: after each step b_e += rate * sign(mean load - load_e), which balances
+ * loads without a gradient. With groups > 1 the experts form that many groups of neighbours; a
+ * group's score is the sum of its two largest s + b, and only the topk_groups best groups may
+ * be chosen from. seq_aux_weight adds the small loss within each sequence (eq. 17-20; the paper
+ * uses 1e-4). Parameters: E d; b is saved with the model. */
 #include <moefw/moefw.h>
 
 typedef struct {
@@ -42,7 +41,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc == MF_OK ? mf->buffer(ctx, "bias", mf_shape1(dims->experts), MF_ZEROS) : rc;
 }
 
-/* score [T,E] with the experts of closed groups far below all others */
+/* score [T,E], with the experts of closed groups far below all others */
 static mf_tensor *open_groups(const router *self, mf_graph *g, mf_tensor *score, int64_t T)
 {
     const conf *c = self->c;
@@ -88,8 +87,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     const int64_t T = (int64_t)in->batch * in->seq;
     out->logits = mf_linear(g, in->x, mf->use(ctx, g, "weight"), NULL);
     mf_tensor *s = mf_sigmoid(g, out->logits);
-    /* Divided by the sum over all experts it is a distribution; over the chosen ones the gates
-     * come out the same, since they are renormalised. */
+    /* Divided by the sum over all experts, s is a distribution. The gates of the chosen experts
+     * stay the same, because they are renormalised. */
     out->prob = mf_div(g, s, mf_affine(g, mf_sum(g, s, 2u, true), 1, 1e-20));
     out->score = mf_add(g, mf_stop_gradient(g, s), mf->use(ctx, g, "bias"));
     if (c->groups > 1) out->score = open_groups(self, g, out->score, T);

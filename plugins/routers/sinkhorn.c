@@ -5,9 +5,8 @@
  *     each expert 1 / E; the k largest of the scaled row are chosen. gate = softmax or sigmoid
  *     of the logits at the chosen: the scaling itself carries no gradient.
  *
- * While training the choice of a token depends on the other tokens of the batch; in evaluation
- * and generation it does not. Parameters: E d.
- */
+ * In training the choice of a token depends on the other tokens of the batch; in evaluation and
+ * generation it does not. Parameters: E d. */
 #include <moefw/moefw.h>
 
 enum { SOFTMAX, SIGMOID };
@@ -38,8 +37,10 @@ static mf_tensor *balance(const conf *c, mf_graph *g, const mf_router_in *in, mf
     mf_tensor *mask = in->mask ? mf_reshape(g, in->mask, mf_shape2(T, 1)) : NULL;
     if (mask) a = mf_mul(g, a, mask);
     for (int64_t i = 0; i < c->iterations; i++) {
-        a = mf_div(g, a, mf_affine(g, mf_sum(g, a, 1u, true), (double)E, 1e-20)); /* columns */
-        a = mf_div(g, a, mf_affine(g, mf_sum(g, a, 2u, true), (double)T, 1e-20)); /* rows */
+        /* scale the columns */
+        a = mf_div(g, a, mf_affine(g, mf_sum(g, a, 1u, true), (double)E, 1e-20));
+        /* scale the rows */
+        a = mf_div(g, a, mf_affine(g, mf_sum(g, a, 2u, true), (double)T, 1e-20));
     }
     return a;
 }

@@ -2,13 +2,12 @@
  *
  *     s_t = |x_t|_2,   s~_t = (s_t - mean(s)) / (std(s) + 1e-6),   l' = W x + b + lambda s~_t
  *
- * The same number is added to all logits of a token, so softmax and choice stay as they are: as
- * printed (mode = literal) the formula changes nothing but the size of the logits. What its
- * code does with s~ is to decide who is admitted when an expert is full: mode = priority, the
- * default. It acts only under a capacity, in place of moe.priority. mean and std are over the
- * real tokens of the batch; std divides by n (population) or n - 1 (sample). Parameters: E d (+
- * E).
- */
+ * The formula adds the same number to all logits of a token, so softmax and choice do not
+ * change: as printed (mode = literal) it changes only the size of the logits. The paper's code
+ * uses s~ to decide which tokens are admitted when an expert is full: mode = priority, the
+ * default. This has an effect only with a capacity, and replaces moe.priority. mean and std are
+ * over the real tokens of the batch; std divides by n (population) or n - 1 (sample).
+ * Parameters: E d, with bias E more. */
 #include <moefw/moefw.h>
 #include <math.h>
 
@@ -42,7 +41,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc;
 }
 
-/* s~ [T,1]; no gradient: it is a rank among tokens, not something to be learned by size. */
+/* s~ [T,1], without a gradient: it ranks tokens, and its size is not to be learned. */
 static mf_tensor *importance(const conf *c, mf_graph *g, const mf_router_in *in)
 {
     const int64_t T = (int64_t)in->batch * in->seq;

@@ -1,14 +1,14 @@
 #!/bin/sh
 # lamoe.sh: the log that LaMoE publishes (github.com/harishhirthi/LaMoE, README: 30 iterations of
-# batch 32, context 300), ours beside it.
+# batch 32, context 300), with ours beside it.
 #
 # The vocabulary is trained here, on a text of your own (WikiText-2 test.txt: 1.2 MB), with at most
-# the published 29,627 ids: for lamoe 15,398 of that text, since pairs that occur once are not merged;
-# for lamoe-as-run as LaMoE's trainer makes it, 14,083 ids, from which characters have gone, so that
-# every ninth token of another text (valid.txt) is <unk>.
-# The model has the published number of ids in any case. LaMoE's texts are not published, so the
-# losses compare in their beginning, ln 29627 = 10.297, and in how fast they fall. The published
-# "step 0" is measured after the first update; ours, too, and before it.
+# the published 29,627 ids. For lamoe, that text gives 15,398 ids, because pairs that occur once are
+# not merged. For lamoe-as-run, which follows LaMoE's trainer, it gives 14,083; that trainer drops
+# characters, so every ninth token of another text (valid.txt) is <unk>. The model has the published
+# number of ids in either case. LaMoE's texts are not published, so the losses can be compared in
+# their start, ln 29627 = 10.297, and in their decrease. The published "step 0" is measured after
+# the first update; ours is measured there too, and before it.
 # shellcheck disable=SC2034 # lib.sh reads usage, jobs, threads
 set -u
 usage='usage: lamoe.sh --train TEXT [--val TEXT] [OPTION]...
@@ -43,7 +43,7 @@ whole --val-tokens "$val_tokens"
 begin
 out=$(cd "$out" && pwd)
 
-# made FILE COMMAND...: the file is made once, and not left half made
+# made FILE COMMAND...: creates the file once, and never leaves a part of it
 made() {
     file=$1
     shift
@@ -53,7 +53,7 @@ trainer=own
 [ "$preset" != lamoe-as-run ] || trainer=lamoe
 made "$out/bpe.json" "$MOEFW" tokenize train bpe "$train" --clean --eos --vocab-size 29627 --trainer $trainer -o "$out/bpe.json"
 made "$out/train.bin" "$MOEFW" tokenize encode "$out/bpe.json" "$train" --clean --eos --bin "$out/train.bin"
-# a val.bin of the wanted size; it also bounds the final validation
+# a val.bin of the required size, which also limits the final validation
 cut_tokens() {
     tail -c $((2 * val_tokens)) "$1" >"$out/val.tmp" && mv "$out/val.tmp" "$out/val.bin"
 }
@@ -69,7 +69,7 @@ fi
 
 data=$out/train.bin
 run=$preset-$steps
-# The first step alone, to measure after it; then all of them, measured after every tenth.
+# The first step alone, to measure after it; then all steps, measured after every tenth.
 plan "$preset-1" "$preset" --set "data.val_path=$out/val.bin" --set "data.tokenizer=$out/bpe.json" \
     --set train.eval_batches="$eval_batches" --set train.keep_best=no --steps 1
 plan "$run" "$preset" --set "data.val_path=$out/val.bin" --set "data.tokenizer=$out/bpe.json" \

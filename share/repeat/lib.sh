@@ -1,17 +1,17 @@
 # shellcheck shell=sh
-# lib.sh: what the scripts that repeat published results have in common; they source it.
+# lib.sh: common code of the scripts that repeat published results, which source it.
 #
 #   usage_and_exit STATUS         prints $usage
 #   options 'NAME...' "$@"        sets the variable of each option --NAME VALUE, - in it as _
 #   begin                         after the options: finds moefw, makes $out
-#   plan NAME WORDS...            a run to be: "moefw train WORDS..." into $out/runs/NAME
-#   carry_out                     trains what is not finished yet, $jobs at a time
+#   plan NAME WORDS...            adds a run: "moefw train WORDS..." into $out/runs/NAME
+#   carry_out                     trains the runs that have not ended, $jobs at a time
 #   value NAME SPLIT KEY [STEP]   of the last line of that split (of that step) in metrics.jsonl
 #   average NAME SPLIT KEY [FROM TO]   mean over its lines, of steps FROM < step <= TO
 #
-# A run that was interrupted goes on where it was. A finished one is kept: $out/runs/NAME.done.
-# Variables: data (a file for all runs, or empty), out, jobs, threads (0: cores / jobs), extra
-# (further words of every run).
+# An interrupted run resumes. A run that has ended is kept: $out/runs/NAME.done exists. Variables:
+# data (a file for all runs, or empty), out, jobs, threads (0: cores / jobs), extra (further words
+# of every run).
 
 here=$(cd "$(dirname "$0")" && pwd)
 me=$(basename "$0")
@@ -30,7 +30,7 @@ usage_and_exit() {
     exit "$1"
 }
 
-# options 'NAME...' ARGUMENT...: what each script understands besides --set and --help
+# options 'NAME...' ARGUMENT...: the options of each script besides --set and --help
 options() {
     known=" $1 "
     shift
@@ -83,7 +83,7 @@ plan() {
 "
 }
 
-# one NAME WORDS...: trains or goes on, unless it is finished
+# one NAME WORDS...: trains or resumes, unless the run has ended
 one() {
     name=$1
     shift
@@ -105,13 +105,13 @@ one() {
             ${data:+"data.path=$data"} >>"$run.log" 2>&1 &
     fi
     child=$!
-    trap 'kill $child 2>/dev/null; wait $child; exit 1' TERM # it saves, and ends
+    trap 'kill $child 2>/dev/null; wait $child; exit 1' TERM # it saves and ends
     wait $child
     status=$?
     trap - TERM
     if [ $status -ne 0 ]; then
         echo "$me: $name ended with status $status: see $run.log; begin again to go on" >&2
-        [ $status -lt 128 ] || exit 1 # a signal: no further runs
+        [ $status -lt 128 ] || exit 1 # ended by a signal: no further runs
         return 1
     fi
     : >"$run.done"
@@ -137,7 +137,7 @@ PLAN
 carry_out() {
     echo "$me: $(printf '%s' "$runs_planned" | wc -l) runs in $out/runs, $jobs at a time, $threads threads each" >&2
     pids=
-    trap 'wait; exit 130' INT # the terminal has told the runs, too; a second signal is not waited for
+    trap 'wait; exit 130' INT # the terminal has signalled the runs too; a second signal does not wait
     trap 'kill $pids 2>/dev/null; wait; exit 143' TERM HUP
     w=0
     while [ $w -lt "$jobs" ]; do
@@ -184,7 +184,7 @@ total() {
         END { print sum + 0 }' "$out/runs/$1/metrics.jsonl"
 }
 
-# layers NAME SPLIT KEY: of its last line, "LAYER VALUE..." for each layer of experts; - without the key
+# layers NAME SPLIT KEY: from its last line, "LAYER VALUE..." for each MoE layer; - without the key
 layers() {
     awk -v split_="\"split\":\"$2\"" -v key="\"$3\":" '
         index($0, split_) { line = $0 }
@@ -202,7 +202,8 @@ layers() {
         }' "$out/runs/$1/metrics.jsonl"
 }
 
-# interval: numbers on stdin -> "mean half-width" of the 95 % interval (Student's t); - for one
+# interval: numbers on stdin -> "mean half-width" of the 95 % interval (Student's t); - for
+# one number
 interval() {
     awk '
         { x[n++] = $1; sum += $1 }

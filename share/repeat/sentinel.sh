@@ -1,16 +1,16 @@
 #!/bin/sh
-# sentinel.sh: what "Adaptive Transformer with Sentinel Gates and ANN-based Dynamic Controller" claims
-# of pruned attention heads, measured: quality, speed, and regrowth.
+# sentinel.sh: measures what "Adaptive Transformer with Sentinel Gates and ANN-based Dynamic
+# Controller" claims about pruned attention heads: quality, speed, and regrowth.
 #
-#   quality   from one trained model two go on equally long: under the controller, which prunes, and
-#             without it; perplexity for each head and parameter in use; how much the texts that the
-#             models write repeat, and how likely the unpruned one finds them
-#   measures  perplexity of the unpruned model right after 10 to 70 % of its heads went, by each measure
-#             that can decide which: the curve of quality against pruned heads
+#   quality   two models continue one trained model for equally many steps: one under the controller,
+#             which prunes, one without it; perplexity for each head and active parameter; how much
+#             their texts repeat, and how likely the unpruned model finds them
+#   measures  perplexity of the unpruned model right after 10 to 70 % of its heads were removed, by each
+#             measure that can choose them: the curve of quality against pruned heads
 #   speed     tokens/s with 0, 30, 50 and 70 % of the heads pruned, in training and in generation;
 #             these runs come one at a time
-#   regrowth  the pruned model goes on with the controller that brings heads back where validation
-#             stalls
+#   regrowth  the pruned model continues with the controller that brings heads back when the
+#             validation loss stalls
 # shellcheck disable=SC2034 # lib.sh reads usage, jobs, threads
 set -u
 usage='usage: sentinel.sh --data tinyshakespeare.txt [OPTION]...
@@ -41,12 +41,12 @@ shares='0 30 50 70'
 cuts='10 30 50 70'
 measures='gate entropy gradient importance magnitude random'
 without='--set controller.sentinel.plugin=none --set controller.plateau.plugin=none --set controller.head_lr.plugin=none'
-# Going on: half of the first learning rate, and the controller has pruned by the middle.
+# To continue: half of the first learning rate; the controller has pruned by the middle.
 on="--steps $more --set train.lr=0.001 --set train.warmup=10"
 prunes="--set controller.sentinel.warmup=$((more / 20)) --set controller.sentinel.every=$((more / 100 + 1)) --set controller.sentinel.rate=3 --set controller.plateau.plugin=none"
 grows="--set controller.sentinel.plugin=none --set controller.plateau.patience=2 --set controller.plateau.min_change=0.02 --set controller.plateau.ramp_steps=$((more / 20 + 1))"
 
-# stage: what is planned, and no more
+# stage: the planned runs, and no others
 stage() {
     carry_out
     runs_planned=''
@@ -77,7 +77,7 @@ for share in $shares; do
 done
 stage
 
-# generating SHARE: tokens/s of the best of three
+# generating SHARE: tokens/s, the best of three
 generating() {
     file=$out/runs/speed-$1.generate
     if [ ! -s "$file" ]; then
@@ -125,13 +125,13 @@ quality() {
     done
 }
 
-# prompt: letters that the model knows
+# prompt: characters that the model's vocabulary has
 prompt() {
     [ -s "$out/prompt" ] || sed -n '/[[:alpha:]]/{p;q;}' "$data" | cut -c 1-40 >"$out/prompt"
     echo "$out/prompt"
 }
 
-# write_texts RUN: into RUN.texts, whole or not at all
+# write_texts RUN: into RUN.texts, completely or not at all
 write_texts() {
     file=$out/runs/$1.texts
     [ ! -s "$file" ] || return 0
@@ -140,7 +140,7 @@ write_texts() {
     mv "$file.new" "$file" || die 1 "cannot make $file"
 }
 
-# written RUN KEY: a number of its texts
+# written RUN KEY: a number about its texts
 written() {
     sed 's/.*"samples":.*\],"quality":{\([^}]*\)},"baseline".*/\1/' "$out/runs/$1.texts" |
         tr ',' '\n' | sed -n "s/^\"$2\"://p"
@@ -152,7 +152,7 @@ texts() {
     echo "| model | rep-2 | rep-4 | diversity | distinct-1 | distinct-2 | again | coherence, nats a token |"
     echo "|---|---|---|---|---|---|---|---|"
     for run in first unpruned pruned regrown; do
-        write_texts $run # not in a pipe: what fails there does not end the script
+        write_texts $run # not in a pipe, where a failure would not end the script
         line="| $run |"
         for key in rep_2 rep_4 diversity distinct_1 distinct_2 again other_coherence; do
             line="$line $(written $run $key | awk '{ printf "%.4f", $1 }') |"
@@ -162,7 +162,7 @@ texts() {
 }
 
 curves() {
-    echo "Measures: perplexity of the unpruned model ($(value unpruned val ppl | awk '{ printf "%.3f", $1 }')) after so many of its heads went"
+    echo "Measures: perplexity of the unpruned model ($(value unpruned val ppl | awk '{ printf "%.3f", $1 }')) after that share of its heads was removed"
     echo
     echo "| by |$(for share in $cuts; do printf ' %s %% |' "$share"; done)"
     echo "|---|$(for share in $cuts; do printf '%s' '---|'; done)"
@@ -190,7 +190,7 @@ speed() {
 }
 
 regrowth() {
-    echo "Regrowth: heads that came back, of the turns in regrown/metrics.jsonl"
+    echo "Regrowth: heads that came back, from the changes in regrown/metrics.jsonl"
     echo
     echo "| step | head | reason |"
     echo "|---|---|---|"

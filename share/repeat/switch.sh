@@ -1,10 +1,10 @@
 #!/bin/sh
 # switch.sh: the tables of "Enhancing Switch Transformer with Adaptive Capacity, Reassignment
-# Routing, and Expert Diversity Regularization" (Singh and Adithya), ours beside the published,
-# and the question that they leave open, asked fairly.
+# Routing, and Expert Diversity Regularization" (Singh and Adithya), ours beside the published, and
+# a fair test of the question that they leave open.
 #
 #   part 1  the published code's own conditions (presets switch-as-run, switch-plus-as-run): each
-#           window once an epoch. Both models see later characters, and nearly all of the
+#           window once per epoch. Both models see later characters, and nearly all of the
 #           validation text was trained on, so these losses compare with the published ones only.
 #   part 2  one change at a time to one base model (preset switch: causal, with positions, the
 #           last 5 % of the text for validation), same batches for the same seed: means over seeds
@@ -38,7 +38,7 @@ case $part in 1 | 2 | all) ;; *) die 2 "--part: expected 1, 2 or all, found '$pa
 whole --epochs "$epochs"
 whole --steps "$steps"
 
-# changes_of NAME: the words that make the change
+# changes_of NAME: the options that make the change
 changes_of() {
     case $1 in
     base) echo switch ;;
@@ -52,7 +52,7 @@ changes_of() {
     *) die 2 "--changes: '$1' is none of base, adaptive, reassign, tia_r, simbal, balance, all, shared" ;;
     esac
 }
-# in the order of a table
+# in the order of the table
 name_of() {
     case $1 in
     base) echo "base" ;;
@@ -107,7 +107,7 @@ published() { # MODEL EPOCH -> "train val drop"
     esac
 }
 
-# per_token NAME [FROM TO]: rows reassigned / tokens trained on
+# per_token NAME [FROM TO]: reassigned assignments / tokens trained on
 per_token() {
     total "$1" train reassigned "${2-0}" "${3-$steps}" |
         awk -v steps=$((${3-$steps} - ${2-0})) '{ print $1 / (steps * 2048) }'
@@ -122,7 +122,7 @@ routing_head() {
     echo "|---|---|---|---|---|"
 }
 
-# routing_rows TITLE RUN: a row for each layer
+# routing_rows TITLE RUN: a table row for each layer
 routing_rows() {
     for key in max_prob prob_sum load; do
         layers "$2" val $key | sed "s/^/$key /"
@@ -153,7 +153,7 @@ part1() {
             from=$(((e - 1) * epoch)) to=$((e * epoch))
             run=$model-as-run
             at=$to
-            [ $e -lt "$epochs" ] || at= # the last line there is
+            [ $e -lt "$epochs" ] || at= # the last line of the file
             # shellcheck disable=SC2046 # words are words
             set -- $(published $model $e)
             printf '%s %s %s %s %s %s %s %s %s\n' $model $e "$1" \

@@ -6,8 +6,8 @@
 # training accuracies of 4,032: they are of SST-2, two classes, 4,000 sentences in 63 batches of 64.
 # Those of the baseline (table 3) are of 9,815 parts: MultiNLI, three classes. So the published gain
 # compares two tasks. Here all models see the same sentences: SST-2, and SICK as the task of three
-# classes. A folder with sst2/train.tsv, sst2/dev.tsv (SENTENCE TAB LABEL) and, if it is to be run,
-# sick/SICK_train.txt and sick/SICK_trial.txt is what --data wants.
+# classes. --data is a folder with sst2/train.tsv, sst2/dev.tsv (SENTENCE TAB LABEL) and, to run
+# SICK too, sick/SICK_train.txt and sick/SICK_trial.txt.
 #
 # The printed weight of the entropy in the balanced model, 2, makes printed losses negative (loss -
 # 2 entropy); 1 fits them: tagat-balanced-entropy1.
@@ -50,7 +50,8 @@ for model in $(list "$models"); do
     esac
 done
 
-# Paths may hold blanks, words of a plan may not: links in the folder that all runs begin in.
+# Paths may contain blanks, words of a plan may not: so the data get links in the folder in which
+# all runs start.
 link() { # FILE NAME
     [ -r "$1" ] || die 3 "cannot read $1"
     ln -sf "$(cd "$(dirname "$1")" && pwd)/$(basename "$1")" "$out/data/$2" || exit 1
@@ -71,7 +72,7 @@ esac
 cd "$out" || exit 1
 out=. data=
 
-has() { # TASK MODEL: is it among the runs?
+has() { # TASK MODEL: whether it is among the runs
     case $1-$2 in
     sick-*-as-run | sick-*-entropy1) return 1 ;;
     *) return 0 ;;
@@ -195,8 +196,8 @@ at_epoch() {
     done | awk -v f="$5" '{ sum += $1; n++ } END { if (n) printf f "\n", sum / n; else print "-" }'
 }
 
-# curves WHAT KEY FORMAT BALANCED SPECIALISED [VANILLA]: what tables 1 and 2 have of six epochs, in
-# each of the last three; a model without them is left out
+# curves WHAT KEY FORMAT BALANCED SPECIALISED [VANILLA]: the numbers of tables 1 and 2 for six
+# epochs, in each of the last three; a model without them is skipped
 curves() {
     echo "$1 by epoch on SST-2: published, ours (mean over seeds)"
     echo
@@ -229,7 +230,7 @@ all_curves() {
         ".17128 .00244 .00156 .00078 .00060 .00048" ".23954 .03755 .03136 .03475 .03065 .03126"
 }
 
-# What a model gains over the baseline on the same data, seed by seed.
+# The gain of a model over the baseline on the same data, seed by seed.
 gain() { # TASK MODEL BASELINE N WHAT
     paired=$out/runs/.paired
     column "$1" "$2" "$4" >"$paired.1"

@@ -1,14 +1,13 @@
-/* bad.h: a good router, of which each file beside this one spoils one thing.
+/* bad.h: a good router; each file in this folder breaks one thing of it.
  *
- * A file defines what it wants to be different before it includes this: MAGIC, ABI, SIZE, ...
- * of the descriptor, OPTIONS, INIT, ROUTE, AFTER (functions of its own) or BEFORE (code for the
- * start of init). Files named rule_* are good descriptors that break a rule when they are at
- * work.
+ * A file defines what it changes before it includes this: MAGIC, ABI, SIZE, ... of the
+ * descriptor, OPTIONS, INIT, ROUTE, AFTER (its own functions) or BEFORE (code at the start of
+ * init). Files named rule_* have good descriptors and break a rule when they run.
  *
- * FORWARD, and BACKWARD if there is one, make an op called OP of one input and one output of
- * its shape: the statement for an element, y[i] of x[i], and dx[i] of dy[i]. The router is then
- * `spoiled`: unless the file defines SPOILED, a function of its own, the op is put over the
- * logits.
+ * FORWARD, and optionally BACKWARD, define an op called OP with one input and one output of its
+ * shape: the statement for one element, y[i] from x[i], and dx[i] from dy[i]. The router's
+ * function is then `spoiled`: unless the file defines SPOILED, a function of its own, the op is
+ * applied to the logits.
  */
 #include <moefw/moefw.h>
 
@@ -119,8 +118,11 @@ static int op_backward(const mf_call *c)
 }
 #endif
 
-static const mf_opdef op = {.size = sizeof(mf_opdef), .name = OP, .infer = op_infer,
-                            .forward = op_forward, OP_BACKWARD};
+static const mf_opdef op = {.size = sizeof(mf_opdef),
+                            .name = OP,
+                            .infer = op_infer,
+                            .forward = op_forward,
+                            OP_BACKWARD};
 
 #ifdef SPOILED
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);
@@ -137,8 +139,8 @@ static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
 
 static const mf_option options[] = {OPTIONS MF_END_OPTIONS};
 
-static const mf_router vtable = {.size = VTABLE_SIZE, .init = INIT, .route = ROUTE,
-                                 .after_step = AFTER};
+static const mf_router vtable = {
+    .size = VTABLE_SIZE, .init = INIT, .route = ROUTE, .after_step = AFTER};
 
 /* Not every file uses all of these. */
 const void *const bad_unused[] = {(const void *)options, (const void *)&vtable,

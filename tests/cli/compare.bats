@@ -1,4 +1,4 @@
-# Comparisons: what they claim, what they leave on disk, and that they go on after a kill.
+# Comparisons: their table and verdicts, the files they leave, and that they continue after a kill.
 
 bats_require_minimum_version 1.5.0
 setup_file() {
@@ -11,18 +11,18 @@ setup_file() {
 }
 setup() { cd "$BATS_FILE_TMPDIR/work" || return 1; }
 
-# small ARGUMENT...: a comparison of tiny models.
+# small ARGUMENT...: a comparison of tiny models
 small() {
     "$MOEFW" compare default -t 1 --set 'data.path=builtin:topics?bytes=40000' \
         --set model.layers=1 --set model.dim=32 --set train.batch=2 --set train.save_every=10 "$@"
 }
 
-# timeless: JSON without times and without the name of the folder.
+# timeless: JSON without times and without the folder's name
 timeless() {
     sed -e 's/"tokens_per_s":[^,}]*,*//g' -e 's/"wall_s":[^,}]*,*//g' -e 's/"out":"[^"]*",//'
 }
 
-@test "two routers, two seeds: JSON, run directories, nothing done twice" {
+@test "two routers, two seeds: JSON, run directories, no run repeated" {
     run --separate-stderr small --routers linear,hash --seeds 2 --steps 6 --out two --json
     [ "$status" -eq 0 ]
     [ "$(echo "$output" | wc -l)" -eq 1 ]
@@ -46,7 +46,7 @@ timeless() {
     stat -c '%Y %n' two/*/seed-*/metrics.jsonl | diff before -
 }
 
-@test "more seeds join those that are there" {
+@test "more seeds are added to existing ones" {
     run --separate-stderr "$MOEFW" compare two -t 1 --seeds 3 --json
     [ "$status" -eq 0 ]
     [[ "$output" == *'"seeds":3'* ]]
@@ -65,25 +65,25 @@ timeless() {
         "same/linear,temperature=1/seed-1/ckpt/step-6/model.safetensors"
 }
 
-@test "runs of one seed begin with the same weights outside the router" {
+@test "runs of one seed start with the same weights outside the router" {
     run small --routers linear,hash --seeds 1 --steps 1 --set train.lr=0 --out start -q
     [ "$status" -eq 0 ]
     run "$MOEFW" generate start/linear/seed-1 -p a -n 1 -t 1 --temp 0
     [ "$status" -eq 0 ]
-    # The first training loss differs by routing alone: within a few hundredths of each other.
+    # Only routing changes the first training loss, so these differ by a few hundredths at most.
     a=$(sed -n '1s/.*"task_loss":\([0-9.]*\).*/\1/p' start/linear/seed-1/metrics.jsonl)
     b=$(sed -n '1s/.*"task_loss":\([0-9.]*\).*/\1/p' start/hash/seed-1/metrics.jsonl)
     awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(a > 5 && d < .05 && d > -.05) }'
 }
 
-@test "routers that cannot stand are skipped with their reason" {
+@test "routers that do not fit the model are skipped with the reason" {
     run --separate-stderr small --routers linear,expert_choice --seeds 1 --steps 2 --out skip --json
     [ "$status" -eq 0 ]
     [[ "$output" == *'"skipped":[{"router":"expert_choice","reason":"'*"causal decoder"* ]]
     [[ "$output" != *'{"router":"expert_choice","baseline"'* ]]
 }
 
-@test "wrong names and options, another configuration: exit 2, nothing touched" {
+@test "wrong names and options, another configuration: exit 2, nothing changed" {
     for bad in haxh linear:temprature=2 linear,linear linear: ""; do
         run --separate-stderr small --routers "$bad" --steps 2 --out bad
         [ "$status" -eq 2 ]
@@ -120,7 +120,7 @@ timeless() {
     diff <(echo "$output" | timeless) <(timeless <whole.json)
 }
 
-@test "stopped by a signal: 143, and it goes on" {
+@test "stopped by a signal: 143, and it continues" {
     "$MOEFW" compare default -t 1 --set 'data.path=builtin:topics?bytes=40000' \
         --set model.layers=1 --set model.dim=32 --set train.batch=2 \
         --routers linear --seeds 1 --steps 60 --set train.save_every=10 --out stopped 2>stopped.err 3>&- &
@@ -131,7 +131,7 @@ timeless() {
     kill -TERM $!
     status=0
     wait $! || status=$?
-    [ "$status" -eq 143 ] || [ "$status" -eq 0 ] # 0: it was faster
+    [ "$status" -eq 143 ] || [ "$status" -eq 0 ] # 0: it ended before the signal
     run "$MOEFW" compare stopped -t 1 -q
     [ "$status" -eq 0 ]
     [ "$(echo "$output" | tail -1)" = stopped ]
@@ -146,9 +146,9 @@ timeless() {
     [ "$(cat shared/*/seed-*/metrics.jsonl | grep -c '"split":"val"')" -eq 4 ]
 }
 
-@test "a comparison that another process begins to write is joined, other folders are not" {
+@test "a comparison that another process is starting is joined, other folders are not" {
     mkdir begun foreign
-    : >begun/plan.json.123-0.tmp # as between opening and renaming it
+    : >begun/plan.json.123-0.tmp # as a process leaves it that was killed between opening and renaming
     : >foreign/plan.json.txt
     run small --routers linear --seeds 1 --steps 1 --out begun -q
     [ "$status" -eq 0 ] || { echo "$output"; false; }
@@ -158,7 +158,7 @@ timeless() {
     [[ "$output" == *"foreign: the directory holds files already (plan.json.txt)"* ]]
 }
 
-@test "equal parameters: the experts make up for the router" {
+@test "equal parameters: the experts' width compensates for the router" {
     run --separate-stderr small --routers linear,mlp --seeds 1 --steps 2 --equal params --out params --json
     [ "$status" -eq 0 ]
     active=$(echo "$output" | grep -o '"params_active":[0-9]*' | cut -d: -f2)
@@ -178,7 +178,7 @@ timeless() {
     [[ "$output" == *"\"router\":\"hash\""*"\"steps\":$steps,"* ]]
 }
 
-@test "what is worse is found worse, what is the same is not" {
+@test "a worse router is called worse, an equal one is not" {
     run --separate-stderr small --routers linear,handicap:share=0,linear:train.lr=0.00001 --seeds 3 \
         --steps 30 --out worse --json
     [ "$status" -eq 0 ]

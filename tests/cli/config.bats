@@ -1,4 +1,4 @@
-# Configurations: what is refused says file and line, exits 2 and touches nothing.
+# Configurations: a refused one gives file and line, exits with 2 and changes nothing.
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
@@ -17,7 +17,7 @@ refused() {
     [ "$(ls)" = bad.ini ]
 }
 
-@test "files of data, as train takes them" {
+@test "data files, as train reads them" {
     "$MOEFW" config show switch --data a.txt --val-file b.txt --vocab-file c.json >shown
     grep -qx 'path = a.txt' shown
     grep -qx 'val_path = b.txt' shown
@@ -40,7 +40,7 @@ refused() {
     refused '[moe]\nexperts = 2\ntop_k = 3\n' "bad.ini:3:" "experts (2)"
 }
 
-@test "what is no INI" {
+@test "files that are not INI" {
     refused '[model]\ndim 64\n' "bad.ini:2:"
     refused '[model\ndim = 64\n' "bad.ini:1:"
     refused '[model]\ndim = 64\0\n' "bad.ini:2:"
@@ -52,7 +52,7 @@ refused() {
     [[ "$output" == *"none.ini"* ]]
 }
 
-@test "plugins and their options are judged" {
+@test "plugins and their options are checked" {
     printf '[router]\nplugin = lineer\n' >bad.ini
     run "$MOEFW" config check bad.ini
     [ "$status" -eq 2 ]
@@ -69,7 +69,7 @@ refused() {
     [[ "$output" == *"bad.ini:3:"*"'temperature'"*"found '-2'"* ]]
 }
 
-@test "--plugin takes the place of its kind; options of the former plugin do not stand in the way" {
+@test "--plugin replaces the plugin of its kind; options of the replaced plugin are no error" {
     printf '[router]\nplugin = linear\ntemperature = 2\ninit_std = 0.5\n' >mine.ini
     run "$MOEFW" config show mine.ini --plugin routers/hash.so --set router.hashes=2
     [ "$status" -eq 0 ]
@@ -81,7 +81,7 @@ refused() {
     [[ "$output" == *"routers/hsh.so"*"'hash'"* ]]
 }
 
-@test "check --json tells every fault" {
+@test "check --json reports every fault" {
     printf '[model]\nlayrs = 2\n[train]\nlr = -1\n' >bad.ini
     run bash -c '"$MOEFW" config check --json bad.ini 2>err'
     [ "$status" -eq 2 ]
@@ -101,7 +101,7 @@ refused() {
     [[ "$output" == *'"file":"bad.ini","line":2'* ]]
 }
 
-@test "what show prints loads back to the same" {
+@test "the output of show loads to the same configuration" {
     "$MOEFW" config show --set train.lr=0.1 >a.ini
     mkdir run-1
     cp a.ini run-1/config.ini
@@ -118,7 +118,7 @@ refused() {
     [ "$("$MOEFW" config presets | wc -l)" -ge 2 ]
 }
 
-@test "settings of the user lie below the configuration" {
+@test "the configuration overrides settings of the user" {
     mkdir moefw
     printf '[train]\nclip = 9\nseed = 8\n' >moefw/moefw.ini
     printf '[train]\nseed = 7\n' >mine.ini

@@ -1,4 +1,4 @@
-# data and ckpt: the generated corpus as files, corpora looked into, checkpoints judged.
+# data and ckpt: the generated corpus as files, statistics of corpora, checks of checkpoints.
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
@@ -21,7 +21,7 @@ setup() {
     [ -z "$(tr -d 'a-z .\n' <a/text.txt)" ]
 }
 
-@test "data synth: a wrong knob names itself and its bounds, exits 2, writes nothing" {
+@test "data synth: a wrong option names itself and its bounds, exits 2, writes nothing" {
     run "$MOEFW" data synth --out x.txt --overlap 1.5
     [ "$status" -eq 2 ]
     [[ "$output" == *"overlap"*"0 to 1"* ]]
@@ -46,7 +46,7 @@ setup() {
     [[ "$output" == *"did you mean topics?"* ]]
 }
 
-@test "data info: a table with classes, and one that is broken" {
+@test "data info: a table with classes, and a damaged one" {
     printf 'good film\tpos\r\nbad film\tneg\r\nso so\tpos\r\n' >a.tsv
     run "$MOEFW" data info a.tsv --tokenizer char --split 0.5
     [ "$status" -eq 0 ]
@@ -62,7 +62,7 @@ setup() {
     [[ "$output" == *"none.txt"* ]]
 }
 
-@test "tokenize: tokens that merge, made to a size; a list of WordPiece tokens" {
+@test "tokenize: merges trained to a size; a list of WordPiece tokens" {
     printf 'ab ab\nab abc\n' >text
     run "$MOEFW" tokenize train bpe text --out bpe.json
     [ "$status" -eq 0 ]
@@ -82,7 +82,7 @@ setup() {
     [[ "$output" == "1 2 1 2 1 2 0" ]]
 }
 
-# lamoe: a vocabulary as LaMoE's trainer writes it, of 14 merges
+# lamoe: a vocabulary of 14 merges in the format of LaMoE's trainer
 lamoe() {
     cat <<'JSON'
 {"vocab_dict": {"<pad>": 0, "</w>": 1, "<eos>": 2, "<unk>": 3, "e</w>": 4, "er</w>": 5, "h": 6, "low</w>": 7,
@@ -96,13 +96,13 @@ JSON
 @test "tokenize: LaMoE's JSON has the ids that LaMoE gives" {
     lamoe >lamoe.json
     echo "lower wider newest tower low zebra" >text
-    # what the published encoder gives for this text and vocabulary
+    # the ids of the published encoder for this text and vocabulary
     run "$MOEFW" tokenize encode ./lamoe.json text --eos
     [ "$output" = "8 13 5 10 3 3 12 1 12 11 5 7 3 3 3 3 3 1 2" ] || { echo "$output"; false; }
     printf '8 13 5 10 12 1 7 2' >ids
     run "$MOEFW" tokenize decode ./lamoe.json ids
     [ "$output" = "lower wider newt low " ]
-    # and a run that was trained with it keeps them
+    # and a run trained with it keeps them
     yes "low lower lowest the new wider" | head -n 60 >train.txt
     "$MOEFW" train -q -t 1 --steps 1 --out run --data train.txt --set data.tokenizer=./lamoe.json \
         --set model.layers=1 --set model.dim=8 --set model.heads=2 --set model.seq=8 --set train.batch=2 \
@@ -111,14 +111,14 @@ JSON
     [ "$output" = "8 13 5 10 3 3 12 1 12 11 5 7 3 3 3 3 3 1 2" ] || { echo "$output"; false; }
 }
 
-@test "tokenize: LaMoE's merges of colons are cut where both halves are known" {
-    # "a::b" is a: and b, since nothing has made :b; ":::" is : and :
+@test "tokenize: LaMoE's merges of colons are split if both parts are known" {
+    # "a::b" is a: and b, because no merge gives :b; ":::" is : and :
     echo '{"vocab_dict": {"<pad>": 0, "::": 1, ":x</w>": 2, "</w>": 3, "<unk>": 4, "a:b</w>": 5},
         "merges": {"a::": "a:", "a::b": "a:b", "a:b:</w>": "a:b</w>", "::x": ":x", ":x:</w>": ":x</w>", ":::": "::"}}' >colons.json
     echo "a:b :x ::" >text
     run "$MOEFW" tokenize encode ./colons.json text
     [ "$output" = "5 2 1 3" ] || { echo "$output"; false; }
-    # here both a: and b, and a and :b, could be meant: the vocabulary knows the second pair
+    # here a: and b, or a and :b, are possible: the vocabulary has the second pair
     echo '{"vocab_dict": {"<unk>": 0, "a": 1, ":b": 2, "a:b": 3, "</w>": 4},
         "merges": {"a::": "a:", "::b": ":b", "a::b": "a:b"}}' >both.json
     echo "c:b" >text
@@ -142,11 +142,11 @@ JSON
     "$MOEFW" tokenize encode own.json words --eos >ids
     "$MOEFW" tokenize encode ./lamoe.json words --eos | cmp - ids
     [ "$("$MOEFW" tokenize decode ./lamoe.json ids)" = "$("$MOEFW" tokenize decode own.json ids)" ]
-    # to our own layout and back, nothing changes
+    # to moefw's own layout and back without a change
     "$MOEFW" tokenize export lamoe.json --format moefw -o again.json
     "$MOEFW" tokenize export again.json -o again-lamoe.json
     cmp lamoe.json again-lamoe.json
-    # what its layout cannot say: a colon within a token, tokens of other kinds
+    # what LaMoE's layout cannot represent: a colon within a token, tokens of other kinds
     echo 'c: c: c: :a :a :a c:a' >text
     "$MOEFW" tokenize train bpe text --merges 40 --min-count 1 -o colons.json
     run "$MOEFW" tokenize export colons.json -o bad.json
@@ -164,9 +164,9 @@ JSON
     [[ "$output" == *"--out FILE is needed"* ]]
 }
 
-@test "tokenize: LaMoE's trainer, to its order of merges, its counts and its ids" {
-    # expected: what the published trainer gives for these words (special token <eos>). Its counts
-    # keep a and aa, which no word holds after the last of 20 merges
+@test "tokenize: LaMoE's trainer, with its order of merges, its counts and its ids" {
+    # expected: the result of the published trainer for these words (special token <eos>). Its
+    # counts keep a and aa, which no word contains after the last of 20 merges
     yes "aaaa aaab baaa abab ababa" | head -n 3 >text
     "$MOEFW" tokenize train bpe text --trainer lamoe --merges 6 --eos --format lamoe -o six.json
     [ "$(cat six.json)" = '{"vocab_dict":{"<pad>":0,"<eos>":1,"<unk>":2,"a":3,"a</w>":4,"aa":5,"aaaa</w>":6,"ab":7,"ab</w>":8,"b":9},"merges":{"a:a":"aa","a:b":"ab","ab:</w>":"ab</w>","a:</w>":"a</w>","aa:aa":"aaaa","aaaa:</w>":"aaaa</w>"},"max_iter":6}' ] ||
@@ -175,12 +175,12 @@ JSON
     "$MOEFW" tokenize export twenty.json -o out.json
     [ "$(cat out.json)" = '{"vocab_dict":{"<pad>":0,"<eos>":1,"<unk>":2,"a":3,"aa":4,"aaaa</w>":5,"aaab</w>":6,"abab</w>":7,"ababa</w>":8,"baaa</w>":9},"merges":{"a:a":"aa","a:b":"ab","ab:</w>":"ab</w>","a:</w>":"a</w>","aa:aa":"aaaa","aaaa:</w>":"aaaa</w>","aa:ab</w>":"aaab</w>","b:aa":"baa","baa:a</w>":"baaa</w>","ab:ab</w>":"abab</w>","ab:ab":"abab","abab:a</w>":"ababa</w>"},"max_iter":20}' ] ||
         { cat out.json; false; }
-    # it ends when the vocabulary has the size: 6 symbols, <pad>, <unk> and <eos>
+    # training ends when the vocabulary has its size: 6 symbols, <pad>, <unk> and <eos>
     run "$MOEFW" tokenize train bpe text --trainer lamoe --vocab-size 9 --eos --format lamoe -o size.json
     [ "$output" = "size.json: bpe, 9 ids" ]
     [ "$(grep -o ':"' size.json | wc -l)" -eq 3 ]
     [[ "$(cat size.json)" == *'"max_iter":3}' ]]
-    # ours by default: every symbol has an id, </w> too
+    # moefw's own default: every symbol has an id, </w> too
     "$MOEFW" tokenize train bpe text --merges 6 --eos --format lamoe -o own.json
     ! cmp -s own.json six.json || false
     run "$MOEFW" tokenize train wordpiece text --trainer lamoe -o bad.json
@@ -191,7 +191,7 @@ JSON
     [ ! -e bad.json ]
 }
 
-@test "tokenize: damaged JSON of LaMoE is told by entry" {
+@test "tokenize: damaged JSON of LaMoE is reported with its entry" {
     echo low >text
     damaged() { # SED-COMMAND MESSAGE
         lamoe | sed "$1" >bad.json
@@ -209,7 +209,7 @@ JSON
     damaged 's/"l:ow": "low"/"l:ow": 7/' '"merges": entry 1, "l:ow": expected its two tokens as one'
     damaged 's/"l:ow": "low"/"lo:w": "low"/' '"merges": entry 1, "lo:w": expected LEFT:RIGHT, each a character'
     damaged 's/"merges"/"merged"/' '"merges": expected an object'
-    # of our own file with such ids
+    # moefw's own file with such ids
     lamoe >lamoe.json
     printf 'low lower low lower the new\n%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 >train.txt
     "$MOEFW" train -q -t 1 --steps 1 --out again --data train.txt --set data.tokenizer=./lamoe.json \
@@ -224,7 +224,7 @@ JSON
     done
 }
 
-@test "data: HDF5 is told from a token file" {
+@test "data: an HDF5 file is distinguished from a token file" {
     printf '\211HDF\r\n\032\n0123456789' >train.h5
     run "$MOEFW" train --out run --train-file train.h5 --set data.format=bin --set data.tokenizer=byte
     [ "$status" -eq 3 ]
@@ -247,7 +247,7 @@ JSON
     "$MOEFW" train -q -t 1 --steps 1 --out wide --data long.bin --set data.tokenizer=./b.json \
         --set data.bin_bits=32 --set data.format=bin --set model.layers=1 --set model.dim=8 \
         --set model.heads=2 --set model.seq=8 --set train.batch=2 --set train.eval_context=0
-    # 3 words of which no pair occurs twice but l o w and w e: else all merge, as in LaMoE's trainer
+    # 3 words in which only l o w and w e occur twice: else all would merge, as in LaMoE's trainer
     echo "low lower newest" >text
     "$MOEFW" tokenize train bpe text --vocab-size 100 --out twice.json
     run "$MOEFW" tokenize train bpe text --vocab-size 100 --min-count 1 --out once.json
@@ -258,7 +258,7 @@ JSON
     [ "$(wc -w <<<"$output")" -gt 6 ]
 }
 
-@test "tokenize: a vocabulary, ids and the text again; what does not fit is refused" {
+@test "tokenize: a vocabulary, ids and back to the text; invalid input is refused" {
     printf 'h\303\251 h\n' >text
     run "$MOEFW" tokenize train char text --out char.json
     [ "$status" -eq 0 ]
@@ -288,7 +288,7 @@ JSON
     [ "$status" -eq 2 ]
 }
 
-# A run with two checkpoints, as small as can be.
+# A very small run with two checkpoints.
 small_run() {
     "$MOEFW" -t 1 train --out run --steps 2 --set train.save_every=1 --set train.keep=5 \
         --set model.dim=16 --set model.layers=1 --set model.heads=2 --set model.kv_heads=2 \
@@ -321,7 +321,7 @@ small_run() {
     [ "$status" -eq 0 ]
 }
 
-@test "examples that are read as running text are warned of" {
+@test "a warning if examples are read as plain text" {
     cd "$BATS_TEST_TMPDIR"
     for i in 1 2 3 4 5 6 7 8; do
         echo "{\"text\": \"a line of some words $i\"}"

@@ -1,4 +1,4 @@
-# doctor and graph: what they tell.
+# doctor and graph: what they print.
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
@@ -17,7 +17,7 @@ setup() {
     [[ "$output" == '{"moefw":'*'"warnings":['* ]]
 }
 
-@test "doctor warns of what others put into the process" {
+@test "doctor warns of libraries that others load into the process" {
     LD_PRELOAD='' run "$MOEFW" doctor
     [[ "$output" == *"warning: LD_PRELOAD"* ]]
     MOEFW_KERNELS=ref run "$MOEFW" doctor
@@ -28,15 +28,15 @@ setup() {
     [[ "$output" == *"MOEFW_KERNELS"*"cpu, ref"* || "$output" == *"cpu or ref"* ]]
 }
 
-@test "products by oneDNN where it is there, and a clear word where it is not" {
+@test "gemms by oneDNN if it is installed, and a clear message if it is not" {
     run "$MOEFW" doctor
-    [[ "$output" =~ products\ +(own|openblas) ]]
+    [[ "$output" =~ gemm\ +(own|openblas) ]]
     short=(train -q -t 1 --set train.steps=2 --set model.layers=1 --set train.eval_every=0
         --set train.eval_batches=1 --set report.enabled=no)
     if [[ "$output" =~ oneDNN\ +oneDNN\ [23]\. ]]; then
         export MOEFW_GEMM=onednn
         run "$MOEFW" doctor
-        [[ "$output" =~ products\ +onednn ]]
+        [[ "$output" =~ gemm\ +onednn ]]
         for dtype in f32 bf16; do
             "$MOEFW" "${short[@]}" --set train.dtype=$dtype -o $dtype-1
             "$MOEFW" "${short[@]}" --set train.dtype=$dtype -o $dtype-2 -t 2
@@ -50,7 +50,7 @@ setup() {
     fi
 }
 
-@test "doctor tells of a plugin that is refused" {
+@test "doctor reports a refused plugin" {
     mkdir -p moefw/plugins/routers
     echo no >moefw/plugins/routers/broken.so
     run "$MOEFW" doctor

@@ -1,5 +1,5 @@
-# Files of labelled sentences and pairs that are not as they should be: one clear error that names
-# file and line, with nothing made, or the right reading.
+# Files of labelled sentences and pairs with unusual content: either they are read correctly, or one
+# clear error names file and line and nothing is created.
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
@@ -17,7 +17,7 @@ setup() {
     } >nli.tsv
 }
 
-# trains FILE WORDS...: a few steps of a narrow model, as run
+# trains FILE WORDS...: a few steps of a small model, as run
 trains() {
     file=$1
     shift
@@ -40,7 +40,7 @@ refused() {
     [ ! -e run ]
 }
 
-# same ONE OTHER: both files are read alike
+# same ONE OTHER: both files give the same corpus
 same() {
     trains "$1"
     mv run one
@@ -68,13 +68,13 @@ same() {
     run trains sst.tsv --set data.val_path=dev.tsv
     [ "$status" -eq 3 ]
     [[ "$output" == *'dev.tsv:17: label "2" does not occur in the training data'* ]]
-    # where one class more would do, one line that has it is at least suspected
+    # if one class more is possible, the error at least names a line that has it
     for i in 1 2 3 4 5 6 7 8 9 10; do cat sst.tsv; done >long.tsv
     printf 'so so\tl\n' >>long.tsv
     run trains long.tsv
     [ "$status" -eq 0 ]
     [[ "$output" == *'long.tsv:161: label "l": no other line of 161 has it'* ]]
-    # "-", no agreement, leaves its line out
+    # "-", no agreement, skips its line
     awk -F'\t' 'BEGIN { OFS = FS } { print } NR == 5 { $1 = "-"; print }' nli.tsv >dash.tsv
     same nli.tsv dash.tsv
 }

@@ -15,30 +15,30 @@ setup() {
     cp -r "$BATS_FILE_TMPDIR/run" run
 }
 
-# column NAME FILE: its cells, the head left out
+# column NAME FILE: its cells, without the head
 column() {
     awk -F, -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) at = i; if (!at) exit 1; next } { print $at }' "$2"
 }
 
-# json KEY: its values in metrics.jsonl, empty where a line has none or null
+# json KEY: its values in metrics.jsonl, empty if a line has none or null
 json() {
     while read -r line; do
         grep -oE "\"$1\":[-+0-9.e]+" <<<"$line" | head -1 | cut -d: -f2 | grep . || echo
     done <run/metrics.jsonl
 }
 
-@test "csv: a row a line, a column a number, empty where there is none" {
+@test "csv: a line for each record, a column for each number, empty cells for missing ones" {
     "$MOEFW" export csv run >table.csv
     [ "$(wc -l <table.csv)" -eq $(($(wc -l <run/metrics.jsonl) + 1)) ]
     [[ "$(head -1 table.csv)" == "step,split,loss,task_loss,lr,"* ]]
     for key in step loss lr ppl ppl_batch_mean grad_norm wall_s; do
         [ "$(column $key table.csv)" = "$(json $key)" ] || { column $key table.csv; json $key; false; }
     done
-    # of the layer of experts, which is block 1
+    # of the MoE layer, which is block 1
     [ "$(column moe.1.load_cv table.csv)" = "$(json load_cv)" ]
     [ "$(column moe.1.prob_sum.0 table.csv)" = "$(sed -E 's/.*"prob_sum":\[([0-9.]*).*/\1/' run/metrics.jsonl)" ]
     ! column moe.0.load_cv table.csv || false
-    # all rows have as many cells as the head
+    # all lines have as many cells as the head
     awk -F, 'NR == 1 { n = NF } NF != n { exit 1 }' table.csv
     run "$MOEFW" export csv run -o out.csv
     [ "$status" -eq 0 ]
@@ -46,7 +46,7 @@ json() {
     cmp out.csv table.csv
 }
 
-@test "csv: several runs, names that need quotes, damaged lines; what is there is left alone" {
+@test "csv: several runs, names that need quotes, damaged lines; existing files are not changed" {
     mv run 'a,"b'
     cp -r 'a,"b' other
     echo '{"step":7,"split":"val","loss":1.5,"regularizers":{"new,one":2}}' >>other/metrics.jsonl
@@ -54,7 +54,7 @@ json() {
     printf '{"step":8,"split"' >>other/metrics.jsonl
     run bash -c '"$MOEFW" export csv "a,\"b" other 2>err >both.csv'
     [ "$status" -eq 0 ]
-    grep -q 'other/metrics.jsonl: 2 damaged lines passed over' err
+    grep -q 'other/metrics.jsonl: 2 damaged lines skipped' err
     [ "$(grep -c damaged err)" -eq 1 ]
     [[ "$(head -1 both.csv)" == 'run,step,split,loss,'*',"regularizers.new,one"' ]]
     [[ "$(sed -n 2p both.csv)" == '"a,""b",1,train,'* || "$(sed -n 2p both.csv)" == '"a,""b",2,train,'* ]]
@@ -71,7 +71,7 @@ json() {
     [ ! -e new.csv ]
 }
 
-@test "mlflow: params, histories with time and step, tags, meta.yaml" {
+@test "mlflow: params, metric histories with time and step, tags, meta.yaml" {
     run "$MOEFW" export mlflow run --out store --experiment "MoE Training"
     [ "$status" -eq 0 ]
     made=$output
@@ -89,19 +89,19 @@ json() {
     [ "$(cat "$made/params/router.plugin")" = linear ]
     [ "$(cat "$made/tags/mlflow.runName")" = run ]
     [ "$(cat "$made/tags/moefw.params")" = "$(sed -E 's/.*"params":([0-9]+).*/\1/' run/manifest.json)" ]
-    # the history of the training loss: time, value, step
+    # metric history of the training loss: time, value, step
     [ "$(cut -d' ' -f2,3 "$made/metrics/train/loss")" = "$(sed -nE '/"train"/s/.*"step":([0-9]+).*"loss":([0-9.]+),"task_loss".*/\2 \1/p' run/metrics.jsonl)" ]
     [ -f "$made/metrics/val/ppl_batch_mean" ]
     [ -f "$made/metrics/val/moe.1.load.3" ]
     [ ! -e "$made/metrics/train/ppl_batch_mean" ]
-    # times: ms since 1970, from when the run began
+    # times in ms since 1970, none before the start of the run
     began=$(date -u -d "$(sed -E 's/.*"began":"([^"]*)".*/\1/' run/manifest.json)" +%s)
     grep -qx "start_time: ${began}000" "$made/meta.yaml"
     awk -v began="$began" '$1 < 1000 * began || $1 > 1000 * began + 600000 || $1 < last { exit 1 } { last = $1 }' "$made/metrics/train/loss"
     [ "$(find store -name '.moefw*')" = "" ]
 }
 
-@test "mlflow: into an experiment that is there; the same run once; a run cut short; scalars alone" {
+@test "mlflow: an existing experiment; the same run only once; an interrupted run; only scalars" {
     "$MOEFW" export mlflow run --experiment one
     # as MLflow itself writes it
     mkdir mlruns/77
@@ -123,7 +123,7 @@ json() {
     [[ "$output" == *"run: is in the store already, as mlruns/"* ]]
 }
 
-@test "mlflow: what is no store is left alone, and nothing is half-written" {
+@test "mlflow: other folders are not changed, and no partial output remains" {
     mkdir full
     echo x >full/thesis.txt
     run "$MOEFW" export mlflow run --out full
@@ -145,7 +145,7 @@ json() {
     run "$MOEFW" export mlflow broken --out new
     [ "$status" -eq 3 ]
     [[ "$output" == *"broken: expected a run, found no manifest.json in it"* ]]
-    # a name too long for MLflow comes up while files are being written
+    # a name too long for MLflow is found only while files are being written
     long=$(printf 'x%.0s' $(seq 300))
     cp run/manifest.json broken/
     echo "{\"step\":9,\"split\":\"val\",\"$long\":1}" >>broken/metrics.jsonl
@@ -159,7 +159,7 @@ json() {
         [ "$status" -eq 3 ]
         [ "$(ls -A there)" = "" ]
     done
-    # a split that leads elsewhere
+    # a split whose name is a path out of the store
     cp run/metrics.jsonl broken/
     echo '{"step":9,"split":"../../../../out","loss":1}' >>broken/metrics.jsonl
     run "$MOEFW" export mlflow broken --out new

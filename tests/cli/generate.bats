@@ -20,7 +20,7 @@ setup() {
     [ "${#a}" -ge 20 ]
 }
 
-@test "in bf16, without the f32 weights that nothing reads: cache, whole text and what looks inside" {
+@test "in bf16, without unused f32 weights: cache, whole text, routing and gates" {
     a=$("$MOEFW" generate run -q --dtype bf16 -p "the " -n 24 --temp 0)
     b=$("$MOEFW" generate run -q --dtype bf16 -p "the " -n 24 --temp 0 --no-cache)
     [ "${#a}" -ge 20 ]
@@ -32,7 +32,7 @@ setup() {
     [[ "$output" == *layer* ]]
 }
 
-@test "one seed one text, another seed another" {
+@test "one seed gives one text, another seed another text" {
     a=$("$MOEFW" generate run -q -p "the " -n 60 -s 1)
     b=$("$MOEFW" generate run -q -p "the " -n 60 -s 1)
     c=$("$MOEFW" generate run -q -p "the " -n 60 -s 2)
@@ -51,12 +51,12 @@ setup() {
     done
 }
 
-# field KEY: of the JSON on standard input, its first number under that key
+# field KEY: the first number under that key in the JSON on standard input
 field() {
     grep -o "\"$1\":[-0-9.e]*" | head -1 | sed 's/.*://'
 }
 
-@test "samples: of seeds in a row, each the text of its seed" {
+@test "samples: consecutive seeds, each with the text of its seed" {
     run "$MOEFW" generate run -q -p "the " -n 30 -s 5 --samples 3
     [ "$status" -eq 0 ]
     [ "$(grep -c '^\[seed [567]\]$' <<<"$output")" -eq 3 ]
@@ -69,7 +69,7 @@ field() {
     [[ "$json" != *quality* ]]
 }
 
-@test "quality: a text that says one thing over and over, and one that does not" {
+@test "quality: a repetitive text, and one without repetition" {
     yes 'the old cook ' | head -40 | tr -d '\n' >loop.txt
     "$MOEFW" train -q --out loop --set data.path=loop.txt --set model.layers=1 --set model.dim=32 --set model.seq=16 \
         --set model.moe_every=0 --set train.batch=8 --set train.steps=80 --set train.lr=0.03 --set train.eval_context=0
@@ -81,7 +81,7 @@ field() {
         -v again="$(field again <loop.json)" -v c="$(field coherence <loop.json)" \
         'function same(a, b) { return a - b < 1e-9 && b - a < 1e-9 }
             BEGIN { exit !(same(r2, 1 - 3 / 29) && same(r4, 1 - 3 / 27) && same(d1, 0.1) && same(again, 27 / 29) && c < 0 && c > -0.2) }'
-    # beside another run: each judges the other's text, and knows its own better
+    # with another run: each judges the other's text, and gives its own a higher likelihood
     "$MOEFW" generate run -q -p "the old cook " -n 60 --samples 2 --quality --baseline loop --json >both.json
     awk -v a="$(field coherence_byte <both.json)" -v b="$(field other_coherence_byte <both.json)" 'BEGIN { exit !(a > b) }'
     [ "$(grep -o '"other_coherence_byte"' both.json | wc -l)" -eq 2 ]
@@ -102,21 +102,21 @@ field() {
     [[ "$output" == "moefw: the prompt is empty"* ]]
 }
 
-@test "quality: a run that cannot read the other's text does not judge it" {
+@test "quality: a run that cannot encode the other's text does not judge it" {
     printf 'the old cook %.0s' {1..40} >plain.txt
     "$MOEFW" train -q --out chars --set data.path=plain.txt --set data.tokenizer=char --set model.layers=1 \
         --set model.dim=16 --set model.seq=16 --set train.batch=4 --set train.steps=2 --set train.eval_context=0
     run "$MOEFW" generate run -q -p "the old cook" -n 60 --temp 9 --top-k 0 --top-p 1 --quality --baseline chars --json
     [ "$status" -eq 0 ]
     [[ "$output" == *"a text is not judged by the other run: "* ]]
-    [ "$(grep -o '"other_coherence":null' <<<"$output" | wc -l)" -eq 2 ] # of the sample, and of all
-    [ "$(grep -o '"other_coherence":-' <<<"$output" | wc -l)" -eq 2 ] # what it wrote is judged
+    [ "$(grep -o '"other_coherence":null' <<<"$output" | wc -l)" -eq 2 ] # of the sample, and of all samples
+    [ "$(grep -o '"other_coherence":-' <<<"$output" | wc -l)" -eq 2 ] # the generated text is judged
 }
 
-@test "options may be written with underscores; a conversation takes none that ask for single texts" {
+@test "options may have underscores; a conversation refuses those for single texts" {
     [ "$("$MOEFW" generate run -q -p "the " -n 9 --top_k 1)" = "$("$MOEFW" generate run -q -p "the " -n 9 --top-k=1)" ]
-    "$MOEFW" generate run -q -p "the " -n 2 --repeat_pen 1.5 # shortened
-    "$MOEFW" config show --train_file here.txt | grep -q '^path = .*here.txt$' # of --data
+    "$MOEFW" generate run -q -p "the " -n 2 --repeat_pen 1.5 # an abbreviated option
+    "$MOEFW" config show --train_file here.txt | grep -q '^path = .*here.txt$' # an old name of --data
     run "$MOEFW" generate run --to_k 1
     [ "$status" -eq 2 ]
     [[ "$output" == *"unknown option '--to_k'; did you mean '--top-k'?"* ]]
@@ -146,7 +146,7 @@ field() {
     [ "$status" -eq 2 ]
 }
 
-@test "a conversation has words between its turns, which -q leaves out, and ends with exit" {
+@test "a conversation shows a prompt, which -q shortens, and ends with exit" {
     printf 'the cook\n/temp 0\nthe sea\nexit\nthe end\n' >lines
     "$MOEFW" generate run -i -n 8 <lines >out 2>err
     [ "$(grep -o 'User: ' err | wc -l)" -eq 4 ]
@@ -158,7 +158,7 @@ field() {
     ! grep -qE 'User|Generating|Model' err || false
 }
 
-@test "prompts are cleaned where texts were; --temperature is --temp" {
+@test "prompts are cleaned if the training texts were; --temperature is --temp" {
     printf 'do not stop the sea is calm.\n%.0s' 1 2 3 4 5 6 7 8 >text
     small=(--data text --set data.tokenizer=char --set model.layers=1 --set model.dim=16 --set model.seq=8
         --set expert.hidden=16 --set train.batch=2 --steps 2 --set train.eval_context=0)
@@ -170,7 +170,7 @@ field() {
     a=$("$MOEFW" generate cleaned -q -p "don't, stop!" -n 4 --temp 0)
     b=$("$MOEFW" generate cleaned -q -p "do not stop" -n 4 --temperature 0)
     [ "${a#"don't, stop!"}" = "${b#"do not stop"}" ]
-    # what was written is judged by what was read
+    # generated text is judged together with the text that was read
     a=$("$MOEFW" generate cleaned -q -p "don't, stop!" -n 4 --quality --json | field coherence)
     b=$("$MOEFW" generate cleaned -q -p "do not stop" -n 4 --quality --json | field coherence)
     [ -n "$a" ]
@@ -183,7 +183,7 @@ field() {
     [ "${#lines[@]}" -ge 2 ]
 }
 
-@test "eval prints one object of the split; --data takes another text" {
+@test "eval prints one object for the split; --data uses another text" {
     run "$MOEFW" eval run --json -q
     [ "$status" -eq 0 ]
     [[ "$output" == '{"step":60,"split":"val",'*'"ppl":'*'"moe":['* ]]
@@ -201,7 +201,7 @@ number() {
 @test "perplexity as the mean over batches, too; each expert's probabilities summed over the tokens" {
     one=$("$MOEFW" eval run --json -q --batches 1)
     two=$("$MOEFW" eval run --json -q --batches 2)
-    # batches of as many tokens: the loss of the second follows from the means
+    # batches of equal numbers of tokens: the second loss follows from the means
     echo "$(number task_loss <<<"$one") $(number task_loss <<<"$two") $(number ppl <<<"$two") $(number ppl_batch_mean <<<"$two")" |
         awk '{ want = (exp($1) + exp(2 * $2 - $1)) / 2; d = $4 / want - 1
                if (d < -1e-4 || d > 1e-4 || $4 <= $3) { print "expected", want, "found", $4, "ppl", $3; exit 1 } }'
@@ -218,19 +218,19 @@ number() {
     awk -v max="$max" -v top="$top" 'BEGIN { exit !(max > top && max > 0.125 && max <= 1) }'
 }
 
-@test "what a run brings is not set over in silence" {
+@test "options that a run's configuration overrides give a warning" {
     for verb in eval "generate -n 2" "bench infer --repetitions 1"; do
         # shellcheck disable=SC2086 # words
         run "$MOEFW" $verb run --set model.dim=8
         [ "$status" -eq 0 ]
-        [[ "$output" == *"--set=model.dim=8 is passed over: run brings its own configuration"* ]]
+        [[ "$output" == *"--set=model.dim=8 is ignored: run has its own configuration"* ]]
     done
     run "$MOEFW" eval run --data "$BATS_TEST_DIRNAME/generate.bats"
     [ "$status" -eq 0 ]
-    [[ "$output" != *"passed over"* ]]
+    [[ "$output" != *"is ignored"* ]]
 }
 
-@test "what is no run exits 3" {
+@test "a folder that is not a run exits 3" {
     run "$MOEFW" generate . -p x
     [ "$status" -eq 3 ]
     run "$MOEFW" generate nowhere -p x

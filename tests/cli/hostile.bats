@@ -1,5 +1,5 @@
-# What a stranger's shell does to the program: limits, signals, names that are nothing, files that
-# are something else. Each is one clear message and the right status.
+# What an unusual environment does to the program: limits, signals, names that do not exist, files
+# of other types. Each gives one clear message and the right status.
 
 setup_file() {
     export OMP_WAIT_POLICY=passive
@@ -15,7 +15,7 @@ setup() {
     cp -r "$BATS_FILE_TMPDIR/run" run
 }
 
-# told STATUS TEXT ARGUMENTS...: ends so, and the one message is just that.
+# told STATUS TEXT ARGUMENTS...: ends with the status, and its only message is the text
 told() {
     run "$MOEFW" "${@:3}"
     [ "$status" -eq "$1" ] && [ "$output" = "moefw: $2" ] && return
@@ -24,7 +24,7 @@ told() {
     return 1
 }
 
-@test "a file that may not grow is an error, not the end by a signal" {
+@test "the size limit of a file is an error, not a signal" {
     run bash -c 'ulimit -f 20; exec "$MOEFW" data synth --bytes 2000000 -o text -q'
     [ "$status" -eq 1 ]
     [ "$output" = "moefw: text: cannot write: File too large" ]
@@ -36,7 +36,7 @@ told() {
     "$MOEFW" train --resume run -q -t 1 --steps 8
 }
 
-@test "nohup is heeded: who ignored SIGHUP before does so still" {
+@test "nohup works: an ignored SIGHUP stays ignored" {
     (
         trap '' HUP
         exec "$MOEFW" train --resume run -q -t 1 --steps 6000
@@ -50,7 +50,7 @@ told() {
     [ -d run/ckpt/step-6000 ]
 }
 
-@test "names that are empty, or of nothing, or of something else" {
+@test "names that are empty, of missing files, or of other things" {
     told 2 "--out: expected the name of a directory, found nothing" train --out ''
     told 2 "-o: expected the name of a file, found nothing" data synth -o ''
     told 2 "no such file, and no preset named 'runn' in $("$MOEFW" doctor | sed -n 's/^presets  *//p')" eval runn
@@ -66,21 +66,21 @@ told() {
     [ "$("$MOEFW" ckpt ls run)" = "no checkpoints" ]
 }
 
-@test "--resume goes on with one run, and says what it does not read" {
-    told 2 "--resume needs a run to go on with: moefw train RUN --resume" train --resume
-    told 2 "--resume: both run and --out other name the run to go on with; give one of them" \
+@test "--resume continues one run, and reports what it does not read" {
+    told 2 "--resume needs a run to continue: moefw train RUN --resume" train --resume
+    told 2 "--resume: both run and --out other name the run to continue; give one of them" \
         train run --resume --out other
     run "$MOEFW" train default --resume --out run -t 1 --steps 5
     [ "$status" -eq 0 ]
-    [[ "$output" == *"run goes on with its own configuration; default is not read"* ]]
+    [[ "$output" == *"run continues with its own configuration; default is not read"* ]]
     [ -d run/ckpt/step-5 ]
 }
 
-@test "the doctor tells folders of plugins that are passed over; runs tell their processor" {
+@test "the doctor reports ignored plugin folders; runs record their processor" {
     MOEFW_PLUGIN_PATH=relative:/nonexistent:$PWD run "$MOEFW" doctor
     [ "$status" -eq 0 ]
     [ "$(grep -c '^warning: MOEFW_PLUGIN_PATH: ' <<<"$output")" -eq 2 ]
-    grep -qF "MOEFW_PLUGIN_PATH: 'relative' is passed over: expected the absolute path of a folder" <<<"$output"
+    grep -qF "MOEFW_PLUGIN_PATH: 'relative' is ignored: expected the absolute path of a folder" <<<"$output"
     features=$("$MOEFW" doctor | sed -n 's/^cpu features  *//p')
     [[ "$features" == none* ]] || grep -qF "\"cpu_features\":\"$features\"" run/manifest.json
 }

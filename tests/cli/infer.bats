@@ -1,4 +1,4 @@
-# bench infer: latency and memory of batches of answers, of a run, or of a configuration.
+# bench infer: latency and memory of batches of examples, for a run or a configuration.
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
@@ -11,14 +11,14 @@ value() { grep -oE "\"$1\":[-+0-9.e]+" <<<"$output" | head -n 1 | cut -d: -f2; }
 # holds CONDITION of awk
 holds() { awk "BEGIN { exit !($1) }"; }
 
-narrow=(--set model.dim=16 --set model.seq=24 --set model.vocab=auto --set train.batch=16)
+small_model=(--set model.dim=16 --set model.seq=24 --set model.vocab=auto --set train.batch=16)
 
-@test "a run's batches: times in order, per batch and per example, and what memory they take" {
+@test "a run's batches: times in order, per batch and per example, and memory" {
     awk 'BEGIN { for (i = 0; i < 70; i++) {
         s = "so"; for (j = 0; j < i % 9; j++) s = s " so"
         print s (i % 2 ? " good" : " bad") "\t" i % 2 } }' >train.tsv
     cp train.tsv dev.tsv
-    "$MOEFW" train tagat-balanced -q -t 1 --out run "${narrow[@]}" --set train.epochs=1 --set report.enabled=no
+    "$MOEFW" train tagat-balanced -q -t 1 --out run "${small_model[@]}" --set train.epochs=1 --set report.enabled=no
     run "$MOEFW" bench infer run -t 1 --json --repetitions 12
     [ "$status" -eq 0 ]
     [[ "$output" == '{"what":"infer",'*'"threads":1,'*'"shape":{"batch":16,"seq":24,"dim":16,"layers":1,'*'"data":"val"'* ]]
@@ -29,8 +29,8 @@ narrow=(--set model.dim=16 --set model.seq=24 --set model.vocab=auto --set train
     holds "$(value params) * 4 / 1048576 <= $(value params_mib) && $(value params_mib) < 1 + $(value params) * 4 / 1048576"
     holds "$(value arena_mib) > 0 && $(value peak_rss_mib) > $(value arena_mib) &&
         $(value rss_mib) > $(value params_mib) && $(value rss_mib) <= $(value peak_rss_mib)"
-    [ "$(value allocations_per_step)" = 0 ] # graphs of all lengths were there before
-    # one example at a time, and cut shorter
+    [ "$(value allocations_per_step)" = 0 ] # graphs of all lengths exist before
+    # one example at a time, and truncated
     run "$MOEFW" bench infer run -t 1 --json --repetitions 12 --batch 1 --seq 8
     [[ "$output" == *'"shape":{"batch":1,"seq":8,'* ]]
     [ "$(value ms)" = "$(value ms_example)" ]
@@ -38,8 +38,8 @@ narrow=(--set model.dim=16 --set model.seq=24 --set model.vocab=auto --set train
     [ "$status" -eq 2 ]
     [[ "$output" == *"the model takes at most 24 tokens"* ]]
     run bash -c '"$MOEFW" bench infer run -t 1 --repetitions 1 --data other.tsv 2>&1 >/dev/null'
-    [ "$output" = "moefw: warning: --data=other.tsv is passed over: run brings its own configuration" ]
-    # without its data a run is measured all the same
+    [ "$output" = "moefw: warning: --data=other.tsv is ignored: run has its own configuration" ]
+    # without its data a run can still be measured
     rm train.tsv dev.tsv
     run "$MOEFW" bench infer run -t 1 --repetitions 3
     [ "$status" -eq 0 ]
@@ -63,7 +63,7 @@ narrow=(--set model.dim=16 --set model.seq=24 --set model.vocab=auto --set train
     holds "$(value tokens_per_s) > 0 && ($(value tokens_per_s) / (2 * 128 * 1000 / $(value ms)) - 1) ^ 2 < 0.01"
 }
 
-@test "graphs of all lengths lie in the memory of the longest" {
+@test "graphs of all lengths share the memory of the longest" {
     [ -r /proc/self/status ] || skip "the system does not tell the memory of a process"
     if grep -qE '__(asan|ubsan|tsan)_' "$MOEFW"; then skip "a sanitizer's own memory comes on top"; fi
     awk 'BEGIN { for (i = 0; i < 320; i++) {
@@ -77,7 +77,7 @@ narrow=(--set model.dim=16 --set model.seq=24 --set model.vocab=auto --set train
     }
     memory max
     most=$(value rss_mib) arena=$(value arena_mib)
-    memory batch # 16 lengths: alone they would take eight times as much
+    memory batch # 16 lengths: separate graphs would need eight times as much
     holds "$arena > 4 && $(value rss_mib) - $most < $arena" || { echo "$most $(value rss_mib) $arena"; return 1; }
 }
 
@@ -85,7 +85,7 @@ steps() { # of run/memory.jsonl
     sed -E 's/^\{"step":([0-9]+),"peak_rss_mib":[0-9.]+\}$/\1/' run/memory.jsonl | tr '\n' ' '
 }
 
-@test "each validation says how much memory there was at most" {
+@test "each validation records the highest memory so far" {
     "$MOEFW" train -q -t 1 --out run --set data.path=builtin:topics?bytes=60000 --set model.layers=1 \
         --set model.dim=32 --set train.steps=4 --set train.eval_every=2 --set train.eval_batches=1
     if grep -q peak_rss run/metrics.jsonl; then return 1; fi
@@ -96,18 +96,19 @@ steps() { # of run/memory.jsonl
     "$MOEFW" export csv run >table.csv
     awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "peak_rss_mib") k = i; next }
         ($2 == "val") != ($k > 5) { exit 1 } END { exit !(k > 0 && NR > 4) }' table.csv
-    # what a crash leaves is cut away, as in metrics.jsonl, and said until then
+    # the partial line that a crash leaves is removed on resume, as in metrics.jsonl, and reported
+    # until then
     printf '{"step":6,"peak_rss_mib":9}\nx\n{"step":8,"peak' >>run/memory.jsonl
     "$MOEFW" report run
-    grep -q 'memory.jsonl: 1 damaged line passed over' run/report.html
-    grep -q 'memory.jsonl: the last line has no end; it was left out' run/report.html
+    grep -q 'memory.jsonl: 1 damaged line skipped' run/report.html
+    grep -q 'memory.jsonl: the last line has no end; it was skipped' run/report.html
     "$MOEFW" export csv run 2>err | cmp - table.csv
-    grep -q 'memory.jsonl: 2 damaged lines passed over' err
+    grep -q 'memory.jsonl: 2 damaged lines skipped' err
     "$MOEFW" train -q -t 1 --resume run --set train.steps=8 || true
     [ "$(steps)" = "2 4 6 8 " ]
     "$MOEFW" report run
     if grep -q 'memory.jsonl:' run/report.html; then return 1; fi
-    rm run/memory.jsonl # as runs before had it
+    rm run/memory.jsonl # as in runs of older versions
     "$MOEFW" report run
     if grep -q '>Memory<' run/report.html; then return 1; fi
     "$MOEFW" export csv run | awk '/peak_rss/ { exit 1 }'

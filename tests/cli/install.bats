@@ -1,4 +1,4 @@
-# make install: what lands where, and that it works from there.
+# make install: which files go where, and that the program works there.
 
 setup_file() {
     export STAGE="$BATS_FILE_TMPDIR/stage"
@@ -44,7 +44,7 @@ pc() {
     [ ! -f "$srcdir/etc/moefw.ini" ] || cmp "$srcdir/etc/moefw.ini" "$STAGE${settings#"$STAGE"}/moefw.ini"
 }
 
-@test "moefw.pc gives what a plugin needs and no flag that changes arithmetic" {
+@test "moefw.pc has all flags for plugins and none that changes arithmetic" {
     cflags=$(pc --cflags)
     [[ "$cflags" == *"-I$STAGE$PREFIX/include"* ]]
     [[ "$cflags" == *-fPIC* ]]
@@ -60,16 +60,16 @@ pc() {
     nm -D --defined-only "$BATS_TEST_TMPDIR/linear.so" | grep -q ' moefw_plugin$'
 }
 
-@test "completions are installed and bash takes its own" {
+@test "completions are installed and bash accepts its own" {
     bash -n "$STAGE$PREFIX/share/bash-completion/completions/moefw"
     grep -q '^#compdef moefw' "$STAGE$PREFIX/share/zsh/site-functions/_moefw"
     grep -q 'complete -c moefw' "$STAGE$PREFIX/share/fish/vendor_completions.d/moefw.fish"
 }
 
-# again VERB: make VERB once more, into the same stage
+# again VERB: make VERB once more, with the same stage
 again() { make -C "$builddir" "$1" DESTDIR="$STAGE" 2>&1; }
 
-@test "settings that were edited are kept, others follow the version" {
+@test "edited settings are kept, others are updated" {
     settings=$(pc --variable=pkgsysconfdir)
     ini=$STAGE${settings#"$STAGE"}/moefw.ini
     cmp "$ini" "$ini.dist"
@@ -80,13 +80,13 @@ again() { make -C "$builddir" "$1" DESTDIR="$STAGE" 2>&1; }
     [[ "$output" == *"kept: $ini, which was edited; this version's is $ini.dist"* ]]
     cmp "$ini" "$BATS_TEST_TMPDIR/ours"
     cmp "$srcdir/etc/moefw.ini" "$ini.dist"
-    # what another version has brought and nobody has edited goes with it
+    # a file of another version that nobody has edited is updated
     echo "; of another version" >"$ini"
     cp "$ini" "$ini.dist"
     run again install-data-local
     [[ "$output" != *kept* ]]
     cmp "$srcdir/etc/moefw.ini" "$ini"
-    # an edited one outlives uninstall
+    # an edited file is kept by uninstall
     echo "; ours" >>"$ini"
     run again uninstall-settings
     [[ "$output" == *"kept: $ini, which was edited"* ]]

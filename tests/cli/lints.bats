@@ -1,4 +1,4 @@
-# The lints can fail: each is shown a small tree that breaks its rule.
+# Every lint can fail: each is run on a small tree that breaks its rule.
 
 setup() {
     tree=$BATS_TEST_TMPDIR/tree
@@ -25,7 +25,7 @@ broken() {
     broken includes 'core/base/a.c:1: base includes "cli/cli.h"'
 }
 
-@test "includes: a plugin, a kernel, a public header that look into the core" {
+@test "includes: a plugin, a kernel, a public header that include core" {
     put plugins/routers/p.c '#include "base/mem.h"'
     put kernels/ref/k.c '#include <moefw/status.h>'
     put include/moefw/h.h '#include <stdio.h>'
@@ -37,11 +37,11 @@ broken() {
 @test "includes: a foreign header outside its file" {
     put core/ops/a.c '#include <jansson.h>'
     put kernels/cpu/other.c '#include <cblas.h>'
-    broken includes 'core/ops/a.c:1: jansson.h belongs in core/base/json.c'
+    broken includes 'core/ops/a.c:1: jansson.h belongs in core/base/text/json.c'
     [[ "$output" == *'cblas.h belongs in kernels/cpu/blas.c'* ]]
 }
 
-@test "size: a file of 701 lines" {
+@test "size: a file with 701 lines" {
     yes '/* line */' | head -701 >"$tree/core/base/long.c"
     broken size 'core/base/long.c: 701 lines'
 }
@@ -66,7 +66,7 @@ broken() {
     [[ "$output" != *a.bats:2* ]]
 }
 
-@test "sources: what no local.mk lists, or lists twice" {
+@test "sources: a file that no local.mk lists, or that is listed twice" {
     put core/base/a.c ''
     put tests/unit/check_a.c ''
     put man/a.1 ''
@@ -94,13 +94,13 @@ broken() {
     [[ "$output" == *'plugins/routers/b.so: mf_log'* ]]
 }
 
-@test "packages: a library that configure asks for and no line names" {
+@test "packages: a library that configure requires and no line names" {
     printf 'MF_LIB([Z], [zlib], [zlib.h], [z], [inflate], [zlib1g-dev])\n' >"$tree/configure.ac"
     cp "$srcdir/build-aux/packages.txt" "$tree/build-aux/"
     broken packages zlib1g-dev
 }
 
-@test "man: a page that mandoc warns of" {
+@test "man: a page with a warning of mandoc" {
     command -v mandoc >/dev/null || skip "no mandoc"
     printf '.Dd $Mdocdate$\n.Dt X 1\n.Os\n.Sh NAME\n.Nm x\n.Bogus\n' >"$tree/man/x.1"
     broken man man/x.1

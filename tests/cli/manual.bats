@@ -1,11 +1,11 @@
-# The manual: what is generated is up to date, and its examples work.
+# The manual: the generated parts are up to date, and the examples work.
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
     export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
 }
 
-@test "etc/moefw.ini and the manual's lists are what the program says (else: sh tests/regenerate.sh)" {
+@test "etc/moefw.ini and the manual's lists are up to date (else: sh tests/regenerate.sh)" {
     run sh "$srcdir/tests/regenerate.sh" --check
     [ "$status" -eq 0 ]
 }
@@ -27,7 +27,7 @@ setup() {
     "$MOEFW" config check example.ini
 }
 
-@test "metrics keys in moefw-run(5) are those that are written" {
+@test "moefw-run(5) has all keys of metrics" {
     "$MOEFW" train -q --steps 1 --out run --set model.layers=1 --set model.dim=16 --set model.heads=1 \
         --set model.seq=16 --set train.eval_context=0 --set expert.hidden=16 --set train.batch=1 --set train.eval_batches=1
     for key in $(grep -oE '"[a-z_]+":' run/metrics.jsonl | tr -d '":' | sort -u); do

@@ -1,4 +1,4 @@
-# What a run takes: told before the start, and less of it where values are computed again.
+# Memory of a run: the prediction before the start, and the saving by recomputation.
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
@@ -10,7 +10,7 @@ small=(--set data.path=builtin:topics?bytes=60000 --set model.layers=2 --set mod
     --set train.eval_every=3 --set train.eval_batches=2 --set train.eval_context=0
     --set train.dropout=0.1)
 
-# peak WORDS...: the highest VmHWM, in MiB, of a short run.
+# peak WORDS...: the highest VmHWM of a short run, in MiB
 peak() {
     rm -rf run
     "$MOEFW" train -q --out run "$@" >/dev/null 3>&- &
@@ -24,7 +24,7 @@ peak() {
     awk -v k="$most" 'BEGIN { print k / 1024 }'
 }
 
-# foretold WORDS...: config check names the peak within 10 %.
+# foretold WORDS...: config check predicts the peak within 10 %
 foretold() {
     says=$("$MOEFW" config check --json "$@" | sed -E 's/.*"memory_mib":([0-9.]+).*/\1/')
     is=$(peak "$@")
@@ -32,7 +32,7 @@ foretold() {
     awk -v a="$says" -v b="$is" 'BEGIN { exit !(a > 0.9 * b && a < 1.1 * b) }'
 }
 
-@test "what is computed again changes no bit" {
+@test "recomputation changes no bit" {
     for how in none light block; do
         "$MOEFW" train -q --out "$how" "${small[@]}" --set train.recompute="$how"
         cmp none/ckpt/step-6/model.safetensors "$how/ckpt/step-6/model.safetensors"
@@ -41,7 +41,7 @@ foretold() {
     done
 }
 
-@test "each level of train.recompute takes less memory than the one before" {
+@test "each level of train.recompute uses less memory than the previous one" {
     most=1000
     for how in none light block; do
         mib=$("$MOEFW" bench train default --json --repetitions 1 \
@@ -53,7 +53,7 @@ foretold() {
     done
 }
 
-@test "config check tells the memory of a run within 10 %" {
+@test "config check predicts the memory of a run within 10 %" {
     [ -r /proc/self/status ] || skip "the system does not tell the memory of a process"
     ! grep -qE '__(asan|ubsan|tsan)_' "$MOEFW" || skip "a sanitizer's own memory comes on top"
     few=(default --set train.steps=2 --set data.path=builtin:topics?bytes=200000)

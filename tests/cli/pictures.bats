@@ -1,4 +1,4 @@
-# Pictures of a run: the routing at several evaluations, gates in numbers, attention of blocks and of
+# Pictures of a run: routing at several evaluations, gates in numbers, attention of blocks and of
 # experts, the structure, the weights.
 
 setup() {
@@ -26,7 +26,7 @@ section() {
     sed -n "/<section id=\"$2\">/,/<\/section>/p" "$1"
 }
 
-# sound FILE: nothing that is no number, nothing loaded
+# sound FILE: no number is nan or inf, and nothing is loaded from elsewhere
 sound() {
     ! grep -qiE '>[^<]*\b(nan|inf)\b|<script|url\(' "$1" || false
     ! command -v xmllint >/dev/null || sed -e '1d' -e 's/<meta[^>]*>//g' "$1" | xmllint --noout -
@@ -34,7 +34,7 @@ sound() {
 
 @test "routing at evaluations: the first, some between, the last in routing_sample.json" {
     tiny run --set report.samples=3
-    [ "$(ls run/samples)" = "$(printf 'step-2.json\nstep-6.json')" ] # 1 and 3 of 4; 4 is the end
+    [ "$(ls run/samples)" = "$(printf 'step-2.json\nstep-6.json')" ] # 1 and 3 of 4; 4 is the last
     grep -q '"step":6,"evaluation":3,"evaluations":4,' run/samples/step-6.json
     grep -q '"step":8,"evaluation":4,"evaluations":4,' run/routing_sample.json
     ! grep -q attention_weights run/samples/step-6.json || false
@@ -48,13 +48,13 @@ sound() {
     [ -z "$(section none/report.html evaluations)" ]
 }
 
-@test "samples of a run that was stopped after every step are those of the unbroken run" {
+@test "samples of a run that was stopped after every step equal those of an uninterrupted run" {
     tiny whole --set report.sample_at=1,2,4
     tiny parts --set report.sample_at=1,2,4 --set train.time_limit=0.0001 || true
     for _ in 2 3 4 5 6; do
         "$MOEFW" train -q -t 1 --resume parts --set train.time_limit=0.0001 >/dev/null || true
     done
-    # What a kill left of steps that come again, by another plan.
+    # A killed run left samples of steps that will run again with another plan.
     cp parts/samples/step-2.json parts/samples/step-7.json
     "$MOEFW" train -q -t 1 --resume parts --set train.time_limit=0 >/dev/null
     [ "$(ls parts/samples)" = "$(printf 'step-2.json\nstep-4.json')" ]
@@ -63,7 +63,7 @@ sound() {
     done
 }
 
-@test "report.sample_at: what is no list of evaluations is refused" {
+@test "report.sample_at: invalid lists of evaluations are refused" {
     run "$MOEFW" config check --set report.sample_at=5,1
     [ "$status" -ne 0 ]
     [[ "$output" == *"sample_at"*"rising numbers of evaluations"*"'5,1'"* ]]
@@ -78,16 +78,16 @@ sound() {
         --set train.epochs=2 --set train.eval_train=yes --set report.sample_at=1 >/dev/null
     sound run/report.html
     [ -s run/samples/step-4.json ]
-    # More tokens than one sentence has; gates of a token sum to 1 (each to six digits).
+    # More tokens than one sentence has; the gates of a token sum to 1 (each to six digits).
     grep -oE '"tokens":\["<cls>"[^]]*' run/routing_sample.json | head -n 1 | grep -oE '"<cls>"' >starts
     [ "$(wc -l <starts)" -ge 4 ]
     sed -E 's/.*"gate":\[\[(([^]]|\],\[)*)\]\].*/\1/; s/\],\[/\n/g' run/routing_sample.json |
         awk -F, '{ d = $1 + $2 - 1; if (NF != 2 || d > 1e-5 || d < -1e-5) exit 1; n++ } END { exit n != 64 }'
     section run/report.html routing | grep -q 'Layer 0: the gates of the first 20 tokens, in numbers'
-    # Two numbers a token in the cells of the table.
+    # Two numbers per token in the cells of the table.
     [ "$(section run/report.html routing | sed -n '/in numbers</,/<\/figure>/p' | grep -cE '^<text x="[0-9.]+" y="[0-9.]+" fill="#(000|fff)">')" -eq 40 ]
-    # Each token of the first sentence asks in two of four experts, all four heads of these: rows
-    # that sum to 1. The others are null throughout.
+    # Each token of the first sentence attends in two of four experts, in all four heads of each:
+    # rows that sum to 1. The other rows are all null.
     grep -oE '"expert":[0-3],"head":[0-3],"prob":\[\[([^]]|\],\[)*\]\]' run/routing_sample.json >heads
     [ "$(wc -l <heads)" -eq 16 ]
     tokens=$(sed -E 's/.*"attention_weights":\{"tokens":([0-9]+).*/\1/' run/routing_sample.json)
@@ -96,10 +96,10 @@ sound() {
             { sum = 0; for (i = 1; i <= NF; i++) sum += $i; if (NF != n || sum < 0.9999 || sum > 1.0001) exit 1; asked++ }
             END { exit asked != 8 * n }'
     [ "$(section run/report.html attention | grep -c '<h3>Layer 0, expert [0-3], head [0-3]</h3>')" -eq 16 ]
-    # Losses of both splits as points: two evaluations each.
+    # The losses of both splits as points: two evaluations each.
     section run/report.html learning | sed -n '/<h3>Loss at the evaluations/,/<\/figure>/p' >part
     [ "$(grep -c '<circle' part)" -eq 4 ]
-    # Balance from mean gates beside that from rows, entropy of gates beside that of probabilities.
+    # Balance from mean gates and from assignments, entropy of gates and of probabilities.
     section run/report.html load | grep -q 'Layer 0: mean gate of each expert'
     section run/report.html balance | grep -q '<h3>Gate entropy</h3>'
 }
@@ -112,7 +112,8 @@ sound() {
             --set train.epochs=1 --set expert.scope="$scope" >/dev/null
         grep -oE '"expert":[0-3],"head":[0-3],"prob":\[\[([^]]|\],\[)*\]\]' "$scope/routing_sample.json" |
             sed -E 's/.*"prob":\[\[//; s/\]\]//; s/\],\[/\n/g' | grep -v null >rows
-        # Of eight sentences the first one is shown: with the batch seen, little of the weight is in it.
+        # The first of eight sentences is shown: with attention over the batch, little of the weight
+        # is inside it.
         awk -F, -v scope="$scope" '{ sum = 0; for (i = 1; i <= NF; i++) { if ($i < 0) exit 1; sum += $i }
             all += sum; n++; if (sum > 1.0001 || (scope == "zeroed" && sum < 0.9999)) exit 2 }
             END { if (n == 0) exit 3; exit scope == "batch" && all / n > 0.5 ? 4 : 0 }' rows
@@ -121,7 +122,7 @@ sound() {
 
 @test "attention of blocks without head gates, dense ones too" {
     tiny run --set model.layers=6
-    # Four layers, the first and the last among them, four heads at most: here both.
+    # Four layers with the first and the last among them, four heads at most: here both.
     [ "$(grep -oE '"layer":[0-9],"head":[0-9]' run/routing_sample.json | sort -u | tr '\n' ' ')" = \
         "$(printf '"layer":%d,"head":0 "layer":%d,"head":1 ' 0 0 1 1 3 3 5 5)" ]
     sed -n 's/.*"layer":5,"head":1,"prob":\[\[\([^}]*\)\]\]}.*/\1/p' run/routing_sample.json | sed 's/\],\[/\n/g' >rows
@@ -146,18 +147,18 @@ sound() {
     done
     [ "$(grep -c '>at the start<' part)" -eq 6 ]
     [ "$(grep -c '>at the end<' part)" -eq 6 ]
-    # The figure counts what config check counts.
+    # The figure has the counts of config check.
     all=$("$MOEFW" config check run --json 2>/dev/null | sed -E 's/.*"params":([0-9]+).*/\1/')
     sum=$(grep -oE '"elements":[0-9]+' run/weights.json | awk -F: '{ n += $2 } END { print n }')
     [ "$all" -eq "$sum" ]
-    # Without checkpoint and start: the structure alone, nothing counted.
+    # Without checkpoint and start weights: the structure alone, nothing counted.
     rm -r run/ckpt run/weights.json
     "$MOEFW" report run
     section run/report.html structure >part
     grep -q '<h3>Structure</h3>' part
     ! grep -q 'Weights:' part || false
     ! grep -q '[0-9] parameters<' part || false
-    # A damaged checkpoint is said.
+    # A damaged checkpoint is reported.
     mkdir -p run/ckpt/step-8
     echo x >run/ckpt/step-8/model.safetensors
     "$MOEFW" report run
@@ -176,19 +177,19 @@ shape() {
     section shape/report.html structure | grep -oE '<text[^>]*>[^<]*' | sed 's/.*>//' >texts
 }
 
-# has TEXT N: so many times
+# has TEXT N: occurs N times
 has() {
     [ "$(grep -cxF -- "$1" texts)" -eq "$2" ] || { echo "$1: $(grep -cxF -- "$1" texts)"; cat texts; return 1; }
 }
 
-@test "structure: blocks that are alike once, of 1 to 24 layers" {
+@test "structure: equal blocks are drawn once, for 1 to 24 layers" {
     shape --set model.layers=1
     has "block 0" 1
     has "RMSNorm" 3
     has "mixture of 8 experts" 1
     has "router: linear" 1
     has "2 of 8 a token" 1
-    has "expert 7" 1 # the last one, behind dots
+    has "expert 7" 1 # the last one, after the dots
     has "…" 1
     shape --set model.layers=24
     has "blocks 0 to 23" 1
@@ -203,7 +204,7 @@ has() {
     shape --set model.layers=8 --set model.moe_every=3
     has "blocks 0 to 5" 1
     has "dense blocks" 1
-    has "× 2" 3 # groups; dense blocks in each; what is left over
+    has "× 2" 3 # groups; dense blocks in each; the blocks after the last group
     has "blocks 6 to 7" 1
     shape --set model.layers=6 --set model.moe_every=9
     has "blocks 0 to 5" 1
@@ -211,11 +212,11 @@ has() {
     has "head, 128 → 256" 1
 }
 
-@test "structure: what the configuration says" {
+@test "structure: every part of the configuration" {
     shape tagat-balanced
     has "+ positions, sinusoidal" 1
     has "expert 3" 1
-    has "FiLM" 4
+    has "film" 4
     has "LayerNorm" 1
     has "the first token" 1
     has "head, 128 → 3" 1
@@ -228,14 +229,14 @@ has() {
     "$MOEFW" report shape >/dev/null
     section shape/report.html structure | grep -q '>main → 3, score → 1<'
     shape sentinel-quick --set model.skip=unet
-    grep -q '^skip from block ' texts
-    grep -q '^causal attention, .* gated$' texts
+    grep -q '^skip: unet_skip' texts
+    grep -q 'head_gates' texts
     shape lamoe
     has "causal attention, 8 heads (4 kv)" 1
     has "router: noisy_topk" 1
     shape --set moe.shared_experts=2 --set film.mode=shared --set moe.experts=3 --set moe.capacity_factor=1.5
     has "2 shared" 1
-    has "FiLM" 1
+    has "film" 1
     has "capacity factor 1.5, overflow: drop" 1
     has "expert 2" 1
     has "…" 0

@@ -1,4 +1,5 @@
-# plugin check: good plugins pass every row, and each rule that is broken is told by its own.
+# plugin check: good plugins pass every check, and the check of each rule detects a plugin that
+# breaks it.
 
 bats_require_minimum_version 1.5.0
 
@@ -10,13 +11,13 @@ setup_file() {
     export UBSAN_OPTIONS="handle_segv=0:${UBSAN_OPTIONS-}" TSAN_OPTIONS="handle_segv=0:${TSAN_OPTIONS-}"
     mkdir "$BAD"
     local source
-    for source in "$srcdir"/tests/badplugins/{good,wrong_magic,rule_*}.c; do
+    for source in "$srcdir"/tests/badplugins/{good,load/wrong_magic,rules/rule_*,adapters/rule_*}.c; do
         ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC \
             -fvisibility=hidden -shared -o "$BAD/$(basename "$source" .c).so" "$source" -lm
     done
 }
 
-# broken FILE ROW WORDS...: that row fails with the words, and the exit status is 4.
+# broken FILE CHECK WORDS...: that check fails with the words, and the exit status is 4
 broken() {
     run --separate-stderr "$MOEFW" plugin check "$BAD/$1.so"
     [ "$status" -eq 4 ] || { echo "status $status: $output $stderr"; return 1; }
@@ -29,24 +30,24 @@ broken() {
     done
 }
 
-# only FILE ROW WORDS...: and every other row passes.
+# only FILE CHECK WORDS...: as broken, and every other check passes
 only() {
     broken "$@"
     [ "$(grep -c '^FAIL' <<<"$output")" -eq 1 ] || { echo "$output"; return 1; }
 }
 
-@test "a good one passes; --json has all rows" {
+@test "a good plugin passes; --json has all checks" {
     run --separate-stderr "$MOEFW" plugin check "$BAD/good.so"
     [ "$status" -eq 0 ] || { echo "$output"; false; }
     [ -z "$stderr" ]
-    [ "${#lines[@]}" -eq 12 ]
+    [ "${#lines[@]}" -eq 13 ]
     run --separate-stderr "$MOEFW" plugin check --json "$BAD/good.so"
     [ "$status" -eq 0 ]
     [ "${#lines[@]}" -eq 1 ]
     [[ "$output" == '{"plugin":"bad","kind":"router","abi":1,"pass":true,"checks":[{"name":"descriptor","pass":true,'* ]]
 }
 
-@test "one that is refused: a row, exit 4" {
+@test "a refused plugin: one check, exit 4" {
     run --separate-stderr "$MOEFW" plugin check --json "$BAD/wrong_magic.so"
     [ "$status" -eq 4 ]
     [[ "$output" == '{"plugin":"'*'"pass":false,"checks":[{"name":"descriptor","pass":false,'*"wrong magic"* ]]
@@ -58,11 +59,11 @@ only() {
     only rule_gradient gradients "gradient of x [" "(by differences), found"
 }
 
-@test "a crash, named with signal and function; the other rows still run" {
+@test "a crash, named with signal and function; the other checks still run" {
     only rule_route shapes "killed by SIGSEGV in route"
     only rule_option options "killed by SIGSEGV in init"
     broken rule_op options "killed by SIGSEGV in an op while the graph runs"
-    [ "$(wc -l <<<"$output")" -eq 12 ]
+    [ "$(wc -l <<<"$output")" -eq 13 ]
 }
 
 @test "other tokens, padding, zeros, an expert that does not exist" {
@@ -73,14 +74,14 @@ only() {
     broken rule_index shapes "expected expert in -1 .. 3, found 4"
 }
 
-@test "not the same again, state that is not saved, memory that is not given back" {
+@test "results that differ, state that is not saved, memory that is not released" {
     broken rule_same determinism "expected the same bits"
     only rule_restore "save and restore" "after the restart"
-    export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # its report is not the one asked for
+    export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # the leak report of asan is not what this test expects
     only rule_leak leaks "keep"
 }
 
-@test "what is chosen: an expert twice, gates that break their promise or are no numbers" {
+@test "choices: an expert twice, gates with a wrong sum or NaN" {
     only rule_duplicate shapes "token 0 goes to expert 0 twice"
     only rule_gates shapes "renormalize = 1 says that its gates sum to 1, found 0.7"
     broken rule_nan_gate shapes "its gate is not a number"
@@ -105,22 +106,30 @@ only() {
 @test "threads, start weights, instances and controllers" {
     broken rule_threads determinism "threads, run 1"
     broken rule_start determinism "expected the same bits"
-    export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # its report is not the one asked for
+    export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # the leak report of asan is not what this test expects
     only rule_instance leaks "instances that came and went keep"
-    broken rule_knob determinism "no live option 'router.temprature'; did you mean 'router.temperature'?"
+    broken rule_live determinism "no live option 'router.temprature'; did you mean 'router.temperature'?"
     only rule_memory "save and restore" "after the restart"
+}
+
+@test "adapters: a wrong gradient, other sequences, a wrong shape, heads by their place" {
+    only rule_adapter_gradient gradients "(by differences), found"
+    broken rule_adapter_sequences "batch split" "with others: output"
+    broken rule_adapter_sequences causality "changed when only later ones did"
+    broken rule_adapter_shape options "y: expected the shape [12,16]"
+    only rule_adapter_heads "inactive heads" "heads, token 0, head 1"
 }
 
 @test "at least 20 rules have a plugin that breaks them, and each of these is tried here" {
     local file
-    set -- "$srcdir"/tests/badplugins/rule_*.c
+    set -- "$srcdir"/tests/badplugins/{rules,adapters}/rule_*.c
     [ $# -ge 20 ]
     for file; do
         grep -qE "(only|broken) $(basename "$file" .c) " "$BATS_TEST_FILENAME" || { echo "$file"; return 1; }
     done
 }
 
-@test "a crash while training: exit 4, and a line that names op or function, and place" {
+@test "a crash during training: exit 4, and a line that names op or function, and layer" {
     ! grep -q __asan_init "$MOEFW" || skip "the sanitizer's own report comes instead"
     cd "$BATS_TEST_TMPDIR"
     printf '[model]\ndim = 16\nlayers = 2\nheads = 2\nkv_heads = 2\nseq = 16\n[train]\nbatch = 2\neval_context = 0\n' >small.ini
@@ -141,7 +150,7 @@ only() {
     [ -z "$failed" ]
 }
 
-@test "a plugin that a program in place began builds against it, with nothing installed" {
+@test "a new plugin of an uninstalled program builds against it" {
     [[ "$("$MOEFW" doctor)" == *"in place, from the build folder"* ]] || skip "an installed program"
     cd "$BATS_TEST_TMPDIR"
     unset MAKEFLAGS MFLAGS MAKELEVEL

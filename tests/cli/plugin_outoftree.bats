@@ -1,6 +1,6 @@
-# A stranger's plugin: begun by `plugin new`, changed, built against an installed moefw with
-# pkg-config and nothing else, dropped in by one INI file, checked, trained with. moefw is not
-# built again for it.
+# A third-party plugin: started by `plugin new`, changed, built against an installed moefw with
+# pkg-config and nothing else, installed by one INI file, checked, trained with. moefw is not
+# rebuilt for it.
 
 bats_require_minimum_version 1.5.0
 
@@ -26,14 +26,14 @@ setup() {
     unset MAKEFLAGS MFLAGS MAKELEVEL
 }
 
-# A model that takes a moment.
+# A model that trains in a moment.
 small() {
     "$MOEFW" train -t 1 --steps 3 --set model.dim=16 --set model.layers=2 --set model.heads=2 \
         --set model.kv_heads=2 --set model.seq=16 --set train.batch=2 --set train.eval_batches=1 --set train.eval_context=0 "$@"
 }
 
 @test "each kind's template builds with make and passes the check" {
-    for kind in router expert regularizer controller; do
+    for kind in router expert regularizer controller adapter; do
         run --separate-stderr "$MOEFW" plugin new $kind "my_$kind" -q
         [ "$status" -eq 0 ]
         [ "$output" = "my_$kind" ]
@@ -46,7 +46,7 @@ small() {
     done
 }
 
-@test "new refuses bad kinds, names and folders that are there" {
+@test "new refuses bad kinds and names, and existing folders" {
     run "$MOEFW" plugin new rooter x
     [ "$status" -eq 2 ]
     [[ "$output" == *"did you mean 'router'?"* ]]
@@ -89,7 +89,7 @@ small() {
     [ "$(sha256sum "$MOEFW")" = "$before" ]
 }
 
-@test "a configuration that is wrong about it: file, line, nearest" {
+@test "errors in its configuration: file, line, nearest name" {
     "$MOEFW" plugin new router sharp -q
     make -C sharp CC="$CC" dropin >/dev/null
     printf '[router]\nplugin = shrap\n' >a.ini

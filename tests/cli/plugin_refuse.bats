@@ -1,5 +1,5 @@
-# Refusals: each exits 4, says what was expected and what was found, and leaves nothing behind.
-# The plugins are built here as a stranger would: a compiler, the public headers, nothing else.
+# Refused plugins: each exits with 4, says what was expected and what was found, and leaves nothing
+# behind. They are built here as third parties do: a compiler, the public headers, nothing else.
 
 bats_require_minimum_version 1.5.0
 setup_file() {
@@ -10,10 +10,10 @@ setup_file() {
     export UBSAN_OPTIONS="handle_segv=0:${UBSAN_OPTIONS-}" TSAN_OPTIONS="handle_segv=0:${TSAN_OPTIONS-}"
     mkdir "$BAD"
     local source name extra
-    for source in "$srcdir"/tests/badplugins/*.c; do
+    for source in "$srcdir"/tests/badplugins/{,load/,init/,rules/}*.c; do
         name=$(basename "$source" .c)
         extra=
-        # From gcc 13 on, a shared object gets that start-up code only by a flag of its own.
+        # From gcc 13 on, a shared object gets that start-up code only with a flag of its own.
         if [ "$name" = fast_math ]; then
             extra=-Ofast
             echo 'int x;' | ${CC:-cc} -mdaz-ftz -x c -c -o /dev/null - 2>/dev/null && extra="-Ofast -mdaz-ftz"
@@ -24,7 +24,8 @@ setup_file() {
     done
 }
 
-# refused FILE WORDS...: `plugin info FILE` exits 4 with all of the words and says nothing else.
+# refused FILE WORDS...: `plugin info FILE` exits with 4 and prints only a message that has all of
+# the words
 refused() {
     local file=$1
     shift
@@ -36,7 +37,7 @@ refused() {
     done
 }
 
-@test "a good one is taken, from an older or newer moefw too" {
+@test "a good plugin is accepted, from an older or newer moefw too" {
     for name in good newer_struct; do
         run "$MOEFW" plugin info --json "$BAD/$name.so"
         [ "$status" -eq 0 ]
@@ -44,7 +45,7 @@ refused() {
     done
 }
 
-@test "not ELF, empty, truncated, of another machine, no shared object" {
+@test "not ELF, empty, truncated, for another machine, not a shared object" {
     printf '#!/bin/sh\n' >"$BAD/script.so"
     refused script.so "not an ELF shared object" "expected the bytes 7f 45 4c 46" "found 23 21 2f 62"
     : >"$BAD/empty.so"
@@ -103,7 +104,7 @@ refused() {
     refused fast_math.so "sets flush-to-zero for the whole process" "found 0x9fc0" "without -Ofast"
 }
 
-@test "crashes, exits and endless loops are messages" {
+@test "crashes, exits and endless loops are reported" {
     refused crash_constructor.so "killed by SIGSEGV while it was loaded (in a constructor)"
     refused exit_constructor.so "ended the process with status 0 while it was loaded"
     refused crash_init.so "killed by SIGSEGV in init: expected init to return"
@@ -112,7 +113,7 @@ refused() {
     refused loop_init.so "does not return from init: expected an end within 2 s" "MOEFW_PROBE_SECONDS"
 }
 
-@test "a file that everybody can write to" {
+@test "a file with write permission for all users" {
     cp "$BAD/good.so" "$BAD/open.so"
     chmod 757 "$BAD/open.so"
     refused open.so "written by everybody" "expected mode 755, found 757"
@@ -182,7 +183,7 @@ refused() {
     [ "$status" -eq 0 ]
 }
 
-@test "plugin list --json tells every plugin" {
+@test "plugin list --json has every plugin" {
     run --separate-stderr "$MOEFW" plugin list --json
     [ "$status" -eq 0 ]
     [ "${#lines[@]}" -eq 1 ]

@@ -1,4 +1,4 @@
-# Presets of published systems: their sizes, and that each trains as it says.
+# Presets of published systems: their sizes, and that each trains as documented.
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
@@ -20,12 +20,12 @@ tiny() {
         --set train.log_every=3 --set train.eval_every=6 --set train.eval_batches=2 "$@"
 }
 
-# series SPLIT KEY: its values in run/metrics.jsonl, one a line
+# series SPLIT KEY: its values in run/metrics.jsonl, one per line
 series() {
     grep "\"split\":\"$1\"" run/metrics.jsonl | sed -E "s/.*\"$2\":([-+0-9.e]+).*/\1/"
 }
 
-@test "every preset is a right configuration" {
+@test "every preset is a valid configuration" {
     for name in $("$MOEFW" config presets); do
         "$MOEFW" config check "$name" 2>/dev/null || { echo "$name"; return 1; }
     done
@@ -42,7 +42,8 @@ series() {
     for name in lamoe lamoe-as-run; do
         "$MOEFW" config check $name --json 2>/dev/null | grep -q '"params":134188608,"params_active":58691136,'
     done
-    # and by module: four layers of 787,456 for attention, 8,208 a router, 8 (2) experts of 3,145,728
+    # and by module: four layers of 787,456 for attention, 8,208 for a router, 8 (2) experts
+    # of 3,145,728
     "$MOEFW" config check lamoe 2>/dev/null >table
     while read -r module loaded inference mib; do
         grep -qE "^  $module +$loaded +$inference +$mib\$" table || { echo "$module"; cat table; return 1; }
@@ -59,20 +60,20 @@ END
         grep -qF '{"module":"experts","loaded":100663296,"inference":25165824,"bytes_loaded":402653184,"bytes_inference":100663296}'
 }
 
-@test "switch drops tokens and says how many" {
+@test "switch drops assignments and counts them" {
     tiny switch --set moe.capacity_factor=0.5
     series train drop_rate | awk '$1 <= 0 { bad = 1 } END { exit bad || NR < 4 }'
     series train reassigned | awk '$1 != 0 { bad = 1 } END { exit bad }'
 }
 
-@test "switch-plus drops nothing, and counts what it moved" {
+@test "switch-plus drops nothing, and counts reassigned assignments" {
     tiny switch-plus
     series train drop_rate | awk '$1 != 0 { bad = 1 } END { exit bad || NR < 4 }'
     series val drop_rate | awk '$1 != 0 { bad = 1 } END { exit bad || NR < 2 }'
     series train reassigned | awk '{ n += $1 } END { exit n == 0 }'
 }
 
-@test "switch-plus-as-run shares its layers' weights, and goes on to the same bits" {
+@test "switch-plus-as-run shares its layers' weights, and resumes to the same bits" {
     figures() { sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' "$1/metrics.jsonl"; }
     tiny switch-plus-as-run
     mv run whole
@@ -81,7 +82,7 @@ END
     [ "$status" -eq 75 ]
     "$MOEFW" train -q --resume run --set train.time_limit=0
     diff <(figures whole) <(figures run)
-    # Loads differ by layer, and so do the biases of selection that go by them.
+    # Loads differ between layers, and so do the selection biases that depend on them.
     rm -rf run
     tiny switch-plus-as-run --set controller.even.plugin=expert_bias --set controller.even.rate=0.01
     for layer in 0 1; do
@@ -89,24 +90,24 @@ END
     done
 }
 
-@test "controller capacity turns the factor, says why, and goes on to the same bits" {
+@test "controller capacity changes the factor with a reason, and resumes to the same bits" {
     figures() { sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' "$1/metrics.jsonl"; }
     for rule in demand target; do
         rm -rf run whole
-        knobs=(--set controller.room.plugin=capacity --set controller.room.rule=$rule
+        live=(--set controller.room.plugin=capacity --set controller.room.rule=$rule
             --set controller.room.window=4 --set controller.room.rate=0.1
             --set moe.capacity_factor=0.8)
-        tiny switch "${knobs[@]}"
+        tiny switch "${live[@]}"
         mv run whole
         grep -q '"option":"moe.capacity_factor","from":0.8,.*"by":"controller.room","reason":".*[0-9]' whole/metrics.jsonl
-        run tiny switch "${knobs[@]}" --set train.time_limit=0.0001
+        run tiny switch "${live[@]}" --set train.time_limit=0.0001
         [ "$status" -eq 75 ]
         "$MOEFW" train -q --resume run --set train.time_limit=0
         diff <(figures whole) <(figures run)
     done
 }
 
-# words: text, vocabulary and token files, as lamoe's presets read them
+# words: text, vocabulary and token files that lamoe's presets can read
 words() {
     "$MOEFW" data synth -o text.txt --bytes 40000 >/dev/null
     "$MOEFW" tokenize train bpe text.txt --clean --eos --vocab-size 300 -o bpe.json >/dev/null
@@ -149,7 +150,7 @@ words() {
     [ "$status" -eq 3 ]
 }
 
-@test "lamoe-as-run decodes from place 1 of the cache" {
+@test "lamoe-as-run decodes from position 1 of the cache" {
     words
     "$MOEFW" train lamoe-as-run -q -t 1 --out run --set model.vocab=auto --set model.layers=1 \
         --set model.dim=16 --set expert.hidden=16 --set model.seq=16 --set train.batch=4 \

@@ -1,5 +1,5 @@
-# quickstart: what it says and refuses, without installing or building anything. The script works
-# on the folder it stands in, so that it is tried in a small tree of its own.
+# quickstart: what it prints and refuses, without installing or building anything. The script works
+# on its own folder, so the tests run a copy in a small tree.
 
 setup() {
     tree=$BATS_TEST_TMPDIR/tree
@@ -7,9 +7,9 @@ setup() {
     cp "$srcdir/quickstart" "$tree/"
     cp "$srcdir/build-aux/packages.txt" "$tree/build-aux/"
     cd "$tree" || return 1
-    # With these flags nothing compiles, so that every library counts as missing.
+    # With these flags nothing compiles, so every library counts as missing.
     export CPPFLAGS=-nostdinc
-    # apt-get, sudo and make here only tell that they were called.
+    # apt-get, sudo and make only report here that they were called.
     for tool in apt-get sudo autoreconf; do
         printf '#!/bin/sh\necho "$0 $*" >>%s/called\n' "$tree" >"bin/$tool"
         chmod +x "bin/$tool"
@@ -17,7 +17,7 @@ setup() {
     export PATH="$tree/bin:$PATH"
 }
 
-@test "help names the jobs and options" {
+@test "help lists jobs and options" {
     run ./quickstart --help
     [ "$status" -eq 0 ]
     for word in run build check --yes --no-install --dry-run "exit 6"; do
@@ -59,7 +59,7 @@ setup() {
     [ ! -e called ]
 }
 
-@test "without root, --yes goes through sudo and checks what came of it" {
+@test "without root, --yes uses sudo and checks the result" {
     printf '#!/bin/sh\necho 1000\n' >bin/id && chmod +x bin/id
     run ./quickstart --yes </dev/null
     [ "$status" -eq 6 ]
@@ -67,7 +67,7 @@ setup() {
     [[ "$output" == *"still missing after the installation: "*libinih-dev* ]]
 }
 
-@test "what check needs is asked for only by check" {
+@test "packages for check are requested only by check" {
     run ./quickstart --dry-run build
     [[ "$output" != *bats* ]]
 }
@@ -90,7 +90,7 @@ setup() {
 }
 
 @test "a folder that cannot be written is refused" {
-    : >build # not a folder: as good as read-only, also for root
+    : >build # not a folder: has the effect of read-only, also for root
     run ./quickstart
     [ "$status" -eq 1 ]
     [[ "$output" == *"read-only"*"Copy it"* ]]

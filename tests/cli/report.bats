@@ -1,11 +1,11 @@
-# moefw report: a page of one run, of several, of damaged ones.
+# moefw report: the page of one run, of several runs, of damaged runs.
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
     export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
 }
 
-# make_run FOLDER: a small run as training leaves it.
+# make_run FOLDER: a small run as training leaves it
 make_run() {
     mkdir -p "$1"
     "$MOEFW" config show >"$1/config.ini"
@@ -22,7 +22,7 @@ make_run() {
 END
 }
 
-# A page that loads nothing, runs nothing and is well-formed.
+# A page that loads nothing, executes nothing and is well-formed.
 sound_page() {
     grep -q "Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"" "$1"
     ! grep -qiE '<script|<img|<link|<iframe|javascript:|@import|url\(' "$1" || false
@@ -60,7 +60,7 @@ sound_page() {
     cmp a.html b.html
 }
 
-@test "several runs over one another" {
+@test "several runs in the same figures" {
     make_run "runs/x y-1"
     make_run runs/z-2
     run "$MOEFW" report "runs/x y-1" runs/z-2 --out both.html
@@ -70,7 +70,7 @@ sound_page() {
     grep -q "moefw report &#39;runs/x y-1&#39; runs/z-2" both.html
 }
 
-@test "metrics alone are enough" {
+@test "metrics.jsonl is enough for a page" {
     make_run x
     rm x/config.ini x/manifest.json x/routing_sample.json
     run "$MOEFW" report x
@@ -79,7 +79,7 @@ sound_page() {
     grep -q 'Note: ' x/report.html
 }
 
-@test "damaged lines are left out and counted; damaged files are noted" {
+@test "damaged lines are skipped and counted; damaged files are noted" {
     make_run x
     sed -i '3s/.*/{"step":20,"spl/' x/metrics.jsonl
     printf '{"step":50,"split":"tr' >>x/metrics.jsonl
@@ -89,7 +89,7 @@ sound_page() {
     run "$MOEFW" report x
     [ "$status" -eq 0 ]
     sound_page x/report.html
-    grep -q '1 damaged line passed over' x/report.html
+    grep -q '1 damaged line skipped' x/report.html
     grep -q 'last line has no end' x/report.html
     grep -q 'Note: manifest.json' x/report.html
     grep -q 'Note: config.ini:1' x/report.html
@@ -119,7 +119,7 @@ sound_page() {
     [ "$(sed -n '/<h3>Loss</,/<\/figure>/p' x/report.html | grep -c '<circle')" -eq 1 ]
 }
 
-@test "what is no run is refused, and nothing is written" {
+@test "a folder that is not a run is refused, and nothing is written" {
     run "$MOEFW" report nowhere
     [ "$status" -eq 3 ]
     [[ "$output" == *"nowhere/metrics.jsonl"* ]]
@@ -132,7 +132,7 @@ sound_page() {
     [ "$status" -eq 2 ]
 }
 
-# make_comparison FOLDER: two routers, two seeds, as compare leaves it.
+# make_comparison FOLDER: two routers, two seeds, as compare leaves it
 make_comparison() {
     for router in 'a<b' base; do
         for seed in 1 2; do
@@ -160,7 +160,7 @@ END
         grep -q "<section id=\"$id\">" cmp/report.html
     done
     grep -q '<td>a&lt;b</td><td>better</td><td class="n">2.2500 ± 0.1500</td><td class="n">-0.2500 ± 0.0500</td><td class="n">0.0100</td>' cmp/report.html
-    grep -q 'Left out: c. it &lt;looks&gt; ahead' cmp/report.html
+    grep -q 'Skipped: c. it &lt;looks&gt; ahead' cmp/report.html
     grep -q '2, 1 failed' cmp/report.html
     ! grep -q 'a<b' cmp/report.html || false
     # best first
@@ -181,7 +181,7 @@ END
     [ "$status" -eq 3 ]
 }
 
-@test "how the skew of experts goes with accuracy, over evaluations" {
+@test "correlation of expert balance and accuracy over evaluations" {
     make_run one
     # shares .5 +- d; accuracy against d: r = -.0475 / sqrt(.05 x .046875); the CV falls as d rises
     while read -r step d accuracy; do
@@ -197,7 +197,7 @@ END
     sound_page one/report.html
     tr -d '\n' <one/report.html | sed 's/<[^>]*>/ /g; s/  */ /g' >text
     grep -q "one accuracy n = 4 -0.981 0.981" text
-    head -n 2 one/metrics.jsonl >two && mv two one/metrics.jsonl # too few to say
+    head -n 2 one/metrics.jsonl >two && mv two one/metrics.jsonl # too few for a correlation
     "$MOEFW" report one
     if grep -q "go with quality" one/report.html; then return 1; fi
 }
@@ -214,7 +214,7 @@ END
     ! "$MOEFW" bench routers --routers linear --seeds 1 --repetitions 0 --no-layer -q --report missing/routers.html || false
 }
 
-@test "attention heads: gates, entropy and what each looks at" {
+@test "attention heads: gates, entropy and weights" {
     "$MOEFW" train -q -t 1 --steps 4 --out gated --set model.layers=1 --set model.dim=16 --set model.heads=2 \
         --set model.kv_heads=1 --set model.seq=32 --set model.head_gates=yes --set model.moe_every=0 \
         --set train.batch=2 --set train.eval_every=2 --set train.eval_batches=1 --set train.eval_context=0 \
@@ -223,8 +223,8 @@ END
     for title in "Parameter efficiency" "1 / perplexity for each million of" "Attention heads" "Gates, step 4" "Entropy of the attention weights, step" "Layer 0, head 1"; do
         grep -qF "$title" gated/report.html
     done
-    ! grep -q "One stretch of text" gated/report.html || false
-    # Weights of a token sum to 1, and later tokens have none.
+    ! grep -q "One text" gated/report.html || false
+    # The weights of a token sum to 1, and later tokens have weight 0.
     sed 's/.*"head":1,"prob":\[\[\([^}]*\)\]\]}.*/\1/; s/\],\[/\n/g' gated/routing_sample.json >rows
     [ "$(grep -c , rows)" -eq 24 ]
     awk -F, '{

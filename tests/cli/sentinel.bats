@@ -1,11 +1,12 @@
-# Attention heads with gates: controllers that prune them and bring them back, and looking at them.
+# Attention heads with gates: controllers that prune heads and bring them back, and ways to look
+# at heads.
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
     export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
 }
 
-# small OUT WORDS...: 24 steps of a dense model of 2 layers of 4 heads
+# small OUT WORDS...: 24 steps of a dense model with 2 layers of 4 heads
 small() {
     out=$1
     shift
@@ -16,7 +17,7 @@ small() {
         --set train.log_every=6 "$@"
 }
 
-# The controllers of the preset, in a hurry: 3 of 8 heads go by step 12, and come back.
+# The preset's controllers with a short schedule: 3 of 8 heads are pruned by step 12, and come back.
 hurry=(--set controller.s.plugin=sentinel --set controller.s.every=2 --set controller.s.rate=20
     --set controller.s.warmup=2 --set controller.s.select=worst --set controller.s.max_pruned=0.4
     --set controller.s.entropy_high=0.1 --set controller.s.keep=1 --set controller.s.grace=100
@@ -34,7 +35,7 @@ figures() {
     sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' "$1/metrics.jsonl"
 }
 
-# active RUN: heads active at the end
+# active RUN: number of active heads at the end
 active() {
     tail -1 "$1/metrics.jsonl" | sed -E 's/.*"heads":\{"active":([0-9]+).*/\1/'
 }
@@ -62,10 +63,10 @@ active() {
         [ "$a" = "$b" ]
         [ "${#a}" -ge 20 ]
     done
-    # 8 raw gates of 0.9 to 1, summed by the penalty as they are
+    # 8 raw gates of 0.9 to 1; the penalty sums them as they are
     head -1 token/metrics.jsonl | sed -E 's/.*"regularizers":\{"g":([0-9.]*).*/\1/' |
         awk '{ exit !($1 > 7.4 && $1 < 7.6) }'
-    # of those that are left, each layer's first and two in the middle
+    # of the remaining heads, each layer's first and two in the middle
     run bash -c 'printf "/gates\n/gate 0 0 0.25\n/gate 1 1 1\n/gates\n" | "$MOEFW" generate token -q -i 2>/dev/null'
     [[ "${lines[0]}" == "layer 0: 3 of 4 heads active, 25 % pruned; gates 0."[89]* ]]
     [ "${lines[3]}" = "layer 0, head 0: gate 0.25000" ]
@@ -73,7 +74,7 @@ active() {
     [[ "${lines[5]}" == *"gates 0.250 "* ]]
 }
 
-@test "controllers turn raw gates by their logits, and bring heads back" {
+@test "controllers change raw gates by their logits, and bring heads back" {
     small run --set model.gate_form=raw --set model.gate_init=1 "${hurry[@]}" "${regrow[@]}" --set train.steps=60 \
         --set controller.s.clamp=3
     # the logit of a gate of 1 begins at clamp; a call lowers it by 20 x 0.1
@@ -85,7 +86,7 @@ active() {
     grep -q '"option":"layers.[01].attention.gate.[0-3]","from":[^}]*"to":0.0[01][0-9]*,"by":"controller.p"' run/metrics.jsonl
 }
 
-@test "forms that cannot be are refused before anything runs" {
+@test "impossible forms are refused before anything runs" {
     while IFS='|' read -r keys expected; do
         local set=()
         for key in $keys; do set+=(--set "model.$key"); done
@@ -93,7 +94,7 @@ active() {
         [ "$status" -eq 2 ] || { echo "$keys: $status $output"; return 1; }
         [[ "$output" == *"$expected"* ]] || { echo "$keys: $output"; return 1; }
     done <<'KEYS'
-head_gates=yes gate_form=raw|'gate_init' in [model]: raw gates start between 0 and 1 (the published code: 1), found 3
+head_gates=yes gate_form=raw|plugin head_gates): init: raw gates start between 0 and 1 (the published code: 1), found 3
 head_gates=yes gate_bias=yes|there is no bias to be gated: expected model.attention_out_bias = yes
 head_norm=both|none, token, batch
 gate_start=outer|even, middle
@@ -103,12 +104,12 @@ head_mean=maybe|yes
 KEYS
 }
 
-@test "eval --heads: what each head is worth, of any gated run" {
-    small run "${hurry[@]}" # heads are pruned
+@test "eval --heads: the importance of each head, for any run with gates" {
+    small run "${hurry[@]}" # this run prunes heads
     "$MOEFW" eval run -t 1 --batches 2 --json >plain.json
     "$MOEFW" eval run -t 1 --batches 2 --heads 2 --json >heads.json
-    # efficiency: of 3 heads pruned 3 x 8 x 32 weights that make queries, keys and values, 32 x 8 of the
-    # output and a gate are out of use
+    # efficiency: of 3 pruned heads, 3 x 8 x 32 weights for queries, keys and values, 32 x 8 of the
+    # output and a gate are unused
     all=$("$MOEFW" config check run/config.ini --json | sed -E 's/.*"params":([0-9]*).*/\1/')
     sed -E 's/.*"ppl":([0-9.]*).*"params_active":([0-9]*),"ppl_per_mparam":([0-9.]*),"parameter_efficiency":([0-9.]*),"ppl_per_head":([0-9.]*),"head_efficiency":([0-9.]*).*/\1 \2 \3 \4 \5 \6/' plain.json |
         awk -v all="$all" 'function same(a, b) { return a / b > 0.999999 && a / b < 1.000001 }
@@ -117,7 +118,7 @@ KEYS
     ! grep -q '"grad_norm":\[\|"importance":\[' plain.json || false
     # the rest of the line is the same
     sed -E 's/,"(grad_norm|importance)":\[[^]]*\]//g' heads.json | diff - plain.json
-    # 5 of 8 heads: these have a gradient and a worth from 0 to 1, one of them 1; the others have 0
+    # 5 of 8 heads have a gradient and an importance from 0 to 1, one of them 1; the others have 0
     for key in active grad_norm importance; do
         grep -o "\"$key\":\[[^]]*\]" heads.json | tr -c '0-9.e\n-' ' ' |
             awk '{ for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]/) print $i }' >$key
@@ -135,10 +136,10 @@ KEYS
     small plain --set model.head_gates=no
     run "$MOEFW" eval plain -t 1 --heads 1
     [ "$status" -eq 2 ]
-    [[ "$output" == *"model.head_gates = no"* ]]
+    [[ "$output" == *"no adapter of this model wants heads to be measured"* ]]
 }
 
-@test "the controller prunes, with a reason for every turn" {
+@test "the controller prunes, with a reason for every change" {
     small run "${hurry[@]}"
     [ "$(active run)" -eq 5 ] || { tail -1 run/metrics.jsonl; return 1; }
     grep -q '"option":"layers.[01].attention.gate.[0-3]","from":[^}]*"by":"controller.s","reason":"entropy [0-9.]* > 0.1' run/metrics.jsonl
@@ -146,18 +147,18 @@ KEYS
     grep -q '"importance":\[' run/metrics.jsonl
     tail -1 run/metrics.jsonl | grep -q '"entropy":\['
     grep '"split":"train"' run/metrics.jsonl | tail -1 | grep -q '"grad_norm":\[0'
-    # what is pruned no longer moves
+    # pruned heads no longer change
     "$MOEFW" eval run -q --json | grep -q '"heads":{"active":5,"total":8'
 }
 
-@test "pruned heads come back where validation stalls, and learn faster for a while" {
+@test "pruned heads come back if the validation loss stalls, and learn faster for a while" {
     small run "${hurry[@]}" "${regrow[@]}"
     grep -q '"to":1,"by":"controller.p","reason":"validation loss' run/metrics.jsonl
     grep -q '"option":"layers.[01].attention.lr_scale.[0-3]","from":[^}]*"by":"controller.h"' run/metrics.jsonl
     grep -q '"by":"controller.p","reason":"came back at step [0-9]*: the end of its ramp"' run/metrics.jsonl
 }
 
-@test "heads in reserve: gone before the first step counts, there when learning stalls" {
+@test "heads in reserve: pruned before the first step, active when learning stalls" {
     small run --set controller.c.plugin=prune --set controller.c.by=spread --set controller.c.share=0.25 --set controller.c.at=1 \
         "${regrow[@]}" --set controller.p.grow=2 --set controller.p.start=half
     head -2 run/metrics.jsonl | grep -q '"heads":{"active":6,"total":8'
@@ -165,31 +166,32 @@ KEYS
     [ "$(grep -o '"option":"layers.[01].attention.gate.3","from":[0-9.]*,"to":0,"by":"controller.p"' run/metrics.jsonl | wc -l)" -eq 2 ]
 }
 
-@test "killed after every step, it goes on to the same bits" {
+@test "killed after every step, it resumes to the same bits" {
     small whole "${hurry[@]}" "${regrow[@]}"
     small parts "${hurry[@]}" "${regrow[@]}" --set train.time_limit=0.0001 || true
     for _ in $(seq 22); do
         "$MOEFW" train -q --resume parts --set train.time_limit=0.0001 || true
     done
     "$MOEFW" train -q --resume parts --set train.time_limit=0 2>said
-    ! grep 'with another' said || false # no router or expert is missed where there are none
+    ! grep 'with another' said || false # without experts, no other router is proposed
     cmp "$(newest whole)/model.safetensors" "$(newest parts)/model.safetensors"
     [ "$(figures whole)" = "$(figures parts)" ]
 }
 
-@test "a run's turns are made again from its metrics, to the same bits" {
+@test "the changes of a run are repeated from its metrics, to the same bits" {
     small first "${hurry[@]}" "${regrow[@]}"
-    small again --set controller.r.plugin=replay_turns --set controller.r.file=first/metrics.jsonl
+    small again --set controller.r.plugin=replay_changes --set controller.r.file=first/metrics.jsonl
     [ "$(active first)" = "$(active again)" ]
     run "$MOEFW" ckpt diff first again
     ! grep -v 'controller\.\|differ in' <<<"$output" || { echo "$output"; return 1; }
     grep -q '"by":"controller.r","reason":"as controller.s did"' again/metrics.jsonl
+    # its old name still works
     run small third --set controller.r.plugin=replay_turns --set controller.r.file=nowhere.jsonl
     [ "$status" -eq 2 ]
     [[ "$output" == *"nowhere.jsonl: cannot open"* ]]
 }
 
-@test "every way of choosing heads prunes the share that was asked for" {
+@test "every measure prunes the requested share of heads" {
     for by in gate entropy gradient importance magnitude random spread; do
         small "$by" --set controller.c.plugin=prune --set controller.c.by=$by --set controller.c.share=0.5 \
             --set controller.c.at=3 --set train.steps=6
@@ -200,7 +202,7 @@ KEYS
     "$MOEFW" generate none -q -p "the " -n 4 >/dev/null
 }
 
-@test "generation leaves pruned heads out, with and without the cache, with shared keys too" {
+@test "generation does not compute pruned heads, with and without the cache, with shared keys too" {
     for kv in 4 2; do
         small kv$kv --set model.kv_heads=$kv --set controller.c.plugin=prune --set controller.c.by=random \
             --set controller.c.share=0.375
@@ -218,20 +220,20 @@ KEYS
         awk '{ d = $1 - $2; exit !(d > 0.0761 && d < 0.0763) }'
 }
 
-@test "a run begins with another's weights" {
+@test "a run starts with the weights of another run" {
     small first
     small second --set train.from=first --set train.steps=2 --set train.lr=0
     a=$(tail -1 first/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
     b=$(tail -1 second/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
     [ "$a" = "$b" ]
-    # gates of another form are turned into ours, and back
+    # gates of another form are converted on loading, and back
     small raw --set train.from=first --set model.gate_form=raw --set model.gate_init=1 --set train.steps=2 --set train.lr=0
     small back --set train.from=raw --set train.steps=2 --set train.lr=0
     c=$(tail -1 raw/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
     d=$(tail -1 back/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
     awk -v a="$a" -v c="$c" -v d="$d" 'BEGIN { e = a - c; f = a - d; exit !(e * e < 1e-12 && f * f < 1e-12) }' || { echo "$a $c $d"; return 1; }
     [[ "$("$MOEFW" generate raw -q --analyze)" == "layer 0: 4 of 4 heads active, 0 % pruned; gates 0.95"* ]]
-    # those of a layer that the other run lacks are in our form from the start
+    # those of a layer that the other run lacks have the new form from the start
     small deep --set train.from=first --set model.layers=3 --set model.gate_form=raw --set model.gate_init=1 --set train.steps=2 --set train.lr=0
     run "$MOEFW" generate deep -q --analyze
     [[ "${lines[1]}" == "layer 1: "*"; gates 0.95"* ]]
@@ -254,7 +256,7 @@ KEYS
     [[ "${lines[7]}" == "layer 1: 4 of 4 heads active, 0 % pruned; gates 0.95"*" 0.500 1.000" ]]
 }
 
-@test "without a conversation: gates by layer, skips switched, another run beside it" {
+@test "without a conversation: gates by layer, skips on and off, a second run" {
     small run --set model.skip=unet --set model.skip_form=residual --set model.skip_scale=0 \
         --set controller.c.plugin=prune --set controller.c.by=spread --set controller.c.share=0.25
     small base --set model.head_gates=no
@@ -281,11 +283,11 @@ KEYS
     for word in --analyze --enable-unet --skip-scale=1; do
         run "$MOEFW" generate base -q $word
         [ "$status" -eq 2 ]
-        [[ "$output" == *"model."*" = no"* ]]
+        [[ "$output" == *"(no adapter "*")"* ]]
     done
 }
 
-@test "a gate that is set changes what is written, and the text so far is kept" {
+@test "a changed gate changes the next text, and the text so far is kept" {
     small run
     talk() { printf '%b' "$1" | "$MOEFW" generate run -q -i -n 8 --temp 0 2>/dev/null; }
     plain=$(talk 'the cook\nthe sea\n')
@@ -295,7 +297,7 @@ KEYS
     [ "$(head -1 <<<"$plain")" = "$(head -1 <<<"$other")" ]
 }
 
-@test "a conversation switches skips, and keeps what a controller had turned" {
+@test "a conversation switches skips, and keeps a controller's changes" {
     small run --set model.skip=unet --set model.skip_form=residual --set controller.c.plugin=schedule \
         --set controller.c.target=model.skip_scale --set controller.c.from=0.1 --set controller.c.to=0.7 \
         --set controller.c.end=20
@@ -306,18 +308,18 @@ KEYS
     [ "${lines[3]}" = "skips: on, scale 0.3" ]
 }
 
-@test "a conversation shows routing, and a second run beside the first" {
+@test "a conversation shows routing, and a second run" {
     small run --set model.moe_every=1 --set expert.hidden=16
     small base --set model.head_gates=no
     run bash -c 'printf "/route\nthe cook\n/route\n/baseline base\nthe sea\n/baseline off\nthe sea\n" | "$MOEFW" generate run -q -i -n 2 2>/dev/null'
     [ "$status" -eq 0 ]
     [ "$(grep -cE '^.?  +0: [0-7] \(0\.[0-9]+\) [0-7] \(0\.[0-9]+\)  1: ' <<<"$output")" -ge 8 ] || { echo "$output"; return 1; }
-    [ "$(grep -c '^layer [01]: share of rows by expert' <<<"$output")" -eq 2 ]
+    [ "$(grep -c '^layer [01]: share of assignments by expert' <<<"$output")" -eq 2 ]
     [ "$(grep -c '^\[this run\]$' <<<"$output")" -eq 1 ]
     [ "$(grep -c '^\[base\]$' <<<"$output")" -eq 1 ]
 }
 
-@test "what is wrong in a conversation is told in one line, and it goes on" {
+@test "a mistake in a conversation is reported in one line, and the conversation continues" {
     small run
     while IFS='|' read -r line expected; do
         run bash -c 'printf "%s\nthe\n" "$1" | "$MOEFW" generate run -q -i -n 2 2>&1 >/dev/null' _ "$line"
@@ -348,7 +350,7 @@ loss() {
     tail -1 "$1/metrics.jsonl" | sed -E 's/.*"split":"val".*"task_loss":([0-9.]*).*/\1/'
 }
 
-# below A B
+# below A B: A is lower than B
 below() {
     awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }' || { echo "expected $1 < $2"; return 1; }
 }
@@ -366,19 +368,19 @@ below() {
         --set controller.sentinel.warmup=20 --set controller.sentinel.every=5 --set controller.sentinel.rate=8
     below "$(loss run)" 3.2
     [ "$(active run)" -eq 10 ]
-    # The page counts what is left, calls the model dense, and draws its perplexity.
+    # The page counts the remaining parameters, calls the model dense, and has its perplexity.
     left=$(tail -1 run/metrics.jsonl | sed -E 's/.*"params_active":([0-9]*).*/\1/')
     [ "$left" -lt "$(sed -E 's/.*"params_active":([0-9]*).*/\1/' run/manifest.json)" ]
     grep -q "$(awk -v n="$left" 'BEGIN { printf "%.1f k", n / 1000 }') active a token, without pruned heads" run/report.html
     grep -q 'dense, without experts; 2 layers, width 32' run/report.html
     grep -q '<h3>Perplexity</h3>' run/report.html
-    # Heads that went come first, and a line has all turns of a gate.
-    sed -n '/id="turns"/,/<\/section>/p' run/report.html >turns
-    sed 's/<tr>/\n&/g' turns | grep '<td' >rows
+    # Pruned heads come first, and all changes of one gate share a line.
+    sed -n '/id="changes"/,/<\/section>/p' run/report.html >changes
+    sed 's/<tr>/\n&/g' changes | grep '<td' >rows
     [ "$(head -6 rows | grep -c 'attention.active')" -eq 6 ]
     [ "$(grep -c 'attention.gate.0<' rows)" -le 2 ]
     [ "$(wc -l <rows)" -le 40 ]
-    grep -q "$(grep -o '"option":' run/metrics.jsonl | wc -l) turns, those of an option in one line" turns
+    grep -q "$(grep -o '"option":' run/metrics.jsonl | wc -l) changes, those of an option in one line" changes
 }
 
 @test "the published code's rules move gates by thousandths and prune nothing" {
@@ -386,7 +388,7 @@ below() {
         --set data.tokenizer=byte --set model.dim=32 --set model.seq=16 --set train.steps=40 --set train.eval_batches=2 \
         --set controller.sentinel.warmup=5 --set controller.sentinel.every=10 --set controller.unet.end=30
     [ "$(active run)" -eq 32 ]
-    grep -q '"step":30,"option":"model.skip_scale","from":0,"to":0.1,"by":"controller.unet"' run/metrics.jsonl
+    grep -q '"step":30,"option":"adapter.skip.scale","from":0,"to":0.1,"by":"controller.unet"' run/metrics.jsonl
     turn=$(grep -o '"option":"layers.0.attention.gate.0","from":[0-9.]*,"to":[0-9.]*' run/metrics.jsonl | head -1)
     sed -E 's/.*"from":([0-9.]*),"to":([0-9.]*)/\1 \2/' <<<"$turn" |
         awk '{ d = log($1 / (1 - $1)) - log($2 / (1 - $2)); exit !(d > 0.0004 && d < 0.0016) }' || { echo "$turn"; return 1; }
@@ -408,7 +410,7 @@ below() {
     [ "$before" = "$(cat out/table.md)" ]
 }
 
-@test "a controller that is taken out leaves those behind it in" {
+@test "removing a controller keeps those after it" {
     "$MOEFW" config show sentinel --set controller.sentinel.plugin=none >shown
     grep -q '^plugin = plateau$' shown
     grep -q '^plugin = head_lr$' shown

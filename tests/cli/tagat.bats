@@ -9,7 +9,7 @@ params() {
     "$MOEFW" config check "$@" --json 2>/dev/null | sed -E 's/.*"params":([0-9]+).*/\1/'
 }
 
-# sentences FILE LINES SEED: "WORDS TAB LABEL", labels told by one word of each
+# sentences FILE LINES SEED: "WORDS TAB LABEL"; one word of each decides the label
 sentences() {
     awk -v lines="$2" -v seed="$3" 'function draw(n) { x = (x * 1103 + 12345) % 65521; return x % n }
         BEGIN {
@@ -23,7 +23,7 @@ sentences() {
         }' >"$1"
 }
 
-# tiny PRESET WORDS...: a narrow model on such sentences, as run
+# tiny PRESET WORDS...: trains a small model on such sentences, as run
 tiny() {
     preset=$1
     shift
@@ -51,21 +51,21 @@ holds() { awk "BEGIN { exit !($1) }"; }
     [ "$(params tagat-balanced --set model.classes=2)" = 4833030 ]
 }
 
-@test "tagat learns which word counts, and measures as the paper does" {
+@test "tagat learns which word decides, and measures like the paper" {
     tiny tagat-balanced
     holds "$(last accuracy) > 0.95 && $(last macro_f1) > 0.95 && $(last train_accuracy) > 0.8"
     holds "$(last train_loss) < 3"
-    # of two gates: at most ln 2; distances of the mean gates from even
+    # of two gates: at most ln 2; distances of the mean gates from an even load
     holds "$(last gate_entropy) > 0 && $(last gate_entropy) <= 0.6932"
     holds "$(last balance_kl) >= 0 && $(last balance_kl) < 1.3863"
     grep '"split":"val"' run/metrics.jsonl | tail -n 1 | sed -E 's/.*"importance":\[([^]]*)\].*/\1/' |
         awk -F, -v l2="$(last balance_l2)" '{
             for (i = 1; i <= NF; i++) { sum += $i; d += ($i - 1 / NF) ^ 2 }
             exit !(NF == 4 && (sum - 1) ^ 2 < 1e-10 && (sqrt(d) - l2) ^ 2 < 1e-10) }'
-    # one line of validation an epoch: 400 sentences are 25 batches of 16
+    # one line of validation per epoch: 400 sentences are 25 batches of 16
     [ "$(grep -c '"split":"val"' run/metrics.jsonl)" -eq 2 ]
     grep '"split":"val"' run/metrics.jsonl | head -n 1 | grep -q '"step":25,'
-    # tokens without a text are shown by name
+    # special tokens are shown by their names
     grep -q '"tokens":\["<cls>",.*"<sep>"' run/routing_sample.json
 }
 
@@ -82,8 +82,9 @@ holds() { awk "BEGIN { exit !($1) }"; }
     done
 }
 
-@test "experts that choose their tokens ask sequences as well" {
-    # Each expert takes every token: all ways to choose are then one, whatever the order of the lists.
+@test "expert choice routes sequences too" {
+    # Each expert takes every token: then all ways to choose are equal, whatever the order of
+    # the lists.
     figure() {
         "$MOEFW" eval tagat-balanced -t 1 --json --set model.dim=16 --set model.seq=24 \
             --set model.vocab=auto --set train.batch=8 --set moe.top_k=4 --set moe.renormalize=no \
@@ -101,7 +102,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
     holds "$(last loss) > 0 && $(last loss) < 3"
 }
 
-@test "a term that is detached has its value and no gradient" {
+@test "a detached term has its value and no gradient" {
     tiny tagat-balanced --set data.limit=64 --set regularizer.balance.weight=0
     mv run without
     tiny tagat-balanced --set data.limit=64 --set regularizer.balance.detach=yes
@@ -110,7 +111,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
     holds "$(last loss) > $(last loss without)"
 }
 
-@test "padding by the batch changes nothing but the work" {
+@test "padding to the batch's length changes only the work" {
     sentences train.tsv 40 7
     sentences dev.tsv 60 99
     figure() {
@@ -121,11 +122,11 @@ holds() { awk "BEGIN { exit !($1) }"; }
     for key in task_loss accuracy gate_entropy balance_l2; do
         holds "($(figure max yes $key) - $(figure batch yes $key)) ^ 2 < 1e-10"
     done
-    # without the mask padding is read, too
+    # without the mask padding is attended to
     holds "($(figure max yes task_loss) - $(figure max no task_loss)) ^ 2 > 1e-10"
 }
 
-@test "a run that was stopped goes on to the same bits and figures" {
+@test "a run that was stopped resumes to the same bits and figures" {
     untimed() { sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' "$1/metrics.jsonl"; }
     tiny tagat-balanced
     mv run whole
@@ -135,7 +136,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
     diff <(untimed whole) <(untimed run)
 }
 
-@test "classes keep their numbers where other data are measured" {
+@test "classes keep their numbers with other data" {
     tiny tagat-balanced
     grep -q '"class_names":\["neg","pos"\]' run/manifest.json
     grep pos dev.tsv >only.tsv
@@ -156,7 +157,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
     cp train.tsv dev.tsv
     columns="--set data.first_column=premise\ text --set data.second_column=claim"
     eval tiny tagat-balanced "$columns" --set data.label_column=truth --set data.limit=50
-    # 50 pairs are 4 batches of 16 an epoch
+    # 50 pairs are 4 batches of 16 per epoch
     grep '"split":"val"' run/metrics.jsonl | head -n 1 | grep -q '"step":4,'
     grep -q '"class_names":\["no","yes"\]' run/manifest.json
     rm -rf run
@@ -177,7 +178,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
         "run/ckpt/$(cat run/ckpt/latest)/model.safetensors"; then return 1; fi
 }
 
-@test "the repeat script: runs, one table, and nothing twice" {
+@test "the repeat script: runs, one table, and no run repeated" {
     mkdir -p "given data/sst2"
     sentences "given data/sst2/train.tsv" 60 7
     sentences "given data/sst2/dev.tsv" 30 99
@@ -218,16 +219,16 @@ holds() { awk "BEGIN { exit !($1) }"; }
         rm -rf run
         "$MOEFW" train "$p-quick" -q --out run --data "$d/sst2/train.tsv" \
             --set data.val_path="$d/sst2/dev.tsv" --set data.tokenizer="$d/bert/vocab.txt"
-        # Validation, loss and accuracy at their best, against chance; training, first and last: the
-        # loss, or as_run, where a term without a gradient may grow, the accuracy.
+        # For validation: best loss and accuracy, against chance. For training, first and last: the
+        # loss; in as_run presets, where a term without gradient may grow, the accuracy.
         grep '"split":"val"' run/metrics.jsonl |
             sed -E 's/.*"task_loss":([0-9.]+).*,"accuracy":([0-9.]+).*"train_loss":([0-9.]+).*"train_accuracy":([0-9.]+).*/\1 \2 \3 \4/' |
             awk -v strict="${p##*-as-run}" '
-                NR == 1 { first = $3; guessed = $4; loss = $1 }
-                { if ($1 < loss) loss = $1; if ($2 > best) best = $2; last = $3; knew = $4 }
+                NR == 1 { first = $3; before = $4; loss = $1 }
+                { if ($1 < loss) loss = $1; if ($2 > best) best = $2; last = $3; after = $4 }
                 END {
-                    print NR, loss, best, first, last, guessed, knew
-                    learned = strict == "" ? knew > guessed + 0.1 : last < first && loss < 0.685
+                    print NR, loss, best, first, last, before, after
+                    learned = strict == "" ? after > before + 0.1 : last < first && loss < 0.685
                     exit !(NR >= 5 && learned && best > 0.56)
                 }' || { echo "$p"; return 1; }
     done

@@ -1,12 +1,12 @@
-# Numbers, and several tasks on one encoder: model.task = regress, [task.NAME].
+# Regression, and several tasks on one encoder: model.task = regress, [task.NAME].
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
     export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
 }
 
-# scored FILE LINES SEED: sentences with the score 1.5 + how often they say fine, and a label: often
-# from two on, else rare.
+# scored FILE LINES SEED: sentences with the score 1.5 + the number of times they say fine, and a
+# label: often from two on, else rare
 scored() {
     awk -v lines="$2" -v seed="$3" 'function draw(n) { x = (x * 1103 + 12345) % 65521; return x % n }
         BEGIN {
@@ -23,7 +23,7 @@ scored() {
         }' >"$1"
 }
 
-# tiny WORDS...: a narrow dense model on such sentences, as run; it looks at train.tsv and dev.tsv
+# tiny WORDS...: trains a small dense model on such sentences, as run; reads train.tsv and dev.tsv
 tiny() {
     [ -e train.tsv ] || scored train.tsv 400 7
     [ -e dev.tsv ] || scored dev.tsv 60 99
@@ -39,7 +39,7 @@ last() {
         head -n 1 | cut -d: -f2
 }
 
-# task NAME KEY [RUN]: the same of a task
+# task NAME KEY [RUN]: the same for a task
 task() {
     grep '"split":"val"' "${3-run}/metrics.jsonl" | tail -n 1 |
         sed -E "s/.*\"tasks\":\{.*\"$1\":(\{[^}]*\}).*/\1/" | grep -oE "\"$2\":[-+0-9.e]+" | cut -d: -f2
@@ -51,7 +51,7 @@ lacks() { if grep -q -e "$1" "$2"; then return 1; fi; }
 # holds CONDITION of awk
 holds() { awk "BEGIN { exit !($1) }"; }
 
-@test "a number is learned: error, Pearson, Spearman" {
+@test "regression: error, Pearson, Spearman" {
     tiny --set model.task=regress
     holds "$(last pearson) > 0.9 && $(last spearman) > 0.85 && $(last pearson) <= 1"
     holds "($(last rmse) ^ 2 - $(last mse)) ^ 2 < 1e-10 && ($(last mse) - $(last task_loss)) ^ 2 < 1e-8"
@@ -59,18 +59,18 @@ holds() { awk "BEGIN { exit !($1) }"; }
     lacks '"accuracy"' run/metrics.jsonl
     grep -q '"tasks":\[{"name":"main","task":"regress","params":17}\]' run/manifest.json
     grep -q '^task = regress$' run/config.ini
-    # what eval measures is what training measured
+    # eval measures what training measured
     "$MOEFW" eval run -t 1 --json >line.json
     [ "$(grep -oE '"spearman":[-0-9.e]+' line.json)" = "\"spearman\":$(last spearman)" ]
     run "$MOEFW" eval run -t 1
     [[ "$output" == *"(60 examples)"*"RMSE "*", Pearson 0."*", Spearman 0."* ]]
     [[ "$output" != *nats* ]]
     "$MOEFW" report run
-    grep -q "Correlation of answers and labels" run/report.html
+    grep -q "Correlation of predictions and labels" run/report.html
     grep -q "mean squared error" run/report.html
 }
 
-@test "a head that says nothing but the mean has the error that the data say" {
+@test "a head that predicts only the mean has the variance as error" {
     scored train.tsv 400 7
     scored dev.tsv 60 99
     mse=$("$MOEFW" eval vanilla -t 1 --json --set model.task=regress --set model.init=normal \
@@ -79,10 +79,10 @@ holds() { awk "BEGIN { exit !($1) }"; }
     awk -F'\t' -v mse="$mse" 'FNR == 1 { next } FILENAME == "train.tsv" { sum += $3; n++; next }
         { d = $3 - sum / n; e += d * d; k++ }
         END { e /= k; exit !(e > 0.5 && (e - mse) ^ 2 < 1e-8) }' train.tsv dev.tsv
-    lacks '"pearson"' line.json # answers that do not vary go with nothing
+    lacks '"pearson"' line.json # predictions without variance have no correlation
 }
 
-@test "numbers that are none are told by file, line and column" {
+@test "invalid numbers are reported with file, line and column" {
     scored train.tsv 30 7
     scored dev.tsv 30 9
     sed '4s/\t[0-9.]*\t/\thigh\t/' train.tsv >bad.tsv
@@ -113,7 +113,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
     [ ! -e run ]
 }
 
-@test "a class and a number by two heads on one encoder" {
+@test "classification and regression by two heads on one encoder" {
     tiny --set task.score.task=regress
     grep -q '"tasks":\[{"name":"main","task":"classify","params":34,"classes":2},{"name":"score","task":"regress","params":17}\]' \
         run/manifest.json
@@ -121,12 +121,12 @@ holds() { awk "BEGIN { exit !($1) }"; }
     holds "$(last accuracy) > 0.9 && $(task score pearson) > 0.85"
     holds "($(task main loss) + $(task score loss) - $(last task_loss)) ^ 2 < 1e-8"
     lacks '"split":"val".*"macro_f1":[0-9.]*,"mse"' run/metrics.jsonl # the number's stand with it
-    # weights multiply
+    # the weights are multiplied
     mv run one
     tiny --set task.score.task=regress --set task.score.weight=0.25 --set model.task_weight=2
     holds "(2 * $(task main loss) + 0.25 * $(task score loss) - $(last task_loss)) ^ 2 < 1e-8"
     holds "$(task score weight) == 0.25 && $(task main weight) == 2"
-    # other data, by the classes of the run
+    # other data with the classes of the run
     grep -v rare dev.tsv >often.tsv
     run "$MOEFW" eval run -t 1 --data often.tsv
     [ "$status" -eq 0 ]
@@ -136,7 +136,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
     grep -q "parameters of the head" one/report.html
 }
 
-@test "a number first, classes beside it, and further names of columns" {
+@test "regression first, then classification, and further names of columns" {
     tiny --set model.task=regress --set task.how.column=label
     holds "$(last pearson) > 0.85 && $(task how accuracy) > 0.8 && $(task how rows) == 60"
     grep -q '"name":"how","task":"classify","params":34,"classes":2,"class_names":\["often","rare"\]' run/manifest.json
@@ -167,7 +167,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
     lacks '^\[task' run/config.ini
 }
 
-@test "runs of tasks are repeated and gone on with to the same bits" {
+@test "runs with tasks are repeated and resumed to the same bits" {
     untimed() { sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' "$1/metrics.jsonl"; }
     tiny --set train.epochs=2 --set task.score.task=regress
     mv run whole
@@ -179,7 +179,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
     diff <(untimed whole) <(untimed again)
 }
 
-@test "a checkpoint knows what its heads answer" {
+@test "a checkpoint records the tasks of its heads" {
     tiny --set train.epochs=1 --set model.task=regress
     printf 'sentence\tlabel\nso so\tonly\nvery fine\tonly\n' >one.tsv
     run "$MOEFW" train -q -t 1 --resume run --set model.task=classify --set train.epochs=2 \
@@ -188,8 +188,8 @@ holds() { awk "BEGIN { exit !($1) }"; }
     [[ "$output" == *"the checkpoint's head main is one to regress; expected one to classify"* ]]
 }
 
-@test "the best checkpoint is told by the measure that was asked for" {
-    best() { # of KEY, in ORDER of sort -n
+@test "the best checkpoint is chosen by the requested measure" {
+    best() { # best KEY ORDER: the step of its best value, by ORDER of sort -n
         grep '"split":"val"' run/metrics.jsonl |
             sed -E "s/.*\"step\":([0-9]+),.*\"$1\":([-+0-9.e]+).*/\2 \1/" | sort "$2" | head -n 1 | cut -d' ' -f2
     }
@@ -198,7 +198,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
         tiny --set model.task=regress --set train.keep_best=yes --set train.best_by="${by% *}" \
             --set train.lr=0.05 --set data.limit=64 --set train.epochs=6
         [ "$(cat run/best/latest)" = "step-$(best "${by% *}" "${by#* }")" ] || { echo "$by"; return 1; }
-        run "$MOEFW" eval run/best -t 1 # reads that one
+        run "$MOEFW" eval run/best -t 1 # this is the one that eval reads
         [[ "$output" == "val after $(cut -d- -f2 run/best/latest) steps: "* ]]
     done
     run tiny --set train.best_by=pearson
@@ -206,7 +206,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
     [[ "$output" == *"'best_by'"*"learns numbers (regress)"* ]]
 }
 
-@test "sections of tasks are judged" {
+@test "sections of tasks are checked" {
     refused() {
         run "$MOEFW" config check vanilla --set "$@"
         [ "$status" -eq 2 ] || { echo "$output"; return 1; }
@@ -223,7 +223,7 @@ holds() { awk "BEGIN { exit !($1) }"; }
     for i in 1 2 3 4 5 6 7 8; do eight+=(--set "task.t$i.task=regress"); done
     refused task.x.task=regress "${eight[@]}"
     [[ "$output" == *"expected at most 8 sections [task.NAME]"* ]]
-    "$MOEFW" config show vanilla "${eight[@]}" --set task.x.task=none | grep -qF '[task.t8]' # one that is none is none
+    "$MOEFW" config show vanilla "${eight[@]}" --set task.x.task=none | grep -qF '[task.t8]' # a task named none is no task
     refused task.x.weight=1 --set model.task=lm
     [[ "$output" == *"model.task = classify or regress"* ]]
     run "$MOEFW" config show vanilla --set task.x.task=regress --set task.x.column=points
@@ -239,14 +239,14 @@ holds() { awk "BEGIN { exit !($1) }"; }
     done < <(grep '"split":"val"' run/metrics.jsonl)
     "$MOEFW" report run
     grep -q "Gap between training and validation" run/report.html
-    rm -rf run # training data measured by the same weights come before how training went
+    rm -rf run # training data measured with the same weights come before the training figures
     tiny --set train.epochs=1 --set train.eval_train=yes
     of() { grep "\"split\":\"$1\"" run/metrics.jsonl | tail -n 1 | grep -oE "\"$2\":[-+0-9.e]+" | cut -d: -f2; }
     holds "($(of val loss) - $(of train_eval loss) - $(of val gap_loss)) ^ 2 < 1e-10"
     holds "($(of train_eval accuracy) - $(of val accuracy) - $(of val gap_accuracy)) ^ 2 < 1e-10"
 }
 
-@test "the preset of two tasks, and each of them alone" {
+@test "the preset with two tasks, and each task alone" {
     {
         printf 'pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n'
         for i in $(seq 60); do
@@ -274,16 +274,16 @@ holds() { awk "BEGIN { exit !($1) }"; }
     lacks '"tasks":' run/metrics.jsonl
 }
 
-@test "what heads of examples do not do is told" {
+@test "unsupported uses of heads on examples are reported" {
     tiny --set model.task=regress --set train.epochs=1 --set model.moe_every=1 --set trace.every=1
     run "$MOEFW" generate run -p fine
     [ "$status" -eq 2 ]
     [[ "$output" == *"model.task = regress"*"lm"* ]]
-    # Traces are replayed as any others.
+    # Traces of such runs can be replayed.
     "$MOEFW" trace replay run/trace/step-25.safetensors run | grep -q '^same: '
 }
 
-@test "routers are compared by the error of numbers" {
+@test "routers are compared by regression error" {
     scored train.tsv 200 7
     scored dev.tsv 60 99
     "$MOEFW" compare tagat-balanced -q -t 1 --routers linear,random --seeds 2 --steps 12 --out cmp \

@@ -1,10 +1,10 @@
-# Traces: recorded, replayed by other kernels and routers, compared.
+# Traces: recorded, replayed by other kernels and routers, and compared.
 
 setup_file() {
     cd "$BATS_FILE_TMPDIR" || exit 1
     export XDG_CONFIG_HOME="$BATS_FILE_TMPDIR" OMP_WAIT_POLICY=passive
     train run --set trace.every=2
-    # Start weights of a millionth: probabilities that differ in their last bits only.
+    # Start weights of a millionth: probabilities that differ only in their last bits.
     train ties --set router.init_std=1e-6 --set train.lr=1e-9
 }
 
@@ -21,12 +21,12 @@ train() {
         --set train.eval_batches=3 --set train.save_every=2 --steps 4 "$@" >/dev/null
 }
 
-# number KEY: the first value that the JSON in $output has for it
+# number KEY: its first value in the JSON in $output
 number() {
     printf '%s\n' "$output" | grep -oE "\"$1\":[^,}]*" | head -n 1 | cut -d: -f2
 }
 
-@test "record writes one file and names it; the same again is the same file" {
+@test "record writes one file and names it; a second record has the same bytes" {
     [ "$("$MOEFW" trace record run --batches 4 -o a.trace)" = a.trace ]
     [ -s a.trace ]
     [ ! -e a.trace.tmp ]
@@ -42,8 +42,8 @@ number() {
     [ -s every/trace/step-4.safetensors ]
     run "$MOEFW" trace replay every/trace/step-2.safetensors every --json
     [ "$status" -eq 0 ]
-    [ "$(number differ)" -eq 0 ] # of the right step
-    # Batches 0 and 2 of the three.
+    [ "$(number differ)" -eq 0 ] # the trace is of the right step
+    # Batches 0 and 2 of three.
     [ "$(number tokens)" -eq 256 ]
     train never
     [ ! -e never/trace ]
@@ -73,7 +73,7 @@ number() {
     "$MOEFW" trace replay a2.trace away
 }
 
-@test "cpu recorded, ref replayed: the same but for ties, and these are listed" {
+@test "cpu recorded, ref replayed: the same except for ties, which are listed" {
     "$MOEFW" trace record run --batches 4 -o a.trace -q
     "$MOEFW" trace record ties --batches 4 -o t.trace -q
     for run in "a.trace run" "t.trace ties"; do
@@ -85,21 +85,21 @@ number() {
             [[ "$output" == *'"kernels":"ref"'* ]]
             listed=$(printf '%s' "$output" | sed 's/.*"partings"://' | grep -o '"why":"tie"' | wc -l)
             [ "$listed" -eq "$(number ties)" ]
-            # Every listed gap is below 1e-5: 0, or with an exponent of -6 and less.
+            # Every listed gap is below 1e-5: 0, or with an exponent of -6 or less.
             printf '%s' "$output" | sed 's/.*"partings"://' | grep -oE '"gap":[^,]*' | cut -d: -f2 |
                 awk '$1 >= 1e-5 { bad = 1 } END { exit bad }'
         done
-        [ "$(number after)" -eq 0 ] # forced, the last of the two: nothing follows from anything
+        [ "$(number after)" -eq 0 ] # with forced choices, the last of the two, there are no consequences
     done
-    # There are such ties in the second run, else this shows nothing.
+    # The second run must have such ties, otherwise this proves nothing.
     [ "$(number ties)" -gt 0 ]
-    # What is no tie for a smaller tolerance is a difference.
+    # What is no tie with a smaller tolerance is a difference.
     MOEFW_KERNELS=ref run "$MOEFW" trace replay t.trace ties --tolerance 0
     [ "$status" -eq 1 ]
     [[ "$output" == *"a real difference"* ]]
 }
 
-@test "other weights really differ, and the first place is named" {
+@test "other weights really differ, and the first difference is named" {
     "$MOEFW" trace record run --batches 4 -o a.trace -q
     train other --seed 77
     "$MOEFW" trace record other --batches 4 -o other.trace -q
@@ -113,7 +113,7 @@ number() {
     [[ "$output" == '{'*'}' ]]
 }
 
-@test "traces that cannot be compared: what differs is said" {
+@test "traces that cannot be compared: the message names the difference" {
     "$MOEFW" trace record run --batches 4 -o a.trace -q
     "$MOEFW" trace record run --batches 3 -o short.trace -q
     "$MOEFW" trace record run --batches 4 --split train -o train.trace -q
@@ -146,11 +146,11 @@ number() {
 @test "replay into another router, on the activations of the recorded one" {
     "$MOEFW" trace record run --batches 2 -o a2.trace -q
     run "$MOEFW" trace replay a2.trace run --forced --router linear:temperature=2
-    [ "$status" -eq 0 ] # the same weights: the order of scores stays
+    [ "$status" -eq 0 ] # the same weights: the order of scores is the same
     run "$MOEFW" trace replay a2.trace run --forced --router mlp --json
     [ "$status" -eq 1 ]
     [[ "$output" == *'"router":"mlp"'* ]]
-    # The loss is that of the recorded choices and gates: the router was only asked.
+    # The loss is that of the recorded choices and gates: the router was only evaluated.
     losses=$(printf '%s' "$output" | grep -oE '"task_loss":"[^"]*"' | uniq | wc -l)
     [ "$losses" -eq 1 ]
     "$MOEFW" trace replay a2.trace run --forced --router expert_choice -o e.trace -q || [ $? -eq 1 ]
@@ -180,7 +180,7 @@ number() {
     done
 }
 
-@test "classification and hidden tokens are recorded and replayed" {
+@test "classification and masked tokens are recorded and replayed" {
     for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
         printf 'the cat %d sat\t0\na dog and a %d bark\t1\n' "$i" "$i"
     done >pairs.tsv
@@ -197,7 +197,7 @@ number() {
     done
 }
 
-@test "numbers and several tasks are recorded and replayed" {
+@test "regression and several tasks are recorded and replayed" {
     printf 'sentence\tlabel\tscore\tkind\n' >graded.tsv
     for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
         printf 'the cat %d sat\t0\t1.%d\ta\na dog and a %d bark\t1\t3\tb\n' $i $((i % 5)) $i

@@ -1,11 +1,11 @@
-# Training as a user sees it: runs, what they leave, stopping and going on.
+# Training as a user sees it: runs, the files they leave, stopping and resuming.
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
     export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
 }
 
-# small DIR WORDS...: trains a small model in DIR.
+# small DIR WORDS...: trains a small model in DIR
 small=(--set data.path=builtin:topics?bytes=60000 --set model.layers=2 --set model.dim=32
     --set model.seq=32 --set expert.hidden=32 --set train.batch=4 --set train.steps=24
     --set train.warmup=4 --set train.log_every=3 --set train.eval_every=8
@@ -16,7 +16,7 @@ small() {
     "$MOEFW" train -q --out "$dir" "${small[@]}" "$@"
 }
 
-# metrics DIR: the lines without what tells time
+# metrics DIR: the lines without times
 metrics() {
     sed -E 's/"(tokens_per_s|wall_s)":[^,}]*,?//g' "$1/metrics.jsonl"
 }
@@ -31,7 +31,7 @@ alike() {
         diff <(metrics "$1") <(metrics "$2")
 }
 
-@test "small stacks are made larger, and a limit that forbids it is told" {
+@test "small stacks are enlarged, and a limit that forbids it is reported" {
     short=(train -q -t 2 --set train.steps=1 --set model.layers=1 --set train.eval_batches=1
         --set report.enabled=no --set train.save_every=0)
     OMP_STACKSIZE=64k "$MOEFW" "${short[@]}" -o a
@@ -43,7 +43,7 @@ alike() {
     [ ! -e c ]
 }
 
-@test "a run leaves what the manual says, and its last line is its path" {
+@test "a run leaves the files of the manual, and its last line is its path" {
     run small run
     [ "$status" -eq 0 ]
     [ "${lines[-1]}" = run ]
@@ -73,7 +73,7 @@ keys() {
     grep -oE '"[^"]+":("[^"]*"|[^{"]*)' "$1/metrics.jsonl"
 }
 
-@test "two runs differ in nothing but tokens_per_s and wall_s" {
+@test "two runs differ only in tokens_per_s and wall_s" {
     {
         printf 'sentence\tlabel\tscore\n'
         for i in $(seq 60); do
@@ -92,7 +92,7 @@ keys() {
         small b -t 3 "${more[@]}"
         differing=$(diff <(keys a) <(keys b) | grep '^[<>]' | cut -d'"' -f2 | sort -u | paste -sd ' ')
         [ "$differing" = "tokens_per_s wall_s" ] || { echo "$kind: $differing"; return 1; }
-        ! cmp -s a/memory.jsonl b/memory.jsonl || false # it would have shown
+        ! cmp -s a/memory.jsonl b/memory.jsonl || false # a difference would show here
     done
 }
 
@@ -104,7 +104,7 @@ keys() {
     alike a c
 }
 
-@test "the plain kernels train the same model within rounding" {
+@test "the reference kernels train the same model up to rounding" {
     small a --set train.steps=4
     MOEFW_KERNELS=ref small b --set train.steps=4
     x=$(tail -1 a/metrics.jsonl | sed -E 's/.*"task_loss":([0-9.]*).*/\1/')
@@ -112,7 +112,7 @@ keys() {
     awk -v a="$x" -v b="$y" 'BEGIN { d = a - b; exit !(d < 1e-3 && d > -1e-3) }' || { echo "$x $y"; return 1; }
 }
 
-@test "a run stopped by its time limit exits 75 and goes on to the same bits" {
+@test "a run stopped by its time limit exits 75 and resumes to the same bits" {
     small a
     run small b --set train.time_limit=0.001
     [ "$status" -eq 75 ]
@@ -136,7 +136,7 @@ keys() {
     done
 }
 
-@test "killed at random times, it goes on to the same bits" {
+@test "killed at random times, it resumes to the same bits" {
     small a --set train.steps=60
     n=${MOEFW_KILLS:-3}
     [ -n "$MOEFW_SLOW" ] && n=50
@@ -149,7 +149,7 @@ keys() {
         wait $pid 2>/dev/null || true
         tries=0
         until [ -f b/ckpt/latest ] && "$MOEFW" train -q --resume b 2>err; do
-            # Killed before the first checkpoint: --resume says so, and the run begins anew.
+            # Killed before the first checkpoint: --resume reports that, and the run starts again.
             [ ! -f b/ckpt/latest ] || { cat err; return 1; }
             tries=$((tries + 1))
             [ $tries -lt 3 ] || { cat err; return 1; }
@@ -160,19 +160,19 @@ keys() {
     done
 }
 
-@test "--resume without a checkpoint never begins at step 0" {
+@test "--resume without a checkpoint never starts at step 0" {
     small a --set train.steps=2 --set train.save_every=0
     rm -rf a/ckpt
     run "$MOEFW" train -q --resume a
     [ "$status" -eq 3 ]
 }
 
-@test "controllers and live weights go on where they were" {
-    knobs=(--set controller.warm.plugin=schedule --set controller.warm.target=router.temperature
+@test "controllers and live weights resume where they were" {
+    live=(--set controller.warm.plugin=schedule --set controller.warm.target=router.temperature
         --set controller.warm.from=2 --set controller.warm.to=0.5
         --set controller.even.plugin=expert_bias --set controller.even.rate=0.01)
-    small a "${knobs[@]}"
-    small b "${knobs[@]}" --set train.time_limit=0.001 || true
+    small a "${live[@]}"
+    small b "${live[@]}" --set train.time_limit=0.001 || true
     "$MOEFW" train -q --resume b --set train.time_limit=0
     alike a b
     grep -q '"turns":\[{"step":' a/metrics.jsonl
@@ -183,12 +183,12 @@ keys() {
     [ "$status" -eq 0 ]
     "$MOEFW" --plugin routers/hadamard.so -q --steps 2 --out walsh "${small[@]}"
     grep -q '^plugin = .*hadamard' walsh/config.ini
-    # What it proposes is the same training indeed, and another router.
+    # The proposed command runs the same training with another router.
     next=$(grep -oE 'moefw train run/config.ini --plugin routers/[a-z_]*.so' <<<"$output")
     [[ "$next" != *hash.so ]]
     "$MOEFW" ${next#moefw } -q --steps 1 --out other
     grep -q '^plugin = .*hash' run/config.ini
-    # Whatever the run is called, what is proposed can be pasted into a shell.
+    # Whatever the run's name is, the proposed command can be pasted into a shell.
     long=$(printf 'x%.0s' $(seq 240))
     run "$MOEFW" --steps 1 --out "it's/$long/$long/a run" "${small[@]}"
     next=$(grep -oE "moefw train .* --plugin routers/[a-z_]*.so" <<<"$output")
@@ -197,11 +197,11 @@ keys() {
     next=$(grep -oE 'moefw generate .* -p "the "' <<<"$output")
     eval "set -- $next"
     [ "$3" = "it's/$long/$long/a run" ]
-    # One expert per token, chosen by its id: no entropy.
+    # One expert per token, chosen by its id: the entropy is 0.
     grep -q '"entropy":0,' run/metrics.jsonl
 }
 
-@test "divergence exits 5 and says where it began" {
+@test "divergence exits 5 and reports where it began" {
     run small run --set train.lr=1000 --set train.clip=0 --set train.warmup=0 --set train.steps=60 \
         --set train.schedule=constant
     [ "$status" -eq 5 ] || { echo "$status $output"; return 1; }
@@ -247,13 +247,13 @@ keys() {
     [ "$status" -eq 0 ]
 }
 
-@test "hidden tokens are predicted from both sides" {
+@test "masked tokens are predicted from both sides" {
     run small run --set model.task=mlm --set train.steps=6
     [ "$status" -eq 0 ] || { echo "$output"; return 1; }
     grep -q '"split":"val"' run/metrics.jsonl
 }
 
-@test "modulated experts train, with an own pair each or one for all" {
+@test "experts with FiLM train, with a pair for each or one for all" {
     for mode in per_expert shared; do
         run small "$mode" --set film.mode=$mode --set train.steps=20
         [ "$status" -eq 0 ] || { echo "$output"; return 1; }
@@ -262,7 +262,7 @@ keys() {
     "$MOEFW" generate per_expert -q -p "the" -n 4 >/dev/null
 }
 
-@test "what a controller froze stays frozen after a resume" {
+@test "parameters that a controller froze stay frozen after a resume" {
     dir=$XDG_CONFIG_HOME/plugins/controllers
     mkdir -p "$dir"
     ${CC:-cc} -std=c11 -I"$srcdir/include" -I"$(dirname "$MOEFW")/include" -fPIC -fvisibility=hidden \
@@ -270,12 +270,12 @@ keys() {
     export MOEFW_PLUGIN_PATH=$XDG_CONFIG_HOME/plugins
     small a --set controller.f.plugin=freezer --set train.save_every=1
     small b --set controller.f.plugin=freezer --set train.time_limit=0.001 || true
-    for _ in 1 2 3 4; do # each goes on for a step
+    for _ in 1 2 3 4; do # each resumes for one step
         "$MOEFW" train -q --resume b --set train.time_limit=0.001 || true
     done
     "$MOEFW" train -q --resume b --set train.time_limit=0
     alike a b
-    # The router did not move after step 3.
+    # The router did not change after step 3.
     run "$MOEFW" ckpt diff a/ckpt/step-22 a/ckpt/step-24
     [[ "$output" == *"expert"* ]] && [[ "$output" != *"router"* ]] || { echo "$output"; return 1; }
 }
@@ -285,7 +285,7 @@ loss() {
     grep '"split":"val"' "$1/metrics.jsonl" | tail -1 | sed -E 's/.*"task_loss":([0-9.]*).*/\1/'
 }
 
-@test "bf16 trains as f32 does, and says so" {
+@test "bf16 trains like f32, and reports its type" {
     small a --set train.steps=60 --set train.lr=0.003
     small b --set train.steps=60 --set train.lr=0.003 --set train.dtype=bf16
     grep -q '"split":"val","dtype":"f32"' a/metrics.jsonl
@@ -303,7 +303,7 @@ loss() {
     [ -s text.bf16 ]
 }
 
-@test "a run in bf16 goes on to the bit, at any number of threads" {
+@test "a run in bf16 resumes to the same bits, at any number of threads" {
     small a --set train.dtype=bf16 -t 1
     run small b --set train.dtype=bf16 -t 2 --set train.time_limit=0.001
     [ "$status" -eq 75 ]

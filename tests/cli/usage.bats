@@ -1,11 +1,12 @@
-# The command line: help, errors of usage, and what is made from the tables.
+# The command line: help, usage errors, and what is generated from the tables.
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
     export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
 }
 
-# refused STATUS WORDS... -- ARGUMENTS...: ends so, with nothing on stdout and the words on stderr.
+# refused STATUS WORDS... -- ARGUMENTS...: ends with that status, prints nothing on stdout and the
+# words on stderr
 refused() {
     local want=$1 words=()
     shift
@@ -42,7 +43,7 @@ verbs() {
     [ "$("$MOEFW" help)" = "$output" ]
 }
 
-@test "every verb has help, alike in three ways, no line over 80 columns" {
+@test "every verb has the same help in three ways, no line over 80 columns" {
     [ "$(verbs | wc -l)" -ge 2 ]
     for verb in $(verbs); do
         run "$MOEFW" "$verb" --help
@@ -54,7 +55,7 @@ verbs() {
     done
 }
 
-@test "options have the names that other programs give them, too" {
+@test "options also have the names of other programs" {
     [[ "$("$MOEFW" train --help)" == *"also"*"--train-file"* ]]
     [[ "$("$MOEFW" generate --help)" == *"also"*"--temperature"* ]]
     refused 2 "did you mean '--train-file'?" -- train --train-fiel=x
@@ -73,7 +74,7 @@ verbs() {
     done
 }
 
-@test "global options stand before or behind the verb" {
+@test "global options come before or after the verb" {
     a=$("$MOEFW" --set model.layers=7 config show)
     b=$("$MOEFW" config --set=model.layers=7 show)
     c=$("$MOEFW" config show --set model.layers=7 -q)
@@ -82,7 +83,7 @@ verbs() {
     [[ "$a" == *"layers = 7"* ]]
 }
 
-@test "an option that stands for a key is that key" {
+@test "an option for a key sets that key" {
     "$MOEFW" config show -t 3 --device cuda:1 | grep -qx 'threads = 3'
     "$MOEFW" config show -t 3 --device cuda:1 | grep -qx 'device = cuda:1'
     refused 2 --device gpu0 -- config show --device gpu0
@@ -114,7 +115,7 @@ verbs() {
     [[ "$output" != *$'\033'* ]]
 }
 
-@test "an option of another action is refused, not passed over" {
+@test "an option of another action is refused, not ignored" {
     refused 2 "'moefw tokenize encode' takes no --trainer, which is an option of: train" -- \
         tokenize encode byte text --trainer lamoe
     refused 2 "takes no --format, which is an option of: train, export" -- tokenize decode byte ids --format=lamoe
@@ -129,7 +130,7 @@ verbs() {
     refused 2 "no preset named '--json'" -- config show -- --json
 }
 
-@test "results that cannot be written are an error; a reader that goes away is not" {
+@test "results that cannot be written are an error; a closed pipe is not" {
     [ -w /dev/full ] || skip "no /dev/full"
     run bash -c '"$MOEFW" config show >/dev/full'
     [ "$status" -eq 1 ]
@@ -138,7 +139,7 @@ verbs() {
     [ "${#lines[@]}" -eq 1 ]
 }
 
-@test "closed standard descriptors do no harm" {
+@test "closed standard descriptors are no problem" {
     run bash -c '"$MOEFW" config show <&- 2>&-'
     [ "$status" -eq 0 ]
 }
@@ -184,7 +185,7 @@ verbs() {
     done
 }
 
-@test "zsh and fish take their completions" {
+@test "zsh and fish accept their completions" {
     "$MOEFW" completion zsh | head -1 | grep -qx '#compdef moefw'
     "$MOEFW" completion fish | grep -q '^complete -c moefw '
     for verb in $(verbs); do
@@ -201,7 +202,7 @@ verbs() {
     offered() { fish --no-config -c "source moefw.fish; complete -C '$1'" | cut -f 1; }
     offered "moefw tr" >out
     [ "$(tr '\n' ' ' <out)" = "trace train " ]
-    # a value before the verb; a verb's name as an action of another
+    # a value before the verb; a verb's name as the action of another verb
     offered "moefw --set model.dim=8 tr" | diff - out
     offered "moefw train sw" | grep -qx switch-as-run
     offered "moefw bench " | grep -qx train
@@ -221,7 +222,7 @@ verbs() {
     mkdir functions
     "$MOEFW" completion zsh >functions/_moefw
     cat >offered.zsh <<'END'
-# A shell at a terminal of its own, whose compadd writes what it is given.
+# A shell on its own terminal, whose compadd prints its arguments.
 zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell "fpath=($PWD/functions \$fpath); autoload -U compinit; compinit -D -u; bindkey '^I' complete-word"
@@ -247,7 +248,7 @@ END
     [ "$(offered "moefw completion " | grep . | tr '\n' ' ')" = "bash fish zsh " ]
 }
 
-@test "what this machine or build lacks exits 6, a wrong environment 2, missing data 3" {
+@test "missing features exit 6, a wrong environment 2, missing data 3" {
     run "$MOEFW" train --device cuda
     [ "$status" -eq 6 ]
     MOEFW_KERNELS=blas run "$MOEFW" train

@@ -1,12 +1,8 @@
 /* driver.c: runs a fuzz target without libFuzzer.
- *
  *     fuzz_NAME [--runs N] [--seed S] [--max-len BYTES] [--keep FILE] [FILE|FOLDER]...
- *
- * Replays the files given (by default the seeds of the target in
- * $srcdir/tests/fuzz/corpus/NAME), then runs N inputs made from them by random changes. Prints
- * TAP. The same seed makes the same inputs; the one that ends the process is written to FILE
- * (crash-NAME).
- */
+ * Replays the given files (default: the seeds in $srcdir/tests/fuzz/corpus/NAME), then runs N
+ * random mutations of them. Prints TAP. The same seed gives the same inputs. An input that ends
+ * the process is written to FILE (default crash-NAME). */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/rng.h"
@@ -30,7 +26,7 @@ typedef struct input {
 static input *seeds;
 static size_t n_seeds;
 
-/* The input being run, for when it is the last one. */
+/* The current input, which is saved if it ends the process. */
 static const uint8_t *last_data;
 static size_t last_size;
 static uint64_t last_run, seed = 1;
@@ -55,7 +51,7 @@ static void on_signal(int number)
     raise(number);
 }
 
-/* There with the sanitizers only. */
+/* Defined only if a sanitizer is linked. */
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
 
 static void catch_all(void)
@@ -63,7 +59,7 @@ static void catch_all(void)
     static const int numbers[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM};
     if (__sanitizer_set_death_callback) __sanitizer_set_death_callback(keep_last);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        /* The sanitizers report these two better than we could. */
+        /* For these two the sanitizers give the better report. */
         bool theirs = numbers[i] == SIGSEGV || numbers[i] == SIGBUS;
         if (!theirs || !__sanitizer_set_death_callback) signal(numbers[i], on_signal);
     }
@@ -153,7 +149,7 @@ static void remove_at(buffer *b, size_t at, size_t n)
     b->size -= n;
 }
 
-/* What does not fit is left out. text must not lie in b. */
+/* Bytes that do not fit are dropped. text must not point into b. */
 static void insert_at(buffer *b, size_t at, const void *text, size_t n)
 {
     if (n > b->room - b->size) n = b->room - b->size;
@@ -172,7 +168,7 @@ static void insert_word(buffer *b, dice *d)
     insert_at(b, roll(d, b->size + 1), word, strlen(word));
 }
 
-/* Numbers at which sums and products wrap, as text or as bytes. */
+/* Numbers near which sums and multiples of sizes overflow, as text or as bytes. */
 static void put_number(buffer *b, dice *d)
 {
     static const uint64_t numbers[] = {0,
@@ -272,7 +268,7 @@ static void run_changed(buffer *b, uint64_t run)
     run_one(b->data, b->size);
 }
 
-/* "fuzz_ini" in a build folder or under libtool's: the name of the target. */
+/* The target's name: "fuzz_ini" for a program in a build folder or started by libtool. */
 static const char *target_name(const char *program)
 {
     const char *slash = strrchr(program, '/');
@@ -344,7 +340,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (uint64_t run = 0; run < runs; run++) {
-        if (run % 1024 == 0) alarm(60); /* one that hangs is a failure */
+        if (run % 1024 == 0) alarm(60); /* an input that hangs is a failure */
         run_changed(&b, run);
     }
     clock_gettime(CLOCK_MONOTONIC, &end);

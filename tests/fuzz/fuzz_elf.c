@@ -1,9 +1,9 @@
-/* fuzz_elf: any file is taken for a shared object or refused with a reason, without being run;
- * what is taken has all its segments inside the file. */
+/* fuzz_elf: any file is accepted as a shared object or refused with a reason, and is never
+ * executed. All segments of an accepted file lie inside the file. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
-#include "plugin/file.h"
+#include "plugin/load/file.h"
 
 #include <elf.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* fuzz_ini: any bytes are read whole or refused with a place; what is read survives being
- * written and read again; nothing is cut. */
+/* fuzz_ini: any bytes are read completely or refused with file and line. What was read can be
+ * written and read again without change; nothing is truncated. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
-#include "base/ini.h"
+#include "base/text/ini.h"
 
 #include <string.h>
 
@@ -40,7 +40,7 @@ static void require_message(int rc)
     FUZZ_REQUIRE(strlen(mf_error_message()) > 0);
 }
 
-/* All entries in force, as a file. free() it. */
+/* All entries as the text of a file. The caller frees it with free(). */
 static char *written(mf_ini *ini, size_t *ret_size)
 {
     size_t room = 1, n = 0;
@@ -67,7 +67,8 @@ static void require_survival(mf_ini *ini)
     size_t size;
     char *text = written(ini, &size);
     int rc;
-    /* Written out with a head for each, a file near the limit of 1 MiB may pass it. */
+    /* Each entry is written with its section head, so a file near the limit of 1
+     * MiB may exceed it. */
     if (size <= 1024 * 1024) {
         rc = mf_ini_load_text(again, "again", text, size);
         FUZZ_REQUIRE(rc == MF_OK);
@@ -83,7 +84,7 @@ static void require_survival(mf_ini *ini)
     mf_ini_free(again);
 }
 
-/* Every part must stand in the text as it is. */
+/* Every part must occur in the text unchanged. */
 static void require_whole(mf_ini *ini, const char *text, size_t size)
 {
     for (int i = 0; i < mf_ini_count(ini); i++) {

@@ -1,9 +1,9 @@
-/* fuzz_json: any bytes are read or refused with a place; what is read is written and read again
- * to the same values. */
+/* fuzz_json: any bytes are read or refused with line and column. What was read can be written
+ * and read again with the same values. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 #include <string.h>
 
@@ -34,7 +34,7 @@ const char *const fuzz_words[] = {"{",
                                   "12345678901234567890",
                                   NULL};
 
-/* Every value by every way there is, into the writer. */
+/* Copies every value to the writer, through every accessor. */
 static void copy(mf_jw *w, const mf_json *v)
 {
     const mf_json *child;
@@ -68,7 +68,7 @@ static void copy(mf_jw *w, const mf_json *v)
         mf_jw_array(w);
         for (size_t i = 0; i < n; i++)
             copy(w, mf_json_at(v, i));
-        FUZZ_REQUIRE(mf_json_at(v, n) == NULL);
+        FUZZ_REQUIRE(!mf_json_at(v, n));
         mf_jw_end(w);
         break;
     case MF_JSON_OBJECT:

@@ -1,5 +1,5 @@
-/* fuzz_option: an INI section held against a schema is taken, with every value inside its
- * bounds, or refused with the place; what is taken is written and read back the same. */
+/* fuzz_option: an INI section is accepted by a schema, with every value inside its bounds, or
+ * refused with file and line. Accepted values can be written and read again unchanged. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
@@ -75,8 +75,8 @@ static void require_round_trip(const mf_schema *s, const conf *c, mf_arena *aren
 
 static void count_problem(void *arg, const mf_problem *p)
 {
-    FUZZ_REQUIRE(p->code == MF_ECONFIG && p->message != NULL && p->message[0] != '\0');
-    FUZZ_REQUIRE(p->section != NULL && p->key != NULL);
+    FUZZ_REQUIRE(p->code == MF_ECONFIG && p->message && p->message[0] != '\0');
+    FUZZ_REQUIRE(p->section && p->key);
     ++*(int *)arg;
 }
 
@@ -89,14 +89,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     conf c = {0};
     int problems = 0;
     const mf_problem_sink sink = {count_problem, &problems};
-    FUZZ_REQUIRE(arena != NULL && ini != NULL);
+    FUZZ_REQUIRE(arena && ini);
     FUZZ_REQUIRE(mf_schema_init(&schema, arena, "plugin p", table, sizeof *table, sizeof c) ==
                  MF_OK);
     FUZZ_REQUIRE(mf_options_default(&schema, &c, arena) == MF_OK);
     if (mf_ini_load_text(ini, "f.ini", (const char *)data, size) == MF_OK) {
         int rc = mf_options_load(&schema, &c, arena, ini, "s", reserved, &sink);
         FUZZ_REQUIRE((rc == MF_OK) == (problems == 0));
-        require_bounds(&c); /* refused values leave the old ones */
+        require_bounds(&c); /* a refused value leaves the old one in force */
         require_round_trip(&schema, &c, arena);
     }
     mf_ini_free(ini);

@@ -1,10 +1,10 @@
-/* fuzz_safetensors: any file is refused with its name, or all it lists can be read, and written
- * again to a file that holds the same. */
+/* fuzz_safetensors: any file is refused with its name, or all its tensors can be read and
+ * written to a file with the same content. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
-#include "base/io.h"
-#include "data/safetensors.h"
+#include "base/file/io.h"
+#include "data/safetensors/safetensors.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -39,7 +39,7 @@ const char *const fuzz_words[] = {
     "\xC3\xA4",
     NULL};
 
-/* Files without a disk: the input, and what the writer makes. */
+/* Files in memory: the input, and the writer's output. */
 static int in_fd = -1, out_fd = -1;
 
 static int open_out(const char *path, int flags, int mode)
@@ -67,7 +67,7 @@ static const char *path_of(int fd, char path[32])
     return path;
 }
 
-/* Reads every tensor; the sum of their bytes is what the file has after its header. */
+/* Reads every tensor. Their sizes must sum to the size of the file without its header. */
 static bool read_all(const mf_st_file *f, const uint8_t *data, size_t size)
 {
     bool known = true;

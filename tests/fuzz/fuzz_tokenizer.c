@@ -1,11 +1,11 @@
-/* fuzz_tokenizer: the input as a tokenizer file, as text to make a vocabulary of, as text to
- * encode, and as ids to decode. A tokenizer that was read encodes and decodes within its
- * bounds; saving text gives it back; what a decoder says is valid UTF-8. */
+/* fuzz_tokenizer: uses the input as a tokenizer file, as training text, as text to encode, and
+ * as ids to decode. A tokenizer that was read encodes and decodes within its bounds; saving and
+ * loading keep the text; decoded text is valid UTF-8. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
-#include "base/utf8.h"
-#include "data/tokenizer.h"
+#include "base/text/utf8.h"
+#include "data/tokenizer/tokenizer.h"
 
 #include <string.h>
 
@@ -39,14 +39,14 @@ const char *const fuzz_words[] = {"{\"format\":\"moefw-tokenizer\",\"version\":1
                                   "abc",
                                   NULL};
 
-/* Text through the tokenizer and back; ids in bounds. */
+/* Encodes and decodes the text; ids are in bounds. */
 static void there_and_back(const mf_tokenizer *t, const char *text, size_t size)
 {
     mf_ids ids = {.want_start = true};
     mf_decoder d;
     size_t n, at = 0, last = 0;
-    int code = mf_tokenizer_encode(t, "text", text, size, &ids);
-    FUZZ_REQUIRE(code == MF_OK || code == MF_EINPUT);
+    int rc = mf_tokenizer_encode(t, "text", text, size, &ids);
+    FUZZ_REQUIRE(rc == MF_OK || rc == MF_EINPUT);
     for (size_t i = 0; i < ids.n; i++) {
         FUZZ_REQUIRE(ids.id[i] >= 0 && ids.id[i] < t->vocab && ids.start[i] < size);
         FUZZ_REQUIRE(i == 0 || ids.start[i] > last || (!t->lossless && ids.start[i] == last));
@@ -56,7 +56,7 @@ static void there_and_back(const mf_tokenizer *t, const char *text, size_t size)
         FUZZ_REQUIRE(!t->lossless || ids.id[i] == t->special[MF_SPECIAL_UNK] ||
                      memcmp(piece, text + ids.start[i], n) == 0);
     }
-    if (code == MF_OK && t->lossless && t->special[MF_SPECIAL_UNK] < 0)
+    if (rc == MF_OK && t->lossless && t->special[MF_SPECIAL_UNK] < 0)
         FUZZ_REQUIRE(mf_tokenizer_bytes(t, ids.id, ids.n) == size);
     FUZZ_REQUIRE(mf_decoder_open(&d, t) == MF_OK);
     bool valid = mf_utf8_check(text, size) == size;
@@ -64,7 +64,7 @@ static void there_and_back(const mf_tokenizer *t, const char *text, size_t size)
         const char *out =
             i < ids.n ? mf_decoder_next(&d, ids.id[i], &n) : mf_decoder_end(&d, &n);
         FUZZ_REQUIRE(out[n] == '\0' && mf_utf8_check(out, n) == n);
-        if (code == MF_OK && valid && t->lossless && t->special[MF_SPECIAL_UNK] < 0) {
+        if (rc == MF_OK && valid && t->lossless && t->special[MF_SPECIAL_UNK] < 0) {
             FUZZ_REQUIRE(at + n <= size && memcmp(out, text + at, n) == 0);
             at += n;
         }
@@ -73,7 +73,7 @@ static void there_and_back(const mf_tokenizer *t, const char *text, size_t size)
     mf_ids_free(&ids);
 }
 
-/* Any numbers as ids. */
+/* Decodes arbitrary numbers as ids. */
 static void decode_anything(const mf_tokenizer *t, const uint8_t *data, size_t size)
 {
     mf_decoder d;
@@ -101,9 +101,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *text = (const char *)data;
     mf_tokenizer *t = NULL;
-    int code = mf_tokenizer_parse("input", text, size, &t);
-    FUZZ_REQUIRE(code == MF_OK || (code == MF_EINPUT && t == NULL));
-    if (code == MF_OK)
+    int rc = mf_tokenizer_parse("input", text, size, &t);
+    FUZZ_REQUIRE(rc == MF_OK || (rc == MF_EINPUT && !t));
+    if (rc == MF_OK)
         use(t, data, size);
     else
         FUZZ_REQUIRE(strncmp(mf_error_message(), "input:", 6) == 0);
@@ -111,9 +111,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     static const char *const names[] = {"byte", "bpe_bytes", "char", "bpe", "wordpiece"};
     for (int i = 0; i < 5; i++) {
-        code = mf_tokenizer_train(names[i], "input", text, size, NULL, &t);
-        FUZZ_REQUIRE(code == MF_OK || (i > 1 && code == MF_EINPUT && t == NULL));
-        if (code == MF_OK) use(t, data, size);
+        rc = mf_tokenizer_train(names[i], "input", text, size, NULL, &t);
+        FUZZ_REQUIRE(rc == MF_OK || (i > 1 && rc == MF_EINPUT && !t));
+        if (rc == MF_OK) use(t, data, size);
         mf_tokenizer_free(t);
     }
     return 0;

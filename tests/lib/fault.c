@@ -1,7 +1,8 @@
-/* fault.c: see fault.h. */
+/* Tables for allocation and IO that count calls and make the n-th one fail. The contract is in
+ * fault.h; outside of armed faults every call reaches the real function. */
 #include "tests/lib/fault.h"
 
-#include "base/io.h"
+#include "base/file/io.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -47,7 +48,8 @@ static void release(void *block)
     free(block);
 }
 
-/* True when this call must fail; errno is set then. Does not return when the process ends. */
+/* True if this call must fail, with errno set. Does not return if the
+ * process has to end here. */
 static bool io_fails(const char *name)
 {
     if (!is_due(&io_plan, ++io_calls, name)) return false;
@@ -231,7 +233,7 @@ long fault_io_open(void)
 
 void fault_off(void)
 {
-    /* Blocks made under the table may be released later: free serves both. */
+    /* Blocks from this table may be freed later, because both tables use free(). */
     mf_mem_set_table(NULL);
     mf_io_set_table(NULL);
 }

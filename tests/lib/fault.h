@@ -1,8 +1,8 @@
 /* fault.h: allocation and IO tables that fail on purpose, for tests.
  *
- * Calls through the tables of base/mem.h and base/io.h are counted from 1. The n-th one fails,
- * alone (transient) or with all that follow (persistent), or the process ends there. The usual
- * loop runs the same work for n = 1, 2, ... until a run makes fewer than n calls:
+ * Calls through the tables of base/mem.h and base/file/io.h are counted from 1. The n-th one
+ * fails, alone (transient) or with all that follow (persistent), or the process ends there. The
+ * usual loop runs the same work for n = 1, 2, ... until a run makes fewer than n calls:
  *
  *     for (long n = 1;; n++) {
  *         fault_io(n, FAULT_ONCE, ENOSPC);
@@ -13,7 +13,7 @@
  *         if (!hit) break;
  *     }
  *
- * Both kinds of fault can be armed together. Arming again starts the count again.
+ * Both kinds of fault can be armed together. Arming again restarts the count.
  */
 #ifndef MF_TESTS_FAULT_H
 #define MF_TESTS_FAULT_H
@@ -22,27 +22,27 @@
 
 typedef enum fault_form { FAULT_ONCE, FAULT_FROM } fault_form;
 
-/* nth 0: count only. error: errno of the failing IO call (not EINTR with FAULT_FROM, which
- * would rightly be tried again for ever). A failing close closes all the same, as Linux does.
- */
+/* nth 0: count only. error: errno of the failing IO call; not EINTR with FAULT_FROM, because
+ * callers rightly retry EINTR for ever. A failing close still closes, as on Linux. */
 void fault_alloc(long nth, fault_form form);
 void fault_io(long nth, fault_form form, int error);
-/* _exit(status) in place of the nth IO call; when that is a write, half of it is done first. */
+/* Calls _exit(status) instead of the nth IO call. If that is a write, half
+ * of it is done first. */
 void fault_io_exit(long nth, int status);
-/* Every read and write moves a few bytes only, and every other one returns EINTR first. */
+/* Every read and write moves only a few bytes, and every second one returns EINTR first. */
 void fault_io_crumbs(void);
 
-/* Did an armed call come? What was it ("write", "alloc", ...)? */
+/* Whether an armed call came, and which one it was ("write", "alloc", ...). */
 bool fault_hit(void);
 const char *fault_hit_call(void);
 long fault_alloc_calls(void);
 long fault_io_calls(void);
 /* Blocks allocated minus blocks released since fault_alloc. */
 long fault_alloc_live(void);
-/* Descriptors opened minus closed since fault_io, fault_io_exit or fault_io_crumbs. Directories
- * that are listed do not count: libc closes them. */
+/* Descriptors opened minus closed since fault_io, fault_io_exit or fault_io_crumbs. Listed
+ * directories do not count, because libc closes them. */
 long fault_io_open(void);
 
-void fault_off(void); /* default tables again; figures stay readable */
+void fault_off(void); /* restores the default tables; the counts stay readable */
 
 #endif

@@ -1,6 +1,8 @@
+/* Prepares a unit test to work as the program does. Settings of the user and the system are
+ * never read, so a test sees the same configuration everywhere. */
 #include <stdio.h>
 #include <stdlib.h>
-#include "base/place.h"
+#include "base/file/paths.h"
 #include "tests/lib/program.h"
 #include "tests/lib/scratch.h"
 
@@ -9,7 +11,7 @@ bool program_ready(int *ret_status)
     const char *program = getenv("MOEFW");
     *ret_status = program ? 99 : 0;
     if (program)
-        mf_place_set_program(program);
+        mf_paths_set_program(program);
     else
         puts("1..0 # SKIP the variable MOEFW does not name the program");
     return program && setenv("XDG_CONFIG_HOME", scratch_dir(), 1) == 0;

@@ -1,13 +1,13 @@
-/* program.h: the main function of unit tests that work as the program does: presets and plugins
- * come from where the program that the variable MOEFW names finds them, settings from nowhere.
- * Behind check_main.h. */
+/* program.h: the main function of unit tests that work as the program does. Presets and plugins
+ * come from the folders that the program named by the variable MOEFW would use; no settings are
+ * read. Include it after check_main.h. */
 #ifndef MF_TESTS_PROGRAM_H
 #define MF_TESTS_PROGRAM_H
 
 #include <stdbool.h>
 
-/* True: ready. False: *ret_status is how the program has to end; what there is to say is
- * said. */
+/* True if the test can run. False: the program must exit with *ret_status; the
+ * message has been printed. */
 bool program_ready(int *ret_status);
 
 #define MF_CHECK_MAIN_PROGRAM(suite)                                                           \

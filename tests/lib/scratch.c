@@ -1,7 +1,8 @@
-/* scratch.c: see scratch.h. */
+/* A temporary folder for each test program (scratch.h). Only the process that made it removes
+ * it, so children of a forking suite leave it alone. */
 #include "tests/lib/scratch.h"
 
-#include "base/io.h"
+#include "base/file/io.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 static char folder[512];
 static pid_t owner;
 
-/* Paths asked for, kept so that they stay good. */
+/* Paths given out, kept valid until the program ends. */
 typedef struct named {
     struct named *next;
     char path[];
@@ -21,7 +22,7 @@ static named *paths;
 
 static void clean_up(void)
 {
-    if (getpid() == owner) mf_remove_tree(folder); /* not in children of a forking suite */
+    if (getpid() == owner) mf_remove_tree(folder); /* children of a forking suite keep it */
     for (named *next; paths; paths = next) {
         next = paths->next;
         free(paths);

@@ -1,15 +1,15 @@
-/* scratch.h: a folder of its own for each test program, removed at its end. */
+/* scratch.h: a temporary folder for each test program, removed when it ends. */
 #ifndef MF_TESTS_SCRATCH_H
 #define MF_TESTS_SCRATCH_H
 
 #include <stddef.h>
 
-/* Path of the folder, made on first use below TMPDIR or /tmp. */
+/* Path of the folder, which is created on first use in TMPDIR or /tmp. */
 const char *scratch_dir(void);
-/* Path of a name in it. Good to the end of the program. */
+/* Path of a name in the folder. Valid until the program ends. */
 const char *scratch_path(const char *name);
-/* Writes or reads a whole file by stdio, past the IO table. NULL when there is none; free() it.
- */
+/* Write or read a whole file by stdio, without the IO table. scratch_read returns NULL if there
+ * is no such file; the caller frees the text with free(). */
 void scratch_write(const char *path, const void *data, size_t n);
 char *scratch_read(const char *path, size_t *ret_n);
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# bats.sh: every line of a bats test can fail it. To bash a command behind ! never fails, wherever it
-# stands but last: "! COMMAND || false" says the same and counts.
+# bats.sh: every line of a bats test can fail it. In bash, a command after ! never fails a script
+# unless it is the last one; "! COMMAND || false" does.
 . "$(dirname "$0")/lib.sh"
 
 cd "$srcdir" || exit 1

@@ -1,12 +1,12 @@
 #!/bin/sh
-# headers.sh: each header compiles alone. The public ones also as older C and as C++, without a
-# warning, because they become part of other people's sources.
+# headers.sh: each header compiles alone. Public headers also compile as older C and as C++, without
+# a warning, because third parties include them in their sources.
 . "$(dirname "$0")/lib.sh"
 
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 
-# compile COMPILER... HEADER FILE: the message when it does not.
+# compile COMPILER... HEADER FILE: prints the message if it does not compile
 compile() {
     printf '#include "%s"\nextern int moefw_lint_unit;\n' "$header" >"$file"
     "$@" -c "$file" -o "$scratch/t.o" 2>&1 | head -5

@@ -1,15 +1,15 @@
 #!/bin/sh
-# includes.sh: who may include whom.
-#   core      base < graph < ops < plugin < model < data < generate < train < lab < report < cli: a folder
-#             includes itself and those before it, and the kernel table, as "folder/file.h";
+# includes.sh: which folder may include which headers.
+#   core      base < graph < ops < plugin < config < model < data < generate < train < lab <
+#             report < run < cli: a folder includes itself and those before it, and the kernel table, as "folder/file.h";
 #             files of its own folder also by their bare name
 #   kernels   kernels/kernel.h, kernels/kernels.def, their own set (kernels/ref, kernels/cpu, ...), libc
 #   plugins   <moefw/...>, C's own headers
-#   include   the same, and of C only what declares types
+#   include   the same, and of C only headers that declare types
 #   foreign   each library's header in the one file named below
 . "$(dirname "$0")/lib.sh"
 
-# FILE LINE NAME: one line an include; NAME keeps its <> or "".
+# FILE LINE NAME: one line for each include; NAME keeps its <> or "".
 includes() {
     sources "$@" -- '*.[ch]' '*.def' '*.cu' '*.cuh' | while read -r file; do
         awk -v file="$file" '/^[ \t]*#[ \t]*include[ \t]*[<"]/ {
@@ -21,7 +21,7 @@ includes() {
 
 report "core folders include only those before them" "$(includes core | awk '
     BEGIN {
-        n = split("base graph ops plugin model data generate train lab report cli", f, " ")
+        n = split("base graph ops plugin config model data generate train lab report run cli", f, " ")
         for (i = 1; i <= n; i++) layer[f[i]] = i
     }
     $3 ~ /^"/ {
@@ -48,7 +48,7 @@ report "kernels include the kernel table, their own set and libc" "$(includes ke
             if (index(libc, " " stem " ")) next
             if (name ~ /^(immintrin|cpuid|arm_neon|sys\/auxv)\.h$/ && $1 ~ /^kernels\/(cpu|table)/) next
             if (name ~ /^(unistd|sys\/syscall)\.h$/ && $1 ~ /^kernels\/cpu\/(amx|cache)/) next
-            if (name ~ /^(cblas|dnnl|dlfcn)\.h$/ || name == "threads.h") next # below: one file each
+            if (name ~ /^(cblas|dnnl|dlfcn)\.h$/ || name == "threads.h") next # checked below: one file each
             if (name ~ /^(cuda|cub|cooperative_groups|mma)/ && $1 ~ /^kernels\/cuda\//) next
         }
         print $1 ":" $2 ": " $3
@@ -67,11 +67,11 @@ report "public headers include <moefw/...> and C's types only" "$(includes inclu
 report "a foreign header is included by one file" "$(includes core kernels plugins tests/unit | awk '
     BEGIN {
         home["cblas.h"] = "kernels/cpu/blas.c"
-        home["ini.h"] = "core/base/ini.c"
+        home["ini.h"] = "core/base/text/ini.c"
         home["dnnl.h"] = "kernels/cpu/onednn_api.h"
         home["threads.h"] = "kernels/cpu/onednn.c"
-        home["dlfcn.h"] = "core/plugin/open.c core/graph/backend.c kernels/cpu/onednn.c"
-        home["jansson.h"] = "core/base/json.c"
+        home["dlfcn.h"] = "core/base/file/paths.c core/plugin/load/open.c core/graph/backend.c kernels/cpu/onednn.c"
+        home["jansson.h"] = "core/base/text/json.c"
         home["omp.h"] = "core/base/parallel.c"
         home["xxhash.h"] = "core/base/hash.c"
         for (h in home) foreign = foreign " " h

@@ -10,7 +10,7 @@ export LC_ALL
 tap_count=0
 tap_failed=0
 
-# report NAME FINDINGS: passes when there are no findings, else shows them and fails.
+# report NAME FINDINGS: passes if there are no findings, else prints them and fails.
 report() {
     tap_count=$((tap_count + 1))
     if [ -z "$2" ]; then
@@ -22,7 +22,7 @@ report() {
     fi
 }
 
-# skip NAME REASON: one check that cannot be made here.
+# skip NAME REASON: one check that is not possible here.
 skip() {
     tap_count=$((tap_count + 1))
     echo "ok $tap_count - $1 # SKIP $2"
@@ -33,7 +33,7 @@ skip_all() {
     exit 0
 }
 
-# The status is for people; under a harness the "not ok" lines tell.
+# The status is for people; automake's harness reads the "not ok" lines.
 done_testing() {
     echo "1..$tap_count"
     [ "$tap_count" -gt 0 ] || exit 1
@@ -42,8 +42,8 @@ done_testing() {
     exit
 }
 
-# sources PLACE... -- PATTERN...: files of the project at or below the places, sorted, without
-# hidden ones and what was built or downloaded.
+# sources FOLDER... -- PATTERN...: files of the project at or below the folders, sorted, without
+# hidden files and without built or downloaded ones.
 sources() {
     (
         cd "$srcdir" || exit 1
@@ -62,7 +62,7 @@ sources() {
     ) | sort
 }
 
-# all_sources PATTERN...: in the whole project.
+# all_sources PATTERN...: the same for the whole project.
 all_sources() {
     sources core kernels plugins include etc share man tests bench m4 build-aux/packages.txt configure.ac Makefile.am \
         quickstart GNUmakefile NEWS LICENSE moefw.pc.in README.md ARCHITECTURE.md HACKING.md SECURITY.md -- "$@" |

@@ -1,5 +1,5 @@
 #!/bin/sh
-# man.sh: the manual pages are sound mdoc.
+# man.sh: the manual pages are valid mdoc.
 . "$(dirname "$0")/lib.sh"
 
 command -v mandoc >/dev/null 2>&1 || skip_all "no mandoc (package: mandoc)"

@@ -1,26 +1,30 @@
 #!/bin/sh
-# names.sh: the core names no plugin. The names are those of the files under plugins/; what is
-# looked for is the name as a whole string literal.
+# names.sh: core names no plugin. The names are those of the files in plugins/; a finding is such a
+# name as a whole string literal.
 . "$(dirname "$0")/lib.sh"
 
-# FILES:NAME, with the reason why the word means something else there.
+# FILES:NAME, with the reason why the word has another meaning there.
 allowed=$(
     cat <<'END'
-core/model/config_tables.c:cosine a schedule of the learning rate
-core/model/config_tables.c:linear a schedule of the learning rate
-core/model/config_tables.c:relu   an activation of dense blocks
-core/model/config_tables.c:swiglu an activation of dense blocks
+core/model/adapters.c:attention   a point of a block
+core/model/adapters.c:linear      a point of a block
+core/config/aliases.c:*           old keys, and the plugins that they mean now
+core/plugin/host.c:head_gates     a host function
+core/train/train_config.c:cosine a schedule of the learning rate
+core/train/train_config.c:linear a schedule of the learning rate
+core/model/model_config.c:relu   an activation of dense blocks
+core/model/model_config.c:swiglu an activation of dense blocks
 core/model/count.c:attention      a module of the model
-core/ops/attention.c:attention    an op
+core/ops/layers/attention.c:attention    an op
 core/ops/linear.c:linear          an op
-core/ops/product.h:linear         an op
-core/ops/swiglu.c:swiglu          an op
-core/train/checkpoint_manifest.c:hash the checksum of a plugin's file
+core/ops/gemm.h:linear         an op
+core/ops/layers/swiglu.c:swiglu          an op
+core/train/checkpoint/checkpoint_manifest.c:hash the checksum of a plugin's file
 core/train/*:entropy              a measurement in metrics.jsonl
 core/report/*:entropy             a measurement in metrics.jsonl
 core/lab/*:entropy                a measurement in metrics.jsonl
 core/report/*:attention           a part of a block
-core/report/report_structure.c:linear a form of skips
+core/plugin/load/find.c:replay_changes the new name of an old one
 END
 )
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# packages.sh: build-aux/packages.txt is the one list of what the machine needs.
+# packages.sh: build-aux/packages.txt is the only list of required packages.
 . "$(dirname "$0")/lib.sh"
 
 list=$srcdir/build-aux/packages.txt
@@ -9,7 +9,7 @@ report "each line has when, probe and three package names" "$(printf '%s\n' "$ta
     { for (i = 1; i <= NF; i++) gsub(/^ +| +$/, "", $i) }
     NF != 5 || $1 !~ /^(bootstrap|build|check)$/ || $2 !~ /^(cc$|prog |link )/ || $3 == "" || $4 == "" || $5 == "" { print }')"
 
-# what configure asks for: module and Debian name of each MF_LIB
+# what configure requires: module and Debian name of each MF_LIB
 report "the libraries that configure insists on are the ones probed for" "$(
     sed -n 's/^MF_LIB(\[[A-Z]*\], \[\(.*\)\], \[\(.*\)\], \[.*\], \[\(.*\)\], \[\(.*\)\])$/\2 \3 \1 \4/p' "$srcdir/configure.ac" |
         while read -r header function module package; do

@@ -1,6 +1,5 @@
 #!/bin/sh
-# All shell scripts are clean by shellcheck; of bats files: a command behind ! fails the test only with
-# "|| false" behind it.
+# This test runs shellcheck over every shell script and expects no finding.
 . "$(dirname "$0")/lib.sh"
 
 command -v shellcheck >/dev/null 2>&1 || skip_all "no shellcheck (package: shellcheck)"

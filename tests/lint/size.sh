@@ -1,6 +1,6 @@
 #!/bin/sh
-# size.sh: a file does one job: none is over 700 lines. What is written in C has lines of at most 96
-# columns: clang-format cuts code there and leaves comments and strings alone.
+# size.sh: a file has one job, so none has over 700 lines. Lines of C have at most 96 columns;
+# clang-format does not break comments and strings, so this lint checks them.
 . "$(dirname "$0")/lib.sh"
 
 sizes=$(all_sources '*.[ch]' '*.def' '*.cu' '*.cuh' '*.sh' '*.bats' '*.mk' '*.m4' '*.py' configure.ac Makefile.am quickstart |

@@ -1,6 +1,6 @@
 #!/bin/sh
-# sources.sh: every source file is listed in a local.mk, and once only. automake has no
-# wildcards, so that a file that is not listed would silently be left out of build and tarball.
+# sources.sh: every source file is listed in a local.mk exactly once. Automake has no wildcards, so
+# a file that is not listed would silently be missing from build and tarball.
 . "$(dirname "$0")/lib.sh"
 
 listed=$(cd "$srcdir" && cat ./*/local.mk include/moefw/local.mk |

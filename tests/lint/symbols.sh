@@ -1,5 +1,5 @@
 #!/bin/sh
-# symbols.sh: what the products export and need.
+# symbols.sh: which symbols the built files export and import.
 . "$(dirname "$0")/lib.sh"
 
 command -v nm >/dev/null 2>&1 || skip_all "no nm (package: binutils)"
@@ -30,12 +30,12 @@ else
     done)"
 fi
 
-# Every name that a SIMD object exports carries its instruction set, so that none can be taken
-# for another's.
+# Every name that a SIMD object exports contains its instruction set, so that no two can be
+# mixed up.
 report "SIMD objects export only names of their instruction set" "$(for lib in "$builddir"/kernels/libsimd-*.a; do
     isa=$(basename "$lib" .a)
     isa=${isa#libsimd-}
-    isa=${isa%bf16} isa=${isa%amx} # an addition to a set: what is compiled for it exists nowhere else
+    isa=${isa%bf16} isa=${isa%amx} # an extension of a set: code compiled for it exists nowhere else
     nm -g --defined-only "$lib" 2>/dev/null | awk -v isa="$isa" -v skip="$instrumented" '
         NF == 3 && $3 !~ skip && $3 !~ "_" isa "$" { print "libsimd-" isa ": " $3 }'
 done)"

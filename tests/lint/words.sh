@@ -1,5 +1,5 @@
 #!/bin/sh
-# words.sh: what must not be left in the sources: open ends, and paths of one machine.
+# words.sh: text that must not be left in the sources: unfinished work, and paths of one machine.
 # The brackets keep this file from finding itself.
 . "$(dirname "$0")/lib.sh"
 

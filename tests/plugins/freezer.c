@@ -1,4 +1,5 @@
-/* freezer: a controller for tests: freezes the parameters that match a pattern after a step. */
+/* freezer: a controller for tests. After a given step it freezes the parameters whose
+ * names match a pattern. */
 #include <moefw/moefw.h>
 
 typedef struct {
@@ -32,6 +33,6 @@ static const mf_option options[] = {
 
 static const mf_controller vtable = {sizeof(mf_controller), 0, init, NULL, on_step};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_CONTROLLER, mf_controller, "freezer", "1.0", "MIT",
-                                  "freezes parameters after a step", options, conf, controller,
-                                  &vtable);
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_CONTROLLER, mf_controller, "freezer", "1.0", "MIT",
+                   "freezes parameters after a step", options, conf, controller, &vtable);

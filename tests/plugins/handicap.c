@@ -1,7 +1,7 @@
-/* handicap: a router that is known to be worse, which a comparison has to find.
+/* handicap: a router that is known to be worse, which a comparison must detect.
  *
- * The linear router, whose best expert changes places with a random one for a share of the
- * tokens (10 % by default): the random expert takes over its logit and with it its gate.
+ * A linear router whose best expert is exchanged with a random one for a share of the tokens
+ * (default 10 %): the random expert gets its logit and so its gate.
  */
 #include <moefw/moefw.h>
 
@@ -20,7 +20,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(0.02));
 }
 
-/* One-hot row of the largest of each row. */
+/* One-hot rows that mark the largest element of each row of x. */
 static mf_tensor *largest(mf_graph *g, mf_tensor *x, int64_t T, int64_t E)
 {
     return mf_reshape(g, mf_one_hot(g, mf_topk(g, x, 1), E), mf_shape2(T, E));
@@ -49,6 +49,6 @@ static const mf_option options[] = {
 
 static const mf_router vtable = {sizeof(mf_router), 0, init, NULL, route, NULL};
 
-MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "handicap", "1.0", "MIT",
-                                  "linear, led astray for some tokens", options, conf, router,
-                                  &vtable);
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_ROUTER, mf_router, "handicap", "1.0", "MIT",
+                   "linear, led astray for some tokens", options, conf, router, &vtable);

@@ -3,8 +3,8 @@
  * A test file defines its Suite and ends with one of
  *     MF_CHECK_MAIN(suite)        tests run in this process
  *     MF_CHECK_MAIN_FORK(suite)   each test runs in a child of its own
- * where `static Suite *suite(void)` builds the suite. Results go to stdout as TAP. No fork is
- * the rule because a child forked after an OpenMP region never returns from its first one; a
+ * where `static Suite *suite(void)` builds the suite. Results go to stdout as TAP. Not to fork
+ * is the rule, because a child forked after an OpenMP region hangs in its own first region. A
  * suite that asks for fork (to survive aborts, to catch signals) must not use mf_parallel in
  * the parent. CK_FORK=yes|no in the environment overrides either; CK_RUN_CASE picks one case.
  */
@@ -12,26 +12,25 @@
 #define MF_CHECK_MAIN_H
 
 #include <check.h>
-#undef fail /* an old macro of Check; calls into ops have a member of this name */
+#undef fail /* Check defines this old macro; calls of ops have a member with this name */
 #include <stdlib.h>
 #include <unistd.h>
 
-#define MF_CHECK_SECONDS 600 /* a test program that hangs is ended, which fails it */
+#define MF_CHECK_SECONDS 600 /* a test program that runs longer is killed and fails */
 
 static int check_run(Suite *suite, enum fork_status mode)
 {
     SRunner *runner = srunner_create(suite);
-    if (getenv("CK_FORK") == NULL)
-        srunner_set_fork_status(runner, mode);
+    if (!getenv("CK_FORK")) srunner_set_fork_status(runner, mode);
     srunner_set_tap(runner, "-");
     alarm(MF_CHECK_SECONDS);
     srunner_run_all(runner, CK_SILENT);
     int run = srunner_ntests_run(runner), failed = srunner_ntests_failed(runner);
     srunner_free(runner);
-    if (run == 0)
-        return 1;
-    /* Under a harness the "not ok" lines tell; a bad status would count as one failure more. */
-    return failed != 0 && getenv("HARNESS_ACTIVE") == NULL;
+    if (run == 0) return 1;
+    /* Automake's harness reads the "not ok" lines; a failing status would count
+     * as one more failure. */
+    return failed != 0 && !getenv("HARNESS_ACTIVE");
 }
 
 #define MF_CHECK_MAIN(suite)                                                                   \

@@ -6,7 +6,7 @@
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/vecmath.h"
 
-#define FEW_QUERIES 8 /* up to so many, rows of scores and products that read k and v once */
+#define FEW_QUERIES 8 /* up to so many, rows of scores and gemms that read k and v once */
 #define FEW_KEYS    512
 
 typedef struct attention {
@@ -110,9 +110,9 @@ V_INLINE void many(const attention *job, int64_t tile, float *turned)
     }
 }
 
-static void many_narrow_tile(void *arg, int64_t tile)
+static void many_short_tile(void *arg, int64_t tile)
 {
-    _Alignas(64) float turned[NARROW * QUERIES];
+    _Alignas(64) float turned[SHORT * QUERIES];
     many(arg, tile, turned);
 }
 
@@ -206,7 +206,7 @@ static void few_tile(void *arg, int64_t tile)
     }
     for (int64_t s0 = 0; s0 < end; s0 += FEW_KEYS) {
         int64_t ns = attention_min(end - s0, FEW_KEYS), at = b * p->s + s0;
-        MF_SIMD(gemm)
+        MF_SIMD(gemm_serial)
         (false, true, p->t, ns, hd, p->scale, q, p->ldq, p->k + at * p->ldk + kv * hd, p->ldk,
          0, score, ns);
         for (int64_t t = 0; t < p->t; t++) {
@@ -214,7 +214,7 @@ static void few_tile(void *arg, int64_t tile)
             take_row(p, n < 0 ? 0 : n, ns, p->mask != NULL ? p->mask + at : NULL,
                      score + t * ns, m + t, l + t, y + t * ldy);
         }
-        MF_SIMD(gemm)
+        MF_SIMD(gemm_serial)
         (false, false, p->t, hd, ns, 1, score, ns, p->v + at * p->ldv + kv * hd, p->ldv, s0 > 0,
          y, ldy);
     }
@@ -224,11 +224,12 @@ static void few_tile(void *arg, int64_t tile)
 
 void MF_SIMD(attention)(const mf_kctx *x, const mf_attention_args *args)
 {
+    if (mf_kctx_failed(x)) return;
     attention job = {args, (args->t + QUERIES - 1) / QUERIES};
     mf_library_one_thread();
     if (args->t <= FEW_QUERIES)
         x->parallel(args->batch * args->heads, few_tile, &job);
     else
         x->parallel(args->batch * args->heads * job.blocks,
-                    args->head_dim <= NARROW ? many_narrow_tile : many_wide_tile, &job);
+                    args->head_dim <= SHORT ? many_short_tile : many_wide_tile, &job);
 }

@@ -3,19 +3,19 @@
  * Scores of a block are kept with keys down and queries across: a vector holds VL queries, so
  * that largest scores and sums need no work across lanes, and what a causal mask hides is left
  * out by vectors: each vector of queries has its own number of keys. Blocks live on the stack,
- * those of narrow heads in a smaller frame: each page of a frame is touched at each call.
+ * those of short heads in a smaller frame: each page of a frame is touched at each call.
  */
 #ifndef MF_SIMD_ATTENTION_H
 #define MF_SIMD_ATTENTION_H
 
-#include "kernels/cpu/simd/block.h"
+#include "kernels/cpu/simd/gemm/small.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
 #define QUERIES BLOCK_LINE /* of a block, a multiple of VL */
 #define KEYS    64
 #define VECTORS (QUERIES / VL)
-#define NARROW  64 /* width of a narrow head, at most */
+#define SHORT   64 /* width of a short head, at most */
 
 static inline int64_t attention_min(int64_t a, int64_t b)
 {
@@ -51,8 +51,8 @@ V_INLINE attention_view attention_look(const mf_attention_args *p, int64_t b, in
     attention_view v = {full < 0 ? 0 : attention_min(full, ns),
                         some < 0 ? 0 : attention_min(some, ns), V_LANES};
     if (p->reach == NULL) {
-        /* From the query's place, not from `full`: that is 0 where the first lanes see
-         * nothing. */
+        /* From the query's place, not from `full`: that is 0 where the first lanes
+         * see nothing. */
         int64_t first = p->causal ? attention_length(p, b) - p->t + t + 1 : v.full + s0;
         v.limit = V_LANES + v_seti((int32_t)(first - s0));
         return v;
@@ -64,7 +64,7 @@ V_INLINE attention_view attention_look(const mf_attention_args *p, int64_t b, in
     return v;
 }
 
-/* The views of a block's vectors of queries, and what products make of them. */
+/* The views of a block's vectors of queries, and what gemms make of them. */
 typedef struct attention_views {
     int n; /* vectors that hold a query */
     attention_view of[VECTORS];

@@ -13,8 +13,8 @@ typedef struct queries {
     float lse[QUERIES], delta[QUERIES];
 } queries;
 
-/* delta [QUERIES] = dy y of each row: VL rows at a time, whose sums over lanes are made
- * together. */
+/* delta [QUERIES] = dy y of each row: VL rows at a time, whose sums over lanes are
+ * made together. */
 static void row_dots(int64_t rows, int64_t n, const float *dy, const float *y, int64_t ld,
                      float *delta)
 {
@@ -126,9 +126,9 @@ V_INLINE void backward(const mf_attention_args *p, int64_t tile, float *turned_q
         }
 }
 
-static void narrow_tile(void *arg, int64_t tile)
+static void short_tile(void *arg, int64_t tile)
 {
-    _Alignas(64) float turned_q[NARROW * QUERIES], turned_dy[NARROW * QUERIES];
+    _Alignas(64) float turned_q[SHORT * QUERIES], turned_dy[SHORT * QUERIES];
     backward(arg, tile, turned_q, turned_dy);
 }
 
@@ -141,6 +141,7 @@ static void wide_tile(void *arg, int64_t tile)
 
 void MF_SIMD(attention_backward)(const mf_kctx *x, const mf_attention_args *args)
 {
+    if (mf_kctx_failed(x)) return;
     mf_attention_args p = *args;
-    x->parallel(p.batch * p.kv_heads, p.head_dim <= NARROW ? narrow_tile : wide_tile, &p);
+    x->parallel(p.batch * p.kv_heads, p.head_dim <= SHORT ? short_tile : wide_tile, &p);
 }

@@ -1,4 +1,8 @@
-/* cross_entropy.c: the loss of classifiers and language models (formulas: kernels.def). */
+/* cross_entropy.c: the loss of classifiers and language models (formulas: kernels.def).
+ *
+ * A row is computed by one thread from begin to end; means over rows are summed in double, in
+ * the order of the rows.
+ */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
@@ -67,9 +71,9 @@ static double sum_weights(int64_t rows, const int32_t *target, const float *weig
     return sum;
 }
 
-int64_t MF_SIMD(cross_entropy)(const mf_kctx *x, int64_t rows, int64_t n, const float *logits,
-                               const int32_t *target, const float *weight, float *loss,
-                               float *row_loss, float *lse)
+void MF_SIMD(cross_entropy)(const mf_kctx *x, int64_t rows, int64_t n, const float *logits,
+                            const int32_t *target, const float *weight, float *loss,
+                            float *row_loss, float *lse)
 {
     entropy p = {.rows = rows,
                  .n = n,
@@ -78,14 +82,12 @@ int64_t MF_SIMD(cross_entropy)(const mf_kctx *x, int64_t rows, int64_t n, const 
                  .target = target,
                  .row_loss = row_loss,
                  .ret_lse = lse};
-    for (int64_t i = 0; i < rows; i++)
-        if (target[i] >= n) return i;
+    if (mf_kctx_failed(x)) return;
     x->parallel(rows_tiles(rows, n), forward_tile, &p);
     double total = 0, weights = sum_weights(rows, target, weight);
     for (int64_t i = 0; i < rows; i++)
         if (target[i] >= 0) total += (weight != NULL ? (double)weight[i] : 1.0) * row_loss[i];
     *loss = weights != 0 ? (float)(total / weights) : 0;
-    return -1;
 }
 
 static void backward_tile(void *arg, int64_t tile)
@@ -116,6 +118,7 @@ void MF_SIMD(cross_entropy_backward)(const mf_kctx *x, int64_t rows, int64_t n,
                                      const float *dloss, const float *drow, float *dlogits,
                                      float *dweight)
 {
+    if (mf_kctx_failed(x)) return;
     double weights = sum_weights(rows, target, weight);
     entropy p = {.rows = rows,
                  .n = n,
@@ -182,6 +185,7 @@ static void over_tile(void *arg, int64_t tile)
 void MF_SIMD(cross_entropy_over)(const mf_kctx *x, int64_t rows, int64_t n, float *logits,
                                  const int32_t *target, const float *g, float *row_loss)
 {
+    if (mf_kctx_failed(x)) return;
     over p = {rows, n, rows_per_tile(n), logits, row_loss, target, g};
     x->parallel(rows_tiles(rows, n), over_tile, &p);
 }

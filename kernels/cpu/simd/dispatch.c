@@ -1,17 +1,20 @@
-/* dispatch.c: rows to experts and back. Rows are long: the work is moving them. */
+/* dispatch.c: checks of indices, rows to experts and back.
+ *
+ * Rows are long: the work is moving them. A row of a result is written by one thread, which
+ * adds what belongs to it in the order that kernels.def says.
+ */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vecmath.h"
 
 /* ---- indices in range ---- */
 
-int64_t MF_SIMD(check_index)(const mf_kctx *x, int64_t n, const int32_t *index, int64_t lo,
-                             int64_t hi)
+void MF_SIMD(check_index)(const mf_kctx *x, int what, int64_t n, const int32_t *index,
+                          int64_t lo, int64_t hi)
 {
     const vi low = v_seti((int32_t)(lo < INT32_MIN ? INT32_MIN : lo));
     const vi last = v_seti((int32_t)(hi - 1 > INT32_MAX ? INT32_MAX : hi - 1));
     int64_t i = 0;
-    (void)x;
     for (; i + VL <= n; i += VL) {
         vi v = v_loadi(index + i), bad = (v < low) | (v > last);
         int32_t any = 0;
@@ -20,8 +23,15 @@ int64_t MF_SIMD(check_index)(const mf_kctx *x, int64_t n, const int32_t *index, 
         if (any) break;
     }
     for (; i < n; i++)
-        if (index[i] < lo || index[i] >= hi) return i;
-    return -1;
+        if (index[i] < lo || index[i] >= hi) {
+            mf_kctx_fail(x, (mf_fault){.kind = MF_FAULT_RANGE,
+                                       .what = what,
+                                       .index = i,
+                                       .value = index[i],
+                                       .lo = lo,
+                                       .hi = hi});
+            return;
+        }
 }
 
 /* ---- gather ---- */
@@ -46,19 +56,11 @@ static void gather_tile(void *arg, int64_t tile)
     }
 }
 
-void MF_SIMD(gather_rows)(const mf_kctx *x, int64_t m, int64_t d, const float *in,
-                          const int32_t *index, float *out)
+void MF_SIMD(gather_rows)(const mf_kctx *x, int type, int64_t m, int64_t d, const void *in,
+                          const int32_t *index, void *out)
 {
-    gather p = {m,     d * (int64_t)sizeof(float), rows_per_tile(d), (const char *)in,
-                index, (char *)out};
-    x->parallel(rows_tiles(m, d), gather_tile, &p);
-}
-
-void MF_SIMD(gather_rows_bf16)(const mf_kctx *x, int64_t m, int64_t d, const mf_bf16 *in,
-                               const int32_t *index, mf_bf16 *out)
-{
-    gather p = {m,     d * (int64_t)sizeof(mf_bf16), rows_per_tile(d), (const char *)in,
-                index, (char *)out};
+    if (mf_kctx_failed(x)) return;
+    gather p = {m, d * mf_cast_size(type), rows_per_tile(d), in, index, out};
     x->parallel(rows_tiles(m, d), gather_tile, &p);
 }
 
@@ -72,7 +74,7 @@ typedef struct sums {
     const float *gate;
     const void *in;
     float *out;
-    mf_bf16 *half; /* instead of out */
+    mf_bf16 *rounded; /* instead of out */
 } sums;
 
 /* out = (first ? 0 : out) + sum of gate[r] row[r], count >= 1. */
@@ -127,43 +129,46 @@ static void sums_tile(void *arg, int64_t tile)
         sum_one(p, t, 0, p->d, p->out + t * p->d, false);
 }
 
-void MF_SIMD(sum_rows)(const mf_kctx *x, int64_t n, int64_t d, int64_t k, const int32_t *offset,
-                       const int32_t *list, const int32_t *place, const float *gate,
-                       const float *in, float *out)
-{
-    sums p = {n, d, k, rows_per_tile(d), offset, list, place, gate, in, out, NULL};
-    x->parallel(rows_tiles(n, d), sums_tile, &p);
-}
-
-#define HALF_COLUMNS 512 /* summed before they are rounded, once */
+#define ROUNDED_COLUMNS 512 /* summed before they are rounded, once */
 
 static void sums_bf16_tile(void *arg, int64_t tile)
 {
     const sums *p = arg;
-    float part[HALF_COLUMNS];
+    float part[ROUNDED_COLUMNS];
     int64_t from = tile * p->per, to = rows_end(p->n, from, p->per);
     for (int64_t t = from; t < to; t++) {
         if (p->out != NULL) {
             sum_one(p, t, 0, p->d, p->out + t * p->d, true);
             continue;
         }
-        for (int64_t c = 0; c < p->d; c += HALF_COLUMNS) {
-            int64_t n = rows_end(p->d, c, HALF_COLUMNS) - c, j = 0;
-            mf_bf16 *half = p->half + t * p->d + c;
+        for (int64_t c = 0; c < p->d; c += ROUNDED_COLUMNS) {
+            int64_t n = rows_end(p->d, c, ROUNDED_COLUMNS) - c, j = 0;
+            mf_bf16 *to_bf16 = p->rounded + t * p->d + c;
             sum_one(p, t, c, n, part, true);
             for (; j + VL <= n; j += VL)
-                v_store_bf16(half + j, v_load(part + j));
-            if (j < n) v_store_bf16_n(half + j, v_load_n(part + j, n - j), n - j);
+                v_store_bf16(to_bf16 + j, v_load(part + j));
+            if (j < n) v_store_bf16_n(to_bf16 + j, v_load_n(part + j, n - j), n - j);
         }
     }
 }
 
-void MF_SIMD(sum_rows_bf16)(const mf_kctx *x, int64_t n, int64_t d, int64_t k,
-                            const int32_t *offset, const int32_t *list, const int32_t *place,
-                            const float *gate, const mf_bf16 *in, float *out, mf_bf16 *half)
+void MF_SIMD(sum_rows)(const mf_kctx *x, int type_in, int type_out, int64_t n, int64_t d,
+                       int64_t k, const int32_t *offset, const int32_t *list,
+                       const int32_t *place, const float *gate, const void *in, void *out)
 {
-    sums p = {n, d, k, rows_per_tile(d), offset, list, place, gate, in, out, half};
-    x->parallel(rows_tiles(n, d), sums_bf16_tile, &p);
+    if (mf_kctx_failed(x)) return;
+    sums p = {.n = n,
+              .d = d,
+              .k = k,
+              .per = rows_per_tile(d),
+              .offset = offset,
+              .list = list,
+              .place = place,
+              .gate = gate,
+              .in = in,
+              .out = type_out == MF_CAST_F32 ? out : NULL,
+              .rounded = type_out == MF_CAST_F32 ? NULL : out};
+    x->parallel(rows_tiles(n, d), type_in == MF_CAST_BF16 ? sums_bf16_tile : sums_tile, &p);
 }
 
 /* ---- the gradient of the weighted sum ---- */
@@ -230,27 +235,58 @@ static void spread_bf16_tile(void *arg, int64_t tile)
     spread_part(arg, tile, true);
 }
 
-static void run_spread(const mf_kctx *x, spread *p, void (*tile)(void *arg, int64_t tile))
+void MF_SIMD(combine_grad)(const mf_kctx *x, int type, int64_t rows, int64_t k, int64_t d,
+                           const void *y, const float *gate, const int32_t *place,
+                           const int32_t *token, const float *dout, void *dy, float *dgate)
 {
-    p->per = rows_per_tile(p->d);
-    for (int64_t r = 0; r < p->rows; r++)
-        p->placed += p->place[r] >= 0;
-    x->parallel(rows_tiles(p->rows, p->d), tile, p);
+    if (mf_kctx_failed(x)) return;
+    spread p = {rows, k, d, rows_per_tile(d), 0, y, gate, dout, place, token, dy, dgate};
+    for (int64_t r = 0; r < rows; r++)
+        p.placed += place[r] >= 0;
+    x->parallel(rows_tiles(rows, d), type == MF_CAST_BF16 ? spread_bf16_tile : spread_tile, &p);
 }
 
-void MF_SIMD(combine_grad)(const mf_kctx *x, int64_t rows, int64_t k, int64_t d, const float *y,
-                           const float *gate, const int32_t *place, const int32_t *token,
-                           const float *dout, float *dy, float *dgate)
+/* ---- assignments by expert and token ---- */
+
+/* Two rising runs, list[0 .. middle-1] and list[middle .. n-1], to one. */
+static void merge(int64_t middle, int64_t n, const int32_t *token, const int32_t *list,
+                  int32_t *out)
 {
-    spread p = {rows, k, d, 0, 0, y, gate, dout, place, token, dy, dgate};
-    run_spread(x, &p, spread_tile);
+    int64_t a = 0, b = middle;
+    for (int64_t i = 0; i < n; i++)
+        out[i] =
+            b >= n || (a < middle && token[list[a]] <= token[list[b]]) ? list[a++] : list[b++];
 }
 
-void MF_SIMD(combine_grad_bf16)(const mf_kctx *x, int64_t rows, int64_t k, int64_t d,
-                                const mf_bf16 *y, const float *gate, const int32_t *place,
-                                const int32_t *token, const float *dout, mf_bf16 *dy,
-                                float *dgate)
+/* The n assignments of one expert, by token; of one token in the order in which they came. Runs
+ * of twice the length go to and fro between list and spare. */
+static void sort_by_token(int64_t n, const int32_t *token, int32_t *list, int32_t *spare)
 {
-    spread p = {rows, k, d, 0, 0, y, gate, dout, place, token, dy, dgate};
-    run_spread(x, &p, spread_bf16_tile);
+    int32_t *from = list, *to = spare;
+    for (int64_t run = 1; run < n; run *= 2) {
+        for (int64_t at = 0; at < n; at += 2 * run) {
+            const int64_t left = n - at < 2 * run ? n - at : 2 * run;
+            merge(run < left ? run : left, left, token, from + at, to + at);
+        }
+        int32_t *other = from;
+        from = to;
+        to = other;
+    }
+    if (from != list) memcpy(list, from, (size_t)n * sizeof *list);
+}
+
+void MF_SIMD(group_rows)(const mf_kctx *x, int64_t rows, int64_t k, int64_t experts,
+                         const int32_t *offset, const int32_t *token_of_row, int32_t *order,
+                         int32_t *token, int32_t *place, void *work)
+{
+    if (mf_kctx_failed(x)) return;
+    for (int64_t e = 0; token_of_row && e < experts; e++)
+        sort_by_token(offset[e + 1] - offset[e], token_of_row, order + offset[e], work);
+    for (int64_t r = 0; r < rows; r++)
+        place[r] = -1;
+    for (int64_t p = 0; p < rows; p++) {
+        const int32_t r = order[p];
+        if (r >= 0) place[r] = (int32_t)p;
+        token[p] = r < 0 ? -1 : token_of_row ? token_of_row[r] : (int32_t)(r / k);
+    }
 }

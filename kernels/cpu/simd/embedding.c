@@ -1,4 +1,8 @@
-/* embedding.c: rows of a table by number, and their gradient. */
+/* embedding.c: rows of a table by number, and their gradient.
+ *
+ * The gradient sorts positions by id first, so that each row of the table has its sum to
+ * itself, in the order of the positions.
+ */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
@@ -19,23 +23,21 @@ static void copy_tile(void *arg, int64_t tile)
         memcpy(p->to + i * p->n, p->from + p->ids[i] * p->n, (size_t)p->n * sizeof(float));
 }
 
-int64_t MF_SIMD(embedding)(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count,
-                           const float *table, const int32_t *ids, float *y)
+void MF_SIMD(embedding)(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count,
+                        const float *table, const int32_t *ids, float *y)
 {
+    (void)vocab;
     embedding p = {
         .n = n, .count = count, .per = rows_per_tile(n), .from = table, .ids = ids, .to = y};
-    for (int64_t i = 0; i < count; i++)
-        if (ids[i] < 0 || ids[i] >= vocab) return i;
+    if (mf_kctx_failed(x)) return;
     x->parallel(rows_tiles(count, n), copy_tile, &p);
-    return -1;
 }
 
 static void sum_tile(void *arg, int64_t tile)
 {
     const embedding *p = arg;
     int64_t from = tile * p->per, to = rows_end(p->vocab, from, p->per);
-    if (!p->add)
-        memset(p->to + from * p->n, 0, (size_t)((to - from) * p->n) * sizeof(float));
+    if (!p->add) memset(p->to + from * p->n, 0, (size_t)((to - from) * p->n) * sizeof(float));
     for (int64_t v = from; v < to; v++)
         for (int32_t i = p->begin[v]; i < p->begin[v + 1]; i++)
             v_add_to(p->n, p->from + p->order[i] * p->n, p->to + v * p->n);
@@ -47,6 +49,7 @@ void MF_SIMD(embedding_grad)(const mf_kctx *x, int64_t vocab, int64_t n, int64_t
                              void *work)
 {
     int32_t *begin = work, *order = begin + vocab + 1, sum = 0;
+    if (mf_kctx_failed(x)) return;
     memset(begin, 0, (size_t)(vocab + 1) * sizeof(int32_t));
     for (int64_t i = 0; i < count; i++)
         begin[ids[i]]++;

@@ -4,7 +4,7 @@
 #ifndef MF_SIMD_LANES_H
 #define MF_SIMD_LANES_H
 
-#include "kernels/cpu/simd/block.h"
+#include "kernels/cpu/simd/gemm/small.h"
 #include "kernels/cpu/simd/vec.h"
 
 #define LANES_MOST  32 /* longest rows for which this pays */

@@ -1,6 +1,6 @@
 /* map.c: functions of one value and their derivatives (formulas: mf_map1_fn in kernel.h).
  *
- * Products x f(x) of functions that vanish at -Inf take x no further out than where f is 0, so
+ * Gemms x f(x) of functions that vanish at -Inf take x no further out than where f is 0, so
  * that they vanish too and are not Inf 0. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
@@ -149,20 +149,6 @@ static void map1_bf16_tile(void *arg, int64_t tile)
     map1_part(arg, tile, true);
 }
 
-void MF_SIMD(map1)(const mf_kctx *x, int fn, int64_t n, float a, float b, const float *in,
-                   float *out)
-{
-    map p = {.fn = fn, .n = n, .a = a, .b = b, .in = in, .to = out};
-    x->parallel((n + ROWS_TILE - 1) / ROWS_TILE, map1_tile, &p);
-}
-
-void MF_SIMD(map1_bf16)(const mf_kctx *x, int fn, int64_t n, float a, float b,
-                        const mf_bf16 *in, mf_bf16 *out)
-{
-    map p = {.fn = fn, .n = n, .a = a, .b = b, .in = in, .to = out};
-    x->parallel((n + ROWS_TILE - 1) / ROWS_TILE, map1_bf16_tile, &p);
-}
-
 /* The same with the gradient g of the result at hand. */
 #define SLOPE(v, from, expression)                                                             \
     for (; j + VL <= to; j += VL) {                                                            \
@@ -211,9 +197,9 @@ V_INLINE void map1_grad_part(const map *p, int64_t tile, bool bf16)
     case MF_MAP_XLOGX:
         SLOPE(x, p->in, v_select(x == zero, zero, g * (v_log(x) + 1.0f)))
     case MF_MAP_SIGN:
-        LOOP(g, p->dout, g *zero)
+        LOOP(g, p->dout, g * zero)
     case MF_MAP_AFFINE:
-        LOOP(g, p->dout, g *a)
+        LOOP(g, p->dout, g * a)
     case MF_MAP_CLAMP:
         SLOPE(x, p->in, v_select((x < a) | (x > b), zero, g))
     case MF_MAP1_COUNT:
@@ -231,17 +217,18 @@ static void map1_grad_bf16_tile(void *arg, int64_t tile)
     map1_grad_part(arg, tile, true);
 }
 
-void MF_SIMD(map1_grad)(const mf_kctx *x, int fn, int64_t n, float a, float b, const float *in,
-                        const float *out, const float *dout, float *din)
+void MF_SIMD(map1)(const mf_kctx *x, int fn, int type, int64_t n, float a, float b,
+                   const void *in, void *out)
 {
-    map p = {.fn = fn, .n = n, .a = a, .b = b, .in = in, .out = out, .dout = dout, .to = din};
-    x->parallel((n + ROWS_TILE - 1) / ROWS_TILE, map1_grad_tile, &p);
+    map p = {.fn = fn, .n = n, .a = a, .b = b, .in = in, .to = out};
+    x->parallel((n + ROWS_TILE - 1) / ROWS_TILE,
+                type == MF_CAST_BF16 ? map1_bf16_tile : map1_tile, &p);
 }
 
-void MF_SIMD(map1_grad_bf16)(const mf_kctx *x, int fn, int64_t n, float a, float b,
-                             const mf_bf16 *in, const mf_bf16 *out, const mf_bf16 *dout,
-                             mf_bf16 *din)
+void MF_SIMD(map1_grad)(const mf_kctx *x, int fn, int type, int64_t n, float a, float b,
+                        const void *in, const void *out, const void *dout, void *din)
 {
     map p = {.fn = fn, .n = n, .a = a, .b = b, .in = in, .out = out, .dout = dout, .to = din};
-    x->parallel((n + ROWS_TILE - 1) / ROWS_TILE, map1_grad_bf16_tile, &p);
+    x->parallel((n + ROWS_TILE - 1) / ROWS_TILE,
+                type == MF_CAST_BF16 ? map1_grad_bf16_tile : map1_grad_tile, &p);
 }

@@ -126,9 +126,9 @@ static void map2_bf16_tile(void *arg, int64_t tile)
     map2_part(arg, tile, true);
 }
 
-static void run(const mf_kctx *x, int fn, const int64_t dim[4], const int64_t stride_a[4],
-                const int64_t stride_b[4], const void *a, const void *b, void *out,
-                void (*tile)(void *arg, int64_t tile))
+void MF_SIMD(map2)(const mf_kctx *x, int fn, int type, const int64_t dim[4],
+                   const int64_t stride_a[4], const int64_t stride_b[4], const void *a,
+                   const void *b, void *out)
 {
     map p = {.fn = fn, .lines = dim[0] * dim[1] * dim[2], .a = a, .b = b, .out = out};
     memcpy(p.dim, dim, sizeof p.dim);
@@ -136,18 +136,6 @@ static void run(const mf_kctx *x, int fn, const int64_t dim[4], const int64_t st
     memcpy(p.stride_b, stride_b, sizeof p.stride_b);
     p.per = rows_per_tile(dim[3]);
     p.parts = dim[3] > ROWS_TILE ? (dim[3] + ROWS_TILE - 1) / ROWS_TILE : 1;
-    x->parallel((p.lines + p.per - 1) / p.per * p.parts, tile, &p);
-}
-
-void MF_SIMD(map2)(const mf_kctx *x, int fn, const int64_t dim[4], const int64_t stride_a[4],
-                   const int64_t stride_b[4], const float *a, const float *b, float *out)
-{
-    run(x, fn, dim, stride_a, stride_b, a, b, out, map2_tile);
-}
-
-void MF_SIMD(map2_bf16)(const mf_kctx *x, int fn, const int64_t dim[4],
-                        const int64_t stride_a[4], const int64_t stride_b[4], const mf_bf16 *a,
-                        const mf_bf16 *b, mf_bf16 *out)
-{
-    run(x, fn, dim, stride_a, stride_b, a, b, out, map2_bf16_tile);
+    x->parallel((p.lines + p.per - 1) / p.per * p.parts,
+                type == MF_CAST_BF16 ? map2_bf16_tile : map2_tile, &p);
 }

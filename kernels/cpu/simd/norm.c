@@ -149,34 +149,6 @@ static void rms_bf16_tile(void *arg, int64_t tile)
     rms_part(arg, tile, true);
 }
 
-void MF_SIMD(rmsnorm)(const mf_kctx *x, int64_t rows, int64_t n, float eps, bool eps_outside,
-                      const float *a, const float *w, float *y)
-{
-    norm p = {.rows = rows,
-              .n = n,
-              .per = rows_per_tile(n),
-              .eps = eps,
-              .eps_outside = eps_outside,
-              .a = a,
-              .w = w,
-              .y = y};
-    x->parallel(rows_tiles(rows, n), rms_tile, &p);
-}
-
-void MF_SIMD(rmsnorm_bf16)(const mf_kctx *x, int64_t rows, int64_t n, float eps,
-                           bool eps_outside, const float *a, const float *w, mf_bf16 *y)
-{
-    norm p = {.rows = rows,
-              .n = n,
-              .per = rows_per_tile(n),
-              .eps = eps,
-              .eps_outside = eps_outside,
-              .a = a,
-              .w = w,
-              .y = y};
-    x->parallel(rows_tiles(rows, n), rms_bf16_tile, &p);
-}
-
 V_INLINE void layer_part(const norm *p, int64_t tile, bool bf16)
 {
     int64_t n = p->n, from = tile * p->per, to = rows_end(p->rows, from, p->per);
@@ -197,34 +169,6 @@ static void layer_tile(void *arg, int64_t tile)
 static void layer_bf16_tile(void *arg, int64_t tile)
 {
     layer_part(arg, tile, true);
-}
-
-void MF_SIMD(layernorm)(const mf_kctx *x, int64_t rows, int64_t n, float eps, const float *a,
-                        const float *w, const float *b, float *y)
-{
-    norm p = {.rows = rows,
-              .n = n,
-              .per = rows_per_tile(n),
-              .eps = eps,
-              .a = a,
-              .w = w,
-              .b = b,
-              .y = y};
-    x->parallel(rows_tiles(rows, n), layer_tile, &p);
-}
-
-void MF_SIMD(layernorm_bf16)(const mf_kctx *x, int64_t rows, int64_t n, float eps,
-                             const float *a, const float *w, const float *b, mf_bf16 *y)
-{
-    norm p = {.rows = rows,
-              .n = n,
-              .per = rows_per_tile(n),
-              .eps = eps,
-              .a = a,
-              .w = w,
-              .b = b,
-              .y = y};
-    x->parallel(rows_tiles(rows, n), layer_bf16_tile, &p);
 }
 
 /* ---- gradients ---- */
@@ -309,52 +253,6 @@ static void backward(const mf_kctx *x, norm *p, void (*tile)(void *, int64_t), f
     add_tiles(tiles, p->n, p->db, db);
 }
 
-void MF_SIMD(rmsnorm_backward)(const mf_kctx *x, int64_t rows, int64_t n, float eps,
-                               bool eps_outside, const float *a, const float *w,
-                               const float *dy, float *da, float *dw, void *work)
-{
-    norm p = {.rows = rows,
-              .n = n,
-              .eps = eps,
-              .eps_outside = eps_outside,
-              .a = a,
-              .w = w,
-              .dy = dy,
-              .y = da};
-    backward(x, &p, rms_backward_tile, dw, NULL, work);
-}
-
-void MF_SIMD(layernorm_backward)(const mf_kctx *x, int64_t rows, int64_t n, float eps,
-                                 const float *a, const float *w, const float *dy, float *da,
-                                 float *dw, float *db, void *work)
-{
-    norm p = {.rows = rows, .n = n, .eps = eps, .a = a, .w = w, .dy = dy, .y = da};
-    backward(x, &p, layer_backward_tile, dw, db, work);
-}
-
-void MF_SIMD(rmsnorm_bf16_backward)(const mf_kctx *x, int64_t rows, int64_t n, float eps,
-                                    bool eps_outside, const float *a, const float *w,
-                                    const mf_bf16 *dy, float *da, float *dw, void *work)
-{
-    norm p = {.rows = rows,
-              .n = n,
-              .eps = eps,
-              .eps_outside = eps_outside,
-              .a = a,
-              .w = w,
-              .dy = dy,
-              .y = da};
-    backward(x, &p, rms_backward_bf16_tile, dw, NULL, work);
-}
-
-void MF_SIMD(layernorm_bf16_backward)(const mf_kctx *x, int64_t rows, int64_t n, float eps,
-                                      const float *a, const float *w, const mf_bf16 *dy,
-                                      float *da, float *dw, float *db, void *work)
-{
-    norm p = {.rows = rows, .n = n, .eps = eps, .a = a, .w = w, .dy = dy, .y = da};
-    backward(x, &p, layer_backward_bf16_tile, dw, db, work);
-}
-
 /* ---- rows of length 1 ---- */
 
 static void l2_tile(void *arg, int64_t tile)
@@ -366,13 +264,6 @@ static void l2_tile(void *arg, int64_t tile)
         float length = fmaxf(sqrtf(v_dot(n, a, a)), p->eps);
         scale_row(n, 1 / length, 0, a, NULL, NULL, row_of(p, i), false);
     }
-}
-
-void MF_SIMD(l2_normalize)(const mf_kctx *x, int64_t rows, int64_t n, float eps, const float *a,
-                           float *y)
-{
-    norm p = {.rows = rows, .n = n, .per = rows_per_tile(n), .eps = eps, .a = a, .y = y};
-    x->parallel(rows_tiles(rows, n), l2_tile, &p);
 }
 
 static void l2_backward_tile(void *arg, int64_t tile)
@@ -390,10 +281,81 @@ static void l2_backward_tile(void *arg, int64_t tile)
     }
 }
 
-void MF_SIMD(l2_normalize_backward)(const mf_kctx *x, int64_t rows, int64_t n, float eps,
-                                    const float *a, const float *dy, float *da)
+/* ---- groups ---- */
+
+/* Rows from .. to - 1, with the weights of group e. */
+static norm rows_of(const mf_norm_args *q, int64_t from, int64_t to, int64_t e)
 {
-    norm p = {
-        .rows = rows, .n = n, .per = rows_per_tile(n), .eps = eps, .a = a, .dy = dy, .y = da};
-    x->parallel(rows_tiles(rows, n), l2_backward_tile, &p);
+    return (norm){.rows = to - from,
+                  .n = q->n,
+                  .per = rows_per_tile(q->n),
+                  .eps = q->eps,
+                  .eps_outside = q->eps_outside,
+                  .a = q->a + from * q->n,
+                  .w = q->w != NULL ? q->w + e * q->n : NULL,
+                  .b = q->b != NULL ? q->b + e * q->n : NULL};
+}
+
+static void run_forward(const mf_kctx *x, const mf_norm_args *q, int64_t from, int64_t to,
+                        int64_t e)
+{
+    const bool bf16 = q->type == MF_CAST_BF16;
+    norm p = rows_of(q, from, to, e);
+    if (p.rows <= 0) return;
+    p.y = v_at(q->y, from * q->n, bf16);
+    x->parallel(rows_tiles(p.rows, p.n),
+                q->kind == MF_NORM_FN_L2      ? l2_tile
+                : q->kind == MF_NORM_FN_LAYER ? (bf16 ? layer_bf16_tile : layer_tile)
+                                              : (bf16 ? rms_bf16_tile : rms_tile),
+                &p);
+}
+
+static void run_backward(const mf_kctx *x, const mf_norm_args *q, int64_t from, int64_t to,
+                         int64_t e)
+{
+    const bool bf16 = q->type == MF_CAST_BF16;
+    norm p = rows_of(q, from, to, e);
+    p.dy = v_at(q->dy, from * q->n, bf16);
+    p.y = q->da != NULL ? q->da + from * q->n : NULL;
+    if (q->kind == MF_NORM_FN_L2) {
+        x->parallel(rows_tiles(p.rows, p.n), l2_backward_tile, &p);
+        return;
+    }
+    backward(x, &p,
+             q->kind == MF_NORM_FN_LAYER
+                 ? (bf16 ? layer_backward_bf16_tile : layer_backward_tile)
+                 : (bf16 ? rms_backward_bf16_tile : rms_backward_tile),
+             q->dw != NULL ? q->dw + e * q->n : NULL, q->db != NULL ? q->db + e * q->n : NULL,
+             q->work);
+}
+
+/* Rows past the last group. */
+static void clear_rest(const mf_norm_args *q, float *a)
+{
+    const int64_t used = q->offset[q->groups];
+    if (a != NULL) memset(a + used * q->n, 0, (size_t)((q->rows - used) * q->n) * sizeof *a);
+}
+
+void MF_SIMD(norm)(const mf_kctx *x, const mf_norm_args *q)
+{
+    if (mf_kctx_failed(x)) return;
+    if (q->offset == NULL) {
+        run_forward(x, q, 0, q->rows, 0);
+        return;
+    }
+    for (int64_t e = 0; e < q->groups; e++)
+        run_forward(x, q, q->offset[e], q->offset[e + 1], e);
+    clear_rest(q, q->y);
+}
+
+void MF_SIMD(norm_backward)(const mf_kctx *x, const mf_norm_args *q)
+{
+    if (mf_kctx_failed(x)) return;
+    if (q->offset == NULL) {
+        run_backward(x, q, 0, q->rows, 0);
+        return;
+    }
+    for (int64_t e = 0; e < q->groups; e++)
+        run_backward(x, q, q->offset[e], q->offset[e + 1], e);
+    clear_rest(q, q->da);
 }

@@ -1,4 +1,8 @@
-/* optimizer.c: what runs over all parameters between steps: bound by memory, one pass. */
+/* optimizer.c: what runs over all parameters between steps: one pass, bound by memory.
+ *
+ * Elements are apart from each other; sums of squares are added tile by tile, in the order of
+ * the tiles, whose number depends on the count alone.
+ */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
@@ -7,9 +11,9 @@ typedef struct range {
     int64_t count, per;
     const float *grad;
     float *value, *m, *v;
-    mf_bf16 *half; /* of adamw_bf16 */
+    mf_bf16 *copy;                                        /* of adamw, or NULL */
     float scale, keep1, keep2, lr, decay, l2, eps, root2; /* of adamw; scale of scale_inplace */
-    double *part;                                     /* of sumsq */
+    double *part;                                         /* of sumsq */
 } range;
 
 V_INLINE void adamw_step(const range *p, vf g, vf *value, vf *m, vf *v)
@@ -47,7 +51,7 @@ V_INLINE void adamw_part(const range *p, int64_t tile, bool bf16)
         vf value = v_load(p->value + i), m = v_load(p->m + i), v = v_load(p->v + i);
         adamw_step(p, v_load(p->grad + i), &value, &m, &v);
         v_store(p->value + i, value);
-        if (bf16) store_past(p->half + i, value);
+        if (bf16) store_past(p->copy + i, value);
         v_store(p->m + i, m);
         v_store(p->v + i, v);
     }
@@ -57,7 +61,7 @@ V_INLINE void adamw_part(const range *p, int64_t tile, bool bf16)
            v = v_load_n(p->v + i, n);
         adamw_step(p, v_load_n(p->grad + i, n), &value, &m, &v);
         v_store_n(p->value + i, value, n);
-        if (bf16) v_store_bf16_n(p->half + i, value, n);
+        if (bf16) v_store_bf16_n(p->copy + i, value, n);
         v_store_n(p->m + i, m, n);
         v_store_n(p->v + i, v, n);
     }
@@ -76,49 +80,36 @@ static void adamw_bf16_tile(void *arg, int64_t tile)
     adamw_part(arg, tile, true);
 }
 
-/* lr / correction1 and 1 / sqrt(correction2) are put into the factors, so that a number costs
+/* lr / correction1 and 1 / sqrt(correction2) are put into the factors, so that an element costs
  * one root and one division. */
-static range update_of(int64_t count, const mf_adamw_args *args, float *value,
-                       const float *grad, float *m, float *v)
-{
-    return (range){.count = count,
-                   .per = ROWS_TILE,
-                   .grad = grad,
-                   .value = value,
-                   .m = m,
-                   .v = v,
-                   .scale = (float)args->grad_scale,
-                   .keep1 = (float)(1 - args->beta1),
-                   .keep2 = (float)(1 - args->beta2),
-                   .lr = (float)(args->lr / args->correction1),
-                   .decay = (float)(args->lr * args->weight_decay),
-                   .l2 = (float)args->l2,
-                   .eps = (float)args->eps,
-                   .root2 = (float)(1 / sqrt(args->correction2))};
-}
-
 void MF_SIMD(adamw)(const mf_kctx *x, int64_t count, const mf_adamw_args *args, float *value,
-                    const float *grad, float *m, float *v)
+                    mf_bf16 *copy, const float *grad, float *m, float *v)
 {
-    range p = update_of(count, args, value, grad, m, v);
-    x->parallel(rows_tiles(count, 1), adamw_tile, &p);
+    const double scale = mf_adamw_scale(args);
+    range p = {.count = count,
+               .per = ROWS_TILE,
+               .grad = grad,
+               .value = value,
+               .m = m,
+               .v = v,
+               .copy = copy,
+               .scale = (float)scale,
+               .keep1 = (float)(1 - args->beta1),
+               .keep2 = (float)(1 - args->beta2),
+               .lr = (float)(args->lr / args->correction1),
+               .decay = (float)(args->lr * args->weight_decay),
+               .l2 = (float)args->l2,
+               .eps = (float)args->eps,
+               .root2 = (float)(1 / sqrt(args->correction2))};
+    if (scale == 0) return;
+    x->parallel(rows_tiles(count, 1), copy != NULL ? adamw_bf16_tile : adamw_tile, &p);
 }
 
-void MF_SIMD(adamw_bf16)(const mf_kctx *x, int64_t count, const mf_adamw_args *args,
-                         float *value, mf_bf16 *half, const float *grad, float *m, float *v)
-{
-    range p = update_of(count, args, value, grad, m, v);
-    p.half = half;
-    x->parallel(rows_tiles(count, 1), adamw_bf16_tile, &p);
-}
-
-#define SUM_TILES 256
-
-typedef float half __attribute__((vector_size(2 * VL)));
+typedef float half_vector __attribute__((vector_size(2 * VL)));
 
 V_INLINE void add_squares(const float *a, vd s[2])
 {
-    half u, v;
+    half_vector u, v;
     memcpy(&u, a, sizeof u);
     memcpy(&v, a + VL / 2, sizeof v);
     __builtin_prefetch(a + ROWS_AHEAD);
@@ -147,17 +138,18 @@ static void sumsq_tile(void *arg, int64_t tile)
     p->part[tile] = sum;
 }
 
-double MF_SIMD(sumsq)(const mf_kctx *x, int64_t count, const float *a)
+void MF_SIMD(sumsq)(const mf_kctx *x, int64_t count, const float *a, bool add, double *sum,
+                    void *work)
 {
-    double part[SUM_TILES], sum = 0;
-    int64_t per = (count + SUM_TILES - 1) / SUM_TILES;
+    double *part = work, total = 0;
+    int64_t per = (count + MF_SUMSQ_TILES - 1) / MF_SUMSQ_TILES;
     per = per < ROWS_TILE ? ROWS_TILE : (per + VL - 1) / VL * VL;
     int64_t tiles = (count + per - 1) / per;
     range p = {.count = count, .per = per, .grad = a, .part = part};
     x->parallel(tiles, sumsq_tile, &p);
     for (int64_t t = 0; t < tiles; t++)
-        sum += part[t];
-    return sum;
+        total += part[t];
+    sum[0] = add ? sum[0] + total : total;
 }
 
 static void scale_tile(void *arg, int64_t tile)

@@ -31,7 +31,7 @@ V_INLINE vl spread(uint64_t x)
     return x - (vl){0};
 }
 
-/* Product of the lower halves. */
+/* Gemm of the lower halves. */
 V_INLINE vl multiply(vl a, vl b)
 {
 #if defined(__AVX512F__)
@@ -68,7 +68,7 @@ V_INLINE vl multiply(vl a, vl b)
 #endif
 
 /* Words of the blocks first .. first + VL - 1, in the order of the stream. Two vectors at once
- * hide how long a product takes. */
+ * hide how long a gemm takes. */
 V_INLINE void words(const draw *p, uint64_t first, uint32_t out[WORDS])
 {
     const vl low = spread(0xffffffffu), m0 = spread(0xD2511F53u), m1 = spread(0xCD9E8D57u);
@@ -143,7 +143,7 @@ static void dropout_tile(void *arg, int64_t tile)
 }
 
 /* Through libm in double, as the reference: bits must be those of base/rng.c. */
-static void gaussian_tile(void *arg, int64_t tile)
+static void normal_tile(void *arg, int64_t tile)
 {
     const draw *p = arg;
     int64_t j = tile * ROWS_TILE, to = rows_end(p->n, j, ROWS_TILE);
@@ -166,14 +166,10 @@ static void run(const mf_kctx *x, uint64_t stream, void (*tile)(void *, int64_t)
     x->parallel((p.n + ROWS_TILE - 1) / ROWS_TILE, tile, &p);
 }
 
-void MF_SIMD(uniform)(const mf_kctx *x, uint64_t stream, int64_t n, float *out)
+void MF_SIMD(random)(const mf_kctx *x, int kind, uint64_t stream, int64_t n, float *out)
 {
-    run(x, stream, uniform_tile, (draw){.n = n, .out = out});
-}
-
-void MF_SIMD(gaussian)(const mf_kctx *x, uint64_t stream, int64_t n, float *out)
-{
-    run(x, stream, gaussian_tile, (draw){.n = n, .out = out});
+    run(x, stream, kind == MF_RANDOM_UNIFORM ? uniform_tile : normal_tile,
+        (draw){.n = n, .out = out});
 }
 
 void MF_SIMD(dropout)(const mf_kctx *x, uint64_t stream, int64_t n, float p, const float *in,

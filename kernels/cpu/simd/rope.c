@@ -26,7 +26,7 @@ V_INLINE void sin_cos(vd x, vd *ret_sin, vd *ret_cos)
     vd t = v_fmad(x, v_setd(0.6366197723675814), v_setd(shift));
     vl n = (vl)t;
     vd k = t - shift;
-    /* pi/2 in two parts; the first has 30 bits, so that its product with k is exact */
+    /* pi/2 in two parts; the first has 30 bits, so that its gemm with k is exact */
     vd r = v_fmad(k, v_setd(-1.570796325802803), x);
     r = v_fmad(k, v_setd(-9.920935796805404e-10), r);
     vd q = r * r;

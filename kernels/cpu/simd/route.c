@@ -1,4 +1,8 @@
-/* route.c: the best experts of each token, and what is measured of a routing. */
+/* route.c: the best experts of each token, and statistics of a routing.
+ *
+ * Statistics are summed in double over tiles of MF_STATS_TOKENS tokens, then over the tiles in
+ * their order.
+ */
 #include "kernels/cpu/simd/lanes.h"
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/select.h"
@@ -16,8 +20,8 @@ typedef struct best {
 } best;
 
 /* Puts c into the list of `have` < k or k indices, best first, behind its equals. A NaN is
- * worse than any number; candidates come in rising order, so a tie leaves the earlier one
- * ahead. */
+ * worse than any number; candidates come in rising order, so a tie leaves the earlier
+ * one ahead. */
 V_INLINE void insert(const float *row, int64_t have, int64_t k, int32_t c, int32_t *list)
 {
     int64_t at = have < k ? have : k - 1;
@@ -239,6 +243,7 @@ void MF_SIMD(routing_stats)(const mf_kctx *x, int64_t tokens, int64_t rows, int6
                             const int32_t *token, float *chosen_sum, float *admitted_sum,
                             float *importance, float *scalars, void *work)
 {
+    if (mf_kctx_failed(x)) return;
     stats p = {.tokens = tokens,
                .rows = rows,
                .experts = experts,

@@ -6,8 +6,8 @@
 
 /* Numbers in a tile: work enough that to hand it to another thread pays. */
 #define ROWS_TILE 32768
-/* So far ahead memory is asked for, in numbers: across pages, where the machine itself
- * stops. */
+/* So far ahead memory is asked for, in numbers: across pages, where the machine
+ * itself stops. */
 #define ROWS_AHEAD 1024
 
 static inline int64_t rows_per_tile(int64_t n)

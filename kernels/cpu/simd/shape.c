@@ -1,4 +1,8 @@
-/* shape.c: constants, copies, types. */
+/* shape.c: constants, copies, types.
+ *
+ * Nothing is computed here but conversions: each element of a result depends on one element, so
+ * tiles are cut anywhere.
+ */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"

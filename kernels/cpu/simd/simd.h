@@ -13,7 +13,7 @@
 #define MF_SIMD_JOIN(name, isa)  MF_SIMD_JOIN2(name, isa)
 #define MF_SIMD(name)            MF_SIMD_JOIN(name, MF_ISA)
 
-#define MF_KERNEL(ret, fn, args) ret MF_SIMD(fn) args;
+#define MF_KERNEL(fn, args) void MF_SIMD(fn) args;
 #include "kernels/kernels.def"
 #undef MF_KERNEL
 
@@ -23,8 +23,15 @@ double MF_SIMD(multiply)(int64_t rounds);
 
 /* c [m,n] = alpha op(a) op(b) + beta c in the calling thread, beta 0 or 1. The kernel that runs
  * this in its tiles must have called mf_library_one_thread. */
-void MF_SIMD(gemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
-                   float *c, int64_t ldc);
+void MF_SIMD(gemm_serial)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
+                          float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
+                          float beta, float *c, int64_t ldc);
+
+/* mf_kernels.can_pack of this set. */
+bool MF_SIMD(can_pack)(int type, int64_t n, int64_t k);
+/* Both over logits [rows,n]: row_loss = ln sum e^logits - logits[target], and logits become
+ * (softmax - [j = target]) g[i]. Every target is within 0 .. n - 1. */
+void MF_SIMD(cross_entropy_over)(const mf_kctx *x, int64_t rows, int64_t n, float *logits,
+                                 const int32_t *target, const float *g, float *row_loss);
 
 #endif

@@ -162,12 +162,6 @@ static void softmax_lanes(void *arg, int64_t tile)
     }
 }
 
-void MF_SIMD(softmax)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *in, float *out)
-{
-    run(x, n <= LANES_MOST ? softmax_lanes : softmax,
-        (rows){.rows = n_rows, .n = n, .in = in, .to = out});
-}
-
 V_INLINE void softmax_grad_row(const rows *p, int64_t i, int64_t n)
 {
     const float *y = p->out + i * n, *dy = p->dout + i * n;
@@ -194,13 +188,6 @@ static void softmax_grad_lanes(void *arg, int64_t tile)
     }
 }
 
-void MF_SIMD(softmax_grad)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *out,
-                           const float *dout, float *din)
-{
-    run(x, n <= LANES_MOST ? softmax_grad_lanes : softmax_grad,
-        (rows){.rows = n_rows, .n = n, .out = out, .dout = dout, .to = din});
-}
-
 /* ---- log_softmax ---- */
 
 V_INLINE void log_softmax_row(const rows *p, int64_t i, int64_t n)
@@ -212,12 +199,6 @@ V_INLINE void log_softmax_row(const rows *p, int64_t i, int64_t n)
 }
 ROWS(log_softmax)
 
-void MF_SIMD(log_softmax)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *in,
-                          float *out)
-{
-    run(x, log_softmax, (rows){.rows = n_rows, .n = n, .in = in, .to = out});
-}
-
 V_INLINE void log_softmax_grad_row(const rows *p, int64_t i, int64_t n)
 {
     const float *y = p->out + i * n, *dy = p->dout + i * n;
@@ -225,13 +206,6 @@ V_INLINE void log_softmax_grad_row(const rows *p, int64_t i, int64_t n)
     EACH(n, AT(dy) - v_exp(AT(y)) * sum)
 }
 ROWS(log_softmax_grad)
-
-void MF_SIMD(log_softmax_grad)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *out,
-                               const float *dout, float *din)
-{
-    run(x, log_softmax_grad,
-        (rows){.rows = n_rows, .n = n, .out = out, .dout = dout, .to = din});
-}
 
 /* ---- logsumexp ---- */
 
@@ -246,12 +220,6 @@ V_INLINE void logsumexp_row(const rows *p, int64_t i, int64_t n)
 }
 ROWS(logsumexp)
 
-void MF_SIMD(logsumexp)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *in,
-                        float *out)
-{
-    run(x, logsumexp, (rows){.rows = n_rows, .n = n, .in = in, .to = out});
-}
-
 V_INLINE void logsumexp_grad_row(const rows *p, int64_t i, int64_t n)
 {
     const float *a = p->in + i * n, y = p->out[i], dy = p->dout[i];
@@ -259,13 +227,6 @@ V_INLINE void logsumexp_grad_row(const rows *p, int64_t i, int64_t n)
     EACH(n, v_exp(AT(a) - y) * dy)
 }
 ROWS(logsumexp_grad)
-
-void MF_SIMD(logsumexp_grad)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *in,
-                             const float *out, const float *dout, float *din)
-{
-    run(x, logsumexp_grad,
-        (rows){.rows = n_rows, .n = n, .in = in, .out = out, .dout = dout, .to = din});
-}
 
 /* ---- row_max ---- */
 
@@ -275,11 +236,6 @@ V_INLINE void row_max_row(const rows *p, int64_t i, int64_t n)
     p->to[i] = has_nan(n, a) ? NAN : largest(n, a);
 }
 ROWS(row_max)
-
-void MF_SIMD(row_max)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *in, float *out)
-{
-    run(x, row_max, (rows){.rows = n_rows, .n = n, .in = in, .to = out});
-}
 
 V_INLINE void row_max_grad_row(const rows *p, int64_t i, int64_t n)
 {
@@ -294,8 +250,27 @@ V_INLINE void row_max_grad_row(const rows *p, int64_t i, int64_t n)
 }
 ROWS(row_max_grad)
 
-void MF_SIMD(row_max_grad)(const mf_kctx *x, int64_t n_rows, int64_t n, const float *in,
-                           const float *dout, float *din)
+void MF_SIMD(row_map)(const mf_kctx *x, int fn, int64_t n_rows, int64_t n, const float *in,
+                      float *out)
 {
-    run(x, row_max_grad, (rows){.rows = n_rows, .n = n, .in = in, .dout = dout, .to = din});
+    void (*const tiles[])(void *, int64_t) = {
+        [MF_ROW_SOFTMAX] = n <= LANES_MOST ? softmax_lanes : softmax,
+        [MF_ROW_LOG_SOFTMAX] = log_softmax,
+        [MF_ROW_LOGSUMEXP] = logsumexp,
+        [MF_ROW_MAX] = row_max,
+    };
+    run(x, tiles[fn], (rows){.rows = n_rows, .n = n, .in = in, .to = out});
+}
+
+void MF_SIMD(row_map_grad)(const mf_kctx *x, int fn, int64_t n_rows, int64_t n, const float *in,
+                           const float *out, const float *dout, float *din)
+{
+    void (*const tiles[])(void *, int64_t) = {
+        [MF_ROW_SOFTMAX] = n <= LANES_MOST ? softmax_grad_lanes : softmax_grad,
+        [MF_ROW_LOG_SOFTMAX] = log_softmax_grad,
+        [MF_ROW_LOGSUMEXP] = logsumexp_grad,
+        [MF_ROW_MAX] = row_max_grad,
+    };
+    run(x, tiles[fn],
+        (rows){.rows = n_rows, .n = n, .in = in, .out = out, .dout = dout, .to = din});
 }

@@ -19,7 +19,7 @@ typedef struct sum {
     double *part; /* [outer,chunks,inner], or NULL when there is one chunk */
 } sum;
 
-V_INLINE vd widen(const float *p)
+V_INLINE vd to_double(const float *p)
 {
     vh v;
     memcpy(&v, p, sizeof v);
@@ -31,10 +31,10 @@ static double sum_line(int64_t n, const float *a)
     vd s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
     int64_t j = 0;
     for (; j + 4 * HALF <= n; j += 4 * HALF) {
-        s0 += widen(a + j);
-        s1 += widen(a + j + HALF);
-        s2 += widen(a + j + 2 * HALF);
-        s3 += widen(a + j + 3 * HALF);
+        s0 += to_double(a + j);
+        s1 += to_double(a + j + HALF);
+        s2 += to_double(a + j + 2 * HALF);
+        s3 += to_double(a + j + 3 * HALF);
     }
     s0 = (s0 + s1) + (s2 + s3);
     double total = 0;
@@ -64,7 +64,7 @@ static void sum_columns(const sum *p, int64_t pair, int64_t terms, const float *
         vd s[COLUMNS] = {{0}};
         for (int64_t j = 0; j < terms; j++)
             V_UNROLL for (int c = 0; c < COLUMNS; c++) s[c] +=
-                widen(a + j * inner + i + c * HALF);
+                to_double(a + j * inner + i + c * HALF);
         for (int c = 0; c < COLUMNS; c++)
             for (int l = 0; l < HALF; l++)
                 put(p, pair, i + c * HALF + l, s[c][l]);
@@ -72,7 +72,7 @@ static void sum_columns(const sum *p, int64_t pair, int64_t terms, const float *
     for (; i + HALF <= inner; i += HALF) {
         vd s = {0};
         for (int64_t j = 0; j < terms; j++)
-            s += widen(a + j * inner + i);
+            s += to_double(a + j * inner + i);
         for (int l = 0; l < HALF; l++)
             put(p, pair, i + l, s[l]);
     }
@@ -98,7 +98,7 @@ V_INLINE void sweep(int width, int64_t rows, int64_t inner, bool add, const floa
     for (int64_t j = 0; j < rows; j++) {
         V_UNROLL
         for (int c = 0; c < width; c++)
-            s[c] += widen(a + j * inner + c * HALF);
+            s[c] += to_double(a + j * inner + c * HALF);
     }
     V_UNROLL
     for (int c = 0; c < width; c++)

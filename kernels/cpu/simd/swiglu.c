@@ -1,4 +1,8 @@
-/* swiglu.c: gated linear unit with silu. */
+/* swiglu.c: gated linear unit with silu.
+ *
+ * The loops are written once and compiled for f32 and for bf16. Backward computes the output
+ * again exactly as forward did, for graphs that did not keep it.
+ */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
@@ -47,9 +51,8 @@ static void forward_bf16_tile(void *arg, int64_t tile)
     forward_part(arg, tile, true);
 }
 
-static void run_forward(const mf_kctx *x, int64_t rows, int64_t n, const void *a, int64_t lda,
-                        const void *b, int64_t ldb, const float *gate, void *y,
-                        void (*tile)(void *arg, int64_t tile))
+void MF_SIMD(swiglu)(const mf_kctx *x, int type, int64_t rows, int64_t n, const void *a,
+                     int64_t lda, const void *b, int64_t ldb, const float *gate, void *y)
 {
     swiglu p = {.rows = rows,
                 .n = n,
@@ -60,20 +63,8 @@ static void run_forward(const mf_kctx *x, int64_t rows, int64_t n, const void *a
                 .b = b,
                 .gate = gate,
                 .y = y};
-    x->parallel(rows_tiles(rows, n), tile, &p);
-}
-
-void MF_SIMD(swiglu)(const mf_kctx *x, int64_t rows, int64_t n, const float *a, int64_t lda,
-                     const float *b, int64_t ldb, const float *gate, float *y)
-{
-    run_forward(x, rows, n, a, lda, b, ldb, gate, y, forward_tile);
-}
-
-void MF_SIMD(swiglu_bf16)(const mf_kctx *x, int64_t rows, int64_t n, const mf_bf16 *a,
-                          int64_t lda, const mf_bf16 *b, int64_t ldb, const float *gate,
-                          mf_bf16 *y)
-{
-    run_forward(x, rows, n, a, lda, b, ldb, gate, y, forward_bf16_tile);
+    x->parallel(rows_tiles(rows, n), type == MF_CAST_BF16 ? forward_bf16_tile : forward_tile,
+                &p);
 }
 
 V_INLINE void put(void *to, int64_t j, vf v, int64_t left, bool bf16)
@@ -124,19 +115,12 @@ static void backward_bf16_tile(void *arg, int64_t tile)
     backward_part(arg, tile, true);
 }
 
-void MF_SIMD(swiglu_backward)(const mf_kctx *x, int64_t rows, int64_t n, const float *a,
-                              int64_t lda, const float *b, int64_t ldb, const float *gate,
-                              const float *dy, float *da, float *db, float *dgate, float *y)
+void MF_SIMD(swiglu_backward)(const mf_kctx *x, int type, int64_t rows, int64_t n,
+                              const void *a, int64_t lda, const void *b, int64_t ldb,
+                              const float *gate, const void *dy, void *da, void *db,
+                              float *dgate, void *y)
 {
     swiglu p = {rows, n, rows_per_tile(n), lda, ldb, a, b, dy, gate, y, da, db, dgate};
-    x->parallel(rows_tiles(rows, n), backward_tile, &p);
-}
-
-void MF_SIMD(swiglu_bf16_backward)(const mf_kctx *x, int64_t rows, int64_t n, const mf_bf16 *a,
-                                   int64_t lda, const mf_bf16 *b, int64_t ldb,
-                                   const float *gate, const mf_bf16 *dy, mf_bf16 *da,
-                                   mf_bf16 *db, float *dgate, mf_bf16 *y)
-{
-    swiglu p = {rows, n, rows_per_tile(n), lda, ldb, a, b, dy, gate, y, da, db, dgate};
-    x->parallel(rows_tiles(rows, n), backward_bf16_tile, &p);
+    x->parallel(rows_tiles(rows, n), type == MF_CAST_BF16 ? backward_bf16_tile : backward_tile,
+                &p);
 }

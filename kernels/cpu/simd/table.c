@@ -1,8 +1,11 @@
-/* table.c: puts the kernels of this folder into a table. */
+/* table.c: puts the kernels of this folder into a table. It is compiled once per instruction
+ * set, like all of this folder.
+ */
 #include "kernels/cpu/simd/simd.h"
 
 void MF_SIMD(fill)(mf_kernels *table)
 {
+    table->can_pack = MF_SIMD(can_pack);
 #define MF_FAST(fn) table->fn = MF_SIMD(fn);
 #include "kernels/cpu/simd/simd.def"
 #undef MF_FAST

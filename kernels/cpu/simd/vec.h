@@ -1,5 +1,5 @@
-/* vec.h: vectors of VL floats, for loops that are written once and compiled per instruction
- * set.
+/* vec.h: vectors of VL floats, for loops that are written once and compiled per
+ * instruction set.
  *
  * vf is VL floats (4, 8 or 16), vi the same number of int32, vd VL/2 doubles; + - * / and
  * comparisons are the compiler's own on these types (a comparison gives a vi of 0 and -1). What
@@ -102,8 +102,8 @@ V_INLINE void v_store_n(float *p, vf v, int64_t n)
 #endif
 }
 
-/* ---- bf16 in memory, f32 in vectors: rounded to nearest even, NaN kept; the same bits
- * everywhere */
+/* ---- bf16 in memory, f32 in vectors: rounded to nearest even, NaN kept; the same
+ * bits everywhere */
 V_INLINE vf v_load_bf16(const uint16_t *p)
 {
 #if defined(__AVX512F__)
@@ -315,7 +315,7 @@ V_INLINE vf v_exp_low(vf x)
     const float shift = 12582912.0f; /* 1.5 2^23: adding it rounds to an integer */
     vf t = v_fma(x, v_set(1.44269504f), v_set(shift));
     vf n = t - shift;
-    vf r = v_fma(n, v_set(-0.693145751953125f), x); /* 16 bits of ln 2: an exact product */
+    vf r = v_fma(n, v_set(-0.693145751953125f), x); /* 16 bits of ln 2: n times it is exact */
     r = v_fma(n, v_set(-1.42860677e-6f), r);
     vf p = v_set(1.3814599e-3f);
     p = v_fma(p, r, v_set(8.3687166e-3f));

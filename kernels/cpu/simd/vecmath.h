@@ -2,7 +2,8 @@
  *
  * The polynomials are minimax fits of our own for the relative error of the result (Remez, 40
  * digits); the bounds below were measured against libm in double over all f32 arguments in the
- * ranges named (tests/unit/check_functions.c holds them), in units of 2^-23 of the result.
+ * ranges named (tests/unit/graph/check_functions.c holds them), in units of 2^-23 of
+ * the result.
  */
 #ifndef MF_SIMD_VECMATH_H
 #define MF_SIMD_VECMATH_H

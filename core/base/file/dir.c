@@ -1,0 +1,186 @@
+/* base/file/dir.c: making, listing and removing directories, and joining paths. Removing a tree
+ * never follows a symbolic link. */
+#include "base/file/io.h"
+#include "base/file/io_raw.h"
+#include "base/mem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool mf_exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+bool mf_is_dir(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Makes one level. It is no error if another process has made the same directory. */
+static int make_one(const char *path)
+{
+    if (mf_io()->mkdir(path, 0777) == 0) return MF_OK;
+    if (errno == EEXIST) {
+        if (mf_is_dir(path)) return MF_OK;
+        return mf_fail(MF_EIO, "%s: cannot make directory: a file of that name is there", path);
+    }
+    /* mkdir also fails on a read-only file system and where we may not write; the directory may
+     * exist all the same. */
+    const int why = errno;
+    if ((why == EROFS || why == EACCES) && mf_is_dir(path)) return MF_OK;
+    errno = why;
+    return mf_fail_errno(MF_EIO, "%s: cannot make directory", path);
+}
+
+int mf_mkdirs(const char *path)
+{
+    char *copy;
+    int rc = MF_OK;
+    if (*path == '\0') return mf_fail(MF_EIO, "cannot make a directory with an empty name");
+    copy = mf_strdup(path);
+    if (!copy) return MF_ENOMEM;
+    for (char *s = copy + 1; rc == MF_OK && *s; s++) {
+        if (*s != '/' || s[-1] == '/') continue;
+        *s = '\0';
+        rc = make_one(copy);
+        *s = '/';
+    }
+    if (rc == MF_OK) rc = make_one(copy);
+    mf_free(copy);
+    return rc;
+}
+
+int mf_sync_dir(const char *path)
+{
+    int fd = mf_raw_open(path, O_RDONLY | O_DIRECTORY, 0);
+    int rc = MF_OK;
+    if (fd < 0) return mf_fail_errno(MF_EIO, "%s: cannot open", path);
+    /* EINVAL: this file system has nothing to sync for a directory. */
+    if (mf_raw_fsync(fd) != 0 && errno != EINVAL)
+        rc = mf_fail_errno(MF_EIO, "%s: cannot sync", path);
+    mf_raw_close(fd);
+    return rc;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void mf_list_free(char **names, int n)
+{
+    for (int i = 0; i < n; i++)
+        mf_free(names[i]);
+    mf_free(names);
+}
+
+static int add_name(char ***names, int *n, int *room, const char *name)
+{
+    if (*n == *room) {
+        int more = *room ? *room * 2 : 16;
+        char **larger =
+            mf_realloc(*names, (size_t)*n * sizeof **names, (size_t)more * sizeof **names);
+        if (!larger) return MF_ENOMEM;
+        *names = larger;
+        *room = more;
+    }
+    (*names)[*n] = mf_strdup(name);
+    if (!(*names)[*n]) return MF_ENOMEM;
+    ++*n;
+    return MF_OK;
+}
+
+/* flags: O_NOFOLLOW for callers that must not leave the tree */
+static int list(const char *path, int flags, char ***ret_names, int *ret_n)
+{
+    char **names = NULL;
+    int n = 0, room = 0, rc = MF_OK;
+    DIR *dir;
+    int fd = mf_raw_open(path, O_RDONLY | O_DIRECTORY | flags, 0);
+    if (fd < 0) {
+        int code = errno == ENOENT ? MF_ENOTFOUND : errno == ENOTDIR ? MF_EINPUT : MF_EIO;
+        return mf_fail_errno(code, "%s: cannot list", path);
+    }
+    dir = fdopendir(fd);
+    if (!dir) {
+        rc = mf_fail_errno(MF_EIO, "%s: cannot list", path);
+        mf_raw_close(fd);
+        return rc;
+    }
+    for (;;) {
+        struct dirent *e;
+        errno = 0;
+        e = readdir(dir);
+        if (!e) {
+            if (errno) rc = mf_fail_errno(MF_EIO, "%s: cannot list", path);
+            break;
+        }
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        rc = add_name(&names, &n, &room, e->d_name);
+        if (rc != MF_OK) break;
+    }
+    closedir(dir);
+    if (rc != MF_OK) {
+        mf_list_free(names, n);
+        return rc;
+    }
+    if (n > 1) qsort(names, (size_t)n, sizeof *names, by_name);
+    *ret_names = names;
+    *ret_n = n;
+    return MF_OK;
+}
+
+int mf_list_dir(const char *path, char ***ret_names, int *ret_n)
+{
+    return list(path, 0, ret_names, ret_n);
+}
+
+static int remove_at(const char *path, int depth)
+{
+    enum { DEPTH_MAX = 64 };
+    struct stat st;
+    char **names;
+    int n, rc;
+    if (lstat(path, &st) != 0) {
+        if (errno == ENOENT) return MF_OK;
+        return mf_fail_errno(MF_EIO, "%s: cannot remove", path);
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        if (mf_io()->unlink(path) != 0 && errno != ENOENT)
+            return mf_fail_errno(MF_EIO, "%s: cannot remove", path);
+        return MF_OK;
+    }
+    if (depth == DEPTH_MAX)
+        return mf_fail(MF_EIO, "%s: cannot remove: nested deeper than %d", path, DEPTH_MAX);
+    rc = list(path, O_NOFOLLOW, &names, &n);
+    if (rc != MF_OK) return rc;
+    for (int i = 0; rc == MF_OK && i < n; i++) {
+        char *child = mf_path_join(path, names[i]);
+        rc = child ? remove_at(child, depth + 1) : MF_ENOMEM;
+        mf_free(child);
+    }
+    mf_list_free(names, n);
+    if (rc == MF_OK && mf_io()->rmdir(path) != 0 && errno != ENOENT)
+        rc = mf_fail_errno(MF_EIO, "%s: cannot remove", path);
+    return rc;
+}
+
+int mf_remove_tree(const char *path)
+{
+    return remove_at(path, 0);
+}
+
+char *mf_path_join(const char *a, const char *b)
+{
+    size_t n = strlen(a);
+    if (n == 0 || *b == '/') return mf_strdup(b);
+    return mf_strf("%s%s%s", a, a[n - 1] == '/' ? "" : "/", b);
+}

@@ -1,0 +1,93 @@
+/* base/file/io.h: files. All system calls go through a table, which tests replace to make the
+ * n-th call fail.
+ *
+ * Everything that core writes or reads goes through these functions. They handle short reads,
+ * short writes and EINTR; the caller sees success, or one recorded error that names the file. A
+ * path is UTF-8 bytes.
+ *
+ * Codes: MF_ENOTFOUND for a path that does not exist, MF_EINPUT for a path that is not a
+ * regular file or is too large, MF_EIO for everything else that the system refuses. A failed
+ * fsync is final: the kernel may have dropped the data, so nothing here tries again. */
+#ifndef MF_BASE_IO_H
+#define MF_BASE_IO_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct mf_io_table {
+    int (*open)(const char *path, int flags, int mode);
+    ssize_t (*pread)(int fd, void *buf, size_t n, off_t offset);
+    ssize_t (*write)(int fd, const void *buf, size_t n);
+    int (*fsync)(int fd);
+    int (*ftruncate)(int fd, off_t size);
+    int (*close)(int fd);
+    int (*rename)(const char *from, const char *to);
+    int (*rename_new)(const char *from, const char *to); /* fails with EEXIST if `to` exists */
+    int (*unlink)(const char *path);
+    int (*mkdir)(const char *path, int mode);
+    int (*rmdir)(const char *path);
+} mf_io_table;
+
+const mf_io_table *mf_io(void);
+const mf_io_table *mf_io_default(void);
+void mf_io_set_table(const mf_io_table *table); /* NULL restores the default */
+
+/* Reads a whole regular file into new memory (mf_free), with a NUL after the last byte. Refuses
+ * directories, devices, and files over max_bytes (0: no bound). */
+int mf_read_file(const char *path, size_t max_bytes, char **ret_data, size_t *ret_size);
+/* Writes a new file beside path, syncs it and renames it: path holds the old content or the
+ * new, never a part. path must be a regular file or not exist; a symbolic link is replaced by
+ * a file. */
+int mf_write_file_atomic(const char *path, const void *data, size_t size);
+
+/* Opens a regular file for mf_file_read_at. */
+int mf_file_open(const char *path, int *ret_fd, uint64_t *ret_size);
+/* Reads exactly n bytes at the offset; MF_EINPUT if the file ends before. path is
+ * for messages. */
+int mf_file_read_at(int fd, const char *path, void *buf, size_t n, uint64_t offset);
+void mf_file_close(int fd); /* closing a file that was only read cannot lose data: no result */
+
+/* A sequential writer that keeps its first error: check once, at the end. A zeroed writer is a
+ * closed one. */
+typedef struct mf_writer {
+    int fd;
+    int error;      /* status code, MF_OK while there is no error */
+    uint64_t bytes; /* size of the file after a flush, buffered bytes included */
+    size_t fill;
+    char *path;
+    unsigned char *buffer;
+    char *message; /* message of the first error */
+} mf_writer;
+/* exclusive: the file must not exist; otherwise it is truncated */
+int mf_writer_open(mf_writer *w, const char *path, bool exclusive);
+/* opens to write at the end of the file */
+int mf_writer_append(mf_writer *w, const char *path);
+void mf_writer_put(mf_writer *w, const void *data, size_t n);
+void mf_writer_printf(mf_writer *w, const char *fmt, ...) MF_PRINTF(2, 3);
+int mf_writer_flush(mf_writer *w);
+/* Flushes, syncs if asked, closes in every case, and returns the first error of all calls
+ * with the file's name in the message. A closed writer, or one that did not open, may be
+ * closed again. */
+int mf_writer_close(mf_writer *w, bool sync);
+
+int mf_mkdirs(const char *path); /* like mkdir -p */
+/* like rm -rf: the path may be missing, links are not followed */
+int mf_remove_tree(const char *path);
+int mf_sync_dir(const char *path);
+bool mf_exists(const char *path); /* follows symbolic links */
+bool mf_is_dir(const char *path);
+/* names in order; free each name and the array with mf_free */
+int mf_list_dir(const char *path, char ***ret_names, int *ret_n);
+/* frees the names and the array */
+void mf_list_free(char **names, int n);
+char *mf_path_join(const char *a, const char *b); /* b alone if it is absolute or a is "" */
+
+/* XXH3-128 of bytes or of a file, as 32 hexadecimal digits (what xxh128sum prints). */
+void mf_hash_bytes(const void *data, size_t n, char out[33]);
+int mf_hash_file(const char *path, char out[33]);
+
+#endif

@@ -1,0 +1,31 @@
+/* base/file/paths.h: where the files of moefw are.
+ *
+ * Three cases, told apart by the real path of the library (or of the program that contains
+ * this code):
+ *   in place    a file .moefw-uninstalled beside it names the source folder: plugins come from
+ *               the build folder, presets, templates and drop-ins from the source folder
+ *   installed   the folders that configure set
+ *   staged      installed below a DESTDIR: the same folders below that DESTDIR
+ * All results are absolute paths, found once, and valid until the process ends. Any thread may
+ * call these functions. */
+#ifndef MF_BASE_PLACE_H
+#define MF_BASE_PLACE_H
+
+#include <stdbool.h>
+
+const char *mf_paths_program(void);  /* the executable; "" if the system does not tell */
+const char *mf_paths_plugins(void);  /* holds routers/, experts/, regularizers/, controllers/ */
+const char *mf_paths_presets(void);  /* holds NAME.ini and quick/NAME.ini */
+const char *mf_paths_template(void); /* the files that `plugin new` copies */
+const char *mf_paths_settings(void); /* the folder of the system's moefw.ini */
+const char *mf_paths_dropins(void);  /* holds one small INI file for each plugin */
+bool mf_paths_uninstalled(void);     /* true if the program runs in place */
+const char *mf_paths_source(void);   /* the source folder if in place, else "" */
+/* The command that starts the program from the current folder: moefw; or, in place, its path,
+ * relative to the current folder if it lies below. Valid until the next call. */
+const char *mf_paths_called(void);
+
+/* For tests, before the first call of the others: pretends that the program is this file. */
+void mf_paths_set_program(const char *path);
+
+#endif

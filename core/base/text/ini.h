@@ -1,0 +1,75 @@
+/* base/text/ini.h: INI files. Each value keeps its file and line for messages.
+ *
+ * The whole file is read first, then checked line by line, and only then passed to inih. inih
+ * alone would cut long lines without a message, merge duplicates, and take a directory for an
+ * empty file. The rules:
+ *   - a regular file of at most 1 MiB, UTF-8 (a byte-order mark at its start is skipped), no
+ *     control characters but tab; lines end in LF or CR LF and have at most 190 bytes;
+ *   - a line is empty, a comment (first character ; or #), [section], or key = value; blanks
+ *     around each part are ignored, a line may be indented, no line continues the one before;
+ *   - a section has 1 to 48 letters, digits, _ - . and single inner blanks ("plugin hadamard");
+ *     a key has 1 to 48 letters, digits, _ -; both are case-sensitive; a section may
+ *     occur twice;
+ *   - a value is everything up to the end of the line or to a ; that follows a blank; "a;b" and
+ *     "#" are part of the value; quotes are kept; it may be empty, and must not begin with ;
+ *     key and value have at most 187 bytes together, so that "key = value" is again a line;
+ *   - no key before the first section; no key twice in one section of one file.
+ * Errors are MF_ECONFIG, "file:line: what was found, what was expected". A failed load
+ * changes nothing.
+ *
+ * Several sources are laid over one another (defaults < system < user < CONFIG < set): the
+ * later one wins; mf_ini_get returns the winner.
+ */
+#ifndef MF_BASE_INI_H
+#define MF_BASE_INI_H
+
+#include "number.h" /* mf_parse_i64, mf_parse_f64, mf_parse_bool read the values */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct mf_ini_entry {
+    const char *section, *key, *value; /* value: trimmed, comment removed, quotes kept */
+    const char *file;                  /* origin of the entry: see mf_ini_is_file */
+    int line;                          /* 1-based; for an assignment its position */
+    bool overridden;                   /* a later source has the same section and key */
+    bool used;                         /* somebody read it; unread entries are unknown keys */
+    /* may be unknown or unfit: then as if it were not there */
+    bool optional;
+} mf_ini_entry;
+
+typedef struct mf_ini mf_ini;
+
+mf_ini *mf_ini_new(void);
+void mf_ini_free(mf_ini *ini);
+/* Lays a file, or a text under a given name, over the present entries. Errors: MF_ECONFIG with
+ * file:line; MF_ENOTFOUND if there is no such file. */
+int mf_ini_load(mf_ini *ini, const char *path);
+int mf_ini_load_text(mf_ini *ini, const char *name, const char *text, size_t size);
+/* Sets "section.key=value"; the last dot before '=' separates section and key. position counts
+ * from 1. Text that could not stand in a file is refused here too, so every configuration can
+ * be written to a file and read again. */
+int mf_ini_set(mf_ini *ini, const char *assignment, int position);
+
+/* Adds one entry of a source of its own, as if a file had it at that line; key "": the section
+ * alone. All texts are copied. They must come from other entries. */
+int mf_ini_put(mf_ini *ini, const char *section, const char *key, const char *value,
+               const char *file, int line);
+/* The `file` of an assignment whose origin is not known. */
+#define MF_INI_SET "(set)"
+/* Whether it is the name of a file. Otherwise it is the origin of an assignment: MF_INI_SET, or
+ * an option of a command line ("--steps"). */
+bool mf_ini_is_file(const char *file);
+
+int mf_ini_count(const mf_ini *ini);
+/* in order of appearance, overridden entries too */
+mf_ini_entry *mf_ini_at(mf_ini *ini, int i);
+/* The entry in force, which is then marked as used; NULL if there is none. */
+mf_ini_entry *mf_ini_get(mf_ini *ini, const char *section, const char *key);
+bool mf_ini_has_section(const mf_ini *ini, const char *section);
+/* Distinct sections in order of first appearance, i from 0; NULL past the end. */
+const char *mf_ini_section_at(const mf_ini *ini, int i);
+/* The file and line where that section was first named; key and value are "". */
+const mf_ini_entry *mf_ini_section_entry(const mf_ini *ini, int i);
+
+#endif

@@ -1,0 +1,32 @@
+/* base/text/ini_scan.h: checks an INI text line by line (rules in ini.h) before inih
+ * reads it. */
+#ifndef MF_BASE_INI_SCAN_H
+#define MF_BASE_INI_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { MF_INI_FILE_MAX = 1024 * 1024, MF_INI_LINE_MAX = 190, MF_INI_NAME_MAX = 48 };
+
+typedef struct mf_ini_mark {
+    int line;
+    bool is_section;     /* otherwise a key = value line */
+    size_t name, length; /* the section's name within text */
+} mf_ini_mark;
+
+typedef struct mf_ini_scan {
+    char *text; /* text for inih: trimmed lines, as many as in the input, NUL-terminated */
+    mf_ini_mark *marks;
+    size_t n_marks, n_pairs;
+} mf_ini_scan;
+
+/* Returns MF_OK, or MF_ECONFIG with "name:line: ..." recorded and *ret unchanged. */
+int mf_ini_scan_text(const char *name, const char *text, size_t size, mf_ini_scan *ret);
+void mf_ini_scan_free(mf_ini_scan *scan);
+
+bool mf_ini_is_section(const char *name, size_t n);
+bool mf_ini_is_key(const char *name, size_t n);
+/* Whether the text can be written after "key = " and read again unchanged. */
+bool mf_ini_is_value(const char *text, size_t n);
+
+#endif

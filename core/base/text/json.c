@@ -1,0 +1,303 @@
+/* base/text/json.c: reading JSON. jansson parses; its values are then copied into arrays, where
+ * members are found by position in constant time and by name in logarithmic time. A document's
+ * arena owns everything; jansson's values are freed before reading returns, and its allocation
+ * functions, which belong to the whole process, are not changed. */
+#include "base/text/json.h"
+#include "base/error.h"
+#include "base/mem.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct mf_json {
+    mf_json_type type;
+    uint32_t n; /* number of items, or bytes of text */
+    const char *key;
+    union {
+        bool boolean;
+        int64_t integer;
+        double real;
+        const char *text;
+        struct mf_json *items; /* in the order of the file */
+    } as;
+    /* Objects with more than LINEAR members: the same members, sorted by key. */
+    const struct mf_json **by_key;
+};
+
+enum { LINEAR = 8 };
+
+typedef struct document {
+    mf_json root; /* the first member: callers hold a pointer to it */
+    mf_arena *arena;
+} document;
+
+/* Nesting of the text, by brackets outside of strings. On a text that is not JSON the figure
+ * may be wrong, but never too small for what jansson nests before it finds the fault. */
+static int depth_of(const char *text, size_t size)
+{
+    int depth = 0, deepest = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i];
+        if (in_string) {
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                in_string = false;
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            if (++depth > deepest) deepest = depth;
+        } else if (c == '}' || c == ']') {
+            depth--;
+        }
+    }
+    return deepest;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return strcmp((*(const mf_json *const *)a)->key, (*(const mf_json *const *)b)->key);
+}
+
+static int sort_members(mf_arena *arena, mf_json *object)
+{
+    if (object->n <= LINEAR) return MF_OK;
+    object->by_key = mf_arena_alloc(arena, object->n * sizeof *object->by_key);
+    if (!object->by_key) return MF_ENOMEM;
+    for (uint32_t i = 0; i < object->n; i++)
+        object->by_key[i] = &object->as.items[i];
+    qsort(object->by_key, object->n, sizeof *object->by_key, compare_keys);
+    return MF_OK;
+}
+
+/* Copies n bytes and adds a NUL. */
+static int copy_text(mf_arena *arena, const char *from, size_t n, const char **ret)
+{
+    char *text = mf_arena_alloc(arena, n + 1);
+    if (!text) return MF_ENOMEM;
+    memcpy(text, from, n);
+    *ret = text;
+    return MF_OK;
+}
+
+static int lay_out(mf_arena *arena, json_t *from, mf_json *to);
+
+static int lay_out_object(mf_arena *arena, json_t *from, mf_json *to)
+{
+    const char *key;
+    json_t *value;
+    uint32_t i = 0;
+    to->type = MF_JSON_OBJECT;
+    to->n = (uint32_t)json_object_size(from);
+    to->as.items = mf_arena_alloc(arena, to->n * sizeof *to->as.items);
+    if (!to->as.items) return MF_ENOMEM;
+    json_object_foreach(from, key, value)
+    {
+        int rc = lay_out(arena, value, &to->as.items[i]);
+        if (rc == MF_OK) rc = copy_text(arena, key, strlen(key), &to->as.items[i++].key);
+        if (rc != MF_OK) return rc;
+    }
+    return sort_members(arena, to);
+}
+
+static int lay_out_array(mf_arena *arena, json_t *from, mf_json *to)
+{
+    to->type = MF_JSON_ARRAY;
+    to->n = (uint32_t)json_array_size(from);
+    to->as.items = mf_arena_alloc(arena, to->n * sizeof *to->as.items);
+    if (!to->as.items) return MF_ENOMEM;
+    for (uint32_t i = 0; i < to->n; i++) {
+        int rc = lay_out(arena, json_array_get(from, i), &to->as.items[i]);
+        if (rc != MF_OK) return rc;
+    }
+    return MF_OK;
+}
+
+/* MF_JSON_DEPTH_MAX bounds the recursion, MF_JSON_SIZE_MAX the counts. */
+static int lay_out(mf_arena *arena, json_t *from, mf_json *to)
+{
+    switch (json_typeof(from)) {
+    case JSON_OBJECT:
+        return lay_out_object(arena, from, to);
+    case JSON_ARRAY:
+        return lay_out_array(arena, from, to);
+    case JSON_STRING:
+        to->type = MF_JSON_STRING;
+        to->n = (uint32_t)json_string_length(from);
+        return copy_text(arena, json_string_value(from), to->n, &to->as.text);
+    case JSON_INTEGER:
+        to->type = MF_JSON_INT;
+        to->as.integer = json_integer_value(from);
+        break;
+    case JSON_REAL:
+        to->type = MF_JSON_REAL;
+        to->as.real = json_real_value(from);
+        break;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        to->type = MF_JSON_BOOL;
+        to->as.boolean = json_is_true(from);
+        break;
+    case JSON_NULL:
+        to->type = MF_JSON_NULL;
+        break;
+    }
+    return MF_OK;
+}
+
+/* jansson quotes the text at the error; control characters in it must not reach a terminal. */
+static void make_printable(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7F) *text = '?';
+}
+
+static int parse_into(document *doc, const char *name, const char *text, size_t size)
+{
+    json_error_t error;
+    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    if (!root && json_error_code(&error) == json_error_out_of_memory)
+        return mf_fail(MF_ENOMEM, "%s: out of memory while reading JSON", name);
+    if (!root) {
+        make_printable(error.text);
+        return mf_fail(MF_EINPUT, "%s:%d:%d: bad JSON: %s", name, error.line, error.column,
+                       error.text);
+    }
+    const int rc = lay_out(doc->arena, root, &doc->root);
+    json_decref(root);
+    return rc;
+}
+
+int mf_json_parse(const char *name, const char *text, size_t size, mf_json **ret)
+{
+    mf_arena *arena;
+    document *doc;
+    int depth, rc;
+    if (size > MF_JSON_SIZE_MAX)
+        return mf_fail(MF_EINPUT, "%s: JSON of %zu bytes: expected at most %d", name, size,
+                       MF_JSON_SIZE_MAX);
+    depth = depth_of(text, size);
+    if (depth > MF_JSON_DEPTH_MAX)
+        return mf_fail(MF_EINPUT, "%s: JSON nested %d deep: expected at most %d", name, depth,
+                       MF_JSON_DEPTH_MAX);
+    arena = mf_arena_new();
+    if (!arena) return MF_ENOMEM;
+    doc = mf_arena_alloc(arena, sizeof *doc);
+    if (!doc) {
+        mf_arena_free(arena);
+        return MF_ENOMEM;
+    }
+    doc->arena = arena;
+    rc = parse_into(doc, name, text, size);
+    if (rc != MF_OK) {
+        mf_arena_free(arena);
+        return rc;
+    }
+    *ret = &doc->root;
+    return MF_OK;
+}
+
+void mf_json_free(mf_json *root)
+{
+    if (root) mf_arena_free(((document *)root)->arena);
+}
+
+mf_json_type mf_json_typeof(const mf_json *v)
+{
+    return v ? v->type : MF_JSON_NULL;
+}
+
+const mf_json *mf_json_get(const mf_json *object, const char *key)
+{
+    size_t low = 0, high;
+    if (mf_json_typeof(object) != MF_JSON_OBJECT) return NULL;
+    if (!object->by_key) {
+        for (uint32_t i = 0; i < object->n; i++)
+            if (strcmp(object->as.items[i].key, key) == 0) return &object->as.items[i];
+        return NULL;
+    }
+    high = object->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(key, object->by_key[middle]->key);
+        if (order == 0) return object->by_key[middle];
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+const mf_json *mf_json_at(const mf_json *array, size_t i)
+{
+    if (mf_json_typeof(array) != MF_JSON_ARRAY || i >= array->n) return NULL;
+    return &array->as.items[i];
+}
+
+size_t mf_json_size(const mf_json *array_or_object)
+{
+    mf_json_type type = mf_json_typeof(array_or_object);
+    return type == MF_JSON_ARRAY || type == MF_JSON_OBJECT ? array_or_object->n : 0;
+}
+
+bool mf_json_member(const mf_json *object, size_t i, const char **key, const mf_json **value)
+{
+    if (mf_json_typeof(object) != MF_JSON_OBJECT || i >= object->n) return false;
+    *key = object->as.items[i].key;
+    *value = &object->as.items[i];
+    return true;
+}
+
+const char *mf_json_string(const mf_json *v, size_t *ret_len)
+{
+    if (mf_json_typeof(v) != MF_JSON_STRING) return NULL;
+    if (ret_len)
+        *ret_len = v->n;
+    else if (strlen(v->as.text) != v->n)
+        return NULL;
+    return v->as.text;
+}
+
+bool mf_json_int(const mf_json *v, int64_t *out)
+{
+    if (mf_json_typeof(v) != MF_JSON_INT) return false;
+    *out = v->as.integer;
+    return true;
+}
+
+bool mf_json_real(const mf_json *v, double *out)
+{
+    switch (mf_json_typeof(v)) {
+    case MF_JSON_REAL:
+        *out = v->as.real;
+        return true;
+    case MF_JSON_INT:
+        *out = (double)v->as.integer;
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool mf_json_bool(const mf_json *v, bool *out)
+{
+    if (mf_json_typeof(v) != MF_JSON_BOOL) return false;
+    *out = v->as.boolean;
+    return true;
+}
+
+double mf_json_real_or_nan(const mf_json *object, const char *key)
+{
+    double v;
+    return mf_json_real(mf_json_get(object, key), &v) ? v : (double)NAN;
+}
+
+int64_t mf_json_int_or_0(const mf_json *object, const char *key)
+{
+    int64_t v;
+    return mf_json_int(mf_json_get(object, key), &v) ? v : 0;
+}

@@ -1,0 +1,98 @@
+/* cli/command.c: moefw_main, the command line. Only this file changes the state of the process:
+ * open standard descriptors, signals, handlers that name a plugin that crashes. An error is
+ * printed once, at the end of this function. */
+#include <moefw/command.h>
+#include "base/error.h"
+#include "base/file/paths.h"
+#include "base/hint.h"
+#include "cli/cli.h"
+#include "lab/check/check.h"
+#include "lab/compare/compare_child.h"
+#include "plugin/load/child.h"
+#include "plugin/crash.h"
+#include "plugin/load/probe.h"
+#include "report/terminal/terminal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* If the caller closed a standard descriptor, the next opened file would get its number, and
+ * messages would be written into a checkpoint. */
+static void open_standard(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF) {
+            int got = open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+            (void)got;
+        }
+}
+
+/* If the reader of stdout has gone away, the program ends as others do; any other failure to
+ * write results is an error. */
+static int close_stdout(int rc)
+{
+    struct stat st;
+    errno = 0;
+    bool failed = ferror(stdout) != 0;
+    if (fflush(stdout) == 0 && !failed) return rc;
+    int why = errno;
+    if (why == 0 && fstat(STDOUT_FILENO, &st) == 0 &&
+        (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+        why = EPIPE; /* an earlier write failed */
+    if (why == EPIPE) {
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
+    if (rc != MF_OK) return rc;
+    return mf_fail(MF_EIO, "cannot write the results to standard output: %s",
+                   why != 0 ? strerror(why) : "a write failed");
+}
+
+static const char *const hints[MF_HINTS] = {
+    [MF_HINT_RESUME] = ", or --resume to go on with the run in it",
+    [MF_HINT_DATA] = "--data",
+    [MF_HINT_OTHER_DATA] = " (--data FILE names another)",
+    [MF_HINT_UNSAFE] = ", or use --allow-unsafe-plugins"};
+
+int moefw_main(int argc, char **argv)
+{
+    mf_hints_set(hints);
+    open_standard();
+    if (getauxval(AT_SECURE) != 0) {
+        fputs("moefw: refuses to run with privileges that its caller lacks (setuid, setgid or "
+              "file capabilities): it loads code from paths that the caller names\n",
+              stderr);
+        return 2;
+    }
+    /* Verbs that only this program itself calls: work that a plugin may
+     * crash runs in a child. */
+    if (argc > 1 && strcmp(argv[1], MF_PROBE_VERB) == 0) return mf_probe_main(argc, argv);
+    if (argc > 1 && strcmp(argv[1], MF_CHECK_VERB) == 0) return mf_check_main(argc, argv);
+    if (argc > 1 && strcmp(argv[1], MF_COMPARE_CHILD) == 0) {
+        if (mf_compare_child_begin(argc, argv) != MF_OK) {
+            fprintf(stderr, "moefw: %s\n", mf_error_message());
+            return mf_status_exit(mf_error_code());
+        }
+        argv[2] = argv[0];
+        argc -= 2;
+        argv += 2;
+    }
+    mf_child_program(mf_paths_program());
+    mf_crash_watch();
+    signal(SIGPIPE, SIG_IGN); /* a closed terminal must not end a training run without saving */
+    signal(SIGXFSZ, SIG_IGN); /* the size limit of a file is reported like a full disk */
+    int rc = mf_cli_run(argc, argv);
+    rc = close_stdout(rc);
+    if (rc != MF_OK && mf_error_message()[0] != '\0') {
+        char message[4096]; /* file names may contain any bytes */
+        fprintf(stderr, "moefw: %s\n",
+                mf_terminal_safe(mf_error_message(), true, message, sizeof message));
+    }
+    return mf_status_exit(rc);
+}

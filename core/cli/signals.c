@@ -1,0 +1,62 @@
+/* Signals of the command line. Handlers only set a flag and pass the request on to the run, so
+ * they are safe at any instant. */
+#include "cli/signals.h"
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stop_signal;
+static moefw_run *volatile listener; /* NULL: none */
+static const int stops[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
+static bool deaf; /* to SIGHUP, because the caller ignores it (nohup) */
+
+static void on_stop(int number)
+{
+    if (stop_signal == number) { /* second signal: does not wait for the step */
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    stop_signal = number;
+    if (listener) moefw_run_ask_stop(listener, number);
+}
+
+static void on_save(int number)
+{
+    (void)number;
+    if (listener) moefw_run_ask_save(listener);
+}
+
+static void handle(int number, void (*handler)(int))
+{
+    struct sigaction a;
+    memset(&a, 0, sizeof a);
+    a.sa_handler = handler;
+    a.sa_flags = SA_RESTART;
+    sigemptyset(&a.sa_mask);
+    sigaction(number, &a, NULL);
+}
+
+void mf_signals_catch(moefw_run *run)
+{
+    stop_signal = 0;
+    listener = run;
+    struct sigaction before;
+    deaf = sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+    for (unsigned i = 0; i < sizeof stops / sizeof *stops; i++)
+        if (!deaf || stops[i] != SIGHUP) handle(stops[i], on_stop);
+    handle(SIGUSR1, on_save);
+}
+
+void mf_signals_release(void)
+{
+    for (unsigned i = 0; i < sizeof stops / sizeof *stops; i++)
+        if (!deaf || stops[i] != SIGHUP) handle(stops[i], SIG_DFL);
+    handle(SIGUSR1, SIG_DFL);
+    listener = NULL;
+}
+
+int mf_signals_stop(void)
+{
+    return stop_signal;
+}

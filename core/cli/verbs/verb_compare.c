@@ -1,0 +1,268 @@
+/* moefw compare: compares routers in training, over seeds. The state is in the output folder,
+ * so an interrupted comparison continues where it was. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "cli/cli.h"
+#include "lab/compare/compare.h"
+#include "report/compare/compare.h"
+#include "report/terminal/progress.h"
+#include "cli/signals.h"
+
+static const mf_cli_form forms[] = {
+    {NULL, "[CONFIG|PRESET|DIR]", 0, 1,
+     "train with each router and each seed, then compare; DIR: continue a comparison"},
+    MF_CLI_FORM_END};
+
+static const mf_cli_option options[] = {
+    {.name = "routers",
+     .kind = MF_CLI_TEXT,
+     .arg = "A,B|all",
+     .help = "which (all); options of one: mlp:input_norm=none+hidden=64; keys of other "
+             "sections by "
+             "their full name: linear:moe.top_k=1"},
+    {.name = "baseline",
+     .kind = MF_CLI_TEXT,
+     .arg = "ROUTER",
+     .help =
+         "what the others are compared with; else the configuration's router if it is listed, "
+         "else the first"},
+    {.name = "seeds",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = MF_SEEDS_MAX,
+     .help = "runs of each router, from train.seed on (3)"},
+    {.name = "steps",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 1e15,
+     .set = "train.steps",
+     .help = "optimizer steps"},
+    MF_CLI_DATA_FILES,
+    {.name = "equal",
+     .kind = MF_CLI_ENUM,
+     .arg = "WHAT",
+     .choices = mf_equal_names,
+     .help = "what all have the same of (steps)"},
+    {.name = "jobs",
+     .letter = 'j',
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 1024,
+     .help = "runs at once, among which the threads are divided (1)"},
+    {.name = "out",
+     .letter = 'o',
+     .kind = MF_CLI_TEXT,
+     .arg = "DIR",
+     .help = "folder of the runs; existing ones are continued; by default runs/NAME-compare-N"},
+    MF_CLI_END};
+
+/* ---- progress ---- */
+
+typedef struct watcher {
+    mf_progress *progress;
+    mf_terminal terminal;
+    bool quiet;
+    int64_t first;
+} watcher;
+
+static void on_began(void *arg, const mf_compare_run *run, bool again)
+{
+    (void)arg;
+    mf_log(MF_LOG_DEBUG, "%s %s in %s", run->name, again ? "continues" : "begins", run->dir);
+}
+
+static void on_ended(void *arg, const mf_compare_run *run, int done, int total)
+{
+    (void)arg;
+    const mf_run_result *r = &run->result;
+    if (run->state == MF_RUN_FAILED)
+        mf_log(MF_LOG_WARN, "%d of %d: %s failed: %s", done, total, run->name, run->reason);
+    else if (run->pilot)
+        mf_log(MF_LOG_INFO, "%d of %d: %s: %.0f tokens/s", done, total, run->name,
+               r->tokens_per_s);
+    else
+        mf_log(MF_LOG_INFO, "%d of %d: %s: val loss %.4f, %.0f s", done, total, run->name,
+               r->task_loss, r->wall_s);
+}
+
+static void on_tick(void *arg, int64_t steps, int64_t total)
+{
+    watcher *w = arg;
+    if (!w->progress)
+        w->progress = mf_progress_new(&w->terminal, "compare", steps, total, w->quiet);
+    mf_progress_step(w->progress, steps, (double)NAN, (double)NAN);
+}
+
+/* ---- the comparison ---- */
+
+/* A new folder runs/NAME-compare-N. */
+static int choose_out(const mf_cli *cli, mf_arena *arena, const char **ret)
+{
+    mf_config *config;
+    int rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
+    if (rc != MF_OK) return rc;
+    for (int n = 1;; n++) {
+        *ret = mf_arena_strf(arena, "runs/%s-compare-%d", config->name, n);
+        if (!*ret || !mf_exists(*ret)) break;
+    }
+    mf_config_free(config);
+    return *ret ? MF_OK : MF_ENOMEM;
+}
+
+/* Reads the operand: a configuration, or a comparison that continues as planned. */
+static int read_call(const mf_cli *cli, mf_arena *arena, mf_compare_spec *s)
+{
+    const char *operand = mf_cli_operand(cli, 0);
+    mf_assignment *set = NULL;
+    int rc = MF_OK, n = 0, changed = 0;
+    rc = mf_cli_assignments(cli, arena, &set, &n);
+    if (rc == MF_OK && operand && mf_compare_is(operand)) {
+        s->out = operand;
+        rc = mf_compare_plan_read(arena, operand, s);
+        for (int i = 0; i < n; i++) /* threads change only the time */
+            changed += strncmp(set[i].text, "train.threads=", 14) != 0;
+        if (rc == MF_OK && (changed > 0 || mf_cli_count(cli, "out") > 0))
+            rc = mf_fail(MF_EUSAGE,
+                         "%s is a comparison, which continues as it was planned; expected "
+                         "no --set, --steps, --data, --plugin or --out",
+                         operand);
+    } else if (rc == MF_OK) {
+        s->config = operand;
+        s->set = set;
+        s->n_set = n;
+        s->out = mf_cli_text(cli, "out", NULL);
+        if (!s->out) rc = choose_out(cli, arena, &s->out);
+    }
+    s->routers = mf_cli_text(cli, "routers", s->routers);
+    s->baseline = mf_cli_text(cli, "baseline", s->baseline);
+    s->equal = (mf_equal)mf_cli_enum(cli, "equal", (int)s->equal);
+    s->seeds = (int32_t)mf_cli_int(cli, "seeds", s->seeds);
+    s->jobs = (int32_t)mf_cli_int(cli, "jobs", 1);
+    s->threads = mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
+    s->unsafe_plugins = mf_cli_flag(cli, "allow-unsafe-plugins");
+    return rc;
+}
+
+/* The result is in comparison.json, so a page that cannot be written is only a warning. */
+static void write_report(const char *out)
+{
+    char *path = mf_path_join(out, "report.html");
+    if (path && mf_report_comparison(out, path) == MF_OK)
+        mf_log(MF_LOG_INFO, "report: %s", path);
+    else
+        mf_log(MF_LOG_WARN, "no report: %s", mf_error_message());
+    mf_free(path);
+}
+
+/* The status of the whole if runs have no result. Divergence of a router is a result of the
+ * comparison, as long as another router has not diverged. */
+static int judge_failures(const mf_compare_table *t)
+{
+    int failed = 0, diverged = 0, done = 0;
+    for (int i = 0; i < t->n; i++) {
+        failed += t->rows[i].failed;
+        diverged += t->rows[i].diverged;
+        done += t->rows[i].quality.n;
+    }
+    if (failed > diverged)
+        return mf_fail(MF_ERUN, "%d run%s failed; to try again: moefw compare %s",
+                       failed - diverged, failed - diverged == 1 ? "" : "s", t->of->spec->out);
+    if (done == 0 && diverged > 0)
+        return mf_fail(MF_ENONFINITE, "every run diverged; a smaller train.lr may help");
+    return MF_OK;
+}
+
+static int show(const mf_cli *cli, const mf_compare *c)
+{
+    mf_compare_table *t;
+    int rc = mf_compare_judge(c, &t);
+    if (rc != MF_OK) return rc;
+    rc = mf_compare_write(t);
+    if (rc == MF_OK && mf_cli_json(cli)) {
+        mf_jw *w = mf_jw_new();
+        const char *text = NULL;
+        if (w) {
+            mf_compare_json(w, t);
+            text = mf_jw_text(w, NULL);
+        }
+        if (text) puts(text);
+        if (!text) rc = MF_ENOMEM;
+        mf_jw_free(w);
+    } else if (rc == MF_OK) {
+        write_report(c->spec->out);
+        mf_compare_print(t, stdout);
+        puts(c->spec->out);
+    }
+    if (rc == MF_OK) rc = judge_failures(t);
+    mf_compare_table_free(t);
+    return rc;
+}
+
+static int should_stop(void *arg)
+{
+    (void)arg;
+    return mf_signals_stop();
+}
+
+static int compare(const mf_cli *cli, const mf_compare_spec *s, int *ret_signal)
+{
+    mf_compare *c;
+    watcher w = {.terminal = mf_terminal_of(stderr), .quiet = mf_cli_quiet(cli)};
+    const mf_compare_watch watch = {&w, on_began, on_ended, on_tick, should_stop};
+    int rc = mf_compare_new(s, &c);
+    if (rc != MF_OK) return rc;
+    if (!w.terminal.live) w.quiet = true; /* the runs' own lines are enough */
+    for (int i = 0; i < c->n_routers; i++)
+        if (c->routers[i].refused)
+            mf_log(MF_LOG_WARN, "%s is skipped: %s", c->routers[i].entry.label,
+                   c->routers[i].refused);
+    mf_log(MF_LOG_INFO, "%d routers x %d seeds, baseline %s; results in %s", c->n_routers,
+           (int)s->seeds, c->routers[c->baseline].entry.label, s->out);
+    mf_signals_catch(NULL);
+    rc = mf_compare_run_all(c, &watch, ret_signal);
+    mf_signals_release();
+    mf_progress_end(w.progress);
+    if (rc == MF_OK) rc = show(cli, c);
+    mf_compare_free(c);
+    return rc;
+}
+
+static int run(const mf_cli *cli)
+{
+    int stopped_by = 0;
+    mf_arena *arena = mf_arena_new();
+    mf_compare_spec s = {.seeds = 3};
+    int rc = arena ? read_call(cli, arena, &s) : MF_ENOMEM;
+    if (rc == MF_OK) rc = compare(cli, &s, &stopped_by);
+    if (rc == MF_ESIGNAL) mf_log(MF_LOG_WARN, "stopped; to continue: moefw compare %s", s.out);
+    mf_arena_free(arena);
+    if (rc == MF_ESIGNAL) { /* the shell must see which signal it was */
+        fflush(stdout);
+        signal(stopped_by, SIG_DFL);
+        raise(stopped_by);
+    }
+    return rc;
+}
+
+const mf_verb mf_verb_compare = {
+    .name = "compare",
+    .brief = "compare routers in training, over seeds",
+    .forms = forms,
+    .options = options,
+    .run = run,
+    .notes =
+        "Each run is a run directory of its own below DIR. What is finished is not repeated:\n"
+        "moefw compare DIR continues a comparison that was stopped, and accepts more --seeds "
+        "or\n"
+        "--routers, and can run in several processes at once."};

@@ -1,0 +1,375 @@
+/* moefw completion bash|zsh|fish: completion scripts, generated from the tables of all verbs.
+ * The placeholder of an argument decides its completion: FILE, PLUGIN, DIR, RUN; CONFIG and
+ * PRESET also complete the names of presets, read from their folder when the shell asks. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool names_kind(const char *text, const char *word)
+{
+    return text && strstr(text, word);
+}
+
+static bool wants_preset(const char *arg)
+{
+    return names_kind(arg, "PRESET") || names_kind(arg, "CONFIG");
+}
+
+static bool wants_file(const char *arg)
+{
+    return wants_preset(arg) || names_kind(arg, "FILE") || names_kind(arg, "PLUGIN");
+}
+
+static bool wants_folder(const char *arg)
+{
+    return names_kind(arg, "RUN") || names_kind(arg, "DIR");
+}
+
+static bool wants_operand(const mf_verb *v, bool (*kind)(const char *))
+{
+    for (const mf_cli_form *f = v->forms; f->min >= 0; f++)
+        if (kind(f->operands)) return true;
+    return false;
+}
+
+static void words_of_actions(const mf_verb *v)
+{
+    for (const mf_cli_form *f = v->forms; f->min >= 0; f++)
+        if (f->action && f->help) printf(" %s", f->action);
+}
+
+/* "bash|zsh|fish": the operand is one of these words. NULL: no form of the verb
+ * has such an operand. */
+static const char *words_of_operand(const mf_verb *v)
+{
+    for (const mf_cli_form *f = v->forms; f->min >= 0; f++)
+        if (f->operands && strchr(f->operands, '|') &&
+            f->operands[strspn(f->operands, "abcdefghijklmnopqrstuvwxyz|")] == '\0')
+            return f->operands;
+    return NULL;
+}
+
+static void put_words(const char *alternatives)
+{
+    for (const char *s = alternatives; s && *s != '\0'; s++)
+        putchar(*s == '|' ? ' ' : *s);
+}
+
+/* Help in single quotes: a quote inside is escaped. */
+static void quoted(const char *text)
+{
+    for (; *text != '\0'; text++)
+        if (*text == '\'')
+            printf("'\\''");
+        else
+            putchar(*text);
+}
+
+/* ---- bash ---- */
+
+static void bash_options(const mf_cli_option *o)
+{
+    for (; o && o->name; o++) {
+        printf(" --%s", o->name);
+        if (o->letter != 0) printf(" -%c", o->letter);
+    }
+}
+
+/* Case arms for options with an argument. */
+static void bash_arguments(const mf_cli_option *o)
+{
+    for (; o && o->name; o++) {
+        if (o->kind == MF_CLI_FLAG) continue;
+        printf("        --%s%s%c)", o->name, o->letter != 0 ? "|-" : "",
+               o->letter != 0 ? o->letter : ' ');
+        if (o->kind == MF_CLI_ENUM) {
+            printf(" words='");
+            for (int i = 0; o->choices[i] != NULL; i++)
+                printf("%s%s", i > 0 ? " " : "", o->choices[i]);
+            printf("'");
+        } else if (wants_file(o->arg)) {
+            printf(" files=-f");
+        } else if (wants_folder(o->arg)) {
+            printf(" files=-d");
+        }
+        if (wants_preset(o->arg)) printf(" words=$(_moefw_presets)");
+        printf(" ;;\n");
+    }
+}
+
+static void bash_verb(const mf_verb *v)
+{
+    printf("    %s)\n        case $prev in\n", v->name);
+    bash_arguments(v->options);
+    bash_arguments(mf_cli_globals);
+    printf("        *) words='");
+    words_of_actions(v);
+    put_words(words_of_operand(v));
+    bash_options(v->options);
+    bash_options(mf_cli_globals);
+    printf("'");
+    if (wants_operand(v, wants_preset)) printf(" words=\"$words $(_moefw_presets)\"");
+    if (wants_operand(v, wants_file))
+        printf(" files=-f");
+    else if (wants_operand(v, wants_folder))
+        printf(" files=-d");
+    printf(" ;;\n        esac ;;\n");
+}
+
+static void complete_bash(void)
+{
+    printf("# moefw completion for bash: eval \"$(moefw completion bash)\"\n"
+           "_moefw_presets() { moefw config presets 2>/dev/null; }\n"
+           "_moefw() {\n"
+           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i "
+           "words= files=\n"
+           "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+           "        case ${COMP_WORDS[i]} in\n        ");
+    for (int i = 0; mf_verbs[i] != NULL; i++)
+        printf("%s%s", i > 0 ? "|" : "", mf_verbs[i]->name);
+    printf(") verb=${COMP_WORDS[i]}; break ;;\n        esac\n    done\n"
+           "    [ \"$prev\" = = ] && prev=${COMP_WORDS[COMP_CWORD-2]}\n"
+           "    [ \"$cur\" = = ] && cur= && prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+           "    case $verb in\n    '')\n        case $prev in\n");
+    bash_arguments(mf_cli_globals);
+    printf("        *) words='");
+    for (int i = 0; mf_verbs[i] != NULL; i++)
+        printf("%s ", mf_verbs[i]->name);
+    bash_options(mf_cli_globals);
+    printf("' ;;\n        esac ;;\n");
+    for (int i = 0; mf_verbs[i] != NULL; i++)
+        bash_verb(mf_verbs[i]);
+    printf("    esac\n"
+           "    local IFS=$' \\t\\n'\n"
+           "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+           "    [ -n \"$files\" ] && case $cur in -*) ;; *)\n"
+           "        IFS=$'\\n'; COMPREPLY+=($(compgen $files -- \"$cur\")) ;;\n"
+           "    esac\n"
+           "    return 0\n}\n"
+           "complete -o filenames -F _moefw moefw\n");
+}
+
+/* ---- zsh ---- */
+
+/* In _arguments specs, colons and brackets have a meaning, so they are escaped. */
+static void zsh_text(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (strchr("[]:\\", *text)) putchar('\\');
+        if (*text == '\'')
+            printf("'\\''");
+        else
+            putchar(*text);
+    }
+}
+
+static void zsh_argument(const char *arg, const mf_cli_option *o)
+{
+    putchar(':');
+    zsh_text(arg);
+    putchar(':');
+    if (o && o->kind == MF_CLI_ENUM) {
+        putchar('(');
+        for (int i = 0; o->choices[i] != NULL; i++)
+            printf("%s%s", i > 0 ? " " : "", o->choices[i]);
+        putchar(')');
+    } else if (wants_preset(arg)) {
+        printf("_moefw_configs");
+    } else if (wants_file(arg)) {
+        printf("_files");
+    } else if (wants_folder(arg)) {
+        printf("_files -/");
+    }
+}
+
+static void zsh_options(const mf_cli_option *o)
+{
+    for (; o && o->name; o++)
+        for (int brief = 0; brief < (o->letter != 0 ? 2 : 1); brief++) {
+            printf("            '*");
+            if (brief)
+                printf("-%c", o->letter);
+            else
+                printf("--%s%s", o->name, o->kind != MF_CLI_FLAG ? "=" : "");
+            putchar('[');
+            zsh_text(o->help);
+            putchar(']');
+            if (o->kind != MF_CLI_FLAG) zsh_argument(o->arg, o);
+            printf("' \\\n");
+        }
+}
+
+static void zsh_verb(const mf_verb *v)
+{
+    const char *operands = NULL;
+    printf("    %s)\n        _arguments -s \\\n", v->name);
+    zsh_options(v->options);
+    zsh_options(mf_cli_globals);
+    for (const mf_cli_form *f = v->forms; f->min >= 0; f++)
+        if (!operands) operands = f->operands;
+    if (v->forms->action) {
+        printf("            '1:action:(");
+        words_of_actions(v);
+        printf(" )' \\\n");
+    }
+    printf("            '*");
+    if (words_of_operand(v)) {
+        printf(":word:(");
+        put_words(words_of_operand(v));
+        putchar(')');
+    } else if (operands) {
+        zsh_argument(operands, NULL);
+    } else {
+        printf(": : ");
+    }
+    printf("' ;;\n");
+}
+
+static void complete_zsh(void)
+{
+    printf(
+        "#compdef moefw\n"
+        "# moefw completion for zsh: eval \"$(moefw completion zsh)\", or a file _moefw in "
+        "fpath\n"
+        "_moefw_configs() {\n    local -a names\n"
+        "    names=($(moefw config presets 2>/dev/null))\n    compadd -a names\n    _files\n}\n"
+        "_moefw() {\n    local -a verbs\n    verbs=(\n");
+    for (int i = 0; mf_verbs[i] != NULL; i++) {
+        printf("        '%s:", mf_verbs[i]->name);
+        zsh_text(mf_verbs[i]->brief);
+        printf("'\n");
+    }
+    printf("    )\n    local curcontext=$curcontext state line verb\n"
+           "    integer i\n"
+           "    for ((i = 2; i < CURRENT; i++)); do\n"
+           "        if [[ -n ${(M)verbs:#${words[i]}:*} ]]; then verb=$words[i]; break; fi\n"
+           "    done\n"
+           "    if [[ -n $verb ]]; then\n"
+           "        words=(\"${(@)words[i,-1]}\"); ((CURRENT -= i - 1))\n    fi\n"
+           "    case $verb in\n    '')\n        _arguments -s \\\n");
+    zsh_options(mf_cli_globals);
+    printf("            '*: :{_describe verb verbs}' ;;\n");
+    for (int i = 0; mf_verbs[i] != NULL; i++)
+        zsh_verb(mf_verbs[i]);
+    printf("    esac\n}\n"
+           "if [ \"${funcstack[1]-}\" = _moefw ]; then _moefw \"$@\"; else compdef _moefw "
+           "moefw; fi\n");
+}
+
+/* ---- fish ---- */
+
+static void fish_options(const char *when, const mf_cli_option *o)
+{
+    for (; o && o->name; o++) {
+        printf("complete -c moefw%s -l %s", when, o->name);
+        if (o->letter != 0) printf(" -s %c", o->letter);
+        if (o->kind != MF_CLI_FLAG) printf(wants_file(o->arg) ? " -r -F" : " -x");
+        if (o->kind == MF_CLI_ENUM) {
+            printf(" -a '");
+            for (int i = 0; o->choices[i] != NULL; i++)
+                printf("%s%s", i > 0 ? " " : "", o->choices[i]);
+            printf("'");
+        } else if (wants_preset(o->arg)) {
+            printf(" -a '(__moefw_presets)'");
+        } else if (wants_folder(o->arg)) {
+            printf(" -a '(__fish_complete_directories)'");
+        }
+        printf(" -d '");
+        quoted(o->help);
+        printf("'\n");
+    }
+}
+
+static void fish_verb(const mf_verb *v)
+{
+    char when[96];
+    snprintf(when, sizeof when, " -n '__moefw_verb %s'", v->name);
+    fish_options(when, v->options);
+    for (const mf_cli_form *f = v->forms; f->min >= 0; f++)
+        if (f->action && f->help) {
+            printf("complete -c moefw -n '__moefw_verb %s; and not __fish_seen_subcommand_from",
+                   v->name);
+            words_of_actions(v);
+            printf("' -a %s -d '", f->action);
+            quoted(f->help);
+            printf("'\n");
+        }
+    if (words_of_operand(v)) {
+        printf("complete -c moefw%s -a '", when);
+        put_words(words_of_operand(v));
+        printf("'\n");
+    }
+    if (wants_operand(v, wants_preset))
+        printf("complete -c moefw%s -a '(__moefw_presets)'\n", when);
+    if (wants_operand(v, wants_file) || wants_operand(v, wants_folder))
+        printf("complete -c moefw%s -F\n", when);
+}
+
+static void complete_fish(void)
+{
+    printf("# moefw completion for fish: moefw completion fish | source\n"
+           "function __moefw_presets\n"
+           "    moefw config presets 2>/dev/null\nend\n"
+           "# The first word that is a verb is the verb: others may be actions or values.\n"
+           "function __moefw_verb\n"
+           "    set -l verb\n"
+           "    for word in (commandline -opc)\n"
+           "        if contains -- $word");
+    for (int i = 0; mf_verbs[i] != NULL; i++)
+        printf(" %s", mf_verbs[i]->name);
+    printf("\n            set verb $word\n"
+           "            break\n"
+           "        end\n"
+           "    end\n"
+           "    test \"$verb\" = \"$argv\"\nend\n"
+           "complete -c moefw -f\n");
+    for (int i = 0; mf_verbs[i] != NULL; i++) {
+        printf("complete -c moefw -n __moefw_verb -a %s -d '", mf_verbs[i]->name);
+        quoted(mf_verbs[i]->brief);
+        printf("'\n");
+    }
+    fish_options("", mf_cli_globals);
+    for (int i = 0; mf_verbs[i] != NULL; i++)
+        fish_verb(mf_verbs[i]);
+}
+
+static int complete_shell(const char *shell)
+{
+    if (strcmp(shell, "bash") == 0)
+        complete_bash();
+    else if (strcmp(shell, "zsh") == 0)
+        complete_zsh();
+    else if (strcmp(shell, "fish") == 0)
+        complete_fish();
+    else
+        return mf_fail(MF_EUSAGE, "unknown shell '%s'; expected bash, zsh or fish", shell);
+    return MF_OK;
+}
+
+/* mdoc and mdoc-synopsis are for tests/regenerate.sh. */
+static int run(const mf_cli *cli)
+{
+    const char *what = mf_cli_operand(cli, 0);
+    const int rc = mf_cli_no_json(cli, "a shell script");
+    if (rc != MF_OK) return rc;
+    if (strcmp(what, "mdoc") == 0)
+        mf_cli_manual();
+    else if (strcmp(what, "mdoc-synopsis") == 0)
+        mf_cli_synopsis();
+    else
+        return complete_shell(what);
+    return MF_OK;
+}
+
+static const mf_cli_form forms[] = {{NULL, "bash|zsh|fish", 1, 1, NULL}, MF_CLI_FORM_END};
+
+const mf_verb mf_verb_completion = {
+    .name = "completion",
+    .brief = "print a shell completion script",
+    .forms = forms,
+    .run = run,
+    .notes = "bash: eval \"$(moefw completion bash)\" in ~/.bashrc\n"
+             "zsh:  moefw completion zsh >\"${fpath[1]}/_moefw\"\n"
+             "fish: moefw completion fish >~/.config/fish/completions/moefw.fish\n",
+};

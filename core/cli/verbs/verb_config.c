@@ -1,0 +1,247 @@
+/* moefw config show|check: the configuration that a command would use. check builds the model
+ * without values, so plugins judge the sizes too. */
+#include "base/text/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "cli/cli_model.h"
+#include "config/aliases.h"
+#include "config/sources.h"
+#include "train/cost.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MIB 1048576.0
+
+static int show(const mf_cli *cli)
+{
+    int rc = mf_cli_no_json(cli, "INI");
+    if (rc != MF_OK) return rc;
+    if (mf_cli_flag(cli, "template")) {
+        mf_sections_template(mf_config_sections, stdout);
+        return MF_OK;
+    }
+    mf_config *config;
+    rc = mf_cli_config(cli, mf_cli_operand(cli, 0), &config);
+    if (rc == MF_OK) rc = mf_config_write(config, stdout);
+    mf_config_free(config);
+    return rc;
+}
+
+enum { MAX_NOTES = 32 };
+
+/* Faults as they are found: printed, or collected as JSON. */
+typedef struct findings {
+    mf_jw *json; /* NULL: as text */
+    int n, n_notes;
+    char *note[MAX_NOTES]; /* for JSON */
+} findings;
+
+static void on_problem(void *arg, const mf_problem *p)
+{
+    findings *f = arg;
+    f->n++;
+    if (!f->json) {
+        fprintf(stderr, "moefw: %s\n", p->message);
+        return;
+    }
+    mf_jw_object(f->json);
+    mf_jw_key(f->json, "file");
+    p->file ? mf_jw_string(f->json, p->file) : mf_jw_null(f->json);
+    mf_jw_kv_int(f->json, "line", p->line);
+    mf_jw_key(f->json, "key");
+    if (p->section && p->key && p->key[0] != '\0') {
+        char key[128];
+        snprintf(key, sizeof key, "%s.%s", p->section, p->key);
+        mf_jw_string(f->json, key);
+    } else {
+        p->section ? mf_jw_string(f->json, p->section) : mf_jw_null(f->json);
+    }
+    mf_jw_kv_string(f->json, "message", p->message);
+    mf_jw_key(f->json, "nearest");
+    p->nearest ? mf_jw_string(f->json, p->nearest) : mf_jw_null(f->json);
+    mf_jw_end(f->json);
+}
+
+/* A fault of a whole file (unreadable, not INI) comes as an error: "FILE:LINE: ...". */
+static void on_error(findings *f)
+{
+    char file[1024] = "";
+    const char *message = mf_error_message();
+    int line = 0, at = 0;
+    if (sscanf(message, "%1023[^:]:%d:%n", file, &line, &at) < 2 || at == 0) file[0] = '\0';
+    mf_problem p = {.code = mf_error_code(),
+                    .file = file[0] != '\0' ? file : NULL,
+                    .line = line,
+                    .message = message};
+    on_problem(f, &p);
+}
+
+/* Builds the model, so plugins judge these sizes. The session owns config. Unreadable data are
+ * not a fault of the configuration; then sizes may be unknown. */
+static int build(mf_config *config, findings *f, mf_cost *cost)
+{
+    mf_session *s = NULL;
+    int rc = mf_cli_model_open(config, true, &s);
+    if (rc == MF_OK) rc = mf_cost_of(s, cost);
+    mf_session_close(s);
+    if (rc == MF_EINPUT || rc == MF_EIO || rc == MF_ENOTFOUND) {
+        mf_log(MF_LOG_WARN, "%s; the size of the model is not known without it",
+               mf_error_message());
+        return MF_OK;
+    }
+    if (rc != MF_OK) on_error(f);
+    return rc;
+}
+
+static void put_cost(mf_jw *w, bool known, const mf_cost *cost)
+{
+    static const char *const keys[] = {"params", "params_active", "memory_mib"};
+    const double values[] = {(double)cost->params, (double)cost->params_active,
+                             (double)cost->memory / MIB};
+    for (int i = 0; i < 3; i++) {
+        mf_jw_key(w, keys[i]);
+        if (!known || values[i] == 0)
+            mf_jw_null(w);
+        else if (i < 2)
+            mf_jw_int(w, (int64_t)values[i]);
+        else
+            mf_jw_real(w, values[i]);
+    }
+}
+
+static void print_row(const char *name, int64_t params, int64_t active)
+{
+    const double bytes = sizeof(float);
+    printf("  %-10s %13lld %13lld %13.2f %13.2f\n", name, (long long)params, (long long)active,
+           (double)params * bytes / MIB, (double)active * bytes / MIB);
+}
+
+/* Prints the parameters, and those that one token uses in inference. */
+static void print_cost(const mf_cost *cost)
+{
+    printf("ok: %.2f M parameters, %.2f M active per token; ", (double)cost->params / 1e6,
+           (double)cost->params_active / 1e6);
+    if (cost->memory > 0)
+        printf("%.0f MiB to train\n", (double)cost->memory / MIB);
+    else
+        puts("memory to train: not known without the data");
+    printf("  %-10s %13s %13s %13s %13s\n", "parameters", "loaded", "inference", "MiB loaded",
+           "MiB inference");
+    for (int i = 0; i < cost->n_modules; i++)
+        print_row(cost->module[i].name, cost->module[i].params, cost->module[i].active);
+    print_row("all", cost->params, cost->params_active);
+}
+
+/* An old key and what it is called now: a note, not a fault. */
+static void on_old_key(void *arg, const char *file, int line, const char *words)
+{
+    findings *f = arg;
+    if (f->json != NULL) {
+        if (f->n_notes < MAX_NOTES) f->note[f->n_notes++] = mf_strf("%s", words);
+        return;
+    }
+    if (strncmp(file, "--", 2) == 0)
+        fprintf(stderr, "moefw: note: %s: %s\n", file, words);
+    else
+        fprintf(stderr, "moefw: note: %s:%d: %s\n", file, line, words);
+}
+
+static void put_notes(findings *f)
+{
+    mf_jw_key(f->json, "notes");
+    mf_jw_array(f->json);
+    for (int i = 0; i < f->n_notes; i++) {
+        mf_jw_string(f->json, f->note[i] != NULL ? f->note[i] : "");
+        mf_free(f->note[i]);
+    }
+    mf_jw_end(f->json);
+}
+
+static int check(const mf_cli *cli)
+{
+    findings f = {.json = mf_cli_json(cli) ? mf_jw_new() : NULL};
+    mf_problem_sink sink = {on_problem, &f};
+    mf_config *config;
+    if (f.json) {
+        mf_jw_object(f.json);
+        mf_jw_key(f.json, "errors");
+        mf_jw_array(f.json);
+    }
+    int rc = mf_cli_config_told(cli, mf_cli_operand(cli, 0), &sink, &config);
+    if (config) {
+        int plugins = mf_config_open_plugins(config, &sink);
+        if (rc == MF_OK) rc = plugins;
+    }
+    if (rc != MF_OK && f.n == 0) on_error(&f);
+    mf_cost cost = {0};
+    if (config != NULL) mf_config_translations(config->given, on_old_key, &f);
+    if (rc == MF_OK)
+        rc = build(config, &f, &cost);
+    else
+        mf_config_free(config);
+    if (rc != MF_OK) mf_error_clear(); /* it has been reported */
+    if (!f.json) {
+        if (rc == MF_OK && cost.params == 0)
+            puts("ok");
+        else if (rc == MF_OK)
+            print_cost(&cost);
+        return rc;
+    }
+    mf_jw_end(f.json);
+    put_notes(&f);
+    mf_jw_kv_bool(f.json, "ok", rc == MF_OK);
+    put_cost(f.json, cost.params > 0, &cost);
+    mf_cost_put_modules(f.json, cost.n_modules, cost.module);
+    mf_jw_end(f.json);
+    const char *text = mf_jw_text(f.json, NULL);
+    if (text) puts(text);
+    mf_jw_free(f.json);
+    return text ? rc : MF_ENOMEM;
+}
+
+static int presets(const mf_cli *cli)
+{
+    mf_arena *arena = mf_arena_new();
+    if (!arena) return MF_ENOMEM;
+    const char *const *names = mf_config_preset_names(arena);
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && names[i]; i++)
+        rc = mf_cli_put_name(cli, "preset", names[i]);
+    mf_arena_free(arena);
+    return rc;
+}
+
+static int run(const mf_cli *cli)
+{
+    if (strcmp(mf_cli_action(cli), "presets") == 0) return presets(cli);
+    if (strcmp(mf_cli_action(cli), "mdoc") == 0) { /* for tests/regenerate.sh */
+        mf_sections_manual(mf_config_sections, stdout);
+        return MF_OK;
+    }
+    return strcmp(mf_cli_action(cli), "show") == 0 ? show(cli) : check(cli);
+}
+
+static const mf_cli_form forms[] = {
+    {"show", "[CONFIG|PRESET]", 0, 1, "print every key with the value in force"},
+    {"check", "[CONFIG|PRESET]", 0, 1, "judge it without running anything; tells all faults"},
+    {"presets", NULL, 0, 0, "print the names of the presets"},
+    {"mdoc", NULL, 0, 0, NULL},
+    MF_CLI_FORM_END};
+
+static const mf_cli_option options[] = {
+    {.name = "template",
+     .of = "show",
+     .kind = MF_CLI_FLAG,
+     .help = "show: every key, commented out, with its default and what it means"},
+    MF_CLI_DATA_FILES,
+    MF_CLI_END};
+
+const mf_verb mf_verb_config = {
+    .name = "config",
+    .brief = "show or check a configuration",
+    .forms = forms,
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,169 @@
+/* moefw eval: loss and routing of a trained run, or of a configuration with its start weights.
+ * It measures as the evaluations of training do. */
+#include <stdio.h>
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "run/run_internal.h"
+#include "train/run/rundir.h"
+
+static const mf_cli_form forms[] = {
+    {NULL, "RUN|CONFIG", 1, 1,
+     "measure a run's newest checkpoint, or an untrained configuration"},
+    MF_CLI_FORM_END};
+
+static const char *const splits[] = {"train", "val", "test", NULL};
+
+static const mf_cli_option options[] = {
+    {.name = "data",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .help = "measure on all of this file instead of the run's validation split"},
+    {.name = "split",
+     .kind = MF_CLI_ENUM,
+     .arg = "NAME",
+     .choices = splits,
+     .help = "which split: train, val (the default) or test"},
+    {.name = "batches",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 0,
+     .hi = 1e15,
+     .help = "at most so many batches; 0: the whole split"},
+    {.name = "heads",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 1e15,
+     .help =
+         "gradient norm and importance of each attention head as well, over at most N batches: "
+         "one run forward a head and batch"},
+    {.name = "dtype",
+     .kind = MF_CLI_ENUM,
+     .arg = "TYPE",
+     .choices = mf_config_dtypes,
+     .set = "train.dtype",
+     .help = "type of the gemms: f32 or bf16 (as the run was trained)"},
+    MF_CLI_END};
+
+static void print_text(const mf_session *s, const mf_metrics_record *r, int64_t step,
+                       mf_split split)
+{
+    char answers[1024];
+    const bool by_row = mf_task_by_row(s->config->model.task),
+               nats = s->config->model.task != MF_TASK_REGRESS && s->config->n_tasks == 0;
+    printf("%s after %lld steps: loss %.4f", r->split, (long long)step, r->task_loss);
+    if (nats) printf(" nats per %s", by_row ? "example" : "token");
+    if (r->ppl == r->ppl) printf(", perplexity %.3f", r->ppl);
+    if (r->ppl_batch_mean == r->ppl_batch_mean)
+        printf(" (mean of batches %.3f)", r->ppl_batch_mean);
+    if (r->bits_per_byte == r->bits_per_byte) printf(", %.4f bits per byte", r->bits_per_byte);
+    printf(" (%lld %s)\n", (long long)r->tokens, by_row ? "examples" : "tokens");
+    if (mf_metrics_predictions(r, answers, sizeof answers)[0] != '\0') puts(answers);
+    if (r->ppl == r->ppl) {
+        printf(
+            "parameter efficiency %.4g (1 / perplexity for each of %.3f M parameters in use)",
+            mf_metrics_efficiency(r), (double)r->params_active / 1e6);
+        if (r->heads_total > 0 && r->heads_active > 0)
+            printf("; perplexity / head %.4g, head efficiency %.4g (%lld of %lld heads)",
+                   r->ppl / (double)r->heads_active, mf_metrics_head_efficiency(r),
+                   (long long)r->heads_active, (long long)r->heads_total);
+        putchar('\n');
+    }
+    const double floor = mf_corpus_floor(s->corpus, split, MF_FLOOR_PAST, 0, 0);
+    if (floor == floor)
+        printf("entropy floor of the corpus %.4f: loss is %.3f x the floor\n", floor,
+               r->task_loss / floor);
+    for (int i = 0; i < r->n_layers; i++) {
+        const mf_layer_stats *l = &r->layers[i];
+        printf("layer %d: entropy %.3f, load CV %.3f, dropped %.2f %%, empty experts %d",
+               (int)l->layer, l->entropy, l->load_cv, 100 * l->drop_rate, (int)l->empty);
+        if (l->nmi == l->nmi) printf(", NMI(expert, label) %.4f", l->nmi);
+        putchar('\n');
+    }
+}
+
+static void print_heads(const mf_metrics_record *r)
+{
+    for (int i = 0; i < r->n_head_layers; i++) {
+        const mf_head_stats *s = &r->heads[i];
+        for (int h = 0; h < s->heads; h++) {
+            printf("layer %d, head %d: ", (int)s->layer, h);
+            if (s->active[h] == 0)
+                puts("pruned");
+            else
+                printf("gate %.3f, entropy %.3f, gradient norm %.3g, importance %.3f\n",
+                       (double)s->gate[h], (double)s->entropy[h], (double)s->grad_norm[h],
+                       (double)s->importance[h]);
+        }
+    }
+}
+
+static int measure(const mf_cli *cli, moefw_run *run)
+{
+    moefw_metrics m = {.size = sizeof m};
+    const mf_split split = (mf_split)mf_cli_enum(cli, "split", MF_SPLIT_VAL);
+    const int64_t heads = mf_cli_int(cli, "heads", 0);
+    int rc = moefw_run_evaluate(run, mf_split_name(split), mf_cli_int(cli, "batches", 0), &m);
+    if (rc == MF_OK && heads > 0) {
+        rc = mf_evaluator_heads(run->evaluator, run->step, heads);
+        if (rc == MF_OK) rc = mf_run_metrics(run, &run->record, &m);
+    }
+    if (rc != MF_OK) return rc;
+    if (mf_cli_json(cli)) {
+        puts(m.json);
+        return MF_OK;
+    }
+    print_text(run->session, &run->record, run->step, split);
+    if (heads > 0) print_heads(&run->record);
+    return MF_OK;
+}
+
+static void tell(void *arg, int level, const char *line)
+{
+    (void)arg;
+    mf_log((mf_log_level)level, "%s", line);
+}
+
+static int configure(const mf_cli *cli, moefw_run *run)
+{
+    mf_assignment *a;
+    mf_run_scope scope;
+    int n = 0;
+    mf_arena *arena = mf_arena_new();
+    int rc = arena ? mf_cli_assignments(cli, arena, &a, &n) : MF_ENOMEM;
+    if (rc == MF_OK) {
+        mf_run_enter(run, &scope);
+        rc = mf_run_leave(run, &scope, mf_run_configure(run, mf_cli_operand(cli, 0), n, a));
+    }
+    mf_arena_free(arena);
+    return rc;
+}
+
+static int run_verb(const mf_cli *cli)
+{
+    const char *what = mf_cli_operand(cli, 0);
+    const bool is_run = mf_rundir_readable(what);
+    moefw_open_options o = MOEFW_OPEN_OPTIONS_INIT;
+    o.dtype = mf_cli_text(cli, "dtype", NULL);
+    o.data = 1;
+    o.path = mf_cli_text(cli, "data", NULL);
+    o.gradients = mf_cli_int(cli, "heads", 0) > 0;
+    o.threads = (int)mf_cli_int(cli, "threads", 0);
+    moefw_run *run = moefw_run_new();
+    if (!run) return MF_ENOMEM;
+    moefw_run_on_log(run, (int)mf_log_get_level(), tell, NULL);
+    if (is_run) mf_cli_run_stays(cli, what);
+    int rc = is_run ? MF_OK : configure(cli, run);
+    if (rc == MF_OK) rc = moefw_run_open(run, is_run ? what : NULL, &o);
+    if (rc == MF_OK) rc = measure(cli, run);
+    moefw_run_free(run);
+    return rc;
+}
+
+const mf_verb mf_verb_eval = {.name = "eval",
+                              .brief = "measure a run on a split",
+                              .forms = forms,
+                              .options = options,
+                              .run = run_verb,
+                              .computes = true};

@@ -1,0 +1,332 @@
+/* moefw plugin list|info|check|new: lists plugins, describes one, checks that it keeps
+ * the rules, and writes the start of a new one. A plugin that cannot be loaded is
+ * listed with the reason. */
+#include "base/text/json.h"
+#include "base/mem.h"
+#include "base/file/paths.h"
+#include "cli/cli.h"
+#include "lab/check/check.h"
+#include "lab/scaffold.h"
+#include "plugin/load/open.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static int print_json(mf_jw *w)
+{
+    const char *text = mf_jw_text(w, NULL);
+    if (text) puts(text);
+    int rc = text ? MF_OK : mf_fail(MF_ENOMEM, "out of memory for the JSON text");
+    mf_jw_free(w);
+    return rc;
+}
+
+/* ---- list ---- */
+
+static void list_json(mf_jw *w, const mf_found *f, const mf_loaded *p, const char *error)
+{
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "name", f->name);
+    const char *kind = mf_kind_name(f->kind);
+    mf_jw_key(w, "kind");
+    kind ? mf_jw_string(w, kind) : mf_jw_null(w);
+    mf_jw_key(w, "file");
+    f->path ? mf_jw_string(w, f->path) : mf_jw_null(w);
+    mf_jw_kv_bool(w, "own", f->own);
+    mf_jw_key(w, "dropin");
+    f->dropin ? mf_jw_string(w, f->dropin) : mf_jw_null(w);
+    if (p) {
+        mf_jw_kv_string(w, "version", p->version);
+        mf_jw_kv_int(w, "abi", p->abi);
+        mf_jw_kv_string(w, "license", p->license);
+        mf_jw_kv_string(w, "brief", p->brief);
+    }
+    mf_jw_key(w, "error");
+    error ? mf_jw_string(w, error) : mf_jw_null(w);
+    mf_jw_end(w);
+}
+
+static void list_row(const mf_found *f, const mf_loaded *p, const char *error, mf_kind *last)
+{
+    const char *folder = mf_kind_folder(f->kind);
+    if (f->kind != *last) printf("%s%s\n", *last != 0 ? "\n" : "", folder ? folder : "?");
+    *last = f->kind;
+    if (!p)
+        printf("  %-20s REFUSED  %s\n", f->name, error);
+    else
+        printf("  %-20s %-8s %s%s%s%s\n", f->name, p->version, p->brief, f->own ? "" : "  [",
+               f->own ? "" : f->path, f->own ? "" : "]");
+}
+
+static int list(const mf_cli *cli)
+{
+    mf_arena *arena = mf_arena_new();
+    mf_found *found = NULL;
+    int n = 0;
+    int rc = arena ? mf_find_all(arena, 0, &found, &n) : MF_ENOMEM;
+    mf_jw *w = mf_cli_json(cli) && rc == MF_OK ? mf_jw_new() : NULL;
+    mf_kind last = 0;
+    if (w) {
+        mf_jw_object(w);
+        mf_jw_key(w, "plugins");
+        mf_jw_array(w);
+    }
+    for (int i = 0; i < n; i++) {
+        const mf_loaded *p = NULL;
+        const char *error = found[i].fault;
+        if (!error && mf_plugin_load_found(&found[i], NULL, 0, &p) != MF_OK)
+            error = mf_error_message();
+        if (w)
+            list_json(w, &found[i], p, error);
+        else
+            list_row(&found[i], p, error, &last);
+    }
+    if (w) {
+        mf_jw_end(w);
+        mf_jw_end(w);
+        rc = print_json(w);
+    }
+    mf_arena_free(arena);
+    return rc;
+}
+
+/* ---- info ---- */
+
+/* A default as a JSON value; null: the option is required. */
+static void default_json(mf_jw *w, const mf_option *o)
+{
+    long long whole;
+    double real;
+    bool yes;
+    mf_jw_key(w, "default");
+    if (!o->value)
+        mf_jw_null(w);
+    else if (o->type == MF_OPT_INT && mf_parse_i64(o->value, &whole))
+        mf_jw_int(w, whole);
+    else if (o->type == MF_OPT_REAL && mf_parse_f64(o->value, &real))
+        mf_jw_real(w, real);
+    else if (o->type == MF_OPT_BOOL && mf_parse_bool(o->value, &yes))
+        mf_jw_bool(w, yes);
+    else
+        mf_jw_string(w, o->value);
+}
+
+static bool has_bounds(const mf_option *o)
+{
+    return o->type == MF_OPT_INT || o->type == MF_OPT_REAL;
+}
+
+static void option_json(mf_jw *w, const mf_option *o)
+{
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "name", o->name);
+    mf_jw_kv_string(w, "type", mf_option_type_name(o));
+    default_json(w, o);
+    mf_jw_kv_real(w, "lo", has_bounds(o) ? o->lo : (double)NAN); /* NaN: null */
+    mf_jw_kv_real(w, "hi", has_bounds(o) ? o->hi : (double)NAN);
+    mf_jw_key(w, "choices");
+    if (!o->choices) {
+        mf_jw_null(w);
+    } else {
+        mf_jw_array(w);
+        for (int i = 0; o->choices[i] != NULL; i++)
+            mf_jw_string(w, o->choices[i]);
+        mf_jw_end(w);
+    }
+    mf_jw_kv_bool(w, "live", (o->flags & MF_OPT_LIVE) != 0);
+    mf_jw_kv_string(w, "help", o->help);
+    mf_jw_end(w);
+}
+
+static int info_json(const mf_loaded *p)
+{
+    mf_jw *w = mf_jw_new();
+    if (!w) return MF_ENOMEM;
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "name", p->name);
+    mf_jw_kv_string(w, "kind", mf_kind_name(p->kind));
+    mf_jw_kv_string(w, "version", p->version);
+    mf_jw_kv_int(w, "abi", p->abi);
+    mf_jw_kv_string(w, "license", p->license);
+    mf_jw_kv_string(w, "brief", p->brief);
+    mf_jw_kv_string(w, "file", p->path);
+    mf_jw_kv_string(w, "xxh128", p->hash);
+    mf_jw_key(w, "options");
+    mf_jw_array(w);
+    for (int i = 0; i < p->schema.count; i++)
+        option_json(w, &p->schema.options[i]);
+    mf_jw_end(w);
+    mf_jw_end(w);
+    return print_json(w);
+}
+
+static const char *section_of(mf_kind kind)
+{
+    return kind == MF_ROUTER        ? "router"
+           : kind == MF_EXPERT      ? "expert"
+           : kind == MF_REGULARIZER ? "regularizer.NAME"
+           : kind == MF_ADAPTER     ? "adapter.NAME"
+                                    : "controller.NAME";
+}
+
+static void info_text(const mf_loaded *p)
+{
+    printf("%s %s: %s\n", p->name, p->version, p->brief);
+    printf("  kind     %s\n  licence  %s\n  ABI      %u\n  file     %s\n  xxh128   %s\n",
+           mf_kind_name(p->kind), p->license, (unsigned)p->abi, p->path, p->hash);
+    if (p->schema.count == 0) {
+        printf("no options\n");
+        return;
+    }
+    printf("options, in [%s]:\n", section_of(p->kind));
+    for (int i = 0; i < p->schema.count; i++) {
+        const mf_option *o = &p->schema.options[i];
+        char expected[512];
+        mf_option_expected(o, expected, sizeof expected);
+        printf("  %s = %s\n      %s; %s%s%s\n", o->name,
+               !o->value             ? "(must be given)"
+               : o->value[0] == '\0' ? "\"\""
+                                     : o->value,
+               o->help, expected, (o->flags & MF_OPT_LIVE) != 0 ? "; live" : "",
+               !o->value ? "; no default" : "");
+    }
+}
+
+/* Its options as a list for the manual pages; called by tests/regenerate.sh. */
+static void info_mdoc(const mf_loaded *p)
+{
+    if (p->schema.count == 0) {
+        puts("It has no options.");
+        return;
+    }
+    puts(".Bl -tag -width indent");
+    for (int i = 0; i < p->schema.count; i++) {
+        const mf_option *o = &p->schema.options[i];
+        char expected[512];
+        mf_option_expected(o, expected, sizeof expected);
+        printf(".It Cm %s No = Ar \"%s\"\n%s;\n%s%s.\n", o->name, o->value ? o->value : "",
+               o->help, expected,
+               !o->value                       ? "; no default"
+               : (o->flags & MF_OPT_LIVE) != 0 ? "; live"
+                                               : "");
+    }
+    puts(".El");
+}
+
+static int info(const mf_cli *cli)
+{
+    const mf_loaded *p;
+    int rc = mf_plugin_load(0, mf_cli_operand(cli, 0), NULL, 0, &p);
+    if (rc != MF_OK) return rc;
+    if (mf_cli_json(cli)) return info_json(p);
+    if (strcmp(mf_cli_action(cli), "mdoc") == 0)
+        info_mdoc(p);
+    else
+        info_text(p);
+    return MF_OK;
+}
+
+/* ---- check ---- */
+
+static void check_row(void *arg, const mf_check_row *row)
+{
+    (void)arg;
+    printf("%-5s %-17s %s\n",
+           row->skipped ? "-"
+           : row->pass  ? "ok"
+                        : "FAIL",
+           row->name, row->detail);
+    fflush(stdout);
+}
+
+static int check_json(const char *what, const mf_check_report *r)
+{
+    mf_jw *w = mf_jw_new();
+    if (!w) return MF_ENOMEM;
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "plugin", r->plugin ? r->plugin->name : what);
+    mf_jw_key(w, "kind");
+    r->plugin ? mf_jw_string(w, mf_kind_name(r->plugin->kind)) : mf_jw_null(w);
+    mf_jw_key(w, "abi");
+    r->plugin ? mf_jw_int(w, r->plugin->abi) : mf_jw_null(w);
+    mf_jw_kv_bool(w, "pass", r->pass);
+    mf_jw_key(w, "checks");
+    mf_jw_array(w);
+    for (int i = 0; i < r->n; i++) {
+        mf_jw_object(w);
+        mf_jw_kv_string(w, "name", r->rows[i].name);
+        mf_jw_kv_bool(w, "pass", r->rows[i].pass);
+        mf_jw_kv_bool(w, "skipped", r->rows[i].skipped);
+        mf_jw_kv_string(w, "detail", r->rows[i].detail);
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+    mf_jw_end(w);
+    return print_json(w);
+}
+
+static int check(const mf_cli *cli)
+{
+    static mf_check_report report;
+    const char *what = mf_cli_operand(cli, 0);
+    int rc = mf_check_plugin(what, mf_cli_json(cli) ? NULL : check_row, NULL, &report);
+    if (rc == MF_OK && mf_cli_json(cli)) rc = check_json(what, &report);
+    if (rc != MF_OK || report.pass) return rc;
+    char failed[300] = "";
+    for (int i = 0; i < report.n; i++)
+        if (!report.rows[i].pass)
+            snprintf(failed + strlen(failed), sizeof failed - strlen(failed), "%s%s",
+                     failed[0] != '\0' ? ", " : "", report.rows[i].name);
+    return mf_fail(MF_EPLUGIN, "plugin %s: %d of %d checks failed: %s",
+                   report.plugin ? report.plugin->name : what, report.failed, report.n, failed);
+}
+
+/* ---- new ---- */
+
+static int new_plugin(const mf_cli *cli)
+{
+    char *folder;
+    int rc = mf_scaffold(mf_cli_operand(cli, 0), mf_cli_operand(cli, 1), mf_cli_operand(cli, 2),
+                         &folder);
+    if (rc != MF_OK) return rc;
+    rc = mf_cli_put_name(cli, "folder", folder);
+    if (rc == MF_OK && !mf_cli_quiet(cli))
+        fprintf(stderr,
+                "a %s that builds and trains is in %s; next:\n"
+                "    make -C %s && make -C %s check\n"
+                "    %s --plugin %s/%s.so --steps 50\n",
+                mf_cli_operand(cli, 0), folder, folder, folder, mf_paths_called(), folder,
+                mf_cli_operand(cli, 1));
+    mf_free(folder);
+    return rc;
+}
+
+static int run(const mf_cli *cli)
+{
+    const char *action = mf_cli_action(cli);
+    if (strcmp(action, "list") == 0) return list(cli);
+    if (strcmp(action, "info") == 0 || strcmp(action, "mdoc") == 0) return info(cli);
+    if (strcmp(action, "check") == 0) return check(cli);
+    return new_plugin(cli);
+}
+
+static const mf_cli_form forms[] = {
+    {"list", NULL, 0, 0, "every plugin that a name can find, and whether it loads"},
+    {"info", "NAME|FILE", 1, 1, "what it is and which options it has"},
+    {"check", "NAME|FILE", 1, 1, "does it keep the rules? descriptor, options, gradients, ..."},
+    {"new", "KIND NAME [FOLDER]", 2, 3,
+     "write the sources of a new one: router, expert, regularizer, controller or adapter"},
+    {"mdoc", "NAME|FILE", 1, 1, NULL},
+    MF_CLI_FORM_END};
+
+const mf_verb mf_verb_plugin = {
+    .name = "plugin",
+    .brief = "list, describe and check plugins, or begin a new one",
+    .forms = forms,
+    .run = run,
+    .notes =
+        "A plugin is a name (drop-in files, then the plugin folders) or a file: a text with\n"
+        "'/' or ending in .so, looked up as given and then under each plugin folder.\n"
+        "MOEFW_PLUGIN_PATH adds folders.\n",
+};

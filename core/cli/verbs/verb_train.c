@@ -1,0 +1,253 @@
+/* moefw train: starts a run from a configuration, or resumes one. Nothing is written before
+ * data and model have been judged. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "cli/signals.h"
+#include "report/terminal/progress.h"
+#include "report/report.h"
+#include "report/terminal/summary.h"
+#include "train/run/rundir.h"
+#include "run/run_internal.h"
+#include "train/trainer.h"
+
+static const mf_cli_form forms[] = {
+    {NULL, "[CONFIG|PRESET|RUN]", 0, 1, "train; --resume continues RUN"}, MF_CLI_FORM_END};
+
+static const mf_cli_option options[] = {
+    {.name = "out",
+     .letter = 'o',
+     .kind = MF_CLI_TEXT,
+     .arg = "DIR",
+     .help = "the run's directory; else runs/NAME-N"},
+    {.name = "resume",
+     .kind = MF_CLI_FLAG,
+     .help = "go on from the last checkpoint of RUN, or of the directory of --out"},
+    {.name = "steps",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 1e15,
+     .set = "train.steps",
+     .help = "optimizer steps"},
+    {.name = "seed",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 0,
+     .hi = 9e15,
+     .set = "train.seed",
+     .help = "of weights, data order and noise"},
+    MF_CLI_DATA_FILES,
+    MF_CLI_END};
+
+/* ---- progress ---- */
+
+typedef struct {
+    mf_progress *progress;
+    double floor;
+    char predictions[1024]; /* of the last validation */
+} watcher;
+
+static int after_step(void *self, mf_trainer *t, mf_step_result *r)
+{
+    (void)t;
+    mf_progress_step(((watcher *)self)->progress, r->step, r->loss, r->tokens_per_s);
+    return MF_OK;
+}
+
+static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
+{
+    watcher *w = self;
+    (void)t;
+    if (strcmp(r->split, mf_split_name(MF_SPLIT_VAL)) != 0) return MF_OK;
+    mf_progress_eval(w->progress, r->step, r->task_loss, w->floor,
+                     mf_metrics_predictions(r, w->predictions, sizeof w->predictions));
+    return MF_OK;
+}
+
+static const mf_observer watching = {
+    .name = "progress", .after_step = after_step, .after_eval = after_eval};
+
+/* ---- the run ---- */
+
+static void tell(void *arg, int level, const char *line)
+{
+    (void)arg;
+    mf_log((mf_log_level)level, "%s", line);
+}
+
+static int resume_run(const mf_cli *cli, moefw_run *run, int n, const mf_assignment *a)
+{
+    const char *config_name = mf_cli_operand(cli, 0), *out = mf_cli_text(cli, "out", NULL);
+    const bool names_run = config_name && mf_rundir_is(config_name);
+    if (!config_name && !out)
+        return mf_fail(MF_EUSAGE, "--resume needs a run to continue: moefw train RUN --resume");
+    if (names_run && out && strcmp(config_name, out) != 0)
+        return mf_fail(MF_EUSAGE,
+                       "--resume: both %s and --out %s name the run to continue; "
+                       "give one of them",
+                       config_name, out);
+    if (out && config_name && !names_run)
+        mf_log(MF_LOG_INFO, "%s continues with its own configuration; %s is not read", out,
+               config_name);
+    return mf_run_resume(run, out ? out : config_name, n, a);
+}
+
+static int open_run(const mf_cli *cli, moefw_run *run)
+{
+    const char *config_name = mf_cli_operand(cli, 0), *out = mf_cli_text(cli, "out", NULL);
+    const bool resume = mf_cli_flag(cli, "resume");
+    mf_assignment *a;
+    mf_run_scope scope;
+    int n = 0;
+    if (!resume && config_name && mf_rundir_is(config_name))
+        return mf_fail(MF_EUSAGE,
+                       "%s is a run; expected --resume to continue it, or its config.ini "
+                       "to repeat it",
+                       config_name);
+    mf_arena *arena = mf_arena_new();
+    int rc = arena ? mf_cli_assignments(cli, arena, &a, &n) : MF_ENOMEM;
+    if (rc == MF_OK) {
+        mf_run_enter(run, &scope);
+        if (resume) {
+            rc = resume_run(cli, run, n, a);
+        } else {
+            rc = mf_run_configure(run, config_name, n, a);
+            if (rc == MF_OK) rc = mf_run_start(run, out, out ? NULL : "runs");
+        }
+        rc = mf_run_leave(run, &scope, rc);
+    }
+    mf_arena_free(arena);
+    return rc;
+}
+
+/* The unit of the loss; NULL if it is no cross entropy, or a sum of several losses. */
+static const char *unit_of(const mf_session *s)
+{
+    const mf_config *c = s->config;
+    if (c->model.task == MF_TASK_REGRESS || c->n_tasks > 0) return NULL;
+    if (c->model.task == MF_TASK_CLASSIFY) return "example";
+    if (s->tokenizer && s->tokenizer->vocab == 256) return "byte";
+    return s->tokenizer ? s->tokenizer->ops->name : "token";
+}
+
+/* Prints one line for each head if there are several. */
+static void tell_heads(const mf_model *m)
+{
+    const int n = mf_model_tasks(m);
+    for (int i = 0; n > 1 && i < n; i++) {
+        const bool number = mf_model_task_kind(m, i) == MF_TASK_REGRESS;
+        mf_log(MF_LOG_INFO, "head %s: %s, %lld parameters, weight %g", mf_model_task_name(m, i),
+               number ? "regress" : "classify", (long long)mf_model_task_params(m, i),
+               m->task_weights[i]);
+    }
+}
+
+static void summarise(const mf_session *s, const mf_rundir *dir, const mf_train_result *r,
+                      const watcher *w, bool reported)
+{
+    const mf_terminal t = mf_terminal_of(stderr);
+    const mf_config *c = s->config;
+    int32_t layers[1024];
+    for (int32_t i = 0; i < s->model->n_moe && i < 1024; i++)
+        layers[i] = s->model->moe[i].layer;
+    const mf_summary summary = {
+        .run = dir->path,
+        .report = reported ? dir->report : NULL,
+        .unit = unit_of(s),
+        .predictions = w->predictions[0] != '\0' ? w->predictions : NULL,
+        .router = c->router.plugin,
+        .generates = c->model.task == MF_TASK_LM,
+        .steps = r->step,
+        .tokens = r->tokens,
+        .wall_s = r->wall_s,
+        .tokens_per_s = r->wall_s > 0 ? (double)r->tokens / r->wall_s : 0,
+        .val_loss = r->val_loss,
+        .floor = r->floor,
+        .n_layers = r->n_layers,
+        .layers = layers,
+        .nmi = r->nmi,
+        .nmi_random = r->nmi_random};
+    mf_summary_print(&t, &summary);
+}
+
+/* An end before the last step is reported with the command that continues. */
+static int stopped(int rc)
+{
+    char message[512];
+    if (rc != MF_ESIGNAL && rc != MF_ELIMIT) return rc;
+    snprintf(message, sizeof message, "%s", mf_error_message());
+    return mf_fail(rc, "%s; continue with --resume", message);
+}
+
+static void introduce(const moefw_run *run)
+{
+    const mf_session *s = run->session;
+    moefw_info info = {.size = sizeof info};
+    mf_model_module module[MF_MODEL_MODULES];
+    if (moefw_run_info((moefw_run *)run, &info) != MF_OK) return;
+    mf_log(MF_LOG_INFO,
+           "%s: %.2f M parameters, %.2f M active per token; %lld steps; results in %s",
+           s->config->name, (double)info.params / 1e6, (double)info.params_active / 1e6,
+           (long long)info.steps, info.directory);
+    const int n_modules = mf_model_modules(s->model, module);
+    for (int i = 0; i < n_modules; i++)
+        mf_log(MF_LOG_DEBUG, "%-9s %lld parameters, %lld active per token", module[i].name,
+               (long long)module[i].params, (long long)module[i].active);
+    tell_heads(s->model);
+}
+
+static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
+{
+    const mf_terminal terminal = mf_terminal_of(stderr);
+    watcher w = {.floor = mf_session_floor(run->session)};
+    int rc = mf_trainer_observe(run->trainer, &watching, &w);
+    if (rc == MF_OK) rc = mf_trainer_begin(run->trainer);
+    if (rc != MF_OK) return rc;
+    introduce(run);
+    w.progress = mf_progress_new(&terminal, "train", mf_trainer_steps(run->trainer),
+                                 run->session->steps, mf_cli_quiet(cli));
+    mf_signals_catch(run);
+    rc = stopped(moefw_run_train(run));
+    mf_signals_release();
+    mf_progress_end(w.progress);
+    *ret_signal = mf_signals_stop();
+    if (rc == MF_OK && !mf_cli_quiet(cli))
+        summarise(run->session, run->dir, mf_trainer_result(run->trainer), &w, run->reported);
+    return rc;
+}
+
+static int run_verb(const mf_cli *cli)
+{
+    moefw_run *run = moefw_run_new();
+    int stopped_by = 0;
+    if (!run) return MF_ENOMEM;
+    moefw_run_on_log(run, (int)mf_log_get_level(), tell, NULL);
+    int rc = open_run(cli, run);
+    if (rc == MF_OK) rc = train(cli, run, &stopped_by);
+    if (run->directory && (rc == MF_OK || rc == MF_ESIGNAL || rc == MF_ELIMIT)) {
+        const int put = mf_cli_put_name(cli, "run", run->directory);
+        if (rc == MF_OK) rc = put;
+    }
+    moefw_run_free(run);
+    if (rc == MF_ESIGNAL) { /* the shell is to see which signal it was */
+        mf_log(MF_LOG_WARN, "%s", mf_error_message());
+        fflush(stdout);
+        signal(stopped_by, SIG_DFL);
+        raise(stopped_by);
+    }
+    return rc;
+}
+
+const mf_verb mf_verb_train = {.name = "train",
+                               .brief = "train a model",
+                               .forms = forms,
+                               .options = options,
+                               .run = run_verb,
+                               .computes = true};

@@ -1,0 +1,59 @@
+/* config/faults.c: faults of a configuration. Each names the line of its value. Without a sink
+ * the first fault is the error; with one, all of them are passed to it. */
+#include "base/error.h"
+#include "config/section.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+/* Reports the recorded message. at: the entry at fault; what: a prefix, or "". */
+static void tell(mf_config_faults *j, const mf_ini_entry *at, const char *what, mf_problem *p)
+{
+    if (at) {
+        p->file = at->file;
+        p->line = at->line;
+    }
+    if (at && !mf_ini_is_file(at->file))
+        mf_fail_context(MF_ECONFIG, what[0] ? "%s: %s" : "%s", at->file, what);
+    else if (at)
+        mf_fail_context(MF_ECONFIG, what[0] ? "%s:%d: %s" : "%s:%d", at->file, at->line, what);
+    else
+        mf_fail_context(MF_ECONFIG, "%s", what);
+    if (j->first == MF_OK) j->first = MF_ECONFIG;
+    if (!j->sink) return;
+    p->message = mf_error_message();
+    j->sink->add(j->sink->arg, p);
+}
+
+void mf_config_vfault_at(mf_config_faults *j, const mf_ini_entry *at, const char *nearest,
+                         const char *fmt, va_list args)
+{
+    mf_problem p = {
+        .code = MF_ECONFIG, .section = at->section, .key = at->key, .nearest = nearest};
+    if (j->first != MF_OK && !j->sink) return;
+    mf_vfail(MF_ECONFIG, fmt, args);
+    tell(j, at, "", &p);
+}
+
+void mf_config_fault_at(mf_config_faults *j, const mf_ini_entry *at, const char *nearest,
+                        const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    mf_config_vfault_at(j, at, nearest, fmt, args);
+    va_end(args);
+}
+
+void mf_config_fault(mf_config_faults *j, const char *section, const char *key,
+                     const char *nearest, const char *fmt, ...)
+{
+    mf_problem p = {.code = MF_ECONFIG, .section = section, .key = key, .nearest = nearest};
+    char what[160];
+    va_list args;
+    if (j->first != MF_OK && !j->sink) return;
+    va_start(args, fmt);
+    mf_vfail(MF_ECONFIG, fmt, args);
+    va_end(args);
+    snprintf(what, sizeof what, "'%s' in [%s]", key, section);
+    tell(j, mf_ini_get(j->ini, section, key), what, &p);
+}

@@ -1,0 +1,141 @@
+/* config/section.h: sections of the INI, described by the layers that own them.
+ *
+ * One option table per section is the only list of its keys: it parses, checks bounds, finds
+ * the nearest key, prints the resolved INI, and makes etc/moefw.ini and the manual's key lists.
+ * A layer describes its sections beside its code; the owner of a whole configuration
+ * (train/run_config.h) has a table of mf_section_at that tells where their values lie in it.
+ * Nothing here knows a section by name.
+ *
+ * Integers, booleans (0 or 1) and enums are int64_t in the structs, because option tables
+ * write these. */
+#ifndef MF_CONFIG_SECTION_H
+#define MF_CONFIG_SECTION_H
+
+#include "base/error.h"
+#include "base/text/ini.h"
+#include "plugin/load/open.h"
+#include "plugin/option.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+typedef struct mf_section {
+    const char *name; /* "train"; "regularizer." stands for all [regularizer.NAME] */
+    const char *help; /* one line */
+    const mf_option *options;
+    size_t size;              /* size of the struct that the options fill */
+    const char *const *paths; /* keys whose values may be files; NULL: none */
+    /* The struct is an mf_plugin_section: further keys belong to a plugin of this kind. */
+    bool plugin;
+    mf_kind kind;
+    /* For [PREFIX.NAME] without a plugin: completes the struct after its options were read.
+     * *ret_keep false: the section does not count. The struct begins as mf_named_section. */
+    int (*complete)(void *one, const char *section, const char *label, mf_arena *arena,
+                    bool *ret_keep);
+    int most; /* greatest number of such sections; 0: any number */
+} mf_section;
+
+/* The first fields of the struct of a [PREFIX.NAME] that belongs to no plugin. */
+typedef struct mf_named_section {
+    const char *section; /* "task.score" */
+} mf_named_section;
+
+/* Where the values lie in the struct of a whole configuration. */
+typedef struct mf_section_at {
+    const mf_section *section; /* NULL ends a table */
+    /* offset of the struct; for [PREFIX.NAME]: of a pointer to an array */
+    size_t offset;
+    /* for [PREFIX.NAME]: offset of an int, the length of the array */
+    size_t count;
+} mf_section_at;
+
+/* A section that belongs to a plugin: its name and core's own keys; the other keys are
+ * the plugin's. [regularizer.X] and others without `plugin` use the plugin X; `plugin =
+ * none` removes the section. [router] and [expert] without `plugin` use those of the
+ * default preset. */
+typedef struct mf_plugin_section {
+    const char *section; /* "router", "regularizer.balance" */
+    const char *label;   /* "balance"; "" for router and expert */
+    const char *plugin;  /* name or path */
+    double weight;       /* for regularizers; default 1; live as regularizer.LABEL.weight */
+    int64_t every;       /* for controllers: steps between calls; default 1 */
+    const char *at;      /* for adapters: points and linear layers; "": the plugin's default */
+    const char *layers;  /* for adapters: "all", "0-2, 5" */
+    /* for adapters: factor on the learning rate of their parameters; default 1 */
+    double lr;
+    const char *file; /* file of the key `plugin`, for messages */
+    int line;
+    const mf_section *of;        /* description of the section */
+    const char *const *reserved; /* its keys that belong to core, for mf_instance_new */
+} mf_plugin_section;
+
+/* ---- option tables ---- */
+
+#define MF_NO_BOUND INFINITY                /* no bound other than that of the type */
+extern const char *const mf_section_auto[]; /* {"auto", NULL}: stands for 0 */
+#define MF_SECTION_AUTO(conf, field, def, lo, hi, help)                                        \
+    {                                                                                          \
+#field, help, def, MF_OPT_INT, 0, offsetof(conf, field), lo, hi, mf_section_auto       \
+    }
+#define MF_SECTION_INT(conf, field, def, lo, hi, help)                                         \
+    MF_OPTION_INT(conf, field, def, lo, hi, 0, help)
+#define MF_SECTION_REAL(conf, field, def, lo, hi, help)                                        \
+    MF_OPTION_REAL(conf, field, def, lo, hi, 0, help)
+#define MF_SECTION_BOOL(conf, field, def, help) MF_OPTION_BOOL(conf, field, def, 0, help)
+
+/* ---- reading ---- */
+
+/* Checks all of ini and fills the structs of `conf`, which is zeroed; their pointers are from
+ * the arena. Faults of values are passed to the sink and reading continues; *ret_first is the
+ * code of the first one. Without a sink the first fault is returned. */
+int mf_sections_load(const mf_section_at *all, void *conf, mf_ini *ini, mf_arena *arena,
+                     const mf_problem_sink *sink, int *ret_first);
+/* The description of a section; NULL if there is none: "regularizer.x" finds "regularizer.". */
+const mf_section *mf_section_find(const mf_section_at *all, const char *name);
+/* Whether it stands for any number of sections, [regularizer.NAME]. */
+bool mf_section_named(const mf_section *s);
+
+/* Loads the plugin of a section and checks its options (*ret_conf, from the arena). */
+int mf_section_plugin(const mf_plugin_section *p, mf_ini *ini, mf_arena *arena,
+                      const mf_problem_sink *sink, const mf_loaded **ret, void **ret_conf);
+/* Loads and checks the plugins of all plugin sections of conf, except those in `unused` (may be
+ * NULL). Errors: those of mf_plugin_load; MF_ECONFIG. The sink receives all of them. */
+int mf_sections_open_plugins(const mf_section_at *all, const void *conf, mf_ini *ini,
+                             mf_arena *arena,
+                             bool (*unused)(const void *conf, const mf_plugin_section *p),
+                             const mf_problem_sink *sink);
+
+/* "SECTION.plugin=WHAT", which puts a plugin in place of the configured one of its kind; for
+ * kinds that may occur several times, in a section under its own name. The caller frees *ret
+ * with mf_free. */
+int mf_section_plugin_place(mf_kind kind, const char *name, const char *what, char **ret);
+
+/* ---- rules between keys ---- */
+
+typedef struct mf_config_faults {
+    mf_ini *ini;
+    const mf_problem_sink *sink; /* NULL: only the first fault is recorded */
+    int first;                   /* MF_OK, or MF_ECONFIG */
+} mf_config_faults;
+/* Reports a wrong value at its line. */
+MF_PRINTF(4, 5)
+void mf_config_fault_at(mf_config_faults *j, const mf_ini_entry *at, const char *nearest,
+                        const char *fmt, ...);
+void mf_config_vfault_at(mf_config_faults *j, const mf_ini_entry *at, const char *nearest,
+                         const char *fmt, va_list args);
+/* Reports a broken rule between keys, with the key, and its line if it is set. */
+MF_PRINTF(5, 6)
+void mf_config_fault(mf_config_faults *j, const char *section, const char *key,
+                     const char *nearest, const char *fmt, ...);
+
+/* ---- writing ---- */
+
+/* Writes all keys with their values; in plugin sections also all options of plugins that can be
+ * loaded. Relative paths that exist become absolute. */
+void mf_sections_write(const mf_section_at *all, const void *conf, mf_ini *ini, FILE *out);
+/* etc/moefw.ini: every key, commented out, with its default and help. */
+void mf_sections_template(const mf_section_at *all, FILE *out);
+/* The key lists of moefw.ini(5), in mdoc. */
+void mf_sections_manual(const mf_section_at *all, FILE *out);
+
+#endif

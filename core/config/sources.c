@@ -1,0 +1,287 @@
+/* config/sources.c: finds and reads the sources of a configuration: settings of the machine
+ * and of the user, the chain of presets and files, assignments on the command line. Later
+ * entries win; entries for a plugin that a later source replaced are marked optional. */
+#include "config/sources.h"
+#include "config/aliases.h"
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/file/paths.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_INCLUDES   8 /* greatest depth of presets that include presets */
+#define MAX_SOURCES    (MAX_INCLUDES + 4)
+#define DEFAULT_PRESET "default"
+
+typedef struct sources {
+    mf_ini *ini;
+    mf_arena *arena;
+    int end[MAX_SOURCES]; /* entries before this belong to source i or an earlier one */
+    int n;
+} sources;
+
+static void end_source(sources *s)
+{
+    s->end[s->n++] = mf_ini_count(s->ini);
+}
+
+/* ---- files ---- */
+
+static bool has_suffix(const char *text, const char *suffix)
+{
+    size_t n = strlen(text), m = strlen(suffix);
+    return n >= m && strcmp(text + n - m, suffix) == 0;
+}
+
+/* Where presets lie, below mf_paths_presets(). quick/ holds the small sizes of published
+ * models; a preset has one name wherever its file lies. */
+static const char *const preset_folders[] = {"", "/quick"};
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+const char *const *mf_config_preset_names(mf_arena *arena)
+{
+    static const char *const none[] = {NULL};
+    size_t n_folders = sizeof preset_folders / sizeof *preset_folders, n_names = 0;
+    char **files[sizeof preset_folders / sizeof *preset_folders];
+    int n[sizeof preset_folders / sizeof *preset_folders], kept = 0;
+    for (size_t f = 0; f < n_folders; f++) {
+        char *folder = mf_arena_strf(arena, "%s%s", mf_paths_presets(), preset_folders[f]);
+        if (!folder || mf_list_dir(folder, &files[f], &n[f]) != MF_OK) {
+            files[f] = NULL;
+            n[f] = 0;
+        }
+        n_names += (size_t)n[f];
+    }
+    const char **names = mf_arena_alloc(arena, (n_names + 1) * sizeof *names);
+    for (size_t f = 0; f < n_folders; f++) {
+        for (int i = 0; i < n[f]; i++) {
+            char *name = NULL;
+            if (names && has_suffix(files[f][i], ".ini"))
+                name = mf_arena_strdup(arena, files[f][i]);
+            if (name) {
+                name[strlen(name) - 4] = '\0';
+                names[kept++] = name;
+            }
+            mf_free(files[f][i]);
+        }
+        mf_free(files[f]);
+    }
+    if (!names) return none;
+    qsort(names, (size_t)kept, sizeof *names, compare_names);
+    return names;
+}
+
+int mf_config_preset(mf_arena *arena, const char *name, const mf_ini_entry *at,
+                     const char **ret_path)
+{
+    bool bare = strchr(name, '/') == NULL && name[0] != '\0';
+    for (size_t f = 0; bare && f < sizeof preset_folders / sizeof *preset_folders; f++) {
+        char *path =
+            mf_arena_strf(arena, "%s%s/%s.ini", mf_paths_presets(), preset_folders[f], name);
+        if (!path) return MF_ENOMEM;
+        if (mf_exists(path)) {
+            *ret_path = path;
+            return MF_OK;
+        }
+    }
+    char hint[256], where[512] = "";
+    if (at) snprintf(where, sizeof where, "%s:%d: ", at->file, at->line);
+    mf_did_you_mean(name, mf_config_preset_names(arena), hint, sizeof hint);
+    return mf_fail(at ? MF_ECONFIG : MF_ENOTFOUND, "%sno %spreset named '%s' in %s%s", where,
+                   at ? "" : "such file, and no ", name, mf_paths_presets(), hint);
+}
+
+/* Loads a file that may be missing. */
+static int load_if_there(sources *s, const char *path)
+{
+    if (!path) return MF_ENOMEM;
+    if (!mf_exists(path)) return MF_OK;
+    int rc = mf_ini_load(s->ini, path);
+    end_source(s);
+    return rc;
+}
+
+static int load_settings(sources *s)
+{
+    const char *home = secure_getenv("XDG_CONFIG_HOME"), *below = "";
+    if (!home || home[0] != '/') {
+        home = secure_getenv("HOME");
+        below = "/.config";
+    }
+    int rc = load_if_there(s, mf_arena_strf(s->arena, "%s/moefw.ini", mf_paths_settings()));
+    if (rc == MF_OK && home && home[0] == '/')
+        rc = load_if_there(s, mf_arena_strf(s->arena, "%s%s/moefw/moefw.ini", home, below));
+    return rc;
+}
+
+/* The preset in the file's [include], NULL if there is none. */
+static int included(sources *s, const char *path, const mf_ini_entry **ret)
+{
+    *ret = NULL;
+    mf_ini *alone = mf_ini_new();
+    if (!alone) return MF_ENOMEM;
+    int rc = mf_ini_load(alone, path);
+    mf_ini_entry *e = rc == MF_OK ? mf_ini_get(alone, "include", "preset") : NULL;
+    if (e) {
+        mf_ini_entry *copy = mf_arena_alloc(s->arena, sizeof *copy);
+        char *value = mf_arena_strdup(s->arena, e->value);
+        if (!copy || !value)
+            rc = MF_ENOMEM;
+        else
+            *ret = memcpy(copy, &(mf_ini_entry){.value = value, .file = path, .line = e->line},
+                          sizeof *copy);
+    }
+    mf_ini_free(alone);
+    return rc;
+}
+
+/* Loads the presets that the file includes, innermost first, then the file. */
+static int load_chain(sources *s, const char *path)
+{
+    const char *chain[MAX_INCLUDES];
+    int n = 0, rc = MF_OK;
+    while (rc == MF_OK && path) {
+        const mf_ini_entry *include;
+        rc = included(s, path, &include);
+        if (rc == MF_ENOTFOUND)
+            return mf_fail(MF_ENOTFOUND, "no configuration file '%s'", path);
+        if (rc != MF_OK) return rc;
+        chain[n++] = path;
+        path = NULL;
+        if (!include) break;
+        if (n == MAX_INCLUDES)
+            return mf_fail(MF_ECONFIG, "%s:%d: presets include one another more than %d deep",
+                           include->file, include->line, MAX_INCLUDES);
+        rc = mf_config_preset(s->arena, include->value, include, &path);
+    }
+    while (rc == MF_OK && n > 0) {
+        rc = mf_ini_load(s->ini, chain[--n]);
+        end_source(s);
+    }
+    return rc;
+}
+
+/* Adds one assignment; its section and entry have the assignment's origin. */
+static int load_assignment(sources *s, const mf_assignment *a, int position)
+{
+    mf_ini *alone = mf_ini_new();
+    int rc = alone ? mf_ini_set(alone, a->text, position) : MF_ENOMEM;
+    if (rc == MF_ECONFIG) rc = mf_fail_context(rc, "%s", a->origin);
+    if (rc == MF_OK) {
+        const mf_ini_entry *e = mf_ini_at(alone, 0);
+        rc = mf_ini_put(s->ini, e->section, e->key, e->value, a->origin, position);
+    }
+    mf_ini_free(alone);
+    return rc;
+}
+
+static int load_assignments(sources *s, int n, const mf_assignment *assignments)
+{
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < n; i++)
+        rc = load_assignment(s, &assignments[i], i + 1);
+    end_source(s);
+    return rc;
+}
+
+/* ---- names ---- */
+
+/* The name of a run of this file: the file's name without its ending. A resolved config.ini of
+ * a run takes the name of that run without its number, so repeating "runs/x-3/config.ini" makes
+ * another x. */
+static const char *run_name(mf_arena *arena, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    bool in_run = strcmp(base, "config.ini") == 0 && slash;
+    char *name = mf_arena_strdup(arena, base);
+    if (in_run) {
+        char *folder = mf_arena_strdup(arena, path);
+        if (!folder) return NULL;
+        folder[slash - path] = '\0';
+        slash = strrchr(folder, '/');
+        name = mf_arena_strdup(arena, slash ? slash + 1 : folder);
+    }
+    if (!name) return NULL;
+    if (has_suffix(name, ".ini")) name[strlen(name) - 4] = '\0';
+    char *dash = in_run ? strrchr(name, '-') : NULL;
+    if (dash && dash != name && dash[1] != '\0' &&
+        strspn(dash + 1, "0123456789") == strlen(dash + 1))
+        *dash = '\0';
+    return name[0] != '\0' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 ? name : "run";
+}
+
+/* The file that CONFIG stands for. */
+static int find_config(sources *s, const char *config, const char **ret_path)
+{
+    if (!config) return mf_config_preset(s->arena, DEFAULT_PRESET, NULL, ret_path);
+    bool bare = strchr(config, '/') == NULL && !has_suffix(config, ".ini");
+    if (mf_is_dir(config) && !bare) {
+        *ret_path = mf_arena_strf(s->arena, "%s/config.ini", config);
+    } else if (bare) {
+        int rc = mf_config_preset(s->arena, config, NULL, ret_path);
+        if (rc != MF_ENOTFOUND || !mf_exists(config)) return rc;
+        *ret_path = mf_is_dir(config) ? mf_arena_strf(s->arena, "%s/config.ini", config)
+                                      : mf_arena_strdup(s->arena, config);
+    } else {
+        *ret_path = mf_arena_strdup(s->arena, config);
+    }
+    return *ret_path != NULL ? MF_OK : MF_ENOMEM;
+}
+
+/* ---- keys of a plugin that has been replaced ---- */
+
+static int source_of(const sources *s, int entry)
+{
+    int i = 0;
+    while (i < s->n - 1 && entry >= s->end[i])
+        i++;
+    return i;
+}
+
+/* The plugin that sources 0..source name for the section; NULL: none. */
+static const char *plugin_of(const sources *s, const char *section, int source)
+{
+    const char *plugin = NULL;
+    for (int i = 0; i < s->end[source]; i++) {
+        const mf_ini_entry *e = mf_ini_at(s->ini, i);
+        if (strcmp(e->section, section) == 0 && strcmp(e->key, "plugin") == 0)
+            plugin = e->value;
+    }
+    return plugin;
+}
+
+static void mark_optional(const sources *s)
+{
+    for (int i = 0; i < mf_ini_count(s->ini); i++) {
+        mf_ini_entry *e = mf_ini_at(s->ini, i);
+        const char *last = plugin_of(s, e->section, s->n - 1);
+        if (!last) continue;
+        const char *then = plugin_of(s, e->section, source_of(s, i));
+        e->optional = !then || strcmp(then, last) != 0;
+    }
+}
+
+int mf_config_sources(mf_ini *ini, mf_arena *arena, const char *config, int n,
+                      const mf_assignment *assignments, mf_ini **ret_given,
+                      const char **ret_name)
+{
+    sources s = {.ini = mf_ini_new(), .arena = arena};
+    const char *path;
+    *ret_given = s.ini;
+    int rc = s.ini ? find_config(&s, config, &path) : MF_ENOMEM;
+    if (rc == MF_OK) rc = load_settings(&s);
+    if (rc == MF_OK) rc = load_chain(&s, path);
+    if (rc == MF_OK) rc = load_assignments(&s, n, assignments);
+    if (rc == MF_OK) rc = mf_config_translate(s.ini, ini, s.n, s.end);
+    if (rc != MF_OK) return rc;
+    s.ini = ini;
+    mark_optional(&s);
+    *ret_name = run_name(arena, path);
+    return *ret_name != NULL ? MF_OK : MF_ENOMEM;
+}

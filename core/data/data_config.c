@@ -1,0 +1,76 @@
+/* data/data_config.c: the keys of [data], their defaults, their bounds, and the rules between
+ * them. Every other layer gets the checked values. */
+#include "data/data_config.h"
+#include <string.h>
+#include "base/error.h"
+
+static const char *const picks[] = {"first", "drawn", NULL};
+static const char *const id_widths[] = {"auto", "16", "32", NULL};
+static const char *const paddings[] = {"max", "batch", NULL};
+
+static const mf_option data_options[] = {
+    MF_OPTION_STR(mf_data_config, path, "builtin:topics",
+                  "file, or builtin:topics (a generated corpus with known topics)"),
+    MF_OPTION_STR(mf_data_config, format, "text", "text, jsonl, tsv or bin"),
+    MF_OPTION_STR(mf_data_config, tokenizer, "byte",
+                  "byte, char, bpe, bpe_bytes, wordpiece, or a tokenizer file"),
+    MF_SECTION_REAL(mf_data_config, split, "0.9", 0.001, 1,
+                    "share that is trained on; the rest validates"),
+    MF_OPTION_STR(mf_data_config, val_path, "", "validation file; empty: the rest of path"),
+    MF_SECTION_INT(mf_data_config, limit, "0", 0, MF_NO_BOUND,
+                   "documents or examples of path to use; 0: all"),
+    MF_OPTION_ENUM(mf_data_config, pick, "first", picks,
+                   "which these are; drawn ones are the same for every seed"),
+    MF_OPTION_STR(
+        mf_data_config, first_column, "",
+        "tsv with a header: column of the sentence, or the first of two; empty: by its usual "
+        "name"),
+    MF_OPTION_STR(
+        mf_data_config, second_column, "",
+        "column of the second sentence, none: there is none; empty: by its usual name"),
+    MF_OPTION_STR(mf_data_config, label_column, "",
+                  "column of the label, jsonl: member; empty: by its usual name"),
+    MF_OPTION_ENUM(
+        mf_data_config, padding, "max", paddings,
+        "examples and documents are padded to model.seq, or to the longest of the batch"),
+    MF_SECTION_BOOL(
+        mf_data_config, pad_mask, "yes",
+        "padding is hidden from attention, routers and measurements; no: it counts as tokens"),
+    MF_SECTION_BOOL(
+        mf_data_config, clean, "no",
+        "text, and prompts: write contractions out, leave only letters, digits, . and %"),
+    MF_SECTION_INT(mf_data_config, stride, "0", 0, INT32_MAX,
+                   "windows begin at every n-th token, each once an epoch; 0: anywhere, drawn"),
+    MF_SECTION_BOOL(
+        mf_data_config, split_windows, "no",
+        "deal windows to training and validation, not text: they overlap; wants stride"),
+    MF_OPTION_ENUM(mf_data_config, bin_bits, "auto", id_widths,
+                   "bits of an id in token files without a header (auto: 16)"),
+    MF_END_OPTIONS};
+
+static const char *const files[] = {"path", "val_path", "tokenizer", NULL};
+const mf_section mf_data_section = {.name = "data",
+                                    .help = "what is read",
+                                    .options = data_options,
+                                    .size = sizeof(mf_data_config),
+                                    .paths = files};
+
+void mf_data_config_judge(mf_config_faults *j, const mf_data_config *d)
+{
+    static const char *const formats[] = {"text", "jsonl", "tsv", "bin", NULL};
+    char hint[128];
+    bool known = false;
+    for (int i = 0; formats[i] != NULL; i++)
+        if (strcmp(formats[i], d->format) == 0) known = true;
+    if (!known)
+        mf_config_fault(j, "data", "format", mf_nearest(d->format, formats),
+                        "expected one of text, jsonl, tsv, bin, found '%s'%s", d->format,
+                        mf_did_you_mean(d->format, formats, hint, sizeof hint));
+    if (d->split_windows && (d->stride == 0 || d->val_path[0] != '\0'))
+        mf_config_fault(
+            j, "data", "split_windows", NULL,
+            "expected stride above 0 and no val_path with it, found stride = %lld%s%s",
+            (long long)d->stride, d->val_path[0] != '\0' ? ", val_path = " : "", d->val_path);
+    if (d->path[0] == '\0')
+        mf_config_fault(j, "data", "path", NULL, "expected a file or builtin:topics");
+}

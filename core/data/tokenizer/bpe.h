@@ -1,0 +1,81 @@
+/* data/tokenizer/bpe.h: the inner interface of the tokenizers bpe and bpe_bytes: words, the
+ * constructor, and access to their parts for the files that train, read and write them. */
+#ifndef MF_DATA_BPE_H
+#define MF_DATA_BPE_H
+
+#include "data/tokenizer/merges.h"
+#include "data/tokenizer/tokenizer.h"
+
+enum {
+    MF_BPE_CHUNK = 256, /* length of the longest word, in characters (bpe_bytes: bytes) */
+    MF_BPE_CHUNK_BYTES = 4 * MF_BPE_CHUNK + 1,
+    MF_BPE_OWN_SPECIALS = 2 /* number of special tokens of bpe: <pad>, <unk> */
+};
+
+/* ---- words (bpe_words.c) ---- */
+typedef struct mf_bpe_word {
+    const char *text;
+    size_t n, start; /* n bytes, beginning at offset start */
+    size_t end;      /* offset at which the next word is searched */
+    char buffer[MF_BPE_CHUNK_BYTES];
+} mf_bpe_word; /* {.end = 0} before the first word */
+/* Reads the next word, from w->end on. False at the end of the text, or with *code set if the
+ * text is not UTF-8. */
+bool mf_bpe_next_word(bool bytes, const char *source, size_t base, const char *text, size_t n,
+                      mf_bpe_word *w, int *code);
+/* Length of the first symbol of a word in bytes. */
+size_t mf_bpe_unit(bool bytes, const char *text, size_t n);
+
+/* ---- training (bpe_train.c): mf_tokenizer_ops.train ---- */
+int mf_bpe_train_chars(const char *source, const char *text, size_t n,
+                       const mf_tokenizer_options *options, mf_tokenizer **ret);
+int mf_bpe_train_bytes(const char *source, const char *text, size_t n,
+                       const mf_tokenizer_options *options, mf_tokenizer **ret);
+/* The 256 symbols with which bpe_bytes begins. */
+int mf_bpe_all_bytes(mf_strings *symbols);
+
+/* ---- construction ---- */
+/* Ids that differ from the order of symbols. */
+typedef struct mf_bpe_numbers {
+    int32_t *id;                  /* id of each symbol, -1: none */
+    int32_t *symbol;              /* [n] symbol of each id, -1: a special token */
+    int32_t n;                    /* number of ids */
+    int32_t special[MF_SPECIALS]; /* ids of the special tokens, -1: none */
+    size_t room;                  /* capacity of `symbol` */
+} mf_bpe_numbers;                 /* {0} is empty */
+
+/* Allocates room for this many symbols and special tokens; no id is set. MF_ENOMEM. */
+int mf_bpe_numbers_new(int32_t symbols, size_t specials, mf_bpe_numbers *ret);
+void mf_bpe_numbers_free(mf_bpe_numbers *x);
+/* Completes the table after all ids are set. MF_EINPUT unless each of 0 .. n-1 occurs once and
+ * <unk> is among them. */
+int mf_bpe_numbers_settle(const char *source, int32_t symbols, mf_bpe_numbers *x);
+
+/* The constructor behind all ways to make a bpe. It takes symbols, merges and numbers over
+ * and frees them on failure too. numbers may be NULL: symbols are then in the order of
+ * their ids. */
+int mf_bpe_make(const char *source, bool bytes, mf_strings *symbols, mf_merge *merges,
+                int32_t n_merges, mf_bpe_numbers *numbers, mf_tokenizer **ret);
+
+/* The parts of a bpe or bpe_bytes tokenizer. */
+typedef struct mf_bpe_parts {
+    const mf_strings *symbols;
+    const mf_merge *merges;
+    int32_t n_merges;
+    int32_t max_iter; /* number of merges that training was set to; 0: not known */
+} mf_bpe_parts;
+/* false if t is of another kind */
+bool mf_bpe_parts_of(const mf_tokenizer *t, mf_bpe_parts *ret);
+int32_t mf_bpe_symbol_of(const mf_tokenizer *t, int32_t id); /* -1: a special token */
+void mf_bpe_set_max_iter(mf_tokenizer *t, int32_t max_iter);
+/* reads "max_iter" if the object has it */
+void mf_bpe_read_max_iter(mf_tokenizer *t, const mf_json *object);
+
+/* ---- the layout vocab_dict (tokenizer_vocab_dict.c, tokenizer_vocab_dict_write.c) ---- */
+bool mf_bpe_is_vocab_dict(const mf_json *object);
+int mf_bpe_read_vocab_dict(const char *source, const mf_json *object, mf_tokenizer **ret);
+/* A symbol as that file writes it: `</w>` for the blank at its end. Returns its length in
+ * bytes, 0 if it exceeds room. */
+size_t mf_bpe_vocab_dict_text(const char *text, size_t n, char *out, size_t room);
+
+#endif

@@ -1,0 +1,91 @@
+/* data/topics/topics.h: builtin:topics, a generated text whose topics and entropy are known.
+ *
+ * The language has K topics. Each has its own nouns, verbs and adjectives and its own
+ * preferences for sentences; articles, prepositions and conjunctions are common to all. A
+ * sentence is a random walk over a small graph of word classes ("the old cook stirs soup near
+ * an oven."). The next sentence keeps the topic with probability `stay`, otherwise another
+ * topic is drawn. The text has letters a-z, space, period and newline only. With overlap 1 all
+ * topics are the same language, and nothing that reads the text can tell them apart (the
+ * negative control).
+ *
+ * The language depends on topics and overlap alone; the seed only draws the text, so another
+ * seed gives new text of the same language. All of it is integer arithmetic on Philox words:
+ * the same specification gives the same bytes on every machine.
+ *
+ * Labels: one byte per byte of text, the topic (0..K-1) of its sentence. The blank or newline
+ * after a period belongs to the sentence before it. */
+#ifndef MF_DATA_TOPICS_H
+#define MF_DATA_TOPICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MF_TOPICS_PREFIX "builtin:topics"
+#define MF_TOPICS_MAX    64
+
+typedef struct mf_topics_spec {
+    /* K, 1..MF_TOPICS_MAX, default 8. The first 8 are English, others invented */
+    int32_t topics;
+    /* 0..1, default 0: share of a topic's words and preferences that all topics share */
+    double overlap;
+    /* 0..1, default 0.95: probability that the next sentence keeps the topic */
+    double stay;
+    /* b in 0..1, default 0: the r-th topic is drawn with weight (1 - b) + b / r */
+    double imbalance;
+    int64_t bytes; /* 1..2^30, default 1 MiB. The last sentence may be cut */
+    uint64_t seed; /* default 0 */
+} mf_topics_spec;
+
+typedef struct mf_topics_language mf_topics_language;
+
+typedef struct mf_topics {
+    mf_topics_spec spec;
+    char *text;      /* [size], and a NUL after it */
+    uint8_t *labels; /* [size] topic of each byte */
+    size_t size;
+    mf_topics_language *language;
+} mf_topics;
+
+void mf_topics_defaults(mf_topics_spec *ret);
+bool mf_topics_is(const char *path); /* "builtin:topics" or "builtin:topics?..." */
+/* Parses "builtin:topics?topics=4&overlap=0.5&seed=7"; the keys are the fields of the
+ * specification. MF_ECONFIG. */
+int mf_topics_parse(const char *path, mf_topics_spec *ret);
+/* Sets one field by name from text. MF_ECONFIG: unknown key (with the nearest), not a number,
+ * out of bounds. */
+int mf_topics_set(mf_topics_spec *spec, const char *key, const char *value);
+int mf_topics_check(const mf_topics_spec *spec); /* MF_ECONFIG names the field and its bounds */
+
+int mf_topics_make(const mf_topics_spec *spec, mf_topics **ret);
+void mf_topics_free(mf_topics *t);
+/* A readable name of a topic: "sea", "kitchen", ..., "topic 9". Returns out. */
+enum { MF_TOPICS_NAME = 24 };
+const char *mf_topics_name(int32_t topic, char out[MF_TOPICS_NAME]);
+
+/* The floor of a range of bytes: the mean over these bytes, in nats, of
+ *     -ln P(byte | what the predictor knows)
+ * where P is the exact probability under the language. No other predictor that knows as much
+ * has a smaller expected loss over texts of the language; on one text it may differ by chance
+ * (about 0.002 on 100 kB).
+ *
+ *   MF_FLOOR_PAST   knows all earlier bytes of the text. This is the entropy of the corpus:
+ *                   what a language model with unlimited context can reach, "the floor".
+ *   MF_FLOOR_TOPIC  also knows the topic of this and all earlier sentences. A lower bound of
+ *                   MF_FLOOR_PAST, which pays H(topic | topic before) per sentence more where
+ *                   the words give the topic away.
+ *   MF_FLOOR_WINDOW knows only the earlier bytes of its window, and that the window begins
+ *                   anywhere: what a model with that context length can reach. Windows are
+ *                   those of a sequential mf_batcher over begin .. end-1 (data/batch.h):
+ *                   `window` predictions each, the first byte given; windows overlap by
+ *                   `context` predictions, which count in the first window only. */
+typedef enum mf_topics_floor_kind {
+    MF_FLOOR_PAST,
+    MF_FLOOR_TOPIC,
+    MF_FLOOR_WINDOW
+} mf_topics_floor_kind;
+
+int mf_topics_floor(const mf_topics *t, mf_topics_floor_kind kind, size_t begin, size_t end,
+                    int32_t window, int32_t context, double *ret_nats_per_byte);
+
+#endif

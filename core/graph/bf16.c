@@ -1,0 +1,77 @@
+/* graph/bf16.c: which numbers are bf16: each op gets its inputs in a type that it takes.
+ *
+ * In a graph with the option bf16, products (MF_OP_GEMM) get bf16: of a parameter the copy
+ * that the store keeps, of any other value a cast. What they put out is bf16 again, unless
+ * their attributes say f32, and ops that know bf16 go on with it; for all others it is widened.
+ * A value is cast once, however many ops want it. An op thus never sees a type that it did not
+ * ask for, and whoever builds with ops, plugins above all, need not know.
+ */
+#include "graph/internal.h"
+
+bool mf_graph_set_bf16(mf_graph *g, bool on)
+{
+    bool was = g && g->bf16;
+    if (g) g->bf16 = on && g->options.bf16;
+    return was;
+}
+
+bool mf_graph_is_bf16(const mf_graph *g)
+{
+    return g && g->bf16;
+}
+
+mf_dtype mf_tensor_grad_type(const mf_tensor *t)
+{
+    return t->master ? t->master->dtype : t->dtype;
+}
+
+static mf_tensor *cast(mf_graph *g, mf_tensor *t, mf_dtype to)
+{
+    return mf_graph_op(g, mf_op_of_role(MF_ROLE_CAST), 1, &t, &(mf_attr){.i = {to}}, 1, NULL);
+}
+
+/* A cast of a metric's is not there in every run: others do not share it. */
+static mf_tensor *narrowed(mf_graph *g, mf_tensor *t)
+{
+    if (t->as_bf16) return t->as_bf16;
+    mf_tensor *half = mf_graph_bf16_leaf(g, t);
+    if (!half && (half = cast(g, t, MF_BF16)) && g->metrics) return half;
+    return t->as_bf16 = half;
+}
+
+static mf_tensor *widened(mf_graph *g, mf_tensor *t)
+{
+    if (t->master) return t->master;
+    if (t->as_f32) return t->as_f32;
+    mf_tensor *wide = cast(g, t, MF_F32);
+    if (!wide || g->metrics) return wide;
+    wide->as_bf16 = t; /* and exactly so */
+    return t->as_f32 = wide;
+}
+
+mf_tensor *mf_graph_to_f32(mf_graph *g, mf_tensor *t)
+{
+    if (!t || g->status != MF_OK) return NULL;
+    return t->dtype == MF_BF16 ? widened(g, t) : t;
+}
+
+int mf_graph_fit_types(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in,
+                       mf_tensor **out)
+{
+    const bool narrow = op->flags & MF_OP_GEMM && g->bf16;
+    const uint32_t may = MF_HAS(op, mf_opdef, bf16_in) ? op->bf16_in : 0;
+    bool all = true; /* that may be bf16 are */
+    for (int i = 0; i < n; i++) {
+        out[i] = in[i];
+        if (in[i] && may >> i & 1u) all &= in[i]->dtype == MF_BF16;
+    }
+    for (int i = 0; i < n && g->status == MF_OK; i++) {
+        if (!in[i]) continue;
+        bool takes = may >> i & 1u;
+        if (takes && narrow && in[i]->dtype == MF_F32)
+            out[i] = narrowed(g, in[i]);
+        else if (in[i]->dtype == MF_BF16 && !(takes && (narrow || all)))
+            out[i] = widened(g, in[i]);
+    }
+    return g->status;
+}

@@ -1,0 +1,65 @@
+/* lab/bench/router_bench.h: routers compared on the same activations.
+ *
+ * Each router runs alone in one MoE layer. Start weights and activations (random, or sections
+ * of recorded ones) are drawn anew for each seed. Measurements are means over seeds; times are
+ * medians over repetitions. The quantities are defined below, because published tables differ
+ * in these definitions (arXiv 2506.16419 uses one name for two entropies).
+ */
+#ifndef MF_LAB_ROUTER_BENCH_H
+#define MF_LAB_ROUTER_BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "lab/bench/timing.h"
+
+typedef struct mf_router_bench_spec {
+    int32_t dim, experts, top_k;
+    int32_t batch, seq; /* T = batch x seq tokens */
+    int32_t labels;     /* number of label values, for routers that use labels */
+    int32_t seeds;      /* >= 1 */
+    /* of each timing; repetitions 0: nothing is timed. With turns_in only the router on
+     * all tokens is timed. */
+    mf_timing_how how;
+    bool layer;         /* also time router + experts (of width hidden) */
+    int32_t hidden;     /* 0: 4 dim */
+    double alpha;       /* factor of the regularizers' values */
+    const char *expert; /* plugin of the experts; required if layer */
+    const float
+        /* [rows, dim] recorded activations; NULL: drawn from N(0,1). Each sequence is a section
+         * of them from a drawn position on, so neighbours stay neighbours. */
+        *activations;
+    const int32_t *ids, *row_labels; /* [rows], with activations; NULL: drawn */
+    int64_t rows;
+} mf_router_bench_spec;
+
+typedef struct mf_bench_loss {
+    char name[64];
+    double value; /* alpha x value of the regularizer with its default options */
+} mf_bench_loss;
+
+#define MF_BENCH_LOSSES  32
+#define MF_BENCH_EXPERTS 1024
+typedef struct mf_router_bench {
+    const char *router;   /* as given, with its options */
+    int64_t params;       /* number of elements of the router's parameters */
+    double entropy_token; /* mean over tokens of -sum_e p ln p, nats */
+    double entropy_load;  /* -sum_e load ln load */
+    double top_prob;      /* mean over tokens of the mean of the k highest p */
+    double score_var;     /* variance of all T E probabilities */
+    double output_std;    /* standard deviation of the layer's output; NaN without layer */
+    double ns_router,
+        ns_router_1; /* nanoseconds per token: T at once, or one alone; NaN: not timed */
+    double ns_layer, ns_layer_1; /* router and chosen experts */
+    int n_losses;
+    mf_bench_loss losses[MF_BENCH_LOSSES];
+    float load[MF_BENCH_EXPERTS];   /* [experts] share of the assignments */
+    double entropy_sd, top_prob_sd; /* standard deviations over seeds */
+} mf_router_bench;
+
+/* Measures one router; `router` is an entry of lab/bench/router_list.h. The defaults of the
+ * spec match the published table: width 768, 8 experts, top 2, 16 x 128 tokens, 20 seeds. */
+void mf_router_bench_defaults(mf_router_bench_spec *ret);
+int mf_router_bench_run(const mf_router_bench_spec *spec, const char *router,
+                        mf_router_bench *ret);
+
+#endif

@@ -1,0 +1,97 @@
+/* Parses lists of routers with their options. A '+' or ',' separates only where a key or an
+ * entry can follow, so values such as 1e+3 stay whole. */
+#include "lab/bench/router_list.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "plugin/load/find.h"
+
+/* Length of an option: up to a '+' or ',' before the next key, or up to the end of the text. */
+static size_t option_length(const char *text)
+{
+    size_t n = 0;
+    while (text[n] != '\0' &&
+           !((text[n] == '+' || text[n] == ',') && isalpha((unsigned char)text[n + 1])))
+        n++;
+    return n;
+}
+
+static int add_option(mf_arena *arena, const char *label, const char *text, size_t n,
+                      const char **ret)
+{
+    const char *equals = memchr(text, '=', n);
+    if (!equals || equals == text)
+        return mf_fail(MF_EUSAGE,
+                       "router '%s': expected KEY=VALUE after the colon, found '%.*s'", label,
+                       (int)n, text);
+    const char *dot = memchr(text, '.', (size_t)(equals - text));
+    *ret = mf_arena_strf(arena, "%s%.*s", dot ? "" : "router.", (int)n, text);
+    return *ret ? MF_OK : MF_ENOMEM;
+}
+
+int mf_router_entry_read(mf_arena *arena, const char *text, mf_router_entry *ret)
+{
+    const char *colon = strchr(text, ':');
+    const size_t name = colon ? (size_t)(colon - text) : strlen(text);
+    const char **options = mf_arena_alloc(arena, (strlen(text) + 1) * sizeof *options);
+    *ret = (mf_router_entry){.label = mf_arena_strdup(arena, text),
+                             .plugin = mf_arena_strf(arena, "%.*s", (int)name, text),
+                             .assignments = options};
+    if (!ret->label || !ret->plugin || !options) return MF_ENOMEM;
+    if (name == 0) return mf_fail(MF_EUSAGE, "routers: expected a name, found '%s'", text);
+    if (!colon) return MF_OK;
+    for (const char *at = colon + 1;; at++) {
+        const size_t n = option_length(at);
+        int rc = add_option(arena, text, at, n, &options[ret->n_options]);
+        if (rc != MF_OK) return rc;
+        ret->n_options++;
+        at += n;
+        if (*at == '\0') return MF_OK;
+    }
+}
+
+static int list_all(mf_arena *arena, mf_router_entry **ret, int *ret_n)
+{
+    mf_found *found;
+    int n;
+    int rc = mf_find_all(arena, MF_ROUTER, &found, &n);
+    mf_router_entry *list =
+        rc == MF_OK ? mf_arena_alloc(arena, ((size_t)n + 1) * sizeof *list) : NULL;
+    if (rc == MF_OK && !list) rc = MF_ENOMEM;
+    for (int i = 0; rc == MF_OK && i < n; i++)
+        if (found[i].path) {
+            rc = mf_router_entry_read(arena, found[i].name, &list[*ret_n]);
+            if (rc == MF_OK) (*ret_n)++;
+        }
+    *ret = list;
+    return rc;
+}
+
+static int list_named(mf_arena *arena, const char *text, mf_router_entry **ret, int *ret_n)
+{
+    char *rest = mf_arena_strdup(arena, text), *one;
+    mf_router_entry *list = mf_arena_alloc(arena, (strlen(text) + 1) * sizeof *list);
+    int rc = rest && list ? MF_OK : MF_ENOMEM;
+    while (rc == MF_OK && (one = strsep(&rest, ","))) {
+        if (*one == '\0') continue;
+        for (int i = 0; i < *ret_n; i++)
+            if (strcmp(list[i].label, one) == 0)
+                return mf_fail(MF_EUSAGE, "routers: '%s' is named twice", one);
+        rc = mf_router_entry_read(arena, one, &list[*ret_n]);
+        if (rc == MF_OK) (*ret_n)++;
+    }
+    *ret = list;
+    return rc;
+}
+
+int mf_router_list(mf_arena *arena, const char *text, mf_router_entry **ret, int *ret_n)
+{
+    *ret_n = 0;
+    int rc = !text || strcmp(text, "all") == 0 ? list_all(arena, ret, ret_n)
+                                               : list_named(arena, text, ret, ret_n);
+    if (rc == MF_OK && *ret_n == 0)
+        rc = mf_fail(MF_EUSAGE, "routers: expected names or all, found no router");
+    return rc;
+}

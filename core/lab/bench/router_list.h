@@ -1,0 +1,27 @@
+/* lab/bench/router_list.h: parses the routers given on a command line.
+ *
+ *     NAME | NAME:KEY=VALUE+KEY=VALUE...     entries are separated by commas
+ *
+ * NAME is a plugin's name or path. KEY is an option of the router, or SECTION.KEY of the
+ * configuration if the command reads one. A '+' ends a value only before a letter, so that 1e+3
+ * stays a number.
+ */
+#ifndef MF_LAB_ROUTER_LIST_H
+#define MF_LAB_ROUTER_LIST_H
+
+#include "base/mem.h"
+
+typedef struct mf_router_entry {
+    const char *label; /* the entry as given */
+    const char *plugin;
+    int n_options;
+    const char *const *assignments; /* [n_options] "router.KEY=VALUE", "SECTION.KEY=VALUE" */
+} mf_router_entry;
+
+/* Parses one entry. The result is in the arena. Fails with MF_EUSAGE. */
+int mf_router_entry_read(mf_arena *arena, const char *text, mf_router_entry *ret);
+/* Parses a list; NULL or "all": every installed router, in order of names. The result is in the
+ * arena. Fails with MF_EUSAGE if the list is empty or an entry occurs twice. */
+int mf_router_list(mf_arena *arena, const char *text, mf_router_entry **ret, int *ret_n);
+
+#endif

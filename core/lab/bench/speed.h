@@ -1,0 +1,57 @@
+/* lab/bench/speed.h: speed of a training step, a layer, decoding, and inference on batches.
+ *
+ * Times are taken as described in lab/bench/timing.h. The peak is measured in the same process:
+ * the best rate of a 1024^3 gemm over several runs. A fraction of it is a fraction of what
+ * gemms reach on this machine now.
+ */
+#ifndef MF_LAB_SPEED_H
+#define MF_LAB_SPEED_H
+
+#include "lab/bench/timing.h"
+#include "train/run/session.h"
+
+typedef struct mf_speed {
+    const char *what;  /* "train", "layer", "generate", "infer" */
+    char backend[32];  /* "cpu avx512" */
+    const char *dtype; /* type of the gemms: "f32", "bf16" */
+    int threads;
+    int32_t batch, seq, dim, layers, experts, top_k, hidden; /* 0: does not apply */
+    int64_t params, params_active, vocab;
+    mf_timing time; /* of one step, one layer pass, one prompt, one token or one batch */
+    double tokens_per_s;
+    double flops; /* of the gemms in one step (pass, token) */
+    double peak_gflops;
+    double first_step_s; /* from the start of the process to the end of the first step */
+    double params_mib;   /* inference: parameters in memory, MiB */
+    bool real_data;      /* inference: batches come from data, not from a generator */
+    double arena_mib;    /* planned memory of the graph, MiB */
+    /* resident memory after the runs, and its maximum since the process began, MiB */
+    double rss_mib, peak_rss_mib;
+} mf_speed;
+
+/* Times one optimizer step of the session's configuration. The session must be
+ * open for training. */
+int mf_speed_train(mf_session *s, const mf_timing_how *how, mf_speed *ret);
+/* Times one token at a time after a prompt, with the key-value cache. */
+int mf_speed_generate(mf_session *s, int prompt, int tokens, const mf_timing_how *how,
+                      mf_speed *ret);
+/* Times a prompt of that many tokens as one batch. */
+int mf_speed_prompt(mf_session *s, int prompt, const mf_timing_how *how, mf_speed *ret);
+
+/* Times one batch of `batch` sequences of at most `seq` tokens through the model in evaluation
+ * mode, including the copy of the inputs. The batches come in order from the validation split
+ * (the training split if that is empty), padded as configured; without data they are full
+ * sequences of drawn tokens. */
+int mf_speed_infer(mf_session *s, int32_t batch, int32_t seq, const mf_timing_how *how,
+                   mf_speed *ret);
+
+typedef struct mf_speed_layer_spec {
+    /* plugins; router may have options, as in lab/bench/router_list.h */
+    const char *router, *expert;
+    int32_t dim, hidden, experts, top_k, tokens;
+    bool backward;
+    bool bf16;
+} mf_speed_layer_spec;
+int mf_speed_layer(const mf_speed_layer_spec *spec, const mf_timing_how *how, mf_speed *ret);
+
+#endif

@@ -1,0 +1,36 @@
+/* lab/bench/timing.h: how a measurement is repeated: alone, or alternating with another one.
+ *
+ * Warm-up runs map the pages and wake the threads; the result is the median of the timed runs.
+ * Two programs on one machine are best compared when they run alternately, each with its memory
+ * warm. Then the program that drives both says when to run (turns_in), and divides the times
+ * pair by pair.
+ */
+#ifndef MF_LAB_TIMING_H
+#define MF_LAB_TIMING_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct mf_timing_how {
+    int repetitions;
+    FILE *profile; /* where to print the time of the timed runs by op; NULL: nowhere */
+    /* Not NULL: each line read from turns_in is a number of runs; the reply on turns_out is
+     * {"ms": [...]}. The end of the input ends the measurement. repetitions is ignored. */
+    FILE *turns_in, *turns_out;
+} mf_timing_how;
+
+typedef struct mf_timing {
+    double ms, ms_min, ms_max;  /* median, lowest, highest */
+    double ms_p10, ms_p90;      /* 10 % of the runs are below, 10 % above */
+    double allocations, faults; /* per run: calls of mf_alloc; page faults */
+} mf_timing;
+
+/* One run. ret_ms is left untouched unless the run times a part of itself. */
+typedef int mf_timed_fn(void *arg, double *ret_ms);
+
+/* Runs fn warm_up times untimed, then as `how` says. Fails as fn does, and with MF_EINPUT if a
+ * line is not a number from 1 to 100000 or the input ends before the first line. */
+int mf_timing_run(const mf_timing_how *how, int warm_up, mf_timed_fn *fn, void *arg,
+                  mf_timing *ret);
+
+#endif

@@ -1,0 +1,142 @@
+/* The cost of a plugin: memory that it does not release, and time. Memory is a failure,
+ * time is only reported. */
+#include <malloc.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "lab/check/checks.h"
+#include "lab/bench/stub.h"
+
+/* The address sanitizer counts the bytes of its own heap. */
+extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
+/* Bytes in use by the whole process, plugins included, because they may call malloc. */
+static size_t bytes_in_use(void)
+{
+    if (__sanitizer_get_current_allocated_bytes != NULL)
+        return __sanitizer_get_current_allocated_bytes();
+    struct mallinfo2 m = mallinfo2();
+    return m.uordblks + m.hblkhd;
+}
+
+/* Creating and freeing instances leaves no memory behind. */
+static mf_verdict check_instances(const mf_harness_spec *spec, char detail[MF_CHECK_DETAIL])
+{
+    enum { WARM = 3, INSTANCES = 40, SLACK = 2048 };
+    size_t before = 0;
+    for (int i = 0; i < WARM + INSTANCES; i++) {
+        mf_harness *harness = NULL;
+        if (i == WARM) before = bytes_in_use();
+        int rc = mf_harness_new(spec, &harness);
+        mf_harness_free(harness);
+        if (rc != MF_OK) return mf_check_broke(detail, "in another instance");
+    }
+    const size_t after = bytes_in_use();
+    if (after <= before + SLACK) return MF_CHECK_PASS;
+    return mf_check_failed(
+        detail,
+        "%d instances that came and went keep %zu bytes: expected none (what "
+        "init takes, fini gives back)",
+        INSTANCES, after - before);
+}
+
+/* After some steps to warm up, a hundred further steps allocate nothing; instances that were
+ * freed leave nothing. */
+mf_verdict mf_check_leaks(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    enum { WARM = 30, STEPS = 100, SLACK = 2048 };
+    mf_harness_spec spec = mf_check_spec(plugin);
+    mf_harness *harness = NULL;
+    spec.training = spec.gradients = true;
+    int rc = mf_harness_new(&spec, &harness);
+    for (int i = 0; i < WARM && rc == MF_OK; i++)
+        rc = mf_harness_step(harness);
+    const uint64_t calls = mf_alloc_count();
+    const size_t before = bytes_in_use();
+    for (int i = 0; i < STEPS && rc == MF_OK; i++)
+        rc = mf_harness_step(harness);
+    const uint64_t made = mf_alloc_count() - calls;
+    const size_t after = bytes_in_use();
+    mf_harness_free(harness);
+    if (rc != MF_OK) return mf_check_broke(detail, "in a training step");
+    if (after > before + SLACK)
+        return mf_check_failed(detail, "%d steps keep %zu bytes more: expected none", STEPS,
+                               after - before);
+    if (made > 0)
+        return mf_check_failed(detail, "%d steps allocate %llu times: expected never", STEPS,
+                               (unsigned long long)made);
+    spec.only_init = true;
+    mf_verdict v = check_instances(&spec, detail);
+    if (v == MF_CHECK_PASS)
+        snprintf(detail, MF_CHECK_DETAIL,
+                 "%d steps keep nothing, nor do instances that are gone", STEPS);
+    return v;
+}
+
+/* Shortest of several runs of each, in seconds. The two alternate, so that load on the
+ * machine affects both. */
+static int time_runs(const mf_harness_spec *one, const mf_harness_spec *other, double ret[2])
+{
+    mf_harness *harnesses[2] = {NULL, NULL};
+    int rc = mf_harness_new(one, &harnesses[0]);
+    if (rc == MF_OK) rc = mf_harness_new(other, &harnesses[1]);
+    const double begin = mf_clock();
+    ret[0] = ret[1] = 1e9;
+    for (int i = 0; i < 40 && rc == MF_OK && (i < 10 || mf_clock() - begin < 0.4); i++) {
+        const double t = mf_clock();
+        rc = mf_harness_run(harnesses[i % 2], NULL);
+        if (mf_clock() - t < ret[i % 2]) ret[i % 2] = mf_clock() - t;
+    }
+    mf_harness_free(harnesses[0]);
+    mf_harness_free(harnesses[1]);
+    return rc;
+}
+
+static int time_calls(const mf_harness_spec *spec, double *ret)
+{
+    enum { CALLS = 200 };
+    mf_harness *harness = NULL;
+    int rc = mf_harness_new(spec, &harness);
+    if (rc == MF_OK) rc = mf_harness_run(harness, NULL);
+    const double begin = mf_clock();
+    for (int i = 0; i < CALLS && rc == MF_OK; i++)
+        rc = mf_harness_after(harness);
+    *ret = (mf_clock() - begin) / CALLS;
+    mf_harness_free(harness);
+    return rc;
+}
+
+/* Reported only; nothing fails for being slow. Time of forward and backward pass of a layer
+ * with the plugin, and with the stub in its place; on one thread, because on a busy machine
+ * threads wait for each other. */
+mf_verdict mf_check_speed(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    mf_harness_spec spec = mf_check_spec(plugin);
+    spec.batch = 8, spec.seq = 64, spec.dim = 128, spec.experts = 8;
+    spec.training = spec.gradients = true;
+    /* A regularizer is compared with no regularizer. */
+    mf_harness_spec plain = spec;
+    plain.plugin = plugin->kind == MF_EXPERT ? mf_stub_expert() : mf_stub_router();
+    if (plain.plugin == NULL) return mf_check_broke(detail, "the stub");
+
+    const int threads = mf_parallel_threads();
+    const bool controller = plugin->kind == MF_CONTROLLER;
+    double seconds[2] = {0, 0};
+    mf_parallel_set_threads(1);
+    int rc = controller ? time_calls(&spec, seconds) : time_runs(&spec, &plain, seconds);
+    mf_parallel_set_threads(threads);
+    if (rc != MF_OK) return mf_check_broke(detail, "in a larger batch");
+    if (controller)
+        snprintf(detail, MF_CHECK_DETAIL, "%.1f us a call", 1e6 * seconds[0]);
+    else
+        snprintf(detail, MF_CHECK_DETAIL,
+                 "%.0f ns a token and thread; a layer takes %.2f times as long as with %s",
+                 1e9 * seconds[0] / (spec.batch * spec.seq), seconds[0] / seconds[1],
+                 plugin->kind == MF_ROUTER   ? "one linear layer as router"
+                 : plugin->kind == MF_EXPERT ? "one matrix as expert"
+                                             : "no regularizer");
+    return MF_CHECK_PASS;
+}

@@ -1,0 +1,260 @@
+/* Options and shapes at their bounds. Each either works or is declined with a reason;
+ * nothing may crash. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "lab/check/checks.h"
+
+/* ---- options ---- */
+
+typedef struct count {
+    int values, declined;
+} count;
+
+/* Creates an instance with one option set; with `run` also builds it and runs it in training
+ * and in evaluation. */
+static mf_verdict try_value(const mf_loaded *plugin, const mf_option *o, const char *value,
+                            bool run, count *n, char detail[MF_CHECK_DETAIL])
+{
+    char when[300];
+    snprintf(when, sizeof when, "%s = %s", o->name, value);
+    for (int training = 0; training < (run ? 2 : 1); training++) {
+        mf_harness_spec spec = mf_check_spec(plugin);
+        mf_harness *harness = NULL;
+        spec.option = o->name;
+        spec.value = value;
+        spec.only_init = !run;
+        spec.training = spec.gradients = training == 1;
+        int rc = mf_harness_new(&spec, &harness);
+        if (rc == MF_OK && run) rc = mf_harness_run(harness, NULL);
+        mf_harness_free(harness);
+        n->values += training == 0;
+        n->declined += training == 0 && rc != MF_OK;
+        if (rc != MF_OK && !mf_check_declined(rc)) return mf_check_broke(detail, when);
+        if (rc != MF_OK) return MF_CHECK_PASS;
+    }
+    return MF_CHECK_PASS;
+}
+
+/* Core must refuse values outside the bounds before the plugin sees them. */
+static mf_verdict try_beyond(const mf_loaded *plugin, const mf_option *o, double beyond,
+                             char detail[MF_CHECK_DETAIL])
+{
+    char value[64];
+    mf_harness *harness = NULL;
+    snprintf(value, sizeof value, "%.17g", beyond);
+    mf_harness_spec spec = mf_check_spec(plugin);
+    spec.option = o->name;
+    spec.value = value;
+    spec.only_init = true;
+    int rc = mf_harness_new(&spec, &harness);
+    mf_harness_free(harness);
+    if (rc == MF_ECONFIG) return MF_CHECK_PASS;
+    return mf_check_failed(detail, "%s = %s: expected a refusal (MF_ECONFIG), found %s",
+                           o->name, value, mf_status_name(rc));
+}
+
+/* Sizes that would only cost memory and time are tried up to init only. */
+static bool small(double v)
+{
+    return fabs(v) <= 64;
+}
+
+static mf_verdict try_number(const mf_loaded *plugin, const mf_option *o, count *n,
+                             char detail[MF_CHECK_DETAIL])
+{
+    const double edges[2] = {o->lo, o->hi};
+    mf_verdict v = MF_CHECK_PASS;
+    for (int i = 0; i < 2 && v == MF_CHECK_PASS; i++) {
+        char value[64];
+        if (!isfinite(edges[i])) continue;
+        const double edge =
+            o->type == MF_OPT_INT ? (i == 0 ? ceil(edges[i]) : floor(edges[i])) : edges[i];
+        snprintf(value, sizeof value, "%.17g", edge);
+        if (o->type == MF_OPT_INT) snprintf(value, sizeof value, "%.0f", edge);
+        v = try_value(plugin, o, value, o->type == MF_OPT_REAL || small(edge), n, detail);
+        const double beyond = i == 0 ? edge - fmax(1, fabs(edge)) : edge + fmax(1, fabs(edge));
+        if (v == MF_CHECK_PASS && fabs(beyond) < 9e15)
+            v = try_beyond(plugin, o, beyond, detail);
+    }
+    return v;
+}
+
+static mf_verdict try_option(const mf_loaded *plugin, const mf_option *o, count *n,
+                             char detail[MF_CHECK_DETAIL])
+{
+    mf_verdict v = MF_CHECK_PASS;
+    switch (o->type) {
+    case MF_OPT_INT:
+    case MF_OPT_REAL:
+        return try_number(plugin, o, n, detail);
+    case MF_OPT_BOOL:
+        v = try_value(plugin, o, "yes", true, n, detail);
+        return v == MF_CHECK_PASS ? try_value(plugin, o, "no", true, n, detail) : v;
+    case MF_OPT_ENUM:
+        for (int i = 0; o->choices[i] != NULL && v == MF_CHECK_PASS; i++)
+            v = try_value(plugin, o, o->choices[i], true, n, detail);
+        return v;
+    default:
+        v = try_value(plugin, o, "\"\"", true, n, detail);
+        return v == MF_CHECK_PASS ? try_value(plugin, o, "no such thing", true, n, detail) : v;
+    }
+}
+
+/* Sets live options to both bounds while a graph exists. */
+static mf_verdict turn_live(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    const mf_schema *s = &plugin->schema;
+    mf_harness_spec spec = mf_check_spec(plugin);
+    mf_harness *harness = NULL;
+    char when[300];
+    mf_verdict v = MF_CHECK_PASS;
+    spec.training = spec.gradients = true;
+    if (mf_harness_new(&spec, &harness) != MF_OK)
+        return mf_check_broke(detail, "with its defaults");
+    for (int i = 0; i < s->count && v == MF_CHECK_PASS; i++) {
+        const mf_option *o = &s->options[i];
+        if ((o->flags & MF_OPT_LIVE) == 0) continue;
+        for (int edge = 0; edge < 2 && v == MF_CHECK_PASS; edge++) {
+            const char *path = plugin->kind == MF_ROUTER        ? "router"
+                               : plugin->kind == MF_EXPERT      ? "expert"
+                               : plugin->kind == MF_REGULARIZER ? "regularizer.check"
+                               : plugin->kind == MF_ADAPTER     ? "adapter.check"
+                                                                : "controller.check";
+            const double to = o->type == MF_OPT_BOOL ? edge : edge == 0 ? o->lo : o->hi;
+            snprintf(when, sizeof when, "%s.%s", path, o->name);
+            if (!isfinite(to) || (o->type == MF_OPT_INT && to != floor(to))) continue;
+            int rc = mf_live_set(harness->host, when, to, "check", "edge");
+            if (rc == MF_OK) rc = mf_harness_step(harness);
+            snprintf(when, sizeof when, "%s turned to %g", o->name, to);
+            if (rc != MF_OK && !mf_check_declined(rc)) v = mf_check_broke(detail, when);
+        }
+    }
+    mf_harness_free(harness);
+    return v;
+}
+
+/* Defaults work; each bound of each option works or is declined (MF_ECONFIG); values outside
+ * are refused; live options can be set to both bounds. */
+mf_verdict mf_check_options(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    const mf_schema *s = &plugin->schema;
+    mf_harness_spec spec = mf_check_spec(plugin);
+    mf_harness *harness = NULL;
+    count n = {0};
+    int rc = mf_harness_new(&spec, &harness);
+    if (rc == MF_OK) rc = mf_harness_run(harness, NULL);
+    mf_harness_free(harness);
+    if (rc != MF_OK) return mf_check_broke(detail, "with its defaults");
+    mf_verdict v = MF_CHECK_PASS;
+    for (int i = 0; i < s->count && v == MF_CHECK_PASS; i++)
+        v = try_option(plugin, &s->options[i], &n, detail);
+    if (v == MF_CHECK_PASS) v = turn_live(plugin, detail);
+    if (v == MF_CHECK_PASS)
+        snprintf(detail, MF_CHECK_DETAIL, "defaults and %d edges, %d of them declined",
+                 n.values, n.declined);
+    return v;
+}
+
+/* ---- shapes ---- */
+
+/* A router that computes the gates itself and sets renormalize = 1 promises their sum. */
+static bool sound_sums(const mf_routing *r, const float *gate, char *why, size_t size)
+{
+    const int32_t *chosen = mf_tensor_host(r->chosen);
+    const int32_t k = r->rows / r->tokens;
+    if (r->expert == NULL || r->gate == NULL || r->token != NULL || r->renormalize != 1)
+        return true;
+    for (int32_t t = 0; t < r->tokens; t++) {
+        double sum = 0;
+        bool any = false;
+        for (int32_t i = t * k; i < (t + 1) * k; i++) {
+            if (chosen[i] < 0) continue;
+            sum += (double)gate[i];
+            any = true;
+        }
+        if (!any || fabs(sum - r->gate_scale) <= 1e-4 * fmax(1, fabs(r->gate_scale))) continue;
+        snprintf(why, size,
+                 "token %d: renormalize = 1 says that its gates sum to %g, found %.6g", (int)t,
+                 r->gate_scale, sum);
+        return false;
+    }
+    return true;
+}
+
+/* No expert twice for one token; experts within 0 .. E-1; gates finite and with the promised
+ * sum; outputs finite. */
+static bool sound_choice(const mf_harness *harness, char *why, size_t size)
+{
+    for (int32_t l = 0; l < harness->spec.layers; l++) {
+        const mf_routing *r = &harness->out[l].routing;
+        const int32_t *chosen = mf_tensor_host(r->chosen);
+        const float *gate = mf_tensor_host(harness->out[l].gate);
+        const int32_t k = r->token == NULL ? r->rows / r->tokens : 1;
+        for (int32_t i = 0; i < r->rows; i++) {
+            if (chosen[i] < -1 || chosen[i] >= r->experts) {
+                snprintf(why, size, "row %d: expected an expert from -1 to %d, found %d",
+                         (int)i, (int)r->experts - 1, (int)chosen[i]);
+                return false;
+            }
+            for (int32_t j = i - i % k; j < i; j++) {
+                if (chosen[i] < 0 || chosen[i] != chosen[j]) continue;
+                snprintf(why, size, "token %d goes to expert %d twice", (int)(i / k),
+                         (int)chosen[i]);
+                return false;
+            }
+            if (!isfinite(gate[i])) {
+                snprintf(why, size, "row %d: its gate is not a number", (int)i);
+                return false;
+            }
+        }
+        if (!sound_sums(r, gate, why, size)) return false;
+        for (int32_t i = 0; i < r->n_losses; i++) {
+            if (isfinite(*(const float *)mf_tensor_host(r->loss[i]))) continue;
+            snprintf(why, size, "its loss '%s' is not a number", r->loss_name[i]);
+            return false;
+        }
+    }
+    if (mf_harness_not_finite(harness) == 0) return true;
+    snprintf(why, size, "expected finite values everywhere, found %lld that are not",
+             (long long)mf_harness_not_finite(harness));
+    return false;
+}
+
+/* One expert per token, all experts, one token, one expert, odd sizes: each works in training
+ * and evaluation, or is declined. */
+mf_verdict mf_check_shapes(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    static const struct {
+        const char *name;
+        int32_t batch, seq, dim, experts, top_k;
+    } shapes[] = {{"k = 1", 2, 6, 16, 4, 1},     {"k = E", 2, 6, 16, 4, 4},
+                  {"one token", 1, 1, 16, 4, 2}, {"one expert", 2, 6, 16, 1, 1},
+                  {"E = 7", 3, 5, 32, 7, 3},     {"64 experts", 1, 4, 16, 64, 8}};
+    char why[200], when[200], declined[300] = "";
+    for (size_t i = 0; i < 2 * sizeof shapes / sizeof *shapes; i++) {
+        mf_harness_spec spec = mf_check_spec(plugin);
+        mf_harness *harness = NULL;
+        const size_t at = i / 2;
+        spec.batch = shapes[at].batch, spec.seq = shapes[at].seq, spec.dim = shapes[at].dim;
+        spec.experts = shapes[at].experts, spec.top_k = shapes[at].top_k;
+        spec.training = spec.gradients = i % 2 == 0;
+        snprintf(when, sizeof when, "%s, %s", shapes[at].name,
+                 i % 2 == 0 ? "training" : "evaluation");
+        int rc = mf_harness_new(&spec, &harness);
+        if (rc == MF_OK) rc = mf_harness_run(harness, NULL);
+        bool sound = rc != MF_OK || sound_choice(harness, why, sizeof why);
+        mf_harness_free(harness);
+        if (!sound) return mf_check_failed(detail, "%s: %s", when, why);
+        if (rc == MF_OK) continue;
+        if (!mf_check_declined(rc)) return mf_check_broke(detail, when);
+        if (i % 2 == 0)
+            snprintf(declined + strlen(declined), sizeof declined - strlen(declined), "%s%s",
+                     declined[0] != '\0' ? ", " : "; declined: ", shapes[at].name);
+    }
+    snprintf(detail, MF_CHECK_DETAIL,
+             "k = 1, k = E, one token, one expert, E = 7, 64 experts%s", declined);
+    return MF_CHECK_PASS;
+}

@@ -1,0 +1,221 @@
+/* Compares gradients with central differences. What a plugin excludes from gradients
+ * (stop_gradient, ops without gradient, random draws) is held fixed: a first run records the
+ * values of all such ops, and the graph under check has constants in their place. So a
+ * straight-through estimator is checked against its own rule, and a choice made by the
+ * plugin does not jump. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "graph/gradcheck.h"
+#include "kernels/kernel.h"
+#include "lab/check/checks.h"
+#include "plugin/load/child.h"
+#include "plugin/host.h"
+
+enum { HELD_MAX = 512, SEED = 20240607 };
+
+typedef struct held {
+    bool replay;
+    int n, next;
+    mf_tensor *value[HELD_MAX];
+    void *data[HELD_MAX];
+    bool overflow;
+} held;
+
+static mf_tensor *hold(held *h, mf_graph *g, mf_tensor *t)
+{
+    if (h->replay) {
+        if (h->next == h->n || t == NULL) return t;
+        const void *data = h->data[h->next++];
+        return data != NULL ? mf_graph_const(g, t->dtype, t->shape, data) : t;
+    }
+    if (h->n == HELD_MAX)
+        h->overflow = true;
+    else if (t != NULL)
+        h->value[h->n++] = t;
+    mf_graph_keep(t);
+    return t;
+}
+
+/* Called in place of adding an op. An op without gradient is recorded in the first graph and
+ * replaced by its value in the second. */
+static mf_tensor *hook(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
+                       mf_tensor *const *in, const mf_attr *attr, int n_out,
+                       mf_tensor **ret_out)
+{
+    mf_tensor *out[MF_OP_MAX_OUT] = {NULL};
+    mf_tensor *first = mf_graph_op(g, def, n_in, in, attr, n_out < 1 ? 1 : n_out, out);
+    const bool passes =
+        (def->flags & MF_OP_NO_GRAD) == 0 && (def->grad != NULL || def->backward != NULL);
+    for (int i = 0; i < n_out || i < 1; i++) {
+        if (!passes && first != NULL) out[i] = hold(arg, g, out[i]);
+        if (ret_out != NULL && i < n_out) ret_out[i] = out[i];
+    }
+    return out[0] != NULL ? out[0] : first;
+}
+
+static int record(held *h, const mf_harness_spec *spec)
+{
+    mf_harness_spec first = *spec;
+    mf_harness *harness = NULL;
+    first.open = false;
+    mf_plugin_hook_ops(hook, h);
+    int rc = mf_harness_new(&first, &harness);
+    mf_plugin_hook_ops(NULL, NULL);
+    if (rc == MF_OK) rc = mf_harness_run(harness, &mf_kernels_ref);
+    for (int i = 0; i < h->n && rc == MF_OK; i++) {
+        const mf_tensor *t = h->value[i];
+        const void *data = mf_tensor_host(t); /* NULL: nothing reads the value */
+        const size_t bytes = (size_t)mf_shape_count(t->shape) * 4;
+        if (data == NULL) continue;
+        h->data[i] = mf_alloc_raw(bytes);
+        if (h->data[i] == NULL)
+            rc = MF_ENOMEM;
+        else
+            memcpy(h->data[i], data, bytes);
+    }
+    mf_harness_free(harness);
+    return rc;
+}
+
+static void add_output(mf_tensor **out, int *n, mf_tensor *t)
+{
+    if (t == NULL || t->dtype != MF_F32 || !t->needs_grad || *n == 16) return;
+    for (int i = 0; i < *n; i++)
+        if (out[i] == t) return;
+    out[(*n)++] = t;
+}
+
+/* Collects all tensors that may carry a gradient out of the plugin, and all
+ * that one may flow to. */
+static int collect(mf_harness *harness, mf_tensor **out, int *ret_n_out, mf_tensor **in,
+                   int *ret_n_in)
+{
+    char pattern[64];
+    *ret_n_out = *ret_n_in = 0;
+    for (int32_t l = 0; l < harness->spec.layers; l++) {
+        const mf_routing *r = &harness->out[l].routing;
+        if (harness->spec.plugin->kind == MF_ROUTER) {
+            add_output(out, ret_n_out, r->logits);
+            add_output(out, ret_n_out, r->prob);
+        }
+        for (int32_t i = 0; i < r->n_losses; i++)
+            add_output(out, ret_n_out, r->loss[i]);
+    }
+    if (harness->spec.plugin->kind == MF_REGULARIZER)
+        add_output(out, ret_n_out, harness->penalty);
+    else
+        add_output(out, ret_n_out, harness->y);
+    in[(*ret_n_in)++] = harness->x;
+    mf_param *p;
+    snprintf(pattern, sizeof pattern, "%s.*",
+             harness->spec.plugin->kind == MF_REGULARIZER ? "*" : mf_harness_path(harness));
+    for (int i = 0; (p = mf_store_match(harness->store, pattern, i)) != NULL && *ret_n_in < 32;
+         i++)
+        if (!p->buffer && !p->frozen) in[(*ret_n_in)++] = mf_graph_param(harness->g, p);
+    return mf_graph_status(harness->g);
+}
+
+static int compare(const mf_harness_spec *spec, held *h, mf_gradcheck_report *report)
+{
+    mf_harness *harness = NULL;
+    mf_tensor *out[16], *in[32];
+    int n_out = 0, n_in = 0;
+    h->replay = true;
+    h->next = 0;
+    mf_plugin_hook_ops(hook, h);
+    int rc = mf_harness_new(spec, &harness);
+    mf_plugin_hook_ops(NULL, NULL);
+    if (rc == MF_OK) rc = collect(harness, out, &n_out, in, &n_in);
+    const mf_gradcheck_options options = {
+        .seed = SEED, .max_points = 24, .directions = 2, .step = 0x1p-7};
+    if (rc == MF_OK && n_out > 0)
+        rc = mf_gradcheck(harness->g, n_out, out, n_in, in, &options, report);
+    mf_harness_free(harness);
+    return rc;
+}
+
+static int check_draw(const mf_harness_spec *spec, mf_gradcheck_report *report)
+{
+    held *h = mf_alloc(1, sizeof *h);
+    if (h == NULL) return MF_ENOMEM;
+    int rc = record(h, spec);
+    if (rc == MF_OK && h->overflow)
+        rc = mf_fail(MF_EPLUGIN, "more than %d ops without a gradient: too many to hold",
+                     HELD_MAX);
+    if (rc == MF_OK) rc = compare(spec, h, report);
+    for (int i = 0; i < h->n; i++)
+        mf_free(h->data[i]);
+    mf_free(h);
+    return rc;
+}
+
+/* Checks one setting of the options. MF_OK; MF_ECONFIG if it is declined; else an error that
+ * tells what is wrong. All experts are chosen, so core's choice does not jump. A kink of the
+ * plugin may lie closer than the difference step, so other numbers are tried too: a wrong rule
+ * is wrong for all of them. */
+static int check_setting(const mf_loaded *plugin, const char *option, const char *value,
+                         mf_gradcheck_report *report)
+{
+    mf_harness_spec spec = mf_check_spec(plugin);
+    int rc = MF_OK;
+    spec.seq = 3;
+    spec.dim = 8;
+    spec.top_k = spec.experts;
+    spec.training = spec.open = true;
+    spec.option = option;
+    spec.value = value;
+    for (spec.shaken = 1; spec.shaken <= 8; spec.shaken++) {
+        rc = check_draw(&spec, report);
+        if (rc == MF_OK || mf_check_declined(rc)) break;
+    }
+    return rc;
+}
+
+/* With the defaults and with each choice of each option, the gradients of all
+ * outputs with respect to x and to every parameter agree with central differences on
+ * the reference kernels. */
+mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    const mf_schema *s = &plugin->schema;
+    double worst = 0;
+    int64_t points = 0, kinks = 0;
+    int settings = 0;
+    char when[200];
+    if (plugin->kind == MF_CONTROLLER) {
+        snprintf(detail, MF_CHECK_DETAIL, "a controller adds nothing to the graph");
+        return MF_CHECK_SKIP;
+    }
+    for (int i = -1; i < s->count; i++) {
+        const mf_option *o = i >= 0 ? &s->options[i] : NULL;
+        static const char *const yes_no[] = {"no", "yes", NULL}, *const once[] = {"", NULL};
+        const char *const *values = o == NULL                ? once
+                                    : o->type == MF_OPT_ENUM ? o->choices
+                                    : o->type == MF_OPT_BOOL ? yes_no
+                                                             : once + 1;
+        for (int j = 0; values[j] != NULL; j++) {
+            mf_gradcheck_report report = {.tensor = -1};
+            snprintf(when, sizeof when, "%s%s%s", o != NULL ? o->name : "by default",
+                     o != NULL ? " = " : "", values[j]);
+            /* many settings take long, and the parent kills a silent child */
+            mf_child_say("at %s", when);
+            int rc = check_setting(plugin, o != NULL ? o->name : NULL, values[j], &report);
+            if (rc != MF_OK && (o == NULL || !mf_check_declined(rc)))
+                return mf_check_broke(detail, when);
+            settings += rc == MF_OK;
+            points += report.points;
+            kinks += report.kinks;
+            if (report.error > worst) worst = report.error;
+        }
+    }
+    if (points == 0)
+        snprintf(detail, MF_CHECK_DETAIL, "no gradient passes through it");
+    else
+        snprintf(
+            detail, MF_CHECK_DETAIL,
+            "%lld slopes in %d settings, worst error %.2f of what is tolerated, %lld at kinks",
+            (long long)points, settings, worst, (long long)kinks);
+    return MF_CHECK_PASS;
+}

@@ -1,0 +1,419 @@
+/* Results that must be equal: in a second run, at any number of threads, in another batch, with
+ * other later tokens, with other padding, and after a restart. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/parallel.h"
+#include "kernels/kernel.h"
+#include "lab/check/checks.h"
+#include "plugin/host.h"
+
+/* ---- determinism ---- */
+
+static void hash_x(const mf_harness *harness, char out[33])
+{
+    const size_t n = (size_t)mf_shape_count(harness->x->shape);
+    mf_hash_bytes(mf_tensor_host(harness->x), n * sizeof(float), out);
+}
+
+/* Builds a harness of many tiles and runs it `times` times. Gives the digest of the last run,
+ * and whether x is unchanged. */
+static int digest_of(const mf_harness_spec *spec, int times, char hash[33], bool *ret_kept)
+{
+    mf_harness *harness = NULL;
+    char before[33] = "", after[33] = "";
+    int rc = mf_harness_new(spec, &harness);
+    if (rc == MF_OK) hash_x(harness, before);
+    for (int i = 0; i < times && rc == MF_OK; i++)
+        rc = mf_harness_run(harness, NULL);
+    if (rc == MF_OK) hash_x(harness, after);
+    *ret_kept = strcmp(before, after) == 0;
+    if (rc == MF_OK && harness->controller != NULL) rc = mf_harness_after(harness);
+    if (rc == MF_OK) mf_harness_digest(harness, hash);
+    mf_harness_free(harness);
+    return rc;
+}
+
+/* Routing, outputs, losses and gradients have the same bits in a new graph, in a second run of
+ * one graph, and with 1, 2 and 4 threads. */
+mf_verdict mf_check_determinism(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    static const struct {
+        int threads, times;
+    } ways[] = {{1, 1}, {1, 1}, {1, 2}, {2, 1}, {4, 1}, {4, 2}};
+    const int threads = mf_parallel_threads();
+    char first[33] = "", hash[33];
+    mf_verdict v = MF_CHECK_PASS;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways && v == MF_CHECK_PASS; i++) {
+        mf_harness_spec spec = mf_check_spec(plugin);
+        spec.batch = 4, spec.seq = 96, spec.dim = 32, spec.experts = 8;
+        spec.training = spec.gradients = true;
+        mf_parallel_set_threads(ways[i].threads);
+        bool kept;
+        if (digest_of(&spec, ways[i].times, hash, &kept) != MF_OK)
+            v = mf_check_broke(detail, "in a larger batch");
+        else if (!kept)
+            v = mf_check_failed(detail, "x changed while the graph ran: an op wrote into its "
+                                        "input");
+        else if (i > 0 && strcmp(first, hash) != 0)
+            v = mf_check_failed(detail,
+                                "expected the same bits as with one thread, found others: %d "
+                                "threads, run %d",
+                                ways[i].threads, ways[i].times);
+        memcpy(first, i == 0 ? hash : first, sizeof first);
+    }
+    mf_parallel_set_threads(threads);
+    if (v == MF_CHECK_PASS)
+        snprintf(detail, MF_CHECK_DETAIL, "the same bits again and with 1, 2 and 4 threads");
+    return v;
+}
+
+/* ---- one token's routing and output in two harnesses ---- */
+
+static bool close_to(float a, float b, double tolerance)
+{
+    return (isnan(a) && isnan(b)) ||
+           fabs((double)a - (double)b) <=
+               tolerance * fmax(1, fmax(fabs((double)a), fabs((double)b)));
+}
+
+/* Compares token t of a, which has n_a assignments, with token u of b. Says what differs. */
+static bool same_token(const mf_harness *a, int64_t t, const mf_harness *b, int64_t u,
+                       double tolerance, char *why, size_t size)
+{
+    const int64_t d = a->spec.dim, E = a->spec.experts;
+    for (int32_t l = 0; l < a->spec.layers; l++) {
+        const mf_routing *ra = &a->out[l].routing, *rb = &b->out[l].routing;
+        const float *pa = ra->prob ? mf_tensor_host(ra->prob) : NULL;
+        const float *pb = rb->prob ? mf_tensor_host(rb->prob) : NULL;
+        for (int64_t e = 0; pa && pb && e < E; e++) {
+            if (close_to(pa[t * E + e], pb[u * E + e], tolerance)) continue;
+            snprintf(why, size, "probability of expert %d: %.8g and %.8g", (int)e,
+                     (double)pa[t * E + e], (double)pb[u * E + e]);
+            return false;
+        }
+        const int32_t *ca = mf_tensor_host(ra->chosen), *cb = mf_tensor_host(rb->chosen);
+        const int64_t k = ra->token == NULL ? ra->rows / ra->tokens : 0;
+        for (int64_t j = 0; j < k; j++) {
+            if (ca[t * k + j] == cb[u * k + j]) continue;
+            snprintf(why, size, "choice %d: expert %d and expert %d", (int)j,
+                     (int)ca[t * k + j], (int)cb[u * k + j]);
+            return false;
+        }
+    }
+    const float *ya = mf_tensor_host(a->y), *yb = mf_tensor_host(b->y);
+    for (int64_t j = 0; j < d; j++) {
+        if (close_to(ya[t * d + j], yb[u * d + j], 10 * tolerance)) continue;
+        snprintf(why, size, "output %d: %.8g and %.8g", (int)j, (double)ya[t * d + j],
+                 (double)yb[u * d + j]);
+        return false;
+    }
+    return true;
+}
+
+/* Copies sequence s of `from` to sequence t of `to`. */
+static void copy_sequence(mf_harness *to, int32_t t, const mf_harness *from, int32_t s)
+{
+    const size_t seq = (size_t)from->spec.seq, d = (size_t)from->spec.dim;
+    const size_t a = (size_t)s * seq, b = (size_t)t * seq;
+    const struct {
+        mf_tensor *to, *from;
+        size_t width;
+    } rows[] = {{to->x, from->x, d},
+                {to->weights, from->weights, d},
+                {to->in.token_ids, from->in.token_ids, 1},
+                {to->in.positions, from->in.positions, 1},
+                {to->in.labels, from->in.labels, 1},
+                {to->in.mask, from->in.mask, 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *x = rows[i].to != NULL ? mf_tensor_input(rows[i].to) : NULL;
+        const char *y = rows[i].from != NULL ? mf_tensor_host(rows[i].from) : NULL;
+        const size_t bytes = rows[i].width * 4;
+        if (x != NULL && y != NULL) memcpy(x + b * bytes, y + a * bytes, seq * bytes);
+    }
+}
+
+static bool looks_ahead(const mf_loaded *p)
+{
+    return p->kind == MF_ROUTER && (p->table.router.flags & MF_ROUTER_NOT_CAUSAL) != 0;
+}
+
+/* Sees whether the plugin also draws random numbers in evaluation. Called while
+ * a harness is built. */
+static mf_tensor *see_random(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
+                             mf_tensor *const *in, const mf_attr *attr, int n_out,
+                             mf_tensor **ret_out)
+{
+    if ((def->flags & MF_OP_RANDOM) != 0 && strcmp(def->name, "dropout") != 0)
+        *(bool *)arg = true;
+    return mf_graph_op(g, def, n_in, in, attr, n_out, ret_out);
+}
+
+static int harness_and_random(const mf_harness_spec *spec, mf_harness **ret, bool *ret_random)
+{
+    *ret_random = false;
+    mf_plugin_hook_ops(see_random, ret_random);
+    int rc = mf_harness_new(spec, ret);
+    mf_plugin_hook_ops(NULL, NULL);
+    return rc;
+}
+
+static mf_verdict skip(char detail[MF_CHECK_DETAIL], const char *why)
+{
+    snprintf(detail, MF_CHECK_DETAIL, "%s", why);
+    return MF_CHECK_SKIP;
+}
+
+/* ---- batch split ---- */
+
+/* In evaluation a sequence is routed and computed the same in any batch and at any
+ * index of the batch. */
+mf_verdict mf_check_batch_split(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    static const int32_t halves[2][2] = {{3, 0}, {1, 2}};
+    if (plugin->kind == MF_REGULARIZER)
+        return skip(detail, "a regularizer sees the whole batch");
+    if (plugin->kind == MF_CONTROLLER)
+        return skip(detail, "a controller adds nothing to the graph");
+    if (looks_ahead(plugin)) return skip(detail, "it says that it looks at other tokens");
+    mf_harness_spec spec = mf_check_spec(plugin);
+    mf_harness *whole = NULL, *half = NULL;
+    bool random;
+    mf_verdict v = MF_CHECK_PASS;
+    char why[200];
+    spec.batch = 4;
+    int rc = harness_and_random(&spec, &whole, &random);
+    if (rc == MF_OK) rc = mf_harness_run(whole, &mf_kernels_ref);
+    spec.batch = 2;
+    if (rc == MF_OK) rc = mf_harness_new(&spec, &half);
+    if (rc == MF_OK && random) v = skip(detail, "it draws random numbers for each place");
+    if (rc == MF_OK && mf_harness_sees_sequences(whole))
+        v = skip(detail, "it says that it looks at other tokens");
+    for (int h = 0; h < 2 && rc == MF_OK && v == MF_CHECK_PASS; h++) {
+        copy_sequence(half, 0, whole, halves[h][0]);
+        copy_sequence(half, 1, whole, halves[h][1]);
+        rc = mf_harness_run(half, &mf_kernels_ref);
+        for (int64_t t = 0; t < 2 * spec.seq && rc == MF_OK && v == MF_CHECK_PASS; t++) {
+            const int64_t of = (int64_t)halves[h][t / spec.seq] * spec.seq + t % spec.seq;
+            if (!same_token(half, t, whole, of, 1e-5, why, sizeof why))
+                v = mf_check_failed(detail,
+                                    "token %d of a batch of 4 routed alone and with others: %s",
+                                    (int)of, why);
+        }
+    }
+    mf_harness_free(whole);
+    mf_harness_free(half);
+    if (rc != MF_OK) return mf_check_broke(detail, "in evaluation");
+    if (v == MF_CHECK_PASS)
+        snprintf(detail, MF_CHECK_DETAIL, "a batch of 4 equals two of 2, in another order");
+    return v;
+}
+
+/* ---- causality ---- */
+
+/* Later tokens do not change earlier ones, unless the router declares that they do. */
+mf_verdict mf_check_causality(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    if (plugin->kind == MF_REGULARIZER || plugin->kind == MF_CONTROLLER)
+        return skip(detail, "asked of routers, experts and adapters only");
+    if (looks_ahead(plugin))
+        return skip(detail, "it says that it looks ahead (MF_ROUTER_NOT_CAUSAL)");
+    mf_harness_spec spec = mf_check_spec(plugin);
+    mf_harness *a = NULL, *b = NULL;
+    mf_verdict v = MF_CHECK_PASS;
+    char why[200];
+    int rc = mf_harness_new(&spec, &a);
+    if (rc == MF_OK) rc = mf_harness_new(&spec, &b);
+    if (rc == MF_OK && mf_harness_sees_sequences(a)) {
+        v = skip(detail, "it says that it looks at other tokens (MF_ADAPTER_SEQUENCE)");
+        mf_harness_free(a);
+        mf_harness_free(b);
+        return v;
+    }
+    if (rc == MF_OK) rc = mf_harness_run(a, &mf_kernels_ref);
+    const int32_t keep = spec.seq / 2;
+    if (rc == MF_OK) {
+        mf_harness_fill(b, 99); /* other inputs ... */
+        float *x = mf_tensor_input(b->x);
+        const float *of = mf_tensor_host(a->x);
+        int32_t *ids = mf_tensor_input(b->in.token_ids),
+                *labels = mf_tensor_input(b->in.labels);
+        const int32_t *ids_of = mf_tensor_host(a->in.token_ids),
+                      *labels_of = mf_tensor_host(a->in.labels);
+        for (int64_t t = 0; t < (int64_t)spec.batch * spec.seq; t++) {
+            if (t % spec.seq >= keep) continue; /* ... with the same first tokens */
+            memcpy(x + t * spec.dim, of + t * spec.dim, (size_t)spec.dim * sizeof *x);
+            if (ids != NULL && ids_of != NULL) ids[t] = ids_of[t];
+            if (labels != NULL && labels_of != NULL) labels[t] = labels_of[t];
+        }
+        rc = mf_harness_run(b, &mf_kernels_ref);
+    }
+    for (int64_t t = 0; rc == MF_OK && t < (int64_t)spec.batch * spec.seq && v == MF_CHECK_PASS;
+         t++)
+        if (t % spec.seq < keep && !same_token(a, t, b, t, 1e-6, why, sizeof why))
+            v = mf_check_failed(
+                detail,
+                "token %d changed when only later ones did (a router that looks ahead "
+                "has to say MF_ROUTER_NOT_CAUSAL): %s",
+                (int)t, why);
+    mf_harness_free(a);
+    mf_harness_free(b);
+    if (rc != MF_OK) return mf_check_broke(detail, "in evaluation");
+    if (v == MF_CHECK_PASS)
+        snprintf(detail, MF_CHECK_DETAIL, "later tokens do not change earlier ones");
+    return v;
+}
+
+/* ---- padding ---- */
+
+static bool same_scalar(const mf_tensor *a, const mf_tensor *b)
+{
+    const float *x = a ? mf_tensor_host(a) : NULL, *y = b ? mf_tensor_host(b) : NULL;
+    return x == NULL || y == NULL || close_to(*x, *y, 1e-5);
+}
+
+static mf_verdict compare_padded(const mf_harness *a, const mf_harness *b,
+                                 char detail[MF_CHECK_DETAIL])
+{
+    const float *mask = mf_tensor_host(a->in.mask);
+    char why[200];
+    for (int64_t t = 0; t < (int64_t)a->spec.batch * a->spec.seq; t++)
+        if (mask[t] != 0 && !same_token(a, t, b, t, 1e-5, why, sizeof why))
+            return mf_check_failed(detail, "token %d changed with the padding: %s", (int)t,
+                                   why);
+    if (!same_scalar(a->penalty, b->penalty))
+        return mf_check_failed(detail,
+                               "the loss changed with the padding: routing->mask says which "
+                               "tokens count");
+    for (int32_t l = 0; l < a->spec.layers; l++)
+        for (int32_t i = 0; i < a->out[l].routing.n_losses; i++)
+            if (!same_scalar(a->out[l].routing.loss[i], b->out[l].routing.loss[i]))
+                return mf_check_failed(detail,
+                                       "its loss '%s' changed with the padding: in->mask says "
+                                       "which tokens count",
+                                       a->out[l].routing.loss_name[i]);
+    snprintf(detail, MF_CHECK_DETAIL, "padded tokens change neither real ones nor losses");
+    return MF_CHECK_PASS;
+}
+
+/* The values of padding positions change nothing for real tokens and for losses. */
+mf_verdict mf_check_padding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    if (plugin->kind == MF_CONTROLLER)
+        return skip(detail, "a controller adds nothing to the graph");
+    mf_harness_spec spec = mf_check_spec(plugin);
+    mf_harness *a = NULL, *b = NULL;
+    spec.masked = spec.training = true;
+    int rc = mf_harness_new(&spec, &a);
+    if (rc == MF_OK) rc = mf_harness_new(&spec, &b);
+    if (rc == MF_OK) rc = mf_harness_run(a, &mf_kernels_ref);
+    if (rc == MF_OK) {
+        const float *mask = mf_tensor_host(b->in.mask);
+        float *x = mf_tensor_input(b->x);
+        int32_t *ids = mf_tensor_input(b->in.token_ids),
+                *labels = mf_tensor_input(b->in.labels);
+        for (int64_t t = 0; t < (int64_t)spec.batch * spec.seq; t++) {
+            if (mask == NULL || mask[t] != 0) continue;
+            for (int32_t j = 0; j < spec.dim; j++)
+                x[t * spec.dim + j] = 3 - x[t * spec.dim + j];
+            if (ids != NULL) ids[t] = (ids[t] + 7) % MF_HARNESS_VOCAB;
+            if (labels != NULL) labels[t] = -1;
+        }
+        rc = mf_harness_run(b, &mf_kernels_ref);
+    }
+    mf_verdict v =
+        rc == MF_OK ? compare_padded(a, b, detail) : mf_check_broke(detail, "with a mask");
+    mf_harness_free(a);
+    mf_harness_free(b);
+    return v;
+}
+
+/* ---- inactive heads ---- */
+
+/* Head 1 of what an adapter left of q, k, v or heads, [T] rows of the head's width. */
+static bool same_head(const mf_harness *all, const mf_harness *one, int part, char *why,
+                      size_t size)
+{
+    static const char *const names[] = {"attention.q", "attention.k", "attention.v", "heads"};
+    const int64_t T = (int64_t)all->spec.batch * all->spec.seq,
+                  w = all->spec.dim / MF_HARNESS_HEADS;
+    for (int32_t l = 0; l < all->spec.layers && l < 1; l++) {
+        const float *a = mf_tensor_host(all->by_head[l][part]),
+                    *b = mf_tensor_host(one->by_head[l][part]);
+        for (int64_t i = 0; a && b && i < T * w; i++) {
+            const float x = a[i / w * MF_HARNESS_HEADS * w + w + i % w];
+            if (close_to(x, b[i], 1e-5)) continue;
+            snprintf(why, size, "%s, token %lld, head 1: %.8g with head 0, %.8g without",
+                     names[part], (long long)(i / w), (double)x, (double)b[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Where head 0 is inactive, the adapter is given what belongs to head 1 alone, and makes of it
+ * what it made of it before. */
+mf_verdict mf_check_inactive(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    if (plugin->kind != MF_ADAPTER) return skip(detail, "asked of adapters only");
+    mf_harness_spec spec = mf_check_spec(plugin);
+    mf_harness *all = NULL, *one = NULL;
+    mf_verdict v = MF_CHECK_PASS;
+    char why[200];
+    spec.shaken = 1;
+    int rc = mf_harness_new(&spec, &all);
+    spec.one_head = true;
+    if (rc == MF_OK) rc = mf_harness_new(&spec, &one);
+    if (rc == MF_OK) rc = mf_harness_run(all, &mf_kernels_ref);
+    if (rc == MF_OK) rc = mf_harness_run(one, &mf_kernels_ref);
+    for (int part = 0; part < 4 && rc == MF_OK && v == MF_CHECK_PASS; part++)
+        if (!same_head(all, one, part, why, sizeof why))
+            v = mf_check_failed(detail, "head 0 is inactive (in->active lists the others): %s",
+                                why);
+    mf_harness_free(all);
+    mf_harness_free(one);
+    if (rc != MF_OK) return mf_check_broke(detail, "with an inactive head");
+    if (v == MF_CHECK_PASS)
+        snprintf(detail, MF_CHECK_DETAIL,
+                 "a head is the same whether others are active or not");
+    return v;
+}
+
+/* ---- save and restore ---- */
+
+/* Steps from a saved state give the same results as the original, so all relevant state is in
+ * parameters, buffers and live options. */
+mf_verdict mf_check_restore(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    mf_harness_spec spec = mf_check_spec(plugin);
+    mf_harness *a = NULL, *b = NULL;
+    mf_verdict v = MF_CHECK_PASS;
+    spec.training = spec.gradients = true;
+    int rc = mf_harness_new(&spec, &a);
+    for (int i = 0; i < 7 && rc == MF_OK; i++)
+        rc = mf_harness_step(a);
+    if (rc == MF_OK) rc = mf_harness_new(&spec, &b);
+    if (rc == MF_OK) mf_harness_copy_state(b, a);
+    for (int i = 0; i < 5 && rc == MF_OK && v == MF_CHECK_PASS; i++) {
+        char one[33], two[33];
+        rc = mf_harness_step(a);
+        if (rc == MF_OK) rc = mf_harness_step(b);
+        if (rc != MF_OK) break;
+        mf_harness_digest(a, one);
+        mf_harness_digest(b, two);
+        if (strcmp(one, two) != 0)
+            v = mf_check_failed(detail,
+                                "step %d after the restart: expected the same bits, found "
+                                "others; what has to survive belongs into a buffer",
+                                i + 1);
+    }
+    mf_harness_free(a);
+    mf_harness_free(b);
+    if (rc != MF_OK) return mf_check_broke(detail, "in a training step");
+    if (v == MF_CHECK_PASS)
+        snprintf(detail, MF_CHECK_DETAIL, "5 steps after a restart have the same bits");
+    return v;
+}

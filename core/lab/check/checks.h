@@ -1,0 +1,45 @@
+/* lab/check/checks.h: the single checks, for the runner. Only the files of
+ * lab/check include it. */
+#ifndef MF_LAB_CHECKS_H
+#define MF_LAB_CHECKS_H
+
+#include "lab/harness.h"
+
+typedef enum mf_verdict { MF_CHECK_PASS, MF_CHECK_FAIL, MF_CHECK_SKIP } mf_verdict;
+
+#define MF_CHECK_DETAIL 700
+/* One check. Writes a detail for every verdict. */
+typedef mf_verdict (*mf_check_fn)(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+
+typedef struct mf_check {
+    const char *name;
+    mf_check_fn run;
+} mf_check;
+extern const mf_check mf_checks[]; /* ends with a NULL name */
+
+mf_verdict mf_check_options(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_shapes(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_determinism(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_batch_split(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_causality(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_padding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_inactive(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_odd_numbers(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_restore(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_leaks(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_speed(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+
+/* ---- what they share ---- */
+
+/* The spec of a small harness: one layer for routers and experts, two for the kinds that
+ * see the whole model. */
+mf_harness_spec mf_check_spec(const mf_loaded *plugin);
+/* Writes the detail and returns MF_CHECK_FAIL. */
+mf_verdict mf_check_failed(char detail[MF_CHECK_DETAIL], const char *fmt, ...);
+/* The same, with the last error as the reason. */
+mf_verdict mf_check_broke(char detail[MF_CHECK_DETAIL], const char *when);
+/* True if rc says that the plugin declines an option or a shape: MF_ECONFIG, or no memory. */
+bool mf_check_declined(int rc);
+
+#endif

@@ -1,0 +1,182 @@
+/* lab/compare/compare.h: compares routers in training, over seeds.
+ *
+ * Every run is an ordinary run directory, OUT/ROUTER/seed-N, made by this program in a process
+ * of its own. All runs of one seed see the same data in the same order and start with the same
+ * weights outside the router (start weights are drawn by name), so differences are taken within
+ * seeds. All state is on disk: the same call continues after a kill, and several processes can
+ * work on one comparison, because a lock claims each run.
+ *
+ *     OUT/comparison.json        table and all single results, rewritten after each run
+ *     OUT/plan.json              what is compared
+ *     OUT/ROUTER/config.ini      the configuration of its runs
+ *     OUT/ROUTER/seed-N/         runs; seed-N.log: their output; seed-N.lock: the claim
+ */
+#ifndef MF_LAB_COMPARE_H
+#define MF_LAB_COMPARE_H
+
+#include "base/text/json.h"
+#include "lab/bench/router_list.h"
+#include "lab/stats.h"
+#include "train/run_config.h"
+
+/* What is equal in all runs. */
+typedef enum mf_equal {
+    MF_EQUAL_STEPS, /* optimizer steps */
+    /* steps, and active parameters as close to the baseline's as expert.hidden allows */
+    MF_EQUAL_PARAMS,
+    /* training time: steps x speed of the router / speed of the baseline,
+     * measured in a pilot run */
+    MF_EQUAL_TIME
+} mf_equal;
+extern const char *const mf_equal_names[]; /* NULL-terminated */
+
+typedef struct mf_compare_spec {
+    const char *config;       /* file or preset; NULL: the default preset */
+    const mf_assignment *set; /* applied over config */
+    int n_set;
+    const char *routers; /* a list as in lab/bench/router_list.h */
+    /* label; NULL: the router of the configuration if it is listed, else
+     * the first of the list */
+    const char *baseline;
+    const char *out;
+    mf_equal equal;
+    int32_t seeds;       /* >= 1: train.seed of the configuration and the seeds after it */
+    int32_t jobs;        /* runs at the same time */
+    int threads;         /* of all runs together */
+    bool unsafe_plugins; /* --allow-unsafe-plugins, for the runs */
+} mf_compare_spec;
+
+#define MF_SEEDS_MAX 10000
+
+/* mf_compare_is: whether the folder holds a comparison. mf_compare_plan_read fills config, set,
+ * routers, baseline, equal and seeds from its plan, in the arena; fails with MF_EINPUT. */
+bool mf_compare_is(const char *path);
+int mf_compare_plan_read(mf_arena *arena, const char *out, mf_compare_spec *ret);
+
+/* ---- one run ---- */
+
+/* The quality that routers are compared by. */
+typedef enum mf_quality {
+    MF_QUALITY_LOSS,    /* the first task's loss; less is better, as for the next one */
+    MF_QUALITY_MSE,     /* task = regress */
+    MF_QUALITY_ACCURACY /* task = classify; more is better */
+} mf_quality;
+const char *mf_quality_name(mf_quality q); /* "task_loss", "mse", "accuracy" */
+
+/* Measured by the last validation, over the whole split, and during
+ * training. NaN: not known. */
+typedef struct mf_run_result {
+    int64_t steps, params, params_active;
+    double task_loss, accuracy, mse, pearson, spearman;
+    double load_cv, drop_rate; /* means over the MoE layers */
+    double nmi, nmi_best;      /* mean and maximum over the layers */
+    double tokens_per_s;       /* median of the logged training steps */
+    double wall_s;
+} mf_run_result;
+
+typedef enum mf_run_state {
+    MF_RUN_WAITING,
+    MF_RUN_ACTIVE,    /* in a child of this process */
+    MF_RUN_ELSEWHERE, /* claimed by another process */
+    MF_RUN_DONE,
+    MF_RUN_FAILED /* `reason` tells why */
+} mf_run_state;
+
+typedef struct mf_compare_run {
+    int64_t seed;
+    bool pilot;
+    const char *name, *dir, *claim, *log; /* "ROUTER seed N", OUT/ROUTER/seed-N, ... */
+    mf_run_state state;
+    int status;   /* if FAILED: exit status, or 128 + signal */
+    char *reason; /* if FAILED; freed with mf_free */
+    mf_run_result result;
+} mf_compare_run;
+
+typedef struct mf_compare_router {
+    mf_router_entry entry;
+    const char *dir, *config;   /* OUT/ROUTER, its config.ini */
+    char *text;                 /* text of the configuration; freed with mf_free */
+    char *refused;              /* why it takes no part; NULL: it does; freed with mf_free */
+    int64_t first_seed, hidden; /* hidden: width of the experts; 0: as configured */
+    /* 0: as train.epochs says. With equal time, steps is 0 until the pilots have run. */
+    int64_t configured, steps;
+    int64_t params, params_active, params_router;
+    mf_compare_run pilot; /* for equal time */
+    mf_compare_run *runs; /* [seeds] */
+} mf_compare_router;
+
+typedef struct mf_compare {
+    const mf_compare_spec *spec;
+    mf_arena *arena;
+    mf_compare_router *routers;
+    int n_routers, baseline; /* index of the baseline */
+    mf_quality by;           /* decided by the task */
+} mf_compare;
+
+/* Judges names, options, models and the content of OUT, then creates OUT. Routers that do not
+ * fit this model are marked as refused. Fails with MF_EUSAGE, MF_ECONFIG or MF_ENOTFOUND, and
+ * writes nothing, if the user named a router with a wrong name or option, or if OUT holds
+ * another comparison. Free with mf_compare_free. */
+int mf_compare_new(const mf_compare_spec *spec, mf_compare **ret);
+void mf_compare_free(mf_compare *c);
+
+/* ---- running ---- */
+
+typedef struct mf_compare_watch {
+    void *arg;
+    void (*began)(void *arg, const mf_compare_run *run, bool again);
+    void (*ended)(void *arg, const mf_compare_run *run, int done, int total);
+    /* About five times a second: steps done, and steps of all runs together. */
+    void (*tick)(void *arg, int64_t steps, int64_t total);
+    /* Asked all the while: 0, or the number of the signal because of which all runs are to save
+     * and stop. NULL: never. */
+    int (*should_stop)(void *arg);
+} mf_compare_watch;
+
+/* Returns when every run has ended. MF_ESIGNAL: interrupted, runs saved (*ret_signal). The
+ * failure of a single run is kept in the run. */
+int mf_compare_run_all(mf_compare *c, const mf_compare_watch *watch, int *ret_signal);
+
+/* ---- results ---- */
+
+typedef enum mf_verdict { MF_VERDICT_NONE, MF_VERDICT_BETTER, MF_VERDICT_WORSE } mf_verdict;
+
+typedef struct mf_compare_row {
+    const mf_compare_router *router;
+    bool baseline;
+    int diverged, failed; /* number of runs */
+    mf_estimate quality;
+    mf_paired against; /* difference to the baseline, within seeds */
+    double p_holm;
+    /* p_holm < .05; none if there are fewer than two pairs. A router with a diverged run is
+     * never called better. */
+    mf_verdict verdict;
+    int rank;         /* by mean, 1 is best; 0: no result */
+    double mean_rank; /* over the seeds that all routers have */
+    /* seeds needed to show, with power .8, the lower 80 % confidence limit of the effect; 0:
+     * over 1000, -1: not known */
+    int seeds_needed;
+    /* means over runs */
+    double load_cv, drop_rate, nmi, nmi_best, tokens_per_s, wall_s, pearson;
+    int64_t steps;
+} mf_compare_row;
+
+typedef struct mf_compare_table {
+    const mf_compare *of;
+    int n, compared;      /* number of rows; of those, the ones with a p */
+    mf_compare_row *rows; /* in the order of the routers, without the refused ones */
+    double detectable;    /* d_z that this number of seeds shows with power .8 */
+    mf_quality by;        /* the quality; the loss if a run has no such number */
+    bool complete;
+} mf_compare_table;
+
+int mf_compare_judge(const mf_compare *c, mf_compare_table **ret);
+void mf_compare_table_free(mf_compare_table *t);
+const char *mf_verdict_name(mf_verdict v);
+
+/* Writes comparison.json as one object. */
+void mf_compare_json(mf_jw *w, const mf_compare_table *t);
+int mf_compare_write(const mf_compare_table *t);
+void mf_compare_print(const mf_compare_table *t, FILE *out);
+
+#endif

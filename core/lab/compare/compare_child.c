@@ -1,0 +1,169 @@
+/* Runs as processes of their own: this program, started by spawn (after a plain fork, the first
+ * parallel region hangs). Each has its own process group, so that an interrupt at the terminal
+ * reaches it once, through its parent. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/file/io_raw.h"
+#include "base/text/number.h"
+#include "base/file/paths.h"
+#include "lab/compare/compare_child.h"
+#include "lab/compare/compare_parts.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/run/rundir.h"
+
+extern char **environ;
+
+/* ---- the claim ---- */
+
+int mf_compare_claim(const mf_compare_run *run, int *ret_fd)
+{
+    *ret_fd = -1;
+    int fd = mf_raw_open(run->claim, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0) return mf_fail_errno(MF_EIO, "%s: cannot open", run->claim);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
+        *ret_fd = fd;
+        return MF_OK;
+    }
+    const bool taken = errno == EAGAIN || errno == EACCES;
+    int rc = taken ? MF_OK : mf_fail_errno(MF_EIO, "%s: cannot lock", run->claim);
+    mf_raw_close(fd);
+    return rc;
+}
+
+void mf_compare_unclaim(int fd)
+{
+    if (fd >= 0) mf_raw_close(fd);
+}
+
+/* ---- starting ---- */
+
+/* True if there is a checkpoint to resume. A directory without one is removed. */
+static int judge_dir(const mf_compare_run *run, bool *ret_again)
+{
+    int64_t *steps = NULL;
+    int n = 0;
+    *ret_again = false;
+    if (!mf_exists(run->dir)) return MF_OK;
+    if (mf_rundir_is(run->dir)) {
+        mf_rundir *dir = NULL;
+        int rc = mf_rundir_open(run->dir, &dir); /* no other process writes there */
+        if (rc != MF_OK) return rc;
+        if (mf_is_dir(dir->ckpt)) rc = mf_ckpt_list(dir->ckpt, &steps, &n);
+        mf_rundir_close(dir);
+        mf_free(steps);
+        if (rc != MF_OK) return rc;
+    }
+    *ret_again = n > 0;
+    return n > 0 ? MF_OK : mf_remove_tree(run->dir);
+}
+
+static int spawn(const char *const *argv, const char *log, int claim, pid_t *ret_pid)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t defaults;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log,
+                                     O_WRONLY | O_CREAT | O_APPEND, 0666);
+    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+    /* Onto itself: clears close-on-exec in the child only. */
+    posix_spawn_file_actions_adddup2(&actions, claim, claim);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGINT);
+    sigaddset(&defaults, SIGTERM);
+    sigaddset(&defaults, SIGHUP);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+    errno = posix_spawn(ret_pid, argv[0], &actions, &attributes,
+                        (char *const *)(const void *)argv, environ);
+    int rc = errno == 0 ? MF_OK : mf_fail_errno(MF_ERUN, "cannot start %s for a run", argv[0]);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return rc;
+}
+
+int mf_compare_start(const mf_compare *c, const mf_compare_router *r, const mf_compare_run *run,
+                     int claim, pid_t *ret_pid, bool *ret_again)
+{
+    const mf_compare_spec *s = c->spec;
+    const int each = s->threads / s->jobs;
+    char parent[32], seed[32], threads[32];
+    const char *argv[20];
+    int n = 0;
+    int rc = judge_dir(run, ret_again);
+    if (rc != MF_OK) return rc;
+    char *pilot = mf_path_join(r->dir, "pilot.ini");
+    if (pilot == NULL) return MF_ENOMEM;
+    snprintf(parent, sizeof parent, "%ld", (long)getpid());
+    snprintf(seed, sizeof seed, "%lld", (long long)run->seed);
+    snprintf(threads, sizeof threads, "%d", each > 0 ? each : 1);
+    argv[n++] = mf_paths_program();
+    argv[n++] = MF_COMPARE_CHILD;
+    argv[n++] = parent;
+    argv[n++] = "train";
+    argv[n++] = *ret_again ? run->dir : run->pilot ? pilot : r->config;
+    argv[n++] = "--quiet";
+    argv[n++] = "--threads";
+    argv[n++] = threads;
+    if (s->unsafe_plugins) argv[n++] = "--allow-unsafe-plugins";
+    if (*ret_again) {
+        argv[n++] = "--resume";
+    } else {
+        argv[n++] = "--seed";
+        argv[n++] = seed;
+        argv[n++] = "--out";
+        argv[n++] = run->dir;
+    }
+    argv[n] = NULL;
+    rc = spawn(argv, run->log, claim, ret_pid);
+    mf_free(pilot);
+    return rc;
+}
+
+int mf_compare_child_begin(int argc, char **argv)
+{
+    long long parent;
+    if (argc < 4 || !mf_parse_i64(argv[2], &parent))
+        return mf_fail(MF_EUSAGE, "usage: %s %s PROCESS VERB...", argv[0], argv[1]);
+    /* If the comparison dies, its runs save and end, so that the next
+     * process finds them free. */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != (pid_t)parent) return mf_fail(MF_ERUN, "the comparison has ended");
+    return MF_OK;
+}
+
+/* ---- ending ---- */
+
+char *mf_compare_last_words(const mf_compare_run *run, int status)
+{
+    static const char mark[] = "moefw: ";
+    char *text = NULL, *last = NULL;
+    size_t size;
+    if (mf_read_file(run->log, 0, &text, &size) != MF_OK) mf_error_clear();
+    for (char *at = text; at != NULL && (at = strstr(at, mark)) != NULL; at++)
+        if (at == text || at[-1] == '\n') last = at + sizeof mark - 1;
+    if (last != NULL) last[strcspn(last, "\n")] = '\0';
+    char *words = NULL;
+    if (WIFSIGNALED(status))
+        words = mf_strf("killed by signal %d; see %s", WTERMSIG(status), run->log);
+    else if (last != NULL)
+        words = mf_strdup(last);
+    else
+        words = mf_strf("ended with status %d; see %s", WEXITSTATUS(status), run->log);
+    mf_free(text);
+    return words;
+}

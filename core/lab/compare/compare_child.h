@@ -1,0 +1,14 @@
+/* lab/compare/compare_child.h: a run of a comparison, seen from the process that executes it.
+ *
+ * PROGRAM --compared-run PARENT VERB...: VERB... as from the command line, but saved and ended
+ * if the process PARENT dies. Only the program itself uses it.
+ */
+#ifndef MF_LAB_COMPARE_CHILD_H
+#define MF_LAB_COMPARE_CHILD_H
+
+#define MF_COMPARE_CHILD "--compared-run"
+
+/* Fails with MF_EUSAGE if a user called it, with MF_ERUN if the parent has already ended. */
+int mf_compare_child_begin(int argc, char **argv);
+
+#endif

@@ -1,0 +1,271 @@
+/* The table of a comparison: as text for people, as JSON for scripts and the report. Both are
+ * made from the same rows, so they agree. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "lab/compare/compare_parts.h"
+
+/* ---- JSON ---- */
+
+static void put_range(mf_jw *w, const char *key, double lo, double hi)
+{
+    mf_jw_key(w, key);
+    mf_jw_array(w);
+    mf_jw_real(w, lo);
+    mf_jw_real(w, hi);
+    mf_jw_end(w);
+}
+
+static void put_runs(mf_jw *w, const mf_compare_table *t, const mf_compare_router *r)
+{
+    mf_jw_key(w, "runs");
+    mf_jw_array(w);
+    for (int32_t s = 0; s < t->of->spec->seeds; s++) {
+        const mf_compare_run *run = &r->runs[s];
+        const mf_run_result *v = &run->result;
+        mf_jw_object(w);
+        mf_jw_kv_int(w, "seed", run->seed);
+        mf_jw_kv_string(w, "dir", run->dir + strlen(t->of->spec->out) + 1);
+        if (run->state == MF_RUN_DONE) {
+            mf_jw_kv_real(w, "task_loss", v->task_loss);
+            if (t->by == MF_QUALITY_ACCURACY) mf_jw_kv_real(w, "accuracy", v->accuracy);
+            if (t->by == MF_QUALITY_MSE) {
+                mf_jw_kv_real(w, "mse", v->mse);
+                mf_jw_kv_real(w, "pearson", v->pearson);
+                mf_jw_kv_real(w, "spearman", v->spearman);
+            }
+            mf_jw_kv_real(w, "load_cv", v->load_cv);
+            mf_jw_kv_real(w, "drop_rate", v->drop_rate);
+            mf_jw_kv_real(w, "nmi", v->nmi);
+            mf_jw_kv_real(w, "nmi_best", v->nmi_best);
+            mf_jw_kv_real(w, "tokens_per_s", v->tokens_per_s);
+            mf_jw_kv_real(w, "wall_s", v->wall_s);
+        } else if (run->state == MF_RUN_FAILED) {
+            mf_jw_kv_string(w, "failed", run->reason);
+            mf_jw_kv_int(w, "exit", run->status);
+        } else {
+            mf_jw_kv_bool(w, "waiting", true);
+        }
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+}
+
+static void put_seeds_needed(mf_jw *w, int n)
+{
+    mf_jw_key(w, "seeds_needed");
+    n > 0 ? mf_jw_int(w, n) : mf_jw_null(w);
+}
+
+static void put_row(mf_jw *w, const mf_compare_table *t, const mf_compare_row *r)
+{
+    const mf_compare_router *router = r->router;
+    const mf_paired *a = &r->against;
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "router", router->entry.label);
+    mf_jw_kv_bool(w, "baseline", r->baseline);
+    mf_jw_kv_int(w, "params", router->params);
+    mf_jw_kv_int(w, "params_active", router->params_active);
+    mf_jw_kv_int(w, "params_router", router->params_router);
+    mf_jw_kv_int(w, "steps", r->steps > 0 ? r->steps : router->steps);
+    mf_jw_kv_int(w, "n", r->quality.n);
+    mf_jw_kv_int(w, "failed", r->failed);
+    mf_jw_kv_int(w, "diverged", r->diverged);
+    mf_jw_kv_real(w, "mean", r->quality.mean);
+    mf_jw_kv_real(w, "sd", r->quality.sd);
+    put_range(w, "ci95", r->quality.lo, r->quality.hi);
+    mf_jw_kv_int(w, "rank", r->rank);
+    mf_jw_kv_real(w, "mean_rank", r->mean_rank);
+    mf_jw_kv_int(w, "pairs", a->diff.n);
+    mf_jw_kv_real(w, "diff", a->diff.mean);
+    put_range(w, "diff_ci95", a->diff.lo, a->diff.hi);
+    mf_jw_kv_real(w, "t", a->t);
+    mf_jw_kv_real(w, "p", a->p);
+    mf_jw_kv_real(w, "p_holm", r->baseline ? a->p : r->p_holm);
+    mf_jw_kv_real(w, "effect_dz", a->dz);
+    mf_jw_kv_real(w, "effect_g", a->g);
+    mf_jw_kv_string(w, "verdict", mf_verdict_name(r->verdict));
+    put_seeds_needed(w, r->seeds_needed);
+    mf_jw_kv_real(w, "load_cv", r->load_cv);
+    mf_jw_kv_real(w, "drop_rate", r->drop_rate);
+    mf_jw_kv_real(w, "nmi", r->nmi);
+    mf_jw_kv_real(w, "nmi_best", r->nmi_best);
+    mf_jw_kv_real(w, "tokens_per_s", r->tokens_per_s);
+    mf_jw_kv_real(w, "wall_s", r->wall_s);
+    if (t->by == MF_QUALITY_MSE) mf_jw_kv_real(w, "pearson", r->pearson);
+    put_runs(w, t, router);
+    mf_jw_end(w);
+}
+
+void mf_compare_json(mf_jw *w, const mf_compare_table *t)
+{
+    const mf_compare *c = t->of;
+    const mf_compare_router *base = &c->routers[c->baseline];
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "metric", mf_quality_name(t->by));
+    mf_jw_kv_string(w, "split", "val");
+    mf_jw_kv_bool(w, "higher_is_better", t->by == MF_QUALITY_ACCURACY);
+    mf_jw_kv_string(w, "baseline", base->entry.label);
+    mf_jw_kv_int(w, "seeds", c->spec->seeds);
+    mf_jw_kv_int(w, "steps",
+                 base->runs[0].result.steps > 0 ? base->runs[0].result.steps : base->steps);
+    mf_jw_kv_string(w, "equal", mf_equal_names[c->spec->equal]);
+    mf_jw_kv_int(w, "compared", t->compared);
+    mf_jw_kv_real(w, "detectable_dz", t->detectable);
+    mf_jw_kv_bool(w, "complete", t->complete);
+    mf_jw_kv_string(w, "out", c->spec->out);
+    mf_jw_key(w, "rows");
+    mf_jw_array(w);
+    for (int i = 0; i < t->n; i++)
+        put_row(w, t, &t->rows[i]);
+    mf_jw_end(w);
+    mf_jw_key(w, "skipped");
+    mf_jw_array(w);
+    for (int i = 0; i < c->n_routers; i++) {
+        if (c->routers[i].refused == NULL) continue;
+        mf_jw_object(w);
+        mf_jw_kv_string(w, "router", c->routers[i].entry.label);
+        mf_jw_kv_string(w, "reason", c->routers[i].refused);
+        mf_jw_end(w);
+    }
+    mf_jw_end(w);
+    mf_jw_end(w);
+}
+
+int mf_compare_write(const mf_compare_table *t)
+{
+    mf_jw *w = mf_jw_new();
+    char *path = mf_path_join(t->of->spec->out, "comparison.json");
+    size_t n = 0;
+    const char *text = NULL;
+    if (w != NULL) {
+        mf_compare_json(w, t);
+        text = mf_jw_text(w, &n);
+    }
+    int rc = text != NULL && path != NULL ? mf_write_file_atomic(path, text, n) : MF_ENOMEM;
+    mf_jw_free(w);
+    mf_free(path);
+    return rc;
+}
+
+/* ---- text ---- */
+
+static void number(FILE *out, double v, int width, int digits)
+{
+    if (isnan(v))
+        fprintf(out, " %*s", width, "-");
+    else
+        fprintf(out, " %*.*f", width, digits, v);
+}
+
+/* "+0.0123 [-0.0010,+0.0256]" */
+static void difference(FILE *out, const mf_estimate *d)
+{
+    char text[64];
+    if (d->n == 0)
+        snprintf(text, sizeof text, "-");
+    else if (isnan(d->lo))
+        snprintf(text, sizeof text, "%+.4f", d->mean);
+    else
+        snprintf(text, sizeof text, "%+.4f [%+.4f,%+.4f]", d->mean, d->lo, d->hi);
+    fprintf(out, "  %-26s", text);
+}
+
+static int label_width(const mf_compare *c)
+{
+    size_t width = 6;
+    for (int i = 0; i < c->n_routers; i++) {
+        const size_t n = strlen(c->routers[i].entry.label);
+        if (n > width) width = n;
+    }
+    return (int)width;
+}
+
+static void print_head(const mf_compare_table *t, FILE *out, int width)
+{
+    const mf_compare *c = t->of;
+    const mf_compare_router *base = &c->routers[c->baseline];
+    const int64_t steps = base->runs[0].result.steps;
+    static const char *const words[] = {"task loss", "mean squared error", "accuracy"};
+    fprintf(out, "%s of the validation split, %s is better; %d seed%s, %lld steps",
+            words[t->by], t->by == MF_QUALITY_ACCURACY ? "higher" : "lower",
+            (int)c->spec->seeds, c->spec->seeds == 1 ? "" : "s",
+            (long long)(steps > 0 ? steps : base->steps));
+    if (c->spec->equal == MF_EQUAL_PARAMS) fprintf(out, ", equal active parameters");
+    if (c->spec->equal == MF_EQUAL_TIME) fprintf(out, " of the baseline, equal training time");
+    fprintf(out,
+            "\nhalf widths and [brackets]: 95 %%; differences from %s within seeds; p after "
+            "Holm over %d\n\n",
+            base->entry.label, t->compared);
+    fprintf(out, "rank %-*s %8s %7s  %-26s %6s %6s  %-19s %5s %7s %6s %5s %7s %9s %9s", width,
+            "router", "mean", "+-", "difference", "p", "g", "", "seeds", "load CV", "drops",
+            "NMI", "best", "tokens/s", "params");
+    if (t->by == MF_QUALITY_MSE) fprintf(out, " %7s", "Pearson");
+    fputc('\n', out);
+}
+
+static void print_row(const mf_compare_table *t, const mf_compare_row *r, FILE *out, int width)
+{
+    const mf_paired *a = &r->against;
+    if (r->rank > 0)
+        fprintf(out, "%4d %-*s", r->rank, width, r->router->entry.label);
+    else
+        fprintf(out, "%4s %-*s", "-", width, r->router->entry.label);
+    number(out, r->quality.mean, 8, 4);
+    number(out, r->quality.hi - r->quality.mean, 7, 4);
+    if (r->baseline) {
+        fprintf(out, "  %-26s %6s %6s  %-19s %5s", "", "", "", "baseline", "");
+    } else {
+        difference(out, &a->diff);
+        number(out, r->p_holm, 6, 3);
+        number(out, a->g, 6, 2);
+        fprintf(out, "  %-19s", mf_verdict_name(r->verdict));
+        if (r->seeds_needed > 0)
+            fprintf(out, " %5d", r->seeds_needed);
+        else
+            fprintf(out, " %5s", r->seeds_needed == 0 ? ">1000" : "-");
+    }
+    number(out, r->load_cv, 7, 3);
+    number(out, r->drop_rate, 6, 3);
+    number(out, r->nmi, 5, 3);
+    number(out, r->nmi_best, 7, 3);
+    number(out, r->tokens_per_s, 9, 0);
+    fprintf(out, " %9lld", (long long)r->router->params);
+    if (t->by == MF_QUALITY_MSE) number(out, r->pearson, 7, 4);
+    fputc('\n', out);
+}
+
+static void print_faults(const mf_compare_table *t, FILE *out)
+{
+    const mf_compare *c = t->of;
+    for (int i = 0; i < c->n_routers; i++) {
+        const mf_compare_router *r = &c->routers[i];
+        if (r->refused != NULL) fprintf(out, "skipped: %s: %s\n", r->entry.label, r->refused);
+        for (int32_t s = 0; r->refused == NULL && s < c->spec->seeds; s++)
+            if (r->runs[s].state == MF_RUN_FAILED)
+                fprintf(out, "failed: %s: %s\n", r->runs[s].name, r->runs[s].reason);
+    }
+}
+
+void mf_compare_print(const mf_compare_table *t, FILE *out)
+{
+    const int width = label_width(t->of);
+    print_head(t, out, width);
+    for (int rank = 1; rank <= t->n; rank++)
+        for (int i = 0; i < t->n; i++)
+            if (t->rows[i].rank == rank) print_row(t, &t->rows[i], out, width);
+    for (int i = 0; i < t->n; i++)
+        if (t->rows[i].rank == 0) print_row(t, &t->rows[i], out, width);
+    fputc('\n', out);
+    print_faults(t, out);
+    if (t->of->spec->seeds < 3)
+        fprintf(out, "With fewer than 3 seeds little can be shown: try --seeds 5.\n");
+    else if (t->compared > 0)
+        fprintf(
+            out,
+            "seeds: so many show, in 4 of 5 comparisons, what 80 %% confidence leaves of the "
+            "difference seen; %d show one of %.1f standard deviations.\n",
+            (int)t->of->spec->seeds, t->detectable);
+}

@@ -1,0 +1,489 @@
+/* A plugin of any kind in a very small model. Everything is drawn from counters keyed by the
+ * spec, so two harnesses of equal spec compute the same bits. */
+#include "lab/harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "lab/bench/layer.h"
+#include "lab/bench/stub.h"
+#include "ops/ops.h"
+#include "plugin/crash.h"
+
+enum { SEED = 20240607 };
+
+/* ---- instances ---- */
+
+static const char *required(const mf_option *o, char *out, size_t size)
+{
+    double v = 1;
+    switch (o->type) {
+    case MF_OPT_INT:
+    case MF_OPT_REAL:
+        v = v < o->lo ? o->lo : v > o->hi ? o->hi : v;
+        snprintf(out, size, "%.15g", o->type == MF_OPT_INT ? ceil(v) : v);
+        break;
+    case MF_OPT_BOOL:
+        snprintf(out, size, "no");
+        break;
+    case MF_OPT_ENUM:
+        snprintf(out, size, "%s", o->choices[0]);
+        break;
+    default:
+        snprintf(out, size, "train.lr");
+        break; /* the name of a live option */
+    }
+    return out;
+}
+
+/* Writes the section of the plugin under check: required options, and the one under test. */
+static int write_section(mf_harness *harness)
+{
+    const mf_schema *s = &harness->spec.plugin->schema;
+    char text[512], value[256];
+    for (int i = 0; i < s->count; i++) {
+        const mf_option *o = &s->options[i];
+        const bool chosen = harness->spec.option && strcmp(harness->spec.option, o->name) == 0;
+        if (!chosen && o->value) continue;
+        snprintf(text, sizeof text, "check.%s=%s", o->name,
+                 chosen ? harness->spec.value : required(o, value, sizeof value));
+        int rc = mf_ini_set(harness->ini, text, i + 1);
+        if (rc != MF_OK) return rc;
+    }
+    return MF_OK;
+}
+
+static mf_dims dims_of(const mf_harness *harness, int32_t layer)
+{
+    const mf_harness_spec *s = &harness->spec;
+    return (mf_dims){.size = sizeof(mf_dims),
+                     .layer = layer,
+                     .n_layers = s->layers,
+                     .dim = s->dim,
+                     .experts = s->experts,
+                     .top_k = s->top_k,
+                     .heads = MF_HARNESS_HEADS,
+                     .kv_heads = MF_HARNESS_HEADS,
+                     .vocab = MF_HARNESS_VOCAB,
+                     .seq = s->seq,
+                     .causal = 1,
+                     .moe_layers = s->layers,
+                     .labels = MF_HARNESS_LABELS,
+                     .train_steps = 1000};
+}
+
+/* Creates an instance of the plugin under check or of a stub. */
+static int place(mf_harness *harness, const mf_loaded *plugin, const char *path, int32_t layer,
+                 mf_ctx **ret)
+{
+    const mf_dims dims = dims_of(harness, layer);
+    const bool checked = plugin == harness->spec.plugin;
+    const char *live = layer < 0 ? path : plugin->kind == MF_ROUTER ? "router" : "expert";
+    if (!plugin) return MF_ENOMEM;
+    return mf_instance_new(harness->host, plugin, path, harness->ini,
+                           checked ? "check" : "stub", NULL, live, &dims, ret);
+}
+
+static int32_t history(void *arg, const char *metric, int32_t n, double *out)
+{
+    (void)arg;
+    (void)metric;
+    for (int32_t i = 0; i < n && i < 50; i++)
+        out[i] = 1 + 0.01 * i; /* newest first, so they fall */
+    return n < 50 ? n : 50;
+}
+
+static int register_options(mf_harness *harness)
+{
+    static const char *const names[] = {"train.lr", "train.weight_decay", "train.clip",
+                                        "moe.capacity_factor"};
+    mf_plughost_set_history(harness->host, harness, history);
+    mf_plughost_set_importance(harness->host, harness, mf_harness_heads_importance);
+    int rc = MF_OK;
+    for (int i = 0; i < 4 && rc == MF_OK; i++) {
+        harness->saved_options[i] = 0.5;
+        rc = mf_live_register_real(harness->host, names[i], &harness->saved_options[i], 0, 1e6);
+    }
+    return rc;
+}
+
+static bool wants_bias(const mf_loaded *p)
+{
+    return p->kind == MF_CONTROLLER &&
+           (p->table.controller.flags & MF_CONTROLLER_SELECT_BIAS) != 0;
+}
+
+static int make_instances(mf_harness *harness)
+{
+    const mf_loaded *p = harness->spec.plugin;
+    int rc = write_section(harness);
+    for (int32_t l = 0; l < harness->spec.layers && rc == MF_OK; l++) {
+        char path[64];
+        mf_moe_layer *layer = &harness->layer[l];
+        layer->layer = l;
+        snprintf(path, sizeof path, "layers.%d.router", (int)l);
+        rc = place(harness, p->kind == MF_ROUTER ? p : mf_stub_router(), path, l,
+                   &layer->router);
+        snprintf(path, sizeof path, "layers.%d.expert", (int)l);
+        if (rc == MF_OK)
+            rc = place(harness, p->kind == MF_EXPERT ? p : mf_stub_expert(), path, l,
+                       &layer->expert);
+        snprintf(path, sizeof path, "layers.%d.moe.select_bias", (int)l);
+        if (rc == MF_OK && wants_bias(p))
+            rc = mf_store_declare(harness->store, path, mf_shape1(harness->spec.experts),
+                                  (mf_init){0}, true, &layer->select_bias);
+        if (rc == MF_OK)
+            rc = mf_moe_tally_new(l, harness->spec.experts, harness->spec.top_k,
+                                  MF_HARNESS_LABELS, &harness->tally[l]);
+    }
+    for (int32_t l = 0; l < harness->spec.layers && rc == MF_OK && p->kind == MF_ADAPTER; l++) {
+        const mf_dims dims = dims_of(harness, l);
+        rc = mf_harness_adapter_new(harness, l, &dims);
+    }
+    if (rc == MF_OK) rc = register_options(harness);
+    if (rc == MF_OK && (p->kind == MF_REGULARIZER || p->kind == MF_CONTROLLER))
+        rc = mf_harness_heads_declare(harness);
+    if (rc == MF_OK && p->kind == MF_REGULARIZER)
+        rc = place(harness, p, "regularizer.check", -1, &harness->regularizer);
+    if (rc == MF_OK && p->kind == MF_CONTROLLER)
+        rc = place(harness, p, "controller.check", -1, &harness->controller);
+    return rc;
+}
+
+const char *mf_harness_path(const mf_harness *harness)
+{
+    switch (harness->spec.plugin->kind) {
+    case MF_ROUTER:
+        return "layers.*.router";
+    case MF_EXPERT:
+        return "layers.*.expert";
+    case MF_REGULARIZER:
+        return "regularizer.check";
+    case MF_ADAPTER:
+        return harness->spec.plugin->table.adapter.path ? "layers.*.attention"
+                                                        : "layers.*.check";
+    case MF_CONTROLLER:
+        break;
+    }
+    return "controller.check";
+}
+
+/* ---- the graph ---- */
+
+static void make_inputs(mf_harness *harness)
+{
+    const mf_harness_spec *s = &harness->spec;
+    const mf_lab_layer layer = {.batch = s->batch,
+                                .seq = s->seq,
+                                .dim = s->dim,
+                                .experts = s->experts,
+                                .top_k = s->top_k,
+                                .labels = MF_HARNESS_LABELS};
+    harness->in = mf_lab_inputs(&layer, harness->g, s->masked);
+    harness->x = harness->in.x;
+    harness->weights = mf_graph_input(harness->g, "weights", MF_F32,
+                                      mf_shape2((int64_t)s->batch * s->seq, s->dim));
+    if (s->gradients || s->open) mf_graph_want_grad(harness->x);
+}
+
+static mf_tensor *add_losses(mf_harness *harness, mf_tensor *total)
+{
+    const mf_routing *records[MF_HARNESS_LAYERS];
+    for (int32_t l = 0; l < harness->spec.layers; l++) {
+        const mf_routing *r = records[l] = &harness->out[l].routing;
+        for (int32_t i = 0; i < r->n_losses; i++) {
+            mf_graph_keep(r->loss[i]);
+            total = mf_add(harness->g, total, mf_reshape(harness->g, r->loss[i], mf_shape0()));
+        }
+    }
+    if (!harness->regularizer) return total;
+    if (mf_instance_loss(harness->regularizer, harness->g, records, harness->spec.layers,
+                         &harness->penalty) != MF_OK)
+        return NULL;
+    mf_graph_keep(harness->penalty);
+    return mf_add(harness->g, total, mf_reshape(harness->g, harness->penalty, mf_shape0()));
+}
+
+static int build(mf_harness *harness)
+{
+    const mf_harness_spec *s = &harness->spec;
+    const mf_graph_options options = {.training = s->training};
+    harness->g = mf_graph_new(&options);
+    if (!harness->g) return MF_ENOMEM;
+    make_inputs(harness);
+    harness->config =
+        (mf_moe_config){.experts = s->experts, .top_k = s->top_k, .gate_scale = 1};
+    const mf_moe_settings settings = {
+        .config = &harness->config, .labels = MF_HARNESS_LABELS, .keep = true};
+    mf_tensor *x = harness->x;
+    for (int32_t l = 0; l < s->layers; l++) {
+        mf_router_in in = harness->in;
+        in.x = x;
+        if (s->plugin->kind == MF_ADAPTER) {
+            x = mf_harness_block(harness, l, x, &settings);
+            continue;
+        }
+        mf_graph_push(harness->g, "layers.%d", (int)l);
+        int rc = mf_moe_build(&harness->layer[l], &settings, harness->g, &in, &harness->out[l]);
+        mf_graph_pop(harness->g);
+        if (rc != MF_OK) return rc;
+        x = mf_add(harness->g, x, harness->out[l].y);
+    }
+    harness->y = x;
+    mf_graph_keep(harness->y);
+    harness->loss = add_losses(
+        harness, mf_sum(harness->g, mf_mul(harness->g, x, harness->weights), MF_ALL, false));
+    mf_graph_keep(harness->loss);
+    int rc = mf_graph_status(harness->g);
+    if (rc == MF_OK && s->gradients)
+        rc = mf_graph_backward(harness->g, harness->loss, 1, &harness->x);
+    return rc == MF_OK && !s->open ? mf_graph_finish(harness->g) : rc;
+}
+
+void mf_harness_fill(mf_harness *harness, uint64_t seed)
+{
+    const mf_harness_spec *s = &harness->spec;
+    const int64_t T = (int64_t)s->batch * s->seq, n = T * s->dim;
+    float *x = mf_tensor_input(harness->x), *w = mf_tensor_input(harness->weights);
+    int32_t *ids = mf_tensor_input(harness->in.token_ids),
+            *labels = mf_tensor_input(harness->in.labels);
+    float *mask = harness->in.mask ? mf_tensor_input(harness->in.mask) : NULL;
+    if (seed == 0) seed = (uint64_t)(SEED + s->shaken);
+    mf_lab_fill_places(&harness->in);
+    for (int64_t i = 0; x && i < n; i++)
+        x[i] = mf_rng_normal(seed, 1, 0, (uint64_t)i);
+    for (int64_t i = 0; w && i < n; i++)
+        w[i] = mf_rng_normal(seed, 2, 0, (uint64_t)i);
+    for (int64_t t = 0; t < T; t++) {
+        const int32_t at = (int32_t)(t % s->seq);
+        const uint64_t id = mf_rng_below(seed, 3, 0, (uint64_t)t, MF_HARNESS_VOCAB);
+        if (ids) ids[t] = (int32_t)id;
+        if (labels) labels[t] = (int32_t)(id % MF_HARNESS_LABELS);
+        if (mask) mask[t] = at < s->seq - s->seq / 3 ? 1.0f : 0.0f;
+    }
+}
+
+static void shake(mf_harness *harness)
+{
+    int64_t n;
+    float *values = mf_store_values(harness->store, &n);
+    for (int64_t i = 0; i < n; i++)
+        values[i] += 0.1f * mf_rng_normal(SEED, 4, (uint64_t)harness->spec.shaken, (uint64_t)i);
+}
+
+/* ---- life ---- */
+
+int mf_harness_new(const mf_harness_spec *spec, mf_harness **ret)
+{
+    mf_harness *harness = mf_alloc(1, sizeof *harness);
+    if (!harness) return MF_ENOMEM;
+    harness->spec = *spec;
+    harness->store = mf_store_new();
+    harness->host = harness->store ? mf_plughost_new(harness->store) : NULL;
+    harness->ini = mf_ini_new();
+    harness->arena = mf_arena_new();
+    int rc =
+        harness->host && harness->ini && harness->arena ? make_instances(harness) : MF_ENOMEM;
+    if (rc == MF_OK && !spec->only_init) {
+        harness->shares = mf_alloc((size_t)spec->experts * MF_MOE_SHARES * MF_HARNESS_LAYERS,
+                                   sizeof *harness->shares);
+        rc = harness->shares ? mf_store_seal(harness->store, SEED, true) : MF_ENOMEM;
+        for (int32_t l = 0; l < spec->layers && rc == MF_OK; l++)
+            if (harness->use[l].ctx) rc = mf_instance_start(harness->use[l].ctx);
+        if (rc == MF_OK && spec->shaken != 0) shake(harness);
+        if (rc == MF_OK) rc = build(harness);
+        if (rc == MF_OK) mf_harness_fill(harness, 0);
+    }
+    if (rc != MF_OK) {
+        mf_harness_free(harness);
+        return rc;
+    }
+    *ret = harness;
+    return MF_OK;
+}
+
+void mf_harness_free(mf_harness *harness)
+{
+    if (!harness) return;
+    mf_graph_free(harness->g);
+    mf_instance_free(harness->controller);
+    mf_instance_free(harness->regularizer);
+    for (int l = 0; l < MF_HARNESS_LAYERS; l++)
+        mf_instance_free(harness->use[l].ctx);
+    for (int l = 0; l < MF_HARNESS_LAYERS; l++) {
+        mf_instance_free(harness->layer[l].router);
+        mf_instance_free(harness->layer[l].expert);
+        mf_moe_tally_free(harness->tally[l]);
+    }
+    mf_plughost_free(harness->host);
+    mf_store_free(harness->store);
+    mf_ini_free(harness->ini);
+    mf_arena_free(harness->arena);
+    mf_free(harness->shares);
+    mf_free(harness);
+}
+
+/* ---- running ---- */
+
+int mf_harness_run(mf_harness *harness, const struct mf_kernels *kernels)
+{
+    const mf_run run = {
+        .seed = SEED, .step = (uint64_t)harness->step, .kernels = kernels, .metrics = true};
+    const mf_loaded *p = harness->spec.plugin;
+    const mf_site site = {p->name, p->path, "an op while the graph runs", "the graph"};
+    const mf_site *outer = mf_crash_site(&site);
+    int rc = mf_graph_run(harness->g, &run);
+    mf_crash_site(outer);
+    return rc;
+}
+
+static double scalar(const mf_tensor *t)
+{
+    const float *v = t ? mf_tensor_host(t) : NULL;
+    return v ? (double)*v : 0;
+}
+
+/* The statistics that a trainer gives after a step. stats: [MF_HARNESS_LAYERS]. */
+static mf_step measurements(mf_harness *harness, mf_layer_stats *stats)
+{
+    const int64_t E = harness->spec.experts;
+    for (int32_t l = 0; l < harness->spec.layers; l++) {
+        float *shares = harness->shares + MF_MOE_SHARES * E * l;
+        mf_moe_tally_reset(harness->tally[l]);
+        mf_moe_tally_add(harness->tally[l], &harness->out[l]);
+        mf_moe_tally_stats(harness->tally[l], shares, &stats[l]);
+    }
+    return (mf_step){.size = sizeof(mf_step),
+                     .n_layers = harness->spec.layers,
+                     .step = harness->step,
+                     .max_steps = 1000,
+                     .loss = scalar(harness->loss),
+                     .task_loss = scalar(harness->loss),
+                     .lr = harness->saved_options[0],
+                     .grad_norm = 1,
+                     .val_loss = (double)NAN,
+                     .tokens = harness->step * harness->spec.batch * harness->spec.seq,
+                     .layers = stats};
+}
+
+int mf_harness_after(mf_harness *harness)
+{
+    mf_layer_stats stats[MF_HARNESS_LAYERS];
+    mf_harness_heads heads;
+    int rc = MF_OK;
+    mf_step step = measurements(harness, stats);
+    if (harness->controller) {
+        mf_harness_heads_measure(harness, &heads);
+        step.heads = heads.stats;
+        step.n_head_layers = harness->spec.layers;
+    }
+    if (harness->controller) rc = mf_instance_on_step(harness->controller, &step);
+    if (harness->regularizer) rc = mf_instance_after_step(harness->regularizer, &step);
+    for (int32_t l = 0; l < harness->spec.layers && rc == MF_OK; l++) {
+        rc = mf_instance_after_step(harness->layer[l].router, &step);
+        if (rc == MF_OK) rc = mf_instance_after_step(harness->layer[l].expert, &step);
+        if (rc == MF_OK && harness->use[l].ctx)
+            rc = mf_instance_after_step(harness->use[l].ctx, &step);
+    }
+    mf_changes_clear(harness->host);
+    (void)mf_plughost_rebuild(harness->host);
+    return rc;
+}
+
+int mf_harness_step(mf_harness *harness)
+{
+    int rc = mf_harness_run(harness, NULL);
+    if (rc != MF_OK) return rc;
+    int64_t n;
+    float *values = mf_store_values(harness->store, &n);
+    const float *grads = mf_store_grads(harness->store);
+    for (int64_t i = 0; i < n; i++) /* bounded, so that the loss cannot diverge */
+        values[i] -= 1e-3f * grads[i] / (1 + fabsf(grads[i]));
+    harness->step++;
+    mf_plughost_set_step(harness->host, harness->step);
+    return mf_harness_after(harness);
+}
+
+void mf_harness_copy_state(mf_harness *to, const mf_harness *from)
+{
+    for (int i = 0; i < mf_store_count(to->store); i++) {
+        mf_param *a = mf_store_at(to->store, i);
+        const mf_param *b = mf_store_find(from->store, a->name);
+        const float *value = b && b->count == a->count ? mf_param_host(b) : NULL;
+        if (value) mf_param_write(a, value, 0, (size_t)a->count * sizeof *value);
+    }
+    double v;
+    const char *name;
+    for (int i = 0; (name = mf_live_name(from->host, i)) != NULL; i++)
+        if (mf_live_get(from->host, name, &v) == MF_OK)
+            (void)mf_live_set(to->host, name, v, "", "");
+    mf_changes_clear(to->host);
+    to->step = from->step;
+    mf_plughost_set_step(to->host, to->step);
+}
+
+/* ---- results of a run ---- */
+
+static void digest(char hash[33], const void *data, size_t n)
+{
+    char both[64];
+    memcpy(both, hash, 32);
+    mf_hash_bytes(data, n, hash);
+    memcpy(both + 32, hash, 32);
+    mf_hash_bytes(both, sizeof both, hash);
+}
+
+static void digest_tensor(char hash[33], const mf_tensor *t)
+{
+    const void *data = t ? mf_tensor_host(t) : NULL;
+    if (data) digest(hash, data, (size_t)mf_shape_count(t->shape) * 4);
+}
+
+void mf_harness_digest(const mf_harness *harness, char out[33])
+{
+    memset(out, '0', 32);
+    out[32] = '\0';
+    digest_tensor(out, harness->y);
+    digest_tensor(out, harness->loss);
+    digest_tensor(out, harness->penalty);
+    for (int32_t l = 0; l < harness->spec.layers; l++) {
+        digest_tensor(out, harness->out[l].routing.prob);
+        digest_tensor(out, harness->out[l].routing.chosen);
+        digest_tensor(out, harness->out[l].gate);
+    }
+    if (harness->spec.gradients) {
+        int64_t n;
+        mf_store_values(harness->store, &n);
+        digest(out, mf_store_grads(harness->store), (size_t)n * sizeof(float));
+        digest_tensor(out, harness->x->grad);
+    }
+    double v;
+    const char *name;
+    for (int i = 0; (name = mf_live_name(harness->host, i)) != NULL; i++)
+        if (mf_live_get(harness->host, name, &v) == MF_OK) digest(out, &v, sizeof v);
+}
+
+static int64_t count_not_finite(const mf_tensor *t)
+{
+    const float *v = t ? mf_tensor_host(t) : NULL;
+    int64_t n = 0;
+    for (int64_t i = 0; v && i < mf_shape_count(t->shape); i++)
+        n += !isfinite(v[i]);
+    return n;
+}
+
+int64_t mf_harness_not_finite(const mf_harness *harness)
+{
+    int64_t n = count_not_finite(harness->y) + count_not_finite(harness->loss) +
+                count_not_finite(harness->penalty);
+    for (int32_t l = 0; l < harness->spec.layers; l++)
+        n += count_not_finite(harness->out[l].routing.prob) +
+             count_not_finite(harness->out[l].gate);
+    if (harness->spec.gradients) n += count_not_finite(harness->x->grad);
+    return n;
+}

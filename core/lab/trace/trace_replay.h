@@ -1,0 +1,21 @@
+/* lab/trace/trace_replay.h: runs the batches of a trace through the current model.
+ *
+ * The tokens come from the trace, so the run's data are not needed. Kernels, device, build,
+ * weights and router may differ from the recording. Free replay: routers choose, and later
+ * layers see what follows from it. Forced replay: every layer uses the recorded choices and
+ * gates, and its router is only evaluated. So each layer is judged on the recorded inputs, and
+ * one router can be measured on the activations of another.
+ */
+#ifndef MF_LAB_TRACE_REPLAY_H
+#define MF_LAB_TRACE_REPLAY_H
+
+#include "lab/trace/trace.h"
+#include "train/run/session.h"
+#include "train/trace.h"
+
+/* Runs all batches and records them with `to`, a new recorder of the same session.
+ * The session needs no data. Fails with MF_EINPUT if the model lacks layers, experts
+ * or ids of the trace. */
+int mf_trace_replay(const mf_trace *t, mf_session *s, bool forced, mf_trace_recorder *to);
+
+#endif

@@ -1,0 +1,116 @@
+/* model/model_config.h: the sections of the INI that say what a model is: [model], [task.NAME],
+ * [moe], and those of its plugins. */
+#ifndef MF_MODEL_MODEL_CONFIG_H
+#define MF_MODEL_MODEL_CONFIG_H
+
+#include "config/section.h"
+#include "model/task.h"
+
+typedef enum mf_norm { MF_NORM_RMS, MF_NORM_LAYER } mf_norm;
+typedef enum mf_norm_place { MF_NORM_PRE, MF_NORM_POST } mf_norm_place;
+typedef enum mf_position {
+    MF_POS_ROPE,
+    MF_POS_SINUSOIDAL,
+    MF_POS_LEARNED,
+    MF_POS_NONE
+} mf_position;
+typedef enum mf_pool { MF_POOL_FIRST, MF_POOL_MEAN } mf_pool;
+typedef enum mf_overflow { MF_OVERFLOW_DROP, MF_OVERFLOW_REASSIGN } mf_overflow;
+typedef enum mf_priority {
+    MF_PRIORITY_POSITION,
+    MF_PRIORITY_GATE,
+    MF_PRIORITY_IMPORTANCE,
+    MF_PRIORITY_DRAWN,
+    MF_PRIORITY_TIME
+} mf_priority;
+typedef enum mf_dropped { MF_DROPPED_RESIDUAL, MF_DROPPED_INPUT, MF_DROPPED_SCALED } mf_dropped;
+typedef enum mf_start { MF_START_NORMAL, MF_START_UNIFORM, MF_START_XAVIER } mf_start;
+
+typedef struct mf_model_config {
+    int64_t task;                         /* mf_task */
+    int64_t dim, layers, heads, kv_heads; /* kv_heads 0: the same number as heads */
+    int64_t seq;                          /* longest sequence */
+    int64_t vocab;                        /* 0: auto, from the tokenizer */
+    int64_t norm, norm_place, position;
+    double norm_eps;          /* 1e-5 */
+    int64_t norm_eps_outside; /* rmsnorm: eps outside the root */
+    double rope_theta;        /* 10000 */
+    int64_t rope_half;        /* rotate halves instead of interleaved pairs */
+    int64_t attention_bias;   /* biases on q, k, v */
+    int64_t attention_out_bias;
+    double attention_scale;     /* factor on scores; 0: see attention_scale_by */
+    int64_t attention_scale_by; /* 0: 1/sqrt(dim / heads), 1: 1/sqrt(dim) */
+    int64_t causal;             /* yes; lm only */
+    int64_t tie_embeddings;     /* output head = embedding */
+    int64_t head_bias;
+    int64_t ffn_hidden;     /* hidden width of dense blocks; 0: 4 dim */
+    int64_t ffn_activation; /* 0 relu, 1 gelu, 2 swiglu */
+    int64_t cache_start;    /* decoding with a cache begins at this position; default 0 */
+    int64_t moe_every;
+    double logit_scale;   /* factor on the output's logits; default 1 */
+    double init_std;      /* 0.02 */
+    int64_t attention;    /* 0: blocks have no self-attention of their own */
+    int64_t init;         /* mf_start */
+    int64_t share_layers; /* blocks share all weights but those of norms and adapters */
+    int64_t layers_alike; /* blocks begin with equal weights */
+    int64_t classes;      /* classify: 0 = from the data */
+    /* factor on the task's loss if there are further tasks; default 1; live */
+    double task_weight;
+    int64_t pool;        /* classify, regress: 0 first token, 1 mean over real tokens */
+    double ffn_dropout;  /* inside dense blocks, after the nonlinearity */
+    double head_dropout; /* before the output head */
+} mf_model_config;
+
+typedef struct mf_moe_config {
+    int64_t experts, top_k;
+    double capacity_factor; /* 0: dropless */
+    int64_t overflow, priority;
+    double adaptive_capacity; /* k of C_i = C0 + k max(0, n_i - T/E); 0: off */
+    double adaptive_limit;    /* greatest addition, as a multiple of C0; default 0.5 */
+    int64_t max_reassign;     /* reassigned assignments per layer and run; 0: no limit */
+    int64_t reassign_gate;    /* 0: the new expert's probability, 1: that of the first choice */
+    int64_t dropped;          /* mf_dropped */
+    int64_t unit_gates;       /* gates are p / detach(p) */
+    int64_t shared_experts;
+    int64_t renormalize;
+    double gate_scale;    /* 1 */
+    int64_t force_causal; /* allows routers that read later tokens in a decoder */
+} mf_moe_config;
+
+/* [task.NAME]: one more prediction for each example, by its own head on the same encoder, in
+ * addition to model.task. */
+typedef struct mf_task_section {
+    const char *section, *name; /* "task.score", "score" */
+    int64_t task;               /* mf_further_task */
+    const char *column;         /* column of the data; "": the column called NAME */
+    double weight;              /* factor on its loss; default 1; live as task.NAME.weight */
+    int64_t classes;            /* classify: 0 = from the data */
+} mf_task_section;
+typedef enum mf_further_task {
+    MF_FURTHER_CLASSIFY,
+    MF_FURTHER_REGRESS,
+    MF_FURTHER_NONE
+} mf_further_task;
+
+/* All that a model is made from. Pointers belong to the configuration that it was
+ * taken from. */
+typedef struct mf_model_settings {
+    mf_model_config model;
+    mf_moe_config moe;
+    const mf_task_section *tasks; /* in order of appearance, without those of task = none */
+    int n_tasks;
+    mf_plugin_section router, expert;
+    const mf_plugin_section *regularizers, *controllers, *adapters; /* in order of appearance */
+    int n_regularizers, n_controllers, n_adapters;
+    mf_ini *ini; /* for the plugins' own keys */
+} mf_model_settings;
+
+extern const mf_section mf_model_section, mf_task_sections, mf_moe_section, mf_router_section,
+    mf_expert_section, mf_adapter_sections, mf_regularizer_sections, mf_controller_sections;
+
+/* Values that stand for others: auto for kv_heads and ffn_hidden. After loading. */
+void mf_model_config_settle(mf_model_config *m);
+/* Rules between the keys of these sections (heads divides dim, top_k <= experts, ...). */
+void mf_model_config_judge(mf_config_faults *j, const mf_model_settings *s);
+
+#endif

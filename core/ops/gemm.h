@@ -1,0 +1,49 @@
+/* ops/gemm.h: gemm ops whose result has a type of its own, and what ops need to describe a gemm
+ * to the kernel.
+ *
+ * The attribute of the type is 0, for the type of the first operand, or MF_AS(type). Sums are
+ * always f32.
+ */
+#ifndef MF_OPS_GEMM_H
+#define MF_OPS_GEMM_H
+
+#include "ops/call.h"
+#include "ops/infer.h"
+#include "ops/ops.h"
+
+/* y = x w^T + b, of type `type`. */
+static inline mf_tensor *mf_linear_as(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *b,
+                                      mf_dtype type)
+{
+    return mf_op3(g, "linear", x, w, b, &(mf_attr){.i = {MF_AS(type)}});
+}
+/* y = s op(a) op(b), of type `type`. */
+static inline mf_tensor *mf_matmul_as(mf_graph *g, mf_tensor *a, bool trans_a, mf_tensor *b,
+                                      bool trans_b, double s, mf_dtype type)
+{
+    return mf_op2(g, "matmul", a, b,
+                  &(mf_attr){.i = {trans_a, trans_b, MF_AS(type)}, .f = {s}});
+}
+
+/* The output type of a gemm: what attr.i[slot] says, in a graph of type x. */
+static inline int mf_infer_result(const mf_infer *in, int slot, mf_dtype x, mf_dtype *ret)
+{
+    if (mf_infer_attr(in, slot, "type of the result", 0, MF_AS(MF_BF16))) return MF_ESHAPE;
+    *ret = mf_attr_type(in->attr->i[slot], x);
+    return MF_OK;
+}
+
+/* Input i of a call as an operand whose stored rows follow one another at `ld` elements. */
+static inline mf_gemm_operand mf_call_operand(const mf_call *call, int i, int64_t ld)
+{
+    return (mf_gemm_operand){
+        .data = call->in[i].data, .type = mf_call_type(&call->in[i]), .ld = ld};
+}
+/* Output 0 as the result. */
+static inline mf_gemm_result mf_call_result(const mf_call *call, int64_t ld)
+{
+    return (mf_gemm_result){
+        .data = call->out[0].data, .type = mf_call_type(&call->out[0]), .ld = ld};
+}
+
+#endif

@@ -1,0 +1,70 @@
+/* ops/layers/cross_entropy.c: the loss of classifiers and language models.
+ *
+ *   logits [N,V], target [N] i32, weight [N] f32 or absent
+ *   -> loss scalar: mean of -ln softmax(logits)[target] over rows with target >= 0, weighted;
+ *      0 when there are none
+ *      row loss [N]: the same of each row, unweighted; 0 where target < 0
+ *      lse [N]: ln sum e^logits of each row (of use to the gradient alone)
+ *
+ * Gradients to logits (through loss and row loss) and weight (through loss). A target >= V ends
+ * the run.
+ */
+#include "ops/index.h"
+#include "ops/infer.h"
+#include "ops/ops.h"
+
+enum { LOGITS, TARGET, WEIGHT, INPUTS };                  /* inputs */
+enum { LOSS = INPUTS, ROW_LOSS, LSE, DLOSS, DROW, DLSE }; /* more inputs of backward */
+
+static int entropy_infer(mf_infer *in)
+{
+    if (mf_infer_inputs(in, INPUTS) || mf_infer_tensor(in, LOGITS, "logits", MF_F32, 2, 2))
+        return MF_ESHAPE;
+    mf_shape rows = mf_shape1(in->in[LOGITS].shape.dim[0]);
+    if (mf_infer_shape(in, TARGET, "target", MF_I32, rows) ||
+        mf_infer_maybe(in, WEIGHT, "weight", MF_F32, rows))
+        return MF_ESHAPE;
+    if (in->in[LOGITS].shape.dim[1] < 1)
+        return in->fail(in, "expected logits of at least 1 class");
+    if (mf_infer_set(in, 0, MF_F32, mf_shape0()) || mf_infer_set(in, 1, MF_F32, rows))
+        return MF_ESHAPE;
+    return mf_infer_set(in, 2, MF_F32, rows);
+}
+
+static int entropy_forward(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    mf_shape s = call->in[LOGITS].shape;
+    mf_call_check_below(call, TARGET, MF_WHAT_TARGET, s.dim[1]);
+    mf_call_kernels(call)->cross_entropy(&x, s.dim[0], s.dim[1], mf_call_f32(call, LOGITS),
+                                         mf_call_i32(call, TARGET), mf_call_f32(call, WEIGHT),
+                                         mf_call_out(call, 0), mf_call_out(call, 1),
+                                         mf_call_out(call, 2));
+    return MF_OK;
+}
+
+static int entropy_backward(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    mf_shape s = call->in[LOGITS].shape;
+    if (call->in[DLSE].data)
+        return call->fail(call, MF_ENOGRAD, "no gradient can pass through the third output");
+    mf_call_kernels(call)->cross_entropy_backward(
+        &x, s.dim[0], s.dim[1], mf_call_f32(call, LOGITS), mf_call_i32(call, TARGET),
+        mf_call_f32(call, WEIGHT), mf_call_f32(call, LOSS), mf_call_f32(call, ROW_LOSS),
+        mf_call_f32(call, LSE), mf_call_f32(call, DLOSS), mf_call_f32(call, DROW),
+        mf_call_out(call, LOGITS), mf_call_out(call, WEIGHT));
+    return MF_OK;
+}
+
+const mf_opdef mf_op_cross_entropy = {
+    .size = sizeof(mf_opdef),
+    .name = "cross_entropy",
+    .formula = "loss = mean of -ln softmax(logits)[target]",
+    .infer = entropy_infer,
+    .forward = entropy_forward,
+    .backward = entropy_backward,
+    .backward_in = 7,
+    .backward_out = 7,
+    .diff_in = 1u << LOGITS | 1u << WEIGHT,
+};

@@ -1,0 +1,14 @@
+/* ops/layers/linear_cross_entropy.h: the loss of a linear head, without stored logits. */
+#ifndef MF_OPS_LINEAR_CROSS_ENTROPY_H
+#define MF_OPS_LINEAR_CROSS_ENTROPY_H
+
+#include "ops/ops.h"
+
+/* mf_cross_entropy(mf_linear(x, w, b), target, weight), as the scalar loss alone. x [N,d], w
+ * [V,d], b [V] or NULL, target [N] i32, weight [N] or NULL (no gradient flows into it). Where
+ * gradients are wanted they are computed together with the loss. *ret_rows (may be NULL): the
+ * loss of each row [N], 0 where target < 0; NULL where gradients are wanted. */
+mf_tensor *mf_linear_cross_entropy(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *b,
+                                   mf_tensor *target, mf_tensor *weight, mf_tensor **ret_rows);
+
+#endif

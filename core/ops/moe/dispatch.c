@@ -1,0 +1,273 @@
+/* ops/moe/dispatch.c: assignments grouped by expert, and back.
+ *
+ * T tokens, k assignments each, R in all; r belongs to token_of_row[r], or to r / k. They stand
+ * in source order (r) and in grouped order (p): sorted by expert, within an expert by token, so
+ * that experts that look at sequences find those of one sequence side by side.
+ */
+
+/*   group_rows     order[p] = r, offset[e] = first p of expert e, token[p], place[r] = p
+ *   dispatch_rows  y[p] = x[token[p]], 0 past the end;  dx[t] = sum of dy[place[r]] over t's r
+ *   combine_rows   y[t] = sum over t's r of gate[r] x[place[r]]
+ *                  dx[place[r]] = gate[r] dy[t],  dgate[r] = <x[place[r]], dy[t]>
+ *                  (Shazeer et al. 2017, eq. 1)
+ *   return_rows    y[t] = sum of x[place[r]] over t's r;  dx[p] = dy[token[p]], 0 past the end
+ *
+ * x of dispatch_rows may be bf16, and then y is; x of combine_rows and return_rows may be bf16,
+ * their sums are f32. The assignments of a token are summed in source order. With k of them per
+ * token the sums need no lists; with a token list they go over lists of each token's
+ * assignments, made by a counting sort in the work memory. */
+#include "ops/moe/dispatch.h"
+#include "ops/index.h"
+#include "ops/infer.h"
+
+/* ---- group_rows: expert, token_of_row ---- */
+
+static int infer_group(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "expert", MF_I32, 1, 1) ||
+        mf_infer_maybe(in, 1, "token", MF_I32, in->in[0].shape) ||
+        mf_infer_attr(in, 0, "k", 1, INT32_MAX) ||
+        mf_infer_attr(in, 1, "experts", 1, INT32_MAX - 1))
+        return MF_ESHAPE;
+    const mf_shape rows = in->in[0].shape;
+    if (!mf_infer_absent(in, 1)) in->work_bytes = (size_t)rows.dim[0] * sizeof(int32_t);
+    if (mf_infer_set(in, 0, MF_I32, rows) ||
+        mf_infer_set(in, 1, MF_I32, mf_shape1(in->attr->i[1] + 1)) ||
+        mf_infer_set(in, 2, MF_I32, rows))
+        return MF_ESHAPE;
+    return mf_infer_set(in, 3, MF_I32, rows);
+}
+
+static int forward_group(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    const mf_kernels *k = mf_call_kernels(call);
+    const int64_t rows = call->in[0].shape.dim[0], experts = call->attr->i[1];
+    const int32_t *token = mf_call_i32(call, 1);
+    int32_t *offset = mf_call_out_i32(call, 1), *order = mf_call_out_i32(call, 0);
+    mf_call_check(call, 0, MF_WHAT_EXPERT, -1, experts);
+    k->index_lists(&x, rows, experts, mf_call_i32(call, 0), offset, order);
+    k->group_rows(&x, rows, call->attr->i[0], experts, offset, token, order,
+                  mf_call_out_i32(call, 2), mf_call_out_i32(call, 3), call->work);
+    return MF_OK;
+}
+
+const mf_opdef mf_op_group_rows = {.size = sizeof(mf_opdef),
+                                   .flags = MF_OP_NO_GRAD,
+                                   .name = "group_rows",
+                                   .formula = "order, offset, token, place of rows by expert",
+                                   .infer = infer_group,
+                                   .forward = forward_group};
+
+mf_row_groups mf_group_rows(mf_graph *g, mf_tensor *expert, mf_tensor *token, int k,
+                            int experts)
+{
+    mf_tensor *in[] = {expert, token}, *out[4] = {NULL};
+    mf_graph_op_named(g, "group_rows", 2, in, &(mf_attr){.i = {k, experts}}, 4, out);
+    return (mf_row_groups){out[0], out[1], out[2], out[3]};
+}
+
+/* ---- sums over the assignments of each token ---- */
+
+static size_t list_bytes(int64_t rows, int64_t tokens)
+{
+    return (size_t)(rows + tokens + 1) * sizeof(int32_t);
+}
+
+/* Output 0 [t] = sum of gate[r] x[place[r]] over the assignments r of token t. token_of_row and
+ * gate may be NULL. Output 0 is f32 if x is. */
+static void sum_over_rows(const mf_call *call, int64_t tokens, int64_t rows, int64_t d,
+                          const int32_t *token_of_row, const int32_t *place, const float *gate,
+                          const mf_view *x)
+{
+    const mf_kctx kx = mf_call_kctx(call);
+    const mf_kernels *k = mf_call_kernels(call);
+    int32_t *offset = NULL, *list = NULL;
+    if (token_of_row) {
+        offset = call->work;
+        list = offset + tokens + 1;
+        k->index_lists(&kx, rows, tokens, token_of_row, offset, list);
+    }
+    k->sum_rows(&kx, (int)mf_call_type(x), (int)mf_call_type(&call->out[0]), tokens, d,
+                call->attr->i[0], offset, list, place, gate, x->data, call->out[0].data);
+}
+
+static int judge_rows(const mf_infer *in, int list, int64_t rows, int64_t tokens)
+{
+    if (mf_infer_maybe(in, list, "token of row", MF_I32, mf_shape1(rows)) ||
+        mf_infer_attr(in, 0, "k", 1, INT32_MAX))
+        return MF_ESHAPE;
+    if (mf_infer_absent(in, list) && rows != tokens * in->attr->i[0])
+        return in->fail(in, "expected %lld rows for each of %lld tokens, found %lld in all",
+                        (long long)in->attr->i[0], (long long)tokens, (long long)rows);
+    return MF_OK;
+}
+
+/* ---- dispatch_rows: x, token, place, token_of_row ---- */
+
+static int infer_dispatch(mf_infer *in)
+{
+    const mf_dtype type = mf_infer_float(in, 0);
+    if (mf_infer_inputs(in, 4) || mf_infer_tensor(in, 0, "x", type, 2, 2) ||
+        mf_infer_tensor(in, 1, "token", MF_I32, 1, 1))
+        return MF_ESHAPE;
+    const int64_t rows = in->in[1].shape.dim[0];
+    const mf_shape x = in->in[0].shape;
+    if (mf_infer_shape(in, 2, "place", MF_I32, mf_shape1(rows)) ||
+        judge_rows(in, 3, rows, x.dim[0]))
+        return MF_ESHAPE;
+    if (!mf_infer_absent(in, 3)) in->backward_work_bytes = list_bytes(rows, x.dim[0]);
+    return mf_infer_set(in, 0, type, mf_shape2(rows, x.dim[1]));
+}
+
+static int forward_dispatch(const mf_call *call)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    const int64_t tokens = call->in[0].shape.dim[0], rows = call->out[0].shape.dim[0];
+    mf_call_check_below(call, 1, MF_WHAT_TOKEN, tokens);
+    mf_call_check_below(call, 2, MF_WHAT_PLACE, rows);
+    mf_call_check_below(call, 3, MF_WHAT_TOKEN, tokens);
+    mf_gather(call, &x, call->in[0].data, mf_call_i32(call, 1));
+    return MF_OK;
+}
+
+static int backward_dispatch(const mf_call *call)
+{
+    enum { X, TOKEN, PLACE, LIST, Y, DY };
+    const mf_shape x = call->in[X].shape;
+    sum_over_rows(call, x.dim[0], call->in[DY].shape.dim[0], x.dim[1], mf_call_i32(call, LIST),
+                  mf_call_i32(call, PLACE), NULL, &call->in[DY]);
+    return MF_OK;
+}
+
+const mf_opdef mf_op_dispatch_rows = {.size = sizeof(mf_opdef),
+                                      .flags = MF_OP_CHEAP,
+                                      .name = "dispatch_rows",
+                                      .formula = "y[p] = x[token[p]]",
+                                      .infer = infer_dispatch,
+                                      .forward = forward_dispatch,
+                                      .backward = backward_dispatch,
+                                      .backward_in = 4 | 8,
+                                      .diff_in = 1,
+                                      .bf16_in = 1,
+                                      .role = MF_ROLE_DISPATCH_ROWS};
+
+mf_tensor *mf_dispatch_rows(mf_graph *g, mf_tensor *x, const mf_row_groups *groups,
+                            mf_tensor *token_of_row, int k)
+{
+    return mf_op4(g, "dispatch_rows", x, groups->token, groups->place, token_of_row,
+                  &(mf_attr){.i = {k}});
+}
+
+/* ---- combine_rows: y, gate, place, token_of_row ---- */
+
+static int infer_combine(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 4) || mf_infer_tensor(in, 0, "y", mf_infer_float(in, 0), 2, 2) ||
+        mf_infer_attr(in, 1, "tokens", 0, INT32_MAX - 1))
+        return MF_ESHAPE;
+    const mf_shape y = in->in[0].shape, rows = mf_shape1(y.dim[0]);
+    const int64_t tokens = in->attr->i[1];
+    if (mf_infer_maybe(in, 1, "gate", MF_F32, rows) ||
+        mf_infer_shape(in, 2, "place", MF_I32, rows) || judge_rows(in, 3, y.dim[0], tokens))
+        return MF_ESHAPE;
+    if (!mf_infer_absent(in, 3)) in->work_bytes = list_bytes(y.dim[0], tokens);
+    return mf_infer_set(in, 0, MF_F32, mf_shape2(tokens, y.dim[1]));
+}
+
+static int forward_combine(const mf_call *call)
+{
+    const mf_shape y = call->in[0].shape;
+    const int64_t tokens = call->out[0].shape.dim[0];
+    mf_call_check_below(call, 2, MF_WHAT_PLACE, y.dim[0]);
+    mf_call_check_below(call, 3, MF_WHAT_TOKEN, tokens);
+    sum_over_rows(call, tokens, y.dim[0], y.dim[1], mf_call_i32(call, 3), mf_call_i32(call, 2),
+                  mf_call_f32(call, 1), &call->in[0]);
+    return MF_OK;
+}
+
+static int backward_combine(const mf_call *call)
+{
+    enum { Y, GATE, PLACE, LIST, Z, DZ };
+    const mf_kctx x = mf_call_kctx(call);
+    const mf_shape y = call->in[Y].shape;
+    mf_call_kernels(call)->combine_grad(&x, (int)mf_call_type(&call->in[Y]), y.dim[0],
+                                        call->attr->i[0], y.dim[1], call->in[Y].data,
+                                        mf_call_f32(call, GATE), mf_call_i32(call, PLACE),
+                                        mf_call_i32(call, LIST), mf_call_f32(call, DZ),
+                                        call->out[Y].data, mf_call_out(call, GATE));
+    return MF_OK;
+}
+
+const mf_opdef mf_op_combine_rows = {.size = sizeof(mf_opdef),
+                                     .name = "combine_rows",
+                                     .formula = "y[t] = sum of gate[r] x[place[r]], r of t",
+                                     .infer = infer_combine,
+                                     .forward = forward_combine,
+                                     .backward = backward_combine,
+                                     .backward_in = 1 | 2 | 4 | 8,
+                                     .diff_in = 3,
+                                     .backward_over = 1,
+                                     .bf16_in = 1};
+
+mf_tensor *mf_combine_rows(mf_graph *g, mf_tensor *y, mf_tensor *gate,
+                           const mf_row_groups *groups, mf_tensor *token_of_row, int tokens,
+                           int k)
+{
+    return mf_op4(g, "combine_rows", y, gate, groups->place, token_of_row,
+                  &(mf_attr){.i = {k, tokens}});
+}
+
+/* ---- return_rows: y, token, place, token_of_row ---- */
+
+static int infer_return(mf_infer *in)
+{
+    if (mf_infer_inputs(in, 4) || mf_infer_tensor(in, 0, "y", mf_infer_float(in, 0), 2, 2) ||
+        mf_infer_attr(in, 1, "tokens", 0, INT32_MAX - 1))
+        return MF_ESHAPE;
+    const mf_shape y = in->in[0].shape, rows = mf_shape1(y.dim[0]);
+    const int64_t tokens = in->attr->i[1];
+    if (mf_infer_shape(in, 1, "token", MF_I32, rows) ||
+        mf_infer_shape(in, 2, "place", MF_I32, rows) || judge_rows(in, 3, y.dim[0], tokens))
+        return MF_ESHAPE;
+    if (!mf_infer_absent(in, 3)) in->work_bytes = list_bytes(y.dim[0], tokens);
+    return mf_infer_set(in, 0, MF_F32, mf_shape2(tokens, y.dim[1]));
+}
+
+static int forward_return(const mf_call *call)
+{
+    const mf_shape y = call->in[0].shape;
+    const int64_t tokens = call->out[0].shape.dim[0];
+    mf_call_check_below(call, 1, MF_WHAT_TOKEN, tokens);
+    mf_call_check_below(call, 2, MF_WHAT_PLACE, y.dim[0]);
+    mf_call_check_below(call, 3, MF_WHAT_TOKEN, tokens);
+    sum_over_rows(call, tokens, y.dim[0], y.dim[1], mf_call_i32(call, 3), mf_call_i32(call, 2),
+                  NULL, &call->in[0]);
+    return MF_OK;
+}
+
+/* It reads only indices of the forward pass. */
+static int grad_return(mf_graph *g, const mf_gradient *at)
+{
+    mf_tensor *dy = at->dout[0];
+    if (at->in[0]->dtype == MF_BF16) dy = mf_cast(g, dy, MF_BF16);
+    at->din[0] = mf_op4(g, "dispatch_rows", dy, at->in[1], at->in[2], at->in[3],
+                        &(mf_attr){.i = {at->attr->i[0]}});
+    return mf_graph_status(g);
+}
+
+const mf_opdef mf_op_return_rows = {.size = sizeof(mf_opdef),
+                                    .name = "return_rows",
+                                    .formula = "y[t] = sum of x[place[r]], r of t",
+                                    .infer = infer_return,
+                                    .forward = forward_return,
+                                    .grad = grad_return,
+                                    .diff_in = 1,
+                                    .bf16_in = 1};
+
+mf_tensor *mf_return_rows(mf_graph *g, mf_tensor *y, const mf_row_groups *groups,
+                          mf_tensor *token_of_row, int tokens, int k)
+{
+    return mf_op4(g, "return_rows", y, groups->token, groups->place, token_of_row,
+                  &(mf_attr){.i = {k, tokens}});
+}

@@ -1,0 +1,100 @@
+/* plugin/instance_internal.h: types of hosts and instances that the files of this
+ * folder share. */
+#ifndef MF_PLUGIN_INSIDE_H
+#define MF_PLUGIN_INSIDE_H
+
+#include "base/mem.h"
+#include "plugin/instance.h"
+#include "plugin/load/open.h"
+
+typedef struct mf_live_slot {
+    const char *name;
+    /* a variable of core's own; NULL: the value is in param, or in option, conf and shadow */
+    double *real;
+    mf_param *param; /* the value is an element of this parameter */
+    int64_t element;
+    bool structural; /* graphs differ between value 0 and other values */
+    double lo, hi;
+    const mf_option *option;
+    void *conf;
+    double *shadow;
+    bool first; /* first slot with this name */
+} mf_live_slot;
+
+typedef struct mf_kept_change {
+    mf_change turn;
+    char reason[96];
+} mf_kept_change;
+
+#define MF_LIVE_ALIASES 8
+typedef struct mf_live_alias_of {
+    const char *name, *means;
+} mf_live_alias_of;
+
+typedef struct mf_kept_metric {
+    const mf_graph *graph;
+    const char *name;
+    mf_tensor *value;
+} mf_kept_metric;
+
+struct mf_plughost {
+    mf_store *store;
+    mf_arena *arena;
+    mf_live_slot *live;
+    int n_live, room_live;
+    mf_live_alias_of alias[MF_LIVE_ALIASES];
+    int n_aliases;
+    const char **live_names; /* distinct, NULL-terminated */
+    int n_live_names, room_live_names;
+    mf_kept_change *turns;
+    mf_change *turn_list; /* the list that mf_changes returns */
+    int n_turns, room_turns;
+    mf_kept_metric *metrics;
+    int n_metrics, room_metrics;
+    int64_t step;
+    void *history_arg;
+    int32_t (*history)(void *arg, const char *metric, int32_t n, double *out);
+    void *importance_arg;
+    int (*importance)(void *arg, int32_t n, float *out, int32_t *ret_n);
+    const char **slashed; /* "/NAME" of each parameter, by index, made on first use */
+    int n_slashed;
+    char rebuild[160]; /* reason for a rebuild, "" if there is none */
+    bool wants_rebuild;
+    mf_linear_hook linear; /* hook for linear layers of plugins, or NULL */
+    void *linear_arg;
+};
+
+typedef enum mf_phase {
+    MF_PHASE_NONE,
+    MF_PHASE_DECLARE,
+    MF_PHASE_BUILD,
+    MF_PHASE_STEP
+} mf_phase;
+
+struct mf_ctx {
+    mf_plughost *host;
+    const mf_loaded *plugin;
+    const char *path, *live;
+    mf_phase phase;
+    mf_graph *graph;     /* the graph that is being built */
+    const char *running; /* name of the plugin's function that runs: "init" */
+    int fault;           /* status of a broken rule, whatever the plugin returns */
+    void *conf, *self;
+    double *shadow;         /* [options] live numbers as graphs read them */
+    bool up;                /* init has succeeded */
+    double lr;              /* factor on the learning rate of its parameters */
+    mf_adapter_notes notes; /* for adapters */
+};
+
+/* Makes room for one more element of a list, by doubling it; false without memory. */
+bool mf_plughost_grow(void **list, int n, int *room, size_t size);
+const char *mf_plughost_slashed(mf_plughost *h,
+                                const mf_param *p); /* "/layers.0.router.weight" */
+void mf_plughost_ask_rebuild(mf_ctx *ctx, const char *reason);
+void mf_plughost_want_rebuild(mf_plughost *h, const char *by, const char *reason);
+int mf_plughost_keep_metric(mf_ctx *ctx, const mf_graph *g, const char *name, mf_tensor *value);
+
+/* The instance whose function runs in this thread, NULL: none. */
+mf_ctx *mf_instance_now(void);
+
+#endif

@@ -1,0 +1,219 @@
+/* plugin/load/child.c: runs this program again as a child process. The child ends in
+ * every case: by itself, by its limits, by its parent's death, or by the parent after too
+ * long a silence. */
+#include "plugin/load/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text/ini.h"
+#include "base/mem.h"
+
+/* Memory limit of a child: a runaway child must not exhaust the machine. */
+#define MEMORY_MAX ((rlim_t)8 << 30)
+
+extern char **environ;
+
+static char program[4096];
+static int report_fd = -1;
+
+void mf_child_program(const char *path)
+{
+    snprintf(program, sizeof program, "%s", path ? path : "");
+}
+
+bool mf_child_possible(void)
+{
+    return program[0] != '\0';
+}
+
+/* ---- the child ---- */
+
+int mf_child_begin(int argc, char **argv, int seconds)
+{
+    long long fd;
+    if (argc < 4 || !mf_parse_i64(argv[2], &fd) || fd < 0 || fd > 1 << 20 ||
+        fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0)
+        return mf_fail(MF_EUSAGE, "usage: %s %s DESCRIPTOR ARGUMENT...", argv[0], argv[1]);
+    report_fd = (int)fd;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(STDERR_FILENO, STDOUT_FILENO); /* the child's output is not the parent's result */
+    const struct rlimit cpu = {(rlim_t)seconds + 1, (rlim_t)seconds + 2}, core = {0, 0};
+    setrlimit(RLIMIT_CPU, &cpu);
+    setrlimit(RLIMIT_CORE, &core);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    const struct rlimit memory = {MEMORY_MAX,
+                                  /* sanitizers map more address space than they use */
+                                  MEMORY_MAX};
+    setrlimit(RLIMIT_DATA, &memory);
+#endif
+    return MF_OK;
+}
+
+int mf_child_report(void)
+{
+    return report_fd;
+}
+
+void mf_child_say(const char *fmt, ...)
+{
+    char line[MF_CHILD_LINE];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    if (n < 0) return;
+    size_t length = (size_t)n < sizeof line - 1 ? (size_t)n : sizeof line - 2;
+    for (size_t i = 0; i < length; i++)
+        if (line[i] == '\n') line[i] = ' ';
+    line[length++] = '\n';
+    ssize_t got = write(report_fd, line, length);
+    (void)got; /* nobody would read an error message here */
+}
+
+/* ---- the parent ---- */
+
+/* Starts the child; *ret_fd receives its report. */
+static int start(const char *verb, int n, const char *const *arguments, pid_t *ret_pid,
+                 int *ret_fd)
+{
+    int ends[2];
+    char number[16];
+    const char **argv = mf_alloc((size_t)n + 4, sizeof *argv);
+    if (!argv) return MF_ENOMEM;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        mf_free(argv);
+        return mf_fail_errno(MF_ERUN, "cannot make a pipe to a child process");
+    }
+    argv[0] = program;
+    argv[1] = verb;
+    argv[2] = number;
+    for (int i = 0; i < n; i++)
+        argv[3 + i] = arguments[i];
+    /* dup2 in the child clears close-on-exec, so the target must be a free descriptor. */
+    int free_fd = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
+    snprintf(number, sizeof number, "%d", free_fd);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], free_fd);
+    errno = posix_spawn(ret_pid, program, &actions, NULL, (char *const *)(const void *)argv,
+                        environ);
+    int rc = errno == 0 ? MF_OK : mf_fail_errno(MF_ERUN, "cannot start %s as a child", program);
+    posix_spawn_file_actions_destroy(&actions);
+    close(free_fd);
+    close(ends[1]);
+    mf_free(argv);
+    if (rc != MF_OK) close(ends[0]);
+    *ret_fd = ends[0];
+    return rc;
+}
+
+typedef struct reader {
+    int fd;
+    size_t fill;
+    char text[MF_CHILD_LINE];
+    void (*line)(void *arg, char *text);
+    void *arg;
+} reader;
+
+/* Passes on whole lines. A line without an end in this much room can only come from a plugin
+ * that writes into the pipe: it is dropped. */
+static void hand_on(reader *r)
+{
+    char *end;
+    while ((end = memchr(r->text, '\n', r->fill)) != NULL) {
+        *end = '\0';
+        r->line(r->arg, r->text);
+        r->fill -= (size_t)(end + 1 - r->text);
+        memmove(r->text, end + 1, r->fill);
+    }
+    if (r->fill == sizeof r->text) r->fill = 0;
+}
+
+/* Seconds of computing time that the child has used; 0 if the system does not tell. */
+static double computed(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec t;
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) != 0) return 0;
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* On a busy machine a healthy child may be silent for long: it then waited more than
+ * it computed. */
+static bool only_slow(pid_t pid, double *seen, double since, int seconds)
+{
+    const double before = *seen;
+    *seen = computed(pid);
+    return *seen > before + 0.1 && *seen - since < 0.9 * seconds;
+}
+
+/* Reads the report to its end. False: the child was silent for too long. */
+static bool read_report(reader *r, pid_t pid, int seconds)
+{
+    /* times the limit, for a child that computes a little now and then */
+    enum { PATIENCE = 10 };
+    double end = mf_clock() + seconds, since = computed(pid), seen = since;
+    int extended = 0;
+    for (;;) {
+        const double left = end - mf_clock();
+        struct pollfd p = {r->fd, POLLIN, 0};
+        int ready = left > 0 ? poll(&p, 1, (int)(left * 1000) + 1) : 0;
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready <= 0) {
+            if (extended++ == PATIENCE || !only_slow(pid, &seen, since, seconds)) return false;
+            end = mf_clock() + seconds;
+            continue;
+        }
+        ssize_t n = read(r->fd, r->text + r->fill, sizeof r->text - r->fill);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return true;
+        r->fill += (size_t)n;
+        hand_on(r);
+        end = mf_clock() + seconds;
+        since = seen = computed(pid);
+        extended = 0;
+    }
+}
+
+static void describe(mf_child_end *end)
+{
+    if (WIFSIGNALED(end->status)) {
+        const char *name = sigabbrev_np(WTERMSIG(end->status));
+        if (name)
+            snprintf(end->text, sizeof end->text, "killed by SIG%s", name);
+        else
+            snprintf(end->text, sizeof end->text, "killed by signal %d", WTERMSIG(end->status));
+    } else {
+        snprintf(end->text, sizeof end->text, "ended the process with status %d",
+                 WEXITSTATUS(end->status));
+    }
+}
+
+int mf_child_run(const char *verb, int n, const char *const *arguments, int seconds,
+                 void (*line)(void *arg, char *text), void *arg, mf_child_end *ret)
+{
+    reader r = {.fd = -1, .line = line, .arg = arg};
+    pid_t pid;
+    int rc = start(verb, n, arguments, &pid, &r.fd);
+    if (rc != MF_OK) return rc;
+    ret->in_time = read_report(&r, pid, seconds);
+    close(r.fd);
+    if (!ret->in_time) kill(pid, SIGKILL);
+    while (waitpid(pid, &ret->status, 0) < 0 && errno == EINTR)
+        continue;
+    describe(ret);
+    return MF_OK;
+}

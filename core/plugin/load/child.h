@@ -1,0 +1,44 @@
+/* plugin/load/child.h: runs this program again in a child process, which may crash.
+ *
+ * Code that cannot be trusted to return runs there. The child is a new start of the program,
+ * because a mere fork hangs in its first parallel region. It is called as PROGRAM VERB
+ * DESCRIPTOR ARGUMENT... and reports through the descriptor line by line. Its output goes to
+ * standard error. */
+#ifndef MF_PLUGIN_CHILD_H
+#define MF_PLUGIN_CHILD_H
+
+#include <stdbool.h>
+#include "base/error.h"
+
+#define MF_CHILD_LINE 4096 /* longest line of a report; longer ones are cut */
+
+/* ---- the parent ---- */
+
+/* The executable whose main passes the verbs to their functions. Until this is called, or with
+ * NULL, no child is started. */
+void mf_child_program(const char *path);
+bool mf_child_possible(void);
+
+typedef struct mf_child_end {
+    bool in_time;  /* false: the child was killed after it was silent for too long */
+    int status;    /* as waitpid returns it */
+    char text[64]; /* "killed by SIGSEGV", "ended the process with status 3" */
+} mf_child_end;
+
+/* Runs a child to its end and passes each line of its report to the callback. seconds: the
+ * longest silence; up to ten times that while the child gets too little computing time, as on a
+ * busy machine. MF_ERUN if no child could be started. */
+int mf_child_run(const char *verb, int n, const char *const *arguments, int seconds,
+                 void (*line)(void *arg, char *text), void *arg, mf_child_end *ret);
+
+/* ---- the child ---- */
+
+/* Call this first in the child: opens argv[2] as the report, gives up core dumps, limits
+ * computing time to `seconds` and memory, and lets the child die with its parent. MF_EUSAGE if
+ * a person called the verb. */
+int mf_child_begin(int argc, char **argv, int seconds);
+int mf_child_report(void); /* descriptor of the report */
+/* Reports one line; line ends inside it become blanks. */
+void mf_child_say(const char *fmt, ...) MF_PRINTF(1, 2);
+
+#endif

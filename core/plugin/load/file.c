@@ -1,0 +1,160 @@
+/* plugin/load/file.c: checks a plugin's file before it is mapped. The descriptor that was
+ * checked is the one that is mapped later, so the file cannot be exchanged in between. */
+#include "plugin/load/file.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/hint.h"
+
+#if defined(__x86_64__)
+#define MACHINE      EM_X86_64
+#define MACHINE_NAME "x86-64"
+#elif defined(__aarch64__)
+#define MACHINE      EM_AARCH64
+#define MACHINE_NAME "AArch64"
+#elif defined(__riscv)
+#define MACHINE      EM_RISCV
+#define MACHINE_NAME "RISC-V"
+#elif defined(__powerpc64__)
+#define MACHINE      EM_PPC64
+#define MACHINE_NAME "PPC64"
+#else
+#error "plugin/load/file.c: add this machine's ELF number"
+#endif
+
+/* Refuses files that other users could change: whoever may write the file, or may replace it in
+ * its folder, could run code in our process. In a sticky folder (/tmp) only the file's owner
+ * and root can replace it. */
+static int check_safe(const char *path, const struct stat *st)
+{
+    if ((st->st_mode & S_IWOTH) != 0)
+        return mf_fail(
+            MF_EPLUGIN,
+            "the file can be written by everybody: expected mode %03o, found %03o; run "
+            "chmod o-w%s",
+            (unsigned)st->st_mode & 0775, (unsigned)st->st_mode & 0777,
+            mf_hint_text(MF_HINT_UNSAFE));
+    struct stat folder;
+    char *real = realpath(path, NULL); /* a link in a safe folder may lead to an unsafe one */
+    char *slash = real ? strrchr(real, '/') : NULL;
+    if (!slash) {
+        free(real);
+        return mf_fail_errno(MF_EPLUGIN, "cannot find its folder");
+    }
+    slash[slash == real] = '\0';
+    int rc = stat(real, &folder);
+    free(real);
+    bool trusted = st->st_uid == geteuid() || st->st_uid == 0;
+    bool sticky = rc == 0 && (folder.st_mode & S_ISVTX) != 0;
+    if (rc == 0 && (folder.st_mode & S_IWOTH) != 0 && !(sticky && trusted))
+        return mf_fail(
+            MF_EPLUGIN,
+            "its folder can be written by everybody: expected a folder of yours, found "
+            "mode %04o; move the plugin%s",
+            (unsigned)folder.st_mode & 07777, mf_hint_text(MF_HINT_UNSAFE));
+    return MF_OK;
+}
+
+/* Describes the first bytes of a file that is not ELF. */
+static void first_bytes(const unsigned char *p, size_t n, char out[64])
+{
+    out[0] = '\0';
+    for (size_t i = 0; i < n && i < 4; i++)
+        snprintf(out + strlen(out), 64 - strlen(out), "%s%02x", i > 0 ? " " : "", p[i]);
+    if (n == 0) snprintf(out, 64, "an empty file");
+}
+
+static int check_header(const Elf64_Ehdr *h, size_t n)
+{
+    char found[64];
+    first_bytes((const unsigned char *)h, n, found);
+    if (n < SELFMAG || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0)
+        return mf_fail(
+            MF_EPLUGIN,
+            "not an ELF shared object: expected the bytes 7f 45 4c 46 at its start, found "
+            "%s; build it with cc -shared -fPIC",
+            found);
+    if (n < sizeof *h)
+        return mf_fail(MF_EPLUGIN,
+                       "truncated ELF file: expected at least %zu bytes, found %zu; "
+                       "build or copy it again",
+                       sizeof *h, n);
+    if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != MACHINE)
+        return mf_fail(MF_EPLUGIN,
+                       "built for another machine: expected 64-bit " MACHINE_NAME
+                       " (ELF machine %d), found %s-bit machine %d; build it for this one",
+                       MACHINE, h->e_ident[EI_CLASS] == ELFCLASS64 ? "64" : "32", h->e_machine);
+    if (h->e_type != ET_DYN)
+        return mf_fail(MF_EPLUGIN,
+                       "not a shared object: expected ELF type %d (DYN), found %d%s; link "
+                       "it with cc -shared",
+                       ET_DYN, h->e_type, h->e_type == ET_REL ? " (an object file)" : "");
+    if (h->e_phentsize != sizeof(Elf64_Phdr) || h->e_phnum == 0)
+        return mf_fail(MF_EPLUGIN,
+                       "damaged ELF file: expected program headers of %zu bytes, found %d "
+                       "of %d bytes",
+                       sizeof(Elf64_Phdr), h->e_phnum, h->e_phentsize);
+    return MF_OK;
+}
+
+/* A truncated file can be mapped, but reading its missing pages kills the process. */
+static int check_complete(int fd, const Elf64_Ehdr *h, uint64_t size)
+{
+    uint64_t need = 0, end;
+    for (int i = 0; i < h->e_phnum; i++) {
+        Elf64_Phdr p;
+        if (__builtin_add_overflow(h->e_phoff, (uint64_t)(i + 1) * sizeof p, &end))
+            end = UINT64_MAX;
+        if (end > size) {
+            need = end;
+            break;
+        }
+        if (mf_io()->pread(fd, &p, sizeof p, (off_t)(end - sizeof p)) != (ssize_t)sizeof p)
+            return mf_fail_errno(MF_EPLUGIN, "cannot read it");
+        if (__builtin_add_overflow(p.p_offset, p.p_filesz, &end)) end = UINT64_MAX;
+        if (p.p_type == PT_LOAD && end > need) need = end;
+    }
+    if (need > size)
+        return mf_fail(MF_EPLUGIN,
+                       "truncated ELF file: expected at least %llu bytes, found %llu; "
+                       "build or copy it again",
+                       (unsigned long long)need, (unsigned long long)size);
+    return MF_OK;
+}
+
+static int check_file(const char *path, int fd, bool unsafe, struct stat *st)
+{
+    Elf64_Ehdr header = {0};
+    if (fstat(fd, st) != 0) return mf_fail_errno(MF_EPLUGIN, "cannot look at it");
+    if (!S_ISREG(st->st_mode))
+        return mf_fail(MF_EPLUGIN, "expected a regular file, found %s",
+                       S_ISDIR(st->st_mode) ? "a folder" : "a device, socket or pipe");
+    int rc = unsafe ? MF_OK : check_safe(path, st);
+    if (rc != MF_OK) return rc;
+    ssize_t n = mf_io()->pread(fd, &header, sizeof header, 0);
+    if (n < 0) return mf_fail_errno(MF_EPLUGIN, "cannot read it");
+    rc = check_header(&header, (size_t)n);
+    return rc != MF_OK ? rc : check_complete(fd, &header, (uint64_t)st->st_size);
+}
+
+int mf_plugin_file_open(const char *path, bool unsafe, int *ret_fd, struct stat *ret_stat)
+{
+    /* With O_NONBLOCK, opening a pipe does not wait for its other end. */
+    int fd = mf_io()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    if (fd < 0) return mf_fail_errno(MF_EPLUGIN, "cannot open it");
+    int rc = check_file(path, fd, unsafe, ret_stat);
+    if (rc != MF_OK) {
+        mf_io()->close(fd);
+        return rc;
+    }
+    *ret_fd = fd;
+    return MF_OK;
+}

@@ -1,0 +1,52 @@
+/* plugin/load/find.h: which file a plugin's name stands for.
+ *
+ * A text that contains '/' or ends in ".so" is a file: it is searched as given, then below
+ * each plugin folder ("routers/x.so" finds the installed one); without '/' never in the
+ * current folder. Anything else is a name: it is searched in the drop-in INI files, then
+ * as <folder>/<kind>s/NAME.so.
+ *
+ * Plugin folders: the absolute elements of MOEFW_PLUGIN_PATH, $XDG_DATA_HOME/moefw/plugins, the
+ * program's own. Drop-ins: $XDG_CONFIG_HOME/moefw/plugins.d, then the program's own:
+ *
+ *     [plugin NAME]
+ *     kind = router
+ *     file = routers/x.so      absolute; or below a plugin folder; or ./x.so beside the INI
+ *
+ * The first that is found hides later ones of the same kind and name. A plugin that is part of
+ * the program (mf_plugin_register) hides them all. Nothing is opened here.
+ */
+#ifndef MF_PLUGIN_FIND_H
+#define MF_PLUGIN_FIND_H
+
+#include <moefw/plugin.h>
+#include <stdbool.h>
+#include "base/mem.h"
+
+typedef struct mf_found {
+    mf_kind kind;       /* 0: the kind that the file declares */
+    const char *name;   /* name that the descriptor must have; NULL: any */
+    const char *path;   /* NULL if there is a fault */
+    const char *dropin; /* "file:line" of the drop-in that named it, or NULL */
+    const char *fault;  /* a drop-in that is wrong: what is wrong with it */
+    bool own;           /* came with the program */
+    /* descriptor if the plugin is part of the program (plugin/load/open.h); it then has
+     * no path */
+    const struct mf_loaded *linked;
+} mf_found;
+
+const char *mf_kind_name(mf_kind kind);   /* "router"; NULL if unknown */
+const char *mf_kind_a_name(mf_kind kind); /* "an expert" */
+const char *mf_kind_folder(mf_kind kind); /* "routers" */
+mf_kind mf_kind_of(const char *name);     /* 0 if unknown */
+
+/* what: a name or a file; kind 0: any. file, line: the configuration line that names it, NULL
+ * for the command line. MF_ENOTFOUND with the nearest name and all known ones; MF_ECONFIG: a
+ * name of several kinds or of another kind, or an invalid drop-in. */
+int mf_find(mf_arena *arena, const char *what, mf_kind kind, const char *file, int line,
+            mf_found *ret);
+/* All plugins that a name can find, sorted by kind and name. */
+int mf_find_all(mf_arena *arena, mf_kind kind, mf_found **ret, int *ret_n);
+/* The plugin folders in order, NULL-terminated, including those that do not exist. */
+const char *const *mf_find_folders(mf_arena *arena);
+
+#endif

@@ -1,0 +1,255 @@
+/* plugin/load/judge.c: checks a plugin's descriptor and copies it. No function of the plugin is
+ * called and no field is used before its size and type have been checked. */
+#include "plugin/load/judge.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "plugin/load/find.h"
+
+/* Sizes of ABI 1: the least that a plugin must have. Later fields come after these. */
+#define UP_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
+#define PLUGIN_BYTES       UP_TO(mf_plugin, host)
+#define HOST_BYTES         UP_TO(mf_host, extension)
+#define SANE_BYTES         4096u /* no struct is larger, in any version */
+
+#define REBUILD "build it anew with this moefw's headers (pkg-config --cflags moefw)"
+
+static int sized(const char *what, uint32_t found, size_t at_least)
+{
+    if (found < at_least)
+        return mf_fail(MF_EPLUGIN,
+                       "%s is too short: expected at least %zu bytes, found %u; " REBUILD, what,
+                       at_least, (unsigned)found);
+    if (found > SANE_BYTES)
+        return mf_fail(MF_EPLUGIN, "%s: expected %zu to %u bytes, found %u; " REBUILD, what,
+                       at_least, SANE_BYTES, (unsigned)found);
+    return MF_OK;
+}
+
+/* Bytes after the fields that this moefw knows must be zero: they would request something that
+ * it cannot do. */
+static int nothing_newer(const char *what, const void *table, size_t bytes, size_t known)
+{
+    const unsigned char *p = table;
+    for (size_t i = known; i < bytes; i++)
+        if (p[i] != 0)
+            return mf_fail(
+                MF_EPLUGIN,
+                "%s uses a field at byte %zu: expected nothing after byte %zu, which is "
+                "all that this moefw knows; get a newer moefw",
+                what, i, known);
+    return MF_OK;
+}
+
+static int judge_abi(const mf_plugin *d, size_t symbol_bytes)
+{
+    if (symbol_bytes != 0 && symbol_bytes < 2 * sizeof(uint32_t))
+        return mf_fail(
+            MF_EPLUGIN,
+            "the symbol moefw_plugin: expected a descriptor of %zu bytes, found %zu; "
+            "export it with MF_EXPORT_PLUGIN",
+            PLUGIN_BYTES, symbol_bytes);
+    if (d->magic != MF_MAGIC)
+        return mf_fail(MF_EPLUGIN,
+                       "wrong magic: expected 0x%08x, found 0x%08x; begin the descriptor with "
+                       "MF_PLUGIN_INIT",
+                       MF_MAGIC, (unsigned)d->magic);
+    if (d->abi < MF_ABI)
+        return mf_fail(MF_EPLUGIN, "older plugin ABI: expected %u, found %u; " REBUILD, MF_ABI,
+                       (unsigned)d->abi);
+    if (d->abi > MF_ABI)
+        return mf_fail(
+            MF_EPLUGIN,
+            "newer plugin ABI: expected %u, found %u; get a moefw of that ABI, or " REBUILD,
+            MF_ABI, (unsigned)d->abi);
+    return MF_OK;
+}
+
+static int judge_sizes(const mf_plugin *d, size_t symbol_bytes)
+{
+    size_t known = symbol_bytes != 0 && symbol_bytes < PLUGIN_BYTES ? symbol_bytes : d->size;
+    int rc = sized("the descriptor (size)", (uint32_t)known, PLUGIN_BYTES);
+    if (rc == MF_OK && symbol_bytes != 0 && d->size > symbol_bytes)
+        rc = mf_fail(MF_EPLUGIN,
+                     "the descriptor says that it has %u bytes: expected at most the "
+                     "%zu of its symbol",
+                     (unsigned)d->size, symbol_bytes);
+    if (rc == MF_OK) rc = nothing_newer("the descriptor", d, d->size, sizeof *d);
+    if (rc == MF_OK) rc = sized("its host table (host_size)", d->host_size, HOST_BYTES);
+    if (rc == MF_OK) rc = sized("its option (option_size)", d->option_size, sizeof(mf_option));
+    return rc;
+}
+
+/* ---- strings ---- */
+
+static int text(const char *field, const char *value)
+{
+    if (!value || value[0] == '\0')
+        return mf_fail(MF_EPLUGIN, "%s: expected a text, found %s", field,
+                       !value ? "NULL" : "an empty one");
+    for (const char *p = value; *p != '\0'; p++)
+        if ((unsigned char)*p < ' ' || *p == 127)
+            return mf_fail(MF_EPLUGIN, "%s: expected one line of text, found byte %d in it",
+                           field, *p);
+    return MF_OK;
+}
+
+static int judge_strings(const mf_plugin *d, const char *want_name, const char *want_by)
+{
+    int rc = text("name", d->name);
+    if (rc != MF_OK) return rc;
+    size_t n = strlen(d->name);
+    if (n > 64 || strspn(d->name, "abcdefghijklmnopqrstuvwxyz0123456789_") != n)
+        return mf_fail(MF_EPLUGIN, "name: expected 1 to 64 of [a-z0-9_], found '%.80s'",
+                       d->name);
+    if (want_name && strcmp(d->name, want_name) != 0)
+        return mf_fail(MF_EPLUGIN, "name: expected '%s' (said by %s), found '%s'", want_name,
+                       want_by, d->name);
+    if ((rc = text("version", d->version)) != MF_OK ||
+        (rc = text("license", d->license)) != MF_OK)
+        return rc;
+    return text("brief", d->brief);
+}
+
+/* ---- the function table ---- */
+
+typedef struct slot {
+    const char *name;
+    size_t offset;
+    bool required;
+} slot;
+
+static const struct {
+    size_t least, known; /* bytes in ABI 1, and bytes today */
+    slot slots[3];       /* the slots that are checked */
+} tables[] = {
+    [MF_ROUTER] = {UP_TO(mf_router, after_step),
+                   sizeof(mf_router),
+                   {{"init", offsetof(mf_router, init), true},
+                    {"route", offsetof(mf_router, route), true}}},
+    [MF_EXPERT] = {UP_TO(mf_expert, after_step),
+                   sizeof(mf_expert),
+                   {{"init", offsetof(mf_expert, init), true},
+                    {"forward", offsetof(mf_expert, forward), true}}},
+    [MF_REGULARIZER] = {UP_TO(mf_regularizer, after_step),
+                        sizeof(mf_regularizer),
+                        {{"init", offsetof(mf_regularizer, init), true},
+                         {"loss", offsetof(mf_regularizer, loss), true}}},
+    [MF_CONTROLLER] = {UP_TO(mf_controller, on_step),
+                       sizeof(mf_controller),
+                       {{"init", offsetof(mf_controller, init), true},
+                        {"on_step", offsetof(mf_controller, on_step), true}}},
+    [MF_ADAPTER] = {UP_TO(mf_adapter, adopt),
+                    sizeof(mf_adapter),
+                    {{"init", offsetof(mf_adapter, init), true},
+                     {"apply", offsetof(mf_adapter, apply), true}}},
+};
+
+static int judge_table(const mf_plugin *d, mf_loaded *ret)
+{
+    const char *kind = mf_kind_name((mf_kind)d->kind);
+    const size_t least = tables[d->kind].least, known = tables[d->kind].known;
+    if (!d->vtable)
+        return mf_fail(MF_EPLUGIN, "the function table is NULL: expected an mf_%s", kind);
+    int rc = sized("its function table (vtable_size)", d->vtable_size, least);
+    if (rc != MF_OK) return rc;
+    uint32_t stamp;
+    memcpy(&stamp, d->vtable, sizeof stamp);
+    if (stamp != d->vtable_size)
+        return mf_fail(
+            MF_EPLUGIN,
+            "the function table's size: expected the %u of vtable_size, found %u; begin "
+            "the table with sizeof(mf_%s)",
+            (unsigned)d->vtable_size, (unsigned)stamp, kind);
+    rc = nothing_newer("the function table", d->vtable, d->vtable_size, known);
+    if (rc != MF_OK) return rc;
+    memset(&ret->table, 0, sizeof ret->table);
+    memcpy(&ret->table, d->vtable, d->vtable_size < known ? d->vtable_size : known);
+    for (const slot *s = tables[d->kind].slots; s->name != NULL; s++) {
+        void (*fn)(void);
+        memcpy(&fn, (const char *)&ret->table + s->offset, sizeof fn);
+        if (s->required && !fn)
+            return mf_fail(MF_EPLUGIN,
+                           "function %s: expected a function, found NULL; every %s needs "
+                           "one",
+                           s->name, kind);
+    }
+    /* init and fini have the same offset in the tables of all kinds. */
+    ret->init = ret->table.router.init;
+    ret->fini = ret->table.router.fini;
+    return MF_OK;
+}
+_Static_assert(offsetof(mf_router, init) == offsetof(mf_expert, init) &&
+                   offsetof(mf_router, init) == offsetof(mf_regularizer, init) &&
+                   offsetof(mf_router, init) == offsetof(mf_controller, init) &&
+                   offsetof(mf_router, fini) == offsetof(mf_expert, fini) &&
+                   offsetof(mf_router, fini) == offsetof(mf_regularizer, fini) &&
+                   offsetof(mf_router, fini) == offsetof(mf_controller, fini) &&
+                   offsetof(mf_router, init) == offsetof(mf_adapter, init) &&
+                   offsetof(mf_router, fini) == offsetof(mf_adapter, fini),
+               "the five tables begin alike");
+
+/* Checks the points that an adapter supports, and its default. */
+static int judge_points(const mf_plugin *d, const mf_loaded *p)
+{
+    const mf_adapter *a = &p->table.adapter;
+    const uint32_t all = MF_POINT_BIT(MF_AT_POINTS) - 2;
+    if (d->kind != MF_ADAPTER) return MF_OK;
+    if (a->points == 0 || (a->points & ~all) != 0)
+        return mf_fail(MF_EPLUGIN,
+                       "points: expected bits MF_POINT_BIT(1) to MF_POINT_BIT(%d), found 0x%x",
+                       MF_AT_POINTS - 1, (unsigned)a->points);
+    return a->at ? text("at", a->at)
+                 : mf_fail(MF_EPLUGIN, "at: expected names of points, found NULL");
+}
+
+static int judge_kind(const mf_plugin *d, mf_kind want)
+{
+    if (mf_kind_name((mf_kind)d->kind) == NULL)
+        return mf_fail(
+            MF_EPLUGIN,
+            "kind: expected %d (router) to %d (adapter), found %u; get a newer moefw "
+            "if that is a new kind",
+            MF_ROUTER, MF_ADAPTER, (unsigned)d->kind);
+    if (want != 0 && (mf_kind)d->kind != want)
+        return mf_fail(MF_EPLUGIN, "wrong kind: expected %s, found %s ('%s')",
+                       mf_kind_a_name(want), mf_kind_a_name((mf_kind)d->kind),
+                       d->name ? d->name : "without a name");
+    return MF_OK;
+}
+
+int mf_judge(const mf_plugin *d, size_t symbol_bytes, mf_kind want, const char *want_name,
+             const char *want_by, mf_arena *arena, mf_loaded *ret)
+{
+    memset(ret, 0, sizeof *ret);
+    int rc = judge_abi(d, symbol_bytes);
+    if (rc == MF_OK) rc = judge_sizes(d, symbol_bytes);
+    if (rc == MF_OK) rc = judge_kind(d, want);
+    if (rc == MF_OK) rc = judge_strings(d, want_name, want_by);
+    if (rc != MF_OK) return rc;
+    if (d->conf_size > (1u << 20) || d->self_size > (1u << 30))
+        return mf_fail(
+            MF_EPLUGIN,
+            "conf_size and self_size: expected at most %u and %u bytes, found %zu and %zu",
+            1u << 20, 1u << 30, d->conf_size, d->self_size);
+    const char *owner = mf_arena_strf(arena, "plugin %s", d->name);
+    if (!owner) return MF_ENOMEM;
+    rc = mf_schema_init(&ret->schema, arena, owner, d->options, d->option_size, d->conf_size);
+    if (rc == MF_OK) rc = judge_table(d, ret);
+    if (rc == MF_OK) rc = judge_points(d, ret);
+    if (rc != MF_OK) return rc;
+    if (!d->host)
+        return mf_fail(MF_EPLUGIN, "host slot: expected the address of a variable for the host "
+                                   "table, found NULL; end the descriptor with &mf");
+    ret->kind = (mf_kind)d->kind;
+    ret->abi = d->abi;
+    ret->name = d->name;
+    ret->version = d->version;
+    ret->license = d->license;
+    ret->brief = d->brief;
+    ret->conf_size = d->conf_size;
+    ret->self_size = d->self_size;
+    ret->descriptor = d;
+    return MF_OK;
+}

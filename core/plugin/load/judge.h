@@ -1,0 +1,44 @@
+/* plugin/load/judge.h: decides whether a descriptor can be trusted, before any of its functions
+ * is called.
+ *
+ * The checks, in this order: size of the symbol, magic, ABI, sizes, kind, strings, name, option
+ * table, function table, host slot. A refusal says what is wrong, what was expected, what was
+ * found and what to do. A newer plugin (larger structs) is accepted if all bytes that this
+ * moefw does not know are zero. */
+#ifndef MF_PLUGIN_JUDGE_H
+#define MF_PLUGIN_JUDGE_H
+
+#include "plugin/option.h"
+
+typedef struct mf_loaded mf_loaded;
+
+/* A checked plugin in the structs of this moefw: shorter tables are filled up with zeros. */
+struct mf_loaded {
+    mf_kind kind;
+    uint32_t abi;
+    const char *name, *version, *license, *brief;
+    mf_schema schema;
+    size_t conf_size, self_size;
+    mf_init_fn init;
+    mf_fini_fn fini; /* may be NULL */
+    union {          /* by kind */
+        mf_router router;
+        mf_expert expert;
+        mf_regularizer regularizer;
+        mf_controller controller;
+        mf_adapter adapter;
+    } table;
+    const mf_plugin *descriptor;
+    /* The opener fills these. */
+    const char *path;
+    char hash[33]; /* XXH3-128 of the file */
+    bool own;      /* true if the plugin came with the program */
+};
+
+/* symbol_bytes: size of the object behind the descriptor, 0 if unknown. want: the required
+ * kind, 0: any. want_name: the required name, NULL: any; want_by: what requires it ("the
+ * drop-in x.ini:1", "its file"). MF_EPLUGIN. */
+int mf_judge(const mf_plugin *d, size_t symbol_bytes, mf_kind want, const char *want_name,
+             const char *want_by, mf_arena *arena, mf_loaded *ret);
+
+#endif

@@ -1,0 +1,315 @@
+/* plugin/load/open.c: opens plugins; the only file that calls the dynamic linker for them. The
+ * list of plugins belongs to the process, because the dynamic linker's does. Each public
+ * function holds the lock while it works; entries are added and never changed or removed. */
+#include "plugin/load/open.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/text/ini.h"
+#include "plugin/load/file.h"
+#include "plugin/guard.h"
+#include "plugin/host.h"
+#include "plugin/load/probe.h"
+
+typedef struct opened {
+    struct opened *next;
+    dev_t device;
+    ino_t inode;
+    int fd;
+    bool tried; /* a child process has tried it without a crash */
+    void *handle;
+    const mf_loaded *plugin; /* NULL until it is accepted */
+} opened;
+
+typedef struct linked {
+    struct linked *next;
+    mf_loaded plugin;
+} linked;
+
+/* Recursive: the search for a plugin's name also reads the list of linked plugins. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static struct {
+    mf_arena *arena;
+    opened *first, **last;
+    linked *linked;
+    bool unsafe;
+} all = {.last = &all.first};
+
+void mf_plugin_allow_unsafe(bool allow)
+{
+    pthread_mutex_lock(&lock);
+    all.unsafe = allow;
+    pthread_mutex_unlock(&lock);
+}
+
+static int have_arena(void)
+{
+    if (!all.arena) all.arena = mf_arena_new();
+    return all.arena ? MF_OK : MF_ENOMEM;
+}
+
+const void *mf_loaded_vtable(const mf_loaded *plugin)
+{
+    return &plugin->table;
+}
+
+const mf_loaded *mf_plugin_loaded(int i)
+{
+    const mf_loaded *found = NULL;
+    pthread_mutex_lock(&lock);
+    for (const opened *o = all.first; o && !found; o = o->next)
+        if (o->plugin && i-- == 0) found = o->plugin;
+    for (const linked *l = all.linked; l && !found; l = l->next)
+        if (i-- == 0) found = &l->plugin;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* ---- plugins that are linked into the program ---- */
+
+const mf_loaded *mf_plugin_linked(mf_kind kind, const char *name)
+{
+    const mf_loaded *found = NULL;
+    pthread_mutex_lock(&lock);
+    for (const linked *l = all.linked; l && !found; l = l->next)
+        if ((kind == 0 || l->plugin.kind == kind) && strcmp(l->plugin.name, name) == 0)
+            found = &l->plugin;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static int add_linked(const mf_plugin *d)
+{
+    for (const linked *l = all.linked; l; l = l->next)
+        if (l->plugin.descriptor == d) return MF_OK;
+    linked *new = mf_arena_alloc(all.arena, sizeof *new);
+    if (!new) return MF_ENOMEM;
+    int rc = mf_judge(d, 0, 0, NULL, NULL, all.arena, &new->plugin);
+    if (rc != MF_OK) return mf_fail_context(rc, "plugin of this program refused");
+    for (const linked *l = all.linked; l; l = l->next)
+        if (l->plugin.kind == new->plugin.kind && strcmp(l->plugin.name, new->plugin.name) == 0)
+            return mf_fail(
+                MF_EPLUGIN,
+                "plugin of this program refused: name: expected one that no other %s "
+                "of this program has, found '%s' again",
+                mf_kind_name(new->plugin.kind), new->plugin.name);
+    new->plugin.path = "(this program)";
+    new->plugin.own = true;
+    *d->host = mf_plugin_host();
+    new->next = all.linked;
+    all.linked = new;
+    return MF_OK;
+}
+
+int mf_plugin_register(const mf_plugin *descriptor)
+{
+    if (!descriptor) return mf_fail(MF_EINVAL, "plugin: expected its descriptor, found NULL");
+    pthread_mutex_lock(&lock);
+    int rc = have_arena();
+    if (rc == MF_OK) rc = add_linked(descriptor);
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+/* ---- plugins in files ---- */
+
+/* Every message about a file begins with where it was asked for and which file it is. */
+static int refuse(int code, const char *path, const char *file, int line)
+{
+    if (code != MF_EPLUGIN) return code;
+    mf_fail_context(code, "plugin '%s' refused", path);
+    if (mf_ini_is_file(file)) mf_fail_context(code, "%s:%d", file, line);
+    return code;
+}
+
+/* The record of an opened and checked file; a file that is already open gets its old record. */
+static int open_file(const char *path, opened **ret)
+{
+    struct stat st;
+    int fd;
+    int rc = mf_plugin_file_open(path, all.unsafe, &fd, &st);
+    if (rc != MF_OK) return rc;
+    for (opened *o = all.first; o != NULL; o = o->next) {
+        if (o->device == st.st_dev && o->inode == st.st_ino) {
+            mf_io()->close(fd);
+            *ret = o;
+            return MF_OK;
+        }
+    }
+    opened *o = mf_arena_alloc(all.arena, sizeof *o);
+    if (!o) {
+        mf_io()->close(fd);
+        return MF_ENOMEM;
+    }
+    *o = (opened){.device = st.st_dev, .inode = st.st_ino, .fd = fd};
+    *all.last = o;
+    all.last = &o->next;
+    *ret = o;
+    return MF_OK;
+}
+
+/* The text of dlerror, with the most common cause added. */
+static int map_failed(void)
+{
+    const char *why = dlerror();
+    why = why ? why : "no reason given";
+    const char *symbol = strstr(why, "undefined symbol: ");
+    const char *after = strncmp(why, "/proc/self/fd/", 14) == 0 ? strstr(why, ": ") : NULL;
+    if (symbol && strncmp(symbol + 18, "mf_", 3) == 0)
+        return mf_fail(
+            MF_EPLUGIN,
+            "cannot be loaded: expected no undefined symbol, found %s; a plugin reaches "
+            "moefw through its host table only: include <moefw/moefw.h>, link with "
+            "-Wl,-z,defs",
+            symbol + 18);
+    return mf_fail(MF_EPLUGIN,
+                   "cannot be loaded: %s; link it with -Wl,-z,defs to see what is missing",
+                   after ? after + 2 : why);
+}
+
+static int map_file(opened *o)
+{
+    char name[32];
+    mf_guard guard;
+    if (o->handle) return MF_OK;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", o->fd);
+    mf_guard_save(&guard);
+    void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    int rc = mf_guard_check(&guard, "when it is loaded");
+    if (!handle) return map_failed();
+    if (rc == MF_OK) o->handle = handle;
+    return rc;
+}
+
+static int find_descriptor(void *handle, const mf_plugin **ret, size_t *ret_bytes)
+{
+    const void *symbol = dlsym(handle, "moefw_plugin");
+    if (!symbol)
+        return mf_fail(MF_EPLUGIN,
+                       "no symbol: expected an exported constant 'moefw_plugin', found "
+                       "none; write MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(...)");
+    Dl_info info;
+    const ElfW(Sym) *entry = NULL;
+    *ret_bytes = 0;
+    if (dladdr1(symbol, &info, (void **)(void *)&entry, RTLD_DL_SYMENT) != 0 && entry) {
+        if (ELF64_ST_TYPE(entry->st_info) == STT_FUNC)
+            return mf_fail(MF_EPLUGIN,
+                           "the symbol moefw_plugin: expected a constant, found a "
+                           "function; write MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(...)");
+        *ret_bytes = entry->st_size;
+    }
+    *ret = symbol;
+    return MF_OK;
+}
+
+/* Checks a mapped plugin. One that was accepted before is only compared with the required kind
+ * and name. */
+static int accept(opened *o, const mf_found *found)
+{
+    const mf_plugin *descriptor = NULL;
+    size_t bytes = 0;
+    const char *by = found->dropin ? found->dropin : "its file's name";
+    int rc = find_descriptor(o->handle, &descriptor, &bytes);
+    mf_loaded *plugin = rc == MF_OK ? mf_arena_alloc(all.arena, sizeof *plugin) : NULL;
+    if (!plugin) return rc != MF_OK ? rc : MF_ENOMEM;
+    rc = mf_judge(descriptor, bytes, found->kind, found->name, by, all.arena, plugin);
+    if (rc != MF_OK || o->plugin) return rc;
+    plugin->path = mf_arena_strdup(all.arena, found->path);
+    plugin->own = found->own;
+    if (!plugin->path) return MF_ENOMEM;
+    rc = mf_hash_file(found->path, plugin->hash);
+    if (rc != MF_OK) return rc;
+    *descriptor->host = mf_plugin_host();
+    o->plugin = plugin;
+    return MF_OK;
+}
+
+static int load_file(const mf_found *found, const char *file, int line, const mf_loaded **ret)
+{
+    opened *o = NULL;
+    int rc = have_arena();
+    if (rc == MF_OK) rc = open_file(found->path, &o);
+    if (rc == MF_OK && !found->own && !o->tried && !o->plugin) {
+        int bad;
+        rc = mf_probe(1, &found->path, &bad);
+        o->tried = rc == MF_OK;
+    }
+    if (rc == MF_OK) rc = map_file(o);
+    if (rc == MF_OK) rc = accept(o, found);
+    if (rc != MF_OK) return refuse(rc, found->path, file, line);
+    *ret = o->plugin;
+    return MF_OK;
+}
+
+int mf_plugin_load_found(const mf_found *found, const char *file, int line,
+                         const mf_loaded **ret)
+{
+    if (found->linked) {
+        *ret = found->linked;
+        return MF_OK;
+    }
+    pthread_mutex_lock(&lock);
+    const int rc = load_file(found, file, line, ret);
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+int mf_plugin_load(mf_kind kind, const char *plugin, const char *file, int line,
+                   const mf_loaded **ret)
+{
+    mf_found found;
+    mf_arena *scratch = mf_arena_new();
+    int rc = scratch ? mf_find(scratch, plugin, kind, file, line, &found) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_plugin_load_found(&found, file, line, ret);
+    mf_arena_free(scratch);
+    return rc;
+}
+
+static int try_files(mf_arena *scratch, const mf_want *wants, int n)
+{
+    int rc = have_arena(), m = 0, bad = 0;
+    const char **paths = mf_arena_alloc(scratch, (size_t)n * sizeof *paths + 1);
+    opened **files = mf_arena_alloc(scratch, (size_t)n * sizeof *files + 1);
+    const mf_want **who = mf_arena_alloc(scratch, (size_t)n * sizeof *who + 1);
+    if (!paths || !files || !who) rc = MF_ENOMEM;
+    for (int i = 0; i < n && rc == MF_OK; i++) {
+        mf_found found;
+        opened *o;
+        rc = mf_find(scratch, wants[i].plugin, wants[i].kind, wants[i].file, wants[i].line,
+                     &found);
+        if (rc != MF_OK || found.own || found.linked) continue;
+        rc = open_file(found.path, &o);
+        if (rc != MF_OK) refuse(rc, found.path, wants[i].file, wants[i].line);
+        bool listed = rc != MF_OK || o->tried || o->plugin;
+        for (int j = 0; j < m && !listed; j++)
+            listed = files[j] == o;
+        if (listed) continue;
+        paths[m] = found.path;
+        files[m] = o;
+        who[m++] = &wants[i];
+    }
+    if (rc == MF_OK && m > 0 && (rc = mf_probe(m, paths, &bad)) != MF_OK)
+        refuse(rc, paths[bad], who[bad]->file, who[bad]->line);
+    for (int j = 0; j < m && rc == MF_OK; j++)
+        files[j]->tried = true;
+    return rc;
+}
+
+int mf_plugins_try(const mf_want *wants, int n)
+{
+    mf_arena *scratch = mf_arena_new();
+    if (!scratch) return MF_ENOMEM;
+    pthread_mutex_lock(&lock);
+    const int rc = try_files(scratch, wants, n);
+    pthread_mutex_unlock(&lock);
+    mf_arena_free(scratch);
+    return rc;
+}

@@ -1,0 +1,49 @@
+/* plugin/load/open.h: from a plugin's name to a checked plugin in memory.
+ *
+ *   find the file -> open and check it -> try a third-party one in a child process
+ *   (plugin/load/probe.h) -> map the same file that was checked -> check the descriptor
+ *   -> give it the host table
+ *
+ * A file is mapped once, however often and by whatever name it is asked for, and never
+ * unmapped. The checked descriptor stays open as long as the process: the dynamic linker goes
+ * by name first, so a second file under the same /proc/self/fd/N would be taken for the first.
+ *
+ * Any thread may call these functions, at any time.
+ */
+#ifndef MF_PLUGIN_OPEN_H
+#define MF_PLUGIN_OPEN_H
+
+#include "plugin/load/find.h"
+#include "plugin/load/judge.h"
+
+/* plugin: a name or a file (plugin/load/find.h); kind 0: any; file, line: the configuration
+ * line that names it, for messages; file NULL: none. The result lives as long as the process.
+ * MF_ENOTFOUND, MF_ECONFIG: no such plugin; MF_EPLUGIN: refused. */
+int mf_plugin_load(mf_kind kind, const char *plugin, const char *file, int line,
+                   const mf_loaded **ret);
+/* The same for a result of mf_find. */
+int mf_plugin_load_found(const mf_found *found, const char *file, int line,
+                         const mf_loaded **ret);
+/* Tries all third-party plugins among these in one child process, so that loading them does not
+ * try them again. Statuses and messages are those of mf_plugin_load. */
+typedef struct mf_want {
+    mf_kind kind;
+    const char *plugin, *file;
+    int line;
+} mf_want;
+int mf_plugins_try(const mf_want *wants, int n);
+/* Registers a plugin that is part of the program: checks its descriptor and gives it the host
+ * table. From then on its name finds it, before all files. The descriptor must live as long as
+ * the process and may be registered again. MF_EPLUGIN: refused, or another plugin of its kind
+ * has that name. */
+int mf_plugin_register(const mf_plugin *descriptor);
+/* A registered plugin; NULL if there is none of that name. kind 0: any. */
+const mf_loaded *mf_plugin_linked(mf_kind kind, const char *name);
+/* The function table, mf_router, mf_expert, ... by kind. */
+const void *mf_loaded_vtable(const mf_loaded *plugin);
+/* The i-th plugin that was loaded; NULL past the end. */
+const mf_loaded *mf_plugin_loaded(int i);
+/* Accepts files that other users could change (--allow-unsafe-plugins). */
+void mf_plugin_allow_unsafe(bool allow);
+
+#endif

@@ -1,0 +1,41 @@
+/* report/compare/compare_data.h: the data of a comparison's report: its table and its runs.
+ * Only the files of report/compare include it. */
+#ifndef MF_REPORT_COMPARE_DATA_H
+#define MF_REPORT_COMPARE_DATA_H
+
+#include "report/page/report_parts.h"
+
+typedef struct mf_cmp_row {
+    const char *router, *verdict;
+    bool baseline;
+    int rank, n, failed;
+    double params, params_router, mean, lo, hi, diff, diff_lo, diff_hi, p_holm;
+    double load_cv, drop_rate, nmi, nmi_best, tokens_per_s;
+    double nmi_lo, nmi_hi; /* extremes over the runs */
+    mf_report_run **runs;  /* runs that could be opened */
+    /* layer: index of the MoE layer that is shown, chosen by the first run */
+    int n_runs, layer;
+} mf_cmp_row;
+
+typedef struct mf_comparison {
+    mf_report page; /* document and arena; holds no runs */
+    const char *folder, *name;
+    mf_json *json;
+    char *plan; /* text of plan.json, or NULL */
+    const char *metric, *baseline, *equal;
+    bool higher_is_better, complete;
+    int64_t seeds, steps;
+    double floor; /* entropy floor; NaN: not known */
+    int n, n_skipped;
+    mf_cmp_row *rows; /* sorted, best first */
+} mf_comparison;
+
+int mf_comparison_open(const char *folder, mf_comparison **ret);
+void mf_comparison_close(mf_comparison *c);
+
+/* Each writes one section with figures. */
+void mf_cmp_quality(const mf_comparison *c);  /* quality against cost, differences, balance */
+void mf_cmp_curves(const mf_comparison *c);   /* means over seeds, with bands */
+void mf_cmp_pictures(const mf_comparison *c); /* routing and load of each router */
+
+#endif

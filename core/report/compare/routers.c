@@ -1,0 +1,231 @@
+/* The page of `moefw bench routers`: one table and bars for costs and choices. Every router was
+ * measured on the same activations, so the figures can be compared. */
+#include "report/compare/routers.h"
+
+#include "base/file/io.h"
+#include "base/mem.h"
+#include "report/page/report_parts.h"
+#include <moefw/version.h>
+
+typedef struct bench_page {
+    mf_report page;
+    const mf_router_bench_spec *spec;
+    const mf_router_bench *rows;
+    const char **names; /* [n] router names */
+    int n, threads;
+} bench_page;
+
+typedef double (*pick)(const mf_router_bench *r);
+
+static double params(const mf_router_bench *r)
+{
+    return (double)r->params;
+}
+static double entropy_token(const mf_router_bench *r)
+{
+    return r->entropy_token;
+}
+static double entropy_load(const mf_router_bench *r)
+{
+    return r->entropy_load;
+}
+static double top_prob(const mf_router_bench *r)
+{
+    return r->top_prob;
+}
+static double ns_router(const mf_router_bench *r)
+{
+    return r->ns_router;
+}
+static double ns_layer(const mf_router_bench *r)
+{
+    return r->ns_layer;
+}
+
+static const char *nanoseconds(const mf_report *p, double v)
+{
+    return v == v ? mf_report_strf(p, "%.*f", v < 100 ? 1 : 0, v) : "-";
+}
+
+static void table(const bench_page *b)
+{
+    enum { COLUMNS = 11 };
+    static const char *const head[COLUMNS + 1] = {
+        "router",    "parameters", "H(token)",      "H(load)",      "top-k p",   "var(p)",
+        "output sd", "ns a token", "one token, ns", "with experts", "one token", NULL};
+    static const char *const align = "lrrrrrrrrrr";
+    const mf_report *p = &b->page;
+    mf_html_section(p->d, "table", "Result");
+    mf_html_table(p->d, align, head);
+    for (int i = 0; i < b->n; i++) {
+        const mf_router_bench *r = &b->rows[i];
+        const char *const cells[COLUMNS] = {r->router,
+                                            mf_report_strf(p, "%lld", (long long)r->params),
+                                            mf_report_num(p, 4, r->entropy_token),
+                                            mf_report_num(p, 4, r->entropy_load),
+                                            mf_report_num(p, 4, r->top_prob),
+                                            mf_report_num(p, 6, r->score_var),
+                                            mf_report_num(p, 5, r->output_std),
+                                            nanoseconds(p, r->ns_router),
+                                            nanoseconds(p, r->ns_router_1),
+                                            nanoseconds(p, r->ns_layer),
+                                            nanoseconds(p, r->ns_layer_1)};
+        mf_html_row(p->d, align, cells);
+    }
+    mf_html_table_end(p->d);
+    mf_html_paragraph(
+        p->d,
+        "H(token): mean over tokens of the entropy of their probabilities, in nats. H(load): "
+        "entropy of the experts' shares of the assignments. top-k p: mean of the probabilities "
+        "chosen. Times: medians, of all tokens at once and of one alone; the router by "
+        "itself, and with the chosen experts.");
+    mf_html_section_end(p->d);
+}
+
+static void losses(const bench_page *b)
+{
+    enum { MOST = 16 };
+    const mf_report *p = &b->page;
+    const int n = b->rows[0].n_losses < MOST ? b->rows[0].n_losses : MOST;
+    const char *cells[MOST + 2];
+    char align[MOST + 2] = "l";
+    if (n == 0) return;
+    cells[0] = "router";
+    for (int i = 0; i < n; i++) {
+        cells[i + 1] = b->rows[0].losses[i].name;
+        align[i + 1] = 'r';
+    }
+    cells[n + 1] = NULL;
+    mf_html_section(p->d, "losses",
+                    mf_report_strf(p, "Auxiliary losses, times %g", b->spec->alpha));
+    mf_html_table(p->d, align, cells);
+    for (int r = 0; r < b->n; r++) {
+        cells[0] = b->rows[r].router;
+        for (int i = 0; i < n; i++)
+            cells[i + 1] =
+                i < b->rows[r].n_losses ? mf_report_num(p, 5, b->rows[r].losses[i].value) : "-";
+        mf_html_row(p->d, align, cells);
+    }
+    mf_html_table_end(p->d);
+    mf_html_section_end(p->d);
+}
+
+static void bars(const bench_page *b, const char *title, const char *unit, const char *caption,
+                 int n_series, const char *const *series, const pick *of)
+{
+    const mf_report *p = &b->page;
+    double *v = mf_arena_alloc(p->arena, (size_t)(n_series * b->n) * sizeof *v);
+    bool any = false;
+    if (!v) return;
+    for (int s = 0; s < n_series; s++)
+        for (int i = 0; i < b->n; i++) {
+            v[s * b->n + i] = of[s](&b->rows[i]);
+            any = any || v[s * b->n + i] > 0;
+        }
+    if (!any) return;
+    mf_html_figure(p->d, title);
+    mf_svg_bars(p->d, &(mf_bars){.title = title,
+                                 .y_label = unit,
+                                 .width = 560,
+                                 .height = 320,
+                                 .n_groups = b->n,
+                                 .n_series = n_series,
+                                 .groups = b->names,
+                                 .series = n_series > 1 ? series : NULL,
+                                 .values = v,
+                                 .by_group = n_series == 1});
+    mf_html_figure_end(p->d, caption);
+}
+
+static void figures(const bench_page *b)
+{
+    static const char *const entropies[] = {"of a token", "of the loads"};
+    static const pick entropy[] = {entropy_token, entropy_load}, top[] = {top_prob},
+                      alone[] = {ns_router}, layer[] = {ns_layer}, size[] = {params};
+    const mf_report *p = &b->page;
+    mf_html_section(p->d, "figures", "How they choose, and what they cost");
+    mf_html_figures(p->d);
+    bars(b, "Entropy", "nats", "Even: ln of the number of experts.", 2, entropies, entropy);
+    bars(b, "Probability of the chosen experts", "mean probability", NULL, 1, NULL, top);
+    bars(b, "Time of the router", "ns a token", "All tokens at once.", 1, NULL, alone);
+    bars(b, "Time of router and experts", "ns a token", NULL, 1, NULL, layer);
+    bars(b, "Parameters", "parameters", NULL, 1, NULL, size);
+    mf_html_figures_end(p->d);
+    mf_html_section_end(p->d);
+}
+
+/* A heat map of the share of assignments that each expert gets; each line is a router. */
+static void loads(const bench_page *b)
+{
+    const mf_report *p = &b->page;
+    const int E = b->spec->experts;
+    double *v = mf_arena_alloc(p->arena, (size_t)(b->n * E) * sizeof *v);
+    if (!v) return;
+    for (int i = 0; i < b->n; i++)
+        for (int e = 0; e < E; e++)
+            v[i * E + e] = (double)b->rows[i].load[e];
+    mf_html_section(p->d, "load", "Load of the experts");
+    mf_svg_heat(p->d, &(mf_heat){.title = "Load of the experts",
+                                 .x_label = "expert",
+                                 .scale_label = "share of rows",
+                                 .rows = b->n,
+                                 .columns = E,
+                                 .values = v,
+                                 .row_labels = b->names,
+                                 .column_labels = mf_report_numbers(p, E),
+                                 .numbers = E <= 16});
+    mf_html_section_end(p->d);
+}
+
+static void page(const bench_page *b, const char *command)
+{
+    static const mf_html_entry entries[] = {{"table", "Result"},
+                                            {"figures", "Choice and cost"},
+                                            {"load", "Load"},
+                                            {"losses", "Auxiliary losses"},
+                                            {"repeat", "How to repeat"}};
+    const mf_router_bench_spec *s = b->spec;
+    const mf_report *p = &b->page;
+    mf_html_begin(
+        p->d, "Routers on the same activations",
+        mf_report_strf(p,
+                       "%d wide, %d experts, top %d; %d x %d tokens, %s; %d thread%s; "
+                       "means over %d seed%s",
+                       s->dim, s->experts, s->top_k, s->batch, s->seq,
+                       s->activations ? "recorded" : "N(0,1)", b->threads,
+                       b->threads == 1 ? "" : "s", s->seeds, s->seeds == 1 ? "" : "s"));
+    mf_html_contents(p->d, sizeof entries / sizeof *entries, entries);
+    table(b);
+    figures(b);
+    loads(b);
+    losses(b);
+    mf_html_section(p->d, "repeat", "How to repeat");
+    mf_html_code(p->d, command);
+    mf_html_section_end(p->d);
+    mf_html_end(p->d,
+                "moefw " MOEFW_VERSION ". One file, no script, nothing loaded from elsewhere.");
+}
+
+int mf_report_routers(const mf_router_bench_spec *spec, int n, const mf_router_bench *rows,
+                      int threads, const char *command, const char *out)
+{
+    bench_page b = {.spec = spec, .rows = rows, .n = n, .threads = threads};
+    size_t size;
+    int rc = MF_OK;
+    b.page.d = mf_doc_new();
+    b.page.arena = mf_arena_new();
+    b.names = b.page.arena ? mf_arena_alloc(b.page.arena, (size_t)n * sizeof *b.names) : NULL;
+    if (!b.page.d || !b.names) rc = MF_ENOMEM;
+    for (int i = 0; rc == MF_OK && i < n; i++)
+        b.names[i] = rows[i].router;
+    mf_error_clear();
+    if (rc == MF_OK) page(&b, command);
+    const char *text = rc == MF_OK ? mf_doc_string(b.page.d, &size) : NULL;
+    if (!text || mf_error_code() == MF_ENOMEM)
+        rc = mf_fail(MF_ENOMEM, "out of memory for %s", out);
+    else
+        rc = mf_write_file_atomic(out, text, size);
+    mf_arena_free(b.page.arena);
+    mf_doc_free(b.page.d);
+    return rc;
+}

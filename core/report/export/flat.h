@@ -1,0 +1,46 @@
+/* report/export/flat.h: the numbers of metrics.jsonl as a flat list, for exports.
+ *
+ * A number's name is the path of keys to it, joined by dots: "loss", "regularizers.balance",
+ * "moe.3.load.0" (layer 3, expert 0: an object with the key "layer" is named by its value),
+ * "turns.router.temperature" (the value that an option was changed to). Strings and nulls are
+ * skipped. Validation lines also have peak_rss_mib from memory.jsonl.
+ */
+#ifndef MF_REPORT_FLAT_H
+#define MF_REPORT_FLAT_H
+
+#include "base/mem.h"
+#include "data/strings.h"
+
+typedef struct mf_flat_value {
+    int32_t name;
+    bool counted; /* an element of an array: of an expert or a head */
+    double value;
+} mf_flat_value;
+
+typedef struct mf_flat_line {
+    int run; /* index of the run: number of earlier mf_flat_add calls */
+    int64_t step;
+    const char *split;
+    double wall_s;   /* of this line, else of the last line that has it, else 0 */
+    size_t first, n; /* the line's values */
+} mf_flat_line;
+
+typedef struct mf_flat {
+    mf_strings names; /* in order of first appearance */
+    mf_flat_line *lines;
+    mf_flat_value *values;
+    size_t n_lines, cap_lines, n_values, cap_values;
+    int n_runs;
+    /* Damaged or truncated lines of metrics.jsonl and of memory.jsonl in the run added last. */
+    int damaged, damaged_memory;
+    mf_arena *arena;
+} mf_flat; /* {0} is an empty list */
+
+/* Appends the lines of DIR/metrics.jsonl and, where it exists, the numbers of DIR/memory.jsonl.
+ * Fails with MF_EINPUT if there is no metrics.jsonl or no record in it. */
+int mf_flat_add(mf_flat *f, const char *dir);
+/* Logs a warning about the damaged lines of the run added last; run: its directory. */
+void mf_flat_warn(const mf_flat *f, const char *run);
+void mf_flat_free(mf_flat *f);
+
+#endif

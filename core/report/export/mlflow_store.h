@@ -1,0 +1,34 @@
+/* report/export/mlflow_store.h: folders and small files of MLflow's file store (shown by
+ * `mlflow ui --backend-store-uri STORE`): which experiments exist, and how names and
+ * meta.yaml are written. */
+#ifndef MF_REPORT_MLFLOW_STORE_H
+#define MF_REPORT_MLFLOW_STORE_H
+
+#include <stdint.h>
+
+#include "base/mem.h"
+#include "report/page/doc.h"
+
+enum { MF_MLFLOW_ID = 24 };
+
+/* Gives the id of the experiment of that name; *ret_there tells whether it exists, else the id
+ * is a free one. Fails with MF_EUSAGE if store is a file or holds other things, if MLflow would
+ * refuse the name, or if an experiment of that name was deleted. */
+int mf_mlflow_experiment(const char *store, const char *name, char ret_id[MF_MLFLOW_ID],
+                         bool *ret_there);
+
+/* Writes FOLDER/NAME with the text. Bytes of the name other than letters, digits, _ - . and
+ * blank become _, as MLflow requires. The folder must exist, the file must not. */
+int mf_mlflow_put(const char *folder, const char *name, const char *text, size_t n);
+
+/* Writes FOLDER/meta.yaml. Text values are quoted. */
+typedef struct mf_mlflow_field {
+    const char *key, *text; /* text NULL: the value is number */
+    int64_t number;
+} mf_mlflow_field;
+int mf_mlflow_meta(const char *folder, int n, const mf_mlflow_field *fields);
+
+/* Appends file:// and the absolute path, percent-encoded. */
+void mf_mlflow_uri(mf_doc *d, const char *path);
+
+#endif

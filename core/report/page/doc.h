@@ -1,0 +1,24 @@
+/* report/page/doc.h: a growing text for SVG and HTML. A failure is remembered, so it is enough
+ * to check the result of mf_doc_string at the end. */
+#ifndef MF_REPORT_DOC_H
+#define MF_REPORT_DOC_H
+
+#include "base/error.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct mf_doc mf_doc;
+
+mf_doc *mf_doc_new(void);
+void mf_doc_free(mf_doc *d);
+void mf_doc_put(mf_doc *d, const char *text); /* appended without escaping */
+void mf_doc_printf(mf_doc *d, const char *fmt, ...) MF_PRINTF(2, 3);
+/* Appends text of any origin: & < > " ' are escaped; characters that XML
+ * forbids become U+FFFD. */
+void mf_doc_text(mf_doc *d, const char *text);
+/* Appends a coordinate: at most two decimals, no trailing zeros; 0 if it is not finite. */
+void mf_doc_number(mf_doc *d, double x);
+/* The text so far, NUL-terminated, owned by d; NULL if an allocation failed. */
+const char *mf_doc_string(const mf_doc *d, size_t *ret_length);
+
+#endif

@@ -1,0 +1,194 @@
+/* The HTML elements of a report page. All text from outside is escaped (mf_doc_text); only
+ * markup of this program is appended as it is. */
+#include "report/page/html.h"
+
+static const char style[] =
+    ":root{color-scheme:light dark;--ink:#1f2328;--soft:#59636e;--ground:#fff;--card:#f6f8fa;"
+    "--edge:#d1d9e0;--link:#0b62c4}\n"
+    "@media(prefers-color-scheme:dark){:root{--ink:#e6e8ea;--soft:#9aa4ae;--ground:#15181c;"
+    "--card:#1d2126;--edge:#343a41;--link:#6cb0ff}}\n"
+    "*{box-sizing:border-box}\n"
+    "body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.5 "
+    "system-ui,sans-serif}\n"
+    "main,header,footer{max-width:1180px;margin:0 auto;padding:0 20px}\n"
+    "header{padding-top:28px}\n"
+    "h1{font-size:26px;margin:0;line-height:1.25;overflow-wrap:anywhere}\n"
+    "h2{font-size:19px;margin:36px 0 12px;padding-bottom:4px;border-bottom:1px solid "
+    "var(--edge)}\n"
+    "a{color:var(--link);text-decoration:none}a:hover{text-decoration:underline}\n"
+    ".soft,figcaption,footer{color:var(--soft)}\n"
+    "nav{margin:14px 0 0;display:flex;flex-wrap:wrap;gap:4px 16px}\n"
+    ".cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:12px;"
+    "margin:20px 0}\n"
+    ".card{background:var(--card);border:1px solid var(--edge);border-radius:8px;padding:12px "
+    "14px}\n"
+    ".card b{display:block;font-size:23px;line-height:1.3;font-variant-numeric:tabular-nums}\n"
+    ".card small{display:block;color:var(--soft);font-size:12.5px;line-height:1.4}\n"
+    ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr));"
+    "gap:20px 24px}\n"
+    "figure{margin:0;min-width:0;break-inside:avoid}\n"
+    "section>figure{margin:14px 0}\n"
+    "figure h3{font-size:14.5px;margin:0 0 4px;font-weight:600}\n"
+    "figure svg{width:100%;height:auto;display:block;color:var(--ink)}\n"
+    "figcaption{font-size:13px;margin-top:2px}\n"
+    ".scroll{overflow-x:auto}\n"
+    "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px;margin:"
+    "8px 0}\n"
+    "th,td{padding:5px 12px;border-bottom:1px solid "
+    "var(--edge);text-align:left;vertical-align:top}\n"
+    ".n{text-align:right}td{white-space:nowrap}th{font-weight:600;color:var(--soft)}\n"
+    "pre{background:var(--card);border:1px solid var(--edge);border-radius:8px;padding:12px "
+    "14px;"
+    "overflow-x:auto;font:13px/1.5 ui-monospace,monospace;margin:8px 0}\n"
+    "details{margin:8px 0}summary{cursor:pointer;color:var(--link)}\n"
+    "p{margin:8px 0;max-width:75ch}\n"
+    "footer{margin-top:40px;padding-bottom:32px;font-size:13px}\n"
+    "@media print{body{background:#fff;color:#000}nav{display:none}}\n";
+
+static void element(mf_doc *d, const char *tag, const char *text)
+{
+    mf_doc_printf(d, "<%s>", tag);
+    mf_doc_text(d, text);
+    mf_doc_printf(d, "</%s>", tag);
+}
+
+void mf_html_begin(mf_doc *d, const char *title, const char *subtitle)
+{
+    mf_doc_put(d, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+                  "style-src 'unsafe-inline'\">\n"
+                  "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+                  "<meta name=\"generator\" content=\"moefw\">\n<title>");
+    mf_doc_text(d, title);
+    mf_doc_put(d, "</title>\n<style>\n");
+    mf_doc_put(d, style);
+    mf_doc_put(d, "</style>\n</head>\n<body>\n<header>\n");
+    element(d, "h1", title);
+    if (subtitle) {
+        mf_doc_put(d, "\n<div class=\"soft\">");
+        mf_doc_text(d, subtitle);
+        mf_doc_put(d, "</div>");
+    }
+    mf_doc_put(d, "\n</header>\n<main>\n");
+}
+
+void mf_html_end(mf_doc *d, const char *footer)
+{
+    mf_doc_put(d, "</main>\n<footer>");
+    mf_doc_text(d, footer);
+    mf_doc_put(d, "</footer>\n</body>\n</html>\n");
+}
+
+void mf_html_contents(mf_doc *d, int n, const mf_html_entry *entries)
+{
+    mf_doc_put(d, "<nav>");
+    for (int i = 0; i < n; i++) {
+        mf_doc_printf(d, "<a href=\"#%s\">", entries[i].id);
+        mf_doc_text(d, entries[i].title);
+        mf_doc_put(d, "</a>");
+    }
+    mf_doc_put(d, "</nav>\n");
+}
+
+void mf_html_section(mf_doc *d, const char *id, const char *title)
+{
+    mf_doc_printf(d, "<section id=\"%s\">\n", id);
+    element(d, "h2", title);
+    mf_doc_put(d, "\n");
+}
+
+void mf_html_section_end(mf_doc *d)
+{
+    mf_doc_put(d, "</section>\n");
+}
+
+void mf_html_paragraph(mf_doc *d, const char *text)
+{
+    element(d, "p", text);
+    mf_doc_put(d, "\n");
+}
+
+void mf_html_code(mf_doc *d, const char *text)
+{
+    element(d, "pre", text);
+    mf_doc_put(d, "\n");
+}
+
+void mf_html_details(mf_doc *d, const char *summary, const char *text)
+{
+    mf_doc_put(d, "<details>");
+    element(d, "summary", summary);
+    element(d, "pre", text);
+    mf_doc_put(d, "</details>\n");
+}
+
+void mf_html_figures(mf_doc *d)
+{
+    mf_doc_put(d, "<div class=\"figures\">\n");
+}
+
+void mf_html_figures_end(mf_doc *d)
+{
+    mf_doc_put(d, "</div>\n");
+}
+
+void mf_html_figure(mf_doc *d, const char *title)
+{
+    mf_doc_put(d, "<figure>");
+    element(d, "h3", title);
+    mf_doc_put(d, "\n");
+}
+
+void mf_html_figure_end(mf_doc *d, const char *caption)
+{
+    if (caption) element(d, "figcaption", caption);
+    mf_doc_put(d, "</figure>\n");
+}
+
+void mf_html_cards(mf_doc *d)
+{
+    mf_doc_put(d, "<div class=\"cards\">\n");
+}
+
+void mf_html_card(mf_doc *d, const char *value, const char *label, const char *note)
+{
+    mf_doc_put(d, "<div class=\"card\"><small>");
+    mf_doc_text(d, label);
+    mf_doc_put(d, "</small><b>");
+    mf_doc_text(d, value);
+    mf_doc_put(d, "</b><small>");
+    mf_doc_text(d, note ? note : "");
+    mf_doc_put(d, "</small></div>\n");
+}
+
+void mf_html_cards_end(mf_doc *d)
+{
+    mf_doc_put(d, "</div>\n");
+}
+
+static void cells(mf_doc *d, const char *tag, const char *align, const char *const *texts)
+{
+    mf_doc_put(d, "<tr>");
+    for (int i = 0; align[i] != '\0'; i++) {
+        mf_doc_printf(d, "<%s%s>", tag, align[i] == 'r' ? " class=\"n\"" : "");
+        mf_doc_text(d, texts[i]);
+        mf_doc_printf(d, "</%s>", tag);
+    }
+    mf_doc_put(d, "</tr>\n");
+}
+
+void mf_html_table(mf_doc *d, const char *align, const char *const *head)
+{
+    mf_doc_put(d, "<div class=\"scroll\"><table>\n");
+    cells(d, "th", align, head);
+}
+
+void mf_html_row(mf_doc *d, const char *align, const char *const *texts)
+{
+    cells(d, "td", align, texts);
+}
+
+void mf_html_table_end(mf_doc *d)
+{
+    mf_doc_put(d, "</table></div>\n");
+}

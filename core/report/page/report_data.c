@@ -1,0 +1,289 @@
+/* Opens a run directory for the report. Only metrics.jsonl is required; every other file that
+ * is missing or damaged becomes a note on the page. */
+#include "report/page/report_data.h"
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "config/aliases.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT_MAX (4u << 20) /* largest config.ini or manifest.json, in bytes */
+
+static void note(mf_report_run *r, const char *what)
+{
+    if (mf_error_code() == MF_ENOMEM) r->no_memory = true;
+    if (r->n_notes == r->notes_room) {
+        const int room = 2 * r->notes_room + 8;
+        const char **larger = mf_arena_alloc(r->arena, (size_t)room * sizeof *larger);
+        if (!larger) {
+            r->no_memory = true;
+            return;
+        }
+        if (r->n_notes > 0) memcpy(larger, r->notes, (size_t)r->n_notes * sizeof *larger);
+        r->notes = larger;
+        r->notes_room = room;
+    }
+    r->notes[r->n_notes++] = mf_arena_strdup(r->arena, what);
+}
+
+void mf_report_note_error(mf_report_run *r)
+{
+    note(r, mf_error_message());
+    if (mf_error_code() != MF_ENOMEM) mf_error_clear();
+}
+
+/* Text of a file of the run; NULL and a note if it cannot be read. */
+static char *text_of(mf_report_run *r, const char *name, size_t *ret_size)
+{
+    char *path = mf_path_join(r->dir, name), *text = NULL;
+    if (!path) return NULL;
+    if (mf_read_file(path, TEXT_MAX, &text, ret_size) != MF_OK) {
+        note(r, mf_error_message());
+        text = NULL;
+    }
+    mf_free(path);
+    return text;
+}
+
+static void read_config(mf_report_run *r)
+{
+    size_t size;
+    r->config_text = text_of(r, "config.ini", &size);
+    if (!r->config_text) return;
+    mf_ini *given = mf_ini_new();
+    r->config = mf_ini_new();
+    int rc = given && r->config ? mf_ini_load_text(given, "config.ini", r->config_text, size)
+                                : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_config_translate(given, r->config, 0, NULL);
+    mf_ini_free(given);
+    if (rc == MF_OK) return;
+    note(r, mf_error_message());
+    mf_ini_free(r->config);
+    r->config = NULL;
+}
+
+static void read_manifest(mf_report_run *r)
+{
+    size_t size;
+    r->manifest_text = text_of(r, "manifest.json", &size);
+    if (r->manifest_text &&
+        mf_json_parse("manifest.json", r->manifest_text, size, &r->manifest) != MF_OK) {
+        note(r, mf_error_message());
+        r->manifest = NULL;
+    }
+}
+
+static void read_sample(mf_report_run *r)
+{
+    char *path = mf_path_join(r->dir, "routing_sample.json");
+    if (!path) return;
+    if (mf_exists(path) && mf_sample_read(path, &r->sample) != MF_OK)
+        note(r, mf_error_message());
+    mf_free(path);
+}
+
+/* Reads evenly spaced files of samples/ and, last, the sample of the end of training. */
+static void read_taken(mf_report_run *r)
+{
+    int64_t *steps = NULL;
+    int n = 0;
+    char *folder = mf_path_join(r->dir, "samples");
+    if (!folder) return;
+    if (mf_sample_list(folder, &steps, &n) != MF_OK) note(r, mf_error_message());
+    const int room = MF_REPORT_TAKEN - (r->sample != NULL);
+    for (int i = 0; i < n && i < room; i++) {
+        const int64_t step = steps[n <= room ? i : i * (n - 1) / (room - 1)];
+        if (r->sample && step >= r->sample->step) break;
+        char *path = mf_sample_path(folder, step);
+        if (!path || mf_sample_read(path, &r->taken[r->n_taken]) != MF_OK)
+            note(r, mf_error_message());
+        else
+            r->n_taken++;
+        mf_free(path);
+    }
+    if (r->sample) r->taken[r->n_taken++] = r->sample;
+    mf_free(steps);
+    mf_free(folder);
+}
+
+static void note_damage(mf_report_run *r, const char *file, const mf_step_damage *d)
+{
+    char text[160];
+    snprintf(text, sizeof text, "%s: %d damaged %s skipped", file, d->lines,
+             d->lines == 1 ? "line" : "lines");
+    if (d->lines > 0) note(r, text);
+    snprintf(text, sizeof text, "%s: the last line has no end; it was skipped", file);
+    if (d->truncated) note(r, text);
+}
+
+static void read_memory(mf_report_run *r)
+{
+    char *path = mf_path_join(r->dir, "memory.jsonl");
+    if (!path) return;
+    if (mf_memory_read(path, &r->memory) != MF_OK) note(r, mf_error_message());
+    note_damage(r, "memory.jsonl", &r->memory.damage);
+    mf_free(path);
+}
+
+static int read_metrics(mf_report_run *r)
+{
+    char *path = mf_path_join(r->dir, "metrics.jsonl");
+    if (!path) return MF_ENOMEM;
+    int rc = mf_metrics_read(path, &r->history);
+    if (rc == MF_OK && r->history->n == 0) rc = mf_fail(MF_EINPUT, "%s: no record in it", path);
+    mf_free(path);
+    if (rc == MF_OK) note_damage(r, "metrics.jsonl", &r->history->damage);
+    return rc;
+}
+
+static double known_floor(const mf_report_run *r)
+{
+    double floor = mf_report_manifest_number(r, "entropy_floor");
+    for (int i = r->history->n - 1; isnan(floor) && i >= 0; i--)
+        floor = r->history->records[i].floor;
+    return floor;
+}
+
+static const char *last_part(mf_arena *arena, const char *dir)
+{
+    char *copy = mf_arena_strdup(arena, dir);
+    if (!copy) return dir;
+    size_t n = strlen(copy);
+    while (n > 1 && copy[n - 1] == '/')
+        copy[--n] = '\0';
+    const char *slash = strrchr(copy, '/');
+    return slash && slash[1] != '\0' ? slash + 1 : copy;
+}
+
+int mf_report_run_open(const char *dir, mf_report_run **ret)
+{
+    *ret = NULL;
+    mf_report_run *r = mf_alloc(1, sizeof *r);
+    if (!r) return MF_ENOMEM;
+    r->arena = mf_arena_new();
+    r->dir = r->arena ? mf_arena_strdup(r->arena, dir) : NULL;
+    int rc = r->dir ? read_metrics(r) : MF_ENOMEM;
+    if (rc != MF_OK) {
+        mf_report_run_close(r);
+        return rc;
+    }
+    read_memory(r);
+    r->name = last_part(r->arena, dir);
+    read_config(r);
+    read_manifest(r);
+    read_sample(r);
+    read_taken(r);
+    if (r->no_memory || mf_error_code() == MF_ENOMEM) {
+        mf_report_run_close(r);
+        return mf_fail(MF_ENOMEM, "out of memory for the report of %s", dir);
+    }
+    mf_error_clear(); /* the notes tell what could not be read */
+    for (int i = 0; i < r->history->n; i++)
+        if (r->history->records[i].n_layers > 0) r->n_layers = r->history->records[i].n_layers;
+    r->floor = known_floor(r);
+    *ret = r;
+    return MF_OK;
+}
+
+void mf_report_run_close(mf_report_run *r)
+{
+    if (!r) return;
+    mf_metrics_history_free(r->history);
+    mf_memory_free(&r->memory);
+    for (int i = 0; i < r->n_taken; i++)
+        if (r->taken[i] != r->sample) mf_sample_free(r->taken[i]);
+    mf_sample_free(r->sample);
+    mf_ini_free(r->config);
+    mf_json_free(r->manifest);
+    mf_free(r->config_text);
+    mf_free(r->manifest_text);
+    mf_arena_free(r->arena);
+    mf_free(r);
+}
+
+const char *mf_report_config(const mf_report_run *r, const char *section, const char *key,
+                             const char *absent)
+{
+    const mf_ini_entry *e = r->config ? mf_ini_get(r->config, section, key) : NULL;
+    return e ? e->value : absent;
+}
+
+const char *mf_report_manifest(const mf_report_run *r, const char *key, const char *absent)
+{
+    const char *text = mf_json_string(mf_json_get(r->manifest, key), NULL);
+    return text ? text : absent;
+}
+
+double mf_report_manifest_number(const mf_report_run *r, const char *key)
+{
+    double v;
+    return mf_json_real(mf_json_get(r->manifest, key), &v) ? v : NAN;
+}
+
+const mf_metrics_record *mf_report_last(const mf_report_run *r, const char *split)
+{
+    for (int i = r->history->n - 1; i >= 0; i--)
+        if (strcmp(r->history->records[i].split, split) == 0) return &r->history->records[i];
+    return NULL;
+}
+
+const mf_layer_stats *mf_report_layer(const mf_metrics_record *r, int i)
+{
+    return r && i >= 0 && i < r->n_layers ? &r->layers[i] : NULL;
+}
+
+/* ---- curves ---- */
+
+mf_track mf_report_track(const mf_report_run *r, const char *split, mf_pick pick,
+                         const void *arg)
+{
+    const mf_metrics_history *h = r->history;
+    mf_track t = {0};
+    t.x = mf_arena_alloc(r->arena, ((size_t)h->n + 1) * sizeof *t.x);
+    t.y = mf_arena_alloc(r->arena, ((size_t)h->n + 1) * sizeof *t.y);
+    if (!t.x || !t.y) return (mf_track){0};
+    for (int i = 0; i < h->n; i++) {
+        if (strcmp(h->records[i].split, split) != 0) continue;
+        const double y = pick(&h->records[i], arg);
+        if (!isfinite(y)) continue;
+        t.x[t.n] = (double)h->records[i].step;
+        t.y[t.n++] = y;
+    }
+    return t;
+}
+
+mf_track mf_report_smooth(const mf_report_run *r, mf_track t, double share)
+{
+    const int half = (int)(t.n * share / 2);
+    mf_track out = t;
+    if (t.n <= 2 || half < 1) return t;
+    out.y = mf_arena_alloc(r->arena, (size_t)t.n * sizeof *out.y);
+    if (!out.y) return t;
+    for (int i = 0; i < t.n; i++) {
+        /* as many points on either side, so that the ends are not biased */
+        int reach = half < i ? half : i;
+        if (reach > t.n - 1 - i) reach = t.n - 1 - i;
+        double sum = 0;
+        for (int k = i - reach; k <= i + reach; k++)
+            sum += t.y[k];
+        out.y[i] = sum / (2 * reach + 1);
+    }
+    return out;
+}
+
+const char *mf_report_layer_split(const mf_report_run *r)
+{
+    int train = 0, val = 0;
+    for (int i = 0; i < r->history->n; i++) {
+        const mf_metrics_record *m = &r->history->records[i];
+        if (m->n_layers == 0) continue;
+        if (strcmp(m->split, "train") == 0)
+            train++;
+        else if (strcmp(m->split, "val") == 0)
+            val++;
+    }
+    return train >= val ? "train" : "val";
+}

@@ -1,0 +1,61 @@
+/* report/page/report_data.h: a run as the report reads it. */
+#ifndef MF_REPORT_DATA_H
+#define MF_REPORT_DATA_H
+
+#include "base/text/ini.h"
+#include "base/mem.h"
+#include "train/metrics/memory.h"
+#include "train/metrics/metrics.h"
+#include "train/sample.h"
+
+enum { MF_REPORT_TAKEN = 8 }; /* evaluations shown, at most */
+
+typedef struct mf_report_run {
+    const char *dir, *name; /* name: last component of dir */
+    mf_arena *arena;
+    mf_metrics_history *history;
+    mf_memory_past memory;             /* empty if not known */
+    mf_sample *sample;                 /* or NULL */
+    mf_sample *taken[MF_REPORT_TAKEN]; /* at evaluations, in order; the last may be sample */
+    int n_taken;
+    mf_ini *config;                    /* or NULL */
+    mf_json *manifest;                 /* or NULL */
+    char *config_text, *manifest_text; /* or NULL */
+    const char **notes;                /* [n_notes] what could not be read; in the arena */
+    int n_notes, notes_room;
+    bool no_memory; /* an allocation failed while reading */
+    int n_layers;   /* MoE layers of the last record that has any */
+    double floor;   /* entropy floor; NaN: not known */
+} mf_report_run;
+
+int mf_report_run_open(const char *dir, mf_report_run **ret);
+void mf_report_run_close(mf_report_run *r);
+/* Turns the last error's message into a note for the page. Clears the error
+ * unless it is MF_ENOMEM. */
+void mf_report_note_error(mf_report_run *r);
+
+/* A value of config.ini; `absent` if the key is not there. */
+const char *mf_report_config(const mf_report_run *r, const char *section, const char *key,
+                             const char *absent);
+const char *mf_report_manifest(const mf_report_run *r, const char *key, const char *absent);
+double mf_report_manifest_number(const mf_report_run *r, const char *key); /* NaN if absent */
+/* The last record of a split; NULL if there is none. */
+const mf_metrics_record *mf_report_last(const mf_report_run *r, const char *split);
+/* Layer i of a record, in the order of the file; NULL if it has none. */
+const mf_layer_stats *mf_report_layer(const mf_metrics_record *r, int i);
+
+/* ---- curves: one number of each record of a split, over the steps ---- */
+typedef struct mf_track {
+    int n;         /* number of records with a finite value */
+    double *x, *y; /* in the run's arena */
+} mf_track;
+typedef double (*mf_pick)(const mf_metrics_record *r, const void *arg);
+mf_track mf_report_track(const mf_report_run *r, const char *split, mf_pick pick,
+                         const void *arg);
+/* Centred mean over a window of `share` times the number of points. A track of 1 or 2 points is
+ * returned as it is. */
+mf_track mf_report_smooth(const mf_report_run *r, mf_track t, double share);
+/* "train" or "val": the split with more records that hold layers. */
+const char *mf_report_layer_split(const mf_report_run *r);
+
+#endif

@@ -1,0 +1,85 @@
+/* report/page/report_parts.h: the sections of a run's report. Each function appends
+ * its section, and nothing if the runs have no such data. Only the files of the
+ * report include it. */
+#ifndef MF_REPORT_PARTS_H
+#define MF_REPORT_PARTS_H
+
+#include "report/page/html.h"
+#include "report/page/report_data.h"
+#include "report/svg/svg.h"
+#include "train/checkpoint/inventory.h"
+
+typedef struct mf_report {
+    mf_doc *d;
+    mf_report_run **runs;
+    int n;
+    mf_arena *arena;
+} mf_report;
+
+/* Formatted text in the report's arena; "" if memory runs out. */
+const char *mf_report_strf(const mf_report *p, const char *fmt, ...) MF_PRINTF(2, 3);
+/* v with that many significant digits: "1.2345"; "-" if v is NaN. */
+const char *mf_report_num(const mf_report *p, int digits, double v);
+
+/* Unit of a run's loss: "nats a token", "mean squared error". */
+const char *mf_report_loss_unit(const mf_report_run *r);
+/* "4.83 M"; "-" if n is NaN. */
+const char *mf_report_count(const mf_report *p, double n);
+
+/* For one run or several. */
+void mf_report_learning(const mf_report *p); /* loss, accuracy, learning rate, speed */
+void mf_report_balance(const mf_report *p);  /* entropy, load CV, drop rate */
+void mf_report_skew(const mf_report *p);     /* correlation of expert balance with quality */
+/* For one run only. */
+void mf_report_modules(const mf_report *p,
+                       const mf_report_run *r); /* parameters, loaded and active */
+void mf_report_tasks(const mf_report *p, const mf_report_run *r);
+void mf_report_load(const mf_report *p, const mf_report_run *r);
+void mf_report_topics(const mf_report *p, const mf_report_run *r);
+void mf_report_routing(const mf_report *p, const mf_report_run *r);
+/* routing at several evaluations */
+void mf_report_steps(const mf_report *p, const mf_report_run *r);
+void mf_report_attention(const mf_report *p, const mf_report_run *r);
+void mf_report_heads(const mf_report *p, const mf_report_run *r);
+void mf_report_model(const mf_report *p, mf_report_run *r); /* structure and weights */
+void mf_report_changes(const mf_report *p, const mf_report_run *r);
+
+/* A measure of a layer, with the titles of its figure. */
+typedef struct mf_measure {
+    double (*of)(const mf_layer_stats *s);
+    const char *title, *y_label, *caption;
+    bool from_zero, hide_zero; /* hide_zero: no figure if all values are 0 */
+} mf_measure;
+extern const mf_measure mf_report_measures[]; /* ends with an entry whose title is NULL */
+/* Picks for mf_report_track. The first ignores arg; the second takes a mf_measure as arg and
+ * gives the mean over the layers. */
+double mf_report_pick_loss(const mf_metrics_record *m, const void *arg);
+double mf_report_pick_measure(const mf_metrics_record *m, const void *measure);
+
+/* One figure each; nothing if the run has no such data. layer: index among the MoE layers. */
+void mf_report_load_heat(const mf_report *p, const mf_report_run *r, int layer,
+                         const char *title);
+void mf_report_router_heat(const mf_report *p, const mf_report_run *r, int layer,
+                           const char *title);
+void mf_report_topic_matrix(const mf_report *p, const mf_report_run *r, int layer,
+                            const char *title);
+void mf_report_head_states(const mf_report *p, const mf_report_run *r);
+/* v: the run's parameters; NULL: parameters are not counted. */
+void mf_report_structure(const mf_report *p, const mf_report_run *r, const mf_inventory *v);
+void mf_report_gate_table(const mf_report *p, const mf_sample *s, int layer);
+/* names, layers: [n_runs]. */
+void mf_report_gate_histogram(const mf_report *p, int n_runs, mf_report_run *const *runs,
+                              const int *layers, const char *const *names);
+/* "0", "1", ...: labels of n experts. */
+const char *const *mf_report_token_names(const mf_report *p, const mf_sample *s, int n);
+const char *const *mf_report_numbers(const mf_report *p, int n);
+
+bool mf_report_has_topics(const mf_report_run *r);
+bool mf_report_has_modules(const mf_report_run *r);
+bool mf_report_has_changes(const mf_report_run *r);
+bool mf_report_has_heads(const mf_report_run *r);
+bool mf_report_has_tasks(const mf_report_run *r);
+bool mf_report_has_steps(const mf_report_run *r);
+bool mf_report_has_attention(const mf_report_run *r);
+
+#endif

@@ -1,0 +1,259 @@
+/* Plots of lines, bands and points with two or three axes. Points that are not finite interrupt
+ * a line; they never extend an axis. */
+#include "report/svg/svg_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_SERIES 64
+
+typedef struct plot {
+    mf_doc *d;
+    const mf_plot *p;
+    mf_box box;
+    mf_scale x, y, right;
+    bool has_right;
+    mf_legend_item legend[MAX_SERIES + 8];
+    int n_legend;
+    mf_box label[MAX_SERIES]; /* areas occupied by the labels of points */
+    int n_labels;
+} plot;
+
+static const char *ink_of(const mf_plot *p, int i)
+{
+    const mf_series *s = &p->series[i];
+    return s->ink ? s->ink : mf_colour(s->colour > 0 ? s->colour - 1 : i);
+}
+
+static bool dashed(const mf_plot *p, int i)
+{
+    return p->series[i].dashed || (!p->series[i].ink && p->series[i].colour == 0 && i >= 8);
+}
+
+static int series_count(const mf_plot *p)
+{
+    return p->n_series < MAX_SERIES ? p->n_series : MAX_SERIES;
+}
+
+/* ---- layout ---- */
+
+static void find_ranges(const mf_plot *p, mf_range *x, mf_range *y, mf_range *right)
+{
+    *x = *y = *right = mf_range_empty();
+    for (int i = 0; i < series_count(p); i++) {
+        const mf_series *s = &p->series[i];
+        mf_range *r = s->right ? right : y;
+        for (int k = 0; k < s->n; k++) {
+            mf_range_add(x, s->x[k]);
+            if (s->x_lo) mf_range_add(x, s->x_lo[k]);
+            if (s->x_hi) mf_range_add(x, s->x_hi[k]);
+            mf_range_add(r, s->y[k]);
+            if (s->lo) mf_range_add(r, s->lo[k]);
+            if (s->hi) mf_range_add(r, s->hi[k]);
+        }
+    }
+    for (int i = 0; i < p->n_levels; i++)
+        mf_range_add(y, p->levels[i].y);
+    if (p->from_zero) mf_range_add(y, 0);
+    if (p->y_lo < p->y_hi) *y = (mf_range){p->y_lo, p->y_hi};
+}
+
+static void make_scales(plot *t)
+{
+    const mf_plot *p = t->p;
+    mf_range x, y, right;
+    bool all_points = true;
+    find_ranges(p, &x, &y, &right);
+    for (int i = 0; i < series_count(p); i++)
+        if (!p->series[i].points) all_points = false;
+    const bool fixed = p->y_lo < p->y_hi;
+    t->x = mf_scale_make(x, p->log_x, !all_points, !all_points, 6);
+    t->y = mf_scale_make(y, p->log_y, fixed, fixed, 5);
+    t->has_right = right.lo <= right.hi;
+    t->right = mf_scale_make(right, p->log_right, false, false, 5);
+}
+
+static void collect_legend(plot *t)
+{
+    static const mf_legend_item level = {NULL, "currentColor", true, false};
+    for (int i = 0; i < series_count(t->p); i++)
+        t->legend[t->n_legend++] = (mf_legend_item){t->p->series[i].name, ink_of(t->p, i),
+                                                    dashed(t->p, i), t->p->series[i].points};
+    for (int i = 0; i < t->p->n_levels && i < 8; i++) {
+        t->legend[t->n_legend] = level;
+        t->legend[t->n_legend++].name = t->p->levels[i].name;
+    }
+}
+
+static void lay_out(plot *t, double width, double height)
+{
+    const mf_plot *p = t->p;
+    mf_box *b = &t->box;
+    b->left = 13 + mf_ticks_width(&t->y) + (p->y_label ? MF_LINE : 0);
+    b->right = width - 14;
+    if (t->has_right)
+        b->right -= mf_ticks_width(&t->right) + 4 + (p->right_label ? MF_LINE : 0);
+    b->top = 10 + mf_svg_legend(NULL, 0, 0, b->right - b->left, t->n_legend, t->legend);
+    b->bottom = height - 8 - MF_LINE - (p->x_label ? MF_LINE : 0);
+    t->x.from = b->left;
+    t->x.to = b->right;
+    t->y.from = t->right.from = b->bottom;
+    t->y.to = t->right.to = b->top;
+}
+
+/* ---- series ---- */
+
+static void point(mf_doc *d, char command, double x, double y)
+{
+    char text[2] = {command, '\0'};
+    mf_doc_put(d, text);
+    mf_doc_number(d, x);
+    mf_doc_put(d, " ");
+    mf_doc_number(d, y);
+}
+
+/* The line through all finite points. If many points share a pixel column, only the first,
+ * lowest, highest and last are drawn, which gives the same picture. */
+static void path_of(plot *t, const mf_scale *y, int n, const double *xs, const double *ys)
+{
+    bool down = false;
+    for (int i = 0; i < n;) {
+        if (!isfinite(ys[i]) || !isfinite(xs[i])) {
+            down = false;
+            i++;
+            continue;
+        }
+        const double x = mf_scale_position(&t->x, xs[i]);
+        int lowest = i, highest = i, last = i, k = i + 1;
+        for (; k < n && isfinite(ys[k]) && fabs(mf_scale_position(&t->x, xs[k]) - x) < 0.5;
+             k++) {
+            if (ys[k] < ys[lowest]) lowest = k;
+            if (ys[k] > ys[highest]) highest = k;
+            last = k;
+        }
+        const int order[] = {i, lowest < highest ? lowest : highest,
+                             lowest < highest ? highest : lowest, last};
+        for (int j = 0; j < 4; j++) {
+            if (j > 0 && order[j] == order[j - 1]) continue;
+            point(t->d, down ? 'L' : 'M', mf_scale_position(&t->x, xs[order[j]]),
+                  mf_scale_position(y, ys[order[j]]));
+            down = true;
+        }
+        i = k;
+    }
+}
+
+static void band(plot *t, const mf_series *s, const mf_scale *y, const char *ink)
+{
+    mf_doc_put(t->d, "<path d=\"");
+    bool down = false;
+    for (int k = 0; k < s->n; k++)
+        if (isfinite(s->hi[k]) && isfinite(s->lo[k])) {
+            point(t->d, down ? 'L' : 'M', mf_scale_position(&t->x, s->x[k]),
+                  mf_scale_position(y, s->hi[k]));
+            down = true;
+        }
+    for (int k = s->n - 1; k >= 0; k--)
+        if (isfinite(s->hi[k]) && isfinite(s->lo[k]))
+            point(t->d, 'L', mf_scale_position(&t->x, s->x[k]), mf_scale_position(y, s->lo[k]));
+    mf_doc_printf(t->d, "%s\" fill=\"%s\" fill-opacity=\".18\"/>\n", down ? "Z" : "", ink);
+}
+
+static bool overlap(const mf_box *a, const mf_box *b)
+{
+    return a->left < b->right && b->left < a->right && a->top < b->bottom && b->top < a->bottom;
+}
+
+/* Places a point's label on the first of four sides where it fits and overlaps no other label;
+ * if there is none, farther up or down with a thin line to the point. */
+static void put_label(plot *t, double px, double py, const char *text, const char *ink)
+{
+    static const int sides[4][2] = {{1, -1}, {1, 1}, {-1, -1}, {-1, 1}};
+    const double w = mf_text_width(text);
+    mf_box box = {0};
+    bool free = false;
+    int away = 0, side = 0;
+    for (; away < 12 && !free; away++)
+        for (side = 0; side < 4 && !free; side++) {
+            const double left = sides[side][0] > 0 ? px + 7 : px - 7 - w;
+            const double middle = py + sides[side][1] * (9 + 12 * away);
+            box = (mf_box){left, middle - MF_FONT / 2, left + w, middle + MF_FONT / 2};
+            free = left > t->box.left && left + w < t->box.right && box.top > t->box.top &&
+                   box.bottom < t->box.bottom;
+            for (int i = 0; i < t->n_labels && free; i++)
+                free = !overlap(&box, &t->label[i]);
+        }
+    if (t->n_labels < MAX_SERIES) t->label[t->n_labels++] = box;
+    if (free && away > 1) {
+        char style[64];
+        snprintf(style, sizeof style, "stroke=\"%s\" stroke-width=\".6\"", ink);
+        mf_svg_line(t->d, px, py, box.left > px ? box.left - 1 : box.right + 1,
+                    (box.top + box.bottom) / 2, style);
+    }
+    mf_svg_text(t->d, box.left, box.bottom - 2, "start", text);
+}
+
+static void put_points(plot *t, const mf_series *s, const mf_scale *y, const char *ink)
+{
+    char style[64];
+    snprintf(style, sizeof style, "stroke=\"%s\" stroke-width=\"1.4\"", ink);
+    for (int k = 0; k < s->n; k++) {
+        if (!isfinite(s->x[k]) || !isfinite(s->y[k])) continue;
+        const double px = mf_scale_position(&t->x, s->x[k]), py = mf_scale_position(y, s->y[k]);
+        if (s->lo && s->hi && isfinite(s->lo[k]) && isfinite(s->hi[k]))
+            mf_svg_line(t->d, px, mf_scale_position(y, s->lo[k]), px,
+                        mf_scale_position(y, s->hi[k]), style);
+        if (s->x_lo && s->x_hi && isfinite(s->x_lo[k]) && isfinite(s->x_hi[k]))
+            mf_svg_line(t->d, mf_scale_position(&t->x, s->x_lo[k]), py,
+                        mf_scale_position(&t->x, s->x_hi[k]), py, style);
+        mf_doc_printf(t->d, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n", px, py,
+                      ink);
+        if (s->labels) put_label(t, px, py, s->labels[k], ink);
+    }
+}
+
+static void put_series(plot *t, int i)
+{
+    const mf_series *s = &t->p->series[i];
+    const mf_scale *y = s->right ? &t->right : &t->y;
+    const char *ink = ink_of(t->p, i);
+    if (s->points) {
+        put_points(t, s, y, ink);
+        return;
+    }
+    if (s->lo && s->hi) band(t, s, y, ink);
+    mf_doc_put(t->d, "<path d=\"");
+    path_of(t, y, s->n, s->x, s->y);
+    mf_doc_printf(t->d, "\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"%s/>\n",
+                  ink, s->thin ? "1" : "1.8",
+                  dashed(t->p, i) ? " stroke-dasharray=\"5 3\"" : "");
+}
+
+static void put_levels(plot *t)
+{
+    for (int i = 0; i < t->p->n_levels; i++) {
+        if (!isfinite(t->p->levels[i].y)) continue;
+        const double y = mf_scale_position(&t->y, t->p->levels[i].y);
+        mf_svg_line(t->d, t->box.left, y, t->box.right, y,
+                    "stroke=\"currentColor\" stroke-width=\"1.4\" stroke-dasharray=\"5 3\"");
+    }
+}
+
+void mf_svg_plot(mf_doc *d, const mf_plot *p)
+{
+    const double width = p->width > 0 ? p->width : 640,
+                 height = p->height > 0 ? p->height : 300;
+    plot t = {.d = d, .p = p};
+    make_scales(&t);
+    collect_legend(&t);
+    lay_out(&t, width, height);
+    mf_svg_begin(d, width, height, p->title);
+    mf_svg_legend(d, t.box.left, 2, t.box.right - t.box.left, t.n_legend, t.legend);
+    mf_svg_axis_y(d, &t.box, &t.y, p->y_label);
+    mf_svg_axis_x(d, &t.box, &t.x, p->x_label);
+    if (t.has_right) mf_svg_axis_right(d, &t.box, &t.right, p->right_label);
+    put_levels(&t);
+    for (int i = 0; i < series_count(p); i++)
+        put_series(&t, i);
+    mf_svg_end(d);
+}

@@ -1,0 +1,118 @@
+/* report/svg/svg.h: plots as SVG text: lines, points, bars, heat maps, histograms.
+ *
+ * Every function appends one <svg> element to a document, whose failures it shares. An image
+ * scales with its page; its text uses the page's colour (currentColor), so it is readable on
+ * light and dark backgrounds. Colour-blind readers can tell the colours apart, and lines after
+ * the eighth are dashed. Titles and labels are escaped. Values that are not finite are omitted.
+ */
+#ifndef MF_REPORT_SVG_H
+#define MF_REPORT_SVG_H
+
+#include "report/page/doc.h"
+#include <math.h>
+#include <stdbool.h>
+
+/* ---- lines and points ---- */
+
+typedef struct mf_series {
+    const char *name; /* for the legend; NULL: not listed */
+    int n;
+    const double *x, *y;
+    /* interval in y: a band for a line, error bars for points; or NULL */
+    const double *lo, *hi;
+    const double *x_lo, *x_hi; /* interval in x, for points; or NULL */
+    const char *const *labels; /* a label for each point; or NULL */
+    bool points;               /* marks instead of a line */
+    bool dashed, thin;
+    bool right;      /* uses the right axis */
+    int colour;      /* from 1: this colour; 0: by position in the list */
+    const char *ink; /* "#rrggbb": replaces colour; or NULL */
+} mf_series;
+
+typedef struct mf_level { /* a horizontal line across the plot */
+    double y;
+    const char *name;
+} mf_level;
+
+typedef struct mf_plot {
+    const char *title; /* for screen readers; the visible caption belongs to the page */
+    const char *x_label, *y_label, *right_label; /* or NULL */
+    int width, height;                           /* 0: 640 x 300 */
+    bool log_x, log_y, log_right;
+    bool from_zero;    /* the y axis begins at 0 */
+    double y_lo, y_hi; /* fixed ends if y_lo < y_hi */
+    int n_series, n_levels;
+    const mf_series *series;
+    const mf_level *levels;
+} mf_plot;
+void mf_svg_plot(mf_doc *d, const mf_plot *p);
+
+/* ---- bars ---- */
+
+typedef struct mf_bars {
+    const char *title, *y_label;
+    int width, height;
+    int n_groups, n_series;    /* series: bars side by side within a group */
+    const char *const *groups; /* [n_groups] labels below the axis */
+    const char *const *series; /* [n_series] for the legend; NULL if there is one series */
+    const double *values;      /* [n_series, n_groups] */
+    const double *lo, *hi;     /* same shape: error bars; or NULL */
+    const mf_level *level;     /* or NULL */
+    bool by_group;             /* for one series: each group has its own colour */
+} mf_bars;
+void mf_svg_bars(mf_doc *d, const mf_bars *b);
+
+/* Areas stacked on one another over the steps, the first series at the bottom. */
+typedef struct mf_stack {
+    const char *title, *x_label, *y_label;
+    int width, height;
+    double top;               /* upper end of the y axis */
+    int n, n_series;          /* at most 16 series */
+    const double *x;          /* [n] rising */
+    const char *const *names; /* [n_series] */
+    const double *values;     /* [n_series, n] */
+} mf_stack;
+void mf_svg_stack(mf_doc *d, const mf_stack *s);
+
+/* Histograms with equal bins, drawn as outlines; several series in one plot. */
+typedef struct mf_histogram {
+    const char *title, *x_label, *y_label;
+    int width, height, bins; /* bins 0: 40 */
+    int n_series;
+    const char *const *names;    /* [n_series] or NULL */
+    const double *const *values; /* [n_series], each [n[i]] */
+    const int *n;
+} mf_histogram;
+void mf_svg_histogram(mf_doc *d, const mf_histogram *h);
+
+/* ---- heat maps ---- */
+
+typedef struct mf_heat {
+    const char *title, *x_label, *y_label, *scale_label;
+    int width, height; /* 0: chosen from the number of cells */
+    double row_height; /* height of a matrix row if height is 0; 0: chosen from their number */
+    int rows, columns;
+    /* [rows, columns]; row 0 is at the top, or at the bottom if y_up */
+    const double *values;
+    double lo, hi;                    /* ends of the scale; lo >= hi: from the values */
+    const char *const *row_labels;    /* [rows] or NULL */
+    const char *const *column_labels; /* [columns] or NULL */
+    const double *x, *y;              /* [columns], [rows]: values for numeric axes; or NULL */
+    /* [rows, columns]: cells with a value other than 0 get a frame; or NULL */
+    const unsigned char *marks;
+    /* [columns]: group of each column, -1: none, shown as a coloured band; or NULL */
+    const int *column_groups;
+    int n_groups;
+    const char *const *groups; /* [n_groups] names */
+    bool y_up;                 /* row 0 is at the bottom */
+    bool numbers;              /* write the value into each cell */
+    bool diverging;            /* two colours that meet in the middle of the scale */
+} mf_heat;
+void mf_svg_heat(mf_doc *d, const mf_heat *h);
+
+/* ---- colours ---- */
+const char *mf_colour(int i);                /* "#rrggbb"; i from 0, repeats after the last */
+void mf_colour_scale(double t, char out[8]); /* t in 0 .. 1, from dark to light */
+void mf_colour_diverging(double t, char out[8]);
+
+#endif

@@ -1,0 +1,38 @@
+/* report/svg/svg_parts.h: frame, axes, legend and marks of the plots. Only the files of
+ * report/svg include it. */
+#ifndef MF_REPORT_SVG_PARTS_H
+#define MF_REPORT_SVG_PARTS_H
+
+#include "report/svg/scale.h"
+#include "report/svg/svg.h"
+
+#define MF_FONT 12.0
+#define MF_LINE (MF_FONT * 1.5)
+
+typedef struct mf_box {
+    double left, top, right, bottom;
+} mf_box;
+
+double mf_text_width(const char *text); /* approximate width in the plots' font */
+void mf_svg_begin(mf_doc *d, double width, double height, const char *title);
+void mf_svg_end(mf_doc *d);
+/* anchor: "start", "middle" or "end". */
+void mf_svg_text(mf_doc *d, double x, double y, const char *anchor, const char *text);
+void mf_svg_text_up(mf_doc *d, double x, double y, const char *text); /* written upwards */
+void mf_svg_line(mf_doc *d, double x1, double y1, double x2, double y2, const char *style);
+/* Width of the widest tick label. */
+double mf_ticks_width(const mf_scale *s);
+/* Ticks, grid lines and label of an axis of the box. */
+void mf_svg_axis_x(mf_doc *d, const mf_box *b, const mf_scale *s, const char *label);
+void mf_svg_axis_y(mf_doc *d, const mf_box *b, const mf_scale *s, const char *label);
+void mf_svg_axis_right(mf_doc *d, const mf_box *b, const mf_scale *s, const char *label);
+
+typedef struct mf_legend_item {
+    const char *name, *ink;
+    bool dashed, square;
+} mf_legend_item;
+/* Returns the height of the legend at that width; draws it at (x, y) if d is not NULL. */
+double mf_svg_legend(mf_doc *d, double x, double y, double width, int n,
+                     const mf_legend_item *items);
+
+#endif

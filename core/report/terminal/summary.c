@@ -1,0 +1,154 @@
+/* The closing lines of a training run. Every proposed command can be pasted into a shell: words
+ * are quoted where necessary, and a command that cannot work is not proposed. */
+#include "report/terminal/summary.h"
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
+#include "base/file/paths.h"
+
+#include <math.h>
+#include <string.h>
+
+#define COLUMN         20
+#define NAME_MAX_BYTES 64
+
+static void row(const mf_terminal *t, const char *title)
+{
+    fprintf(t->out, "%s%-*s%s", mf_ink_begin(t, MF_INK_DIM), COLUMN, title, mf_ink_end(t));
+}
+
+static void put_loss(const mf_terminal *t, const mf_summary *s)
+{
+    if (isnan(s->val_loss)) return;
+    row(t, "validation loss");
+    fprintf(t->out, "%s%.4f%s", mf_ink_begin(t, MF_INK_BOLD), s->val_loss, mf_ink_end(t));
+    if (s->unit) fprintf(t->out, " nats/%s", s->unit);
+    if (s->floor > 0)
+        fprintf(t->out, ", %.3f x the corpus's entropy floor of %.4f", s->val_loss / s->floor,
+                s->floor);
+    fputc('\n', t->out);
+}
+
+/* NMI(expert, topic): 0 if experts and topics are independent, 1 if each
+ * determines the other. */
+static void put_nmi(const mf_terminal *t, const mf_summary *s)
+{
+    int best = -1;
+    for (int i = 0; s->nmi && i < s->n_layers; i++)
+        if (!isnan(s->nmi[i]) && (best < 0 || s->nmi[i] > s->nmi[best])) best = i;
+    if (best < 0) return;
+    for (int i = 0; i < s->n_layers; i++) {
+        row(t, i == 0 ? "NMI(expert, topic)" : "");
+        fprintf(t->out, "%slayer %d  %.4f%s", i == best ? mf_ink_begin(t, MF_INK_BOLD) : "",
+                s->layers ? (int)s->layers[i] : i, s->nmi[i], i == best ? mf_ink_end(t) : "");
+        if (s->nmi_random && !isnan(s->nmi_random[i])) {
+            fprintf(t->out, "  random routing %.5f", s->nmi_random[i]);
+            if (s->nmi_random[i] > 0)
+                fprintf(t->out, "  (%.0f x)", s->nmi[i] / s->nmi_random[i]);
+        }
+        fputc('\n', t->out);
+    }
+}
+
+static void put_speed(const mf_terminal *t, const mf_summary *s)
+{
+    char rate[24], time[24], tokens[24];
+    row(t, "speed");
+    fprintf(t->out, "%s tokens/s; %lld steps, %s tokens in %s\n",
+            mf_count_text(s->tokens_per_s, rate), (long long)s->steps,
+            mf_count_text((double)s->tokens, tokens), mf_duration_text(s->wall_s, time));
+}
+
+/* The first router in the program's plugin folder other than the one in use;
+ * "" if there is none. */
+static void other_router(const char *used, char out[NAME_MAX_BYTES])
+{
+    char **names, *folder = mf_path_join(mf_paths_plugins(), "routers");
+    const char *slash = strrchr(used, '/');
+    int n;
+    if (slash) used = slash + 1;
+    out[0] = '\0';
+    if (!folder) return;
+    int rc = mf_list_dir(folder, &names, &n);
+    mf_free(folder);
+    if (rc != MF_OK) {
+        mf_error_clear(); /* no other router is proposed then */
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        const size_t length = strlen(names[i]);
+        const bool fits =
+            length > 3 && length < NAME_MAX_BYTES && strcmp(names[i] + length - 3, ".so") == 0;
+        if (fits && out[0] == '\0' &&
+            (strncmp(names[i], used, length - 3) != 0 ||
+             (used[length - 3] != '\0' && strcmp(used + length - 3, ".so") != 0)))
+            memcpy(out, names[i], length + 1);
+        mf_free(names[i]);
+    }
+    mf_free(names);
+}
+
+/* Writes a word of a command, quoted if the shell would split or expand it. */
+static void put_word(const mf_terminal *t, const char *word)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+,:=@%";
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+        fputs(word, t->out);
+        return;
+    }
+    fputc('\'', t->out);
+    for (; *word != '\0'; word++)
+        if (*word == '\'')
+            fputs("'\\''", t->out);
+        else
+            fputc(*word, t->out);
+    fputc('\'', t->out);
+}
+
+/* Writes a command (verb, a word that may need quotes, further words) and what it is for. */
+static void propose(const mf_terminal *t, const char *verb, const char *word, const char *more,
+                    const char *why)
+{
+    fprintf(t->out, "  %s", mf_ink_begin(t, MF_INK_GREEN));
+    put_word(t, mf_paths_called());
+    fprintf(t->out, " %s ", verb);
+    put_word(t, word);
+    fprintf(t->out, "%s%s\n      %s%s%s\n", more, mf_ink_end(t), mf_ink_begin(t, MF_INK_DIM),
+            why, mf_ink_end(t));
+}
+
+static void put_next(const mf_terminal *t, const mf_summary *s)
+{
+    char other[NAME_MAX_BYTES], plugin[NAME_MAX_BYTES + 24];
+    fprintf(t->out, "%stry next%s\n", mf_ink_begin(t, MF_INK_DIM), mf_ink_end(t));
+    other_router(s->router, other);
+    char *config = mf_path_join(s->run, "config.ini");
+    if (!config) mf_error_clear(); /* this command is not proposed then */
+    if (other[0] != '\0' && s->n_layers > 0 && config) {
+        snprintf(plugin, sizeof plugin, " --plugin routers/%s", other);
+        propose(t, "train", config, plugin, "the same training with another router");
+    }
+    mf_free(config);
+    if (s->generates)
+        propose(t, "generate", s->run, " -p \"the \"", "let the model continue a text");
+    propose(t, "plugin new router", "mine", "", "write a router of your own: one C file");
+}
+
+void mf_summary_print(const mf_terminal *t, const mf_summary *s)
+{
+    put_loss(t, s);
+    if (s->predictions) {
+        row(t, "validation");
+        fprintf(t->out, "%s\n", s->predictions);
+    }
+    put_nmi(t, s);
+    put_speed(t, s);
+    if (s->report) {
+        row(t, "report");
+        fprintf(t->out, "%s\n", s->report);
+    }
+    put_next(t, s);
+    fflush(t->out);
+}

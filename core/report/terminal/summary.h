@@ -1,0 +1,27 @@
+/* report/terminal/summary.h: the few lines that end a training run. */
+#ifndef MF_REPORT_SUMMARY_H
+#define MF_REPORT_SUMMARY_H
+
+#include "report/terminal/terminal.h"
+#include <stdint.h>
+
+typedef struct mf_summary {
+    const char *run;         /* run directory */
+    const char *report;      /* path of report.html; NULL: not written */
+    const char *unit;        /* unit of the loss: "byte", "char", "token"; NULL: not in nats */
+    const char *predictions; /* scores of classification and regression; NULL: no such task */
+    const char *router; /* plugin in use; another one is proposed if there are MoE layers */
+    bool generates;     /* the model can continue text */
+    int64_t steps, tokens;
+    double wall_s, tokens_per_s;
+    double val_loss, floor;         /* nats per token; NaN: not known */
+    int n_layers;                   /* MoE layers */
+    const int32_t *layers;          /* [n_layers] their block numbers; NULL: 0, 1, ... */
+    const double *nmi, *nmi_random; /* [n_layers] or NULL; NaN: not known */
+} mf_summary;
+
+/* Prints the validation loss and the floor, NMI(expert, topic) of each layer and under random
+ * routing, speed, the report's path, and up to three commands to try next. */
+void mf_summary_print(const mf_terminal *t, const mf_summary *s);
+
+#endif

@@ -1,0 +1,44 @@
+/* report/terminal/terminal.h: capabilities of the stream that people look at. */
+#ifndef MF_REPORT_TERMINAL_H
+#define MF_REPORT_TERMINAL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+typedef struct mf_terminal {
+    FILE *out;
+    bool live;   /* a terminal that can move its cursor, so lines may be redrawn */
+    bool colour; /* live, and not disabled by NO_COLOR */
+    bool utf8;   /* the locale's encoding, by LC_ALL, LC_CTYPE, LANG */
+} mf_terminal;
+
+mf_terminal mf_terminal_of(FILE *out);
+/* Number of columns: COLUMNS, else the terminal's own, else 80; at least 20. */
+int mf_terminal_columns(const mf_terminal *t);
+
+/* Escape sequences (SGR); "" if the stream has no colour. */
+typedef enum mf_ink {
+    MF_INK_PLAIN,
+    MF_INK_BOLD,
+    MF_INK_DIM,
+    MF_INK_BLUE,
+    MF_INK_GREEN,
+    MF_INK_YELLOW
+} mf_ink;
+const char *mf_ink_begin(const mf_terminal *t, mf_ink ink);
+const char *mf_ink_end(const mf_terminal *t);
+
+/* Makes text of unknown origin safe for a terminal: control characters and invalid UTF-8 become
+ * '?'. keep_newlines: LF and tab are kept. Returns out, cut to size. */
+char *mf_terminal_safe(const char *text, bool keep_newlines, char *out, size_t size);
+/* Writes text of any bytes to a stream. If the stream is a terminal, control characters other
+ * than LF and tab become '?', so the text cannot control the terminal. A character may be split
+ * between two calls. */
+void mf_terminal_put(FILE *out, const char *text, size_t n);
+
+/* "0:07", "12:40", "3:05:00", "2d 04h"; "?" if negative or not finite. */
+const char *mf_duration_text(double seconds, char out[24]);
+/* "950", "52.1k", "3.20M". */
+const char *mf_count_text(double n, char out[24]);
+
+#endif

@@ -1,0 +1,377 @@
+/* train/checkpoint/checkpoint_files.c: writes stores and states to tensor files and reads them.
+ * Names and shapes of a file are checked before any value is read.
+ *
+ * state.safetensors: "moment1/PARAM" and "moment2/PARAM" (F32), "int/NAME" (I64, a scalar),
+ * "real/NAME" (F64, a scalar: all bits of the double), "blob/NAME" (U8). */
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
+#include "data/safetensors/safetensors.h"
+#include "train/checkpoint/checkpoint_parts.h"
+
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensor files are little-endian");
+
+static const char moment1[] = "moment1/", moment2[] = "moment2/";
+static const char int_prefix[] = "int/", real_prefix[] = "real/", blob_prefix[] = "blob/";
+
+/* ---- writing ---- */
+
+/* The data to be written: part i is that of the i-th tensor added. */
+typedef struct parts {
+    mf_st_writer *writer;
+    const void **data;
+    size_t n;
+} parts;
+
+static int open_parts(parts *p, size_t most)
+{
+    *p = (parts){.writer = mf_st_writer_new(), .data = mf_alloc(most + 1, sizeof *p->data)};
+    return p->writer != NULL && p->data != NULL ? MF_OK : MF_ENOMEM;
+}
+
+static void close_parts(parts *p)
+{
+    mf_st_writer_free(p->writer);
+    mf_free(p->data);
+}
+
+static int add_part(parts *p, const char *prefix, const char *name, mf_st_dtype dtype, int rank,
+                    const int64_t *shape, const void *data)
+{
+    char *full = mf_strf("%s%s", prefix, name);
+    if (full == NULL) return MF_ENOMEM;
+    int code = mf_st_writer_add(p->writer, full, dtype, rank, shape);
+    mf_free(full);
+    p->data[p->n++] = data;
+    return code;
+}
+
+static int write_parts(parts *p, const char *path, const char *name)
+{
+    char *file = mf_path_join(path, name);
+    if (file == NULL) return MF_ENOMEM;
+    int code = mf_st_writer_begin(p->writer, file);
+    const mf_st_tensor *t;
+    size_t i;
+    while (code == MF_OK && (t = mf_st_writer_due(p->writer, &i)) != NULL)
+        code = mf_st_writer_put(p->writer, p->data[i], (size_t)t->bytes);
+    if (code == MF_OK) code = mf_st_writer_end(p->writer, true);
+    mf_free(file);
+    return code;
+}
+
+int mf_ckpt_write_model(const char *path, const mf_store *store)
+{
+    parts p;
+    int n = mf_store_count(store), code = open_parts(&p, (size_t)n);
+    for (int i = 0; i < n && code == MF_OK; i++) {
+        const mf_param *x = mf_store_at(store, i);
+        code =
+            add_part(&p, "", x->name, MF_ST_F32, x->shape.rank, x->shape.dim, mf_param_host(x));
+    }
+    if (code == MF_OK) code = write_parts(&p, path, MF_CKPT_MODEL);
+    close_parts(&p);
+    return code;
+}
+
+static int add_moments(parts *p, const mf_store *store)
+{
+    const float *m1 = mf_store_host(store, MF_BLOCK_MOMENT1),
+                *m2 = mf_store_host(store, MF_BLOCK_MOMENT2);
+    int code = m1 != NULL && m2 != NULL ? MF_OK : MF_ENOMEM;
+    for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
+        const mf_param *x = mf_store_at(store, i);
+        if (x->buffer) continue;
+        code = add_part(p, moment1, x->name, MF_ST_F32, x->shape.rank, x->shape.dim,
+                        m1 + x->offset);
+        if (code == MF_OK)
+            code = add_part(p, moment2, x->name, MF_ST_F32, x->shape.rank, x->shape.dim,
+                            m2 + x->offset);
+    }
+    return code;
+}
+
+static int add_item(parts *p, const mf_item *item)
+{
+    int64_t n = (int64_t)item->n;
+    if (item->kind == MF_ITEM_INT)
+        return add_part(p, int_prefix, item->name, MF_ST_I64, 0, NULL, &item->integer);
+    if (item->kind == MF_ITEM_REAL)
+        return add_part(p, real_prefix, item->name, MF_ST_F64, 0, NULL, &item->real);
+    return add_part(p, blob_prefix, item->name, MF_ST_U8, 1, &n, item->blob);
+}
+
+int mf_ckpt_write_state(const char *path, const mf_store *store, const mf_state *state)
+{
+    parts p;
+    size_t most = 2 * (size_t)mf_store_count(store) + (size_t)state->n;
+    int code = open_parts(&p, most);
+    if (code == MF_OK) code = add_moments(&p, store);
+    for (int i = 0; i < state->n && code == MF_OK; i++)
+        code = add_item(&p, &state->items[i]);
+    if (code == MF_OK) code = write_parts(&p, path, MF_CKPT_STATE);
+    close_parts(&p);
+    return code;
+}
+
+/* ---- reading ---- */
+
+static int open_file(const char *path, const char *name, mf_st_file **ret)
+{
+    *ret = NULL;
+    char *file = mf_path_join(path, name);
+    if (file == NULL) return MF_ENOMEM;
+    int code = mf_st_open(file, ret);
+    mf_free(file);
+    return code;
+}
+
+static bool same_shape(const mf_st_tensor *t, const mf_param *x)
+{
+    if (t->dtype != MF_ST_F32 || t->rank != x->shape.rank) return false;
+    for (int i = 0; i < t->rank; i++)
+        if (t->shape[i] != x->shape.dim[i]) return false;
+    return true;
+}
+
+/* "[2, 3]" of dims, for messages. */
+static char *shape_text(int rank, const int64_t *dim)
+{
+    char *text = mf_strdup("[");
+    for (int i = 0; i < rank && text != NULL; i++) {
+        char *more = mf_strf("%s%s%lld", text, i > 0 ? ", " : "", (long long)dim[i]);
+        mf_free(text);
+        text = more;
+    }
+    char *all = text != NULL ? mf_strf("%s]", text) : NULL;
+    mf_free(text);
+    return all;
+}
+
+static int misfit(const char *path, const char *file, const mf_st_tensor *t, const mf_param *x)
+{
+    char *found = shape_text(t->rank, t->shape),
+         *expected = shape_text(x->shape.rank, x->shape.dim);
+    int code = mf_fail(
+        MF_ECHECKPOINT,
+        "%s/%s: %s is %s %s, the model that the configuration describes has F32 %s", path, file,
+        t->name, t->dtype_name, found ? found : "?", expected ? expected : "?");
+    mf_free(found);
+    mf_free(expected);
+    return code;
+}
+
+static const mf_st_tensor *find_part(const mf_st_file *f, const char *prefix, const char *name)
+{
+    char *full = mf_strf("%s%s", prefix, name);
+    const mf_st_tensor *t = full != NULL ? mf_st_find(f, full) : NULL;
+    mf_free(full);
+    return t;
+}
+
+static int fit_part(const char *path, const char *file, const mf_st_file *f, const char *prefix,
+                    const mf_param *x)
+{
+    const mf_st_tensor *t = find_part(f, prefix, x->name);
+    if (t == NULL)
+        return mf_fail(MF_ECHECKPOINT,
+                       "%s/%s: no tensor %s%s, which the model that the "
+                       "configuration describes has",
+                       path, file, prefix, x->name);
+    return same_shape(t, x) ? MF_OK : misfit(path, file, t, x);
+}
+
+static bool excepted(const char *name, const char *but)
+{
+    return but != NULL && strstr(name, but) != NULL;
+}
+
+int mf_ckpt_fit_model(const char *path, const mf_store *store, const char *but)
+{
+    mf_st_file *f;
+    int code = open_file(path, MF_CKPT_MODEL, &f);
+    if (code != MF_OK) return code;
+    for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++)
+        if (!excepted(mf_store_at(store, i)->name, but))
+            code = fit_part(path, MF_CKPT_MODEL, f, "", mf_store_at(store, i));
+    for (size_t i = 0; i < mf_st_count(f) && code == MF_OK; i++)
+        if (mf_store_find(store, mf_st_at(f, i)->name) == NULL &&
+            !excepted(mf_st_at(f, i)->name, but))
+            code = mf_fail(MF_ECHECKPOINT,
+                           "%s/%s: %s is no tensor of the model that the "
+                           "configuration describes",
+                           path, MF_CKPT_MODEL, mf_st_at(f, i)->name);
+    mf_st_close(f);
+    return code;
+}
+
+int mf_ckpt_fit_state(const char *path, const mf_store *store)
+{
+    mf_st_file *f;
+    int code = open_file(path, MF_CKPT_STATE, &f);
+    if (code != MF_OK) return code;
+    for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
+        const mf_param *x = mf_store_at(store, i);
+        if (!x->buffer) code = fit_part(path, MF_CKPT_STATE, f, moment1, x);
+        if (!x->buffer && code == MF_OK) code = fit_part(path, MF_CKPT_STATE, f, moment2, x);
+    }
+    mf_st_close(f);
+    return code;
+}
+
+/* Reads the file's part of a parameter into a block, piece by piece. */
+static int read_part(const mf_st_file *f, const char *prefix, const mf_param *x, mf_block block)
+{
+    static const size_t piece = (size_t)1 << 24;
+    const mf_st_tensor *t = find_part(f, prefix, x->name);
+    const size_t bytes = (size_t)x->count * sizeof(float);
+    if (t == NULL)
+        return mf_fail(MF_ECHECKPOINT, "%s: no tensor %s%s", mf_st_path(f), prefix, x->name);
+    char *room = mf_alloc_raw(bytes < piece ? bytes : piece);
+    int code = room != NULL ? MF_OK : MF_ENOMEM;
+    for (size_t at = 0; at < bytes && code == MF_OK; at += piece) {
+        const size_t n = bytes - at < piece ? bytes - at : piece;
+        code = mf_st_read_part(f, t, room, n, at);
+        if (code == MF_OK)
+            code = mf_store_write(x->store, block, room, mf_param_offset(x, block) + at, n);
+    }
+    mf_free(room);
+    return code;
+}
+
+static int read_value(const mf_st_file *f, const mf_param *x)
+{
+    return read_part(f, "", x, x->buffer ? MF_BLOCK_BUFFERS : MF_BLOCK_VALUES);
+}
+
+int mf_ckpt_read_model(const char *path, mf_store *store, const char *but)
+{
+    mf_st_file *f;
+    int code = open_file(path, MF_CKPT_MODEL, &f);
+    if (code != MF_OK) return code;
+    for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
+        mf_param *x = mf_store_at(store, i);
+        const mf_st_tensor *t = mf_st_find(f, x->name);
+        if (excepted(x->name, but) && (t == NULL || !same_shape(t, x))) continue;
+        code = read_value(f, x);
+    }
+    mf_store_refresh_bf16(store);
+    mf_st_close(f);
+    return code;
+}
+
+/* The state of a controller belongs to its run and counts in its steps. */
+static bool of_its_run(const mf_param *x)
+{
+    const char *end = strrchr(x->name, '.');
+    return x->buffer && (strncmp(x->name, "controller.", 11) == 0 ||
+                         (end != NULL && strcmp(end, ".lr_scale") == 0));
+}
+
+int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *ret_missing)
+{
+    mf_st_file *f;
+    int code = open_file(path, MF_CKPT_MODEL, &f);
+    *ret_read = *ret_missing = 0;
+    if (code != MF_OK) return code;
+    for (int pass = 0; pass < 2; pass++) /* all are checked before the first is read */
+        for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
+            mf_param *x = mf_store_at(store, i);
+            const mf_st_tensor *t = of_its_run(x) ? NULL : mf_st_find(f, x->name);
+            if (pass == 0) {
+                *ret_missing += t == NULL && !x->buffer;
+                *ret_read += t != NULL;
+                if (t != NULL && !same_shape(t, x)) code = misfit(path, MF_CKPT_MODEL, t, x);
+            } else if (t != NULL) {
+                code = read_value(f, x);
+            }
+        }
+    mf_st_close(f);
+    return code;
+}
+
+static const char *behind(const char *prefix, const char *name)
+{
+    size_t n = strlen(prefix);
+    return strncmp(name, prefix, n) == 0 ? name + n : NULL;
+}
+
+static int read_blob(const mf_st_file *f, const mf_st_tensor *t, const char *name, mf_state *s)
+{
+    void *data = mf_alloc_raw(t->bytes > 0 ? (size_t)t->bytes : 1);
+    if (data == NULL) return MF_ENOMEM;
+    int code = mf_st_read(f, t, data, (size_t)t->bytes);
+    if (code == MF_OK) code = mf_state_set_blob(s, name, data, (size_t)t->bytes);
+    mf_free(data);
+    return code;
+}
+
+static int read_item(const mf_st_file *f, const mf_st_tensor *t, mf_state *s)
+{
+    const char *name;
+    if ((name = behind(int_prefix, t->name)) != NULL && t->dtype == MF_ST_I64 &&
+        t->count == 1) {
+        int64_t value;
+        int code = mf_st_read(f, t, &value, sizeof value);
+        return code == MF_OK ? mf_state_set_int(s, name, value) : code;
+    }
+    if ((name = behind(real_prefix, t->name)) != NULL && t->dtype == MF_ST_F64 &&
+        t->count == 1) {
+        double value;
+        int code = mf_st_read(f, t, &value, sizeof value);
+        return code == MF_OK ? mf_state_set_real(s, name, value) : code;
+    }
+    if ((name = behind(blob_prefix, t->name)) != NULL && t->dtype == MF_ST_U8)
+        return read_blob(f, t, name, s);
+    if (behind(moment1, t->name) != NULL || behind(moment2, t->name) != NULL) return MF_OK;
+    return mf_fail(MF_ECHECKPOINT, "%s: %s (%s): not a part of a state", mf_st_path(f), t->name,
+                   t->dtype_name);
+}
+
+static int read_numbers(const mf_st_file *f, mf_state **ret)
+{
+    mf_state *s = mf_state_new();
+    int code = s != NULL ? MF_OK : MF_ENOMEM;
+    for (size_t i = 0; i < mf_st_count(f) && code == MF_OK; i++)
+        code = read_item(f, mf_st_at(f, i), s);
+    if (code == MF_OK)
+        *ret = s;
+    else
+        mf_state_free(s);
+    return code;
+}
+
+int mf_ckpt_read_numbers(const char *path, mf_state **ret)
+{
+    *ret = NULL;
+    mf_st_file *f;
+    int code = open_file(path, MF_CKPT_STATE, &f);
+    if (code != MF_OK) return code;
+    code = read_numbers(f, ret);
+    mf_st_close(f);
+    return code;
+}
+
+int mf_ckpt_read_state(const char *path, mf_store *store, mf_state **ret)
+{
+    *ret = NULL;
+    mf_st_file *f;
+    mf_state *s = NULL;
+    int code = open_file(path, MF_CKPT_STATE, &f);
+    if (code != MF_OK) return code;
+    code = read_numbers(f, &s);
+    for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
+        const mf_param *x = mf_store_at(store, i);
+        if (x->buffer) continue;
+        code = read_part(f, moment1, x, MF_BLOCK_MOMENT1);
+        if (code == MF_OK) code = read_part(f, moment2, x, MF_BLOCK_MOMENT2);
+    }
+    mf_st_close(f);
+    if (code == MF_OK)
+        *ret = s;
+    else
+        mf_state_free(s);
+    return code;
+}

@@ -1,0 +1,30 @@
+/* train/checkpoint/inventory.h: the parameters of a model by name and size, with access to
+ * their values in a store or in a checkpoint. No model has to be built for it. */
+#ifndef MF_TRAIN_INVENTORY_H
+#define MF_TRAIN_INVENTORY_H
+
+#include "graph/store/param.h"
+#include "model/module.h"
+
+typedef struct mf_inventory mf_inventory;
+typedef struct mf_inventory_item {
+    const char *name;
+    mf_module module;
+    int32_t layer;    /* of "layers.N."; -1 */
+    int64_t elements; /* without buffers: elements that are trained or could be */
+} mf_inventory_item;
+
+/* The store must outlive the inventory. */
+int mf_inventory_of_store(const mf_store *s, mf_inventory **ret);
+/* The inventory of the newest checkpoint in RUN/ckpt. Headers are checked, checksums are not.
+ * MF_ENOTFOUND if there is none. */
+int mf_inventory_of_checkpoint(const char *folder, mf_inventory **ret);
+void mf_inventory_free(mf_inventory *v);
+
+int mf_inventory_count(const mf_inventory *v);
+const mf_inventory_item *mf_inventory_at(const mf_inventory *v, int i);
+int64_t mf_inventory_step(const mf_inventory *v); /* step of the checkpoint; 0 for a store */
+/* Reads n values of item i, from element `from` on. */
+int mf_inventory_read(const mf_inventory *v, int i, int64_t from, int64_t n, float *out);
+
+#endif

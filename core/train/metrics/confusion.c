@@ -1,0 +1,77 @@
+#include "train/metrics/confusion.h"
+#include <math.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/mem.h"
+
+int mf_confusion_new(int32_t classes, mf_confusion **ret)
+{
+    const size_t n = (size_t)classes;
+    mf_confusion *g = mf_alloc(1, sizeof *g);
+    if (!g) return MF_ENOMEM;
+    g->classes = classes;
+    g->count = mf_alloc(n * n, sizeof *g->count);
+    if (!g->count) {
+        mf_free(g);
+        return MF_ENOMEM;
+    }
+    *ret = g;
+    return MF_OK;
+}
+
+void mf_confusion_free(mf_confusion *g)
+{
+    if (!g) return;
+    mf_free(g->count);
+    mf_free(g);
+}
+
+void mf_confusion_clear(mf_confusion *g)
+{
+    memset(g->count, 0, (size_t)g->classes * (size_t)g->classes * sizeof *g->count);
+}
+
+int32_t mf_confusion_add(mf_confusion *g, int32_t rows, const int32_t *truth,
+                         const float *logits)
+{
+    const int32_t C = g->classes;
+    int32_t counted = 0;
+    for (int32_t b = 0; b < rows; b++) {
+        const float *row = logits + (int64_t)b * C;
+        int32_t predicted_class = 0;
+        if (truth[b] < 0 || truth[b] >= C) continue;
+        for (int32_t c = 1; c < C; c++)
+            if (row[c] > row[predicted_class]) predicted_class = c;
+        g->count[truth[b] * C + predicted_class] += 1;
+        counted++;
+    }
+    return counted;
+}
+
+void mf_confusion_count(const mf_confusion *g, double *ret_rows, double *ret_hits)
+{
+    *ret_rows = *ret_hits = 0;
+    for (int32_t i = 0; i < g->classes * g->classes; i++)
+        *ret_rows += g->count[i];
+    for (int32_t c = 0; c < g->classes; c++)
+        *ret_hits += g->count[c * g->classes + c];
+}
+
+void mf_confusion_score(const mf_confusion *g, double *ret_accuracy, double *ret_macro_f1)
+{
+    const int32_t C = g->classes;
+    double hits, all, f1 = 0, counted = 0;
+    mf_confusion_count(g, &all, &hits);
+    for (int32_t c = 0; c < C; c++) {
+        double truth = 0, predicted = 0;
+        for (int32_t j = 0; j < C; j++) {
+            truth += g->count[c * C + j];
+            predicted += g->count[j * C + c];
+        }
+        if (truth + predicted == 0) continue;
+        f1 += 2 * g->count[c * C + c] / (truth + predicted);
+        counted += 1;
+    }
+    *ret_accuracy = all > 0 ? hits / all : (double)NAN;
+    *ret_macro_f1 = counted > 0 ? f1 / counted : (double)NAN;
+}

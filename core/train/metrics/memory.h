@@ -1,0 +1,25 @@
+/* train/metrics/memory.h: memory.jsonl, the memory of the process at each validation of a run.
+ *
+ * One object a line: step and peak_rss_mib, the most that the process that trained had so far;
+ * a run that goes on begins at what the new process has. It is no part of metrics.jsonl because
+ * no two runs have the same figures.
+ */
+#ifndef MF_TRAIN_MEMORY_H
+#define MF_TRAIN_MEMORY_H
+
+#include "train/metrics/step_file.h"
+
+/* Writes a line; no effect if the system does not tell the memory. */
+int mf_memory_put(mf_step_file *f, int64_t step);
+
+typedef struct mf_memory_past {
+    int n;
+    double *step, *peak_mib; /* [n], in the order of the file */
+    mf_step_damage damage;
+} mf_memory_past; /* {0} is empty */
+/* A missing file has no lines, because older runs lack it. The caller frees ret in
+ * every case. */
+int mf_memory_read(const char *path, mf_memory_past *ret);
+void mf_memory_free(mf_memory_past *m);
+
+#endif

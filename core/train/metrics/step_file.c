@@ -1,0 +1,160 @@
+/* train/metrics/step_file.c: files of one JSON object per line: writing, cutting back to a
+ * step, and reading. A line is complete or does not count. */
+#include "train/metrics/step_file.h"
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/file/io_raw.h"
+#include "base/mem.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+struct mf_step_file {
+    int fd;
+    char *path;
+    mf_jw *line;
+};
+
+/* ---- writing ---- */
+
+/* The step of a line that begins with {"step":N, or -1 for any other line. */
+static int64_t step_of(const char *line, size_t n)
+{
+    static const char begin[] = "{\"step\":";
+    const size_t at = sizeof begin - 1;
+    int64_t step = 0;
+    size_t i = at;
+    if (n < at + 2 || memcmp(line, begin, at) != 0 || line[n - 1] != '}') return -1;
+    for (; i < n && line[i] >= '0' && line[i] <= '9' && i < at + 18; i++)
+        step = 10 * step + (line[i] - '0');
+    return i > at && i < n && line[i] == ',' ? step : -1;
+}
+
+/* Size of the file up to the first line that is damaged or has a later step. */
+static int kept_bytes(const char *path, int64_t keep_to_step, size_t *ret)
+{
+    char *text;
+    size_t size, at = 0;
+    *ret = 0;
+    int rc = mf_read_file(path, 0, &text, &size);
+    if (rc == MF_ENOTFOUND) {
+        mf_error_clear();
+        return MF_OK;
+    }
+    if (rc != MF_OK) return rc;
+    while (at < size) {
+        const char *end = memchr(text + at, '\n', size - at);
+        if (end == NULL) break;
+        size_t n = (size_t)(end - (text + at));
+        int64_t step = step_of(text + at, n);
+        if (step < 0 || step > keep_to_step) break;
+        at += n + 1;
+    }
+    mf_free(text);
+    *ret = at;
+    return MF_OK;
+}
+
+static int open_file(mf_step_file *f, const char *path, size_t keep)
+{
+    f->fd = mf_raw_open(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    if (f->fd < 0) return mf_fail_errno(MF_EIO, "%s: cannot open", path);
+    if (mf_raw_ftruncate(f->fd, keep) != 0)
+        return mf_fail_errno(MF_EIO, "%s: cannot cut to %zu bytes", path, keep);
+    return MF_OK;
+}
+
+int mf_step_file_open(const char *path, int64_t keep_to_step, mf_step_file **ret)
+{
+    size_t keep = 0;
+    *ret = NULL;
+    int rc = keep_to_step >= 0 ? kept_bytes(path, keep_to_step, &keep) : MF_OK;
+    if (rc != MF_OK) return rc;
+    mf_step_file *f = mf_alloc(1, sizeof *f);
+    if (f == NULL) return MF_ENOMEM;
+    f->fd = -1;
+    f->path = mf_strdup(path);
+    f->line = mf_jw_new();
+    rc = f->path != NULL && f->line != NULL ? open_file(f, path, keep) : MF_ENOMEM;
+    if (rc != MF_OK) {
+        if (f->fd >= 0) mf_raw_close(f->fd);
+        mf_jw_free(f->line);
+        mf_free(f->path);
+        mf_free(f);
+        return rc;
+    }
+    *ret = f;
+    return MF_OK;
+}
+
+mf_jw *mf_step_file_line(mf_step_file *f)
+{
+    mf_jw_reset(f->line);
+    return f->line;
+}
+
+int mf_step_file_put(mf_step_file *f)
+{
+    size_t n;
+    const char *text = mf_jw_text(f->line, &n);
+    if (text == NULL) return mf_error_code() != MF_OK ? mf_error_code() : MF_ENOMEM;
+    if (mf_raw_write(f->fd, text, n) != 0 || mf_raw_write(f->fd, "\n", 1) != 0)
+        return mf_fail_errno(MF_EIO, "%s: cannot write", f->path);
+    return MF_OK;
+}
+
+int mf_step_file_sync(mf_step_file *f)
+{
+    if (mf_raw_fsync(f->fd) != 0) return mf_fail_errno(MF_EIO, "%s: cannot sync", f->path);
+    return MF_OK;
+}
+
+int mf_step_file_close(mf_step_file *f)
+{
+    if (f == NULL) return MF_OK;
+    int rc = MF_OK;
+    if (mf_raw_close(f->fd) != 0) rc = mf_fail_errno(MF_EIO, "%s: cannot close", f->path);
+    mf_jw_free(f->line);
+    mf_free(f->path);
+    mf_free(f);
+    return rc;
+}
+
+/* ---- reading ---- */
+
+static int see(const char *path, const char *text, size_t n, mf_step_line each, void *arg,
+               mf_step_damage *ret)
+{
+    mf_json *v = NULL;
+    bool damaged = false;
+    int rc = mf_json_parse(path, text, n, &v);
+    if (rc == MF_ENOMEM) return rc;
+    if (rc != MF_OK)
+        damaged = true;
+    else
+        rc = each(arg, v, &damaged);
+    mf_json_free(v);
+    ret->lines += damaged;
+    return damaged ? MF_OK : rc;
+}
+
+int mf_step_file_read(const char *path, mf_step_line each, void *arg, mf_step_damage *ret)
+{
+    char *text = NULL;
+    size_t size = 0;
+    *ret = (mf_step_damage){0};
+    int rc = mf_read_file(path, 0, &text, &size);
+    for (size_t at = 0; rc == MF_OK && at < size;) {
+        const char *end = memchr(text + at, '\n', size - at);
+        const size_t n = end != NULL ? (size_t)(end - (text + at)) : size - at;
+        if (end == NULL)
+            ret->truncated = true;
+        else if (n > 0)
+            rc = see(path, text + at, n, each, arg, ret);
+        at += n + 1;
+    }
+    mf_free(text);
+    if (rc == MF_OK) mf_error_clear(); /* errors of damaged lines */
+    return rc;
+}

@@ -1,0 +1,28 @@
+/* train/observers/limits.c: ends training early: by train.time_limit, or on request of
+ * the owner (mf_trainer_options.should_stop). It runs after everything else that belongs
+ * to a step. */
+#include <stdio.h>
+#include "train/observers/observers.h"
+
+static int between(void *self, mf_trainer *t)
+{
+    const mf_trainer_options *o = mf_trainer_settings(t);
+    const double limit = mf_trainer_session(t)->config->train.time_limit;
+    const int number = o->should_stop ? o->should_stop(o->arg) : 0;
+    char why[64];
+    (void)self;
+    if (number) {
+        snprintf(why, sizeof why, "stopped by signal %d", number);
+        mf_trainer_stop(t, MF_ESIGNAL, why);
+    } else if (limit > 0 && mf_trainer_elapsed(t) >= limit) {
+        snprintf(why, sizeof why, "time limit of %g s reached", limit);
+        mf_trainer_stop(t, MF_ELIMIT, why);
+    }
+    return MF_OK;
+}
+
+int mf_observe_limits(mf_trainer *t)
+{
+    static const mf_observer ops = {.name = "limits", .between = between};
+    return mf_trainer_observe(t, &ops, NULL);
+}

@@ -1,0 +1,215 @@
+/* train/observers/metrics_log.c: makes records from the values of a step, and writes them
+ * to metrics.jsonl.
+ *
+ * A record is made in the steps that train.log_every selects, in the first and the last one,
+ * and in each step in which a live option was changed. All lines of a step are in the file
+ * before its checkpoint is saved, so a resumed run can cut the file back to it. Without a run
+ * directory records are made and not written. */
+#include <math.h>
+#include "base/clock.h"
+#include "base/mem.h"
+#include "graph/shape.h"
+#include "train/observers/observers.h"
+
+#define MAX_PLUGIN_METRICS 64
+
+typedef struct metrics_log {
+    mf_step_file *file; /* NULL without a run directory */
+    mf_metrics_record record;
+    mf_named_value metrics[MAX_PLUGIN_METRICS];
+    /* since the last training record; a checkpoint keeps the first three */
+    double tokens, dropped, reassigned;
+    double lap_started, lap_apart; /* clock; mf_trainer_apart */
+    int64_t lap_tokens;
+} metrics_log;
+
+/* ---- a record ---- */
+
+static double mean_of(const mf_tensor *x)
+{
+    const float *v = mf_tensor_host(x);
+    const int64_t n = mf_shape_count(x->shape);
+    double sum = 0;
+    for (int64_t i = 0; v && i < n; i++)
+        sum += (double)v[i];
+    return v && n > 0 ? sum / (double)n : (double)NAN;
+}
+
+static void plugin_metrics(metrics_log *o, const mf_plughost *h, const mf_graph *g)
+{
+    mf_metrics_record *r = &o->record;
+    mf_tensor *value;
+    const char *name;
+    for (int i = 0; i < MAX_PLUGIN_METRICS && (name = mf_plughost_metric(h, g, i, &value)); i++)
+        o->metrics[r->n_metrics++] = (mf_named_value){name, mean_of(value)};
+    r->metrics = o->metrics;
+}
+
+static void heads(const mf_model *m, const mf_step_result *s, bool whole, mf_metrics_record *r)
+{
+    if (!s->heads) return;
+    r->heads_active = mf_heads_active(m);
+    r->heads_total = (int64_t)s->heads->layers * s->heads->heads;
+    if (!whole && !s->importance) return;
+    r->heads = s->heads->stats;
+    r->n_head_layers = s->heads->layers;
+}
+
+/* whole: with the statistics of layers and heads, which were wanted in this step. */
+static void fill(metrics_log *o, mf_trainer *t, const mf_step_result *s, bool whole)
+{
+    const mf_model *m = mf_trainer_session(t)->model;
+    mf_metrics_record *r = &o->record;
+    mf_metrics_record_init(r);
+    r->step = s->step;
+    r->split = "train";
+    r->dtype = mf_dtype_text(mf_trainer_session(t)->config->train.dtype);
+    r->loss = s->loss;
+    r->task_loss = s->task_loss;
+    r->lr = s->lr;
+    r->grad_norm = s->grad_norm;
+    r->tokens = mf_trainer_tokens(t);
+    r->tokens_per_s = s->tokens_per_s;
+    r->wall_s = mf_trainer_wall(t);
+    if (m->config->model.task == MF_TASK_LM) r->ppl = exp(s->task_loss);
+    mf_predictions_score(s->predictions, r);
+    if (m->n_moe > 0 && s->graph->moe[0].limited) {
+        r->drop_rate = o->tokens > 0 ? o->dropped / o->tokens : 0;
+        r->reassigned = o->reassigned;
+    }
+    r->regularizers = s->regularizers;
+    r->n_regularizers = s->n_regularizers;
+    r->n_turns = mf_changes(m->plugins, &r->turns);
+    r->controllers = s->controllers;
+    r->n_controllers = s->n_controllers;
+    heads(m, s, whole, r);
+    if (!whole) return;
+    r->layers = s->layers;
+    r->n_layers = s->n_layers;
+    plugin_metrics(o, m->plugins, s->graph->g);
+}
+
+/* ---- each step ---- */
+
+static bool scheduled(const mf_trainer *t, int64_t step)
+{
+    const mf_session *s = mf_trainer_session(t);
+    const int64_t every = s->config->train.log_every;
+    return step == 1 || step == s->steps || (every > 0 && step % every == 0);
+}
+
+static unsigned wants(void *self, const mf_trainer *t, int64_t step)
+{
+    (void)self;
+    return scheduled(t, step) ? MF_WANT_ROUTING | MF_WANT_HEADS | MF_WANT_METRICS : 0;
+}
+
+static int put(metrics_log *o, const mf_metrics_record *r)
+{
+    return o->file ? mf_metrics_put(o->file, r) : MF_OK;
+}
+
+static double lap(const metrics_log *o, const mf_trainer *t)
+{
+    return mf_clock() - o->lap_started - (mf_trainer_apart(t) - o->lap_apart);
+}
+
+static void begin_lap(metrics_log *o, const mf_trainer *t)
+{
+    o->lap_started = mf_clock();
+    o->lap_apart = mf_trainer_apart(t);
+    o->lap_tokens = 0;
+}
+
+static int after_step(void *self, mf_trainer *t, mf_step_result *s)
+{
+    metrics_log *o = self;
+    mf_plughost *plugins = mf_trainer_session(t)->model->plugins;
+    const mf_change *changes;
+    const bool changed = mf_changes(plugins, &changes) > 0, logged = scheduled(t, s->step);
+    o->tokens += (double)s->tokens;
+    o->dropped += s->dropped;
+    o->reassigned += s->reassigned;
+    o->lap_tokens += s->tokens;
+    const double took = lap(o, t);
+    if (took > 0 || logged || changed)
+        s->tokens_per_s = took > 0 ? (double)o->lap_tokens / took : 0;
+    if (!logged && !changed) return MF_OK;
+    begin_lap(o, t);
+    fill(o, t, s, logged);
+    o->tokens = o->dropped = o->reassigned = 0;
+    const int rc = put(o, &o->record);
+    mf_changes_clear(plugins);
+    s->record = logged ? &o->record : NULL;
+    return rc;
+}
+
+static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
+{
+    (void)t;
+    return put(self, r);
+}
+
+/* ---- the file ---- */
+
+static int begin(void *self, mf_trainer *t)
+{
+    metrics_log *o = self;
+    begin_lap(o, t);
+    if (!mf_trainer_dir(t)) return MF_OK;
+    return mf_step_file_open(mf_trainer_dir(t)->metrics,
+                             mf_trainer_resumed(t) ? mf_trainer_steps(t) : -1, &o->file);
+}
+
+static int sync(const metrics_log *o)
+{
+    return o->file ? mf_step_file_sync(o->file) : MF_OK;
+}
+
+static int end(void *self, mf_trainer *t)
+{
+    (void)t;
+    return sync(self);
+}
+
+static int save(void *self, mf_trainer *t, mf_state *s)
+{
+    const metrics_log *o = self;
+    (void)t;
+    int rc = sync(o);
+    if (rc == MF_OK) rc = mf_state_set_real(s, "log/seen", o->tokens);
+    if (rc == MF_OK) rc = mf_state_set_real(s, "log/dropped", o->dropped);
+    return rc == MF_OK ? mf_state_set_real(s, "log/moved", o->reassigned) : rc;
+}
+
+static int load(void *self, mf_trainer *t, const mf_state *s)
+{
+    metrics_log *o = self;
+    (void)t;
+    mf_state_real(s, "log/seen", &o->tokens); /* an older checkpoint lacks these */
+    mf_state_real(s, "log/dropped", &o->dropped);
+    mf_state_real(s, "log/moved", &o->reassigned);
+    return MF_OK;
+}
+
+static void free_log(void *self)
+{
+    metrics_log *o = self;
+    mf_step_file_close(o->file);
+    mf_free(o);
+}
+
+int mf_observe_metrics_log(mf_trainer *t)
+{
+    static const mf_observer ops = {.name = "metrics log",
+                                    .begin = begin,
+                                    .wants = wants,
+                                    .after_step = after_step,
+                                    .after_eval = after_eval,
+                                    .end = end,
+                                    .save = save,
+                                    .load = load,
+                                    .free = free_log};
+    metrics_log *o = mf_alloc(1, sizeof *o);
+    return o ? mf_trainer_observe(t, &ops, o) : MF_ENOMEM;
+}

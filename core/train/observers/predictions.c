@@ -1,0 +1,44 @@
+/* train/observers/predictions.c: compares the predictions of classifiers and regression heads
+ * in a step with the truth. Not added for language models, which have no such heads. */
+#include "train/observers/observers.h"
+
+static int before_step(void *self, mf_trainer *t, mf_step_result *r)
+{
+    (void)t, (void)r;
+    mf_predictions_clear(self);
+    return MF_OK;
+}
+
+static int after_batch(void *self, mf_trainer *t, mf_step_result *r)
+{
+    (void)t;
+    mf_predictions_add(self, r->batch, r->graph);
+    return MF_OK;
+}
+
+static int after_step(void *self, mf_trainer *t, mf_step_result *r)
+{
+    (void)t;
+    r->predictions = self;
+    mf_predictions_hits(self, &r->examples, &r->hits);
+    return MF_OK;
+}
+
+static void free_predictions(void *self)
+{
+    mf_predictions_free(self);
+}
+
+int mf_observe_predictions(mf_trainer *t)
+{
+    static const mf_observer ops = {.name = "predictions",
+                                    .before_step = before_step,
+                                    .after_batch = after_batch,
+                                    .after_step = after_step,
+                                    .free = free_predictions};
+    const mf_session *s = mf_trainer_session(t);
+    mf_predictions *p = NULL;
+    const int rc =
+        mf_predictions_new(s->model, s->config->train.batch * s->config->train.accumulate, &p);
+    return rc == MF_OK && p ? mf_trainer_observe(t, &ops, p) : rc;
+}

@@ -1,0 +1,90 @@
+/* train/observers/routing.c: measures routing in a step. Tallies sum over the micro-batches of
+ * a step in which routing is wanted; assignments over capacity are counted in every step,
+ * because the metrics log sums them between records. */
+#include "base/mem.h"
+#include "train/observers/observers.h"
+
+typedef struct routing {
+    int32_t n, experts;
+    mf_moe_tally **tallies; /* [n] */
+    mf_layer_stats *stats;  /* [n] */
+    float *shares;          /* [n][MF_MOE_SHARES][experts]: what stats point to */
+} routing;
+
+static int before_step(void *self, mf_trainer *t, mf_step_result *r)
+{
+    routing *o = self;
+    (void)t;
+    for (int32_t i = 0; (r->wanted & MF_WANT_ROUTING) && i < o->n; i++)
+        mf_moe_tally_reset(o->tallies[i]);
+    return MF_OK;
+}
+
+static int after_batch(void *self, mf_trainer *t, mf_step_result *r)
+{
+    routing *o = self;
+    (void)t;
+    for (int32_t i = 0; i < o->n; i++) {
+        double dropped, reassigned;
+        if (r->wanted & MF_WANT_ROUTING) mf_moe_tally_add(o->tallies[i], &r->graph->moe[i]);
+        mf_moe_overflow(&r->graph->moe[i], &dropped, &reassigned);
+        r->dropped += dropped;
+        r->reassigned += reassigned;
+    }
+    return MF_OK;
+}
+
+static int after_step(void *self, mf_trainer *t, mf_step_result *r)
+{
+    routing *o = self;
+    (void)t;
+    for (int32_t i = 0; (r->wanted & MF_WANT_ROUTING) && i < o->n; i++)
+        mf_moe_tally_stats(o->tallies[i], o->shares + (int64_t)i * MF_MOE_SHARES * o->experts,
+                           &o->stats[i]);
+    r->layers = o->stats;
+    r->n_layers = o->n;
+    return MF_OK;
+}
+
+static void free_routing(void *self)
+{
+    routing *o = self;
+    for (int32_t i = 0; o->tallies && i < o->n; i++)
+        mf_moe_tally_free(o->tallies[i]);
+    mf_free(o->tallies);
+    mf_free(o->stats);
+    mf_free(o->shares);
+    mf_free(o);
+}
+
+static int allocate(routing *o, const mf_model *m)
+{
+    const size_t n = (size_t)m->n_moe + 1;
+    o->n = m->n_moe;
+    o->experts = (int32_t)m->config->moe.experts;
+    o->tallies = mf_alloc(n, sizeof *o->tallies);
+    o->stats = mf_alloc(n, sizeof *o->stats);
+    o->shares = mf_alloc(n * MF_MOE_SHARES * (size_t)o->experts, sizeof *o->shares);
+    int rc = o->tallies && o->stats && o->shares ? MF_OK : MF_ENOMEM;
+    for (int32_t i = 0; rc == MF_OK && i < o->n; i++)
+        rc = mf_moe_tally_new(m->moe[i].layer, o->experts, (int32_t)m->config->moe.top_k,
+                              m->dims.labels, &o->tallies[i]);
+    return rc;
+}
+
+int mf_observe_routing(mf_trainer *t)
+{
+    static const mf_observer ops = {.name = "routing",
+                                    .before_step = before_step,
+                                    .after_batch = after_batch,
+                                    .after_step = after_step,
+                                    .free = free_routing};
+    routing *o = mf_alloc(1, sizeof *o);
+    if (!o) return MF_ENOMEM;
+    const int rc = allocate(o, mf_trainer_session(t)->model);
+    if (rc != MF_OK) {
+        free_routing(o);
+        return rc;
+    }
+    return mf_trainer_observe(t, &ops, o);
+}

@@ -1,0 +1,53 @@
+/* train/observers/run_files.c: the first files of a new run directory: config.ini,
+ * the distribution of initial weights, the manifest, the tokenizer. A resumed run has
+ * them already. */
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/error.h"
+#include "base/file/io.h"
+#include "train/checkpoint/weights.h"
+#include "train/observers/observers.h"
+#include "train/run/provenance.h"
+
+static int write_config(const mf_config *c, const char *path)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (!f) return mf_fail(MF_ENOMEM, "no memory to write %s", path);
+    int rc = mf_config_write(c, f);
+    if (fclose(f) != 0 && rc == MF_OK) rc = mf_fail(MF_ENOMEM, "no memory to write %s", path);
+    if (rc == MF_OK) rc = mf_write_file_atomic(path, text, n);
+    free(text);
+    return rc;
+}
+
+/* Writes the distribution of the weights before the first step: it cannot be computed later. */
+static int write_weights(const mf_store *store, const char *path)
+{
+    mf_inventory *v = NULL;
+    mf_weights w;
+    int rc = mf_inventory_of_store(store, &v);
+    if (rc == MF_OK) rc = mf_weights_of(v, &w);
+    mf_inventory_free(v);
+    return rc == MF_OK ? mf_weights_write(path, &w) : rc;
+}
+
+static int begin(void *self, mf_trainer *t)
+{
+    mf_session *s = mf_trainer_session(t);
+    const mf_rundir *dir = mf_trainer_dir(t);
+    (void)self;
+    if (mf_trainer_resumed(t)) return MF_OK;
+    int rc = write_config(s->config, dir->config);
+    if (rc == MF_OK) rc = write_weights(s->model->store, dir->weights);
+    if (rc == MF_OK) rc = mf_provenance_write(dir->manifest, s);
+    if (rc == MF_OK && s->tokenizer) rc = mf_tokenizer_save(s->tokenizer, dir->tokenizer);
+    return rc;
+}
+
+int mf_observe_run_files(mf_trainer *t)
+{
+    static const mf_observer ops = {.name = "run files", .begin = begin};
+    return mf_trainer_dir(t) ? mf_trainer_observe(t, &ops, NULL) : MF_OK;
+}

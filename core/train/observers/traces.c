@@ -1,0 +1,52 @@
+/* train/observers/traces.c: [trace] every = N: the routing of each N-th validation batch goes
+ * into RUN/trace/step-S.safetensors after each evaluation.
+ */
+#include "base/mem.h"
+#include "train/observers/observers.h"
+
+#include <string.h>
+
+static int write_trace(mf_trace_recorder *recorder, const mf_trainer *t)
+{
+    char *path = mf_strf("%s/step-%lld.safetensors", mf_trainer_dir(t)->trace,
+                         (long long)mf_trainer_steps(t));
+    int rc = path ? mf_trace_recorder_write(recorder, path, mf_trainer_steps(t)) : MF_ENOMEM;
+    mf_free(path);
+    return rc;
+}
+
+static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
+{
+    return strcmp(r->split, mf_split_name(MF_SPLIT_VAL)) == 0 ? write_trace(self, t) : MF_OK;
+}
+
+/* The evaluation of a finished run that was resumed has no after_eval. */
+static int end(void *self, mf_trainer *t)
+{
+    return mf_trace_recorder_batches(self) > 0 ? write_trace(self, t) : MF_OK;
+}
+
+static void free_traces(void *self)
+{
+    mf_trace_recorder_free(self);
+}
+
+int mf_observe_traces(mf_trainer *t)
+{
+    static const mf_observer ops = {
+        .name = "traces", .after_eval = after_eval, .end = end, .free = free_traces};
+    const mf_session *s = mf_trainer_session(t);
+    mf_evaluator *val = mf_trainer_evaluator(t);
+    const int64_t every = s->config->trace.every;
+    mf_trace_recorder *recorder = NULL;
+    if (every <= 0 || !val || !mf_trainer_dir(t) || s->model->n_moe == 0) return MF_OK;
+    const mf_trace_about about = {.run = mf_trainer_dir(t)->path,
+                                  .split = mf_split_name(MF_SPLIT_VAL)};
+    int rc = mf_trace_recorder_new(s, &about, &recorder);
+    if (rc == MF_OK) rc = mf_evaluator_record(val, recorder, every);
+    if (rc != MF_OK) {
+        mf_trace_recorder_free(recorder);
+        return rc;
+    }
+    return mf_trainer_observe(t, &ops, recorder);
+}

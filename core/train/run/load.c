@@ -1,0 +1,136 @@
+#include "train/run/load.h"
+#include <stdio.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/run/provenance.h"
+#include "train/run/rundir.h"
+
+#define MAX_SET 64
+
+/* "name:key=value,key=value" as assignments. A router that reads later tokens is allowed,
+ * because nothing is trained with it. */
+static int router_assignments(mf_arena *arena, const char *text, const char **set, int *ret_n)
+{
+    char *name = mf_arena_strdup(arena, text), *rest = name ? strchr(name, ':') : NULL, *one;
+    int n = 0;
+    if (!name) return MF_ENOMEM;
+    if (rest) *rest++ = 0;
+    set[n++] = mf_arena_strf(arena, "router.plugin=%s", name);
+    set[n++] = "moe.force_causal=yes";
+    while (rest && (one = strsep(&rest, ",")) != NULL) {
+        if (n == MAX_SET)
+            return mf_fail(MF_EUSAGE, "router %s: expected at most %d options", name,
+                           MAX_SET - 2);
+        set[n++] = mf_arena_strf(arena, "router.%s", one);
+    }
+    *ret_n = n;
+    for (int i = 0; i < n; i++)
+        if (!set[i]) return MF_ENOMEM;
+    return MF_OK;
+}
+
+static int load_config(const char *path, const mf_load_change *change, mf_config **ret)
+{
+    const char *set[MAX_SET + 1];
+    int n = 0;
+    mf_arena *arena = mf_arena_new();
+    int rc = arena ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK && change->router) rc = router_assignments(arena, change->router, set, &n);
+    if (rc == MF_OK && change->dtype &&
+        !(set[n++] = mf_arena_strf(arena, "train.dtype=%s", change->dtype)))
+        rc = MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_config_load(path, n, set, ret);
+    mf_arena_free(arena);
+    return rc;
+}
+
+int mf_load_live(mf_plughost *h, const mf_state *s, const char *but)
+{
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < mf_live_count(h); i++) {
+        const char *option = mf_live_name(h, i);
+        char name[256];
+        double value, now;
+        snprintf(name, sizeof name, MF_LIVE_STATE "%s", option);
+        bool there = mf_state_real(s, name, &value);
+        if (!there && mf_live_old_name(h, option)) {
+            snprintf(name, sizeof name, MF_LIVE_STATE "%s", mf_live_old_name(h, option));
+            there = mf_state_real(s, name, &value);
+        }
+        if (!there || (but && strstr(option, but))) continue;
+        rc = mf_live_get(h, option, &now);
+        if (rc == MF_OK && value != now)
+            rc = mf_live_set(h, option, value, "resume", "value of the checkpoint");
+    }
+    return rc;
+}
+
+int mf_load_tasks(const mf_model *m, const mf_state *s)
+{
+    for (int i = 0; i < mf_model_tasks(m); i++) {
+        static const char *const kinds[] = {"classify", "regress"};
+        const bool number = mf_model_task_kind(m, i) == MF_TASK_REGRESS;
+        char name[96];
+        int64_t was = number;
+        mf_load_task_name(m, i, name, sizeof name);
+        if (mf_state_int(s, name, &was) && (was != 0) != number)
+            return mf_fail(MF_ECHECKPOINT,
+                           "the checkpoint's head %s is one to %s; expected one to %s",
+                           mf_model_task_name(m, i), kinds[was != 0], kinds[number]);
+    }
+    return MF_OK;
+}
+
+void mf_load_task_name(const mf_model *m, int i, char *out, size_t size)
+{
+    snprintf(out, size, "task/%s/regress", mf_model_task_name(m, i));
+}
+
+int mf_load_run_as(const char *path, const mf_session_options *options,
+                   const mf_load_change *change, mf_session **ret, int64_t *ret_step)
+{
+    mf_rundir *dir = NULL;
+    mf_config *config;
+    mf_session *s = NULL;
+    mf_state *state = NULL;
+    mf_model_dims dims;
+    const char **classes = NULL;
+    int32_t n_classes = 0;
+    mf_names more[MF_TASKS_MAX] = {{0}};
+    int rc = mf_rundir_read(path, &dir);
+    if (rc == MF_OK) rc = mf_provenance_read_dims(dir->manifest, &dims);
+    if (rc == MF_OK) rc = mf_provenance_read_classes(dir->manifest, &classes, &n_classes);
+    if (rc == MF_OK) rc = mf_provenance_read_more_classes(dir->manifest, more);
+    if (rc == MF_OK) rc = load_config(dir->config, change, &config);
+    if (rc == MF_OK) {
+        mf_session_options o = *options;
+        o.dims = &dims;
+        o.class_names = classes;
+        o.n_class_names = n_classes;
+        o.more_names = more;
+        o.tokenizer_file = mf_exists(dir->tokenizer) ? dir->tokenizer : NULL;
+        rc = mf_session_open(config, &o, &s);
+    }
+    if (rc == MF_OK)
+        rc = mf_ckpt_load_with_state(dir->ckpt, change->step, s->model->store,
+                                     change->router ? ".router." : NULL, ret_step, &state);
+    if (rc == MF_OK) rc = mf_load_tasks(s->model, state);
+    if (rc == MF_OK)
+        rc = mf_load_live(s->model->plugins, state, change->router ? "router." : NULL);
+    mf_state_free(state);
+    mf_free(classes);
+    for (int i = 0; i < MF_TASKS_MAX; i++)
+        mf_free(more[i].name);
+    mf_rundir_close(dir);
+    if (rc != MF_OK) {
+        mf_session_close(s);
+        const bool named = strncmp(mf_error_message(), path, strlen(path)) == 0;
+        if (!named) return mf_fail_context(rc, "%s", path);
+        return rc == MF_ENOTFOUND ? MF_EINPUT : rc; /* a file of the run is missing */
+    }
+    *ret = s;
+    return MF_OK;
+}

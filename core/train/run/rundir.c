@@ -1,0 +1,289 @@
+/* train/run/rundir.c: creates, opens and locks run directories. Only the holder of the lock
+ * writes to a run. */
+#include "train/run/rundir.h"
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/file/io_raw.h"
+#include "base/hint.h"
+#include "base/mem.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char lock_name[] = ".lock";
+enum { HOST_MAX = 256, OWNER_MAX = HOST_MAX + 64, RUNS_MAX = 1000000, MESSAGE_MAX = 1024 };
+
+/* ---- the lock ---- */
+
+/* "process 4711 on host", as the holder wrote it; the file may be empty if it was
+ * just taken. */
+static void read_owner(int fd, char owner[OWNER_MAX])
+{
+    ssize_t n = mf_raw_read(fd, owner, OWNER_MAX - 1, 0);
+    owner[n > 0 ? n : 0] = 0;
+    owner[strcspn(owner, "\n")] = 0;
+    for (char *c = owner; *c; c++)
+        if (!isprint((unsigned char)*c)) *c = '?';
+    if (*owner == 0) snprintf(owner, OWNER_MAX, "another process");
+}
+
+static int write_owner(int fd, const char *path)
+{
+    char host[HOST_MAX] = "", owner[OWNER_MAX];
+    gethostname(host, sizeof host - 1);
+    int n = snprintf(owner, sizeof owner, "process %ld on %s\n", (long)getpid(), host);
+    if (mf_raw_ftruncate(fd, 0) != 0 || mf_raw_write(fd, owner, (size_t)n) != 0)
+        return mf_fail_errno(MF_EIO, "%s: cannot write", path);
+    return MF_OK;
+}
+
+static int take_lock(mf_rundir *dir)
+{
+    char *path = mf_path_join(dir->path, lock_name);
+    if (path == NULL) return MF_ENOMEM;
+    int code = MF_OK;
+    int fd = mf_raw_open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0) {
+        code = mf_fail_errno(MF_EIO, "%s: cannot open", path);
+        mf_free(path);
+        return code;
+    }
+    /* The lock belongs to the open file, not to the process: another open file of the same
+     * process cannot take it either, and closing one does not release it for the other. */
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
+        dir->lock = fd;
+        code = write_owner(fd, path);
+    } else if (errno == EAGAIN || errno == EACCES) {
+        char owner[OWNER_MAX];
+        read_owner(fd, owner);
+        code = mf_fail(MF_ERUN, "%s: %s is writing to this run", dir->path, owner);
+    } else {
+        code =
+            mf_fail_errno(MF_EIO,
+                          "%s: cannot lock: a run needs a file system with locks, so that two "
+                          "writers cannot meet",
+                          path);
+    }
+    if (dir->lock != fd) mf_raw_close(fd);
+    mf_free(path);
+    return code;
+}
+
+/* ---- the directory ---- */
+
+static int new_rundir(const char *path, mf_rundir **ret)
+{
+    *ret = NULL;
+    mf_rundir *dir = mf_alloc(1, sizeof *dir);
+    if (dir == NULL) return MF_ENOMEM;
+    dir->lock = -1;
+    dir->path = mf_strdup(path);
+    dir->config = mf_path_join(path, "config.ini");
+    dir->manifest = mf_path_join(path, "manifest.json");
+    dir->metrics = mf_path_join(path, "metrics.jsonl");
+    dir->memory = mf_path_join(path, "memory.jsonl");
+    dir->tokenizer = mf_path_join(path, "tokenizer.json");
+    dir->report = mf_path_join(path, "report.html");
+    dir->sample = mf_path_join(path, "routing_sample.json");
+    dir->samples = mf_path_join(path, "samples");
+    dir->weights = mf_path_join(path, "weights.json");
+    dir->ckpt = mf_path_join(path, "ckpt");
+    dir->trace = mf_path_join(path, "trace");
+    dir->best = mf_path_join(path, "best");
+    if (!dir->path || !dir->config || !dir->manifest || !dir->metrics || !dir->memory ||
+        !dir->tokenizer || !dir->report || !dir->sample || !dir->samples || !dir->weights ||
+        !dir->ckpt || !dir->trace || !dir->best) {
+        mf_rundir_close(dir);
+        return MF_ENOMEM;
+    }
+    *ret = dir;
+    return MF_OK;
+}
+
+void mf_rundir_close(mf_rundir *dir)
+{
+    if (dir == NULL) return;
+    if (dir->lock >= 0) mf_raw_close(dir->lock);
+    mf_free(dir->path);
+    mf_free(dir->config);
+    mf_free(dir->manifest);
+    mf_free(dir->metrics);
+    mf_free(dir->memory);
+    mf_free(dir->tokenizer);
+    mf_free(dir->report);
+    mf_free(dir->sample);
+    mf_free(dir->samples);
+    mf_free(dir->weights);
+    mf_free(dir->ckpt);
+    mf_free(dir->trace);
+    mf_free(dir->best);
+    mf_free(dir);
+}
+
+static int open_locked(const char *path, mf_rundir **ret)
+{
+    int code = new_rundir(path, ret);
+    if (code == MF_OK) code = take_lock(*ret);
+    if (code != MF_OK) {
+        mf_rundir_close(*ret);
+        *ret = NULL;
+    }
+    return code;
+}
+
+/* A directory that was just made; it is removed if it cannot be used. */
+static int open_made(const char *path, mf_rundir **ret)
+{
+    int code = open_locked(path, ret);
+    if (code != MF_OK) {
+        char why[MESSAGE_MAX];
+        snprintf(why, sizeof why, "%s", mf_error_message());
+        mf_remove_tree(path);
+        mf_fail(code, "%s", why);
+    }
+    return code;
+}
+
+static char *clean_name(const char *name)
+{
+    char *clean = mf_strdup(*name ? name : "run");
+    for (char *c = clean; c != NULL && *c; c++)
+        if (!isalnum((unsigned char)*c) && strchr("._-", *c) == NULL) *c = '-';
+    /* so that the name is not hidden, "." or ".." */
+    if (clean != NULL && *clean == '.') *clean = '-';
+    return clean;
+}
+
+int mf_rundir_create(const char *parent, const char *name, mf_rundir **ret)
+{
+    *ret = NULL;
+    int code = mf_mkdirs(parent);
+    if (code != MF_OK) return code;
+    char *clean = clean_name(name);
+    if (clean == NULL) return MF_ENOMEM;
+    for (int n = 1; n <= RUNS_MAX; n++) {
+        char *leaf = mf_strf("%s-%d", clean, n);
+        char *path = leaf != NULL ? mf_path_join(parent, leaf) : NULL;
+        mf_free(leaf);
+        if (path == NULL) {
+            code = MF_ENOMEM;
+            break;
+        }
+        bool made = mf_io()->mkdir(path, 0777) == 0, taken = !made && errno == EEXIST;
+        if (made)
+            code = open_made(path, ret);
+        else if (!taken)
+            code = mf_fail_errno(MF_EIO, "%s: cannot make the directory", path);
+        mf_free(path);
+        if (!taken) break;
+        if (n == RUNS_MAX)
+            code = mf_fail(MF_EIO, "%s: there are %d runs named %s", parent, RUNS_MAX, clean);
+    }
+    mf_free(clean);
+    return code;
+}
+
+/* Checks that the directory contains nothing but the lock file. */
+static int check_empty(const char *path)
+{
+    char **names;
+    int n, code = mf_list_dir(path, &names, &n);
+    if (code != MF_OK) return code;
+    for (int i = 0; i < n && code == MF_OK; i++)
+        if (strcmp(names[i], lock_name) != 0)
+            code = mf_fail(
+                MF_EUSAGE,
+                "%s: the directory holds files already (%s): expected an empty or a new one%s",
+                path, names[i], mf_hint_text(MF_HINT_RESUME));
+    mf_list_free(names, n);
+    return code;
+}
+
+int mf_rundir_create_at(const char *path, mf_rundir **ret)
+{
+    *ret = NULL;
+    if (mf_exists(path) && !mf_is_dir(path))
+        return mf_fail(MF_EUSAGE, "%s: expected a directory, found a file", path);
+    int code = mf_is_dir(path) ? check_empty(path) : mf_mkdirs(path);
+    if (code == MF_OK) code = open_locked(path, ret);
+    if (code != MF_OK) return code;
+    code = check_empty(path); /* another process may have used it in between */
+    if (code != MF_OK) {
+        mf_rundir_close(*ret);
+        *ret = NULL;
+    }
+    return code;
+}
+
+static bool has(const char *path, const char *name)
+{
+    char *file = mf_path_join(path, name);
+    bool is = file != NULL && mf_exists(file);
+    mf_free(file);
+    return is;
+}
+
+bool mf_rundir_is(const char *path)
+{
+    return mf_is_dir(path) && has(path, "config.ini");
+}
+
+static int check_run(const char *path)
+{
+    if (!mf_exists(path)) return mf_fail(MF_EINPUT, "%s: there is no such run", path);
+    if (!mf_rundir_is(path))
+        return mf_fail(MF_EINPUT, "%s: not a run: expected a directory with config.ini", path);
+    return MF_OK;
+}
+
+int mf_rundir_open(const char *path, mf_rundir **ret)
+{
+    *ret = NULL;
+    int code = check_run(path);
+    return code == MF_OK ? open_locked(path, ret) : code;
+}
+
+/* RUN of RUN/best, to be freed, and whether it was that; else the path. NULL without memory. */
+static char *run_of(const char *path, bool *ret_best)
+{
+    char *run = mf_strdup(path);
+    if (run == NULL) return NULL;
+    size_t n = strlen(run);
+    while (n > 1 && run[n - 1] == '/')
+        run[--n] = 0;
+    *ret_best = n > 5 && strcmp(run + n - 5, "/best") == 0 && !mf_rundir_is(run);
+    if (*ret_best) run[n - 5] = 0;
+    return run;
+}
+
+bool mf_rundir_readable(const char *path)
+{
+    bool best, is;
+    char *run = run_of(path, &best);
+    is = run != NULL && mf_is_dir(path) && mf_rundir_is(run);
+    mf_free(run);
+    return is;
+}
+
+int mf_rundir_read(const char *path, mf_rundir **ret)
+{
+    *ret = NULL;
+    bool best;
+    char *run = run_of(path, &best);
+    if (run == NULL) return MF_ENOMEM;
+    int code = check_run(run);
+    if (code == MF_OK) code = new_rundir(run, ret);
+    if (code == MF_OK && best) {
+        char *ckpt = (*ret)->ckpt;
+        (*ret)->ckpt = (*ret)->best;
+        (*ret)->best = ckpt;
+    }
+    mf_free(run);
+    return code;
+}

@@ -1,0 +1,297 @@
+#include "train/run/session.h"
+#include <math.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/hint.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "data/source.h"
+#include "train/run/rundir.h"
+
+static void corpus_spec(const mf_config *c, mf_corpus_spec *ret)
+{
+    mf_corpus_defaults(ret);
+    ret->path = c->data.path;
+    ret->val_path = c->data.val_path;
+    ret->format = c->data.format;
+    ret->tokenizer = c->data.tokenizer;
+    ret->split = c->data.split;
+    ret->clean = c->data.clean;
+    ret->task = (mf_task)c->model.task;
+    ret->classes = (int32_t)c->model.classes;
+    ret->bin_bits = 16 * (int32_t)c->data.bin_bits;
+    ret->limit = c->data.limit;
+    ret->pick_random = c->data.pick != 0;
+    ret->first_column = c->data.first_column;
+    ret->second_column = c->data.second_column;
+    ret->label_column = c->data.label_column;
+    ret->n_more = c->n_tasks;
+    for (int i = 0; i < c->n_tasks; i++)
+        ret->more[i] = (mf_corpus_question){.column = c->tasks[i].column,
+                                            .number = c->tasks[i].task == MF_FURTHER_REGRESS,
+                                            .classes = (int32_t)c->tasks[i].classes};
+}
+
+void mf_session_model_options(const mf_config *c, bool training, mf_model_options *ret)
+{
+    *ret = (mf_model_options){.training = training,
+                              .seed = (uint64_t)c->train.seed,
+                              .dropout = c->train.dropout,
+                              .dropout_embedding = c->train.dropout_embedding != 0,
+                              .bf16 = c->train.dtype != MF_F32,
+                              .recompute = (mf_recompute)c->train.recompute};
+}
+
+/* Warns if examples are read as running text: a model would train on braces and tabs without
+ * an error. */
+static void judge_format(const mf_corpus_spec *spec)
+{
+    mf_format said, named;
+    if (mf_format_of(spec->format, spec->path, &said) != MF_OK || said != MF_FORMAT_TEXT)
+        return;
+    if (mf_format_of("auto", spec->path, &named) != MF_OK || named == said) return;
+    const char *name = strrchr(spec->path, '.') + 1;
+    mf_log(MF_LOG_WARN,
+           "%s is read as running text, whatever its name says (data.format = text); "
+           "data.format = %s reads it as %s",
+           spec->path, name, name);
+}
+
+static int load_corpus(mf_session *s, const mf_session_options *o)
+{
+    mf_corpus_spec spec;
+    corpus_spec(s->config, &spec);
+    spec.given = s->tokenizer;
+    spec.class_names = o->class_names;
+    spec.n_class_names = o->n_class_names;
+    for (int i = 0; o->more_names && i < spec.n_more; i++) {
+        spec.more[i].class_names = o->more_names[i].name;
+        spec.more[i].n_class_names = o->more_names[i].n;
+    }
+    if (o->data) {
+        spec.path = spec.val_path = o->data;
+        spec.split = 1;
+        spec.limit = 0;
+        s->other_data = true;
+    }
+    int rc = mf_corpus_load(&spec, &s->corpus);
+    if (rc == MF_OK) judge_format(&spec);
+    if (rc == MF_ENOTFOUND && o->data)
+        rc = mf_fail_context(MF_EINPUT, "%s",
+                             mf_hint_text(MF_HINT_DATA)[0] ? mf_hint_text(MF_HINT_DATA)
+                                                           : "data");
+    else if (rc == MF_ENOTFOUND && mf_exists(spec.path))
+        rc = mf_fail_context(MF_EINPUT, "[data]");
+    else if (rc == MF_ENOTFOUND)
+        rc = mf_fail_context(MF_EINPUT, "data.path%s", mf_hint_text(MF_HINT_OTHER_DATA));
+    if (rc == MF_OK && !s->tokenizer) s->tokenizer = s->corpus->tokenizer;
+    return rc;
+}
+
+static int dims_of(const mf_session *s, const mf_session_options *o, mf_model_dims *ret)
+{
+    if (o->dims) {
+        *ret = *o->dims;
+        ret->train_steps = s->steps;
+        return MF_OK;
+    }
+    const mf_config *c = s->config;
+    const mf_corpus *corpus = s->corpus;
+    const int64_t needed = corpus ? corpus->vocab : s->tokenizer ? s->tokenizer->vocab : 0;
+    if (c->model.vocab && c->model.vocab < needed)
+        return mf_fail(MF_ECONFIG,
+                       "model.vocab = %lld, but the data use %lld token ids; expected at "
+                       "least that many, or auto",
+                       (long long)c->model.vocab, (long long)needed);
+    *ret = (mf_model_dims){.vocab = (int32_t)(c->model.vocab ? c->model.vocab : needed),
+                           .labels = corpus ? corpus->n_labels : 0,
+                           .classes = corpus ? corpus->n_classes : (int32_t)c->model.classes,
+                           .train_steps = s->steps};
+    if (corpus) ret->mean = corpus->mean;
+    for (int i = 0; i < c->n_tasks; i++) {
+        ret->more_classes[i] =
+            corpus ? corpus->more[i].n_classes : (int32_t)c->tasks[i].classes;
+        if (corpus) ret->more_mean[i] = corpus->more[i].mean;
+    }
+    if (ret->vocab < 1)
+        return mf_fail(MF_ECONFIG, "model.vocab = auto needs data or a tokenizer to count ids");
+    return MF_OK;
+}
+
+void mf_session_batch_spec(const mf_session *s, mf_split split, mf_batch_spec *ret)
+{
+    const mf_config *c = s->config;
+    const bool dealt = c->data.split_windows && !s->other_data && c->data.split < 1;
+    mf_batch_defaults(ret);
+    ret->split = split;
+    ret->task = (mf_task)c->model.task;
+    ret->order = split == MF_SPLIT_TRAIN ? MF_ORDER_RANDOM : MF_ORDER_SEQUENTIAL;
+    ret->rows = (int32_t)c->train.batch;
+    ret->seq = (int32_t)c->model.seq;
+    ret->seed = (uint64_t)c->train.seed;
+    ret->pad_counts = !c->data.pad_mask;
+    ret->stride = c->data.stride;
+    ret->deal = dealt ? c->data.split : 0;
+}
+
+static int new_train_batcher(mf_session *s)
+{
+    mf_batch_spec spec;
+    mf_session_batch_spec(s, MF_SPLIT_TRAIN, &spec);
+    return mf_batcher_new(s->corpus, &spec, &s->train);
+}
+
+static int64_t at_least_1(double steps)
+{
+    return steps < 1 ? 1 : (int64_t)(steps + 0.5);
+}
+
+/* Converts epochs of the configuration to steps. */
+static void count_steps(mf_session *s)
+{
+    mf_train_config *t = &s->config->train;
+    s->steps = t->steps;
+    if (!s->train) return;
+    const double per_epoch = (double)mf_batcher_count(s->train) / (double)t->accumulate;
+    if (t->steps == 0) s->steps = at_least_1(ceil(t->epochs * per_epoch));
+    if (t->eval_epochs > 0) t->eval_every = at_least_1(t->eval_epochs * per_epoch);
+    if (t->step_epochs > 0) t->step_size = at_least_1(t->step_epochs * per_epoch);
+}
+
+/* Refuses settings that this build or machine does not support. */
+static int judge_machine(const mf_config *c)
+{
+    if (strcmp(c->train.device, "cpu") != 0)
+        return mf_fail(MF_EDEP,
+                       "train.device = %s: this moefw has no backend for it; expected cpu",
+                       c->train.device);
+    return mf_backend_init();
+}
+
+/* The run's own tokenizer, or that of the run whose weights it begins with: the same text gives
+ * the same ids. */
+static int open_tokenizer(mf_session *s, const mf_session_options *o)
+{
+    const char *from = s->config->train.from, *file = o->tokenizer_file;
+    mf_rundir *dir = NULL;
+    int rc = MF_OK;
+    if (!file && from[0] != '\0' && o->training) {
+        rc = mf_rundir_read(from, &dir);
+        if (rc != MF_OK) return mf_fail_context(rc, "train.from");
+        if (mf_exists(dir->tokenizer)) file = dir->tokenizer;
+    }
+    if (file) rc = mf_tokenizer_load(file, &s->own_tokenizer);
+    if (file && rc == MF_OK) s->tokenizer = s->own_tokenizer;
+    mf_rundir_close(dir);
+    return rc;
+}
+
+/* Codes that mean unreadable data, not a wrong configuration. */
+static bool no_data(int rc)
+{
+    return rc == MF_EINPUT || rc == MF_EIO || rc == MF_ENOTFOUND;
+}
+
+static int open_parts(mf_session *s, const mf_session_options *o)
+{
+    mf_model_dims dims;
+    mf_model_options options;
+    mf_session_options without;
+    int rc = judge_machine(s->config);
+    if (rc == MF_OK) rc = open_tokenizer(s, o);
+    const bool opened = rc == MF_OK;
+    if (opened && !o->no_data) rc = load_corpus(s, o);
+    if (opened && no_data(rc) && o->spare) {
+        without = *o;
+        without.training = false;
+        without.dims = o->spare;
+        o = &without;
+        s->no_data = mf_strdup(mf_error_message());
+        rc = s->no_data ? MF_OK : MF_ENOMEM;
+        if (rc == MF_OK) mf_error_clear();
+    }
+    if (rc == MF_OK && o->training && s->corpus) rc = new_train_batcher(s);
+    if (rc != MF_OK) return rc;
+    count_steps(s);
+    rc = dims_of(s, o, &dims);
+    dims.bare = o->bare;
+    const mf_model_settings settings = mf_config_model(s->config);
+    mf_session_model_options(s->config, o->training || o->gradients, &options);
+    if (rc == MF_OK) rc = mf_model_new(&settings, &dims, &options, &s->model);
+    return rc == MF_OK ? mf_model_freeze(s->model, s->config->train.freeze) : rc;
+}
+
+int mf_session_open(mf_config *config, const mf_session_options *options, mf_session **ret)
+{
+    mf_session *s = mf_alloc(1, sizeof *s);
+    if (!s) {
+        mf_config_free(config);
+        return MF_ENOMEM;
+    }
+    s->config = config;
+    int rc = open_parts(s, options);
+    if (rc != MF_OK) {
+        mf_session_close(s);
+        return rc;
+    }
+    *ret = s;
+    return MF_OK;
+}
+
+void mf_session_close(mf_session *s)
+{
+    if (!s) return;
+    mf_batcher_free(s->train);
+    mf_model_free(s->model);
+    mf_tokenizer_free(s->own_tokenizer);
+    mf_corpus_free(s->corpus);
+    mf_config_free(s->config);
+    mf_free(s->no_data);
+    mf_free(s);
+}
+
+double mf_session_floor(mf_session *s)
+{
+    if (!s->floor_known)
+        s->floor = s->corpus ? mf_corpus_floor(s->corpus, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0)
+                             : (double)NAN;
+    s->floor_known = true;
+    return s->floor;
+}
+
+bool mf_session_masked(const mf_session *s)
+{
+    return !s->corpus || s->corpus->spans != NULL;
+}
+
+static void copy(mf_tensor *to, const void *from, int64_t n)
+{
+    void *data = to ? mf_tensor_input(to) : NULL;
+    if (data) memcpy(data, from, (size_t)n * 4);
+}
+
+static void feed_numbers(const float *from, int32_t rows, const mf_model_task *t)
+{
+    float *value = mf_tensor_input(t->values), *counted = mf_tensor_input(t->counted);
+    for (int32_t i = 0; value && counted && i < rows; i++) {
+        counted[i] = isnan(from[i]) ? 0.0f : 1.0f;
+        value[i] = isnan(from[i]) ? 0.0f : from[i];
+    }
+}
+
+void mf_session_feed(const mf_batch *b, mf_model_graph *mg)
+{
+    const int64_t n = (int64_t)b->rows * b->seq;
+    copy(mg->tokens, b->tokens, n);
+    copy(mg->positions, b->positions, n);
+    copy(mg->sequence_ids, b->sequence, n);
+    if (!mg->by_row) copy(mg->targets, b->targets, n);
+    for (int i = 0; i < mg->n_tasks; i++) {
+        const mf_model_task *t = &mg->tasks[i];
+        copy(t->targets, i == 0 ? b->classes : b->more_classes[i - 1], b->rows);
+        if (t->values) feed_numbers(i == 0 ? b->values : b->more_values[i - 1], b->rows, t);
+    }
+    copy(mg->mask, b->mask, n);
+    copy(mg->labels, b->labels, n);
+}

@@ -1,0 +1,36 @@
+/* train/run/start.c: initial values from another run. Adapters convert values that the two runs
+ * store in different forms. */
+#include "train/run/start.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/run/rundir.h"
+
+/* Adapters may store their values in another form than that run. */
+static int adopt(mf_model *m, const char *config)
+{
+    mf_config *from = NULL;
+    int rc = mf_config_load(config, 0, NULL, &from);
+    if (rc == MF_OK) {
+        const mf_model_settings settings = mf_config_model(from);
+        rc = mf_adapters_adopt(m, &settings);
+    }
+    mf_config_free(from);
+    return rc;
+}
+
+int mf_start_from(mf_session *s)
+{
+    const char *path = s->config->train.from;
+    mf_rundir *from = NULL;
+    int64_t step = 0;
+    int missing = 0;
+    int rc = mf_rundir_read(path, &from);
+    if (rc == MF_OK) rc = mf_ckpt_start(from->ckpt, s->model->store, &step, &missing);
+    if (rc == MF_OK) rc = adopt(s->model, from->config);
+    mf_rundir_close(from);
+    if (rc != MF_OK) return mf_fail_context(rc, "train.from");
+    mf_log(MF_LOG_INFO, "begins with the weights of %s after %lld steps%s", path,
+           (long long)step, missing > 0 ? "; what it lacks keeps its start values" : "");
+    return MF_OK;
+}

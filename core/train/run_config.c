@@ -1,0 +1,214 @@
+/* train/run_config.c: puts the sections of all layers together: where each lies in the struct,
+ * and the rules between keys of different layers. */
+#include "train/run_config.h"
+#include <string.h>
+#include "base/error.h"
+#include "base/mem.h"
+#include "train/sample_steps.h"
+
+#define AT(part, field)                                                                        \
+    {                                                                                          \
+        &part, offsetof(mf_config, field), 0                                                   \
+    }
+#define ALL(part, field)                                                                       \
+    {                                                                                          \
+        &part, offsetof(mf_config, field), offsetof(mf_config, n_##field)                      \
+    }
+
+const mf_section_at mf_config_sections[] = {
+    AT(mf_model_section, model),
+    ALL(mf_task_sections, tasks),
+    AT(mf_moe_section, moe),
+    AT(mf_router_section, router),
+    AT(mf_expert_section, expert),
+    ALL(mf_adapter_sections, adapters),
+    ALL(mf_regularizer_sections, regularizers),
+    ALL(mf_controller_sections, controllers),
+    AT(mf_data_section, data),
+    AT(mf_train_section, train),
+    AT(mf_report_section, report),
+    AT(mf_trace_section, trace),
+    {NULL, 0, 0},
+};
+
+mf_model_settings mf_config_model(const mf_config *c)
+{
+    return (mf_model_settings){.model = c->model,
+                               .moe = c->moe,
+                               .tasks = c->tasks,
+                               .n_tasks = c->n_tasks,
+                               .router = c->router,
+                               .expert = c->expert,
+                               .regularizers = c->regularizers,
+                               .n_regularizers = c->n_regularizers,
+                               .controllers = c->controllers,
+                               .n_controllers = c->n_controllers,
+                               .adapters = c->adapters,
+                               .n_adapters = c->n_adapters,
+                               .ini = c->ini};
+}
+
+/* ---- values that follow from others ---- */
+
+/* Steps and epochs both set the length of training: the later source wins. */
+static void settle_length(mf_config *c, mf_config_faults *j)
+{
+    mf_train_config *t = &c->train;
+    const mf_ini_entry *epochs = mf_ini_get(c->ini, "train", "epochs");
+    const mf_ini_entry *steps = mf_ini_get(c->ini, "train", "steps"), *later = NULL;
+    if (!epochs || t->epochs == 0 || t->steps == 0) return;
+    if (!steps) {
+        t->steps = 0;
+        return;
+    }
+    if (strcmp(steps->file, epochs->file) == 0 && mf_ini_is_file(steps->file)) {
+        mf_config_fault_at(j, epochs, NULL,
+                           "both 'steps' (line %d) and 'epochs' say how long to train: "
+                           "expected one of them",
+                           steps->line);
+        return;
+    }
+    for (int i = 0; i < mf_ini_count(c->ini); i++) {
+        if (mf_ini_at(c->ini, i) == steps) later = steps;
+        if (mf_ini_at(c->ini, i) == epochs) later = epochs;
+    }
+    if (later == steps)
+        t->epochs = 0;
+    else
+        t->steps = 0;
+}
+
+/* ---- rules ---- */
+
+static bool good_device(const char *device)
+{
+    if (strcmp(device, "cpu") == 0 || strcmp(device, "cuda") == 0) return true;
+    return strncmp(device, "cuda:", 5) == 0 && device[5] != '\0' && strlen(device + 5) <= 4 &&
+           strspn(device + 5, "0123456789") == strlen(device + 5);
+}
+
+/* What train.best_by measures has to be learned by some task. */
+static void judge_best(mf_config_faults *j, const mf_config *c)
+{
+    const int64_t by = c->train.best_by;
+    bool classes = c->model.task == MF_TASK_CLASSIFY,
+         numbers = c->model.task == MF_TASK_REGRESS;
+    for (int i = 0; i < c->n_tasks; i++) {
+        classes = classes || c->tasks[i].task == MF_FURTHER_CLASSIFY;
+        numbers = numbers || c->tasks[i].task == MF_FURTHER_REGRESS;
+    }
+    if ((by == MF_BEST_ACCURACY || by == MF_BEST_MACRO_F1) && !classes)
+        mf_config_fault(j, "train", "best_by", "loss",
+                        "accuracy and macro_f1 want a task that learns classes (classify)");
+    if (by >= MF_BEST_MSE && !numbers)
+        mf_config_fault(j, "train", "best_by", "loss",
+                        "mse, pearson and spearman want a task that learns numbers (regress)");
+}
+
+static void judge_train(mf_config_faults *j, const mf_config *c)
+{
+    const mf_train_config *t = &c->train;
+    if (t->steps == 0 && t->epochs == 0)
+        mf_config_fault(j, "train", "steps", NULL,
+                        "nothing to train: expected steps or epochs above 0");
+    if (!good_device(t->device))
+        mf_config_fault(j, "train", "device", NULL, "expected cpu, cuda or cuda:N, found '%s'",
+                        t->device);
+}
+
+static void judge_report(mf_config_faults *j, const mf_report_config *r)
+{
+    int64_t list[MF_PICTURED_MAX];
+    int n;
+    const char *at = r->sample_at;
+    if (!mf_sample_steps_list(at, list, &n))
+        mf_config_fault(
+            j, "report", "sample_at", NULL,
+            "expected up to %d rising numbers of evaluations, from 1, as 1,5,15,20, found '%s'",
+            MF_PICTURED_MAX, at);
+}
+
+static void judge_all(mf_config_faults *j, const mf_config *c)
+{
+    const mf_model_settings model = mf_config_model(c);
+    mf_model_config_judge(j, &model);
+    if (c->train.eval_context >= c->model.seq)
+        mf_config_fault(j, "train", "eval_context", NULL,
+                        "expected less than model.seq (%lld), found %lld",
+                        (long long)c->model.seq, (long long)c->train.eval_context);
+    judge_best(j, c);
+    mf_data_config_judge(j, &c->data);
+    judge_train(j, c);
+    judge_report(j, &c->report);
+}
+
+/* ---- the whole ---- */
+
+int mf_config_load_from(const char *config, int n, const mf_assignment *assignments,
+                        const mf_problem_sink *sink, mf_config **ret)
+{
+    *ret = NULL;
+    mf_config *c = mf_alloc(1, sizeof *c);
+    if (!c) return MF_ENOMEM;
+    int first = MF_OK;
+    c->arena = mf_arena_new();
+    c->ini = mf_ini_new();
+    int rc = c->arena && c->ini ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK)
+        rc = mf_config_sources(c->ini, c->arena, config, n, assignments, &c->given, &c->name);
+    if (rc == MF_OK)
+        rc = mf_sections_load(mf_config_sections, c, c->ini, c->arena, sink, &first);
+    mf_config_faults j = {c->ini, sink, MF_OK};
+    if (rc == MF_OK) {
+        mf_model_config_settle(&c->model);
+        settle_length(c, &j);
+        if (j.first == MF_OK || sink) judge_all(&j, c);
+        if (!sink) rc = j.first;
+    }
+    if (rc != MF_OK) {
+        mf_config_free(c);
+        return rc;
+    }
+    *ret = c;
+    return first != MF_OK ? first : j.first;
+}
+
+int mf_config_load(const char *config, int n_set, const char *const *set, mf_config **ret)
+{
+    mf_assignment *assignments = mf_alloc((size_t)n_set + 1, sizeof *assignments);
+    *ret = NULL;
+    if (!assignments) return MF_ENOMEM;
+    for (int i = 0; i < n_set; i++)
+        assignments[i] = (mf_assignment){set[i], "--set"};
+    int rc = mf_config_load_from(config, n_set, assignments, NULL, ret);
+    mf_free(assignments);
+    return rc;
+}
+
+void mf_config_free(mf_config *c)
+{
+    if (!c) return;
+    mf_ini_free(c->ini);
+    mf_ini_free(c->given);
+    mf_arena_free(c->arena);
+    mf_free(c);
+}
+
+int mf_config_write(const mf_config *c, FILE *out)
+{
+    fprintf(out, "; %s: every key resolved. To repeat: moefw train config.ini\n", c->name);
+    mf_sections_write(mf_config_sections, c, c->ini, out);
+    return ferror(out) ? mf_fail_errno(MF_EIO, "cannot write the configuration") : MF_OK;
+}
+
+/* A dense model has no use for a router or an expert. */
+static bool unused(const void *conf, const mf_plugin_section *p)
+{
+    const mf_config *c = conf;
+    return c->model.moe_every == 0 && (p == &c->router || p == &c->expert);
+}
+
+int mf_config_open_plugins(mf_config *c, const mf_problem_sink *sink)
+{
+    return mf_sections_open_plugins(mf_config_sections, c, c->ini, c->arena, unused, sink);
+}

@@ -1,0 +1,67 @@
+/* train/run_config.h: the whole configuration of a run: the sections of all layers, typed and
+ * judged. Sections of plugins keep the keys that their plugin's schema knows as they stand in
+ * the INI; core reads only its own few.
+ */
+#ifndef MF_TRAIN_RUN_CONFIG_H
+#define MF_TRAIN_RUN_CONFIG_H
+
+#include "config/sources.h"
+#include "data/data_config.h"
+#include "model/model_config.h"
+#include "train/train_config.h"
+
+typedef struct mf_config {
+    mf_model_config model;
+    mf_moe_config moe;
+    mf_data_config data;
+    mf_train_config train;
+    mf_report_config report;
+    mf_trace_config trace;
+    mf_task_section *tasks; /* in order of appearance, without those of task = none */
+    int n_tasks;
+    mf_plugin_section router, expert;
+    mf_plugin_section *regularizers, *controllers, *adapters; /* in order of appearance */
+    int n_regularizers, n_controllers, n_adapters;
+    const char *name; /* preset or file stem: names the run directory */
+    /* all sources, with new names for old keys; plugins read their keys here */
+    mf_ini *ini;
+    mf_ini *given; /* the sources unchanged, with old keys */
+    struct mf_arena *arena;
+} mf_config;
+
+/* Where each section lies in it, in the order in which it is written; ends with NULL. */
+extern const mf_section_at mf_config_sections[];
+
+/* Loads a configuration; the caller frees it. Sources, later over earlier: built-in defaults,
+ * system INI, user INI, the preset that CONFIG includes, CONFIG (a file, a folder that holds
+ * config.ini, or a preset's name; NULL: the default preset), then the assignments in their
+ * order. Every key is checked; plugins' own keys are checked by mf_config_open_plugins or when
+ * the model is built.
+ *
+ * If a source names another plugin for a section than an earlier source did, keys of the
+ * earlier source that the new plugin does not know are ignored.
+ *
+ * Errors: MF_ECONFIG with file:line, key, expected, nearest; MF_ENOTFOUND for CONFIG itself.
+ * With a sink every fault of a value is passed to it, *ret may be set even so, and the code of
+ * the first fault is returned. */
+int mf_config_load_from(const char *config, int n, const mf_assignment *assignments,
+                        const mf_problem_sink *sink, mf_config **ret);
+/* The same, with the origin "--set" for all assignments. */
+int mf_config_load(const char *config, int n_set, const char *const *set, mf_config **ret);
+void mf_config_free(mf_config *c);
+
+/* Loads every plugin that the configuration names and checks its options. Errors: those of
+ * mf_plugin_load; MF_ECONFIG. The sink receives all of them. */
+int mf_config_open_plugins(mf_config *c, const mf_problem_sink *sink);
+
+/* Writes core's sections with all keys and values, then plugin sections with all options of
+ * those plugins that can be loaded. Loading the text gives the same configuration. Relative
+ * paths that exist become absolute. */
+int mf_config_write(const mf_config *c, FILE *out);
+/* Checks rules between keys (heads divides dim, top_k <= experts, ...). Loading calls
+ * it too. */
+int mf_config_judge(const mf_config *c, const mf_problem_sink *sink);
+/* What the model is made from; points into c. */
+mf_model_settings mf_config_model(const mf_config *c);
+
+#endif

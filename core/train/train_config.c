@@ -1,0 +1,125 @@
+/* train/train_config.c: the keys of [train], [report] and [trace], their defaults and bounds.
+ * The rules between them and other sections are in run_config.c. */
+#include "train/train_config.h"
+
+static const char *const optimizers[] = {"adamw", "adam", NULL};
+static const char *const schedules[] = {"cosine", "linear", "constant", "step", NULL};
+const char *const mf_config_dtypes[] = {"f32", "bf16", NULL};             /* mf_dtype */
+static const char *const recomputed[] = {"none", "light", "block", NULL}; /* mf_recompute */
+static const char *const bests[] = {"loss",    "accuracy", "macro_f1", "mse",
+                                    "pearson", "spearman", NULL};
+static const char *const nan_policies[] = {"stop", "skip", NULL};
+
+static const mf_option train_options[] = {
+    MF_SECTION_INT(mf_train_config, steps, "1000", 0, MF_NO_BOUND,
+                   "optimizer steps; 0: as epochs says"),
+    MF_SECTION_REAL(mf_train_config, epochs, "0", 0, 1e9,
+                    "passes over the training data, instead of steps"),
+    MF_SECTION_INT(mf_train_config, batch, "16", 1, 1048576, "sequences a graph run"),
+    MF_SECTION_INT(mf_train_config, accumulate, "1", 1, 1048576,
+                   "runs whose gradients make one step"),
+    MF_OPTION_ENUM(mf_train_config, optimizer, "adamw", optimizers,
+                   "adamw, or adam with decay inside the gradient"),
+    MF_SECTION_REAL(mf_train_config, lr, "0.001", 0, 1e3, "highest learning rate"),
+    MF_SECTION_REAL(mf_train_config, lr_min, "0.1", 0, 1,
+                    "cosine, linear: share of lr that is left at the end"),
+    MF_OPTION_ENUM(mf_train_config, schedule, "cosine", schedules,
+                   "how the learning rate falls"),
+    MF_SECTION_INT(mf_train_config, warmup, "50", 0, MF_NO_BOUND,
+                   "steps over which it rises first"),
+    MF_SECTION_INT(mf_train_config, step_size, "1000", 1, MF_NO_BOUND,
+                   "schedule step: falls every so many steps"),
+    MF_SECTION_REAL(
+        mf_train_config, step_epochs, "0", 0, 1e9,
+        "schedule step: passes over the data instead of step_size; 0: as step_size says"),
+    MF_SECTION_REAL(mf_train_config, step_gamma, "0.1", 0, 1, "schedule step: to this share"),
+    MF_SECTION_REAL(mf_train_config, weight_decay, "0.1", 0, 1e3,
+                    "pull of weights towards 0 (norms, biases and embeddings excepted)"),
+    MF_SECTION_BOOL(mf_train_config, decay_all, "no", "pull norms, biases and embeddings, too"),
+    MF_SECTION_REAL(mf_train_config, beta1, "0.9", 0, 0.999999999,
+                    "memory of the gradient's mean"),
+    MF_SECTION_REAL(mf_train_config, beta2, "0.95", 0, 0.999999999,
+                    "memory of the gradient's square"),
+    MF_SECTION_REAL(mf_train_config, eps, "1e-8", 0, 1, "added to the root of the square"),
+    MF_SECTION_REAL(mf_train_config, clip, "1", 0, 1e9, "longest gradient; 0: any"),
+    MF_SECTION_REAL(mf_train_config, dropout, "0", 0, 0.99,
+                    "share of activations set to 0 while training"),
+    MF_SECTION_BOOL(mf_train_config, dropout_embedding, "yes", "dropout on embeddings, too"),
+    MF_SECTION_INT(mf_train_config, seed, "1", 0, MF_NO_BOUND,
+                   "start weights, order of data, dropout: all follow from it"),
+    MF_SECTION_INT(mf_train_config, log_every, "10", 1, MF_NO_BOUND,
+                   "steps between lines of metrics.jsonl"),
+    MF_SECTION_INT(mf_train_config, eval_every, "100", 0, MF_NO_BOUND,
+                   "steps between validations; 0: only at the end"),
+    MF_SECTION_REAL(mf_train_config, eval_epochs, "0", 0, 1e9,
+                    "passes over the data between validations; 0: as eval_every says"),
+    MF_SECTION_INT(mf_train_config, eval_batches, "8", 0, MF_NO_BOUND,
+                   "batches of a validation on the way; 0, and at the end: the whole split"),
+    MF_SECTION_BOOL(
+        mf_train_config, eval_train, "no",
+        "with each validation measure eval_batches of the training data: split train_eval"),
+    MF_SECTION_BOOL(mf_train_config, keep_best, "no",
+                    "keep the checkpoint of the best validation in RUN/best"),
+    MF_OPTION_ENUM(
+        mf_train_config, best_by, "loss", bests,
+        "what tells the best validation: the lowest loss or mse, or the highest of the others"),
+    MF_SECTION_INT(
+        mf_train_config, eval_context, "0", 0, 1048576,
+        "tokens by which validation windows overlap: known before each prediction that counts"),
+    MF_SECTION_INT(mf_train_config, save_every, "500", 0, MF_NO_BOUND,
+                   "steps between checkpoints; 0: only at the end"),
+    MF_SECTION_INT(mf_train_config, keep, "3", 1, MF_NO_BOUND, "checkpoints kept"),
+    MF_SECTION_REAL(mf_train_config, time_limit, "0", 0, 1e9,
+                    "seconds, then a checkpoint and exit status 75; 0: none"),
+    MF_OPTION_ENUM(
+        mf_train_config, dtype, "f32", mf_config_dtypes,
+        "numbers that products are made of; weights, sums, norms, routers and losses stay "
+        "f32"),
+    MF_OPTION_STR(mf_train_config, from, "",
+                  "run whose newest weights this one begins with; empty: drawn by the seed"),
+    MF_OPTION_STR(
+        mf_train_config, freeze, "",
+        "parameters that do not learn, as attention.*, embed.weight: patterns of names, "
+        "with or without their layers.N.; those of adapters are not meant"),
+    MF_OPTION_ENUM(
+        mf_train_config, recompute, "none", recomputed,
+        "what the backward pass computes again to save memory: light: norms, gates, gathered "
+        "rows; "
+        "block: all between residual sums, of all blocks but the last"),
+    MF_OPTION_STR(mf_train_config, device, "cpu", "cpu, cuda or cuda:N"),
+    MF_SECTION_INT(mf_train_config, threads, "0", 0, 4096,
+                   "0: all cores; results do not depend on it"),
+    MF_OPTION_ENUM(mf_train_config, nan_policy, "stop", nan_policies,
+                   "on NaN or Inf: stop, or skip up to 3 steps in a row"),
+    MF_END_OPTIONS};
+
+static const mf_option report_options[] = {
+    MF_SECTION_BOOL(mf_report_config, enabled, "yes",
+                    "write report.html at the end of training"),
+    MF_SECTION_INT(
+        mf_report_config, samples, "4", 0, 16,
+        "evaluations at which the routing of a stretch of text is kept for pictures, evenly "
+        "spread"),
+    MF_OPTION_STR(mf_report_config, sample_at, "",
+                  "numbers of these evaluations, as 1,5,15,20; empty: as samples says"),
+    MF_END_OPTIONS};
+
+static const mf_option trace_options[] = {
+    MF_SECTION_INT(mf_trace_config, every, "0", 0, MF_NO_BOUND,
+                   "record the routing of each n-th validation batch; 0: none"),
+    MF_END_OPTIONS};
+
+static const char *const files[] = {"from", NULL};
+const mf_section mf_train_section = {.name = "train",
+                                     .help = "the training loop",
+                                     .options = train_options,
+                                     .size = sizeof(mf_train_config),
+                                     .paths = files};
+const mf_section mf_report_section = {.name = "report",
+                                      .help = "the page written at the end",
+                                      .options = report_options,
+                                      .size = sizeof(mf_report_config)};
+const mf_section mf_trace_section = {.name = "trace",
+                                     .help = "recorded routing",
+                                     .options = trace_options,
+                                     .size = sizeof(mf_trace_config)};

@@ -1,0 +1,153 @@
+/* train/trainer_state.c: what a checkpoint holds, and going on from one.
+ *
+ * The trainer itself saves the position, live options, the kinds of the heads and what is
+ * frozen; each observer adds what it has to remember. Names are part of the format: a run that
+ * an earlier version began goes on.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/mem.h"
+#include "train/run/load.h"
+#include "train/run/provenance.h"
+#include "train/trainer_internal.h"
+
+/* ---- saving ---- */
+
+static void frozen_name(char *out, size_t size, const mf_param *p)
+{
+    snprintf(out, size, "frozen/%s", p->name);
+}
+
+static int collect_position(const mf_trainer *t, mf_state *s)
+{
+    int rc = mf_state_set_int(s, "step", t->step);
+    if (rc == MF_OK) rc = mf_state_set_int(s, "tokens", t->tokens);
+    if (rc == MF_OK) rc = mf_state_set_int(s, "skipped", t->skipped);
+    return rc == MF_OK ? mf_state_set_real(s, "wall_s", mf_trainer_wall(t)) : rc;
+}
+
+static int collect_options(const mf_plughost *h, mf_state *s)
+{
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < mf_live_count(h); i++) {
+        char name[256];
+        double value = 0;
+        if (mf_live_is_stored(h, i)) continue;
+        snprintf(name, sizeof name, MF_LIVE_STATE "%s", mf_live_name(h, i));
+        rc = mf_live_get(h, mf_live_name(h, i), &value);
+        if (rc == MF_OK) rc = mf_state_set_real(s, name, value);
+    }
+    return rc;
+}
+
+static int collect_model(const mf_model *m, mf_state *s)
+{
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < mf_model_tasks(m); i++) {
+        char name[96];
+        mf_load_task_name(m, i, name, sizeof name);
+        rc = mf_state_set_int(s, name, mf_model_task_kind(m, i) == MF_TASK_REGRESS);
+    }
+    for (int i = 0; rc == MF_OK && i < mf_store_count(m->store); i++) {
+        char name[256];
+        if (!mf_store_at(m->store, i)->frozen) continue;
+        frozen_name(name, sizeof name, mf_store_at(m->store, i));
+        rc = mf_state_set_int(s, name, 1);
+    }
+    return rc;
+}
+
+int mf_trainer_save_in(mf_trainer *t, const char *folder, int keep)
+{
+    const mf_model *m = t->session->model;
+    mf_state *s = mf_state_new();
+    int rc = s ? mf_trainer_begin(t) : MF_ENOMEM;
+    if (rc == MF_OK) rc = collect_position(t, s);
+    if (rc == MF_OK) rc = collect_options(m->plugins, s);
+    if (rc == MF_OK) rc = collect_model(m, s);
+    MF_TELL(t, rc, save, t, s);
+    if (rc == MF_OK)
+        rc = mf_ckpt_save(folder, t->step, m->store, s, mf_provenance_now(m), keep);
+    mf_state_free(s);
+    return rc == MF_OK ? rc : mf_fail_context(rc, "saving step %lld", (long long)t->step);
+}
+
+int mf_trainer_save(mf_trainer *t)
+{
+    if (!t->options.dir)
+        return mf_fail(MF_EUSAGE, "the trainer has no run directory to save in");
+    int rc = mf_trainer_save_in(t, t->options.dir->ckpt, (int)t->session->config->train.keep);
+    if (rc == MF_OK) t->saved = t->step;
+    MF_TELL(t, rc, on_save, t);
+    return rc;
+}
+
+/* ---- going on ---- */
+
+/* What controllers froze or thawed: the checkpoint decides, and graphs follow. */
+static int restore_frozen(mf_trainer *t, const mf_state *s)
+{
+    const mf_store *store = t->session->model->store;
+    bool changed = false;
+    for (int i = 0; i < mf_store_count(store); i++) {
+        mf_param *p = mf_store_at(store, i);
+        char name[256];
+        int64_t value = 0;
+        frozen_name(name, sizeof name, p);
+        const bool frozen = mf_state_int(s, name, &value) && value != 0;
+        if (p->buffer || p->frozen == frozen) continue;
+        p->frozen = frozen;
+        changed = true;
+    }
+    return changed ? mf_trainer_rebuild(t) : MF_OK;
+}
+
+static int restore(mf_trainer *t, const mf_state *s)
+{
+    mf_plughost *h = t->session->model->plugins;
+    if (!mf_state_int(s, "step", &t->step) || !mf_state_int(s, "tokens", &t->tokens) ||
+        !mf_state_int(s, "skipped", &t->skipped) ||
+        !mf_state_real(s, "wall_s", &t->wall_before))
+        return mf_fail(MF_ECHECKPOINT, "%s: the checkpoint lacks the position of the run",
+                       t->options.dir->path);
+    int rc = mf_load_tasks(t->session->model, s);
+    if (rc == MF_OK) rc = mf_load_live(h, s, NULL);
+    if (rc != MF_OK) return rc;
+    mf_changes_clear(h);
+    return restore_frozen(t, s);
+}
+
+/* Graphs were built over start values: what is pruned, or switched off, is known by now. */
+static int restore_structure(mf_trainer *t)
+{
+    const mf_model *m = t->session->model;
+    mf_plughost_rebuild(m->plugins);
+    return m->head_switches || mf_live_switch(m->plugins, "") ? mf_trainer_rebuild(t) : MF_OK;
+}
+
+int mf_trainer_resume(mf_trainer *t)
+{
+    const mf_model *m = t->session->model;
+    int64_t step = 0;
+    if (!t->options.dir)
+        return mf_fail(MF_EUSAGE, "the trainer has no run directory to go on with");
+    int rc = mf_ckpt_resume(t->options.dir->ckpt, m->store, mf_provenance_now(m), &t->resumed,
+                            &step);
+    if (rc == MF_OK) rc = restore(t, t->resumed);
+    return rc == MF_OK ? restore_structure(t) : rc;
+}
+
+int mf_trainer_recall(mf_trainer *t)
+{
+    mf_metrics_history *past = NULL;
+    int rc = MF_OK;
+    MF_TELL(t, rc, load, t, t->resumed);
+    mf_state_free(t->resumed);
+    t->resumed = NULL;
+    if (rc == MF_OK) rc = mf_metrics_read(t->options.dir->metrics, &past);
+    for (int i = 0; rc == MF_OK && i < past->n; i++)
+        if (past->records[i].step <= t->step) MF_TELL(t, rc, recall, t, &past->records[i]);
+    mf_metrics_history_free(past);
+    return rc;
+}

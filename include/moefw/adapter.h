@@ -1,0 +1,103 @@
+/* moefw/adapter.h: adapters change values at named points of a transformer block.
+ *
+ * An INI section [adapter NAME] puts one instance of its plugin into each block that `layers`
+ * selects. While a graph is built, core calls apply once for each point that `at` names; the
+ * adapter receives the value there and returns another one of the same shape to replace it.
+ * Sections stack: each receives what the one before it returned.
+ *
+ *     block:  x -> [block_in] -> attention half -> [block_mid] -> second half -> [block_out]
+ *     half:   x + [attention](...)  and  x + [ffn](...)          the branches before their sums
+ *     attention:  q, k, v -> heads -> [heads] -> output projection with bias [attention_bias]
+ *     experts:    assignments -> [expert_in] -> expert -> [expert_out] -> sum by gates
+ *
+ * Any linear layer y = x W^T + b is a point, too. `at` selects them by a pattern for site
+ * names: attention.q, .k, .v, .o; for other layers the name of the weight without its layer:
+ * ffn.w1, router.weight, expert.w13, head.weight. '*' stands for any text; a trailing ".weight"
+ * may be omitted.
+ *
+ * T: tokens of the graph, batch x sequence. R: assignments grouped by expert. d:
+ * model width. */
+#ifndef MOEFW_ADAPTER_H
+#define MOEFW_ADAPTER_H
+
+#include <moefw/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum mf_point {
+    MF_AT_BLOCK_IN = 1,  /* block_in: [T,d] residual stream */
+    MF_AT_BLOCK_MID = 2, /* block_mid: [T,d] residual stream between the halves */
+    MF_AT_BLOCK_OUT = 3, /* block_out: [T,d] residual stream */
+    /* attention: [T,d] what the first half adds to the residual stream, before dropout. If all
+     * heads are inactive: the bias [d], if there is one */
+    MF_AT_ATTENTION = 4,
+    MF_AT_FFN = 5,            /* ffn: [T,d] what the second half adds, before dropout */
+    MF_AT_HEADS = 6,          /* heads: [T,n,w] outputs of the n active heads */
+    MF_AT_ATTENTION_BIAS = 7, /* attention_bias: [d]; apply may set NULL: no bias */
+    MF_AT_EXPERT_IN = 8,      /* expert_in: [R,d] */
+    MF_AT_EXPERT_OUT = 9,     /* expert_out: [R,d], before the gates */
+    MF_AT_LINEAR = 10,        /* y of a linear layer */
+    MF_AT_POINTS
+} mf_point;
+#define MF_POINT_BIT(point) (1u << (point))
+
+/* One linear layer that a section's `at` selects. */
+typedef struct mf_linear_site {
+    const char *name;        /* "attention.q", "expert.w13" */
+    int64_t inputs, outputs; /* counted over all heads, active or not */
+    int32_t experts;         /* weights are [experts, outputs, inputs]; 0: [outputs, inputs] */
+    /* attention.q, .k, .v: heads among the outputs; .o: heads among the inputs; else 0 */
+    int32_t heads;
+} mf_linear_site;
+
+#define MF_ADAPTER_TAPS 4
+
+/* The arguments of apply. All tensors belong to the graph that is being built. */
+typedef struct mf_adapter_in {
+    uint32_t size;
+    int32_t point;      /* mf_point */
+    int32_t layer;      /* index of the block; -1: the output head */
+    int32_t batch, seq; /* T = batch x seq */
+    int32_t experts;    /* E at expert points and grouped linear layers, else 0 */
+    mf_tensor *y;       /* the value at the point; f32 or bf16 */
+    /* the input from which y was computed: of a linear layer, or of the experts for expert_out;
+     * else NULL */
+    mf_tensor *x;
+    /* [E+1] i32: assignments offset[e] .. offset[e+1]-1 belong to expert e; NULL if experts
+     * is 0 */
+    mf_tensor *offset;
+    mf_tensor *token;        /* [R] i32: token of each assignment; NULL if experts is 0 */
+    mf_tensor *mask;         /* [T] f32: 1 a real token, 0 padding; NULL: no padding */
+    mf_tensor *positions;    /* [T] i32: position within the sequence */
+    mf_tensor *sequence_ids; /* [T] i32: index of the sequence in the batch */
+    mf_tensor *tap[MF_ADAPTER_TAPS]; /* the values requested by mf_host.tap, in that order */
+    const mf_linear_site *site;      /* the linear layer; at other points NULL */
+    /* At heads, attention_bias, and the linear layers of attention: the numbers of the
+     * heads that y (at attention.o: x) holds. `heads` counts all heads of the layer, active
+     * or not. */
+    int32_t heads, n_active;
+    const int32_t *active;
+    /* [n_active,1] f32, 0 or 1: core multiplies the heads by it in graphs that measure the loss
+     * without a head; else NULL */
+    mf_tensor *head_mask;
+} mf_adapter_in;
+
+/* Flags for mf_host.want, in init. MF_ADAPTER_HEADS: heads can be switched off. The layer gets
+ * a buffer `attention.active` [H]; core does not compute heads with 0 there, supports learning
+ * rates by head, and measures heads for controllers (mf_head_stats). MF_ADAPTER_SEQUENCE: apply
+ * reads other tokens of the batch, so the model decodes without a cache. */
+#define MF_ADAPTER_HEADS    1u
+#define MF_ADAPTER_SEQUENCE 2u
+
+/* How the gate of a head follows from its stored number (mf_host.head_gates). */
+typedef enum mf_gate_form {
+    MF_GATE_SIGMOID = 0, /* the sigmoid of the number */
+    MF_GATE_RAW = 1      /* the number, clamped to 0 .. 1 */
+} mf_gate_form;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,338 @@
+/* moefw/run.h: trains and runs Mixture-of-Experts transformers inside another program.
+ *
+ * A run is one model with everything that it needs: its configuration, its data, its trainer. A
+ * program may open any number of runs. This trains a preset:
+ *
+ *     moefw_run *run = moefw_run_new();
+ *     if (moefw_run_configure(run, "default") || moefw_run_set(run, "train.steps", "200") ||
+ *         moefw_run_start(run, "runs/first") || moefw_run_train(run))
+ *         fprintf(stderr, "%s\n", moefw_run_message(run));
+ *     moefw_run_free(run);
+ *
+ * A handle is in one of four states:
+ *     new         configure -> configured; open -> reading; resume -> training
+ *     configured  set, use_plugin, options; start, resume -> training; open -> reading
+ *     training    step, save, finish; evaluate, generate, routing; set of live options
+ *     reading     evaluate, generate, routing
+ *
+ * Errors: a function that can fail returns MF_OK (0) or a negative mf_status, and stores code
+ * and message in the handle. A function that is called in a wrong state returns MF_EUSAGE and
+ * changes nothing. The comment of a function says what it leaves behind when it fails in
+ * another way; moefw_run_free is always allowed.
+ *
+ * Threads: only one thread at a time may use a handle; several threads may use different
+ * handles at once. A call also computes in threads of its own (option train.threads; results
+ * have the same bits at any number). A thread that calls these functions needs a stack of 4
+ * MiB. After fork a child must not call them, unless it calls exec.
+ *
+ * The process: nothing here prints, handles or blocks signals, ends the process, changes
+ * its environment, its folder or its locale, or starts another one. State that handles
+ * share is fixed at first use (kernels for this processor, folders of plugins) or locked
+ * (the list of plugins, which are never unloaded). Environment variables MOEFW_KERNELS,
+ * MOEFW_ISA, MOEFW_GEMM and MOEFW_PLUGIN_PATH are read as by the program moefw. On a busy
+ * machine, set GOMP_SPINCOUNT=3000 before the program starts: waiting threads then leave
+ * the processor to others.
+ *
+ * Strings are UTF-8 and end with NUL unless a length is given. Pointers that a callback
+ * receives are valid during the callback; a callback must not call functions of the same
+ * handle. Structs begin with `size`, which whoever fills in the struct sets to its sizeof:
+ * later versions append fields. */
+#ifndef MOEFW_RUN_H
+#define MOEFW_RUN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <moefw/status.h>
+
+#if !defined(MOEFW_API)
+#if defined(__GNUC__)
+#define MOEFW_API __attribute__((visibility("default")))
+#else
+#define MOEFW_API
+#endif
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct moefw_run moefw_run;
+
+/* ---- version ---- */
+
+/* Version of the loaded library: "0.2.1", and as 201 (major * 10000 + minor * 100 + patch). The
+ * version of the headers is in moefw/version.h. */
+MOEFW_API const char *moefw_version(void);
+MOEFW_API int moefw_version_number(void);
+
+/* ---- handles and errors ---- */
+
+/* NULL if memory runs out. */
+MOEFW_API moefw_run *moefw_run_new(void);
+/* Ends the run, releases its lock on a run directory and frees everything. Nothing is saved.
+ * run may be NULL. */
+MOEFW_API void moefw_run_free(moefw_run *run);
+
+/* Code and message of the last call with this handle that failed; the message is one line that
+ * tells what was expected and what was found. MF_OK and "" before the first failure. Valid
+ * until the next call. NULL counts as a handle without memory. */
+MOEFW_API int moefw_run_code(const moefw_run *run);
+MOEFW_API const char *moefw_run_message(const moefw_run *run);
+
+/* ---- log lines ---- */
+
+enum { MOEFW_LOG_ERROR, MOEFW_LOG_WARNING, MOEFW_LOG_INFO, MOEFW_LOG_DEBUG };
+typedef void (*moefw_log_fn)(void *arg, int level, const char *line);
+/* line is called for each log line of at most this level, in the thread that called the
+ * library; NULL: no lines, as in a new handle. */
+MOEFW_API void moefw_run_on_log(moefw_run *run, int highest, moefw_log_fn line, void *arg);
+
+/* ---- configuration ---- */
+
+/* Reads a configuration: the name of a preset, an INI file, or a run directory; NULL: the
+ * preset `default`. moefw.ini(5) explains the keys. Settings of system and user are read first,
+ * as by the program. MF_ENOTFOUND, MF_ECONFIG. */
+MOEFW_API int moefw_run_configure(moefw_run *run, const char *config);
+
+/* Sets an option by its name, SECTION.KEY as in the INI file: ("train.lr", "3e-4"). In a
+ * configured handle any of them; MF_ECONFIG: unknown, or not a value that it can have, and then
+ * it keeps the one before. Whether options fit together is judged when the run starts or is
+ * opened. In training live options alone, between steps. */
+MOEFW_API int moefw_run_set(moefw_run *run, const char *name, const char *value);
+
+/* The value of an option as text, NULL if there is no such option. Valid until the
+ * next call. */
+MOEFW_API const char *moefw_run_get(moefw_run *run, const char *name);
+
+typedef struct moefw_option {
+    size_t size;
+    const char *name;     /* "train.lr" */
+    const char *value;    /* the present value */
+    const char *usual;    /* the default; NULL: the option must be set */
+    const char *help;     /* one line */
+    const char *expected; /* "a number from 0 to 1" */
+    int live;             /* 1: may change between steps */
+} moefw_option;
+typedef int (*moefw_option_fn)(void *arg, const moefw_option *option);
+/* Calls option for each option of the configuration, those of its plugins included, in the
+ * order of moefw.ini(5). A result other than 0 ends the loop. */
+MOEFW_API int moefw_run_options(moefw_run *run, moefw_option_fn option, void *arg);
+
+/* ---- plugins ---- */
+
+struct mf_plugin; /* moefw/plugin.h */
+
+/* Puts a plugin into the configuration: a router or an expert replaces the present one, a
+ * plugin of another kind is added. plugin: a name, or a file. A file is code that runs with the
+ * rights of this process: it is checked before any of its functions is called, but not tried in
+ * a child process first, as the program does. MF_ENOTFOUND, MF_EPLUGIN. */
+MOEFW_API int moefw_run_use_plugin(moefw_run *run, const char *plugin);
+
+/* Registers a plugin that is linked into the program: the address of the descriptor that
+ * MF_PLUGIN_INIT makes. From then on its name selects it in all runs of the process, even if
+ * there is a file of that name. The descriptor must live as long as the process; it may be
+ * registered again. The handle is used for errors only. MF_EPLUGIN: it was refused, or another
+ * plugin with its kind and name is registered. */
+MOEFW_API int moefw_run_register_plugin(moefw_run *run, const struct mf_plugin *plugin);
+
+/* ---- training ---- */
+
+/* Loads data and plugins, makes the model and makes ready to train it. dir: the run
+ * directory, which is made or must be empty (moefw-run(5)); with a '/' at its end, a folder
+ * in which the next free NAME-N is made; NULL: nothing is written. With data.path = none
+ * there are no data: each step is given batches (below), and model.vocab must be set, and
+ * train.steps is what schedules count on. After a failure the handle is configured as
+ * before; MF_ERUN: another process writes to dir. */
+MOEFW_API int moefw_run_start(moefw_run *run, const char *dir);
+
+/* Continues the run in dir from its newest checkpoint, with the same bits as if it had never
+ * stopped. In a new handle it uses the run's own configuration; in a handle that was
+ * configured with dir, also the options set since. MF_EINPUT: no run; MF_ECHECKPOINT: no
+ * checkpoint that verifies. */
+MOEFW_API int moefw_run_resume(moefw_run *run, const char *dir);
+
+/* A batch of the caller, for language models. rows = train.batch examples, width = model.seq
+ * positions. Arrays have rows * width elements, example after example; they are read during the
+ * call only. */
+typedef struct moefw_batch {
+    size_t size;
+    int32_t rows, width;
+    const int32_t *tokens;  /* 0 .. vocab-1; any of these at padding */
+    const int32_t *targets; /* the token to predict at each position; -1: none */
+    const float *mask;      /* 1: a token, 0: padding; NULL: no padding */
+} moefw_batch;
+
+/* The result of one optimizer step. */
+typedef struct moefw_step {
+    size_t size;
+    int64_t step;           /* number of optimizer steps including this one */
+    double loss, task_loss; /* nats per token; loss includes regularizers */
+    double grad_norm, lr;
+    double tokens_per_s;
+    /* 1: the step was not taken, because a value was not finite (train.nan_policy) */
+    int skipped;
+} moefw_step;
+
+/* Takes one optimizer step, with controllers, metrics, evaluations and checkpoints when they
+ * are due. batches: train.accumulate of them, or NULL for the next ones of the run's data. ret
+ * is filled in unless NULL. MF_EUSAGE: all steps are done; MF_EINVAL: batches of another shape,
+ * or tokens outside the vocabulary (nothing was changed); MF_ELIMIT: train.time_limit is over,
+ * MF_ESIGNAL: moefw_run_ask_stop was called (in both cases the step was taken, and a checkpoint
+ * saved if there is a run directory); MF_ENONFINITE: the loss diverged. After that and any
+ * other failure the run can only be freed. */
+MOEFW_API int moefw_run_step(moefw_run *run, const moefw_batch *batches, moefw_step *ret);
+/* 1 when all steps are done. */
+MOEFW_API int moefw_run_done(const moefw_run *run);
+/* Call it after the last step: makes the last evaluation, files, pictures. A second call has
+ * no effect. */
+MOEFW_API int moefw_run_finish(moefw_run *run);
+/* Takes all remaining steps, then calls moefw_run_finish. */
+MOEFW_API int moefw_run_train(moefw_run *run);
+/* Requests that training stops after the present step; moefw_run_step then saves a checkpoint
+ * and returns MF_ESIGNAL. signal: a number for the message, not 0. The second function
+ * requests a checkpoint after that step. Any thread may call these at any time, and so may a
+ * signal handler. */
+MOEFW_API void moefw_run_ask_stop(moefw_run *run, int signal);
+MOEFW_API void moefw_run_ask_save(moefw_run *run);
+/* Saves a checkpoint into the run directory. MF_EUSAGE: there is none. */
+MOEFW_API int moefw_run_save(moefw_run *run);
+
+/* ---- metrics and evaluation ---- */
+
+/* One line of metrics.jsonl. NaN: there is no value. */
+typedef struct moefw_metrics {
+    size_t size;
+    int64_t step;
+    const char *split;      /* "train", "val", "test" */
+    double loss, task_loss; /* nats per token (for a classifier per example) */
+    double perplexity, accuracy;
+    double lr, grad_norm;
+    double floor; /* lowest loss that the data allow, if it is known */
+    double tokens_per_s;
+    int64_t tokens;   /* tokens trained on so far; for other splits: tokens evaluated */
+    const char *json; /* the whole record as one JSON object: see moefw-run(5) */
+} moefw_metrics;
+typedef void (*moefw_metrics_fn)(void *arg, const moefw_metrics *metrics);
+/* metrics is called for each record of training (train.log_every) and each evaluation; NULL: no
+ * calls. Set it before the first step. */
+MOEFW_API int moefw_run_on_metrics(moefw_run *run, moefw_metrics_fn metrics, void *arg);
+
+/* Evaluates the model on a split of the run's data, NULL: "val"; on at most `batches` batches,
+ * 0: all. ret is filled in unless NULL; its pointers are valid until the next call. A run that
+ * trains can only evaluate "val", and the evaluation is recorded as one of its own. MF_EUSAGE:
+ * there are no data. */
+MOEFW_API int moefw_run_evaluate(moefw_run *run, const char *split, int64_t batches,
+                                 moefw_metrics *ret);
+
+/* The same for one batch of the caller, with any number of examples and at most model.seq
+ * positions: the mean loss over its targets, in nats. */
+MOEFW_API int moefw_run_evaluate_batch(moefw_run *run, const moefw_batch *batch,
+                                       double *ret_loss);
+
+/* ---- reading a run ---- */
+
+typedef struct moefw_open_options {
+    size_t size;
+    int64_t step;      /* step of the weights; -1: the newest checkpoint */
+    const char *dtype; /* type of the inputs of gemms, "f32" or "bf16"; NULL: as trained */
+    int data;          /* 1: load the data too, for moefw_run_evaluate */
+    const char *path;  /* with data: evaluate on all of this file instead of the run's split */
+    int gradients;     /* 1: keep what is needed to measure gradients */
+    /* 1: weights are packed for generation; batches can then not be evaluated */
+    int generate_only;
+    int threads; /* 0: all cores, or OMP_NUM_THREADS */
+} moefw_open_options;
+#define MOEFW_OPEN_OPTIONS_INIT                                                                \
+    {                                                                                          \
+        sizeof(moefw_open_options), -1, NULL, 0, NULL, 0, 0, 0                                 \
+    }
+
+/* Opens the run in dir for reading: RUN, or RUN/best. The directory is not locked. options:
+ * NULL for the newest weights without data. In a configured handle with dir NULL: the
+ * configuration's model with its initial values. MF_EINPUT, MF_ECHECKPOINT. */
+MOEFW_API int moefw_run_open(moefw_run *run, const char *dir,
+                             const moefw_open_options *options);
+
+typedef struct moefw_info {
+    size_t size;
+    int64_t params, params_active; /* number of parameters: all; those that one token uses */
+    int64_t step, steps;           /* optimizer steps so far, and planned */
+    int32_t vocab, seq;            /* token ids are 0 .. vocab-1; longest sequence */
+    int32_t layers, moe_layers;    /* number of blocks; number of those with experts */
+    int32_t experts, top_k;        /* in each MoE layer */
+    int32_t batch, accumulate;     /* shape of the batches of moefw_run_step */
+    const char *directory;         /* NULL: none */
+} moefw_info;
+/* For a handle that trains or reads. The caller sets ret->size. */
+MOEFW_API int moefw_run_info(moefw_run *run, moefw_info *ret);
+
+/* ---- text ---- */
+
+/* Converts a text of n bytes to token ids by the run's tokenizer. Writes at most `room` of
+ * them; *ret_n: their number. MF_EUSAGE: the run has no tokenizer; MF_EINPUT: a character that
+ * it does not know. */
+MOEFW_API int moefw_run_encode(moefw_run *run, const char *text, size_t n, int32_t *tokens,
+                               size_t room, size_t *ret_n);
+/* The bytes of a token, which may be a part of a character. NULL if there are none. Valid as
+ * long as the run. */
+MOEFW_API const char *moefw_run_token_text(moefw_run *run, int32_t token, size_t *ret_n);
+
+typedef struct moefw_sampling {
+    size_t size;
+    int64_t tokens;     /* greatest number of tokens to generate */
+    double temperature; /* 0: always the likeliest token */
+    int64_t top_k;      /* draw from this many likeliest tokens; 0: from all */
+    /* draw from the likeliest tokens whose probabilities reach this sum */
+    double top_p;
+    double repeat_penalty; /* above 1: tokens of the text so far become less likely */
+    uint64_t seed;         /* the same seed gives the same text */
+    /* 1: continue after the text of the previous call, 0: begin a new text */
+    int keep;
+    /* 1: run the whole text again for each token (the first call decides) */
+    int no_cache;
+} moefw_sampling;
+#define MOEFW_SAMPLING_INIT                                                                    \
+    {                                                                                          \
+        sizeof(moefw_sampling), 200, 0.8, 40, 0.95, 1.0, 0, 0, 0                               \
+    }
+
+/* Receives a piece of text, which consists of whole characters (n may be 0), and the token that
+ * completed it; -1 with the rest at the end. A result other than 0 ends the text. */
+typedef int (*moefw_piece_fn)(void *arg, const char *text, size_t n, int32_t token);
+/* Continues a text of n bytes, or tokens. sampling: NULL for MOEFW_SAMPLING_INIT. It is no
+ * error if the callback ends the text. MF_ECONFIG: the model is a classifier; MF_EUSAGE: the
+ * prompt is empty; MF_EINPUT: a character or token that the run does not know; MF_ENONFINITE:
+ * no logit is finite. */
+MOEFW_API int moefw_run_generate(moefw_run *run, const char *prompt, size_t n,
+                                 const moefw_sampling *sampling, moefw_piece_fn piece,
+                                 void *arg);
+MOEFW_API int moefw_run_generate_tokens(moefw_run *run, const int32_t *tokens, size_t n,
+                                        const moefw_sampling *sampling, moefw_piece_fn piece,
+                                        void *arg);
+
+/* ---- routing ---- */
+
+/* How one MoE layer routes a sequence of tokens. */
+typedef struct moefw_routing {
+    size_t size;
+    int32_t layer;  /* index of the block */
+    int32_t tokens; /* T */
+    int32_t experts, top_k;
+    const int32_t *chosen; /* [T][top_k] the expert of each assignment; -1: none */
+    /* [T][top_k] after capacity: the expert that computes it; -1: dropped */
+    const int32_t *admitted;
+    const float *gate; /* [T][top_k] gate of its output; 0 if there is none */
+    const float *prob; /* [T][experts] the router's probabilities; NULL: it has none */
+} moefw_routing;
+typedef int (*moefw_routing_fn)(void *arg, const moefw_routing *layer);
+/* Runs n tokens (1 .. model.seq) as one sequence and calls layer for each MoE layer, in order.
+ * If experts choose tokens, top_k is the largest number of experts that any of these tokens
+ * has. A result other than 0 ends the loop. */
+MOEFW_API int moefw_run_routing(moefw_run *run, const int32_t *tokens, size_t n,
+                                moefw_routing_fn layer, void *arg);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

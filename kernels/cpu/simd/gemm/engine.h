@@ -1,0 +1,586 @@
+/* engine.h: the engine of gemms: packing and the micro-kernel. It is included once with
+ * ENGINE_BF16 0 (f32) and once with ENGINE_BF16 1 (pairs of bf16, if the processor
+ * multiplies those).
+ *
+ * It works on words of 32 bits: one f32, or two bf16 that are neighbours along the inner index
+ * and are multiplied and added in one instruction. One operand is on the rows side: MR of its
+ * words at a time are broadcast to vectors, from memory if they lie along the inner index. The
+ * other is on the lanes side: LANES of its words at a time, packed into panels [words][LANES].
+ * The sums of MR x LANES elements stay in registers. Normally a is on the rows side. Crossed, b
+ * is, and the result is transposed on its way to c: cheaper if b would have to be transposed
+ * for few rows.
+ */
+#ifndef MF_SIMD_GEMM_ENGINE_H
+#define MF_SIMD_GEMM_ENGINE_H
+
+#include "kernels/cpu/cache.h"
+#include "kernels/cpu/simd/gemm/prefetch.h"
+#include "kernels/cpu/simd/gemm/store.h"
+#include "kernels/cpu/simd/gemm/pack.h"
+
+#define PANEL_WORDS (KC * 512)
+#define SCRATCH(n)  __builtin_alloca_with_align((size_t)(n) * sizeof(float), 512)
+#define IN_PLACE    2                  /* up to so many row panels, lanes are not copied */
+#define FEW         8                  /* up to so many rows, sums run along vectors */
+#define MOST_DOTS   (VL == 16 ? 4 : 2) /* rows at once then */
+
+/* ---- the micro-kernel: MR x LANES elements ---- */
+
+typedef struct tile {
+    row_panel s;
+    int64_t words;
+    const float *v; /* row of LANES words every ldv */
+    int64_t ldv;
+    float *c; /* alpha sums + bias + c, the last only if add */
+    int64_t ldc, width;
+    float alpha;
+    const float *bias;
+    bool add;
+    const char *const *ahead; /* pieces to prefetch on the way, one for every PIECE_WORDS */
+    int64_t beside;           /* bytes from each to a second one, 0: none */
+} tile;
+
+/* Multiplies word u of each of mr rows with nr vectors of lanes. Four pointers and a stride
+ * reach all rows. */
+V_INLINE void run_word(int mr, int nr, bool packed, int u, const char *const s[4], int64_t rs,
+                       const float *v, vf sum[14][NR])
+{
+    const int64_t step = packed ? 4 * VL : 4, rs3 = 3 * rs;
+    vf w[NR];
+    V_UNROLL
+    for (int j = 0; j < nr; j++)
+        w[j] = v_load(v + j * VL);
+    V_UNROLL
+    for (int i = 0; i < mr; i++) {
+        vf one = word_spread(packed ? s[0] + u * step + 4 * i
+                                    : s[i / 4] + (i % 4 == 3 ? rs3 : i % 4 * rs) + u * step);
+        V_UNROLL
+        for (int j = 0; j < nr; j++)
+            sum[i][j] = word_dot(one, w[j], sum[i][j]);
+    }
+}
+
+/* Scalar additions use the ports that multiply; four words at once need a quarter of them. */
+V_INLINE void run_four(int mr, int nr, bool packed, const char *s[4], int64_t rs,
+                       const float *at, int64_t ldv, vf sum[14][NR])
+{
+    run_word(mr, nr, packed, 0, s, rs, at, sum);
+    run_word(mr, nr, packed, 1, s, rs, at + ldv, sum);
+    run_word(mr, nr, packed, 2, s, rs, at + 2 * ldv, sum);
+    run_word(mr, nr, packed, 3, s, rs, at + 3 * ldv, sum);
+    V_UNROLL
+    for (int i = 0; i < 4; i++)
+        s[i] += packed ? 16 * VL : 16;
+}
+
+V_INLINE void run_words(int mr, int nr, bool packed, int64_t count, const char *s[4],
+                        int64_t rs, const float *at, int64_t ldv, const char *const *ahead,
+                        int64_t beside, vf sum[14][NR])
+{
+    for (; count >= PIECE_WORDS; count -= PIECE_WORDS, ahead++) {
+        for (const char *line = *ahead, *end = line + PIECE; line < end;
+             line += 64, at += 4 * ldv) {
+            __builtin_prefetch(line, 0, 2);
+            __builtin_prefetch(line + beside, 0, 2);
+            run_four(mr, nr, packed, s, rs, at, ldv, sum);
+        }
+    }
+    for (; count >= 4; count -= 4, at += 4 * ldv)
+        run_four(mr, nr, packed, s, rs, at, ldv, sum);
+    for (; count > 0; count--, at += ldv) {
+        run_word(mr, nr, packed, 0, s, rs, at, sum);
+        V_UNROLL
+        for (int i = 0; i < 4; i++)
+            s[i] += packed ? 4 * VL : 4;
+    }
+}
+
+/* Writes sums to c. */
+V_INLINE void run_end(int mr, int nr, const tile *t, vf sum[14][NR])
+{
+    V_UNROLL
+    for (int i = 0; i < mr; i++) {
+        V_UNROLL
+        for (int j = 0; j < nr; j++) {
+            float *to = t->c + i * t->ldc + j * VL;
+            int64_t n = t->width - j * VL;
+            vf r = sum[i][j] * t->alpha;
+            if (n >= VL) {
+                if (t->bias != NULL) r += v_load(t->bias + j * VL);
+                if (t->add) r += v_load(to);
+                v_store(to, r);
+            } else if (n > 0) {
+                if (t->bias != NULL) r += v_load_n(t->bias + j * VL, n);
+                if (t->add) r += v_load_n(to, n);
+                v_store_n(to, r, n);
+            }
+        }
+    }
+}
+
+V_INLINE void run_tile(int mr, int nr, bool packed, const tile *t)
+{
+    const int64_t rs = t->s.rs;
+    const char *s[4] = {t->s.at, t->s.at + 4 * rs, t->s.at + 8 * rs, t->s.at + 12 * rs};
+    vf sum[14][NR];
+    V_UNROLL
+    for (int i = 0; i < mr; i++) {
+        V_UNROLL
+        for (int j = 0; j < nr; j++)
+            sum[i][j] = (vf){0};
+    }
+    run_words(mr, nr, packed, t->words, s, rs, t->v, t->ldv, t->ahead, t->beside, sum);
+    run_end(mr, nr, t, sum);
+}
+
+#define TILES_OF(mr)                                                                           \
+    static void tile_##mr##_1(const tile *t)                                                   \
+    {                                                                                          \
+        t->s.packed ? run_tile(mr, 1, true, t) : run_tile(mr, 1, false, t);                    \
+    }                                                                                          \
+    static void tile_##mr##_2(const tile *t)                                                   \
+    {                                                                                          \
+        t->s.packed ? run_tile(mr, 2, true, t) : run_tile(mr, 2, false, t);                    \
+    }
+/* clang-format off */
+TILES_OF(1) TILES_OF(2) TILES_OF(3) TILES_OF(4)
+#if MR > 4
+TILES_OF(5) TILES_OF(6)
+#endif
+#if MR > 6
+TILES_OF(7) TILES_OF(8) TILES_OF(9) TILES_OF(10) TILES_OF(11) TILES_OF(12) TILES_OF(13)
+TILES_OF(14)
+#endif
+static void (*const tiles[MR][NR])(const tile *t) = {
+#define PAIR(mr) {tile_##mr##_1, tile_##mr##_2}
+    PAIR(1), PAIR(2), PAIR(3), PAIR(4),
+#if MR > 4
+    PAIR(5), PAIR(6),
+#endif
+#if MR > 6
+    PAIR(7), PAIR(8), PAIR(9), PAIR(10), PAIR(11), PAIR(12), PAIR(13), PAIR(14)
+#endif
+};
+/* clang-format on */
+
+/* ---- a tile ---- */
+
+/* The size of equal parts that are at most `most` and multiples of `unit`. */
+static int64_t even_part(int64_t n, int64_t most, int64_t unit)
+{
+    int64_t parts = div_up(n, most);
+    return div_up(div_up(n, parts > 0 ? parts : 1), unit) * unit;
+}
+
+/* How many lanes to pack at once, so that their panels leave room for rows in the
+ * second cache. */
+static int64_t lanes_of(int64_t words)
+{
+    const int64_t fit = mf_cpu_second_cache() / 8 * 5 / (int64_t)sizeof(float);
+    const int64_t lanes = (fit < PANEL_WORDS ? fit : PANEL_WORDS) / words / LANES * LANES;
+    return lanes > LANES ? lanes : LANES;
+}
+
+/* About how many cycles m rows on the rows side take with n lanes. */
+static double cost(const gemm_side *row, const gemm_side *lane, double m, double n, double k)
+{
+    double row_panels = ceil(m / MR), mr = m / row_panels, vectors = ceil(n / VL);
+    double each = (mr + 1) * 0.5; /* a vector of sums of a row panel */
+    if (each < 2) each = 2;
+    double copy = n * (lane->along ? 0.4 : row_panels > 1 ? 0.2 : 0);
+    if (!row->along || row->index != NULL) copy += m * 0.2;
+    return k * (row_panels * vectors * each + copy);
+}
+
+/* Work on the elements of c in lanes l .. lane_end, over the inner indices p .. pend. */
+typedef struct work {
+    const gemm_tile *b;
+    const gemm_side *row, *lane;
+    bool crossed, direct, lie, there; /* there: lanes are read in place */
+    int64_t r0, r1, row_panels;       /* rows side */
+    int64_t l0, l1, lc, kc;           /* lanes; of a part, and inner indices */
+    int64_t l, lane_end, p, pend, words;
+    float *panels, *copied;
+    int64_t half; /* size of each of the two halves of `copied`, for groups of row panels */
+    /* Row panels from `copy` on are copied while those before them are multiplied. Inner
+     * indices up to `asked` are prefetched, those up to `done` are copied. */
+    int64_t copy, asked, done;
+    int64_t each;       /* pieces of `soon` that one micro-kernel call prefetches */
+    agenda soon, later; /* rows of the next row panels; lanes of the next part */
+    bool idle;          /* nothing is left of both */
+} work;
+
+static int64_t row_panel_begin(const work *w, int64_t t)
+{
+    return w->r0 + t * (w->r1 - w->r0) / w->row_panels;
+}
+
+static float *copies_of(const work *w, int64_t t)
+{
+    return w->copied + t / GROUP % 2 * w->half;
+}
+
+/* Copies row panels from w->copy on, as far as inner index p. */
+static void copy_row_panels(work *w, int64_t p)
+{
+    const int64_t first = w->copy,
+                  end = first + GROUP < w->row_panels ? first + GROUP : w->row_panels;
+    int64_t border[GROUP + 1];
+    if (p < w->pend) p -= (p - w->p) % PER_WORD;
+    if (p <= w->done) return;
+    for (int64_t t = first; t <= end; t++)
+        border[t - first] = row_panel_begin(w, t);
+    pack_row_panels(w->row, w->b->rounded, border, end - first, w->p, w->pend, w->done, p,
+                    copies_of(w, first));
+    w->done = p;
+}
+
+static row_panel row_panel_of(work *w, int64_t t)
+{
+    const bool rounded = w->b->rounded;
+    const int64_t i = row_panel_begin(w, t), mr = row_panel_begin(w, t + 1) - i;
+    if (w->lie)
+        return (row_panel){at_element(w->row, i, w->p), w->row->ld * (ENGINE_BF16 ? 2 : 4),
+                           false};
+    if (w->row->along) return copy_rows(w->row, rounded, i, (int)mr, w->p, w->pend, w->copied);
+    return (row_panel){(const char *)(copies_of(w, t) + t % GROUP * w->words * VL), 4, true};
+}
+
+/* Prefetches the lines of c for rows i .. i + mr and lanes j .. j + width. */
+V_INLINE void fetch_tile(const work *w, int64_t i, int mr, int64_t j, int64_t width)
+{
+    const gemm_tile *b = w->b;
+    const int64_t size = b->type_c == MF_CAST_F32 ? 4 : 2, step = b->ldc * size;
+    const char *at = place(b, w->crossed ? j : i, w->crossed ? i : j);
+    const int64_t bytes = (w->crossed ? mr : width) * size;
+    for (int64_t r = w->crossed ? width : mr; r > 0; r--, at += step) {
+        __builtin_prefetch(at, 1);
+        __builtin_prefetch(at + bytes - 1, 1);
+    }
+}
+
+/* Chooses what the next call prefetches: first what is needed first. */
+V_INLINE void fetch_pieces(work *w, const char **pieces)
+{
+    const int64_t most = w->words / PIECE_WORDS;
+    int64_t n = 0;
+    if (w->copy < w->row_panels &&
+        !w->row->along) { /* what the last call prefetched is there now */
+        copy_row_panels(w, w->asked);
+        w->asked = w->soon.row;
+    }
+    if (w->idle) return;
+    n += next_pieces(&w->soon, w->each < most ? w->each : most, pieces);
+    n += next_pieces(&w->later, most - n, pieces + n);
+    w->idle = n == 0;
+    for (; n < most; n++)
+        pieces[n] = (const char *)pieces; /* is in the cache anyway */
+}
+
+static void run_row_panel(work *w, int64_t t)
+{
+    const gemm_tile *b = w->b;
+    const bool first = w->p == b->k0;
+    const int64_t i = row_panel_begin(w, t);
+    const int mr = (int)(row_panel_begin(w, t + 1) - i);
+    float buffer[VL * LANES] __attribute__((aligned(64)));
+    const char *pieces[KC / PIECE_WORDS];
+    w->idle = false;
+    tile u = {.s = row_panel_of(w, t),
+              .words = w->words,
+              .c = buffer,
+              .ldc = LANES,
+              .width = LANES,
+              .alpha = 1,
+              .ahead = pieces};
+    for (int64_t j = w->l; j < w->lane_end; j += LANES) {
+        const int64_t width = w->lane_end - j < LANES ? w->lane_end - j : LANES;
+        const bool there = w->there && width == LANES;
+        u.v = there ? at_element(w->lane, w->p, j) : w->panels + (j - w->l) * w->words;
+        u.ldv = there ? w->lane->ld : LANES;
+        if (w->direct) {
+            u.c = place(b, i, j);
+            u.ldc = b->ldc;
+            u.width = width;
+            u.alpha = b->alpha;
+            u.bias = first && b->bias != NULL ? b->bias + j : NULL;
+            u.add = !first || b->beta != 0;
+        }
+        fetch_tile(w, i, mr, j, width);
+        fetch_pieces(w, pieces);
+        tiles[mr - 1][width > VL](&u);
+        if (!w->direct) put_tile(b, w->crossed, i, mr, j, width, buffer, first);
+    }
+}
+
+static void pack_panels(const work *w)
+{
+    int64_t from = w->there ? w->l + (w->lane_end - w->l) / LANES * LANES : w->l;
+    float *to = w->panels + (from - w->l) * w->words;
+    if (w->lane->along)
+        pack_along(w->lane, w->b->rounded, from, w->lane_end, w->p, w->pend, to);
+    else
+        pack_across(w->lane, w->b->rounded, from, w->lane_end, w->p, w->pend, to);
+}
+
+/* The part that begins with lane l and inner index p. */
+static void set_part(work *w, int64_t l, int64_t p)
+{
+    w->l = l;
+    w->lane_end = l + w->lc < w->l1 ? l + w->lc : w->l1;
+    w->p = p;
+    w->pend = p + w->kc < w->b->k1 ? p + w->kc : w->b->k1;
+    w->words = div_up(w->pend - p, PER_WORD);
+    w->lie = rows_lie(w->row, w->b->rounded, w->pend - p) &&
+             (w->row->ld * (ENGINE_BF16 ? 2 : 4) % 4096 != 0 || w->lane_end - l <= 2 * LANES);
+}
+
+/* A tile, at its first part. */
+static work work_of(const gemm_tile *b)
+{
+    const int64_t m = b->i1 - b->i0, n = b->j1 - b->j0, k = b->k1 - b->k0;
+    const double transposing = 0.4 * (double)m * (double)n;
+    const bool crossed =
+        cost(&b->b, &b->a, (double)n, (double)m, (double)k / PER_WORD) + transposing <
+        cost(&b->a, &b->b, (double)m, (double)n, (double)k / PER_WORD);
+    work w = {.b = b,
+              .row = crossed ? &b->b : &b->a,
+              .lane = crossed ? &b->a : &b->b,
+              .crossed = crossed,
+              .direct = !crossed && b->type_c == MF_CAST_F32,
+              .r0 = crossed ? b->j0 : b->i0,
+              .r1 = crossed ? b->j1 : b->i1,
+              .l0 = crossed ? b->i0 : b->j0,
+              .l1 = crossed ? b->i1 : b->j1,
+              .kc = PER_WORD * even_part(div_up(k, PER_WORD), KC, 1)};
+    /* copied rows are copied once for each part */
+    const bool lie =
+        rows_lie(w.row, b->rounded, PER_WORD) && w.row->ld * (ENGINE_BF16 ? 2 : 4) % 4096 != 0;
+    const int64_t most = lie ? BLOCK_LANES : lanes_of(div_up(w.kc, PER_WORD));
+    w.lc = even_part(w.l1 - w.l0, most, LANES);
+    w.row_panels = div_up(w.r1 - w.r0, MR);
+    w.there = !ENGINE_BF16 && w.row_panels <= IN_PLACE && !w.lane->along &&
+              w.lane->index == NULL && w.lane->type == MF_CAST_F32 && !b->rounded;
+    set_part(&w, w.l0, b->k0);
+    return w;
+}
+
+/* Gives the part after that of w, of the same tile or of the next; false if there is none. */
+static bool next_part(const work *w, work *ret)
+{
+    *ret = *w;
+    if (w->pend < w->b->k1)
+        set_part(ret, w->l, w->pend);
+    else if (w->lane_end < w->l1)
+        set_part(ret, w->lane_end, w->b->k0);
+    else if (w->b->next != NULL && w->b->next->k1 > w->b->next->k0)
+        *ret = work_of(w->b->next);
+    else
+        return false;
+    return true;
+}
+
+/* The end of the row panels that are copied together with row panel t. */
+static int64_t row_panels_end(const work *w, int64_t t)
+{
+    const int64_t end = t + (w->row->along ? 1 : GROUP);
+    return end < w->row_panels ? end : w->row_panels;
+}
+static agenda rows_agenda(const work *w, int64_t t)
+{
+    return agenda_of(w->row, row_panel_begin(w, t), row_panel_begin(w, row_panels_end(w, t)),
+                     w->p, w->pend);
+}
+
+static void run_part(work *w, const work *next)
+{
+    pack_panels(w);
+    w->later = (agenda){0};
+    if (next != NULL)
+        w->later = agenda_of(next->lane, next->l, next->lane_end, next->p, next->pend);
+    w->copy = 0;
+    w->done = w->p;
+    for (int64_t t = 0; t < w->row_panels;) {
+        const int64_t end = row_panels_end(w, t);
+        w->each = KC;
+        w->soon = (agenda){0};
+        if (!w->row->along) {
+            const int64_t count = (end - t) * div_up(w->lane_end - w->l, LANES);
+            copy_row_panels(w, w->pend);
+            w->copy = end;
+            w->asked = w->done = w->p;
+            w->each = div_up(w->pend - w->p, count > 1 ? count - 1 : 1);
+        }
+        if (end < w->row_panels)
+            w->soon = rows_agenda(w, end);
+        else if (next != NULL)
+            w->soon = rows_agenda(next, 0);
+        for (; t < end; t++)
+            run_row_panel(w, t);
+    }
+}
+
+/* How many words the copies of rows take. */
+static int64_t copied_of(const work *w, int64_t words)
+{
+    if (w->row->along) return MR * (words + 2 * VL); /* of one row panel */
+    return (w->row_panels > GROUP ? 2 : 1) * GROUP * VL * words;
+}
+
+/* Both copies are on the stack, of the length that this tile needs: a compiler that probes the
+ * stack touches every page of an array, and touched memory stays with the process. */
+static void __attribute__((noinline)) run_block(const gemm_tile *b)
+{
+    work w = work_of(b), next;
+    const int64_t words = div_up(w.kc, PER_WORD);
+    float *panels = SCRATCH(w.lc * words), *copied = SCRATCH(copied_of(&w, words));
+    w.half = GROUP * VL * words;
+    for (bool more = true; more; w = next) {
+        w.panels = panels;
+        w.copied = copied;
+        more = next_part(&w, &next);
+        run_part(&w, more ? &next : NULL);
+        if (more && next.b != b) break;
+    }
+}
+
+/* ---- b is packed already ---- */
+
+#include "kernels/cpu/simd/gemm/packed.h"
+
+/* ---- very few rows: sums along vectors, so that b is read once and in place ---- */
+
+#define FEW_WORDS 16384 /* of the rows of a */
+
+/* Sums [mr][nr] of copied rows of a and rows of b that lie along the inner index. */
+V_INLINE void dots(int mr, int nr, const gemm_tile *b, const float *a, int64_t rs, int64_t i,
+                   int64_t j)
+{
+    const int64_t k = b->k1 - b->k0, whole = k / (PER_WORD * VL) * VL;
+    const bool lie = rows_lie(&b->b, b->rounded, PER_WORD);
+    vf s[MOST_DOTS][4], r = {0};
+    V_UNROLL
+    for (int x = 0; x < mr; x++) {
+        V_UNROLL
+        for (int y = 0; y < nr; y++)
+            s[x][y] = (vf){0};
+    }
+    const char *row[4];
+    for (int y = 0; y < nr; y++)
+        row[y] = at_element(&b->b, j + y, b->k0);
+    int64_t q = 0;
+    for (; lie && q < whole; q += VL) {
+        vf w[4];
+        V_UNROLL
+        for (int y = 0; y < nr; y++)
+            memcpy(&w[y], row[y] + 4 * q, sizeof w[y]);
+        V_UNROLL
+        for (int x = 0; x < mr; x++) {
+            vf v = v_load(a + x * rs + q);
+            V_UNROLL
+            for (int y = 0; y < nr; y++)
+                s[x][y] = word_dot(v, w[y], s[x][y]);
+        }
+    }
+    for (int64_t p = b->k0 + q * PER_WORD; p < b->k1; p += PER_WORD * VL, q += VL) {
+        for (int y = 0; y < nr; y++) {
+            vf w = words_along(&b->b, b->rounded, j + y, p, b->k1 - p);
+            for (int x = 0; x < mr; x++)
+                s[x][y] = word_dot(v_load(a + x * rs + q), w, s[x][y]);
+        }
+    }
+    for (int x = 0; x < mr; x++) {
+        for (int y = 0; y < nr; y++)
+            r[y] = v_sum(s[x][y]);
+        put(b, i + x, j, nr, r, true);
+    }
+}
+
+static bool few_rows(const gemm_tile *b)
+{
+    const int64_t m = b->i1 - b->i0;
+    return b->rows <= FEW && b->a.along && b->b.along && b->b.index == NULL &&
+           m * (div_up(b->k1 - b->k0, PER_WORD) + 2 * VL) <= FEW_WORDS;
+}
+
+static void run_few(const gemm_tile *b)
+{
+    float a[FEW_WORDS] __attribute__((aligned(64)));
+    const int m = (int)(b->i1 - b->i0);
+    const row_panel s = copy_rows(&b->a, b->rounded, b->i0, m, b->k0, b->k1, a);
+    const int64_t rs = s.rs / 4;
+    int64_t j = b->j0;
+    for (; j + 4 <= b->j1; j += 4) {
+        int x = 0;
+        for (; x + MOST_DOTS <= m; x += MOST_DOTS)
+            dots(MOST_DOTS, 4, b, a + x * rs, rs, b->i0 + x, j);
+        if (m - x >= 2) {
+            dots(2, 4, b, a + x * rs, rs, b->i0 + x, j);
+            x += 2;
+        }
+        if (x < m) dots(1, 4, b, a + x * rs, rs, b->i0 + x, j);
+    }
+    for (; j < b->j1; j++)
+        for (int x = 0; x < m; x++)
+            dots(1, 1, b, a + x * rs, rs, b->i0 + x, j);
+}
+
+/* ---- sums in f32 of what goes into a c of bf16 ---- */
+
+#define SUMS     (320 * 512)
+#define SUM_COLS 512
+
+/* If the inner index takes several blocks, sums of a part of c wait in f32. A part is as large
+ * as the second cache allows; rows and lanes are copied again for each. */
+static void __attribute__((noinline)) run_by_sums(const gemm_tile *b)
+{
+    float sums[SUMS] __attribute__((aligned(64)));
+    const int64_t cols = even_part(b->j1 - b->j0, SUM_COLS, LANES);
+    const int64_t ld = cols + VL; /* rows of a power of two would share few sets of the cache */
+    const int64_t rows = even_part(b->i1 - b->i0, SUMS / ld, 1);
+    for (int64_t j = b->j0; j < b->j1; j += cols)
+        for (int64_t i = b->i0; i < b->i1; i += rows) {
+            gemm_tile part = *b, last = *b; /* addresses stay those of b */
+            part.i0 = i;
+            part.i1 = i + rows < b->i1 ? i + rows : b->i1;
+            part.j0 = j;
+            part.j1 = j + cols < b->j1 ? j + cols : b->j1;
+            part.c = sums;
+            part.type_c = MF_CAST_F32;
+            part.ldc = ld;
+            part.beta = 0;
+            part.bias = NULL;
+            run_block(&part);
+            last.alpha = 1;
+            for (int64_t r = part.i0; r < part.i1; r++)
+                for (int64_t col = j; col < part.j1; col += VL) {
+                    int64_t left = part.j1 - col;
+                    const float *from = sums + (r - i) * ld + col - j;
+                    put(&last, r, col, left, left < VL ? v_load_n(from, left) : v_load(from),
+                        true);
+                }
+        }
+}
+
+static void no_sums(const gemm_tile *b)
+{
+    for (int64_t i = b->i0; i < b->i1; i++)
+        for (int64_t j = b->j0; j < b->j1; j += VL)
+            put(b, i, j, b->j1 - j, (vf){0}, true);
+}
+
+static void gemm_tile_run(const gemm_tile *b)
+{
+    if (b->k1 <= b->k0)
+        no_sums(b);
+    else if (b->b.packed)
+        run_panels(b);
+    else if (few_rows(b))
+        run_few(b);
+    else if (b->type_c != MF_CAST_F32 && b->k1 - b->k0 > PER_WORD * KC)
+        run_by_sums(b);
+    else
+        run_block(b);
+}
+
+#endif

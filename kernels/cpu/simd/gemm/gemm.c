@@ -1,0 +1,232 @@
+/* gemm.c: cuts gemms into tiles, by their shapes and by how many threads share them. A tile is
+ * one block of c, or a share of the rows or columns of every group, so tiles are equal however
+ * unequal the groups are. Tiling does not change results (tile.h); libraries do not promise
+ * that, so their tiles depend on shapes alone.
+ */
+#include "kernels/cpu/library.h"
+#include "kernels/cpu/simd/gemm/tile.h"
+#include "kernels/cpu/simd/vec.h"
+
+#define UNIT      32    /* the columns of a tile are a multiple of it */
+#define GOOD_ROWS 64    /* a tile has at least so many */
+#define FEW_ROWS  16    /* up to so many, reading b takes the time */
+#define READ      65536 /* elements of b in a tile then */
+#define MAX_READS 64    /* tiles then, at most */
+#define UNKNOWN   8     /* threads, if their number is not known */
+
+/* Cycles (measured). */
+#define COPY   0.4   /* to copy an element, twice through the second cache */
+#define TURN   0.5   /* more, to transpose it */
+#define BEGIN  2000  /* to begin a tile */
+#define SPREAD 16000 /* to wake threads */
+
+typedef struct cut {
+    const mf_gemm *p;
+    int64_t parts;
+    int64_t down, across, bm, bn; /* tiles and their sides */
+    int64_t tiles;
+    bool bf16; /* operands are or become bf16 */
+} cut;
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static int64_t div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* The cycles that a tile of m x n elements of c takes, in so many groups. Its columns of b are
+ * copied; its rows of a are read, or copied, once for each set of columns that the engine takes
+ * at once. */
+static double cycles_of(const mf_gemm *p, bool copied, double m, double n, double parts)
+{
+    const double lanes = copied ? MF_SIMD(gemm_lanes)(p->k) : BLOCK_LANES;
+    const double each = copied ? COPY : n < BLOCK_LANES ? 0.15 : 0.05;
+    const double b = n * (p->b.trans ? COPY + TURN : COPY);
+    return (double)p->k * (m * n / 32 * 1.05 + m * ceil(n / lanes) * each + b * parts) + BEGIN;
+}
+
+/* Chooses the tiles with which all threads finish first, if each takes the same number of them.
+ * By BATCH every group has its own tiles; by ROWS a tile belongs to all groups that its share
+ * of the rows touches. */
+static void cut_sides(cut *c, int64_t threads)
+{
+    static const uint8_t ways[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+    const mf_gemm *p = c->p;
+    const bool copied =
+        p->b.packed ? false : p->a.trans || p->a.row != NULL || c->bf16 || p->a.ld % 1024 == 0;
+    const int64_t count = p->by == MF_BY_BATCH ? c->parts : 1;
+    double best = 0;
+    for (int d = 0; d < (int)sizeof ways && (d == 0 || p->m / ways[d] >= GOOD_ROWS); d++) {
+        if (p->b.packed && d > 0 && p->n / UNIT >= threads) break; /* no weight is read twice */
+        for (int a = 0; a < (int)sizeof ways && (a == 0 || p->n / ways[a] >= UNIT); a++) {
+            const int64_t down = ways[d], across = ways[a], tiles = down * across * count;
+            if (down * across > 1 && tiles > 4 * threads) break;
+            const double m = ceil((double)p->m / (double)down),
+                         n = ceil((double)p->n / (double)across);
+            const double parts =
+                p->by == MF_BY_ROWS ? ceil((double)c->parts / (double)down) : 1;
+            const double cycles =
+                (double)div_up(tiles, threads) * cycles_of(p, copied, m, n, parts) +
+                (tiles > 1 ? SPREAD : 0);
+            if (best != 0 && cycles >= best) continue;
+            best = cycles;
+            c->down = down;
+            c->across = across;
+        }
+    }
+}
+
+static void cut_up(cut *c, int threads)
+{
+    const mf_gemm *p = c->p;
+    const int64_t reads =
+        p->n * p->k / READ * (p->by == MF_BY_ROWS ? min64(c->parts, p->m) : 1);
+    if (p->by != MF_BY_INNER && (p->by == MF_BY_ROWS ? p->m / c->parts : p->m) <= FEW_ROWS) {
+        c->down = 1;
+        c->across = min64(min64(reads, MAX_READS), p->n / UNIT);
+        if (c->across < 1) c->across = 1;
+    } else {
+        cut_sides(c, threads > 0 ? threads : UNKNOWN);
+    }
+    c->bn = div_up(div_up(p->n, c->across), UNIT) * UNIT;
+    c->across = div_up(p->n, c->bn);
+    c->bm = div_up(p->m, c->down);
+    c->tiles = (p->by == MF_BY_BATCH ? c->parts : 1) * c->down * c->across;
+}
+
+static const void *step(mf_cast_type type, const void *from, int64_t elements)
+{
+    return (const char *)from + elements * (type == MF_CAST_F32 ? 4 : 2);
+}
+
+static gemm_tile block_of(const cut *c, int64_t part, int64_t i0, int64_t i1, int64_t j0,
+                          int64_t j1)
+{
+    const mf_gemm *p = c->p;
+    gemm_tile b = {.a = {p->a.data, p->a.type, p->a.ld, !p->a.trans, p->a.row,
+                         p->a.trans ? p->m : p->k, false},
+                   .b = {p->b.data, p->b.type, p->b.ld, p->b.trans, p->b.row,
+                         p->b.trans ? p->k : p->n, p->b.packed},
+                   .i0 = i0,
+                   .i1 = i1,
+                   .j0 = j0,
+                   .j1 = j1,
+                   .k1 = p->k,
+                   .rows = p->m,
+                   .cols = p->n,
+                   .type_c = p->c.type,
+                   .ldc = p->c.ld,
+                   .alpha = p->alpha,
+                   .beta = p->beta,
+                   .rounded = c->bf16};
+    int64_t at = i0 * p->c.ld + j0;
+    if (p->by == MF_BY_BATCH) b.a.at = step(p->a.type, p->a.data, part * p->a.step);
+    if (p->by != MF_BY_INNER) {
+        b.b.at = step(p->b.type, p->b.data, part * p->b.step);
+        b.bias = p->bias != NULL ? p->bias + part * p->step_bias : NULL;
+        if (p->by == MF_BY_ROWS) b.rows = p->offset[part + 1] - p->offset[part];
+    } else {
+        b.k0 = p->offset[part];
+        b.k1 = p->offset[part + 1];
+    }
+    if (p->by != MF_BY_ROWS) at += part * p->c.step;
+    b.c = (char *)p->c.data + at * (p->c.type == MF_CAST_F32 ? 4 : 2);
+    return b;
+}
+
+static void zero_rows(const mf_gemm *p, int64_t i0, int64_t j0, int64_t j1)
+{
+    const size_t size = p->c.type == MF_CAST_F32 ? 4 : 2;
+    for (int64_t i = i0; i < p->m; i++)
+        memset((char *)p->c.data + (size_t)(i * p->c.ld + j0) * size, 0,
+               (size_t)(j1 - j0) * size);
+}
+
+/* Where share `s` of the rows begins: after equal shares, or at the border of a group that is
+ * near, so that no group is left with a few rows. */
+static int64_t share(const cut *c, int64_t s, int64_t *ret_group)
+{
+    const int32_t *offset = c->p->offset;
+    int64_t used = offset[c->parts], each = div_up(used, c->down), e = 0;
+    int64_t at = min64(s * each, used);
+    while (e < c->parts && offset[e + 1] <= at)
+        e++;
+    if (e < c->parts && at - offset[e] <= each / 16)
+        at = offset[e];
+    else if (e < c->parts && offset[e + 1] - at <= each / 16)
+        at = offset[++e];
+    *ret_group = e;
+    return at;
+}
+
+/* A walk through the blocks of a tile. */
+typedef struct walk {
+    int64_t part; /* of the next block; of ROWS the group of row i */
+    int64_t i, i1, j0, j1;
+} walk;
+
+static walk walk_of(const cut *c, int64_t t)
+{
+    const mf_gemm *p = c->p;
+    const int64_t down = t % c->down, across = t / c->down % c->across;
+    walk w = {.part = t / c->down / c->across, /* 0 but for BATCH */
+              .i = down * c->bm,
+              .j0 = across * c->bn};
+    w.i1 = min64(w.i + c->bm, p->m);
+    w.j1 = min64(w.j0 + c->bn, p->n);
+    if (p->by == MF_BY_ROWS) {
+        int64_t next;
+        w.i1 = share(c, down + 1, &next);
+        w.i = share(c, down, &w.part);
+    }
+    return w;
+}
+
+/* Gives the next block; false if there is none. */
+static bool next_block(const cut *c, walk *w, gemm_tile *ret)
+{
+    const mf_gemm *p = c->p;
+    int64_t i = w->i, end = w->i1;
+    if (p->by == MF_BY_ROWS) {
+        while (i < w->i1 && p->offset[w->part + 1] <= i)
+            w->part++;
+        if (i >= w->i1) return false;
+        w->i = end = min64(p->offset[w->part + 1], w->i1);
+    } else if (w->part >= c->parts) {
+        return false;
+    }
+    *ret = block_of(c, w->part, i, end, w->j0, w->j1);
+    if (p->by != MF_BY_ROWS) w->part += p->by == MF_BY_INNER ? 1 : c->parts;
+    return true;
+}
+
+static void tile(void *arg, int64_t t)
+{
+    const cut *c = arg;
+    walk w = walk_of(c, t), behind = w;
+    gemm_tile two[2];
+    bool more = next_block(c, &w, &two[0]);
+    if (t + 1 < c->tiles) behind = walk_of(c, t + 1);
+    for (int at = 0; more; at ^= 1) {
+        more = next_block(c, &w, &two[at ^ 1]);
+        if (more || (t + 1 < c->tiles && next_block(c, &behind, &two[at ^ 1])))
+            two[at].next = &two[at ^ 1];
+        MF_SIMD(gemm_tile)(&two[at]);
+    }
+    if (c->p->by == MF_BY_ROWS && t % c->down == c->down - 1) zero_rows(c->p, w.i1, w.j0, w.j1);
+}
+
+void MF_SIMD(gemm)(const mf_kctx *x, const mf_gemm *p)
+{
+    if (mf_kctx_failed(x)) return;
+    cut c = {.p = p,
+             .parts = p->groups > 0 ? p->groups : 1,
+             .bf16 = p->as_bf16 || p->a.type == MF_CAST_BF16 || p->b.type == MF_CAST_BF16};
+    if (p->m <= 0 || p->n <= 0) return;
+    cut_up(&c, mf_library_chosen(VL > 4) != NULL ? 0 : x->threads);
+    mf_library_one_thread();
+    x->parallel(c.tiles, tile, &c);
+}

@@ -1,0 +1,24 @@
+/* multiply.c: the rate at which registers multiply and add, for benchmarks: what no gemm can
+ * exceed on this processor.
+ */
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/vec.h"
+
+#define CHAINS 12 /* more than the latency times the units that multiply */
+
+double MF_SIMD(multiply)(int64_t rounds)
+{
+    vf sum[CHAINS], factor = v_set(0.999f), term = v_set(0.001f);
+    for (int i = 0; i < CHAINS; i++)
+        sum[i] = v_set((float)i);
+    for (int64_t r = 0; r < rounds; r++) {
+        V_UNROLL
+        for (int i = 0; i < CHAINS; i++)
+            sum[i] = v_fma(sum[i], factor, term);
+    }
+    vf all = {0};
+    for (int i = 0; i < CHAINS; i++)
+        all += sum[i];
+    const double operations = 2.0 * CHAINS * VL * (double)rounds;
+    return v_sum(all) >= 0 ? operations : 0; /* always: the sums are used */
+}

@@ -1,0 +1,53 @@
+/* pack_weights.c: packs weights into the panels that packed.h reads, in place: the LANES rows
+ * of a panel use the bytes that the panel needs.
+ */
+#define ENGINE_BF16 0
+#include "kernels/cpu/library.h"
+#include "kernels/cpu/simd/gemm/pack.h"
+
+#define MOST_WORDS 8192 /* of the inner index */
+
+typedef struct packing {
+    int64_t n, words;
+    float *w;
+} packing;
+
+static void pack_tile(void *arg, int64_t t)
+{
+    const packing *p = arg;
+    const int64_t panels = div_up(p->n, LANES), j = t % panels * LANES;
+    const int64_t width = p->n - j < LANES ? p->n - j : LANES;
+    float panel[MOST_WORDS * LANES] __attribute__((aligned(64)));
+    float *w = p->w + (t / panels * p->n + j) * p->words;
+    const gemm_side s = {w, MF_CAST_F32, p->words, true, NULL, p->words, false};
+    pack_along(&s, false, 0, width, 0, p->words, panel);
+    for (int64_t q = 0; q < p->words; q++)
+        memcpy(w + q * width, panel + q * LANES, (size_t)width * sizeof *w);
+}
+
+static bool has_pairs(void)
+{
+#if defined(MF_HAVE_AVX512BF16)
+    return __builtin_cpu_supports("avx512bf16") && MF_SIMD(gemm_amx) == NULL;
+#else
+    return false;
+#endif
+}
+
+bool MF_SIMD(can_pack)(int type, int64_t n, int64_t k)
+{
+    const int64_t per = type == MF_CAST_F32 ? 1 : 2;
+    if (mf_library_chosen(VL > 4) != NULL || n <= 0 || n % VL != 0 || k <= 0 ||
+        k / per > MOST_WORDS)
+        return false;
+    /* The engine of f32 converts whole pairs, a block of the inner index at a time. */
+    return per == 1 || (has_pairs() && k % 2 == 0 && div_up(k, div_up(k, KC)) % 2 == 0);
+}
+
+void MF_SIMD(pack_weights)(const mf_kctx *x, int type, int64_t parts, int64_t n, int64_t k,
+                           void *w)
+{
+    const packing p = {n, k / (type == MF_CAST_F32 ? 1 : 2), w};
+    if (MF_SIMD(can_pack)(type, n, k))
+        x->parallel(parts * div_up(n, LANES), pack_tile, (void *)&p);
+}

@@ -1,0 +1,192 @@
+/* linear_cross_entropy.c: head and loss in one, so that the matrix of logits never exists.
+ *
+ * Rows go through in chunks, cut by shapes alone: logits, their loss, its gradient over them in
+ * place, and three gemms. Rows with target < 0 are skipped before the gemms.
+ */
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/vec.h"
+
+/* Work memory, laid out in the one block that the caller gives. */
+typedef struct scratch {
+    int64_t chunk;
+    float *logits;            /* [chunk,V] */
+    void *x, *dx;             /* [chunk,d] rows that do not lie side by side */
+    float *db;                /* [V] of one chunk */
+    float *row, *lse, *share; /* [chunk] */
+    int32_t *target;          /* [chunk] */
+    int32_t *list;            /* [N] rows with a target */
+    void *sum;                /* of sum3 */
+} scratch;
+
+typedef struct head {
+    const mf_kctx *x;
+    const mf_linear_cross_entropy_args *p;
+    int64_t row_bytes; /* of x and dx */
+    scratch s;
+    int64_t counted; /* rows with a target */
+    double weights;  /* their sum */
+    double total;    /* of weighted losses */
+} head;
+
+static void *take(char **at, int64_t bytes)
+{
+    void *block = *at;
+    *at += mf_align64(bytes);
+    return block;
+}
+
+static void lay_out(head *h)
+{
+    const mf_linear_cross_entropy_args *p = h->p;
+    scratch *s = &h->s;
+    char *at = p->work;
+    s->chunk = mf_linear_cross_entropy_chunk(p->rows, p->vocab);
+    s->logits = take(&at, s->chunk * p->vocab * 4);
+    s->x = take(&at, s->chunk * h->row_bytes);
+    s->row = take(&at, s->chunk * 4);
+    s->lse = take(&at, s->chunk * 4);
+    s->share = take(&at, s->chunk * 4);
+    s->target = take(&at, s->chunk * 4);
+    s->list = take(&at, p->rows * 4);
+    if (p->dx) s->dx = take(&at, s->chunk * h->row_bytes);
+    if (!p->dbias) return;
+    s->db = take(&at, p->vocab * 4);
+    s->sum = take(&at, (int64_t)mf_sum3_work(1, s->chunk, p->vocab));
+}
+
+static double weight_of(const mf_linear_cross_entropy_args *p, int64_t row)
+{
+    return p->weight ? (double)p->weight[row] : 1.0;
+}
+
+/* Rows that count, in order. */
+static void list_rows(head *h)
+{
+    const mf_linear_cross_entropy_args *p = h->p;
+    for (int64_t i = 0; i < p->rows; i++) {
+        if (p->target[i] < 0) continue;
+        h->s.list[h->counted++] = (int32_t)i;
+        h->weights += weight_of(p, i);
+    }
+}
+
+static void clear(void *out, int64_t bytes)
+{
+    if (out) memset(out, 0, (size_t)bytes);
+}
+
+/* Losses of the chunk's rows; if `over` its logits become the gradient of the loss to them. */
+static void make_losses(head *h, const int32_t *list, int64_t n, bool over)
+{
+    const mf_linear_cross_entropy_args *p = h->p;
+    scratch *s = &h->s;
+    float mean;
+    for (int64_t i = 0; i < n; i++) {
+        s->target[i] = p->target[list[i]];
+        s->share[i] = h->weights != 0 ? (float)(weight_of(p, list[i]) / h->weights) : 0;
+    }
+    if (over)
+        MF_SIMD(cross_entropy_over)(h->x, n, p->vocab, s->logits, s->target, s->share, s->row);
+    else
+        MF_SIMD(cross_entropy)
+    (h->x, n, p->vocab, s->logits, s->target, NULL, &mean, s->row, s->lse);
+}
+
+/* ---- its gemms ---- */
+
+static void make_logits(const head *h, const void *x, int64_t n)
+{
+    const mf_linear_cross_entropy_args *p = h->p;
+    const mf_gemm g = {.m = n,
+                       .n = p->vocab,
+                       .k = p->d,
+                       .a = {.data = x, .type = p->type, .ld = p->d},
+                       .b = {.data = p->w, .type = p->type, .trans = true, .ld = p->d},
+                       .c = {.data = h->s.logits, .ld = p->vocab},
+                       .alpha = 1,
+                       .bias = p->bias};
+    MF_SIMD(gemm)(h->x, &g);
+}
+
+static void add_dw(const head *h, const void *x, int64_t n, float beta)
+{
+    const mf_linear_cross_entropy_args *p = h->p;
+    const mf_gemm g = {.m = p->vocab,
+                       .n = p->d,
+                       .k = n,
+                       .a = {.data = h->s.logits, .trans = true, .ld = p->vocab},
+                       .b = {.data = x, .type = p->type, .ld = p->d},
+                       .c = {.data = p->dw, .ld = p->d},
+                       .alpha = 1,
+                       .beta = beta};
+    MF_SIMD(gemm)(h->x, &g);
+}
+
+static void make_dx(const head *h, int64_t n, void *dx)
+{
+    const mf_linear_cross_entropy_args *p = h->p;
+    const mf_gemm g = {.m = n,
+                       .n = p->d,
+                       .k = p->vocab,
+                       .a = {.data = h->s.logits, .ld = p->vocab},
+                       .b = {.data = p->w, .type = p->type, .ld = p->d},
+                       .c = {.data = dx, .type = p->type, .ld = p->d},
+                       .alpha = 1};
+    MF_SIMD(gemm)(h->x, &g);
+}
+
+static void add_weight_gradients(const head *h, const void *x, int64_t n, bool first)
+{
+    const mf_linear_cross_entropy_args *p = h->p;
+    const scratch *s = &h->s;
+    if (p->dw) add_dw(h, x, n, first ? 0.0f : 1.0f);
+    if (!p->dbias) return;
+    MF_SIMD(sum3)(h->x, 1, n, p->vocab, 1, s->logits, first ? p->dbias : s->db, s->sum);
+    if (!first) v_add_to(p->vocab, s->db, p->dbias);
+}
+
+static void set_dx(const head *h, const int32_t *list, int64_t n, bool together)
+{
+    const size_t bytes = (size_t)h->row_bytes;
+    char *dx = h->p->dx, *to = together ? dx + (size_t)list[0] * bytes : h->s.dx;
+    make_dx(h, n, to);
+    for (int64_t i = 0; i < n && !together; i++)
+        memcpy(dx + (size_t)list[i] * bytes, to + (size_t)i * bytes, bytes);
+}
+
+static void run_chunk(head *h, const int32_t *list, int64_t n, bool first)
+{
+    const mf_linear_cross_entropy_args *p = h->p;
+    scratch *s = &h->s;
+    const bool together = list[n - 1] - list[0] == n - 1, over = p->dx || p->dw || p->dbias;
+    const void *x = together ? (const char *)p->x + list[0] * h->row_bytes : s->x;
+    if (!together) MF_SIMD(gather_rows)(h->x, (int)p->type, n, p->d, p->x, list, s->x);
+    make_logits(h, x, n);
+    make_losses(h, list, n, over);
+    for (int64_t i = 0; i < n; i++) {
+        h->total += weight_of(p, list[i]) * (double)s->row[i];
+        if (p->row_loss) p->row_loss[list[i]] = s->row[i];
+    }
+    if (!over) return;
+    add_weight_gradients(h, x, n, first);
+    if (p->dx) set_dx(h, list, n, together);
+}
+
+void MF_SIMD(linear_cross_entropy)(const mf_kctx *x, const mf_linear_cross_entropy_args *p)
+{
+    head h = {.x = x, .p = p, .row_bytes = p->d * mf_cast_size((int)p->type)};
+    if (mf_kctx_failed(x)) return;
+    lay_out(&h);
+    list_rows(&h);
+    clear(p->row_loss, p->rows * 4);
+    if (h.counted < p->rows) clear(p->dx, p->rows * h.row_bytes);
+    if (h.counted == 0) {
+        clear(p->dw, p->vocab * p->d * 4);
+        clear(p->dbias, p->vocab * 4);
+    }
+    for (int64_t at = 0; at < h.counted; at += h.s.chunk) {
+        const int64_t left = h.counted - at;
+        run_chunk(&h, h.s.list + at, left < h.s.chunk ? left : h.s.chunk, at == 0);
+    }
+    p->loss[0] = h.weights != 0 ? (float)(h.total / h.weights) : 0;
+}

@@ -1,0 +1,76 @@
+/* film: scale and shift of what an expert puts out, made from the token (FiLM: Perez et al.
+ * 2018, eq. 2; on experts: TAGAT).
+ *
+ *     [gamma - a, beta] = W x + b        x: the expert's input, W [2d,d], b [2d]
+ *     y' = gamma * y + beta
+ *
+ * a = 1 (around = one): weights that are near zero leave y nearly as it is; a = 0: gamma begins
+ * around 0, as printed. One W and b for each expert, or one for all. Parameters: (d + 1)
+ * 2d each. */
+#include <moefw/moefw.h>
+#include <math.h>
+
+enum { PER_EXPERT, SHARED };
+enum { ONE, ZERO };
+static const char *const modes[] = {"per_expert", "shared", NULL};
+static const char *const arounds[] = {"one", "zero", NULL};
+
+typedef struct {
+    int64_t mode, around;
+} conf;
+typedef struct {
+    conf conf;
+} state;
+
+static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
+{
+    state *s = self;
+    s->conf = *(const conf *)conf_;
+    const bool shared = s->conf.mode == SHARED;
+    const int64_t d = dims->dim, E = dims->experts;
+    const uint32_t split = shared ? 0u : MF_PARAM_BY_EXPERT;
+    const mf_init weight = dims->normal_start
+                               ? mf_init_of(MF_INIT_NORMAL, dims->start_std, split)
+                               : mf_init_of(MF_INIT_KAIMING, 1, split);
+    const mf_init bias = mf_init_of(dims->normal_start ? MF_INIT_ZERO : MF_INIT_UNIFORM,
+                                    1 / sqrt((double)d), split | MF_PARAM_NO_DECAY);
+    int rc =
+        mf->param(ctx, "weight", shared ? mf_shape2(2 * d, d) : mf_shape3(E, 2 * d, d), weight);
+    if (rc == MF_OK)
+        rc = mf->param(ctx, "bias", shared ? mf_shape1(2 * d) : mf_shape2(E, 2 * d), bias);
+    return rc;
+}
+
+static int apply(void *self, mf_ctx *ctx, mf_graph *g, const mf_adapter_in *in,
+                 mf_tensor **ret_y)
+{
+    const state *s = self;
+    mf_tensor *w = mf->use(ctx, g, "weight"), *b = mf->use(ctx, g, "bias");
+    mf_tensor *both = s->conf.mode == SHARED ? mf_linear(g, in->x, w, b)
+                                             : mf_grouped_linear(g, in->x, w, in->offset, b);
+    const int64_t d = mf->shape(in->y).dim[1];
+    mf_tensor *gamma = mf_affine(g, mf_slice(g, both, 1, 0, d), 1, s->conf.around == ONE),
+              *beta = mf_slice(g, both, 1, d, d);
+    *ret_y = mf_add(g, mf_mul(g, in->y, gamma), beta);
+    return mf->status(g);
+}
+
+static const mf_option options[] = {
+    MF_OPTION_ENUM(conf, mode, "per_expert", modes,
+                   "weights of its own for each expert, or one for all"),
+    MF_OPTION_ENUM(conf, around, "one", arounds,
+                   "what is added to the scales that the weights make: 1, so that they begin "
+                   "near it, or 0"),
+    MF_END_OPTIONS,
+};
+
+static const mf_adapter vtable = {.size = sizeof(mf_adapter),
+                                  .init = init,
+                                  .apply = apply,
+                                  .points = MF_POINT_BIT(MF_AT_EXPERT_OUT),
+                                  .at = "expert_out"};
+
+MF_EXPORT_PLUGIN =
+    MF_PLUGIN_INIT(MF_ADAPTER, mf_adapter, "film", "1.0", "MIT",
+                   "scale and shift of what experts put out, made from the token", options,
+                   conf, state, &vtable);

@@ -1,4 +1,0 @@
-/* A failed assertion in init. */
-#include <stdlib.h>
-#define BEFORE abort();
-#include "bad.h"

@@ -1,3 +1,0 @@
-/* An option whose field lies outside conf. */
-#define OPTIONS {"far", "far away", "1", MF_OPT_INT, 0, 4096, 0, 10, NULL},
-#include "bad.h"

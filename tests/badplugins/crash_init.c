@@ -1,3 +1,0 @@
-/* A null pointer in init. */
-#define BEFORE *(volatile int *)8 = 1;
-#include "bad.h"

@@ -1,4 +1,0 @@
-/* Ends the program from init. */
-#include <stdlib.h>
-#define BEFORE exit(3);
-#include "bad.h"

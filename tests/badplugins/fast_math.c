@@ -1,2 +1,0 @@
-/* To be built with -Ofast: its start-up code changes arithmetic in the whole process. */
-#include "bad.h"

@@ -1,5 +1,0 @@
-/* Changes the working folder of the program. */
-int chdir(const char *);
-#define BEFORE                                                                                 \
-    if (chdir("/") != 0) return MF_EIO;
-#include "bad.h"

@@ -1,0 +1,4 @@
+/* An assertion fails in init. */
+#include <stdlib.h>
+#define BEFORE abort();
+#include "../bad.h"

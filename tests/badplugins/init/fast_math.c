@@ -1,0 +1,2 @@
+/* Built with -Ofast: its start-up code changes arithmetic in the whole process. */
+#include "../bad.h"

@@ -1,0 +1,5 @@
+/* Never returns from init. */
+#define BEFORE                                                                                 \
+    for (volatile int i = 0;; i = 0)                                                           \
+        (void)i;
+#include "../bad.h"

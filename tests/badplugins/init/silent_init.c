@@ -1,0 +1,6 @@
+/* Fails without setting a message. */
+#define BEFORE                                                                                 \
+    (void)ctx;                                                                                 \
+    (void)dims;                                                                                \
+    if (dims->experts > 0) return MF_ECONFIG;
+#include "../bad.h"

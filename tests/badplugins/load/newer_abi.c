@@ -1,0 +1,3 @@
+/* Built for a later ABI. */
+#define ABI 2
+#include "../bad.h"

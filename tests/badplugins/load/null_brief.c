@@ -1,0 +1,3 @@
+/* The description is missing. */
+#define BRIEF NULL
+#include "../bad.h"

@@ -1,0 +1,3 @@
+/* The function route is missing. */
+#define ROUTE NULL
+#include "../bad.h"

@@ -1,0 +1,3 @@
+/* The function init is missing. */
+#define INIT NULL
+#include "../bad.h"

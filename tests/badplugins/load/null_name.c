@@ -1,0 +1,3 @@
+/* The name is missing. */
+#define NAME NULL
+#include "../bad.h"

@@ -1,0 +1,3 @@
+/* No slot for the host table. */
+#define SLOT NULL
+#include "../bad.h"

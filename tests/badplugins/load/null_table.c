@@ -1,0 +1,3 @@
+/* The function table is missing. */
+#define VTABLE NULL
+#include "../bad.h"

@@ -1,0 +1,3 @@
+/* Built for an earlier ABI. */
+#define ABI 0
+#include "../bad.h"

@@ -1,0 +1,3 @@
+/* Options shorter than in any version. */
+#define OPTION_SIZE 16
+#include "../bad.h"

@@ -1,0 +1,3 @@
+/* A kind that does not exist. */
+#define KIND 9
+#include "../bad.h"

@@ -1,0 +1,3 @@
+/* The magic number is wrong. */
+#define MAGIC 0x12345678u
+#include "../bad.h"

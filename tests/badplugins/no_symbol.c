@@ -1,3 +1,0 @@
-/* A shared object that is no plugin. */
-#define NO_DESCRIPTOR
-#include "bad.h"

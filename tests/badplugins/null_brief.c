@@ -1,3 +1,0 @@
-/* No description. */
-#define BRIEF NULL
-#include "bad.h"

@@ -1,3 +1,0 @@
-/* No route. */
-#define ROUTE NULL
-#include "bad.h"

@@ -1,3 +1,0 @@
-/* No init. */
-#define INIT NULL
-#include "bad.h"

@@ -1,3 +1,0 @@
-/* No name. */
-#define NAME NULL
-#include "bad.h"

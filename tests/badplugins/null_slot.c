@@ -1,3 +1,0 @@
-/* Nowhere to put the host table. */
-#define SLOT NULL
-#include "bad.h"

@@ -1,3 +1,0 @@
-/* No function table. */
-#define VTABLE NULL
-#include "bad.h"

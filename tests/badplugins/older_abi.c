@@ -1,3 +1,0 @@
-/* Built for an ABI before this one. */
-#define ABI 0
-#include "bad.h"

@@ -1,0 +1,19 @@
+/* A controller that changes an option that does not exist. */
+#include <moefw/moefw.h>
+
+static int init(void *self, mf_ctx *ctx, const void *c, const mf_dims *dims)
+{
+    (void)self, (void)ctx, (void)c, (void)dims;
+    return MF_OK;
+}
+
+static int on_step(void *self, mf_ctx *ctx, const mf_step *step)
+{
+    (void)self, (void)step;
+    return mf->set_live(ctx, "router.temprature", 1, "a slip of the pen");
+}
+
+static const mf_option options[] = {MF_END_OPTIONS};
+static const mf_controller vtable = {sizeof(mf_controller), 0, init, NULL, on_step};
+MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_CONTROLLER, mf_controller, "bad_live", "1", "MIT",
+                                  "spoiled on purpose", options, char, char, &vtable);

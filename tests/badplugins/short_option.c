@@ -1,3 +1,0 @@
-/* Options that are shorter than any were. */
-#define OPTION_SIZE 16
-#include "bad.h"

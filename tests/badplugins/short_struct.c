@@ -1,3 +1,0 @@
-/* A descriptor that says it is shorter than any was. */
-#define SIZE 40
-#include "bad.h"

@@ -1,6 +1,0 @@
-/* Fails without giving a reason. */
-#define BEFORE                                                                                 \
-    (void)ctx;                                                                                 \
-    (void)dims;                                                                                \
-    if (dims->experts > 0) return MF_ECONFIG;
-#include "bad.h"

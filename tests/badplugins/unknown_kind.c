@@ -1,3 +1,0 @@
-/* A kind that does not exist. */
-#define KIND 9
-#include "bad.h"

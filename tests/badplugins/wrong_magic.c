@@ -1,3 +1,0 @@
-/* Another magic number. */
-#define MAGIC 0x12345678u
-#include "bad.h"

@@ -1,0 +1,15 @@
+#!/bin/sh
+# folders.sh: a folder holds what one look takes in: at most 30 files. Seeds of fuzz targets, recorded
+# results and a release's headers are data and do not count.
+. "$(dirname "$0")/lib.sh"
+
+# Folders that are still being divided.
+pending=''
+
+folders=$(sources core kernels plugins include etc share man tests bench -- '*' |
+    grep -vE '^tests/(abi01|bits|fuzz/corpus|golden)/|^bench/results/' | sed 's,/[^/]*$,,' | uniq -c)
+report "there are folders to look at" "$([ -n "$folders" ] || echo "no folder found")"
+report "no folder holds over 30 files" "$(echo "$folders" | awk -v pending="$pending" '
+    $1 > 30 && index(" " pending " ", " " $2 " ") == 0 { print $2 ": " $1 " files" }')"
+report "every pending folder exists" "$(for place in $pending; do [ -d "$srcdir/$place" ] || echo "$place"; done)"
+done_testing

@@ -1,0 +1,117 @@
+/* paths: where the program finds its own files. The test copies itself into other folders and
+ * runs the copy; with the first argument "ask" it prints the folders that it finds there. */
+#include "check_main.h"
+
+#include "base/file/paths.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static char scratch[] = "/tmp/check_place.XXXXXX";
+
+static void run(const char *command, char *out, size_t size)
+{
+    FILE *p = popen(command, "r");
+    ck_assert_ptr_nonnull(p);
+    size_t n = fread(out, 1, size - 1, p);
+    out[n] = '\0';
+    ck_assert_int_eq(pclose(p), 0);
+}
+
+/* Copies this program to scratch + folder and returns what the copy prints. */
+static const char *ask(const char *folder, const char *marker)
+{
+    static char answer[8192];
+    char command[4096];
+    ck_assert_int_lt(snprintf(command, sizeof command,
+                              "d=%s'%s' && mkdir -p \"$d\" && cp '%s' \"$d/moefw\" && %s && "
+                              "\"$d/moefw\" ask",
+                              scratch, folder, mf_paths_program(), marker),
+                     (int)sizeof command);
+    run(command, answer, sizeof answer);
+    return answer;
+}
+
+START_TEST(in_place)
+{
+    char want[256];
+    const char *answer = ask("/tree/build", "echo /some/source >\"$d/.moefw-uninstalled\"");
+    ck_assert_ptr_nonnull(strstr(answer, "uninstalled 1\n"));
+    snprintf(want, sizeof want, "plugins %s/tree/build/plugins\n", scratch);
+    ck_assert_ptr_nonnull(strstr(answer, want));
+    ck_assert_ptr_nonnull(strstr(answer, "presets /some/source/share/presets\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "template /some/source/share/template\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "dropins /some/source/etc/plugins.d\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "settings " MF_SYSCONFDIR "\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "source /some/source\n"));
+    snprintf(want, sizeof want, "called %s/tree/build/moefw\n", scratch);
+    ck_assert_ptr_nonnull(strstr(answer, want));
+    /* from a folder above it, and from its own */
+    answer = ask("/tree/build", "cd \"$d/..\"");
+    ck_assert_ptr_nonnull(strstr(answer, "called build/moefw\n"));
+    answer = ask("/tree/build", "cd \"$d\"");
+    ck_assert_ptr_nonnull(strstr(answer, "called ./moefw\n"));
+}
+END_TEST
+
+START_TEST(elsewhere)
+{
+    const char *answer = ask("/elsewhere", "true");
+    ck_assert_ptr_nonnull(strstr(answer, "uninstalled 0\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "source \n"));
+    ck_assert_ptr_nonnull(strstr(answer, "called moefw\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "plugins " MF_PLUGINDIR "\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "presets " MF_DATADIR "/presets\n"));
+    ck_assert_ptr_nonnull(strstr(answer, "dropins " MF_SYSCONFDIR "/plugins.d\n"));
+}
+END_TEST
+
+START_TEST(staged)
+{
+    char want[4096];
+    const char *answer = ask("/stage" MF_BINDIR, "true");
+    snprintf(want, sizeof want, "plugins %s/stage" MF_PLUGINDIR "\n", scratch);
+    ck_assert_ptr_nonnull(strstr(answer, want));
+    snprintf(want, sizeof want, "settings %s/stage" MF_SYSCONFDIR "\n", scratch);
+    ck_assert_ptr_nonnull(strstr(answer, want));
+}
+END_TEST
+
+START_TEST(marker_without_a_path_is_ignored)
+{
+    const char *answer = ask("/odd", ": >\"$d/.moefw-uninstalled\"");
+    ck_assert_ptr_nonnull(strstr(answer, "uninstalled 0\n"));
+    answer = ask("/odd", "echo relative >\"$d/.moefw-uninstalled\"");
+    ck_assert_ptr_nonnull(strstr(answer, "uninstalled 0\n"));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("place");
+    TCase *c = tcase_create("place");
+    tcase_add_test(c, in_place);
+    tcase_add_test(c, elsewhere);
+    tcase_add_test(c, staged);
+    tcase_add_test(c, marker_without_a_path_is_ignored);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "ask") == 0) {
+        printf("uninstalled %d\nplugins %s\npresets %s\ntemplate %s\nsettings %s\ndropins %s\n"
+               "source %s\ncalled %s\n",
+               mf_paths_uninstalled(), mf_paths_plugins(), mf_paths_presets(),
+               mf_paths_template(), mf_paths_settings(), mf_paths_dropins(), mf_paths_source(),
+               mf_paths_called());
+        return 0;
+    }
+    if (!mkdtemp(scratch)) return 99;
+    int status = check_run(suite(), CK_NOFORK);
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf '%s'", scratch);
+    return system(command) != 0 ? 99 : status;
+}

@@ -1,0 +1,255 @@
+/* gradcheck: right gradients pass; wrong ones are found, with op, input and element. */
+#include "check_main.h"
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "graph/gradcheck.h"
+#include "graph_ops.h"
+#include "ops/ops.h"
+
+#include <stdio.h>
+
+#define ASSERT_SAYS(part)                                                                      \
+    ck_assert_msg(strstr(mf_error_message(), part) != NULL, "message: %s", mf_error_message())
+
+static mf_graph *new_graph(void)
+{
+    return mf_graph_new(&(mf_graph_options){.training = true});
+}
+
+/* An input with normally distributed values and a gradient. */
+static mf_tensor *normal(mf_graph *g, const char *name, mf_shape shape)
+{
+    mf_tensor *t = mf_graph_input(g, name, MF_F32, shape);
+    mf_graph_want_grad(t);
+    mf_rng_fill_normal(11, mf_rng_stream(name), 0, mf_tensor_data(t),
+                       (size_t)mf_shape_count(shape));
+    return t;
+}
+
+static int check(mf_graph *g, mf_tensor *out, int n_in, mf_tensor **in,
+                 mf_gradcheck_report *report)
+{
+    return mf_gradcheck(g, 1, &out, n_in, in, &(mf_gradcheck_options){.seed = 4}, report);
+}
+
+#define ASSERT_OK(code) ck_assert_msg((code) == MF_OK, "%s", mf_error_message())
+
+/* ---- wrong rules ---- */
+
+/* y = x^2 whose gradient is wrong by a factor, for all elements or for one. */
+static float bend_factor, bend_at = -1;
+
+static int bent_backward(const mf_call *c) /* x, y, dy -> dx */
+{
+    for (int64_t i = 0; i < t_n(c); i++)
+        t_out(c, 0)[i] = 2 * t_in(c, 0)[i] * t_in(c, 2)[i] *
+                         (bend_at < 0 || i == (int64_t)bend_at ? bend_factor : 1);
+    return MF_OK;
+}
+
+static const mf_opdef t_bent = {.size = sizeof t_bent,
+                                .name = "t_bent",
+                                .infer = t_same,
+                                .forward = t_square_forward,
+                                .backward = bent_backward,
+                                .backward_in = 1,
+                                .diff_in = 1};
+
+static int bent(float factor, int at, mf_shape shape, mf_gradcheck_report *report)
+{
+    mf_graph *g = new_graph();
+    mf_tensor *x = normal(g, "right", mf_shape1(3)), *y = normal(g, "planted", shape);
+    mf_tensor *out[2] = {op1(g, &t_square, x), op1(g, &t_bent, y)}, *in[2] = {x, y};
+    bend_factor = factor;
+    bend_at = (float)at;
+    int code = mf_gradcheck(g, 2, out, 2, in, NULL, report);
+    if (code == MF_EPLUGIN) ck_assert_str_eq(report->name, "planted");
+    mf_graph_free(g);
+    return code;
+}
+
+START_TEST(a_wrong_gradient_is_found_and_named)
+{
+    mf_gradcheck_report r;
+    ASSERT_OK(bent(1, -1, mf_shape2(2, 4), &r));
+    ck_assert_double_le(r.error, 1);
+    ck_assert_int_eq(r.points, 3 + 8);
+    ck_assert_int_eq(r.kinks, 0);
+
+    ck_assert_int_eq(bent(1, -1, mf_shape2(2, 4), NULL), MF_OK);
+    ck_assert_int_eq(bent(0.99f, -1, mf_shape2(2, 4), &r), MF_EPLUGIN);
+    ASSERT_SAYS("gradient of planted [2,4] at element ");
+    ck_assert_int_eq(r.tensor, 1);
+    ck_assert_double_gt(r.error, 1);
+
+    ck_assert_int_eq(bent(-1, 6, mf_shape2(2, 4), &r), MF_EPLUGIN);
+    ASSERT_SAYS("gradient of planted [2,4] at element 6: expected ");
+    ck_assert_int_eq(r.index, 6);
+    ck_assert_double_eq_tol(r.analytic, -r.numeric, 1e-3 * fabs(r.numeric));
+
+    ck_assert_int_eq(bent(NAN, 2, mf_shape2(2, 4), &r), MF_EPLUGIN);
+    ASSERT_SAYS("found nan");
+}
+END_TEST
+
+START_TEST(large_tensors_are_sampled_and_looked_at_along_directions)
+{
+    mf_gradcheck_report r;
+    ASSERT_OK(bent(1, -1, mf_shape2(100, 100), &r));
+    ck_assert_int_eq(r.points, 3 + 48 + 3);
+    ck_assert_int_eq(bent(1.01f, -1, mf_shape2(100, 100), &r), MF_EPLUGIN);
+    ck_assert_int_eq(bent(0, -1, mf_shape2(100, 100), &r), MF_EPLUGIN);
+}
+END_TEST
+
+START_TEST(a_parameter_is_named_by_its_path)
+{
+    mf_store *s = mf_store_new();
+    mf_param *p;
+    mf_gradcheck_report r;
+    mf_store_declare(s, "layers.0.router.weight", mf_shape1(4),
+                     (mf_init){.kind = MF_INIT_NORMAL, .a = 1}, false, &p);
+    mf_store_seal(s, 1, true);
+    mf_graph *g = new_graph();
+    mf_tensor *w = mf_graph_param(g, p), *y = op1(g, &t_bent, w);
+    bend_factor = 1.5f;
+    bend_at = -1;
+    ck_assert_int_eq(check(g, y, 1, &w, &r), MF_EPLUGIN);
+    ASSERT_SAYS("gradient of layers.0.router.weight [4] at element ");
+    mf_graph_free(g);
+    mf_store_free(s);
+}
+END_TEST
+
+/* ---- right rules ---- */
+
+START_TEST(ops_of_tests_pass)
+{
+    mf_graph *g = new_graph();
+    mf_tensor *a = normal(g, "a", mf_shape1(7)), *b = normal(g, "b", mf_shape1(7));
+    mf_tensor *in[2] = {a, b}, *two[2], *out[3];
+    mf_graph_op(g, &t_two, 2, in, NULL, 2, two);
+    out[0] = op2(g, &t_mul, op1(g, &t_tanh, two[0]), op1(g, &t_reverse, two[1]));
+    out[1] = op1(g, &t_noise, op1(g, &t_square, a));
+    out[2] = op1(
+        g, &t_sum,
+        op2(g, &t_mul, out[0], op1(g, &t_stop, mf_graph_const(g, MF_F32, mf_shape1(7), NULL))));
+    ASSERT_OK(mf_gradcheck(g, 3, out, 2, in, NULL, NULL));
+    mf_graph_free(g);
+}
+END_TEST
+
+START_TEST(linear_passes_with_and_without_bias)
+{
+    const mf_shape shapes[] = {mf_shape2(6, 4), mf_shape1(4), mf_shape3(2, 3, 4)};
+    for (int i = 0; i < 6; i++) {
+        mf_graph *g = new_graph();
+        mf_tensor *in[3] = {normal(g, "x", shapes[i / 2]), normal(g, "w", mf_shape2(5, 4)),
+                            normal(g, "b", mf_shape1(5))};
+        mf_tensor *y = mf_linear(g, in[0], in[1], i % 2 ? in[2] : NULL);
+        ASSERT_OK(check(g, y, i % 2 ? 3 : 2, in, NULL));
+        mf_graph_free(g);
+    }
+}
+END_TEST
+
+/* ---- kinks ---- */
+
+static int hinge_forward(const mf_call *c)
+{
+    for (int64_t i = 0; i < t_n(c); i++)
+        t_out(c, 0)[i] = fmaxf(t_in(c, 0)[i], 0);
+    return MF_OK;
+}
+
+static int hinge_backward(const mf_call *c)
+{
+    for (int64_t i = 0; i < t_n(c); i++)
+        t_out(c, 0)[i] = t_in(c, 0)[i] > 0 ? t_in(c, 2)[i] : 0;
+    return MF_OK;
+}
+
+static const mf_opdef t_hinge = {.size = sizeof t_hinge,
+                                 .name = "t_hinge",
+                                 .infer = t_same,
+                                 .forward = hinge_forward,
+                                 .backward = hinge_backward,
+                                 .backward_in = 1,
+                                 .diff_in = 1};
+
+START_TEST(points_at_kinks_are_skipped_and_counted)
+{
+    mf_gradcheck_report r;
+    mf_graph *g = new_graph();
+    mf_tensor *x = normal(g, "x", mf_shape1(9));
+    float *v = mf_tensor_data(x);
+    v[1] = v[5] = 0;
+    v[3] = 1e-6f; /* within the difference step of the kink */
+    ASSERT_OK(check(g, op1(g, &t_hinge, x), 1, &x, &r));
+    ck_assert_int_eq(r.kinks, 3);
+    ck_assert_int_eq(r.points, 6);
+    mf_graph_free(g);
+
+    g = new_graph();
+    x = normal(g, "x", mf_shape1(9));
+    memset(mf_tensor_data(x), 0, 9 * sizeof(float));
+    ck_assert_int_eq(check(g, op1(g, &t_hinge, x), 1, &x, &r), MF_EPLUGIN);
+    ASSERT_SAYS("9 of 9 points are at kinks");
+    mf_graph_free(g);
+}
+END_TEST
+
+/* ---- state and arguments ---- */
+
+START_TEST(values_are_restored)
+{
+    float before[300];
+    mf_graph *g = new_graph();
+    mf_tensor *x = normal(g, "x", mf_shape1(300));
+    memcpy(before, mf_tensor_data(x), sizeof before);
+    ASSERT_OK(check(g, op1(g, &t_tanh, x), 1, &x, NULL));
+    ck_assert_mem_eq(before, mf_tensor_data(x), sizeof before);
+    mf_graph_free(g);
+}
+END_TEST
+
+START_TEST(wrong_uses_are_refused)
+{
+    mf_graph *g = new_graph();
+    mf_tensor *x = mf_graph_input(g, "ids", MF_I32, mf_shape1(3));
+    mf_tensor *y = op1(g, &t_tanh, normal(g, "y", mf_shape1(3)));
+    ck_assert_int_eq(check(g, y, 1, &x, NULL), MF_EINVAL);
+    mf_graph_free(g);
+
+    g = new_graph();
+    x = mf_graph_input(g, "x", MF_F32, mf_shape1(3)); /* no gradient was requested */
+    ck_assert_int_eq(check(g, op1(g, &t_tanh, x), 1, &x, NULL), MF_EINVAL);
+    ASSERT_SAYS("gradient of x is wanted");
+    mf_graph_free(g);
+
+    g = new_graph();
+    mf_graph_fail(g, MF_ESHAPE, "earlier");
+    ck_assert_int_eq(check(g, NULL, 0, NULL, NULL), MF_ESHAPE);
+    ASSERT_SAYS("earlier");
+    mf_graph_free(g);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("gradcheck");
+    TCase *t = tcase_create("gradcheck");
+    tcase_add_test(t, a_wrong_gradient_is_found_and_named);
+    tcase_add_test(t, large_tensors_are_sampled_and_looked_at_along_directions);
+    tcase_add_test(t, a_parameter_is_named_by_its_path);
+    tcase_add_test(t, ops_of_tests_pass);
+    tcase_add_test(t, linear_passes_with_and_without_bias);
+    tcase_add_test(t, points_at_kinks_are_skipped_and_counted);
+    tcase_add_test(t, values_are_restored);
+    tcase_add_test(t, wrong_uses_are_refused);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)

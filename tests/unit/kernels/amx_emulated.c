@@ -1,0 +1,35 @@
+/* amx_emulated.c: the gemms of kernels/cpu/simd/gemm/amx.c with loops in the place of
+ * the instructions, for check_kernels. */
+#include "amx_emulated.h"
+
+#if defined(MF_EMULATE)
+#define MF_ISA          avx512
+#define MF_AMX_EMULATED 1
+#include "kernels/cpu/simd/gemm/amx.c"
+
+bool mf_amx_emulate(bool yes)
+{
+    static bool (*real)(const gemm_tile *b);
+    static bool kept;
+    if (!__builtin_cpu_supports("avx512bf16")) return false;
+    if (!kept) real = MF_SIMD(gemm_amx);
+    kept = true;
+    MF_SIMD(gemm_amx) = yes ? NAME(gemm_tile_amx) : real;
+    return true;
+}
+bool mf_amx_emulated_works(void)
+{
+    return NAME(gemm_amx_works)();
+}
+#else
+bool mf_amx_emulate(bool yes)
+{
+    (void)yes;
+    return false;
+}
+
+bool mf_amx_emulated_works(void)
+{
+    return false;
+}
+#endif

@@ -1,0 +1,396 @@
+/* check_kernels: every kernel of `cpu` against `ref` (kernel_case.h says how). */
+#include "check_main.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "base/rng.h"
+#include "kernel_case.h"
+#include "amx_emulated.h"
+
+/* One array a family; each ends with a row of NULL. */
+static const mf_kernel_row *const families[] = {
+    mf_kernel_cases_bf16, mf_kernel_cases_gemm,    mf_kernel_cases_layers,
+    mf_kernel_cases_maps, mf_kernel_cases_routing,
+};
+
+static const char *const names[] = {
+#define MF_KERNEL(fn, args) #fn,
+#include "kernels/kernels.def"
+#undef MF_KERNEL
+};
+
+/* ---- inputs ---- */
+
+static void *keep(mf_kt *t, size_t bytes)
+{
+    ck_assert_int_lt(t->n_blocks, 24);
+    void *p = mf_alloc(bytes > 0 ? bytes : 1, 1);
+    ck_assert_ptr_nonnull(p);
+    return t->block[t->n_blocks++] = p;
+}
+
+static float number(mf_kt *t, float lo, float width, int whole_lo, int whole_hi)
+{
+    uint64_t i = t->drawn++;
+    if (t->whole)
+        return (float)(whole_lo +
+                       (int)mf_rng_below(1, 1, 0, i, (uint64_t)(whole_hi - whole_lo + 1)));
+    return lo + width * mf_rng_uniform(1, 2, 0, i);
+}
+
+float *kt_f32(mf_kt *t, int64_t count)
+{
+    float *p = keep(t, (size_t)count * sizeof(float));
+    for (int64_t i = 0; i < count; i++)
+        p[i] = number(t, -2, 4, -4, 4);
+    return p;
+}
+
+float *kt_positive(mf_kt *t, int64_t count)
+{
+    float *p = keep(t, (size_t)count * sizeof(float));
+    for (int64_t i = 0; i < count; i++)
+        p[i] = number(t, 0.25f, 1, 1, 4);
+    return p;
+}
+
+int32_t *kt_i32(mf_kt *t, int64_t count, int64_t lo, int64_t hi)
+{
+    int32_t *p = keep(t, (size_t)count * sizeof(int32_t));
+    for (int64_t i = 0; i < count; i++)
+        p[i] =
+            (int32_t)(lo + (int64_t)mf_rng_below(1, 3, 0, t->drawn++, (uint64_t)(hi - lo + 1)));
+    return p;
+}
+
+int32_t *kt_offsets(mf_kt *t, int64_t groups, int64_t rows)
+{
+    int32_t *p = keep(t, (size_t)(groups + 1) * sizeof(int32_t));
+    int64_t left = rows - rows / 16;
+    for (int64_t e = 0; e < groups; e++) {
+        int64_t take =
+            e % 3 == 1 ? 0
+                       : (int64_t)mf_rng_below(1, 4, 0, t->drawn++, (uint64_t)(left / 2 + 1));
+        if (e == groups - 1) take = left;
+        p[e + 1] = p[e] + (int32_t)take;
+        left -= take;
+    }
+    return p;
+}
+
+float *kt_result(mf_kt *t, int64_t count)
+{
+    float *p = kt_f32(t, count);
+    ck_assert_int_lt(t->n_results, 8);
+    t->result[t->n_results].data = p;
+    t->result[t->n_results].is_int = false;
+    t->result[t->n_results++].count = count;
+    return p;
+}
+
+int32_t *kt_result_i32(mf_kt *t, int64_t count)
+{
+    int32_t *p = kt_i32(t, count, -9, 9);
+    ck_assert_int_lt(t->n_results, 8);
+    t->result[t->n_results].data = p;
+    t->result[t->n_results].is_int = true;
+    t->result[t->n_results++].count = count;
+    return p;
+}
+
+void kt_returned(mf_kt *t, double value)
+{
+    *kt_result(t, 1) = (float)value;
+}
+
+void kt_faulted(mf_kt *t)
+{
+    const mf_fault *f = &t->fault;
+    const int64_t parts[] = {f->kind, f->what, f->index, f->value, f->lo, f->hi, f->node};
+    float *result = kt_result(t, sizeof parts / sizeof *parts);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        result[i] = (float)parts[i];
+    t->fault = (mf_fault){0};
+}
+
+void *kt_work(mf_kt *t, size_t bytes)
+{
+    void *p = keep(t, bytes);
+    memset(p, 0xff, bytes);
+    return p;
+}
+
+/* ---- one run, one comparison ---- */
+
+static void run(mf_kt *t, const mf_kernel_row *row, const mf_kernels *k, int variant,
+                bool whole)
+{
+    static mf_kctx x;
+    memset(t, 0, sizeof *t);
+    x = (mf_kctx){.parallel = mf_parallel,
+                  .rng_block = mf_rng_block,
+                  .seed = 7,
+                  .step = 3,
+                  .threads = mf_parallel_threads(),
+                  .fault = &t->fault,
+                  .node = 5};
+    t->k = k;
+    t->x = &x;
+    t->variant = variant;
+    t->whole = whole;
+    row->run(t);
+}
+
+static void drop(mf_kt *t)
+{
+    for (int i = 0; i < t->n_blocks; i++)
+        mf_free(t->block[i]);
+}
+
+static bool same_bits(const mf_kt *a, const mf_kt *b)
+{
+    bool same = a->n_results == b->n_results;
+    for (int i = 0; same && i < a->n_results; i++)
+        same =
+            a->result[i].count == b->result[i].count &&
+            memcmp(a->result[i].data, b->result[i].data, (size_t)a->result[i].count * 4) == 0;
+    return same;
+}
+
+/* The largest difference, as a part of the largest number of its result; integers
+ * must agree. */
+static double difference(const mf_kt *a, const mf_kt *b)
+{
+    double worst = 0;
+    for (int i = 0; i < a->n_results; i++) {
+        if (a->result[i].is_int) {
+            if (memcmp(a->result[i].data, b->result[i].data, (size_t)a->result[i].count * 4) !=
+                0)
+                return INFINITY;
+            continue;
+        }
+        const float *u = a->result[i].data, *v = b->result[i].data;
+        double largest = 1e-30, off = 0;
+        for (int64_t j = 0; j < a->result[i].count; j++) {
+            if (isfinite(u[j]) && fabs(u[j]) > largest) largest = fabs(u[j]);
+            if (isnan(u[j]) != isnan(v[j]) || (!isfinite(u[j]) && !isnan(u[j]) && u[j] != v[j]))
+                return INFINITY;
+            if (isfinite(u[j])) off = fmax(off, fabs((double)u[j] - v[j]));
+        }
+        worst = fmax(worst, off / largest);
+    }
+    return worst;
+}
+
+static void compare(const mf_kernel_row *row, int variant, bool whole, const char *isa)
+{
+    static const int threads[] = {1, 2, 4};
+    mf_kt ref, first, t;
+    run(&ref, row, &mf_kernels_ref, variant, whole);
+    ck_assert_msg(ref.n_results > 0, "%s: the row names no result", row->kernel);
+    for (int i = 0; i < 3; i++) {
+        mf_parallel_set_threads(threads[i]);
+        run(&t, row, mf_kernels_cpu_for(isa), variant, whole);
+        if (i == 0) {
+            first = t;
+            double off = difference(&ref, &t), tol = whole && row->exact ? 0 : row->tol;
+            ck_assert_msg(off <= tol,
+                          "%s variant %d, %s, %s numbers: off by %g, expected <= %g",
+                          row->kernel, variant, isa, whole ? "whole" : "broken", off, tol);
+            ck_assert_msg(!whole || !row->exact || same_bits(&ref, &t) || off == 0,
+                          "%s variant %d, %s: other bits than ref", row->kernel, variant, isa);
+            continue;
+        }
+        ck_assert_msg(same_bits(&first, &t),
+                      "%s variant %d, %s: %d threads give other bits than 1", row->kernel,
+                      variant, isa, threads[i]);
+        drop(&t);
+    }
+    drop(&first);
+    drop(&ref);
+}
+
+static void compare_isa(const mf_kernel_row *row, const char *isa)
+{
+    for (int variant = 0; variant < row->variants; variant++)
+        for (int whole = 0; whole < 2; whole++)
+            compare(row, variant, whole != 0, isa);
+}
+
+static void compare_row(const mf_kernel_row *row)
+{
+    for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++)
+        compare_isa(row, *isa);
+}
+
+/* Gemms by Intel's AMX, with loops for their instructions. */
+START_TEST(gemms_by_amx)
+{
+    if (!mf_amx_emulate(true)) return;
+    ck_assert(mf_amx_emulated_works());
+    for (const mf_kernel_row *row = mf_kernel_cases_gemm; row->kernel != NULL; row++)
+        if (strcmp(row->kernel, "gemm") == 0 && row->tol > 1e-3) compare_isa(row, "avx512");
+    mf_amx_emulate(false);
+}
+END_TEST
+
+/* Gemms by each library that is there, against ref; what it leaves to our own kernels
+ * as well. */
+START_TEST(gemms_by_library)
+{
+    const char *name = mf_kernels_gemms()[_i];
+    mf_kernel_row row;
+    mf_kernels_cpu();
+    if (!mf_kernels_use_gemm(name)) { /* built without, or not installed: it says so */
+        ck_assert_msg(strcmp(name, "onednn") == 0, "%s is missing", name);
+        ck_assert_uint_gt(strlen(mf_kernels_gemm_refused()), 20);
+        return;
+    }
+    ck_assert_str_eq(mf_kernels_gemm(), name);
+    for (int i = 0; mf_kernel_cases_gemm[i].kernel != NULL; i++) {
+        row = mf_kernel_cases_gemm[i];
+        row.tol *= 4; /* long sums in one chain */
+        compare_isa(&row, mf_kernels_isas()[0]);
+    }
+    for (int i = 0; mf_kernel_cases_many[i].kernel != NULL; i++)
+        compare_isa(&mf_kernel_cases_many[i], mf_kernels_isas()[0]);
+    ck_assert(mf_kernels_use_gemm(NULL));
+}
+END_TEST
+
+START_TEST(libraries_are_chosen_by_name)
+{
+    mf_kernels_cpu();
+    ck_assert(!mf_kernels_use_gemm("mkl"));
+    ck_assert_ptr_null(mf_kernels_gemm_refused());
+    ck_assert(mf_kernels_use_gemm("openblas"));
+    ck_assert_str_eq(mf_kernels_gemm(), "openblas");
+    ck_assert(mf_kernels_use_gemm(""));
+    ck_assert_int_gt((int)strlen(mf_kernels_onednn()), 10);
+}
+END_TEST
+
+START_TEST(kernel)
+{
+    int found = 0;
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+        for (const mf_kernel_row *row = families[f]; row->kernel != NULL; row++)
+            if (strcmp(row->kernel, names[_i]) == 0) {
+                compare_row(row);
+                found++;
+            }
+    ck_assert_msg(found > 0,
+                  "kernel %s has no row in tests/unit/kernel_rows_*.c (see kernel_case.h)",
+                  names[_i]);
+}
+END_TEST
+
+/* Short rows go by lanes, a few of them one by one: neither changes a bit. */
+START_TEST(short_rows_have_the_bits_that_they_have_alone)
+{
+    enum { ROWS = 37, LONGEST = 33, K = 3 };
+    const mf_kctx x = {.parallel = mf_parallel};
+    float in[ROWS * LONGEST], all[ROWS * LONGEST], one[LONGEST];
+    int32_t best[ROWS * K], best_one[K];
+    for (int i = 0; i < ROWS * LONGEST; i++) /* with ties */
+        in[i] = (float)mf_rng_below(5, 6, 0, (uint64_t)i, 9) * 0.37f - 1;
+    for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++) {
+        const mf_kernels *k = mf_kernels_cpu_for(*isa);
+        for (int n = K; n <= LONGEST; n++) {
+            k->row_map(&x, MF_ROW_SOFTMAX, ROWS, n, in, all);
+            k->topk(&x, ROWS, n, K, in, NULL, best);
+            for (int r = 0; r < ROWS; r++) {
+                k->row_map(&x, MF_ROW_SOFTMAX, 1, n, in + r * n, one);
+                k->topk(&x, 1, n, K, in + r * n, NULL, best_one);
+                ck_assert_mem_eq(one, all + r * n, (size_t)n * sizeof *one);
+                ck_assert_mem_eq(best_one, best + r * K, sizeof best_one);
+            }
+        }
+    }
+}
+END_TEST
+
+/* Packed weights give the bits that they give as they lie, and few rows those of many. */
+START_TEST(packing_changes_no_bit)
+{
+    enum { ROWS = 29, N = 80, K = 1300 };
+    const mf_kctx x = {.parallel = mf_parallel};
+    float *a = mf_alloc(ROWS * K, sizeof *a), *w = mf_alloc(N * K, sizeof *w);
+    float *plain = mf_alloc(ROWS * N, sizeof *plain), *all = mf_alloc(ROWS * N, sizeof *all);
+    bool any = false;
+    for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++) {
+        const mf_kernels *k = mf_kernels_cpu_for(*isa);
+        float few[3 * N];
+        mf_gemm p = {.m = ROWS,
+                     .n = N,
+                     .k = K,
+                     .a = {.data = a, .ld = K},
+                     .b = {.data = w, .trans = true, .ld = K},
+                     .c = {.data = plain, .ld = N},
+                     .alpha = 1};
+        for (int i = 0; i < ROWS * K; i++)
+            a[i] = (float)mf_rng_uniform(5, 7, 0, (uint64_t)i) - 0.5f;
+        for (int i = 0; i < N * K; i++)
+            w[i] = (float)mf_rng_uniform(5, 8, 0, (uint64_t)i) - 0.5f;
+        k->gemm(&x, &p);
+        p.b.packed = k->can_pack(MF_CAST_F32, N, K);
+        if (!p.b.packed) continue; /* a library multiplies here */
+        k->pack_weights(&x, MF_CAST_F32, 1, N, K, w);
+        any = true;
+        p.c.data = all;
+        k->gemm(&x, &p);
+        ck_assert_mem_eq(plain, all, ROWS * N * sizeof *all);
+        p.c.data = few;
+        for (p.m = 1; p.m <= 3; p.m++) {
+            p.a.data = a + 7 * K;
+            k->gemm(&x, &p);
+            ck_assert_mem_eq(few, all + 7 * N, (size_t)p.m * N * sizeof *few);
+        }
+    }
+    ck_assert(any || mf_kernels_isas()[1] == NULL);
+    mf_free(a);
+    mf_free(w);
+    mf_free(plain);
+    mf_free(all);
+}
+END_TEST
+
+START_TEST(sets_are_complete_and_chosen_by_name)
+{
+    ck_assert_ptr_eq(mf_kernels_select("ref"), &mf_kernels_ref);
+    ck_assert_ptr_eq(mf_kernels_select(""), mf_kernels_cpu());
+    ck_assert_ptr_eq(mf_kernels_select(NULL), mf_kernels_cpu());
+    ck_assert_ptr_null(mf_kernels_select("cpo"));
+    ck_assert_ptr_null(mf_kernels_cpu_for("avx1024"));
+    ck_assert_str_eq(mf_kernels_ref.name, "ref");
+    ck_assert_str_eq(mf_kernels_cpu()->name, "cpu");
+    ck_assert_ptr_nonnull(strstr(mf_kernels_blas(), "OpenBLAS"));
+#define MF_KERNEL(fn, args)                                                                    \
+    ck_assert(mf_kernels_ref.fn != NULL && mf_kernels_cpu()->fn != NULL);
+#include "kernels/kernels.def"
+#undef MF_KERNEL
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("kernels");
+    TCase *c = tcase_create("table");
+    tcase_add_test(c, sets_are_complete_and_chosen_by_name);
+    tcase_add_test(c, gemms_by_amx);
+    tcase_add_test(c, libraries_are_chosen_by_name);
+    tcase_add_loop_test(c, gemms_by_library, 1, 3);
+    suite_add_tcase(s, c);
+    tcase_add_test(c, packing_changes_no_bit);
+    tcase_add_test(c, short_rows_have_the_bits_that_they_have_alone);
+    c = tcase_create("cpu against ref");
+    tcase_add_loop_test(c, kernel, 0, sizeof names / sizeof *names);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)

@@ -1,0 +1,285 @@
+/* Rows of check_kernels: kernels on bf16 arrays. Results are compared as f32: where the last
+ * bit of a sum differs, the rounding to bf16 may, by one step. */
+#include <math.h>
+#include <stddef.h>
+
+#include "kernel_case.h"
+
+#define ULP 0x1p-7 /* one step of bf16, as a part of the number */
+
+/* Numbers drawn as f32, rounded. */
+static mf_bf16 *bf16s(mf_kt *t, int64_t n)
+{
+    float *p = kt_f32(t, n);
+    mf_bf16 *h = kt_work(t, (size_t)n * sizeof *h);
+    mf_kernels_ref.cast(t->x, n, MF_CAST_F32, MF_CAST_BF16, p, h);
+    return h;
+}
+
+/* What a kernel wrote, as a result. */
+static void give(mf_kt *t, int64_t n, const mf_bf16 *h)
+{
+    mf_kernels_ref.cast(t->x, n, MF_CAST_BF16, MF_CAST_F32, h, kt_result(t, n));
+}
+
+static const int64_t length_of[] = {1, 37, 20001};
+#define LENGTHS 3
+
+/* Within every function's domain, with what is no number at the border. */
+static mf_bf16 *arguments(mf_kt *t, int64_t n)
+{
+    static const float edge[] = {0, -0.0f, INFINITY, NAN, 60};
+    float *p = kt_positive(t, n);
+    mf_bf16 *h = kt_work(t, (size_t)n * sizeof *h);
+    for (int64_t i = 0; n > 1000 && i < 5; i++)
+        p[i == 4 ? n - 1 : 64 * i + 5] = edge[i];
+    mf_kernels_ref.cast(t->x, n, MF_CAST_F32, MF_CAST_BF16, p, h);
+    return h;
+}
+
+static void run_map1(mf_kt *t)
+{
+    int fn = t->variant / LENGTHS;
+    int64_t n = length_of[t->variant % LENGTHS];
+    mf_bf16 *a = arguments(t, n);
+    t->k->map1(t->x, fn, MF_CAST_BF16, n, -1.5f, 2, a, a);
+    give(t, n, a);
+}
+
+static void run_map1_grad(mf_kt *t)
+{
+    int fn = t->variant / LENGTHS;
+    int64_t n = length_of[t->variant % LENGTHS];
+    mf_bf16 *a = arguments(t, n), *y = arguments(t, n), *dy = bf16s(t, n), *da = bf16s(t, n);
+    mf_kernels_ref.map1(t->x, fn, MF_CAST_BF16, n, -1.5f, 2, a, y); /* the same y for all */
+    t->k->map1_grad(t->x, fn, MF_CAST_BF16, n, -1.5f, 2, a, y, dy, da);
+    give(t, n, da);
+}
+
+/* dim, strides of a, strides of b: side by side, rows, columns, far apart. */
+static const int64_t map2_of[][3][4] = {{{1, 1, 1, 20001}, {0, 0, 0, 1}, {0, 0, 0, 1}},
+                                        {{1, 1, 301, 37}, {0, 0, 37, 1}, {0, 0, 0, 1}},
+                                        {{1, 1, 37, 301}, {0, 0, 301, 1}, {0, 0, 1, 0}},
+                                        {{1, 1, 1, 40000}, {0, 0, 0, 1}, {0, 0, 0, 0}},
+                                        {{1, 1, 90, 70}, {0, 0, 1, 0}, {0, 0, 0, 1}},
+                                        {{3, 5, 7, 9}, {0, 9, 0, 1}, {35, 7, 1, 0}}};
+#define SHAPES 6
+
+static void run_map2(mf_kt *t)
+{
+    const int64_t(*s)[4] = map2_of[t->variant % SHAPES];
+    int64_t n = s[0][0] * s[0][1] * s[0][2] * s[0][3];
+    mf_bf16 *a = bf16s(t, 40000), *b = bf16s(t, 40000), *y = bf16s(t, n);
+    t->k->map2(t->x, t->variant / SHAPES, MF_CAST_BF16, s[0], s[1], s[2], a, b, y);
+    give(t, n, y);
+}
+
+static const int64_t rows_of[] = {1, 40, 300}, width_of[] = {3, 37, 200};
+
+static void run_swiglu(mf_kt *t)
+{
+    int64_t rows = rows_of[t->variant % 3], n = width_of[t->variant % 3];
+    int64_t ld = t->variant < 3 ? n : 2 * n;
+    mf_bf16 *a = bf16s(t, rows * ld), *b = t->variant < 3 ? bf16s(t, rows * n) : a + n;
+    mf_bf16 *y = bf16s(t, rows * n);
+    const float *gate = t->variant < 6 ? NULL : kt_f32(t, rows);
+    t->k->swiglu(t->x, MF_CAST_BF16, rows, n, a, ld, b, ld, gate, y);
+    give(t, rows * n, y);
+}
+
+static void run_swiglu_backward(mf_kt *t)
+{
+    int64_t rows = rows_of[t->variant % 3], n = width_of[t->variant % 3];
+    int64_t ld = t->variant < 3 ? n : 2 * n;
+    mf_bf16 *a = bf16s(t, rows * ld), *b = t->variant < 3 ? bf16s(t, rows * n) : a + n;
+    mf_bf16 *dy = bf16s(t, rows * n), *da = bf16s(t, rows * ld);
+    mf_bf16 *db = t->variant < 3 ? bf16s(t, rows * n) : da + n;
+    mf_bf16 *y = bf16s(t, rows * n);
+    const float *gate = t->variant < 6 ? NULL : kt_f32(t, rows);
+    t->k->swiglu_backward(t->x, MF_CAST_BF16, rows, n, a, ld, b, ld, gate, dy,
+                          t->variant == 1 ? NULL : da, t->variant == 2 ? NULL : db,
+                          t->variant < 6 ? NULL : kt_result(t, rows),
+                          t->variant < 3 ? NULL : y);
+    give(t, rows * n, y);
+    give(t, rows * ld, da);
+    if (t->variant < 3) give(t, rows * n, db);
+}
+
+static void run_rmsnorm(mf_kt *t)
+{
+    int64_t rows = rows_of[t->variant % 3], n = width_of[t->variant % 3];
+    mf_bf16 *y = bf16s(t, rows * n);
+    const mf_norm_args args = {.kind = MF_NORM_FN_RMS,
+                               .rows = rows,
+                               .n = n,
+                               .eps = 1e-3f,
+                               .eps_outside = t->variant % 2,
+                               .type = MF_CAST_BF16,
+                               .a = kt_f32(t, rows * n),
+                               .w = t->variant < 6 ? kt_f32(t, n) : NULL,
+                               .y = y};
+    t->k->norm(t->x, &args);
+    give(t, rows * n, y);
+}
+
+static void run_rmsnorm_backward(mf_kt *t)
+{
+    int64_t rows = rows_of[t->variant % 3], n = width_of[t->variant % 3];
+    float *dw = kt_result(t, n);
+    const mf_norm_args args = {.kind = MF_NORM_FN_RMS,
+                               .rows = rows,
+                               .n = n,
+                               .eps = 1e-3f,
+                               .eps_outside = t->variant % 2,
+                               .type = MF_CAST_BF16,
+                               .a = kt_f32(t, rows * n),
+                               .w = t->variant < 6 ? kt_f32(t, n) : NULL,
+                               .dy = bf16s(t, rows * n),
+                               .da = kt_result(t, rows * n),
+                               .dw = t->variant < 6 ? dw : NULL,
+                               .work = kt_work(t, mf_norm_work(n))};
+    t->k->norm_backward(t->x, &args);
+}
+
+static void run_layernorm(mf_kt *t)
+{
+    int64_t rows = rows_of[t->variant % 3], n = width_of[t->variant % 3];
+    mf_bf16 *y = bf16s(t, rows * n);
+    const mf_norm_args args = {.kind = MF_NORM_FN_LAYER,
+                               .rows = rows,
+                               .n = n,
+                               .eps = 1e-3f,
+                               .type = MF_CAST_BF16,
+                               .a = kt_f32(t, rows * n),
+                               .w = t->variant < 6 ? kt_f32(t, n) : NULL,
+                               .b = t->variant < 3 ? kt_f32(t, n) : NULL,
+                               .y = y};
+    t->k->norm(t->x, &args);
+    give(t, rows * n, y);
+}
+
+static void run_layernorm_backward(mf_kt *t)
+{
+    int64_t rows = rows_of[t->variant % 3], n = width_of[t->variant % 3];
+    float *da = kt_result(t, rows * n), *dw = kt_result(t, n), *db = kt_result(t, n);
+    const mf_norm_args args = {.kind = MF_NORM_FN_LAYER,
+                               .rows = rows,
+                               .n = n,
+                               .eps = 1e-3f,
+                               .type = MF_CAST_BF16,
+                               .a = kt_f32(t, rows * n),
+                               .w = t->variant < 3 ? kt_f32(t, n) : NULL,
+                               .dy = bf16s(t, rows * n),
+                               .da = t->variant == 2 ? NULL : da,
+                               .dw = t->variant < 3 ? dw : NULL,
+                               .db = t->variant == 1 ? NULL : db,
+                               .work = kt_work(t, mf_norm_work(n))};
+    t->k->norm_backward(t->x, &args);
+}
+
+/* tokens, rows a token, width */
+#define SIZES 4
+static const int64_t size_of[SIZES][3] = {{1, 1, 3}, {50, 2, 37}, {70, 12, 700}, {1500, 1, 9}};
+#define SIZE(t)                                                                                \
+    const int64_t *size = size_of[(t)->variant % SIZES];                                       \
+    const int64_t tokens = size[0], k = size[1], d = size[2], rows = tokens * k
+
+/* Places of rows: a permutation with holes. */
+static int32_t *places(mf_kt *t, int64_t rows)
+{
+    int32_t *place = kt_i32(t, rows, 0, 0);
+    int64_t next = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t r = rows - 1 - i;
+        place[r] = r % 7 == 3 ? -1 : (int32_t)next++;
+    }
+    return place;
+}
+
+static void run_gather_rows(mf_kt *t)
+{
+    SIZE(t);
+    int32_t *index = kt_i32(t, rows, -1, tokens - 1);
+    mf_bf16 *in = bf16s(t, tokens * d), *out = bf16s(t, rows * d);
+    t->k->gather_rows(t->x, MF_CAST_BF16, rows, d, in, index, out);
+    give(t, rows * d, out);
+}
+
+static void run_sum_rows(mf_kt *t)
+{
+    SIZE(t);
+    int how = t->variant / SIZES; /* f32 with gates; bf16 with gates; bf16 without; by lists */
+    int32_t *place = places(t, rows), *offset = kt_i32(t, tokens + 1, 0, 0);
+    int32_t *list = kt_i32(t, rows, 0, 0), *token = kt_i32(t, rows, -1, tokens / 4);
+    float *gate = how < 2 ? kt_f32(t, rows) : NULL;
+    mf_bf16 *in = bf16s(t, rows * d), *rounded = bf16s(t, tokens * d);
+    mf_kernels_ref.index_lists(t->x, rows, tokens, token, offset, list);
+    t->k->sum_rows(t->x, MF_CAST_BF16, how == 0 ? MF_CAST_F32 : MF_CAST_BF16, tokens, d, k,
+                   how == 3 ? offset : NULL, how == 3 ? list : NULL, place, gate, in,
+                   how == 0 ? (void *)kt_result(t, tokens * d) : rounded);
+    if (how > 0) give(t, tokens * d, rounded);
+}
+
+static void run_combine_grad(mf_kt *t)
+{
+    SIZE(t);
+    int how = t->variant / SIZES; /* all; no gate; token list; only dy; only dgate */
+    int32_t *place = places(t, rows);
+    int32_t *token = how == 2 ? kt_i32(t, rows, -1, tokens - 1) : NULL;
+    float *gate = how == 1 ? NULL : kt_f32(t, rows), *dout = kt_f32(t, tokens * d);
+    mf_bf16 *y = bf16s(t, rows * d), *dy = bf16s(t, rows * d);
+    float *dgate = kt_result(t, rows);
+    t->k->combine_grad(t->x, MF_CAST_BF16, rows, k, d, y, gate, place, token, dout,
+                       how == 4 ? NULL : dy, how == 3 ? NULL : dgate);
+    give(t, rows * d, dy);
+}
+
+static void run_group_sum(mf_kt *t)
+{
+    static const int64_t of[][3] = {{1, 5, 7}, {4, 9, 40}, {8, 200, 1060}};
+    const int64_t *s = of[t->variant];
+    int32_t *offset = kt_offsets(t, s[0], s[1]);
+    t->k->group_sum(t->x, MF_CAST_BF16, s[0], s[1], s[2], offset, bf16s(t, s[1] * s[2]),
+                    kt_result(t, s[0] * s[2]));
+}
+
+static void run_adamw(mf_kt *t)
+{
+    static const int64_t count[] = {1, 999, 70003};
+    int64_t n = count[t->variant];
+    mf_adamw_args args = {.lr = 0.1,
+                          .beta1 = 0.9,
+                          .beta2 = 0.95,
+                          .eps = 1e-8,
+                          .weight_decay = 0.1,
+                          .grad_scale = 0.5,
+                          .correction1 = 1 - 0.81,
+                          .correction2 = 1 - 0.9025};
+    float *grad = kt_f32(t, n), *value = kt_result(t, n), *m = kt_result(t, n);
+    float *v = kt_positive(t, n);
+    mf_bf16 *copy = bf16s(t, n), *same = bf16s(t, n);
+    t->k->adamw(t->x, n, &args, value, copy, grad, m, v);
+    mf_kernels_ref.cast(t->x, n, MF_CAST_F32, MF_CAST_BF16, value, same);
+    int32_t *differ = kt_result_i32(t, 1); /* the copies are the values, rounded */
+    *differ = 0;
+    for (int64_t i = 0; i < n; i++)
+        *differ += copy[i] != same[i];
+    give(t, n, copy);
+}
+
+const mf_kernel_row mf_kernel_cases_bf16[] = {
+    {"map1", run_map1, MF_MAP1_COUNT *LENGTHS, false, ULP},
+    {"map1_grad", run_map1_grad, MF_MAP1_COUNT *LENGTHS, false, ULP},
+    {"map2", run_map2, MF_MAP2_COUNT *SHAPES, false, ULP},
+    {"swiglu", run_swiglu, 9, false, ULP},
+    {"swiglu_backward", run_swiglu_backward, 9, false, ULP},
+    {"norm", run_rmsnorm, 9, false, ULP},
+    {"norm_backward", run_rmsnorm_backward, 9, false, 2e-6},
+    {"norm", run_layernorm, 9, false, ULP},
+    {"norm_backward", run_layernorm_backward, 6, false, 5e-6},
+    {"gather_rows", run_gather_rows, SIZES, true, 0},
+    {"sum_rows", run_sum_rows, 4 * SIZES, true, ULP},
+    {"combine_grad", run_combine_grad, 5 * SIZES, true, ULP},
+    {"group_sum", run_group_sum, 3, true, 1e-6},
+    {"adamw", run_adamw, 3, false, ULP},
+    {NULL, NULL, 0, false, 0}};

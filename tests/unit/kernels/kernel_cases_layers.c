@@ -1,0 +1,438 @@
+/* Rows of check_kernels: norms, positions, attention, tokens and loss, gates, optimizer. */
+#include <math.h>
+#include <stddef.h>
+
+#include "kernel_case.h"
+
+static const int64_t rows_of[] = {1, 40, 300}, width_of[] = {3, 37, 200};
+
+/* kind, groups */
+static const int64_t norm_of[][2] = {{MF_NORM_FN_RMS, 0},
+                                     {MF_NORM_FN_LAYER, 0},
+                                     {MF_NORM_FN_L2, 0},
+                                     {MF_NORM_FN_LAYER, 5},
+                                     {MF_NORM_FN_RMS, 3}};
+#define NORMS 5
+
+/* variant: 3 sizes, 2 ways (with weights, or without), kinds */
+static mf_norm_args norm_args(mf_kt *t)
+{
+    const int64_t rows = rows_of[t->variant % 3], n = width_of[t->variant % 3];
+    const int64_t *s = norm_of[t->variant / 6], groups = s[1] > 0 ? s[1] : 1;
+    const bool weights = t->variant / 3 % 2 == 0 && s[0] != MF_NORM_FN_L2;
+    mf_norm_args args = {.kind = (mf_norm_fn)s[0],
+                         .rows = rows,
+                         .n = n,
+                         .eps = s[0] == MF_NORM_FN_L2 && t->variant % 2 ? 20 : 1e-3f,
+                         .eps_outside = s[0] == MF_NORM_FN_RMS && t->variant % 2,
+                         .a = kt_f32(t, rows * n),
+                         .w = weights ? kt_f32(t, groups * n) : NULL,
+                         .groups = s[1],
+                         .offset = s[1] > 0 ? kt_offsets(t, groups, rows) : NULL};
+    if (weights && s[0] == MF_NORM_FN_LAYER) args.b = kt_f32(t, groups * n);
+    return args;
+}
+
+static void run_norm(mf_kt *t)
+{
+    mf_norm_args args = norm_args(t);
+    args.y = kt_result(t, args.rows * args.n);
+    t->k->norm(t->x, &args);
+}
+
+static void run_norm_backward(mf_kt *t)
+{
+    mf_norm_args args = norm_args(t);
+    const int64_t groups = args.offset ? args.groups : 1;
+    args.dy = kt_f32(t, args.rows * args.n);
+    args.da = t->variant == 1 || t->variant == 8 ? NULL : kt_result(t, args.rows * args.n);
+    if (args.w) args.dw = kt_result(t, groups * args.n);
+    if (args.b && t->variant != 7) args.db = kt_result(t, groups * args.n);
+    args.work = kt_work(t, mf_norm_work(args.n));
+    if (!args.da && !args.dw && !args.db) args.da = kt_result(t, args.rows * args.n);
+    t->k->norm_backward(t->x, &args);
+}
+
+static void run_l2_of_zeros(mf_kt *t)
+{
+    const int64_t rows = rows_of[t->variant], n = width_of[t->variant];
+    float *a = kt_f32(t, rows * n);
+    for (int64_t j = 0; j < n; j++)
+        a[j] = 0;
+    const mf_norm_args args = {.kind = MF_NORM_FN_L2,
+                               .rows = rows,
+                               .n = n,
+                               .eps = 1e-6f,
+                               .a = a,
+                               .y = kt_result(t, rows * n)};
+    t->k->norm(t->x, &args);
+}
+
+static void run_rope(mf_kt *t)
+{
+    static const int64_t size[][3] = {{5, 2, 1}, {40, 64, 3}, {70, 10, 4}, {3, 512, 2}};
+    int64_t rows = size[t->variant / 4][0], hd = size[t->variant / 4][1];
+    int64_t heads = size[t->variant / 4][2], width = heads * hd + 5;
+    int32_t *position = kt_i32(t, rows, 0, t->variant == 7 ? 1000000 : 3000);
+    float *a = kt_f32(t, rows * width), *y = kt_result(t, rows * width);
+    t->k->rope(t->x, rows, width, hd, heads, t->variant & 1, t->variant & 2, 10000, position,
+               t->variant == 4 ? y : a, y);
+}
+
+/* batch, T, S, heads, kv_heads, head_dim, causal, mask, kv_len, packed, reach */
+static const int64_t attention_of[][11] = {
+    {1, 1, 1, 1, 1, 4, 0, 0, 0, 0, 0},      {2, 70, 70, 4, 2, 16, 1, 0, 0, 1, 0},
+    {2, 9, 300, 2, 1, 8, 0, 1, 0, 0, 0},    {3, 1, 600, 4, 4, 32, 1, 0, 1, 0, 0},
+    {2, 150, 150, 3, 3, 64, 1, 1, 1, 1, 0}, {1, 130, 520, 2, 2, 20, 1, 1, 0, 0, 0},
+    {2, 7, 50, 2, 2, 8, 0, 1, 0, 0, 1},     {2, 140, 300, 2, 1, 16, 0, 0, 0, 0, 1}};
+#define ATTENTIONS 8
+
+static mf_attention_args attention(mf_kt *t)
+{
+    const int64_t *s = attention_of[t->variant];
+    int64_t batch = s[0], nt = s[1], ns = s[2], h = s[3], kv = s[4], hd = s[5],
+            ld = (h + 2 * kv) * hd;
+    mf_attention_args p = {.batch = batch,
+                           .t = nt,
+                           .s = ns,
+                           .heads = h,
+                           .kv_heads = kv,
+                           .head_dim = hd,
+                           .causal = s[6],
+                           .scale = 0.25f};
+    if (s[9]) {
+        p.q = kt_f32(t, batch * nt * ld);
+        p.k = p.q + h * hd;
+        p.v = p.k + kv * hd;
+        p.ldq = p.ldk = p.ldv = ld;
+    } else {
+        p.ldq = h * hd + 1, p.ldk = kv * hd + 2, p.ldv = kv * hd;
+        p.q = kt_f32(t, batch * nt * p.ldq);
+        p.k = kt_f32(t, batch * ns * p.ldk);
+        p.v = kt_f32(t, batch * ns * p.ldv);
+    }
+    if (s[7]) { /* the first sequence has none left, the others some */
+        float *mask = kt_f32(t, batch * ns);
+        for (int64_t i = 0; i < batch * ns; i++)
+            mask[i] = i < ns ? 0 : (float)(i % 3 != 0);
+        if (batch == 1) mask[ns / 2] = mask[3] = 1;
+        p.mask = mask;
+    }
+    if (s[8]) p.kv_len = kt_i32(t, batch, 0, ns);
+    if (s[10]) { /* the first queries see nothing, positions are skipped and come twice */
+        int32_t *reach = kt_i32(t, batch * nt, 0, 0);
+        for (int64_t i = 0; i < batch * nt; i++)
+            reach[i] = (int32_t)(i % nt / 2 * 2 * ns / nt) - 1;
+        p.reach = reach;
+    }
+    return p;
+}
+
+static void run_attention(mf_kt *t)
+{
+    mf_attention_args p = attention(t);
+    p.y = kt_result(t, p.batch * p.t * p.heads * p.head_dim);
+    p.lse = t->variant == 3 ? NULL : kt_result(t, p.batch * p.t * p.heads);
+    t->k->attention(t->x, &p);
+}
+
+static void run_attention_backward(mf_kt *t)
+{
+    mf_attention_args p = attention(t);
+    int64_t count = p.batch * p.t * p.heads * p.head_dim;
+    p.dy = kt_f32(t, count);
+    p.y = kt_f32(t, count);
+    p.lse = kt_f32(t, p.batch * p.t * p.heads);
+    mf_kernels_ref.attention(t->x, &p);
+    if (attention_of[t->variant][9]) {
+        p.dq = kt_result(t, p.batch * p.t * p.ldq);
+        p.dk = p.dq + p.heads * p.head_dim;
+        p.dv = p.dk + p.kv_heads * p.head_dim;
+    } else {
+        p.dq = kt_result(t, p.batch * p.t * p.ldq);
+        p.dk = kt_result(t, p.batch * p.s * p.ldk);
+        p.dv = kt_result(t, p.batch * p.s * p.ldv);
+    }
+    if (t->variant == 2) p.dq = NULL;
+    if (t->variant == 5) p.dk = p.dv = NULL;
+    t->k->attention_backward(t->x, &p);
+}
+
+static void run_cache_append(mf_kt *t)
+{
+    int32_t *pos = kt_i32(t, 3, 0, t->variant == 0 ? 6 : 0);
+    float *a = kt_f32(t, 3 * 4 * 5), *cache = kt_result(t, 3 * 10 * 5);
+    if (t->variant == 1) pos[1] = 7; /* one row too far */
+    if (t->variant == 2) pos[2] = -1;
+    t->k->cache_append(t->x, 3, 10, 4, 5, pos, a, cache);
+    kt_faulted(t);
+}
+
+static void run_embedding(mf_kt *t)
+{
+    int64_t vocab = 90, n = 33, count = 1200;
+    int32_t *ids = kt_i32(t, count, 0, vocab - 1);
+    float *table = kt_f32(t, vocab * n), *y = kt_result(t, count * n);
+    if (t->variant == 1) ids[17] = (int32_t)vocab;
+    if (t->variant == 2) ids[900] = -1;
+    t->k->check_index(t->x, MF_WHAT_ID, count, ids, 0, vocab);
+    t->k->embedding(t->x, vocab, n, count, table, ids, y);
+    kt_faulted(t);
+}
+
+static void run_embedding_grad(mf_kt *t)
+{
+    int64_t vocab = t->variant == 0 ? 1 : 2000, n = 33, count = t->variant == 2 ? 0 : 500;
+    int32_t *ids = kt_i32(t, count, 0, vocab - 1);
+    float *dy = kt_f32(t, count * n), *dtable = kt_result(t, vocab * n);
+    for (int64_t i = 0; i < vocab * n && t->variant == 3; i++)
+        dtable[i] = (float)(i % 19) - 9;
+    t->k->embedding_grad(t->x, vocab, n, count, t->variant == 3, ids, dy, dtable,
+                         kt_work(t, mf_kernel_embedding_work(vocab, count)));
+}
+
+/* rows, n; variants past these: weights, rows that do not count, no row that counts */
+static const int64_t entropy_of[][2] = {{1, 1}, {70, 40}, {9, 3001}};
+
+static void run_cross_entropy(mf_kt *t)
+{
+    int64_t rows = entropy_of[t->variant % 3][0], n = entropy_of[t->variant % 3][1];
+    float *logits = kt_f32(t, rows * n),
+          *weight = t->variant >= 3 ? kt_positive(t, rows) : NULL;
+    int32_t *target = kt_i32(t, rows,
+                             t->variant >= 6   ? -1
+                             : t->variant >= 3 ? -2
+                                               : 0,
+                             t->variant >= 6 ? -1 : n - 1);
+    if (t->variant == 8) target[4] = (int32_t)n;
+    float *loss = kt_result(t, 1), *row_loss = kt_result(t, rows), *lse = kt_result(t, rows);
+    t->k->check_index(t->x, MF_WHAT_TARGET, rows, target, INT32_MIN, n);
+    t->k->cross_entropy(t->x, rows, n, logits, target, weight, loss, row_loss, lse);
+    kt_faulted(t);
+}
+
+static void run_cross_entropy_backward(mf_kt *t)
+{
+    int64_t rows = entropy_of[t->variant % 3][0], n = entropy_of[t->variant % 3][1];
+    float *logits = kt_f32(t, rows * n),
+          *weight = t->variant >= 3 ? kt_positive(t, rows) : NULL;
+    int32_t *target = kt_i32(t, rows,
+                             t->variant >= 6   ? -1
+                             : t->variant >= 3 ? -2
+                                               : 0,
+                             t->variant >= 6 ? -1 : n - 1);
+    float *loss = kt_f32(t, 1), *row_loss = kt_f32(t, rows), *lse = kt_f32(t, rows);
+    float *dloss = t->variant == 2 ? NULL : kt_f32(t, 1);
+    float *drow = t->variant % 2 ? NULL : kt_f32(t, rows);
+    mf_kernels_ref.cross_entropy(t->x, rows, n, logits, target, weight, loss, row_loss, lse);
+    float *dlogits = kt_result(t, rows * n), *dweight = kt_result(t, rows);
+    t->k->cross_entropy_backward(t->x, rows, n, logits, target, weight, loss, row_loss, lse,
+                                 dloss, drow, dlogits, weight != NULL ? dweight : NULL);
+}
+
+/* rows, width, vocabulary: one chunk, several chunks. Variants: all rows count, some do, none;
+ * weights; which gradients. */
+static const int64_t head_of[][3] = {{1, 3, 1}, {70, 20, 40}, {1100, 9, 600}};
+
+static void run_head(mf_kt *t, int type)
+{
+    const int v = t->variant;
+    const int64_t *s = head_of[v % 3], rows = s[0], d = s[1], vocab = s[2];
+    const bool dx = v / 3 % 2, dbias = v / 3 % 3 != 2;
+    const size_t size = (size_t)mf_cast_size(type);
+    float *x = kt_f32(t, rows * d), *w = kt_f32(t, vocab * d);
+    void *x_typed = kt_work(t, (size_t)(rows * d) * size),
+         *w_typed = kt_work(t, (size_t)(vocab * d) * size);
+    void *dx_typed = kt_work(t, (size_t)(rows * d) * size);
+    int32_t *target = kt_i32(t, rows, v >= 15 ? -1 : v >= 6 ? -2 : 0, v >= 15 ? -1 : vocab - 1);
+    mf_linear_cross_entropy_args args = {.rows = rows,
+                                         .d = d,
+                                         .vocab = vocab,
+                                         .type = (mf_cast_type)type,
+                                         .x = x_typed,
+                                         .w = w_typed,
+                                         .bias = dbias ? kt_f32(t, vocab) : NULL,
+                                         .target = target,
+                                         .weight = v >= 9 ? kt_positive(t, rows) : NULL,
+                                         .loss = kt_result(t, 1),
+                                         .row_loss = kt_result(t, rows),
+                                         .dx = dx ? dx_typed : NULL};
+    mf_kernels_ref.cast(t->x, rows * d, MF_CAST_F32, type, x, x_typed);
+    mf_kernels_ref.cast(t->x, vocab * d, MF_CAST_F32, type, w, w_typed);
+    if (v / 3 % 3 != 0) args.dw = kt_result(t, vocab * d);
+    if (dbias && args.dw) args.dbias = kt_result(t, vocab);
+    args.work =
+        kt_work(t, mf_linear_cross_entropy_work(rows, d, vocab, type, dx, args.dbias != NULL));
+    if (v == 8) target[4] = (int32_t)vocab;
+    t->k->check_index(t->x, MF_WHAT_TARGET, rows, target, INT32_MIN, vocab);
+    t->k->linear_cross_entropy(t->x, &args);
+    kt_faulted(t);
+    if (dx && v != 8)
+        mf_kernels_ref.cast(t->x, rows * d, type, MF_CAST_F32, dx_typed,
+                            kt_result(t, rows * d));
+}
+
+static void run_linear_cross_entropy(mf_kt *t)
+{
+    run_head(t, MF_CAST_F32);
+}
+
+static void run_linear_cross_entropy_bf16(mf_kt *t)
+{
+    run_head(t, MF_CAST_BF16);
+}
+
+/* ---- attention of assignments ---- */
+
+/* rows, experts, batch, s, heads, head_dim, own, causal, mask */
+static const int64_t grouped_of[][9] = {
+    {5, 1, 1, 3, 1, 4, 0, 0, 0},   {90, 3, 4, 12, 2, 8, 0, 1, 0},
+    {90, 3, 4, 12, 2, 8, 0, 0, 1}, {300, 5, 2, 100, 1, 16, 0, 1, 1},
+    {60, 4, 1, 1, 2, 8, 1, 0, 0},  {40, 2, 2, 10, 1, 4, 0, 1, 0}};
+#define GROUPEDS 6
+
+static mf_grouped_attention_args grouped(mf_kt *t)
+{
+    const int64_t *s = grouped_of[t->variant], rows = s[0], experts = s[1],
+                  tokens = s[2] * s[3];
+    const int64_t width = s[4] * s[5];
+    const bool own = s[6] != 0;
+    int32_t *offset = kt_offsets(t, experts, rows), *token = kt_i32(t, rows, 0, 0);
+    mf_grouped_attention_args p = {.rows = rows,
+                                   .experts = experts,
+                                   .batch = s[2],
+                                   .s = s[3],
+                                   .heads = s[4],
+                                   .head_dim = s[5],
+                                   .own = own,
+                                   .causal = s[7] != 0,
+                                   .scale = 0.25f,
+                                   .offset = offset,
+                                   .token = token,
+                                   .q = kt_f32(t, rows * width)};
+    p.kv = kt_f32(t, own ? rows * 2 * width : tokens * experts * 2 * width);
+    for (int64_t e = 0; e < experts; e++) /* rising, with places that come twice */
+        for (int64_t r = offset[e], n = offset[e + 1] - r, i = 0; i < n; i++)
+            token[r + i] = (int32_t)(i * tokens / n);
+    if (t->variant == 5) token[offset[1] - 1] = 0; /* out of order */
+    if (s[8]) {
+        float *mask = kt_f32(t, tokens);
+        for (int64_t i = 0; i < tokens; i++)
+            mask[i] = i % 3 != 1;
+        p.mask = mask;
+    }
+    p.work = kt_work(t, mf_grouped_attention_work(rows, experts, own ? 1 : s[2]));
+    return p;
+}
+
+static void run_grouped_attention(mf_kt *t)
+{
+    mf_grouped_attention_args p = grouped(t);
+    p.y = kt_result(t, p.rows * p.heads * p.head_dim);
+    p.lse = kt_result(t, p.rows * p.heads);
+    t->k->grouped_attention(t->x, &p);
+    kt_faulted(t);
+}
+
+static void run_grouped_attention_backward(mf_kt *t)
+{
+    mf_grouped_attention_args p = grouped(t);
+    const int64_t width = p.heads * p.head_dim, tokens = p.batch * p.s;
+    p.y = kt_f32(t, p.rows * width);
+    p.lse = kt_f32(t, p.rows * p.heads);
+    p.dy = kt_f32(t, p.rows * width);
+    mf_kernels_ref.grouped_attention(t->x, &p);
+    p.dq = kt_result(t, p.rows * width);
+    if (t->variant != 2)
+        p.dkv = kt_result(t, p.own ? p.rows * 2 * width : tokens * p.experts * 2 * width);
+    t->k->grouped_attention_backward(t->x, &p);
+    kt_faulted(t);
+}
+
+static void run_swiglu(mf_kt *t)
+{
+    int64_t rows = rows_of[t->variant % 3], n = width_of[t->variant % 3];
+    int64_t ld = t->variant < 3 ? n : 2 * n;
+    float *a = kt_f32(t, rows * ld), *b = t->variant < 3 ? kt_f32(t, rows * n) : a + n;
+    const float *gate = t->variant < 6 ? NULL : kt_f32(t, rows);
+    t->k->swiglu(t->x, MF_CAST_F32, rows, n, a, ld, b, ld, gate, kt_result(t, rows * n));
+}
+
+static void run_swiglu_backward(mf_kt *t)
+{
+    int64_t rows = rows_of[t->variant % 3], n = width_of[t->variant % 3];
+    int64_t ld = t->variant < 3 ? n : 2 * n;
+    float *a = kt_f32(t, rows * ld), *b = t->variant < 3 ? kt_f32(t, rows * n) : a + n;
+    float *dy = kt_f32(t, rows * n), *da = kt_result(t, rows * ld);
+    float *db = t->variant < 3 ? kt_result(t, rows * n) : da + n;
+    const float *gate = t->variant < 6 ? NULL : kt_f32(t, rows);
+    t->k->swiglu_backward(t->x, MF_CAST_F32, rows, n, a, ld, b, ld, gate, dy,
+                          t->variant == 1 ? NULL : da, t->variant == 2 ? NULL : db,
+                          t->variant < 6 ? NULL : kt_result(t, rows),
+                          t->variant < 3 ? NULL : kt_result(t, rows * n));
+}
+
+static const int64_t count_of[] = {1, 999, 70003};
+
+static void run_adamw(mf_kt *t)
+{
+    int64_t n = count_of[t->variant % 3];
+    mf_adamw_args args = {.lr = 0.1,
+                          .beta1 = 0.9,
+                          .beta2 = 0.95,
+                          .eps = 1e-8,
+                          .weight_decay = 0.1,
+                          .grad_scale = 0.5,
+                          .correction1 = 1 - 0.81,
+                          .correction2 = 1 - 0.9025};
+    float *grad = kt_f32(t, n), *value = kt_result(t, n), *m = kt_result(t, n);
+    float *v = kt_positive(t, n), *v_result = kt_result(t, n);
+    for (int64_t i = 0; i < n; i++)
+        v_result[i] = v[i];
+    double sumsq[] = {100};
+    float loss[] = {2};
+    if (t->variant >= 3) args.sumsq = sumsq, args.loss = loss, args.clip = 1;
+    if (t->variant == 4) args.clip = 1000;     /* above the norm */
+    if (t->variant == 5) sumsq[0] = INFINITY;  /* skipped */
+    if (t->variant == 6) loss[0] = (float)NAN; /* skipped */
+    t->k->adamw(t->x, n, &args, value, NULL, grad, m, v_result);
+}
+
+static void run_sumsq(mf_kt *t)
+{
+    static const int64_t n[] = {0, 1, 999, 70003, 5000000};
+    double sum = 3;
+    t->k->sumsq(t->x, n[t->variant % 5], kt_f32(t, n[t->variant % 5]), t->variant >= 5, &sum,
+                kt_work(t, MF_SUMSQ_WORK));
+    *kt_result(t, 1) = (float)sum;
+}
+
+static void run_scale_inplace(mf_kt *t)
+{
+    int64_t n = count_of[t->variant];
+    t->k->scale_inplace(t->x, n, 3, kt_result(t, n));
+}
+
+const mf_kernel_row mf_kernel_cases_layers[] = {
+    {"norm", run_norm, 6 * NORMS, false, 1e-6},
+    {"norm", run_l2_of_zeros, 3, false, 1e-6},
+    {"norm_backward", run_norm_backward, 6 * NORMS, false, 5e-6},
+    {"rope", run_rope, 16, false, 2e-7},
+    {"attention", run_attention, ATTENTIONS, false, 2e-6},
+    {"attention_backward", run_attention_backward, ATTENTIONS, false, 4e-6},
+    {"cache_append", run_cache_append, 3, true, 0},
+    {"embedding", run_embedding, 3, true, 0},
+    {"embedding_grad", run_embedding_grad, 4, true, 1e-6},
+    {"cross_entropy", run_cross_entropy, 9, false, 1e-6},
+    {"cross_entropy_backward", run_cross_entropy_backward, 9, false, 1e-6},
+    {"linear_cross_entropy", run_linear_cross_entropy, 18, false, 4e-6},
+    {"linear_cross_entropy", run_linear_cross_entropy_bf16, 18, false, 1e-2},
+    {"grouped_attention", run_grouped_attention, GROUPEDS, false, 2e-6},
+    {"grouped_attention_backward", run_grouped_attention_backward, GROUPEDS, false, 4e-6},
+    {"swiglu", run_swiglu, 9, false, 1e-6},
+    {"swiglu_backward", run_swiglu_backward, 9, false, 1e-6},
+    {"adamw", run_adamw, 7, false, 1e-6},
+    {"sumsq", run_sumsq, 10, true, 1e-6},
+    {"scale_inplace", run_scale_inplace, 3, true, 0},
+    {0},
+};

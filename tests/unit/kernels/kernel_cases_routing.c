@@ -1,0 +1,340 @@
+/* Rows of check_kernels: indices, routing, dispatch. */
+#include <math.h>
+#include <stddef.h>
+
+#include "kernel_case.h"
+
+#define SIZES 4
+/* tokens, rows a token, experts, width */
+static const int64_t size_of[SIZES][4] = {
+    {1, 1, 1, 3}, {50, 2, 8, 37}, {700, 4, 16, 70}, {1500, 1, 5, 9}};
+#define SIZE(t)                                                                                \
+    const int64_t *size = size_of[(t)->variant % SIZES];                                       \
+    const int64_t tokens = size[0], k = size[1], experts = size[2], d = size[3];               \
+    const int64_t rows = tokens * k;                                                           \
+    (void)tokens, (void)k, (void)experts, (void)d, (void)rows
+
+/* Experts of rows, now and then none. */
+static int32_t *experts_of(mf_kt *t, int64_t rows, int64_t experts)
+{
+    int32_t *e = kt_i32(t, rows, 0, experts - 1);
+    for (int64_t i = 3; i < rows; i += 7)
+        e[i] = -1;
+    return e;
+}
+
+/* Experts of rows such that the k of a token differ. */
+static int32_t *choices(mf_kt *t, int64_t tokens, int64_t k, int64_t experts)
+{
+    int32_t *e = kt_i32(t, tokens * k, 0, experts - 1);
+    for (int64_t r = 0; r < tokens * k; r++)
+        e[r] = (int32_t)((e[r / k * k] * 3 / 4 + r % k) % experts);
+    for (int64_t token = 5; token < tokens; token += 11)
+        for (int64_t j = 0; j < k; j++)
+            e[token * k + j] = -1;
+    return e;
+}
+
+/* Places of rows in grouped order, as index_lists and group_rows give them. */
+static int32_t *places(mf_kt *t, const int32_t *expert, int64_t rows, int64_t experts)
+{
+    int32_t *offset = kt_i32(t, experts + 1, 0, 0), *order = kt_i32(t, rows, 0, 0);
+    int32_t *token = kt_i32(t, rows, 0, 0), *place = kt_i32(t, rows, 0, 0);
+    mf_kernels_ref.index_lists(t->x, rows, experts, expert, offset, order);
+    mf_kernels_ref.group_rows(t->x, rows, 1, experts, offset, NULL, order, token, place, NULL);
+    return place;
+}
+
+/* ---- indices ---- */
+
+static void run_check_index(mf_kt *t)
+{
+    static const int64_t bad_at[] = {-1, 0, 999, 64, 993, 17};
+    int32_t *index = kt_i32(t, 1000, -1, 9);
+    if (bad_at[t->variant] >= 0) index[bad_at[t->variant]] = t->variant % 2 ? 10 : -2;
+    t->k->check_index(t->x, MF_WHAT_TOKEN, 1000, index, -1, 10);
+    t->k->check_index(t->x, MF_WHAT_PLACE, 1000, index, 0, 5); /* the first fault stays */
+    kt_faulted(t);
+    t->k->check_index(t->x, MF_WHAT_INDEX, 1000, index, INT32_MIN, 10);
+    kt_faulted(t);
+    t->k->check_index(t->x, MF_WHAT_INDEX, 1000, index, INT32_MIN, (int64_t)1 << 40);
+    kt_faulted(t);
+}
+
+static void run_check_offset(mf_kt *t)
+{
+    int32_t *offset = kt_offsets(t, 40, 1000);
+    if (t->variant == 1) offset[0] = 1;
+    if (t->variant == 2) offset[7] = offset[6] - 1;
+    if (t->variant == 3) offset[40] = 1001;
+    t->k->check_offset(t->x, 40, offset, 1000);
+    kt_faulted(t);
+}
+
+static void run_gather_rows(mf_kt *t)
+{
+    SIZE(t);
+    int32_t *index = experts_of(t, rows, tokens);
+    float *in = kt_f32(t, tokens * d), *out = kt_result(t, rows * d);
+    t->k->gather_rows(t->x, MF_CAST_F32, rows, d, in, index, out);
+}
+
+static void run_index_lists(mf_kt *t)
+{
+    SIZE(t);
+    int32_t *index = experts_of(t, rows, experts), *offset = kt_result_i32(t, experts + 1);
+    t->k->index_lists(t->x, rows, experts, index, offset, kt_result_i32(t, rows));
+}
+
+static void run_sum_rows(mf_kt *t)
+{
+    SIZE(t);
+    int32_t *expert = choices(t, tokens, k, experts), *place = places(t, expert, rows, experts);
+    int32_t *offset = kt_i32(t, tokens + 1, 0, 0), *list = kt_i32(t, rows, 0, 0);
+    int32_t *token = kt_i32(t, rows, -1, tokens / 4); /* many rows for few tokens */
+    float *gate = kt_f32(t, rows), *in = kt_f32(t, rows * d), *out = kt_result(t, tokens * d);
+    mf_kernels_ref.index_lists(t->x, rows, tokens, token, offset, list);
+    switch (t->variant / SIZES) {
+    case 0:
+        t->k->sum_rows(t->x, MF_CAST_F32, MF_CAST_F32, tokens, d, k, NULL, NULL, place, gate,
+                       in, out);
+        break;
+    case 1:
+        t->k->sum_rows(t->x, MF_CAST_F32, MF_CAST_F32, tokens, d, k, NULL, NULL, place, NULL,
+                       in, out);
+        break;
+    case 2:
+        t->k->sum_rows(t->x, MF_CAST_F32, MF_CAST_F32, tokens, d, 0, offset, list, place, gate,
+                       in, out);
+        break;
+    case 3:
+        t->k->sum_rows(t->x, MF_CAST_F32, MF_CAST_F32, tokens, d, 0, offset, list, NULL, NULL,
+                       in, out);
+        break;
+    }
+}
+
+static void run_take(mf_kt *t)
+{
+    SIZE(t);
+    int32_t *index = experts_of(t, rows, experts);
+    float *in = kt_f32(t, tokens * experts), *out = kt_result(t, rows);
+    t->k->take(t->x, tokens, experts, k, in, index, out);
+}
+
+static void run_put(mf_kt *t)
+{
+    SIZE(t);
+    int32_t *index = experts_of(t, rows, experts);
+    float *in = kt_f32(t, rows), *out = kt_result(t, tokens * experts);
+    t->k->put(t->x, tokens, experts, k, in, index, out);
+}
+
+static void run_topk(mf_kt *t)
+{
+    static const int64_t width_of[] = {1, 8, 37, 200, 300, 2048},
+                         k_of[] = {1, 2, 8, 5, 299, 512};
+    const int v = t->variant % 6;
+    int64_t n = v < 4 ? 500 : 50, width = width_of[v], k = k_of[v];
+    float *in = kt_f32(t, n * width), *mask = t->variant < 6 ? NULL : kt_f32(t, n);
+    for (int64_t i = 0; v == 4 && i < n * width; i++) /* many ties, both zeros */
+        in[i] = in[i] > 0 ? ceilf(in[i]) : floorf(in[i] + 1) * -1;
+    for (int64_t i = 0; i < n && width > 1; i++) {
+        if (i % 5 == 1) in[i * width + i % width] = NAN;
+        if (i % 5 == 2) in[i * width + i % width] = -INFINITY;
+        if (i % 9 == 3) in[i * width] = in[i * width + width - 1] = INFINITY;
+        for (int64_t j = 1; i % 25 == 4 && j < width; j++)
+            in[i * width + j] = NAN;
+        if (mask) mask[i] = i % 3 != 0;
+    }
+    t->k->topk(t->x, n, width, k, in, mask, kt_result_i32(t, n * k));
+}
+
+static void run_one_hot(mf_kt *t)
+{
+    SIZE(t);
+    int32_t *index = experts_of(t, rows, experts + 2); /* some past the end */
+    t->k->one_hot(t->x, rows, experts, index, kt_result(t, rows * experts));
+}
+
+static void run_bincount(mf_kt *t)
+{
+    static const int64_t m_of[] = {1, 300, 20000, 200000}, n_of[] = {1, 9, 64, 3000};
+    int64_t m = m_of[t->variant % 4], n = n_of[t->variant % 4];
+    int32_t *index = experts_of(t, m, n);
+    float *weight = t->variant < 4 ? kt_f32(t, m) : NULL, *out = kt_result(t, n);
+    t->k->bincount(t->x, m, n, index, weight, out, kt_work(t, mf_count_work(m, n)));
+}
+
+/* ---- routing ---- */
+
+static float *half_mask(mf_kt *t, int64_t n)
+{
+    float *mask = kt_f32(t, n);
+    for (int64_t i = 0; i < n; i++)
+        mask[i] = i % 4 != 1;
+    return mask;
+}
+
+static void run_mask_rows(mf_kt *t)
+{
+    SIZE(t);
+    int32_t *expert = experts_of(t, rows, experts), *token = NULL;
+    float *mask = half_mask(t, tokens);
+    if (t->variant >= SIZES) token = kt_i32(t, rows, -1, tokens - 1);
+    t->k->mask_rows(t->x, rows, k, expert, token, mask, kt_result_i32(t, rows));
+}
+
+/* Some tokens choose only what has no probability. */
+static float *probabilities(mf_kt *t, int64_t tokens, int64_t experts)
+{
+    float *prob = kt_positive(t, tokens * experts);
+    for (int64_t i = 2; i < tokens; i += 9)
+        for (int64_t e = 0; e < experts; e++)
+            prob[i * experts + e] = i % 2 ? 0 : 1e-22f;
+    return prob;
+}
+
+static void run_route_gates(mf_kt *t)
+{
+    SIZE(t);
+    int32_t *chosen = choices(t, tokens, k, experts), *admitted = NULL;
+    float *prob = probabilities(t, tokens, experts), *gate = kt_result(t, rows);
+    if (t->variant / SIZES & 1) admitted = experts_of(t, rows, experts);
+    t->k->route_gates(t->x, tokens, experts, k, prob, chosen, admitted, t->variant >= 2 * SIZES,
+                      2.5, gate);
+}
+
+static void run_route_gates_grad(mf_kt *t)
+{
+    SIZE(t);
+    int32_t *chosen = choices(t, tokens, k, experts), *admitted = NULL;
+    float *prob = probabilities(t, tokens, experts), *dgate = kt_f32(t, rows);
+    float *dprob = kt_result(t, tokens * experts);
+    if (t->variant / SIZES & 1) admitted = experts_of(t, rows, experts);
+    t->k->route_gates_grad(t->x, tokens, experts, k, prob, chosen, admitted,
+                           t->variant >= 2 * SIZES, 2.5, dgate, dprob);
+}
+
+static void run_routing_stats(mf_kt *t)
+{
+    SIZE(t);
+    int how = t->variant / SIZES; /* bits: no prob and gate; mask; token list */
+    int32_t *chosen = choices(t, tokens, k, experts), *admitted = kt_i32(t, rows, 0, 0);
+    int32_t *token = how & 4 ? kt_i32(t, rows, -1, tokens - 1) : NULL;
+    float *prob = how & 1 ? NULL : kt_positive(t, tokens * experts);
+    float *gate = how & 1 ? NULL : kt_f32(t, rows),
+          *mask = how & 2 ? half_mask(t, tokens) : NULL;
+    for (int64_t r = 0; r < rows; r++)
+        admitted[r] = r % 5 == 2 ? -1 : chosen[r];
+    float *a = kt_result(t, experts), *b = kt_result(t, experts), *c = kt_result(t, experts);
+    t->k->routing_stats(t->x, tokens, rows, experts, k, prob, chosen, admitted, gate, mask,
+                        token, a, b, c, kt_result(t, MF_STATS_SUMS),
+                        kt_work(t, mf_routing_stats_work(tokens, rows, experts)));
+}
+
+static void run_joint_count(mf_kt *t)
+{
+    SIZE(t);
+    int32_t *expert = experts_of(t, rows, experts), *label = experts_of(t, tokens, 7);
+    int32_t *token = t->variant < SIZES ? NULL : kt_i32(t, rows, -1, tokens - 1);
+    t->k->joint_count(t->x, rows, k, experts, 7, expert, token, label,
+                      kt_result(t, experts * 7), kt_work(t, mf_count_work(rows, experts * 7)));
+}
+
+/* ---- dispatch ---- */
+
+static void run_capacity_of(mf_kt *t)
+{
+    static const float factor_of[] = {1.25f, 0, 3, NAN};
+    SIZE(t);
+    float *factor = kt_f32(t, 1), *mask = t->variant & 1 ? half_mask(t, tokens) : NULL;
+    *factor = factor_of[t->variant / SIZES];
+    t->k->capacity_of(t->x, tokens, k, experts, factor, mask, kt_result(t, experts));
+}
+
+/* Room for about half of the rows; one expert has none, one is not a number. */
+static float *capacities(mf_kt *t, int64_t rows, int64_t experts)
+{
+    float *cap = kt_f32(t, experts);
+    for (int64_t e = 0; e < experts; e++)
+        cap[e] = (float)(rows / experts) * (e % 4 == 3 ? 1.5f : 0.4f);
+    if (experts > 4) cap[2] = 0, cap[4] = NAN;
+    return cap;
+}
+
+static void run_capacity(mf_kt *t)
+{
+    SIZE(t);
+    int32_t *chosen = choices(t, tokens, k, experts);
+    float *cap = capacities(t, rows, experts), *priority = NULL;
+    if (t->variant >= SIZES) priority = kt_f32(t, rows);
+    if (priority && rows > 20) priority[1] = priority[20] = NAN, priority[9] = INFINITY;
+    t->k->capacity(t->x, rows, experts, chosen, priority, cap, kt_result_i32(t, rows),
+                   kt_work(t, mf_capacity_work(rows, experts)));
+}
+
+static void run_reassign(mf_kt *t)
+{
+    SIZE(t);
+    int32_t *chosen = choices(t, tokens, k, experts), *admitted = kt_i32(t, rows, 0, 0);
+    float *cap = capacities(t, rows, experts), *prob = kt_positive(t, tokens * experts);
+    float *importance = t->variant / SIZES & 1 ? kt_f32(t, rows) : NULL;
+    void *work = kt_work(t, mf_capacity_work(rows, experts));
+    mf_kernels_ref.capacity(t->x, rows, experts, chosen, importance, cap, admitted, work);
+    if (experts > 4) prob[4 * experts + 3] = NAN;
+    for (int64_t e = 0; e < experts; e++) /* and now there is more room */
+        cap[e] *= 1.5f;
+    int32_t *out = kt_result_i32(t, rows);
+    t->k->reassign(t->x, tokens, experts, k, t->variant < 2 * SIZES ? 0 : 5, chosen, admitted,
+                   prob, importance, cap, out, kt_result(t, 1),
+                   kt_work(t, mf_reassign_work(rows, experts)));
+}
+
+static void run_group_rows(mf_kt *t)
+{
+    SIZE(t);
+    int32_t *expert = experts_of(t, rows, experts), *offset = kt_i32(t, experts + 1, 0, 0);
+    int32_t *order = kt_result_i32(t, rows), *list = NULL;
+    mf_kernels_ref.index_lists(t->x, rows, experts, expert, offset, order);
+    if (t->variant >= SIZES) list = kt_i32(t, rows, -1, tokens - 1);
+    int32_t *token = kt_result_i32(t, rows), *place = kt_result_i32(t, rows);
+    t->k->group_rows(t->x, rows, k, experts, offset, list, order, token, place,
+                     kt_work(t, (size_t)rows * sizeof *order));
+}
+
+static void run_combine_grad(mf_kt *t)
+{
+    SIZE(t);
+    int how = t->variant / SIZES; /* all; no gate; token list; only dy; only dgate */
+    int32_t *expert = choices(t, tokens, k, experts), *place = places(t, expert, rows, experts);
+    int32_t *token = how == 2 ? kt_i32(t, rows, -1, tokens - 1) : NULL;
+    float *y = kt_f32(t, rows * d), *gate = how == 1 ? NULL : kt_f32(t, rows);
+    float *dout = kt_f32(t, tokens * d), *dy = kt_result(t, rows * d),
+          *dgate = kt_result(t, rows);
+    t->k->combine_grad(t->x, MF_CAST_F32, rows, k, d, y, gate, place, token, dout,
+                       how == 4 ? NULL : dy, how == 3 ? NULL : dgate);
+}
+
+const mf_kernel_row mf_kernel_cases_routing[] = {
+    {"check_index", run_check_index, 6, true, 0},
+    {"check_offset", run_check_offset, 4, true, 0},
+    {"gather_rows", run_gather_rows, SIZES, true, 0},
+    {"index_lists", run_index_lists, SIZES, true, 0},
+    {"sum_rows", run_sum_rows, 4 * SIZES, true, 1e-6},
+    {"take", run_take, SIZES, true, 0},
+    {"put", run_put, SIZES, true, 0},
+    {"topk", run_topk, 12, true, 0},
+    {"one_hot", run_one_hot, SIZES, true, 0},
+    {"bincount", run_bincount, 8, true, 1e-6},
+    {"mask_rows", run_mask_rows, 2 * SIZES, true, 0},
+    {"route_gates", run_route_gates, 4 * SIZES, true, 1e-6},
+    {"route_gates_grad", run_route_gates_grad, 4 * SIZES, true, 1e-6},
+    {"routing_stats", run_routing_stats, 8 * SIZES, false, 1e-6},
+    {"joint_count", run_joint_count, 2 * SIZES, true, 0},
+    {"capacity_of", run_capacity_of, 4 * SIZES, true, 0},
+    {"capacity", run_capacity, 2 * SIZES, true, 0},
+    {"reassign", run_reassign, 4 * SIZES, true, 0},
+    {"group_rows", run_group_rows, 2 * SIZES, true, 0},
+    {"combine_grad", run_combine_grad, 5 * SIZES, true, 2e-6},
+    {NULL, NULL, 0, false, 0}};

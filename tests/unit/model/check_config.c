@@ -1,0 +1,354 @@
+/* config: precedence of the sources, judged values, and the text that loads again to
+ * the same configuration. */
+#include "check_main.h"
+
+#include "base/error.h"
+#include "train/run_config.h"
+#include "tests/lib/program.h"
+#include "tests/lib/scratch.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *file(const char *name, const char *text)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", scratch_dir(), name);
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(fputs(text, f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+    return path;
+}
+
+static mf_config *loaded(const char *config, int n, const char *const *set)
+{
+    mf_config *c;
+    int rc = mf_config_load(config, n, set, &c);
+    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+    return c;
+}
+
+/* Loading fails with a message that contains every one of the words. */
+static void refused(const char *text, const char *const *words)
+{
+    mf_config *c = NULL;
+    ck_assert_int_eq(mf_config_load(file("bad.ini", text), 0, NULL, &c), MF_ECONFIG);
+    ck_assert_ptr_null(c);
+    for (; *words != NULL; words++)
+        ck_assert_msg(strstr(mf_error_message(), *words) != NULL, "'%s' lacks '%s'",
+                      mf_error_message(), *words);
+}
+#define REFUSED(text, ...) refused(text, (const char *const[]){__VA_ARGS__, NULL})
+
+START_TEST(every_table_is_a_sound_schema)
+{
+    mf_arena *arena = mf_arena_new();
+    int keys = 0;
+    for (const mf_section_at *a = mf_config_sections; a->section != NULL; a++) {
+        const mf_section *s = a->section;
+        mf_schema schema;
+        int rc = mf_schema_init(&schema, arena, NULL, s->options, sizeof *s->options, s->size);
+        ck_assert_msg(rc == MF_OK, "[%s]: %s", s->name, mf_error_message());
+        keys += schema.count;
+    }
+    ck_assert_int_gt(keys, 60);
+    mf_arena_free(arena);
+}
+END_TEST
+
+START_TEST(defaults_of_an_empty_file)
+{
+    mf_config *c = loaded(file("empty.ini", ""), 0, NULL);
+    ck_assert_int_eq(c->model.dim, 128);
+    ck_assert_int_eq(c->model.kv_heads, c->model.heads);
+    ck_assert_int_eq(c->model.ffn_hidden, 4 * c->model.dim);
+    ck_assert_int_eq(c->model.causal, 1);
+    ck_assert_int_eq(c->moe.top_k, 2);
+    ck_assert_double_eq(c->train.beta2, 0.95);
+    ck_assert_str_eq(c->data.path, "builtin:topics");
+    ck_assert_str_eq(c->data.val_path, "");
+    ck_assert_int_eq(c->n_regularizers, 0);
+    ck_assert_str_eq(c->name, "empty");
+    /* from the default preset, since core names none */
+    ck_assert_str_ne(c->router.plugin, "");
+    ck_assert_str_ne(c->expert.plugin, "");
+    mf_config_free(c);
+}
+END_TEST
+
+START_TEST(the_default_preset_loads)
+{
+    mf_config *c = loaded(NULL, 0, NULL);
+    ck_assert_str_eq(c->name, "default");
+    ck_assert_int_ge(c->n_regularizers, 1);
+    mf_config_free(c);
+}
+END_TEST
+
+/* system < user < included preset < CONFIG < --set */
+START_TEST(later_sources_win)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/moefw", scratch_dir());
+    mkdir(path, 0777);
+    file("moefw/moefw.ini", "[train]\nlr = 0.5\nclip = 7\n[model]\ndim = 64\n");
+    mf_config *preset = loaded("default", 0, NULL);
+    ck_assert_double_eq(preset->train.clip, 7); /* the preset does not set it */
+    double lr = preset->train.lr;
+    ck_assert_double_ne(lr, 0.5); /* the preset sets it */
+    const char *config =
+        file("mine.ini", "[include]\npreset = default\n[train]\nseed = 5\nbatch = 3\n");
+    const char *set[] = {"train.seed=6", "train.seed=9"};
+    mf_config *c = loaded(config, 2, set);
+    ck_assert_int_eq(c->train.seed, 9);
+    ck_assert_int_eq(c->train.batch, 3);
+    ck_assert_double_eq(c->train.lr, lr);
+    mf_config_free(c);
+    mf_config_free(preset);
+    remove(file("moefw/moefw.ini", ""));
+}
+END_TEST
+
+START_TEST(refusals_say_where_and_what)
+{
+    REFUSED("[model]\n\ndmi = 64\n", "bad.ini:3: ", "unknown key 'dmi' in [model]", "'dim'");
+    REFUSED("[modle]\ndim = 64\n", "bad.ini:1: ", "unknown section [modle]", "[model]");
+    REFUSED("[regulariser.x]\n", "bad.ini:1: ", "[regularizer.NAME]");
+    REFUSED("[regularizer]\nweight=1\n", "bad.ini:1: ", "[regularizer.NAME]");
+    REFUSED("[controller.a b]\nplugin = p\n", "bad.ini:1: ", "letters, digits");
+    REFUSED("[train]\nlr = -1\n", "bad.ini:2: ", "'lr' in [train]", "from 0 to", "found '-1'");
+    REFUSED("[train]\nsteps = 1.5\n", "bad.ini:2: ", "whole number", "'1.5'");
+    REFUSED("[train]\nseed = 1\nseed = 2\n", "bad.ini:3: ", "already given on line 2");
+    REFUSED("[model]\nnorm = rmsnrm\n", "bad.ini:2: ", "rmsnorm, layernorm",
+            "did you mean 'rmsnorm'");
+    REFUSED("[data]\nformat = txt\n", "bad.ini:2: ", "jsonl", "did you mean 'text'");
+    REFUSED("[regularizer.x]\nweight = much\n", "bad.ini:2: ", "'weight'", "'much'");
+    REFUSED("[controller.x]\nevery = 0\n", "bad.ini:2: ", "'every'");
+    REFUSED("[include]\npreset = defalt\n", "bad.ini:2: ", "no preset named 'defalt'",
+            "'default'");
+    REFUSED("[include]\nprest = default\n", "bad.ini:2: ", "unknown key 'prest'");
+    REFUSED("[train]\nsteps = 5\nepochs = 2\n", "bad.ini:3: ", "line 2", "one of them");
+    REFUSED("[train]\nsteps = 0\n", "bad.ini:2: ", "nothing to train");
+    REFUSED("[train]\ndevice = gpu\n", "bad.ini:2: ", "cuda:N", "'gpu'");
+    REFUSED("dim = 3\n", "bad.ini:1: ");
+}
+END_TEST
+
+START_TEST(rules_between_keys)
+{
+    REFUSED("[model]\ndim = 100\nheads = 3\n", "bad.ini:3: ", "divisor of dim (100)");
+    REFUSED("[model]\ndim = 12\nheads = 4\n", "bad.ini:3: ", "rope wants an even width");
+    REFUSED("[model]\nheads = 4\nkv_heads = 3\n", "bad.ini:3: ", "divisor of heads");
+    REFUSED("[moe]\nexperts = 4\ntop_k = 5\n", "bad.ini:3: ", "experts (4)", "found 5");
+    REFUSED("[model]\nskip = sideways\n", "bad.ini:2: ", "expected one of none, unet");
+}
+END_TEST
+
+START_TEST(bad_assignments)
+{
+    static const char *const bad[] = {"train.lr=abc", "train.lrr=1", "nosuch.key=1",
+                                      "lr=1",         "train.lr",    "include.preset=default"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        mf_config *c;
+        int rc = mf_config_load(NULL, 1, &bad[i], &c);
+        ck_assert_msg(rc == MF_ECONFIG, "%s gave %d", bad[i], rc);
+        ck_assert_msg(strstr(mf_error_message(), "--set") != NULL, "%s", mf_error_message());
+    }
+}
+END_TEST
+
+static int n_told;
+static void tell(void *arg, const mf_problem *p)
+{
+    ck_assert_ptr_eq(arg, &n_told);
+    ck_assert_ptr_nonnull(p->message);
+    n_told++;
+}
+
+START_TEST(a_sink_is_told_every_fault)
+{
+    mf_problem_sink sink = {tell, &n_told};
+    mf_config *c;
+    n_told = 0;
+    int rc = mf_config_load_from(
+        file("many.ini", "[model]\ndmi = 1\nlayers = x\n[what]\n[moe]\ntop_k = 9\n"), 0, NULL,
+        &sink, &c);
+    ck_assert_int_eq(rc, MF_ECONFIG);
+    ck_assert_int_eq(n_told, 4);
+    mf_config_free(c);
+}
+END_TEST
+
+/* If another plugin replaces the one of a preset, it may not know the keys of that one. */
+START_TEST(keys_of_a_replaced_plugin_are_optional)
+{
+    const char *config = file("replaced.ini", "[router]\nplugin = one\ntemperature = 2\n");
+    const char *set[] = {"router.plugin=other", "router.alpha=3"};
+    mf_config *c = loaded(config, 2, set);
+    ck_assert_str_eq(c->router.plugin, "other");
+    ck_assert(mf_ini_get(c->ini, "router", "temperature")->optional);
+    ck_assert(!mf_ini_get(c->ini, "router", "alpha")->optional);
+    mf_config_free(c);
+    c = loaded(config, 0, NULL);
+    ck_assert(!mf_ini_get(c->ini, "router", "temperature")->optional);
+    mf_config_free(c);
+}
+END_TEST
+
+START_TEST(plugin_sections)
+{
+    mf_config *c =
+        loaded(file("sections.ini", "[regularizer.a]\nplugin = p\nweight = 0.5\nx = 1\n"
+                                    "[regularizer.q]\n[regularizer.b]\nplugin = none\n"
+                                    "[controller.c]\nplugin = k\nevery = 50\n"),
+               0, NULL);
+    ck_assert_int_eq(c->n_regularizers, 2);
+    ck_assert_str_eq(c->regularizers[0].plugin, "p");
+    ck_assert_str_eq(c->regularizers[0].label, "a");
+    ck_assert_double_eq(c->regularizers[0].weight, 0.5);
+    ck_assert_str_eq(c->regularizers[1].plugin, "q"); /* its own name is the plugin */
+    ck_assert_int_eq(c->regularizers[1].line, 5);
+    ck_assert_double_eq(c->regularizers[1].weight, 1);
+    ck_assert_int_eq(c->n_controllers, 1);
+    ck_assert_int_eq(c->controllers[0].every, 50);
+    ck_assert_str_eq(c->controllers[0].reserved[1], "every");
+    mf_config_free(c);
+}
+END_TEST
+
+START_TEST(the_later_of_steps_and_epochs_counts)
+{
+    const char *set[] = {"train.epochs=2"};
+    mf_config *c = loaded(file("steps.ini", "[train]\nsteps = 70\n"), 1, set);
+    ck_assert_int_eq(c->train.steps, 0);
+    ck_assert_double_eq(c->train.epochs, 2);
+    mf_config_free(c);
+    set[0] = "train.steps=7";
+    c = loaded(file("epochs.ini", "[train]\nepochs = 3\n"), 1, set);
+    ck_assert_int_eq(c->train.steps, 7);
+    ck_assert_double_eq(c->train.epochs, 0);
+    mf_config_free(c);
+    c = loaded(file("epochs.ini", "[train]\nepochs = 3\n"), 0, NULL);
+    ck_assert_int_eq(c->train.steps, 0);
+    mf_config_free(c);
+}
+END_TEST
+
+static char *written(const mf_config *c)
+{
+    static char text[2][65536];
+    static int turn;
+    char *out = text[turn ^= 1];
+    FILE *f = tmpfile();
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(mf_config_write(c, f), MF_OK);
+    rewind(f);
+    out[fread(out, 1, sizeof *text - 1, f)] = '\0';
+    fclose(f);
+    return out;
+}
+
+START_TEST(written_text_loads_back_to_the_same)
+{
+    const char *set[] = {
+        "train.lr=0.30000000000000004", "model.vocab=auto",     "train.epochs=2.5",
+        "data.path=some file.txt",      "moe.gate_scale=1e-7",  "router.bias=yes",
+        "regularizer.mine.weight=-0.1", "controller.k.every=3k"};
+    mf_config *a = loaded(NULL, 8, set);
+    char *first = written(a);
+    mf_config *b = loaded(file("config.ini", first), 0, NULL);
+    char *second = written(b);
+    ck_assert_str_eq(strchr(first, '\n'), strchr(second, '\n')); /* equal except for the name */
+    ck_assert_double_eq(b->train.lr, 0.30000000000000004);
+    ck_assert_int_eq(b->controllers[0].every, 3000);
+    ck_assert_str_eq(b->data.path, "some file.txt");
+    ck_assert_int_eq(memcmp(&a->model, &b->model, sizeof a->model), 0);
+    ck_assert_int_eq(memcmp(&a->moe, &b->moe, sizeof a->moe), 0);
+    mf_config_free(a);
+    mf_config_free(b);
+}
+END_TEST
+
+START_TEST(names_of_runs)
+{
+    static const char *const cases[][2] = {
+        {"x-3", "x"}, {"x", "x"}, {"a-b", "a-b"}, {"7-12", "7"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[256];
+        snprintf(name, sizeof name, "%s/%s", scratch_dir(), cases[i][0]);
+        mkdir(name, 0777);
+        snprintf(name, sizeof name, "%s/config.ini", cases[i][0]);
+        mf_config *c = loaded(file(name, ""), 0, NULL);
+        ck_assert_str_eq(c->name, cases[i][1]);
+        mf_config_free(c);
+    }
+    char folder[256];
+    snprintf(folder, sizeof folder, "%s/x-3", scratch_dir());
+    mf_config *c = loaded(folder, 0, NULL);
+    ck_assert_str_eq(c->name, "x");
+    mf_config_free(c);
+}
+END_TEST
+
+START_TEST(missing_files)
+{
+    mf_config *c;
+    ck_assert_int_eq(mf_config_load("no/such.ini", 0, NULL, &c), MF_ENOTFOUND);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "no/such.ini"));
+    ck_assert_int_eq(mf_config_load("shakspeare", 0, NULL, &c), MF_ENOTFOUND);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "did you mean 'shakespeare'"));
+}
+END_TEST
+
+/* The values in the template's comments are the defaults. */
+START_TEST(the_template_holds_the_defaults)
+{
+    static char text[65536], bare[65536];
+    FILE *f = tmpfile();
+    mf_sections_template(mf_config_sections, f);
+    rewind(f);
+    size_t n = fread(text, 1, sizeof text - 1, f), m = 0;
+    fclose(f);
+    text[n] = '\0';
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        char *equals = strstr(line, " = ");
+        bool key = line[0] == ';' && line[1] != ' ' && equals;
+        if (strncmp(line, ";[", 2) == 0) break; /* [regularizer.NAME] */
+        if (line[0] == '[' || (key && equals[3] != '\0'))
+            m += (size_t)snprintf(bare + m, sizeof bare - m, "%s\n", line + (line[0] == ';'));
+    }
+    mf_config *a = loaded(file("bare.ini", bare), 0, NULL),
+              *b = loaded(file("none.ini", ""), 0, NULL);
+    ck_assert_int_eq(memcmp(&a->model, &b->model, sizeof a->model), 0);
+    ck_assert_int_eq(memcmp(&a->moe, &b->moe, sizeof a->moe), 0);
+    mf_config_free(a);
+    mf_config_free(b);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("config");
+    TCase *c = tcase_create("config");
+    tcase_add_test(c, every_table_is_a_sound_schema);
+    tcase_add_test(c, defaults_of_an_empty_file);
+    tcase_add_test(c, the_default_preset_loads);
+    tcase_add_test(c, later_sources_win);
+    tcase_add_test(c, refusals_say_where_and_what);
+    tcase_add_test(c, rules_between_keys);
+    tcase_add_test(c, bad_assignments);
+    tcase_add_test(c, a_sink_is_told_every_fault);
+    tcase_add_test(c, keys_of_a_replaced_plugin_are_optional);
+    tcase_add_test(c, plugin_sections);
+    tcase_add_test(c, the_later_of_steps_and_epochs_counts);
+    tcase_add_test(c, written_text_loads_back_to_the_same);
+    tcase_add_test(c, names_of_runs);
+    tcase_add_test(c, missing_files);
+    tcase_add_test(c, the_template_holds_the_defaults);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+MF_CHECK_MAIN_PROGRAM(suite)

@@ -1,0 +1,140 @@
+/* export, when memory or IO fails: an error, and the target is unchanged or absent. */
+#include "check_main.h"
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "report/export/export.h"
+#include "tests/lib/fault.h"
+#include "tests/lib/scratch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char metrics[] =
+    "{\"step\":1,\"split\":\"train\",\"loss\":3,\"lr\":null,\"wall_s\":1.5,\"moe\":[{\"layer\":"
+    "2,"
+    "\"load\":[0.25,0.75]}],\"turns\":[{\"step\":1,\"option\":\"a.b\",\"from\":1,\"to\":2}]}\n"
+    "{\"step\":2,\"split\":\"val\",\"loss\":2,\"heads\":{\"active\":3,\"total\":4}}\n";
+static const char memory[] = "{\"step\":2,\"peak_rss_mib\":12.5}\n";
+static const char manifest[] =
+    "{\"moefw\":\"0.1.0\",\"began\":\"2024-02-29T12:00:01Z\",\"steps\":2,\"classes\":[]}\n";
+static const char config[] = "[model]\ndim = 8\n[data]\npath =\n";
+
+static const char *run_folder(void)
+{
+    static const struct {
+        const char *name, *text;
+    } files[] = {{"metrics.jsonl", metrics},
+                 {"memory.jsonl", memory},
+                 {"manifest.json", manifest},
+                 {"config.ini", config}};
+    const char *folder = scratch_path("run");
+    mkdir(folder, 0777);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[640];
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        scratch_write(path, files[i].text, strlen(files[i].text));
+    }
+    return folder;
+}
+
+static void holds(const char *folder, const char *name, const char *text)
+{
+    char path[1024];
+    size_t n;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    char *found = scratch_read(path, &n);
+    ck_assert_msg(found != NULL, "%s: is not there", path);
+    ck_assert_msg(n == strlen(text) && memcmp(found, text, n) == 0,
+                  "%s: expected %s, found %.*s", path, text, (int)n, found);
+    free(found);
+}
+
+START_TEST(what_is_written)
+{
+    const char *run = run_folder(), *table = scratch_path("table.csv");
+    char *path;
+    ck_assert_msg(mf_export_csv(1, &run, table) == MF_OK, "%s", mf_error_message());
+    holds(scratch_dir(), "table.csv",
+          "step,split,loss,wall_s,moe.2.load.0,moe.2.load.1,turns.a.b,heads.active,heads.total,"
+          "peak_rss_mib\n"
+          "1,train,3,1.5,0.25,0.75,2,,,\n"
+          "2,val,2,,,,,3,4,12.5\n");
+    const mf_export_mlflow_options o = {scratch_path("store"), "it's", false};
+    ck_assert_msg(mf_export_mlflow(run, &o, &path) == MF_OK, "%s", mf_error_message());
+    holds(path, "metrics/train/loss", "1709208002500 3 1\n"); /* 2024-02-29 12:00:02.5 UTC */
+    holds(path, "metrics/val/loss", "1709208002500 2 2\n");   /* of the last line that has it */
+    holds(path, "metrics/val/peak_rss_mib", "1709208002500 12.5 2\n");
+    holds(path, "metrics/train/moe.2.load.1", "1709208002500 0.75 1\n");
+    holds(path, "metrics/train/turns.a.b", "1709208002500 2 1\n");
+    holds(path, "params/model.dim", "8");
+    holds(path, "params/data.path", "");
+    holds(path, "tags/moefw.version", "0.1.0");
+    holds(path, "tags/moefw.steps", "2");
+    mf_free(path);
+}
+END_TEST
+
+/* A file may remain after a failure if the failure came last: the folder
+ * could not be synced. */
+static bool is_whole(const char *path)
+{
+    size_t n;
+    char *text = scratch_read(path, &n);
+    const bool whole = text && n > 9 && memcmp(text + n - 9, "3,4,12.5\n", 9) == 0;
+    free(text);
+    return whole;
+}
+
+/* One call fails. */
+static void fails_once(bool alloc, const char *run, const char *target, bool csv)
+{
+    for (long nth = 1;; nth++) {
+        char *path = NULL;
+        const mf_export_mlflow_options o = {target, "e", false};
+        if (alloc)
+            fault_alloc(nth, FAULT_ONCE);
+        else
+            fault_io(nth, FAULT_ONCE, ENOSPC);
+        const int rc = csv ? mf_export_csv(1, &run, target) : mf_export_mlflow(run, &o, &path);
+        const bool hit = fault_hit();
+        mf_free(path);
+        ck_assert_int_eq(alloc ? fault_alloc_live() : fault_io_open(), 0);
+        fault_off();
+        ck_assert_msg(hit || rc == MF_OK, "call %ld: %s", nth, mf_error_message());
+        ck_assert_msg(rc == MF_OK || mf_error_message()[0], "call %ld: %d without a word", nth,
+                      rc);
+        ck_assert_msg(rc == MF_OK || !mf_exists(target) || (csv && is_whole(target)),
+                      "call %ld: %s: something is left", nth, mf_error_message());
+        ck_assert_int_eq(mf_remove_tree(target), MF_OK);
+        if (!hit) break;
+    }
+}
+
+START_TEST(what_fails_leaves_nothing)
+{
+    const char *run = run_folder();
+    mf_log_set_level(MF_LOG_ERROR);
+    for (int alloc = 0; alloc < 2; alloc++) {
+        fails_once(alloc, run, scratch_path("half.csv"), true);
+        fails_once(alloc, run, scratch_path("half"), false);
+    }
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("export");
+    TCase *t = tcase_create("export");
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, what_is_written);
+    tcase_add_test(t, what_fails_leaves_nothing);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)

@@ -1,0 +1,268 @@
+/* progress: the text of the live line and of plain lines, and that log lines never mix
+ * with the live line. */
+#include "check_main.h"
+
+#include "base/log.h"
+#include "report/terminal/progress.h"
+#include "report/terminal/summary.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static char text[1 << 20];
+
+static mf_terminal terminal(bool live, bool colour)
+{
+    return (mf_terminal){.out = tmpfile(), .live = live, .colour = colour, .utf8 = colour};
+}
+
+static const char *written(mf_terminal *t)
+{
+    rewind(t->out);
+    text[fread(text, 1, sizeof text - 1, t->out)] = '\0';
+    fclose(t->out);
+    return text;
+}
+
+static int count(const char *haystack, const char *needle)
+{
+    int n = 0;
+    for (; (haystack = strstr(haystack, needle)) != NULL; haystack++)
+        n++;
+    return n;
+}
+
+static void work(const mf_terminal *t, int64_t first, int64_t total, int64_t steps, bool quiet)
+{
+    mf_progress *p = mf_progress_new(t, "train", first, total, quiet);
+    for (int64_t s = first + 1; s <= first + steps; s++) {
+        mf_progress_step(p, s, 2.0, 50000);
+        if (s == first + steps / 2)
+            mf_progress_eval(p, s, 2.5, 1.25, total == 1000 ? "" : "accuracy 0.5");
+    }
+    mf_progress_end(p);
+}
+
+START_TEST(plain_lines_are_few_and_whole)
+{
+    mf_terminal t = terminal(false, false);
+    work(&t, 0, 1000, 1000, false);
+    const char *s = written(&t);
+    ck_assert_int_eq(count(s, "\n"), 21);
+    ck_assert_int_eq(count(s, "\033"), 0);
+    ck_assert_int_eq(count(s, "\r"), 0);
+    ck_assert_ptr_nonnull(
+        strstr(s, "step   50/1000  loss 2.0000  50.0k tokens/s  0:00 left\n"));
+    ck_assert_ptr_nonnull(
+        strstr(s, "step  500/1000  validation loss 2.5000  (floor 1.2500)\n"));
+    ck_assert_ptr_nonnull(strstr(s, "step 1000/1000  loss 2.0000  50.0k tokens/s\n"));
+}
+END_TEST
+
+START_TEST(a_resumed_run_tells_the_rest)
+{
+    mf_terminal t = terminal(false, false);
+    work(&t, 900, 1000, 100, false);
+    const char *s = written(&t);
+    ck_assert_int_eq(count(s, "\n"), 3);
+    ck_assert_ptr_nonnull(strstr(s, "step  950/1000"));
+}
+END_TEST
+
+START_TEST(quiet_is_silent)
+{
+    for (int live = 0; live < 2; live++) {
+        mf_terminal t = terminal(live, live);
+        work(&t, 0, 100, 100, true);
+        ck_assert_str_eq(written(&t), "");
+    }
+}
+END_TEST
+
+/* Columns of the text: without escape sequences, and one for each character. */
+static int widest_line(const char *s)
+{
+    int column = 0, widest = 0;
+    for (; *s != '\0'; s++) {
+        if (*s == '\033') {
+            while (*s != 'm' && *s != 'K')
+                s++;
+        } else if (*s == '\r' || *s == '\n') {
+            column = 0;
+        } else if (((unsigned char)*s & 0xC0) != 0x80) {
+            column++;
+        }
+        if (column > widest) widest = column;
+    }
+    return widest;
+}
+
+START_TEST(the_live_line_fits_any_terminal)
+{
+    static const int columns[] = {20, 25, 33, 40, 57, 79, 80, 100, 200};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        char number[16];
+        mf_terminal t = terminal(true, i % 2 == 0);
+        snprintf(number, sizeof number, "%d", columns[i]);
+        setenv("COLUMNS", number, 1);
+        mf_progress *p = mf_progress_new(&t, "train", 0, 1000, false);
+        mf_progress_step(p, 1000, 2.0, 50000); /* the last step is always drawn */
+        mf_progress_end(p);
+        const char *s = written(&t);
+        ck_assert_int_lt(widest_line(s), columns[i]);
+        ck_assert_ptr_nonnull(strstr(s, "loss 2.0000"));
+        if (columns[i] >= 100) ck_assert_ptr_nonnull(strstr(s, "50.0k tokens/s"));
+        ck_assert_int_eq(count(s, "\n"), 0);
+        ck_assert_str_eq(s + strlen(s) - 4, "\r\033[K"); /* nothing remains on the line */
+    }
+    unsetenv("COLUMNS");
+}
+END_TEST
+
+START_TEST(colour_only_where_it_is_wanted)
+{
+    mf_terminal t = terminal(true, false);
+    work(&t, 0, 10, 10, false);
+    ck_assert_int_eq(count(written(&t), "\033["), count(text, "\033[K"));
+    ck_assert_int_gt(count(text, "#"), 0);
+}
+END_TEST
+
+START_TEST(a_log_line_clears_the_live_line_first)
+{
+    mf_terminal t = terminal(true, false);
+    mf_progress *p = mf_progress_new(&t, "train", 0, 10, false);
+    mf_progress_step(p, 10, 1, 1);
+    mf_log_set_level(MF_LOG_INFO);
+    fflush(stderr);
+    int saved = dup(2);
+    FILE *sink = tmpfile();
+    dup2(fileno(sink), 2);
+    mf_log(MF_LOG_WARN, "something");
+    dup2(saved, 2);
+    close(saved);
+    fclose(sink);
+    mf_progress_end(p);
+    const char *s = written(&t);
+    ck_assert_int_eq(count(s, "\r\033[K"), 2); /* before drawing, and for the log line */
+}
+END_TEST
+
+START_TEST(an_unknown_total_has_no_bar)
+{
+    mf_terminal t = terminal(true, false);
+    mf_progress *p = mf_progress_new(&t, "scan", 0, 0, false);
+    mf_progress_step(p, 7, NAN, NAN);
+    mf_progress_end(p);
+    ck_assert_str_eq(written(&t), "\r\033[Kscan  7\r\033[K");
+}
+END_TEST
+
+START_TEST(words)
+{
+    char out[24], safe[64];
+    ck_assert_str_eq(mf_duration_text(7.4, out), "0:07");
+    ck_assert_str_eq(mf_duration_text(3599, out), "59:59");
+    ck_assert_str_eq(mf_duration_text(3725, out), "1:02:05");
+    ck_assert_str_eq(mf_duration_text(187200, out), "2d 04h");
+    ck_assert_str_eq(mf_duration_text(NAN, out), "?");
+    ck_assert_str_eq(mf_duration_text(-1, out), "?");
+    ck_assert_str_eq(mf_count_text(0, out), "0");
+    ck_assert_str_eq(mf_count_text(999, out), "999");
+    ck_assert_str_eq(mf_count_text(999.6, out), "1.00k");
+    ck_assert_str_eq(mf_count_text(52123, out), "52.1k");
+    ck_assert_str_eq(mf_count_text(1540000, out), "1.54M");
+    ck_assert_str_eq(mf_count_text(INFINITY, out), "?");
+    ck_assert_str_eq(mf_terminal_safe("a\033[2Jb\nc\xc3\xa9\xff\xc2\x9b"
+                                      "d",
+                                      false, safe, sizeof safe),
+                     "a?[2Jb?c\xc3\xa9??d");
+    ck_assert_str_eq(mf_terminal_safe("a\tb\n", true, safe, sizeof safe), "a\tb\n");
+    ck_assert_uint_lt(strlen(mf_terminal_safe("aaaaaaaaaaaaaaaaaaaaaaa", false, safe, 12)), 12);
+}
+END_TEST
+
+/* Through a pseudo-terminal: the bytes that a person's terminal gets. */
+START_TEST(text_cannot_act_on_a_terminal)
+{
+    static const char bytes[] = "a\033[2Jb\x07\tc\x7f\xc3\xa9\xc2\x9b\n";
+    char got[64];
+    FILE *plain = tmpfile();
+    mf_terminal_put(plain, bytes, sizeof bytes - 1);
+    rewind(plain);
+    ck_assert_uint_eq(fread(got, 1, sizeof got, plain), sizeof bytes - 1);
+    ck_assert_int_eq(memcmp(got, bytes, sizeof bytes - 1), 0);
+    fclose(plain);
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    /* there are no pseudo-terminals here */
+    if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) return;
+    FILE *slave = fopen(ptsname(master), "w");
+    ck_assert_ptr_nonnull(slave);
+    mf_terminal_put(slave, bytes, sizeof bytes - 1);
+    fflush(slave);
+    ssize_t n = read(master, got, sizeof got - 1);
+    ck_assert_int_gt((int)n, 0);
+    got[n] = '\0';
+    ck_assert_ptr_null(strchr(got, '\033'));
+    ck_assert_ptr_null(strchr(got, '\x07'));
+    ck_assert_ptr_nonnull(strstr(got, "a?[2Jb?"));
+    ck_assert_ptr_nonnull(strstr(got, "\xc3\xa9"));
+    ck_assert_ptr_null(strstr(got, "\xc2\x9b"));
+    fclose(slave);
+    close(master);
+}
+END_TEST
+
+START_TEST(the_closing_lines)
+{
+    static const double nmi[] = {0.1, 0.4}, nmi_random[] = {0.004, 0.005};
+    mf_terminal t = terminal(false, false);
+    mf_summary s = {.run = "runs/x-1",
+                    .report = "runs/x-1/report.html",
+                    .unit = "byte",
+                    .router = "none",
+                    .generates = true,
+                    .steps = 400,
+                    .tokens = 819200,
+                    .wall_s = 61,
+                    .tokens_per_s = 52123,
+                    .val_loss = 1.7,
+                    .floor = 1.6,
+                    .n_layers = 2,
+                    .nmi = nmi,
+                    .nmi_random = nmi_random};
+    mf_summary_print(&t, &s);
+    const char *out = written(&t);
+    ck_assert_ptr_nonnull(
+        strstr(out, "1.7000 nats/byte, 1.062 x the corpus's entropy floor of 1.6000\n"));
+    ck_assert_ptr_nonnull(strstr(out, "layer 1  0.4000  random routing 0.00500  (80 x)\n"));
+    ck_assert_ptr_nonnull(strstr(out, "runs/x-1/report.html\n"));
+    ck_assert_ptr_nonnull(strstr(out, "moefw generate runs/x-1"));
+    s = (mf_summary){.run = "r", .unit = "token", .router = "", .val_loss = NAN, .floor = NAN};
+    t = terminal(false, false);
+    mf_summary_print(&t, &s);
+    ck_assert_ptr_null(strstr(written(&t), "nan"));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("progress");
+    TCase *c = tcase_create("progress");
+    tcase_add_test(c, plain_lines_are_few_and_whole);
+    tcase_add_test(c, a_resumed_run_tells_the_rest);
+    tcase_add_test(c, quiet_is_silent);
+    tcase_add_test(c, the_live_line_fits_any_terminal);
+    tcase_add_test(c, colour_only_where_it_is_wanted);
+    tcase_add_test(c, a_log_line_clears_the_live_line_first);
+    tcase_add_test(c, an_unknown_total_has_no_bar);
+    tcase_add_test(c, words);
+    tcase_add_test(c, text_cannot_act_on_a_terminal);
+    tcase_add_test(c, the_closing_lines);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)

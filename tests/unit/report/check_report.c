@@ -1,0 +1,280 @@
+/* report and configuration when memory or IO fails: an error, no partial file, never a crash;
+ * and reports of runs with unusual contents. */
+#include "check_main.h"
+
+#include "base/error.h"
+#include "tests/lib/fault.h"
+#include "tests/lib/program.h"
+#include "tests/lib/scratch.h"
+#include "train/run_config.h"
+#include "report/report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char metrics[] =
+    "{\"step\":1,\"split\":\"train\",\"loss\":3,\"task_loss\":2.5,\"lr\":0.1,\"grad_norm\":1,"
+    "\"tokens\":10,\"tokens_per_s\":5,"
+    "\"wall_s\":1,\"regularizers\":{\"b\":1},\"controllers\":{\"c\":{\"x\":1}},\"moe\":[{"
+    "\"layer\":0,\"entropy\":1,\"load\":[0.5,0.5],"
+    "\"importance\":[0.5,0.5],\"load_cv\":0,\"drop_rate\":0.5,\"reassigned\":1,\"empty\":0}],"
+    "\"turns\":[{\"step\":1,\"option\":\"a.b\","
+    "\"from\":1,\"to\":2,\"by\":\"controller.c\",\"reason\":\"r\"}]}\n"
+    "{\"step\":2,\"split\":\"val\",\"loss\":2,\"task_loss\":2,\"accuracy\":0.5,\"macro_f1\":0."
+    "4,\"heads\":{\"active\":3,\"total\":4},\"moe\":[]}\n";
+static const char memory[] = "{\"step\":2,\"peak_rss_mib\":12.5}\n{\"step\":3,\"peak";
+static const char sample[] =
+    "{\"step\":2,\"labels\":[\"a\",\"b\"],\"tokens\":[\"x\",\" "
+    "y\"],\"token_labels\":[0,1],\"layers\":[{\"layer\":0,\"experts\":2,\"top_k\":1,"
+    "\"prob\":[[0.5,0.5],[0,1]],\"chosen\":[[0],[1]],\"gate\":[[1],[1]],"
+    "\"by_label\":[[1,2],[3,0]],\"nmi\":0.3}],"
+    "\"attention_weights\":{\"tokens\":2,\"heads\":[{\"layer\":0,\"expert\":1,\"head\":0,"
+    "\"prob\":[[1,0],[null,null]]}]}}";
+static const char taken[] =
+    "{\"step\":1,\"evaluation\":1,\"evaluations\":2,\"tokens\":[\"x\",\" y\"],\"layers\":[{"
+    "\"layer\":0,\"experts\":2,\"top_k\":2,\"prob\":null,\"chosen\":[[0,1],[1,-1]],"
+    "\"gate\":[[0.5,0.5],[1,0]]}]}";
+static const char weights[] =
+    "{\"step\":0,\"groups\":[{\"group\":\"head\",\"elements\":4,\"mean\":0,\"sd\":1,"
+    "\"least\":-1,\"most\":1,\"lo\":-1,\"hi\":1,\"share\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,"
+    "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]}]}";
+static const char config[] =
+    "[model]\nlayers = 5\nmoe_every = 2\nskip = unet\nattention = yes\n[moe]\nexperts = 2\n"
+    "top_k = 1\n[router]\nplugin = some/r.so\n[film]\nmode = shared\n";
+
+static const char *write_run(const char *name, const char *text)
+{
+    static char folder[512];
+    char path[640];
+    snprintf(folder, sizeof folder, "%s", scratch_path(name));
+    mkdir(folder, 0777);
+    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    scratch_write(path, text, strlen(text));
+    snprintf(path, sizeof path, "%s/memory.jsonl", folder);
+    scratch_write(path, memory, sizeof memory - 1);
+    snprintf(path, sizeof path, "%s/routing_sample.json", folder);
+    scratch_write(path, sample, sizeof sample - 1);
+    snprintf(path, sizeof path, "%s/config.ini", folder);
+    scratch_write(path, config, sizeof config - 1);
+    snprintf(path, sizeof path, "%s/weights.json", folder);
+    scratch_write(path, weights, sizeof weights - 1);
+    snprintf(path, sizeof path, "%s/samples", folder);
+    mkdir(path, 0777);
+    snprintf(path, sizeof path, "%s/samples/step-1.json", folder);
+    scratch_write(path, taken, sizeof taken - 1);
+    snprintf(path, sizeof path, "%s/manifest.json", folder);
+    scratch_write(path, "{\"params\":5}", 12);
+    return folder;
+}
+
+static bool exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+START_TEST(a_report_without_memory)
+{
+    const char *const runs[] = {write_run("run", metrics)};
+    const char *out = scratch_path("memory.html");
+    for (long n = 1;; n += n < 60 ? 1 : 7) {
+        fault_alloc(n, n % 2 ? FAULT_ONCE : FAULT_FROM);
+        int rc = mf_report_write(1, runs, out);
+        bool hit = fault_hit();
+        long live = fault_alloc_live();
+        fault_off();
+        ck_assert_msg(live == 0, "allocation %ld: %ld blocks left", n, live);
+        if (!hit) {
+            ck_assert_int_eq(rc, MF_OK);
+            break;
+        }
+        ck_assert_msg(rc == MF_ENOMEM, "allocation %ld: %d, %s", n, rc, mf_error_message());
+        ck_assert(!exists(out));
+    }
+    ck_assert(exists(out));
+}
+END_TEST
+
+START_TEST(a_report_on_a_failing_disk)
+{
+    const char *const runs[] = {write_run("run", metrics)};
+    const char *out = scratch_path("disk.html");
+    for (long n = 1;; n++) {
+        remove(out);
+        fault_io(n, FAULT_ONCE, EIO);
+        int rc = mf_report_write(1, runs, out);
+        bool hit = fault_hit();
+        long open = fault_io_open();
+        fault_off();
+        ck_assert_int_eq(open, 0);
+        if (!hit) {
+            ck_assert_int_eq(rc, MF_OK);
+            break;
+        }
+        if (rc != MF_OK) ck_assert_str_ne(mf_error_message(), "");
+        if (rc == MF_OK) { /* then an input failed, and the page is complete */
+            size_t size;
+            char *text = scratch_read(out, &size);
+            ck_assert_ptr_nonnull(text);
+            ck_assert_ptr_nonnull(strstr(text, "</html>"));
+            free(text);
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_configuration_without_memory)
+{
+    const char *set[] = {"train.lr=0.5", "regularizer.mine.plugin=p"};
+    for (long n = 1;; n += n < 100 ? 1 : 5) {
+        mf_config *c;
+        fault_alloc(n, n % 2 ? FAULT_ONCE : FAULT_FROM);
+        int rc = mf_config_load(NULL, 2, set, &c);
+        bool hit = fault_hit();
+        if (rc == MF_OK) mf_config_free(c);
+        long live = fault_alloc_live();
+        fault_off();
+        ck_assert_msg(live == 0, "allocation %ld: %ld blocks left", n, live);
+        if (!hit) {
+            ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+            break;
+        }
+        if (rc != MF_OK) ck_assert_ptr_null(c);
+    }
+}
+END_TEST
+
+/* Whatever metrics.jsonl holds, it gives a page if there is one record. */
+START_TEST(odd_records)
+{
+    static const char *const texts[] = {
+        "{\"step\":0,\"split\":\"train\"}\n",
+        "{\"step\":-5,\"split\":\"val\",\"loss\":null}\n{\"step\":9007199254740993,\"split\":"
+        "\"val\",\"task_loss\":1e308}\n",
+        "{\"step\":1,\"split\":\"<b>\",\"moe\":[{},{},{}]}\n",
+        "{\"step\":1,\"split\":\"train\",\"loss\":1,\"moe\":[{\"layer\":-7,\"load\":[]}]}\n",
+        "{\"step\":1,\"split\":\"train\",\"loss\":1,\"moe\":[{\"layer\":0,\"load\":[1]}]}\n"
+        "{\"step\":1,\"split\":\"train\",\"loss\":1,\"moe\":[{\"layer\":0,\"load\":[0.5,0.5]},{"
+        "\"layer\":1,\"load\":[1,0,0]}]}\n",
+        "{\"step\":3,\"split\":\"train\",\"loss\":-1,\"lr\":0,\"grad_norm\":0,\"tokens_per_s\":"
+        "0,\"wall_s\":0}\n",
+        "{\"step\":3,\"split\":\"train\",\"turns\":[{},{\"option\":\"<i>\"}]}\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        size_t size;
+        const char *const runs[] = {write_run("odd", texts[i])};
+        int rc = mf_report_write(1, runs, scratch_path("odd.html"));
+        ck_assert_msg(rc == MF_OK, "%zu: %s", i, mf_error_message());
+        char *text = scratch_read(scratch_path("odd.html"), &size);
+        ck_assert_ptr_nonnull(strstr(text, "</html>"));
+        ck_assert_ptr_null(strstr(text, "<i>"));
+        ck_assert_ptr_null(strstr(text, ">nan<"));
+        free(text);
+    }
+}
+END_TEST
+
+/* A line of metrics with two layers of two heads. gate: four values; active: four
+ * characters, 0 is pruned. */
+static size_t put_heads(char *out, size_t room, int step, const char *turns, const char *active,
+                        const double *gate)
+{
+    char bits[4];
+    memcpy(bits, active, 4);
+    return (size_t)snprintf(
+        out, room,
+        "{\"step\":%d,\"split\":\"train\",\"loss\":1,\"turns\":[%s],\"heads\":{\"active\":4,"
+        "\"total\":4,\"layers\":[{\"layer\":0,\"gate\":[%g,%g],\"active\":[%c,%c]},"
+        "{\"layer\":1,\"gate\":[%g,%g],\"active\":[%c,%c]}]}}\n",
+        step, turns, gate[0], gate[1], bits[0], bits[1], gate[2], gate[3], bits[2], bits[3]);
+}
+
+/* Height of area i of the figure of head states at step k of n, relative to the whole. */
+static double share_at(const char *page, int area, int k, int n)
+{
+    double y[5][32], top = 1e9, bottom = -1e9;
+    const char *at = strstr(page, "<title>states of the heads</title>");
+    ck_assert_ptr_nonnull(at);
+    for (int i = 0; i < 5; i++) {
+        at = strstr(at, "<path d=\"M") + 10;
+        for (int j = 0; j < 2 * n; j++) {
+            double x;
+            int used;
+            ck_assert_int_eq(sscanf(at, "%lf %lf%n", &x, &y[i][j], &used), 2);
+            at += used + 1;
+            top = y[i][j] < top ? y[i][j] : top;
+            bottom = y[i][j] > bottom ? y[i][j] : bottom;
+        }
+        ck_assert_int_eq(strncmp(at - 1, "Z\" fill", 7), 0);
+    }
+    return (y[area][2 * n - 1 - k] - y[area][k]) / (bottom - top);
+}
+
+#define TURN(what, head, from, to)                                                             \
+    "{\"step\":%d,\"option\":\"layers.0.attention." what "." #head "\",\"from\":" #from        \
+    ",\"to\":" #to "}"
+
+START_TEST(what_became_of_heads)
+{
+    enum { ACTIVE, REGROWN, SHRINKING, FROZEN, PRUNED };
+    static const double even[] = {0.9, 0.9, 0.9, 0.9}, fell[] = {0.9, 0.9, 0.9, 0.85},
+                        low[] = {0.9, 0.9, 0, 0.85};
+    char text[8192], turn[256];
+    size_t n = put_heads(text, sizeof text, 10, "", "1111", even);
+    /* The second layer's second head shrinks by itself. */
+    n += put_heads(text + n, sizeof text - n, 20, "", "1111", fell);
+    /* Its first head is pruned. In the first layer, a controller lowers the first head a little
+     * and freezes the second. */
+    snprintf(turn, sizeof turn, TURN("gate", 0, 2, 1.999) "," TURN("lr_scale", 1, 1, 0), 30,
+             30);
+    n += put_heads(text + n, sizeof text - n, 30, turn, "1101", low);
+    n += put_heads(text + n, sizeof text - n, 390, "", "1101", low);
+    n += put_heads(text + n, sizeof text - n, 400, "", "1111", fell); /* regrown */
+    const char *const runs[] = {write_run("heads", text)};
+    const char *out = scratch_path("heads.html");
+    ck_assert_msg(mf_report_write(1, runs, out) == MF_OK, "%s", mf_error_message());
+    char *page = scratch_read(out, &n);
+    static const double want[5][5] = {/* at 10, 20, 30, 390, 400 */
+                                      [ACTIVE] = {4, 3, 0, 2, 2},
+                                      [REGROWN] = {0, 0, 0, 0, 1},
+                                      [SHRINKING] = {0, 1, 2, 0, 0},
+                                      [FROZEN] = {0, 0, 1, 1, 1},
+                                      [PRUNED] = {0, 0, 1, 1, 0}};
+    for (int state = 0; state < 5; state++)
+        for (int k = 0; k < 5; k++) {
+            const double share = share_at(page, state, k, 5);
+            ck_assert_msg(fabs(share - want[state][k] / 4) < 1e-3, "state %d at %d: %g", state,
+                          k, share);
+        }
+    free(page);
+}
+END_TEST
+
+START_TEST(too_many_runs)
+{
+    const char *runs[100];
+    for (int i = 0; i < 100; i++)
+        runs[i] = "x";
+    ck_assert_int_eq(mf_report_write(100, runs, scratch_path("no.html")), MF_EUSAGE);
+    ck_assert_int_eq(mf_report_write(0, runs, scratch_path("no.html")), MF_EUSAGE);
+    ck_assert(!exists(scratch_path("no.html")));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("report");
+    TCase *c = tcase_create("report");
+    tcase_add_test(c, a_report_without_memory);
+    tcase_add_test(c, a_report_on_a_failing_disk);
+    tcase_add_test(c, a_configuration_without_memory);
+    tcase_add_test(c, odd_records);
+    tcase_add_test(c, what_became_of_heads);
+    tcase_add_test(c, too_many_runs);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+MF_CHECK_MAIN_PROGRAM(suite)

@@ -1,0 +1,211 @@
+/* rundir: names are given without races, a run has one writer at a time, and no other
+ * run is overwritten. */
+#include "check_main.h"
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
+#include "tests/lib/fault.h"
+#include "tests/lib/scratch.h"
+#include "train/run/rundir.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static bool message_has(const char *part)
+{
+    return strstr(mf_error_message(), part) != NULL;
+}
+
+START_TEST(numbers_count_up)
+{
+    const char *parent = scratch_path("runs/deep");
+    mf_rundir *a, *b, *c;
+    ck_assert_int_eq(mf_rundir_create(parent, "default", &a), MF_OK);
+    ck_assert_int_eq(mf_rundir_create(parent, "default", &b), MF_OK);
+    ck_assert_int_eq(mf_rundir_create(parent, "../my run", &c), MF_OK);
+    ck_assert_str_eq(a->path, scratch_path("runs/deep/default-1"));
+    ck_assert_str_eq(b->path, scratch_path("runs/deep/default-2"));
+    ck_assert_str_eq(c->path, scratch_path("runs/deep/-.-my-run-1"));
+    ck_assert(mf_is_dir(b->path));
+    ck_assert_str_eq(a->metrics, scratch_path("runs/deep/default-1/metrics.jsonl"));
+    mf_rundir_close(a);
+    mf_rundir_close(b);
+    mf_rundir_close(c);
+}
+END_TEST
+
+START_TEST(a_directory_of_ones_choice)
+{
+    const char *path = scratch_path("chosen/here");
+    mf_rundir *a, *b;
+    ck_assert_int_eq(mf_rundir_create_at(path, &a), MF_OK);
+    ck_assert_int_eq(mf_rundir_create_at(path, &b), MF_ERUN); /* empty, but locked */
+    char pid[64];
+    snprintf(pid, sizeof pid, "process %ld on ", (long)getpid());
+    ck_assert(message_has(path) && message_has(pid));
+    mf_rundir_close(a);
+    /* still empty, so it can be taken again */
+    ck_assert_int_eq(mf_rundir_create_at(path, &a), MF_OK);
+    scratch_write(a->config, "", 0);
+    mf_rundir_close(a);
+    ck_assert_int_eq(mf_rundir_create_at(path, &b), MF_EUSAGE);
+    ck_assert(message_has("config.ini"));
+    scratch_write(scratch_path("file"), "x", 1);
+    ck_assert_int_eq(mf_rundir_create_at(scratch_path("file"), &b), MF_EUSAGE);
+    ck_assert(message_has("found a file"));
+}
+END_TEST
+
+START_TEST(going_on)
+{
+    const char *path = scratch_path("old");
+    mf_rundir *a, *b;
+    ck_assert_int_eq(mf_rundir_open(path, &a), MF_EINPUT);
+    ck_assert(message_has("no such run"));
+    ck_assert_int_eq(mf_mkdirs(path), MF_OK);
+    ck_assert(!mf_rundir_is(path));
+    ck_assert_int_eq(mf_rundir_open(path, &a), MF_EINPUT);
+    ck_assert(message_has("config.ini"));
+    scratch_write(scratch_path("old/config.ini"), "", 0);
+    ck_assert(mf_rundir_is(path));
+    ck_assert_int_eq(mf_rundir_open(path, &a), MF_OK);
+    ck_assert_int_eq(mf_rundir_open(path, &b), MF_ERUN);
+    ck_assert_ptr_null(b);
+    ck_assert_int_eq(mf_rundir_read(path, &b), MF_OK); /* readers need no lock */
+    ck_assert_int_eq(b->lock, -1);
+    mf_rundir_close(b);
+    mf_rundir_close(a);
+}
+END_TEST
+
+/* Starts work(i) in n processes at once; returns how many exited with 0. */
+static int race(int n, int (*work)(void))
+{
+    int gate[2], won = 0;
+    ck_assert_int_eq(pipe(gate), 0);
+    for (int i = 0; i < n; i++)
+        if (fork() == 0) {
+            char byte;
+            close(gate[1]);
+            while (read(gate[0], &byte, 1) != 0) /* returns when the parent closes its end */
+                ;
+            _exit(work());
+        }
+    close(gate[0]);
+    close(gate[1]);
+    for (int i = 0; i < n; i++) {
+        int status;
+        ck_assert_int_gt(wait(&status), 0);
+        ck_assert(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+        won += WEXITSTATUS(status) == 0;
+    }
+    return won;
+}
+
+static int make_numbered(void)
+{
+    mf_rundir *d;
+    return mf_rundir_create(scratch_path("race"), "r", &d) == MF_OK ? 0 : 2;
+}
+
+/* 0: got the lock, 1: another process has it. The winner leaves a file, so it
+ * stays the only one. */
+static int make_chosen(void)
+{
+    mf_rundir *d;
+    int rc = mf_rundir_create_at(scratch_path("one"), &d);
+    if (rc == MF_OK) scratch_write(d->config, "", 0);
+    return rc == MF_OK ? 0 : rc == MF_ERUN || rc == MF_EUSAGE ? 1 : 2;
+}
+
+START_TEST(races)
+{
+    char **names;
+    int n;
+    scratch_dir();
+    ck_assert_int_eq(race(50, make_numbered), 50);
+    ck_assert_int_eq(mf_list_dir(scratch_path("race"), &names, &n), MF_OK);
+    ck_assert_int_eq(n, 50);
+    mf_list_free(names, n);
+    ck_assert(mf_is_dir(scratch_path("race/r-50")));
+    ck_assert_int_eq(race(50, make_chosen), 1);
+}
+END_TEST
+
+/* The lock ends with its process, also if that is killed. */
+START_TEST(killed_writer)
+{
+    const char *path = scratch_path("killed");
+    int ready[2];
+    char byte;
+    mf_rundir *d;
+    ck_assert_int_eq(mf_mkdirs(path), MF_OK);
+    scratch_write(scratch_path("killed/config.ini"), "", 0);
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (mf_rundir_open(path, &d) != MF_OK || write(ready[1], "x", 1) != 1) _exit(1);
+        pause();
+    }
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    ck_assert_int_eq(mf_rundir_open(path, &d), MF_ERUN);
+    char pid[64];
+    snprintf(pid, sizeof pid, "process %ld on ", (long)child);
+    ck_assert(message_has(pid));
+    kill(child, SIGKILL);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    ck_assert_int_eq(mf_rundir_open(path, &d), MF_OK);
+    mf_rundir_close(d);
+}
+END_TEST
+
+START_TEST(failing_calls)
+{
+    for (long nth = 1;; nth++) {
+        mf_rundir *d = NULL;
+        char name[32];
+        snprintf(name, sizeof name, "io%ld", nth);
+        fault_io(nth, FAULT_FROM, EROFS);
+        int rc = mf_rundir_create(scratch_path(name), "r", &d);
+        bool hit = fault_hit();
+        ck_assert_int_eq(rc == MF_OK, d != NULL);
+        ck_assert_msg(rc == MF_OK || rc == MF_EIO, "call %ld: %d", nth, rc);
+        mf_rundir_close(d);
+        ck_assert_int_eq(fault_io_open(), 0);
+        fault_off();
+        if (!hit) break;
+    }
+    for (long nth = 1;; nth++) {
+        mf_rundir *d = NULL;
+        ck_assert_int_eq(mf_remove_tree(scratch_path("oom")), MF_OK);
+        fault_alloc(nth, FAULT_ONCE);
+        int rc = mf_rundir_create(scratch_path("oom"), "r", &d);
+        bool hit = fault_hit();
+        ck_assert_int_eq(rc, hit ? MF_ENOMEM : MF_OK);
+        ck_assert_int_eq(rc == MF_OK, d != NULL);
+        mf_rundir_close(d);
+        ck_assert_int_eq(fault_alloc_live(), 0);
+        fault_off();
+        if (!hit) break;
+    }
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("rundir");
+    TCase *t = tcase_create("rundir");
+    tcase_add_test(t, numbers_count_up);
+    tcase_add_test(t, a_directory_of_ones_choice);
+    tcase_add_test(t, going_on);
+    tcase_add_test(t, races);
+    tcase_add_test(t, killed_writer);
+    tcase_add_test(t, failing_calls);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)

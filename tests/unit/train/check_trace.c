@@ -1,0 +1,425 @@
+/* traces: reading, and comparison of traces with known differences. The model has two
+ * layers of four experts. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
+#include "check_main.h"
+#include "data/safetensors/safetensors.h"
+#include "lab/trace/trace.h"
+#include "tests/lib/scratch.h"
+#include "train/trace.h"
+
+enum {
+    BATCHES = 2,
+    ROWS = 2,
+    SEQ = 3,
+    TOKENS = BATCHES * ROWS * SEQ,
+    LAYERS = 2,
+    EXPERTS = 4,
+    K = 2
+};
+
+/* The content of a trace file. Tests change it before they write it. */
+typedef struct {
+    int32_t token[TOKENS];
+    float prob[LAYERS][TOKENS][EXPERTS];
+    int32_t chosen[LAYERS][TOKENS][K];
+    float gate[LAYERS][TOKENS][K], margin[LAYERS][TOKENS];
+    const char *reach, *forced, *layers, *experts;
+    int32_t batches;
+    const char *leave_out, *as_f64; /* a tensor's name */
+    bool listed;                    /* experts choose: assignments are a list */
+    int32_t row_token[LAYERS][TOKENS * K];
+} made;
+
+/* Expert t mod 4 has the highest score, .1 above the next one, which is .1 above the rest. */
+static void make(made *m)
+{
+    *m = (made){
+        .reach = "sequence", .forced = "", .layers = "0,2", .experts = "4", .batches = BATCHES};
+    for (int t = 0; t < TOKENS; t++) {
+        m->token[t] = 10 + t;
+        for (int l = 0; l < LAYERS; l++) {
+            const int first = t % EXPERTS, second = (t + 1) % EXPERTS;
+            for (int e = 0; e < EXPERTS; e++)
+                m->prob[l][t][e] = e == first ? 0.4f : e == second ? 0.3f : 0.15f;
+            m->chosen[l][t][0] = first;
+            m->chosen[l][t][1] = second;
+            m->gate[l][t][0] = m->gate[l][t][1] = 0.5f;
+            m->margin[l][t] = 0.15f;
+            for (int k = 0; k < K; k++)
+                m->row_token[l][t * K + k] = t;
+        }
+    }
+}
+
+/* Token t of a layer chooses `expert` instead of its second one; their scores differ by gap. */
+static void swap_second(made *m, int l, int t, int expert, float gap)
+{
+    const int was = m->chosen[l][t][1];
+    m->prob[l][t][expert] = m->prob[l][t][was] + gap;
+    m->chosen[l][t][1] = expert;
+    m->margin[l][t] = gap;
+}
+
+static void add(mf_st_writer *w, const made *m, const void **data, const char *name, bool real,
+                int64_t columns, int64_t rows, const void *from)
+{
+    static int n;
+    if (!w) {
+        n = 0;
+        return;
+    }
+    const int64_t shape[2] = {rows, columns};
+    if (m->leave_out && strcmp(name, m->leave_out) == 0) return;
+    const bool wide = m->as_f64 && strcmp(name, m->as_f64) == 0;
+    ck_assert_int_eq(mf_st_writer_add(w, name,
+                                      wide   ? MF_ST_I64
+                                      : real ? MF_ST_F32
+                                             : MF_ST_I32,
+                                      columns > 0 ? 2 : 1, shape),
+                     MF_OK);
+    data[n++] = from;
+}
+
+static const char *write_trace(const char *name, const made *m)
+{
+    static const int32_t zeros[2 * TOKENS]; /* large enough for I64 */
+    const char *path = scratch_path(name);
+    const void *data[64];
+    char number[16];
+    mf_io()->unlink(path);
+    mf_st_writer *w = mf_st_writer_new();
+    add(NULL, m, data, "", false, 0, 0, NULL);
+    add(w, m, data, "token", false, 0, TOKENS, m->token);
+    add(w, m, data, "target", false, 0, TOKENS, zeros);
+    add(w, m, data, "position", false, 0, TOKENS, zeros);
+    add(w, m, data, "sequence", false, 0, TOKENS, zeros);
+    for (int l = 0; l < LAYERS; l++) {
+        char text[6][32];
+        static const char *const names[] = {"prob", "chosen", "gate", "margin", "token"};
+        for (int i = 0; i < 5; i++)
+            snprintf(text[i], sizeof text[i], "layers.%d.%s", 2 * l, names[i]);
+        add(w, m, data, text[0], true, EXPERTS, TOKENS, m->prob[l]);
+        add(w, m, data, text[1], false, m->listed ? 0 : K, m->listed ? TOKENS * K : TOKENS,
+            m->chosen[l]);
+        add(w, m, data, text[2], true, m->listed ? 0 : K, m->listed ? TOKENS * K : TOKENS,
+            m->gate[l]);
+        if (!m->listed) add(w, m, data, text[3], true, 0, TOKENS, m->margin[l]);
+        if (m->listed) add(w, m, data, text[4], false, 0, TOKENS * K, m->row_token[l]);
+    }
+    snprintf(number, sizeof number, "%d", (int)m->batches);
+    const char *const meta[][2] = {{"format", MF_TRACE_FORMAT},
+                                   {"version", MF_TRACE_VERSION},
+                                   {"step", "3"},
+                                   {"seed", "1"},
+                                   {"batches", number},
+                                   {"rows", "2"},
+                                   {"seq", "3"},
+                                   {"layers", m->layers},
+                                   {"experts", m->experts},
+                                   {"reach", m->reach},
+                                   {"forced", m->forced}};
+    for (size_t i = 0; i < sizeof meta / sizeof *meta; i++)
+        ck_assert_int_eq(mf_st_writer_meta(w, meta[i][0], meta[i][1]), MF_OK);
+    ck_assert_int_eq(mf_st_writer_begin(w, path), MF_OK);
+    const mf_st_tensor *due;
+    size_t which;
+    while ((due = mf_st_writer_due(w, &which)))
+        ck_assert_int_eq(mf_st_writer_put(w, data[which], (size_t)due->bytes), MF_OK);
+    ck_assert_int_eq(mf_st_writer_end(w, false), MF_OK);
+    mf_st_writer_free(w);
+    return path;
+}
+
+/* Compares two traces. The caller frees the result. */
+static mf_trace_diff *compare(const made *a, const made *b)
+{
+    mf_trace *x = NULL, *y = NULL;
+    mf_trace_diff *d = NULL;
+    ck_assert_int_eq(mf_trace_open(write_trace("a", a), &x), MF_OK);
+    ck_assert_int_eq(mf_trace_open(write_trace("b", b), &y), MF_OK);
+    ck_assert_msg(mf_trace_compare(x, y, 1e-5, &d) == MF_OK, "%s", mf_error_message());
+    mf_trace_close(x);
+    mf_trace_close(y);
+    return d;
+}
+
+static void expect(const made *a, const made *b, int ties, int after, int real)
+{
+    mf_trace_diff *d = compare(a, b);
+    ck_assert_int_eq(d->ties, ties);
+    ck_assert_int_eq(d->after, after);
+    ck_assert_int_eq(d->real, real);
+    ck_assert_int_eq(d->differ, ties + after + real);
+    ck_assert_int_eq(d->n_partings, ties + real);
+    mf_trace_diff_free(d);
+}
+
+START_TEST(margins)
+{
+    const float s[] = {0.1f, 0.5f, 0.25f, 0.5f, -INFINITY};
+    ck_assert_float_eq(mf_trace_margin(s, 5, 1), 0.0f);
+    ck_assert_float_eq(mf_trace_margin(s, 5, 2), 0.25f);
+    ck_assert_float_eq(mf_trace_margin(s, 5, 3), 0.25f - 0.1f);
+    ck_assert(isinf(mf_trace_margin(s, 5, 4))); /* a masked expert is no alternative */
+    ck_assert(isinf(mf_trace_margin(s, 5, 5)));
+    ck_assert(isinf(mf_trace_margin(s, 1, 1)));
+}
+END_TEST
+
+START_TEST(equal_and_reordered)
+{
+    made a, b;
+    make(&a);
+    b = a;
+    expect(&a, &b, 0, 0, 0);
+    for (int t = 0; t < TOKENS; t++) { /* sets have no order */
+        b.chosen[1][t][0] = a.chosen[1][t][1];
+        b.chosen[1][t][1] = a.chosen[1][t][0];
+    }
+    expect(&a, &b, 0, 0, 0);
+    b = a;
+    b.prob[0][4][0] += 0.25f; /* not enough for another choice, but reported */
+    mf_trace_diff *d = compare(&a, &b);
+    ck_assert_double_eq_tol(d->layers[0].prob, 0.25, 1e-6);
+    ck_assert_double_eq(d->layers[1].prob, 0);
+    ck_assert_double_eq(d->layers[0].overlap, 1);
+    mf_trace_diff_free(d);
+}
+END_TEST
+
+START_TEST(real_difference)
+{
+    made a, b;
+    make(&a);
+    b = a;
+    swap_second(&b, 1, 7, 2, 0.05f); /* token 7 chose 3 and 0 */
+    mf_trace_diff *d = compare(&a, &b);
+    ck_assert_int_eq(d->real, 1);
+    ck_assert_int_eq(d->n_partings, 1);
+    const mf_trace_parting *p = &d->partings[0];
+    ck_assert_int_eq(p->why, MF_TRACE_REAL);
+    ck_assert_int_eq(p->layer, 2);
+    ck_assert_int_eq(p->token, 7);
+    ck_assert_int_eq(p->n_a, 2);
+    ck_assert(p->a[0] == 0 && p->a[1] == 3 && p->b[0] == 2 && p->b[1] == 3);
+    ck_assert_double_eq_tol(p->gap, 0.15, 1e-6); /* the larger of the two */
+    ck_assert_double_eq_tol(p->margin_b, 0.05, 1e-6);
+    ck_assert_double_eq_tol(d->layers[1].overlap, (TOKENS - 1 + 1.0 / 3) / TOKENS, 1e-9);
+    mf_trace_diff_free(d);
+}
+END_TEST
+
+/* A tie needs both traces: close scores in one say nothing about the other. */
+START_TEST(ties)
+{
+    made a, b;
+    make(&a);
+    a.prob[0][2][0] = a.prob[0][2][3] - 1e-6f; /* token 2 chose 2 and 3; 0 is equally good */
+    a.margin[0][2] = 1e-6f;
+    b = a;
+    swap_second(&b, 0, 2, 0, 2e-6f);
+    expect(&a, &b, 1, 0, 0);
+    swap_second(&b, 0, 2, 0, 0.1f);
+    expect(&a, &b, 0, 0, 1);
+    make(&b); /* far from a tie in one trace, close to one in the other, for another expert */
+    b.token[0] = a.token[0];
+    b.chosen[0][2][1] = 1;
+    b.margin[0][2] = 1e-6f;
+    expect(&a, &b, 0, 0, 1);
+}
+END_TEST
+
+START_TEST(consequences)
+{
+    made a, b;
+    make(&a);
+    a.prob[0][1][3] = a.prob[0][1][2]; /* token 1, position 1 of sequence 0: an exact tie */
+    a.margin[0][1] = 0;
+    b = a;
+    swap_second(&b, 0, 1, 3, 0);
+    expect(&a, &b, 1, 0, 0);
+    swap_second(&b, 1, 1, 0, 0.05f); /* the token itself and the next one are consequences */
+    swap_second(&b, 1, 2, 1, 0.05f);
+    expect(&a, &b, 1, 2, 0);
+    swap_second(&b, 0, 2, 1, 0.05f); /* a layer does not affect itself */
+    expect(&a, &b, 1, 2, 1);
+    b.reach = "batch";
+    swap_second(&b, 1, 0, 2, 0.05f); /* an earlier token */
+    swap_second(&b, 1, 3, 2, 0.05f); /* another sequence of the batch */
+    expect(&a, &b, 1, 4, 1);
+    b.reach = "sequence";
+    expect(&a, &b, 1, 2, 3);
+    b.reach = "batch";
+    swap_second(&b, 1, 6, 0, 0.05f); /* another batch */
+    expect(&a, &b, 1, 4, 2);
+    b.forced = "a"; /* earlier layers were forced to be equal */
+    expect(&a, &b, 1, 0, 6);
+}
+END_TEST
+
+START_TEST(order_of_partings)
+{
+    made a, b;
+    make(&a);
+    b = a;
+    swap_second(&b, 0, 8, 2, 0.05f); /* batch 1 */
+    swap_second(&b, 1, 5, 3, 0.05f); /* batch 0, later layer */
+    swap_second(&b, 0, 4, 3, 0.05f); /* batch 0 */
+    swap_second(&b, 1, 0, 3, 0.05f);
+    mf_trace_diff *d = compare(&a, &b);
+    static const int64_t tokens[] = {4, 0, 8};
+    ck_assert_int_eq(d->after, 1);
+    ck_assert_int_eq(d->n_partings, 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(d->partings[i].token, tokens[i]);
+    mf_trace_diff_free(d);
+}
+END_TEST
+
+START_TEST(padding_and_fewer)
+{
+    made a, b;
+    make(&a);
+    a.token[11] = -1;
+    b = a;
+    swap_second(&b, 0, 11, 1, 0.05f); /* choices of padding tokens do not count */
+    expect(&a, &b, 0, 0, 0);
+    mf_trace_diff *d = compare(&a, &b);
+    ck_assert_int_eq(d->layers[0].tokens, TOKENS - 1);
+    mf_trace_diff_free(d);
+    /* One expert fewer: a tie near a bound where the scores agree, otherwise not. */
+    b = a;
+    b.chosen[1][3][1] = -1;
+    expect(&a, &b, 0, 0, 1);
+    a.margin[1][3] = 1e-7f;
+    expect(&a, &b, 1, 0, 0);
+    b.prob[1][3][0] += 0.01f;
+    expect(&a, &b, 0, 0, 1);
+}
+END_TEST
+
+START_TEST(experts_choose)
+{
+    made a, b;
+    make(&a);
+    a.listed = true;
+    a.reach = "batch";
+    /* Experts 0 and 1 choose token 0; 1 and 2 choose token 1. Expert 0 takes token 3 (as its
+     * second) with .3 and drops token 2 with .15. */
+    b = a;
+    expect(&a, &b, 0, 0, 0);
+    b.row_token[0][3 * K + 1] = 2; /* expert 0 takes token 2 instead of token 3 */
+    expect(&a, &b, 0, 0, 2);
+    a.prob[0][3][0] = b.prob[0][3][0] = 0.15f;
+    expect(&a, &b, 2, 0, 0);
+    b.row_token[1][5 * K] = 4;
+    mf_trace_diff *d = compare(&a, &b);
+    ck_assert_int_eq(d->after, 2);
+    mf_trace_diff_free(d);
+    b.row_token[1][5 * K] = -1; /* not used */
+    expect(&a, &b, 2, 1, 0);
+}
+END_TEST
+
+static void cannot(const made *a, const made *b, const char *word)
+{
+    mf_trace *x = NULL, *y = NULL;
+    mf_trace_diff *d = NULL;
+    ck_assert_int_eq(mf_trace_open(write_trace("a", a), &x), MF_OK);
+    int rc = mf_trace_open(write_trace("b", b), &y);
+    if (rc == MF_OK) rc = mf_trace_compare(x, y, 1e-5, &d);
+    ck_assert_int_eq(rc, MF_EINPUT);
+    ck_assert_msg(strstr(mf_error_message(), word) != NULL, "'%s' lacks '%s'",
+                  mf_error_message(), word);
+    ck_assert_ptr_null(d);
+    mf_trace_close(x);
+    mf_trace_close(y);
+}
+
+START_TEST(not_comparable)
+{
+    made a, b;
+    make(&a);
+    b = a;
+    b.token[5] = 99;
+    cannot(&a, &b, "other tokens: the id of token 5 (batch 0, row 1, position 2) is 15 and 99");
+    b = a;
+    b.layers = "0";
+    cannot(&a, &b, "numbers of MoE layers: 2 and 1");
+    b = a;
+    b.chosen[1][6][0] = EXPERTS;
+    cannot(&a, &b, "layer 2, row 12: expert 4");
+    b.chosen[1][6][0] = -2;
+    cannot(&a, &b, "expert -2");
+}
+END_TEST
+
+START_TEST(damaged)
+{
+    made a, b;
+    make(&a);
+    b = a;
+    b.batches = 3;
+    cannot(&a, &b, "'token'");
+    b = a;
+    b.leave_out = "target";
+    cannot(&a, &b, "no tensor 'target'");
+    b.leave_out = "layers.2.gate";
+    cannot(&a, &b, "no tensor 'layers.2.gate'");
+    b = a;
+    b.as_f64 = "position";
+    cannot(&a, &b, "'position' is I64; expected I32");
+    b = a;
+    b.experts = "3";
+    cannot(&a, &b, "'layers.0.prob'");
+    b.experts = "0";
+    cannot(&a, &b, "\"experts\" is 0");
+    b = a;
+    b.layers = "2,0";
+    cannot(&a, &b, "\"layers\"");
+    b.layers = "0,1";
+    cannot(&a, &b, "'layers.1.chosen'");
+}
+END_TEST
+
+START_TEST(activations)
+{
+    made a;
+    mf_activations x = {0};
+    make(&a);
+    char text[512];
+    snprintf(text, sizeof text, "%s:2", write_trace("a", &a));
+    ck_assert_int_eq(mf_activations_read(text, &x), MF_EINPUT);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "without activations"));
+    snprintf(text, sizeof text, "%s:two", scratch_path("a"));
+    ck_assert_int_eq(mf_activations_read(text, &x), MF_EUSAGE);
+    ck_assert_ptr_null(x.x);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("trace");
+    TCase *t = tcase_create("trace");
+    tcase_add_test(t, margins);
+    tcase_add_test(t, equal_and_reordered);
+    tcase_add_test(t, real_difference);
+    tcase_add_test(t, ties);
+    tcase_add_test(t, consequences);
+    tcase_add_test(t, order_of_partings);
+    tcase_add_test(t, padding_and_fewer);
+    tcase_add_test(t, experts_choose);
+    tcase_add_test(t, not_comparable);
+    tcase_add_test(t, damaged);
+    tcase_add_test(t, activations);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)

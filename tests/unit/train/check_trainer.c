@@ -1,0 +1,508 @@
+/* trainer: in which order observers are told of a step, what they keep over a resume, and that
+ * steps with batches of the caller, or without a run directory, are the steps of a run. */
+#include "check_main.h"
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
+#include "tests/lib/program.h"
+#include "tests/lib/scratch.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static mf_config *config_of(const char *more)
+{
+    static const char *const small[] = {"data.path=builtin:topics?bytes=20000",
+                                        "model.layers=2",
+                                        "model.dim=16",
+                                        "model.heads=2",
+                                        "model.seq=16",
+                                        "expert.hidden=16",
+                                        "moe.experts=4",
+                                        "train.batch=2",
+                                        "train.steps=8",
+                                        "train.log_every=100",
+                                        "train.eval_every=0",
+                                        "train.save_every=0",
+                                        "train.eval_batches=1",
+                                        "train.eval_context=0",
+                                        "report.samples=0"};
+    enum { SMALL = sizeof small / sizeof *small };
+    const char *set[SMALL + 1];
+    mf_config *config = NULL;
+    memcpy(set, small, sizeof small);
+    set[SMALL] = more;
+    const int rc = mf_config_load("default", SMALL + (more != NULL), set, &config);
+    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+    return config;
+}
+
+static mf_session *session_of(const char *more)
+{
+    const mf_session_options training = {.training = true};
+    mf_session *s = NULL;
+    const int rc = mf_session_open(config_of(more), &training, &s);
+    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+    return s;
+}
+
+static mf_trainer *trainer_of(mf_session *s, const mf_trainer_options *o)
+{
+    mf_trainer *t = NULL;
+    const int rc = mf_trainer_new(s, o, &t);
+    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+    return t;
+}
+
+static mf_rundir *dir_of(const char *name)
+{
+    mf_rundir *dir = NULL;
+    const int rc = mf_rundir_create_at(scratch_path(name), &dir);
+    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+    return dir;
+}
+
+static mf_rundir *reopen(const char *name)
+{
+    mf_rundir *dir = NULL;
+    const int rc = mf_rundir_open(scratch_path(name), &dir);
+    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+    return dir;
+}
+
+/* Hash of all parameters and buffers. */
+static uint64_t weights(const mf_session *s)
+{
+    int64_t n;
+    const unsigned char *v = (const unsigned char *)mf_store_values(s->model->store, &n);
+    uint64_t h = 1469598103934665603u;
+    for (int64_t i = 0; i < n * (int64_t)sizeof(float); i++)
+        h = (h ^ v[i]) * 1099511628211u;
+    return h;
+}
+
+/* ---- the order of hooks ---- */
+
+typedef struct teller {
+    char mark; /* in front of what it tells */
+    char *log; /* shared */
+} teller;
+
+enum { LOG = 4096 };
+
+static int tell(const teller *o, const char *what)
+{
+    const size_t n = strlen(o->log);
+    snprintf(o->log + n, LOG - n, "%c.%s ", o->mark, what);
+    return MF_OK;
+}
+
+static int begin(void *o, mf_trainer *t)
+{
+    (void)t;
+    return tell(o, "begin");
+}
+
+static unsigned wants(void *o, const mf_trainer *t, int64_t step)
+{
+    ck_assert_int_eq(step, mf_trainer_steps(t) + 1);
+    tell(o, "wants");
+    return 0;
+}
+
+static int before_step(void *o, mf_trainer *t, mf_step_result *r)
+{
+    ck_assert_int_eq(r->step, mf_trainer_steps(t) + 1);
+    return tell(o, "before");
+}
+
+static int after_batch(void *o, mf_trainer *t, mf_step_result *r)
+{
+    ck_assert_int_eq(r->step, mf_trainer_steps(t) + 1);
+    return tell(o, "batch");
+}
+
+static int after_step(void *o, mf_trainer *t, mf_step_result *r)
+{
+    ck_assert_int_eq(r->step, mf_trainer_steps(t));
+    ck_assert(isfinite(r->loss) && isfinite(r->grad_norm) && r->lr > 0 && r->tokens > 0);
+    return tell(o, "after");
+}
+
+static int between(void *o, mf_trainer *t)
+{
+    (void)t;
+    return tell(o, "between");
+}
+
+static int after_eval(void *o, mf_trainer *t, const mf_metrics_record *r)
+{
+    ck_assert_int_eq(r->step, mf_trainer_steps(t));
+    return tell(o, r->split);
+}
+
+static int on_save(void *o, mf_trainer *t)
+{
+    (void)t;
+    return tell(o, "saved");
+}
+
+static int end(void *o, mf_trainer *t)
+{
+    (void)t;
+    return tell(o, "end");
+}
+
+static int save(void *o, mf_trainer *t, mf_state *s)
+{
+    (void)t, (void)s;
+    return tell(o, "save");
+}
+
+static void gone(void *self)
+{
+    tell(self, "free");
+}
+
+static const mf_observer telling = {.name = "teller",
+                                    .begin = begin,
+                                    .wants = wants,
+                                    .before_step = before_step,
+                                    .after_batch = after_batch,
+                                    .after_step = after_step,
+                                    .between = between,
+                                    .after_eval = after_eval,
+                                    .on_save = on_save,
+                                    .end = end,
+                                    .save = save,
+                                    .free = gone};
+
+START_TEST(observers_are_told_in_order)
+{
+    char log[LOG] = "";
+    teller a = {'a', log}, b = {'b', log};
+    mf_rundir *dir = dir_of("order");
+    mf_session *s = session_of("train.accumulate=2");
+    s->config->train.eval_train = 1;
+    s->config->train.eval_every = 2;
+    s->config->train.save_every = 2;
+    s->steps = 3;
+    const mf_trainer_options o = {.dir = dir};
+    mf_trainer *t = trainer_of(s, &o);
+    ck_assert_int_eq(mf_trainer_observe(t, &telling, &a), MF_OK);
+    ck_assert_int_eq(mf_trainer_observe(t, &telling, &b), MF_OK);
+    ck_assert_str_eq(log, "");
+    ck_assert_int_eq(mf_trainer_begin(t), MF_OK);
+    ck_assert_int_eq(mf_trainer_begin(t), MF_OK); /* once */
+    ck_assert_str_eq(log, "a.begin b.begin ");
+    log[0] = '\0';
+    ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_OK);
+    ck_assert_str_eq(log, "a.wants b.wants a.before b.before a.batch b.batch a.batch b.batch "
+                          "a.after b.after a.between b.between ");
+    log[0] = '\0';
+    ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_OK);
+    ck_assert_str_eq(log, "a.wants b.wants a.before b.before a.batch b.batch a.batch b.batch "
+                          "a.after b.after a.train_eval b.train_eval a.val b.val "
+                          "a.save b.save a.saved b.saved a.between b.between ");
+    ck_assert(!mf_trainer_done(t));
+    ck_assert_int_eq(mf_trainer_run(t), MF_OK);
+    ck_assert(mf_trainer_done(t));
+    ck_assert_ptr_nonnull(strstr(log, "b.between a.end b.end "));
+    ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_EUSAGE); /* all are done */
+    log[0] = '\0';
+    mf_trainer_free(t);
+    ck_assert_str_eq(log, "b.free a.free ");
+    mf_rundir_close(dir);
+    mf_session_close(s);
+}
+END_TEST
+
+START_TEST(late_observers_are_refused_and_freed)
+{
+    char log[LOG] = "";
+    teller a = {'a', log};
+    mf_session *s = session_of(NULL);
+    mf_trainer *t = trainer_of(s, NULL);
+    ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_OK);
+    ck_assert_int_eq(mf_trainer_observe(t, &telling, &a), MF_EUSAGE);
+    ck_assert_str_eq(log, "a.free ");
+    mf_trainer_free(t);
+    mf_session_close(s);
+}
+END_TEST
+
+static int refuse(void *self, mf_trainer *t, mf_step_result *r)
+{
+    (void)self, (void)t, (void)r;
+    return mf_fail(MF_EINVAL, "no more");
+}
+
+START_TEST(a_failing_observer_ends_the_run)
+{
+    static const mf_observer refusing = {.name = "refuse", .after_step = refuse};
+    mf_session *s = session_of(NULL);
+    mf_trainer *t = trainer_of(s, NULL);
+    ck_assert_int_eq(mf_trainer_observe(t, &refusing, NULL), MF_OK);
+    ck_assert_int_eq(mf_trainer_run(t), MF_EINVAL);
+    ck_assert_str_eq(mf_error_message(), "no more");
+    ck_assert_int_eq(mf_trainer_steps(t), 1);
+    mf_trainer_free(t);
+    mf_session_close(s);
+}
+END_TEST
+
+/* ---- what is wanted is computed, and nothing else ---- */
+
+static unsigned routing_at_3(void *self, const mf_trainer *t, int64_t step)
+{
+    (void)self, (void)t;
+    return step == 3 ? MF_WANT_ROUTING : 0;
+}
+
+START_TEST(statistics_are_of_the_steps_that_want_them)
+{
+    static const mf_observer third = {.name = "third", .wants = routing_at_3};
+    mf_session *s = session_of(NULL);
+    mf_trainer *t = trainer_of(s, NULL);
+    const mf_step_result *r = NULL;
+    double load[3][4];
+    ck_assert_int_eq(mf_trainer_observe(t, &third, NULL), MF_OK);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(mf_trainer_step(t, NULL, &r), MF_OK);
+        ck_assert_uint_eq(r->wanted, i == 0 ? MF_WANT_ROUTING | MF_WANT_HEADS | MF_WANT_METRICS
+                                     : i == 2 ? MF_WANT_ROUTING
+                                              : 0);
+        ck_assert_int_eq(r->n_layers, 2);
+        for (int e = 0; e < 4; e++)
+            load[i][e] = r->layers[1].count[e];
+        if (i != 1) ck_assert_double_eq(load[i][0] + load[i][1] + load[i][2] + load[i][3], 64);
+    }
+    /* The second step did not look: it shows the first one's figures. */
+    ck_assert_mem_eq(load[0], load[1], sizeof load[0]);
+    ck_assert_mem_ne(load[0], load[2], sizeof load[0]);
+    mf_trainer_free(t);
+    mf_session_close(s);
+}
+END_TEST
+
+/* ---- state over a resume ---- */
+
+typedef struct counter {
+    int64_t steps, loaded, recalled;
+    int stop_at; /* 0: never */
+    double losses;
+} counter;
+
+static int count_step(void *self, mf_trainer *t, mf_step_result *r)
+{
+    counter *o = self;
+    (void)t;
+    o->steps++;
+    o->losses += r->loss;
+    return MF_OK;
+}
+
+static int count_save(void *self, mf_trainer *t, mf_state *s)
+{
+    const counter *o = self;
+    (void)t;
+    const int rc = mf_state_set_int(s, "counter/steps", o->steps);
+    return rc == MF_OK ? mf_state_set_real(s, "counter/losses", o->losses) : rc;
+}
+
+static int count_load(void *self, mf_trainer *t, const mf_state *s)
+{
+    counter *o = self;
+    ck_assert(mf_trainer_resumed(t));
+    ck_assert(mf_state_int(s, "counter/steps", &o->steps));
+    ck_assert(mf_state_real(s, "counter/losses", &o->losses));
+    o->loaded = o->steps;
+    return MF_OK;
+}
+
+static int count_recall(void *self, mf_trainer *t, const mf_metrics_record *r)
+{
+    ck_assert_int_le(r->step, mf_trainer_steps(t));
+    ((counter *)self)->recalled++;
+    return MF_OK;
+}
+
+static const mf_observer counting = {.name = "counter",
+                                     .after_step = count_step,
+                                     .save = count_save,
+                                     .load = count_load,
+                                     .recall = count_recall};
+
+static int stop_asked(void *arg)
+{
+    counter *o = arg;
+    return o->stop_at > 0 && o->steps >= o->stop_at ? 15 : 0;
+}
+
+static int run_counted(const char *name, bool resume, counter *c, uint64_t *ret_weights)
+{
+    mf_rundir *dir = resume ? reopen(name) : dir_of(name);
+    mf_session *s = session_of("train.log_every=2");
+    const mf_trainer_options o = {
+        .dir = dir, .resume = resume, .arg = c, .should_stop = stop_asked};
+    mf_trainer *t = trainer_of(s, &o);
+    ck_assert_int_eq(mf_trainer_observe(t, &counting, c), MF_OK);
+    const int rc = mf_trainer_run(t);
+    *ret_weights = weights(s);
+    mf_trainer_free(t);
+    mf_rundir_close(dir);
+    mf_session_close(s);
+    return rc;
+}
+
+START_TEST(state_of_observers_survives)
+{
+    counter whole = {0}, first = {.stop_at = 5}, second = {0};
+    uint64_t of_whole, of_first, of_second;
+    ck_assert_int_eq(run_counted("whole", false, &whole, &of_whole), MF_OK);
+    ck_assert_int_eq(run_counted("parts", false, &first, &of_first), MF_ESIGNAL);
+    ck_assert_str_eq(mf_error_message(), "stopped by signal 15 at step 5");
+    ck_assert_int_eq(run_counted("parts", true, &second, &of_second), MF_OK);
+    ck_assert_int_eq(first.steps, 5);
+    ck_assert_int_eq(second.loaded, 5);
+    ck_assert_int_eq(second.recalled, 3); /* steps 1, 2, 4 */
+    ck_assert_int_eq(second.steps, 8);
+    ck_assert_double_eq(second.losses, whole.losses); /* the same bits */
+    ck_assert_uint_ne(of_first, of_whole);
+    ck_assert_uint_eq(of_second, of_whole);
+}
+END_TEST
+
+/* ---- step by step ---- */
+
+static uint64_t of_a_run(void)
+{
+    mf_session *s = session_of("train.accumulate=2");
+    mf_trainer *t = trainer_of(s, NULL);
+    const int rc = mf_trainer_run(t);
+    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+    ck_assert(isfinite(mf_trainer_result(t)->val_loss));
+    const uint64_t h = weights(s);
+    mf_trainer_free(t);
+    mf_session_close(s);
+    return h;
+}
+
+/* Batches that the session of a run would have taken. */
+static uint64_t of_own_batches(mf_session *s, mf_session *like)
+{
+    mf_trainer *t = trainer_of(s, NULL);
+    mf_batch *own[2], *odd;
+    const mf_step_result *r = NULL;
+    double loss = 0;
+    ck_assert_int_eq(mf_batch_new(2, 16, &own[0]), MF_OK);
+    ck_assert_int_eq(mf_batch_new(2, 16, &own[1]), MF_OK);
+    ck_assert_int_eq(mf_batch_new(3, 16, &odd), MF_OK);
+    for (int64_t step = 0; !mf_trainer_done(t); step++) {
+        mf_batcher_fill(like->train, 2 * step, own[0]);
+        mf_batcher_fill(like->train, 2 * step + 1, own[1]);
+        const mf_batch *const wrong[] = {own[0], odd};
+        ck_assert_int_eq(mf_trainer_step(t, wrong, NULL), MF_EINVAL);
+        ck_assert_ptr_nonnull(strstr(mf_error_message(), "expected 2 examples of 16"));
+        mf_error_clear();
+        const int rc = mf_trainer_step(t, (const mf_batch *const *)own, &r);
+        ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+        ck_assert_int_eq(r->step, step + 1);
+        ck_assert_int_eq(r->tokens, 64);
+        loss = r->loss;
+    }
+    ck_assert_int_eq(mf_trainer_steps(t), 8);
+    ck_assert_int_eq(mf_trainer_finish(t), MF_OK);
+    ck_assert_double_eq(mf_trainer_result(t)->loss, loss);
+    const uint64_t h = weights(s);
+    mf_batch_free(own[0]);
+    mf_batch_free(own[1]);
+    mf_batch_free(odd);
+    mf_trainer_free(t);
+    return h;
+}
+
+START_TEST(own_batches_make_the_same_steps)
+{
+    mf_session *s = session_of("train.accumulate=2");
+    ck_assert_uint_eq(of_own_batches(s, s), of_a_run());
+    mf_session_close(s);
+}
+END_TEST
+
+/* Without data the graph has a mask, which here is 1 everywhere. */
+START_TEST(own_batches_need_no_data)
+{
+    const mf_session_options bare = {.training = true, .no_data = true};
+    mf_session *data = session_of("train.accumulate=2"), *s = NULL;
+    mf_config *config = config_of("train.accumulate=2");
+    config->model.vocab = data->model->dims.vocab;
+    ck_assert_int_eq(mf_session_open(config, &bare, &s), MF_OK);
+    mf_trainer *t = trainer_of(s, NULL);
+    ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_EUSAGE);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "expected own batches"));
+    mf_error_clear();
+    ck_assert_int_eq(mf_trainer_evaluate(t, 0, NULL), MF_EUSAGE);
+    mf_error_clear();
+    mf_trainer_free(t);
+    mf_session_close(s);
+    config = config_of("train.accumulate=2");
+    config->model.vocab = data->model->dims.vocab;
+    ck_assert_int_eq(mf_session_open(config, &bare, &s), MF_OK);
+    ck_assert(of_own_batches(s, data) != 0);
+    mf_session_close(s);
+    mf_session_close(data);
+}
+END_TEST
+
+START_TEST(without_a_directory_nothing_is_saved)
+{
+    mf_session *s = session_of("train.eval_every=2");
+    mf_trainer *t = trainer_of(s, NULL);
+    mf_metrics_record r;
+    ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_OK);
+    ck_assert(isnan(mf_trainer_val_loss(t)));
+    ck_assert_int_eq(mf_trainer_evaluate(t, 1, &r), MF_OK);
+    ck_assert_double_eq(r.task_loss, mf_trainer_val_loss(t));
+    ck_assert_str_eq(r.split, "val");
+    ck_assert_int_eq(mf_trainer_save(t), MF_EUSAGE);
+    mf_error_clear();
+    const char *folder = scratch_path("aside");
+    ck_assert_int_eq(mf_trainer_save_in(t, folder, 1), MF_OK);
+    int64_t *steps, at;
+    int n;
+    ck_assert_int_eq(mf_ckpt_list(folder, &steps, &n), MF_OK);
+    ck_assert_int_eq(n, 1);
+    ck_assert_int_eq(steps[0], 1);
+    mf_free(steps);
+    const uint64_t saved = weights(s);
+    ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_OK);
+    ck_assert_uint_ne(weights(s), saved);
+    ck_assert_int_eq(mf_ckpt_load(folder, -1, s->model->store, &at), MF_OK);
+    ck_assert_uint_eq(weights(s), saved);
+    mf_trainer_free(t);
+    mf_session_close(s);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("trainer");
+    TCase *c = tcase_create("trainer");
+    tcase_set_timeout(c, 120);
+    tcase_add_test(c, observers_are_told_in_order);
+    tcase_add_test(c, late_observers_are_refused_and_freed);
+    tcase_add_test(c, a_failing_observer_ends_the_run);
+    tcase_add_test(c, statistics_are_of_the_steps_that_want_them);
+    tcase_add_test(c, state_of_observers_survives);
+    tcase_add_test(c, own_batches_make_the_same_steps);
+    tcase_add_test(c, own_batches_need_no_data);
+    tcase_add_test(c, without_a_directory_nothing_is_saved);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+MF_CHECK_MAIN_PROGRAM(suite)
