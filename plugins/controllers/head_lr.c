@@ -1,6 +1,7 @@
 /* head_lr: attention heads that were reactivated learn faster for a while (repository
- * CambrianTech/sentinel-ai: utils/head_lr_manager.py). n steps after its reactivation a head's
- * learning rate has the factor
+ * CambrianTech/sentinel-ai: utils/head_lr_manager.py).
+ *
+ * The learning rate of a head has this factor n steps after its reactivation:
  *
  *     1 + (boost - 1) n / warmup                    up to n = warmup
  *     max(1, boost * decay^(n - warmup))            then, up to n = cooldown

@@ -1,6 +1,6 @@
-/* prune: deactivates a share of all attention heads at one step, those with the lowest score
- * first. It is used for curves of quality and speed against the share of pruned heads.
+/* prune: deactivates a share of all attention heads at one step, the lowest scores first.
  *
+ * Curves of quality and speed against the share of pruned heads are made with it. The score:
  *     by = gate, gradient, importance   lowest first (importance: see moefw-plugin(7))
  *     by = entropy                      highest first (the heads that attend to everything)
  *     by = magnitude                    norm of the head's rows of W_q and columns of W_o,

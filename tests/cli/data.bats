@@ -151,7 +151,7 @@ JSON
     "$MOEFW" tokenize train bpe text --merges 40 --min-count 1 -o colons.json
     run "$MOEFW" tokenize export colons.json -o bad.json
     [ "$status" -eq 3 ]
-    [[ "$output" == *"bad.json: this vocabulary has no form in LaMoE's JSON: "*colon* ]]
+    [[ "$output" == *"bad.json: this vocabulary has no form in the layout vocab_dict: "*colon* ]]
     [ ! -e bad.json ]
     "$MOEFW" tokenize train bpe_bytes text --vocab-size 258 -o bytes.json
     for kind in bytes.json byte; do
@@ -185,7 +185,7 @@ JSON
     ! cmp -s own.json six.json || false
     run "$MOEFW" tokenize train wordpiece text --trainer lamoe -o bad.json
     [ "$status" -eq 2 ]
-    [[ "$output" == *"--trainer=lamoe makes tokenizers of kind bpe, not wordpiece"* ]]
+    [[ "$output" == *"--trainer=vocab_dict makes tokenizers of kind bpe, not wordpiece"* ]]
     run "$MOEFW" tokenize train bpe text --trainer llama -o bad.json
     [ "$status" -eq 2 ]
     [ ! -e bad.json ]

@@ -5,6 +5,7 @@
 
 # Constructors of ops are an interface of their own: gradients use some of them only.
 # Declarations, which stand at the beginning of a line of a header, and comments are no uses.
+# shellcheck disable=SC2016  # the awk program is meant to be literal
 report "every global function of core is used by another file" "$(cd "$srcdir" &&
     sources core kernels include plugins tests -- '*.[ch]' '*.def' '*.awk' | xargs awk '
     function note(name) {
