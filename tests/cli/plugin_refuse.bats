@@ -84,7 +84,7 @@ refused() {
 }
 
 @test "kind, names, functions, slot" {
-    refused unknown_kind.so "kind: expected 1 (router) to 4 (controller), found 9"
+    refused unknown_kind.so "kind: expected 1 (router) to 5 (adapter), found 9"
     refused null_function.so "function route: expected a function, found NULL"
     refused null_init.so "function init: expected a function, found NULL"
     refused null_table.so "function table is NULL: expected an mf_router"
