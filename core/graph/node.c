@@ -116,6 +116,12 @@ static int run_infer(draft *d)
         return REFUSE(d, code != MF_OK ? code : MF_ESHAPE, "%s",
                       d->call.failed ? d->call.reason : "refused without a reason");
     d->n_out = d->call.in.n_out;
+    const size_t work = d->call.in.work_bytes, backward = d->call.in.backward_work_bytes;
+    if (work > MF_MAX_BYTES || backward > MF_MAX_BYTES)
+        return REFUSE(d, MF_ESHAPE,
+                      "infer asks for %zu and %zu bytes of scratch memory: expected at most "
+                      "%lld",
+                      work, backward, (long long)MF_MAX_BYTES);
     return MF_OK;
 }
 

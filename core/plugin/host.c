@@ -10,6 +10,9 @@
 #include "base/log.h"
 #include "plugin/instance_internal.h"
 
+#define UP_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
+#define SANE_BYTES         4096u /* no struct is larger, in any version */
+
 /* ---- messages ---- */
 
 static int host_fail(mf_ctx *ctx, int code, const char *fmt, ...)
@@ -18,6 +21,7 @@ static int host_fail(mf_ctx *ctx, int code, const char *fmt, ...)
     va_start(args, fmt);
     mf_vfail(code, fmt, args);
     va_end(args);
+    ctx->reported = code != MF_OK ? code : MF_EPLUGIN;
     return mf_fail_context(code, "%s (plugin %s)", ctx->path, ctx->plugin->name);
 }
 
@@ -92,6 +96,11 @@ static bool good_name(const char *name)
                n;
 }
 
+/* All that mf_init.flags may say. */
+#define PARAM_FLAGS                                                                            \
+    (MF_PARAM_NO_DECAY | MF_PARAM_BY_EXPERT | MF_PARAM_FROZEN | MF_PARAM_ALIKE |               \
+     MF_PARAM_BY_HEAD)
+
 static int declare(mf_ctx *ctx, const char *function, const char *name, mf_shape shape,
                    mf_init init, bool buffer)
 {
@@ -109,6 +118,9 @@ static int declare(mf_ctx *ctx, const char *function, const char *name, mf_shape
             return broken(ctx,
                           "%s '%s': expected dimensions of at least 1, found %lld as number %d",
                           function, name, (long long)shape.dim[i], (int)i);
+    if ((init.flags & ~PARAM_FLAGS) != 0)
+        return broken(ctx, "%s '%s': expected flags of MF_PARAM_* (0x%x), found 0x%x", function,
+                      name, PARAM_FLAGS, (unsigned)init.flags);
     if (init.kind > MF_INIT_EYE)
         return broken(ctx, "%s '%s': unknown start kind %u", function, name,
                       (unsigned)init.kind);
@@ -251,11 +263,57 @@ void mf_plugin_hook_ops(mf_op_hook hook, void *arg)
     op_hook_arg = arg;
 }
 
-static mf_tensor *host_custom(mf_graph *g, const mf_opdef *def, int n_in, mf_tensor *const *in,
-                              const mf_attr *attr, int n_out, mf_tensor **ret_out)
+static mf_tensor *add_op(mf_graph *g, const mf_opdef *def, int n_in, mf_tensor *const *in,
+                         const mf_attr *attr, int n_out, mf_tensor **ret_out)
 {
     if (op_hook && def) return op_hook(op_hook_arg, g, def, n_in, in, attr, n_out, ret_out);
     return mf_graph_op(g, def, n_in, in, attr, n_out, ret_out);
+}
+
+/* All that mf_opdef.flags of a plugin's op may say. */
+#define OP_FLAGS                                                                               \
+    (MF_OP_NO_GRAD | MF_OP_INPLACE | MF_OP_RANDOM | MF_OP_STATE | MF_OP_ALIAS | MF_OP_CHEAP |  \
+     MF_OP_ROWS | MF_OP_GRAD_INPLACE | MF_OP_INPLACE_SECOND | MF_OP_RECOMPUTES_OUT | MF_OP_GEMM)
+
+/* What the graph itself does not look at: a table of a later moefw may ask for what this one
+ * cannot do. False: the graph has failed. */
+static bool known_op(mf_graph *g, const mf_opdef *def)
+{
+    const bool named = def->size >= UP_TO(mf_opdef, name) && def->name;
+    const char *name = named ? def->name : "custom op";
+    if (def->size > SANE_BYTES || def->size % sizeof(void *) != 0) {
+        mf_graph_fail(g, MF_EPLUGIN,
+                      "op %s: its table says that it has %u bytes: expected %zu, the size of "
+                      "mf_opdef",
+                      name, (unsigned)def->size, sizeof *def);
+        return false;
+    }
+    const unsigned char *bytes = (const unsigned char *)def;
+    for (size_t i = sizeof *def; i < def->size; i++)
+        if (bytes[i] != 0) {
+            mf_graph_fail(g, MF_EPLUGIN,
+                          "op %s: its table uses a field at byte %zu: expected nothing after "
+                          "byte %zu, which is all that this moefw knows; get a newer moefw",
+                          name, i, sizeof *def);
+            return false;
+        }
+    if (def->size >= UP_TO(mf_opdef, name) && (def->flags & ~OP_FLAGS) != 0) {
+        mf_graph_fail(g, MF_EPLUGIN,
+                      "op %s: expected flags of MF_OP_* (0x%x), found 0x%x; get a newer moefw "
+                      "if that is a new one",
+                      name, OP_FLAGS, (unsigned)def->flags);
+        return false;
+    }
+    return true;
+}
+
+static mf_tensor *host_custom(mf_graph *g, const mf_opdef *def, int n_in, mf_tensor *const *in,
+                              const mf_attr *attr, int n_out, mf_tensor **ret_out)
+{
+    for (int i = 0; ret_out && i < n_out; i++)
+        ret_out[i] = NULL;
+    if (def && !known_op(g, def)) return NULL;
+    return add_op(g, def, n_in, in, attr, n_out, ret_out);
 }
 
 /* The model decides what replaces y = x W^T of a router or an expert: adapters may change the
@@ -275,7 +333,7 @@ static mf_tensor *host_op(mf_graph *g, const char *name, int n_in, mf_tensor *co
                           const mf_attr *attr, int n_out, mf_tensor **ret_out)
 {
     const mf_opdef *def = op_hook && name ? mf_op_find(name) : NULL;
-    if (def) return host_custom(g, def, n_in, in, attr, n_out, ret_out);
+    if (def) return add_op(g, def, n_in, in, attr, n_out, ret_out);
     mf_tensor *y = mf_graph_op_named(g, name, n_in, in, attr, n_out, ret_out);
     mf_tensor *to = hooked(g, in, y);
     if (to != y && ret_out) ret_out[0] = to;
@@ -334,7 +392,9 @@ static int host_freeze(mf_ctx *ctx, const char *pattern, bool frozen, const char
         if (!p->buffer) p->frozen = frozen;
     }
     if (found == 0)
-        return host_fail(ctx, MF_ENOTFOUND, "freeze: no parameter matches '%s'", full);
+        return mf_fail_context(
+            mf_fail(MF_ENOTFOUND, "freeze: no parameter matches '%s'", full), "%s (plugin %s)",
+            ctx->path, ctx->plugin->name);
     if (changed > 0) mf_plughost_ask_rebuild(ctx, reason);
     return MF_OK;
 }

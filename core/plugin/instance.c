@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
 #include "plugin/instance_internal.h"
@@ -169,6 +170,7 @@ static void enter(call *c, mf_ctx *ctx, mf_phase phase, const char *function, mf
     ctx->fault = MF_OK;
     c->pushed = g != NULL;
     if (g) mf_graph_push(g, "%s %s", short_path(ctx->path), ctx->plugin->name);
+    ctx->reported = MF_OK;
     mf_error_clear();
     c->float_control = mf_guard_float();
     c->outer = mf_crash_site(&c->site);
@@ -189,6 +191,11 @@ static int leave(call *c, int rc)
     const bool is_status = strcmp(mf_status_name(rc), "MF_UNKNOWN") != 0;
     if (rc == MF_OK && ctx->fault != MF_OK) {
         rc = ctx->fault;
+    } else if (rc == MF_OK && ctx->reported != MF_OK) {
+        rc = mf_fail(ctx->reported,
+                     "%s; %s of plugin %s returned MF_OK after that: expected the result of "
+                     "mf->fail",
+                     mf_error_message(), c->site.function, ctx->plugin->name);
     } else if (!is_status) {
         rc = mf_fail(MF_EPLUGIN,
                      "%s (plugin %s): %s returned %d: expected MF_OK or another status",
@@ -299,15 +306,25 @@ const mf_adapter_notes *mf_instance_notes(const mf_ctx *ctx)
     return &ctx->notes;
 }
 
+/* Instances are also freed after a failure, whose message must outlive fini. What fini breaks
+ * itself is only a warning: nothing depends on it any more. */
+static void run_fini(mf_ctx *ctx)
+{
+    char kept[2048];
+    call c;
+    const int code = mf_error_code();
+    snprintf(kept, sizeof kept, "%s", mf_error_message());
+    enter(&c, ctx, MF_PHASE_NONE, "fini", NULL);
+    ctx->plugin->fini(ctx->self);
+    if (leave(&c, MF_OK) != MF_OK) mf_log(MF_LOG_WARN, "%s", mf_error_message());
+    mf_error_clear();
+    if (code != MF_OK) mf_fail(code, "%s", kept);
+}
+
 void mf_instance_free(mf_ctx *ctx)
 {
     if (!ctx) return;
-    if (ctx->up && ctx->plugin->fini) {
-        call c;
-        enter(&c, ctx, MF_PHASE_NONE, "fini", NULL);
-        ctx->plugin->fini(ctx->self);
-        leave(&c, MF_OK);
-    }
+    if (ctx->up && ctx->plugin->fini) run_fini(ctx);
     mf_free(ctx->conf);
     mf_free(ctx->self);
     mf_free(ctx);
@@ -391,6 +408,9 @@ static int check_losses(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
 static int check_routing(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
 {
     const int64_t T = r->tokens, E = r->experts;
+    if (r->reserved != 0)
+        return wrong_result(ctx, g, "the routing record: expected 0 in reserved, found %d",
+                            (int)r->reserved);
     int rc = check_tensor(ctx, g, "logits", r->logits, MF_F32, 2, T, E);
     if (rc == MF_OK) rc = check_tensor(ctx, g, "prob", r->prob, MF_F32, 2, T, E);
     if (rc == MF_OK) rc = check_tensor(ctx, g, "score", r->score, MF_F32, 2, T, E);

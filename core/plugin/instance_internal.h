@@ -79,6 +79,7 @@ struct mf_ctx {
     mf_graph *graph;     /* the graph that is being built */
     const char *running; /* name of the plugin's function that runs: "init" */
     int fault;           /* status of a broken rule, whatever the plugin returns */
+    int reported;        /* status that the plugin gave mf->fail in this call, MF_OK: none */
     void *conf, *self;
     double *shadow;         /* [options] live numbers as graphs read them */
     bool up;                /* init has succeeded */

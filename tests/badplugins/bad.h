@@ -1,8 +1,8 @@
 /* bad.h: a good router; each file in this folder breaks one thing of it.
  *
  * A file defines what it changes before it includes this: MAGIC, ABI, SIZE, ... of the
- * descriptor, OPTIONS, INIT, ROUTE, AFTER (its own functions) or BEFORE (code at the start of
- * init). Files named rule_* have good descriptors and break a rule when they run.
+ * descriptor, OPTIONS, INIT, ROUTE, AFTER, FINI (its own functions) or BEFORE (code at the
+ * start of init). Files named rule_* have good descriptors and break a rule when they run.
  *
  * FORWARD, and optionally BACKWARD, define an op called OP with one input and one output of its
  * shape: the statement for one element, y[i] from x[i], and dx[i] from dy[i]. The router's
@@ -62,6 +62,21 @@
 #ifndef AFTER
 #define AFTER NULL
 #endif
+#ifndef FINI
+#define FINI NULL
+#endif
+#ifndef FLAGS
+#define FLAGS 0
+#endif
+#ifndef RESERVED
+#define RESERVED 0
+#endif
+#ifndef OP_SIZE
+#define OP_SIZE sizeof(mf_opdef)
+#endif
+#ifndef OP_FLAGS
+#define OP_FLAGS 0
+#endif
 #ifndef VTABLE
 #define VTABLE &vtable
 #endif
@@ -118,7 +133,8 @@ static int op_backward(const mf_call *c)
 }
 #endif
 
-static const mf_opdef op = {.size = sizeof(mf_opdef),
+static const mf_opdef op = {.size = OP_SIZE,
+                            .flags = OP_FLAGS,
                             .name = OP,
                             .infer = op_infer,
                             .forward = op_forward,
@@ -140,7 +156,8 @@ static int spoiled(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
 static const mf_option options[] = {OPTIONS MF_END_OPTIONS};
 
 static const mf_router vtable = {
-    .size = VTABLE_SIZE, .init = INIT, .route = ROUTE, .after_step = AFTER};
+    .size = VTABLE_SIZE, .flags = FLAGS, .init = INIT, .fini = FINI, .route = ROUTE,
+    .after_step = AFTER};
 
 /* Not every file uses all of these. */
 const void *const bad_unused[] = {(const void *)options, (const void *)&vtable,
@@ -154,6 +171,7 @@ MF_EXPORT_PLUGIN = {.magic = MAGIC,
                     .option_size = OPTION_SIZE,
                     .vtable_size = VTABLE_SIZE,
                     .kind = KIND,
+                    .reserved = RESERVED,
                     .name = NAME,
                     .version = "1",
                     .license = "MIT",

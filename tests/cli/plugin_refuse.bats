@@ -10,7 +10,7 @@ setup_file() {
     export UBSAN_OPTIONS="handle_segv=0:${UBSAN_OPTIONS-}" TSAN_OPTIONS="handle_segv=0:${TSAN_OPTIONS-}"
     mkdir "$BAD"
     local source name extra
-    for source in "$srcdir"/tests/badplugins/{,load/,init/,rules/}*.c; do
+    for source in "$srcdir"/tests/badplugins/{,load/,tables/,init/,rules/}*.c; do
         name=$(basename "$source" .c)
         extra=
         # From gcc 13 on, a shared object gets that start-up code only with a flag of its own.
@@ -98,6 +98,17 @@ refused() {
     refused duplicate_option.so "duplicate option 'scale': expected each name once, found it at places 1 and 2"
     refused bad_default.so "option 'scale': its default '11'" "expected a number from 0 to 10"
     refused bad_offset.so "option 'far'" "lies outside conf, which has 16 bytes"
+}
+
+@test "addresses where nothing is, choices of a number, flags and fields that must be 0" {
+    refused real_choices.so "the choices of an option: expected the address of memory"
+    refused int_choices.so "the choices of an option: expected the address of memory"
+    refused wild_help.so "the help of an option: expected the address of memory of the plugin, found 0x7f0000000000"
+    refused wild_slot.so "host slot: expected the address of memory"
+    refused choices_of_real.so "option 'scale': expected choices NULL: only enums and whole numbers"
+    refused unknown_flag.so "the function table's flags: expected bits of 0x3, found 0x40"
+    refused unknown_option_flag.so "option 'count': expected flags of MF_OPT_* (0x3), found 0x80"
+    refused reserved.so "reserved of the descriptor: expected 0, found 7"
 }
 
 @test "built with -Ofast" {

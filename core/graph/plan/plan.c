@@ -243,6 +243,28 @@ static void place(planner *p, const mf_span *spans)
     }
 }
 
+/* The message of a graph that is too large names the op that asks for most. */
+static int too_large(const mf_graph *g)
+{
+    const mf_node *worst = NULL;
+    size_t most = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const mf_node *node = g->nodes[i];
+        size_t bytes = scratch_of(node);
+        for (int k = 0; k < node->n_out; k++)
+            if (node->out[k] && !node->out[k]->alias)
+                bytes += mf_shape_bytes(node->out[k]->shape, node->out[k]->dtype);
+        if (node->dead || bytes <= most) continue;
+        worst = node;
+        most = bytes;
+    }
+    return mf_fail(MF_ENOMEM,
+                   "out of memory: a graph needs %zu bytes; op %s (%s) asks for most, %zu "
+                   "bytes",
+                   g->arena_bytes, worst ? worst->op->name : "none",
+                   worst ? worst->scope : "", most);
+}
+
 static int allocate(mf_graph *g)
 {
     const mf_graph *arena_of = g->options.arena_of;
@@ -255,7 +277,7 @@ static int allocate(mf_graph *g)
     }
     /* Zeroed, hence touched: no step pays for the first touch of a page. */
     g->block = mf_alloc(g->arena_bytes + 1, 1);
-    return g->block ? MF_OK : MF_ENOMEM;
+    return g->block ? MF_OK : too_large(g);
 }
 
 static int lay_out(planner *p, mf_span *spans)

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "plugin/load/find.h"
+#include "plugin/load/reach.h"
 
 /* Sizes of ABI 1: the least that a plugin must have. Later fields come after these. */
 #define UP_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
@@ -85,6 +86,7 @@ static int judge_sizes(const mf_plugin *d, size_t symbol_bytes)
 
 static int text(const char *field, const char *value)
 {
+    if (mf_reach_text(field, value) != MF_OK) return MF_EPLUGIN;
     if (!value || value[0] == '\0')
         return mf_fail(MF_EPLUGIN, "%s: expected a text, found %s", field,
                        !value ? "NULL" : "an empty one");
@@ -112,6 +114,37 @@ static int judge_strings(const mf_plugin *d, const char *want_name, const char *
     return text("brief", d->brief);
 }
 
+/* ---- what the option table points to ---- */
+
+static int reach_choices(const char *const *choices)
+{
+    int rc = MF_OK;
+    if (!choices) return MF_OK;
+    for (int i = 0; i <= MF_OPTIONS_MAX && rc == MF_OK; i++) {
+        rc = mf_reach("the choices of an option", &choices[i], sizeof *choices);
+        if (rc != MF_OK || !choices[i]) break;
+        rc = mf_reach_text("a choice of an option", choices[i]);
+    }
+    return rc;
+}
+
+static int reach_options(const mf_plugin *d)
+{
+    const char *at = (const char *)d->options;
+    int rc = MF_OK;
+    if (!at || d->option_size % sizeof(void *) != 0) return MF_OK; /* the schema refuses them */
+    for (int i = 0; i <= MF_OPTIONS_MAX && rc == MF_OK; i++, at += d->option_size) {
+        const mf_option *o = (const mf_option *)(const void *)at;
+        rc = mf_reach("the option table", o, sizeof *o);
+        if (rc != MF_OK || !o->name) break;
+        rc = mf_reach_text("the name of an option", o->name);
+        if (rc == MF_OK) rc = mf_reach_text("the help of an option", o->help);
+        if (rc == MF_OK) rc = mf_reach_text("the default of an option", o->value);
+        if (rc == MF_OK) rc = reach_choices(o->choices);
+    }
+    return rc;
+}
+
 /* ---- the function table ---- */
 
 typedef struct slot {
@@ -122,26 +155,32 @@ typedef struct slot {
 
 static const struct {
     size_t least, known; /* bytes in ABI 1, and bytes today */
+    uint32_t flags;      /* all that the table's flags may say */
     slot slots[3];       /* the slots that are checked */
 } tables[] = {
     [MF_ROUTER] = {UP_TO(mf_router, after_step),
                    sizeof(mf_router),
+                   MF_ROUTER_NOT_CAUSAL | MF_ROUTER_STATS,
                    {{"init", offsetof(mf_router, init), true},
                     {"route", offsetof(mf_router, route), true}}},
     [MF_EXPERT] = {UP_TO(mf_expert, after_step),
                    sizeof(mf_expert),
+                   MF_EXPERT_SEQUENCE | MF_EXPERT_GATES,
                    {{"init", offsetof(mf_expert, init), true},
                     {"forward", offsetof(mf_expert, forward), true}}},
     [MF_REGULARIZER] = {UP_TO(mf_regularizer, after_step),
                         sizeof(mf_regularizer),
+                        MF_REGULARIZER_ANY_MODEL,
                         {{"init", offsetof(mf_regularizer, init), true},
                          {"loss", offsetof(mf_regularizer, loss), true}}},
     [MF_CONTROLLER] = {UP_TO(mf_controller, on_step),
                        sizeof(mf_controller),
+                       MF_CONTROLLER_SELECT_BIAS | MF_CONTROLLER_BLIND,
                        {{"init", offsetof(mf_controller, init), true},
                         {"on_step", offsetof(mf_controller, on_step), true}}},
     [MF_ADAPTER] = {UP_TO(mf_adapter, adopt),
                     sizeof(mf_adapter),
+                    0,
                     {{"init", offsetof(mf_adapter, init), true},
                      {"apply", offsetof(mf_adapter, apply), true}}},
 };
@@ -153,6 +192,8 @@ static int judge_table(const mf_plugin *d, mf_loaded *ret)
     if (!d->vtable)
         return mf_fail(MF_EPLUGIN, "the function table is NULL: expected an mf_%s", kind);
     int rc = sized("its function table (vtable_size)", d->vtable_size, least);
+    if (rc != MF_OK) return rc;
+    rc = mf_reach("the function table", d->vtable, d->vtable_size);
     if (rc != MF_OK) return rc;
     uint32_t stamp;
     memcpy(&stamp, d->vtable, sizeof stamp);
@@ -166,6 +207,12 @@ static int judge_table(const mf_plugin *d, mf_loaded *ret)
     if (rc != MF_OK) return rc;
     memset(&ret->table, 0, sizeof ret->table);
     memcpy(&ret->table, d->vtable, d->vtable_size < known ? d->vtable_size : known);
+    const uint32_t flags = ret->table.router.flags, may = tables[d->kind].flags;
+    if ((flags & ~may) != 0)
+        return mf_fail(MF_EPLUGIN,
+                       "the function table's flags: expected bits of 0x%x, found 0x%x; get a "
+                       "newer moefw if that is a new flag",
+                       (unsigned)may, (unsigned)flags);
     for (const slot *s = tables[d->kind].slots; s->name != NULL; s++) {
         void (*fn)(void);
         memcpy(&fn, (const char *)&ret->table + s->offset, sizeof fn);
@@ -175,12 +222,16 @@ static int judge_table(const mf_plugin *d, mf_loaded *ret)
                            "one",
                            s->name, kind);
     }
-    /* init and fini have the same offset in the tables of all kinds. */
+    /* flags, init and fini have the same offset in the tables of all kinds. */
     ret->init = ret->table.router.init;
     ret->fini = ret->table.router.fini;
     return MF_OK;
 }
-_Static_assert(offsetof(mf_router, init) == offsetof(mf_expert, init) &&
+_Static_assert(offsetof(mf_router, flags) == offsetof(mf_expert, flags) &&
+                   offsetof(mf_router, flags) == offsetof(mf_regularizer, flags) &&
+                   offsetof(mf_router, flags) == offsetof(mf_controller, flags) &&
+                   offsetof(mf_router, flags) == offsetof(mf_adapter, flags) &&
+                   offsetof(mf_router, init) == offsetof(mf_expert, init) &&
                    offsetof(mf_router, init) == offsetof(mf_regularizer, init) &&
                    offsetof(mf_router, init) == offsetof(mf_controller, init) &&
                    offsetof(mf_router, fini) == offsetof(mf_expert, fini) &&
@@ -196,12 +247,16 @@ static int judge_points(const mf_plugin *d, const mf_loaded *p)
     const mf_adapter *a = &p->table.adapter;
     const uint32_t all = MF_POINT_BIT(MF_AT_POINTS) - 2;
     if (d->kind != MF_ADAPTER) return MF_OK;
+    if (a->reserved != 0)
+        return mf_fail(MF_EPLUGIN, "reserved of mf_adapter: expected 0, found %u",
+                       (unsigned)a->reserved);
     if (a->points == 0 || (a->points & ~all) != 0)
         return mf_fail(MF_EPLUGIN,
                        "points: expected bits MF_POINT_BIT(1) to MF_POINT_BIT(%d), found 0x%x",
                        MF_AT_POINTS - 1, (unsigned)a->points);
-    return a->at ? text("at", a->at)
-                 : mf_fail(MF_EPLUGIN, "at: expected names of points, found NULL");
+    if (!a->at) return mf_fail(MF_EPLUGIN, "at: expected names of points, found NULL");
+    int rc = mf_reach_text("path", a->path);
+    return rc == MF_OK ? text("at", a->at) : rc;
 }
 
 static int judge_kind(const mf_plugin *d, mf_kind want)
@@ -228,6 +283,10 @@ int mf_judge(const mf_plugin *d, size_t symbol_bytes, mf_kind want, const char *
     if (rc == MF_OK) rc = judge_kind(d, want);
     if (rc == MF_OK) rc = judge_strings(d, want_name, want_by);
     if (rc != MF_OK) return rc;
+    if (d->reserved != 0)
+        return mf_fail(MF_EPLUGIN, "reserved of the descriptor: expected 0, found %u; begin "
+                                   "it with MF_PLUGIN_INIT",
+                       (unsigned)d->reserved);
     if (d->conf_size > (1u << 20) || d->self_size > (1u << 30))
         return mf_fail(
             MF_EPLUGIN,
@@ -235,13 +294,18 @@ int mf_judge(const mf_plugin *d, size_t symbol_bytes, mf_kind want, const char *
             1u << 20, 1u << 30, d->conf_size, d->self_size);
     const char *owner = mf_arena_strf(arena, "plugin %s", d->name);
     if (!owner) return MF_ENOMEM;
-    rc = mf_schema_init(&ret->schema, arena, owner, d->options, d->option_size, d->conf_size);
+    rc = reach_options(d);
+    if (rc == MF_OK)
+        rc = mf_schema_init(&ret->schema, arena, owner, d->options, d->option_size,
+                            d->conf_size);
     if (rc == MF_OK) rc = judge_table(d, ret);
     if (rc == MF_OK) rc = judge_points(d, ret);
     if (rc != MF_OK) return rc;
     if (!d->host)
         return mf_fail(MF_EPLUGIN, "host slot: expected the address of a variable for the host "
                                    "table, found NULL; end the descriptor with &mf");
+    rc = mf_reach_write("host slot", (void *)(uintptr_t)d->host, sizeof *d->host);
+    if (rc != MF_OK) return rc;
     ret->kind = (mf_kind)d->kind;
     ret->abi = d->abi;
     ret->name = d->name;

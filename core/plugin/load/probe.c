@@ -15,7 +15,7 @@
 #include "plugin/load/open.h"
 
 /* The report:
- *   at FILE PHASE        begun: if the child ends now, it ended here
+ *   at FILE PHASE        begun (loading, init, fini): if the child ends now, it ended here
  *   bad FILE STATUS TEXT refused
  *   done                 all files are tried */
 enum { PROBE_SECONDS = 10 };
@@ -31,7 +31,7 @@ static int seconds_allowed(void)
 
 /* Makes an instance in a small model. The result of init does not matter here, only that
  * it returns. */
-static void try_init(const mf_loaded *plugin)
+static void try_init(int i, const mf_loaded *plugin)
 {
     const mf_dims dims = {.size = sizeof dims,
                           .layer = 0,
@@ -54,6 +54,7 @@ static void try_init(const mf_loaded *plugin)
     if (host && ini)
         (void)mf_instance_new(host, plugin, "layers.0.probe", ini, "probe", NULL, "probe",
                               &dims, &instance);
+    mf_child_say("at %d fini", i);
     mf_instance_free(instance);
     mf_plughost_free(host);
     mf_store_free(store);
@@ -75,7 +76,7 @@ static bool try_file(int i, const char *path)
         return false;
     }
     mf_child_say("at %d init", i);
-    try_init(plugin);
+    try_init(i, plugin);
     return true;
 }
 
@@ -94,7 +95,8 @@ int mf_probe_main(int argc, char **argv)
 
 typedef struct probe {
     int n, at, code; /* code: status of the refusal */
-    bool loading, done;
+    bool done;
+    char phase[16];
     char why[MF_CHILD_LINE];
 } probe;
 
@@ -112,13 +114,13 @@ static void take_line(void *arg, char *line)
         snprintf(p->why, sizeof p->why, "%s", line + chars);
     } else if (sscanf(line, "at %d %15s", &at, phase) == 2 && at >= 0 && at < p->n) {
         p->at = at;
-        p->loading = strcmp(phase, "loading") == 0;
+        snprintf(p->phase, sizeof p->phase, "%s", phase);
     }
 }
 
 int mf_probe(int n, const char *const *paths, int *ret_bad)
 {
-    probe p = {.n = n, .loading = true};
+    probe p = {.n = n, .phase = "loading"};
     mf_child_end end;
     *ret_bad = 0;
     if (n == 0 || !mf_child_possible()) return MF_OK;
@@ -127,17 +129,20 @@ int mf_probe(int n, const char *const *paths, int *ret_bad)
     if (rc != MF_OK) return rc;
     *ret_bad = p.at;
     if (p.code != 0) return mf_fail(p.code, "%s", p.why);
+    const bool loading = strcmp(p.phase, "loading") == 0;
+    const char *phase = strcmp(p.phase, "fini") == 0 ? "fini" : "init";
     if (!end.in_time)
         return mf_fail(
             MF_EPLUGIN,
-            "does not return %s: expected an end within %d s, found it still running; "
+            "does not return %s%s: expected an end within %d s, found it still running; "
             "MOEFW_PROBE_SECONDS=N allows more",
-            p.loading ? "when it is loaded (from a constructor)" : "from init", seconds);
+            loading ? "when it is loaded (from a constructor)" : "from ", loading ? "" : phase,
+            seconds);
     if (p.done && WIFEXITED(end.status) && WEXITSTATUS(end.status) == 0) return MF_OK;
     return mf_fail(
         MF_EPLUGIN,
-        "%s %s: expected %s to return, found that it did not; try it alone with `moefw "
+        "%s %s%s: expected %s to return, found that it did not; try it alone with `moefw "
         "plugin check FILE`",
-        end.text, p.loading ? "while it was loaded (in a constructor)" : "in init",
-        p.loading ? "loading" : "init");
+        end.text, loading ? "while it was loaded (in a constructor)" : "in ",
+        loading ? "" : phase, loading ? "loading" : phase);
 }

@@ -13,6 +13,9 @@
 _Static_assert(sizeof(double) == FIELD_BYTES, "a real fits the field");
 _Static_assert(sizeof(const char *) <= FIELD_BYTES, "a string fits the field");
 
+/* All that mf_option.flags may say. */
+#define OPTION_FLAGS (MF_OPT_LIVE | MF_OPT_STRUCTURAL)
+
 static bool good_name(const char *name)
 {
     return name[0] != '\0' &&
@@ -80,7 +83,18 @@ static int judge_option(const mf_option *o, size_t conf_size)
             "option '%s': its field (offset %zu, %zu bytes) lies outside conf, which "
             "has %zu bytes (integers, booleans and enums are int64_t)",
             o->name, o->offset, FIELD_BYTES, conf_size);
+    if ((o->flags & ~OPTION_FLAGS) != 0)
+        return mf_fail(MF_EPLUGIN,
+                       "option '%s': expected flags of MF_OPT_* (0x%x), found 0x%x; get a "
+                       "newer moefw if that is a new one",
+                       o->name, OPTION_FLAGS, (unsigned)o->flags);
     if (o->type == MF_OPT_ENUM) return judge_choices(o);
+    if (o->choices && o->type != MF_OPT_INT)
+        return bad(o, "expected choices NULL: only enums and whole numbers have choices");
+    if (o->choices) {
+        int rc = judge_choices(o);
+        if (rc != MF_OK) return rc;
+    }
     if ((o->flags & MF_OPT_LIVE) != 0 && o->type == MF_OPT_STR)
         return bad(o, "is a string and cannot be live: only numbers and booleans can");
     if ((o->type == MF_OPT_INT || o->type == MF_OPT_REAL) && !(o->lo <= o->hi))

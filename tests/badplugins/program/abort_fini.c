@@ -1,0 +1,9 @@
+/* Aborts in fini. */
+#include <stdlib.h>
+#define FINI end
+static void end(void *self)
+{
+    (void)self;
+    abort();
+}
+#include "../bad.h"

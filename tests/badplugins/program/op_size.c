@@ -1,0 +1,6 @@
+/* Its op's table says that it has 100 bytes, which is no size of mf_opdef. */
+#define OP       "odd"
+#define OP_SIZE  100
+#define FORWARD  y[i] = x[i];
+#define BACKWARD dx[i] = dy[i];
+#include "../bad.h"

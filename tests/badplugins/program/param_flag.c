@@ -1,0 +1,6 @@
+/* A parameter with a flag that no moefw knows. */
+#define BEFORE                                                                                 \
+    if (dims->experts > 0)                                                                     \
+        return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim),                   \
+                         mf_init_of(MF_INIT_NORMAL, 0.02, 0x400));
+#include "../bad.h"

@@ -1,0 +1,5 @@
+/* A host slot in memory that cannot be written. */
+#include <moefw/moefw.h>
+static const mf_host *const fixed = 0;
+#define SLOT (const mf_host **)(uintptr_t)&fixed
+#include "../bad.h"

@@ -1,0 +1,68 @@
+# What plugins do to the program: messages that must not be lost, tables that say what this moefw
+# cannot do, output, signals, floating-point control, exits. The plugins are tests/badplugins/program.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    export XDG_CONFIG_HOME="$BATS_FILE_TMPDIR/config" XDG_DATA_HOME="$BATS_FILE_TMPDIR/data"
+    export BAD="$BATS_FILE_TMPDIR/bad" MOEFW_PROBE_SECONDS=2
+    # In a build with a sanitizer, a crash still ends the process by its signal.
+    export ASAN_OPTIONS="handle_segv=0:handle_abort=0:detect_leaks=0:${ASAN_OPTIONS-}"
+    export UBSAN_OPTIONS="handle_segv=0:${UBSAN_OPTIONS-}" TSAN_OPTIONS="handle_segv=0:${TSAN_OPTIONS-}"
+    mkdir "$BAD"
+    local source
+    for source in "$srcdir"/tests/badplugins/{good,program/*}.c; do
+        ${CC:-cc} -std=gnu11 -O1 -g -I"$srcdir/include" -I"$builddir/include" -fPIC -pthread \
+            -fvisibility=hidden -shared -o "$BAD/$(basename "$source" .c).so" "$source" -lm
+    done
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    printf '[model]\ndim = 16\nlayers = 2\nheads = 2\nkv_heads = 2\nseq = 16\n' >small.ini
+    printf '[train]\nbatch = 2\neval_context = 0\neval_batches = 1\n' >>small.ini
+}
+
+# small NAME ARGUMENT...: a few steps with that router
+small() {
+    local name=$1
+    shift
+    "$MOEFW" train small.ini -t 1 --steps 3 --plugin "$BAD/$name.so" "$@"
+}
+
+# fails STATUS NAME WORDS...: these steps end with the status and all of the words
+fails() {
+    local want=$1 name=$2
+    run --separate-stderr small "$name"
+    [ "$status" -eq "$want" ] || { echo "status $status: $output $stderr"; return 1; }
+    shift 2
+    for word; do
+        [[ "$stderr" == *"$word"* ]] || { echo "lacks '$word': $stderr"; return 1; }
+    done
+}
+
+@test "a message outlives fini, and a crash in fini is reported as one in fini" {
+    fails 4 fini_error "layers.0.router (plugin bad)" "this is the reason"
+    run "$MOEFW" plugin check "$BAD/fini_error.so"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"FAIL  shapes "*"this is the reason"* ]]
+    run "$MOEFW" plugin info "$BAD/abort_fini.so"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"killed by SIGABRT in fini: expected fini to return"* ]]
+}
+
+@test "mf->fail and MF_OK after it is a failure" {
+    fails 4 fail_and_ok "expected a colder day" "route of plugin bad returned MF_OK after that"
+}
+
+@test "out of memory names the op that asks for it" {
+
+    fails 1 op_memory "out of memory" "op greedy (layers.0.router bad) asks for most, 4398046511"
+}
+
+@test "flags and sizes that this moefw does not know are refused where they are used" {
+    fails 4 op_size "op odd: its table says that it has 100 bytes: expected 88"
+    fails 4 op_flag "op odd: expected flags of MF_OP_*" "found 0x800"
+    fails 4 param_flag "param 'weight': expected flags of MF_PARAM_*" "found 0x400"
+    fails 4 record "the routing record: expected 0 in reserved, found 1"
+}
