@@ -94,5 +94,11 @@ int moefw_main(int argc, char **argv)
         fprintf(stderr, "moefw: %s\n",
                 mf_terminal_safe(mf_error_message(), true, message, sizeof message));
     }
+    mf_crash_ended();
     return mf_status_exit(rc);
+}
+
+void moefw_exit(int status)
+{
+    mf_crash_exit(status);
 }

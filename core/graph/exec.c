@@ -6,17 +6,47 @@
  */
 #include "graph/exec.h"
 
+#include "base/float_control.h"
 #include "base/parallel.h"
 #include "base/rng.h"
 #include "kernels/kernel.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
+
+/* The tiles of a plugin's op, each of which must leave its thread as it found it: threads stay,
+ * and compute everything after it. */
+typedef struct watched {
+    void (*fn)(void *arg, int64_t tile);
+    void *arg;
+    _Atomic uint64_t change; /* before << 32 | after, of one that changed it; 0: none */
+} watched;
+
+static void watched_tile(void *arg, int64_t tile)
+{
+    watched *w = arg;
+    const unsigned before = mf_float_control();
+    w->fn(w->arg, tile);
+    const unsigned now = mf_float_control();
+    if (now == before) return;
+    mf_float_control_set(before);
+    atomic_store_explicit(&w->change, (uint64_t)before << 32 | now, memory_order_relaxed);
+}
 
 static void exec_parallel(const mf_exec *x, int64_t tiles, void (*fn)(void *arg, int64_t tile),
                           void *arg)
 {
-    (void)x;
-    mf_parallel(tiles, fn, arg);
+    mf_launch *l = (mf_launch *)(uintptr_t)x;
+    if (!l->foreign) {
+        mf_parallel(tiles, fn, arg);
+        return;
+    }
+    watched w = {fn, arg, 0};
+    mf_parallel(tiles, watched_tile, &w);
+    const uint64_t change = atomic_load_explicit(&w.change, memory_order_relaxed);
+    if (change == 0) return;
+    l->float_before = (unsigned)(change >> 32);
+    l->float_after = (unsigned)change;
 }
 
 static void exec_uniform(const mf_exec *x, uint64_t stream, uint64_t first, int64_t n,

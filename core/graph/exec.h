@@ -16,6 +16,9 @@ typedef struct mf_launch {
     struct mf_fault *fault; /* device memory; kernels record the first fault here */
     void *stream;           /* of the device; NULL on the host */
     int32_t node;           /* position of the node at work, for the fault */
+    bool foreign;           /* the op at work is a plugin's: its tiles are watched */
+    /* What a tile of it changed floating-point control from and to; equal: nothing. */
+    unsigned float_before, float_after;
 } mf_launch;
 
 /* kernels may be NULL for ops that use none. fault: zeroed memory of the device. */

@@ -35,6 +35,7 @@ typedef struct mf_replay {
     mf_call call; /* first: call->fail finds the step by it */
     int (*fn)(const mf_call *call);
     const mf_node *node;
+    bool foreign; /* the op is none of core's table */
 } mf_replay;
 
 /* A live scalar's storage and where its value comes from. */

@@ -1,4 +1,5 @@
 /* graph/run.c: finishing a graph and replaying it. */
+#include "base/float_control.h"
 #include "graph/internal.h"
 
 #include <stdatomic.h>
@@ -69,6 +70,7 @@ static int prepare_step(mf_graph *g, mf_replay *step, const mf_node *node)
                  .fail = call_fail},
         .fn = node->backward ? node->op->backward : node->op->forward,
         .node = node,
+        .foreign = mf_op_find(node->op->name) != node->op,
     };
     return MF_OK;
 }
@@ -124,12 +126,35 @@ static int report_fault(const mf_replay *step)
     return call_fail(&step->call, rc, "%s", text);
 }
 
+/* A plugin's op must leave floating-point control as it was: all later ops depend on it. */
+static int run_foreign(mf_graph *g, const mf_replay *step)
+{
+    mf_launch *l = &g->launch;
+    const unsigned before = mf_float_control();
+    l->foreign = true;
+    l->float_before = l->float_after = before;
+    const int code = step->fn(&step->call);
+    l->foreign = false;
+    const unsigned now = mf_float_control();
+    if (now != before) {
+        mf_float_control_set(before);
+        l->float_before = before;
+        l->float_after = now;
+    }
+    if (l->float_after == l->float_before) return code;
+    return call_fail(&step->call, MF_EPLUGIN,
+                     "%s for all that is computed after it: expected floating-point control "
+                     "0x%x as before, found 0x%x",
+                     mf_float_control_text(l->float_before, l->float_after), l->float_before,
+                     l->float_after);
+}
+
 static int run_one(mf_graph *g, int i)
 {
     const mf_replay *step = &g->steps[i];
     uint64_t begun = mf_profile_begin(g);
     g->launch.node = i;
-    int code = step->fn(&step->call);
+    int code = step->foreign ? run_foreign(g, step) : step->fn(&step->call);
     mf_profile_end(g, i, begun);
     if (code == MF_OK && g->fault.kind != MF_FAULT_NONE) return report_fault(step);
     if (code == MF_OK || mf_error_code() == code) return code;

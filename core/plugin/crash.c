@@ -2,21 +2,24 @@
  * calls async-signal-safe functions only and reads only what was set before the signal. */
 #include "plugin/crash.h"
 
-#include <moefw/status.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/error.h"
+#include "base/mem.h"
 #include "graph/graph.h"
 
 /* One per thread: a signal is handled in the thread that caused it. The address of such a small
  * variable is fixed when the library is loaded, so a handler reads it without a call. */
 static _Thread_local const mf_site *volatile site_now
     __attribute__((tls_model("initial-exec")));
-static volatile sig_atomic_t dying;
+static volatile sig_atomic_t dying, watching, ended;
 static int report_fd = -1;
 
 const mf_site *mf_crash_site(const mf_site *site)
@@ -24,6 +27,35 @@ const mf_site *mf_crash_site(const mf_site *site)
     const mf_site *before = site_now;
     site_now = site;
     return before;
+}
+
+/* Tables of ops and the plugins they came with; entries are added and never removed. */
+typedef struct owned {
+    struct owned *next;
+    const mf_opdef *op;
+    const char *plugin, *file;
+} owned;
+static _Atomic(owned *) owners;
+
+static const owned *owner_of(const mf_opdef *op)
+{
+    const owned *o = atomic_load_explicit(&owners, memory_order_acquire);
+    while (o && o->op != op)
+        o = o->next;
+    return o;
+}
+
+void mf_crash_own(const mf_opdef *op, const char *plugin, const char *file)
+{
+    if (owner_of(op)) return;
+    owned *o = mf_alloc(1, sizeof *o);
+    if (!o) {
+        mf_error_clear(); /* a message would lack the plugin's name, and nothing else */
+        return;
+    }
+    *o = (owned){atomic_load(&owners), op, plugin, file};
+    while (!atomic_compare_exchange_weak(&owners, &o->next, o))
+        continue;
 }
 
 /* The running op if it came with a plugin: its table is not core's. */
@@ -41,14 +73,32 @@ static void say(const char *text)
     (void)got;
 }
 
+static void say_op(const mf_node *node)
+{
+    say("op ");
+    say(node->op->name);
+    say(" of the plugin at ");
+    say(node->scope ? node->scope : "?");
+}
+
+/* In a child process: what was running, for the line that reports the check. */
+static void report_site(const mf_site *s, const mf_node *node)
+{
+    say("died ");
+    say(s ? s->function : "an op");
+    if (node) {
+        say(": ");
+        say_op(node);
+    }
+    say("\n");
+}
+
+#define EXPECTED                                                                               \
+    ": expected it to return; a checkpoint saved before is intact; "                           \
+    "try the plugin alone with `moefw plugin check FILE`\n"
+
 static void name_site(const mf_site *s, const char *how)
 {
-    if (report_fd >= 0) {
-        say("died ");
-        say(s->function);
-        say("\n");
-        return;
-    }
     say("moefw: plugin ");
     say(s->plugin);
     say(" (");
@@ -59,20 +109,41 @@ static void name_site(const mf_site *s, const char *how)
     say(s->function);
     say(" of ");
     say(s->path);
-    say(": expected it to return; a checkpoint saved before is intact; "
-        "try the plugin alone with `moefw plugin check FILE`\n");
+    say(EXPECTED);
 }
 
 static void name_op(const mf_node *node, const char *how)
 {
-    say("moefw: op ");
-    say(node->op->name);
-    say(" of the plugin at ");
-    say(node->scope ? node->scope : "?");
+    const owned *o = owner_of(node->op);
+    say("moefw: ");
+    say_op(node);
     say(" ");
     say(how);
-    say(": expected it to return; a checkpoint saved before is intact; "
-        "try the plugin alone with `moefw plugin check FILE`\n");
+    if (o) {
+        say(" (plugin ");
+        say(o->plugin);
+        say(", ");
+        say(o->file);
+        say(")");
+    }
+    say(EXPECTED);
+}
+
+/* Says once which plugin is running; false if none is. An op that is running is nearer than the
+ * call around its graph. */
+static bool name_running(const char *how)
+{
+    const mf_site *s = site_now;
+    const mf_node *node = plugin_op();
+    if (dying || (!s && !node)) return false;
+    dying = 1;
+    if (report_fd >= 0)
+        report_site(s, node);
+    else if (node)
+        name_op(node, how);
+    else
+        name_site(s, how);
+    return true;
 }
 
 static const char *signal_name(int number)
@@ -92,32 +163,40 @@ static const char *signal_name(int number)
     return "killed by a signal";
 }
 
+/* Ends the process without another word. Not by _exit, which a program may replace by
+ * mf_crash_exit. */
+static _Noreturn void end_now(int status)
+{
+    for (;;)
+        syscall(SYS_exit_group, status);
+}
+
 static void on_signal(int number)
 {
-    const mf_site *s = site_now;
-    if (s && !dying) {
-        dying = 1;
-        name_site(s, signal_name(number));
-        /* the exit status of every plugin that breaks its contract */
-        if (report_fd < 0) _exit(4);
-    }
-    const mf_node *node = report_fd < 0 && !dying ? plugin_op() : NULL;
-    if (node) {
-        dying = 1;
-        name_op(node, signal_name(number));
-        _exit(4);
-    }
+    /* the exit status of every plugin that breaks its contract */
+    if (name_running(signal_name(number)) && report_fd < 0) end_now(4);
     signal(number, SIG_DFL);
     raise(number);
 }
 
 static void on_exit_call(void)
 {
-    const mf_site *s = site_now;
-    if (!s || dying) return;
+    if (name_running("called exit()") && report_fd < 0) end_now(4);
+    if (!watching || ended || dying) return;
     dying = 1;
-    name_site(s, "called exit()");
-    if (report_fd < 0) _exit(4);
+    say("moefw: a plugin or a library called exit() while the program was running: expected it "
+        "to go on; a checkpoint saved before is intact\n");
+    end_now(1);
+}
+
+void mf_crash_exit(int status)
+{
+    end_now(name_running("called _exit()") && report_fd < 0 ? 4 : status);
+}
+
+void mf_crash_ended(void)
+{
+    ended = 1;
 }
 
 static void watch_signals(void)
@@ -135,7 +214,9 @@ static void watch_signals(void)
 
 void mf_crash_watch(void)
 {
+    watching = 1;
     atexit(on_exit_call);
+    at_quick_exit(on_exit_call);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     watch_signals(); /* in sanitizer builds, the sanitizer's own handlers report more */
 #endif
@@ -145,5 +226,6 @@ void mf_crash_report_to(int fd)
 {
     report_fd = fd;
     atexit(on_exit_call);
+    at_quick_exit(on_exit_call);
     watch_signals();
 }

@@ -1,11 +1,14 @@
 /* plugin/crash.h: names the plugin when the program dies inside one.
  *
  * A plugin is code with the user's rights: it cannot be contained, but it can be named. While
- * one of its functions runs, a site is in force; a fatal signal or a call of exit then ends the
- * program with exit code 4 and one line with plugin, file, function and layer. The same holds
- * for a plugin's op while a graph runs (on the thread that runs it or any other). */
+ * one of its functions runs, a site is in force; a fatal signal or a call of exit, _exit or
+ * quick_exit then ends the program with exit code 4 and one line with plugin, file, function
+ * and layer. The same holds for a plugin's op while a graph runs (on the thread that runs it or
+ * any other). */
 #ifndef MF_PLUGIN_CRASH_H
 #define MF_PLUGIN_CRASH_H
+
+#include <moefw/op.h>
 
 typedef struct mf_site {
     const char *plugin, *file; /* "mine", "/usr/lib/.../mine.so" */
@@ -13,13 +16,22 @@ typedef struct mf_site {
     const char *path;          /* "layers.3.router" */
 } mf_site;
 
-/* Begins to watch; call it once, in the program's main. Without it sites have no effect. */
+/* Begins to watch; call it once, in the program's main. Without it sites have no effect. From
+ * then on the program must not call exit before mf_crash_ended: a call of it counts as one of a
+ * plugin or a library, and ends with status 1. */
 void mf_crash_watch(void);
+/* The program's main is about to return: what follows is its ordinary end. */
+void mf_crash_ended(void);
+/* What _exit(status) does while the program watches: names the plugin that is running, whose
+ * status is 4. */
+_Noreturn void mf_crash_exit(int status);
 /* For child processes: writes "died FUNCTION" to the descriptor instead of that line, and the
  * signal ends the process. */
 void mf_crash_report_to(int fd);
 /* Puts a site in force (NULL: none) and returns the previous one, which the caller restores.
  * Its strings must stay valid. Each thread has its own site. */
 const mf_site *mf_crash_site(const mf_site *site);
+/* Records which plugin an op's table came with. All must live as long as the process. */
+void mf_crash_own(const mf_opdef *op, const char *plugin, const char *file);
 
 #endif

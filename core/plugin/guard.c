@@ -3,7 +3,6 @@
 #include "plugin/guard.h"
 
 #include <fcntl.h>
-#include <fenv.h>
 #include <locale.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,41 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-
-#if defined(__x86_64__)
-#define STATUS_FLAGS 0x3fu /* flags that ordinary arithmetic sets */
-#define DENORMAL_OFF 0x8040u
-static unsigned float_control(void)
-{
-    return __builtin_ia32_stmxcsr() & ~STATUS_FLAGS;
-}
-static void set_float_control(unsigned v)
-{
-    __builtin_ia32_ldmxcsr(v);
-}
-#elif defined(__aarch64__)
-#define DENORMAL_OFF (1u << 24)
-static unsigned float_control(void)
-{
-    unsigned long v;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(v));
-    return (unsigned)v;
-}
-static void set_float_control(unsigned v)
-{
-    __asm__ volatile("msr fpcr, %0" : : "r"((unsigned long)v));
-}
-#else
-#define DENORMAL_OFF 0u
-static unsigned float_control(void)
-{
-    return 0;
-}
-static void set_float_control(unsigned v)
-{
-    (void)v;
-}
-#endif
+#include "base/float_control.h"
 
 static void locale_name(char out[128])
 {
@@ -74,8 +39,7 @@ static mode_t mask_now(void)
 void mf_guard_save(mf_guard *g)
 {
     struct stat st = {0};
-    g->float_control = float_control();
-    g->rounding = fegetround();
+    g->float_control = mf_float_control();
     g->folder = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (stat(".", &st) != 0) st.st_ino = 0;
     g->device = st.st_dev;
@@ -113,22 +77,16 @@ static int check_signals(const mf_guard *g, const char *when)
     return MF_OK;
 }
 
-unsigned mf_guard_float(void)
-{
-    return float_control();
-}
-
 int mf_guard_float_check(unsigned before, const char *when)
 {
-    const unsigned now = float_control();
+    const unsigned now = mf_float_control();
     if (now == before) return MF_OK;
-    set_float_control(before);
+    mf_float_control_set(before);
     return mf_fail(
         MF_EPLUGIN,
         "%s for the whole process %s: expected floating-point control 0x%x, found 0x%x; "
         "build it without -Ofast, -ffast-math and -funsafe-math-optimizations",
-        (now ^ before) & DENORMAL_OFF ? "sets flush-to-zero" : "changes floating-point control",
-        when, before, now);
+        mf_float_control_text(before, now), when, before, now);
 }
 
 int mf_guard_check(mf_guard *g, const char *when)
@@ -150,10 +108,6 @@ int mf_guard_check(mf_guard *g, const char *when)
         rc = mf_fail(MF_EPLUGIN,
                      "changes the locale of the program %s: expected '%s', found '%s'", when,
                      g->locale, locale);
-    }
-    if (fegetround() != g->rounding) {
-        fesetround(g->rounding);
-        rc = mf_fail(MF_EPLUGIN, "changes the rounding mode of the whole process %s", when);
     }
     if (mf_guard_float_check(g->float_control, when) != MF_OK) rc = MF_EPLUGIN;
     return rc;

@@ -12,7 +12,7 @@
 
 typedef struct mf_guard {
     unsigned float_control;
-    int rounding, folder; /* folder: a descriptor, -1 if it cannot be opened */
+    int folder; /* a descriptor, -1 if it cannot be opened */
     dev_t device;
     ino_t inode;
     mode_t umask;
@@ -25,9 +25,8 @@ void mf_guard_save(mf_guard *g);
  * is loaded". */
 int mf_guard_check(mf_guard *g, const char *when);
 
-/* Floating-point control alone: cheap enough for every call of a plugin. */
-unsigned mf_guard_float(void);
-/* Restores it. MF_EPLUGIN if it had changed. */
+/* Floating-point control alone (base/float_control.h), which is cheap enough for every call of
+ * a plugin. Restores it. MF_EPLUGIN if it had changed. */
 int mf_guard_float_check(unsigned before, const char *when);
 
 #endif

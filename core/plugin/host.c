@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "plugin/crash.h"
 #include "plugin/instance_internal.h"
 
 #define UP_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
@@ -313,6 +314,8 @@ static mf_tensor *host_custom(mf_graph *g, const mf_opdef *def, int n_in, mf_ten
     for (int i = 0; ret_out && i < n_out; i++)
         ret_out[i] = NULL;
     if (def && !known_op(g, def)) return NULL;
+    const mf_ctx *ctx = mf_instance_now();
+    if (ctx && def) mf_crash_own(def, ctx->plugin->name, ctx->plugin->path);
     return add_op(g, def, n_in, in, attr, n_out, ret_out);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/float_control.h"
 #include "base/log.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
@@ -172,7 +173,7 @@ static void enter(call *c, mf_ctx *ctx, mf_phase phase, const char *function, mf
     if (g) mf_graph_push(g, "%s %s", short_path(ctx->path), ctx->plugin->name);
     ctx->reported = MF_OK;
     mf_error_clear();
-    c->float_control = mf_guard_float();
+    c->float_control = mf_float_control();
     c->outer = mf_crash_site(&c->site);
 }
 

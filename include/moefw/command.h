@@ -28,6 +28,15 @@ extern "C" {
  * thread. argv: argc strings, then NULL; the order of the strings may be changed. */
 MOEFW_API int moefw_main(int argc, char **argv);
 
+/* Ends the process at once with the status, as _exit does. If a function of a plugin is
+ * running, says so on standard error, and the status is 4. A main that calls moefw_main can
+ * define _exit as a call of this, as that of moefw does: then no plugin ends a run as if it
+ * had succeeded. */
+#if defined(__GNUC__)
+__attribute__((noreturn))
+#endif
+MOEFW_API void moefw_exit(int status);
+
 #ifdef __cplusplus
 }
 #endif

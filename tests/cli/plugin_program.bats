@@ -66,3 +66,47 @@ fails() {
     fails 4 param_flag "param 'weight': expected flags of MF_PARAM_*" "found 0x400"
     fails 4 record "the routing record: expected 0 in reserved, found 1"
 }
+
+@test "a plugin that closes all descriptors and waits is refused in time" {
+    local name
+    for name in pause_constructor pause_init; do
+        run timeout 60 "$MOEFW" plugin info "$BAD/$name.so"
+        [ "$status" -eq 4 ] || { echo "$name: $status $output"; return 1; }
+        [[ "$output" == *"expected an end within 2 s"* ]]
+    done
+}
+
+@test "exit and _exit, in an op or after a step, never end a run with status 0" {
+    ! grep -q __asan_init "$MOEFW" || skip "the sanitizer has an _exit of its own"
+    fails 4 exit_op "op leaver of the plugin at layers.0.router bad called exit() (plugin bad, $BAD/exit_op.so)"
+    fails 4 quit_op "op leaver of the plugin at layers.0.router bad called _exit() (plugin bad, $BAD/quit_op.so)"
+    fails 4 exit_after "plugin bad ($BAD/exit_after.so) called exit() in after_step of layers.0.router"
+    fails 4 quit_after "plugin bad ($BAD/quit_after.so) called _exit() in after_step of layers.0.router"
+}
+
+@test "floating-point control that an op changes, also on a worker thread, is reported and restored" {
+    fails 4 rounding_op "upward (layers.0.router bad): changes the rounding mode for all that is computed after it"
+    [ "$(uname -m)" = x86_64 ] || skip "the tile sets a register of x86-64"
+    fails 4 flush_tile "flusher (layers.0.router bad): sets flush-to-zero for all that is computed after it"
+    run "$MOEFW" plugin check "$BAD/rounding_op.so"
+    [[ "$output" == *"FAIL  shapes "*"upward ("*"changes the rounding mode"* ]]
+}
+
+@test "a debugger stops in a plugin's function and prints its variables" {
+    command -v gdb || skip "no gdb"
+    ! grep -q __asan_init "$MOEFW" || skip "not under a sanitizer"
+    run env OMP_WAIT_POLICY=passive timeout 120 gdb -nx -batch -iex 'set auto-load off' \
+        -iex 'set debuginfod enabled off' -ex 'set breakpoint pending on' -ex 'break bad.h:route' -ex run \
+        -ex 'print in->experts' -ex 'info sharedlibrary good' -ex kill --args \
+        "$MOEFW" train small.ini -t 1 --steps 1 --set moe.experts=6 --plugin "$BAD/good.so" </dev/null
+    [[ "$output" == *"hit Breakpoint 1, route ("* ]] || { echo "$output"; return 1; }
+    [[ "$output" == *'$1 = 6'* ]]
+    [[ "$output" == *"Yes "*"$BAD/good.so"* ]]
+}
+
+@test "the dynamic linker gets the plugin's path, which debuggers and profilers can open" {
+    run env OMP_WAIT_POLICY=passive LD_DEBUG=files "$MOEFW" plugin info "$BAD/good.so"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"file=$BAD/good.so "* ]]
+    [[ "$output" != *"/proc/self/fd/"* ]]
+}

@@ -67,6 +67,7 @@ refused() {
 
 @test "symbol, magic, ABI" {
     refused no_symbol.so "expected an exported constant 'moefw_plugin', found none"
+    refused no_descriptor.so "expected an exported constant 'moefw_plugin', found none"
     refused symbol_function.so "expected a constant, found a function"
     refused symbol_short.so "expected a descriptor of 104 bytes, found 4"
     refused undefined_symbol.so "expected no undefined symbol, found mf_graph_secret" "-z,defs"

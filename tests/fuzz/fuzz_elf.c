@@ -1,9 +1,12 @@
 /* fuzz_elf: any file is accepted as a shared object or refused with a reason, and is never
- * executed. All segments of an accepted file lie inside the file. */
+ * executed. All segments of an accepted file lie inside the file, and its symbols are read
+ * without a read outside of it. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "plugin/load/file.h"
+#include "plugin/load/symbols.h"
 
 #include <elf.h>
 #include <stdio.h>
@@ -49,7 +52,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     mf_error_clear();
     int rc = mf_plugin_file_open(path, true, &fd, &st);
     if (rc == MF_OK) {
+        unsigned char *bytes = NULL;
         require_inside(data, size);
+        FUZZ_REQUIRE(mf_plugin_file_read(path, fd, &st, &bytes) == MF_OK);
+        rc = mf_plugin_symbols(bytes, size);
+        FUZZ_REQUIRE(rc == MF_OK || (rc == MF_EPLUGIN && strlen(mf_error_message()) > 0));
+        mf_free(bytes);
         close(fd);
         return 0;
     }

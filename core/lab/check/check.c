@@ -111,7 +111,7 @@ typedef struct watcher {
     void *arg;
     int begun, next; /* the check that is running; the first one that has not run */
     bool done;
-    char function[64];
+    char function[200];
 } watcher;
 
 static void add_row(watcher *w, const char *name, mf_verdict v, const char *detail)
@@ -147,7 +147,7 @@ static void take_line(void *arg, char *line)
 /* The child ended early: the check that was running is reported as the cause. */
 static void add_death(watcher *w, const mf_child_end *end)
 {
-    char detail[256];
+    char detail[400];
     if (w->begun < w->next) w->begun = w->next;
     const char *in = w->function[0] != '\0' ? " in " : "";
     if (end->in_time)

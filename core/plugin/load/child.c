@@ -188,6 +188,25 @@ static bool read_report(reader *r, pid_t pid, int seconds)
     }
 }
 
+/* Waits for the child's end. A plugin may have closed the report without ending, so this has a
+ * limit of its own. False: the child was killed at it. */
+static bool wait_end(pid_t pid, int seconds, int *status)
+{
+    const double end = mf_clock() + seconds;
+    const struct timespec pause = {0, 2000000};
+    *status = 127 << 8; /* if nobody tells */
+    for (;;) {
+        const pid_t got = waitpid(pid, status, WNOHANG);
+        if (got == pid || (got < 0 && errno != EINTR)) return true;
+        if (mf_clock() >= end) break;
+        nanosleep(&pause, NULL);
+    }
+    kill(pid, SIGKILL);
+    while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+        continue;
+    return false;
+}
+
 static void describe(mf_child_end *end)
 {
     if (WIFSIGNALED(end->status)) {
@@ -212,8 +231,7 @@ int mf_child_run(const char *verb, int n, const char *const *arguments, int seco
     ret->in_time = read_report(&r, pid, seconds);
     close(r.fd);
     if (!ret->in_time) kill(pid, SIGKILL);
-    while (waitpid(pid, &ret->status, 0) < 0 && errno == EINTR)
-        continue;
+    if (!wait_end(pid, seconds, &ret->status)) ret->in_time = false;
     describe(ret);
     return MF_OK;
 }

@@ -1,5 +1,5 @@
-/* plugin/load/file.c: checks a plugin's file before it is mapped. The descriptor that was
- * checked is the one that is mapped later, so the file cannot be exchanged in between. */
+/* plugin/load/file.c: checks a plugin's file before it is mapped, and that it is still the same
+ * file after it. */
 #include "plugin/load/file.h"
 
 #include <elf.h>
@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/hint.h"
+#include "base/mem.h"
 
 #if defined(__x86_64__)
 #define MACHINE      EM_X86_64
@@ -105,8 +106,15 @@ static int check_header(const Elf64_Ehdr *h, size_t n)
     return MF_OK;
 }
 
+/* Short reads and interrupts are no faults of a file. */
+static int read_at(int fd, const char *path, void *to, size_t n, uint64_t offset)
+{
+    int rc = mf_file_read_at(fd, path, to, n, offset);
+    return rc == MF_OK || rc == MF_ENOMEM ? rc : mf_fail_context(MF_EPLUGIN, "cannot read it");
+}
+
 /* A truncated file can be mapped, but reading its missing pages kills the process. */
-static int check_complete(int fd, const Elf64_Ehdr *h, uint64_t size)
+static int check_complete(int fd, const char *path, const Elf64_Ehdr *h, uint64_t size)
 {
     uint64_t need = 0, end;
     for (int i = 0; i < h->e_phnum; i++) {
@@ -117,8 +125,8 @@ static int check_complete(int fd, const Elf64_Ehdr *h, uint64_t size)
             need = end;
             break;
         }
-        if (mf_io()->pread(fd, &p, sizeof p, (off_t)(end - sizeof p)) != (ssize_t)sizeof p)
-            return mf_fail_errno(MF_EPLUGIN, "cannot read it");
+        int rc = read_at(fd, path, &p, sizeof p, end - sizeof p);
+        if (rc != MF_OK) return rc;
         if (__builtin_add_overflow(p.p_offset, p.p_filesz, &end)) end = UINT64_MAX;
         if (p.p_type == PT_LOAD && end > need) need = end;
     }
@@ -139,10 +147,45 @@ static int check_file(const char *path, int fd, bool unsafe, struct stat *st)
                        S_ISDIR(st->st_mode) ? "a folder" : "a device, socket or pipe");
     int rc = unsafe ? MF_OK : check_safe(path, st);
     if (rc != MF_OK) return rc;
-    ssize_t n = mf_io()->pread(fd, &header, sizeof header, 0);
-    if (n < 0) return mf_fail_errno(MF_EPLUGIN, "cannot read it");
-    rc = check_header(&header, (size_t)n);
-    return rc != MF_OK ? rc : check_complete(fd, &header, (uint64_t)st->st_size);
+    const size_t there = (size_t)st->st_size;
+    const size_t n = there < sizeof header ? there : sizeof header;
+    rc = read_at(fd, path, &header, n, 0);
+    if (rc == MF_OK) rc = check_header(&header, n);
+    return rc != MF_OK ? rc : check_complete(fd, path, &header, (uint64_t)there);
+}
+
+int mf_plugin_file_read(const char *path, int fd, const struct stat *st, unsigned char **ret)
+{
+    const size_t n = (size_t)st->st_size;
+    *ret = NULL;
+    if (st->st_size > MF_PLUGIN_FILE_MAX)
+        return mf_fail(MF_EPLUGIN, "its file has %lld bytes: expected at most %d",
+                       (long long)st->st_size, MF_PLUGIN_FILE_MAX);
+    unsigned char *bytes = mf_alloc_raw(n + 1);
+    if (!bytes) return MF_ENOMEM;
+    int rc = read_at(fd, path, bytes, n, 0);
+    if (rc == MF_OK)
+        *ret = bytes;
+    else
+        mf_free(bytes);
+    return rc;
+}
+
+int mf_plugin_file_same(const char *path, const struct stat *was)
+{
+    struct stat now;
+    if (stat(path, &now) != 0)
+        return mf_fail_errno(MF_EPLUGIN, "it was there when it was checked, and is gone");
+    if (now.st_dev == was->st_dev && now.st_ino == was->st_ino &&
+        now.st_size == was->st_size && now.st_ctim.tv_sec == was->st_ctim.tv_sec &&
+        now.st_ctim.tv_nsec == was->st_ctim.tv_nsec)
+        return MF_OK;
+    return mf_fail(MF_EPLUGIN,
+                   "it changed while it was loaded: expected the file that was checked (inode "
+                   "%llu, %lld bytes), found another or a changed one (inode %llu, %lld "
+                   "bytes); try again",
+                   (unsigned long long)was->st_ino, (long long)was->st_size,
+                   (unsigned long long)now.st_ino, (long long)now.st_size);
 }
 
 int mf_plugin_file_open(const char *path, bool unsafe, int *ret_fd, struct stat *ret_stat)

@@ -6,7 +6,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,14 +15,17 @@
 #include "base/file/io.h"
 #include "base/text/ini.h"
 #include "plugin/load/file.h"
+#include "plugin/load/symbols.h"
 #include "plugin/guard.h"
 #include "plugin/host.h"
 #include "plugin/load/probe.h"
 
 typedef struct opened {
     struct opened *next;
-    dev_t device;
-    ino_t inode;
+    /* absolute, without links; and as the dynamic linker gets it */
+    const char *real, *name;
+    struct stat st;   /* when it was checked */
+    char hash[33];    /* of the bytes that were checked */
     int fd;
     bool tried; /* a child process has tried it without a crash */
     void *handle;
@@ -130,6 +133,34 @@ static int refuse(int code, const char *path, const char *file, int line)
     return code;
 }
 
+/* Sets the paths. The dynamic linker knows files by their names first, so a new file under the
+ * name of one that is loaded already gets another spelling of it: "/./" once more. */
+static int set_paths(const char *path, opened *o)
+{
+    char *real = realpath(path, NULL);
+    if (!real) return mf_fail_errno(MF_EPLUGIN, "cannot find its folder");
+    const char *dots = "", *slash = strrchr(real, '/');
+    o->real = mf_arena_strdup(all.arena, real);
+    for (const opened *other = all.first; other && dots; other = other->next)
+        if (strcmp(other->real, real) == 0) dots = mf_arena_strf(all.arena, "%s/.", dots);
+    if (dots)
+        o->name = mf_arena_strf(all.arena, "%.*s%s%s", (int)(slash - real), real, dots, slash);
+    free(real);
+    return o->real && o->name ? MF_OK : MF_ENOMEM;
+}
+
+/* Reads the file once: the bytes whose symbols are judged are those that the hash names. */
+static int read_file(const char *path, opened *o)
+{
+    unsigned char *bytes;
+    int rc = mf_plugin_file_read(path, o->fd, &o->st, &bytes);
+    if (rc != MF_OK) return rc;
+    rc = mf_plugin_symbols(bytes, (size_t)o->st.st_size);
+    mf_hash_bytes(bytes, (size_t)o->st.st_size, o->hash);
+    mf_free(bytes);
+    return rc == MF_OK ? set_paths(path, o) : rc;
+}
+
 /* The record of an opened and checked file; a file that is already open gets its old record. */
 static int open_file(const char *path, opened **ret)
 {
@@ -138,7 +169,7 @@ static int open_file(const char *path, opened **ret)
     int rc = mf_plugin_file_open(path, all.unsafe, &fd, &st);
     if (rc != MF_OK) return rc;
     for (opened *o = all.first; o != NULL; o = o->next) {
-        if (o->device == st.st_dev && o->inode == st.st_ino) {
+        if (o->st.st_dev == st.st_dev && o->st.st_ino == st.st_ino) {
             mf_io()->close(fd);
             *ret = o;
             return MF_OK;
@@ -149,7 +180,12 @@ static int open_file(const char *path, opened **ret)
         mf_io()->close(fd);
         return MF_ENOMEM;
     }
-    *o = (opened){.device = st.st_dev, .inode = st.st_ino, .fd = fd};
+    *o = (opened){.st = st, .fd = fd};
+    rc = read_file(path, o);
+    if (rc != MF_OK) {
+        mf_io()->close(fd);
+        return rc;
+    }
     *all.last = o;
     all.last = &o->next;
     *ret = o;
@@ -157,12 +193,13 @@ static int open_file(const char *path, opened **ret)
 }
 
 /* The text of dlerror, with the most common cause added. */
-static int map_failed(void)
+static int map_failed(const char *path)
 {
     const char *why = dlerror();
     why = why ? why : "no reason given";
     const char *symbol = strstr(why, "undefined symbol: ");
-    const char *after = strncmp(why, "/proc/self/fd/", 14) == 0 ? strstr(why, ": ") : NULL;
+    const size_t n = strlen(path);
+    const bool named = strncmp(why, path, n) == 0 && why[n] == ':' && why[n + 1] == ' ';
     if (symbol && strncmp(symbol + 18, "mf_", 3) == 0)
         return mf_fail(
             MF_EPLUGIN,
@@ -172,19 +209,21 @@ static int map_failed(void)
             symbol + 18);
     return mf_fail(MF_EPLUGIN,
                    "cannot be loaded: %s; link it with -Wl,-z,defs to see what is missing",
-                   after ? after + 2 : why);
+                   named ? why + n + 2 : why);
 }
 
 static int map_file(opened *o)
 {
-    char name[32];
     mf_guard guard;
     if (o->handle) return MF_OK;
-    snprintf(name, sizeof name, "/proc/self/fd/%d", o->fd);
+    int rc = mf_plugin_file_same(o->real, &o->st);
+    if (rc != MF_OK) return rc;
     mf_guard_save(&guard);
-    void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    int rc = mf_guard_check(&guard, "when it is loaded");
-    if (!handle) return map_failed();
+    /* By its path, which debuggers and profilers can open, too. */
+    void *handle = dlopen(o->name, RTLD_NOW | RTLD_LOCAL);
+    rc = mf_guard_check(&guard, "when it is loaded");
+    if (!handle) return map_failed(o->name);
+    if (rc == MF_OK) rc = mf_plugin_file_same(o->real, &o->st);
     if (rc == MF_OK) o->handle = handle;
     return rc;
 }
@@ -225,8 +264,7 @@ static int accept(opened *o, const mf_found *found)
     plugin->path = mf_arena_strdup(all.arena, found->path);
     plugin->own = found->own;
     if (!plugin->path) return MF_ENOMEM;
-    rc = mf_hash_file(found->path, plugin->hash);
-    if (rc != MF_OK) return rc;
+    memcpy(plugin->hash, o->hash, sizeof plugin->hash);
     *descriptor->host = mf_plugin_host();
     o->plugin = plugin;
     return MF_OK;

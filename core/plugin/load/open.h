@@ -1,12 +1,12 @@
 /* plugin/load/open.h: from a plugin's name to a checked plugin in memory.
  *
- *   find the file -> open and check it -> try a third-party one in a child process
- *   (plugin/load/probe.h) -> map the same file that was checked -> check the descriptor
- *   -> give it the host table
+ *   find the file -> open it, check its bytes and symbols, hash them -> try a third-party one
+ *   in a child process (plugin/load/probe.h) -> map it by its path -> check that it still is
+ *   the file that was checked -> check the descriptor -> give it the host table
  *
  * A file is mapped once, however often and by whatever name it is asked for, and never
- * unmapped. The checked descriptor stays open as long as the process: the dynamic linker goes
- * by name first, so a second file under the same /proc/self/fd/N would be taken for the first.
+ * unmapped. Its descriptor stays open as long as the process, so that its inode stands for no
+ * other file.
  *
  * Any thread may call these functions, at any time.
  */

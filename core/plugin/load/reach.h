@@ -2,8 +2,7 @@
  *
  * A damaged file, or a table that was written wrongly, may hold any address. The kernel is
  * asked to copy from it, so a wrong one is a message and not the end of the program. Where the
- * kernel does not offer this, every address counts as good. Any thread may call these
- * functions. */
+ * kernel does not offer this, every address counts as good. For any thread. */
 #ifndef MF_PLUGIN_REACH_H
 #define MF_PLUGIN_REACH_H
 

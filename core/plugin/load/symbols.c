@@ -1,0 +1,121 @@
+/* plugin/load/symbols.c: looks up one symbol in the bytes of an ELF file, by the hash tables
+ * that the dynamic linker uses. Every offset is checked against the file's size before use. */
+#include "plugin/load/symbols.h"
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define SYMBOL "moefw_plugin"
+
+typedef struct image {
+    const unsigned char *bytes;
+    size_t size;
+    Elf64_Ehdr header;
+    uint64_t symbols, strings, gnu, sysv; /* addresses of the tables; 0: there is none */
+} image;
+
+/* n bytes at an offset of the file; false if they lie outside it. */
+static bool get(const image *m, uint64_t offset, void *to, size_t n)
+{
+    if (offset > m->size || m->size - offset < n) return false;
+    memcpy(to, m->bytes + offset, n);
+    return true;
+}
+
+static bool program_header(const image *m, int i, Elf64_Phdr *to)
+{
+    return get(m, m->header.e_phoff + (uint64_t)i * sizeof *to, to, sizeof *to);
+}
+
+/* The same for an address, which one of the loaded segments maps. */
+static bool get_at(const image *m, uint64_t address, void *to, size_t n)
+{
+    Elf64_Phdr p;
+    for (int i = 0; i < m->header.e_phnum && program_header(m, i, &p); i++)
+        if (p.p_type == PT_LOAD && address >= p.p_vaddr && address - p.p_vaddr < p.p_filesz)
+            return get(m, p.p_offset + (address - p.p_vaddr), to, n);
+    return false;
+}
+
+static void read_dynamic(image *m)
+{
+    Elf64_Phdr p;
+    Elf64_Dyn d;
+    for (int i = 0; i < m->header.e_phnum && program_header(m, i, &p); i++) {
+        if (p.p_type != PT_DYNAMIC) continue;
+        for (uint64_t k = 0; k + sizeof d <= p.p_filesz; k += sizeof d) {
+            if (!get(m, p.p_offset + k, &d, sizeof d) || d.d_tag == DT_NULL) return;
+            if (d.d_tag == DT_SYMTAB) m->symbols = d.d_un.d_ptr;
+            if (d.d_tag == DT_STRTAB) m->strings = d.d_un.d_ptr;
+            if (d.d_tag == DT_GNU_HASH) m->gnu = d.d_un.d_ptr;
+            if (d.d_tag == DT_HASH) m->sysv = d.d_un.d_ptr;
+        }
+    }
+}
+
+/* Symbol number i, if it is the one that is searched. */
+static bool is_it(const image *m, uint32_t i, Elf64_Sym *to)
+{
+    char name[sizeof SYMBOL];
+    return get_at(m, m->symbols + (uint64_t)i * sizeof *to, to, sizeof *to) &&
+           get_at(m, m->strings + to->st_name, name, sizeof name) &&
+           memcmp(name, SYMBOL, sizeof name) == 0;
+}
+
+static bool find_gnu(const image *m, Elf64_Sym *to)
+{
+    struct {
+        uint32_t buckets, first, bloom, shift;
+    } head;
+    uint32_t hash = 5381, i, chain;
+    for (const char *c = SYMBOL; *c != '\0'; c++)
+        hash = hash * 33 + (unsigned char)*c;
+    if (!get_at(m, m->gnu, &head, sizeof head) || head.buckets == 0) return false;
+    const uint64_t buckets = m->gnu + sizeof head + (uint64_t)head.bloom * 8;
+    const uint64_t chains = buckets + (uint64_t)head.buckets * 4;
+    if (!get_at(m, buckets + (uint64_t)(hash % head.buckets) * 4, &i, sizeof i)) return false;
+    for (; i >= head.first; i++) {
+        if (!get_at(m, chains + (uint64_t)(i - head.first) * 4, &chain, sizeof chain))
+            return false;
+        if ((chain | 1) == (hash | 1) && is_it(m, i, to)) return true;
+        if (chain & 1) return false;
+    }
+    return false;
+}
+
+/* The older table tells how many symbols there are; no cycle in its chains can matter then. */
+static bool find_sysv(const image *m, Elf64_Sym *to)
+{
+    uint32_t head[2]; /* numbers of buckets and of symbols */
+    if (!get_at(m, m->sysv, head, sizeof head)) return false;
+    for (uint32_t i = 1; i < head[1]; i++) {
+        Elf64_Sym s;
+        if (!get_at(m, m->symbols + (uint64_t)i * sizeof s, &s, sizeof s)) return false;
+        if (is_it(m, i, to)) return true;
+    }
+    return false;
+}
+
+int mf_plugin_symbols(const unsigned char *bytes, size_t size)
+{
+    image m = {.bytes = bytes, .size = size};
+    Elf64_Sym s;
+    if (!get(&m, 0, &m.header, sizeof m.header))
+        return mf_fail(MF_EPLUGIN, "truncated ELF file: expected a header, found %zu bytes",
+                       size);
+    read_dynamic(&m);
+    const bool found = m.symbols != 0 && m.strings != 0 &&
+                       ((m.gnu != 0 && find_gnu(&m, &s)) || (m.sysv != 0 && find_sysv(&m, &s)));
+    if (!found || s.st_shndx == SHN_UNDEF)
+        return mf_fail(MF_EPLUGIN,
+                       "no symbol: expected an exported constant '" SYMBOL "', found "
+                       "none; write MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(...)");
+    if (ELF64_ST_TYPE(s.st_info) == STT_FUNC)
+        return mf_fail(MF_EPLUGIN, "the symbol " SYMBOL ": expected a constant, found a "
+                                   "function; write MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(...)");
+    return MF_OK;
+}

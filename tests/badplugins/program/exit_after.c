@@ -1,0 +1,12 @@
+/* Ends the program in after_step, as if it had succeeded. */
+#include <moefw/moefw.h>
+#include <stdlib.h>
+#define AFTER after
+static int after(void *self, mf_ctx *ctx, const mf_step *step)
+{
+    (void)self;
+    (void)ctx;
+    if (step->step == 2) exit(0);
+    return MF_OK;
+}
+#include "../bad.h"

@@ -1,0 +1,97 @@
+/* plugin/load: the bytes that are judged, hashed and mapped are the same. The files are plugins
+ * of the build folder, which are exchanged at the worst moment: while they are read. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../lib/scratch.h"
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
+#include "check_main.h"
+#include "plugin/load/open.h"
+
+static char here[4096], other[4096];
+static enum { NEVER, RENAME, APPEND } change;
+
+/* Copies an installed router into the scratch folder. */
+static void copy(const char *router, char path[4096], const char *name)
+{
+    char from[4096], *bytes;
+    size_t n;
+    const char *build = getenv("builddir");
+    snprintf(from, sizeof from, "%s/plugins/routers/%s.so", build ? build : ".", router);
+    snprintf(path, 4096, "%s/%s", scratch_dir(), name);
+    ck_assert_int_eq(mf_read_file(from, 0, &bytes, &n), MF_OK);
+    ck_assert_int_eq(mf_write_file_atomic(path, bytes, n), MF_OK);
+    mf_free(bytes);
+}
+
+/* Changes the file after its first large read, which is that of all its bytes. */
+static ssize_t changing_pread(int fd, void *to, size_t n, off_t offset)
+{
+    const ssize_t got = mf_io_default()->pread(fd, to, n, offset);
+    if (n < 4096 || change == NEVER) return got;
+    if (change == RENAME) {
+        ck_assert_int_eq(rename(other, here), 0);
+    } else {
+        FILE *f = fopen(here, "ab");
+        ck_assert(f && fputc(0, f) == 0 && fclose(f) == 0);
+    }
+    change = NEVER;
+    return got;
+}
+
+static int load(const mf_loaded **ret)
+{
+    mf_io_table table = *mf_io_default();
+    table.pread = changing_pread;
+    mf_io_set_table(&table);
+    const int rc = mf_plugin_load(MF_ROUTER, here, NULL, 0, ret);
+    mf_io_set_table(NULL);
+    return rc;
+}
+
+START_TEST(exchanged_while_it_is_read)
+{
+    const mf_loaded *p;
+    copy("linear", here, "here.so");
+    copy("hash", other, "other.so");
+    change = _i == 0 ? RENAME : APPEND;
+    ck_assert_int_eq(load(&p), MF_EPLUGIN);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "it changed while it was loaded"));
+}
+END_TEST
+
+START_TEST(a_new_file_under_an_old_name)
+{
+    const mf_loaded *first, *second, *again;
+    char hash[33];
+    copy("linear", here, "here.so");
+    change = NEVER;
+    ck_assert_int_eq(load(&first), MF_OK);
+    ck_assert_str_eq(first->name, "linear");
+    copy("hash", other, "other.so");
+    ck_assert_int_eq(mf_hash_file(other, hash), MF_OK);
+    ck_assert_int_eq(rename(other, here), 0);
+    ck_assert_int_eq(load(&second), MF_OK);
+    ck_assert_str_eq(second->name, "hash");
+    ck_assert_str_eq(second->hash, hash);
+    ck_assert_str_ne(first->hash, hash);
+    ck_assert_int_eq(load(&again), MF_OK);
+    ck_assert_ptr_eq(again, second);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("plugin/load");
+    TCase *c = tcase_create("files");
+    tcase_add_loop_test(c, exchanged_while_it_is_read, 0, 2);
+    tcase_add_test(c, a_new_file_under_an_old_name);
+    suite_add_tcase(s, c);
+    return s;
+}
+MF_CHECK_MAIN(suite)
