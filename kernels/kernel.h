@@ -61,14 +61,21 @@ typedef struct mf_fault {
     int64_t index, value, lo, hi;
 } mf_fault;
 
-/* Where a kernel runs: the launch context, handed to each as its first argument. */
+/* What random kernels draw by. It lives on the device, because it changes with each run, and
+ * launches may be recorded and repeated. */
+typedef struct mf_draw_key {
+    uint64_t seed, step;
+} mf_draw_key;
+
+/* Where a kernel runs: the launch context, handed to each as its first argument. A launch
+ * copies it; what it points to is memory of the device, but for the two functions. */
 typedef struct mf_kctx {
     /* Runs fn(arg, t) for all t in [0, tiles). */
     void (*parallel)(int64_t tiles, void (*fn)(void *arg, int64_t tile), void *arg);
     /* One Philox block: words 4 block .. 4 block + 3 of the stream (base/rng.h). */
     void (*rng_block)(uint64_t seed, uint64_t stream, uint64_t step, uint64_t block,
                       uint32_t out[4]);
-    uint64_t seed, step; /* of random kernels */
+    const mf_draw_key *key; /* of random kernels; NULL where there are none */
     int threads; /* that share the tiles; 0: not known. Tiles may depend on it, not results */
     mf_fault *fault; /* on the device; NULL: nobody reads it */
     void *stream;    /* of the device; NULL on the host */
@@ -368,26 +375,50 @@ static inline size_t mf_linear_cross_entropy_work(int64_t rows, int64_t d, int64
     return bytes;
 }
 
-/* AdamW. What is not given as a number is read on the device when the kernel runs, so that the
- * host need not wait for it. */
-typedef struct mf_adamw_args {
-    double lr, beta1, beta2, eps, weight_decay, grad_scale;
-    double l2; /* decay that goes through the gradient, as in plain Adam */
+/* What changes from one optimizer step to the next. It lives on the device. */
+typedef struct mf_adamw_now {
+    double lr, weight_decay, clip;   /* clip <= 0: no clipping */
+    double grad_scale;               /* multiplies gradients first */
     double correction1, correction2; /* 1 - beta^step */
+} mf_adamw_now;
+
+/* AdamW of one range of parameters. What is not given as a number is read on the device when
+ * the kernel runs, so that the host need not wait for it. */
+typedef struct mf_adamw_args {
+    double beta1, beta2, eps;
+    double lr_scale;    /* multiplies now->lr */
+    double decay_scale; /* multiplies now->weight_decay: 1 or 0 */
+    bool l2;            /* decay goes through the gradient, as in plain Adam */
+    const mf_adamw_now *now;
     /* norm = sqrt(sumsq[0]) grad_scale. Nothing is done where the norm is not finite, or
-     * loss[0] is not; gradients are multiplied by clip / norm where clip > 0 and the norm is
-     * above it. Either pointer may be NULL: then the norm is 0, the loss finite. */
+     * loss[0] is not, or where a fault is recorded; gradients are multiplied by clip / norm
+     * where clip > 0 and the norm is above it. Either pointer may be NULL: then the norm is 0,
+     * the loss finite. */
     const double *sumsq;
     const float *loss;
-    double clip;
 } mf_adamw_args;
 
-/* The factor of gradients; 0: the step is skipped. Called by kernels. */
-static inline double mf_adamw_scale(const mf_adamw_args *p)
+/* The numbers that a range is updated with, once the device has been read. */
+typedef struct mf_adamw_factors {
+    double scale; /* of gradients; 0: the step is skipped */
+    double lr, weight_decay, l2, correction1, correction2;
+} mf_adamw_factors;
+
+/* Called by kernels. */
+static inline mf_adamw_factors mf_adamw_resolve(const mf_kctx *x, const mf_adamw_args *p)
 {
-    const double norm = p->sumsq ? sqrt(p->sumsq[0]) * p->grad_scale : 0;
-    if (!isfinite(norm) || (p->loss && !isfinite(p->loss[0]))) return 0;
-    return p->clip > 0 && norm > p->clip ? p->grad_scale * (p->clip / norm) : p->grad_scale;
+    const mf_adamw_now *now = p->now;
+    const double norm = p->sumsq ? sqrt(p->sumsq[0]) * now->grad_scale : 0;
+    const double decay = now->weight_decay * p->decay_scale;
+    mf_adamw_factors f = {.lr = now->lr * p->lr_scale,
+                          .weight_decay = p->l2 ? 0 : decay,
+                          .l2 = p->l2 ? decay : 0,
+                          .correction1 = now->correction1,
+                          .correction2 = now->correction2};
+    if (!isfinite(norm) || (p->loss && !isfinite(p->loss[0])) || mf_kctx_failed(x)) return f;
+    f.scale = now->clip > 0 && norm > now->clip ? now->grad_scale * (now->clip / norm)
+                                                : now->grad_scale;
+    return f;
 }
 
 /* Bytes of work memory that kernels ask for. */

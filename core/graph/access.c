@@ -1,7 +1,9 @@
 /* graph/access.c: the host's reads and writes of tensors.
  *
  * Everything outside core/graph that wants the numbers of a tensor comes through here, so that
- * they may live where the host cannot look.
+ * they may live where the host cannot look. On a device, leaves that the host fills have a host
+ * side (`host`), which counts until the next run; of other values `host` is a copy, which
+ * counts for the run `seen`.
  */
 #include "graph/internal.h"
 
@@ -10,8 +12,26 @@
 /* What a value left that is not kept may be overwritten by now. */
 static bool visible(const mf_tensor *t)
 {
-    return t && t->data &&
-           (t->kind != MF_TENSOR_VALUE || t->keep || t->graph->options.no_reuse);
+    if (!t) return false;
+    if (t->kind != MF_TENSOR_VALUE) return t->data || t->host;
+    return t->data && (t->keep || t->graph->options.no_reuse);
+}
+
+/* The host side of a leaf is what the device has or will have. */
+static bool has_host_side(const mf_tensor *t)
+{
+    if (t->kind == MF_TENSOR_INPUT) return t->writes == 0 || t->refreshed || !t->data;
+    return t->kind == MF_TENSOR_CONST || t->kind == MF_TENSOR_LIVE;
+}
+
+static size_t bytes_of(const mf_tensor *t)
+{
+    return mf_shape_bytes(t->shape, t->dtype);
+}
+
+static bool is_f32_param(const mf_tensor *t)
+{
+    return t->kind == MF_TENSOR_PARAM && t->dtype == MF_F32;
 }
 
 void *mf_tensor_data(const mf_tensor *t)
@@ -19,14 +39,40 @@ void *mf_tensor_data(const mf_tensor *t)
     return visible(t) ? t->data : NULL;
 }
 
-const void *mf_tensor_host(const mf_tensor *t)
+/* Copies the values of one tensor, unless they were copied since the last run. */
+static const void *copy_of(mf_tensor *t)
 {
-    return visible(t) ? t->data : NULL;
+    mf_graph *g = t->graph;
+    const bool lasts = t->kind == MF_TENSOR_VALUE && t->seen == g->runs;
+    if (!t->host) t->host = mf_graph_alloc(g, bytes_of(t) + 1);
+    if (!t->host || lasts) return t->host;
+    if (mf_device_read_now(g->options.device, t->host, t->data, bytes_of(t)) != MF_OK)
+        return NULL;
+    t->seen = g->runs;
+    return t->host;
 }
 
+const void *mf_tensor_host(const mf_tensor *t)
+{
+    if (!visible(t)) return NULL;
+    if (!t->graph->options.device) return t->data;
+    mf_tensor *owner = mf_owner(t);
+    if (has_host_side(owner)) return owner->host;
+    if (is_f32_param(owner)) return mf_param_host(owner->param);
+    if (owner->kind != MF_TENSOR_VALUE || owner->at < 0) return copy_of(owner);
+    const char *view = mf_exchange_view(t->graph);
+    return view ? view + owner->at : NULL;
+}
+
+/* An input that ops write holds on the device what they left. */
 void *mf_tensor_input(mf_tensor *t)
 {
-    return t && t->kind == MF_TENSOR_INPUT ? t->data : NULL;
+    if (!t || t->kind != MF_TENSOR_INPUT) return NULL;
+    if (!t->graph->options.device || has_host_side(t)) return t->host;
+    if (mf_device_read_now(t->graph->options.device, t->host, t->data, bytes_of(t)) != MF_OK)
+        return NULL;
+    t->refreshed = true;
+    return t->host;
 }
 
 static int check_range(const mf_tensor *t, size_t offset, size_t bytes)
@@ -34,7 +80,7 @@ static int check_range(const mf_tensor *t, size_t offset, size_t bytes)
     const char *name = t && t->name ? t->name : "a tensor";
     if (!visible(t))
         return mf_fail(MF_EINVAL, "%s: its values are not kept, or not there yet", name);
-    const size_t size = mf_shape_bytes(t->shape, t->dtype);
+    const size_t size = bytes_of(t);
     if (offset <= size && bytes <= size - offset) return MF_OK;
     return mf_fail(MF_EINVAL, "%s: bytes %zu to %zu, but it has %zu", name, offset,
                    offset + bytes, size);
@@ -43,13 +89,28 @@ static int check_range(const mf_tensor *t, size_t offset, size_t bytes)
 int mf_tensor_read(const mf_tensor *t, void *to, size_t offset, size_t bytes)
 {
     const int rc = check_range(t, offset, bytes);
-    if (rc == MF_OK && bytes) memcpy(to, (const char *)t->data + offset, bytes);
-    return rc;
+    if (rc != MF_OK || bytes == 0) return rc;
+    const mf_tensor *owner = mf_owner(t);
+    if (has_host_side(owner)) {
+        memcpy(to, (const char *)owner->host + offset, bytes);
+        return MF_OK;
+    }
+    if (t->graph->options.device && is_f32_param(owner))
+        return mf_param_read(owner->param, to, offset, bytes);
+    return mf_device_read_now(t->graph->options.device, to, (const char *)t->data + offset,
+                              bytes);
 }
 
 int mf_tensor_write(mf_tensor *t, const void *from, size_t offset, size_t bytes)
 {
     const int rc = check_range(t, offset, bytes);
-    if (rc == MF_OK && bytes) memcpy((char *)t->data + offset, from, bytes);
-    return rc;
+    if (rc != MF_OK || bytes == 0) return rc;
+    mf_tensor *owner = mf_owner(t);
+    mf_device *d = t->graph->options.device;
+    if (d && is_f32_param(owner)) return mf_param_write(owner->param, from, offset, bytes);
+    if (has_host_side(owner)) memcpy((char *)owner->host + offset, from, bytes);
+    const bool sent_later = has_host_side(owner) && owner->kind != MF_TENSOR_CONST;
+    if (!t->data || (d ? sent_later : t->data == owner->host)) return MF_OK;
+    owner->seen = 0;
+    return mf_device_write_now(d, (char *)t->data + offset, from, bytes);
 }

@@ -16,6 +16,7 @@ mf_graph *mf_graph_new(const mf_graph_options *options)
         return NULL;
     }
     if (options) g->options = *options;
+    if (mf_device_is_host(g->options.device)) g->options.device = NULL;
     g->bf16 = g->options.bf16;
     return g;
 }
@@ -26,7 +27,8 @@ void mf_graph_free(mf_graph *g)
     mf_profile_free(g->profile);
     mf_free(g->tensors);
     mf_free(g->nodes);
-    if (!g->shares_arena) mf_free(g->block);
+    if (!g->shares_arena) mf_device_free(g->options.device, g->block);
+    mf_exchange_free(g);
     mf_arena_free(g->memory);
     mf_free(g);
 }
@@ -183,6 +185,7 @@ mf_tensor *mf_tensor_new(mf_graph *g, mf_tensor_kind kind, mf_dtype dtype, mf_sh
     t->graph = g;
     t->id = g->n_tensors;
     t->node = -1;
+    t->at = -1;
     t->kind = kind;
     t->dtype = dtype;
     t->shape = shape;

@@ -64,7 +64,7 @@ static void exec_normal(const mf_exec *x, uint64_t stream, uint64_t first, int64
 }
 
 void mf_launch_init(mf_launch *l, const struct mf_kernels *kernels, bool training,
-                    uint64_t seed, uint64_t step, struct mf_fault *fault)
+                    uint64_t seed, uint64_t step)
 {
     *l = (mf_launch){
         .exec =
@@ -78,7 +78,6 @@ void mf_launch_init(mf_launch *l, const struct mf_kernels *kernels, bool trainin
                 .rng_uniform = exec_uniform,
                 .rng_normal = exec_normal,
             },
-        .fault = fault,
     };
 }
 

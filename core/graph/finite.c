@@ -11,41 +11,64 @@
 #include <stdio.h>
 #include <string.h>
 
-static float value_at(const mf_view *v, int64_t i)
+static float value_at(const void *data, mf_dtype type, int64_t i)
 {
-    if (v->dtype == MF_F32) return ((const float *)v->data)[i];
-    uint32_t bits = (uint32_t)((const uint16_t *)v->data)[i] << 16; /* bf16: the upper half */
+    if (type == MF_F32) return ((const float *)data)[i];
+    uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16; /* bf16: the upper half */
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-/* Index of the first value that is not finite, -1 if all are. lenient: -Inf passes. */
-static int64_t first_bad(const mf_view *v, bool lenient)
+static int64_t first_bad_of(const void *data, mf_dtype type, int64_t n, bool lenient,
+                            float *ret_value)
 {
-    if (!v->data || !mf_dtype_is_float(v->dtype) || v->shape.rank < 0) return -1;
-    int64_t n = mf_shape_count(v->shape);
     for (int64_t i = 0; i < n; i++) {
-        float x = value_at(v, i);
+        const float x = value_at(data, type, i);
+        if (ret_value) *ret_value = x;
         if (!isfinite(x) && !(lenient && x == -INFINITY)) return i;
     }
     return -1;
 }
 
-mf_suspect mf_replay_suspect(const mf_replay *step)
+/* Index of the first value of a tensor that is not finite, -1 if all are, or if it cannot be
+ * read. lenient: -Inf passes. On a device it is read piece by piece. */
+static int64_t first_bad(const mf_graph *g, const mf_view *v, const mf_tensor *t, bool lenient,
+                         float *ret_value)
+{
+    enum { PIECE = 4096 };
+    float piece[PIECE];
+    if (!v->data || !t || !mf_dtype_is_float(v->dtype) || v->shape.rank < 0) return -1;
+    const int64_t n = mf_shape_count(v->shape), size = v->dtype == MF_F32 ? 4 : 2;
+    if (mf_device_is_host(g->options.device))
+        return first_bad_of(v->data, v->dtype, n, lenient, ret_value);
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t m = n - at < PIECE ? n - at : PIECE;
+        const char *from = (const char *)t->data + at * size;
+        if (mf_device_read_now(g->options.device, piece, from, (size_t)(m * size)) != MF_OK)
+            return -1;
+        const int64_t bad = first_bad_of(piece, v->dtype, m, lenient, ret_value);
+        if (bad >= 0) return at + bad;
+    }
+    return -1;
+}
+
+mf_suspect mf_replay_suspect(const mf_graph *g, const mf_replay *step)
 {
     const mf_call *call = &step->call;
     for (int i = 0; i < call->n_in; i++) {
-        int64_t at = first_bad(&call->in[i], false);
+        int64_t at = first_bad(g, &call->in[i], step->node->in[i], false, NULL);
         if (at >= 0) return (mf_suspect){.input = i, .index = at};
     }
     return (mf_suspect){.input = -1};
 }
 
-static int64_t blamed(const mf_call *call, int o, bool clean)
+static int64_t blamed(const mf_graph *g, const mf_replay *step, int o, bool clean, float *value)
 {
-    int64_t at = first_bad(&call->out[o], true);
-    return at >= 0 || o > 0 || !clean ? at : first_bad(&call->out[0], false);
+    const mf_view *out = &step->call.out[o];
+    const mf_tensor *t = step->node->out[o];
+    const int64_t at = first_bad(g, out, t, true, value);
+    return at >= 0 || o > 0 || !clean ? at : first_bad(g, out, t, false, value);
 }
 
 static const char *describe(const mf_replay *step, mf_suspect s, char *text, size_t size)
@@ -57,14 +80,14 @@ static const char *describe(const mf_replay *step, mf_suspect s, char *text, siz
     return text;
 }
 
-int mf_replay_check_finite(const mf_replay *step, mf_suspect before)
+int mf_replay_check_finite(const mf_graph *g, const mf_replay *step, mf_suspect before)
 {
     const mf_call *call = &step->call;
     char inputs[256], shape[MF_SHAPE_TEXT];
     for (int o = 0; o < call->n_out; o++) {
-        int64_t at = blamed(call, o, before.input < 0);
+        float value = 0;
+        const int64_t at = blamed(g, step, o, before.input < 0, &value);
         if (at < 0) continue;
-        float value = value_at(&call->out[o], at);
         return call->fail(call, MF_ENONFINITE, "%s %d %s is %s at index %" PRId64 "; %s",
                           step->node->backward ? "the gradient of input" : "output", o,
                           mf_shape_text(call->out[o].shape, shape),

@@ -31,11 +31,12 @@ typedef struct checker {
 typedef struct spot {
     mf_tensor *x;
     const float *grad;
-    int64_t index;       /* one element, or -1: all, each up or down by chance */
-    uint64_t stream;     /* of the signs */
-    double scale;        /* slope that counts as large: tiny ones are judged against it */
-    float *base, *trial; /* the elements concerned: undisturbed, and one step to the right */
-    int64_t n;           /* how many: 1 or all */
+    int64_t index;   /* one element, or -1: all, each up or down by chance */
+    uint64_t stream; /* of the signs */
+    double scale;    /* slope that counts as large: tiny ones are judged against it */
+    /* The elements concerned: undisturbed, one step to the right, and as they are now. */
+    float *base, *trial, *now;
+    int64_t n; /* how many: 1 or all */
 } spot;
 
 /* What two runs, a step to the right and one to the left, say: differences of f. */
@@ -45,9 +46,14 @@ typedef struct probe {
 
 /* ---- perturbing ---- */
 
-static float *elements(const spot *s)
+static size_t offset_of(const spot *s)
 {
-    return (float *)s->x->data + (s->index < 0 ? 0 : s->index);
+    return (size_t)(s->index < 0 ? 0 : s->index) * sizeof(float);
+}
+
+static int put(const spot *s, const float *from)
+{
+    return mf_tensor_write(s->x, from, offset_of(s), (size_t)s->n * sizeof *from);
 }
 
 static double sign_of(const checker *c, const spot *s, int64_t i)
@@ -57,18 +63,14 @@ static double sign_of(const checker *c, const spot *s, int64_t i)
 }
 
 /* A single element moves by h max(1, |x|); all together move as far as 16 single ones. */
-static void displace(const checker *c, const spot *s, double h)
+static int displace(const checker *c, const spot *s, double h)
 {
     double spread = s->index < 0 ? 4 / sqrt((double)s->n) : 1;
     for (int64_t i = 0; i < s->n; i++) {
         double size = fmax(1, fabs((double)s->base[i]));
-        elements(s)[i] = (float)(s->base[i] + sign_of(c, s, i) * h * size * spread);
+        s->now[i] = (float)(s->base[i] + sign_of(c, s, i) * h * size * spread);
     }
-}
-
-static void restore(const spot *s)
-{
-    memcpy(elements(s), s->base, (size_t)s->n * sizeof *s->base);
+    return put(s, s->now);
 }
 
 static int evaluate(checker *c)
@@ -77,11 +79,13 @@ static int evaluate(checker *c)
     return mf_graph_run(c->g, &c->run);
 }
 
-static void remember_outputs(checker *c)
+static int remember_outputs(checker *c)
 {
-    for (int o = 0; o < c->n_out; o++)
-        memcpy(c->before[o], c->out[o]->data,
-               (size_t)mf_shape_count(c->out[o]->shape) * sizeof(float));
+    int rc = MF_OK;
+    for (int o = 0; rc == MF_OK && o < c->n_out; o++)
+        rc = mf_tensor_read(c->out[o], c->before[o], 0,
+                            (size_t)mf_shape_count(c->out[o]->shape) * sizeof(float));
+    return rc;
 }
 
 /* f before minus f now, summed over outputs that moved; *ret_noise: how exactly that is
@@ -90,9 +94,9 @@ static double difference(const checker *c, double *ret_noise)
 {
     double sum = 0, noise = 0;
     for (int o = 0; o < c->n_out; o++) {
-        const float *now = c->out[o]->data, *before = c->before[o], *w = c->weight[o];
+        const float *now = mf_tensor_host(c->out[o]), *before = c->before[o], *w = c->weight[o];
         int64_t n = mf_shape_count(c->out[o]->shape);
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; now && i < n; i++) {
             if (before[i] == now[i]) continue;
             double rounded =
                 w[i] * fmax(fabs((double)before[i]), fabs((double)now[i])) * ROUNDING;
@@ -107,24 +111,21 @@ static double difference(const checker *c, double *ret_noise)
 /* From x + right h to x + left h. */
 static int look(checker *c, spot *s, double right, double left, probe *ret)
 {
-    int code;
-    displace(c, s, right);
-    memcpy(s->trial, elements(s), (size_t)s->n * sizeof *s->trial);
-    code = evaluate(c);
-    if (code == MF_OK) {
-        remember_outputs(c);
-        displace(c, s, left);
-        code = evaluate(c);
-    }
+    int code = displace(c, s, right);
+    memcpy(s->trial, s->now, (size_t)s->n * sizeof *s->trial);
+    if (code == MF_OK) code = evaluate(c);
+    if (code == MF_OK) code = remember_outputs(c);
+    if (code == MF_OK) code = displace(c, s, left);
+    if (code == MF_OK) code = evaluate(c);
     if (code == MF_OK) {
         const float *grad = s->grad + (s->index < 0 ? 0 : s->index);
         ret->numeric = difference(c, &ret->noise);
         ret->analytic = 0;
         for (int64_t i = 0; i < s->n; i++)
-            ret->analytic += (double)grad[i] * ((double)s->trial[i] - (double)elements(s)[i]);
+            ret->analytic += (double)grad[i] * ((double)s->trial[i] - (double)s->now[i]);
     }
-    restore(s);
-    return code;
+    const int restored = put(s, s->base);
+    return code == MF_OK ? restored : code;
 }
 
 /* ---- judging one spot ---- */
@@ -185,8 +186,8 @@ static int find_kink(checker *c, spot *s, double h, bool *ret)
 static int judge(checker *c, spot *s, verdict *ret)
 {
     double h = c->o.step;
-    int code = MF_OK;
-    memcpy(s->base, elements(s), (size_t)s->n * sizeof *s->base);
+    int code = mf_tensor_read(s->x, s->base, offset_of(s), (size_t)s->n * sizeof *s->base);
+    if (code != MF_OK) return code;
     for (int i = 0; i < STEPS; i++, h /= 4) {
         verdict v = {0};
         code = central(c, s, h, &v);
@@ -277,9 +278,10 @@ static int check_tensor(checker *c, int tensor)
     int64_t count = mf_shape_count(c->in[tensor]->shape);
     spot s = {.x = c->in[tensor], .grad = c->grad[tensor]};
     int code;
-    s.base = mf_alloc_raw((size_t)(2 * count + 1) * sizeof *s.base);
+    s.base = mf_alloc_raw((size_t)(3 * count + 1) * sizeof *s.base);
     if (!s.base) return MF_ENOMEM;
     s.trial = s.base + count;
+    s.now = s.trial + count;
     code = check_points(c, tensor, &s, count);
     if (code == MF_OK && count > c->o.max_points) code = check_directions(c, tensor, &s, count);
     mf_free(s.base);
@@ -315,7 +317,7 @@ static int check_arguments(const checker *c)
         if (!c->out[i] || c->out[i]->dtype != MF_F32)
             return mf_graph_fail(c->g, MF_EINVAL, "gradient check: output %d is not f32", i);
     for (int i = 0; i < c->n_in; i++)
-        if (!c->in[i] || c->in[i]->dtype != MF_F32 || !c->in[i]->data)
+        if (!c->in[i] || c->in[i]->dtype != MF_F32 || c->in[i]->kind == MF_TENSOR_VALUE)
             return mf_graph_fail(c->g, MF_EINVAL,
                                  "gradient check: %d is not an f32 input or parameter", i);
     return mf_graph_status(c->g);
@@ -331,6 +333,7 @@ static int differentiate(checker *c)
         snprintf(name, sizeof name, "gradcheck.weight.%d", i);
         mf_rng_fill_normal(c->o.seed, mf_rng_stream(name), 0, c->weight[i],
                            (size_t)mf_shape_count(c->out[i]->shape));
+        mf_graph_keep(c->out[i]);
         seeds[i] = mf_graph_const(c->g, MF_F32, c->out[i]->shape, c->weight[i]);
     }
     code = mf_graph_backward_from(c->g, c->n_out, c->out, seeds, c->n_in, c->in);
@@ -342,8 +345,8 @@ static int run_backward(checker *c)
 {
     int code = mf_graph_run(c->g, &c->run);
     for (int i = 0; i < c->n_in && code == MF_OK; i++)
-        memcpy(c->grad[i], mf_tensor_data(c->in[i]->grad),
-               (size_t)mf_shape_count(c->in[i]->shape) * sizeof(float));
+        code = mf_tensor_read(c->in[i]->grad, c->grad[i], 0,
+                              (size_t)mf_shape_count(c->in[i]->shape) * sizeof(float));
     return code;
 }
 

@@ -14,9 +14,11 @@
 #define MF_GRAPH_GRAPH_H
 
 #include <moefw/op.h>
+#include <stddef.h>
 #include <stdio.h>
 #include "graph/store/param.h"
 
+struct mf_device;
 struct mf_kernels;
 
 typedef enum mf_tensor_kind {
@@ -48,7 +50,12 @@ struct mf_tensor {
     mf_param *param;    /* kinds PARAM, GRAD */
     const double *live; /* kind LIVE */
     const char *name;   /* for messages and DOT; may be NULL */
-    void *data;         /* after mf_graph_finish; NULL if dropped */
+    void *data;         /* on the graph's device, after mf_graph_finish; NULL if dropped */
+    void *host;     /* as the host sees it: data on the CPU; elsewhere of inputs, live scalars
+                           and constants, and of kept values a copy, NULL until one is read */
+    uint64_t seen;  /* the run whose value the copy holds */
+    int64_t at;     /* where data begins in the graph's exchange block; -1: not there */
+    bool refreshed; /* an input that ops write: the host has changed it since the last run */
 };
 
 typedef struct mf_node {
@@ -82,6 +89,13 @@ typedef enum mf_recompute {
     MF_RECOMPUTE_BLOCK  /* these, and all that was added under mf_graph_set_recompute */
 } mf_recompute;
 
+/* Numbers of the caller's own that go to the device with the inputs of each run, and come back
+ * with its results, so that they cost no copy of their own. */
+typedef struct mf_graph_passengers {
+    size_t in, out; /* bytes */
+    int slots;      /* runs whose results may wait to be read; 0 stands for 1 */
+} mf_graph_passengers;
+
 typedef struct mf_graph_options {
     mf_recompute recompute;
     bool training;   /* ops such as dropout are on; gradients may be asked for */
@@ -91,8 +105,10 @@ typedef struct mf_graph_options {
     bool bf16;       /* products take and, unless told otherwise, give bf16 */
     /* A finished training graph that never runs at the same time: its memory is used, as far as
      * it goes, and that of the gradients which it writes. What it kept is lost when this one
-     * runs. It must live as long. NULL: none */
+     * runs. It must live as long, and be on the same device. NULL: none */
     const mf_graph *arena_of;
+    struct mf_device *device; /* where it runs; its stores must be there; NULL: the host */
+    mf_graph_passengers passengers;
 } mf_graph_options;
 
 mf_graph *mf_graph_new(const mf_graph_options *options);
@@ -166,8 +182,28 @@ typedef struct mf_run {
     bool forward_only;                /* stop before the gradient part */
     bool check_finite; /* after each node: MF_ENONFINITE naming op and scope at the first
                           NaN/Inf */
+    bool queued; /* do not wait for a device: mf_graph_wait or mf_graph_collect does. Until then
+                    faults of kernels are not known, and inputs may be filled again */
 } mf_run;
 int mf_graph_run(mf_graph *g, const mf_run *run);
+/* Waits for queued runs; the fault of a kernel is an error, as it is in mf_graph_run. */
+int mf_graph_wait(mf_graph *g);
+
+/* ---- results of queued runs ----
+ * Small kept values (MF_GRAPH_SMALL bytes at most) lie in one block, behind the caller's
+ * passengers. mf_graph_fetch queues one copy of it to the host, into a slot; after
+ * mf_graph_collect of that slot, which waits for it, the two functions below read it. */
+#define MF_GRAPH_SMALL 4096
+int mf_graph_fetch(mf_graph *g, int slot);
+int mf_graph_collect(mf_graph *g, int slot);
+/* The value of t in the run that was fetched into the slot; NULL: none that can be seen. */
+const void *mf_tensor_collected(const mf_tensor *t, int slot);
+const void *mf_graph_returned(const mf_graph *g, int slot); /* passengers.out */
+/* Where passengers are on the device, and the host memory that each run takes those from which
+ * go there. NULL before mf_graph_finish. */
+void *mf_graph_returned_at(const mf_graph *g);
+const void *mf_graph_sent_at(const mf_graph *g);
+void *mf_graph_sent(const mf_graph *g);
 /* The node at work, NULL between nodes: what a crash message of the program names. Where
  * several threads run graphs, the one that stored last. */
 extern _Atomic(const mf_node *) mf_graph_node_now;
@@ -184,15 +220,15 @@ extern _Atomic(const mf_node *) mf_graph_node_now;
 int mf_tensor_read(const mf_tensor *t, void *to, size_t offset, size_t bytes);
 int mf_tensor_write(mf_tensor *t, const void *from, size_t offset, size_t bytes);
 /* A view for reading: on the CPU the values themselves, elsewhere a copy that is made at the
- * first call after a run, for all kept values of the graph together. Valid until the next run.
- * NULL: not a value that can be seen, or the copy failed (mf_error_code). */
+ * first call after a run, for all small kept values of the graph together. Valid until the next
+ * run. NULL: not a value that can be seen, or the copy failed (mf_error_code). */
 const void *mf_tensor_host(const mf_tensor *t);
 /* Host memory of an input, for the caller to fill before a run, which copies all inputs of the
- * graph at once where they live elsewhere. Keeps its contents; valid as long as the graph.
- * NULL for anything but an input. */
+ * graph at once where they live elsewhere. Keeps its contents; valid as long as the graph. An
+ * input that an op writes in place is copied only in the first run after this call. NULL for
+ * anything but an input. */
 void *mf_tensor_input(mf_tensor *t);
-/* What the four above replace: the address of the values, wherever they live. For graphs on the
- * CPU. */
+/* The address of the values, wherever they live: for launches, and for tests on the CPU. */
 void *mf_tensor_data(const mf_tensor *t);
 
 typedef struct mf_graph_info {
@@ -232,5 +268,11 @@ const mf_opdef *mf_op_at(int i);              /* NULL past the end */
 const char *const *mf_op_names(void);         /* NULL-terminated, for suggestions */
 /* The op of core that has this role, which the table must hold. */
 const mf_opdef *mf_op_of_role(mf_op_role role);
+/* The role of any op; tables of older plugins have none. */
+static inline mf_op_role mf_opdef_role(const mf_opdef *op)
+{
+    return op->size >= offsetof(mf_opdef, role) + sizeof op->role ? (mf_op_role)op->role
+                                                                  : MF_ROLE_NONE;
+}
 
 #endif

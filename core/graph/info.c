@@ -42,7 +42,7 @@ int mf_graph_nodes(const mf_graph *g)
 const mf_node *mf_graph_node_of(const mf_graph *g, mf_op_role role, int from)
 {
     for (int i = from; g && i < g->n_nodes; i++)
-        if (g->nodes[i]->op->role == role) return g->nodes[i];
+        if (mf_opdef_role(g->nodes[i]->op) == role) return g->nodes[i];
     return NULL;
 }
 
@@ -53,7 +53,7 @@ void mf_graph_get_info(const mf_graph *g, mf_graph_info *ret)
     ret->nodes = g->n_nodes;
     ret->dead = g->dead;
     ret->tensors = g->n_tensors;
-    ret->arena_bytes = g->arena_bytes;
+    ret->arena_bytes = g->arena_bytes + g->exchange.small_bytes;
     ret->naive_bytes = g->naive_bytes;
     for (int i = 0; i < g->n_nodes; i++)
         if (!g->nodes[i]->dead) ret->flops += mf_node_flops(g->nodes[i]);

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "graph/device/device.h"
 #include "graph/exec.h"
 #include "graph/graph.h"
 #include "graph/shape.h"
@@ -30,15 +31,50 @@ typedef struct mf_ordinal {
     uint64_t count;
 } mf_ordinal;
 
-/* A node ready to run: everything resolved to pointers. */
+/* A node ready to run: everything resolved to pointers, of the device unless `host` is set. */
 typedef struct mf_replay {
     mf_call call; /* first: call->fail finds the step by it */
     int (*fn)(const mf_call *call);
     const mf_node *node;
-    bool foreign; /* the op is none of core's table */
+    bool foreign;               /* the op is none of core's table */
+    const mf_device_op *launch; /* run this one's functions instead of fn; NULL: fn */
+    struct mf_detour *detour;   /* the op runs on the host, with copies around it; NULL: no */
 } mf_replay;
 
-/* A live scalar's storage and where its value comes from. */
+/* One piece of memory that an op on the host reads or writes: its copy in g->staging. */
+typedef struct mf_detour_part {
+    void *device;
+    size_t at, bytes;
+    bool in, out;
+} mf_detour_part;
+
+typedef struct mf_detour {
+    int n;
+    mf_detour_part part[MF_OP_MAX_ARGS];
+    size_t fault_at, work_at, bytes;
+} mf_detour;
+
+/* What host and device exchange in a run: one block on the device, of which the first part goes
+ * there before the run in one copy, and the second comes back in one.
+ *   in   mf_draw_key, passengers, live scalars, inputs (on the CPU those lie elsewhere)
+ *   out  mf_fault, passengers, small kept values
+ * On the CPU the block is all there is: nothing is copied. */
+typedef struct mf_exchange {
+    char *block;
+    size_t in_bytes, out_bytes, small_bytes; /* the last of out_bytes: small kept values */
+    char *passengers; /* host memory of those that go there; on the CPU in the block */
+    char
+        *staging[2]; /* host copies of `in`, used in turn, so that inputs may be filled again */
+    void *sent[2];   /* events: a copy from there has been made */
+    uint64_t sends;
+    int slots;           /* host copies of `out`; one more is for views */
+    char *slot;          /* [slots + 1][out_bytes]; NULL on the CPU if one is enough */
+    uint64_t view_run;   /* the run whose results lie in the last slot */
+    uint64_t newest_run; /* the run before the last fetch, which went into slot `newest` */
+    int newest;
+} mf_exchange;
+
+/* A live scalar's storage, as the host sees it, and where its value comes from. */
 typedef struct mf_live {
     float *to;
     const double *from;
@@ -82,8 +118,14 @@ struct mf_graph {
     int n_steps, n_lives, dead;
     size_t arena_bytes, naive_bytes;
 
-    mf_launch launch; /* of the run at work, or the last one */
-    mf_fault fault; /* what kernels on the host found wrong in it */
+    mf_exchange exchange;
+    char *fixed;   /* on a device: constants, and inputs that ops write */
+    char *staging; /* on a device: host memory of detours; NULL: there are none */
+    size_t staging_bytes;
+    mf_store **stores; /* [n_stores] of its parameters */
+    int n_stores;
+    uint64_t runs;       /* begun so far */
+    mf_launch launch;    /* of the run at work, or the last one */
     mf_profile *profile; /* NULL: off and never on */
 };
 
@@ -102,6 +144,33 @@ mf_tensor *mf_owner(const mf_tensor *t);
 bool mf_tensor_stale(const mf_tensor *t);
 /* Zeroed, 64-byte aligned memory that lives as long as the graph. */
 void *mf_graph_alloc(mf_graph *g, size_t bytes);
+
+/* ---- exchange.c ---- */
+/* Room among the small kept values: its offset there. */
+int64_t mf_exchange_reserve(mf_graph *g, size_t bytes);
+/* Allocates block, staging and slots, and gives leaves their places on the device. */
+int mf_exchange_new(mf_graph *g);
+void mf_exchange_free(mf_graph *g);
+static inline char *mf_exchange_out(const mf_graph *g)
+{
+    return g->exchange.block ? g->exchange.block + g->exchange.in_bytes : NULL;
+}
+/* Before and after the launches of a run: live scalars, inputs and key go to the device; the
+ * fault goes where the next fetch finds it. */
+int mf_exchange_send(mf_graph *g, const mf_run *run);
+int mf_exchange_finish(mf_graph *g);
+/* Small kept values of the last run, as a view by the host; NULL: the copy failed, or a kernel
+ * has recorded a fault. */
+const char *mf_exchange_view(mf_graph *g);
+/* MF_OK, or the error of a fault that kernels recorded; takes it back on the device. */
+int mf_graph_judge_fault(mf_graph *g, const mf_fault *fault);
+
+/* ---- detour.c ---- */
+/* Plans how a step whose op has no launch function runs on the host; adds to staging_bytes. */
+int mf_detour_new(mf_graph *g, mf_replay *step);
+/* Turns the step's pointers into those of the staging, once that is there. */
+void mf_detour_place(mf_graph *g, mf_replay *step);
+int mf_detour_run(mf_graph *g, mf_replay *step);
 
 /* ---- leaf.c ---- */
 /* The storage of a parameter's gradient as a value that nodes can write. */
@@ -166,8 +235,8 @@ typedef struct mf_suspect {
     int input; /* -1: all are finite */
     int64_t index;
 } mf_suspect;
-mf_suspect mf_replay_suspect(const mf_replay *step);
+mf_suspect mf_replay_suspect(const mf_graph *g, const mf_replay *step);
 /* MF_ENONFINITE naming op, scope, place and what was known before it ran; else MF_OK. */
-int mf_replay_check_finite(const mf_replay *step, mf_suspect before);
+int mf_replay_check_finite(const mf_graph *g, const mf_replay *step, mf_suspect before);
 
 #endif

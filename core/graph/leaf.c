@@ -11,7 +11,8 @@ static bool may_build(mf_graph *g)
     return false;
 }
 
-/* A leaf with memory of its own, which outlives the plan: callers fill it between runs. */
+/* A leaf with memory of its own, which outlives the plan: callers fill it between runs. On a
+ * device it is the host's side, and mf_exchange_new gives the other. */
 static mf_tensor *own_leaf(mf_graph *g, mf_tensor_kind kind, mf_dtype dtype, mf_shape shape,
                            const char *name)
 {
@@ -25,9 +26,10 @@ static mf_tensor *own_leaf(mf_graph *g, mf_tensor_kind kind, mf_dtype dtype, mf_
     }
     t = mf_tensor_new(g, kind, dtype, shape);
     if (!t) return NULL;
-    t->data = mf_graph_alloc(g, mf_shape_bytes(shape, dtype));
+    t->host = mf_graph_alloc(g, mf_shape_bytes(shape, dtype));
+    if (mf_device_is_host(g->options.device)) t->data = t->host;
     if (name) t->name = mf_arena_strdup(g->memory, name);
-    if (!t->data || (name && !t->name)) {
+    if (!t->host || (name && !t->name)) {
         mf_graph_adopt(g, MF_ENOMEM);
         return NULL;
     }
@@ -47,7 +49,7 @@ void mf_graph_want_grad(mf_tensor *input)
 mf_tensor *mf_graph_const(mf_graph *g, mf_dtype dtype, mf_shape shape, const void *data)
 {
     mf_tensor *t = own_leaf(g, MF_TENSOR_CONST, dtype, shape, NULL);
-    if (t && data) memcpy(t->data, data, mf_shape_bytes(shape, dtype));
+    if (t && data) memcpy(t->host, data, mf_shape_bytes(shape, dtype));
     return t;
 }
 
@@ -82,6 +84,12 @@ mf_tensor *mf_graph_param(mf_graph *g, mf_param *param)
     if (!param->value) {
         mf_graph_fail(g, MF_EINVAL, "parameter %s has no values yet: seal its store first",
                       param->name);
+        return NULL;
+    }
+    if (!g->options.bare && mf_store_device(param->store) != g->options.device) {
+        mf_graph_fail(g, MF_EINVAL, "parameter %s lives on device %s, but the graph on %s",
+                      param->name, mf_device_name(mf_store_device(param->store)),
+                      mf_device_name(g->options.device));
         return NULL;
     }
     t = mf_tensor_new(g, MF_TENSOR_PARAM, MF_F32, param->shape);

@@ -44,6 +44,19 @@ static mf_view view_of(const mf_tensor *t, bool data)
     return v;
 }
 
+/* The functions that launch an op of a plugin on the graph's device; NULL: it has none, or runs
+ * on the CPU. */
+static const mf_device_op *launch_of(const mf_graph *g, const mf_opdef *op)
+{
+    if (mf_device_is_host(g->options.device)) return NULL;
+    if (op->size < offsetof(mf_opdef, launch) + sizeof op->launch) return NULL;
+    const char *name = mf_device_name(g->options.device);
+    for (const mf_device_op *l = op->launch; l && l->device; l++)
+        if (strcmp(l->device, name) == 0 && l->forward && (l->backward || !op->backward))
+            return l;
+    return NULL;
+}
+
 static int prepare_step(mf_graph *g, mf_replay *step, const mf_node *node)
 {
     mf_view *views =
@@ -56,7 +69,9 @@ static int prepare_step(mf_graph *g, mf_replay *step, const mf_node *node)
         if (!node->out[i] && node->backward)
             views[node->n_in + i] = view_of(node->in[i], false);
     }
+    const mf_device_op *launch = launch_of(g, node->op);
     *step = (mf_replay){
+        .launch = launch,
         .call = {.size = sizeof step->call,
                  .n_in = node->n_in,
                  .n_out = node->n_out,
@@ -72,7 +87,9 @@ static int prepare_step(mf_graph *g, mf_replay *step, const mf_node *node)
         .node = node,
         .foreign = mf_op_find(node->op->name) != node->op,
     };
-    return MF_OK;
+    /* Ops of core's table only launch kernels: their functions run for any device. */
+    const bool there = !g->options.device || launch || !step->foreign;
+    return there ? MF_OK : mf_detour_new(g, step);
 }
 
 static int prepare_lives(mf_graph *g)
@@ -84,7 +101,34 @@ static int prepare_lives(mf_graph *g)
     if (!g->lives) return mf_graph_adopt(g, MF_ENOMEM);
     for (int i = 0; i < g->n_tensors; i++)
         if (g->tensors[i]->kind == MF_TENSOR_LIVE)
-            g->lives[g->n_lives++] = (mf_live){g->tensors[i]->data, g->tensors[i]->live};
+            g->lives[g->n_lives++] = (mf_live){g->tensors[i]->host, g->tensors[i]->live};
+    return MF_OK;
+}
+
+/* What the host has changed of their values has to reach the device before a run. */
+static int prepare_stores(mf_graph *g)
+{
+    g->stores = mf_arena_alloc(g->memory, (size_t)g->n_tensors * sizeof *g->stores + 1);
+    if (!g->stores) return mf_graph_adopt(g, MF_ENOMEM);
+    for (int i = 0; i < g->n_tensors; i++) {
+        const mf_param *p = g->tensors[i]->param;
+        int j = 0;
+        while (p && j < g->n_stores && g->stores[j] != p->store)
+            j++;
+        if (p && j == g->n_stores) g->stores[g->n_stores++] = p->store;
+    }
+    return MF_OK;
+}
+
+static int prepare_detours(mf_graph *g)
+{
+    void *staging;
+    if (g->staging_bytes == 0 || g->options.bare) return MF_OK;
+    const int rc = mf_device_alloc_host(g->options.device, g->staging_bytes, &staging);
+    if (rc != MF_OK) return mf_graph_adopt(g, rc);
+    g->staging = staging;
+    for (int i = 0; i < g->n_steps; i++)
+        if (g->steps[i].detour) mf_detour_place(g, &g->steps[i]);
     return MF_OK;
 }
 
@@ -99,6 +143,7 @@ static int prepare(mf_graph *g)
         if (has_step(g->nodes[i]) &&
             prepare_step(g, &g->steps[g->n_steps++], g->nodes[i]) != MF_OK)
             return g->status;
+    if (prepare_detours(g) != MF_OK || prepare_stores(g) != MF_OK) return g->status;
     return prepare_lives(g);
 }
 
@@ -118,22 +163,42 @@ static bool skipped(const mf_node *node, const mf_run *run)
     return (node->metric && !run->metrics) || (node->gradient_part && run->forward_only);
 }
 
-/* Kernels of this step recorded a fault; on the host that is known at once. */
-static int report_fault(const mf_replay *step)
+/* The message of a fault of this step's kernels. */
+static int report_fault(const mf_replay *step, const mf_fault *fault)
 {
     char text[256];
-    const int rc = mf_fault_message(mf_call_launch(&step->call)->fault, text, sizeof text);
+    const int rc = mf_fault_message(fault, text, sizeof text);
     return call_fail(&step->call, rc, "%s", text);
 }
 
+int mf_graph_judge_fault(mf_graph *g, const mf_fault *fault)
+{
+    if (fault->kind == MF_FAULT_NONE) return MF_OK;
+    const mf_fault found = *fault;
+    if (g->launch.fault) (void)mf_device_zero(g->options.device, g->launch.fault, sizeof found);
+    if (found.node >= 0 && found.node < g->n_steps)
+        return report_fault(&g->steps[found.node], &found);
+    return mf_fail(MF_ERUN, "a kernel of another graph has recorded a fault");
+}
+
+/* Runs the step's functions, or queues what they launch. */
+static int call_step(mf_graph *g, mf_replay *step)
+{
+    if (step->detour) return mf_detour_run(g, step);
+    if (!step->launch) return step->fn(&step->call);
+    const mf_on_device on = {sizeof on, step->launch->device, g->launch.stream};
+    return step->node->backward ? step->launch->backward(&step->call, &on)
+                                : step->launch->forward(&step->call, &on);
+}
+
 /* A plugin's op must leave floating-point control as it was: all later ops depend on it. */
-static int run_foreign(mf_graph *g, const mf_replay *step)
+static int run_foreign(mf_graph *g, mf_replay *step)
 {
     mf_launch *l = &g->launch;
     const unsigned before = mf_float_control();
     l->foreign = true;
     l->float_before = l->float_after = before;
-    const int code = step->fn(&step->call);
+    const int code = call_step(g, step);
     l->foreign = false;
     const unsigned now = mf_float_control();
     if (now != before) {
@@ -151,41 +216,30 @@ static int run_foreign(mf_graph *g, const mf_replay *step)
 
 static int run_one(mf_graph *g, int i)
 {
-    const mf_replay *step = &g->steps[i];
+    mf_replay *step = &g->steps[i];
     uint64_t begun = mf_profile_begin(g);
     g->launch.node = i;
-    int code = step->foreign ? run_foreign(g, step) : step->fn(&step->call);
+    int code = step->foreign ? run_foreign(g, step) : call_step(g, step);
     mf_profile_end(g, i, begun);
-    if (code == MF_OK && g->fault.kind != MF_FAULT_NONE) return report_fault(step);
+    /* On the host a fault is known at once. */
+    if (code == MF_OK && mf_device_is_host(g->options.device) &&
+        g->launch.fault->kind != MF_FAULT_NONE)
+        return report_fault(step, g->launch.fault);
     if (code == MF_OK || mf_error_code() == code) return code;
     return call_fail(&step->call, code, "failed without a reason");
 }
 
 static int run_traced(mf_graph *g, int i)
 {
-    mf_suspect before = mf_replay_suspect(&g->steps[i]);
+    mf_suspect before = mf_replay_suspect(g, &g->steps[i]);
     int code = run_one(g, i);
-    return code == MF_OK ? mf_replay_check_finite(&g->steps[i], before) : code;
+    return code == MF_OK ? mf_replay_check_finite(g, &g->steps[i], before) : code;
 }
 
 _Atomic(const mf_node *) mf_graph_node_now;
 
-int mf_graph_run(mf_graph *g, const mf_run *run)
+static int run_steps(mf_graph *g, const mf_run *run)
 {
-    static const mf_run plain;
-    const struct mf_kernels *kernels;
-    if (!g || g->status != MF_OK) return mf_graph_status(g);
-    if (!g->finished || g->options.bare)
-        return mf_fail(MF_EINVAL, "the graph is %s: it cannot run",
-                       g->finished ? "planned only" : "not finished");
-    if (!run) run = &plain;
-    kernels = run->kernels ? run->kernels : mf_backend_kernels();
-    if (!kernels) return mf_backend_init();
-    mf_error_clear(); /* so that an op which fails without a word is noticed */
-    g->fault = (mf_fault){0};
-    mf_launch_init(&g->launch, kernels, g->options.training, run->seed, run->step, &g->fault);
-    for (int i = 0; i < g->n_lives; i++)
-        *g->lives[i].to = (float)*g->lives[i].from;
     for (int i = 0; i < g->n_steps; i++) {
         int code;
         if (skipped(g->steps[i].node, run)) continue;
@@ -195,4 +249,22 @@ int mf_graph_run(mf_graph *g, const mf_run *run)
         if (code != MF_OK) return code;
     }
     return MF_OK;
+}
+
+int mf_graph_run(mf_graph *g, const mf_run *run)
+{
+    static const mf_run plain;
+    if (!g || g->status != MF_OK) return mf_graph_status(g);
+    if (!g->finished || g->options.bare)
+        return mf_fail(MF_EINVAL, "the graph is %s: it cannot run",
+                       g->finished ? "planned only" : "not finished");
+    if (!run) run = &plain;
+    const struct mf_kernels *kernels = mf_device_kernels(g->options.device, run->kernels);
+    if (!kernels) return mf_backend_init();
+    mf_error_clear(); /* so that an op which fails without a word is noticed */
+    mf_launch_init(&g->launch, kernels, g->options.training, run->seed, run->step);
+    int code = mf_exchange_send(g, run);
+    if (code == MF_OK) code = run_steps(g, run);
+    if (code == MF_OK) code = mf_exchange_finish(g);
+    return code == MF_OK && !run->queued ? mf_graph_wait(g) : code;
 }

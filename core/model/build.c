@@ -219,7 +219,9 @@ int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph 
                                       .bare = m->dims.bare,
                                       .no_reuse = shape->no_reuse,
                                       .arena_of = shape->arena_of,
-                                      .bf16 = m->options.bf16};
+                                      .bf16 = m->options.bf16,
+                                      .device = m->dims.bare ? NULL : m->options.device,
+                                      .passengers = shape->passengers};
     if (shape->cache && mf_model_sees_sequences(m))
         return mf_fail(MF_ECONFIG,
                        "a model that looks at whole sequences decodes without a cache");

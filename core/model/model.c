@@ -236,6 +236,7 @@ int mf_model_new(const mf_model_settings *config, const mf_model_dims *dims,
     m->plugins = m->store ? mf_plughost_new(m->store) : NULL;
     int rc = m->plugins ? assemble(m) : MF_ENOMEM;
     if (rc == MF_OK && options->bf16) mf_store_want_bf16(m->store);
+    if (rc == MF_OK) mf_store_put_on(m->store, options->device);
     if (rc == MF_OK)
         rc = (dims->bare ? mf_store_seal_bare : mf_store_seal)(m->store, options->seed,
                                                                options->training);
@@ -340,6 +341,7 @@ int mf_cache_new(const mf_model *m, int batch, int max_seq, mf_cache **ret)
     if (!cache) return MF_ENOMEM;
     *cache = (mf_cache){.store = mf_store_new(), .batch = batch, .max_seq = max_seq};
     int rc = cache->store ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK) mf_store_put_on(cache->store, m->options.device);
     for (int32_t l = 0; rc == MF_OK && l < m->config->model.layers; l++)
         rc = cache_layer(m, l, cache);
     if (rc == MF_OK) rc = mf_store_seal(cache->store, 0, false);

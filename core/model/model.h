@@ -38,12 +38,13 @@ typedef struct mf_model_dims {
 
 /* What training decides: the model itself reads no key of [train]. */
 typedef struct mf_model_options {
-    bool training;          /* gradients and moments */
-    uint64_t seed;          /* of start values */
-    double dropout;         /* share of activations set to 0 in training graphs */
-    bool dropout_embedding; /* on embeddings, too */
-    bool bf16;              /* gemms take bf16 */
-    mf_recompute recompute; /* what the backward pass computes again */
+    bool training;            /* gradients and moments */
+    uint64_t seed;            /* of start values */
+    double dropout;           /* share of activations set to 0 in training graphs */
+    bool dropout_embedding;   /* on embeddings, too */
+    bool bf16;                /* gemms take bf16 */
+    mf_recompute recompute;   /* what the backward pass computes again */
+    struct mf_device *device; /* where parameters live and graphs run; NULL: the host */
 } mf_model_options;
 
 typedef struct mf_model {
@@ -138,6 +139,7 @@ typedef struct mf_model_shape {
     bool no_reuse;
     const mf_graph *arena_of; /* of memory between its runs (graph.h), or NULL */
     const mf_cache *cache;    /* MF_MODE_GENERATE: appended to and attended to; NULL: none */
+    mf_graph_passengers passengers; /* of the caller's, to the device and back */
 } mf_model_shape;
 
 /* What a graph computes of a layer's heads. */

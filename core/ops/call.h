@@ -24,8 +24,7 @@ static inline mf_kctx mf_call_kctx(const mf_call *call)
     const mf_launch *launch = mf_call_launch(call);
     return (mf_kctx){.parallel = mf_parallel,
                      .rng_block = mf_rng_block,
-                     .seed = call->exec->seed,
-                     .step = call->exec->step,
+                     .key = launch->key,
                      .threads = mf_parallel_threads(),
                      .fault = launch->fault,
                      .stream = launch->stream,

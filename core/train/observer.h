@@ -67,7 +67,8 @@ typedef struct mf_observer {
     unsigned (*wants)(void *self, const mf_trainer *t, int64_t step);
     /* r: step and wanted are set. */
     int (*before_step)(void *self, mf_trainer *t, mf_step_result *r);
-    /* A micro-batch has gone forward and backward: its graph still holds its values. */
+    /* A micro-batch has gone forward and backward: its graph still holds its values. Losses are
+     * known after the step. */
     int (*after_batch)(void *self, mf_trainer *t, mf_step_result *r);
     int (*after_step)(void *self, mf_trainer *t, mf_step_result *r);
     int (*after_rebuild)(void *self, mf_trainer *t);

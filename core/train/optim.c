@@ -1,13 +1,13 @@
 /* train/optim.c: launches of the optimizer: one sum of squares, one pass over each range.
  *
- * Between the two the host reads nothing: the kernel finds the clip factor itself, and skips
- * the step where the norm or the loss is not finite.
+ * The host reads nothing: the kernel finds the clip factor itself, and skips the step where the
+ * norm or the loss is not finite. All that it reads lies on the store's device.
  */
 #include "train/optim.h"
 #include <math.h>
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "graph/device/device.h"
 #include "kernels/kernel.h"
 
 enum { ADAMW, ADAM };
@@ -23,14 +23,19 @@ struct mf_optim {
     const mf_train_config *config;
     range *ranges;
     int n, room;
-    double sumsq[1]; /* of the gradient that was measured: kernels write and read it */
-    double work[MF_SUMSQ_TILES];
+    mf_device *device;
+    /* Device memory: work of sumsq, the sum, the numbers of a step. */
+    char *block;
+    mf_adamw_now sent;       /* the host's side of the last, while it goes there */
+    const mf_adamw_now *now; /* the last two, or the caller's places for them */
+    double *sumsq;
 };
 
-static mf_kctx context(void)
-{
-    return (mf_kctx){.parallel = mf_parallel, .threads = mf_parallel_threads()};
-}
+enum {
+    SUM_AT = MF_SUMSQ_WORK,
+    NOW_AT = SUM_AT + 64,
+    BLOCK_BYTES = NOW_AT + sizeof(mf_adamw_now)
+};
 
 static int add(mf_optim *o, const range *r)
 {
@@ -77,9 +82,14 @@ int mf_optim_new(mf_store *store, const mf_train_config *config, mf_optim **ret)
 {
     mf_optim *o = mf_alloc(1, sizeof *o);
     if (!o) return MF_ENOMEM;
+    void *block = NULL;
     o->store = store;
     o->config = config;
-    int rc = mf_optim_refresh(o);
+    o->device = mf_store_device(store);
+    int rc = mf_device_alloc(o->device, BLOCK_BYTES, &block);
+    o->block = block;
+    if (rc == MF_OK) mf_optim_exchange(o, NULL, NULL);
+    if (rc == MF_OK) rc = mf_optim_refresh(o);
     if (rc != MF_OK) {
         mf_optim_free(o);
         return rc;
@@ -91,56 +101,84 @@ int mf_optim_new(mf_store *store, const mf_train_config *config, mf_optim **ret)
 void mf_optim_free(mf_optim *o)
 {
     if (!o) return;
+    mf_device_free(o->device, o->block);
     mf_free(o->ranges);
     mf_free(o);
 }
 
-void mf_optim_measure(mf_optim *o)
+void mf_optim_exchange(mf_optim *o, const void *now, void *sumsq)
 {
-    const mf_kernels *k = mf_backend_kernels();
-    const mf_kctx x = context();
+    o->now = now ? now : o->block + NOW_AT;
+    o->sumsq = sumsq ? sumsq : o->block + SUM_AT;
+}
+
+void mf_optim_now(const mf_optim *o, const mf_optim_step *s, mf_adamw_now *ret)
+{
+    const mf_train_config *c = o->config;
+    *ret = (mf_adamw_now){.lr = s->lr,
+                          .weight_decay = s->weight_decay,
+                          .clip = s->clip,
+                          .grad_scale = s->grad_scale,
+                          .correction1 = 1 - pow(c->beta1, (double)(s->step + 1)),
+                          .correction2 = 1 - pow(c->beta2, (double)(s->step + 1))};
+}
+
+int mf_optim_measure(mf_optim *o)
+{
+    const mf_kernels *k = mf_device_kernels(o->device, NULL);
+    const mf_kctx x = mf_device_context(o->device);
     const float *grad = mf_store_grads(o->store);
     bool add = false;
-    o->sumsq[0] = 0;
     for (int i = 0; i < o->n; i++) {
         const range *r = &o->ranges[i];
         if (r->frozen) continue;
-        k->sumsq(&x, r->count, grad + r->first, add, o->sumsq, o->work);
+        k->sumsq(&x, r->count, grad + r->first, add, o->sumsq, o->block);
         add = true;
     }
+    return add ? MF_OK : mf_device_zero(o->device, o->sumsq, sizeof *o->sumsq);
 }
 
-void mf_optim_update(mf_optim *o, const mf_optim_step *s)
+/* The numbers of a step, where the caller has not sent them. */
+static int send_now(mf_optim *o, const mf_optim_step *s)
 {
-    const mf_kernels *k = mf_backend_kernels();
-    const mf_kctx x = context();
+    if ((const char *)o->now != o->block + NOW_AT) return MF_OK;
+    int rc = mf_device_wait(o->device); /* those of the step before have gone */
+    mf_optim_now(o, s, &o->sent);
+    if (rc == MF_OK)
+        rc = mf_device_write(o->device, o->block + NOW_AT, &o->sent, sizeof o->sent);
+    return rc;
+}
+
+int mf_optim_update(mf_optim *o, const mf_optim_step *s)
+{
+    const mf_kernels *k = mf_device_kernels(o->device, NULL);
+    const mf_kctx x = mf_device_context(o->device);
     const mf_train_config *c = o->config;
-    const bool beside = c->optimizer == ADAMW;
     float *value = mf_store_values(o->store, NULL), *grad = mf_store_grads(o->store);
     float *m = mf_store_moment1(o->store), *v = mf_store_moment2(o->store);
     mf_bf16 *copy = mf_store_bf16(o->store);
-    for (int i = 0; i < o->n; i++) {
+    int rc = mf_store_flush(o->store);
+    if (rc == MF_OK) rc = send_now(o, s);
+    for (int i = 0; rc == MF_OK && i < o->n; i++) {
         const range *r = &o->ranges[i];
         if (r->frozen) continue;
-        const double decay = r->decay ? s->weight_decay : 0;
-        const mf_adamw_args args = {.lr = s->lr * r->lr_scale,
-                                    .beta1 = c->beta1,
+        const mf_adamw_args args = {.beta1 = c->beta1,
                                     .beta2 = c->beta2,
                                     .eps = c->eps,
-                                    .weight_decay = beside ? decay : 0,
-                                    .l2 = beside ? 0 : decay,
-                                    .grad_scale = s->grad_scale,
-                                    .correction1 = 1 - pow(c->beta1, (double)(s->step + 1)),
-                                    .correction2 = 1 - pow(c->beta2, (double)(s->step + 1)),
+                                    .lr_scale = r->lr_scale,
+                                    .decay_scale = r->decay,
+                                    .l2 = c->optimizer != ADAMW,
+                                    .now = o->now,
                                     .sumsq = o->sumsq,
-                                    .loss = s->loss,
-                                    .clip = s->clip};
+                                    .loss = s->loss};
         k->adamw(&x, r->count, &args, value + r->first, copy ? copy + r->first : NULL,
                  grad + r->first, m + r->first, v + r->first);
     }
+    mf_store_changed(o->store);
+    return rc;
 }
 
-double mf_optim_norm(const mf_optim *o, const mf_optim_step *s)
+double mf_optim_norm(double sumsq, const mf_optim_step *s)
 {
-    return sqrt(o->sumsq[0]) * s->grad_scale;
+    return sqrt(sumsq) * s->grad_scale;
 }

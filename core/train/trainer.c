@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "graph/device/device.h"
 #include "train/run/start.h"
 #include "train/schedule.h"
 #include "train/trainer_internal.h"
@@ -25,10 +26,25 @@ static int build_graph(mf_trainer *t)
                                   .seq = (int32_t)c->model.seq,
                                   .masked = mf_session_masked(t->session),
                                   .want_logits = mf_model_tasks(t->session->model) > 0,
-                                  .accumulate = c->train.accumulate > 1};
+                                  .accumulate = c->train.accumulate > 1,
+                                  .passengers = {.in = sizeof(mf_adamw_now),
+                                                 .out = sizeof(double),
+                                                 .slots = (int)c->train.accumulate}};
     return t->buckets ? mf_length_buckets_rebuild(t->buckets)
                       : mf_length_buckets_new(t->session, &shape,
                                               t->session->model->head_switches, &t->buckets);
+}
+
+/* What a step needs beside its graphs. */
+static int new_step(mf_trainer *t)
+{
+    const mf_session *s = t->session;
+    void *sum = NULL;
+    t->graphs = mf_alloc((size_t)s->config->train.accumulate, sizeof *t->graphs);
+    if (!t->graphs) return MF_ENOMEM;
+    const int rc = mf_device_alloc(mf_store_device(s->model->store), sizeof *t->loss_sum, &sum);
+    t->loss_sum = sum;
+    return rc;
 }
 
 static int register_live(mf_trainer *t)
@@ -84,6 +100,7 @@ static int prepare(mf_trainer *t)
     if (rc == MF_OK) rc = register_live(t);
     mf_heads_set_parts(s->model);
     if (rc == MF_OK) rc = mf_optim_new(s->model->store, c, &t->optim);
+    if (rc == MF_OK) rc = new_step(t);
     if (rc == MF_OK) rc = build_graph(t);
     if (rc == MF_OK) rc = add_observers(t);
     if (rc == MF_OK) mf_evaluation_nmi(t->evaluation, &t->result.nmi, &t->result.nmi_random);
@@ -116,6 +133,8 @@ void mf_trainer_free(mf_trainer *t)
     mf_optim_free(t->optim);
     mf_length_buckets_free(t->buckets);
     mf_free(t->now.regularizers);
+    mf_free(t->graphs);
+    mf_device_free(mf_store_device(t->session->model->store), t->loss_sum);
     mf_free(t);
 }
 
@@ -155,12 +174,6 @@ int mf_trainer_begin(mf_trainer *t)
 
 /* ---- one step ---- */
 
-static double scalar(const mf_tensor *x)
-{
-    const float *v = x ? mf_tensor_host(x) : NULL;
-    return v ? (double)*v : 0;
-}
-
 /* Copies micro-batch j of the present step into the graph that fits it. */
 static int feed(mf_trainer *t, const mf_batch *const *own, int64_t j)
 {
@@ -171,38 +184,97 @@ static int feed(mf_trainer *t, const mf_batch *const *own, int64_t j)
                                   &r->graph);
 }
 
-static void add_losses(mf_trainer *t)
+static mf_optim_step optimizer_step(const mf_trainer *t)
 {
+    const mf_train_config *c = &t->session->config->train;
+    return (mf_optim_step){.step = t->step,
+                           .lr = mf_schedule_lr(c, t->lr, t->step, t->session->steps),
+                           .weight_decay = t->weight_decay,
+                           .clip = t->clip,
+                           .grad_scale = 1.0 / (double)c->accumulate};
+}
+
+/* The numbers of the optimizer step go to the device with the inputs of the last micro-batch,
+ * and the sum of squares comes back with its results. */
+static void exchange(mf_trainer *t)
+{
+    const mf_graph *g = t->now.graph->g;
+    const mf_optim_step s = optimizer_step(t);
+    mf_optim_now(t->optim, &s, mf_graph_sent(g));
+    mf_optim_exchange(t->optim, mf_graph_sent_at(g), mf_graph_returned_at(g));
+}
+
+/* The optimizer step is skipped where the loss of any micro-batch is not finite: then so is
+ * their sum, which the device makes. */
+static void sum_losses(mf_trainer *t, int64_t j)
+{
+    mf_device *d = mf_store_device(t->session->model->store);
+    const mf_kernels *k = mf_device_kernels(d, NULL);
+    const mf_kctx x = mf_device_context(d);
+    const int64_t one[4] = {1, 1, 1, 1}, stride[4] = {0, 0, 0, 1};
+    const float *loss = mf_tensor_data(t->now.graph->loss);
+    if (j == 0)
+        k->copy4(&x, one, stride, stride, loss, t->loss_sum);
+    else
+        k->map2(&x, MF_MAP_ADD, MF_CAST_F32, one, stride, stride, t->loss_sum, loss,
+                t->loss_sum);
+}
+
+/* Runs micro-batch j. On a device its results are read when the step is over. */
+static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
+{
+    const int64_t micro = t->session->config->train.accumulate;
     mf_step_result *r = &t->now;
-    const double micro = (double)t->session->config->train.accumulate;
-    r->loss += scalar(r->graph->loss) / micro;
-    r->task_loss += scalar(r->graph->task_loss) / micro;
-    for (int i = 0; i < r->n_regularizers; i++)
-        r->regularizers[i].value += scalar(r->graph->regularizers[i]) / micro;
+    const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
+                        .step = (uint64_t)(t->step * micro + j),
+                        .metrics = r->wanted != 0,
+                        .queued = true};
+    int rc = feed(t, own, j);
+    if (rc != MF_OK) return rc;
+    t->graphs[j] = r->graph;
+    if (j == micro - 1) exchange(t);
+    rc = mf_graph_run(r->graph->g, &run);
+    if (rc != MF_OK) return rc;
+    sum_losses(t, j);
     r->tokens += r->batch->n_tokens;
     t->tokens += r->batch->n_tokens;
+    return j < micro - 1 ? mf_graph_fetch(r->graph->g, (int)j) : MF_OK;
 }
 
 /* Forward and backward passes of all micro-batches; the store sums their gradients. */
 static int gradients(mf_trainer *t, const mf_batch *const *own)
 {
-    const mf_model *m = t->session->model;
     const int64_t micro = t->session->config->train.accumulate;
-    if (micro > 1) {
-        const int rc = mf_store_zero(m->store, MF_BLOCK_GRADS);
-        if (rc != MF_OK) return rc;
-    }
-    for (int64_t j = 0; j < micro; j++) {
-        const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
-                            .step = (uint64_t)(t->step * micro + j),
-                            .metrics = t->now.wanted != 0};
-        int rc = feed(t, own, j);
-        if (rc == MF_OK) rc = mf_graph_run(t->now.graph->g, &run);
-        if (rc == MF_OK) add_losses(t);
+    int rc = micro > 1 ? mf_store_zero(t->session->model->store, MF_BLOCK_GRADS) : MF_OK;
+    for (int64_t j = 0; rc == MF_OK && j < micro; j++) {
+        rc = run_batch(t, own, j);
         MF_TELL(t, rc, after_batch, t, &t->now);
-        if (rc != MF_OK) return rc;
     }
-    return MF_OK;
+    return rc;
+}
+
+static double scalar(const mf_tensor *x, int64_t slot)
+{
+    const float *v = x ? mf_tensor_collected(x, (int)slot) : NULL;
+    return v ? (double)*v : 0;
+}
+
+/* Waits for the step, and reads what it gave. */
+static int collect(mf_trainer *t)
+{
+    const int64_t micro = t->session->config->train.accumulate;
+    mf_step_result *r = &t->now;
+    int rc = mf_graph_fetch(r->graph->g, (int)micro - 1);
+    for (int64_t j = 0; rc == MF_OK && j < micro; j++) {
+        const mf_model_graph *mg = t->graphs[j];
+        rc = mf_graph_collect(mg->g, (int)j);
+        if (rc != MF_OK) return rc;
+        r->loss += scalar(mg->loss, j) / (double)micro;
+        r->task_loss += scalar(mg->task_loss, j) / (double)micro;
+        for (int i = 0; i < r->n_regularizers; i++)
+            r->regularizers[i].value += scalar(mg->regularizers[i], j) / (double)micro;
+    }
+    return rc;
 }
 
 /* Runs the step's micro-batches once more with a check of every value, to name the op that made
@@ -229,22 +301,21 @@ static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
 static int update(mf_trainer *t, const mf_batch *const *own)
 {
     const mf_train_config *c = &t->session->config->train;
-    mf_optim_step s = {.step = t->step,
-                       .weight_decay = t->weight_decay,
-                       .clip = t->clip,
-                       .grad_scale = 1.0 / (double)c->accumulate,
-                       .loss = mf_tensor_data(t->now.graph->loss)};
-    s.lr = t->now.lr = mf_schedule_lr(c, t->lr, t->step, t->session->steps);
-    mf_optim_measure(t->optim);
-    /* The kernels see the last micro-batch's loss; here is the sum of all. */
-    if (isfinite(t->now.loss)) mf_optim_update(t->optim, &s);
-    t->now.grad_norm = mf_optim_norm(t->optim, &s);
+    mf_optim_step s = optimizer_step(t);
+    s.loss = t->loss_sum;
+    t->now.lr = s.lr;
+    int rc = mf_optim_measure(t->optim);
+    if (rc == MF_OK) rc = mf_optim_update(t->optim, &s);
+    if (rc == MF_OK) rc = collect(t);
+    if (rc != MF_OK) return rc;
+    const double *sumsq = mf_graph_returned(t->now.graph->g, (int)c->accumulate - 1);
+    t->now.grad_norm = mf_optim_norm(*sumsq, &s);
     if (isfinite(t->now.loss) && isfinite(t->now.grad_norm)) {
         t->skipped = 0;
         return MF_OK;
     }
     t->now.skipped = true;
-    int rc = trace_nonfinite(t, own);
+    rc = trace_nonfinite(t, own);
     if (c->nan_policy == 0 || ++t->skipped > MAX_SKIPPED) return rc;
     mf_log(MF_LOG_WARN, "%s; optimizer step skipped (%d in a row)", mf_error_message(),
            (int)t->skipped);

@@ -35,7 +35,9 @@ struct mf_trainer {
     int64_t saved;         /* step of the newest checkpoint of this part of the run, or -1 */
     int stop;              /* MF_OK, or the code with which training ends after this step */
     char why[128];
-    mf_step_result now; /* the step at hand */
+    mf_step_result now;      /* the step at hand */
+    mf_model_graph **graphs; /* [accumulate] those that its micro-batches went through */
+    float *loss_sum;         /* on the device: the sum of their losses */
     mf_train_result result;
 };
 

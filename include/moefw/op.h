@@ -83,6 +83,27 @@ typedef struct mf_call {
     int (*fail)(const struct mf_call *call, int code, const char *fmt, ...);
 } mf_call;
 
+/* Where a launch function queues its work. */
+typedef struct mf_on_device {
+    uint32_t size;
+    const char *device; /* mf_device_op.device of the entry that was chosen */
+    /* The device's stream, a type that the backend declares ("cuda": cudaStream_t): what is
+     * queued there runs in order with all else of the run. */
+    void *stream;
+} mf_on_device;
+
+/* How an op runs on a device other than the host. The functions are called on the host with a
+ * call whose data and work are memory of the device: they queue work in the stream and return,
+ * without waiting and without reading or writing that memory. What they queue may depend on the
+ * step through device memory only, since it may be recorded once and repeated. */
+typedef struct mf_device_op {
+    uint32_t size;
+    const char *device; /* "cuda"; NULL ends a list */
+    int (*forward)(const mf_call *call, const mf_on_device *on);
+    int (*backward)(const mf_call *call,
+                    const mf_on_device *on); /* NULL without op->backward */
+} mf_device_op;
+
 /* The arguments of a composed gradient. dout[i] is NULL if no gradient reaches output i. */
 typedef struct mf_gradient {
     uint32_t size;
@@ -159,6 +180,10 @@ typedef struct mf_opdef {
      * op that only knows f32 leaves this 0. */
     uint32_t bf16_in;
     uint32_t role; /* mf_op_role; since 0.2, 0 before */
+    /* One entry for each device that the op knows, the last with device NULL; or NULL. On a
+     * device that is not listed the op runs on the host, with copies of its data around it; the
+     * log says so once. Since 0.2. */
+    const mf_device_op *launch;
 } mf_opdef;
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* optimizer.c: what runs over all parameters between steps, element by element in double.
- * Whether the step is taken is decided by mf_adamw_scale, as in every set.
+ * Whether the step is taken is decided by mf_adamw_resolve, as in every set.
  */
 #include <math.h>
 
@@ -8,16 +8,15 @@
 void mf_ref_adamw(const mf_kctx *x, int64_t count, const mf_adamw_args *p, float *value,
                   mf_bf16 *copy, const float *grad, float *m, float *v)
 {
-    const double scale = mf_adamw_scale(p);
-    (void)x;
-    for (int64_t i = 0; scale != 0 && i < count; i++) {
-        double g = scale * grad[i] + p->l2 * value[i];
+    const mf_adamw_factors f = mf_adamw_resolve(x, p);
+    for (int64_t i = 0; f.scale != 0 && i < count; i++) {
+        double g = f.scale * grad[i] + f.l2 * value[i];
         double mi = m[i] + (1 - p->beta1) * (g - m[i]);
         double vi = v[i] + (1 - p->beta2) * (g * g - v[i]);
-        double step = mi / p->correction1 / (sqrt(vi / p->correction2) + p->eps);
+        double step = mi / f.correction1 / (sqrt(vi / f.correction2) + p->eps);
         m[i] = (float)mi;
         v[i] = (float)vi;
-        value[i] = (float)(value[i] - p->lr * (step + p->weight_decay * value[i]));
+        value[i] = (float)(value[i] - f.lr * (step + f.weight_decay * value[i]));
         if (copy != NULL) copy[i] = mf_ref_to_bf16(value[i]);
     }
 }

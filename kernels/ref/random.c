@@ -13,7 +13,7 @@ static float uniform_of(uint32_t word)
 static uint32_t word_of(const mf_kctx *x, uint64_t stream, int64_t i)
 {
     uint32_t block[4];
-    x->rng_block(x->seed, stream, x->step, (uint64_t)i / 4, block);
+    x->rng_block(x->key->seed, stream, x->key->step, (uint64_t)i / 4, block);
     return block[i % 4];
 }
 

@@ -175,7 +175,19 @@ static size_t scratch_of(const mf_node *node)
 
 static bool planned(const planner *p, const mf_tensor *t)
 {
-    return t->kind == MF_TENSOR_VALUE && !t->alias && p->lives[t->id].first >= 0;
+    return t->kind == MF_TENSOR_VALUE && !t->alias && t->at < 0 && p->lives[t->id].first >= 0;
+}
+
+/* Small kept values lie where one copy brings them to the host (exchange.c). */
+static void find_small(planner *p)
+{
+    mf_graph *g = p->g;
+    for (int i = 0; i < g->n_tensors; i++) {
+        mf_tensor *t = g->tensors[i];
+        const size_t bytes = mf_shape_bytes(t->shape, t->dtype);
+        if (planned(p, t) && p->lives[i].last >= g->n_nodes && bytes <= MF_GRAPH_SMALL)
+            t->at = mf_exchange_reserve(g, bytes);
+    }
 }
 
 /* Spans of all planned values in order of id, then of the scratch of nodes in run order. */
@@ -232,6 +244,9 @@ static void place(planner *p, const mf_span *spans)
     mf_graph *g = p->g;
     for (int i = 0; i < g->n_tensors; i++)
         if (planned(p, g->tensors[i])) g->tensors[i]->data = address(g, (spans++)->offset);
+    for (int i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i]->kind == MF_TENSOR_VALUE && g->tensors[i]->at >= 0)
+            g->tensors[i]->data = mf_exchange_out(g) + g->tensors[i]->at;
     for (int i = 0; i < g->n_nodes; i++)
         if (!g->nodes[i]->dead && scratch_of(g->nodes[i]) > 0)
             g->nodes[i]->work = address(g, (spans++)->offset);
@@ -261,8 +276,8 @@ static int too_large(const mf_graph *g)
     return mf_fail(MF_ENOMEM,
                    "out of memory: a graph needs %zu bytes; op %s (%s) asks for most, %zu "
                    "bytes",
-                   g->arena_bytes, worst ? worst->op->name : "none",
-                   worst ? worst->scope : "", most);
+                   g->arena_bytes, worst ? worst->op->name : "none", worst ? worst->scope : "",
+                   most);
 }
 
 static int allocate(mf_graph *g)
@@ -275,9 +290,8 @@ static int allocate(mf_graph *g)
         g->block = arena_of->block;
         return MF_OK;
     }
-    /* Zeroed, hence touched: no step pays for the first touch of a page. */
-    g->block = mf_alloc(g->arena_bytes + 1, 1);
-    return g->block ? MF_OK : too_large(g);
+    const int rc = mf_device_alloc(g->options.device, g->arena_bytes + 1, &g->block);
+    return rc == MF_ENOMEM ? too_large(g) : rc;
 }
 
 static int lay_out(planner *p, mf_span *spans)
@@ -285,15 +299,20 @@ static int lay_out(planner *p, mf_span *spans)
     mf_graph *g = p->g;
     int n, code = MF_OK;
     find_lifetimes(p);
-    g->naive_bytes = g->arena_bytes = lay_apart(spans, list_spans(p, spans));
-    if (!g->options.no_reuse) {
+    g->naive_bytes = lay_apart(spans, list_spans(p, spans));
+    if (g->options.no_reuse) {
+        find_small(p);
+        g->arena_bytes = lay_apart(spans, list_spans(p, spans));
+    } else {
         put_in_place(p);
+        find_small(p);
         code = find_lent(p);
         n = list_spans(p, spans);
         n += mf_reuse_spans(g, spans + n);
         if (code == MF_OK) code = mf_pack(spans, n, g->reused_bytes, &g->arena_bytes);
     }
     if (code == MF_OK) code = allocate(g);
+    if (code == MF_OK && !g->options.bare) code = mf_exchange_new(g);
     if (code == MF_OK && !g->options.bare) place(p, spans);
     return code;
 }

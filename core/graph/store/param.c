@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/resident.h"
 #include "base/mem.h"
-#include "base/parallel.h"
+#include "graph/device/device.h"
 #include "graph/graph.h"
 #include "graph/shape.h"
 #include "kernels/kernel.h"
@@ -19,12 +19,16 @@ struct mf_store {
     mf_param **params;
     int n, room;
     bool sealed, bf16;
-    int64_t trained;           /* elements of parameters, without gaps */
-    int64_t size, buffer_size; /* elements of the blocks, with gaps */
-    size_t bytes;              /* of the blocks without the buffers */
-    bool bare;                 /* they are not to be touched */
-    float *values, *buffers, *grads, *moment1, *moment2;
-    uint16_t *halves;
+    int64_t trained;             /* elements of parameters, without gaps */
+    int64_t size, buffer_size;   /* elements of the blocks, with gaps */
+    size_t bytes;                /* of the blocks without the buffers */
+    bool bare;                   /* they are not to be touched */
+    mf_device *device;           /* NULL: the host */
+    void *block[MF_BLOCK_COUNT]; /* on the device; NULL: there is none */
+    void *copy[MF_BLOCK_COUNT];  /* on a device: the host's copies, NULL until one is wanted */
+    uint64_t seen[MF_BLOCK_COUNT];
+    uint64_t state; /* counts changes of what is on the device */
+    int n_edited;
 };
 
 mf_store *mf_store_new(void)
@@ -32,23 +36,40 @@ mf_store *mf_store_new(void)
     mf_store *s = mf_alloc(1, sizeof *s);
     if (!s) return NULL;
     s->memory = mf_arena_new();
+    s->state = 1;
     if (s->memory) return s;
     mf_free(s);
     return NULL;
 }
 
+static void release_blocks(mf_store *s)
+{
+    for (int i = 0; i < MF_BLOCK_COUNT; i++) {
+        mf_device_free(s->device, s->block[i]);
+        mf_free(s->copy[i]);
+        s->block[i] = s->copy[i] = NULL;
+    }
+}
+
 void mf_store_free(mf_store *s)
 {
     if (!s) return;
-    mf_free(s->values);
-    mf_free(s->buffers);
-    mf_free(s->grads);
-    mf_free(s->moment1);
-    mf_free(s->moment2);
-    mf_free(s->halves);
+    release_blocks(s);
+    for (int i = 0; i < s->n; i++)
+        mf_free(s->params[i]->host);
     mf_free(s->params);
     mf_arena_free(s->memory);
     mf_free(s);
+}
+
+void mf_store_put_on(mf_store *s, mf_device *device)
+{
+    if (!s->sealed) s->device = mf_device_is_host(device) ? NULL : device;
+}
+
+mf_device *mf_store_device(const mf_store *s)
+{
+    return s->device;
 }
 
 /* ---- declaring ---- */
@@ -166,39 +187,48 @@ int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size)
 
 /* ---- sealing ---- */
 
-static bool block(mf_store *s, float **ret)
+/* Elements of a block, and one more, so that none is empty. */
+static int make_block(mf_store *s, mf_block block)
 {
-    const size_t n = (size_t)s->size + 1;
-    *ret = s->bare ? mf_alloc_raw(n * sizeof(float)) : mf_alloc(n, sizeof(float));
-    s->bytes += n * sizeof(float);
-    return *ret != NULL;
+    const int64_t n = (block == MF_BLOCK_BUFFERS ? s->buffer_size : s->size) + 1;
+    const size_t bytes =
+        (size_t)n * (block == MF_BLOCK_BF16 ? sizeof(uint16_t) : sizeof(float));
+    if (block != MF_BLOCK_BUFFERS) s->bytes += bytes;
+    if (!s->bare || block == MF_BLOCK_BUFFERS)
+        return mf_device_alloc(s->device, bytes, &s->block[block]);
+    s->block[block] = mf_alloc_raw(bytes);
+    return s->block[block] ? MF_OK : MF_ENOMEM;
 }
 
-static bool half_block(mf_store *s)
+static int make_blocks(mf_store *s, bool training)
 {
-    const size_t n = (size_t)s->size + 1;
-    s->halves = s->bare ? mf_alloc_raw(n * sizeof *s->halves) : mf_alloc(n, sizeof *s->halves);
-    s->bytes += n * sizeof *s->halves;
-    return s->halves != NULL;
+    int rc = make_block(s, MF_BLOCK_BUFFERS);
+    if (rc == MF_OK) rc = make_block(s, MF_BLOCK_VALUES);
+    if (rc == MF_OK && s->bf16) rc = make_block(s, MF_BLOCK_BF16);
+    if (rc == MF_OK && training) rc = make_block(s, MF_BLOCK_GRADS);
+    if (rc == MF_OK && training) rc = make_block(s, MF_BLOCK_MOMENT1);
+    return rc == MF_OK && training ? make_block(s, MF_BLOCK_MOMENT2) : rc;
 }
 
-static bool allocate(mf_store *s, bool training)
+/* On a device values are drawn by the host, into memory that is sent and used again. */
+static int draw_values(mf_store *s, uint64_t seed)
 {
-    s->buffers = mf_alloc((size_t)s->buffer_size + 1, sizeof(float));
-    if (!s->buffers || !block(s, &s->values)) return false;
-    if (s->bf16 && !half_block(s)) return false;
-    return !training || (block(s, &s->grads) && block(s, &s->moment1) && block(s, &s->moment2));
-}
-
-static void release_blocks(mf_store *s)
-{
-    float **blocks[] = {&s->values, &s->buffers, &s->grads, &s->moment1, &s->moment2};
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
-        mf_free(*blocks[i]);
-        *blocks[i] = NULL;
+    int64_t most = 1;
+    float *drawn = NULL;
+    for (int i = 0; i < s->n; i++)
+        if (s->params[i]->count > most) most = s->params[i]->count;
+    if (s->device && !(drawn = mf_alloc_raw((size_t)most * sizeof *drawn))) return MF_ENOMEM;
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && i < s->n; i++) {
+        mf_param *p = s->params[i];
+        if (s->bare && !p->buffer) continue;
+        mf_param_draw(p, seed, drawn ? drawn : p->value);
+        if (drawn)
+            rc = mf_device_write_now(s->device, p->value, drawn,
+                                     (size_t)p->count * sizeof *drawn);
     }
-    mf_free(s->halves);
-    s->halves = NULL;
+    mf_free(drawn);
+    return rc;
 }
 
 void mf_store_want_bf16(mf_store *s)
@@ -206,20 +236,30 @@ void mf_store_want_bf16(mf_store *s)
     s->bf16 = !s->sealed;
 }
 
+static void place(mf_param *p)
+{
+    const mf_store *s = p->store;
+    float *grads = s->block[MF_BLOCK_GRADS];
+    uint16_t *bf16 = s->block[MF_BLOCK_BF16];
+    p->value = (float *)s->block[p->buffer ? MF_BLOCK_BUFFERS : MF_BLOCK_VALUES] + p->offset;
+    p->grad = grads && !p->buffer ? grads + p->offset : NULL;
+    p->bf16 = bf16 && !p->buffer ? bf16 + p->offset : NULL;
+}
+
 static int seal(mf_store *s, uint64_t seed, bool training, bool bare)
 {
     if (s->sealed) return mf_fail(MF_EINVAL, "the parameters have their values already");
     s->bare = bare;
-    if (!allocate(s, training)) {
+    if (bare) s->device = NULL;
+    int rc = make_blocks(s, training);
+    for (int i = 0; rc == MF_OK && i < s->n; i++)
+        place(s->params[i]);
+    if (rc == MF_OK) rc = draw_values(s, seed);
+    if (rc != MF_OK) {
         release_blocks(s);
-        return MF_ENOMEM;
-    }
-    for (int i = 0; i < s->n; i++) {
-        mf_param *p = s->params[i];
-        p->value = (p->buffer ? s->buffers : s->values) + p->offset;
-        p->grad = training && !p->buffer ? s->grads + p->offset : NULL;
-        p->bf16 = s->halves && !p->buffer ? s->halves + p->offset : NULL;
-        if (!bare || p->buffer) mf_param_draw(p, seed, p->value);
+        for (int i = 0; i < s->n; i++)
+            s->params[i]->value = s->params[i]->grad = NULL, s->params[i]->bf16 = NULL;
+        return rc;
     }
     s->sealed = true;
     if (!bare) mf_store_refresh_bf16(s);
@@ -304,87 +344,71 @@ int64_t mf_store_trained(const mf_store *s)
 float *mf_store_values(const mf_store *s, int64_t *ret_n)
 {
     if (ret_n) *ret_n = s->size;
-    return s->values;
+    return s->block[MF_BLOCK_VALUES];
 }
 
 float *mf_store_grads(const mf_store *s)
 {
-    return s->grads;
+    return s->block[MF_BLOCK_GRADS];
 }
 
 float *mf_store_moment1(const mf_store *s)
 {
-    return s->moment1;
+    return s->block[MF_BLOCK_MOMENT1];
 }
 
 float *mf_store_moment2(const mf_store *s)
 {
-    return s->moment2;
+    return s->block[MF_BLOCK_MOMENT2];
 }
 
 uint16_t *mf_store_bf16(const mf_store *s)
 {
-    return s->halves;
+    return s->block[MF_BLOCK_BF16];
 }
 
-void mf_store_refresh_bf16(const mf_store *s)
+void mf_store_refresh_bf16(mf_store *s)
 {
-    const mf_kernels *k = s->halves ? mf_backend_kernels() : NULL;
-    const mf_kctx x = {.parallel = mf_parallel};
-    for (int i = 0; k && i < s->n; i++) {
+    const mf_kernels *k = s->block[MF_BLOCK_BF16] ? mf_device_kernels(s->device, NULL) : NULL;
+    const mf_kctx x = mf_device_context(s->device);
+    if (!k || mf_store_flush(s) != MF_OK) return;
+    for (int i = 0; i < s->n; i++) {
         const mf_param *p = s->params[i];
         if (p->bf16 && !p->f32_released && !p->packed)
             k->cast(&x, p->count, MF_CAST_F32, MF_CAST_BF16, p->value, p->bf16);
     }
+    mf_store_changed(s);
 }
 
 void mf_store_release_f32(const mf_store *s, mf_param *p)
 {
-    if (s->grads || !p->bf16 || p->f32_released) return;
-    mf_resident_release(p->value, (size_t)p->count * sizeof(float));
+    if (s->block[MF_BLOCK_GRADS] || !p->bf16 || p->f32_released) return;
+    if (!s->device) mf_resident_release(p->value, (size_t)p->count * sizeof(float));
     p->f32_released = true;
 }
 
-void mf_store_pack(const mf_store *s, mf_param *p)
+void mf_store_pack(mf_store *s, mf_param *p)
 {
-    const mf_kernels *k = mf_backend_kernels();
-    const mf_kctx x = {.parallel = mf_parallel};
+    const mf_kernels *k = mf_device_kernels(s->device, NULL);
+    const mf_kctx x = mf_device_context(s->device);
     const int rank = p->shape.rank;
-    if (!k || s->grads || p->buffer || p->packed || rank < 2 || rank > 3) return;
+    if (!k || s->block[MF_BLOCK_GRADS] || p->buffer || p->packed || rank < 2 || rank > 3)
+        return;
+    if (mf_store_flush(s) != MF_OK) return;
     const int64_t *dim = p->shape.dim + rank - 2;
     void *w = p->bf16 ? (void *)p->bf16 : (void *)p->value;
     const int type = p->bf16 ? MF_CAST_BF16 : MF_CAST_F32;
-    p->packed = k->can_pack(type, dim[0], dim[1]);
+    p->packed = k->can_pack && k->can_pack(type, dim[0], dim[1]);
     if (p->packed)
         k->pack_weights(&x, type, rank == 3 ? p->shape.dim[0] : 1, dim[0], dim[1], w);
+    mf_store_changed(s);
 }
 
 /* ---- access by the host ---- */
 
-static void *block_data(const mf_store *s, mf_block block)
-{
-    switch (block) {
-    case MF_BLOCK_VALUES:
-        return s->values;
-    case MF_BLOCK_GRADS:
-        return s->grads;
-    case MF_BLOCK_MOMENT1:
-        return s->moment1;
-    case MF_BLOCK_MOMENT2:
-        return s->moment2;
-    case MF_BLOCK_BF16:
-        return s->halves;
-    case MF_BLOCK_BUFFERS:
-        return s->buffers;
-    case MF_BLOCK_COUNT:
-        break;
-    }
-    return NULL;
-}
-
 bool mf_store_has(const mf_store *s, mf_block block)
 {
-    return block_data(s, block) != NULL;
+    return s->block[block] != NULL;
 }
 
 static size_t block_bytes(const mf_store *s, mf_block block)
@@ -407,30 +431,68 @@ static int check_range(const mf_store *s, mf_block block, size_t offset, size_t 
                    offset + bytes, size);
 }
 
+int mf_store_flush(mf_store *s)
+{
+    const int edited = s->n_edited;
+    int rc = MF_OK;
+    for (int i = 0; rc == MF_OK && s->n_edited > 0 && i < s->n; i++) {
+        mf_param *p = s->params[i];
+        if (!p->edited) continue;
+        rc = mf_device_write(s->device, p->value, p->host, (size_t)p->count * sizeof(float));
+        p->edited = false;
+        p->seen = s->state;
+        s->n_edited--;
+    }
+    return rc == MF_OK && edited > 0 ? mf_device_wait(s->device) : rc;
+}
+
+void mf_store_changed(mf_store *s)
+{
+    s->state++;
+}
+
+/* Copies wait for what was edited; they are as const as the values that they show. */
+static int flush_of(const mf_store *s)
+{
+    return s->n > 0 ? mf_store_flush(s->params[0]->store) : MF_OK;
+}
+
 int mf_store_read(const mf_store *s, mf_block block, void *to, size_t offset, size_t bytes)
 {
-    const int rc = check_range(s, block, offset, bytes);
-    if (rc == MF_OK && bytes) memcpy(to, (char *)block_data(s, block) + offset, bytes);
-    return rc;
+    int rc = check_range(s, block, offset, bytes);
+    if (rc == MF_OK) rc = flush_of(s);
+    if (rc != MF_OK || bytes == 0) return rc;
+    return mf_device_read_now(s->device, to, (char *)s->block[block] + offset, bytes);
 }
 
 int mf_store_write(mf_store *s, mf_block block, const void *from, size_t offset, size_t bytes)
 {
-    const int rc = check_range(s, block, offset, bytes);
-    if (rc == MF_OK && bytes) memcpy((char *)block_data(s, block) + offset, from, bytes);
-    return rc;
+    int rc = check_range(s, block, offset, bytes);
+    if (rc == MF_OK) rc = mf_store_flush(s);
+    if (rc != MF_OK || bytes == 0) return rc;
+    mf_store_changed(s);
+    return mf_device_write_now(s->device, (char *)s->block[block] + offset, from, bytes);
 }
 
 int mf_store_zero(mf_store *s, mf_block block)
 {
-    const size_t bytes = block_bytes(s, block);
-    if (bytes) memset(block_data(s, block), 0, bytes);
-    return MF_OK;
+    const int rc = mf_store_flush(s);
+    mf_store_changed(s);
+    return rc == MF_OK ? mf_device_zero(s->device, s->block[block], block_bytes(s, block)) : rc;
 }
 
 const void *mf_store_host(const mf_store *s, mf_block block)
 {
-    return block_data(s, block);
+    mf_store *own = s->n > 0 ? s->params[0]->store : NULL;
+    if (!s->device || !own || !s->block[block]) return s->block[block];
+    if (!own->copy[block]) own->copy[block] = mf_alloc_raw(block_bytes(s, block) + 1);
+    if (!own->copy[block]) return NULL;
+    if (mf_store_flush(own) != MF_OK) return NULL;
+    if (own->seen[block] == s->state) return own->copy[block];
+    if (mf_store_read(s, block, own->copy[block], 0, block_bytes(s, block)) != MF_OK)
+        return NULL;
+    own->seen[block] = s->state;
+    return own->copy[block];
 }
 
 static int check_param_range(const mf_param *p, size_t offset, size_t bytes)
@@ -460,12 +522,30 @@ int mf_param_write(mf_param *p, const void *from, size_t offset, size_t bytes)
     return rc == MF_OK ? mf_store_write(p->store, home(p), from, at, bytes) : rc;
 }
 
+/* The host's copy of a parameter that lives on a device, as it is there. */
+static float *copy_of(mf_param *p)
+{
+    mf_store *s = p->store;
+    const size_t bytes = (size_t)p->count * sizeof(float);
+    if (!p->host) p->host = mf_alloc_raw(bytes);
+    if (!p->host || p->edited || p->seen == s->state) return p->host;
+    if (mf_device_read_now(s->device, p->host, p->value, bytes) != MF_OK) return NULL;
+    p->seen = s->state;
+    return p->host;
+}
+
 const float *mf_param_host(const mf_param *p)
 {
-    return p->value;
+    return p->store->device && p->value ? copy_of(p->store->params[p->index]) : p->value;
 }
 
 float *mf_param_edit(mf_param *p)
 {
-    return p->value;
+    if (!p->store->device || !p->value) return p->value;
+    float *copy = copy_of(p);
+    if (!copy || p->edited) return copy;
+    p->edited = true;
+    p->store->n_edited++;
+    mf_store_changed(p->store);
+    return copy;
 }

@@ -11,6 +11,7 @@
 #include <moefw/types.h>
 
 typedef struct mf_store mf_store;
+struct mf_device;
 
 typedef struct mf_param {
     const char *name;
@@ -28,15 +29,23 @@ typedef struct mf_param {
     float *part; /* [parts] */
     int64_t parts, part_size;
     int64_t offset;    /* elements into the blocks (buffers have a block of their own) */
-    float *value;      /* set by seal */
+    float *value;      /* on the store's device; set by seal */
     float *grad;       /* NULL for buffers, and in stores without training */
     uint16_t *bf16;    /* value in bf16: NULL for buffers, and in stores without bf16 copies */
+    float *host;       /* on a device: the host's copy of value, NULL until one is wanted */
+    uint64_t seen;     /* the state of the store that the copy shows */
+    bool edited;       /* the copy is newer than value */
     bool f32_released; /* value holds nothing any more (mf_store_release_f32); half does */
     bool adapter;      /* of an adapter: no linear layer of the model itself */
     bool packed;       /* half, or value where there is none, is in panels (mf_store_pack) */
 } mf_param;
 
 mf_store *mf_store_new(void);
+/* Before sealing: the blocks shall live there; NULL: on the host. The device must outlive the
+ * store, and graphs that read the parameters run on it. Stores that are sealed bare stay on the
+ * host. */
+void mf_store_put_on(mf_store *s, struct mf_device *device);
+struct mf_device *mf_store_device(const mf_store *s); /* NULL: the host */
 void mf_store_free(mf_store *s);
 /* MF_EINVAL if the name is taken with another shape; the same declaration again gives the same
  * parameter (weights shared between layers). */
@@ -97,6 +106,11 @@ const void *mf_store_host(const mf_store *s, mf_block block);
 /* Where a parameter's part of a block begins, in bytes (buffers: of MF_BLOCK_BUFFERS). */
 size_t mf_param_offset(const mf_param *p, mf_block block);
 
+/* For those who launch on the store's device. Before: what mf_param_edit gave has to be there.
+ * After: copies that the host has are old. */
+int mf_store_flush(mf_store *s);
+void mf_store_changed(mf_store *s);
+
 /* The blocks of trained parameters, at their addresses on the store's device: *ret_n elements
  * each; parameters begin 64-byte aligned, the gaps hold zeros. Gradients and moments are NULL
  * without training. */
@@ -107,7 +121,7 @@ float *mf_store_moment2(const mf_store *s);
 /* The bf16 copies of the values, laid out alike; NULL unless asked for. Whoever writes values
  * brings them up to date: the optimizer on its way, others by mf_store_refresh_bf16. */
 uint16_t *mf_store_bf16(const mf_store *s);
-void mf_store_refresh_bf16(const mf_store *s); /* all of them; nothing without copies */
+void mf_store_refresh_bf16(mf_store *s); /* all of them; nothing without copies */
 /* Gives back the memory of a parameter's f32 values, of which a bf16 copy is there: a graph
  * that reads them will not finish. Nothing is done in stores with training or without
  * copies. */
@@ -116,7 +130,7 @@ void mf_store_release_f32(const mf_store *s, mf_param *p);
  * the panels that they read without copying (kernels, pack_weights): for stores that are only
  * read from now on. A graph that reads it otherwise (mf_graph_multiplies) will not finish.
  * Nothing is done in stores with training, and where the kernels have no panels for it. */
-void mf_store_pack(const mf_store *s, mf_param *p);
+void mf_store_pack(mf_store *s, mf_param *p);
 /* Draws a parameter's start value again into out [count]. */
 void mf_param_draw(const mf_param *p, uint64_t seed, float *out);
 bool mf_match(const char *pattern, const char *text);

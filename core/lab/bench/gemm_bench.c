@@ -121,7 +121,8 @@ static mf_gemm describe(const struct size *s, int32_t *offset)
 /* `count` drawn numbers of one stream, as f32 or bf16. */
 static void *numbers(const mf_kernels *k, int64_t count, uint64_t stream, bool bf16)
 {
-    const mf_kctx x = {.parallel = mf_parallel, .rng_block = mf_rng_block, .seed = 1};
+    const mf_draw_key key = {.seed = 1};
+    const mf_kctx x = {.parallel = mf_parallel, .rng_block = mf_rng_block, .key = &key};
     float *f = mf_alloc((size_t)count, sizeof *f);
     if (!f) return NULL;
     k->random(&x, MF_RANDOM_UNIFORM, stream, count, f);

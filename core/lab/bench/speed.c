@@ -137,11 +137,8 @@ static int train_step(void *arg, double *ret_ms)
                        .weight_decay = c->weight_decay,
                        .clip = c->clip,
                        .grad_scale = 1};
-    if (rc == MF_OK) {
-        mf_optim_measure(j->optim);
-        mf_optim_update(j->optim, &o);
-    }
-    return rc;
+    if (rc == MF_OK) rc = mf_optim_measure(j->optim);
+    return rc == MF_OK ? mf_optim_update(j->optim, &o) : rc;
 }
 
 int mf_speed_train(mf_session *s, const mf_timing_how *how, mf_speed *ret)

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "data/source.h"
+#include "plugin/load/backend.h"
 #include "train/run/rundir.h"
 
 static void corpus_spec(const mf_config *c, mf_corpus_spec *ret)
@@ -159,14 +160,13 @@ static void count_steps(mf_session *s)
     if (t->step_epochs > 0) t->step_size = at_least_1(t->step_epochs * per_epoch);
 }
 
-/* Refuses settings that this build or machine does not support. */
-static int judge_machine(const mf_config *c)
+/* Sizes need no device. */
+static int open_device(mf_session *s, const mf_session_options *o)
 {
-    if (strcmp(c->train.device, "cpu") != 0)
-        return mf_fail(MF_EDEP,
-                       "train.device = %s: this moefw has no backend for it; expected cpu",
-                       c->train.device);
-    return mf_backend_init();
+    const char *name = s->config->train.device;
+    const int rc = mf_backend_open(o->bare ? "cpu" : name, &s->device);
+    if (rc == MF_OK || strcmp(name, "cpu") == 0) return rc;
+    return mf_fail_context(rc, "train.device = %s", name);
 }
 
 /* The run's own tokenizer, or that of the run whose weights it begins with: the same text gives
@@ -198,7 +198,7 @@ static int open_parts(mf_session *s, const mf_session_options *o)
     mf_model_dims dims;
     mf_model_options options;
     mf_session_options without;
-    int rc = judge_machine(s->config);
+    int rc = open_device(s, o);
     if (rc == MF_OK) rc = open_tokenizer(s, o);
     const bool opened = rc == MF_OK;
     if (opened && !o->no_data) rc = load_corpus(s, o);
@@ -218,6 +218,7 @@ static int open_parts(mf_session *s, const mf_session_options *o)
     dims.bare = o->bare;
     const mf_model_settings settings = mf_config_model(s->config);
     mf_session_model_options(s->config, o->training || o->gradients, &options);
+    options.device = s->device;
     if (rc == MF_OK) rc = mf_model_new(&settings, &dims, &options, &s->model);
     return rc == MF_OK ? mf_model_freeze(s->model, s->config->train.freeze) : rc;
 }
@@ -248,6 +249,7 @@ void mf_session_close(mf_session *s)
     mf_corpus_free(s->corpus);
     mf_config_free(s->config);
     mf_free(s->no_data);
+    mf_device_close(s->device);
     mf_free(s);
 }
 

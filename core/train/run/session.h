@@ -17,6 +17,7 @@ typedef struct mf_session {
     mf_corpus *corpus;             /* NULL when opened without data */
     const mf_tokenizer *tokenizer; /* the corpus's, or the run's own; may be NULL (bin) */
     mf_tokenizer *own_tokenizer;   /* read from tokenizer_file, else NULL */
+    struct mf_device *device;      /* where the model lives; NULL: the host */
     mf_model *model;
     int64_t steps;     /* optimizer steps of the whole run */
     mf_batcher *train; /* NULL without training or data */

@@ -85,7 +85,7 @@ static void adamw_bf16_tile(void *arg, int64_t tile)
 void MF_SIMD(adamw)(const mf_kctx *x, int64_t count, const mf_adamw_args *args, float *value,
                     mf_bf16 *copy, const float *grad, float *m, float *v)
 {
-    const double scale = mf_adamw_scale(args);
+    const mf_adamw_factors f = mf_adamw_resolve(x, args);
     range p = {.count = count,
                .per = ROWS_TILE,
                .grad = grad,
@@ -93,15 +93,15 @@ void MF_SIMD(adamw)(const mf_kctx *x, int64_t count, const mf_adamw_args *args, 
                .m = m,
                .v = v,
                .copy = copy,
-               .scale = (float)scale,
+               .scale = (float)f.scale,
                .keep1 = (float)(1 - args->beta1),
                .keep2 = (float)(1 - args->beta2),
-               .lr = (float)(args->lr / args->correction1),
-               .decay = (float)(args->lr * args->weight_decay),
-               .l2 = (float)args->l2,
+               .lr = (float)(f.lr / f.correction1),
+               .decay = (float)(f.lr * f.weight_decay),
+               .l2 = (float)f.l2,
                .eps = (float)args->eps,
-               .root2 = (float)(1 / sqrt(args->correction2))};
-    if (scale == 0) return;
+               .root2 = (float)(1 / sqrt(f.correction2))};
+    if (f.scale == 0) return;
     x->parallel(rows_tiles(count, 1), copy != NULL ? adamw_bf16_tile : adamw_tile, &p);
 }
 

@@ -161,8 +161,8 @@ static void normal_tile(void *arg, int64_t tile)
 
 static void run(const mf_kctx *x, uint64_t stream, void (*tile)(void *, int64_t), draw p)
 {
-    p.seed = x->seed;
-    p.high = x->step ^ fold(stream);
+    p.seed = x->key->seed;
+    p.high = x->key->step ^ fold(stream);
     x->parallel((p.n + ROWS_TILE - 1) / ROWS_TILE, tile, &p);
 }
 

@@ -95,7 +95,7 @@ static const struct {
 
 enum { BATCH = 4096 };
 static const mf_kctx context = {
-    .parallel = mf_parallel, .rng_block = mf_rng_block, .seed = 1, .step = 1};
+    .parallel = mf_parallel, .rng_block = mf_rng_block, .key = &(mf_draw_key){1, 1}};
 
 /* Arguments spread over the bit patterns of floats; 0 of them when all are done. */
 static int next_batch(uint64_t *bits, double lo, double hi, float x[BATCH])

@@ -28,8 +28,8 @@ struct mf_kt {
     const mf_kernels *k;
     const mf_kctx *x;
     mf_fault fault; /* what kernels record: x->fault */
-    int variant; /* 0 .. variants - 1 */
-    bool whole;  /* inputs are small whole numbers now */
+    int variant;    /* 0 .. variants - 1 */
+    bool whole;     /* inputs are small whole numbers now */
     uint64_t drawn;
     int n_results, n_blocks;
     struct {
@@ -63,6 +63,8 @@ int32_t *kt_result_i32(mf_kt *t, int64_t count);
 void kt_returned(mf_kt *t, double value);
 /* The fault that kernels have recorded by now becomes a result, and is taken back. */
 void kt_faulted(mf_kt *t);
+/* A copy of these bytes in memory that kernels may read. */
+void *kt_given(mf_kt *t, const void *from, size_t bytes);
 void *kt_work(mf_kt *t, size_t bytes); /* filled with NaN */
 
 extern const mf_kernel_row mf_kernel_cases_bf16[];

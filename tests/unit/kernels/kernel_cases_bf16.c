@@ -247,14 +247,17 @@ static void run_adamw(mf_kt *t)
 {
     static const int64_t count[] = {1, 999, 70003};
     int64_t n = count[t->variant];
-    mf_adamw_args args = {.lr = 0.1,
-                          .beta1 = 0.9,
+    const mf_adamw_now now = {.lr = 0.1,
+                              .weight_decay = 0.1,
+                              .grad_scale = 0.5,
+                              .correction1 = 1 - 0.81,
+                              .correction2 = 1 - 0.9025};
+    mf_adamw_args args = {.beta1 = 0.9,
                           .beta2 = 0.95,
                           .eps = 1e-8,
-                          .weight_decay = 0.1,
-                          .grad_scale = 0.5,
-                          .correction1 = 1 - 0.81,
-                          .correction2 = 1 - 0.9025};
+                          .lr_scale = 1,
+                          .decay_scale = 1,
+                          .now = kt_given(t, &now, sizeof now)};
     float *grad = kt_f32(t, n), *value = kt_result(t, n), *m = kt_result(t, n);
     float *v = kt_positive(t, n);
     mf_bf16 *copy = bf16s(t, n), *same = bf16s(t, n);

@@ -377,24 +377,33 @@ static const int64_t count_of[] = {1, 999, 70003};
 static void run_adamw(mf_kt *t)
 {
     int64_t n = count_of[t->variant % 3];
-    mf_adamw_args args = {.lr = 0.1,
-                          .beta1 = 0.9,
+    mf_adamw_now now = {.lr = 0.1,
+                        .weight_decay = 0.1,
+                        .grad_scale = 0.5,
+                        .correction1 = 1 - 0.81,
+                        .correction2 = 1 - 0.9025};
+    mf_adamw_args args = {.beta1 = 0.9,
                           .beta2 = 0.95,
                           .eps = 1e-8,
-                          .weight_decay = 0.1,
-                          .grad_scale = 0.5,
-                          .correction1 = 1 - 0.81,
-                          .correction2 = 1 - 0.9025};
+                          .lr_scale = 1,
+                          .decay_scale = 1,
+                          .l2 = t->variant == 7};
     float *grad = kt_f32(t, n), *value = kt_result(t, n), *m = kt_result(t, n);
     float *v = kt_positive(t, n), *v_result = kt_result(t, n);
     for (int64_t i = 0; i < n; i++)
         v_result[i] = v[i];
     double sumsq[] = {100};
     float loss[] = {2};
-    if (t->variant >= 3) args.sumsq = sumsq, args.loss = loss, args.clip = 1;
-    if (t->variant == 4) args.clip = 1000;     /* above the norm */
+    if (t->variant >= 3) now.clip = 1;
+    if (t->variant == 4) now.clip = 1000;      /* above the norm */
     if (t->variant == 5) sumsq[0] = INFINITY;  /* skipped */
     if (t->variant == 6) loss[0] = (float)NAN; /* skipped */
+    args.now = kt_given(t, &now, sizeof now);
+    if (t->variant >= 3) {
+        args.sumsq = kt_given(t, sumsq, sizeof sumsq);
+        args.loss = kt_given(t, loss, sizeof loss);
+    }
+    if (t->variant == 8) t->fault.kind = MF_FAULT_RANGE; /* skipped */
     t->k->adamw(t->x, n, &args, value, NULL, grad, m, v_result);
 }
 
@@ -431,7 +440,7 @@ const mf_kernel_row mf_kernel_cases_layers[] = {
     {"grouped_attention_backward", run_grouped_attention_backward, GROUPEDS, false, 4e-6},
     {"swiglu", run_swiglu, 9, false, 1e-6},
     {"swiglu_backward", run_swiglu_backward, 9, false, 1e-6},
-    {"adamw", run_adamw, 7, false, 1e-6},
+    {"adamw", run_adamw, 9, false, 1e-6},
     {"sumsq", run_sumsq, 10, true, 1e-6},
     {"scale_inplace", run_scale_inplace, 3, true, 0},
     {0},

@@ -10,7 +10,7 @@
 #include "kernels/kernel.h"
 
 static const mf_kctx x = {
-    .parallel = mf_parallel, .rng_block = mf_rng_block, .seed = 1, .step = 1};
+    .parallel = mf_parallel, .rng_block = mf_rng_block, .key = &(mf_draw_key){1, 1}};
 
 static void fill(float *a, int64_t n, const char *stream)
 {

@@ -1,0 +1,203 @@
+/* graph/device/device.c: opening devices, and the table's functions in the main stream. On the
+ * host these are plain memory functions: nothing is queued and nothing waits.
+ */
+#include "graph/device/device.h"
+
+#include <moefw/version.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/parallel.h"
+#include "base/rng.h"
+#include "graph/graph.h"
+
+/* ---- opening ---- */
+
+static const mf_device *host_device(void)
+{
+    static const mf_device_ops ops = {
+        .size = sizeof ops, .flags = MF_DEVICE_HOST_MEMORY | MF_DEVICE_PACKS, .name = "cpu"};
+    static const mf_device host = {.ops = &ops};
+    return &host;
+}
+
+static int judge(const mf_backend *b)
+{
+    if (b->magic != MF_BACKEND_MAGIC || b->size != sizeof *b ||
+        b->device_size != sizeof(mf_device_ops) || b->kernels_size != sizeof(mf_kernels) ||
+        strcmp(b->version, MOEFW_VERSION) != 0)
+        return mf_fail(MF_EDEP,
+                       "the backend belongs to another version of moefw than " MOEFW_VERSION);
+    return MF_OK;
+}
+
+/* What every open device has beside the backend's own. */
+static int equip(mf_device *d)
+{
+    void *fault = NULL;
+    int rc = d->ops->stream_new(d, &d->stream);
+    if (rc != MF_OK) return mf_device_failed(d, rc);
+    rc = mf_device_alloc(d, sizeof *d->fault, &fault);
+    d->fault = fault;
+    return rc;
+}
+
+int mf_device_open(const mf_backend *backend, int index, mf_device **ret)
+{
+    char text[512] = "";
+    int rc = judge(backend);
+    const mf_kernels *kernels = rc == MF_OK ? mf_backend_kernels() : NULL;
+    if (!kernels) return rc == MF_OK ? mf_backend_init() : rc;
+    const mf_backend_host host = {
+        .size = sizeof host, .kernels = kernels, .context = mf_device_context(NULL)};
+    mf_device *d = mf_alloc(1, sizeof *d);
+    if (!d) return MF_ENOMEM;
+    rc = backend->open(&host, index, d, text, sizeof text);
+    if (rc != MF_OK) {
+        mf_free(d);
+        return mf_fail(rc, "%s", text);
+    }
+    rc = equip(d);
+    if (rc != MF_OK) {
+        mf_device_close(d);
+        return rc;
+    }
+    *ret = d;
+    return MF_OK;
+}
+
+void mf_device_close(mf_device *d)
+{
+    if (mf_device_is_host(d)) return;
+    if (d->fault) d->ops->free(d, d->fault);
+    if (d->stream) d->ops->stream_free(d, d->stream);
+    d->ops->close(d);
+    mf_free(d->told);
+    mf_free(d);
+}
+
+const char *mf_device_name(const mf_device *d)
+{
+    return d ? d->ops->name : host_device()->ops->name;
+}
+
+const mf_kernels *mf_device_kernels(mf_device *d, const mf_kernels *like)
+{
+    if (mf_device_is_host(d)) return like ? like : mf_backend_kernels();
+    return like && d->ops->kernels_like ? d->ops->kernels_like(d, like) : d->kernels;
+}
+
+mf_kctx mf_device_context(const mf_device *d)
+{
+    return (mf_kctx){.parallel = mf_parallel,
+                     .rng_block = mf_rng_block,
+                     .threads = mf_parallel_threads(),
+                     .fault = d ? d->fault : NULL,
+                     .stream = d ? d->stream : NULL};
+}
+
+/* ---- the table's functions ---- */
+
+int mf_device_failed(mf_device *d, int code)
+{
+    return code == MF_OK ? MF_OK
+                         : mf_fail(code, "device %s: %s", d->ops->name, d->ops->message(d));
+}
+
+int mf_device_alloc(mf_device *d, size_t bytes, void **ret)
+{
+    if (mf_device_is_host(d)) {
+        *ret = mf_alloc(bytes, 1);
+        return *ret ? MF_OK : MF_ENOMEM;
+    }
+    int rc = d->ops->alloc(d, bytes, ret);
+    if (rc == MF_OK) rc = d->ops->fill(d, d->stream, *ret, 0, bytes);
+    return mf_device_failed(d, rc);
+}
+
+void mf_device_free(mf_device *d, void *block)
+{
+    if (mf_device_is_host(d))
+        mf_free(block);
+    else if (block) {
+        (void)d->ops->synchronize(d, d->stream); /* launches may still use it */
+        d->ops->free(d, block);
+    }
+}
+
+int mf_device_alloc_host(mf_device *d, size_t bytes, void **ret)
+{
+    if (mf_device_is_host(d)) return mf_device_alloc(d, bytes, ret);
+    const int rc = d->ops->alloc_host(d, bytes, ret);
+    if (rc == MF_OK) memset(*ret, 0, bytes);
+    return mf_device_failed(d, rc);
+}
+
+void mf_device_free_host(mf_device *d, void *block)
+{
+    if (mf_device_is_host(d))
+        mf_free(block);
+    else if (block) {
+        (void)d->ops->synchronize(d, d->stream);
+        d->ops->free_host(d, block);
+    }
+}
+
+int mf_device_write(mf_device *d, void *to, const void *from_host, size_t bytes)
+{
+    if (bytes == 0) return MF_OK;
+    if (!mf_device_is_host(d))
+        return mf_device_failed(d, d->ops->write(d, d->stream, to, from_host, bytes));
+    memcpy(to, from_host, bytes);
+    return MF_OK;
+}
+
+int mf_device_read(mf_device *d, void *to_host, const void *from, size_t bytes)
+{
+    if (bytes == 0) return MF_OK;
+    if (!mf_device_is_host(d))
+        return mf_device_failed(d, d->ops->read(d, d->stream, to_host, from, bytes));
+    memcpy(to_host, from, bytes);
+    return MF_OK;
+}
+
+int mf_device_zero(mf_device *d, void *to, size_t bytes)
+{
+    if (bytes == 0) return MF_OK;
+    if (!mf_device_is_host(d))
+        return mf_device_failed(d, d->ops->fill(d, d->stream, to, 0, bytes));
+    memset(to, 0, bytes);
+    return MF_OK;
+}
+
+int mf_device_wait(mf_device *d)
+{
+    return mf_device_is_host(d) ? MF_OK
+                                : mf_device_failed(d, d->ops->synchronize(d, d->stream));
+}
+
+int mf_device_write_now(mf_device *d, void *to, const void *from_host, size_t bytes)
+{
+    const int rc = mf_device_write(d, to, from_host, bytes);
+    return rc == MF_OK ? mf_device_wait(d) : rc;
+}
+
+int mf_device_read_now(mf_device *d, void *to_host, const void *from, size_t bytes)
+{
+    const int rc = mf_device_read(d, to_host, from, bytes);
+    return rc == MF_OK ? mf_device_wait(d) : rc;
+}
+
+bool mf_device_tell(mf_device *d, const void *op)
+{
+    for (int i = 0; i < d->n_told; i++)
+        if (d->told[i] == op) return false;
+    const size_t n = (size_t)d->n_told;
+    const void **more = mf_realloc(d->told, n * sizeof *more, (n + 1) * sizeof *more);
+    if (!more) return true;
+    more[n] = op;
+    d->told = more;
+    d->n_told++;
+    return true;
+}

@@ -1,0 +1,14 @@
+/* plugin/load/backend.h: from the name of a device to the open device. */
+#ifndef MF_PLUGIN_BACKEND_H
+#define MF_PLUGIN_BACKEND_H
+
+#include "graph/device/device.h"
+
+/* name: "cpu", or "NAME" or "NAME:INDEX" of a backend, the file backend_NAME.so in the first
+ * plugin folder (plugin/load/find.h) that has one. *ret is NULL for cpu; otherwise the caller
+ * closes it with mf_device_close. The file stays mapped as long as the process. Any thread may
+ * call this. MF_EDEP: there is no such backend, or no such device, and what to install;
+ * MF_EPLUGIN: the file is refused. */
+int mf_backend_open(const char *name, mf_device **ret);
+
+#endif
