@@ -252,6 +252,8 @@ FIXTURES += tests/badplugins/program/exit_op.c
 FIXTURES += tests/badplugins/program/fail_and_ok.c
 FIXTURES += tests/badplugins/program/fini_error.c
 FIXTURES += tests/badplugins/program/flush_tile.c
+FIXTURES += tests/badplugins/program/loop_op.c
+FIXTURES += tests/badplugins/program/loop_route.c
 FIXTURES += tests/badplugins/program/op_flag.c
 FIXTURES += tests/badplugins/program/op_memory.c
 FIXTURES += tests/badplugins/program/op_size.c
@@ -262,8 +264,10 @@ FIXTURES += tests/badplugins/program/quit_after.c
 FIXTURES += tests/badplugins/program/quit_op.c
 FIXTURES += tests/badplugins/program/record.c
 FIXTURES += tests/badplugins/program/rounding_op.c
+FIXTURES += tests/badplugins/program/top_one.c
 FIXTURES += tests/plugins/freezer.c
 FIXTURES += tests/plugins/handicap.c
+FIXTURES += tests/plugins/mutual_information.c
 
 # Further files of the tarball.
 EXTRA_DIST += tests/abi01

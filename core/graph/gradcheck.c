@@ -132,6 +132,8 @@ static int look(checker *c, spot *s, double right, double left, probe *ret)
 
 typedef struct verdict {
     double analytic, numeric, error;
+    double off, tolerated; /* |analytic - numeric|, and how much of it is none */
+    double gain;           /* what noise of f brings into numeric, per unit */
     bool kink;
     bool blurred; /* what f32 does not resolve is more than what is tolerated */
 } verdict;
@@ -159,10 +161,11 @@ static int central(checker *c, spot *s, double h, verdict *ret)
     ret->numeric = (8 * narrow.numeric - wide.numeric) / (3 * length);
     ret->analytic = (8 * narrow.analytic - wide.analytic) / (3 * length);
     double noise = (8 * narrow.noise + wide.noise) / (3 * length);
-    double off = fabs(ret->numeric - ret->analytic);
-    double tolerated = tolerance(c, s, ret->numeric, ret->analytic);
-    ret->error = off / (tolerated + noise);
-    ret->blurred = noise > tolerated;
+    ret->gain = 9 / (3 * length);
+    ret->off = fabs(ret->numeric - ret->analytic);
+    ret->tolerated = tolerance(c, s, ret->numeric, ret->analytic);
+    ret->error = ret->off / (ret->tolerated + noise);
+    ret->blurred = noise > ret->tolerated;
     if (!(ret->error < INFINITY)) ret->error = INFINITY;
     return MF_OK;
 }
@@ -182,10 +185,61 @@ static int find_kink(checker *c, spot *s, double h, bool *ret)
     return MF_OK;
 }
 
+/* How exactly f itself is computed around the spot. Where large numbers cancel within the
+ * graph, the outputs' own rounding says too little. So f is taken at points that lie close
+ * together, where all that is smooth vanishes from its fourth differences: noise stays
+ * (Hamming). */
+static int measure_noise(checker *c, spot *s, double *ret)
+{
+    enum { POINTS = 9, ORDER = 4 };
+    double f[POINTS], ignored, sum = 0;
+    int code = MF_OK;
+    for (int i = 0; i < POINTS && code == MF_OK; i++) {
+        code = displace(c, s, (i - POINTS / 2) * 0x1p-12);
+        if (code == MF_OK) code = evaluate(c);
+        if (i == 0 && code == MF_OK) code = remember_outputs(c);
+        f[i] = code == MF_OK ? difference(c, &ignored) : 0;
+    }
+    const int back = put(s, s->base);
+    if (code == MF_OK) code = back;
+    if (code != MF_OK) return code;
+    for (int order = 0; order < ORDER; order++)
+        for (int i = 0; i < POINTS - 1 - order; i++)
+            f[i] = f[i + 1] - f[i];
+    for (int i = 0; i < POINTS - ORDER; i++)
+        sum += f[i] * f[i];
+    *ret = sqrt(sum / (POINTS - ORDER) / 70); /* 70 = 8! / 4!^2: their variance, of noise 1 */
+    return MF_OK;
+}
+
+/* A spot that fails may be one where f is noisy. With the noise that f really has, it passes,
+ * fails, or shows nothing: a wrong rule could not be told from a right one there. */
+static int judge_noisy(checker *c, spot *s, const verdict *all, int n, verdict *ret)
+{
+    double sigma;
+    int code = measure_noise(c, s, &sigma);
+    for (int i = 0; i < n && code == MF_OK; i++) {
+        const verdict *v = &all[i];
+        const double noise = 5 * sigma * v->gain;
+        const double error = v->off / (v->tolerated + noise);
+        if (noise > 0.25 * fmax(fmax(fabs(v->numeric), fabs(v->analytic)), s->scale)) {
+            ret->kink |= i == 0; /* steps get smaller, and noise larger */
+            break;
+        }
+        if (error < ret->error) {
+            *ret = *v;
+            ret->error = error;
+        }
+    }
+    return code;
+}
+
 /* Smaller steps are taken while they can tell more; the last one taken looks for a kink. */
 static int judge(checker *c, spot *s, verdict *ret)
 {
     double h = c->o.step;
+    verdict all[STEPS];
+    int n = 0;
     int code = mf_tensor_read(s->x, s->base, offset_of(s), (size_t)s->n * sizeof *s->base);
     if (code != MF_OK) return code;
     for (int i = 0; i < STEPS; i++, h /= 4) {
@@ -193,9 +247,12 @@ static int judge(checker *c, spot *s, verdict *ret)
         code = central(c, s, h, &v);
         if (code != MF_OK) return code;
         if (i > 0 && v.blurred) break;
+        all[n++] = v;
         if (i == 0 || v.error < ret->error) *ret = v;
         if (ret->error <= 1) return MF_OK;
     }
+    code = judge_noisy(c, s, all, n, ret);
+    if (code != MF_OK || ret->error <= 1 || ret->kink) return code;
     return find_kink(c, s, h * 4, &ret->kink);
 }
 

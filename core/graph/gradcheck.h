@@ -4,13 +4,15 @@
  * and the graph's gradient of f is compared with central differences. What f32 allows is got
  * out of them: sums in double, the reference kernels, actual rather than asked-for steps, the
  * error term of second order removed (Richardson), and a tolerance that knows how coarsely the
- * outputs that moved are rounded. Several steps are tried, as long as rounding leaves something
- * to see, and a point passes when one of them agrees: a wrong rule agrees with none.
+ * outputs that moved are rounded; where that does not suffice, because large numbers cancel
+ * within the graph, the noise of f is measured. Several steps are tried, as long as rounding
+ * leaves something to see, and a point passes when one of them agrees: a wrong rule agrees with
+ * none.
  *
  * A point at a kink (relu at 0, where a top-k changes) has no slope. It is told by slopes to
  * the left and to the right that differ while the gradient lies between them; such points are
- * counted, not judged. When more than half of a tensor's points are at kinks, nothing has been
- * shown, and the check fails.
+ * counted, not judged, and so are points whose slope is hidden by noise. When more than half of
+ * a tensor's points are of this kind, nothing has been shown, and the check fails.
  */
 #ifndef MF_GRAPH_GRADCHECK_H
 #define MF_GRAPH_GRADCHECK_H

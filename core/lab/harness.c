@@ -41,7 +41,19 @@ static const char *required(const mf_option *o, char *out, size_t size)
     return out;
 }
 
-/* Writes the section of the plugin under check: required options, and the one under test. */
+/* The value that a person has chosen for an option; NULL: none. */
+static const char *given(const mf_harness_spec *s, const char *option)
+{
+    const size_t n = strlen(option);
+    const char *value = NULL;
+    for (int i = 0; s->given && s->given[i]; i++)
+        if (strncmp(s->given[i], option, n) == 0 && s->given[i][n] == '=')
+            value = s->given[i] + n + 1;
+    return value;
+}
+
+/* Writes the section of the plugin under check: required options, those that a person has
+ * chosen, and the one under test. */
 static int write_section(mf_harness *harness)
 {
     const mf_schema *s = &harness->spec.plugin->schema;
@@ -49,9 +61,12 @@ static int write_section(mf_harness *harness)
     for (int i = 0; i < s->count; i++) {
         const mf_option *o = &s->options[i];
         const bool chosen = harness->spec.option && strcmp(harness->spec.option, o->name) == 0;
-        if (!chosen && o->value) continue;
+        const char *own = given(&harness->spec, o->name);
+        if (!chosen && !own && o->value) continue;
         snprintf(text, sizeof text, "check.%s=%s", o->name,
-                 chosen ? harness->spec.value : required(o, value, sizeof value));
+                 chosen ? harness->spec.value
+                 : own  ? own
+                        : required(o, value, sizeof value));
         int rc = mf_ini_set(harness->ini, text, i + 1);
         if (rc != MF_OK) return rc;
     }

@@ -31,6 +31,8 @@ typedef struct mf_harness_spec {
     int shaken;
     bool only_init;             /* only the instances: no storage, no graph */
     const char *option, *value; /* one option with another value than its default; NULL: none */
+    /* values of options that a person has chosen, NULL-terminated: "scale=2"; NULL: none */
+    const char *const *given;
     const char *at;             /* adapters: its points; NULL: the plugin's default */
     bool one_head;              /* adapters: head 0 of the block is inactive */
 } mf_harness_spec;

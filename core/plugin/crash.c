@@ -157,6 +157,8 @@ static const char *signal_name(int number)
         return "killed by SIGFPE";
     case SIGILL:
         return "killed by SIGILL";
+    case SIGTERM:
+        return "stopped";
     case SIGABRT:
         return "killed by SIGABRT";
     }
@@ -228,4 +230,5 @@ void mf_crash_report_to(int fd)
     atexit(on_exit_call);
     at_quick_exit(on_exit_call);
     watch_signals();
+    signal(SIGTERM, on_signal); /* what the parent sends before it gives up */
 }

@@ -120,6 +120,22 @@ only() {
     only rule_adapter_heads "inactive heads" "heads, token 0, head 1"
 }
 
+@test "a difference of large numbers is judged by the noise that it has" {
+    local e
+    ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
+        -o "$BAD/mutual_information.so" "$srcdir/tests/plugins/mutual_information.c" -lm
+    for e in 2 4 8 16; do
+        run "$MOEFW" plugin check "$BAD/mutual_information.so" --set moe.experts=$e
+        [ "$status" -eq 0 ] || { echo "$e: $output"; return 1; }
+    done
+    # and 2 % more than the gradient of one of them is still detected
+    ${CC:-cc} -std=gnu11 -O1 -DFACTOR=1.02f -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
+        -o "$BAD/mutual_wrong.so" "$srcdir/tests/plugins/mutual_information.c" -lm
+    run "$MOEFW" plugin check "$BAD/mutual_wrong.so" --set moe.experts=16
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"FAIL  gradients "*"(by differences), found"* ]]
+}
+
 @test "at least 20 rules have a plugin that breaks them, and each of these is tried here" {
     local file
     set -- "$srcdir"/tests/badplugins/{rules,adapters}/rule_*.c

@@ -110,3 +110,30 @@ fails() {
     [[ "$output" == *"file=$BAD/good.so "* ]]
     [[ "$output" != *"/proc/self/fd/"* ]]
 }
+
+@test "plugin check takes --set: sizes and options; what is neither is an error" {
+    run "$MOEFW" plugin check "$BAD/top_one.so"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"expected top_k 1; --set moe.top_k=N, moe.experts=N or an option of the plugin tries others"* ]]
+    run "$MOEFW" plugin check "$BAD/top_one.so" --set moe.top_k=1 --set router.count=3
+    [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    run "$MOEFW" plugin check "$BAD/top_one.so" --set router.cuont=3
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"has no option 'cuont'; did you mean 'count'?"* ]]
+    run "$MOEFW" plugin check "$BAD/top_one.so" --set router.count=33
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"out of range: expected a whole number from 0 to 9"* ]]
+    run "$MOEFW" plugin check "$BAD/top_one.so" --set train.lr=1
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"expected moe.top_k=N, moe.experts=N or an option of the plugin, router.OPTION=VALUE"* ]]
+}
+
+@test "plugin check ends at the first hang, and says where" {
+    local name
+    for name in loop_route:"in route" loop_op:"op endless of the plugin at layers.0.router bad"; do
+        run --separate-stderr timeout 60 "$MOEFW" plugin check "$BAD/${name%%:*}.so" --seconds 3
+        [ "$status" -eq 4 ]
+        [ "${#lines[@]}" -eq 2 ] || { echo "$output"; return 1; }
+        [[ "${lines[1]}" == "FAIL  options "*"did not return"*"${name#*:}"*"the 3 s for all checks are over"* ]]
+    done
+}

@@ -229,6 +229,8 @@ static int info(const mf_cli *cli)
 
 /* ---- check ---- */
 
+enum { CHECK_SECONDS = 600 };
+
 static void check_row(void *arg, const mf_check_row *row)
 {
     (void)arg;
@@ -266,12 +268,32 @@ static int check_json(const char *what, const mf_check_report *r)
     return print_json(w);
 }
 
+/* The texts of --set, in their order. */
+static int settings(const mf_cli *cli, mf_arena *arena, mf_check_request *to)
+{
+    mf_assignment *all;
+    int n;
+    int rc = mf_cli_assignments(cli, arena, &all, &n);
+    if (rc != MF_OK) return rc;
+    const char **set = mf_arena_alloc(arena, ((size_t)n + 1) * sizeof *set);
+    if (!set) return MF_ENOMEM;
+    for (int i = 0; i < n; i++)
+        if (strcmp(all[i].origin, "--set") == 0) set[to->n_set++] = all[i].text;
+    to->set = set;
+    return MF_OK;
+}
+
 static int check(const mf_cli *cli)
 {
     static mf_check_report report;
-    const char *what = mf_cli_operand(cli, 0);
-    int rc = mf_check_plugin(what, mf_cli_json(cli) ? NULL : check_row, NULL, &report);
-    if (rc == MF_OK && mf_cli_json(cli)) rc = check_json(what, &report);
+    mf_check_request request = {.what = mf_cli_operand(cli, 0),
+                                .seconds = (int)mf_cli_int(cli, "seconds", CHECK_SECONDS)};
+    mf_arena *arena = mf_arena_new();
+    int rc = arena ? settings(cli, arena, &request) : MF_ENOMEM;
+    if (rc == MF_OK)
+        rc = mf_check_plugin(&request, mf_cli_json(cli) ? NULL : check_row, NULL, &report);
+    mf_arena_free(arena);
+    if (rc == MF_OK && mf_cli_json(cli)) rc = check_json(request.what, &report);
     if (rc != MF_OK || report.pass) return rc;
     char failed[300] = "";
     for (int i = 0; i < report.n; i++)
@@ -279,7 +301,8 @@ static int check(const mf_cli *cli)
             snprintf(failed + strlen(failed), sizeof failed - strlen(failed), "%s%s",
                      failed[0] != '\0' ? ", " : "", report.rows[i].name);
     return mf_fail(MF_EPLUGIN, "plugin %s: %d of %d checks failed: %s",
-                   report.plugin ? report.plugin->name : what, report.failed, report.n, failed);
+                   report.plugin ? report.plugin->name : request.what, report.failed, report.n,
+                   failed);
 }
 
 /* ---- new ---- */
@@ -311,6 +334,16 @@ static int run(const mf_cli *cli)
     return new_plugin(cli);
 }
 
+static const mf_cli_option options[] = {
+    {.name = "seconds",
+     .of = "check",
+     .arg = "N",
+     .kind = MF_CLI_INT,
+     .lo = 1,
+     .hi = 86400,
+     .help = "check: longest time for all checks (600); the first one that hangs ends them"},
+    MF_CLI_END};
+
 static const mf_cli_form forms[] = {
     {"list", NULL, 0, 0, "every plugin that a name can find, and whether it loads"},
     {"info", "NAME|FILE", 1, 1, "what it is and which options it has"},
@@ -324,9 +357,12 @@ const mf_verb mf_verb_plugin = {
     .name = "plugin",
     .brief = "list, describe and check plugins, or begin a new one",
     .forms = forms,
+    .options = options,
     .run = run,
     .notes =
         "A plugin is a name (drop-in files, then the plugin folders) or a file: a text with\n"
         "'/' or ending in .so, looked up as given and then under each plugin folder.\n"
-        "MOEFW_PLUGIN_PATH adds folders.\n",
+        "MOEFW_PLUGIN_PATH adds folders.\n"
+        "check tries the plugin with --set KIND.OPTION=VALUE, moe.top_k=N and moe.experts=N,\n"
+        "if they are given: a router of one expert a token needs --set moe.top_k=1.\n",
 };

@@ -7,13 +7,14 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text/ini.h"
 #include "lab/check/checks.h"
 #include "plugin/load/child.h"
 #include "plugin/crash.h"
 
-enum { SILENCE_SECONDS = 60, CPU_SECONDS = 1800 };
+enum { SILENCE_SECONDS = 20, CPU_SECONDS = 7200, DEFAULT_EXPERTS = 4, DEFAULT_TOP_K = 2 };
 
 const mf_check mf_checks[] = {
     {"options", mf_check_options},
@@ -35,16 +36,31 @@ _Static_assert(CHECKS + 1 <= MF_CHECK_ROWS, "room for all rows and the descripto
 
 /* ---- shared by the checks ---- */
 
+/* What a person has chosen for all checks; set once, before the first. */
+static struct {
+    int32_t experts, top_k; /* 0: not chosen */
+    const char *given[MF_CHECK_SETS + 1];
+    int n;
+} chosen;
+
 mf_harness_spec mf_check_spec(const mf_loaded *plugin)
 {
     const bool sees_all = plugin->kind != MF_ROUTER && plugin->kind != MF_EXPERT;
-    return (mf_harness_spec){.plugin = plugin,
-                             .layers = sees_all ? 2 : 1,
-                             .batch = 2,
-                             .seq = 6,
-                             .dim = 16,
-                             .experts = 4,
-                             .top_k = 2};
+    mf_harness_spec spec = {.plugin = plugin,
+                            .layers = sees_all ? 2 : 1,
+                            .batch = 2,
+                            .seq = 6,
+                            .dim = 16,
+                            .given = chosen.given};
+    mf_check_sizes(&spec, DEFAULT_EXPERTS, DEFAULT_TOP_K);
+    return spec;
+}
+
+void mf_check_sizes(mf_harness_spec *spec, int32_t experts, int32_t top_k)
+{
+    spec->experts = chosen.experts > 0 ? chosen.experts : experts;
+    spec->top_k = chosen.top_k > 0 ? chosen.top_k : top_k;
+    if (spec->experts < spec->top_k) spec->experts = spec->top_k;
 }
 
 mf_verdict mf_check_failed(char detail[MF_CHECK_DETAIL], const char *fmt, ...)
@@ -58,12 +74,77 @@ mf_verdict mf_check_failed(char detail[MF_CHECK_DETAIL], const char *fmt, ...)
 
 mf_verdict mf_check_broke(char detail[MF_CHECK_DETAIL], const char *when)
 {
-    return mf_check_failed(detail, "%s: %s", when, mf_error_message());
+    /* a plugin may be made for other sizes, or need other values than those tried */
+    const bool declined = mf_error_code() == MF_ECONFIG;
+    return mf_check_failed(detail, "%s: %s%s", when, mf_error_message(),
+                           declined && chosen.n == 0 && chosen.top_k == 0 && chosen.experts == 0
+                               ? "; --set moe.top_k=N, moe.experts=N or an option of the "
+                                 "plugin tries others"
+                               : "");
 }
 
 bool mf_check_declined(int rc)
 {
     return rc == MF_ECONFIG || rc == MF_ENOMEM;
+}
+
+/* ---- settings ---- */
+
+/* The number of moe.KEY=NUMBER; 0 if the text is another setting. */
+static int take_size(const char *text, const char *key, int32_t *ret)
+{
+    long long n;
+    const size_t length = strlen(key);
+    if (strncmp(text, key, length) != 0 || text[length] != '=') return MF_ENOTFOUND;
+    if (!mf_parse_i64(text + length + 1, &n) || n < 1 || n > 64)
+        return mf_fail(MF_ECONFIG, "--set %s: expected %s=1 to 64", text, key);
+    *ret = (int32_t)n;
+    return MF_OK;
+}
+
+/* Checks SECTION.OPTION=VALUE against the plugin's schema. */
+static int take_option(const mf_loaded *p, const char *text, mf_arena *arena)
+{
+    char key[80], hint[256];
+    const char *kind = mf_kind_name(p->kind), *equals = strchr(text, '='), *dot = NULL;
+    const size_t n = strlen(kind);
+    for (const char *c = text; equals && c < equals; c++)
+        if (*c == '.') dot = c;
+    const bool fits = dot && strncmp(text, kind, n) == 0 && (text[n] == '.') &&
+                      equals - dot - 1 < (ptrdiff_t)sizeof key;
+    if (!fits)
+        return mf_fail(MF_EUSAGE,
+                       "--set %s: expected moe.top_k=N, moe.experts=N or an option of the "
+                       "plugin, %s%s.OPTION=VALUE",
+                       text, kind, p->kind == MF_ROUTER || p->kind == MF_EXPERT ? "" : ".NAME");
+    snprintf(key, sizeof key, "%.*s", (int)(equals - dot - 1), dot + 1);
+    const mf_option *o = mf_schema_find(&p->schema, key);
+    if (!o)
+        return mf_fail(MF_ECONFIG, "--set %s: plugin %s has no option '%s'%s", text, p->name,
+                       key, mf_did_you_mean(key, p->schema.names, hint, sizeof hint));
+    void *conf = mf_arena_alloc(arena, p->conf_size + 1);
+    if (!conf) return MF_ENOMEM;
+    int rc = mf_option_set(&p->schema, o, conf, arena, equals + 1, kind, NULL, NULL);
+    if (rc != MF_OK) return mf_fail_context(rc, "--set %s", text);
+    chosen.given[chosen.n++] = dot + 1;
+    return MF_OK;
+}
+
+static int take_settings(const mf_loaded *p, int n, const char *const *set)
+{
+    mf_arena *arena = mf_arena_new();
+    int rc = arena ? MF_OK : MF_ENOMEM;
+    if (n > MF_CHECK_SETS)
+        rc = mf_fail(MF_EUSAGE, "--set: expected at most %d of them", MF_CHECK_SETS);
+    for (int i = 0; i < n && rc == MF_OK; i++) {
+        rc = take_size(set[i], "moe.experts", &chosen.experts);
+        if (rc == MF_ENOTFOUND) rc = take_size(set[i], "moe.top_k", &chosen.top_k);
+        if (rc == MF_ENOTFOUND) rc = take_option(p, set[i], arena);
+    }
+    if (rc == MF_OK && chosen.experts > 0 && chosen.top_k > chosen.experts)
+        rc = mf_fail(MF_ECONFIG, "--set: expected moe.top_k of at most moe.experts");
+    mf_arena_free(arena);
+    return rc;
 }
 
 /* ---- the child ----
@@ -82,11 +163,13 @@ int mf_check_main(int argc, char **argv)
     long long first;
     int rc = mf_child_begin(argc, argv, CPU_SECONDS);
     if (rc != MF_OK) return mf_status_exit(rc);
-    if (argc != 5 || !mf_parse_i64(argv[4], &first) || first < 0 || first > CHECKS) return 2;
+    if (argc < 5 || !mf_parse_i64(argv[4], &first) || first < 0 || first > CHECKS) return 2;
     mf_crash_report_to(mf_child_report());
     mf_plugin_allow_unsafe(true); /* the parent has judged the file */
     const mf_found found = {.path = argv[3]};
     rc = mf_plugin_load_found(&found, NULL, 0, &plugin);
+    if (rc == MF_OK)
+        rc = take_settings(plugin, argc - 5, (const char *const *)(const void *)(argv + 5));
     if (rc == MF_OK) rc = mf_backend_init();
     if (rc != MF_OK) {
         mf_child_say("begin %d", (int)first);
@@ -110,7 +193,9 @@ typedef struct watcher {
     void (*row)(void *arg, const mf_check_row *row);
     void *arg;
     int begun, next; /* the check that is running; the first one that has not run */
-    bool done;
+    const mf_check_request *request;
+    double start;
+    bool done, hung;
     char function[200];
 } watcher;
 
@@ -150,12 +235,19 @@ static void add_death(watcher *w, const mf_child_end *end)
     char detail[400];
     if (w->begun < w->next) w->begun = w->next;
     const char *in = w->function[0] != '\0' ? " in " : "";
-    if (end->in_time)
+    const int whole = w->request->seconds;
+    w->hung = !end->in_time;
+    if (w->hung && whole > 0 && mf_clock() - w->start >= whole)
+        snprintf(detail, sizeof detail,
+                 "did not return%s%s: the %d s for all checks are over (--seconds); the checks "
+                 "end here",
+                 in, w->function, whole);
+    else if (end->in_time)
         snprintf(detail, sizeof detail, "%s%s%s: expected it to return", end->text, in,
                  w->function);
     else
-        snprintf(detail, sizeof detail, "did not return%s%s within %d s", in, w->function,
-                 SILENCE_SECONDS);
+        snprintf(detail, sizeof detail, "did not return%s%s within %d s; the checks end here",
+                 in, w->function, SILENCE_SECONDS);
     add_row(w, mf_checks[w->begun].name, MF_CHECK_FAIL, detail);
     w->next = w->begun + 1;
 }
@@ -165,32 +257,41 @@ static int run_children(watcher *w)
     if (!mf_child_possible())
         return mf_fail(MF_ERUN, "checks need a child process, and this program has no way to "
                                 "start itself");
-    while (!w->done && w->next < CHECKS) {
+    w->start = mf_clock();
+    while (!w->done && !w->hung && w->next < CHECKS) {
         char first[16];
-        snprintf(first, sizeof first, "%d", w->next);
-        const char *arguments[] = {w->report->plugin->path, first};
+        const char *arguments[2 + MF_CHECK_SETS] = {w->report->plugin->path, first};
+        const int whole = w->request->seconds, used = (int)(mf_clock() - w->start);
+        const mf_child_limits limits = {SILENCE_SECONDS, whole > used ? whole - used : 1};
         mf_child_end end;
+        snprintf(first, sizeof first, "%d", w->next);
+        for (int i = 0; i < w->request->n_set; i++)
+            arguments[2 + i] = w->request->set[i];
         w->begun = w->next;
-        int rc = mf_child_run(MF_CHECK_VERB, 2, arguments, SILENCE_SECONDS, take_line, w, &end);
+        int rc = mf_child_run(MF_CHECK_VERB, 2 + w->request->n_set, arguments, limits,
+                              take_line, w, &end);
         if (rc != MF_OK) return rc;
         if (!w->done && w->next < CHECKS) add_death(w, &end);
     }
     return MF_OK;
 }
 
-int mf_check_plugin(const char *what, void (*row)(void *arg, const mf_check_row *row),
-                    void *arg, mf_check_report *ret)
+int mf_check_plugin(const mf_check_request *request,
+                    void (*row)(void *arg, const mf_check_row *row), void *arg,
+                    mf_check_report *ret)
 {
-    watcher w = {.report = ret, .row = row, .arg = arg};
+    watcher w = {.report = ret, .row = row, .arg = arg, .request = request};
     char detail[256];
     *ret = (mf_check_report){0};
-    int rc = mf_plugin_load(0, what, NULL, 0, &ret->plugin);
+    int rc = mf_plugin_load(0, request->what, NULL, 0, &ret->plugin);
     if (rc != MF_OK && rc != MF_EPLUGIN) return rc;
     if (rc == MF_EPLUGIN) {
         ret->plugin = NULL;
         add_row(&w, "descriptor", MF_CHECK_FAIL, mf_error_message());
         return MF_OK;
     }
+    rc = take_settings(ret->plugin, request->n_set, request->set);
+    if (rc != MF_OK) return rc;
     snprintf(detail, sizeof detail, "%s, ABI %u, %d options", mf_kind_a_name(ret->plugin->kind),
              (unsigned)ret->plugin->abi, (int)ret->plugin->schema.count);
     add_row(&w, "descriptor", MF_CHECK_PASS, detail);

@@ -25,11 +25,22 @@ typedef struct mf_check_report {
     mf_check_row rows[MF_CHECK_ROWS];
 } mf_check_report;
 
-/* Checks a plugin. what: a name or a path. row: called for each result as it comes; may be
- * NULL. Returns MF_OK whatever the results are, and the error of mf_plugin_load if there
- * is no such plugin. */
-int mf_check_plugin(const char *what, void (*row)(void *arg, const mf_check_row *row),
-                    void *arg, mf_check_report *ret);
+#define MF_CHECK_SETS 32
+typedef struct mf_check_request {
+    const char *what; /* a name or a path */
+    /* moe.experts=N, moe.top_k=N or KIND.OPTION=VALUE: what all checks use; [n_set] */
+    const char *const *set;
+    int n_set;
+    int seconds; /* for all checks together */
+} mf_check_request;
+
+/* Checks a plugin. row: called for each result as it comes; may be NULL. The first check that
+ * does not return ends the others. Returns MF_OK whatever the results are, the error of
+ * mf_plugin_load if there is no such plugin, and MF_EUSAGE or MF_ECONFIG for a setting that is
+ * none. Once in a process. */
+int mf_check_plugin(const mf_check_request *request,
+                    void (*row)(void *arg, const mf_check_row *row), void *arg,
+                    mf_check_report *ret);
 /* The main function of the child. Returns its exit status. */
 int mf_check_main(int argc, char **argv);
 

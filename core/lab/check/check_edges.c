@@ -239,7 +239,7 @@ mf_verdict mf_check_shapes(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]
         mf_harness *harness = NULL;
         const size_t at = i / 2;
         spec.batch = shapes[at].batch, spec.seq = shapes[at].seq, spec.dim = shapes[at].dim;
-        spec.experts = shapes[at].experts, spec.top_k = shapes[at].top_k;
+        mf_check_sizes(&spec, shapes[at].experts, shapes[at].top_k);
         spec.training = spec.gradients = i % 2 == 0;
         snprintf(when, sizeof when, "%s, %s", shapes[at].name,
                  i % 2 == 0 ? "training" : "evaluation");

@@ -163,7 +163,7 @@ static int check_setting(const mf_loaded *plugin, const char *option, const char
     int rc = MF_OK;
     spec.seq = 3;
     spec.dim = 8;
-    spec.top_k = spec.experts;
+    mf_check_sizes(&spec, spec.experts, spec.experts);
     spec.training = spec.open = true;
     spec.option = option;
     spec.value = value;

@@ -49,7 +49,8 @@ mf_verdict mf_check_determinism(const mf_loaded *plugin, char detail[MF_CHECK_DE
     mf_verdict v = MF_CHECK_PASS;
     for (size_t i = 0; i < sizeof ways / sizeof *ways && v == MF_CHECK_PASS; i++) {
         mf_harness_spec spec = mf_check_spec(plugin);
-        spec.batch = 4, spec.seq = 96, spec.dim = 32, spec.experts = 8;
+        spec.batch = 4, spec.seq = 96, spec.dim = 32;
+        mf_check_sizes(&spec, 8, spec.top_k);
         spec.training = spec.gradients = true;
         mf_parallel_set_threads(ways[i].threads);
         bool kept;

@@ -35,6 +35,8 @@ mf_verdict mf_check_speed(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 /* The spec of a small harness: one layer for routers and experts, two for the kinds that
  * see the whole model. */
 mf_harness_spec mf_check_spec(const mf_loaded *plugin);
+/* Sets the numbers of experts and of experts per token, but none that a person has chosen. */
+void mf_check_sizes(mf_harness_spec *spec, int32_t experts, int32_t top_k);
 /* Writes the detail and returns MF_CHECK_FAIL. */
 mf_verdict mf_check_failed(char detail[MF_CHECK_DETAIL], const char *fmt, ...);
 /* The same, with the last error as the reason. */

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -160,32 +161,54 @@ static bool only_slow(pid_t pid, double *seen, double since, int seconds)
     return *seen > before + 0.1 && *seen - since < 0.9 * seconds;
 }
 
-/* Reads the report to its end. False: the child was silent for too long. */
-static bool read_report(reader *r, pid_t pid, int seconds)
+/* Reads what is there, for at most `seconds`. 1: lines came; 0: none in time; -1: the end. */
+static int read_more(reader *r, double seconds)
+{
+    struct pollfd p = {r->fd, POLLIN, 0};
+    const int ready = seconds > 0 ? poll(&p, 1, (int)(seconds * 1000) + 1) : 0;
+    if (ready < 0 && errno == EINTR) return 1;
+    if (ready <= 0) return 0;
+    const ssize_t n = read(r->fd, r->text + r->fill, sizeof r->text - r->fill);
+    if (n < 0 && errno == EINTR) return 1;
+    if (n <= 0) return -1;
+    r->fill += (size_t)n;
+    hand_on(r);
+    return 1;
+}
+
+/* Reads the report to its end. False: the child was silent, or took, for too long. */
+static bool read_report(reader *r, pid_t pid, mf_child_limits limits)
 {
     /* times the limit, for a child that computes a little now and then */
     enum { PATIENCE = 10 };
+    const int seconds = limits.silence;
+    const double last = limits.whole > 0 ? mf_clock() + limits.whole : (double)INFINITY;
     double end = mf_clock() + seconds, since = computed(pid), seen = since;
     int extended = 0;
     for (;;) {
-        const double left = end - mf_clock();
-        struct pollfd p = {r->fd, POLLIN, 0};
-        int ready = left > 0 ? poll(&p, 1, (int)(left * 1000) + 1) : 0;
-        if (ready < 0 && errno == EINTR) continue;
-        if (ready <= 0) {
+        const double now = mf_clock();
+        const int got = read_more(r, (end < last ? end : last) - now);
+        if (got < 0) return true;
+        if (mf_clock() >= last) return false;
+        if (got == 0) {
             if (extended++ == PATIENCE || !only_slow(pid, &seen, since, seconds)) return false;
             end = mf_clock() + seconds;
             continue;
         }
-        ssize_t n = read(r->fd, r->text + r->fill, sizeof r->text - r->fill);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return true;
-        r->fill += (size_t)n;
-        hand_on(r);
         end = mf_clock() + seconds;
         since = seen = computed(pid);
         extended = 0;
     }
+}
+
+/* Ends a child at a limit. Its handler of SIGTERM may still tell what was running. */
+static void stop(reader *r, pid_t pid)
+{
+    const double end = mf_clock() + 1;
+    kill(pid, SIGTERM);
+    while (mf_clock() < end && read_more(r, end - mf_clock()) > 0)
+        continue;
+    kill(pid, SIGKILL);
 }
 
 /* Waits for the child's end. A plugin may have closed the report without ending, so this has a
@@ -221,17 +244,17 @@ static void describe(mf_child_end *end)
     }
 }
 
-int mf_child_run(const char *verb, int n, const char *const *arguments, int seconds,
+int mf_child_run(const char *verb, int n, const char *const *arguments, mf_child_limits limits,
                  void (*line)(void *arg, char *text), void *arg, mf_child_end *ret)
 {
     reader r = {.fd = -1, .line = line, .arg = arg};
     pid_t pid;
     int rc = start(verb, n, arguments, &pid, &r.fd);
     if (rc != MF_OK) return rc;
-    ret->in_time = read_report(&r, pid, seconds);
+    ret->in_time = read_report(&r, pid, limits);
+    if (!ret->in_time) stop(&r, pid);
     close(r.fd);
-    if (!ret->in_time) kill(pid, SIGKILL);
-    if (!wait_end(pid, seconds, &ret->status)) ret->in_time = false;
+    if (!wait_end(pid, limits.silence, &ret->status)) ret->in_time = false;
     describe(ret);
     return MF_OK;
 }

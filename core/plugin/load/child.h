@@ -25,10 +25,15 @@ typedef struct mf_child_end {
     char text[64]; /* "killed by SIGSEGV", "ended the process with status 3" */
 } mf_child_end;
 
-/* Runs a child to its end and passes each line of its report to the callback. seconds: the
- * longest silence; up to ten times that while the child gets too little computing time, as on a
- * busy machine. MF_ERUN if no child could be started. */
-int mf_child_run(const char *verb, int n, const char *const *arguments, int seconds,
+typedef struct mf_child_limits {
+    int silence; /* longest silence in seconds; up to ten times that while the child gets too
+                    little computing time, as on a busy machine */
+    int whole;   /* seconds for everything; 0: no limit */
+} mf_child_limits;
+
+/* Runs a child to its end and passes each line of its report to the callback. At a limit it
+ * gets SIGTERM, a second for last lines, and then SIGKILL. MF_ERUN: no child could start. */
+int mf_child_run(const char *verb, int n, const char *const *arguments, mf_child_limits limits,
                  void (*line)(void *arg, char *text), void *arg, mf_child_end *ret);
 
 /* ---- the child ---- */

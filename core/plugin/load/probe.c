@@ -125,7 +125,8 @@ int mf_probe(int n, const char *const *paths, int *ret_bad)
     *ret_bad = 0;
     if (n == 0 || !mf_child_possible()) return MF_OK;
     const int seconds = seconds_allowed();
-    int rc = mf_child_run(MF_PROBE_VERB, n, paths, seconds, take_line, &p, &end);
+    const mf_child_limits limits = {seconds, 0};
+    int rc = mf_child_run(MF_PROBE_VERB, n, paths, limits, take_line, &p, &end);
     if (rc != MF_OK) return rc;
     *ret_bad = p.at;
     if (p.code != 0) return mf_fail(p.code, "%s", p.why);

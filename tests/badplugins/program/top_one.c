@@ -1,0 +1,8 @@
+/* A good router that takes one expert a token, and an option that has no default of use. */
+#define OPTIONS                                                                                \
+    MF_OPTION_REAL(conf, scale, "0", 0, 10, MF_OPT_LIVE, "multiplies the logits"),             \
+        MF_OPTION_INT(conf, count, "0", 0, 9, 0, "must be 3"),
+#define BEFORE                                                                                 \
+    if (dims->top_k != 1) return mf->fail(ctx, MF_ECONFIG, "expected top_k 1");                \
+    if (((const conf *)c)->count != 3) return mf->fail(ctx, MF_ECONFIG, "expected count 3");
+#include "../bad.h"
