@@ -20,6 +20,8 @@
 #ifndef MF_KERNEL_H
 #define MF_KERNEL_H
 
+#include "kernels/bf16.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -97,11 +99,9 @@ static inline void mf_kctx_fail(const mf_kctx *x, mf_fault fault)
     *x->fault = fault;
 }
 
-/* The upper half of a float. Kernels that take a `type` read and write the arrays that are void
+/* Kernels that take a `type` read and write the arrays that are void
  * pointers in that type: they convert bf16 to f32 on reading, compute in f32 and round to
  * nearest even on writing, once. */
-typedef uint16_t mf_bf16;
-
 /* Types of elements; the values are mf_dtype's. A kernel's `type` is f32 or bf16, but for cast,
  * which knows all. */
 typedef enum mf_cast_type { MF_CAST_F32, MF_CAST_BF16, MF_CAST_I32, MF_CAST_U8 } mf_cast_type;

@@ -7,6 +7,7 @@
 #   PAIRS   fast: what needs avx512_bf16, compiled with -DMF_ISA=avx512 besides
 #   AMX     fast: what needs amx_bf16, likewise
 KERNEL =
+KERNEL += kernels/bf16.h
 KERNEL += kernels/kernel.h
 KERNEL += kernels/kernels.def
 KERNEL += kernels/table.c

@@ -14,10 +14,7 @@
 static float value_at(const void *data, mf_dtype type, int64_t i)
 {
     if (type == MF_F32) return ((const float *)data)[i];
-    uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16; /* bf16: the upper half */
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    return mf_bf16_to_f32(((const mf_bf16 *)data)[i]);
 }
 
 static int64_t first_bad_of(const void *data, mf_dtype type, int64_t n, bool lenient,

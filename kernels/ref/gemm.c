@@ -8,7 +8,7 @@ static double at(const mf_gemm_operand *o, int64_t row, int64_t col, bool as_bf1
     if (o->row != NULL) row = o->row[row];
     if (row < 0) return 0;
     const float f = ref_load((int)o->type, o->data, row * o->ld + col);
-    return as_bf16 ? (double)mf_ref_to_f32(mf_ref_to_bf16(f)) : (double)f;
+    return as_bf16 ? (double)mf_bf16_to_f32(mf_bf16_from_f32(f)) : (double)f;
 }
 
 /* One group: rows i0 .. i1 of its c over the inner indices k0 .. k1. */

@@ -194,7 +194,7 @@ static float read_as_float(const void *in, int64_t i, int type)
     case MF_CAST_F32:
         return ((const float *)in)[i];
     case MF_CAST_BF16:
-        return mf_ref_to_f32(((const mf_bf16 *)in)[i]);
+        return mf_bf16_to_f32(((const mf_bf16 *)in)[i]);
     case MF_CAST_I32:
         return (float)((const int32_t *)in)[i];
     case MF_CAST_U8:
@@ -223,7 +223,7 @@ void mf_ref_cast(const mf_kctx *x, int64_t n, int from, int to, const void *in, 
             ((float *)out)[i] = value;
             break;
         case MF_CAST_BF16:
-            ((mf_bf16 *)out)[i] = mf_ref_to_bf16(value);
+            ((mf_bf16 *)out)[i] = mf_bf16_from_f32(value);
             break;
         case MF_CAST_I32:
             ((int32_t *)out)[i] = (int32_t)integer_of(value, INT32_MIN, INT32_MAX);

@@ -17,7 +17,7 @@ void mf_ref_adamw(const mf_kctx *x, int64_t count, const mf_adamw_args *p, float
         m[i] = (float)mi;
         v[i] = (float)vi;
         value[i] = (float)(value[i] - f.lr * (step + f.weight_decay * value[i]));
-        if (copy != NULL) copy[i] = mf_ref_to_bf16(value[i]);
+        if (copy != NULL) copy[i] = mf_bf16_from_f32(value[i]);
     }
 }
 

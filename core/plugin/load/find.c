@@ -130,13 +130,18 @@ const char *const *mf_find_folders(mf_arena *arena)
     return folders;
 }
 
-/* Adds <folder>/<kind>s/NAME.so. */
+/* Adds <folder>/<kind>s/NAME.so. A folder that cannot be read counts as empty; running out of
+ * memory does not, or a plugin that exists would be reported as unknown. */
 static void scan_folder(catalog *c, const char *folder, mf_kind kind)
 {
     char **names;
     int n;
     const char *path = mf_arena_strf(c->arena, "%s/%s", folder, mf_kind_folder(kind));
-    if (!path || !mf_is_dir(path) || mf_list_dir(path, &names, &n) != MF_OK) return;
+    c->failed |= !path;
+    if (!path || !mf_is_dir(path)) return;
+    const int rc = mf_list_dir(path, &names, &n);
+    c->failed |= rc == MF_ENOMEM;
+    if (rc != MF_OK) return;
     for (int i = 0; i < n; i++) {
         size_t stem = strlen(names[i]) - (strlen(names[i]) >= 3 ? 3 : 0);
         if (strcmp(names[i] + stem, ".so") == 0) {

@@ -249,18 +249,38 @@ static int find_descriptor(void *handle, const mf_plugin **ret, size_t *ret_byte
     return MF_OK;
 }
 
-/* Checks a mapped plugin. One that was accepted before is only compared with the required kind
- * and name. */
+/* Judges the descriptor of a mapped plugin against the wanted kind and name. */
+static int judge(const opened *o, const mf_found *found, mf_arena *arena,
+                 const mf_plugin **ret_descriptor, mf_loaded *ret)
+{
+    size_t bytes = 0;
+    int rc = find_descriptor(o->handle, ret_descriptor, &bytes);
+    if (rc != MF_OK) return rc;
+    return mf_judge(*ret_descriptor, bytes, found->kind, found->name,
+                    found->dropin ? found->dropin : "its file's name", arena, ret);
+}
+
+/* A plugin that was accepted before is compared with the required kind and name; nothing is
+ * kept of that, so that memory does not grow with the number of loads. */
+static int accept_again(const opened *o, const mf_found *found)
+{
+    const mf_plugin *descriptor;
+    mf_arena *scratch = mf_arena_new();
+    mf_loaded *plugin = scratch ? mf_arena_alloc(scratch, sizeof *plugin) : NULL;
+    int rc = plugin ? judge(o, found, scratch, &descriptor, plugin) : MF_ENOMEM;
+    mf_arena_free(scratch);
+    return rc;
+}
+
+/* Checks a mapped plugin and records it. */
 static int accept(opened *o, const mf_found *found)
 {
     const mf_plugin *descriptor = NULL;
-    size_t bytes = 0;
-    const char *by = found->dropin ? found->dropin : "its file's name";
-    int rc = find_descriptor(o->handle, &descriptor, &bytes);
-    mf_loaded *plugin = rc == MF_OK ? mf_arena_alloc(all.arena, sizeof *plugin) : NULL;
-    if (!plugin) return rc != MF_OK ? rc : MF_ENOMEM;
-    rc = mf_judge(descriptor, bytes, found->kind, found->name, by, all.arena, plugin);
-    if (rc != MF_OK || o->plugin) return rc;
+    if (o->plugin) return accept_again(o, found);
+    mf_loaded *plugin = mf_arena_alloc(all.arena, sizeof *plugin);
+    if (!plugin) return MF_ENOMEM;
+    int rc = judge(o, found, all.arena, &descriptor, plugin);
+    if (rc != MF_OK) return rc;
     plugin->path = mf_arena_strdup(all.arena, found->path);
     plugin->own = found->own;
     if (!plugin->path) return MF_ENOMEM;

@@ -68,7 +68,7 @@ static bool stands_at(const structure *s, const char *section, const char *point
     if ((*at == '\0' || strcmp(at, "\"\"") == 0)) {
         if (mf_plugin_load(MF_ADAPTER, text(s, section, "plugin"), NULL, 0, &loaded) == MF_OK)
             at = loaded->table.adapter.at;
-        else
+        else if (mf_error_code() != MF_ENOMEM)
             mf_error_clear();
     }
     const size_t n = strlen(point);

@@ -124,26 +124,6 @@ typedef struct cast {
     void *out;
 } cast;
 
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    return bits;
-}
-
-static float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
-static uint16_t bf16_of(float value)
-{
-    uint32_t bits = bits_of(value), quiet = bits >> 16 | 0x40;
-    return (uint16_t)(value != value ? quiet : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 static int32_t int_of(float value) /* 2^31 is a float, the largest i32 is not */
 {
     if (value != value) return 0;
@@ -165,7 +145,7 @@ static uint8_t byte_of(float value)
             break;                                                                             \
         case MF_CAST_BF16:                                                                     \
             for (; j < to; j++)                                                                \
-                ((uint16_t *)p->out)[j] = bf16_of(read);                                       \
+                ((mf_bf16 *)p->out)[j] = mf_bf16_from_f32(read);                               \
             break;                                                                             \
         case MF_CAST_I32:                                                                      \
             for (; j < to; j++)                                                                \
@@ -193,7 +173,7 @@ static void cast_tile(void *arg, int64_t tile)
     case MF_CAST_F32:
         FROM(float, in[j])
     case MF_CAST_BF16:
-        FROM(uint16_t, float_of((uint32_t)in[j] << 16))
+        FROM(mf_bf16, mf_bf16_to_f32(in[j]))
     case MF_CAST_I32:
         FROM(int32_t, (float)in[j])
     case MF_CAST_U8:

@@ -119,11 +119,15 @@ V_INLINE vf v_load_bf16(const uint16_t *p)
     return (vf)(v << 16);
 #endif
 }
+/* The bf16 of each number in the lower half of its word; the upper half is not defined. */
+V_INLINE vi v_to_bf16(vf x)
+{
+    const vi bits = (vi)x, odd = (bits >> 16) & 1, nan = (vi)(x != x);
+    return ((bits + 0x7fff + odd) >> 16 & ~nan) | (((bits >> 16) | 0x40) & nan);
+}
 V_INLINE void v_store_bf16(uint16_t *p, vf x)
 {
-    const vi bits = (vi)x, half = (bits >> 16) & 1;
-    vi top =
-        ((bits + 0x7fff + half) >> 16 & ~(vi)(x != x)) | (((bits >> 16) | 0x40) & (vi)(x != x));
+    vi top = v_to_bf16(x);
 #if defined(__AVX512F__)
     _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16((__m512i)top));
 #else

@@ -80,7 +80,10 @@ START_TEST(a_report_without_memory)
 {
     const char *const runs[] = {write_run("run", metrics)};
     const char *out = scratch_path("memory.html");
-    for (long n = 1;; n += n < 60 ? 1 : 7) {
+    /* Plugins that the page asks for places of adapters stay loaded: they are loaded here. */
+    ck_assert_int_eq(mf_report_write(1, runs, out), MF_OK);
+    remove(out);
+    for (long n = 1;; n++) {
         fault_alloc(n, n % 2 ? FAULT_ONCE : FAULT_FROM);
         int rc = mf_report_write(1, runs, out);
         bool hit = fault_hit();

@@ -45,10 +45,7 @@ static void tile_zero(int t)
 }
 static float half_of(uint32_t word, int high)
 {
-    uint32_t bits = high ? word & 0xffff0000u : word << 16;
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
+    return mf_bf16_to_f32((mf_bf16)(high ? word >> 16 : word));
 }
 static void tile_dot(int c, int a, int b)
 {

@@ -56,8 +56,7 @@ V_INLINE const void *at_element(const gemm_side *s, int64_t row, int64_t column)
 
 V_INLINE vf round_to_bf16(vf x)
 {
-    vi bits = (vi)x, up = bits + ((bits >> 16) & 1) + 0x7fff;
-    return (vf)(((x == x) & up & (vi)v_seti(-65536)) | (~(vi)(x == x) & bits));
+    return (vf)(v_to_bf16(x) << 16);
 }
 
 /* n <= VL neighbouring f32, followed by zeros. */
@@ -69,12 +68,7 @@ V_INLINE vf numbers(mf_cast_type type, const void *from, int64_t n)
     __m256i half = _mm256_maskz_loadu_epi16(m, from);
     return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16);
 #else
-    uint16_t half[VL] = {0};
-    vi bits = {0};
-    memcpy(half, from, (size_t)(n < VL ? n : VL) * sizeof *half);
-    for (int i = 0; i < VL; i++)
-        bits[i] = (int32_t)((uint32_t)half[i] << 16);
-    return (vf)bits;
+    return n >= VL ? v_load_bf16(from) : v_load_bf16_n(from, n);
 #endif
 }
 

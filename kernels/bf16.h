@@ -1,0 +1,31 @@
+/* bf16.h: one number from f32 to bf16 and back.
+ *
+ * A bf16 is the upper half of an f32. Conversion to bf16 rounds to nearest, ties to even; a NaN
+ * stays one (its quiet bit is set, so that cutting the lower half never makes it infinite).
+ * kernels/cpu/simd/vec.h has the same for vectors, with the same bits.
+ */
+#ifndef MF_BF16_H
+#define MF_BF16_H
+
+#include <stdint.h>
+#include <string.h>
+
+typedef uint16_t mf_bf16;
+
+static inline float mf_bf16_to_f32(mf_bf16 number)
+{
+    uint32_t bits = (uint32_t)number << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline mf_bf16 mf_bf16_from_f32(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (value != value) return (mf_bf16)(bits >> 16 | 0x40);
+    return (mf_bf16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+#endif
