@@ -260,6 +260,7 @@ FIXTURES += tests/badplugins/program/op_size.c
 FIXTURES += tests/badplugins/program/param_flag.c
 FIXTURES += tests/badplugins/program/pause_constructor.c
 FIXTURES += tests/badplugins/program/pause_init.c
+FIXTURES += tests/badplugins/program/prints.c
 FIXTURES += tests/badplugins/program/quit_after.c
 FIXTURES += tests/badplugins/program/quit_op.c
 FIXTURES += tests/badplugins/program/record.c

@@ -10,6 +10,7 @@
 #include "lab/compare/compare_child.h"
 #include "plugin/load/child.h"
 #include "plugin/crash.h"
+#include "plugin/output.h"
 #include "plugin/load/probe.h"
 #include "report/terminal/terminal.h"
 
@@ -85,10 +86,12 @@ int moefw_main(int argc, char **argv)
     }
     mf_child_program(mf_paths_program());
     mf_crash_watch();
+    mf_output_watch();
     signal(SIGPIPE, SIG_IGN); /* a closed terminal must not end a training run without saving */
     signal(SIGXFSZ, SIG_IGN); /* the size limit of a file is reported like a full disk */
     int rc = mf_cli_run(argc, argv);
     rc = close_stdout(rc);
+    mf_output_close();
     if (rc != MF_OK && mf_error_message()[0] != '\0') {
         char message[4096]; /* file names may contain any bytes */
         fprintf(stderr, "moefw: %s\n",

@@ -11,6 +11,8 @@
  * such a node only the gradient of that value is made when it is reached, and the rest behind
  * the op that made the value.
  */
+#include "base/float_control.h"
+#include "graph/foreign.h"
 #include "graph/internal.h"
 
 #include <stdio.h>
@@ -86,7 +88,13 @@ static int grow_composed(mf_graph *g, const mf_node *node, mf_tensor *const *dou
                             .wants = wants,
                             .attr = &node->attr,
                             .user = node->op->user};
+    mf_foreign_call c;
+    unsigned now;
+    mf_foreign_begin(&c, node);
     int code = node->op->grad(g, &at);
+    if (!mf_foreign_end(&c, node, &now))
+        return mf_node_fail(g, node->op->name, node->scope, MF_EPLUGIN, MF_FOREIGN_FLOAT,
+                            mf_float_control_text(c.before, now), c.before, now);
     if (g->status != MF_OK || code == MF_OK) return g->status;
     return mf_node_fail(g, node->op->name, node->scope, code, "its gradient rule failed");
 }

@@ -1,5 +1,6 @@
 /* graph/run.c: finishing a graph and replaying it. */
 #include "base/float_control.h"
+#include "graph/foreign.h"
 #include "graph/internal.h"
 
 #include <stdatomic.h>
@@ -85,7 +86,7 @@ static int prepare_step(mf_graph *g, mf_replay *step, const mf_node *node)
                  .fail = call_fail},
         .fn = node->backward ? node->op->backward : node->op->forward,
         .node = node,
-        .foreign = mf_op_find(node->op->name) != node->op,
+        .foreign = mf_op_is_foreign(node->op),
     };
     /* Ops of core's table only launch kernels: their functions run for any device. */
     const bool there = !g->options.device || launch || !step->foreign;
@@ -195,21 +196,16 @@ static int call_step(mf_graph *g, mf_replay *step)
 static int run_foreign(mf_graph *g, mf_replay *step)
 {
     mf_launch *l = &g->launch;
-    const unsigned before = mf_float_control();
+    mf_foreign_call c;
+    unsigned now;
+    mf_foreign_begin(&c, step->node);
     l->foreign = true;
-    l->float_before = l->float_after = before;
+    l->float_before = l->float_after = c.before;
     const int code = call_step(g, step);
     l->foreign = false;
-    const unsigned now = mf_float_control();
-    if (now != before) {
-        mf_float_control_set(before);
-        l->float_before = before;
-        l->float_after = now;
-    }
+    if (!mf_foreign_end(&c, step->node, &now)) l->float_after = now;
     if (l->float_after == l->float_before) return code;
-    return call_fail(&step->call, MF_EPLUGIN,
-                     "%s for all that is computed after it: expected floating-point control "
-                     "0x%x as before, found 0x%x",
+    return call_fail(&step->call, MF_EPLUGIN, MF_FOREIGN_FLOAT,
                      mf_float_control_text(l->float_before, l->float_after), l->float_before,
                      l->float_after);
 }

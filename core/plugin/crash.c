@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "graph/graph.h"
+#include "plugin/output.h"
 
 /* One per thread: a signal is handled in the thread that caused it. The address of such a small
  * variable is fixed when the library is loaded, so a handler reads it without a call. */
@@ -137,6 +138,7 @@ static bool name_running(const char *how)
     const mf_node *node = plugin_op();
     if (dying || (!s && !node)) return false;
     dying = 1;
+    mf_output_rescue();
     if (report_fd >= 0)
         report_site(s, node);
     else if (node)

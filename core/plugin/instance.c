@@ -12,6 +12,7 @@
 #include "plugin/crash.h"
 #include "plugin/guard.h"
 #include "plugin/instance_internal.h"
+#include "plugin/output.h"
 
 /* ---- what instances of one model share ---- */
 
@@ -175,6 +176,7 @@ static void enter(call *c, mf_ctx *ctx, mf_phase phase, const char *function, mf
     mf_error_clear();
     c->float_control = mf_float_control();
     c->outer = mf_crash_site(&c->site);
+    if (!ctx->plugin->own) mf_output_begin();
 }
 
 /* Turns the plugin's result into a valid one: a status code with a message, and never MF_OK
@@ -184,6 +186,8 @@ static int leave(call *c, int rc)
     mf_ctx *ctx = c->ctx;
     now = c->outer_ctx;
     mf_crash_site(c->outer);
+    if (!ctx->plugin->own)
+        mf_output_end(ctx->plugin->name, c->site.function, ctx->path);
     if (mf_guard_float_check(c->float_control, "in a call") != MF_OK)
         rc = mf_fail_context(MF_EPLUGIN, "%s (plugin %s)", ctx->path, ctx->plugin->name);
     if (c->pushed) mf_graph_pop(ctx->graph);

@@ -137,3 +137,29 @@ fails() {
         [[ "${lines[1]}" == "FAIL  options "*"did not return"*"${name#*:}"*"the 3 s for all checks are over"* ]]
     done
 }
+
+# one_json: the output is one line, a JSON object
+one_json() {
+    [ "$status" -eq 0 ] || { echo "$stderr"; return 1; }
+    [ "${#lines[@]}" -eq 1 ] || { echo "stdout: $output"; return 1; }
+    [[ "$output" == '{'*'}' && "$output" != *'"init":'* && "$output" != *"from the op"* ]] || { echo "stdout: $output"; return 1; }
+}
+
+@test "standard output stays the program's: what a plugin prints goes to standard error, with its name" {
+    run --separate-stderr "$MOEFW" plugin info --json "$BAD/prints.so"
+    one_json
+    [[ "$stderr" == *"plugin $BAD/prints.so, in a constructor: constructor"* ]]
+    run --separate-stderr small prints --json --out here
+    one_json
+    [[ "$stderr" == *"plugin bad (layers.0.router), in init: {\"init\": ?[31m1}"* ]] || { echo "$stderr"; return 1; }
+    [[ "$stderr" == *"plugin bad (layers.1.router), in route: route "* ]]
+    [[ "$stderr" == *"plugin bad (layers.0.router bad), in op loud: from the op"* ]]
+    [[ "$stderr" == *"plugin bad (layers.0.router), in after_step: by write"* ]]
+    [[ "$stderr" == *"plugin bad (layers.0.router), in fini: the end of it"* ]]
+    run --separate-stderr "$MOEFW" plugin check --json "$BAD/prints.so"
+    one_json
+    run --separate-stderr "$MOEFW" config check --json small.ini --plugin "$BAD/prints.so"
+    one_json
+    run --separate-stderr "$MOEFW" eval --json here
+    one_json
+}

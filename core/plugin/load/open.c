@@ -18,6 +18,7 @@
 #include "plugin/load/symbols.h"
 #include "plugin/guard.h"
 #include "plugin/host.h"
+#include "plugin/output.h"
 #include "plugin/load/probe.h"
 
 typedef struct opened {
@@ -212,15 +213,18 @@ static int map_failed(const char *path)
                    named ? why + n + 2 : why);
 }
 
-static int map_file(opened *o)
+static int map_file(opened *o, bool own)
 {
     mf_guard guard;
     if (o->handle) return MF_OK;
     int rc = mf_plugin_file_same(o->real, &o->st);
     if (rc != MF_OK) return rc;
     mf_guard_save(&guard);
+    if (!own) mf_output_needed();
+    mf_output_begin();
     /* By its path, which debuggers and profilers can open, too. */
     void *handle = dlopen(o->name, RTLD_NOW | RTLD_LOCAL);
+    mf_output_end(o->real, "a constructor", NULL);
     rc = mf_guard_check(&guard, "when it is loaded");
     if (!handle) return map_failed(o->name);
     if (rc == MF_OK) rc = mf_plugin_file_same(o->real, &o->st);
@@ -300,7 +304,7 @@ static int load_file(const mf_found *found, const char *file, int line, const mf
         rc = mf_probe(1, &found->path, &bad);
         o->tried = rc == MF_OK;
     }
-    if (rc == MF_OK) rc = map_file(o);
+    if (rc == MF_OK) rc = map_file(o, found->own);
     if (rc == MF_OK) rc = accept(o, found);
     if (rc != MF_OK) return refuse(rc, found->path, file, line);
     *ret = o->plugin;

@@ -1,0 +1,31 @@
+/* graph/foreign.c: what surrounds each call of a plugin's op. It takes some nanoseconds, since
+ * it does no more than read a register as long as the program sets no hook. */
+#include "graph/foreign.h"
+
+#include <stdatomic.h>
+
+#include "base/float_control.h"
+
+mf_foreign_hook mf_foreign_around;
+
+bool mf_op_is_foreign(const mf_opdef *op)
+{
+    return mf_op_find(op->name) != op;
+}
+
+void mf_foreign_begin(mf_foreign_call *c, const mf_node *node)
+{
+    c->outer = atomic_exchange_explicit(&mf_graph_node_now, node, memory_order_relaxed);
+    if (mf_foreign_around.begin) mf_foreign_around.begin();
+    c->before = mf_float_control();
+}
+
+bool mf_foreign_end(const mf_foreign_call *c, const mf_node *node, unsigned *ret_now)
+{
+    *ret_now = mf_float_control();
+    const bool same = *ret_now == c->before;
+    if (!same) mf_float_control_set(c->before);
+    if (mf_foreign_around.end) mf_foreign_around.end(node);
+    atomic_store_explicit(&mf_graph_node_now, c->outer, memory_order_relaxed);
+    return same;
+}
