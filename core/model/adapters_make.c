@@ -1,6 +1,6 @@
-/* model/adapters_make.c: from [adapter NAME] sections to instances: which blocks and points a
- * section means, and when its parameters are declared. Their order in the store is that of the
- * block, so that nothing else moves when an adapter comes or goes. */
+/* model/adapters_make.c: makes instances from [adapter NAME] sections: which blocks and points
+ * a section means, and when its parameters are declared. Parameters of other parts keep their
+ * order when an adapter is added or removed. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -11,9 +11,10 @@
 #include "model/model.h"
 #include "plugin/load/open.h"
 
-/* ---- what a section says ---- */
+/* ---- values of a section ---- */
 
-/* Is the block among "all", "3", "0-2, 5"? False, and *ret_bad, for other texts. */
+/* Whether a list like "all", "3" or "0-2, 5" contains the block. Other texts: false, and
+ * *ret_bad is true. */
 static bool in_layers(const char *layers, int64_t layer, bool *ret_bad)
 {
     const char *p = layers;
@@ -56,7 +57,7 @@ static mf_point point_of(const char *word)
     return 0;
 }
 
-/* "block_in, block_out", of what the plugin can do. */
+/* A list like "block_in, block_out" of the points that a plugin supports. */
 static const char *points_text(uint32_t points, char out[256])
 {
     int n = 0;
@@ -111,7 +112,7 @@ typedef struct {
     const mf_adapter_at *at;
     mf_linear_site *list;
     int32_t n, room;
-    char known[512]; /* names that there are, for messages */
+    char known[512]; /* names of all linear layers, for messages */
 } finder;
 
 static void offer(finder *f, mf_linear_site site)
@@ -133,8 +134,8 @@ static void offer_attention(const mf_model *m, int32_t layer, finder *f)
     offer(f, (mf_linear_site){"attention.o", H * hd, c->dim, 0, H});
 }
 
-/* The part of a parameter's name behind its block; NULL when it is not a weight of that block
- * (layer -1: of the output head). */
+/* A parameter's name without "layers.N."; NULL if it is not a weight of that block (layer -1:
+ * of the output head). */
 static const char *name_in(const mf_param *p, int32_t layer)
 {
     char prefix[32];
@@ -202,7 +203,8 @@ static mf_adapter_turn turn_of(uint32_t points)
     return points & attention ? MF_ADAPT_ATTENTION : MF_ADAPT_BLOCK;
 }
 
-/* Adapters of experts alone are shared as the experts are; all others are the block's own. */
+/* Layers that share experts also share adapters that only change experts. Every other adapter
+ * belongs to one block. */
 static const char *path_of(const mf_model *m, const mf_plugin_section *s,
                            const mf_adapter *table, int32_t layer, mf_adapter_turn turn)
 {
@@ -243,7 +245,7 @@ static int make_one(mf_model *m, int32_t layer, int i, mf_adapter_turn turn)
     *u = (mf_adapter_use){.section = s, .points = m->adapter_at[i].points};
     int rc = find_sites(m, layer, i, u);
     if (rc != MF_OK) return rc;
-    /* Of the head there is nothing but its linear layer. */
+    /* The output head has no point except its linear layer. */
     const uint32_t others = layer < 0 ? 0 : u->points & ~MF_POINT_BIT(MF_AT_LINEAR);
     if (u->n_sites == 0 && others == 0) return MF_OK;
     const char *path = path_of(m, s, table, layer, turn);
@@ -284,8 +286,8 @@ int mf_adapters_make(mf_model *m, int32_t layer, mf_adapter_turn turn)
     return rc;
 }
 
-/* The order of the sections is that of the calls; those of several turns were made out of
- * it. */
+/* Restores the order of the sections, in which adapters are called. Instances were made in the
+ * order of their turns. */
 static void sort(mf_adapters *a)
 {
     for (int i = 1; i < a->n; i++)
@@ -369,7 +371,7 @@ int mf_adapters_after_step(const mf_model *m, const struct mf_step *step)
 
 typedef struct {
     const mf_model_settings *config;
-    const char *section; /* of the same plugin there; NULL: none */
+    const char *section; /* section of the same plugin in that run; NULL: none */
 } other_run;
 
 static const char *option_of(const void *arg, const char *key)
@@ -379,7 +381,8 @@ static const char *option_of(const void *arg, const char *key)
     return e ? e->value : NULL;
 }
 
-/* The section of that run with the same plugin, of the same name if there are several. */
+/* Finds the section with the same plugin in that run. If there are several, the one with the
+ * same name is preferred. */
 static int adopt(const mf_adapter_use *u, void *arg)
 {
     const mf_model_settings *c = *(const mf_model_settings *const *)arg;
@@ -390,7 +393,7 @@ static int adopt(const mf_adapter_use *u, void *arg)
         if (!from.section || strcmp(s->section, u->section->section) == 0)
             from.section = s->section;
     }
-    if (!from.section) return MF_OK; /* it had none: these are start values */
+    if (!from.section) return MF_OK; /* that run has no such adapter: the initial values stay */
     return mf_instance_adopt(u->ctx, option_of, &from, (int32_t)c->model.layers);
 }
 

@@ -1,5 +1,5 @@
-/* model/attention.c: attention of a block: all heads in one call, or after pruning the active
- * heads, group by group. A pruned head is not computed at all. */
+/* model/attention.c: attention of a block. All heads are computed in one call; after pruning,
+ * the active heads are computed group by group. Pruned heads are not computed. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct {
     mf_graph *g;
     const mf_head_plan *plan;
     int32_t layer;
-    int64_t tokens, hd; /* T; size of a head */
+    int64_t tokens, hd; /* T; elements of one head */
     bool causal;
     double scale;
     mf_tensor *in;      /* [T,d] input of the projection */
@@ -33,16 +33,16 @@ static mf_tensor *use(const attend *x, const char *what)
     return p ? mf_graph_param(x->g, p) : NULL;
 }
 
-/* ---- parts of parameters ---- */
+/* ---- slices of parameters ---- */
 
 static mf_tensor *indices(const attend *x, int64_t n, const int32_t *index)
 {
     return mf_graph_const(x->g, MF_I32, mf_shape1(n), index);
 }
 
-/* Rows index[0 .. n) of a parameter seen as [rows, count / rows]; NULL if there is no such
- * parameter. In graphs without training they are copied once, while the graph is built: a gemm
- * with one token costs as much as reading its weights. */
+/* Rows index[0 .. n) of a parameter viewed as [rows, count / rows]; NULL if the parameter does
+ * not exist. Graphs for generation copy these rows once, while they are built: a gemm with one
+ * token costs as much as reading its weights. */
 static mf_tensor *pick(const attend *x, const char *what, int64_t rows, int64_t n,
                        const int32_t *index)
 {
@@ -53,12 +53,12 @@ static mf_tensor *pick(const attend *x, const char *what, int64_t rows, int64_t 
         return mf_gather_rows(x->g,
                               mf_reshape(x->g, mf_graph_param(x->g, p), mf_shape2(rows, width)),
                               indices(x, n, index));
-    const bool half = p->bf16 && p->shape.rank > 1 && mf_graph_is_bf16(x->g);
-    const mf_block block = half        ? MF_BLOCK_BF16
+    const bool bf16 = p->bf16 && p->shape.rank > 1 && mf_graph_is_bf16(x->g);
+    const mf_block block = bf16        ? MF_BLOCK_BF16
                            : p->buffer ? MF_BLOCK_BUFFERS
                                        : MF_BLOCK_VALUES;
-    const size_t bytes = (size_t)width * (half ? sizeof(uint16_t) : sizeof(float));
-    mf_tensor *t = mf_graph_const(x->g, half ? MF_BF16 : MF_F32, mf_shape2(n, width), NULL);
+    const size_t bytes = (size_t)width * (bf16 ? sizeof(uint16_t) : sizeof(float));
+    mf_tensor *t = mf_graph_const(x->g, bf16 ? MF_BF16 : MF_F32, mf_shape2(n, width), NULL);
     char *row = mf_alloc(bytes + 1, 1);
     int rc = row ? MF_OK : MF_ENOMEM;
     for (int64_t i = 0; t && rc == MF_OK && i < n; i++) {
@@ -71,8 +71,8 @@ static mf_tensor *pick(const attend *x, const char *what, int64_t rows, int64_t 
     return t;
 }
 
-/* Heads of the packed projection in the order of computation: for each group its queries, keys
- * and values. Returns their number; index: [active + 2 kv_active]. */
+/* Lists the heads of the packed projection in the order of computation: for each group its
+ * queries, keys and values. Returns how many; index has room for active + 2 kv_active. */
 static int64_t packed_order(const mf_head_plan *p, int32_t *index)
 {
     int64_t n = 0;
@@ -135,7 +135,7 @@ static mf_tensor *merge(const attend *x, mf_tensor *y)
 
 /* ---- one group ---- */
 
-/* Writes keys and values of this run into the cache; attention then reads the whole cache. */
+/* Writes keys and values of this run into the cache; *k and *v become the whole cache. */
 static void through_cache(const attend *x, int32_t group, int64_t k_at, int64_t width,
                           mf_tensor *qkv, mf_tensor **k, mf_tensor **v)
 {
@@ -153,9 +153,9 @@ static void through_cache(const attend *x, int32_t group, int64_t k_at, int64_t 
     }
 }
 
-/* Entropy of the weights p = softmax(s) of a query is ln sum e^s - sum p s, and, s being scale
- * q . k, sum p s = scale q . (sum p k): attention with the keys as values. The mean over
- * queries therefore needs no matrix of weights. These are metric nodes: they run only in steps
+/* The weights of a query are p = softmax(s) with s = scale q . k. Their entropy is ln sum e^s
+ * - sum p s, and sum p s = scale q . (sum p k) is attention with the keys as values. So the
+ * mean over queries needs no matrix of weights. These are metric nodes: they run only in steps
  * that write metrics. */
 static mf_tensor *entropy_of(const attend *x, mf_tensor *qkv, int32_t heads, int32_t kv)
 {
@@ -180,8 +180,8 @@ static mf_tensor *entropy_of(const attend *x, mf_tensor *qkv, int32_t heads, int
     return e;
 }
 
-/* What is added to the scores of n tokens of the first sequence before the softmax, to mask
- * them: [n,n] or [n]. */
+/* The mask of the first n tokens of the first sequence, which is added to scores before the
+ * softmax: [n,n] or [n], 0 or -1e30. NULL: nothing is masked. */
 static mf_tensor *hidden_places(const attend *x, int64_t n)
 {
     mf_graph *g = x->g;
@@ -203,8 +203,8 @@ static mf_tensor *hidden_places(const attend *x, int64_t n)
     return sum;
 }
 
-/* softmax(scale q k^T) of each head for the first tokens of the first sequence,
- * for pictures. */
+/* softmax(scale q k^T) of each head for the first n tokens of the first sequence, for
+ * pictures: [heads n, n]. */
 static mf_tensor *weights_of(const attend *x, mf_tensor *qkv, int32_t heads, int32_t kv)
 {
     mf_graph *g = x->g;
@@ -229,7 +229,7 @@ static mf_tensor *join(mf_graph *g, mf_tensor *a, mf_tensor *b, int axis)
     return a ? mf_concat(g, 2, both, axis) : b;
 }
 
-/* Sets what adapters receive about the heads in the tensors. */
+/* Sets the numbers of the heads that the next calls of adapters receive. */
 static void tell_heads(const attend *x, int32_t heads, int32_t n, const int32_t *active,
                        mf_tensor *mask)
 {
@@ -308,7 +308,8 @@ static mf_tensor *groups(attend *x, mf_tensor *qkv)
 
 /* ---- adapters ---- */
 
-/* [active,1]: 0 removes a head for a measurement; NULL unless the graph is built for that. */
+/* [active,1]: 0 removes a head for a measurement. NULL if the graph was built
+ * without head_mask. */
 static mf_tensor *head_mask(const attend *x)
 {
     const mf_head_plan *p = x->plan;
@@ -318,7 +319,7 @@ static mf_tensor *head_mask(const attend *x)
     return p->whole ? mask : mf_gather_rows(x->g, mask, indices(x, p->active, p->q));
 }
 
-/* y [T, active hd] -> the same, after the adapters of heads. */
+/* y [T, active hd] after the adapters of heads, in the same shape. */
 static mf_tensor *adapted(const attend *x, mf_tensor *y, mf_tensor *mask)
 {
     const int64_t n = x->plan->active;

@@ -41,7 +41,7 @@ int32_t mf_block_source(const mf_model *m, int32_t layer)
 
 typedef struct {
     mf_model *m;
-    int rc; /* code of the first failure */
+    int rc; /* result of the first declaration that failed */
 } declarer;
 
 static void declare(declarer *d, const char *name, mf_shape shape, mf_init init)
@@ -78,7 +78,7 @@ static void declare_attention(declarer *d, int32_t layer, double std, double out
 {
     const mf_model_config *c = &d->m->config->model;
     const int64_t hd = c->dim / c->heads, qkv = (c->heads + 2 * c->kv_heads) * hd;
-    /* biases are then 0, as usual with Xavier's initialisation */
+    /* Biases are then 0, as usual with this initialisation. */
     const bool xavier = c->init == MF_START_XAVIER;
     const mf_init zero = {MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0};
     if (mf_block_attention_source(d->m, layer) != layer) return;
@@ -121,7 +121,7 @@ static void declare_layer(declarer *d, int32_t layer, double std, double out_std
     if (d->m->moe_of_layer[layer] < 0) declare_dense(d, layer, std, out_std);
 }
 
-/* head.NAME.part, of task 0 head.part */
+/* The name head.NAME.part; for task 0 head.part. */
 static name_buf head_name(const mf_model *m, int task, const char *part)
 {
     name_buf n;
@@ -193,7 +193,7 @@ static mf_tensor *use_in(const mf_model *m, mf_graph *g, int32_t layer, const ch
 }
 
 mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_tensor *x,
-                         bool for_products)
+                         bool for_gemms)
 {
     const mf_model_config *c = &m->config->model;
     char full[NAME_MAX_LEN];
@@ -201,7 +201,7 @@ mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_te
     mf_tensor *w = use(m, g, full);
     const bool rms = c->norm == MF_NORM_RMS;
     const mf_attr attr = {.i = {rms && c->norm_eps_outside,
-                                MF_AS(for_products && mf_graph_is_bf16(g) ? MF_BF16 : MF_F32)},
+                                MF_AS(for_gemms && mf_graph_is_bf16(g) ? MF_BF16 : MF_F32)},
                           .f = {c->norm_eps}};
     if (rms) return mf_op2(g, "rmsnorm", x, w, &attr);
     snprintf(full, sizeof full, "%s.bias", name);
@@ -278,7 +278,7 @@ static mf_tensor *head_weight(const mf_model *m, mf_graph *g)
     return use(m, g, m->config->model.tie_embeddings ? "embed.weight" : "head.weight");
 }
 
-/* Input and bias of the head, scaled so that logits need no pass of their own. */
+/* Scales input and bias of the head, so that logits need no pass of their own. */
 static mf_tensor *for_logits(const mf_model *m, mf_graph *g, mf_tensor *x)
 {
     const double s = m->config->model.logit_scale;

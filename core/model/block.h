@@ -5,21 +5,22 @@
 
 #include "model/model.h"
 
-/* Declares the parameters of everything but plugins: embedding, positions, attention, norms,
- * dense feed-forward blocks, head; and adapters at their points. */
+/* Declares the parameters of everything except plugins: embedding, positions,
+ * attention, norms, dense feed-forward blocks, heads. Declares those of adapters at
+ * their places in this order. */
 int mf_blocks_declare(mf_model *m);
 
-/* The block whose attention weights this one uses: itself, or with share_layers the
- * first block. */
+/* The block whose attention weights this block uses: the block itself; with share_layers
+ * the first block. */
 int32_t mf_block_attention_source(const mf_model *m, int32_t layer);
-/* The block whose experts or feed-forward layer this one uses: itself, or with share_layers the
- * first block of its kind. */
+/* The block whose experts or feed-forward layer this block uses: the block itself; with
+ * share_layers the first block of the same kind. */
 int32_t mf_block_source(const mf_model *m, int32_t layer);
 
-/* The norm with this name: "layers.3.norm1", "norm". for_products: only gemms read the result,
- * so it is bf16 if they are. */
+/* The norm with this name: "layers.3.norm1", "norm". for_gemms: only gemms read the result, so
+ * it is bf16 if gemms read bf16. */
 mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_tensor *x,
-                         bool for_products);
+                         bool for_gemms);
 /* x [T,d] -> attention output [T,d], before the residual sum. If all heads of the layer are
  * pruned: the bias [d], or NULL without one. */
 mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t layer,

@@ -1,5 +1,5 @@
-/* model/build.c: from a model and a shape to a graph. Nodes are added in the order of the
- * model, so that equal models give equal graphs, whatever else was built before. */
+/* model/build.c: builds the graph of a model for one shape. The order of nodes depends only on
+ * the model and the shape, so equal models have equal graphs. */
 #include <stdio.h>
 #include "base/error.h"
 #include "base/mem.h"
@@ -37,8 +37,8 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
     const mf_model_config *c = &m->config->model;
     const double p = m->options.dropout;
     const bool post = c->norm_place == MF_NORM_POST;
-    /* The last block's values are read first in the backward pass: to recompute them would save
-     * nothing. */
+    /* The backward pass reads the last block's values first, so recomputing them
+     * would save no memory. */
     const bool recompute = layer + 1 < c->layers;
     mf_graph *g = mg->g;
     char norm1[64], norm2[64];
@@ -118,13 +118,13 @@ static void inputs(const mf_model *m, mf_model_graph *mg)
     }
 }
 
-/* total = task + sum of weight x regularizer + the routers' own losses */
+/* total = task + sum of weight x regularizer + losses that routers add */
 static void add_losses(mf_model *m, mf_model_graph *mg)
 {
     mf_graph *g = mg->g;
     const int n = m->config->n_regularizers;
     mf_tensor *total = mg->task_loss;
-    const bool narrow = mf_graph_set_bf16(g, false); /* losses are f32 all the way */
+    const bool was_bf16 = mf_graph_set_bf16(g, false); /* losses are f32 all the way */
     const mf_routing **records = mf_alloc((size_t)m->n_moe + 1, sizeof *records);
     if (!records) {
         mf_graph_fail(g, MF_ENOMEM, "no memory for %d routing records", (int)m->n_moe);
@@ -144,12 +144,13 @@ static void add_losses(mf_model *m, mf_model_graph *mg)
     for (int32_t i = 0; i < m->n_moe; i++)
         for (int32_t j = 0; j < records[i]->n_losses; j++)
             total = mf_add(g, total, records[i]->loss[j]);
-    mf_graph_set_bf16(g, narrow);
+    mf_graph_set_bf16(g, was_bf16);
     mf_free(records);
     mg->loss = total;
 }
 
-/* Then head and loss are two ops: the fused one has no logits that could be changed. */
+/* An output head with adapters needs logits, so head and loss are then two ops
+ * instead of one. */
 static bool head_is_adapted(const mf_model *m)
 {
     return m->adapters[m->config->model.layers].n > 0;
@@ -188,7 +189,7 @@ static void build(mf_model *m, mf_model_graph *mg)
     if (!s->want_logits) mg->logits = NULL;
 }
 
-/* Builds while adapters can see what has been built so far. */
+/* Builds the graph with an environment in which adapters see the values built so far. */
 static void build_adapted(mf_model *m, mf_model_graph *mg)
 {
     const size_t places = (size_t)m->config->model.layers * MF_AT_POINTS;

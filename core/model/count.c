@@ -1,12 +1,12 @@
-/* model/count.c: counts a model's parameters, all of them and those that one token uses. A
- * module is recognised by the names of its parameters. */
+/* model/count.c: counts a model's parameters: all, and those that one token uses. The name of a
+ * parameter tells its module. */
 #include <string.h>
 #include "base/error.h"
 #include "model/heads.h"
 #include "model/model.h"
 
-/* By the beginning of a parameter's name, "layers.N." taken off. What is left of a block are
- * adapters, which bear the names of their sections. */
+/* Beginnings of parameter names, without "layers.N.". All other parameters of a block belong to
+ * adapters, because their names contain the names of sections. */
 static const struct {
     const char *name, *begins[3];
 } modules[MF_MODEL_MODULES] = {

@@ -1,5 +1,5 @@
-/* model/heads.c: which heads are computed, their gates, measurements and learning rates. A head
- * that is not active is in no graph; its parameters keep their values. */
+/* model/heads.c: the heads that are computed, their gates, measurements and learning rates. No
+ * graph contains an inactive head; its parameters keep their values. */
 #include "model/heads.h"
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ mf_param *mf_head_weights(const mf_model *m, int32_t layer, const char *what)
     return mf_head_param(m, mf_block_attention_source(m, layer), what);
 }
 
-/* ---- the plan ---- */
+/* ---- plan ---- */
 
 static bool is_active(const mf_param *active, int32_t head)
 {
@@ -87,7 +87,7 @@ static bool read_somewhere(const mf_model *m, int32_t source, int32_t h, int32_t
     return false;
 }
 
-/* Elements of one head of queries, keys or values. */
+/* Elements of the query, key or value weights (and biases) of one head. */
 static int64_t part_size(const mf_model *m, int32_t layer)
 {
     const mf_model_config *c = &m->config->model;
@@ -95,7 +95,8 @@ static int64_t part_size(const mf_model *m, int32_t layer)
     return hd * c->dim + (mf_head_param(m, layer, "qkv.bias") ? hd : 0);
 }
 
-/* The layer of a parameter whose dimension 0 is the head, -1 for other parameters. */
+/* The layer of a parameter whose dimension 0 is the number of heads; -1 for
+ * other parameters. */
 static int32_t by_head(const mf_param *p)
 {
     int layer;
@@ -142,7 +143,7 @@ double mf_gate_number(const mf_model *m, double gate, double most)
     return logit < -most ? -most : logit > most ? most : logit;
 }
 
-/* ---- declaring ---- */
+/* ---- declarations ---- */
 
 /* Divides a parameter by heads; the parameter may be missing. */
 static int divide(mf_model *m, int32_t layer, const char *what, int64_t parts, int64_t size)
@@ -343,8 +344,8 @@ void mf_head_record_fill(mf_head_record *r, const mf_model *m, const mf_head_tal
 
 /* ---- learning rates ---- */
 
-/* Writes the factor of one head's part into a list of [outer][parts]; true if it
- * has changed. */
+/* Sets the learning-rate factor of one part of a parameter (mf_param.part). Returns
+ * whether it changed. */
 static bool set_factor(mf_param *p, int64_t part, float factor)
 {
     if (!p || !p->part || p->part[part] == factor) return false;

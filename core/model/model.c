@@ -44,8 +44,8 @@ static int load(const mf_plugin_section *s, mf_kind kind, const mf_loaded **ret)
     return mf_plugin_load(kind, s->plugin, s->file, s->line, ret);
 }
 
-/* Selects the blocks with experts: every moe_every-th, counted so that the last of each group
- * has them. */
+/* Selects the blocks with experts: every moe_every-th block, beginning with number
+ * moe_every - 1. */
 static int place_moe_layers(mf_model *m)
 {
     const mf_model_config *c = &m->config->model;
@@ -63,7 +63,7 @@ static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *router,
     const mf_model_settings *c = m->config;
     mf_moe_layer *ml = &m->moe[m->moe_of_layer[layer]];
     mf_dims dims = mf_model_dims_of(m, layer);
-    /* parameters have the name of the block that owns them */
+    /* parameters are named after the block that owns them */
     const int from = (int)mf_block_source(m, layer);
     char path[64];
     ml->layer = layer;
@@ -83,7 +83,7 @@ static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *router,
     ml->adapters = &m->adapters[layer];
     if (rc == MF_OK) rc = mf_adapters_make(m, layer, MF_ADAPT_EXPERTS);
     if (rc == MF_OK && select_bias) {
-        /* Loads belong to a layer, even if its weights are shared. */
+        /* The bias follows the load of its own layer, even if the weights are shared. */
         snprintf(path, sizeof path, "layers.%d.moe.select_bias", (int)layer);
         rc = mf_store_declare(m->store, path, mf_shape1(c->moe.experts), (mf_init){0}, true,
                               &ml->select_bias);

@@ -23,27 +23,26 @@
 #include "model/moe.h"
 #include "plugin/instance.h"
 
-/* What the data decide. */
+/* Values that the data decide. */
 typedef struct mf_model_dims {
     int32_t vocab;   /* token ids 0 .. vocab-1 */
-    int32_t labels;  /* label values of tokens, 0: none */
-    int32_t classes; /* of task = classify */
-    double mean;     /* of task = regress: the training data's; answers begin there */
-    int32_t more_classes[MF_TASKS_MAX]; /* the same of [task.NAME] */
+    int32_t labels;  /* labels of tokens are 0 .. labels-1; 0: no labels */
+    int32_t classes; /* number of classes, with task = classify */
+    double mean;     /* task = regress: mean of the training data, initial bias of the head */
+    int32_t more_classes[MF_TASKS_MAX]; /* the same for [task.NAME] */
     double more_mean[MF_TASKS_MAX];
-    int64_t train_steps; /* planned */
-    bool bare;           /* sizes only: parameters have no values (param.h), graphs cannot
-                            run */
+    int64_t train_steps; /* planned number of optimizer steps */
+    bool bare; /* parameters have no values (param.h), only sizes; graphs cannot run */
 } mf_model_dims;
 
-/* What training decides: the model itself reads no key of [train]. */
+/* Values that training decides. The model itself reads no key of [train]. */
 typedef struct mf_model_options {
-    bool training;            /* gradients and moments */
-    uint64_t seed;            /* of start values */
-    double dropout;           /* share of activations set to 0 in training graphs */
-    bool dropout_embedding;   /* on embeddings, too */
-    bool bf16;                /* gemms take bf16 */
-    mf_recompute recompute;   /* what the backward pass computes again */
+    bool training;            /* allocate gradients and moments */
+    uint64_t seed;            /* of initial values */
+    double dropout;           /* share of activations that training graphs set to 0 */
+    bool dropout_embedding;   /* dropout also on embeddings */
+    bool bf16;                /* gemms read bf16 */
+    mf_recompute recompute;   /* which values the backward pass recomputes */
     struct mf_device *device; /* where parameters live and graphs run; NULL: the host */
 } mf_model_options;
 
@@ -63,54 +62,56 @@ typedef struct mf_model {
     mf_ctx **controllers;                  /* [config->n_controllers] */
     double capacity_factor;                /* live as moe.capacity_factor */
     double adaptive_capacity;              /* live as moe.adaptive_capacity */
-    /* adapters: [layers + 1], the last those of the output head */
+    /* [layers + 1] adapters of each block, then those of the output head */
     mf_adapters *adapters;
     const mf_loaded **adapter_plugins; /* [config->n_adapters] */
-    mf_adapter_at *adapter_at;         /* the same */
-    const char *linear_names;          /* of a block, for messages; may be NULL */
-    bool sees_sequences;               /* an adapter looks at other tokens of the batch */
-    bool head_switches;                /* heads can be switched off, and are measured */
-    mf_param **gates;                  /* [layers] of its heads; NULL: none */
+    mf_adapter_at *adapter_at;         /* [config->n_adapters] */
+    const char *linear_names; /* names of a block's linear layers, for messages; may be NULL */
+    bool sees_sequences;      /* an adapter reads other tokens of the batch */
+    bool head_switches;       /* heads can be switched off, and are measured */
+    mf_param **gates;         /* [layers] gates of the layer's heads; NULL: none */
     mf_gate_form gate_form;
-    mf_adapt_env *env; /* of the graph that is being built; NULL between */
+    mf_adapt_env *env; /* environment of the graph that is being built; else NULL */
     struct mf_arena *arena;
 } mf_model;
 
-/* What an instance in a block is told of the model; layer -1: of the whole model. */
+/* The dimensions that plugin instances receive. layer -1: instances that belong to no block. */
 mf_dims mf_model_dims_of(const mf_model *m, int32_t layer);
-/* Loads the plugins, declares everything, draws start values. The configuration must outlive
- * the model; dims and options are copied. */
+/* Loads the plugins, declares all parameters and draws their initial values. The configuration
+ * must outlive the model; dims and options are copied. Errors: MF_ECONFIG, MF_ENOMEM, and those
+ * of plugins. The caller frees the model with mf_model_free. */
 int mf_model_new(const mf_model_settings *settings, const mf_model_dims *dims,
                  const mf_model_options *options, mf_model **ret);
-/* Parameters that match one of the patterns (separated by commas; of full names, or of names
- * without "layers.N.") do not learn; those of adapters are not meant. Before graphs are built.
- * MF_ECONFIG: a pattern matches none. */
+/* Freezes the parameters that match one of the patterns. Patterns are separated by commas, and
+ * match full names or names without "layers.N."; they never match parameters of adapters. To be
+ * called before graphs are built. MF_ECONFIG if a pattern matches nothing. */
 int mf_model_freeze(mf_model *m, const char *patterns);
 void mf_model_free(mf_model *m);
-/* Tasks of examples: 0 unless model.task is one; kinds and names as in mf_model_task. */
+/* Number of tasks with one prediction per example: 0 unless model.task is such a task. Kind,
+ * name and head of task i; task 0 is model.task. */
 int mf_model_tasks(const mf_model *m);
 mf_task mf_model_task_kind(const mf_model *m, int i);
 const char *mf_model_task_name(const mf_model *m, int i); /* "main", then NAME of [task.NAME] */
-/* Elements of the head of a task. */
+/* Elements of the head of task i. */
 int64_t mf_model_task_params(const mf_model *m, int i);
-/* Elements of parameters: all, and those that one token uses (k of E experts, heads not
- * pruned). */
+/* Elements of parameters: all, and those that one token uses (k of E experts, active heads). */
 void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active);
-/* The same by module; those that have any, in the order of the model. Returns how many. */
+/* The same for each module that has parameters, in the order of mf_module. Returns how many. */
 typedef struct mf_model_module {
     const char *name;
     int64_t params, active;
 } mf_model_module;
 int mf_model_modules(const mf_model *m, mf_model_module out[MF_MODEL_MODULES]);
 
-/* Does regularizer i add its term? Those that read routing have none without MoE layers. */
+/* Whether regularizer i adds a term. Regularizers that read routing add none
+ * without MoE layers. */
 bool mf_model_has_regularizer(const mf_model *m, int i);
-/* Has it experts or adapters that look at other tokens of the batch? Then there is no decoding
- * with a cache. */
+/* Whether experts or adapters read other tokens of the batch. Such models decode
+ * without a cache. */
 bool mf_model_sees_sequences(const mf_model *m);
 
-/* Keys and values of past tokens, for decoding: rows of max_seq tokens a sequence. It fits the
- * heads that were there when it was made. */
+/* Keys and values of past tokens, for decoding: max_seq rows per sequence. It fits only graphs
+ * with the same active heads as when it was made. */
 typedef struct mf_cache {
     mf_store *store;
     int32_t batch, max_seq;
@@ -118,8 +119,8 @@ typedef struct mf_cache {
 int mf_cache_new(const mf_model *m, int batch, int max_seq, mf_cache **ret);
 void mf_cache_free(mf_cache *c);
 #define MF_CACHE_NAME 64
-/* Of the keys (part 0) or values (1) of a group of heads: its name in the store. Returns
- * out. */
+/* Writes the name that keys (part 0) or values (part 1) of a group of heads have in the
+ * store. Returns out. */
 const char *mf_cache_name(char out[MF_CACHE_NAME], int32_t layer, int32_t group, int part);
 
 typedef enum mf_mode { MF_MODE_TRAIN, MF_MODE_EVAL, MF_MODE_GENERATE } mf_mode;
@@ -127,57 +128,60 @@ typedef enum mf_mode { MF_MODE_TRAIN, MF_MODE_EVAL, MF_MODE_GENERATE } mf_mode;
 typedef struct mf_model_shape {
     mf_mode mode;
     int32_t batch, seq;
-    bool masked;            /* some tokens are padding: read the mask input */
-    bool accumulate;        /* gradients are added to what is there */
-    bool want_logits;       /* keep logits [T,V] (always in MF_MODE_GENERATE) */
-    bool want_prob;         /* keep each MoE layer's prob, chosen and gate */
-    int32_t want_attention; /* > 0: keep the attention weights of so many tokens (at most seq)
-                               of the * first sequence, for pictures */
-    bool want_trace;        /* keep all that train/trace.h records */
-    bool try_heads;         /* read the head_mask input: heads are left out for a try */
-    const mf_moe_forced *forced; /* [n_moe] choices come from outside; NULL: from the routers */
+    bool masked;      /* some tokens are padding: adds the mask input */
+    bool accumulate;  /* gradients are added to those already there */
+    bool want_logits; /* keep logits [T,V] (always in MF_MODE_GENERATE) */
+    bool want_prob;   /* keep each MoE layer's prob, chosen and gate */
+    /* > 0: keep the attention weights of the first want_attention tokens (at most seq) of the
+     * first sequence, for pictures */
+    int32_t want_attention;
+    bool want_trace; /* keep everything that train/trace.h records */
+    bool try_heads;  /* adds the head_mask input, which can remove heads in one run */
+    const mf_moe_forced *forced; /* [n_moe] routing given by the caller; NULL: by routers */
     bool no_reuse;
-    const mf_graph *arena_of; /* of memory between its runs (graph.h), or NULL */
-    const mf_cache *cache;    /* MF_MODE_GENERATE: appended to and attended to; NULL: none */
-    mf_graph_passengers passengers; /* of the caller's, to the device and back */
+    const mf_graph *arena_of; /* graph whose arena is reused (graph.h), or NULL */
+    /* MF_MODE_GENERATE: the cache that is extended and read; NULL: none */
+    const mf_cache *cache;
+    mf_graph_passengers
+        passengers; /* bytes of the caller that travel with each run (graph.h) */
 } mf_model_shape;
 
-/* What a graph computes of a layer's heads. */
+/* Values of a layer's heads in one graph. */
 typedef struct mf_model_heads {
     struct mf_head_plan *plan;
-    mf_tensor *entropy; /* [active] mean over tokens, kept, metric nodes; NULL: not gated */
-    mf_tensor *weights; /* [active n, n] n = want_attention, kept, heads as in plan->q; or
-                           NULL */
+    mf_tensor *entropy; /* [active] mean over tokens; kept metric node; NULL: not measured */
+    /* [active n, n], n = want_attention, heads in the order of plan->q; kept, or NULL */
+    mf_tensor *weights;
 } mf_model_heads;
 
-/* One task of examples in a graph: tasks[0] is model.task, the rest are [task.NAME] in
- * order. */
+/* One task of examples in a graph: tasks[0] is model.task, the others are the [task.NAME]
+ * sections in their order. */
 typedef struct mf_model_task {
     mf_task kind;       /* MF_TASK_CLASSIFY or MF_TASK_REGRESS */
-    mf_tensor *targets; /* classify: [B] i32 input, -1: none */
+    mf_tensor *targets; /* classify: [B] i32 input; -1: no class */
     mf_tensor *values;  /* regress: [B] f32 input */
-    mf_tensor *counted; /* regress: [B] f32 input, 1 where there is a number, else 0 */
+    mf_tensor *counted; /* regress: [B] f32 input; 1: the example has a number, else 0 */
     mf_tensor *out;     /* [B,classes] logits, or [B,1] numbers; NULL unless kept */
-    mf_tensor *loss;    /* scalar, before its weight; kept where there are several */
+    mf_tensor *loss;    /* scalar, before its weight; kept if there are several tasks */
 } mf_model_task;
 
-/* A graph and its handles. Inputs are filled through mf_tensor_data before each run. */
+/* A graph and its inputs and outputs. Inputs are filled through mf_tensor_data
+ * before each run. */
 typedef struct mf_model_graph {
     mf_graph *g;
     mf_model_shape shape;
     mf_tensor *tokens, *positions, *sequence_ids; /* [T] i32 */
     mf_tensor *mask;                              /* [T] f32, NULL unless masked */
-    mf_tensor *targets; /* [T] i32 ([B] classify), -1: does not count; NULL when
-                                generating, and * with numbers */
-    bool by_row;        /* what is learned is one a sequence: see tasks */
-    int n_tasks;        /* 0 unless by_row */
+    /* [T] i32 ([B] classify); -1: not counted; NULL in MF_MODE_GENERATE and in regress */
+    mf_tensor *targets;
+    bool by_row; /* one prediction per sequence: see tasks */
+    int n_tasks; /* 0 unless by_row */
     mf_model_task tasks[1 + MF_TASKS_MAX];
     mf_tensor *labels;    /* [T] i32, NULL without labels */
     mf_tensor *cache_pos; /* [B] i32: tokens already in the cache; NULL without cache */
-    mf_tensor *kv_len;    /* [B] i32: those plus the ones of this run */
-    mf_tensor *head_mask; /* [layers heads, 1] f32: 0 leaves a head out; NULL unless asked
-                                for */
-    mf_tensor *last;      /* [B] i32: row whose logits are wanted, when generating */
+    mf_tensor *kv_len;    /* [B] i32: those, and the tokens of this run */
+    mf_tensor *head_mask; /* [layers heads, 1] f32: 0 removes a head; NULL unless try_heads */
+    mf_tensor *last; /* [B] i32: row of the token whose logits are computed; MF_MODE_GENERATE */
     mf_tensor *loss, *task_loss; /* scalars */
     mf_tensor *logits;        /* [T,V]; [B,V] when generating; tasks[0].out; NULL unless kept */
     mf_tensor **regularizers; /* [n] unweighted scalars */

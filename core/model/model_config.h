@@ -1,4 +1,4 @@
-/* model/model_config.h: the sections of the INI that say what a model is: [model], [task.NAME],
+/* model/model_config.h: the sections of the INI that describe a model: [model], [task.NAME],
  * [moe], and those of its plugins. */
 #ifndef MF_MODEL_MODEL_CONFIG_H
 #define MF_MODEL_MODEL_CONFIG_H
@@ -33,7 +33,7 @@ typedef struct mf_model_config {
     int64_t vocab;                        /* 0: auto, from the tokenizer */
     int64_t norm, norm_place, position;
     double norm_eps;          /* 1e-5 */
-    int64_t norm_eps_outside; /* rmsnorm: eps outside the root */
+    int64_t norm_eps_outside; /* rmsnorm: eps is added outside the root */
     double rope_theta;        /* 10000 */
     int64_t rope_half;        /* rotate halves instead of interleaved pairs */
     int64_t attention_bias;   /* biases on q, k, v */
@@ -92,8 +92,8 @@ typedef enum mf_further_task {
     MF_FURTHER_NONE
 } mf_further_task;
 
-/* All that a model is made from. Pointers belong to the configuration that it was
- * taken from. */
+/* Everything from which a model is made. Pointers point into the configuration and live as
+ * long as it does. */
 typedef struct mf_model_settings {
     mf_model_config model;
     mf_moe_config moe;
@@ -108,9 +108,10 @@ typedef struct mf_model_settings {
 extern const mf_section mf_model_section, mf_task_sections, mf_moe_section, mf_router_section,
     mf_expert_section, mf_adapter_sections, mf_regularizer_sections, mf_controller_sections;
 
-/* Values that stand for others: auto for kv_heads and ffn_hidden. After loading. */
+/* Replaces auto of kv_heads and ffn_hidden by numbers. To be called after loading. */
 void mf_model_config_settle(mf_model_config *m);
-/* Rules between the keys of these sections (heads divides dim, top_k <= experts, ...). */
+/* Checks the rules between keys of these sections (heads divides dim, top_k <=
+ * experts, ...). */
 void mf_model_config_judge(mf_config_faults *j, const mf_model_settings *s);
 
 #endif

@@ -1,11 +1,10 @@
-/* model/moe.c: one MoE layer as graph nodes: router, capacity, experts, sum, and what is
- * measured of them. Shapes never depend on the data: assignments are T k, and who is dropped
- * has index -1. */
+/* model/moe.c: one MoE layer as graph nodes: router, capacity, experts, sum and metrics. Shapes
+ * never depend on the data: there are T k assignments, and a dropped one has index -1. */
 #include "model/moe.h"
 #include "plugin/load/open.h"
 #include "ops/moe/grouped_attention.h"
 
-/* Scores for selection: the router's, plus the bias that a controller keeps. */
+/* Scores for selection: those of the router, plus the bias that a controller updates. */
 static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const mf_routing *r)
 {
     mf_tensor *score = mf_stop_gradient(g, r->score ? r->score : r->prob);
@@ -13,8 +12,9 @@ static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const 
     return mf_add(g, score, mf_graph_param(g, layer->select_bias));
 }
 
-/* One number a row: the router's own priority, the gate, the length of the token's vector, a
- * random number, or how early it stands. */
+/* The priority of each assignment, [R]: the router's own priority, the gate, the norm of the
+ * token's vector, a random number, or its position in the sequence (earlier first). NULL: in
+ * the order of assignments. */
 static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in *in,
                                const mf_routing *r, mf_tensor *gate)
 {
@@ -27,7 +27,7 @@ static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in
         return mf_stop_gradient(g, gate);
     } else if (priority == MF_PRIORITY_DRAWN) {
         return mf_uniform(g, mf_shape1(r->rows));
-    } else if (priority == MF_PRIORITY_TIME) { /* as tokens laid out [seq, batch] would come */
+    } else if (priority == MF_PRIORITY_TIME) { /* the order of a layout [seq, batch] */
         mf_tensor *early = mf_affine(g, mf_cast(g, in->positions, MF_F32), -1, 0);
         of_token = mf_reshape(g, early, mf_shape2(r->tokens, 1));
     } else {
@@ -40,7 +40,7 @@ static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in
     return mf_reshape(g, of_token, mf_shape1(r->rows));
 }
 
-/* Fills prob, chosen, rows; returns the gates. */
+/* Sets prob, chosen and rows of the record; returns the gates. */
 static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                          const mf_router_in *in, mf_moe_out *out)
 {
@@ -72,8 +72,8 @@ static mf_tensor *reals(mf_graph *g, const mf_routing *r)
     return mf_clamp(g, mf_sum(g, r->mask, MF_ALL, false), 1, 1e30);
 }
 
-/* Rows that each expert takes, [E]:  C_i = C0 + min(k max(0, n_i - even share), limit C0),
- * n_i rows that chose i (adaptive capacity of the Switch extension). */
+/* Assignments that each expert admits, [E]: C_i = C0 + min(k max(0, n_i - even share), limit
+ * C0) with n_i assignments that chose i (adaptive capacity of the Switch extension). */
 static mf_tensor *capacity(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                            const mf_routing *r, int k)
 {
@@ -92,7 +92,8 @@ static mf_tensor *capacity(const mf_moe_settings *s, mf_graph *g, const mf_route
     return mf_add(g, cap, mf_minimum(g, more, mf_scale(g, cap, c->adaptive_limit)));
 }
 
-/* Capacity: who is admitted, and where the overflow goes. May change the gates. */
+/* Applies capacity: sets r->admitted, and reassigns what is over capacity if so configured.
+ * Returns the gates, which may be new. */
 static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                         mf_tensor *gate, mf_moe_out *out)
 {
@@ -116,15 +117,15 @@ static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_i
                           r->gate_scale * c->gate_scale);
 }
 
-/* unit_gates: 1 in value, with the gradient of ln gate (p / detach(p)). */
+/* unit_gates: p / detach(p), whose value is 1 and whose gradient is that of ln p. */
 static mf_tensor *final_gate(const mf_moe_settings *s, mf_graph *g, mf_tensor *gate)
 {
     if (!s->config->unit_gates || !gate) return gate;
     return mf_div(g, gate, mf_affine(g, mf_stop_gradient(g, gate), 1, 1e-12));
 }
 
-/* What dropped rows add to the layer's output: its input, or the input times their gates. With
- * several rows a token each stands for its share of the input. */
+/* What dropped assignments add to the layer's output: the layer's input, or the input times
+ * their gates. With k assignments per token each adds 1/k of the input. */
 static mf_tensor *passed_on(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                             const mf_moe_out *out)
 {
@@ -148,8 +149,8 @@ static mf_tensor *per_token(mf_graph *g, mf_tensor *index, const mf_routing *r)
     return r->mask ? mf_div(g, count, reals(g, r)) : mf_scale(g, count, 1.0 / r->tokens);
 }
 
-/* Every token through every shared expert, summed: rows e T .. e T + T - 1 belong to expert
- * e. */
+/* The sum of all shared experts for every token. Assignments e T .. e T + T - 1
+ * belong to expert e. */
 static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_settings *s,
                                  mf_graph *g, const mf_router_in *in, int32_t tokens)
 {
@@ -178,7 +179,7 @@ static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_setting
     return mf_combine_rows(g, y, ones, &groups, NULL, tokens, n);
 }
 
-/* What adapters make of the assignments on their way into the experts, or out of them. */
+/* Calls the adapters of expert inputs or outputs. */
 static mf_tensor *adapt(const mf_moe_settings *s, mf_point point, const mf_expert_in *ein,
                         mf_tensor *x, mf_tensor *y)
 {
@@ -187,7 +188,7 @@ static mf_tensor *adapt(const mf_moe_settings *s, mf_point point, const mf_exper
     return s->env ? mf_adapt(s->env, point, y, &more) : y;
 }
 
-/* Sum over real tokens of -sum g ln g, g the token's gates over their sum. */
+/* Sum over real tokens of -sum g ln g, where g are the token's gates divided by their sum. */
 static mf_tensor *gate_entropy(mf_graph *g, const mf_moe_out *out)
 {
     const mf_routing *r = &out->routing;
@@ -199,7 +200,7 @@ static mf_tensor *gate_entropy(mf_graph *g, const mf_moe_out *out)
     return mf_scale(g, mf_sum(g, h, MF_ALL, false), -1);
 }
 
-/* Sums over real tokens of prob, by expert, and of each token's largest. */
+/* Sums over real tokens: of prob for each expert, and of each token's largest prob. */
 static void prob_sums(mf_graph *g, mf_moe_out *out)
 {
     const mf_routing *r = &out->routing;
@@ -236,7 +237,7 @@ static void add_metrics(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     mf_graph_metrics(g, false);
 }
 
-/* [R,1], as the rows of experts stand. */
+/* The gates in the order of dispatched assignments, [R,1]. */
 static mf_tensor *grouped_gates(mf_graph *g, mf_tensor *gate, const mf_row_groups *groups)
 {
     const mf_row_groups rows = {.token = groups->order, .place = groups->place};
@@ -244,7 +245,7 @@ static mf_tensor *grouped_gates(mf_graph *g, mf_tensor *gate, const mf_row_group
     return mf_dispatch_rows(g, gate, &rows, NULL, 1);
 }
 
-/* The router's part, and the selection that it leaves to core. */
+/* Calls the router, and does the selection that it leaves to core. */
 static int route(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                  const mf_router_in *in, mf_moe_out *out)
 {
@@ -262,18 +263,18 @@ static int route(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
                       .tokens = in->batch * in->seq,
                       .batch = in->batch,
                       .seq = in->seq};
-    /* Routers see and compute f32: a choice hangs on small differences (Fedus et al. 2021,
-     * 2.4). */
-    const bool narrow = mf_graph_set_bf16(g, false);
-    mf_router_in wide = *in;
-    wide.x = mf_graph_to_f32(g, in->x);
-    int rc = mf_instance_route(layer->router, g, &wide, r);
+    /* Routers read and compute f32, because small differences decide their choice (Fedus et al.
+     * 2021, section 2.4). */
+    const bool was_bf16 = mf_graph_set_bf16(g, false);
+    mf_router_in in_f32 = *in;
+    in_f32.x = mf_graph_to_f32(g, in->x);
+    int rc = mf_instance_route(layer->router, g, &in_f32, r);
     if (rc == MF_OK) {
         out->gate = choose(layer, s, g, in, out);
         out->own = (mf_moe_choice){r->rows, r->chosen, NULL, out->gate, r->token};
         rc = mf_graph_status(g);
     }
-    mf_graph_set_bf16(g, narrow);
+    mf_graph_set_bf16(g, was_bf16);
     return rc;
 }
 
@@ -298,7 +299,7 @@ static void keep_choice(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     mf_graph_keep(out->own.token);
 }
 
-/* Experts come from plugins: whether they attend shows in the nodes that they add. */
+/* Experts are plugins, so the nodes that they add tell whether they use attention. */
 static void keep_attention(mf_graph *g, int before, mf_moe_out *out)
 {
     out->attention = mf_graph_node_of(g, MF_ROLE_GROUPED_ATTENTION, before);
@@ -324,7 +325,7 @@ bool mf_moe_attention_of(const mf_moe_out *out, mf_moe_attention *ret)
     return ret->q && ret->kv && ret->offset && ret->at;
 }
 
-/* The choice from outside takes the place of the router's. */
+/* Replaces the router's choice by the inputs of forced routing. */
 static void force(const mf_moe_forced *f, mf_graph *g, mf_moe_out *out)
 {
     mf_routing *r = &out->routing;

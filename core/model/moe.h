@@ -25,15 +25,16 @@ typedef struct mf_moe_layer {
 typedef struct mf_moe_settings {
     const mf_moe_config *config;
     const double *capacity_factor; /* live; NULL or configured 0: no capacity */
-    /* live; NULL or configured 0: the same capacity for all experts */
+    /* live; NULL or configured 0: all experts have the same capacity */
     const double *adaptive_capacity;
     int32_t labels;    /* number of distinct labels, 0: none */
     mf_adapt_env *env; /* environment of the graph; NULL without adapters */
     bool keep;         /* make prob, chosen and gate readable after the run */
     bool attention;    /* keep the inputs of experts that use attention */
-    /* keep also x, logits, score and the router's own choice */
+    /* also keep x, logits, score and the router's own choice */
     bool trace;
-    const struct mf_moe_forced *forced; /* given routing of this layer; NULL: the router's */
+    /* routing given for this layer; NULL: the router decides */
+    const struct mf_moe_forced *forced;
 } mf_moe_settings;
 
 /* Routing given by the caller, who fills mf_moe_out.forced before each run. The router still
@@ -79,29 +80,29 @@ typedef struct mf_moe_out {
 int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *settings, mf_graph *g,
                  const mf_router_in *in, mf_moe_out *out);
 
-/* Adds the choice alone, without experts: the record up to `chosen`, and the gates. */
+/* Adds only the router and its choice, without capacity and experts. */
 int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *settings, mf_graph *g,
                   const mf_router_in *in, mf_moe_out *out);
 
-/* Effect of capacity in the last run: assignments dropped and reassigned; 0 without a capacity.
- * Needs no metric nodes, so every step can be counted. */
+/* Assignments dropped and reassigned in the last run; both 0 without a capacity. Needs no
+ * metric nodes, so it works after every step. */
 void mf_moe_overflow(const mf_moe_out *out, double *ret_dropped, double *ret_moved);
 
 /* Inputs of the attention of experts in the last run (ops/moe/grouped_attention.c). */
 typedef struct mf_moe_attention {
     int64_t experts, heads, width; /* width: sum over all heads */
     bool causal, masked;
-    /* assignments of an expert attend to one another, not to the tokens of their sequence */
+    /* assignments attend to those of the same expert, not to the tokens of their sequence */
     bool own;
     double scale;
     const float *q, *kv;   /* [R, width]; [T, experts 2 width], or own: [R, 2 width] */
     const int32_t *offset; /* [experts + 1] offsets of each expert's assignments */
     const int32_t *at;     /* [R] token of each assignment */
 } mf_moe_attention;
-/* False if the graph does not keep it, or the experts do not use attention. */
+/* False if the graph does not keep these inputs, or if the experts do not use attention. */
 bool mf_moe_attention_of(const mf_moe_out *out, mf_moe_attention *ret);
 
-/* Sums of one layer over one or more runs, from the kept values. */
+/* Sums over one or more runs of one layer, from its kept values. */
 typedef struct mf_moe_tally {
     int32_t experts, top_k, labels, layer;
     double *chosen, *admitted, *importance, *prob_sum; /* [E] */
@@ -114,10 +115,10 @@ int mf_moe_tally_new(int32_t layer, int32_t experts, int32_t top_k, int32_t labe
                      mf_moe_tally **ret);
 void mf_moe_tally_free(mf_moe_tally *t);
 void mf_moe_tally_reset(mf_moe_tally *t);
-/* call it after a run with metrics */
+/* To be called after a run with metrics. */
 void mf_moe_tally_add(mf_moe_tally *t, const mf_moe_out *out);
-/* shares: [MF_MOE_SHARES, E] floats to which the stats will point; the tally holds
- * their counts. */
+/* Computes the statistics. shares: [MF_MOE_SHARES, E] floats, owned by the caller, to which
+ * *ret points; *ret also points into the tally. */
 #define MF_MOE_SHARES 4
 void mf_moe_tally_stats(const mf_moe_tally *t, float *shares, mf_layer_stats *ret);
 

@@ -1,5 +1,5 @@
 /* model/tally.c: sums measurements of one MoE layer over runs, and computes the reported values
- * from them. Padding never counts. */
+ * from them. Padding is not counted. */
 #include <math.h>
 #include <string.h>
 #include "base/mem.h"

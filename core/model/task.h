@@ -1,4 +1,4 @@
-/* model/task.h: what is learned: of each token, or of each example. */
+/* model/task.h: the kinds of tasks, with one prediction per token or per example. */
 #ifndef MF_MODEL_TASK_H
 #define MF_MODEL_TASK_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 typedef enum mf_task { MF_TASK_LM, MF_TASK_CLASSIFY, MF_TASK_MLM, MF_TASK_REGRESS } mf_task;
-#define MF_TASKS_MAX 8 /* further ones, beside the first: sections [task.NAME] */
+#define MF_TASKS_MAX 8 /* at most so many sections [task.NAME] beside model.task */
 
 /* Whether the task has one prediction per sequence (classify, regress), not one per token. */
 static inline bool mf_task_by_row(int64_t task)

@@ -67,12 +67,12 @@ void mf_tasks_inputs(const mf_model *m, mf_model_graph *mg)
 
 static mf_tensor *squared_error(mf_graph *g, const mf_model_task *t)
 {
-    const bool narrow = mf_graph_set_bf16(g, false); /* losses are computed in f32 */
+    const bool was_bf16 = mf_graph_set_bf16(g, false); /* losses are computed in f32 */
     mf_tensor *out = mf_reshape(g, t->out, t->values->shape);
     mf_tensor *off = mf_mul(g, mf_square(g, mf_sub(g, out, t->values)), t->counted);
     mf_tensor *n = mf_clamp(g, mf_sum(g, t->counted, MF_ALL, false), 1, 1e30);
     mf_tensor *mean = mf_div(g, mf_sum(g, off, MF_ALL, false), n);
-    mf_graph_set_bf16(g, narrow);
+    mf_graph_set_bf16(g, was_bf16);
     return mean;
 }
 
@@ -82,14 +82,14 @@ static mf_tensor *sum_of_losses(mf_model *m, mf_model_graph *mg)
     mf_graph *g = mg->g;
     mf_tensor *sum = mg->tasks[0].loss;
     if (mg->n_tasks == 1) return sum;
-    const bool narrow = mf_graph_set_bf16(g, false);
+    const bool was_bf16 = mf_graph_set_bf16(g, false);
     for (int i = 0; i < mg->n_tasks; i++) {
         mf_graph_keep(mg->tasks[i].loss);
         mf_tensor *weight = mf_graph_live(g, &m->task_weights[i], "weight");
         mf_tensor *part = mf_mul(g, mg->tasks[i].loss, weight);
         sum = i == 0 ? part : mf_add(g, sum, part);
     }
-    mf_graph_set_bf16(g, narrow);
+    mf_graph_set_bf16(g, was_bf16);
     return sum;
 }
 

@@ -1,9 +1,9 @@
 /* model/tasks.h: predictions for whole examples: a class or a number, by one head or by several
  * on the same encoder.
  *
- *     loss = the task's own, or with further tasks the sum of weight x loss over all of them
+ *     loss = the loss of model.task; with further tasks the sum of weight x loss over all tasks
  *     classify: mean cross entropy of the examples that have a class
- *     regress:  mean of (prediction - number)^2 over the examples that have a number, 0 without
+ *     regress:  mean of (prediction - number)^2 over the examples that have a number; else 0
  *
  * With one task the graph has one head and no weights (several tasks: Caruana 1997). */
 #ifndef MF_MODEL_TASKS_H
@@ -11,11 +11,11 @@
 
 #include "model/model.h"
 
-/* Makes the weights of tasks live options: model.task_weight, task.NAME.weight. */
+/* Registers the weights of tasks as live options: model.task_weight, task.NAME.weight. */
 int mf_tasks_register(mf_model *m);
-/* Adds inputs, and sets n_tasks and kinds. */
+/* Adds the inputs of all tasks, and sets n_tasks and kinds. */
 void mf_tasks_inputs(const mf_model *m, mf_model_graph *mg);
-/* x [B,d]: adds predictions and losses, and the graph's logits and task_loss. */
+/* x [B,d]: adds predictions and losses, and sets the graph's logits and task_loss. */
 void mf_tasks_build(mf_model *m, mf_model_graph *mg, mf_tensor *x);
 
 #endif
