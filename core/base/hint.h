@@ -8,7 +8,7 @@
 #define MF_BASE_HINT_H
 
 typedef enum mf_hint {
-    MF_HINT_RESUME, /* behind "expected an empty directory": how to go on with the run in it */
+    MF_HINT_RESUME, /* behind "expected an empty directory": how to continue the run in it */
     MF_HINT_DATA,   /* in front of what is wrong with a data file that the caller named */
     MF_HINT_OTHER_DATA, /* behind "data.path": how to name another file */
     MF_HINT_UNSAFE,     /* behind a refusal of a file that others can write */

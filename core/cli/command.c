@@ -56,7 +56,7 @@ static int close_stdout(int rc)
 }
 
 static const char *const hints[MF_HINTS] = {
-    [MF_HINT_RESUME] = ", or --resume to go on with the run in it",
+    [MF_HINT_RESUME] = ", or --resume to continue the run in it",
     [MF_HINT_DATA] = "--data",
     [MF_HINT_OTHER_DATA] = " (--data FILE names another)",
     [MF_HINT_UNSAFE] = ", or use --allow-unsafe-plugins"};

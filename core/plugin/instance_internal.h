@@ -1,7 +1,7 @@
 /* plugin/instance_internal.h: types of hosts and instances that the files of this
  * folder share. */
-#ifndef MF_PLUGIN_INSIDE_H
-#define MF_PLUGIN_INSIDE_H
+#ifndef MF_PLUGIN_INSTANCE_INTERNAL_H
+#define MF_PLUGIN_INSTANCE_INTERNAL_H
 
 #include "base/mem.h"
 #include "plugin/instance.h"

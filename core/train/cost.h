@@ -1,4 +1,4 @@
-/* train/cost.h: the memory of a run, computed from its plan before it starts. */
+/* train/cost.h: memory and parameters of a run, computed before it starts. */
 #ifndef MF_TRAIN_COST_H
 #define MF_TRAIN_COST_H
 
@@ -8,14 +8,14 @@ typedef struct mf_cost {
     int64_t params, params_active;
     mf_model_module module[MF_MODEL_MODULES]; /* parameters by module */
     int n_modules;
-    /* Resident bytes at the highest point of training, with program and data; 0: not known. */
+    /* Largest resident memory during training in bytes, with program and data; 0: unknown. */
     size_t memory;
 } mf_cost;
 
-/* The cost of a bare session (session.h). Without training data, memory is not known. */
+/* Computes the cost of a bare session (session.h). Without training data memory is unknown. */
 int mf_cost_of(mf_session *s, mf_cost *ret);
-/* Writes modules: [{module, loaded, inference, bytes_loaded, bytes_inference}] into the open
- * object. Bytes are those of f32 values, as in checkpoints. */
+/* Writes modules: [{module, loaded, inference, bytes_loaded, bytes_inference}] into the object
+ * that is open in w. Bytes are those of f32 values, as in checkpoints. */
 void mf_cost_put_modules(mf_jw *w, int n, const mf_model_module *module);
 
 #endif

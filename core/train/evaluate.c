@@ -14,17 +14,17 @@ struct mf_evaluator {
     mf_split split;
     mf_batcher *batcher;
     mf_length_buckets *buckets;
-    const mf_batch *batch; /* of the last run, with its graph; owned by the buckets */
+    const mf_batch *batch; /* batch of the last run; the buckets own it */
     mf_model_graph *graph;
-    const mf_graph *arena_of;     /* graph whose memory is reused; may be NULL */
+    const mf_graph *arena_of;     /* graph whose arena is reused; may be NULL */
     mf_moe_tally **tallies;       /* [n_moe] */
     mf_layer_stats *stats;        /* [n_moe] */
     float *shares;                /* [n_moe][MF_MOE_SHARES][E] */
     mf_named_value *regularizers; /* [n] */
-    mf_head_tally *head_tally;    /* this and the next: NULL unless heads are gated */
+    mf_head_tally *head_tally;    /* this and the next: NULL if heads cannot be switched off */
     mf_head_record *head_record;
-    mf_predictions *predictions; /* NULL unless the model predicts something for each example */
-    mf_trace_recorder *recorder; /* NULL: no trace */
+    mf_predictions *predictions; /* NULL for language models */
+    mf_trace_recorder *recorder; /* NULL: no trace is recorded */
     int64_t record_every;
 };
 
@@ -41,7 +41,7 @@ int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *arena_of)
                                   .want_trace = e->recorder != NULL};
     mf_length_buckets_free(e->buckets);
     e->buckets = NULL;
-    /* All batches of a trace have one shape. */
+    /* All batches of a trace must have the same shape. */
     int rc = mf_length_buckets_new(e->session, &shape, e->recorder != NULL, &e->buckets);
     if (rc != MF_OK) return rc;
     e->graph = mf_length_buckets_graph(e->buckets);

@@ -1,4 +1,4 @@
-/* train/evaluate.h: loss and routing over a split, in order, padding excluded. */
+/* train/evaluate.h: loss and routing over a split, in its order, without padding. */
 #ifndef MF_TRAIN_EVALUATE_H
 #define MF_TRAIN_EVALUATE_H
 
@@ -8,28 +8,29 @@
 
 typedef struct mf_evaluator mf_evaluator;
 
-/* The graph is built here, once. arena_of: the training graph, whose memory evaluation uses
- * between its runs (graph.h); NULL: memory of its own. */
+/* Builds the graph. arena_of: the training graph, whose arena the evaluation reuses; the two
+ * must never run at the same time (graph.h). NULL: an arena of its own. */
 int mf_evaluator_new(mf_session *s, mf_split split, const mf_graph *arena_of,
                      mf_evaluator **ret);
 void mf_evaluator_free(mf_evaluator *e);
-/* The structure changed: build the graph again. arena_of: the new training graph, or NULL. */
+/* Rebuilds the graph after the structure changed. arena_of: the new training graph, or NULL. */
 int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *arena_of);
-/* From now on every n-th batch of a run, the first one included, goes to the recorder as well;
- * NULL: no more. Rebuilds the graph. */
+/* Records the first batch of each later run, and every n-th batch after it, in the recorder.
+ * NULL ends this. Rebuilds the graph. */
 int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t every);
 
-/* Runs at most so many batches (0: the whole split) and fills the record (split, losses, ppl,
- * bits_per_byte, tokens, regularizers, layers); what it points to stays valid until the next
- * run. */
+/* Evaluates at most `batches` batches (0: the whole split) and fills the record: split,
+ * losses, ppl, bits_per_byte, tokens, regularizers, layers. Pointers in the record are valid
+ * until the next run. */
 int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_record *ret);
-/* Adds to the record of the last run what is measured of attention heads beside entropy:
- * gradient norms and importance, over at most so many batches (0: the split). MF_EUSAGE where
- * heads are not gated. The session: one with gradients. */
+/* Adds measurements of attention heads to the record of the last run: gradient norms and
+ * importance, over at most `batches` batches (0: the whole split). The session must have
+ * gradients. MF_EUSAGE if heads cannot be switched off. */
 int mf_evaluator_heads(mf_evaluator *e, int64_t step, int64_t batches);
-/* Counts of expert by label of a layer over the last run, [experts, labels]; NULL without. */
+/* Sums of an MoE layer over the last run, with counts of expert by label [experts, labels];
+ * NULL if there are none. */
 const mf_moe_tally *mf_evaluator_tally(const mf_evaluator *e, int32_t moe_layer);
-/* NMI when each counted row goes to a random expert instead: the yardstick beside `nmi`. */
+/* NMI if each counted assignment went to a random expert instead, as a reference for `nmi`. */
 double mf_random_nmi(const mf_moe_tally *t, uint64_t seed);
 
 #endif

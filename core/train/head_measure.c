@@ -52,8 +52,9 @@ typedef struct measure {
     mf_batcher *batcher;
     mf_length_buckets *probe, *training;
     mf_head_record *record;
-    double *worse, *norm; /* [layers, heads] sums over batches */
-    float *one;           /* [heads] */
+    /* [layers, heads] sums over batches: increase of the loss, norm of the gradients */
+    double *worse, *norm;
+    float *one; /* [heads] */
 } measure;
 
 static int open_buckets(mf_session *s, mf_mode mode, mf_length_buckets **ret)

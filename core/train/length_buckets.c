@@ -1,5 +1,5 @@
-/* train/length_buckets.c: which bucket a batch goes into, and the graphs behind it. A batch
- * goes into the shortest bucket that holds it, whatever went before. */
+/* train/length_buckets.c: the bucket of each batch, and the graph of each bucket. A batch goes
+ * into the shortest bucket that holds it; earlier batches have no influence. */
 #include "train/length_buckets.h"
 #include "base/error.h"
 #include "base/mem.h"
@@ -15,7 +15,8 @@ struct mf_length_buckets {
     mf_model_graph *graph[MOST];
 };
 
-/* Equal steps, in multiples of a vector, up to the full length. */
+/* Sets bucket lengths in equal steps up to the full length; each step is a multiple
+ * of SHORTEST. */
 static void set_lengths(mf_length_buckets *l, bool one)
 {
     const int32_t seq = l->shape.seq;
@@ -29,8 +30,8 @@ static int build(mf_length_buckets *l, int i)
 {
     mf_model_shape shape = l->shape;
     shape.seq = l->length[i];
-    /* Only one of them runs at a time: without gradients the short graphs fit into the memory
-     * of the longest. */
+    /* Only one graph runs at a time, so without gradients the shorter graphs reuse the
+     * arena of the longest. */
     if (shape.mode == MF_MODE_EVAL && !shape.arena_of && i < l->n - 1)
         shape.arena_of = l->graph[l->n - 1]->g;
     return mf_model_graph_new(l->session->model, &shape, &l->graph[i]);
@@ -78,7 +79,7 @@ int mf_length_buckets_rebuild(mf_length_buckets *l)
     return build(l, l->n - 1);
 }
 
-/* Batch and graph of bucket i, made when they are first needed. */
+/* Makes batch and graph of bucket i when they are first needed. */
 static int open_bucket(mf_length_buckets *l, int i)
 {
     int rc = MF_OK;
@@ -102,7 +103,7 @@ int mf_length_buckets_take(mf_length_buckets *l, mf_batcher *batcher, int64_t st
     return MF_OK;
 }
 
-/* The bucket of exactly this length; -1: none. */
+/* Index of the bucket that has the length of the batch; -1: none. */
 static int bucket_of(const mf_length_buckets *l, const mf_batch *own)
 {
     int i = l->n - 1;

@@ -1,8 +1,6 @@
-/* train/optim.c: launches of the optimizer: one sum of squares, one pass over each range.
- *
- * The host reads nothing: the kernel finds the clip factor itself, and skips the step where the
- * norm or the loss is not finite. All that it reads lies on the store's device.
- */
+/* train/optim.c: launches the optimizer's kernels: a sum of squares, then one pass over each
+ * range. The host reads nothing: the kernel computes the clip factor itself, and skips the step
+ * if the norm or the loss is not finite. All that it reads is on the store's device. */
 #include "train/optim.h"
 #include <math.h>
 #include "base/error.h"
@@ -24,11 +22,10 @@ struct mf_optim {
     range *ranges;
     int n, room;
     mf_device *device;
-    /* Device memory: work of sumsq, the sum, the numbers of a step. */
-    char *block;
-    mf_adamw_now sent;       /* the host's side of the last, while it goes there */
-    const mf_adamw_now *now; /* the last two, or the caller's places for them */
-    double *sumsq;
+    char *block;             /* device memory: work of sumsq, the sum, the numbers of a step */
+    mf_adamw_now sent;       /* host memory of the numbers while they are copied to block */
+    const mf_adamw_now *now; /* the numbers in block, or in memory of the caller */
+    double *sumsq;           /* the sum in block, or in memory of the caller */
 };
 
 enum {
@@ -42,7 +39,7 @@ static int add(mf_optim *o, const range *r)
     range *last = o->n ? &o->ranges[o->n - 1] : NULL;
     if (last && last->lr_scale == r->lr_scale && last->decay == r->decay &&
         last->frozen == r->frozen) {
-        /* The gap between neighbours holds zeros, which the update leaves zero. */
+        /* The gap between neighbours contains zeros, which remain zero. */
         last->count = r->first + r->count - last->first;
         return MF_OK;
     }
@@ -138,11 +135,11 @@ int mf_optim_measure(mf_optim *o)
     return add ? MF_OK : mf_device_zero(o->device, o->sumsq, sizeof *o->sumsq);
 }
 
-/* The numbers of a step, where the caller has not sent them. */
+/* Copies the numbers of a step to the device, unless the caller does (mf_optim_exchange). */
 static int send_now(mf_optim *o, const mf_optim_step *s)
 {
     if ((const char *)o->now != o->block + NOW_AT) return MF_OK;
-    int rc = mf_device_wait(o->device); /* those of the step before have gone */
+    int rc = mf_device_wait(o->device); /* until the previous copy no longer reads o->sent */
     mf_optim_now(o, s, &o->sent);
     if (rc == MF_OK)
         rc = mf_device_write(o->device, o->block + NOW_AT, &o->sent, sizeof o->sent);

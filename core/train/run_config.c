@@ -1,5 +1,5 @@
-/* train/run_config.c: puts the sections of all layers together: where each lies in the struct,
- * and the rules between keys of different layers. */
+/* train/run_config.c: joins the sections of all layers: the place of each in the struct, and
+ * the rules between keys of different layers. */
 #include "train/run_config.h"
 #include <string.h>
 #include "base/error.h"
@@ -48,9 +48,9 @@ mf_model_settings mf_config_model(const mf_config *c)
                                .ini = c->ini};
 }
 
-/* ---- values that follow from others ---- */
+/* ---- derived values ---- */
 
-/* Steps and epochs both set the length of training: the later source wins. */
+/* Both steps and epochs set the length of training; the later source wins. */
 static void settle_length(mf_config *c, mf_config_faults *j)
 {
     mf_train_config *t = &c->train;
@@ -88,7 +88,7 @@ static bool good_device(const char *device)
            strspn(device + 5, "0123456789") == strlen(device + 5);
 }
 
-/* What train.best_by measures has to be learned by some task. */
+/* A task must learn what train.best_by measures. */
 static void judge_best(mf_config_faults *j, const mf_config *c)
 {
     const int64_t by = c->train.best_by;
@@ -143,7 +143,7 @@ static void judge_all(mf_config_faults *j, const mf_config *c)
     judge_report(j, &c->report);
 }
 
-/* ---- the whole ---- */
+/* ---- configuration ---- */
 
 int mf_config_load_from(const char *config, int n, const mf_assignment *assignments,
                         const mf_problem_sink *sink, mf_config **ret)
@@ -202,7 +202,7 @@ int mf_config_write(const mf_config *c, FILE *out)
     return ferror(out) ? mf_fail_errno(MF_EIO, "cannot write the configuration") : MF_OK;
 }
 
-/* A dense model has no use for a router or an expert. */
+/* A dense model does not use a router or an expert. */
 static bool unused(const void *conf, const mf_plugin_section *p)
 {
     const mf_config *c = conf;

@@ -1,7 +1,6 @@
-/* train/run_config.h: the whole configuration of a run: the sections of all layers, typed and
- * judged. Sections of plugins keep the keys that their plugin's schema knows as they stand in
- * the INI; core reads only its own few.
- */
+/* train/run_config.h: the whole configuration of a run: the typed and checked sections of
+ * all layers. For sections of plugins, core reads only its own few keys; the plugin's keys
+ * remain in the INI. */
 #ifndef MF_TRAIN_RUN_CONFIG_H
 #define MF_TRAIN_RUN_CONFIG_H
 
@@ -23,27 +22,27 @@ typedef struct mf_config {
     mf_plugin_section *regularizers, *controllers, *adapters; /* in order of appearance */
     int n_regularizers, n_controllers, n_adapters;
     const char *name; /* preset or file stem: names the run directory */
-    /* all sources, with new names for old keys; plugins read their keys here */
+    /* all sources, with old keys renamed; plugins read their keys here */
     mf_ini *ini;
-    mf_ini *given; /* the sources unchanged, with old keys */
+    mf_ini *given; /* the sources as given, with old keys */
     struct mf_arena *arena;
 } mf_config;
 
-/* Where each section lies in it, in the order in which it is written; ends with NULL. */
+/* The place of each section in mf_config, in the order of writing; ends with NULL. */
 extern const mf_section_at mf_config_sections[];
 
-/* Loads a configuration; the caller frees it. Sources, later over earlier: built-in defaults,
- * system INI, user INI, the preset that CONFIG includes, CONFIG (a file, a folder that holds
- * config.ini, or a preset's name; NULL: the default preset), then the assignments in their
+/* Loads a configuration; the caller frees it. Sources, from weak to strong: built-in defaults,
+ * system INI, user INI, the preset that CONFIG includes, CONFIG (a file, a folder with
+ * config.ini, or the name of a preset; NULL: the default preset), the assignments in their
  * order. Every key is checked; plugins' own keys are checked by mf_config_open_plugins or when
  * the model is built.
  *
- * If a source names another plugin for a section than an earlier source did, keys of the
- * earlier source that the new plugin does not know are ignored.
+ * If a source names another plugin for a section than an earlier source, keys of the earlier
+ * source that the new plugin does not know are ignored.
  *
- * Errors: MF_ECONFIG with file:line, key, expected, nearest; MF_ENOTFOUND for CONFIG itself.
- * With a sink every fault of a value is passed to it, *ret may be set even so, and the code of
- * the first fault is returned. */
+ * Errors: MF_ECONFIG with file:line, key, expected and nearest value; MF_ENOTFOUND for CONFIG
+ * itself. With a sink, every wrong value is passed to the sink, *ret may be set nevertheless,
+ * and the code of the first error is returned. */
 int mf_config_load_from(const char *config, int n, const mf_assignment *assignments,
                         const mf_problem_sink *sink, mf_config **ret);
 /* The same, with the origin "--set" for all assignments. */
@@ -54,14 +53,14 @@ void mf_config_free(mf_config *c);
  * mf_plugin_load; MF_ECONFIG. The sink receives all of them. */
 int mf_config_open_plugins(mf_config *c, const mf_problem_sink *sink);
 
-/* Writes core's sections with all keys and values, then plugin sections with all options of
- * those plugins that can be loaded. Loading the text gives the same configuration. Relative
- * paths that exist become absolute. */
+/* Writes core's sections with all keys and values, then the sections of plugins, with all
+ * options of those plugins that can be loaded. Loading this text gives the same configuration.
+ * Relative paths that exist become absolute. */
 int mf_config_write(const mf_config *c, FILE *out);
-/* Checks rules between keys (heads divides dim, top_k <= experts, ...). Loading calls
- * it too. */
+/* Checks the rules between keys (heads divides dim, top_k <= experts, ...). Loading
+ * calls it too. */
 int mf_config_judge(const mf_config *c, const mf_problem_sink *sink);
-/* What the model is made from; points into c. */
+/* The settings of the model. They point into c. */
 mf_model_settings mf_config_model(const mf_config *c);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_MAX (64 << 20) /* bytes of the file */
+#define SAMPLE_MAX (64 << 20) /* largest size of the file in bytes */
 
 /* ---- writing ---- */
 
@@ -164,7 +164,7 @@ int mf_sample_write(const char *path, const mf_sample *s)
 
 /* ---- reading ---- */
 
-/* rows x columns numbers from an array of arrays, as floats, doubles or 32-bit integers. */
+/* Types of the elements of a table that is read from an array of arrays. */
 typedef enum element { FLOATS, DOUBLES, INTS } element;
 
 static void *read_matrix(mf_arena *arena, const mf_json *rows, int n, int m, element kind)
@@ -245,7 +245,7 @@ static int read_attention(mf_sample *s, const mf_json *v)
     mf_sample_head *heads = mf_arena_alloc(s->arena, (n + 1) * sizeof *heads);
     if (heads == NULL) return MF_ENOMEM;
     s->n_seen = small_int(v, "tokens");
-    if (s->n_seen > s->n_tokens) return MF_OK; /* damaged: there is nothing to draw */
+    if (s->n_seen > s->n_tokens) return MF_OK; /* damaged: it has no tokens to draw */
     for (size_t i = 0; i < n; i++) {
         const mf_json *h = mf_json_at(array, i);
         const float *prob =
@@ -312,7 +312,7 @@ void mf_sample_free(mf_sample *s)
     mf_free(s);
 }
 
-/* ---- a folder of them ---- */
+/* ---- a folder of samples ---- */
 
 char *mf_sample_path(const char *folder, int64_t step)
 {

@@ -1,25 +1,24 @@
-/* train/sample.h: how one stretch of validation text was routed: routing_sample.json at the end
- * of a run, and in samples/step-N.json, without by_label and attention, at some evaluations on
- * the way.
+/* train/sample.h: the routing of a short validation text: routing_sample.json at the end of a
+ * run, and samples/step-N.json, without by_label and attention, at some evaluations.
  *
- * Written by the trainer beside metrics.jsonl; the report draws heat maps from it. One object:
+ * The trainer writes these files beside metrics.jsonl; the report draws heat maps from them.
+ * Each is one object:
  *
  *     {"step": 2000, "evaluation": 20, "evaluations": 20, "labels": ["sea", "garden", ...],
  *      "tokens": ["t", "h", "e", ...], "token_labels": [3, 3, ...],
  *      "layers": [{"layer": 0, "experts": 8, "top_k": 2,
- *                  "prob": [[E numbers] a token], "chosen": [[k experts] a token],
- *                  "gate": [[the weights of these] a token],
- *                  "by_label": [[counts of every label] an expert],
+ *                  "prob": [[E numbers] per token], "chosen": [[k experts] per token],
+ *                  "gate": [[their k gates] per token],
+ *                  "by_label": [[counts of every label] per expert],
  *                  "nmi": 0.41, "nmi_random": 0.002}],
  *      "attention_weights": {"tokens": 24, "heads": [{"layer": 0, "head": 3,
- *                    "prob": [[weight of each token] a token]}]}}
+ *                    "prob": [[weight of each token] per token]}]}}
  *
- * prob is null for routers without probabilities; labels, token_labels, by_label and the NMIs
- * are absent without a labelled corpus. by_label counts admitted rows over the whole validation
- * pass, not only over the tokens shown. nmi_random: the same with experts drawn at random.
- * A head of an expert that attends has "expert": 2 beside its layer; the rows of tokens that
- * the expert was not sent are null throughout.
- */
+ * prob is null for routers without probabilities. labels, token_labels, by_label and the NMIs
+ * are absent without a labelled corpus. by_label counts admitted assignments over the whole
+ * evaluation, not only over the tokens shown; nmi_random is the NMI of random experts. The
+ * attention head of an expert also has "expert": 2; weights of tokens that were not sent to
+ * this expert are null. */
 #ifndef MF_TRAIN_SAMPLE_H
 #define MF_TRAIN_SAMPLE_H
 
@@ -28,10 +27,10 @@
 
 typedef struct mf_sample_layer {
     int layer, experts, top_k;
-    const float *prob;      /* [n_tokens, experts] or NULL */
+    const float *prob;      /* [n_tokens, experts], or NULL */
     const int32_t *chosen;  /* [n_tokens, top_k], -1: none */
     const float *gate;      /* [n_tokens, top_k] or NULL: gates of the chosen experts */
-    const double *by_label; /* [experts, n_labels] or NULL */
+    const double *by_label; /* [experts, n_labels], or NULL */
     double nmi, nmi_random; /* NaN: unknown */
 } mf_sample_layer;
 
@@ -45,25 +44,27 @@ typedef struct mf_sample_head {
 
 typedef struct mf_sample {
     int64_t step;
-    int64_t evaluation, evaluations; /* its number, from 1, and the number of all; 0: unknown */
+    /* number of the evaluation, from 1, and of all evaluations; 0: unknown */
+    int64_t evaluation, evaluations;
     int n_tokens, n_labels, n_layers;
-    const char *const *tokens;   /* UTF-8 text of each token; 32 to 128 tokens fit a picture */
+    /* UTF-8 text of each token; 32 to 128 tokens fit into a picture */
+    const char *const *tokens;
     const int32_t *token_labels; /* [n_tokens] or NULL */
     const char *const *labels;   /* [n_labels] names, or NULL */
     const mf_sample_layer *layers;
-    int n_heads, n_seen;         /* n_seen <= n_tokens: the first tokens */
+    int n_heads, n_seen;         /* n_seen <= n_tokens: attention is of the first tokens */
     const mf_sample_head *heads; /* [n_heads] */
     struct mf_arena *arena;      /* owner of the sample if it was read; else NULL */
 } mf_sample;
 
 int mf_sample_write(const char *path, const mf_sample *s);
 int mf_sample_read(const char *path, mf_sample **ret);
-void mf_sample_free(mf_sample *s); /* frees the result of mf_sample_read */
+void mf_sample_free(mf_sample *s); /* frees a result of mf_sample_read */
 
-/* FOLDER/step-N.json; mf_free. */
+/* The path FOLDER/step-N.json. The caller frees it with mf_free. */
 char *mf_sample_path(const char *folder, int64_t step);
-/* Steps of the samples in a folder, in increasing order; none if there is no folder. The caller
- * frees them with mf_free. */
+/* Steps of the samples in a folder, in increasing order; *ret_n is 0 if there is no folder. The
+ * caller frees them with mf_free. */
 int mf_sample_list(const char *folder, int64_t **ret_steps, int *ret_n);
 
 #endif

@@ -51,7 +51,7 @@ bool mf_sample_steps(const mf_report_config *c, int64_t number, int64_t count)
     }
     const int64_t gaps = c->samples - 1;
     if (gaps < 1) return c->samples == 1 && number == count;
-    /* the evaluation nearest to j gaps of (count - 1) / gaps */
+    /* the evaluations at equal distances, rounded: 1 + j (count - 1) / gaps */
     for (int64_t j = 0; j <= gaps; j++)
         if (number == 1 + (j * (count - 1) + gaps / 2) / gaps) return true;
     return false;

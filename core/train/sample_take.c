@@ -1,5 +1,5 @@
 /* train/sample_take.c: runs the model on the first tokens of the validation data and describes
- * their routing and attention for train/sample.h. The run itself is not changed by it. */
+ * their routing and attention for train/sample.h. This does not change the training run. */
 #include "train/sample_take.h"
 #include <math.h>
 #include <stdio.h>
@@ -12,17 +12,17 @@
 #include "train/sample.h"
 
 #define SAMPLE_TOKENS 64
-#define SAMPLE_ROWS   8  /* sentences: a single one may have too few tokens */
-#define SAMPLE_SEEN   24 /* greatest number of tokens in attention pictures */
-/* greatest number of heads with attention pictures, and of experts' heads */
+#define SAMPLE_ROWS   8  /* examples, because a single one may have too few tokens */
+#define SAMPLE_SEEN   24 /* tokens in attention pictures, at most */
+/* heads of blocks with attention pictures, and heads of experts, at most */
 #define SAMPLE_HEADS 16
 
 typedef struct {
     mf_arena *arena;
     mf_batch *batch;
-    int32_t *place; /* [n] indices of the shown tokens in the batch */
+    int32_t *place; /* [n] index of each shown token in the batch */
     int n,
-        /* number of shown tokens; number of those whose attention is shown, from the
+        /* number of shown tokens; number of tokens with attention, all from the
          * first example */
         seen;
     mf_sample sample;
@@ -30,7 +30,7 @@ typedef struct {
 
 /* ---- tokens ---- */
 
-/* Finds the first tokens that are no padding. */
+/* Finds the first tokens that are not padding. */
 static int find_tokens(sampler *x)
 {
     const mf_batch *b = x->batch;
@@ -87,8 +87,8 @@ static int describe(sampler *x, const mf_sample_take *t)
 
 /* ---- routing ---- */
 
-/* The rows of a tensor [T, width] of 32-bit elements that belong to the shown tokens; NULL if
- * there is no tensor. */
+/* Copies the rows of the shown tokens from a tensor [T, width] of 32-bit elements;
+ * NULL if t is NULL. */
 static void *rows_of(sampler *x, const mf_tensor *t, int width, int *rc)
 {
     const char *from = t ? mf_tensor_host(t) : NULL;
@@ -129,7 +129,7 @@ static int describe_layers(sampler *x, const mf_sample_take *t, const mf_model_g
 
 /* ---- attention ---- */
 
-/* The i-th of `most` evenly spread numbers below n; i itself if n is not larger than that. */
+/* The i-th of `most` evenly spaced numbers below n; i itself if n <= most. */
 static int32_t spread(int32_t n, int32_t most, int32_t i)
 {
     return n <= most || most < 2 ? i : i * (n - 1) / (most - 1);
@@ -140,7 +140,7 @@ static int32_t at_most(int32_t n, int32_t most)
     return n < most ? n : most;
 }
 
-/* The blocks that have attention of their own; returns their number. */
+/* Lists the blocks that have attention; returns their number. */
 static int32_t attending(const mf_model_graph *mg, int32_t *out)
 {
     int32_t n = 0;
@@ -149,7 +149,8 @@ static int32_t attending(const mf_model_graph *mg, int32_t *out)
     return n;
 }
 
-/* Describes heads of up to four layers, evenly spread, and within each. */
+/* Describes heads of up to four layers, evenly spaced; within each layer, heads are
+ * evenly spaced too. */
 static int describe_heads(sampler *x, const mf_model_graph *mg)
 {
     const int n = x->seen;
@@ -173,7 +174,7 @@ static int describe_heads(sampler *x, const mf_model_graph *mg)
 }
 
 /* Attention weights of assignment `row` of an expert: softmax over all keys, of which the first
- * n are kept. score: scratch memory for the tokens of a sequence. */
+ * n are written to out. score: scratch memory for the tokens of a sequence. */
 static void expert_row(const mf_moe_attention *a, const mf_batch *b, int32_t e, int32_t head,
                        int64_t row, int n, double *score, float *out)
 {
@@ -224,7 +225,7 @@ static int expert_head(sampler *x, const mf_moe_attention *a, int32_t layer, int
     return MF_OK;
 }
 
-/* Describes up to four experts with attention in the first and the last layer. */
+/* Describes up to four experts that use attention, in the first and the last layer. */
 static int describe_experts(sampler *x, const mf_sample_take *t, const mf_model_graph *mg)
 {
     const int32_t all = t->session->model->n_moe, layers = at_most(all, 2);

@@ -1,4 +1,4 @@
-/* train/sample_take.h: takes the sample of train/sample.h from a model as it is now. */
+/* train/sample_take.h: makes the sample of train/sample.h from a model in its present state. */
 #ifndef MF_TRAIN_SAMPLE_TAKE_H
 #define MF_TRAIN_SAMPLE_TAKE_H
 
@@ -6,16 +6,17 @@
 
 typedef struct mf_sample_take {
     mf_session *session;
-    const mf_evaluator *evaluator; /* evaluator of the validation split, with its last run */
-    const mf_graph *arena_of;      /* a graph that does not run at the same time, or NULL */
+    const mf_evaluator *evaluator; /* evaluator of the validation split, after a run */
+    /* graph whose arena is reused, because it does not run at the same time; or NULL */
+    const mf_graph *arena_of;
     int64_t step;
-    /* At the end of training: with counts by label, attention weights, and these
-     * [n_moe] values. */
+    /* The sample at the end of training also has counts by label, attention weights, and
+     * these values [n_moe]. */
     bool last;
     const double *nmi, *nmi_random;
 } mf_sample_take;
 
-/* Runs the model forward once and writes the file. */
+/* Runs one forward pass and writes the file. */
 int mf_sample_take_to(const mf_sample_take *t, const char *path);
 
 #endif

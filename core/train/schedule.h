@@ -4,10 +4,11 @@
 
 #include "train/train_config.h"
 
-/* Learning rate of update number step (0 .. steps-1) for the base rate lr:
+/* Learning rate of update number `step` (0 .. steps-1) with base rate lr:
+ *
  *   warm-up   lr (step + 1) / warmup                      while step < warmup
  *   constant  lr
- *   linear    lr (1 - (1 - lr_min) u)                     u: share of the rest that is done
+ *   linear    lr (1 - (1 - lr_min) u)                     u: part of the remaining steps done
  *   cosine    lr (lr_min + (1 - lr_min) (1 + cos(pi u)) / 2)   (Loshchilov, Hutter 2017, eq. 5)
  *   step      lr step_gamma^floor(step / step_size) */
 double mf_schedule_lr(const mf_train_config *c, double lr, int64_t step, int64_t steps);

@@ -18,20 +18,20 @@ typedef enum {
     POSITION,
     SEQUENCE,
     LABEL,
-    CLASS, /* of the batch */
+    CLASS, /* predicted classes of the batch */
     LOGITS,
     PROB,
     SCORE,
     INPUT,
     GATE,
-    MARGIN, /* of a layer: f32 */
-    VALUE,  /* of the batch, f32 */
+    MARGIN, /* f32 values of a layer */
+    VALUE,  /* f32 values of the batch */
     CHOSEN,
     ADMITTED,
     ROW_TOKEN /* i32 */
 } source;
 
-/* One tensor of the file, and the offset of a batch's part in the batch's block. */
+/* One tensor of the file, and the offset of its part in the block of a batch. */
 typedef struct {
     char name[64];
     source from;
@@ -44,16 +44,16 @@ typedef struct {
 
 struct mf_trace_recorder {
     const mf_session *session;
-    mf_arena *arena; /* owns texts and fields */
+    mf_arena *arena; /* owner of texts and fields */
     mf_trace_about about;
     field *fields;
     int n_fields;
-    size_t block; /* elements of 4 bytes per batch */
+    size_t block; /* number of 4-byte elements per batch */
     int32_t rows, seq;
-    int32_t **blocks; /* [n]; floats are stored by their bits */
+    int32_t **blocks; /* [n] values of each batch; floats are stored by their bits */
     int64_t n, cap;
     int64_t first, last;
-    double loss, targets; /* task loss summed over targets */
+    double loss, targets; /* task loss summed over targets, and their number */
 };
 
 int mf_trace_recorder_new(const mf_session *s, const mf_trace_about *about,
@@ -119,7 +119,8 @@ static void add_field(mf_trace_recorder *r, source from, int32_t layer, const ch
     r->block += f->count;
 }
 
-/* If the router lists its assignments they form a list; otherwise a table [T,k]. */
+/* Adds the tensors of a layer. Assignments are a list if the router lists their tokens,
+ * else a table [T,k]. */
 static void add_layer(mf_trace_recorder *r, int32_t i, const mf_moe_out *out)
 {
     const mf_routing *record = &out->routing;
@@ -139,7 +140,7 @@ static void add_layer(mf_trace_recorder *r, int32_t i, const mf_moe_out *out)
     if (r->about.activations) add_field(r, INPUT, i, "x", T, mf_shape_count(out->x->shape) / T);
 }
 
-/* Adds the predictions for each sequence, without the class that is the target. */
+/* Adds the predictions for each example, except the class that is already in `targets`. */
 static void add_tasks(mf_trace_recorder *r, const mf_batch *b, const mf_model_graph *mg)
 {
     for (int i = 0; i < mg->n_tasks; i++) {
@@ -183,7 +184,8 @@ static int lay_out(mf_trace_recorder *r, const mf_batch *b, const mf_model_graph
 float mf_trace_margin(const float *score, int32_t n, int32_t k)
 {
     if (k < 1 || k >= n) return INFINITY;
-    /* One pass per choice: the best expert after the previous choice, by score and index. */
+    /* Each pass finds the best expert after the previous one, ordered by score,
+     * then by index. */
     int32_t last = -1, at = -1;
     for (int32_t place = 0; place <= k; place++) {
         last = at;
@@ -193,13 +195,13 @@ float mf_trace_margin(const float *score, int32_t n, int32_t k)
                 last < 0 || score[i] < score[last] || (score[i] == score[last] && i > last);
             if (after && (at < 0 || score[i] > score[at])) at = i;
         }
-        if (at < 0) return NAN; /* NaN scores have no order */
+        if (at < 0) return NAN; /* NaN scores cannot be ordered */
     }
     return isinf(score[at]) ? INFINITY : score[last] - score[at];
 }
 
-/* For a router with its own choice: how far its least probable chosen expert is above the most
- * probable other one. NaN if the choice does not follow the probabilities. */
+/* Margin of a router that chooses itself: the lowest probability of a chosen expert minus the
+ * highest of the others. NaN if the choice does not follow the probabilities. */
 static float own_margin(const float *prob, int32_t experts, const int32_t *chosen, int32_t k)
 {
     float least = INFINITY, best = -INFINITY;
@@ -259,7 +261,7 @@ static int put_layer(const mf_trace_recorder *r, const field *f, const mf_batch 
         put_margins(out, b->mask, (float *)(void *)to);
         return MF_OK;
     }
-    if (f->from == ROW_TOKEN) { /* numbered through the whole trace */
+    if (f->from == ROW_TOKEN) { /* tokens are numbered through the whole trace */
         const int32_t *token = mf_tensor_host(out->own.token);
         for (size_t i = 0; i < f->count; i++)
             to[i] = token[i] < 0 ? -1 : token[i] + (int32_t)(r->n * r->rows * r->seq);
@@ -340,17 +342,18 @@ int mf_trace_recorder_add(mf_trace_recorder *r, int64_t index, const mf_batch *b
 
 /* ---- the file ---- */
 
-/* Which tokens a choice in an earlier layer can change: later tokens of the sequence, or any
+/* The tokens that a choice in an earlier layer can change: later tokens of the sequence, or any
  * token of the batch. */
 static const char *reach_of(const mf_model *m)
 {
     const mf_model_settings *c = m->config;
-    bool narrow = c->model.task == MF_TASK_LM && c->model.causal && c->moe.capacity_factor <= 0;
+    bool later_only =
+        c->model.task == MF_TASK_LM && c->model.causal && c->moe.capacity_factor <= 0;
     for (int32_t i = 0; i < m->n_moe; i++) {
         const mf_router *router = mf_loaded_vtable(mf_instance_plugin(m->moe[i].router));
-        if (router->flags & MF_ROUTER_NOT_CAUSAL) narrow = false;
+        if (router->flags & MF_ROUTER_NOT_CAUSAL) later_only = false;
     }
-    return narrow ? "sequence" : "batch";
+    return later_only ? "sequence" : "batch";
 }
 
 static char *plugins_text(mf_arena *arena, const mf_provenance *id)
@@ -372,7 +375,7 @@ static char *plugins_text(mf_arena *arena, const mf_provenance *id)
     return copy;
 }
 
-/* A path need not be UTF-8, but metadata must be. */
+/* Metadata must be UTF-8, but a path need not be. */
 static const char *printable(const char *text)
 {
     return text && mf_utf8_check(text, strlen(text)) == strlen(text) ? text : "?";
@@ -474,7 +477,7 @@ int mf_trace_recorder_write(mf_trace_recorder *r, const char *path, int64_t step
     mf_st_writer *w = mf_st_writer_new();
     int rc = beside && w ? make_folder(path) : MF_ENOMEM;
     if (rc == MF_OK && mf_exists(beside))
-        mf_io()->unlink(beside); /* left by a process that was killed */
+        mf_io()->unlink(beside); /* a killed process left it */
     if (rc == MF_OK) {
         rc = put_all(r, w, beside, step);
         mf_st_writer_free(w);

@@ -1,9 +1,9 @@
-/* train/trace.h: records how batches were routed; moefw-trace(5) describes the file.
+/* train/trace.h: records the routing of batches in a file that moefw-trace(5) describes.
  *
- * A recorder collects batches in memory and writes them as one safetensors file, completely or
- * not at all. For each layer it holds logits, probabilities, scores for selection if these are
+ * A recorder collects batches in memory and writes one safetensors file, completely or not at
+ * all. For each layer the file contains logits, probabilities, scores for selection if they are
  * not the probabilities, chosen and admitted experts, gates, margins, and on request the
- * router's input. If routing was forced (model/moe.h) it holds the router's own choice. */
+ * router's input. If routing was forced (model/moe.h), it contains the router's own choice. */
 #ifndef MF_TRAIN_TRACE_H
 #define MF_TRAIN_TRACE_H
 
@@ -13,29 +13,29 @@
 #define MF_TRACE_VERSION "1"
 
 typedef struct mf_trace_about {
-    const char *run;    /* path of the recorded run, for the reader */
+    const char *run;    /* path of the recorded run; informative */
     const char *split;  /* "val" */
-    const char *forced; /* trace whose choices were forced; NULL: none */
+    const char *forced; /* trace whose choices were forced; NULL: the routers decided */
     bool activations;   /* also record the routers' inputs */
 } mf_trace_about;
 
 typedef struct mf_trace_recorder mf_trace_recorder;
 
-/* The texts of about are copied. The session must outlive the recorder. */
+/* Makes a recorder. Texts of `about` are copied. The session must outlive the recorder. */
 int mf_trace_recorder_new(const mf_session *s, const mf_trace_about *about,
                           mf_trace_recorder **ret);
 void mf_trace_recorder_free(mf_trace_recorder *r);
-/* Call it after a run of a graph that was built with want_trace. index: number of the batch in
- * its split. All batches must have the same shape. */
+/* To be called after a run of a graph that was built with want_trace. index: number of the
+ * batch in its split. All batches must have the same shape. */
 int mf_trace_recorder_add(mf_trace_recorder *r, int64_t index, const mf_batch *b,
                           const mf_model_graph *mg);
 int64_t mf_trace_recorder_batches(const mf_trace_recorder *r);
-/* Writes the collected batches, for weights after `step` updates, and forgets them. A file at
- * path is replaced; folders are made. MF_EINPUT if nothing was collected. */
+/* Writes the collected batches and forgets them. step: number of updates of the weights.
+ * Replaces a file at path and creates missing folders. MF_EINPUT if there are no batches. */
 int mf_trace_recorder_write(mf_trace_recorder *r, const char *path, int64_t step);
 
-/* Difference between the k-th and the (k+1)-th largest of n scores: how close the choice was to
- * another one. Infinite if there is no (k+1)-th, or it is minus infinity. */
+/* The k-th largest of n scores minus the (k+1)-th largest: a small margin means that another
+ * choice was close. Infinite if there is no (k+1)-th score, or if it is minus infinity. */
 float mf_trace_margin(const float *score, int32_t n, int32_t k);
 
 #endif

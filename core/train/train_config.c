@@ -1,5 +1,5 @@
-/* train/train_config.c: the keys of [train], [report] and [trace], their defaults and bounds.
- * The rules between them and other sections are in run_config.c. */
+/* train/train_config.c: the keys of [train], [report] and [trace] with defaults and bounds.
+ * Rules between keys are in run_config.c. */
 #include "train/train_config.h"
 
 static const char *const optimizers[] = {"adamw", "adam", NULL};

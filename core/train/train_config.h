@@ -1,5 +1,5 @@
-/* train/train_config.h: the sections of the INI that say what a run does: [train], and what it
- * keeps for the page written at its end ([report]) and of its routing ([trace]). */
+/* train/train_config.h: the sections of the INI that say what a run does ([train]), what its
+ * report contains ([report]), and how its routing is recorded ([trace]). */
 #ifndef MF_TRAIN_TRAIN_CONFIG_H
 #define MF_TRAIN_TRAIN_CONFIG_H
 
@@ -20,35 +20,37 @@ typedef enum mf_schedule {
     MF_SCHEDULE_STEP
 } mf_schedule;
 
-/* What train.dtype can be: "f32", "bf16", NULL. */
+/* Values of train.dtype: "f32", "bf16", NULL. */
 extern const char *const mf_config_dtypes[];
 
 typedef struct mf_train_config {
-    int64_t steps; /* 0: from epochs */
+    int64_t steps; /* 0: computed from epochs */
     double epochs;
     int64_t batch, accumulate;
     int64_t optimizer; /* 0 adamw, 1 adam (no decoupled decay) */
-    double lr, lr_min; /* lr_min: fraction of lr at the end of cosine and linear */
+    double lr, lr_min; /* lr_min: fraction of lr at the end of a cosine or linear schedule */
     int64_t schedule, warmup;
-    int64_t step_size;  /* schedule = step: every so many steps */
-    double step_epochs; /* the same in passes over the data; 0: step_size */
+    int64_t step_size;  /* schedule = step: steps between two reductions */
+    double step_epochs; /* the same in epochs; 0: step_size is used */
     double step_gamma;
     double weight_decay, beta1, beta2, eps, clip, dropout;
-    int64_t dropout_embedding; /* also on what goes into the first block; yes */
+    int64_t dropout_embedding; /* dropout also on embeddings; default yes */
     int64_t seed;
     int64_t log_every, eval_every, eval_batches; /* eval_batches 0: the whole split */
-    double eval_epochs;   /* validate every so many passes; 0: eval_every */
-    int64_t eval_train;   /* measure training data beside each validation */
-    int64_t keep_best;    /* RUN/best: the checkpoint of the best validation */
-    int64_t best_by;      /* mf_best_by: which that is */
-    int64_t decay_all;    /* weight decay of norms, biases and embeddings, too */
-    int64_t eval_context; /* tokens by which evaluation windows overlap: each is predicted
-                             with at least so many before it */
+    double eval_epochs; /* epochs between validations; 0: eval_every is used */
+    int64_t eval_train; /* evaluate training data, too, before each validation */
+    int64_t keep_best;  /* RUN/best: the checkpoint of the best validation */
+    int64_t best_by;    /* mf_best_by: the measure of the best validation */
+    int64_t decay_all;  /* weight decay also on norms, biases and embeddings */
+    /* tokens by which evaluation windows overlap: at least so many tokens precede
+     * each predicted token */
+    int64_t eval_context;
     int64_t save_every, keep;
-    double time_limit;  /* seconds, 0: none; then checkpoint and exit 75 */
-    int64_t dtype;      /* mf_dtype of what products take: MF_F32 or MF_BF16 */
-    const char *from;   /* run whose weights this one begins with; "": none */
-    const char *freeze; /* patterns of parameters that do not learn; "": none */
+    /* seconds; 0: none. Then training saves a checkpoint and ends with exit code 75 */
+    double time_limit;
+    int64_t dtype;      /* mf_dtype that gemms read: MF_F32 or MF_BF16 */
+    const char *from;   /* run whose weights are the initial values; "": none */
+    const char *freeze; /* patterns of frozen parameters; "": none */
     int64_t recompute;  /* mf_recompute: 0 none, 1 light, 2 block */
     const char *device;
     int64_t threads;    /* 0: all cores */
@@ -57,12 +59,12 @@ typedef struct mf_train_config {
 
 typedef struct mf_report_config {
     int64_t enabled;       /* write report.html at the end */
-    int64_t samples;       /* evaluations at which routing is sampled (train/sample_steps.h) */
-    const char *sample_at; /* their numbers; "": samples of them */
+    int64_t samples;       /* number of evaluations with a sample (train/sample_steps.h) */
+    const char *sample_at; /* list of such evaluations; "": `samples` decides */
 } mf_report_config;
 
 typedef struct mf_trace_config {
-    int64_t every; /* record routing each n-th evaluation batch; 0: off */
+    int64_t every; /* record the routing of each n-th evaluation batch; 0: off */
 } mf_trace_config;
 
 extern const mf_section mf_train_section, mf_report_section, mf_trace_section;

@@ -1,7 +1,7 @@
-/* train/trainer.c: takes one optimizer step after the other and calls the observers.
+/* train/trainer.c: takes optimizer steps and calls the observers.
  *
  * A step changes only parameters, moments and the position (step, tokens, skipped); all other
- * state belongs to observers. The batches of a step depend on the step number alone. */
+ * state belongs to observers. The batches of a step depend only on the step number. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static int name_regularizers(mf_trainer *t)
     return MF_OK;
 }
 
-/* The observers of every run, in the order in which they are called. */
+/* Adds the observers of every run, in the order in which they are called. */
 static int add_observers(mf_trainer *t)
 {
     int rc = mf_observe_routing(t);
@@ -174,7 +174,7 @@ int mf_trainer_begin(mf_trainer *t)
 
 /* ---- one step ---- */
 
-/* Copies micro-batch j of the present step into the graph that fits it. */
+/* Copies micro-batch j of the present step into the graph of its length. */
 static int feed(mf_trainer *t, const mf_batch *const *own, int64_t j)
 {
     const int64_t micro = t->session->config->train.accumulate;
@@ -277,8 +277,8 @@ static int collect(mf_trainer *t)
     return rc;
 }
 
-/* Runs the step's micro-batches once more with a check of every value, to name the op that made
- * the first value that is not finite. */
+/* Repeats the micro-batches of the step with a check of every value, to name the first op whose
+ * result is not finite. */
 static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
 {
     const mf_config *c = t->session->config;
@@ -327,7 +327,7 @@ int mf_trainer_rebuild(mf_trainer *t)
 {
     mf_heads_set_parts(t->session->model);
     int rc = build_graph(t);
-    /* Gradients that the new graph does not write may hold other values. */
+    /* The new graph may not write all gradients that the old one wrote. */
     if (rc == MF_OK) rc = mf_store_zero(t->session->model->store, MF_BLOCK_GRADS);
     MF_TELL(t, rc, after_rebuild, t);
     return rc == MF_OK ? mf_optim_refresh(t->optim) : rc;
@@ -341,7 +341,8 @@ static int rebuild_if_asked(mf_trainer *t)
     return mf_trainer_rebuild(t);
 }
 
-/* Clears the values of the last step; values of observers stay until they replace them. */
+/* Clears the values of the last step. Fields set by observers stay until the
+ * observers replace them. */
 static void clear(mf_trainer *t)
 {
     mf_step_result *r = &t->now;
@@ -370,7 +371,7 @@ static int end_early(mf_trainer *t)
     return mf_fail(code, "%s at step %lld", t->why, (long long)t->step);
 }
 
-/* Own batches of a wrong shape must not change anything. */
+/* Checks the caller's batches. Batches of a wrong shape must not change anything. */
 static int judge_own(const mf_trainer *t, const mf_batch *const *own)
 {
     int rc = MF_OK;

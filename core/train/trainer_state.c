@@ -1,9 +1,8 @@
-/* train/trainer_state.c: what a checkpoint holds, and going on from one.
+/* train/trainer_state.c: saves the state of training in a checkpoint, and restores it.
  *
- * The trainer itself saves the position, live options, the kinds of the heads and what is
- * frozen; each observer adds what it has to remember. Names are part of the format: a run that
- * an earlier version began goes on.
- */
+ * The trainer itself saves the position, live options, the kinds of the heads, and which
+ * parameters are frozen; each observer adds its own state. Names in the state are part of the
+ * file format, because runs of earlier versions can be resumed. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -83,9 +82,9 @@ int mf_trainer_save(mf_trainer *t)
     return rc;
 }
 
-/* ---- going on ---- */
+/* ---- resume ---- */
 
-/* What controllers froze or thawed: the checkpoint decides, and graphs follow. */
+/* Restores which parameters controllers froze, and rebuilds graphs if this changed. */
 static int restore_frozen(mf_trainer *t, const mf_state *s)
 {
     const mf_store *store = t->session->model->store;
@@ -118,7 +117,8 @@ static int restore(mf_trainer *t, const mf_state *s)
     return restore_frozen(t, s);
 }
 
-/* Graphs were built over start values: what is pruned, or switched off, is known by now. */
+/* Graphs were built before the checkpoint was read. If heads or adapters can be switched off,
+ * the graphs are rebuilt with the switches of the checkpoint. */
 static int restore_structure(mf_trainer *t)
 {
     const mf_model *m = t->session->model;
@@ -131,7 +131,7 @@ int mf_trainer_resume(mf_trainer *t)
     const mf_model *m = t->session->model;
     int64_t step = 0;
     if (!t->options.dir)
-        return mf_fail(MF_EUSAGE, "the trainer has no run directory to go on with");
+        return mf_fail(MF_EUSAGE, "resume: expected a run directory, found none");
     int rc = mf_ckpt_resume(t->options.dir->ckpt, m->store, mf_provenance_now(m), &t->resumed,
                             &step);
     if (rc == MF_OK) rc = restore(t, t->resumed);

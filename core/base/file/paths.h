@@ -8,8 +8,8 @@
  *   staged      installed below a DESTDIR: the same folders below that DESTDIR
  * All results are absolute paths, found once, and valid until the process ends. Any thread may
  * call these functions. */
-#ifndef MF_BASE_PLACE_H
-#define MF_BASE_PLACE_H
+#ifndef MF_BASE_PATHS_H
+#define MF_BASE_PATHS_H
 
 #include <stdbool.h>
 

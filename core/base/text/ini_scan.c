@@ -116,7 +116,7 @@ static int check_pair(where at, const char *s, size_t n, bool indented, bool in_
     if (!equals)
         return mf_fail(MF_ECONFIG, "%s:%d: expected key = value, found '%.*s'%s", at.file,
                        at.line, (int)n, s,
-                       indented ? " (a value cannot go on in the next line)" : "");
+                       indented ? " (a value cannot continue in the next line)" : "");
     key = (size_t)(equals - s);
     while (key > 0 && is_blank(s[key - 1]))
         key--;

@@ -1,7 +1,7 @@
 /* data/safetensors/safetensors_internal.h: the rules for one tensor, shared by reader
  * and writer. */
-#ifndef MF_DATA_SAFETENSORS_INSIDE_H
-#define MF_DATA_SAFETENSORS_INSIDE_H
+#ifndef MF_DATA_SAFETENSORS_INTERNAL_H
+#define MF_DATA_SAFETENSORS_INTERNAL_H
 
 #include "data/safetensors/safetensors.h"
 

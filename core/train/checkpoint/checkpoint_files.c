@@ -1,8 +1,8 @@
-/* train/checkpoint/checkpoint_files.c: writes stores and states to tensor files and reads them.
- * Names and shapes of a file are checked before any value is read.
+/* train/checkpoint/checkpoint_files.c: the two tensor files of a checkpoint. Names and shapes
+ * of a file are checked before any value is read.
  *
- * state.safetensors: "moment1/PARAM" and "moment2/PARAM" (F32), "int/NAME" (I64, a scalar),
- * "real/NAME" (F64, a scalar: all bits of the double), "blob/NAME" (U8). */
+ * state.safetensors contains "moment1/PARAM" and "moment2/PARAM" (F32), "int/NAME" (I64,
+ * scalar), "real/NAME" (F64, scalar, all bits of the double) and "blob/NAME" (U8). */
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
@@ -18,7 +18,7 @@ static const char int_prefix[] = "int/", real_prefix[] = "real/", blob_prefix[] 
 
 /* ---- writing ---- */
 
-/* The data to be written: part i is that of the i-th tensor added. */
+/* The data to be written: data[i] belongs to the i-th tensor of the writer. */
 typedef struct parts {
     mf_st_writer *writer;
     const void **data;
@@ -136,7 +136,7 @@ static bool same_shape(const mf_st_tensor *t, const mf_param *x)
     return true;
 }
 
-/* "[2, 3]" of dims, for messages. */
+/* Dimensions as text like "[2, 3]", for messages. */
 static char *shape_text(int rank, const int64_t *dim)
 {
     char *text = mf_strdup("[");
@@ -221,7 +221,7 @@ int mf_ckpt_fit_state(const char *path, const mf_store *store)
     return code;
 }
 
-/* Reads the file's part of a parameter into a block, piece by piece. */
+/* Reads the file's values of a parameter into a block of the store, in pieces. */
 static int read_part(const mf_st_file *f, const char *prefix, const mf_param *x, mf_block block)
 {
     static const size_t piece = (size_t)1 << 24;
@@ -262,7 +262,7 @@ int mf_ckpt_read_model(const char *path, mf_store *store, const char *but)
     return code;
 }
 
-/* The state of a controller belongs to its run and counts in its steps. */
+/* Whether a buffer is state of a controller, which has a meaning only in its own run. */
 static bool of_its_run(const mf_param *x)
 {
     const char *end = strrchr(x->name, '.');
@@ -276,7 +276,7 @@ int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *r
     int code = open_file(path, MF_CKPT_MODEL, &f);
     *ret_read = *ret_missing = 0;
     if (code != MF_OK) return code;
-    for (int pass = 0; pass < 2; pass++) /* all are checked before the first is read */
+    for (int pass = 0; pass < 2; pass++) /* all tensors are checked before the first is read */
         for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
             mf_param *x = mf_store_at(store, i);
             const mf_st_tensor *t = of_its_run(x) ? NULL : mf_st_find(f, x->name);

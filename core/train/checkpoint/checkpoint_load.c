@@ -1,5 +1,5 @@
 /* train/checkpoint/checkpoint_load.c: verifies checkpoints, and resumes from the newest valid
- * one. An error of the machine is never taken for a damaged checkpoint. */
+ * one. Errors of the machine (memory, disk) never count as damage of a checkpoint. */
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
@@ -13,8 +13,8 @@ enum { BAD_MAX = 1000 };
 
 /* ---- verification ---- */
 
-/* Adds the last error to the report. An error of the machine (memory, a failing disk) says
- * nothing about the checkpoint and is passed on. */
+/* Adds the last error to the report. Errors of memory or disk tell nothing about the
+ * checkpoint, so they are returned instead. */
 static int note(mf_ckpt_report *r, int code)
 {
     if (code == MF_OK || code == MF_ENOMEM || code == MF_EIO) return code;
@@ -64,7 +64,7 @@ static int count_tensors(const char *path, mf_ckpt_report *r)
     return code;
 }
 
-/* Checks all files against the manifest. m: the manifest, freed by the caller in every case. */
+/* Checks all files against the manifest. *m: the manifest, which the caller always frees. */
 static int judge(const char *path, mf_manifest *m, mf_ckpt_report *r)
 {
     *r = (mf_ckpt_report){.ok = true, .step = -1};
@@ -121,7 +121,7 @@ static int set_aside(const char *path)
     return mf_fail(MF_EIO, "%s: %d damaged checkpoints of this step", path, BAD_MAX);
 }
 
-/* Checks one checkpoint; *good is the result. aside: rename a damaged one. */
+/* Checks one checkpoint; *good is the result. aside: a damaged one is renamed. */
 static int try_one(const char *path, bool aside, mf_manifest *m, bool *good)
 {
     mf_ckpt_report r;
@@ -136,8 +136,8 @@ static int try_one(const char *path, bool aside, mf_manifest *m, bool *good)
     return code;
 }
 
-/* The newest checkpoint that verifies, or that of the step; *ret_path is NULL if there
- * is none. */
+/* Finds the newest checkpoint that verifies, or that of `step`. *ret_path is NULL
+ * if there is none. */
 static int find(const char *folder, int64_t step, bool aside, mf_manifest *m, char **ret_path)
 {
     int64_t *steps;
@@ -158,12 +158,12 @@ static int find(const char *folder, int64_t step, bool aside, mf_manifest *m, ch
     mf_free(steps);
     if (code == MF_OK && *ret_path == NULL) {
         if (step >= 0)
-            return mf_fail(MF_ECHECKPOINT, "%s: no good checkpoint of step %lld", folder,
+            return mf_fail(MF_ECHECKPOINT, "%s: no valid checkpoint of step %lld", folder,
                            (long long)step);
-        return mf_fail(MF_ECHECKPOINT,
-                       "%s: %s: nothing to go on from; a run is never begun anew on its own",
-                       folder,
-                       n > 0 ? "every checkpoint is damaged" : "there is no checkpoint");
+        return mf_fail(
+            MF_ECHECKPOINT,
+            "%s: %s, so the run cannot be resumed; expected a checkpoint that verifies", folder,
+            n > 0 ? "every checkpoint is damaged" : "there is no checkpoint");
     }
     return code;
 }
@@ -209,10 +209,10 @@ int mf_ckpt_start(const char *folder, mf_store *store, int64_t *ret_step, int *r
     return code;
 }
 
-/* ---- resuming ---- */
+/* ---- resume ---- */
 
-/* If a save that replaced a checkpoint ended before its rename, the old checkpoint is valid and
- * gets its name back. *done: this has happened. */
+/* If a save that replaces a checkpoint was interrupted before its rename, the old checkpoint is
+ * still valid and gets its name back. *done tells whether this happened. */
 static int bring_back(const char *folder, const char *name, bool *done)
 {
     int64_t step;

@@ -1,6 +1,6 @@
-/* train/checkpoint/checkpoint_manifest.c: MANIFEST.json, which holds the checksums of the other
- * files and of itself. Its last member, "self", is the XXH3-128 of the text before that member,
- * with a closing brace in place of what follows, so a change of any byte is detected. */
+/* train/checkpoint/checkpoint_manifest.c: MANIFEST.json, which has the checksums of the other
+ * files and of itself. Its last member, "self", is the XXH3-128 of the text before it, closed
+ * by a brace. So a change of any byte is detected. */
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/text/json.h"
@@ -72,7 +72,7 @@ static int write_text(const char *path, const char *text, size_t n)
     mf_writer w;
     int code = mf_writer_open(&w, file, true);
     if (code == MF_OK) {
-        mf_writer_put(&w, text, n - 1); /* without the brace */
+        mf_writer_put(&w, text, n - 1); /* without the closing brace */
         mf_writer_put(&w, self_key, SELF_KEY);
         mf_writer_put(&w, hash, MF_HASH_TEXT - 1);
         mf_writer_put(&w, self_end, SELF_END);
@@ -176,7 +176,7 @@ static int judge(const char *file, const mf_json *d, mf_manifest *m)
     return code == MF_OK ? get_identity(d, m) : code;
 }
 
-/* Checks the text against its own checksum, see above. */
+/* Checks the text against its own checksum (member "self"). */
 static int check_self(const char *file, char *text, size_t n)
 {
     char hash[MF_HASH_TEXT];

@@ -1,10 +1,11 @@
-/* train/checkpoint/checkpoint_parts.h: what the files of the checkpoint share; nobody else
- * includes it.   state.c              mf_state: numbers and blobs by name
- *   checkpoint_files.c   the two tensor files, to and from disk
- *   checkpoint_manifest.c  MANIFEST.json, which vouches for all
- *   checkpoint_save.c    the order of writing; pruning
- *   checkpoint_load.c    judging, taking over, resuming
- */
+/* train/checkpoint/checkpoint_parts.h: declarations that only the files of the checkpoint
+ * share.
+ *
+ *    state.c                mf_state: numbers and blobs by name
+ *    checkpoint_files.c     writes and reads the two tensor files
+ *    checkpoint_manifest.c  MANIFEST.json, which has the checksums of all files
+ *    checkpoint_save.c      the order of writing; removes old checkpoints
+ *    checkpoint_load.c      verifies, loads, resumes */
 #ifndef MF_TRAIN_CHECKPOINT_PARTS_H
 #define MF_TRAIN_CHECKPOINT_PARTS_H
 
@@ -15,7 +16,7 @@
 #define MF_CKPT_MANIFEST "MANIFEST.json"
 
 enum { MF_CKPT_FILES = 2, MF_CKPT_VERSION = 1, MF_HASH_TEXT = 33 };
-extern const char *const mf_ckpt_files[MF_CKPT_FILES]; /* all but the manifest */
+extern const char *const mf_ckpt_files[MF_CKPT_FILES]; /* all files except the manifest */
 
 typedef enum mf_item_kind { MF_ITEM_INT, MF_ITEM_REAL, MF_ITEM_BLOB } mf_item_kind;
 
@@ -38,7 +39,7 @@ typedef struct mf_ckpt_file {
     char hash[MF_HASH_TEXT];
 } mf_ckpt_file;
 
-/* A manifest that was read: its strings belong to the document. */
+/* A manifest that was read. The document owns its strings. */
 typedef struct mf_manifest {
     int64_t step;
     mf_provenance provenance;
@@ -47,29 +48,30 @@ typedef struct mf_manifest {
     struct mf_json *document;
 } mf_manifest;
 
-/* In the folder `path` of one checkpoint. */
+/* path: folder of one checkpoint. */
 int mf_manifest_write(const char *path, int64_t step, const mf_provenance *identity);
 int mf_manifest_read(const char *path, mf_manifest *ret);
 void mf_manifest_free(mf_manifest *m);
 
 int mf_ckpt_write_model(const char *path, const mf_store *store);
 int mf_ckpt_write_state(const char *path, const mf_store *store, const mf_state *state);
-/* Checks names and shapes against the store and reads nothing. but: names that contain this
- * text may differ; NULL: none may. */
+/* Checks names and shapes against the store, without reading values. but: names that contain
+ * this text may differ; NULL: all must fit. */
 int mf_ckpt_fit_model(const char *path, const mf_store *store, const char *but);
 int mf_ckpt_fit_state(const char *path, const mf_store *store);
-/* Of the names that contain `but`, only those that fit are read. */
+/* Reads all parameters. Those whose names contain `but` are read only if they fit. */
 int mf_ckpt_read_model(const char *path, mf_store *store, const char *but);
-/* Reads the parameters that both have; MF_ECHECKPOINT for one name with two shapes. */
+/* Reads the parameters that both store and file contain. MF_ECHECKPOINT if a name
+ * has two shapes. */
 int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *ret_missing);
-/* reads the state without moments */
+/* Reads the state without moments. */
 int mf_ckpt_read_numbers(const char *path, mf_state **ret);
 int mf_ckpt_read_state(const char *path, mf_store *store, mf_state **ret);
 
-/* "step-12" to 12; false for any other name. */
+/* Converts "step-12" to 12. False for any other name. */
 bool mf_ckpt_step_of(const char *name, int64_t *ret);
-bool mf_ckpt_is_leftover(const char *name); /* left by a save that did not end */
-/* A complete checkpoint that was renamed for a new one of the same step. */
+bool mf_ckpt_is_leftover(const char *name); /* whether an interrupted save left it */
+/* Whether it is a complete checkpoint that was renamed because a new one replaces it. */
 bool mf_ckpt_is_replaced(const char *name, int64_t *ret_step);
 
 #endif

@@ -1,5 +1,5 @@
 /* train/checkpoint/checkpoint_save.c: the order in which a checkpoint is written and old ones
- * are removed. At every moment at least one complete checkpoint is on disk. */
+ * are removed. At any moment at least one complete checkpoint is on disk. */
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
@@ -84,7 +84,8 @@ int mf_ckpt_list(const char *folder, int64_t **ret_steps, int *ret_n)
 
 /* ---- removing ---- */
 
-/* Renames first, in one step, so that a kill during removal leaves no partial checkpoint. */
+/* Renames the directory first, which is one atomic step, so an interrupted removal leaves no
+ * partial checkpoint. */
 static int remove_checkpoint(const char *path)
 {
     char *hidden = mf_strf("%s.gone%s", path, leftover);
@@ -127,8 +128,9 @@ static int write_files(const char *path, int64_t step, const mf_store *store,
     return code == MF_OK ? mf_sync_dir(path) : code;
 }
 
-/* Gives the finished directory its name. A directory with that name (the run was resumed before
- * it and has come here again) is renamed first, and gets its name back if the rename fails. */
+/* Renames the finished directory to its name. If that name exists, because the run was
+ * resumed at an earlier step, the old directory is renamed first. It gets its name
+ * back if this fails. */
 static int put_in_place(const char *folder, const char *beside, const char *path)
 {
     char *old = mf_strf("%s%s", path, replaced);
@@ -158,7 +160,7 @@ static int point_latest(const char *folder, int64_t step)
     return code;
 }
 
-/* Verifies the written checkpoint; the error is that of the first damage. */
+/* Verifies the checkpoint that was just written. Returns the error of the first damage. */
 static int read_back(const char *path)
 {
     mf_ckpt_report r;
@@ -191,7 +193,7 @@ int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store, const 
     int code = MF_ENOMEM;
     if (beside != NULL) code = save(folder, path, beside, step, store, state, identity);
     if (code != MF_OK && beside != NULL) {
-        /* Cleaning up must not replace the error message. */
+        /* Removing the directory must not replace the error message. */
         char why[MESSAGE];
         snprintf(why, sizeof why, "%s", mf_error_message());
         mf_remove_tree(beside);

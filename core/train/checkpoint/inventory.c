@@ -68,7 +68,7 @@ static int open_part(const char *folder, int64_t step, const char *name, mf_st_f
     return rc;
 }
 
-/* Buffers have no moments. */
+/* Adds the tensors that have moments; buffers have none. */
 static int add_trained(mf_inventory *v, const mf_st_file *state)
 {
     for (size_t i = 0; i < mf_st_count(v->file); i++) {

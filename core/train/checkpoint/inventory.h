@@ -1,5 +1,5 @@
 /* train/checkpoint/inventory.h: the parameters of a model by name and size, with access to
- * their values in a store or in a checkpoint. No model has to be built for it. */
+ * their values in a store or in a checkpoint. It needs no model. */
 #ifndef MF_TRAIN_INVENTORY_H
 #define MF_TRAIN_INVENTORY_H
 
@@ -10,8 +10,8 @@ typedef struct mf_inventory mf_inventory;
 typedef struct mf_inventory_item {
     const char *name;
     mf_module module;
-    int32_t layer;    /* of "layers.N."; -1 */
-    int64_t elements; /* without buffers: elements that are trained or could be */
+    int32_t layer;    /* N of "layers.N."; -1: no block */
+    int64_t elements; /* number of elements; buffers are not in the inventory */
 } mf_inventory_item;
 
 /* The store must outlive the inventory. */
@@ -24,7 +24,7 @@ void mf_inventory_free(mf_inventory *v);
 int mf_inventory_count(const mf_inventory *v);
 const mf_inventory_item *mf_inventory_at(const mf_inventory *v, int i);
 int64_t mf_inventory_step(const mf_inventory *v); /* step of the checkpoint; 0 for a store */
-/* Reads n values of item i, from element `from` on. */
+/* Reads the elements from .. from + n - 1 of item i. out: n floats of the caller. */
 int mf_inventory_read(const mf_inventory *v, int i, int64_t from, int64_t n, float *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* train/checkpoint/state.c: numbers and blobs by name. */
+/* train/checkpoint/state.c: numbers and blobs by name, sorted by name. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "train/checkpoint/checkpoint_parts.h"
@@ -21,7 +21,7 @@ void mf_state_free(mf_state *s)
     mf_free(s);
 }
 
-/* Index of the first item whose name is not before this one. */
+/* Index of the first item whose name is equal to `name` or sorts after it. */
 static int place_of(const mf_state *s, const char *name)
 {
     int low = 0, high = s->n;
@@ -41,7 +41,7 @@ static mf_item *find(const mf_state *s, const char *name)
     return i < s->n && strcmp(s->items[i].name, name) == 0 ? &s->items[i] : NULL;
 }
 
-/* The item with that name, emptied, or a new one; NULL: out of memory. */
+/* Returns the item with that name without its old value, or a new item. NULL: out of memory. */
 static mf_item *put(mf_state *s, const char *name, mf_item_kind kind)
 {
     mf_item *item = find(s, name);

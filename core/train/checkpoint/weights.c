@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST  ((int64_t)1 << 20) /* most values of a parameter that are read */
+#define MOST  ((int64_t)1 << 20) /* values that are read of one parameter, at most */
 #define PIECE ((int64_t)1 << 14)
 
 /* ---- measurement ---- */
@@ -43,7 +43,7 @@ static void second_pass(void *arg, mf_module module, int64_t n, const float *val
     }
 }
 
-/* Passes over all values of a parameter, or over pieces of it. */
+/* Calls fn with all values of a parameter, or with pieces of a large one. */
 static int pass(const mf_inventory *v, float *room, look *fn, void *arg)
 {
     for (int i = 0; i < mf_inventory_count(v); i++) {
@@ -61,8 +61,8 @@ static int pass(const mf_inventory *v, float *room, look *fn, void *arg)
     return MF_OK;
 }
 
-/* Four standard deviations contain nearly all values. With a single distant value as the limit,
- * all others would lie in a few bins. */
+/* The range is mean -+ 4 standard deviations, which contain nearly all values. If the range
+ * followed a single distant value, all others would be in a few bins. */
 static void set_range(const sums *s, mf_weights_group *g)
 {
     if (s->n == 0) {

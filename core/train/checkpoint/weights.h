@@ -1,14 +1,12 @@
-/* train/checkpoint/weights.h: how the values of a model's parameters are distributed, by what
- * they are for.
+/* train/checkpoint/weights.h: distribution of the values of a model's parameters, by module.
  *
- * weights.json has it of the start of a run; of its end the report takes it from the
- * checkpoint. Of a parameter of more than a million values a million are looked at, in pieces
- * evenly spread.
+ * weights.json contains the distribution at the start of a run; for the end of the run the
+ * report computes it from the checkpoint. From a parameter with more than a million values, a
+ * million values are read, in evenly spaced pieces.
  *
  *     {"step": 0, "groups": [{"group": "embedding", "elements": 3906816, "mean": 0, "sd": 0.02,
  *                             "least": -0.09, "most": 0.1, "lo": -0.08, "hi": 0.08,
- *                             "share": [60 shares of the values between lo and hi]}]}
- */
+ *                             "share": [60 shares of the values between lo and hi]}]} */
 #ifndef MF_TRAIN_WEIGHTS_H
 #define MF_TRAIN_WEIGHTS_H
 
@@ -17,7 +15,7 @@
 enum { MF_WEIGHTS_BINS = 60 };
 
 typedef struct mf_weights_group {
-    int64_t elements; /* 0: there are none of this kind */
+    int64_t elements; /* 0: the model has no such parameters */
     double mean, sd, least, most;
     double lo, hi; /* mean -+ 4 sd, within least and most; lo < hi */
     double share[MF_WEIGHTS_BINS];
@@ -30,7 +28,7 @@ typedef struct mf_weights {
 
 int mf_weights_of(const mf_inventory *v, mf_weights *ret);
 int mf_weights_write(const char *path, const mf_weights *w);
-/* MF_EINPUT when it is no JSON; a damaged group is skipped. */
+/* MF_EINPUT if the file is no JSON. A damaged group is skipped. */
 int mf_weights_read(const char *path, mf_weights *ret);
 
 #endif

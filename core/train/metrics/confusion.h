@@ -1,26 +1,26 @@
-/* train/metrics/confusion.h: what a classifier predicted against what is true, summed over
- * batches. */
-#ifndef MF_TRAIN_GUESSES_H
-#define MF_TRAIN_GUESSES_H
+/* train/metrics/confusion.h: confusion matrix of a classifier, summed over batches. */
+#ifndef MF_TRAIN_CONFUSION_H
+#define MF_TRAIN_CONFUSION_H
 
 #include <stdint.h>
 
 typedef struct mf_confusion {
     int32_t classes;
-    double *count; /* [classes,classes] true x predicted */
+    double *count; /* [classes, classes] true class x predicted class */
 } mf_confusion;
 
 int mf_confusion_new(int32_t classes, mf_confusion **ret);
 void mf_confusion_free(mf_confusion *g);
 void mf_confusion_clear(mf_confusion *g);
-/* truth [rows], those outside 0 .. classes-1 do not count; logits [rows,classes], of which the
- * largest is the prediction; ties go to the lower class. Returns the examples counted. */
+/* Adds a batch. truth [rows] are classes; other values than 0 .. classes-1 do not count. logits
+ * [rows, classes]: the largest is the prediction, and the lower class if two are equal. Returns
+ * the number of examples counted. */
 int32_t mf_confusion_add(mf_confusion *g, int32_t rows, const int32_t *truth,
                          const float *logits);
-/* Examples counted, and those predicted right. */
+/* Number of examples counted, and of correct predictions. */
 void mf_confusion_count(const mf_confusion *g, double *ret_rows, double *ret_hits);
-/* Share predicted right, and the mean over classes of F1 = 2 hits / (true + predicted), where a
- * class that neither is there nor was predicted does not count. NaN without examples. */
+/* Share of correct predictions, and the mean over classes of F1 = 2 hits / (true + predicted).
+ * Classes that neither occur nor were predicted do not count. NaN without examples. */
 void mf_confusion_score(const mf_confusion *g, double *ret_accuracy, double *ret_macro_f1);
 
 #endif

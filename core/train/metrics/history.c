@@ -8,7 +8,7 @@
 
 typedef struct {
     char name[64];
-    int64_t n; /* number of values that were ever added */
+    int64_t n; /* number of values that were added, not only those kept */
     double value[DEPTH];
 } series;
 

@@ -1,15 +1,14 @@
 /* train/metrics/memory.h: memory.jsonl, the memory of the process at each validation of a run.
  *
- * One object a line: step and peak_rss_mib, the most that the process that trained had so far;
- * a run that goes on begins at what the new process has. It is no part of metrics.jsonl because
- * no two runs have the same figures.
- */
+ * Each line is one object with step and peak_rss_mib, the largest resident memory of the
+ * training process so far. After a resume it begins with that of the new process. These values
+ * are not in metrics.jsonl, because they differ between runs of the same configuration. */
 #ifndef MF_TRAIN_MEMORY_H
 #define MF_TRAIN_MEMORY_H
 
 #include "train/metrics/step_file.h"
 
-/* Writes a line; no effect if the system does not tell the memory. */
+/* Writes a line; writes nothing if the system does not tell the memory. */
 int mf_memory_put(mf_step_file *f, int64_t step);
 
 typedef struct mf_memory_past {

@@ -63,7 +63,7 @@ double mf_from_even(int n, const float *share, bool kl)
         sum += u;
         d += !kl ? off * off : u > 0 ? u * log(u * n) : 0;
     }
-    if (kl && d < 0) d = 0; /* below 0 by rounding only */
+    if (kl && d < 0) d = 0; /* only rounding makes it negative */
     return sum > 0 ? (kl ? d : sqrt(d)) : (double)NAN;
 }
 

@@ -1,5 +1,5 @@
 /* train/metrics/metrics_read.c: reads metrics.jsonl for reports. Complete lines are used,
- * damaged ones are counted. */
+ * damaged lines are counted. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "train/metrics/metrics.h"
@@ -35,7 +35,7 @@ static const mf_named_value *values(mf_arena *arena, const mf_json *object, int 
     return out;
 }
 
-/* The numbers of an array of length n; NULL if it is no such array. */
+/* The numbers of an array of length n; NULL if the value is not such an array. */
 static const float *floats(mf_arena *arena, const mf_json *array, size_t n)
 {
     if (mf_json_typeof(array) != MF_JSON_ARRAY || mf_json_size(array) != n) return NULL;

@@ -6,11 +6,11 @@
 #include "train/metrics/confusion.h"
 
 typedef struct tally {
-    mf_confusion *confusion;   /* NULL of numbers */
-    double *truth, *predicted; /* [room]; NULL of classes */
+    mf_confusion *confusion;   /* classes; NULL for numbers */
+    double *truth, *predicted; /* [room] numbers; NULL for classes */
     mf_rank_room ranks;
-    int n;       /* rows counted */
-    double loss; /* sum over rows */
+    int n;       /* number of examples counted */
+    double loss; /* sum over examples */
 } tally;
 
 struct mf_predictions {

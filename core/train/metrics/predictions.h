@@ -1,12 +1,11 @@
-/* train/metrics/predictions.h: what heads answered against what is true, task by task, summed
- * over batches.
+/* train/metrics/predictions.h: compares predictions with the truth for each task, summed over
+ * batches.
  *
- *   classify  loss: mean cross entropy of the rows that have a class; accuracy and macro F1
- *   regress   loss: mean squared error of the rows that have a number; Pearson's r, Spearman's
- *             rho
- */
-#ifndef MF_TRAIN_ANSWERS_H
-#define MF_TRAIN_ANSWERS_H
+ *   classify  loss: mean cross entropy of the examples that have a class; accuracy, macro F1
+ *   regress   loss: mean squared error of the examples that have a number; Pearson's r,
+ *             Spearman's rho */
+#ifndef MF_TRAIN_PREDICTIONS_H
+#define MF_TRAIN_PREDICTIONS_H
 
 #include "data/batch.h"
 #include "model/model.h"
@@ -14,18 +13,19 @@
 
 typedef struct mf_predictions mf_predictions;
 
-/* For the model's tasks; *ret NULL where it has none. rows: at most so many between two
- * clears. */
+/* For the tasks of a model; *ret is NULL if it has none. rows: examples between two calls
+ * of clear, at most. */
 int mf_predictions_new(const mf_model *m, int64_t rows, mf_predictions **ret);
-/* All but new takes NULL, and does nothing then. */
+/* This function and those below accept NULL and then do nothing. */
 void mf_predictions_free(mf_predictions *a);
 void mf_predictions_clear(mf_predictions *a);
-/* After a run of a graph that keeps its logits. */
+/* To be called after a run of a graph that keeps its logits. */
 void mf_predictions_add(mf_predictions *a, const mf_batch *batch, const mf_model_graph *mg);
-/* Fills what records say of tasks; what they point to is the answers' own, until the next
- * score. */
+/* Fills the scores of all tasks into the record. Pointers in it are valid until the
+ * next call. */
 void mf_predictions_score(mf_predictions *a, mf_metrics_record *r);
-/* Examples of the first task that have a class, and those predicted right; 0 for numbers. */
+/* Number of examples of the first task that have a class, and of those predicted correctly;
+ * both 0 for numbers. */
 void mf_predictions_hits(const mf_predictions *a, double *ret_rows, double *ret_hits);
 
 #endif

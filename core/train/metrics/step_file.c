@@ -1,5 +1,5 @@
-/* train/metrics/step_file.c: files of one JSON object per line: writing, cutting back to a
- * step, and reading. A line is complete or does not count. */
+/* train/metrics/step_file.c: writes, truncates and reads files of one JSON object per line. An
+ * incomplete line does not count. */
 #include "train/metrics/step_file.h"
 
 #include "base/error.h"
@@ -18,7 +18,7 @@ struct mf_step_file {
 
 /* ---- writing ---- */
 
-/* The step of a line that begins with {"step":N, or -1 for any other line. */
+/* The step of a line that begins with {"step":N; -1 for any other line. */
 static int64_t step_of(const char *line, size_t n)
 {
     static const char begin[] = "{\"step\":";
@@ -31,7 +31,7 @@ static int64_t step_of(const char *line, size_t n)
     return i > at && i < n && line[i] == ',' ? step : -1;
 }
 
-/* Size of the file up to the first line that is damaged or has a later step. */
+/* Size of the file up to the first line that is damaged or has a step after keep_to_step. */
 static int kept_bytes(const char *path, int64_t keep_to_step, size_t *ret)
 {
     char *text;
@@ -155,6 +155,6 @@ int mf_step_file_read(const char *path, mf_step_line each, void *arg, mf_step_da
         at += n + 1;
     }
     mf_free(text);
-    if (rc == MF_OK) mf_error_clear(); /* errors of damaged lines */
+    if (rc == MF_OK) mf_error_clear(); /* forget the errors of damaged lines */
     return rc;
 }

@@ -1,21 +1,20 @@
 /* train/observers/checkpoints.c: when checkpoints are saved: by train.save_every, after the
- * last step, when the owner asks, and in RUN/best after the best validation so far.
+ * last step, on request of the caller, and in RUN/best after the best validation so far.
  *
- * The best value is saved under the name of its measure: of another measure there is no best
- * yet when a run goes on with train.best_by changed.
- */
+ * The best value is saved under the name of its measure. If a run is resumed with another
+ * train.best_by, it has no best value yet. */
 #include <math.h>
 #include <string.h>
 #include "base/mem.h"
 #include "train/observers/observers.h"
 
 typedef struct checkpoints {
-    double best; /* of the evaluations, by train.best_by; NaN before the first */
+    double best; /* best value of train.best_by so far; NaN before the first evaluation */
 } checkpoints;
 
 /* ---- the best validation ---- */
 
-/* Quality by the first task that has the measure. */
+/* The value of the measure, from the first task that has it. */
 static double quality(mf_best_by by, const mf_metrics_record *r)
 {
     const mf_task_score one = mf_metrics_one_task(r), *s = r->n_tasks > 0 ? r->tasks : &one;
@@ -39,7 +38,8 @@ static double quality(mf_best_by by, const mf_metrics_record *r)
     return r->task_loss;
 }
 
-/* Whether the value is better than all before. NaN is better only than no value. */
+/* Whether the value is better than all before it; then it is stored. NaN is only
+ * better than no value. */
 static bool is_best(checkpoints *o, const mf_train_config *c, const mf_metrics_record *r)
 {
     const bool less = c->best_by == MF_BEST_LOSS || c->best_by == MF_BEST_MSE;

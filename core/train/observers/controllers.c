@@ -1,10 +1,9 @@
-/* train/observers/controllers.c: after_step of routers, experts and regularizers, then the
- * controllers, and what they changed.
+/* train/observers/controllers.c: calls after_step of routers, experts and regularizers, then
+ * the controllers, and collects their changes.
  *
- * Layers' statistics are asked for only in steps in which a router or controller reads them.
- * The newest value that each controller gave to each option goes into the records; after a
- * resume it is taken from the changes in metrics.jsonl.
- */
+ * Statistics of layers are requested only in steps in which a router or controller reads them.
+ * Records contain the latest value that each controller gave to each option. After a resume
+ * these values are read from the changes in metrics.jsonl. */
 #include <string.h>
 #include "base/mem.h"
 #include "plugin/load/open.h"
@@ -20,13 +19,13 @@ typedef struct changed {
 
 typedef struct controllers {
     const mf_session *session;
-    changed *changed;       /* [n] in the order of the first change */
-    mf_named_value *values; /* [cap] the same, controller by controller, for records */
+    changed *changed;       /* [n] in the order of first changes */
+    mf_named_value *values; /* [cap] the same values, grouped by controller, for records */
     int n, cap;
     mf_controller_record *records; /* [n_controllers] */
 } controllers;
 
-/* ---- what was changed ---- */
+/* ---- changes ---- */
 
 static int controller_of(const controllers *o, const char *section)
 {
@@ -63,7 +62,7 @@ static int keep(controllers *o, int controller, const char *option, double value
     return rc;
 }
 
-/* The registry's copy of an option's name: it lives as long as the model. */
+/* The registry's copy of an option's name, which lives as long as the model. */
 static const char *lasting_name(const controllers *o, const char *option, bool *ret_stored)
 {
     const mf_plughost *h = o->session->model->plugins;
@@ -121,7 +120,7 @@ static void fill_records(controllers *o)
 
 /* ---- each step ---- */
 
-/* Whether controller i is called after step number `step` (from 1). */
+/* Whether controller i is called after step `step` (from 1). */
 static bool due(const mf_config *c, int i, int64_t step)
 {
     const int64_t every = c->controllers[i].every;
@@ -181,7 +180,7 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *r)
                        .n_head_layers = r->heads ? r->heads->layers : 0};
     mf_plughost_set_step(m->plugins, r->step);
     int rc = call_plugins(o->session, &s);
-    /* The optimizer follows changes of pruning and of the heads' learning rates. */
+    /* The optimizer must follow changes of pruning and of the heads' learning rates. */
     if (rc == MF_OK && mf_heads_set_parts(m)) rc = mf_optim_refresh(mf_trainer_optim(t));
     if (rc == MF_OK) rc = note_changes(o);
     fill_records(o);

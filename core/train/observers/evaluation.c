@@ -1,16 +1,15 @@
 /* train/observers/evaluation.c: validation by train.eval_every and after the last step.
  *
- * The records say how training went, too: the mean of the training losses since the last
- * evaluation, which a checkpoint keeps, so that a resumed run writes the same records. The
- * graphs of evaluation lie in the memory of the training graph.
- */
+ * Records also contain the mean of the training losses since the last evaluation. Checkpoints
+ * keep the sums for this mean, so a resumed run writes the same records. Graphs of evaluation
+ * reuse the arena of the training graph. */
 #include <math.h>
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "train/observers/observers.h"
 
-/* Number of training batches to measure, if all validation data are measured. */
+/* Number of training batches that are evaluated if validation has no limit. */
 #define TRAIN_BATCHES 8
 
 struct mf_evaluation {
@@ -19,14 +18,14 @@ struct mf_evaluation {
     double val_loss;        /* NaN before the first evaluation */
     /* step of the last evaluation; -1: none since the start or resume */
     int64_t at;
-    /* training since the last evaluation */
+    /* sums over the training steps since the last evaluation */
     double steps, loss, examples, hits;
-    /* of the last mf_evaluation_train; NaN: not measured */
+    /* results of the last mf_evaluation_train; NaN: not measured */
     double train_loss, train_accuracy;
     double *nmi, *nmi_random; /* [n_moe] */
 };
 
-/* ---- measuring ---- */
+/* ---- measurements ---- */
 
 int mf_evaluation_train(mf_evaluation *e, mf_trainer *t, mf_metrics_record *r,
                         bool *ret_measured)
@@ -59,7 +58,8 @@ int mf_evaluation_val(mf_evaluation *e, mf_trainer *t, int64_t batches, mf_metri
     if (e->steps > 0) r->train_loss = e->loss / e->steps;
     if (e->examples > 0) r->train_accuracy = e->hits / e->examples;
     e->steps = e->loss = e->examples = e->hits = 0;
-    /* The loss of the present weights on training data, or else the mean training loss. */
+    /* The gaps compare with the present weights on training data if these were evaluated, else
+     * with the mean training loss. */
     r->gap_loss = r->loss - (e->on_train ? e->train_loss : r->train_loss);
     r->gap_accuracy = (e->on_train ? e->train_accuracy : r->train_accuracy) - r->accuracy;
     return MF_OK;
@@ -120,7 +120,7 @@ static int end(void *self, mf_trainer *t)
     const int32_t n = mf_trainer_session(t)->model->n_moe;
     int rc = MF_OK;
     if (e->val && e->at != mf_trainer_steps(t)) {
-        /* A finished run was resumed: the values come from a new evaluation. */
+        /* A resumed run that was complete has no values yet, so it evaluates once. */
         mf_metrics_record r;
         rc = mf_evaluator_run(e->val, mf_trainer_steps(t), 0, &r);
         if (rc == MF_OK) e->val_loss = r.task_loss;

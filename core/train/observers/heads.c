@@ -1,7 +1,7 @@
 /* train/observers/heads.c: measures attention heads in a step. Gates, entropy and gradient
- * norms are read in steps in which they are wanted. Importance costs one forward pass per head,
- * and is measured on the last micro-batch only if a controller requests it; the graph for it is
- * made at the first request. */
+ * norms are read in steps in which they are wanted. Importance needs one forward pass per head,
+ * so it is measured only if a controller requests it, on the last micro-batch. The graph for it
+ * is built at the first request. */
 #include <string.h>
 #include "base/mem.h"
 #include "train/head_measure.h"
@@ -10,14 +10,14 @@
 typedef struct heads {
     mf_session *session;
     mf_step_result *now;  /* result of the present step; NULL before the first */
-    mf_head_tally *tally; /* this and the next: NULL unless heads are gated */
+    mf_head_tally *tally; /* this and the next: NULL if heads cannot be switched off */
     mf_head_record *record;
-    mf_model_graph *probe; /* a graph that can run without single heads; made on request */
-    /* [layers, heads] increase of the loss without the head; made with probe */
+    mf_model_graph *probe; /* graph that can run without single heads; built on request */
+    /* [layers, heads] increase of the loss without the head; allocated with probe */
     double *worse;
 } heads;
 
-/* ---- importance: the loss with one head left out ---- */
+/* ---- importance: the loss without one head ---- */
 
 static int probe_graph(heads *o)
 {
@@ -54,7 +54,7 @@ static int try_heads(heads *o)
     return rc;
 }
 
-/* An argument of mf_plughost_set_importance. */
+/* Measures importance; a callback of mf_plughost_set_importance. */
 static int importance(void *arg, int32_t n, float *out, int32_t *ret_n)
 {
     heads *o = arg;

@@ -1,14 +1,13 @@
 /* train/observers/history.c: the metric history that controllers read (mf_host.history).
  *
- * Records that train.log_every asked for, and evaluations. After a resume it is read back from
- * metrics.jsonl, where a step in which something was changed has a line of its own: such lines
- * are passed over, as they are while a run goes on.
- */
+ * It contains the records that train.log_every selects, and evaluations. A resumed run reads it
+ * back from metrics.jsonl. There, steps with a change have additional lines; these are ignored,
+ * because an uninterrupted run does not add them either. */
 #include "train/metrics/history.h"
 #include <string.h>
 #include "train/observers/observers.h"
 
-/* Whether an unbroken run adds this record. */
+/* Whether an uninterrupted run adds this record. */
 static bool counts(const mf_session *s, const mf_metrics_record *r)
 {
     const int64_t every = s->config->train.log_every;

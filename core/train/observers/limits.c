@@ -1,6 +1,5 @@
-/* train/observers/limits.c: ends training early: by train.time_limit, or on request of
- * the owner (mf_trainer_options.should_stop). It runs after everything else that belongs
- * to a step. */
+/* train/observers/limits.c: ends training early: after train.time_limit, or on request of the
+ * caller (mf_trainer_options.should_stop). It is called after all other observers of a step. */
 #include <stdio.h>
 #include "train/observers/observers.h"
 

@@ -1,6 +1,5 @@
-/* train/observers/memory_log.c: a line of memory.jsonl after each validation. All lines of a
- * step are in the file before its checkpoint is saved.
- */
+/* train/observers/memory_log.c: writes a line of memory.jsonl after each validation. All lines
+ * of a step are in the file before its checkpoint is saved. */
 #include <string.h>
 #include "base/mem.h"
 #include "train/metrics/memory.h"

@@ -1,10 +1,10 @@
-/* train/observers/metrics_log.c: makes records from the values of a step, and writes them
- * to metrics.jsonl.
+/* train/observers/metrics_log.c: makes records from the values of a step, and writes them to
+ * metrics.jsonl.
  *
- * A record is made in the steps that train.log_every selects, in the first and the last one,
- * and in each step in which a live option was changed. All lines of a step are in the file
- * before its checkpoint is saved, so a resumed run can cut the file back to it. Without a run
- * directory records are made and not written. */
+ * Steps that train.log_every selects, the first step, the last step, and each step in which a
+ * live option was changed have a record. All lines of a step are in the file before its
+ * checkpoint is saved, so a resumed run can truncate the file. Without a run directory, records
+ * are made but not written. */
 #include <math.h>
 #include "base/clock.h"
 #include "base/mem.h"
@@ -17,9 +17,9 @@ typedef struct metrics_log {
     mf_step_file *file; /* NULL without a run directory */
     mf_metrics_record record;
     mf_named_value metrics[MAX_PLUGIN_METRICS];
-    /* since the last training record; a checkpoint keeps the first three */
+    /* since the last training record; checkpoints contain the first three */
     double tokens, dropped, reassigned;
-    double lap_started, lap_apart; /* clock; mf_trainer_apart */
+    double lap_started, lap_apart; /* times of the last record: clock, mf_trainer_apart */
     int64_t lap_tokens;
 } metrics_log;
 
@@ -55,7 +55,7 @@ static void heads(const mf_model *m, const mf_step_result *s, bool whole, mf_met
     r->n_head_layers = s->heads->layers;
 }
 
-/* whole: with the statistics of layers and heads, which were wanted in this step. */
+/* whole: statistics of layers and heads were wanted in this step and are included. */
 static void fill(metrics_log *o, mf_trainer *t, const mf_step_result *s, bool whole)
 {
     const mf_model *m = mf_trainer_session(t)->model;

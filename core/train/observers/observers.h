@@ -1,8 +1,7 @@
 /* train/observers/observers.h: the observers that every run has, one per file.
  *
- * Each function makes one and adds it to the trainer, which owns it from then on. If
- * configuration or model leave an observer nothing to do, it is not added. trainer.c explains
- * the order in which they are added. */
+ * Each function makes an observer and adds it to the trainer, which then owns it. An observer
+ * that would do nothing in this run is not added. trainer.c determines their order. */
 #ifndef MF_TRAIN_OBSERVERS_H
 #define MF_TRAIN_OBSERVERS_H
 
@@ -19,22 +18,22 @@ int mf_observe_metrics_log(mf_trainer *t); /* records, and metrics.jsonl */
 int mf_observe_memory_log(mf_trainer *t);  /* memory.jsonl */
 int mf_observe_history(mf_trainer *t);     /* past records, for controllers */
 int mf_observe_checkpoints(mf_trainer *t); /* by train.save_every, and RUN/best */
-int mf_observe_samples(mf_trainer *t);     /* routing of a piece of text, for pictures */
+int mf_observe_samples(mf_trainer *t);     /* routing of a text, for pictures */
 int mf_observe_limits(mf_trainer *t); /* train.time_limit, mf_trainer_options.should_stop */
 
 /* ---- evaluation: by train.eval_every, at the end, and on request of the caller ---- */
 
 typedef struct mf_evaluation mf_evaluation;
 int mf_observe_evaluation(mf_trainer *t, mf_evaluation **ret);
-/* Evaluates training data if train.eval_train is on; otherwise *ret_measured is false. */
+/* Evaluates training data if train.eval_train is set; otherwise *ret_measured is false. */
 int mf_evaluation_train(mf_evaluation *e, mf_trainer *t, mf_metrics_record *r,
                         bool *ret_measured);
-/* Evaluates the validation split, after mf_evaluation_train with the same weights: the gaps in
- * the record compare the two. batches: most batches, 0: all. */
+/* Evaluates the validation split. To be called after mf_evaluation_train with the same weights,
+ * because gaps in the record compare the two. batches: at most so many; 0: all. */
 int mf_evaluation_val(mf_evaluation *e, mf_trainer *t, int64_t batches, mf_metrics_record *r);
 /* loss of the last evaluation; NaN: none yet */
 double mf_evaluation_loss(const mf_evaluation *e);
-/* NULL without a validation split. */
+/* Evaluator of the validation split; NULL without one. */
 mf_evaluator *mf_evaluation_evaluator(const mf_evaluation *e);
 /* Mutual information of experts and labels for each MoE layer at the end of training; NaN
  * without labels. */

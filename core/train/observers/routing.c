@@ -1,5 +1,5 @@
 /* train/observers/routing.c: measures routing in a step. Tallies sum over the micro-batches of
- * a step in which routing is wanted; assignments over capacity are counted in every step,
+ * steps in which routing is wanted. Assignments over capacity are counted in every step,
  * because the metrics log sums them between records. */
 #include "base/mem.h"
 #include "train/observers/observers.h"
@@ -8,7 +8,7 @@ typedef struct routing {
     int32_t n, experts;
     mf_moe_tally **tallies; /* [n] */
     mf_layer_stats *stats;  /* [n] */
-    float *shares;          /* [n][MF_MOE_SHARES][experts]: what stats point to */
+    float *shares;          /* [n][MF_MOE_SHARES][experts] memory to which stats point */
 } routing;
 
 static int before_step(void *self, mf_trainer *t, mf_step_result *r)

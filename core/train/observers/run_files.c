@@ -1,6 +1,6 @@
 /* train/observers/run_files.c: the first files of a new run directory: config.ini,
- * the distribution of initial weights, the manifest, the tokenizer. A resumed run has
- * them already. */
+ * the distribution of initial weights, the manifest, the tokenizer. A resumed run
+ * already has them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/error.h"
@@ -22,7 +22,7 @@ static int write_config(const mf_config *c, const char *path)
     return rc;
 }
 
-/* Writes the distribution of the weights before the first step: it cannot be computed later. */
+/* Writes the distribution of the initial weights, which cannot be computed later. */
 static int write_weights(const mf_store *store, const char *path)
 {
     mf_inventory *v = NULL;

@@ -1,6 +1,6 @@
-/* train/observers/samples.c: pictures the routing of a piece of text: routing_sample.json at
- * the end, samples/step-N.json at some evaluations before. These depend on the number of steps
- * alone, so a resumed run takes the same ones; it removes those of later steps first. */
+/* train/observers/samples.c: writes the routing of a text: routing_sample.json at the end, and
+ * samples/step-N.json at some evaluations. These depend only on the number of steps, so a
+ * resumed run writes the same ones; it first removes those of later steps. */
 #include <string.h>
 #include "base/file/io.h"
 #include "base/mem.h"

@@ -1,6 +1,5 @@
-/* train/observers/traces.c: [trace] every = N: the routing of each N-th validation batch goes
- * into RUN/trace/step-S.safetensors after each evaluation.
- */
+/* train/observers/traces.c: with [trace] every = N, records the routing of each N-th validation
+ * batch in RUN/trace/step-S.safetensors after each evaluation. */
 #include "base/mem.h"
 #include "train/observers/observers.h"
 
@@ -20,7 +19,8 @@ static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
     return strcmp(r->split, mf_split_name(MF_SPLIT_VAL)) == 0 ? write_trace(self, t) : MF_OK;
 }
 
-/* The evaluation of a finished run that was resumed has no after_eval. */
+/* A complete run that is resumed evaluates once without after_eval, so the trace is
+ * written here. */
 static int end(void *self, mf_trainer *t)
 {
     return mf_trace_recorder_batches(self) > 0 ? write_trace(self, t) : MF_OK;

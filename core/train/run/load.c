@@ -10,8 +10,8 @@
 
 #define MAX_SET 64
 
-/* "name:key=value,key=value" as assignments. A router that reads later tokens is allowed,
- * because nothing is trained with it. */
+/* Converts "name:key=value,key=value" to assignments. A router that reads later tokens is
+ * allowed, because nothing is trained with it. */
 static int router_assignments(mf_arena *arena, const char *text, const char **set, int *ret_n)
 {
     char *name = mf_arena_strdup(arena, text), *rest = name ? strchr(name, ':') : NULL, *one;

@@ -20,7 +20,8 @@ static bool is_of(const mf_ctx *instance, const mf_loaded *p)
     return instance && mf_instance_plugin(instance) == p;
 }
 
-/* The process may have loaded others: for another model, or to write down their options. */
+/* Whether the model uses a plugin. The process may have loaded others, for another model or to
+ * list their options. */
 static bool in_use(const mf_loaded *p, const mf_model *m)
 {
     bool found = false;
@@ -92,7 +93,7 @@ static void put_names(mf_jw *w, char *const *classes, int32_t n)
     mf_jw_end(w);
 }
 
-/* One object a head: what it answers, and how large it is. */
+/* Writes one object per head: its task and its size. */
 static void put_tasks(mf_jw *w, const mf_session *s)
 {
     const mf_model *m = s->model;
@@ -172,7 +173,7 @@ static int read_manifest(const char *path, mf_json **ret)
     return rc;
 }
 
-/* What the manifest says of the i-th [task.NAME], the task itself not counted. */
+/* The manifest's entry of the i-th [task.NAME]; model.task is not counted. */
 static const mf_json *further_task(const mf_json *doc, int i)
 {
     const mf_json *list = mf_json_get(doc, "tasks");
@@ -206,7 +207,7 @@ int mf_provenance_read_dims(const char *path, mf_model_dims *ret)
     return rc;
 }
 
-/* Pointers and texts in one block. */
+/* Copies a list of strings; pointers and texts are one block. */
 static int copy_names(const char *path, const mf_json *list, const char ***ret)
 {
     const size_t n = mf_json_size(list);

@@ -1,21 +1,21 @@
-/* train/run/provenance.h: who made a run: versions, kernels, processor, plugins. */
-#ifndef MF_TRAIN_IDENTITY_H
-#define MF_TRAIN_IDENTITY_H
+/* train/run/provenance.h: provenance of a run: versions, kernels, processor, plugins. */
+#ifndef MF_TRAIN_PROVENANCE_H
+#define MF_TRAIN_PROVENANCE_H
 
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/session.h"
 
-/* The provenance of this process, with the loaded plugins (routers and experts only if the
- * model has experts). Valid until the process ends; one at a time. */
+/* The provenance of this process, with loaded plugins (routers and experts only if the model
+ * has experts). The next call overwrites it. */
 const mf_provenance *mf_provenance_now(const mf_model *m);
-/* The dimensions of the run's model, from its manifest.json. MF_EINPUT. */
+/* Reads the dimensions of a run's model from its manifest.json. MF_EINPUT. */
 int mf_provenance_read_dims(const char *path, mf_model_dims *ret);
-/* The names of its classes, in order; the caller frees *ret_names, one block, with mf_free.
- * NULL without classes. */
+/* Reads the names of the run's classes, in order. The caller frees *ret_names with mf_free (one
+ * block). NULL if it has no classes. */
 int mf_provenance_read_classes(const char *path, const char ***ret_names, int32_t *ret_n);
-/* The same for each [task.NAME], in order; the caller frees each .name with mf_free. */
+/* The same for each [task.NAME], in order. The caller frees each .name with mf_free. */
 int mf_provenance_read_more_classes(const char *path, mf_names ret[MF_TASKS_MAX]);
-/* Writes manifest.json of a run: provenance, seed, parameters, start time and command. */
+/* Writes the manifest.json of a run: provenance, seed, parameters, start time, command. */
 int mf_provenance_write(const char *path, mf_session *s);
 
 #endif

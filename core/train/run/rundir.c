@@ -1,5 +1,5 @@
-/* train/run/rundir.c: creates, opens and locks run directories. Only the holder of the lock
- * writes to a run. */
+/* train/run/rundir.c: creates, opens and locks run directories. Only the process that holds the
+ * lock writes to a run. */
 #include "train/run/rundir.h"
 
 #include "base/error.h"
@@ -20,8 +20,8 @@ enum { HOST_MAX = 256, OWNER_MAX = HOST_MAX + 64, RUNS_MAX = 1000000, MESSAGE_MA
 
 /* ---- the lock ---- */
 
-/* "process 4711 on host", as the holder wrote it; the file may be empty if it was
- * just taken. */
+/* Reads what the holder of the lock wrote: "process 4711 on host". The file may still be empty
+ * if the lock was just taken. */
 static void read_owner(int fd, char owner[OWNER_MAX])
 {
     ssize_t n = mf_raw_read(fd, owner, OWNER_MAX - 1, 0);
@@ -53,8 +53,8 @@ static int take_lock(mf_rundir *dir)
         mf_free(path);
         return code;
     }
-    /* The lock belongs to the open file, not to the process: another open file of the same
-     * process cannot take it either, and closing one does not release it for the other. */
+    /* The lock belongs to the open file, not to the process. So a second open file of the same
+     * process cannot take it, and closing that file does not release it. */
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
         dir->lock = fd;
@@ -64,11 +64,10 @@ static int take_lock(mf_rundir *dir)
         read_owner(fd, owner);
         code = mf_fail(MF_ERUN, "%s: %s is writing to this run", dir->path, owner);
     } else {
-        code =
-            mf_fail_errno(MF_EIO,
-                          "%s: cannot lock: a run needs a file system with locks, so that two "
-                          "writers cannot meet",
-                          path);
+        code = mf_fail_errno(MF_EIO,
+                             "%s: cannot lock: expected a file system with locks, because only "
+                             "one process may write to a run",
+                             path);
     }
     if (dir->lock != fd) mf_raw_close(fd);
     mf_free(path);
@@ -137,7 +136,7 @@ static int open_locked(const char *path, mf_rundir **ret)
     return code;
 }
 
-/* A directory that was just made; it is removed if it cannot be used. */
+/* Opens a directory that was just created; removes it if that fails. */
 static int open_made(const char *path, mf_rundir **ret)
 {
     int code = open_locked(path, ret);
@@ -155,7 +154,7 @@ static char *clean_name(const char *name)
     char *clean = mf_strdup(*name ? name : "run");
     for (char *c = clean; c != NULL && *c; c++)
         if (!isalnum((unsigned char)*c) && strchr("._-", *c) == NULL) *c = '-';
-    /* so that the name is not hidden, "." or ".." */
+    /* the name must not be hidden, "." or ".." */
     if (clean != NULL && *clean == '.') *clean = '-';
     return clean;
 }
@@ -189,7 +188,7 @@ int mf_rundir_create(const char *parent, const char *name, mf_rundir **ret)
     return code;
 }
 
-/* Checks that the directory contains nothing but the lock file. */
+/* Checks that the directory contains only the lock file. */
 static int check_empty(const char *path)
 {
     char **names;
@@ -213,7 +212,7 @@ int mf_rundir_create_at(const char *path, mf_rundir **ret)
     int code = mf_is_dir(path) ? check_empty(path) : mf_mkdirs(path);
     if (code == MF_OK) code = open_locked(path, ret);
     if (code != MF_OK) return code;
-    code = check_empty(path); /* another process may have used it in between */
+    code = check_empty(path); /* another process may have written there in the meantime */
     if (code != MF_OK) {
         mf_rundir_close(*ret);
         *ret = NULL;
@@ -249,7 +248,8 @@ int mf_rundir_open(const char *path, mf_rundir **ret)
     return code == MF_OK ? open_locked(path, ret) : code;
 }
 
-/* RUN of RUN/best, to be freed, and whether it was that; else the path. NULL without memory. */
+/* Returns RUN for RUN/best (*ret_best: true), else a copy of the path. The caller frees it.
+ * NULL: out of memory. */
 static char *run_of(const char *path, bool *ret_best)
 {
     char *run = mf_strdup(path);

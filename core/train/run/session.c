@@ -44,8 +44,8 @@ void mf_session_model_options(const mf_config *c, bool training, mf_model_option
                               .recompute = (mf_recompute)c->train.recompute};
 }
 
-/* Warns if examples are read as running text: a model would train on braces and tabs without
- * an error. */
+/* Warns if a file of examples is read as running text: the model would train on braces and
+ * tabs, without an error. */
 static void judge_format(const mf_corpus_spec *spec)
 {
     mf_format said, named;
@@ -148,7 +148,7 @@ static int64_t at_least_1(double steps)
     return steps < 1 ? 1 : (int64_t)(steps + 0.5);
 }
 
-/* Converts epochs of the configuration to steps. */
+/* Converts the configured epochs to steps. */
 static void count_steps(mf_session *s)
 {
     mf_train_config *t = &s->config->train;
@@ -169,8 +169,8 @@ static int open_device(mf_session *s, const mf_session_options *o)
     return mf_fail_context(rc, "train.device = %s", name);
 }
 
-/* The run's own tokenizer, or that of the run whose weights it begins with: the same text gives
- * the same ids. */
+/* Opens the run's own tokenizer, or that of the run whose weights it begins with, so that the
+ * same text gives the same ids. */
 static int open_tokenizer(mf_session *s, const mf_session_options *o)
 {
     const char *from = s->config->train.from, *file = o->tokenizer_file;
@@ -187,7 +187,7 @@ static int open_tokenizer(mf_session *s, const mf_session_options *o)
     return rc;
 }
 
-/* Codes that mean unreadable data, not a wrong configuration. */
+/* Whether a code means unreadable data, not a wrong configuration. */
 static bool no_data(int rc)
 {
     return rc == MF_EINPUT || rc == MF_EIO || rc == MF_ENOTFOUND;

@@ -1,12 +1,12 @@
-/* train/run/start.c: initial values from another run. Adapters convert values that the two runs
- * store in different forms. */
+/* train/run/start.c: takes initial values from another run. Adapters convert values that the
+ * two runs store in different forms. */
 #include "train/run/start.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/rundir.h"
 
-/* Adapters may store their values in another form than that run. */
+/* Lets adapters convert values that the other run stores in another form. */
 static int adopt(mf_model *m, const char *config)
 {
     mf_config *from = NULL;
@@ -31,6 +31,7 @@ int mf_start_from(mf_session *s)
     mf_rundir_close(from);
     if (rc != MF_OK) return mf_fail_context(rc, "train.from");
     mf_log(MF_LOG_INFO, "begins with the weights of %s after %lld steps%s", path,
-           (long long)step, missing > 0 ? "; what it lacks keeps its start values" : "");
+           (long long)step,
+           missing > 0 ? "; parameters that it lacks keep their initial values" : "");
     return MF_OK;
 }

@@ -146,8 +146,8 @@ START_TEST(bad_texts)
         {"[s]\nk", "f.ini:2: expected key = value, found 'k'"},
         {"[s]\n\n\nno value here", "f.ini:4: expected key = value, found 'no value here'"},
         {"[s]\nk: v", "f.ini:2: expected key = value, found 'k: v'"},
-        {"[s]\nk = v\n  more",
-         "f.ini:3: expected key = value, found 'more' (a value cannot go on in the next line)"},
+        {"[s]\nk = v\n  more", "f.ini:3: expected key = value, found 'more' (a value cannot "
+                               "continue in the next line)"},
         {"k = v", "f.ini:1: key 'k' before any section: expected [section] first"},
         {"; c\n\nk = v\n[s]", "f.ini:3: key 'k' before any section: expected [section] first"},
         {"[s]\n= v", "f.ini:2: key '': " NAMES},
@@ -364,9 +364,8 @@ START_TEST(set_options)
         {"a.b c=4", "'a.b c=4': key 'b c': " NAMES},
         {"a.b=c ; d", "a.b: value: expected UTF-8 without control characters and without "
                       "';' at its start or after a blank, where a comment would begin"},
-        {"a.b=;d",
-         "a.b: value: expected UTF-8 without control characters and without ';' "
-         "at its start or after a blank, where a comment would begin"},
+        {"a.b=;d", "a.b: value: expected UTF-8 without control characters and without ';' "
+                   "at its start or after a blank, where a comment would begin"},
         {"a.b=c\nd", "a.b: value: expected UTF-8 without control characters and without "
                      "';' at its start or after a blank, where a comment would begin"},
         {"a.b=\xFF", "a.b: value: expected UTF-8 without control characters and without "

@@ -4,8 +4,8 @@
  * because constant addresses need no registers: its elements are broadcast one by one. Sums run
  * over k in order, so tiling over m and n does not change results.
  */
-#ifndef MF_SIMD_BLOCK_H
-#define MF_SIMD_BLOCK_H
+#ifndef MF_SIMD_SMALL_H
+#define MF_SIMD_SMALL_H
 
 #include <stdbool.h>
 #include "kernels/cpu/simd/vec.h"
