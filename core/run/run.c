@@ -1,7 +1,7 @@
-/* run/run.c: handles: creation, errors, log lines.
+/* run/run.c: makes and frees handles; errors and log lines of a handle.
  *
- * Handles share nothing. State that base/ keeps for each thread (the last error, the log sink,
- * the number of threads) is set when a call enters the library and restored when it leaves. */
+ * Handles share no state. What base/ keeps for each thread (last error, log sink, number of
+ * threads) is set when a call enters the library and restored when it returns. */
 #include "run/run_internal.h"
 
 #include <moefw/version.h>
@@ -81,7 +81,7 @@ void moefw_run_free(moefw_run *run)
     mf_free(run);
 }
 
-/* ---- entering and leaving the library ---- */
+/* ---- calls into the library ---- */
 
 static void tell(void *arg, mf_log_level level, const char *text)
 {

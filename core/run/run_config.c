@@ -1,8 +1,8 @@
-/* run/run_config.c: the configuration of a handle: its source, its options, its plugins.
+/* run/run_config.c: the configuration of a handle: its source, options and plugins.
  *
  * A handle keeps the name of the configuration and all later assignments in order, and reads
- * both again for each change. An option is therefore checked when it is set, by the same rules
- * as in a file, and an invalid one has no effect. */
+ * both again for each change. So an option is checked when it is set, by the same rules as in a
+ * file. An invalid option has no effect. */
 #include "run/run_internal.h"
 
 #include <stdio.h>
@@ -27,7 +27,8 @@ static void take(moefw_run *run, mf_config *fresh)
     run->threads = (int)fresh->train.threads;
 }
 
-/* Reads the configuration as it is written down now. What is in force stays when that fails. */
+/* Reads the configuration again, with the present assignments. If that fails, the old
+ * configuration stays. */
 static int reload(moefw_run *run)
 {
     mf_config *fresh = NULL;
@@ -86,19 +87,20 @@ int moefw_run_configure(moefw_run *run, const char *config)
 
 /* ---- options ---- */
 
-/* Faults that reading found. Those of other keys wait: the next option may settle them, and
- * start and open read everything once more. */
+/* Errors that reading reported. Only those of the assignment itself are returned now: a later
+ * option may correct the others, and start and open check everything again. */
 typedef struct faults {
     const char *text; /* "section.key=value" */
     int told;
-    char own[MF_RUN_MESSAGE]; /* the first that the assignment itself has */
+    char own[MF_RUN_MESSAGE]; /* first error of the assignment itself */
 } faults;
 
 static void note_fault(void *arg, const mf_problem *p)
 {
     faults *f = arg;
     const size_t n = p->section ? strlen(p->section) : 0, m = p->key ? strlen(p->key) : 0;
-    /* A fault without a key is one of the section, or of the assignment as such. */
+    /* Errors without a key concern the section; those without a section concern
+     * the assignment. */
     const bool section = n == 0 || (strncmp(f->text, p->section, n) == 0 && f->text[n] == '.');
     const bool key =
         n == 0 || m == 0 ||
@@ -163,7 +165,7 @@ int moefw_run_set(moefw_run *run, const char *name, const char *value)
     return mf_run_leave(run, &scope, set(run, name, value));
 }
 
-/* Lists all options with their values, as config.ini of a run directory has them. */
+/* Lists all options with their values, in the form of a run directory's config.ini. */
 static int resolve(moefw_run *run)
 {
     char *text = NULL;
@@ -185,7 +187,7 @@ static int resolve(moefw_run *run)
     return rc;
 }
 
-/* The entry "section.key"; the last dot separates the two. MF_ENOTFOUND. */
+/* Finds the entry "section.key", where the last dot separates the two. MF_ENOTFOUND. */
 static const mf_ini_entry *entry_of(moefw_run *run, const char *name)
 {
     const char *dot = name ? strrchr(name, '.') : NULL;
@@ -212,7 +214,7 @@ const char *moefw_run_get(moefw_run *run, const char *name)
     return e ? e->value : NULL;
 }
 
-/* The option of a key: core's own, or that of the section's plugin. */
+/* Finds the option of a key: an option of core, or one of the section's plugin. */
 static const mf_option *option_of(const mf_config *c, const mf_ini_entry *e)
 {
     const mf_section *section = mf_section_find(mf_config_sections, e->section);

@@ -1,7 +1,7 @@
-/* run/run_generate.c: text and token ids, and texts that a model continues.
+/* run/run_generate.c: conversion between text and token ids, and generation.
  *
  * The generator lives between calls, so that a text can be continued. A training step or a
- * change of a live option deletes it, because its cache was computed with other weights. */
+ * change of a live option frees it, because its cache was computed with other weights. */
 #include "run/run_internal.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static int needs_tokenizer(const moefw_run *run)
     return rc;
 }
 
-/* The prompt is simplified if the training texts were. */
+/* Simplifies the prompt if the training texts were simplified (data.clean). */
 int mf_run_encode(const moefw_run *run, const char *text, size_t n, mf_ids *ids)
 {
     const mf_tokenizer *tokenizer = run->session->tokenizer;
@@ -30,8 +30,8 @@ int mf_run_encode(const moefw_run *run, const char *text, size_t n, mf_ids *ids)
     if (!run->session->config->data.clean)
         return mf_tokenizer_encode(tokenizer, "the prompt", text, n, ids);
     int rc = mf_clean_text(text, n, &plain, &m);
-    if (rc == MF_OK && m > 0 && text[n - 1] == ' ') plain[m++] = ' '; /* in place of the NUL */
-    /* If nothing is left of the prompt, it is used unchanged. */
+    if (rc == MF_OK && m > 0 && text[n - 1] == ' ') plain[m++] = ' '; /* replaces the NUL */
+    /* If simplification leaves nothing, the prompt is used unchanged. */
     if (rc == MF_OK)
         rc = mf_tokenizer_encode(tokenizer, "the prompt", m > 0 ? plain : text, m > 0 ? m : n,
                                  ids);
@@ -111,7 +111,7 @@ typedef struct listener {
     mf_decoder *decoder; /* NULL without a tokenizer */
 } listener;
 
-/* Returns the callback's result: 0 continues. */
+/* Passes a token to the callback and returns its result; 0 continues. */
 static int tell(const listener *l, int32_t token)
 {
     size_t n = 0;

@@ -1,7 +1,7 @@
-/* run/run_read.c: runs that are only read, and evaluation of any run.
+/* run/run_read.c: opens runs for reading, and evaluates any run.
  *
- * A run that trains is evaluated by its trainer, in the memory of the training graph. A run
- * that is read has its own evaluator, for the split that was requested last. */
+ * The trainer evaluates a run that trains, in the arena of the training graph. A run that is
+ * read has an evaluator of its own, for the split that was requested last. */
 #include "run/run_internal.h"
 
 #include <math.h>
@@ -145,7 +145,7 @@ static int evaluator_for(moefw_run *run, mf_split split)
     return mf_evaluator_new(run->session, split, NULL, &run->evaluator);
 }
 
-/* The record is run->record. */
+/* Evaluates a split; the result is run->record. */
 static int evaluate_split(moefw_run *run, mf_split split, int64_t batches)
 {
     int rc = mf_run_expect(run, "evaluate", READY);

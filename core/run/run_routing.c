@@ -1,8 +1,8 @@
 /* run/run_routing.c: how the layers route tokens of the caller.
  *
- * The tokens run through a graph of their own, as one sequence and as in evaluation: no
- * dropout, no noise. If experts choose tokens, the record has a token for each assignment; it
- * is converted to the same form as all others, token by token. */
+ * The tokens run through a separate graph, as one sequence and as in evaluation: without
+ * dropout or noise. If experts choose tokens, the record has a token for each assignment; it is
+ * converted to the form of other routers, token by token. */
 #include "run/run_internal.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ typedef struct table {
     int32_t k;
 } table;
 
-/* Host views of the record; gate and prob may be NULL. */
+/* The record's values on the host; gate and prob may be NULL. */
 typedef struct record {
     const int32_t *chosen, *admitted, *token;
     const float *gate, *prob;
@@ -42,7 +42,7 @@ static int32_t token_of(const mf_routing *r, const record *v, int32_t row)
     return v->token ? v->token[row] : row / (r->rows / r->tokens);
 }
 
-/* The largest number of experts of any token. */
+/* The largest number of experts that a token has. used [T]: scratch memory. */
 static int32_t widest(const mf_routing *r, const record *v, int32_t *used)
 {
     int32_t most = 1;
@@ -116,7 +116,7 @@ static int run_tokens(moefw_run *run, const int32_t *tokens, size_t n, mf_model_
     int rc = mf_model_graph_new(m, &shape, ret);
     if (rc == MF_OK) rc = mf_batch_new(1, (int32_t)n, &b);
     if (rc == MF_OK) {
-        /* The targets are not read. */
+        /* This graph does not read targets. */
         const moefw_batch from = {sizeof from, 1, (int32_t)n, tokens, tokens, NULL};
         int32_t *last = (*ret)->last ? mf_tensor_input((*ret)->last) : NULL;
         mf_run_copy_batch(b, &from);

@@ -1,8 +1,8 @@
 /* run/run_train.c: training, step by step, on the run's data or on the caller's batches.
  *
- * The loop is train/trainer.h. This file makes its session and its directory, copies
- * batches into the shape of the loop, and passes records on by an observer that runs after
- * all others. */
+ * train/trainer.h is the loop. This file makes its session and its directory, copies batches
+ * into the loop's shape, and passes records to the caller from an observer that is called
+ * after all others. */
 #include "run/run_internal.h"
 
 #include <math.h>
@@ -105,7 +105,7 @@ int mf_run_start(moefw_run *run, const char *dir, const char *parent)
 {
     int rc = mf_run_expect(run, "start", MF_RUN_IS(MF_RUN_CONFIGURED));
     if (rc != MF_OK) return rc;
-    /* Data and model are checked before anything is written. */
+    /* Data and model are checked before any file is written. */
     rc = open_session(run, NULL);
     if (rc == MF_OK && dir) rc = mf_rundir_create_at(dir, &run->dir);
     if (rc == MF_OK && parent)
@@ -115,7 +115,7 @@ int mf_run_start(moefw_run *run, const char *dir, const char *parent)
     return rc;
 }
 
-/* A name that ends with '/' is a folder of runs, in which the next free NAME-N is made. */
+/* A path that ends with '/' is a folder of runs, in which the next free NAME-N is created. */
 static int start(moefw_run *run, const char *dir)
 {
     const size_t n = dir ? strlen(dir) : 0;

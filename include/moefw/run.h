@@ -68,7 +68,7 @@ MOEFW_API int moefw_version_number(void);
 
 /* ---- handles and errors ---- */
 
-/* NULL if memory runs out. */
+/* Makes a handle. NULL if memory runs out. */
 MOEFW_API moefw_run *moefw_run_new(void);
 /* Ends the run, releases its lock on a run directory and frees everything. Nothing is saved.
  * run may be NULL. */
@@ -84,8 +84,8 @@ MOEFW_API const char *moefw_run_message(const moefw_run *run);
 
 enum { MOEFW_LOG_ERROR, MOEFW_LOG_WARNING, MOEFW_LOG_INFO, MOEFW_LOG_DEBUG };
 typedef void (*moefw_log_fn)(void *arg, int level, const char *line);
-/* line is called for each log line of at most this level, in the thread that called the
- * library; NULL: no lines, as in a new handle. */
+/* `line` is called for each log line of at most this level, in the thread that called the
+ * library. NULL: no lines, as in a new handle. */
 MOEFW_API void moefw_run_on_log(moefw_run *run, int highest, moefw_log_fn line, void *arg);
 
 /* ---- configuration ---- */
@@ -96,9 +96,9 @@ MOEFW_API void moefw_run_on_log(moefw_run *run, int highest, moefw_log_fn line, 
 MOEFW_API int moefw_run_configure(moefw_run *run, const char *config);
 
 /* Sets an option by its name, SECTION.KEY as in the INI file: ("train.lr", "3e-4"). In a
- * configured handle any of them; MF_ECONFIG: unknown, or not a value that it can have, and then
- * it keeps the one before. Whether options fit together is judged when the run starts or is
- * opened. In training live options alone, between steps. */
+ * configured handle this may be any option; rules between options are checked when the run
+ * starts or is opened. In training it may be a live option, between steps. MF_ECONFIG: the
+ * option is unknown or cannot have this value; then it keeps its value. */
 MOEFW_API int moefw_run_set(moefw_run *run, const char *name, const char *value);
 
 /* The value of an option as text, NULL if there is no such option. Valid until the
@@ -123,27 +123,27 @@ MOEFW_API int moefw_run_options(moefw_run *run, moefw_option_fn option, void *ar
 
 struct mf_plugin; /* moefw/plugin.h */
 
-/* Puts a plugin into the configuration: a router or an expert replaces the present one, a
- * plugin of another kind is added. plugin: a name, or a file. A file is code that runs with the
- * rights of this process: it is checked before any of its functions is called, but not tried in
- * a child process first, as the program does. MF_ENOTFOUND, MF_EPLUGIN. */
+/* Adds a plugin to the configuration: a router or an expert replaces the present one, a plugin
+ * of another kind is added. plugin: a name, or a file. A file is code that runs with the rights
+ * of this process. It is checked before any of its functions is called, but, unlike in the
+ * program moefw, not first tried in a child process. MF_ENOTFOUND, MF_EPLUGIN. */
 MOEFW_API int moefw_run_use_plugin(moefw_run *run, const char *plugin);
 
 /* Registers a plugin that is linked into the program: the address of the descriptor that
- * MF_PLUGIN_INIT makes. From then on its name selects it in all runs of the process, even if
- * there is a file of that name. The descriptor must live as long as the process; it may be
- * registered again. The handle is used for errors only. MF_EPLUGIN: it was refused, or another
- * plugin with its kind and name is registered. */
+ * MF_PLUGIN_INIT makes. From then on its name selects it in all runs of the process, even if a
+ * file with that name exists. The descriptor must live as long as the process; it may be
+ * registered again. The handle only receives errors. MF_EPLUGIN: the plugin was refused, or
+ * another plugin with its kind and name is registered. */
 MOEFW_API int moefw_run_register_plugin(moefw_run *run, const struct mf_plugin *plugin);
 
 /* ---- training ---- */
 
-/* Loads data and plugins, makes the model and makes ready to train it. dir: the run
- * directory, which is made or must be empty (moefw-run(5)); with a '/' at its end, a folder
- * in which the next free NAME-N is made; NULL: nothing is written. With data.path = none
- * there are no data: each step is given batches (below), and model.vocab must be set, and
- * train.steps is what schedules count on. After a failure the handle is configured as
- * before; MF_ERUN: another process writes to dir. */
+/* Loads data and plugins, and makes a model and its trainer. dir: the run directory, which is
+ * created or must be empty (moefw-run(5)); with a '/' at its end, a folder in which the next
+ * free NAME-N is created; NULL: nothing is written. With data.path = none there are no data:
+ * the caller passes batches to each step, model.vocab must be set, and train.steps sets the
+ * length of schedules. After a failure the handle is configured as before. MF_ERUN: another
+ * process writes to dir. */
 MOEFW_API int moefw_run_start(moefw_run *run, const char *dir);
 
 /* Continues the run in dir from its newest checkpoint, with the same bits as if it had never
@@ -152,9 +152,9 @@ MOEFW_API int moefw_run_start(moefw_run *run, const char *dir);
  * checkpoint that verifies. */
 MOEFW_API int moefw_run_resume(moefw_run *run, const char *dir);
 
-/* A batch of the caller, for language models. rows = train.batch examples, width = model.seq
- * positions. Arrays have rows * width elements, example after example; they are read during the
- * call only. */
+/* A batch of the caller, for language models: rows = train.batch examples of width = model.seq
+ * positions. Arrays have rows * width elements, example after example; they are read only
+ * during the call. */
 typedef struct moefw_batch {
     size_t size;
     int32_t rows, width;
@@ -175,24 +175,25 @@ typedef struct moefw_step {
 } moefw_step;
 
 /* Takes one optimizer step, with controllers, metrics, evaluations and checkpoints when they
- * are due. batches: train.accumulate of them, or NULL for the next ones of the run's data. ret
- * is filled in unless NULL. MF_EUSAGE: all steps are done; MF_EINVAL: batches of another shape,
- * or tokens outside the vocabulary (nothing was changed); MF_ELIMIT: train.time_limit is over,
- * MF_ESIGNAL: moefw_run_ask_stop was called (in both cases the step was taken, and a checkpoint
- * saved if there is a run directory); MF_ENONFINITE: the loss diverged. After that and any
- * other failure the run can only be freed. */
+ * are due. batches: train.accumulate batches, or NULL for the next ones of the run's data. *ret
+ * is filled in unless ret is NULL. Errors: MF_EUSAGE: all steps are done; MF_EINVAL: batches of
+ * another shape, or tokens outside the vocabulary (nothing was changed); MF_ELIMIT:
+ * train.time_limit is over; MF_ESIGNAL: moefw_run_ask_stop was called. With these last two the
+ * step was taken, and a checkpoint was saved if there is a run directory. MF_ENONFINITE: the
+ * loss diverged. After MF_ENONFINITE, or an error that is not listed here, the run can only be
+ * freed. */
 MOEFW_API int moefw_run_step(moefw_run *run, const moefw_batch *batches, moefw_step *ret);
-/* 1 when all steps are done. */
+/* 1 if all steps are done. */
 MOEFW_API int moefw_run_done(const moefw_run *run);
-/* Call it after the last step: makes the last evaluation, files, pictures. A second call has
- * no effect. */
+/* To be called after the last step: makes the last evaluation, files and pictures. A second
+ * call has no effect. */
 MOEFW_API int moefw_run_finish(moefw_run *run);
 /* Takes all remaining steps, then calls moefw_run_finish. */
 MOEFW_API int moefw_run_train(moefw_run *run);
-/* Requests that training stops after the present step; moefw_run_step then saves a checkpoint
- * and returns MF_ESIGNAL. signal: a number for the message, not 0. The second function
- * requests a checkpoint after that step. Any thread may call these at any time, and so may a
- * signal handler. */
+/* moefw_run_ask_stop requests that training stops after the present step; moefw_run_step then
+ * saves a checkpoint and returns MF_ESIGNAL. signal: a number for the message, not 0.
+ * moefw_run_ask_save requests a checkpoint after that step. Any thread and any signal handler
+ * may call these at any time. */
 MOEFW_API void moefw_run_ask_stop(moefw_run *run, int signal);
 MOEFW_API void moefw_run_ask_save(moefw_run *run);
 /* Saves a checkpoint into the run directory. MF_EUSAGE: there is none. */
@@ -214,19 +215,19 @@ typedef struct moefw_metrics {
     const char *json; /* the whole record as one JSON object: see moefw-run(5) */
 } moefw_metrics;
 typedef void (*moefw_metrics_fn)(void *arg, const moefw_metrics *metrics);
-/* metrics is called for each record of training (train.log_every) and each evaluation; NULL: no
- * calls. Set it before the first step. */
+/* `metrics` is called for each record of training (train.log_every) and each evaluation; NULL:
+ * no calls. To be set before the first step. */
 MOEFW_API int moefw_run_on_metrics(moefw_run *run, moefw_metrics_fn metrics, void *arg);
 
-/* Evaluates the model on a split of the run's data, NULL: "val"; on at most `batches` batches,
- * 0: all. ret is filled in unless NULL; its pointers are valid until the next call. A run that
- * trains can only evaluate "val", and the evaluation is recorded as one of its own. MF_EUSAGE:
+/* Evaluates the model on a split of the run's data (NULL: "val"), on at most `batches`
+ * batches (0: all). *ret is filled in unless ret is NULL; its pointers are valid until the
+ * next call. A run that trains can only evaluate "val", and writes a record of it. MF_EUSAGE:
  * there are no data. */
 MOEFW_API int moefw_run_evaluate(moefw_run *run, const char *split, int64_t batches,
                                  moefw_metrics *ret);
 
 /* The same for one batch of the caller, with any number of examples and at most model.seq
- * positions: the mean loss over its targets, in nats. */
+ * positions. *ret_loss: mean loss over its targets, in nats. */
 MOEFW_API int moefw_run_evaluate_batch(moefw_run *run, const moefw_batch *batch,
                                        double *ret_loss);
 
@@ -264,18 +265,18 @@ typedef struct moefw_info {
     int32_t batch, accumulate;     /* shape of the batches of moefw_run_step */
     const char *directory;         /* NULL: none */
 } moefw_info;
-/* For a handle that trains or reads. The caller sets ret->size. */
+/* To be called while the handle trains or reads. The caller sets ret->size. */
 MOEFW_API int moefw_run_info(moefw_run *run, moefw_info *ret);
 
 /* ---- text ---- */
 
-/* Converts a text of n bytes to token ids by the run's tokenizer. Writes at most `room` of
- * them; *ret_n: their number. MF_EUSAGE: the run has no tokenizer; MF_EINPUT: a character that
- * it does not know. */
+/* Converts a text of n bytes to token ids with the run's tokenizer. Writes at most `room` ids;
+ * *ret_n is the number of all. MF_EUSAGE: the run has no tokenizer; MF_EINPUT: the tokenizer
+ * does not know a character. */
 MOEFW_API int moefw_run_encode(moefw_run *run, const char *text, size_t n, int32_t *tokens,
                                size_t room, size_t *ret_n);
-/* The bytes of a token, which may be a part of a character. NULL if there are none. Valid as
- * long as the run. */
+/* The bytes of a token, which may be a part of a character. NULL if there are none. They live
+ * as long as the run. */
 MOEFW_API const char *moefw_run_token_text(moefw_run *run, int32_t token, size_t *ret_n);
 
 typedef struct moefw_sampling {
@@ -302,8 +303,8 @@ typedef struct moefw_sampling {
 typedef int (*moefw_piece_fn)(void *arg, const char *text, size_t n, int32_t token);
 /* Continues a text of n bytes, or tokens. sampling: NULL for MOEFW_SAMPLING_INIT. It is no
  * error if the callback ends the text. MF_ECONFIG: the model is a classifier; MF_EUSAGE: the
- * prompt is empty; MF_EINPUT: a character or token that the run does not know; MF_ENONFINITE:
- * no logit is finite. */
+ * prompt is empty; MF_EINPUT: the run does not know a character or token; MF_ENONFINITE: no
+ * logit is finite. */
 MOEFW_API int moefw_run_generate(moefw_run *run, const char *prompt, size_t n,
                                  const moefw_sampling *sampling, moefw_piece_fn piece,
                                  void *arg);
