@@ -1,10 +1,11 @@
-/* amx.h: Intel AMX, whose instructions fault unless the system was asked for permission. */
+/* amx.h: Intel AMX. Its instructions fault unless the process has asked the system
+ * for permission. */
 #ifndef MF_CPU_AMX_H
 #define MF_CPU_AMX_H
 
 #include <stdbool.h>
 
-/* Whether it is there; every thread may use it from now on. */
+/* Whether AMX is available; if so, every thread may use it from now on. */
 bool mf_amx_permitted(void);
 
 #endif

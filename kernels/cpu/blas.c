@@ -1,27 +1,26 @@
-/* blas.c: gemms by OpenBLAS; the only file that knows it. It runs in the calling thread alone,
- * so that results do not depend on how many threads there are.
- */
+/* blas.c: gemms by OpenBLAS; no other file calls it. OpenBLAS runs only in the calling thread,
+ * so results do not depend on the number of threads. */
 #include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cpu/library.h"
 
-/* OpenBLAS is told to use one thread. Its OpenMP build forgets that: at every call it takes
- * omp_get_max_threads() anew, unless it finds itself inside a parallel region. But the call
- * that sets the number also sets the OpenMP default of the calling thread, and that stays. So
- * the call is made once in every thread that enters a kernel: tiles that then run in a parallel
- * region see the region, and tiles that run outside one see the default of 1. The program's own
- * regions name their number of threads and do not look at that default. */
+/* OpenBLAS must use one thread. Its OpenMP build does not remember this: each call reads
+ * omp_get_max_threads() again, unless it is inside a parallel region. But setting the number
+ * also sets the OpenMP default of the calling thread, which remains. So each thread that
+ * enters a kernel sets it once: tiles in a parallel region are inside that region, and tiles
+ * outside one have a default of 1. The program's own regions name their number of threads and
+ * ignore the default. */
 
-/* What OpenBLAS runs when it is loaded and when it is unloaded; weak, because other builds of
- * it may not have them. */
+/* Functions that OpenBLAS runs when it is loaded and unloaded. They are weak, because some
+ * builds do not have them. */
 void gotoblas_dynamic_init(void) __attribute__((weak));
 void gotoblas_dynamic_quit(void) __attribute__((weak));
 
-/* OpenBLAS takes a processor that is newer than itself for a Prescott and then runs five times
- * slower than it could. The processor's features say better what it can run, so OpenBLAS is
- * made to choose again. A choice by the user (OPENBLAS_CORETYPE) stays. */
+/* OpenBLAS treats a processor that is newer than itself as a Prescott and then runs five times
+ * slower than it could. The features of the processor tell better which kernels it can run, so
+ * OpenBLAS has to choose again with them. A choice of the user (OPENBLAS_CORETYPE) stays. */
 static void choose_core(void)
 {
 #if defined(__x86_64__)

@@ -1,6 +1,5 @@
-/* cache.c: the size of the second cache, asked once, when kernels are chosen, because the
- * answer may take longer than a small gemm.
- */
+/* cache.c: the size of the second-level cache. It is read once, when kernels are chosen,
+ * because reading it may take longer than a small gemm. */
 #include "kernels/cpu/cache.h"
 
 #include <unistd.h>

@@ -1,16 +1,15 @@
-/* capacity.c: which assignments an expert takes, and where the others go.
+/* capacity.c: which assignments an expert admits, and which experts get the others.
  *
- * Experts are apart from each other for capacity, so each is a tile; reassignment looks at
- * loads that earlier assignments changed, so it runs in one thread, in the order that
- * kernels.def says.
- */
+ * Capacity treats experts independently, so each expert is a tile. Reassignment
+ * depends on loads that earlier assignments changed, so it runs in one thread, in the
+ * order of kernels.def. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
 
-/* Whether assignment a comes before b: by falling priority, NaN last, then by number: a total
- * order, so any sort gives the same. */
+/* Whether assignment a comes before b: by falling priority, NaN last, then by index. This order
+ * is total, so any sort gives the same result. */
 static bool before(const float *priority, int32_t a, int32_t b)
 {
     float pa = priority[a], pb = priority[b];
@@ -30,7 +29,8 @@ static void sift(const float *priority, int32_t *row, int64_t i, int64_t n)
     }
 }
 
-/* Heap sort: no memory, no bad cases. priority NULL: the list rises already. */
+/* Heap sort needs no memory and has no slow cases. priority NULL: the list is
+ * already in order. */
 static void sort(const float *priority, int32_t *row, int64_t n)
 {
     if (!priority) return;
@@ -44,7 +44,8 @@ static void sort(const float *priority, int32_t *row, int64_t n)
     }
 }
 
-/* list[offset[e] .. offset[e+1]): assignments of expert e that are not admitted yet, rising. */
+/* Fills list[offset[e] .. offset[e+1]) with the assignments of expert e that are not admitted
+ * yet, in increasing order. */
 static void list_rows(int64_t rows, int64_t experts, const int32_t *chosen,
                       const int32_t *admitted, int32_t *offset, int32_t *list)
 {
@@ -102,7 +103,7 @@ static bool has(const int32_t *expert, int64_t k, int32_t e)
     return false;
 }
 
-/* The expert that an assignment of the token is given to, -1 for none. */
+/* The expert to which an assignment of the token is reassigned; -1: none. */
 static int32_t place_for(int64_t experts, int64_t k, const float *prob, const float *cap,
                          const int32_t *load, const int32_t *chosen, const int32_t *out)
 {

@@ -1,5 +1,5 @@
-/* cpu.h: fast kernels that need no special instructions: cpu.def lists them. Those that are
- * compiled per instruction set are in simd/. */
+/* cpu.h: fast kernels without special instructions; cpu.def lists them. simd/ has those that
+ * are compiled once per instruction set. */
 #ifndef MF_CPU_H
 #define MF_CPU_H
 

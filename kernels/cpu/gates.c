@@ -1,14 +1,13 @@
-/* gates.c: gates of a token's assignments, elements and counts by index.
+/* gates.c: gates of a token's assignments, gathered elements, and counts by index.
  *
- * The loops are short, one row of a few elements each, so a tile takes many rows. Counts are
- * summed in double, tile by tile, in the order of the tiles.
- */
+ * Each loop handles one row of a few elements, so a tile takes many rows. Counts are summed in
+ * double, tile by tile, in the order of the tiles. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
 
-#define TILE 8192 /* elements of a tile */
+#define TILE 8192 /* elements per tile */
 
 static int64_t tile_rows(int64_t n)
 {
@@ -39,7 +38,7 @@ static int32_t expert_of(const gates *p, int64_t r)
     return p->admitted && p->admitted[r] >= 0 ? p->admitted[r] : p->chosen[r];
 }
 
-/* The divisor of the gates of token t, and whether they are 0. */
+/* The number by which the gates of token t are divided. */
 static double divisor(const gates *p, int64_t t, const float *prob)
 {
     double sum = 0;
@@ -167,7 +166,7 @@ void mf_cpu_one_hot(const mf_kctx *x, int64_t m, int64_t n, const int32_t *index
     x->parallel((m + p.per - 1) / p.per, one_hot_tile, &p);
 }
 
-/* ---- counts: a table for each tile, added in order ---- */
+/* ---- counts: one table per tile, added in the order of the tiles ---- */
 
 typedef struct counts {
     int64_t m, n, per;

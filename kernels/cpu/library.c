@@ -1,8 +1,7 @@
-/* library.c: who computes plain gemms: our own kernels or a library.
+/* library.c: chooses what computes plain gemms: our own kernels or a library.
  *
- * The choice is made once, from MOEFW_GEMM, before threads start; a library that was not asked
- * for is never opened.
- */
+ * The choice is made once, from MOEFW_GEMM, before threads start. A library that was not
+ * requested is never opened. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,12 +12,12 @@ static const mf_library *const libraries[LIBRARIES] = {&mf_library_openblas,
                                                        &mf_library_onednn};
 
 static struct {
-    bool named;              /* else chosen by instruction set */
-    const mf_library *which; /* NULL: own */
+    bool named;              /* false: chosen by instruction set */
+    const mf_library *which; /* NULL: our own kernels */
     const char *refused;     /* why the named library cannot be used */
 } gemms;
 
-/* A library is loaded once, when it is first needed. */
+/* Loads a library when it is first needed. Returns why it cannot be used, or NULL. */
 static const char *load(int which)
 {
     static bool loaded[LIBRARIES];
@@ -49,7 +48,7 @@ bool mf_kernels_use_gemm(const char *name)
 
 bool mf_library_choose(void)
 {
-    load(OPENBLAS); /* sets with short vectors have no other gemms */
+    load(OPENBLAS); /* kernels with short vectors have no other gemms */
     return mf_kernels_use_gemm(getenv("MOEFW_GEMM"));
 }
 

@@ -1,8 +1,5 @@
-/* onednn.c: gemms by oneDNN; the only file that knows it.
- *
- * It is opened only if it is chosen, so other programs neither need nor load it.
- * Calls run in the calling thread alone, whatever oneDNN would do by itself.
- */
+/* onednn.c: gemms by oneDNN; no other file calls it. It is opened only if it was chosen, so
+ * programs neither need nor load it otherwise. Calls run only in the calling thread. */
 #include "kernels/cpu/library.h"
 
 #if defined(MF_ONEDNN)
@@ -15,11 +12,11 @@
 
 #include "kernels/cpu/onednn_api.h"
 
-/* A primitive of oneDNN is made for one shape and costs as much as a gemm of a hundred rows, so
- * each thread keeps those that it made. Rows of experts come in any number: they are cut into
- * pieces, the largest of which have few different sizes. Within a parallel region of ours
- * oneDNN does not begin another; outside it looks at the default of the calling thread, which
- * is set to 1. */
+/* A primitive of oneDNN is made for one shape, which takes as long as a gemm of a hundred rows,
+ * so each thread keeps its primitives. The number of rows of an expert varies: rows are cut
+ * into pieces, so that large pieces have only a few different sizes. Inside a parallel region
+ * oneDNN does not start another. Outside it uses the default number of threads of the calling
+ * thread, which is set to 1. */
 
 #define STRING2(x) #x
 #define STRING(x)  STRING2(x)
@@ -29,11 +26,11 @@ static struct {
     void *handle;
     char text[256];
     dnnl_engine_t engine;
-    void (*limit)(int threads); /* of OpenMP */
+    void (*limit)(int threads); /* sets the default of OpenMP */
     tss_t key;
 } lib;
 
-/* ---- opening ---- */
+/* ---- loading ---- */
 
 static const char *refuse(const char *what, const char *why)
 {
@@ -55,7 +52,8 @@ static void *open_it(void)
     return handle != NULL ? handle : dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* A build with other threads than OpenMP would make a second pool of them. */
+/* Refuses builds whose threads are not OpenMP's, because they would add a second
+ * pool of threads. */
 static const char *judge_threads(unsigned runtime)
 {
     static const char *const entries[] = {"GOMP_parallel", "__kmpc_fork_call"};
@@ -114,9 +112,10 @@ static void one_thread(void)
 
 /* ---- primitives, by thread and shape ---- */
 
-#define SLOTS      1024
-#define FULL       768
-#define MOST_AT_A  8 /* pieces of a side: each takes at least four fifths of what is left */
+#define SLOTS 1024
+#define FULL  768
+/* pieces per dimension: each takes at least four fifths of the remaining rows */
+#define MOST_AT_A  8
 #define MOST_EXACT 16
 
 typedef struct shape {
@@ -185,8 +184,8 @@ typedef struct descriptions {
     dnnl_memory_desc_t a, b, c, bias;
 } descriptions;
 
-/* For cases without a fast implementation oneDNN uses plain loops, a hundred times slower than
- * our kernels. */
+/* Whether oneDNN has a fast implementation. For other cases it uses plain loops, a hundred
+ * times slower than our kernels. */
 static bool is_fast(const_dnnl_primitive_desc_t desc)
 {
     const char *name = NULL;
@@ -231,7 +230,7 @@ static bool make_primitive(entry *e, const descriptions *d)
     return ok;
 }
 
-/* Fills an entry, without a primitive if oneDNN has none for this case. */
+/* Fills an entry. Its primitive is NULL if oneDNN has none for this case. */
 static void make(entry *e, const shape *p)
 {
     const dnnl_data_type_t type = p->half ? dnnl_bf16 : dnnl_f32,
@@ -273,7 +272,8 @@ static entry *find(state *s, const shape *p)
 
 /* ---- a gemm ---- */
 
-/* The first piece of so many rows: of two digits in base 2 behind the first. */
+/* The size of the first piece of n rows: n rounded down to three binary digits, or n
+ * itself if it is small. */
 static int64_t piece(int64_t n)
 {
     int64_t unit = 1;
@@ -336,7 +336,7 @@ static bool gemm(const mf_library_call *g)
     size_t scratch = 0;
     state *s = mine();
     if (s == NULL || (g->type != MF_CAST_BF16 && g->type_c == MF_CAST_BF16)) return false;
-    /* Of a^T b it is the inner index that counts rows. */
+    /* In a^T b the inner index counts rows. */
     const bool sums = g->trans_a && !g->trans_b;
     const int of_rows = pieces(g->m, !g->trans_a, rows),
               of_inner = pieces(g->k, sums && g->type_c == MF_CAST_F32, inner);

@@ -1,9 +1,8 @@
-/* onednn_api.h: what onednn.c uses of oneDNN, by pointers that are filled when it is loaded, in
- * one form for versions 2 and 3 of its interface.
+/* onednn_api.h: the functions of oneDNN that onednn.c calls, as pointers that are set when it
+ * is loaded, in one form for versions 2 and 3 of its interface.
  *
  * Version 3 made descriptions of memory opaque, and merged the description of an operation with
- * that of its primitive.
- */
+ * that of its primitive. */
 #ifndef MF_CPU_ONEDNN_API_H
 #define MF_CPU_ONEDNN_API_H
 
@@ -61,7 +60,7 @@ typedef const dnnl_memory_desc_t *api_desc_ref;
 #define API_REF(desc) (&(desc))
 #endif
 
-/* A matrix, row-major, or column-major when turned. */
+/* Describes a matrix: row-major, or column-major if turned. */
 static inline dnnl_status_t api_matrix(dnnl_memory_desc_t *ret, dnnl_data_type_t type,
                                        int64_t rows, int64_t columns, int64_t ld, bool turned)
 {
@@ -82,7 +81,7 @@ static inline void api_matrix_free(dnnl_memory_desc_t desc)
 #endif
 }
 
-/* bias: NULL for none. */
+/* bias may be NULL. */
 static inline dnnl_status_t api_matmul(dnnl_primitive_desc_t *ret, dnnl_engine_t engine,
                                        api_desc_ref a, api_desc_ref b, api_desc_ref bias,
                                        api_desc_ref c, const_dnnl_primitive_attr_t attr)
@@ -97,7 +96,7 @@ static inline dnnl_status_t api_matmul(dnnl_primitive_desc_t *ret, dnnl_engine_t
 #endif
 }
 
-/* c = alpha c, then c += what was there. */
+/* Appends c = alpha c, then c += old c. */
 static inline dnnl_status_t api_after(dnnl_post_ops_t ops, float alpha, bool add)
 {
     dnnl_status_t rc = dnnl_success;

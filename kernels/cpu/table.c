@@ -1,5 +1,5 @@
-/* table.c: the fast set: `ref`, then what is in cpu.def, then what simd/simd.def lists,
- * compiled for the instruction set in force. */
+/* table.c: the fast set: begins as `ref`, then cpu.def and simd/simd.def override it, compiled
+ * for the instruction set in use. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,7 +91,7 @@ static bool judge(void)
 {
     if (!chosen.judged) {
         const char *name = wanted_isa();
-        mf_cpu_second_cache(); /* before many threads want to know */
+        mf_cpu_second_cache(); /* before threads need it */
         chosen.ok = fill(&chosen.table, name);
         if (chosen.ok) strncpy(chosen.isa, name, sizeof(chosen.isa) - 1);
         chosen.gemms = mf_library_choose();

@@ -1,5 +1,5 @@
-/* attention.c: scaled dot-gemm attention. One row at a time; scores are computed anew
- * wherever they are needed, so that nothing has to be kept. */
+/* attention.c: scaled dot-product attention, one row at a time. Scores are recomputed wherever
+ * they are needed, so nothing is kept. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
@@ -25,7 +25,7 @@ static double dot(int64_t n, const float *a, const float *b)
     return sum;
 }
 
-/* The rows of one query head h in sequence b: query or key number i. */
+/* The row of query or key number i, for query head h in sequence b. */
 static const float *q_row(const mf_attention_args *p, int64_t b, int64_t h, int64_t i)
 {
     return p->q + (b * p->t + i) * p->ldq + h * p->head_dim;
@@ -79,7 +79,7 @@ void mf_ref_attention(const mf_kctx *x, const mf_attention_args *p)
                 forward_row(p, b, h, t);
 }
 
-/* The weight of key s for query t, and the gradient of its score: w (dy . v - dy . y). */
+/* The weight of key s for query t; *dscore: the gradient of its score, w (dy . v - dy . y). */
 static double weight_of(const mf_attention_args *p, int64_t b, int64_t h, int64_t t, int64_t s,
                         double *dscore)
 {

@@ -1,6 +1,5 @@
-/* cross_entropy.c: the loss of classifiers and language models, row by row, in double.
- * A row with target < 0 takes no part.
- */
+/* cross_entropy.c: the loss of classifiers and language models, row by row, in double. A row
+ * with target < 0 is skipped. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"

@@ -1,6 +1,5 @@
-/* dispatch.c: capacity, reassignment, and assignments grouped by expert, in the order that
- * kernels.def says and by the plainest search.
- */
+/* dispatch.c: capacity, reassignment, and assignments grouped by expert, in the order of
+ * kernels.def, by simple search. */
 #include <math.h>
 #include <string.h>
 
@@ -18,7 +17,7 @@ void mf_ref_capacity_of(const mf_kctx *x, int64_t tokens, int64_t k, int64_t exp
         cap[e] = most > 1 ? (float)most : 1;
 }
 
-/* Does row a come before row b? By falling priority, NaN last, then by row. */
+/* Whether assignment a comes before b: by falling priority, NaN last, then by index. */
 static bool before(const float *priority, int32_t a, int32_t b)
 {
     if (priority) {
@@ -35,7 +34,7 @@ void mf_ref_capacity(const mf_kctx *x, int64_t rows, int64_t experts, const int3
     if (mf_kctx_failed(x)) return;
     (void)work;
     for (int64_t r = 0; r < rows; r++) {
-        int64_t rank = 0; /* rows of the same expert that come before */
+        int64_t rank = 0; /* number of assignments of the same expert that come before */
         for (int64_t i = 0; i < rows; i++)
             rank += chosen[i] == chosen[r] && before(priority, (int32_t)i, (int32_t)r);
         bool fits = chosen[r] >= 0 && (float)(rank + 1) <= cap[chosen[r]];
@@ -44,8 +43,8 @@ void mf_ref_capacity(const mf_kctx *x, int64_t rows, int64_t experts, const int3
     (void)experts;
 }
 
-/* The overflow row that comes next after `last` (-1: the first) in the order of reassignment.
- */
+/* The assignment over capacity that comes after `last` (-1: the first) in the order
+ * of reassignment. */
 static int32_t next_row(int64_t rows, const int32_t *chosen, const int32_t *admitted,
                         const float *importance, int32_t last)
 {
@@ -104,7 +103,7 @@ void mf_ref_reassign(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t 
     moved[0] = (float)count;
 }
 
-/* Insertion keeps those of one token in order. */
+/* Insertion sort; the assignments of one token keep their order. */
 static void sort_by_token(int64_t n, const int32_t *token, int32_t *list)
 {
     for (int64_t i = 1; i < n; i++) {

@@ -1,8 +1,8 @@
-/* gemm.c: any gemm that mf_gemm describes: one sum in double for each element of c, in the
+/* gemm.c: any gemm that mf_gemm describes: for each element of c one sum in double, in the
  * order of the inner index, rounded once. */
 #include "kernels/ref/ref.h"
 
-/* Element [row, col] of what is stored, rows through the index. */
+/* Stored element [row, col]; the row goes through the index. */
 static double at(const mf_gemm_operand *o, int64_t row, int64_t col, bool as_bf16)
 {
     if (o->row != NULL) row = o->row[row];
@@ -11,7 +11,7 @@ static double at(const mf_gemm_operand *o, int64_t row, int64_t col, bool as_bf1
     return as_bf16 ? (double)mf_bf16_to_f32(mf_bf16_from_f32(f)) : (double)f;
 }
 
-/* One group: rows i0 .. i1 of its c over the inner indices k0 .. k1. */
+/* One group: rows i0 .. i1 of c over the inner indices k0 .. k1. */
 typedef struct part {
     mf_gemm_operand a, b;
     const float *bias;

@@ -1,6 +1,5 @@
-/* group_sum.c: sums of the rows of each group, in double, in the order of the rows. An empty
- * group gives zeros.
- */
+/* group_sum.c: sums of the rows of each group, in double, in the order of the rows. The sum of
+ * an empty group is 0. */
 #include "kernels/ref/ref.h"
 
 void mf_ref_group_sum(const mf_kctx *x, int type, int64_t groups, int64_t rows, int64_t n,

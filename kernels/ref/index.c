@@ -1,6 +1,5 @@
-/* index.c: checks of indices; rows and elements by index. An index below 0 stands for nothing;
- * one that is too large is recorded before anything uses it.
- */
+/* index.c: checks indices; rows and elements by index. An index below 0 means none; an index
+ * that is too large is recorded before it is used. */
 #include <math.h>
 #include <string.h>
 
@@ -55,7 +54,8 @@ void mf_ref_index_lists(const mf_kctx *x, int64_t m, int64_t n, const int32_t *i
         list[p] = -1;
     for (int64_t i = 0; i < m; i++)
         if (index[i] >= 0) list[offset[index[i]]++] = (int32_t)i;
-    for (int64_t v = n; v > 0; v--) /* each begin has moved to its end, the next one's begin */
+    /* each begin has moved to its end, which is the begin of the next */
+    for (int64_t v = n; v > 0; v--)
         offset[v] = offset[v - 1];
     offset[0] = 0;
 }
@@ -102,7 +102,7 @@ void mf_ref_put(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const flo
         }
 }
 
-/* Does a come before b, both from one row? */
+/* Whether element a of a row comes before element b. */
 static bool before(const float *row, int64_t a, int64_t b)
 {
     if (isnan(row[a]) != isnan(row[b])) return isnan(row[b]);
@@ -116,7 +116,7 @@ void mf_ref_topk(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const fl
     (void)x;
     for (int64_t i = 0; i < n; i++, in += width, out += k)
         for (int64_t j = 0; j < k; j++) {
-            int64_t best = -1; /* the first of those that come after the one found last */
+            int64_t best = -1; /* the first of those that come after the last result */
             for (int64_t c = 0; c < width; c++)
                 if ((j == 0 || before(in, out[j - 1], c)) && (best < 0 || before(in, c, best)))
                     best = c;

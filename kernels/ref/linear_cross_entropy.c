@@ -1,6 +1,5 @@
 /* linear_cross_entropy.c: head and loss, one row of logits at a time, in double. Logits are
- * computed anew wherever they are needed, so that nothing is kept.
- */
+ * recomputed wherever they are needed, so nothing is kept. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
@@ -37,7 +36,7 @@ static float *fill(float *a, int64_t n)
     return a;
 }
 
-/* Adds row i's part to the gradients: those of its logits are g (softmax - [v = target]). */
+/* Adds row i to the gradients; the gradients of its logits are g (softmax - [v = target]). */
 static void add_gradients(const mf_linear_cross_entropy_args *p, int64_t i, double lse,
                           double g)
 {

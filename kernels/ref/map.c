@@ -1,6 +1,5 @@
-/* map.c: elementwise functions, computed in double and rounded once, to f32 and from there to
- * bf16 where the arrays are that.
- */
+/* map.c: elementwise functions, computed in double and rounded once to f32, and from there to
+ * bf16 if the arrays are bf16. */
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +28,7 @@ static double gelu_tanh_of(double x)
     return tanh(sqrt_2_pi * (x + 0.044715 * x * x * x));
 }
 
-/* x f(x) for an f that goes to 0 faster than 1/x at -Inf, where the gemm would be NaN. */
+/* x f(x) for an f that falls faster than 1/x at -Inf, where x f would be NaN. */
 static double times(double x, double f)
 {
     return f == 0 && isinf(x) ? 0 : x * f;
@@ -212,7 +211,7 @@ static int64_t integer_of(float value, int64_t lo, int64_t hi)
 void mf_ref_cast(const mf_kctx *x, int64_t n, int from, int to, const void *in, void *out)
 {
     (void)x;
-    if (from == MF_CAST_I32 && to == MF_CAST_I32) { /* a float does not hold every integer */
+    if (from == MF_CAST_I32 && to == MF_CAST_I32) { /* a float cannot represent every integer */
         memcpy(out, in, (size_t)n * sizeof(int32_t));
         return;
     }

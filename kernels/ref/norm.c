@@ -1,8 +1,7 @@
 /* norm.c: norms of rows.
  *
- * Gradients. With y = w a f, f a function of the row alone, and g = w dy: da = f g + a (g . a)
- * df/d(a.a) 2; each kernel below says what that becomes.
- */
+ * Gradients: with y = w a f, where f is a function of the row, and g = w dy, da = f g + 2 a (g
+ * . a) df/d(a . a). Each kernel below gives the result for its f. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
@@ -35,8 +34,8 @@ static void rmsnorm(int64_t rows, int64_t n, float eps, bool eps_outside, const 
     }
 }
 
-/* da = f g - a (g . a) h / n with h = f^3, or f^2 / sqrt(mean(a^2)) where eps is outside (0 for
- * a row of zeros, where that gradient is taken as g / eps). */
+/* da = f g - a (g . a) h / n with h = f^3, or h = f^2 / sqrt(mean(a^2)) if eps is outside the
+ * root. For a row of zeros h is then 0, and its gradient g / eps. */
 static void rmsnorm_backward(int64_t rows, int64_t n, float eps, bool eps_outside,
                              const float *a, const float *w, const void *dy, float *da,
                              float *dw, int type)
@@ -126,7 +125,7 @@ static void l2_normalize(int64_t rows, int64_t n, float eps, const float *a, flo
     }
 }
 
-/* da = (dy - a (dy . a) / |a|^2) / |a|; dy / eps where |a| <= eps. */
+/* da = (dy - a (dy . a) / |a|^2) / |a|; dy / eps if |a| <= eps. */
 static void l2_normalize_backward(int64_t rows, int64_t n, float eps, const float *a,
                                   const float *dy, float *da)
 {
@@ -143,7 +142,7 @@ static void l2_normalize_backward(int64_t rows, int64_t n, float eps, const floa
 
 /* ---- groups ---- */
 
-/* Rows `from` .. `to` - 1, with the weights of group e. */
+/* Rows from .. to - 1, with the weights of group e. */
 static void forward(const mf_norm_args *p, int64_t from, int64_t to, int64_t e)
 {
     const float *a = p->a + from * p->n, *w = p->w ? p->w + e * p->n : NULL;

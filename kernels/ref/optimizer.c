@@ -1,6 +1,5 @@
-/* optimizer.c: what runs over all parameters between steps, element by element in double.
- * Whether the step is taken is decided by mf_adamw_resolve, as in every set.
- */
+/* optimizer.c: kernels that run over all parameters between steps, element by element in
+ * double. mf_adamw_resolve decides whether the step is taken, as in every set. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"

@@ -1,6 +1,5 @@
-/* random.c: numbers of a stream. Word i of a stream is word i % 4 of its block i / 4, so any
- * number can be drawn alone.
- */
+/* random.c: random numbers of a stream. Word i of a stream is word i % 4 of its block i / 4, so
+ * any number can be drawn independently. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"

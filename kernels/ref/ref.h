@@ -1,10 +1,9 @@
-/* ref.h: the reference kernels. Every kernel of kernels.def is mf_ref_NAME here, so that a
- * kernel without a reference does not link.
+/* ref.h: the reference kernels. Each kernel of kernels.def is mf_ref_NAME here, so a kernel
+ * without a reference does not link.
  *
- * They are the truth that everything else is measured against: plain loops in the order of the
- * formula, sums in double, one tile after the other, libm for functions. Nothing here is to be
- * made faster at the price of being less obvious.
- */
+ * All other kernels are compared with these: plain loops in the order of the formula, sums in
+ * double, one tile after the other, libm for functions. They must stay simple, even if that
+ * makes them slow. */
 #ifndef MF_REF_H
 #define MF_REF_H
 

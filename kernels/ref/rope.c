@@ -1,6 +1,5 @@
-/* rope.c: rotary positions, and the write into a key-value cache, which happens only if all of
- * it fits.
- */
+/* rope.c: rotary positions, and appending to a key-value cache, which changes nothing
+ * unless all rows fit. */
 #include <math.h>
 #include <string.h>
 

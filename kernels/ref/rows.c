@@ -1,11 +1,10 @@
-/* rows.c: softmax and its relatives, row by row: the largest element is taken off first, sums
- * are in double.
- */
+/* rows.c: softmax and related functions, row by row: the largest element is subtracted first,
+ * sums are in double. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
 
-/* Largest of a row; NaN if there is one. */
+/* Largest element of a row; NaN if the row contains one. */
 static float largest(int64_t n, const float *row)
 {
     float m = -INFINITY;

@@ -1,6 +1,5 @@
-/* swiglu.c: gated linear unit with silu, each element in double and rounded once. The gradient
- * of a gate is a sum over its row.
- */
+/* swiglu.c: gated linear unit with silu; each element is computed in double and rounded once.
+ * The gradient of a gate is a sum over its row. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"

@@ -1,9 +1,8 @@
-/* table.c: the reference set, complete by construction: a kernel without a reference does
- * not link.
- */
+/* table.c: the reference set. It is complete, because a kernel without a reference
+ * does not link. */
 #include "kernels/ref/ref.h"
 
-/* Plain loops read weights as they lie. */
+/* Plain loops read weights in their stored order. */
 static bool cannot_pack(int type, int64_t n, int64_t k)
 {
     (void)type, (void)n, (void)k;

@@ -1,17 +1,16 @@
 /* attention.c: attention by blocks of queries and keys (Milakov, Gimelshein 2018; Dao 2023,
- * algorithm 1): over blocks of keys each query keeps its largest score m, the sum l of e^(score
- * - m), and y in units of e^m / l. A tile is a block of queries of one head.
- */
+ * algorithm 1). Over blocks of keys each query keeps its largest score m, the sum l of e^(score
+ * - m), and y in units of e^m / l. A tile is a block of queries of one head. */
 #include "kernels/cpu/simd/attention.h"
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/vecmath.h"
 
-#define FEW_QUERIES 8 /* up to so many, rows of scores and gemms that read k and v once */
+#define FEW_QUERIES 8 /* up to so many queries, scores are rows and k and v are read once */
 #define FEW_KEYS    512
 
 typedef struct attention {
     const mf_attention_args *args;
-    int64_t blocks; /* of queries */
+    int64_t blocks; /* number of blocks of queries */
 } attention;
 
 V_INLINE void scale_row(int64_t n, float f, float *a)
@@ -32,7 +31,8 @@ static void finish(const mf_attention_args *p, int64_t row, int64_t h, float m, 
 
 /* ---- many queries ---- */
 
-/* The largest of n scores and m, in four chains: one waits for its own result each time. */
+/* The largest of m and n scores per lane, in four chains, because one chain would wait for
+ * each of its results. */
 V_INLINE vf largest(int64_t n, const float *score, vf m)
 {
     vf most[4] = {m, m, m, m};
@@ -47,8 +47,8 @@ V_INLINE vf largest(int64_t n, const float *score, vf m)
     return v_max(v_max(most[0], most[1]), v_max(most[2], most[3]));
 }
 
-/* A block of scores, keys down, for the VL queries of one vector: weights in place of scores, m
- * and l brought up to date; returns what y is to be multiplied with. */
+/* Takes a block of scores [keys, QUERIES] for the VL queries of one vector: replaces scores by
+ * weights and updates m and l. Returns the factor by which y must be multiplied. */
 V_INLINE vf take_columns(attention_view v, const float *mask, float *score, vf *m, vf *l)
 {
     attention_hide(v, mask, score);
@@ -102,7 +102,7 @@ V_INLINE void many(const attention *job, int64_t tile, float *turned)
     for (int64_t t = 0; t < nt; t += VL) {
         vf vl = v_load(l + t);
         v_store(shrink + t, v_select(vl == 0.0f, v_set(1), 1 / vl));
-        v_store(m + t, v_load(m + t) + v_log(vl)); /* both terms -inf where nothing is seen */
+        v_store(m + t, v_load(m + t) + v_log(vl)); /* -inf if a query sees no key */
     }
     for (int64_t t = 0; t < nt; t++) {
         scale_row(hd, shrink[t], y + t * ldy);
@@ -124,7 +124,7 @@ static void many_wide_tile(void *arg, int64_t tile)
 
 /* ---- few queries: rows of scores ---- */
 
-/* Puts -inf where mask is 0; false when no key is left. */
+/* Sets scores to -inf where mask is 0. Returns false if no key remains. */
 static bool apply_mask(int64_t n, const float *mask, float *score)
 {
     bool any = false;
@@ -147,7 +147,8 @@ V_INLINE float row_max(int64_t n, const float *a)
     return max;
 }
 
-/* a = e^(a - shift) for the first n, zero up to width; returns their sum. */
+/* a = e^(a - shift) for the first n elements, 0 for the others up to width. Returns
+ * their sum. */
 V_INLINE float exp_row(int64_t n, int64_t width, float shift, float *a)
 {
     vf sum = {0};
@@ -169,7 +170,7 @@ V_INLINE float exp_row(int64_t n, int64_t width, float shift, float *a)
     return v_sum(sum);
 }
 
-/* One row of a block of scores: weights in place of scores, m, l and y brought up to date. */
+/* Takes one row of a block of scores: replaces scores by weights, and updates m, l and y. */
 static void take_row(const mf_attention_args *p, int64_t n, int64_t width, const float *mask,
                      float *score, float *m, float *l, float *y)
 {

@@ -1,10 +1,9 @@
 /* attention.h: what attention and its gradient share.
  *
- * Scores of a block are kept with keys down and queries across: a vector holds VL queries, so
- * that largest scores and sums need no work across lanes, and what a causal mask hides is left
- * out by vectors: each vector of queries has its own number of keys. Blocks live on the stack,
- * those of short heads in a smaller frame: each page of a frame is touched at each call.
- */
+ * The scores of a block are stored as [keys, QUERIES]: a vector holds VL queries, so maxima and
+ * sums need no work across lanes. Keys that a causal mask hides are skipped by vector: each
+ * vector of queries has its own number of keys. Blocks are on the stack; short heads use a
+ * smaller frame, because each call touches every page of its frame. */
 #ifndef MF_SIMD_ATTENTION_H
 #define MF_SIMD_ATTENTION_H
 
@@ -12,10 +11,10 @@
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
-#define QUERIES BLOCK_LINE /* of a block, a multiple of VL */
+#define QUERIES BLOCK_LINE /* queries per block, a multiple of VL */
 #define KEYS    64
 #define VECTORS (QUERIES / VL)
-#define SHORT   64 /* width of a short head, at most */
+#define SHORT   64 /* largest size of a short head */
 
 static inline int64_t attention_min(int64_t a, int64_t b)
 {
@@ -27,7 +26,7 @@ static inline int64_t attention_length(const mf_attention_args *p, int64_t b)
     return p->kv_len != NULL ? p->kv_len[b] : p->s;
 }
 
-/* Query t of sequence b sees, before the mask, the first so many keys. */
+/* The number of keys that query t of sequence b sees, before the mask. */
 static inline int64_t attention_seen(const mf_attention_args *p, int64_t b, int64_t t)
 {
     int64_t len = attention_length(p, b), seen = p->causal ? len - p->t + t + 1 : len;
@@ -35,9 +34,9 @@ static inline int64_t attention_seen(const mf_attention_args *p, int64_t b, int6
     return seen < 0 ? 0 : attention_min(seen, len);
 }
 
-/* Of a block of keys s0 .. s0+ns-1, as the VL queries t .. t+VL-1 see it: all of them the first
- * `full`, some of them those up to `some`, lane i of those key s only if s < limit[i]. Lanes
- * past the last query see what that one sees, or more: nobody reads them. */
+/* The keys s0 .. s0+ns-1 as the VL queries t .. t+VL-1 see them. All queries see the first
+ * `full` keys; no query sees keys from `some` on; lane i sees key s in between if s < limit[i].
+ * Lanes past the last query have its limits or larger ones; their results are not read. */
 typedef struct attention_view {
     int64_t full, some;
     vi limit;
@@ -51,8 +50,8 @@ V_INLINE attention_view attention_look(const mf_attention_args *p, int64_t b, in
     attention_view v = {full < 0 ? 0 : attention_min(full, ns),
                         some < 0 ? 0 : attention_min(some, ns), V_LANES};
     if (p->reach == NULL) {
-        /* From the query's place, not from `full`: that is 0 where the first lanes
-         * see nothing. */
+        /* Computed from the position of the query, not from `full`, which is 0 if the first
+         * lanes see nothing. */
         int64_t first = p->causal ? attention_length(p, b) - p->t + t + 1 : v.full + s0;
         v.limit = V_LANES + v_seti((int32_t)(first - s0));
         return v;
@@ -64,9 +63,9 @@ V_INLINE attention_view attention_look(const mf_attention_args *p, int64_t b, in
     return v;
 }
 
-/* The views of a block's vectors of queries, and what gemms make of them. */
+/* The views of the query vectors of a block. */
 typedef struct attention_views {
-    int n; /* vectors that hold a query */
+    int n; /* vectors that contain a query */
     attention_view of[VECTORS];
 } attention_views;
 
@@ -80,8 +79,8 @@ static inline attention_views attention_look_all(const mf_attention_args *p, int
     return v;
 }
 
-/* score [keys, QUERIES] = rows [keys,n] times turned [n, QUERIES], where somebody looks: later
- * queries see at least the keys of earlier ones. */
+/* score [keys, QUERIES] = rows [keys,n] times turned [n, QUERIES], only where queries see keys:
+ * later queries see at least the keys of earlier ones. */
 static inline void attention_scores(const attention_views *v, int64_t n, const float *rows,
                                     int64_t ld, const float *turned, float *score)
 {
@@ -94,7 +93,8 @@ static inline void attention_scores(const attention_views *v, int64_t n, const f
     }
 }
 
-/* to [queries,n] (+)= weights [keys, QUERIES] transposed times rows [keys,n] */
+/* to [queries,n] = weights [keys, QUERIES] transposed times rows [keys,n]; added to
+ * `to` if `add`. */
 static inline void attention_to_queries(const attention_views *v, int64_t nt, int64_t n,
                                         const float *weights, const float *rows, int64_t ld,
                                         bool add, float *to, int64_t ld_to)
@@ -118,7 +118,7 @@ static inline void attention_to_keys(const attention_views *v, int64_t nt, int64
     }
 }
 
-/* Scores of keys that a lane does not see, or nobody: -inf. */
+/* Sets scores of keys that a lane does not see, or that the mask hides, to -inf. */
 V_INLINE void attention_hide(attention_view v, const float *mask, float *score)
 {
     for (int64_t s = v.full; s < v.some; s++) {
@@ -129,8 +129,8 @@ V_INLINE void attention_hide(attention_view v, const float *mask, float *score)
         if (mask[s] == 0) v_store(score + s * QUERIES, v_set(-INFINITY));
 }
 
-/* To subtract from scores whose largest, or whose ln sum e^score, is a: where there is none, a
- * is -inf, and 0 does. */
+/* The shift to subtract from scores: a, the largest score or ln sum e^score; 0 if a is -inf
+ * because the query sees no key. */
 V_INLINE vf attention_shift(vf a)
 {
     return v_select(a == v_set(-INFINITY), (vf){0}, a);

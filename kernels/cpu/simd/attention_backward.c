@@ -1,20 +1,19 @@
-/* attention_backward.c: the gradient of attention, by blocks (Dao 2023, algorithm 2). A tile is
- * one key head of one sequence with all its query heads, so that every gradient is summed by
- * one thread in one order.
- */
+/* attention_backward.c: the gradient of attention, by blocks (Dao 2023, algorithm 2). A tile
+ * is one key head of one sequence with all its query heads, so one thread sums each
+ * gradient, in one order. */
 #include "kernels/cpu/simd/attention.h"
 
-/* What is the same for all blocks of keys that one block of queries meets. */
+/* Values of one block of queries that are the same for all blocks of keys. */
 typedef struct queries {
     int64_t b, h, t0, nt;
-    const float *q, *dy; /* rows of it */
+    const float *q, *dy; /* rows of the block */
     float *dq;
     float *turned_q, *turned_dy;
     float lse[QUERIES], delta[QUERIES];
 } queries;
 
-/* delta [QUERIES] = dy y of each row: VL rows at a time, whose sums over lanes are
- * made together. */
+/* delta [QUERIES] = dy . y of each row; VL rows at a time, so that their sums across lanes are
+ * computed together. */
 static void row_dots(int64_t rows, int64_t n, const float *dy, const float *y, int64_t ld,
                      float *delta)
 {
@@ -63,15 +62,17 @@ static void load_queries(const mf_attention_args *p, int64_t b, int64_t h, int64
     }
 }
 
-/* Scores to weights w = e^(score - lse), and dw = v dy^T to gradients of scores, scale w (dw -
- * delta), for the VL queries of one vector. */
+/* For the VL queries of one vector: replaces scores by weights w = e^(score - lse), and dw = v
+ * dy^T by gradients of scores, scale w (dw - delta). */
 V_INLINE void weight_columns(attention_view v, const float *mask, float scale, vf lse, vf delta,
                              float *w, float *dw)
 {
     vf shift = attention_shift(lse);
     attention_hide(v, mask, w);
     for (int64_t s = 0; mask != NULL && s < v.some; s++)
-        if (mask[s] == 0) v_store(dw + s * QUERIES, delta); /* whatever v is */
+        if (mask[s] == 0)
+            v_store(dw + s * QUERIES, delta); /* so that the gradient of a hidden
+                                                               key is 0, even if v is NaN */
     for (int64_t s = 0; s < v.some; s++) {
         int64_t at = s * QUERIES;
         vf e = v_exp_low(v_load(w + at) - shift);
@@ -80,7 +81,7 @@ V_INLINE void weight_columns(attention_view v, const float *mask, float scale, v
     }
 }
 
-/* All that the block of queries adds to the gradients. */
+/* Adds the part of one block of queries to the gradients. */
 static void backward_block(const mf_attention_args *p, const queries *c)
 {
     _Alignas(64) float w[KEYS * QUERIES], dw[KEYS * QUERIES];

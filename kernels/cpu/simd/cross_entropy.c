@@ -1,8 +1,7 @@
 /* cross_entropy.c: the loss of classifiers and language models (formulas: kernels.def).
  *
- * A row is computed by one thread from begin to end; means over rows are summed in double, in
- * the order of the rows.
- */
+ * One thread computes a row from begin to end. Means over rows are summed in double, in the
+ * order of the rows. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
@@ -11,7 +10,7 @@ typedef struct entropy {
     int64_t rows, n, per;
     const float *logits, *weight, *lse, *drow;
     const int32_t *target;
-    float each; /* gradient of one row of weight 1 */
+    float each; /* gradient of a row with weight 1 */
     float *row_loss, *ret_lse, *dlogits;
 } entropy;
 
@@ -135,8 +134,9 @@ void MF_SIMD(cross_entropy_backward)(const mf_kctx *x, int64_t rows, int64_t n,
         dweight[i] = target[i] >= 0 ? p.each * (row_loss[i] - *loss) : 0;
 }
 
-/* The loss of a row, over which its gradient is written: one e^x for both. The row stays in the
- * second cache; meanwhile the one `ahead` of it is asked for. */
+/* Returns the loss of a row and overwrites the row with its gradient, with one e^x for
+ * both. The row stays in the second-level cache; meanwhile the row `ahead` elements
+ * later is prefetched. */
 V_INLINE float row_over(int64_t n, int64_t ahead, float *a, int32_t target, float g)
 {
     const float max = largest(n, a), own = a[target];

@@ -1,13 +1,12 @@
-/* dispatch.c: checks of indices, rows to experts and back.
+/* dispatch.c: checks indices, and moves rows to experts and back.
  *
- * Rows are long: the work is moving them. A row of a result is written by one thread, which
- * adds what belongs to it in the order that kernels.def says.
- */
+ * Rows are long, so most of the time is spent on moving them. One thread writes a row of a
+ * result, and adds its terms in the order of kernels.def. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vecmath.h"
 
-/* ---- indices in range ---- */
+/* ---- range of indices ---- */
 
 void MF_SIMD(check_index)(const mf_kctx *x, int what, int64_t n, const int32_t *index,
                           int64_t lo, int64_t hi)
@@ -37,7 +36,7 @@ void MF_SIMD(check_index)(const mf_kctx *x, int what, int64_t n, const int32_t *
 /* ---- gather ---- */
 
 typedef struct gather {
-    int64_t m, bytes, per; /* bytes: of a row */
+    int64_t m, bytes, per; /* bytes: size of a row */
     const char *in;
     const int32_t *index;
     char *out;
@@ -64,7 +63,7 @@ void MF_SIMD(gather_rows)(const mf_kctx *x, int type, int64_t m, int64_t d, cons
     x->parallel(rows_tiles(m, d), gather_tile, &p);
 }
 
-/* ---- sums of rows: a few at a time, each result written once for them ---- */
+/* ---- sums of rows: a few rows at a time, so that each result is written once for them ---- */
 
 #define AT_ONCE 8
 
@@ -74,7 +73,7 @@ typedef struct sums {
     const float *gate;
     const void *in;
     float *out;
-    mf_bf16 *rounded; /* instead of out */
+    mf_bf16 *rounded; /* bf16 result, instead of out */
 } sums;
 
 /* out = (first ? 0 : out) + sum of gate[r] row[r], count >= 1. */
@@ -92,7 +91,7 @@ V_INLINE void add_rows(int64_t d, int count, const void *const row[AT_ONCE],
     }
 }
 
-/* Columns at .. at+d-1 of result t. */
+/* Columns column .. column+d-1 of result t. */
 V_INLINE void sum_one(const sums *p, int64_t t, int64_t column, int64_t d, float *out,
                       bool bf16)
 {
@@ -114,7 +113,7 @@ V_INLINE void sum_one(const sums *p, int64_t t, int64_t column, int64_t d, float
         }
     }
     if (count == 2 && first)
-        add_rows(d, 2, row, gate, true, out, bf16); /* the usual top-2, unrolled */
+        add_rows(d, 2, row, gate, true, out, bf16); /* two rows are the usual case, top-2 */
     else if (count > 0)
         add_rows(d, count, row, gate, first, out, bf16);
     else if (first)
@@ -129,7 +128,7 @@ static void sums_tile(void *arg, int64_t tile)
         sum_one(p, t, 0, p->d, p->out + t * p->d, false);
 }
 
-#define ROUNDED_COLUMNS 512 /* summed before they are rounded, once */
+#define ROUNDED_COLUMNS 512 /* columns that are summed in f32 before they are rounded once */
 
 static void sums_bf16_tile(void *arg, int64_t tile)
 {
@@ -182,7 +181,7 @@ typedef struct spread {
     float *dgate;
 } spread;
 
-/* to = g from */
+/* to = g from. */
 V_INLINE void scale(int64_t d, float g, const float *from, void *to, bool bf16)
 {
     int64_t j = 0;
@@ -191,7 +190,7 @@ V_INLINE void scale(int64_t d, float g, const float *from, void *to, bool bf16)
     if (j < d) v_put_n(to, j, v_load_n(from + j, d - j) * g, d - j, bf16);
 }
 
-/* v_dot of values that may be bf16. */
+/* As v_dot, for values that may be bf16. */
 V_INLINE float dot(int64_t n, const void *a, const float *b, bool bf16)
 {
     if (!bf16) return v_dot(n, a, b);
@@ -248,7 +247,7 @@ void MF_SIMD(combine_grad)(const mf_kctx *x, int type, int64_t rows, int64_t k, 
 
 /* ---- assignments by expert and token ---- */
 
-/* Two rising runs, list[0 .. middle-1] and list[middle .. n-1], to one. */
+/* Merges two sorted runs, list[0 .. middle-1] and list[middle .. n-1]. */
 static void merge(int64_t middle, int64_t n, const int32_t *token, const int32_t *list,
                   int32_t *out)
 {
@@ -258,8 +257,8 @@ static void merge(int64_t middle, int64_t n, const int32_t *token, const int32_t
             b >= n || (a < middle && token[list[a]] <= token[list[b]]) ? list[a++] : list[b++];
 }
 
-/* The n assignments of one expert, by token; of one token in the order in which they came. Runs
- * of twice the length go to and fro between list and spare. */
+/* Sorts the n assignments of one expert by token; those of one token keep their order. Merges
+ * runs of twice the length, alternating between list and spare. */
 static void sort_by_token(int64_t n, const int32_t *token, int32_t *list, int32_t *spare)
 {
     int32_t *from = list, *to = spare;

@@ -1,8 +1,7 @@
-/* embedding.c: rows of a table by number, and their gradient.
+/* embedding.c: gathers rows of a table, and computes their gradient.
  *
- * The gradient sorts positions by id first, so that each row of the table has its sum to
- * itself, in the order of the positions.
- */
+ * The gradient first sorts positions by id. So each row of the table has its own sum, in the
+ * order of the positions. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
@@ -43,7 +42,7 @@ static void sum_tile(void *arg, int64_t tile)
             v_add_to(p->n, p->from + p->order[i] * p->n, p->to + v * p->n);
 }
 
-/* Counting sort of the places by id, then each row of the table has its sum to itself. */
+/* Sorts positions by id (counting sort), then sums the positions of each row of the table. */
 void MF_SIMD(embedding_grad)(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count,
                              bool add, const int32_t *ids, const float *dy, float *dtable,
                              void *work)
@@ -54,7 +53,7 @@ void MF_SIMD(embedding_grad)(const mf_kctx *x, int64_t vocab, int64_t n, int64_t
     for (int64_t i = 0; i < count; i++)
         begin[ids[i]]++;
     for (int64_t v = 0; v <= vocab; v++)
-        sum = begin[v] += sum; /* one past the places of v */
+        sum = begin[v] += sum; /* one past the positions of v */
     for (int64_t i = count - 1; i >= 0; i--)
         order[--begin[ids[i]]] = (int32_t)i;
     embedding p = {.vocab = vocab,

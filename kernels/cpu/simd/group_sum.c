@@ -1,4 +1,4 @@
-/* group_sum.c: sums of the rows of each group: a tile is some columns of one group, whose rows
+/* group_sum.c: sums of the rows of each group. A tile has some columns of one group, whose rows
  * are added in order. */
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"

@@ -1,17 +1,17 @@
-/* lanes.h: short rows, VL of them at a time, one a lane: then what runs along a row needs no
- * work across lanes. Numbers of such rows lie turned, [n, VL], in a buffer.
- */
+/* lanes.h: processes short rows VL at a time, one per lane, so that loops along a row need no
+ * work across lanes. The rows are stored transposed in a buffer, [n, VL]. */
 #ifndef MF_SIMD_LANES_H
 #define MF_SIMD_LANES_H
 
 #include "kernels/cpu/simd/gemm/small.h"
 #include "kernels/cpu/simd/vec.h"
 
-#define LANES_MOST  32 /* longest rows for which this pays */
-#define LANES_LEAST 4  /* fewer rows than this go one by one */
+#define LANES_MOST  32 /* greatest length of rows for which this pays */
+#define LANES_LEAST 4  /* fewer rows are processed one by one */
 
 #if VL == 16
-/* Rows of eight: i and i + 8 in one vector, so that three exchanges put lane r in its place. */
+/* Transposes rows of eight: each vector has rows i and i + 8, so three exchanges move
+ * row r to lane r. */
 V_INLINE void lanes_turn_8(vf x[8])
 {
     V_UNROLL
@@ -50,7 +50,7 @@ V_INLINE void lanes_out_8(const float *from, float *to)
 }
 #endif
 
-/* Of rows [rows,n], rows <= VL; the lanes past them hold the last row. */
+/* Transposes rows [rows,n], rows <= VL, into to [n, VL]. Lanes after the last row repeat it. */
 V_INLINE void lanes_in(int64_t rows, int64_t n, const float *from, float *to)
 {
 #if VL == 16

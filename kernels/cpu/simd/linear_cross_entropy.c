@@ -1,31 +1,31 @@
-/* linear_cross_entropy.c: head and loss in one, so that the matrix of logits never exists.
+/* linear_cross_entropy.c: head and loss in one kernel, so that the matrix of logits
+ * is never stored.
  *
- * Rows go through in chunks, cut by shapes alone: logits, their loss, its gradient over them in
- * place, and three gemms. Rows with target < 0 are skipped before the gemms.
- */
+ * Rows are processed in chunks that depend only on shapes: logits, their loss, its gradient in
+ * their place, and three gemms. Rows with target < 0 are skipped before the gemms. */
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
-/* Work memory, laid out in the one block that the caller gives. */
+/* Work memory, in the one block that the caller provides. */
 typedef struct scratch {
     int64_t chunk;
     float *logits;            /* [chunk,V] */
-    void *x, *dx;             /* [chunk,d] rows that do not lie side by side */
-    float *db;                /* [V] of one chunk */
+    void *x, *dx;             /* [chunk,d] rows that are not neighbours, copied */
+    float *db;                /* [V] bias gradient of one chunk */
     float *row, *lse, *share; /* [chunk] */
     int32_t *target;          /* [chunk] */
     int32_t *list;            /* [N] rows with a target */
-    void *sum;                /* of sum3 */
+    void *sum;                /* work memory of sum3 */
 } scratch;
 
 typedef struct head {
     const mf_kctx *x;
     const mf_linear_cross_entropy_args *p;
-    int64_t row_bytes; /* of x and dx */
+    int64_t row_bytes; /* bytes of a row of x and dx */
     scratch s;
     int64_t counted; /* rows with a target */
     double weights;  /* their sum */
-    double total;    /* of weighted losses */
+    double total;    /* sum of weighted losses */
 } head;
 
 static void *take(char **at, int64_t bytes)
@@ -59,7 +59,7 @@ static double weight_of(const mf_linear_cross_entropy_args *p, int64_t row)
     return p->weight ? (double)p->weight[row] : 1.0;
 }
 
-/* Rows that count, in order. */
+/* Lists the rows with a target, in order. */
 static void list_rows(head *h)
 {
     const mf_linear_cross_entropy_args *p = h->p;
@@ -75,7 +75,8 @@ static void clear(void *out, int64_t bytes)
     if (out) memset(out, 0, (size_t)bytes);
 }
 
-/* Losses of the chunk's rows; if `over` its logits become the gradient of the loss to them. */
+/* Computes the losses of the chunk's rows. over: logits are overwritten with
+ * their gradients. */
 static void make_losses(head *h, const int32_t *list, int64_t n, bool over)
 {
     const mf_linear_cross_entropy_args *p = h->p;
@@ -92,7 +93,7 @@ static void make_losses(head *h, const int32_t *list, int64_t n, bool over)
     (h->x, n, p->vocab, s->logits, s->target, NULL, &mean, s->row, s->lse);
 }
 
-/* ---- its gemms ---- */
+/* ---- gemms ---- */
 
 static void make_logits(const head *h, const void *x, int64_t n)
 {

@@ -1,7 +1,7 @@
 /* map.c: functions of one value and their derivatives (formulas: mf_map1_fn in kernel.h).
  *
- * Gemms x f(x) of functions that vanish at -Inf take x no further out than where f is 0, so
- * that they vanish too and are not Inf 0. */
+ * Functions x f(x) that vanish at -Inf limit x to where f becomes 0, so that they also become 0
+ * there, and not Inf times 0. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vecmath.h"
@@ -30,7 +30,7 @@ V_INLINE vf sign_of(vf x)
     return v_select((x > 0.0f) | (x < 0.0f), one, v_select(x == 0.0f, v_set(0), x));
 }
 
-/* 2 u of the tanh approximation, (1 + tanh u) / 2 being the sigmoid of it. */
+/* 2 u of the tanh approximation: (1 + tanh u) / 2 is the sigmoid of 2 u. */
 V_INLINE vf gelu_tanh_arg(vf x)
 {
     return x * v_fma(x * x, v_set(2 * 0.79788456f * 0.044715f), v_set(2 * 0.79788456f));
@@ -81,7 +81,7 @@ V_INLINE vf silu_slope(vf x)
     return s * v_fma(x, rest, v_set(1.0f));
 }
 
-/* One loop over a tile for each function: v is what it is called in the expression. */
+/* The loop over a tile for one function: `expression` uses the value under the name v. */
 #define LOOP(v, from, expression)                                                              \
     for (; j + VL <= to; j += VL) {                                                            \
         vf v = v_get(from, j, bf16);                                                           \
@@ -149,7 +149,7 @@ static void map1_bf16_tile(void *arg, int64_t tile)
     map1_part(arg, tile, true);
 }
 
-/* The same with the gradient g of the result at hand. */
+/* The same, with the gradient g of the result. */
 #define SLOPE(v, from, expression)                                                             \
     for (; j + VL <= to; j += VL) {                                                            \
         vf v = v_get(from, j, bf16), g = v_get(p->dout, j, bf16);                              \

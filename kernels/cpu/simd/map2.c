@@ -1,5 +1,5 @@
-/* map2.c: functions of two values, with broadcasting. Work is cut into lines, runs of the last
- * dimension: several a tile when they are short, parts of one when it is long. */
+/* map2.c: functions of two values, with broadcasting. Work is cut into lines, which are runs of
+ * the last dimension. A tile has several short lines, or a part of a long one. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vecmath.h"
@@ -7,7 +7,8 @@
 typedef struct map {
     int fn;
     int64_t dim[4], stride_a[4], stride_b[4];
-    int64_t lines, per, parts; /* lines in all, lines a tile, tiles a line (one of them is 1) */
+    /* all lines, lines per tile, tiles per line (one of the last two is 1) */
+    int64_t lines, per, parts;
     const void *a, *b;
     void *out;
 } map;
@@ -28,7 +29,7 @@ V_INLINE vf greater(vf u, vf v)
 /* How an operand is read along a line. */
 typedef enum step { SAME, NEXT, FAR } step;
 
-/* Element i, for operands that are not read side by side. */
+/* Element i of an operand that is not read in order. */
 V_INLINE float one(const void *p, int64_t i, bool bf16)
 {
     return bf16 ? v_get_n(p, i, 1, true)[0] : ((const float *)p)[i];

@@ -1,24 +1,23 @@
 /* norm.c: norms of rows and their gradients (formulas: kernels/ref/norm.c).
  *
- * Gradients of weights are summed over rows: each of at most MF_NORM_TILES tiles sums its own
- * rows into work memory, then the tiles are added in order.
- */
+ * Gradients of weights are sums over rows. Each of at most MF_NORM_TILES tiles sums its rows in
+ * work memory; then the tiles are added in order. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
 typedef struct norm {
-    int64_t rows, n, per; /* per: rows in a tile */
+    int64_t rows, n, per; /* per: rows per tile */
     float eps;
     bool eps_outside;
     const float *a, *w, *b;
-    const void *dy; /* f32 or bf16, as the tile says */
-    void *y;        /* or the gradient of a, which is f32 */
-    float *dw, *db; /* [tiles,n] of partial sums, or NULL */
+    const void *dy; /* f32 or bf16; the tile's function knows which */
+    void *y;        /* result, or the gradient of a, which is f32 */
+    float *dw, *db; /* [tiles,n] partial sums, or NULL */
 } norm;
 
-/* Asks for a row that comes later, some 4 KB on: while the passes over one row go on, the
- * machine itself asks for nothing. */
+/* Prefetches a later row, about 4 KB ahead. During several passes over one row the processor
+ * itself does not prefetch. */
 V_INLINE void ask_ahead(const norm *p, int64_t i, int64_t to)
 {
     const int64_t row = i + (p->n < 1024 ? 1024 / p->n : 1);
@@ -45,7 +44,7 @@ V_INLINE void scale_row(int64_t n, float f, float mean, const float *a, const fl
     }
 }
 
-/* Row sums of one pass: of x, x x or x w y, the row shifted by a constant first. */
+/* Sums over a row: of a, of (a - shift)^2, or of a w y. */
 V_INLINE float sum_row(int64_t n, const float *a)
 {
     vf s0 = {0}, s1 = {0};
@@ -283,7 +282,7 @@ static void l2_backward_tile(void *arg, int64_t tile)
 
 /* ---- groups ---- */
 
-/* Rows from .. to - 1, with the weights of group e. */
+/* The norm of rows from .. to - 1, with the weights of group e. */
 static norm rows_of(const mf_norm_args *q, int64_t from, int64_t to, int64_t e)
 {
     return (norm){.rows = to - from,
@@ -329,7 +328,7 @@ static void run_backward(const mf_kctx *x, const mf_norm_args *q, int64_t from, 
              q->work);
 }
 
-/* Rows past the last group. */
+/* Sets the rows after the last group to 0. */
 static void clear_rest(const mf_norm_args *q, float *a)
 {
     const int64_t used = q->offset[q->groups];

@@ -1,8 +1,8 @@
-/* optimizer.c: what runs over all parameters between steps: one pass, bound by memory.
+/* optimizer.c: kernels that run over all parameters between steps. Each is one pass,
+ * limited by memory.
  *
- * Elements are apart from each other; sums of squares are added tile by tile, in the order of
- * the tiles, whose number depends on the count alone.
- */
+ * Elements are independent. Sums of squares are added tile by tile, in the order of the tiles;
+ * the number of tiles depends only on the number of elements. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
@@ -11,9 +11,10 @@ typedef struct range {
     int64_t count, per;
     const float *grad;
     float *value, *m, *v;
-    mf_bf16 *copy;                                        /* of adamw, or NULL */
-    float scale, keep1, keep2, lr, decay, l2, eps, root2; /* of adamw; scale of scale_inplace */
-    double *part;                                         /* of sumsq */
+    mf_bf16 *copy; /* bf16 copies of adamw, or NULL */
+    /* adamw; scale also for scale_inplace */
+    float scale, keep1, keep2, lr, decay, l2, eps, root2;
+    double *part; /* sums of sumsq */
 } range;
 
 V_INLINE void adamw_step(const range *p, vf g, vf *value, vf *m, vf *v)
@@ -25,8 +26,8 @@ V_INLINE void adamw_step(const range *p, vf g, vf *value, vf *m, vf *v)
     *value = *value - step * p->lr - *value * p->decay;
 }
 
-/* Past the cache where the machine can: copies are not read before the next step, and a line
- * that is written whole need not be read first. */
+/* Stores past the cache if the processor can. Copies are not read before the next step, and a
+ * line that is written completely need not be read first. */
 V_INLINE void store_past(mf_bf16 *p, vf v)
 {
 #if defined(__AVX512F__)
@@ -66,7 +67,7 @@ V_INLINE void adamw_part(const range *p, int64_t tile, bool bf16)
         v_store_n(p->v + i, v, n);
     }
 #if defined(__AVX512F__)
-    if (bf16) _mm_sfence(); /* others see the copies from here on */
+    if (bf16) _mm_sfence(); /* makes the copies visible to other threads */
 #endif
 }
 
@@ -80,8 +81,8 @@ static void adamw_bf16_tile(void *arg, int64_t tile)
     adamw_part(arg, tile, true);
 }
 
-/* lr / correction1 and 1 / sqrt(correction2) are put into the factors, so that an element costs
- * one root and one division. */
+/* The factors contain lr / correction1 and 1 / sqrt(correction2), so that an element costs one
+ * root and one division. */
 void MF_SIMD(adamw)(const mf_kctx *x, int64_t count, const mf_adamw_args *args, float *value,
                     mf_bf16 *copy, const float *grad, float *m, float *v)
 {
@@ -118,7 +119,8 @@ V_INLINE void add_squares(const float *a, vd s[2])
     s[1] = v_fmad(dv, dv, s[1]);
 }
 
-/* Two places of a tile at once: one stream leaves memory waiting. */
+/* Sums two halves of a tile at the same time, because a single stream does not use all
+ * memory bandwidth. */
 static void sumsq_tile(void *arg, int64_t tile)
 {
     const range *p = arg;

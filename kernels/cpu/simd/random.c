@@ -1,15 +1,14 @@
-/* random.c: numbers of a stream, VL Philox blocks at once.
+/* random.c: random numbers of a stream, VL Philox blocks at a time.
  *
- * This is base/rng.c's mf_rng_block written over vectors: key = seed, counter = (block, step ^
- * the folded stream), Philox4x32-10 (Salmon et al., SC'11, section 3.3). check_kernels holds it
- * to the scalar one, which the context hands in, bit for bit.
- */
+ * This is mf_rng_block of base/rng.c for vectors: key = seed, counter = (block, step ^ the
+ * folded stream), Philox4x32-10 (Salmon et al., SC'11, section 3.3). check_kernels compares it
+ * bit for bit with the scalar function in the context. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vecmath.h"
 
 typedef uint64_t vl __attribute__((vector_size(4 * VL))); /* VL / 2 words, each in 64 bits */
-#define WORDS (4 * VL)                                    /* of VL blocks */
+#define WORDS (4 * VL)                                    /* words of VL blocks */
 
 typedef struct draw {
     uint64_t seed, high; /* key; upper half of the counter */
@@ -31,7 +30,7 @@ V_INLINE vl spread(uint64_t x)
     return x - (vl){0};
 }
 
-/* Gemm of the lower halves. */
+/* Multiplies the lower halves of each lane. */
 V_INLINE vl multiply(vl a, vl b)
 {
 #if defined(__AVX512F__)
@@ -43,7 +42,7 @@ V_INLINE vl multiply(vl a, vl b)
 #endif
 }
 
-/* 0, 1, 2, ..; and the lower, the upper halves of a and b, lane by lane in turn. */
+/* IOTA: 0, 1, 2, ... LOWER and UPPER interleave the lower or upper halves of a and b. */
 #if VL == 16
 #define IOTA                                                                                   \
     {                                                                                          \
@@ -67,8 +66,8 @@ V_INLINE vl multiply(vl a, vl b)
 #define UPPER(a, b) __builtin_shufflevector(a, b, 1, 3)
 #endif
 
-/* Words of the blocks first .. first + VL - 1, in the order of the stream. Two vectors at once
- * hide how long a gemm takes. */
+/* Words of the blocks first .. first + VL - 1, in the order of the stream. Two vectors are
+ * computed at a time to hide the latency of multiply instructions. */
 V_INLINE void words(const draw *p, uint64_t first, uint32_t out[WORDS])
 {
     const vl low = spread(0xffffffffu), m0 = spread(0xD2511F53u), m1 = spread(0xCD9E8D57u);
@@ -142,7 +141,7 @@ static void dropout_tile(void *arg, int64_t tile)
     }
 }
 
-/* Through libm in double, as the reference: bits must be those of base/rng.c. */
+/* Uses libm in double, as the reference does, because the bits must be those of base/rng.c. */
 static void normal_tile(void *arg, int64_t tile)
 {
     const draw *p = arg;

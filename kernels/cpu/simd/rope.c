@@ -1,5 +1,5 @@
-/* rope.c: rotary positions. Sines and cosines are computed once a row, for all heads, in
- * double: the angle of a late position needs more digits than a float has. */
+/* rope.c: rotary positions. Sines and cosines are computed once per row, for all heads, in
+ * double, because the angle of a late position needs more digits than a float has. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
@@ -18,15 +18,15 @@ typedef struct rope {
     double frequency[MAX_PAIRS + DL];
 } rope;
 
-/* sin and cos of the lanes of x, |x| < 2^31, to 1e-11: x = n pi/2 + r with |r| <= pi/4, Taylor
- * series of r, sine and cosine exchanged and signed by n mod 4. */
+/* sin and cos of the lanes of x, |x| < 2^31, to 1e-11. x = n pi/2 + r with |r| <= pi/4; Taylor
+ * series of r; n mod 4 determines exchange and sign of sine and cosine. */
 V_INLINE void sin_cos(vd x, vd *ret_sin, vd *ret_cos)
 {
     const double shift = 6755399441055744.0; /* 1.5 2^52: adding it rounds to an integer */
     vd t = v_fmad(x, v_setd(0.6366197723675814), v_setd(shift));
     vl n = (vl)t;
     vd k = t - shift;
-    /* pi/2 in two parts; the first has 30 bits, so that its gemm with k is exact */
+    /* pi/2 in two parts; the first has 30 bits, so k times it is exact */
     vd r = v_fmad(k, v_setd(-1.570796325802803), x);
     r = v_fmad(k, v_setd(-9.920935796805404e-10), r);
     vd q = r * r;

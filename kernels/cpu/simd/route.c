@@ -11,7 +11,7 @@
 
 /* ---- topk ---- */
 
-#define LIST_MAX 48 /* from so many on, counting digits is cheaper than a sorted list */
+#define LIST_MAX 48 /* from this k on, select_row is faster than a sorted list */
 
 typedef struct best {
     int64_t n, width, k, per;
@@ -19,9 +19,9 @@ typedef struct best {
     int32_t *out;
 } best;
 
-/* Puts c into the list of `have` < k or k indices, best first, behind its equals. A NaN is
- * worse than any number; candidates come in rising order, so a tie leaves the earlier
- * one ahead. */
+/* Inserts c into the list of `have` <= k indices, best first, after equal values. A NaN
+ * is worse than any number. Candidates come in increasing order, so of equal values the
+ * lower index is first. */
 V_INLINE void insert(const float *row, int64_t have, int64_t k, int32_t c, int32_t *list)
 {
     int64_t at = have < k ? have : k - 1;
@@ -64,8 +64,8 @@ static void best_of_row(const best *p, const float *row, int32_t *list)
 
 #define FEW_BEST 8
 
-/* The same for VL rows at a time, by keys that are in the order of the numbers: any number
- * above NaN, NaN above what is not there yet. */
+/* The following functions do the same for VL rows at a time, with integer keys in the order of
+ * the values: numbers are above NaN, and NaN is above an empty place. */
 V_INLINE vi key_of(vf a)
 {
     vf v = a + 0.0f; /* -0 is 0 */
@@ -89,7 +89,7 @@ V_INLINE void put_best(const best *p, int64_t i, int64_t some, int k, const vi *
             p->out[(i + r) * k + s] = list[s * VL + r];
 }
 
-/* k is a constant of the caller where it is small, so that the lists stay in registers. */
+/* The caller passes small k as a constant, so that the lists stay in registers. */
 V_INLINE void best_of_lanes(const best *p, int64_t i, int64_t some, int k)
 {
     const int64_t n = p->width;
@@ -106,7 +106,7 @@ V_INLINE void best_of_lanes(const best *p, int64_t i, int64_t some, int k)
         V_UNROLL
         for (int s = 0; s < FEW_BEST; s++) {
             if (s >= k) break;
-            in |= c > key[s]; /* all behind it move down one place */
+            in |= c > key[s]; /* all after it move down by one */
             vi old = key[s], old_id = at[s];
             key[s] = pick(in, c, old);
             at[s] = pick(in, id, old_id);
@@ -171,13 +171,14 @@ void MF_SIMD(topk)(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const 
     x->parallel(rows_tiles(n, 2 * width), lanes ? best_lanes : best_tile, &p);
 }
 
-/* ---- routing_stats: tiles of tokens and of rows sum apart and are added in order ---- */
+/* ---- routing_stats: tiles of tokens and of assignments are summed separately,
+ * then added ---- */
 
 typedef struct stats {
-    int64_t tokens, rows, experts, k, width; /* width: doubles a tile */
+    int64_t tokens, rows, experts, k, width; /* width: doubles per tile */
     const float *prob, *gate, *mask;
     const int32_t *chosen, *admitted, *token;
-    const int32_t *rows_of; /* [T]: chosen rows of each token, of a token list */
+    const int32_t *rows_of; /* [T] chosen assignments of each token, if a token list is given */
     double *part;
 } stats;
 

@@ -1,13 +1,13 @@
-/* rows.h: loops over rows, cut into tiles by shape. A file defines the body of one tile. */
+/* rows.h: loops over rows, cut into tiles by shape. Each file defines the body of one tile. */
 #ifndef MF_SIMD_ROWS_H
 #define MF_SIMD_ROWS_H
 
 #include <stdint.h>
 
-/* Numbers in a tile: work enough that to hand it to another thread pays. */
+/* Elements per tile: enough work to pay for passing it to another thread. */
 #define ROWS_TILE 32768
-/* So far ahead memory is asked for, in numbers: across pages, where the machine
- * itself stops. */
+/* Distance of prefetching in elements. It crosses pages, where the processor's own
+ * prefetch stops. */
 #define ROWS_AHEAD 1024
 
 static inline int64_t rows_per_tile(int64_t n)

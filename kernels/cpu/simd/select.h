@@ -1,22 +1,21 @@
-/* select.h: the k largest of a long row, in order, where k is too large to keep a sorted list.
+/* select.h: the k largest elements of a long row, in order, if k is too large for a
+ * sorted list.
  *
- * Values become keys whose order as whole numbers is the order wanted, best first, NaN last.
- * Three passes over the row count digits until the k-th key is known; what is better is taken
- * in the order of the row, then as many equals as there is room for; k keys are then sorted by
- * digits, which keeps ties in the order of the row. Work grows with width + k, whatever the
- * numbers are.
- */
+ * Values become integer keys in the wanted order: best first, NaN last. Three passes over the
+ * row count digits until the k-th key is known. Better elements are taken in the order of the
+ * row, then as many equal ones as needed. The k keys are then sorted by digits, so equal ones
+ * stay in the order of the row. The work grows with width + k, for any values. */
 #ifndef MF_SIMD_SELECT_H
 #define MF_SIMD_SELECT_H
 
 #include <stdint.h>
 #include <string.h>
 
-#define SELECT_MAX 4096 /* largest k: what the stack bears */
+#define SELECT_MAX 4096 /* largest k; limited by the stack */
 
 enum { SELECT_BITS = 11, SELECT_DIGITS = 1 << SELECT_BITS };
 
-/* Best first: falls as v rises. Both zeros are one number. */
+/* The key falls as v rises. -0 and 0 have the same key. */
 static inline uint32_t select_key(float v)
 {
     uint32_t bits;
@@ -26,7 +25,7 @@ static inline uint32_t select_key(float v)
     return bits >> 31 ? bits : 0x7fffffffu - bits;
 }
 
-/* The k-th smallest key, k from 1; *ret_less: how many are smaller. */
+/* The k-th smallest key, k >= 1; *ret_less: number of smaller keys. */
 static inline uint32_t select_bar(const float *row, int64_t width, int64_t k, int64_t *ret_less)
 {
     uint32_t count[SELECT_DIGITS], found = 0;
@@ -50,7 +49,8 @@ static inline uint32_t select_bar(const float *row, int64_t width, int64_t k, in
     return found;
 }
 
-/* list [k]: indices, best first, ties to the lower. k <= SELECT_MAX, k <= width < 2^31. */
+/* list [k]: indices, best first; of equal values the lower index is first. k <= SELECT_MAX, k
+ * <= width < 2^31. */
 static inline void select_row(const float *row, int64_t width, int64_t k, int32_t *list)
 {
     uint32_t keys[2][SELECT_MAX];

@@ -1,8 +1,6 @@
-/* shape.c: constants, copies, types.
+/* shape.c: constants, copies, conversions of types.
  *
- * Nothing is computed here but conversions: each element of a result depends on one element, so
- * tiles are cut anywhere.
- */
+ * Each element of a result depends on one element, so tiling does not change results. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
@@ -32,8 +30,9 @@ void MF_SIMD(set)(const mf_kctx *x, int64_t n, float value, float *out)
 }
 
 /* ---- copy4: planes of the last two dimensions, cut into blocks of rows ----
- * Where the input runs along the rows and the output along the columns, both are read and
- * written in squares that stay in the first cache. */
+ *
+ * If the input runs along rows and the output along columns, both are read and written in
+ * squares that stay in the first-level cache. */
 
 #define SQUARE 32
 
@@ -97,7 +96,8 @@ void MF_SIMD(copy4)(const mf_kctx *x, const int64_t dim[4], const int64_t stride
     memcpy(p.dim, dim, sizeof p.dim);
     memcpy(p.in, stride_in, sizeof p.in);
     memcpy(p.out, stride_out, sizeof p.out);
-    if (dim[0] * dim[1] * dim[2] == 1 && dim[3] > ROWS_TILE) { /* one long line: make it rows */
+    /* split one long line into rows */
+    if (dim[0] * dim[1] * dim[2] == 1 && dim[3] > ROWS_TILE) {
         int64_t whole = dim[3] / ROWS_TILE, done = whole * ROWS_TILE;
         int64_t cut[4] = {1, 1, whole, ROWS_TILE}, rest[4] = {1, 1, 1, dim[3] - done};
         int64_t i[4] = {0, 0, ROWS_TILE * p.in[3], p.in[3]};
@@ -124,7 +124,7 @@ typedef struct cast {
     void *out;
 } cast;
 
-static int32_t int_of(float value) /* 2^31 is a float, the largest i32 is not */
+static int32_t int_of(float value) /* 2^31 is a float, but the largest i32 is not */
 {
     if (value != value) return 0;
     return value <= -0x1p31f ? INT32_MIN : value >= 0x1p31f ? INT32_MAX : (int32_t)value;
@@ -184,7 +184,7 @@ static void cast_tile(void *arg, int64_t tile)
 void MF_SIMD(cast)(const mf_kctx *x, int64_t n, int from, int to, const void *in, void *out)
 {
     cast p = {n, from, to, in, out};
-    if (from == MF_CAST_I32 && to == MF_CAST_I32) /* a float does not hold every integer */
+    if (from == MF_CAST_I32 && to == MF_CAST_I32) /* a float cannot represent every integer */
         memcpy(out, in, (size_t)n * sizeof(int32_t));
     else
         x->parallel((n + ROWS_TILE - 1) / ROWS_TILE, cast_tile, &p);

@@ -1,9 +1,8 @@
-/* simd.h: names of what is compiled once per instruction set.
+/* simd.h: names of functions that are compiled once per instruction set.
  *
  * The build compiles each .c of this folder with -DMF_ISA=generic, avx2 and avx512.
- * MF_SIMD(name) is the external name in that compilation; everything else must be static. A
- * kernel here has the type that kernels.def says and a line in simd.def.
- */
+ * MF_SIMD(name) is the external name in that compilation; all other functions must be static. A
+ * kernel here has the type that kernels.def declares, and a line in simd.def. */
 #ifndef MF_SIMD_H
 #define MF_SIMD_H
 
@@ -18,19 +17,19 @@
 #undef MF_KERNEL
 
 void MF_SIMD(fill)(mf_kernels *table);
-/* mf_kernels_multiply. */
+/* See mf_kernels_multiply. */
 double MF_SIMD(multiply)(int64_t rounds);
 
-/* c [m,n] = alpha op(a) op(b) + beta c in the calling thread, beta 0 or 1. The kernel that runs
- * this in its tiles must have called mf_library_one_thread. */
+/* c [m,n] = alpha op(a) op(b) + beta c in the calling thread; beta is 0 or 1. The kernel that
+ * calls this in its tiles must have called mf_library_one_thread. */
 void MF_SIMD(gemm_serial)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
                           float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
                           float beta, float *c, int64_t ldc);
 
-/* mf_kernels.can_pack of this set. */
+/* See mf_kernels.can_pack. */
 bool MF_SIMD(can_pack)(int type, int64_t n, int64_t k);
-/* Both over logits [rows,n]: row_loss = ln sum e^logits - logits[target], and logits become
- * (softmax - [j = target]) g[i]. Every target is within 0 .. n - 1. */
+/* Loss and gradient of logits [rows,n]: row_loss = ln sum e^logits - logits[target]; logits
+ * become (softmax - [j = target]) g[i]. Every target must be in 0 .. n - 1. */
 void MF_SIMD(cross_entropy_over)(const mf_kctx *x, int64_t rows, int64_t n, float *logits,
                                  const int32_t *target, const float *g, float *row_loss);
 

@@ -1,8 +1,7 @@
-/* softmax.c: softmax and its relatives, row by row (formulas: kernels.def).
+/* softmax.c: softmax and related functions, row by row (formulas: kernels.def).
  *
- * A maximum over vectors may lose a NaN; the sum of e^(x - m) does not. Where no sum is taken,
- * and where m is infinite, the row is looked through for one.
- */
+ * A maximum over vectors may lose a NaN; the sum of e^(x - m) keeps it. Functions without a
+ * sum, and rows with an infinite m, search the row for a NaN. */
 #include "kernels/cpu/simd/lanes.h"
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
@@ -14,7 +13,7 @@ typedef struct rows {
     float *to;
 } rows;
 
-/* ---- pieces ---- */
+/* ---- parts of rows ---- */
 
 V_INLINE float largest(int64_t n, const float *a)
 {
@@ -43,8 +42,8 @@ static bool has_nan(int64_t n, const float *a)
     return bits != 0;
 }
 
-/* Sum of e^(a - m); the terms go to y unless it is NULL. Summed block by block, which keeps the
- * rounding of long rows small. */
+/* Sum of e^(a - m); writes the terms to y unless it is NULL. Sums block by block, which keeps
+ * rounding errors of long rows small. */
 V_INLINE float sum_exp(int64_t n, const float *a, float m, float *y)
 {
     enum { BLOCK = 32 * VL };
@@ -72,7 +71,7 @@ V_INLINE float sum_exp(int64_t n, const float *a, float m, float *y)
     return v_sum(total + (s0 + s1));
 }
 
-/* to[j] = expression for a row, AT(p) in it being p[j]. */
+/* to[j] = expression for a row; AT(p) in the expression is p[j]. */
 #define EACH(n, expression)                                                                    \
     for (int64_t j = 0; j < (n); j += VL) {                                                    \
         const int64_t left = (n)-j;                                                            \
@@ -118,7 +117,7 @@ V_INLINE void softmax_row(const rows *p, int64_t i, int64_t n)
 }
 ROWS(softmax)
 
-/* One short row with the bits that it has among others: its terms are added in order. */
+/* Computes one short row with the same bits as among others: its terms are added in order. */
 static void softmax_short(int64_t n, const float *a, float *to)
 {
     float e[LANES_MOST + VL], sum = 0;

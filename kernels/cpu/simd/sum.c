@@ -1,8 +1,7 @@
 /* sum.c: sums over a dimension, in double.
  *
  * The terms of each result are cut into chunks of mf_sum3_chunk; the sums of the chunks are
- * added in order. Results that have one chunk are written at once.
- */
+ * added in order. Results with a single chunk are written directly. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
@@ -12,11 +11,11 @@ typedef float vh __attribute__((vector_size(2 * VL))); /* VL / 2 floats */
 
 typedef struct sum {
     int64_t outer, n, inner, chunk, chunks;
-    int64_t per; /* (outer, chunk) pairs a tile */
+    int64_t per; /* (outer, chunk) pairs per tile */
     double scale;
     const float *in;
     float *out;
-    double *part; /* [outer,chunks,inner], or NULL when there is one chunk */
+    double *part; /* [outer,chunks,inner]; NULL if there is one chunk */
 } sum;
 
 V_INLINE vd to_double(const float *p)
@@ -45,7 +44,7 @@ static double sum_line(int64_t n, const float *a)
     return total;
 }
 
-/* Results for one pair: through `part`, or scaled to `out`. */
+/* Writes a sum of one pair: to `part`, or scaled to `out`. */
 static void put(const sum *p, int64_t pair, int64_t i, double value)
 {
     if (p->part)
@@ -54,7 +53,7 @@ static void put(const sum *p, int64_t pair, int64_t i, double value)
         p->out[pair * p->inner + i] = (float)(p->scale * value);
 }
 
-#define COLUMNS 8 /* vectors of columns at once */
+#define COLUMNS 8 /* vectors of columns at a time */
 
 static void sum_columns(const sum *p, int64_t pair, int64_t terms, const float *a)
 {
@@ -84,8 +83,8 @@ static void sum_columns(const sum *p, int64_t pair, int64_t terms, const float *
     }
 }
 
-/* Of long rows: a few rows at a time with all their columns, so that memory is read as it lies;
- * the sums wait in `to`. The order of the terms of a column is the same. */
+/* For long rows: a few rows at a time with all their columns, so that memory is read in order;
+ * the sums are kept in `to`. The order of the terms of a column is the same. */
 #define SWEEP 16
 
 V_INLINE void sweep(int width, int64_t rows, int64_t inner, bool add, const float *a,

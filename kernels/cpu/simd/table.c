@@ -1,6 +1,5 @@
-/* table.c: puts the kernels of this folder into a table. It is compiled once per instruction
- * set, like all of this folder.
- */
+/* table.c: puts the kernels of this folder into a table. Like the whole folder, it is compiled
+ * once per instruction set. */
 #include "kernels/cpu/simd/simd.h"
 
 void MF_SIMD(fill)(mf_kernels *table)

@@ -1,11 +1,10 @@
 /* vec.h: vectors of VL floats, for loops that are written once and compiled per
  * instruction set.
  *
- * vf is VL floats (4, 8 or 16), vi the same number of int32, vd VL/2 doubles; + - * / and
- * comparisons are the compiler's own on these types (a comparison gives a vi of 0 and -1). What
- * is not an operator is here. Tails are read with v_load_n, which does not touch what is past
- * the end, and written with v_store_n. Sums over lanes are in a fixed order.
- */
+ * vf is VL floats (4, 8 or 16), vi the same number of int32, vd VL/2 doubles. + - * / and
+ * comparisons are operators of the compiler (a comparison gives a vi of 0 and -1); this file
+ * has all other operations. v_load_n reads a tail without touching memory after it; v_store_n
+ * writes a tail. Sums over lanes have a fixed order. */
 #ifndef MF_SIMD_VEC_H
 #define MF_SIMD_VEC_H
 
@@ -42,7 +41,7 @@ typedef double vd __attribute__((vector_size(4 * VL)));
 #define V_LANES ((vi){0, 1, 2, 3})
 #endif
 
-/* Unrolls the next loop, whose count is a constant. */
+/* Unrolls the next loop, which must have a constant count. */
 #if defined(__clang__)
 #define V_UNROLL _Pragma("unroll")
 #else
@@ -78,7 +77,7 @@ V_INLINE vd v_setd(double x)
 {
     return x - (vd){0};
 }
-/* The first n < VL floats, zeros behind them. */
+/* Loads n < VL floats; the other lanes are 0. */
 V_INLINE vf v_load_n(const float *p, int64_t n)
 {
 #if defined(__AVX512F__)
@@ -102,8 +101,8 @@ V_INLINE void v_store_n(float *p, vf v, int64_t n)
 #endif
 }
 
-/* ---- bf16 in memory, f32 in vectors: rounded to nearest even, NaN kept; the same
- * bits everywhere */
+/* ---- bf16 in memory, f32 in vectors: rounded to nearest even, NaN kept; the same bits on
+ * every processor ---- */
 V_INLINE vf v_load_bf16(const uint16_t *p)
 {
 #if defined(__AVX512F__)
@@ -149,8 +148,8 @@ V_INLINE void v_store_bf16_n(uint16_t *p, vf v, int64_t n)
     for (int64_t i = 0; i < n; i++)
         p[i] = t[i];
 }
-/* Loops that are written once for both types: element i of an array that is bf16 or f32, which
- * the compiler must see as a constant. */
+/* Loops that are written once for both types: element i of an array that is bf16 or f32. The
+ * compiler must see `bf16` as a constant. */
 V_INLINE vf v_get(const void *p, int64_t i, bool bf16)
 {
     return bf16 ? v_load_bf16((const uint16_t *)p + i) : v_load((const float *)p + i);
@@ -180,7 +179,7 @@ V_INLINE void *v_at(const void *p, int64_t i, bool bf16)
 }
 
 /* ---- arithmetic ---- */
-/* a b + c: one rounding where the machine has it, two elsewhere. */
+/* a b + c, rounded once if the processor can, else twice. */
 V_INLINE vf v_fma(vf a, vf b, vf c)
 {
 #if defined(__AVX512F__)
@@ -206,7 +205,7 @@ V_INLINE vf v_select(vi mask, vf a, vf b)
 {
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
 }
-/* The larger; b when one of them is NaN. */
+/* The larger; b if one of them is NaN. */
 V_INLINE vf v_max(vf a, vf b)
 {
 #if defined(__AVX512F__)
@@ -236,7 +235,7 @@ V_INLINE vf v_sqrt(vf a)
 #endif
 }
 
-/* ---- across lanes: lane i with i + w, for w = VL / 2 down to 1 ---- */
+/* ---- across lanes: combines lane i with i + w, for w = VL / 2 down to 1 ---- */
 #if defined(__AVX2__)
 #define V_ACROSS(op)                                                                           \
     __m128 q = _mm_##op##_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));          \
@@ -279,7 +278,7 @@ V_INLINE float v_hmax(vf a)
 }
 
 /* ---- rows ---- */
-/* y += a */
+/* y += a. */
 V_INLINE void v_add_to(int64_t n, const float *a, float *y)
 {
     int64_t i = 0;
@@ -287,13 +286,13 @@ V_INLINE void v_add_to(int64_t n, const float *a, float *y)
         v_store(y + i, v_load(y + i) + v_load(a + i));
     if (i < n) v_store_n(y + i, v_load_n(y + i, n - i) + v_load_n(a + i, n - i), n - i);
 }
-/* a added to each of the rows */
+/* Adds a to each of the rows. */
 V_INLINE void v_add_to_rows(int64_t rows, int64_t n, const float *a, float *y, int64_t ldy)
 {
     for (int64_t r = 0; r < rows; r++)
         v_add_to(n, a, y + r * ldy);
 }
-/* sum of a b, in four interleaved sums */
+/* Sum of a b, in four interleaved sums. */
 V_INLINE float v_dot(int64_t n, const float *a, const float *b)
 {
     vf s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
@@ -312,8 +311,8 @@ V_INLINE float v_dot(int64_t n, const float *a, const float *b)
 
 /* ---- functions ---- */
 /* e^x for x <= 88; see v_exp. x = n ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + r + r^2 p(r),
- * where p is a minimax fit of our own in the relative error of the whole (3e-9); n is added to
- * the exponent. */
+ * where p is our own minimax fit for the relative error of the result (3e-9); n is added
+ * to the exponent. */
 V_INLINE vf v_exp_low(vf x)
 {
     const float shift = 12582912.0f; /* 1.5 2^23: adding it rounds to an integer */
@@ -331,20 +330,21 @@ V_INLINE vf v_exp_low(vf x)
 #if defined(__AVX512F__)
     return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, v_set(-87.33f), _CMP_NLT_UQ), p, n);
 #else
-    vu e = (vu)t - (vu)v_set(shift); /* of an x far below it is anything, and y is not taken */
+    /* meaningless for an x far below this range, but then y is not used */
+    vu e = (vu)t - (vu)v_set(shift);
     vf y = (vf)((vu)p + (e << 23));
     y = v_select(x < v_set(-87.33f), (vf){0}, y);
     return v_select(x == x, y, x);
 #endif
 }
 
-/* e^x within 2 units in the last place; 0 below -87.33, where e^x leaves the normal range (to
- * make subnormal numbers costs some hundred cycles each, and softmax has many that small). Inf
+/* e^x within 2 units in the last place; 0 below -87.33, where the result would be
+ * subnormal: subnormal numbers cost some hundred cycles each, and softmax has many. Inf
  * and NaN as expf. */
 V_INLINE vf v_exp(vf x)
 {
 #if defined(__AVX512F__)
-    return v_exp_low(_mm512_min_ps(v_set(89.0f), x)); /* which lets NaN through */
+    return v_exp_low(_mm512_min_ps(v_set(89.0f), x)); /* keeps NaN */
 #else
     vf y = v_exp_low(v_min(x, v_set(88.7228f)));
     y = v_select(x > v_set(88.7228f), v_set(INFINITY), y);

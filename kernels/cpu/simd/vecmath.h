@@ -1,10 +1,10 @@
-/* vecmath.h: functions of vectors beyond e^x. NaN gives NaN, Inf what the function tends to.
+/* vecmath.h: functions of vectors beyond e^x. NaN gives NaN; Inf gives the limit of
+ * the function.
  *
- * The polynomials are minimax fits of our own for the relative error of the result (Remez, 40
- * digits); the bounds below were measured against libm in double over all f32 arguments in the
- * ranges named (tests/unit/graph/check_functions.c holds them), in units of 2^-23 of
- * the result.
- */
+ * The polynomials are our own minimax fits for the relative error of the result (Remez, 40
+ * digits). The bounds below are in units of 2^-23 of the result. They were measured against
+ * libm in double over all f32 arguments in the ranges named;
+ * tests/unit/graph/check_functions.c checks them. */
 #ifndef MF_SIMD_VECMATH_H
 #define MF_SIMD_VECMATH_H
 
@@ -19,7 +19,7 @@ V_INLINE vf v_copysign(vf magnitude, vf sign)
     const vi top = v_seti((int32_t)0x80000000u);
     return (vf)(((vi)magnitude & ~top) | ((vi)sign & top));
 }
-/* The first n < VL floats, `rest` behind them. */
+/* Loads n < VL floats; the other lanes are `rest`. */
 V_INLINE vf v_load_pad(const float *p, int64_t n, float rest)
 {
 #if defined(__AVX512F__)
@@ -32,8 +32,8 @@ V_INLINE vf v_load_pad(const float *p, int64_t n, float rest)
 #endif
 }
 
-/* ln x: bound 1; subnormals too; -Inf at 0, NaN below. x = 2^e m with m in [sqrt 1/2, sqrt 2),
- * ln m = f - f^2 / 2 + f^3 P(f) with f = m - 1. */
+/* ln x: bound 1, also for subnormals; -Inf at 0, NaN below. x = 2^e m with m in [sqrt 1/2, sqrt
+ * 2), ln m = f - f^2 / 2 + f^3 P(f) with f = m - 1. */
 V_INLINE vf v_log(vf x)
 {
     const vf inf = v_set(INFINITY);
@@ -50,7 +50,7 @@ V_INLINE vf v_log(vf x)
     p = v_fma(p, f, v_set(0.2000122706f));
     p = v_fma(p, f, v_set(-0.25000821034f));
     p = v_fma(p, f, v_set(0.33333331704f));
-    vf r = v_fma(q * f, p, ef * 1.42860677e-6f); /* ln 2 = 0.693145751953125 + this */
+    vf r = v_fma(q * f, p, ef * 1.42860677e-6f); /* ln 2 = 0.693145751953125 + this constant */
     r = f + v_fma(q, v_set(-0.5f), r);
     r = v_fma(ef, v_set(0.693145751953125f), r);
     r = v_select(x == inf, inf, r);
@@ -58,21 +58,21 @@ V_INLINE vf v_log(vf x)
     return v_select((x < 0.0f) | (x != x), v_set(NAN), r);
 }
 
-/* ln(1 + z) for z in [0,1]: bound 2. What rounding 1 + z lost is added back. */
+/* ln(1 + z) for z in [0,1]: bound 2. The rounding error of 1 + z is added back. */
 V_INLINE vf v_log1p(vf z)
 {
     vf u = 1.0f + z;
     return v_log(u) + (z - (u - 1.0f)) / u;
 }
 
-/* 1 / (1 + e^-x): bound 2 down to where e^x is 0. */
+/* 1 / (1 + e^-x): bound 2, down to where e^x is 0. */
 V_INLINE vf v_sigmoid(vf x)
 {
     vf z = v_exp(-v_abs(x));
     return v_select(x < 0.0f, z, v_set(1.0f)) / (1.0f + z);
 }
 
-/* The same, and 1 - it in *ret_rest without the cancellation of that difference. */
+/* The same; *ret_rest = 1 - it, without the cancellation of that difference. */
 V_INLINE vf v_sigmoids(vf x, vf *ret_rest)
 {
     vf z = v_exp(-v_abs(x)), large = 1.0f / (1.0f + z), small = z * large;
@@ -93,15 +93,16 @@ V_INLINE vf v_tanh(vf x)
     return v_copysign(v_select(a < 0.625f, near, far), x);
 }
 
-/* e^(-x^2 / 2), and returns Phi(x), the integral of the normal density up to x: bound 5, also
- * in the lower tail. The tail beyond a = |x| is e^(-a^2 / 2) t P(t) with t = 1 / (1 + 0.21 a).
- * The square is split, because e to its rounding error would be off by up to a^2 / 4 units. */
+/* Returns Phi(x), the integral of the normal density up to x; *ret_exp = e^(-x^2 / 2). Bound
+ * 5, also in the lower tail. The tail beyond a = |x| is e^(-a^2 / 2) t P(t) with t = 1 / (1
+ * + 0.21 a). The square is split, because its rounding error would change e^(-a^2 / 2) by up
+ * to a^2 / 4 units. */
 V_INLINE vf v_normal(vf x, vf *ret_exp)
 {
     vf a = v_abs(x);
-    a = v_select(a > 20.0f, v_set(20.0f), a); /* where e^(-a^2 / 2) is 0; keeps NaN */
+    a = v_select(a > 20.0f, v_set(20.0f), a); /* e^(-a^2 / 2) is 0 there; keeps NaN */
     vf head = (vf)((vi)a & v_seti((int32_t)0xfffff000u)); /* 12 bits: its square is exact */
-    vf rest = (a - head) * (a + head) * 0.5f;             /* below 0.06 while e is normal */
+    vf rest = (a - head) * (a + head) * 0.5f; /* below 0.06 while the result is normal */
     vf e = v_exp(head * head * -0.5f);
     vf q = v_fma(rest, v_set(1.0f / 24), v_set(-1.0f / 6));
     q = v_fma(q, rest, v_set(0.5f));

@@ -1,19 +1,19 @@
-/* amx.c: tiles of gemms in bf16 on processors whose registers hold small matrices (Intel AMX):
- * 16 rows of 16 words, multiplied 16 x 16 x 32 at a time.
+/* amx.c: tiles of bf16 gemms for processors with matrix registers (Intel AMX), which hold 16
+ * rows of 16 words and multiply 16 x 16 x 32 elements at a time.
  *
- * With MF_AMX_EMULATED plain loops stand for the instructions, so that tests run this anywhere.
- */
+ * With MF_AMX_EMULATED plain loops replace the instructions, so that tests can
+ * run everywhere. */
 
-/* What engine.h calls panels and rows are what these instructions take: words are pairs along
- * the inner index. 32 rows meet 32 lanes, in four registers of sums. Rows are read in place, or
- * copied so that a register never holds what is not there. */
+/* These instructions read the panels and rows of engine.h: words are pairs along the inner
+ * index. 32 rows are multiplied with 32 lanes; four registers hold the sums. Rows are read in
+ * place, or copied so that a register contains only existing elements. */
 #define ENGINE_BF16 1
 #define WORD_UNIT   16
 #include "kernels/cpu/simd/gemm/store.h"
 
 #define TILE_ROWS  16
 #define ROW_PANEL  (2 * TILE_ROWS)
-#define MOST_WORDS 1536 /* of the inner index */
+#define MOST_WORDS 1536 /* words of the inner index, at most */
 #define MOST_LANES 128
 
 #if defined(MF_AMX_EMULATED)
@@ -70,7 +70,7 @@ static void tiles_end(void) {}
 #define TILE_STORE(t, to, stride)  _tile_stored(t, to, stride)
 #define TILE_ZERO(t)               _tile_zero(t)
 #define TILE_DOT(c, a, b)          _tile_dpbf16ps(c, a, b)
-/* Eight tiles of 16 rows of 64 bytes. */
+/* Configures eight tiles of 16 rows of 64 bytes. */
 static void tiles_begin(void)
 {
     struct {
@@ -90,7 +90,7 @@ static void tiles_end(void)
 }
 #endif
 
-/* Sums of 16 or 32 rows and lanes into sums [32][LANES]. */
+/* Computes the sums of 16 or 32 rows and lanes into sums [32][LANES]. */
 static void multiply(const row_panel *s, bool more_rows, bool more_lanes, int64_t words,
                      const float *v, float *sums)
 {
@@ -133,8 +133,8 @@ static void multiply(const row_panel *s, bool more_rows, bool more_lanes, int64_
 
 /* ---- rows ---- */
 
-/* Transposes mr rows that lie across the inner index, 16 x 16 words at a time, followed
- * by zeros. */
+/* Transposes mr rows that are stored across the inner index, 16 x 16 words at a time, and adds
+ * zeros after them. */
 static row_panel turn_rows(const gemm_side *s, int64_t i, int64_t mr, int64_t k0, int64_t k1,
                            float *out)
 {
@@ -203,7 +203,7 @@ bool NAME(gemm_tile_amx)(const gemm_tile *b)
     return true;
 }
 
-/* ---- whether they work ---- */
+/* ---- self-test ---- */
 
 #define M 45
 #define N 40

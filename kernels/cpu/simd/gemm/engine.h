@@ -2,14 +2,14 @@
  * ENGINE_BF16 0 (f32) and once with ENGINE_BF16 1 (pairs of bf16, if the processor
  * multiplies those).
  *
- * It works on words of 32 bits: one f32, or two bf16 that are neighbours along the inner index
- * and are multiplied and added in one instruction. One operand is on the rows side: MR of its
- * words at a time are broadcast to vectors, from memory if they lie along the inner index. The
- * other is on the lanes side: LANES of its words at a time, packed into panels [words][LANES].
- * The sums of MR x LANES elements stay in registers. Normally a is on the rows side. Crossed, b
- * is, and the result is transposed on its way to c: cheaper if b would have to be transposed
- * for few rows.
- */
+ * The engine works on words of 32 bits: one f32, or two bf16 that are neighbours along the
+ * inner index and are multiplied and added by one instruction. One operand is on the rows
+ * side: MR of its words at a time are broadcast to vectors, from memory if they are stored
+ * along the inner index. The other operand is on the lanes side: LANES of its words at a time,
+ * packed into panels [words][LANES]. The sums of MR x LANES elements stay in registers.
+ * Normally a is on the rows side. If the gemm is crossed, b is on the rows side, and the
+ * result is transposed when it is written to c; this is faster if b would otherwise have to be
+ * transposed for few rows. */
 #ifndef MF_SIMD_GEMM_ENGINE_H
 #define MF_SIMD_GEMM_ENGINE_H
 
@@ -20,28 +20,28 @@
 
 #define PANEL_WORDS (KC * 512)
 #define SCRATCH(n)  __builtin_alloca_with_align((size_t)(n) * sizeof(float), 512)
-#define IN_PLACE    2                  /* up to so many row panels, lanes are not copied */
+#define IN_PLACE    2                  /* up to so many row panels, lanes are read in place */
 #define FEW         8                  /* up to so many rows, sums run along vectors */
-#define MOST_DOTS   (VL == 16 ? 4 : 2) /* rows at once then */
+#define MOST_DOTS   (VL == 16 ? 4 : 2) /* rows at a time in this case */
 
 /* ---- the micro-kernel: MR x LANES elements ---- */
 
 typedef struct tile {
     row_panel s;
     int64_t words;
-    const float *v; /* row of LANES words every ldv */
+    const float *v; /* lanes: LANES words every ldv */
     int64_t ldv;
-    float *c; /* alpha sums + bias + c, the last only if add */
+    float *c; /* c = alpha sums + bias (+ c if add) */
     int64_t ldc, width;
     float alpha;
     const float *bias;
     bool add;
-    const char *const *ahead; /* pieces to prefetch on the way, one for every PIECE_WORDS */
-    int64_t beside;           /* bytes from each to a second one, 0: none */
+    const char *const *ahead; /* addresses to prefetch, one every PIECE_WORDS words */
+    int64_t beside;           /* distance in bytes to a second address for each; 0: none */
 } tile;
 
-/* Multiplies word u of each of mr rows with nr vectors of lanes. Four pointers and a stride
- * reach all rows. */
+/* Multiplies word u of each of mr rows with nr vectors of lanes. Four pointers and a
+ * stride reach all rows. */
 V_INLINE void run_word(int mr, int nr, bool packed, int u, const char *const s[4], int64_t rs,
                        const float *v, vf sum[14][NR])
 {
@@ -60,7 +60,8 @@ V_INLINE void run_word(int mr, int nr, bool packed, int u, const char *const s[4
     }
 }
 
-/* Scalar additions use the ports that multiply; four words at once need a quarter of them. */
+/* Processes four words at once, which needs a quarter of the scalar additions; these use the
+ * same ports as multiply instructions. */
 V_INLINE void run_four(int mr, int nr, bool packed, const char *s[4], int64_t rs,
                        const float *at, int64_t ldv, vf sum[14][NR])
 {
@@ -165,15 +166,15 @@ static void (*const tiles[MR][NR])(const tile *t) = {
 
 /* ---- a tile ---- */
 
-/* The size of equal parts that are at most `most` and multiples of `unit`. */
+/* The size of equal parts that is at most `most` and a multiple of `unit`. */
 static int64_t even_part(int64_t n, int64_t most, int64_t unit)
 {
     int64_t parts = div_up(n, most);
     return div_up(div_up(n, parts > 0 ? parts : 1), unit) * unit;
 }
 
-/* How many lanes to pack at once, so that their panels leave room for rows in the
- * second cache. */
+/* Number of lanes to pack at once, so that their panels leave room for rows in the
+ * second-level cache. */
 static int64_t lanes_of(int64_t words)
 {
     const int64_t fit = mf_cpu_second_cache() / 8 * 5 / (int64_t)sizeof(float);
@@ -181,7 +182,7 @@ static int64_t lanes_of(int64_t words)
     return lanes > LANES ? lanes : LANES;
 }
 
-/* About how many cycles m rows on the rows side take with n lanes. */
+/* Approximate number of cycles for m rows on the rows side and n lanes. */
 static double cost(const gemm_side *row, const gemm_side *lane, double m, double n, double k)
 {
     double row_panels = ceil(m / MR), mr = m / row_panels, vectors = ceil(n / VL);
@@ -192,22 +193,24 @@ static double cost(const gemm_side *row, const gemm_side *lane, double m, double
     return k * (row_panels * vectors * each + copy);
 }
 
-/* Work on the elements of c in lanes l .. lane_end, over the inner indices p .. pend. */
+/* State of the work on a tile. The present part has the lanes l .. lane_end and the inner
+ * indices p .. pend. */
 typedef struct work {
     const gemm_tile *b;
     const gemm_side *row, *lane;
     bool crossed, direct, lie, there; /* there: lanes are read in place */
     int64_t r0, r1, row_panels;       /* rows side */
-    int64_t l0, l1, lc, kc;           /* lanes; of a part, and inner indices */
+    int64_t l0, l1, lc, kc;           /* all lanes; lanes and inner indices per part */
     int64_t l, lane_end, p, pend, words;
     float *panels, *copied;
-    int64_t half; /* size of each of the two halves of `copied`, for groups of row panels */
+    /* size of each half of `copied`; halves alternate between groups of row panels */
+    int64_t half;
     /* Row panels from `copy` on are copied while those before them are multiplied. Inner
      * indices up to `asked` are prefetched, those up to `done` are copied. */
     int64_t copy, asked, done;
-    int64_t each;       /* pieces of `soon` that one micro-kernel call prefetches */
+    int64_t each;       /* pieces of `soon` that one call of the micro-kernel prefetches */
     agenda soon, later; /* rows of the next row panels; lanes of the next part */
-    bool idle;          /* nothing is left of both */
+    bool idle;          /* both agendas are done */
 } work;
 
 static int64_t row_panel_begin(const work *w, int64_t t)
@@ -220,7 +223,7 @@ static float *copies_of(const work *w, int64_t t)
     return w->copied + t / GROUP % 2 * w->half;
 }
 
-/* Copies row panels from w->copy on, as far as inner index p. */
+/* Copies row panels from w->copy on, up to inner index p. */
 static void copy_row_panels(work *w, int64_t p)
 {
     const int64_t first = w->copy,
@@ -259,13 +262,12 @@ V_INLINE void fetch_tile(const work *w, int64_t i, int mr, int64_t j, int64_t wi
     }
 }
 
-/* Chooses what the next call prefetches: first what is needed first. */
+/* Chooses the addresses that the next call prefetches: first `soon`, then `later`. */
 V_INLINE void fetch_pieces(work *w, const char **pieces)
 {
     const int64_t most = w->words / PIECE_WORDS;
     int64_t n = 0;
-    if (w->copy < w->row_panels &&
-        !w->row->along) { /* what the last call prefetched is there now */
+    if (w->copy < w->row_panels && !w->row->along) { /* the last call has prefetched these */
         copy_row_panels(w, w->asked);
         w->asked = w->soon.row;
     }
@@ -274,7 +276,7 @@ V_INLINE void fetch_pieces(work *w, const char **pieces)
     n += next_pieces(&w->later, most - n, pieces + n);
     w->idle = n == 0;
     for (; n < most; n++)
-        pieces[n] = (const char *)pieces; /* is in the cache anyway */
+        pieces[n] = (const char *)pieces; /* already in the cache */
 }
 
 static void run_row_panel(work *w, int64_t t)
@@ -323,7 +325,7 @@ static void pack_panels(const work *w)
         pack_across(w->lane, w->b->rounded, from, w->lane_end, w->p, w->pend, to);
 }
 
-/* The part that begins with lane l and inner index p. */
+/* Selects the part that begins with lane l and inner index p. */
 static void set_part(work *w, int64_t l, int64_t p)
 {
     w->l = l;
@@ -335,7 +337,7 @@ static void set_part(work *w, int64_t l, int64_t p)
              (w->row->ld * (ENGINE_BF16 ? 2 : 4) % 4096 != 0 || w->lane_end - l <= 2 * LANES);
 }
 
-/* A tile, at its first part. */
+/* Begins the work on a tile, with its first part. */
 static work work_of(const gemm_tile *b)
 {
     const int64_t m = b->i1 - b->i0, n = b->j1 - b->j0, k = b->k1 - b->k0;
@@ -353,7 +355,7 @@ static work work_of(const gemm_tile *b)
               .l0 = crossed ? b->i0 : b->j0,
               .l1 = crossed ? b->i1 : b->j1,
               .kc = PER_WORD * even_part(div_up(k, PER_WORD), KC, 1)};
-    /* copied rows are copied once for each part */
+    /* copied rows are copied once per part */
     const bool lie =
         rows_lie(w.row, b->rounded, PER_WORD) && w.row->ld * (ENGINE_BF16 ? 2 : 4) % 4096 != 0;
     const int64_t most = lie ? BLOCK_LANES : lanes_of(div_up(w.kc, PER_WORD));
@@ -365,7 +367,8 @@ static work work_of(const gemm_tile *b)
     return w;
 }
 
-/* Gives the part after that of w, of the same tile or of the next; false if there is none. */
+/* Sets *ret to the part after that of w, in the same tile or in the next one. Returns false
+ * if there is none. */
 static bool next_part(const work *w, work *ret)
 {
     *ret = *w;
@@ -380,7 +383,7 @@ static bool next_part(const work *w, work *ret)
     return true;
 }
 
-/* The end of the row panels that are copied together with row panel t. */
+/* The end of the group of row panels that are copied together with row panel t. */
 static int64_t row_panels_end(const work *w, int64_t t)
 {
     const int64_t end = t + (w->row->along ? 1 : GROUP);
@@ -420,15 +423,16 @@ static void run_part(work *w, const work *next)
     }
 }
 
-/* How many words the copies of rows take. */
+/* Number of words that the copies of rows need. */
 static int64_t copied_of(const work *w, int64_t words)
 {
     if (w->row->along) return MR * (words + 2 * VL); /* of one row panel */
     return (w->row_panels > GROUP ? 2 : 1) * GROUP * VL * words;
 }
 
-/* Both copies are on the stack, of the length that this tile needs: a compiler that probes the
- * stack touches every page of an array, and touched memory stays with the process. */
+/* Both copies are on the stack, with the length that this tile needs. A larger array would cost
+ * memory: a compiler that probes the stack touches every page of an array, and touched memory
+ * stays with the process. */
 static void __attribute__((noinline)) run_block(const gemm_tile *b)
 {
     work w = work_of(b), next;
@@ -444,15 +448,15 @@ static void __attribute__((noinline)) run_block(const gemm_tile *b)
     }
 }
 
-/* ---- b is packed already ---- */
+/* ---- packed b ---- */
 
 #include "kernels/cpu/simd/gemm/packed.h"
 
-/* ---- very few rows: sums along vectors, so that b is read once and in place ---- */
+/* ---- very few rows: sums run along vectors, so that b is read once and in place ---- */
 
-#define FEW_WORDS 16384 /* of the rows of a */
+#define FEW_WORDS 16384 /* words for the rows of a, at most */
 
-/* Sums [mr][nr] of copied rows of a and rows of b that lie along the inner index. */
+/* Sums [mr][nr] of copied rows of a and rows of b that are stored along the inner index. */
 V_INLINE void dots(int mr, int nr, const gemm_tile *b, const float *a, int64_t rs, int64_t i,
                    int64_t j)
 {
@@ -525,18 +529,20 @@ static void run_few(const gemm_tile *b)
             dots(1, 1, b, a + x * rs, rs, b->i0 + x, j);
 }
 
-/* ---- sums in f32 of what goes into a c of bf16 ---- */
+/* ---- f32 sums for a bf16 c ---- */
 
 #define SUMS     (320 * 512)
 #define SUM_COLS 512
 
-/* If the inner index takes several blocks, sums of a part of c wait in f32. A part is as large
- * as the second cache allows; rows and lanes are copied again for each. */
+/* If the inner index has several blocks, the sums of a part of c stay in f32 until the last
+ * block. The part is as large as the second-level cache allows; rows and lanes are copied
+ * again for each part. */
 static void __attribute__((noinline)) run_by_sums(const gemm_tile *b)
 {
     float sums[SUMS] __attribute__((aligned(64)));
     const int64_t cols = even_part(b->j1 - b->j0, SUM_COLS, LANES);
-    const int64_t ld = cols + VL; /* rows of a power of two would share few sets of the cache */
+    /* with a power of two, rows would share few sets of the cache */
+    const int64_t ld = cols + VL;
     const int64_t rows = even_part(b->i1 - b->i0, SUMS / ld, 1);
     for (int64_t j = b->j0; j < b->j1; j += cols)
         for (int64_t i = b->i0; i < b->i1; i += rows) {

@@ -1,6 +1,5 @@
-/* engine_bf16.c: the engine of gemms in bf16, compiled for processors that multiply pairs of
- * bf16 and add them up in f32.
- */
+/* engine_bf16.c: the engine of gemms in bf16, for processors that multiply pairs of bf16 and
+ * add them in f32. */
 #define ENGINE_BF16 1
 #include "kernels/cpu/simd/gemm/engine.h"
 

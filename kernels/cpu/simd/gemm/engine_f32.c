@@ -1,6 +1,5 @@
-/* engine_f32.c: the engine of gemms in f32; operands of bf16 are converted while they
- * are packed.
- */
+/* engine_f32.c: the engine of gemms in f32. Operands in bf16 are converted to f32 when
+ * they are packed. */
 #define ENGINE_BF16 0
 #include "kernels/cpu/simd/gemm/engine.h"
 

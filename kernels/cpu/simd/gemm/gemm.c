@@ -1,29 +1,28 @@
-/* gemm.c: cuts gemms into tiles, by their shapes and by how many threads share them. A tile is
- * one block of c, or a share of the rows or columns of every group, so tiles are equal however
- * unequal the groups are. Tiling does not change results (tile.h); libraries do not promise
- * that, so their tiles depend on shapes alone.
- */
+/* gemm.c: cuts gemms into tiles, by their shapes and the number of threads. A tile is one block
+ * of c, or a share of the rows or columns of every group. So tiles have equal work even if the
+ * groups have different sizes. Tiling does not change results (tile.h); libraries do not
+ * guarantee this, so their tiles depend only on shapes. */
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/vec.h"
 
 #define UNIT      32    /* the columns of a tile are a multiple of it */
-#define GOOD_ROWS 64    /* a tile has at least so many */
-#define FEW_ROWS  16    /* up to so many, reading b takes the time */
-#define READ      65536 /* elements of b in a tile then */
-#define MAX_READS 64    /* tiles then, at most */
-#define UNKNOWN   8     /* threads, if their number is not known */
+#define GOOD_ROWS 64    /* least rows of a tile */
+#define FEW_ROWS  16    /* up to so many rows, most time is spent on reading b */
+#define READ      65536 /* elements of b per tile in that case */
+#define MAX_READS 64    /* greatest number of tiles in that case */
+#define UNKNOWN   8     /* number of threads, if it is unknown */
 
-/* Cycles (measured). */
-#define COPY   0.4   /* to copy an element, twice through the second cache */
-#define TURN   0.5   /* more, to transpose it */
+/* Measured numbers of cycles. */
+#define COPY   0.4   /* to copy an element, twice through the second-level cache */
+#define TURN   0.5   /* in addition, to transpose it */
 #define BEGIN  2000  /* to begin a tile */
 #define SPREAD 16000 /* to wake threads */
 
 typedef struct cut {
     const mf_gemm *p;
     int64_t parts;
-    int64_t down, across, bm, bn; /* tiles and their sides */
+    int64_t down, across, bm, bn; /* number of tiles in each direction, and their sizes */
     int64_t tiles;
     bool bf16; /* operands are or become bf16 */
 } cut;
@@ -37,9 +36,9 @@ static int64_t div_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* The cycles that a tile of m x n elements of c takes, in so many groups. Its columns of b are
- * copied; its rows of a are read, or copied, once for each set of columns that the engine takes
- * at once. */
+/* The cycles that a tile of m x n elements of c takes, with `parts` groups. Its columns of
+ * b are copied. Its rows of a are read or copied once for each set of columns that the
+ * engine takes at once. */
 static double cycles_of(const mf_gemm *p, bool copied, double m, double n, double parts)
 {
     const double lanes = copied ? MF_SIMD(gemm_lanes)(p->k) : BLOCK_LANES;
@@ -48,9 +47,9 @@ static double cycles_of(const mf_gemm *p, bool copied, double m, double n, doubl
     return (double)p->k * (m * n / 32 * 1.05 + m * ceil(n / lanes) * each + b * parts) + BEGIN;
 }
 
-/* Chooses the tiles with which all threads finish first, if each takes the same number of them.
- * By BATCH every group has its own tiles; by ROWS a tile belongs to all groups that its share
- * of the rows touches. */
+/* Chooses the tiles with which all threads finish first, if each computes the same number of
+ * them. MF_BY_BATCH: each group has its own tiles. MF_BY_ROWS: a tile belongs to all groups
+ * that its share of the rows touches. */
 static void cut_sides(cut *c, int64_t threads)
 {
     static const uint8_t ways[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
@@ -60,7 +59,8 @@ static void cut_sides(cut *c, int64_t threads)
     const int64_t count = p->by == MF_BY_BATCH ? c->parts : 1;
     double best = 0;
     for (int d = 0; d < (int)sizeof ways && (d == 0 || p->m / ways[d] >= GOOD_ROWS); d++) {
-        if (p->b.packed && d > 0 && p->n / UNIT >= threads) break; /* no weight is read twice */
+        /* so that no weight is read twice */
+        if (p->b.packed && d > 0 && p->n / UNIT >= threads) break;
         for (int a = 0; a < (int)sizeof ways && (a == 0 || p->n / ways[a] >= UNIT); a++) {
             const int64_t down = ways[d], across = ways[a], tiles = down * across * count;
             if (down * across > 1 && tiles > 4 * threads) break;
@@ -145,8 +145,8 @@ static void zero_rows(const mf_gemm *p, int64_t i0, int64_t j0, int64_t j1)
                (size_t)(j1 - j0) * size);
 }
 
-/* Where share `s` of the rows begins: after equal shares, or at the border of a group that is
- * near, so that no group is left with a few rows. */
+/* First row of share `s`: shares are equal, but move to a group border that is near, so that no
+ * group has only a few rows in a share. */
 static int64_t share(const cut *c, int64_t s, int64_t *ret_group)
 {
     const int32_t *offset = c->p->offset;
@@ -162,9 +162,9 @@ static int64_t share(const cut *c, int64_t s, int64_t *ret_group)
     return at;
 }
 
-/* A walk through the blocks of a tile. */
+/* Position in the loop over the blocks of a tile. */
 typedef struct walk {
-    int64_t part; /* of the next block; of ROWS the group of row i */
+    int64_t part; /* group of the next block; MF_BY_ROWS: the group of row i */
     int64_t i, i1, j0, j1;
 } walk;
 
@@ -172,7 +172,7 @@ static walk walk_of(const cut *c, int64_t t)
 {
     const mf_gemm *p = c->p;
     const int64_t down = t % c->down, across = t / c->down % c->across;
-    walk w = {.part = t / c->down / c->across, /* 0 but for BATCH */
+    walk w = {.part = t / c->down / c->across, /* 0 except for MF_BY_BATCH */
               .i = down * c->bm,
               .j0 = across * c->bn};
     w.i1 = min64(w.i + c->bm, p->m);
@@ -185,7 +185,7 @@ static walk walk_of(const cut *c, int64_t t)
     return w;
 }
 
-/* Gives the next block; false if there is none. */
+/* Sets *ret to the next block; returns false if there is none. */
 static bool next_block(const cut *c, walk *w, gemm_tile *ret)
 {
     const mf_gemm *p = c->p;

@@ -1,10 +1,9 @@
-/* multiply.c: the rate at which registers multiply and add, for benchmarks: what no gemm can
- * exceed on this processor.
- */
+/* multiply.c: the rate of multiply-adds on registers, for benchmarks. No gemm can be faster
+ * on this processor. */
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
-#define CHAINS 12 /* more than the latency times the units that multiply */
+#define CHAINS 12 /* more than the latency times the number of units that multiply */
 
 double MF_SIMD(multiply)(int64_t rounds)
 {
@@ -20,5 +19,6 @@ double MF_SIMD(multiply)(int64_t rounds)
     for (int i = 0; i < CHAINS; i++)
         all += sum[i];
     const double operations = 2.0 * CHAINS * VL * (double)rounds;
-    return v_sum(all) >= 0 ? operations : 0; /* always: the sums are used */
+    /* always true; it uses the sums, so they must be computed */
+    return v_sum(all) >= 0 ? operations : 0;
 }

@@ -1,4 +1,4 @@
-/* pack.h: reads words of operands of any type and layout, in place or packed; a part of
+/* pack.h: reads words of operands of any type and layout, and packs them; a part of
  * the engine. */
 #ifndef MF_SIMD_GEMM_PACK_H
 #define MF_SIMD_GEMM_PACK_H
@@ -11,9 +11,9 @@
 #define LANES    (NR * VL)
 #define PER_WORD (ENGINE_BF16 ? 2 : 1)
 #define GROUP    8   /* row panels copied at once */
-#define KC       640 /* most words of a block of the inner index */
+#define KC       640 /* words per block of the inner index, at most */
 #ifndef WORD_UNIT
-#define WORD_UNIT 1 /* the words of a panel are a multiple, zeros at the end */
+#define WORD_UNIT 1 /* panels are padded with zeros to a multiple of this many words */
 #endif
 
 static inline int64_t div_up(int64_t a, int64_t b)
@@ -28,7 +28,7 @@ static inline int64_t words_of(int64_t k0, int64_t k1)
 
 /* ---- words ---- */
 
-/* VL sums, to each of which a word of a times one of b is added. */
+/* Adds the dot product of a word of a and a word of b to each of VL sums. */
 V_INLINE vf word_dot(vf a, vf b, vf sum)
 {
 #if ENGINE_BF16
@@ -43,7 +43,8 @@ V_INLINE vf word_spread(const char *p)
     float f;
     memcpy(&f, p, sizeof f);
 #if defined(__AVX512F__)
-    return _mm512_set1_ps(f); /* the bits of a NaN may be two bf16: no arithmetic on them */
+    /* the bits of a NaN may be two bf16, so no arithmetic is allowed on them */
+    return _mm512_set1_ps(f);
 #else
     return v_set(f);
 #endif
@@ -73,7 +74,7 @@ V_INLINE vf numbers(mf_cast_type type, const void *from, int64_t n)
 }
 
 #if ENGINE_BF16
-/* n <= 16 numbers as bf16 in the low halves of words. */
+/* n <= 16 numbers as bf16, in the low 16 bits of words. */
 V_INLINE __m512i halves(mf_cast_type type, const void *from, int64_t n)
 {
     if (type == MF_CAST_F32)
@@ -102,7 +103,7 @@ V_INLINE vf words_along(const gemm_side *s, bool rounded, int64_t row, int64_t p
 #endif
 }
 
-/* Words of VL stored columns, of one stored row or of two; rows below 0 are zeros. */
+/* Words of VL stored columns, from one stored row or a pair of rows. Rows below 0 are zeros. */
 V_INLINE vf words_across(const gemm_side *s, bool rounded, int64_t row, int64_t next,
                          int64_t column, int64_t n)
 {
@@ -125,7 +126,7 @@ V_INLINE int64_t stored_row(const gemm_side *s, int64_t row)
     return s->index != NULL ? s->index[row] : row;
 }
 
-/* The stored row of inner index p, -1 past the last. */
+/* The stored row of inner index p; -1 after the last. */
 V_INLINE int64_t inner_row(const gemm_side *s, int64_t p, int64_t k1)
 {
     return p < k1 ? stored_row(s, p) : -1;
@@ -162,7 +163,7 @@ V_INLINE void transpose(vf v[VL])
 
 #define AHEAD 8 /* rows */
 
-/* Part of a row that will be read soon. */
+/* Prefetches a part of a row. */
 V_INLINE void fetch(const gemm_side *s, int64_t row, int64_t from, int64_t to)
 {
     const int64_t line = s->type == MF_CAST_F32 ? 16 : 32;
@@ -170,8 +171,8 @@ V_INLINE void fetch(const gemm_side *s, int64_t row, int64_t from, int64_t to)
         __builtin_prefetch(at_element(s, row, c));
 }
 
-/* Lanes j .. jend over k0 .. k1 into panels [words][LANES], one behind the other; zeros
- * past jend. */
+/* Packs lanes j .. jend over k0 .. k1 into consecutive panels [words][LANES], with
+ * zeros after jend. */
 V_INLINE void pack_across_as(const gemm_side *s, bool rounded, int64_t j, int64_t jend,
                              int64_t k0, int64_t k1, float *out)
 {
@@ -197,7 +198,7 @@ V_INLINE void pack_across_as(const gemm_side *s, bool rounded, int64_t j, int64_
     }
 }
 
-/* The same for words that lie along the inner index. */
+/* The same for words that are stored along the inner index. */
 V_INLINE void pack_along_as(const gemm_side *s, bool rounded, int64_t j, int64_t jend,
                             int64_t k0, int64_t k1, float *out)
 {
@@ -226,17 +227,17 @@ V_INLINE void pack_along_as(const gemm_side *s, bool rounded, int64_t j, int64_t
     }
 }
 
-/* Where the words of mr rows are: the words of a row are neighbours, and row r begins r rs
- * bytes later; or they are packed as [words][VL], of which the first mr count. */
+/* The words of mr rows. Either the words of a row are neighbours and row r begins r rs bytes
+ * later; or they are packed as [words][VL], of which the first mr are used. */
 typedef struct row_panel {
     const char *at;
     int64_t rs;
     bool packed;
 } row_panel;
 
-/* Packs rows that lie across the inner index into `count` row panels [words][VL]; row panel t
- * has rows border[t] .. border[t + 1]. Of the inner indices k0 .. k1 those from .. to
- * are copied. */
+/* Packs rows that are stored across the inner index into `count` row panels
+ * [words][VL]. Row panel t has rows border[t] .. border[t + 1]. Copies only the inner
+ * indices from .. to of k0 .. k1. */
 V_INLINE void pack_row_panels_as(const gemm_side *s, bool rounded, const int64_t *border,
                                  int64_t count, int64_t k0, int64_t k1, int64_t from,
                                  int64_t to, float *out)
@@ -266,7 +267,7 @@ static inline bool rows_lie(const gemm_side *s, bool rounded, int64_t k)
            k % PER_WORD == 0;
 }
 
-/* Copies mr rows that lie along the inner index. */
+/* Copies mr rows that are stored along the inner index. */
 V_INLINE row_panel copy_rows_as(const gemm_side *s, bool rounded, int64_t i, int mr, int64_t k0,
                                 int64_t k1, float *out)
 {
@@ -281,8 +282,7 @@ V_INLINE row_panel copy_rows_as(const gemm_side *s, bool rounded, int64_t i, int
     return (row_panel){(const char *)out, 4 * rs, false};
 }
 
-/* ---- the same, compiled for each type: a test at each element costs as much as moving it
- * ---- */
+/* ---- compiled for each type: a test per element would cost as much as moving it ---- */
 
 #define FOR_EACH_TYPE(s, rounded, call)                                                        \
     {                                                                                          \

@@ -1,46 +1,46 @@
 /* packed.h: tiles whose b was packed beforehand (pack_weights.c); a part of the engine.
  *
- * Of each matrix [n,k] LANES rows at a time are stored as [words of k][LANES], the last of them
- * as [words][n % LANES]: what the engine otherwise packs for each gemm. A word is one f32 or
- * two bf16, so both engines read it: the f32 engine converts a panel of bf16 to f32 while it
+ * Each matrix [n,k] is stored in panels of LANES rows as [words of k][LANES], the last one as
+ * [words][n % LANES]. The engine otherwise packs these panels for each gemm. A word is one f32
+ * or two bf16. Both engines read it: the f32 engine converts a panel of bf16 to f32 while it
  * multiplies the first rows. Panels are stored in the order in which they are multiplied, so
- * memory is read once, from begin to end. Sums are those of run_block, bit by bit.
- */
+ * memory is read once, from begin to end. Sums have the same bits as in run_block. */
 #ifndef MF_SIMD_GEMM_PACKED_H
 #define MF_SIMD_GEMM_PACKED_H
 
 #include "kernels/cpu/simd/gemm/prefetch.h"
 #include "kernels/cpu/simd/gemm/store.h"
 
-#define PANEL_ROWS 256  /* at most so many at once */
-#define NEAR_ROWS  3    /* up to so many, reading panels takes the time */
-#define NEAR_WORDS 8192 /* words of such rows, if they are copied */
-#define SOON       4096 /* bytes of prefetch then: the processor does not look past a page */
+#define PANEL_ROWS 256  /* rows at a time, at most */
+#define NEAR_ROWS  3    /* up to so many rows, most time is spent on reading panels */
+#define NEAR_WORDS 8192 /* words of these rows, if they are copied */
+/* bytes of prefetch in this case; the processor's own prefetch stops at a page */
+#define SOON 4096
 
 typedef struct panel_work {
     const gemm_tile *b;
-    int64_t r0, r1, row_panels; /* rows at once */
-    int64_t words, kc,
-        rs; /* of the inner index; of a block of it; from one copied row to the next */
+    int64_t r0, r1, row_panels; /* rows at a time */
+    /* words of the inner index; words per block of it; words from one copied row to the next */
+    int64_t words, kc, rs;
     bool direct;
     const float *copied; /* NULL: rows are read in place */
-    float *sums;         /* [rows][LANES], if not direct */
-    int64_t j, width;    /* the panel */
+    float *sums;         /* [rows][LANES]; used unless direct */
+    int64_t j, width;    /* the present panel */
 } panel_work;
 
-/* Stored bytes of a word: for the f32 engine a word may be one half of a pair of bf16. */
+/* Stored bytes of a word. For the f32 engine a word may be half of a pair of bf16. */
 V_INLINE int64_t stored_size(const gemm_tile *b)
 {
     return !ENGINE_BF16 && b->b.type == MF_CAST_BF16 ? 2 : 4;
 }
 
-/* Word q of the panel of so many lanes that begins with lane j. */
+/* Address of word q in the panel of `width` lanes that begins with lane j. */
 V_INLINE const char *panel_at(const gemm_tile *b, int64_t j, int64_t width, int64_t q)
 {
     return (const char *)at_element(&b->b, j, 0) + q * width * stored_size(b);
 }
 
-/* The address of what is multiplied after this tile; NULL: not known. */
+/* Address of the weights that are multiplied after this tile; NULL: unknown. */
 V_INLINE const char *after(const gemm_tile *b)
 {
     return b->next != NULL && b->next->b.packed ? at_element(&b->next->b, b->next->j0, 0)
@@ -71,7 +71,8 @@ static void panel_rows(panel_work *w, int64_t r0, int64_t r1, float *copied)
     if (w->copied != NULL) copy_rows(&b->a, b->rounded, r0, (int)(r1 - r0), 0, b->k1, copied);
 }
 
-/* Prepares rows from i on times words p .. pend of the panel, without the address of these. */
+/* Prepares the micro-kernel for rows from i on and words p .. pend of the panel, without the
+ * address of the panel. */
 V_INLINE tile panel_tile(const panel_work *w, int64_t i, int64_t p, int64_t pend)
 {
     const gemm_tile *b = w->b;
@@ -104,8 +105,8 @@ static void put_sums(const panel_work *w)
 /* ---- many rows ---- */
 
 #if !ENGINE_BF16 && VL == 16
-/* Multiplies two words of each of mr rows, from word u on, with pairs of bf16, converted to
- * f32; the converted panel is also written to `to`, for the rows after these. */
+/* Multiplies two words of each of mr rows, from word u on, with pairs of bf16 that are
+ * converted to f32. Writes the converted panel to `to`, for the following rows. */
 V_INLINE void run_pair(int mr, int nr, int u, const char *const s[4], int64_t rs,
                        const char *from, float *to, vf sum[14][NR])
 {
@@ -129,7 +130,7 @@ V_INLINE void run_pair(int mr, int nr, int u, const char *const s[4], int64_t rs
     }
 }
 
-/* As run_tile, with a panel of pairs at `from`, which is written to `wide` in f32. */
+/* As run_tile, for a panel of pairs at `from`; writes the panel in f32 to `wide`. */
 V_INLINE void run_converting(int mr, int nr, const tile *t, const char *from, float *wide)
 {
     const int64_t rs = t->s.rs, pair = 4 * nr * VL;
@@ -185,7 +186,7 @@ static void (*const converting[MR][NR])(const tile *t, const char *from, float *
 /* clang-format on */
 #endif
 
-/* next: the address of the words after these, which are prefetched; NULL: not known. */
+/* next: address of the words after these, which is prefetched; NULL: unknown. */
 static void run_panel(const panel_work *w, int64_t p, int64_t pend, const char *next,
                       float *wide)
 {
@@ -206,7 +207,7 @@ static void run_panel(const panel_work *w, int64_t p, int64_t pend, const char *
         u.beside = two ? count * PIECE : 0;
         for (int64_t n = 0; n < most; n++) {
             const bool more = n < each && left > 0;
-            pieces[n] = more ? next : (const char *)pieces; /* is in the cache anyway */
+            pieces[n] = more ? next : (const char *)pieces; /* already in the cache */
             if (more) {
                 next += PIECE;
                 left--;
@@ -252,7 +253,7 @@ static void __attribute__((noinline)) many_panels(const gemm_tile *b)
 
 /* ---- few rows ---- */
 
-/* `there` bytes from t->v on are read in order, then those at next. */
+/* Reads `there` bytes from t->v on in order, then those at next. */
 V_INLINE void few_words(int mr, int nr, const tile *t, int64_t there, const char *next)
 {
     const int64_t rs = t->s.rs, step = 4 * nr * VL, near = (there - SOON) / step;
@@ -291,7 +292,8 @@ static void few_tile(int mr, const tile *t, int64_t there, const char *next)
                   : few_words(3, 1, t, there, next);
 }
 
-/* A function of its own: touching the pages of a large stack frame takes longer than this. */
+/* This is a separate function, because touching the pages of a large stack frame takes
+ * longer than its work. */
 static void __attribute__((noinline)) few_panels(const gemm_tile *b)
 {
     float copied[NEAR_WORDS] __attribute__((aligned(64)));

@@ -1,26 +1,25 @@
-/* prefetch.h: prefetches what a tile will read next while earlier elements are multiplied; a
- * part of the engine.
+/* prefetch.h: prefetches operands that a tile will read, while it multiplies earlier elements;
+ * a part of the engine.
  *
- * The last cache answers after some hundred cycles, and rows of an operand are too short and
- * too many for the processor's own prefetch. So the loop over the inner index prefetches one
- * line every few words: PIECE bytes, which are neighbours, from each address of a list.
- */
+ * The last-level cache answers after some hundred cycles, and rows of an operand are too short
+ * and too many for the processor's own prefetch. So the loop over the inner index prefetches
+ * one line every few words: PIECE neighbouring bytes from each address of a list. */
 #ifndef MF_SIMD_GEMM_PREFETCH_H
 #define MF_SIMD_GEMM_PREFETCH_H
 
 #include "kernels/cpu/simd/gemm/pack.h"
 
 #define PIECE       512 /* bytes: 8 lines */
-#define PIECE_WORDS 32  /* of the inner index, during which it is prefetched */
+#define PIECE_WORDS 32  /* words of the inner index during which a piece is prefetched */
 
 /* A part of an operand, and how far it has been prefetched. */
 typedef struct agenda {
     gemm_side side;
-    int64_t row, end;     /* stored rows left */
-    int64_t from, to, at; /* columns of each; the next of this row */
+    int64_t row, end;     /* stored rows that remain */
+    int64_t from, to, at; /* columns of each row; next column of the present row */
 } agenda;
 
-/* Elements i .. iend of its side over inner indices p .. pend. */
+/* The elements i .. iend of a side over inner indices p .. pend. */
 static inline agenda agenda_of(const gemm_side *s, int64_t i, int64_t iend, int64_t p,
                                int64_t pend)
 {
@@ -30,7 +29,7 @@ static inline agenda agenda_of(const gemm_side *s, int64_t i, int64_t iend, int6
     return a;
 }
 
-/* The next `most` pieces, or what is left; returns how many. */
+/* Writes the addresses of the next pieces, at most `most`. Returns how many. */
 V_INLINE int64_t next_pieces(agenda *a, int64_t most, const char **ret)
 {
     const int64_t width = a->side.type == MF_CAST_F32 ? PIECE / 4 : PIECE / 2;

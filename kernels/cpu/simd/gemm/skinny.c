@@ -1,14 +1,13 @@
-/* skinny.c: gemms of which one side is at most as long as there are experts, as in routers. The
- * time is that of reading the long operand once, so nothing is packed.
- */
+/* skinny.c: gemms with one side that is at most as long as the number of experts, as in
+ * routers. They take as long as reading the long operand once, so nothing is packed. */
 #include "kernels/cpu/simd/gemm/skinny.h"
 #include "kernels/cpu/simd/gemm/small.h"
 
 #define DEPTH 64 /* rows of the long operand that stay in the cache for all columns */
 
 #if VL == 16
-/* Lane l is the sum over the lanes of s[l]. Sixteen sums at once cost as much as
- * three alone. */
+/* Lane l of the result is the sum over the lanes of s[l]. Sixteen sums together cost as much as
+ * three separate ones. */
 V_INLINE vf sums_of(vf s[16])
 {
     V_UNROLL
@@ -22,7 +21,7 @@ V_INLINE vf sums_of(vf s[16])
     return s[0];
 }
 
-/* Multiplies two rows of a with eight of b, both running along k. */
+/* Multiplies two rows of a with eight rows of b; both are stored along k. */
 static void two_by_eight(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
                          float *c, int64_t ldc)
 {
@@ -58,7 +57,7 @@ static void two_by_eight(int64_t k, const float *a, int64_t lda, const float *b,
 }
 #endif
 
-/* c = a b^T, n small */
+/* c = a b^T for small n. */
 static void thin_out(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
                      const float *b, int64_t ldb, float *c, int64_t ldc)
 {
@@ -67,8 +66,8 @@ static void thin_out(int64_t m, int64_t n, int64_t k, const float *a, int64_t ld
 #if VL == 16
         for (; i + 2 <= m && j + 8 <= n; j += 8)
             two_by_eight(k, a + i * lda, lda, b + j * ldb, ldb, c + i * ldc + j, ldc);
-        for (; i + 1 == m && j + 8 <= n;
-             j += 8) /* the last row twice: the same bits as all others */
+        /* A single last row is computed twice, so that its bits are those of other rows. */
+        for (; i + 1 == m && j + 8 <= n; j += 8)
             two_by_eight(k, a + i * lda, 0, b + j * ldb, ldb, c + i * ldc + j, 0);
 #endif
         for (; j < n; j++)
@@ -77,8 +76,8 @@ static void thin_out(int64_t m, int64_t n, int64_t k, const float *a, int64_t ld
     }
 }
 
-/* c = a^T b, m small: several rows of b at a time, so that each column is read while its
- * neighbours are still in the cache. */
+/* c = a^T b for small m. Several rows of b are processed together, so that a column is read
+ * while its neighbours are still in the cache. */
 static void thin_down(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
                       const float *b, int64_t ldb, float *c, int64_t ldc)
 {

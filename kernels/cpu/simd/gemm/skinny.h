@@ -1,4 +1,4 @@
-/* skinny.h: gemms one side of which is no longer than SKINNY, in the calling thread. */
+/* skinny.h: gemms with a side no longer than SKINNY, in the calling thread. */
 #ifndef MF_SIMD_SKINNY_H
 #define MF_SIMD_SKINNY_H
 
@@ -6,8 +6,9 @@
 
 #define SKINNY 16
 
-/* c = op(a) op(b) if the gemm is of that kind; else false, and nothing is done. The choice
- * is by shape alone; these m x n are a part of rows x cols. */
+/* Computes c = op(a) op(b) if the gemm is of this kind; else returns false and does
+ * nothing. The choice depends only on rows x cols, the shape of the whole gemm, of which
+ * these m x n are a part. */
 bool MF_SIMD(skinny)(int64_t rows, int64_t cols, bool trans_a, bool trans_b, int64_t m,
                      int64_t n, int64_t k, const float *a, int64_t lda, const float *b,
                      int64_t ldb, float *c, int64_t ldc);

@@ -1,32 +1,33 @@
-/* small.h: gemms of small matrices that are in the cache, in registers and without packing.
+/* small.h: gemms of small matrices that are in the cache; sums stay in registers, and
+ * nothing is packed.
  *
  * c [m,n] = a [m,k] times b [k,n] (+ c). The layout of a is part of the function's name,
- * because constant addresses need no registers: its elements are broadcast one by one. Sums run
- * over k in order, so tiling over m and n does not change results.
- */
+ * because constant addresses need no registers: the elements of a are broadcast one by one.
+ * Sums run over k in order, so tiling over m and n does not change results. */
 #ifndef MF_SIMD_SMALL_H
 #define MF_SIMD_SMALL_H
 
 #include <stdbool.h>
 #include "kernels/cpu/simd/vec.h"
 
-/* Rows at once for 1, 2, 3, 4 vectors across: sums, the row of b and one element of a
- * fit registers. */
+/* Rows at a time for 1, 2, 3, 4 vectors of columns: the sums, a row of b and one element of a
+ * fit into the registers. */
 #if VL == 16
 #define BLOCK_ROWS_1 12
 #define BLOCK_ROWS_2 12
 #define BLOCK_ROWS_3 8
 #define BLOCK_ROWS_4 6
-#define BLOCK_WIDE   4 /* most vectors across */
+#define BLOCK_WIDE   4 /* vectors of columns, at most */
 #else
 #define BLOCK_ROWS_1 8
 #define BLOCK_ROWS_2 6
 #define BLOCK_WIDE   2
 #endif
 
-#define BLOCK_LINE 64 /* elements from row to row of what block_lines reads */
+#define BLOCK_LINE 64 /* distance between rows of a in block_lines, in elements */
 
-/* The layout of a: rows lda elements apart, or BLOCK_LINE; or columns lda apart. */
+/* The layout of a: rows at distance lda, rows at distance BLOCK_LINE, or columns at
+ * distance lda. */
 enum { BLOCK_ROWS, BLOCK_LINES, BLOCK_COLUMNS };
 
 typedef struct small_gemm {
@@ -45,7 +46,7 @@ V_INLINE void block_put(float *to, vf s, bool add, int64_t width)
         v_store(to, add ? v_load(to) + s : s);
 }
 
-/* Computes mr rows from i on, nv vectors from column j on, the last of width `last`. */
+/* Computes mr rows from i on and nv vectors from column j on, the last of width `last`. */
 V_INLINE void block_tile(const small_gemm *p, int lies, int mr, int nv, int64_t last, int64_t i,
                          int64_t j)
 {
@@ -94,8 +95,8 @@ V_INLINE void block_tile(const small_gemm *p, int lies, int mr, int nv, int64_t 
     }
 }
 
-/* One row panel of nv vectors: the rows in equal parts of at most `most`, so that none
- * is thin. */
+/* One panel of nv vectors. Rows are divided into equal parts of at most `most`, so that
+ * no part is thin. */
 #define BLOCK_CASE(lies, mr, nv)                                                               \
     case mr:                                                                                   \
         block_tile(p, lies, mr, nv, VL, i, j);                                                 \
@@ -169,7 +170,7 @@ BLOCK_GEMM(rows, BLOCK_ROWS)
 BLOCK_GEMM(lines, BLOCK_LINES)
 BLOCK_GEMM(columns, BLOCK_COLUMNS)
 
-/* a: rows lda elements apart. */
+/* a has rows at distance lda. */
 static inline void block_rows(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
                               const float *b, int64_t ldb, bool add, float *c, int64_t ldc)
 {
@@ -177,7 +178,7 @@ static inline void block_rows(int64_t m, int64_t n, int64_t k, const float *a, i
     block_run_rows(&p, m, n);
 }
 
-/* a: rows BLOCK_LINE elements apart. */
+/* a has rows at distance BLOCK_LINE. */
 static inline void block_lines(int64_t m, int64_t n, int64_t k, const float *a, const float *b,
                                int64_t ldb, bool add, float *c, int64_t ldc)
 {
@@ -185,7 +186,7 @@ static inline void block_lines(int64_t m, int64_t n, int64_t k, const float *a, 
     block_run_lines(&p, m, n);
 }
 
-/* a: columns lda elements apart. */
+/* a has columns at distance lda. */
 static inline void block_columns(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
                                  const float *b, int64_t ldb, bool add, float *c, int64_t ldc)
 {
@@ -193,8 +194,8 @@ static inline void block_columns(int64_t m, int64_t n, int64_t k, const float *a
     block_run_columns(&p, m, n);
 }
 
-/* Writes factor times from [rows,n], transposed, to `to` [n, ld_to], with zeros in the columns
- * from `rows` up to the next multiple of VL. */
+/* Writes factor times the transpose of from [rows,n] to `to` [n, ld_to]. Columns from `rows` up
+ * to the next multiple of VL become zeros. */
 V_INLINE void block_turn_scalar(int64_t r0, int64_t r1, int64_t rows, int64_t j0, int64_t n,
                                 float factor, const float *from, int64_t ld, float *to,
                                 int64_t ld_to)
@@ -205,8 +206,8 @@ V_INLINE void block_turn_scalar(int64_t r0, int64_t r1, int64_t rows, int64_t j0
 }
 
 #if VL == 16
-/* One stage of a transpose: exchanges the lanes of a that have bit w with those of b that lack
- * it, w lanes away. */
+/* One stage of a transpose: exchanges lanes of a whose index has bit w with lanes of b
+ * that are w lower. */
 V_INLINE void block_swap(int w, vf *a, vf *b)
 {
     const vi with = (V_LANES & v_seti(w)) != 0;

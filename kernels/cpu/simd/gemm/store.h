@@ -1,4 +1,4 @@
-/* store.h: writes sums to c, scaled, with bias, and rounded where c is bf16; a part of the
+/* store.h: writes sums to c: scaled, with bias, and rounded if c is bf16; a part of the
  * engines and of amx.c. */
 #ifndef MF_SIMD_GEMM_STORE_H
 #define MF_SIMD_GEMM_STORE_H
@@ -40,8 +40,8 @@ V_INLINE void put(const gemm_tile *b, int64_t i, int64_t j, int64_t n, vf r, boo
 #endif
 }
 
-/* Writes the first mr rows of buffer [rows][LANES], which are rows i .. of c, columns j .. j +
- * width. Crossed, with VL rows in the buffer: they are columns i .. of c, rows j .. */
+/* Writes the first mr rows of buffer [rows][LANES] to rows i .. and columns j .. j + width of
+ * c. Crossed: rows of the buffer are columns i .. of c, and the buffer has VL rows. */
 static inline void put_tile(const gemm_tile *b, bool crossed, int64_t i, int mr, int64_t j,
                             int64_t width, const float *buffer, bool first)
 {

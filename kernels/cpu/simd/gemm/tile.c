@@ -1,9 +1,8 @@
-/* tile.c: one tile of a gemm in the calling thread, and the choice of who computes it, by shape
- * and processor alone.
+/* tile.c: computes one tile of a gemm in the calling thread, by the method that is fastest for
+ * the shape and processor.
  *
- * Engine and library pack operands, which pays if many rows share them. With few rows the time
- * is that of reading b once; the loops here do just that.
- */
+ * Engine and library pack operands, which pays if many rows share them. With few rows, reading
+ * b takes most of the time; the loops here read it once and do not pack. */
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/gemm/skinny.h"
@@ -25,8 +24,8 @@ static inline void put(float *c, float sum, float alpha, float beta)
     *c = beta == 0 ? alpha * sum : alpha * sum + *c;
 }
 
-/* c[i,j] for mr rows of a and nr rows of b, both running along k. ahead: the next rows of b are
- * prefetched on the way; the processor's own prefetch stops at each page. */
+/* c[i,j] for mr rows of a and nr rows of b; both are stored along k. ahead: the next rows of b
+ * are prefetched, because the processor's own prefetch stops at each page. */
 V_INLINE void dots(int mr, int nr, bool ahead, int64_t k, float alpha, const float *a,
                    int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
@@ -74,7 +73,7 @@ V_INLINE void dots(int mr, int nr, bool ahead, int64_t k, float alpha, const flo
     }
 }
 
-/* Rows of b are read once from memory: four of them stay in the cache while all rows of a are
+/* Reads each row of b once from memory: four rows stay in the cache while all rows of a are
  * multiplied with them. */
 static void few_dots(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                      const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
@@ -207,7 +206,7 @@ void MF_SIMD(gemm_serial)(bool trans_a, bool trans_b, int64_t m, int64_t n, int6
     gemm_before(m, n, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, NULL);
 }
 
-/* Whether the loops above and the library can compute it. */
+/* Whether the loops above and the library can compute the tile. */
 static bool plain(const gemm_tile *b)
 {
     return b->a.type == MF_CAST_F32 && b->b.type == MF_CAST_F32 && b->type_c == MF_CAST_F32 &&
@@ -226,7 +225,7 @@ static const mf_bf16 *bf16_number(const gemm_side *s, int64_t i, int64_t p)
 
 #define FEW_PAIRS 8
 
-/* Pairs of bf16 by a library that was chosen and supports them. */
+/* Multiplies pairs of bf16 by the library, if one was chosen and supports them. */
 static bool pairs_by_library(const gemm_tile *b)
 {
     const gemm_side *u = &b->a, *v = &b->b;
@@ -253,9 +252,9 @@ static bool pairs_by_library(const gemm_tile *b)
 }
 
 #if defined(MF_HAVE_AVX512BF16)
-/* Whether to multiply pairs of bf16 as such. Intel's processors take four times as long for
- * such an instruction as for one of f32 (measured), so it pays only while memory is
- * the limit. */
+/* Whether it is faster to multiply pairs of bf16 directly. On Intel's processors such an
+ * instruction takes four times as long as one for f32 (measured), so this pays only if
+ * memory is the limit. */
 static bool pairs_pay(const gemm_tile *b)
 {
     if (!__builtin_cpu_supports("avx512bf16")) return false;
@@ -263,7 +262,7 @@ static bool pairs_pay(const gemm_tile *b)
 }
 #endif
 
-/* Packed weights are read by the engine, whatever the number of rows. */
+/* The engine reads packed weights, for any number of rows. */
 static void by_packed(const gemm_tile *b)
 {
 #if defined(MF_HAVE_AVX512BF16)

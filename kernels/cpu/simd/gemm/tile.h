@@ -11,17 +11,17 @@
 
 #include "kernels/cpu/simd/simd.h"
 
-#define BLOCK_LANES 256 /* at most, of a tile whose rows are read in place */
+#define BLOCK_LANES 256 /* lanes of a tile whose rows are read in place, at most */
 
-/* An operand: element [i, p], i along its side of c, p the inner index. */
+/* An operand. Element [i, p]: i is its index in c, p the inner index. */
 typedef struct gemm_side {
     const void *at;
     mf_cast_type type;
     int64_t ld;
-    bool along;           /* stored row i, column p; else stored row p, column i */
+    bool along;           /* true: stored row i, column p; false: stored row p, column i */
     const int32_t *index; /* of stored rows; NULL: none */
-    int64_t end;          /* columns of a stored row that may be read */
-    bool packed;          /* b only: as pack_weights left it, see packed.h */
+    int64_t end;          /* readable columns of a stored row */
+    bool packed;          /* only b: packed by pack_weights; see packed.h */
 } gemm_side;
 
 /* Elements [i,j] of c for i0 <= i < i1, j0 <= j < j1, over the inner indices k0 .. k1. c points
@@ -34,33 +34,33 @@ typedef struct gemm_tile {
     int64_t ldc;
     float alpha, beta;
     const float *bias;
-    int64_t rows, cols; /* of the whole gemm: who computes a tile is chosen by them, so
-                           that bits do not depend on the tiling */
-    bool rounded;       /* operands that are f32 are rounded to bf16 first */
-    const struct gemm_tile *next; /* what this thread computes next, for prefetch; NULL:
-                                    not known */
+    /* size of the whole gemm, which decides how tiles are computed, so that bits do not
+     * depend on the tiling */
+    int64_t rows, cols;
+    bool rounded; /* f32 operands are first rounded to bf16 */
+    /* the tile that this thread computes next, for prefetch; NULL: unknown */
+    const struct gemm_tile *next;
 } gemm_tile;
 
-/* Computes a tile by whatever is fastest for it. */
+/* Computes a tile by the fastest method. */
 void MF_SIMD(gemm_tile)(const gemm_tile *b);
 
 void MF_SIMD(gemm_tile_f32)(const gemm_tile *b);
-/* How many lanes the f32 engine takes at once, if rows are copied and the inner index is
- * so long. */
+/* Number of lanes that the f32 engine takes at once, if rows are copied and the inner
+ * index has length k. */
 int64_t MF_SIMD(gemm_lanes)(int64_t k);
-/* For operands that are bf16 or are rounded to it. It exists only if MF_HAVE_AVX512BF16 is
- * defined, and may be called only on a processor that has these instructions. */
+/* For operands that are bf16 or rounded to bf16. It is defined only with MF_HAVE_AVX512BF16,
+ * and may be called only on a processor with these instructions. */
 void MF_SIMD(gemm_tile_bf16)(const gemm_tile *b);
 
-/* By matrices in registers (amx.c), for operands that are bf16 or are rounded to it. Returns
- * false and does nothing if it does not know the case. It exists only if MF_HAVE_AMX
- * is defined. */
+/* The same with matrix registers (amx.c). Returns false and does nothing in cases that it does
+ * not support. It is defined only with MF_HAVE_AMX. */
 bool MF_SIMD(gemm_tile_amx)(const gemm_tile *b);
-/* Whether a small gemm by AMX gives what vectors give. */
+/* Whether a small gemm by AMX has the same result as with vectors. */
 bool MF_SIMD(gemm_amx_works)(void);
-/* Tried first for gemms in bf16; NULL: nothing is. Tests put an emulation here. */
+/* Called first for bf16 gemms; NULL: not used. Tests set an emulation here. */
 extern bool (*MF_SIMD(gemm_amx))(const gemm_tile *b);
-/* Called once, on a processor that has AMX, if the system permits its use. */
+/* Sets gemm_amx if the system permits AMX. To be called once, on a processor that has it. */
 void MF_SIMD(use_amx)(void);
 
 #endif
