@@ -1,5 +1,5 @@
-/* amx_emulated.c: the gemms of kernels/cpu/simd/gemm/amx.c with loops in the place of
- * the instructions, for check_kernels. */
+/* amx_emulated.c: the gemms of kernels/cpu/simd/gemm/amx.c, with loops instead of the
+ * instructions, for check_kernels. */
 #include "amx_emulated.h"
 
 #if defined(MF_EMULATE)

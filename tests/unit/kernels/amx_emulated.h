@@ -1,12 +1,13 @@
-/* amx_emulated.h: gemms of bf16 by emulated AMX. */
+/* amx_emulated.h: bf16 gemms by emulated AMX. */
 #ifndef MF_AMX_EMULATED_H
 #define MF_AMX_EMULATED_H
 
 #include <stdbool.h>
 
-/* From now on in the avx512 set, or no more; false where that set's bf16 does not run here. */
+/* Switches the emulation in the avx512 set on or off. Returns false if this processor cannot
+ * run that set's bf16 kernels. */
 bool mf_amx_emulate(bool yes);
-/* What the program asks of real tiles before it uses them. */
+/* The self-test that the program runs before it uses real AMX. */
 bool mf_amx_emulated_works(void);
 
 #endif

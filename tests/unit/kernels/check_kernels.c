@@ -1,4 +1,4 @@
-/* check_kernels: every kernel of `cpu` against `ref` (kernel_case.h says how). */
+/* check_kernels: compares every kernel of `cpu` with `ref` (see kernel_case.h). */
 #include "check_main.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "kernel_case.h"
 #include "amx_emulated.h"
 
-/* One array a family; each ends with a row of NULL. */
+/* One array per family of kernels; each ends with an entry of NULL. */
 static const mf_kernel_row *const families[] = {
     mf_kernel_cases_bf16, mf_kernel_cases_gemm,    mf_kernel_cases_layers,
     mf_kernel_cases_maps, mf_kernel_cases_routing,
@@ -102,11 +102,6 @@ int32_t *kt_result_i32(mf_kt *t, int64_t count)
     return p;
 }
 
-void kt_returned(mf_kt *t, double value)
-{
-    *kt_result(t, 1) = (float)value;
-}
-
 void kt_faulted(mf_kt *t)
 {
     const mf_fault *f = &t->fault;
@@ -129,7 +124,7 @@ void *kt_work(mf_kt *t, size_t bytes)
     return p;
 }
 
-/* ---- one run, one comparison ---- */
+/* ---- runs and comparison ---- */
 
 static void run(mf_kt *t, const mf_kernel_row *row, const mf_kernels *k, int variant,
                 bool whole)
@@ -166,8 +161,8 @@ static bool same_bits(const mf_kt *a, const mf_kt *b)
     return same;
 }
 
-/* The largest difference, as a part of the largest number of its result; integers
- * must agree. */
+/* The largest difference, relative to the largest element of its result. Integers
+ * must be equal. */
 static double difference(const mf_kt *a, const mf_kt *b)
 {
     double worst = 0;
@@ -232,7 +227,7 @@ static void compare_row(const mf_kernel_row *row)
         compare_isa(row, *isa);
 }
 
-/* Gemms by Intel's AMX, with loops for their instructions. */
+/* Gemms by Intel's AMX, with loops instead of its instructions. */
 START_TEST(gemms_by_amx)
 {
     if (!mf_amx_emulate(true)) return;
@@ -243,14 +238,15 @@ START_TEST(gemms_by_amx)
 }
 END_TEST
 
-/* Gemms by each library that is there, against ref; what it leaves to our own kernels
- * as well. */
+/* Gemms by each library that can be loaded, against ref, including gemms that the library
+ * leaves to our own kernels. */
 START_TEST(gemms_by_library)
 {
     const char *name = mf_kernels_gemms()[_i];
     mf_kernel_row row;
     mf_kernels_cpu();
-    if (!mf_kernels_use_gemm(name)) { /* built without, or not installed: it says so */
+    /* not built with it, or not installed: the message tells */
+    if (!mf_kernels_use_gemm(name)) {
         ck_assert_msg(strcmp(name, "onednn") == 0, "%s is missing", name);
         ck_assert_uint_gt(strlen(mf_kernels_gemm_refused()), 20);
         return;
@@ -258,7 +254,7 @@ START_TEST(gemms_by_library)
     ck_assert_str_eq(mf_kernels_gemm(), name);
     for (int i = 0; mf_kernel_cases_gemm[i].kernel != NULL; i++) {
         row = mf_kernel_cases_gemm[i];
-        row.tol *= 4; /* long sums in one chain */
+        row.tol *= 4; /* a library may add long sums in one chain */
         compare_isa(&row, mf_kernels_isas()[0]);
     }
     for (int i = 0; mf_kernel_cases_many[i].kernel != NULL; i++)
@@ -289,12 +285,12 @@ START_TEST(kernel)
                 found++;
             }
     ck_assert_msg(found > 0,
-                  "kernel %s has no row in tests/unit/kernel_rows_*.c (see kernel_case.h)",
+                  "kernel %s has no row in tests/unit/kernels/kernel_cases_*.c (see kernel_case.h)",
                   names[_i]);
 }
 END_TEST
 
-/* Short rows go by lanes, a few of them one by one: neither changes a bit. */
+/* Short rows are processed by lanes, a few rows one by one. Both have the same bits. */
 START_TEST(short_rows_have_the_bits_that_they_have_alone)
 {
     enum { ROWS = 37, LONGEST = 33, K = 3 };
@@ -319,7 +315,7 @@ START_TEST(short_rows_have_the_bits_that_they_have_alone)
 }
 END_TEST
 
-/* Packed weights give the bits that they give as they lie, and few rows those of many. */
+/* Packed and unpacked weights give the same bits, with few rows and with many. */
 START_TEST(packing_changes_no_bit)
 {
     enum { ROWS = 29, N = 80, K = 1300 };
@@ -343,7 +339,7 @@ START_TEST(packing_changes_no_bit)
             w[i] = (float)mf_rng_uniform(5, 8, 0, (uint64_t)i) - 0.5f;
         k->gemm(&x, &p);
         p.b.packed = k->can_pack(MF_CAST_F32, N, K);
-        if (!p.b.packed) continue; /* a library multiplies here */
+        if (!p.b.packed) continue; /* a library computes this gemm */
         k->pack_weights(&x, MF_CAST_F32, 1, N, K, w);
         any = true;
         p.c.data = all;

@@ -1,23 +1,25 @@
-/* kernel_case.h: how a kernel gets its row in check_kernels.
+/* kernel_case.h: how to add a case for a kernel to check_kernels.
  *
- * A row is a function that calls one kernel on inputs it asks for, and says which arrays are
- * results. The harness runs it with `ref`, then with `cpu` for every instruction set and for 1,
+ * A case is a function that calls one kernel on inputs that it requests, and says which arrays
+ * are results. The harness runs it with `ref`, then with `cpu` for every instruction set at 1,
  * 2 and 4 threads, and compares:
- *   - `cpu` with `ref`: equal bits on inputs that are small whole numbers if the row is `exact`
- *     (all its sums are then exact); within `tol` of the largest result on broken numbers;
- *   - `cpu` with itself: equal bits at any number of threads.
- * Rows stand in kernel_rows_*.c, one array a family, listed in check_kernels.c. A kernel of
- * kernels.def without a row fails the suite, so adding a kernel = adding a row (or several):
+ *
+ *   - `cpu` with `ref`: if the case is `exact`, the bits are equal on inputs that are small
+ *     integers, for which all sums are exact; on other inputs, results differ by at most
+ *     `tol` of the largest element;
+ *   - `cpu` with itself: the bits are equal at any number of threads.
+ *
+ * Cases are in kernel_cases_*.c, one array per family, which check_kernels.c lists. A kernel of
+ * kernels.def without a case fails the suite, so a new kernel needs a case (or several):
  *
  *     static void run_scale(mf_kt *t)
  *     {
  *         int64_t n = t->variant == 0 ? 1000 : 70001;   // variants: other shapes, t->variant
- *         float *a = kt_result(t, n);                   // results begin filled like inputs
+ *         float *a = kt_result(t, n);                   // results are first filled like inputs
  *         t->k->scale_inplace(t->x, n, 3, a);
  *     }
  *     ... {"scale_inplace", run_scale, 2, true, 1e-6} ...  // kernel, function,
- *                                                          // variants, exact, tol
- */
+ *                                                          // variants, exact, tol */
 #ifndef MF_KERNEL_CASE_H
 #define MF_KERNEL_CASE_H
 
@@ -27,9 +29,9 @@ typedef struct mf_kt mf_kt;
 struct mf_kt {
     const mf_kernels *k;
     const mf_kctx *x;
-    mf_fault fault; /* what kernels record: x->fault */
+    mf_fault fault; /* faults that kernels record: x->fault */
     int variant;    /* 0 .. variants - 1 */
-    bool whole;     /* inputs are small whole numbers now */
+    bool whole;     /* inputs are small integers in this run */
     uint64_t drawn;
     int n_results, n_blocks;
     struct {
@@ -48,20 +50,19 @@ typedef struct mf_kernel_row {
     double tol;
 } mf_kernel_row;
 
-/* Inputs: broken numbers in [-2, 2), or whole ones in [-4, 4]. The same in every run. */
+/* Inputs in [-2, 2), or integers in [-4, 4]. They are the same in every run. */
 float *kt_f32(mf_kt *t, int64_t count);
-/* Positive: [0.25, 1.25) or 1 .. 4. */
+/* Positive inputs: [0.25, 1.25), or integers 1 .. 4. */
 float *kt_positive(mf_kt *t, int64_t count);
-/* Whole numbers lo .. hi. */
+/* Integers lo .. hi. */
 int32_t *kt_i32(mf_kt *t, int64_t count, int64_t lo, int64_t hi);
-/* Rising offsets 0 .. rows with empty groups and rows past the last. [groups + 1] */
+/* Increasing offsets from 0 to at most `rows`, [groups + 1]; some groups are empty, and some
+ * rows come after the last group. */
 int32_t *kt_offsets(mf_kt *t, int64_t groups, int64_t rows);
 /* Results, filled like kt_f32 and kt_i32 before the kernel runs. */
 float *kt_result(mf_kt *t, int64_t count);
 int32_t *kt_result_i32(mf_kt *t, int64_t count);
-/* A number that the kernel returned. */
-void kt_returned(mf_kt *t, double value);
-/* The fault that kernels have recorded by now becomes a result, and is taken back. */
+/* Adds the recorded fault to the results, and clears it. */
 void kt_faulted(mf_kt *t);
 /* A copy of these bytes in memory that kernels may read. */
 void *kt_given(mf_kt *t, const void *from, size_t bytes);
@@ -69,7 +70,7 @@ void *kt_work(mf_kt *t, size_t bytes); /* filled with NaN */
 
 extern const mf_kernel_row mf_kernel_cases_bf16[];
 extern const mf_kernel_row mf_kernel_cases_gemm[];
-/* Slow ones, that run for libraries only. */
+/* Slow cases, which run only for libraries. */
 extern const mf_kernel_row mf_kernel_cases_many[];
 extern const mf_kernel_row mf_kernel_cases_layers[];
 extern const mf_kernel_row mf_kernel_cases_maps[];

@@ -1,13 +1,13 @@
-/* Rows of check_kernels: kernels on bf16 arrays. Results are compared as f32: where the last
- * bit of a sum differs, the rounding to bf16 may, by one step. */
+/* Cases of check_kernels: kernels on bf16 arrays. Results are compared as f32. If the last bit
+ * of a sum differs, its rounding to bf16 may differ by one step. */
 #include <math.h>
 #include <stddef.h>
 
 #include "kernel_case.h"
 
-#define ULP 0x1p-7 /* one step of bf16, as a part of the number */
+#define ULP 0x1p-7 /* one step of bf16, relative to the number */
 
-/* Numbers drawn as f32, rounded. */
+/* f32 numbers, rounded to bf16. */
 static mf_bf16 *bf16s(mf_kt *t, int64_t n)
 {
     float *p = kt_f32(t, n);
@@ -16,7 +16,7 @@ static mf_bf16 *bf16s(mf_kt *t, int64_t n)
     return h;
 }
 
-/* What a kernel wrote, as a result. */
+/* Makes the array that a kernel wrote a result. */
 static void give(mf_kt *t, int64_t n, const mf_bf16 *h)
 {
     mf_kernels_ref.cast(t->x, n, MF_CAST_BF16, MF_CAST_F32, h, kt_result(t, n));
@@ -25,7 +25,7 @@ static void give(mf_kt *t, int64_t n, const mf_bf16 *h)
 static const int64_t length_of[] = {1, 37, 20001};
 #define LENGTHS 3
 
-/* Within every function's domain, with what is no number at the border. */
+/* Arguments within every function's domain, and special values. */
 static mf_bf16 *arguments(mf_kt *t, int64_t n)
 {
     static const float edge[] = {0, -0.0f, INFINITY, NAN, 60};
@@ -51,12 +51,13 @@ static void run_map1_grad(mf_kt *t)
     int fn = t->variant / LENGTHS;
     int64_t n = length_of[t->variant % LENGTHS];
     mf_bf16 *a = arguments(t, n), *y = arguments(t, n), *dy = bf16s(t, n), *da = bf16s(t, n);
-    mf_kernels_ref.map1(t->x, fn, MF_CAST_BF16, n, -1.5f, 2, a, y); /* the same y for all */
+    /* the same y for all kernels */
+    mf_kernels_ref.map1(t->x, fn, MF_CAST_BF16, n, -1.5f, 2, a, y);
     t->k->map1_grad(t->x, fn, MF_CAST_BF16, n, -1.5f, 2, a, y, dy, da);
     give(t, n, da);
 }
 
-/* dim, strides of a, strides of b: side by side, rows, columns, far apart. */
+/* dim, strides of a, strides of b: equal shapes, rows, columns, large strides. */
 static const int64_t map2_of[][3][4] = {{{1, 1, 1, 20001}, {0, 0, 0, 1}, {0, 0, 0, 1}},
                                         {{1, 1, 301, 37}, {0, 0, 37, 1}, {0, 0, 0, 1}},
                                         {{1, 1, 37, 301}, {0, 0, 301, 1}, {0, 0, 1, 0}},
@@ -177,14 +178,14 @@ static void run_layernorm_backward(mf_kt *t)
     t->k->norm_backward(t->x, &args);
 }
 
-/* tokens, rows a token, width */
+/* tokens, assignments per token, width */
 #define SIZES 4
 static const int64_t size_of[SIZES][3] = {{1, 1, 3}, {50, 2, 37}, {70, 12, 700}, {1500, 1, 9}};
 #define SIZE(t)                                                                                \
     const int64_t *size = size_of[(t)->variant % SIZES];                                       \
     const int64_t tokens = size[0], k = size[1], d = size[2], rows = tokens * k
 
-/* Places of rows: a permutation with holes. */
+/* Places of assignments: a permutation with gaps. */
 static int32_t *places(mf_kt *t, int64_t rows)
 {
     int32_t *place = kt_i32(t, rows, 0, 0);
@@ -208,7 +209,8 @@ static void run_gather_rows(mf_kt *t)
 static void run_sum_rows(mf_kt *t)
 {
     SIZE(t);
-    int how = t->variant / SIZES; /* f32 with gates; bf16 with gates; bf16 without; by lists */
+    /* f32 with gates; bf16 with gates; bf16 without gates; by lists */
+    int how = t->variant / SIZES;
     int32_t *place = places(t, rows), *offset = kt_i32(t, tokens + 1, 0, 0);
     int32_t *list = kt_i32(t, rows, 0, 0), *token = kt_i32(t, rows, -1, tokens / 4);
     float *gate = how < 2 ? kt_f32(t, rows) : NULL;
@@ -263,7 +265,7 @@ static void run_adamw(mf_kt *t)
     mf_bf16 *copy = bf16s(t, n), *same = bf16s(t, n);
     t->k->adamw(t->x, n, &args, value, copy, grad, m, v);
     mf_kernels_ref.cast(t->x, n, MF_CAST_F32, MF_CAST_BF16, value, same);
-    int32_t *differ = kt_result_i32(t, 1); /* the copies are the values, rounded */
+    int32_t *differ = kt_result_i32(t, 1); /* whether a copy differs from the rounded value */
     *differ = 0;
     for (int64_t i = 0; i < n; i++)
         *differ += copy[i] != same[i];

@@ -1,9 +1,9 @@
-/* Rows of check_kernels: gemms, plain and by group, in f32 and bf16, with packed weights. */
+/* Cases of check_kernels: gemms, plain and grouped, in f32 and bf16, with packed weights. */
 #include <string.h>
 
 #include "kernel_case.h"
 
-/* m, n, k: tiny, few rows (own loops), ragged, several tiles, empty inner dimension. */
+/* m, n, k: tiny, few rows (own loops), partial tiles, several tiles, empty inner dimension. */
 static const int64_t sizes[][3] = {{1, 1, 1},     {1, 77, 50},   {3, 130, 33},  {8, 70, 67},
                                    {16, 100, 40}, {37, 65, 129}, {96, 200, 70}, {300, 260, 190},
                                    {5, 9, 0},     {1, 5000, 64}};
@@ -64,7 +64,7 @@ static void run_linear(mf_kt *t)
 
 /* ---- types, gathers and groups ---- */
 
-/* Numbers of a type: drawn as f32, cut off to bf16 where wanted. */
+/* Numbers of a type: f32, or f32 truncated to bf16. */
 static void *numbers(mf_kt *t, mf_cast_type type, int64_t count)
 {
     float *p = kt_f32(t, count);
@@ -78,7 +78,7 @@ static void *numbers(mf_kt *t, mf_cast_type type, int64_t count)
     return bf16;
 }
 
-/* Runs it into a c of the type; the result is c as f32. */
+/* Runs a gemm with a c of type_c; the result is c as f32. */
 static void run_into_c(mf_kt *t, mf_gemm *p, int64_t count)
 {
     float *result = kt_result(t, count);
@@ -99,13 +99,14 @@ static void run_into_c(mf_kt *t, mf_gemm *p, int64_t count)
     }
 }
 
-/* A list of rows with gaps, into `rows` rows of memory. */
+/* A list of rows for a gather from `rows` rows; -1: a gap. */
 static int32_t *rows_of(mf_kt *t, int64_t count, int64_t rows)
 {
     return kt_i32(t, count, -1, rows - 1);
 }
 
-/* m, n, k, parts: small, every ragged side, several tiles and several blocks of k. */
+/* m, n, k, parts: small, partial tiles in each direction, several tiles, several
+ * blocks of k. */
 static const int64_t shapes[][4] = {
     {1, 1, 1, 1},     {5, 9, 0, 1},     {3, 130, 33, 2},   {17, 70, 67, 3},  {15, 96, 64, 1},
     {37, 65, 129, 1}, {96, 200, 70, 2}, {150, 260, 20, 1}, {9, 20, 1500, 1}, {20, 33, 1300, 1}};
@@ -117,7 +118,7 @@ static const mf_cast_type types[][3] = {
     {MF_CAST_BF16, MF_CAST_BF16, MF_CAST_BF16}, {MF_CAST_F32, MF_CAST_F32, MF_CAST_BF16}};
 #define TYPES 6
 
-/* variant: transposes, beta and bias, gathers, shape; types one after the other. */
+/* variant: transposes, beta and bias, gathers, shape. */
 static void gemm_of_types(mf_kt *t, const mf_cast_type *type, int v)
 {
     const int64_t *s = shapes[v / 8 % SHAPES], parts = s[3];
@@ -149,7 +150,7 @@ static void gemm_of_types(mf_kt *t, const mf_cast_type *type, int v)
     run_into_c(t, &p, parts * p.c.step);
 }
 
-/* Rows of a through a list, c dense. */
+/* A grouped gemm: rows of a through a list, c dense. */
 static void gemm_of_groups(mf_kt *t, const mf_cast_type *type, int v)
 {
     static const int64_t sizes_of[][4] = {/* groups, rows, n, k */
@@ -293,10 +294,10 @@ static void run_group_sum(mf_kt *t)
     t->k->group_sum(t->x, MF_CAST_F32, s[0], s[1], s[2], offset, a, y);
 }
 
-/* ---- weights in panels ---- */
+/* ---- packed weights ---- */
 
-/* m, n, k, parts, groups of rows: few and many rows, a last panel that is short, rows that are
- * copied, several blocks of k, more rows than are multiplied at once, no panels at all. */
+/* m, n, k, parts, groups of rows: few and many rows, a short last panel, copied rows, several
+ * blocks of k, more rows than the engine takes at once, shapes that cannot be packed. */
 static const int64_t panels[][5] = {
     {1, 48, 50, 1, 0},   {3, 32, 34, 2, 0},    {2, 80, 1300, 3, 0}, {20, 112, 700, 1, 0},
     {530, 48, 36, 1, 0}, {40, 64, 1024, 2, 0}, {3, 64, 4096, 1, 0}, {7, 21, 33, 2, 0},
@@ -361,7 +362,8 @@ const mf_kernel_row mf_kernel_cases_gemm[] = {
 
 /* ---- many shapes ---- */
 
-/* More of them, in both types, than a library's table of what it made holds; ragged groups. */
+/* More shapes, in both types, than a library's table of primitives can hold; groups of
+ * different sizes. */
 static void run_many(mf_kt *t)
 {
     const bool bf16 = t->variant & 1, inner = t->variant & 2;
@@ -390,8 +392,8 @@ static void run_many(mf_kt *t)
         }
 }
 
-/* A result in bf16 of several parts each way, whose sums take several blocks of the
- * inner index. */
+/* A bf16 result that is divided in both directions, and whose sums need several blocks of
+ * the inner index. */
 static void run_large_bf16(mf_kt *t)
 {
     const int64_t m = 320, n = 1000, k = 650;

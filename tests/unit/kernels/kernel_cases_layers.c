@@ -1,4 +1,4 @@
-/* Rows of check_kernels: norms, positions, attention, tokens and loss, gates, optimizer. */
+/* Cases of check_kernels: norms, positions, attention, tokens and loss, gates, optimizer. */
 #include <math.h>
 #include <stddef.h>
 
@@ -14,7 +14,7 @@ static const int64_t norm_of[][2] = {{MF_NORM_FN_RMS, 0},
                                      {MF_NORM_FN_RMS, 3}};
 #define NORMS 5
 
-/* variant: 3 sizes, 2 ways (with weights, or without), kinds */
+/* variant: 3 sizes; with and without weights; kinds. */
 static mf_norm_args norm_args(mf_kt *t)
 {
     const int64_t rows = rows_of[t->variant % 3], n = width_of[t->variant % 3];
@@ -111,7 +111,7 @@ static mf_attention_args attention(mf_kt *t)
         p.k = kt_f32(t, batch * ns * p.ldk);
         p.v = kt_f32(t, batch * ns * p.ldv);
     }
-    if (s[7]) { /* the first sequence has none left, the others some */
+    if (s[7]) { /* all keys of the first sequence are masked, some of the others */
         float *mask = kt_f32(t, batch * ns);
         for (int64_t i = 0; i < batch * ns; i++)
             mask[i] = i < ns ? 0 : (float)(i % 3 != 0);
@@ -119,7 +119,7 @@ static mf_attention_args attention(mf_kt *t)
         p.mask = mask;
     }
     if (s[8]) p.kv_len = kt_i32(t, batch, 0, ns);
-    if (s[10]) { /* the first queries see nothing, positions are skipped and come twice */
+    if (s[10]) { /* the first queries see no key; some limits are skipped, some come twice */
         int32_t *reach = kt_i32(t, batch * nt, 0, 0);
         for (int64_t i = 0; i < batch * nt; i++)
             reach[i] = (int32_t)(i % nt / 2 * 2 * ns / nt) - 1;
@@ -162,7 +162,7 @@ static void run_cache_append(mf_kt *t)
 {
     int32_t *pos = kt_i32(t, 3, 0, t->variant == 0 ? 6 : 0);
     float *a = kt_f32(t, 3 * 4 * 5), *cache = kt_result(t, 3 * 10 * 5);
-    if (t->variant == 1) pos[1] = 7; /* one row too far */
+    if (t->variant == 1) pos[1] = 7; /* one row too many */
     if (t->variant == 2) pos[2] = -1;
     t->k->cache_append(t->x, 3, 10, 4, 5, pos, a, cache);
     kt_faulted(t);
@@ -191,7 +191,7 @@ static void run_embedding_grad(mf_kt *t)
                          kt_work(t, mf_kernel_embedding_work(vocab, count)));
 }
 
-/* rows, n; variants past these: weights, rows that do not count, no row that counts */
+/* rows, n; further variants: weights, rows that do not count, no row that counts */
 static const int64_t entropy_of[][2] = {{1, 1}, {70, 40}, {9, 3001}};
 
 static void run_cross_entropy(mf_kt *t)
@@ -230,8 +230,8 @@ static void run_cross_entropy_backward(mf_kt *t)
                                  dloss, drow, dlogits, weight != NULL ? dweight : NULL);
 }
 
-/* rows, width, vocabulary: one chunk, several chunks. Variants: all rows count, some do, none;
- * weights; which gradients. */
+/* rows, width, vocabulary: one chunk, several chunks. Variants: all rows, some rows or no row
+ * have a target; weights; which gradients. */
 static const int64_t head_of[][3] = {{1, 3, 1}, {70, 20, 40}, {1100, 9, 600}};
 
 static void run_head(mf_kt *t, int type)
@@ -311,7 +311,7 @@ static mf_grouped_attention_args grouped(mf_kt *t)
                                    .token = token,
                                    .q = kt_f32(t, rows * width)};
     p.kv = kt_f32(t, own ? rows * 2 * width : tokens * experts * 2 * width);
-    for (int64_t e = 0; e < experts; e++) /* rising, with places that come twice */
+    for (int64_t e = 0; e < experts; e++) /* increasing; some values come twice */
         for (int64_t r = offset[e], n = offset[e + 1] - r, i = 0; i < n; i++)
             token[r + i] = (int32_t)(i * tokens / n);
     if (t->variant == 5) token[offset[1] - 1] = 0; /* out of order */

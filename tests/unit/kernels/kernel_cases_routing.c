@@ -1,11 +1,11 @@
-/* Rows of check_kernels: indices, routing, dispatch. */
+/* Cases of check_kernels: indices, routing, dispatch. */
 #include <math.h>
 #include <stddef.h>
 
 #include "kernel_case.h"
 
 #define SIZES 4
-/* tokens, rows a token, experts, width */
+/* tokens, assignments per token, experts, width */
 static const int64_t size_of[SIZES][4] = {
     {1, 1, 1, 3}, {50, 2, 8, 37}, {700, 4, 16, 70}, {1500, 1, 5, 9}};
 #define SIZE(t)                                                                                \
@@ -14,7 +14,7 @@ static const int64_t size_of[SIZES][4] = {
     const int64_t rows = tokens * k;                                                           \
     (void)tokens, (void)k, (void)experts, (void)d, (void)rows
 
-/* Experts of rows, now and then none. */
+/* An expert for each assignment; -1 for some. */
 static int32_t *experts_of(mf_kt *t, int64_t rows, int64_t experts)
 {
     int32_t *e = kt_i32(t, rows, 0, experts - 1);
@@ -23,7 +23,7 @@ static int32_t *experts_of(mf_kt *t, int64_t rows, int64_t experts)
     return e;
 }
 
-/* Experts of rows such that the k of a token differ. */
+/* Experts for assignments; the k experts of a token differ. */
 static int32_t *choices(mf_kt *t, int64_t tokens, int64_t k, int64_t experts)
 {
     int32_t *e = kt_i32(t, tokens * k, 0, experts - 1);
@@ -35,7 +35,7 @@ static int32_t *choices(mf_kt *t, int64_t tokens, int64_t k, int64_t experts)
     return e;
 }
 
-/* Places of rows in grouped order, as index_lists and group_rows give them. */
+/* Places of assignments in grouped order, as index_lists and group_rows compute them. */
 static int32_t *places(mf_kt *t, const int32_t *expert, int64_t rows, int64_t experts)
 {
     int32_t *offset = kt_i32(t, experts + 1, 0, 0), *order = kt_i32(t, rows, 0, 0);
@@ -53,7 +53,8 @@ static void run_check_index(mf_kt *t)
     int32_t *index = kt_i32(t, 1000, -1, 9);
     if (bad_at[t->variant] >= 0) index[bad_at[t->variant]] = t->variant % 2 ? 10 : -2;
     t->k->check_index(t->x, MF_WHAT_TOKEN, 1000, index, -1, 10);
-    t->k->check_index(t->x, MF_WHAT_PLACE, 1000, index, 0, 5); /* the first fault stays */
+    /* only the first fault is kept */
+    t->k->check_index(t->x, MF_WHAT_PLACE, 1000, index, 0, 5);
     kt_faulted(t);
     t->k->check_index(t->x, MF_WHAT_INDEX, 1000, index, INT32_MIN, 10);
     kt_faulted(t);
@@ -91,7 +92,7 @@ static void run_sum_rows(mf_kt *t)
     SIZE(t);
     int32_t *expert = choices(t, tokens, k, experts), *place = places(t, expert, rows, experts);
     int32_t *offset = kt_i32(t, tokens + 1, 0, 0), *list = kt_i32(t, rows, 0, 0);
-    int32_t *token = kt_i32(t, rows, -1, tokens / 4); /* many rows for few tokens */
+    int32_t *token = kt_i32(t, rows, -1, tokens / 4); /* many assignments for few tokens */
     float *gate = kt_f32(t, rows), *in = kt_f32(t, rows * d), *out = kt_result(t, tokens * d);
     mf_kernels_ref.index_lists(t->x, rows, tokens, token, offset, list);
     switch (t->variant / SIZES) {
@@ -137,7 +138,7 @@ static void run_topk(mf_kt *t)
     const int v = t->variant % 6;
     int64_t n = v < 4 ? 500 : 50, width = width_of[v], k = k_of[v];
     float *in = kt_f32(t, n * width), *mask = t->variant < 6 ? NULL : kt_f32(t, n);
-    for (int64_t i = 0; v == 4 && i < n * width; i++) /* many ties, both zeros */
+    for (int64_t i = 0; v == 4 && i < n * width; i++) /* many equal values, and both zeros */
         in[i] = in[i] > 0 ? ceilf(in[i]) : floorf(in[i] + 1) * -1;
     for (int64_t i = 0; i < n && width > 1; i++) {
         if (i % 5 == 1) in[i * width + i % width] = NAN;
@@ -153,7 +154,7 @@ static void run_topk(mf_kt *t)
 static void run_one_hot(mf_kt *t)
 {
     SIZE(t);
-    int32_t *index = experts_of(t, rows, experts + 2); /* some past the end */
+    int32_t *index = experts_of(t, rows, experts + 2); /* some are too large */
     t->k->one_hot(t->x, rows, experts, index, kt_result(t, rows * experts));
 }
 
@@ -185,7 +186,7 @@ static void run_mask_rows(mf_kt *t)
     t->k->mask_rows(t->x, rows, k, expert, token, mask, kt_result_i32(t, rows));
 }
 
-/* Some tokens choose only what has no probability. */
+/* Probabilities; some tokens choose only experts with probability 0. */
 static float *probabilities(mf_kt *t, int64_t tokens, int64_t experts)
 {
     float *prob = kt_positive(t, tokens * experts);
@@ -253,7 +254,7 @@ static void run_capacity_of(mf_kt *t)
     t->k->capacity_of(t->x, tokens, k, experts, factor, mask, kt_result(t, experts));
 }
 
-/* Room for about half of the rows; one expert has none, one is not a number. */
+/* Capacity for about half of the assignments; one expert has 0, one NaN. */
 static float *capacities(mf_kt *t, int64_t rows, int64_t experts)
 {
     float *cap = kt_f32(t, experts);
@@ -283,7 +284,7 @@ static void run_reassign(mf_kt *t)
     void *work = kt_work(t, mf_capacity_work(rows, experts));
     mf_kernels_ref.capacity(t->x, rows, experts, chosen, importance, cap, admitted, work);
     if (experts > 4) prob[4 * experts + 3] = NAN;
-    for (int64_t e = 0; e < experts; e++) /* and now there is more room */
+    for (int64_t e = 0; e < experts; e++) /* and now there is more capacity */
         cap[e] *= 1.5f;
     int32_t *out = kt_result_i32(t, rows);
     t->k->reassign(t->x, tokens, experts, k, t->variant < 2 * SIZES ? 0 : 5, chosen, admitted,

@@ -1,5 +1,5 @@
-/* config: precedence of the sources, judged values, and the text that loads again to
- * the same configuration. */
+/* config: precedence of the sources, checks of values, and the written text, which loads as the
+ * same configuration. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -30,7 +30,7 @@ static mf_config *loaded(const char *config, int n, const char *const *set)
     return c;
 }
 
-/* Loading fails with a message that contains every one of the words. */
+/* Loading must fail with a message that contains all of the words. */
 static void refused(const char *text, const char *const *words)
 {
     mf_config *c = NULL;
@@ -71,7 +71,7 @@ START_TEST(defaults_of_an_empty_file)
     ck_assert_str_eq(c->data.val_path, "");
     ck_assert_int_eq(c->n_regularizers, 0);
     ck_assert_str_eq(c->name, "empty");
-    /* from the default preset, since core names none */
+    /* from the default preset, because core has no default */
     ck_assert_str_ne(c->router.plugin, "");
     ck_assert_str_ne(c->expert.plugin, "");
     mf_config_free(c);
@@ -87,7 +87,7 @@ START_TEST(the_default_preset_loads)
 }
 END_TEST
 
-/* system < user < included preset < CONFIG < --set */
+/* system < user < included preset < CONFIG < --set. */
 START_TEST(later_sources_win)
 {
     char path[256];
@@ -181,7 +181,8 @@ START_TEST(a_sink_is_told_every_fault)
 }
 END_TEST
 
-/* If another plugin replaces the one of a preset, it may not know the keys of that one. */
+/* If a source replaces the plugin of a preset, the new plugin need not know the
+ * preset's keys. */
 START_TEST(keys_of_a_replaced_plugin_are_optional)
 {
     const char *config = file("replaced.ini", "[router]\nplugin = one\ntemperature = 2\n");
@@ -208,7 +209,8 @@ START_TEST(plugin_sections)
     ck_assert_str_eq(c->regularizers[0].plugin, "p");
     ck_assert_str_eq(c->regularizers[0].label, "a");
     ck_assert_double_eq(c->regularizers[0].weight, 0.5);
-    ck_assert_str_eq(c->regularizers[1].plugin, "q"); /* its own name is the plugin */
+    /* without a key, the section's name is the plugin */
+    ck_assert_str_eq(c->regularizers[1].plugin, "q");
     ck_assert_int_eq(c->regularizers[1].line, 5);
     ck_assert_double_eq(c->regularizers[1].weight, 1);
     ck_assert_int_eq(c->n_controllers, 1);

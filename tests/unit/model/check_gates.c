@@ -1,4 +1,4 @@
-/* Forms of gated heads that the published code has in addition to the equation: what each
+/* Forms of gated heads that the published code has in addition to the equation: tests what each
  * computes, and that its gradient is the slope of the loss. */
 #include <check.h>
 #include <math.h>
@@ -18,7 +18,7 @@ static void scale(const made *x, const char *name, double factor)
         p->value[i] = (float)((double)p->value[i] * factor);
 }
 
-/* Biases start as zeros, which would hide how they are used. */
+/* Initial biases are zeros, which would hide how they are used. */
 static void fill_biases(const made *x)
 {
     static const char *const names[] = {"layers.0.attention.out.bias",
@@ -75,14 +75,15 @@ START_TEST(gates_that_start_by_their_distance_from_the_middle)
         unmake(&x);
         mf_free(more);
     }
-    made odd; /* of one head, the middle one, begins at gate_init */
+    made odd; /* a model with one head, the middle one, whose gate begins at gate_init */
     make(&odd, "heads = 1\nhead_gates = yes\ngate_start = middle\ngate_init = 2\n");
     ck_assert(mf_head_param(odd.model, 0, "gate")->value[0] == 2);
     unmake(&odd);
 }
 END_TEST
 
-/* b sum(g) / H: a plain bias of that size; the share of pruned heads is removed with them. */
+/* The bias is b sum(g) / H. It equals a plain bias of that size; pruned heads do
+ * not contribute. */
 START_TEST(the_output_bias_goes_with_the_gates)
 {
     const char *options = "heads = 8\nhead_gates = yes\nattention_out_bias = yes\n%s";
@@ -97,7 +98,7 @@ START_TEST(the_output_bias_goes_with_the_gates)
         set(&shared, 0, "gate", h, (float)h - 3);
         set(&plain, 0, "gate", h, (float)h - 3);
         sum += h == 5 ? 0 : 1 / (1 + exp(3.0 - h));
-        set(&shared, 1, "active", h, 0); /* nothing is left of layer 1, nor of its bias */
+        set(&shared, 1, "active", h, 0); /* layer 1 then adds nothing, not even its bias */
         set(&plain, 1, "active", h, 0);
     }
     set(&shared, 0, "active", 5, 0);
@@ -137,8 +138,8 @@ START_TEST(means_of_heads_and_scaled_logits)
 }
 END_TEST
 
-/* The norm of a head's output does not matter; if the norm is taken over all tokens, only the
- * ratios between tokens do. */
+/* With unit length, the norm of a head's output has no effect. If the norm is over all tokens,
+ * only the ratios between tokens have one. */
 START_TEST(heads_of_unit_length)
 {
     double loss[3];
@@ -163,7 +164,7 @@ START_TEST(heads_of_unit_length)
 }
 END_TEST
 
-/* Padding positions count neither as tokens nor for the mean norm. */
+/* Padding positions do not count as tokens, and not in the mean norm. */
 START_TEST(padding_has_no_length)
 {
     const mf_model_shape shape = {
@@ -189,7 +190,7 @@ START_TEST(padding_has_no_length)
 }
 END_TEST
 
-/* For some elements of a parameter: the graph's gradient against central
+/* Compares the graph's gradient of some elements of a parameter with central
  * differences of the loss. */
 static void check_slopes(const made *x, const char *options, const char *name, int points)
 {

@@ -7,8 +7,8 @@
 #include "check_main.h"
 #include "heads_model.h"
 
-/* Compares a model with pruned heads with one whose gates are 0. Heads are given for both
- * layers as strings of HEADS characters: '.' is kept, 'x' is pruned. */
+/* Compares a model with pruned heads with a model whose gates are 0. Each string describes a
+ * layer with HEADS characters: '.' keeps a head, 'x' prunes it. */
 static void compare_with_gates_of_0(const char *options, const char *first, const char *second)
 {
     made pruned, gated;
@@ -62,7 +62,7 @@ START_TEST(shared_keys_go_with_their_last_query)
     made x;
     mf_head_plan *p;
     make(&x, "heads = 8\nkv_heads = 4\nhead_gates = yes\n");
-    /* kv 0: one of two query heads is left; kv 2: none; kv 1, 3: both */
+    /* kv 0 keeps one of its two query heads, kv 2 none; kv 1 and 3 keep both */
     set(&x, 0, "active", 0, 0);
     set(&x, 0, "active", 4, 0);
     set(&x, 0, "active", 5, 0);
@@ -127,7 +127,7 @@ START_TEST(a_linear_skip_begins_as_the_identity)
 }
 END_TEST
 
-/* Scores of 0 make row t uniform over t + 1 keys. */
+/* Scores of 0 give row t uniform weights over t + 1 keys. */
 START_TEST(entropy_of_even_weights)
 {
     made x;
@@ -151,7 +151,8 @@ START_TEST(entropy_of_even_weights)
 }
 END_TEST
 
-/* One layer without positions: queries and keys are the projected, normed embedding. */
+/* In one layer without positions, queries and keys are projections of the
+ * normalized embedding. */
 START_TEST(entropy_by_hand)
 {
     made x;
@@ -192,8 +193,8 @@ START_TEST(entropy_by_hand)
 }
 END_TEST
 
-/* Mean over rows of -sum p ln p of one head's recorded weights, [SEQ, SEQ]. Rows sum to 1 and
- * are 0 for later tokens. */
+/* Mean over rows of -sum p ln p for the recorded weights of one head, [SEQ, SEQ]. Rows must sum
+ * to 1 and be 0 for later tokens. */
 static double entropy_of_rows(const float *p)
 {
     double sum = 0;
@@ -210,9 +211,9 @@ static double entropy_of_rows(const float *p)
     return sum / SEQ;
 }
 
-/* The weights in reports are those of each query head with its own key head: their
- * entropy equals the measured one, which needs no matrix of weights, and differs
- * from the other heads'. */
+/* Reports must show the weights of each query head with its own key head. Their entropy
+ * equals the measured one, which is computed without a matrix of weights, and differs from
+ * that of other heads. */
 START_TEST(recorded_weights_have_the_measured_entropy)
 {
     static const char *const forms[] = {"heads = 8\n", "heads = 8\nkv_heads = 4\n",
@@ -251,7 +252,8 @@ START_TEST(recorded_weights_have_the_measured_entropy)
 }
 END_TEST
 
-/* The squares of the heads' norms sum to that of all their parameters, shared ones included. */
+/* The squares of the heads' norms sum to the square for all their parameters,
+ * including shared ones. */
 START_TEST(gradient_norms_share_out_all_of_the_gradient)
 {
     made x;
@@ -294,8 +296,8 @@ START_TEST(learning_rates_of_parts)
 }
 END_TEST
 
-/* dim 32, 8 heads of 4: a head of queries, keys or values has 4 x 32 weights and 4 biases, of
- * the output 32 x 4; a gate is one. */
+/* dim 32, 8 heads of 4. A query, key or value head has 4 x 32 weights and 4 biases; its part of
+ * the output has 32 x 4; a gate is one parameter. */
 START_TEST(pruned_heads_are_no_parameters_in_use)
 {
     enum { PART = 4 * 32 + 4, OUT = 32 * 4 };
@@ -307,7 +309,7 @@ START_TEST(pruned_heads_are_no_parameters_in_use)
     ck_assert_int_eq(all, first);
     set(&x, 0, "active", 2, 0);
     ck_assert_int_eq(mf_heads_idle(x.model), 1 + PART + OUT);
-    set(&x, 0, "active", 3, 0); /* the last query head of a key-value head */
+    set(&x, 0, "active", 3, 0); /* the last active query head of a key-value head */
     set(&x, 1, "active", 7, 0);
     ck_assert_int_eq(mf_heads_idle(x.model), 3 * (1 + PART + OUT) + 2 * PART);
     mf_model_count(x.model, &all, &active);
@@ -336,17 +338,17 @@ static void expect_parts(const made *x, int layer, const char *what, const float
         ck_assert_msg(p->part[i] == want[i], "%s, part %d: %g", what, i, (double)p->part[i]);
 }
 
-/* Weights that both layers use take the higher learning rate; gates belong to one layer. */
+/* Weights that both layers use have the higher learning rate; gates belong to one layer. */
 START_TEST(shared_layers_learn_as_the_fastest)
 {
     made x;
     make(&x, "heads = 8\nkv_heads = 4\nhead_gates = yes\nshare_layers = yes\n");
     ck_assert(!mf_heads_set_parts(x.model));
-    set(&x, 0, "active", 0, 0); /* pruned in one layer: the other still trains it */
+    set(&x, 0, "active", 0, 0); /* pruned in one layer only, so the other still trains it */
     set(&x, 0, "active", 2, 0);
     set(&x, 1, "active", 2, 0); /* pruned in both */
     set(&x, 0, "lr_scale", 3, 0);
-    /* frozen there, pruned here: with head 2 a whole key-value head */
+    /* frozen in layer 0, pruned in layer 1; with head 2 a whole key-value head */
     set(&x, 1, "active", 3, 0);
     set(&x, 0, "lr_scale", 4, 0.5f);
     set(&x, 1, "lr_scale", 4, 5);

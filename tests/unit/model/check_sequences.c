@@ -1,6 +1,6 @@
-/* sequences: losses that are taken within each sequence, and sums over tokens, in graphs of
- * other lengths than model.seq, with padding and with sequences of padding only, against the
- * formulas computed here from probabilities and gates. */
+/* sequences: losses within each sequence, and sums over tokens, in graphs of other lengths than
+ * model.seq, with padding and with sequences of padding only. They are compared with the
+ * formulas, computed here from probabilities and gates. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -13,17 +13,16 @@
 
 enum { B = 6, E = 4, K = 2, MODEL_SEQ = 24 };
 
-/* Windows of `seq` < MODEL_SEQ tokens: B * seq = 72 or 48 tokens are multiples of
- * MODEL_SEQ too, so code that takes the length from the model would give wrong
- * results without an error. */
+/* Graphs with `seq` < MODEL_SEQ tokens per sequence. B * seq is 72 or 48, also a multiple of
+ * MODEL_SEQ, so code that used the model's length would give wrong results without an error. */
 typedef struct graph {
     mf_session *s;
     mf_model_graph *mg;
-    int seq, real;    /* sequences with tokens */
+    int seq, real;    /* real: sequences with tokens */
     double sum[B][E]; /* sums of gates */
 } graph;
 
-/* If masked, example b has seq - b tokens, and the last example none. */
+/* Fills the inputs. If masked, example b has seq - b tokens, and the last example none. */
 static void fill(graph *x, bool masked)
 {
     mf_batch *batch = NULL;
@@ -87,7 +86,7 @@ static double expected(const graph *x, bool sample)
     for (int b = 0; b < x->real; b++)
         for (int e = 0; e < E; e++)
             square += (x->sum[b][e] - mean) * (x->sum[b][e] - mean);
-    ck_assert_double_gt(square, 0.1); /* otherwise the test would prove nothing */
+    ck_assert_double_gt(square, 0.1); /* otherwise the test would be too weak */
     return square / (sample ? n - 1 : n) / (mean * mean);
 }
 
@@ -155,7 +154,7 @@ START_TEST(probabilities_are_summed_over_real_tokens)
         }
         ck_assert_int_eq(mf_moe_tally_new(0, E, K, 0, &t), MF_OK);
         mf_moe_tally_add(t, &x.mg->moe[0]);
-        mf_moe_tally_add(t, &x.mg->moe[0]); /* a second run adds to the sums, not to the mean */
+        mf_moe_tally_add(t, &x.mg->moe[0]); /* a second run adds to the sums; the mean stays */
         mf_moe_tally_stats(t, shares, &stats);
         for (int e = 0; e < E; e++)
             ck_assert_double_eq_tol((double)stats.prob_sum[e], 2 * sum[e], 1e-3);
@@ -166,10 +165,10 @@ START_TEST(probabilities_are_summed_over_real_tokens)
         for (int e = 0; e < E; e++)
             ck_assert(stats.load[e] == (float)(stats.count[e] / rows));
         ck_assert_double_eq_tol(stats.max_prob, largest / tokens, 1e-5);
-        /* of the first, and of both chosen */
+        /* max_prob is of the first expert, top_prob of both chosen ones */
         ck_assert_double_gt(stats.max_prob, stats.top_prob);
         mf_moe_out without =
-            x.mg->moe[0]; /* like a router that gives assignments and no probabilities */
+            x.mg->moe[0]; /* like a router with assignments but no probabilities */
         without.prob_sum = without.max_prob = NULL;
         mf_moe_tally_add(t, &without);
         mf_moe_tally_stats(t, shares, &stats);

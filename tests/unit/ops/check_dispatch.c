@@ -14,7 +14,7 @@
 
 enum { T = 96, D = 10, E = 6, K = 2, R = T * K, C = 20 };
 
-/* ---- one layer as a graph ---- */
+/* ---- a layer as a graph ---- */
 
 typedef enum how { DROPLESS, CAPACITY, REASSIGN, EXPERT_CHOICE } how;
 
@@ -28,8 +28,8 @@ typedef struct layer {
     mf_routing_sums sums;
 } layer;
 
-/* Token choice: the K best experts of each token; with a capacity, those with the
- * largest gates. */
+/* Token choice: each token chooses its K best experts; a capacity admits those with
+ * the largest gates. */
 static void choose_experts(layer *l, how mode)
 {
     static const float no_room = 0.75f;
@@ -49,7 +49,8 @@ static void choose_experts(layer *l, how mode)
     l->gate = mf_route_gates(g, l->prob, l->chosen, l->admitted, K, true, 1.5);
 }
 
-/* Expert choice: the C best tokens of each expert. Returns the token of each assignment. */
+/* Expert choice: each expert chooses its C best tokens. Returns the token of
+ * each assignment. */
 static mf_tensor *choose_tokens(layer *l)
 {
     mf_graph *g = l->g;
@@ -133,9 +134,9 @@ static void run(layer *l)
                   "%s", mf_error_message());
 }
 
-/* ---- the loops ---- */
+/* ---- expected results, by loops ---- */
 
-/* y[t] += gate w[e] x[t] */
+/* y[t] += gate w[e] x[t]. */
 static void add_expert(const layer *l, int t, int e, double gate, double y[D])
 {
     const float *x = (float *)mf_tensor_data(l->x) + t * D;
@@ -158,8 +159,8 @@ static bool is_real(const layer *l, int t)
     return !l->mask || ((float *)mf_tensor_data(l->mask))[t] != 0;
 }
 
-/* The gate of a token's expert e: its probability divided by that of all experts
- * in `of`, times 1.5. */
+/* The gate of expert e for a token: its probability divided by the sum over the experts
+ * `of`, times 1.5. */
 static double gate_of(const float *prob, const int32_t of[K], int e)
 {
     double sum = 0;
@@ -194,7 +195,7 @@ START_TEST(dropless_is_the_loop_over_tokens)
 }
 END_TEST
 
-/* The expected result for given choices: who was admitted, and with which gate. */
+/* Checks the admitted assignments and their gates for given choices. */
 static void expect_admitted(const layer *l)
 {
     const int32_t *admitted = mf_tensor_data(l->admitted), *chosen = mf_tensor_data(l->chosen);
@@ -274,7 +275,7 @@ START_TEST(expert_choice_sums_any_number_of_rows)
         double want[D] = {0};
         for (int e = 0; e < E; e++) {
             const float *prob = mf_tensor_data(l.prob);
-            int ahead = 0; /* tokens with a higher score for e */
+            int ahead = 0; /* number of tokens with a higher score for e */
             for (int u = 0; u < T; u++)
                 ahead += prob[u * E + e] > prob[t * E + e] ||
                          (prob[u * E + e] == prob[t * E + e] && u < t);

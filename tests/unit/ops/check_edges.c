@@ -1,4 +1,4 @@
-/* check_edges: what the fast kernels do where numbers end: exp to its last digit, Inf and NaN,
+/* check_edges: the fast kernels at limits of numbers: exp to its last digit, Inf and NaN, and
  * rows that must not depend on their neighbours. */
 #include "check_main.h"
 
@@ -22,7 +22,7 @@ static bool same(const float *a, const float *b, int64_t n)
     return memcmp(a, b, (size_t)n * sizeof *a) == 0;
 }
 
-/* Numbers of a row that are not finite. */
+/* Number of elements that are not finite. */
 static int lost(const float *a, int64_t n)
 {
     int count = 0;
@@ -71,7 +71,7 @@ END_TEST
 
 enum { ROWS = 40, N = 50 };
 
-/* Row 7 of a is spoilt: row 7 of the result is, and nothing else. */
+/* Row 7 of a contains a NaN: only row 7 of the result may contain NaN. */
 static void check_row_7(const char *what, const char *isa, const float *y, int64_t n)
 {
     ck_assert_msg(lost(y + 7 * n, n) > 0, "%s, %s: NaN is lost", what, isa);
@@ -79,7 +79,7 @@ static void check_row_7(const char *what, const char *isa, const float *y, int64
                   "%s, %s: NaN reaches rows that have none", what, isa);
 }
 
-/* y [rows,N] = a w^T */
+/* y [rows,N] = a w^T. */
 static void linear(const mf_kernels *k, int64_t rows, const float *a, const float *w, float *y)
 {
     const mf_gemm g = {.m = rows,
@@ -106,7 +106,7 @@ static void norm(const mf_kernels *k, mf_norm_fn kind, int64_t rows, const float
     k->norm(&x, &args);
 }
 
-/* Row losses of a head whose weight is the identity, and the gradient of a. */
+/* Losses per row of a head whose weight is the identity, and the gradient of a. */
 static void head(const mf_kernels *k, const float *a, const int32_t *target, float *dx,
                  float *loss)
 {
@@ -186,12 +186,12 @@ START_TEST(nan_goes_through_attention)
                                    .y = y,
                                    .lse = lse};
             fill(q, T * 3 * HD, "q");
-            q[3 * 3 * HD] = NAN; /* query 3: its own row alone */
+            q[3 * 3 * HD] = NAN; /* changes only the row of query 3 */
             mf_kernels_cpu_for(*isa)->attention(&x, &p);
             ck_assert_int_eq(lost(y + 3 * HD, HD), HD);
             ck_assert_int_eq(lost(y, p.t * HD), HD);
             fill(q, T * 3 * HD, "q");
-            q[3 * 3 * HD + HD] = NAN; /* key 3: all that see it */
+            q[3 * 3 * HD + HD] = NAN; /* changes all queries that see key 3 */
             mf_kernels_cpu_for(*isa)->attention(&x, &p);
             ck_assert_int_eq(lost(y + 3 * HD, (p.t - 3) * HD), (int)(p.t - 3) * HD);
             ck_assert_int_eq(lost(y, 3 * HD), 0);
@@ -199,7 +199,7 @@ START_TEST(nan_goes_through_attention)
 }
 END_TEST
 
-/* ---- a row alone ---- */
+/* ---- a single row ---- */
 
 START_TEST(a_row_has_the_same_bits_alone)
 {
@@ -220,10 +220,10 @@ START_TEST(a_row_has_the_same_bits_alone)
         k->swiglu(&x, MF_CAST_F32, ROWS, N, a, N, a, N, NULL, y);
         k->swiglu(&x, MF_CAST_F32, 1, N, a + 9 * N, N, a + 9 * N, N, NULL, one);
         ck_assert(same(one, y + 9 * N, N));
-        for (int gated = 0; gated < 2; gated++) { /* backward gives again what forward gave */
+        for (int gated = 0; gated < 2; gated++) { /* backward recomputes the bits of forward */
             float again[ROWS * N], da[ROWS * N], db[ROWS * N];
             k->swiglu(&x, MF_CAST_F32, ROWS, N, a, N, a, N, gated ? w : NULL, y);
-            memcpy(again, a, sizeof again); /* over the gradient that it reads */
+            memcpy(again, a, sizeof again); /* in the place of the gradient that it reads */
             k->swiglu_backward(&x, MF_CAST_F32, ROWS, N, a, N, a, N, gated ? w : NULL, again,
                                da, db, NULL, again);
             ck_assert(same(again, y, ROWS * N));
@@ -235,14 +235,14 @@ START_TEST(a_row_has_the_same_bits_alone)
 }
 END_TEST
 
-/* Turning by p and back again gives what was there. */
+/* Rotation by p and back restores the values. */
 START_TEST(rope_turns_back)
 {
     static float a[ROWS * N], y[ROWS * N];
     static int32_t position[ROWS];
     fill(a, ROWS * N, "a");
     for (int i = 0; i < ROWS; i++)
-        position[i] = 1000003 * i; /* far out: the angle is still known to 1e-7 */
+        position[i] = 1000003 * i; /* far positions: the angle is still exact to 1e-7 */
     for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++) {
         const mf_kernels *k = mf_kernels_cpu_for(*isa);
         k->rope(&x, ROWS, N, 10, 5, true, false, 10000, position, a, y);

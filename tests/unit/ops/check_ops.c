@@ -1,4 +1,4 @@
-/* check_ops: every op of core, five ways (op_case.h says how). */
+/* check_ops: tests every op of core in five ways (see op_case.h). */
 #include "check_main.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "graph/gradcheck.h"
 #include "op_harness.h"
 
-/* One array a family. */
+/* One array per family of ops. */
 static const mf_op_row *const families[] = {
     mf_op_cases_gemm,  mf_op_cases_layers, mf_op_cases_store,   mf_op_cases_elementwise,
     mf_op_cases_shape, mf_op_cases_index,  mf_op_cases_routing,
@@ -48,7 +48,7 @@ START_TEST(has_a_row)
 }
 END_TEST
 
-/* ---- right ---- */
+/* ---- values ---- */
 
 static void show(ot_run *r, const mf_op_row *row, const ot_results *res)
 {
@@ -144,9 +144,9 @@ START_TEST(gradient)
 }
 END_TEST
 
-/* ---- fast ---- */
+/* ---- fast kernels ---- */
 
-/* Gradients asked for one at a time: the same bits as when all are. */
+/* A gradient that is computed alone has the same bits as with all others. */
 static void check_alone(const mf_op_row *row, const ot_results *all, uint32_t wants)
 {
     for (int i = all->n_out; i < all->n; i++) {
@@ -194,11 +194,9 @@ END_TEST
 /* ---- bf16 ---- */
 
 #define BF16_TOLERANCE                                                                         \
-    0x1p-5 /* inputs are exact; results and gradients are rounded,
-                                 some often */
+    0x1p-5 /* inputs are exact; results and gradients are rounded, some repeatedly */
 
-/* Of ops that take bf16: what they give for numbers that bf16 holds, next to the same in
- * f32. */
+/* Ops that take bf16: compares their results for bf16 inputs with those in f32. */
 START_TEST(bf16)
 {
     static const int threads[] = {1, 2, 4};
@@ -231,9 +229,10 @@ START_TEST(bf16)
 }
 END_TEST
 
-/* ---- supported ---- */
+/* ---- refusals ---- */
 
-/* The op on inputs of the row, except that input `wrong` has type u8 and `more` are added. */
+/* Builds the op on the inputs of the case, but input `wrong` has type u8, and `more`
+ * inputs are added. */
 static int build_wrong(const mf_op_row *row, int wrong, int more)
 {
     mf_tensor *in[MF_OP_MAX_IN] = {NULL};

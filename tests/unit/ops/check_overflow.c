@@ -1,7 +1,7 @@
-/* overflow: the treatment of assignments over capacity, compared with the published
- * formulas, computed here from the layer's own probabilities: capacities, admission,
- * reassignment, gates, and the output of dropped tokens. The model is one block of four
- * experts with top-1 routing. */
+/* overflow: how assignments over capacity are treated, compared with the published formulas,
+ * which are computed here from the layer's own probabilities: capacities, admission,
+ * reassignment, gates, outputs of dropped tokens. The model is one block of four experts
+ * with top-1 routing. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -22,7 +22,7 @@ typedef struct layer {
     mf_model_graph *mg;
     const float *prob, *gate;
     const int32_t *chosen, *admitted;
-    int n[E], took[E]; /* chosen, admitted */
+    int n[E], took[E]; /* assignments chosen and admitted */
     double dropped, moved;
 } layer;
 
@@ -85,7 +85,7 @@ START_TEST(what_is_over_is_dropped)
         ck_assert_int_eq(l.took[e], least(l.n[e], TOKENS / E));
         dropped += l.n[e] - l.took[e];
     }
-    ck_assert_int_gt(dropped, 3); /* otherwise the test would prove nothing */
+    ck_assert_int_gt(dropped, 3); /* otherwise the test would be too weak */
     ck_assert_int_eq(dropped, (int)l.dropped);
     ck_assert_int_eq((int)l.moved, 0);
     close_layer(&l);
@@ -128,7 +128,7 @@ START_TEST(admission_by_lot)
 END_TEST
 
 /* Token (b, t) is admitted if fewer tokens than its expert's capacity come before it in the
- * order of [seq, batch]: the early ones of all sequences first. */
+ * order [seq, batch], in which early tokens of all sequences come first. */
 START_TEST(admission_by_time)
 {
     const char *set[] = {"moe.priority=time"};
@@ -143,14 +143,15 @@ START_TEST(admission_by_time)
             dropped_of_first += b == 0 && l.admitted[row] < 0;
         }
     ck_assert_int_gt(dropped, 3);
-    /* in order of positions, the first sequence loses none here */
+    /* in the order of positions, the first sequence would lose none */
     ck_assert_int_gt(dropped_of_first, 0);
     close_layer(&l);
 }
 END_TEST
 
-/* The printed procedure: overflow by source expert, within it in order (no importance), each to
- * the largest p / (1 + load) that has capacity left. */
+/* The published procedure: assignments over capacity in the order of their expert,
+ * then of tokens (no importance), go to the expert with the largest p / (1 + load)
+ * that has capacity left. */
 START_TEST(overflow_finds_another_expert)
 {
     const char *set[] = {"moe.overflow=reassign"};
@@ -175,7 +176,7 @@ START_TEST(overflow_finds_another_expert)
                 best = e;
                 most = score;
             }
-            ck_assert_int_ge(best, 0); /* sum of C_i = T: the capacity is enough for all */
+            ck_assert_int_ge(best, 0); /* the sum of C_i is T, so all fit */
             to[t] = best;
             load[best]++;
             moved++;
@@ -205,8 +206,8 @@ START_TEST(a_bound_on_reassignment_and_the_first_gate)
 }
 END_TEST
 
-/* Outputs of dropped tokens: zero, the layer's input, or the input times p. The weights and the
- * batch are the same in all runs, so y of the first run gives the experts' part. */
+/* Outputs of dropped tokens: zero, the layer's input, or the input times p. Weights and batch
+ * are the same in all runs, so y of the first run is the part of the experts. */
 START_TEST(dropped_tokens_pass_on_their_input)
 {
     const char *ways[] = {"moe.dropped=residual", "moe.dropped=input",

@@ -1,24 +1,23 @@
-/* op_case.h: how an op gets its rows in check_ops.
+/* op_case.h: how to add cases for an op to check_ops.
  *
- * Adding an op = adding a row to one of the op_rows_*.c (an array a family, ended by {0} and
- * listed in check_ops.c). A row says how to call the op and what is right; from that the
- * harness makes five tests of it:
+ * Cases are entries of the arrays in op_cases_*.c, one array per family, ended by {0} and
+ * listed in check_ops.c. A case says how to call the op and which values are right. The harness
+ * makes five tests of it:
  *
- *   right      `ref` and `cpu` give what the row's own function computes, in double, from the
- *              text of the contract; on broken numbers and on small whole ones
- *   gradient   central differences on `ref`, for every input that a gradient may flow into;
- *              an op whose table entry allows no gradient is passed over
- *   fast       `cpu` against `ref`, outputs and gradients (equal bits on whole numbers if the
- *              row is exact), and against itself with 1, 2 and 4 threads (equal bits);
- *              the gradient
- *              of each input alone equals the one computed together with the others
- *   bf16       an op that takes bf16 gives nearly what it gives in f32, gradients too, on `ref`
- *              and on `cpu`, there with the same bits at 1, 2 and 4 threads
- *   supported  one input too many and inputs of a wrong type are refused with MF_ESHAPE; rows
- *              with `refuse` are refused, with a message that holds that text; rows with
- *              `fails` build, and end the run with that code and text
+ *   right      `ref` and `cpu` give the values that the case's function computes in double by
+ *              the contract of the op; on random inputs and on small integers
+ *   gradient   central differences on `ref`, for every input that may have a gradient; skipped
+ *              for ops without gradient
+ *   fast       `cpu` agrees with `ref` in outputs and gradients (equal bits on integers if the
+ *              case is exact), and has equal bits at 1, 2 and 4 threads; the gradient of each
+ *              input alone equals the one computed together with the others
+ *   bf16       an op that takes bf16 gives nearly the values and gradients of f32, on `ref`
+ *              and on `cpu`, there with equal bits at 1, 2 and 4 threads
+ *   supported  an additional input, and inputs of a wrong type, are refused with MF_ESHAPE;
+ *              cases with `refuse` are refused with a message that contains this text; cases
+ *              with `fails` build, and their run ends with that code and text
  *
- * An op of the table without a working row fails the suite.
+ * An op in the table without a case that works fails the suite.
  *
  *     static void right_affine(ot_run *r)
  *     {
@@ -29,8 +28,7 @@
  *     {.op = "affine", .in = {OT_F(3, 5)}, .attr = {.f = {2, -1}}, .right = right_affine,
  *      .exact = true},
  *     {.op = "matmul", .in = {OT_F(3, 5), OT_F(4, 2)},
- *      .refuse = "expected one inner dimension"},
- */
+ *      .refuse = "expected one inner dimension"}, */
 #ifndef MF_OP_CASE_H
 #define MF_OP_CASE_H
 
@@ -39,18 +37,18 @@
 typedef enum ot_kind {
     OT_END,       /* no further inputs */
     OT_ABSENT,    /* an optional input that is absent */
-    OT_F32,       /* [-2, 2); whole: -4 .. 4 */
-    OT_POSITIVE,  /* [0.25, 1.25); whole: 1 .. 4 */
-    OT_APART,     /* all different, none near 0 or another: for ops with kinks and ties */
-    OT_I32,       /* whole numbers lo .. hi */
-    OT_OFFSET,    /* rising offsets 0 .. at most hi, some groups empty */
-    OT_GIVEN_F32, /* the numbers of data */
+    OT_F32,       /* [-2, 2); integers: -4 .. 4 */
+    OT_POSITIVE,  /* [0.25, 1.25); integers: 1 .. 4 */
+    OT_APART,     /* all different, not near 0 or each other: for ops with kinks and ties */
+    OT_I32,       /* integers lo .. hi */
+    OT_OFFSET,    /* increasing offsets from 0 to at most hi; some groups are empty */
+    OT_GIVEN_F32, /* the values in data */
     OT_GIVEN_I32
 } ot_kind;
 
 typedef struct ot_in {
     ot_kind kind;
-    int64_t dim[MF_MAX_RANK + 1]; /* up to the first 0; -1 stands for a dimension of size 0 */
+    int64_t dim[MF_MAX_RANK + 1]; /* ends with the first 0; -1 is a dimension of size 0 */
     int64_t lo, hi;
     const void *data;
 } ot_in;
@@ -92,14 +90,14 @@ typedef struct ot_in {
         .kind = OT_ABSENT                                                                      \
     }
 
-/* What the row's own function sees: inputs as they were before the run, outputs after it. */
+/* What the case's function receives: inputs before the run, outputs after it. */
 typedef struct ot_run {
     const mf_attr *attr;
     int n_in, n_out;
     struct {
-        const float *f; /* the data, as the type that the input has; NULL when absent */
+        const float *f; /* the data by the input's type; NULL if absent */
         const int32_t *i;
-        mf_shape shape; /* rank -1 when absent */
+        mf_shape shape; /* rank -1 if absent */
         int64_t count;
     } in[MF_OP_MAX_IN];
     struct {
@@ -107,25 +105,25 @@ typedef struct ot_run {
         const int32_t *i;
         mf_shape shape;
         int64_t count;
-        double *want; /* to be filled; NaN: not judged */
+        double *want; /* expected values, set by the function; NaN: not checked */
     } out[MF_OP_MAX_OUT];
     uint64_t seed, step;
-    bool judged; /* set it after judging the outputs by ck_assert instead of filling want */
+    bool judged; /* set by a function that checks the outputs itself and does not fill want */
 } ot_run;
 
 typedef struct mf_op_row {
     const char *op;
     ot_in in[MF_OP_MAX_IN];
     mf_attr attr;
-    int n_out; /* 0: 1 */
+    int n_out; /* 0 means 1 */
     void (*right)(ot_run *r);
-    bool exact;         /* all sums of whole numbers are exact, in the gradient too */
-    double tol;         /* on broken numbers, as a part of the largest; 0: 1e-6 */
-    uint32_t flow;      /* outputs that a gradient is sent through; 0: the first */
-    uint32_t still;     /* inputs not to be asked for a gradient, although the op has one */
+    bool exact;         /* all sums of integers are exact, also in the gradient */
+    double tol;         /* tolerance for other inputs, relative to the largest value; 0: 1e-6 */
+    uint32_t flow;      /* outputs that receive a gradient; 0: the first */
+    uint32_t still;     /* inputs whose gradient is not tested, although the op has one */
     bool any_type;      /* the op takes inputs of any type */
-    bool ragged;        /* ... of any number */
-    const char *refuse; /* building must fail, with this in the message */
+    bool ragged;        /* the op takes any number of inputs */
+    const char *refuse; /* building must fail with a message that contains this */
     int fails;          /* or the run must fail with this code, and `refuse` in the message */
 } mf_op_row;
 

@@ -1,4 +1,4 @@
-/* Rows of check_ops: gemms, plain and by group. */
+/* Cases of check_ops: gemms, plain and grouped. */
 #include "op_case.h"
 
 static double at(const ot_run *r, int in, int64_t row, int64_t width, int64_t column)
@@ -17,7 +17,8 @@ static void right_linear(ot_run *r)
     }
 }
 
-/* The last two dimensions of input `in`, transposed if asked, at [row, column] of matrix b. */
+/* Element [row, column] of matrix b in the last two dimensions of input `in`, transposed if the
+ * attribute says so. */
 static double of_matrix(const ot_run *r, int in, int64_t b, int64_t row, int64_t column)
 {
     mf_shape s = r->in[in].shape;
@@ -39,7 +40,7 @@ static void right_matmul(ot_run *r)
     }
 }
 
-/* Group of row i; -1 past the last. */
+/* The group of row i; -1 after the last group. */
 static int64_t group_of(const ot_run *r, int in, int64_t i)
 {
     for (int64_t e = 0; e + 1 < r->in[in].count; e++)
@@ -47,7 +48,7 @@ static int64_t group_of(const ot_run *r, int in, int64_t i)
     return -1;
 }
 
-/* The row of what is given that the gemm sees as row i: by input `list`, which may
+/* The stored row that the gemm reads as row i, through the input `list`, which may
  * be absent. */
 static int64_t row_of(const ot_run *r, int list, int64_t i)
 {

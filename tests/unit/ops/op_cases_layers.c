@@ -125,7 +125,7 @@ static void right_attention(ot_run *r)
 }
 
 static const float holes[] = {1, 0, 1, 1, 1,
-                              0, 0, 0, 0, 0}; /* the second sequence attends to nothing */
+                              0, 0, 0, 0, 0}; /* all keys of the second sequence are masked */
 static const int32_t lengths[] = {3, 5}, too_long[] = {3, 6};
 
 /* Whether assignment p of expert e attends to key s. */

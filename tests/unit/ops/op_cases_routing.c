@@ -11,7 +11,7 @@ static int64_t token_of(const ot_run *r, int list, int64_t row, int64_t k)
     return r->in[list].i ? r->in[list].i[row] : row / k;
 }
 
-/* ---- choosing ---- */
+/* ---- choices ---- */
 
 static void right_mask(ot_run *r)
 {
@@ -59,8 +59,8 @@ static void right_gates(ot_run *r)
     }
 }
 
-/* Token 0 is certain; the chosen experts of token 1 have probability 0, those
- * of token 2 almost 0. */
+/* Token 0 has probability 1 for one expert. The chosen experts of token 1 have probability 0,
+ * those of token 2 almost 0. */
 static const float corners[] = {1, 0, 0, 0, 0, 1, 1e-30f, 0.5f, 1e-30f, 0.25f, 0.5f, 0.25f};
 static const int32_t corner_choice[] = {0, 1, 0, 2, 0, 2, 1, 2};
 
@@ -144,10 +144,10 @@ static void right_capacity(ot_run *r)
     }
 }
 
-/* Five tokens, top-1, three experts. Tokens 0, 1, 2, 4 choose expert 0, whose capacity is
- * two; token 3 chooses 1. By importance token 4 comes before token 2: it gets expert 1 (0.4 /
- * 2 against 0.1 / 1). Then expert 1 is full, and token 2 gets expert 2 although its
- * probability for 1 is higher. */
+/* Five tokens, top-1, three experts. Tokens 0, 1, 2, 4 choose expert 0, whose capacity is two;
+ * token 3 chooses expert 1. By importance token 4 comes before token 2: it gets expert 1 (0.4 /
+ * 2 against 0.1 / 1). Then expert 1 is full, and token 2 gets expert 2, although its
+ * probability for expert 1 is higher. */
 static const int32_t five_chosen[] = {0, 0, 0, 1, 0}, five_admitted[] = {0, 0, -1, 1, -1};
 static const float five_prob[] = {0.9f, 0.05f, 0.05f, 0.8f, 0.1f, 0.1f, 0.6f, 0.3f,
                                   0.1f, 0.1f,  0.8f,  0.1f, 0.5f, 0.4f, 0.1f};
@@ -163,7 +163,7 @@ static void right_five(ot_run *r)
 {
     expect(r, (const int32_t[]){0, 0, 2, 1, 1}, 2);
 }
-/* token 2 first: expert 1 (0.3 / 2) before 2 (0.1 / 1) */
+/* token 2 is first and gets expert 1 (0.3 / 2) before expert 2 (0.1 / 1) */
 static void right_five_in_row_order(ot_run *r)
 {
     expect(r, (const int32_t[]){0, 0, 1, 1, 2}, 2);
@@ -173,8 +173,9 @@ static void right_five_one_move(ot_run *r)
     expect(r, (const int32_t[]){0, 0, -1, 1, 1}, 1);
 }
 
-/* Two tokens, top-2, three experts. Token 1 lost its assignment to 0 and already has 1: only 2
- * is left. Token 0 lost its assignment to 2, has 0, and 1 is full: it stays dropped. */
+/* Two tokens, top-2, three experts. Token 1 lost its assignment to expert 0 and already has
+ * expert 1, so only expert 2 remains. Token 0 lost its assignment to expert 2 and has expert 0;
+ * expert 1 is full, so the assignment stays dropped. */
 static const int32_t two_chosen[] = {0, 2, 1, 0}, two_admitted[] = {0, -1, 1, -1};
 static const float two_prob[] = {0.5f, 0.1f, 0.4f, 0.4f, 0.5f, 0.1f}, two_cap[] = {1, 1, 1};
 static void right_two(ot_run *r)
@@ -184,7 +185,7 @@ static void right_two(ot_run *r)
 
 /* ---- dispatch ---- */
 
-/* Positions by counting: before assignment i come all of lower experts, then of the same expert
+/* Places by counting. Before assignment i come those of lower experts, then of the same expert
  * those of lower tokens, then of the same token those with a lower index. */
 static void right_group(ot_run *r)
 {

@@ -1,5 +1,5 @@
-/* Cases of ops/store.c: ops that write the storage of a gradient, which earlier
- * content must not change. */
+/* Cases of ops/store.c: ops that write to the memory of a gradient. Its earlier content
+ * must have no effect. */
 #include "op_case.h"
 
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* op_harness.c */
+/* op_harness.c: builds a case of op_case.h as a graph, fills its inputs, runs it and compares
+ * results. Inputs are the same in every build of a case. */
 #include "op_harness.h"
 
 #include <check.h>
@@ -13,7 +14,7 @@ enum { SEED = 11, STEP = 5 };
 
 ot_type ot_types = OT_ALL_F32;
 
-/* Input i of the row may be bf16. */
+/* Whether input i of the case may be bf16. */
 static bool may_be_half(const mf_op_row *row, int i)
 {
     const mf_opdef *op = mf_op_find(row->op);
@@ -60,7 +61,7 @@ static uint64_t draw(uint64_t input, int64_t i, uint64_t below)
     return mf_rng_below(SEED, 100 + input, 0, (uint64_t)i, below);
 }
 
-/* Different numbers, of both signs, half a step away from 0 and a step from each other. */
+/* Different numbers of both signs, half a step away from 0 and a step from each other. */
 static void fill_apart(uint64_t input, bool whole, float *x, int64_t n)
 {
     int32_t *order = malloc((size_t)(n + 1) * sizeof *order);
@@ -191,7 +192,7 @@ static void keep_inputs(ot_results *r, const mf_op_row *row, mf_tensor *const *i
     }
 }
 
-/* Sends gradients into the outputs of row->flow: the same numbers in every build. */
+/* Adds gradients for the outputs in row->flow, with the same values in every build. */
 static void differentiate(const mf_op_row *row, mf_graph *g, bool whole, uint32_t wants,
                           mf_tensor *const *in, mf_tensor *const *out)
 {

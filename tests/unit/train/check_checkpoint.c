@@ -1,5 +1,5 @@
-/* checkpoint: what was saved is restored bit for bit. A damaged, truncated or failed save is
- * never taken for a checkpoint, and the previous one is still there. */
+/* checkpoint: a saved checkpoint is restored bit for bit. A damaged, truncated or failed save
+ * is never used, and the previous checkpoint remains. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -28,7 +28,7 @@ static const mf_provenance identity = {.version = "1.0",
                                        .plugins = plugins,
                                        .n_plugins = 1};
 
-/* A small store with parameters of every rank; the values follow from seed. */
+/* A small store with parameters of every rank; seed determines the values. */
 static mf_store *make_store(uint64_t seed)
 {
     static const char *const names[] = {"emb", "layers.0.w", "layers.0.scale", "one"};
@@ -99,8 +99,8 @@ static int save(const char *folder, int64_t step, uint64_t seed, int keep)
     return rc;
 }
 
-/* Resumes. seeds[step] gives the expected content of that step's checkpoint. Returns the step,
- * or -1 for MF_ECHECKPOINT. */
+/* Resumes, and checks the content: that of step s was made with seeds[s]. Returns the step, or
+ * -1 for MF_ECHECKPOINT. */
 static int64_t resume(const char *folder, const uint64_t *seeds)
 {
     mf_store *store = make_store(99);
@@ -128,7 +128,7 @@ static int64_t resume_any(const char *folder)
     return resume(folder, seeds);
 }
 
-/* An empty folder. */
+/* Makes an empty folder. */
 static const char *fresh(const char *name)
 {
     const char *path = scratch_path(name);
@@ -160,7 +160,7 @@ static bool verifies(const char *path)
 START_TEST(what_is_saved_comes_back)
 {
     const char *folder = fresh("back");
-    ck_assert_int_eq(resume_any(folder), -1); /* nothing saved yet */
+    ck_assert_int_eq(resume_any(folder), -1); /* nothing was saved yet */
     ck_assert_int_eq(save(folder, 4, 104, 0), MF_OK);
     ck_assert_int_eq(resume_any(folder), 4);
     ck_assert_int_eq(save(folder, 5, 105, 0), MF_OK);
@@ -171,7 +171,7 @@ START_TEST(what_is_saved_comes_back)
     ck_assert_str_eq(latest, "step-5\n");
     free(latest);
 
-    /* Reading only: no moments, and any step can be chosen. */
+    /* mf_ckpt_load reads no moments, and any step can be chosen. */
     mf_store *want = make_store(104), *store = make_store(99);
     int64_t step = 0;
     ck_assert_int_eq(mf_ckpt_load(folder, 4, store, &step), MF_OK);
@@ -205,7 +205,7 @@ START_TEST(old_ones_go)
     for (int i = 0; i < n; i++)
         ck_assert_int_eq(steps[i], 5 - i);
     mf_free(steps);
-    ck_assert_int_eq(count(folder, ""), 4);           /* with latest */
+    ck_assert_int_eq(count(folder, ""), 4);           /* and the file `latest` */
     ck_assert_int_eq(save(folder, 5, 105, 1), MF_OK); /* the same step again */
     ck_assert_int_eq(count(folder, ""), 2);
     ck_assert_int_eq(resume_any(folder), 5);
@@ -236,7 +236,7 @@ START_TEST(state_items)
 END_TEST
 
 /* Step 1 exists. A child saves step 2 and ends at its n-th IO call. Step 1 or step 2 must be
- * restored completely; after the call that makes step 2 official, step 2. */
+ * restored completely; after the rename that publishes step 2, it must be step 2. */
 START_TEST(killed_at_every_call)
 {
     const char *folder = fresh("kill");
@@ -259,7 +259,7 @@ START_TEST(killed_at_every_call)
         ck_assert_msg(step >= last, "call %ld: step 2 was there earlier", nth);
         last = step;
         ck_assert_int_eq(count(folder, ".tmp"), 0);
-        /* no partial checkpoint had the final name */
+        /* no partial checkpoint had its final name */
         ck_assert_int_eq(count(folder, ".bad"), 0);
         ck_assert_int_eq(save(folder, 3, 103, 2), MF_OK);
         ck_assert_int_eq(resume_any(folder), 3);
@@ -272,8 +272,8 @@ START_TEST(killed_at_every_call)
 }
 END_TEST
 
-/* The only checkpoint is replaced by one of the same step: the old or the
- * new one, never none. */
+/* The only checkpoint is replaced by one of the same step: the old or the new one
+ * must always exist. */
 START_TEST(killed_while_replacing)
 {
     const char *folder = fresh("replace");
@@ -307,7 +307,7 @@ START_TEST(killed_while_replacing)
 }
 END_TEST
 
-/* ---- what a power failure may lose: everything that is not synced before its rename ---- */
+/* ---- power failure: everything that was not synced before its rename is lost ---- */
 
 enum { FDS = 256 };
 static bool dirty[FDS], is_folder_synced;
@@ -373,7 +373,7 @@ START_TEST(names_are_given_to_what_is_on_the_disk)
     int rc = save(folder, 1, 101, 0);
     mf_io_set_table(NULL);
     ck_assert_int_eq(rc, MF_OK);
-    ck_assert_int_eq(names_given, 2); /* step-1, latest */
+    ck_assert_int_eq(names_given, 2); /* renames of step-1 and latest */
     ck_assert(is_folder_synced);      /* both names are on the disk */
 }
 END_TEST
@@ -440,7 +440,7 @@ START_TEST(short_reads_and_writes)
 }
 END_TEST
 
-/* An IO error while reading says nothing about the checkpoint: it is not set aside. */
+/* An IO error while reading does not mean damage: the checkpoint is not renamed. */
 START_TEST(resume_with_failing_reads)
 {
     const char *folder = fresh("reads");
@@ -516,7 +516,7 @@ START_TEST(damaged_one_is_set_aside)
         char *path = mf_strf("%s/step-2/%s", folder, files[f]);
         scratch_write(path, "{}", 2);
         mf_free(path);
-        /* Reading only moves no files. */
+        /* mf_ckpt_load renames no files. */
         mf_store *store = make_store(99), *want = make_store(101);
         int64_t step;
         ck_assert_int_eq(mf_ckpt_load(folder, -1, store, &step), MF_OK);
@@ -532,7 +532,7 @@ START_TEST(damaged_one_is_set_aside)
         ck_assert_int_eq(save(folder, 2, 102, 0), MF_OK); /* the name is free again */
         ck_assert_int_eq(resume_any(folder), 2);
     }
-    /* If all are damaged, training never starts from scratch. */
+    /* If all are damaged, training must not start again from step 0. */
     scratch_write(scratch_path("aside/step-1/MANIFEST.json"), "", 0);
     scratch_write(scratch_path("aside/step-2/MANIFEST.json"), "", 0);
     ck_assert_int_eq(resume_any(folder), -1);
@@ -548,7 +548,7 @@ START_TEST(a_checkpoint_by_another_name)
     ck_assert_int_eq(mf_io()->rename(scratch_path("name/step-2"), scratch_path("name/step-3")),
                      0);
     ck_assert_int_eq(resume_any(folder), -1);
-    /* not a name of ours */
+    /* names that are no checkpoints */
     ck_assert_int_eq(mf_io()->mkdir(scratch_path("name/step-07"), 0777), 0);
     ck_assert_int_eq(mf_io()->mkdir(scratch_path("name/step-"), 0777), 0);
     int64_t *steps;
@@ -559,7 +559,8 @@ START_TEST(a_checkpoint_by_another_name)
 }
 END_TEST
 
-/* Complete, but of another model: an error that names the tensor, and nothing is set aside. */
+/* A complete checkpoint of another model is an error that names the tensor; it is
+ * not renamed. */
 START_TEST(another_model)
 {
     const char *folder = fresh("other");
@@ -584,7 +585,7 @@ START_TEST(another_model)
             ck_assert_float_eq(p->value[j], 0);
         mf_store_free(s);
     }
-    mf_store *s = mf_store_new(); /* has all tensors but one */
+    mf_store *s = mf_store_new(); /* this store lacks one tensor */
     mf_param *p;
     ck_assert_int_eq(
         mf_store_declare(s, "emb", mf_shape2(5, 3), (mf_init){.kind = MF_INIT_ZERO}, false, &p),
@@ -601,7 +602,7 @@ static Suite *suite(void)
 {
     mf_log_set_level(MF_LOG_ERROR);
     if (access("/dev/shm", W_OK) == 0)
-        setenv("TMPDIR", "/dev/shm", 0); /* thousands of syncs take time */
+        setenv("TMPDIR", "/dev/shm", 0); /* thousands of syncs would take long on a disk */
     Suite *s = suite_create("checkpoint");
     TCase *t = tcase_create("checkpoint");
     tcase_set_timeout(t, 0);

@@ -1,5 +1,5 @@
-/* loop: after the first log line, evaluation and use of each value, training steps, log lines
- * and evaluations allocate nothing. Only checkpoints allocate lists of their own. */
+/* loop: training steps, log lines and evaluations allocate nothing after the first ones. Only
+ * checkpoints allocate. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -14,7 +14,7 @@
 
 enum { STEPS = 24, SETTLED = 3 };
 
-/* Number of allocations at the end of each step, and what happened before the next one. */
+/* Number of allocations at the end of each step, and what else happened in that step. */
 typedef struct watch {
     uint64_t at[STEPS + 1];
     bool logged[STEPS + 1], evaluated[STEPS + 1], saved[STEPS + 1];

@@ -23,7 +23,7 @@ static const char *path_of(const char *name)
 
 static const float load[] = {0.5f, 0.25f, 0.25f}, importance[] = {0.4f, 0.3f, 0.3f},
                    prob_sum[] = {12.5f, 3.25f, 0.25f};
-/* the first is not exact in f32 */
+/* f32 cannot represent the first one */
 static const double count[] = {33554433, 16777216, 16777216};
 static const mf_layer_stats layers[] = {
     {.size = sizeof(mf_layer_stats),
@@ -123,7 +123,8 @@ START_TEST(a_line_has_the_documented_keys)
     static const char *const lacks[] = {"ppl", "accuracy", "heads", "floor", "\"nmi\":null"};
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
         ck_assert_msg(!strstr(text, lacks[i]), "has %s: %s", lacks[i], text);
-    const char *second = strstr(text, "\"layer\":3"); /* of a router without probabilities */
+    /* layer of a router without probabilities */
+    const char *second = strstr(text, "\"layer\":3");
     ck_assert(!strstr(second, "max_prob") && !strstr(second, "prob_sum"));
     ck_assert_ptr_null(strstr(second, "count"));
     r.ppl = 2;
@@ -143,7 +144,7 @@ START_TEST(a_line_has_the_documented_keys)
                          "\"parameter_efficiency\":0.125,\"ppl_per_head\":0.166666666666666"
                          "66,\"head_efficiency\":0.041666666666666664}}") != NULL,
                   "%s", text);
-    r.heads_active = 0; /* all pruned: no number for each */
+    r.heads_active = 0; /* all heads are pruned: no efficiency per head */
     ck_assert_ptr_null(strstr(json_of(&r), "head_efficiency"));
     r.heads_active = 12;
     r.ppl = NAN; /* not a language model */
@@ -198,7 +199,7 @@ START_TEST(a_cut_and_continued_file_is_the_unbroken_one)
     whole = bytes(path_of("whole"), &m);
     ck_assert_uint_lt(m, n);
     mf_free(whole);
-    write_steps(path_of("absent"), 5, 6, 6); /* nothing to keep is not an error */
+    write_steps(path_of("absent"), 5, 6, 6); /* a missing file is not an error */
 }
 END_TEST
 
@@ -214,7 +215,7 @@ START_TEST(what_was_written_is_read)
         char first[8192];
         mf_metrics_record r = record(i + 1, "train");
         snprintf(first, sizeof first, "%s", json_of(&r));
-        /* the demand of layer 1 is not known, so the reader skips it as well */
+        /* the reader does not know the demand of layer 1 either */
         ck_assert_str_eq(first, json_of(&h->records[i]));
     }
     mf_metrics_history_free(h);
@@ -253,7 +254,7 @@ START_TEST(a_full_disk_is_an_error)
     mf_metrics_record r = record(1, "train");
     if (access("/dev/full", W_OK) != 0) return;
     ck_assert_int_eq(symlink("/dev/full", path_of("full")), 0);
-    /* ftruncate does not work there */
+    /* this file cannot be truncated */
     if (mf_step_file_open(path_of("full"), -1, &log) != MF_OK) return;
     ck_assert_int_eq(mf_metrics_put(log, &r), MF_EIO);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "full"));
@@ -415,7 +416,7 @@ START_TEST(correlations)
     ck_assert_double_eq_tol(mf_spearman(5, x, y, &room), 0.8, 1e-14);
     ck_assert_double_eq_tol(mf_pearson(5, x, cubes), 0.9431175138077006, 1e-12);
     ck_assert_double_eq_tol(mf_spearman(5, x, cubes, &room), 1, 1e-14);
-    /* ranks 1.5 1.5 4 4 4 against 1 2 3 4 5 */
+    /* ranks 1.5 1.5 4 4 4 and 1 2 3 4 5 */
     ck_assert_double_eq_tol(mf_spearman(5, x, ties, &room), 7.5 / sqrt(10 * 7.5), 1e-14);
     ck_assert(isnan(mf_pearson(5, x, flat)) && isnan(mf_spearman(5, flat, x, &room)));
     ck_assert(isnan(mf_pearson(5, x, hole)) && isnan(mf_spearman(5, hole, x, &room)));

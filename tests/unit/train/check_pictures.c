@@ -140,8 +140,7 @@ START_TEST(parts_are_told_by_names)
 }
 END_TEST
 
-/* An embedding larger than the part that is read, a norm of ones, a router
- * with known values. */
+/* An embedding with more values than are read, a norm of ones, a router with known values. */
 static mf_store *make_store(void)
 {
     const mf_init normal = {.kind = MF_INIT_NORMAL, .a = 0.02};
@@ -171,7 +170,7 @@ static void is_right(const mf_weights *w)
     ck_assert_double_eq_tol(e->lo, -0.08, 1e-3);
     for (int b = 0; b < MF_WEIGHTS_BINS; b++)
         sum += e->share[b];
-    ck_assert(sum > 0.9999 - 1e-4 && sum <= 1 + 1e-6); /* 4 sd hold .99994 */
+    ck_assert(sum > 0.9999 - 1e-4 && sum <= 1 + 1e-6); /* 4 sd contain .99994 of them */
     ck_assert_double_gt(e->share[MF_WEIGHTS_BINS / 2], 20 * e->share[2]);
     ck_assert_int_eq(n->elements, 64);
     ck_assert_double_eq(n->sd, 0);

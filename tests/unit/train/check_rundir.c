@@ -1,5 +1,5 @@
-/* rundir: names are given without races, a run has one writer at a time, and no other
- * run is overwritten. */
+/* rundir: names are chosen without races, a run has one writer at a time, and other runs are
+ * never overwritten. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -47,7 +47,7 @@ START_TEST(a_directory_of_ones_choice)
     snprintf(pid, sizeof pid, "process %ld on ", (long)getpid());
     ck_assert(message_has(path) && message_has(pid));
     mf_rundir_close(a);
-    /* still empty, so it can be taken again */
+    /* still empty, so it can be used again */
     ck_assert_int_eq(mf_rundir_create_at(path, &a), MF_OK);
     scratch_write(a->config, "", 0);
     mf_rundir_close(a);
@@ -111,8 +111,8 @@ static int make_numbered(void)
     return mf_rundir_create(scratch_path("race"), "r", &d) == MF_OK ? 0 : 2;
 }
 
-/* 0: got the lock, 1: another process has it. The winner leaves a file, so it
- * stays the only one. */
+/* Returns 0 if it gets the lock, 1 if another process has it. The winner writes a file, so that
+ * it stays the only one. */
 static int make_chosen(void)
 {
     mf_rundir *d;
@@ -135,7 +135,7 @@ START_TEST(races)
 }
 END_TEST
 
-/* The lock ends with its process, also if that is killed. */
+/* The lock ends with its process, even if that is killed. */
 START_TEST(killed_writer)
 {
     const char *path = scratch_path("killed");

@@ -31,12 +31,12 @@ typedef struct {
     float gate[LAYERS][TOKENS][K], margin[LAYERS][TOKENS];
     const char *reach, *forced, *layers, *experts;
     int32_t batches;
-    const char *leave_out, *as_f64; /* a tensor's name */
+    const char *leave_out, *as_f64; /* names of tensors */
     bool listed;                    /* experts choose: assignments are a list */
     int32_t row_token[LAYERS][TOKENS * K];
 } made;
 
-/* Expert t mod 4 has the highest score, .1 above the next one, which is .1 above the rest. */
+/* Expert t mod 4 has the highest score: .1 above the second, which is .1 above the others. */
 static void make(made *m)
 {
     *m = (made){
@@ -178,13 +178,13 @@ START_TEST(equal_and_reordered)
     make(&a);
     b = a;
     expect(&a, &b, 0, 0, 0);
-    for (int t = 0; t < TOKENS; t++) { /* sets have no order */
+    for (int t = 0; t < TOKENS; t++) { /* the order within a set has no meaning */
         b.chosen[1][t][0] = a.chosen[1][t][1];
         b.chosen[1][t][1] = a.chosen[1][t][0];
     }
     expect(&a, &b, 0, 0, 0);
     b = a;
-    b.prob[0][4][0] += 0.25f; /* not enough for another choice, but reported */
+    b.prob[0][4][0] += 0.25f; /* too small to change a choice, but it is reported */
     mf_trace_diff *d = compare(&a, &b);
     ck_assert_double_eq_tol(d->layers[0].prob, 0.25, 1e-6);
     ck_assert_double_eq(d->layers[1].prob, 0);
@@ -208,14 +208,14 @@ START_TEST(real_difference)
     ck_assert_int_eq(p->token, 7);
     ck_assert_int_eq(p->n_a, 2);
     ck_assert(p->a[0] == 0 && p->a[1] == 3 && p->b[0] == 2 && p->b[1] == 3);
-    ck_assert_double_eq_tol(p->gap, 0.15, 1e-6); /* the larger of the two */
+    ck_assert_double_eq_tol(p->gap, 0.15, 1e-6); /* the larger of both */
     ck_assert_double_eq_tol(p->margin_b, 0.05, 1e-6);
     ck_assert_double_eq_tol(d->layers[1].overlap, (TOKENS - 1 + 1.0 / 3) / TOKENS, 1e-9);
     mf_trace_diff_free(d);
 }
 END_TEST
 
-/* A tie needs both traces: close scores in one say nothing about the other. */
+/* A tie needs close scores in both traces. */
 START_TEST(ties)
 {
     made a, b;
@@ -227,7 +227,7 @@ START_TEST(ties)
     expect(&a, &b, 1, 0, 0);
     swap_second(&b, 0, 2, 0, 0.1f);
     expect(&a, &b, 0, 0, 1);
-    make(&b); /* far from a tie in one trace, close to one in the other, for another expert */
+    make(&b); /* far from a tie in one trace, but near one with another expert in the other */
     b.token[0] = a.token[0];
     b.chosen[0][2][1] = 1;
     b.margin[0][2] = 1e-6f;
@@ -244,19 +244,20 @@ START_TEST(consequences)
     b = a;
     swap_second(&b, 0, 1, 3, 0);
     expect(&a, &b, 1, 0, 0);
-    swap_second(&b, 1, 1, 0, 0.05f); /* the token itself and the next one are consequences */
+    /* differences of the token itself and of the next one are consequences */
+    swap_second(&b, 1, 1, 0, 0.05f);
     swap_second(&b, 1, 2, 1, 0.05f);
     expect(&a, &b, 1, 2, 0);
     swap_second(&b, 0, 2, 1, 0.05f); /* a layer does not affect itself */
     expect(&a, &b, 1, 2, 1);
     b.reach = "batch";
-    swap_second(&b, 1, 0, 2, 0.05f); /* an earlier token */
-    swap_second(&b, 1, 3, 2, 0.05f); /* another sequence of the batch */
+    swap_second(&b, 1, 0, 2, 0.05f); /* an earlier token is no consequence */
+    swap_second(&b, 1, 3, 2, 0.05f); /* neither is another sequence of the batch */
     expect(&a, &b, 1, 4, 1);
     b.reach = "sequence";
     expect(&a, &b, 1, 2, 3);
     b.reach = "batch";
-    swap_second(&b, 1, 6, 0, 0.05f); /* another batch */
+    swap_second(&b, 1, 6, 0, 0.05f); /* nor another batch */
     expect(&a, &b, 1, 4, 2);
     b.forced = "a"; /* earlier layers were forced to be equal */
     expect(&a, &b, 1, 0, 6);
@@ -293,7 +294,7 @@ START_TEST(padding_and_fewer)
     mf_trace_diff *d = compare(&a, &b);
     ck_assert_int_eq(d->layers[0].tokens, TOKENS - 1);
     mf_trace_diff_free(d);
-    /* One expert fewer: a tie near a bound where the scores agree, otherwise not. */
+    /* With one expert fewer: a tie if the scores agree and are near a bound, otherwise not. */
     b = a;
     b.chosen[1][3][1] = -1;
     expect(&a, &b, 0, 0, 1);

@@ -1,5 +1,5 @@
-/* trainer: in which order observers are told of a step, what they keep over a resume, and that
- * steps with batches of the caller, or without a run directory, are the steps of a run. */
+/* trainer: the order of hooks in a step, what observers keep over a resume; steps with batches
+ * of the caller, or without a run directory, equal the steps of a run. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -87,7 +87,7 @@ static uint64_t weights(const mf_session *s)
 /* ---- the order of hooks ---- */
 
 typedef struct teller {
-    char mark; /* in front of what it tells */
+    char mark; /* prefix of each call */
     char *log; /* shared */
 } teller;
 
@@ -196,7 +196,7 @@ START_TEST(observers_are_told_in_order)
     ck_assert_int_eq(mf_trainer_observe(t, &telling, &b), MF_OK);
     ck_assert_str_eq(log, "");
     ck_assert_int_eq(mf_trainer_begin(t), MF_OK);
-    ck_assert_int_eq(mf_trainer_begin(t), MF_OK); /* once */
+    ck_assert_int_eq(mf_trainer_begin(t), MF_OK); /* a second call has no effect */
     ck_assert_str_eq(log, "a.begin b.begin ");
     log[0] = '\0';
     ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_OK);
@@ -254,7 +254,7 @@ START_TEST(a_failing_observer_ends_the_run)
 }
 END_TEST
 
-/* ---- what is wanted is computed, and nothing else ---- */
+/* ---- only wanted statistics are computed ---- */
 
 static unsigned routing_at_3(void *self, const mf_trainer *t, int64_t step)
 {
@@ -280,7 +280,7 @@ START_TEST(statistics_are_of_the_steps_that_want_them)
             load[i][e] = r->layers[1].count[e];
         if (i != 1) ck_assert_double_eq(load[i][0] + load[i][1] + load[i][2] + load[i][3], 64);
     }
-    /* The second step did not look: it shows the first one's figures. */
+    /* The second step did not request them, so it shows those of the first. */
     ck_assert_mem_eq(load[0], load[1], sizeof load[0]);
     ck_assert_mem_ne(load[0], load[2], sizeof load[0]);
     mf_trainer_free(t);
@@ -391,7 +391,8 @@ static uint64_t of_a_run(void)
     return h;
 }
 
-/* Batches that the session of a run would have taken. */
+/* Trains with the batches that the session `like` would take. Returns the hash of
+ * the weights. */
 static uint64_t of_own_batches(mf_session *s, mf_session *like)
 {
     mf_trainer *t = trainer_of(s, NULL);
@@ -433,7 +434,7 @@ START_TEST(own_batches_make_the_same_steps)
 }
 END_TEST
 
-/* Without data the graph has a mask, which here is 1 everywhere. */
+/* Without data the graph has a mask, which is 1 everywhere here. */
 START_TEST(own_batches_need_no_data)
 {
     const mf_session_options bare = {.training = true, .no_data = true};
