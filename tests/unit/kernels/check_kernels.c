@@ -284,9 +284,10 @@ START_TEST(kernel)
                 compare_row(row);
                 found++;
             }
-    ck_assert_msg(found > 0,
-                  "kernel %s has no row in tests/unit/kernels/kernel_cases_*.c (see kernel_case.h)",
-                  names[_i]);
+    ck_assert_msg(
+        found > 0,
+        "kernel %s has no case in tests/unit/kernels/kernel_cases_*.c (see kernel_case.h)",
+        names[_i]);
 }
 END_TEST
 

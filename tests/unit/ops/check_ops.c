@@ -44,7 +44,8 @@ START_TEST(has_a_row)
     bool found = false;
     for (int r = 0; r < n_rows; r++)
         found |= strcmp(rows[r]->op, name) == 0 && works(rows[r]);
-    ck_assert_msg(found, "op %s has no row in tests/unit/op_rows_*.c (see op_case.h)", name);
+    ck_assert_msg(found, "op %s has no case in tests/unit/ops/op_cases_*.c (see op_case.h)",
+                  name);
 }
 END_TEST
 
