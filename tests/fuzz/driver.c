@@ -59,13 +59,13 @@ static void catch_all(void)
     static const int numbers[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM};
     if (__sanitizer_set_death_callback) __sanitizer_set_death_callback(keep_last);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        /* For these two the sanitizers give the better report. */
+        /* For these two signals the sanitizers write the better report. */
         bool theirs = numbers[i] == SIGSEGV || numbers[i] == SIGBUS;
         if (!theirs || !__sanitizer_set_death_callback) signal(numbers[i], on_signal);
     }
 }
 
-/* An exact copy, so that the sanitizers see a read past its end. */
+/* Runs an exact copy of the input, so that the sanitizers notice a read after its end. */
 static void run_one(const uint8_t *data, size_t size)
 {
     uint8_t *copy = malloc(size ? size : 1);

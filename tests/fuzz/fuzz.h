@@ -1,13 +1,14 @@
-/* fuzz.h: what a fuzz target defines, and what it may use.
+/* fuzz.h: what a fuzz target must define, and what it may use.
  *
  * A target is one file, tests/fuzz/fuzz_NAME.c, with seeds in tests/fuzz/corpus/NAME/. It
- * defines both names below. There are two ways to run it:
+ * defines the two names below. There are two ways to run it:
+ *
  *   make check            links it with driver.c: replays the seeds, then mutates them
  *   --enable-fuzz         links it with libFuzzer (CC=clang; add --enable-build-type=asan):
  *                         fuzz_NAME -timeout=5 -rss_limit_mb=512 FINDINGS corpus/NAME
  *                         (libFuzzer writes to the first folder: do not name the seeds first)
- * A target aborts if a guarantee is broken; the sanitizers detect the rest.
- */
+ *
+ * A target aborts if a guarantee is broken; the sanitizers detect all other errors. */
 #ifndef MF_TESTS_FUZZ_H
 #define MF_TESTS_FUZZ_H
 

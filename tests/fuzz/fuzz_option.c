@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (mf_ini_load_text(ini, "f.ini", (const char *)data, size) == MF_OK) {
         int rc = mf_options_load(&schema, &c, arena, ini, "s", reserved, &sink);
         FUZZ_REQUIRE((rc == MF_OK) == (problems == 0));
-        require_bounds(&c); /* a refused value leaves the old one in force */
+        require_bounds(&c); /* a refused value does not replace the old one */
         require_round_trip(&schema, &c, arena);
     }
     mf_ini_free(ini);

@@ -13,7 +13,7 @@
 static char folder[512];
 static pid_t owner;
 
-/* Paths given out, kept valid until the program ends. */
+/* Paths that were returned; they stay valid until the program ends. */
 typedef struct named {
     struct named *next;
     char path[];

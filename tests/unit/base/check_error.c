@@ -63,7 +63,7 @@ START_TEST(long_messages_are_cut)
         ck_assert_uint_gt(n, 2040);
         ck_assert_str_eq(mf_error_message() + n - 3, "...");
         ck_assert_int_eq((unsigned char)mf_error_message()[n - 4], 0xA4);
-        /* A context before it neither overflows nor loses its own words. */
+        /* mf_fail_context neither overflows nor loses its own words. */
         mf_fail_context(MF_EIO, "where");
         ck_assert_int_eq(strncmp(mf_error_message(), "where: ", 7), 0);
         ck_assert_uint_lt(strlen(mf_error_message()), 2048);
@@ -71,7 +71,7 @@ START_TEST(long_messages_are_cut)
 }
 END_TEST
 
-/* A wide character that the C locale cannot represent makes printf itself fail. */
+/* printf fails for a wide character that the C locale cannot represent. */
 START_TEST(what_cannot_be_formatted)
 {
     static const wchar_t euro[] = {0x20AC, 0};
@@ -116,7 +116,7 @@ START_TEST(each_thread_has_its_own)
 }
 END_TEST
 
-/* Scripts rely on these numbers, so the test repeats them. */
+/* Scripts rely on these numbers, so they are repeated here. */
 START_TEST(exit_codes)
 {
     static const struct {

@@ -58,7 +58,7 @@ START_TEST(plain_file)
     ck_assert(!mf_ini_at(ini, 2)->used);
     ck_assert_ptr_null(mf_ini_get(ini, "model", "none"));
     ck_assert_ptr_null(mf_ini_get(ini, "none", "dim"));
-    ck_assert_ptr_null(mf_ini_get(ini, "model", "")); /* not the section itself */
+    ck_assert_ptr_null(mf_ini_get(ini, "model", "")); /* a key, not the section itself */
     ck_assert_ptr_null(mf_ini_get(ini, "model", "DIM"));
     ck_assert(mf_ini_has_section(ini, "plugin hadamard"));
     ck_assert(!mf_ini_has_section(ini, "plugin"));
@@ -137,7 +137,7 @@ END_TEST
 #define FORTYEIGHT TEN TEN TEN TEN "abcdefgh"
 #define NAMES      "expected 1 to 48 letters, digits, _ -"
 
-/* One fault in each text; the message must be exactly this. */
+/* Each text has one error; the message must be exactly this. */
 START_TEST(bad_texts)
 {
     static const struct {
@@ -195,7 +195,7 @@ START_TEST(bad_texts)
         ck_assert_int_eq(load(ini, "[old]\nkept = 1"), MF_OK);
         ck_assert_msg(load(ini, table[i].text) == MF_ECONFIG, "accepted: %s", table[i].text);
         ck_assert_str_eq(mf_error_message(), table[i].message);
-        ck_assert_int_eq(mf_ini_count(ini), 1); /* nothing changed */
+        ck_assert_int_eq(mf_ini_count(ini), 1); /* no entry changed */
         ck_assert(!mf_ini_has_section(ini, "s"));
         ck_assert_str_eq(value(ini, "old", "kept"), "1");
         mf_ini_free(ini);
@@ -214,7 +214,7 @@ START_TEST(nul_bytes)
 }
 END_TEST
 
-/* At the limits and one past them. Nothing is ever truncated. */
+/* Values at the limits and just above them. Nothing is ever truncated. */
 START_TEST(limits)
 {
     char text[1200], want[512];
@@ -254,7 +254,8 @@ START_TEST(big_texts)
     ck_assert_int_eq(mf_ini_load_text(ini, "g.ini", text, MIB + 1), MF_ECONFIG);
     ck_assert_str_eq(mf_error_message(),
                      "g.ini: file is too large: expected at most 1048576 bytes");
-    /* As many keys and sections as fit: look-up must be fast. */
+    /* The largest number of keys and sections that a file can hold; finding them
+     * must be fast. */
     size_t n = 0;
     int keys = 0;
     while (n < MIB - 64) {
@@ -306,7 +307,7 @@ START_TEST(later_sources_win)
     ck_assert_int_eq(mf_ini_load_text(ini, "a", "[s]\nx = 1\ny = 1\n", 15), MF_OK);
     ck_assert_int_eq(mf_ini_load_text(ini, "b", "[s]\nx = 2\n[t]\nz = 2\n", 20), MF_OK);
     ck_assert_int_eq(mf_ini_set(ini, "s.x=3", 1), MF_OK);
-    ck_assert_int_eq(mf_ini_set(ini, "s.x = 4", 2), MF_OK); /* the last one wins */
+    ck_assert_int_eq(mf_ini_set(ini, "s.x = 4", 2), MF_OK); /* the last assignment wins */
     ck_assert_int_eq(mf_ini_set(ini, "new.w=5", 3), MF_OK);
     ck_assert_str_eq(value(ini, "s", "x"), "4");
     ck_assert_str_eq(value(ini, "s", "y"), "1");

@@ -1,5 +1,5 @@
-/* io: whole files, the writer, directories, hashes. Each is repeated with the n-th IO call
- * failing in every form. */
+/* io: whole files, the writer, directories, hashes. Each test is repeated with every form of
+ * failure of the n-th IO call. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -81,7 +81,7 @@ START_TEST(read_proc)
     mf_free(data);
     ck_assert_int_eq(mf_read_file("/proc/self/status", 10, &data, &n), MF_EINPUT);
     ck_assert_int_eq(mf_read_file("/proc/self/smaps", 0, &data, &n), MF_OK);
-    ck_assert_uint_gt(n, 4096); /* more than one block of unknown length */
+    ck_assert_uint_gt(n, 4096); /* more than one block, although the length is unknown */
     mf_free(data);
     fault_alloc(2, FAULT_ONCE);
     ck_assert_int_eq(mf_read_file("/proc/self/smaps", 0, &data, &n), MF_ENOMEM);
@@ -101,7 +101,7 @@ START_TEST(refused_files)
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "found a directory"));
     ck_assert_int_eq(mf_read_file("/dev/null", 0, &data, &n), MF_EINPUT);
     ck_assert_int_eq(mkfifo(fifo, 0600), 0);
-    ck_assert_int_eq(mf_read_file(fifo, 0, &data, &n), MF_EINPUT); /* and does not block */
+    ck_assert_int_eq(mf_read_file(fifo, 0, &data, &n), MF_EINPUT); /* must not block */
     unlink(fifo);
 }
 END_TEST
@@ -142,7 +142,7 @@ START_TEST(atomic_write)
 }
 END_TEST
 
-/* Files left by a killed process with the same number do not disturb. */
+/* Files left by a killed process with the same process id must have no effect. */
 START_TEST(atomic_write_with_leftovers)
 {
     const char *path = scratch_path("atomic-left/file");
@@ -156,7 +156,7 @@ START_TEST(atomic_write_with_leftovers)
 }
 END_TEST
 
-/* In the working directory: a path without a slash. */
+/* A path without a slash, in the working directory. */
 START_TEST(atomic_write_here)
 {
     char *old = getcwd(NULL, 0);
@@ -169,8 +169,9 @@ START_TEST(atomic_write_here)
 }
 END_TEST
 
-/* The central test. Whatever fails, path holds all of the old or all of the new text, success
- * means the new one, nothing leaks, and no other file is left unless removing fails too. */
+/* The central test. Whatever call fails, path contains all of the old or all of the new
+ * text. Success means the new text. Nothing leaks, and no other file remains, unless
+ * removing it fails, too. */
 START_TEST(atomic_write_with_faults)
 {
     static const int errors[] = {ENOSPC, EIO, EDQUOT};
@@ -195,7 +196,7 @@ START_TEST(atomic_write_with_faults)
                 ck_assert_msg(is_new || is_old, "torn by %s", fault_hit_call());
                 if (rc == MF_OK) {
                     ck_assert(is_new);
-                    /* Only the closing of the directory may fail silently, because it
+                    /* Only closing the directory may fail without an error, because it
                      * was synced before. */
                     ck_assert(!hit || strcmp(fault_hit_call(), "close") == 0);
                 } else {
@@ -309,7 +310,7 @@ START_TEST(writer_writes)
     ck_assert_int_eq(mf_writer_open(&w, path, false), MF_OK);
     ck_assert_int_eq(mf_writer_close(&w, false), MF_OK);
     assert_content(path, "", 0);
-    ck_assert_int_eq(mf_writer_close(&w, false), MF_OK); /* closed: harmless */
+    ck_assert_int_eq(mf_writer_close(&w, false), MF_OK); /* closing again has no effect */
     mf_writer zeroed = {0};
     ck_assert_int_eq(mf_writer_close(&zeroed, true), MF_OK);
 }
@@ -325,7 +326,8 @@ static int writer_work(const char *path)
     for (int i = 0; i < 4; i++)
         mf_writer_put(&w, chunk, sizeof chunk);
     mf_writer_printf(&w, "%0600d", 1);
-    mf_fail(MF_EINVAL, "somebody else's error"); /* must not hide the writer's error */
+    /* an earlier error must not hide the writer's error */
+    mf_fail(MF_EINVAL, "somebody else's error");
     return mf_writer_close(&w, true);
 }
 
@@ -342,7 +344,8 @@ START_TEST(writer_with_io_faults)
             fault_off();
             ck_assert_int_eq(fault_alloc_live(), 0);
             ck_assert_int_eq(fault_io_open(), 0);
-            ck_assert_int_eq(rc, hit ? MF_EIO : MF_OK); /* no call can fail unseen */
+            /* every failing call must be reported */
+            ck_assert_int_eq(rc, hit ? MF_EIO : MF_OK);
             if (!hit) {
                 size_t size;
                 char *data = scratch_read(path, &size);
@@ -414,7 +417,8 @@ START_TEST(directories)
     int n;
     const char *top = fresh_dir("dirs");
     ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/a//b/c/")), MF_OK);
-    ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/a/b/c")), MF_OK); /* a second time */
+    /* a second time: they exist */
+    ck_assert_int_eq(mf_mkdirs(scratch_path("dirs/a/b/c")), MF_OK);
     ck_assert(mf_is_dir(scratch_path("dirs/a/b/c")));
     scratch_write(scratch_path("dirs/zeta"), "z", 1);
     scratch_write(scratch_path("dirs/.hidden"), "h", 1);
@@ -456,7 +460,8 @@ START_TEST(remove_tree_stays_inside)
     ck_assert_int_eq(mf_remove_tree(scratch_path("tree")), MF_OK);
     ck_assert(!mf_exists(scratch_path("tree")));
     ck_assert(mf_exists(scratch_path("outside/keep")));
-    ck_assert_int_eq(mf_remove_tree(scratch_path("tree")), MF_OK);         /* absent is fine */
+    /* a missing path is no error */
+    ck_assert_int_eq(mf_remove_tree(scratch_path("tree")), MF_OK);
     ck_assert_int_eq(mf_remove_tree(scratch_path("outside/keep")), MF_OK); /* a file */
     ck_assert_int_eq(entries(scratch_path("outside")), 0);
     scratch_write(scratch_path("outside/file"), "f", 1);

@@ -55,7 +55,7 @@ START_TEST(values)
 }
 END_TEST
 
-/* Every accessor accepts every type of value, and NULL. */
+/* Every accessor can be called with every type of value, and with NULL. */
 START_TEST(wrong_questions)
 {
     mf_json *doc = parse("[null,true,1,2.5,\"s\",[1],{\"k\":1}]");
@@ -192,7 +192,7 @@ START_TEST(integers_to_the_ends)
     int64_t i;
     ck_assert(mf_json_int(mf_json_at(doc, 0), &i) && i == INT64_MAX);
     ck_assert(mf_json_int(mf_json_at(doc, 1), &i) && i == INT64_MIN);
-    ck_assert(mf_json_int(mf_json_at(doc, 2), &i) && i == 9007199254740993); /* past 2^53 */
+    ck_assert(mf_json_int(mf_json_at(doc, 2), &i) && i == 9007199254740993); /* above 2^53 */
     mf_json_free(doc);
 }
 END_TEST
@@ -329,7 +329,7 @@ START_TEST(writer_misuse)
         table[i](w);
         ck_assert_msg(!mf_jw_text(w, NULL), "case %zu", i);
         ck_assert_int_eq(mf_error_code(), MF_EINVAL);
-        mf_jw_reset(w); /* and can be used again */
+        mf_jw_reset(w); /* and it can be used again */
         mf_jw_bool(w, true);
         ck_assert_str_eq(mf_jw_text(w, NULL), "true");
     }

@@ -15,7 +15,7 @@ static void count_hook(void)
     hooks++;
 }
 
-/* What fn writes to stderr. The caller frees it with free(). */
+/* Returns what fn writes to stderr. The caller frees it with free(). */
 static char *captured(void (*fn)(void))
 {
     const char *path = scratch_path("stderr");

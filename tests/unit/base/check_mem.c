@@ -1,5 +1,5 @@
-/* mem: alignment, overflow, the arena, and the n-th allocation failing. A failed reallocation
- * must leave the old block valid. */
+/* mem: alignment, overflow, the arena, and failures of the n-th allocation. After a failed
+ * reallocation the old block must be valid. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -106,7 +106,8 @@ START_TEST(calls_are_counted)
 }
 END_TEST
 
-/* Blocks of many sizes: disjoint, aligned, zeroed, and not changed by later ones. */
+/* Blocks of many sizes must be disjoint, aligned and zero, and later blocks must
+ * not change them. */
 START_TEST(arena_blocks)
 {
     enum { N = 2000 };
@@ -166,7 +167,7 @@ START_TEST(nth_allocation_fails)
             ck_assert_int_eq(rc, hit ? MF_ENOMEM : MF_OK);
             ck_assert_int_eq(mf_error_code(), rc);
             if (!hit) {
-                ck_assert_int_gt(n, 5); /* the loop hit several calls */
+                ck_assert_int_gt(n, 5); /* several calls failed */
                 break;
             }
         }

@@ -167,7 +167,8 @@ START_TEST(formats)
 }
 END_TEST
 
-/* Any finite bit pattern: its text is read back to the same bits, directly and through JSON. */
+/* Converts random finite bit patterns to text; reading it must restore the bits, directly
+ * and through JSON. */
 static void check_round_trips(uint64_t n)
 {
     char out[MF_NUMBER_TEXT];

@@ -31,7 +31,7 @@ static int threads_of_process(void)
     return n;
 }
 
-/* Must be first, while the process has no other thread. */
+/* Must be the first test, while the process has only one thread. */
 START_TEST(nothing_starts_unasked)
 {
     int at_start = threads_of_process();

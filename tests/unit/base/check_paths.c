@@ -1,5 +1,5 @@
 /* paths: where the program finds its own files. The test copies itself into other folders and
- * runs the copy; with the first argument "ask" it prints the folders that it finds there. */
+ * runs the copies. With the first argument "ask" it prints the folders that it finds. */
 #include "check_main.h"
 
 #include "base/file/paths.h"
@@ -47,7 +47,7 @@ START_TEST(in_place)
     ck_assert_ptr_nonnull(strstr(answer, "source /some/source\n"));
     snprintf(want, sizeof want, "called %s/tree/build/moefw\n", scratch);
     ck_assert_ptr_nonnull(strstr(answer, want));
-    /* from a folder above it, and from its own */
+    /* started from the parent folder, and from its own */
     answer = ask("/tree/build", "cd \"$d/..\"");
     ck_assert_ptr_nonnull(strstr(answer, "called build/moefw\n"));
     answer = ask("/tree/build", "cd \"$d\"");

@@ -65,7 +65,7 @@ START_TEST(fills_equal_single_draws)
             ck_assert(u[i] == mf_rng_uniform(3, 4, 5, i));
             ck_assert(g[i] == mf_rng_normal(3, 4, 5, i));
         }
-        ck_assert(u[n] == 77 && g[n] == 77); /* not past the end */
+        ck_assert(u[n] == 77 && g[n] == 77); /* nothing is written after the end */
     }
 }
 END_TEST
@@ -130,7 +130,7 @@ START_TEST(streams_are_independent)
             mf_rng_block(a[0], a[1], a[2], a[3], y);
             for (int i = 0; i < 4; i++)
                 changed += __builtin_popcount(x[i] ^ y[i]);
-            ck_assert_int_gt(changed, 64 - 34); /* 6 standard deviations of 128 coins */
+            ck_assert_int_gt(changed, 64 - 34); /* 6 standard deviations of 128 coin flips */
             ck_assert_int_lt(changed, 64 + 34);
         }
 }

@@ -1,5 +1,5 @@
-/* batch: a batch is a function of the step alone; windows and sections cover what they must
- * exactly once, in any order of calls. */
+/* batch: a batch depends only on the step; windows and sections predict each token exactly
+ * once, in any order of calls. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -61,7 +61,7 @@ static bool same(const mf_batch *a, const mf_batch *b)
            a->n_bytes == b->n_bytes;
 }
 
-/* Sums, positions, and that masked positions are padding. */
+/* Checks counts and positions, and that masked positions are padding. */
 static void check_form(const mf_batch *b)
 {
     int64_t tokens = 0, targets = 0;
@@ -98,7 +98,7 @@ START_TEST(random_windows)
         ck_assert_int_eq(x->n_targets, 256);
         ck_assert_int_eq(x->n_bytes, 256);
         for (int32_t r = 0; r < 8; r++) {
-            /* A window of the training split is found by its text. */
+            /* Finds a window of the training split by its text. */
             char window[33];
             for (int i = 0; i < 32; i++)
                 window[i] = (char)x->tokens[r * 32 + i];
@@ -114,7 +114,7 @@ START_TEST(random_windows)
     }
     ck_assert_int_lt(least, 20);
     ck_assert_int_gt(most, 3600 - 33 - 20);
-    /* Any order of steps and any batcher give the same batch. */
+    /* The same batch must come from any order of steps, and from any batcher. */
     static const int64_t steps[] = {299, 0, 7, 1000000007, 7};
     for (int i = 0; i < 5; i++) {
         mf_batcher_fill(b, steps[i], x);
@@ -169,7 +169,7 @@ static void check_cover(const mf_corpus *c, int32_t rows, int32_t seq, int32_t c
     }
     ck_assert_int_eq(next, r->end);
     ck_assert_int_eq(bytes, (int64_t)r->bytes - 1);
-    mf_batch *y; /* after the last batch comes the first */
+    mf_batch *y; /* the first batch follows the last */
     ck_assert_int_eq(mf_batch_new(rows, seq, &y), MF_OK);
     mf_batcher_fill(b, count, x);
     mf_batcher_fill(b, 0, y);

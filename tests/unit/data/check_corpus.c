@@ -1,5 +1,5 @@
-/* corpus: every format is read correctly or refused with file and line; splits,
- * labels, byte counts. */
+/* corpus: every format is read correctly or refused with file and line; splits, labels,
+ * numbers of bytes. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -85,7 +85,7 @@ START_TEST(text_streams)
 }
 END_TEST
 
-/* The split lies between characters. */
+/* A split must not cut a character. */
 START_TEST(cut_between_characters)
 {
     mf_corpus_spec s = spec_of(file("e.txt", "\xE2\x82\xAC\xE2\x82\xAC\xE2\x82\xAC"), "text");
@@ -138,7 +138,7 @@ START_TEST(topics)
     s.val_path = file("v.txt", "no topics here");
     s.tokenizer = NULL;
     c = load(&s);
-    ck_assert_ptr_null(c->labels); /* labels for all splits or for none */
+    ck_assert_ptr_null(c->labels); /* all splits must have labels, or none */
     mf_corpus_free(c);
     s.path = "builtin:topics?overlap=2";
     refuse(&s, MF_ECONFIG, "overlap");
@@ -248,7 +248,7 @@ START_TEST(tsv)
 
     s.path = file("a.tsv", "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta\tb\tx\ty\n"
                            "1\ta\tb\tx\t-\n2\tc\td\ty\tz\n");
-    c = load(&s); /* gold_label takes precedence over label1; "-" is skipped */
+    c = load(&s); /* gold_label is used before label1; "-" is skipped */
     ck_assert_int_eq(c->n_spans, 2);
     check_example(c, 1, "c", "d", "z");
     mf_corpus_free(c);
@@ -261,7 +261,7 @@ START_TEST(tsv)
     ck_assert_int_ge(c->tokenizer->special[MF_SPECIAL_CLS], 256);
     mf_corpus_free(c);
 
-    /* task classify: tsv, whatever the file is called */
+    /* with task classify it is tsv, whatever its name is */
     s.path = file("a.txt", "x\t0\ny\t1\n");
     c = load(&s);
     ck_assert_int_eq(c->n_spans, 2);
@@ -318,7 +318,7 @@ START_TEST(bad_tsv)
     refuse(&s, MF_EINPUT, "a.tsv:3: label \"maybe\" is one too many: expected at most 2");
     s.classes = 0;
     static const char *const names[] = {"yes", "maybe", "no"};
-    s.class_names = names; /* of a run, applied to other data */
+    s.class_names = names; /* class names of a run, used with other data */
     s.n_class_names = 3;
     refuse(&s, MF_EINPUT, "a.tsv:1: label \"1\" does not occur in the training data");
     file("a.tsv", "a\tno\nb\tmaybe\n");
@@ -488,7 +488,7 @@ START_TEST(bin)
     mf_corpus_free(c);
     s.bin_bits = 0;
 
-    /* Ids that the given tokenizer does not have. */
+    /* Ids that the tokenizer does not have. */
     mf_tokenizer *t;
     ck_assert_int_eq(mf_tokenizer_train("char", "x", "abcdef", 6, NULL, &t), MF_OK);
     s.given = t;

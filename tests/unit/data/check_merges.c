@@ -1,5 +1,5 @@
 /* tokenizers with merges: bpe, bpe_bytes and wordpiece. Small vocabularies computed by hand,
- * files, and BERT's own vocabulary against the reference implementation. */
+ * files, and the vocabulary of BERT compared with the reference implementation. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -61,8 +61,8 @@ static const char *text_of(const mf_tokenizer *t, const int32_t *ids, size_t n)
     return all;
 }
 
-/* "ab" occurs 4 times, b before the end of a word 3 times: first ab is merged, then ab and the
- * end; all else occurs once. */
+/* "ab" occurs 4 times, "b" before the end of a word 3 times. So "ab" is merged first, then "ab"
+ * with the end of a word. All other pairs occur once. */
 START_TEST(characters)
 {
     mf_tokenizer *t = train("bpe", "ab ab\nab abc", (mf_tokenizer_options){0});
@@ -89,7 +89,7 @@ START_TEST(characters)
 }
 END_TEST
 
-/* Merges apply in order, a b, abc d, ab c, and none applies twice: the abc of the last one is
+/* Merges apply in the order a b, abc d, ab c, each once: the "abc" of the last merge is
  * not joined with d. */
 START_TEST(replayed_in_order)
 {
@@ -110,7 +110,7 @@ START_TEST(bytes)
     ck_assert_str_eq(ids_of(t, "aaaaa a"), "257 97 32 97");
     ck_assert_str_eq(ids_of(t, "aaa\n\xFF"), "256 97 10 255");
     mf_tokenizer_free(t);
-    /* Any text is restored. */
+    /* Any text is restored by decoding. */
     static const char text[] =
         "It's 12 o'clock,  sir\n\n  \tna\xC3\xAFve \xF0\x9F\x98\x80\xFE!! "
         "It's 12 o'clock,  madam";
@@ -126,8 +126,9 @@ START_TEST(bytes)
 }
 END_TEST
 
-/* Symbols h 3, ##u 5, ##g 5, ##s 1, p 2, in all 16: ##u ##g gains 5 ln 3.2, the most; then of
- * 11 h ##ug 3 ln 2.2; then of 8 p ##ug 2 ln 4. */
+/* Counts of symbols: h 3, ##u 5, ##g 5, ##s 1, p 2, in all 16. Merging ##u ##g gains 5 ln
+ * 3.2, which is the most; then, of 11 symbols, h ##ug gains 3 ln 2.2; then, of 8 symbols, p
+ * ##ug gains 2 ln 4. */
 START_TEST(words_trained)
 {
     mf_tokenizer *t =
@@ -223,7 +224,7 @@ START_TEST(bad_files)
         ck_assert_msg(strstr(mf_error_message(), cases[i].says) != NULL, "case %zu: %s", i,
                       mf_error_message());
     }
-    /* Texts that cannot be trained on. */
+    /* Vocabularies that are too small for training. */
     mf_tokenizer *t;
     mf_tokenizer_options small = {.vocab_size = 4};
     for (int i = 0; i < KINDS; i++) {

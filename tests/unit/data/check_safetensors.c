@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Writes a file with this header (after its length, without padding) and that
- * many bytes of data. */
+/* Writes a file with this header (after its length, without padding) and `data`
+ * bytes of data. */
 static const char *make_file(const char *header, size_t data)
 {
     const char *path = scratch_path("made.safetensors");
@@ -82,8 +82,8 @@ START_TEST(types)
 }
 END_TEST
 
-/* Reads a file of the reference implementation and writes it again, with the tensors added in
- * the opposite order: the bytes are the same. */
+/* Reads a file of the reference implementation and writes it again, with tensors added in the
+ * opposite order. The bytes must be the same. */
 static void rewrite(const char *from, const char *to)
 {
     mf_st_file *f = open_file(from);
@@ -315,7 +315,7 @@ START_TEST(unknown_types_do_not_spoil_the_rest)
 }
 END_TEST
 
-/* Names at the limit and one over it. */
+/* Names at the limit, and one character longer. */
 START_TEST(long_names)
 {
     for (int n = 511; n <= 513; n++) {
@@ -365,7 +365,7 @@ START_TEST(bad_lengths)
 }
 END_TEST
 
-/* A file truncated while it is open: an error, no stale bytes. */
+/* A file that is truncated while it is open gives an error, and no stale bytes. */
 START_TEST(cut_while_open)
 {
     unsigned char data[8];
@@ -438,7 +438,7 @@ START_TEST(writer_misuse)
     ck_assert_int_eq(mf_st_writer_add(w, "a", MF_ST_U8, 1, minus), MF_EINPUT);
     ck_assert_int_eq(mf_st_writer_add(w, "a", MF_ST_U8, 2, huge), MF_EINPUT);
     ck_assert_int_eq(mf_st_writer_meta(w, "k", "\xC3"), MF_EINVAL);
-    ck_assert_int_eq(mf_st_writer_end(w, false), MF_EINVAL); /* not begun */
+    ck_assert_int_eq(mf_st_writer_end(w, false), MF_EINVAL); /* not begun yet */
     ck_assert_int_eq(mf_st_writer_put(w, "x", 1), MF_EINVAL);
     ck_assert_int_eq(add(w, "a", MF_ST_U8, 4), MF_OK);
     ck_assert_int_eq(add(w, "a", MF_ST_U8, 4), MF_OK);
@@ -514,7 +514,8 @@ static int read_work(const char *path)
     return rc;
 }
 
-/* The n-th allocation or IO call fails: an error, never a crash, a leak or a false success. */
+/* If the n-th allocation or IO call fails, the result is an error, never a crash, a leak or
+ * a false success. */
 START_TEST(with_faults)
 {
     const char *path = scratch_path("faults.safetensors");
@@ -546,7 +547,7 @@ START_TEST(with_faults)
 }
 END_TEST
 
-/* Many tensors: time and memory grow only with the size of the file. */
+/* With many tensors, time and memory grow only with the size of the file. */
 START_TEST(many_tensors)
 {
     enum { N = 20000 };

@@ -1,5 +1,5 @@
-/* tokenizer: every text is restored; vocabularies, special tokens, files; a decoder never gives
- * a part of a character. */
+/* tokenizer: every text is restored; vocabularies, special tokens, files; a decoder never
+ * returns a part of a character. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -33,7 +33,7 @@ static int encode(const mf_tokenizer *t, const char *text, size_t n, mf_ids *ids
     return mf_tokenizer_encode(t, "test", text, n, ids);
 }
 
-/* Everything that a decoder gives for these ids. */
+/* The complete text that a decoder returns for these ids. */
 static char *decode(const mf_tokenizer *t, const int32_t *ids, size_t n)
 {
     mf_decoder d;

@@ -1,5 +1,5 @@
-/* topics: the same bytes on every machine; labels, chain and grammar as documented; and the
- * entropy floor against sums computed in another way. */
+/* topics: the same bytes on every machine; labels, chain and grammar as documented; the entropy
+ * floor compared with sums that are computed in another way. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -167,7 +167,7 @@ static double floor_of(const mf_topics *t, mf_topics_floor_kind kind, size_t beg
     return nats;
 }
 
-/* ---- the same numbers in another way: whole sentences, read word by word ---- */
+/* ---- the same values in another way: whole sentences, read word by word ---- */
 
 static int32_t find_word(const mf_topics_language *l, const char *text, size_t n)
 {
@@ -269,9 +269,8 @@ START_TEST(floors_by_sentences)
 }
 END_TEST
 
-/* Checks the floor with what the text alone shows. With topic and word class from the
- * true parse, the plug-in entropy of the words, plus that of the steps, must equal the
- * floor with known topic. */
+/* Checks the floor using only the text. With topic and word class from the true parse, the
+ * plug-in entropy of the words plus that of the steps must equal the floor with known topic. */
 START_TEST(floor_by_counting)
 {
     mf_topics *t = make("builtin:topics?bytes=4M&topics=2");
@@ -342,7 +341,7 @@ START_TEST(floors_of_parts_and_windows)
     ck_assert_double_gt(w128, with_context);
     ck_assert_double_gt(with_context, past - 1e-3);
     ck_assert_double_lt(with_context, past + 1e-3);
-    /* A predictor that knows only letter frequencies, and one that sees one byte. */
+    /* One predictor knows only letter frequencies; the other also sees the previous byte. */
     double letters = 0, pairs = 0, count[128] = {0}, pair[128][128] = {{0}};
     for (size_t i = 1; i < t->size; i++) {
         count[(int)t->text[i]]++;
@@ -364,7 +363,8 @@ START_TEST(floors_of_parts_and_windows)
 }
 END_TEST
 
-/* The negative control: topics that cannot be seen in the text cost nothing to know. */
+/* Negative control: if topics cannot be seen in the text, knowing them does not
+ * lower the floor. */
 START_TEST(overlap_hides_topics)
 {
     mf_topics *t = make("builtin:topics?overlap=1&bytes=100000");

@@ -1,5 +1,5 @@
-/* Statistics of generated texts, computed by hand, and their likelihood, which must equal
- * the loss of a graph. */
+/* Statistics of generated texts, computed by hand, and the likelihood of texts, which must
+ * equal the loss of a graph. */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -71,7 +71,7 @@ START_TEST(again_looks_as_far_as_49_words)
 }
 END_TEST
 
-/* The same number as the loss of a graph that sees the whole text at once. */
+/* The likelihood must equal the loss of a graph that sees the whole text at once. */
 START_TEST(likelihood_is_the_loss)
 {
     static const int32_t text[SEQ] = {3, 10, 0, 7, 7};
@@ -91,7 +91,7 @@ START_TEST(likelihood_is_the_loss)
         mf_generator *g;
         double sum;
         ck_assert_int_eq(mf_generator_new(x.model, cache, &g), MF_OK);
-        /* the second time, nothing of the first is left */
+        /* the first call must not change the second */
         for (int twice = 0; twice < 2; twice++) {
             ck_assert_int_eq(mf_log_likelihood(g, VOCAB, text, 2, text + 2, 3, &sum), MF_OK);
             ck_assert_msg(fabs(sum + 3 * loss) < 1e-5, "%.9g, loss %.9g", sum, loss);

@@ -1,4 +1,4 @@
-/* stats: against closed forms, published tables and examples, and against simulation. */
+/* stats: compared with closed forms, published tables and examples, and simulation. */
 #include "check_main.h"
 
 #include "base/rng.h"
@@ -61,7 +61,7 @@ START_TEST(student_table)
         near(mf_t_cdf(mf_t_quantile(row[i].p, row[i].df), row[i].df), row[i].p, 1e-12);
     }
     ck_assert(mf_t_quantile(0.5, 3) == 0 && isnan(mf_t_quantile(1, 3)));
-    /* far out, the tail of Cauchy's distribution */
+    /* far from 0, where the tail is that of Cauchy's distribution */
     near(mf_t_quantile(1e-12, 1) * 1e-12 * M_PI, -1, 1e-6);
 }
 END_TEST
@@ -88,8 +88,8 @@ START_TEST(hours_of_sleep)
 }
 END_TEST
 
-/* Darwin's maize: crossed minus self-fertilised, eighths of an inch (Fisher 1935, section
- * 17). */
+/* Darwin's maize: height of crossed minus self-fertilised plants, in eighths of an inch (Fisher
+ * 1935, section 17). */
 START_TEST(maize)
 {
     static const double d[] = {49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48};
@@ -204,14 +204,14 @@ START_TEST(simulated)
     near(flagged(1, 1.5, 5, 1, 20000, 0.05), mf_t_power(1.5, 5, 0.05), 0.015);
     near(flagged(2, 0.7, 12, 1, 20000, 0.01), mf_t_power(0.7, 12, 0.01), 0.015);
     near(flagged(3, 3.0, 3, 1, 20000, 0.05), mf_t_power(3.0, 3, 0.05), 0.015);
-    /* where nothing differs, one of 15 routers is flagged in 5 % of the comparisons */
+    /* without a difference, one of 15 routers is flagged in 5 % of the comparisons */
     near(flagged(4, 0, 3, 15, 4000, 0.05), 0.05, 0.014);
     near(flagged(5, 0, 10, 1, 20000, 0.05), 0.05, 0.006);
 }
 END_TEST
 
-/* Pairs of values that differ by chance alone: an effect of the seed on
- * both, and one on each. */
+/* Pairs of values that differ only by chance: an effect of the seed on both values,
+ * and one on each. */
 typedef enum { NORMAL, ROUNDED, UNIFORM, COINS } law;
 
 static double noise(law of, uint64_t stream, uint64_t at)
@@ -221,7 +221,7 @@ static double noise(law of, uint64_t stream, uint64_t at)
     return of == COINS ? (z < 0 ? -1 : 1) : z;
 }
 
-/* Share of comparisons of a thing with itself, over n seeds, that find a difference. */
+/* Share of comparisons without a true difference that find one, with n seeds each. */
 static double found_in_nothing(law of, int n, int trials)
 {
     const uint64_t seeds = mf_rng_stream("check.stats.seed"),
@@ -241,8 +241,9 @@ static double found_in_nothing(law of, int n, int trials)
     return (double)hits / trials;
 }
 
-/* A thing compared with itself: 5 % are found to differ by chance, and other distributions
- * change that little. Of 200 such comparisons, 16 or more are found with probability .044. */
+/* Compares values without a true difference: 5 % of comparisons find one by chance, and other
+ * distributions change this share little. Of 200 comparisons, 16 or more find one with
+ * probability .044. */
 START_TEST(self_comparisons)
 {
     static const int seeds[] = {2, 3, 5, 10};
@@ -250,7 +251,7 @@ START_TEST(self_comparisons)
         near(found_in_nothing(NORMAL, seeds[i], 40000), 0.05, 0.0044);
     near(found_in_nothing(ROUNDED, 5, 40000), 0.05, 0.0044);
     near(found_in_nothing(UNIFORM, 5, 40000), 0.05, 0.01);
-    /* Differences of equal size: found if five signs are equal, 2 of 32. */
+    /* Differences of equal size are found if all five signs are equal, in 2 of 32 cases. */
     near(found_in_nothing(COINS, 5, 40000), 2.0 / 32, 0.005);
     double tail = 0;
     for (int k = 16; k <= 200; k++)

@@ -1,5 +1,5 @@
-/* option: option tables are judged; values are read exactly or refused with the option's name.
- * Values of a refused section are left unchanged. */
+/* option: option tables are checked; values are read exactly or refused with the option's name.
+ * If a section is refused, its values do not change. */
 #include "plugin/option.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* plugin: how plugins are found, judged, instantiated and watched while they run. The plugins
+/* plugin: how plugins are found, checked, instantiated, and checked while they run. The plugins
  * here are descriptors in this program; tests/cli/plugin_refuse.bats tests files. */
 #define MF_HOST_SLOT mf_slot
 #include <moefw/host.h>
@@ -101,7 +101,7 @@ static const mf_plugin good = {.magic = MF_MAGIC,
                                .vtable = &table,
                                .host = &mf_slot};
 
-/* ---- judging ---- */
+/* ---- checks of descriptors ---- */
 
 static mf_arena *arena;
 static mf_loaded loaded;
@@ -323,7 +323,7 @@ START_TEST(files)
     ck_assert_int_eq(find("routers/betta.so", 0), MF_ENOTFOUND);
     expect_message("did you mean 'beta'?");
 
-    /* First as given; without '/', never in the current folder. */
+    /* A path is used as given. A name without '/' is never found in the current folder. */
     ck_assert_int_eq(chdir(scratch_path("config")), 0);
     write_text("config/routers/beta.so", "x");
     write_text("config/own.so", "x");
@@ -435,7 +435,7 @@ START_TEST(bad_option)
 }
 END_TEST
 
-/* What init may return, and errors that it must report. */
+/* Returns an error without a message. */
 static int fails_silently(mf_ctx *ctx, const mf_dims *d)
 {
     return ctx && d ? MF_ECONFIG : MF_OK;
@@ -491,7 +491,7 @@ START_TEST(bad_init)
 }
 END_TEST
 
-/* What route must not return. */
+/* Invalid results of route. */
 static int routes_nothing(mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
 {
     (void)ctx;
@@ -617,7 +617,7 @@ START_TEST(live_options)
     ck_assert_int_eq(make("layers.1.router", &b), MF_OK);
     ck_assert_int_eq(mf_store_seal(store, 1, true), MF_OK);
     ck_assert_int_eq(mf_live_register_real(host, "train.lr", &lr, 0, 10), MF_OK);
-    ck_assert_int_eq(mf_live_count(host), 7); /* 2 shared, 2 of each layer, 1 */
+    ck_assert_int_eq(mf_live_count(host), 7); /* 2 shared, 2 of each layer, 1 other */
     mf_plughost_set_step(host, 5);
     on_turn = turn_all;
     ck_assert_int_eq(mf_instance_after_step(a, &at_step), MF_OK);

@@ -1,4 +1,5 @@
-/* export, when memory or IO fails: an error, and the target is unchanged or absent. */
+/* export: if memory or IO fails, the result is an error, and the target is
+ * unchanged or absent. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -79,8 +80,8 @@ START_TEST(what_is_written)
 }
 END_TEST
 
-/* A file may remain after a failure if the failure came last: the folder
- * could not be synced. */
+/* Whether the file is complete. A complete file may remain if only syncing the
+ * folder failed. */
 static bool is_whole(const char *path)
 {
     size_t n;
@@ -90,7 +91,7 @@ static bool is_whole(const char *path)
     return whole;
 }
 
-/* One call fails. */
+/* Fails each call once. */
 static void fails_once(bool alloc, const char *run, const char *target, bool csv)
 {
     for (long nth = 1;; nth++) {

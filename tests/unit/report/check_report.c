@@ -1,5 +1,5 @@
-/* report and configuration when memory or IO fails: an error, no partial file, never a crash;
- * and reports of runs with unusual contents. */
+/* report and configuration: if memory or IO fails, the result is an error, no partial file, and
+ * never a crash. Reports of runs with unusual contents. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -118,7 +118,7 @@ START_TEST(a_report_on_a_failing_disk)
             break;
         }
         if (rc != MF_OK) ck_assert_str_ne(mf_error_message(), "");
-        if (rc == MF_OK) { /* then an input failed, and the page is complete */
+        if (rc == MF_OK) { /* then reading an input failed, and the page is complete */
             size_t size;
             char *text = scratch_read(out, &size);
             ck_assert_ptr_nonnull(text);
@@ -150,7 +150,7 @@ START_TEST(a_configuration_without_memory)
 }
 END_TEST
 
-/* Whatever metrics.jsonl holds, it gives a page if there is one record. */
+/* If metrics.jsonl has at least one record, there is a page, whatever else it contains. */
 START_TEST(odd_records)
 {
     static const char *const texts[] = {
@@ -226,7 +226,7 @@ START_TEST(what_became_of_heads)
                         low[] = {0.9, 0.9, 0, 0.85};
     char text[8192], turn[256];
     size_t n = put_heads(text, sizeof text, 10, "", "1111", even);
-    /* The second layer's second head shrinks by itself. */
+    /* The gate of the second layer's second head falls without a change by a controller. */
     n += put_heads(text + n, sizeof text - n, 20, "", "1111", fell);
     /* Its first head is pruned. In the first layer, a controller lowers the first head a little
      * and freezes the second. */

@@ -373,7 +373,7 @@ static int count(const char *text, const char *what)
     return n;
 }
 
-/* The ends of all rectangles lie inside the picture. */
+/* All rectangles must be inside the picture. */
 static void within(const char *text)
 {
     double width, height;
@@ -424,7 +424,8 @@ START_TEST(structures)
             within(text);
             ck_assert_int_eq(count(text, "<circle"), 1);
         }
-    mf_doc *d = mf_doc_new(); /* unbalanced frames, and no items at all */
+    /* a frame that was not opened, and a figure without items */
+    mf_doc *d = mf_doc_new();
     const mf_flow_item odd[] = {{.kind = MF_FLOW_CLOSE}, {.kind = MF_FLOW_SUM}};
     mf_svg_flow(d, "", 2, odd, NULL);
     finished(d);
@@ -452,7 +453,8 @@ START_TEST(parts_of_a_whole)
                                 .values = v});
     const char *text = finished(d);
     ck_assert_int_eq(count(text, "fill-opacity=\".8\""), 3);
-    /* The edge of the topmost area is the top of the axis everywhere: one y three times. */
+    /* The top of the highest area is the top of the axis everywhere, so one y
+     * occurs three times. */
     const char *last = NULL;
     for (const char *at = text; (at = strstr(at, "<path d=\"M")) != NULL; at++)
         if (strcspn(at, "Z") < strcspn(at, ">")) last = at; /* a closed path is an area */

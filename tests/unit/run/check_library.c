@@ -79,7 +79,7 @@ START_TEST(own_batches_are_learned)
     ok(run, moefw_run_evaluate_batch(run, &b, &apart));
     ck_assert_msg(apart < 0.6 * first, "%g", apart);
     ck_assert_int_eq(moefw_run_step(run, &b, NULL), MF_EUSAGE);
-    /* Masked positions change nothing. */
+    /* Positions without a target do not count, so the loss is another one. */
     double half;
     for (int i = 0; i < TOKENS; i++)
         if (i % 2) targets[i] = -1;
@@ -113,7 +113,7 @@ START_TEST(batches_are_judged)
     b.size = 3;
     ck_assert_int_eq(moefw_run_step(run, &b, NULL), MF_EINVAL);
     b.size = sizeof b;
-    ok(run, moefw_run_step(run, &b, NULL)); /* nothing had happened */
+    ok(run, moefw_run_step(run, &b, NULL)); /* the refused step changed nothing */
     moefw_info info = {.size = sizeof info};
     ok(run, moefw_run_info(run, &info));
     ck_assert_int_eq(info.step, 1);
