@@ -1,5 +1,5 @@
-/* A plugin of any kind in a very small model. Everything is drawn from counters keyed by the
- * spec, so two harnesses of equal spec compute the same bits. */
+/* A plugin of any kind in a very small model. All values are drawn from counters keyed by the
+ * spec, so two harnesses with equal specs compute the same bits. */
 #include "lab/harness.h"
 
 #include <math.h>
@@ -109,7 +109,7 @@ static int32_t history(void *arg, const char *metric, int32_t n, double *out)
     (void)arg;
     (void)metric;
     for (int32_t i = 0; i < n && i < 50; i++)
-        out[i] = 1 + 0.01 * i; /* newest first, so they fall */
+        out[i] = 1 + 0.01 * i; /* newest first, so the values fall */
     return n < 50 ? n : 50;
 }
 
@@ -291,7 +291,7 @@ static void shake(mf_harness *harness)
         values[i] += 0.1f * mf_rng_normal(SEED, 4, (uint64_t)harness->spec.shaken, (uint64_t)i);
 }
 
-/* ---- life ---- */
+/* ---- construction ---- */
 
 int mf_harness_new(const mf_harness_spec *spec, mf_harness **ret)
 {
@@ -343,7 +343,7 @@ void mf_harness_free(mf_harness *harness)
     mf_free(harness);
 }
 
-/* ---- running ---- */
+/* ---- runs ---- */
 
 int mf_harness_run(mf_harness *harness, const struct mf_kernels *kernels)
 {
@@ -363,7 +363,7 @@ static double scalar(const mf_tensor *t)
     return v ? (double)*v : 0;
 }
 
-/* The statistics that a trainer gives after a step. stats: [MF_HARNESS_LAYERS]. */
+/* The statistics that a trainer passes after a step. stats: [MF_HARNESS_LAYERS]. */
 static mf_step measurements(mf_harness *harness, mf_layer_stats *stats)
 {
     const int64_t E = harness->spec.experts;
@@ -417,7 +417,7 @@ int mf_harness_step(mf_harness *harness)
     int64_t n;
     float *values = mf_store_values(harness->store, &n);
     const float *grads = mf_store_grads(harness->store);
-    for (int64_t i = 0; i < n; i++) /* bounded, so that the loss cannot diverge */
+    for (int64_t i = 0; i < n; i++) /* limited, so that the loss cannot diverge */
         values[i] -= 1e-3f * grads[i] / (1 + fabsf(grads[i]));
     harness->step++;
     mf_plughost_set_step(harness->host, harness->step);

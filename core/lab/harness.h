@@ -2,10 +2,9 @@
  *
  *     x [T,d] -> MoE layer 0 -> + -> MoE layer 1 -> ... -> y     loss = <weights, y> + losses
  *
- * Stubs take all roles that the plugin under check does not take. Everything that it may ask
- * for exists: ids, positions, sequences, labels, mask, live options of the trainer, a metric
- * history. Two harnesses of equal spec compute the same bits.
- */
+ * Stubs replace all plugins except the one under check. Everything that it may request exists:
+ * ids, positions, sequences, labels, mask, live options of the trainer, a metric history. Two
+ * harnesses with equal specs compute the same bits. */
 #ifndef MF_LAB_HARNESS_H
 #define MF_LAB_HARNESS_H
 
@@ -26,8 +25,8 @@ typedef struct mf_harness_spec {
     bool gradients; /* with the gradients of the loss */
     /* leave the graph unfinished and without gradients, for the gradient check */
     bool open;
-    /* not 0: other inputs, and parameters moved off their start values, which may be at kinks
-     * (zeros); each number gives different ones */
+    /* not 0: other inputs, and other parameters than the initial values, which may be at kinks
+     * (zeros); each number selects different ones */
     int shaken;
     bool only_init;             /* only the instances: no storage, no graph */
     const char *option, *value; /* one option with another value than its default; NULL: none */
@@ -62,7 +61,7 @@ typedef struct mf_harness {
     float *shares; /* of the last step's statistics */
 } mf_harness;
 
-/* Statistics of attention heads, made up by harness_heads.c. */
+/* Artificial statistics of attention heads (harness_heads.c). */
 typedef struct mf_harness_heads {
     mf_head_stats stats[MF_HARNESS_LAYERS];
     float gate[MF_HARNESS_LAYERS][MF_HARNESS_HEADS],
@@ -70,13 +69,13 @@ typedef struct mf_harness_heads {
         entropy[MF_HARNESS_LAYERS][MF_HARNESS_HEADS],
         grad_norm[MF_HARNESS_LAYERS][MF_HARNESS_HEADS];
 } mf_harness_heads;
-/* declares gates and the live options of heads */
+/* Declares gates and the live options of heads. */
 int mf_harness_heads_declare(mf_harness *harness);
 void mf_harness_heads_measure(const mf_harness *harness, mf_harness_heads *out);
 int mf_harness_heads_importance(void *harness, int32_t n, float *out, int32_t *ret_n);
 
-/* A block around an adapter: projections without attention, so that tokens do not mix, and the
- * MoE layer, with all points for adapters; harness_block.c. */
+/* A block around an adapter (harness_block.c): projections without attention, so that tokens do
+ * not mix, and the MoE layer, with all points for adapters. */
 int mf_harness_adapter_new(mf_harness *harness, int32_t layer, const mf_dims *dims);
 mf_tensor *mf_harness_block(mf_harness *harness, int32_t layer, mf_tensor *x,
                             const mf_moe_settings *settings);
@@ -88,20 +87,20 @@ const char *mf_harness_path(const mf_harness *harness);
 /* Builds a harness. Fails as the plugin or the graph does. Free with mf_harness_free. */
 int mf_harness_new(const mf_harness_spec *spec, mf_harness **ret);
 void mf_harness_free(mf_harness *harness);
-/* Resets the inputs. seed 0: to the harness's own. */
+/* Resets the inputs. seed 0: the harness's own seed. */
 void mf_harness_fill(mf_harness *harness, uint64_t seed);
 /* Runs the graph once. kernels NULL: the current set. */
 int mf_harness_run(mf_harness *harness, const struct mf_kernels *kernels);
-/* A training step: a run, small changes of the parameters along the gradients, then
- * mf_harness_after. Needs gradients. */
+/* Makes a training step: a run, small changes of the parameters along the gradients, then
+ * mf_harness_after. The harness must have gradients. */
 int mf_harness_step(mf_harness *harness);
-/* What follows a step: after_step and on_step get the statistics of the last run. */
+/* Calls after_step and on_step with the statistics of the last run. */
 int mf_harness_after(mf_harness *harness);
-/* Copies parameters, buffers and live options from a harness of equal spec. */
+/* Copies parameters, buffers and live options from a harness with an equal spec. */
 void mf_harness_copy_state(mf_harness *to, const mf_harness *from);
 
-/* All results of a run (y, losses, routing of every layer, gradients if there are any): their
- * hash, and the number of values that are not finite. */
+/* The hash of all results of a run (y, losses, routing of every layer, gradients if there are
+ * any), and the number of values that are not finite. */
 void mf_harness_digest(const mf_harness *harness, char out[33]);
 int64_t mf_harness_not_finite(const mf_harness *harness);
 

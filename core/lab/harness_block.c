@@ -1,8 +1,10 @@
-/* lab/harness_block.c: a block with every point that an adapter can stand at, for checks.
+/* lab/harness_block.c: a block with all points for adapters, for checks.
+ *
  *     x -> [block_in] -> x + [attention](o([heads](q + k + v)) + [bias]) -> [block_mid]
  *       -> x + [ffn](MoE) -> [block_out]
- * Nothing but the adapter under check lets one token see another, so findings are its doing.
- */
+ *
+ * Without the adapter under check no token depends on another one, so any
+ * dependence comes from it. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -29,7 +31,7 @@ static int declare(mf_harness *h, int32_t layer, const char *what, mf_shape shap
     return mf_store_declare(h->store, name, shape, init, buffer, &p);
 }
 
-/* Linear layers of the block that the adapter has chosen; [5]. */
+/* The linear layers of the block that the adapter has chosen; out has room for 5. */
 static int32_t find_sites(const mf_harness *h, const mf_adapter_at *at, mf_linear_site *out)
 {
     const int64_t d = h->spec.dim;
@@ -91,7 +93,7 @@ bool mf_harness_sees_sequences(const mf_harness *h)
     return h->use[0].ctx && mf_instance_notes(h->use[0].ctx)->wants & MF_ADAPTER_SEQUENCE;
 }
 
-/* Columns of the active heads of y [T,d]. */
+/* The columns of the active heads of y [T,d]. */
 static mf_tensor *active_columns(const mf_harness *h, mf_tensor *y, int32_t first, int32_t n)
 {
     const int64_t width = h->spec.dim / MF_HARNESS_HEADS;

@@ -1,5 +1,5 @@
-/* Writes the folder of a new plugin from the templates in share/template. After a failure
- * nothing is left of the folder. */
+/* Writes the folder of a new plugin from the templates in share/template. After a failure the
+ * folder does not exist. */
 #include "lab/scaffold.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ static bool good_name(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == n;
 }
 
-/* The name becomes the name of a C type and of functions, so keywords are refused. */
+/* Whether a name is a keyword: it becomes the name of a C type and of functions. */
 static bool reserved_word(const char *name)
 {
     static const char *const words[] = {
@@ -80,7 +80,7 @@ static int fill(const char *template, const char *folder, const char *file, cons
 }
 
 /* Compiler flags for the headers: the program's own folders if it runs from its build tree and
- * shell and make do not change their names; else those of an installed program. */
+ * their names need no quoting in shell and make; else those of an installed program. */
 static void headers(char *cflags, size_t size, const char **ret_program)
 {
     const char *source = mf_paths_source(), *program = mf_paths_program();

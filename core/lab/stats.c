@@ -61,7 +61,7 @@ double mf_t_quantile(double p, double df)
 {
     if (!(p > 0) || !(p < 1) || !(df > 0)) return (double)NAN;
     if (p == 0.5) return 0;
-    const double tail = p < 0.5 ? p : 1 - p; /* probability beyond |t| on that side */
+    const double tail = p < 0.5 ? p : 1 - p; /* probability beyond |t| on this side */
     double lo = 0, hi = 1;
     while (mf_t_two_sided(hi, df) / 2 > tail && hi < 1e300)
         hi *= 2;
@@ -109,7 +109,7 @@ double mf_hedges(int n)
     return exp(lgamma(df / 2) - lgamma((df - 1) / 2)) / sqrt(df / 2);
 }
 
-/* The estimate of x - y, in two passes as mf_estimate_of. */
+/* The estimate of x - y, in two passes like mf_estimate_of. */
 static mf_estimate differences(const double *x, const double *y, int n, bool *ret_all_zero)
 {
     mf_estimate e = {0, 0, (double)NAN, (double)NAN, (double)NAN};
@@ -147,7 +147,7 @@ mf_paired mf_paired_of(const double *x, const double *y, int n)
         r.p = 1;
         return r;
     }
-    r.dz = d->mean / d->sd; /* without any spread: infinite, p = 0 */
+    r.dz = d->mean / d->sd; /* if all differences are equal: infinite, p = 0 */
     r.t = r.dz * sqrt(d->n);
     r.p = mf_t_two_sided(r.t, d->n - 1);
     if (d->n > 2) r.g = r.dz * mf_hedges(d->n);

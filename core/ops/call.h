@@ -1,8 +1,7 @@
 /* ops/call.h: shorthand for the forward and backward functions of core's ops.
  *
- * An op does not check again what infer has checked, and never reads the elements of a tensor:
- * it launches kernels of the set that the run uses, which get its pointers and sizes.
- */
+ * These functions do not repeat the checks of infer, and never read the elements of a tensor:
+ * they launch kernels of the run's set with pointers and sizes. */
 #ifndef MF_OPS_CALL_H
 #define MF_OPS_CALL_H
 
@@ -13,12 +12,12 @@
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 
-/* The run's kernel set. */
+/* The kernel set of the run. */
 static inline const mf_kernels *mf_call_kernels(const mf_call *call)
 {
     return call->exec->kernels;
 }
-/* The launch context of kernels called by this op. */
+/* The launch context for kernels that this op calls. */
 static inline mf_kctx mf_call_kctx(const mf_call *call)
 {
     const mf_launch *launch = mf_call_launch(call);
@@ -34,17 +33,17 @@ static inline bool mf_call_is_bf16(const mf_call *call, int i)
 {
     return call->in[i].dtype == MF_BF16;
 }
-/* The type of a value as kernels have it. */
+/* The type of a value, for kernels. */
 static inline mf_cast_type mf_call_type(const mf_view *v)
 {
     return (mf_cast_type)v->dtype;
 }
-/* The weight of a gemm, input 1, is packed. */
+/* Whether the weight of a gemm, input 1, is packed. */
 static inline bool mf_call_packed(const mf_call *call)
 {
     return call->in[1].reserved & MF_VIEW_PANELS;
 }
-/* Data of an input; NULL when it is absent. */
+/* Data of an input; NULL if it is absent. */
 static inline const float *mf_call_f32(const mf_call *call, int i)
 {
     return (const float *)call->in[i].data;

@@ -8,10 +8,9 @@
  *   minimum  min(a, b)      da = g - db      db = g [a > b]
  *   greater  [a > b]        none
  *
- * a and b are f32 or bf16, both the same, of rank 0 to 4; so is y. y has the broadcast shape;
- * gradients are summed over repeated dimensions. All gradients are composed of ops, so only the
- * values that they name are kept for the backward pass.
- */
+ * a and b have the same type, f32 or bf16, and rank 0 to 4; y has their type and the broadcast
+ * shape. Gradients are summed over repeated dimensions. All gradients are composed of ops, so
+ * only the values that they read are kept for the backward pass. */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
@@ -47,7 +46,7 @@ static int forward(const mf_call *call)
     return MF_OK;
 }
 
-/* Gives d, summed to the shape of input i, as its gradient. */
+/* Sets the gradient of input i to d, summed to the shape of the input. */
 static void give(mf_graph *g, const mf_gradient *at, int i, mf_tensor *d)
 {
     at->din[i] = mf_sum_to(g, d, at->in[i]->shape);
@@ -85,7 +84,7 @@ static int grad_div(mf_graph *g, const mf_gradient *at)
     return mf_graph_status(g);
 }
 
-/* The gradient goes to b where `b_wins` is 1, to a elsewhere. */
+/* The gradient goes to b where b_wins is 1, else to a. */
 static int grad_choice(mf_graph *g, const mf_gradient *at, mf_tensor *b_wins)
 {
     mf_tensor *to_b = mf_mul(g, at->dout[0], b_wins);

@@ -1,9 +1,8 @@
-/* ops/gemm.h: gemm ops whose result has a type of its own, and what ops need to describe a gemm
- * to the kernel.
+/* ops/gemm.h: gemm ops with a chosen type of the result, and helpers that describe a
+ * gemm to the kernel.
  *
- * The attribute of the type is 0, for the type of the first operand, or MF_AS(type). Sums are
- * always f32.
- */
+ * The attribute of the type is 0, for the type of the first operand, or MF_AS(type).
+ * Sums are always f32. */
 #ifndef MF_OPS_GEMM_H
 #define MF_OPS_GEMM_H
 
@@ -25,7 +24,7 @@ static inline mf_tensor *mf_matmul_as(mf_graph *g, mf_tensor *a, bool trans_a, m
                   &(mf_attr){.i = {trans_a, trans_b, MF_AS(type)}, .f = {s}});
 }
 
-/* The output type of a gemm: what attr.i[slot] says, in a graph of type x. */
+/* The output type of a gemm: attr.i[slot] decides; x is the type of the first operand. */
 static inline int mf_infer_result(const mf_infer *in, int slot, mf_dtype x, mf_dtype *ret)
 {
     if (mf_infer_attr(in, slot, "type of the result", 0, MF_AS(MF_BF16))) return MF_ESHAPE;
@@ -33,13 +32,13 @@ static inline int mf_infer_result(const mf_infer *in, int slot, mf_dtype x, mf_d
     return MF_OK;
 }
 
-/* Input i of a call as an operand whose stored rows follow one another at `ld` elements. */
+/* Input i of a call as an operand whose stored rows are `ld` elements apart. */
 static inline mf_gemm_operand mf_call_operand(const mf_call *call, int i, int64_t ld)
 {
     return (mf_gemm_operand){
         .data = call->in[i].data, .type = mf_call_type(&call->in[i]), .ld = ld};
 }
-/* Output 0 as the result. */
+/* Output 0 of a call as the result of a gemm. */
 static inline mf_gemm_result mf_call_result(const mf_call *call, int64_t ld)
 {
     return (mf_gemm_result){

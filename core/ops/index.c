@@ -1,4 +1,4 @@
-/* ops/index.c: rows and elements by index. Indices i32; below 0 stands for "nothing".
+/* ops/index.c: rows and elements by index. Indices are i32; an index below 0 means none.
  *
  *   gather_rows   y[m] = x[index[m]], 0 for none; x may be bf16  dx = scatter_rows(dy)
  *   scatter_rows  y[index[m]] += x[m], in the order of m         dx = gather_rows(dy)
@@ -8,9 +8,8 @@
  *   one_hot       y[..,j] = 1 where index = j
  *   bincount      y[v] = sum of weight over index = v            dweight = gather(dy)
  *
- * An index that is too large ends the run with MF_EPLUGIN before anything is read or written
- * by it.
- */
+ * An index that is too large ends the run with MF_EPLUGIN, before it is used to
+ * read or write. */
 #include "ops/index.h"
 #include "ops/infer.h"
 #include "ops/ops.h"

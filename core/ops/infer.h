@@ -1,41 +1,42 @@
 /* ops/infer.h: checks of inputs for the infer functions of core's ops.
  *
- * Each check returns MF_OK, or records through in->fail a refusal that names the input by
- * `what` and returns MF_ESHAPE. They are written to be chained:
+ * Each check returns MF_OK. If it fails, it returns MF_ESHAPE and records through in->fail a
+ * refusal that names the input as `what`. Checks can be chained:
  *
  *     if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "x", MF_F32, 2, 2) || ...)
  *         return MF_ESHAPE;
- *     return mf_infer_set(in, 0, MF_F32, mf_shape2(n, k));
- */
+ *     return mf_infer_set(in, 0, MF_F32, mf_shape2(n, k)); */
 #ifndef MF_OPS_INFER_H
 #define MF_OPS_INFER_H
 
 #include <moefw/op.h>
 #include "graph/shape.h"
 
-int mf_infer_inputs(const mf_infer *in, int n); /* exactly n, absent optional ones included */
-/* An optional input that is absent: rank -1. */
+int mf_infer_inputs(const mf_infer *in, int n); /* exactly n, including absent optional ones */
+/* Whether an optional input is absent: its rank is -1. */
 static inline bool mf_infer_absent(const mf_infer *in, int i)
 {
     return in->in[i].shape.rank < 0;
 }
-/* Present, of this type, lo <= rank <= hi. */
+/* The input is present, of this type, and lo <= rank <= hi. */
 int mf_infer_tensor(const mf_infer *in, int i, const char *what, mf_dtype type, int lo, int hi);
-/* The type of an input that may be bf16: bf16 if it is, else f32. */
+/* The type of an input that may be bf16: bf16, else f32. */
 static inline mf_dtype mf_infer_float(const mf_infer *in, int i)
 {
     return !mf_infer_absent(in, i) && in->in[i].dtype == MF_BF16 ? MF_BF16 : MF_F32;
 }
-/* Present, of this type and exactly this shape. */
+/* The input is present, of this type and exactly this shape. */
 int mf_infer_shape(const mf_infer *in, int i, const char *what, mf_dtype type, mf_shape shape);
-/* The same, or absent. */
+/* The same, but it may be absent. */
 int mf_infer_maybe(const mf_infer *in, int i, const char *what, mf_dtype type, mf_shape shape);
-/* An attribute lies in lo .. hi. */
+/* An attribute is in lo .. hi. */
 int mf_infer_attr(const mf_infer *in, int slot, const char *what, int64_t lo, int64_t hi);
-/* Output i, and n_out = i + 1. A dimension is at most 2^31 - 1, so that i32 indexes it. */
+/* Sets output i, and n_out = i + 1. A dimension must be at most 2^31 - 1, so that
+ * i32 can index it. */
 int mf_infer_set(mf_infer *in, int i, mf_dtype type, mf_shape shape);
 
-/* The type of an op's output when its attributes name one: 0 as its input, or 1 + the type. */
+/* Attributes that choose the type of an op's output: 0 means the type of its input,
+ * else 1 + type. */
 #define MF_AS(type) (1 + (int64_t)(type))
 static inline mf_dtype mf_attr_type(int64_t code, mf_dtype otherwise)
 {
@@ -51,7 +52,7 @@ static inline mf_shape mf_attr_shape(const mf_attr *attr)
         s.dim[i] = attr->i[1 + i];
     return s;
 }
-/* The shape seen as rows of its last dimension: a scalar is one row of one. */
+/* The last dimension of a shape that is viewed as rows: a scalar is one row of one element. */
 static inline int64_t mf_shape_last(mf_shape s)
 {
     return s.rank > 0 ? s.dim[s.rank - 1] : 1;

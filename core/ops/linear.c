@@ -41,7 +41,7 @@ static int linear_forward(const mf_call *call)
     return MF_OK;
 }
 
-/* As one matrix of rows. */
+/* x as a matrix of rows. */
 static mf_tensor *flat(mf_graph *g, mf_tensor *x)
 {
     mf_shape s = MF_HOST_SLOT->shape(x);
@@ -51,7 +51,8 @@ static mf_tensor *flat(mf_graph *g, mf_tensor *x)
 static int linear_grad(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *x = at->in[0], *w = at->in[1], *dy = flat(g, at->dout[0]);
-    /* The weight's gradient first: x is then dead before dx needs memory. */
+    /* The gradient of the weight is computed first, so that x is no longer needed when
+     * dx needs memory. */
     if (at->wants[1])
         at->din[1] = mf_matmul_as(g, dy, true, flat(g, x), false, 1, mf_tensor_grad_type(w));
     if (at->wants[0])

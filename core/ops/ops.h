@@ -1,15 +1,14 @@
-/* ops/ops.h: what the files of this folder share: the op table, and building with ops in core.
+/* ops/ops.h: the op table, and functions with which core adds ops.
  *
- * Including this gives core the same typed functions that plugins have (moefw/ops.h), bound to
- * core's own host table instead of a plugin's slot.
- */
+ * Core gets the same typed functions as plugins (moefw/ops.h). They use core's own host table
+ * instead of a plugin's slot. */
 #ifndef MF_OPS_OPS_H
 #define MF_OPS_OPS_H
 
 #include <moefw/host.h>
 #include "graph/graph.h"
 
-extern const mf_host mf_core_graph_host; /* only the graph part is filled */
+extern const mf_host mf_core_graph_host; /* only its graph functions are set */
 #define MF_HOST_SLOT (&mf_core_graph_host)
 #include <moefw/ops.h>
 

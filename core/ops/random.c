@@ -1,12 +1,11 @@
-/* ops/random.c: randomness within a graph. Number i of a node's stream depends on (seed,
- * stream, step, i) alone (base/rng.h), so that nothing is kept for the backward pass: dropout
- * draws the same mask again.
+/* ops/random.c: random numbers in a graph. Number i of a node's stream depends only on (seed,
+ * stream, step, i) (base/rng.h). So nothing is kept for the backward pass: dropout draws the
+ * same mask again.
  *
  *   uniform   y[i] in [0,1)
  *   gaussian  y[i] standard normal
- *   dropout   y[i] = x[i] / (1 - p) where uniform number i >= p, else 0; y = x without
- *             training. dx: the same of dy. (Srivastava et al. 2014, in the inverted form)
- */
+ *   dropout   y[i] = x[i] / (1 - p) where uniform number i >= p, else 0; without training
+ *             y = x. dx is the same function of dy. (Srivastava et al. 2014, inverted form) */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/ops.h"

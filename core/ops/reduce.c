@@ -2,12 +2,11 @@
  *
  *   sum     y = sum of x over the axes                      dx = dy, repeated
  *   mean    y = sum / number of terms                       dx = dy / number, repeated
- *   sum_to  y = sum of x over what broadcasting `to` to x's shape would repeat; dx =
- *           dy, repeated
+ *   sum_to  y = x, summed over the dimensions that broadcasting from the shape `to` repeats;
+ *           dx = dy, repeated
  *
- * Dimensions next to each other that are both kept or both reduced act as one, so that four
- * leave at most two reduced ones: two passes of one kernel, the inner one first.
- */
+ * Neighbouring dimensions that are all kept or all reduced are merged. Then at most two of four
+ * dimensions are reduced: in two passes of one kernel, the inner one first. */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/shape.h"
@@ -52,7 +51,7 @@ static size_t align(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-static size_t middle_bytes(const pass *p) /* of the result of the first of two passes */
+static size_t middle_bytes(const pass *p) /* size of the result of the first of two passes */
 {
     return align((size_t)(p->outer * p->inner) * sizeof(float));
 }
@@ -164,7 +163,7 @@ const mf_opdef mf_op_mean = {.size = sizeof(mf_opdef),
 
 /* ---- sum_to ---- */
 
-/* A bit for each dimension of x that does not exist in `to` or has size 1 there. */
+/* One bit for each dimension of x that does not exist in `to` or has size 1 there. */
 static unsigned repeated_axes(mf_shape x, mf_shape to)
 {
     unsigned axes = 0;

@@ -1,18 +1,17 @@
-/* ops/shape.c: ops that move elements and compute nothing. f32 or i32; reshape: any type.
+/* ops/shape.c: ops that move elements without computing. f32 or i32; reshape: any type.
  *
  *   reshape    the same elements in row-major order            dx = dy reshaped back
  *   broadcast  y = x repeated up to a shape                    dx = sum_to(dy)
  *   transpose  dimension i of y is dimension perm_i of x       dx = dy, permuted back
  *   slice      y = x at start .. start+count-1 of an axis      dx = pad(dy)
- *   pad        y = x at start .. of an axis, zeros elsewhere   dx = slice(dy)
- *   concat     y = x0, x1, .. one after the other on an axis   dx_i = slice(dy)
- */
+ *   pad        y = x at start .. of an axis, 0 elsewhere       dx = slice(dy)
+ *   concat     y = x0, x1, .. one after the other on an axis   dx_i = slice(dy) */
 #include "ops/shape.h"
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/stride.h"
 
-/* Present, and of a type that copy4 moves. */
+/* Checks that an input is present and has a type that copy4 can move. */
 static int judge_input(const mf_infer *in, int i, int lo)
 {
     mf_dtype type = in->in[i].dtype;
@@ -178,8 +177,8 @@ const mf_opdef mf_op_transpose = {.size = sizeof(mf_opdef),
 
 /* ---- slice, pad, concat: a block of a larger tensor along one axis ---- */
 
-/* Copies all of a tensor of shape `block` between a dense tensor of that shape and its place
- * from `start` on in a tensor of shape `whole`. */
+/* Copies all elements of shape `block` between a dense tensor and the part of a larger tensor,
+ * of shape `whole`, that begins at `start`. */
 static void move_block(const mf_call *call, mf_shape block, mf_shape whole, int axis,
                        int64_t start, const void *from, void *to, bool into)
 {

@@ -1,8 +1,7 @@
-/* ops/store.c: ops that the backward pass ends with: they write the storage of a gradient.
+/* ops/store.c: the last ops of the backward pass, which write the storage of a gradient.
  *
- *   assign      grad = value; 0 when value is absent
- *   accumulate  grad = grad + value
- */
+ *   assign      grad = value; 0 if value is absent
+ *   accumulate  grad = grad + value */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/ops.h"

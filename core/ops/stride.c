@@ -1,6 +1,5 @@
 /* ops/stride.c: geometry of broadcasts and moves: a walk over four dimensions with a stride for
- * each operand, dimensions merged where all strides allow it.
- */
+ * each operand. Dimensions are merged if all strides allow it. */
 #include "ops/stride.h"
 
 #include <string.h>

@@ -1,9 +1,7 @@
-/* ops/stride.h: dense tensors as four strided dimensions, for the kernels that broadcast
- * or move.
+/* ops/stride.h: dense tensors as four strided dimensions, for kernels that broadcast or move.
  *
- * Shapes are aligned at the last dimension and filled up with ones in front. A stride of 0
- * repeats an operand along a dimension.
- */
+ * Shapes are aligned at the last dimension and extended with ones in front. A stride of 0
+ * repeats an operand along a dimension. */
 #ifndef MF_OPS_STRIDE_H
 #define MF_OPS_STRIDE_H
 
@@ -11,7 +9,7 @@
 
 typedef struct mf_walk {
     int64_t dim[4];
-    int64_t stride[3][4]; /* of up to three operands */
+    int64_t stride[3][4]; /* strides of up to three operands */
     int operands;
 } mf_walk;
 
@@ -22,10 +20,10 @@ bool mf_shape_broadcast(mf_shape a, mf_shape b, mf_shape *ret);
 mf_walk mf_walk_over(mf_shape to);
 /* Adds a dense operand of shape `from`, repeated up to the walk's shape. */
 void mf_walk_add(mf_walk *w, mf_shape from);
-/* Adds an operand with given strides of the walk's dimensions (rank of them, aligned right). */
+/* Adds an operand with given strides for the last `rank` dimensions of the walk. */
 void mf_walk_add_strides(mf_walk *w, int rank, const int64_t *stride);
-/* Merges neighbouring dimensions over which every operand has one stride, so that inner loops
- * are long. */
+/* Merges neighbouring dimensions over which each operand has a single stride, so that
+ * inner loops are long. */
 void mf_walk_merge(mf_walk *w);
 
 /* Strides of a dense tensor, one for each of its dimensions. */

@@ -1,6 +1,5 @@
-/* ops/table.c: the ops of core by name and by role, and the host table that core builds graphs
- * with. Filled from ops.def; sorted once, on the first search.
- */
+/* ops/table.c: the ops of core by name and by role, and the host table with which core builds
+ * graphs. It is filled from ops.def, and sorted at the first search. */
 #include "ops/ops.h"
 
 #include <pthread.h>
@@ -19,7 +18,7 @@ static const mf_opdef *const listed[] = {
 #undef MF_OP
 };
 
-/* Sorted by name on first use, which may be in several threads at once. */
+/* Sorted by name at the first use, which may happen in several threads at once. */
 static const mf_opdef *sorted[N_OPS];
 static const char *names[N_OPS + 1];
 
@@ -79,7 +78,8 @@ const char *const *mf_op_names(void)
 
 static mf_shape shape_of(const mf_tensor *t)
 {
-    return t ? t->shape : mf_shape0(); /* of a failed graph, whose shapes no longer matter */
+    /* in a graph that has failed; its shapes no longer matter */
+    return t ? t->shape : mf_shape0();
 }
 
 static mf_dtype dtype_of(const mf_tensor *t)

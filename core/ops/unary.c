@@ -1,10 +1,9 @@
 /* ops/unary.c: functions of one value, y = f(x), dx = f'(x) dy.
  *
- * The functions and their derivatives are listed at mf_map1_fn in kernels/kernel.h; whether the
- * derivative is taken from x or from y is what backward_in and backward_out say here. x is f32
- * or bf16 of any rank, and so is y. Sources: gelu: Hendrycks, Gimpel 2016, "x Phi(x)" and its
- * tanh approximation; silu: the same, and Ramachandran et al. 2017 (swish, beta 1).
- */
+ * mf_map1_fn in kernels/kernel.h lists the functions and their derivatives. backward_in and
+ * backward_out say here whether a derivative is computed from x or from y. x is f32 or bf16, of
+ * any rank, and y too. Sources: gelu: Hendrycks, Gimpel 2016, "x Phi(x)" and its tanh
+ * approximation; silu: the same, and Ramachandran et al. 2017 (swish, beta 1). */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/ops.h"

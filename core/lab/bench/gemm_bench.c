@@ -1,6 +1,6 @@
-/* Times gemms of the sizes that models have, and the machine's limits beside them:
- * multiply-adds on registers and bandwidth of memory. Both are measured in this process, so a
- * result is a fraction of what the machine can do now. */
+/* Times gemms of the sizes that models have, and measures the limits of the machine:
+ * multiply-adds on registers and memory bandwidth. All are measured in this process, so a
+ * result is a fraction of what the machine can do at present. */
 #include "lab/bench/gemm_bench.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -14,7 +14,7 @@
 #define TRIES       7
 #define ROUNDS      40000
 #define READ_FLOATS (64 << 20)
-#define MIN_FLOPS   4e7 /* per timing: small gemms are repeated */
+#define MIN_FLOPS   4e7 /* per timing, so small gemms are repeated */
 #define MOST_GROUPS 8
 
 /* ---- limits ---- */
@@ -32,7 +32,7 @@ static double multiply_rate(void)
         const double began = mf_clock();
         mf_parallel(threads, multiply_tile, flops);
         const double rate = 1e-9 * threads * flops[0] / (mf_clock() - began);
-        if (t > 0 && rate > best) best = rate; /* the first run wakes the threads */
+        if (t > 0 && rate > best) best = rate; /* the first run also wakes the threads */
     }
     return best;
 }
@@ -95,8 +95,8 @@ static int run(void *arg, double *ret_ms)
     return MF_OK;
 }
 
-/* Groups of equal size. Operands by kind: x [m,k] and w [k,n], x [m,k] and w [n,k], or x
- * [k,m] and y [k,n]. */
+/* Describes gemms of equal groups. Operands by kind: x [m,k] and w [k,n], x [m,k] and w [n,k],
+ * or x [k,m] and y [k,n]. */
 static mf_gemm describe(const struct size *s, int32_t *offset)
 {
     const int64_t rows = s->kind == XT_Y ? s->k : s->m;
@@ -118,7 +118,7 @@ static mf_gemm describe(const struct size *s, int32_t *offset)
                      .offset = offset};
 }
 
-/* `count` drawn numbers of one stream, as f32 or bf16. */
+/* `count` random numbers of one stream, as f32 or bf16. */
 static void *numbers(const mf_kernels *k, int64_t count, uint64_t stream, bool bf16)
 {
     const mf_draw_key key = {.seed = 1};

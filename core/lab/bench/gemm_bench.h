@@ -1,5 +1,5 @@
-/* lab/bench/gemm_bench.h: gemms of the sizes that models have, against the multiply-adds that
- * the registers can do and the bandwidth of memory, measured in the same process. */
+/* lab/bench/gemm_bench.h: speed of gemms of the sizes that models have, compared with the
+ * multiply-adds of the registers and the memory bandwidth, measured in the same process. */
 #ifndef MF_LAB_GEMM_BENCH_H
 #define MF_LAB_GEMM_BENCH_H
 

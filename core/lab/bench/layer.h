@@ -18,8 +18,8 @@ typedef struct mf_lab_layer {
 
 mf_dims mf_lab_dims(const mf_lab_layer *l, int32_t layer);
 /* Creates the instances layers.0.router, with the keys of [router], and layers.0.expert, with
- * those of [expert] and expert.hidden. Fails as mf_plugin_load and mf_instance_new do; release
- * with mf_lab_layer_free in any case. */
+ * those of [expert] and expert.hidden. Fails as mf_plugin_load and mf_instance_new do. The
+ * caller calls mf_lab_layer_free, also after a failure. */
 int mf_lab_layer_new(const mf_lab_layer *l, mf_plughost *host, mf_ini *ini, mf_moe_layer *ret);
 void mf_lab_layer_free(mf_moe_layer *layer); /* also after a failure */
 

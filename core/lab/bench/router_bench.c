@@ -1,5 +1,5 @@
-/* Measures routers on the same activations. All routers of a bench get the same seeds, so the
- * start weights of shared parts and the inputs are equal bit for bit. */
+/* Measures routers on the same activations. All routers of a bench use the same seeds, so the
+ * initial weights of shared parts and the inputs are equal bit for bit. */
 #include "lab/bench/router_bench.h"
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ void mf_router_bench_defaults(mf_router_bench_spec *ret)
                                   .alpha = 0.01};
 }
 
-/* One router in one layer, with all installed regularizers. */
+/* A router in one layer, with all installed regularizers. */
 typedef struct {
     const mf_router_bench_spec *spec;
     mf_arena *arena;
@@ -66,7 +66,7 @@ static int read_spec(bench *b, const char *text, const char **ret_name)
     return rc;
 }
 
-/* router may be NULL if only the sizes matter. */
+/* router may be NULL if only the dimensions are needed. */
 static mf_lab_layer layer_of(const bench *b, const char *router, int32_t batch, int32_t seq)
 {
     const mf_router_bench_spec *s = b->spec;
@@ -81,8 +81,8 @@ static mf_lab_layer layer_of(const bench *b, const char *router, int32_t batch, 
                           .hidden = s->hidden ? s->hidden : 4 * s->dim};
 }
 
-/* Loads the regularizers. One that has a required option, so cannot run with its
- * defaults, is skipped. */
+/* Loads the regularizers. Those with a required option cannot run with their defaults
+ * and are skipped. */
 static int load_regularizers(bench *b)
 {
     static const char *const none[] = {NULL};

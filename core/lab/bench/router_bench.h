@@ -1,10 +1,9 @@
-/* lab/bench/router_bench.h: routers compared on the same activations.
+/* lab/bench/router_bench.h: compares routers on the same activations.
  *
- * Each router runs alone in one MoE layer. Start weights and activations (random, or sections
- * of recorded ones) are drawn anew for each seed. Measurements are means over seeds; times are
- * medians over repetitions. The quantities are defined below, because published tables differ
- * in these definitions (arXiv 2506.16419 uses one name for two entropies).
- */
+ * Each router runs alone in one MoE layer. Initial weights and activations (random, or sections
+ * of recorded ones) are drawn again for each seed. Measurements are means over seeds; times are
+ * medians over repetitions. The fields below define each quantity, because published tables use
+ * different definitions (arXiv 2506.16419 has one name for two entropies). */
 #ifndef MF_LAB_ROUTER_BENCH_H
 #define MF_LAB_ROUTER_BENCH_H
 
@@ -17,8 +16,8 @@ typedef struct mf_router_bench_spec {
     int32_t batch, seq; /* T = batch x seq tokens */
     int32_t labels;     /* number of label values, for routers that use labels */
     int32_t seeds;      /* >= 1 */
-    /* of each timing; repetitions 0: nothing is timed. With turns_in only the router on
-     * all tokens is timed. */
+    /* how each time is measured; repetitions 0: nothing is timed. With turns_in only the router
+     * on all tokens is timed. */
     mf_timing_how how;
     bool layer;         /* also time router + experts (of width hidden) */
     int32_t hidden;     /* 0: 4 dim */
@@ -26,7 +25,7 @@ typedef struct mf_router_bench_spec {
     const char *expert; /* plugin of the experts; required if layer */
     const float
         /* [rows, dim] recorded activations; NULL: drawn from N(0,1). Each sequence is a section
-         * of them from a drawn position on, so neighbours stay neighbours. */
+         * of them from a random position on, so neighbours remain neighbours. */
         *activations;
     const int32_t *ids, *row_labels; /* [rows], with activations; NULL: drawn */
     int64_t rows;

@@ -1,5 +1,5 @@
-/* Parses lists of routers with their options. A '+' or ',' separates only where a key or an
- * entry can follow, so values such as 1e+3 stay whole. */
+/* Parses lists of routers with their options. A '+' or ',' is a separator only where a key or
+ * an entry can follow, so values such as 1e+3 are not split. */
 #include "lab/bench/router_list.h"
 
 #include <ctype.h>

@@ -22,7 +22,7 @@
 #define WARM_UP   3
 #define PEAK_SIDE 1024
 
-/* Times fn, which runs g, and fills the times of ret. */
+/* Times fn, which runs g, and sets the times in *ret. */
 static int repeat(const mf_timing_how *how, mf_graph *g, mf_timed_fn *fn, void *arg,
                   mf_speed *ret)
 {
@@ -55,7 +55,7 @@ static double measure_peak(void)
         const double began = mf_clock();
         k->gemm(&x, &g);
         const double rate = 2e-9 * (double)(n * n * n) / (mf_clock() - began);
-        if (i > 0 && rate > best) best = rate; /* the first run wakes the threads */
+        if (i > 0 && rate > best) best = rate; /* the first run also wakes the threads */
     }
     mf_free(a);
     return best;
@@ -188,7 +188,7 @@ static int read_prompt(void *arg, double *ret_ms)
     return mf_generator_feed(j->g, j->ids, j->prompt, &logits);
 }
 
-/* Time per token, without the prompt. */
+/* Generates tokens. *ret_ms: time per token, without the prompt. */
 static int write_text(void *arg, double *ret_ms)
 {
     text_job *j = arg;
@@ -331,8 +331,8 @@ static int infer_begin(infer_job *j, const mf_model_shape *shape, const mf_timin
     if (rc == MF_OK) rc = mf_length_buckets_new(s, shape, false, &j->buckets);
     if (rc != MF_OK) return rc;
     j->n = mf_batcher_count(j->batcher);
-    /* Uses no more batches than are timed. The last batch may be short, so it is used only if
-     * it is the only one. */
+    /* No more batches are used than are timed. The last batch may be short, so it is used only
+     * if it is the only one. */
     if (!how->turns_in && j->n > how->repetitions) j->n = how->repetitions;
     if (j->n > 1 && j->n == mf_batcher_count(j->batcher)) j->n--;
     for (int64_t i = 0; i < j->n; i++) {
@@ -341,7 +341,7 @@ static int infer_begin(infer_job *j, const mf_model_shape *shape, const mf_timin
         mf_graph_get_info(j->graph->g, &info);
         j->flops += info.flops / (double)j->n;
     }
-    mf_resident_trim(); /* memory that only reading the run needed */
+    mf_resident_trim(); /* frees memory that was only needed to read the run */
     j->at = j->runs = j->tokens = 0;
     return rc;
 }

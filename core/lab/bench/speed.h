@@ -1,9 +1,8 @@
 /* lab/bench/speed.h: speed of a training step, a layer, decoding, and inference on batches.
  *
- * Times are taken as described in lab/bench/timing.h. The peak is measured in the same process:
- * the best rate of a 1024^3 gemm over several runs. A fraction of it is a fraction of what
- * gemms reach on this machine now.
- */
+ * Times are measured as lab/bench/timing.h describes. The peak is measured in the same process:
+ * the best rate of a 1024^3 gemm over several runs. So a fraction of the peak is a fraction of
+ * what gemms reach on this machine at present. */
 #ifndef MF_LAB_SPEED_H
 #define MF_LAB_SPEED_H
 
@@ -35,13 +34,13 @@ int mf_speed_train(mf_session *s, const mf_timing_how *how, mf_speed *ret);
 /* Times one token at a time after a prompt, with the key-value cache. */
 int mf_speed_generate(mf_session *s, int prompt, int tokens, const mf_timing_how *how,
                       mf_speed *ret);
-/* Times a prompt of that many tokens as one batch. */
+/* Times the evaluation of a prompt of `prompt` tokens, as one batch. */
 int mf_speed_prompt(mf_session *s, int prompt, const mf_timing_how *how, mf_speed *ret);
 
-/* Times one batch of `batch` sequences of at most `seq` tokens through the model in evaluation
- * mode, including the copy of the inputs. The batches come in order from the validation split
- * (the training split if that is empty), padded as configured; without data they are full
- * sequences of drawn tokens. */
+/* Times the model in evaluation mode on batches of `batch` sequences of at most `seq` tokens,
+ * with copying the inputs. The batches come in order from the validation split (from the
+ * training split if that is empty), padded as configured. Without data they are full sequences
+ * of random tokens. */
 int mf_speed_infer(mf_session *s, int32_t batch, int32_t seq, const mf_timing_how *how,
                    mf_speed *ret);
 

@@ -102,7 +102,7 @@ static int take_turns(const mf_timing_how *how, series *s)
     return rc;
 }
 
-/* The quantile `share` of a sorted series, with linear interpolation. */
+/* The quantile `share` of a sorted list, with linear interpolation. */
 static double at_share(const double *sorted, int64_t n, double share)
 {
     const double place = share * (double)(n - 1);

@@ -1,10 +1,9 @@
-/* lab/bench/timing.h: how a measurement is repeated: alone, or alternating with another one.
+/* lab/bench/timing.h: how a measurement is repeated: alone, or alternately with another one.
  *
- * Warm-up runs map the pages and wake the threads; the result is the median of the timed runs.
- * Two programs on one machine are best compared when they run alternately, each with its memory
- * warm. Then the program that drives both says when to run (turns_in), and divides the times
- * pair by pair.
- */
+ * Warm-up runs map the pages and wake the threads; the result is the median of the timed
+ * runs. Two programs on one machine are compared best if they run alternately, each with its
+ * memory warm. For this, a third program says when each runs (turns_in), and divides the
+ * times pair by pair. */
 #ifndef MF_LAB_TIMING_H
 #define MF_LAB_TIMING_H
 
@@ -25,7 +24,7 @@ typedef struct mf_timing {
     double allocations, faults; /* per run: calls of mf_alloc; page faults */
 } mf_timing;
 
-/* One run. ret_ms is left untouched unless the run times a part of itself. */
+/* Makes one run. It sets *ret_ms only if it times a part of itself. */
 typedef int mf_timed_fn(void *arg, double *ret_ms);
 
 /* Runs fn warm_up times untimed, then as `how` says. Fails as fn does, and with MF_EINPUT if a

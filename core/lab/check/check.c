@@ -165,7 +165,7 @@ int mf_check_main(int argc, char **argv)
     if (rc != MF_OK) return mf_status_exit(rc);
     if (argc < 5 || !mf_parse_i64(argv[4], &first) || first < 0 || first > CHECKS) return 2;
     mf_crash_report_to(mf_child_report());
-    mf_plugin_allow_unsafe(true); /* the parent has judged the file */
+    mf_plugin_allow_unsafe(true); /* the parent has already checked the file */
     const mf_found found = {.path = argv[3]};
     rc = mf_plugin_load_found(&found, NULL, 0, &plugin);
     if (rc == MF_OK)
@@ -229,7 +229,7 @@ static void take_line(void *arg, char *line)
     }
 }
 
-/* The child ended early: the check that was running is reported as the cause. */
+/* The child ended early: reports the check that was running as the cause. */
 static void add_death(watcher *w, const mf_child_end *end)
 {
     char detail[400];

@@ -1,5 +1,5 @@
-/* The cost of a plugin: memory that it does not release, and time. Memory is a failure,
- * time is only reported. */
+/* The cost of a plugin: time, and memory that it does not release. Unreleased memory is a
+ * failure; time is only reported. */
 #include <malloc.h>
 #include <stdio.h>
 
@@ -10,7 +10,7 @@
 #include "lab/check/checks.h"
 #include "lab/bench/stub.h"
 
-/* The address sanitizer counts the bytes of its own heap. */
+/* With the address sanitizer: bytes of its own heap. */
 extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
 /* Bytes in use by the whole process, plugins included, because they may call malloc. */
@@ -22,7 +22,7 @@ static size_t bytes_in_use(void)
     return m.uordblks + m.hblkhd;
 }
 
-/* Creating and freeing instances leaves no memory behind. */
+/* Creating and freeing instances must not lose memory. */
 static mf_verdict check_instances(const mf_harness_spec *spec, char detail[MF_CHECK_DETAIL])
 {
     enum { WARM = 3, INSTANCES = 40, SLACK = 2048 };
@@ -43,8 +43,8 @@ static mf_verdict check_instances(const mf_harness_spec *spec, char detail[MF_CH
         INSTANCES, after - before);
 }
 
-/* After some steps to warm up, a hundred further steps allocate nothing; instances that were
- * freed leave nothing. */
+/* After some warm-up steps, a hundred further steps must allocate nothing, and freed instances
+ * must release all memory. */
 mf_verdict mf_check_leaks(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     enum { WARM = 30, STEPS = 100, SLACK = 2048 };
@@ -76,8 +76,8 @@ mf_verdict mf_check_leaks(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
     return v;
 }
 
-/* Shortest of several runs of each, in seconds. The two alternate, so that load on the
- * machine affects both. */
+/* The shortest time of several runs of each, in seconds. The two alternate, so that other load
+ * on the machine affects both. */
 static int time_runs(const mf_harness_spec *one, const mf_harness_spec *other, double ret[2])
 {
     mf_harness *harnesses[2] = {NULL, NULL};
@@ -109,9 +109,9 @@ static int time_calls(const mf_harness_spec *spec, double *ret)
     return rc;
 }
 
-/* Reported only; nothing fails for being slow. Time of forward and backward pass of a layer
- * with the plugin, and with the stub in its place; on one thread, because on a busy machine
- * threads wait for each other. */
+/* Time of the forward and backward pass of a layer with the plugin, and with the stub in its
+ * place. It is only reported; no plugin fails because it is slow. One thread is used, because
+ * on a busy machine threads wait for each other. */
 mf_verdict mf_check_speed(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);

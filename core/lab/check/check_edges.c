@@ -38,7 +38,7 @@ static mf_verdict try_value(const mf_loaded *plugin, const mf_option *o, const c
     return MF_CHECK_PASS;
 }
 
-/* Core must refuse values outside the bounds before the plugin sees them. */
+/* Values outside the bounds must be refused by core, before the plugin sees them. */
 static mf_verdict try_beyond(const mf_loaded *plugin, const mf_option *o, double beyond,
                              char detail[MF_CHECK_DETAIL])
 {
@@ -56,7 +56,8 @@ static mf_verdict try_beyond(const mf_loaded *plugin, const mf_option *o, double
                            o->name, value, mf_status_name(rc));
 }
 
-/* Sizes that would only cost memory and time are tried up to init only. */
+/* Whether a size is small. Larger ones only cost memory and time, so they are tried
+ * only up to init. */
 static bool small(double v)
 {
     return fabs(v) <= 64;
@@ -136,8 +137,8 @@ static mf_verdict turn_live(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
     return v;
 }
 
-/* Defaults work; each bound of each option works or is declined (MF_ECONFIG); values outside
- * are refused; live options can be set to both bounds. */
+/* The defaults must work. Each bound of each option must work or be declined (MF_ECONFIG).
+ * Values outside the bounds must be refused. Live options must accept both bounds. */
 mf_verdict mf_check_options(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const mf_schema *s = &plugin->schema;
@@ -160,7 +161,7 @@ mf_verdict mf_check_options(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
 
 /* ---- shapes ---- */
 
-/* A router that computes the gates itself and sets renormalize = 1 promises their sum. */
+/* If a router computes the gates itself and sets renormalize = 1, they must sum to 1. */
 static bool sound_sums(const mf_routing *r, const float *gate, char *why, size_t size)
 {
     const int32_t *chosen = mf_tensor_host(r->chosen);
@@ -184,8 +185,8 @@ static bool sound_sums(const mf_routing *r, const float *gate, char *why, size_t
     return true;
 }
 
-/* No expert twice for one token; experts within 0 .. E-1; gates finite and with the promised
- * sum; outputs finite. */
+/* A token must not choose an expert twice; experts must be in 0 .. E-1; gates must be finite
+ * and have the promised sum; outputs must be finite. */
 static bool sound_choice(const mf_harness *harness, char *why, size_t size)
 {
     for (int32_t l = 0; l < harness->spec.layers; l++) {
@@ -223,8 +224,8 @@ static bool sound_choice(const mf_harness *harness, char *why, size_t size)
     return false;
 }
 
-/* One expert per token, all experts, one token, one expert, odd sizes: each works in training
- * and evaluation, or is declined. */
+/* One expert per token, all experts, one token, one expert, odd sizes: each must work in
+ * training and evaluation, or be declined. */
 mf_verdict mf_check_shapes(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     static const struct {

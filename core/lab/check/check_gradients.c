@@ -1,8 +1,8 @@
-/* Compares gradients with central differences. What a plugin excludes from gradients
- * (stop_gradient, ops without gradient, random draws) is held fixed: a first run records the
- * values of all such ops, and the graph under check has constants in their place. So a
- * straight-through estimator is checked against its own rule, and a choice made by the
- * plugin does not jump. */
+/* Compares gradients with central differences. Values that a plugin excludes from gradients
+ * (stop_gradient, ops without gradient, random draws) must stay constant: a first run records
+ * the values of all such ops, and the checked graph has constants in their place. So a
+ * straight-through estimator is checked against its own rule, and choices of the plugin do not
+ * change between differences. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,8 +39,8 @@ static mf_tensor *hold(held *h, mf_graph *g, mf_tensor *t)
     return t;
 }
 
-/* Called in place of adding an op. An op without gradient is recorded in the first graph and
- * replaced by its value in the second. */
+/* Called instead of adding an op. In the first graph an op without gradient is recorded; in the
+ * second it is replaced by its value. */
 static mf_tensor *hook(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
                        mf_tensor *const *in, const mf_attr *attr, int n_out,
                        mf_tensor **ret_out)
@@ -88,8 +88,8 @@ static void add_output(mf_tensor **out, int *n, mf_tensor *t)
     out[(*n)++] = t;
 }
 
-/* Collects all tensors that may carry a gradient out of the plugin, and all
- * that one may flow to. */
+/* Lists all tensors through which a gradient may leave the plugin, and all that may
+ * receive one. */
 static int collect(mf_harness *harness, mf_tensor **out, int *ret_n_out, mf_tensor **in,
                    int *ret_n_in)
 {
@@ -152,9 +152,9 @@ static int check_draw(const mf_harness_spec *spec, mf_gradcheck_report *report)
     return rc;
 }
 
-/* Checks one setting of the options. MF_OK; MF_ECONFIG if it is declined; else an error that
- * tells what is wrong. All experts are chosen, so core's choice does not jump. A kink of the
- * plugin may lie closer than the difference step, so other numbers are tried too: a wrong rule
+/* Checks one setting of the options. Returns MF_OK; MF_ECONFIG if it is declined; else an error
+ * that says what is wrong. All experts are chosen, so core's choice cannot change. A kink of
+ * the plugin may be closer than the difference step, so several inputs are tried: a wrong rule
  * is wrong for all of them. */
 static int check_setting(const mf_loaded *plugin, const char *option, const char *value,
                          mf_gradcheck_report *report)
@@ -174,9 +174,9 @@ static int check_setting(const mf_loaded *plugin, const char *option, const char
     return rc;
 }
 
-/* With the defaults and with each choice of each option, the gradients of all
- * outputs with respect to x and to every parameter agree with central differences on
- * the reference kernels. */
+/* With the defaults and with each choice of each option, the gradients of all outputs
+ * with respect to x and every parameter must agree with central differences on the
+ * reference kernels. */
 mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const mf_schema *s = &plugin->schema;
@@ -199,7 +199,7 @@ mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETA
             mf_gradcheck_report report = {.tensor = -1};
             snprintf(when, sizeof when, "%s%s%s", o != NULL ? o->name : "by default",
                      o != NULL ? " = " : "", values[j]);
-            /* many settings take long, and the parent kills a silent child */
+            /* many settings take long, and the parent kills a child that writes nothing */
             mf_child_say("at %s", when);
             int rc = check_setting(plugin, o != NULL ? o->name : NULL, values[j], &report);
             if (rc != MF_OK && (o == NULL || !mf_check_declined(rc)))

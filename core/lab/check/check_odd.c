@@ -1,5 +1,5 @@
-/* Unusual numbers: NaN, Inf, zeros, denormals, saturated routing. They must not crash, and must
- * not spread to other sequences. */
+/* Unusual numbers: NaN, Inf, zeros, denormals, saturated routing. They must not crash the
+ * plugin, and must not spread to other sequences. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -68,7 +68,7 @@ static mf_verdict try_row(const mf_loaded *plugin, const odd *o, bool training,
     return v;
 }
 
-/* Logits so far apart that probabilities are exactly 0 and 1. */
+/* Tests logits with such large differences that probabilities are exactly 0 and 1. */
 static mf_verdict saturate(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);
@@ -90,7 +90,7 @@ static mf_verdict saturate(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]
     return MF_CHECK_PASS;
 }
 
-/* Statistics that a controller may see: no assignments, NaN losses, the last step. */
+/* Tests statistics that a controller may receive: no assignments, NaN losses, the last step. */
 static mf_verdict odd_steps(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);
@@ -128,7 +128,7 @@ static mf_verdict odd_steps(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
                               .layers = stats};
         mf_plughost_set_step(harness->host, step.step);
         rc = mf_instance_on_step(harness->controller, &step);
-        /* it reports that it cannot continue */
+        /* it may report that it cannot continue */
         if (rc == MF_ECONFIG || rc == MF_ENONFINITE) rc = MF_OK;
     }
     mf_harness_free(harness);
@@ -138,8 +138,8 @@ static mf_verdict odd_steps(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
     return MF_CHECK_PASS;
 }
 
-/* Zeros, denormals and saturated routing leave all values and gradients finite. NaN, Inf and
- * huge numbers cause an error or stay in their sequence. Nothing crashes. */
+/* Zeros, denormals and saturated routing must leave all values and gradients finite. NaN, Inf
+ * and huge numbers must cause an error or stay in their sequence. Nothing may crash. */
 mf_verdict mf_check_odd_numbers(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     if (plugin->kind == MF_CONTROLLER) return odd_steps(plugin, detail);

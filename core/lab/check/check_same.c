@@ -19,8 +19,8 @@ static void hash_x(const mf_harness *harness, char out[33])
     mf_hash_bytes(mf_tensor_host(harness->x), n * sizeof(float), out);
 }
 
-/* Builds a harness of many tiles and runs it `times` times. Gives the digest of the last run,
- * and whether x is unchanged. */
+/* Builds a harness of many tiles and runs it `times` times. hash: digest of the last run;
+ * *ret_kept: x is unchanged. */
 static int digest_of(const mf_harness_spec *spec, int times, char hash[33], bool *ret_kept)
 {
     mf_harness *harness = NULL;
@@ -37,8 +37,8 @@ static int digest_of(const mf_harness_spec *spec, int times, char hash[33], bool
     return rc;
 }
 
-/* Routing, outputs, losses and gradients have the same bits in a new graph, in a second run of
- * one graph, and with 1, 2 and 4 threads. */
+/* Routing, outputs, losses and gradients must have the same bits in a new graph, in a second
+ * run of one graph, and with 1, 2 and 4 threads. */
 mf_verdict mf_check_determinism(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     static const struct {
@@ -72,7 +72,7 @@ mf_verdict mf_check_determinism(const mf_loaded *plugin, char detail[MF_CHECK_DE
     return v;
 }
 
-/* ---- one token's routing and output in two harnesses ---- */
+/* ---- routing and output of one token in two harnesses ---- */
 
 static bool close_to(float a, float b, double tolerance)
 {
@@ -81,7 +81,7 @@ static bool close_to(float a, float b, double tolerance)
                tolerance * fmax(1, fmax(fabs((double)a), fabs((double)b)));
 }
 
-/* Compares token t of a, which has n_a assignments, with token u of b. Says what differs. */
+/* Compares token t of a with token u of b. Writes what differs. */
 static bool same_token(const mf_harness *a, int64_t t, const mf_harness *b, int64_t u,
                        double tolerance, char *why, size_t size)
 {
@@ -142,8 +142,8 @@ static bool looks_ahead(const mf_loaded *p)
     return p->kind == MF_ROUTER && (p->table.router.flags & MF_ROUTER_NOT_CAUSAL) != 0;
 }
 
-/* Sees whether the plugin also draws random numbers in evaluation. Called while
- * a harness is built. */
+/* Detects whether the plugin also draws random numbers in evaluation. Called while a
+ * harness is built. */
 static mf_tensor *see_random(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
                              mf_tensor *const *in, const mf_attr *attr, int n_out,
                              mf_tensor **ret_out)
@@ -170,7 +170,7 @@ static mf_verdict skip(char detail[MF_CHECK_DETAIL], const char *why)
 
 /* ---- batch split ---- */
 
-/* In evaluation a sequence is routed and computed the same in any batch and at any
+/* In evaluation, routing and output of a sequence must be the same in any batch and at any
  * index of the batch. */
 mf_verdict mf_check_batch_split(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
@@ -215,7 +215,7 @@ mf_verdict mf_check_batch_split(const mf_loaded *plugin, char detail[MF_CHECK_DE
 
 /* ---- causality ---- */
 
-/* Later tokens do not change earlier ones, unless the router declares that they do. */
+/* Later tokens must not change earlier ones, unless the router declares that they do. */
 mf_verdict mf_check_causality(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     if (plugin->kind == MF_REGULARIZER || plugin->kind == MF_CONTROLLER)
@@ -300,7 +300,7 @@ static mf_verdict compare_padded(const mf_harness *a, const mf_harness *b,
     return MF_CHECK_PASS;
 }
 
-/* The values of padding positions change nothing for real tokens and for losses. */
+/* The values of padding positions must not change real tokens or losses. */
 mf_verdict mf_check_padding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     if (plugin->kind == MF_CONTROLLER)
@@ -334,7 +334,8 @@ mf_verdict mf_check_padding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
 
 /* ---- inactive heads ---- */
 
-/* Head 1 of what an adapter left of q, k, v or heads, [T] rows of the head's width. */
+/* Compares head 1 of q, k, v or heads after the adapter in two harnesses, [T] rows of
+ * the head's width. */
 static bool same_head(const mf_harness *all, const mf_harness *one, int part, char *why,
                       size_t size)
 {
@@ -355,8 +356,8 @@ static bool same_head(const mf_harness *all, const mf_harness *one, int part, ch
     return true;
 }
 
-/* Where head 0 is inactive, the adapter is given what belongs to head 1 alone, and makes of it
- * what it made of it before. */
+/* If head 0 is inactive, the adapter receives only the values of head 1, and must return the
+ * same values for it as before. */
 mf_verdict mf_check_inactive(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     if (plugin->kind != MF_ADAPTER) return skip(detail, "asked of adapters only");
@@ -385,8 +386,8 @@ mf_verdict mf_check_inactive(const mf_loaded *plugin, char detail[MF_CHECK_DETAI
 
 /* ---- save and restore ---- */
 
-/* Steps from a saved state give the same results as the original, so all relevant state is in
- * parameters, buffers and live options. */
+/* Steps from a copied state must give the same results as the original, so all relevant state
+ * must be in parameters, buffers and live options. */
 mf_verdict mf_check_restore(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);

@@ -30,7 +30,7 @@ mf_verdict mf_check_restore(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
 mf_verdict mf_check_leaks(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_speed(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 
-/* ---- what they share ---- */
+/* ---- shared by the checks ---- */
 
 /* The spec of a small harness: one layer for routers and experts, two for the kinds that
  * see the whole model. */
@@ -41,7 +41,8 @@ void mf_check_sizes(mf_harness_spec *spec, int32_t experts, int32_t top_k);
 mf_verdict mf_check_failed(char detail[MF_CHECK_DETAIL], const char *fmt, ...);
 /* The same, with the last error as the reason. */
 mf_verdict mf_check_broke(char detail[MF_CHECK_DETAIL], const char *when);
-/* True if rc says that the plugin declines an option or a shape: MF_ECONFIG, or no memory. */
+/* Whether rc means that the plugin declines an option or a shape: MF_ECONFIG, or
+ * out of memory. */
 bool mf_check_declined(int rc);
 
 #endif

@@ -1,5 +1,5 @@
-/* Sets up a comparison: reads the plan, judges every router and writes the configurations of
- * its runs. Nothing is written before everything has been judged. */
+/* Prepares a comparison: reads the plan, checks every router, and writes the configurations of
+ * its runs. Nothing is written before everything has been checked. */
 #include "lab/compare/compare_parts.h"
 
 #include <ctype.h>
@@ -78,7 +78,7 @@ static int config_text(const mf_compare *c, const mf_compare_router *r, char **r
     return text_of(c, r, false, ret);
 }
 
-/* ---- what is compared ---- */
+/* ---- routers ---- */
 
 /* The plugin's name for a name or path; the text itself if it cannot be loaded. */
 static const char *name_of(const char *plugin)
@@ -95,8 +95,8 @@ static bool plain(const mf_router_entry *e, const char *name)
            (strcmp(e->plugin, name) == 0 || strcmp(name_of(e->plugin), name) == 0);
 }
 
-/* Index of the baseline. A router of --baseline that is not in the list is
- * added as its first. */
+/* The index of the baseline. A router of --baseline that is not in the list becomes
+ * its first entry. */
 static int choose_baseline(mf_compare *c, const mf_config *own, mf_router_entry **list, int *n)
 {
     const char *wanted = c->spec->baseline;
@@ -121,8 +121,8 @@ static int choose_baseline(mf_compare *c, const mf_config *own, mf_router_entry 
     return MF_OK;
 }
 
-/* A folder name that is unique to the label: ':' becomes ',', other special
- * characters their code. */
+/* A folder name that is unique to the label: ':' becomes ',', other special characters are
+ * replaced by their code. */
 static char *folder_of(mf_arena *arena, const char *label)
 {
     char *out = mf_arena_alloc(arena, 3 * strlen(label) + 1), *o = out;
@@ -165,9 +165,9 @@ static int name_router(mf_compare *c, mf_compare_router *r)
     return rc;
 }
 
-/* ---- judging ---- */
+/* ---- checks ---- */
 
-/* The dimensions that the data decide, read from the model without experts, so that they
+/* Reads the dimensions that the data decide, from the model without experts, so that they
  * depend on no router. */
 static int read_dimensions(const mf_compare *c, mf_model_dims *ret)
 {
@@ -253,7 +253,8 @@ static int judge_model(const mf_compare *c, mf_compare_router *r, const mf_model
     return r->refused != NULL ? MF_OK : MF_ENOMEM;
 }
 
-/* Active parameters are linear in expert.hidden, so two widths determine the line. */
+/* Computes expert.hidden. Active parameters are linear in it, so two widths
+ * determine the line. */
 static int fit_hidden(const mf_compare *c, mf_compare_router *r, const mf_model_dims *dims)
 {
     const int64_t wanted = c->routers[c->baseline].params_active, widths[2] = {64, 128};
@@ -275,7 +276,7 @@ static int fit_hidden(const mf_compare *c, mf_compare_router *r, const mf_model_
     return count_params(c, r, dims, &r->params, &r->params_active, &r->params_router);
 }
 
-/* If the user named no baseline, the first router that fits the model is taken. */
+/* If the user named no baseline, the first router that fits the model becomes the baseline. */
 static int judge_baseline(mf_compare *c)
 {
     const mf_compare_router *b = &c->routers[c->baseline];
@@ -300,9 +301,9 @@ static bool is_draft(const char *name)
            strcmp(name + n + 1 - sizeof end, end) == 0;
 }
 
-/* Accepts an empty or new folder, or a comparison. Another process may be creating it: its
- * plan is the first file there, so a folder with other files has a plan by now even if it had
- * none a moment before. */
+/* Accepts an empty or new folder, or a comparison. Another process may be creating the
+ * comparison: its plan is the first file in the folder. So a folder with other files has a plan
+ * by now, even if it had none a moment before. */
 static int judge_out(const char *out)
 {
     char **names = NULL;
@@ -338,7 +339,7 @@ static void first_difference(const char *a, const char *b, char *out, size_t siz
     snprintf(out, size, "one has more keys");
 }
 
-/* *ret_same: the file exists with this text. Fails with MF_EUSAGE if its text differs. */
+/* *ret_same: the file exists and has this text. MF_EUSAGE if it has another text. */
 static int judge_config(const char *path, const char *text, bool *ret_same)
 {
     char *there = NULL, why[512];
@@ -368,8 +369,8 @@ int mf_compare_keep_config(mf_compare *c, mf_compare_router *r)
     return rc;
 }
 
-/* With equal time, the numbers of steps were determined when the comparison began and are
- * read from the file. */
+/* Reads the number of steps from the configuration. With equal time it was determined when the
+ * comparison began. */
 static int take_steps(mf_compare *c, mf_compare_router *r)
 {
     mf_config *there = NULL;
@@ -419,7 +420,7 @@ static int make_out(mf_compare *c)
     return rc;
 }
 
-/* ---- all of it ---- */
+/* ---- the comparison ---- */
 
 static int read_routers(mf_compare *c)
 {

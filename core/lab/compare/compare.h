@@ -1,16 +1,15 @@
 /* lab/compare/compare.h: compares routers in training, over seeds.
  *
- * Every run is an ordinary run directory, OUT/ROUTER/seed-N, made by this program in a process
- * of its own. All runs of one seed see the same data in the same order and start with the same
- * weights outside the router (start weights are drawn by name), so differences are taken within
- * seeds. All state is on disk: the same call continues after a kill, and several processes can
- * work on one comparison, because a lock claims each run.
+ * Every run is an ordinary run directory, OUT/ROUTER/seed-N, made by this program in a separate
+ * process. All runs of one seed see the same data in the same order, and have the same initial
+ * weights outside the router (initial weights are drawn by name). So differences are computed
+ * within seeds. All state is on disk: the same call continues after a kill, and several
+ * processes can work on one comparison, because each run is claimed by a lock.
  *
  *     OUT/comparison.json        table and all single results, rewritten after each run
  *     OUT/plan.json              what is compared
  *     OUT/ROUTER/config.ini      the configuration of its runs
- *     OUT/ROUTER/seed-N/         runs; seed-N.log: their output; seed-N.lock: the claim
- */
+ *     OUT/ROUTER/seed-N/         runs; seed-N.log: their output; seed-N.lock: the claim */
 #ifndef MF_LAB_COMPARE_H
 #define MF_LAB_COMPARE_H
 
@@ -48,23 +47,22 @@ typedef struct mf_compare_spec {
 
 #define MF_SEEDS_MAX 10000
 
-/* mf_compare_is: whether the folder holds a comparison. mf_compare_plan_read fills config, set,
- * routers, baseline, equal and seeds from its plan, in the arena; fails with MF_EINPUT. */
+/* mf_compare_is: whether the folder contains a comparison. mf_compare_plan_read reads config,
+ * set, routers, baseline, equal and seeds from its plan into the arena; MF_EINPUT. */
 bool mf_compare_is(const char *path);
 int mf_compare_plan_read(mf_arena *arena, const char *out, mf_compare_spec *ret);
 
 /* ---- one run ---- */
 
-/* The quality that routers are compared by. */
+/* The quality by which routers are compared. */
 typedef enum mf_quality {
-    MF_QUALITY_LOSS,    /* the first task's loss; less is better, as for the next one */
+    MF_QUALITY_LOSS,    /* loss of the first task; lower is better, also for mse */
     MF_QUALITY_MSE,     /* task = regress */
-    MF_QUALITY_ACCURACY /* task = classify; more is better */
+    MF_QUALITY_ACCURACY /* task = classify; higher is better */
 } mf_quality;
 const char *mf_quality_name(mf_quality q); /* "task_loss", "mse", "accuracy" */
 
-/* Measured by the last validation, over the whole split, and during
- * training. NaN: not known. */
+/* Measured in the last validation, over the whole split, and during training. NaN: unknown. */
 typedef struct mf_run_result {
     int64_t steps, params, params_active;
     double task_loss, accuracy, mse, pearson, spearman;
@@ -94,11 +92,12 @@ typedef struct mf_compare_run {
 
 typedef struct mf_compare_router {
     mf_router_entry entry;
-    const char *dir, *config;   /* OUT/ROUTER, its config.ini */
-    char *text;                 /* text of the configuration; freed with mf_free */
-    char *refused;              /* why it takes no part; NULL: it does; freed with mf_free */
+    const char *dir, *config; /* OUT/ROUTER and its config.ini */
+    char *text;               /* text of the configuration; freed with mf_free */
+    char *refused; /* why it is not compared; freed with mf_free; NULL: it is compared */
     int64_t first_seed, hidden; /* hidden: width of the experts; 0: as configured */
-    /* 0: as train.epochs says. With equal time, steps is 0 until the pilots have run. */
+    /* 0: train.epochs decides. With equal time, `steps` is 0 until the pilot runs
+     * have ended. */
     int64_t configured, steps;
     int64_t params, params_active, params_router;
     mf_compare_run pilot; /* for equal time */
@@ -113,9 +112,9 @@ typedef struct mf_compare {
     mf_quality by;           /* decided by the task */
 } mf_compare;
 
-/* Judges names, options, models and the content of OUT, then creates OUT. Routers that do not
+/* Checks names, options, models and the content of OUT, then creates OUT. Routers that do not
  * fit this model are marked as refused. Fails with MF_EUSAGE, MF_ECONFIG or MF_ENOTFOUND, and
- * writes nothing, if the user named a router with a wrong name or option, or if OUT holds
+ * writes nothing, if the user named a router with a wrong name or option, or if OUT contains
  * another comparison. Free with mf_compare_free. */
 int mf_compare_new(const mf_compare_spec *spec, mf_compare **ret);
 void mf_compare_free(mf_compare *c);
@@ -126,15 +125,16 @@ typedef struct mf_compare_watch {
     void *arg;
     void (*began)(void *arg, const mf_compare_run *run, bool again);
     void (*ended)(void *arg, const mf_compare_run *run, int done, int total);
-    /* About five times a second: steps done, and steps of all runs together. */
+    /* Called about five times a second with the steps done, and the steps of all
+     * runs together. */
     void (*tick)(void *arg, int64_t steps, int64_t total);
-    /* Asked all the while: 0, or the number of the signal because of which all runs are to save
-     * and stop. NULL: never. */
+    /* Called repeatedly. Returns 0, or the number of the signal after which all runs are to
+     * save and stop. NULL: never. */
     int (*should_stop)(void *arg);
 } mf_compare_watch;
 
-/* Returns when every run has ended. MF_ESIGNAL: interrupted, runs saved (*ret_signal). The
- * failure of a single run is kept in the run. */
+/* Returns when every run has ended. MF_ESIGNAL: interrupted, and the runs were saved
+ * (*ret_signal). The failure of a single run is recorded in the run. */
 int mf_compare_run_all(mf_compare *c, const mf_compare_watch *watch, int *ret_signal);
 
 /* ---- results ---- */
@@ -153,8 +153,8 @@ typedef struct mf_compare_row {
     mf_verdict verdict;
     int rank;         /* by mean, 1 is best; 0: no result */
     double mean_rank; /* over the seeds that all routers have */
-    /* seeds needed to show, with power .8, the lower 80 % confidence limit of the effect; 0:
-     * over 1000, -1: not known */
+    /* number of seeds to show, with power .8, the lower 80 % confidence limit of the effect; 0:
+     * over 1000, -1: unknown */
     int seeds_needed;
     /* means over runs */
     double load_cv, drop_rate, nmi, nmi_best, tokens_per_s, wall_s, pearson;
@@ -163,10 +163,10 @@ typedef struct mf_compare_row {
 
 typedef struct mf_compare_table {
     const mf_compare *of;
-    int n, compared;      /* number of rows; of those, the ones with a p */
+    int n, compared;      /* number of rows, and of rows with a p */
     mf_compare_row *rows; /* in the order of the routers, without the refused ones */
-    double detectable;    /* d_z that this number of seeds shows with power .8 */
-    mf_quality by;        /* the quality; the loss if a run has no such number */
+    double detectable;    /* the effect d_z that this number of seeds shows with power .8 */
+    mf_quality by;        /* the loss if a run has no such number */
     bool complete;
 } mf_compare_table;
 

@@ -1,4 +1,4 @@
-/* Runs as processes of their own: this program, started by spawn (after a plain fork, the first
+/* Runs in separate processes: this program, started by spawn (after a plain fork, the first
  * parallel region hangs). Each has its own process group, so that an interrupt at the terminal
  * reaches it once, through its parent. */
 #include <errno.h>
@@ -79,7 +79,7 @@ static int spawn(const char *const *argv, const char *log, int claim, pid_t *ret
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log,
                                      O_WRONLY | O_CREAT | O_APPEND, 0666);
     posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    /* Onto itself: clears close-on-exec in the child only. */
+    /* A copy to the same number clears close-on-exec in the child only. */
     posix_spawn_file_actions_adddup2(&actions, claim, claim);
     sigemptyset(&defaults);
     sigaddset(&defaults, SIGINT);
@@ -139,8 +139,8 @@ int mf_compare_child_begin(int argc, char **argv)
     long long parent;
     if (argc < 4 || !mf_parse_i64(argv[2], &parent))
         return mf_fail(MF_EUSAGE, "usage: %s %s PROCESS VERB...", argv[0], argv[1]);
-    /* If the comparison dies, its runs save and end, so that the next
-     * process finds them free. */
+    /* If the comparison is killed, its runs save and end, so that the next process
+     * can continue them. */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != (pid_t)parent) return mf_fail(MF_ERUN, "the comparison has ended");
     return MF_OK;

@@ -1,8 +1,7 @@
-/* lab/compare/compare_child.h: a run of a comparison, seen from the process that executes it.
+/* lab/compare/compare_child.h: a run of a comparison, in the process that executes it.
  *
- * PROGRAM --compared-run PARENT VERB...: VERB... as from the command line, but saved and ended
- * if the process PARENT dies. Only the program itself uses it.
- */
+ * PROGRAM --compared-run PARENT VERB... does what VERB... does on the command line, but saves
+ * and ends if the process PARENT dies. Only the program itself uses it. */
 #ifndef MF_LAB_COMPARE_CHILD_H
 #define MF_LAB_COMPARE_CHILD_H
 

@@ -1,5 +1,5 @@
-/* From the results of runs to verdicts about routers. Differences are always taken between
- * runs of the same seed. */
+/* Computes verdicts about routers from the results of their runs. Differences are always taken
+ * between runs of the same seed. */
 #include <math.h>
 
 #include "base/error.h"
@@ -7,7 +7,7 @@
 
 #define LEVEL      0.05
 #define POWER      0.8
-#define CONFIDENCE 0.8 /* confidence of the effect that seeds are planned for */
+#define CONFIDENCE 0.8 /* confidence of the effect for which seeds are planned */
 #define MOST_SEEDS 1000
 
 const char *mf_verdict_name(mf_verdict v)
@@ -42,7 +42,7 @@ static mf_quality by_what(const mf_compare *c)
     return c->by;
 }
 
-/* Quality of a router's runs by seed; NaN where there is none. */
+/* Quality of a router's runs by seed; NaN if there is none. */
 static void qualities(const mf_compare *c, mf_quality by, const mf_compare_router *r,
                       double *ret)
 {
@@ -136,7 +136,7 @@ static void give_verdicts(mf_compare_table *t, double *p, double *holm, bool acc
         t->compared += !isnan(p[i]);
     }
     mf_holm(p, t->n, holm);
-    /* The level of Holm's first step, which the smallest p has to pass. */
+    /* The level of the first step of Holm's correction, which the smallest p must pass. */
     const double level = LEVEL / (t->compared > 0 ? t->compared : 1);
     t->detectable = mf_t_detectable(t->of->spec->seeds, level, POWER);
     for (int i = 0; i < t->n; i++) {
@@ -150,7 +150,7 @@ static void give_verdicts(mf_compare_table *t, double *p, double *holm, bool acc
     }
 }
 
-/* ---- all of it ---- */
+/* ---- the table ---- */
 
 static void fill(mf_compare_table *t, double *values, double *one, double *two)
 {
@@ -173,7 +173,7 @@ static void fill(mf_compare_table *t, double *values, double *one, double *two)
                 t->complete = false;
         t->n++;
     }
-    /* If the baseline was refused by its first run, there is nothing to pair with. */
+    /* If the baseline was refused in its first run, there are no pairs. */
     for (int i = 0; i < t->n; i++)
         t->rows[i].against = base != NULL ? mf_paired_of(values + i * seeds, base, seeds)
                                           : mf_paired_of(values, values, 0);

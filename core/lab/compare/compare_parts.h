@@ -6,7 +6,7 @@
 
 #include "lab/compare/compare.h"
 
-#define MF_PILOT_STEPS 40 /* steps whose speed counts for equal time */
+#define MF_PILOT_STEPS 40 /* steps whose speed is measured for equal time */
 
 /* ---- compare.c ---- */
 /* Writes OUT/ROUTER/config.ini. If the file exists with another text, fails with MF_EUSAGE. */
@@ -16,15 +16,15 @@ int mf_compare_keep_config(mf_compare *c, mf_compare_router *r);
 int mf_compare_plan_write(const mf_compare *c);
 
 /* ---- compare_result.c ---- */
-/* Reads the results of a run. *ret_done: it has ended, with its last validation. A missing or
- * new run is not done. Fails with MF_EINPUT if the run cannot be read. */
+/* Reads the results of a run. *ret_done: it has ended, with its last validation; a missing or
+ * new run has not. MF_EINPUT if the run cannot be read. */
 int mf_compare_result(const mf_compare_run *run, bool *ret_done, mf_run_result *ret);
 /* Steps done, from the last line of its metrics; 0 if there is none. */
 int64_t mf_compare_steps_done(const mf_compare_run *run);
 
 /* ---- compare_child.c ---- */
 /* Claims a run with a lock that is held until this process and the child that inherited it have
- * ended. *ret_fd: -1 if another process holds it. */
+ * ended. *ret_fd is -1 if another process holds it. */
 int mf_compare_claim(const mf_compare_run *run, int *ret_fd);
 void mf_compare_unclaim(int fd);
 /* Starts or resumes the run; needs its claim. A directory without a checkpoint is removed. */

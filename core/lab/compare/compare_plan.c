@@ -1,5 +1,5 @@
-/* plan.json: the arguments of a comparison, so that it can be continued without giving them
- * again. Paths are stored in a form that does not depend on the current folder. */
+/* plan.json: the arguments of a comparison, so that it can be continued without repeating them.
+ * Paths are stored in a form that does not depend on the current folder. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/file/io.h"
 #include "lab/compare/compare_parts.h"
 
-/* A path keeps its meaning if the next call comes from another folder. */
+/* Writes a path such that a call from another folder also finds the file. */
 static void put_config(mf_jw *w, const char *config)
 {
     char path[PATH_MAX];

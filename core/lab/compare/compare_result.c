@@ -1,5 +1,5 @@
-/* Reads the result of a run from its directory. A run counts as done only with the record of
- * its last validation. */
+/* Reads the result of a run from its directory. A run is done only if the record of its last
+ * validation exists. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +38,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median over the logged steps without the first, which includes page
- * faults and cold caches. */
+/* Median over the logged steps except the first, which includes page faults and cold caches. */
 static double median_speed(const mf_metrics_history *h)
 {
     double *speed = mf_alloc((size_t)h->n + 1, sizeof *speed), median = (double)NAN;

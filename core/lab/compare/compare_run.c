@@ -1,5 +1,5 @@
-/* Executes the runs of a comparison, several at a time, until all have a result. A run is
- * started only under its claim, so no two processes execute the same run. */
+/* Executes the runs of a comparison, several at a time, until all have a result. A process
+ * starts a run only after it has claimed it, so no two processes execute the same run. */
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -22,7 +22,7 @@ typedef struct job {
 typedef struct pool {
     mf_compare *c;
     const mf_compare_watch *watch;
-    bool pilots; /* runs the pilots, else the other runs */
+    bool pilots; /* whether this pool runs the pilots or the other runs */
     job *jobs;   /* [size] */
     int size, active;
     double looked;
@@ -36,7 +36,7 @@ static int count(const pool *p)
     return p->pilots ? p->c->n_routers : p->c->n_routers * p->c->spec->seeds;
 }
 
-/* NULL: the router takes no part. */
+/* The i-th run; NULL if its router is not compared. */
 static mf_compare_run *run_at(const pool *p, int i, mf_compare_router **ret_router)
 {
     mf_compare_router *r = &p->c->routers[i % p->c->n_routers];
@@ -71,7 +71,8 @@ static int keep_table(const pool *p)
 
 /* ---- a run ends ---- */
 
-/* Some refusals come only when the graph is built; they apply to every seed. */
+/* Whether a run was refused. Some refusals come only when the graph is built; they
+ * apply to every seed. */
 static bool refusal(const mf_compare_run *run, int status)
 {
     return WIFEXITED(status) && (WEXITSTATUS(status) == 2 || WEXITSTATUS(status) == 4) &&
@@ -119,7 +120,7 @@ static int reap(pool *p)
 
 /* ---- a run begins ---- */
 
-/* Takes the run if it is free. Another process may have ended it since the last look. */
+/* Takes the run if it is free. Another process may have ended it since it was last checked. */
 static int take(pool *p, mf_compare_router *r, mf_compare_run *run, job *j)
 {
     bool done = false, again = false;
@@ -205,7 +206,7 @@ static void wait_a_little(void)
     nanosleep(&t, NULL);
 }
 
-/* The signal because of which the comparison is to stop; 0: none. */
+/* The signal after which the comparison is to stop; 0: none. */
 static int asked(const mf_compare_watch *w)
 {
     return w->should_stop != NULL ? w->should_stop(w->arg) : 0;
@@ -235,7 +236,8 @@ static int run_pool(pool *p)
 
 /* ---- equal time ---- */
 
-/* The baseline runs the configured steps; the others as many as fit into its time. */
+/* Sets the numbers of steps: the baseline runs the configured steps, the others as many as
+ * fit into its time. */
 static int fit_steps(mf_compare *c)
 {
     const mf_compare_router *b = &c->routers[c->baseline];

@@ -1,9 +1,8 @@
 /* lab/trace/trace.h: reads recorded routing, and compares two recordings.
  *
  * moefw-trace(5) describes the file; train/trace.h writes it. Opening checks names, types and
- * shapes, so the tensors of an open trace can be used as they are. Their numbers (ids, experts)
- * are not checked: code that uses them as an index must check them.
- */
+ * shapes, so the tensors of an open trace can be used without checks. Their values (ids,
+ * experts) are not checked: code that uses them as indices must check them. */
 #ifndef MF_LAB_TRACE_H
 #define MF_LAB_TRACE_H
 
@@ -28,7 +27,7 @@ typedef struct mf_trace_layer {
     const mf_st_tensor *x;                     /* [T,d] */
 } mf_trace_layer;
 
-/* One task on sequences, [batches x rows]. Both are NULL if the task is not in the trace, or if
+/* One task on examples, [batches x rows]. Both are NULL if the task is not in the trace, or if
  * it is the first task with classes, whose labels are the targets. */
 typedef struct mf_trace_task {
     int32_t *classes; /* -1: none */
@@ -46,7 +45,7 @@ typedef struct mf_trace {
     mf_trace_layer *layers;       /* in order of block index */
     int32_t *token;               /* [T] id, -1: padding */
     int32_t *position, *sequence; /* [T] */
-    /* [T]; if by_row: [batches x rows], the class of each sequence */
+    /* [T]; if by_row: [batches x rows], the class of each example */
     int32_t *target;
     bool by_row;
     mf_trace_task tasks[1 + MF_TASKS_MAX];
@@ -65,17 +64,17 @@ int mf_trace_read(const mf_trace *t, const mf_st_tensor *tensor, void **ret);
 
 /* ---- comparison of two recordings of the same tokens ----
  *
- * Choices are compared as sets: the order of a token's k experts does not matter. Where the
- * sets differ, the gap is the difference of the swapped experts' scores, the larger of the two
- * traces. If the numbers of experts differ, it is the smaller margin, but at least the
- * difference of the scores; if experts choose tokens, it is how close the token was to being
- * dropped, or taken.
+ * Choices are compared as sets: the order of a token's k experts does not matter. If the sets
+ * differ, the gap is the difference between the scores of the swapped experts, the larger of
+ * the two traces. If the numbers of experts differ, it is the smaller margin, but at least the
+ * difference of the scores. If experts choose tokens, it is the distance of the token's score
+ * from the bound between taken and dropped tokens.
+ *
  *   tie     the gap is below the tolerance
  *   after   an earlier layer differs for this token or for an earlier one of its sequence (of
- *           its batch if the trace is wide): a consequence, which tells nothing about this
- *           layer; there are none if choices were forced (replay)
- *   real    all others
- */
+ *           its batch if the trace is wide). This difference is a consequence and tells
+ *           nothing about this layer. There are none if choices were forced (replay)
+ *   real    all others */
 typedef enum mf_trace_why { MF_TRACE_TIE, MF_TRACE_AFTER, MF_TRACE_REAL } mf_trace_why;
 const char *mf_trace_why_name(mf_trace_why why); /* "tie" */
 
@@ -86,7 +85,7 @@ typedef struct mf_trace_parting {
     double gap;    /* NaN: unknown */
     double margin_a, margin_b;
     int32_t n_a, n_b;
-    int32_t *a, *b; /* chosen experts, in rising order */
+    int32_t *a, *b; /* chosen experts, in increasing order */
 } mf_trace_parting;
 
 typedef struct mf_trace_layer_diff {
@@ -94,10 +93,11 @@ typedef struct mf_trace_layer_diff {
     int64_t tokens;                    /* compared tokens, without padding */
     int64_t differ, ties, after, real; /* tokens; differ = ties + after + real */
     double overlap; /* mean over tokens of |A and B| / |A or B|, 1 for two empty sets */
-    /* largest |difference| of probabilities: of tokens with no earlier difference; of all.
-     * NaN: not comparable */
+    /* largest |difference| of probabilities: of tokens without an earlier difference; of all
+     * tokens. NaN: not comparable */
     double prob, prob_all;
-    /* of gates, where the same experts are chosen and no earlier layer differs */
+    /* largest |difference| of gates, if the same experts are chosen and no earlier
+     * layer differs */
     double gate;
 } mf_trace_layer_diff;
 
@@ -106,14 +106,13 @@ typedef struct mf_trace_diff {
     int n_layers;
     mf_trace_layer_diff *layers;
     int64_t differ, ties, after, real; /* over all layers */
-    /* In order of computation: batch, layer, token; without consequences. */
+    /* In the order of computation: batch, layer, token; without consequences. */
     mf_trace_parting *partings;
     int64_t n_partings, cap_partings;
     struct mf_arena *arena;
 } mf_trace_diff;
 
-/* Compares two traces. Fails with MF_EINPUT, telling what differs, if they
- * cannot be compared. */
+/* Compares two traces. MF_EINPUT, with the difference, if they cannot be compared. */
 int mf_trace_compare(const mf_trace *a, const mf_trace *b, double tolerance,
                      mf_trace_diff **ret);
 void mf_trace_diff_free(mf_trace_diff *d);

@@ -1,5 +1,5 @@
-/* Reads the recorded inputs of one layer's router. Padding tokens are removed, so every matrix
- * row is a real token. */
+/* Reads the recorded inputs of one layer's router. Padding is removed, so every row
+ * is a real token. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static int pick(const mf_trace *t, long long wanted, const mf_trace_layer **ret)
                    mf_st_path(t->file), wanted, have);
 }
 
-/* Moves the real tokens to the front. */
+/* Moves the rows of real tokens to the front. */
 static int take(const mf_trace *t, const mf_trace_layer *l, mf_activations *a)
 {
     void *x;

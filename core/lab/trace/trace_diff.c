@@ -12,7 +12,7 @@ const char *mf_trace_why_name(mf_trace_why why)
     return names[why];
 }
 
-/* ---- can they be compared? ---- */
+/* ---- checks that traces can be compared ---- */
 
 static int differ(const mf_trace *a, const mf_trace *b, const char *what, long long of_a,
                   long long of_b)
@@ -55,17 +55,17 @@ static int comparable(const mf_trace *a, const mf_trace *b)
 
 /* ---- one layer of one trace ---- */
 
-/* Chosen experts by token: those of token t are expert[at[t]] ..
- * expert[at[t+1] - 1], rising. */
+/* Chosen experts by token: those of token t are expert[at[t]] .. expert[at[t+1] - 1], in
+ * increasing order. */
 typedef struct {
     int32_t *at, *expert;
     float *gate;   /* same index as expert */
     float *prob;   /* [T,E] or NULL */
-    float *score;  /* [T,E]: the scores that decided; NULL: not known */
+    float *score;  /* [T,E]: the scores that decided; NULL: unknown */
     float *margin; /* [T] or NULL */
     float *own_score;
-    /* if experts choose tokens, by batch and expert: the lowest score taken,
-     * the highest dropped */
+    /* if experts choose tokens, by batch and expert: the lowest score taken, the
+     * highest score dropped */
     float *taken, *left;
 } side;
 
@@ -82,7 +82,7 @@ static void side_free(side *s)
     *s = (side){0};
 }
 
-/* Insertion in order of experts; k is small. */
+/* Inserts an expert in order; k is small. */
 static void insert(side *s, int32_t begin, int32_t n, int32_t expert, float gate)
 {
     int32_t i = begin + n;
@@ -146,7 +146,7 @@ static bool holds(set x, int32_t expert)
     return false;
 }
 
-/* The scores that each expert took and dropped in each batch. */
+/* Finds the lowest score taken and the highest score dropped, for each expert and batch. */
 static int find_bounds(const mf_trace *t, const mf_trace_layer *l, side *s)
 {
     const int64_t E = l->experts, batch = (int64_t)t->rows * t->seq;
@@ -211,7 +211,7 @@ static double margin_of(const side *s, int64_t t)
     return s->margin ? (double)s->margin[t] : (double)NAN;
 }
 
-/* If experts choose tokens: how close this one was to being dropped, or taken. */
+/* If experts choose tokens: the distance of this token from being dropped, or taken. */
 static double gap_of_list(const float *score, const float *taken, const float *left, set own,
                           set other)
 {
@@ -249,7 +249,7 @@ static double gap_of(const mf_trace *trace, const side *s, int64_t t, int32_t ex
 
 /* ---- a layer ---- */
 
-/* The largest |difference|. A number that only one of them has counts as infinitely far. */
+/* The largest |difference|. It is infinite if a number is missing in one of them. */
 static double largest(const float *x, const float *y, int64_t n)
 {
     double most = 0;
@@ -306,7 +306,7 @@ static int judge_parting(comparison *c, int at, const side *x, const side *y, in
                           .margin_b = margin_of(y, t)};
     if (a.n == b.n || x->taken || y->taken)
         p.gap = isnan(of_a) || isnan(of_b) ? (double)NAN : fmax(of_a, of_b);
-    /* the counts differ, close to a bound, although the scores agree */
+    /* the numbers of experts differ, near a bound, although the scores agree */
     else if (x->score && y->score)
         p.gap = fmax(fmin(of_a, of_b),
                      largest(x->score + t * experts, y->score + t * experts, experts));
@@ -361,8 +361,8 @@ static int compare_layer(comparison *c, int at)
     return rc;
 }
 
-/* What this layer changed may affect the next ones; not if the trace was replayed
- * with given choices. */
+/* Records what this layer changed, because it may affect later layers. Not if the trace was
+ * replayed with given choices. */
 static void advance(comparison *c)
 {
     const mf_trace *a = c->a;
@@ -380,8 +380,8 @@ static void advance(comparison *c)
     }
 }
 
-/* Layers were compared for the whole trace, but the order of computation is batch by batch. A
- * counting sort by batch keeps layers and tokens in order. */
+/* Layers were compared for the whole trace, but they were computed batch by batch. A counting
+ * sort by batch keeps the order of layers and tokens. */
 static int order(mf_trace_diff *d, const mf_trace *a)
 {
     const int64_t per_batch = (int64_t)a->rows * a->seq;

@@ -127,7 +127,8 @@ static int find_layer(const mf_trace *t, mf_trace_layer *l)
     return rc == MF_OK ? find_in(t, l, "x", MF_ST_F32, T, -1, false, &l->x) : rc;
 }
 
-/* Reads "0,2,5" and the number of experts, which is the same in all layers. */
+/* Reads the list of layers, like "0,2,5", and the number of experts, which is the
+ * same in all layers. */
 static int find_layers(mf_trace *t)
 {
     int64_t experts;

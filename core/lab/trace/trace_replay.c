@@ -19,7 +19,7 @@ typedef struct {
     mf_batch *batch;
 } replay;
 
-/* ---- does the model fit? ---- */
+/* ---- checks that the model fits ---- */
 
 /* Fails unless the trace has exactly the tasks of the model. */
 static int tasks_fit(const mf_trace *t, const mf_model *m)
@@ -29,7 +29,7 @@ static int tasks_fit(const mf_trace *t, const mf_model *m)
     for (int i = 0; i <= MF_TASKS_MAX; i++) {
         const mf_trace_task *have = &t->tasks[i];
         const bool number = i < n && mf_model_task_kind(m, i) == MF_TASK_REGRESS;
-        /* those of the first task are the targets */
+        /* the values of the first task are the targets */
         const bool class = i > 0 && i < n && !number;
         if ((have->values != NULL) != number || (have->classes != NULL) != class)
             return mf_fail(MF_EINPUT,
@@ -144,8 +144,8 @@ static int read_feeds(replay *x)
     return rc;
 }
 
-/* Copies the assignments of batch b to the inputs of the graph, with tokens numbered from
- * the batch's start. */
+/* Copies the assignments of batch b to the inputs of the graph, with tokens numbered from the
+ * start of the batch. */
 static void feed_choices(const replay *x, int64_t b)
 {
     const mf_trace *t = x->trace;

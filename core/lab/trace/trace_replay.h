@@ -1,11 +1,10 @@
-/* lab/trace/trace_replay.h: runs the batches of a trace through the current model.
+/* lab/trace/trace_replay.h: runs the batches of a trace through the present model.
  *
- * The tokens come from the trace, so the run's data are not needed. Kernels, device, build,
+ * The trace contains the tokens, so the run's data are not needed. Kernels, device, build,
  * weights and router may differ from the recording. Free replay: routers choose, and later
- * layers see what follows from it. Forced replay: every layer uses the recorded choices and
- * gates, and its router is only evaluated. So each layer is judged on the recorded inputs, and
- * one router can be measured on the activations of another.
- */
+ * layers see the consequences. Forced replay: every layer uses the recorded choices and gates,
+ * and its router is only evaluated. So each layer is compared for the recorded inputs, and one
+ * router can be measured on the activations of another. */
 #ifndef MF_LAB_TRACE_REPLAY_H
 #define MF_LAB_TRACE_REPLAY_H
 

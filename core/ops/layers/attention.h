@@ -1,11 +1,10 @@
-/* ops/layers/attention.h: attention with its second output, for measurements by core. */
+/* ops/layers/attention.h: attention with its second output, which core measures. */
 #ifndef MF_OPS_ATTENTION_H
 #define MF_OPS_ATTENTION_H
 
 #include "ops/ops.h"
 
-/* mf_attention; *ret_lse [B T, heads]: ln sum e^score of each row, through which no
- * gradient passes. */
+/* As mf_attention; *ret_lse [B T, heads] is ln sum e^score of each row, without gradient. */
 static inline mf_tensor *mf_attention_lse(mf_graph *g, mf_tensor *q, mf_tensor *k, mf_tensor *v,
                                           mf_tensor *mask, int batch, int heads, int kv_heads,
                                           bool causal, double scale, mf_tensor **ret_lse)

@@ -1,14 +1,13 @@
 /* ops/layers/cross_entropy.c: the loss of classifiers and language models.
  *
  *   logits [N,V], target [N] i32, weight [N] f32 or absent
- *   -> loss scalar: mean of -ln softmax(logits)[target] over rows with target >= 0, weighted;
- *      0 when there are none
- *      row loss [N]: the same of each row, unweighted; 0 where target < 0
- *      lse [N]: ln sum e^logits of each row (of use to the gradient alone)
+ *   -> loss scalar: weighted mean of -ln softmax(logits)[target] over rows with target >= 0;
+ *      0 without such rows
+ *      row loss [N]: the same for each row, unweighted; 0 if target < 0
+ *      lse [N]: ln sum e^logits of each row (only for the gradient)
  *
- * Gradients to logits (through loss and row loss) and weight (through loss). A target >= V ends
- * the run.
- */
+ * Logits have gradients through loss and row loss, weight through loss. A target >=
+ * V ends the run. */
 #include "ops/index.h"
 #include "ops/infer.h"
 #include "ops/ops.h"

@@ -1,8 +1,9 @@
 /* ops/layers/embedding.c: y[i] = table[ids[i]].
  *
- *   table [V,d], ids any shape up to rank 3, i32 -> [...,d];  dtable[v] = sum of dy[i],
- *   ids[i] = v, in the order of i. An id outside the table ends the run.
- */
+ *   table [V,d], ids any shape up to rank 3, i32 -> [...,d]
+ *   dtable[v] = sum of dy[i] with ids[i] = v, in the order of i
+ *
+ * An id outside the table ends the run. */
 #include "ops/index.h"
 #include "ops/infer.h"
 #include "ops/ops.h"

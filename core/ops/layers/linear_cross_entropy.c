@@ -1,16 +1,17 @@
-/* ops/layers/linear_cross_entropy.c: head and loss in one, so that the matrix of logits
- * never exists.
+/* ops/layers/linear_cross_entropy.c: head and loss in one op, so that the matrix of logits
+ * is never stored.
  *
- *   x [N,d], w [V,d] both f32 or both bf16, b [V] or absent, target [N] i32, weight [N] f32 or
- *   absent attr: i0 = 0           -> loss scalar, row loss [N]
- *         i0 = 1 + 2 + 4   -> loss, then those of dx [N,d], dw [V,d], db [V] that it names
+ *   x [N,d], w [V,d] both f32 or both bf16, b [V] or absent, target [N] i32,
+ *   weight [N] f32 or absent
+ *   attr: i0 = 0           -> loss scalar, row loss [N]
+ *         i0 = 1 + 2 + 4   -> loss, then the gradients dx [N,d], dw [V,d], db [V] that i0 names
  *   loss and row loss as in cross_entropy of x w^T + b; dx, dw, db are the gradients of the
- *   loss; dx has the type of x, all else is f32, logits too
+ *   loss; dx has the type of x; all other values, logits too, are f32
  *
- * The kernel computes the gradients of the loss while it has the logits. They are linear in the
- * gradient of the loss itself, so the backward pass only scales them; not even that if it is
- * the constant 1, as in training. So there are three gemms; recomputing logits would take four.
- */
+ * The kernel computes the gradients of the loss while it has the logits. They are linear in
+ * the gradient of the loss itself, so the backward pass only scales them, and nothing if that
+ * gradient is the constant 1, as in training. This needs three gemms; recomputing logits
+ * would need a fourth. */
 #include "ops/layers/linear_cross_entropy.h"
 #include "ops/index.h"
 #include "ops/infer.h"
@@ -103,7 +104,7 @@ static int loss_grad(mf_graph *g, const mf_gradient *at)
         return mf_graph_fail(g, MF_ENOGRAD,
                              "no gradient can pass through the losses of the rows");
     if (!above) return MF_OK;
-    if ((want & asked) != asked) { /* not known when the node was added */
+    if ((want & asked) != asked) { /* more gradients are needed than when the node was added */
         add_node(g, at->in, want = asked, again);
         out = again;
     }

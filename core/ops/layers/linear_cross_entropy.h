@@ -4,10 +4,10 @@
 
 #include "ops/ops.h"
 
-/* mf_cross_entropy(mf_linear(x, w, b), target, weight), as the scalar loss alone. x [N,d], w
- * [V,d], b [V] or NULL, target [N] i32, weight [N] or NULL (no gradient flows into it). Where
- * gradients are wanted they are computed together with the loss. *ret_rows (may be NULL): the
- * loss of each row [N], 0 where target < 0; NULL where gradients are wanted. */
+/* The scalar loss of mf_cross_entropy(mf_linear(x, w, b), target, weight). x [N,d], w [V,d], b
+ * [V] or NULL, target [N] i32, weight [N] or NULL (without gradient). If gradients are
+ * requested, they are computed together with the loss. *ret_rows (ret_rows may be NULL): the
+ * loss of each row [N], 0 if target < 0; NULL if gradients are requested. */
 mf_tensor *mf_linear_cross_entropy(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *b,
                                    mf_tensor *target, mf_tensor *weight, mf_tensor **ret_rows);
 

@@ -1,5 +1,5 @@
-/* ops/layers/norm.c: norms of rows, the last dimension's vectors. x f32, rank 1 to 4; w, b [n]
- * or absent; y f32, or of the type MF_AS(type) in i1 of the first two.
+/* ops/layers/norm.c: norms of rows, which are vectors of the last dimension. x is f32, of rank
+ * 1 to 4; w, b [n] or absent; y is f32, or for the first two ops of the type MF_AS(type) in i1.
  *
  *   rmsnorm       w x / sqrt(mean(x^2) + eps); i0: w x / (sqrt(mean(x^2)) + eps)
  *                 (Zhang, Sennrich 2019, eq. 4)                                  attr: f0 = eps
@@ -7,8 +7,7 @@
  *   l2_normalize  x / max(|x|, eps)                                              attr: f0 = eps
  *
  * Gradients are fused. They read x and recompute the statistics of each row, which costs less
- * than keeping them. Formulas: kernels/ref/norm.c.
- */
+ * than keeping them. kernels/ref/norm.c has the formulas. */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
@@ -17,7 +16,7 @@
 
 enum { X, W, BIAS };
 
-/* Checks input x and `weights` optional vectors [n]. */
+/* Checks input x and the optional inputs [n], of which there are `weights`. */
 static int infer_norm(mf_infer *in, int weights)
 {
     if (weights > 0 && mf_infer_attr(in, 1, "type of the result", 0, MF_AS(MF_BF16)))
@@ -72,7 +71,7 @@ static int run_forward(const mf_call *call, mf_norm_fn kind)
     return MF_OK;
 }
 
-/* dy: the input that is the gradient of y. */
+/* dy: index of the input that is the gradient of y. */
 static int run_backward(const mf_call *call, mf_norm_fn kind, int dy)
 {
     const mf_kctx x = mf_call_kctx(call);

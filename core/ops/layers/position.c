@@ -1,12 +1,11 @@
-/* ops/layers/position.c: rotary positions, and the write into a key-value cache.
+/* ops/layers/position.c: rotary positions, and appending to a key-value cache.
  *
- *   rope          pairs of each of the first n_heads heads turned by position theta^(-2i/hd)
+ *   rope          rotates pairs in each of the first n_heads heads by position theta^(-2i/hd)
  *                 (Su et al. 2021, eq. 34). x [N,w], position [N] i32; attr: i0 head_dim, i1
- *                 n_heads, i2 pairs (i, i + hd/2) instead of (2i, 2i+1), i3 turned backwards,
- *                 f0 theta. Its gradient is the turn backwards.
+ *                 n_heads, i2 pairs (i, i + hd/2) instead of (2i, 2i+1), i3 rotate backwards,
+ *                 f0 theta. Its gradient is the rotation backwards.
  *   cache_append  cache[b S + pos[b] + t] = x[b T + t], in place. cache [B S,w], x [B T,w],
- *                 pos [B] i32. No gradient.
- */
+ *                 pos [B] i32. No gradient. */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/ops.h"

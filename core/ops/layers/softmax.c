@@ -1,12 +1,12 @@
-/* ops/layers/softmax.c: functions of rows, the last dimension's vectors. x f32, rank 1 to 4.
+/* ops/layers/softmax.c: functions of rows, which are vectors of the last dimension. x is
+ * f32, of rank 1 to 4.
  *
  *   softmax      y = e^x / sum e^x         dx = y (dy - <y, dy>)
  *   log_softmax  y = x - ln sum e^x        dx = dy - e^y sum dy
  *   logsumexp    y = ln sum e^x            dx = e^(x - y) dy              [...,n] -> [...,1]
- *   row_max      y = the largest           dx = dy at the first largest   [...,n] -> [...,1]
+ *   row_max      y = largest element       dx = dy at the first largest   [...,n] -> [...,1]
  *
- * The row's largest element is subtracted first, so no e^x overflows.
- */
+ * The largest element of a row is subtracted first, so e^x cannot overflow. */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/ops.h"

@@ -1,14 +1,15 @@
-/* ops/moe/capacity.c: how many rows an expert takes, which ones, and where the others go.
- * Kernels: dispatch.c. No gradient passes through any of them.
+/* ops/moe/capacity.c: how many assignments an expert admits, which ones, and which experts get
+ * the others. dispatch.c has the kernels. These ops have no gradients.
  *
  *   capacity_of  cap[e] = max(1, floor(factor real k / E)), real tokens only
  *                (Fedus et al. 2021, eq. 3)
- *   admit        admitted = chosen for the cap[e] rows of e with the largest priority, -1 for
- *                the others; ties to the lower row, NaN last; without priority: in row order
- *   reassign     rows beyond capacity, by (chosen expert, falling importance, row), go to the
- *                expert with the largest prob[t,j] / (1 + load_j) that has room and that the
- *                token does not have; load_j grows at once ("no token left behind")
- */
+ *   admit        admitted = chosen for the cap[e] assignments of e with the largest priority,
+ *                -1 for the others; of equal ones the lower index is admitted, NaN comes last;
+ *                without priority: in the order of the index
+ *   reassign     assignments over capacity, ordered by (chosen expert, falling importance,
+ *                index), go to the expert with the largest prob[t,j] / (1 + load_j) that has
+ *                capacity left and that the token does not have; load_j then grows ("no token
+ *                left behind") */
 #include "ops/moe/dispatch.h"
 #include "ops/index.h"
 #include "ops/infer.h"

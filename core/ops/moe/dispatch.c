@@ -1,21 +1,21 @@
-/* ops/moe/dispatch.c: assignments grouped by expert, and back.
+/* ops/moe/dispatch.c: groups assignments by expert, and returns results to tokens.
  *
- * T tokens, k assignments each, R in all; r belongs to token_of_row[r], or to r / k. They stand
- * in source order (r) and in grouped order (p): sorted by expert, within an expert by token, so
- * that experts that look at sequences find those of one sequence side by side.
- */
+ * There are T tokens with k assignments each, R in all. Assignment r belongs to
+ * token_of_row[r], or to r / k. Source order is the order of r. Grouped order (p) is sorted by
+ * expert, and within an expert by token, so that experts that read sequences have the tokens of
+ * a sequence side by side. */
 
 /*   group_rows     order[p] = r, offset[e] = first p of expert e, token[p], place[r] = p
- *   dispatch_rows  y[p] = x[token[p]], 0 past the end;  dx[t] = sum of dy[place[r]] over t's r
+ *   dispatch_rows  y[p] = x[token[p]], 0 at the end;  dx[t] = sum of dy[place[r]] over t's r
  *   combine_rows   y[t] = sum over t's r of gate[r] x[place[r]]
  *                  dx[place[r]] = gate[r] dy[t],  dgate[r] = <x[place[r]], dy[t]>
  *                  (Shazeer et al. 2017, eq. 1)
- *   return_rows    y[t] = sum of x[place[r]] over t's r;  dx[p] = dy[token[p]], 0 past the end
+ *   return_rows    y[t] = sum of x[place[r]] over t's r;  dx[p] = dy[token[p]], 0 at the end
  *
- * x of dispatch_rows may be bf16, and then y is; x of combine_rows and return_rows may be bf16,
+ * If x of dispatch_rows is bf16, y is too; x of combine_rows and return_rows may be bf16, but
  * their sums are f32. The assignments of a token are summed in source order. With k of them per
- * token the sums need no lists; with a token list they go over lists of each token's
- * assignments, made by a counting sort in the work memory. */
+ * token the sums need no lists. With a token list, a counting sort in the work memory first
+ * makes a list of each token's assignments. */
 #include "ops/moe/dispatch.h"
 #include "ops/index.h"
 #include "ops/infer.h"
@@ -246,7 +246,7 @@ static int forward_return(const mf_call *call)
     return MF_OK;
 }
 
-/* It reads only indices of the forward pass. */
+/* The gradient reads only indices of the forward pass. */
 static int grad_return(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *dy = at->dout[0];

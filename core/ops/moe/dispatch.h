@@ -1,59 +1,58 @@
 /* ops/moe/dispatch.h: typed wrappers of the ops that move tokens to experts and back.
  *
  * T tokens, E experts, k assignments per token, R in all (T k for token choice). Index tensors
- * are i32; -1 means "not used" (padding, dropped). An index out of range fails the run
- * (MF_EPLUGIN), with a message that names its position and value: indices come from plugins.
- * Formulas: core/ops/moe/{route,capacity,dispatch}.c.
- */
+ * are i32; -1 means unused (padding, dropped). An index out of range ends the run (MF_EPLUGIN)
+ * with a message that names its position and value, because indices come from plugins.
+ * core/ops/moe/{route,capacity,dispatch}.c have the formulas. */
 #ifndef MF_OPS_DISPATCH_H
 #define MF_OPS_DISPATCH_H
 
 #include "ops/ops.h"
 
-/* The k best experts of each token by score [T,E], ties to the lower index; -1 where mask [T]
- * (f32, may be NULL) is 0. -> [T k] */
+/* The k best experts of each token by score [T,E]; of equal scores the lower index is taken. -1
+ * where mask [T] (f32, may be NULL) is 0. -> [T k] */
 mf_tensor *mf_route_select(mf_graph *g, mf_tensor *score, mf_tensor *mask, int k);
 
-/* Gates of assignments: prob [T,E] at target, over the sum of the token's k if renormalize,
- * times scale. target[r] = admitted[r] where that is >= 0, else chosen[r] (admitted may be
- * NULL). Those with target -1 have gate 0. -> [T k]. Gradient to prob. */
+/* Gates of assignments: prob [T,E] of the target expert, divided by the token's sum if
+ * renormalize, times scale. target[r] = admitted[r] if that is >= 0, else chosen[r] (admitted
+ * may be NULL). A target of -1 has gate 0. -> [T k]. prob has a gradient. */
 mf_tensor *mf_route_gates(mf_graph *g, mf_tensor *prob, mf_tensor *chosen, mf_tensor *admitted,
                           int k, bool renormalize, double scale);
 
-/* expert [R] with -1 where the token is padding. token [R] or NULL: r / k. */
+/* expert [R], with -1 where the token is padding. token [R]; NULL: r / k. */
 mf_tensor *mf_mask_rows(mf_graph *g, mf_tensor *expert, mf_tensor *mask, mf_tensor *token,
                         int k);
 
-/* Capacity of each expert, [E]: max(1, floor(factor x real tokens x k / E)); factor: f32 scalar
- * value, so that it can be live; mask NULL: all T tokens are real. */
+/* Capacity of each expert, [E]: max(1, floor(factor x real tokens x k / E)). factor is an f32
+ * scalar tensor, so that it can be live. mask NULL: all T tokens are real. */
 mf_tensor *mf_capacity_of(mf_graph *g, mf_tensor *factor, mf_tensor *mask, int tokens, int k,
                           int experts);
 
-/* chosen [R] -> admitted [R]: at most cap[e] [E] assignments of each expert, those with larger
- * priority first (f32 [R], ties to the lower r; NULL: in order of r). */
+/* chosen [R] -> admitted [R]: at most cap[e] [E] assignments of each expert, with the largest
+ * priority first (f32 [R]; of equal ones the lower r; NULL: in the order of r). */
 mf_tensor *mf_capacity(mf_graph *g, mf_tensor *chosen, mf_tensor *priority, mf_tensor *cap);
 
-/* Reassigns overflow to other experts with room: by source expert, then falling importance [R]
- * (NULL: order of r); each to the best prob(t,j) / (1 + load_j) among experts with room that
- * the token does not have yet. At most max_moved assignments (0: no bound). *ret_moved: f32
- * scalar, how many were reassigned. */
+/* Reassigns assignments over capacity to other experts: ordered by chosen expert, then by
+ * falling importance [R] (NULL: in the order of r), each goes to the expert with the best
+ * prob(t,j) / (1 + load_j) that has capacity left and that the token does not have yet. At most
+ * max_moved assignments (0: no limit). *ret_moved: f32 scalar, how many were reassigned. */
 mf_tensor *mf_reassign(mf_graph *g, mf_tensor *chosen, mf_tensor *admitted, mf_tensor *prob,
                        mf_tensor *importance, mf_tensor *cap, int k, int max_moved,
                        mf_tensor **ret_moved);
 
 typedef struct mf_row_groups {
-    mf_tensor *order;  /* [R] assignment at each grouped place, -1 past the end */
+    mf_tensor *order;  /* [R] assignment at each grouped place; -1 after the last */
     mf_tensor *offset; /* [E+1] */
-    mf_tensor *token;  /* [R] token of each grouped place, -1 past the end */
-    mf_tensor *place;  /* [R] grouped place of each assignment, -1 if unused */
+    mf_tensor *token;  /* [R] token of each grouped place; -1 after the last */
+    mf_tensor *place;  /* [R] grouped place of each assignment; -1: unused */
 } mf_row_groups;
-/* Assignments by expert, within an expert by token, of one token in source order. token [R] or
- * NULL: r / k. An index outside -1 .. E-1 fails the run (MF_EPLUGIN). */
+/* Groups assignments by expert, within an expert by token, within a token in source order.
+ * token [R]; NULL: r / k. An index outside -1 .. E-1 ends the run (MF_EPLUGIN). */
 mf_row_groups mf_group_rows(mf_graph *g, mf_tensor *expert, mf_tensor *token, int k,
                             int experts);
 
-/* x [T,d] -> [R,d]: row p is x[token[p]], zero past the end. token_of_row: the list given to
- * mf_group_rows, or NULL (then the gradient sums each token's k places). */
+/* x [T,d] -> [R,d]: row p is x[token[p]], 0 after the last. token_of_row: the list given to
+ * mf_group_rows, or NULL (then the gradient sums the k places of each token). */
 mf_tensor *mf_dispatch_rows(mf_graph *g, mf_tensor *x, const mf_row_groups *groups,
                             mf_tensor *token_of_row, int k);
 /* y [R,d] grouped, gate [R] in source order -> [T,d]: sum over the token's assignments of
@@ -62,25 +61,26 @@ mf_tensor *mf_combine_rows(mf_graph *g, mf_tensor *y, mf_tensor *gate,
                            const mf_row_groups *groups, mf_tensor *token_of_row, int tokens,
                            int k);
 
-/* The same for rows that are already multiplied by their gates: its gradient reads no y. */
+/* The same for rows that are already multiplied by their gates. Its gradient does
+ * not read y. */
 mf_tensor *mf_return_rows(mf_graph *g, mf_tensor *y, const mf_row_groups *groups,
                           mf_tensor *token_of_row, int tokens, int k);
 
 typedef struct mf_routing_sums {
     mf_tensor *chosen;     /* [E] f32 assignments before capacity */
-    mf_tensor *admitted;   /* [E] f32 assignments after it */
-    mf_tensor *importance; /* [E] f32 sum of gates of admitted ones */
+    mf_tensor *admitted;   /* [E] f32 assignments after capacity */
+    mf_tensor *importance; /* [E] f32 sum of the gates of admitted assignments */
     mf_tensor *scalars;    /* [4] f32: real tokens, sum of entropies of prob (nats), sum over
                             * tokens of the mean chosen probability, chosen assignments */
 } mf_routing_sums;
-/* Statistics of a layer's routing, in one pass. prob, gate, mask, token may be NULL; without
- * prob the second and third scalar are NaN, without gate every gate is 1. */
+/* Statistics of a layer's routing, in one pass. prob, gate, mask, token may be NULL. Without
+ * prob the second and third scalars are NaN; without gate every gate is 1. */
 mf_routing_sums mf_routing_stats(mf_graph *g, mf_tensor *prob, mf_tensor *chosen,
                                  mf_tensor *admitted, mf_tensor *gate, mf_tensor *mask,
                                  mf_tensor *token, int k, int experts, int tokens);
 
-/* How often expert a meets label b: expert [R], token [R] or NULL, labels [T] -> f32
- * [E,labels]. */
+/* Counts of expert e with label l: expert [R], token [R] or NULL, labels [T] ->
+ * f32 [E,labels]. */
 mf_tensor *mf_joint_count(mf_graph *g, mf_tensor *expert, mf_tensor *token, mf_tensor *labels,
                           int k, int experts, int n_labels);
 

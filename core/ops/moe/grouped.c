@@ -1,18 +1,15 @@
 /* ops/moe/grouped.c: gemms of rows with the weight of their group (Gale et al. 2022,
  * MegaBlocks), and sums by group. Each op is the gradient of another. Offsets and row lists
- * come from data: a kernel checks them before the gemm uses them.
- */
+ * come from data, so a kernel checks them before the gemm uses them. */
 
 /*   grouped_linear       y[r] = w[e] x[r] + b[e]              x [R,in], w [E,out,in], b [E,out]
  *   grouped_linear_dx    y[r] = w[e]^T x[r]                   x [R,out] -> [R,in]
  *   grouped_weight_grad  y[e] = sum_r a[r] b[r]^T             a [R,out], b [R,in] -> [E,out,in]
  *   group_sum            y[e] = sum_r x[r]                    x [R,n] -> [E,n]
  *
- * Inputs row, row_a, row_b [R] i32, which may be absent, say that row r is row[r] of x, a, b as
- * given, zeros where it is < 0.
- *
- * e is the group with offset[e] <= r < offset[e+1], offset [E+1] i32. x, w, a, b f32 or bf16;
- * i0: type of y, of group_sum always f32. */
+ * e is the group with offset[e] <= r < offset[e+1], offset [E+1] i32. With the optional inputs
+ * row, row_a, row_b [R] i32, row r is row[r] of the given x, a, b, or zeros if that is < 0. x,
+ * w, a, b are f32 or bf16. i0: type of y; for group_sum it is always f32. */
 #include "ops/moe/grouped.h"
 #include "ops/index.h"
 
@@ -38,8 +35,8 @@ static mf_tensor *linear_as(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *
     return mf_op4(g, "grouped_linear", x, w, offset, NULL, &(mf_attr){.i = {MF_AS(type)}});
 }
 
-/* Input i, which may be absent: which row of x [T,n] each of the rows is; *rows counts those.
- * */
+/* Input i, which may be absent: a list that says which row of x [T,n] each row is.
+ * *rows: its length. */
 static int infer_rows(const mf_infer *in, int i, const char *what, int64_t *rows)
 {
     if (in->n_in <= i || mf_infer_absent(in, i)) return MF_OK;
@@ -58,7 +55,7 @@ static const int32_t *rows_of(const mf_call *call, int i)
     return call->n_in > i ? mf_call_i32(call, i) : NULL;
 }
 
-/* What both gemms of rows have in common. */
+/* The common part of both gemms of rows. */
 static mf_gemm by_rows(const mf_call *call, int64_t rows, mf_shape w)
 {
     mf_gemm g = {.m = rows,
@@ -110,7 +107,8 @@ static int linear_forward(const mf_call *call)
 static int linear_grad(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *dy = at->dout[0], *offset = at->in[OFFSET];
-    /* The weight's gradient first: x is then dead before dx needs memory. */
+    /* The gradient of the weight is computed first, so that x is no longer needed when
+     * dx needs memory. */
     if (at->wants[W])
         at->din[W] =
             mf_grouped_weight_grad(g, dy, at->in[X], offset, mf_tensor_grad_type(at->in[W]));
@@ -169,14 +167,14 @@ static int dx_forward(const mf_call *call)
     return MF_OK;
 }
 
-/* Input i, row by row as the gemm read it. */
+/* The rows of input i as the gemm reads them. */
 static mf_tensor *input_rows(mf_graph *g, const mf_gradient *at, int i, int row)
 {
     mf_tensor *x = at->in[i];
     return at->n_in > row && at->in[row] ? mf_gather_rows(g, x, at->in[row]) : x;
 }
 
-/* The gradient of input i from that of its rows. */
+/* The gradient of input i from the gradient of its rows. */
 static mf_tensor *rows_back(mf_graph *g, const mf_gradient *at, int i, int row, mf_tensor *d)
 {
     if (at->n_in <= row || !at->in[row]) return d;
@@ -282,9 +280,10 @@ const mf_opdef mf_op_grouped_weight_grad = {
     .bf16_in = 1u << A | 1u << B,
 };
 
-/* ---- as parts of gradients ---- */
+/* ---- ops of gradients ---- */
 
-/* Where dispatch_rows took the rows of *x from, that; returns which rows, NULL: *x stays. */
+/* If dispatch_rows made *x, replaces *x by the source of its rows and returns which rows they
+ * are. Otherwise returns NULL. */
 static mf_tensor *unmoved(mf_tensor **x)
 {
     enum { FROM, TOKEN };
@@ -340,7 +339,7 @@ mf_tensor *mf_group_spread(mf_graph *g, mf_tensor *x, mf_tensor *offset, int64_t
     mf_shape s = MF_HOST_SLOT->shape(x);
     mf_tensor *ones =
         mf_broadcast(g, mf_graph_const(g, MF_F32, mf_shape2(1, 1), &one), mf_shape2(rows, 1));
-    bool was = mf_graph_set_bf16(g, false); /* it moves numbers: they stay as they are */
+    bool was = mf_graph_set_bf16(g, false); /* copies must not be rounded */
     mf_tensor *y = mf_grouped_linear(
         g, ones, mf_reshape(g, x, mf_shape3(s.dim[0], s.dim[1], 1)), offset, NULL);
     mf_graph_set_bf16(g, was);

@@ -1,25 +1,24 @@
-/* ops/moe/grouped_attention.c: attention of rows grouped by expert, each expert over its own
- * keys and values: only assignments to an expert are its queries.
+/* ops/moe/grouped_attention.c: attention of assignments grouped by expert. Each expert has its
+ * own keys and values, and only its assignments are queries.
  *
- * The rows of an expert must stand in the order of their tokens, as ops/moe/dispatch.c leaves
- * them; the kernel checks that.
- */
+ * The assignments of an expert must be in the order of their tokens, as ops/moe/dispatch.c
+ * groups them; the kernel checks this. */
 
-/*   q [R, heads hd], rows of expert e at offset[e] .. offset[e+1]-1, token [R] i32, B S tokens
- *   y[p] = softmax(scale q[p] k^T) v, head by head, over what row p sees:
+/*   q [R, heads hd], assignments of expert e at offset[e] .. offset[e+1]-1, token [R] i32, B S
+ *   tokens; y[p] = softmax(scale q[p] k^T) v for each head, over the keys that p sees:
  *     own = 0   kv [B S, E 2 heads hd]: keys, then values, of expert e at column e 2 heads hd.
- *               A row sees the tokens of its sequence, token[p] / S, that mask [B S] (f32 or
+ *               p sees the tokens of its sequence, token[p] / S, that mask [B S] (f32 or
  *               absent) does not hide; causal: those up to its own
- *     own = 1   kv [R, 2 heads hd]: a row sees all rows of its expert, whatever their sequence
+ *     own = 1   kv [R, 2 heads hd]: p sees all assignments of its expert, of any sequence
  *   attr: i0 B, i1 heads, i2 causal, i3 own, f0 scale
- *   -> y [R, heads hd], lse [R, heads] = ln sum e^score; both 0 past offset[E] */
+ *   -> y [R, heads hd], lse [R, heads] = ln sum e^score; both 0 after offset[E] */
 #include "ops/call.h"
 #include "ops/moe/grouped_attention.h"
 #include "ops/index.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
 
-enum { Y = MF_ATTEND_INPUTS, LSE, DY, DLSE }; /* what backward gets behind them */
+enum { Y = MF_ATTEND_INPUTS, LSE, DY, DLSE }; /* further inputs of backward */
 
 static int infer_sizes(mf_infer *in, int64_t *experts)
 {
@@ -72,7 +71,7 @@ static int grouped_infer(mf_infer *in)
     return mf_infer_set(in, 1, MF_F32, mf_shape2(q.dim[0], heads));
 }
 
-/* What forward and backward share; checks what can be wrong with it. */
+/* The arguments that forward and backward share. Launches the checks of offsets. */
 static mf_grouped_attention_args args_of(const mf_call *call)
 {
     const mf_shape q = call->in[MF_ATTEND_Q].shape, kv = call->in[MF_ATTEND_KV].shape;

@@ -1,5 +1,5 @@
-/* ops/moe/grouped_attention.h: how inputs and attributes of the op are numbered, for who looks
- * at its nodes. */
+/* ops/moe/grouped_attention.h: the order of inputs and attributes of the op, for code that
+ * reads its nodes. */
 #ifndef MF_OPS_GROUPED_ATTENTION_H
 #define MF_OPS_GROUPED_ATTENTION_H
 
@@ -12,7 +12,7 @@ enum {
     MF_ATTEND_MASK,
     MF_ATTEND_INPUTS
 };
-/* attributes: whole numbers */
+/* attributes: integers */
 enum { MF_ATTEND_BATCH, MF_ATTEND_HEADS, MF_ATTEND_CAUSAL, MF_ATTEND_OWN };
 /* attributes: real numbers */
 enum { MF_ATTEND_SCALE };

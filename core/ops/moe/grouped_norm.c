@@ -1,12 +1,10 @@
-/* ops/moe/grouped_norm.c: layer normalisation of rows grouped by expert, with the weights
- * of each.
+/* ops/moe/grouped_norm.c: layer normalisation of rows grouped by expert, with
+ * weights per expert.
  *
  *   y[r] = w[e] (x[r] - mean) / sqrt(var + eps) + b[e]
+ *   x [R,n], offset [E+1] i32, w and b [E,n]; f0 eps -> y [R,n], 0 after offset[E]
  *
- *   x [R,n], offset [E+1] i32, w and b [E,n]; f0 eps -> y [R,n], zero past offset[E]
- *
- * The kernel is that of layernorm, with offsets.
- */
+ * The kernel is that of layernorm, with offsets. */
 #include "ops/call.h"
 #include "ops/index.h"
 #include "ops/infer.h"
@@ -31,7 +29,7 @@ static int norm_infer(mf_infer *in)
     return mf_infer_set(in, 0, MF_F32, x);
 }
 
-/* What forward and backward share. */
+/* The arguments that forward and backward share. */
 static mf_norm_args args_of(const mf_call *call)
 {
     const mf_shape x = call->in[X].shape;

@@ -1,18 +1,18 @@
-/* ops/moe/route.c: choosing experts, gates, and statistics of both.
+/* ops/moe/route.c: choice of experts, gates, and statistics of both.
  *
- * T tokens, E experts, k assignments per token, R in all; r belongs to token[r], or to r / k.
- */
+ * T tokens, E experts, k assignments per token, R in all. Assignment r belongs to
+ * token[r], or to r / k. */
 
-/*   route_select   chosen[t k + j]: the expert with the (j+1)-th largest score of token t, ties
- *                  to the lower index; -1 for padding        (Shazeer et al. 2017, eq. 5)
- *   route_gates    gate[r] = scale p[r], or scale p[r] / sum of p over the token's rows,
+/*   route_select   chosen[t k + j]: the expert with the (j+1)-th largest score of token t; of
+ *                  equal ones the lower index; -1 for padding  (Shazeer et al. 2017, eq. 5)
+ *   route_gates    gate[r] = scale p[r], or scale p[r] / sum of p over the token's assignments,
  *                  p[r] = prob[t, e[r]], e = admitted where >= 0, else chosen; 0 where e < 0 or
  *                  the sum is below 1e-20
- *                  dprob[t, e[r]] += scale dgate[r], or scale (dgate[r] - mean) / sum, mean the
- *                  sum of dgate p over the rows, divided by the sum
+ *                  dprob[t, e[r]] += scale dgate[r], or scale (dgate[r] - mean) / sum, where
+ *                  mean is the sum of dgate p over the token's assignments, divided by the sum
  *                  (Shazeer et al. 2017, eq. 3; without the division Fedus et al. 2021, eq. 2)
  *   mask_rows      expert, -1 for padding
- *   routing_stats  what mf_routing_sums says (ops/moe/dispatch.h)
+ *   routing_stats  see mf_routing_sums (ops/moe/dispatch.h)
  *   joint_count    n[e,l]: assignments to expert e whose token has label l */
 #include "ops/moe/dispatch.h"
 #include "ops/index.h"
@@ -20,7 +20,8 @@
 
 /* ---- mask_rows: expert, mask, token ---- */
 
-/* Rows as attr.i[0] = k says: of token r / k, unless there is a token list at input i. */
+/* Checks the number of assignments: without a token list at input `token` there must be
+ * attr.i[0] = k per token. */
 static int judge_rows(const mf_infer *in, int token, int64_t rows, int64_t tokens)
 {
     if (mf_infer_maybe(in, token, "token", MF_I32, mf_shape1(rows))) return MF_ESHAPE;
