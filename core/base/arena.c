@@ -54,7 +54,7 @@ static void *alone(mf_arena *arena, size_t bytes)
     chunk *c = new_chunk(bytes);
     if (!c) return NULL;
     c->fill = bytes;
-    if (arena->chunks) { /* put it second: the first chunk is the one being filled */
+    if (arena->chunks) { /* insert it second: the first chunk is the one being filled */
         c->next = arena->chunks->next;
         arena->chunks->next = c;
     } else {

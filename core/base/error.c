@@ -1,4 +1,4 @@
-/* base/error.c: the last error of each thread. It lies in a fixed buffer, so reporting an error
+/* base/error.c: the last error of each thread. It is in a fixed buffer, so reporting an error
  * never fails and never allocates. */
 #include "base/error.h"
 

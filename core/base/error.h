@@ -1,7 +1,7 @@
-/* base/error.h: the one way to report an error.
+/* base/error.h: how errors are reported.
  *
  * The function that finds an error calls mf_fail and returns its result. A caller may add its
- * own context with mf_fail_context and returns the code unchanged. Each thread keeps its last
+ * own context with mf_fail_context, and returns the code unchanged. Each thread keeps its last
  * error. Nothing is printed here: main prints the message once.
  *
  *     if (n < 0) return mf_fail(MF_EINPUT, "%s: record %d: expected a count, found %d", ...);

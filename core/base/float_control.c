@@ -16,7 +16,7 @@ unsigned mf_float_control(void)
 
 void mf_float_control_set(unsigned control)
 {
-    fesetround((int)((control & ROUNDING) >> 3)); /* of the x87 unit as well */
+    fesetround((int)((control & ROUNDING) >> 3)); /* for the x87 unit, too */
     __builtin_ia32_ldmxcsr(control);
 }
 #elif defined(__aarch64__)

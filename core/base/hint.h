@@ -1,22 +1,21 @@
-/* base/hint.h: text that a program adds to messages so that its user knows what to type.
+/* base/hint.h: text that a program adds to messages, so that its user knows what to type.
  *
- * The library's messages name no option of a command line. Where one would help, the message
- * ends with a hint. Hints are empty until the program sets its own, once, before it starts
- * any thread.
- * */
+ * The library's messages name no option of a command line. If one would help, the message
+ * ends with a hint. Hints are empty until the program sets its own, once, before it
+ * starts any thread. */
 #ifndef MF_BASE_HINT_H
 #define MF_BASE_HINT_H
 
 typedef enum mf_hint {
-    MF_HINT_RESUME, /* behind "expected an empty directory": how to continue the run in it */
-    MF_HINT_DATA,   /* in front of what is wrong with a data file that the caller named */
-    MF_HINT_OTHER_DATA, /* behind "data.path": how to name another file */
-    MF_HINT_UNSAFE,     /* behind a refusal of a file that others can write */
+    MF_HINT_RESUME,     /* after "expected an empty directory": how to continue the run in it */
+    MF_HINT_DATA,       /* before a message about a data file that the caller named */
+    MF_HINT_OTHER_DATA, /* after "data.path": how to name another file */
+    MF_HINT_UNSAFE,     /* after a refusal of a file that others can write */
     MF_HINTS
 } mf_hint;
 
 /* hints: [MF_HINTS] texts that live as long as the process. */
 void mf_hints_set(const char *const *hints);
-const char *mf_hint_text(mf_hint hint); /* "" without */
+const char *mf_hint_text(mf_hint hint); /* "" if there is none */
 
 #endif

@@ -1,14 +1,14 @@
-/* base/parallel.c: tiles on threads; the only file that uses OpenMP. The number of threads
- * never decides how work is cut, so results have the same bits at any number of threads. */
+/* base/parallel.c: runs tiles on threads; the only file that uses OpenMP. The number of threads
+ * never decides how work is divided, so results have the same bits at any number of threads. */
 #include "base/parallel.h"
 
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
-/* The OpenMP runtime is not built with the thread sanitizer, which so does not see its
- * barriers: a region comes after what its caller did before it, and before what the caller
- * does next. */
+/* The OpenMP runtime is not built with the thread sanitizer, which therefore does not see its
+ * barriers. These calls tell it that a region comes after what its caller did before, and
+ * before what the caller does next. */
 #if defined(__SANITIZE_THREAD__)
 void __tsan_acquire(void *at);
 void __tsan_release(void *at);
@@ -21,12 +21,13 @@ void __tsan_release(void *at);
 #define UNSEEN
 #endif
 
-static _Thread_local int threads_now; /* 0: not asked yet */
+static _Thread_local int threads_now; /* 0: not requested yet */
 
 #ifdef _OPENMP
-/* OMP_NUM_THREADS, else the cores of our affinity mask. Asked before main begins, because the
- * OpenMP default is lowered later: OpenBLAS is kept to one thread by that (kernels/cpu/blas.c),
- * since tiles are spread over threads here. For the same reason nothing here may raise it. */
+/* OMP_NUM_THREADS, else the number of cores of the affinity mask. It is read before main
+ * begins, because the OpenMP default is set to 1 later: this keeps OpenBLAS to one thread
+ * (kernels/cpu/blas.c), while tiles run on several threads here. For the same reason no code
+ * here may raise the default. */
 static int threads_at_start;
 __attribute__((constructor)) static void ask_threads(void)
 {
@@ -67,8 +68,8 @@ void mf_parallel(int64_t tiles, mf_tile_fn fn, void *arg)
 #ifdef _OPENMP
     int threads = mf_parallel_threads();
     if (tiles > 1 && threads > 1 && !omp_in_parallel()) {
-        /* Always the full team, even for few tiles: libgomp ends and remakes threads whenever
-         * the team's size changes, which costs far more than idle members. */
+        /* Always uses all threads, even for few tiles: libgomp ends and starts threads whenever
+         * their number changes, which costs far more than idle threads. */
         char order = 0;
         RELEASE(&order);
 #pragma omp parallel for schedule(static) num_threads(threads)

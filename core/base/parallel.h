@@ -1,9 +1,8 @@
 /* base/parallel.h: runs fixed tiles on threads.
  *
- * Work is cut into tiles by its shape alone, never by the number of threads, and one
- * thread computes a tile from start to end. Results therefore have the same bits at any
- * number of threads, if tiles write to separate places and the caller sums their results
- * in tile order. */
+ * Work is divided into tiles by its shape alone, never by the number of threads, and one thread
+ * computes a tile from begin to end. So results have the same bits at any number of threads, if
+ * tiles write to separate memory and the caller sums their results in tile order. */
 #ifndef MF_BASE_PARALLEL_H
 #define MF_BASE_PARALLEL_H
 
@@ -17,9 +16,10 @@ void mf_parallel(int64_t tiles, mf_tile_fn fn, void *arg);
 
 enum { MF_THREADS_MAX = 1024 };
 
-/* Threads used from now on; 0 = OMP_NUM_THREADS if set, else the number of usable cores.
- * Returns the number in force (at most MF_THREADS_MAX). It holds for calls that this thread
- * makes; several threads may call mf_parallel at once, each with workers of its own. */
+/* Sets the number of threads; 0: OMP_NUM_THREADS if set, else the number of usable
+ * cores. Returns the number in use (at most MF_THREADS_MAX). It applies to calls that
+ * this thread makes; several threads may call mf_parallel at the same time, each with
+ * workers of its own. */
 int mf_parallel_set_threads(int threads);
 int mf_parallel_threads(void);
 

@@ -1,4 +1,5 @@
-/* base/processor.h: what /proc/cpuinfo tells of the processor; empty where it tells nothing. */
+/* base/processor.h: properties of the processor from /proc/cpuinfo; empty if it does
+ * not contain them. */
 #ifndef MF_BASE_PROCESSOR_H
 #define MF_BASE_PROCESSOR_H
 

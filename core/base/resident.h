@@ -1,4 +1,4 @@
-/* base/resident.h: how much memory the process holds, as the system counts it. */
+/* base/resident.h: resident memory of the process, as the system counts it. */
 #ifndef MF_BASE_RESIDENT_H
 #define MF_BASE_RESIDENT_H
 
@@ -10,8 +10,8 @@ typedef struct mf_resident {
 } mf_resident;
 
 mf_resident mf_resident_read(void);
-/* Returns freed memory to the system that the allocator has kept for later. After that, `now`
- * counts only memory in use. */
+/* Returns memory to the system that was freed and that the allocator has kept. After that,
+ * `now` counts only memory in use. */
 void mf_resident_trim(void);
 /* Returns the whole pages within a block of mf_alloc to the system. They read as zeros until
  * they are written again. */

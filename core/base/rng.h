@@ -1,7 +1,8 @@
 /* base/rng.h: counter-based random numbers (Philox4x32-10; Salmon et al., SC'11).
  *
- * There is no generator state: the value is a pure function of (seed, stream, step, index). The
- * same numbers result at any number of threads, after any resume, and on any backend.
+ * There is no generator state: a number is a function of (seed, stream, step, index) alone. So
+ * the numbers are the same at any number of threads, after any resume, and on any backend.
+ *
  *   stream  the purpose of the numbers: mf_rng_stream("data.window"), a node, a parameter
  *   step    training step, or 0
  *   index   position within the stream */

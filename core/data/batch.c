@@ -20,14 +20,14 @@ struct mf_batcher {
     const mf_corpus *c;
     mf_batch_spec spec;
     mf_split_range range;
-    int64_t items;  /* windows, pieces or examples in one pass over the split */
-    int64_t count;  /* batches in one pass over the split */
+    int64_t items;  /* number of windows, pieces or examples in one pass over the split */
+    int64_t count;  /* number of batches in one pass over the split */
     piece *pieces;  /* NULL for a stream */
     int32_t *dealt; /* [items] the windows that deal gave to this split; NULL without deal */
     /* permutation of pieces or windows in epoch `epoch`; NULL: in the order of the corpus */
     int32_t *order;
     int64_t epoch;
-    /* [vocab] bytes of text of each id; NULL if not known */
+    /* [vocab] bytes of text of each id; NULL: unknown */
     int32_t *piece_bytes;
     uint64_t windows, shuffle, hide, deal; /* random streams */
     int32_t pad, cls, sep, mask_id;        /* ids of special tokens; -1: there is none */
@@ -67,7 +67,8 @@ static int check_spec(const mf_corpus *c, const mf_batch_spec *s)
     return MF_OK;
 }
 
-/* Tokens of a window beyond its inputs: a language model needs one more, its last target. */
+/* Number of tokens of a window beyond its inputs: a language model needs one more, for
+ * its last target. */
 static int32_t ahead(const mf_batcher *b)
 {
     return b->spec.task == MF_TASK_LM;
@@ -82,7 +83,7 @@ static int permute(mf_batcher *b, int64_t n, int32_t **ret)
     return *ret != NULL ? MF_OK : MF_ENOMEM;
 }
 
-/* Deals the windows to train and val: val gets the first ones of the permutation. */
+/* Distributes the windows to train and val: val gets the first ones of a permutation. */
 static int deal_windows(mf_batcher *b, int64_t n)
 {
     int32_t *all = NULL;
@@ -306,8 +307,8 @@ static void put_target(const mf_batcher *b, mf_batch *out, int64_t at, int32_t i
     if (b->piece_bytes) out->n_bytes += b->piece_bytes[id];
 }
 
-/* Inputs are tokens begin .. begin+n-1, targets the next token of each; the first `skip`
- * positions have no target. */
+/* Fills an example: inputs are tokens begin .. begin+n-1, and the target of each is the token
+ * after it; the first `skip` positions have no target. */
 static void fill_lm(const mf_batcher *b, mf_batch *out, int32_t row, int64_t begin, int64_t n,
                     int64_t skip)
 {
@@ -318,7 +319,7 @@ static void fill_lm(const mf_batcher *b, mf_batch *out, int32_t row, int64_t beg
     }
 }
 
-/* Tokens begin .. begin+n-1, of which a share is masked. */
+/* Fills an example with tokens begin .. begin+n-1, and masks a share of them. */
 static void fill_mlm(const mf_batcher *b, mf_batch *out, int64_t step, int32_t row,
                      int64_t begin, int64_t n)
 {
@@ -406,7 +407,7 @@ static void clear(const mf_batcher *b, mf_batch *out)
     out->n_targets = out->n_tokens = out->n_bytes = 0;
 }
 
-/* The item at a position of the epoch's permutation. */
+/* The item at index `place` of the epoch's permutation. */
 static int64_t shuffled(mf_batcher *b, int64_t place, int64_t epoch)
 {
     if (epoch != b->epoch) {
@@ -417,7 +418,7 @@ static int64_t shuffled(mf_batcher *b, int64_t place, int64_t epoch)
     return b->order[place];
 }
 
-/* The window at a position of the epoch, among those of list_windows; -1 past the last one. */
+/* The window that an example of this step gets from list_windows; -1 after the last one. */
 static int64_t listed_window(mf_batcher *b, int64_t step, int32_t row)
 {
     int64_t place = step % b->count * b->spec.rows + row;

@@ -1,27 +1,27 @@
-/* data/batch.h: batches as a pure function of (corpus, spec, step).
+/* data/batch.h: batches as a function of (corpus, spec, step) alone.
  *
- * There is no cursor: fill(step) gives the same batch whenever it is called, so a run resumes
- * exactly from the step number alone. Filling allocates nothing. B is the number of examples in
- * a batch, T the number of positions in each.
+ * There is no cursor: fill(step) makes the same batch whenever it is called, so a run resumes
+ * exactly from its step number. Filling allocates nothing. B is the number of examples in a
+ * batch, T the number of positions in each.
  *
  * Language model on a stream. A window is T inputs and T targets; the target of a position is
  * the token after it.
  *   random      the start of each window is drawn by Philox (seed, step, example) from all
- *               starts of the split whose T+1 tokens lie within it.
+ *               starts of the split whose T+1 tokens are in it.
  *               With stride > 0 windows begin at every stride-th token, each once per epoch in
  *               the order of a permutation; the next epoch takes the windows that did not fill
  *               a batch.
  *   sequential  windows follow one another through the split: window w predicts the tokens
  *               begin + 1 + w T ... ; the last window is padded. With context > 0
- *               windows begin T - context apart and the first `context` targets of every
- *               window but the first are -1: each token but the very first of the split is
+ *               windows begin T - context apart, and the first `context` targets of every
+ *               window except the first are -1: each token except the first of the split is
  *               predicted once, with at least `context` tokens before it.
- *   dealt       deal > 0: the windows of train and val together, at every stride-th token, are
- *               dealt to the two by a permutation, and train gets the share `deal`. Windows
- *               overlap, so val is not unseen text; some published results were measured so.
- * Documents and examples. Each example of a batch holds one, padded at the end, in the order of
- * a permutation drawn per epoch (random) or in the order of the file (sequential). lm and mlm
- * cut a document longer than T into pieces, so no text is lost.
+ *   deal > 0    the windows at every stride-th token are distributed to train and val by a
+ *               permutation, and train gets the share `deal`. Windows overlap, so val is not
+ *               unseen text; some published results were measured so.
+ * Documents and examples. Each example of a batch has one document, padded at the end, in the
+ * order of a permutation drawn per epoch (random) or in the order of the file (sequential).
+ * lm and mlm cut a document longer than T into pieces, so no text is lost.
  *   lm          the target is the next token; a document of n tokens has n-1 targets.
  *   mlm         a share of the tokens is chosen by Philox and masked (80 % the mask token, 10 %
  *               a random one, 10 % unchanged; Devlin et al. 2019, section 3.1); they are the
@@ -29,7 +29,8 @@
  *   classify    <cls> A <sep> (B <sep>) if the tokenizer has these tokens, and one class per
  *               example. A pair that is too long loses tokens of the longer sentence.
  *   regress     the same with one number per example.
- * The mask is 0 at padding; with pad_counts only in examples without a document. Examples past
+ *
+ * The mask is 0 at padding; with pad_counts only in examples without a document. Examples after
  * the end of the data (last batch of a sequential pass) are all padding. With gradient
  * accumulation the m-th part of step s is batch s * parts + m. */
 #ifndef MF_DATA_BATCH_H
@@ -37,8 +38,8 @@
 
 #include "data/corpus.h"
 
-/* All arrays lie in one block. N = rows * seq; at padding the token is the tokenizer's <pad> or
- * 0, the target -1, the mask 0. */
+/* All arrays are in one block. N = rows * seq. At padding the token is the tokenizer's <pad> or
+ * 0, the target is -1, the mask 0. */
 typedef struct mf_batch {
     int32_t rows, seq;                   /* B examples of T positions */
     int32_t *tokens;                     /* [N] */
@@ -81,12 +82,12 @@ void mf_batch_defaults(mf_batch_spec *ret);
  * that the task needs, or the corpus has no classes. The corpus must outlive the batcher. */
 int mf_batcher_new(const mf_corpus *c, const mf_batch_spec *spec, mf_batcher **ret);
 void mf_batcher_free(mf_batcher *b);
-/* Batches in one pass: an epoch of training; for random windows, the number whose targets add
- * up to the split at least once. */
+/* Number of batches in one pass: an epoch of training; for random windows, the smallest number
+ * with at least as many targets as the split. */
 int64_t mf_batcher_count(const mf_batcher *b);
-/* Fills out with the batch of any step >= 0; sequential batches repeat after `count` steps. out
- * comes from mf_batch_new with the same rows and the same seq; for documents and examples its
- * seq may be smaller, but not below mf_batcher_longest. */
+/* Fills *out with the batch of any step >= 0; sequential batches repeat after `count` steps.
+ * out must come from mf_batch_new with the same rows and the same seq; for documents and
+ * examples its seq may be smaller, but not below mf_batcher_longest. */
 void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out);
 /* Tokens of the longest example of this batch, at least 1; for a stream, seq. */
 int32_t mf_batcher_longest(mf_batcher *b, int64_t step);

@@ -1,5 +1,5 @@
-/* data/clean.c: replaces contractions by whole words and removes other signs. The output
- * follows the published preparation of one corpus exactly, so results can be compared. */
+/* data/clean.c: replaces contractions by whole words and removes other characters. The output
+ * follows the published preparation of one corpus exactly, so that results can be compared. */
 #include "data/clean.h"
 
 #include "base/error.h"
@@ -31,7 +31,7 @@ enum { GROWTH = 4 };
 typedef struct sink {
     char *out;
     size_t n;
-    bool blank; /* a blank is to be written before the next character */
+    bool blank; /* a blank must be written before the next character */
 } sink;
 
 static void put(sink *s, char c)

@@ -4,10 +4,10 @@
 
 #include <stddef.h>
 
-/* Writes contractions out ("don't" -> "do not", "we've" -> "we have"), then removes
- * everything but letters, digits, '.' and '%' (ASCII): an apostrophe leaves nothing, any
- * other character leaves a blank. Runs of blanks, tabs and newlines become one blank, runs of
- * periods one period; no blank stays at either end. *ret is NUL-terminated and freed with
+/* Expands contractions ("don't" -> "do not", "we've" -> "we have"), then removes all characters
+ * except letters, digits, '.' and '%' (ASCII): an apostrophe is removed, any other character is
+ * replaced by a blank. Runs of blanks, tabs and newlines become one blank, runs of periods one
+ * period; blanks at both ends are removed. *ret is NUL-terminated; the caller frees it with
  * mf_free. MF_ENOMEM. */
 int mf_clean_text(const char *text, size_t n, char **ret, size_t *ret_n);
 /* The same, line by line: newlines stay, and lines that become empty are removed. */

@@ -185,8 +185,8 @@ static int name_classes(const mf_source *s, const mf_labels *labels, int32_t mos
     return rc;
 }
 
-/* Classes of the label column and of the further columns; classes that the caller gave stay as
- * they are. */
+/* Names the classes of the label column and of the further columns. Classes that the caller
+ * gave stay unchanged. */
 static int name_all_classes(loader *l)
 {
     const mf_corpus_spec *spec = l->spec;
@@ -260,7 +260,7 @@ static int add_stream(loader *l, const mf_source *s, size_t begin, size_t end, m
     return rc;
 }
 
-/* Where the split cuts a stream: never inside a character. */
+/* The offset at which the split cuts a stream, which is never inside a character. */
 static size_t cut_of(const mf_source *s, double split, size_t size)
 {
     size_t cut = (size_t)(split * (double)size);
@@ -278,7 +278,7 @@ static int empty_side(const loader *l, const char *side, const char *what, size_
 static int add_streams(loader *l)
 {
     const mf_source *s = &l->source[0];
-    l->ids.want_start = s->topics != NULL; /* labels are found by the start of each token */
+    l->ids.want_start = s->topics != NULL; /* labels are found by the offset of each token */
     size_t size = s->ids ? (size_t)s->n_ids : s->size, cut = size;
     const char *what = s->ids ? "tokens" : "bytes";
     if (!given(l->spec->val_path) && l->spec->split < 1) {
@@ -524,7 +524,7 @@ static int limit_documents(loader *l)
     return MF_OK;
 }
 
-/* Stores ids in as few bytes as the vocabulary allows: a corpus of bytes would otherwise take
+/* Stores ids with as few bytes as the vocabulary allows; otherwise a corpus of bytes would need
  * four times its size. */
 static int shrink_ids(mf_corpus *c)
 {

@@ -1,9 +1,9 @@
 /* data/corpus.h: a corpus: token ids in memory, divided into splits.
  *
- * All tokens lie in one array, in the smallest integers that hold the vocabulary. A stream
+ * All tokens are in one array, with the smallest integers that hold the vocabulary. A stream
  * (text, bin, builtin:topics) is one run of tokens; documents (jsonl) and examples (tsv) are
- * spans of it. A split is a range of tokens of a stream, or a range of spans: the head of the
- * file is train and the rest val, unless val_path names a file of its own.
+ * spans of it. A split is a range of tokens of a stream, or a range of spans: the beginning of
+ * the file is train and the rest val, unless val_path names a file.
  *
  *   text   the whole file is one stream.
  *   jsonl  one JSON object per line: member "text" (a string), and "label" if there are classes
@@ -24,9 +24,9 @@
  *   auto   by the ending of the name: .jsonl, .tsv, .bin; else text, for task classify tsv.
  *
  * Labels are classes, or for task regress numbers. Further columns (jsonl: members) of labels
- * may be read as well; "-" (jsonl: a missing member) means no label there.
+ * may be read as well; "-" (jsonl: a missing member) means that there is no label.
  *
- * Classes: the distinct labels of the training file, in order of value if all are
+ * Classes are the distinct labels of the training file, in order of value if all are
  * integers, else in order of bytes. A label that the training file lacks is an error in
  * the other files. */
 #ifndef MF_DATA_CORPUS_H
@@ -43,7 +43,7 @@ const char *mf_split_name(mf_split s); /* "train" */
 typedef struct mf_corpus_question {
     const char *column;
     bool number;
-    int32_t classes; /* most classes that the training file may have; 0: any number */
+    int32_t classes; /* greatest number of classes of the training file; 0: any number */
     /* NULL: the labels found in path; else the classes of an earlier run, in order */
     const char *const *class_names;
     int32_t n_class_names;
@@ -58,12 +58,12 @@ typedef struct mf_corpus_spec {
     const char *tokenizer; /* a kind or a tokenizer file; NULL or "": byte */
     /* if set, this tokenizer is used (on resume: the run's own); not owned */
     const mf_tokenizer *given;
-    bool clean;   /* text files are simplified first (data/clean.h) */
+    bool clean;   /* text files are simplified (data/clean.h) */
     double split; /* 0 < split <= 1: share of path that is training data */
     /* for other tasks than lm, a tokenizer made here gets special tokens */
     mf_task task;
     int32_t bin_bits; /* 16 or 32; 0: 16 */
-    int32_t classes;  /* most classes that the training file may have; 0: any number */
+    int32_t classes;  /* greatest number of classes of the training file; 0: any number */
     int64_t limit;    /* number of documents of path to use; 0: all */
     /* the `limit` documents are drawn, always the same ones; else the first ones */
     bool pick_random;
@@ -98,9 +98,10 @@ typedef struct mf_corpus_answers {
 typedef struct mf_split_range {
     int64_t begin, end; /* range of tokens of a stream, or range of spans */
     int64_t tokens;
-    uint64_t bytes;          /* bytes of text that these tokens stand for; 0: unknown */
-    const mf_topics *topics; /* the builtin:topics that the split was made from, else NULL */
-    size_t text_begin;       /* offset in that text at which the split begins, in bytes */
+    uint64_t bytes; /* bytes of text of these tokens; 0: unknown */
+    /* the generated text of the split, if it is builtin:topics; else NULL */
+    const mf_topics *topics;
+    size_t text_begin; /* offset in that text at which the split begins, in bytes */
 } mf_split_range;
 
 typedef struct mf_corpus {
@@ -111,8 +112,8 @@ typedef struct mf_corpus {
     void *ids;
     int32_t id_bytes; /* 1, 2 or 4: the smallest that holds the vocabulary */
     int64_t tokens;
-    uint8_t *labels;  /* [tokens] topic of each token, from builtin:topics; NULL: not known */
-    int32_t n_labels; /* number of topics, 0 if not known */
+    uint8_t *labels;  /* [tokens] topic of each token of builtin:topics; NULL: unknown */
+    int32_t n_labels; /* number of topics; 0: unknown */
     mf_span *spans;   /* NULL for a stream */
     int64_t n_spans;
     int32_t longest;   /* tokens of the longest span */

@@ -7,20 +7,21 @@
 typedef struct mf_data_config {
     const char *path, *format, *tokenizer;
     double split;
-    const char *val_path; /* "" : split of path */
+    const char *val_path; /* "": val is the end of path */
     int64_t limit;        /* documents or examples of path that are used; 0: all */
-    int64_t pick;         /* which: 0 the first, 1 drawn */
+    int64_t pick;         /* which ones: 0 the first, 1 drawn */
     const char *first_column, *second_column, *label_column; /* tsv; "": the usual names */
-    int64_t padding;       /* examples: 0 to model.seq tokens, 1 as the batch needs */
-    int64_t pad_mask;      /* 0: padding counts as tokens */
-    int64_t clean;         /* text is made plain first (data/clean.h) */
-    int64_t stride;        /* windows at every n-th token, once an epoch; 0: anywhere */
-    int64_t split_windows; /* windows are dealt to train and val, which so overlap */
-    int64_t bin_bits;      /* ids of token files: 0 as the file says, or 16; 1: 16; 2: 32 */
+    /* examples are padded: 0 to model.seq tokens, 1 to the longest of the batch */
+    int64_t padding;
+    int64_t pad_mask; /* 0: padding counts as tokens */
+    int64_t clean;    /* text is simplified (data/clean.h) */
+    int64_t stride;   /* windows begin at every n-th token, each once per epoch; 0: anywhere */
+    int64_t split_windows; /* windows are distributed to train and val, and overlap */
+    int64_t bin_bits; /* bits of ids in token files: 0 as the file says, or 16; 1: 16; 2: 32 */
 } mf_data_config;
 
 extern const mf_section mf_data_section;
-/* Rules between its keys. */
+/* Checks the rules between its keys. */
 void mf_data_config_judge(mf_config_faults *j, const mf_data_config *d);
 
 #endif

@@ -1,7 +1,7 @@
 /* data/source.h: one file of a corpus, read and checked, before it is tokenized.
  *
- * Every format becomes the same thing: one text and the documents in it (none for a stream), or
- * ids for token files. The sentences of a document lie next to one another in the text. */
+ * Every format is converted to one text and the documents in it (none for a stream), or to ids
+ * for token files. The sentences of a document are next to one another in the text. */
 #ifndef MF_DATA_SOURCE_H
 #define MF_DATA_SOURCE_H
 
@@ -19,7 +19,7 @@ typedef struct mf_document {
     size_t n;             /* bytes of both sentences */
     size_t n_first;       /* bytes of the first sentence; n if there is one sentence */
     mf_prediction answer; /* value in the label column */
-    int64_t more;         /* its values in further columns begin at mf_source.answers + more */
+    int64_t more; /* its values in further columns begin at this index of mf_source.answers */
     int64_t line;
 } mf_document;
 
@@ -82,7 +82,7 @@ int mf_source_load(mf_source *s, const char *path, mf_format format, int32_t bin
                    const mf_columns *columns);
 void mf_source_free(mf_source *s);
 
-/* The readers of single formats; they fill a source whose path is set. */
+/* The readers of single formats. They fill a source whose path is set. */
 int mf_source_read_jsonl(mf_source *s, const char *data, size_t size);
 int mf_source_read_tsv(mf_source *s, const char *data, size_t size);
 int mf_source_read_bin(mf_source *s, const char *data, size_t size, int32_t bits);

@@ -88,7 +88,7 @@ static int json_number(const mf_source *s, const char *member, const mf_json *v,
                    (long long)l->number, member);
 }
 
-/* A missing member is no label. */
+/* Reads the label of an object; a missing member means none. */
 static int json_answer(const mf_source *s, mf_labels *set, bool number, const char *member,
                        const mf_json *object, const line *l, mf_prediction *ret)
 {
@@ -303,7 +303,7 @@ static int judge_columns(const mf_source *s, const line *l, columns *ret)
     return MF_OK;
 }
 
-/* "column score", or "column 3" where the file names none. */
+/* "column score", or "column 3" if the file does not name its columns. */
 static const char *column_name(const columns *c, int32_t i, char out[96])
 {
     const char *name = "";

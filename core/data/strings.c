@@ -1,4 +1,4 @@
-/* data/strings.c: a set of distinct strings with open addressing. Numbers follow the order of
+/* data/strings.c: a set of distinct strings with open addressing. Ids follow the order of
  * adding and never change. */
 #include "data/strings.h"
 

@@ -1,7 +1,7 @@
-/* data/strings.h: distinct strings, numbered from 0 in the order in which they were added.
+/* data/strings.h: distinct strings with ids from 0, in the order in which they were added.
  *
- * They are found by hashing and may hold any bytes. The pointer from mf_strings_get is valid
- * until the next string is added. */
+ * Strings are found by hashing and may contain any bytes. The pointer from mf_strings_get is
+ * valid until the next string is added. */
 #ifndef MF_DATA_STRINGS_H
 #define MF_DATA_STRINGS_H
 
@@ -19,7 +19,7 @@ typedef struct mf_strings {
 } mf_strings; /* {0} is empty */
 
 void mf_strings_free(mf_strings *s);
-/* Gives the number of a string, which is added if it is new. text must not point into
+/* Finds the id of a string, which is added if it is new. text must not point into
  * s. MF_ENOMEM. */
 int mf_strings_add(mf_strings *s, const char *text, size_t n, int32_t *ret_id, bool *ret_new);
 int32_t mf_strings_find(const mf_strings *s, const char *text, size_t n); /* -1: not found */

@@ -32,8 +32,8 @@ static int make_one(const char *path)
         if (mf_is_dir(path)) return MF_OK;
         return mf_fail(MF_EIO, "%s: cannot make directory: a file of that name is there", path);
     }
-    /* mkdir also fails on a read-only file system and where we may not write; the directory may
-     * exist all the same. */
+    /* mkdir also fails on a read-only file system and without permission to write; the
+     * directory may exist nevertheless. */
     const int why = errno;
     if ((why == EROFS || why == EACCES) && mf_is_dir(path)) return MF_OK;
     errno = why;

@@ -68,7 +68,7 @@ static int read_to_end(int fd, const char *path, uint64_t hint, size_t max_bytes
     size_t room, size = 0;
     char *data;
     if (hint >= SIZE_MAX / 2) return too_large(path, SIZE_MAX / 2);
-    /* the NUL, and one byte to see the end of the file without growing */
+    /* the NUL, and one byte to detect the end of the file without growing */
     room = hint ? (size_t)hint + 2 : FIRST;
     data = mf_alloc_raw(room);
     if (!data) return mf_fail_context(MF_ENOMEM, "%s", path);
@@ -180,7 +180,7 @@ int mf_write_file_atomic(const char *path, const void *data, size_t size)
     goto done;
 fail:
     if (fd >= 0) mf_raw_close(fd);
-    mf_io()->unlink(name); /* best effort: the error is already recorded */
+    mf_io()->unlink(name); /* a failure is ignored: the first error is already recorded */
 done:
     mf_free(name);
     mf_free(parent);

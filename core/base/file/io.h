@@ -51,8 +51,8 @@ int mf_file_open(const char *path, int *ret_fd, uint64_t *ret_size);
 int mf_file_read_at(int fd, const char *path, void *buf, size_t n, uint64_t offset);
 void mf_file_close(int fd); /* closing a file that was only read cannot lose data: no result */
 
-/* A sequential writer that keeps its first error: check once, at the end. A zeroed writer is a
- * closed one. */
+/* A sequential writer that keeps its first error, so one check at the end is enough. A zeroed
+ * writer is a closed one. */
 typedef struct mf_writer {
     int fd;
     int error;      /* status code, MF_OK while there is no error */
@@ -69,9 +69,9 @@ int mf_writer_append(mf_writer *w, const char *path);
 void mf_writer_put(mf_writer *w, const void *data, size_t n);
 void mf_writer_printf(mf_writer *w, const char *fmt, ...) MF_PRINTF(2, 3);
 int mf_writer_flush(mf_writer *w);
-/* Flushes, syncs if asked, closes in every case, and returns the first error of all calls
- * with the file's name in the message. A closed writer, or one that did not open, may be
- * closed again. */
+/* Flushes, syncs if `sync`, always closes, and returns the first error of all calls
+ * with the file's name in the message. A closed writer, or one that did not open, may
+ * be closed again. */
 int mf_writer_close(mf_writer *w, bool sync);
 
 int mf_mkdirs(const char *path); /* like mkdir -p */

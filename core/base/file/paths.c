@@ -1,6 +1,6 @@
-/* base/file/paths.c: finds the folders of moefw from the place of this code: libmoefw.so.0, or
- * a test program that contains it. The first thread that asks finds everything; after that
- * nothing changes. */
+/* base/file/paths.c: finds the folders of moefw from the location of this code:
+ * libmoefw.so.0, or a test program that contains it. The first call finds all of them; after
+ * that they do not change. */
 #include "base/file/paths.h"
 
 #include <dlfcn.h>

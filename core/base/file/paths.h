@@ -1,11 +1,13 @@
-/* base/file/paths.h: where the files of moefw are.
+/* base/file/paths.h: finds the files of moefw.
  *
- * Three cases, told apart by the real path of the library (or of the program that contains
- * this code):
+ * There are three cases, which the real path of the library (or of the program that contains
+ * this code) distinguishes:
+ *
  *   in place    a file .moefw-uninstalled beside it names the source folder: plugins come from
  *               the build folder, presets, templates and drop-ins from the source folder
  *   installed   the folders that configure set
  *   staged      installed below a DESTDIR: the same folders below that DESTDIR
+ *
  * All results are absolute paths, found once, and valid until the process ends. Any thread may
  * call these functions. */
 #ifndef MF_BASE_PATHS_H

@@ -1,4 +1,4 @@
-/* base/file/writer.c: buffered sequential writing. The first error stays: later calls do
+/* base/file/writer.c: buffered sequential writing. The first error is kept: later calls do
  * nothing, and close returns it. */
 #include "base/file/io.h"
 #include "base/file/io_raw.h"

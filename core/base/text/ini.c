@@ -1,5 +1,5 @@
-/* base/text/ini.c: entries of several sources, and for each key the entry that is in force. A
- * source that fails to load leaves everything as it was. */
+/* base/text/ini.c: entries of several sources, and for each key the entry in use. If a source
+ * fails to load, nothing changes. */
 #include "base/text/ini.h"
 #include "base/error.h"
 #include "base/text/ini_scan.h"
@@ -16,7 +16,7 @@ typedef struct node {
     uint32_t hash;
 } node;
 
-/* The entries in force, found by section and key. */
+/* The entries in use, found by section and key. */
 typedef struct map {
     node **buckets; /* `room` buckets, a power of two */
     size_t room, n;
@@ -84,8 +84,8 @@ static node *map_find(const map *m, const char *section, const char *key)
     return m->room ? *map_slot(m, section, key) : NULL;
 }
 
-/* Puts the node in force and returns the one that it replaces, or NULL. Space must have
- * been reserved. */
+/* Puts the node into use and returns the one that it replaces, or NULL. Space must
+ * have been reserved. */
 static node *map_put(map *m, node *e)
 {
     node **slot = map_slot(m, e->entry.section, e->entry.key);
@@ -132,7 +132,7 @@ void mf_ini_free(mf_ini *ini)
     mf_free(ini);
 }
 
-/* One source while it is being read. Its nodes lie in ini's arena, but ini refers to them only
+/* One source while it is being read. Its nodes are in ini's arena, but ini refers to them only
  * after the whole source has been checked, so a failed load changes nothing. */
 typedef struct source {
     mf_ini *ini;
@@ -225,7 +225,7 @@ static int on_pair(void *user, const char *section, const char *key, const char 
     return src->rc == MF_OK;
 }
 
-/* All or nothing: space is reserved first, and the rest cannot fail. */
+/* Adds all entries or none: space is reserved first, and the rest cannot fail. */
 static int commit(source *src)
 {
     mf_ini *ini = src->ini;

@@ -33,8 +33,8 @@ typedef struct mf_ini_entry {
     const char *file;                  /* origin of the entry: see mf_ini_is_file */
     int line;                          /* 1-based; for an assignment its position */
     bool overridden;                   /* a later source has the same section and key */
-    bool used;                         /* somebody read it; unread entries are unknown keys */
-    /* may be unknown or unfit: then as if it were not there */
+    bool used; /* it was read; entries that were never read are unknown keys */
+    /* unknown or unfit values are ignored */
     bool optional;
 } mf_ini_entry;
 
@@ -42,7 +42,7 @@ typedef struct mf_ini mf_ini;
 
 mf_ini *mf_ini_new(void);
 void mf_ini_free(mf_ini *ini);
-/* Lays a file, or a text under a given name, over the present entries. Errors: MF_ECONFIG with
+/* Adds a file, or a text under a given name, over the present entries. Errors: MF_ECONFIG with
  * file:line; MF_ENOTFOUND if there is no such file. */
 int mf_ini_load(mf_ini *ini, const char *path);
 int mf_ini_load_text(mf_ini *ini, const char *name, const char *text, size_t size);
@@ -51,8 +51,8 @@ int mf_ini_load_text(mf_ini *ini, const char *name, const char *text, size_t siz
  * be written to a file and read again. */
 int mf_ini_set(mf_ini *ini, const char *assignment, int position);
 
-/* Adds one entry of a source of its own, as if a file had it at that line; key "": the section
- * alone. All texts are copied. They must come from other entries. */
+/* Adds one entry of a separate source, as if a file had it at that line; key "": only the
+ * section. All texts are copied. They must come from other entries. */
 int mf_ini_put(mf_ini *ini, const char *section, const char *key, const char *value,
                const char *file, int line);
 /* The `file` of an assignment whose origin is not known. */
@@ -64,7 +64,7 @@ bool mf_ini_is_file(const char *file);
 int mf_ini_count(const mf_ini *ini);
 /* in order of appearance, overridden entries too */
 mf_ini_entry *mf_ini_at(mf_ini *ini, int i);
-/* The entry in force, which is then marked as used; NULL if there is none. */
+/* The entry in use, which is then marked as used; NULL if there is none. */
 mf_ini_entry *mf_ini_get(mf_ini *ini, const char *section, const char *key);
 bool mf_ini_has_section(const mf_ini *ini, const char *section);
 /* Distinct sections in order of first appearance, i from 0; NULL past the end. */

@@ -1,4 +1,4 @@
-/* base/text/ini_scan.c: checks INI text line by line against the rules in ini.h. What passes is
+/* base/text/ini_scan.c: checks INI text line by line against the rules in ini.h. The result is
  * trimmed and cannot be misread by inih. */
 #include "base/text/ini_scan.h"
 #include "base/error.h"
@@ -77,7 +77,7 @@ static int check_bytes(where at, const char *s, size_t n)
     return MF_OK;
 }
 
-/* "[name]" and perhaps a comment. s is trimmed and begins with '['. */
+/* Checks "[name]" with an optional comment. s is trimmed and begins with '['. */
 static int check_section(where at, const char *s, size_t n, size_t *ret_name,
                          size_t *ret_length)
 {
@@ -108,7 +108,7 @@ static int check_section(where at, const char *s, size_t n, size_t *ret_name,
     return MF_OK;
 }
 
-/* s is trimmed and not empty. indented: the line began with blanks. */
+/* Checks "key = value". s is trimmed and not empty. indented: the line began with blanks. */
 static int check_pair(where at, const char *s, size_t n, bool indented, bool in_section)
 {
     const char *equals = memchr(s, '=', n);
@@ -164,7 +164,7 @@ static void emit(scanner *sc, const char *s, size_t n)
     sc->fill += n;
 }
 
-/* One line without its end. The output is never longer than the input. */
+/* Checks one line without its end. The output is never longer than the input. */
 static int scan_line(scanner *sc, where at, const char *s, size_t n)
 {
     mf_ini_mark mark = {.line = at.line};
@@ -208,7 +208,7 @@ static int scan_lines(scanner *sc, const char *name, const char *text, size_t si
         if (stop > text && stop[-1] == '\r') stop--;
         rc = scan_line(sc, at, text, (size_t)(stop - text));
         if (rc != MF_OK) return rc;
-        emit(sc, "\n", 1); /* one for every input line: inih then counts the same lines */
+        emit(sc, "\n", 1); /* one for every input line, so inih counts the same lines */
         text = next;
     }
     sc->out.text[sc->fill] = '\0';

@@ -33,8 +33,9 @@ typedef struct document {
     mf_arena *arena;
 } document;
 
-/* Nesting of the text, by brackets outside of strings. On a text that is not JSON the figure
- * may be wrong, but never too small for what jansson nests before it finds the fault. */
+/* Nesting depth of the text, by brackets outside of strings. For a text that is not JSON
+ * it may be wrong, but it is never less than the depth that jansson reaches before it
+ * finds the error. */
 static int depth_of(const char *text, size_t size)
 {
     int depth = 0, deepest = 0;
@@ -116,7 +117,8 @@ static int lay_out_array(mf_arena *arena, json_t *from, mf_json *to)
     return MF_OK;
 }
 
-/* MF_JSON_DEPTH_MAX bounds the recursion, MF_JSON_SIZE_MAX the counts. */
+/* Copies jansson's values. MF_JSON_DEPTH_MAX limits the recursion, MF_JSON_SIZE_MAX
+ * the counts. */
 static int lay_out(mf_arena *arena, json_t *from, mf_json *to)
 {
     switch (json_typeof(from)) {

@@ -17,7 +17,7 @@ enum {
     MF_JSON_SIZE_MAX = 64 * 1024 * 1024
 };
 
-typedef struct mf_json mf_json; /* a value, owned by its document */
+typedef struct mf_json mf_json; /* a value, which its document owns */
 /* name: for messages. Error: MF_EINPUT with line and column. */
 int mf_json_parse(const char *name, const char *text, size_t size, mf_json **ret);
 void mf_json_free(mf_json *document);

@@ -1,4 +1,4 @@
-/* base/text/json_write.c: writes JSON into a growing buffer. The first error stays, and
+/* base/text/json_write.c: writes JSON into a growing buffer. The first error is kept, and
  * mf_jw_text reports it. */
 #include "base/text/json.h"
 #include "base/error.h"
@@ -119,7 +119,8 @@ void mf_jw_end(mf_jw *w)
     w->depth--;
 }
 
-/* Length of a control character, Latin-1's included: a terminal might act on it. */
+/* The code of a control character at s, including those of Latin-1, which a terminal
+ * might obey; else 0x100. */
 static unsigned control_at(const unsigned char *s, size_t length)
 {
     if (length == 1 && (*s < 0x20 || *s == 0x7F)) return *s;

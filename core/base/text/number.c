@@ -1,5 +1,5 @@
-/* base/text/number.c: numbers to and from text. strtod and printf follow the locale; files and
- * command lines must not. */
+/* base/text/number.c: conversions between numbers and text. strtod and printf follow the
+ * locale; files and command lines must not. */
 #include "base/text/number.h"
 
 #include <limits.h>

@@ -3,9 +3,9 @@
  * A file has: the length of the header (8 bytes, little-endian), the header (JSON: name ->
  * dtype, shape, data_offsets; "__metadata__" -> text -> text; padded with blanks), the data.
  * Opening checks the whole header before it allocates or uses anything from it: tensors must
- * cover the data without holes, overlaps or remaining bytes; each extent must have the size
- * that shape and dtype need, and start at a multiple of the element's size; names are unique.
- * The result of mf_st_at therefore needs no further checks.
+ * cover the data without gaps, overlaps or remaining bytes; the extent of each must have the
+ * size that shape and dtype need, and begin at a multiple of the element's size; names are
+ * unique. So the result of mf_st_at needs no further checks.
  *
  * Limits: header 64 MiB, 1,048,576 tensors, rank 8, name 512 bytes. A tensor with an unknown
  * dtype is listed, and refused with its name when it is read; the others can be used. */
@@ -90,7 +90,7 @@ int mf_st_read_part(const mf_st_file *file, const mf_st_tensor *tensor, void *ou
 
 /* ---- writing ---- */
 
-/* Declare all tensors and texts first, then begin the file, then put the data in the order
+/* Declare all tensors and texts first, then begin the file, then write the data in the order
  * of mf_st_writer_due:
  *
  *     mf_st_writer_add(w, "a", MF_ST_F32, 2, shape); ...
@@ -100,10 +100,10 @@ int mf_st_read_part(const mf_st_file *file, const mf_st_tensor *tensor, void *ou
  *     if (rc == MF_OK) rc = mf_st_writer_end(w, true);
  *     mf_st_writer_free(w);
  *
- * The same declarations and data make the same bytes, whatever the order of adding: tensors are
- * sorted by dtype (larger elements first, which keeps all of them aligned), then by name; texts
- * by key. The file must not exist before. If writing fails, an incomplete file stays behind:
- * write to a temporary name and rename it. */
+ * The same declarations and data give the same bytes in any order of adding: tensors are sorted
+ * by dtype (larger elements first, which keeps all of them aligned), then by name; texts by
+ * key. The file must not exist before. If writing fails, an incomplete file remains, so write
+ * to a temporary name and rename it. */
 typedef struct mf_st_writer mf_st_writer;
 
 mf_st_writer *mf_st_writer_new(void);
@@ -115,9 +115,9 @@ int mf_st_writer_begin(mf_st_writer *w, const char *path);
 /* The tensor whose bytes must come next, NULL if all are written. Tensors without elements
  * are skipped. */
 const mf_st_tensor *mf_st_writer_due(const mf_st_writer *w, size_t *ret_index);
-/* Writes the next n bytes of that tensor, at most as many as it still lacks. */
+/* Writes the next n bytes of that tensor; n must not exceed its remaining bytes. */
 int mf_st_writer_put(mf_st_writer *w, const void *data, size_t n);
-/* Closes the file, after fsync if asked. An error if bytes are missing. */
+/* Closes the file; if `sync`, after fsync. It is an error if bytes are missing. */
 int mf_st_writer_end(mf_st_writer *w, bool sync);
 
 #endif

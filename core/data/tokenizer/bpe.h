@@ -1,4 +1,4 @@
-/* data/tokenizer/bpe.h: the inner interface of the tokenizers bpe and bpe_bytes: words, the
+/* data/tokenizer/bpe.h: the internal interface of the tokenizers bpe and bpe_bytes: words, the
  * constructor, and access to their parts for the files that train, read and write them. */
 #ifndef MF_DATA_BPE_H
 #define MF_DATA_BPE_H
@@ -51,9 +51,9 @@ void mf_bpe_numbers_free(mf_bpe_numbers *x);
  * <unk> is among them. */
 int mf_bpe_numbers_settle(const char *source, int32_t symbols, mf_bpe_numbers *x);
 
-/* The constructor behind all ways to make a bpe. It takes symbols, merges and numbers over
- * and frees them on failure too. numbers may be NULL: symbols are then in the order of
- * their ids. */
+/* The constructor that all ways to make a bpe tokenizer use. It takes ownership of symbols,
+ * merges and numbers, also if it fails. numbers may be NULL: the order of symbols is then
+ * that of their ids. */
 int mf_bpe_make(const char *source, bool bytes, mf_strings *symbols, mf_merge *merges,
                 int32_t n_merges, mf_bpe_numbers *numbers, mf_tokenizer **ret);
 

@@ -1,5 +1,5 @@
-/* data/tokenizer/bpe_train.c: makes the tokenizers bpe and bpe_bytes from a text. The result
- * depends on the text and the options alone. */
+/* data/tokenizer/bpe_train.c: trains the tokenizers bpe and bpe_bytes on a text. The result
+ * depends only on the text and the options. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "data/tokenizer/bpe.h"

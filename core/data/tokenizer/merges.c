@@ -20,10 +20,10 @@ typedef struct mf_learner_word {
 typedef struct pair {
     int32_t left, right;
     int64_t count;
-    uint32_t *words; /* words that hold the pair, or did earlier */
+    uint32_t *words; /* words that contain the pair, or did so earlier */
     size_t n_words, cap_words;
     bool done;    /* merged, and not to be merged again */
-    bool touched; /* in the list of pairs that a merge made more frequent */
+    bool touched; /* the pair is in the list of those that a merge made more frequent */
 } pair;
 
 typedef struct heap_entry {

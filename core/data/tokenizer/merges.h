@@ -42,12 +42,12 @@ typedef struct mf_learner {
     struct mf_learner_word *word; /* [words.n] */
     size_t cap_word;
     struct mf_learner_pairs *pairs;
-} mf_learner; /* {0} is empty */
+} mf_learner; /* an empty learner is {0} */
 
 void mf_learner_free(mf_learner *l);
-/* Counts a word. A new word (*ret_new) must get its symbols at once: mf_learner_cut. */
+/* Counts a word. If it is new (*ret_new), mf_learner_cut must follow and give its symbols. */
 int mf_learner_word(mf_learner *l, const char *text, size_t n, bool *ret_new);
-/* Gives the symbols, n > 0, of the word that was added last. */
+/* Sets the symbols, n > 0, of the word that was added last. */
 int mf_learner_cut(mf_learner *l, const int32_t *symbol, int32_t n);
 
 typedef struct mf_learner_rule {

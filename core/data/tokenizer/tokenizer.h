@@ -1,6 +1,6 @@
 /* data/tokenizer/tokenizer.h: text to token ids and back.
  *
- * A tokenizer is a vtable and its own data. Training and reading a file both end in the same
+ * A tokenizer is a vtable with its own data. Training and reading a file both use the same
  * constructor, which checks everything. encode and decode do not change the tokenizer, so
  * threads may share it.
  *
@@ -11,12 +11,12 @@
  *   bpe   words between blanks: characters and an end of word that merged, most frequent pair
  *         first. Blanks decode to one blank; unknown characters are <unk>.
  *   bpe_bytes  bytes that merged: ids 0..255, then merges. Accepts any bytes, loses nothing.
- *   wordpiece  BERT's. Case, accents and blanks are lost. Trained here, or read from a file
- *         with one token per line.
+ *   wordpiece  tokens of BERT. Case, accents and blanks are lost. Trained here, or read from a
+ *         file with one token per line.
  *
  * Special tokens, if requested, get the ids after the ordinary ones, in the order of the enum.
- * They never come out of encode, with the exception of <unk>, and decode to nothing. The kinds
- * bpe and wordpiece have special tokens of their own, whose ids are among the others. */
+ * Encoding never produces them, except <unk>, and they decode to nothing. The kinds bpe and
+ * wordpiece have special tokens of their own, whose ids are among the others. */
 #ifndef MF_DATA_TOKENIZER_H
 #define MF_DATA_TOKENIZER_H
 
@@ -124,8 +124,9 @@ const char *mf_tokenizer_special(const mf_tokenizer *t, int32_t id);
 /* Number of bytes that n ids stand for; 0 if the tokenizer is not lossless. */
 uint64_t mf_tokenizer_bytes(const mf_tokenizer *t, const int32_t *ids, size_t n);
 
-/* Decodes one id after the other. The output is always whole, valid UTF-8: bytes of an
- * incomplete character wait, bytes that can never become one become U+FFFD. */
+/* Decodes one id after the other. The output is always complete, valid UTF-8: bytes of an
+ * incomplete character are kept for the next call, and bytes that cannot become a character are
+ * replaced by U+FFFD. */
 typedef struct mf_decoder {
     const mf_tokenizer *tokenizer;
     char *buffer;
@@ -134,9 +135,10 @@ typedef struct mf_decoder {
 } mf_decoder;
 int mf_decoder_open(mf_decoder *d, const mf_tokenizer *t);
 void mf_decoder_close(mf_decoder *d);
-/* The text that this id completes (may be ""), NUL-terminated, valid until the next call. */
+/* Returns the text that this id completes (may be ""), NUL-terminated, valid until
+ * the next call. */
 const char *mf_decoder_next(mf_decoder *d, int32_t id, size_t *ret_n);
-/* the bytes that still wait; the decoder then starts anew */
+/* Returns the bytes that were kept; the decoder then begins again. */
 const char *mf_decoder_end(mf_decoder *d, size_t *ret_n);
 
 #endif

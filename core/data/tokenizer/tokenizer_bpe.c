@@ -2,13 +2,13 @@
  * characters and of bytes. Encoding repeats the merges in the order of learning, each over the
  * whole word from left to right. Words are cut after 256 characters.
  *
- *   bpe        Words stand between blanks (ASCII). A word is its characters and an end of word,
- *              which is written and decoded as a blank after it. Ids: <pad>, <unk>, then the
- *              symbols sorted by their bytes. An imported vocabulary has ids of its own in
+ *   bpe        Words are separated by blanks (ASCII). A word is its characters and an end of
+ *              word, which is written and decoded as a blank after it. Ids: <pad>, <unk>, then
+ *              the symbols sorted by their bytes. An imported vocabulary has ids of its own in
  *              `numbers`; symbols without an id encode as <unk>.
  *   bpe_bytes  A word is a run of letters (with all bytes from 0x80), of digits, of other
- *              signs or of blanks; one blank before a word belongs to it. Ids: the 256 bytes,
- *              then the merges in their order. */
+ *              characters or of blanks; one blank before a word belongs to it. Ids: the 256
+ *              bytes, then the merges in their order. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/utf8.h"

@@ -1,5 +1,5 @@
-/* data/tokenizer/tokenizer_decode.c: ids to text, one id after the other. The output never
- * holds a part of a character. */
+/* data/tokenizer/tokenizer_decode.c: converts ids to text, one id after the other. The output
+ * never contains a part of a character. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/utf8.h"
@@ -42,7 +42,8 @@ static bool can_go_on(const char *text, size_t n)
     return false;
 }
 
-/* Writes what of raw is complete; an incomplete end waits, unless this is the last call. */
+/* Writes the complete characters of raw. Bytes of an incomplete one are kept, unless this
+ * is the last call. */
 static size_t settle(mf_decoder *d, const char *raw, size_t n, bool end)
 {
     size_t out = 0;

@@ -1,8 +1,8 @@
-/* data/tokenizer/tokenizer_wordpiece.c: BERT's tokens. BERT's basic tokenizer separates words;
- * each word becomes the longest tokens of the vocabulary, from its beginning on (Devlin et al.
- * 2019; Wu et al. 2016, section 4.1). Tokens inside a word are written with ## before them. A
- * word of more than 100 characters, or one that the vocabulary cannot spell, is [UNK]. A
- * special token's name in a text is ordinary text. */
+/* data/tokenizer/tokenizer_wordpiece.c: tokens of BERT. BERT's basic tokenizer separates words;
+ * each word is divided from its beginning into the longest tokens of the vocabulary (Devlin et
+ * al. 2019; Wu et al. 2016, section 4.1). Tokens inside a word begin with ##. A word of more
+ * than 100 characters, or one that the vocabulary cannot spell, is [UNK]. A special token's
+ * name in a text is ordinary text. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/utf8.h"
@@ -147,7 +147,7 @@ static bool is_special(const wordpiece *t, int32_t id)
     return false;
 }
 
-/* Builds the decoded texts: a token that begins a word brings the blank before it. */
+/* Makes the decoded texts: a token that begins a word has a blank before it. */
 static int show(wordpiece *t)
 {
     int32_t count = t->tokens.n;
@@ -174,7 +174,7 @@ static int show(wordpiece *t)
     return MF_OK;
 }
 
-/* The only constructor. It takes the tokens over and frees them on failure too. */
+/* The only constructor. It takes ownership of the tokens, also if it fails. */
 static int make(const char *source, mf_strings *tokens, bool lower, mf_tokenizer **ret)
 {
     wordpiece *t = mf_alloc(1, sizeof *t);

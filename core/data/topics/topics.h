@@ -64,21 +64,23 @@ enum { MF_TOPICS_NAME = 24 };
 const char *mf_topics_name(int32_t topic, char out[MF_TOPICS_NAME]);
 
 /* The floor of a range of bytes: the mean over these bytes, in nats, of
+ *
  *     -ln P(byte | what the predictor knows)
+ *
  * where P is the exact probability under the language. No other predictor that knows as much
  * has a smaller expected loss over texts of the language; on one text it may differ by chance
  * (about 0.002 on 100 kB).
  *
- *   MF_FLOOR_PAST   knows all earlier bytes of the text. This is the entropy of the corpus:
- *                   what a language model with unlimited context can reach, "the floor".
- *   MF_FLOOR_TOPIC  also knows the topic of this and all earlier sentences. A lower bound of
- *                   MF_FLOOR_PAST, which pays H(topic | topic before) per sentence more where
- *                   the words give the topic away.
- *   MF_FLOOR_WINDOW knows only the earlier bytes of its window, and that the window begins
- *                   anywhere: what a model with that context length can reach. Windows are
- *                   those of a sequential mf_batcher over begin .. end-1 (data/batch.h):
- *                   `window` predictions each, the first byte given; windows overlap by
- *                   `context` predictions, which count in the first window only. */
+ *   MF_FLOOR_PAST   knows all earlier bytes of the text. This is the entropy of the corpus, the
+ *                   loss that a language model with unlimited context can reach: "the floor".
+ *   MF_FLOOR_TOPIC  also knows the topic of this and all earlier sentences. It is a lower bound
+ *                   of MF_FLOOR_PAST, which has H(topic | topic before) more per sentence if
+ *                   the words reveal the topic.
+ *   MF_FLOOR_WINDOW knows only the earlier bytes of its window, and that the window begins at a
+ *                   random place: the loss that a model with that context length can reach.
+ *                   Windows are those of a sequential mf_batcher over begin .. end-1
+ *                   (data/batch.h): `window` predictions each, the first byte given; windows
+ *                   overlap by `context` predictions, which count in the first window only. */
 typedef enum mf_topics_floor_kind {
     MF_FLOOR_PAST,
     MF_FLOOR_TOPIC,

@@ -149,7 +149,8 @@ static void add_start(filter *f, int32_t topic, int32_t node, int32_t prefix, do
     if (p > 0) f->start[f->n_start++] = (state){topic, node, prefix, p};
 }
 
-/* Every state, with the number of bytes per sentence after which the generator is in it. */
+/* Lists every state, with the expected number of bytes per sentence after which the
+ * generator is in it. */
 static int build_start(filter *f)
 {
     int32_t k = f->l->topics;
@@ -159,7 +160,7 @@ static int build_start(filter *f)
     shares_of_topics(f, share);
     for (int32_t z = 0; z < k; z++) {
         double visits[MF_NODES] = {[MF_NODE_START] = 1};
-        for (double moved = 1; moved > 1e-15;) { /* conjunctions make a loop of nodes */
+        for (double moved = 1; moved > 1e-15;) { /* conjunctions connect nodes in a loop */
             moved = 0;
             for (int32_t to = MF_NODE_START + 1; to < MF_NODE_END; to++) {
                 double sum = 0;
@@ -187,7 +188,7 @@ static bool ends_with(const filter *f, const state *s, const char *letters, char
     return letters[s->prefix] == byte;
 }
 
-/* Makes one possible state for each (topic, node), with the weight from the table sum. */
+/* Makes one possible state for each (topic, node), with its weight in the table sum. */
 static void gather(filter *f, const double *sum, int32_t nodes)
 {
     f->n_now = 0;

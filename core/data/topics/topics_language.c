@@ -159,7 +159,7 @@ static int32_t add_words(mf_topics_language *l, const char *words, mf_word_class
     return n;
 }
 
-/* Invents the i-th word of a topic: syllables by Philox until a new word comes out. The key is
+/* Invents the i-th word of a topic: draws syllables by Philox until the word is new. The key is
  * a constant, because words belong to the language and not to the text. */
 static int32_t invent_word(mf_topics_language *l, int32_t topic, mf_word_class class,
                            uint64_t i)
