@@ -1,5 +1,5 @@
-/* Access to the parsed command line, and the way from main to a verb. A verb may ask only for
- * options that its tables declare. */
+/* Access to the parsed command line, and the call of a verb. A verb may only request options
+ * that its tables declare. */
 #include "cli/cli.h"
 
 #include "base/error.h"

@@ -111,7 +111,8 @@ extern const mf_verb *const mf_verbs[];
 /* The options of every verb; they may come before or after the verb. */
 extern const mf_cli_option mf_cli_globals[];
 
-/* ---- what a verb asks for; option names are without dashes, its own or global ---- */
+/* ---- for verbs; names of options are without dashes; the option is the verb's own
+ * or global ---- */
 const char *mf_cli_action(const mf_cli *cli);         /* NULL if the verb has no actions */
 int mf_cli_operands(const mf_cli *cli);               /* without the action */
 const char *mf_cli_operand(const mf_cli *cli, int i); /* NULL after the last */
@@ -130,18 +131,18 @@ int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name);
 /* Fails with MF_EUSAGE if --json was given, for output of another kind, such as "DOT". */
 int mf_cli_no_json(const mf_cli *cli, const char *kind);
 
-/* The configuration of the command line: config (file, preset, or NULL for the default preset),
- * overridden by --plugin, --set and every option with `set`. Also sets the number of threads.
- * The caller frees *ret with mf_config_free. */
+/* Reads the configuration of the command line: config (file, preset, or NULL for the default
+ * preset), overridden by --plugin, --set and every option with `set`. Also sets the number of
+ * threads. The caller frees *ret with mf_config_free. */
 int mf_cli_config(const mf_cli *cli, const char *config, mf_config **ret);
-/* The same; every fault is reported to the sink: see mf_config_load_from. */
+/* The same; every error is reported to the sink (see mf_config_load_from). */
 int mf_cli_config_told(const mf_cli *cli, const char *config, const mf_problem_sink *sink,
                        mf_config **ret);
 
 /* The values of --plugin, --set and the options with `set`, in their order; in the arena. */
 int mf_cli_assignments(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, int *ret_n);
-/* A run has the configuration that it was trained with: warns of each --set, --plugin and other
- * data, which are ignored. */
+/* Warns of each --set, --plugin and other data option: they are ignored, because a run keeps
+ * the configuration with which it was trained. */
 void mf_cli_run_stays(const mf_cli *cli, const char *run);
 
 /* ---- for the program ---- */

@@ -1,5 +1,5 @@
-/* From the command line to a configuration: --plugin, --set and the options for single keys, in
- * the order in which they were given, so the last one applies. */
+/* Makes the configuration from the command line: --plugin, --set and the options for single
+ * keys, in the order in which they were given, so the last one applies. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"

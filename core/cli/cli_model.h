@@ -1,4 +1,4 @@
-/* cli/cli_model.h: a model for verbs that inspect one and train nothing. */
+/* cli/cli_model.h: a model for verbs that inspect it and do not train. */
 #ifndef MF_CLI_MODEL_H
 #define MF_CLI_MODEL_H
 
@@ -9,7 +9,7 @@
  * session has no data. training: with gradients and moments, if there are data. */
 int mf_cli_model_open(mf_config *config, bool training, mf_session **ret);
 
-/* The same with values, so that it can run; without gradients. */
+/* The same, but parameters have values, so graphs can run; without gradients. */
 int mf_cli_model_open_whole(mf_config *config, mf_session **ret);
 
 #endif

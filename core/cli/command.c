@@ -1,6 +1,6 @@
 /* cli/command.c: moefw_main, the command line. Only this file changes the state of the process:
  * open standard descriptors, signals, handlers that name a plugin that crashes. An error is
- * printed once, at the end of this function. */
+ * printed once, at the end of moefw_main. */
 #include <moefw/command.h>
 #include "base/error.h"
 #include "base/file/paths.h"
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 /* If the caller closed a standard descriptor, the next opened file would get its number, and
- * messages would be written into a checkpoint. */
+ * messages would be written into a checkpoint. So closed ones are opened here. */
 static void open_standard(void)
 {
     for (int fd = 0; fd <= 2; fd++)
@@ -34,8 +34,8 @@ static void open_standard(void)
         }
 }
 
-/* If the reader of stdout has gone away, the program ends as others do; any other failure to
- * write results is an error. */
+/* If the reader of stdout has ended, the program ends like other programs do; any other failure
+ * to write results is an error. */
 static int close_stdout(int rc)
 {
     struct stat st;
@@ -71,8 +71,8 @@ int moefw_main(int argc, char **argv)
               stderr);
         return 2;
     }
-    /* Verbs that only this program itself calls: work that a plugin may
-     * crash runs in a child. */
+    /* Verbs that only this program calls: work that a plugin may crash runs in a
+     * child process. */
     if (argc > 1 && strcmp(argv[1], MF_PROBE_VERB) == 0) return mf_probe_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_CHECK_VERB) == 0) return mf_check_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_COMPARE_CHILD) == 0) {

@@ -1,5 +1,5 @@
 /* cli/look.c: shows and sets gates of heads and switches of adapters. After a change the
- * generator builds its graphs again, and its cached keys are dropped. */
+ * generator rebuilds its graphs and drops its cached keys. */
 #include "cli/look.h"
 #include <math.h>
 #include <stdio.h>

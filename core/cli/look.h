@@ -15,8 +15,8 @@ bool mf_look_has_skips(const mf_model *m);
 void mf_look_gates(const mf_model *m);
 void mf_look_gates_json(mf_jw *w, const mf_model *m);
 
-/* Sets the gates of layers and heads from .. to - 1. A gate above 0 brings a pruned head back.
- * *ret_gate: the value that was set, which may be clamped. */
+/* Sets the gates of layers and heads from .. to - 1. A gate above 0 makes a pruned head active
+ * again. *ret_gate: the value that was set, which may be clamped. */
 int mf_look_set_gates(mf_talker *t, const int64_t layer[2], const int64_t head[2], double gate,
                       double *ret_gate);
 

@@ -1,6 +1,6 @@
-/* cli/main.c: the program. All code is in the library; moefw_main is the only function that
- * does what only a program may do: handle signals, print, restart itself. Here is besides what
- * only an executable can do: its _exit is found before that of libc, by plugins, too. */
+/* cli/main.c: the program. All other code is in the library; moefw_main is the only function
+ * there that handles signals, prints, or restarts the program. _exit is defined here, because
+ * only an executable can replace that of libc, also for plugins. */
 #include <moefw/command.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* cli/restart.c: restarts the program once if the OpenMP runtime was loaded with settings that
- * cost time or have too small stacks. The runtime reads them from the environment when it is
- * loaded, so nothing else helps. A program that uses the library must set them itself. */
+ * cost time, or with stacks that are too small. The runtime reads its settings from the
+ * environment only when it is loaded. A program that uses the library must set them itself. */
 #include "cli/restart.h"
 #include "base/error.h"
 #include "base/file/paths.h"

@@ -19,8 +19,8 @@ typedef struct {
     int64_t other_tokens;
 } sample;
 
-/* Texts are kept for statistics over all of them; otherwise each is dropped
- * after it is printed. */
+/* The texts of one run. They are kept for statistics over all of them; otherwise each is
+ * dropped after it is printed. */
 typedef struct {
     mf_talker *who;
     sample *list; /* [count] with quality, else one */
@@ -29,7 +29,7 @@ typedef struct {
 typedef struct {
     const mf_samples *s;
     side run, baseline;
-    const char *name; /* of the baseline; NULL: there is none */
+    const char *name; /* name of the baseline; NULL: there is none */
 } job;
 
 /* ---- writing ---- */
@@ -291,7 +291,7 @@ static int json_side(mf_jw *w, const job *j, const side *of, const side *other)
     return rc == MF_OK && j->s->quality ? json_quality(w, j, of) : rc;
 }
 
-/* ---- the whole ---- */
+/* ---- all texts ---- */
 
 static void close_side(const job *j, side *of)
 {

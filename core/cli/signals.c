@@ -9,11 +9,11 @@
 static volatile sig_atomic_t stop_signal;
 static moefw_run *volatile listener; /* NULL: none */
 static const int stops[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
-static bool deaf; /* to SIGHUP, because the caller ignores it (nohup) */
+static bool deaf; /* ignores SIGHUP, because the caller does (nohup) */
 
 static void on_stop(int number)
 {
-    if (stop_signal == number) { /* second signal: does not wait for the step */
+    if (stop_signal == number) { /* the second signal does not wait for the step */
         signal(number, SIG_DFL);
         raise(number);
     }

@@ -14,8 +14,8 @@
 
 typedef struct {
     mf_talker *run;
-    mf_talker baseline; /* session NULL: none */
-    char name[64];      /* of the baseline */
+    mf_talker baseline; /* session NULL: there is none */
+    char name[64];      /* name of the baseline */
     bool end;
 } talk;
 
@@ -43,7 +43,7 @@ static bool number(const char *word, double lo, double hi, double *ret)
     return mf_parse_f64(word, ret) && *ret >= lo && *ret <= hi;
 }
 
-/* ---- how texts are written ---- */
+/* ---- how texts are printed ---- */
 
 static void both(talk *t, void (*set)(mf_talker *t, double value), double value)
 {
@@ -274,12 +274,12 @@ static int obey_baseline(talk *t, int n, char *const *word)
     return MF_OK;
 }
 
-/* A run's continuation, under its name if there are two. */
+/* Prints a run's continuation, under its name if there are two runs. */
 static int answer(talk *t, mf_talker *who, const char *name, const char *text)
 {
     if (t->baseline.session) printf("[%s]\n", name);
     const int rc = mf_talker_continue(who, text, strlen(text), false);
-    /* a character that its tokenizer does not know, or an empty text */
+    /* the tokenizer does not know a character, or the text is empty */
     return rc == MF_EINPUT || rc == MF_EUSAGE ? told() : rc;
 }
 

@@ -15,7 +15,7 @@ static void tell(void *arg, int level, const char *line)
     mf_log((mf_log_level)level, "%s", line);
 }
 
-/* How texts are drawn now. */
+/* The present settings, for drawing tokens. */
 static moefw_sampling settings_of(const mf_sampler_options *o, int64_t tokens)
 {
     moefw_sampling s = MOEFW_SAMPLING_INIT;
@@ -94,7 +94,7 @@ static void print_experts(const mf_talker *t, int32_t id)
     for (int32_t i = 0; i < n; i++) {
         const mf_routing *r = &mg->moe[i].routing;
         const int32_t *chosen = mf_tensor_host(r->chosen);
-        const int32_t k = r->rows / r->tokens; /* of the run's last token */
+        const int32_t k = r->rows / r->tokens; /* k of the last token's run */
         fprintf(stderr, "  %d:", (int)r->layer);
         for (int32_t j = 0; chosen && !r->token && j < k; j++) {
             const int32_t e = chosen[r->rows - k + j];
@@ -111,7 +111,7 @@ static int say(mf_talker *t, const char *text, size_t n)
     return MF_OK;
 }
 
-/* A text while it is written. */
+/* A text that is being generated. */
 typedef struct writing {
     mf_talker *talker;
     int64_t written; /* tokens */
@@ -164,7 +164,7 @@ int mf_talker_continue(mf_talker *t, const char *text, size_t n, bool shown)
     mf_ids_free(&ids);
     if (rc == MF_OK) rc = w.rc;
     if (rc == MF_OK && w.written < t->tokens)
-        print_last_experts(t); /* of the end of the text */
+        print_last_experts(t); /* experts of the last token */
     if (rc != MF_OK && w.written == 0) return rc;
     if (!t->ear) putchar('\n');
     const double took = mf_clock() - began;

@@ -5,7 +5,7 @@
 #include "run/run_internal.h"
 #include "train/run/session.h"
 
-/* Receives a text while it is generated: its parts, and its tokens. */
+/* Callbacks for a text while it is generated: its parts, and its tokens. */
 typedef struct mf_talker_ear {
     void *arg;
     int (*piece)(void *arg, const char *text, size_t n);
@@ -13,7 +13,7 @@ typedef struct mf_talker_ear {
 } mf_talker_ear;
 
 typedef struct mf_talker {
-    moefw_run *run;      /* opened to generate only; it owns the next three */
+    moefw_run *run;      /* opened only to generate; it owns the next three */
     mf_session *session; /* NULL: closed */
     mf_generator *generator;
     mf_sampler *sampler;
@@ -35,7 +35,7 @@ int mf_talker_encode(const mf_talker *t, const char *text, size_t n, mf_ids *ids
 int mf_talker_continue(mf_talker *t, const char *text, size_t n, bool shown);
 /* Writes bytes to standard output at once; safe for a terminal. */
 void mf_talker_put(const char *text, size_t n);
-/* A token's text, safe for a terminal, in out. */
+/* A token's text in out; it cannot control a terminal. */
 const char *mf_talker_piece(const mf_talker *t, int32_t id, char *out, size_t size);
 
 /* Runs the conversation on standard input until its end or /exit. baseline: another

@@ -128,7 +128,7 @@ void mf_cli_help(const mf_verb *verb)
 
 /* ---- the manual ---- */
 
-/* Prints a phrase as a line. A dot or quote at its start would make it a request. */
+/* Prints a phrase as a line. A dot or quote at its start would make it a macro call. */
 static void mdoc_line(const char *text, const char *end)
 {
     printf("%s", text[0] == '.' || text[0] == '\'' ? "\\&" : "");

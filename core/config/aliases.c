@@ -1,6 +1,6 @@
-/* config/aliases.c: the only file of core that knows papers by name: the old names of their
- * keys, live options and words, and the new ones. Old files and command lines still mean the
- * same run, bit for bit. */
+/* config/aliases.c: the only file of core that names papers: old names of their keys, live
+ * options and words, with the present names. Old files and command lines still mean the same
+ * run, bit for bit. */
 #include "config/aliases.h"
 #include <stdio.h>
 #include <string.h>
@@ -34,15 +34,15 @@ static const struct {
     {"film", NULL, "adapter.film", NULL},
 };
 
-/* section.key = value becomes to_section.plugin and an option of that plugin. The first of its
- * old keys creates a section; without its switch the section is off. */
+/* section.key = value becomes to_section.plugin and an option of that plugin. The first old key
+ * of a section creates the new section, which is off until its switch occurs. */
 static const struct {
     const char *section, *key, *to_section;
     struct {
         const char *value, *plugin, *option, *option_value;
     } means[4];
 } switches[] = {
-    /* in the order in which blocks applied them: lengths before gates */
+    /* in the order in which blocks applied them: norms before gates */
     {"model",
      "head_norm",
      "adapter.head_norm",
@@ -95,7 +95,7 @@ static const char *new_section(const mf_ini_entry *e)
     return s >= 0 ? switches[s].to_section : k >= 0 ? moved[k].to_section : NULL;
 }
 
-/* The meaning of a value, where yes and no may be spelled in any way. -1: none. */
+/* The index of the meaning of a value; yes and no may be spelled in any way. -1: none. */
 static int meaning_of(int s, const char *value)
 {
     const char *first = switches[s].means[0].value;

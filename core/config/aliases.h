@@ -1,9 +1,8 @@
-/* config/aliases.h: old names of keys, live options and words, and what they mean now.
+/* config/aliases.h: old names of keys, live options and words, and their present meaning.
  *
- * aliases.c is the one file of core that knows single papers by name: keys that stood in
- * [model] and in a section of their own became sections [adapter.NAME], and files and command
- * lines that use the old names go on meaning the same.
- */
+ * aliases.c is the only file of core that names papers. Keys that were in [model] or in a
+ * section of their own became sections [adapter.NAME]; files and command lines that use the old
+ * names still mean the same. */
 #ifndef MF_CONFIG_ALIASES_H
 #define MF_CONFIG_ALIASES_H
 
@@ -11,23 +10,23 @@
 #include "plugin/instance.h"
 
 /* Copies `from` into the empty `to` with new names for old ones; a section "adapter NAME"
- * becomes "adapter.NAME". end [n_sources]: on entry how many entries of `from` belong to
- * source i or an earlier one, in the end the same of `to`. MF_ECONFIG with file:line for
- * values that an old key did not take. */
+ * becomes "adapter.NAME". end [n_sources]: the number of entries of `from` that belong to
+ * source i or an earlier one; it becomes that of `to`. MF_ECONFIG with file:line for values
+ * that an old key did not accept. */
 int mf_config_translate(mf_ini *from, mf_ini *to, int n_sources, int *end);
-/* For each old key of `from` that is in force, a sentence that says what it is now: told to
- * note. file and line are where it stands. */
+/* Passes a sentence to `note` for each old key of `from` that is in use, with its present name.
+ * file, line: the position of the key. */
 void mf_config_translations(mf_ini *from,
                             void (*note)(void *arg, const char *file, int line,
                                          const char *text),
                             void *arg);
-/* Sections that old keys switch off and on: the i-th, and the plugin that it has when it is
- * on. NULL past the end. Their other keys are judged even while they are off. */
+/* The i-th section that old keys switch on and off, and the plugin that it has when it is on;
+ * NULL after the last. Its other keys are checked even while it is off. */
 const char *mf_config_switched(int i, const char **ret_plugin);
-/* Old names of live options. */
+/* Registers the old names of live options. */
 int mf_config_alias_live(mf_plughost *h);
-/* The old name of the flag that switches skips on, and what an old word for an option of the
- * command line is called now: itself, if it is not old. */
+/* The old name of the flag that switches skips on; and the present name of an old word for an
+ * option of the command line (the word itself if it is not old). */
 extern const char mf_alias_skips_flag[];
 const char *mf_alias_word(const char *option, const char *word);
 

@@ -1,12 +1,12 @@
-/* config/faults.c: faults of a configuration. Each names the line of its value. Without a sink
- * the first fault is the error; with one, all of them are passed to it. */
+/* config/faults.c: reports errors of a configuration, each with the line of its value. Without
+ * a sink the first one is the result; with a sink all of them are passed to it. */
 #include "base/error.h"
 #include "config/section.h"
 
 #include <stdarg.h>
 #include <string.h>
 
-/* Reports the recorded message. at: the entry at fault; what: a prefix, or "". */
+/* Reports the recorded message. at: the wrong entry; what: a prefix, or "". */
 static void tell(mf_config_faults *j, const mf_ini_entry *at, const char *what, mf_problem *p)
 {
     if (at) {

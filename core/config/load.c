@@ -1,5 +1,5 @@
-/* config/load.c: from the sources to the structs of all sections. Every key and every section
- * is checked at its line; this file knows of them only what the tables say. */
+/* config/load.c: fills the structs of all sections from the sources. Every key and every
+ * section is checked at its line; this file knows them only from the tables. */
 #include "base/error.h"
 #include "config/section.h"
 #include "config/sources.h"
@@ -25,8 +25,8 @@ const mf_section *mf_section_find(const mf_section_at *all, const char *name)
     return NULL;
 }
 
-/* With a sink, faults of values are passed to it and reading continues; without one, the first
- * fault ends it. */
+/* With a sink, wrong values are passed to it and reading continues; without one, the first
+ * error ends reading. */
 typedef struct loader {
     const mf_section_at *all;
     char *conf;
@@ -35,7 +35,7 @@ typedef struct loader {
     mf_config_faults judge;
 } loader;
 
-/* Returns what the caller must return: MF_OK if reading continues. */
+/* Returns the status for the caller: MF_OK if reading continues. */
 static int went(loader *l, int rc)
 {
     if (rc == MF_OK) return MF_OK;
@@ -62,7 +62,7 @@ static bool good_label(const char *label)
                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == strlen(label);
 }
 
-/* "model, task.NAME, moe, ... or trace" */
+/* A list of all sections: "model, task.NAME, moe, ... or trace". */
 static void list_sections(const mf_section_at *all, char *out, size_t size)
 {
     size_t n = 0;
@@ -82,7 +82,7 @@ static int unknown_section(loader *l, const mf_ini_entry *at)
         names[n++] = a->section->name;
     names[n++] = "include";
     names[n] = NULL;
-    /* [regularizer] and [regulariser.x] are probably meant as [regularizer.NAME] */
+    /* [regularizer] and [regulariser.x] probably mean [regularizer.NAME] */
     size_t stem = strcspn(at->section, ".");
     snprintf(word, sizeof word, "%.*s.", (int)(stem < 60 ? stem : 60), at->section);
     if (!mf_nearest(word, names) || mf_nearest(word, names)[stem] != '.')
@@ -175,12 +175,12 @@ static int load_plugin_section(loader *l, const mf_section *s, const char *name,
     return rc == MF_OK && (!out->section || !out->label) ? MF_ENOMEM : rc;
 }
 
-/* Reads one section [PREFIX.NAME]. *ret_keep: the section counts. */
+/* Reads one section [PREFIX.NAME]. *ret_keep: the section is used. */
 static int load_one(loader *l, const mf_section *s, const mf_ini_entry *at, void *out,
                     bool *ret_keep)
 {
     *ret_keep = true;
-    memset(out, 0, s->size); /* a section that does not count may have written here */
+    memset(out, 0, s->size); /* a section that is not used may have written here */
     if (s->plugin) {
         mf_plugin_section *p = out;
         int rc = load_plugin_section(l, s, at->section, at, p);
@@ -221,7 +221,7 @@ static int load_named(loader *l, const mf_section_at *a)
 }
 
 /* Core does not know plugins by name: if no source names the plugin of a section, it is that of
- * the default preset. preset: NULL; loaded when it is needed. */
+ * the default preset. *preset is NULL until it is loaded. */
 static int default_plugin(loader *l, mf_plugin_section *s, mf_ini **preset)
 {
     const char *path;

@@ -3,11 +3,11 @@
  * One option table per section is the only list of its keys: it parses, checks bounds, finds
  * the nearest key, prints the resolved INI, and makes etc/moefw.ini and the manual's key lists.
  * A layer describes its sections beside its code; the owner of a whole configuration
- * (train/run_config.h) has a table of mf_section_at that tells where their values lie in it.
- * Nothing here knows a section by name.
+ * (train/run_config.h) has a table of mf_section_at with the place of their values. No section
+ * is known by name here.
  *
- * Integers, booleans (0 or 1) and enums are int64_t in the structs, because option tables
- * write these. */
+ * Integers, booleans (0 or 1) and enums are int64_t in the structs, because option
+ * tables write int64_t. */
 #ifndef MF_CONFIG_SECTION_H
 #define MF_CONFIG_SECTION_H
 
@@ -29,7 +29,7 @@ typedef struct mf_section {
     bool plugin;
     mf_kind kind;
     /* For [PREFIX.NAME] without a plugin: completes the struct after its options were read.
-     * *ret_keep false: the section does not count. The struct begins as mf_named_section. */
+     * *ret_keep false: the section is not used. The struct begins like mf_named_section. */
     int (*complete)(void *one, const char *section, const char *label, mf_arena *arena,
                     bool *ret_keep);
     int most; /* greatest number of such sections; 0: any number */
@@ -40,7 +40,7 @@ typedef struct mf_named_section {
     const char *section; /* "task.score" */
 } mf_named_section;
 
-/* Where the values lie in the struct of a whole configuration. */
+/* The place of the values in the struct of a whole configuration. */
 typedef struct mf_section_at {
     const mf_section *section; /* NULL ends a table */
     /* offset of the struct; for [PREFIX.NAME]: of a pointer to an array */
@@ -85,9 +85,9 @@ extern const char *const mf_section_auto[]; /* {"auto", NULL}: stands for 0 */
 
 /* ---- reading ---- */
 
-/* Checks all of ini and fills the structs of `conf`, which is zeroed; their pointers are from
- * the arena. Faults of values are passed to the sink and reading continues; *ret_first is the
- * code of the first one. Without a sink the first fault is returned. */
+/* Checks all of ini and fills the structs of `conf`, which must be zeroed; memory comes from
+ * the arena. With a sink, wrong values are passed to it and reading continues; *ret_first is
+ * the code of the first one. Without a sink the first error is returned. */
 int mf_sections_load(const mf_section_at *all, void *conf, mf_ini *ini, mf_arena *arena,
                      const mf_problem_sink *sink, int *ret_first);
 /* The description of a section; NULL if there is none: "regularizer.x" finds "regularizer.". */
@@ -105,9 +105,9 @@ int mf_sections_open_plugins(const mf_section_at *all, const void *conf, mf_ini 
                              bool (*unused)(const void *conf, const mf_plugin_section *p),
                              const mf_problem_sink *sink);
 
-/* "SECTION.plugin=WHAT", which puts a plugin in place of the configured one of its kind; for
- * kinds that may occur several times, in a section under its own name. The caller frees *ret
- * with mf_free. */
+/* Writes "SECTION.plugin=WHAT", which replaces the configured plugin of that kind; for kinds
+ * that may occur several times, it adds a section with the plugin's name. The caller frees
+ * *ret with mf_free. */
 int mf_section_plugin_place(mf_kind kind, const char *name, const char *what, char **ret);
 
 /* ---- rules between keys ---- */

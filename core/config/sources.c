@@ -1,6 +1,7 @@
 /* config/sources.c: finds and reads the sources of a configuration: settings of the machine
  * and of the user, the chain of presets and files, assignments on the command line. Later
- * entries win; entries for a plugin that a later source replaced are marked optional. */
+ * entries replace earlier ones; entries for a plugin that a later source replaced are
+ * marked optional. */
 #include "config/sources.h"
 #include "config/aliases.h"
 
@@ -35,8 +36,8 @@ static bool has_suffix(const char *text, const char *suffix)
     return n >= m && strcmp(text + n - m, suffix) == 0;
 }
 
-/* Where presets lie, below mf_paths_presets(). quick/ holds the small sizes of published
- * models; a preset has one name wherever its file lies. */
+/* The folders of presets, below mf_paths_presets(). quick/ has small versions of published
+ * models; a preset has the same name in either folder. */
 static const char *const preset_folders[] = {"", "/quick"};
 
 static int compare_names(const void *a, const void *b)
@@ -192,9 +193,9 @@ static int load_assignments(sources *s, int n, const mf_assignment *assignments)
 
 /* ---- names ---- */
 
-/* The name of a run of this file: the file's name without its ending. A resolved config.ini of
- * a run takes the name of that run without its number, so repeating "runs/x-3/config.ini" makes
- * another x. */
+/* The name for runs of this file: the file's name without its ending. For the resolved
+ * config.ini of a run it is the name of that run without its number, so repeating
+ * "runs/x-3/config.ini" makes another x. */
 static const char *run_name(mf_arena *arena, const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -216,7 +217,7 @@ static const char *run_name(mf_arena *arena, const char *path)
     return name[0] != '\0' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 ? name : "run";
 }
 
-/* The file that CONFIG stands for. */
+/* The file that CONFIG names. */
 static int find_config(sources *s, const char *config, const char **ret_path)
 {
     if (!config) return mf_config_preset(s->arena, DEFAULT_PRESET, NULL, ret_path);

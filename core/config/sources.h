@@ -1,4 +1,5 @@
-/* config/sources.h: the sources of a configuration, laid over one another. */
+/* config/sources.h: reads the sources of a configuration, in which later ones
+ * replace earlier ones. */
 #ifndef MF_CONFIG_SOURCES_H
 #define MF_CONFIG_SOURCES_H
 
@@ -11,8 +12,8 @@ typedef struct mf_assignment {
     const char *origin; /* for messages: "--set", "--steps", "--plugin" */
 } mf_assignment;
 
-/* Loads the sources, later over earlier: system INI, user INI, the preset that CONFIG includes,
- * CONFIG (a file, a folder that holds config.ini, or a preset's name; NULL: the default
+/* Loads the sources, from weak to strong: system INI, user INI, the preset that CONFIG
+ * includes, CONFIG (a file, a folder with config.ini, or a preset's name; NULL: the default
  * preset), then the assignments in their order. Old keys get their new names
  * (config/aliases.h). *ret_given: the unchanged sources, freed by the caller even after a
  * failure. *ret_name, from the arena: name of the run directory. Entries that the plugin of a

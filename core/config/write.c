@@ -1,5 +1,5 @@
-/* config/write.c: the configuration as text: resolved, as a template with every key, and as the
- * manual's key lists. Reading a written text gives the same values. */
+/* config/write.c: writes the configuration as text: resolved, as a template with every key, and
+ * as the manual's key lists. Reading a written text gives the same values. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "config/section.h"
@@ -53,7 +53,7 @@ static void write_section(const mf_section *s, const char *name, const void *con
     }
 }
 
-/* Writes further keys of the section as the sources have them. */
+/* Writes further keys of the section unchanged from the sources. */
 static void write_as_given(mf_ini *ini, const mf_plugin_section *p, FILE *out)
 {
     const char *const *reserved = p->reserved;

@@ -114,7 +114,7 @@ static int graph_for(mf_generator *g, int64_t n, mf_model_graph **ret)
     return MF_OK;
 }
 
-/* Whether graphs may later read single rows of this parameter, because heads were pruned. */
+/* Whether graphs may read single rows of this parameter later, because heads were pruned. */
 static bool picked_from(const mf_model *m, const mf_param *p)
 {
     for (int32_t i = 0; m->head_switches && i < m->config->model.layers; i++)
@@ -214,9 +214,9 @@ int mf_generator_feed(mf_generator *g, const int32_t *ids, int64_t n, const floa
         g->cached += n;
         return run(g, n, before, ret_logits);
     }
-    /* Without a cache, or past its end, the text runs again from position 0. As much of
-     * it is kept as fits; after an overflow half of it, so that this does not happen at
-     * every token. */
+    /* Without a cache, or if the cache is full, the text runs again from position 0. As
+     * much of it is kept as fits; if the cache was full, only half, so that this does not
+     * happen at every token. */
     int64_t keep = g->n;
     if (keep > room) keep = g->cache ? (room + 1) / 2 : room;
     g->cached = keep;

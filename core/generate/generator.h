@@ -11,23 +11,23 @@
 
 typedef struct mf_generator mf_generator;
 
-/* use_cache false: every token runs the whole text again (tests compare the cache
- * with this). */
+/* use_cache false: every token runs the whole text again (tests compare the cache with this).
+ * The model must outlive the generator. Free with mf_generator_free. */
 int mf_generator_new(mf_model *m, bool use_cache, mf_generator **ret);
 void mf_generator_free(mf_generator *g);
 void mf_generator_reset(mf_generator *g);
 
-/* For models that only generators read from now on. Packs the weights into the layout that a
- * gemm reads without copying. For models in bf16 it also releases the f32 values that
+/* To be called if only generators read the model from now on. Packs the weights into the layout
+ * that a gemm reads without copying. For models in bf16 it also releases the f32 values that
  * generation does not read. */
 int mf_generator_pack_weights(mf_generator *g);
 
-/* Call this after the model was changed (heads, skips): graphs and cache are made anew, the
- * text is kept. */
+/* To be called after heads or skips of the model changed: rebuilds graphs and cache,
+ * and keeps the text. */
 int mf_generator_refresh(mf_generator *g);
-/* Runs the text so far in one piece, without the cache: *ret_graph holds the routing of its
- * tokens from *ret_first on (as many as the model's sequence holds). Valid until the next call.
- * MF_EINPUT if there is no text. */
+/* Runs the whole text so far without the cache. *ret_graph has the routing of its tokens from
+ * *ret_first on (as many as the model's sequence holds). Valid until the next call. MF_EINPUT
+ * if there is no text. */
 int mf_generator_review(mf_generator *g, const mf_model_graph **ret_graph, int64_t *ret_first);
 
 /* Appends n >= 1 tokens and returns the logits [vocab] of the next token, valid until the next

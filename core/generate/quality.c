@@ -1,5 +1,5 @@
-/* generate/quality.c: repetition and likelihood of texts. Equal words get equal numbers;
- * n-grams are then sequences of numbers, and sorting counts the distinct ones. */
+/* generate/quality.c: repetition and likelihood of texts. Equal words have equal numbers, so
+ * n-grams are sequences of numbers, and sorting them counts the distinct ones. */
 #include "generate/quality.h"
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-enum { WINDOW = 50 }; /* in words: the word in question and those after it */
+enum { WINDOW = 50 }; /* in words: a word and those after it */
 
 typedef struct {
     const char *text;
@@ -16,7 +16,7 @@ typedef struct {
 } word;
 
 typedef struct {
-    const int32_t *id; /* number of its first word */
+    const int32_t *id; /* its words, as numbers */
     int n;
 } gram;
 

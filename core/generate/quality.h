@@ -1,5 +1,5 @@
-/* generate/quality.h: measurements of texts that a model has written: how much they repeat, and
- * how likely a model finds them.
+/* generate/quality.h: measurements of generated texts: how much they repeat, and how likely
+ * they are under a model.
  *
  * Words are the longest runs of bytes without a blank (space, tab, line end, form feed). An
  * n-gram is n consecutive words of one text.
@@ -11,10 +11,10 @@
  *                 Framework for Neural Text Generation)
  *     distinct(n) distinct n-grams of all texts together / all n-grams (Li et al. 2016, A
  *                 Diversity-Promoting Objective Function for Neural Conversation Models)
- *     again       over all words but the last of each text, the share that occur once more
- *                 among the next 49 words
- *     coherence   mean log-likelihood of the written tokens, given the text before them, under
- *                 a model (Su, Xu 2022, An Empirical Study on Contrastive Search and
+ *     again       the share of words, without the last of each text, that occur again among
+ *                 the next 49 words
+ *     coherence   mean log-likelihood of the generated tokens, given the text before them,
+ *                 under a model (Su, Xu 2022, An Empirical Study on Contrastive Search and
  *                 Contrastive Decoding) */
 #ifndef MF_GENERATE_QUALITY_H
 #define MF_GENERATE_QUALITY_H
@@ -38,9 +38,9 @@ typedef struct mf_repetition {
 
 int mf_repetition_of(int n_texts, const mf_piece_of_text *texts, mf_repetition *ret);
 
-/* Sum of ln p(ids[i] | prompt, ids before it) in nats, under the model's own distribution: no
- * temperature, no cut. The generator's text is replaced by this one without its last token.
- * n_prompt is at least 1. MF_EINPUT as for mf_generator_feed. */
+/* Sum of ln p(ids[i] | prompt, ids before it) in nats, under the model's own distribution,
+ * without temperature or cuts. Replaces the generator's text by this one without its last
+ * token. n_prompt is at least 1. MF_EINPUT as for mf_generator_feed. */
 int mf_log_likelihood(mf_generator *g, int32_t vocab, const int32_t *prompt, int64_t n_prompt,
                       const int32_t *ids, int64_t n, double *ret);
 

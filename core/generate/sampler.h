@@ -1,7 +1,7 @@
-/* generate/sampler.h: from logits to the next token.
+/* generate/sampler.h: draws the next token from logits.
  *
- * The order is: repetition penalty, temperature, top-k, top-p; then one draw. Temperature 0
- * takes the likeliest token; ties go to the lower id. The draw is a function of (seed,
+ * The order is: repetition penalty, temperature, top-k, top-p, draw. With temperature 0 the
+ * likeliest token is taken, of equal ones the lower id. The draw is a function of (seed,
  * position), so the same settings give the same text. */
 #ifndef MF_GENERATE_SAMPLER_H
 #define MF_GENERATE_SAMPLER_H

@@ -1,5 +1,6 @@
-/* plugin/crash.c: names the plugin that was running when the program died. The signal handler
- * calls async-signal-safe functions only and reads only what was set before the signal. */
+/* plugin/crash.c: names the plugin that was running when the program died. The signal
+ * handler calls only async-signal-safe functions and reads only values that were set
+ * before the signal. */
 #include "plugin/crash.h"
 
 #include <signal.h>
@@ -130,7 +131,7 @@ static void name_op(const mf_node *node, const char *how)
     say(EXPECTED);
 }
 
-/* Says once which plugin is running; false if none is. An op that is running is nearer than the
+/* Writes once which plugin is running; false if none is. A running op is named rather than the
  * call around its graph. */
 static bool name_running(const char *how)
 {

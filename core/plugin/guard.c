@@ -1,5 +1,5 @@
 /* plugin/guard.c: saves, compares and restores the state of the process that a plugin must not
- * change. After a check the saved state is in force again, changed or not. */
+ * change. After a check the process has the saved state again. */
 #include "plugin/guard.h"
 
 #include <fcntl.h>

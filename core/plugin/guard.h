@@ -21,12 +21,12 @@ typedef struct mf_guard {
 } mf_guard;
 
 void mf_guard_save(mf_guard *g);
-/* Restores everything. MF_EPLUGIN if something had changed; when: for the message, "when it
- * is loaded". */
+/* Restores the saved state. MF_EPLUGIN if the state had changed; when: for the message,
+ * "when it is loaded". */
 int mf_guard_check(mf_guard *g, const char *when);
 
-/* Floating-point control alone (base/float_control.h), which is cheap enough for every call of
- * a plugin. Restores it. MF_EPLUGIN if it had changed. */
+/* Checks only the floating-point control (base/float_control.h), which is cheap enough for
+ * every call of a plugin. Restores it. MF_EPLUGIN if it had changed. */
 int mf_guard_float_check(unsigned before, const char *when);
 
 #endif

@@ -97,7 +97,7 @@ static bool good_name(const char *name)
                n;
 }
 
-/* All that mf_init.flags may say. */
+/* All flags that mf_init.flags may have. */
 #define PARAM_FLAGS                                                                            \
     (MF_PARAM_NO_DECAY | MF_PARAM_BY_EXPERT | MF_PARAM_FROZEN | MF_PARAM_ALIKE |               \
      MF_PARAM_BY_HEAD)
@@ -271,13 +271,13 @@ static mf_tensor *add_op(mf_graph *g, const mf_opdef *def, int n_in, mf_tensor *
     return mf_graph_op(g, def, n_in, in, attr, n_out, ret_out);
 }
 
-/* All that mf_opdef.flags of a plugin's op may say. */
+/* All flags that mf_opdef.flags of a plugin's op may have. */
 #define OP_FLAGS                                                                               \
     (MF_OP_NO_GRAD | MF_OP_INPLACE | MF_OP_RANDOM | MF_OP_STATE | MF_OP_ALIAS | MF_OP_CHEAP |  \
      MF_OP_ROWS | MF_OP_GRAD_INPLACE | MF_OP_INPLACE_SECOND | MF_OP_RECOMPUTES_OUT | MF_OP_GEMM)
 
-/* What the graph itself does not look at: a table of a later moefw may ask for what this one
- * cannot do. False: the graph has failed. */
+/* Checks what the graph does not check: a table of a later moefw may request something that
+ * this one cannot do. False: the graph has failed. */
 static bool known_op(mf_graph *g, const mf_opdef *def)
 {
     const bool named = def->size >= UP_TO(mf_opdef, name) && def->name;
@@ -319,8 +319,8 @@ static mf_tensor *host_custom(mf_graph *g, const mf_opdef *def, int n_in, mf_ten
     return add_op(g, def, n_in, in, attr, n_out, ret_out);
 }
 
-/* The model decides what replaces y = x W^T of a router or an expert: adapters may change the
- * value there. */
+/* Lets the model replace y = x W^T of a router or an expert, because adapters may
+ * change this value. */
 static mf_tensor *hooked(mf_graph *g, mf_tensor *const *in, mf_tensor *y)
 {
     const mf_ctx *ctx = mf_instance_now();
@@ -358,7 +358,7 @@ static bool host_training(const mf_graph *g)
     return mf_graph_training(g);
 }
 
-/* The mean of the value, kept, in nodes that run only in steps that write metrics. */
+/* Keeps the mean of the value, in nodes that run only in steps that write metrics. */
 static void host_metric(mf_ctx *ctx, mf_graph *g, const char *name, mf_tensor *t)
 {
     if (demand_graph(ctx, g, "metric") != MF_OK || !t) return;

@@ -14,7 +14,7 @@
 #include "plugin/instance_internal.h"
 #include "plugin/output.h"
 
-/* ---- what instances of one model share ---- */
+/* ---- shared by the instances of one model ---- */
 
 mf_plughost *mf_plughost_new(mf_store *store)
 {

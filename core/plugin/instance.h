@@ -1,10 +1,10 @@
 /* plugin/instance.h: one use of a plugin: its options, its memory, its path in the model.
  *
- * A host (mf_plughost) holds what all instances of one model share: the store of parameters,
- * the registry of live options, and the functions of the trainer (history, rebuild). An
- * instance is the mf_ctx that plugin functions receive. Every call into a plugin goes through
- * the functions here: they set the phase (declaring, building, stepping), check the results,
- * and put plugin and layer into messages. */
+ * A host (mf_plughost) has what all instances of one model share: the store of parameters, the
+ * registry of live options, and the functions of the trainer (history, rebuild). An instance is
+ * the mf_ctx that plugin functions receive. Every call into a plugin goes through the functions
+ * here: they set the phase (declaring, building, stepping), check the results, and add plugin
+ * and layer to messages. */
 #ifndef MF_PLUGIN_INSTANCE_H
 #define MF_PLUGIN_INSTANCE_H
 
@@ -89,7 +89,7 @@ void mf_plughost_set_linear(mf_plughost *h, mf_linear_hook hook, void *arg);
 /* The i-th value that a plugin keeps as a metric in a graph (mf_host.metric); NULL past the
  * end. It is a kept scalar, or a kept tensor whose mean is the metric. */
 const char *mf_plughost_metric(const mf_plughost *h, const mf_graph *g, int i, mf_tensor **ret);
-/* Drops what is recorded of a graph. Call it for each new graph, because it may have the
+/* Forgets what is recorded of a graph. To be called for each new graph, because it may have the
  * address of one that was freed. */
 void mf_plughost_forget(mf_plughost *h, const mf_graph *g);
 

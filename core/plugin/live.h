@@ -1,10 +1,10 @@
 /* plugin/live.h: live options: options that may change between steps, by their INI name.
  *
- * A name may stand for several places (an option of a router in each layer). All of them change
- * together, and none changes if one refuses the value. An instance registers a field of its
- * conf, the trainer a variable of its own. Each place has a double beside it that graphs read.
- * Changes are recorded in order until they are cleared; setting the value that is already in
- * force is no change. */
+ * A name may stand for several places (an option of a router in each layer). All of them
+ * change together, and none changes if one refuses the value. An instance registers a field
+ * of its conf, the trainer a variable of its own. Each place also has a double, which
+ * graphs read. Changes are recorded in order until they are cleared; setting the present
+ * value is no change. */
 #ifndef MF_PLUGIN_LIVE_H
 #define MF_PLUGIN_LIVE_H
 

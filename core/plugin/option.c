@@ -91,7 +91,7 @@ static void where_text(const mf_ini_entry *at, char *out, size_t size)
 {
     out[0] = '\0';
     if (!at || !at->file) return;
-    /* The number of a --set says little; its key and section stand in the message anyway. */
+    /* the position of a --set is not helpful; the message contains key and section anyway */
     if (!mf_ini_is_file(at->file))
         snprintf(out, size, "%s: ", at->file);
     else

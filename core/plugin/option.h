@@ -1,10 +1,10 @@
 /* plugin/option.h: options by schema: a table of mf_option describes each option completely.
  *
  * A schema is such a table, copied and checked, together with the struct (conf) that its
- * offsets refer to. Plugins bring their own; core's sections ([train], [data], ...) are
- * described in the same way. One piece of code therefore reads INI, --set and live changes, and
- * one writes the help, the manual and the resolved configuration. A checked schema has no
- * duplicate name, no field outside conf, and only defaults within its own bounds.
+ * offsets refer to. Plugins have their own; core's sections ([train], [data], ...) are
+ * described in the same way. So the same code reads INI, --set and live changes, and writes the
+ * help, the manual and the resolved configuration. A checked schema has no duplicate name, no
+ * field outside conf, and only defaults within its own bounds.
  *
  *   mf_schema_init -> mf_options_default -> mf_options_load / mf_option_set -> read conf
  *
@@ -17,7 +17,7 @@
 #include "base/text/ini.h"
 #include "base/mem.h"
 
-#define MF_OPTIONS_MAX 256 /* most options in one table; more mean that the table has no end */
+#define MF_OPTIONS_MAX 256 /* largest number of options in one table; a longer one has no end */
 
 typedef struct mf_schema {
     const char *owner;        /* for messages: "plugin x"; NULL if the section says enough */

@@ -1,5 +1,5 @@
-/* Writes report.html: title, key figures, sections, how to repeat the run. A file that is
- * missing in a run costs its section only; running out of memory fails the whole page. */
+/* Writes report.html: title, key figures, sections, how to repeat the run. If a file of a run
+ * is missing, only its section is omitted; if memory runs out, no page is written. */
 #include "report/report.h"
 
 #include "base/file/io.h"
@@ -44,7 +44,7 @@ static bool has_layers(const mf_report *p)
     return false;
 }
 
-/* ---- figures of merit ---- */
+/* ---- key figures ---- */
 
 /* Mean over the layers, in the last record that has layers. */
 static double mean_of_layers(const mf_report_run *r, double (*of)(const mf_layer_stats *s))
@@ -91,7 +91,7 @@ static double loss_of(const mf_metrics_record *m)
     return !m ? NAN : isnan(m->task_loss) ? m->loss : m->task_loss;
 }
 
-/* Over the whole run; a record holds only the speed at its own step. */
+/* Mean speed of the whole run; a record contains only the speed of its own step. */
 static double mean_speed(const mf_report_run *r)
 {
     const mf_metrics_record *m = mf_report_last(r, "train");
@@ -167,7 +167,7 @@ static void cards(const mf_report *p)
     mf_html_cards_end(p->d);
 }
 
-/* True if no block has experts, whatever [router] and [expert] say. */
+/* Whether no block has experts, whatever [router] and [expert] contain. */
 static bool is_dense(const mf_report_run *r)
 {
     const int every = atoi(mf_report_config(r, "model", "moe_every", "1"));
@@ -346,7 +346,7 @@ static int write_page(const mf_report *p, const char *out)
     mf_error_clear();
     page(p);
     const char *text = mf_doc_string(p->d, &n);
-    /* A figure is omitted when memory runs out, so the page would be incomplete. */
+    /* Figures are omitted if memory runs out, so the page would be incomplete. */
     if (!text || mf_error_code() == MF_ENOMEM)
         return mf_fail(MF_ENOMEM, "out of memory for %s", out);
     return mf_write_file_atomic(out, text, n);

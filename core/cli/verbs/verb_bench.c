@@ -274,8 +274,8 @@ static int list_routers(mf_arena *arena, const char *text, const char **out, int
     return rc;
 }
 
-/* Activations of a trace determine the width. The numbers of experts and of chosen experts are
- * the trace's, unless options set them. */
+/* Uses recorded activations. They determine the width; the numbers of experts and of chosen
+ * experts are those of the trace, unless options set them. */
 static int use_activations(const mf_cli *cli, mf_activations *a, mf_router_bench_spec *s)
 {
     const char *text = mf_cli_text(cli, "activations", NULL);
@@ -321,7 +321,7 @@ static int bench_routers(const mf_cli *cli)
     mf_router_bench *all = mf_alloc(MAX_ROUTERS, sizeof *all);
     const char *names[MAX_ROUTERS];
     int n = 0, done = 0;
-    mf_config *c = NULL; /* of the default preset: the experts, if no option names them */
+    mf_config *c = NULL; /* from the default preset: the experts, if no option names them */
     int rc = mf_cli_config(cli, NULL, &c);
     mf_router_bench_defaults(&s);
     s.dim = (int32_t)mf_cli_int(cli, "dim", s.dim);
@@ -452,7 +452,7 @@ static void print_speed(const mf_speed *r)
 
 static int bench_layer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
 {
-    mf_config *c; /* of the default preset: plugins that no option names */
+    mf_config *c; /* from the default preset: plugins that no option names */
     int rc = mf_cli_config(cli, NULL, &c);
     if (rc != MF_OK) return rc;
     const mf_speed_layer_spec spec = {.router = mf_cli_text(cli, "routers", c->router.plugin),
@@ -491,7 +491,7 @@ static int bench_model(const mf_cli *cli, const char *what, const mf_timing_how 
     return rc;
 }
 
-/* Whether the data cannot be read. Then drawn data are used. */
+/* Whether the data cannot be read. Then random data are used. */
 static bool no_data(int rc)
 {
     return rc == MF_EINPUT || rc == MF_EIO || rc == MF_ENOTFOUND;

@@ -1,5 +1,5 @@
 /* moefw compare: compares routers in training, over seeds. The state is in the output folder,
- * so an interrupted comparison continues where it was. */
+ * so an interrupted comparison can be continued. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -106,7 +106,7 @@ static void on_tick(void *arg, int64_t steps, int64_t total)
 
 /* ---- the comparison ---- */
 
-/* A new folder runs/NAME-compare-N. */
+/* The name of a new folder runs/NAME-compare-N. */
 static int choose_out(const mf_cli *cli, mf_arena *arena, const char **ret)
 {
     mf_config *config;
@@ -165,8 +165,8 @@ static void write_report(const char *out)
     mf_free(path);
 }
 
-/* The status of the whole if runs have no result. Divergence of a router is a result of the
- * comparison, as long as another router has not diverged. */
+/* The status of the comparison if runs have no result. Divergence of a router is a result, if
+ * at least one other router has not diverged. */
 static int judge_failures(const mf_compare_table *t)
 {
     int failed = 0, diverged = 0, done = 0;
@@ -222,7 +222,7 @@ static int compare(const mf_cli *cli, const mf_compare_spec *s, int *ret_signal)
     const mf_compare_watch watch = {&w, on_began, on_ended, on_tick, should_stop};
     int rc = mf_compare_new(s, &c);
     if (rc != MF_OK) return rc;
-    if (!w.terminal.live) w.quiet = true; /* the runs' own lines are enough */
+    if (!w.terminal.live) w.quiet = true; /* the lines of the runs are enough */
     for (int i = 0; i < c->n_routers; i++)
         if (c->routers[i].refused)
             mf_log(MF_LOG_WARN, "%s is skipped: %s", c->routers[i].entry.label,
@@ -247,7 +247,7 @@ static int run(const mf_cli *cli)
     if (rc == MF_OK) rc = compare(cli, &s, &stopped_by);
     if (rc == MF_ESIGNAL) mf_log(MF_LOG_WARN, "stopped; to continue: moefw compare %s", s.out);
     mf_arena_free(arena);
-    if (rc == MF_ESIGNAL) { /* the shell must see which signal it was */
+    if (rc == MF_ESIGNAL) { /* the shell must know which signal it was */
         fflush(stdout);
         signal(stopped_by, SIG_DFL);
         raise(stopped_by);

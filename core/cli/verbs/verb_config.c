@@ -1,5 +1,5 @@
 /* moefw config show|check: the configuration that a command would use. check builds the model
- * without values, so plugins judge the sizes too. */
+ * without values, so plugins check the dimensions too. */
 #include "base/text/json.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -31,7 +31,7 @@ static int show(const mf_cli *cli)
 
 enum { MAX_NOTES = 32 };
 
-/* Faults as they are found: printed, or collected as JSON. */
+/* Errors are printed when they are found, or collected as JSON. */
 typedef struct findings {
     mf_jw *json; /* NULL: as text */
     int n, n_notes;
@@ -64,7 +64,7 @@ static void on_problem(void *arg, const mf_problem *p)
     mf_jw_end(f->json);
 }
 
-/* A fault of a whole file (unreadable, not INI) comes as an error: "FILE:LINE: ...". */
+/* An error of a whole file (unreadable, no INI) has the form "FILE:LINE: ...". */
 static void on_error(findings *f)
 {
     char file[1024] = "";
@@ -78,8 +78,8 @@ static void on_error(findings *f)
     on_problem(f, &p);
 }
 
-/* Builds the model, so plugins judge these sizes. The session owns config. Unreadable data are
- * not a fault of the configuration; then sizes may be unknown. */
+/* Builds the model, so plugins check these dimensions. The session owns config. Unreadable data
+ * are no error of the configuration; then dimensions may be unknown. */
 static int build(mf_config *config, findings *f, mf_cost *cost)
 {
     mf_session *s = NULL;
@@ -134,7 +134,7 @@ static void print_cost(const mf_cost *cost)
     print_row("all", cost->params, cost->params_active);
 }
 
-/* An old key and what it is called now: a note, not a fault. */
+/* Reports an old key with its present name; this is a note, no error. */
 static void on_old_key(void *arg, const char *file, int line, const char *words)
 {
     findings *f = arg;

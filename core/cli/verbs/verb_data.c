@@ -171,7 +171,7 @@ static const char *label_name(const mf_corpus *c, int32_t i, char buffer[MF_TOPI
     return c->n_labels > 0 ? mf_topics_name(i, buffer) : c->classes[i];
 }
 
-/* Of the validation split, or of the whole corpus if there is none. */
+/* Floors of the validation split, or of the whole corpus if there is none. */
 typedef struct floors {
     mf_split split;
     double past, topic, window;
@@ -221,7 +221,7 @@ static int info_json(const mf_corpus *c, const char *path, const int64_t *counts
         mf_jw_end(w);
     }
     mf_jw_end(w);
-    mf_jw_kv_real(w, "floor", f->past); /* null if it is not known */
+    mf_jw_kv_real(w, "floor", f->past); /* null if it is unknown */
     mf_jw_kv_real(w, "floor_topic", f->topic);
     mf_jw_kv_real(w, "floor_window", f->window);
     mf_jw_kv_int(w, "window", window);

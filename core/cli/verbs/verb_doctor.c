@@ -1,5 +1,5 @@
-/* moefw doctor: what this machine and this installation provide, and what prevents moefw from
- * working. It reports faults and changes nothing. */
+/* moefw doctor: shows what this machine and this installation provide, and what prevents moefw
+ * from working. It changes nothing. */
 #include "base/file/io.h"
 #include "base/text/json.h"
 #include "base/mem.h"
@@ -18,7 +18,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* Findings go to one place, as lines or as JSON. */
+/* Collects the findings, as lines or as JSON. */
 typedef struct doctor {
     mf_jw *json; /* NULL: as text */
     int warnings;
@@ -133,7 +133,7 @@ static void places(doctor *d)
     if (d->json) mf_jw_end(d->json);
 }
 
-/* Elements of MOEFW_PLUGIN_PATH in which no plugin is searched for. */
+/* Reports elements of MOEFW_PLUGIN_PATH that are ignored. */
 static void judge_path(doctor *d)
 {
     const char *path = secure_getenv("MOEFW_PLUGIN_PATH");

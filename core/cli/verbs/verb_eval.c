@@ -1,5 +1,5 @@
-/* moefw eval: loss and routing of a trained run, or of a configuration with its start weights.
- * It measures as the evaluations of training do. */
+/* moefw eval: loss and routing of a trained run, or of a configuration with its initial
+ * weights. It measures like the evaluations of training. */
 #include <stdio.h>
 #include "base/error.h"
 #include "base/log.h"

@@ -1,4 +1,4 @@
-/* moefw export: what runs measured, in the formats of other tools. The verb only
+/* moefw export: writes the measurements of runs in the formats of other tools. The verb only
  * parses; report/export/export.h writes. */
 #include <stdio.h>
 #include <string.h>

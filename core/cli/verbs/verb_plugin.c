@@ -1,6 +1,5 @@
-/* moefw plugin list|info|check|new: lists plugins, describes one, checks that it keeps
- * the rules, and writes the start of a new one. A plugin that cannot be loaded is
- * listed with the reason. */
+/* moefw plugin list|info|check|new: lists plugins, describes one, checks one, and writes the
+ * first version of a new one. A plugin that cannot be loaded is listed with the reason. */
 #include "base/text/json.h"
 #include "base/mem.h"
 #include "base/file/paths.h"
@@ -193,7 +192,7 @@ static void info_text(const mf_loaded *p)
     }
 }
 
-/* Its options as a list for the manual pages; called by tests/regenerate.sh. */
+/* Prints the options as a list for the manual pages; called by tests/regenerate.sh. */
 static void info_mdoc(const mf_loaded *p)
 {
     if (p->schema.count == 0) {

@@ -90,7 +90,7 @@ static const mf_cli_option options[] = {
          "encode --bin: bits of an id, 16 (the default) or 32 (read with data.bin_bits = 32)"},
     MF_CLI_END};
 
-/* Opens a kind that needs no text, or a file. byte is a name and needs no file. */
+/* Opens a kind that needs no text, or a file. byte is a kind. */
 static int open_tokenizer(const char *name, mf_tokenizer **ret)
 {
     if (strcmp(name, "byte") == 0) return mf_tokenizer_train(name, name, "", 0, NULL, ret);
@@ -281,7 +281,7 @@ static int encode(const mf_cli *cli, const mf_tokenizer *t, const char *file, co
     return rc;
 }
 
-/* Decodes whole numbers separated by blanks, each an id of the tokenizer. */
+/* Decodes integers separated by blanks, each an id of the tokenizer. */
 static int decode(const mf_tokenizer *t, const char *file, const char *text, size_t size)
 {
     static const char blanks[] = " \t\r\n";

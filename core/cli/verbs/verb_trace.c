@@ -304,8 +304,8 @@ static int print_json(const mf_trace *a, const mf_trace *b, const char *file_b,
     return rc;
 }
 
-/* Prints the comparison. file_b NULL: a replay that is not kept. MF_ERUN if they differ really;
- * the output has told it. */
+/* Prints the comparison. file_b NULL: a replay that is not kept. MF_ERUN, without a further
+ * message, if there is a real difference. */
 static int tell(const mf_cli *cli, const mf_trace *a, const mf_trace *b, const char *file_b)
 {
     mf_trace_diff *d = NULL;

@@ -1,5 +1,5 @@
 /* moefw train: starts a run from a configuration, or resumes one. Nothing is written before
- * data and model have been judged. */
+ * data and model have been checked. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ static const mf_cli_option options[] = {
 typedef struct {
     mf_progress *progress;
     double floor;
-    char predictions[1024]; /* of the last validation */
+    char predictions[1024]; /* scores of the last validation */
 } watcher;
 
 static int after_step(void *self, mf_trainer *t, mf_step_result *r)
@@ -127,7 +127,8 @@ static int open_run(const mf_cli *cli, moefw_run *run)
     return rc;
 }
 
-/* The unit of the loss; NULL if it is no cross entropy, or a sum of several losses. */
+/* The unit of the loss; NULL if it is not a cross entropy, or if it is a sum of
+ * several losses. */
 static const char *unit_of(const mf_session *s)
 {
     const mf_config *c = s->config;
@@ -177,7 +178,7 @@ static void summarise(const mf_session *s, const mf_rundir *dir, const mf_train_
     mf_summary_print(&t, &summary);
 }
 
-/* An end before the last step is reported with the command that continues. */
+/* Reports an end before the last step, with the command that continues. */
 static int stopped(int rc)
 {
     char message[512];
@@ -236,7 +237,7 @@ static int run_verb(const mf_cli *cli)
         if (rc == MF_OK) rc = put;
     }
     moefw_run_free(run);
-    if (rc == MF_ESIGNAL) { /* the shell is to see which signal it was */
+    if (rc == MF_ESIGNAL) { /* the shell must know which signal it was */
         mf_log(MF_LOG_WARN, "%s", mf_error_message());
         fflush(stdout);
         signal(stopped_by, SIG_DFL);

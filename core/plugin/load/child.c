@@ -1,6 +1,6 @@
-/* plugin/load/child.c: runs this program again as a child process. The child ends in
- * every case: by itself, by its limits, by its parent's death, or by the parent after too
- * long a silence. */
+/* plugin/load/child.c: runs this program again as a child process. The child always
+ * ends: by itself, at its limits, when its parent dies, or, if it is silent for too
+ * long, by its parent. */
 #include "plugin/load/child.h"
 
 #include <errno.h>

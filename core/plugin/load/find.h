@@ -1,8 +1,8 @@
-/* plugin/load/find.h: which file a plugin's name stands for.
+/* plugin/load/find.h: finds the file of a plugin.
  *
  * A text that contains '/' or ends in ".so" is a file: it is searched as given, then below
  * each plugin folder ("routers/x.so" finds the installed one); without '/' never in the
- * current folder. Anything else is a name: it is searched in the drop-in INI files, then
+ * current folder. Any other text is a name: it is searched in the drop-in INI files, then
  * as <folder>/<kind>s/NAME.so.
  *
  * Plugin folders: the absolute elements of MOEFW_PLUGIN_PATH, $XDG_DATA_HOME/moefw/plugins, the
@@ -13,8 +13,7 @@
  *     file = routers/x.so      absolute; or below a plugin folder; or ./x.so beside the INI
  *
  * The first that is found hides later ones of the same kind and name. A plugin that is part of
- * the program (mf_plugin_register) hides them all. Nothing is opened here.
- */
+ * the program (mf_plugin_register) hides them all. Nothing is opened here. */
 #ifndef MF_PLUGIN_FIND_H
 #define MF_PLUGIN_FIND_H
 

@@ -155,7 +155,7 @@ typedef struct slot {
 
 static const struct {
     size_t least, known; /* bytes in ABI 1, and bytes today */
-    uint32_t flags;      /* all that the table's flags may say */
+    uint32_t flags;      /* all flags that the table may have */
     slot slots[3];       /* the slots that are checked */
 } tables[] = {
     [MF_ROUTER] = {UP_TO(mf_router, after_step),

@@ -134,8 +134,8 @@ static int refuse(int code, const char *path, const char *file, int line)
     return code;
 }
 
-/* Sets the paths. The dynamic linker knows files by their names first, so a new file under the
- * name of one that is loaded already gets another spelling of it: "/./" once more. */
+/* Sets the paths. The dynamic linker first compares names, so a new file with the name of a
+ * loaded one gets another spelling of it: one more "/./". */
 static int set_paths(const char *path, opened *o)
 {
     char *real = realpath(path, NULL);
@@ -150,7 +150,7 @@ static int set_paths(const char *path, opened *o)
     return o->real && o->name ? MF_OK : MF_ENOMEM;
 }
 
-/* Reads the file once: the bytes whose symbols are judged are those that the hash names. */
+/* Reads the file once, so that the hash is that of the bytes whose symbols were checked. */
 static int read_file(const char *path, opened *o)
 {
     unsigned char *bytes;

@@ -1,15 +1,13 @@
-/* plugin/load/open.h: from a plugin's name to a checked plugin in memory.
+/* plugin/load/open.h: loads a plugin by name and checks it.
  *
  *   find the file -> open it, check its bytes and symbols, hash them -> try a third-party one
- *   in a child process (plugin/load/probe.h) -> map it by its path -> check that it still is
- *   the file that was checked -> check the descriptor -> give it the host table
+ *   in a child process (plugin/load/probe.h) -> map it by its path -> check that it is still
+ *   the file that was checked -> check the descriptor -> set its pointer to the host table
  *
- * A file is mapped once, however often and by whatever name it is asked for, and never
- * unmapped. Its descriptor stays open as long as the process, so that its inode stands for no
- * other file.
+ * A file is mapped once, under however many names it is requested, and never unmapped. Its
+ * descriptor stays open as long as the process, so that no other file can get its inode.
  *
- * Any thread may call these functions, at any time.
- */
+ * Any thread may call these functions, at any time. */
 #ifndef MF_PLUGIN_OPEN_H
 #define MF_PLUGIN_OPEN_H
 

@@ -1,5 +1,5 @@
-/* plugin/load/reach.c: asks the kernel whether memory can be read or written, by copies within
- * this process that fail where a load would kill it. */
+/* plugin/load/reach.c: finds out whether memory can be read or written, by system calls that
+ * copy it within this process; they fail where a load would kill the process. */
 #include "plugin/load/reach.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 
 enum { TEXT_MAX = 64 * 1024, CHUNK = 256 };
 
-/* The copy met an address that is not there. Any other failure (an old kernel, a filter of
- * system calls) says nothing about the address. */
+/* Whether the copy failed because of the address. Any other failure (an old kernel, a filter of
+ * system calls) tells nothing about the address. */
 static bool is_wrong(ssize_t got, size_t n)
 {
     return got < 0 ? errno == EFAULT : (size_t)got < n;
@@ -52,7 +52,7 @@ int mf_reach_text(const char *what, const char *text)
     char bytes[CHUNK];
     if (!text) return MF_OK;
     for (size_t done = 0; done < TEXT_MAX;) {
-        /* A text may end just before memory that is not there: read up to a multiple of CHUNK,
+        /* A text may end just before unmapped memory, so read only up to a multiple of CHUNK,
          * which never crosses a page. */
         const size_t part = CHUNK - (uintptr_t)(text + done) % CHUNK;
         if (!readable(text + done, part, bytes)) return wrong(what, text);

@@ -13,7 +13,7 @@
 _Static_assert(sizeof(double) == FIELD_BYTES, "a real fits the field");
 _Static_assert(sizeof(const char *) <= FIELD_BYTES, "a string fits the field");
 
-/* All that mf_option.flags may say. */
+/* All flags that mf_option.flags may have. */
 #define OPTION_FLAGS (MF_OPT_LIVE | MF_OPT_STRUCTURAL)
 
 static bool good_name(const char *name)

@@ -57,7 +57,7 @@ static void read_dynamic(image *m)
     }
 }
 
-/* Symbol number i, if it is the one that is searched. */
+/* Reads symbol number i; whether it is the one that is searched. */
 static bool is_it(const image *m, uint32_t i, Elf64_Sym *to)
 {
     char name[sizeof SYMBOL];
@@ -87,7 +87,8 @@ static bool find_gnu(const image *m, Elf64_Sym *to)
     return false;
 }
 
-/* The older table tells how many symbols there are; no cycle in its chains can matter then. */
+/* The older table contains the number of symbols, which limits the search even if its
+ * chains have a cycle. */
 static bool find_sysv(const image *m, Elf64_Sym *to)
 {
     uint32_t head[2]; /* numbers of buckets and of symbols */

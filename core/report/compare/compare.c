@@ -1,5 +1,5 @@
 /* The page of a comparison: what was compared, the table of results, figures, how to repeat it.
- * The page is written from comparison.json alone where runs are missing. */
+ * If runs are missing, the page is made from comparison.json alone. */
 #include "report/compare/compare.h"
 
 #include "base/file/io.h"

@@ -1,6 +1,6 @@
-/* Reads what the report of a comparison shows: comparison.json, plan.json and the runs. Only
- * comparison.json is required: a run that cannot be opened is skipped, and its router's line
- * of the table stays. */
+/* Reads the data of a comparison's report: comparison.json, plan.json and the runs. Only
+ * comparison.json is required: a run that cannot be opened is skipped, and its router
+ * stays in the table. */
 #include "report/compare/compare_data.h"
 
 #include "base/error.h"
@@ -81,7 +81,7 @@ static int open_runs(mf_comparison *c, mf_cmp_row *row, const mf_json *runs, int
     return MF_OK;
 }
 
-/* The layer with the highest NMI(expert, topic); the last layer if NMI is not known. */
+/* The layer with the highest NMI(expert, topic); the last layer if NMI is unknown. */
 static int best_layer(const mf_report_run *r)
 {
     const mf_sample *s = r->sample;
@@ -163,7 +163,7 @@ static int read_json(mf_comparison *c)
     path = mf_path_join(c->folder, "plan.json");
     if (rc == MF_OK && path && mf_exists(path) &&
         mf_read_file(path, TEXT_MAX, &c->plan, &size) != MF_OK)
-        c->plan = NULL; /* the page is written without it */
+        c->plan = NULL; /* the page does not need it */
     mf_free(path);
     return rc;
 }

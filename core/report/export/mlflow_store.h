@@ -1,6 +1,5 @@
 /* report/export/mlflow_store.h: folders and small files of MLflow's file store (shown by
- * `mlflow ui --backend-store-uri STORE`): which experiments exist, and how names and
- * meta.yaml are written. */
+ * `mlflow ui --backend-store-uri STORE`): finds experiments, and writes names and meta.yaml. */
 #ifndef MF_REPORT_MLFLOW_STORE_H
 #define MF_REPORT_MLFLOW_STORE_H
 
@@ -11,9 +10,9 @@
 
 enum { MF_MLFLOW_ID = 24 };
 
-/* Gives the id of the experiment of that name; *ret_there tells whether it exists, else the id
- * is a free one. Fails with MF_EUSAGE if store is a file or holds other things, if MLflow would
- * refuse the name, or if an experiment of that name was deleted. */
+/* Finds the id of the experiment with that name; *ret_there is false if it does not exist, and
+ * the id is then a free one. MF_EUSAGE if store is a file or contains other files, if MLflow
+ * would refuse the name, or if an experiment of that name was deleted. */
 int mf_mlflow_experiment(const char *store, const char *name, char ret_id[MF_MLFLOW_ID],
                          bool *ret_there);
 

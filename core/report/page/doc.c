@@ -1,5 +1,5 @@
-/* A growing text for SVG and HTML. The first failed allocation makes the document fail for
- * good: later calls do nothing, and mf_doc_string returns NULL. */
+/* A growing text for SVG and HTML. After the first failed allocation later calls do nothing,
+ * and mf_doc_string returns NULL. */
 #include "report/page/doc.h"
 
 #include "base/mem.h"

@@ -1,5 +1,5 @@
-/* The HTML elements of a report page. All text from outside is escaped (mf_doc_text); only
- * markup of this program is appended as it is. */
+/* The HTML elements of a report page. Text that does not come from this program is escaped
+ * (mf_doc_text); only its own markup is appended unchanged. */
 #include "report/page/html.h"
 
 static const char style[] =

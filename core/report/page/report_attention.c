@@ -1,5 +1,5 @@
-/* Heat maps of attention weights between the tokens of the recorded sequence: of each head of
- * the blocks, and of experts that attend. All maps share one scale. */
+/* Heat maps of attention weights between the tokens of the recorded sequence: for each head of
+ * the blocks, and for experts that use attention. All maps share one scale. */
 #include "report/page/report_parts.h"
 
 static const char *title_of(const mf_report *p, const mf_sample_head *h)

@@ -1,5 +1,5 @@
-/* How assignments and gates are distributed over the experts, over the steps. A measure that is
- * missing from all records has no figure. */
+/* How assignments and gates are distributed over the experts, over the steps. A measure that no
+ * record contains has no figure. */
 #include "report/page/report_curves.h"
 
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static bool all_zero(const mf_curves *c)
     return true;
 }
 
-/* Layers are in order. When there are many, their colours are in order too. */
+/* Layers are ordered. If there are many, their colours are ordered too. */
 static const char *layer_ink(const mf_report *p, int i, int n)
 {
     char ink[8];
@@ -113,7 +113,7 @@ void mf_report_balance(const mf_report *p)
     if (p->n > 1) mf_html_paragraph(p->d, "Means over the layers of each run.");
     mf_html_figures(p->d);
     for (const mf_measure *m = mf_report_measures; m->title != NULL; m++) {
-        /* the measure's value for an even load, where it is known */
+        /* the measure's value for an even load, if it is known */
         mf_level even = {NAN, "even"};
         mf_curves c = {0};
         if (p->n == 1)

@@ -1,6 +1,6 @@
 /* The changes that controllers made to live options in one run: each change, or, if there are
  * many, one line for each option. Options with the fewest changes come first, because a pruned
- * head tells more than the hundred small steps before it. */
+ * head is more important than a hundred small steps before it. */
 #include "report/page/report_parts.h"
 
 #include <stdlib.h>

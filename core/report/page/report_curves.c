@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ---- what is picked out of a record ---- */
+/* ---- values of a record ---- */
 
 double mf_report_pick_loss(const mf_metrics_record *m, const void *arg)
 {
@@ -90,7 +90,7 @@ static mf_range range_of(const mf_curves *c, double x)
     return r;
 }
 
-/* Training loss, thin and smoothed, and validation loss, from step x on. */
+/* Collects training loss (thin, and smoothed) and validation loss, from step x on. */
 static void collect_loss(const mf_report *p, double x, mf_curves *c)
 {
     const bool one = p->n == 1;
@@ -124,7 +124,8 @@ static double last_step(const mf_report *p)
     return last;
 }
 
-/* The drop at the start makes the rest look flat, so the rest gets a figure of its own. */
+/* The loss falls so much at the start that the rest looks flat, so the rest has a
+ * figure of its own. */
 static void loss(const mf_report *p)
 {
     mf_curves c;
@@ -144,7 +145,7 @@ static void loss(const mf_report *p)
     mf_curves_figure(p, mf_report_strf(p, "Loss from step %.0f on", x), caption, plot, &c);
 }
 
-/* Training and validation loss, both measured at the evaluations in evaluation mode. */
+/* Losses on training and validation data, both in evaluation mode, at the evaluations. */
 static void at_evaluations(const mf_report *p)
 {
     static const char *const splits[] = {"train_eval", "val"}, *const names[] = {
@@ -171,7 +172,7 @@ static void at_evaluations(const mf_report *p)
                      &c);
 }
 
-/* The same number of every run, in one figure. */
+/* One value of every run, in one figure. */
 static void of_runs(const mf_report *p, const char *title, const char *y_label,
                     const char *caption, const char *split, mf_pick pick, const void *arg,
                     bool log_y)

@@ -1,5 +1,5 @@
 /* Draws the structure of a run's model from its resolved configuration, with the parameter
- * counts of its checkpoint. Without a checkpoint nothing is counted. */
+ * counts of its checkpoint. Without a checkpoint there are no counts. */
 #include "base/error.h"
 #include "plugin/load/open.h"
 #include "report/page/report_parts.h"
@@ -49,7 +49,7 @@ static const char *plugin(const structure *s, const char *section)
 
 /* ---- adapters ---- */
 
-/* The i-th section [adapter.NAME] that is on; NULL past the end. */
+/* The i-th section [adapter.NAME] that is switched on; NULL after the last. */
 static const char *adapter_section(const structure *s, int i)
 {
     const char *name;
@@ -59,8 +59,8 @@ static const char *adapter_section(const structure *s, int i)
     return NULL;
 }
 
-/* Does the section stand at that point? Runs from before there were sections do not say where:
- * the plugin does, if it is here. */
+/* Whether the section is at that point. Old runs have no key `at`; then the plugin's default
+ * decides, if the plugin is installed. */
 static bool stands_at(const structure *s, const char *section, const char *point)
 {
     const mf_loaded *loaded;
@@ -106,7 +106,7 @@ static const char *counted(const structure *s, const char *before, int64_t n)
     return *both != '\0' ? both : NULL;
 }
 
-/* Those of an adapter in a block; layer -1: in all blocks. */
+/* Elements of an adapter's parameters in a block; layer -1: in all blocks. */
 static int64_t adapter_elements(const structure *s, const char *section, int layer)
 {
     const char *label = mf_report_strf(s->p, ".%s.", section + strlen("adapter."));
@@ -147,8 +147,8 @@ static void add_attention(structure *s, int layer)
         counted(s, how, elements(s, MF_MODULE_ATTENTION, layer, NULL)), ATTENTION);
 }
 
-/* Adapters of the residual stream at a point of the blocks `layer` to `last` of a frame.
- * Where one has parameters in some blocks only, it is drawn for these. */
+/* Adds the adapters of the residual stream at a point of the blocks `layer` to `last` of a
+ * frame. An adapter that has parameters in only some of the blocks is drawn for these. */
 static void add_adapters(structure *s, const char *point, int layer, int last)
 {
     const char *section;
@@ -227,7 +227,8 @@ static void add_blocks(structure *s, const char *label, int layer, int last, int
     add(s, MF_FLOW_CLOSE, "", NULL, 0);
 }
 
-/* Every `every`-th block has experts; the blocks after the last complete group are dense. */
+/* Adds all blocks. Every `every`-th block has experts; the blocks after the last complete
+ * group are dense. */
 static void add_all_blocks(structure *s)
 {
     const int groups = s->every > 0 ? s->layers / s->every : 0, in = groups * s->every;
@@ -282,7 +283,7 @@ static const char *several_heads(const structure *s, int *ret_n)
     return all;
 }
 
-/* The heads that give one prediction for each task from a whole sequence. */
+/* Adds the heads that predict one value per task for a whole sequence. */
 static void add_predictions(structure *s)
 {
     const bool classify = is(s, "model", "task", "classify");
@@ -371,7 +372,8 @@ static mf_flow_detail detail_of(const structure *s)
                           : plugin(s, section);
         of_adapter += adapter_elements(s, section, layer);
     }
-    /* By convention an adapter of experts says so when it is one for all. */
+    /* By convention, adapters of experts have an option `mode`; `shared` means one adapter
+     * for all experts. */
     const bool one = *last != '\0' && is(s, last, "mode", "shared");
     return (mf_flow_detail){
         .title = mf_report_strf(p, "A mixture of experts (block %d)", layer),

@@ -24,7 +24,7 @@ typedef struct flow {
     double frame[DEPTH], branch[DEPTH];
     const mf_flow_item *open[DEPTH];
     int frames, branches;
-    bool begun; /* something is above, so an arrow is drawn */
+    bool begun; /* there is an item above, so an arrow is drawn */
     double detail_top, detail_bottom;
 } flow;
 
@@ -203,7 +203,7 @@ static void put_expert(mf_doc *d, const mf_flow_detail *t, const mf_box *b, int 
     mf_doc_put(d, "</g>");
 }
 
-/* Router, experts, their adapters, sum: from top to bottom within the frame. */
+/* Draws router, experts, their adapters and the sum, from top to bottom within the frame. */
 static void put_detail(mf_doc *d, const mf_flow_detail *t, const mf_box *frame)
 {
     const int most = 5, shown = t->experts > most ? most : t->experts;
@@ -220,7 +220,7 @@ static void put_detail(mf_doc *d, const mf_flow_detail *t, const mf_box *frame)
     boxed(d, &router, 3, t->router, t->router_note);
     if (t->choice) mf_svg_text(d, router.right + 10, top + 24, "start", t->choice);
     for (int i = 0; i < shown; i++) {
-        /* If not all experts are drawn, the last one stands behind the dots. */
+        /* If not all experts are drawn, the last one is drawn after the dots. */
         const bool last = more && i == shown - 1;
         const double left = frame->left + 15 + (i + (last ? 0.35 : 0)) * pitch + 5;
         const char *style = i < t->chosen && !last ? LINE : FAINT;

@@ -1,5 +1,5 @@
-/* What all plots share: colours, text, axes, legend. Text is always escaped, and coordinates
- * have at most two decimals, so equal data give equal bytes. */
+/* The common parts of all plots: colours, text, axes, legend. Text is always escaped, and
+ * coordinates have at most two decimals, so equal data give equal bytes. */
 #include "report/svg/svg_parts.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* The closing lines of a training run. Every proposed command can be pasted into a shell: words
- * are quoted where necessary, and a command that cannot work is not proposed. */
+/* The last lines of a training run. Each proposed command can be pasted into a shell: words are
+ * quoted if necessary, and a command that cannot work is not proposed. */
 #include "report/terminal/summary.h"
 
 #include "base/error.h"
@@ -107,7 +107,7 @@ static void put_word(const mf_terminal *t, const char *word)
     fputc('\'', t->out);
 }
 
-/* Writes a command (verb, a word that may need quotes, further words) and what it is for. */
+/* Writes a command (verb, a word that may need quotes, further words) and its purpose. */
 static void propose(const mf_terminal *t, const char *verb, const char *word, const char *more,
                     const char *why)
 {
