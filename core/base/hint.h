@@ -11,6 +11,7 @@ typedef enum mf_hint {
     MF_HINT_DATA,       /* before a message about a data file that the caller named */
     MF_HINT_OTHER_DATA, /* after "data.path": how to name another file */
     MF_HINT_UNSAFE,     /* after a refusal of a file that others can write */
+    MF_HINT_PATHS,      /* after a refusal of a plugin that only a configuration names */
     MF_HINTS
 } mf_hint;
 

@@ -41,6 +41,9 @@ const mf_cli_option mf_cli_globals[] = {
     {.name = "allow-unsafe-plugins",
      .kind = MF_CLI_FLAG,
      .help = "take plugin files that everybody can write to"},
+    {.name = "allow-config-plugins",
+     .kind = MF_CLI_FLAG,
+     .help = "take plugin files that only a configuration names"},
     {.name = "json", .kind = MF_CLI_FLAG, .help = "results as JSON on stdout and nothing else"},
     {.name = "quiet", .letter = 'q', .kind = MF_CLI_FLAG, .help = "only warnings and errors"},
     {.name = "verbose", .letter = 'v', .kind = MF_CLI_FLAG, .help = "say more"},
@@ -176,6 +179,30 @@ static void set_log_level(const mf_cli *cli)
         mf_log_set_level(mf_cli_quiet(cli) ? MF_LOG_WARN : MF_LOG_INFO);
 }
 
+/* Files within one argument: "FILE", "router.plugin=FILE", "FILE:scale=2,FILE". */
+static void allow_files(const char *text)
+{
+    char part[4096];
+    while (text && *text != '\0') {
+        const size_t n = strcspn(text, "=,:");
+        snprintf(part, sizeof part, "%.*s", (int)n, text);
+        if (strchr(part, '/')) mf_plugin_allow_file(part);
+        text += n + (text[n] != '\0');
+    }
+}
+
+/* Whatever file the person names is meant to be loaded; what only a configuration names is not,
+ * since the configuration may come from anywhere. */
+static void allow_plugins(const mf_cli *cli)
+{
+    mf_plugin_allow_unsafe(mf_cli_flag(cli, "allow-unsafe-plugins"));
+    if (mf_cli_flag(cli, "allow-config-plugins")) mf_plugin_allow_paths();
+    for (int i = 0; i < cli->n_operands; i++)
+        allow_files(cli->operand[i]);
+    for (int i = 0; i < cli->n_given; i++)
+        allow_files(cli->given[i].text);
+}
+
 int mf_cli_run(int argc, char **argv)
 {
     mf_cli cli;
@@ -189,7 +216,7 @@ int mf_cli_run(int argc, char **argv)
         mf_cli_help(cli.verb);
     else if (rc == MF_OK) {
         set_log_level(&cli);
-        mf_plugin_allow_unsafe(mf_cli_flag(&cli, "allow-unsafe-plugins"));
+        allow_plugins(&cli);
         if (cli.verb->computes && as_called) rc = mf_cli_restart(as_called);
         if (rc == MF_OK)
             rc = mf_backend_init(); /* reports a wrong MOEFW_KERNELS before anything begins */

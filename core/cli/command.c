@@ -9,6 +9,7 @@
 #include "lab/check/check.h"
 #include "lab/compare/compare_child.h"
 #include "plugin/load/child.h"
+#include "plugin/load/open.h"
 #include "plugin/crash.h"
 #include "plugin/output.h"
 #include "plugin/load/probe.h"
@@ -59,7 +60,9 @@ static const char *const hints[MF_HINTS] = {
     [MF_HINT_RESUME] = ", or --resume to continue the run in it",
     [MF_HINT_DATA] = "--data",
     [MF_HINT_OTHER_DATA] = " (--data FILE names another)",
-    [MF_HINT_UNSAFE] = ", or use --allow-unsafe-plugins"};
+    [MF_HINT_UNSAFE] = ", or use --allow-unsafe-plugins",
+    [MF_HINT_PATHS] = "; name the file on the command line, too (--plugin FILE), or use "
+                      "--allow-config-plugins"};
 
 int moefw_main(int argc, char **argv)
 {
@@ -87,6 +90,7 @@ int moefw_main(int argc, char **argv)
     mf_child_program(mf_paths_program());
     mf_crash_watch();
     mf_output_watch();
+    mf_plugin_restrict_paths();
     signal(SIGPIPE, SIG_IGN); /* a closed terminal must not end a training run without saving */
     signal(SIGXFSZ, SIG_IGN); /* the size limit of a file is reported like a full disk */
     int rc = mf_cli_run(argc, argv);

@@ -105,7 +105,7 @@ small() {
     [ "$status" -eq 2 ]
     [[ "$output" == *"a.ini:3:"*"out of range: expected a number from 0.01 to 1000, found '0'"* ]]
     printf '[expert]\nplugin = %s/sharp/sharp.so\n' "$PWD" >a.ini
-    run small a.ini
+    run small a.ini --allow-config-plugins
     [ "$status" -eq 4 ]
     [[ "$output" == *"a.ini:2: plugin '"*"wrong kind: expected an expert, found a router"* ]]
     [ ! -e runs ]

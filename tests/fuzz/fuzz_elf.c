@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_REQUIRE(pwrite(file, data, size, 0) == (ssize_t)size);
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     mf_error_clear();
-    int rc = mf_plugin_file_open(path, true, &fd, &st);
+    int rc = mf_plugin_file_open(path, MF_FILE_ANY, &fd, &st);
     if (rc == MF_OK) {
         unsigned char *bytes = NULL;
         require_inside(data, size);

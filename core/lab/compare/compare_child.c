@@ -120,6 +120,7 @@ int mf_compare_start(const mf_compare *c, const mf_compare_router *r, const mf_c
     argv[n++] = "--threads";
     argv[n++] = threads;
     if (s->unsafe_plugins) argv[n++] = "--allow-unsafe-plugins";
+    argv[n++] = "--allow-config-plugins"; /* this process has judged them */
     if (*ret_again) {
         argv[n++] = "--resume";
     } else {

@@ -82,7 +82,7 @@ static int load(const char *path, const mf_backend **ret)
 {
     struct stat st;
     int fd;
-    int rc = mf_plugin_file_open(path, false, &fd, &st);
+    int rc = mf_plugin_file_open(path, MF_FILE_OWN, &fd, &st);
     if (rc != MF_OK) return rc;
     for (int i = 0; i < n_mapped; i++)
         if (mapped[i].device == st.st_dev && mapped[i].inode == st.st_ino) {

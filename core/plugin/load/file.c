@@ -31,10 +31,62 @@
 #error "plugin/load/file.c: add this machine's ELF number"
 #endif
 
+/* Whoever owns the file can change it. A group may, too, unless it is the user's own, as with
+ * the usual umask of 002. */
+static int check_owner(const struct stat *st)
+{
+    if (st->st_uid != geteuid() && st->st_uid != 0)
+        return mf_fail(MF_EPLUGIN,
+                       "the file belongs to another user: expected number %u or 0, found %u; "
+                       "copy it%s",
+                       (unsigned)geteuid(), (unsigned)st->st_uid, mf_hint_text(MF_HINT_UNSAFE));
+    if ((st->st_mode & S_IWGRP) != 0 && st->st_gid != getegid())
+        return mf_fail(MF_EPLUGIN,
+                       "the file can be written by group %u, which is not yours: expected mode "
+                       "%03o, found %03o; run chmod g-w%s",
+                       (unsigned)st->st_gid, (unsigned)st->st_mode & 0755,
+                       (unsigned)st->st_mode & 0777, mf_hint_text(MF_HINT_UNSAFE));
+    return MF_OK;
+}
+
+/* Whether everybody can replace what lies in the folder. In a sticky one (/tmp) only the owner
+ * of a file and root can. */
+static bool is_open(const struct stat *folder, bool trusted)
+{
+    return (folder->st_mode & S_IWOTH) != 0 &&
+           !((folder->st_mode & S_ISVTX) != 0 && trusted);
+}
+
+/* The folder that holds the file, and all above it, whose entries lead there. */
+static int check_folders(char *real, bool trusted, mf_file_trust trust)
+{
+    struct stat folder;
+    for (char *slash; (slash = strrchr(real, '/')) != NULL && real[1] != '\0';) {
+        const bool root = slash == real;
+        slash[root] = '\0';
+        if (stat(real, &folder) != 0)
+            return mf_fail_errno(MF_EPLUGIN, "cannot look at %s", real);
+        const bool strange = folder.st_uid != geteuid() && folder.st_uid != 0;
+        if (strange && trust == MF_FILE_SAFE)
+            return mf_fail(MF_EPLUGIN,
+                           "its folder %s belongs to another user: expected number %u or 0, "
+                           "found %u; move the plugin%s",
+                           real, (unsigned)geteuid(), (unsigned)folder.st_uid,
+                           mf_hint_text(MF_HINT_UNSAFE));
+        if (is_open(&folder, trusted))
+            return mf_fail(
+                MF_EPLUGIN,
+                "its folder can be written by everybody: expected a folder of yours, found "
+                "mode %04o of %s; move the plugin%s",
+                (unsigned)folder.st_mode & 07777, real, mf_hint_text(MF_HINT_UNSAFE));
+        if (root) break;
+    }
+    return MF_OK;
+}
+
 /* Refuses files that other users could change: whoever may write the file, or may replace it in
- * its folder, could run code in our process. In a sticky folder (/tmp) only the file's owner
- * and root can replace it. */
-static int check_safe(const char *path, const struct stat *st)
+ * its folder, could run code in our process. */
+static int check_safe(const char *path, const struct stat *st, mf_file_trust trust)
 {
     if ((st->st_mode & S_IWOTH) != 0)
         return mf_fail(
@@ -43,25 +95,13 @@ static int check_safe(const char *path, const struct stat *st)
             "chmod o-w%s",
             (unsigned)st->st_mode & 0775, (unsigned)st->st_mode & 0777,
             mf_hint_text(MF_HINT_UNSAFE));
-    struct stat folder;
+    int rc = trust == MF_FILE_SAFE ? check_owner(st) : MF_OK;
+    if (rc != MF_OK) return rc;
     char *real = realpath(path, NULL); /* a link in a safe folder may lead to an unsafe one */
-    char *slash = real ? strrchr(real, '/') : NULL;
-    if (!slash) {
-        free(real);
-        return mf_fail_errno(MF_EPLUGIN, "cannot find its folder");
-    }
-    slash[slash == real] = '\0';
-    int rc = stat(real, &folder);
+    if (!real) return mf_fail_errno(MF_EPLUGIN, "cannot find its folder");
+    rc = check_folders(real, st->st_uid == geteuid() || st->st_uid == 0, trust);
     free(real);
-    bool trusted = st->st_uid == geteuid() || st->st_uid == 0;
-    bool sticky = rc == 0 && (folder.st_mode & S_ISVTX) != 0;
-    if (rc == 0 && (folder.st_mode & S_IWOTH) != 0 && !(sticky && trusted))
-        return mf_fail(
-            MF_EPLUGIN,
-            "its folder can be written by everybody: expected a folder of yours, found "
-            "mode %04o; move the plugin%s",
-            (unsigned)folder.st_mode & 07777, mf_hint_text(MF_HINT_UNSAFE));
-    return MF_OK;
+    return rc;
 }
 
 /* Describes the first bytes of a file that is not ELF. */
@@ -138,14 +178,14 @@ static int check_complete(int fd, const char *path, const Elf64_Ehdr *h, uint64_
     return MF_OK;
 }
 
-static int check_file(const char *path, int fd, bool unsafe, struct stat *st)
+static int check_file(const char *path, int fd, mf_file_trust trust, struct stat *st)
 {
     Elf64_Ehdr header = {0};
     if (fstat(fd, st) != 0) return mf_fail_errno(MF_EPLUGIN, "cannot look at it");
     if (!S_ISREG(st->st_mode))
         return mf_fail(MF_EPLUGIN, "expected a regular file, found %s",
                        S_ISDIR(st->st_mode) ? "a folder" : "a device, socket or pipe");
-    int rc = unsafe ? MF_OK : check_safe(path, st);
+    int rc = trust == MF_FILE_ANY ? MF_OK : check_safe(path, st, trust);
     if (rc != MF_OK) return rc;
     const size_t there = (size_t)st->st_size;
     const size_t n = there < sizeof header ? there : sizeof header;
@@ -188,12 +228,13 @@ int mf_plugin_file_same(const char *path, const struct stat *was)
                    (unsigned long long)now.st_ino, (long long)now.st_size);
 }
 
-int mf_plugin_file_open(const char *path, bool unsafe, int *ret_fd, struct stat *ret_stat)
+int mf_plugin_file_open(const char *path, mf_file_trust trust, int *ret_fd,
+                        struct stat *ret_stat)
 {
     /* With O_NONBLOCK, opening a pipe does not wait for its other end. */
     int fd = mf_io()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (fd < 0) return mf_fail_errno(MF_EPLUGIN, "cannot open it");
-    int rc = check_file(path, fd, unsafe, ret_stat);
+    int rc = check_file(path, fd, trust, ret_stat);
     if (rc != MF_OK) {
         mf_io()->close(fd);
         return rc;

@@ -6,10 +6,17 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-/* Opens and checks path: a regular file that nobody else can change (unless unsafe), a complete
- * shared object for this kind of machine. The caller closes *ret_fd. MF_EPLUGIN; the message
- * does not contain the path. */
-int mf_plugin_file_open(const char *path, bool unsafe, int *ret_fd, struct stat *ret_stat);
+typedef enum mf_file_trust {
+    MF_FILE_SAFE, /* of the user or root, and nobody else can write or replace it */
+    MF_FILE_OWN,  /* came with the program: it may belong to whoever installed it */
+    MF_FILE_ANY   /* whoever can change it */
+} mf_file_trust;
+
+/* Opens and checks path: a regular file that may be trusted so far, a complete shared object
+ * for this kind of machine. The caller closes *ret_fd. MF_EPLUGIN; the message does not contain
+ * the path. */
+int mf_plugin_file_open(const char *path, mf_file_trust trust, int *ret_fd,
+                        struct stat *ret_stat);
 /* Its bytes, *st of them as mf_plugin_file_open gave it; free with mf_free. MF_ENOMEM;
  * MF_EPLUGIN. path is for messages. */
 #define MF_PLUGIN_FILE_MAX (1 << 30)

@@ -395,15 +395,35 @@ static const char *below(const catalog *c, const char *folder, const char *what,
     return NULL;
 }
 
+/* Whether the path leads to a file below a plugin folder. */
+static bool in_folders(const catalog *c, const char *path)
+{
+    char *real = realpath(path, NULL);
+    bool found = false;
+    for (int i = 0; real && !found && c->folders[i]; i++) {
+        char *folder = realpath(c->folders[i], NULL);
+        const size_t n = folder ? strlen(folder) : 0;
+        found = n > 0 && strncmp(real, folder, n) == 0 && real[n] == '/';
+        free(folder);
+    }
+    free(real);
+    return found;
+}
+
 static int find_file(const catalog *c, const char *what, mf_kind kind, const char *at,
                      mf_found *ret)
 {
     *ret = (mf_found){.kind = kind};
     const bool has_slash = strchr(what, '/') != NULL;
-    if (has_slash && is_file(what)) ret->path = mf_arena_strdup(c->arena, what);
-    for (int i = 0; !ret->path && what[0] != '/' && c->folders[i]; i++) {
+    const bool exact = what[0] == '/' || strncmp(what, "./", 2) == 0 ||
+                       strncmp(what, "../", 3) == 0;
+    for (int i = 0; !exact && !ret->path && c->folders[i]; i++) {
         ret->path = below(c, c->folders[i], what, kind);
         ret->own = ret->path && strcmp(c->folders[i], mf_paths_plugins()) == 0;
+    }
+    if (!ret->path && has_slash && is_file(what)) {
+        ret->path = mf_arena_strdup(c->arena, what);
+        ret->as_given = ret->path && !in_folders(c, ret->path);
     }
     if (ret->path) return MF_OK;
     if (has_slash && mf_is_dir(what))

@@ -1,9 +1,10 @@
 /* plugin/load/find.h: finds the file of a plugin.
  *
- * A text that contains '/' or ends in ".so" is a file: it is searched as given, then below
- * each plugin folder ("routers/x.so" finds the installed one); without '/' never in the
- * current folder. Any other text is a name: it is searched in the drop-in INI files, then
- * as <folder>/<kind>s/NAME.so.
+ * A text that contains '/' or ends in ".so" is a file. One that begins with '/', "./" or "../"
+ * is searched as given; others below each plugin folder ("routers/x.so" finds the installed
+ * one), and only then as given, if they contain '/': never a bare name in the current folder.
+ * Any other text is a name: it is searched in the drop-in INI files, then as
+ * <folder>/<kind>s/NAME.so.
  *
  * Plugin folders: the absolute elements of MOEFW_PLUGIN_PATH, $XDG_DATA_HOME/moefw/plugins, the
  * program's own. Drop-ins: $XDG_CONFIG_HOME/moefw/plugins.d, then the program's own:
@@ -28,6 +29,7 @@ typedef struct mf_found {
     const char *dropin; /* "file:line" of the drop-in that named it, or NULL */
     const char *fault;  /* a drop-in that is wrong: what is wrong with it */
     bool own;           /* came with the program */
+    bool as_given;      /* a path that lies in no plugin folder */
     /* descriptor if the plugin is part of the program (plugin/load/open.h); it then has
      * no path */
     const struct mf_loaded *linked;

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/hint.h"
 #include "base/text/ini.h"
 #include "plugin/load/file.h"
 #include "plugin/load/symbols.h"
@@ -38,13 +39,21 @@ typedef struct linked {
     mf_loaded plugin;
 } linked;
 
+/* A file that the person names, whatever else names it. */
+typedef struct allowed {
+    struct allowed *next;
+    dev_t device;
+    ino_t inode;
+} allowed;
+
 /* Recursive: the search for a plugin's name also reads the list of linked plugins. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static struct {
     mf_arena *arena;
     opened *first, **last;
     linked *linked;
-    bool unsafe;
+    bool unsafe, restricted;
+    allowed *allowed;
 } all = {.last = &all.first};
 
 void mf_plugin_allow_unsafe(bool allow)
@@ -58,6 +67,46 @@ static int have_arena(void)
 {
     if (!all.arena) all.arena = mf_arena_new();
     return all.arena ? MF_OK : MF_ENOMEM;
+}
+
+/* ---- which files may be loaded ---- */
+
+void mf_plugin_restrict_paths(void)
+{
+    pthread_mutex_lock(&lock);
+    all.restricted = true;
+    pthread_mutex_unlock(&lock);
+}
+
+void mf_plugin_allow_paths(void)
+{
+    pthread_mutex_lock(&lock);
+    all.restricted = false;
+    pthread_mutex_unlock(&lock);
+}
+
+void mf_plugin_allow_file(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return;
+    pthread_mutex_lock(&lock);
+    allowed *a = have_arena() == MF_OK ? mf_arena_alloc(all.arena, sizeof *a) : NULL;
+    if (a) {
+        *a = (allowed){all.allowed, st.st_dev, st.st_ino};
+        all.allowed = a;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static int check_allowed(const mf_found *found, const opened *o)
+{
+    if (!all.restricted || !found->as_given) return MF_OK;
+    for (const allowed *a = all.allowed; a; a = a->next)
+        if (a->device == o->st.st_dev && a->inode == o->st.st_ino) return MF_OK;
+    return mf_fail(MF_EPLUGIN,
+                   "only a configuration names it, which may come from anybody: expected a "
+                   "plugin of a plugin folder or a drop-in%s",
+                   mf_hint_text(MF_HINT_PATHS));
 }
 
 const void *mf_loaded_vtable(const mf_loaded *plugin)
@@ -163,11 +212,12 @@ static int read_file(const char *path, opened *o)
 }
 
 /* The record of an opened and checked file; a file that is already open gets its old record. */
-static int open_file(const char *path, opened **ret)
+static int open_file(const char *path, bool own, opened **ret)
 {
     struct stat st;
     int fd;
-    int rc = mf_plugin_file_open(path, all.unsafe, &fd, &st);
+    const mf_file_trust trust = all.unsafe ? MF_FILE_ANY : own ? MF_FILE_OWN : MF_FILE_SAFE;
+    int rc = mf_plugin_file_open(path, trust, &fd, &st);
     if (rc != MF_OK) return rc;
     for (opened *o = all.first; o != NULL; o = o->next) {
         if (o->st.st_dev == st.st_dev && o->st.st_ino == st.st_ino) {
@@ -298,7 +348,8 @@ static int load_file(const mf_found *found, const char *file, int line, const mf
 {
     opened *o = NULL;
     int rc = have_arena();
-    if (rc == MF_OK) rc = open_file(found->path, &o);
+    if (rc == MF_OK) rc = open_file(found->path, found->own, &o);
+    if (rc == MF_OK) rc = check_allowed(found, o);
     if (rc == MF_OK && !found->own && !o->tried && !o->plugin) {
         int bad;
         rc = mf_probe(1, &found->path, &bad);
@@ -348,7 +399,8 @@ static int try_files(mf_arena *scratch, const mf_want *wants, int n)
         rc = mf_find(scratch, wants[i].plugin, wants[i].kind, wants[i].file, wants[i].line,
                      &found);
         if (rc != MF_OK || found.own || found.linked) continue;
-        rc = open_file(found.path, &o);
+        rc = open_file(found.path, false, &o);
+        if (rc == MF_OK) rc = check_allowed(&found, o);
         if (rc != MF_OK) refuse(rc, found.path, wants[i].file, wants[i].line);
         bool listed = rc != MF_OK || o->tried || o->plugin;
         for (int j = 0; j < m && !listed; j++)

@@ -43,5 +43,11 @@ const void *mf_loaded_vtable(const mf_loaded *plugin);
 const mf_loaded *mf_plugin_loaded(int i);
 /* Accepts files that other users could change (--allow-unsafe-plugins). */
 void mf_plugin_allow_unsafe(bool allow);
+/* From now on a file outside of the plugin folders is refused, unless it is allowed: a
+ * configuration that somebody else wrote could name any file. Names, drop-ins and plugin
+ * folders are what the person has installed. */
+void mf_plugin_restrict_paths(void);
+void mf_plugin_allow_file(const char *path); /* no effect if there is none */
+void mf_plugin_allow_paths(void);            /* all files, as without the restriction */
 
 #endif

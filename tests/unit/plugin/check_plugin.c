@@ -322,13 +322,13 @@ START_TEST(files)
     ck_assert_int_eq(find("omega.so", MF_ROUTER), MF_ENOTFOUND);
     ck_assert_int_eq(find("routers/betta.so", 0), MF_ENOTFOUND);
     expect_message("did you mean 'beta'?");
-
-    /* A path is used as given. A name without '/' is never found in the current folder. */
+    /* Plugin folders come first, then as given; without '/', never in the current folder. */
     ck_assert_int_eq(chdir(scratch_path("config")), 0);
     write_text("config/routers/beta.so", "x");
     write_text("config/own.so", "x");
     ck_assert_int_eq(find("routers/beta.so", 0), MF_OK);
-    ck_assert_str_eq(found.path, "routers/beta.so");
+    ck_assert_str_eq(found.path, scratch_path("two/routers/beta.so"));
+    ck_assert(find("./routers/beta.so", 0) == MF_OK && found.as_given);
     ck_assert_int_eq(find("own.so", 0), MF_ENOTFOUND);
     expect_message("./own.so");
     ck_assert_int_eq(find("./own.so", 0), MF_OK);
