@@ -14,6 +14,7 @@ UNIT += tests/unit/ops/check_dispatch
 UNIT += tests/unit/ops/check_edges
 UNIT += tests/unit/base/check_error
 UNIT += tests/unit/report/check_export
+UNIT += tests/unit/graph/check_device
 UNIT += tests/unit/graph/check_functions
 UNIT += tests/unit/model/check_gates
 UNIT += tests/unit/graph/check_gradcheck
@@ -65,6 +66,7 @@ CLI += tests/cli/bits.bats
 CLI += tests/cli/compare.bats
 CLI += tests/cli/config.bats
 CLI += tests/cli/data.bats
+CLI += tests/cli/device.bats
 CLI += tests/cli/doctor.bats
 CLI += tests/cli/examples.bats
 CLI += tests/cli/export.bats
@@ -120,6 +122,7 @@ EMULATED += tests/unit/kernels/amx_emulated.h
 # Further sources of unit tests that have more than one file.
 tests_unit_kernels_check_kernels_SOURCES = tests/unit/kernels/check_kernels.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_case.h
+tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_device.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_bf16.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_layers.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_maps.c
@@ -147,6 +150,8 @@ FUZZ_TARGETS += tests/fuzz/fuzz_tokenizer
 
 # Shared by tests: failing tables, a temporary folder.
 TESTLIB =
+TESTLIB += tests/lib/device.c
+TESTLIB += tests/lib/device.h
 TESTLIB += tests/lib/fault.c
 TESTLIB += tests/lib/fault.h
 TESTLIB += tests/lib/program.c

@@ -1,7 +1,7 @@
 #!/bin/sh
 # check.sh: compares what a program computes with the records in this folder.
 #
-#     check.sh [-d DATA] [-p PLUGINS] [-t THREADS] [-s SEED] PROGRAM RUN|GROUP...
+#     check.sh [-d DATA] [-p PLUGINS] [-t THREADS] [-s SEED] [-D DEVICE] PROGRAM RUN|GROUP...
 #
 # The arguments are those of record.sh. For each run it prints "ok RUN" or "differs RUN" and the
 # lines that differ; its status is 1 if a run differs. If $CC (cc) is the compiler of the record,
@@ -16,13 +16,14 @@ export LC_ALL
 here=$(cd "$(dirname "$0")" && pwd)
 records=${RECORDS:-$here}
 
-data='' plugins='' threads='' seed=''
-while getopts d:p:t:s: option; do
+data='' plugins='' threads='' seed='' device=''
+while getopts d:p:t:s:D: option; do
     case $option in
         d) data=$OPTARG ;;
         p) plugins=$OPTARG ;;
         t) threads=$OPTARG ;;
         s) seed=$OPTARG ;;
+        D) device=$OPTARG ;;
         *) exit 2 ;;
     esac
 done
@@ -63,6 +64,7 @@ for word; do
     for name in $names; do
         found=$scratch/$name.txt
         sh "$here/record.sh" ${data:+-d "$data"} ${plugins:+-p "$plugins"} ${threads:+-t "$threads"} ${seed:+-s "$seed"} \
+            ${device:+-D "$device"} \
             -o "$scratch" "$program" "$name" || {
             status=1
             [ -s "$found" ] || continue

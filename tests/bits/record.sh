@@ -1,14 +1,15 @@
 #!/bin/sh
 # record.sh: what a program computes, bit for bit, as text that can be stored and compared.
 #
-#     record.sh [-d DATA] [-p PLUGINS] [-t THREADS] [-s SEED] [-o DIR] PROGRAM RUN|GROUP...
+#     record.sh [-d DATA] [-p PLUGINS] [-t THREADS] [-s SEED] [-D DEVICE] [-o DIR] PROGRAM RUN|GROUP...
 #     record.sh -l GROUP        lists the runs of a group
 #
 # PROGRAM is moefw. The groups are quick (small models on generated data), slow (models of full
 # width on generated data), data (those that read files), all of these, and abi01 (with the plugins
 # of tests/abi01). DATA is a folder with tinyshakespeare.txt, wikitext-2/test.txt,
 # sst2/{train,dev}.tsv, sick/SICK_{train,trial}.txt and bert/vocab.txt. PLUGINS is a folder whose
-# plugins go before those of the program: routers/NAME.so, experts/NAME.so and so on. Each run is
+# plugins go before those of the program: routers/NAME.so, experts/NAME.so and so on, and backends
+# of devices; DEVICE is train.device of all runs. Each run is
 # recorded on stdout, or with -o in DIR/RUN.txt.
 #
 # A record has a line `compiler NAME VERSION` of $CC (cc), then for each line of metrics.jsonl its
@@ -58,13 +59,14 @@ members() {
     esac
 }
 
-folder='' plugins='' threads=2 seed='' out=''
-while getopts d:p:t:s:o:l: option; do
+folder='' plugins='' threads=2 seed='' device=cpu out=''
+while getopts d:p:t:s:D:o:l: option; do
     case $option in
         d) folder=$(cd "$OPTARG" && pwd) || exit 2 ;;
         p) plugins=$(cd "$OPTARG" && pwd) || exit 2 ;;
         t) threads=$OPTARG ;;
         s) seed=$OPTARG ;;
+        D) device=$OPTARG ;;
         o) mkdir -p "$OPTARG" && out=$(cd "$OPTARG" && pwd) || exit 2 ;;
         l)
             list=$(members "$OPTARG") || exit 2
@@ -179,7 +181,7 @@ report() {
 # train WORDS...: a run in the folder run
 train() {
     rm -rf run
-    "$program" train "$@" -q -t "$threads" --out run ${seed:+--set "train.seed=$seed"} >log 2>&1 || {
+    "$program" train "$@" -q -t "$threads" --device "$device" --out run ${seed:+--set "train.seed=$seed"} >log 2>&1 || {
         echo "record.sh: moefw train $* failed:" >&2
         tail -n 5 log >&2
         return 1

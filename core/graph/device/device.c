@@ -85,7 +85,7 @@ const char *mf_device_name(const mf_device *d)
 const mf_kernels *mf_device_kernels(mf_device *d, const mf_kernels *like)
 {
     if (mf_device_is_host(d)) return like ? like : mf_backend_kernels();
-    return like && d->ops->kernels_like ? d->ops->kernels_like(d, like) : d->kernels;
+    return d->ops->kernels_like ? d->ops->kernels_like(d, like) : d->kernels;
 }
 
 mf_kctx mf_device_context(const mf_device *d)

@@ -61,8 +61,8 @@ typedef struct mf_device_ops {
     int (*event_wait)(mf_device *d, void *event);                /* by the host */
     int (*synchronize)(mf_device *d, void *stream);              /* NULL: all streams */
 
-    /* For tests: the set of kernels that computes as this set of the host does. NULL: the
-     * device has one set. */
+    /* For tests: the set of kernels that computes as this set of the host does, or for NULL as
+     * its usual one. A NULL function: the device has one set. */
     const mf_kernels *(*kernels_like)(mf_device *d, const mf_kernels *host);
 } mf_device_ops;
 

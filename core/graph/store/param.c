@@ -28,7 +28,7 @@ struct mf_store {
     void *copy[MF_BLOCK_COUNT];  /* on a device: the host's copies, NULL until one is wanted */
     uint64_t seen[MF_BLOCK_COUNT];
     uint64_t state; /* counts changes of what is on the device */
-    int n_edited;
+    int n_edited;   /* parameters that the host may have changed */
 };
 
 mf_store *mf_store_new(void)
@@ -55,8 +55,10 @@ void mf_store_free(mf_store *s)
 {
     if (!s) return;
     release_blocks(s);
-    for (int i = 0; i < s->n; i++)
+    for (int i = 0; i < s->n; i++) {
         mf_free(s->params[i]->host);
+        mf_free(s->params[i]->sent);
+    }
     mf_free(s->params);
     mf_arena_free(s->memory);
     mf_free(s);
@@ -431,19 +433,28 @@ static int check_range(const mf_store *s, mf_block block, size_t offset, size_t 
                    offset + bytes, size);
 }
 
+/* The host has changed its copy since it agreed with the device. Who was given it for changing
+ * may go on to change it after a run, so this is asked each time. */
+static bool is_edited(const mf_param *p)
+{
+    return p->sent && memcmp(p->host, p->sent, (size_t)p->count * sizeof(float)) != 0;
+}
+
 int mf_store_flush(mf_store *s)
 {
-    const int edited = s->n_edited;
+    bool any = false;
     int rc = MF_OK;
     for (int i = 0; rc == MF_OK && s->n_edited > 0 && i < s->n; i++) {
         mf_param *p = s->params[i];
-        if (!p->edited) continue;
-        rc = mf_device_write(s->device, p->value, p->host, (size_t)p->count * sizeof(float));
-        p->edited = false;
-        p->seen = s->state;
-        s->n_edited--;
+        const size_t bytes = (size_t)p->count * sizeof(float);
+        if (!is_edited(p)) continue;
+        memcpy(p->sent, p->host, bytes);
+        rc = mf_device_write(s->device, p->value, p->sent, bytes);
+        any = true;
     }
-    return rc == MF_OK && edited > 0 ? mf_device_wait(s->device) : rc;
+    if (!any) return rc;
+    mf_store_changed(s);
+    return rc == MF_OK ? mf_device_wait(s->device) : rc;
 }
 
 void mf_store_changed(mf_store *s)
@@ -522,14 +533,16 @@ int mf_param_write(mf_param *p, const void *from, size_t offset, size_t bytes)
     return rc == MF_OK ? mf_store_write(p->store, home(p), from, at, bytes) : rc;
 }
 
-/* The host's copy of a parameter that lives on a device, as it is there. */
+/* The host's copy of a parameter that lives on a device: as the host has changed it, or else
+ * as it is there. */
 static float *copy_of(mf_param *p)
 {
     mf_store *s = p->store;
     const size_t bytes = (size_t)p->count * sizeof(float);
     if (!p->host) p->host = mf_alloc_raw(bytes);
-    if (!p->host || p->edited || p->seen == s->state) return p->host;
+    if (!p->host || is_edited(p) || p->seen == s->state) return p->host;
     if (mf_device_read_now(s->device, p->host, p->value, bytes) != MF_OK) return NULL;
+    if (p->sent) memcpy(p->sent, p->host, bytes);
     p->seen = s->state;
     return p->host;
 }
@@ -543,9 +556,10 @@ float *mf_param_edit(mf_param *p)
 {
     if (!p->store->device || !p->value) return p->value;
     float *copy = copy_of(p);
-    if (!copy || p->edited) return copy;
-    p->edited = true;
+    if (!copy || p->sent) return copy;
+    p->sent = mf_alloc_raw((size_t)p->count * sizeof(float));
+    if (!p->sent) return NULL;
+    memcpy(p->sent, copy, (size_t)p->count * sizeof(float));
     p->store->n_edited++;
-    mf_store_changed(p->store);
     return copy;
 }

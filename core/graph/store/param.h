@@ -28,13 +28,13 @@ typedef struct mf_param {
      * change. */
     float *part; /* [parts] */
     int64_t parts, part_size;
-    int64_t offset;    /* elements into the blocks (buffers have a block of their own) */
-    float *value;      /* on the store's device; set by seal */
-    float *grad;       /* NULL for buffers, and in stores without training */
-    uint16_t *bf16;    /* value in bf16: NULL for buffers, and in stores without bf16 copies */
-    float *host;       /* on a device: the host's copy of value, NULL until one is wanted */
+    int64_t offset; /* elements into the blocks (buffers have a block of their own) */
+    float *value;   /* on the store's device; set by seal */
+    float *grad;    /* NULL for buffers, and in stores without training */
+    uint16_t *bf16; /* value in bf16: NULL for buffers, and in stores without bf16 copies */
+    float *host;    /* on a device: the host's copy of value, NULL until one is wanted */
+    float *sent; /* what host was when it agreed with the device; NULL: nobody has edited it */
     uint64_t seen;     /* the state of the store that the copy shows */
-    bool edited;       /* the copy is newer than value */
     bool f32_released; /* value holds nothing any more (mf_store_release_f32); half does */
     bool adapter;      /* of an adapter: no linear layer of the model itself */
     bool packed;       /* half, or value where there is none, is in panels (mf_store_pack) */
@@ -82,8 +82,8 @@ int mf_param_write(mf_param *p, const void *from, size_t offset, size_t bytes);
 /* A view of all its values for reading, valid until the next run, optimizer step or write: on
  * the CPU the values themselves, elsewhere a copy. NULL: before sealing, or the copy failed. */
 const float *mf_param_host(const mf_param *p);
-/* The same for changing them: what was written is on the device before anything runs there
- * next. */
+/* The same for changing them: what was written by then is on the device before anything runs
+ * there next, and the caller may go on to change them between runs. */
 float *mf_param_edit(mf_param *p);
 
 typedef enum mf_block {

@@ -91,7 +91,7 @@ static mf_tensor *add_node(mf_graph *g, mf_tensor *const *in, int64_t want, mf_t
 static bool is_one(const mf_tensor *t)
 {
     return t->kind == MF_TENSOR_CONST && mf_shape_count(t->shape) == 1 &&
-           *(float *)t->data == 1;
+           *(const float *)mf_tensor_host(t) == 1;
 }
 
 static int loss_grad(mf_graph *g, const mf_gradient *at)

@@ -40,7 +40,13 @@ struct mf_kt {
         bool is_int;
     } result[8];
     void *block[24];
+    size_t bytes[24];
 };
+
+/* The set by way of the device under test (tests/lib/device.h): each kernel gets copies of all
+ * blocks of t there, which are copied back when it has run. The set itself where there is no
+ * such device. */
+const mf_kernels *mf_kernels_launched(mf_kt *t, const mf_kernels *set);
 
 typedef struct mf_kernel_row {
     const char *kernel;

@@ -410,10 +410,10 @@ static void run_adamw(mf_kt *t)
 static void run_sumsq(mf_kt *t)
 {
     static const int64_t n[] = {0, 1, 999, 70003, 5000000};
-    double sum = 3;
-    t->k->sumsq(t->x, n[t->variant % 5], kt_f32(t, n[t->variant % 5]), t->variant >= 5, &sum,
+    double *sum = kt_given(t, &(double){3}, sizeof *sum);
+    t->k->sumsq(t->x, n[t->variant % 5], kt_f32(t, n[t->variant % 5]), t->variant >= 5, sum,
                 kt_work(t, MF_SUMSQ_WORK));
-    *kt_result(t, 1) = (float)sum;
+    *kt_result(t, 1) = (float)*sum;
 }
 
 static void run_scale_inplace(mf_kt *t)

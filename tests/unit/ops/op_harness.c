@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "tests/lib/device.h"
 
 enum { SEED = 11, STEP = 5 };
 
@@ -117,17 +118,18 @@ void ot_fill(const mf_op_row *row, bool whole, mf_tensor *const *in)
 {
     for (int i = 0; i < ot_inputs(row); i++)
         if (in[i]) {
-            fill_one(&row->in[i], (uint64_t)i, whole, mf_tensor_data(in[i]),
-                     mf_shape_count(in[i]->shape));
+            const int64_t n = mf_shape_count(in[i]->shape);
+            fill_one(&row->in[i], (uint64_t)i, whole, mf_tensor_input(in[i]), n);
             if (ot_types != OT_ALL_F32 && may_be_half(row, i))
-                round_to_half(mf_tensor_data(in[i]), mf_shape_count(in[i]->shape));
+                round_to_half(mf_tensor_input(in[i]), n);
         }
 }
 
 mf_graph *ot_build(const mf_op_row *row, uint32_t wants, mf_tensor **in, mf_tensor **ret_out)
 {
     static const char *const names[] = {"in0", "in1", "in2", "in3", "in4", "in5", "in6", "in7"};
-    mf_graph *g = mf_graph_new(&(mf_graph_options){.training = true});
+    mf_graph *g =
+        mf_graph_new(&(mf_graph_options){.training = true, .device = mf_test_device()});
     ck_assert_ptr_nonnull(g);
     for (int i = 0; i < ot_inputs(row); i++) {
         in[i] = NULL;
@@ -172,9 +174,10 @@ static void keep_result(ot_results *r, const mf_tensor *t, int input)
     r->data[i] = malloc(bytes + 1);
     ck_assert_ptr_nonnull(r->data[i]);
     ck_assert_msg(t->dtype == MF_F32 || t->dtype == MF_I32, "harness: f32 and i32 only");
-    ck_assert_msg(mf_tensor_data(t) != NULL || n == 0, "%s: a result has no data",
+    const void *host = mf_tensor_host(t);
+    ck_assert_msg(host != NULL || n == 0, "%s: a result has no data",
                   input < 0 ? "output" : "gradient");
-    if (bytes > 0) memcpy(r->data[i], mf_tensor_data(t), bytes);
+    if (bytes > 0) memcpy(r->data[i], host, bytes);
     r->shape[i] = t->shape;
     r->count[i] = n;
     r->is_int[i] = t->dtype == MF_I32;
@@ -188,7 +191,7 @@ static void keep_inputs(ot_results *r, const mf_op_row *row, mf_tensor *const *i
         size_t bytes = (size_t)mf_shape_count(in[i]->shape) * sizeof(float);
         r->input[i] = malloc(bytes + 1);
         ck_assert_ptr_nonnull(r->input[i]);
-        if (bytes > 0) memcpy(r->input[i], mf_tensor_data(in[i]), bytes);
+        if (bytes > 0) memcpy(r->input[i], mf_tensor_host(in[i]), bytes);
     }
 }
 

@@ -1,0 +1,111 @@
+/* launch.h: launches of kernels, taken apart: what launches.awk's output needs around it.
+ *
+ * Who includes this defines `launch`, which gets the packed arguments of each launch of its
+ * table (LAUNCH_TABLE). Pointers among them go through a mover before a kernel of another set
+ * is run with them.
+ */
+#ifndef TESTS_DEVICE_LAUNCH_H
+#define TESTS_DEVICE_LAUNCH_H
+
+#include <string.h>
+#include "kernels/kernel.h"
+
+typedef struct mover {
+    /* Where the kernel finds what p points to; argument: its name, for messages. */
+    void *(*to)(const struct mover *m, const void *p, const char *argument);
+    void *self;
+} mover;
+
+static inline void *moved(const mover *m, const void *p, const char *argument)
+{
+    return p ? m->to(m, p, argument) : NULL;
+}
+
+typedef struct launched_kernel {
+    const char *name;
+    void (*move)(const mover *m, void *args);
+    void (*run)(const mf_kernels *k, const mf_kctx *x, void *args);
+} launched_kernel;
+
+#define MOVE(field) a->field = moved(m, a->field, #field)
+
+static inline void move_mf_gemm(const mover *m, mf_gemm *a)
+{
+    MOVE(a.data);
+    MOVE(a.row);
+    MOVE(b.data);
+    MOVE(b.row);
+    MOVE(c.data);
+    MOVE(bias);
+    MOVE(offset);
+}
+
+static inline void move_mf_norm_args(const mover *m, mf_norm_args *a)
+{
+    MOVE(a);
+    MOVE(w);
+    MOVE(b);
+    MOVE(y);
+    MOVE(dy);
+    MOVE(da);
+    MOVE(dw);
+    MOVE(db);
+    MOVE(work);
+    MOVE(offset);
+}
+
+static inline void move_mf_attention_args(const mover *m, mf_attention_args *a)
+{
+    MOVE(q);
+    MOVE(k);
+    MOVE(v);
+    MOVE(mask);
+    MOVE(kv_len);
+    MOVE(reach);
+    MOVE(y);
+    MOVE(lse);
+    MOVE(dy);
+    MOVE(dq);
+    MOVE(dk);
+    MOVE(dv);
+}
+
+static inline void move_mf_grouped_attention_args(const mover *m, mf_grouped_attention_args *a)
+{
+    MOVE(offset);
+    MOVE(token);
+    MOVE(q);
+    MOVE(kv);
+    MOVE(mask);
+    MOVE(y);
+    MOVE(lse);
+    MOVE(dy);
+    MOVE(dq);
+    MOVE(dkv);
+    MOVE(work);
+}
+
+static inline void move_mf_linear_cross_entropy_args(const mover *m,
+                                                     mf_linear_cross_entropy_args *a)
+{
+    MOVE(x);
+    MOVE(w);
+    MOVE(bias);
+    MOVE(target);
+    MOVE(weight);
+    MOVE(loss);
+    MOVE(row_loss);
+    MOVE(dx);
+    MOVE(dw);
+    MOVE(dbias);
+    MOVE(work);
+}
+
+static inline void move_mf_adamw_args(const mover *m, mf_adamw_args *a)
+{
+    MOVE(now);
+    MOVE(sumsq);
+    MOVE(loss);
+}
+
+#endif

@@ -1,0 +1,653 @@
+/* strict.c: a device for tests: a second device on the CPU that forgives nothing.
+ *
+ *   memory    addresses of the device are never readable: the host that touches one crashes.
+ *             Kernels get other addresses for the same memory (`real`). Fresh memory holds NaN,
+ *             memory that was freed cannot be read by kernels either
+ *   streams   run late: what is queued runs when somebody waits, or earlier where a number
+ *             drawn from MOEFW_STRICT_SEED says so. Streams take turns in a drawn order, as
+ *             far as events allow
+ *   copies    the host's side must not change while a copy waits; the target of a copy to the
+ *             host holds NaN until it is made
+ *   launches  every pointer must be memory of the device, allocated and not freed
+ *
+ * A breach is an error that the next wait returns. With MOEFW_STRICT_STATS=1 it counts copies,
+ * waits and launches, and prints them when it is closed: all of them, and the most between two
+ * optimizer steps.
+ */
+#define _GNU_SOURCE
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <moefw/version.h>
+#include "graph/device/device.h"
+#include "launch.h"
+#include "strict.h"
+
+#define REGION ((size_t)256 << 30) /* of addresses, not of memory */
+enum { PAGE = 4096, POISON = 0xff };
+
+typedef struct allocation {
+    struct allocation *next;
+    size_t at, bytes; /* within the region */
+} allocation;
+
+typedef enum entry_kind { LAUNCH, CALL, WRITE, READ, COPY, FILL, RECORD, WAIT } entry_kind;
+
+typedef struct event {
+    uint64_t queued, done; /* records */
+} event;
+
+typedef struct entry {
+    struct entry *next;
+    entry_kind kind;
+    int kernel; /* LAUNCH: and context and set to run it with */
+    mf_kctx context;
+    const mf_kernels *set;
+    const char *name; /* CALL */
+    void (*fn)(void *arg);
+    int n_pointers;
+    void *to; /* copies */
+    const void *from;
+    int byte;
+    uint64_t sum; /* WRITE: of the host's side when it was queued */
+    event *event; /* RECORD, WAIT */
+    uint64_t ticket;
+    size_t bytes;
+    _Alignas(16) char args[];
+} entry;
+
+typedef struct queue {
+    strict_stream head; /* first: what ops of plugins see */
+    struct strict *of;
+    struct queue *next;
+    entry *first, *tail, **last;
+} queue;
+
+typedef struct counts {
+    long to_device, from_device, within, fills, waits, launches, calls;
+} counts;
+
+typedef struct strict {
+    mf_backend_host host;
+    char *seen, *real; /* the region as others see it, and as kernels get it */
+    size_t used;
+    allocation *allocations;
+    queue *streams;
+    const mf_kernels *set; /* launches are queued with it */
+    uint64_t random;       /* 0: everything is as late as it can be */
+    int error;
+    char message[512];
+    counts all, step; /* since it was opened, since the last step began */
+    long steps, most_copies, most_waits;
+    bool updating; /* the last launch was one of the optimizer's */
+} strict;
+
+static strict *of(mf_device *d)
+{
+    return d->self;
+}
+
+static int breach(strict *s, int code, const char *fmt, ...)
+{
+    va_list args;
+    if (s->error != MF_OK) return s->error;
+    va_start(args, fmt);
+    vsnprintf(s->message, sizeof s->message, fmt, args);
+    va_end(args);
+    return s->error = code;
+}
+
+/* ---- memory ---- */
+
+static const char *message(mf_device *d)
+{
+    return of(d)->message;
+}
+
+/* A block of whole pages, with a page behind it that nobody may touch. Addresses are used
+ * once only. */
+static int alloc(mf_device *d, size_t bytes, void **ret)
+{
+    strict *s = of(d);
+    const size_t room = (bytes + PAGE - 1) / PAGE * PAGE;
+    if (bytes > REGION || s->used + room + PAGE > REGION ||
+        mprotect(s->real + s->used, room, PROT_READ | PROT_WRITE) != 0) {
+        snprintf(s->message, sizeof s->message, "no memory for %zu bytes", bytes);
+        return MF_ENOMEM;
+    }
+    allocation *a = malloc(sizeof *a);
+    if (!a) return MF_ENOMEM;
+    *a = (allocation){.next = s->allocations, .at = s->used, .bytes = room};
+    s->allocations = a;
+    memset(s->real + a->at, POISON, room);
+    s->used += room + PAGE;
+    *ret = s->seen + a->at;
+    return MF_OK;
+}
+
+static allocation **find(strict *s, size_t at)
+{
+    allocation **a = &s->allocations;
+    while (*a && (at < (*a)->at || at > (*a)->at + (*a)->bytes))
+        a = &(*a)->next;
+    return a;
+}
+
+static void free_block(mf_device *d, void *block)
+{
+    strict *s = of(d);
+    if (!block) return;
+    const size_t at = (size_t)((char *)block - s->seen);
+    allocation **from = find(s, at), *a = *from;
+    if (!a || a->at != at) {
+        breach(s, MF_ERUN, "free of %p, which is no block", block);
+        return;
+    }
+    (void)madvise(s->real + at, a->bytes, MADV_DONTNEED);
+    (void)mprotect(s->real + at, a->bytes, PROT_NONE);
+    *from = a->next;
+    free(a);
+}
+
+/* Where kernels find what others see at p. NULL: they may not look there; that is recorded
+ * as a breach. */
+static void *real_of(strict *s, const void *p, size_t bytes, const char *who, const char *what)
+{
+    const char *c = p;
+    if (c < s->seen || c >= s->seen + REGION) {
+        breach(s, MF_ERUN, "%s: %s (%p) is not memory of the device", who, what, p);
+        return NULL;
+    }
+    const size_t at = (size_t)(c - s->seen);
+    const allocation *a = *find(s, at);
+    if (a && bytes <= a->at + a->bytes - at) return s->real + at;
+    breach(s, MF_ERUN, "%s: %s is memory that %s", who, what,
+           a ? "is too short" : "was freed, or never allocated");
+    return NULL;
+}
+
+static bool on_device(const strict *s, const void *p)
+{
+    return (const char *)p >= s->seen && (const char *)p < s->seen + REGION;
+}
+
+static int alloc_host(mf_device *d, size_t bytes, void **ret)
+{
+    *ret = aligned_alloc(64, (bytes + 64) / 64 * 64);
+    if (*ret) return MF_OK;
+    snprintf(of(d)->message, sizeof of(d)->message, "no memory for %zu bytes", bytes);
+    return MF_ENOMEM;
+}
+
+static void free_host(mf_device *d, void *block)
+{
+    (void)d;
+    free(block);
+}
+
+static int memory(mf_device *d, size_t *ret_free, size_t *ret_total)
+{
+    *ret_free = REGION - of(d)->used;
+    *ret_total = REGION;
+    return MF_OK;
+}
+
+/* ---- queues ---- */
+
+static uint64_t sum_of(const void *p, size_t bytes)
+{
+    const unsigned char *c = p;
+    uint64_t sum = 14695981039346656037u, word;
+    for (; bytes >= sizeof word; c += sizeof word, bytes -= sizeof word) {
+        memcpy(&word, c, sizeof word);
+        sum = (sum ^ word) * 1099511628211u;
+        sum ^= sum >> 29;
+    }
+    for (; bytes > 0; c++, bytes--)
+        sum = (sum ^ *c) * 1099511628211u;
+    return sum;
+}
+
+static uint64_t draw(strict *s, uint64_t below)
+{
+    s->random = s->random * 6364136223846793005u + 1442695040888963407u;
+    return (s->random >> 33) % below;
+}
+
+typedef struct named {
+    strict *s;
+    const char *kernel;
+} named;
+
+static void *move_to_real(const mover *m, const void *p, const char *argument)
+{
+    const named *who = m->self;
+    return real_of(who->s, p, 0, who->kernel, argument);
+}
+
+static void run_launch(strict *s, entry *e);
+
+static void *real_args(strict *s, const char *who, entry *e)
+{
+    for (int i = 0; i < e->n_pointers; i++) {
+        void **p = (void **)(void *)e->args + i;
+        if (*p && !(*p = real_of(s, *p, 0, who, "a pointer"))) return NULL;
+    }
+    return e->args;
+}
+
+static void run_copy(strict *s, entry *e)
+{
+    if (e->kind == WRITE) {
+        void *to = real_of(s, e->to, e->bytes, "a copy to the device", "its target");
+        if (sum_of(e->from, e->bytes) != e->sum)
+            breach(s, MF_ERUN,
+                   "the host's side of a copy of %zu bytes has changed while it waited",
+                   e->bytes);
+        if (to) memcpy(to, e->from, e->bytes);
+    } else if (e->kind == READ) {
+        void *from = real_of(s, e->from, e->bytes, "a copy to the host", "its source");
+        if (from) memcpy(e->to, from, e->bytes);
+    } else if (e->kind == COPY) {
+        void *to = real_of(s, e->to, e->bytes, "a copy", "its target");
+        void *from = real_of(s, e->from, e->bytes, "a copy", "its source");
+        if (to && from) memmove(to, from, e->bytes);
+    } else {
+        void *to = real_of(s, e->to, e->bytes, "a fill", "its target");
+        if (to) memset(to, e->byte, e->bytes);
+    }
+}
+
+/* After a breach nothing runs any more but events. */
+static void run(strict *s, entry *e)
+{
+    if (e->kind == RECORD) e->event->done = e->ticket;
+    if (e->kind == RECORD || e->kind == WAIT || s->error != MF_OK) return;
+    if (e->kind == LAUNCH)
+        run_launch(s, e);
+    else if (e->kind == CALL) {
+        if (real_args(s, e->name, e)) e->fn(e->args);
+    } else
+        run_copy(s, e);
+}
+
+static bool ready(const queue *t)
+{
+    return t->first && (t->first->kind != WAIT || t->first->event->done >= t->first->ticket);
+}
+
+/* Runs the first entry of a stream that can go on, a drawn one. False: there is none. */
+static bool run_some(strict *s)
+{
+    queue *can[64];
+    uint64_t n = 0;
+    for (queue *t = s->streams; t && n < 64; t = t->next)
+        if (ready(t)) can[n++] = t;
+    if (n == 0) return false;
+    queue *t = can[s->random && n > 1 ? draw(s, n) : 0];
+    entry *e = t->first;
+    t->first = e->next;
+    if (!t->first) t->last = &t->first;
+    run(s, e);
+    free(e);
+    return true;
+}
+
+/* Now and then what is queued runs before anybody waits. */
+static void maybe_run(strict *s)
+{
+    if (!s->random || draw(s, 8) != 0) return;
+    for (uint64_t n = draw(s, 64); n > 0 && run_some(s); n--) {
+    }
+}
+
+static entry *append(queue *t, entry_kind kind, size_t bytes)
+{
+    entry *e = calloc(1, sizeof *e + bytes);
+    if (!e) {
+        breach(t->of, MF_ENOMEM, "no memory for a queue");
+        return NULL;
+    }
+    e->kind = kind;
+    *t->last = e;
+    t->last = &e->next;
+    t->tail = e;
+    return e;
+}
+
+/* ---- launches ---- */
+
+static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes);
+#include "launches.h"
+
+/* A step lasts from one optimizer step's first launch to the next one's. */
+static void count_launch(strict *s, int kernel)
+{
+    const bool update = kernel == KERNEL_adamw;
+    s->all.launches++;
+    s->step.launches++;
+    if (update && !s->updating) {
+        const long copies = s->step.to_device + s->step.from_device + s->step.within;
+        if (s->steps++ > 0) {
+            if (copies > s->most_copies) s->most_copies = copies;
+            if (s->step.waits > s->most_waits) s->most_waits = s->step.waits;
+        }
+        s->step = (counts){0};
+    }
+    s->updating = update;
+}
+
+static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes)
+{
+    queue *t = x->stream;
+    if (!t) {
+        fprintf(stderr, "strict: %s is launched without a stream\n", launched[kernel].name);
+        abort();
+    }
+    entry *e = append(t, LAUNCH, bytes);
+    if (!e) return;
+    e->kernel = kernel;
+    e->context = *x;
+    e->set = t->of->set;
+    memcpy(e->args, args, bytes);
+    count_launch(t->of, kernel);
+    maybe_run(t->of);
+}
+
+static void run_launch(strict *s, entry *e)
+{
+    const launched_kernel *k = &launched[e->kernel];
+    named who = {s, k->name};
+    const mover m = {move_to_real, &who};
+    mf_kctx x = e->context;
+    x.stream = NULL;
+    x.fault = moved(&m, x.fault, "fault");
+    x.key = moved(&m, x.key, "key");
+    k->move(&m, e->args);
+    if (s->error == MF_OK) k->run(e->set, &x, e->args);
+}
+
+/* Whether weights can be packed is asked on the host. One process has one set that packs. */
+static const mf_kernels *packer;
+static bool can_pack(int type, int64_t n, int64_t k)
+{
+    return packer->can_pack && packer->can_pack(type, n, k);
+}
+
+static const mf_kernels kernels = {.name = "strict", .can_pack = can_pack, LAUNCH_TABLE};
+
+static const mf_kernels *kernels_like(mf_device *d, const mf_kernels *host)
+{
+    of(d)->set = host ? host : of(d)->host.kernels;
+    return &kernels;
+}
+
+static void enqueue(strict_stream *head, const char *name, void (*fn)(void *arg),
+                    const void *arg, size_t bytes, int n_pointers)
+{
+    queue *t = (queue *)(void *)head;
+    entry *e = append(t, CALL, bytes);
+    if (!e) return;
+    e->name = name;
+    e->fn = fn;
+    e->n_pointers = n_pointers;
+    memcpy(e->args, arg, bytes);
+    t->of->all.calls++;
+    maybe_run(t->of);
+}
+
+/* ---- copies ---- */
+
+static int copy_entry(mf_device *d, void *where, entry_kind kind, void *to, const void *from,
+                      size_t bytes)
+{
+    strict *s = of(d);
+    entry *e = append(where, kind, 0);
+    if (!e) return s->error;
+    e->to = to;
+    e->from = from;
+    e->bytes = bytes;
+    return MF_OK;
+}
+
+static int write_to(mf_device *d, void *where, void *to, const void *from, size_t bytes)
+{
+    strict *s = of(d);
+    if (on_device(s, from)) return breach(s, MF_ERUN, "a copy to the device from the device");
+    int rc = copy_entry(d, where, WRITE, to, from, bytes);
+    if (rc == MF_OK) ((queue *)where)->tail->sum = sum_of(from, bytes);
+    s->all.to_device++;
+    s->step.to_device++;
+    maybe_run(s);
+    return rc;
+}
+
+static int read_from(mf_device *d, void *where, void *to, const void *from, size_t bytes)
+{
+    strict *s = of(d);
+    if (on_device(s, to)) return breach(s, MF_ERUN, "a copy to the host into the device");
+    int rc = copy_entry(d, where, READ, to, from, bytes);
+    if (rc == MF_OK) memset(to, POISON, bytes);
+    s->all.from_device++;
+    s->step.from_device++;
+    maybe_run(s);
+    return rc;
+}
+
+static int copy(mf_device *d, void *where, void *to, const void *from, size_t bytes)
+{
+    int rc = copy_entry(d, where, COPY, to, from, bytes);
+    of(d)->all.within++;
+    of(d)->step.within++;
+    maybe_run(of(d));
+    return rc;
+}
+
+static int fill(mf_device *d, void *where, void *to, int byte, size_t bytes)
+{
+    int rc = copy_entry(d, where, FILL, to, NULL, bytes);
+    if (rc == MF_OK) ((queue *)where)->tail->byte = byte;
+    of(d)->all.fills++;
+    maybe_run(of(d));
+    return rc;
+}
+
+/* ---- streams and events ---- */
+
+static int stream_new(mf_device *d, void **ret)
+{
+    queue *t = calloc(1, sizeof *t);
+    if (!t) return MF_ENOMEM;
+    t->head.enqueue = enqueue;
+    t->of = of(d);
+    t->last = &t->first;
+    t->next = t->of->streams;
+    t->of->streams = t;
+    *ret = t;
+    return MF_OK;
+}
+
+static void stream_free(mf_device *d, void *which)
+{
+    queue **at = &of(d)->streams, *t = which;
+    while (*at && *at != t)
+        at = &(*at)->next;
+    if (*at) *at = t->next;
+    while (t->first) {
+        entry *e = t->first;
+        t->first = e->next;
+        free(e);
+    }
+    free(t);
+}
+
+static int event_new(mf_device *d, void **ret)
+{
+    (void)d;
+    *ret = calloc(1, sizeof(event));
+    return *ret ? MF_OK : MF_ENOMEM;
+}
+
+/* Entries may still name it. */
+static void event_free(mf_device *d, void *which)
+{
+    strict *s = of(d);
+    for (queue *t = s->streams; t; t = t->next)
+        for (entry *e = t->first; e; e = e->next)
+            if (e->event == which)
+                breach(s, MF_ERUN, "an event is freed while a stream has it");
+    if (s->error == MF_OK) free(which);
+}
+
+static int event_entry(mf_device *d, void *where, void *which, entry_kind kind)
+{
+    event *v = which;
+    entry *e = append(where, kind, 0);
+    if (!e) return of(d)->error;
+    e->event = v;
+    e->ticket = kind == RECORD ? ++v->queued : v->queued;
+    maybe_run(of(d));
+    return MF_OK;
+}
+
+static int event_record(mf_device *d, void *which, void *where)
+{
+    return event_entry(d, where, which, RECORD);
+}
+
+static int stream_wait(mf_device *d, void *where, void *which)
+{
+    return event_entry(d, where, which, WAIT);
+}
+
+static int stuck(strict *s)
+{
+    return breach(s, MF_ERUN, "streams wait for events that are never recorded");
+}
+
+static int event_wait(mf_device *d, void *which)
+{
+    strict *s = of(d);
+    const event *v = which;
+    const uint64_t ticket = v->queued;
+    if (v->done < ticket) {
+        s->all.waits++;
+        s->step.waits++;
+    }
+    while (v->done < ticket)
+        if (!run_some(s)) return stuck(s);
+    return s->error;
+}
+
+static bool busy(const strict *s, const queue *which)
+{
+    for (const queue *t = s->streams; t; t = t->next)
+        if (t->first && (!which || t == which)) return true;
+    return false;
+}
+
+static int synchronize(mf_device *d, void *which)
+{
+    strict *s = of(d);
+    s->all.waits++;
+    s->step.waits++;
+    while (busy(s, which))
+        if (!run_some(s)) return stuck(s);
+    return s->error;
+}
+
+/* ---- life ---- */
+
+static void print_counts(const strict *s)
+{
+    const counts *c = &s->all;
+    fprintf(
+        stderr,
+        "strict: %ld copies to the device, %ld from it, %ld within it, %ld fills, %ld waits, "
+        "%ld launches, %ld calls\n",
+        c->to_device, c->from_device, c->within, c->fills, c->waits, c->launches, c->calls);
+    if (s->steps > 1)
+        fprintf(stderr, "strict: at most %ld copies and %ld waits in a step\n", s->most_copies,
+                s->most_waits);
+}
+
+static void close_device(mf_device *d)
+{
+    strict *s = of(d);
+    const char *stats = getenv("MOEFW_STRICT_STATS");
+    if (stats && stats[0] == '1') print_counts(s);
+    while (s->allocations) {
+        allocation *a = s->allocations;
+        s->allocations = a->next;
+        fprintf(stderr, "strict: %zu bytes were not freed\n", a->bytes);
+        free(a);
+    }
+    munmap(s->seen, REGION);
+    munmap(s->real, REGION);
+    free(s);
+}
+
+static const mf_device_ops ops = {
+    .size = sizeof ops,
+    .flags = MF_DEVICE_PACKS,
+    .name = "strict",
+    .close = close_device,
+    .message = message,
+    .alloc = alloc,
+    .free = free_block,
+    .alloc_host = alloc_host,
+    .free_host = free_host,
+    .memory = memory,
+    .write = write_to,
+    .read = read_from,
+    .copy = copy,
+    .fill = fill,
+    .stream_new = stream_new,
+    .stream_free = stream_free,
+    .event_new = event_new,
+    .event_free = event_free,
+    .event_record = event_record,
+    .stream_wait = stream_wait,
+    .event_wait = event_wait,
+    .synchronize = synchronize,
+    .kernels_like = kernels_like,
+};
+
+static int open_device(const mf_backend_host *host, int index, mf_device *d, char *text,
+                       size_t size)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    const char *seed = getenv("MOEFW_STRICT_SEED");
+    if (index != 0) {
+        snprintf(text, size, "there is one strict device, expected number 0");
+        return MF_EDEP;
+    }
+    strict *s = calloc(1, sizeof *s);
+    if (!s) return MF_ENOMEM;
+    s->seen = mmap(NULL, REGION, PROT_NONE, flags, -1, 0);
+    s->real = mmap(NULL, REGION, PROT_NONE, flags, -1, 0);
+    if (s->seen == MAP_FAILED || s->real == MAP_FAILED) {
+        snprintf(text, size, "no address space");
+        free(s);
+        return MF_ENOMEM;
+    }
+    s->host = *host;
+    s->set = packer = host->kernels;
+    s->random = seed ? strtoull(seed, NULL, 10) : 0;
+    d->ops = &ops;
+    d->self = s;
+    d->kernels = &kernels;
+    return MF_OK;
+}
+
+__attribute__((visibility("default"))) const mf_backend moefw_backend = {
+    .magic = MF_BACKEND_MAGIC,
+    .size = sizeof moefw_backend,
+    .device_size = sizeof(mf_device_ops),
+    .kernels_size = sizeof(mf_kernels),
+    .version = MOEFW_VERSION,
+    .name = "strict",
+    .open = open_device,
+};

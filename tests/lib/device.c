@@ -1,0 +1,28 @@
+/* lib/device.c: opens the device under test. It stays open until the program ends, so that
+ * its counts are those of all tests. */
+#include "tests/lib/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "plugin/load/backend.h"
+
+static mf_device *device;
+
+static void close_device(void)
+{
+    mf_device_close(device);
+}
+
+mf_device *mf_test_device(void)
+{
+    const char *name = getenv("MOEFW_TEST_DEVICE");
+    if (device || !name || !*name) return device;
+    if (mf_backend_open(name, &device) != MF_OK) {
+        fprintf(stderr, "MOEFW_TEST_DEVICE: %s\n", mf_error_message());
+        exit(1);
+    }
+    atexit(close_device);
+    return device;
+}

@@ -1,0 +1,87 @@
+/* kernel_device.c: kernels of a set by way of a device.
+ *
+ * A case of check_kernels hands host memory to kernels. Here all its blocks are copied to the
+ * device, the kernel is launched with the addresses there, and the blocks are copied back: so
+ * every case also runs on a device, whose launches get nothing but its own memory.
+ */
+#include <check.h>
+
+#include "base/error.h"
+#include "kernel_case.h"
+#include "launch.h"
+#include "tests/lib/device.h"
+
+static mf_kt *now;
+static const mf_kernels *like;
+static char *copies[24], *fault;
+
+static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes);
+#include "launches.h"
+
+static void must(int rc)
+{
+    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+}
+
+/* The copy of what p points to. What is no block of a case is left to the device to refuse. */
+static void *to_device(const mover *m, const void *p, const char *argument)
+{
+    const char *c = p;
+    (void)m, (void)argument;
+    if (p == &now->fault) return fault;
+    for (int i = 0; i < now->n_blocks; i++) {
+        const char *block = now->block[i];
+        if (c >= block && c < block + now->bytes[i]) return copies[i] + (c - block);
+    }
+    return (void *)(uintptr_t)p;
+}
+
+static void *copied(const void *from, size_t bytes)
+{
+    void *to = NULL;
+    must(mf_device_alloc(mf_test_device(), bytes, &to));
+    must(mf_device_write(mf_test_device(), to, from, bytes));
+    return to;
+}
+
+static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes)
+{
+    mf_device *d = mf_test_device();
+    const launched_kernel *k = &launched[kernel];
+    const mover m = {.to = to_device};
+    union {
+        mf_draw_key aligned;
+        char bytes[1024];
+    } room;
+    ck_assert_uint_le(bytes, sizeof room);
+    memcpy(&room, args, bytes);
+    for (int i = 0; i < now->n_blocks; i++)
+        copies[i] = copied(now->block[i], now->bytes[i]);
+    fault = copied(&now->fault, sizeof now->fault);
+    mf_draw_key *key = copied(x->key, sizeof *x->key);
+    mf_kctx there = *x;
+    there.stream = d->stream;
+    there.fault = (mf_fault *)(void *)fault;
+    there.key = key;
+    k->move(&m, &room);
+    k->run(mf_device_kernels(d, like), &there, &room);
+    must(mf_device_wait(d)); /* the blocks are the host's side of copies until then */
+    for (int i = 0; i < now->n_blocks; i++)
+        must(mf_device_read(d, now->block[i], copies[i], now->bytes[i]));
+    must(mf_device_read(d, &now->fault, fault, sizeof now->fault));
+    must(mf_device_wait(d));
+    for (int i = 0; i < now->n_blocks; i++)
+        mf_device_free(d, copies[i]);
+    mf_device_free(d, fault);
+    mf_device_free(d, key);
+}
+
+const mf_kernels *mf_kernels_launched(mf_kt *t, const mf_kernels *set)
+{
+    static mf_kernels table = {.name = "launched", LAUNCH_TABLE};
+    if (!mf_test_device()) return set;
+    now = t;
+    like = set;
+    table.can_pack = set->can_pack;
+    return &table;
+}
