@@ -91,7 +91,9 @@ static int grow_composed(mf_graph *g, const mf_node *node, mf_tensor *const *dou
     mf_foreign_call c;
     unsigned now;
     mf_foreign_begin(&c, node);
+    mf_graph_at(g, node->file, node->line);
     int code = node->op->grad(g, &at);
+    mf_graph_at(g, NULL, 0);
     if (!mf_foreign_end(&c, node, &now))
         return mf_node_fail(g, node->op->name, node->scope, MF_EPLUGIN, MF_FOREIGN_FLOAT,
                             mf_float_control_text(c.before, now), c.before, now);
@@ -133,6 +135,8 @@ static int grow_fused(mf_graph *g, const mf_node *node, mf_tensor *const *dout,
     to->attr = node->attr;
     to->stream = node->stream;
     to->backward_work_bytes = node->backward_work_bytes;
+    to->file = node->file;
+    to->line = node->line;
     to->backward_flops = node->backward_flops;
     set_fused_inputs(to, node, dout);
     for (int i = 0; i < to->n_in; i++)

@@ -64,11 +64,26 @@ int mf_graph_fail(mf_graph *g, int code, const char *fmt, ...)
     return code;
 }
 
-/* "linear (layers.0.router hash)" in memory of the graph; NULL without memory. */
+void mf_graph_at(mf_graph *g, const char *file, int32_t line)
+{
+    if (!g) return;
+    g->file = file;
+    g->line = line;
+    g->at_node = g->n_nodes;
+}
+
+bool mf_graph_at_next(const mf_graph *g)
+{
+    return g && g->file && g->at_node == g->n_nodes;
+}
+
+/* "linear (layers.0.router hash, hash.c:41)" in memory of the graph; NULL without memory. */
 static const char *title_of(mf_graph *g, const char *op, const char *scope)
 {
-    return *scope ? mf_arena_strf(g->memory, "%s (%s)", op, scope)
-                  : mf_arena_strdup(g->memory, op);
+    if (!*scope && !g->file) return mf_arena_strdup(g->memory, op);
+    if (!g->file) return mf_arena_strf(g->memory, "%s (%s)", op, scope);
+    return mf_arena_strf(g->memory, "%s (%s%s%s:%d)", op, scope, *scope ? ", " : "", g->file,
+                         (int)g->line);
 }
 
 int mf_node_fail(mf_graph *g, const char *op, const char *scope, int code, const char *fmt, ...)
@@ -206,6 +221,8 @@ mf_node *mf_node_new(mf_graph *g, const mf_opdef *op, const char *scope)
     }
     node->op = op;
     node->scope = scope;
+    node->file = g->file;
+    node->line = g->line;
     node->metric = g->metrics;
     node->gradient_part = g->gradient_part;
     node->recompute = !g->metrics && !g->gradient_part &&

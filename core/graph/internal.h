@@ -99,6 +99,9 @@ struct mf_graph {
     int n_tensors, tensors_room, n_nodes, nodes_room;
 
     const mf_scope *scope;
+    const char *file; /* where in a plugin's source nodes are added now; NULL: not known */
+    int32_t line;
+    int at_node; /* nodes that there were when that was said */
     mf_ordinal *ordinals;
     bool metrics;       /* nodes added now are metrics */
     bool gradient_part; /* nodes added now are gradients */

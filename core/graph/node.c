@@ -112,9 +112,14 @@ static int run_infer(draft *d)
                             .fail = infer_fail};
     code = d->op->infer(&d->call.in);
     d->call.in.in = NULL;
-    if (code != MF_OK || d->call.failed)
-        return REFUSE(d, code != MF_OK ? code : MF_ESHAPE, "%s",
-                      d->call.failed ? d->call.reason : "refused without a reason");
+    if (code != MF_OK || d->call.failed) {
+        /* Who wrote the line that the message names wants to see what it gets. */
+        char shapes[256] = "";
+        if (d->g->file) mf_views_text(in, d->n_in, shapes, sizeof shapes);
+        return REFUSE(d, code != MF_OK ? code : MF_ESHAPE, "%s%s%s",
+                      d->call.failed ? d->call.reason : "refused without a reason",
+                      shapes[0] ? "; its inputs are " : "", shapes);
+    }
     d->n_out = d->call.in.n_out;
     const size_t work = d->call.in.work_bytes, backward = d->call.in.backward_work_bytes;
     if (work > MF_MAX_BYTES || backward > MF_MAX_BYTES)

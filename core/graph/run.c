@@ -19,8 +19,13 @@ static int call_fail(const mf_call *call, int code, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return mf_fail(code, *scope ? "%s%s (%s): %s" : "%s%s%s: %s", step->node->op->name,
-                   step->node->backward ? " backward" : "", scope, text);
+    const char *name = step->node->op->name, *back = step->node->backward ? " backward" : "";
+    if (!step->node->file)
+        return mf_fail(code, *scope ? "%s%s (%s): %s" : "%s%s%s: %s", name, back, scope, text);
+    char shapes[256];
+    return mf_fail(code, "%s%s (%s, %s:%d): %s; its inputs are %s", name, back, scope,
+                   step->node->file, (int)step->node->line, text,
+                   mf_views_text(call->in, call->n_in, shapes, sizeof shapes));
 }
 
 static bool has_step(const mf_node *node)

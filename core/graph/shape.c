@@ -63,3 +63,16 @@ size_t mf_shape_bytes(mf_shape s, mf_dtype dtype)
 {
     return (size_t)mf_shape_count(s) * dtype_size(dtype);
 }
+
+const char *mf_views_text(const mf_view *views, int n, char *text, size_t size)
+{
+    char shape[MF_SHAPE_TEXT];
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < n && used < size; i++)
+        if (views[i].shape.rank >= 0)
+            used += (size_t)snprintf(text + used, size - used, "%s%s %s", used > 0 ? ", " : "",
+                                     mf_dtype_text(views[i].dtype),
+                                     mf_shape_text(views[i].shape, shape));
+    return text;
+}

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "plugin/crash.h"
 #include "plugin/instance_internal.h"
+#include "plugin/print.h"
 
 #define UP_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
 #define SANE_BYTES         4096u /* no struct is larger, in any version */
@@ -313,6 +314,8 @@ static mf_tensor *host_custom(mf_graph *g, const mf_opdef *def, int n_in, mf_ten
 {
     for (int i = 0; ret_out && i < n_out; i++)
         ret_out[i] = NULL;
+    /* Called without mf_custom, which says where: the last place is that of another op. */
+    if (!mf_graph_at_next(g)) mf_graph_at(g, NULL, 0);
     if (def && !known_op(g, def)) return NULL;
     const mf_ctx *ctx = mf_instance_now();
     if (ctx && def) mf_crash_own(def, ctx->plugin->name, ctx->plugin->path);
@@ -486,6 +489,24 @@ static int host_head_gates(mf_ctx *ctx, const char *param, int32_t form)
     return MF_OK;
 }
 
+/* ---- places ---- */
+
+static void host_at(mf_graph *g, const char *file, int32_t line)
+{
+    mf_graph_at(g, file, line);
+}
+
+/* The name goes with the layer, "layers.0.router mine: logits". */
+static void host_print(mf_graph *g, mf_tensor *t, const char *name)
+{
+    const mf_ctx *ctx = mf_instance_now();
+    const char *full = name ? name : "a value";
+    if (ctx)
+        full = mf_arena_strf(ctx->host->arena, "%s (plugin %s): %s", ctx->path,
+                             ctx->plugin->name, full);
+    if (t && full) mf_print_add(g, t, full);
+}
+
 const mf_host *mf_plugin_host(void)
 {
     static const mf_host host = {
@@ -518,6 +539,8 @@ const mf_host *mf_plugin_host(void)
         .tap = host_tap,
         .site = host_site,
         .head_gates = host_head_gates,
+        .at = host_at,
+        .print = host_print,
     };
     return &host;
 }

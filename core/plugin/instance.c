@@ -190,6 +190,7 @@ static int leave(call *c, int rc)
         mf_output_end(ctx->plugin->name, c->site.function, ctx->path);
     if (mf_guard_float_check(c->float_control, "in a call") != MF_OK)
         rc = mf_fail_context(MF_EPLUGIN, "%s (plugin %s)", ctx->path, ctx->plugin->name);
+    if (c->pushed) mf_graph_at(ctx->graph, NULL, 0);
     if (c->pushed) mf_graph_pop(ctx->graph);
     ctx->phase = MF_PHASE_NONE;
     ctx->running = NULL;

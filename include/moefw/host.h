@@ -105,6 +105,13 @@ typedef struct mf_host {
      * Core passes them to controllers, reports them, and lets them be set as live options.
      * form: mf_gate_form. */
     int (*head_gates)(mf_ctx *ctx, const char *param, int32_t form);
+
+    /* ---- since 0.2: messages with a place [build] ---- */
+    /* Sets where in the plugin's source the next ops are added, for messages about them; the
+     * macros of moefw/ops.h call it. file must live as long as the plugin; NULL: nowhere. */
+    void (*at)(mf_graph *g, const char *file, int32_t line);
+    /* Writes the values to the log in each run of the graph: use mf_print of moefw/ops.h. */
+    void (*print)(mf_graph *g, mf_tensor *t, const char *name);
 } mf_host;
 
 #ifdef __cplusplus

@@ -24,6 +24,7 @@ __attribute__((unused))
 #endif
 static const mf_host *mf;
 #define MF_HOST_SLOT mf
+#define MF_PLACES /* calls are recorded with file and line: see the end */
 #endif
 
 static inline mf_attr mf_attr0(void)
@@ -458,9 +459,110 @@ static inline mf_tensor *mf_cross_entropy(mf_graph *g, mf_tensor *logits, mf_ten
     return mf_op3(g, "cross_entropy", logits, target, weight, NULL);
 }
 
+/* ------------------------------------------------------------------ ops of the plugin */
+
+/* Adds an op of the plugin: mf_host.custom. */
+static inline mf_tensor *mf_custom(mf_graph *g, const mf_opdef *def, int n_in,
+                                   mf_tensor *const *in, const mf_attr *attr, int n_out,
+                                   mf_tensor **ret_out)
+{
+    return MF_HOST_SLOT->custom(g, def, n_in, in, attr, n_out, ret_out);
+}
+/* x itself. In each run its shape, range and first elements go to the log under the name, which
+ * must live as long as the plugin. For debugging: it takes time. */
+static inline mf_tensor *mf_print(mf_graph *g, mf_tensor *x, const char *name)
+{
+    if (MF_HAS(MF_HOST_SLOT, mf_host, print)) MF_HOST_SLOT->print(g, x, name);
+    return x;
+}
+static inline mf_graph *mf_at(mf_graph *g, const char *file, int32_t line)
+{
+    if (MF_HAS(MF_HOST_SLOT, mf_host, at)) MF_HOST_SLOT->at(g, file, line);
+    return g;
+}
+
 #undef MF_BINARY
 #undef MF_UNARY
 #ifdef __cplusplus
 }
+#endif
+
+/* ------------------------------------------------------------------ places */
+
+/* In a plugin each call says where it stands, so that errors of the op name file and line.
+ * MF_NO_PLACES, defined before this header, leaves it out. */
+#if defined(MF_PLACES) && !defined(MF_NO_PLACES)
+#define MF_HERE(g) mf_at(g, __FILE__, __LINE__)
+#define mf_op1(g, ...) mf_op1(MF_HERE(g), __VA_ARGS__)
+#define mf_op2(g, ...) mf_op2(MF_HERE(g), __VA_ARGS__)
+#define mf_op3(g, ...) mf_op3(MF_HERE(g), __VA_ARGS__)
+#define mf_op4(g, ...) mf_op4(MF_HERE(g), __VA_ARGS__)
+#define mf_linear(g, ...) mf_linear(MF_HERE(g), __VA_ARGS__)
+#define mf_matmul(g, ...) mf_matmul(MF_HERE(g), __VA_ARGS__)
+#define mf_grouped_linear(g, ...) mf_grouped_linear(MF_HERE(g), __VA_ARGS__)
+#define mf_add(g, ...) mf_add(MF_HERE(g), __VA_ARGS__)
+#define mf_sub(g, ...) mf_sub(MF_HERE(g), __VA_ARGS__)
+#define mf_mul(g, ...) mf_mul(MF_HERE(g), __VA_ARGS__)
+#define mf_div(g, ...) mf_div(MF_HERE(g), __VA_ARGS__)
+#define mf_maximum(g, ...) mf_maximum(MF_HERE(g), __VA_ARGS__)
+#define mf_minimum(g, ...) mf_minimum(MF_HERE(g), __VA_ARGS__)
+#define mf_greater(g, ...) mf_greater(MF_HERE(g), __VA_ARGS__)
+#define mf_exp(g, ...) mf_exp(MF_HERE(g), __VA_ARGS__)
+#define mf_ln(g, ...) mf_ln(MF_HERE(g), __VA_ARGS__)
+#define mf_sqrt(g, ...) mf_sqrt(MF_HERE(g), __VA_ARGS__)
+#define mf_square(g, ...) mf_square(MF_HERE(g), __VA_ARGS__)
+#define mf_reciprocal(g, ...) mf_reciprocal(MF_HERE(g), __VA_ARGS__)
+#define mf_abs(g, ...) mf_abs(MF_HERE(g), __VA_ARGS__)
+#define mf_relu(g, ...) mf_relu(MF_HERE(g), __VA_ARGS__)
+#define mf_gelu(g, ...) mf_gelu(MF_HERE(g), __VA_ARGS__)
+#define mf_gelu_tanh(g, ...) mf_gelu_tanh(MF_HERE(g), __VA_ARGS__)
+#define mf_silu(g, ...) mf_silu(MF_HERE(g), __VA_ARGS__)
+#define mf_sigmoid(g, ...) mf_sigmoid(MF_HERE(g), __VA_ARGS__)
+#define mf_tanh(g, ...) mf_tanh(MF_HERE(g), __VA_ARGS__)
+#define mf_softplus(g, ...) mf_softplus(MF_HERE(g), __VA_ARGS__)
+#define mf_normal_cdf(g, ...) mf_normal_cdf(MF_HERE(g), __VA_ARGS__)
+#define mf_xlogx(g, ...) mf_xlogx(MF_HERE(g), __VA_ARGS__)
+#define mf_sign(g, ...) mf_sign(MF_HERE(g), __VA_ARGS__)
+#define mf_stop_gradient(g, ...) mf_stop_gradient(MF_HERE(g), __VA_ARGS__)
+#define mf_affine(g, ...) mf_affine(MF_HERE(g), __VA_ARGS__)
+#define mf_scale(g, ...) mf_scale(MF_HERE(g), __VA_ARGS__)
+#define mf_clamp(g, ...) mf_clamp(MF_HERE(g), __VA_ARGS__)
+#define mf_swiglu(g, ...) mf_swiglu(MF_HERE(g), __VA_ARGS__)
+#define mf_swiglu_gated(g, ...) mf_swiglu_gated(MF_HERE(g), __VA_ARGS__)
+#define mf_reduce(g, ...) mf_reduce(MF_HERE(g), __VA_ARGS__)
+#define mf_sum(g, ...) mf_sum(MF_HERE(g), __VA_ARGS__)
+#define mf_mean(g, ...) mf_mean(MF_HERE(g), __VA_ARGS__)
+#define mf_row_max(g, ...) mf_row_max(MF_HERE(g), __VA_ARGS__)
+#define mf_logsumexp(g, ...) mf_logsumexp(MF_HERE(g), __VA_ARGS__)
+#define mf_reshape(g, ...) mf_reshape(MF_HERE(g), __VA_ARGS__)
+#define mf_broadcast(g, ...) mf_broadcast(MF_HERE(g), __VA_ARGS__)
+#define mf_transpose(g, ...) mf_transpose(MF_HERE(g), __VA_ARGS__)
+#define mf_slice(g, ...) mf_slice(MF_HERE(g), __VA_ARGS__)
+#define mf_concat(g, ...) mf_concat(MF_HERE(g), __VA_ARGS__)
+#define mf_cast(g, ...) mf_cast(MF_HERE(g), __VA_ARGS__)
+#define mf_softmax(g, ...) mf_softmax(MF_HERE(g), __VA_ARGS__)
+#define mf_log_softmax(g, ...) mf_log_softmax(MF_HERE(g), __VA_ARGS__)
+#define mf_rmsnorm(g, ...) mf_rmsnorm(MF_HERE(g), __VA_ARGS__)
+#define mf_layernorm(g, ...) mf_layernorm(MF_HERE(g), __VA_ARGS__)
+#define mf_grouped_layernorm(g, ...) mf_grouped_layernorm(MF_HERE(g), __VA_ARGS__)
+#define mf_l2_normalize(g, ...) mf_l2_normalize(MF_HERE(g), __VA_ARGS__)
+#define mf_attention(g, ...) mf_attention(MF_HERE(g), __VA_ARGS__)
+#define mf_grouped_attention(g, ...) mf_grouped_attention(MF_HERE(g), __VA_ARGS__)
+#define mf_rope(g, ...) mf_rope(MF_HERE(g), __VA_ARGS__)
+#define mf_embedding(g, ...) mf_embedding(MF_HERE(g), __VA_ARGS__)
+#define mf_gather_rows(g, ...) mf_gather_rows(MF_HERE(g), __VA_ARGS__)
+#define mf_scatter_rows(g, ...) mf_scatter_rows(MF_HERE(g), __VA_ARGS__)
+#define mf_take(g, ...) mf_take(MF_HERE(g), __VA_ARGS__)
+#define mf_put(g, ...) mf_put(MF_HERE(g), __VA_ARGS__)
+#define mf_topk(g, ...) mf_topk(MF_HERE(g), __VA_ARGS__)
+#define mf_one_hot(g, ...) mf_one_hot(MF_HERE(g), __VA_ARGS__)
+#define mf_bincount(g, ...) mf_bincount(MF_HERE(g), __VA_ARGS__)
+#define mf_random(g, ...) mf_random(MF_HERE(g), __VA_ARGS__)
+#define mf_uniform(g, ...) mf_uniform(MF_HERE(g), __VA_ARGS__)
+#define mf_gaussian(g, ...) mf_gaussian(MF_HERE(g), __VA_ARGS__)
+#define mf_dropout(g, ...) mf_dropout(MF_HERE(g), __VA_ARGS__)
+#define mf_cross_entropy(g, ...) mf_cross_entropy(MF_HERE(g), __VA_ARGS__)
+#define mf_custom(g, ...) mf_custom(MF_HERE(g), __VA_ARGS__)
+#define mf_print(g, ...) mf_print(MF_HERE(g), __VA_ARGS__)
 #endif
 #endif

@@ -163,3 +163,20 @@ one_json() {
     run --separate-stderr "$MOEFW" eval --json here
     one_json
 }
+
+@test "errors of ops name file and line of the plugin, layer and shapes" {
+    fails 4 place_shape "add (layers.0.router bad, $srcdir/tests/badplugins/program/place_shape.c:1" \
+        "; its inputs are f32 [32,16], f32 [32,8]"
+    [[ "$stderr" =~ place_shape.c:1[12]\) ]]
+    fails 4 place_run "picky (layers.0.router bad, $srcdir/tests/badplugins/program/place_run.c:23): no more; its inputs are f32 [32,8]"
+    fails 5 place_nan "log (layers.0.router bad, $srcdir/tests/badplugins/program/place_nan.c:12): output 0 [32,8] is NaN"
+}
+
+@test "mf_print shows values in each run, and changes no bit" {
+    run --separate-stderr small prints_values --out shown
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"layers.0.router (plugin bad): logits: f32 [32,8] in training step 0: from "*" mean "*", 0 of 256 not finite: "* ]] || { echo "$stderr"; return 1; }
+    [[ "$stderr" == *"layers.1.router (plugin bad): ids: i32 [32] in training step 2: from "* ]]
+    run small good --out plain
+    cmp shown/ckpt/step-3/model.safetensors plain/ckpt/step-3/model.safetensors
+}

@@ -76,6 +76,8 @@ static mf_tensor *copy_of(mf_graph *g, const mf_node *node, mf_tensor *t, mf_ten
     copy->attr = node->attr;
     copy->stream = node->stream;
     copy->work_bytes = node->work_bytes;
+    copy->file = node->file;
+    copy->line = node->line;
     return add_outputs(g, copy, node, seen) ? seen[t->id] : NULL;
 }
 
