@@ -1,15 +1,15 @@
-/* graph/access.c: the host's reads and writes of tensors.
+/* graph/access.c: how the host reads and writes tensors.
  *
- * Everything outside core/graph that wants the numbers of a tensor comes through here, so that
- * they may live where the host cannot look. On a device, leaves that the host fills have a host
- * side (`host`), which counts until the next run; of other values `host` is a copy, which
- * counts for the run `seen`.
- */
+ * Code outside core/graph accesses the values of a tensor only through these functions, because
+ * the values may be in memory of a device. On a device, `host` of a leaf that the host fills is
+ * the memory that the next run sends; `host` of any other value is a copy of its values after
+ * run number `seen`. */
 #include "graph/internal.h"
 
 #include <string.h>
 
-/* What a value left that is not kept may be overwritten by now. */
+/* Whether t has values that can be read. A value that is not kept may have been
+ * overwritten by another. */
 static bool visible(const mf_tensor *t)
 {
     if (!t) return false;
@@ -17,7 +17,8 @@ static bool visible(const mf_tensor *t)
     return t->data && (t->keep || t->graph->options.no_reuse);
 }
 
-/* The host side of a leaf is what the device has or will have. */
+/* Whether t->host is valid: the device has the same values, or gets them before the
+ * next run. */
 static bool has_host_side(const mf_tensor *t)
 {
     if (t->kind == MF_TENSOR_INPUT) return t->writes == 0 || t->refreshed || !t->data;
@@ -39,7 +40,8 @@ void *mf_tensor_data(const mf_tensor *t)
     return visible(t) ? t->data : NULL;
 }
 
-/* Copies the values of one tensor, unless they were copied since the last run. */
+/* Returns a copy of the values on the host; NULL on failure. Outputs of nodes are copied at
+ * most once after each run. */
 static const void *copy_of(mf_tensor *t)
 {
     mf_graph *g = t->graph;
@@ -64,7 +66,7 @@ const void *mf_tensor_host(const mf_tensor *t)
     return view ? view + owner->at : NULL;
 }
 
-/* An input that ops write holds on the device what they left. */
+/* If ops write the input, its present values are read from the device first. */
 void *mf_tensor_input(mf_tensor *t)
 {
     if (!t || t->kind != MF_TENSOR_INPUT) return NULL;

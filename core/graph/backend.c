@@ -1,5 +1,5 @@
-/* graph/backend.c: the kernel set in force. It is chosen once for the whole process, by the
- * first thread that asks, and never changes afterwards. */
+/* graph/backend.c: chooses the kernel set for the whole process. The first thread that needs it
+ * chooses; the set never changes afterwards. */
 #include "base/error.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
@@ -10,12 +10,12 @@
 #include <string.h>
 
 static struct {
-    int code; /* why there is no set */
+    int code; /* error code if there is no set */
     char message[320];
     const mf_kernels *kernels;
 } backend;
 
-/* "NAME: expected a, b or c, found "x"; did you mean a?" */
+/* Records the error "NAME: expected a, b or c, found "x"; did you mean a?". */
 static void refuse(const char *variable, const char *found, const char *const *names)
 {
     const char *near = mf_nearest(found, names);

@@ -1,16 +1,15 @@
-/* graph/backward.c: gradients by reverse accumulation, as ordinary nodes.
+/* graph/backward.c: adds the nodes that compute gradients (reverse-mode differentiation).
  *
- * Forward nodes are visited last to first. When one is reached, all that reads its outputs has
- * been visited, so the gradients of its outputs are complete. Contributions to one tensor are
- * added in the order in which they arise, which is fixed by the graph. A parameter's gradient
- * is stored as soon as its first reader has been visited, not at the end, so that memory is
- * free for the rest of the way.
+ * Forward nodes are visited from last to first. When a node is visited, all nodes that read its
+ * outputs have been visited, so the gradients of its outputs are complete. Contributions to the
+ * gradient of a tensor are added in a fixed order. A parameter's gradient is stored as soon as
+ * the first node that reads the parameter has been visited, not at the end, so that its memory
+ * becomes free early.
  *
- * A value that is to be computed again by an op whose backward gives it (MF_OP_RECOMPUTES_OUT)
- * costs nothing, if what reads it waits: the gradient of weights, y = x W^T, dW = dy^T x. So of
- * such a node only the gradient of that value is made when it is reached, and the rest behind
- * the op that made the value.
- */
+ * The backward function of some ops can also recompute the op's output, at no cost
+ * (MF_OP_RECOMPUTES_OUT). To use this, a node that reads such an output waits. For y = x W^T
+ * only the gradient of x is computed when the node is visited; the gradient of the weights, dW
+ * = dy^T x, is computed after the backward function of the op that made x. */
 #include "base/float_control.h"
 #include "graph/foreign.h"
 #include "graph/internal.h"
@@ -20,13 +19,15 @@
 
 typedef struct tape {
     mf_graph *g;
-    int n_forward;         /* nodes that were there before the gradient part */
-    int *first_reader;     /* by tensor id: lowest node that passes a gradient to a parameter */
-    mf_tensor **recompute; /* by tensor id: computed again (again.c); NULL: nothing ever is */
-    int *waiting;          /* by node: the last that waits for what it gives; -1: none */
-    int *before;           /* by waiting node: the one that came before it; -1: none */
-    mf_scope scope;        /* "grad of ..." of the node being visited */
-    const char *of;        /* the scope that `scope` was made from */
+    int n_forward; /* number of nodes before gradients are added */
+    /* [tensor id] first node that contributes to its gradient; n_forward: none; -1: stored */
+    int *first_reader;
+    /* [tensor id] its recomputed value; the array is NULL if nothing is recomputed */
+    mf_tensor **recompute;
+    int *waiting; /* [node] last node that waits for this node's recomputed output; -1: none */
+    int *before;  /* [waiting node] the previous node in that list; -1: none */
+    mf_scope scope; /* "grad of ..." of the node being visited */
+    const char *of; /* the scope that `scope` was made from */
 } tape;
 
 static bool reaches(const mf_node *node, int i)
@@ -61,8 +62,8 @@ static int check_gradient(mf_graph *g, const mf_node *node, int i, const mf_tens
                         mf_dtype_text(type), mf_shape_text(x->shape, b));
 }
 
-/* A rule that was made of ops gives the type that those ops gave: that alone is put right
- * here. */
+/* Casts a gradient to the type of the input, then checks it. A gradient rule that is composed
+ * of ops returns the type that these ops give. */
 static int fit_gradient(mf_graph *g, const mf_node *node, int i, mf_tensor **d)
 {
     const mf_dtype type = mf_tensor_grad_type(node->in[i]);
@@ -101,7 +102,8 @@ static int grow_composed(mf_graph *g, const mf_node *node, mf_tensor *const *dou
     return mf_node_fail(g, node->op->name, node->scope, code, "its gradient rule failed");
 }
 
-/* Bits of what backward reads: inputs, outputs, and all gradients. */
+/* Bit i is set if the backward function reads argument i. Its arguments are the inputs, the
+ * outputs, and the gradients of the outputs. */
 static uint32_t fused_reads(const mf_node *node)
 {
     uint32_t inputs = node->op->backward_in & ((1u << node->n_in) - 1u);
@@ -110,7 +112,8 @@ static uint32_t fused_reads(const mf_node *node)
            ((1u << node->n_out) - 1u) << (node->n_in + node->n_out);
 }
 
-/* A gradient nobody needs still shows its shape: that of the output. */
+/* An output without a gradient takes the gradient's place: its shape is used, its
+ * values are not read. */
 static void set_fused_inputs(mf_node *to, const mf_node *node, mf_tensor *const *dout)
 {
     to->n_in = node->n_in + 2 * node->n_out;
@@ -177,8 +180,8 @@ static int enter_scope(tape *tp, const mf_node *node)
     return MF_OK;
 }
 
-/* What was added from node `from` on reads values that are not kept: it gets them computed
- * again, in front of the node that is the first to do so. */
+/* The nodes from index `from` on may read values of the forward pass that are not kept.
+ * Inserts, before each of these nodes, nodes that recompute the values it reads. */
 static int compute_again(tape *tp, int from)
 {
     mf_graph *g = tp->g;
@@ -206,7 +209,8 @@ static int compute_again(tape *tp, int from)
     return g->status;
 }
 
-/* Whoever reads next what costs little makes it anew: it does not wait in memory meanwhile. */
+/* Forgets recomputed values that are cheap: later readers recompute them again, so that they
+ * need not stay in memory. */
 static void forget_cheap(tape *tp)
 {
     mf_graph *g = tp->g;
@@ -221,7 +225,7 @@ static void forget_cheap(tape *tp)
 
 static bool add_rows(tape *tp, int at, mf_tensor *dout);
 
-/* The gradients of some inputs. */
+/* Adds nodes that compute the gradients of the inputs i of node `at` with wants[i]. */
 static int grow(tape *tp, int at, const bool *wants)
 {
     mf_graph *g = tp->g;
@@ -256,8 +260,9 @@ static bool any_reaches(const mf_node *node, bool *wants)
     return any;
 }
 
-/* May the gradients of all inputs but i wait until node `until` has been visited? Leaves' may,
- * if they are then added up in the same order. */
+/* Whether the gradients of all inputs except i can be computed later, after node `until` has
+ * been visited. Only gradients of parameters can, and only if their contributions are then
+ * added in the same order. */
 static bool may_wait(const mf_graph *g, int at, int until, int i)
 {
     int others = 0;
@@ -273,7 +278,7 @@ static bool may_wait(const mf_graph *g, int at, int until, int i)
     return others > 0;
 }
 
-/* The input that the backward of the op behind it gives again, -1: none. */
+/* Returns the input that the backward function of its producer can recompute; -1: none. */
 static int find_given(const tape *tp, int at)
 {
     bool wants[MF_OP_MAX_IN];
@@ -307,8 +312,8 @@ static int visit(tape *tp, int at, bool *ret_waits)
     tp->before[at] = tp->waiting[node->in[given]->node];
     tp->waiting[node->in[given]->node] = at;
     *ret_waits = true;
-    /* First what that op's backward reads, while the gradient of its output is not there yet.
-     * */
+    /* What the producer's backward function reads is recomputed now, before the gradient of its
+     * output takes memory. */
     const mf_node *from = tp->g->nodes[node->in[given]->node];
     if (enter_scope(tp, from) != MF_OK) return tp->g->status;
     for (int i = 0; i < from->n_in; i++)
@@ -321,10 +326,10 @@ static int visit(tape *tp, int at, bool *ret_waits)
 
 /* ---- parameters ---- */
 
-/* Lets the node that computes the gradient write to the storage itself; an op that makes it in
- * the forward pass already (linear_cross_entropy) included: until the optimizer has read it
- * nobody else writes there. Not possible when the value is nobody's product, or stored for
- * another parameter already, or wanted after the run. */
+/* Lets the node that computes the gradient write directly to the gradient's storage. That may
+ * even be a node of the forward pass (linear_cross_entropy), since nothing else writes there
+ * until the optimizer has read it. Returns false if the value is a leaf, has another type or
+ * size, is already stored for another parameter, or must be readable after the run. */
 static bool bind(mf_tensor *value, mf_param *param)
 {
     mf_tensor *owner = mf_owner(value);
@@ -340,7 +345,7 @@ static int store_gradient(mf_graph *g, mf_tensor *leaf)
 {
     mf_tensor *pair[2] = {NULL, leaf->grad};
     bool add = g->options.accumulate;
-    if (!leaf->param->grad) { /* a store without training: the value itself is what is left */
+    if (!leaf->param->grad) { /* store without training: the value itself is kept */
         mf_graph_keep(leaf->grad);
         return MF_OK;
     }
@@ -357,8 +362,9 @@ static bool is_trained(const mf_tensor *t)
     return t->kind == MF_TENSOR_PARAM && t->node < 0 && t->needs_grad && !t->master;
 }
 
-/* The last contribution to a parameter's gradient, if it is a few rows, goes into the storage
- * where the rest of it already is: no second gradient of that size, no sum of both. */
+/* If the last contribution to a parameter's gradient consists of a few rows, adds them to the
+ * storage, which already holds the other contributions. This saves a second gradient of full
+ * size. Returns false if that is not possible. */
 static bool add_rows(tape *tp, int at, mf_tensor *dout)
 {
     mf_graph *g = tp->g;
@@ -393,13 +399,13 @@ static int store_completed(tape *tp, int at)
     for (int j = 0; j < node->n_in && tp->g->status == MF_OK; j++) {
         mf_tensor *t = mf_tensor_grad_owner(node->in[j]);
         if (!t || !is_trained(t) || tp->first_reader[t->id] != at) continue;
-        tp->first_reader[t->id] = -1; /* once, though the node may read it twice */
+        tp->first_reader[t->id] = -1; /* stored once, even if the node reads it twice */
         if (enter_scope(tp, node) == MF_OK) store_gradient(tp->g, t);
     }
     return tp->g->status;
 }
 
-/* What has waited for node `at`: all gradients but the one that was made already. */
+/* Computes the remaining gradients of the nodes that waited for node `at`. */
 static int end_waiting(tape *tp, int at)
 {
     mf_graph *g = tp->g;
@@ -414,7 +420,7 @@ static int end_waiting(tape *tp, int at)
     return g->status;
 }
 
-/* Parameters of the graph through which no gradient can come: zeros. */
+/* Stores zeros for parameters of the graph that no gradient reaches. */
 static int store_unreached(tape *tp, int n_tensors)
 {
     tp->scope.path = "grad";
@@ -426,7 +432,7 @@ static int store_unreached(tape *tp, int n_tensors)
     return tp->g->status;
 }
 
-/* ---- the whole ---- */
+/* ---- entry points ---- */
 
 static int plant_seeds(mf_graph *g, int n, mf_tensor *const *out, mf_tensor *const *seed)
 {

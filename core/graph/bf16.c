@@ -1,11 +1,10 @@
-/* graph/bf16.c: which numbers are bf16: each op gets its inputs in a type that it takes.
+/* graph/bf16.c: gives each op its inputs in a type that it accepts, f32 or bf16.
  *
- * In a graph with the option bf16, products (MF_OP_GEMM) get bf16: of a parameter the copy
- * that the store keeps, of any other value a cast. What they put out is bf16 again, unless
- * their attributes say f32, and ops that know bf16 go on with it; for all others it is widened.
- * A value is cast once, however many ops want it. An op thus never sees a type that it did not
- * ask for, and whoever builds with ops, plugins above all, need not know.
- */
+ * In a graph with the option bf16, gemms (MF_OP_GEMM) read bf16: the store's bf16 copy of a
+ * parameter, or a cast of any other value. Their output is bf16, too, unless their attributes
+ * ask for f32. Ops that accept bf16 read it as it is; for all other ops it is cast to f32. A
+ * value is cast once, however many ops read it. So an op never gets a type that it does not
+ * accept, and code that adds ops, such as plugins, need not handle types. */
 #include "graph/internal.h"
 
 bool mf_graph_set_bf16(mf_graph *g, bool on)
@@ -30,7 +29,7 @@ static mf_tensor *cast(mf_graph *g, mf_tensor *t, mf_dtype to)
     return mf_graph_op(g, mf_op_of_role(MF_ROLE_CAST), 1, &t, &(mf_attr){.i = {to}}, 1, NULL);
 }
 
-/* A cast of a metric's is not there in every run: others do not share it. */
+/* A cast for a metric node does not run in every run, so other nodes must not share it. */
 static mf_tensor *narrowed(mf_graph *g, mf_tensor *t)
 {
     if (t->as_bf16) return t->as_bf16;
@@ -45,7 +44,7 @@ static mf_tensor *widened(mf_graph *g, mf_tensor *t)
     if (t->as_f32) return t->as_f32;
     mf_tensor *wide = cast(g, t, MF_F32);
     if (!wide || g->metrics) return wide;
-    wide->as_bf16 = t; /* and exactly so */
+    wide->as_bf16 = t; /* exact, since the value was bf16 */
     return t->as_f32 = wide;
 }
 
@@ -60,7 +59,7 @@ int mf_graph_fit_types(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const 
 {
     const bool narrow = op->flags & MF_OP_GEMM && g->bf16;
     const uint32_t may = MF_HAS(op, mf_opdef, bf16_in) ? op->bf16_in : 0;
-    bool all = true; /* that may be bf16 are */
+    bool all = true; /* all inputs that may be bf16 are bf16 */
     for (int i = 0; i < n; i++) {
         out[i] = in[i];
         if (in[i] && may >> i & 1u) all &= in[i]->dtype == MF_BF16;

@@ -1,4 +1,5 @@
-/* graph/build.c: a graph's life, its failure, its scopes, its lists. */
+/* graph/build.c: creates and frees graphs, records failures, and keeps scopes and the lists of
+ * tensors and nodes. */
 #include "graph/internal.h"
 
 #include <stdio.h>
@@ -38,7 +39,8 @@ void mf_graph_free(mf_graph *g)
 int mf_graph_status(const mf_graph *g)
 {
     if (!g) return MF_ENOMEM;
-    /* Other errors may have been recorded since: the thread's last error is this one again. */
+    /* Other errors may have been recorded since; makes this one the thread's last
+     * error again. */
     return g->status == MF_OK ? MF_OK : mf_fail(g->status, "%s", g->message);
 }
 
@@ -117,8 +119,8 @@ const char *mf_graph_scope(const mf_graph *g)
     return g->scope ? g->scope->path : "";
 }
 
-/* A name that spells out where it is ("layers.3.router hash" inside "layers.3") stays as it
- * is. */
+/* Whether a name already begins with the scope around it ("layers.3.router hash" inside
+ * "layers.3"). Such a name is used unchanged. */
 static bool is_absolute(const char *name, const char *outer)
 {
     size_t n = strlen(outer);
@@ -173,7 +175,7 @@ void *mf_graph_alloc(mf_graph *g, size_t bytes)
     return block + (ALIGNMENT - (uintptr_t)block % ALIGNMENT) % ALIGNMENT;
 }
 
-/* The list with room for one more pointer, NULL without memory. */
+/* Returns the list with room for one more pointer; NULL: out of memory. */
 static void *grow(mf_graph *g, void *list, int n, int *room)
 {
     int more = *room ? 2 * *room : 64;

@@ -1,9 +1,8 @@
-/* graph/detour.c: an op without launch functions, in a graph on a device: its data are copied
- * to the host, its host function runs there, and its results are copied back.
+/* graph/detour.c: runs an op without launch functions in a graph on a device: copies its data
+ * to the host, calls its host function, and copies the results back.
  *
- * All detours of a graph share one staging block, since they run one after the other. Values
- * that are one on the device (an op in place) are one in the staging too.
- */
+ * All detours of a graph share one staging block, since they run one after another. Values that
+ * share memory on the device (ops in place) also share memory in the staging block. */
 #include "graph/internal.h"
 
 #include "base/log.h"
@@ -68,14 +67,14 @@ static void place(const mf_graph *g, const mf_detour *d, mf_view *v)
 
 void mf_detour_place(mf_graph *g, mf_replay *step)
 {
-    mf_view *views = step->call.out - step->call.n_in; /* those of inputs stand before */
+    mf_view *views = step->call.out - step->call.n_in; /* the views of inputs come first */
     for (int i = 0; i < step->call.n_in + step->call.n_out; i++)
         place(g, step->detour, &views[i]);
     step->call.work = g->staging + step->detour->work_at;
 }
 
-/* Reads what the op reads, and whether kernels before it found a fault: then the indices that
- * it gets may be wrong, and it must not run. */
+/* Copies what the op reads to the host, and the fault of earlier kernels: after a fault indices
+ * may be wrong, and the op must not run. */
 static int fetch(mf_graph *g, const mf_detour *d)
 {
     mf_device *device = g->options.device;

@@ -1,4 +1,5 @@
-/* graph/dot.c: a graph as Graphviz text: a cluster a scope, a box an op, an ellipse a leaf. */
+/* graph/dot.c: writes a graph as Graphviz text, with a cluster per scope, a box per op and an
+ * ellipse per leaf. */
 #include "graph/internal.h"
 
 #include <string.h>
@@ -40,7 +41,7 @@ static void put_node(FILE *out, const mf_graph *g, int i)
             node->metric ? ", fontcolor=blue" : "");
 }
 
-/* All nodes of a scope, wherever they stand; only for the first of them. */
+/* Writes a cluster with all nodes of one scope, if node `first` is the first of them. */
 static void put_cluster(FILE *out, const mf_graph *g, int first, bool all)
 {
     const char *scope = g->nodes[first]->scope;

@@ -1,12 +1,11 @@
-/* graph/exchange.c: what host and device tell each other in a run, in two copies: inputs, live
- * scalars and the key of random numbers go there before it; the fault and small kept values
- * come back after it.
+/* graph/exchange.c: copies between host and device in a run. One copy before the run sends
+ * inputs, live scalars and the key of random numbers; one copy after it brings back the fault
+ * and small kept values.
  *
- * Nothing is read between launches. A copy to the device is made from one of two staging
- * blocks, so that inputs may be filled again while it waits; the block is used again once its
- * event says that the copy has been made. On the CPU host and device share all memory, and
- * nothing is copied.
- */
+ * The host reads nothing between launches. A copy to the device is made from one of two
+ * staging blocks, so that inputs can be filled again while the copy waits; a block is reused
+ * when its event says that its copy is done. On the CPU host and device share all memory, and
+ * nothing is copied. */
 #include "graph/internal.h"
 
 #include <string.h>
@@ -23,19 +22,19 @@ static size_t bytes_of(const mf_tensor *t)
     return mf_shape_bytes(t->shape, t->dtype);
 }
 
-/* Leaves that the host fills before each run. */
+/* Whether t is a leaf that the host fills before each run. */
 static bool travels(const mf_tensor *t)
 {
     return t->kind == MF_TENSOR_LIVE || (t->kind == MF_TENSOR_INPUT && t->writes == 0);
 }
 
-/* Leaves that keep what they hold from run to run. */
+/* Whether t is a leaf whose values stay on the device from run to run. */
 static bool stays(const mf_tensor *t)
 {
     return t->kind == MF_TENSOR_CONST || (t->kind == MF_TENSOR_INPUT && t->writes > 0);
 }
 
-/* ---- making ---- */
+/* ---- memory ---- */
 
 static size_t out_begin(const mf_graph *g)
 {
@@ -52,7 +51,7 @@ int64_t mf_exchange_reserve(mf_graph *g, size_t bytes)
     return (int64_t)at;
 }
 
-/* Offsets of the leaves that travel, behind the key and the passengers. */
+/* Sets the offsets of the leaves that travel, behind the key and the passengers. */
 static void lay_out(mf_graph *g)
 {
     mf_exchange *x = &g->exchange;
@@ -93,7 +92,8 @@ static int new_staging(mf_graph *g)
     return rc == MF_OK && !x->passengers ? MF_ENOMEM : rc;
 }
 
-/* Constants go to the device once, inputs that ops write with what they hold by now. */
+/* Allocates constants and inputs that ops write, and copies their present values to
+ * the device, once. */
 static int new_fixed(mf_graph *g)
 {
     mf_device *d = g->options.device;
@@ -149,7 +149,7 @@ void mf_exchange_free(mf_graph *g)
 
 /* ---- before and after the launches ---- */
 
-/* Copies of the host's side, while they wait to be made, must not change. */
+/* Copies the values to a staging block, because a queued copy's source must not change. */
 static int fill_staging(mf_graph *g, const mf_run *run, char *to)
 {
     const mf_draw_key key = {run->seed, run->step};
@@ -262,7 +262,8 @@ static const mf_fault *fault_of(const mf_graph *g, int slot)
     return (const mf_fault *)(const void *)slot_of(g, slot);
 }
 
-/* What was fetched after the last run also serves as the view of it. */
+/* If the slot holds the results of the last run, copies them to the slot of views, so that
+ * views need not read them again. */
 static void take_view(mf_graph *g, int slot)
 {
     mf_exchange *x = &g->exchange;
@@ -281,7 +282,7 @@ int mf_graph_collect(mf_graph *g, int slot)
     return rc;
 }
 
-/* Brings the results of the last run into the last slot. */
+/* Reads the results of the last run into the slot of views, which is the last one. */
 static int look(mf_graph *g)
 {
     if (g->exchange.view_run == g->runs) return MF_OK;
@@ -298,7 +299,7 @@ int mf_graph_wait(mf_graph *g)
     return rc == MF_OK ? mf_graph_judge_fault(g, fault_of(g, g->exchange.slots)) : rc;
 }
 
-/* A fault is left to be reported by those who wait for the run. */
+/* Leaves a fault for mf_graph_wait or mf_graph_collect to report. */
 const char *mf_exchange_view(mf_graph *g)
 {
     if (!g->options.device) return mf_exchange_out(g);

@@ -1,9 +1,8 @@
-/* graph/exec.c: what ops may ask of the run: threads and random numbers; and the messages of
- * faults that kernels recorded while it went on.
+/* graph/exec.c: functions that ops can call during a run (threads, random numbers), and the
+ * messages of faults that kernels record.
  *
- * Kernels return nothing: they leave the first fault in a word on the device. Its text
- * is made here, so that it is the same wherever the kernel ran.
- */
+ * Kernels return nothing: they record the first fault in memory of the device. Its message is
+ * made here, so that it is the same wherever the kernel ran. */
 #include "graph/exec.h"
 
 #include "base/float_control.h"
@@ -14,12 +13,13 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* The tiles of a plugin's op, each of which must leave its thread as it found it: threads stay,
- * and compute everything after it. */
+/* The tiles of a plugin's op. A tile must leave its thread's floating-point control unchanged,
+ * because the same threads compute everything after it. */
 typedef struct watched {
     void (*fn)(void *arg, int64_t tile);
     void *arg;
-    _Atomic uint64_t change; /* before << 32 | after, of one that changed it; 0: none */
+    /* before << 32 | after, of a tile that changed the control; 0: none did */
+    _Atomic uint64_t change;
 } watched;
 
 static void watched_tile(void *arg, int64_t tile)

@@ -1,9 +1,8 @@
-/* graph/finite.c: tracing NaN and Inf to the first op that made them.
+/* graph/finite.c: finds the first op whose result has NaN or Inf.
  *
- * NaN and +Inf are never meant. -Inf may be: it is how logits are masked, and how a row that
- * sees nothing is marked for the backward pass. So -Inf counts only where an op's first output
- * has it and no input had.
- */
+ * NaN and +Inf are always errors. -Inf may be intended: it masks logits, and it marks rows that
+ * attend to nothing for the backward pass. So -Inf is an error only in the first output of an
+ * op whose inputs have none. */
 #include "graph/internal.h"
 
 #include <inttypes.h>
@@ -28,8 +27,9 @@ static int64_t first_bad_of(const void *data, mf_dtype type, int64_t n, bool len
     return -1;
 }
 
-/* Index of the first value of a tensor that is not finite, -1 if all are, or if it cannot be
- * read. lenient: -Inf passes. On a device it is read piece by piece. */
+/* Returns the index of the first value of a tensor that is not finite; -1: all are
+ * finite, or the tensor cannot be read. lenient: -Inf is allowed. On a device the tensor
+ * is read in pieces. */
 static int64_t first_bad(const mf_graph *g, const mf_view *v, const mf_tensor *t, bool lenient,
                          float *ret_value)
 {

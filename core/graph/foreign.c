@@ -1,5 +1,5 @@
-/* graph/foreign.c: what surrounds each call of a plugin's op. It takes some nanoseconds, since
- * it does no more than read a register as long as the program sets no hook. */
+/* graph/foreign.c: what the program does around each call of a plugin's op. It takes some
+ * nanoseconds: without a hook it only reads a register. */
 #include "graph/foreign.h"
 
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
-/* graph/foreign.h: what surrounds each call of an op that is none of core's table.
+/* graph/foreign.h: what the program does around each call of an op that is not in core's table.
  *
- * All that is computed later depends on floating-point control, so a call must leave it as it
- * was. The program may have more to do around a call; it sets the hook before it starts
- * threads. */
+ * Everything that is computed later depends on floating-point control, so a call must
+ * leave it unchanged. The program may do more around a call: it sets the hook before
+ * it starts threads. */
 #ifndef MF_GRAPH_FOREIGN_H
 #define MF_GRAPH_FOREIGN_H
 
@@ -16,15 +16,15 @@ extern mf_foreign_hook mf_foreign_around; /* functions may be NULL */
 
 typedef struct mf_foreign_call {
     unsigned before;
-    const mf_node *outer; /* the node that was at work, for crash messages */
+    const mf_node *outer; /* the node that ran before, for crash messages */
 } mf_foreign_call;
 
 bool mf_op_is_foreign(const mf_opdef *op);
 void mf_foreign_begin(mf_foreign_call *c, const mf_node *node);
-/* Puts floating-point control in force again. False if it had changed: *ret_now is what was
- * found. */
+/* Restores floating-point control. Returns false if it had changed; *ret_now is the
+ * value that was found. */
 bool mf_foreign_end(const mf_foreign_call *c, const mf_node *node, unsigned *ret_now);
-/* The message for that. */
+/* The format of the message for such a change. */
 #define MF_FOREIGN_FLOAT                                                                       \
     "%s for all that is computed after it: expected floating-point control 0x%x as before, "   \
     "found 0x%x"

@@ -1,4 +1,5 @@
-/* graph/gradcheck.c */
+/* graph/gradcheck.c: compares a graph's gradients with central differences
+ * (see gradcheck.h). */
 #include "graph/gradcheck.h"
 
 #include "base/error.h"
@@ -12,8 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STEPS = 5 };            /* each a quarter of the one before */
-#define ROUNDING (4 * 0x1p-24) /* of an output, relative: its own and what its inputs bring */
+enum { STEPS = 5 }; /* number of step sizes; each is a quarter of the previous one */
+/* relative rounding error of an output, including that of its inputs */
+#define ROUNDING (4 * 0x1p-24)
 
 typedef struct checker {
     mf_graph *g;
@@ -21,25 +23,25 @@ typedef struct checker {
     mf_run run;
     int n_out, n_in;
     mf_tensor *const *out, *const *in;
-    float **weight; /* per output: what it counts in f */
-    float **before; /* per output: its value one step to the right */
-    float **grad;   /* per input: a copy, since later runs reuse the memory */
+    float **weight; /* [output] its weights in f */
+    float **before; /* [output] its values one step to the right */
+    float **grad;   /* [input] copy of its gradient, since later runs reuse the memory */
     mf_gradcheck_report *report;
 } checker;
 
-/* A place to look at, and the direction to look in. */
+/* A point of a tensor, and the direction in which it is checked. */
 typedef struct spot {
     mf_tensor *x;
     const float *grad;
-    int64_t index;   /* one element, or -1: all, each up or down by chance */
-    uint64_t stream; /* of the signs */
-    double scale;    /* slope that counts as large: tiny ones are judged against it */
-    /* The elements concerned: undisturbed, one step to the right, and as they are now. */
+    int64_t index;   /* one element; -1: all elements, each up or down at random */
+    uint64_t stream; /* random stream of the signs */
+    double scale;    /* slope that counts as large; tiny slopes are judged relative to it */
+    /* Values of these elements: original, one step to the right, and at present. */
     float *base, *trial, *now;
-    int64_t n; /* how many: 1 or all */
+    int64_t n; /* number of these elements: 1 or all */
 } spot;
 
-/* What two runs, a step to the right and one to the left, say: differences of f. */
+/* Differences of f between a step to the right and a step to the left. */
 typedef struct probe {
     double numeric, analytic, noise;
 } probe;
@@ -62,7 +64,8 @@ static double sign_of(const checker *c, const spot *s, int64_t i)
     return mf_rng_u32(c->o.seed, s->stream, 0, (uint64_t)i) & 1u ? 1 : -1;
 }
 
-/* A single element moves by h max(1, |x|); all together move as far as 16 single ones. */
+/* Moves a single element by h max(1, |x|), or all elements together by the Euclidean distance
+ * of 16 such moves. */
 static int displace(const checker *c, const spot *s, double h)
 {
     double spread = s->index < 0 ? 4 / sqrt((double)s->n) : 1;
@@ -88,8 +91,8 @@ static int remember_outputs(checker *c)
     return rc;
 }
 
-/* f before minus f now, summed over outputs that moved; *ret_noise: how exactly that is
- * known. */
+/* Returns f before minus f now, summed over values that changed. *ret_noise: the part of it
+ * that may be rounding error. */
 static double difference(const checker *c, double *ret_noise)
 {
     double sum = 0, noise = 0;
@@ -108,7 +111,7 @@ static double difference(const checker *c, double *ret_noise)
     return sum;
 }
 
-/* From x + right h to x + left h. */
+/* Measures how f changes from x + left to x + right; restores x. */
 static int look(checker *c, spot *s, double right, double left, probe *ret)
 {
     int code = displace(c, s, right);
@@ -132,10 +135,10 @@ static int look(checker *c, spot *s, double right, double left, probe *ret)
 
 typedef struct verdict {
     double analytic, numeric, error;
-    double off, tolerated; /* |analytic - numeric|, and how much of it is none */
-    double gain;           /* what noise of f brings into numeric, per unit */
+    double off, tolerated; /* analytic - numeric|, and its largest value that passes */
+    double gain;           /* error of numeric per unit of noise in f */
     bool kink;
-    bool blurred; /* what f32 does not resolve is more than what is tolerated */
+    bool blurred; /* the noise of f32 is larger than the tolerance */
 } verdict;
 
 static double tolerance(const checker *c, const spot *s, double a, double b)
@@ -143,14 +146,15 @@ static double tolerance(const checker *c, const spot *s, double a, double b)
     return c->o.atol + c->o.rtol * fmax(fmax(fabs(a), fabs(b)), s->scale);
 }
 
-/* The length by which a step h moves f per unit of slope. */
+/* Returns how far a step h moves f per unit of slope. */
 static double length_of(const spot *s, double h)
 {
     double size = s->index < 0 ? 4 : fmax(1, fabs((double)s->base[0]));
     return h * size;
 }
 
-/* Slope at the spot from steps h and h/2: the h^2 term of the error cancels. */
+/* Computes the slope at the spot from steps h and h/2, so that the error term of
+ * h^2 cancels. */
 static int central(checker *c, spot *s, double h, verdict *ret)
 {
     probe wide, narrow;
@@ -185,10 +189,9 @@ static int find_kink(checker *c, spot *s, double h, bool *ret)
     return MF_OK;
 }
 
-/* How exactly f itself is computed around the spot. Where large numbers cancel within the
- * graph, the outputs' own rounding says too little. So f is taken at points that lie close
- * together, where all that is smooth vanishes from its fourth differences: noise stays
- * (Hamming). */
+/* Measures the noise of f around the spot. If large numbers cancel within the graph, the
+ * rounding of the outputs underestimates it. So f is computed at points close together: their
+ * fourth differences remove the smooth part of f and leave the noise (Hamming). */
 static int measure_noise(checker *c, spot *s, double *ret)
 {
     enum { POINTS = 9, ORDER = 4 };
@@ -208,12 +211,13 @@ static int measure_noise(checker *c, spot *s, double *ret)
             f[i] = f[i + 1] - f[i];
     for (int i = 0; i < POINTS - ORDER; i++)
         sum += f[i] * f[i];
-    *ret = sqrt(sum / (POINTS - ORDER) / 70); /* 70 = 8! / 4!^2: their variance, of noise 1 */
+    /* 70 = 8! / 4!^2: variance of fourth differences of unit noise */
+    *ret = sqrt(sum / (POINTS - ORDER) / 70);
     return MF_OK;
 }
 
-/* A spot that fails may be one where f is noisy. With the noise that f really has, it passes,
- * fails, or shows nothing: a wrong rule could not be told from a right one there. */
+/* Judges a spot that failed again, with the measured noise of f, which may have made it fail.
+ * The spot passes, fails, or counts as a kink if the noise would hide a wrong rule. */
 static int judge_noisy(checker *c, spot *s, const verdict *all, int n, verdict *ret)
 {
     double sigma;
@@ -223,7 +227,7 @@ static int judge_noisy(checker *c, spot *s, const verdict *all, int n, verdict *
         const double noise = 5 * sigma * v->gain;
         const double error = v->off / (v->tolerated + noise);
         if (noise > 0.25 * fmax(fmax(fabs(v->numeric), fabs(v->analytic)), s->scale)) {
-            ret->kink |= i == 0; /* steps get smaller, and noise larger */
+            ret->kink |= i == 0; /* with smaller steps the noise only grows */
             break;
         }
         if (error < ret->error) {
@@ -234,7 +238,7 @@ static int judge_noisy(checker *c, spot *s, const verdict *all, int n, verdict *
     return code;
 }
 
-/* Smaller steps are taken while they can tell more; the last one taken looks for a kink. */
+/* Tries smaller steps as long as they resolve more; looks for a kink with the last one. */
 static int judge(checker *c, spot *s, verdict *ret)
 {
     double h = c->o.step;

@@ -1,4 +1,4 @@
-/* graph/info.c: what a finished graph costs. */
+/* graph/info.c: computes the memory and the floating-point operations of a finished graph. */
 #include "graph/internal.h"
 
 #include <string.h>

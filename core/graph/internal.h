@@ -1,12 +1,11 @@
-/* graph/internal.h: what the files of this folder share about a graph.
+/* graph/internal.h: structures and functions that the files of this folder share.
  *
- * Everything a graph owns is in its memory arena, except the lists that grow (tensors, nodes),
- * the planned block and the profile, which mf_graph_free releases one by one. Handles and nodes
- * never move.
+ * Everything that a graph owns is in its memory arena, except the growing lists (tensors,
+ * nodes), the planned block and the profile, which mf_graph_free releases one by one. Handles
+ * and nodes never move.
  *
- * Memory of tensors: a tensor with alias == NULL owns memory, the others name their owner there
- * (possibly over several hops once the plan has put nodes in place); mf_owner finds it.
- */
+ * A tensor with alias == NULL owns memory. Other tensors name the owner in `alias`, possibly in
+ * several steps if the plan has put nodes in place; mf_owner finds it. */
 #ifndef MF_GRAPH_INTERNAL_H
 #define MF_GRAPH_INTERNAL_H
 
@@ -23,7 +22,7 @@ typedef struct mf_scope {
     const char *path;
 } mf_scope;
 
-/* Random nodes of one scope, counted: the ordinal is part of the stream's name. */
+/* Counts the random nodes of a scope: the number is part of the name of their stream. */
 typedef struct mf_ordinal {
     struct mf_ordinal *next;
     const char *path;
@@ -31,17 +30,20 @@ typedef struct mf_ordinal {
     uint64_t count;
 } mf_ordinal;
 
-/* A node ready to run: everything resolved to pointers, of the device unless `host` is set. */
+/* A node ready to run, with all pointers resolved: to the device, or to staging if
+ * `detour` is set. */
 typedef struct mf_replay {
-    mf_call call; /* first: call->fail finds the step by it */
+    mf_call call; /* first member: call->fail converts its address */
     int (*fn)(const mf_call *call);
     const mf_node *node;
-    bool foreign;               /* the op is none of core's table */
-    const mf_device_op *launch; /* run this one's functions instead of fn; NULL: fn */
-    struct mf_detour *detour;   /* the op runs on the host, with copies around it; NULL: no */
+    bool foreign;               /* the op is not in core's table */
+    const mf_device_op *launch; /* functions to run instead of fn; NULL: fn */
+    /* the op runs on the host, with copies before and after; NULL: it does not */
+    struct mf_detour *detour;
 } mf_replay;
 
-/* One piece of memory that an op on the host reads or writes: its copy in g->staging. */
+/* Memory on the device that an op on the host reads or writes, and the place of its
+ * copy in g->staging. */
 typedef struct mf_detour_part {
     void *device;
     size_t at, bytes;
@@ -54,33 +56,34 @@ typedef struct mf_detour {
     size_t fault_at, work_at, bytes;
 } mf_detour;
 
-/* What host and device exchange in a run: one block on the device, of which the first part goes
- * there before the run in one copy, and the second comes back in one.
- *   in   mf_draw_key, passengers, live scalars, inputs (on the CPU those lie elsewhere)
- *   out  mf_fault, passengers, small kept values
- * On the CPU the block is all there is: nothing is copied. */
+/* What host and device exchange in a run: a block on the device. One copy sends its first part
+ * to the device before the run; one copy brings back the second part.
+ *    in   mf_draw_key, passengers, live scalars, inputs (not on the CPU)
+ *    out  mf_fault, passengers, small kept values
+ * On the CPU nothing is copied. */
 typedef struct mf_exchange {
     char *block;
-    size_t in_bytes, out_bytes, small_bytes; /* the last of out_bytes: small kept values */
-    char *passengers; /* host memory of those that go there; on the CPU in the block */
+    /* small_bytes: the end of out_bytes, with small kept values */
+    size_t in_bytes, out_bytes, small_bytes;
+    char *passengers; /* host memory of passengers to the device; on the CPU part of block */
     char
         *staging[2]; /* host copies of `in`, used in turn, so that inputs may be filled again */
-    void *sent[2];   /* events: a copy from there has been made */
+    void *sent[2];   /* events: the copy from that staging block is done */
     uint64_t sends;
-    int slots;           /* host copies of `out`; one more is for views */
+    int slots;           /* number of host copies of `out`, without the one for views */
     char *slot;          /* [slots + 1][out_bytes]; NULL on the CPU if one is enough */
-    uint64_t view_run;   /* the run whose results lie in the last slot */
-    uint64_t newest_run; /* the run before the last fetch, which went into slot `newest` */
+    uint64_t view_run;   /* number of the run whose results are in the last slot */
+    uint64_t newest_run; /* number of the run at the last fetch, which filled slot `newest` */
     int newest;
 } mf_exchange;
 
-/* A live scalar's storage, as the host sees it, and where its value comes from. */
+/* Storage of a live scalar on the host, and the number that it follows. */
 typedef struct mf_live {
     float *to;
     const double *from;
 } mf_live;
 
-/* Storage of a parameter's gradient. From node `until` on it holds what the optimizer reads. */
+/* Storage of a parameter's gradient. From node `until` on it holds the gradient. */
 typedef struct mf_reused_grad {
     size_t offset, bytes; /* from the store's first gradient */
     int until;
@@ -104,18 +107,18 @@ struct mf_graph {
     int at_node; /* nodes that there were when that was said */
     mf_ordinal *ordinals;
     bool metrics;       /* nodes added now are metrics */
-    bool gradient_part; /* nodes added now are gradients */
-    bool recompute;     /* nodes added now lie inside a block */
-    bool bf16;          /* products added now are made in bf16 */
+    bool gradient_part; /* nodes added now belong to gradients */
+    bool recompute;     /* nodes added now can be recomputed (mf_graph_set_recompute) */
+    bool bf16;          /* gemms added now use bf16 */
     bool differentiated, finished;
 
     /* Set by mf_graph_finish. */
-    void *block; /* the lender's where `borrowed` */
+    void *block; /* the block of options.arena_of if shares_arena */
     bool shares_arena;
-    mf_reused_grad *reused; /* by offset; what values use of the gradients' storage */
+    mf_reused_grad *reused; /* sorted by offset: gradient storage that values use */
     int n_reused;
     char *reused_base;
-    size_t reused_bytes; /* 64-aligned; offsets of the plan below it mean this storage */
+    size_t reused_bytes; /* 64-byte aligned; planned offsets below it are in gradient storage */
     mf_replay *steps;
     mf_live *lives;
     int n_steps, n_lives, dead;
@@ -123,33 +126,35 @@ struct mf_graph {
 
     mf_exchange exchange;
     char *fixed;   /* on a device: constants, and inputs that ops write */
-    char *staging; /* on a device: host memory of detours; NULL: there are none */
+    char *staging; /* on a device: host memory of detours; NULL: there are no detours */
     size_t staging_bytes;
     mf_store **stores; /* [n_stores] of its parameters */
     int n_stores;
-    uint64_t runs;       /* begun so far */
-    mf_launch launch;    /* of the run at work, or the last one */
-    mf_profile *profile; /* NULL: off and never on */
+    uint64_t runs;       /* number of runs begun */
+    mf_launch launch;    /* of the present run, or the last one */
+    mf_profile *profile; /* NULL: never switched on */
 };
 
-/* ---- build.c ---- */
+/* ---- build.c ---- Records "OP (SCOPE): message" and poisons the graph, unless it is poisoned
+ * already; returns the code. */
 /* Records "OP (SCOPE): message" and poisons the graph, unless it is poisoned; returns the
  * code. */
 int mf_node_fail(mf_graph *g, const char *op, const char *scope, int code, const char *fmt, ...)
     MF_PRINTF(5, 6);
-/* A failure that is recorded already (out of memory) becomes the graph's. Returns the code. */
+/* Makes a failure that is recorded already (out of memory) the graph's failure.
+ * Returns the code. */
 int mf_graph_adopt(mf_graph *g, int code);
 const char *mf_graph_scope(const mf_graph *g); /* "" outside any */
 mf_tensor *mf_tensor_new(mf_graph *g, mf_tensor_kind kind, mf_dtype dtype, mf_shape shape);
 mf_node *mf_node_new(mf_graph *g, const mf_opdef *op, const char *scope);
 mf_tensor *mf_owner(const mf_tensor *t);
-/* An op that keeps state has overwritten what this handle stands for. */
+/* Whether an op that keeps state has overwritten the value of this handle. */
 bool mf_tensor_stale(const mf_tensor *t);
 /* Zeroed, 64-byte aligned memory that lives as long as the graph. */
 void *mf_graph_alloc(mf_graph *g, size_t bytes);
 
 /* ---- exchange.c ---- */
-/* Room among the small kept values: its offset there. */
+/* Reserves room for a small kept value; returns its offset in the `out` part. */
 int64_t mf_exchange_reserve(mf_graph *g, size_t bytes);
 /* Allocates block, staging and slots, and gives leaves their places on the device. */
 int mf_exchange_new(mf_graph *g);
@@ -158,20 +163,22 @@ static inline char *mf_exchange_out(const mf_graph *g)
 {
     return g->exchange.block ? g->exchange.block + g->exchange.in_bytes : NULL;
 }
-/* Before and after the launches of a run: live scalars, inputs and key go to the device; the
- * fault goes where the next fetch finds it. */
+/* Before a run live scalars, inputs and the key are sent to the device; after it the fault is
+ * put where the next fetch reads it. */
 int mf_exchange_send(mf_graph *g, const mf_run *run);
 int mf_exchange_finish(mf_graph *g);
-/* Small kept values of the last run, as a view by the host; NULL: the copy failed, or a kernel
- * has recorded a fault. */
+/* Returns the `out` part of the last run, for reading by the host. NULL: the copy failed, or a
+ * kernel has recorded a fault. */
 const char *mf_exchange_view(mf_graph *g);
-/* MF_OK, or the error of a fault that kernels recorded; takes it back on the device. */
+/* Returns MF_OK, or the error of a fault that kernels recorded, which it then
+ * clears on the device. */
 int mf_graph_judge_fault(mf_graph *g, const mf_fault *fault);
 
 /* ---- detour.c ---- */
-/* Plans how a step whose op has no launch function runs on the host; adds to staging_bytes. */
+/* Plans the detour of a step whose op has no launch function. Raises staging_bytes
+ * if needed. */
 int mf_detour_new(mf_graph *g, mf_replay *step);
-/* Turns the step's pointers into those of the staging, once that is there. */
+/* Replaces the step's pointers by addresses in staging, once that is allocated. */
 void mf_detour_place(mf_graph *g, mf_replay *step);
 int mf_detour_run(mf_graph *g, mf_replay *step);
 
@@ -179,48 +186,48 @@ int mf_detour_run(mf_graph *g, mf_replay *step);
 /* The storage of a parameter's gradient as a value that nodes can write. */
 mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param);
 
-/* A parameter's bf16 copy; NULL when it has none. */
+/* A parameter's bf16 copy; NULL: it has none. */
 mf_tensor *mf_graph_bf16_leaf(mf_graph *g, mf_tensor *leaf);
 
 /* ---- bf16.c ---- */
-/* Gives each input the type that the op takes (mf_opdef.bf16_in), adding casts where needed:
- * from in to out, n each. Returns the graph's status. */
+/* Gives each input a type that the op accepts (mf_opdef.bf16_in), adding casts where needed:
+ * from in [n] to out [n]. Returns the graph's status. */
 int mf_graph_fit_types(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in,
                        mf_tensor **out);
-/* Where the gradient of a value is gathered. */
+/* The tensor at which the gradient of a value is accumulated. */
 static inline mf_tensor *mf_tensor_grad_owner(mf_tensor *t)
 {
     return t && t->master ? t->master : t;
 }
 
-/* ---- plan.c, pack.c ---- */
+/* ---- plan/plan.c, plan/packing.c ---- */
 int mf_graph_plan(mf_graph *g);
 
-/* Memory wanted over an interval of run positions, both ends included. */
+/* Memory needed in an interval of run positions, both ends included. */
 typedef struct mf_span {
     int first, last;
     size_t bytes;  /* > 0 */
     size_t offset; /* result, 64-byte aligned */
     bool fixed;    /* offset is given */
 } mf_span;
-/* Sets offsets such that spans alive together do not overlap and none lies across the border;
- * *ret_bytes: the size needed behind it. */
+/* Sets the offsets: spans that are alive at the same time do not overlap, and no span crosses
+ * the border. *ret_bytes: the bytes needed behind the border. */
 int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes);
 
-/* ---- lend.c ---- */
-/* Finds the gradient storage that values may use: `written` [n_tensors] gives the first node
- * that writes a tensor, by id. Sets g->lent. */
+/* ---- plan/reuse.c ---- */
+/* Finds gradient storage that values can use. written [n_tensors]: by tensor id, the first node
+ * that writes it. Sets g->reused. */
 int mf_reuse_find(mf_graph *g, const int *written);
-/* At most 2 n_reused + 1 spans that keep others off what is not to be used; returns how
- * many. */
+/* Writes at most 2 n_reused + 1 spans that cover the gradient storage while values must not use
+ * it; returns their number. */
 int mf_reuse_spans(const mf_graph *g, mf_span *spans);
 
 /* ---- plan/recompute.c ---- */
-/* The value that a gradient is to read instead of t, a value of the forward pass: computed
- * again, once, by nodes added here, or t itself where it is kept. seen [tensors of the forward
- * pass]: those made so far, by id, NULL at first. NULL: the graph has failed. */
+/* Returns the value that a gradient reads instead of t, a value of the forward pass: t itself
+ * if it is kept, else its copy, which nodes added here recompute, once. seen [tensors of the
+ * forward pass]: by id, copies made so far; initially NULL. NULL: the graph has failed. */
 mf_tensor *mf_recompute_value(mf_graph *g, mf_tensor *t, mf_tensor **seen);
-/* Whether what a node puts out is computed again, not kept. */
+/* Whether the outputs of a node are recomputed, not kept. */
 bool mf_is_recomputed(const mf_graph *g, const mf_node *node);
 
 /* ---- info.c ---- */
@@ -232,14 +239,14 @@ void mf_profile_end(mf_graph *g, int step, uint64_t begun);
 void mf_profile_free(mf_profile *p);
 
 /* ---- finite.c ---- */
-/* The first input of a step that is not finite; asked before it runs, since it may work in
- * place. */
+/* The first input of a step that is not finite. It is searched before the step runs, which may
+ * overwrite its inputs. */
 typedef struct mf_suspect {
     int input; /* -1: all are finite */
     int64_t index;
 } mf_suspect;
 mf_suspect mf_replay_suspect(const mf_graph *g, const mf_replay *step);
-/* MF_ENONFINITE naming op, scope, place and what was known before it ran; else MF_OK. */
+/* Returns MF_ENONFINITE, naming op, scope, element and the input in `before`, or MF_OK. */
 int mf_replay_check_finite(const mf_graph *g, const mf_replay *step, mf_suspect before);
 
 #endif

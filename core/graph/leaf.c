@@ -1,4 +1,4 @@
-/* graph/leaf.c: values that no node makes: inputs, parameters, live scalars, constants. */
+/* graph/leaf.c: values that no node computes: inputs, parameters, live scalars, constants. */
 #include "graph/internal.h"
 
 #include <string.h>
@@ -11,8 +11,8 @@ static bool may_build(mf_graph *g)
     return false;
 }
 
-/* A leaf with memory of its own, which outlives the plan: callers fill it between runs. On a
- * device it is the host's side, and mf_exchange_new gives the other. */
+/* Creates a leaf with its own memory, outside of the plan, which callers fill between runs. On
+ * a device this is the memory on the host; mf_exchange_new adds memory on the device. */
 static mf_tensor *own_leaf(mf_graph *g, mf_tensor_kind kind, mf_dtype dtype, mf_shape shape,
                            const char *name)
 {
@@ -75,7 +75,7 @@ mf_tensor *mf_graph_param(mf_graph *g, mf_param *param)
     if (!may_build(g)) return NULL;
     t = find_param(g, MF_TENSOR_PARAM, param);
     if (t) {
-        /* What was written in place since is what the parameter is now. */
+        /* the parameter's present value is that of the last op that wrote it in place */
         for (int i = g->n_tensors - 1; t->version != t->writes && i > t->id; i--)
             if (g->tensors[i]->alias == t && g->tensors[i]->version == t->writes)
                 return g->tensors[i];

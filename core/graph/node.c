@@ -1,5 +1,5 @@
-/* graph/node.c: adding an op: its shapes, its gradient rule and its random stream are judged
- * here, so that a graph that could be built can run. */
+/* graph/node.c: adds an op, and checks its shapes, gradient rule and random stream, so that a
+ * graph that could be built can run. */
 #include "graph/internal.h"
 
 #include "base/rng.h"
@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An infer call that knows whom it is for, so that fail can name it. */
+/* An infer call with the op that it belongs to, so that `fail` can name the op. */
 typedef struct inference {
-    mf_infer in; /* first */
+    mf_infer in; /* first member: fail converts its address */
     bool failed;
     char reason[512];
 } inference;
@@ -27,7 +27,7 @@ static int infer_fail(const mf_infer *in, const char *fmt, ...)
     return MF_ESHAPE;
 }
 
-/* The node under construction, before it has a place in the graph. */
+/* The node under construction, which is not yet in the graph. */
 typedef struct draft {
     mf_graph *g;
     const mf_opdef *op;
@@ -41,9 +41,9 @@ typedef struct draft {
 
 #define REFUSE(d, code, ...) mf_node_fail((d)->g, (d)->op->name, (d)->scope, code, __VA_ARGS__)
 
-#define OP_BYTES offsetof(mf_opdef, bf16_in) /* what came behind may be missing */
+#define OP_BYTES offsetof(mf_opdef, bf16_in) /* later fields may be missing */
 
-/* The table itself: a plugin may hand in anything. */
+/* Checks the op's table, which a plugin may have filled with anything. */
 static int check_op(mf_graph *g, const mf_opdef *op)
 {
     const char *scope = mf_graph_scope(g);
@@ -130,7 +130,7 @@ static int run_infer(draft *d)
     return MF_OK;
 }
 
-/* What infer said of the outputs, and what the op's flags promise of them. */
+/* Checks the outputs that infer has set, and whether they agree with the op's flags. */
 static int check_outputs(draft *d)
 {
     char a[MF_SHAPE_TEXT], b[MF_SHAPE_TEXT];
@@ -160,7 +160,7 @@ static int check_outputs(draft *d)
     return MF_OK;
 }
 
-/* A gradient may have to flow through the op; *ret_through is the first input that says so. */
+/* Whether a gradient may have to flow through the op; *ret_through is the first such input. */
 static bool wants_gradient(const draft *d, int *ret_through)
 {
     if (d->g->metrics || d->g->gradient_part || (d->op->flags & MF_OP_NO_GRAD)) return false;
@@ -172,9 +172,9 @@ static bool wants_gradient(const draft *d, int *ret_through)
     return false;
 }
 
-/* The stream is a name's hash and nothing else, so it stays when other parts of the model
- * change, and is the same in training and evaluation. Metrics count apart: they may come and
- * go. */
+/* The stream is the hash of a name and of nothing else, so it does not change with other parts
+ * of the model, and is the same in training and evaluation. Metric nodes have their own
+ * numbers, since they may be present or not. */
 static int random_stream(draft *d, uint64_t *ret)
 {
     mf_graph *g = d->g;

@@ -1,4 +1,4 @@
-/* graph/profile.c: where the time of runs goes, by op. */
+/* graph/profile.c: measures the time of runs by op. */
 #include "graph/internal.h"
 #include "base/clock.h"
 
@@ -13,8 +13,8 @@ typedef struct entry {
     double flops;
 } entry;
 
-/* One entry per op and direction; steps know theirs. Made when profiling is switched on, so
- * that runs do not allocate. */
+/* One entry per op and direction. Allocated when profiling is switched on, so that runs
+ * do not allocate. */
 struct mf_profile {
     bool on;
     int n_entries;

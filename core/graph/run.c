@@ -1,4 +1,4 @@
-/* graph/run.c: finishing a graph and replaying it. */
+/* graph/run.c: finishes a graph and runs it. */
 #include "base/float_control.h"
 #include "graph/foreign.h"
 #include "graph/internal.h"
@@ -33,7 +33,7 @@ static bool has_step(const mf_node *node)
     return !node->dead && !(node->op->flags & MF_OP_ALIAS && !node->backward);
 }
 
-/* A tensor as a call sees it; without data where the node may not look. */
+/* A tensor as a view for a call; without data if the node must not read it. */
 static mf_view view_of(const mf_tensor *t, bool data)
 {
     mf_view v = {0};
@@ -50,8 +50,8 @@ static mf_view view_of(const mf_tensor *t, bool data)
     return v;
 }
 
-/* The functions that launch an op of a plugin on the graph's device; NULL: it has none, or runs
- * on the CPU. */
+/* Returns the functions that launch a plugin's op on the graph's device; NULL: it has none, or
+ * the graph runs on the CPU. */
 static const mf_device_op *launch_of(const mf_graph *g, const mf_opdef *op)
 {
     if (mf_device_is_host(g->options.device)) return NULL;
@@ -93,7 +93,7 @@ static int prepare_step(mf_graph *g, mf_replay *step, const mf_node *node)
         .node = node,
         .foreign = mf_op_is_foreign(node->op),
     };
-    /* Ops of core's table only launch kernels: their functions run for any device. */
+    /* ops of core's table only launch kernels, so their functions work for any device */
     const bool there = !g->options.device || launch || !step->foreign;
     return there ? MF_OK : mf_detour_new(g, step);
 }
@@ -111,7 +111,8 @@ static int prepare_lives(mf_graph *g)
     return MF_OK;
 }
 
-/* What the host has changed of their values has to reach the device before a run. */
+/* Lists the stores whose values, if the host has edited them, must reach the device
+ * before a run. */
 static int prepare_stores(mf_graph *g)
 {
     g->stores = mf_arena_alloc(g->memory, (size_t)g->n_tensors * sizeof *g->stores + 1);
@@ -169,7 +170,7 @@ static bool skipped(const mf_node *node, const mf_run *run)
     return (node->metric && !run->metrics) || (node->gradient_part && run->forward_only);
 }
 
-/* The message of a fault of this step's kernels. */
+/* Records the error of a fault in this step's kernels. */
 static int report_fault(const mf_replay *step, const mf_fault *fault)
 {
     char text[256];
@@ -197,7 +198,8 @@ static int call_step(mf_graph *g, mf_replay *step)
                                 : step->launch->forward(&step->call, &on);
 }
 
-/* A plugin's op must leave floating-point control as it was: all later ops depend on it. */
+/* Runs a plugin's op, which must leave floating-point control unchanged, since all later
+ * ops depend on it. */
 static int run_foreign(mf_graph *g, mf_replay *step)
 {
     mf_launch *l = &g->launch;
@@ -222,7 +224,7 @@ static int run_one(mf_graph *g, int i)
     g->launch.node = i;
     int code = step->foreign ? run_foreign(g, step) : call_step(g, step);
     mf_profile_end(g, i, begun);
-    /* On the host a fault is known at once. */
+    /* on the host a fault is known at once */
     if (code == MF_OK && mf_device_is_host(g->options.device) &&
         g->launch.fault->kind != MF_FAULT_NONE)
         return report_fault(step, g->launch.fault);
@@ -262,7 +264,7 @@ int mf_graph_run(mf_graph *g, const mf_run *run)
     if (!run) run = &plain;
     const struct mf_kernels *kernels = mf_device_kernels(g->options.device, run->kernels);
     if (!kernels) return mf_backend_init();
-    mf_error_clear(); /* so that an op which fails without a word is noticed */
+    mf_error_clear(); /* so that an op that fails without recording an error is noticed */
     mf_launch_init(&g->launch, kernels, g->options.training, run->seed, run->step);
     int code = mf_exchange_send(g, run);
     if (code == MF_OK) code = run_steps(g, run);

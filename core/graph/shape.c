@@ -1,4 +1,4 @@
-/* graph/shape.c */
+/* graph/shape.c: element types and shapes as text, and their sizes. */
 #include "graph/shape.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@ static bool known(int64_t dtype)
     return dtype >= 0 && dtype < (int64_t)(sizeof types / sizeof *types);
 }
 
-/* 0 for an unknown type. */
+/* Returns 0 for an unknown type. */
 static size_t dtype_size(mf_dtype dtype)
 {
     return known(dtype) ? types[dtype].size : 0;

@@ -1,15 +1,15 @@
-/* graph/shape.h: element types and shapes as text and as bytes. */
+/* graph/shape.h: texts and sizes of element types and shapes. */
 #ifndef MF_GRAPH_SHAPE_H
 #define MF_GRAPH_SHAPE_H
 
 #include <moefw/types.h>
 
-#define MF_MAX_BYTES ((int64_t)1 << 46) /* of one tensor; keeps all products below overflow */
+#define MF_MAX_BYTES ((int64_t)1 << 46) /* limit of one tensor; no product of sizes overflows */
 
-const char *mf_dtype_text(int64_t dtype); /* "f32"; "?" for no type */
+const char *mf_dtype_text(int64_t dtype); /* "f32"; "?" for an unknown type */
 bool mf_dtype_is_float(mf_dtype dtype);   /* may carry gradients */
 
-#define MF_SHAPE_TEXT 96 /* bytes that hold any shape */
+#define MF_SHAPE_TEXT 96 /* bytes that are enough for any shape */
 /* "[2,3,4]", "scalar" or "absent" in buf; returns buf. */
 const char *mf_shape_text(mf_shape s, char buf[MF_SHAPE_TEXT]);
 

@@ -1,29 +1,30 @@
-/* graph/plan/packing.c: offsets for values by their lifetimes.
+/* graph/plan/packing.c: computes offsets for values from their lifetimes.
  *
- * Spans that are fixed keep their offset. The others one after the other, in several orders of
- * which the best is taken: largest first, then longest-lived first, then by bytes times life.
- * Each goes into the lowest gap among those that are alive together with it (greedy by size:
- * Pisarchyk, Lee 2020, "Efficient Memory Management for Deep Neural Net Inference", 5.2); on
- * graphs of transformers the result is within a few percent of the largest sum of live bytes,
- * which nothing can go below. From the best of them on, what lies highest is taken to the front
- * of the order and all are placed again, many times; the best of these counts.
- */
+ * Fixed spans keep their offset. The others are placed one after another, each into the lowest
+ * gap between the spans that are alive at the same time (greedy by size: Pisarchyk, Lee 2020,
+ * "Efficient Memory Management for Deep Neural Net Inference", 5.2). Three orders are tried:
+ * largest first, longest-lived first, and by bytes times lifetime. On graphs of transformers
+ * the best result is within a few percent of the largest sum of live bytes, the lower bound.
+ * Then the best order is improved many times: the span that ends highest moves to the front of
+ * the order, and all are placed again. */
 #include "graph/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Orders that are tried at most, and pairs of spans that are looked at for it: milliseconds. */
+/* Limits: number of orders that are tried, and pairs of spans that are compared. This
+ * takes milliseconds. */
 enum { TRIES = 256, TRIES_WORK = 40000000 };
 
-/* Larger keys first; fixed spans before all. A total order, the same everywhere. */
+/* Compares for sorting: fixed spans first, then larger keys. A total order, so that the result
+ * is the same everywhere. */
 static int by_key(const mf_span *x, const mf_span *y, double key_x, double key_y)
 {
     if (x->fixed != y->fixed) return x->fixed ? -1 : 1;
     if (key_x != key_y) return key_x < key_y ? 1 : -1;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
-    return x < y ? -1 : x > y; /* same array */
+    return x < y ? -1 : x > y; /* both are in the same array */
 }
 
 static double life(const mf_span *s)
@@ -54,13 +55,13 @@ static bool together(const mf_span *a, const mf_span *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* Where a span may begin that would begin at `at`: it does not lie across the border. */
+/* Returns the first offset from `at` at which a span does not cross the border. */
 static size_t beside_border(size_t at, size_t bytes, size_t border)
 {
     return at < border && at + bytes > border ? border : at;
 }
 
-/* placed is sorted by offset. */
+/* Returns the lowest offset at which s fits. placed is sorted by offset. */
 static size_t lowest_gap(const mf_span *s, mf_span *const *placed, int n, size_t border)
 {
     size_t at = beside_border(0, s->bytes, border);
@@ -82,7 +83,7 @@ static void insert(mf_span *s, mf_span **placed, int n)
     placed[n] = s;
 }
 
-/* In the order given; returns the bytes needed behind the border. */
+/* Places the spans in the given order; returns the bytes needed behind the border. */
 static size_t pack_as(mf_span **order, mf_span **placed, int n, size_t border)
 {
     size_t end = border;
@@ -102,11 +103,12 @@ static size_t pack_in(mf_span **order, mf_span **placed, int n, size_t border,
     return pack_as(order, placed, n, border);
 }
 
-/* The most that is alive at any time: nothing can be packed into less. */
+/* Returns the largest sum of bytes that are alive at the same time, a lower bound
+ * for packing. */
 static size_t most_alive(const mf_span *spans, int n)
 {
     size_t most = 0;
-    for (int i = 0; i < n; i++) { /* it is reached where some span begins */
+    for (int i = 0; i < n; i++) { /* the maximum is reached where some span begins */
         size_t sum = 0;
         for (int j = 0; j < n; j++)
             if (spans[j].first <= spans[i].first && spans[i].first <= spans[j].last)
@@ -116,8 +118,7 @@ static size_t most_alive(const mf_span *spans, int n)
     return most;
 }
 
-/* Of a packing in this order: what lies highest goes to the front of it, behind what is fixed.
- * */
+/* Moves the span that ends highest to the front of the order, behind the fixed spans. */
 static void raise_top(mf_span **order, int n)
 {
     int top = -1, to = 0;
@@ -133,7 +134,7 @@ static void raise_top(mf_span **order, int n)
     order[to] = s;
 }
 
-/* Tries a few orders more, each made of the one before; in the end spans lie as in the best. */
+/* Tries more orders, each made from the previous one; keeps the offsets of the best. */
 static int improve(mf_span *spans, mf_span **order, mf_span **placed, int n, size_t border,
                    size_t *bytes)
 {

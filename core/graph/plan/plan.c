@@ -1,26 +1,25 @@
-/* graph/plan/plan.c: which nodes run, and where their values lie.
+/* graph/plan/plan.c: decides which nodes run, and where their values are in memory.
  *
- * A value is alive from the node that makes it to the last node that reads it, or to the end
- * when it is kept. Values that are never alive together share memory, and use the storage of
- * gradients that are not yet written (lend.c). The plan is made for the whole list of nodes;
- * runs that leave nodes out (metrics, the gradient part) only read less of it.
- */
+ * A value is alive from the node that computes it to the last node that reads it, or to the end
+ * of the run if it is kept. Values that are not alive at the same time share memory, and use
+ * the storage of gradients that are not yet written (reuse.c). The plan covers the whole list
+ * of nodes; runs that leave nodes out (metrics, the gradient part) only use less of it. */
 #include "graph/internal.h"
 
 #include <string.h>
 
 typedef struct life {
-    int first, last; /* node indices; first is -1 for values that nothing makes or reads */
+    int first, last; /* node indices; first is -1 for values that no node computes or reads */
 } life;
 
 typedef struct planner {
     mf_graph *g;
-    life *lives; /* by tensor id; those of owners count */
+    life *lives; /* [tensor id]; used only for owners of memory */
 } planner;
 
 /* ---- dead nodes ---- */
 
-/* A node has an effect of its own, apart from what is read of its outputs. */
+/* Whether a node must run even if no node reads its outputs. */
 static bool is_root(const mf_node *node)
 {
     if (node->op->flags & MF_OP_STATE && !node->backward) return true;
@@ -75,15 +74,15 @@ static void find_lifetimes(planner *p)
         const mf_tensor *t = g->tensors[i];
         life *l = life_of(p, t);
         if (!t->keep || l->first < 0) continue;
-        l->last = g->n_nodes; /* past every node: nothing is put in its place either */
-        /* What metrics leave must outlast the runs without them. */
+        l->last = g->n_nodes; /* behind all nodes, so that no node reuses its memory */
+        /* runs without metrics must not overwrite the results of metrics */
         if (t->node >= 0 && g->nodes[t->node]->metric) l->first = 0;
     }
 }
 
 /* ---- working in place ---- */
 
-/* May the output lie over input i? */
+/* Whether the output can use the memory of input i. */
 static bool may_overwrite(planner *p, const mf_node *node, int at, int i)
 {
     const mf_tensor *in = node->n_in > i ? node->in[i] : NULL, *out = node->out[0];
@@ -96,13 +95,13 @@ static bool may_overwrite(planner *p, const mf_node *node, int at, int i)
     if (owner->kind != MF_TENSOR_VALUE || life_of(p, in)->last != at) return false;
     if (mf_shape_bytes(owner->shape, owner->dtype) != mf_shape_bytes(out->shape, out->dtype))
         return false;
-    for (int j = 0; j < node->n_in; j++) /* it might be read again after having been written */
+    for (int j = 0; j < node->n_in; j++) /* it could be read again after it was overwritten */
         if (j != i && node->in[j] && mf_owner(node->in[j]) == owner) return false;
     return true;
 }
 
-/* May gradient j of a fused backward call lie over what it reads as input i: input j itself, or
- * the gradient of the first output? */
+/* Whether gradient j of a fused backward call can use the memory of argument i, which is input
+ * j itself or the gradient of the first output. */
 static bool may_replace(planner *p, const mf_node *node, int at, int j, int i)
 {
     const mf_tensor *out = node->out[j], *owner;
@@ -128,7 +127,7 @@ static void replace(planner *p, const mf_node *node, int at, int j, int i)
 static void replace_inputs(planner *p, const mf_node *node, int at)
 {
     const int inputs = node->n_out - node->recomputes_out;
-    const int n_out = (node->n_in - inputs) / 2; /* of the node whose gradient this is */
+    const int n_out = (node->n_in - inputs) / 2; /* number of outputs of the forward node */
     for (int j = 0; j < inputs; j++)
         if (node->op->backward_over >> j & 1u) replace(p, node, at, j, j);
     if (node->op->flags & MF_OP_GRAD_INPLACE) replace(p, node, at, 0, inputs + n_out);
@@ -139,7 +138,8 @@ static void overwrite(planner *p, const mf_node *node, int i)
 {
     life *from = life_of(p, node->in[i]), *to = life_of(p, node->out[0]);
     mf_tensor *in = mf_owner(node->in[i]), *out = node->out[0];
-    if (out->kind == MF_TENSOR_GRAD) { /* what it is made of may be made there */
+    /* the gradient's storage can also hold the value from which it is computed */
+    if (out->kind == MF_TENSOR_GRAD) {
         if (from->first < to->first) to->first = from->first;
         in->alias = out;
     } else {
@@ -178,7 +178,8 @@ static bool planned(const planner *p, const mf_tensor *t)
     return t->kind == MF_TENSOR_VALUE && !t->alias && t->at < 0 && p->lives[t->id].first >= 0;
 }
 
-/* Small kept values lie where one copy brings them to the host (exchange.c). */
+/* Finds small kept values and gives them places that one copy brings to the
+ * host (exchange.c). */
 static void find_small(planner *p)
 {
     mf_graph *g = p->g;
@@ -190,7 +191,8 @@ static void find_small(planner *p)
     }
 }
 
-/* Spans of all planned values in order of id, then of the scratch of nodes in run order. */
+/* Lists the spans of all planned values by tensor id, then of the scratch memory of
+ * nodes in run order. */
 static int list_spans(const planner *p, mf_span *spans)
 {
     const mf_graph *g = p->g;
@@ -221,7 +223,7 @@ static int find_lent(planner *p)
     return code;
 }
 
-/* One behind the other; returns the bytes in all. */
+/* Places the spans one after another; returns the total bytes. */
 static size_t lay_apart(mf_span *spans, int n)
 {
     size_t at = 0;
@@ -238,7 +240,7 @@ static void *address(const mf_graph *g, size_t offset)
                                     : (char *)g->block + (offset - g->reused_bytes);
 }
 
-/* Turns offsets into addresses, in the order in which list_spans went. */
+/* Turns offsets into addresses. The spans are in the order of list_spans. */
 static void place(planner *p, const mf_span *spans)
 {
     mf_graph *g = p->g;
@@ -258,7 +260,7 @@ static void place(planner *p, const mf_span *spans)
     }
 }
 
-/* The message of a graph that is too large names the op that asks for most. */
+/* Fails because the graph is too large; the message names the op that needs most memory. */
 static int too_large(const mf_graph *g)
 {
     const mf_node *worst = NULL;
@@ -317,7 +319,8 @@ static int lay_out(planner *p, mf_span *spans)
     return code;
 }
 
-/* Values that were given back would read as zeros, those in panels in another order. */
+/* Fails if the graph reads f32 values that were released, or values in panels that it cannot
+ * read in that order. */
 static int refuse_unreadable(mf_graph *g)
 {
     for (int i = 0; i < g->n_tensors; i++) {

@@ -1,20 +1,19 @@
-/* graph/plan/recompute.c: values that the backward pass computes again instead of keeping them.
+/* graph/plan/recompute.c: values that the backward pass recomputes instead of keeping them.
  *
- * When a gradient rule is about to read a value of the forward pass whose node is marked, a
- * copy of the node is added in front of it, and before that copies of the marked nodes that it
- * reads from (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", with nodes
- * instead of segments: what nobody reads of a copy is dropped as dead, and each copy stands as
- * late as it can). A copy has the same op, attributes and random stream, and so the same bits.
- * The original is then read in the forward pass only, and its memory is free from there on.
- * Where the node's own backward can give its output as well (MF_OP_RECOMPUTES_OUT), who reads
- * it waits for that (backward.c).
- */
+ * When a gradient rule is about to read an output of a marked node of the forward pass, a copy
+ * of the node is added before it, and before that copies of the marked nodes whose outputs the
+ * copy reads (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", but with nodes
+ * instead of segments: outputs that no node reads are dropped as dead, and each copy runs as
+ * late as possible). A copy has the same op, attributes and random stream, and so gives the
+ * same bits. The original output is then read only in the forward pass, and its memory becomes
+ * free early. If the node's backward function can also give its output (MF_OP_RECOMPUTES_OUT),
+ * readers wait for that (backward.c). */
 #include "graph/internal.h"
 
 #include <string.h>
 
-/* Much smaller than what it is made of (a router's logits beside its input): cheaper to
- * keep. */
+/* Whether the outputs are much smaller than the inputs (a router's logits): it is
+ * cheaper to keep them. */
 static bool is_small(const mf_node *node)
 {
     size_t out = 0, in = 0;
@@ -26,7 +25,8 @@ static bool is_small(const mf_node *node)
     return 8 * out <= in;
 }
 
-/* Kept anyway; or its inputs are not what they were: ops that keep state run once a step. */
+/* Whether a node's outputs are not recomputed: they are kept anyway, or the node's inputs
+ * change (ops that keep state run once per step). */
 static bool must_stay(const mf_graph *g, const mf_node *node)
 {
     if (!node->recompute || node->metric || node->op->flags & MF_OP_STATE) return true;

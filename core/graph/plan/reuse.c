@@ -1,16 +1,16 @@
-/* graph/plan/reuse.c: the storage of gradients as memory of values.
+/* graph/plan/reuse.c: uses the storage of gradients as memory of values.
  *
- * A run overwrites the gradient of a parameter in the backward pass; before that nobody reads
- * it, and all that the layers behind the parameter keep for their own gradients has been used
- * up. So values may lie there: of a model of L layers the gradients of the early ones hold much
- * of what the late ones keep. Storage that no node of the graph writes (frozen parameters,
- * others' ones) and the gaps between parameters, which must hold zeros, are left alone.
+ * A run overwrites a parameter's gradient in the backward pass. Before that no node reads it,
+ * and when it is written, the values that the later layers keep for their own gradients are no
+ * longer needed. So values can be in this storage: in a model of L layers, the gradients of the
+ * early layers hold much of what the late layers keep. Storage that no node of the graph writes
+ * (frozen parameters, parameters of other graphs) and the gaps between parameters, which must
+ * hold zeros, are not used.
  *
- * Where runs add to gradients (train.accumulate > 1) nothing is lent: from the second run of a
- * step on that storage holds the sum of those before, all the time, and one plan has to fit
- * every run. Later graphs that borrow, as evaluation does, lie in the arena, which is the
- * larger for it.
- */
+ * If runs add to gradients (train.accumulate > 1), no storage is reused: from the second
+ * run of a step on it holds the sum of the earlier runs, and one plan has to fit every
+ * run. Then the arena is larger, and later graphs that reuse it, such as evaluation, find
+ * enough memory there. */
 #include "graph/internal.h"
 
 #include <limits.h>
@@ -29,7 +29,7 @@ static int take_over(mf_graph *g, const mf_graph *arena_of)
     if (!g->reused) return MF_ENOMEM;
     for (int i = 0; i < arena_of->n_reused; i++) {
         g->reused[i] = arena_of->reused[i];
-        g->reused[i].until = INT_MAX; /* between two of its runs all is free */
+        g->reused[i].until = INT_MAX; /* between two runs of the owner all storage is free */
     }
     g->n_reused = arena_of->n_reused;
     g->reused_base = arena_of->reused_base;
@@ -42,7 +42,7 @@ static bool is_lent(const mf_tensor *t, const int *written)
     return t->kind == MF_TENSOR_GRAD && !t->alias && t->param->grad && written[t->id] >= 0;
 }
 
-/* The list by offset; where a parameter is in it twice, the first write counts. */
+/* Sorts the list by offset. If a parameter is listed twice, its first write counts. */
 static void sort(mf_graph *g)
 {
     int n = 0;
@@ -63,7 +63,8 @@ int mf_reuse_find(mf_graph *g, const int *written)
         const mf_tensor *t = g->tensors[i];
         if (!is_lent(t, written)) continue;
         char *base = (char *)(t->param->grad - t->param->offset);
-        if (g->reused_base && base != g->reused_base) { /* of two stores: of none */
+        /* gradients in two stores: none is reused */
+        if (g->reused_base && base != g->reused_base) {
             g->n_reused = 0;
             g->reused_base = NULL;
             return MF_OK;

@@ -1,4 +1,5 @@
-/* graph/store/draw.c: start values of parameters, each drawn from a stream of its own name. */
+/* graph/store/draw.c: draws the initial values of parameters, each from the random
+ * stream of its name. */
 #include "base/rng.h"
 #include "graph/store/param.h"
 
@@ -27,7 +28,7 @@ static void draw_uniform(const mf_param *p, uint64_t seed, float *out, double bo
         out[i] = out[i] * scale - low;
 }
 
-/* Of the last two dimensions, [fan_out, fan_in]; a vector counts as both. */
+/* The last two dimensions are [fan_out, fan_in]; for a vector both are its length. */
 static double fan_in(const mf_param *p)
 {
     return p->shape.rank > 0 ? (double)p->shape.dim[p->shape.rank - 1] : 1;
