@@ -189,8 +189,8 @@ def session(w, o, dtype, threads, pairs, seconds):
     about = ours.about
     if theirs.about.get("params") and about.get("params") and theirs.about["params"] != about["params"]:
         tell("  parameters differ: %s here, %s there" % (about["params"], theirs.about["params"]))
-    machine["product_f32"] = max(machine["blas_f32"], machine["blas_f32_512"], about.get("peak_gflops", 0), theirs.about.get("product_f32", 0))
-    machine["product_bf16"] = max(machine["product_f32"], theirs.about.get("product_bf16", 0), about.get("peak_gflops_bf16", 0))
+    machine["gemm_f32"] = max(machine["blas_f32"], machine["blas_f32_512"], about.get("peak_gflops", 0), theirs.about.get("gemm_f32", 0))
+    machine["gemm_bf16"] = max(machine["gemm_f32"], theirs.about.get("gemm_bf16", 0), about.get("peak_gflops_bf16", 0))
     record = dict(key, date=time.strftime("%Y-%m-%d %H:%M", time.gmtime()), cpu=cpu(), pairs=got, ours=about, theirs=theirs.about, limits=machine,
                   flags=flag("avx2 avx512f avx512_bf16 amx_bf16"))
     with open(PAIRS, "a") as f:

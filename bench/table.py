@@ -108,8 +108,8 @@ def machine(records):
     print("CPU: %s (%s). Last figures: %s UTC, commit %s.\n" % (last["cpu"], last["flags"], last["date"], ", ".join(commits)))
     print("| limit | " + " | ".join("%d thread%s" % (t, "s" if t > 1 else "") for t in (1, 2)) + " |\n|---|---|---|")
     rows = [("fma_f32", "f32 multiply-adds on registers, GFLOP/s"), ("fma_bf16", "bf16 multiply-adds on registers, GFLOP/s"),
-            ("blas_f32", "OpenBLAS, 1024^3, f32, GFLOP/s"), ("product_f32", "best f32 gemm of any library, GFLOP/s"),
-            ("product_bf16", "best bf16 gemm of any library, GFLOP/s"), ("read_gb", "reading memory, GB/s"),
+            ("blas_f32", "OpenBLAS, 1024^3, f32, GFLOP/s"), ("gemm_f32", "best f32 gemm of any library, GFLOP/s"),
+            ("gemm_bf16", "best bf16 gemm of any library, GFLOP/s"), ("read_gb", "reading memory, GB/s"),
             ("read_cache_gb", "reading 6 MiB again and again, GB/s"), ("adamw_gb", "one AdamW pass over 128 MiB, GB/s moved"),
             ("adamw_memory_gb", "one AdamW pass over 1 GiB, GB/s moved")]
     for key, text in rows:

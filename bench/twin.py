@@ -152,7 +152,7 @@ def main():
     make = {"train": stepper, "decode": decoder, "prompt": decoder, "layer": layer, "router": router}
     run, about = make[o.what](o)
     about["torch"], about["threads"] = torch.__version__, torch.get_num_threads()
-    about["product_f32"], about["product_bf16"] = rate(torch.float32), rate(torch.bfloat16)
+    about["gemm_f32"], about["gemm_bf16"] = rate(torch.float32), rate(torch.bfloat16)
     print(json.dumps(about), flush=True)
     for line in sys.stdin:
         times = []

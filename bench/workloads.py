@@ -70,7 +70,7 @@ def train_floor(name):
     forward = 2 * m["macs"] * tokens + m["layers"] * m["batch"] * attention_flops(m["seq"], m["dim"])
 
     def floor(limits, dtype, params):
-        rate = limits["product_" + dtype]
+        rate = limits["gemm_" + dtype]
         adamw = limits["adamw_gb"]
         if 16 * params > CACHED:
             adamw = limits.get("adamw_memory_gb", adamw) # records made before that limit was measured lack it
@@ -94,7 +94,7 @@ def prompt_floor(limits, dtype, params):
     head = 512 * 30000
     flops = 2 * T * (m["macs"] - head) + 2 * head + 4 * attention_flops(T, 512)
     size = 2 if dtype == "bf16" else 4
-    return 1e3 * max(flops / (limits["product_" + dtype] * 1e9), params * size / (limits["read_gb"] * 1e9))
+    return 1e3 * max(flops / (limits["gemm_" + dtype] * 1e9), params * size / (limits["read_gb"] * 1e9))
 
 
 prompt_floor.says = "the gemms of 300 tokens, logits of the last; or all weights read once"
@@ -105,7 +105,7 @@ def layer_floor(router):
     flops = 3 * (rows * 2 * 2 * DIM * HIDDEN + TOKENS * router_flops(router, DIM, EXPERTS))
 
     def floor(limits, dtype, params):
-        return 1e3 * flops / (limits["product_" + dtype] * 1e9)
+        return 1e3 * flops / (limits["gemm_" + dtype] * 1e9)
 
     floor.says = "%.0f GFLOP of gemms, forward and backward" % (1e-9 * flops)
     return floor
@@ -116,7 +116,7 @@ def router_floor(router):
     bytes_read = TOKENS * (4 * DIM if reads_x(router) else 4)
 
     def floor(limits, dtype, params):
-        return 1e3 * (flops / (limits["product_f32"] * 1e9) + bytes_read / (limits["read_cache_gb"] * 1e9))
+        return 1e3 * (flops / (limits["gemm_f32"] * 1e9) + bytes_read / (limits["read_cache_gb"] * 1e9))
 
     floor.says = "%.2f GFLOP of gemms + %.1f MB read once from the cache" % (1e-9 * flops, 1e-6 * bytes_read)
     return floor

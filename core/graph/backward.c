@@ -510,7 +510,7 @@ int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor 
                            int n_extra, mf_tensor *const *extra)
 {
     const mf_scope *scope;
-    bool metrics, narrow;
+    bool metrics, was_bf16;
     if (!g || g->status != MF_OK) return mf_graph_status(g);
     if (g->finished || g->differentiated)
         return mf_graph_fail(g, MF_EINVAL,
@@ -523,13 +523,13 @@ int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor 
     }
     scope = g->scope;
     metrics = g->metrics;
-    narrow = g->bf16;
+    was_bf16 = g->bf16;
     g->metrics = false;
     g->gradient_part = g->differentiated = true;
     if (differentiate(&tp, n, out, seed) == MF_OK) keep_extra(g, n_extra, extra);
     g->scope = scope;
     g->metrics = metrics;
-    g->bf16 = narrow;
+    g->bf16 = was_bf16;
     g->gradient_part = false;
     end_tape(&tp);
     return mf_graph_status(g);

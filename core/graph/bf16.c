@@ -30,34 +30,34 @@ static mf_tensor *cast(mf_graph *g, mf_tensor *t, mf_dtype to)
 }
 
 /* A cast for a metric node does not run in every run, so other nodes must not share it. */
-static mf_tensor *narrowed(mf_graph *g, mf_tensor *t)
+static mf_tensor *to_bf16(mf_graph *g, mf_tensor *t)
 {
     if (t->as_bf16) return t->as_bf16;
-    mf_tensor *half = mf_graph_bf16_leaf(g, t);
-    if (!half && (half = cast(g, t, MF_BF16)) && g->metrics) return half;
-    return t->as_bf16 = half;
+    mf_tensor *copy = mf_graph_bf16_leaf(g, t);
+    if (!copy && (copy = cast(g, t, MF_BF16)) && g->metrics) return copy;
+    return t->as_bf16 = copy;
 }
 
-static mf_tensor *widened(mf_graph *g, mf_tensor *t)
+static mf_tensor *to_f32(mf_graph *g, mf_tensor *t)
 {
     if (t->master) return t->master;
     if (t->as_f32) return t->as_f32;
-    mf_tensor *wide = cast(g, t, MF_F32);
-    if (!wide || g->metrics) return wide;
-    wide->as_bf16 = t; /* exact, since the value was bf16 */
-    return t->as_f32 = wide;
+    mf_tensor *value = cast(g, t, MF_F32);
+    if (!value || g->metrics) return value;
+    value->as_bf16 = t; /* exact, since the value was bf16 */
+    return t->as_f32 = value;
 }
 
 mf_tensor *mf_graph_to_f32(mf_graph *g, mf_tensor *t)
 {
     if (!t || g->status != MF_OK) return NULL;
-    return t->dtype == MF_BF16 ? widened(g, t) : t;
+    return t->dtype == MF_BF16 ? to_f32(g, t) : t;
 }
 
 int mf_graph_fit_types(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const *in,
                        mf_tensor **out)
 {
-    const bool narrow = op->flags & MF_OP_GEMM && g->bf16;
+    const bool in_bf16 = op->flags & MF_OP_GEMM && g->bf16;
     const uint32_t may = MF_HAS(op, mf_opdef, bf16_in) ? op->bf16_in : 0;
     bool all = true; /* all inputs that may be bf16 are bf16 */
     for (int i = 0; i < n; i++) {
@@ -67,10 +67,10 @@ int mf_graph_fit_types(mf_graph *g, const mf_opdef *op, int n, mf_tensor *const 
     for (int i = 0; i < n && g->status == MF_OK; i++) {
         if (!in[i]) continue;
         bool takes = may >> i & 1u;
-        if (takes && narrow && in[i]->dtype == MF_F32)
-            out[i] = narrowed(g, in[i]);
-        else if (in[i]->dtype == MF_BF16 && !(takes && (narrow || all)))
-            out[i] = widened(g, in[i]);
+        if (takes && in_bf16 && in[i]->dtype == MF_F32)
+            out[i] = to_bf16(g, in[i]);
+        else if (in[i]->dtype == MF_BF16 && !(takes && (in_bf16 || all)))
+            out[i] = to_f32(g, in[i]);
     }
     return g->status;
 }

@@ -157,14 +157,14 @@ static double length_of(const spot *s, double h)
  * h^2 cancels. */
 static int central(checker *c, spot *s, double h, verdict *ret)
 {
-    probe wide, narrow;
+    probe full, halved;
     double length = 2 * length_of(s, h);
-    int code = look(c, s, h, -h, &wide);
-    if (code == MF_OK) code = look(c, s, h / 2, -h / 2, &narrow);
+    int code = look(c, s, h, -h, &full);
+    if (code == MF_OK) code = look(c, s, h / 2, -h / 2, &halved);
     if (code != MF_OK) return code;
-    ret->numeric = (8 * narrow.numeric - wide.numeric) / (3 * length);
-    ret->analytic = (8 * narrow.analytic - wide.analytic) / (3 * length);
-    double noise = (8 * narrow.noise + wide.noise) / (3 * length);
+    ret->numeric = (8 * halved.numeric - full.numeric) / (3 * length);
+    ret->analytic = (8 * halved.analytic - full.analytic) / (3 * length);
+    double noise = (8 * halved.noise + full.noise) / (3 * length);
     ret->gain = 9 / (3 * length);
     ret->off = fabs(ret->numeric - ret->analytic);
     ret->tolerated = tolerance(c, s, ret->numeric, ret->analytic);

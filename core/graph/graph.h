@@ -204,10 +204,10 @@ int mf_graph_run(mf_graph *g, const mf_run *run);
 /* Waits for queued runs. A fault of a kernel is an error, as in mf_graph_run. */
 int mf_graph_wait(mf_graph *g);
 
-/* ---- results of queued runs ---- Small kept values (at most MF_GRAPH_SMALL bytes) are in
- * one block, after the caller's passengers. mf_graph_fetch queues one copy of this block to
- * the host, into a slot. mf_graph_collect waits until the slot is filled; then the two
- * functions below read it. */
+/* ---- results of queued runs ----
+ * Small kept values (at most MF_GRAPH_SMALL bytes) are in one block, after the caller's
+ * passengers. mf_graph_fetch queues one copy of this block to the host, into a slot.
+ * mf_graph_collect waits until the slot is filled; then the two functions below read it. */
 #define MF_GRAPH_SMALL 4096
 int mf_graph_fetch(mf_graph *g, int slot);
 int mf_graph_collect(mf_graph *g, int slot);
@@ -223,11 +223,12 @@ void *mf_graph_sent(const mf_graph *g);
  * graphs, the node of the last that stored it. */
 extern _Atomic(const mf_node *) mf_graph_node_now;
 
-/* ---- values as the host sees them ---- The values of a tensor may be in memory of a device,
- * so only these functions read or write them. They apply to an input or constant (once it
- * exists), to a parameter's leaf, and to a kept value (after mf_graph_finish; with no_reuse to
- * any value). For other tensors they fail or return NULL. A kept value of a metric node holds
- * the result of the last run with metrics. Only the thread of the graph may call them. */
+/* ---- values as the host sees them ----
+ * The values of a tensor may be in memory of a device, so only these functions read or write
+ * them. They apply to an input or constant (once it exists), to a parameter's leaf, and to a
+ * kept value (after mf_graph_finish; with no_reuse to any value). For other tensors they fail
+ * or return NULL. A kept value of a metric node holds the result of the last run with metrics.
+ * Only the thread of the graph may call them. */
 
 /* Copies bytes [offset, offset + bytes) of the values, after all launches before have ended.
  * Fails with MF_EINVAL if the values cannot be read or the range is outside of them, or with an

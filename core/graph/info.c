@@ -1,4 +1,5 @@
-/* graph/info.c: computes the memory and the floating-point operations of a finished graph. */
+/* graph/info.c: answers questions about a graph: its nodes, which parameters its ops read and
+ * how, and the memory and floating-point operations of its runs. */
 #include "graph/internal.h"
 
 #include <string.h>
@@ -22,12 +23,12 @@ bool mf_graph_multiplies(const mf_graph *g, const mf_param *p)
     const mf_dtype type = p->bf16 ? MF_BF16 : MF_F32;
     for (int i = 0; g && i < g->n_nodes; i++) {
         const mf_node *node = g->nodes[i];
-        const bool product = node->op->flags & MF_OP_PANELS && !node->backward;
+        const bool gemm = node->op->flags & MF_OP_PANELS && !node->backward;
         for (int j = 0; !node->dead && j < node->n_in; j++) {
             const mf_tensor *t = node->in[j], *owner = t ? mf_owner(t) : NULL;
             if (owner && owner->kind == MF_TENSOR_PARAM && owner->param == p &&
                 owner->dtype == type && node->reads >> j & 1u &&
-                !(product && j == 1 && t == owner))
+                !(gemm && j == 1 && t == owner))
                 return false;
         }
     }

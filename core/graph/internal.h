@@ -67,7 +67,7 @@ typedef struct mf_exchange {
     size_t in_bytes, out_bytes, small_bytes;
     char *passengers; /* host memory of passengers to the device; on the CPU part of block */
     char
-        *staging[2]; /* host copies of `in`, used in turn, so that inputs may be filled again */
+        *staging[2]; /* host copies of `in`, used in turn, so that inputs can be filled again */
     void *sent[2];   /* events: the copy from that staging block is done */
     uint64_t sends;
     int slots;           /* number of host copies of `out`, without the one for views */
@@ -135,10 +135,9 @@ struct mf_graph {
     mf_profile *profile; /* NULL: never switched on */
 };
 
-/* ---- build.c ---- Records "OP (SCOPE): message" and poisons the graph, unless it is poisoned
- * already; returns the code. */
-/* Records "OP (SCOPE): message" and poisons the graph, unless it is poisoned; returns the
- * code. */
+/* ---- build.c ---- */
+/* Records "OP (SCOPE): message" and poisons the graph, unless it is poisoned already. Returns
+ * the code. */
 int mf_node_fail(mf_graph *g, const char *op, const char *scope, int code, const char *fmt, ...)
     MF_PRINTF(5, 6);
 /* Makes a failure that is recorded already (out of memory) the graph's failure.

@@ -1,4 +1,5 @@
-/* graph/leaf.c: values that no node computes: inputs, parameters, live scalars, constants. */
+/* graph/leaf.c: adds values that no node computes: inputs, parameters, live scalars, constants.
+ * A parameter has one leaf per graph, whatever the number of its readers. */
 #include "graph/internal.h"
 
 #include <string.h>

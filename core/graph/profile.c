@@ -1,4 +1,5 @@
-/* graph/profile.c: measures the time of runs by op. */
+/* graph/profile.c: measures the time of runs by op. An entry sums the steps of one op in one
+ * direction (forward or backward). */
 #include "graph/internal.h"
 #include "base/clock.h"
 

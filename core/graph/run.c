@@ -1,4 +1,5 @@
-/* graph/run.c: finishes a graph and runs it. */
+/* graph/run.c: finishes a graph and runs it. Finishing resolves all pointers of a step once, so
+ * that a run only calls functions. */
 #include "base/float_control.h"
 #include "graph/foreign.h"
 #include "graph/internal.h"

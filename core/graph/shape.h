@@ -4,7 +4,7 @@
 
 #include <moefw/types.h>
 
-#define MF_MAX_BYTES ((int64_t)1 << 46) /* limit of one tensor; no product of sizes overflows */
+#define MF_MAX_BYTES ((int64_t)1 << 46) /* of a tensor; sums of such sizes cannot overflow */
 
 const char *mf_dtype_text(int64_t dtype); /* "f32"; "?" for an unknown type */
 bool mf_dtype_is_float(mf_dtype dtype);   /* may carry gradients */

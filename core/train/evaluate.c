@@ -1,3 +1,5 @@
+/* train/evaluate.c: runs batches of a split through evaluation graphs and sums losses, routing
+ * and predictions. All memory is allocated once, when the evaluator is created or rebuilt. */
 #include "train/evaluate.h"
 #include <math.h>
 #include "base/error.h"

@@ -1,3 +1,5 @@
+/* train/head_measure.c: measures attention heads. Masking one head at a time shows how much the
+ * loss grows without it; backward passes give the norms of its gradients. */
 #include "train/head_measure.h"
 #include "base/error.h"
 #include "base/mem.h"

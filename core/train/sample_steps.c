@@ -1,3 +1,5 @@
+/* train/sample_steps.c: numbers the evaluations of a run and selects those that are sampled.
+ * Nothing here depends on the state of the run. */
 #include "train/sample_steps.h"
 
 #include "base/text/number.h"

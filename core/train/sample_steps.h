@@ -1,6 +1,5 @@
 /* train/sample_steps.h: selects the evaluations after which the routing of a text is written:
- * those in report.sample_at, or report.samples of them, evenly spaced from the first to the
- * last.
+ * those in report.sample_at, or report.samples evaluations, evenly spaced from first to last.
  *
  * The selection depends only on the configuration and the number of steps, so a resumed run
  * selects the same evaluations. */

@@ -71,10 +71,9 @@ static const mf_option train_options[] = {
     MF_SECTION_INT(mf_train_config, keep, "3", 1, MF_NO_BOUND, "checkpoints kept"),
     MF_SECTION_REAL(mf_train_config, time_limit, "0", 0, 1e9,
                     "seconds, then a checkpoint and exit status 75; 0: none"),
-    MF_OPTION_ENUM(
-        mf_train_config, dtype, "f32", mf_config_dtypes,
-        "numbers that products are made of; weights, sums, norms, routers and losses stay "
-        "f32"),
+    MF_OPTION_ENUM(mf_train_config, dtype, "f32", mf_config_dtypes,
+                   "type of the inputs of gemms; weights, sums, norms, routers and losses stay "
+                   "f32"),
     MF_OPTION_STR(mf_train_config, from, "",
                   "run whose newest weights this one begins with; empty: drawn by the seed"),
     MF_OPTION_STR(

@@ -61,7 +61,7 @@ typedef struct moefw_run moefw_run;
 
 /* ---- version ---- */
 
-/* Version of the loaded library: "0.2.1", and as 201 (major * 10000 + minor * 100 + patch). The
+/* Version of the loaded library: "0.2.1", and as 201 (10000 major + 100 minor + patch). The
  * version of the headers is in moefw/version.h. */
 MOEFW_API const char *moefw_version(void);
 MOEFW_API int moefw_version_number(void);
@@ -180,8 +180,8 @@ typedef struct moefw_step {
  * another shape, or tokens outside the vocabulary (nothing was changed); MF_ELIMIT:
  * train.time_limit is over; MF_ESIGNAL: moefw_run_ask_stop was called. With these last two the
  * step was taken, and a checkpoint was saved if there is a run directory. MF_ENONFINITE: the
- * loss diverged. After MF_ENONFINITE, or an error that is not listed here, the run can only be
- * freed. */
+ * loss diverged. After MF_ENONFINITE, or an error that is not listed here, only moefw_run_free
+ * may be called. */
 MOEFW_API int moefw_run_step(moefw_run *run, const moefw_batch *batches, moefw_step *ret);
 /* 1 if all steps are done. */
 MOEFW_API int moefw_run_done(const moefw_run *run);

@@ -543,11 +543,11 @@ static int bench_infer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
 typedef struct {
     mf_machine_limits limits;
     bool json;
-} products;
+} gemms;
 
-static void print_product(void *arg, const mf_gemm_bench *r)
+static void print_gemm(void *arg, const mf_gemm_bench *r)
 {
-    const products *p = arg;
+    const gemms *p = arg;
     const double fraction = r->gflops / p->limits.peak_gflops;
     if (!p->json) {
         printf("%-6s %-5s %3lld %6lld %6lld %6lld %10.4f %9.1f %6.1f %%\n", r->what, r->types,
@@ -581,9 +581,9 @@ static void print_product(void *arg, const mf_gemm_bench *r)
     fflush(stdout);
 }
 
-static int bench_products(const mf_cli *cli)
+static int bench_gemms(const mf_cli *cli)
 {
-    products p = {.json = mf_cli_json(cli)};
+    gemms p = {.json = mf_cli_json(cli)};
     const int repetitions = (int)mf_cli_int(cli, "repetitions", 7);
     if (repetitions < 1)
         return mf_fail(MF_EUSAGE, "--repetitions=0: expected at least 1 for bench gemm");
@@ -595,14 +595,14 @@ static int bench_products(const mf_cli *cli)
                "form   types   E      m      n      k         ms  GFLOP/s of peak\n",
                mf_parallel_threads(), p.limits.peak_gflops, p.limits.read_gb, mf_kernels_gemm(),
                mf_kernels_isa());
-    return mf_gemm_bench_run(repetitions, print_product, &p);
+    return mf_gemm_bench_run(repetitions, print_gemm, &p);
 }
 
 static int run(const mf_cli *cli)
 {
     const char *what = mf_cli_action(cli);
     mf_speed r;
-    if (strcmp(what, "gemm") == 0) return bench_products(cli);
+    if (strcmp(what, "gemm") == 0) return bench_gemms(cli);
     if (strcmp(what, "routers") == 0) return bench_routers(cli);
     const bool infer = strcmp(what, "infer") == 0;
     const mf_timing_how how = how_often(cli, infer ? 100 : 9);

@@ -16,7 +16,7 @@ static const mf_cli_form forms[] = {
      "size, vocabulary, labels and entropy floor of a corpus"},
     MF_CLI_FORM_END};
 
-#define KNOB(key, help_)                                                                       \
+#define SYNTH_OPTION(key, help_)                                                               \
     {                                                                                          \
         .name = key, .of = "synth", .kind = MF_CLI_TEXT, .arg = "X", .help = help_             \
     }
@@ -33,12 +33,12 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
      .help = "synth: where the labels go instead"},
-    KNOB("topics", "synth: number of topics, 1 to 64 (8)"),
-    KNOB("overlap", "synth: share of words that topics have in common, 0 to 1 (0)"),
-    KNOB("stay", "synth: probability that a sentence keeps the topic (0.95)"),
-    KNOB("imbalance", "synth: 0 topics alike often, 1 by Zipf's law (0)"),
-    KNOB("bytes", "synth: size of the text (1 MiB)"),
-    KNOB("seed", "synth: of the text; the language stays the same (0)"),
+    SYNTH_OPTION("topics", "synth: number of topics, 1 to 64 (8)"),
+    SYNTH_OPTION("overlap", "synth: share of words that topics have in common, 0 to 1 (0)"),
+    SYNTH_OPTION("stay", "synth: probability that a sentence keeps the topic (0.95)"),
+    SYNTH_OPTION("imbalance", "synth: 0 topics alike often, 1 by Zipf's law (0)"),
+    SYNTH_OPTION("bytes", "synth: size of the text (1 MiB)"),
+    SYNTH_OPTION("seed", "synth: of the text; the language stays the same (0)"),
     {.name = "format",
      .of = "info",
      .kind = MF_CLI_TEXT,

@@ -1,6 +1,5 @@
-/* graph/device/device.c: opening devices, and the table's functions in the main stream. On the
- * host these are plain memory functions: nothing is queued and nothing waits.
- */
+/* graph/device/device.c: opens devices, and queues copies in their main stream. On the host
+ * these functions use plain memory: nothing is queued and nothing waits. */
 #include "graph/device/device.h"
 
 #include <moefw/version.h>
@@ -32,7 +31,7 @@ static int judge(const mf_backend *b)
     return MF_OK;
 }
 
-/* What every open device has beside the backend's own. */
+/* Creates what each open device has in addition to the backend's fields. */
 static int equip(mf_device *d)
 {
     void *fault = NULL;
@@ -97,7 +96,7 @@ mf_kctx mf_device_context(const mf_device *d)
                      .stream = d ? d->stream : NULL};
 }
 
-/* ---- the table's functions ---- */
+/* ---- copies and memory ---- */
 
 int mf_device_failed(mf_device *d, int code)
 {
@@ -121,7 +120,7 @@ void mf_device_free(mf_device *d, void *block)
     if (mf_device_is_host(d))
         mf_free(block);
     else if (block) {
-        (void)d->ops->synchronize(d, d->stream); /* launches may still use it */
+        (void)d->ops->synchronize(d, d->stream); /* launches may still use the block */
         d->ops->free(d, block);
     }
 }

@@ -1,17 +1,16 @@
-/* graph/device/device.h: where values live and kernels run.
+/* graph/device/device.h: devices, in whose memory values are and on which kernels run.
  *
- * A device has memory, streams that do what is queued in them in order, and a set of kernels.
- * A backend (`backend_NAME.so`, found in the plugin folders when a run asks for it, never
- * linked) exports one constant, mf_backend, and fills a mf_device for each that is opened. The
- * host is a device as well: its memory is what the program sees, its functions are done when
- * they return, it needs no backend, and NULL stands for it.
+ * A device has memory, streams that execute queued work in order, and a set of kernels. A
+ * backend (`backend_NAME.so`, found in the plugin folders when a run names it, never linked)
+ * exports one constant, moefw_backend, whose function fills an mf_device for each device that
+ * is opened. The host is a device, too: the program can read its memory, its functions are done
+ * when they return, it needs no backend, and NULL stands for it.
  *
- * Core touches memory of a device through this table only. What is queued in a stream may run
- * any time until the host waits for it; the host's side of a queued copy must not change until
- * then. Functions that return int give MF_OK, or an error code and leave a text for `message`;
- * an error of queued work comes from the next synchronize. A device and all that was made with
- * it belong to one thread at a time; two devices share nothing.
- */
+ * Core accesses memory of a device only through this table. Queued work may run at any time
+ * until the host waits for it; host memory of a queued copy must not change before. Functions
+ * that return int return MF_OK, or an error code with a text for `message`; an error of queued
+ * work is returned by the next synchronize. A device and everything made with it belong to one
+ * thread at a time; two devices share nothing. */
 #ifndef MF_GRAPH_DEVICE_H
 #define MF_GRAPH_DEVICE_H
 
@@ -24,34 +23,36 @@
 typedef struct mf_device mf_device;
 
 /* mf_device_ops.flags */
-#define MF_DEVICE_HOST_MEMORY 1u /* the program sees its memory, and nothing is ever late */
+/* the program can access its memory, and work is done when a function returns */
+#define MF_DEVICE_HOST_MEMORY 1u
 #define MF_DEVICE_PACKS       2u /* its kernels have can_pack and pack_weights */
 
 typedef struct mf_device_ops {
     uint32_t size;
     uint32_t flags;
-    const char *name; /* "cpu", "cuda": as train.device names it */
+    const char *name; /* "cpu", "cuda": the value of train.device */
     void (*close)(mf_device *d);
     /* Text of the last error of this device; never NULL. */
     const char *(*message)(mf_device *d);
 
-    /* Memory, 64-byte aligned, contents undefined. free(NULL) is allowed; what is queued and
-     * uses the block must be done. MF_ENOMEM: there is not that much. */
+    /* Memory, 64-byte aligned, with undefined contents. free(NULL) is allowed; queued work that
+     * uses the block must be done. MF_ENOMEM: there is not enough. */
     int (*alloc)(mf_device *d, size_t bytes, void **ret);
     void (*free)(mf_device *d, void *block);
-    /* Memory of the host for queued copies, which a device may reach directly. */
+    /* Host memory for queued copies, which a device may access directly. */
     int (*alloc_host)(mf_device *d, size_t bytes, void **ret);
     void (*free_host)(mf_device *d, void *block);
     int (*memory)(mf_device *d, size_t *ret_free, size_t *ret_total); /* bytes */
 
-    /* Queued: host to device, device to host, within the device, one byte everywhere. */
+    /* Queued: copies from host to device, from device to host, and within the device;
+     * filling with one byte. */
     int (*write)(mf_device *d, void *stream, void *to, const void *from_host, size_t bytes);
     int (*read)(mf_device *d, void *stream, void *to_host, const void *from, size_t bytes);
     int (*copy)(mf_device *d, void *stream, void *to, const void *from, size_t bytes);
     int (*fill)(mf_device *d, void *stream, void *to, int byte, size_t bytes);
 
-    /* Streams run at the same time, as far as events do not order them. An event stands for
-     * what was queued in a stream up to its last record. */
+    /* Streams run concurrently unless events order them. An event marks the work queued in a
+     * stream up to its last record. */
     int (*stream_new)(mf_device *d, void **ret);
     void (*stream_free)(mf_device *d, void *stream);
     int (*event_new)(mf_device *d, void **ret);
@@ -61,62 +62,65 @@ typedef struct mf_device_ops {
     int (*event_wait)(mf_device *d, void *event);                /* by the host */
     int (*synchronize)(mf_device *d, void *stream);              /* NULL: all streams */
 
-    /* For tests: the set of kernels that computes as this set of the host does, or for NULL as
-     * its usual one. A NULL function: the device has one set. */
+    /* For tests: the set of kernels that computes like this set of the host; for NULL, the
+     * device's usual set. May be NULL: the device has only one set. */
     const mf_kernels *(*kernels_like)(mf_device *d, const mf_kernels *host);
 } mf_device_ops;
 
 struct mf_device {
     const mf_device_ops *ops;
-    void *self;                /* the backend's */
-    const mf_kernels *kernels; /* NULL: the set of the host that is in force */
-    void *stream;              /* in which graphs, stores and optimizers queue; NULL: host */
-    mf_fault *fault;           /* device memory, of all graphs that run here; NULL: host */
-    const void **told;         /* ops without launch functions that the log has named */
+    void *self;                /* data of the backend */
+    const mf_kernels *kernels; /* NULL: the host's kernel set */
+    /* main stream, in which graphs, stores and optimizers queue work; NULL: host */
+    void *stream;
+    mf_fault *fault;   /* device memory, shared by all graphs on this device; NULL: host */
+    const void **told; /* ops without launch functions that were logged already */
     int n_told;
-    int64_t fallbacks; /* nodes that ran on the host, since it was opened */
+    int64_t fallbacks; /* number of nodes that ran on the host since the device was opened */
 };
 
-/* What a backend gets of the program. */
+/* What the program gives a backend. */
 typedef struct mf_backend_host {
     uint32_t size;
-    const mf_kernels *kernels; /* of the host, the set in force */
+    const mf_kernels *kernels; /* the host's kernel set */
     mf_kctx context;           /* of the host: parallel, rng_block, threads */
 } mf_backend_host;
 
 #define MF_BACKEND_MAGIC UINT64_C(0x646e656b6361626d) /* "mbackend" */
 
-/* Exported as `moefw_backend`. It belongs to one version of moefw: a program refuses others. */
+/* Exported as `moefw_backend`. A backend belongs to one version of moefw; other
+ * versions refuse it. */
 typedef struct mf_backend {
     uint64_t magic;
     uint32_t size, device_size, kernels_size;
     const char *version; /* MOEFW_VERSION */
     const char *name;
     /* Fills ops, self and kernels of *d for device number `index`. On failure returns a code
-     * and writes why, and what to install, to text [size]. */
+     * and writes the reason, and what to install, to text [size]. */
     int (*open)(const mf_backend_host *host, int index, mf_device *d, char *text, size_t size);
 } mf_backend;
 
-/* Opens device `index` of a backend that has been found: its main stream, its fault word.
+/* Opens device `index` of a loaded backend, and creates its main stream and its fault word.
  * MF_EDEP: the backend belongs to another version, or has no such device. */
 int mf_device_open(const mf_backend *backend, int index, mf_device **ret);
-void mf_device_close(mf_device *d); /* NULL and the host: nothing */
+void mf_device_close(mf_device *d); /* NULL and the host: does nothing */
 
-/* The program sees the memory. */
+/* Whether the program can access the device's memory. */
 static inline bool mf_device_is_host(const mf_device *d)
 {
     return !d || d->ops->flags & MF_DEVICE_HOST_MEMORY;
 }
 /* "cpu", "strict" */
 const char *mf_device_name(const mf_device *d);
-/* The set of kernels to launch there; like: a host set that a test asks for, or NULL. NULL:
- * MOEFW_KERNELS is wrong (mf_backend_init says how). */
+/* The set of kernels to launch there. like: the host set that a test asks for, or NULL. Returns
+ * NULL if MOEFW_KERNELS is wrong (mf_backend_init returns the error). */
 const mf_kernels *mf_device_kernels(mf_device *d, const mf_kernels *like);
-/* The context of launches in the main stream. */
+/* The context for launches in the main stream. */
 mf_kctx mf_device_context(const mf_device *d);
 
-/* The table's functions in the main stream; on the host, plain memory. Errors are recorded.
- * Zeroed memory, on the host touched, so that no step pays for the first touch of a page. */
+/* These call the table's functions with the main stream, or use plain memory on the host.
+ * Errors are recorded. Memory is zeroed, which on the host also touches its pages, so
+ * that no step has to. */
 int mf_device_alloc(mf_device *d, size_t bytes, void **ret);
 void mf_device_free(mf_device *d, void *block);
 int mf_device_alloc_host(mf_device *d, size_t bytes, void **ret); /* zeroed */
@@ -124,13 +128,14 @@ void mf_device_free_host(mf_device *d, void *block);
 int mf_device_write(mf_device *d, void *to, const void *from_host, size_t bytes);
 int mf_device_read(mf_device *d, void *to_host, const void *from, size_t bytes);
 int mf_device_zero(mf_device *d, void *to, size_t bytes);
-int mf_device_wait(mf_device *d); /* until the main stream has run dry */
-/* The first two, and wait. */
+int mf_device_wait(mf_device *d); /* waits until all work in the main stream is done */
+/* Like mf_device_write and mf_device_read, but wait until the copy is done. */
 int mf_device_write_now(mf_device *d, void *to, const void *from_host, size_t bytes);
 int mf_device_read_now(mf_device *d, void *to_host, const void *from, size_t bytes);
-/* Records code as the error, with the device's text; returns it. MF_OK stays. */
+/* Records code as the error, with the device's text, and returns it. MF_OK records nothing. */
 int mf_device_failed(mf_device *d, int code);
-/* Notes an op that runs on the host for lack of a launch function: true the first time. */
+/* Marks an op as running on the host because it has no launch function. Returns
+ * true the first time. */
 bool mf_device_tell(mf_device *d, const void *op);
 
 #endif

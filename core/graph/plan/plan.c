@@ -211,7 +211,7 @@ static int list_spans(const planner *p, mf_span *spans)
     return n;
 }
 
-static int find_lent(planner *p)
+static int find_reused(planner *p)
 {
     const mf_graph *g = p->g;
     int *written = mf_alloc((size_t)g->n_tensors + 1, sizeof *written);
@@ -308,7 +308,7 @@ static int lay_out(planner *p, mf_span *spans)
     } else {
         put_in_place(p);
         find_small(p);
-        code = find_lent(p);
+        code = find_reused(p);
         n = list_spans(p, spans);
         n += mf_reuse_spans(g, spans + n);
         if (code == MF_OK) code = mf_pack(spans, n, g->reused_bytes, &g->arena_bytes);
@@ -332,7 +332,7 @@ static int refuse_unreadable(mf_graph *g)
             return g->status;
         }
         if (p && p->packed && !mf_graph_multiplies(g, p)) {
-            mf_graph_fail(g, MF_EINVAL, "%s: its values are in panels, for products only",
+            mf_graph_fail(g, MF_EINVAL, "%s: its values are in panels, for gemms only",
                           p->name);
             return g->status;
         }

@@ -37,7 +37,7 @@ static int take_over(mf_graph *g, const mf_graph *arena_of)
     return MF_OK;
 }
 
-static bool is_lent(const mf_tensor *t, const int *written)
+static bool is_reusable(const mf_tensor *t, const int *written)
 {
     return t->kind == MF_TENSOR_GRAD && !t->alias && t->param->grad && written[t->id] >= 0;
 }
@@ -61,7 +61,7 @@ int mf_reuse_find(mf_graph *g, const int *written)
     if (!g->reused) return MF_ENOMEM;
     for (int i = 0; i < g->n_tensors; i++) {
         const mf_tensor *t = g->tensors[i];
-        if (!is_lent(t, written)) continue;
+        if (!is_reusable(t, written)) continue;
         char *base = (char *)(t->param->grad - t->param->offset);
         /* gradients in two stores: none is reused */
         if (g->reused_base && base != g->reused_base) {

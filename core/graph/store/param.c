@@ -1,4 +1,5 @@
-/* graph/store/param.c: the store of parameters and buffers. */
+/* graph/store/param.c: the store of parameters and buffers. Values on a device change only
+ * through these functions, which keep the host's copies consistent. */
 #include "graph/store/param.h"
 
 #include "base/error.h"
@@ -21,14 +22,14 @@ struct mf_store {
     bool sealed, bf16;
     int64_t trained;             /* elements of parameters, without gaps */
     int64_t size, buffer_size;   /* elements of the blocks, with gaps */
-    size_t bytes;                /* of the blocks without the buffers */
-    bool bare;                   /* they are not to be touched */
+    size_t bytes;                /* bytes of the blocks without buffers */
+    bool bare;                   /* blocks other than buffers must not be read or written */
     mf_device *device;           /* NULL: the host */
-    void *block[MF_BLOCK_COUNT]; /* on the device; NULL: there is none */
-    void *copy[MF_BLOCK_COUNT];  /* on a device: the host's copies, NULL until one is wanted */
+    void *block[MF_BLOCK_COUNT]; /* on the device; NULL: the store has no such block */
+    void *copy[MF_BLOCK_COUNT];  /* on a device: copies on the host; NULL until needed */
     uint64_t seen[MF_BLOCK_COUNT];
-    uint64_t state; /* counts changes of what is on the device */
-    int n_edited;   /* parameters that the host may have changed */
+    uint64_t state; /* number of changes of the values on the device */
+    int n_edited;   /* number of parameters that mf_param_edit gave to the host */
 };
 
 mf_store *mf_store_new(void)
@@ -189,7 +190,7 @@ int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size)
 
 /* ---- sealing ---- */
 
-/* Elements of a block, and one more, so that none is empty. */
+/* Allocates a block, with one element more than needed, so that no block is empty. */
 static int make_block(mf_store *s, mf_block block)
 {
     const int64_t n = (block == MF_BLOCK_BUFFERS ? s->buffer_size : s->size) + 1;
@@ -212,7 +213,8 @@ static int make_blocks(mf_store *s, bool training)
     return rc == MF_OK && training ? make_block(s, MF_BLOCK_MOMENT2) : rc;
 }
 
-/* On a device values are drawn by the host, into memory that is sent and used again. */
+/* Draws the initial values. For a device they are drawn into memory on the host, one parameter
+ * at a time, and copied. */
 static int draw_values(mf_store *s, uint64_t seed)
 {
     int64_t most = 1;
@@ -316,7 +318,8 @@ mf_param *mf_store_match(const mf_store *s, const char *pattern, int i)
 
 bool mf_match(const char *pattern, const char *text)
 {
-    const char *star = NULL, *from = NULL; /* the last '*', and the text it ends before */
+    /* the last '*', and the text up to which it matches */
+    const char *star = NULL, *from = NULL;
     while (*text) {
         if (*pattern == '*') {
             star = pattern++;
@@ -433,8 +436,8 @@ static int check_range(const mf_store *s, mf_block block, size_t offset, size_t 
                    offset + bytes, size);
 }
 
-/* The host has changed its copy since it agreed with the device. Who was given it for changing
- * may go on to change it after a run, so this is asked each time. */
+/* Whether the host has changed its copy since it agreed with the device. The caller of
+ * mf_param_edit may change the copy at any time between runs, so this is tested each time. */
 static bool is_edited(const mf_param *p)
 {
     return p->sent && memcmp(p->host, p->sent, (size_t)p->count * sizeof(float)) != 0;
@@ -462,7 +465,8 @@ void mf_store_changed(mf_store *s)
     s->state++;
 }
 
-/* Copies wait for what was edited; they are as const as the values that they show. */
+/* Sends edited values to the device before a copy is made. The store is const since its values
+ * do not change for the caller. */
 static int flush_of(const mf_store *s)
 {
     return s->n > 0 ? mf_store_flush(s->params[0]->store) : MF_OK;
@@ -533,8 +537,8 @@ int mf_param_write(mf_param *p, const void *from, size_t offset, size_t bytes)
     return rc == MF_OK ? mf_store_write(p->store, home(p), from, at, bytes) : rc;
 }
 
-/* The host's copy of a parameter that lives on a device: as the host has changed it, or else
- * as it is there. */
+/* Returns the copy on the host of a parameter on a device, with changes by the host or else up
+ * to date; NULL on failure. */
 static float *copy_of(mf_param *p)
 {
     mf_store *s = p->store;

@@ -1,10 +1,10 @@
-/* graph/store/param.h: parameters and buffers: what is trained, and what is only kept.
+/* graph/store/param.h: parameters, which are trained, and buffers, which are only kept.
  *
- * All values of a store lie in one block, all gradients in another, so that the optimizer makes
- * one pass and a checkpoint one file. Names are paths, "layers.0.router.weight"; an instance of
- * a plugin declares below its own. Declaring ends with mf_store_seal, which allocates and draws
- * the start values: Philox keyed by (seed, name), independent of everything else in the store.
- */
+ * All values of a store are in one block and all gradients in another, so that the optimizer
+ * makes one pass and a checkpoint has one file. Names are paths, "layers.0.router.weight"; an
+ * instance of a plugin declares its parameters below its own path. mf_store_seal ends the
+ * declarations: it allocates the blocks and draws the initial values with Philox keyed by
+ * (seed, name), so that they do not depend on anything else in the store. */
 #ifndef MF_GRAPH_PARAM_H
 #define MF_GRAPH_PARAM_H
 
@@ -19,71 +19,74 @@ typedef struct mf_param {
     mf_shape shape;
     int64_t count;
     mf_init init;
-    int32_t index;   /* in the store */
+    int32_t index;   /* index in the store */
     bool buffer;     /* no gradient, no optimizer */
-    bool frozen;     /* no gradient now; graphs must be rebuilt after a change */
-    double lr_scale; /* multiplies the learning rate; 1 */
-    /* Factors of its own on the learning rate of parts, 0: frozen. Seen as [outer, parts,
-     * part_size]; NULL: the parameter is one. The optimizer has to look again after a
-     * change. */
+    bool frozen;     /* no gradient now; after a change graphs must be rebuilt */
+    double lr_scale; /* factor of the learning rate, normally 1 */
+    /* Factors of the learning rate for parts of the parameter, which is seen as [outer, parts,
+     * part_size]; 0: frozen. NULL: no parts. After a change mf_optim_refresh must be called. */
     float *part; /* [parts] */
     int64_t parts, part_size;
     int64_t offset; /* elements into the blocks (buffers have a block of their own) */
     float *value;   /* on the store's device; set by seal */
     float *grad;    /* NULL for buffers, and in stores without training */
     uint16_t *bf16; /* value in bf16: NULL for buffers, and in stores without bf16 copies */
-    float *host;    /* on a device: the host's copy of value, NULL until one is wanted */
-    float *sent; /* what host was when it agreed with the device; NULL: nobody has edited it */
-    uint64_t seen;     /* the state of the store that the copy shows */
-    bool f32_released; /* value holds nothing any more (mf_store_release_f32); half does */
-    bool adapter;      /* of an adapter: no linear layer of the model itself */
-    bool packed;       /* half, or value where there is none, is in panels (mf_store_pack) */
+    float *host;    /* on a device: copy of value on the host; NULL until needed */
+    /* contents of host at the last time that it agreed with the device; NULL: never edited */
+    float *sent;
+    uint64_t seen;     /* state of the store when the copy was made */
+    bool f32_released; /* value has been released (mf_store_release_f32); bf16 remains */
+    bool adapter;      /* belongs to an adapter, not to a linear layer of the model itself */
+    bool packed;       /* bf16, or value if there is none, is in panels (mf_store_pack) */
 } mf_param;
 
 mf_store *mf_store_new(void);
-/* Before sealing: the blocks shall live there; NULL: on the host. The device must outlive the
- * store, and graphs that read the parameters run on it. Stores that are sealed bare stay on the
- * host. */
+/* To be called before sealing: places the blocks in memory of a device; NULL: on the host. The
+ * device must outlive the store, and graphs that read its parameters must run on it. Stores
+ * that are sealed bare stay on the host. */
 void mf_store_put_on(mf_store *s, struct mf_device *device);
 struct mf_device *mf_store_device(const mf_store *s); /* NULL: the host */
 void mf_store_free(mf_store *s);
-/* MF_EINVAL if the name is taken with another shape; the same declaration again gives the same
- * parameter (weights shared between layers). */
+/* Fails with MF_EINVAL if the name exists with another shape. The same declaration again
+ * returns the same parameter (weights shared between layers). */
 int mf_store_declare(mf_store *s, const char *name, mf_shape shape, mf_init init, bool buffer,
                      mf_param **ret);
-/* Makes p divisible into parts (see mf_param.part), all with the factor 1. MF_EINVAL: it does
- * not divide. */
+/* Divides p into parts (see mf_param.part), all with the factor 1. Fails with MF_EINVAL if the
+ * sizes do not divide it. */
 int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size);
-/* Before sealing: the store shall keep copies of its parameters in bf16, for products. */
+/* To be called before sealing: the store then keeps copies of its parameters in
+ * bf16, for gemms. */
 void mf_store_want_bf16(mf_store *s);
-/* Allocates and draws start values. training: gradients and two moments a parameter too. */
+/* Allocates the blocks and draws initial values. training: also gradients and two
+ * moments per parameter. */
 int mf_store_seal(mf_store *s, uint64_t seed, bool training);
-/* The same for looking at sizes only: values, gradients and moments are not drawn and not to be
- * touched, so that they take no memory however large they are. Buffers are there. */
+/* The same for models of which only sizes matter: values, gradients and moments are not drawn
+ * and must not be read or written, so that they take no memory however large they are.
+ * Buffers are usable. */
 int mf_store_seal_bare(mf_store *s, uint64_t seed, bool training);
 bool mf_store_sealed(const mf_store *s);
-/* Bytes that values, gradients and moments take when they are touched. */
+/* Bytes that values, gradients and moments take when they are used. */
 size_t mf_store_bytes(const mf_store *s);
 
 int mf_store_count(const mf_store *s);
 mf_param *mf_store_at(const mf_store *s, int i); /* in order of declaration */
 mf_param *mf_store_find(const mf_store *s, const char *name);
-/* i-th whose name matches a pattern where '*' stands for any text. */
+/* The i-th parameter whose name matches a pattern, in which '*' stands for any text. */
 mf_param *mf_store_match(const mf_store *s, const char *pattern, int i);
 int64_t mf_store_trained(const mf_store *s); /* elements of parameters, buffers excluded */
 
 /* ---- values as the host sees them ----
- * The values may live on a device, where the host must not look: outside this folder, the
- * optimizer and the kernels, nothing else reads or writes them. Offsets and sizes are bytes.
- * MF_EINVAL: outside the parameter or block, or there is none; else what the device says. Who
- * writes values of parameters calls mf_store_refresh_bf16 when all are written. */
+ * The values may be in memory of a device, so only these functions, the optimizer and the
+ * kernels read or write them. Offsets and sizes are in bytes. MF_EINVAL: the range is
+ * outside of the parameter or block, or there is none; other errors come from the device.
+ * After writing values of parameters, call mf_store_refresh_bf16. */
 int mf_param_read(const mf_param *p, void *to, size_t offset, size_t bytes);
 int mf_param_write(mf_param *p, const void *from, size_t offset, size_t bytes);
-/* A view of all its values for reading, valid until the next run, optimizer step or write: on
- * the CPU the values themselves, elsewhere a copy. NULL: before sealing, or the copy failed. */
+/* A view of all values for reading, valid until the next run, optimizer step or write: on the
+ * CPU the values themselves, else a copy. NULL: the store is not sealed, or the copy failed. */
 const float *mf_param_host(const mf_param *p);
-/* The same for changing them: what was written by then is on the device before anything runs
- * there next, and the caller may go on to change them between runs. */
+/* The same for changing values. Each run first sends the changes made until then to the device,
+ * so the caller may also change values between runs. */
 float *mf_param_edit(mf_param *p);
 
 typedef enum mf_block {
@@ -99,39 +102,41 @@ typedef enum mf_block {
 bool mf_store_has(const mf_store *s, mf_block block);
 int mf_store_read(const mf_store *s, mf_block block, void *to, size_t offset, size_t bytes);
 int mf_store_write(mf_store *s, mf_block block, const void *from, size_t offset, size_t bytes);
-int mf_store_zero(mf_store *s, mf_block block); /* all of it */
+int mf_store_zero(mf_store *s, mf_block block); /* the whole block */
 /* A view of a whole block for reading, valid until the next run, optimizer step or write. NULL:
- * the store has none, or the copy failed. */
+ * the store has no such block, or the copy failed. */
 const void *mf_store_host(const mf_store *s, mf_block block);
-/* Where a parameter's part of a block begins, in bytes (buffers: of MF_BLOCK_BUFFERS). */
+/* Offset of a parameter in a block, in bytes (buffers: in MF_BLOCK_BUFFERS). */
 size_t mf_param_offset(const mf_param *p, mf_block block);
 
-/* For those who launch on the store's device. Before: what mf_param_edit gave has to be there.
- * After: copies that the host has are old. */
+/* For code that launches kernels on the store's device: mf_store_flush sends edited
+ * values (mf_param_edit) before the launch; mf_store_changed marks copies on the host
+ * as old after it. */
 int mf_store_flush(mf_store *s);
 void mf_store_changed(mf_store *s);
 
-/* The blocks of trained parameters, at their addresses on the store's device: *ret_n elements
- * each; parameters begin 64-byte aligned, the gaps hold zeros. Gradients and moments are NULL
- * without training. */
+/* The blocks of trained parameters, at their addresses on the store's device, with *ret_n
+ * elements each. Parameters begin at 64-byte boundaries, and the gaps hold zeros. Gradients and
+ * moments are NULL without training. */
 float *mf_store_values(const mf_store *s, int64_t *ret_n);
 float *mf_store_grads(const mf_store *s);
 float *mf_store_moment1(const mf_store *s);
 float *mf_store_moment2(const mf_store *s);
-/* The bf16 copies of the values, laid out alike; NULL unless asked for. Whoever writes values
- * brings them up to date: the optimizer on its way, others by mf_store_refresh_bf16. */
+/* The bf16 copies of the values, at the same offsets; NULL if the store has none.
+ * Code that writes values must update the copies: the optimizer does, other code
+ * calls mf_store_refresh_bf16. */
 uint16_t *mf_store_bf16(const mf_store *s);
-void mf_store_refresh_bf16(mf_store *s); /* all of them; nothing without copies */
-/* Gives back the memory of a parameter's f32 values, of which a bf16 copy is there: a graph
- * that reads them will not finish. Nothing is done in stores with training or without
- * copies. */
+void mf_store_refresh_bf16(mf_store *s); /* updates all copies, if there are any */
+/* Frees the memory of a parameter's f32 values, of which there is a bf16 copy. A graph
+ * that reads them cannot be finished afterwards. Does nothing in stores with training
+ * or without copies. */
 void mf_store_release_f32(const mf_store *s, mf_param *p);
-/* Turns what products read of a parameter, its bf16 copy or where there is none its value, into
- * the panels that they read without copying (kernels, pack_weights): for stores that are only
- * read from now on. A graph that reads it otherwise (mf_graph_multiplies) will not finish.
- * Nothing is done in stores with training, and where the kernels have no panels for it. */
+/* Reorders what gemms read of a parameter (its bf16 copy, or its values if it has none) into
+ * panels, which gemms read without copying (kernels, pack_weights). For stores that are only
+ * read from now on: a graph that reads the parameter otherwise (mf_graph_multiplies) cannot be
+ * finished. Does nothing in stores with training, or if the kernels have no panels for it. */
 void mf_store_pack(mf_store *s, mf_param *p);
-/* Draws a parameter's start value again into out [count]. */
+/* Draws a parameter's initial values again, into out [count]. */
 void mf_param_draw(const mf_param *p, uint64_t seed, float *out);
 bool mf_match(const char *pattern, const char *text);
 

@@ -1,5 +1,4 @@
-/* train/checkpoint/checkpoint_parts.h: declarations that only the files of the checkpoint
- * share.
+/* train/checkpoint/checkpoint_parts.h: declarations for the files of this folder only.
  *
  *    state.c                mf_state: numbers and blobs by name
  *    checkpoint_files.c     writes and reads the two tensor files

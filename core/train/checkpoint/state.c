@@ -1,4 +1,5 @@
-/* train/checkpoint/state.c: numbers and blobs by name, sorted by name. */
+/* train/checkpoint/state.c: numbers and blobs by name. The list is sorted by name, so that a
+ * state is written with the same bytes whatever the order of the calls. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "train/checkpoint/checkpoint_parts.h"

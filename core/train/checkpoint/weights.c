@@ -1,3 +1,5 @@
+/* train/checkpoint/weights.c: computes the distribution of weights in two passes, first mean
+ * and deviation, then the histogram; writes and reads weights.json. */
 #include "train/checkpoint/weights.h"
 
 #include "base/error.h"

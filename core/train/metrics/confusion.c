@@ -1,3 +1,5 @@
+/* train/metrics/confusion.c: counts (label, prediction) pairs, and computes accuracy and macro
+ * F1 from the counts. Labels outside of 0 .. classes-1 are not counted. */
 #include "train/metrics/confusion.h"
 #include <math.h>
 #include <string.h>

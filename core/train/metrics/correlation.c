@@ -1,3 +1,5 @@
+/* train/metrics/correlation.c: Pearson's r in double, in two passes (first the means), and
+ * Spearman's rho, which is Pearson's r of the ranks. */
 #include "train/metrics/correlation.h"
 #include <math.h>
 #include <stdlib.h>

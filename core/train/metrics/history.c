@@ -1,3 +1,5 @@
+/* train/metrics/history.c: keeps the newest values of each metric in a ring buffer, by name.
+ * Names appear with the first record that has them. */
 #include "train/metrics/history.h"
 #include <stdio.h>
 #include <string.h>

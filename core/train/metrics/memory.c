@@ -1,3 +1,5 @@
+/* train/metrics/memory.c: writes and reads memory.jsonl, with one line per validation. A file
+ * that does not exist is read as empty. */
 #include "train/metrics/memory.h"
 
 #include "base/error.h"

@@ -1,3 +1,5 @@
+/* train/metrics/predictions.c: sums, for each task, the confusion matrix of classes or the
+ * pairs of numbers; scores are computed from these sums. All memory is allocated once. */
 #include "train/metrics/predictions.h"
 #include <math.h>
 #include "base/error.h"

@@ -1,5 +1,4 @@
-/* train/metrics/predictions.h: compares predictions with the truth for each task, summed over
- * batches.
+/* train/metrics/predictions.h: compares predictions with the truth, by task, over all batches.
  *
  *   classify  loss: mean cross entropy of the examples that have a class; accuracy, macro F1
  *   regress   loss: mean squared error of the examples that have a number; Pearson's r,

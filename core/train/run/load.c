@@ -1,3 +1,5 @@
+/* train/run/load.c: reads a run's configuration, with the caller's changes, opens a session
+ * with the run's tokenizer and dimensions, and loads its newest weights and live options. */
 #include "train/run/load.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,5 @@
+/* train/run/session.c: opens data, tokenizer, device and model in the order in which they need
+ * each other, and closes them again. If one of them fails, the others are closed. */
 #include "train/run/session.h"
 #include <math.h>
 #include <string.h>

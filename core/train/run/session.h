@@ -1,5 +1,4 @@
-/* train/run/session.h: opens what every command that computes needs: configuration, data,
- * model.
+/* train/run/session.h: opens configuration, data and model for all commands that compute.
  *
  * A session for an existing run takes tokenizer and dimensions from the run, so that the same
  * text gives the same ids. */

@@ -59,7 +59,7 @@ START_TEST(without_the_option_all_is_f32)
 }
 END_TEST
 
-START_TEST(a_product_gets_the_copy_and_one_cast)
+START_TEST(a_gemm_gets_the_copy_and_one_cast)
 {
     bench b = setup(true);
     mf_tensor *w = mf_graph_param(b.g, b.w);
@@ -92,7 +92,7 @@ START_TEST(ops_that_know_bf16_go_on_with_it_and_others_see_f32)
 }
 END_TEST
 
-START_TEST(where_narrowing_is_off_products_are_f32)
+START_TEST(with_bf16_off_gemms_are_f32)
 {
     bench b = setup(true);
     mf_tensor *w = mf_graph_param(b.g, b.w);
@@ -218,7 +218,7 @@ END_TEST
 #define SIDE 32
 
 /* Computes y = w x in a graph of its own, into out. */
-static int product_with(mf_param *w, bool bf16, float *out)
+static int gemm_with(mf_param *w, bool bf16, float *out)
 {
     mf_graph *g = mf_graph_new(&(mf_graph_options){.bf16 = bf16});
     mf_tensor *x = mf_graph_input(g, "x", MF_F32, mf_shape2(1, SIDE));
@@ -245,7 +245,7 @@ static int sum_with(mf_param *w, bool *ret_multiplies)
     return rc;
 }
 
-START_TEST(weights_in_panels_are_for_products_only)
+START_TEST(weights_in_panels_are_for_gemms_only)
 {
     const bool bf16 = _i;
     mf_store *s = mf_store_new();
@@ -256,12 +256,12 @@ START_TEST(weights_in_panels_are_for_products_only)
     ck_assert_int_eq(mf_store_declare(s, "w", mf_shape2(SIDE, SIDE), init, false, &w), MF_OK);
     if (bf16) mf_store_want_bf16(s);
     ck_assert_int_eq(mf_store_seal(s, 1, false), MF_OK);
-    ck_assert_int_eq(product_with(w, bf16, before), MF_OK);
+    ck_assert_int_eq(gemm_with(w, bf16, before), MF_OK);
     ck_assert_int_eq(sum_with(w, &multiplies), MF_OK);
     ck_assert(multiplies == bf16); /* an op reads the f32 values, a gemm reads the bf16 copy */
     mf_store_pack(s, w);
     if (w->packed) {
-        ck_assert_int_eq(product_with(w, bf16, after), MF_OK);
+        ck_assert_int_eq(gemm_with(w, bf16, after), MF_OK);
         for (int i = 0; i < SIDE; i++)
             ck_assert_float_eq_tol(before[i], after[i], bf16 ? 0.5f : 1e-3f);
         ck_assert_int_eq(sum_with(w, &multiplies), bf16 ? MF_OK : MF_EINVAL);
@@ -282,13 +282,13 @@ END_TEST
 
 static Suite *suite(void)
 {
-    Suite *s = suite_create("narrow");
-    TCase *t = tcase_create("narrow");
-    tcase_add_loop_test(t, weights_in_panels_are_for_products_only, 0, 2);
+    Suite *s = suite_create("bf16");
+    TCase *t = tcase_create("bf16");
+    tcase_add_loop_test(t, weights_in_panels_are_for_gemms_only, 0, 2);
     tcase_add_test(t, without_the_option_all_is_f32);
-    tcase_add_test(t, a_product_gets_the_copy_and_one_cast);
+    tcase_add_test(t, a_gemm_gets_the_copy_and_one_cast);
     tcase_add_test(t, ops_that_know_bf16_go_on_with_it_and_others_see_f32);
-    tcase_add_test(t, where_narrowing_is_off_products_are_f32);
+    tcase_add_test(t, with_bf16_off_gemms_are_f32);
     tcase_add_test(t, gradients_of_copies_are_f32_and_end_at_the_master);
     tcase_add_test(t, the_optimizer_keeps_copies_up_to_date);
     tcase_add_test(t, values_that_no_graph_reads_are_given_back);

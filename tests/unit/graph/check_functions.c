@@ -1,7 +1,6 @@
-/* check_functions: elementwise functions of `cpu` on all instruction sets: how far from the
- * truth, what they make of NaN and Inf; and gradients at kinks and ties, which differences
- * cannot show.
- */
+/* functions: the elementwise functions of `cpu` on all instruction sets: their accuracy,
+ * their results for NaN and Inf, and their gradients at kinks and ties, where differences
+ * cannot check them. */
 #include "check_main.h"
 
 #include <math.h>
@@ -65,9 +64,8 @@ static double silu_slope(double x)
     return sigmoid(x) * (1 + x * (1 - sigmoid(x)));
 }
 
-/* units: most that the result may be off, in 2^-23 of it, for arguments lo .. hi. Where a
- * result passes through 0, that says nothing: least is added, the absolute error allowed
- * everywhere. */
+/* units: largest error for arguments lo .. hi, in units of 2^-23 of the result. least: absolute
+ * error that is allowed in addition, since results may be near 0. */
 static const struct {
     const char *name;
     int fn;
@@ -97,7 +95,8 @@ enum { BATCH = 4096 };
 static const mf_kctx context = {
     .parallel = mf_parallel, .rng_block = mf_rng_block, .key = &(mf_draw_key){1, 1}};
 
-/* Arguments spread over the bit patterns of floats; 0 of them when all are done. */
+/* Draws arguments spread over the bit patterns of floats, and returns their number;
+ * 0: all are done. */
 static int next_batch(uint64_t *bits, double lo, double hi, float x[BATCH])
 {
     int n = 0;
@@ -139,7 +138,7 @@ END_TEST
 
 /* ---- NaN and Inf ---- */
 
-/* f(-Inf), f(Inf), f(-0): NaN stands for NaN. */
+/* f(-Inf), f(Inf), f(-0); a NaN in the table means that the result is NaN. */
 static const struct {
     int fn;
     float below, above, zero;
@@ -171,7 +170,7 @@ static bool alike(float a, float b)
 
 static void expect_limits(const mf_kernels *k, const char *set)
 {
-    enum { N = 21 }; /* a whole vector and a tail of any instruction set */
+    enum { N = 21 }; /* a whole vector and a tail, for every instruction set */
     float x[N], y[N], one[N];
     ck_assert_int_eq((int)(sizeof limits / sizeof *limits), MF_MAP1_COUNT);
     for (size_t f = 0; f < sizeof limits / sizeof *limits; f++) {
@@ -189,7 +188,9 @@ static void expect_limits(const mf_kernels *k, const char *set)
                           set, want[i % 4], y[i]);
         k->map1_grad(&context, limits[f].fn, MF_CAST_F32, N, a, 3, x, y, one, one);
         for (int i = 0; i < N;
-             i += 4) { /* smooth ones flatten out, none makes a number of NaN */
+             /* slopes of smooth functions become constant; no function turns NaN
+              * into a number */
+             i += 4) {
             bool flat = limits[f].fn >= MF_MAP_GELU && limits[f].fn <= MF_MAP_NORMAL_CDF;
             ck_assert_msg(!flat || one[i] == 0, "derivative %d at -Inf, %s: found %g",
                           limits[f].fn, set, one[i]);

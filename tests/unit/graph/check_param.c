@@ -1,4 +1,4 @@
-/* param: the store of parameters and buffers, and their start values. These depend only on
+/* param: the store of parameters and buffers, and their initial values. These depend only on
  * name, shape, initializer and seed. */
 #include "check_main.h"
 
@@ -172,7 +172,7 @@ START_TEST(start_values_have_their_distribution)
     const double root3 = sqrt(3);
     const struct {
         mf_init init;
-        double deviation, bound; /* bound 0: none */
+        double deviation, bound; /* bound 0: no bound */
     } row[] = {
         {{.kind = MF_INIT_NORMAL, .a = 0.02}, 0.02, 0},
         {{.kind = MF_INIT_UNIFORM, .a = 0.5}, 0.5 / root3, 0.5},

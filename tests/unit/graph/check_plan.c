@@ -254,7 +254,7 @@ START_TEST(computing_again_changes_no_bit)
 }
 END_TEST
 
-START_TEST(a_lender_s_memory_serves_another_graph)
+START_TEST(a_graph_reuses_the_arena_of_another)
 {
     sample a = draw(3, false, MF_RECOMPUTE_NONE), b = draw(3, false, MF_RECOMPUTE_NONE);
     mf_graph *g = mf_graph_new(&(mf_graph_options){.arena_of = a.g});
@@ -294,7 +294,7 @@ START_TEST(planned_only_takes_nothing_and_does_not_run)
 }
 END_TEST
 
-/* ---- the owner of each 64 bytes, replayed node by node ---- */
+/* ---- owners of memory, for each 64 bytes, while nodes are replayed ---- */
 
 typedef struct ledger {
     const mf_graph *g;
@@ -527,7 +527,7 @@ static Suite *suite(void)
     tcase_add_test(t, spans_alive_together_lie_apart);
     tcase_add_test(t, shared_memory_changes_no_bit);
     tcase_add_test(t, computing_again_changes_no_bit);
-    tcase_add_test(t, a_lender_s_memory_serves_another_graph);
+    tcase_add_test(t, a_graph_reuses_the_arena_of_another);
     tcase_add_test(t, planned_only_takes_nothing_and_does_not_run);
     tcase_add_test(t, nothing_is_overwritten_before_its_last_reader);
     tcase_add_test(t, a_chain_works_in_place);

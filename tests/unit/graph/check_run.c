@@ -312,7 +312,8 @@ START_TEST(what_is_not_finite_is_traced_to_its_op)
 }
 END_TEST
 
-/* Masks contain -Inf: an op that passes it on is not blamed, nor one that also marks a row. */
+/* Masks contain -Inf, so an op that passes it on is not an error, nor is an op that
+ * marks a row with it. */
 static int mark_infer(mf_infer *in)
 {
     int code = t_same(in);
@@ -444,7 +445,7 @@ START_TEST(a_graph_can_be_drawn_and_timed)
 }
 END_TEST
 
-START_TEST(products_report_their_cost)
+START_TEST(gemms_report_their_cost)
 {
     mf_param *w;
     mf_graph_info info;
@@ -476,7 +477,7 @@ static Suite *suite(void)
     tcase_add_test(t, masks_are_not_blamed);
     tcase_add_test(t, a_failing_op_ends_the_run_with_its_name);
     tcase_add_test(t, a_graph_can_be_drawn_and_timed);
-    tcase_add_test(t, products_report_their_cost);
+    tcase_add_test(t, gemms_report_their_cost);
     suite_add_tcase(s, t);
     return s;
 }
