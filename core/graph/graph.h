@@ -62,8 +62,8 @@ struct mf_tensor {
 
 typedef struct mf_node {
     const mf_opdef *op;
-    const char *scope; /* where it was added: "layers.0.router linear" */
-    const char *file;  /* and where in the plugin's source; NULL: not known */
+    const char *scope; /* scope in which it was added: "layers.0.router linear" */
+    const char *file;  /* source file of the plugin that added it; NULL: not known */
     int32_t line;
     int32_t n_in, n_out;
     mf_tensor *in[MF_OP_MAX_ARGS]; /* absent optional inputs are NULL */
@@ -129,13 +129,13 @@ int mf_graph_fail(mf_graph *g, int code, const char *fmt, ...);
  * hash" is "layers.3.router hash", and so is "layers.3" + "layers.3.router hash". */
 void mf_graph_push(mf_graph *g, const char *fmt, ...);
 void mf_graph_pop(mf_graph *g);
-/* Where in a plugin's source the next nodes are added, for messages; file NULL: not known. It
- * must live as long as the graph. */
+/* Sets the place in a plugin's source at which the next nodes are added, for messages. file
+ * must live as long as the graph; NULL: not known. */
 void mf_graph_at(mf_graph *g, const char *file, int32_t line);
-/* Whether no node has been added since. */
+/* Whether a place is set and no node has been added since. */
 bool mf_graph_at_next(const mf_graph *g);
-/* Nodes added while on are metrics: they run only when mf_run.metrics is set. They may read
- * anything; nothing else may read them. */
+/* Nodes added while this is on are metrics: they run only if mf_run.metrics is set. They may
+ * read any value; other nodes must not read them. */
 void mf_graph_metrics(mf_graph *g, bool on);
 
 /* Nodes added while this is on are recomputed in the backward pass under MF_RECOMPUTE_BLOCK:

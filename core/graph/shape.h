@@ -13,11 +13,11 @@ bool mf_dtype_is_float(mf_dtype dtype);   /* may carry gradients */
 /* "[2,3,4]", "scalar" or "absent" in buf; returns buf. */
 const char *mf_shape_text(mf_shape s, char buf[MF_SHAPE_TEXT]);
 
-/* "f32 [12,16], i32 [5]": n types and shapes, cut at size; absent ones are left out. Returns
- * text. */
+/* Writes n types and shapes to text, cut at size: "f32 [12,16], i32 [5]". Absent tensors are
+ * skipped. Returns text. */
 const char *mf_views_text(const mf_view *views, int n, char *text, size_t size);
 
-/* Rank and dimensions in range, and no more than MF_MAX_BYTES in all. */
+/* Whether rank and dimensions are in range, and the bytes are at most MF_MAX_BYTES. */
 bool mf_shape_valid(mf_shape s, mf_dtype dtype);
 size_t mf_shape_bytes(mf_shape s, mf_dtype dtype); /* of a valid shape */
 
