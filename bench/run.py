@@ -31,6 +31,12 @@ class Opponent:
     def there(self):
         return os.path.exists(self.python)
 
+    def command(self, w, dtype, threads):
+        c = [self.python, os.path.join(HERE, self.script)] + w.twin + self.extra + ["--dtype", dtype, "--threads", str(threads)]
+        if w.twin[0] == "train":
+            c += ["--ids", ids_file(workloads.MODELS[w.twin[1]]["vocab"])]
+        return c
+
     def environment(self, threads):
         e = dict(os.environ, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
         # Old OpenBLAS takes unknown processors for very old ones, and nobody runs it like that.
@@ -44,6 +50,19 @@ class Opponent:
         return e
 
 
+class OtherBuild(Opponent):
+    """Another build of moefw, for example that of an older commit: BENCH_OTHER names its program."""
+
+    def __init__(self):
+        super().__init__("moefw-other", os.environ.get("BENCH_OTHER", ""), False)
+
+    def environment(self, threads):
+        return dict(os.environ)
+
+    def command(self, w, dtype, threads):
+        return our_command(w, dtype, threads, self.python)
+
+
 SYSTEM = os.environ.get("BENCH_PYTHON", "/usr/bin/python3")
 CURRENT = os.environ.get("BENCH_PYTHON_CURRENT", "/opt/torchvenv/bin/python")
 OPPONENTS = [
@@ -53,6 +72,7 @@ OPPONENTS = [
     Opponent("torch2", CURRENT, False),
     Opponent("torch2-compiled", CURRENT, True, ["--tuned", "--compile"]),
     Opponent("llama", CURRENT, False, script="twin_llama.py"),
+    OtherBuild(),
 ]
 
 
@@ -132,20 +152,13 @@ def ids_file(vocab):
     return path
 
 
-def our_command(w, dtype, threads):
-    c = [os.environ.get("MOEFW", "moefw")] + w.ours + ["--json", "--turns", "--threads", str(threads)]
+def our_command(w, dtype, threads, program):
+    c = [program] + w.ours + ["--json", "--turns", "--threads", str(threads)]
     model = next((m for m in workloads.MODELS if m + ".ini" in w.ours), None)
     if model:
         c += ["--set", "data.path=" + ids_file(workloads.MODELS[model]["vocab"]), "--set", "data.format=bin"]
     if dtype == "bf16":
         c += ["--set", "train.dtype=bf16"]
-    return c
-
-
-def their_command(w, o, dtype, threads):
-    c = [o.python, os.path.join(HERE, o.script)] + w.twin + o.extra + ["--dtype", dtype, "--threads", str(threads)]
-    if w.twin[0] == "train":
-        c += ["--ids", ids_file(workloads.MODELS[w.twin[1]]["vocab"])]
     return c
 
 
@@ -169,8 +182,8 @@ def session(w, o, dtype, threads, pairs, seconds):
     began = time.time()
     machine = limits(threads)
     # Waiting threads must sleep: two programs share the cores and run alternately.
-    theirs = Side(their_command(w, o, dtype, threads), o.environment(threads), True)
-    ours = Side(our_command(w, dtype, threads), dict(os.environ), False)
+    theirs = Side(o.command(w, dtype, threads), o.environment(threads), not isinstance(o, OtherBuild))
+    ours = Side(our_command(w, dtype, threads, os.environ.get("MOEFW", "moefw")), dict(os.environ), False)
     for side in (theirs, ours):
         side.turn(2 if w.turn == 1 else w.turn)
     got = []

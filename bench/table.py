@@ -10,7 +10,7 @@ from run import OUT, PAIRS, median
 HERE = os.path.dirname(os.path.abspath(__file__))
 NAMES = {
     "torch-tuned": "PyTorch 1.13 tuned", "torch": "PyTorch 1.13", "torch2-tuned": "PyTorch 2 tuned",
-    "torch2": "PyTorch 2", "torch2-compiled": "PyTorch 2 compiled", "llama": "llama.cpp",
+    "torch2": "PyTorch 2", "torch2-compiled": "PyTorch 2 compiled", "llama": "llama.cpp", "moefw-other": "another build",
 }
 
 
@@ -47,7 +47,7 @@ def verdict(c, opponent):
     """Goals are ratios against tuned PyTorch, or against llama.cpp."""
     goals = c.w.goal.get("llama", {}) if opponent == "llama" else c.w.goal
     goal = goals.get(c.last["dtype"])
-    if goal is None or opponent in ("torch", "torch2"):
+    if goal is None or opponent in ("torch", "torch2", "moefw-other"):
         return ""
     word = "reached" if c.ratio >= goal else "**not reached**"
     return "≥ %g: %s" % (goal, word)
