@@ -67,6 +67,7 @@ CLI += tests/cli/compare.bats
 CLI += tests/cli/config.bats
 CLI += tests/cli/data.bats
 CLI += tests/cli/device.bats
+CLI += tests/cli/defects.bats
 CLI += tests/cli/doctor.bats
 CLI += tests/cli/examples.bats
 CLI += tests/cli/export.bats
@@ -161,6 +162,9 @@ TESTLIB += tests/lib/scratch.h
 
 # Files that tests read.
 FIXTURES =
+FIXTURES += tests/defects/list.tsv
+FIXTURES += tests/defects/other.c
+FIXTURES += tests/defects/router.c
 FIXTURES += tests/golden/library/symbols
 FIXTURES += tests/golden/safetensors/dtypes.safetensors
 FIXTURES += tests/golden/safetensors/empty.safetensors

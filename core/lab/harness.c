@@ -271,7 +271,7 @@ void mf_harness_fill(mf_harness *harness, uint64_t seed)
     if (seed == 0) seed = (uint64_t)(SEED + s->shaken);
     mf_lab_fill_places(&harness->in);
     for (int64_t i = 0; x && i < n; i++)
-        x[i] = mf_rng_normal(seed, 1, 0, (uint64_t)i);
+        x[i] = mf_rng_normal(seed, 1, 0, (uint64_t)i) * (s->scale != 0 ? s->scale : 1);
     for (int64_t i = 0; w && i < n; i++)
         w[i] = mf_rng_normal(seed, 2, 0, (uint64_t)i);
     for (int64_t t = 0; t < T; t++) {

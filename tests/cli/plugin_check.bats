@@ -40,7 +40,7 @@ only() {
     run --separate-stderr "$MOEFW" plugin check "$BAD/good.so"
     [ "$status" -eq 0 ] || { echo "$output"; false; }
     [ -z "$stderr" ]
-    [ "${#lines[@]}" -eq 13 ]
+    [ "${#lines[@]}" -eq 18 ]
     run --separate-stderr "$MOEFW" plugin check --json "$BAD/good.so"
     [ "$status" -eq 0 ]
     [ "${#lines[@]}" -eq 1 ]
@@ -63,7 +63,7 @@ only() {
     only rule_route shapes "killed by SIGSEGV in route"
     only rule_option options "killed by SIGSEGV in init"
     broken rule_op options "killed by SIGSEGV in an op while the graph runs"
-    [ "$(wc -l <<<"$output")" -eq 13 ]
+    [ "$(wc -l <<<"$output")" -eq 18 ]
 }
 
 @test "other tokens, padding, zeros, an expert that does not exist" {
@@ -82,7 +82,7 @@ only() {
 }
 
 @test "choices: an expert twice, gates with a wrong sum or NaN" {
-    only rule_duplicate shapes "token 0 goes to expert 0 twice"
+    broken rule_duplicate shapes "token 0 goes to expert 0 twice"
     only rule_gates shapes "renormalize = 1 says that its gates sum to 1, found 0.7"
     broken rule_nan_gate shapes "its gate is not a number"
     broken rule_shape options "logits: expected f32 [12,4], found f32 [12,5]"
@@ -91,7 +91,7 @@ only() {
 @test "numbers: one input's gradient, no gradient, one expert, logarithms of 0" {
     only rule_second gradients "gradient of layers.0.router.scale [4]" "(by differences), found"
     broken rule_no_gradient gradients "twice (layers.0.router bad)" "neither grad nor backward"
-    only rule_one shapes "one expert" "its loss 'per_other' is not a number"
+    broken rule_one shapes "one expert" "its loss 'per_other' is not a number"
     broken rule_log "odd numbers" "probabilities of 0 and 1" "a logarithm of 0?"
 }
 

@@ -286,7 +286,8 @@ static int check(const mf_cli *cli)
 {
     static mf_check_report report;
     mf_check_request request = {.what = mf_cli_operand(cli, 0),
-                                .seconds = (int)mf_cli_int(cli, "seconds", CHECK_SECONDS)};
+                                .seconds = (int)mf_cli_int(cli, "seconds", CHECK_SECONDS),
+                                .thorough = mf_cli_flag(cli, "thorough")};
     mf_arena *arena = mf_arena_new();
     int rc = arena ? settings(cli, arena, &request) : MF_ENOMEM;
     if (rc == MF_OK)
@@ -341,6 +342,9 @@ static const mf_cli_option options[] = {
      .lo = 1,
      .hi = 86400,
      .help = "check: longest time for all checks (600); the first one that hangs ends them"},
+    {.name = "thorough",
+     .of = "check",
+     .help = "check: more sizes, values and draws; takes some ten times as long"},
     MF_CLI_END};
 
 static const mf_cli_form forms[] = {

@@ -4,8 +4,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -27,12 +29,16 @@ const mf_check mf_checks[] = {
     {"inactive heads", mf_check_inactive},
     {"odd numbers", mf_check_odd_numbers},
     {"save and restore", mf_check_restore},
+    {"instances", mf_check_instances},
+    {"parameters", mf_check_parameters},
+    {"bounds", mf_check_bounds},
     {"leaks", mf_check_leaks},
     {"speed", mf_check_speed},
+    {"process", mf_check_process}, /* in a process that no other check has changed */
     {NULL, NULL},
 };
 enum { CHECKS = sizeof mf_checks / sizeof *mf_checks - 1 };
-_Static_assert(CHECKS + 1 <= MF_CHECK_ROWS, "room for all rows and the descriptor's");
+_Static_assert(CHECKS + 2 <= MF_CHECK_ROWS, "room for all, the descriptor and processes");
 
 /* ---- shared by the checks ---- */
 
@@ -41,7 +47,13 @@ static struct {
     int32_t experts, top_k; /* 0: not chosen */
     const char *given[MF_CHECK_SETS + 1];
     int n;
+    bool thorough;
 } chosen;
+
+bool mf_check_thorough(void)
+{
+    return chosen.thorough;
+}
 
 mf_harness_spec mf_check_spec(const mf_loaded *plugin)
 {
@@ -152,9 +164,22 @@ static int take_settings(const mf_loaded *p, int n, const char *const *set)
  * Lines of its report:
  *   begin INDEX
  *   row INDEX VERDICT DETAIL
+ *   digest HASH                instead of rows, where the first check is DIGEST
  *   died FUNCTION              from plugin/crash.h
  *   done                       the last line
+ *
+ * Its arguments: the plugin's file, the first check, "thorough" or "quick", settings.
  */
+
+enum { DIGEST = -1, ALONE = CHECKS - 1, FIXED = 3 }; /* FIXED: arguments before the settings */
+
+static int say_digest(const mf_loaded *plugin)
+{
+    char hash[33];
+    if (mf_check_digest(plugin, hash) == MF_OK) mf_child_say("digest %s", hash);
+    mf_child_say("done");
+    return 0;
+}
 
 int mf_check_main(int argc, char **argv)
 {
@@ -163,20 +188,24 @@ int mf_check_main(int argc, char **argv)
     long long first;
     int rc = mf_child_begin(argc, argv, CPU_SECONDS);
     if (rc != MF_OK) return mf_status_exit(rc);
-    if (argc < 5 || !mf_parse_i64(argv[4], &first) || first < 0 || first > CHECKS) return 2;
+    if (argc < 3 + FIXED || !mf_parse_i64(argv[4], &first) || first < DIGEST || first > CHECKS)
+        return 2;
+    chosen.thorough = strcmp(argv[5], "thorough") == 0;
     mf_crash_report_to(mf_child_report());
     mf_plugin_allow_unsafe(true); /* the parent has already checked the file */
     const mf_found found = {.path = argv[3]};
     rc = mf_plugin_load_found(&found, NULL, 0, &plugin);
     if (rc == MF_OK)
-        rc = take_settings(plugin, argc - 5, (const char *const *)(const void *)(argv + 5));
+        rc = take_settings(plugin, argc - 3 - FIXED,
+                           (const char *const *)(const void *)(argv + 3 + FIXED));
     if (rc == MF_OK) rc = mf_backend_init();
+    if (rc == MF_OK && first == DIGEST) return say_digest(plugin);
     if (rc != MF_OK) {
         mf_child_say("begin %d", (int)first);
         mf_child_say("row %d %d %s", (int)first, MF_CHECK_FAIL, mf_error_message());
         return 0;
     }
-    for (int i = (int)first; i < CHECKS; i++) {
+    for (int i = (int)first; i < (first < ALONE ? ALONE : CHECKS); i++) {
         mf_child_say("begin %d", i);
         detail[0] = '\0';
         mf_verdict v = mf_checks[i].run(plugin, detail);
@@ -196,7 +225,8 @@ typedef struct watcher {
     const mf_check_request *request;
     double start;
     bool done, hung;
-    char function[200];
+    char function[200], digest[2][33]; /* digest: of the first and of the last process */
+    int digests;
 } watcher;
 
 static void add_row(watcher *w, const char *name, mf_verdict v, const char *detail)
@@ -224,6 +254,8 @@ static void take_line(void *arg, char *line)
                i == w->begun && v >= MF_CHECK_PASS && v <= MF_CHECK_SKIP) {
         add_row(w, mf_checks[i].name, (mf_verdict)v, line + chars);
         w->next = i + 1;
+    } else if (strncmp(line, "digest ", 7) == 0 && w->digests < 2) {
+        snprintf(w->digest[w->digests++], sizeof w->digest[0], "%s", line + 7);
     } else if (strncmp(line, "died ", 5) == 0) {
         snprintf(w->function, sizeof w->function, "%s", line + 5);
     }
@@ -252,28 +284,70 @@ static void add_death(watcher *w, const mf_child_end *end)
     w->next = w->begun + 1;
 }
 
+static int run_child(watcher *w, int first, mf_child_end *ret)
+{
+    char number[16];
+    const mf_check_request *r = w->request;
+    const char *arguments[FIXED + MF_CHECK_SETS] = {w->report->plugin->path, number,
+                                                    r->thorough ? "thorough" : "quick"};
+    const int used = (int)(mf_clock() - w->start);
+    const mf_child_limits limits = {SILENCE_SECONDS,
+                                    r->seconds > used ? r->seconds - used : 1};
+    snprintf(number, sizeof number, "%d", first);
+    for (int i = 0; i < r->n_set; i++)
+        arguments[FIXED + i] = r->set[i];
+    return mf_child_run(MF_CHECK_VERB, FIXED + r->n_set, arguments, limits, take_line, w, ret);
+}
+
+/* Digests of two processes, at the beginning and at the end of the checks. The second one has
+ * another environment, and so another stack, other addresses, and another time in seconds. */
+static int run_digest(watcher *w)
+{
+    mf_child_end end;
+    char filler[3000];
+    const bool last = w->digests > 0;
+    memset(filler, 'x', sizeof filler - 1);
+    filler[sizeof filler - 1] = '\0';
+    const double passed = mf_clock() - w->start;
+    if (last && passed < 1.1) usleep((useconds_t)(1e6 * (1.1 - passed)));
+    if (last && setenv("MOEFW_CHECK_FILLER", filler, 1) != 0) return MF_ENOMEM;
+    int rc = run_child(w, DIGEST, &end);
+    if (last) unsetenv("MOEFW_CHECK_FILLER");
+    w->done = false;
+    return rc;
+}
+
+static void compare_digests(watcher *w)
+{
+    static const char name[] = "processes";
+    if (w->digests < 2)
+        add_row(w, name, MF_CHECK_SKIP, "it does not come to an end: see the other checks");
+    else if (strcmp(w->digest[0], w->digest[1]) != 0)
+        add_row(w, name, MF_CHECK_FAIL,
+                "steps in two processes: expected the same bits, found others; results may not "
+                "depend on time, process, addresses or environment");
+    else
+        add_row(w, name, MF_CHECK_PASS, "the same bits in another process");
+}
+
 static int run_children(watcher *w)
 {
     if (!mf_child_possible())
         return mf_fail(MF_ERUN, "checks need a child process, and this program has no way to "
                                 "start itself");
     w->start = mf_clock();
-    while (!w->done && !w->hung && w->next < CHECKS) {
-        char first[16];
-        const char *arguments[2 + MF_CHECK_SETS] = {w->report->plugin->path, first};
-        const int whole = w->request->seconds, used = (int)(mf_clock() - w->start);
-        const mf_child_limits limits = {SILENCE_SECONDS, whole > used ? whole - used : 1};
+    int rc = run_digest(w);
+    while (rc == MF_OK && !w->hung && w->next < CHECKS) {
         mf_child_end end;
-        snprintf(first, sizeof first, "%d", w->next);
-        for (int i = 0; i < w->request->n_set; i++)
-            arguments[2 + i] = w->request->set[i];
         w->begun = w->next;
-        int rc = mf_child_run(MF_CHECK_VERB, 2 + w->request->n_set, arguments, limits,
-                              take_line, w, &end);
-        if (rc != MF_OK) return rc;
-        if (!w->done && w->next < CHECKS) add_death(w, &end);
+        w->done = false;
+        rc = run_child(w, w->next, &end);
+        if (rc == MF_OK && !w->done && w->next < CHECKS) add_death(w, &end);
     }
-    return MF_OK;
+    if (rc != MF_OK || w->hung) return rc;
+    if (w->digests > 0) rc = run_digest(w);
+    if (rc == MF_OK) compare_digests(w);
+    return rc;
 }
 
 int mf_check_plugin(const mf_check_request *request,

@@ -10,7 +10,7 @@
 #include "plugin/load/open.h"
 
 #define MF_CHECK_VERB "--check-plugin"
-#define MF_CHECK_ROWS 16
+#define MF_CHECK_ROWS 24
 
 typedef struct mf_check_row {
     const char *name; /* "gradients" */
@@ -31,7 +31,8 @@ typedef struct mf_check_request {
     /* moe.experts=N, moe.top_k=N or KIND.OPTION=VALUE: what all checks use; [n_set] */
     const char *const *set;
     int n_set;
-    int seconds; /* for all checks together */
+    int seconds;   /* for all checks together */
+    bool thorough; /* more sizes, values and draws */
 } mf_check_request;
 
 /* Checks a plugin. row: called for each result as it comes; may be NULL. The first check that

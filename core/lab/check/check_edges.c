@@ -212,6 +212,19 @@ static bool sound_choice(const mf_harness *harness, char *why, size_t size)
             }
         }
         if (!sound_sums(r, gate, why, size)) return false;
+        if (r->renormalize < -1 || r->renormalize > 1) {
+            snprintf(why, size, "renormalize: expected -1, 0 or 1, found %d",
+                     (int)r->renormalize);
+            return false;
+        }
+        const float *prob = r->prob ? mf_tensor_host(r->prob) : NULL;
+        for (int64_t i = 0; prob && i < (int64_t)r->tokens * r->experts; i++) {
+            if (prob[i] >= 0) continue;
+            snprintf(why, size,
+                     "token %d, expert %d: expected a probability of at least 0, found %g",
+                     (int)(i / r->experts), (int)(i % r->experts), (double)prob[i]);
+            return false;
+        }
         for (int32_t i = 0; i < r->n_losses; i++) {
             if (isfinite(*(const float *)mf_tensor_host(r->loss[i]))) continue;
             snprintf(why, size, "its loss '%s' is not a number", r->loss_name[i]);

@@ -174,15 +174,77 @@ static int check_setting(const mf_loaded *plugin, const char *option, const char
     return rc;
 }
 
-/* With the defaults and with each choice of each option, the gradients of all outputs
- * with respect to x and every parameter must agree with central differences on the
- * reference kernels. */
+/* Sizes, values and draws that a rule must also hold for. All experts are chosen where top_k is
+ * 0, so that core's choice does not jump. */
+typedef struct form {
+    const char *name;
+    int32_t batch, seq, dim, experts, top_k;
+    float scale;
+    bool thorough; /* only if a person asks for the long form */
+} form;
+
+static const form forms[] = {{"one expert", 3, 3, 8, 1, 1, 1, false},
+                             {"3 experts, 15 tokens", 3, 5, 8, 3, 0, 1, false},
+                             {"8 experts, k = 2", 2, 7, 6, 8, 2, 1, false},
+                             {"17 experts", 1, 9, 5, 17, 0, 1, false},
+                             {"x times 8", 2, 3, 8, 4, 0, 8, false},
+                             {"5 experts, 55 tokens", 5, 11, 12, 5, 0, 1, true},
+                             {"8 experts, k = 1", 3, 7, 16, 8, 1, 1, true},
+                             {"17 experts, k = 3", 4, 9, 10, 17, 3, 1, true},
+                             {"x times 40", 2, 5, 8, 4, 0, 40, true},
+                             {"x times 1/64", 2, 5, 8, 4, 0, 0x1p-6f, true}};
+enum { FORMS = sizeof forms / sizeof *forms };
+
+static int check_form(const mf_loaded *plugin, const form *f, mf_gradcheck_report *report)
+{
+    mf_harness_spec spec = mf_check_spec(plugin);
+    int rc = MF_OK;
+    spec.batch = f->batch, spec.seq = f->seq, spec.dim = f->dim, spec.scale = f->scale;
+    if (plugin->kind == MF_ADAPTER || plugin->kind == MF_EXPERT)
+        spec.dim = (spec.dim + 3) / 4 * 4; /* their block has heads of even width */
+    mf_check_sizes(&spec, f->experts, f->top_k > 0 ? f->top_k : f->experts);
+    spec.training = spec.open = true;
+    for (spec.shaken = 11; spec.shaken <= 18; spec.shaken++) {
+        rc = check_draw(&spec, report);
+        if (rc == MF_OK || mf_check_declined(rc)) break;
+    }
+    return rc;
+}
+
+typedef struct totals {
+    int64_t points, kinks;
+    int settings;
+    double worst;
+} totals;
+
+static void add(totals *t, const mf_gradcheck_report *r)
+{
+    t->points += r->points;
+    t->kinks += r->kinks;
+    if (r->error > t->worst) t->worst = r->error;
+}
+
+static mf_verdict check_forms(const mf_loaded *plugin, totals *t, char detail[MF_CHECK_DETAIL])
+{
+    for (int i = 0; i < FORMS; i++) {
+        mf_gradcheck_report report = {.tensor = -1};
+        if (forms[i].thorough && !mf_check_thorough()) continue;
+        mf_child_say("at %s", forms[i].name);
+        int rc = check_form(plugin, &forms[i], &report);
+        if (rc != MF_OK && !mf_check_declined(rc)) return mf_check_broke(detail, forms[i].name);
+        t->settings += rc == MF_OK;
+        add(t, &report);
+    }
+    return MF_CHECK_PASS;
+}
+
+/* With the defaults, with each choice of each option, and with other sizes and larger values,
+ * the gradients of all outputs with respect to x and to every parameter agree with central
+ * differences on the reference kernels. */
 mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const mf_schema *s = &plugin->schema;
-    double worst = 0;
-    int64_t points = 0, kinks = 0;
-    int settings = 0;
+    totals t = {0};
     char when[200];
     if (plugin->kind == MF_CONTROLLER) {
         snprintf(detail, MF_CHECK_DETAIL, "a controller adds nothing to the graph");
@@ -204,18 +266,17 @@ mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETA
             int rc = check_setting(plugin, o != NULL ? o->name : NULL, values[j], &report);
             if (rc != MF_OK && (o == NULL || !mf_check_declined(rc)))
                 return mf_check_broke(detail, when);
-            settings += rc == MF_OK;
-            points += report.points;
-            kinks += report.kinks;
-            if (report.error > worst) worst = report.error;
+            t.settings += rc == MF_OK;
+            add(&t, &report);
         }
     }
-    if (points == 0)
+    if (check_forms(plugin, &t, detail) != MF_CHECK_PASS) return MF_CHECK_FAIL;
+    if (t.points == 0)
         snprintf(detail, MF_CHECK_DETAIL, "no gradient passes through it");
     else
         snprintf(
             detail, MF_CHECK_DETAIL,
             "%lld slopes in %d settings, worst error %.2f of what is tolerated, %lld at kinks",
-            (long long)points, settings, worst, (long long)kinks);
+            (long long)t.points, t.settings, t.worst, (long long)t.kinks);
     return MF_CHECK_PASS;
 }

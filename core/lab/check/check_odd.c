@@ -22,15 +22,24 @@ static const odd odds[] = {{"a row of zeros", 0, true},
                            {"a row of -Inf", -(float)INFINITY, false},
                            {"a row of NaN", (float)NAN, false}};
 
-/* Counts values of other sequences that are not finite. */
+/* Whether the plugin reads other tokens of the sequence, masked by weights of 0: 0 * Inf is NaN. */
+static bool mixes_tokens(const mf_harness *h)
+{
+    const mf_loaded *p = h->spec.plugin;
+    return (p->kind == MF_EXPERT && (p->table.expert.flags & MF_EXPERT_SEQUENCE) != 0) ||
+           (p->kind == MF_ADAPTER && mf_harness_sees_sequences(h));
+}
+
+/* Whether values of other sequences, or of the token before the odd one, are not finite. */
 static bool spread(const mf_harness *harness, char *why, size_t size)
 {
     const int64_t seq = harness->spec.seq, d = harness->spec.dim;
     const float *y = mf_tensor_host(harness->y);
-    for (int64_t i = seq * d; i < harness->spec.batch * seq * d; i++) {
-        if (isfinite(y[i])) continue;
-        snprintf(why, size, "token %d, of another sequence, is not finite any more",
-                 (int)(i / d));
+    const bool mixes = mixes_tokens(harness);
+    for (int64_t i = mixes ? seq * d : 0; i < harness->spec.batch * seq * d; i++) {
+        if (isfinite(y[i]) || (i >= d && i < seq * d)) continue;
+        snprintf(why, size, "token %d, %s, is not finite any more", (int)(i / d),
+                 i < d ? "before it" : "of another sequence");
         return true;
     }
     return false;

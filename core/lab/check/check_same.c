@@ -142,21 +142,26 @@ static bool looks_ahead(const mf_loaded *p)
     return p->kind == MF_ROUTER && (p->table.router.flags & MF_ROUTER_NOT_CAUSAL) != 0;
 }
 
-/* Detects whether the plugin also draws random numbers in evaluation. Called while a
- * harness is built. */
+/* What random ops the plugin uses: dropout, which evaluation leaves out, and others. */
+typedef struct draws {
+    bool dropout, other;
+} draws;
+
+/* Called while a harness is built. */
 static mf_tensor *see_random(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
                              mf_tensor *const *in, const mf_attr *attr, int n_out,
                              mf_tensor **ret_out)
 {
-    if ((def->flags & MF_OP_RANDOM) != 0 && strcmp(def->name, "dropout") != 0)
-        *(bool *)arg = true;
+    draws *d = arg;
+    if ((def->flags & MF_OP_RANDOM) != 0)
+        *(strcmp(def->name, "dropout") == 0 ? &d->dropout : &d->other) = true;
     return mf_graph_op(g, def, n_in, in, attr, n_out, ret_out);
 }
 
-static int harness_and_random(const mf_harness_spec *spec, mf_harness **ret, bool *ret_random)
+static int harness_and_draws(const mf_harness_spec *spec, mf_harness **ret, draws *ret_draws)
 {
-    *ret_random = false;
-    mf_plugin_hook_ops(see_random, ret_random);
+    *ret_draws = (draws){false, false};
+    mf_plugin_hook_ops(see_random, ret_draws);
     int rc = mf_harness_new(spec, ret);
     mf_plugin_hook_ops(NULL, NULL);
     return rc;
@@ -182,15 +187,15 @@ mf_verdict mf_check_batch_split(const mf_loaded *plugin, char detail[MF_CHECK_DE
     if (looks_ahead(plugin)) return skip(detail, "it says that it looks at other tokens");
     mf_harness_spec spec = mf_check_spec(plugin);
     mf_harness *whole = NULL, *half = NULL;
-    bool random;
+    draws random;
     mf_verdict v = MF_CHECK_PASS;
     char why[200];
     spec.batch = 4;
-    int rc = harness_and_random(&spec, &whole, &random);
+    int rc = harness_and_draws(&spec, &whole, &random);
     if (rc == MF_OK) rc = mf_harness_run(whole, &mf_kernels_ref);
     spec.batch = 2;
     if (rc == MF_OK) rc = mf_harness_new(&spec, &half);
-    if (rc == MF_OK && random) v = skip(detail, "it draws random numbers for each place");
+    if (rc == MF_OK && random.other) v = skip(detail, "it draws random numbers for each place");
     if (rc == MF_OK && mf_harness_sees_sequences(whole))
         v = skip(detail, "it says that it looks at other tokens");
     for (int h = 0; h < 2 && rc == MF_OK && v == MF_CHECK_PASS; h++) {
@@ -215,57 +220,86 @@ mf_verdict mf_check_batch_split(const mf_loaded *plugin, char detail[MF_CHECK_DE
 
 /* ---- causality ---- */
 
-/* Later tokens must not change earlier ones, unless the router declares that they do. */
+/* The first `keep` tokens of each sequence of b become those of a. */
+static void copy_beginnings(mf_harness *b, const mf_harness *a, int32_t keep)
+{
+    const int32_t seq = a->spec.seq, dim = a->spec.dim;
+    float *x = mf_tensor_input(b->x);
+    const float *of = mf_tensor_host(a->x);
+    int32_t *ids = mf_tensor_input(b->in.token_ids), *labels = mf_tensor_input(b->in.labels);
+    const int32_t *ids_of = mf_tensor_host(a->in.token_ids),
+                  *labels_of = mf_tensor_host(a->in.labels);
+    for (int64_t t = 0; t < (int64_t)a->spec.batch * seq; t++) {
+        if (t % seq >= keep) continue;
+        memcpy(x + t * dim, of + t * dim, (size_t)dim * sizeof *x);
+        if (ids && ids_of) ids[t] = ids_of[t];
+        if (labels && labels_of) labels[t] = labels_of[t];
+    }
+}
+
+/* Two runs with the same first tokens and other later ones. *ret_sees: it declares that it
+ * looks at other tokens, and was not run. */
+static int later_tokens(const mf_harness_spec *spec, bool *ret_sees, int32_t *ret_changed,
+                        char *why, size_t size)
+{
+    mf_harness *a = NULL, *b = NULL;
+    const int32_t keep = spec->seq / 2;
+    draws d;
+    int rc = harness_and_draws(spec, &a, &d);
+    if (rc == MF_OK) rc = mf_harness_new(spec, &b);
+    *ret_changed = -1;
+    *ret_sees = rc == MF_OK && mf_harness_sees_sequences(a);
+    /* An expert draws by the row of its input, and other tokens decide which row that is. */
+    const bool by_row =
+        spec->plugin->kind == MF_EXPERT && spec->training && (d.dropout || d.other);
+    const bool go = !*ret_sees && !by_row;
+    if (rc == MF_OK && go) rc = mf_harness_run(a, &mf_kernels_ref);
+    if (rc == MF_OK && go) {
+        mf_harness_fill(b, 99);
+        copy_beginnings(b, a, keep);
+        rc = mf_harness_run(b, &mf_kernels_ref);
+    }
+    for (int32_t t = 0; rc == MF_OK && go && t < spec->batch * spec->seq && *ret_changed < 0;
+         t++)
+        if (t % spec->seq < keep && !same_token(a, t, b, t, 1e-6, why, size)) *ret_changed = t;
+    mf_harness_free(a);
+    mf_harness_free(b);
+    return rc;
+}
+
+/* Later tokens do not change earlier ones, in evaluation and in training, unless the plugin
+ * declares that they do. */
 mf_verdict mf_check_causality(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     if (plugin->kind == MF_REGULARIZER || plugin->kind == MF_CONTROLLER)
         return skip(detail, "asked of routers, experts and adapters only");
     if (looks_ahead(plugin))
         return skip(detail, "it says that it looks ahead (MF_ROUTER_NOT_CAUSAL)");
-    mf_harness_spec spec = mf_check_spec(plugin);
-    mf_harness *a = NULL, *b = NULL;
-    mf_verdict v = MF_CHECK_PASS;
-    char why[200];
-    int rc = mf_harness_new(&spec, &a);
-    if (rc == MF_OK) rc = mf_harness_new(&spec, &b);
-    if (rc == MF_OK && mf_harness_sees_sequences(a)) {
-        v = skip(detail, "it says that it looks at other tokens (MF_ADAPTER_SEQUENCE)");
-        mf_harness_free(a);
-        mf_harness_free(b);
-        return v;
-    }
-    if (rc == MF_OK) rc = mf_harness_run(a, &mf_kernels_ref);
-    const int32_t keep = spec.seq / 2;
-    if (rc == MF_OK) {
-        mf_harness_fill(b, 99); /* other inputs ... */
-        float *x = mf_tensor_input(b->x);
-        const float *of = mf_tensor_host(a->x);
-        int32_t *ids = mf_tensor_input(b->in.token_ids),
-                *labels = mf_tensor_input(b->in.labels);
-        const int32_t *ids_of = mf_tensor_host(a->in.token_ids),
-                      *labels_of = mf_tensor_host(a->in.labels);
-        for (int64_t t = 0; t < (int64_t)spec.batch * spec.seq; t++) {
-            if (t % spec.seq >= keep) continue; /* ... with the same first tokens */
-            memcpy(x + t * spec.dim, of + t * spec.dim, (size_t)spec.dim * sizeof *x);
-            if (ids != NULL && ids_of != NULL) ids[t] = ids_of[t];
-            if (labels != NULL && labels_of != NULL) labels[t] = labels_of[t];
-        }
-        rc = mf_harness_run(b, &mf_kernels_ref);
-    }
-    for (int64_t t = 0; rc == MF_OK && t < (int64_t)spec.batch * spec.seq && v == MF_CHECK_PASS;
-         t++)
-        if (t % spec.seq < keep && !same_token(a, t, b, t, 1e-6, why, sizeof why))
-            v = mf_check_failed(
+    const bool balances =
+        plugin->kind == MF_ROUTER && (plugin->table.router.flags & MF_ROUTER_TRAIN_BATCH) != 0;
+    for (int training = 0; training < (balances ? 1 : 2); training++) {
+        const char *when = training ? "in training" : "in evaluation";
+        mf_harness_spec spec = mf_check_spec(plugin);
+        char why[200];
+        bool sees;
+        int32_t changed;
+        spec.training = training == 1;
+        if (later_tokens(&spec, &sees, &changed, why, sizeof why) != MF_OK)
+            return mf_check_broke(detail, when);
+        if (sees)
+            return skip(detail, "it says that it looks at other tokens (MF_ADAPTER_SEQUENCE)");
+        if (changed >= 0)
+            return mf_check_failed(
                 detail,
-                "token %d changed when only later ones did (a router that looks ahead "
-                "has to say MF_ROUTER_NOT_CAUSAL): %s",
-                (int)t, why);
-    mf_harness_free(a);
-    mf_harness_free(b);
-    if (rc != MF_OK) return mf_check_broke(detail, "in evaluation");
-    if (v == MF_CHECK_PASS)
-        snprintf(detail, MF_CHECK_DETAIL, "later tokens do not change earlier ones");
-    return v;
+                "%s, token %d changed when only later ones did (a router that looks ahead "
+                "has to say %s): %s",
+                when, (int)changed,
+                training ? "MF_ROUTER_TRAIN_BATCH" : "MF_ROUTER_NOT_CAUSAL", why);
+    }
+    snprintf(detail, MF_CHECK_DETAIL,
+             "later tokens do not change earlier ones, in evaluation%s",
+             balances ? "; in training the batch is balanced" : " and training");
+    return MF_CHECK_PASS;
 }
 
 /* ---- padding ---- */
@@ -397,6 +431,10 @@ mf_verdict mf_check_restore(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
     int rc = mf_harness_new(&spec, &a);
     for (int i = 0; i < 7 && rc == MF_OK; i++)
         rc = mf_harness_step(a);
+    if (rc == MF_OK && mf_harness_not_finite(a) > 0)
+        v = mf_check_failed(detail, "after 7 steps: expected finite values everywhere, found "
+                                    "%lld that are not",
+                            (long long)mf_harness_not_finite(a));
     if (rc == MF_OK) rc = mf_harness_new(&spec, &b);
     if (rc == MF_OK) mf_harness_copy_state(b, a);
     for (int i = 0; i < 5 && rc == MF_OK && v == MF_CHECK_PASS; i++) {

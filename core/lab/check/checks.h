@@ -28,9 +28,19 @@ mf_verdict mf_check_inactive(const mf_loaded *plugin, char detail[MF_CHECK_DETAI
 mf_verdict mf_check_odd_numbers(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_restore(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_leaks(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_bounds(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_instances(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_parameters(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_process(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_speed(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 
-/* ---- shared by the checks ---- */
+/* Digest of some training steps, to be compared with that of another process. */
+int mf_check_digest(const mf_loaded *plugin, char hash[33]);
+
+/* ---- what they share ---- */
+
+/* Whether a person has asked for the long form: more sizes, draws and settings. */
+bool mf_check_thorough(void);
 
 /* The spec of a small harness: one layer for routers and experts, two for the kinds that
  * see the whole model. */

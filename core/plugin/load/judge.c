@@ -160,7 +160,7 @@ static const struct {
 } tables[] = {
     [MF_ROUTER] = {UP_TO(mf_router, after_step),
                    sizeof(mf_router),
-                   MF_ROUTER_NOT_CAUSAL | MF_ROUTER_STATS,
+                   MF_ROUTER_NOT_CAUSAL | MF_ROUTER_STATS | MF_ROUTER_TRAIN_BATCH,
                    {{"init", offsetof(mf_router, init), true},
                     {"route", offsetof(mf_router, route), true}}},
     [MF_EXPERT] = {UP_TO(mf_expert, after_step),

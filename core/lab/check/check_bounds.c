@@ -1,0 +1,301 @@
+/* Memory of a plugin's own ops: each call gets copies of its tensors that end at a page which
+ * cannot be touched. Inputs cannot be written, outputs begin as a pattern, and the bytes around
+ * a tensor are compared after the call. So reads and writes beyond a tensor, writes to inputs,
+ * and elements that are never written are found at the call that is at fault. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "kernels/kernel.h"
+#include "lab/check/checks.h"
+#include "plugin/host.h"
+
+enum { OPS_MAX = 64, VIEWS_MAX = MF_OP_MAX_ARGS + MF_OP_MAX_OUT + 1, ALIGN = 64 };
+#define PATTERN 0xff /* of outputs: as f32 a NaN, as i32 -1 */
+/* Around inputs: another NaN, so that a sum with it is no PATTERN. */
+static const uint32_t around_input = 0x7fc0dead;
+
+/* One tensor of a call: pages, the first and last of which cannot be touched. */
+typedef struct guarded {
+    char *map;
+    size_t map_bytes, bytes;
+    char *at;
+    void *own; /* the memory of the graph */
+} guarded;
+
+typedef struct watch {
+    mf_opdef def; /* the plugin's, with the functions of this file */
+    const mf_opdef *of;
+} watch;
+
+/* What a check of one plugin has found. The calls come from the thread that runs the graph. */
+static struct {
+    watch ops[OPS_MAX];
+    int n, calls;
+    char why[300]; /* "": nothing */
+} seen;
+
+/* ---- pages ---- */
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* The tensor's end, rounded up to 64 bytes, is the end of its pages. */
+static bool guard_new(guarded *m, void *own, size_t bytes, bool output)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = round_up(bytes, ALIGN),
+                 inner = round_up(room > 0 ? room : 1, page);
+    *m = (guarded){.map_bytes = inner + 2 * page, .bytes = bytes, .own = own};
+    m->map = mmap(NULL, m->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m->map == MAP_FAILED) return false;
+    if (mprotect(m->map + page, inner, PROT_READ | PROT_WRITE) != 0) {
+        munmap(m->map, m->map_bytes);
+        return false;
+    }
+    memset(m->map + page, PATTERN, inner);
+    for (size_t i = 0; !output && i < inner; i += sizeof around_input)
+        memcpy(m->map + page + i, &around_input, sizeof around_input);
+    m->at = m->map + page + inner - room;
+    return true;
+}
+
+static bool is_pattern(const char *from, const char *to)
+{
+    for (; from < to; from++)
+        if ((unsigned char)*from != PATTERN) return false;
+    return true;
+}
+
+/* Whether the bytes before and behind the tensor are as they were. */
+static bool edges_kept(const guarded *m)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return is_pattern(m->map + page, m->at) &&
+           is_pattern(m->at + m->bytes, m->map + m->map_bytes - page);
+}
+
+/* The first element that still has the pattern; -1: none. */
+static int64_t unwritten(const guarded *m)
+{
+    for (size_t i = 0; i + 4 <= m->bytes; i += 4)
+        if (is_pattern(m->at + i, m->at + i + 4)) return (int64_t)(i / 4);
+    return -1;
+}
+
+/* ---- one call ---- */
+
+static size_t view_bytes(const mf_view *v)
+{
+    if (!v->data || v->shape.rank < 0) return 0;
+    static const size_t sizes[] = {[MF_F32] = 4, [MF_BF16] = 2, [MF_I32] = 4, [MF_U8] = 1};
+    return (size_t)mf_shape_count(v->shape) * sizes[v->dtype];
+}
+
+typedef struct swap {
+    const watch *op;
+    mf_call *call;
+    bool backward;
+    mf_view *in, *out;
+    mf_view in_before[MF_OP_MAX_ARGS], out_before[MF_OP_MAX_ARGS];
+    guarded in_pages[MF_OP_MAX_ARGS], out_pages[MF_OP_MAX_ARGS];
+    int n_in, n_out;
+} swap;
+
+static void note(const swap *s, const char *what, int i, const char *wrong, int64_t element)
+{
+    char where[40] = "";
+    if (seen.why[0] != '\0') return;
+    if (element >= 0) snprintf(where, sizeof where, " %lld", (long long)element);
+    snprintf(seen.why, sizeof seen.why, "op %s, %s: %s %d: %s%s", s->op->of->name,
+             s->backward ? "backward" : "forward", what, i, wrong, where);
+}
+
+/* An output that is an input's memory by the op's own wish: its state. */
+static int shared_input(const swap *s, int out)
+{
+    if (!(s->op->of->flags & MF_OP_STATE) || s->backward) return -1;
+    return out == 0 ? 0 : -1;
+}
+
+static bool swap_in(swap *s)
+{
+    for (; s->n_in < s->call->n_in; s->n_in++) {
+        mf_view *v = &s->in[s->n_in];
+        guarded *m = &s->in_pages[s->n_in];
+        s->in_before[s->n_in] = *v;
+        const size_t bytes = view_bytes(v);
+        if (bytes == 0) continue;
+        if (!guard_new(m, v->data, bytes, false)) return false;
+        memcpy(m->at, v->data, bytes);
+        v->data = m->at;
+    }
+    for (; s->n_out < s->call->n_out; s->n_out++) {
+        mf_view *v = &s->out[s->n_out];
+        guarded *m = &s->out_pages[s->n_out];
+        const int same = shared_input(s, s->n_out);
+        s->out_before[s->n_out] = *v;
+        const size_t bytes = view_bytes(v);
+        if (bytes == 0) continue;
+        if (same >= 0) {
+            v->data = s->in[same].data;
+            continue;
+        }
+        if (!guard_new(m, v->data, bytes, true)) return false;
+        v->data = m->at;
+    }
+    for (int i = 0; i < s->n_in; i++)
+        if (s->in_pages[i].map && !(s->op->of->flags & MF_OP_STATE && i == 0))
+            (void)mprotect(s->in_pages[i].map, s->in_pages[i].map_bytes, PROT_READ);
+    return true;
+}
+
+static void swap_out(swap *s, int rc)
+{
+    for (int i = 0; i < s->n_out; i++) {
+        const guarded *m = &s->out_pages[i];
+        const int same = shared_input(s, i);
+        if (same >= 0 && s->in_pages[same].map)
+            memcpy(s->out_before[i].data, s->in_pages[same].at, s->in_pages[same].bytes);
+        if (m->map && rc == MF_OK) {
+            const int64_t missed = unwritten(m);
+            if (missed >= 0) note(s, "output", i, "nothing was written to element", missed);
+            if (!edges_kept(m)) note(s, "output", i, "bytes beyond its end were written", -1);
+            memcpy(s->out_before[i].data, m->at, m->bytes);
+        }
+        if (m->map) munmap(m->map, m->map_bytes);
+        s->out[i] = s->out_before[i];
+    }
+    for (int i = 0; i < s->n_in; i++) {
+        const guarded *m = &s->in_pages[i];
+        if (m->map) munmap(m->map, m->map_bytes);
+        s->in[i] = s->in_before[i];
+    }
+}
+
+static int guarded_call(const mf_call *given, bool backward)
+{
+    mf_call *call = (mf_call *)(uintptr_t)given; /* the graph's own, put back below */
+    const watch *w = call->user;
+    int (*const fn)(const mf_call *) = backward ? w->of->backward : w->of->forward;
+    swap s = {.op = w,
+              .call = call,
+              .backward = backward,
+              .in = (mf_view *)(uintptr_t)call->in,
+              .out = call->out};
+    call->user = w->of->user;
+    seen.calls++;
+    const int rc = swap_in(&s) ? fn(call) : MF_ENOMEM;
+    swap_out(&s, rc);
+    call->user = w;
+    return rc;
+}
+
+static int guarded_forward(const mf_call *call)
+{
+    return guarded_call(call, false);
+}
+
+static int guarded_backward(const mf_call *call)
+{
+    return guarded_call(call, true);
+}
+
+static int own_infer(mf_infer *in)
+{
+    const watch *w = in->user;
+    in->user = w->of->user;
+    const int rc = w->of->infer(in);
+    in->user = w;
+    return rc;
+}
+
+static int own_grad(mf_graph *g, const mf_gradient *at)
+{
+    const watch *w = at->user;
+    mf_gradient own = *at;
+    own.user = w->of->user;
+    return w->of->grad(g, &own);
+}
+
+/* ---- the graph ---- */
+
+/* The plugin's table with the functions of this file; the table itself where there is no room
+ * or nothing to watch. */
+static const mf_opdef *watched(const mf_opdef *def)
+{
+    if (mf_op_find(def->name) == def || def->flags & MF_OP_ALIAS) return def;
+    for (int i = 0; i < seen.n; i++)
+        if (seen.ops[i].of == def) return &seen.ops[i].def;
+    if (seen.n == OPS_MAX) return def;
+    watch *w = &seen.ops[seen.n++];
+    *w = (watch){.of = def};
+    memcpy(&w->def, def, def->size < sizeof w->def ? def->size : sizeof w->def);
+    w->def.user = w;
+    w->def.launch = NULL;
+    w->def.infer = own_infer;
+    w->def.forward = guarded_forward;
+    if (def->backward) w->def.backward = guarded_backward;
+    if (def->grad) w->def.grad = own_grad;
+    return &w->def;
+}
+
+static mf_tensor *hook(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
+                       mf_tensor *const *in, const mf_attr *attr, int n_out,
+                       mf_tensor **ret_out)
+{
+    (void)arg;
+    return mf_graph_op(g, watched(def), n_in, in, attr, n_out, ret_out);
+}
+
+static int digest_of(const mf_harness_spec *spec, bool pages, char hash[33])
+{
+    mf_harness *harness = NULL;
+    if (pages) mf_plugin_hook_ops(hook, NULL);
+    int rc = mf_harness_new(spec, &harness);
+    mf_plugin_hook_ops(NULL, NULL);
+    if (rc == MF_OK) rc = mf_harness_run(harness, NULL);
+    if (rc == MF_OK) mf_harness_digest(harness, hash);
+    mf_harness_free(harness);
+    return rc;
+}
+
+static int run_watched(const mf_loaded *plugin, bool odd)
+{
+    mf_harness_spec spec = mf_check_spec(plugin);
+    char within[33], plain[33];
+    spec.training = spec.gradients = true;
+    spec.masked = odd;
+    if (odd) spec.batch = 3, spec.seq = 5, spec.dim = 18;
+    int rc = digest_of(&spec, true, within);
+    if (rc != MF_OK || seen.n == 0) return rc;
+    rc = digest_of(&spec, false, plain);
+    if (rc == MF_OK && seen.why[0] == '\0' && strcmp(within, plain) != 0)
+        snprintf(seen.why, sizeof seen.why,
+                 "its ops have other results with other memory around their tensors: one of "
+                 "them reads beyond a tensor, or what nobody wrote");
+    return rc;
+}
+
+/* The plugin's own ops keep within their tensors, leave their inputs alone and write every
+ * element of their outputs. Scratch memory (call->work) is not covered. */
+mf_verdict mf_check_bounds(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
+{
+    memset(&seen, 0, sizeof seen);
+    int rc = run_watched(plugin, false);
+    const bool ran = rc == MF_OK;
+    if (rc == MF_OK && seen.n > 0 && seen.why[0] == '\0') rc = run_watched(plugin, true);
+    if (rc != MF_OK && ran && mf_check_declined(rc)) rc = MF_OK;
+    if (seen.why[0] != '\0') return mf_check_failed(detail, "%s", seen.why);
+    if (rc != MF_OK) return mf_check_broke(detail, "with guarded memory");
+    if (seen.n == 0) {
+        snprintf(detail, MF_CHECK_DETAIL, "it has no ops of its own");
+        return MF_CHECK_SKIP;
+    }
+    snprintf(detail, MF_CHECK_DETAIL, "%d calls of %d own ops keep within their tensors",
+             seen.calls, seen.n);
+    return MF_CHECK_PASS;
+}
