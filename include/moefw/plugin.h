@@ -150,8 +150,8 @@ typedef struct mf_router {
 #define MF_ROUTER_NOT_CAUSAL 1u /* reads later tokens: refused in a decoder unless forced */
 /* After_step reads step->layers: they are measured in every step. */
 #define MF_ROUTER_STATS 2u
-/* Since 0.2. In training the choice for a token depends on other tokens of the batch, such as to
- * balance experts; in evaluation it does not. */
+/* Since 0.2. In training the choice for a token depends on other tokens of the batch, such as
+ * to balance experts; in evaluation it does not. */
 #define MF_ROUTER_TRAIN_BATCH 8u
 
 typedef struct mf_expert {

@@ -22,7 +22,7 @@ static const odd odds[] = {{"a row of zeros", 0, true},
                            {"a row of -Inf", -(float)INFINITY, false},
                            {"a row of NaN", (float)NAN, false}};
 
-/* Whether the plugin reads other tokens of the sequence, masked by weights of 0: 0 * Inf is NaN. */
+/* Whether the plugin reads other tokens, masked by weights of 0: 0 * Inf is NaN. */
 static bool mixes_tokens(const mf_harness *h)
 {
     const mf_loaded *p = h->spec.plugin;

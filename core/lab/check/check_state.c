@@ -49,9 +49,9 @@ mf_verdict mf_check_instances(const mf_loaded *plugin, char detail[MF_CHECK_DETA
     if (rc == MF_OK) rc = steps_of(&spec, true, beside);
     if (rc != MF_OK) return mf_check_broke(detail, "beside another instance");
     if (strcmp(alone, beside) != 0)
-        return mf_check_failed(detail, "its steps differ when another instance lives beside it: "
-                                       "expected state of its own (mf->alloc, parameters, "
-                                       "buffers), found state that instances share");
+        return mf_check_failed(
+            detail, "its steps differ when another instance lives beside it: expected state of "
+                    "its own (parameters, buffers), found state that instances share");
     snprintf(detail, MF_CHECK_DETAIL, "the same bits alone and beside other instances");
     return MF_CHECK_PASS;
 }
