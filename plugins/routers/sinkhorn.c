@@ -69,7 +69,8 @@ static const mf_option options[] = {
     MF_END_OPTIONS,
 };
 
-static const mf_router vtable = {sizeof(mf_router), MF_ROUTER_TRAIN_BATCH, init, NULL, route, NULL};
+static const mf_router vtable = {
+    .size = sizeof(mf_router), .flags = MF_ROUTER_TRAIN_BATCH, .init = init, .route = route};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ROUTER, mf_router, "sinkhorn", "1.0", "MIT",
                                   "balanced assignment in training by Sinkhorn's scaling",

@@ -52,7 +52,7 @@ static int forward(void *self, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
     mf_tensor *y = mf_grouped_linear(g, x, mf->use(ctx, g, "weight"), in->offset, NULL);
     if (IS(102)) y = mf_reshape(g, y, mf_shape1(mf->shape(y).dim[0] * s->dim));
     if (IS(104)) y = mf_affine(g, y, 1 + 0.1 * in->batch, 0);
-    if (IS(105)) y = mf_affine(g, y, mf->training(g) ? 1 : 1 + 1e-3 * (double)(getpid() % 900), 0);
+    if (IS(105) && !mf->training(g)) y = mf_affine(g, y, 1 + 1e-3 * (double)(getpid() % 900), 0);
     if (IS(106)) y = mf_ln(g, y);
     if (IS(107)) y = NULL;
     *ret_y = y;
@@ -94,7 +94,7 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
         mf_tensor *m = mean_prob(g, routing[i]);
         mf_tensor *l = mf_sum(g, mf_mul(g, m, m), MF_ALL, IS(202));
         if (IS(203)) l = mf_sum(g, mf_ln(g, routing[i]->prob), MF_ALL, false);
-        if (IS(204)) l = mf_div(g, l, mf_sum(g, mf_mul(g, routing[i]->load, routing[i]->load), MF_ALL, false));
+        if (IS(204)) l = mf_div(g, l, mf_sum(g, mf_square(g, routing[i]->load), MF_ALL, false));
         if (IS(205)) l = mf_affine(g, l, 1 + 1e-3 * (double)(getpid() % 900), 0);
         if (IS(206)) l = m;
         if (IS(207)) l = mf_affine(g, l, 1 + (shared += 0.1), 0);

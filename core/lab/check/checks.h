@@ -37,7 +37,7 @@ mf_verdict mf_check_speed(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 /* Digest of some training steps, to be compared with that of another process. */
 int mf_check_digest(const mf_loaded *plugin, char hash[33]);
 
-/* ---- what they share ---- */
+/* ---- shared by the checks ---- */
 
 /* Whether a person has asked for the long form: more sizes, draws and settings. */
 bool mf_check_thorough(void);
