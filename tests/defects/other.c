@@ -52,7 +52,7 @@ static int forward(void *self, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
     mf_tensor *y = mf_grouped_linear(g, x, mf->use(ctx, g, "weight"), in->offset, NULL);
     if (IS(102)) y = mf_reshape(g, y, mf_shape1(mf->shape(y).dim[0] * s->dim));
     if (IS(104)) y = mf_affine(g, y, 1 + 0.1 * in->batch, 0);
-    if (IS(105) && !mf->training(g)) y = mf_affine(g, y, 1 + 1e-3 * (double)(getpid() % 900), 0);
+    if (IS(105) && !mf->training(g)) y = mf_affine(g, y, 1 + 1e-3 * (getpid() % 900), 0);
     if (IS(106)) y = mf_ln(g, y);
     if (IS(107)) y = NULL;
     *ret_y = y;
