@@ -22,11 +22,11 @@ same() {
     [ "$status" -eq 0 ]
 }
 
-# unit PROGRAM CASE: a program of unit tests on the strict device
+# unit PROGRAM CASE: a program of unit tests on the strict device; without a case, all of them
 unit() {
     [ -x "$builddir/tests/unit/$1" ] || skip "$1 is not built"
     run env MOEFW_PLUGIN_PATH="$strict" MOEFW_TEST_DEVICE=strict MOEFW_STRICT_SEED=3 \
-        CK_RUN_CASE="$2" "$builddir/tests/unit/$1"
+        ${2:+CK_RUN_CASE="$2"} "$builddir/tests/unit/$1"
     grep -v '^ok ' <<<"$output" | head -n 20
     [ "$status" -eq 0 ]
     grep -q '^ok ' <<<"$output"
@@ -97,7 +97,7 @@ same_run() {
     # shellcheck disable=SC2086
     MOEFW_STRICT_STATS=1 on strict train default $words --out run 2>log
     cat log
-    grep -q '^strict: at most [0-3] copies and [0-3] waits in a step$' log
+    grep -q '^strict: at most [0-3] copies, [0-3] waits and 0 allocations in a step$' log
     run ! grep -q 'not freed' log
 }
 
@@ -109,7 +109,7 @@ same_run() {
     done
     same_run cpu strict
     # one copy there and one back for each, and as many where its statistics are read as it ends
-    grep -q '^strict: at most 9 copies and [1-6] waits in a step$' log || { cat log; return 1; }
+    grep -q '^strict: at most 9 copies, [1-6] waits and 0 allocations in a step$' log || { cat log; return 1; }
 }
 
 @test "a run that was begun on one device goes on, and is read, on another" {
@@ -152,6 +152,8 @@ same_run() {
     unit ops/check_ops fast
     unit ops/check_ops bf16
     unit ops/check_ops supported
+    unit ops/check_dispatch ''
+    unit ops/check_overflow ''
 }
 
 @test "every op runs on the strict device: values against formulas, gradients against differences" {

@@ -66,7 +66,7 @@ typedef struct queue {
 } queue;
 
 typedef struct counts {
-    long to_device, from_device, within, fills, waits, launches, calls;
+    long to_device, from_device, within, fills, waits, launches, calls, blocks;
 } counts;
 
 typedef struct strict {
@@ -80,7 +80,7 @@ typedef struct strict {
     int error;
     char message[512];
     counts all, step; /* since it was opened, since the last step began */
-    long steps, most_copies, most_waits;
+    long steps, most_copies, most_waits, most_blocks;
     bool updating; /* the last launch was one of the optimizer's */
 } strict;
 
@@ -123,6 +123,7 @@ static int alloc(mf_device *d, size_t bytes, void **ret)
     s->allocations = a;
     memset(s->real + a->at, POISON, room);
     s->used += room + PAGE;
+    s->step.blocks++;
     *ret = s->seen + a->at;
     return MF_OK;
 }
@@ -333,6 +334,7 @@ static void count_launch(strict *s, int kernel)
         if (s->steps++ > 0) {
             if (copies > s->most_copies) s->most_copies = copies;
             if (s->step.waits > s->most_waits) s->most_waits = s->step.waits;
+            if (s->step.blocks > s->most_blocks) s->most_blocks = s->step.blocks;
         }
         s->step = (counts){0};
     }
@@ -569,8 +571,8 @@ static void print_counts(const strict *s)
         "%ld launches, %ld calls\n",
         c->to_device, c->from_device, c->within, c->fills, c->waits, c->launches, c->calls);
     if (s->steps > 1)
-        fprintf(stderr, "strict: at most %ld copies and %ld waits in a step\n", s->most_copies,
-                s->most_waits);
+        fprintf(stderr, "strict: at most %ld copies, %ld waits and %ld allocations in a step\n",
+                s->most_copies, s->most_waits, s->most_blocks);
 }
 
 static void close_device(mf_device *d)

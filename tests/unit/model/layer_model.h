@@ -4,6 +4,8 @@
 #define MF_TESTS_LAYER_MODEL_H
 
 #include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include "base/error.h"
 #include "train/run/session.h"
 
@@ -28,17 +30,20 @@ static inline void layer_open(int n, const char *const *own, int n_more,
                                          "regularizer.balance.plugin=none",
                                          "regularizer.z.plugin=none"};
     enum { COMMON = sizeof common / sizeof *common };
-    const char *set[LAYER_SETTINGS];
+    const char *set[LAYER_SETTINGS], *device = getenv("MOEFW_TEST_DEVICE");
+    char on[64];
     const mf_session_options options = {.training = true};
     mf_config *config = NULL;
     int all = 0;
-    ck_assert_int_le(COMMON + n + n_more, LAYER_SETTINGS);
+    ck_assert_int_lt(COMMON + n + n_more, LAYER_SETTINGS);
     for (int i = 0; i < COMMON; i++)
         set[all++] = common[i];
     for (int i = 0; i < n; i++)
         set[all++] = own[i];
     for (int i = 0; i < n_more; i++)
         set[all++] = more[i];
+    snprintf(on, sizeof on, "train.device=%s", device ? device : "cpu");
+    set[all++] = on;
     int rc = mf_config_load("default", all, set, &config);
     if (rc == MF_OK) rc = mf_session_open(config, &options, ret_session);
     if (rc == MF_OK) rc = mf_model_graph_new((*ret_session)->model, shape, ret_graph);

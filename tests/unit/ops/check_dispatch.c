@@ -11,6 +11,7 @@
 #include "graph/gradcheck.h"
 #include "kernels/kernel.h"
 #include "ops/moe/dispatch.h"
+#include "tests/lib/device.h"
 
 enum { T = 96, D = 10, E = 6, K = 2, R = T * K, C = 20 };
 
@@ -67,7 +68,8 @@ static mf_tensor *choose_tokens(layer *l)
 
 static layer build(how mode, bool masked)
 {
-    layer l = {.g = mf_graph_new(&(mf_graph_options){.training = true})};
+    layer l = {
+        .g = mf_graph_new(&(mf_graph_options){.training = true, .device = mf_test_device()})};
     ck_assert_ptr_nonnull(l.g);
     l.x = mf_graph_input(l.g, "x", MF_F32, mf_shape2(T, D));
     l.router = mf_graph_input(l.g, "router", MF_F32, mf_shape2(E, D));
@@ -110,7 +112,7 @@ static layer build(how mode, bool masked)
 
 static void fill(mf_tensor *t, uint64_t stream, float scale)
 {
-    float *data = mf_tensor_data(t);
+    float *data = mf_tensor_input(t);
     mf_rng_fill_normal(1, stream, 0, data, (size_t)mf_shape_count(t->shape));
     for (int64_t i = 0; i < mf_shape_count(t->shape); i++)
         data[i] *= scale;
@@ -122,7 +124,7 @@ static void fill_inputs(const layer *l)
     fill(l->router, 2, 0.6f);
     fill(l->w, 3, 0.4f);
     for (int t = 0; l->mask && t < T; t++)
-        ((float *)mf_tensor_data(l->mask))[t] = t % 12 < 9;
+        ((float *)mf_tensor_input(l->mask))[t] = t % 12 < 9;
 }
 
 static void run(layer *l)
@@ -139,8 +141,8 @@ static void run(layer *l)
 /* y[t] += gate w[e] x[t]. */
 static void add_expert(const layer *l, int t, int e, double gate, double y[D])
 {
-    const float *x = (float *)mf_tensor_data(l->x) + t * D;
-    const float *w = (float *)mf_tensor_data(l->w) + e * D * D;
+    const float *x = (const float *)mf_tensor_host(l->x) + t * D;
+    const float *w = (const float *)mf_tensor_host(l->w) + e * D * D;
     for (int i = 0; i < D; i++)
         for (int j = 0; j < D; j++)
             y[i] += gate * w[i * D + j] * x[j];
@@ -148,7 +150,7 @@ static void add_expert(const layer *l, int t, int e, double gate, double y[D])
 
 static void expect_row(const layer *l, int t, const double want[D])
 {
-    const float *y = (float *)mf_tensor_data(l->y) + t * D;
+    const float *y = (const float *)mf_tensor_host(l->y) + t * D;
     for (int i = 0; i < D; i++)
         ck_assert_msg(fabs(y[i] - want[i]) <= 2e-6, "token %d, %d: expected %.7g, found %.7g",
                       t, i, want[i], y[i]);
@@ -156,7 +158,7 @@ static void expect_row(const layer *l, int t, const double want[D])
 
 static bool is_real(const layer *l, int t)
 {
-    return !l->mask || ((float *)mf_tensor_data(l->mask))[t] != 0;
+    return !l->mask || ((const float *)mf_tensor_host(l->mask))[t] != 0;
 }
 
 /* The gate of expert e for a token: its probability divided by the sum over the experts
@@ -174,7 +176,7 @@ static void expect_dropless(bool masked)
     layer l = build(DROPLESS, masked);
     run(&l);
     for (int t = 0; t < T; t++) {
-        const float *prob = (float *)mf_tensor_data(l.prob) + t * E;
+        const float *prob = (const float *)mf_tensor_host(l.prob) + t * E;
         int32_t best[K] = {0, -1};
         double want[D] = {0};
         for (int e = 1; e < E; e++)
@@ -198,9 +200,9 @@ END_TEST
 /* Checks the admitted assignments and their gates for given choices. */
 static void expect_admitted(const layer *l)
 {
-    const int32_t *admitted = mf_tensor_data(l->admitted), *chosen = mf_tensor_data(l->chosen);
+    const int32_t *admitted = mf_tensor_host(l->admitted), *chosen = mf_tensor_host(l->chosen);
     for (int t = 0; t < T; t++) {
-        const float *prob = (float *)mf_tensor_data(l->prob) + t * E;
+        const float *prob = (const float *)mf_tensor_host(l->prob) + t * E;
         double want[D] = {0};
         int32_t of[K];
         for (int j = 0; j < K; j++)
@@ -228,8 +230,8 @@ START_TEST(capacity_drops_and_reassign_moves)
         layer l = build(mode, true);
         run(&l);
         int want[E], got[E], dropped = 0, used = 0;
-        const int32_t *chosen = mf_tensor_data(l.chosen),
-                      *admitted = mf_tensor_data(l.admitted);
+        const int32_t *chosen = mf_tensor_host(l.chosen),
+                      *admitted = mf_tensor_host(l.admitted);
         count(chosen, R, want);
         count(admitted, R, got);
         for (int e = 0; e < E; e++) {
@@ -241,17 +243,17 @@ START_TEST(capacity_drops_and_reassign_moves)
         }
         ck_assert_int_eq(dropped, real * K);
         if (mode == CAPACITY) ck_assert_int_gt(dropped, used);
-        const float *scalars = mf_tensor_data(l.sums.scalars), *importance;
+        const float *scalars = mf_tensor_host(l.sums.scalars), *importance;
         ck_assert_int_eq((int)scalars[0], real);
         ck_assert_int_eq((int)scalars[3], real * K);
         double gates = 0, importances = 0;
-        importance = mf_tensor_data(l.sums.importance);
+        importance = mf_tensor_host(l.sums.importance);
         for (int r = 0; r < R; r++)
-            if (admitted[r] >= 0) gates += ((float *)mf_tensor_data(l.gate))[r];
+            if (admitted[r] >= 0) gates += ((const float *)mf_tensor_host(l.gate))[r];
         for (int e = 0; e < E; e++) {
             importances += importance[e];
-            ck_assert_int_eq((int)((float *)mf_tensor_data(l.sums.chosen))[e], want[e]);
-            ck_assert_int_eq((int)((float *)mf_tensor_data(l.sums.admitted))[e], got[e]);
+            ck_assert_int_eq((int)((const float *)mf_tensor_host(l.sums.chosen))[e], want[e]);
+            ck_assert_int_eq((int)((const float *)mf_tensor_host(l.sums.admitted))[e], got[e]);
         }
         ck_assert_double_eq_tol(gates, importances, 1e-4);
         if (mode == REASSIGN) {
@@ -259,7 +261,7 @@ START_TEST(capacity_drops_and_reassign_moves)
             for (int r = 0; r < R; r++)
                 moved += admitted[r] >= 0 && admitted[r] != chosen[r];
             ck_assert_int_gt(moved, 0);
-            ck_assert_int_eq(moved, (int)*(float *)mf_tensor_data(l.moved));
+            ck_assert_int_eq(moved, (int)*(const float *)mf_tensor_host(l.moved));
         }
         expect_admitted(&l);
         mf_graph_free(l.g);
@@ -274,7 +276,7 @@ START_TEST(expert_choice_sums_any_number_of_rows)
     for (int t = 0; t < T; t++) {
         double want[D] = {0};
         for (int e = 0; e < E; e++) {
-            const float *prob = mf_tensor_data(l.prob);
+            const float *prob = mf_tensor_host(l.prob);
             int ahead = 0; /* number of tokens with a higher score for e */
             for (int u = 0; u < T; u++)
                 ahead += prob[u * E + e] > prob[t * E + e] ||
@@ -316,11 +318,11 @@ START_TEST(threads_do_not_matter)
         run(&l);
         const size_t bytes = sizeof first[0];
         if (n == 0) {
-            memcpy(first[0], mf_tensor_data(l.y), bytes);
-            memcpy(first[1], mf_tensor_data(l.x->grad), bytes);
+            memcpy(first[0], mf_tensor_host(l.y), bytes);
+            memcpy(first[1], mf_tensor_host(l.x->grad), bytes);
         }
-        ck_assert_mem_eq(first[0], mf_tensor_data(l.y), bytes);
-        ck_assert_mem_eq(first[1], mf_tensor_data(l.x->grad), bytes);
+        ck_assert_mem_eq(first[0], mf_tensor_host(l.y), bytes);
+        ck_assert_mem_eq(first[1], mf_tensor_host(l.x->grad), bytes);
         mf_graph_free(l.g);
     }
 }

@@ -41,10 +41,10 @@ static void open_layer(layer *l, int n_more, const char *const *more)
     layer_run(l->mg);
     mf_batch_free(batch);
     const mf_moe_out *out = &l->mg->moe[0];
-    l->prob = mf_tensor_data(out->routing.prob);
-    l->gate = mf_tensor_data(out->gate);
-    l->chosen = mf_tensor_data(out->routing.chosen);
-    l->admitted = mf_tensor_data(out->routing.admitted);
+    l->prob = mf_tensor_host(out->routing.prob);
+    l->gate = mf_tensor_host(out->gate);
+    l->chosen = mf_tensor_host(out->routing.chosen);
+    l->admitted = mf_tensor_host(out->routing.admitted);
     mf_moe_overflow(out, &l->dropped, &l->moved);
     int dropped = 0, moved = 0;
     for (int t = 0; t < TOKENS; t++) {
@@ -218,7 +218,7 @@ START_TEST(dropped_tokens_pass_on_their_input)
     for (int w = 0; w < 3; w++) {
         layer l;
         open_layer(&l, 1, &ways[w]);
-        const float *y = mf_tensor_data(l.mg->moe[0].y);
+        const float *y = mf_tensor_host(l.mg->moe[0].y);
         ck_assert_ptr_nonnull(y);
         for (int t = 0; t < TOKENS; t++) {
             double sum = 0;
