@@ -51,16 +51,25 @@ static mf_view view_of(const mf_tensor *t, bool data)
     return v;
 }
 
+/* Returns the entry behind one of a list of launch functions. A plugin's entries have the size
+ * that it was built with. */
+static const mf_device_op *behind(const mf_device_op *l)
+{
+    return (const mf_device_op *)(const void *)((const char *)l + l->size);
+}
+
 /* Returns the functions that launch a plugin's op on the graph's device; NULL: it has none, or
  * the graph runs on the CPU. */
 static const mf_device_op *launch_of(const mf_graph *g, const mf_opdef *op)
 {
-    if (mf_device_is_host(g->options.device)) return NULL;
+    if (!g->options.device) return NULL;
     if (op->size < offsetof(mf_opdef, launch) + sizeof op->launch) return NULL;
     const char *name = mf_device_name(g->options.device);
-    for (const mf_device_op *l = op->launch; l && l->device; l++)
+    for (const mf_device_op *l = op->launch; l && l->device; l = behind(l)) {
+        if (l->size < sizeof *l) return NULL;
         if (strcmp(l->device, name) == 0 && l->forward && (l->backward || !op->backward))
             return l;
+    }
     return NULL;
 }
 

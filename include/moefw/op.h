@@ -98,7 +98,7 @@ typedef struct mf_on_device {
  * step through device memory only, since it may be recorded once and repeated. */
 typedef struct mf_device_op {
     uint32_t size;
-    const char *device; /* "cuda"; NULL ends a list */
+    const char *device; /* "cuda"; NULL ends a list, all of whose entries have one size */
     int (*forward)(const mf_call *call, const mf_on_device *on);
     int (*backward)(const mf_call *call,
                     const mf_on_device *on); /* NULL without op->backward */

@@ -13,6 +13,7 @@
 #include "base/resident.h"
 #include "base/rng.h"
 #include "generate/generator.h"
+#include "graph/device/device.h"
 #include "graph/shape.h"
 #include "kernels/kernel.h"
 #include "lab/bench/layer.h"
@@ -82,12 +83,14 @@ static double since_start_of_process(void)
     return up - began;
 }
 
-static void describe(mf_speed *r, const char *what)
+static void describe(mf_speed *r, const char *what, const mf_device *device)
 {
     struct rusage usage;
     r->what = what;
     const char *set = mf_backend_kernels()->name;
-    if (strcmp(set, "cpu") == 0)
+    if (device)
+        snprintf(r->backend, sizeof r->backend, "%s", mf_device_name(device));
+    else if (strcmp(set, "cpu") == 0)
         snprintf(r->backend, sizeof r->backend, "cpu %s", mf_kernels_isa());
     else
         snprintf(r->backend, sizeof r->backend, "%s", set);
@@ -163,7 +166,7 @@ int mf_speed_train(mf_session *s, const mf_timing_how *how, mf_speed *ret)
         ret->arena_mib = (double)info.arena_bytes / 1048576;
         ret->tokens_per_s = 1e3 * shape.batch * shape.seq / ret->time.ms;
         describe_model(ret, s);
-        describe(ret, "train");
+        describe(ret, "train", s->device);
     }
     mf_optim_free(j.optim);
     mf_model_graph_free(j.graph);
@@ -236,7 +239,7 @@ int mf_speed_generate(mf_session *s, int prompt, int tokens, const mf_timing_how
         ret->tokens_per_s = 1e3 / ret->time.ms;
         describe_model(ret, s);
         ret->flops = 2.0 * (double)ret->params_active;
-        describe(ret, "generate");
+        describe(ret, "generate", s->device);
     }
     if (j) mf_generator_free(j->g);
     mf_free(j);
@@ -254,7 +257,7 @@ int mf_speed_prompt(mf_session *s, int prompt, const mf_timing_how *how, mf_spee
         ret->tokens_per_s = 1e3 * prompt / ret->time.ms;
         describe_model(ret, s);
         ret->flops = 2.0 * (double)ret->params_active * prompt;
-        describe(ret, "prompt");
+        describe(ret, "prompt", s->device);
     }
     if (j) mf_generator_free(j->g);
     mf_free(j);
@@ -372,7 +375,7 @@ int mf_speed_infer(mf_session *s, int32_t batch, int32_t seq, const mf_timing_ho
         ret->params_mib = (double)mf_store_bytes(s->model->store) / 1048576;
         ret->tokens_per_s = 1e3 * (double)j.tokens / (double)j.runs / ret->time.ms;
         describe_model(ret, s);
-        describe(ret, "infer");
+        describe(ret, "infer", NULL);
     }
     if (!j.buckets) mf_model_graph_free(j.graph);
     mf_batch_free(j.own);
@@ -474,7 +477,7 @@ int mf_speed_layer(const mf_speed_layer_spec *spec, const mf_timing_how *how, mf
         ret->arena_mib = (double)info.arena_bytes / 1048576;
         ret->tokens_per_s = 1e3 * spec->tokens / ret->time.ms;
         ret->params = mf_store_trained(store);
-        describe(ret, "layer");
+        describe(ret, "layer", NULL);
     }
     mf_graph_free(j.g);
     mf_lab_layer_free(&layer);

@@ -96,6 +96,30 @@ START_TEST(a_backend_of_another_version_is_refused)
 }
 END_TEST
 
+START_TEST(copies_within_and_fills_and_the_size_of_memory)
+{
+    mf_device *d = open_strict("0");
+    float from[4] = {5, 6, 7, 8}, to[4];
+    char *p = block_of(d, 64);
+    size_t left, all, before;
+    must(d->ops->memory(d, &before, &all));
+    must(mf_device_write(d, p, from, sizeof from));
+    must(d->ops->copy(d, d->stream, p + 16, p, 12));
+    must(d->ops->fill(d, d->stream, p + 20, 0, 4));
+    must(mf_device_read_now(d, to, p + 16, sizeof to));
+    ck_assert(to[0] == 5 && to[1] == 0 && to[2] == 7 && to[3] == 0);
+    char *more = block_of(d, 1 << 20);
+    must(d->ops->memory(d, &left, &all));
+    ck_assert(left < before && before < all);
+    void *none;
+    ck_assert_int_eq(mf_device_alloc(d, all, &none), MF_ENOMEM);
+    ASSERT_SAYS("device strict: no memory for");
+    mf_device_free(d, more);
+    mf_device_free(d, p);
+    mf_device_close(d);
+}
+END_TEST
+
 START_TEST(copies_are_late_and_fresh_memory_is_poisoned)
 {
     mf_device *d = open_strict("0");
@@ -274,9 +298,13 @@ static int twice_peek(const mf_call *c, const mf_on_device *on)
     return t_in(c, 0)[0] == 0 ? MF_ERUN : twice_launch(c, on);
 }
 
-static const mf_device_op by_launch[] = {{sizeof *by_launch, "other", twice_peek, NULL},
-                                         {sizeof *by_launch, "strict", twice_launch, NULL},
-                                         {0}};
+/* As a plugin for a later version has it, whose entries are longer. */
+static const struct {
+    mf_device_op op;
+    void *later[3];
+} by_launch[] = {{{sizeof *by_launch, "other", twice_peek, NULL}, {NULL}},
+                 {{sizeof *by_launch, "strict", twice_launch, NULL}, {NULL}},
+                 {{0}, {NULL}}};
 static const mf_device_op by_peek[] = {{sizeof *by_peek, "strict", twice_peek, NULL}, {0}};
 
 #define TWICE(bytes, list)                                                                     \
@@ -287,7 +315,7 @@ static const mf_device_op by_peek[] = {{sizeof *by_peek, "strict", twice_peek, N
 static const mf_opdef twice_host = TWICE(sizeof(mf_opdef), NULL);
 /* As an older plugin has it: what lies behind `user` is not part of the table. */
 static const mf_opdef twice_short = TWICE(offsetof(mf_opdef, bf16_in), by_peek);
-static const mf_opdef twice_launched = TWICE(sizeof(mf_opdef), by_launch);
+static const mf_opdef twice_launched = TWICE(sizeof(mf_opdef), &by_launch[0].op);
 static const mf_opdef twice_peeking = TWICE(sizeof(mf_opdef), by_peek);
 
 typedef struct small {
@@ -527,6 +555,7 @@ static Suite *suite(void)
                             cpu_needs_no_backend,
                             what_is_missing_is_named,
                             a_backend_of_another_version_is_refused,
+                            copies_within_and_fills_and_the_size_of_memory,
                             copies_are_late_and_fresh_memory_is_poisoned,
                             a_host_side_that_changes_is_noticed,
                             kernels_get_memory_of_the_device_only,
