@@ -1,9 +1,8 @@
-/* bf16.h: one number from f32 to bf16 and back.
+/* bf16.h: converts one number from f32 to bf16 and back.
  *
- * A bf16 is the upper half of an f32. Conversion to bf16 rounds to nearest, ties to even; a NaN
- * stays one (its quiet bit is set, so that cutting the lower half never makes it infinite).
- * kernels/cpu/simd/vec.h has the same for vectors, with the same bits.
- */
+ * A bf16 is the upper half of an f32. Conversion to bf16 rounds to nearest, ties to even. A NaN
+ * remains a NaN: its quiet bit is set, since without the lower half it could otherwise become
+ * infinite. kernels/cpu/simd/vec.h has the same conversion for vectors, with the same bits. */
 #ifndef MF_BF16_H
 #define MF_BF16_H
 

@@ -27,9 +27,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a kernel found wrong with the data that it was given. It lives on the device, is set to
- * zeros before a step, and keeps the first fault: kernels write nothing here once `kind` is
- * set. The host reads it (core/graph/exec.h makes the message). */
+/* A fault that a kernel found in its data. It is in memory of the device, is set to zeros
+ * before a step, and keeps the first fault: once `kind` is set, kernels do not write it. The
+ * host reads it (core/graph/exec.h makes the message). */
 typedef enum mf_fault_kind {
     MF_FAULT_NONE,
     MF_FAULT_RANGE,  /* element `index` of an i32 input is `value`, not in lo .. hi-1 */
@@ -39,7 +39,7 @@ typedef enum mf_fault_kind {
                          or is lower than the one before it */
 } mf_fault_kind;
 
-/* What the elements are whose range is wrong. */
+/* What the elements out of range are. */
 typedef enum mf_fault_what {
     MF_WHAT_INDEX,
     MF_WHAT_ROW,
@@ -50,48 +50,50 @@ typedef enum mf_fault_what {
     MF_WHAT_EXPERT,
     MF_WHAT_LABEL,
     MF_WHAT_KV_LEN,
-    MF_WHAT_ID,     /* of a token, to embed */
-    MF_WHAT_TARGET, /* class that a loss wants */
+    MF_WHAT_ID,     /* id of a token, for an embedding */
+    MF_WHAT_TARGET, /* class, for a loss */
     MF_WHAT_COUNT
 } mf_fault_what;
 
 typedef struct mf_fault {
     int32_t kind; /* mf_fault_kind */
     int32_t what; /* mf_fault_what, of MF_FAULT_RANGE */
-    int32_t node; /* mf_kctx.node of the launch that found it */
+    int32_t node; /* mf_kctx.node of the launch that found the fault */
     int32_t reserved;
     int64_t index, value, lo, hi;
 } mf_fault;
 
-/* What random kernels draw by. It lives on the device, because it changes with each run, and
- * launches may be recorded and repeated. */
+/* The key of random kernels. It is in memory of the device, because it changes with each run
+ * while launches may be recorded and repeated. */
 typedef struct mf_draw_key {
     uint64_t seed, step;
 } mf_draw_key;
 
-/* Where a kernel runs: the launch context, handed to each as its first argument. A launch
- * copies it; what it points to is memory of the device, but for the two functions. */
+/* The launch context: the first argument of each kernel. A launch copies it. Except for the two
+ * functions it points to memory of the device. */
 typedef struct mf_kctx {
     /* Runs fn(arg, t) for all t in [0, tiles). */
     void (*parallel)(int64_t tiles, void (*fn)(void *arg, int64_t tile), void *arg);
     /* One Philox block: words 4 block .. 4 block + 3 of the stream (base/rng.h). */
     void (*rng_block)(uint64_t seed, uint64_t stream, uint64_t step, uint64_t block,
                       uint32_t out[4]);
-    const mf_draw_key *key; /* of random kernels; NULL where there are none */
-    int threads; /* that share the tiles; 0: not known. Tiles may depend on it, not results */
-    mf_fault *fault; /* on the device; NULL: nobody reads it */
-    void *stream;    /* of the device; NULL on the host */
-    int32_t node;    /* the node of a graph that this launch belongs to, for the fault */
+    const mf_draw_key *key; /* for random kernels; NULL if there are none */
+    /* number of threads that share the tiles; 0: unknown. Tiles may depend on it,
+     * results must not */
+    int threads;
+    mf_fault *fault; /* on the device; NULL: faults are not recorded */
+    void *stream;    /* the device's stream; NULL on the host */
+    int32_t node;    /* node of the graph to which this launch belongs, for the fault */
 } mf_kctx;
 
-/* A fault was found before. Kernels that use indices, targets or offsets return at once then,
- * so that nothing is read or written out of bounds; for the same reason they are launched only
- * behind the kernels that check these. */
+/* Whether a fault was found before. Kernels that use indices, targets or offsets then return at
+ * once, so that they do not read or write out of bounds. For the same reason they are launched
+ * only after the kernels that check these. */
 static inline bool mf_kctx_failed(const mf_kctx *x)
 {
     return x->fault && x->fault->kind != MF_FAULT_NONE;
 }
-/* Records a fault, unless there is one. */
+/* Records a fault, unless there is one already. */
 static inline void mf_kctx_fail(const mf_kctx *x, mf_fault fault)
 {
     if (!x->fault || x->fault->kind != MF_FAULT_NONE) return;
@@ -99,11 +101,11 @@ static inline void mf_kctx_fail(const mf_kctx *x, mf_fault fault)
     *x->fault = fault;
 }
 
-/* Kernels that take a `type` read and write the arrays that are void
- * pointers in that type: they convert bf16 to f32 on reading, compute in f32 and round to
- * nearest even on writing, once. */
-/* Types of elements; the values are mf_dtype's. A kernel's `type` is f32 or bf16, but for cast,
- * which knows all. */
+/* Kernels with an argument `type` read and write their void pointer arrays in that
+ * type: they convert bf16 to f32 on reading, compute in f32, and round once, on
+ * writing, to nearest even. */
+/* Types of elements, with the values of mf_dtype. A kernel's `type` is f32 or bf16, except for
+ * cast, which accepts all types. */
 typedef enum mf_cast_type { MF_CAST_F32, MF_CAST_BF16, MF_CAST_I32, MF_CAST_U8 } mf_cast_type;
 
 static inline int64_t mf_cast_size(int type)
@@ -164,17 +166,18 @@ typedef enum mf_random_kind { MF_RANDOM_UNIFORM, MF_RANDOM_NORMAL } mf_random_ki
 
 /* ---- gemm ---- */
 
-/* A matrix that a gemm reads. Stored row r begins at data + ld * r, or at data + ld * row[r]
- * where `row` is given; it is all zeros where row[r] < 0. */
+/* A matrix that a gemm reads. Stored row r begins at data + ld * r; if `row` is given, at data
+ * + ld * row[r], and the row is all zeros if row[r] < 0. */
 typedef struct mf_gemm_operand {
     const void *data;
     mf_cast_type type; /* f32 or bf16 */
-    bool trans;        /* op(a) is the transpose of what is stored */
-    bool packed;       /* of b: [n,k], dense and of a's type, as pack_weights of this set left
-                          it; then b.trans, by BATCH or ROWS, no b.row */
-    int64_t ld;        /* from a stored row to the next, in elements */
+    bool trans;        /* op(a) is the transpose of the stored matrix */
+    /* only for b: [n,k], dense and of a's type, as written by pack_weights of this set. Then
+     * b.trans is set, the groups are BATCH or ROWS, and b.row is NULL */
+    bool packed;
+    int64_t ld; /* distance of stored rows, in elements */
     const int32_t *row;
-    int64_t step; /* from the operand of one group to that of the next, in elements */
+    int64_t step; /* distance of the operands of successive groups, in elements */
 } mf_gemm_operand;
 
 typedef struct mf_gemm_result {
@@ -193,20 +196,21 @@ typedef struct mf_gemm_result {
  * offset [groups + 1] rises from 0 (check_offset); of BATCH it is NULL. */
 typedef enum mf_gemm_by { MF_BY_BATCH, MF_BY_ROWS, MF_BY_INNER } mf_gemm_by;
 
-/* What is done to elements of c before they are written. */
+/* Function that a gemm applies to elements of c before writing them. */
 typedef enum mf_gemm_epilogue { MF_EPILOGUE_NONE } mf_gemm_epilogue;
 
-/* c = alpha op(a) op(b) + bias + beta c, op(a) [m,k], op(b) [k,n], c [m,n], all row-major as
- * stored. Where one operand is bf16 the other is rounded to bf16 too, with as_bf16 both. */
+/* c = alpha op(a) op(b) + bias + beta c, with op(a) [m,k], op(b) [k,n], c [m,n], all
+ * stored row-major. If one operand is bf16, the other is rounded to bf16, too; with
+ * as_bf16 both are. */
 typedef struct mf_gemm {
     int64_t m, n, k;
     mf_gemm_operand a, b;
     mf_gemm_result c;
     float alpha, beta; /* beta is 0 (c is not read) or 1 */
     const float *bias; /* [n] or NULL */
-    int64_t step_bias; /* from the bias of one group to that of the next */
+    int64_t step_bias; /* distance of the biases of successive groups */
     mf_gemm_by by;
-    int64_t groups; /* 0 stands for 1 */
+    int64_t groups; /* 0 means 1 */
     const int32_t *offset;
     bool as_bf16;
     mf_gemm_epilogue epilogue;
@@ -233,15 +237,16 @@ typedef struct mf_norm_args {
     mf_cast_type type; /* of y and dy; f32 for L2 and with groups */
     const float *a, *w, *b;
     void *y;
-    const void *dy; /* this and below: of backward */
+    const void *dy; /* this and the following fields: for backward */
     float *da, *dw, *db;
     void *work;
-    int64_t groups; /* with offset; else 0 */
+    int64_t groups; /* with offset, else 0 */
     const int32_t *offset;
 } mf_norm_args;
 
-/* ---- scratch of the kernels that take work: bytes, 64-aligned ---- */
-/* sum3: terms of one partial sum; a double for each, when there is more than one a result. */
+/* ---- sizes of work memory, in bytes, 64-byte aligned ---- */
+/* sum3: number of terms in one partial sum. Work has a double per partial sum, if a result
+ * has more than one. */
 static inline int64_t mf_sum3_chunk(int64_t inner)
 {
     return inner >= 16 ? 512 : 8192;
@@ -268,8 +273,8 @@ static inline size_t mf_reassign_work(int64_t rows, int64_t experts)
 {
     return (size_t)(rows + 2 * experts + 1) * sizeof(int32_t);
 }
-#define MF_STATS_TOKENS 256 /* tokens of one tile of routing_stats */
-#define MF_STATS_SUMS   4   /* its scalars */
+#define MF_STATS_TOKENS 256 /* number of tokens in one tile of routing_stats */
+#define MF_STATS_SUMS   4   /* number of its scalars */
 static inline size_t mf_routing_stats_work(int64_t tokens, int64_t rows, int64_t experts)
 {
     int64_t tiles = (tokens > rows ? tokens : rows) / MF_STATS_TOKENS + 1;
@@ -277,13 +282,14 @@ static inline size_t mf_routing_stats_work(int64_t tokens, int64_t rows, int64_t
            (size_t)tokens * sizeof(int32_t);
 }
 
-/* Of attention and its gradient: T queries and S keys in each of `batch` sequences. Rows are b
- * T + t and b S + s; head h lies at column h head_dim; strides are the widths of the rows, so
- * that q, k, v may lie side by side in one matrix. Query head h uses key head h / (heads /
- * kv_heads). Query t of sequence b sees key s when s < L, L = kv_len[b] or S; mask[b S + s] is
- * not 0; if causal, s <= L - T + t; and, where queries are not one a place, s <= reach[b T +
- * t], which must not fall from one query of a sequence to the next. A query that sees nothing
- * gives zeros. */
+/* Attention and its gradient: T queries and S keys in each of `batch` sequences. Query t of
+ * sequence b is row b T + t; key s is row b S + s. Head h begins at column h head_dim. Strides
+ * are row strides, so q, k, v can be parts of one matrix. Query head h uses key head h /
+ * (heads / kv_heads).
+ *
+ * Query t of sequence b attends to key s if all of these hold: s < L, with L = kv_len[b] or S;
+ * mask[b S + s] is not 0; if causal, s <= L - T + t; and, if reach is given, s <= reach[b T +
+ * t], which must not decrease within a sequence. A query that attends to no key gives zeros. */
 #define MF_MAX_HEAD_DIM 512
 typedef struct mf_attention_args {
     int64_t batch, t, s, heads, kv_heads, head_dim;
@@ -291,13 +297,13 @@ typedef struct mf_attention_args {
     bool causal;
     float scale;
     const float *q, *k, *v;
-    const float *mask;     /* [batch S] or NULL */
-    const int32_t *kv_len; /* [batch], each 0 .. S; or NULL */
-    const int32_t *reach;  /* [batch T], rising; or NULL */
+    const float *mask;     /* [batch S]; NULL: no mask */
+    const int32_t *kv_len; /* [batch], each 0 .. S; NULL: S */
+    const int32_t *reach;  /* [batch T], not decreasing within a sequence; NULL: no limit */
     float *y;              /* [batch T, heads head_dim]; read by backward */
-    float *lse;          /* [batch T, heads]: ln sum e^score, -inf for none; NULL: not wanted */
-    const float *dy;     /* this and below: of backward */
-    float *dq, *dk, *dv; /* NULL where not wanted */
+    float *lse; /* [batch T, heads]: ln sum e^score, -inf if there is no key; may be NULL */
+    const float *dy;     /* this and the following fields: for backward */
+    float *dq, *dk, *dv; /* NULL if not needed */
 } mf_attention_args;
 
 /* Attention of assignments grouped by expert, each expert over its own keys and values. Rows of
@@ -328,10 +334,10 @@ static inline size_t mf_grouped_attention_work(int64_t rows, int64_t experts, in
     return (size_t)(rows + experts * batch + 1) * sizeof(int32_t);
 }
 
-/* Loss of a linear head, without a matrix of logits: logits = x w^T + bias, loss and row_loss
- * as cross_entropy gives them of the targets and weights. dx, dw, dbias are gradients of the
- * loss, each NULL where not wanted. x [rows,d], w [vocab,d] and dx are of `type`, all else is
- * f32. Rows with target < 0 cost nothing. work: mf_linear_cross_entropy_work */
+/* Loss of a linear head without a matrix of logits: logits = x w^T + bias; loss and row_loss
+ * are those of cross_entropy for the targets and weights. dx, dw, dbias are gradients of the
+ * loss, each NULL if not needed. x [rows,d], w [vocab,d] and dx have type `type`, all other
+ * arrays are f32. Rows with target < 0 have no loss. work: mf_linear_cross_entropy_work */
 typedef struct mf_linear_cross_entropy_args {
     int64_t rows, d, vocab;
     mf_cast_type type;
@@ -346,22 +352,22 @@ typedef struct mf_linear_cross_entropy_args {
     void *work;
 } mf_linear_cross_entropy_args;
 
-/* Rows go through in chunks. Logits of a small vocabulary stay in second caches. Those of a
- * large one do not: then what counts is that w and dw go through memory, and w through copies,
- * once a chunk. */
+/* Rows are processed in chunks. Logits of a small vocabulary stay in the L2 cache. With a
+ * large vocabulary they do not; then the cost of a chunk is that w and dw are read from
+ * memory, and w is copied. */
 static inline int64_t mf_linear_cross_entropy_chunk(int64_t rows, int64_t vocab)
 {
     const int64_t row = (int64_t)sizeof(float) * vocab, far = ((int64_t)160 << 20) / row;
     int64_t most = vocab <= 2048 ? ((int64_t)1 << 20) / row / 64 * 64 : far < 1280 ? far : 1280;
     if (most < 512) most = 512;
-    const int64_t chunks = (rows + most - 1) / most; /* equal ones */
+    const int64_t chunks = (rows + most - 1) / most; /* of equal size */
     return chunks > 1 ? (rows + 8 * chunks - 1) / (8 * chunks) * 8 : rows;
 }
 static inline size_t mf_align64(int64_t bytes)
 {
     return (size_t)(bytes + 63) / 64 * 64;
 }
-/* want_dx, want_dbias: these are not NULL. */
+/* want_dx, want_dbias: whether these pointers are not NULL. */
 static inline size_t mf_linear_cross_entropy_work(int64_t rows, int64_t d, int64_t vocab,
                                                   int type, bool want_dx, bool want_dbias)
 {
@@ -375,30 +381,30 @@ static inline size_t mf_linear_cross_entropy_work(int64_t rows, int64_t d, int64
     return bytes;
 }
 
-/* What changes from one optimizer step to the next. It lives on the device. */
+/* Values that change from step to step, in memory of the device. */
 typedef struct mf_adamw_now {
     double lr, weight_decay, clip;   /* clip <= 0: no clipping */
     double grad_scale;               /* multiplies gradients first */
     double correction1, correction2; /* 1 - beta^step */
 } mf_adamw_now;
 
-/* AdamW of one range of parameters. What is not given as a number is read on the device when
- * the kernel runs, so that the host need not wait for it. */
+/* AdamW for one range of parameters. Pointers are read on the device when the kernel runs, so
+ * that the host need not wait for their values. */
 typedef struct mf_adamw_args {
     double beta1, beta2, eps;
     double lr_scale;    /* multiplies now->lr */
     double decay_scale; /* multiplies now->weight_decay: 1 or 0 */
-    bool l2;            /* decay goes through the gradient, as in plain Adam */
+    bool l2;            /* decay is added to the gradient, as in Adam */
     const mf_adamw_now *now;
-    /* norm = sqrt(sumsq[0]) grad_scale. Nothing is done where the norm is not finite, or
-     * loss[0] is not, or where a fault is recorded; gradients are multiplied by clip / norm
-     * where clip > 0 and the norm is above it. Either pointer may be NULL: then the norm is 0,
-     * the loss finite. */
+    /* norm = sqrt(sumsq[0]) grad_scale. The step is skipped if the norm or loss[0] is not
+     * finite, or if a fault is recorded. Gradients are multiplied by clip / norm if clip
+     * > 0 and the norm is above clip. If sumsq is NULL, the norm is 0; if loss is NULL,
+     * the loss is finite. */
     const double *sumsq;
     const float *loss;
 } mf_adamw_args;
 
-/* The numbers that a range is updated with, once the device has been read. */
+/* The values for the update of a range, computed from what the device holds. */
 typedef struct mf_adamw_factors {
     double scale; /* of gradients; 0: the step is skipped */
     double lr, weight_decay, l2, correction1, correction2;
@@ -421,7 +427,7 @@ static inline mf_adamw_factors mf_adamw_resolve(const mf_kctx *x, const mf_adamw
     return f;
 }
 
-/* Bytes of work memory that kernels ask for. */
+/* Sizes of work memory of sumsq and of norms. */
 #define MF_SUMSQ_TILES 256
 #define MF_SUMSQ_WORK  (MF_SUMSQ_TILES * sizeof(double))
 #define MF_NORM_TILES  16
@@ -436,7 +442,7 @@ static inline size_t mf_kernel_embedding_work(int64_t vocab, int64_t count)
 
 typedef struct mf_kernels {
     const char *name; /* "ref", "cpu" */
-    /* Asked on the host: whether pack_weights has a layout for weights [n,k] of this type. */
+    /* Called on the host: whether pack_weights has a layout for weights [n,k] of this type. */
     bool (*can_pack)(int type, int64_t n, int64_t k);
 #define MF_KERNEL(fn, args) void(*fn) args;
 #include "kernels/kernels.def"
@@ -445,42 +451,47 @@ typedef struct mf_kernels {
 
 extern const mf_kernels mf_kernels_ref;
 
-/* ref + what kernels/cpu does better, for the best instruction set of this machine, or the one
- * that the environment variable MOEFW_ISA names. NULL when that name is unknown, or not to be
- * had on this machine, or when mf_kernels_gemm gives NULL: the caller reports it, with
- * mf_kernels_isas for what was expected.
- * Judged on the first call, which must be on one thread. Results differ between instruction
- * sets, within rounding; on one of them they are the same bits always. */
+/* The kernels of ref, replaced by those of kernels/cpu where it has them, for the best
+ * instruction set of this machine or the one in the environment variable MOEFW_ISA. NULL if
+ * that name is unknown or its instructions are not available, or if mf_kernels_gemm returns
+ * NULL; the caller reports it, with mf_kernels_isas for the valid names. The first call
+ * decides, and must be on one thread. Results differ between instruction sets by rounding; with
+ * one instruction set they always have the same bits. */
 const mf_kernels *mf_kernels_cpu(void);
-/* Instruction sets that this build has and this machine runs, best first, NULL-terminated. */
+/* The instruction sets that this build has and this machine can run, best
+ * first, NULL-terminated. */
 const char *const *mf_kernels_isas(void);
-/* The one that mf_kernels_cpu uses; NULL where it returns NULL. */
+/* The instruction set of mf_kernels_cpu; NULL if that returns NULL. */
 const char *mf_kernels_isa(void);
-/* The BLAS library under the cpu set: name, version, build, the kernels it chose. */
+/* The BLAS library that the cpu set uses: name, version, build, and the kernels
+ * that it chose. */
 const char *mf_kernels_blas(void);
-/* Who computes plain gemms in the cpu set: "own", "openblas" or "onednn", as the environment
- * variable MOEFW_GEMM says; own by default where vectors are wider than four numbers. A library
- * leaves to own what it does not do: gathered rows and few rows, and of bf16 all but oneDNN's
- * pairs of bf16. NULL when the variable names nobody, or one that cannot be used. */
+/* What computes plain gemms in the cpu set: "own", "openblas" or "onednn", from the environment
+ * variable MOEFW_GEMM; the default is "own" if vectors have more than four numbers. "own" also
+ * computes what a library cannot: gemms with gathered rows or few rows, and bf16, except that
+ * oneDNN computes gemms of two bf16 operands. NULL if the variable has an unknown name, or one
+ * that cannot be used. */
 const char *mf_kernels_gemm(void);
-/* Why the library that was named cannot be used; NULL: it can, or none was. */
+/* Why the library named in MOEFW_GEMM cannot be used; NULL: it can, or none was named. */
 const char *mf_kernels_gemm_refused(void);
-/* Those names, NULL-terminated. */
+/* The valid names, NULL-terminated. */
 const char *const *mf_kernels_gemms(void);
-/* "oneDNN 2.6.3 (OpenMP)", or why it cannot be used. Loads it. */
+/* "oneDNN 2.6.3 (OpenMP)", or the reason why it cannot be used. Loads the library. */
 const char *mf_kernels_onednn(void);
-/* For tests and benchmarks: as if MOEFW_GEMM were this (NULL or "": unset); false as
- * mf_kernels_gemm has NULL. To be called on one thread, after mf_kernels_cpu. */
+/* For tests and benchmarks: acts as if MOEFW_GEMM had this value (NULL or "": unset).
+ * Returns false where mf_kernels_gemm would return NULL. To be called on one thread,
+ * after mf_kernels_cpu. */
 bool mf_kernels_use_gemm(const char *name);
-/* Multiply-adds of f32 on registers in the calling thread, with the widest vectors of the set,
- * so many rounds of them; returns how many operations: what no gemm can be faster than. */
+/* Runs `rounds` rounds of f32 multiply-adds on registers, with the widest vectors of the
+ * set, in the calling thread. Returns the number of operations. Their rate is an upper
+ * bound for gemms. */
 double mf_kernels_multiply(int64_t rounds);
-/* For tests and benchmarks: the cpu set compiled for one of mf_kernels_isas; NULL if unknown.
- * Overwritten by the next call. */
+/* For tests and benchmarks: the cpu set compiled for one of mf_kernels_isas; NULL if the name
+ * is unknown. The next call overwrites it. */
 const mf_kernels *mf_kernels_cpu_for(const char *isa);
 
-/* The set by name: "ref", "cpu"; NULL or "" means cpu. NULL for an unknown name: the caller,
- * who read MOEFW_KERNELS, reports it. */
+/* Returns a set by name: "ref", "cpu"; NULL or "": cpu. NULL for an unknown name, which the
+ * caller reports, since it has read MOEFW_KERNELS. */
 const mf_kernels *mf_kernels_select(const char *name);
 
 #endif

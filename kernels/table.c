@@ -1,6 +1,5 @@
-/* table.c: the kernel set by its name. An unknown name gives NULL, which the caller reports
- * with the names that there are.
- */
+/* table.c: finds a kernel set by its name. The result is NULL for an unknown name, which the
+ * caller reports together with the valid names. */
 #include <string.h>
 
 #include "kernels/kernel.h"
