@@ -183,7 +183,7 @@ typedef struct mf_gemm_operand {
 typedef struct mf_gemm_result {
     void *data;
     mf_cast_type type; /* f32 or bf16; sums are in f32 and rounded once */
-    int64_t ld, step;  /* as those of an operand */
+    int64_t ld, step;  /* distances, as in an operand */
 } mf_gemm_result;
 
 /* What the groups of a gemm share out among themselves; i counts them.
@@ -324,7 +324,7 @@ typedef struct mf_grouped_attention_args {
     const int32_t *offset, *token;
     const float *q, *kv, *mask;
     float *y, *lse;  /* read by backward */
-    const float *dy; /* this and below: of backward; dq, dkv NULL where not wanted */
+    const float *dy; /* this and the following fields: for backward; dq, dkv may be NULL */
     float *dq, *dkv;
     void *work;
 } mf_grouped_attention_args;

@@ -65,7 +65,7 @@ typedef struct mf_corpus_spec {
     int32_t bin_bits; /* 16 or 32; 0: 16 */
     int32_t classes;  /* greatest number of classes of the training file; 0: any number */
     int64_t limit;    /* number of documents of path to use; 0: all */
-    /* the `limit` documents are drawn, always the same ones; else the first ones */
+    /* draw the `limit` documents, always the same ones; else take the first ones */
     bool pick_random;
     /* columns of a tsv; NULL or "": the usual names */
     const char *first_column, *second_column, *label_column;

@@ -24,7 +24,7 @@ typedef struct {
     conf conf;
     int64_t heads;
     int32_t layer;
-    const mf_graph *graph; /* whose gates these are: */
+    const mf_graph *graph; /* the graph for which `gate` was built */
     mf_tensor *gate;       /* [active,1] */
 } state;
 
@@ -86,8 +86,8 @@ static int start(void *self, mf_ctx *ctx)
     return MF_OK;
 }
 
-/* Gates of a run that had another form: to this one, logits within -10 .. 10. Blocks that it
- * lacked have start values, which are of this form. */
+/* Converts gates of a run with another form to this form; logits are clamped to -10 .. 10.
+ * Blocks without gates in that run keep their initial values. */
 static int adopt(void *self, mf_ctx *ctx,
                  const char *(*option)(const void *arg, const char *key), const void *arg,
                  int32_t layers)
@@ -103,7 +103,7 @@ static int adopt(void *self, mf_ctx *ctx,
     return MF_OK;
 }
 
-/* Factors [active,1]. */
+/* The gates as factors [active,1]. */
 static mf_tensor *gates(state *s, mf_ctx *ctx, mf_graph *g, const mf_adapter_in *in)
 {
     mf_tensor *number = mf_reshape(g, mf->use(ctx, g, "gate"), mf_shape2(in->heads, 1));

@@ -1,11 +1,10 @@
-/* head_mean: attention is the mean of its heads' outputs, not their sum: what the half adds,
- * bias and all, over the number of heads, inactive ones too (Adaptive Transformer with Sentinel
- * Gates, section 5.3, "Attention Head Normalization").
+/* head_mean: divides the output of attention, with its bias, by the number of heads, inactive
+ * heads included, so that it is the mean of the heads' outputs and not their sum (Adaptive
+ * Transformer with Sentinel Gates, section 5.3, "Attention Head Normalization").
  *
- *     a' = a / H
+ *      a' = a / H
  *
- * No parameters.
- */
+ * No parameters. */
 #include <moefw/moefw.h>
 
 typedef struct {

@@ -17,7 +17,7 @@ build() { # DEFECT: the path of the plugin
     echo "$BATS_TEST_TMPDIR/defect-$1.so"
 }
 
-# The rows of the list as NUMBER|CHECK|WORDS, comments left out.
+# The rows of the list as NUMBER|CHECK|WORDS, without comments.
 rows() {
     awk -F '\t' '/^[0-9]/ { print $1 "|" $2 "|" $3 }' "$srcdir/tests/defects/list.tsv"
 }

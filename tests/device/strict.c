@@ -1,19 +1,17 @@
-/* strict.c: a device for tests: a second device on the CPU that forgives nothing.
+/* strict.c: a device for tests. It runs on the CPU, but as strictly as any device could be:
  *
- *   memory    addresses of the device are never readable: the host that touches one crashes.
- *             Kernels get other addresses for the same memory (`real`). Fresh memory holds NaN,
- *             memory that was freed cannot be read by kernels either
- *   streams   run late: what is queued runs when somebody waits, or earlier where a number
- *             drawn from MOEFW_STRICT_SEED says so. Streams take turns in a drawn order, as
- *             far as events allow
- *   copies    the host's side must not change while a copy waits; the target of a copy to the
- *             host holds NaN until it is made
- *   launches  every pointer must be memory of the device, allocated and not freed
+ *   memory    the host cannot access addresses of the device: it crashes. Kernels get other
+ *             addresses of the same memory (`real`). New memory holds NaN; kernels cannot read
+ *             memory after it was freed
+ *   streams   run late: queued work runs when the host waits, or earlier at points drawn from
+ *             MOEFW_STRICT_SEED. Streams take turns in a drawn order, as far as events allow
+ *   copies    the host's memory must not change while a copy waits; the target of a copy to the
+ *             host holds NaN until the copy is done
+ *   launches  every pointer must be to memory of the device that is allocated
  *
- * A breach is an error that the next wait returns. With MOEFW_STRICT_STATS=1 it counts copies,
- * waits and launches, and prints them when it is closed: all of them, and the most between two
- * optimizer steps.
- */
+ * The next wait returns a violation as an error. With MOEFW_STRICT_STATS=1 the device counts
+ * copies, waits and launches, and prints them when it is closed: the totals, and the maximum
+ * between two optimizer steps. */
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,33 +23,33 @@
 #include "launch.h"
 #include "strict.h"
 
-#define REGION ((size_t)256 << 30) /* of addresses, not of memory */
+#define REGION ((size_t)256 << 30) /* reserved addresses, not memory */
 enum { PAGE = 4096, POISON = 0xff };
 
 typedef struct allocation {
     struct allocation *next;
-    size_t at, bytes; /* within the region */
+    size_t at, bytes; /* offset and size in the region */
 } allocation;
 
 typedef enum entry_kind { LAUNCH, CALL, WRITE, READ, COPY, FILL, RECORD, WAIT } entry_kind;
 
 typedef struct event {
-    uint64_t queued, done; /* records */
+    uint64_t queued, done; /* numbers of the last records that were queued and done */
 } event;
 
 typedef struct entry {
     struct entry *next;
     entry_kind kind;
-    int kernel; /* LAUNCH: and context and set to run it with */
+    int kernel; /* LAUNCH: the kernel; the next two fields: its context and kernel set */
     mf_kctx context;
     const mf_kernels *set;
     const char *name; /* CALL */
     void (*fn)(void *arg);
     int n_pointers;
-    void *to; /* copies */
+    void *to; /* of WRITE, READ, COPY, FILL */
     const void *from;
     int byte;
-    uint64_t sum; /* WRITE: of the host's side when it was queued */
+    uint64_t sum; /* WRITE: checksum of the host's memory when the copy was queued */
     event *event; /* RECORD, WAIT */
     uint64_t ticket;
     size_t bytes;
@@ -59,7 +57,7 @@ typedef struct entry {
 } entry;
 
 typedef struct queue {
-    strict_stream head; /* first: what ops of plugins see */
+    strict_stream head; /* first member: ops of plugins get its address */
     struct strict *of;
     struct queue *next;
     entry *first, *tail, **last;
@@ -71,17 +69,18 @@ typedef struct counts {
 
 typedef struct strict {
     mf_backend_host host;
-    char *seen, *real; /* the region as others see it, and as kernels get it */
+    /* the region at the addresses that callers see, and at those that kernels get */
+    char *seen, *real;
     size_t used;
     allocation *allocations;
     queue *streams;
-    const mf_kernels *set; /* launches are queued with it */
-    uint64_t random;       /* 0: everything is as late as it can be */
+    const mf_kernels *set; /* kernel set of the launches that are queued now */
+    uint64_t random;       /* state of the generator; 0: all work runs as late as possible */
     int error;
     char message[512];
-    counts all, step; /* since it was opened, since the last step began */
+    counts all, step; /* counts since the device was opened, and since the last step began */
     long steps, most_copies, most_waits, most_blocks;
-    bool updating; /* the last launch was one of the optimizer's */
+    bool updating; /* the last launch was adamw */
 } strict;
 
 static strict *of(mf_device *d)
@@ -106,8 +105,8 @@ static const char *message(mf_device *d)
     return of(d)->message;
 }
 
-/* A block of whole pages, with a page behind it that nobody may touch. Addresses are used
- * once only. */
+/* Allocates whole pages, followed by a page that cannot be accessed. No address is
+ * used twice. */
 static int alloc(mf_device *d, size_t bytes, void **ret)
 {
     strict *s = of(d);
@@ -152,8 +151,8 @@ static void free_block(mf_device *d, void *block)
     free(a);
 }
 
-/* Where kernels find what others see at p. NULL: they may not look there; that is recorded
- * as a breach. */
+/* Returns the address that kernels get for p. NULL: they must not access the bytes there, and a
+ * violation is recorded. */
 static void *real_of(strict *s, const void *p, size_t bytes, const char *who, const char *what)
 {
     const char *c = p;
@@ -261,7 +260,7 @@ static void run_copy(strict *s, entry *e)
     }
 }
 
-/* After a breach nothing runs any more but events. */
+/* After a violation only events are processed. */
 static void run(strict *s, entry *e)
 {
     if (e->kind == RECORD) e->event->done = e->ticket;
@@ -279,7 +278,8 @@ static bool ready(const queue *t)
     return t->first && (t->first->kind != WAIT || t->first->event->done >= t->first->ticket);
 }
 
-/* Runs the first entry of a stream that can go on, a drawn one. False: there is none. */
+/* Runs the first entry of one of the streams that can continue, chosen at random. Returns false
+ * if there is none. */
 static bool run_some(strict *s)
 {
     queue *can[64];
@@ -296,7 +296,7 @@ static bool run_some(strict *s)
     return true;
 }
 
-/* Now and then what is queued runs before anybody waits. */
+/* At random times some queued work runs before the host waits. */
 static void maybe_run(strict *s)
 {
     if (!s->random || draw(s, 8) != 0) return;
@@ -323,7 +323,8 @@ static entry *append(queue *t, entry_kind kind, size_t bytes)
 static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes);
 #include "launches.h"
 
-/* A step lasts from one optimizer step's first launch to the next one's. */
+/* Counts a launch. A step lasts from the first adamw launch of an optimizer step to
+ * that of the next. */
 static void count_launch(strict *s, int kernel)
 {
     const bool update = kernel == KERNEL_adamw;
@@ -371,7 +372,8 @@ static void run_launch(strict *s, entry *e)
     if (s->error == MF_OK) k->run(e->set, &x, e->args);
 }
 
-/* Whether weights can be packed is asked on the host. One process has one set that packs. */
+/* can_pack has no argument for the device, but only one kernel set of a process
+ * packs weights. */
 static const mf_kernels *packer;
 static bool can_pack(int type, int64_t n, int64_t k)
 {
@@ -492,7 +494,7 @@ static int event_new(mf_device *d, void **ret)
     return *ret ? MF_OK : MF_ENOMEM;
 }
 
-/* Entries may still name it. */
+/* queued entries may still use the event */
 static void event_free(mf_device *d, void *which)
 {
     strict *s = of(d);

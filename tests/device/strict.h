@@ -1,13 +1,13 @@
-/* strict.h: what an op of a test plugin may do with a stream of the strict device. */
+/* strict.h: how an op of a test plugin queues work in a stream of the strict device. */
 #ifndef TESTS_DEVICE_STRICT_H
 #define TESTS_DEVICE_STRICT_H
 
 #include <stddef.h>
 
-/* mf_on_device.stream points to one. */
+/* mf_on_device.stream points to such a structure. */
 typedef struct strict_stream {
-    /* Queues fn, which runs late with a copy of arg [bytes]. That begins with n_pointers
-     * pointers to device memory, which are then addresses that it may read and write. */
+    /* Queues fn, which is called later with a copy of arg [bytes]. arg begins with n_pointers
+     * pointers to device memory; in the copy they are addresses that fn may access. */
     void (*enqueue)(struct strict_stream *s, const char *name, void (*fn)(void *arg),
                     const void *arg, size_t bytes, int n_pointers);
 } strict_stream;

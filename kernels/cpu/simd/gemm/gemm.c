@@ -8,7 +8,7 @@
 
 #define UNIT      32    /* the columns of a tile are a multiple of it */
 #define GOOD_ROWS 64    /* least rows of a tile */
-#define FEW_ROWS  16    /* up to so many rows, most time is spent on reading b */
+#define FEW_ROWS  16    /* up to this number of rows, most time is spent on reading b */
 #define READ      65536 /* elements of b per tile in that case */
 #define MAX_READS 64    /* greatest number of tiles in that case */
 #define UNKNOWN   8     /* number of threads, if it is unknown */

@@ -12,7 +12,7 @@
 #include "kernels/cpu/simd/gemm/store.h"
 
 #define PANEL_ROWS 256  /* rows at a time, at most */
-#define NEAR_ROWS  3    /* up to so many rows, most time is spent on reading panels */
+#define NEAR_ROWS  3    /* up to this number of rows, most time is spent on reading panels */
 #define NEAR_WORDS 8192 /* words of these rows, if they are copied */
 /* bytes of prefetch in this case; the processor's own prefetch stops at a page */
 #define SOON 4096
