@@ -151,8 +151,8 @@ void mf_cli_run_stays(const mf_cli *cli, const char *run);
 int mf_cli_run(int argc, char **argv);
 
 /* ---- generated from the tables ---- */
-void mf_cli_help(const mf_verb *verb);  /* to stdout; NULL: the program */
-void mf_cli_synopsis(void);             /* mdoc of all forms, to stdout */
-void mf_cli_manual(void);               /* mdoc of verbs and options */
+void mf_cli_help(const mf_verb *verb); /* to stdout; NULL: help of the program */
+void mf_cli_synopsis(void);            /* mdoc of all forms, to stdout */
+void mf_cli_manual(void);              /* mdoc of verbs and options */
 
 #endif

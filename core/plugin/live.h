@@ -42,7 +42,8 @@ const char *mf_live_old_name(const mf_plughost *h, const char *name);
  * the value 0 switches its instances off. NULL if there is none. */
 const char *mf_live_switch(const mf_plughost *h, const char *prefix);
 bool mf_live_is_stored(const mf_plughost *h, int i); /* the i-th name */
-/* MF_ENOTFOUND with the nearest name; MF_ECONFIG: out of bounds, not whole. */
+/* Fails with MF_ENOTFOUND, naming the nearest name, or with MF_ECONFIG if the value is outside
+ * of the limits or must be an integer. */
 int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
                 const char *reason);
 int mf_live_get(const mf_plughost *h, const char *name, double *ret);

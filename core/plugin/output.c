@@ -77,7 +77,7 @@ void mf_output_needed(void)
     if (!out.watched || out.on) return;
     out.results = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 64);
     out.apart = memfd_create("plugin output", MFD_CLOEXEC);
-    if (out.results < 0 || out.apart < 0) return; /* no apartness, but no harm */
+    if (out.results < 0 || out.apart < 0) return; /* output of plugins is then not separated */
     out.on = true;
     mf_foreign_around = (mf_foreign_hook){mf_output_begin, end_op};
 }

@@ -259,7 +259,7 @@ static double scalar(const mf_tensor *x, int64_t slot)
     return v ? (double)*v : 0;
 }
 
-/* Waits for the step, and reads what it gave. */
+/* Waits for the step, and reads its results. */
 static int collect(mf_trainer *t)
 {
     const int64_t micro = t->session->config->train.accumulate;

@@ -176,10 +176,10 @@ static int read_more(reader *r, double seconds)
     return 1;
 }
 
-/* Reads the report to its end. False: the child was silent, or took, for too long. */
+/* Reads the report to its end. Returns false if the child was silent or ran for too long. */
 static bool read_report(reader *r, pid_t pid, mf_child_limits limits)
 {
-    /* times the limit, for a child that computes a little now and then */
+    /* a child that computes now and then may be silent for this many limits */
     enum { PATIENCE = 10 };
     const int seconds = limits.silence;
     const double last = limits.whole > 0 ? mf_clock() + limits.whole : (double)INFINITY;

@@ -12,7 +12,7 @@ typedef struct range {
     const float *grad;
     float *value, *m, *v;
     mf_bf16 *copy; /* bf16 copies of adamw, or NULL */
-    /* adamw; scale also for scale_inplace */
+    /* of adamw; scale_inplace also uses scale */
     float scale, keep1, keep2, lr, decay, l2, eps, root2;
     double *part; /* sums of sumsq */
 } range;

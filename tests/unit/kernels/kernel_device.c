@@ -1,9 +1,8 @@
-/* kernel_device.c: kernels of a set by way of a device.
+/* kernel_device.c: runs the cases of check_kernels on a device.
  *
- * A case of check_kernels hands host memory to kernels. Here all its blocks are copied to the
- * device, the kernel is launched with the addresses there, and the blocks are copied back: so
- * every case also runs on a device, whose launches get nothing but its own memory.
- */
+ * A case gives host memory to kernels. Here all its blocks are copied to the device, the kernel
+ * is launched with their addresses there, and the blocks are copied back. So launches access
+ * only memory of the device. */
 #include <check.h>
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-/* check_edges: the fast kernels at limits of numbers: exp to its last digit, Inf and NaN, and
- * rows that must not depend on their neighbours. */
+/* edges: the fast kernels at limits of numbers: the accuracy of exp, Inf and NaN, and rows that
+ * must not depend on their neighbours. */
 #include "check_main.h"
 
 #include <math.h>
