@@ -270,6 +270,7 @@ FIXTURES += tests/badplugins/program/flush_tile.c
 FIXTURES += tests/badplugins/program/loop_op.c
 FIXTURES += tests/badplugins/program/loop_route.c
 FIXTURES += tests/badplugins/program/marks.c
+FIXTURES += tests/badplugins/program/newer_host.c
 FIXTURES += tests/badplugins/program/op_flag.c
 FIXTURES += tests/badplugins/program/op_memory.c
 FIXTURES += tests/badplugins/program/op_size.c

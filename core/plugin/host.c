@@ -3,6 +3,7 @@
  * the result. */
 #include "plugin/host.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "base/log.h"
 #include "plugin/crash.h"
 #include "plugin/instance_internal.h"
+#include "plugin/missing.h"
 #include "plugin/print.h"
 
 #define UP_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
@@ -507,40 +509,57 @@ static void host_print(mf_graph *g, mf_tensor *t, const char *name)
     if (t && full) mf_print_add(g, t, full);
 }
 
+static const mf_host table = {
+    .size = sizeof(mf_host),
+    .abi = MF_ABI,
+    .fail = host_fail,
+    .log = host_log,
+    .param = host_param,
+    .buffer = host_buffer,
+    .use = host_use,
+    .data = host_data,
+    .find = host_find,
+    .live = host_live,
+    .set_live = host_set_live,
+    .get_live = host_get_live,
+    .op = host_op,
+    .custom = host_custom,
+    .constant = mf_graph_const,
+    .status = mf_graph_status,
+    .shape = host_shape,
+    .dtype = host_dtype,
+    .training = host_training,
+    .metric = host_metric,
+    .freeze = host_freeze,
+    .rebuild = host_rebuild,
+    .history = host_history,
+    .extension = host_extension,
+    .head_importance = host_head_importance,
+    .want = host_want,
+    .tap = host_tap,
+    .site = host_site,
+    .head_gates = host_head_gates,
+    .at = host_at,
+    .print = host_print,
+};
+
+/* What plugins see: the table, and behind it functions that tell that they are missing. */
+static union {
+    mf_host host;
+    void (*slots[4096 / sizeof(void (*)(void))])(void);
+} seen;
+
+static void make_seen(void)
+{
+    const size_t n = sizeof table / sizeof *seen.slots;
+    const size_t head = offsetof(mf_host, fail) / sizeof *seen.slots;
+    seen.host = table;
+    mf_missing_fill(seen.slots + n, sizeof seen.slots / sizeof *seen.slots - n, n - head);
+}
+
 const mf_host *mf_plugin_host(void)
 {
-    static const mf_host host = {
-        .size = sizeof(mf_host),
-        .abi = MF_ABI,
-        .fail = host_fail,
-        .log = host_log,
-        .param = host_param,
-        .buffer = host_buffer,
-        .use = host_use,
-        .data = host_data,
-        .find = host_find,
-        .live = host_live,
-        .set_live = host_set_live,
-        .get_live = host_get_live,
-        .op = host_op,
-        .custom = host_custom,
-        .constant = mf_graph_const,
-        .status = mf_graph_status,
-        .shape = host_shape,
-        .dtype = host_dtype,
-        .training = host_training,
-        .metric = host_metric,
-        .freeze = host_freeze,
-        .rebuild = host_rebuild,
-        .history = host_history,
-        .extension = host_extension,
-        .head_importance = host_head_importance,
-        .want = host_want,
-        .tap = host_tap,
-        .site = host_site,
-        .head_gates = host_head_gates,
-        .at = host_at,
-        .print = host_print,
-    };
-    return &host;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_seen);
+    return &seen.host;
 }

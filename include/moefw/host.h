@@ -114,6 +114,13 @@ typedef struct mf_host {
     void (*print)(mf_graph *g, mf_tensor *t, const char *name);
 } mf_host;
 
+/* The functions in their order. Plugins carry this text, so that a moefw that is older than the
+ * headers of a plugin can name a function that it does not have. */
+#define MF_HOST_NAMES                                                                          \
+    "moefw host: fail log param buffer use data find live set_live get_live op custom "        \
+    "constant status shape dtype training metric freeze rebuild history extension "            \
+    "head_importance want tap site head_gates at print"
+
 #ifdef __cplusplus
 }
 #endif

@@ -243,14 +243,17 @@ typedef struct mf_plugin {
 
 #if defined(__GNUC__)
 #define MF_VISIBLE __attribute__((visibility("default")))
+#define MF_NAMES   __attribute__((used)) static const char mf_host_names[] = MF_HOST_NAMES;
 #else
 #define MF_VISIBLE
+#define MF_NAMES
 #endif
 #ifdef __cplusplus
-#define MF_EXPORT_PLUGIN extern "C" MF_VISIBLE const mf_plugin moefw_plugin
+#define MF_EXPORT_PLUGIN                                                                       \
+    MF_NAMES extern "C" MF_VISIBLE const mf_plugin moefw_plugin
 #else
 #define MF_EXPORT_PLUGIN                                                                       \
-    extern MF_VISIBLE const mf_plugin moefw_plugin;                                            \
+    MF_NAMES extern MF_VISIBLE const mf_plugin moefw_plugin;                                   \
     const mf_plugin moefw_plugin
 #endif
 /* kind: MF_ROUTER, ...; kind_type: mf_router, ...; conf, self: types (char if there is nothing

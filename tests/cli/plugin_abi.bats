@@ -101,3 +101,36 @@ appended() {
     [ "$status" -eq 1 ]
     [[ "$output" == *"removed: field mf_host.later"* ]]
 }
+
+@test "the names of the host's functions are those of its fields, in their order" {
+    judge
+    fields=$(sed -n 's/^field mf_host\.\([a-z_]*\) .*/\1/p' layout | tail -n +3 | tr '\n' ' ')
+    printf '#include <moefw/moefw.h>\n#include <stdio.h>\nint main(void) { puts(MF_HOST_NAMES); return 0; }\n' >names.c
+    ${CC:-cc} -I"$srcdir/include" -I"$builddir/include" -o names names.c
+    [ "$(./names)" = "moefw host: ${fields% }" ]
+}
+
+@test "a plugin of a newer moefw is told, and a function that is missing is named" {
+    edit host.h 's/^} mf_host;/    int (*later)(mf_ctx *ctx);\n} mf_host;/; s/ at print"/ at print later"/'
+    local flags name
+    for flags in "" "-DASKS"; do
+        name=newer${flags#-D}
+        # shellcheck disable=SC2086
+        ${CC:-cc} -std=gnu11 -DLATER $flags -Ichanged -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
+            -o "$name.so" "$srcdir/tests/badplugins/program/newer_host.c" -lm
+    done
+    printf '[model]\ndim = 16\nlayers = 2\nheads = 2\nkv_heads = 2\nseq = 16\n' >small.ini
+    printf '[train]\nbatch = 2\nsteps = 2\neval_context = 0\neval_batches = 1\n' >>small.ini
+    export XDG_CONFIG_HOME="$PWD/config" XDG_DATA_HOME="$PWD/data"
+    run --separate-stderr "$MOEFW" train small.ini -t 1 --plugin ./newerASKS.so
+    [ "$status" -eq 0 ] || { echo "$stderr"; return 1; }
+    [[ "$stderr" == *"plugin bad was built for a newer moefw: it knows 1 functions that this one does not have, first mf->later"* ]]
+    run --separate-stderr "$MOEFW" plugin check ./newer.so
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"FAIL  options "*" in route, in mf->later of a newer moefw"* ]] || { echo "$output"; return 1; }
+    ! grep -q __asan_init "$MOEFW" || skip "the sanitizer's own report comes instead"
+    run --separate-stderr "$MOEFW" train small.ini -t 1 --plugin ./newer.so
+    [ "$status" -eq 4 ]
+    [[ "$stderr" == *"moefw: plugin bad called mf->later, which this moefw does not have"* ]]
+    [[ "$stderr" == *"killed by SIGABRT in route, in mf->later of a newer moefw of layers.0.router"* ]]
+}

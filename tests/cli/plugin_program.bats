@@ -160,7 +160,7 @@ one_json() {
     one_json
     run --separate-stderr "$MOEFW" config check --json small.ini --plugin "$BAD/prints.so"
     one_json
-    run --separate-stderr "$MOEFW" eval --json here
+    run --separate-stderr "$MOEFW" eval --json here --plugin "$BAD/prints.so"
     one_json
 }
 

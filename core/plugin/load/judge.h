@@ -30,6 +30,7 @@ struct mf_loaded {
     } table;
     const mf_plugin *descriptor;
     /* The opener fills these. */
+    const char *host_names; /* MF_HOST_NAMES of the plugin's headers; NULL: not known */
     const char *path;
     char hash[33]; /* XXH3-128 of the file */
     bool own;      /* true if the plugin came with the program */

@@ -19,6 +19,7 @@
 #include "plugin/load/symbols.h"
 #include "plugin/guard.h"
 #include "plugin/host.h"
+#include "plugin/missing.h"
 #include "plugin/output.h"
 #include "plugin/load/probe.h"
 
@@ -28,6 +29,7 @@ typedef struct opened {
     const char *real, *name;
     struct stat st;   /* when it was checked */
     char hash[33];    /* of the bytes that were checked */
+    const char *host_names;
     int fd;
     bool tried; /* a child process has tried it without a crash */
     void *handle;
@@ -207,6 +209,7 @@ static int read_file(const char *path, opened *o)
     if (rc != MF_OK) return rc;
     rc = mf_plugin_symbols(bytes, (size_t)o->st.st_size);
     mf_hash_bytes(bytes, (size_t)o->st.st_size, o->hash);
+    o->host_names = mf_plugin_host_names(bytes, (size_t)o->st.st_size, all.arena);
     mf_free(bytes);
     return rc == MF_OK ? set_paths(path, o) : rc;
 }
@@ -339,6 +342,8 @@ static int accept(opened *o, const mf_found *found)
     plugin->own = found->own;
     if (!plugin->path) return MF_ENOMEM;
     memcpy(plugin->hash, o->hash, sizeof plugin->hash);
+    plugin->host_names = o->host_names;
+    mf_missing_tell(plugin);
     *descriptor->host = mf_plugin_host();
     o->plugin = plugin;
     return MF_OK;

@@ -120,3 +120,13 @@ int mf_plugin_symbols(const unsigned char *bytes, size_t size)
                                    "function; write MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(...)");
     return MF_OK;
 }
+
+const char *mf_plugin_host_names(const unsigned char *bytes, size_t size, mf_arena *arena)
+{
+    static const char first[] = "moefw host: ";
+    enum { LONGEST = 4096 };
+    const unsigned char *at = memmem(bytes, size, first, sizeof first - 1);
+    const size_t left = at ? size - (size_t)(at - bytes) : 0;
+    if (!at || !memchr(at, '\0', left < LONGEST ? left : LONGEST)) return NULL;
+    return mf_arena_strdup(arena, (const char *)at);
+}

@@ -5,10 +5,14 @@
 #ifndef MF_PLUGIN_SYMBOLS_H
 #define MF_PLUGIN_SYMBOLS_H
 
-#include <stddef.h>
+#include "base/mem.h"
 
 /* bytes [size]: a file that plugin/load/file.h has accepted. MF_OK if it exports the constant
  * `moefw_plugin`; else MF_EPLUGIN. */
 int mf_plugin_symbols(const unsigned char *bytes, size_t size);
+
+/* The MF_HOST_NAMES of the headers with which the plugin was built, in the arena; NULL if the
+ * file has none, or without memory. */
+const char *mf_plugin_host_names(const unsigned char *bytes, size_t size, mf_arena *arena);
 
 #endif
