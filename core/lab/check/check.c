@@ -238,7 +238,7 @@ static void add_row(watcher *w, const char *name, mf_verdict v, const char *deta
         (mf_check_row){.name = name, .pass = v != MF_CHECK_FAIL, .skipped = v == MF_CHECK_SKIP};
     snprintf(row->detail, sizeof row->detail, "%s", detail);
     r->failed += v == MF_CHECK_FAIL;
-    if (w->row != NULL) w->row(w->arg, row);
+    if (w->row) w->row(w->arg, row);
 }
 
 static void take_line(void *arg, char *line)
@@ -291,8 +291,7 @@ static int run_child(watcher *w, int first, mf_child_end *ret)
     const char *arguments[FIXED + MF_CHECK_SETS] = {w->report->plugin->path, number,
                                                     r->thorough ? "thorough" : "quick"};
     const int used = (int)(mf_clock() - w->start);
-    const mf_child_limits limits = {SILENCE_SECONDS,
-                                    r->seconds > used ? r->seconds - used : 1};
+    const mf_child_limits limits = {SILENCE_SECONDS, r->seconds > used ? r->seconds - used : 1};
     snprintf(number, sizeof number, "%d", first);
     for (int i = 0; i < r->n_set; i++)
         arguments[FIXED + i] = r->set[i];

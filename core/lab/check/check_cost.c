@@ -16,7 +16,7 @@ extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak)
 /* Bytes in use by the whole process, plugins included, because they may call malloc. */
 static size_t bytes_in_use(void)
 {
-    if (__sanitizer_get_current_allocated_bytes != NULL)
+    if (__sanitizer_get_current_allocated_bytes)
         return __sanitizer_get_current_allocated_bytes();
     struct mallinfo2 m = mallinfo2();
     return m.uordblks + m.hblkhd;
@@ -120,7 +120,7 @@ mf_verdict mf_check_speed(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
     /* A regularizer is compared with no regularizer. */
     mf_harness_spec plain = spec;
     plain.plugin = plugin->kind == MF_EXPERT ? mf_stub_expert() : mf_stub_router();
-    if (plain.plugin == NULL) return mf_check_broke(detail, "the stub");
+    if (!plain.plugin) return mf_check_broke(detail, "the stub");
 
     const int threads = mf_parallel_threads();
     const bool controller = plugin->kind == MF_CONTROLLER;

@@ -95,7 +95,7 @@ static mf_verdict try_option(const mf_loaded *plugin, const mf_option *o, count 
         v = try_value(plugin, o, "yes", true, n, detail);
         return v == MF_CHECK_PASS ? try_value(plugin, o, "no", true, n, detail) : v;
     case MF_OPT_ENUM:
-        for (int i = 0; o->choices[i] != NULL && v == MF_CHECK_PASS; i++)
+        for (int i = 0; o->choices[i] && v == MF_CHECK_PASS; i++)
             v = try_value(plugin, o, o->choices[i], true, n, detail);
         return v;
     default:
@@ -166,8 +166,7 @@ static bool sound_sums(const mf_routing *r, const float *gate, char *why, size_t
 {
     const int32_t *chosen = mf_tensor_host(r->chosen);
     const int32_t k = r->rows / r->tokens;
-    if (r->expert == NULL || r->gate == NULL || r->token != NULL || r->renormalize != 1)
-        return true;
+    if (!r->expert || !r->gate || r->token || r->renormalize != 1) return true;
     for (int32_t t = 0; t < r->tokens; t++) {
         double sum = 0;
         bool any = false;
@@ -193,7 +192,7 @@ static bool sound_choice(const mf_harness *harness, char *why, size_t size)
         const mf_routing *r = &harness->out[l].routing;
         const int32_t *chosen = mf_tensor_host(r->chosen);
         const float *gate = mf_tensor_host(harness->out[l].gate);
-        const int32_t k = r->token == NULL ? r->rows / r->tokens : 1;
+        const int32_t k = !r->token ? r->rows / r->tokens : 1;
         for (int32_t i = 0; i < r->rows; i++) {
             if (chosen[i] < -1 || chosen[i] >= r->experts) {
                 snprintf(why, size, "row %d: expected an expert from -1 to %d, found %d",

@@ -27,13 +27,13 @@ typedef struct held {
 static mf_tensor *hold(held *h, mf_graph *g, mf_tensor *t)
 {
     if (h->replay) {
-        if (h->next == h->n || t == NULL) return t;
+        if (h->next == h->n || !t) return t;
         const void *data = h->data[h->next++];
-        return data != NULL ? mf_graph_const(g, t->dtype, t->shape, data) : t;
+        return data ? mf_graph_const(g, t->dtype, t->shape, data) : t;
     }
     if (h->n == HELD_MAX)
         h->overflow = true;
-    else if (t != NULL)
+    else if (t)
         h->value[h->n++] = t;
     mf_graph_keep(t);
     return t;
@@ -47,13 +47,12 @@ static mf_tensor *hook(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
 {
     mf_tensor *out[MF_OP_MAX_OUT] = {NULL};
     mf_tensor *first = mf_graph_op(g, def, n_in, in, attr, n_out < 1 ? 1 : n_out, out);
-    const bool passes =
-        (def->flags & MF_OP_NO_GRAD) == 0 && (def->grad != NULL || def->backward != NULL);
+    const bool passes = (def->flags & MF_OP_NO_GRAD) == 0 && (def->grad || def->backward);
     for (int i = 0; i < n_out || i < 1; i++) {
-        if (!passes && first != NULL) out[i] = hold(arg, g, out[i]);
-        if (ret_out != NULL && i < n_out) ret_out[i] = out[i];
+        if (!passes && first) out[i] = hold(arg, g, out[i]);
+        if (ret_out && i < n_out) ret_out[i] = out[i];
     }
-    return out[0] != NULL ? out[0] : first;
+    return out[0] ? out[0] : first;
 }
 
 static int record(held *h, const mf_harness_spec *spec)
@@ -69,9 +68,9 @@ static int record(held *h, const mf_harness_spec *spec)
         const mf_tensor *t = h->value[i];
         const void *data = mf_tensor_host(t); /* NULL: nothing reads the value */
         const size_t bytes = (size_t)mf_shape_count(t->shape) * 4;
-        if (data == NULL) continue;
+        if (!data) continue;
         h->data[i] = mf_alloc_raw(bytes);
-        if (h->data[i] == NULL)
+        if (!h->data[i])
             rc = MF_ENOMEM;
         else
             memcpy(h->data[i], data, bytes);
@@ -82,7 +81,7 @@ static int record(held *h, const mf_harness_spec *spec)
 
 static void add_output(mf_tensor **out, int *n, mf_tensor *t)
 {
-    if (t == NULL || t->dtype != MF_F32 || !t->needs_grad || *n == 16) return;
+    if (!t || t->dtype != MF_F32 || !t->needs_grad || *n == 16) return;
     for (int i = 0; i < *n; i++)
         if (out[i] == t) return;
     out[(*n)++] = t;
@@ -112,8 +111,7 @@ static int collect(mf_harness *harness, mf_tensor **out, int *ret_n_out, mf_tens
     mf_param *p;
     snprintf(pattern, sizeof pattern, "%s.*",
              harness->spec.plugin->kind == MF_REGULARIZER ? "*" : mf_harness_path(harness));
-    for (int i = 0; (p = mf_store_match(harness->store, pattern, i)) != NULL && *ret_n_in < 32;
-         i++)
+    for (int i = 0; (p = mf_store_match(harness->store, pattern, i)) && *ret_n_in < 32; i++)
         if (!p->buffer && !p->frozen) in[(*ret_n_in)++] = mf_graph_param(harness->g, p);
     return mf_graph_status(harness->g);
 }
@@ -140,7 +138,7 @@ static int compare(const mf_harness_spec *spec, held *h, mf_gradcheck_report *re
 static int check_draw(const mf_harness_spec *spec, mf_gradcheck_report *report)
 {
     held *h = mf_alloc(1, sizeof *h);
-    if (h == NULL) return MF_ENOMEM;
+    if (!h) return MF_ENOMEM;
     int rc = record(h, spec);
     if (rc == MF_OK && h->overflow)
         rc = mf_fail(MF_EPLUGIN, "more than %d ops without a gradient: too many to hold",
@@ -253,18 +251,18 @@ mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETA
     for (int i = -1; i < s->count; i++) {
         const mf_option *o = i >= 0 ? &s->options[i] : NULL;
         static const char *const yes_no[] = {"no", "yes", NULL}, *const once[] = {"", NULL};
-        const char *const *values = o == NULL                ? once
+        const char *const *values = !o                       ? once
                                     : o->type == MF_OPT_ENUM ? o->choices
                                     : o->type == MF_OPT_BOOL ? yes_no
                                                              : once + 1;
-        for (int j = 0; values[j] != NULL; j++) {
+        for (int j = 0; values[j]; j++) {
             mf_gradcheck_report report = {.tensor = -1};
-            snprintf(when, sizeof when, "%s%s%s", o != NULL ? o->name : "by default",
-                     o != NULL ? " = " : "", values[j]);
+            snprintf(when, sizeof when, "%s%s%s", o ? o->name : "by default", o ? " = " : "",
+                     values[j]);
             /* many settings take long, and the parent kills a child that writes nothing */
             mf_child_say("at %s", when);
-            int rc = check_setting(plugin, o != NULL ? o->name : NULL, values[j], &report);
-            if (rc != MF_OK && (o == NULL || !mf_check_declined(rc)))
+            int rc = check_setting(plugin, o ? o->name : NULL, values[j], &report);
+            if (rc != MF_OK && (!o || !mf_check_declined(rc)))
                 return mf_check_broke(detail, when);
             t.settings += rc == MF_OK;
             add(&t, &report);

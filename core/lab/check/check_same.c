@@ -31,7 +31,7 @@ static int digest_of(const mf_harness_spec *spec, int times, char hash[33], bool
         rc = mf_harness_run(harness, NULL);
     if (rc == MF_OK) hash_x(harness, after);
     *ret_kept = strcmp(before, after) == 0;
-    if (rc == MF_OK && harness->controller != NULL) rc = mf_harness_after(harness);
+    if (rc == MF_OK && harness->controller) rc = mf_harness_after(harness);
     if (rc == MF_OK) mf_harness_digest(harness, hash);
     mf_harness_free(harness);
     return rc;
@@ -97,7 +97,7 @@ static bool same_token(const mf_harness *a, int64_t t, const mf_harness *b, int6
             return false;
         }
         const int32_t *ca = mf_tensor_host(ra->chosen), *cb = mf_tensor_host(rb->chosen);
-        const int64_t k = ra->token == NULL ? ra->rows / ra->tokens : 0;
+        const int64_t k = !ra->token ? ra->rows / ra->tokens : 0;
         for (int64_t j = 0; j < k; j++) {
             if (ca[t * k + j] == cb[u * k + j]) continue;
             snprintf(why, size, "choice %d: expert %d and expert %d", (int)j,
@@ -130,10 +130,10 @@ static void copy_sequence(mf_harness *to, int32_t t, const mf_harness *from, int
                 {to->in.labels, from->in.labels, 1},
                 {to->in.mask, from->in.mask, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char *x = rows[i].to != NULL ? mf_tensor_input(rows[i].to) : NULL;
-        const char *y = rows[i].from != NULL ? mf_tensor_host(rows[i].from) : NULL;
+        char *x = rows[i].to ? mf_tensor_input(rows[i].to) : NULL;
+        const char *y = rows[i].from ? mf_tensor_host(rows[i].from) : NULL;
         const size_t bytes = rows[i].width * 4;
-        if (x != NULL && y != NULL) memcpy(x + b * bytes, y + a * bytes, seq * bytes);
+        if (x && y) memcpy(x + b * bytes, y + a * bytes, seq * bytes);
     }
 }
 
@@ -293,8 +293,8 @@ mf_verdict mf_check_causality(const mf_loaded *plugin, char detail[MF_CHECK_DETA
                 detail,
                 "%s, token %d changed when only later ones did (a router that looks ahead "
                 "has to say %s): %s",
-                when, (int)changed,
-                training ? "MF_ROUTER_TRAIN_BATCH" : "MF_ROUTER_NOT_CAUSAL", why);
+                when, (int)changed, training ? "MF_ROUTER_TRAIN_BATCH" : "MF_ROUTER_NOT_CAUSAL",
+                why);
     }
     snprintf(detail, MF_CHECK_DETAIL,
              "later tokens do not change earlier ones, in evaluation%s",
@@ -307,7 +307,7 @@ mf_verdict mf_check_causality(const mf_loaded *plugin, char detail[MF_CHECK_DETA
 static bool same_scalar(const mf_tensor *a, const mf_tensor *b)
 {
     const float *x = a ? mf_tensor_host(a) : NULL, *y = b ? mf_tensor_host(b) : NULL;
-    return x == NULL || y == NULL || close_to(*x, *y, 1e-5);
+    return !x || !y || close_to(*x, *y, 1e-5);
 }
 
 static mf_verdict compare_padded(const mf_harness *a, const mf_harness *b,
@@ -351,11 +351,11 @@ mf_verdict mf_check_padding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
         int32_t *ids = mf_tensor_input(b->in.token_ids),
                 *labels = mf_tensor_input(b->in.labels);
         for (int64_t t = 0; t < (int64_t)spec.batch * spec.seq; t++) {
-            if (mask == NULL || mask[t] != 0) continue;
+            if (!mask || mask[t] != 0) continue;
             for (int32_t j = 0; j < spec.dim; j++)
                 x[t * spec.dim + j] = 3 - x[t * spec.dim + j];
-            if (ids != NULL) ids[t] = (ids[t] + 7) % MF_HARNESS_VOCAB;
-            if (labels != NULL) labels[t] = -1;
+            if (ids) ids[t] = (ids[t] + 7) % MF_HARNESS_VOCAB;
+            if (labels) labels[t] = -1;
         }
         rc = mf_harness_run(b, &mf_kernels_ref);
     }
@@ -432,8 +432,9 @@ mf_verdict mf_check_restore(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
     for (int i = 0; i < 7 && rc == MF_OK; i++)
         rc = mf_harness_step(a);
     if (rc == MF_OK && mf_harness_not_finite(a) > 0)
-        v = mf_check_failed(detail, "after 7 steps: expected finite values everywhere, found "
-                                    "%lld that are not",
+        v = mf_check_failed(detail,
+                            "after 7 steps: expected finite values everywhere, found "
+                            "%lld that are not",
                             (long long)mf_harness_not_finite(a));
     if (rc == MF_OK) rc = mf_harness_new(&spec, &b);
     if (rc == MF_OK) mf_harness_copy_state(b, a);

@@ -81,8 +81,8 @@ static int reach(const mf_harness_spec *spec, bool reached[PARAMS_MAX], int *ret
     if (rc == MF_OK) rc = mf_harness_run(harness, NULL);
     *ret_n = 0;
     if (rc == MF_OK) snprintf(pattern, sizeof pattern, "%s.*", mf_harness_path(harness));
-    for (int i = 0; rc == MF_OK && (p = mf_store_match(harness->store, pattern, i)) != NULL &&
-                    *ret_n < PARAMS_MAX;
+    for (int i = 0;
+         rc == MF_OK && (p = mf_store_match(harness->store, pattern, i)) && *ret_n < PARAMS_MAX;
          i++) {
         if (p->buffer || p->frozen) continue;
         reached[*ret_n] |= has_gradient(harness->store, p);

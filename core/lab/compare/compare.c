@@ -26,7 +26,7 @@ static int load(const mf_compare *c, const mf_compare_router *r, bool pilot, mf_
     char router[512], hidden[48], steps[48];
     mf_assignment *a = mf_alloc(room, sizeof *a);
     int n = 0;
-    if (a == NULL) return MF_ENOMEM;
+    if (!a) return MF_ENOMEM;
     for (; n < s->n_set; n++)
         a[n] = s->set[n];
     snprintf(router, sizeof router, "router.plugin=%s", r->entry.plugin);
@@ -57,15 +57,15 @@ static int text_of(const mf_compare *c, const mf_compare_router *r, bool pilot, 
     *ret = NULL;
     int rc = load(c, r, pilot, &config);
     FILE *f = rc == MF_OK ? open_memstream(&text, &size) : NULL;
-    if (rc == MF_OK && f == NULL) rc = mf_fail(MF_ENOMEM, "no memory for a configuration");
-    if (f != NULL) {
+    if (rc == MF_OK && !f) rc = mf_fail(MF_ENOMEM, "no memory for a configuration");
+    if (f) {
         config->train.seed = 0; /* set for each run */
         config->train.threads = 0;
         rc = mf_config_write(config, f);
         if (fclose(f) != 0 && rc == MF_OK)
             rc = mf_fail(MF_ENOMEM, "no memory for a configuration");
     }
-    if (rc == MF_OK && (*ret = mf_strdup(text)) == NULL) rc = MF_ENOMEM;
+    if (rc == MF_OK && !(*ret = mf_strdup(text))) rc = MF_ENOMEM;
     free(text);
     mf_config_free(config);
     return rc;
@@ -100,14 +100,14 @@ static bool plain(const mf_router_entry *e, const char *name)
 static int choose_baseline(mf_compare *c, const mf_config *own, mf_router_entry **list, int *n)
 {
     const char *wanted = c->spec->baseline;
-    for (int i = 0; wanted != NULL && i < *n; i++)
+    for (int i = 0; wanted && i < *n; i++)
         if (strcmp((*list)[i].label, wanted) == 0) {
             c->baseline = i;
             return MF_OK;
         }
-    if (wanted != NULL) {
+    if (wanted) {
         mf_router_entry *longer = mf_arena_alloc(c->arena, ((size_t)*n + 1) * sizeof *longer);
-        if (longer == NULL) return MF_ENOMEM;
+        if (!longer) return MF_ENOMEM;
         memcpy(longer + 1, *list, (size_t)*n * sizeof *longer);
         *list = longer;
         ++*n;
@@ -126,8 +126,8 @@ static int choose_baseline(mf_compare *c, const mf_config *own, mf_router_entry 
 static char *folder_of(mf_arena *arena, const char *label)
 {
     char *out = mf_arena_alloc(arena, 3 * strlen(label) + 1), *o = out;
-    for (const char *s = label; out != NULL && *s != '\0'; s++) {
-        if (isalnum((unsigned char)*s) || strchr("_-=+", *s) != NULL || (*s == '.' && o != out))
+    for (const char *s = label; out && *s != '\0'; s++) {
+        if (isalnum((unsigned char)*s) || strchr("_-=+", *s) || (*s == '.' && o != out))
             *o++ = *s;
         else if (*s == ':')
             *o++ = ',';
@@ -155,10 +155,10 @@ static int name_run(mf_compare *c, const mf_compare_router *r, int64_t seed, boo
 static int name_router(mf_compare *c, mf_compare_router *r)
 {
     const char *folder = folder_of(c->arena, r->entry.label);
-    r->dir = folder != NULL ? mf_arena_strf(c->arena, "%s/%s", c->spec->out, folder) : NULL;
-    r->config = r->dir != NULL ? mf_arena_strf(c->arena, "%s/config.ini", r->dir) : NULL;
+    r->dir = folder ? mf_arena_strf(c->arena, "%s/%s", c->spec->out, folder) : NULL;
+    r->config = r->dir ? mf_arena_strf(c->arena, "%s/config.ini", r->dir) : NULL;
     r->runs = mf_arena_alloc(c->arena, (size_t)c->spec->seeds * sizeof *r->runs);
-    if (r->config == NULL || r->runs == NULL) return MF_ENOMEM;
+    if (!r->config || !r->runs) return MF_ENOMEM;
     int rc = name_run(c, r, r->first_seed, true, &r->pilot);
     for (int32_t i = 0; rc == MF_OK && i < c->spec->seeds; i++)
         rc = name_run(c, r, r->first_seed + i, false, &r->runs[i]);
@@ -212,7 +212,7 @@ static int count_params(const mf_compare *c, const mf_compare_router *r,
         *ret_router = 0;
         for (int i = 0; i < mf_store_count(m->store); i++) {
             const mf_param *p = mf_store_at(m->store, i);
-            if (!p->buffer && strstr(p->name, ".router.") != NULL) *ret_router += p->count;
+            if (!p->buffer && strstr(p->name, ".router.")) *ret_router += p->count;
         }
         mf_model_free(m);
     }
@@ -236,21 +236,21 @@ static int judge_options(const mf_compare *c, mf_compare_router *r)
         rc = mf_fail(MF_EUSAGE,
                      "equal time is made by train.steps: expected 1 or more, found 0");
     mf_config_free(config);
-    const bool named = c->spec->routers != NULL && strcmp(c->spec->routers, "all") != 0;
+    const bool named = c->spec->routers && strcmp(c->spec->routers, "all") != 0;
     if (rc == MF_OK || rc == MF_ENOMEM || (named && rc != MF_EPLUGIN)) return rc;
     r->refused = mf_strdup(mf_error_message());
     mf_error_clear();
-    return r->refused != NULL ? MF_OK : MF_ENOMEM;
+    return r->refused ? MF_OK : MF_ENOMEM;
 }
 
 static int judge_model(const mf_compare *c, mf_compare_router *r, const mf_model_dims *dims)
 {
-    if (r->refused != NULL) return MF_OK;
+    if (r->refused) return MF_OK;
     int rc = count_params(c, r, dims, &r->params, &r->params_active, &r->params_router);
     if (rc == MF_OK || rc == MF_ENOMEM) return rc;
     r->refused = mf_strdup(mf_error_message());
     mf_error_clear();
-    return r->refused != NULL ? MF_OK : MF_ENOMEM;
+    return r->refused ? MF_OK : MF_ENOMEM;
 }
 
 /* Computes expert.hidden. Active parameters are linear in it, so two widths
@@ -260,7 +260,7 @@ static int fit_hidden(const mf_compare *c, mf_compare_router *r, const mf_model_
     const int64_t wanted = c->routers[c->baseline].params_active, widths[2] = {64, 128};
     int64_t active[2] = {0, 0}, unused;
     int rc = MF_OK;
-    if (r->refused != NULL || r->params_active == wanted) return rc;
+    if (r->refused || r->params_active == wanted) return rc;
     for (int i = 0; rc == MF_OK && i < 2; i++) {
         r->hidden = widths[i];
         rc = count_params(c, r, dims, &unused, &active[i], &unused);
@@ -280,9 +280,9 @@ static int fit_hidden(const mf_compare *c, mf_compare_router *r, const mf_model_
 static int judge_baseline(mf_compare *c)
 {
     const mf_compare_router *b = &c->routers[c->baseline];
-    if (b->refused == NULL) return MF_OK;
-    for (int i = 0; c->spec->baseline == NULL && i < c->n_routers; i++)
-        if (c->routers[i].refused == NULL) {
+    if (!b->refused) return MF_OK;
+    for (int i = 0; !c->spec->baseline && i < c->n_routers; i++)
+        if (!c->routers[i].refused) {
             c->baseline = i;
             return MF_OK;
         }
@@ -313,9 +313,9 @@ static int judge_out(const char *out)
     if (!mf_is_dir(out))
         return mf_fail(MF_EUSAGE, "%s: expected a directory, found a file", out);
     int rc = mf_list_dir(out, &names, &n);
-    for (int i = 0; i < n && strange == NULL; i++)
+    for (int i = 0; i < n && !strange; i++)
         if (!is_draft(names[i])) strange = names[i];
-    if (rc == MF_OK && strange != NULL && !mf_compare_is(out))
+    if (rc == MF_OK && strange && !mf_compare_is(out))
         rc = mf_fail(MF_EUSAGE,
                      "%s: the directory holds files already (%s): expected an empty or a "
                      "new one, or a comparison to continue",
@@ -387,7 +387,7 @@ static int judge_texts(mf_compare *c)
     bool same;
     for (int i = 0; rc == MF_OK && i < c->n_routers; i++) {
         mf_compare_router *r = &c->routers[i];
-        if (r->refused != NULL) continue;
+        if (r->refused) continue;
         rc = take_steps(c, r);
         if (rc == MF_OK) rc = config_text(c, r, &r->text);
         if (rc == MF_OK) rc = judge_config(r->config, r->text, &same);
@@ -398,7 +398,7 @@ static int judge_texts(mf_compare *c)
 static int write_pilot(const mf_compare *c, const mf_compare_router *r)
 {
     char *text = NULL, *path = mf_path_join(r->dir, "pilot.ini");
-    int rc = path != NULL ? text_of(c, r, true, &text) : MF_ENOMEM;
+    int rc = path ? text_of(c, r, true, &text) : MF_ENOMEM;
     if (rc == MF_OK) rc = mf_write_file_atomic(path, text, strlen(text));
     mf_free(text);
     mf_free(path);
@@ -411,7 +411,7 @@ static int make_out(mf_compare *c)
     if (rc == MF_OK) rc = mf_compare_plan_write(c);
     for (int i = 0; rc == MF_OK && i < c->n_routers; i++) {
         mf_compare_router *r = &c->routers[i];
-        if (r->refused != NULL) continue;
+        if (r->refused) continue;
         rc = mf_mkdirs(r->dir);
         if (rc == MF_OK && (c->spec->equal != MF_EQUAL_TIME || r->steps > 0))
             rc = mf_compare_keep_config(c, r);
@@ -438,7 +438,7 @@ static int read_routers(mf_compare *c)
     }
     mf_config_free(own);
     c->routers = rc == MF_OK ? mf_arena_alloc(c->arena, (size_t)n * sizeof *c->routers) : NULL;
-    if (rc == MF_OK && c->routers == NULL) rc = MF_ENOMEM;
+    if (rc == MF_OK && !c->routers) rc = MF_ENOMEM;
     if (rc != MF_OK) return rc;
     c->n_routers = n;
     for (int i = 0; rc == MF_OK && i < n; i++) {
@@ -468,10 +468,10 @@ int mf_compare_new(const mf_compare_spec *spec, mf_compare **ret)
 {
     mf_compare *c = mf_alloc(1, sizeof *c);
     *ret = NULL;
-    if (c == NULL) return MF_ENOMEM;
+    if (!c) return MF_ENOMEM;
     c->spec = spec;
     c->arena = mf_arena_new();
-    int rc = c->arena != NULL ? prepare(c) : MF_ENOMEM;
+    int rc = c->arena ? prepare(c) : MF_ENOMEM;
     if (rc != MF_OK) {
         mf_compare_free(c);
         return rc;
@@ -482,13 +482,13 @@ int mf_compare_new(const mf_compare_spec *spec, mf_compare **ret)
 
 void mf_compare_free(mf_compare *c)
 {
-    if (c == NULL) return;
+    if (!c) return;
     for (int i = 0; i < c->n_routers; i++) {
         mf_compare_router *r = &c->routers[i];
         mf_free(r->text);
         mf_free(r->refused);
         mf_free(r->pilot.reason);
-        for (int32_t j = 0; r->runs != NULL && j < c->spec->seeds; j++)
+        for (int32_t j = 0; r->runs && j < c->spec->seeds; j++)
             mf_free(r->runs[j].reason);
     }
     mf_arena_free(c->arena);

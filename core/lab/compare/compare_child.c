@@ -107,7 +107,7 @@ int mf_compare_start(const mf_compare *c, const mf_compare_router *r, const mf_c
     int rc = judge_dir(run, ret_again);
     if (rc != MF_OK) return rc;
     char *pilot = mf_path_join(r->dir, "pilot.ini");
-    if (pilot == NULL) return MF_ENOMEM;
+    if (!pilot) return MF_ENOMEM;
     snprintf(parent, sizeof parent, "%ld", (long)getpid());
     snprintf(seed, sizeof seed, "%lld", (long long)run->seed);
     snprintf(threads, sizeof threads, "%d", each > 0 ? each : 1);
@@ -155,13 +155,13 @@ char *mf_compare_last_words(const mf_compare_run *run, int status)
     char *text = NULL, *last = NULL;
     size_t size;
     if (mf_read_file(run->log, 0, &text, &size) != MF_OK) mf_error_clear();
-    for (char *at = text; at != NULL && (at = strstr(at, mark)) != NULL; at++)
+    for (char *at = text; at && (at = strstr(at, mark)); at++)
         if (at == text || at[-1] == '\n') last = at + sizeof mark - 1;
-    if (last != NULL) last[strcspn(last, "\n")] = '\0';
+    if (last) last[strcspn(last, "\n")] = '\0';
     char *words = NULL;
     if (WIFSIGNALED(status))
         words = mf_strf("killed by signal %d; see %s", WTERMSIG(status), run->log);
-    else if (last != NULL)
+    else if (last)
         words = mf_strdup(last);
     else
         words = mf_strf("ended with status %d; see %s", WEXITSTATUS(status), run->log);

@@ -161,7 +161,7 @@ static void fill(mf_compare_table *t, double *values, double *one, double *two)
     t->complete = true;
     for (int i = 0; i < c->n_routers; i++) {
         const mf_compare_router *r = &c->routers[i];
-        if (r->refused != NULL) continue;
+        if (r->refused) continue;
         double *mine = values + t->n * seeds;
         qualities(c, t->by, r, mine);
         if (i == c->baseline) base = mine;
@@ -175,8 +175,8 @@ static void fill(mf_compare_table *t, double *values, double *one, double *two)
     }
     /* If the baseline was refused in its first run, there are no pairs. */
     for (int i = 0; i < t->n; i++)
-        t->rows[i].against = base != NULL ? mf_paired_of(values + i * seeds, base, seeds)
-                                          : mf_paired_of(values, values, 0);
+        t->rows[i].against = base ? mf_paired_of(values + i * seeds, base, seeds)
+                                  : mf_paired_of(values, values, 0);
     rank_rows(t, values, one, accuracy);
     give_verdicts(t, one, two, accuracy);
 }
@@ -188,8 +188,8 @@ int mf_compare_judge(const mf_compare *c, mf_compare_table **ret)
     double *values = mf_alloc(n * (size_t)c->spec->seeds, sizeof *values);
     double *scratch = mf_alloc(2 * n, sizeof *scratch);
     *ret = NULL;
-    if (t != NULL) t->rows = mf_alloc(n, sizeof *t->rows);
-    const bool ok = t != NULL && t->rows != NULL && values != NULL && scratch != NULL;
+    if (t) t->rows = mf_alloc(n, sizeof *t->rows);
+    const bool ok = t && t->rows && values && scratch;
     if (ok) {
         t->of = c;
         t->by = by_what(c);
@@ -205,7 +205,7 @@ int mf_compare_judge(const mf_compare *c, mf_compare_table **ret)
 
 void mf_compare_table_free(mf_compare_table *t)
 {
-    if (t == NULL) return;
+    if (!t) return;
     mf_free(t->rows);
     mf_free(t);
 }

@@ -16,7 +16,7 @@ static int read_manifest(const mf_compare_run *run, bool *ret_there, mf_run_resu
     char *path = mf_path_join(run->dir, "manifest.json"), *text = NULL;
     mf_json *doc = NULL;
     size_t size;
-    if (path == NULL) return MF_ENOMEM;
+    if (!path) return MF_ENOMEM;
     *ret_there = mf_exists(path);
     int rc = *ret_there ? mf_read_file(path, 0, &text, &size) : MF_OK;
     if (rc == MF_OK && *ret_there) rc = mf_json_parse(path, text, size, &doc);
@@ -26,7 +26,7 @@ static int read_manifest(const mf_compare_run *run, bool *ret_there, mf_run_resu
          !mf_json_int(mf_json_get(doc, "params_active"), &r->params_active)))
         rc = mf_fail(MF_EINPUT, "%s: expected whole numbers steps, params and params_active",
                      path);
-    if (doc != NULL) mf_json_free(doc);
+    if (doc) mf_json_free(doc);
     mf_free(text);
     mf_free(path);
     return rc;
@@ -43,7 +43,7 @@ static double median_speed(const mf_metrics_history *h)
 {
     double *speed = mf_alloc((size_t)h->n + 1, sizeof *speed), median = (double)NAN;
     int n = 0;
-    for (int i = 0; speed != NULL && i < h->n; i++)
+    for (int i = 0; speed && i < h->n; i++)
         if (strcmp(h->records[i].split, "train") == 0 && h->records[i].tokens_per_s > 0 &&
             h->records[i].step > 1)
             speed[n++] = h->records[i].tokens_per_s;
@@ -90,9 +90,9 @@ int mf_compare_result(const mf_compare_run *run, bool *ret_done, mf_run_result *
     int rc = read_manifest(run, &there, &r);
     if (rc != MF_OK || !there) return rc;
     char *path = mf_path_join(run->dir, "metrics.jsonl");
-    rc = path == NULL ? MF_ENOMEM : mf_exists(path) ? mf_metrics_read(path, &h) : MF_OK;
+    rc = !path ? MF_ENOMEM : mf_exists(path) ? mf_metrics_read(path, &h) : MF_OK;
     mf_free(path);
-    if (rc != MF_OK || h == NULL) return rc;
+    if (rc != MF_OK || !h) return rc;
     for (int i = 0; i < h->n; i++) {
         const mf_metrics_record *v = &h->records[i];
         if (v->step != r.steps || strcmp(v->split, "val") != 0) continue;
@@ -119,12 +119,11 @@ int64_t mf_compare_steps_done(const mf_compare_run *run)
     uint64_t size;
     int fd;
     char *path = mf_path_join(run->dir, "metrics.jsonl"), *tail = mf_alloc_raw(TAIL + 1);
-    if (path != NULL && tail != NULL && mf_exists(path) &&
-        mf_file_open(path, &fd, &size) == MF_OK) {
+    if (path && tail && mf_exists(path) && mf_file_open(path, &fd, &size) == MF_OK) {
         const uint64_t n = size < TAIL ? size : TAIL;
         if (mf_file_read_at(fd, path, tail, n, size - n) == MF_OK) {
             tail[n] = '\0';
-            for (const char *at = tail; (at = strstr(at, mark)) != NULL; at++)
+            for (const char *at = tail; (at = strstr(at, mark)); at++)
                 step = strtoll(at + sizeof mark - 1, NULL, 10);
         }
         mf_file_close(fd);

@@ -41,7 +41,7 @@ static mf_compare_run *run_at(const pool *p, int i, mf_compare_router **ret_rout
 {
     mf_compare_router *r = &p->c->routers[i % p->c->n_routers];
     *ret_router = r;
-    if (r->refused != NULL) return NULL;
+    if (r->refused) return NULL;
     if (p->pilots) return &r->pilot;
     return &r->runs[i / p->c->n_routers];
 }
@@ -52,11 +52,11 @@ static void tell_ended(const pool *p, const mf_compare_run *run)
     mf_compare_router *r;
     for (int i = 0; i < count(p); i++) {
         const mf_compare_run *one = run_at(p, i, &r);
-        if (one == NULL) continue;
+        if (!one) continue;
         total++;
         done += one->state == MF_RUN_DONE || one->state == MF_RUN_FAILED;
     }
-    if (p->watch->ended != NULL) p->watch->ended(p->watch->arg, run, done, total);
+    if (p->watch->ended) p->watch->ended(p->watch->arg, run, done, total);
 }
 
 static int keep_table(const pool *p)
@@ -91,12 +91,12 @@ static int end(pool *p, mf_compare_router *r, mf_compare_run *run, int status)
         return MF_OK;
     } else {
         char *reason = mf_compare_last_words(run, status);
-        if (reason == NULL) return MF_ENOMEM;
+        if (!reason) return MF_ENOMEM;
         run->state = MF_RUN_FAILED;
         run->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
         mf_free(run->reason);
         run->reason = reason;
-        if (refusal(run, status) && r->refused == NULL) r->refused = mf_strdup(reason);
+        if (refusal(run, status) && !r->refused) r->refused = mf_strdup(reason);
     }
     tell_ended(p, run);
     return keep_table(p);
@@ -108,7 +108,7 @@ static int reap(pool *p)
     for (int i = 0; rc == MF_OK && i < p->size; i++) {
         job *j = &p->jobs[i];
         int status;
-        if (j->router == NULL || waitpid(j->pid, &status, WNOHANG) != j->pid) continue;
+        if (!j->router || waitpid(j->pid, &status, WNOHANG) != j->pid) continue;
         const job ended = *j;
         j->router = NULL;
         p->active--;
@@ -142,7 +142,7 @@ static int take(pool *p, mf_compare_router *r, mf_compare_run *run, job *j)
             j->run = run;
             run->state = MF_RUN_ACTIVE;
             p->active++;
-            if (p->watch->began != NULL) p->watch->began(p->watch->arg, run, again);
+            if (p->watch->began) p->watch->began(p->watch->arg, run, again);
             return MF_OK;
         }
     }
@@ -161,13 +161,13 @@ static int fill(pool *p, int *ret_left)
     for (int i = 0; rc == MF_OK && i < count(p); i++) {
         mf_compare_router *r;
         mf_compare_run *run = run_at(p, i, &r);
-        if (run == NULL) continue;
+        if (!run) continue;
         const bool want =
             run->state == MF_RUN_WAITING || (run->state == MF_RUN_ELSEWHERE && look);
         job *free_job = NULL;
-        for (int k = 0; want && k < p->size && free_job == NULL; k++)
-            if (p->jobs[k].router == NULL) free_job = &p->jobs[k];
-        if (free_job != NULL) rc = take(p, r, run, free_job);
+        for (int k = 0; want && k < p->size && !free_job; k++)
+            if (!p->jobs[k].router) free_job = &p->jobs[k];
+        if (free_job) rc = take(p, r, run, free_job);
         *ret_left += run->state == MF_RUN_WAITING || run->state == MF_RUN_ELSEWHERE;
     }
     return rc;
@@ -179,17 +179,17 @@ static void stop(pool *p)
 {
     p->stopping = true;
     for (int i = 0; i < p->size; i++)
-        if (p->jobs[i].router != NULL) kill(p->jobs[i].pid, SIGTERM);
+        if (p->jobs[i].router) kill(p->jobs[i].pid, SIGTERM);
 }
 
 static void tick(const pool *p)
 {
     int64_t steps = 0, total = 0;
     mf_compare_router *r;
-    if (p->watch->tick == NULL) return;
+    if (!p->watch->tick) return;
     for (int i = 0; i < count(p); i++) {
         const mf_compare_run *run = run_at(p, i, &r);
-        if (run == NULL || run->state == MF_RUN_FAILED) continue;
+        if (!run || run->state == MF_RUN_FAILED) continue;
         const int64_t all = p->pilots ? MF_PILOT_STEPS : r->steps;
         total += all;
         if (run->state == MF_RUN_DONE)
@@ -209,7 +209,7 @@ static void wait_a_little(void)
 /* The signal after which the comparison is to stop; 0: none. */
 static int asked(const mf_compare_watch *w)
 {
-    return w->should_stop != NULL ? w->should_stop(w->arg) : 0;
+    return w->should_stop ? w->should_stop(w->arg) : 0;
 }
 
 static int run_pool(pool *p)
@@ -217,7 +217,7 @@ static int run_pool(pool *p)
     int rc = MF_OK, left = 0;
     char message[2048] = "";
     p->jobs = mf_alloc((size_t)p->size, sizeof *p->jobs);
-    if (p->jobs == NULL) return MF_ENOMEM;
+    if (!p->jobs) return MF_ENOMEM;
     for (;;) {
         int one = reap(p);
         if (rc == MF_OK) rc = one;
@@ -246,10 +246,10 @@ static int fit_steps(mf_compare *c)
         return mf_fail(MF_ERUN, "the baseline's pilot failed: %s", b->pilot.reason);
     for (int i = 0; rc == MF_OK && i < c->n_routers; i++) {
         mf_compare_router *r = &c->routers[i];
-        if (r->refused != NULL || r->steps > 0) continue;
+        if (r->refused || r->steps > 0) continue;
         if (r->pilot.state == MF_RUN_FAILED) {
             r->refused = mf_strf("its pilot failed: %s", r->pilot.reason);
-            if (r->refused == NULL) rc = MF_ENOMEM;
+            if (!r->refused) rc = MF_ENOMEM;
             continue;
         }
         const double faster = r->pilot.result.tokens_per_s / b->pilot.result.tokens_per_s;

@@ -124,7 +124,7 @@ void mf_compare_json(mf_jw *w, const mf_compare_table *t)
     mf_jw_key(w, "skipped");
     mf_jw_array(w);
     for (int i = 0; i < c->n_routers; i++) {
-        if (c->routers[i].refused == NULL) continue;
+        if (!c->routers[i].refused) continue;
         mf_jw_object(w);
         mf_jw_kv_string(w, "router", c->routers[i].entry.label);
         mf_jw_kv_string(w, "reason", c->routers[i].refused);
@@ -140,11 +140,11 @@ int mf_compare_write(const mf_compare_table *t)
     char *path = mf_path_join(t->of->spec->out, "comparison.json");
     size_t n = 0;
     const char *text = NULL;
-    if (w != NULL) {
+    if (w) {
         mf_compare_json(w, t);
         text = mf_jw_text(w, &n);
     }
-    int rc = text != NULL && path != NULL ? mf_write_file_atomic(path, text, n) : MF_ENOMEM;
+    int rc = text && path ? mf_write_file_atomic(path, text, n) : MF_ENOMEM;
     mf_jw_free(w);
     mf_free(path);
     return rc;
@@ -242,8 +242,8 @@ static void print_faults(const mf_compare_table *t, FILE *out)
     const mf_compare *c = t->of;
     for (int i = 0; i < c->n_routers; i++) {
         const mf_compare_router *r = &c->routers[i];
-        if (r->refused != NULL) fprintf(out, "skipped: %s: %s\n", r->entry.label, r->refused);
-        for (int32_t s = 0; r->refused == NULL && s < c->spec->seeds; s++)
+        if (r->refused) fprintf(out, "skipped: %s: %s\n", r->entry.label, r->refused);
+        for (int32_t s = 0; !r->refused && s < c->spec->seeds; s++)
             if (r->runs[s].state == MF_RUN_FAILED)
                 fprintf(out, "failed: %s: %s\n", r->runs[s].name, r->runs[s].reason);
     }
