@@ -17,7 +17,8 @@ typedef struct mf_data_config {
     int64_t clean;    /* text is simplified (data/clean.h) */
     int64_t stride;   /* windows begin at every n-th token, each once per epoch; 0: anywhere */
     int64_t split_windows; /* windows are distributed to train and val, and overlap */
-    int64_t bin_bits; /* bits of ids in token files: 0 as the file says, or 16; 1: 16; 2: 32 */
+    /* bits of ids in token files: 0: those that the file names, else 16; 1: 16; 2: 32 */
+    int64_t bin_bits;
 } mf_data_config;
 
 extern const mf_section mf_data_section;

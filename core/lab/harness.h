@@ -28,13 +28,13 @@ typedef struct mf_harness_spec {
     /* not 0: other inputs, and other parameters than the initial values, which may be at kinks
      * (zeros); each number selects different ones */
     int shaken;
-    float scale;                /* of x; 0: 1 */
+    float scale;                /* factor of the input x; 0: 1 */
     bool only_init;             /* only the instances: no storage, no graph */
     const char *option, *value; /* one option with another value than its default; NULL: none */
     /* values of options that a person has chosen, NULL-terminated: "scale=2"; NULL: none */
     const char *const *given;
-    const char *at;             /* adapters: its points; NULL: the plugin's default */
-    bool one_head;              /* adapters: head 0 of the block is inactive */
+    const char *at; /* adapters: its points; NULL: the plugin's default */
+    bool one_head;  /* adapters: head 0 of the block is inactive */
 } mf_harness_spec;
 
 typedef struct mf_harness {

@@ -161,7 +161,8 @@ static bool only_slow(pid_t pid, double *seen, double since, int seconds)
     return *seen > before + 0.1 && *seen - since < 0.9 * seconds;
 }
 
-/* Reads what is there, for at most `seconds`. 1: lines came; 0: none in time; -1: the end. */
+/* Waits at most `seconds` for lines, and reads them. Returns 1, 0 if none came in time, or -1
+ * at the end of the report. */
 static int read_more(reader *r, double seconds)
 {
     struct pollfd p = {r->fd, POLLIN, 0};
