@@ -42,8 +42,8 @@ const char *mf_live_old_name(const mf_plughost *h, const char *name);
  * the value 0 switches its instances off. NULL if there is none. */
 const char *mf_live_switch(const mf_plughost *h, const char *prefix);
 bool mf_live_is_stored(const mf_plughost *h, int i); /* the i-th name */
-/* Fails with MF_ENOTFOUND, naming the nearest name, or with MF_ECONFIG if the value is outside
- * of the limits or must be an integer. */
+/* Sets a live option and records the change. Errors: MF_ENOTFOUND, which names the nearest
+ * option; MF_ECONFIG if the value is out of bounds, or must be an integer and is none. */
 int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
                 const char *reason);
 int mf_live_get(const mf_plughost *h, const char *name, double *ret);

@@ -56,8 +56,8 @@ static mf_verdict try_beyond(const mf_loaded *plugin, const mf_option *o, double
                            o->name, value, mf_status_name(rc));
 }
 
-/* Whether a size is small. Larger ones only cost memory and time, so they are tried
- * only up to init. */
+/* Whether a size is small. Larger ones only cost memory and time, so they are tried only up to
+ * init. */
 static bool small(double v)
 {
     return fabs(v) <= 64;

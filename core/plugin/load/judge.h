@@ -29,7 +29,7 @@ struct mf_loaded {
         mf_adapter adapter;
     } table;
     const mf_plugin *descriptor;
-    /* The opener fills these. */
+    /* Set by plugin/load/open.c. */
     const char *host_names; /* MF_HOST_NAMES of the plugin's headers; NULL: not known */
     const char *path;
     char hash[33]; /* XXH3-128 of the file */

@@ -248,7 +248,7 @@ START_TEST(documents)
 }
 END_TEST
 
-/* An example as text: special tokens as < ( | >, padding as _. */
+/* An example as text: [CLS] is <, [SEP] is |, [MASK] is #, padding is _. */
 static const char *row_text(const mf_corpus *c, const mf_batch *b, int32_t row)
 {
     static char text[64];

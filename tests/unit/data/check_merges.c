@@ -268,7 +268,7 @@ START_TEST(memory_fails)
 }
 END_TEST
 
-/* Sentences and their ids in the reference, alternately. */
+/* bert.txt holds a sentence on one line, and on the next the ids of the reference tokenizer. */
 START_TEST(bert)
 {
     const char *shared = getenv("MOEFW_SHARED"), *srcdir = getenv("srcdir");
