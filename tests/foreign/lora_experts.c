@@ -1,4 +1,4 @@
-/* lora_experts: all experts share one matrix; each adds a product of two thin ones of its own,
+/* lora_experts: all experts share one matrix; each adds a low-rank matrix of its own,
  * y = W x + B_e A_e x (Zadouri et al. 2023, Pushing Mixture of Experts to the Limit, eq. 3).
  */
 #include <moefw/moefw.h>
@@ -39,5 +39,5 @@ static const mf_option options[] = {
 static const mf_expert vtable = {.size = sizeof(mf_expert), .init = init, .forward = forward};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_EXPERT, mf_expert, "lora_experts", "1.0", "MIT",
-                                  "one matrix, and a thin product for each expert", options,
+                                  "one matrix, and a low-rank change per expert", options,
                                   conf, expert, &vtable);

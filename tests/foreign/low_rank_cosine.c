@@ -1,5 +1,5 @@
-/* low_rank_cosine: cosine of a projection of x with an embedding of each expert, times a learned
- * scale (Chi et al. 2022, On the Representation Collapse of Sparse Mixture of Experts, eq. 4).
+/* low_rank_cosine: cosine of a projection of x with an embedding of each expert, times a
+ * learned scale (Chi et al. 2022, On the Representation Collapse of Sparse Mixture of Experts, eq. 4).
  */
 #include <moefw/moefw.h>
 
@@ -17,7 +17,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     int rc = mf->param(ctx, "project", mf_shape2(c->rank, dims->dim), MF_NORMAL(0.3));
     if (rc == MF_OK)
         rc = mf->param(ctx, "embed", mf_shape2(dims->experts, c->rank), MF_NORMAL(0.3));
-    if (rc == MF_OK) rc = mf->param(ctx, "scale", mf_shape1(1), mf_init_of(MF_INIT_CONST, 3, 0));
+    if (rc == MF_OK)
+        rc = mf->param(ctx, "scale", mf_shape1(1), mf_init_of(MF_INIT_CONST, 3, 0));
     return rc;
 }
 

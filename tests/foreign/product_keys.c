@@ -27,7 +27,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     const conf *c = conf_;
     self->rows = c->rows > 0 ? c->rows : rows_of(dims->experts);
     if (dims->experts % self->rows != 0)
-        return mf->fail(ctx, MF_ECONFIG, "rows: expected a divisor of moe.experts, %d, found %d",
+        return mf->fail(ctx, MF_ECONFIG,
+                        "rows: expected a divisor of moe.experts, %d, found %d",
                         (int)dims->experts, (int)self->rows);
     self->columns = dims->experts / self->rows;
     const int64_t half = dims->dim / 2;
