@@ -1,6 +1,6 @@
 /* low_rank_cosine: cosine of a projection of x with an embedding of each expert, times a
- * learned scale (Chi et al. 2022, On the Representation Collapse of Sparse Mixture of Experts, eq. 4).
- */
+ * learned scale (Chi et al. 2022, On the Representation Collapse of Sparse Mixture of
+ * Experts, eq. 4). */
 #include <moefw/moefw.h>
 
 typedef struct {

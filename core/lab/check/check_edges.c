@@ -57,7 +57,7 @@ static mf_verdict try_beyond(const mf_loaded *plugin, const mf_option *o, double
 }
 
 /* Whether a size is small. Larger ones only cost memory and time, so they are tried only up to
- * init. */
+ * the call of init. */
 static bool small(double v)
 {
     return fabs(v) <= 64;
