@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* Whether t has values that can be read. A value that is not kept may have been
- * overwritten by another. */
+/* Whether t has values that can be read. A value that is not kept may have been overwritten
+ * by another. */
 static bool visible(const mf_tensor *t)
 {
     if (!t) return false;

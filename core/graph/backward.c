@@ -112,8 +112,8 @@ static uint32_t fused_reads(const mf_node *node)
            ((1u << node->n_out) - 1u) << (node->n_in + node->n_out);
 }
 
-/* An output without a gradient takes the gradient's place: its shape is used, its
- * values are not read. */
+/* If an output has no gradient, the output itself is passed in place of the gradient: the
+ * backward function uses its shape and does not read its values. */
 static void set_fused_inputs(mf_node *to, const mf_node *node, mf_tensor *const *dout)
 {
     to->n_in = node->n_in + 2 * node->n_out;
@@ -278,7 +278,7 @@ static bool may_wait(const mf_graph *g, int at, int until, int i)
     return others > 0;
 }
 
-/* Returns the input that the backward function of its producer can recompute; -1: none. */
+/* Returns the index of an input that its producer's backward function can recompute, or -1. */
 static int find_given(const tape *tp, int at)
 {
     bool wants[MF_OP_MAX_IN];
@@ -312,8 +312,8 @@ static int visit(tape *tp, int at, bool *ret_waits)
     tp->before[at] = tp->waiting[node->in[given]->node];
     tp->waiting[node->in[given]->node] = at;
     *ret_waits = true;
-    /* What the producer's backward function reads is recomputed now, before the gradient of its
-     * output takes memory. */
+    /* The inputs that the producer's backward function reads are recomputed now, before the
+     * gradient of its output takes memory. */
     const mf_node *from = tp->g->nodes[node->in[given]->node];
     if (enter_scope(tp, from) != MF_OK) return tp->g->status;
     for (int i = 0; i < from->n_in; i++)

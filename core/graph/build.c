@@ -79,8 +79,8 @@ bool mf_graph_at_next(const mf_graph *g)
     return g && g->file && g->at_node == g->n_nodes;
 }
 
-/* Returns "linear (layers.0.router hash, hash.c:41)" in memory of the graph, or NULL if
- * there is no memory. */
+/* Returns "linear (layers.0.router hash, hash.c:41)" in memory of the graph, or NULL if there
+ * is no memory. */
 static const char *title_of(mf_graph *g, const char *op, const char *scope)
 {
     if (!*scope && !g->file) return mf_arena_strdup(g->memory, op);

@@ -2,10 +2,10 @@
  * inputs, live scalars and the key of random numbers; one copy after it brings back the fault
  * and small kept values.
  *
- * The host reads nothing between launches. A copy to the device is made from one of two
- * staging blocks, so that inputs can be filled again while the copy waits; a block is reused
- * when its event says that its copy is done. On the CPU host and device share all memory, and
- * nothing is copied. */
+ * The host reads nothing between launches. A copy to the device is made from one of two staging
+ * blocks, so that inputs can be filled again while the copy waits; a block is reused when its
+ * event says that its copy is done. On the CPU host and device share all memory, and nothing
+ * is copied. */
 #include "graph/internal.h"
 
 #include <string.h>
@@ -92,8 +92,8 @@ static int new_staging(mf_graph *g)
     return rc == MF_OK && !x->passengers ? MF_ENOMEM : rc;
 }
 
-/* Allocates constants and inputs that ops write, and copies their present values to
- * the device, once. */
+/* Allocates constants and inputs that ops write, and copies their present values to the
+ * device, once. */
 static int new_fixed(mf_graph *g)
 {
     mf_device *d = g->options.device;
@@ -299,7 +299,7 @@ int mf_graph_wait(mf_graph *g)
     return rc == MF_OK ? mf_graph_judge_fault(g, fault_of(g, g->exchange.slots)) : rc;
 }
 
-/* Leaves a fault for mf_graph_wait or mf_graph_collect to report. */
+/* A fault is not reported here: mf_graph_wait or mf_graph_collect reports it. */
 const char *mf_exchange_view(mf_graph *g)
 {
     if (!g->options.device) return mf_exchange_out(g);

@@ -1,7 +1,7 @@
 /* graph/exec.h: the context of a run, which each call of an op gets.
  *
- * Code that calls an op's functions creates the context with mf_launch_init: graphs, and
- * tests of single ops. */
+ * Code that calls an op's functions creates the context with mf_launch_init: graphs, and tests
+ * of single ops. */
 #ifndef MF_GRAPH_EXEC_H
 #define MF_GRAPH_EXEC_H
 

@@ -27,9 +27,9 @@ static int64_t first_bad_of(const void *data, mf_dtype type, int64_t n, bool len
     return -1;
 }
 
-/* Returns the index of the first value of a tensor that is not finite; -1: all are
- * finite, or the tensor cannot be read. lenient: -Inf is allowed. On a device the tensor
- * is read in pieces. */
+/* Returns the index of the first value of a tensor that is not finite; -1: all are finite, or
+ * the tensor cannot be read. lenient: -Inf is allowed. On a device the tensor is read
+ * in pieces. */
 static int64_t first_bad(const mf_graph *g, const mf_view *v, const mf_tensor *t, bool lenient,
                          float *ret_value)
 {

@@ -1,8 +1,8 @@
 /* graph/foreign.h: what the program does around each call of an op that is not in core's table.
  *
- * Everything that is computed later depends on floating-point control, so a call must
- * leave it unchanged. The program may do more around a call: it sets the hook before
- * it starts threads. */
+ * Everything that is computed later depends on floating-point control, so a call must leave it
+ * unchanged. The program may do more around a call: it sets the hook before it
+ * starts threads. */
 #ifndef MF_GRAPH_FOREIGN_H
 #define MF_GRAPH_FOREIGN_H
 
@@ -21,8 +21,8 @@ typedef struct mf_foreign_call {
 
 bool mf_op_is_foreign(const mf_opdef *op);
 void mf_foreign_begin(mf_foreign_call *c, const mf_node *node);
-/* Restores floating-point control. Returns false if it had changed; *ret_now is the
- * value that was found. */
+/* Restores floating-point control. Returns false if it had changed; *ret_now is the value that
+ * was found. */
 bool mf_foreign_end(const mf_foreign_call *c, const mf_node *node, unsigned *ret_now);
 /* The format of the message for such a change. */
 #define MF_FOREIGN_FLOAT                                                                       \

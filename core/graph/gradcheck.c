@@ -1,5 +1,5 @@
-/* graph/gradcheck.c: compares a graph's gradients with central differences
- * (see gradcheck.h). */
+/* graph/gradcheck.c: compares a graph's gradients with central differences (see
+ * gradcheck.h). */
 #include "graph/gradcheck.h"
 
 #include "base/error.h"
@@ -135,7 +135,7 @@ static int look(checker *c, spot *s, double right, double left, probe *ret)
 
 typedef struct verdict {
     double analytic, numeric, error;
-    double off, tolerated; /* analytic - numeric|, and its largest value that passes */
+    double off, tolerated; /* |analytic - numeric|; its largest value that passes */
     double gain;           /* error of numeric per unit of noise in f */
     bool kink;
     bool blurred; /* the noise of f32 is larger than the tolerance */
@@ -216,8 +216,8 @@ static int measure_noise(checker *c, spot *s, double *ret)
     return MF_OK;
 }
 
-/* Judges a spot that failed again, with the measured noise of f, which may have made it fail.
- * The spot passes, fails, or counts as a kink if the noise would hide a wrong rule. */
+/* Judges again a spot that failed, with a tolerance that includes the measured noise of f. The
+ * spot counts as a kink if the noise would hide a wrong rule. */
 static int judge_noisy(checker *c, spot *s, const verdict *all, int n, verdict *ret)
 {
     double sigma;

@@ -1,5 +1,5 @@
-/* graph/graph.h: graphs of ops, which are built once per shape, planned once, and
- * run in each step.
+/* graph/graph.h: graphs of ops, which are built once per shape, planned once, and run in
+ * each step.
  *
  * Life of a graph:
  *    mf_graph_new -> leaves (input, param, live, constant) and ops -> [mf_graph_backward] ->
@@ -109,10 +109,10 @@ typedef struct mf_graph_options {
     bool bare;     /* plan only: the graph cannot run; its info says what running would need */
     bool no_reuse; /* give every value its own memory, for inspection */
     bool bf16;     /* gemms read bf16 and, unless their attributes differ, write bf16 */
-    /* A finished training graph that never runs at the same time. The new graph reuses its
-     * memory, and the memory of the gradients that it writes, as far as it is large enough;
-     * values that it kept are lost when the new graph runs. It must live as long as the new
-     * graph, on the same device. NULL: none. */
+    /* A finished training graph that never runs at the same time as the new graph. The new
+     * graph reuses its arena and the storage of the gradients that it writes, as far as they
+     * are large enough; its kept values are lost when the new graph runs. It must be on the
+     * same device and live as long as the new graph. NULL: none. */
     const mf_graph *arena_of;
     struct mf_device *device; /* where the graph runs and its stores must be; NULL: the host */
     mf_graph_passengers passengers;
@@ -129,10 +129,10 @@ int mf_graph_fail(mf_graph *g, int code, const char *fmt, ...);
  * hash" is "layers.3.router hash", and so is "layers.3" + "layers.3.router hash". */
 void mf_graph_push(mf_graph *g, const char *fmt, ...);
 void mf_graph_pop(mf_graph *g);
-/* Sets the place in a plugin's source at which the next nodes are added, for messages. file
- * must live as long as the graph; NULL: not known. */
+/* Sets the line of a plugin's source that adds the next nodes, for messages. file must live as
+ * long as the graph; NULL: not known. */
 void mf_graph_at(mf_graph *g, const char *file, int32_t line);
-/* Whether a place is set and no node has been added since. */
+/* Whether such a line is set and no node has been added since. */
 bool mf_graph_at_next(const mf_graph *g);
 /* Nodes added while this is on are metrics: they run only if mf_run.metrics is set. They may
  * read any value; other nodes must not read them. */
@@ -142,8 +142,8 @@ void mf_graph_metrics(mf_graph *g, bool on);
  * the nodes between one residual sum and the next. */
 void mf_graph_set_recompute(mf_graph *g, bool on);
 /* Sets whether gemms added from now on use bf16; always off in graphs without the option.
- * Returns the previous setting. Routers and losses are built with it off, so that they read
- * and compute f32. */
+ * Returns the previous setting. Routers and losses are built with it off, so that they read and
+ * compute f32. */
 bool mf_graph_set_bf16(mf_graph *g, bool on);
 bool mf_graph_is_bf16(const mf_graph *g);
 /* Returns t if it is f32, else its cast. */
@@ -155,14 +155,15 @@ mf_dtype mf_tensor_grad_type(const mf_tensor *t);
 mf_tensor *mf_graph_input(mf_graph *g, const char *name, mf_dtype dtype, mf_shape shape);
 mf_tensor *mf_graph_param(mf_graph *g, mf_param *param); /* one leaf per parameter and graph */
 mf_tensor *mf_graph_live(mf_graph *g, const double *value, const char *name);
-/* data is copied; NULL: zeros. */
+/* Adds a constant. data is copied; NULL: zeros. */
 mf_tensor *mf_graph_const(mf_graph *g, mf_dtype dtype, mf_shape shape, const void *data);
 /* Marks an input whose gradient is wanted, also in graphs without training. To be called before
  * any op reads the input, which must then be in `extra` of mf_graph_backward. */
 void mf_graph_want_grad(mf_tensor *input);
 
 /* ---- ops ---- */
-/* in[i] may be NULL only if infer accepts it (rank -1 there). Failures: see moefw/host.h. */
+/* Adds an op, and returns its first output. in[i] may be NULL only if infer accepts it (rank -1
+ * there). Failures: see moefw/host.h. */
 mf_tensor *mf_graph_op(mf_graph *g, const mf_opdef *op, int n_in, mf_tensor *const *in,
                        const mf_attr *attr, int n_out, mf_tensor **ret_out);
 /* Adds an op of core by name. Fails with MF_EPLUGIN, naming the nearest name, if it
@@ -182,10 +183,10 @@ int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor 
 
 /* Drops dead nodes and plans memory. Nothing can be added afterwards.
  *
- * If each run overwrites gradients (options.accumulate is off), values of the forward
- * pass use their storage until the gradients are written: gradients are valid from the
- * end of a run to the start of the next. If runs add to gradients, the storage holds
- * their sum and is not reused. */
+ * If each run overwrites gradients (options.accumulate is off), values of the forward pass use
+ * their storage until the gradients are written: gradients are valid from the end of a run to
+ * the start of the next. If runs add to gradients, the storage holds their sum and is
+ * not reused. */
 int mf_graph_finish(mf_graph *g);
 
 /* ---- running ---- */
@@ -235,9 +236,9 @@ extern _Atomic(const mf_node *) mf_graph_node_now;
  * error of the device. */
 int mf_tensor_read(const mf_tensor *t, void *to, size_t offset, size_t bytes);
 int mf_tensor_write(mf_tensor *t, const void *from, size_t offset, size_t bytes);
-/* A view for reading: on the CPU the values themselves, else a copy, which the first call after
- * a run makes for all small kept values of the graph. Valid until the next run. NULL: the
- * values cannot be read, or the copy failed (mf_error_code). */
+/* Returns a view for reading: on the CPU the values themselves, else a copy, which the first
+ * call after a run makes for all small kept values of the graph. Valid until the next run.
+ * NULL: the values cannot be read, or the copy failed (mf_error_code). */
 const void *mf_tensor_host(const mf_tensor *t);
 /* Host memory of an input, which the caller fills before a run. On a device a run copies all
  * inputs of the graph at once. The memory keeps its contents and is valid as long as the graph.

@@ -30,8 +30,8 @@ typedef struct mf_ordinal {
     uint64_t count;
 } mf_ordinal;
 
-/* A node ready to run, with all pointers resolved: to the device, or to staging if
- * `detour` is set. */
+/* A node ready to run, with all pointers resolved: to the device, or to staging if `detour`
+ * is set. */
 typedef struct mf_replay {
     mf_call call; /* first member: call->fail converts its address */
     int (*fn)(const mf_call *call);
@@ -42,8 +42,7 @@ typedef struct mf_replay {
     struct mf_detour *detour;
 } mf_replay;
 
-/* Memory on the device that an op on the host reads or writes, and the place of its
- * copy in g->staging. */
+/* Memory on the device that an op on the host reads or writes, and its copy in g->staging. */
 typedef struct mf_detour_part {
     void *device;
     size_t at, bytes;
@@ -77,7 +76,8 @@ typedef struct mf_exchange {
     int newest;
 } mf_exchange;
 
-/* Storage of a live scalar on the host, and the number that it follows. */
+/* Storage of a live scalar on the host, and the caller's number, which each run
+ * copies there. */
 typedef struct mf_live {
     float *to;
     const double *from;
@@ -102,9 +102,9 @@ struct mf_graph {
     int n_tensors, tensors_room, n_nodes, nodes_room;
 
     const mf_scope *scope;
-    const char *file; /* where in a plugin's source nodes are added now; NULL: not known */
+    const char *file; /* plugin source of the next nodes (mf_graph_at); NULL: not known */
     int32_t line;
-    int at_node; /* nodes that there were when that was said */
+    int at_node; /* number of nodes when mf_graph_at was called */
     mf_ordinal *ordinals;
     bool metrics;       /* nodes added now are metrics */
     bool gradient_part; /* nodes added now belong to gradients */
@@ -140,8 +140,8 @@ struct mf_graph {
  * the code. */
 int mf_node_fail(mf_graph *g, const char *op, const char *scope, int code, const char *fmt, ...)
     MF_PRINTF(5, 6);
-/* Makes a failure that is recorded already (out of memory) the graph's failure.
- * Returns the code. */
+/* Makes a failure that is recorded already (out of memory) the graph's failure. Returns
+ * the code. */
 int mf_graph_adopt(mf_graph *g, int code);
 const char *mf_graph_scope(const mf_graph *g); /* "" outside any */
 mf_tensor *mf_tensor_new(mf_graph *g, mf_tensor_kind kind, mf_dtype dtype, mf_shape shape);
@@ -163,14 +163,14 @@ static inline char *mf_exchange_out(const mf_graph *g)
     return g->exchange.block ? g->exchange.block + g->exchange.in_bytes : NULL;
 }
 /* Before a run live scalars, inputs and the key are sent to the device; after it the fault is
- * put where the next fetch reads it. */
+ * written where the next fetch reads it. */
 int mf_exchange_send(mf_graph *g, const mf_run *run);
 int mf_exchange_finish(mf_graph *g);
 /* Returns the `out` part of the last run, for reading by the host. NULL: the copy failed, or a
  * kernel has recorded a fault. */
 const char *mf_exchange_view(mf_graph *g);
-/* Returns MF_OK, or the error of a fault that kernels recorded, which it then
- * clears on the device. */
+/* Returns MF_OK, or the error of a fault that kernels recorded, which it then clears on
+ * the device. */
 int mf_graph_judge_fault(mf_graph *g, const mf_fault *fault);
 
 /* ---- detour.c ---- */

@@ -113,7 +113,7 @@ static int run_infer(draft *d)
     code = d->op->infer(&d->call.in);
     d->call.in.in = NULL;
     if (code != MF_OK || d->call.failed) {
-        /* Who wrote the line that the message names wants to see what it gets. */
+        /* The message names a line of a plugin's source; its author needs the shapes. */
         char shapes[256] = "";
         if (d->g->file) mf_views_text(in, d->n_in, shapes, sizeof shapes);
         return REFUSE(d, code != MF_OK ? code : MF_ESHAPE, "%s%s%s",

@@ -121,8 +121,8 @@ static int prepare_lives(mf_graph *g)
     return MF_OK;
 }
 
-/* Lists the stores whose values, if the host has edited them, must reach the device
- * before a run. */
+/* Lists the stores whose values, if the host has edited them, must reach the device before
+ * a run. */
 static int prepare_stores(mf_graph *g)
 {
     g->stores = mf_arena_alloc(g->memory, (size_t)g->n_tensors * sizeof *g->stores + 1);
@@ -208,8 +208,8 @@ static int call_step(mf_graph *g, mf_replay *step)
                                 : step->launch->forward(&step->call, &on);
 }
 
-/* Runs a plugin's op, which must leave floating-point control unchanged, since all later
- * ops depend on it. */
+/* Runs a plugin's op, which must leave floating-point control unchanged, since all later ops
+ * depend on it. */
 static int run_foreign(mf_graph *g, mf_replay *step)
 {
     mf_launch *l = &g->launch;

@@ -41,10 +41,10 @@ typedef struct mf_adapt_env {
     mf_tensor *head_mask;
 } mf_adapt_env;
 
-/* Calls the adapters of a point of the current block and returns the value that replaces y:
- * y itself if the point has no adapter. more: x, offset, token and experts of expert
- * points; NULL at other points. Returns NULL if the graph has failed, or if an adapter
- * removes the attention bias. */
+/* Calls the adapters of a point of the current block and returns the value that replaces y: y
+ * itself if the point has no adapter. more: x, offset, token and experts of expert points; NULL
+ * at other points. Returns NULL if the graph has failed, or if an adapter removes the
+ * attention bias. */
 mf_tensor *mf_adapt(mf_adapt_env *env, mf_point point, mf_tensor *y, const mf_adapter_in *more);
 /* As mf_adapt, for the linear layer y = x W^T with this name. */
 mf_tensor *mf_adapt_linear(mf_adapt_env *env, const char *site, mf_tensor *x, mf_tensor *y);
@@ -57,7 +57,7 @@ mf_tensor *mf_adapt_hook(void *env, mf_graph *g, const mf_opdef *op, mf_tensor *
 
 /* ---- instances ---- */
 
-/* When an instance declares its parameters. The store has the order of declaration. */
+/* When an instance declares its parameters, which the store keeps in order of declaration. */
 typedef enum mf_adapter_turn {
     MF_ADAPT_ATTENTION, /* after those of attention */
     MF_ADAPT_BLOCK,     /* after the second norm */
@@ -74,13 +74,15 @@ int mf_adapters_make(struct mf_model *m, int32_t layer, mf_adapter_turn turn);
 /* To be called after the last mf_adapters_make. Makes the instances of the output head.
  * MF_ECONFIG if a section chooses linear layers and the model has none of them. */
 int mf_adapters_settle(struct mf_model *m);
-/* To be called after the parameters have their initial values. */
+/* Calls mf_adapter.start of all instances. To be called after the parameters have their
+ * initial values. */
 int mf_adapters_start(struct mf_model *m);
 int mf_adapters_after_step(const struct mf_model *m, const struct mf_step *step);
 void mf_adapters_free(struct mf_model *m);
-/* MF_ECONFIG if a linear layer that a section chose was not used by the graph. */
+/* Fails with MF_ECONFIG if no graph has used a linear layer that a section chose. */
 int mf_adapters_all_met(const struct mf_model *m);
-/* To be called after parameters were copied from a run with the configuration `from`. */
+/* Lets all instances adapt to parameters that were copied from a run with the
+ * configuration `from`. */
 int mf_adapters_adopt(struct mf_model *m, const mf_model_settings *from);
 
 /* Points of a section, and its patterns of linear layers. */

@@ -381,8 +381,8 @@ static const char *option_of(const void *arg, const char *key)
     return e ? e->value : NULL;
 }
 
-/* Finds the section with the same plugin in that run. If there are several, the one with the
- * same name is preferred. */
+/* Gives an instance the options of the section with the same plugin in that run. If there are
+ * several, the one with the same name is preferred. */
 static int adopt(const mf_adapter_use *u, void *arg)
 {
     const mf_model_settings *c = *(const mf_model_settings *const *)arg;

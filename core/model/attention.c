@@ -153,8 +153,8 @@ static void through_cache(const attend *x, int32_t group, int64_t k_at, int64_t 
     }
 }
 
-/* The weights of a query are p = softmax(s) with s = scale q . k. Their entropy is ln sum e^s
- * - sum p s, and sum p s = scale q . (sum p k) is attention with the keys as values. So the
+/* A query's weights are p = softmax(s), s = scale q . k. Their entropy is ln sum e^s - <p, s>.
+ * Since <p, s> = scale q . (sum p k), and sum p k is attention with the keys as values, the
  * mean over queries needs no matrix of weights. These are metric nodes: they run only in steps
  * that write metrics. */
 static mf_tensor *entropy_of(const attend *x, mf_tensor *qkv, int32_t heads, int32_t kv)
@@ -203,8 +203,8 @@ static mf_tensor *hidden_places(const attend *x, int64_t n)
     return sum;
 }
 
-/* softmax(scale q k^T) of each head for the first n tokens of the first sequence, for
- * pictures: [heads n, n]. */
+/* softmax(scale q k^T) of each head for the first n tokens of the first sequence, for pictures:
+ * [heads n, n]. */
 static mf_tensor *weights_of(const attend *x, mf_tensor *qkv, int32_t heads, int32_t kv)
 {
     mf_graph *g = x->g;
@@ -308,8 +308,8 @@ static mf_tensor *groups(attend *x, mf_tensor *qkv)
 
 /* ---- adapters ---- */
 
-/* [active,1]: 0 removes a head for a measurement. NULL if the graph was built
- * without head_mask. */
+/* [active,1]: 0 removes a head for a measurement. NULL if the graph was built without
+ * head_mask. */
 static mf_tensor *head_mask(const attend *x)
 {
     const mf_head_plan *p = x->plan;

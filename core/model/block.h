@@ -5,13 +5,13 @@
 
 #include "model/model.h"
 
-/* Declares the parameters of everything except plugins: embedding, positions,
- * attention, norms, dense feed-forward blocks, heads. Declares those of adapters at
- * their places in this order. */
+/* Declares the parameters of everything except plugins: embedding, positions, attention, norms,
+ * dense feed-forward blocks, heads. Declares those of adapters at their places in
+ * this order. */
 int mf_blocks_declare(mf_model *m);
 
-/* The block whose attention weights this block uses: the block itself; with share_layers
- * the first block. */
+/* The block whose attention weights this block uses: the block itself; with share_layers the
+ * first block. */
 int32_t mf_block_attention_source(const mf_model *m, int32_t layer);
 /* The block whose experts or feed-forward layer this block uses: the block itself; with
  * share_layers the first block of the same kind. */

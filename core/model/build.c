@@ -37,8 +37,8 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
     const mf_model_config *c = &m->config->model;
     const double p = m->options.dropout;
     const bool post = c->norm_place == MF_NORM_POST;
-    /* The backward pass reads the last block's values first, so recomputing them
-     * would save no memory. */
+    /* The backward pass reads the last block's values first, so recomputing them would save
+     * no memory. */
     const bool recompute = layer + 1 < c->layers;
     mf_graph *g = mg->g;
     char norm1[64], norm2[64];
@@ -118,13 +118,13 @@ static void inputs(const mf_model *m, mf_model_graph *mg)
     }
 }
 
-/* total = task + sum of weight x regularizer + losses that routers add */
+/* loss = task loss + sum of weight x regularizer + losses that routers add */
 static void add_losses(mf_model *m, mf_model_graph *mg)
 {
     mf_graph *g = mg->g;
     const int n = m->config->n_regularizers;
     mf_tensor *total = mg->task_loss;
-    const bool was_bf16 = mf_graph_set_bf16(g, false); /* losses are f32 all the way */
+    const bool was_bf16 = mf_graph_set_bf16(g, false); /* losses are computed in f32 */
     const mf_routing **records = mf_alloc((size_t)m->n_moe + 1, sizeof *records);
     if (!records) {
         mf_graph_fail(g, MF_ENOMEM, "no memory for %d routing records", (int)m->n_moe);
@@ -149,8 +149,8 @@ static void add_losses(mf_model *m, mf_model_graph *mg)
     mg->loss = total;
 }
 
-/* An output head with adapters needs logits, so head and loss are then two ops
- * instead of one. */
+/* An output head with adapters needs logits, so head and loss are then two ops instead
+ * of one. */
 static bool head_is_adapted(const mf_model *m)
 {
     return m->adapters[m->config->model.layers].n > 0;

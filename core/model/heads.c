@@ -87,7 +87,8 @@ static bool read_somewhere(const mf_model *m, int32_t source, int32_t h, int32_t
     return false;
 }
 
-/* Elements of the query, key or value weights (and biases) of one head. */
+/* Number of elements of the query weights of one head, with bias; also of the key or the
+ * value weights. */
 static int64_t part_size(const mf_model *m, int32_t layer)
 {
     const mf_model_config *c = &m->config->model;
@@ -344,8 +345,8 @@ void mf_head_record_fill(mf_head_record *r, const mf_model *m, const mf_head_tal
 
 /* ---- learning rates ---- */
 
-/* Sets the learning-rate factor of one part of a parameter (mf_param.part). Returns
- * whether it changed. */
+/* Sets the learning-rate factor of one part of a parameter (mf_param.part). Returns whether
+ * it changed. */
 static bool set_factor(mf_param *p, int64_t part, float factor)
 {
     if (!p || !p->part || p->part[part] == factor) return false;

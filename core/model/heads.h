@@ -7,15 +7,15 @@
  * the last of them. Parameters keep their offsets, so a head can become active again.
  *
  * The kernels need the same number of queries for each head of keys and values. If pruning
- * makes these numbers unequal, the layer is divided into groups with equal numbers, with
- * one call per group. */
+ * makes these numbers unequal, the layer is divided into groups with equal numbers, with one
+ * call per group. */
 #ifndef MF_MODEL_HEADS_H
 #define MF_MODEL_HEADS_H
 
 #include "model/model.h"
 
 typedef struct mf_head_group {
-    int32_t share; /* query heads per head of keys and values */
+    int32_t share; /* number of query heads per head of keys and values */
     int32_t kv;    /* heads of keys and values */
     int32_t q_at;  /* index of its first query head in mf_head_plan.q */
     int32_t kv_at; /* the same in kv */
@@ -43,8 +43,8 @@ double mf_gate_number(const mf_model *m, double gate, double most);
  * and gives each head a learning rate of its own. */
 int mf_heads_declare(mf_model *m, int32_t layer);
 
-/* The parameter or buffer layers.N.attention.WHAT, for example "active". NULL if
- * there is none. */
+/* The parameter or buffer layers.N.attention.WHAT, for example "active". NULL if there
+ * is none. */
 mf_param *mf_head_param(const mf_model *m, int32_t layer, const char *what);
 /* As mf_head_param, for weights that layers may share, for example "qkv.weight". */
 mf_param *mf_head_weights(const mf_model *m, int32_t layer, const char *what);
@@ -94,9 +94,9 @@ int64_t mf_heads_idle(const mf_model *m);
 
 /* Computes learning-rate factors for the heads' parts of parameters (mf_param.part) from
  * `active` (0: frozen) and `lr_scale`. A part that several heads or layers share gets the
- * largest of their factors, and 0 if all of them are pruned or frozen. A gate gets the
- * factor of its own layer. Returns whether a factor changed; then the optimizer must
- * update its ranges. */
+ * largest of their factors, and 0 if all of them are pruned or frozen. A gate gets the factor
+ * of its own layer. Returns whether a factor changed; then the optimizer must update
+ * its ranges. */
 bool mf_heads_set_parts(mf_model *m);
 
 #endif

@@ -44,7 +44,7 @@ static int load(const mf_plugin_section *s, mf_kind kind, const mf_loaded **ret)
     return mf_plugin_load(kind, s->plugin, s->file, s->line, ret);
 }
 
-/* Selects the blocks with experts: every moe_every-th block, beginning with number
+/* Selects the blocks with experts: every moe_every-th block, first the one with number
  * moe_every - 1. */
 static int place_moe_layers(mf_model *m)
 {

@@ -29,7 +29,7 @@ typedef struct mf_model_dims {
     int32_t labels;  /* labels of tokens are 0 .. labels-1; 0: no labels */
     int32_t classes; /* number of classes, with task = classify */
     double mean;     /* task = regress: mean of the training data, initial bias of the head */
-    int32_t more_classes[MF_TASKS_MAX]; /* the same for [task.NAME] */
+    int32_t more_classes[MF_TASKS_MAX]; /* number of classes of each [task.NAME] */
     double more_mean[MF_TASKS_MAX];
     int64_t train_steps; /* planned number of optimizer steps */
     bool bare; /* parameters have no values (param.h), only sizes; graphs cannot run */
@@ -103,11 +103,11 @@ typedef struct mf_model_module {
 } mf_model_module;
 int mf_model_modules(const mf_model *m, mf_model_module out[MF_MODEL_MODULES]);
 
-/* Whether regularizer i adds a term. Regularizers that read routing add none
- * without MoE layers. */
+/* Whether regularizer i adds a term. Regularizers that read routing add none without
+ * MoE layers. */
 bool mf_model_has_regularizer(const mf_model *m, int i);
-/* Whether experts or adapters read other tokens of the batch. Such models decode
- * without a cache. */
+/* Whether experts or adapters read other tokens of the batch. Such models decode without
+ * a cache. */
 bool mf_model_sees_sequences(const mf_model *m);
 
 /* Keys and values of past tokens, for decoding: max_seq rows per sequence. It fits only graphs
@@ -119,8 +119,8 @@ typedef struct mf_cache {
 int mf_cache_new(const mf_model *m, int batch, int max_seq, mf_cache **ret);
 void mf_cache_free(mf_cache *c);
 #define MF_CACHE_NAME 64
-/* Writes the name that keys (part 0) or values (part 1) of a group of heads have in the
- * store. Returns out. */
+/* Writes the name that keys (part 0) or values (part 1) of a group of heads have in the store.
+ * Returns out. */
 const char *mf_cache_name(char out[MF_CACHE_NAME], int32_t layer, int32_t group, int part);
 
 typedef enum mf_mode { MF_MODE_TRAIN, MF_MODE_EVAL, MF_MODE_GENERATE } mf_mode;
@@ -165,8 +165,8 @@ typedef struct mf_model_task {
     mf_tensor *loss;    /* scalar, before its weight; kept if there are several tasks */
 } mf_model_task;
 
-/* A graph and its inputs and outputs. Inputs are filled through mf_tensor_data
- * before each run. */
+/* A graph and its inputs and outputs. Inputs are filled through mf_tensor_input before
+ * each run. */
 typedef struct mf_model_graph {
     mf_graph *g;
     mf_model_shape shape;
@@ -183,7 +183,7 @@ typedef struct mf_model_graph {
     mf_tensor *head_mask; /* [layers heads, 1] f32: 0 removes a head; NULL unless try_heads */
     mf_tensor *last; /* [B] i32: row of the token whose logits are computed; MF_MODE_GENERATE */
     mf_tensor *loss, *task_loss; /* scalars */
-    mf_tensor *logits;        /* [T,V]; [B,V] when generating; tasks[0].out; NULL unless kept */
+    mf_tensor *logits;        /* [T,V]; [B,V] of `last`; or tasks[0].out; NULL unless kept */
     mf_tensor **regularizers; /* [n] unweighted scalars */
     mf_moe_out *moe;          /* [n_moe] */
     int32_t n_layers;

@@ -1,5 +1,5 @@
-/* model/model_config.c: the keys of a model's sections with defaults and bounds, and the
- * rules between keys. */
+/* model/model_config.c: the keys of a model's sections with defaults and bounds, and the rules
+ * between keys. */
 #include "model/model_config.h"
 #include <string.h>
 

@@ -65,7 +65,7 @@ typedef struct mf_moe_config {
     int64_t experts, top_k;
     double capacity_factor; /* 0: dropless */
     int64_t overflow, priority;
-    double adaptive_capacity; /* k of C_i = C0 + k max(0, n_i - T/E); 0: off */
+    double adaptive_capacity; /* a of C_i = C0 + a max(0, n_i - T k / E); 0: off */
     double adaptive_limit;    /* greatest addition, as a multiple of C0; default 0.5 */
     int64_t max_reassign;     /* reassigned assignments per layer and run; 0: no limit */
     int64_t reassign_gate;    /* 0: the new expert's probability, 1: that of the first choice */
@@ -92,8 +92,8 @@ typedef enum mf_further_task {
     MF_FURTHER_NONE
 } mf_further_task;
 
-/* Everything from which a model is made. Pointers point into the configuration and live as
- * long as it does. */
+/* Everything from which a model is made. Pointers point into the configuration and live as long
+ * as it does. */
 typedef struct mf_model_settings {
     mf_model_config model;
     mf_moe_config moe;
@@ -110,8 +110,7 @@ extern const mf_section mf_model_section, mf_task_sections, mf_moe_section, mf_r
 
 /* Replaces auto of kv_heads and ffn_hidden by numbers. To be called after loading. */
 void mf_model_config_settle(mf_model_config *m);
-/* Checks the rules between keys of these sections (heads divides dim, top_k <=
- * experts, ...). */
+/* Checks the rules between keys of these sections, such as top_k <= experts. */
 void mf_model_config_judge(mf_config_faults *j, const mf_model_settings *s);
 
 #endif

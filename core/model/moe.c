@@ -27,7 +27,7 @@ static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in
         return mf_stop_gradient(g, gate);
     } else if (priority == MF_PRIORITY_DRAWN) {
         return mf_uniform(g, mf_shape1(r->rows));
-    } else if (priority == MF_PRIORITY_TIME) { /* the order of a layout [seq, batch] */
+    } else if (priority == MF_PRIORITY_TIME) { /* earlier positions first */
         mf_tensor *early = mf_affine(g, mf_cast(g, in->positions, MF_F32), -1, 0);
         of_token = mf_reshape(g, early, mf_shape2(r->tokens, 1));
     } else {
@@ -72,8 +72,9 @@ static mf_tensor *reals(mf_graph *g, const mf_routing *r)
     return mf_clamp(g, mf_sum(g, r->mask, MF_ALL, false), 1, 1e30);
 }
 
-/* Assignments that each expert admits, [E]: C_i = C0 + min(k max(0, n_i - even share), limit
- * C0) with n_i assignments that chose i (adaptive capacity of the Switch extension). */
+/* Returns the capacity C_i of each expert, [E]. If it is adaptive, C_i = C0 + min(a max(0, n_i -
+ * T k / E), limit C0), where T is the number of real tokens, n_i that of assignments to expert i,
+ * and a = moe.adaptive_capacity; else C_i = C0. */
 static mf_tensor *capacity(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                            const mf_routing *r, int k)
 {
@@ -92,7 +93,7 @@ static mf_tensor *capacity(const mf_moe_settings *s, mf_graph *g, const mf_route
     return mf_add(g, cap, mf_minimum(g, more, mf_scale(g, cap, c->adaptive_limit)));
 }
 
-/* Applies capacity: sets r->admitted, and reassigns what is over capacity if so configured.
+/* Applies capacity: sets r->admitted, and reassigns assignments over capacity if so configured.
  * Returns the gates, which may be new. */
 static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                         mf_tensor *gate, mf_moe_out *out)
@@ -149,8 +150,8 @@ static mf_tensor *per_token(mf_graph *g, mf_tensor *index, const mf_routing *r)
     return r->mask ? mf_div(g, count, reals(g, r)) : mf_scale(g, count, 1.0 / r->tokens);
 }
 
-/* The sum of all shared experts for every token. Assignments e T .. e T + T - 1
- * belong to expert e. */
+/* The sum of all shared experts for every token. Assignments e T .. e T + T - 1 belong to
+ * expert e. */
 static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_settings *s,
                                  mf_graph *g, const mf_router_in *in, int32_t tokens)
 {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 typedef enum mf_task { MF_TASK_LM, MF_TASK_CLASSIFY, MF_TASK_MLM, MF_TASK_REGRESS } mf_task;
-#define MF_TASKS_MAX 8 /* at most so many sections [task.NAME] beside model.task */
+#define MF_TASKS_MAX 8 /* maximum number of [task.NAME] sections */
 
 /* Whether the task has one prediction per sequence (classify, regress), not one per token. */
 static inline bool mf_task_by_row(int64_t task)

@@ -1,5 +1,5 @@
-/* ops/cast.c: conversions of types. y = x in type `to`; dx = dy in the type of x, only
- * between float types. */
+/* ops/cast.c: conversions of types. y = x in type `to`; dx = dy in the type of x, only between
+ * float types. */
 #include "graph/shape.h"
 #include "ops/call.h"
 #include "ops/infer.h"

@@ -1,8 +1,8 @@
-/* ops/gemm.h: gemm ops with a chosen type of the result, and helpers that describe a
- * gemm to the kernel.
+/* ops/gemm.h: gemm ops with a chosen type of the result, and helpers that describe a gemm to
+ * the kernel.
  *
- * The attribute of the type is 0, for the type of the first operand, or MF_AS(type).
- * Sums are always f32. */
+ * The attribute of the type is 0, for the type of the first operand, or MF_AS(type). Sums are
+ * always f32. */
 #ifndef MF_OPS_GEMM_H
 #define MF_OPS_GEMM_H
 

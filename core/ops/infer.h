@@ -31,12 +31,11 @@ int mf_infer_shape(const mf_infer *in, int i, const char *what, mf_dtype type, m
 int mf_infer_maybe(const mf_infer *in, int i, const char *what, mf_dtype type, mf_shape shape);
 /* An attribute is in lo .. hi. */
 int mf_infer_attr(const mf_infer *in, int slot, const char *what, int64_t lo, int64_t hi);
-/* Sets output i, and n_out = i + 1. A dimension must be at most 2^31 - 1, so that
- * i32 can index it. */
+/* Sets output i, and n_out = i + 1. A dimension must be at most 2^31 - 1, so that i32 can
+ * index it. */
 int mf_infer_set(mf_infer *in, int i, mf_dtype type, mf_shape shape);
 
-/* Attributes that choose the type of an op's output: 0 means the type of its input,
- * else 1 + type. */
+/* Attribute that chooses the type of the output. 0: the type of its input; else 1 + type. */
 #define MF_AS(type) (1 + (int64_t)(type))
 static inline mf_dtype mf_attr_type(int64_t code, mf_dtype otherwise)
 {

@@ -51,8 +51,8 @@ static mf_tensor *flat(mf_graph *g, mf_tensor *x)
 static int linear_grad(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *x = at->in[0], *w = at->in[1], *dy = flat(g, at->dout[0]);
-    /* The gradient of the weight is computed first, so that x is no longer needed when
-     * dx needs memory. */
+    /* The gradient of the weight is computed first, so that x is no longer needed when dx
+     * needs memory. */
     if (at->wants[1])
         at->din[1] = mf_matmul_as(g, dy, true, flat(g, x), false, 1, mf_tensor_grad_type(w));
     if (at->wants[0])

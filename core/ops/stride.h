@@ -22,8 +22,8 @@ mf_walk mf_walk_over(mf_shape to);
 void mf_walk_add(mf_walk *w, mf_shape from);
 /* Adds an operand with given strides for the last `rank` dimensions of the walk. */
 void mf_walk_add_strides(mf_walk *w, int rank, const int64_t *stride);
-/* Merges neighbouring dimensions over which each operand has a single stride, so that
- * inner loops are long. */
+/* Merges neighbouring dimensions over which each operand has a single stride, so that inner
+ * loops are long. */
 void mf_walk_merge(mf_walk *w);
 
 /* Strides of a dense tensor, one for each of its dimensions. */

@@ -44,8 +44,8 @@ typedef struct mf_device_ops {
     void (*free_host)(mf_device *d, void *block);
     int (*memory)(mf_device *d, size_t *ret_free, size_t *ret_total); /* bytes */
 
-    /* Queued: copies from host to device, from device to host, and within the device;
-     * filling with one byte. */
+    /* Queued: copies from host to device, from device to host, and within the device; filling
+     * with one byte. */
     int (*write)(mf_device *d, void *stream, void *to, const void *from_host, size_t bytes);
     int (*read)(mf_device *d, void *stream, void *to_host, const void *from, size_t bytes);
     int (*copy)(mf_device *d, void *stream, void *to, const void *from, size_t bytes);
@@ -63,7 +63,7 @@ typedef struct mf_device_ops {
     int (*synchronize)(mf_device *d, void *stream);              /* NULL: all streams */
 
     /* For tests: the set of kernels that computes like this set of the host; for NULL, the
-     * device's usual set. May be NULL: the device has only one set. */
+     * device's usual set. The function may be NULL: the device has only one set. */
     const mf_kernels *(*kernels_like)(mf_device *d, const mf_kernels *host);
 } mf_device_ops;
 
@@ -88,8 +88,8 @@ typedef struct mf_backend_host {
 
 #define MF_BACKEND_MAGIC UINT64_C(0x646e656b6361626d) /* "mbackend" */
 
-/* Exported as `moefw_backend`. A backend belongs to one version of moefw; other
- * versions refuse it. */
+/* Exported as `moefw_backend`. A backend belongs to one version of moefw; other versions
+ * refuse it. */
 typedef struct mf_backend {
     uint64_t magic;
     uint32_t size, device_size, kernels_size;
@@ -112,15 +112,15 @@ static inline bool mf_device_is_host(const mf_device *d)
 }
 /* "cpu", "strict" */
 const char *mf_device_name(const mf_device *d);
-/* The set of kernels to launch there. like: the host set that a test asks for, or NULL. Returns
+/* Returns the set of kernels to launch on d. like: the host set that a test asks for, or NULL.
  * NULL if MOEFW_KERNELS is wrong (mf_backend_init returns the error). */
 const mf_kernels *mf_device_kernels(mf_device *d, const mf_kernels *like);
 /* The context for launches in the main stream. */
 mf_kctx mf_device_context(const mf_device *d);
 
 /* These call the table's functions with the main stream, or use plain memory on the host.
- * Errors are recorded. Memory is zeroed, which on the host also touches its pages, so
- * that no step has to. */
+ * Errors are recorded. Memory is zeroed, which on the host also touches its pages, so that no
+ * step has to. */
 int mf_device_alloc(mf_device *d, size_t bytes, void **ret);
 void mf_device_free(mf_device *d, void *block);
 int mf_device_alloc_host(mf_device *d, size_t bytes, void **ret); /* zeroed */
@@ -134,8 +134,8 @@ int mf_device_write_now(mf_device *d, void *to, const void *from_host, size_t by
 int mf_device_read_now(mf_device *d, void *to_host, const void *from, size_t bytes);
 /* Records code as the error, with the device's text, and returns it. MF_OK records nothing. */
 int mf_device_failed(mf_device *d, int code);
-/* Marks an op as running on the host because it has no launch function. Returns
- * true the first time. */
+/* Marks an op as running on the host because it has no launch function. Returns true the
+ * first time. */
 bool mf_device_tell(mf_device *d, const void *op);
 
 #endif

@@ -178,8 +178,8 @@ static bool planned(const planner *p, const mf_tensor *t)
     return t->kind == MF_TENSOR_VALUE && !t->alias && t->at < 0 && p->lives[t->id].first >= 0;
 }
 
-/* Finds small kept values and gives them places that one copy brings to the
- * host (exchange.c). */
+/* Finds small kept values and gives them places that one copy brings to the host
+ * (exchange.c). */
 static void find_small(planner *p)
 {
     mf_graph *g = p->g;
@@ -191,8 +191,8 @@ static void find_small(planner *p)
     }
 }
 
-/* Lists the spans of all planned values by tensor id, then of the scratch memory of
- * nodes in run order. */
+/* Lists the spans of all planned values by tensor id, then of the scratch memory of nodes in
+ * run order. */
 static int list_spans(const planner *p, mf_span *spans)
 {
     const mf_graph *g = p->g;

@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-/* Whether the outputs are much smaller than the inputs (a router's logits): it is
- * cheaper to keep them. */
+/* Whether the outputs are much smaller than the inputs (a router's logits): it is cheaper to
+ * keep them. */
 static bool is_small(const mf_node *node)
 {
     size_t out = 0, in = 0;
@@ -25,8 +25,8 @@ static bool is_small(const mf_node *node)
     return 8 * out <= in;
 }
 
-/* Whether a node's outputs are not recomputed: they are kept anyway, or the node's inputs
- * change (ops that keep state run once per step). */
+/* Whether a node's outputs are not recomputed: the node is not marked, the outputs are kept or
+ * small, or state that the node reads or writes has changed (such ops run once per step). */
 static bool must_stay(const mf_graph *g, const mf_node *node)
 {
     if (!node->recompute || node->metric || node->op->flags & MF_OP_STATE) return true;

@@ -7,10 +7,10 @@
  * (frozen parameters, parameters of other graphs) and the gaps between parameters, which must
  * hold zeros, are not used.
  *
- * If runs add to gradients (train.accumulate > 1), no storage is reused: from the second
- * run of a step on it holds the sum of the earlier runs, and one plan has to fit every
- * run. Then the arena is larger, and later graphs that reuse it, such as evaluation, find
- * enough memory there. */
+ * If runs add to gradients (train.accumulate > 1), no storage is reused: from the second run of
+ * a step on it holds the sum of the earlier runs, and one plan has to fit every run. Then the
+ * arena is larger, and later graphs that reuse it, such as evaluation, find enough
+ * memory there. */
 #include "graph/internal.h"
 
 #include <limits.h>
@@ -29,7 +29,7 @@ static int take_over(mf_graph *g, const mf_graph *arena_of)
     if (!g->reused) return MF_ENOMEM;
     for (int i = 0; i < arena_of->n_reused; i++) {
         g->reused[i] = arena_of->reused[i];
-        g->reused[i].until = INT_MAX; /* between two runs of the owner all storage is free */
+        g->reused[i].until = INT_MAX; /* all storage is free while the owner does not run */
     }
     g->n_reused = arena_of->n_reused;
     g->reused_base = arena_of->reused_base;

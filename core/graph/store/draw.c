@@ -1,5 +1,5 @@
-/* graph/store/draw.c: draws the initial values of parameters, each from the random
- * stream of its name. */
+/* graph/store/draw.c: draws the initial values of parameters, each from the random stream of
+ * its name. */
 #include "base/rng.h"
 #include "graph/store/param.h"
 

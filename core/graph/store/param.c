@@ -537,8 +537,8 @@ int mf_param_write(mf_param *p, const void *from, size_t offset, size_t bytes)
     return rc == MF_OK ? mf_store_write(p->store, home(p), from, at, bytes) : rc;
 }
 
-/* Returns the copy on the host of a parameter on a device, with changes by the host or else up
- * to date; NULL on failure. */
+/* Returns the host's copy of a parameter on a device. Unless the host has edited it, the copy
+ * is first updated from the device. NULL on failure. */
 static float *copy_of(mf_param *p)
 {
     mf_store *s = p->store;

@@ -54,15 +54,15 @@ int mf_store_declare(mf_store *s, const char *name, mf_shape shape, mf_init init
 /* Divides p into parts (see mf_param.part), all with the factor 1. Fails with MF_EINVAL if the
  * sizes do not divide it. */
 int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size);
-/* To be called before sealing: the store then keeps copies of its parameters in
- * bf16, for gemms. */
+/* To be called before sealing: the store then keeps copies of its parameters in bf16,
+ * for gemms. */
 void mf_store_want_bf16(mf_store *s);
-/* Allocates the blocks and draws initial values. training: also gradients and two
- * moments per parameter. */
+/* Allocates the blocks and draws initial values. training: also gradients and two moments
+ * per parameter. */
 int mf_store_seal(mf_store *s, uint64_t seed, bool training);
 /* The same for models of which only sizes matter: values, gradients and moments are not drawn
- * and must not be read or written, so that they take no memory however large they are.
- * Buffers are usable. */
+ * and must not be read or written, so that they take no memory however large they are. Buffers
+ * are usable. */
 int mf_store_seal_bare(mf_store *s, uint64_t seed, bool training);
 bool mf_store_sealed(const mf_store *s);
 /* Bytes that values, gradients and moments take when they are used. */
@@ -77,9 +77,9 @@ int64_t mf_store_trained(const mf_store *s); /* elements of parameters, buffers 
 
 /* ---- values as the host sees them ----
  * The values may be in memory of a device, so only these functions, the optimizer and the
- * kernels read or write them. Offsets and sizes are in bytes. MF_EINVAL: the range is
- * outside of the parameter or block, or there is none; other errors come from the device.
- * After writing values of parameters, call mf_store_refresh_bf16. */
+ * kernels read or write them. Offsets and sizes are in bytes. MF_EINVAL: the range is outside
+ * of the parameter or block, or there is none; other errors come from the device. After writing
+ * values of parameters, call mf_store_refresh_bf16. */
 int mf_param_read(const mf_param *p, void *to, size_t offset, size_t bytes);
 int mf_param_write(mf_param *p, const void *from, size_t offset, size_t bytes);
 /* A view of all values for reading, valid until the next run, optimizer step or write: on the
@@ -109,9 +109,9 @@ const void *mf_store_host(const mf_store *s, mf_block block);
 /* Offset of a parameter in a block, in bytes (buffers: in MF_BLOCK_BUFFERS). */
 size_t mf_param_offset(const mf_param *p, mf_block block);
 
-/* For code that launches kernels on the store's device: mf_store_flush sends edited
- * values (mf_param_edit) before the launch; mf_store_changed marks copies on the host
- * as old after it. */
+/* For code that launches kernels on the store's device: mf_store_flush sends edited values
+ * (mf_param_edit) before the launch; mf_store_changed marks copies on the host as old
+ * after it. */
 int mf_store_flush(mf_store *s);
 void mf_store_changed(mf_store *s);
 
@@ -122,14 +122,14 @@ float *mf_store_values(const mf_store *s, int64_t *ret_n);
 float *mf_store_grads(const mf_store *s);
 float *mf_store_moment1(const mf_store *s);
 float *mf_store_moment2(const mf_store *s);
-/* The bf16 copies of the values, at the same offsets; NULL if the store has none.
- * Code that writes values must update the copies: the optimizer does, other code
- * calls mf_store_refresh_bf16. */
+/* The bf16 copies of the values, at the same offsets; NULL if the store has none. Code that
+ * writes values must update the copies: the optimizer does, other code calls
+ * mf_store_refresh_bf16. */
 uint16_t *mf_store_bf16(const mf_store *s);
 void mf_store_refresh_bf16(mf_store *s); /* updates all copies, if there are any */
-/* Frees the memory of a parameter's f32 values, of which there is a bf16 copy. A graph
- * that reads them cannot be finished afterwards. Does nothing in stores with training
- * or without copies. */
+/* Frees the memory of a parameter's f32 values, of which there is a bf16 copy. A graph that
+ * reads them cannot be finished afterwards. Does nothing in stores with training or
+ * without copies. */
 void mf_store_release_f32(const mf_store *s, mf_param *p);
 /* Reorders what gemms read of a parameter (its bf16 copy, or its values if it has none) into
  * panels, which gemms read without copying (kernels, pack_weights). For stores that are only

@@ -1,13 +1,12 @@
-/* ops/layers/attention.c: y = softmax(scale q k^T) v for each head (Vaswani et al.
- * 2017, eq. 1).
+/* ops/layers/attention.c: y = softmax(scale q k^T) v per head (Vaswani et al. 2017, eq. 1).
  *
  *   q [B T, heads hd], k and v [B S, kv_heads hd]; or packed: q [B T, (heads + 2 kv_heads) hd]
  *   with k, v absent. mask [B S] f32, kv_len [B] i32 or absent.
  *   attr: i0 B, i1 heads, i2 kv_heads, i3 causal, f0 scale
  *   -> y [B T, heads hd], lse [B T, heads] = ln sum e^score (only for the gradient)
  *
- * The matrix of scores is never stored: backward recomputes it block by block from q, k
- * and lse (Dao 2023). */
+ * The matrix of scores is never stored: backward recomputes it block by block from q, k and lse
+ * (Dao 2023). */
 #include "ops/call.h"
 #include "ops/index.h"
 #include "ops/infer.h"

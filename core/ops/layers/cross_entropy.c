@@ -6,8 +6,8 @@
  *      row loss [N]: the same for each row, unweighted; 0 if target < 0
  *      lse [N]: ln sum e^logits of each row (only for the gradient)
  *
- * Logits have gradients through loss and row loss, weight through loss. A target >=
- * V ends the run. */
+ * Logits have gradients through loss and row loss, weight through loss. A target >= V ends
+ * the run. */
 #include "ops/index.h"
 #include "ops/infer.h"
 #include "ops/ops.h"

@@ -1,5 +1,5 @@
-/* ops/layers/linear_cross_entropy.c: head and loss in one op, so that the matrix of logits
- * is never stored.
+/* ops/layers/linear_cross_entropy.c: head and loss in one op, so that the matrix of logits is
+ * never stored.
  *
  *   x [N,d], w [V,d] both f32 or both bf16, b [V] or absent, target [N] i32,
  *   weight [N] f32 or absent
@@ -8,9 +8,9 @@
  *   loss and row loss as in cross_entropy of x w^T + b; dx, dw, db are the gradients of the
  *   loss; dx has the type of x; all other values, logits too, are f32
  *
- * The kernel computes the gradients of the loss while it has the logits. They are linear in
- * the gradient of the loss itself, so the backward pass only scales them, and nothing if that
- * gradient is the constant 1, as in training. This needs three gemms; recomputing logits
+ * The kernel computes the gradients of the loss while it has the logits. They are linear in the
+ * gradient of the loss itself, so the backward pass only scales them; it computes nothing if
+ * that gradient is the constant 1, as in training. This needs three gemms; recomputing logits
  * would need a fourth. */
 #include "ops/layers/linear_cross_entropy.h"
 #include "ops/index.h"

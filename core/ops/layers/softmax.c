@@ -1,5 +1,5 @@
-/* ops/layers/softmax.c: functions of rows, which are vectors of the last dimension. x is
- * f32, of rank 1 to 4.
+/* ops/layers/softmax.c: functions of rows, which are vectors of the last dimension. x is f32,
+ * of rank 1 to 4.
  *
  *   softmax      y = e^x / sum e^x         dx = y (dy - <y, dy>)
  *   log_softmax  y = x - ln sum e^x        dx = dy - e^y sum dy

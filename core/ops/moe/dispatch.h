@@ -9,17 +9,18 @@
 
 #include "ops/ops.h"
 
-/* The k best experts of each token by score [T,E]; of equal scores the lower index is taken. -1
- * where mask [T] (f32, may be NULL) is 0. -> [T k] */
+/* Returns the k experts with the largest score [T,E] of each token, [T k]; of equal scores the
+ * lower index is taken. -1 where mask [T] (f32, may be NULL) is 0. */
 mf_tensor *mf_route_select(mf_graph *g, mf_tensor *score, mf_tensor *mask, int k);
 
-/* Gates of assignments: prob [T,E] of the target expert, divided by the token's sum if
- * renormalize, times scale. target[r] = admitted[r] if that is >= 0, else chosen[r] (admitted
- * may be NULL). A target of -1 has gate 0. -> [T k]. prob has a gradient. */
+/* Gates [T k] of assignments: scale * prob[t, target], prob [T,E]. With renormalize, each is
+ * divided by the sum of prob over the targets of its token; it is 0 if that sum is below 1e-20.
+ * target[r] = admitted[r] if that is >= 0, else chosen[r]; admitted may be NULL. The gate of a
+ * target of -1 is 0. prob has a gradient. */
 mf_tensor *mf_route_gates(mf_graph *g, mf_tensor *prob, mf_tensor *chosen, mf_tensor *admitted,
                           int k, bool renormalize, double scale);
 
-/* expert [R], with -1 where the token is padding. token [R]; NULL: r / k. */
+/* Returns expert [R] with -1 where the token is padding. mask [T]; token [R]; NULL: r / k. */
 mf_tensor *mf_mask_rows(mf_graph *g, mf_tensor *expert, mf_tensor *mask, mf_tensor *token,
                         int k);
 
@@ -55,14 +56,14 @@ mf_row_groups mf_group_rows(mf_graph *g, mf_tensor *expert, mf_tensor *token, in
  * mf_group_rows, or NULL (then the gradient sums the k places of each token). */
 mf_tensor *mf_dispatch_rows(mf_graph *g, mf_tensor *x, const mf_row_groups *groups,
                             mf_tensor *token_of_row, int k);
-/* y [R,d] grouped, gate [R] in source order -> [T,d]: sum over the token's assignments of
- * gate y. */
+/* Returns [T,d]: the sum of gate y over each token's assignments. y [R,d] in grouped order,
+ * gate [R] in source order. */
 mf_tensor *mf_combine_rows(mf_graph *g, mf_tensor *y, mf_tensor *gate,
                            const mf_row_groups *groups, mf_tensor *token_of_row, int tokens,
                            int k);
 
-/* The same for rows that are already multiplied by their gates. Its gradient does
- * not read y. */
+/* The same for rows that are already multiplied by their gates. Its gradient does not
+ * read y. */
 mf_tensor *mf_return_rows(mf_graph *g, mf_tensor *y, const mf_row_groups *groups,
                           mf_tensor *token_of_row, int tokens, int k);
 
@@ -79,8 +80,8 @@ mf_routing_sums mf_routing_stats(mf_graph *g, mf_tensor *prob, mf_tensor *chosen
                                  mf_tensor *admitted, mf_tensor *gate, mf_tensor *mask,
                                  mf_tensor *token, int k, int experts, int tokens);
 
-/* Counts of expert e with label l: expert [R], token [R] or NULL, labels [T] ->
- * f32 [E,labels]. */
+/* Returns f32 [E,labels]: the number of assignments of each expert whose token has each label.
+ * expert [R], token [R] or NULL, labels [T]. */
 mf_tensor *mf_joint_count(mf_graph *g, mf_tensor *expert, mf_tensor *token, mf_tensor *labels,
                           int k, int experts, int n_labels);
 

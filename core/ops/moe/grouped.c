@@ -35,8 +35,8 @@ static mf_tensor *linear_as(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *
     return mf_op4(g, "grouped_linear", x, w, offset, NULL, &(mf_attr){.i = {MF_AS(type)}});
 }
 
-/* Input i, which may be absent: a list that says which row of x [T,n] each row is.
- * *rows: its length. */
+/* Input i, which may be absent: a list of indices of rows of x [T,n]. *rows: the length of
+ * the list. */
 static int infer_rows(const mf_infer *in, int i, const char *what, int64_t *rows)
 {
     if (in->n_in <= i || mf_infer_absent(in, i)) return MF_OK;
@@ -107,8 +107,8 @@ static int linear_forward(const mf_call *call)
 static int linear_grad(mf_graph *g, const mf_gradient *at)
 {
     mf_tensor *dy = at->dout[0], *offset = at->in[OFFSET];
-    /* The gradient of the weight is computed first, so that x is no longer needed when
-     * dx needs memory. */
+    /* The gradient of the weight is computed first, so that x is no longer needed when dx
+     * needs memory. */
     if (at->wants[W])
         at->din[W] =
             mf_grouped_weight_grad(g, dy, at->in[X], offset, mf_tensor_grad_type(at->in[W]));
@@ -282,8 +282,8 @@ const mf_opdef mf_op_grouped_weight_grad = {
 
 /* ---- ops of gradients ---- */
 
-/* If dispatch_rows made *x, replaces *x by the source of its rows and returns which rows they
- * are. Otherwise returns NULL. */
+/* If dispatch_rows made *x, replaces *x by the tensor from which its rows were copied, and
+ * returns their indices there. Otherwise returns NULL. */
 static mf_tensor *unmoved(mf_tensor **x)
 {
     enum { FROM, TOKEN };

@@ -1,5 +1,5 @@
-/* ops/moe/grouped_norm.c: layer normalisation of rows grouped by expert, with
- * weights per expert.
+/* ops/moe/grouped_norm.c: layer normalisation of rows grouped by expert, with weights
+ * per expert.
  *
  *   y[r] = w[e] (x[r] - mean) / sqrt(var + eps) + b[e]
  *   x [R,n], offset [E+1] i32, w and b [E,n]; f0 eps -> y [R,n], 0 after offset[E]
