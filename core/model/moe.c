@@ -72,9 +72,9 @@ static mf_tensor *reals(mf_graph *g, const mf_routing *r)
     return mf_clamp(g, mf_sum(g, r->mask, MF_ALL, false), 1, 1e30);
 }
 
-/* Returns the capacity C_i of each expert, [E]. If it is adaptive, C_i = C0 + min(a max(0, n_i -
- * T k / E), limit C0), where T is the number of real tokens, n_i that of assignments to expert i,
- * and a = moe.adaptive_capacity; else C_i = C0. */
+/* Returns the capacity of each expert, [E]: C0, or if capacity is adaptive, C0 + min(a max(0,
+ * n_i - T k / E), limit C0), where T is the number of real tokens, n_i that of assignments to
+ * expert i, and a = moe.adaptive_capacity. */
 static mf_tensor *capacity(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                            const mf_routing *r, int k)
 {
