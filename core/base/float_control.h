@@ -1,13 +1,13 @@
 /* base/float_control.h: the floating-point control of a thread: rounding, and whether subnormal
  * numbers become zero.
  *
- * All results depend on it, and code that is loaded may change it. Reading it takes a
- * few cycles. Each thread has its own; a new thread begins with that of the thread
- * that creates it. */
+ * All results depend on it, and code that is loaded may change it. Reading it takes a few
+ * cycles. Each thread has its own; a new thread begins with that of the thread that
+ * creates it. */
 #ifndef MF_BASE_FLOAT_CONTROL_H
 #define MF_BASE_FLOAT_CONTROL_H
 
-/* The control register without the flags that ordinary arithmetic sets. */
+/* Returns the control register without the flags that ordinary arithmetic sets. */
 unsigned mf_float_control(void);
 /* Restores an earlier value, also for the rounding of long double. */
 void mf_float_control_set(unsigned control);

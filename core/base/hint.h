@@ -1,8 +1,8 @@
 /* base/hint.h: text that a program adds to messages, so that its user knows what to type.
  *
- * The library's messages name no option of a command line. If one would help, the message
- * ends with a hint. Hints are empty until the program sets its own, once, before it
- * starts any thread. */
+ * The library's messages name no option of a command line. If one would help, the message ends
+ * with a hint. Hints are empty until the program sets its own, once, before it starts
+ * any thread. */
 #ifndef MF_BASE_HINT_H
 #define MF_BASE_HINT_H
 

@@ -27,7 +27,7 @@ char *mf_strdup(const char *text);
 char *mf_strndup(const char *text, size_t n);
 char *mf_strf(const char *fmt, ...); /* a formatted copy: the caller frees it with mf_free */
 
-/* Number of mf_alloc calls since the process began. The step loop must not change it. */
+/* Number of allocations since the process began. The step loop must not change it. */
 uint64_t mf_alloc_count(void);
 
 typedef struct mf_arena mf_arena;

@@ -16,10 +16,10 @@ void mf_parallel(int64_t tiles, mf_tile_fn fn, void *arg);
 
 enum { MF_THREADS_MAX = 1024 };
 
-/* Sets the number of threads; 0: OMP_NUM_THREADS if set, else the number of usable
- * cores. Returns the number in use (at most MF_THREADS_MAX). It applies to calls that
- * this thread makes; several threads may call mf_parallel at the same time, each with
- * workers of its own. */
+/* Sets the number of threads; 0: OMP_NUM_THREADS if set, else the number of usable cores.
+ * Returns the number in use (at most MF_THREADS_MAX). It applies to calls that this thread
+ * makes; several threads may call mf_parallel at the same time, each with workers of
+ * its own. */
 int mf_parallel_set_threads(int threads);
 int mf_parallel_threads(void);
 

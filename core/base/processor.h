@@ -1,5 +1,5 @@
-/* base/processor.h: properties of the processor from /proc/cpuinfo; empty if it does
- * not contain them. */
+/* base/processor.h: properties of the processor from /proc/cpuinfo; empty if it does not
+ * contain them. */
 #ifndef MF_BASE_PROCESSOR_H
 #define MF_BASE_PROCESSOR_H
 

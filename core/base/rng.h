@@ -26,13 +26,13 @@ void mf_rng_block(uint64_t seed, uint64_t stream, uint64_t step, uint64_t block,
 
 /* Word index % 4 of block index / 4. */
 uint32_t mf_rng_u32(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
-/* Uniform integer in [0, n), n >= 1: high half of word pair x n, bias below n / 2^64. Index i
- * takes words 2 (i % 2) and 2 (i % 2) + 1 of block i / 2. */
+/* Uniform integer in [0, n), n >= 1: the high 64 bits of n times a pair of words, with a bias
+ * below n / 2^64. Index i takes words 2 (i % 2) and 2 (i % 2) + 1 of block i / 2. */
 uint64_t mf_rng_below(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index,
                       uint64_t n);
-/* uniform: in [0,1) with 24 bits, from mf_rng_u32. normal: by Box-Muller; indices 2j and 2j +
- * 1 are the cosine and the sine of words (2j) % 4 and (2j) % 4 + 1 of block j / 2. fill:
- * indices 0..n-1. */
+/* uniform: in [0,1) with 24 bits, from mf_rng_u32. normal: mean 0, variance 1, by Box-Muller:
+ * words (2j) % 4 and (2j) % 4 + 1 of block j / 2 give index 2j (the cosine) and 2j + 1 (the
+ * sine). fill: indices 0..n-1. */
 float mf_rng_uniform(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
 float mf_rng_normal(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
 void mf_rng_fill_uniform(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n);

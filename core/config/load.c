@@ -35,7 +35,7 @@ typedef struct loader {
     mf_config_faults judge;
 } loader;
 
-/* Returns the status for the caller: MF_OK if reading continues. */
+/* Records an error. Returns the status for the caller: MF_OK if reading continues. */
 static int went(loader *l, int rc)
 {
     if (rc == MF_OK) return MF_OK;
@@ -137,7 +137,7 @@ static int judge_sections(loader *l)
 
 /* ---- values ---- */
 
-/* Defaults, then the entries of the section with this name. */
+/* Fills a struct with the defaults, then with the entries of the section `name`. */
 static int load_struct(loader *l, const mf_section *s, const char *name, void *out)
 {
     mf_schema schema;
@@ -148,7 +148,7 @@ static int load_struct(loader *l, const mf_section *s, const char *name, void *o
     return went(l, rc);
 }
 
-/* Core's keys of a plugin's section. at: the entry that names the section, NULL: none. */
+/* Reads core's keys of a plugin's section. at: the entry that names the section; NULL: none. */
 static int load_plugin_section(loader *l, const mf_section *s, const char *name,
                                const mf_ini_entry *at, mf_plugin_section *out)
 {
@@ -194,7 +194,7 @@ static int load_one(loader *l, const mf_section *s, const mf_ini_entry *at, void
     return s->complete(out, section, section + strlen(s->name), l->arena, ret_keep);
 }
 
-/* All sections whose name begins with that of s, in order. */
+/* Reads all sections whose name begins with that of a->section, in order. */
 static int load_named(loader *l, const mf_section_at *a)
 {
     const mf_section *s = a->section;
@@ -220,8 +220,8 @@ static int load_named(loader *l, const mf_section_at *a)
     return MF_OK;
 }
 
-/* Core does not know plugins by name: if no source names the plugin of a section, it is that of
- * the default preset. *preset is NULL until it is loaded. */
+/* Core does not know plugins by name: a section for which no source names a plugin gets that of
+ * the default preset. *preset is NULL until the preset is loaded. */
 static int default_plugin(loader *l, mf_plugin_section *s, mf_ini **preset)
 {
     const char *path;

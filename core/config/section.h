@@ -3,11 +3,11 @@
  * One option table per section is the only list of its keys: it parses, checks bounds, finds
  * the nearest key, prints the resolved INI, and makes etc/moefw.ini and the manual's key lists.
  * A layer describes its sections beside its code; the owner of a whole configuration
- * (train/run_config.h) has a table of mf_section_at with the place of their values. No section
- * is known by name here.
+ * (train/run_config.h) has a table of mf_section_at with the offsets of their values. No
+ * section is known by name here.
  *
- * Integers, booleans (0 or 1) and enums are int64_t in the structs, because option
- * tables write int64_t. */
+ * Integers, booleans (0 or 1) and enums are int64_t in the structs, because option tables
+ * write int64_t. */
 #ifndef MF_CONFIG_SECTION_H
 #define MF_CONFIG_SECTION_H
 
@@ -40,7 +40,7 @@ typedef struct mf_named_section {
     const char *section; /* "task.score" */
 } mf_named_section;
 
-/* The place of the values in the struct of a whole configuration. */
+/* Offset of the values of a section in the struct of a whole configuration. */
 typedef struct mf_section_at {
     const mf_section *section; /* NULL ends a table */
     /* offset of the struct; for [PREFIX.NAME]: of a pointer to an array */
@@ -49,9 +49,9 @@ typedef struct mf_section_at {
     size_t count;
 } mf_section_at;
 
-/* A section that belongs to a plugin: its name and core's own keys; the other keys are
- * the plugin's. [regularizer.X] and others without `plugin` use the plugin X; `plugin =
- * none` removes the section. [router] and [expert] without `plugin` use those of the
+/* A section that belongs to a plugin: its name and core's own keys; the other keys are the
+ * plugin's. [regularizer.X] and others without `plugin` use the plugin X; `plugin = none`
+ * removes the section. [router] and [expert] without `plugin` use those of the
  * default preset. */
 typedef struct mf_plugin_section {
     const char *section; /* "router", "regularizer.balance" */
@@ -106,8 +106,8 @@ int mf_sections_open_plugins(const mf_section_at *all, const void *conf, mf_ini 
                              const mf_problem_sink *sink);
 
 /* Writes "SECTION.plugin=WHAT", which replaces the configured plugin of that kind; for kinds
- * that may occur several times, it adds a section with the plugin's name. The caller frees
- * *ret with mf_free. */
+ * that may occur several times, it adds a section with the plugin's name. The caller frees *ret
+ * with mf_free. */
 int mf_section_plugin_place(mf_kind kind, const char *name, const char *what, char **ret);
 
 /* ---- rules between keys ---- */

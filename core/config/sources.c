@@ -1,6 +1,6 @@
-/* config/sources.c: finds and reads the sources of a configuration: settings of the machine
- * and of the user, the chain of presets and files, assignments on the command line. Later
- * entries replace earlier ones; entries for a plugin that a later source replaced are
+/* config/sources.c: finds and reads the sources of a configuration: settings of the machine and
+ * of the user, the chain of presets and files, assignments on the command line. Later entries
+ * override earlier ones; entries for a plugin that a later source replaced are
  * marked optional. */
 #include "config/sources.h"
 #include "config/aliases.h"
@@ -217,7 +217,7 @@ static const char *run_name(mf_arena *arena, const char *path)
     return name[0] != '\0' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 ? name : "run";
 }
 
-/* The file that CONFIG names. */
+/* Finds the file that CONFIG names. */
 static int find_config(sources *s, const char *config, const char **ret_path)
 {
     if (!config) return mf_config_preset(s->arena, DEFAULT_PRESET, NULL, ret_path);

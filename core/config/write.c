@@ -89,7 +89,7 @@ static bool write_options(mf_ini *ini, const mf_plugin_section *p, FILE *out)
     return ok;
 }
 
-/* Writes an adapter's `at` as its plugin defines it. */
+/* Copies a section. An adapter without `at` gets the default of its plugin. */
 static mf_plugin_section settled(const mf_plugin_section *p)
 {
     mf_plugin_section s = *p;

@@ -93,7 +93,7 @@ static int append(mf_generator *g, const int32_t *ids, int64_t n)
     return MF_OK;
 }
 
-/* The graph that takes n tokens at once. */
+/* Finds or builds the graph that takes n tokens at once. */
 static int graph_for(mf_generator *g, int64_t n, mf_model_graph **ret)
 {
     mf_model_graph **slot = n == 1 ? &g->one : &g->many;
@@ -214,9 +214,9 @@ int mf_generator_feed(mf_generator *g, const int32_t *ids, int64_t n, const floa
         g->cached += n;
         return run(g, n, before, ret_logits);
     }
-    /* Without a cache, or if the cache is full, the text runs again from position 0. As
-     * much of it is kept as fits; if the cache was full, only half, so that this does not
-     * happen at every token. */
+    /* Without a cache, or if the cache is full, the text runs again from position 0. As much of
+     * it is kept as fits; if the cache was full, only half, so that this does not happen at
+     * every token. */
     int64_t keep = g->n;
     if (keep > room) keep = g->cache ? (room + 1) / 2 : room;
     g->cached = keep;

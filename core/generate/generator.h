@@ -22,8 +22,8 @@ void mf_generator_reset(mf_generator *g);
  * generation does not read. */
 int mf_generator_pack_weights(mf_generator *g);
 
-/* To be called after heads or skips of the model changed: rebuilds graphs and cache,
- * and keeps the text. */
+/* To be called after heads or skips of the model changed: rebuilds graphs and cache, and keeps
+ * the text. */
 int mf_generator_refresh(mf_generator *g);
 /* Runs the whole text so far without the cache. *ret_graph has the routing of its tokens from
  * *ret_first on (as many as the model's sequence holds). Valid until the next call. MF_EINPUT
@@ -35,7 +35,7 @@ int mf_generator_review(mf_generator *g, const mf_model_graph **ret_graph, int64
 int mf_generator_feed(mf_generator *g, const int32_t *ids, int64_t n, const float **ret_logits);
 /* All tokens so far, including those dropped from the model's context. */
 const int32_t *mf_generator_cached(const mf_generator *g, int64_t *ret_n);
-/* The graph of the last feed: it holds the MoE records if it was built with want_prob. */
+/* The graph of the last feed, which keeps prob, chosen and gate of each MoE layer. */
 const mf_model_graph *mf_generator_graph(const mf_generator *g);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-enum { WINDOW = 50 }; /* in words: a word and those after it */
+enum { WINDOW = 50 }; /* number of words: a word and the 49 after it */
 
 typedef struct {
     const char *text;

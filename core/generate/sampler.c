@@ -1,6 +1,6 @@
-/* generate/sampler.c: draws a token from logits. Drawing needs no order, and cutting
- * needs only the likeliest candidates, so the vocabulary is sorted only if FEW
- * candidates are not enough. */
+/* generate/sampler.c: draws a token from logits. Drawing needs no order, and cutting needs only
+ * the likeliest candidates, so the vocabulary is sorted only if FEW candidates are
+ * not enough. */
 #include "generate/sampler.h"
 #include <math.h>
 #include <stdbool.h>

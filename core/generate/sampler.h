@@ -11,8 +11,8 @@
 typedef struct mf_sampler_options {
     double temperature; /* >= 0; 0: greedy */
     int64_t top_k;      /* only the k likeliest tokens stay; 0: all */
-    /* only the likeliest tokens whose probabilities reach p stay (Holtzman et al. 2020);
-     * 1: all */
+    /* only the likeliest tokens whose probabilities sum to p stay (Holtzman et al. 2020), or
+     * all if it is 1 */
     double top_p;
     /* for tokens in the window: logit / r if positive, else logit x r (Keskar et al. 2019,
      * section 4.1); 1: off */

@@ -187,7 +187,7 @@ static int resolve(moefw_run *run)
     return rc;
 }
 
-/* Finds the entry "section.key", where the last dot separates the two. MF_ENOTFOUND. */
+/* Finds the entry "section.key" (the last dot separates the two); NULL if there is none. */
 static const mf_ini_entry *entry_of(moefw_run *run, const char *name)
 {
     const char *dot = name ? strrchr(name, '.') : NULL;

@@ -86,8 +86,8 @@ int mf_run_expect(const moefw_run *run, const char *what, unsigned states);
 int mf_run_configure(moefw_run *run, const char *config, int n,
                      const mf_assignment *assignments);
 
-/* dir: the run directory. parent: a folder in which NAME-N is created. Both NULL:
- * nothing is written. */
+/* dir: the run directory. parent: a folder in which NAME-N is created. Both NULL: nothing
+ * is written. */
 int mf_run_start(moefw_run *run, const char *dir, const char *parent);
 /* Resumes in a new handle, with the run's own configuration and these assignments. */
 int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *assignments);
@@ -110,7 +110,7 @@ int mf_run_metrics(moefw_run *run, const mf_metrics_record *r, moefw_metrics *re
 /* Copies a struct of `known` bytes into the caller's struct, up to the caller's `size`.
  * MF_EINVAL if this is smaller than the first version of the struct. */
 int mf_run_fill(void *to, const void *from, size_t known);
-/* Checks ids against the vocabulary. MF_EINPUT. */
+/* Checks ids against the vocabulary. MF_EINPUT if one is outside of it. */
 int mf_run_judge_tokens(const moefw_run *run, const int32_t *tokens, size_t n);
 /* Copies the caller's arrays into b, which has their shape. */
 void mf_run_copy_batch(mf_batch *b, const moefw_batch *from);

@@ -13,7 +13,7 @@ typedef struct table {
     mf_arena *arena;
     int32_t *chosen, *admitted; /* [T][k] */
     float *gate;
-    int32_t *used; /* [T] */
+    int32_t *used; /* [T] number of entries of each token */
     int32_t k;
 } table;
 

@@ -1,8 +1,8 @@
 /* run/run_train.c: training, step by step, on the run's data or on the caller's batches.
  *
  * train/trainer.h is the loop. This file makes its session and its directory, copies batches
- * into the loop's shape, and passes records to the caller from an observer that is called
- * after all others. */
+ * into the loop's shape, and passes records to the caller from an observer that is called after
+ * all others. */
 #include "run/run_internal.h"
 
 #include <math.h>

@@ -6,9 +6,9 @@
 #include "base/parallel.h"
 #include "base/resident.h"
 
-/* Memory outside of the plan: operands that gemms pack on the stack of each thread (.2 to 2
- * MB, depending on their shapes), and memory for files and reports. Both numbers were measured
- * with small models. */
+/* Memory outside of the plan: operands that gemms pack on the stack of each thread (0.2 to
+ * 2 MB, depending on their shapes), and memory for files and reports. Both numbers were
+ * measured with small models. */
 #define BYTES_PER_THREAD ((size_t)1 << 19)
 #define BYTES_BESIDE     ((size_t)7 << 18)
 

@@ -19,9 +19,9 @@ int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *arena_of);
  * NULL ends this. Rebuilds the graph. */
 int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t every);
 
-/* Evaluates at most `batches` batches (0: the whole split) and fills the record: split,
- * losses, ppl, bits_per_byte, tokens, regularizers, layers. Pointers in the record are valid
- * until the next run. */
+/* Evaluates at most `batches` batches (0: the whole split) and fills the record: split, losses,
+ * ppl, bits_per_byte, tokens, regularizers, layers. Pointers in the record are valid until the
+ * next run. */
 int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_record *ret);
 /* Adds measurements of attention heads to the record of the last run: gradient norms and
  * importance, over at most `batches` batches (0: the whole split). The session must have

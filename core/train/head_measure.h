@@ -11,8 +11,8 @@
  * head and one more. */
 int mf_heads_try(mf_model_graph *probe, const mf_run *run, const mf_head_record *active,
                  double weight, double *sum);
-/* Writes the importance of each head into the record: relu(sum) divided by the
- * largest, 0 .. 1. */
+/* Writes the importance of each head into the record: relu(sum) divided by the largest, so it
+ * lies in [0,1]. */
 void mf_heads_importance(mf_head_record *r, const double *sum);
 
 /* Measures gradient norms and importance over `batches` batches of a split (0: all), and writes

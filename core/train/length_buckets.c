@@ -30,8 +30,8 @@ static int build(mf_length_buckets *l, int i)
 {
     mf_model_shape shape = l->shape;
     shape.seq = l->length[i];
-    /* Only one graph runs at a time, so without gradients the shorter graphs reuse the
-     * arena of the longest. */
+    /* Only one graph runs at a time, so without gradients the shorter graphs reuse the arena of
+     * the longest. */
     if (shape.mode == MF_MODE_EVAL && !shape.arena_of && i < l->n - 1)
         shape.arena_of = l->graph[l->n - 1]->g;
     return mf_model_graph_new(l->session->model, &shape, &l->graph[i]);
@@ -103,7 +103,7 @@ int mf_length_buckets_take(mf_length_buckets *l, mf_batcher *batcher, int64_t st
     return MF_OK;
 }
 
-/* Index of the bucket that has the length of the batch; -1: none. */
+/* Index of the bucket that has the shape of the batch; -1: none. */
 static int bucket_of(const mf_length_buckets *l, const mf_batch *own)
 {
     int i = l->n - 1;

@@ -20,7 +20,7 @@
 
 typedef struct mf_trainer mf_trainer;
 
-/* What an observer will read of a step. The loop asks before the step, so that
+/* The parts of a step that an observer will read. The loop asks before the step, so that
  * statistics are computed only in steps that need them. Metric nodes of the graph run if
  * anything is wanted. */
 enum {
@@ -33,8 +33,8 @@ enum {
 typedef struct mf_step_result {
     int64_t step;          /* number of optimizer steps, including this one */
     unsigned wanted;       /* MF_WANT_... of this step */
-    const mf_batch *batch; /* last micro-batch, */
-    mf_model_graph *graph; /* and its graph */
+    const mf_batch *batch; /* last micro-batch */
+    mf_model_graph *graph; /* graph of the last micro-batch */
     /* nats per token, mean over micro-batches; loss includes regularizers */
     double loss, task_loss;
     double grad_norm; /* before clipping */
@@ -48,8 +48,8 @@ typedef struct mf_step_result {
     int32_t n_layers;             /* MoE layers */
     const mf_layer_stats *layers; /* statistics of the latest step in which they were wanted */
     double dropped, reassigned;   /* assignments over capacity, sum over layers */
-    /* statistics of the latest step in which they were wanted; NULL: heads cannot
-     * be switched off */
+    /* statistics of the latest step in which they were wanted; NULL: heads cannot be
+     * switched off */
     const mf_head_record *heads;
     bool importance;             /* heads->stats[].importance was measured in this step */
     mf_predictions *predictions; /* NULL for language models */
@@ -60,8 +60,8 @@ typedef struct mf_step_result {
     const mf_metrics_record *record; /* NULL unless this step has a record */
 } mf_step_result;
 
-/* Any hook may be NULL. If a hook does not return MF_OK, the step and the run end
- * with its code. */
+/* Any hook may be NULL. If a hook does not return MF_OK, the step and the run end with
+ * its code. */
 typedef struct mf_observer {
     const char *name;
     /* Called once, before the first step, and after load and recall. */

@@ -22,7 +22,7 @@ struct mf_optim {
     range *ranges;
     int n, room;
     mf_device *device;
-    char *block;             /* device memory: work of sumsq, the sum, the numbers of a step */
+    char *block;             /* device memory: scratch of sumsq, its sum, numbers of a step */
     mf_adamw_now sent;       /* host memory of the numbers while they are copied to block */
     const mf_adamw_now *now; /* the numbers in block, or in memory of the caller */
     double *sumsq;           /* the sum in block, or in memory of the caller */

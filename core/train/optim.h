@@ -25,9 +25,9 @@ void mf_optim_free(mf_optim *o);
 /* Computes the ranges again. To be called after frozen flags or learning-rate factors of
  * parameters or their parts have changed. MF_ENOMEM. */
 int mf_optim_refresh(mf_optim *o);
-/* Lets the caller give device memory for the numbers of a step (mf_optim_now computes them),
- * which must be there when update's kernels run, and for the sum of squares. NULL: memory of
- * the optimizer, to which update copies the numbers. */
+/* Sets the device memory of the sum of squares (sumsq) and of the numbers of a step (now). The
+ * caller computes these numbers with mf_optim_now, and copies them to `now` before the kernels
+ * of mf_optim_update run. NULL: memory of the optimizer; mf_optim_update copies the numbers. */
 void mf_optim_exchange(mf_optim *o, const void *now, void *sumsq);
 void mf_optim_now(const mf_optim *o, const mf_optim_step *s, struct mf_adamw_now *ret);
 /* Launches the sum of squares of the gradient. */
@@ -35,8 +35,8 @@ int mf_optim_measure(mf_optim *o);
 /* Launches the optimizer step for the gradient that was measured last. Values and moments stay
  * unchanged if its norm or the loss is not finite, or if a kernel has recorded a fault. */
 int mf_optim_update(mf_optim *o, const mf_optim_step *s);
-/* Returns the norm, before clipping, of the gradient with this sum of squares, times
- * grad_scale. */
+/* Returns the norm, before clipping, of the gradient with this sum of squares,
+ * times grad_scale. */
 double mf_optim_norm(double sumsq, const mf_optim_step *s);
 
 #endif

@@ -1,6 +1,6 @@
-/* train/run_config.h: the whole configuration of a run: the typed and checked sections of
- * all layers. For sections of plugins, core reads only its own few keys; the plugin's keys
- * remain in the INI. */
+/* train/run_config.h: the whole configuration of a run: the typed and checked sections of all
+ * layers. For sections of plugins, core reads only its own few keys; the plugin's keys remain
+ * in the INI. */
 #ifndef MF_TRAIN_RUN_CONFIG_H
 #define MF_TRAIN_RUN_CONFIG_H
 
@@ -57,8 +57,8 @@ int mf_config_open_plugins(mf_config *c, const mf_problem_sink *sink);
  * options of those plugins that can be loaded. Loading this text gives the same configuration.
  * Relative paths that exist become absolute. */
 int mf_config_write(const mf_config *c, FILE *out);
-/* Checks the rules between keys (heads divides dim, top_k <= experts, ...). Loading
- * calls it too. */
+/* Checks the rules between keys (heads divides dim, top_k <= experts, ...). Loading calls
+ * it too. */
 int mf_config_judge(const mf_config *c, const mf_problem_sink *sink);
 /* The settings of the model. They point into c. */
 mf_model_settings mf_config_model(const mf_config *c);

@@ -1,5 +1,5 @@
-/* train/sample.c: writes and reads samples of routing as JSON, and lists the samples of a
- * run. A damaged file is an error that names the file. */
+/* train/sample.c: writes and reads samples of routing as JSON, and lists the samples of a run.
+ * A damaged file is an error that names the file. */
 #include "train/sample.h"
 
 #include "base/error.h"

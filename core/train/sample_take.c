@@ -21,10 +21,9 @@ typedef struct {
     mf_arena *arena;
     mf_batch *batch;
     int32_t *place; /* [n] index of each shown token in the batch */
-    int n,
-        /* number of shown tokens; number of tokens with attention, all from the
-         * first example */
-        seen;
+    /* n: number of shown tokens; seen: number of tokens with attention, all from the
+     * first example */
+    int n, seen;
     mf_sample sample;
 } sampler;
 
@@ -87,8 +86,8 @@ static int describe(sampler *x, const mf_sample_take *t)
 
 /* ---- routing ---- */
 
-/* Copies the rows of the shown tokens from a tensor [T, width] of 32-bit elements;
- * NULL if t is NULL. */
+/* Copies the rows of the shown tokens from a tensor [T, width] of 32-bit elements; NULL if t
+ * is NULL. */
 static void *rows_of(sampler *x, const mf_tensor *t, int width, int *rc)
 {
     const char *from = t ? mf_tensor_host(t) : NULL;
@@ -149,8 +148,8 @@ static int32_t attending(const mf_model_graph *mg, int32_t *out)
     return n;
 }
 
-/* Describes heads of up to four layers, evenly spaced; within each layer, heads are
- * evenly spaced too. */
+/* Describes heads of up to four layers, evenly spaced; within each layer, heads are evenly
+ * spaced too. */
 static int describe_heads(sampler *x, const mf_model_graph *mg)
 {
     const int n = x->seen;

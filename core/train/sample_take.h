@@ -10,8 +10,8 @@ typedef struct mf_sample_take {
     /* graph whose arena is reused, because it does not run at the same time; or NULL */
     const mf_graph *arena_of;
     int64_t step;
-    /* The sample at the end of training also has counts by label, attention weights, and
-     * these values [n_moe]. */
+    /* The sample at the end of training also has counts by label, attention weights, and these
+     * values [n_moe]. */
     bool last;
     const double *nmi, *nmi_random;
 } mf_sample_take;

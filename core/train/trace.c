@@ -1,5 +1,5 @@
-/* train/trace.c: copies the recorded tensors of each batch to a block of memory, and writes
- * all blocks to one safetensors file at the end. The fields are laid out at the first batch. */
+/* train/trace.c: copies the recorded tensors of each batch to a block of memory, and writes all
+ * blocks to one safetensors file at the end. The fields are laid out at the first batch. */
 #include "train/trace.h"
 #include <math.h>
 #include <stdio.h>
@@ -121,8 +121,8 @@ static void add_field(mf_trace_recorder *r, source from, int32_t layer, const ch
     r->block += f->count;
 }
 
-/* Adds the tensors of a layer. Assignments are a list if the router lists their tokens,
- * else a table [T,k]. */
+/* Adds the tensors of a layer. Assignments are a list if the router lists their tokens, else a
+ * table [T,k]. */
 static void add_layer(mf_trace_recorder *r, int32_t i, const mf_moe_out *out)
 {
     const mf_routing *record = &out->routing;
@@ -186,8 +186,8 @@ static int lay_out(mf_trace_recorder *r, const mf_batch *b, const mf_model_graph
 float mf_trace_margin(const float *score, int32_t n, int32_t k)
 {
     if (k < 1 || k >= n) return INFINITY;
-    /* Each pass finds the best expert after the previous one, ordered by score,
-     * then by index. */
+    /* Each pass finds the best expert after the previous one, ordered by score, then
+     * by index. */
     int32_t last = -1, at = -1;
     for (int32_t place = 0; place <= k; place++) {
         last = at;

@@ -42,8 +42,8 @@ typedef struct mf_train_config {
     int64_t keep_best;  /* RUN/best: the checkpoint of the best validation */
     int64_t best_by;    /* mf_best_by: the measure of the best validation */
     int64_t decay_all;  /* weight decay also on norms, biases and embeddings */
-    /* tokens by which evaluation windows overlap: at least so many tokens precede
-     * each predicted token */
+    /* tokens by which evaluation windows overlap: at least so many tokens precede each
+     * predicted token */
     int64_t eval_context;
     int64_t save_every, keep;
     /* seconds; 0: none. Then training saves a checkpoint and ends with exit code 75 */

@@ -35,7 +35,7 @@ static int build_graph(mf_trainer *t)
                                               t->session->model->head_switches, &t->buckets);
 }
 
-/* What a step needs beside its graphs. */
+/* Allocates what a step needs beside its graphs. */
 static int new_step(mf_trainer *t)
 {
     const mf_session *s = t->session;
@@ -194,8 +194,8 @@ static mf_optim_step optimizer_step(const mf_trainer *t)
                            .grad_scale = 1.0 / (double)c->accumulate};
 }
 
-/* The numbers of the optimizer step go to the device with the inputs of the last micro-batch,
- * and the sum of squares comes back with its results. */
+/* Saves two copies between host and device: the graph of the last micro-batch sends the numbers
+ * of the optimizer step with its inputs, and returns the sum of squares with its results. */
 static void exchange(mf_trainer *t)
 {
     const mf_graph *g = t->now.graph->g;
@@ -204,8 +204,8 @@ static void exchange(mf_trainer *t)
     mf_optim_exchange(t->optim, mf_graph_sent_at(g), mf_graph_returned_at(g));
 }
 
-/* The optimizer step is skipped where the loss of any micro-batch is not finite: then so is
- * their sum, which the device makes. */
+/* Adds the loss of micro-batch j on the device. If the loss of any micro-batch is not finite,
+ * neither is their sum, and the kernel skips the optimizer step. */
 static void sum_losses(mf_trainer *t, int64_t j)
 {
     mf_device *d = mf_store_device(t->session->model->store);
@@ -220,7 +220,7 @@ static void sum_losses(mf_trainer *t, int64_t j)
                 t->loss_sum);
 }
 
-/* Runs micro-batch j. On a device its results are read when the step is over. */
+/* Runs micro-batch j. Its results are read by collect, at the end of the step. */
 static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
 {
     const int64_t micro = t->session->config->train.accumulate;
@@ -241,7 +241,7 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
     return j < micro - 1 ? mf_graph_fetch(r->graph->g, (int)j) : MF_OK;
 }
 
-/* Forward and backward passes of all micro-batches; the store sums their gradients. */
+/* Runs forward and backward passes of all micro-batches; the store sums their gradients. */
 static int gradients(mf_trainer *t, const mf_batch *const *own)
 {
     const int64_t micro = t->session->config->train.accumulate;
@@ -341,8 +341,8 @@ static int rebuild_if_asked(mf_trainer *t)
     return mf_trainer_rebuild(t);
 }
 
-/* Clears the values of the last step. Fields set by observers stay until the
- * observers replace them. */
+/* Clears the values of the last step. Fields set by observers stay until the observers
+ * replace them. */
 static void clear(mf_trainer *t)
 {
     mf_step_result *r = &t->now;

@@ -20,8 +20,8 @@
 #include "train/run/rundir.h"
 
 typedef struct mf_trainer_options {
-    /* Opened and locked by the caller, who closes it after freeing the trainer. NULL: no
-     * files are written. */
+    /* Opened and locked by the caller, who closes it after freeing the trainer. NULL: no files
+     * are written. */
     mf_rundir *dir;
     bool resume; /* continue from dir's newest checkpoint that verifies */
     void *arg;   /* argument of both callbacks */
@@ -90,7 +90,7 @@ int64_t mf_trainer_steps(const mf_trainer *t);  /* optimizer steps so far */
 int64_t mf_trainer_tokens(const mf_trainer *t); /* trained so far */
 double mf_trainer_wall(const mf_trainer *t);    /* seconds, with the parts before a resume */
 double mf_trainer_elapsed(const mf_trainer *t); /* seconds since begin */
-/* seconds of these between steps (evaluation, checkpoints) */
+/* the part of these seconds that passed between steps (evaluation, checkpoints) */
 double mf_trainer_apart(const mf_trainer *t);
 /* The graph of full length. Other graphs may reuse its arena between steps (graph.h). */
 const mf_model_graph *mf_trainer_graph(const mf_trainer *t);

@@ -69,9 +69,9 @@ int mf_writer_append(mf_writer *w, const char *path);
 void mf_writer_put(mf_writer *w, const void *data, size_t n);
 void mf_writer_printf(mf_writer *w, const char *fmt, ...) MF_PRINTF(2, 3);
 int mf_writer_flush(mf_writer *w);
-/* Flushes, syncs if `sync`, always closes, and returns the first error of all calls
- * with the file's name in the message. A closed writer, or one that did not open, may
- * be closed again. */
+/* Flushes, syncs if `sync`, always closes, and returns the first error of all calls with the
+ * file's name in the message. A closed writer, or one that did not open, may be
+ * closed again. */
 int mf_writer_close(mf_writer *w, bool sync);
 
 int mf_mkdirs(const char *path); /* like mkdir -p */

@@ -1,6 +1,6 @@
-/* base/file/paths.c: finds the folders of moefw from the location of this code:
- * libmoefw.so.0, or a test program that contains it. The first call finds all of them; after
- * that they do not change. */
+/* base/file/paths.c: finds the folders of moefw from the location of this code: libmoefw.so.0,
+ * or a test program that contains it. The first call finds all of them; after that they do
+ * not change. */
 #include "base/file/paths.h"
 
 #include <dlfcn.h>
@@ -21,7 +21,7 @@ static struct {
     place program, source, plugins, presets, template, settings, dropins;
 } here;
 
-/* A path that is too long for the system cannot exist. It becomes "", which no call finds. */
+/* A path that is too long for the system cannot exist. It becomes "", which names no file. */
 static void join(place out, const char *root, const char *path)
 {
     int n = snprintf(out, sizeof(place), "%s%s", root, path);
@@ -42,8 +42,8 @@ static bool read_marker(const char *folder, place source)
     return source[0] == '/';
 }
 
-/* The part of the folder before the path that configure set: the DESTDIR of a staged
- * installation, or "". */
+/* Cuts the path that configure set off the end of folder. The DESTDIR of a staged installation
+ * remains, or "". */
 static void staging_root(place folder)
 {
     static const char *const tails[] = {MF_LIBDIR, MF_BINDIR};
@@ -57,7 +57,7 @@ static void staging_root(place folder)
     folder[0] = '\0';
 }
 
-/* The file that holds this code: the library, or the program itself. */
+/* Finds the file that contains this code: the library, or the program itself. */
 static void find_object(place out)
 {
     Dl_info info;

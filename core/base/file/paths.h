@@ -4,11 +4,13 @@
  * this code) distinguishes:
  *
  *   in place    a file .moefw-uninstalled beside it names the source folder: plugins come from
- *               the build folder, presets, templates and drop-ins from the source folder
+ *               the build folder, presets, templates and drop-ins from the source folder,
+ *               settings from the folder that configure set
  *   installed   the folders that configure set
  *   staged      installed below a DESTDIR: the same folders below that DESTDIR
  *
- * All results are absolute paths, found once, and valid until the process ends. Any thread may
+ * A result is an absolute path, or "" if there is none; only mf_paths_called may return a
+ * relative path. Paths are found once and stay valid until the process ends. Any thread may
  * call these functions. */
 #ifndef MF_BASE_PATHS_H
 #define MF_BASE_PATHS_H

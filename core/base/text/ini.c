@@ -84,8 +84,8 @@ static node *map_find(const map *m, const char *section, const char *key)
     return m->room ? *map_slot(m, section, key) : NULL;
 }
 
-/* Puts the node into use and returns the one that it replaces, or NULL. Space must
- * have been reserved. */
+/* Puts the node into use and returns the one that it replaces, or NULL. Space must have
+ * been reserved. */
 static node *map_put(map *m, node *e)
 {
     node **slot = map_slot(m, e->entry.section, e->entry.key);

@@ -17,8 +17,8 @@
  * Errors are MF_ECONFIG, "file:line: what was found, what was expected". A failed load
  * changes nothing.
  *
- * Several sources are laid over one another (defaults < system < user < CONFIG < set): the
- * later one wins; mf_ini_get returns the winner.
+ * Several sources can be loaded one after another (system, user, CONFIG, assignments). An entry
+ * of a later source overrides the earlier one; mf_ini_get returns the entry in use.
  */
 #ifndef MF_BASE_INI_H
 #define MF_BASE_INI_H
@@ -33,8 +33,8 @@ typedef struct mf_ini_entry {
     const char *file;                  /* origin of the entry: see mf_ini_is_file */
     int line;                          /* 1-based; for an assignment its position */
     bool overridden;                   /* a later source has the same section and key */
-    bool used; /* it was read; entries that were never read are unknown keys */
-    /* unknown or unfit values are ignored */
+    bool used; /* the entry was read; entries that were never read have unknown keys */
+    /* a key that its plugin does not know, or a value that it does not accept, is no error */
     bool optional;
 } mf_ini_entry;
 
@@ -42,8 +42,8 @@ typedef struct mf_ini mf_ini;
 
 mf_ini *mf_ini_new(void);
 void mf_ini_free(mf_ini *ini);
-/* Adds a file, or a text under a given name, over the present entries. Errors: MF_ECONFIG with
- * file:line; MF_ENOTFOUND if there is no such file. */
+/* Reads a file, or a text under a given name; its entries override the present ones. Errors:
+ * MF_ECONFIG with file:line; MF_ENOTFOUND if there is no such file. */
 int mf_ini_load(mf_ini *ini, const char *path);
 int mf_ini_load_text(mf_ini *ini, const char *name, const char *text, size_t size);
 /* Sets "section.key=value"; the last dot before '=' separates section and key. position counts
@@ -52,13 +52,14 @@ int mf_ini_load_text(mf_ini *ini, const char *name, const char *text, size_t siz
 int mf_ini_set(mf_ini *ini, const char *assignment, int position);
 
 /* Adds one entry of a separate source, as if a file had it at that line; key "": only the
- * section. All texts are copied. They must come from other entries. */
+ * section. All texts are copied. They must be texts of other entries, because they are
+ * not checked. */
 int mf_ini_put(mf_ini *ini, const char *section, const char *key, const char *value,
                const char *file, int line);
 /* The `file` of an assignment whose origin is not known. */
 #define MF_INI_SET "(set)"
-/* Whether it is the name of a file. Otherwise it is the origin of an assignment: MF_INI_SET, or
- * an option of a command line ("--steps"). */
+/* Whether `file` of an entry names a file. Otherwise it is the origin of an assignment:
+ * MF_INI_SET, or an option of a command line ("--steps"). */
 bool mf_ini_is_file(const char *file);
 
 int mf_ini_count(const mf_ini *ini);

@@ -33,9 +33,9 @@ typedef struct document {
     mf_arena *arena;
 } document;
 
-/* Nesting depth of the text, by brackets outside of strings. For a text that is not JSON
- * it may be wrong, but it is never less than the depth that jansson reaches before it
- * finds the error. */
+/* Counts the nesting depth of the text, by brackets outside of strings. For a text that is not
+ * JSON the result may be wrong, but it is never less than the depth that jansson reaches before
+ * it finds the error. */
 static int depth_of(const char *text, size_t size)
 {
     int depth = 0, deepest = 0;

@@ -1,8 +1,8 @@
 /* base/text/json.h: reading and writing JSON. Only its two .c files use jansson.
  *
- * Reading: whole documents (an object or an array); duplicate keys are refused, depth and
- * size are bounded. Writing: a small streaming writer that escapes, and that prints doubles
- * so that they read back equal; NaN and infinities become null, bytes that are not UTF-8
+ * Reading: whole documents (an object or an array); duplicate keys are refused, depth and size
+ * are bounded. Writing: a small streaming writer that escapes, and that prints doubles so that
+ * they read back equal; NaN and infinities become null, bytes that are not UTF-8
  * become U+FFFD. */
 #ifndef MF_BASE_JSON_H
 #define MF_BASE_JSON_H
@@ -70,8 +70,8 @@ void mf_jw_kv_string(mf_jw *w, const char *key, const char *text);
 void mf_jw_kv_int(mf_jw *w, const char *key, int64_t value);
 void mf_jw_kv_real(mf_jw *w, const char *key, double value);
 void mf_jw_kv_bool(mf_jw *w, const char *key, bool value);
-/* The text, NUL-terminated, valid until the next call with w. NULL with the error
- * recorded: MF_ENOMEM after a failed allocation, MF_EINVAL if the calls do not make one
+/* The text, NUL-terminated, valid until the next call with w. NULL with the error recorded:
+ * MF_ENOMEM after a failed allocation, MF_EINVAL if the calls do not make one
  * complete value. */
 const char *mf_jw_text(mf_jw *w, size_t *ret_len);
 

@@ -70,7 +70,7 @@ static void puts_(mf_jw *w, const char *text)
     put(w, text, strlen(text));
 }
 
-/* Before every value: checks that a value may stand here, and writes a comma if one
+/* Called before every value: checks that a value may stand here, and writes a comma if one
  * is needed. */
 static void begin_value(mf_jw *w)
 {
@@ -119,8 +119,8 @@ void mf_jw_end(mf_jw *w)
     w->depth--;
 }
 
-/* The code of a control character at s, including those of Latin-1, which a terminal
- * might obey; else 0x100. */
+/* The code of a control character at s, including those of Latin-1, which a terminal might
+ * obey; else 0x100. */
 static unsigned control_at(const unsigned char *s, size_t length)
 {
     if (length == 1 && (*s < 0x20 || *s == 0x7F)) return *s;

@@ -17,8 +17,8 @@ static int smaller(int a, int b)
 }
 
 /* Edit distance in which a swap of two neighbours counts once (optimal string alignment;
- * Boytsov 2011, section 2.2), because swaps are the most common typing error. Both lengths
- * must be <= WORD_MAX. */
+ * Boytsov 2011, section 2.2), because swaps are the most common typing error. Both lengths must
+ * be <= WORD_MAX. */
 static int distance(const char *a, int na, const char *b, int nb)
 {
     int row[3][WORD_MAX + 1]; /* rows i-2, i-1 and i of the distance table, in rotation */

@@ -136,8 +136,8 @@ static int try_one(const char *path, bool aside, mf_manifest *m, bool *good)
     return code;
 }
 
-/* Finds the newest checkpoint that verifies, or that of `step`. *ret_path is NULL
- * if there is none. */
+/* Finds the newest checkpoint that verifies, or that of `step`. *ret_path is NULL if there
+ * is none. */
 static int find(const char *folder, int64_t step, bool aside, mf_manifest *m, char **ret_path)
 {
     int64_t *steps;

@@ -60,8 +60,8 @@ int mf_ckpt_fit_model(const char *path, const mf_store *store, const char *but);
 int mf_ckpt_fit_state(const char *path, const mf_store *store);
 /* Reads all parameters. Those whose names contain `but` are read only if they fit. */
 int mf_ckpt_read_model(const char *path, mf_store *store, const char *but);
-/* Reads the parameters that both store and file contain. MF_ECHECKPOINT if a name
- * has two shapes. */
+/* Reads the parameters that both store and file contain. MF_ECHECKPOINT if a name has
+ * two shapes. */
 int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *ret_missing);
 /* Reads the state without moments. */
 int mf_ckpt_read_numbers(const char *path, mf_state **ret);

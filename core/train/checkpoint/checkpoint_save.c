@@ -128,9 +128,9 @@ static int write_files(const char *path, int64_t step, const mf_store *store,
     return code == MF_OK ? mf_sync_dir(path) : code;
 }
 
-/* Renames the finished directory to its name. If that name exists, because the run was
- * resumed at an earlier step, the old directory is renamed first. It gets its name
- * back if this fails. */
+/* Renames the finished directory to its name. If that name exists, because the run was resumed
+ * at an earlier step, the old directory is renamed first. It gets its name back if
+ * this fails. */
 static int put_in_place(const char *folder, const char *beside, const char *path)
 {
     char *old = mf_strf("%s%s", path, replaced);

@@ -38,9 +38,9 @@ typedef struct mf_task_score {
     double mse, pearson, spearman; /* regress; NaN: not written */
 } mf_task_score;
 
-/* Changes (mf_change of plugin/instance.h) are written as "turns": [{step, option,
- * from, to, by, reason}]. A step with a change must have a record, even if log_every
- * does not select it. */
+/* Changes (mf_change of plugin/instance.h) are written as "turns": [{step, option, from, to,
+ * by, reason}]. A step with a change must have a record, even if log_every does not
+ * select it. */
 
 typedef struct mf_metrics_record {
     int64_t step;
@@ -92,16 +92,16 @@ void mf_metrics_record_init(mf_metrics_record *r);
 /* Writes the record as one JSON object, as `eval --json` prints it. */
 void mf_metrics_json(mf_jw *w, const mf_metrics_record *r);
 
-/* The scores in the fields accuracy .. spearman of the record: those of the only task,
- * or of the first. */
+/* The scores in the fields accuracy .. spearman of the record: those of the only task, or of
+ * the first. */
 mf_task_score mf_metrics_one_task(const mf_metrics_record *r);
 /* Scores of predictions as text for people: "accuracy 0.6720, macro F1 0.6701"; "RMSE 0.91,
  * Pearson 0.42, Spearman 0.40"; for several tasks "main: ...; NAME: ..."; "" if there are none.
  * out has `size` bytes. Returns out. */
 const char *mf_metrics_predictions(const mf_metrics_record *r, char *out, size_t size);
 
-/* Distance of shares [n] from the uniform distribution: sum u ln(n u) in nats if kl, else the
- * Euclidean distance. NaN without shares. */
+/* Distance of shares [n] from the uniform distribution: if kl, the sum of u ln(n u) over the
+ * shares u, in nats; else the Euclidean distance. NaN without shares. */
 double mf_from_even(int n, const float *share, bool kl);
 
 /* ---- writing ---- */

@@ -12,8 +12,8 @@
 
 typedef struct mf_predictions mf_predictions;
 
-/* For the tasks of a model; *ret is NULL if it has none. rows: examples between two calls
- * of clear, at most. */
+/* Allocates sums for the tasks of a model; *ret is NULL if it has none. rows: largest number of
+ * examples between two calls of mf_predictions_clear. */
 int mf_predictions_new(const mf_model *m, int64_t rows, mf_predictions **ret);
 /* This function and those below accept NULL and then do nothing. */
 void mf_predictions_free(mf_predictions *a);

@@ -1,5 +1,5 @@
-/* train/observers/checkpoints.c: when checkpoints are saved: by train.save_every, after the
- * last step, on request of the caller, and in RUN/best after the best validation so far.
+/* train/observers/checkpoints.c: saves checkpoints: by train.save_every, after the last step,
+ * on request of the caller, and in RUN/best after the best validation so far.
  *
  * The best value is saved under the name of its measure. If a run is resumed with another
  * train.best_by, it has no best value yet. */
@@ -38,8 +38,8 @@ static double quality(mf_best_by by, const mf_metrics_record *r)
     return r->task_loss;
 }
 
-/* Whether the value is better than all before it; then it is stored. NaN is only
- * better than no value. */
+/* Whether the value is better than all before it, or the first one; then it is stored. NaN is
+ * never better than a number. */
 static bool is_best(checkpoints *o, const mf_train_config *c, const mf_metrics_record *r)
 {
     const bool less = c->best_by == MF_BEST_LOSS || c->best_by == MF_BEST_MSE;

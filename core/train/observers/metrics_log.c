@@ -1,5 +1,5 @@
-/* train/observers/metrics_log.c: makes records from the values of a step, and writes them to
- * metrics.jsonl.
+/* train/observers/metrics_log.c: makes records from the values of a step, and writes them
+ * to metrics.jsonl.
  *
  * Steps that train.log_every selects, the first step, the last step, and each step in which a
  * live option was changed have a record. All lines of a step are in the file before its

@@ -1,6 +1,5 @@
-/* train/observers/run_files.c: the first files of a new run directory: config.ini,
- * the distribution of initial weights, the manifest, the tokenizer. A resumed run
- * already has them. */
+/* train/observers/run_files.c: writes the first files of a new run directory: config.ini, the
+ * distribution of initial weights, the manifest, the tokenizer. A resumed run has them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/error.h"

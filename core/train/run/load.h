@@ -24,8 +24,8 @@ int mf_load_run_as(const char *dir, const mf_session_options *options,
 /* Checks that the heads of a checkpoint predict what those of the model predict. MF_ECHECKPOINT
  * if not. Older checkpoints do not contain this and always fit. */
 int mf_load_tasks(const mf_model *m, const mf_state *s);
-/* Writes the name under which a checkpoint's state has the kind of task i: 1
- * regress, 0 classify. */
+/* Writes the name under which a checkpoint's state has the kind of task i (0 classify,
+ * 1 regress). */
 void mf_load_task_name(const mf_model *m, int i, char *out, size_t size);
 
 /* Prefix of live options in a checkpoint's state; the name of the option follows. */

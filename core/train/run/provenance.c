@@ -1,5 +1,5 @@
-/* train/run/provenance.c: writes run.json, and reads from it the dimensions and class names
- * of the model. */
+/* train/run/provenance.c: writes manifest.json, and reads from it the dimensions and class
+ * names of the model. */
 #include "train/run/provenance.h"
 #include <stdio.h>
 #include <string.h>

@@ -22,8 +22,8 @@ int mf_rundir_create(const char *parent, const char *name, mf_rundir **ret);
 /* Creates path, or uses it if it is an empty directory. MF_EUSAGE if it contains files (the
  * message names --resume) or is no directory; MF_ERUN if another process writes there. */
 int mf_rundir_create_at(const char *path, mf_rundir **ret);
-/* Opens an existing run to continue it. MF_EINPUT if it is no run, MF_ERUN if another
- * process writes there. */
+/* Opens an existing run to continue it. MF_EINPUT if it is no run, MF_ERUN if another process
+ * writes there. */
 int mf_rundir_open(const char *path, mf_rundir **ret);
 /* Opens an existing run for reading, without a lock. RUN/best is the run with its best
  * checkpoint: `ckpt` is then that folder. MF_EINPUT if it is no run. */

@@ -162,7 +162,7 @@ static void count_steps(mf_session *s)
     if (t->step_epochs > 0) t->step_size = at_least_1(t->step_epochs * per_epoch);
 }
 
-/* Sizes need no device. */
+/* Opens the device. A bare session computes only sizes, so it always uses the cpu. */
 static int open_device(mf_session *s, const mf_session_options *o)
 {
     const char *name = s->config->train.device;

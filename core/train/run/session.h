@@ -52,8 +52,8 @@ typedef struct mf_session_options {
     const mf_model_dims *dims; /* vocabulary, labels, classes of the run; NULL: from the data */
 } mf_session_options;
 
-/* Writes the options of the model that follow from [train]. training: with
- * gradients and moments. */
+/* Writes the options of the model that follow from [train]. training: with gradients
+ * and moments. */
 void mf_session_model_options(const mf_config *config, bool training, mf_model_options *ret);
 /* Opens a session. It owns the configuration from now on, also if this call fails. */
 int mf_session_open(mf_config *config, const mf_session_options *options, mf_session **ret);
