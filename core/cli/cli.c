@@ -179,7 +179,7 @@ static void set_log_level(const mf_cli *cli)
         mf_log_set_level(mf_cli_quiet(cli) ? MF_LOG_WARN : MF_LOG_INFO);
 }
 
-/* Files within one argument: "FILE", "router.plugin=FILE", "FILE:scale=2,FILE". */
+/* Allows the plugin files in "FILE", "router.plugin=FILE" or "FILE:scale=2,FILE". */
 static void allow_files(const char *text)
 {
     char part[4096];
@@ -191,8 +191,8 @@ static void allow_files(const char *text)
     }
 }
 
-/* Whatever file the person names is meant to be loaded; what only a configuration names is not,
- * since the configuration may come from anywhere. */
+/* Allows the plugin files that the command line names. A file that only a configuration names
+ * is not loaded, since the configuration may come from anyone. */
 static void allow_plugins(const mf_cli *cli)
 {
     mf_plugin_allow_unsafe(mf_cli_flag(cli, "allow-unsafe-plugins"));

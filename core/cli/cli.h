@@ -60,8 +60,8 @@ typedef struct mf_cli_option {
     {                                                                                          \
         .name = NULL                                                                           \
     }
-/* The options of verbs with a configuration that name the user's data files. of_:
- * as in mf_cli_option. */
+/* The options of verbs with a configuration that name the user's data files. of_: as
+ * in mf_cli_option. */
 #define MF_CLI_DATA_FILES_OF(of_)                                                              \
     {.name = "data",                                                                           \
      .of = of_,                                                                                \
@@ -111,8 +111,7 @@ extern const mf_verb *const mf_verbs[];
 /* The options of every verb; they may come before or after the verb. */
 extern const mf_cli_option mf_cli_globals[];
 
-/* ---- for verbs; names of options are without dashes; the option is the verb's own
- * or global ---- */
+/* ---- for verbs; names of options have no dashes; options of all verbs are included ---- */
 const char *mf_cli_action(const mf_cli *cli);         /* NULL if the verb has no actions */
 int mf_cli_operands(const mf_cli *cli);               /* without the action */
 const char *mf_cli_operand(const mf_cli *cli, int i); /* NULL after the last */
@@ -123,10 +122,10 @@ const char *mf_cli_text(const mf_cli *cli, const char *option, const char *absen
 int64_t mf_cli_int(const mf_cli *cli, const char *option, int64_t absent);
 double mf_cli_real(const mf_cli *cli, const char *option, double absent);
 int mf_cli_enum(const mf_cli *cli, const char *option, int absent);
-/* --json: objects on stdout, one per line, nothing else */
+/* Whether --json was given: stdout then gets objects, one per line, and nothing else. */
 bool mf_cli_json(const mf_cli *cli);
 bool mf_cli_quiet(const mf_cli *cli); /* -q */
-/* Prints the name of what was created on a line; with --json {"KEY": "NAME"}. */
+/* Prints the name of a new file or run on a line; with --json {"KEY": "NAME"}. */
 int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name);
 /* Fails with MF_EUSAGE if --json was given, for output of another kind, such as "DOT". */
 int mf_cli_no_json(const mf_cli *cli, const char *kind);
@@ -135,14 +134,15 @@ int mf_cli_no_json(const mf_cli *cli, const char *kind);
  * preset), overridden by --plugin, --set and every option with `set`. Also sets the number of
  * threads. The caller frees *ret with mf_config_free. */
 int mf_cli_config(const mf_cli *cli, const char *config, mf_config **ret);
-/* The same; every error is reported to the sink (see mf_config_load_from). */
+/* As mf_cli_config, but every error is reported to the sink (see mf_config_load_from). */
 int mf_cli_config_told(const mf_cli *cli, const char *config, const mf_problem_sink *sink,
                        mf_config **ret);
 
 /* The values of --plugin, --set and the options with `set`, in their order; in the arena. */
 int mf_cli_assignments(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, int *ret_n);
-/* Warns of each --set, --plugin and other data option: they are ignored, because a run keeps
- * the configuration with which it was trained. */
+/* Warns for each --set, --plugin and option that sets a key of [data] that it is ignored,
+ * because the run keeps the configuration with which it was trained. run: its name in
+ * the message. */
 void mf_cli_run_stays(const mf_cli *cli, const char *run);
 
 /* ---- for the program ---- */

@@ -9,7 +9,7 @@
  * session has no data. training: with gradients and moments, if there are data. */
 int mf_cli_model_open(mf_config *config, bool training, mf_session **ret);
 
-/* The same, but parameters have values, so graphs can run; without gradients. */
+/* As mf_cli_model_open without training, but parameters have values, so graphs can run. */
 int mf_cli_model_open_whole(mf_config *config, mf_session **ret);
 
 #endif

@@ -105,7 +105,8 @@ static const char *shown(char buf[64], const mf_cli_option *o, int code)
     return buf;
 }
 
-/* An operand that other programs expect as an option of that name. NULL: there is none. */
+/* The verb's operands, if other programs have an option of this name for one of them, such as
+ * --model-path for RUN; else NULL. */
 static const char *operand_of(const mf_verb *verb, const char *name)
 {
     static const struct {
@@ -128,8 +129,8 @@ static const char *operand_of(const mf_verb *verb, const char *name)
     return NULL;
 }
 
-/* getopt returned '?': an unknown or ambiguous option, or an argument of an
- * option that has none. */
+/* getopt returned '?': an unknown or ambiguous option, or an argument of an option that
+ * has none. */
 static int bad_option(const table *t, const mf_verb *verb, const char *word, int code)
 {
     const char *of = verb ? verb->name : NULL;
@@ -209,8 +210,8 @@ static int judge_argument(const mf_cli_option *o, int code, const char *text)
     return mf_fail(MF_EUSAGE, "%s: expected one of %s, found '%s'", name, list, text);
 }
 
-/* Finds the verb and removes its word from argv; *argc is reduced by one.
- * `help` counts as --help. */
+/* Finds the verb and removes its word from argv; *argc is reduced by one. `help` counts
+ * as --help. */
 static int take_verb(int *argc, char **argv, mf_cli *cli)
 {
     table t;
@@ -266,7 +267,7 @@ static bool listed(const char *list, const char *word)
     return false;
 }
 
-/* An option of another action would otherwise be ignored silently. */
+/* Rejects options of other actions, which would otherwise be ignored silently. */
 static int judge_applies(const mf_cli *cli)
 {
     const char *action = cli->form->action;

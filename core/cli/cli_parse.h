@@ -1,5 +1,4 @@
-/* cli/cli_parse.h: the result of parsing. Only the files of cli that parse
- * and query include it. */
+/* cli/cli_parse.h: the result of parsing. Only files of cli that parse or query include it. */
 #ifndef MF_CLI_PARSE_H
 #define MF_CLI_PARSE_H
 

@@ -1,5 +1,5 @@
-/* cli/command.c: moefw_main, the command line. Only this file changes the state of the process:
- * open standard descriptors, signals, handlers that name a plugin that crashes. An error is
+/* cli/command.c: moefw_main, the command line. It prepares the process before a verb runs:
+ * standard descriptors, ignored signals, handlers that name a plugin that crashes. An error is
  * printed once, at the end of moefw_main. */
 #include <moefw/command.h>
 #include "base/error.h"
@@ -74,8 +74,7 @@ int moefw_main(int argc, char **argv)
               stderr);
         return 2;
     }
-    /* Verbs that only this program calls: work that a plugin may crash runs in a
-     * child process. */
+    /* Verbs that only this program calls, to run work that may crash in a child process. */
     if (argc > 1 && strcmp(argv[1], MF_PROBE_VERB) == 0) return mf_probe_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_CHECK_VERB) == 0) return mf_check_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_COMPARE_CHILD) == 0) {

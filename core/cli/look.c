@@ -17,7 +17,7 @@ static bool has_gates(const mf_model *m)
     return false;
 }
 
-/* The live option that switches an adapter off at 0, such as the scale of skips. */
+/* The live option of an adapter that turns the adapter off at 0, such as the scale of skips. */
 static const char *skip_option(const mf_model *m)
 {
     return mf_live_switch(m->plugins, "adapter.");

@@ -6,7 +6,7 @@
 #include "base/text/json.h"
 #include "cli/talker.h"
 
-/* Fail with MF_EUSAGE if the model has none. */
+/* Fail with MF_EUSAGE if the heads have no gates, or if no adapter has a switch. */
 int mf_look_needs_gates(const mf_model *m);
 int mf_look_needs_skips(const mf_model *m);
 bool mf_look_has_skips(const mf_model *m);

@@ -1,5 +1,4 @@
-/* cli/restart.h: restarts the program with settings that the OpenMP runtime
- * reads at its start. */
+/* cli/restart.h: restarts the program with settings that the OpenMP runtime reads at start. */
 #ifndef MF_CLI_RESTART_H
 #define MF_CLI_RESTART_H
 

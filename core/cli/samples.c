@@ -85,7 +85,7 @@ static int judge_ids(mf_talker *by, const mf_samples *s, const mf_ids *text, dou
     return rc;
 }
 
-/* The likelihood of one run's text under the other run, if its tokenizer
+/* Computes the likelihood of one run's text under the other run, if the other run's tokenizer
  * can encode the text. */
 static int judge_text(mf_talker *by, const mf_samples *s, sample *x)
 {
@@ -116,7 +116,7 @@ static void forget(sample *x)
     *x = (sample){0};
 }
 
-/* The i-th text of a run, which depends only on the run, the prompt and seed + i. */
+/* Generates the i-th text of a run. It depends only on the run, the prompt and seed + i. */
 static int write_one(const job *j, const side *of, const char *name, int64_t i, bool aloud)
 {
     mf_talker *t = of->who;
@@ -138,8 +138,8 @@ static int write_one(const job *j, const side *of, const char *name, int64_t i, 
     return rc;
 }
 
-/* Generates a text, prints it if aloud, and judges it if requested, also by the other
- * run if there is one. */
+/* Generates a text, prints it if aloud, and judges it if requested, also by the other run if
+ * there is one. */
 static int make_one(const job *j, const side *of, const side *other, const char *name,
                     int64_t i, bool aloud)
 {

@@ -14,12 +14,13 @@ typedef struct mf_samples {
     bool quality;  /* measure repetition and coherence: generate/quality.h */
 } mf_samples;
 
-/* Prints to standard output. baseline: NULL or without a session: none; `name` is its name
- * in the output. A text that the other run's tokenizer cannot encode is not judged by it.
- * Fails as mf_talker_continue. */
+/* Prints to standard output. baseline: NULL or without a session: none; `name` is its name in
+ * the output. A text that the other run's tokenizer cannot encode is not judged by it. Fails
+ * as mf_talker_continue. */
 int mf_samples_write(const mf_samples *s, mf_talker *run, mf_talker *baseline,
                      const char *name);
-/* The same as members of the open object: samples, quality; baseline: an object of them. */
+/* As mf_samples_write, but adds members to the open object: samples, quality; baseline: an
+ * object of these. */
 int mf_samples_json(mf_jw *w, const mf_samples *s, mf_talker *run, mf_talker *baseline,
                     const char *name);
 

@@ -210,7 +210,7 @@ static int obey_gates(talk *t, int n, char *const *word)
     return MF_OK;
 }
 
-/* "all", or an index below n. ret: the index and the one after the last. */
+/* Reads "all" or an index below n as the range ret[0] .. ret[1] - 1. False if it is neither. */
 static bool range(const char *word, int64_t n, int64_t ret[2])
 {
     long long i;
@@ -351,7 +351,7 @@ static int obey(talk *t, char *line)
     return unknown(name);
 }
 
-/* The prompt goes to standard error; -q reduces it to a sign. */
+/* Asks for a line on standard error: "User: ", with -q only "> ". */
 static void ask(void)
 {
     fflush(stdout);

@@ -81,20 +81,20 @@ const char *mf_talker_piece(const mf_talker *t, int32_t id, char *out, size_t si
     return mf_terminal_safe(text, false, out, size);
 }
 
-/* Prints the experts of the last token, layer by layer: "0: 3 5 1: 2 7". */
+/* Prints the token and, layer by layer, the experts of the last token: "0: 3 5 1: 2 7". */
 static void print_experts(const mf_talker *t, int32_t id)
 {
     char safe[64];
     const mf_model_graph *mg = mf_generator_graph(t->generator);
     const int32_t n = t->session->model->n_moe;
-    /* If both streams are the same terminal, the token is already shown: the
-     * line overwrites it. */
+    /* If both streams are the same terminal, the token is already shown: the line
+     * overwrites it. */
     if (mf_terminal_of(stdout).live && mf_terminal_of(stderr).live) fputc('\r', stderr);
     fprintf(stderr, "%-10s", mf_talker_piece(t, id, safe, sizeof safe));
     for (int32_t i = 0; i < n; i++) {
         const mf_routing *r = &mg->moe[i].routing;
         const int32_t *chosen = mf_tensor_host(r->chosen);
-        const int32_t k = r->rows / r->tokens; /* k of the last token's run */
+        const int32_t k = r->rows / r->tokens; /* of the last call of the graph */
         fprintf(stderr, "  %d:", (int)r->layer);
         for (int32_t j = 0; chosen && !r->token && j < k; j++) {
             const int32_t e = chosen[r->rows - k + j];
@@ -138,7 +138,8 @@ static int on_piece(void *arg, const char *text, size_t n, int32_t token)
     return w->rc != MF_OK;
 }
 
-/* If tokens contain the blank after their word, the text's last word needs one too. */
+/* Adds a blank to the printed prompt if the tokenizer's tokens contain the blank after their
+ * word and the prompt ends without one. */
 static void end_word(const mf_tokenizer *t, const mf_ids *ids, const char *text, size_t n)
 {
     size_t length = 0;

@@ -38,9 +38,9 @@ void mf_talker_put(const char *text, size_t n);
 /* A token's text in out; it cannot control a terminal. */
 const char *mf_talker_piece(const mf_talker *t, int32_t id, char *out, size_t size);
 
-/* Runs the conversation on standard input until its end or /exit. baseline: another
- * run that continues the same lines, under this name; it is closed at the end.
- * Without a session: none. */
+/* Runs the conversation on standard input until its end or /exit. baseline: another run that
+ * continues the same lines, under this name; it is closed at the end. Without a
+ * session: none. */
 int mf_talk(mf_talker *t, mf_talker *baseline, const char *name);
 
 #endif

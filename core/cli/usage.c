@@ -1,5 +1,5 @@
-/* Help on the terminal and the manual's lists. Both are generated from the
- * tables, so they agree. */
+/* Help on the terminal and the manual's lists. Both are generated from the tables, so
+ * they agree. */
 #include "cli/cli.h"
 
 #include <stdio.h>

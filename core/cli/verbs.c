@@ -1,5 +1,5 @@
-/* The verbs, one line each, in the order of the manual. Parser, help, manual and completion
- * use only this list. */
+/* The verbs, one line each, in the order of the manual. Parser, help, manual and completion use
+ * only this list. */
 #include "cli/cli.h"
 
 #include <stddef.h>

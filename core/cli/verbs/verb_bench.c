@@ -491,7 +491,7 @@ static int bench_model(const mf_cli *cli, const char *what, const mf_timing_how 
     return rc;
 }
 
-/* Whether the data cannot be read. Then random data are used. */
+/* Whether the status says that the data cannot be read; random tokens then replace them. */
 static bool no_data(int rc)
 {
     return rc == MF_EINPUT || rc == MF_EIO || rc == MF_ENOTFOUND;

@@ -52,8 +52,8 @@ static bool is_checkpoint(const char *path)
     return is;
 }
 
-/* Finds a checkpoint: given by its own directory, or the newest one (--step:
- * that one) of a run. */
+/* Finds a checkpoint. what: the checkpoint's directory, or a run, of which it takes the newest
+ * checkpoint or that of --step. */
 static int find(const mf_cli *cli, const char *what, char **ret_path)
 {
     int64_t *steps = NULL, step = mf_cli_int(cli, "step", -1);

@@ -39,8 +39,8 @@ static void words_of_actions(const mf_verb *v)
         if (f->action && f->help) printf(" %s", f->action);
 }
 
-/* "bash|zsh|fish": the operand is one of these words. NULL: no form of the verb
- * has such an operand. */
+/* "bash|zsh|fish": the operand is one of these words. NULL: no form of the verb has such
+ * an operand. */
 static const char *words_of_operand(const mf_verb *v)
 {
     for (const mf_cli_form *f = v->forms; f->min >= 0; f++)

@@ -178,7 +178,7 @@ static int train(const mf_cli *cli)
                        kind);
     if (mf_cli_flag(cli, "eos")) {
         o.specials = MF_SPECIAL_BIT(MF_SPECIAL_EOS);
-        o.vocab_size -= o.vocab_size > 1; /* --vocab-size includes it */
+        o.vocab_size -= o.vocab_size > 1; /* --vocab-size counts <eos>, too */
     }
     int rc = read_text(cli, file, &text, &n);
     if (rc != MF_OK) return rc;

@@ -1,6 +1,6 @@
 /* Reads the data of a comparison's report: comparison.json, plan.json and the runs. Only
- * comparison.json is required: a run that cannot be opened is skipped, and its router
- * stays in the table. */
+ * comparison.json is required: a run that cannot be opened is skipped, and its router stays in
+ * the table. */
 #include "report/compare/compare_data.h"
 
 #include "base/error.h"

@@ -33,7 +33,7 @@ typedef struct mf_comparison {
 int mf_comparison_open(const char *folder, mf_comparison **ret);
 void mf_comparison_close(mf_comparison *c);
 
-/* Each writes one section with figures. */
+/* Write the sections with figures. */
 void mf_cmp_quality(const mf_comparison *c);  /* quality against cost, differences, balance */
 void mf_cmp_curves(const mf_comparison *c);   /* means over seeds, with bands */
 void mf_cmp_pictures(const mf_comparison *c); /* routing and load of each router */

@@ -1,5 +1,5 @@
-/* Figures of a comparison of routers. A router's colour is its position in the table, so it has
- * the same colour in all figures. */
+/* Figures of a comparison of routers. A router's position in the table decides its colour,
+ * which is the same in all figures. */
 #include "report/compare/compare_data.h"
 
 #include <string.h>

@@ -154,7 +154,7 @@ static void figures(const bench_page *b)
     mf_html_section_end(p->d);
 }
 
-/* A heat map of the share of assignments that each expert gets; each line is a router. */
+/* A heat map of the share of assignments that each expert gets; each row is a router. */
 static void loads(const bench_page *b)
 {
     const mf_report *p = &b->page;

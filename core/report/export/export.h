@@ -18,9 +18,11 @@ typedef struct mf_export_mlflow_options {
 } mf_export_mlflow_options;
 /* Exports a run to MLflow's file store (mlflow.store.tracking.file_store): STORE/EXPERIMENT/RUN
  * with meta.yaml, params (config.ini), metrics (lines of time in ms, value, step; named
- * SPLIT/NUMBER) and tags (manifest.json). The run's id is a hash of its files, so a second
- * export of the same run is found and fails with MF_EUSAGE; so does a store that holds other
- * files. *ret_path: the run's folder in the store; the caller frees it with mf_free. */
+ * SPLIT/NUMBER) and tags (manifest.json). The run's id is a hash of its manifest.json and
+ * config.ini. Fails with MF_EUSAGE if the experiment already contains the run, or as
+ * mf_mlflow_experiment does: for example if STORE is a file, or contains files but no
+ * experiment of MLflow. *ret_path: the run's folder in the store; the caller frees it
+ * with mf_free. */
 int mf_export_mlflow(const char *run, const mf_export_mlflow_options *options, char **ret_path);
 
 #endif

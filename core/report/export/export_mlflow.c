@@ -92,7 +92,8 @@ static int64_t time_at(const work *w, const mf_flat_line *l)
     return w->began + (int64_t)llround(1000 * l->wall_s);
 }
 
-/* The run's id is a hash of the files that do not change when the run is resumed. */
+/* The run's id is a hash of manifest.json and config.ini, which do not change when the run
+ * is resumed. */
 static int identify(work *w)
 {
     const size_t n = w->manifest_size + w->config_size;
@@ -177,8 +178,8 @@ static int put_histories(const char *dir, const mf_flat *f, mf_doc *const *histo
     return rc;
 }
 
-/* A split is a plain word. Any other text, from a damaged file, could name a path
- * outside the store. */
+/* A split is a plain word. Any other text, from a damaged file, could name a path outside
+ * the store. */
 static int split_folder(const char *metrics, const char *split, char **ret)
 {
     const char *words = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
@@ -355,8 +356,8 @@ static void remove_store(char *path, size_t there)
     }
 }
 
-/* Writes the temporary folder, then renames it once. The temporary folder is removed on
- * success and on failure. */
+/* Writes the temporary folder, then renames it once. The temporary folder is removed on success
+ * and on failure. */
 static int write_run(work *w)
 {
     char *store = mf_strdup(w->o->store);

@@ -1,9 +1,11 @@
-/* report/export/flat.h: the numbers of metrics.jsonl as a flat list, for exports.
+/* report/export/flat.h: reads the numbers of metrics.jsonl into a flat list, for exports.
  *
- * A number's name is the path of keys to it, joined by dots: "loss", "regularizers.balance",
- * "moe.3.load.0" (layer 3, expert 0: an object with the key "layer" is named by its value),
- * "turns.router.temperature" (the value that an option was changed to). Strings and nulls are
- * skipped. Validation lines also have peak_rss_mib from memory.jsonl.
+ * A number's name consists of the keys that lead to it, joined by dots: "loss",
+ * "regularizers.balance". An array element is named by its index or, if it is an object with
+ * the key "layer", by that key's value: "moe.3.load.0" is the load of expert 0 in layer 3.
+ * "turns.OPTION" is the value to which a live option was changed. true and false are 1 and 0;
+ * strings, nulls and the step are skipped. A validation line also has peak_rss_mib if
+ * memory.jsonl has it for the same step.
  */
 #ifndef MF_REPORT_FLAT_H
 #define MF_REPORT_FLAT_H

@@ -1,5 +1,5 @@
-/* Finds or names an experiment in MLflow's file store, and writes the store's small files. Only
- * meta.yaml decides what a folder is; folders of other kinds are never touched. */
+/* Finds or names an experiment in MLflow's file store, and writes the store's small files. A
+ * folder is an experiment only if its meta.yaml says so; other folders are never touched. */
 #include "report/export/mlflow_store.h"
 
 #include "base/error.h"
@@ -14,8 +14,8 @@ enum { NAME_MAX_BYTES = 250, META_MAX = 1 << 20 };
 
 /* ---- meta.yaml ---- */
 
-/* Copies the value of "key: value" from the start of a line, without its quotes. False if
- * no line has the key. */
+/* Copies the value of "key: value" from the start of a line, without its quotes. False if no
+ * line has the key. */
 static bool yaml_value(const char *text, const char *key, char *out, size_t room)
 {
     const size_t n = strlen(key);
@@ -123,8 +123,8 @@ static int name_of(const char *store, const char *folder, char *out, size_t room
     return rc;
 }
 
-/* An id of 18 digits, as MLflow's own, from a hash of the name and the
- * number of the attempt. */
+/* Makes an id of 18 digits, as MLflow's own are, from a hash of the name and the number of
+ * the attempt. */
 static void make_id(const char *name, int nth, char out[MF_MLFLOW_ID])
 {
     char text[NAME_MAX_BYTES + 16], hash[33];
@@ -147,9 +147,9 @@ static int judge_name(const char *name)
     return MF_OK;
 }
 
-/* Finds the experiment of that name among the folders, and counts the folders that belong
- * to MLflow. A deleted experiment (in .trash or marked) keeps its name in MLflow too, so
- * it is an error here. */
+/* Finds the experiment of that name among the folders, and counts the folders that belong to
+ * MLflow. A deleted experiment (in .trash or marked) keeps its name in MLflow too, so it is an
+ * error here. */
 static int find(const char *store, const char *name, bool trash, char **folders, int n,
                 int *ret_at, int *ret_known)
 {

@@ -11,8 +11,9 @@
 enum { MF_MLFLOW_ID = 24 };
 
 /* Finds the id of the experiment with that name; *ret_there is false if it does not exist, and
- * the id is then a free one. MF_EUSAGE if store is a file or contains other files, if MLflow
- * would refuse the name, or if an experiment of that name was deleted. */
+ * the id is then a free one. Fails with MF_EUSAGE if store is a file or contains files but no
+ * experiment, if the name is empty, too long or has control characters, or if an experiment of
+ * that name was deleted. */
 int mf_mlflow_experiment(const char *store, const char *name, char ret_id[MF_MLFLOW_ID],
                          bool *ret_there);
 

@@ -13,8 +13,8 @@ mf_doc *mf_doc_new(void);
 void mf_doc_free(mf_doc *d);
 void mf_doc_put(mf_doc *d, const char *text); /* appended without escaping */
 void mf_doc_printf(mf_doc *d, const char *fmt, ...) MF_PRINTF(2, 3);
-/* Appends text of any origin: & < > " ' are escaped; characters that XML
- * forbids become U+FFFD. */
+/* Appends text of any origin: & < > " ' are escaped; characters that XML forbids
+ * become U+FFFD. */
 void mf_doc_text(mf_doc *d, const char *text);
 /* Appends a coordinate: at most two decimals, no trailing zeros; 0 if it is not finite. */
 void mf_doc_number(mf_doc *d, double x);

@@ -61,8 +61,8 @@ static int rarest_first(const void *a, const void *b)
                                     : x->order - y->order;
 }
 
-/* Groups the changes by option and controller. Options after the first
- * MAX_OPTIONS are skipped. */
+/* Groups the changes by option and controller. Options after the first MAX_OPTIONS
+ * are skipped. */
 static int collect(const mf_report_run *r, changed_option *all)
 {
     int n = 0;

@@ -124,8 +124,8 @@ static double last_step(const mf_report *p)
     return last;
 }
 
-/* The loss falls so much at the start that the rest looks flat, so the rest has a
- * figure of its own. */
+/* The loss falls so much at the start that the rest looks flat, so the rest has a figure of
+ * its own. */
 static void loss(const mf_report *p)
 {
     mf_curves c;

@@ -1,5 +1,4 @@
-/* report/page/report_curves.h: curves over the steps. Only the files of the
- * report include it. */
+/* report/page/report_curves.h: curves over the steps. Only files of the report include it. */
 #ifndef MF_REPORT_CURVES_H
 #define MF_REPORT_CURVES_H
 
@@ -25,8 +24,8 @@ typedef struct mf_layer_pick {
 } mf_layer_pick;
 double mf_pick_layer(const mf_metrics_record *m, const void *layer_pick);
 
-/* Figures of classification and regression, for one run or several; nothing
- * without such tasks. */
+/* Figures of classification and regression, for one run or several; nothing without
+ * such tasks. */
 void mf_report_examples(const mf_report *p);
 
 #endif

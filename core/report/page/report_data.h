@@ -30,8 +30,8 @@ typedef struct mf_report_run {
 
 int mf_report_run_open(const char *dir, mf_report_run **ret);
 void mf_report_run_close(mf_report_run *r);
-/* Turns the last error's message into a note for the page. Clears the error
- * unless it is MF_ENOMEM. */
+/* Turns the last error's message into a note for the page. Clears the error unless it
+ * is MF_ENOMEM. */
 void mf_report_note_error(mf_report_run *r);
 
 /* A value of config.ini; `absent` if the key is not there. */

@@ -21,7 +21,7 @@ static double pick_rmse(const mf_metrics_record *m, const void *arg)
     return sqrt(m->mse);
 }
 
-/* Loss, accuracy or Pearson's r of the task *arg. */
+/* The loss of the task *arg. task_score: its accuracy or Pearson's r. */
 static double task_loss(const mf_metrics_record *m, const void *arg)
 {
     const int i = *(const int *)arg;

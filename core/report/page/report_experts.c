@@ -1,5 +1,5 @@
-/* Each expert's share of the assignments and of the gates over the steps, for one run. With one
- * expert for each token the gates carry no further information and are omitted. */
+/* Each expert's share of the assignments and of the gates over the steps, for one run. The
+ * gates are omitted if the two shares are equal. */
 #include "report/page/report_parts.h"
 
 #include <string.h>
@@ -144,8 +144,8 @@ static void share_heat(const mf_report *p, const loads *l, const char *title)
     mf_html_figure_end(p->d, NULL);
 }
 
-/* Shares at the start and at the end: means over the first and the last
- * tenth of the records. */
+/* Shares at the start and at the end: means over the first and the last tenth of
+ * the records. */
 static void share_bars(const mf_report *p, const loads *l)
 {
     static const char *const names[] = {"at the start", "at the end"};
@@ -194,7 +194,8 @@ static void figures_of(const mf_report *p, const mf_report_run *r, const char *s
     mf_html_figures_end(p->d);
 }
 
-/* With top-1 routing or equal gates, gates tell no more than assignment counts. */
+/* Whether an expert's share of the gates ever differs from its share of the assignments. They
+ * are equal if all gates are equal, for example always 1. */
 static bool gates_differ(const mf_report_run *r)
 {
     for (int i = 0; i < r->history->n; i++)
@@ -206,8 +207,8 @@ static bool gates_differ(const mf_report_run *r)
     return false;
 }
 
-/* Published balance vectors are validation means of each epoch, so this uses the same split if
- * it has enough records for a figure. */
+/* The split whose mean gates are shown: validation, from which published balance vectors are
+ * computed, if at least 3 of its records have mean gates; else the split with more records. */
 static const char *gates_split(const mf_report_run *r)
 {
     int n = 0;

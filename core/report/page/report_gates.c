@@ -1,5 +1,5 @@
-/* Gates of the tokens of one recorded sequence: as numbers, and at several evaluations. If all
- * gates are equal, the router's probabilities are shown instead. */
+/* Gates of the tokens of one recorded sequence: as numbers, and at several evaluations. With
+ * one expert for each token, the router's probabilities are shown instead. */
 #include "report/page/report_parts.h"
 
 #include <string.h>
@@ -8,7 +8,8 @@
 #define MOST_NUMBERED 32 /* most experts for which cells show numbers */
 #define FIRST_TOKENS  20
 
-/* With top-1 routing the gate may always be 1, so probabilities are shown instead. */
+/* Whether gates are shown. With top-1 routing a gate may always be 1, so the probabilities are
+ * shown if they are known. */
 static bool has_gates(const mf_sample_layer *l)
 {
     return l->gate && l->chosen && (l->top_k > 1 || !l->prob);

@@ -84,7 +84,7 @@ static void heat(const mf_report *p, const mf_report_run *r, const char *title,
 
 /* ---- over the steps ---- */
 
-/* A heat map of gates over the steps; each line is a head. A pruned head has gate 0. */
+/* A heat map of gates over the steps; each row is a head. A pruned head has gate 0. */
 static void gates_over_time(const mf_report *p, const mf_report_run *r)
 {
     const mf_metrics_record *last = measured(r, gate, false);
@@ -129,7 +129,7 @@ static void gates_over_time(const mf_report *p, const mf_report_run *r)
     mf_html_figure_end(p->d, NULL);
 }
 
-/* The mean over the active heads of a layer. */
+/* The argument of mean_of_layer, which gives the mean over a layer's active heads. */
 typedef struct head_pick {
     head_values of;
     int layer;
@@ -181,8 +181,8 @@ static void curves(const mf_report *p, const mf_report_run *r, const char *title
 
 /* ---- what pruning costs and gains ---- */
 
-/* Validation loss and training speed against the share of pruned heads: one point for each
- * evaluation. Its speed is that of the steps since the previous evaluation. */
+/* Validation loss and training speed against the share of pruned heads, at each evaluation. The
+ * speed is the mean over the logged steps since the previous evaluation. */
 static void pruning(const mf_report *p, const mf_report_run *r)
 {
     const mf_metrics_history *h = r->history;

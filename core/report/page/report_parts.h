@@ -1,6 +1,6 @@
-/* report/page/report_parts.h: the sections of a run's report. Each function appends
- * its section, and nothing if the runs have no such data. Only the files of the
- * report include it. */
+/* report/page/report_parts.h: sections and figures of a run's report, and what they share. A
+ * section or figure appends nothing if the runs have no data for it. Only the files of report
+ * include it. */
 #ifndef MF_REPORT_PARTS_H
 #define MF_REPORT_PARTS_H
 
@@ -51,7 +51,7 @@ typedef struct mf_measure {
     bool from_zero, hide_zero; /* hide_zero: no figure if all values are 0 */
 } mf_measure;
 extern const mf_measure mf_report_measures[]; /* ends with an entry whose title is NULL */
-/* Picks for mf_report_track. The first ignores arg; the second takes a mf_measure as arg and
+/* Picks for mf_report_track. The first ignores arg; the second takes an mf_measure as arg and
  * gives the mean over the layers. */
 double mf_report_pick_loss(const mf_metrics_record *m, const void *arg);
 double mf_report_pick_measure(const mf_metrics_record *m, const void *measure);
@@ -70,8 +70,9 @@ void mf_report_gate_table(const mf_report *p, const mf_sample *s, int layer);
 /* names, layers: [n_runs]. */
 void mf_report_gate_histogram(const mf_report *p, int n_runs, mf_report_run *const *runs,
                               const int *layers, const char *const *names);
-/* "0", "1", ...: labels of n experts. */
+/* Labels of the first n tokens. */
 const char *const *mf_report_token_names(const mf_report *p, const mf_sample *s, int n);
+/* "0", "1", ...: labels of n experts. */
 const char *const *mf_report_numbers(const mf_report *p, int n);
 
 bool mf_report_has_topics(const mf_report_run *r);

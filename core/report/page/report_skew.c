@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Mean over the layers. */
+/* l2 distance of the experts' shares of the gates from even; mean over the layers. */
 static double distance_from_even(const mf_metrics_record *m)
 {
     double sum = 0;
@@ -35,7 +35,7 @@ static const char *quality_name(const mf_metrics_record *m)
     return isnan(m->mse) ? "loss" : "Pearson's r";
 }
 
-/* Over the evaluations that have both numbers. */
+/* Pearson's r of skew and quality over the *ret_n evaluations that have both numbers. */
 static double correlation(const mf_report_run *r, double (*skew)(const mf_metrics_record *),
                           int *ret_n)
 {

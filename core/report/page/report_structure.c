@@ -217,8 +217,8 @@ static const char *range(const structure *s, int from, int to)
                       : mf_report_strf(s->p, "blocks %d to %d", from, to);
 }
 
-/* Draws n equal consecutive blocks once, in a frame. last: the last block that
- * the frame stands for. */
+/* Draws n equal consecutive blocks once, in a frame. last: the last block that the frame
+ * stands for. */
 static void add_blocks(structure *s, const char *label, int layer, int last, int n,
                        bool experts)
 {
@@ -227,8 +227,8 @@ static void add_blocks(structure *s, const char *label, int layer, int last, int
     add(s, MF_FLOW_CLOSE, "", NULL, 0);
 }
 
-/* Adds all blocks. Every `every`-th block has experts; the blocks after the last complete
- * group are dense. */
+/* Adds all blocks. Every `every`-th block has experts; the blocks after the last complete group
+ * are dense. */
 static void add_all_blocks(structure *s)
 {
     const int groups = s->every > 0 ? s->layers / s->every : 0, in = groups * s->every;
@@ -372,8 +372,8 @@ static mf_flow_detail detail_of(const structure *s)
                           : plugin(s, section);
         of_adapter += adapter_elements(s, section, layer);
     }
-    /* By convention, adapters of experts have an option `mode`; `shared` means one adapter
-     * for all experts. */
+    /* By convention, adapters of experts have an option `mode`; `shared` means one adapter for
+     * all experts. */
     const bool one = *last != '\0' && is(s, last, "mode", "shared");
     return (mf_flow_detail){
         .title = mf_report_strf(p, "A mixture of experts (block %d)", layer),

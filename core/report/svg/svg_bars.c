@@ -116,8 +116,8 @@ static mf_range value_range(const mf_histogram *h)
     return r;
 }
 
-/* The outline of one series: 2 bins + 2 points; y is the share of the
- * series' values in a bin. */
+/* The outline of one series: 2 bins + 2 points; y is the share of the series' values in
+ * a bin. */
 static void steps_of(const mf_histogram *h, int s, mf_range r, int bins, double *x, double *y)
 {
     const double w = (r.hi - r.lo) / bins;

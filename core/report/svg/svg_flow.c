@@ -1,6 +1,6 @@
-/* Draws a model's structure: a column of boxes with frames and residual paths, and
- * one box magnified. The layout runs twice over the items: the first pass
- * measures, the second draws. */
+/* Draws a model's structure: a column of boxes with frames and residual paths, and one box
+ * magnified. The layout runs twice over the items: the first pass measures, the
+ * second draws. */
 #include "report/svg/svg_flow.h"
 
 #include "report/svg/svg_parts.h"

@@ -157,8 +157,8 @@ static void put_cells(heat *t)
                 mf_doc_put(t->d, " ");
                 mf_doc_number(t->d, row_top(t, r));
                 mf_doc_put(t->d, "h");
-                /* Overlaps the next cell a little, because rounding would
-                 * leave a visible gap. */
+                /* Overlaps the next cell a little, because rounding would leave a
+                 * visible gap. */
                 const double w = run * t->cell_w + (c + run < h->columns ? 0.4 : 0);
                 mf_doc_number(t->d, w);
                 mf_doc_put(t->d, "v");

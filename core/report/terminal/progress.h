@@ -19,8 +19,8 @@ mf_progress *mf_progress_new(const mf_terminal *t, const char *label, int64_t fi
                              int64_t total, bool quiet);
 /* Reports that `step` steps are done. loss, tokens_per_s: NaN if not known. */
 void mf_progress_step(mf_progress *p, int64_t step, double loss, double tokens_per_s);
-/* Writes a permanent line about a validation. floor: NaN if not known; scores:
- * further text, may be "". */
+/* Writes a permanent line about a validation. floor: NaN if not known; scores: further text,
+ * may be "". */
 void mf_progress_eval(mf_progress *p, int64_t step, double loss, double floor,
                       const char *scores);
 /* Erases the live line and frees p. */

@@ -30,8 +30,8 @@ static void put_loss(const mf_terminal *t, const mf_summary *s)
     fputc('\n', t->out);
 }
 
-/* NMI(expert, topic): 0 if experts and topics are independent, 1 if each
- * determines the other. */
+/* NMI(expert, topic): 0 if experts and topics are independent, 1 if each determines
+ * the other. */
 static void put_nmi(const mf_terminal *t, const mf_summary *s)
 {
     int best = -1;
@@ -60,8 +60,8 @@ static void put_speed(const mf_terminal *t, const mf_summary *s)
             mf_count_text((double)s->tokens, tokens), mf_duration_text(s->wall_s, time));
 }
 
-/* The first router in the program's plugin folder other than the one in use;
- * "" if there is none. */
+/* The first router in the program's plugin folder other than the one in use; "" if there
+ * is none. */
 static void other_router(const char *used, char out[NAME_MAX_BYTES])
 {
     char **names, *folder = mf_path_join(mf_paths_plugins(), "routers");

@@ -14,7 +14,7 @@ typedef struct mf_summary {
     bool generates;     /* the model can continue text */
     int64_t steps, tokens;
     double wall_s, tokens_per_s;
-    double val_loss, floor;         /* nats per token; NaN: not known */
+    double val_loss, floor;         /* nats per `unit`; NaN: not known */
     int n_layers;                   /* MoE layers */
     const int32_t *layers;          /* [n_layers] their block numbers; NULL: 0, 1, ... */
     const double *nmi, *nmi_random; /* [n_layers] or NULL; NaN: not known */

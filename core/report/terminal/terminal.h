@@ -9,14 +9,13 @@ typedef struct mf_terminal {
     FILE *out;
     bool live;   /* a terminal that can move its cursor, so lines may be redrawn */
     bool colour; /* live, and not disabled by NO_COLOR */
-    bool utf8;   /* the locale's encoding, by LC_ALL, LC_CTYPE, LANG */
+    bool utf8;   /* the locale's encoding is UTF-8, by LC_ALL, LC_CTYPE, LANG */
 } mf_terminal;
 
 mf_terminal mf_terminal_of(FILE *out);
 /* Number of columns: COLUMNS, else the terminal's own, else 80; at least 20. */
 int mf_terminal_columns(const mf_terminal *t);
 
-/* Escape sequences (SGR); "" if the stream has no colour. */
 typedef enum mf_ink {
     MF_INK_PLAIN,
     MF_INK_BOLD,
@@ -25,6 +24,7 @@ typedef enum mf_ink {
     MF_INK_GREEN,
     MF_INK_YELLOW
 } mf_ink;
+/* The escape sequences (SGR) that begin and end an ink; "" if the stream has no colour. */
 const char *mf_ink_begin(const mf_terminal *t, mf_ink ink);
 const char *mf_ink_end(const mf_terminal *t);
 
