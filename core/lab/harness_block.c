@@ -3,8 +3,8 @@
  *     x -> [block_in] -> x + [attention](o([heads](q + k + v)) + [bias]) -> [block_mid]
  *       -> x + [ffn](MoE) -> [block_out]
  *
- * Without the adapter under check no token depends on another one, so any
- * dependence comes from it. */
+ * Without the adapter under check no token depends on another one, so any dependence comes
+ * from it. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"

@@ -28,7 +28,8 @@ static bool good_name(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == n;
 }
 
-/* Whether a name is a keyword: it becomes the name of a C type and of functions. */
+/* Whether the name is a keyword of C. Such a name is refused, so that the plugin's code can use
+ * its name as an identifier. */
 static bool reserved_word(const char *name)
 {
     static const char *const words[] = {

@@ -160,8 +160,8 @@ void mf_holm(const double *p, int n, double *ret)
     for (int i = 0; i < n; i++)
         if (!isnan(p[i])) m++;
     for (int i = 0; i < n; i++) {
-        /* The largest (m - j) p_j over the j-th smallest, from 0, up to this one; ties
-         * in order of index. */
+        /* The largest (m - j) p_j of all p_j up to p_i. p_j is the j-th smallest, from j = 0;
+         * equal ones are in order of index. */
         double adjusted = isnan(p[i]) ? p[i] : 0;
         for (int k = 0; k < n; k++) {
             if (isnan(p[i]) || isnan(p[k]) || p[k] > p[i] || (p[k] == p[i] && k > i)) continue;

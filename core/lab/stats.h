@@ -5,10 +5,10 @@
  * Holm 1979 (Scand. J. Statist. 6, 65-70); Cohen 1988, d_z; Hedges 1981 (exact correction for
  * few pairs); the incomplete beta function by Lentz's continued fraction (DLMF 8.17.22).
  *
- * At level .05, 5 % of comparisons of equal routers find a difference if the differences
- * are normally distributed; the unit test of this file simulates this. For differences of
- * equal size and random sign, 6.25 % do with 5 seeds. So with few seeds a p near the
- * level means less. */
+ * At level .05, 5 % of comparisons of equal routers find a difference if the differences are
+ * normally distributed; the unit test of this file simulates this. For differences of equal
+ * size and random sign, 6.25 % do with 5 seeds. So with few seeds a p near the level
+ * means less. */
 #ifndef MF_LAB_STATS_H
 #define MF_LAB_STATS_H
 

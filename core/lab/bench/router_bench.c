@@ -81,8 +81,8 @@ static mf_lab_layer layer_of(const bench *b, const char *router, int32_t batch, 
                           .hidden = s->hidden ? s->hidden : 4 * s->dim};
 }
 
-/* Loads the regularizers. Those with a required option cannot run with their defaults
- * and are skipped. */
+/* Loads the regularizers. Those with a required option cannot run with their defaults and
+ * are skipped. */
 static int load_regularizers(bench *b)
 {
     static const char *const none[] = {NULL};
@@ -332,8 +332,8 @@ static int pass(void *arg, double *ret_ms)
     return rc;
 }
 
-/* Time per token. A repetition lasts at least a millisecond, so that the
- * clock is exact enough. */
+/* Measures the time per token. A repetition lasts at least a millisecond, so that the clock is
+ * exact enough. */
 static int time_graph(const bench *b, bool layer, int32_t batch, int32_t seq, double *ret_ns)
 {
     bench_graph bg;

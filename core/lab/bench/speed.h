@@ -28,8 +28,8 @@ typedef struct mf_speed {
     double rss_mib, peak_rss_mib;
 } mf_speed;
 
-/* Times one optimizer step of the session's configuration. The session must be
- * open for training. */
+/* Times one optimizer step of the session's configuration. The session must be open
+ * for training. */
 int mf_speed_train(mf_session *s, const mf_timing_how *how, mf_speed *ret);
 /* Times one token at a time after a prompt, with the key-value cache. */
 int mf_speed_generate(mf_session *s, int prompt, int tokens, const mf_timing_how *how,

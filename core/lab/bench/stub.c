@@ -49,8 +49,8 @@ static const mf_option expert_options[] = {MF_END_OPTIONS};
 static const mf_router router_table = {sizeof(mf_router), 0, router_init, NULL, route, NULL};
 static const mf_expert expert_table = {sizeof(mf_expert), 0, expert_init, NULL, forward, NULL};
 
-/* The slot that every descriptor must have. The functions above use the host table
- * directly instead. */
+/* Every descriptor must name a slot for the host table. The stubs never read theirs:
+ * MF_HOST_SLOT above is the table itself. */
 static const mf_host *slot;
 
 #define DESCRIPTOR(kind_, type, name_, options_, conf_, table_)                                \

@@ -1,9 +1,9 @@
 /* lab/bench/timing.h: how a measurement is repeated: alone, or alternately with another one.
  *
- * Warm-up runs map the pages and wake the threads; the result is the median of the timed
- * runs. Two programs on one machine are compared best if they run alternately, each with its
- * memory warm. For this, a third program says when each runs (turns_in), and divides the
- * times pair by pair. */
+ * Warm-up runs map the pages and wake the threads; the result is the median of the timed runs.
+ * Two programs on one machine are compared best if they run alternately, each with its memory
+ * warm. For this, a third program says when each runs (turns_in), and divides the times pair
+ * by pair. */
 #ifndef MF_LAB_TIMING_H
 #define MF_LAB_TIMING_H
 

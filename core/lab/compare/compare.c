@@ -95,8 +95,8 @@ static bool plain(const mf_router_entry *e, const char *name)
            (strcmp(e->plugin, name) == 0 || strcmp(name_of(e->plugin), name) == 0);
 }
 
-/* The index of the baseline. A router of --baseline that is not in the list becomes
- * its first entry. */
+/* Chooses the baseline. A router of --baseline that is not in the list becomes its
+ * first entry. */
 static int choose_baseline(mf_compare *c, const mf_config *own, mf_router_entry **list, int *n)
 {
     const char *wanted = c->spec->baseline;
@@ -220,8 +220,8 @@ static int count_params(const mf_compare *c, const mf_compare_router *r,
     return rc;
 }
 
-/* Invalid options are an error if the user named the router; otherwise the
- * router is skipped. */
+/* Invalid options are an error if the user named the router. Otherwise, and always if the
+ * plugin is refused (MF_EPLUGIN), the router is skipped. */
 static int judge_options(const mf_compare *c, mf_compare_router *r)
 {
     mf_config *config = NULL;
@@ -253,8 +253,8 @@ static int judge_model(const mf_compare *c, mf_compare_router *r, const mf_model
     return r->refused ? MF_OK : MF_ENOMEM;
 }
 
-/* Computes expert.hidden. Active parameters are linear in it, so two widths
- * determine the line. */
+/* Computes expert.hidden. Active parameters are linear in it, so two widths determine
+ * the line. */
 static int fit_hidden(const mf_compare *c, mf_compare_router *r, const mf_model_dims *dims)
 {
     const int64_t wanted = c->routers[c->baseline].params_active, widths[2] = {64, 128};
@@ -369,8 +369,8 @@ int mf_compare_keep_config(mf_compare *c, mf_compare_router *r)
     return rc;
 }
 
-/* Reads the number of steps from the configuration. With equal time it was determined when the
- * comparison began. */
+/* With equal time, reads the number of steps from an existing config.ini, which was written
+ * after the pilot runs. */
 static int take_steps(mf_compare *c, mf_compare_router *r)
 {
     mf_config *there = NULL;

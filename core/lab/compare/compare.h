@@ -23,8 +23,8 @@ typedef enum mf_equal {
     MF_EQUAL_STEPS, /* optimizer steps */
     /* steps, and active parameters as close to the baseline's as expert.hidden allows */
     MF_EQUAL_PARAMS,
-    /* training time: steps x speed of the router / speed of the baseline,
-     * measured in a pilot run */
+    /* training time: the number of steps is multiplied by speed of the router / speed of the
+     * baseline, measured in pilot runs */
     MF_EQUAL_TIME
 } mf_equal;
 extern const char *const mf_equal_names[]; /* NULL-terminated */
@@ -34,8 +34,8 @@ typedef struct mf_compare_spec {
     const mf_assignment *set; /* applied over config */
     int n_set;
     const char *routers; /* a list as in lab/bench/router_list.h */
-    /* label; NULL: the router of the configuration if it is listed, else
-     * the first of the list */
+    /* label; NULL: the router of the configuration if it is listed, else the first of
+     * the list */
     const char *baseline;
     const char *out;
     mf_equal equal;
@@ -48,7 +48,8 @@ typedef struct mf_compare_spec {
 #define MF_SEEDS_MAX 10000
 
 /* mf_compare_is: whether the folder contains a comparison. mf_compare_plan_read reads config,
- * set, routers, baseline, equal and seeds from its plan into the arena; MF_EINPUT. */
+ * set, routers, baseline, equal and seeds from its plan into the arena; fails
+ * with MF_EINPUT. */
 bool mf_compare_is(const char *path);
 int mf_compare_plan_read(mf_arena *arena, const char *out, mf_compare_spec *ret);
 
@@ -96,8 +97,8 @@ typedef struct mf_compare_router {
     char *text;               /* text of the configuration; freed with mf_free */
     char *refused; /* why it is not compared; freed with mf_free; NULL: it is compared */
     int64_t first_seed, hidden; /* hidden: width of the experts; 0: as configured */
-    /* 0: train.epochs decides. With equal time, `steps` is 0 until the pilot runs
-     * have ended. */
+    /* configured: train.steps; 0: train.epochs decides. steps: optimizer steps of each run;
+     * with equal time it is 0 until the pilot runs have ended, else it is `configured` */
     int64_t configured, steps;
     int64_t params, params_active, params_router;
     mf_compare_run pilot; /* for equal time */
@@ -148,13 +149,13 @@ typedef struct mf_compare_row {
     mf_estimate quality;
     mf_paired against; /* difference to the baseline, within seeds */
     double p_holm;
-    /* p_holm < .05; none if there are fewer than two pairs. A router with a diverged run is
-     * never called better. */
+    /* better or worse if p_holm < .05; none if there are fewer than two pairs. A router with a
+     * diverged run is never called better. */
     mf_verdict verdict;
     int rank;         /* by mean, 1 is best; 0: no result */
     double mean_rank; /* over the seeds that all routers have */
-    /* number of seeds to show, with power .8, the lower 80 % confidence limit of the effect; 0:
-     * over 1000, -1: unknown */
+    /* number of seeds at which the test has power .8 if the effect is the lower 80 % confidence
+     * limit of this one; 0: over 1000, -1: unknown */
     int seeds_needed;
     /* means over runs */
     double load_cv, drop_rate, nmi, nmi_best, tokens_per_s, wall_s, pearson;
@@ -166,7 +167,7 @@ typedef struct mf_compare_table {
     int n, compared;      /* number of rows, and of rows with a p */
     mf_compare_row *rows; /* in the order of the routers, without the refused ones */
     double detectable;    /* the effect d_z that this number of seeds shows with power .8 */
-    mf_quality by;        /* the loss if a run has no such number */
+    mf_quality by;        /* of->by; the loss if a run lacks that number */
     bool complete;
 } mf_compare_table;
 

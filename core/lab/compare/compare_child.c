@@ -140,8 +140,8 @@ int mf_compare_child_begin(int argc, char **argv)
     long long parent;
     if (argc < 4 || !mf_parse_i64(argv[2], &parent))
         return mf_fail(MF_EUSAGE, "usage: %s %s PROCESS VERB...", argv[0], argv[1]);
-    /* If the comparison is killed, its runs save and end, so that the next process
-     * can continue them. */
+    /* If the comparison is killed, its runs save and end, so that the next process can
+     * continue them. */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != (pid_t)parent) return mf_fail(MF_ERUN, "the comparison has ended");
     return MF_OK;

@@ -30,8 +30,8 @@ void mf_compare_unclaim(int fd);
 /* Starts or resumes the run; needs its claim. A directory without a checkpoint is removed. */
 int mf_compare_start(const mf_compare *c, const mf_compare_router *r, const mf_compare_run *run,
                      int claim, pid_t *ret_pid, bool *ret_again);
-/* The last message of the run as a reason; the caller frees it with mf_free.
- * status: from waitpid. */
+/* The last message of the run as a reason; the caller frees it with mf_free. status:
+ * from waitpid. */
 char *mf_compare_last_words(const mf_compare_run *run, int status);
 
 #endif

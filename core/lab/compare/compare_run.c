@@ -71,8 +71,8 @@ static int keep_table(const pool *p)
 
 /* ---- a run ends ---- */
 
-/* Whether a run was refused. Some refusals come only when the graph is built; they
- * apply to every seed. */
+/* Whether a run was refused. Some refusals come only when the graph is built; they apply to
+ * every seed. */
 static bool refusal(const mf_compare_run *run, int status)
 {
     return WIFEXITED(status) && (WEXITSTATUS(status) == 2 || WEXITSTATUS(status) == 4) &&
@@ -236,8 +236,8 @@ static int run_pool(pool *p)
 
 /* ---- equal time ---- */
 
-/* Sets the numbers of steps: the baseline runs the configured steps, the others as many as
- * fit into its time. */
+/* Sets the numbers of steps: the baseline runs the configured steps, the others as many as fit
+ * into its time. */
 static int fit_steps(mf_compare *c)
 {
     const mf_compare_router *b = &c->routers[c->baseline];

@@ -11,8 +11,8 @@
 #include "data/safetensors/safetensors.h"
 #include "train/run_config.h"
 
-/* Tensors that a trace may lack are NULL. Tokens are numbered through the
- * whole trace, 0 .. T-1. */
+/* Tensors that a trace may lack are NULL. Tokens are numbered from 0 to T - 1 through the
+ * whole trace. */
 typedef struct mf_trace_layer {
     int32_t layer;   /* block index */
     int32_t experts; /* E */
@@ -67,8 +67,8 @@ int mf_trace_read(const mf_trace *t, const mf_st_tensor *tensor, void **ret);
  * Choices are compared as sets: the order of a token's k experts does not matter. If the sets
  * differ, the gap is the difference between the scores of the swapped experts, the larger of
  * the two traces. If the numbers of experts differ, it is the smaller margin, but at least the
- * difference of the scores. If experts choose tokens, it is the distance of the token's score
- * from the bound between taken and dropped tokens.
+ * largest difference of a score between the traces. If experts choose tokens, it is the largest
+ * distance of the token's score from an expert's bound between taken and dropped tokens.
  *
  *   tie     the gap is below the tolerance
  *   after   an earlier layer differs for this token or for an earlier one of its sequence (of

@@ -1,5 +1,5 @@
-/* Reads the recorded inputs of one layer's router. Padding is removed, so every row
- * is a real token. */
+/* Reads the recorded inputs of one layer's router. Padding is removed, so every row is a
+ * real token. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -64,8 +64,8 @@ typedef struct {
     float *score;  /* [T,E]: the scores that decided; NULL: unknown */
     float *margin; /* [T] or NULL */
     float *own_score;
-    /* if experts choose tokens, by batch and expert: the lowest score taken, the
-     * highest score dropped */
+    /* if experts choose tokens, by batch and expert: the lowest score taken, the highest
+     * score dropped */
     float *taken, *left;
 } side;
 
@@ -211,7 +211,10 @@ static double margin_of(const side *s, int64_t t)
     return s->margin ? (double)s->margin[t] : (double)NAN;
 }
 
-/* If experts choose tokens: the distance of this token from being dropped, or taken. */
+/* If experts choose tokens: the largest change of this token's score that the other choice
+ * needs. An expert that only the own choice contains must drop the token: its score falls to
+ * the highest score dropped. An expert that only the other choice contains must take it: its
+ * score rises to the lowest score taken. */
 static double gap_of_list(const float *score, const float *taken, const float *left, set own,
                           set other)
 {
@@ -227,7 +230,8 @@ static double gap_of_list(const float *score, const float *taken, const float *l
     return gap;
 }
 
-/* The difference of scores that separates a trace's own choice from the other one. */
+/* The difference of scores that separates a trace's own choice from the other trace's; NaN if
+ * the scores do not tell. */
 static double gap_of(const mf_trace *trace, const side *s, int64_t t, int32_t experts, set own,
                      set other)
 {
@@ -236,7 +240,7 @@ static double gap_of(const mf_trace *trace, const side *s, int64_t t, int32_t ex
     if (!s->margin)
         return s->taken ? gap_of_list(s->score + t * experts, s->taken + of_batch,
                                       s->left + of_batch, own, other)
-                        : (double)NAN; /* the choice did not follow the scores */
+                        : (double)NAN; /* the choice follows no known scores */
     if (own.n != other.n || !s->score) return margin_of(s, t);
     const float *score = s->score + t * experts;
     for (int32_t i = 0; i < own.n; i++)
@@ -306,7 +310,7 @@ static int judge_parting(comparison *c, int at, const side *x, const side *y, in
                           .margin_b = margin_of(y, t)};
     if (a.n == b.n || x->taken || y->taken)
         p.gap = isnan(of_a) || isnan(of_b) ? (double)NAN : fmax(of_a, of_b);
-    /* the numbers of experts differ, near a bound, although the scores agree */
+    /* The numbers of experts differ. It is a tie if a margin is small and the scores agree. */
     else if (x->score && y->score)
         p.gap = fmax(fmin(of_a, of_b),
                      largest(x->score + t * experts, y->score + t * experts, experts));
@@ -361,7 +365,7 @@ static int compare_layer(comparison *c, int at)
     return rc;
 }
 
-/* Records what this layer changed, because it may affect later layers. Not if the trace was
+/* Records what this layer changed, because it may affect later layers, unless the trace was
  * replayed with given choices. */
 static void advance(comparison *c)
 {

@@ -71,7 +71,8 @@ static int head(mf_trace *t)
     return MF_OK;
 }
 
-/* Finds a tensor of this type and shape; columns 0: a vector, -1: any number. */
+/* Finds a tensor of this type and shape. rows -1: any number; columns 0: a vector, -1:
+ * any number. */
 static int find(const mf_trace *t, const char *name, mf_st_dtype dtype, int64_t rows,
                 int64_t columns, bool needed, const mf_st_tensor **ret)
 {
@@ -127,8 +128,8 @@ static int find_layer(const mf_trace *t, mf_trace_layer *l)
     return rc == MF_OK ? find_in(t, l, "x", MF_ST_F32, T, -1, false, &l->x) : rc;
 }
 
-/* Reads the list of layers, like "0,2,5", and the number of experts, which is the
- * same in all layers. */
+/* Reads the list of layers, like "0,2,5", and the number of experts, which is the same in
+ * all layers. */
 static int find_layers(mf_trace *t)
 {
     int64_t experts;

@@ -12,9 +12,9 @@
 #include "train/run/session.h"
 #include "train/trace.h"
 
-/* Runs all batches and records them with `to`, a new recorder of the same session.
- * The session needs no data. Fails with MF_EINPUT if the model lacks layers, experts
- * or ids of the trace. */
+/* Runs all batches and records them with `to`, a new recorder of the same session. The session
+ * needs no data. Fails with MF_EINPUT if the model lacks layers, experts or ids of
+ * the trace. */
 int mf_trace_replay(const mf_trace *t, mf_session *s, bool forced, mf_trace_recorder *to);
 
 #endif
