@@ -2,21 +2,20 @@
  *
  * A kernel gets pointers, sizes and strides, never a tensor. Each is declared once, in
  * kernels.def, with its formula. `ref` implements all of them with plain loops and double
- * accumulators: it is the truth. Another set begins as a copy of `ref` and puts its faster ones
- * over it, so a set may be incomplete but never has a hole.
+ * accumulators; the others are compared with it. Another set begins as a copy of `ref` and
+ * replaces kernels by faster ones, so every set is complete.
  *
  * What a launch may assume (a backend that queues kernels copies the arguments by these rules):
  *   - Every pointer argument is memory of the device, with these exceptions: the launch
  *     context, the descriptors (const mf_gemm *, const mf_X_args *) and arrays with a length
  *     in the declaration (const int64_t dim[4]) are host memory, which the launch copies.
  *   - Pointers within a descriptor are memory of the device.
- *   - A kernel returns nothing and allocates nothing: work memory is handed in. What it finds
- *     wrong it records in the context's fault.
- *   - An optional pointer is NULL; what that means is said where the kernel is declared.
+ *   - A kernel returns nothing and allocates nothing: the caller gives it work memory. It
+ *     records an error in its data in the context's fault.
+ *   - An optional pointer may be NULL; the kernel's declaration says what that means.
  * No result depends on the number of threads: sums have a fixed order, and tiling does not
  * change results. Kernels may be called from any thread; calls that share no output may run at
- * the same time.
- */
+ * the same time. */
 #ifndef MF_KERNEL_H
 #define MF_KERNEL_H
 
@@ -34,12 +33,12 @@ typedef enum mf_fault_kind {
     MF_FAULT_NONE,
     MF_FAULT_RANGE,  /* element `index` of an i32 input is `value`, not in lo .. hi-1 */
     MF_FAULT_OFFSET, /* offset[index] = value: they must rise from 0 to at most hi */
-    MF_FAULT_CACHE,  /* sequence `index` is to write lo positions of a cache of hi, at value */
+    MF_FAULT_CACHE,  /* sequence `index` would write lo positions at value; its cache has hi */
     MF_FAULT_ORDER   /* assignment `index` of expert lo: its token, value, is not in 0 .. hi-1,
                          or is lower than the one before it */
 } mf_fault_kind;
 
-/* What the elements out of range are. */
+/* Kind of the elements of which one is out of range. */
 typedef enum mf_fault_what {
     MF_WHAT_INDEX,
     MF_WHAT_ROW,
@@ -149,7 +148,7 @@ typedef enum mf_map2_fn {
     MF_MAP2_COUNT
 } mf_map2_fn;
 
-/* Functions of a row x [n]; m is its largest element, NaN if there is one.
+/* Functions of a row x [n]; m is its largest element, NaN if the row has one.
  * SOFTMAX      y = e^(x - m) / sum e^(x - m);   dx = y (dy - <y, dy>)
  * LOG_SOFTMAX  y = x - m - ln sum e^(x - m);    dx = dy - e^y sum dy
  * LOGSUMEXP    y = m + ln sum e^(x - m), one number, m where that is infinite;
@@ -186,14 +185,14 @@ typedef struct mf_gemm_result {
     int64_t ld, step;  /* distances, as in an operand */
 } mf_gemm_result;
 
-/* What the groups of a gemm share out among themselves; i counts them.
- *   BATCH  nothing: a + i a.step, b + i b.step, bias + i step_bias, c + i c.step
+/* How a gemm is divided into groups; group i computes
+ *   BATCH  its own matrices: a + i a.step, b + i b.step, bias + i step_bias, c + i c.step
  *   ROWS   rows offset[i] .. offset[i+1] of op(a) and of c, with b + i b.step and bias + i
- *          step_bias; m counts the rows of c, those past offset[groups] become 0, whatever
+ *          step_bias; m counts the rows of c; rows past offset[groups] become 0, whatever
  *          beta is
- *   INNER  inner indices offset[i] .. offset[i+1], giving c + i c.step, without bias; k counts
- *          them all, those past offset[groups] are not read
- * offset [groups + 1] rises from 0 (check_offset); of BATCH it is NULL. */
+ *   INNER  c + i c.step from inner indices offset[i] .. offset[i+1], without bias; k counts
+ *          all inner indices; those past offset[groups] are not read
+ * offset [groups + 1] rises from 0 (check_offset); it is NULL for BATCH. */
 typedef enum mf_gemm_by { MF_BY_BATCH, MF_BY_ROWS, MF_BY_INNER } mf_gemm_by;
 
 /* Function that a gemm applies to elements of c before writing them. */
@@ -218,15 +217,15 @@ typedef struct mf_gemm {
 
 /* ---- norms ---- */
 
-/* Of each row of a [rows,n]; y, dy, da likewise.
+/* Norms of the rows of a [rows,n]; y, dy and da have the same shape.
  *   RMS    y = w a / sqrt(mean(a^2) + eps), or with eps_outside w a / (sqrt(mean(a^2)) + eps)
  *          (Zhang, Sennrich 2019, eq. 4)
  *   LAYER  y = w (a - mean) / sqrt(var + eps) + b, var = mean((a - mean)^2)
  *          (Ba et al. 2016, eq. 4)
- *   L2     y = a / max(|a|, eps), |a| the Euclidean length; without w, b and groups
+ *   L2     y = a / max(|a|, eps), |a| the L2 norm; without w, b and groups
  * w, b [n] or NULL (1, 0). With `offset` [groups + 1] rows offset[e] .. offset[e+1] have w and
  * b [groups,n] at e; rows past the last group become 0. Backward reads a, w, dy and writes da,
- * dw, db, each NULL where not wanted; it wants work: mf_norm_work(n) bytes. */
+ * dw, db, each of which may be NULL; it needs work: mf_norm_work(n) bytes. */
 typedef enum mf_norm_fn { MF_NORM_FN_RMS, MF_NORM_FN_LAYER, MF_NORM_FN_L2 } mf_norm_fn;
 
 typedef struct mf_norm_args {
@@ -313,9 +312,9 @@ typedef struct mf_attention_args {
  *                column e 2 heads head_dim. An assignment sees the tokens of its sequence,
  *                token[p] / s, that mask [batch s] (NULL: none) does not hide; causal: those up
  *                to its own
- *   own = true   kv [rows, 2 heads head_dim]: it sees all assignments of its expert
+ *   own = true   kv [rows, 2 heads head_dim]: an assignment sees all of its expert
  * y [rows, heads head_dim], lse [rows, heads]: 0 past offset[experts], and so are dq, dkv. With
- * own = false MF_FAULT_ORDER for an assignment whose token is not as said.
+ * own = false, a token out of range or out of order gives MF_FAULT_ORDER.
  * work: mf_grouped_attention_work */
 typedef struct mf_grouped_attention_args {
     int64_t rows, experts, batch, s, heads, head_dim; /* s: of own = false */

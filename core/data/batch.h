@@ -18,7 +18,7 @@
  *               predicted once, with at least `context` tokens before it.
  *   deal > 0    the windows at every stride-th token are distributed to train and val by a
  *               permutation, and train gets the share `deal`. Windows overlap, so val is not
- *               unseen text; some published results were measured so.
+ *               unseen text; some published results were measured this way.
  * Documents and examples. Each example of a batch has one document, padded at the end, in the
  * order of a permutation drawn per epoch (random) or in the order of the file (sequential).
  * lm and mlm cut a document longer than T into pieces, so no text is lost.

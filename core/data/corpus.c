@@ -310,7 +310,8 @@ static int encode_part(loader *l, const mf_source *s, const mf_document *d, size
     return rc;
 }
 
-/* Adds the further labels of documents from..to-1, which become the spans from `first` on. */
+/* Stores the labels in further columns of documents from..to-1 for the spans from `first` on.
+ * class_of: work memory for MF_LABELS_MAX classes. */
 static int add_answers(loader *l, const mf_source *s, int64_t from, int64_t to, int64_t first,
                        int32_t *class_of)
 {
@@ -376,8 +377,8 @@ static int make_room(loader *l, int64_t spans)
     return MF_OK;
 }
 
-/* The mean of the numbers of the training split; false if it has none. value NULL: the
- * spans' own. */
+/* Sets *ret to the mean of value [n_spans] (NULL: mf_span.value) over the training split.
+ * Returns false, with mean 0, if the split has no number. */
 static bool mean_number(const mf_corpus *c, const float *value, double *ret)
 {
     const mf_split_range *r = &c->split[MF_SPLIT_TRAIN];
@@ -426,7 +427,6 @@ static int add_all_documents(loader *l)
     return rc == MF_OK ? find_means(l) : rc;
 }
 
-/* Topics of tokens, where all splits are labelled. */
 /* Whether each token is one byte of generated text, and nothing else is in the corpus. */
 static bool is_byte_by_byte(const loader *l)
 {
@@ -437,6 +437,7 @@ static bool is_byte_by_byte(const loader *l)
     return true;
 }
 
+/* Sets the topic of each token if all splits are generated text. */
 static int label_tokens(loader *l)
 {
     mf_corpus *c = l->c;

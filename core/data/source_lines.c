@@ -329,7 +329,7 @@ static int tsv_number(const mf_source *s, const columns *c, int32_t i, const lin
                    (long long)l->number, column_name(c, i, name), (int)(n < 40 ? n : 40), text);
 }
 
-/* "-" means no label. */
+/* Reads the value of a line in further column k; "-" means no label. */
 static int tsv_more(mf_source *s, const columns *c, int k, const line *l, mf_prediction *ret)
 {
     const char *text = "";

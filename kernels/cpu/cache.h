@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Bytes of it per core; 1 MiB if the system does not tell. */
+/* Its size per core in bytes; 1 MiB if the system does not report it. */
 int64_t mf_cpu_second_cache(void);
 
 #endif

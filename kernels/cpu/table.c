@@ -1,5 +1,5 @@
-/* table.c: the fast set: begins as `ref`, then cpu.def and simd/simd.def override it, compiled
- * for the instruction set in use. */
+/* table.c: the fast set. It begins as a copy of `ref`; the kernels of cpu.def and those of
+ * simd/simd.def, compiled for the instruction set in use, replace those of `ref`. */
 #include <stdlib.h>
 #include <string.h>
 

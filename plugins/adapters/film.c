@@ -1,12 +1,12 @@
-/* film: scale and shift of what an expert puts out, made from the token (FiLM: Perez et al.
+/* film: scale and shift of an expert's output, computed from the token (FiLM: Perez et al.
  * 2018, eq. 2; on experts: TAGAT).
  *
  *     [gamma - a, beta] = W x + b        x: the expert's input, W [2d,d], b [2d]
  *     y' = gamma * y + beta
  *
- * a = 1 (around = one): weights that are near zero leave y nearly as it is; a = 0: gamma begins
- * around 0, as printed. One W and b for each expert, or one for all. Parameters: (d + 1)
- * 2d each. */
+ * around = one: a = 1, so weights near zero change y little; around = zero: a = 0, as printed,
+ * so gamma begins near 0. One W and b for each expert, or one for all. Parameters: (d + 1) 2d
+ * each. */
 #include <moefw/moefw.h>
 #include <math.h>
 

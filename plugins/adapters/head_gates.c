@@ -4,10 +4,11 @@
  *     y_h' = g_h y_h     g_h the sigmoid of a trained logit, or (form = raw) a trained number
  *                        that is cut to 0 .. 1
  *
- * bias = yes: the bias of the attention output is shared among the heads and each share gated,
- * as the published code does: b sum(g) / H. start = middle: gates begin with times 1 - 0.1 d, d
- * the distance from the middle head (gpt2_loader.py there). Controllers change the gates and
- * which heads are active (sentinel, plateau, prune, head_lr). Parameters: H. */
+ * bias = yes: the bias of the attention output is divided equally among the heads and each
+ * share is gated, as in the published code: b sum(g) / H. start = middle: the initial gate of a
+ * head is multiplied by 1 - 0.1 d, d the distance from the middle head, 1 for the outermost
+ * heads (gpt2_loader.py there). Controllers change the gates and which heads are active
+ * (sentinel, plateau, prune, head_lr). Parameters: H. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <string.h>
@@ -65,7 +66,8 @@ static double number_of(int64_t form, double gate, double most)
     return logit < -most ? -most : logit > most ? most : logit;
 }
 
-/* 1 in the middle, 0.9 at both ends; one head is in the middle. */
+/* Factor of a head's initial gate: 1 in the middle, 0.9 at both ends; a single head is in the
+ * middle. */
 static double share_of(int64_t head, int64_t heads)
 {
     const double middle = (double)(heads - 1) / 2;

@@ -1,11 +1,11 @@
-/* head_norm: divides the outputs of attention heads by their lengths (Adaptive Transformer with
- * Sentinel Gates, section 5.3, "Activation Stability").
+/* head_norm: divides the outputs of attention heads by their L2 norms (Adaptive Transformer
+ * with Sentinel Gates, section 5.3, "Activation Stability").
  *
  *     per = token:  y_th / |y_th|
- *     per = batch:  y_th / mean over all tokens of |y_h|, without a gradient, as in the
- *                   published code: later tokens count, so decoding has no cache
+ *     per = batch:  y_th / mean over real tokens of |y_h|
  *
- * No parameters. */
+ * The mean is a constant for the gradient, as in the published code. It includes later tokens,
+ * so decoding cannot use a cache. No parameters. */
 #include <moefw/moefw.h>
 
 enum { TOKEN, BATCH };

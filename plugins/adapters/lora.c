@@ -1,13 +1,13 @@
 /* lora: low-rank changes of linear layers (Hu et al. 2021, LoRA, eq. 3; rank-stabilised:
  * Kalajdzievski 2023).
  *
- * y' = y + s B A dropout(x) A [r,in], B [out,r]; s = alpha / r, rslora: alpha / sqrt(r)
+ *     y' = y + s B A dropout(x)     A [r,in], B [out,r]; s = alpha / r, rslora: alpha / sqrt(r)
  *
  * A begins U(-1, 1) / sqrt(in), B at 0, so that a new adapter changes nothing. Weights of
  * experts get A and B for each expert. Heads that are switched off are not computed: of q, k
  * and v the rows of B, of o the columns of A that belong to active heads are used. The layer's
- * own weights learn, too, unless they are frozen. Parameters per layer: r (in + out), experts:
- * each. */
+ * own weights learn, too, unless they are frozen. Parameters: r (in + out) for each layer, or
+ * for each expert of a layer of experts. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdio.h>

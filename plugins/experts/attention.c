@@ -8,7 +8,7 @@
  *     residual: u = LN(h_t + W_O O_t),  M_i(h_t) = LN(u + W_2 relu(W_1 u))        (listing 3)
  *
  * Only the tokens that were sent to an expert have queries there and pass its output and
- * feed-forward layers. residual, out_proj and ffn = no leave the bare heads of section 4.3.
+ * feed-forward layers. residual, out_proj and ffn = no give the heads alone (section 4.3).
  * Which tokens a query attends to can be read in three ways:
  *     sequence  all tokens of the sequence (equation)
  *     zeroed    the same, with tokens that the expert was not sent as zero vectors: their keys

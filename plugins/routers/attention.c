@@ -2,7 +2,7 @@
  *
  *     q = Wq x,   logit_e = q . k_e / (sqrt(dk) temperature),   P = softmax(logits)
  *
- * Wq [dk,d], keys k [E,dk]. With l2_normalize q and the keys have length 1 and the logit is
+ * Wq [dk,d], keys k [E,dk]. With l2_normalize q and the keys have L2 norm 1 and the logit is
  * cos(q, k_e) / temperature. Parameters: d dk + E dk (768, 8 experts, dk 64: 49,664).
  */
 #include <moefw/moefw.h>

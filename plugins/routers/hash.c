@@ -4,10 +4,10 @@
  *
  * The key is the token's id, or is computed from its hidden vector: the sign bit of each
  * element, or the elements rounded to multiples of `quantum`. H mixes the key with the seed by
- * splitmix64 (Steele et al. 2014). table = balanced deals a seeded order of the vocabulary to
- * the experts in turn, so each gets the same number of ids; it needs source = token_id. With
- * hashes = n each token goes to n different experts. P is the one-hot mixture of the choices:
- * entropy 0 for one hash. */
+ * splitmix64 (Steele et al. 2014). table = balanced assigns the ids, in an order drawn from the
+ * seed, to the experts in turn: the numbers of ids of two experts differ by at most one. It
+ * needs source = token_id. With hashes = n each token goes to n different experts. P is the
+ * mean of the one-hot vectors of these experts; with one hash its entropy is 0. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <string.h>
@@ -64,8 +64,8 @@ static uint64_t join(four_int bits)
     return lane[0] | lane[1] << 1 | lane[2] << 2 | lane[3] << 3;
 }
 
-/* Bit i tells whether x[i] < 0. Four elements at a time: lane l collects bits 4 i + l, not yet
- * shifted by l. */
+/* Bit i of the result is 1 if x[i] < 0. The loop takes four elements at a time: lane l collects
+ * bits 4 i + l at position 4 i, and join shifts them by l. */
 static uint64_t signs_of_64(const float *x)
 {
     four_int low = {0}, high = {0};
@@ -102,8 +102,9 @@ static uint64_t key_of_quanta(const float *x, int64_t d, double quantum, uint64_
     return h;
 }
 
-/* Position of id in a seeded order of 0..vocab-1: a four-round Feistel network over the
- * smallest power of four that holds the vocabulary, repeated until the result lies inside. */
+/* Position of id in an order of 0..vocab-1 that depends on the seed: a Feistel network of four
+ * rounds over the smallest power of four that holds the vocabulary, repeated until the result
+ * is below vocab. */
 static uint32_t place_of_id(uint32_t id, uint32_t vocab, uint64_t seed)
 {
     int half = 1;
@@ -147,8 +148,8 @@ static void hash_tile(void *arg, int64_t tile)
             key = a[3] == SIGN_BITS ? key_of_signs(x, d, seed)
                                     : key_of_quanta(x, d, j->call->attr->f[0], seed);
         }
-        /* Further choices advance by a second hash, which is odd if E is even, until they
-         * are new. */
+        /* Each further choice is another hash of the key. An expert that was already chosen is
+         * replaced by the next one that was not. */
         int64_t e = (int64_t)(key % (uint64_t)experts);
         for (int64_t n = 0; n < hashes; n++) {
             bool fresh;

@@ -4,7 +4,7 @@
  *
  * W [E,d]; b [E] only if bias = yes. u is 1; in training with jitter e > 0 each element of u is
  * drawn from U(1 - e, 1 + e) (Fedus et al., section 2.2). Core selects the k most probable
- * experts of each token. The simplest router, and the baseline for the others.
+ * experts of each token. It is the simplest router and the baseline.
  *
  * Parameters: E d (+ E). */
 #include <moefw/moefw.h>

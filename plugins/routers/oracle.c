@@ -2,7 +2,7 @@
  *
  *     expert = label mod E,   gate = 1
  *
- * The upper bound of a comparison in specialisation: NMI(expert, label) is 1 if E is at least
+ * It is the upper bound of a comparison in specialisation: NMI(expert, label) is 1 if E is at least
  * the number of labels. Each token has one expert, whatever top_k says. With wrong = w a share
  * w of the tokens, drawn anew in each step, goes to a random expert instead: a known amount of
  * wrong routing, which shows what a comparison can detect. Tokens without a label (generated

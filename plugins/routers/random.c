@@ -2,7 +2,7 @@
  *
  *     gate = 1 / k,   P = 1 / E for every expert
  *
- * The lower bound of a comparison: the value of the experts without any routing. Nothing is
+ * It is the lower bound of a comparison: what the experts reach without routing. Nothing is
  * learned; loads are even on average. draw = step draws in each step, so that no expert can
  * learn anything that the others do not; draw = position fixes the choice by the token's
  * position in its sequence, the weakest of fixed rules: experts can specialise in positions,

@@ -4,9 +4,9 @@
  *
  * b is not a parameter: after each step b_e += rate * sign(mean load - load_e), which balances
  * loads without a gradient. With groups > 1 the experts form that many groups of neighbours; a
- * group's score is the sum of its two largest s + b, and only the topk_groups best groups may
- * be chosen from. seq_aux_weight adds the small loss within each sequence (eq. 17-20; the paper
- * uses 1e-4). Parameters: E d; b is saved with the model. */
+ * group's score is the sum of its two largest s + b, and experts are chosen only from the
+ * topk_groups best groups. seq_aux_weight adds the small loss within each sequence (eq. 17-20;
+ * the paper uses 1e-4). Parameters: E d; b is saved with the model. */
 #include <moefw/moefw.h>
 
 typedef struct {

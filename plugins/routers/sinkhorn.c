@@ -28,7 +28,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
                      MF_NORMAL(c->init_std));
 }
 
-/* A with row factors r [T,1] and column factors c [1,E] applied; padding has no mass. */
+/* e^logits [T,E] after c->iterations scalings of columns and rows, without a gradient. Padding
+ * has no mass. */
 static mf_tensor *balance(const conf *c, mf_graph *g, const mf_router_in *in, mf_tensor *logits)
 {
     const int64_t T = (int64_t)in->batch * in->seq, E = in->experts;

@@ -15,7 +15,7 @@
  *
  * rule.keeps_counts is the rule of --trainer=vocab_dict. Among equals, the
  * pair that occurs first wins, in the order of the words; a pair that appears again after it
- * was merged is merged again. Its vocabulary are the symbols whose count is not 0, and it
+ * was merged is merged again. Its vocabulary is the set of symbols whose count is not 0, and it
  * counts as follows: a new symbol gets the count of its pair, and the same count is subtracted
  * from both halves, twice if they are the same symbol. Pairs overlap in "aaa", and a symbol can
  * be made in more than one way; so some symbols stay that are in no word, and some disappear

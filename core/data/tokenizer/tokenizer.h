@@ -8,9 +8,9 @@
  *   char  one token per Unicode code point: ids in the order of the code points of the text it
  *         was made from. Text must be valid UTF-8. An unknown code point is an error that names
  *         it and its offset, unless the tokenizer has the special token <unk>.
- *   bpe   words between blanks: characters and an end of word that merged, most frequent pair
- *         first. Blanks decode to one blank; unknown characters are <unk>.
- *   bpe_bytes  bytes that merged: ids 0..255, then merges. Accepts any bytes, loses nothing.
+ *   bpe   merges the characters and the end of each word, most frequent pair first. Words are
+ *         separated by blanks; a run of blanks decodes to one. Unknown characters are <unk>.
+ *   bpe_bytes  merges bytes: ids 0..255, then merges. Accepts any bytes, loses nothing.
  *   wordpiece  tokens of BERT. Case, accents and blanks are lost. Trained here, or read from a
  *         file with one token per line.
  *

@@ -26,8 +26,8 @@ void mf_decoder_close(mf_decoder *d)
     *d = (mf_decoder){0};
 }
 
-/* Whether the n < 4 bytes can begin a valid character. The limits of the second byte are 0x80,
- * 0x90 and 0xbf, so trying these and 0x80 for the others decides. */
+/* Whether the n < 4 bytes can begin a valid character. The range of a second byte begins at
+ * 0x80, 0x90 or 0xa0, or ends at 0xbf, so one of these is valid; later bytes may be 0x80. */
 static bool can_go_on(const char *text, size_t n)
 {
     static const char tries[] = {'\x80', '\x90', '\xA0', '\xBF'};

@@ -36,7 +36,7 @@ typedef struct filter {
      * this prefix */
     double *mass;
     double *change; /* [topics][topics] probability of the next topic */
-    state *start;   /* start of a window: every state, weighted by how often a byte leaves it */
+    state *start;   /* every state with its weight at the start of a window: see build_start */
     int32_t n_start;
     state *now, *then; /* possible states before and after a byte */
     int32_t n_now;

@@ -1,11 +1,12 @@
 /* attention.c: attention by blocks of queries and keys (Milakov, Gimelshein 2018; Dao 2023,
  * algorithm 1). Over blocks of keys each query keeps its largest score m, the sum l of e^(score
- * - m), and y in units of e^m / l. A tile is a block of queries of one head. */
+ * - m), and the sum y of e^(score - m) v, which is divided by l at the end. A tile is a block
+ * of queries of one head. */
 #include "kernels/cpu/simd/attention.h"
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/vecmath.h"
 
-#define FEW_QUERIES 8 /* up to so many queries, scores are rows and k and v are read once */
+#define FEW_QUERIES 8 /* up to this number, scores are rows, and k and v are read once */
 #define FEW_KEYS    512
 
 typedef struct attention {
@@ -48,7 +49,7 @@ V_INLINE vf largest(int64_t n, const float *score, vf m)
 }
 
 /* Takes a block of scores [keys, QUERIES] for the VL queries of one vector: replaces scores by
- * weights and updates m and l. Returns the factor by which y must be multiplied. */
+ * e^(score - m) and updates m and l. Returns the factor by which y must be multiplied. */
 V_INLINE vf take_columns(attention_view v, const float *mask, float *score, vf *m, vf *l)
 {
     attention_hide(v, mask, score);
@@ -170,7 +171,8 @@ V_INLINE float exp_row(int64_t n, int64_t width, float shift, float *a)
     return v_sum(sum);
 }
 
-/* Takes one row of a block of scores: replaces scores by weights, and updates m, l and y. */
+/* Takes one row of a block of scores: replaces scores by e^(score - m), and updates m, l and
+ * y. */
 static void take_row(const mf_attention_args *p, int64_t n, int64_t width, const float *mask,
                      float *score, float *m, float *l, float *y)
 {

@@ -1,4 +1,4 @@
-/* attention.h: what attention and its gradient share.
+/* attention.h: functions that attention and its gradient share.
  *
  * The scores of a block are stored as [keys, QUERIES]: a vector holds VL queries, so maxima and
  * sums need no work across lanes. Keys that a causal mask hides are skipped by vector: each

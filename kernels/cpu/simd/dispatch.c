@@ -63,7 +63,8 @@ void MF_SIMD(gather_rows)(const mf_kctx *x, int type, int64_t m, int64_t d, cons
     x->parallel(rows_tiles(m, d), gather_tile, &p);
 }
 
-/* ---- sums of rows: a few rows at a time, so that each result is written once for them ---- */
+/* ---- sums of rows: AT_ONCE rows at a time, so that each result is written once for them
+ * ---- */
 
 #define AT_ONCE 8
 
@@ -91,7 +92,7 @@ V_INLINE void add_rows(int64_t d, int count, const void *const row[AT_ONCE],
     }
 }
 
-/* Columns column .. column+d-1 of result t. */
+/* Computes columns column .. column+d-1 of result t. */
 V_INLINE void sum_one(const sums *p, int64_t t, int64_t column, int64_t d, float *out,
                       bool bf16)
 {

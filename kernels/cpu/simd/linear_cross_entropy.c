@@ -1,8 +1,9 @@
-/* linear_cross_entropy.c: head and loss in one kernel, so that the matrix of logits
- * is never stored.
+/* linear_cross_entropy.c: head and loss in one kernel, so that the matrix of logits is never
+ * stored.
  *
- * Rows are processed in chunks that depend only on shapes: logits, their loss, its gradient in
- * their place, and three gemms. Rows with target < 0 are skipped before the gemms. */
+ * Rows are processed in chunks whose size depends only on shapes. One gemm computes the logits
+ * of a chunk, the gradients of their losses overwrite them, and two gemms add to the gradients
+ * of x and w. Rows with target < 0 are skipped before the gemms. */
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 

@@ -1,7 +1,7 @@
 /* map.c: functions of one value and their derivatives (formulas: mf_map1_fn in kernel.h).
  *
- * Functions x f(x) that vanish at -Inf limit x to where f becomes 0, so that they also become 0
- * there, and not Inf times 0. */
+ * Functions x f(x) that vanish at -Inf clamp x to a number where f is already 0, so that the
+ * result at -Inf is 0 and not Inf times 0. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vecmath.h"

@@ -30,7 +30,7 @@ V_INLINE vl spread(uint64_t x)
     return x - (vl){0};
 }
 
-/* Multiplies the lower halves of each lane. */
+/* Multiplies the lower 32 bits of each lane. */
 V_INLINE vl multiply(vl a, vl b)
 {
 #if defined(__AVX512F__)

@@ -65,7 +65,7 @@ static void best_of_row(const best *p, const float *row, int32_t *list)
 #define FEW_BEST 8
 
 /* The following functions do the same for VL rows at a time, with integer keys in the order of
- * the values: numbers are above NaN, and NaN is above an empty place. */
+ * the values. NaN is below all numbers, and an empty entry of a list is below NaN. */
 V_INLINE vi key_of(vf a)
 {
     vf v = a + 0.0f; /* -0 is 0 */
@@ -171,14 +171,14 @@ void MF_SIMD(topk)(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const 
     x->parallel(rows_tiles(n, 2 * width), lanes ? best_lanes : best_tile, &p);
 }
 
-/* ---- routing_stats: tiles of tokens and of assignments are summed separately,
- * then added ---- */
+/* ---- routing_stats: a tile has MF_STATS_TOKENS tokens, and their assignments or, with a token
+ * list, as many assignments. Tiles are added in order. ---- */
 
 typedef struct stats {
     int64_t tokens, rows, experts, k, width; /* width: doubles per tile */
     const float *prob, *gate, *mask;
     const int32_t *chosen, *admitted, *token;
-    const int32_t *rows_of; /* [T] chosen assignments of each token, if a token list is given */
+    const int32_t *rows_of; /* [T] number of chosen assignments of each token; NULL without token */
     double *part;
 } stats;
 

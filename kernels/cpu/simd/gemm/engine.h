@@ -20,8 +20,8 @@
 
 #define PANEL_WORDS (KC * 512)
 #define SCRATCH(n)  __builtin_alloca_with_align((size_t)(n) * sizeof(float), 512)
-#define IN_PLACE    2                  /* up to so many row panels, lanes are read in place */
-#define FEW         8                  /* up to so many rows, sums run along vectors */
+#define IN_PLACE    2                  /* up to this number of row panels, lanes are read in place */
+#define FEW         8                  /* up to this number of rows, sums run along vectors */
 #define MOST_DOTS   (VL == 16 ? 4 : 2) /* rows at a time in this case */
 
 /* ---- the micro-kernel: MR x LANES elements ---- */
@@ -198,7 +198,7 @@ static double cost(const gemm_side *row, const gemm_side *lane, double m, double
 typedef struct work {
     const gemm_tile *b;
     const gemm_side *row, *lane;
-    bool crossed, direct, lie, there; /* there: lanes are read in place */
+    bool crossed, direct, lie, there; /* lie, there: rows, lanes are read in place */
     int64_t r0, r1, row_panels;       /* rows side */
     int64_t l0, l1, lc, kc;           /* all lanes; lanes and inner indices per part */
     int64_t l, lane_end, p, pend, words;
@@ -355,7 +355,8 @@ static work work_of(const gemm_tile *b)
               .l0 = crossed ? b->i0 : b->j0,
               .l1 = crossed ? b->i1 : b->j1,
               .kc = PER_WORD * even_part(div_up(k, PER_WORD), KC, 1)};
-    /* copied rows are copied once per part */
+    /* rows that are not read in place are copied once per part, so a part then has as many
+     * lanes as the cache allows */
     const bool lie =
         rows_lie(w.row, b->rounded, PER_WORD) && w.row->ld * (ENGINE_BF16 ? 2 : 4) % 4096 != 0;
     const int64_t most = lie ? BLOCK_LANES : lanes_of(div_up(w.kc, PER_WORD));
@@ -430,9 +431,9 @@ static int64_t copied_of(const work *w, int64_t words)
     return (w->row_panels > GROUP ? 2 : 1) * GROUP * VL * words;
 }
 
-/* Both copies are on the stack, with the length that this tile needs. A larger array would cost
- * memory: a compiler that probes the stack touches every page of an array, and touched memory
- * stays with the process. */
+/* The copies of rows and of lanes are on the stack, with the length that this tile needs. A
+ * larger array would cost memory: a compiler that probes the stack touches every page of an
+ * array, and touched memory stays with the process. */
 static void __attribute__((noinline)) run_block(const gemm_tile *b)
 {
     work w = work_of(b), next;
@@ -546,7 +547,7 @@ static void __attribute__((noinline)) run_by_sums(const gemm_tile *b)
     const int64_t rows = even_part(b->i1 - b->i0, SUMS / ld, 1);
     for (int64_t j = b->j0; j < b->j1; j += cols)
         for (int64_t i = b->i0; i < b->i1; i += rows) {
-            gemm_tile part = *b, last = *b; /* addresses stay those of b */
+            gemm_tile part = *b, last = *b; /* both keep the bases of a, b and c */
             part.i0 = i;
             part.i1 = i + rows < b->i1 ? i + rows : b->i1;
             part.j0 = j;

@@ -145,8 +145,8 @@ static void zero_rows(const mf_gemm *p, int64_t i0, int64_t j0, int64_t j1)
                (size_t)(j1 - j0) * size);
 }
 
-/* First row of share `s`: shares are equal, but move to a group border that is near, so that no
- * group has only a few rows in a share. */
+/* First row of share `s`. Shares have equal sizes, but a share begins at a group border if one
+ * is near, so that no group has only a few rows in a share. */
 static int64_t share(const cut *c, int64_t s, int64_t *ret_group)
 {
     const int32_t *offset = c->p->offset;

@@ -60,7 +60,7 @@ V_INLINE vf round_to_bf16(vf x)
     return (vf)(v_to_bf16(x) << 16);
 }
 
-/* n <= VL neighbouring f32, followed by zeros. */
+/* Reads n <= VL neighbouring numbers as f32; the other lanes are 0. */
 V_INLINE vf numbers(mf_cast_type type, const void *from, int64_t n)
 {
     if (type == MF_CAST_F32) return n >= VL ? v_load(from) : v_load_n(from, n);
@@ -74,7 +74,7 @@ V_INLINE vf numbers(mf_cast_type type, const void *from, int64_t n)
 }
 
 #if ENGINE_BF16
-/* n <= 16 numbers as bf16, in the low 16 bits of words. */
+/* Reads n <= 16 numbers as bf16, in the low 16 bits of words. */
 V_INLINE __m512i halves(mf_cast_type type, const void *from, int64_t n)
 {
     if (type == MF_CAST_F32)
@@ -84,7 +84,8 @@ V_INLINE __m512i halves(mf_cast_type type, const void *from, int64_t n)
 }
 #endif
 
-/* VL words along the inner index: n elements of a row from column p on, followed by zeros. */
+/* Reads VL words along the inner index: n elements of a row from column p on, followed by
+ * zeros. */
 V_INLINE vf words_along(const gemm_side *s, bool rounded, int64_t row, int64_t p, int64_t n)
 {
     const char *from = at_element(s, row, p);
@@ -103,7 +104,8 @@ V_INLINE vf words_along(const gemm_side *s, bool rounded, int64_t row, int64_t p
 #endif
 }
 
-/* Words of VL stored columns, from one stored row or a pair of rows. Rows below 0 are zeros. */
+/* Reads words of VL stored columns, from one stored row or a pair of rows. A row below 0 counts
+ * as zeros. */
 V_INLINE vf words_across(const gemm_side *s, bool rounded, int64_t row, int64_t next,
                          int64_t column, int64_t n)
 {
@@ -161,7 +163,7 @@ V_INLINE void transpose(vf v[VL])
 
 /* ---- copies ---- */
 
-#define AHEAD 8 /* rows */
+#define AHEAD 8 /* prefetch distance in rows */
 
 /* Prefetches a part of a row. */
 V_INLINE void fetch(const gemm_side *s, int64_t row, int64_t from, int64_t to)

@@ -2,7 +2,7 @@
  *
  * Each matrix [n,k] is stored in panels of LANES rows as [words of k][LANES], the last one as
  * [words][n % LANES]. The engine otherwise packs these panels for each gemm. A word is one f32
- * or two bf16. Both engines read it: the f32 engine converts a panel of bf16 to f32 while it
+ * or two bf16. Both engines read this layout: the f32 engine converts a panel of bf16 to f32 while it
  * multiplies the first rows. Panels are stored in the order in which they are multiplied, so
  * memory is read once, from begin to end. Sums have the same bits as in run_block. */
 #ifndef MF_SIMD_GEMM_PACKED_H
@@ -14,7 +14,7 @@
 #define PANEL_ROWS 256  /* rows at a time, at most */
 #define NEAR_ROWS  3    /* up to this number of rows, most time is spent on reading panels */
 #define NEAR_WORDS 8192 /* words of these rows, if they are copied */
-/* bytes of prefetch in this case; the processor's own prefetch stops at a page */
+/* prefetch distance in bytes in this case; the processor's own prefetch stops at a page */
 #define SOON 4096
 
 typedef struct panel_work {
@@ -186,7 +186,8 @@ static void (*const converting[MR][NR])(const tile *t, const char *from, float *
 /* clang-format on */
 #endif
 
-/* next: address of the words after these, which is prefetched; NULL: unknown. */
+/* Multiplies all rows with words p .. pend of the panel. next: address of the words after
+ * these, which is prefetched; NULL: unknown. */
 static void run_panel(const panel_work *w, int64_t p, int64_t pend, const char *next,
                       float *wide)
 {
@@ -253,7 +254,8 @@ static void __attribute__((noinline)) many_panels(const gemm_tile *b)
 
 /* ---- few rows ---- */
 
-/* Reads `there` bytes from t->v on in order, then those at next. */
+/* Multiplies mr rows with all words of t. Prefetches the `there` bytes from t->v on, SOON bytes
+ * ahead, then those at next. */
 V_INLINE void few_words(int mr, int nr, const tile *t, int64_t there, const char *next)
 {
     const int64_t rs = t->s.rs, step = 4 * nr * VL, near = (there - SOON) / step;

@@ -1,9 +1,10 @@
-/* prefetch.h: prefetches operands that a tile will read, while it multiplies earlier elements;
- * a part of the engine.
+/* prefetch.h: lists the addresses that the micro-kernel prefetches while it multiplies: parts
+ * of operands that it reads later. A part of the engine.
  *
- * The last-level cache answers after some hundred cycles, and rows of an operand are too short
- * and too many for the processor's own prefetch. So the loop over the inner index prefetches
- * one line every few words: PIECE neighbouring bytes from each address of a list. */
+ * The last-level cache takes some hundred cycles to answer, and rows of an operand are too
+ * short and too many for the processor's own prefetch. So each address of the list stands for a
+ * piece of PIECE bytes; the loop over the inner index prefetches one line of it every four
+ * words. */
 #ifndef MF_SIMD_GEMM_PREFETCH_H
 #define MF_SIMD_GEMM_PREFETCH_H
 
@@ -16,10 +17,10 @@
 typedef struct agenda {
     gemm_side side;
     int64_t row, end;     /* stored rows that remain */
-    int64_t from, to, at; /* columns of each row; next column of the present row */
+    int64_t from, to, at; /* columns of each row; next column of row `row` */
 } agenda;
 
-/* The elements i .. iend of a side over inner indices p .. pend. */
+/* Begins the list for the elements i .. iend of a side over inner indices p .. pend. */
 static inline agenda agenda_of(const gemm_side *s, int64_t i, int64_t iend, int64_t p,
                                int64_t pend)
 {

@@ -95,8 +95,8 @@ V_INLINE void block_tile(const small_gemm *p, int lies, int mr, int nv, int64_t 
     }
 }
 
-/* One panel of nv vectors. Rows are divided into equal parts of at most `most`, so that
- * no part is thin. */
+/* Computes one panel of nv vectors. Rows are divided into equal parts of at most `most`, so
+ * that no part is thin. */
 #define BLOCK_CASE(lies, mr, nv)                                                               \
     case mr:                                                                                   \
         block_tile(p, lies, mr, nv, VL, i, j);                                                 \
