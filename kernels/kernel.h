@@ -38,7 +38,7 @@ typedef enum mf_fault_kind {
                          or is lower than the one before it */
 } mf_fault_kind;
 
-/* Kind of the elements of which one is out of range. */
+/* Kind of the element that is out of range. */
 typedef enum mf_fault_what {
     MF_WHAT_INDEX,
     MF_WHAT_ROW,
@@ -77,8 +77,8 @@ typedef struct mf_kctx {
     void (*rng_block)(uint64_t seed, uint64_t stream, uint64_t step, uint64_t block,
                       uint32_t out[4]);
     const mf_draw_key *key; /* for random kernels; NULL if there are none */
-    /* number of threads that share the tiles; 0: unknown. Tiles may depend on it,
-     * results must not */
+    /* number of threads that share the tiles; 0: unknown. Tiles may depend on it, results must
+     * not */
     int threads;
     mf_fault *fault; /* on the device; NULL: faults are not recorded */
     void *stream;    /* the device's stream; NULL on the host */
@@ -100,9 +100,9 @@ static inline void mf_kctx_fail(const mf_kctx *x, mf_fault fault)
     *x->fault = fault;
 }
 
-/* Kernels with an argument `type` read and write their void pointer arrays in that
- * type: they convert bf16 to f32 on reading, compute in f32, and round once, on
- * writing, to nearest even. */
+/* Kernels with an argument `type` read and write their void pointer arrays in that type: they
+ * convert bf16 to f32 on reading, compute in f32, and round once, on writing, to nearest
+ * even. */
 /* Types of elements, with the values of mf_dtype. A kernel's `type` is f32 or bf16, except for
  * cast, which accepts all types. */
 typedef enum mf_cast_type { MF_CAST_F32, MF_CAST_BF16, MF_CAST_I32, MF_CAST_U8 } mf_cast_type;
@@ -198,9 +198,9 @@ typedef enum mf_gemm_by { MF_BY_BATCH, MF_BY_ROWS, MF_BY_INNER } mf_gemm_by;
 /* Function that a gemm applies to elements of c before writing them. */
 typedef enum mf_gemm_epilogue { MF_EPILOGUE_NONE } mf_gemm_epilogue;
 
-/* c = alpha op(a) op(b) + bias + beta c, with op(a) [m,k], op(b) [k,n], c [m,n], all
- * stored row-major. If one operand is bf16, the other is rounded to bf16, too; with
- * as_bf16 both are. */
+/* c = alpha op(a) op(b) + bias + beta c, with op(a) [m,k], op(b) [k,n], c [m,n], all stored
+ * row-major. If one operand is bf16, the other is rounded to bf16, too; with as_bf16 both
+ * are. */
 typedef struct mf_gemm {
     int64_t m, n, k;
     mf_gemm_operand a, b;
@@ -244,8 +244,8 @@ typedef struct mf_norm_args {
 } mf_norm_args;
 
 /* ---- sizes of work memory, in bytes, 64-byte aligned ---- */
-/* sum3: number of terms in one partial sum. Work has a double per partial sum, if a result
- * has more than one. */
+/* sum3: number of terms in one partial sum. Work has a double per partial sum, if a result has
+ * more than one. */
 static inline int64_t mf_sum3_chunk(int64_t inner)
 {
     return inner >= 16 ? 512 : 8192;
@@ -283,8 +283,8 @@ static inline size_t mf_routing_stats_work(int64_t tokens, int64_t rows, int64_t
 
 /* Attention and its gradient: T queries and S keys in each of `batch` sequences. Query t of
  * sequence b is row b T + t; key s is row b S + s. Head h begins at column h head_dim. Strides
- * are row strides, so q, k, v can be parts of one matrix. Query head h uses key head h /
- * (heads / kv_heads).
+ * are row strides, so q, k, v can be parts of one matrix. Query head h uses key head
+ * h / (heads / kv_heads).
  *
  * Query t of sequence b attends to key s if all of these hold: s < L, with L = kv_len[b] or S;
  * mask[b S + s] is not 0; if causal, s <= L - T + t; and, if reach is given, s <= reach[b T +
@@ -351,9 +351,9 @@ typedef struct mf_linear_cross_entropy_args {
     void *work;
 } mf_linear_cross_entropy_args;
 
-/* Rows are processed in chunks. Logits of a small vocabulary stay in the L2 cache. With a
- * large vocabulary they do not; then the cost of a chunk is that w and dw are read from
- * memory, and w is copied. */
+/* Rows are processed in chunks. Logits of a small vocabulary stay in the L2 cache. With a large
+ * vocabulary they do not; then the cost of a chunk is that w and dw are read from memory, and w
+ * is copied. */
 static inline int64_t mf_linear_cross_entropy_chunk(int64_t rows, int64_t vocab)
 {
     const int64_t row = (int64_t)sizeof(float) * vocab, far = ((int64_t)160 << 20) / row;
@@ -396,9 +396,9 @@ typedef struct mf_adamw_args {
     bool l2;            /* decay is added to the gradient, as in Adam */
     const mf_adamw_now *now;
     /* norm = sqrt(sumsq[0]) grad_scale. The step is skipped if the norm or loss[0] is not
-     * finite, or if a fault is recorded. Gradients are multiplied by clip / norm if clip
-     * > 0 and the norm is above clip. If sumsq is NULL, the norm is 0; if loss is NULL,
-     * the loss is finite. */
+     * finite, or if a fault is recorded. Gradients are multiplied by clip / norm if clip > 0
+     * and the norm is above clip. If sumsq is NULL, the norm is 0; if loss is NULL, the loss is
+     * finite. */
     const double *sumsq;
     const float *loss;
 } mf_adamw_args;
@@ -457,13 +457,13 @@ extern const mf_kernels mf_kernels_ref;
  * decides, and must be on one thread. Results differ between instruction sets by rounding; with
  * one instruction set they always have the same bits. */
 const mf_kernels *mf_kernels_cpu(void);
-/* The instruction sets that this build has and this machine can run, best
- * first, NULL-terminated. */
+/* The instruction sets that this build has and this machine can run, best first,
+ * NULL-terminated. */
 const char *const *mf_kernels_isas(void);
 /* The instruction set of mf_kernels_cpu; NULL if that returns NULL. */
 const char *mf_kernels_isa(void);
-/* The BLAS library that the cpu set uses: name, version, build, and the kernels
- * that it chose. */
+/* The BLAS library that the cpu set uses: name, version, build, and the kernels that it
+ * chose. */
 const char *mf_kernels_blas(void);
 /* What computes plain gemms in the cpu set: "own", "openblas" or "onednn", from the environment
  * variable MOEFW_GEMM; the default is "own" if vectors have more than four numbers. "own" also
@@ -477,13 +477,13 @@ const char *mf_kernels_gemm_refused(void);
 const char *const *mf_kernels_gemms(void);
 /* "oneDNN 2.6.3 (OpenMP)", or the reason why it cannot be used. Loads the library. */
 const char *mf_kernels_onednn(void);
-/* For tests and benchmarks: acts as if MOEFW_GEMM had this value (NULL or "": unset).
- * Returns false where mf_kernels_gemm would return NULL. To be called on one thread,
- * after mf_kernels_cpu. */
+/* For tests and benchmarks: acts as if MOEFW_GEMM had this value (NULL or "": unset). Returns
+ * false where mf_kernels_gemm would return NULL. To be called on one thread, after
+ * mf_kernels_cpu. */
 bool mf_kernels_use_gemm(const char *name);
-/* Runs `rounds` rounds of f32 multiply-adds on registers, with the widest vectors of the
- * set, in the calling thread. Returns the number of operations. Their rate is an upper
- * bound for gemms. */
+/* Runs `rounds` rounds of f32 multiply-adds on registers, with the widest vectors of the set,
+ * in the calling thread. Returns the number of operations. Their rate is an upper bound for
+ * gemms. */
 double mf_kernels_multiply(int64_t rounds);
 /* For tests and benchmarks: the cpu set compiled for one of mf_kernels_isas; NULL if the name
  * is unknown. The next call overwrites it. */

@@ -20,8 +20,8 @@
  *               permutation, and train gets the share `deal`. Windows overlap, so val is not
  *               unseen text; some published results were measured this way.
  * Documents and examples. Each example of a batch has one document, padded at the end, in the
- * order of a permutation drawn per epoch (random) or in the order of the file (sequential).
- * lm and mlm cut a document longer than T into pieces, so no text is lost.
+ * order of a permutation drawn per epoch (random) or in the order of the file (sequential). lm
+ * and mlm cut a document longer than T into pieces, so no text is lost.
  *   lm          the target is the next token; a document of n tokens has n-1 targets.
  *   mlm         a share of the tokens is chosen by Philox and masked (80 % the mask token, 10 %
  *               a random one, 10 % unchanged; Devlin et al. 2019, section 3.1); they are the

@@ -8,10 +8,10 @@
 
 /* OpenBLAS must use one thread. Its OpenMP build does not remember this: each call reads
  * omp_get_max_threads() again, unless it is inside a parallel region. But setting the number
- * also sets the OpenMP default of the calling thread, which remains. So each thread that
- * enters a kernel sets it once: tiles in a parallel region are inside that region, and tiles
- * outside one have a default of 1. The program's own regions name their number of threads and
- * ignore the default. */
+ * also sets the OpenMP default of the calling thread, which remains. So each thread that enters
+ * a kernel sets it once: tiles in a parallel region are inside that region, and tiles outside
+ * one have a default of 1. The program's own regions name their number of threads and ignore
+ * the default. */
 
 /* Functions that OpenBLAS runs when it is loaded and unloaded. They are weak, because some
  * builds do not have them. */

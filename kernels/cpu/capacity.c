@@ -1,8 +1,8 @@
 /* capacity.c: which assignments an expert admits, and which experts get the others.
  *
- * Capacity treats experts independently, so each expert is a tile. Reassignment
- * depends on loads that earlier assignments changed, so it runs in one thread, in the
- * order of kernels.def. */
+ * Capacity treats experts independently, so each expert is a tile. Reassignment depends on
+ * loads that earlier assignments changed, so it runs in one thread, in the order of
+ * kernels.def. */
 #include <math.h>
 #include <string.h>
 
@@ -29,8 +29,8 @@ static void sift(const float *priority, int32_t *row, int64_t i, int64_t n)
     }
 }
 
-/* Heap sort needs no memory and has no slow cases. priority NULL: the list is
- * already in order. */
+/* Heap sort needs no memory and has no slow cases. priority NULL: the list is already in
+ * order. */
 static void sort(const float *priority, int32_t *row, int64_t n)
 {
     if (!priority) return;

@@ -31,8 +31,8 @@ typedef struct mf_library {
     const char *(*load)(void);
     /* Name, version and build of the loaded library. */
     const char *(*about)(void);
-    /* Called in each thread that enters a kernel, before its tiles. Takes little time
-     * after the first call. */
+    /* Called in each thread that enters a kernel, before its tiles. Takes little time after the
+     * first call. */
     void (*one_thread)(void);
     /* Returns false and does nothing if the library does not support the call. */
     bool (*gemm)(const mf_library_call *g);
@@ -48,9 +48,9 @@ bool mf_library_choose(void);
  * library was named and fast_own is true. */
 const mf_library *mf_library_chosen(bool fast_own);
 
-/* Calls the chosen library. Returns false and does nothing if there is none or it
- * does not support the call. The kernel that calls this in its tiles must have
- * called mf_library_one_thread. */
+/* Calls the chosen library. Returns false and does nothing if there is none or it does not
+ * support the call. The kernel that calls this in its tiles must have called
+ * mf_library_one_thread. */
 bool mf_library_gemm(bool fast_own, const mf_library_call *g);
 void mf_library_one_thread(void);
 

@@ -52,8 +52,8 @@ static void *open_it(void)
     return handle != NULL ? handle : dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Refuses builds whose threads are not OpenMP's, because they would add a second
- * pool of threads. */
+/* Refuses builds whose threads are not OpenMP's, because they would add a second pool of
+ * threads. */
 static const char *judge_threads(unsigned runtime)
 {
     static const char *const entries[] = {"GOMP_parallel", "__kmpc_fork_call"};
@@ -272,8 +272,8 @@ static entry *find(state *s, const shape *p)
 
 /* ---- a gemm ---- */
 
-/* The size of the first piece of n rows: n rounded down to three binary digits, or n
- * itself if it is small. */
+/* The size of the first piece of n rows: n rounded down to three binary digits, or n itself if
+ * it is small. */
 static int64_t piece(int64_t n)
 {
     int64_t unit = 1;

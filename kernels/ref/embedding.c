@@ -13,8 +13,8 @@ void mf_ref_embedding(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count,
         memcpy(y + i * n, table + ids[i] * n, (size_t)n * sizeof(float));
 }
 
-/* work has a list of positions for each id: head[v] is the first i with ids[i] = v, next[i]
- * the one after i. */
+/* work has a list of positions for each id: head[v] is the first i with ids[i] = v, next[i] the
+ * one after i. */
 void mf_ref_embedding_grad(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count, bool add,
                            const int32_t *ids, const float *dy, float *dtable, void *work)
 {

@@ -1,5 +1,5 @@
-/* rope.c: rotary positions, and appending to a key-value cache, which changes nothing
- * unless all rows fit. */
+/* rope.c: rotary positions, and appending to a key-value cache, which changes nothing unless
+ * all rows fit. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* route.c: gates and statistics of routing, token by token in double, by the
- * formulas of kernels.def. */
+/* route.c: gates and statistics of routing, token by token in double, by the formulas of
+ * kernels.def. */
 #include <math.h>
 #include <string.h>
 

@@ -9,10 +9,10 @@
  *     pruned: gate < prune_below, up to max_pruned of all heads
  *
  * The paper says "consistently" high or low, the code looks at one step. Here a measurement is
- * averaged with `memory` and must hold for `window` calls; memory = 0, window = 1 acts as the code.
- * The defaults are the code's, which calls it every 100 steps (`every = 100`). At its rates a
- * logit moves by .001 per call, so it takes 520,000 steps from 3.0 to -2.2 (a gate of .1):
- * choose `rate` accordingly.
+ * averaged with `memory` and must hold for `window` calls; with memory = 0 and window = 1 one
+ * step decides, as in the code. The defaults are the code's, which calls it every 100 steps
+ * (`every = 100`). At its rates a logit moves by .001 per call, so it takes 520,000 steps from
+ * 3.0 to -2.2 (a gate of .1): choose `rate` accordingly.
  *
  * All heads past a threshold are lowered by the same amount, so with select = all they reach
  * the limit together. select = worst lowers only as many as may still be pruned: the least

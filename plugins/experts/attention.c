@@ -1,8 +1,8 @@
-/* attention: each expert is a block of self-attention (Golwala 2025, TAGAT, sections 4.3
- * and 5.3).
+/* attention: each expert is a block of self-attention (Golwala 2025, TAGAT, sections 4.3 and
+ * 5.3).
  *
- * For a token t that was sent to expert i, with keys and values of all tokens j of
- * its sequence:
+ * For a token t that was sent to expert i, with keys and values of all tokens j of its
+ * sequence:
  *
  *     a_tj = softmax_j(Q_t . K_j / sqrt(d_h)),  O_t = sum_j a_tj V_j, head by head
  *     residual: u = LN(h_t + W_O O_t),  M_i(h_t) = LN(u + W_2 relu(W_1 u))        (listing 3)
@@ -44,8 +44,8 @@ typedef struct {
     int rc;
 } declarer;
 
-/* Declares weights with `fan_in` inputs, drawn as by PyTorch's Linear or from a
- * normal distribution. */
+/* Declares weights with `fan_in` inputs, drawn as by PyTorch's Linear or from a normal
+ * distribution. */
 static void weight(declarer *d, const char *name, mf_shape shape, double bound)
 {
     if (d->rc != MF_OK) return;

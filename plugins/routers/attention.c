@@ -24,8 +24,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
 {
     router *self = self_;
     const conf *c = self->c = conf_;
-    /* Both kinds have the same spread: a uniform number in [-a,a) has standard
-     * deviation a/sqrt(3). */
+    /* Both kinds have the same spread: a uniform number in [-a,a) has standard deviation
+     * a/sqrt(3). */
     const mf_init keys = c->key_init == UNIFORM
                              ? mf_init_of(MF_INIT_UNIFORM, c->init_std * sqrt(3.0), 0)
                              : MF_NORMAL(c->init_std);

@@ -1,5 +1,5 @@
-/* hybrid: a mixture of a linear and an attention router (DBGW, arXiv 2506.16419,
- * section III-B5).
+/* hybrid: a mixture of a linear and an attention router (DBGW, arXiv 2506.16419, section
+ * III-B5).
  *
  *     mix = prob    P = w1 softmax(W x) + w2 softmax(q . k / sqrt(dk))
  *     mix = logit   P = softmax(w1 W x + w2 q . k / sqrt(dk))

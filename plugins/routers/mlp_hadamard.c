@@ -9,10 +9,10 @@
  *     mode = matrix    logits = first E elements of s H n(x) (the paper's first attempt, which
  *                      sends nearly all tokens to one expert; no parameters but the norm's)
  *
- * s is 1/sqrt(size) if scale = orthogonal, else 1. k_experts > 0 keeps that many largest
- * logits of a token and gives the others probability 0. The paper's count, 101,000, is that of
- * the MLP router: its run had no Wp, so its Hadamard step had no parameters. n: LayerNorm or
- * the identity.
+ * s is 1/sqrt(size) if scale = orthogonal, else 1. k_experts > 0 keeps that many largest logits
+ * of a token and gives the others probability 0. The paper's count, 101,000, is that of the MLP
+ * router: its run had no Wp, so its Hadamard step had no parameters. n: LayerNorm or the
+ * identity.
  *
  * start = kaiming draws weights and biases from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), normal from
  * N(0, init_std) with zero biases. The defaults (walsh, no scale, GELU, kaiming) come nearest

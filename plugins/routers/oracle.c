@@ -2,11 +2,12 @@
  *
  *     expert = label mod E,   gate = 1
  *
- * It is the upper bound of a comparison in specialisation: NMI(expert, label) is 1 if E is at least
- * the number of labels. Each token has one expert, whatever top_k says. With wrong = w a share
- * w of the tokens, drawn anew in each step, goes to a random expert instead: a known amount of
- * wrong routing, which shows what a comparison can detect. Tokens without a label (generated
- * ones) go to expert 0. Needs a labelled corpus, such as builtin:topics. No parameters. */
+ * It is the upper bound of a comparison in specialisation: NMI(expert, label) is 1 if E is at
+ * least the number of labels. Each token has one expert, whatever top_k says. With wrong = w a
+ * share w of the tokens, drawn anew in each step, goes to a random expert instead: a known
+ * amount of wrong routing, which shows what a comparison can detect. Tokens without a label
+ * (generated ones) go to expert 0. Needs a labelled corpus, such as builtin:topics. No
+ * parameters. */
 #include <moefw/moefw.h>
 
 #define MAX_TABLE 16384 /* labels x experts */

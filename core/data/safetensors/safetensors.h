@@ -23,8 +23,8 @@ enum {
     MF_ST_NAME_MAX = 512
 };
 
-/* In the order of the reference implementation, which decides the order of tensors in
- * a file. */
+/* In the order of the reference implementation, which decides the order of tensors in a
+ * file. */
 typedef enum mf_st_dtype {
     MF_ST_UNKNOWN,
     MF_ST_BOOL,
@@ -81,8 +81,8 @@ bool mf_st_meta_at(const mf_st_file *file, size_t i, const char **ret_key,
 /* NULL if there is no such key */
 const char *mf_st_meta(const mf_st_file *file, const char *key);
 
-/* Reads the bytes of one tensor of this file, little-endian as stored. n must
- * be tensor->bytes. */
+/* Reads the bytes of one tensor of this file, little-endian as stored. n must be
+ * tensor->bytes. */
 int mf_st_read(const mf_st_file *file, const mf_st_tensor *tensor, void *out, size_t n);
 /* Reads n bytes from byte `from` of the tensor on; all of them must lie in the tensor. */
 int mf_st_read_part(const mf_st_file *file, const mf_st_tensor *tensor, void *out, size_t n,
@@ -90,8 +90,8 @@ int mf_st_read_part(const mf_st_file *file, const mf_st_tensor *tensor, void *ou
 
 /* ---- writing ---- */
 
-/* Declare all tensors and texts first, then begin the file, then write the data in the order
- * of mf_st_writer_due:
+/* Declare all tensors and texts first, then begin the file, then write the data in the order of
+ * mf_st_writer_due:
  *
  *     mf_st_writer_add(w, "a", MF_ST_F32, 2, shape); ...
  *     rc = mf_st_writer_begin(w, path);
@@ -112,8 +112,8 @@ int mf_st_writer_add(mf_st_writer *w, const char *name, mf_st_dtype dtype, int r
                      const int64_t *shape);
 int mf_st_writer_meta(mf_st_writer *w, const char *key, const char *value);
 int mf_st_writer_begin(mf_st_writer *w, const char *path);
-/* The tensor whose bytes must come next, NULL if all are written. Tensors without elements
- * are skipped. */
+/* The tensor whose bytes must come next, NULL if all are written. Tensors without elements are
+ * skipped. */
 const mf_st_tensor *mf_st_writer_due(const mf_st_writer *w, size_t *ret_index);
 /* Writes the next n bytes of that tensor; n must not exceed its remaining bytes. */
 int mf_st_writer_put(mf_st_writer *w, const void *data, size_t n);

@@ -52,8 +52,8 @@ void mf_bpe_numbers_free(mf_bpe_numbers *x);
 int mf_bpe_numbers_settle(const char *source, int32_t symbols, mf_bpe_numbers *x);
 
 /* The constructor that all ways to make a bpe tokenizer use. It takes ownership of symbols,
- * merges and numbers, also if it fails. numbers may be NULL: the order of symbols is then
- * that of their ids. */
+ * merges and numbers, also if it fails. numbers may be NULL: the order of symbols is then that
+ * of their ids. */
 int mf_bpe_make(const char *source, bool bytes, mf_strings *symbols, mf_merge *merges,
                 int32_t n_merges, mf_bpe_numbers *numbers, mf_tokenizer **ret);
 

@@ -13,14 +13,14 @@
  * symbol. A pair that is rarer than the rule's minimum is not merged. The result depends on the
  * words and their order only.
  *
- * rule.keeps_counts is the rule of --trainer=vocab_dict. Among equals, the
- * pair that occurs first wins, in the order of the words; a pair that appears again after it
- * was merged is merged again. Its vocabulary is the set of symbols whose count is not 0, and it
- * counts as follows: a new symbol gets the count of its pair, and the same count is subtracted
- * from both halves, twice if they are the same symbol. Pairs overlap in "aaa", and a symbol can
- * be made in more than one way; so some symbols stay that are in no word, and some disappear
- * that are in words. (That trainer examines the new symbol again before it continues; this
- * changes nothing, because a symbol is never its own left half.) */
+ * rule.keeps_counts is the rule of --trainer=vocab_dict. Among equals, the pair that occurs
+ * first wins, in the order of the words; a pair that appears again after it was merged is
+ * merged again. Its vocabulary is the set of symbols whose count is not 0, and it counts as
+ * follows: a new symbol gets the count of its pair, and the same count is subtracted from both
+ * halves, twice if they are the same symbol. Pairs overlap in "aaa", and a symbol can be made
+ * in more than one way; so some symbols stay that are in no word, and some disappear that are
+ * in words. (That trainer examines the new symbol again before it continues; this changes
+ * nothing, because a symbol is never its own left half.) */
 #ifndef MF_DATA_MERGES_H
 #define MF_DATA_MERGES_H
 
@@ -57,8 +57,7 @@ typedef struct mf_learner_rule {
     int32_t min_count;   /* least count of a pair that is merged; 0: 2 */
     int32_t max_merges;  /* stop after this many merges */
     int32_t max_symbols; /* stop before there are more symbols than this */
-    /* see above; max_symbols then counts listed symbols; not together
-     * with likely */
+    /* see above; max_symbols then counts listed symbols; not together with likely */
     bool keeps_counts;
 } mf_learner_rule;
 int mf_learner_run(mf_learner *l, const mf_learner_rule *rule);

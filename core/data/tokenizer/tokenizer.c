@@ -1,6 +1,6 @@
-/* data/tokenizer/tokenizer.c: the common part of all tokenizers: the table of kinds,
- * special tokens, files, lists of ids. Special tokens never come out of text, with the
- * exception of <unk>. */
+/* data/tokenizer/tokenizer.c: the common part of all tokenizers: the table of kinds, special
+ * tokens, files, lists of ids. Special tokens never come out of text, with the exception of
+ * <unk>. */
 #include "data/tokenizer/tokenizer.h"
 
 #include "base/error.h"

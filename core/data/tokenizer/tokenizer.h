@@ -37,8 +37,8 @@ typedef enum mf_special {
 } mf_special;
 #define MF_SPECIAL_BIT(s) (1u << (s))
 
-/* A growing list of ids. `start`, if requested, holds the byte offset at which each
- * token begins. */
+/* A growing list of ids. `start`, if requested, holds the byte offset at which each token
+ * begins. */
 typedef struct mf_ids {
     int32_t *id;
     size_t *start; /* NULL unless want_start */
@@ -60,8 +60,8 @@ typedef struct mf_tokenizer_options {
     int32_t merges;
     int32_t min_count; /* least count of a pair that bpe and bpe_bytes merge; 0: 2 */
     /* for bpe: rule.keeps_counts (merges.h), and ids as vocab_dict has them: <pad> is 0, then
-     * symbols sorted together with <unk> and the requested special tokens; min_count 0
-     * means 1 */
+     * symbols sorted together with <unk> and the requested special tokens; min_count 0 means
+     * 1 */
     bool keeps_counts;
 } mf_tokenizer_options;
 
@@ -94,9 +94,9 @@ struct mf_tokenizer {
     bool lossless;  /* decode(encode(text)) = text, so ids tell the number of bytes */
 };
 
-/* Makes a tokenizer of a kind from a text (byte does not read it); the caller frees it.
- * options may be NULL. MF_ECONFIG for an unknown kind, MF_EINPUT for a text that the kind does
- * not accept. */
+/* Makes a tokenizer of a kind from a text (byte does not read it); the caller frees it. options
+ * may be NULL. MF_ECONFIG for an unknown kind, MF_EINPUT for a text that the kind does not
+ * accept. */
 int mf_tokenizer_train(const char *kind, const char *source, const char *text, size_t n,
                        const mf_tokenizer_options *options, mf_tokenizer **ret);
 void mf_tokenizer_free(mf_tokenizer *t);
@@ -107,8 +107,8 @@ bool mf_tokenizer_is_kind(const char *name); /* false: the name is that of a fil
 int mf_tokenizer_save(const mf_tokenizer *t, const char *path);
 /* Writes the layout vocab_dict: {"vocab_dict": {TOKEN: ID}, "merges": {"LEFT:RIGHT":
  * "LEFTRIGHT"}, "max_iter": N}. The text is read back before it is written to the file:
- * MF_EINPUT for another kind than bpe, or if reading would give another tokenizer (the
- * format cannot express a colon inside a token). */
+ * MF_EINPUT for another kind than bpe, or if reading would give another tokenizer (the format
+ * cannot express a colon inside a token). */
 int mf_tokenizer_save_vocab_dict(const mf_tokenizer *t, const char *path);
 int mf_tokenizer_load(const char *path, mf_tokenizer **ret);
 int mf_tokenizer_parse(const char *source, const char *text, size_t n, mf_tokenizer **ret);
@@ -135,8 +135,8 @@ typedef struct mf_decoder {
 } mf_decoder;
 int mf_decoder_open(mf_decoder *d, const mf_tokenizer *t);
 void mf_decoder_close(mf_decoder *d);
-/* Returns the text that this id completes (may be ""), NUL-terminated, valid until
- * the next call. */
+/* Returns the text that this id completes (may be ""), NUL-terminated, valid until the next
+ * call. */
 const char *mf_decoder_next(mf_decoder *d, int32_t id, size_t *ret_n);
 /* Returns the bytes that were kept; the decoder then begins again. */
 const char *mf_decoder_end(mf_decoder *d, size_t *ret_n);

@@ -42,8 +42,8 @@ static bool can_go_on(const char *text, size_t n)
     return false;
 }
 
-/* Writes the complete characters of raw. Bytes of an incomplete one are kept, unless this
- * is the last call. */
+/* Writes the complete characters of raw. Bytes of an incomplete one are kept, unless this is
+ * the last call. */
 static size_t settle(mf_decoder *d, const char *raw, size_t n, bool end)
 {
     size_t out = 0;

@@ -99,8 +99,8 @@ static double next_part(const filter *f, int32_t topic, int32_t from, int32_t to
     return f->l->next[topic][from][to] / ONE;
 }
 
-/* Probability that the walk continues from `node` and that the next word has the
- * prefix `prefix`. */
+/* Probability that the walk continues from `node` and that the next word has the prefix
+ * `prefix`. */
 static double through(const filter *f, int32_t topic, int32_t node, int32_t prefix)
 {
     double sum = 0;
@@ -149,8 +149,8 @@ static void add_start(filter *f, int32_t topic, int32_t node, int32_t prefix, do
     if (p > 0) f->start[f->n_start++] = (state){topic, node, prefix, p};
 }
 
-/* Lists every state, with the expected number of bytes per sentence after which the
- * generator is in it. */
+/* Lists every state, with the expected number of bytes per sentence after which the generator
+ * is in it. */
 static int build_start(filter *f)
 {
     int32_t k = f->l->topics;

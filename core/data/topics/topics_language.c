@@ -39,8 +39,8 @@ mf_word_class mf_node_class(mf_topics_node node)
 }
 
 /* One step of the walk: the classes that may follow `from`, in parts of 32. A topic's
- * preference permutes the first `habits` of them: it gives one of them more and the
- * others less. */
+ * preference permutes the first `habits` of them: it gives one of them more and the others
+ * less. */
 typedef struct rule {
     mf_topics_node from;
     int32_t habits;
@@ -78,9 +78,9 @@ static const rule rules[] = {
 };
 enum { RULES = sizeof rules / sizeof rules[0], PART = MF_TOPICS_ONE / 32 };
 
-/* Scales weights with any sum > 0 to weights that sum to MF_TOPICS_ONE. A positive
- * weight stays positive, and the largest takes what rounding leaves. n is small compared
- * with MF_TOPICS_ONE. */
+/* Scales weights with any sum > 0 to weights that sum to MF_TOPICS_ONE. A positive weight stays
+ * positive, and the largest takes what rounding leaves. n is small compared with
+ * MF_TOPICS_ONE. */
 static void normalize(const uint64_t *weight, int32_t n, uint32_t *out)
 {
     uint64_t sum = 0;
@@ -189,8 +189,8 @@ static int32_t invent_word(mf_topics_language *l, int32_t topic, mf_word_class c
     }
 }
 
-/* The words of a topic and class: its own by rank, replaced by common words to the share
- * of overlap. */
+/* The words of a topic and class: its own by rank, replaced by common words to the share of
+ * overlap. */
 static void fill_list(mf_topics_language *l, int32_t topic, mf_word_class class,
                       const char *own, const int32_t *common, int32_t n, uint32_t overlap)
 {

@@ -32,8 +32,8 @@ static void finish(const mf_attention_args *p, int64_t row, int64_t h, float m, 
 
 /* ---- many queries ---- */
 
-/* The largest of m and n scores per lane, in four chains, because one chain would wait for
- * each of its results. */
+/* The largest of m and n scores per lane, in four chains, because one chain would wait for each
+ * of its results. */
 V_INLINE vf largest(int64_t n, const float *score, vf m)
 {
     vf most[4] = {m, m, m, m};
@@ -148,8 +148,8 @@ V_INLINE float row_max(int64_t n, const float *a)
     return max;
 }
 
-/* a = e^(a - shift) for the first n elements, 0 for the others up to width. Returns
- * their sum. */
+/* a = e^(a - shift) for the first n elements, 0 for the others up to width. Returns their
+ * sum. */
 V_INLINE float exp_row(int64_t n, int64_t width, float shift, float *a)
 {
     vf sum = {0};

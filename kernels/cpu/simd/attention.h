@@ -93,8 +93,8 @@ static inline void attention_scores(const attention_views *v, int64_t n, const f
     }
 }
 
-/* to [queries,n] = weights [keys, QUERIES] transposed times rows [keys,n]; added to
- * `to` if `add`. */
+/* to [queries,n] = weights [keys, QUERIES] transposed times rows [keys,n]; added to `to` if
+ * `add`. */
 static inline void attention_to_queries(const attention_views *v, int64_t nt, int64_t n,
                                         const float *weights, const float *rows, int64_t ld,
                                         bool add, float *to, int64_t ld_to)

@@ -10,8 +10,8 @@
 #define LANES_LEAST 4  /* fewer rows are processed one by one */
 
 #if VL == 16
-/* Transposes rows of eight: each vector has rows i and i + 8, so three exchanges move
- * row r to lane r. */
+/* Transposes rows of eight: each vector has rows i and i + 8, so three exchanges move row r to
+ * lane r. */
 V_INLINE void lanes_turn_8(vf x[8])
 {
     V_UNROLL

@@ -19,9 +19,9 @@ typedef struct best {
     int32_t *out;
 } best;
 
-/* Inserts c into the list of `have` <= k indices, best first, after equal values. A NaN
- * is worse than any number. Candidates come in increasing order, so of equal values the
- * lower index is first. */
+/* Inserts c into the list of `have` <= k indices, best first, after equal values. A NaN is
+ * worse than any number. Candidates come in increasing order, so of equal values the lower
+ * index is first. */
 V_INLINE void insert(const float *row, int64_t have, int64_t k, int32_t c, int32_t *list)
 {
     int64_t at = have < k ? have : k - 1;
@@ -178,7 +178,7 @@ typedef struct stats {
     int64_t tokens, rows, experts, k, width; /* width: doubles per tile */
     const float *prob, *gate, *mask;
     const int32_t *chosen, *admitted, *token;
-    const int32_t *rows_of; /* [T] number of chosen assignments of each token; NULL without token */
+    const int32_t *rows_of; /* [T] number of chosen assignments of each token, or NULL */
     double *part;
 } stats;
 

@@ -1,10 +1,10 @@
-/* vecmath.h: functions of vectors beyond e^x. NaN gives NaN; Inf gives the limit of
- * the function.
+/* vecmath.h: functions of vectors beyond e^x. NaN gives NaN; Inf gives the limit of the
+ * function.
  *
  * The polynomials are our own minimax fits for the relative error of the result (Remez, 40
  * digits). The bounds below are in units of 2^-23 of the result. They were measured against
- * libm in double over all f32 arguments in the ranges named;
- * tests/unit/graph/check_functions.c checks them. */
+ * libm in double over all f32 arguments in the ranges named; tests/unit/graph/check_functions.c
+ * checks them. */
 #ifndef MF_SIMD_VECMATH_H
 #define MF_SIMD_VECMATH_H
 
@@ -93,10 +93,10 @@ V_INLINE vf v_tanh(vf x)
     return v_copysign(v_select(a < 0.625f, near, far), x);
 }
 
-/* Returns Phi(x), the integral of the normal density up to x; *ret_exp = e^(-x^2 / 2). Bound
- * 5, also in the lower tail. The tail beyond a = |x| is e^(-a^2 / 2) t P(t) with t = 1 / (1
- * + 0.21 a). The square is split, because its rounding error would change e^(-a^2 / 2) by up
- * to a^2 / 4 units. */
+/* Returns Phi(x), the integral of the normal density up to x; *ret_exp = e^(-x^2 / 2). Bound 5,
+ * also in the lower tail. The tail beyond a = |x| is e^(-a^2 / 2) t P(t) with t = 1 / (1 + 0.21
+ * a). The square is split, because its rounding error would change e^(-a^2 / 2) by up to a^2 /
+ * 4 units. */
 V_INLINE vf v_normal(vf x, vf *ret_exp)
 {
     vf a = v_abs(x);

@@ -1,15 +1,15 @@
 /* engine.h: the engine of gemms: packing and the micro-kernel. It is included once with
- * ENGINE_BF16 0 (f32) and once with ENGINE_BF16 1 (pairs of bf16, if the processor
- * multiplies those).
+ * ENGINE_BF16 0 (f32) and once with ENGINE_BF16 1 (pairs of bf16, if the processor multiplies
+ * those).
  *
  * The engine works on words of 32 bits: one f32, or two bf16 that are neighbours along the
- * inner index and are multiplied and added by one instruction. One operand is on the rows
- * side: MR of its words at a time are broadcast to vectors, from memory if they are stored
- * along the inner index. The other operand is on the lanes side: LANES of its words at a time,
- * packed into panels [words][LANES]. The sums of MR x LANES elements stay in registers.
- * Normally a is on the rows side. If the gemm is crossed, b is on the rows side, and the
- * result is transposed when it is written to c; this is faster if b would otherwise have to be
- * transposed for few rows. */
+ * inner index and are multiplied and added by one instruction. One operand is on the rows side:
+ * MR of its words at a time are broadcast to vectors, from memory if they are stored along the
+ * inner index. The other operand is on the lanes side: LANES of its words at a time, packed
+ * into panels [words][LANES]. The sums of MR x LANES elements stay in registers. Normally a is
+ * on the rows side. If the gemm is crossed, b is on the rows side, and the result is transposed
+ * when it is written to c; this is faster if b would otherwise have to be transposed for few
+ * rows. */
 #ifndef MF_SIMD_GEMM_ENGINE_H
 #define MF_SIMD_GEMM_ENGINE_H
 
@@ -20,8 +20,8 @@
 
 #define PANEL_WORDS (KC * 512)
 #define SCRATCH(n)  __builtin_alloca_with_align((size_t)(n) * sizeof(float), 512)
-#define IN_PLACE    2                  /* up to this number of row panels, lanes are read in place */
-#define FEW         8                  /* up to this number of rows, sums run along vectors */
+#define IN_PLACE    2                  /* up to this many row panels, lanes are read in place */
+#define FEW         8                  /* up to this many rows, sums run along vectors */
 #define MOST_DOTS   (VL == 16 ? 4 : 2) /* rows at a time in this case */
 
 /* ---- the micro-kernel: MR x LANES elements ---- */
@@ -40,8 +40,8 @@ typedef struct tile {
     int64_t beside;           /* distance in bytes to a second address for each; 0: none */
 } tile;
 
-/* Multiplies word u of each of mr rows with nr vectors of lanes. Four pointers and a
- * stride reach all rows. */
+/* Multiplies word u of each of mr rows with nr vectors of lanes. Four pointers and a stride
+ * reach all rows. */
 V_INLINE void run_word(int mr, int nr, bool packed, int u, const char *const s[4], int64_t rs,
                        const float *v, vf sum[14][NR])
 {
@@ -173,8 +173,8 @@ static int64_t even_part(int64_t n, int64_t most, int64_t unit)
     return div_up(div_up(n, parts > 0 ? parts : 1), unit) * unit;
 }
 
-/* Number of lanes to pack at once, so that their panels leave room for rows in the
- * second-level cache. */
+/* Number of lanes to pack at once, so that their panels leave room for rows in the second-level
+ * cache. */
 static int64_t lanes_of(int64_t words)
 {
     const int64_t fit = mf_cpu_second_cache() / 8 * 5 / (int64_t)sizeof(float);
@@ -368,8 +368,8 @@ static work work_of(const gemm_tile *b)
     return w;
 }
 
-/* Sets *ret to the part after that of w, in the same tile or in the next one. Returns false
- * if there is none. */
+/* Sets *ret to the part after that of w, in the same tile or in the next one. Returns false if
+ * there is none. */
 static bool next_part(const work *w, work *ret)
 {
     *ret = *w;
@@ -536,8 +536,8 @@ static void run_few(const gemm_tile *b)
 #define SUM_COLS 512
 
 /* If the inner index has several blocks, the sums of a part of c stay in f32 until the last
- * block. The part is as large as the second-level cache allows; rows and lanes are copied
- * again for each part. */
+ * block. The part is as large as the second-level cache allows; rows and lanes are copied again
+ * for each part. */
 static void __attribute__((noinline)) run_by_sums(const gemm_tile *b)
 {
     float sums[SUMS] __attribute__((aligned(64)));

@@ -36,9 +36,9 @@ static int64_t div_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* The cycles that a tile of m x n elements of c takes, with `parts` groups. Its columns of
- * b are copied. Its rows of a are read or copied once for each set of columns that the
- * engine takes at once. */
+/* The cycles that a tile of m x n elements of c takes, with `parts` groups. Its columns of b
+ * are copied. Its rows of a are read or copied once for each set of columns that the engine
+ * takes at once. */
 static double cycles_of(const mf_gemm *p, bool copied, double m, double n, double parts)
 {
     const double lanes = copied ? MF_SIMD(gemm_lanes)(p->k) : BLOCK_LANES;

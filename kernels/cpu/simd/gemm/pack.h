@@ -1,5 +1,5 @@
-/* pack.h: reads words of operands of any type and layout, and packs them; a part of
- * the engine. */
+/* pack.h: reads words of operands of any type and layout, and packs them; a part of the
+ * engine. */
 #ifndef MF_SIMD_GEMM_PACK_H
 #define MF_SIMD_GEMM_PACK_H
 
@@ -173,8 +173,8 @@ V_INLINE void fetch(const gemm_side *s, int64_t row, int64_t from, int64_t to)
         __builtin_prefetch(at_element(s, row, c));
 }
 
-/* Packs lanes j .. jend over k0 .. k1 into consecutive panels [words][LANES], with
- * zeros after jend. */
+/* Packs lanes j .. jend over k0 .. k1 into consecutive panels [words][LANES], with zeros after
+ * jend. */
 V_INLINE void pack_across_as(const gemm_side *s, bool rounded, int64_t j, int64_t jend,
                              int64_t k0, int64_t k1, float *out)
 {
@@ -237,9 +237,9 @@ typedef struct row_panel {
     bool packed;
 } row_panel;
 
-/* Packs rows that are stored across the inner index into `count` row panels
- * [words][VL]. Row panel t has rows border[t] .. border[t + 1]. Copies only the inner
- * indices from .. to of k0 .. k1. */
+/* Packs rows that are stored across the inner index into `count` row panels [words][VL]. Row
+ * panel t has rows border[t] .. border[t + 1]. Copies only the inner indices from .. to of k0
+ * .. k1. */
 V_INLINE void pack_row_panels_as(const gemm_side *s, bool rounded, const int64_t *border,
                                  int64_t count, int64_t k0, int64_t k1, int64_t from,
                                  int64_t to, float *out)

@@ -2,9 +2,10 @@
  *
  * Each matrix [n,k] is stored in panels of LANES rows as [words of k][LANES], the last one as
  * [words][n % LANES]. The engine otherwise packs these panels for each gemm. A word is one f32
- * or two bf16. Both engines read this layout: the f32 engine converts a panel of bf16 to f32 while it
- * multiplies the first rows. Panels are stored in the order in which they are multiplied, so
- * memory is read once, from begin to end. Sums have the same bits as in run_block. */
+ * or two bf16. Both engines read this layout: the f32 engine converts a panel of bf16 to f32
+ * while it multiplies the first rows. Panels are stored in the order in which they are
+ * multiplied, so memory is read once, from begin to end. Sums have the same bits as in
+ * run_block. */
 #ifndef MF_SIMD_GEMM_PACKED_H
 #define MF_SIMD_GEMM_PACKED_H
 
@@ -294,8 +295,8 @@ static void few_tile(int mr, const tile *t, int64_t there, const char *next)
                   : few_words(3, 1, t, there, next);
 }
 
-/* This is a separate function, because touching the pages of a large stack frame takes
- * longer than its work. */
+/* This is a separate function, because touching the pages of a large stack frame takes longer
+ * than its work. */
 static void __attribute__((noinline)) few_panels(const gemm_tile *b)
 {
     float copied[NEAR_WORDS] __attribute__((aligned(64)));

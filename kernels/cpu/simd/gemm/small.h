@@ -1,5 +1,5 @@
-/* small.h: gemms of small matrices that are in the cache; sums stay in registers, and
- * nothing is packed.
+/* small.h: gemms of small matrices that are in the cache; sums stay in registers, and nothing
+ * is packed.
  *
  * c [m,n] = a [m,k] times b [k,n] (+ c). The layout of a is part of the function's name,
  * because constant addresses need no registers: the elements of a are broadcast one by one.
@@ -26,8 +26,8 @@
 
 #define BLOCK_LINE 64 /* distance between rows of a in block_lines, in elements */
 
-/* The layout of a: rows at distance lda, rows at distance BLOCK_LINE, or columns at
- * distance lda. */
+/* The layout of a: rows at distance lda, rows at distance BLOCK_LINE, or columns at distance
+ * lda. */
 enum { BLOCK_ROWS, BLOCK_LINES, BLOCK_COLUMNS };
 
 typedef struct small_gemm {
@@ -206,8 +206,8 @@ V_INLINE void block_turn_scalar(int64_t r0, int64_t r1, int64_t rows, int64_t j0
 }
 
 #if VL == 16
-/* One stage of a transpose: exchanges lanes of a whose index has bit w with lanes of b
- * that are w lower. */
+/* One stage of a transpose: exchanges lanes of a whose index has bit w with lanes of b that are
+ * w lower. */
 V_INLINE void block_swap(int w, vf *a, vf *b)
 {
     const vi with = (V_LANES & v_seti(w)) != 0;

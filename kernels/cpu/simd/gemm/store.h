@@ -1,5 +1,5 @@
-/* store.h: writes sums to c: scaled, with bias, and rounded if c is bf16; a part of the
- * engines and of amx.c. */
+/* store.h: writes sums to c: scaled, with bias, and rounded if c is bf16; a part of the engines
+ * and of amx.c. */
 #ifndef MF_SIMD_GEMM_STORE_H
 #define MF_SIMD_GEMM_STORE_H
 

@@ -253,8 +253,8 @@ static bool pairs_by_library(const gemm_tile *b)
 
 #if defined(MF_HAVE_AVX512BF16)
 /* Whether it is faster to multiply pairs of bf16 directly. On Intel's processors such an
- * instruction takes four times as long as one for f32 (measured), so this pays only if
- * memory is the limit. */
+ * instruction takes four times as long as one for f32 (measured), so this pays only if memory
+ * is the limit. */
 static bool pairs_pay(const gemm_tile *b)
 {
     if (!__builtin_cpu_supports("avx512bf16")) return false;

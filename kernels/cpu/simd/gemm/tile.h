@@ -34,8 +34,8 @@ typedef struct gemm_tile {
     int64_t ldc;
     float alpha, beta;
     const float *bias;
-    /* size of the whole gemm, which decides how tiles are computed, so that bits do not
-     * depend on the tiling */
+    /* size of the whole gemm, which decides how tiles are computed, so that bits do not depend
+     * on the tiling */
     int64_t rows, cols;
     bool rounded; /* f32 operands are first rounded to bf16 */
     /* the tile that this thread computes next, for prefetch; NULL: unknown */
@@ -46,8 +46,8 @@ typedef struct gemm_tile {
 void MF_SIMD(gemm_tile)(const gemm_tile *b);
 
 void MF_SIMD(gemm_tile_f32)(const gemm_tile *b);
-/* Number of lanes that the f32 engine takes at once, if rows are copied and the inner
- * index has length k. */
+/* Number of lanes that the f32 engine takes at once, if rows are copied and the inner index has
+ * length k. */
 int64_t MF_SIMD(gemm_lanes)(int64_t k);
 /* For operands that are bf16 or rounded to bf16. It is defined only with MF_HAVE_AVX512BF16,
  * and may be called only on a processor with these instructions. */
