@@ -103,7 +103,7 @@ static int deal_windows(mf_batcher *b, int64_t n)
     return rc;
 }
 
-/* Lists the windows that begin at every stride-th token. */
+/* Counts the windows that begin at every stride-th token, and prepares their order. */
 static int list_windows(mf_batcher *b)
 {
     const mf_split_range *r = b->c->split;

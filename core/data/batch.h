@@ -9,8 +9,8 @@
  *   random      the start of each window is drawn by Philox (seed, step, example) from all
  *               starts of the split whose T+1 tokens are in it.
  *               With stride > 0 windows begin at every stride-th token, each once per epoch in
- *               the order of a permutation; the next epoch takes the windows that did not fill
- *               a batch.
+ *               the order of a permutation; the last windows of an epoch are not used if they
+ *               do not fill a batch.
  *   sequential  windows follow one another through the split: window w predicts the tokens
  *               begin + 1 + w T ... ; the last window is padded. With context > 0
  *               windows begin T - context apart, and the first `context` targets of every

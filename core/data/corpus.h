@@ -9,14 +9,15 @@
  *   jsonl  one JSON object per line: member "text" (a string), and "label" if there are classes
  *          (a string or an integer; for numbers any number). An empty line is an error.
  *   tsv    one example per line: sentence TAB label, or sentence TAB sentence TAB label. If the
- *          first line names its columns (sentence, sentence1, sentence_A; sentence2,
- *          sentence_B; label, gold_label, entailment_judgment; for numbers relatedness_score,
- *          score, label), these columns are read and others ignored. Quotes are ordinary
- *          characters. Lines end in LF or CRLF; the last newline may be missing; a BOM is
- *          skipped. Empty lines, missing columns, an empty sentence or label, NUL and bad UTF-8
- *          are errors with file:line. A line with the label "-" (no agreement, in NLI files) is
- *          skipped with a warning; a label that occurs in one line of many gives a warning too.
- *          Columns may be given by name: the first line must then have them.
+ *          first line names its columns (sentence, sentence1, sentence_A, premise, text;
+ *          sentence2, sentence_B, hypothesis; label, gold_label, entailment_judgment, class;
+ *          for numbers relatedness_score, score, label; in any case), these columns are read
+ *          and others ignored. Quotes are ordinary characters. Lines end in LF or CRLF; the
+ *          last newline may be missing; a BOM is skipped. Empty lines, missing columns, an
+ *          empty sentence or label, NUL and bad UTF-8 are errors with file:line. A line with
+ *          the label "-" (no agreement, in NLI files) is skipped with a warning; a label that
+ *          occurs in one line of many gives a warning too. Columns may be given by name: the
+ *          first line must then have them.
  *   bin    token ids: uint16 or uint32, little endian, raw, or with the header of llm.c
  *          (256 int32: 20240520, version 1, count: uint16; 20240801, version 7: uint32).
  *          bin_bits gives the size if there is no header.

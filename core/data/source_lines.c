@@ -225,7 +225,8 @@ static int32_t count_columns(const line *l)
     return n;
 }
 
-/* The index of the first column whose name is one of the names, in any case. */
+/* The index of the column that has one of the names, in any case; the first name in the list
+ * that occurs wins. -1: none. */
 static int32_t find_column(const line *header, const char *const *names)
 {
     const char *text;

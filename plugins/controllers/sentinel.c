@@ -155,7 +155,7 @@ static bool redundant(const call *x, int32_t i)
            (x->list[HIGH][i] >= window || x->list[LOW][i] >= window);
 }
 
-/* Number of active heads of the layer that would be pruned after head i. */
+/* Number of other active heads of the layer that are not pruned before head i. */
 static int32_t left_behind(const call *x, int32_t i)
 {
     int32_t n = 0;
@@ -165,7 +165,8 @@ static int32_t left_behind(const call *x, int32_t i)
     return n;
 }
 
-/* Whether head i is among the `room` heads that are pruned first. */
+/* Whether head i is among the first `room` redundant heads in the order of goes_before. Heads
+ * without which their layer would have fewer than `keep` heads do not count. */
 static bool among_worst(const call *x, int32_t i)
 {
     int32_t before = 0;
@@ -272,7 +273,7 @@ static int prune(call *x)
 
 /* ---- one call ---- */
 
-/* Records when heads were reactivated, and forgets the measurements of pruned heads. */
+/* Records when heads were reactivated, and resets the counts HIGH and LOW of pruned heads. */
 static void watch(call *x)
 {
     for (int32_t i = 0; i < x->n; i++) {

@@ -38,9 +38,8 @@ mf_word_class mf_node_class(mf_topics_node node)
     return MF_WORD_CONJUNCTION;
 }
 
-/* One step of the walk: the classes that may follow `from`, in parts of 32. A topic's
- * preference permutes the first `habits` of them: it gives one of them more and the others
- * less. */
+/* One step of the walk: the classes that may follow `from`, in parts of 32. A topic prefers one
+ * of the first `habits` of them: it has a larger weight there, the others smaller ones. */
 typedef struct rule {
     mf_topics_node from;
     int32_t habits;
@@ -113,8 +112,8 @@ static void fill_next(mf_topics_language *l, int32_t topic, uint32_t overlap)
         for (int32_t i = 0; i < 4 && rules[r].to[i].part > 0; i++)
             next[rules[r].to[i].node] = (uint32_t)rules[r].to[i].part * PART;
         if (habits == 0) continue;
-        /* Each rule uses another power of the topic number, so topics that share one preference
-         * do not share all. */
+        /* Rule r uses the topic number after r steps of x -> 5 x + 1, so topics that share one
+         * preference do not share all. */
         uint32_t turn = (uint32_t)topic;
         for (int32_t i = 0; i < r; i++)
             turn = turn * 5 + 1;

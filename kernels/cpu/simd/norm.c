@@ -44,7 +44,7 @@ V_INLINE void scale_row(int64_t n, float f, float mean, const float *a, const fl
     }
 }
 
-/* Sums over a row: of a, of (a - shift)^2, or of a w y. */
+/* Sum over a row of a; centred_square: of (a - mean)^2. */
 V_INLINE float sum_row(int64_t n, const float *a)
 {
     vf s0 = {0}, s1 = {0};
