@@ -19,7 +19,7 @@
 #ifndef MF_KERNEL_H
 #define MF_KERNEL_H
 
-#include "kernels/bf16.h"
+#include "bf16.h"
 
 #include <math.h>
 #include <stdbool.h>
