@@ -23,7 +23,7 @@
 #include "launch.h"
 #include "strict.h"
 
-#define REGION ((size_t)256 << 30) /* reserved addresses, not memory */
+#define MOST ((size_t)256 << 30) /* reserved addresses, not memory; halved until there */
 enum { PAGE = 4096, POISON = 0xff };
 
 typedef struct allocation {
@@ -71,7 +71,7 @@ typedef struct strict {
     mf_backend_host host;
     /* the region at the addresses that callers see, and at those that kernels get */
     char *seen, *real;
-    size_t used;
+    size_t region, used;
     allocation *allocations;
     queue *streams;
     const mf_kernels *set; /* kernel set of the launches that are queued now */
@@ -111,7 +111,7 @@ static int alloc(mf_device *d, size_t bytes, void **ret)
 {
     strict *s = of(d);
     const size_t room = (bytes + PAGE - 1) / PAGE * PAGE;
-    if (bytes > REGION || s->used + room + PAGE > REGION ||
+    if (bytes > s->region || s->used + room + PAGE > s->region ||
         mprotect(s->real + s->used, room, PROT_READ | PROT_WRITE) != 0) {
         snprintf(s->message, sizeof s->message, "no memory for %zu bytes", bytes);
         return MF_ENOMEM;
@@ -156,7 +156,7 @@ static void free_block(mf_device *d, void *block)
 static void *real_of(strict *s, const void *p, size_t bytes, const char *who, const char *what)
 {
     const char *c = p;
-    if (c < s->seen || c >= s->seen + REGION) {
+    if (c < s->seen || c >= s->seen + s->region) {
         breach(s, MF_ERUN, "%s: %s (%p) is not memory of the device", who, what, p);
         return NULL;
     }
@@ -170,7 +170,7 @@ static void *real_of(strict *s, const void *p, size_t bytes, const char *who, co
 
 static bool on_device(const strict *s, const void *p)
 {
-    return (const char *)p >= s->seen && (const char *)p < s->seen + REGION;
+    return (const char *)p >= s->seen && (const char *)p < s->seen + s->region;
 }
 
 static int alloc_host(mf_device *d, size_t bytes, void **ret)
@@ -189,8 +189,8 @@ static void free_host(mf_device *d, void *block)
 
 static int memory(mf_device *d, size_t *ret_free, size_t *ret_total)
 {
-    *ret_free = REGION - of(d)->used;
-    *ret_total = REGION;
+    *ret_free = of(d)->region - of(d)->used;
+    *ret_total = of(d)->region;
     return MF_OK;
 }
 
@@ -588,8 +588,8 @@ static void close_device(mf_device *d)
         fprintf(stderr, "strict: %zu bytes were not freed\n", a->bytes);
         free(a);
     }
-    munmap(s->seen, REGION);
-    munmap(s->real, REGION);
+    munmap(s->seen, s->region);
+    munmap(s->real, s->region);
     free(s);
 }
 
@@ -630,9 +630,15 @@ static int open_device(const mf_backend_host *host, int index, mf_device *d, cha
     }
     strict *s = calloc(1, sizeof *s);
     if (!s) return MF_ENOMEM;
-    s->seen = mmap(NULL, REGION, PROT_NONE, flags, -1, 0);
-    s->real = mmap(NULL, REGION, PROT_NONE, flags, -1, 0);
-    if (s->seen == MAP_FAILED || s->real == MAP_FAILED) {
+    for (s->region = MOST; s->region > MOST >> 8; s->region /= 2) {
+        s->seen = mmap(NULL, s->region, PROT_NONE, flags, -1, 0);
+        s->real = mmap(NULL, s->region, PROT_NONE, flags, -1, 0);
+        if (s->seen != MAP_FAILED && s->real != MAP_FAILED) break;
+        if (s->seen != MAP_FAILED) munmap(s->seen, s->region);
+        if (s->real != MAP_FAILED) munmap(s->real, s->region);
+        s->seen = MAP_FAILED;
+    }
+    if (s->seen == MAP_FAILED) {
         snprintf(text, size, "no address space");
         free(s);
         return MF_ENOMEM;
