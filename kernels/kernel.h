@@ -32,7 +32,7 @@
 typedef enum mf_fault_kind {
     MF_FAULT_NONE,
     MF_FAULT_RANGE,  /* element `index` of an i32 input is `value`, not in lo .. hi-1 */
-    MF_FAULT_OFFSET, /* offset[index] = value: they must rise from 0 to at most hi */
+    MF_FAULT_OFFSET, /* offset[index] = value: they must rise, from 0 or more to at most hi */
     MF_FAULT_CACHE,  /* sequence `index` would write lo positions at value; its cache has hi */
     MF_FAULT_ORDER   /* assignment `index` of expert lo: its token, value, is not in 0 .. hi-1,
                          or is lower than the one before it */
@@ -188,11 +188,11 @@ typedef struct mf_gemm_result {
 /* How a gemm is divided into groups; group i computes
  *   BATCH  its own matrices: a + i a.step, b + i b.step, bias + i step_bias, c + i c.step
  *   ROWS   rows offset[i] .. offset[i+1] of op(a) and of c, with b + i b.step and bias + i
- *          step_bias; m counts the rows of c; rows past offset[groups] become 0, whatever
- *          beta is
+ *          step_bias; m counts the rows of c; rows before offset[0] and past offset[groups]
+ *          become 0, whatever beta is
  *   INNER  c + i c.step from inner indices offset[i] .. offset[i+1], without bias; k counts
- *          all inner indices; those past offset[groups] are not read
- * offset [groups + 1] rises from 0 (check_offset); it is NULL for BATCH. */
+ *          all inner indices; others are not read
+ * offset [groups + 1] rises (check_offset); it is NULL for BATCH. */
 typedef enum mf_gemm_by { MF_BY_BATCH, MF_BY_ROWS, MF_BY_INNER } mf_gemm_by;
 
 /* Function that a gemm applies to elements of c before writing them. */
@@ -224,7 +224,7 @@ typedef struct mf_gemm {
  *          (Ba et al. 2016, eq. 4)
  *   L2     y = a / max(|a|, eps), |a| the L2 norm; without w, b and groups
  * w, b [n] or NULL (1, 0). With `offset` [groups + 1] rows offset[e] .. offset[e+1] have w and
- * b [groups,n] at e; rows past the last group become 0. Backward reads a, w, dy and writes da,
+ * b [groups,n] at e; rows outside the groups become 0. Backward reads a, w, dy and writes da,
  * dw, db, each of which may be NULL; it needs work: mf_norm_work(n) bytes. */
 typedef enum mf_norm_fn { MF_NORM_FN_RMS, MF_NORM_FN_LAYER, MF_NORM_FN_L2 } mf_norm_fn;
 
@@ -313,8 +313,8 @@ typedef struct mf_attention_args {
  *                token[p] / s, that mask [batch s] (NULL: none) does not hide; causal: those up
  *                to its own
  *   own = true   kv [rows, 2 heads head_dim]: an assignment sees all of its expert
- * y [rows, heads head_dim], lse [rows, heads]: 0 past offset[experts], and so are dq, dkv. With
- * own = false, a token out of range or out of order gives MF_FAULT_ORDER.
+ * offset[0] is 0. y [rows, heads head_dim], lse [rows, heads]: 0 past offset[experts], and so
+ * are dq, dkv. With own = false, a token out of range or out of order gives MF_FAULT_ORDER.
  * work: mf_grouped_attention_work */
 typedef struct mf_grouped_attention_args {
     int64_t rows, experts, batch, s, heads, head_dim; /* s: of own = false */

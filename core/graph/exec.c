@@ -125,7 +125,7 @@ int mf_fault_message(const mf_fault *s, char *text, size_t size)
         return MF_EPLUGIN;
     default:
         snprintf(text, size,
-                 "expected offsets that rise from 0 to at most %lld rows, found "
+                 "expected offsets that rise from 0 or more to at most %lld rows, found "
                  "offset[%lld] = %lld",
                  hi, at, found);
         return MF_EPLUGIN;

@@ -8,9 +8,9 @@
  *   minimum  min(a, b)      da = g - db      db = g [a > b]
  *   greater  [a > b]        none
  *
- * a and b have the same type, f32 or bf16, and rank 0 to 4; y has their type and the broadcast
- * shape. Gradients are summed over repeated dimensions. All gradients are composed of ops, so
- * only the values that they read are kept for the backward pass. */
+ * a and b have the same type, f32, bf16 or i32 (modulo 2^32, a / 0 = 0, no gradient), and rank 0
+ * to 4; y has their type and the broadcast shape. Gradients are summed over repeated dimensions,
+ * and composed of ops, so only the values that they read are kept for the backward pass. */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
@@ -22,6 +22,7 @@ static int infer(mf_infer *in)
     char a[MF_SHAPE_TEXT], b[MF_SHAPE_TEXT];
     mf_shape to;
     mf_dtype type = mf_infer_float(in, 0);
+    if (!mf_infer_absent(in, 0) && in->in[0].dtype == MF_I32) type = MF_I32;
     if (mf_infer_inputs(in, 2) || mf_infer_tensor(in, 0, "a", type, 0, 4) ||
         mf_infer_tensor(in, 1, "b", type, 0, 4))
         return MF_ESHAPE;

@@ -36,6 +36,12 @@ void mf_call_check_offset(const mf_call *call, int i, int64_t rows)
                                         rows);
 }
 
+void mf_call_check_first(const mf_call *call, int i)
+{
+    const mf_kctx x = mf_call_kctx(call);
+    mf_call_kernels(call)->check_index(&x, MF_WHAT_ROW, 1, mf_call_i32(call, i), 0, 1);
+}
+
 /* ---- rows ---- */
 
 void mf_gather(const mf_call *call, const mf_kctx *x, const void *in, const int32_t *index)

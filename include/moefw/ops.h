@@ -101,7 +101,8 @@ static inline mf_tensor *mf_matmul(mf_graph *g, mf_tensor *a, bool trans_a, mf_t
     return mf_op2(g, "matmul", a, b, &t);
 }
 /* Rows grouped by expert: y[r] = w[e] x[r] + b[e] for offset[e] <= r < offset[e+1]; rows
- * past offset[E] are zero. x [R,in], w [E,out,in], offset [E+1] i32, b [E,out] or NULL
+ * past offset[E] are zero, and, since 0.2, rows before offset[0]: mf_slice(offset, 0, i, n + 1)
+ * gives the n experts from i on, so that experts of one layer may differ. x [R,in], w [E,out,in], offset [E+1] i32, b [E,out] or NULL
  * -> [R,out]. */
 static inline mf_tensor *mf_grouped_linear(mf_graph *g, mf_tensor *x, mf_tensor *w,
                                            mf_tensor *offset, mf_tensor *b)
@@ -121,6 +122,8 @@ static inline mf_tensor *mf_grouped_linear(mf_graph *g, mf_tensor *x, mf_tensor 
     {                                                                                          \
         return mf_op1(g, op, x, NULL);                                                         \
     }
+/* Of two floats, or, since 0.2, of two i32: modulo 2^32, quotients towards zero, a / 0 = 0
+ * [no gradient]. The result has their type. */
 MF_BINARY(mf_add, "add") /* a + b, broadcast */
 MF_BINARY(mf_sub, "sub")
 MF_BINARY(mf_mul, "mul")
@@ -290,7 +293,7 @@ static inline mf_tensor *mf_layernorm(mf_graph *g, mf_tensor *x, mf_tensor *w, m
     return mf_op3(g, "layernorm", x, w, b, &t);
 }
 /* The same for rows grouped by expert, w and b [E,n]; offset as for mf_grouped_linear. x [R,n]
- * -> [R,n], zero past offset[E]. */
+ * -> [R,n], zero outside of the groups. */
 static inline mf_tensor *mf_grouped_layernorm(mf_graph *g, mf_tensor *x, mf_tensor *offset,
                                               mf_tensor *w, mf_tensor *b, double eps)
 {
@@ -405,6 +408,25 @@ static inline mf_tensor *mf_topk(mf_graph *g, mf_tensor *x, int64_t k)
     mf_attr t = mf_attr0();
     t.i[0] = k;
     return mf_op1(g, "topk", x, &t);
+}
+/* Each row in falling or rising order, equal elements in the order of the row, NaN last; x
+ * [N,n]. *ret_index, unless NULL, receives the indices [N,n] i32 [no gradient]. The gradient of
+ * the result goes where the elements came from. */
+static inline mf_tensor *mf_sort(mf_graph *g, mf_tensor *x, bool falling, mf_tensor **ret_index)
+{
+    mf_tensor *key = falling ? x : mf_scale(g, x, -1);
+    mf_tensor *index = x ? mf_topk(g, key, MF_HOST_SLOT->shape(x).dim[1]) : NULL;
+    if (ret_index) *ret_index = index;
+    return mf_take(g, x, index);
+}
+/* 0, 1, .. n-1 as i32 [n] [no gradient]. n >= 1. The k largest of equal numbers are the first
+ * ones, in order. */
+static inline mf_tensor *mf_arange(mf_graph *g, int64_t n)
+{
+    const float zero = 0;
+    mf_tensor *same = MF_HOST_SLOT->constant(g, MF_F32, mf_shape2(1, 1), &zero);
+    same = mf_broadcast(g, same, mf_shape2(1, n));
+    return mf_reshape(g, mf_topk(g, same, n), mf_shape1(n));
 }
 /* 1 at the index, else 0: i32 [...] -> f32 [...,n] [no gradient] */
 static inline mf_tensor *mf_one_hot(mf_graph *g, mf_tensor *index, int64_t n)

@@ -62,7 +62,7 @@ void mf_ref_gemm(const mf_kctx *x, const mf_gemm *g)
         multiply(g, &p);
     }
     if (g->by != MF_BY_ROWS) return;
-    for (int64_t i = g->offset[groups]; i < g->m; i++)
-        for (int64_t j = 0; j < g->n; j++)
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n && (i < g->offset[0] || i >= g->offset[groups]); j++)
             ref_store((int)g->c.type, g->c.data, i * g->c.ld + j, 0);
 }

@@ -23,7 +23,7 @@ void mf_ref_check_index(const mf_kctx *x, int what, int64_t n, const int32_t *in
 void mf_ref_check_offset(const mf_kctx *x, int64_t groups, const int32_t *offset, int64_t rows)
 {
     for (int64_t e = 0; e <= groups; e++)
-        if (e == 0 ? offset[0] != 0 : offset[e] < offset[e - 1] || offset[e] > rows) {
+        if (offset[e] < (e == 0 ? 0 : offset[e - 1]) || offset[e] > rows) {
             mf_kctx_fail(
                 x, (mf_fault){
                        .kind = MF_FAULT_OFFSET, .index = e, .value = offset[e], .hi = rows});

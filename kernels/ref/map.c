@@ -168,6 +168,31 @@ static float map2(int fn, float a, float b)
     return NAN;
 }
 
+/* Modulo 2^32, as if unsigned. */
+static int32_t map2_i32(int fn, int32_t a, int32_t b)
+{
+    const uint32_t u = (uint32_t)a, v = (uint32_t)b;
+    switch ((mf_map2_fn)fn) {
+    case MF_MAP_ADD:
+        return (int32_t)(u + v);
+    case MF_MAP_SUB:
+        return (int32_t)(u - v);
+    case MF_MAP_MUL:
+        return (int32_t)(u * v);
+    case MF_MAP_DIV:
+        return b == 0 ? 0 : b == -1 ? (int32_t)(0 - u) : a / b;
+    case MF_MAP_MAXIMUM:
+        return a > b ? a : b;
+    case MF_MAP_MINIMUM:
+        return a < b ? a : b;
+    case MF_MAP_GREATER:
+        return a > b;
+    case MF_MAP2_COUNT:
+        break;
+    }
+    return 0;
+}
+
 void mf_ref_map2(const mf_kctx *x, int fn, int type, const int64_t dim[4],
                  const int64_t stride_a[4], const int64_t stride_b[4], const void *a,
                  const void *b, void *out)
@@ -182,8 +207,12 @@ void mf_ref_map2(const mf_kctx *x, int fn, int type, const int64_t dim[4],
                         i * stride_a[0] + j * stride_a[1] + k * stride_a[2] + l * stride_a[3];
                     int64_t at_b =
                         i * stride_b[0] + j * stride_b[1] + k * stride_b[2] + l * stride_b[3];
-                    ref_store(type, out, at++,
-                              map2(fn, ref_load(type, a, at_a), ref_load(type, b, at_b)));
+                    if (type == MF_CAST_I32)
+                        ((int32_t *)out)[at++] = map2_i32(fn, ((const int32_t *)a)[at_a],
+                                                          ((const int32_t *)b)[at_b]);
+                    else
+                        ref_store(type, out, at++,
+                                  map2(fn, ref_load(type, a, at_a), ref_load(type, b, at_b)));
                 }
 }
 

@@ -171,15 +171,19 @@ static void backward(const mf_norm_args *p, int64_t from, int64_t to, int64_t e)
         l2_normalize_backward(to - from, p->n, p->eps, a, dy, da);
 }
 
+static bool grouped_nowhere(const mf_norm_args *p, int64_t row)
+{
+    return row < p->offset[0] || row >= p->offset[p->groups];
+}
+
 void mf_ref_norm(const mf_kctx *x, const mf_norm_args *p)
 {
     if (mf_kctx_failed(x)) return;
     if (!p->offset) forward(p, 0, p->rows, 0);
     for (int64_t e = 0; p->offset && e < p->groups; e++)
         forward(p, p->offset[e], p->offset[e + 1], e);
-    for (int64_t i = p->offset ? p->offset[p->groups] * p->n : p->rows * p->n;
-         i < p->rows * p->n; i++)
-        ref_store((int)p->type, p->y, i, 0);
+    for (int64_t i = 0; p->offset && i < p->rows * p->n; i++)
+        if (grouped_nowhere(p, i / p->n)) ref_store((int)p->type, p->y, i, 0);
 }
 
 void mf_ref_norm_backward(const mf_kctx *x, const mf_norm_args *p)
@@ -188,7 +192,6 @@ void mf_ref_norm_backward(const mf_kctx *x, const mf_norm_args *p)
     if (!p->offset) backward(p, 0, p->rows, 0);
     for (int64_t e = 0; p->offset && e < p->groups; e++)
         backward(p, p->offset[e], p->offset[e + 1], e);
-    for (int64_t i = p->offset ? p->offset[p->groups] * p->n : p->rows * p->n;
-         p->da && i < p->rows * p->n; i++)
-        p->da[i] = 0;
+    for (int64_t i = 0; p->offset && p->da && i < p->rows * p->n; i++)
+        if (grouped_nowhere(p, i / p->n)) p->da[i] = 0;
 }

@@ -7,9 +7,10 @@
  *   grouped_weight_grad  y[e] = sum_r a[r] b[r]^T             a [R,out], b [R,in] -> [E,out,in]
  *   group_sum            y[e] = sum_r x[r]                    x [R,n] -> [E,n]
  *
- * e is the group with offset[e] <= r < offset[e+1], offset [E+1] i32. With the optional inputs
- * row, row_a, row_b [R] i32, row r is row[r] of the given x, a, b, or zeros if that is < 0. x,
- * w, a, b are f32 or bf16. i0: type of y; for group_sum it is always f32. */
+ * e is the group with offset[e] <= r < offset[e+1], offset [E+1] i32; rows before offset[0] and
+ * after offset[E] are in no group: not read, and 0 in y. With the optional inputs row, row_a,
+ * row_b [R] i32, row r is row[r] of the given x, a, b, or zeros if that is < 0. x, w, a, b are
+ * f32 or bf16. i0: type of y; for group_sum it is always f32. */
 #include "ops/moe/grouped.h"
 #include "ops/index.h"
 

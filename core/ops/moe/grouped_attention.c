@@ -77,6 +77,7 @@ static mf_grouped_attention_args args_of(const mf_call *call)
     const mf_shape q = call->in[MF_ATTEND_Q].shape, kv = call->in[MF_ATTEND_KV].shape;
     const mf_attr *a = call->attr;
     mf_call_check_offset(call, MF_ATTEND_OFFSET, q.dim[0]);
+    mf_call_check_first(call, MF_ATTEND_OFFSET);
     return (mf_grouped_attention_args){.rows = q.dim[0],
                                        .experts = call->in[MF_ATTEND_OFFSET].shape.dim[0] - 1,
                                        .batch = a->i[MF_ATTEND_BATCH],

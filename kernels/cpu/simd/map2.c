@@ -88,6 +88,37 @@ V_INLINE void line(int fn, int64_t n, const void *a, step how_a, int64_t sa, con
     }
 }
 
+/* Whole numbers, modulo 2^32; the compiler makes vectors of these loops. */
+#define WHOLE(expression)                                                                      \
+    for (int64_t j = 0; j < n; j++) {                                                          \
+        const int32_t u = a[j * sa], v = b[j * sb];                                            \
+        out[j] = (int32_t)(expression);                                                        \
+    }                                                                                          \
+    break;
+
+static void line_i32(int fn, int64_t n, const int32_t *a, int64_t sa, const int32_t *b,
+                     int64_t sb, int32_t *out)
+{
+    switch ((mf_map2_fn)fn) {
+    case MF_MAP_ADD:
+        WHOLE((uint32_t)u + (uint32_t)v)
+    case MF_MAP_SUB:
+        WHOLE((uint32_t)u - (uint32_t)v)
+    case MF_MAP_MUL:
+        WHOLE((uint32_t)u * (uint32_t)v)
+    case MF_MAP_DIV:
+        WHOLE(v == 0 ? 0 : v == -1 ? 0 - (uint32_t)u : (uint32_t)(u / v))
+    case MF_MAP_MAXIMUM:
+        WHOLE(u > v ? u : v)
+    case MF_MAP_MINIMUM:
+        WHOLE(u < v ? u : v)
+    case MF_MAP_GREATER:
+        WHOLE(u > v)
+    case MF_MAP2_COUNT:
+        break;
+    }
+}
+
 V_INLINE void any_line(int fn, int64_t n, const void *a, int64_t sa, const void *b, int64_t sb,
                        void *out, bool bf16)
 {
@@ -101,7 +132,7 @@ V_INLINE void any_line(int fn, int64_t n, const void *a, int64_t sa, const void 
         line(fn, n, a, FAR, sa, b, FAR, sb, out, bf16);
 }
 
-V_INLINE void map2_part(const map *p, int64_t tile, bool bf16)
+V_INLINE void map2_part(const map *p, int64_t tile, bool bf16, bool whole)
 {
     const int64_t n = p->dim[3], part = p->parts > 1 ? tile % p->parts * ROWS_TILE : 0;
     const int64_t from = tile / p->parts * p->per, to = rows_end(p->lines, from, p->per);
@@ -111,6 +142,12 @@ V_INLINE void map2_part(const map *p, int64_t tile, bool bf16)
         int64_t j = rest % p->dim[1], h = rest / p->dim[1];
         int64_t a = h * p->stride_a[0] + j * p->stride_a[1] + k * p->stride_a[2];
         int64_t b = h * p->stride_b[0] + j * p->stride_b[1] + k * p->stride_b[2];
+        if (whole) {
+            line_i32(p->fn, count, (const int32_t *)p->a + a + part * p->stride_a[3],
+                     p->stride_a[3], (const int32_t *)p->b + b + part * p->stride_b[3],
+                     p->stride_b[3], (int32_t *)p->out + i * n + part);
+            continue;
+        }
         any_line(p->fn, count, v_at(p->a, a + part * p->stride_a[3], bf16), p->stride_a[3],
                  v_at(p->b, b + part * p->stride_b[3], bf16), p->stride_b[3],
                  v_at(p->out, i * n + part, bf16), bf16);
@@ -119,12 +156,17 @@ V_INLINE void map2_part(const map *p, int64_t tile, bool bf16)
 
 static void map2_tile(void *arg, int64_t tile)
 {
-    map2_part(arg, tile, false);
+    map2_part(arg, tile, false, false);
 }
 
 static void map2_bf16_tile(void *arg, int64_t tile)
 {
-    map2_part(arg, tile, true);
+    map2_part(arg, tile, true, false);
+}
+
+static void map2_i32_tile(void *arg, int64_t tile)
+{
+    map2_part(arg, tile, false, true);
 }
 
 void MF_SIMD(map2)(const mf_kctx *x, int fn, int type, const int64_t dim[4],
@@ -138,5 +180,8 @@ void MF_SIMD(map2)(const mf_kctx *x, int fn, int type, const int64_t dim[4],
     p.per = rows_per_tile(dim[3]);
     p.parts = dim[3] > ROWS_TILE ? (dim[3] + ROWS_TILE - 1) / ROWS_TILE : 1;
     x->parallel((p.lines + p.per - 1) / p.per * p.parts,
-                type == MF_CAST_BF16 ? map2_bf16_tile : map2_tile, &p);
+                type == MF_CAST_BF16  ? map2_bf16_tile
+                : type == MF_CAST_I32 ? map2_i32_tile
+                                      : map2_tile,
+                &p);
 }

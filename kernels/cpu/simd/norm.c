@@ -328,11 +328,13 @@ static void run_backward(const mf_kctx *x, const mf_norm_args *q, int64_t from, 
              q->work);
 }
 
-/* Sets the rows after the last group to 0. */
+/* Sets the rows before the first group and after the last one to 0. */
 static void clear_rest(const mf_norm_args *q, float *a)
 {
-    const int64_t used = q->offset[q->groups];
-    if (a != NULL) memset(a + used * q->n, 0, (size_t)((q->rows - used) * q->n) * sizeof *a);
+    const int64_t first = q->offset[0], end = q->offset[q->groups];
+    if (a == NULL) return;
+    memset(a, 0, (size_t)(first * q->n) * sizeof *a);
+    memset(a + end * q->n, 0, (size_t)((q->rows - end) * q->n) * sizeof *a);
 }
 
 void MF_SIMD(norm)(const mf_kctx *x, const mf_norm_args *q)

@@ -288,6 +288,87 @@ START_TEST(dropout_is_the_identity_in_evaluation)
 }
 END_TEST
 
+/* ---- functions of several ops ---- */
+
+/* x [N,n]: the sorted rows and their indices, and the gradient of sum(y w). */
+static void sort_rows(int64_t N, int64_t n, bool falling, const float *x, const float *w,
+                      float *ret_y, int32_t *ret_index, float *ret_dx)
+{
+    const mf_shape shape = mf_shape2(N, n);
+    const size_t bytes = (size_t)(N * n) * sizeof(float);
+    mf_graph *g = mf_graph_new(&(mf_graph_options){.training = true});
+    ck_assert_ptr_nonnull(g);
+    mf_tensor *in = mf_graph_input(g, "x", MF_F32, shape), *index,
+              *weight = mf_graph_input(g, "w", MF_F32, shape);
+    mf_graph_want_grad(in);
+    mf_tensor *y = mf_sort(g, in, falling, &index);
+    mf_graph_keep(y);
+    mf_graph_keep(index);
+    mf_tensor *sum = mf_sum(g, mf_mul(g, y, weight), MF_ALL, false);
+    ck_assert_int_eq(mf_graph_backward(g, sum, 1, &in), MF_OK);
+    ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+    memcpy(mf_tensor_data(in), x, bytes);
+    memcpy(mf_tensor_data(weight), w, bytes);
+    ck_assert_int_eq(mf_graph_run(g, &(mf_run){.kernels = mf_kernels_cpu()}), MF_OK);
+    memcpy(ret_y, mf_tensor_data(y), bytes);
+    memcpy(ret_index, mf_tensor_data(index), bytes);
+    memcpy(ret_dx, mf_tensor_data(in->grad), bytes);
+    mf_graph_free(g);
+}
+
+START_TEST(rows_are_sorted)
+{
+    const float x[] = {3, NAN, -1, 3, 0, 2, 1, INFINITY, 2, -INFINITY};
+    const float w[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    const int32_t up[] = {2, 4, 0, 3, 1, 4, 1, 0, 3, 2}, down[] = {0, 3, 4, 2, 1, 2, 0, 3, 1, 4};
+    for (int falling = 0; falling < 2; falling++) {
+        const int32_t *want = falling ? down : up;
+        float y[10], dx[10];
+        int32_t index[10];
+        sort_rows(2, 5, falling, x, w, y, index, dx);
+        for (int i = 0; i < 10; i++) {
+            const int from = i / 5 * 5 + want[i];
+            ck_assert_int_eq(index[i], want[i]);
+            ck_assert(y[i] == x[from] || (isnan(y[i]) && isnan(x[from])));
+            ck_assert(dx[from] == w[i]);
+        }
+    }
+}
+END_TEST
+
+START_TEST(long_rows_are_sorted)
+{
+    enum { LONG = 9000 }; /* longer than what the fast selection takes */
+    static float x[LONG], w[LONG], y[LONG], dx[LONG];
+    static int32_t index[LONG];
+    for (int i = 0; i < LONG; i++)
+        x[i] = (float)(mf_rng_below(5, 1, 0, (uint64_t)i, 500)), w[i] = (float)i;
+    sort_rows(1, LONG, false, x, w, y, index, dx);
+    for (int i = 0; i < LONG; i++) {
+        ck_assert(y[i] == x[index[i]] && dx[index[i]] == (float)i);
+        if (i > 0) ck_assert(y[i] > y[i - 1] || (y[i] == y[i - 1] && index[i] > index[i - 1]));
+    }
+}
+END_TEST
+
+START_TEST(arange_counts)
+{
+    static const int64_t lengths[] = {1, 7, 100, 5000};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        mf_graph *g = mf_graph_new(&(mf_graph_options){.training = false});
+        ck_assert_ptr_nonnull(g);
+        mf_tensor *y = mf_arange(g, lengths[i]);
+        mf_graph_keep(y);
+        ck_assert_int_eq(mf_graph_finish(g), MF_OK);
+        ck_assert_int_eq(mf_graph_run(g, &(mf_run){.kernels = mf_kernels_cpu()}), MF_OK);
+        const int32_t *v = mf_tensor_data(y);
+        for (int64_t j = 0; j < lengths[i]; j++)
+            ck_assert_int_eq(v[j], j);
+        mf_graph_free(g);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("functions");
@@ -299,6 +380,9 @@ static Suite *suite(void)
     tcase_add_test(c, ties_go_where_the_contract_says);
     tcase_add_test(c, kinks_have_the_slopes_of_the_contract);
     tcase_add_test(c, dropout_is_the_identity_in_evaluation);
+    tcase_add_test(c, rows_are_sorted);
+    tcase_add_test(c, long_rows_are_sorted);
+    tcase_add_test(c, arange_counts);
     suite_add_tcase(s, c);
     return s;
 }

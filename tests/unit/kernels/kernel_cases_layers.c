@@ -29,6 +29,7 @@ static mf_norm_args norm_args(mf_kt *t)
                          .w = weights ? kt_f32(t, groups * n) : NULL,
                          .groups = s[1],
                          .offset = s[1] > 0 ? kt_offsets(t, groups, rows) : NULL};
+    if (args.offset && t->variant % 2 && groups > 1) args.groups--, args.offset++;
     if (weights && s[0] == MF_NORM_FN_LAYER) args.b = kt_f32(t, groups * n);
     return args;
 }

@@ -74,6 +74,21 @@ static void run_map2(mf_kt *t)
     t->k->map2(t->x, t->variant / SHAPES, MF_CAST_F32, s[0], s[1], s[2], a, b, y);
 }
 
+static void run_map2_i32(mf_kt *t)
+{
+    const int64_t(*s)[4] = map2_of[t->variant % SHAPES];
+    int64_t n = s[0][0] * s[0][1] * s[0][2] * s[0][3];
+    const int64_t na = reach(s[0], s[1]), nb = reach(s[0], s[2]);
+    int32_t *a = kt_work(t, (size_t)na * sizeof *a), *b = kt_work(t, (size_t)nb * sizeof *b);
+    for (int64_t i = 0; i < na; i++)
+        a[i] = (int32_t)(uint32_t)((uint64_t)i * 2654435761u);
+    for (int64_t i = 0; i < nb; i++)
+        b[i] = (int32_t)(i % 5) - 2;
+    if (na > 9) a[3] = a[9] = INT32_MIN;
+    t->k->map2(t->x, t->variant / SHAPES, MF_CAST_I32, s[0], s[1], s[2], a, b,
+               kt_result_i32(t, n));
+}
+
 static void run_cast(mf_kt *t)
 {
     int from = t->variant / 4, to = t->variant % 4;
@@ -230,6 +245,7 @@ const mf_kernel_row mf_kernel_cases_maps[] = {
     {"map1", run_map1, MF_MAP1_COUNT *LENGTHS, false, 1e-6},
     {"map1_grad", run_map1_grad, MF_MAP1_COUNT *LENGTHS, false, 2e-6},
     {"map2", run_map2, MF_MAP2_COUNT *SHAPES, true, 0},
+    {"map2", run_map2_i32, MF_MAP2_COUNT *SHAPES, true, 0},
     {"cast", run_cast, 16, true, 0},
     {"set", run_set, LENGTHS, true, 0},
     {"copy4", run_copy4, 9, true, 0},

@@ -65,7 +65,7 @@ static void run_check_index(mf_kt *t)
 static void run_check_offset(mf_kt *t)
 {
     int32_t *offset = kt_offsets(t, 40, 1000);
-    if (t->variant == 1) offset[0] = 1;
+    if (t->variant == 1) offset[0] = -1;
     if (t->variant == 2) offset[7] = offset[6] - 1;
     if (t->variant == 3) offset[40] = 1001;
     t->k->check_offset(t->x, 40, offset, 1000);

@@ -41,7 +41,7 @@ typedef enum ot_kind {
     OT_POSITIVE,  /* [0.25, 1.25); integers: 1 .. 4 */
     OT_APART,     /* all different, not near 0 or each other: for ops with kinks and ties */
     OT_I32,       /* integers lo .. hi */
-    OT_OFFSET,    /* increasing offsets from 0 to at most hi; some groups are empty */
+    OT_OFFSET,    /* increasing offsets from lo to at most hi; some groups are empty */
     OT_GIVEN_F32, /* the values in data */
     OT_GIVEN_I32
 } ot_kind;
@@ -76,6 +76,11 @@ typedef struct ot_in {
 #define OT_GROUPS(n, rows)                                                                     \
     {                                                                                          \
         .kind = OT_OFFSET, .hi = rows, .dim = {(n) + 1 }                                       \
+    }
+/* The same for groups that begin at a later row. */
+#define OT_PART(n, first, rows)                                                                \
+    {                                                                                          \
+        .kind = OT_OFFSET, .lo = first, .hi = rows, .dim = {(n) + 1 }                          \
     }
 #define OT_NUMBERS(array, ...)                                                                 \
     {                                                                                          \

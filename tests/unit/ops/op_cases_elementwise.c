@@ -70,6 +70,27 @@ RIGHT2(maximum, fmax(a, b))
 RIGHT2(minimum, fmin(a, b))
 RIGHT2(greater, a > b)
 
+/* Whole numbers: the operands as i32, the result modulo 2^32. */
+#define WHOLE2(name, formula)                                                                  \
+    static void right_whole_##name(ot_run *r)                                                  \
+    {                                                                                          \
+        const int64_t n = r->in[1].count;                                                      \
+        for (int64_t i = 0; i < r->out[0].count; i++) {                                        \
+            const int64_t a = r->in[0].i[i], b = r->in[1].i[i % n];                            \
+            r->out[0].want[i] = (double)(int32_t)(uint32_t)(uint64_t)(formula);                \
+        }                                                                                      \
+    }
+WHOLE2(add, a + b)
+WHOLE2(sub, a - b)
+WHOLE2(mul, a *b)
+WHOLE2(div, b == 0 ? 0 : a / b)
+WHOLE2(maximum, a > b ? a : b)
+WHOLE2(minimum, a < b ? a : b)
+WHOLE2(greater, a > b)
+
+static const int32_t ends_a[] = {INT32_MIN, INT32_MIN, INT32_MAX, INT32_MAX, -7, 7, -7, 0},
+                     ends_b[] = {-1, 1, INT32_MAX, -1, 2, -2, 0, 0};
+
 static void right_empty(ot_run *r)
 {
     ck_assert_int_eq(r->out[0].count, 0);
@@ -117,6 +138,23 @@ static void right_xlogx_given(ot_run *r)
              "[4,3]"},                                                                         \
     {                                                                                          \
         .op = #name, .in = {input(3), OT_NO}, .refuse = "expected input b, found none"         \
+    }
+#define WHOLE(name)                                                                            \
+    {.op = #name,                                                                              \
+     .in = {OT_I(-9, 9, 30, 41), OT_I(-3, 3, 41)},                                             \
+     .right = right_whole_##name,                                                              \
+     .still = 3},                                                                              \
+        {.op = #name,                                                                          \
+         .in = {OT_I(-9, 9, 20000), OT_I(-3, 3, 20000)},                                       \
+         .right = right_whole_##name,                                                          \
+         .still = 3},                                                                          \
+        {.op = #name,                                                                          \
+         .in = {OT_INDICES(ends_a, 8), OT_INDICES(ends_b, 8)},                                 \
+         .right = right_whole_##name,                                                          \
+         .still = 3},                                                                          \
+    {                                                                                          \
+        .op = #name, .in = {OT_I(0, 3, 4), OT_F(4)},                                           \
+        .refuse = "expected b of type i32, found f32"                                          \
     }
 #define EXACT2(name)                                                                           \
     {                                                                                          \
@@ -183,6 +221,13 @@ const mf_op_row mf_op_cases_elementwise[] = {
     {.op = "minimum", .in = {OT_F(50), OT_F(50)}, .right = right_minimum, .exact = true},
     PAIR(greater, OT_DISTINCT),
     EXACT2(greater),
+    WHOLE(add),
+    WHOLE(sub),
+    WHOLE(mul),
+    WHOLE(div),
+    WHOLE(maximum),
+    WHOLE(minimum),
+    WHOLE(greater),
     {.op = "add", .in = {OT_F(2, -1), OT_F(2, 1)}, .right = right_empty, .still = 3},
     {.op = "cast",
      .in = {OT_F(20, 30)},

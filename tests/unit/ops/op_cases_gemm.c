@@ -105,7 +105,7 @@ static void right_group_sum(ot_run *r)
             r->out[0].want[group_of(r, 1, i / n) * n + i % n] += r->in[0].f[i];
 }
 
-static const int32_t falling[] = {0, 3, 2, 5}, too_far[] = {0, 3, 4, 8}, late[] = {1, 3, 4, 5};
+static const int32_t falling[] = {0, 3, 2, 5}, too_far[] = {0, 3, 4, 8}, early[] = {-1, 3, 4, 5};
 
 const mf_op_row mf_op_cases_gemm[] = {
     {.op = "linear",
@@ -173,6 +173,14 @@ const mf_op_row mf_op_cases_gemm[] = {
      .right = right_grouped_linear,
      .exact = true},
     {.op = "grouped_linear",
+     .in = {OT_F(11, 5), OT_F(2, 4, 5), OT_PART(2, 3, 11), OT_F(2, 4)},
+     .right = right_grouped_linear,
+     .exact = true},
+    {.op = "grouped_linear",
+     .in = {OT_F(190, 33), OT_F(4, 70, 33), OT_PART(4, 101, 190), OT_NO},
+     .right = right_grouped_linear,
+     .exact = true},
+    {.op = "grouped_linear",
      .in = {OT_F(6, 5), OT_F(3, 4, 5), OT_GROUPS(2, 6), OT_NO},
      .refuse = "expected w [2,out,5]"},
     {.op = "grouped_linear",
@@ -187,12 +195,16 @@ const mf_op_row mf_op_cases_gemm[] = {
      .fails = MF_EPLUGIN,
      .refuse = "at most 5 rows, found offset[3] = 8"},
     {.op = "grouped_linear",
-     .in = {OT_F(5, 2), OT_F(3, 4, 2), OT_INDICES(late, 4), OT_NO},
+     .in = {OT_F(5, 2), OT_F(3, 4, 2), OT_INDICES(early, 4), OT_NO},
      .fails = MF_EPLUGIN,
-     .refuse = "found offset[0] = 1"},
+     .refuse = "found offset[0] = -1"},
 
     {.op = "grouped_linear_dx",
      .in = {OT_F(11, 4), OT_F(3, 4, 5), OT_GROUPS(3, 11)},
+     .right = right_grouped_dx,
+     .exact = true},
+    {.op = "grouped_linear_dx",
+     .in = {OT_F(11, 4), OT_F(2, 4, 5), OT_PART(2, 4, 11)},
      .right = right_grouped_dx,
      .exact = true},
     {.op = "grouped_linear_dx",
@@ -212,6 +224,10 @@ const mf_op_row mf_op_cases_gemm[] = {
      .right = right_weight_grad,
      .exact = true},
     {.op = "grouped_weight_grad",
+     .in = {OT_F(11, 4), OT_F(11, 5), OT_PART(3, 5, 11)},
+     .right = right_weight_grad,
+     .exact = true},
+    {.op = "grouped_weight_grad",
      .in = {OT_F(7, 4), OT_F(11, 5), OT_GROUPS(3, 11), OT_I(-1, 6, 11), OT_NO},
      .right = right_weight_grad,
      .exact = true},
@@ -225,6 +241,10 @@ const mf_op_row mf_op_cases_gemm[] = {
 
     {.op = "group_sum",
      .in = {OT_F(11, 4), OT_GROUPS(3, 11)},
+     .right = right_group_sum,
+     .exact = true},
+    {.op = "group_sum",
+     .in = {OT_F(11, 4), OT_PART(3, 2, 11)},
      .right = right_group_sum,
      .exact = true},
     {.op = "group_sum", .in = {OT_F(11, 4), OT_GROUPS(0, 11)}, .refuse = "E >= 1"},

@@ -183,12 +183,13 @@ static void right_grouped_layernorm(ot_run *r)
             var += (row[j] - mean) * (row[j] - mean) / (double)n;
         double z = (r->in[0].f[i] - mean) / sqrt(var + r->attr->f[0]);
         r->out[0].want[i] =
-            e < experts ? z * r->in[2].f[e * n + i % n] + r->in[3].f[e * n + i % n] : 0;
+            e < experts && i / n >= r->in[1].i[0] ? z * r->in[2].f[e * n + i % n] + r->in[3].f[e * n + i % n] : 0;
     }
 }
 
 /* Three experts, the second without assignments, and two sequences of five tokens. */
-static const int32_t groups[] = {0, 6, 6, 10}, falling[] = {0, 6, 4, 10};
+static const int32_t groups[] = {0, 6, 6, 10}, falling[] = {0, 6, 4, 10},
+                     late[] = {1, 6, 6, 10};
 static const int32_t members[] = {0, 1, 4, 5, 8, 9, 2, 4, 7, 7, -1, -1};
 static const int32_t disorder[] = {0, 1, 4, 5, 8, 9, 4, 2, 7, 7, -1, -1};
 static const float gap[] = {1, 0, 1, 1, 1, 1, 1, 0, 1, 1};
@@ -322,6 +323,11 @@ const mf_op_row mf_op_cases_layers[] = {
      .right = right_grouped_layernorm,
      .tol = 2e-6},
     {.op = "grouped_layernorm",
+     .in = {OT_F(70, 32), OT_PART(5, 20, 70), OT_F(5, 32), OT_F(5, 32)},
+     .attr = {.f = {0.1}},
+     .right = right_grouped_layernorm,
+     .tol = 2e-6},
+    {.op = "grouped_layernorm",
      .in = {OT_F(12, 7), OT_INDICES(groups, 4), OT_F(3, 7), OT_F(7)},
      .refuse = "expected b of shape [3,7]"},
     {.op = "grouped_layernorm",
@@ -446,6 +452,12 @@ const mf_op_row mf_op_cases_layers[] = {
      .n_out = 2,
      .right = right_grouped_attention,
      .tol = 2e-6},
+    {.op = "grouped_attention",
+     .in = {OT_F(12, 6), OT_F(10, 36), OT_INDICES(late, 4), OT_INDICES(members, 12), OT_NO},
+     .attr = {.i = {2, 2, 0, 0}},
+     .n_out = 2,
+     .fails = MF_EPLUGIN,
+     .refuse = "expected row in 0 .. 0, found 1"},
     {.op = "grouped_attention",
      .in = {OT_F(12, 6), OT_F(10, 36), OT_INDICES(falling, 4), OT_INDICES(members, 12), OT_NO},
      .attr = {.i = {2, 2, 0, 0}},

@@ -75,10 +75,10 @@ static void fill_apart(uint64_t input, bool whole, float *x, int64_t n)
     free(order);
 }
 
-static void fill_offset(uint64_t input, int32_t *x, int64_t n, int64_t rows)
+static void fill_offset(uint64_t input, int32_t *x, int64_t n, int64_t first, int64_t rows)
 {
-    int64_t left = rows - rows / 8;
-    x[0] = 0;
+    int64_t left = rows - rows / 8 - first;
+    x[0] = (int32_t)first;
     for (int64_t e = 1; e < n; e++) {
         int64_t take = e == n - 1   ? left
                        : e % 3 == 2 ? 0
@@ -109,7 +109,7 @@ static void fill_one(const ot_in *in, uint64_t input, bool whole, void *data, in
             break;
         }
     if (in->kind == OT_APART) fill_apart(input, whole, f, n);
-    if (in->kind == OT_OFFSET) fill_offset(input, k, n, in->hi);
+    if (in->kind == OT_OFFSET) fill_offset(input, k, n, in->lo, in->hi);
     if (in->kind == OT_GIVEN_F32 || in->kind == OT_GIVEN_I32)
         memcpy(data, in->data, (size_t)n * sizeof(float));
 }

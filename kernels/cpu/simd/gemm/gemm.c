@@ -137,10 +137,10 @@ static gemm_tile block_of(const cut *c, int64_t part, int64_t i0, int64_t i1, in
     return b;
 }
 
-static void zero_rows(const mf_gemm *p, int64_t i0, int64_t j0, int64_t j1)
+static void zero_rows(const mf_gemm *p, int64_t i0, int64_t i1, int64_t j0, int64_t j1)
 {
     const size_t size = p->c.type == MF_CAST_F32 ? 4 : 2;
-    for (int64_t i = i0; i < p->m; i++)
+    for (int64_t i = i0; i < i1; i++)
         memset((char *)p->c.data + (size_t)(i * p->c.ld + j0) * size, 0,
                (size_t)(j1 - j0) * size);
 }
@@ -150,8 +150,8 @@ static void zero_rows(const mf_gemm *p, int64_t i0, int64_t j0, int64_t j1)
 static int64_t share(const cut *c, int64_t s, int64_t *ret_group)
 {
     const int32_t *offset = c->p->offset;
-    int64_t used = offset[c->parts], each = div_up(used, c->down), e = 0;
-    int64_t at = min64(s * each, used);
+    const int64_t first = offset[0], used = offset[c->parts] - first;
+    int64_t each = div_up(used, c->down), e = 0, at = first + min64(s * each, used);
     while (e < c->parts && offset[e + 1] <= at)
         e++;
     if (e < c->parts && at - offset[e] <= each / 16)
@@ -216,7 +216,9 @@ static void tile(void *arg, int64_t t)
             two[at].next = &two[at ^ 1];
         MF_SIMD(gemm_tile)(&two[at]);
     }
-    if (c->p->by == MF_BY_ROWS && t % c->down == c->down - 1) zero_rows(c->p, w.i1, w.j0, w.j1);
+    if (c->p->by != MF_BY_ROWS) return;
+    if (t % c->down == 0) zero_rows(c->p, 0, c->p->offset[0], w.j0, w.j1);
+    if (t % c->down == c->down - 1) zero_rows(c->p, w.i1, c->p->m, w.j0, w.j1);
 }
 
 void MF_SIMD(gemm)(const mf_kctx *x, const mf_gemm *p)
