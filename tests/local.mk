@@ -62,6 +62,7 @@ UNIT += tests/unit/train/check_trace
 CLI =
 CLI += tests/cli/abi01.bats
 CLI += tests/cli/plugins/adapters.bats
+CLI += tests/cli/plugins/foreign.bats
 CLI += tests/cli/bits.bats
 CLI += tests/cli/compare.bats
 CLI += tests/cli/config.bats
@@ -299,6 +300,7 @@ FIXTURES += tests/plugins/mutual_information.c
 
 # Further files of the tarball.
 EXTRA_DIST += tests/abi01
+EXTRA_DIST += tests/foreign
 EXTRA_DIST += tests/bits
 EXTRA_DIST += tests/format.sh
 EXTRA_DIST += tests/plugin-sections.sh

@@ -124,6 +124,10 @@ static int register_options(mf_harness *harness)
         harness->saved_options[i] = 0.5;
         rc = mf_live_register_real(harness->host, names[i], &harness->saved_options[i], 0, 1e6);
     }
+    harness->top_k = harness->spec.top_k;
+    if (rc == MF_OK)
+        rc = mf_live_register_count(harness->host, "moe.top_k", &harness->top_k, 1,
+                                    harness->spec.experts);
     return rc;
 }
 
@@ -206,6 +210,29 @@ static void make_inputs(mf_harness *harness)
     if (s->gradients || s->open) mf_graph_want_grad(harness->x);
 }
 
+/* The cache of a decoding step, and where its tokens go. */
+static int make_history(mf_harness *harness)
+{
+    const mf_harness_spec *s = &harness->spec;
+    const mf_shape batch = mf_shape1(s->batch);
+    mf_history *h = &harness->history;
+    if (s->places == 0) return MF_OK;
+    *h = (mf_history){.store = mf_store_new(),
+                      .pos = mf_graph_input(harness->g, "pos", MF_I32, batch),
+                      .len = mf_graph_input(harness->g, "len", MF_I32, batch),
+                      .places = s->places};
+    int rc = h->store ? MF_OK : MF_ENOMEM;
+    for (int32_t l = 0; l < s->layers && rc == MF_OK; l++)
+        rc = mf_history_declare(h->store, l, (int64_t)s->batch * s->places, s->dim);
+    return rc == MF_OK ? mf_store_seal(h->store, 0, false) : rc;
+}
+
+/* A layer's record, as the next layer's router sees tokens. */
+static const mf_routing *routed(const mf_moe_out *out)
+{
+    return out->whole.size > 0 ? &out->whole : &out->routing;
+}
+
 static mf_tensor *add_losses(mf_harness *harness, mf_tensor *total)
 {
     const mf_routing *records[MF_HARNESS_LAYERS];
@@ -231,20 +258,25 @@ static int build(mf_harness *harness)
     harness->g = mf_graph_new(&options);
     if (!harness->g) return MF_ENOMEM;
     make_inputs(harness);
+    int rc = make_history(harness);
+    if (rc != MF_OK) return rc;
     harness->config =
         (mf_moe_config){.experts = s->experts, .top_k = s->top_k, .gate_scale = 1};
-    const mf_moe_settings settings = {
-        .config = &harness->config, .labels = MF_HARNESS_LABELS, .keep = true};
+    const mf_moe_settings settings = {.config = &harness->config,
+                                      .labels = MF_HARNESS_LABELS,
+                                      .keep = true,
+                                      .history = s->places > 0 ? &harness->history : NULL};
     mf_tensor *x = harness->x;
     for (int32_t l = 0; l < s->layers; l++) {
         mf_router_in in = harness->in;
         in.x = x;
+        in.previous = l > 0 ? routed(&harness->out[l - 1]) : NULL;
         if (s->plugin->kind == MF_ADAPTER) {
             x = mf_harness_block(harness, l, x, &settings);
             continue;
         }
         mf_graph_push(harness->g, "layers.%d", (int)l);
-        int rc = mf_moe_build(&harness->layer[l], &settings, harness->g, &in, &harness->out[l]);
+        rc = mf_moe_build(&harness->layer[l], &settings, harness->g, &in, &harness->out[l]);
         mf_graph_pop(harness->g);
         if (rc != MF_OK) return rc;
         x = mf_add(harness->g, x, harness->out[l].y);
@@ -254,7 +286,7 @@ static int build(mf_harness *harness)
     harness->loss = add_losses(
         harness, mf_sum(harness->g, mf_mul(harness->g, x, harness->weights), MF_ALL, false));
     mf_graph_keep(harness->loss);
-    int rc = mf_graph_status(harness->g);
+    rc = mf_graph_status(harness->g);
     if (rc == MF_OK && s->gradients)
         rc = mf_graph_backward(harness->g, harness->loss, 1, &harness->x);
     return rc == MF_OK && !s->open ? mf_graph_finish(harness->g) : rc;
@@ -336,6 +368,7 @@ void mf_harness_free(mf_harness *harness)
         mf_moe_tally_free(harness->tally[l]);
     }
     mf_plughost_free(harness->host);
+    mf_store_free(harness->history.store);
     mf_store_free(harness->store);
     mf_ini_free(harness->ini);
     mf_arena_free(harness->arena);

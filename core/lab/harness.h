@@ -35,6 +35,9 @@ typedef struct mf_harness_spec {
     const char *const *given;
     const char *at; /* adapters: its points; NULL: the plugin's default */
     bool one_head;  /* adapters: head 0 of the block is inactive */
+    /* not 0: seq tokens of a decoding step; routers that read earlier tokens see this many
+     * places, as in decoding with a cache (model/history.h) */
+    int32_t places;
 } mf_harness_spec;
 
 typedef struct mf_harness {
@@ -51,9 +54,11 @@ typedef struct mf_harness {
     mf_tensor *values[MF_HARNESS_LAYERS * MF_AT_POINTS];
     mf_tensor *by_head[MF_HARNESS_LAYERS][4]; /* kept: q, k, v, heads after the adapters */
     double saved_options[4];                  /* train.lr, ... */
+    double top_k;                             /* moe.top_k, which changes nothing here */
     mf_graph *g;
     mf_router_in in;        /* inputs of the first layer */
     mf_tensor *x, *weights; /* x: the same as in.x */
+    mf_history history;     /* of spec.places; pos and len are inputs of the graph */
     mf_moe_out out[MF_HARNESS_LAYERS];
     mf_tensor *y, *loss; /* kept after the run */
     mf_tensor *penalty;  /* of the regularizer, kept after the run; or NULL */

@@ -9,6 +9,12 @@
 #include "model/tasks.h"
 #include "ops/ops.h"
 
+/* A layer's record, as the next layer's router sees tokens. */
+static const mf_routing *routed(const mf_moe_out *out)
+{
+    return out->whole.size > 0 ? &out->whole : &out->routing;
+}
+
 static mf_tensor *second_half(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tensor *in,
                               const mf_moe_settings *settings)
 {
@@ -18,13 +24,14 @@ static mf_tensor *second_half(mf_model *m, mf_model_graph *mg, int32_t layer, mf
                               .batch = mg->shape.batch,
                               .seq = mg->shape.seq,
                               .experts = (int32_t)m->config->moe.experts,
-                              .top_k = (int32_t)m->config->moe.top_k,
+                              .top_k = (int32_t)m->top_k,
                               .x = in,
                               .mask = mg->mask,
                               .token_ids = mg->tokens,
                               .positions = mg->positions,
                               .sequence_ids = mg->sequence_ids,
-                              .labels = mg->labels};
+                              .labels = mg->labels,
+                              .previous = at > 0 ? routed(&mg->moe[at - 1]) : NULL};
     mf_moe_settings own = *settings;
     if (mg->shape.forced) own.forced = &mg->shape.forced[at];
     mf_moe_build(&m->moe[at], &own, mg->g, &rin, &mg->moe[at]);
@@ -74,11 +81,18 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
 static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
 {
     const mf_model_config *c = &m->config->model;
+    const mf_cache *cache = mg->shape.cache;
+    const mf_history history = {.store = cache ? cache->store : NULL,
+                                .pos = mg->cache_pos,
+                                .len = mg->kv_len,
+                                .places = cache ? cache->max_seq : 0,
+                                .start = (int32_t)c->cache_start};
     const mf_moe_settings settings = {.config = &m->config->moe,
                                       .env = m->env,
                                       .capacity_factor = &m->capacity_factor,
                                       .adaptive_capacity = &m->adaptive_capacity,
                                       .labels = m->dims.labels,
+                                      .history = cache ? &history : NULL,
                                       .keep = mg->shape.want_prob,
                                       .attention = mg->shape.want_attention > 0,
                                       .trace = mg->shape.want_trace};

@@ -91,19 +91,27 @@ static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *router,
     return rc;
 }
 
-/* A router that reads later tokens would let a decoder see the tokens that it must predict. */
-static int judge_causal(const mf_model *m, const mf_loaded *router)
+static bool looks_ahead(const mf_loaded *plugin)
+{
+    if (plugin->kind == MF_ROUTER)
+        return (plugin->table.router.flags & MF_ROUTER_NOT_CAUSAL) != 0;
+    return (plugin->table.expert.flags & MF_EXPERT_NOT_CAUSAL) != 0;
+}
+
+/* A plugin that reads later tokens would let a decoder see the tokens that it must predict. */
+static int judge_causal(const mf_model *m, const mf_plugin_section *s, const mf_loaded *plugin)
 {
     const mf_model_settings *c = m->config;
-    const mf_router *table = mf_loaded_vtable(router);
-    if (!(table->flags & MF_ROUTER_NOT_CAUSAL) || c->moe.force_causal) return MF_OK;
+    const bool router = plugin->kind == MF_ROUTER;
+    if (!looks_ahead(plugin) || c->moe.force_causal) return MF_OK;
     if (c->model.task != MF_TASK_LM || !c->model.causal) return MF_OK;
-    return mf_fail(
-        MF_ECONFIG,
-        "%s:%d: router %s chooses tokens by looking at the whole sequence, which leaks "
-        "the future in a causal decoder; expected a causal router, or "
-        "moe.force_causal = yes to try it all the same",
-        c->router.file ? c->router.file : "default", c->router.line, c->router.plugin);
+    return mf_fail(MF_ECONFIG,
+                   "%s:%d: %s %s %s by looking at the whole sequence, which leaks "
+                   "the future in a causal decoder; expected a causal %s, or "
+                   "moe.force_causal = yes to try it all the same",
+                   s->file ? s->file : "default", s->line, router ? "router" : "expert",
+                   s->plugin, router ? "chooses tokens" : "computes",
+                   router ? "router" : "expert");
 }
 
 static int new_moe_layers(mf_model *m, bool select_bias)
@@ -111,8 +119,9 @@ static int new_moe_layers(mf_model *m, bool select_bias)
     const mf_loaded *router = NULL, *expert = NULL;
     if (m->n_moe == 0) return MF_OK;
     int rc = load(&m->config->router, MF_ROUTER, &router);
-    if (rc == MF_OK) rc = judge_causal(m, router);
+    if (rc == MF_OK) rc = judge_causal(m, &m->config->router, router);
     if (rc == MF_OK) rc = load(&m->config->expert, MF_EXPERT, &expert);
+    if (rc == MF_OK) rc = judge_causal(m, &m->config->expert, expert);
     for (int32_t l = 0; rc == MF_OK && l < m->config->model.layers; l++)
         if (m->moe_of_layer[l] >= 0) rc = new_moe_layer(m, l, router, expert, select_bias);
     return rc;
@@ -192,6 +201,9 @@ static int assemble(mf_model *m)
     if (rc == MF_OK && c->moe.adaptive_capacity > 0)
         rc = mf_live_register_real(m->plugins, "moe.adaptive_capacity", &m->adaptive_capacity,
                                    0, 1e3);
+    if (rc == MF_OK && m->n_moe > 0)
+        rc = mf_live_register_count(m->plugins, "moe.top_k", &m->top_k, 1,
+                                    (double)c->moe.experts);
     if (rc == MF_OK) rc = mf_config_alias_live(m->plugins);
     if (rc == MF_OK) rc = mf_tasks_register(m);
     if (rc == MF_OK) rc = mf_heads_register(m);
@@ -232,6 +244,7 @@ int mf_model_new(const mf_model_settings *config, const mf_model_dims *dims,
     m->options = *options;
     m->capacity_factor = config->moe.capacity_factor;
     m->adaptive_capacity = config->moe.adaptive_capacity;
+    m->top_k = (double)config->moe.top_k;
     m->store = mf_store_new();
     m->plugins = m->store ? mf_plughost_new(m->store) : NULL;
     int rc = m->plugins ? assemble(m) : MF_ENOMEM;
@@ -305,8 +318,16 @@ bool mf_model_sees_sequences(const mf_model *m)
 {
     if (m->sees_sequences) return true;
     if (m->n_moe == 0) return false;
-    const mf_expert *table = mf_loaded_vtable(mf_instance_plugin(m->moe[0].expert));
-    return (table->flags & MF_EXPERT_SEQUENCE) != 0;
+    const mf_loaded *router = mf_instance_plugin(m->moe[0].router),
+                    *expert = mf_instance_plugin(m->moe[0].expert);
+    return looks_ahead(router) || looks_ahead(expert) ||
+           (expert->table.expert.flags & MF_EXPERT_SEQUENCE) != 0;
+}
+
+static bool router_reads_sequence(const mf_model *m)
+{
+    if (m->n_moe == 0) return false;
+    return (mf_instance_plugin(m->moe[0].router)->table.router.flags & MF_ROUTER_SEQUENCE) != 0;
 }
 
 const char *mf_cache_name(char out[MF_CACHE_NAME], int32_t layer, int32_t group, int part)
@@ -344,6 +365,9 @@ int mf_cache_new(const mf_model *m, int batch, int max_seq, mf_cache **ret)
     if (rc == MF_OK) mf_store_put_on(cache->store, m->options.device);
     for (int32_t l = 0; rc == MF_OK && l < m->config->model.layers; l++)
         rc = cache_layer(m, l, cache);
+    for (int32_t i = 0; rc == MF_OK && i < m->n_moe && router_reads_sequence(m); i++)
+        rc = mf_history_declare(cache->store, m->moe[i].layer, (int64_t)batch * max_seq,
+                                m->config->model.dim);
     if (rc == MF_OK) rc = mf_store_seal(cache->store, 0, false);
     if (rc != MF_OK) {
         mf_cache_free(cache);

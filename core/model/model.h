@@ -62,6 +62,7 @@ typedef struct mf_model {
     mf_ctx **controllers;                  /* [config->n_controllers] */
     double capacity_factor;                /* live as moe.capacity_factor */
     double adaptive_capacity;              /* live as moe.adaptive_capacity */
+    double top_k;                          /* live as moe.top_k; a change rebuilds graphs */
     /* [layers + 1] adapters of each block, then those of the output head */
     mf_adapters *adapters;
     const mf_loaded **adapter_plugins; /* [config->n_adapters] */
@@ -106,8 +107,8 @@ int mf_model_modules(const mf_model *m, mf_model_module out[MF_MODEL_MODULES]);
 /* Whether regularizer i adds a term. Regularizers that read routing add none without
  * MoE layers. */
 bool mf_model_has_regularizer(const mf_model *m, int i);
-/* Whether experts or adapters read other tokens of the batch. Such models decode without
- * a cache. */
+/* Whether routers or experts read later tokens, or experts or adapters other tokens of the
+ * batch. Such models decode without a cache. */
 bool mf_model_sees_sequences(const mf_model *m);
 
 /* Keys and values of past tokens, for decoding: max_seq rows per sequence. It fits only graphs

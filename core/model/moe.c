@@ -1,6 +1,7 @@
 /* model/moe.c: one MoE layer as graph nodes: router, capacity, experts, sum and metrics. Shapes
  * never depend on the data: there are T k assignments, and a dropped one has index -1. */
 #include "model/moe.h"
+#include "model/soft.h"
 #include "plugin/load/open.h"
 #include "ops/moe/grouped_attention.h"
 
@@ -46,6 +47,7 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
 {
     mf_routing *r = &out->routing;
     const bool renormalize = r->renormalize < 0 ? s->config->renormalize : r->renormalize;
+    if (r->dispatch) return mf_soft_choose(g, r);
     if (!r->prob && r->logits) r->prob = mf_softmax(g, r->logits);
     if (r->expert) {
         r->top_k = r->own_top_k;
@@ -246,6 +248,45 @@ static mf_tensor *grouped_gates(mf_graph *g, mf_tensor *gate, const mf_row_group
     return mf_dispatch_rows(g, gate, &rows, NULL, 1);
 }
 
+/* Calls the router on all places of the history; takes the rows of the graph's tokens. */
+static int ask_of_history(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
+                          const mf_router_in *in, mf_moe_out *out)
+{
+    mf_router_in all;
+    mf_tensor *row;
+    int rc = mf_history_open(s->history, g, layer->layer, in, &all, &row);
+    if (rc != MF_OK) return rc;
+    mf_routing *whole = &out->whole;
+    *whole = out->routing;
+    whole->seq = all.seq;
+    whole->tokens = all.batch * all.seq;
+    whole->mask = all.mask;
+    whole->labels = all.labels;
+    whole->token_ids = all.token_ids;
+    /* Adapters of the router's linear layers get what it gets. */
+    const mf_adapt_env before = s->env ? *s->env : (mf_adapt_env){0};
+    if (s->env) {
+        s->env->seq = all.seq;
+        s->env->mask = all.mask;
+        s->env->positions = all.positions;
+        s->env->sequence_ids = all.sequence_ids;
+    }
+    rc = mf_instance_route(layer->router, g, &all, whole);
+    if (s->env) *s->env = before;
+    if (rc == MF_OK && !whole->prob && whole->logits)
+        whole->prob = mf_softmax(g, whole->logits);
+    return rc == MF_OK ? mf_history_take(g, whole, row, &out->routing) : rc;
+}
+
+static int ask(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
+               const mf_router_in *in, mf_moe_out *out)
+{
+    const mf_router *table = mf_loaded_vtable(mf_instance_plugin(layer->router));
+    if (s->history && table->flags & MF_ROUTER_SEQUENCE)
+        return ask_of_history(layer, s, g, in, out);
+    return mf_instance_route(layer->router, g, in, &out->routing);
+}
+
 /* Calls the router, and does the selection that it leaves to core. */
 static int route(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                  const mf_router_in *in, mf_moe_out *out)
@@ -263,13 +304,14 @@ static int route(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
                       .labels = in->labels,
                       .tokens = in->batch * in->seq,
                       .batch = in->batch,
-                      .seq = in->seq};
+                      .seq = in->seq,
+                      .token_ids = in->token_ids};
     /* Routers read and compute f32, because small differences decide their choice (Fedus et al.
      * 2021, section 2.4). */
     const bool was_bf16 = mf_graph_set_bf16(g, false);
     mf_router_in in_f32 = *in;
     in_f32.x = mf_graph_to_f32(g, in->x);
-    int rc = mf_instance_route(layer->router, g, &in_f32, r);
+    int rc = ask(layer, s, g, &in_f32, out);
     if (rc == MF_OK) {
         out->gate = choose(layer, s, g, in, out);
         out->own = (mf_moe_choice){r->rows, r->chosen, NULL, out->gate, r->token};
@@ -331,6 +373,10 @@ static void force(const mf_moe_forced *f, mf_graph *g, mf_moe_out *out)
 {
     mf_routing *r = &out->routing;
     const mf_shape rows = mf_shape1(f->rows);
+    if (r->dispatch) {
+        mf_graph_fail(g, MF_EINPUT, "soft routing has no assignments that could be forced");
+        return;
+    }
     if (!f->listed && (f->rows < r->tokens || f->rows % r->tokens != 0)) {
         mf_graph_fail(g, MF_EINPUT, "a forced choice of %d rows does not fit %d tokens",
                       (int)f->rows, (int)r->tokens);
@@ -354,11 +400,57 @@ int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph 
     int rc = route(layer, s, g, in, out);
     if (rc != MF_OK) return rc;
     mf_routing *r = &out->routing;
-    out->own.gate = out->gate = final_gate(s, g, out->gate);
+    if (!r->dispatch) out->own.gate = out->gate = final_gate(s, g, out->gate);
     r->admitted = r->chosen;
     r->load = r->demand = per_token(g, r->chosen, r);
     keep_choice(s, g, in, out);
     return mf_graph_status(g);
+}
+
+/* Calls the experts, with adapters on both sides; NULL if that fails. */
+static mf_tensor *call_experts(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
+                               mf_expert_in *ein, mf_moe_out *out)
+{
+    mf_tensor *y = NULL;
+    const int before = mf_graph_nodes(g);
+    ein->x = adapt(s, MF_AT_EXPERT_IN, ein, NULL, ein->x);
+    if (!ein->x) return NULL;
+    if (s->env) s->env->token = ein->token;
+    int rc = mf_instance_expert(layer->expert, g, ein, &y);
+    if (s->env) s->env->token = NULL;
+    if (rc != MF_OK) return NULL;
+    if (s->attention) keep_attention(g, before, out);
+    return adapt(s, MF_AT_EXPERT_OUT, ein, ein->x, y);
+}
+
+/* The experts on the assignments that were admitted, and the sum of what they give. */
+static mf_tensor *assigned_experts(const mf_moe_layer *layer, const mf_moe_settings *s,
+                                   mf_graph *g, const mf_router_in *in, mf_expert_in *ein,
+                                   mf_moe_out *out)
+{
+    const mf_routing *r = &out->routing;
+    const int k = r->token ? 1 : r->rows / r->tokens;
+    mf_row_groups groups = mf_group_rows(g, r->admitted, r->token, k, r->experts);
+    const mf_expert *table = mf_loaded_vtable(mf_instance_plugin(layer->expert));
+    const bool gates =
+        (table->flags & MF_EXPERT_GATES) && !mf_adapters_at(layer->adapters, MF_AT_EXPERT_OUT);
+    ein->gate = gates ? grouped_gates(g, out->gate, &groups) : NULL;
+    ein->x = mf_dispatch_rows(g, in->x, &groups, r->token, k);
+    ein->offset = groups.offset;
+    ein->token = groups.token;
+    mf_tensor *y = call_experts(layer, s, g, ein, out);
+    if (!y) return NULL;
+    return gates ? mf_return_rows(g, y, &groups, r->token, r->tokens, k)
+                 : mf_combine_rows(g, y, out->gate, &groups, r->token, r->tokens, k);
+}
+
+/* The experts on the slots of soft routing. */
+static mf_tensor *slot_experts(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
+                               const mf_router_in *in, mf_expert_in *ein, mf_moe_out *out)
+{
+    mf_soft_fill(g, &out->routing, in->x, ein);
+    mf_tensor *y = call_experts(layer, s, g, ein, out);
+    return y ? mf_soft_combine(g, &out->routing, y) : NULL;
 }
 
 int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
@@ -369,43 +461,24 @@ int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *
     mf_routing *r = &out->routing;
     if (s->forced) {
         force(s->forced, g, out);
+    } else if (r->dispatch) {
+        out->own.admitted = r->admitted = r->chosen;
     } else {
         out->own.gate = out->gate = final_gate(s, g, admit(s, g, in, out->gate, out));
         out->own.admitted = r->admitted;
     }
     if (mf_graph_status(g) != MF_OK) return mf_graph_status(g);
 
-    const int k = r->token ? 1 : r->rows / r->tokens;
-    mf_row_groups groups = mf_group_rows(g, r->admitted, r->token, k, r->experts);
-    const mf_expert *table = mf_loaded_vtable(mf_instance_plugin(layer->expert));
-    const bool gates =
-        (table->flags & MF_EXPERT_GATES) && !mf_adapters_at(layer->adapters, MF_AT_EXPERT_OUT);
     mf_expert_in ein = {.size = sizeof ein,
-                        .gate = gates ? grouped_gates(g, out->gate, &groups) : NULL,
                         .batch = in->batch,
                         .seq = in->seq,
                         .experts = r->experts,
-                        .x = mf_dispatch_rows(g, in->x, &groups, r->token, k),
-                        .offset = groups.offset,
-                        .token = groups.token,
                         .seq_x = in->x,
                         .mask = in->mask,
                         .positions = in->positions,
                         .sequence_ids = in->sequence_ids};
-    mf_tensor *y = NULL;
-    const int before = mf_graph_nodes(g);
-    ein.x = adapt(s, MF_AT_EXPERT_IN, &ein, NULL, ein.x);
-    if (!ein.x) return mf_graph_status(g);
-    if (s->env) s->env->token = groups.token;
-    rc = mf_instance_expert(layer->expert, g, &ein, &y);
-    if (s->env) s->env->token = NULL;
-    if (rc != MF_OK) return rc;
-    if (s->attention) keep_attention(g, before, out);
-    y = adapt(s, MF_AT_EXPERT_OUT, &ein, ein.x, y);
-    if (gates)
-        out->y = mf_return_rows(g, y, &groups, r->token, r->tokens, k);
-    else
-        out->y = mf_combine_rows(g, y, out->gate, &groups, r->token, r->tokens, k);
+    out->y = (r->dispatch ? slot_experts : assigned_experts)(layer, s, g, in, &ein, out);
+    if (!out->y) return mf_graph_status(g);
     if (out->limited && !r->token && s->config->dropped != MF_DROPPED_RESIDUAL)
         out->y = mf_add(g, out->y, passed_on(s, g, in, out));
     if (layer->shared) out->y = mf_add(g, out->y, shared_experts(layer, s, g, in, r->tokens));

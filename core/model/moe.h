@@ -9,6 +9,7 @@
 #define MF_MODEL_MOE_H
 
 #include "model/adapters.h"
+#include "model/history.h"
 #include "model/model_config.h"
 #include "ops/moe/dispatch.h"
 #include "plugin/instance.h"
@@ -33,6 +34,8 @@ typedef struct mf_moe_settings {
     bool attention;    /* keep the inputs of experts that use attention */
     /* also keep x, logits, score and the router's own choice */
     bool trace;
+    /* routers read the tokens that these places hold; NULL: those of the graph */
+    const mf_history *history;
     /* routing given for this layer; NULL: the router decides */
     const struct mf_moe_forced *forced;
 } mf_moe_settings;
@@ -55,6 +58,8 @@ typedef struct mf_moe_choice {
 
 typedef struct mf_moe_out {
     mf_routing routing;   /* complete */
+    /* What the router returned for all places of the history; size 0 without one. */
+    mf_routing whole;
     mf_routing_sums sums; /* kept values of metric nodes */
     /* f32 scalar, kept; metric node; NULL if assignments list their tokens */
     mf_tensor *gate_entropy;

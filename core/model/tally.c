@@ -44,6 +44,7 @@ static void add(double *sum, const mf_tensor *t, int64_t n)
 void mf_moe_tally_add(mf_moe_tally *t, const mf_moe_out *out)
 {
     double scalars[4] = {0};
+    if (!out->routing.expert && !out->routing.dispatch) t->top_k = out->routing.top_k;
     add(t->chosen, out->sums.chosen, t->experts);
     add(t->admitted, out->sums.admitted, t->experts);
     add(t->importance, out->sums.importance, t->experts);

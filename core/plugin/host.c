@@ -277,7 +277,8 @@ static mf_tensor *add_op(mf_graph *g, const mf_opdef *def, int n_in, mf_tensor *
 /* All flags that mf_opdef.flags of a plugin's op may have. */
 #define OP_FLAGS                                                                               \
     (MF_OP_NO_GRAD | MF_OP_INPLACE | MF_OP_RANDOM | MF_OP_STATE | MF_OP_ALIAS | MF_OP_CHEAP |  \
-     MF_OP_ROWS | MF_OP_GRAD_INPLACE | MF_OP_INPLACE_SECOND | MF_OP_RECOMPUTES_OUT | MF_OP_GEMM)
+     MF_OP_ROWS | MF_OP_GRAD_INPLACE | MF_OP_INPLACE_SECOND | MF_OP_RECOMPUTES_OUT |           \
+     MF_OP_STRAIGHT_THROUGH | MF_OP_GEMM)
 
 /* Checks what the graph does not check: a table of a later moefw may request something that
  * this one cannot do. False: the graph has failed. */

@@ -410,6 +410,25 @@ static int check_losses(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
     return MF_OK;
 }
 
+/* Soft routing: weights of all slots for every token, and nothing that chooses experts. */
+static int check_soft(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
+{
+    if (!r->dispatch || !r->combine)
+        return wrong_result(ctx, g, "dispatch and combine: expected both or none");
+    if (r->slots < 1 || r->slots > r->tokens)
+        return wrong_result(ctx, g, "slots: expected 1 to %d of each expert, found %d",
+                            (int)r->tokens, (int)r->slots);
+    if (r->expert || r->gate || r->token || r->score)
+        return wrong_result(
+            ctx, g,
+            "soft routing assigns no tokens: expected no expert, gate, token and "
+            "score beside dispatch");
+    const int64_t S = (int64_t)r->experts * r->slots;
+    int rc = check_tensor(ctx, g, "dispatch", r->dispatch, MF_F32, 2, r->tokens, S);
+    return rc == MF_OK ? check_tensor(ctx, g, "combine", r->combine, MF_F32, 2, r->tokens, S)
+                       : rc;
+}
+
 /* Which results a router may omit, and which of them must agree: moefw/routing.h. */
 static int check_routing(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
 {
@@ -422,6 +441,7 @@ static int check_routing(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
     if (rc == MF_OK) rc = check_tensor(ctx, g, "score", r->score, MF_F32, 2, T, E);
     if (rc == MF_OK) rc = check_losses(ctx, g, r);
     if (rc != MF_OK) return rc;
+    if (r->dispatch || r->combine) return check_soft(ctx, g, r);
     if (!r->expert && !r->prob && !r->logits)
         return wrong_result(ctx, g,
                             "route set none of logits, prob and expert: expected one of them");

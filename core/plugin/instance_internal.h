@@ -13,6 +13,8 @@ typedef struct mf_live_slot {
     double *real;
     mf_param *param; /* the value is an element of this parameter */
     int64_t element;
+    bool whole;      /* a whole number; every change makes graphs differ */
+    double start;    /* its value at first */
     bool structural; /* graphs differ between value 0 and other values */
     double lo, hi;
     const mf_option *option;

@@ -68,6 +68,14 @@ int mf_live_register_real(mf_plughost *h, const char *name, double *value, doubl
     return add(h, name, (mf_live_slot){.real = value, .lo = lo, .hi = hi});
 }
 
+int mf_live_register_count(mf_plughost *h, const char *name, double *value, double lo,
+                           double hi)
+{
+    return add(
+        h, name,
+        (mf_live_slot){.real = value, .start = *value, .whole = true, .lo = lo, .hi = hi});
+}
+
 int mf_live_register_option(mf_plughost *h, const char *name, const mf_option *o, void *conf,
                             double *shadow)
 {
@@ -117,6 +125,13 @@ bool mf_live_is_stored(const mf_plughost *h, int i)
     return p && p->param;
 }
 
+bool mf_live_start(const mf_plughost *h, int i, double *ret)
+{
+    const mf_live_slot *p = find(h, mf_live_name(h, i));
+    if (p && p->whole) *ret = p->start;
+    return p && p->whole;
+}
+
 int mf_live_count(const mf_plughost *h)
 {
     return h->n_live_names;
@@ -160,6 +175,9 @@ static int turn(const mf_live_slot *p, double value)
         return mf_fail(MF_ECONFIG,
                        "live option '%s': expected a number from %g to %g, found %g", p->name,
                        p->lo, p->hi, value);
+    if (p->whole && value != floor(value))
+        return mf_fail(MF_ECONFIG, "live option '%s': expected a whole number, found %g",
+                       p->name, value);
     const float number = (float)value;
     if (p->param)
         return mf_param_write(p->param, &number, (size_t)p->element * sizeof number,
@@ -208,7 +226,7 @@ int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
         turned = true;
     }
     if (!turned) return MF_OK;
-    if (first->structural && (before == 0) != (value == 0))
+    if (first->whole || (first->structural && (before == 0) != (value == 0)))
         mf_plughost_want_rebuild(h, by, reason);
     return note(h, strcmp(given, name) == 0 ? name : mf_arena_strdup(h->arena, given), before,
                 value_of(first), by, reason);

@@ -24,6 +24,9 @@ typedef struct mf_change {
 
 int mf_live_register_real(mf_plughost *h, const char *name, double *value, double lo,
                           double hi);
+/* The same for a whole number that graphs are built from: every change asks for new graphs. */
+int mf_live_register_count(mf_plughost *h, const char *name, double *value, double lo,
+                           double hi);
 /* shadow: the double that follows the field, for graphs. Strings and the other arguments live
  * as long as h. */
 int mf_live_register_option(mf_plughost *h, const char *name, const mf_option *o, void *conf,
@@ -41,6 +44,9 @@ const char *mf_live_old_name(const mf_plughost *h, const char *name);
 /* The first option of a plugin whose name begins with prefix and which is MF_OPT_STRUCTURAL:
  * the value 0 switches its instances off. NULL if there is none. */
 const char *mf_live_switch(const mf_plughost *h, const char *prefix);
+/* Whether the i-th name is a count; then its value at first. States hold counts only where they
+ * have changed. */
+bool mf_live_start(const mf_plughost *h, int i, double *ret);
 bool mf_live_is_stored(const mf_plughost *h, int i); /* the i-th name */
 /* Sets a live option and records the change. Errors: MF_ENOTFOUND, which names the nearest
  * option; MF_ECONFIG if the value is out of bounds, or must be an integer and is none. */

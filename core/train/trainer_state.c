@@ -31,10 +31,11 @@ static int collect_options(const mf_plughost *h, mf_state *s)
     int rc = MF_OK;
     for (int i = 0; rc == MF_OK && i < mf_live_count(h); i++) {
         char name[256];
-        double value = 0;
+        double value = 0, start;
         if (mf_live_is_stored(h, i)) continue;
         snprintf(name, sizeof name, MF_LIVE_STATE "%s", mf_live_name(h, i));
         rc = mf_live_get(h, mf_live_name(h, i), &value);
+        if (rc == MF_OK && mf_live_start(h, i, &start) && value == start) continue;
         if (rc == MF_OK) rc = mf_state_set_real(s, name, value);
     }
     return rc;
@@ -123,7 +124,9 @@ static int restore_structure(mf_trainer *t)
 {
     const mf_model *m = t->session->model;
     mf_plughost_rebuild(m->plugins);
-    return m->head_switches || mf_live_switch(m->plugins, "") ? mf_trainer_rebuild(t) : MF_OK;
+    const bool other_k = m->top_k != (double)m->config->moe.top_k;
+    return m->head_switches || other_k || mf_live_switch(m->plugins, "") ? mf_trainer_rebuild(t)
+                                                                         : MF_OK;
 }
 
 int mf_trainer_resume(mf_trainer *t)

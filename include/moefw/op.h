@@ -141,6 +141,10 @@ typedef struct mf_gradient {
  * the memory of output 0's gradient, of which every element has been read before it is written.
  * For ops with one output. */
 #define MF_OP_RECOMPUTES_OUT 1024u
+/* Since 0.2. Straight-through: its gradient is not the derivative of its values, on purpose, as
+ * that of rounding that passes the gradient on. `plugin check` then does not compare the two,
+ * and checks everything around the op. */
+#define MF_OP_STRAIGHT_THROUGH 2048u
 /* A gemm: graphs that compute in bf16 pass it its bf16_in inputs as bf16. */
 #define MF_OP_GEMM 64u
 
@@ -185,6 +189,22 @@ typedef struct mf_opdef {
      * log says so once. Since 0.2. */
     const mf_device_op *launch;
 } mf_opdef;
+
+/* ---- since 0.2: an op with inputs to check it on (mf_plugin.examples) ---- */
+
+/* `plugin check` runs the op alone on such inputs: shapes, the same bits at any number of
+ * threads, no write outside of its outputs and work, and gradients against differences. */
+typedef struct mf_op_example {
+    uint32_t size;
+    int32_t n_in; /* number of inputs, absent ones included */
+    const mf_opdef *op;
+    mf_shape shape[MF_OP_MAX_IN]; /* rank -1: the input is absent */
+    mf_dtype dtype[MF_OP_MAX_IN]; /* MF_F32 or MF_I32 */
+    /* Values are drawn from lo .. hi, of an i32 whole ones; both 0: from -2 .. 2. Choose ranges
+     * without kinks and jumps, where the op is differentiable. */
+    double lo[MF_OP_MAX_IN], hi[MF_OP_MAX_IN];
+    mf_attr attr;
+} mf_op_example;
 
 #ifdef __cplusplus
 }

@@ -102,8 +102,8 @@ static inline mf_tensor *mf_matmul(mf_graph *g, mf_tensor *a, bool trans_a, mf_t
 }
 /* Rows grouped by expert: y[r] = w[e] x[r] + b[e] for offset[e] <= r < offset[e+1]; rows
  * past offset[E] are zero, and, since 0.2, rows before offset[0]: mf_slice(offset, 0, i, n + 1)
- * gives the n experts from i on, so that experts of one layer may differ. x [R,in], w [E,out,in], offset [E+1] i32, b [E,out] or NULL
- * -> [R,out]. */
+ * gives the n experts from i on, so that experts of one layer may differ. x [R,in],
+ * w [E,out,in], offset [E+1] i32, b [E,out] or NULL -> [R,out]. */
 static inline mf_tensor *mf_grouped_linear(mf_graph *g, mf_tensor *x, mf_tensor *w,
                                            mf_tensor *offset, mf_tensor *b)
 {

@@ -150,6 +150,12 @@ typedef struct mf_router {
 #define MF_ROUTER_NOT_CAUSAL 1u /* reads later tokens: refused in a decoder unless forced */
 /* After_step reads step->layers: they are measured in every step. */
 #define MF_ROUTER_STATS 2u
+/* Since 0.2. Reads earlier tokens of the sequence. Decoding with a cache then shows it the
+ * whole sequence in each run, of as many places as the cache has (in->seq): those that hold no
+ * token have mask 0, and zeros or older values. Core keeps x and token_ids between runs, labels
+ * are -1, and core takes the rows of the new tokens from what route returns. It may not set
+ * token or dispatch, and what it writes for a token must not depend on places with mask 0. */
+#define MF_ROUTER_SEQUENCE 4u
 /* Since 0.2. In training the choice for a token depends on other tokens of the batch, such as
  * to balance experts; in evaluation it does not. */
 #define MF_ROUTER_TRAIN_BATCH 8u
@@ -171,6 +177,8 @@ typedef struct mf_expert {
  * before that, W (g h) = g (W h): the gates' gradient then comes from h, and y need not be kept
  * for it. */
 #define MF_EXPERT_GATES 2u
+/* Since 0.2. Reads later tokens of the sequence: refused in a decoder unless forced. */
+#define MF_EXPERT_NOT_CAUSAL 4u
 
 typedef struct mf_regularizer {
     uint32_t size;
@@ -239,6 +247,11 @@ typedef struct mf_plugin {
     size_t conf_size, self_size;
     const void *vtable;   /* mf_router, mf_expert, ... by kind */
     const mf_host **host; /* slot that the loader fills */
+    /* ---- since 0.2 ---- */
+    /* Ops of the plugin with inputs for `plugin check`; each of size examples[0].size. NULL:
+     * none */
+    const mf_op_example *examples;
+    int32_t n_examples, reserved2;
 } mf_plugin;
 
 #if defined(__GNUC__)
@@ -260,10 +273,16 @@ typedef struct mf_plugin {
  * to store). The slot is the `mf` that moefw/ops.h declares. */
 #define MF_PLUGIN_INIT(kind, kind_type, name, version, license, brief, options, conf, self,    \
                        vt)                                                                     \
+    MF_PLUGIN_INIT_OPS(kind, kind_type, name, version, license, brief, options, conf, self,    \
+                       vt, NULL, 0)
+/* The same with examples of the plugin's ops, an array of mf_op_example, and their number. */
+#define MF_PLUGIN_INIT_OPS(kind, kind_type, name, version, license, brief, options, conf,      \
+                           self, vt, examples, n_examples)                                     \
     {                                                                                          \
         MF_MAGIC, MF_ABI, (uint32_t)sizeof(mf_plugin), (uint32_t)sizeof(mf_host),              \
             (uint32_t)sizeof(mf_option), (uint32_t)sizeof(kind_type), kind, 0, name, version,  \
-            license, brief, options, sizeof(conf), sizeof(self), vt, &mf                       \
+            license, brief, options, sizeof(conf), sizeof(self), vt, &mf, examples,            \
+            n_examples, 0                                                                      \
     }
 
 #ifdef __cplusplus

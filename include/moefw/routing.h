@@ -4,7 +4,7 @@
  * that is (token, expert) pairs: T k for token choice, E C for expert choice.
  *
  * Regularizers, metrics, traces, controllers and reports all read this record and nothing else.
- * A router fills the first part; core completes it. There are three ways to route:
+ * A router fills the first part; core completes it. There are four ways to route:
  *
  * 1. logits [T,E]. Core computes prob = softmax(logits), top-k, gates.
  * 2. prob [T,E] (and logits, if there are any): probabilities that are not
@@ -13,6 +13,12 @@
  * 3. expert [R] (and gate [R]; token [R] for expert choice): the complete choice. Set
  *    prob as
  *    well if there is one: metrics and regularizers skip records without it.
+ * 4. dispatch and combine [T,S] (since 0.2): soft routing, in which no token is assigned
+ *    (Puigcerver et al. 2023). Each sequence has S = slots E slots, as many for each expert, in
+ *    the order of the experts. The input of a slot is the sum of the sequence's tokens, each
+ *    times its dispatch weight; the output of a token is the sum of the slots' outputs, each
+ *    times its combine weight. Core leaves out capacity and gates: chosen is every expert for
+ *    every real token; prob, unless set, the sum of an expert's combine weights.
  *
  * In ways 1 and 2 core chooses the k experts with the largest score, ties to the lower
  * index; score is prob unless the router sets it (selection by s + b, gates from s). If a
@@ -38,6 +44,10 @@ typedef struct mf_router_in {
     mf_tensor *positions;    /* [T] i32: position within the sequence */
     mf_tensor *sequence_ids; /* [T] i32: index of the sequence in the batch */
     mf_tensor *labels; /* [T] i32: label of the token in the corpus, -1 unknown; may be NULL */
+    /* ---- since 0.2, see size ---- */
+    /* The record of the MoE layer before this one, NULL in the first: for routers that go on
+     * from its logits. */
+    const struct mf_routing *previous;
 } mf_router_in;
 
 #define MF_ROUTING_MAX_LOSSES 4
@@ -78,6 +88,13 @@ typedef struct mf_routing {
     /* T = batch * seq; token t is at position t % seq of sequence t / seq. A sequence may be
      * all padding */
     int32_t batch, seq;
+    /* ---- since 0.2 ---- */
+    mf_tensor *token_ids; /* [T] i32; core sets it before route is called */
+    /* Soft routing, filled by the router: [T, experts slots] f32, both or none. The weights of
+     * padding are 0. */
+    mf_tensor *dispatch, *combine;
+    int32_t slots; /* per expert and sequence, from 1 */
+    int32_t reserved2;
 } mf_routing;
 
 typedef struct mf_expert_in {
@@ -88,7 +105,8 @@ typedef struct mf_expert_in {
     mf_tensor *x;
     mf_tensor *offset; /* [E+1] i32: expert e has assignments offset[e] .. offset[e+1]-1 */
     /* [R] i32: token of each grouped assignment, -1 past offset[E]; increasing within an
-     * expert, even if the router listed its tokens in another order */
+     * expert, even if the router listed its tokens in another order. With soft routing x has
+     * slots, and their token is the first one of their sequence */
     mf_tensor *token;
     mf_tensor *seq_x; /* [T,d]: the whole batch, for experts that declare MF_EXPERT_SEQUENCE */
     mf_tensor *mask;  /* [T] f32 or NULL */

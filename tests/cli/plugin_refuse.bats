@@ -81,7 +81,7 @@ refused() {
     refused huge_struct.so "expected 104 to 4096 bytes, found 2147483647"
     refused short_table.so "vtable_size" "expected at least 40 bytes, found 16"
     refused short_option.so "option_size" "expected at least 64 bytes, found 16"
-    refused newer_field.so "uses a field at byte 112" "get a newer moefw"
+    refused newer_field.so "uses a field at byte 128" "get a newer moefw"
 }
 
 @test "kind, names, functions, slot" {
@@ -107,7 +107,7 @@ refused() {
     refused wild_help.so "the help of an option: expected the address of memory of the plugin, found 0x7f0000000000"
     refused wild_slot.so "host slot: expected the address of memory"
     refused choices_of_real.so "option 'scale': expected choices NULL: only enums and whole numbers"
-    refused unknown_flag.so "the function table's flags: expected bits of 0x3, found 0x40"
+    refused unknown_flag.so "the function table's flags: expected bits of 0x7, found 0x40"
     refused unknown_option_flag.so "option 'count': expected flags of MF_OPT_* (0x3), found 0x80"
     refused reserved.so "reserved of the descriptor: expected 0, found 7"
 }

@@ -25,6 +25,7 @@ const mf_check mf_checks[] = {
     {"determinism", mf_check_determinism},
     {"batch split", mf_check_batch_split},
     {"causality", mf_check_causality},
+    {"decoding", mf_check_decoding},
     {"padding", mf_check_padding},
     {"inactive heads", mf_check_inactive},
     {"odd numbers", mf_check_odd_numbers},

@@ -139,7 +139,8 @@ static void copy_sequence(mf_harness *to, int32_t t, const mf_harness *from, int
 
 static bool looks_ahead(const mf_loaded *p)
 {
-    return p->kind == MF_ROUTER && (p->table.router.flags & MF_ROUTER_NOT_CAUSAL) != 0;
+    return (p->kind == MF_ROUTER && (p->table.router.flags & MF_ROUTER_NOT_CAUSAL) != 0) ||
+           (p->kind == MF_EXPERT && (p->table.expert.flags & MF_EXPERT_NOT_CAUSAL) != 0);
 }
 
 /* What random ops the plugin uses: dropout, which evaluation leaves out, and others. */
@@ -274,7 +275,8 @@ mf_verdict mf_check_causality(const mf_loaded *plugin, char detail[MF_CHECK_DETA
     if (plugin->kind == MF_REGULARIZER || plugin->kind == MF_CONTROLLER)
         return skip(detail, "asked of routers, experts and adapters only");
     if (looks_ahead(plugin))
-        return skip(detail, "it says that it looks ahead (MF_ROUTER_NOT_CAUSAL)");
+        return skip(detail,
+                    "it says that it looks ahead (MF_ROUTER_NOT_CAUSAL, MF_EXPERT_NOT_CAUSAL)");
     const bool balances =
         plugin->kind == MF_ROUTER && (plugin->table.router.flags & MF_ROUTER_TRAIN_BATCH) != 0;
     for (int training = 0; training < (balances ? 1 : 2); training++) {
@@ -291,9 +293,11 @@ mf_verdict mf_check_causality(const mf_loaded *plugin, char detail[MF_CHECK_DETA
         if (changed >= 0)
             return mf_check_failed(
                 detail,
-                "%s, token %d changed when only later ones did (a router that looks ahead "
+                "%s, token %d changed when only later ones did (a plugin that looks ahead "
                 "has to say %s): %s",
-                when, (int)changed, training ? "MF_ROUTER_TRAIN_BATCH" : "MF_ROUTER_NOT_CAUSAL",
+                when, (int)changed,
+                training ? "MF_ROUTER_TRAIN_BATCH"
+                         : "MF_ROUTER_NOT_CAUSAL or MF_EXPERT_NOT_CAUSAL",
                 why);
     }
     snprintf(detail, MF_CHECK_DETAIL,

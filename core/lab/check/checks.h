@@ -23,6 +23,7 @@ mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETA
 mf_verdict mf_check_determinism(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_batch_split(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_causality(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
+mf_verdict mf_check_decoding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_padding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_inactive(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);
 mf_verdict mf_check_odd_numbers(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL]);

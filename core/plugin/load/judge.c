@@ -160,12 +160,13 @@ static const struct {
 } tables[] = {
     [MF_ROUTER] = {UP_TO(mf_router, after_step),
                    sizeof(mf_router),
-                   MF_ROUTER_NOT_CAUSAL | MF_ROUTER_STATS | MF_ROUTER_TRAIN_BATCH,
+                   MF_ROUTER_NOT_CAUSAL | MF_ROUTER_STATS | MF_ROUTER_SEQUENCE |
+                       MF_ROUTER_TRAIN_BATCH,
                    {{"init", offsetof(mf_router, init), true},
                     {"route", offsetof(mf_router, route), true}}},
     [MF_EXPERT] = {UP_TO(mf_expert, after_step),
                    sizeof(mf_expert),
-                   MF_EXPERT_SEQUENCE | MF_EXPERT_GATES,
+                   MF_EXPERT_SEQUENCE | MF_EXPERT_GATES | MF_EXPERT_NOT_CAUSAL,
                    {{"init", offsetof(mf_expert, init), true},
                     {"forward", offsetof(mf_expert, forward), true}}},
     [MF_REGULARIZER] = {UP_TO(mf_regularizer, after_step),
@@ -274,6 +275,38 @@ static int judge_kind(const mf_plugin *d, mf_kind want)
     return MF_OK;
 }
 
+/* Examples of the plugin's ops, which need not be there. */
+static int judge_examples(const mf_plugin *d, mf_arena *arena, mf_loaded *ret)
+{
+    enum { MOST = 64 };
+    if (d->size < UP_TO(mf_plugin, reserved2) || (!d->examples && d->n_examples == 0))
+        return MF_OK;
+    if (d->reserved2 != 0 || !d->examples || d->n_examples < 1 || d->n_examples > MOST)
+        return mf_fail(MF_EPLUGIN,
+                       "examples: expected 1 to %d of them and reserved2 0, found %d at %p and "
+                       "%d; end the descriptor with MF_PLUGIN_INIT_OPS",
+                       MOST, (int)d->n_examples, (const void *)d->examples, (int)d->reserved2);
+    const mf_op_example **list = mf_arena_alloc(arena, MOST * sizeof *list);
+    const char *at = (const char *)d->examples;
+    int rc = list ? mf_reach("examples", at, sizeof(uint32_t)) : MF_ENOMEM;
+    const uint32_t size = rc == MF_OK ? d->examples->size : 0;
+    if (rc == MF_OK) rc = sized("an example", size, UP_TO(mf_op_example, attr));
+    for (int32_t i = 0; rc == MF_OK && i < d->n_examples; i++, at += size) {
+        const mf_op_example *e = list[i] = (const mf_op_example *)(const void *)at;
+        rc = mf_reach("an example", e, size);
+        if (rc == MF_OK && (e->size != size || e->n_in < 0 || e->n_in > MF_OP_MAX_IN))
+            rc = mf_fail(MF_EPLUGIN,
+                         "example %d: expected size %u and 0 to %d inputs, found %u and %d",
+                         (int)i, (unsigned)size, MF_OP_MAX_IN, (unsigned)e->size, (int)e->n_in);
+        if (rc == MF_OK && !e->op)
+            rc = mf_fail(MF_EPLUGIN, "example %d: expected an op, found NULL", (int)i);
+        if (rc == MF_OK) rc = mf_reach("the op of an example", e->op, sizeof(uint32_t));
+    }
+    ret->examples = list;
+    ret->n_examples = d->n_examples;
+    return rc;
+}
+
 int mf_judge(const mf_plugin *d, size_t symbol_bytes, mf_kind want, const char *want_name,
              const char *want_by, mf_arena *arena, mf_loaded *ret)
 {
@@ -300,6 +333,7 @@ int mf_judge(const mf_plugin *d, size_t symbol_bytes, mf_kind want, const char *
                             d->conf_size);
     if (rc == MF_OK) rc = judge_table(d, ret);
     if (rc == MF_OK) rc = judge_points(d, ret);
+    if (rc == MF_OK) rc = judge_examples(d, arena, ret);
     if (rc != MF_OK) return rc;
     if (!d->host)
         return mf_fail(MF_EPLUGIN, "host slot: expected the address of a variable for the host "

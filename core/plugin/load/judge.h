@@ -29,6 +29,8 @@ struct mf_loaded {
         mf_adapter adapter;
     } table;
     const mf_plugin *descriptor;
+    const mf_op_example *const *examples; /* [n_examples] examples of its ops */
+    int32_t n_examples;
     /* Set by plugin/load/open.c. */
     const char *host_names; /* MF_HOST_NAMES of the plugin's headers; NULL: not known */
     const char *path;

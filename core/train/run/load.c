@@ -62,6 +62,7 @@ int mf_load_live(mf_plughost *h, const mf_state *s, const char *but)
             snprintf(name, sizeof name, MF_LIVE_STATE "%s", mf_live_old_name(h, option));
             there = mf_state_real(s, name, &value);
         }
+        if (!there) there = mf_live_start(h, i, &value);
         if (!there || (but && strstr(option, but))) continue;
         rc = mf_live_get(h, option, &now);
         if (rc == MF_OK && value != now)

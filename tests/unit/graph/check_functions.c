@@ -320,7 +320,8 @@ START_TEST(rows_are_sorted)
 {
     const float x[] = {3, NAN, -1, 3, 0, 2, 1, INFINITY, 2, -INFINITY};
     const float w[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
-    const int32_t up[] = {2, 4, 0, 3, 1, 4, 1, 0, 3, 2}, down[] = {0, 3, 4, 2, 1, 2, 0, 3, 1, 4};
+    const int32_t up[] = {2, 4, 0, 3, 1, 4, 1, 0, 3, 2},
+                  down[] = {0, 3, 4, 2, 1, 2, 0, 3, 1, 4};
     for (int falling = 0; falling < 2; falling++) {
         const int32_t *want = falling ? down : up;
         float y[10], dx[10];

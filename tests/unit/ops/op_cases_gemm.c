@@ -105,7 +105,8 @@ static void right_group_sum(ot_run *r)
             r->out[0].want[group_of(r, 1, i / n) * n + i % n] += r->in[0].f[i];
 }
 
-static const int32_t falling[] = {0, 3, 2, 5}, too_far[] = {0, 3, 4, 8}, early[] = {-1, 3, 4, 5};
+static const int32_t falling[] = {0, 3, 2, 5}, too_far[] = {0, 3, 4, 8},
+                     early[] = {-1, 3, 4, 5};
 
 const mf_op_row mf_op_cases_gemm[] = {
     {.op = "linear",

@@ -182,8 +182,9 @@ static void right_grouped_layernorm(ot_run *r)
         for (int64_t j = 0; j < n; j++)
             var += (row[j] - mean) * (row[j] - mean) / (double)n;
         double z = (r->in[0].f[i] - mean) / sqrt(var + r->attr->f[0]);
-        r->out[0].want[i] =
-            e < experts && i / n >= r->in[1].i[0] ? z * r->in[2].f[e * n + i % n] + r->in[3].f[e * n + i % n] : 0;
+        r->out[0].want[i] = e < experts && i / n >= r->in[1].i[0]
+                                ? z * r->in[2].f[e * n + i % n] + r->in[3].f[e * n + i % n]
+                                : 0;
     }
 }
 

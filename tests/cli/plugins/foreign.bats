@@ -1,0 +1,145 @@
+# Plugins of third parties (tests/foreign), built against an installed tree: what they say with the
+# ABI beyond the plugins of the project, in the check, in training, and in decoding with a cache.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    export STAGE="$BATS_FILE_TMPDIR/stage" PLUGINS="$BATS_FILE_TMPDIR/plugins" OMP_WAIT_POLICY=passive
+    make -C "$builddir" install DESTDIR="$STAGE" >"$BATS_FILE_TMPDIR/log" 2>&1 || {
+        cat "$BATS_FILE_TMPDIR/log"
+        return 1
+    }
+    MOEFW=$(find "$STAGE" -path '*/bin/moefw')
+    export MOEFW PKG_CONFIG_SYSROOT_DIR="$STAGE"
+    PKG_CONFIG_LIBDIR=$(dirname "$(find "$STAGE" -name moefw.pc)")
+    export PKG_CONFIG_LIBDIR XDG_CONFIG_HOME="$BATS_FILE_TMPDIR/config" XDG_DATA_HOME="$BATS_FILE_TMPDIR/data"
+    mkdir "$PLUGINS"
+    local source
+    for source in "$srcdir"/tests/foreign/*.c; do
+        # shellcheck disable=SC2046
+        ${CC:-cc} -std=c11 -pedantic -Wall -Wextra -Werror -O2 $(pkg-config --cflags moefw) -fPIC \
+            -fvisibility=hidden -shared -Wl,-z,defs -o "$PLUGINS/$(basename "$source" .c).so" "$source" -lm
+    done
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+}
+
+# A model that trains in a moment.
+small() {
+    "$MOEFW" train -q -t 1 --set data.path='builtin:topics?bytes=20000' --set train.steps=3 --set model.dim=16 \
+        --set model.layers=2 --set model.heads=2 --set model.kv_heads=2 --set model.seq=16 --set moe.experts=4 \
+        --set train.batch=2 --set train.eval_batches=1 --set train.eval_context=0 \
+        --set train.log_every=1 "$@"
+}
+
+# with KIND FILE KEY=VALUE...: a configuration small.ini with that plugin in that section
+with() {
+    printf '[%s]\nplugin = %s\n' "$1" "$PLUGINS/$2.so" >small.ini
+    printf '%s\n' "${@:3}" >>small.ini
+}
+
+# assigned RUN STEP: assignments of the first layer in that step of 32 tokens
+assigned() {
+    grep "\"step\":$2,\"split\":\"train\"" "$1/metrics.jsonl" | grep -o '"count":\[[0-9,]*' | head -1 |
+        sed 's/.*\[//' | tr , '\n' | awk '{ n += $1 } END { print n }'
+}
+
+@test "they pass the check" {
+    for file in "$PLUGINS"/*.so; do
+        run "$MOEFW" plugin check "$file"
+        [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    done
+}
+
+@test "decoding: a router that reads earlier tokens and does not say so fails" {
+    sed 's/\.flags = MF_ROUTER_SEQUENCE, //' "$srcdir/tests/foreign/earlier.c" >silent.c
+    # shellcheck disable=SC2046
+    ${CC:-cc} -O1 $(pkg-config --cflags moefw) -fPIC -shared -o silent.so silent.c
+    run "$MOEFW" plugin check ./silent.so
+    [ "$status" -eq 4 ]
+    [ "$(grep -c '^FAIL' <<<"$output")" -eq 1 ] || { echo "$output"; false; }
+    [[ "$output" == *"FAIL  decoding "*"token 1 at once and decoded by 1"*MF_ROUTER_SEQUENCE* ]]
+}
+
+@test "the record of the layer before: its logits, taken as they are" {
+    with router residual 'copy = yes'
+    small small.ini --out run
+    for step in 1 2 3; do
+        a=$(sed -n ${step}p run/metrics.jsonl | grep -o '"entropy":[-0-9.e]*' | sed 's/.*://')
+        [ "$(wc -l <<<"$a")" -eq 2 ]
+        [ "$(sort -u <<<"$a" | wc -l)" -eq 1 ] || { echo "$a"; false; }
+    done
+}
+
+@test "token ids in the record: the loss of even probabilities is ln E" {
+    with regularizer.ids by_id 'weight = 1'
+    small small.ini --out run --set router.init_std=0
+    grep -o '"ids":[-0-9.e]*' run/metrics.jsonl | head -1
+    [[ $(grep -o '"ids":[-0-9.e]*' run/metrics.jsonl | head -1) == '"ids":1.38629'* ]]
+}
+
+@test "another number of experts a token while the run goes on, and after a restart" {
+    with controller.fewer fewer 'at = 3' 'k = 1'
+    small small.ini --out run --set train.steps=6 --set train.save_every=4
+    [ "$(assigned run 3)" -eq 64 ]
+    [ "$(assigned run 4)" -eq 32 ]
+    [ "$(assigned run 6)" -eq 32 ]
+    grep -q '"moe.top_k"' run/metrics.jsonl
+    # a run that ends after step 4 goes on with the same numbers
+    small small.ini --out half --set train.steps=6 --set train.save_every=4 --steps 4
+    "$MOEFW" train -q -t 1 --resume half --steps 6
+    for run in run half; do
+        grep '"step":[56],"split":"train"' $run/metrics.jsonl |
+            sed 's/"tokens_per_s":[-0-9.e]*//; s/"wall_s":[-0-9.e]*//' >$run.txt
+    done
+    [ "$(wc -l <run.txt)" -eq 2 ]
+    diff run.txt half.txt
+    for k in 2.5 0 5; do
+        with controller.fewer fewer 'at = 1' "k = $k"
+        run small small.ini --out "bad$k"
+        [ "$status" -eq 4 ] || [ "$status" -eq 2 ] || { echo "$status $output"; false; }
+        [[ "$output" == *"live option 'moe.top_k': expected a"* ]]
+    done
+}
+
+@test "a router that reads earlier tokens: text with a cache equals full recomputation" {
+    for by in mean pair; do
+        with router earlier "by = $by"
+        small small.ini --out "$by" --set train.steps=40 --set train.lr=0.003 --set model.seq=32
+        a=$("$MOEFW" generate "$by" -q -p "the " -n 24 --temp 0.8 -s 3)
+        b=$("$MOEFW" generate "$by" -q -p "the " -n 24 --temp 0.8 -s 3 --no-cache)
+        [ "${#a}" -ge 20 ]
+        [ "$a" = "$b" ]
+        # past the end of the cache
+        "$MOEFW" generate "$by" -q -p "the " -n 80 -s 3
+    done
+}
+
+@test "soft routing trains where tokens may see one another, and is refused in a decoder" {
+    with router soft 'slots = 2'
+    small small.ini --out run --set moe.force_causal=yes
+    small small.ini --out bf16 --set moe.force_causal=yes --set train.dtype=bf16
+    [ "$(grep -c '"loss"' run/metrics.jsonl)" -ge 3 ]
+    run small small.ini --out other
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"small.ini:2: router"*"leaks the future"* ]]
+}
+
+@test "an expert that reads later tokens is refused in a decoder" {
+    with expert ahead
+    run small small.ini --out run
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"small.ini:2: expert "*"computes by looking at the whole sequence"*"moe.force_causal"* ]] || { echo "$output"; false; }
+    small small.ini --out run --set moe.force_causal=yes
+}
+
+@test "experts of own widths and of zero cost, and experts up to a share of the probability" {
+    with expert mixed
+    small small.ini --out run --set moe.experts=7 --set moe.top_k=3
+    with router top_p 'p = 0.6'
+    small small.ini --out other
+    [ "$(assigned other 1)" -gt 32 ]
+    [ "$(assigned other 1)" -lt 128 ]
+}
