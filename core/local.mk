@@ -188,6 +188,7 @@ CORE += core/lab/check/check_edges.c
 CORE += core/lab/check/check_gradients.c
 CORE += core/lab/check/check_odd.c
 CORE += core/lab/check/check_process.c
+CORE += core/lab/check/check_op.c
 CORE += core/lab/check/check_same.c
 CORE += core/lab/check/check_state.c
 CORE += core/lab/check/checks.h

@@ -10,7 +10,8 @@
 void mf_call_check(const mf_call *call, int i, mf_fault_what what, int64_t lo, int64_t hi);
 /* The same for inputs in which every value below 0 means none. */
 void mf_call_check_below(const mf_call *call, int i, mf_fault_what what, int64_t hi);
-/* The same for the i32 input i, [E+1], which must increase, from 0 or more to at most `rows`. */
+/* The same for the i32 input i, [E+1], which must increase, from 0 or more to at
+ * most `rows`. */
 void mf_call_check_offset(const mf_call *call, int i, int64_t rows);
 /* The same for the i32 input i, [E+1], whose first offset must be 0. */
 void mf_call_check_first(const mf_call *call, int i);

@@ -22,6 +22,7 @@ const mf_check mf_checks[] = {
     {"options", mf_check_options},
     {"shapes", mf_check_shapes},
     {"gradients", mf_check_gradients},
+    {"ops alone", mf_check_ops},
     {"determinism", mf_check_determinism},
     {"batch split", mf_check_batch_split},
     {"causality", mf_check_causality},

@@ -1,8 +1,8 @@
 /* Compares gradients with central differences. Values that a plugin excludes from gradients
- * (stop_gradient, ops without gradient, random draws) must stay constant: a first run records
- * the values of all such ops, and the checked graph has constants in their place. So a
- * straight-through estimator is checked against its own rule, and choices of the plugin do not
- * change between differences. */
+ * (stop_gradient, ops without gradient or straight-through, random draws) must stay constant: a
+ * first run records the values of all such ops, and the checked graph has constants in their
+ * place. So a straight-through estimator is checked against its own rule, and choices of the
+ * plugin do not change between differences. */
 #include <stdio.h>
 #include <string.h>
 
@@ -47,7 +47,8 @@ static mf_tensor *hook(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
 {
     mf_tensor *out[MF_OP_MAX_OUT] = {NULL};
     mf_tensor *first = mf_graph_op(g, def, n_in, in, attr, n_out < 1 ? 1 : n_out, out);
-    const bool passes = (def->flags & MF_OP_NO_GRAD) == 0 && (def->grad || def->backward);
+    const bool passes = (def->flags & (MF_OP_NO_GRAD | MF_OP_STRAIGHT_THROUGH)) == 0 &&
+                        (def->grad || def->backward);
     for (int i = 0; i < n_out || i < 1; i++) {
         if (!passes && first) out[i] = hold(arg, g, out[i]);
         if (ret_out && i < n_out) ret_out[i] = out[i];

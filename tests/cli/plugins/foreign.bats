@@ -63,6 +63,33 @@ assigned() {
     [[ "$output" == *"FAIL  decoding "*"token 1 at once and decoded by 1"*MF_ROUTER_SEQUENCE* ]]
 }
 
+# spoiled SED WORDS...: quantized.c, changed so, fails the check of its ops with these words
+spoiled() {
+    sed "$1" "$srcdir/tests/foreign/quantized.c" >spoiled.c
+    ! cmp -s spoiled.c "$srcdir/tests/foreign/quantized.c" || { echo "$1 changes nothing"; return 1; }
+    # shellcheck disable=SC2046
+    ${CC:-cc} -O1 $(pkg-config --cflags moefw) -fPIC -shared -o spoiled.so spoiled.c -lm
+    run "$MOEFW" plugin check ./spoiled.so
+    [ "$status" -eq 4 ] || { echo "$1: $output"; return 1; }
+    row=$(grep '^FAIL  ops alone ' <<<"$output") || { echo "$1: $output"; return 1; }
+    shift
+    for word; do
+        [[ "$row" == *"$word"* ]] || { echo "lacks '$word': $row"; return 1; }
+    done
+}
+
+@test "ops alone: a wrong gradient, a gradient that is not declared, wrong memory" {
+    spoiled 's/(1 - s \* s)/(1 - s)/' "example 1" "gradient" "(by differences), found"
+    spoiled '/MF_OP_STRAIGHT_THROUGH/d' "example 0" "gradient"
+    spoiled 's/(1 - s \* s)/INFINITY/' "example 1"
+    spoiled '/^static int forward_round/,/^}/s/i < n/i <= n/' "example 0" "forward writes beyond output 0"
+    spoiled '/^static int forward_round/,/^}/s/i = 0; i < n/i = 1; i < n/' "example 0" "leaves element 0 of output 0"
+    spoiled '/^static void tile_backward/,/^}/s/int64_t i = t \* TILE/int64_t i = t * TILE + 1/' "example 1" \
+        "backward leaves element 0 of output 0"
+    spoiled 's/    const int64_t n = mf_shape_count(call->in\[0\].shape);/&\n    ((float *)call->in[0].data)[0] = 1;/' \
+        "writes to input 0"
+}
+
 @test "the record of the layer before: its logits, taken as they are" {
     with router residual 'copy = yes'
     small small.ini --out run
