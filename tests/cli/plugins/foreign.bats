@@ -4,7 +4,7 @@
 bats_require_minimum_version 1.5.0
 
 setup_file() {
-    export STAGE="$BATS_FILE_TMPDIR/stage" PLUGINS="$BATS_FILE_TMPDIR/plugins" OMP_WAIT_POLICY=passive
+    export STAGE="$BATS_FILE_TMPDIR/stage" OMP_WAIT_POLICY=passive
     make -C "$builddir" install DESTDIR="$STAGE" >"$BATS_FILE_TMPDIR/log" 2>&1 || {
         cat "$BATS_FILE_TMPDIR/log"
         return 1
@@ -13,12 +13,14 @@ setup_file() {
     export MOEFW PKG_CONFIG_SYSROOT_DIR="$STAGE"
     PKG_CONFIG_LIBDIR=$(dirname "$(find "$STAGE" -name moefw.pc)")
     export PKG_CONFIG_LIBDIR XDG_CONFIG_HOME="$BATS_FILE_TMPDIR/config" XDG_DATA_HOME="$BATS_FILE_TMPDIR/data"
-    mkdir "$PLUGINS"
-    local source
+    export PLUGINS="$XDG_DATA_HOME/moefw/plugins"
+    local source kind
     for source in "$srcdir"/tests/foreign/*.c; do
+        kind=$(sed -n 's/.*MF_PLUGIN_INIT[A-Z_]*(MF_\([A-Z]*\),.*/\1s/p' "$source" | tr '[:upper:]' '[:lower:]')
+        mkdir -p "$PLUGINS/$kind"
         # shellcheck disable=SC2046
         ${CC:-cc} -std=c11 -pedantic -Wall -Wextra -Werror -O2 $(pkg-config --cflags moefw) -fPIC \
-            -fvisibility=hidden -shared -Wl,-z,defs -o "$PLUGINS/$(basename "$source" .c).so" "$source" -lm
+            -fvisibility=hidden -shared -Wl,-z,defs -o "$PLUGINS/$kind/$(basename "$source" .c).so" "$source" -lm
     done
 }
 
@@ -36,7 +38,7 @@ small() {
 
 # with KIND FILE KEY=VALUE...: a configuration small.ini with that plugin in that section
 with() {
-    printf '[%s]\nplugin = %s\n' "$1" "$PLUGINS/$2.so" >small.ini
+    printf '[%s]\nplugin = %s\n' "$1" "$2" >small.ini
     printf '%s\n' "${@:3}" >>small.ini
 }
 
@@ -47,7 +49,7 @@ assigned() {
 }
 
 @test "they pass the check" {
-    for file in "$PLUGINS"/*.so; do
+    for file in "$PLUGINS"/*/*.so; do
         run "$MOEFW" plugin check "$file"
         [ "$status" -eq 0 ] || { echo "$output"; return 1; }
     done
