@@ -49,10 +49,10 @@ appended() {
 @test "appends are accepted: a function, a field, a flag, a kind of plugin" {
     edit host.h 's/^} mf_host;/    int (*later)(mf_ctx *ctx);\n} mf_host;/'
     appended "field mf_host.later"
-    edit routing.h 's/^} mf_router_in;/    mf_tensor *previous;\n} mf_router_in;/'
-    appended "field mf_router_in.previous"
-    edit plugin.h 's/^#define MF_ROUTER_STATS 2u/&\n#define MF_ROUTER_SEQUENCE 4u/'
-    appended "const MF_ROUTER_SEQUENCE 4"
+    edit routing.h 's/^} mf_router_in;/    mf_tensor *later;\n} mf_router_in;/'
+    appended "field mf_router_in.later"
+    edit plugin.h 's/^#define MF_ROUTER_STATS 2u/&\n#define MF_ROUTER_OTHER 16u/'
+    appended "const MF_ROUTER_OTHER 16"
     edit plugin.h 's/    MF_ADAPTER = 5/    MF_ADAPTER = 5,\n    MF_DECODER = 6/'
     appended "const MF_DECODER 6"
 }

@@ -107,7 +107,7 @@ refused() {
     refused wild_help.so "the help of an option: expected the address of memory of the plugin, found 0x7f0000000000"
     refused wild_slot.so "host slot: expected the address of memory"
     refused choices_of_real.so "option 'scale': expected choices NULL: only enums and whole numbers"
-    refused unknown_flag.so "the function table's flags: expected bits of 0x7, found 0x40"
+    refused unknown_flag.so "the function table's flags: expected bits of 0xf, found 0x40"
     refused unknown_option_flag.so "option 'count': expected flags of MF_OPT_* (0x3), found 0x80"
     refused reserved.so "reserved of the descriptor: expected 0, found 7"
 }

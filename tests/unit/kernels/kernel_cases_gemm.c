@@ -169,7 +169,7 @@ static void gemm_of_groups(mf_kt *t, const mf_cast_type *type, int v)
                  .by = inner ? MF_BY_INNER : MF_BY_ROWS,
                  .groups = s[0],
                  .offset = kt_offsets(t, s[0], s[1])};
-    if (v % 3 == 1 && p.groups > 1) p.groups--, p.offset++; /* the first group is left out */
+    if (v % 3 == 1 && p.groups > 1) p.groups--, p.offset++; /* without the first group */
     if (inner) { /* c[i] [33,n] = a^T b */
         p.m = s[3];
         p.k = s[1];
