@@ -77,8 +77,8 @@ typedef struct mf_kctx {
     void (*rng_block)(uint64_t seed, uint64_t stream, uint64_t step, uint64_t block,
                       uint32_t out[4]);
     const mf_draw_key *key; /* for random kernels; NULL if there are none */
-    /* number of threads that share the tiles; 0: unknown. Tiles may depend on it, results must
-     * not */
+    /* number of threads that share the tiles; 0: unknown. Tiles may depend on it, results
+     * must not */
     int threads;
     mf_fault *fault; /* on the device; NULL: faults are not recorded */
     void *stream;    /* the device's stream; NULL on the host */
@@ -101,8 +101,8 @@ static inline void mf_kctx_fail(const mf_kctx *x, mf_fault fault)
 }
 
 /* Kernels with an argument `type` read and write their void pointer arrays in that type: they
- * convert bf16 to f32 on reading, compute in f32, and round once, on writing, to nearest
- * even. */
+ * convert bf16 to f32 on reading, compute in f32, and round once, on writing, to
+ * nearest even. */
 /* Types of elements, with the values of mf_dtype. A kernel's `type` is f32 or bf16, except for
  * cast, which accepts all types. */
 typedef enum mf_cast_type { MF_CAST_F32, MF_CAST_BF16, MF_CAST_I32, MF_CAST_U8 } mf_cast_type;
@@ -199,8 +199,8 @@ typedef enum mf_gemm_by { MF_BY_BATCH, MF_BY_ROWS, MF_BY_INNER } mf_gemm_by;
 typedef enum mf_gemm_epilogue { MF_EPILOGUE_NONE } mf_gemm_epilogue;
 
 /* c = alpha op(a) op(b) + bias + beta c, with op(a) [m,k], op(b) [k,n], c [m,n], all stored
- * row-major. If one operand is bf16, the other is rounded to bf16, too; with as_bf16 both
- * are. */
+ * row-major. If one operand is bf16, the other is rounded to bf16, too; with as_bf16
+ * both are. */
 typedef struct mf_gemm {
     int64_t m, n, k;
     mf_gemm_operand a, b;
@@ -397,8 +397,8 @@ typedef struct mf_adamw_args {
     const mf_adamw_now *now;
     /* norm = sqrt(sumsq[0]) grad_scale. The step is skipped if the norm or loss[0] is not
      * finite, or if a fault is recorded. Gradients are multiplied by clip / norm if clip > 0
-     * and the norm is above clip. If sumsq is NULL, the norm is 0; if loss is NULL, the loss is
-     * finite. */
+     * and the norm is above clip. If sumsq is NULL, the norm is 0; if loss is NULL, the loss
+     * is finite. */
     const double *sumsq;
     const float *loss;
 } mf_adamw_args;
@@ -462,8 +462,8 @@ const mf_kernels *mf_kernels_cpu(void);
 const char *const *mf_kernels_isas(void);
 /* The instruction set of mf_kernels_cpu; NULL if that returns NULL. */
 const char *mf_kernels_isa(void);
-/* The BLAS library that the cpu set uses: name, version, build, and the kernels that it
- * chose. */
+/* The BLAS library that the cpu set uses: name, version, build, and the kernels that
+ * it chose. */
 const char *mf_kernels_blas(void);
 /* What computes plain gemms in the cpu set: "own", "openblas" or "onednn", from the environment
  * variable MOEFW_GEMM; the default is "own" if vectors have more than four numbers. "own" also
@@ -482,8 +482,8 @@ const char *mf_kernels_onednn(void);
  * mf_kernels_cpu. */
 bool mf_kernels_use_gemm(const char *name);
 /* Runs `rounds` rounds of f32 multiply-adds on registers, with the widest vectors of the set,
- * in the calling thread. Returns the number of operations. Their rate is an upper bound for
- * gemms. */
+ * in the calling thread. Returns the number of operations. Their rate is an upper bound
+ * for gemms. */
 double mf_kernels_multiply(int64_t rounds);
 /* For tests and benchmarks: the cpu set compiled for one of mf_kernels_isas; NULL if the name
  * is unknown. The next call overwrites it. */

@@ -67,8 +67,8 @@ static int check_spec(const mf_corpus *c, const mf_batch_spec *s)
     return MF_OK;
 }
 
-/* Number of tokens of a window beyond its inputs: a language model needs one more, for its last
- * target. */
+/* Number of tokens of a window beyond its inputs: a language model needs one more, for its
+ * last target. */
 static int32_t ahead(const mf_batcher *b)
 {
     return b->spec.task == MF_TASK_LM;

@@ -476,8 +476,8 @@ static int check_vocabulary(loader *l)
     return MF_OK;
 }
 
-/* Warns of labels that occur once in a file of frequent labels: they are probably typing
- * errors. */
+/* Warns of labels that occur once in a file of frequent labels: they are probably
+ * typing errors. */
 static int warn_of_rare_labels(const mf_source *s)
 {
     int64_t *count = mf_alloc((size_t)s->labels.n + 1, sizeof *count);

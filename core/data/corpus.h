@@ -28,8 +28,8 @@
  * may be read as well; "-" (jsonl: a missing member) means that there is no label.
  *
  * Classes are the distinct labels of the training file, in order of value if all are integers,
- * else in order of bytes. A label that the training file lacks is an error in the other
- * files. */
+ * else in order of bytes. A label that the training file lacks is an error in the
+ * other files. */
 #ifndef MF_DATA_CORPUS_H
 #define MF_DATA_CORPUS_H
 

@@ -1,5 +1,5 @@
-/* data/source.c: reads one file of a corpus in its format. A source that failed to load is
- * empty. */
+/* data/source.c: reads one file of a corpus in its format. A source that failed to load
+ * is empty. */
 #include "data/source.h"
 
 #include "base/error.h"

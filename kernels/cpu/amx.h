@@ -1,5 +1,5 @@
-/* amx.h: Intel AMX. Its instructions fault unless the process has asked the system for
- * permission. */
+/* amx.h: Intel AMX. Its instructions fault unless the process has asked the system
+ * for permission. */
 #ifndef MF_CPU_AMX_H
 #define MF_CPU_AMX_H
 

@@ -29,8 +29,8 @@ static void sift(const float *priority, int32_t *row, int64_t i, int64_t n)
     }
 }
 
-/* Heap sort needs no memory and has no slow cases. priority NULL: the list is already in
- * order. */
+/* Heap sort needs no memory and has no slow cases. priority NULL: the list is already
+ * in order. */
 static void sort(const float *priority, int32_t *row, int64_t n)
 {
     if (!priority) return;

@@ -52,8 +52,8 @@ static void *open_it(void)
     return handle != NULL ? handle : dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Refuses builds whose threads are not OpenMP's, because they would add a second pool of
- * threads. */
+/* Refuses builds whose threads are not OpenMP's, because they would add a second pool
+ * of threads. */
 static const char *judge_threads(unsigned runtime)
 {
     static const char *const entries[] = {"GOMP_parallel", "__kmpc_fork_call"};

@@ -43,8 +43,8 @@ void mf_ref_capacity(const mf_kctx *x, int64_t rows, int64_t experts, const int3
     (void)experts;
 }
 
-/* The assignment over capacity that comes after `last` (-1: the first) in the order of
- * reassignment. */
+/* The assignment over capacity that comes after `last` (-1: the first) in the order
+ * of reassignment. */
 static int32_t next_row(int64_t rows, const int32_t *chosen, const int32_t *admitted,
                         const float *importance, int32_t last)
 {

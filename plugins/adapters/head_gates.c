@@ -66,8 +66,8 @@ static double number_of(int64_t form, double gate, double most)
     return logit < -most ? -most : logit > most ? most : logit;
 }
 
-/* Factor of a head's initial gate: 1 in the middle, 0.9 at both ends; a single head is in the
- * middle. */
+/* Factor of a head's initial gate: 1 in the middle, 0.9 at both ends; a single head is in
+ * the middle. */
 static double share_of(int64_t head, int64_t heads)
 {
     const double middle = (double)(heads - 1) / 2;

@@ -44,8 +44,8 @@ typedef struct {
     int rc;
 } declarer;
 
-/* Declares weights with `fan_in` inputs, drawn as by PyTorch's Linear or from a normal
- * distribution. */
+/* Declares weights with `fan_in` inputs, drawn as by PyTorch's Linear or from a
+ * normal distribution. */
 static void weight(declarer *d, const char *name, mf_shape shape, double bound)
 {
     if (d->rc != MF_OK) return;

@@ -3,8 +3,8 @@
  *     y = W2 (silu(W1 x) * W3 x)      per expert; W1, W3 [h,d], W2 [d,h], no biases
  *
  * The router's gates g are applied to the hidden values: W2 (g h) = g (W2 h). W1 and W3 lie one
- * after the other in "w13" [E,2h,d], so that one gemm computes both. Parameters per expert: 3 d
- * h. */
+ * after the other in "w13" [E,2h,d], so that one gemm computes both. Parameters per expert: 3
+ * d h. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdbool.h>

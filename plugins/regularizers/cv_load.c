@@ -6,8 +6,8 @@
  * l: the router's logits; b_e: the k-th largest logit of the token among the other experts, so
  * that l_e > b_e exactly when e is chosen. The original smooths by the router's own noise and
  * is part of the plugin noisy_topk (load_weight); this one works with any router that has
- * logits, and smooths by a logistic step of the given width. The loss is averaged over
- * layers. */
+ * logits, and smooths by a logistic step of the given width. The loss is averaged
+ * over layers. */
 #include <moefw/moefw.h>
 
 typedef struct {

@@ -3,8 +3,8 @@
  *     loss = E sum_i f_i P_i
  *
  * f_i: share of tokens that chose expert i (no gradient); P_i: mean probability of i. If both
- * are uniform, the loss is 1 (f summing to 1) or k (f summing to k). Padding does not count in
- * either.
+ * are uniform, the loss is 1 (f summing to 1) or k (f summing to k). Padding does not count
+ * in either.
  *
  * Conventions that differ between implementations are options: `f` = rows divides by T k, so
  * that f sums to 1; `f` = tokens divides by T, so that it sums to k. `count` = admitted counts

@@ -11,8 +11,8 @@
  *
  * s is 1/sqrt(size) if scale = orthogonal, else 1. k_experts > 0 keeps that many largest logits
  * of a token and gives the others probability 0. The paper's count, 101,000, is that of the MLP
- * router: its run had no Wp, so its Hadamard step had no parameters. n: LayerNorm or the
- * identity.
+ * router: its run had no Wp, so its Hadamard step had no parameters. n: LayerNorm or
+ * the identity.
  *
  * start = kaiming draws weights and biases from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), normal from
  * N(0, init_std) with zero biases. The defaults (walsh, no scale, GELU, kaiming) come nearest

@@ -6,8 +6,8 @@
  * least the number of labels. Each token has one expert, whatever top_k says. With wrong = w a
  * share w of the tokens, drawn anew in each step, goes to a random expert instead: a known
  * amount of wrong routing, which shows what a comparison can detect. Tokens without a label
- * (generated ones) go to expert 0. Needs a labelled corpus, such as builtin:topics. No
- * parameters. */
+ * (generated ones) go to expert 0. Needs a labelled corpus, such as builtin:topics.
+ * No parameters. */
 #include <moefw/moefw.h>
 
 #define MAX_TABLE 16384 /* labels x experts */

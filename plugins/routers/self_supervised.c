@@ -45,8 +45,8 @@ static mf_tensor *features(mf_ctx *ctx, mf_graph *g, mf_tensor *x)
     return mf_linear(g, h, mf->use(ctx, g, "v2"), mf->use(ctx, g, "c2"));
 }
 
-/* Features of the next token of the sequence; for the last token, those of the token before
- * it. */
+/* Features of the next token of the sequence; for the last token, those of the token
+ * before it. */
 static mf_tensor *neighbour(mf_graph *g, const mf_router_in *in, mf_tensor *z)
 {
     const int64_t T = (int64_t)in->batch * in->seq;

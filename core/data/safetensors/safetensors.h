@@ -23,8 +23,8 @@ enum {
     MF_ST_NAME_MAX = 512
 };
 
-/* In the order of the reference implementation, which decides the order of tensors in a
- * file. */
+/* In the order of the reference implementation, which decides the order of tensors in
+ * a file. */
 typedef enum mf_st_dtype {
     MF_ST_UNKNOWN,
     MF_ST_BOOL,
@@ -112,8 +112,8 @@ int mf_st_writer_add(mf_st_writer *w, const char *name, mf_st_dtype dtype, int r
                      const int64_t *shape);
 int mf_st_writer_meta(mf_st_writer *w, const char *key, const char *value);
 int mf_st_writer_begin(mf_st_writer *w, const char *path);
-/* The tensor whose bytes must come next, NULL if all are written. Tensors without elements are
- * skipped. */
+/* The tensor whose bytes must come next, NULL if all are written. Tensors without elements
+ * are skipped. */
 const mf_st_tensor *mf_st_writer_due(const mf_st_writer *w, size_t *ret_index);
 /* Writes the next n bytes of that tensor; n must not exceed its remaining bytes. */
 int mf_st_writer_put(mf_st_writer *w, const void *data, size_t n);

@@ -1,5 +1,5 @@
-/* data/safetensors/safetensors_internal.h: the rules for one tensor, shared by reader and
- * writer. */
+/* data/safetensors/safetensors_internal.h: the rules for one tensor, shared by reader
+ * and writer. */
 #ifndef MF_DATA_SAFETENSORS_INTERNAL_H
 #define MF_DATA_SAFETENSORS_INTERNAL_H
 

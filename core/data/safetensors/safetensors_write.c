@@ -112,8 +112,8 @@ int mf_st_writer_meta(mf_st_writer *w, const char *key, const char *value)
     text_pair *meta;
     int rc = too_late(w, key);
     if (rc != MF_OK) return rc;
-    /* The JSON writer would replace invalid bytes without an error, so they are refused
-     * here. */
+    /* The JSON writer would replace invalid bytes without an error, so they are
+     * refused here. */
     if (mf_utf8_check(key, strlen(key)) != strlen(key) ||
         mf_utf8_check(value, strlen(value)) != strlen(value))
         return mf_fail(MF_EINVAL, "safetensors writer: metadata is not UTF-8");

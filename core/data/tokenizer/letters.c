@@ -1,6 +1,6 @@
 /* data/tokenizer/letters.c: tables from the Unicode character database. For each letter they
- * hold the lower case of the letter that remains of its canonical decomposition without
- * marks. */
+ * hold the lower case of the letter that remains of its canonical decomposition
+ * without marks. */
 #include "data/tokenizer/letters.h"
 
 #include "base/text/utf8.h"

@@ -15,8 +15,8 @@
 typedef enum mf_letter_class {
     MF_LETTER_NONE,  /* removed: controls */
     MF_LETTER_SPACE, /* separates words */
-    /* a word of its own: punctuation, all other printable ASCII but letters and digits, CJK
-     * ideographs */
+    /* a word of its own: punctuation, all other printable ASCII but letters and digits,
+     * CJK ideographs */
     MF_LETTER_ALONE,
     MF_LETTER_WORD
 } mf_letter_class;

@@ -1,6 +1,6 @@
 /* data/tokenizer/merges.c: counts pairs of symbols while symbols merge. The most frequent pair
- * comes from a heap whose entries may be out of date; the most likely pair from a search of all
- * pairs. */
+ * comes from a heap whose entries may be out of date; the most likely pair from a search of
+ * all pairs. */
 #include "data/tokenizer/merges.h"
 
 #include "base/error.h"

@@ -37,8 +37,8 @@ typedef enum mf_special {
 } mf_special;
 #define MF_SPECIAL_BIT(s) (1u << (s))
 
-/* A growing list of ids. `start`, if requested, holds the byte offset at which each token
- * begins. */
+/* A growing list of ids. `start`, if requested, holds the byte offset at which each
+ * token begins. */
 typedef struct mf_ids {
     int32_t *id;
     size_t *start; /* NULL unless want_start */
@@ -95,8 +95,8 @@ struct mf_tokenizer {
 };
 
 /* Makes a tokenizer of a kind from a text (byte does not read it); the caller frees it. options
- * may be NULL. MF_ECONFIG for an unknown kind, MF_EINPUT for a text that the kind does not
- * accept. */
+ * may be NULL. MF_ECONFIG for an unknown kind, MF_EINPUT for a text that the kind does
+ * not accept. */
 int mf_tokenizer_train(const char *kind, const char *source, const char *text, size_t n,
                        const mf_tokenizer_options *options, mf_tokenizer **ret);
 void mf_tokenizer_free(mf_tokenizer *t);
@@ -135,8 +135,8 @@ typedef struct mf_decoder {
 } mf_decoder;
 int mf_decoder_open(mf_decoder *d, const mf_tokenizer *t);
 void mf_decoder_close(mf_decoder *d);
-/* Returns the text that this id completes (may be ""), NUL-terminated, valid until the next
- * call. */
+/* Returns the text that this id completes (may be ""), NUL-terminated, valid until the
+ * next call. */
 const char *mf_decoder_next(mf_decoder *d, int32_t id, size_t *ret_n);
 /* Returns the bytes that were kept; the decoder then begins again. */
 const char *mf_decoder_end(mf_decoder *d, size_t *ret_n);

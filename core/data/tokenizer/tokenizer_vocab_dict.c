@@ -5,8 +5,8 @@
  * Ids are those of the file. An end of word is </w> in the file, and here a blank, which it
  * decodes to. Characters and merged symbols that occur in no word after the last merge have no
  * id: they encode as <unk>. If LEFT or RIGHT contain a colon, the key alone is ambiguous: both
- * halves must then be known symbols, a character, an end of word, or the result of an earlier
- * merge. */
+ * halves must then be known symbols, a character, an end of word, or the result of an
+ * earlier merge. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/utf8.h"
@@ -71,8 +71,8 @@ static int read_vocabulary(reader *r)
     return MF_OK;
 }
 
-/* Whether a half of a merge can occur in a word at this point. made: results of the merges so
- * far. */
+/* Whether a half of a merge can occur in a word at this point. made: results of the merges
+ * so far. */
 static bool is_known(const mf_strings *made, const char *text, size_t n)
 {
     char own[TEXT_MAX];

@@ -188,8 +188,8 @@ static int32_t invent_word(mf_topics_language *l, int32_t topic, mf_word_class c
     }
 }
 
-/* The words of a topic and class: its own by rank, replaced by common words to the share of
- * overlap. */
+/* The words of a topic and class: its own by rank, replaced by common words to the share
+ * of overlap. */
 static void fill_list(mf_topics_language *l, int32_t topic, mf_word_class class,
                       const char *own, const int32_t *common, int32_t n, uint32_t overlap)
 {

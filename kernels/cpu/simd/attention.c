@@ -148,8 +148,8 @@ V_INLINE float row_max(int64_t n, const float *a)
     return max;
 }
 
-/* a = e^(a - shift) for the first n elements, 0 for the others up to width. Returns their
- * sum. */
+/* a = e^(a - shift) for the first n elements, 0 for the others up to width. Returns
+ * their sum. */
 V_INLINE float exp_row(int64_t n, int64_t width, float shift, float *a)
 {
     vf sum = {0};
@@ -171,8 +171,8 @@ V_INLINE float exp_row(int64_t n, int64_t width, float shift, float *a)
     return v_sum(sum);
 }
 
-/* Takes one row of a block of scores: replaces scores by e^(score - m), and updates m, l and
- * y. */
+/* Takes one row of a block of scores: replaces scores by e^(score - m), and updates m, l
+ * and y. */
 static void take_row(const mf_attention_args *p, int64_t n, int64_t width, const float *mask,
                      float *score, float *m, float *l, float *y)
 {

@@ -135,8 +135,8 @@ void MF_SIMD(cross_entropy_backward)(const mf_kctx *x, int64_t rows, int64_t n,
 }
 
 /* Returns the loss of a row and overwrites the row with its gradient, with one e^x for both.
- * The row stays in the second-level cache; meanwhile the row `ahead` elements later is
- * prefetched. */
+ * The row stays in the second-level cache; meanwhile the row `ahead` elements later
+ * is prefetched. */
 V_INLINE float row_over(int64_t n, int64_t ahead, float *a, int32_t target, float g)
 {
     const float max = largest(n, a), own = a[target];

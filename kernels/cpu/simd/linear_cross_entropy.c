@@ -1,5 +1,5 @@
-/* linear_cross_entropy.c: head and loss in one kernel, so that the matrix of logits is never
- * stored.
+/* linear_cross_entropy.c: head and loss in one kernel, so that the matrix of logits is
+ * never stored.
  *
  * Rows are processed in chunks whose size depends only on shapes. One gemm computes the logits
  * of a chunk, the gradients of their losses overwrite them, and two gemms add to the gradients
@@ -76,8 +76,8 @@ static void clear(void *out, int64_t bytes)
     if (out) memset(out, 0, (size_t)bytes);
 }
 
-/* Computes the losses of the chunk's rows. over: logits are overwritten with their
- * gradients. */
+/* Computes the losses of the chunk's rows. over: logits are overwritten with
+ * their gradients. */
 static void make_losses(head *h, const int32_t *list, int64_t n, bool over)
 {
     const mf_linear_cross_entropy_args *p = h->p;

@@ -1,5 +1,5 @@
-/* optimizer.c: kernels that run over all parameters between steps. Each is one pass, limited by
- * memory.
+/* optimizer.c: kernels that run over all parameters between steps. Each is one pass, limited
+ * by memory.
  *
  * Elements are independent. Sums of squares are added tile by tile, in the order of the tiles;
  * the number of tiles depends only on the number of elements. */
@@ -119,8 +119,8 @@ V_INLINE void add_squares(const float *a, vd s[2])
     s[1] = v_fmad(dv, dv, s[1]);
 }
 
-/* Sums two halves of a tile at the same time, because a single stream does not use all memory
- * bandwidth. */
+/* Sums two halves of a tile at the same time, because a single stream does not use all
+ * memory bandwidth. */
 static void sumsq_tile(void *arg, int64_t tile)
 {
     const range *p = arg;

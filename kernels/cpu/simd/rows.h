@@ -6,8 +6,8 @@
 
 /* Elements per tile: enough work to pay for passing it to another thread. */
 #define ROWS_TILE 32768
-/* Distance of prefetching in elements. It crosses pages, where the processor's own prefetch
- * stops. */
+/* Distance of prefetching in elements. It crosses pages, where the processor's own
+ * prefetch stops. */
 #define ROWS_AHEAD 1024
 
 static inline int64_t rows_per_tile(int64_t n)

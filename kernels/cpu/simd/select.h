@@ -1,5 +1,5 @@
-/* select.h: the k largest elements of a long row, in order, if k is too large for a sorted
- * list.
+/* select.h: the k largest elements of a long row, in order, if k is too large for a
+ * sorted list.
  *
  * Values become integer keys in the wanted order: best first, NaN last. Three passes over the
  * row count digits until the k-th key is known. Better elements are taken in the order of the

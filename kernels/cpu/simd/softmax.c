@@ -117,8 +117,8 @@ V_INLINE void softmax_row(const rows *p, int64_t i, int64_t n)
 }
 ROWS(softmax)
 
-/* Computes one short row with the bits that it has among other rows: its terms are added in
- * order. */
+/* Computes one short row with the bits that it has among other rows: its terms are added
+ * in order. */
 static void softmax_short(int64_t n, const float *a, float *to)
 {
     float e[LANES_MOST + VL], sum = 0;

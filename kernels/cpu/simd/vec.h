@@ -1,5 +1,5 @@
-/* vec.h: vectors of VL floats, for loops that are written once and compiled per instruction
- * set.
+/* vec.h: vectors of VL floats, for loops that are written once and compiled per
+ * instruction set.
  *
  * vf is VL floats (4, 8 or 16), vi the same number of int32, vd VL/2 doubles. + - * / and
  * comparisons are operators of the compiler (a comparison gives a vi of 0 and -1); this file
@@ -311,8 +311,8 @@ V_INLINE float v_dot(int64_t n, const float *a, const float *b)
 
 /* ---- functions ---- */
 /* e^x for x <= 88; see v_exp. x = n ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + r + r^2 p(r),
- * where p is our own minimax fit for the relative error of the result (3e-9); n is added to the
- * exponent. */
+ * where p is our own minimax fit for the relative error of the result (3e-9); n is added to
+ * the exponent. */
 V_INLINE vf v_exp_low(vf x)
 {
     const float shift = 12582912.0f; /* 1.5 2^23: adding it rounds to an integer */
@@ -339,8 +339,8 @@ V_INLINE vf v_exp_low(vf x)
 }
 
 /* e^x within 2 units in the last place; 0 below -87.33, where the result would be subnormal:
- * subnormal numbers cost some hundred cycles each, and softmax has many. Inf and NaN as
- * expf. */
+ * subnormal numbers cost some hundred cycles each, and softmax has many. Inf and NaN
+ * as expf. */
 V_INLINE vf v_exp(vf x)
 {
 #if defined(__AVX512F__)

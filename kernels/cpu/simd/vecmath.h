@@ -1,5 +1,5 @@
-/* vecmath.h: functions of vectors beyond e^x. NaN gives NaN; Inf gives the limit of the
- * function.
+/* vecmath.h: functions of vectors beyond e^x. NaN gives NaN; Inf gives the limit of
+ * the function.
  *
  * The polynomials are our own minimax fits for the relative error of the result (Remez, 40
  * digits). The bounds below are in units of 2^-23 of the result. They were measured against

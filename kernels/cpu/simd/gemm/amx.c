@@ -1,8 +1,8 @@
 /* amx.c: tiles of bf16 gemms for processors with matrix registers (Intel AMX), which hold 16
  * rows of 16 words and multiply 16 x 16 x 32 elements at a time.
  *
- * With MF_AMX_EMULATED plain loops replace the instructions, so that tests can run
- * everywhere. */
+ * With MF_AMX_EMULATED plain loops replace the instructions, so that tests can
+ * run everywhere. */
 
 /* These instructions read the panels and rows of engine.h: words are pairs along the inner
  * index. 32 rows are multiplied with 32 lanes; four registers hold the sums. Rows are read in

@@ -1,6 +1,6 @@
 /* engine.h: the engine of gemms: packing and the micro-kernel. It is included once with
- * ENGINE_BF16 0 (f32) and once with ENGINE_BF16 1 (pairs of bf16, if the processor multiplies
- * those).
+ * ENGINE_BF16 0 (f32) and once with ENGINE_BF16 1 (pairs of bf16, if the processor
+ * multiplies those).
  *
  * The engine works on words of 32 bits: one f32, or two bf16 that are neighbours along the
  * inner index and are multiplied and added by one instruction. One operand is on the rows side:
@@ -8,8 +8,8 @@
  * inner index. The other operand is on the lanes side: LANES of its words at a time, packed
  * into panels [words][LANES]. The sums of MR x LANES elements stay in registers. Normally a is
  * on the rows side. If the gemm is crossed, b is on the rows side, and the result is transposed
- * when it is written to c; this is faster if b would otherwise have to be transposed for few
- * rows. */
+ * when it is written to c; this is faster if b would otherwise have to be transposed for
+ * few rows. */
 #ifndef MF_SIMD_GEMM_ENGINE_H
 #define MF_SIMD_GEMM_ENGINE_H
 
@@ -173,8 +173,8 @@ static int64_t even_part(int64_t n, int64_t most, int64_t unit)
     return div_up(div_up(n, parts > 0 ? parts : 1), unit) * unit;
 }
 
-/* Number of lanes to pack at once, so that their panels leave room for rows in the second-level
- * cache. */
+/* Number of lanes to pack at once, so that their panels leave room for rows in the
+ * second-level cache. */
 static int64_t lanes_of(int64_t words)
 {
     const int64_t fit = mf_cpu_second_cache() / 8 * 5 / (int64_t)sizeof(float);

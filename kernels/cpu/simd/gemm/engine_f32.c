@@ -1,5 +1,5 @@
-/* engine_f32.c: the engine of gemms in f32. Operands in bf16 are converted to f32 when they are
- * packed. */
+/* engine_f32.c: the engine of gemms in f32. Operands in bf16 are converted to f32 when they
+ * are packed. */
 #define ENGINE_BF16 0
 #include "kernels/cpu/simd/gemm/engine.h"
 

@@ -1,5 +1,5 @@
-/* pack.h: reads words of operands of any type and layout, and packs them; a part of the
- * engine. */
+/* pack.h: reads words of operands of any type and layout, and packs them; a part of
+ * the engine. */
 #ifndef MF_SIMD_GEMM_PACK_H
 #define MF_SIMD_GEMM_PACK_H
 
@@ -84,8 +84,8 @@ V_INLINE __m512i halves(mf_cast_type type, const void *from, int64_t n)
 }
 #endif
 
-/* Reads VL words along the inner index: n elements of a row from column p on, followed by
- * zeros. */
+/* Reads VL words along the inner index: n elements of a row from column p on, followed
+ * by zeros. */
 V_INLINE vf words_along(const gemm_side *s, bool rounded, int64_t row, int64_t p, int64_t n)
 {
     const char *from = at_element(s, row, p);
@@ -173,8 +173,8 @@ V_INLINE void fetch(const gemm_side *s, int64_t row, int64_t from, int64_t to)
         __builtin_prefetch(at_element(s, row, c));
 }
 
-/* Packs lanes j .. jend over k0 .. k1 into consecutive panels [words][LANES], with zeros after
- * jend. */
+/* Packs lanes j .. jend over k0 .. k1 into consecutive panels [words][LANES], with zeros
+ * after jend. */
 V_INLINE void pack_across_as(const gemm_side *s, bool rounded, int64_t j, int64_t jend,
                              int64_t k0, int64_t k1, float *out)
 {

@@ -3,8 +3,8 @@
  *
  * The last-level cache takes some hundred cycles to answer, and rows of an operand are too
  * short and too many for the processor's own prefetch. So each address of the list stands for a
- * piece of PIECE bytes; the loop over the inner index prefetches one line of it every four
- * words. */
+ * piece of PIECE bytes; the loop over the inner index prefetches one line of it every
+ * four words. */
 #ifndef MF_SIMD_GEMM_PREFETCH_H
 #define MF_SIMD_GEMM_PREFETCH_H
 

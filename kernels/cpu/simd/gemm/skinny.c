@@ -66,8 +66,8 @@ static void thin_out(int64_t m, int64_t n, int64_t k, const float *a, int64_t ld
 #if VL == 16
         for (; i + 2 <= m && j + 8 <= n; j += 8)
             two_by_eight(k, a + i * lda, lda, b + j * ldb, ldb, c + i * ldc + j, ldc);
-        /* The last row of an odd m is computed twice, so that its bits are those of other
-         * rows. */
+        /* The last row of an odd m is computed twice, so that its bits are those of
+         * other rows. */
         for (; i + 1 == m && j + 8 <= n; j += 8)
             two_by_eight(k, a + i * lda, 0, b + j * ldb, ldb, c + i * ldc + j, 0);
 #endif

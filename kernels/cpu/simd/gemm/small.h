@@ -26,8 +26,8 @@
 
 #define BLOCK_LINE 64 /* distance between rows of a in block_lines, in elements */
 
-/* The layout of a: rows at distance lda, rows at distance BLOCK_LINE, or columns at distance
- * lda. */
+/* The layout of a: rows at distance lda, rows at distance BLOCK_LINE, or columns at
+ * distance lda. */
 enum { BLOCK_ROWS, BLOCK_LINES, BLOCK_COLUMNS };
 
 typedef struct small_gemm {
