@@ -19,8 +19,8 @@ typedef struct mf_samples {
  * as mf_talker_continue. */
 int mf_samples_write(const mf_samples *s, mf_talker *run, mf_talker *baseline,
                      const char *name);
-/* As mf_samples_write, but adds members to the open object: samples, quality; baseline: an
- * object of these. */
+/* As mf_samples_write, but adds members to the open JSON object: "samples" and "quality". With
+ * a baseline also "baseline", an object with the same members for that run. */
 int mf_samples_json(mf_jw *w, const mf_samples *s, mf_talker *run, mf_talker *baseline,
                     const char *name);
 

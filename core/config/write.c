@@ -117,7 +117,7 @@ static void write_plugin_section(mf_ini *ini, const mf_plugin_section *p, FILE *
     if (!write_options(ini, p, out)) write_as_given(ini, p, out);
 }
 
-/* The INI section from which element i of a named section was read. */
+/* The INI section from which `one`, an element of a named section, was read. */
 static const char *section_of(const mf_section *s, const void *one)
 {
     return s->plugin ? ((const mf_plugin_section *)one)->section

@@ -194,7 +194,7 @@ typedef struct mf_run {
     uint64_t seed, step;
     const struct mf_kernels *kernels; /* NULL: the set chosen for the process */
     bool metrics;                     /* also run metric nodes */
-    bool forward_only;                /* stop before the gradient part */
+    bool forward_only;                /* stop before the backward pass */
     /* checks each node's results: MF_ENONFINITE, naming op and scope of the first NaN or Inf */
     bool check_finite;
     /* does not wait for the device: mf_graph_wait or mf_graph_collect does. Faults of kernels

@@ -162,8 +162,8 @@ static inline char *mf_exchange_out(const mf_graph *g)
 {
     return g->exchange.block ? g->exchange.block + g->exchange.in_bytes : NULL;
 }
-/* Before a run live scalars, inputs and the key are sent to the device; after it the fault is
- * written where the next fetch reads it. */
+/* mf_exchange_send sends live scalars, inputs and the random key to the device before a run;
+ * mf_exchange_finish copies the fault after it to where the next fetch reads it. */
 int mf_exchange_send(mf_graph *g, const mf_run *run);
 int mf_exchange_finish(mf_graph *g);
 /* Returns the `out` part of the last run, for reading by the host. NULL: the copy failed, or a

@@ -57,7 +57,7 @@ mf_tensor *mf_adapt_hook(void *env, mf_graph *g, const mf_opdef *op, mf_tensor *
 
 /* ---- instances ---- */
 
-/* When an instance declares its parameters, which the store keeps in order of declaration. */
+/* The moment at which an instance declares its parameters: their order in the store. */
 typedef enum mf_adapter_turn {
     MF_ADAPT_ATTENTION, /* after those of attention */
     MF_ADAPT_BLOCK,     /* after the second norm */

@@ -509,9 +509,9 @@ static inline mf_graph *mf_at(mf_graph *g, const char *file, int32_t line)
 }
 #endif
 
-/* ------------------------------------------------------------------ places */
+/* ------------------------------------------------------------------ source locations */
 
-/* In a plugin each call says where it stands, so that errors of the op name file and line.
+/* In a plugin each call passes its file and line, so that errors of the op name them.
  * MF_NO_PLACES, defined before this header, leaves it out. */
 #if defined(MF_PLACES) && !defined(MF_NO_PLACES)
 #define MF_HERE(g) mf_at(g, __FILE__, __LINE__)

@@ -168,7 +168,7 @@ static float map2(int fn, float a, float b)
     return NAN;
 }
 
-/* Modulo 2^32, as if unsigned. */
+/* a + b, a - b and a b wrap modulo 2^32. Division is signed; a / 0 = 0. */
 static int32_t map2_i32(int fn, int32_t a, int32_t b)
 {
     const uint32_t u = (uint32_t)a, v = (uint32_t)b;

@@ -112,7 +112,7 @@ static int encode_word(const bpe *t, const mf_bpe_word *w, size_t base, mf_ids *
     for (size_t at = 0; at < w->n; n++) {
         size_t length = mf_bpe_unit(bytes, w->text + at, w->n - at);
         symbol[n] = mf_strings_find(&t->symbols, w->text + at, length);
-        /* An end of word that stands alone gets the offset of the last character. */
+        /* An end-of-word symbol that stands alone gets the offset of the last character. */
         start[n] = !bytes && w->text[at] == ' ' ? last : at;
         last = at;
         at += length;

@@ -191,7 +191,8 @@ static int read_prompt(void *arg, double *ret_ms)
     return mf_generator_feed(j->g, j->ids, j->prompt, &logits);
 }
 
-/* Generates tokens. *ret_ms: time per token, without the prompt. */
+/* Reads the prompt, then one token at a time, as generation does. *ret_ms: time per token,
+ * without the prompt. */
 static int write_text(void *arg, double *ret_ms)
 {
     text_job *j = arg;
@@ -271,7 +272,7 @@ typedef struct {
     mf_batcher *batcher; /* NULL if there are no data: batch and graph below are used */
     mf_length_buckets *buckets;
     const mf_batch *batch;
-    mf_batch *own; /* without data */
+    mf_batch *own; /* made here if there are no data; else NULL */
     mf_model_graph *graph;
     int64_t n, at;        /* number of batches, and the next one */
     int64_t runs, tokens; /* batches run, and their real tokens */

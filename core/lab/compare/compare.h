@@ -147,7 +147,7 @@ typedef struct mf_compare_row {
     bool baseline;
     int diverged, failed; /* number of runs */
     mf_estimate quality;
-    mf_paired against; /* difference to the baseline, within seeds */
+    mf_paired against; /* difference to the baseline, paired by seed */
     double p_holm;
     /* better or worse if p_holm < .05; none if there are fewer than two pairs. A router with a
      * diverged run is never called better. */

@@ -146,7 +146,8 @@ static bool holds(set x, int32_t expert)
     return false;
 }
 
-/* Finds the lowest score taken and the highest score dropped, for each expert and batch. */
+/* Finds, for each expert and batch, the lowest score of a token that the expert chose and the
+ * highest score of a token that it did not choose. */
 static int find_bounds(const mf_trace *t, const mf_trace_layer *l, side *s)
 {
     const int64_t E = l->experts, batch = (int64_t)t->rows * t->seq;

@@ -171,8 +171,8 @@ static void feed_choices(const replay *x, int64_t b)
 
 /* ---- running ---- */
 
-/* Copies the labels of the sequences from `first` on. Tasks that the model does not have
- * are ignored. */
+/* Copies the labels of the trace's rows from `first` on. tasks_fit has checked that the trace
+ * has the tasks of the model. */
 static void take_labels(const mf_trace *t, int64_t first, mf_batch *to)
 {
     const size_t n = (size_t)t->rows;

@@ -15,7 +15,7 @@ mf_tensor *mf_grouped_linear_dx(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tens
 /* y[e] = sum over r of a[r] b[r]^T. a [R,out], b [R,in] -> [E,out,in]; a and b as x above. */
 mf_tensor *mf_grouped_weight_grad(mf_graph *g, mf_tensor *a, mf_tensor *b, mf_tensor *offset,
                                   mf_dtype type);
-/* y[e] = sum over r of x[r]. x [R,n] -> [E,n] */
+/* y[e] = sum of x[r] over the rows r of group e. x [R,n] -> [E,n] */
 static inline mf_tensor *mf_group_sum(mf_graph *g, mf_tensor *x, mf_tensor *offset)
 {
     return mf_op2(g, "group_sum", x, offset, NULL);

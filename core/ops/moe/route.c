@@ -5,11 +5,12 @@
 
 /*   route_select   chosen[t k + j]: the expert with the (j+1)-th largest score of token t; of
  *                  equal ones the lower index; -1 for padding  (Shazeer et al. 2017, eq. 5)
- *   route_gates    gate[r] = scale p[r], or scale p[r] / sum of p over the token's assignments,
- *                  p[r] = prob[t, e[r]], e = admitted where >= 0, else chosen; 0 where e < 0 or
- *                  the sum is below 1e-20
- *                  dprob[t, e[r]] += scale dgate[r], or scale (dgate[r] - mean) / sum, where
- *                  mean is the sum of dgate p over the token's assignments, divided by the sum
+ *   route_gates    gate[r] = scale p[r]; with renormalize, scale p[r] / S, where S is the sum
+ *                  of p over the token's assignments. Here p[r] = prob[t, e[r]], and e is
+ *                  admitted where that is >= 0, else chosen. The gate is 0 where e < 0 or
+ *                  S < 1e-20.
+ *                  dprob[t, e[r]] += scale dgate[r]; with renormalize, scale (dgate[r] - mean)
+ *                  / S, where mean is the sum of dgate p over the token's assignments, over S
  *                  (Shazeer et al. 2017, eq. 3; without the division Fedus et al. 2021, eq. 2)
  *   mask_rows      expert, -1 for padding
  *   routing_stats  see mf_routing_sums (ops/moe/dispatch.h)

@@ -76,7 +76,7 @@ static int flatten_array(mf_flat *f, const char *name, const mf_json *list)
     return rc;
 }
 
-/* Options that were changed, each under its own name. */
+/* Adds the new value of each changed option; values that are not numbers are skipped. */
 static int flatten_changes(mf_flat *f, const mf_json *list)
 {
     int rc = MF_OK;

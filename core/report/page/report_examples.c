@@ -75,7 +75,7 @@ static void classification(const mf_report *p)
                      &c);
 }
 
-/* Regression: correlations, with the error on the right axis. */
+/* Regression: the correlations; for a single run the RMSE too, on the right axis. */
 static void numbers(const mf_report *p)
 {
     mf_curves c = {0};

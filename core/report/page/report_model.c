@@ -6,7 +6,8 @@
 #include "base/file/io.h"
 #include "train/checkpoint/weights.h"
 
-/* Opens the checkpoint's list of tensors; NULL if there is no checkpoint. */
+/* Opens the checkpoint's list of tensors. NULL: there is no checkpoint, or it cannot be read,
+ * which the report notes. */
 static mf_inventory *open_inventory(mf_report_run *r)
 {
     mf_inventory *v = NULL;

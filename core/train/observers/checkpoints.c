@@ -14,7 +14,7 @@ typedef struct checkpoints {
 
 /* ---- the best validation ---- */
 
-/* The value of the measure, from the first task that has it. */
+/* The metric that train.best_by names, of the first task that has it. */
 static double quality(mf_best_by by, const mf_metrics_record *r)
 {
     const mf_task_score one = mf_metrics_one_task(r), *s = r->n_tasks > 0 ? r->tasks : &one;

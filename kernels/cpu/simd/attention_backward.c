@@ -1,6 +1,6 @@
 /* attention_backward.c: the gradient of attention, by blocks (Dao 2023, algorithm 2). A tile is
- * one key head of one sequence with all its query heads, so one thread sums each gradient, in
- * one order. */
+ * one key head of one sequence with all its query heads, so one thread sums each gradient, in a
+ * fixed order. */
 #include "kernels/cpu/simd/attention.h"
 
 /* Values of one block of queries that are the same for all blocks of keys. */

@@ -106,7 +106,7 @@ V_INLINE void best_of_lanes(const best *p, int64_t i, int64_t some, int k)
         V_UNROLL
         for (int s = 0; s < FEW_BEST; s++) {
             if (s >= k) break;
-            in |= c > key[s]; /* all after it move down by one */
+            in |= c > key[s]; /* once c is inserted, later entries move down by one */
             vi old = key[s], old_id = at[s];
             key[s] = pick(in, c, old);
             at[s] = pick(in, id, old_id);

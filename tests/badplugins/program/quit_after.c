@@ -1,4 +1,4 @@
-/* The same by _exit, which runs no handlers. */
+/* Ends the program in after_step by _exit, which runs no atexit handlers. */
 #include <moefw/moefw.h>
 #include <unistd.h>
 #define AFTER after

@@ -113,7 +113,7 @@ START_TEST(a_word_has_one_class)
 }
 END_TEST
 
-/* Statistics of sentences: the topics of a sentence and of the next one. */
+/* How often the next sentence keeps the topic, and how often each topic follows a change. */
 typedef struct chain {
     double sentences, stays, starts[MF_TOPICS_MAX];
 } chain;

@@ -232,11 +232,11 @@ START_TEST(parameters_are_read_and_written_as_on_the_host)
     float *edit = mf_param_edit(b);
     edit[1] = 5;
     ck_assert_float_eq(mf_param_host(b)[1], 5);
-    edit[2] = 6; /* still before anything ran */
+    edit[2] = 6; /* the view is valid: nothing has run since */
     float back[3];
     must(mf_param_read(b, back, 0, sizeof back));
     ck_assert(back[0] == 2 && back[1] == 5 && back[2] == 6);
-    edit[0] = 7; /* and behind it: plugins do, within one call */
+    edit[0] = 7; /* plugins also write after a read, within one call */
     must(mf_param_read(b, back, 0, sizeof back));
     ck_assert(back[0] == 7 && back[1] == 5 && back[2] == 6);
     must(mf_store_zero(s, MF_BLOCK_VALUES));

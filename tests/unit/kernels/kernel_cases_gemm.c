@@ -118,7 +118,7 @@ static const mf_cast_type types[][3] = {
     {MF_CAST_BF16, MF_CAST_BF16, MF_CAST_BF16}, {MF_CAST_F32, MF_CAST_F32, MF_CAST_BF16}};
 #define TYPES 6
 
-/* variant: transposes, beta and bias, gathers, shape. */
+/* v selects transposes, beta and bias, gathers, and the shape. */
 static void gemm_of_types(mf_kt *t, const mf_cast_type *type, int v)
 {
     const int64_t *s = shapes[v / 8 % SHAPES], parts = s[3];

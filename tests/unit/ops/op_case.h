@@ -100,7 +100,7 @@ typedef struct ot_run {
     const mf_attr *attr;
     int n_in, n_out;
     struct {
-        const float *f; /* the data by the input's type; NULL if absent */
+        const float *f; /* f or i, by the type of the input; NULL if absent */
         const int32_t *i;
         mf_shape shape; /* rank -1 if absent */
         int64_t count;

@@ -209,7 +209,7 @@ static void run_panel(const panel_work *w, int64_t p, int64_t pend, const char *
         u.beside = two ? count * PIECE : 0;
         for (int64_t n = 0; n < most; n++) {
             const bool more = n < each && left > 0;
-            pieces[n] = more ? next : (const char *)pieces; /* already in the cache */
+            pieces[n] = more ? next : (const char *)pieces; /* or the list, in the cache */
             if (more) {
                 next += PIECE;
                 left--;
