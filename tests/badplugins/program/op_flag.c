@@ -1,6 +1,6 @@
 /* Its op's table has a flag that no moefw knows. */
 #define OP       "odd"
-#define OP_FLAGS 0x800
+#define OP_FLAGS 0x40000000
 #define FORWARD  y[i] = x[i];
 #define BACKWARD dx[i] = dy[i];
 #include "../bad.h"
