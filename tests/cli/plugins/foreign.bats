@@ -172,3 +172,22 @@ spoiled() {
     [ "$(assigned other 1)" -gt 32 ]
     [ "$(assigned other 1)" -lt 128 ]
 }
+
+@test "in C++17, and by clang" {
+    local flags="-O2 -Wall -Wextra -Werror -pedantic -fPIC -fvisibility=hidden -shared" built=0
+    if command -v g++ >/dev/null 2>&1; then
+        # shellcheck disable=SC2046,SC2086
+        g++ -std=c++17 $flags $(pkg-config --cflags moefw) -o gumbel.so "$srcdir/tests/foreign/gumbel.cc"
+        run "$MOEFW" plugin check ./gumbel.so
+        [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+        built=1
+    fi
+    if command -v clang >/dev/null 2>&1; then
+        # shellcheck disable=SC2046,SC2086
+        clang -std=c11 $flags $(pkg-config --cflags moefw) -o kmeans.so "$srcdir/tests/foreign/kmeans.c"
+        run "$MOEFW" plugin check ./kmeans.so
+        [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+        built=1
+    fi
+    [ "$built" -eq 1 ] || skip "neither g++ nor clang"
+}
