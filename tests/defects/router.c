@@ -56,6 +56,7 @@ static int forward(const mf_call *c)
     }
     if (IS(10)) y[n] = 0;
     if (IS(11)) y[0] += 0 * x[n];
+    if (IS(17) && n % 16 != 0) y[0] += 0 * x[n];
     if (IS(13)) x[0] = y[0];
     if (IS(14)) y[0] += 0 * x[n + (1 << 22)];
     if (IS(16)) {

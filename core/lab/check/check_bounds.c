@@ -63,6 +63,13 @@ static bool guard_new(guarded *m, void *own, size_t bytes, bool output)
     return true;
 }
 
+/* The pages at both ends stay out of reach: only those between them become readable. */
+static void make_read_only(const guarded *m)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    (void)mprotect(m->map + page, m->map_bytes - 2 * page, PROT_READ);
+}
+
 static bool is_pattern(const char *from, const char *to)
 {
     for (; from < to; from++)
@@ -147,9 +154,9 @@ static bool swap_in(swap *s)
         if (!guard_new(m, v->data, bytes, true)) return false;
         v->data = m->at;
     }
+    const bool keeps_state = (s->op->of->flags & MF_OP_STATE) != 0;
     for (int i = 0; i < s->n_in; i++)
-        if (s->in_pages[i].map && !(s->op->of->flags & MF_OP_STATE && i == 0))
-            (void)mprotect(s->in_pages[i].map, s->in_pages[i].map_bytes, PROT_READ);
+        if (s->in_pages[i].map && !(keeps_state && i == 0)) make_read_only(&s->in_pages[i]);
     return true;
 }
 
