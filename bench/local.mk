@@ -10,6 +10,7 @@ EXTRA_DIST += bench/run.py
 EXTRA_DIST += bench/run.sh
 EXTRA_DIST += bench/switch.ini
 EXTRA_DIST += bench/table.py
+EXTRA_DIST += bench/twin_tokenizers.py
 EXTRA_DIST += bench/twin.py
 EXTRA_DIST += bench/twin_llama.py
 EXTRA_DIST += bench/twin_models.py

@@ -2,17 +2,18 @@
  *
  * A kernel gets pointers, sizes and strides, never a tensor. Each is declared once, in
  * kernels.def, with its formula. `ref` implements all of them with plain loops and double
- * accumulators; the others are compared with it. Another set begins as a copy of `ref` and
- * replaces kernels by faster ones, so every set is complete.
+ * accumulators; tests compare the other sets with it. `cpu` begins as a copy of `ref` and
+ * replaces kernels by faster ones, so it is complete, too.
  *
  * What a launch may assume (a backend that queues kernels copies the arguments by these rules):
  *   - Every pointer argument is memory of the device, with these exceptions: the launch
- *     context, the descriptors (const mf_gemm *, const mf_X_args *) and arrays with a length
- *     in the declaration (const int64_t dim[4]) are host memory, which the launch copies.
+ *     context, the descriptors (const mf_gemm *, const mf_X_args *) and arrays with a length in
+ *     the declaration (const int64_t dim[4]) are host memory, which the launch copies.
  *   - Pointers within a descriptor are memory of the device.
- *   - A kernel returns nothing and allocates nothing: the caller gives it work memory. It
- *     records an error in its data in the context's fault.
+ *   - A kernel returns nothing and allocates nothing: the caller gives it work memory. An error
+ *     that a kernel finds in its data is recorded in the context's fault.
  *   - An optional pointer may be NULL; the kernel's declaration says what that means.
+ *
  * No result depends on the number of threads: sums have a fixed order, and tiling does not
  * change results. Kernels may be called from any thread; calls that share no output may run at
  * the same time. */
@@ -28,11 +29,11 @@
 
 /* A fault that a kernel found in its data. It is in memory of the device, is set to zeros
  * before a step, and keeps the first fault: once `kind` is set, kernels do not write it. The
- * host reads it (core/graph/exec.h makes the message). */
+ * host reads it (mf_fault_message of core/graph/exec.h writes the message). */
 typedef enum mf_fault_kind {
     MF_FAULT_NONE,
     MF_FAULT_RANGE,  /* element `index` of an i32 input is `value`, not in lo .. hi-1 */
-    MF_FAULT_OFFSET, /* offset[index] = value: they must rise, from 0 or more to at most hi */
+    MF_FAULT_OFFSET, /* offset[index] is value: below 0, above hi or below the one before */
     MF_FAULT_CACHE,  /* sequence `index` would write lo positions at value; its cache has hi */
     MF_FAULT_ORDER   /* assignment `index` of expert lo: its token, value, is not in 0 .. hi-1,
                          or is lower than the one before it */
@@ -68,8 +69,8 @@ typedef struct mf_draw_key {
     uint64_t seed, step;
 } mf_draw_key;
 
-/* The launch context: the first argument of each kernel. A launch copies it. Except for the two
- * functions it points to memory of the device. */
+/* The launch context: the first argument of each kernel. A launch copies it. `key` and `fault`
+ * point to memory of the device. */
 typedef struct mf_kctx {
     /* Runs fn(arg, t) for all t in [0, tiles). */
     void (*parallel)(int64_t tiles, void (*fn)(void *arg, int64_t tile), void *arg);
@@ -77,7 +78,7 @@ typedef struct mf_kctx {
     void (*rng_block)(uint64_t seed, uint64_t stream, uint64_t step, uint64_t block,
                       uint32_t out[4]);
     const mf_draw_key *key; /* for random kernels; NULL if there are none */
-    /* number of threads that share the tiles; 0: unknown. Tiles may depend on it, results
+    /* number of threads that share the tiles; 0: unknown. Tiles may depend on it, but results
      * must not */
     int threads;
     mf_fault *fault; /* on the device; NULL: faults are not recorded */
@@ -87,7 +88,7 @@ typedef struct mf_kctx {
 
 /* Whether a fault was found before. Kernels that use indices, targets or offsets then return at
  * once, so that they do not read or write out of bounds. For the same reason they are launched
- * only after the kernels that check these. */
+ * only after the kernels that check their indices, targets and offsets. */
 static inline bool mf_kctx_failed(const mf_kctx *x)
 {
     return x->fault && x->fault->kind != MF_FAULT_NONE;
@@ -100,11 +101,10 @@ static inline void mf_kctx_fail(const mf_kctx *x, mf_fault fault)
     *x->fault = fault;
 }
 
-/* Kernels with an argument `type` read and write their void pointer arrays in that type: they
- * convert bf16 to f32 on reading, compute in f32, and round once, on writing, to
- * nearest even. */
-/* Types of elements, with the values of mf_dtype. A kernel's `type` is f32 or bf16, except for
- * cast, which accepts all types. */
+/* Types of elements, with the values of mf_dtype. Kernels with an argument `type` read and
+ * write their void pointer arrays in that type. `type` is f32 or bf16, in map2 also i32; cast
+ * accepts all types. Kernels convert bf16 to f32 when they read it, compute in f32 or double,
+ * and round once to bf16, to nearest even, when they write it. */
 typedef enum mf_cast_type { MF_CAST_F32, MF_CAST_BF16, MF_CAST_I32, MF_CAST_U8 } mf_cast_type;
 
 static inline int64_t mf_cast_size(int type)
@@ -113,7 +113,8 @@ static inline int64_t mf_cast_size(int type)
 }
 
 /* ---- functions of the elementwise kernels ----
- * y = f(x; a, b), and dy/dx as map1_grad has it, written by x and y. */
+ * y = f(x; a, b);  dy/dx, which map1_grad computes from x or from y, as the formula says
+ * (GELU_TANH: from x). */
 typedef enum mf_map1_fn {
     MF_MAP_EXP,        /* e^x;                       y */
     MF_MAP_LOG,        /* ln x;                      1 / x */
@@ -121,15 +122,15 @@ typedef enum mf_map1_fn {
     MF_MAP_SQUARE,     /* x^2;                       2 x */
     MF_MAP_RECIPROCAL, /* 1 / x;                     -y^2 */
     MF_MAP_ABS,        /* |x|;                       sign x */
-    MF_MAP_RELU,       /* max(x, 0);                 0 where x <= 0, else 1 */
+    MF_MAP_RELU,       /* max(x, 0);                 0 where y <= 0, else 1 */
     MF_MAP_GELU,       /* x Phi(x);                  Phi(x) + x phi(x) */
     MF_MAP_GELU_TANH,  /* x (1 + tanh u) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3) */
     MF_MAP_SILU,       /* x s(x), s the sigmoid;     s (1 + x (1 - s)) */
     MF_MAP_SIGMOID,    /* 1 / (1 + e^-x);            y (1 - y) */
     MF_MAP_TANH,       /* tanh x;                    1 - y^2 */
     MF_MAP_SOFTPLUS,   /* ln(1 + e^x);               s(x) */
-    MF_MAP_NORMAL_CDF, /* Phi(x) = (1 + erf(x / sqrt 2)) / 2;  phi(x) = e^(-x^2 / 2) /
-                          sqrt(2 pi) */
+    MF_MAP_NORMAL_CDF, /* Phi(x) = (1 + erf(x / sqrt 2)) / 2;
+                          phi(x) = e^(-x^2 / 2) / sqrt(2 pi) */
     MF_MAP_XLOGX,      /* x ln x, 0 at 0;            ln x + 1, 0 at 0 */
     MF_MAP_SIGN,       /* -1, 0, 1;                  0 */
     MF_MAP_AFFINE,     /* a x + b;                   a */
@@ -142,7 +143,7 @@ typedef enum mf_map2_fn {
     MF_MAP_SUB,
     MF_MAP_MUL,
     MF_MAP_DIV,
-    MF_MAP_MAXIMUM, /* NaN if either is */
+    MF_MAP_MAXIMUM, /* this and the next: NaN if a or b is NaN */
     MF_MAP_MINIMUM,
     MF_MAP_GREATER, /* 1 where a > b, else 0 */
     MF_MAP2_COUNT
@@ -165,14 +166,14 @@ typedef enum mf_random_kind { MF_RANDOM_UNIFORM, MF_RANDOM_NORMAL } mf_random_ki
 
 /* ---- gemm ---- */
 
-/* A matrix that a gemm reads. Stored row r begins at data + ld * r; if `row` is given, at data
- * + ld * row[r], and the row is all zeros if row[r] < 0. */
+/* A matrix that a gemm reads. Stored row r begins at data + ld * r; if `row` is given, it
+ * begins at data + ld * row[r], and it is all zeros if row[r] < 0. */
 typedef struct mf_gemm_operand {
     const void *data;
     mf_cast_type type; /* f32 or bf16 */
     bool trans;        /* op(a) is the transpose of the stored matrix */
-    /* only for b: [n,k], dense and of a's type, as written by pack_weights of this set. Then
-     * b.trans is set, the groups are BATCH or ROWS, and b.row is NULL */
+    /* only for b: weights [n,k], dense and of a's type, that pack_weights of this set has
+     * written. Then b.trans is set, the groups are BATCH or ROWS, and b.row is NULL */
     bool packed;
     int64_t ld; /* distance of stored rows, in elements */
     const int32_t *row;
@@ -181,26 +182,26 @@ typedef struct mf_gemm_operand {
 
 typedef struct mf_gemm_result {
     void *data;
-    mf_cast_type type; /* f32 or bf16; sums are in f32 and rounded once */
+    mf_cast_type type; /* f32 or bf16; sums are in f32 or double, and rounded once */
     int64_t ld, step;  /* distances, as in an operand */
 } mf_gemm_result;
 
 /* How a gemm is divided into groups; group i computes
  *   BATCH  its own matrices: a + i a.step, b + i b.step, bias + i step_bias, c + i c.step
- *   ROWS   rows offset[i] .. offset[i+1] of op(a) and of c, with b + i b.step and bias + i
- *          step_bias; m counts the rows of c; rows before offset[0] and past offset[groups]
+ *   ROWS   rows offset[i] .. offset[i+1] - 1 of op(a) and of c, with b + i b.step and bias + i
+ *          step_bias; m counts the rows of c; rows before offset[0] and from offset[groups] on
  *          become 0, whatever beta is
- *   INNER  c + i c.step from inner indices offset[i] .. offset[i+1], without bias; k counts
- *          all inner indices; others are not read
- * offset [groups + 1] rises (check_offset); it is NULL for BATCH. */
+ *   INNER  c + i c.step from inner indices offset[i] .. offset[i+1] - 1, without bias; k counts
+ *          all inner indices, but those in no group are not read
+ * offset [groups + 1] never falls (check_offset); it is NULL for BATCH. */
 typedef enum mf_gemm_by { MF_BY_BATCH, MF_BY_ROWS, MF_BY_INNER } mf_gemm_by;
 
 /* Function that a gemm applies to elements of c before writing them. */
 typedef enum mf_gemm_epilogue { MF_EPILOGUE_NONE } mf_gemm_epilogue;
 
 /* c = alpha op(a) op(b) + bias + beta c, with op(a) [m,k], op(b) [k,n], c [m,n], all stored
- * row-major. If one operand is bf16, the other is rounded to bf16, too; with as_bf16
- * both are. */
+ * row-major. If one operand is bf16, the other is rounded to bf16, too. With as_bf16 both
+ * operands are rounded. */
 typedef struct mf_gemm {
     int64_t m, n, k;
     mf_gemm_operand a, b;
@@ -223,9 +224,11 @@ typedef struct mf_gemm {
  *   LAYER  y = w (a - mean) / sqrt(var + eps) + b, var = mean((a - mean)^2)
  *          (Ba et al. 2016, eq. 4)
  *   L2     y = a / max(|a|, eps), |a| the L2 norm; without w, b and groups
- * w, b [n] or NULL (1, 0). With `offset` [groups + 1] rows offset[e] .. offset[e+1] have w and
- * b [groups,n] at e; rows outside the groups become 0. Backward reads a, w, dy and writes da,
- * dw, db, each of which may be NULL; it needs work: mf_norm_work(n) bytes. */
+ *
+ * w, b [n] may be NULL, for 1 and 0. With `offset` [groups + 1], w and b are [groups,n], and
+ * rows offset[e] .. offset[e+1] - 1 use those of group e; rows outside the groups become 0.
+ * Backward reads a, w, dy and writes da, dw, db, each of which may be NULL (L2: writes da
+ * alone, which must not be NULL). It needs `work` of mf_norm_work(n) bytes. */
 typedef enum mf_norm_fn { MF_NORM_FN_RMS, MF_NORM_FN_LAYER, MF_NORM_FN_L2 } mf_norm_fn;
 
 typedef struct mf_norm_args {
@@ -243,9 +246,9 @@ typedef struct mf_norm_args {
     const int32_t *offset;
 } mf_norm_args;
 
-/* ---- sizes of work memory, in bytes, 64-byte aligned ---- */
-/* sum3: number of terms in one partial sum. Work has a double per partial sum, if a result has
- * more than one. */
+/* ---- sizes of work memory in bytes; the memory is 64-byte aligned ---- */
+/* sum3: number of terms in one partial sum. Its work memory has a double for each partial sum
+ * if a result has more than one. */
 static inline int64_t mf_sum3_chunk(int64_t inner)
 {
     return inner >= 16 ? 512 : 8192;
@@ -273,7 +276,7 @@ static inline size_t mf_reassign_work(int64_t rows, int64_t experts)
     return (size_t)(rows + 2 * experts + 1) * sizeof(int32_t);
 }
 #define MF_STATS_TOKENS 256 /* number of tokens in one tile of routing_stats */
-#define MF_STATS_SUMS   4   /* number of its scalars */
+#define MF_STATS_SUMS   4   /* number of scalars of routing_stats */
 static inline size_t mf_routing_stats_work(int64_t tokens, int64_t rows, int64_t experts)
 {
     int64_t tiles = (tokens > rows ? tokens : rows) / MF_STATS_TOKENS + 1;
@@ -281,27 +284,48 @@ static inline size_t mf_routing_stats_work(int64_t tokens, int64_t rows, int64_t
            (size_t)tokens * sizeof(int32_t);
 }
 
+/* Rotary positions (Su et al. 2021, eq. 34) of the first n_heads heads in rows of a
+ * [rows,width]; head h begins at column h head_dim. Of each head the columns first .. first +
+ * turned - 1 are rotated, in pairs i, i + turned/2 of them (half) or 2i, 2i + 1: pair i by the
+ * angle position[row] theta^(-2i/turned) factor[i], or by minus that (inverse), and both
+ * results are multiplied by `magnitude`. All other columns are copied. y [rows,width] may be a.
+ * turned is even, first + turned <= head_dim <= MF_MAX_HEAD_DIM. */
+typedef struct mf_rope_args {
+    int64_t rows, width, head_dim, n_heads, first, turned;
+    bool half, inverse;
+    double theta, magnitude;
+    const int32_t *position; /* [rows] */
+    const float *factor;     /* [turned / 2]; NULL: 1 */
+    const float *a;
+    float *y;
+} mf_rope_args;
+
 /* Attention and its gradient: T queries and S keys in each of `batch` sequences. Query t of
  * sequence b is row b T + t; key s is row b S + s. Head h begins at column h head_dim. Strides
- * are row strides, so q, k, v can be parts of one matrix. Query head h uses key head
- * h / (heads / kv_heads).
+ * are row strides, so q, k, v can be parts of one matrix. kv_heads divides heads; query head h
+ * uses key head h / (heads / kv_heads).
  *
  * Query t of sequence b attends to key s if all of these hold: s < L, with L = kv_len[b] or S;
- * mask[b S + s] is not 0; if causal, s <= L - T + t; and, if reach is given, s <= reach[b T +
- * t], which must not decrease within a sequence. A query that attends to no key gives zeros. */
-#define MF_MAX_HEAD_DIM 512
+ * mask[b S + s] is not 0; if causal, s <= L - T + t; if window, s > L - T + t - window; and,
+ * if reach is given, s <= reach[b T + t], which must not decrease within a sequence. A query
+ * that attends to no key gives zeros. */
+#define MF_MAX_HEAD_DIM 576
 typedef struct mf_attention_args {
     int64_t batch, t, s, heads, kv_heads, head_dim;
     int64_t ldq, ldk, ldv; /* row strides of q and dq, k and dk, v and dv */
     bool causal;
+    int64_t window; /* 0: no limit */
     float scale;
     const float *q, *k, *v;
     const float *mask;     /* [batch S]; NULL: no mask */
     const int32_t *kv_len; /* [batch], each 0 .. S; NULL: S */
     const int32_t *reach;  /* [batch T], not decreasing within a sequence; NULL: no limit */
     float *y;              /* [batch T, heads head_dim]; read by backward */
-    float *lse; /* [batch T, heads]: ln sum e^score, -inf if there is no key; may be NULL */
+    /* [batch T, heads]: ln sum e^score, -inf if there is no key; read by backward. In the
+     * forward pass it may be NULL */
+    float *lse;
     const float *dy;     /* this and the following fields: for backward */
+    const float *dlse;   /* [batch T, heads] gradient of lse; NULL: 0 */
     float *dq, *dk, *dv; /* NULL if not needed */
 } mf_attention_args;
 
@@ -312,10 +336,13 @@ typedef struct mf_attention_args {
  *                column e 2 heads head_dim. An assignment sees the tokens of its sequence,
  *                token[p] / s, that mask [batch s] (NULL: none) does not hide; causal: those up
  *                to its own
- *   own = true   kv [rows, 2 heads head_dim]: an assignment sees all of its expert
- * offset[0] is 0. y [rows, heads head_dim], lse [rows, heads]: 0 past offset[experts], and so
- * are dq, dkv. With own = false, a token out of range or out of order gives MF_FAULT_ORDER.
- * work: mf_grouped_attention_work */
+ *   own = true   kv [rows, 2 heads head_dim]: an assignment sees all assignments of its expert;
+ *                mask is NULL, causal and token are not used
+ *
+ * offset[0] is 0. Rows of y [rows, heads head_dim], lse [rows, heads] and dq become 0 from
+ * offset[experts] on, with `own` also those of dkv. With own = false, a token out of range or
+ * out of order gives MF_FAULT_ORDER. work: mf_grouped_attention_work bytes, computed with
+ * batch = 1 if own is true */
 typedef struct mf_grouped_attention_args {
     int64_t rows, experts, batch, s, heads, head_dim; /* s: of own = false */
     bool own, causal;
@@ -333,10 +360,11 @@ static inline size_t mf_grouped_attention_work(int64_t rows, int64_t experts, in
     return (size_t)(rows + experts * batch + 1) * sizeof(int32_t);
 }
 
-/* Loss of a linear head without a matrix of logits: logits = x w^T + bias; loss and row_loss
- * are those of cross_entropy for the targets and weights. dx, dw, dbias are gradients of the
- * loss, each NULL if not needed. x [rows,d], w [vocab,d] and dx have type `type`, all other
- * arrays are f32. Rows with target < 0 have no loss. work: mf_linear_cross_entropy_work */
+/* Loss of a linear head without a matrix of all logits: logits = x w^T + bias; loss and
+ * row_loss are those of cross_entropy for the targets and weights. dx, dw, dbias are gradients
+ * of the loss, each NULL if not needed. x [rows,d], w [vocab,d] and dx have type `type`; all
+ * other arrays except target are f32. Rows with target < 0 have no loss. The size of `work`
+ * is mf_linear_cross_entropy_work */
 typedef struct mf_linear_cross_entropy_args {
     int64_t rows, d, vocab;
     mf_cast_type type;
@@ -351,7 +379,7 @@ typedef struct mf_linear_cross_entropy_args {
     void *work;
 } mf_linear_cross_entropy_args;
 
-/* Rows are processed in chunks. Logits of a small vocabulary stay in the L2 cache. With a large
+/* Number of rows in a chunk. Logits of a small vocabulary stay in the L2 cache. With a large
  * vocabulary they do not; then the cost of a chunk is that w and dw are read from memory, and w
  * is copied. */
 static inline int64_t mf_linear_cross_entropy_chunk(int64_t rows, int64_t vocab)
@@ -359,14 +387,14 @@ static inline int64_t mf_linear_cross_entropy_chunk(int64_t rows, int64_t vocab)
     const int64_t row = (int64_t)sizeof(float) * vocab, far = ((int64_t)160 << 20) / row;
     int64_t most = vocab <= 2048 ? ((int64_t)1 << 20) / row / 64 * 64 : far < 1280 ? far : 1280;
     if (most < 512) most = 512;
-    const int64_t chunks = (rows + most - 1) / most; /* of equal size */
+    const int64_t chunks = (rows + most - 1) / most; /* of equal size, but for the last */
     return chunks > 1 ? (rows + 8 * chunks - 1) / (8 * chunks) * 8 : rows;
 }
 static inline size_t mf_align64(int64_t bytes)
 {
     return (size_t)(bytes + 63) / 64 * 64;
 }
-/* want_dx, want_dbias: whether these pointers are not NULL. */
+/* want_dx, want_dbias: whether dx and dbias are not NULL. */
 static inline size_t mf_linear_cross_entropy_work(int64_t rows, int64_t d, int64_t vocab,
                                                   int type, bool want_dx, bool want_dbias)
 {
@@ -380,15 +408,15 @@ static inline size_t mf_linear_cross_entropy_work(int64_t rows, int64_t d, int64
     return bytes;
 }
 
-/* Values that change from step to step, in memory of the device. */
+/* Values that change from step to step. They are in memory of the device. */
 typedef struct mf_adamw_now {
     double lr, weight_decay, clip;   /* clip <= 0: no clipping */
     double grad_scale;               /* multiplies gradients first */
     double correction1, correction2; /* 1 - beta^step */
 } mf_adamw_now;
 
-/* AdamW for one range of parameters. Pointers are read on the device when the kernel runs, so
- * that the host need not wait for their values. */
+/* AdamW for one range of parameters. The memory behind the pointers is read on the device when
+ * the kernel runs, so that the host need not wait for these values. */
 typedef struct mf_adamw_args {
     double beta1, beta2, eps;
     double lr_scale;    /* multiplies now->lr */
@@ -397,8 +425,8 @@ typedef struct mf_adamw_args {
     const mf_adamw_now *now;
     /* norm = sqrt(sumsq[0]) grad_scale. The step is skipped if the norm or loss[0] is not
      * finite, or if a fault is recorded. Gradients are multiplied by clip / norm if clip > 0
-     * and the norm is above clip. If sumsq is NULL, the norm is 0; if loss is NULL, the loss
-     * is finite. */
+     * and the norm is above clip. If sumsq is NULL, the norm is 0; if loss is NULL, it counts
+     * as finite. */
     const double *sumsq;
     const float *loss;
 } mf_adamw_args;
@@ -426,7 +454,7 @@ static inline mf_adamw_factors mf_adamw_resolve(const mf_kctx *x, const mf_adamw
     return f;
 }
 
-/* Sizes of work memory of sumsq and of norms. */
+/* Sizes of the work memory of sumsq, norm_backward and embedding_grad. */
 #define MF_SUMSQ_TILES 256
 #define MF_SUMSQ_WORK  (MF_SUMSQ_TILES * sizeof(double))
 #define MF_NORM_TILES  16
@@ -454,43 +482,43 @@ extern const mf_kernels mf_kernels_ref;
  * instruction set of this machine or the one in the environment variable MOEFW_ISA. NULL if
  * that name is unknown or its instructions are not available, or if mf_kernels_gemm returns
  * NULL; the caller reports it, with mf_kernels_isas for the valid names. The first call
- * decides, and must be on one thread. Results differ between instruction sets by rounding; with
- * one instruction set they always have the same bits. */
+ * decides, and must be on one thread. Results differ between instruction sets by rounding. On
+ * one machine, with one instruction set and one MOEFW_GEMM, they always have the same bits. */
 const mf_kernels *mf_kernels_cpu(void);
-/* The instruction sets that this build has and this machine can run, best first,
- * NULL-terminated. */
+/* The instruction sets that this build has and this machine can run, best first; NULL ends
+ * the list. */
 const char *const *mf_kernels_isas(void);
 /* The instruction set of mf_kernels_cpu; NULL if that returns NULL. */
 const char *mf_kernels_isa(void);
-/* The BLAS library that the cpu set uses: name, version, build, and the kernels that
- * it chose. */
+/* The OpenBLAS library of this program: name, version, build, and the kernels that it chose. */
 const char *mf_kernels_blas(void);
 /* What computes plain gemms in the cpu set: "own", "openblas" or "onednn", from the environment
- * variable MOEFW_GEMM; the default is "own" if vectors have more than four numbers. "own" also
- * computes what a library cannot: gemms with gathered rows or few rows, and bf16, except that
- * oneDNN computes gemms of two bf16 operands. NULL if the variable has an unknown name, or one
- * that cannot be used. */
+ * variable MOEFW_GEMM; the default is "own" if vectors have more than four numbers, else
+ * "openblas". Our own kernels also compute gemms that no library gets: those with gathered
+ * rows, with few rows or columns, and in bf16, except that oneDNN computes gemms of two bf16
+ * operands. NULL if the variable has an unknown name, or one that cannot be used. */
 const char *mf_kernels_gemm(void);
-/* Why the library named in MOEFW_GEMM cannot be used; NULL: it can, or none was named. */
+/* Why the library that MOEFW_GEMM names cannot be used; NULL: it can, or the variable names
+ * no library. */
 const char *mf_kernels_gemm_refused(void);
-/* The valid names, NULL-terminated. */
+/* The valid names of MOEFW_GEMM; NULL ends the list. */
 const char *const *mf_kernels_gemms(void);
 /* "oneDNN 2.6.3 (OpenMP)", or the reason why it cannot be used. Loads the library. */
 const char *mf_kernels_onednn(void);
 /* For tests and benchmarks: acts as if MOEFW_GEMM had this value (NULL or "": unset). Returns
- * false where mf_kernels_gemm would return NULL. To be called on one thread, after
- * mf_kernels_cpu. */
+ * false where mf_kernels_gemm would return NULL. To be called after the first call of
+ * mf_kernels_cpu, and while no other thread uses kernels. */
 bool mf_kernels_use_gemm(const char *name);
 /* Runs `rounds` rounds of f32 multiply-adds on registers, with the widest vectors of the set,
- * in the calling thread. Returns the number of operations. Their rate is an upper bound
- * for gemms. */
+ * in the calling thread. Returns the number of operations. Their rate is an upper bound for
+ * f32 gemms. */
 double mf_kernels_multiply(int64_t rounds);
 /* For tests and benchmarks: the cpu set compiled for one of mf_kernels_isas; NULL if the name
- * is unknown. The next call overwrites it. */
+ * is not in that list. The next call overwrites it. */
 const mf_kernels *mf_kernels_cpu_for(const char *isa);
 
-/* Returns a set by name: "ref", "cpu"; NULL or "": cpu. NULL for an unknown name, which the
- * caller reports, since it has read MOEFW_KERNELS. */
+/* Returns a set by name: "ref", "cpu"; NULL or "" stand for "cpu". NULL for an unknown name, or
+ * if mf_kernels_cpu returns NULL; the caller reports it, since it has read MOEFW_KERNELS. */
 const mf_kernels *mf_kernels_select(const char *name);
 
 #endif

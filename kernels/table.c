@@ -1,5 +1,5 @@
-/* table.c: finds a kernel set by its name. The result is NULL for an unknown name, which the
- * caller reports together with the valid names. */
+/* table.c: finds a kernel set by its name. The result is NULL for an unknown name, or if the
+ * cpu set cannot be used; the caller reports it together with the valid names. */
 #include <string.h>
 
 #include "kernels/kernel.h"

@@ -117,6 +117,7 @@ $PACKAGE_STRING
     MPI           $mf_with_mpi
     NCCL          $mf_with_nccl
     libcurl       $mf_with_curl
+    libedit       $mf_with_edit (lines of generate -i)
     tests         $mf_tests
     plugins       $mf_plugins, installed in `mf_expand "$plugindir"`
     program       `mf_expand "$bindir"`

@@ -50,6 +50,7 @@ template_DATA += share/template/README.in
 template_DATA += share/template/adapter.c.in
 template_DATA += share/template/controller.c.in
 template_DATA += share/template/expert.c.in
+template_DATA += share/template/op.c.in
 template_DATA += share/template/plugin.ini.in
 template_DATA += share/template/regularizer.c.in
 template_DATA += share/template/router.c.in
@@ -57,6 +58,8 @@ template_DATA += share/template/router.c.in
 # Programs that use libmoefw.
 examples_DATA =
 examples_DATA += share/examples/own_router.cc
+examples_DATA += share/examples/router.py
+examples_DATA += share/examples/router.rs
 examples_DATA += share/examples/text_server.c
 examples_DATA += share/examples/train_own_batches.c
 examples_DATA += share/examples/two_models.c

@@ -36,7 +36,9 @@ AM_TESTS_ENVIRONMENT = \
 	if test -z "$$MOEFW_SHARED" && test -d '$(source_folder)/../shared'; then \
 	  MOEFW_SHARED=`cd '$(source_folder)/../shared' && pwd`; export MOEFW_SHARED; fi; \
 	if test -z "$$MOEFW_DATA" && test -d "$$MOEFW_SHARED/data"; then \
-	  MOEFW_DATA=$$MOEFW_SHARED/data; export MOEFW_DATA; fi;
+	  MOEFW_DATA=$$MOEFW_SHARED/data; export MOEFW_DATA; fi; \
+	if test -z "$$MOEFW_PRETRAINED" && test -d "$$MOEFW_SHARED/pretrained"; then \
+	  MOEFW_PRETRAINED=$$MOEFW_SHARED/pretrained; export MOEFW_PRETRAINED; fi;
 
 TEST_EXTENSIONS = .bats .sh
 TAP_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh

@@ -1,9 +1,10 @@
 /* base/arena.c: a bump allocator in growing chunks. Blocks are freed all at once, with
  * the arena.
  *
- * Chunks double from 4 KiB to 1 MiB: a small configuration costs one page, and a large document
- * costs few calls. A block larger than a quarter of the next chunk gets a chunk of its own,
- * because it would waste the rest of the current one. */
+ * Chunks double from 4 KiB to 1 MiB: a small configuration takes about one page, and a large
+ * document takes few calls. A block that does not fit into the current chunk and is larger than
+ * a quarter of the next one gets a chunk of its own, so the rest of the current chunk
+ * stays usable. */
 #include "base/mem.h"
 #include "base/error.h"
 

@@ -1,5 +1,5 @@
 /* base/clock.c: the monotonic clock of the system. Changes of the system's date do not move it,
- * so a difference of two readings is never negative. */
+ * so a later reading is never smaller than an earlier one. */
 #include "base/clock.h"
 #include <time.h>
 

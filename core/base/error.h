@@ -31,8 +31,8 @@ int mf_fail_errno(int code, const char *fmt, ...) MF_PRINTF(2, 3);
  * its result. */
 int mf_fail_context(int code, const char *fmt, ...) MF_PRINTF(2, 3);
 
-/* Text of this thread's last error, "" if there is none. Valid until the next mf_fail on
- * this thread. */
+/* Text of this thread's last error, "" if there is none. Valid until this thread records or
+ * clears an error. */
 const char *mf_error_message(void);
 int mf_error_code(void);
 void mf_error_clear(void);
@@ -44,7 +44,8 @@ int mf_status_exit(int code);         /* process exit code, 1 for an unknown cod
 /* The name that is nearest to word, among the NULL-terminated names. The distance is the edit
  * distance; upper and lower case are equal, and a swap of two neighbours counts once. NULL if
  * no name is near enough to suggest: the distance must be at most 2 or at most a third of the
- * word's length, and less than the length of either. */
+ * word's length, and less than the length of either word. A word of more than 96 bytes gets
+ * no suggestion. */
 const char *mf_nearest(const char *word, const char *const *names);
 
 #endif

@@ -1,5 +1,5 @@
-/* base/float_control.c: reads and writes the control register of the processor. The flags that
- * arithmetic sets are no part of a value, so two values of one setting are equal. */
+/* base/float_control.c: reads and writes the control register of the processor. Values lack the
+ * flags that arithmetic sets, so two readings of one setting are equal. */
 #include "base/float_control.h"
 
 #include <fenv.h>

@@ -1,5 +1,5 @@
 /* base/log.c: log lines go to the sink of the calling thread, or else to standard error. A line
- * is one write there, so lines of several processes do not mix. */
+ * to standard error is one write, so lines of several processes do not mix. */
 #include "base/log.h"
 
 #include <stdio.h>
@@ -31,6 +31,17 @@ void mf_log_set_hook(void (*before_line)(void))
     hook = before_line;
 }
 
+/* Marks a line that was cut after `length` bytes, without leaving half of a UTF-8 character.
+ * Returns the length of the line with its mark. */
+static size_t mark_cut(char *text, size_t length)
+{
+    size_t end = length - 3;
+    while (end > 0 && ((unsigned char)text[end] & 0xC0) == 0x80)
+        end--;
+    memcpy(text + end, "...", 4);
+    return end + 3;
+}
+
 void mf_vlog(mf_log_level level, const char *fmt, va_list args)
 {
     static const char *const prefix[] = {"moefw: error: ", "moefw: warning: ", "", "debug: "};
@@ -45,10 +56,7 @@ void mf_vlog(mf_log_level level, const char *fmt, va_list args)
     n = vsnprintf(line + start, room, fmt, args);
     if (n < 0) return;
     length = (size_t)n;
-    if (length >= room) { /* the line was cut: mark it */
-        length = room - 1;
-        memcpy(line + start + length - 3, "...", 3);
-    }
+    if (length >= room) length = mark_cut(line + start, room - 1);
     if (sink) {
         if (!sink->line) return;
         mf_log_redirect(sink->outer);

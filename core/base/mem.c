@@ -1,10 +1,11 @@
 /* base/mem.c: checked allocation through a table of functions. Every block is 64-byte aligned,
- * and each failure records MF_ENOMEM. */
+ * and each failed allocation records MF_ENOMEM. */
 #include "base/mem.h"
 #include "base/error.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 enum { ALIGNMENT = 64, LARGE_PAGE = 2 << 20, LARGE = 32 << 20 };
 
 /* Large blocks request large pages. A gemm reads many rows at once, each of them on another
- * small page, and in a virtual machine each page costs two lookups. */
+ * small page, and in a virtual machine the address of each page is translated twice. */
 static void *system_alloc(size_t bytes)
 {
     const size_t unit = bytes >= LARGE ? LARGE_PAGE : ALIGNMENT;
@@ -50,6 +51,18 @@ void *mf_alloc_raw(size_t bytes)
     return block;
 }
 
+/* Makes a large block zero by giving its pages back to the system, which gives pages of zeros
+ * when they are touched. So parts that nothing touches, such as moments of frozen parameters,
+ * take no memory. False: the caller must write the zeros. */
+static bool drop_pages(void *block, size_t bytes)
+{
+    if (table != &system_table || bytes < LARGE) return false;
+    const size_t whole = bytes & ~((size_t)LARGE_PAGE - 1);
+    if (madvise(block, whole, MADV_DONTNEED) != 0) return false;
+    memset((char *)block + whole, 0, bytes - whole);
+    return true;
+}
+
 void *mf_alloc(size_t count, size_t size)
 {
     size_t bytes;
@@ -62,7 +75,7 @@ void *mf_alloc(size_t count, size_t size)
         return NULL;
     }
     block = mf_alloc_raw(bytes);
-    if (block) memset(block, 0, bytes);
+    if (block && !drop_pages(block, bytes)) memset(block, 0, bytes);
     return block;
 }
 
@@ -89,6 +102,15 @@ char *mf_strndup(const char *text, size_t n)
     if (!copy) return NULL;
     memcpy(copy, text, length);
     copy[length] = '\0';
+    return copy;
+}
+
+char *mf_memdup(const void *bytes, size_t n)
+{
+    char *copy = mf_alloc_raw(n + 1);
+    if (!copy) return NULL;
+    memcpy(copy, bytes, n);
+    copy[n] = '\0';
     return copy;
 }
 

@@ -24,10 +24,12 @@ void *mf_alloc_raw(size_t bytes);          /* not zeroed */
 void *mf_realloc(void *block, size_t old_bytes, size_t new_bytes);
 void mf_free(void *block);
 char *mf_strdup(const char *text);
-char *mf_strndup(const char *text, size_t n);
+char *mf_strndup(const char *text, size_t n); /* up to the first NUL, or n bytes */
+char *mf_memdup(const void *bytes, size_t n); /* n bytes, which may hold NUL, and a NUL */
 char *mf_strf(const char *fmt, ...); /* a formatted copy: the caller frees it with mf_free */
 
-/* Number of allocations since the process began. The step loop must not change it. */
+/* Number of calls that allocate since the process began, failed ones included. The step loop
+ * must not change it. */
 uint64_t mf_alloc_count(void);
 
 typedef struct mf_arena mf_arena;

@@ -1,5 +1,6 @@
-/* base/parallel.c: runs tiles on threads; the only file that uses OpenMP. The number of threads
- * never decides how work is divided, so results have the same bits at any number of threads. */
+/* base/parallel.c: runs tiles on threads; the only file with OpenMP regions. The number of
+ * threads never decides how work is divided, so results have the same bits at any number
+ * of threads. */
 #include "base/parallel.h"
 
 #ifdef _OPENMP
@@ -24,10 +25,10 @@ void __tsan_release(void *at);
 static _Thread_local int threads_now; /* 0: not requested yet */
 
 #ifdef _OPENMP
-/* OMP_NUM_THREADS, else the number of cores of the affinity mask. It is read before main
- * begins, because the OpenMP default is set to 1 later: this keeps OpenBLAS to one thread
- * (kernels/cpu/blas.c), while tiles run on several threads here. For the same reason no code
- * here may raise the default. */
+/* The default number of threads: OMP_NUM_THREADS, else the number of cores of the affinity
+ * mask. It is read before main begins, because the OpenMP default is set to 1 later: this keeps
+ * OpenBLAS to one thread (kernels/cpu/blas.c), while tiles run on several threads here. For the
+ * same reason no code here may raise the default. */
 static int threads_at_start;
 __attribute__((constructor)) static void ask_threads(void)
 {

@@ -1,8 +1,9 @@
 /* base/parallel.h: runs fixed tiles on threads.
  *
  * Work is divided into tiles by its shape alone, never by the number of threads, and one thread
- * computes a tile from begin to end. So results have the same bits at any number of threads, if
- * tiles write to separate memory and the caller sums their results in tile order. */
+ * computes a tile from beginning to end. So results have the same bits at any number of
+ * threads, if tiles write to separate memory and the caller sums their results in
+ * tile order. */
 #ifndef MF_BASE_PARALLEL_H
 #define MF_BASE_PARALLEL_H
 
@@ -11,14 +12,14 @@
 typedef void (*mf_tile_fn)(void *arg, int64_t tile);
 
 /* Runs fn(arg, t) for t in 0..tiles-1 and waits for all of them. A call from inside a tile runs
- * its tiles in the calling thread. */
+ * its tiles in the calling thread, unless the outer call has only one tile. */
 void mf_parallel(int64_t tiles, mf_tile_fn fn, void *arg);
 
 enum { MF_THREADS_MAX = 1024 };
 
-/* Sets the number of threads; 0: OMP_NUM_THREADS if set, else the number of usable cores.
- * Returns the number in use (at most MF_THREADS_MAX). It applies to calls that this thread
- * makes; several threads may call mf_parallel at the same time, each with workers of
+/* Sets the number of threads; 0 or less: OMP_NUM_THREADS if set, else the number of usable
+ * cores. Returns the number in use (at most MF_THREADS_MAX). It applies to calls that this
+ * thread makes; several threads may call mf_parallel at the same time, each with workers of
  * its own. */
 int mf_parallel_set_threads(int threads);
 int mf_parallel_threads(void);

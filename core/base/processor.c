@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The value of the first line that begins with key, for free(); NULL if there is none.
- * /proc/cpuinfo is not a regular file, so it is read line by line. */
+/* Returns the value of the first line that begins with key, NULL if there is none. The caller
+ * frees it with free(). /proc/cpuinfo is not a regular file, so it is read line by line. */
 static char *value_of(const char *key)
 {
     FILE *f = fopen("/proc/cpuinfo", "re");
@@ -46,8 +46,7 @@ void mf_cpu_name(char out[MF_CPU_TEXT])
 
 void mf_cpu_features(char out[MF_CPU_TEXT])
 {
-    static const char *const wanted[] = {"avx2",        "fma",      "avx512f",
-                                         "avx512_bf16", "amx_bf16", "amx_int8"};
+    static const char *const wanted[] = {"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"};
     char *flags = value_of("flags");
     size_t n = 0;
     out[0] = '\0';

@@ -1,5 +1,5 @@
-/* base/resident.c: memory of the process as Linux counts it, and returning unused memory to the
- * system. Contents in use never change. */
+/* base/resident.c: reads the memory of the process as Linux counts it, and returns unused
+ * memory to the system. Contents in use never change. */
 #include "base/resident.h"
 
 #include <stdint.h>

@@ -10,8 +10,8 @@ typedef struct mf_resident {
 } mf_resident;
 
 mf_resident mf_resident_read(void);
-/* Returns memory to the system that was freed and that the allocator has kept. After that,
- * `now` counts only memory in use. */
+/* Returns to the system the freed memory that the allocator has kept (with glibc only), so that
+ * `now` counts memory in use. */
 void mf_resident_trim(void);
 /* Returns the whole pages within a block of mf_alloc to the system. They read as zeros until
  * they are written again. */

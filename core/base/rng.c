@@ -23,8 +23,8 @@ void mf_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t
         c3 = (uint32_t)p0;
         c0 = n0;
         c2 = n2;
-        k0 += 0x9E3779B9u; /* golden ratio */
-        k1 += 0xBB67AE85u; /* sqrt(3) - 1 */
+        k0 += 0x9E3779B9u; /* 2^32 (golden ratio - 1) */
+        k1 += 0xBB67AE85u; /* 2^32 (sqrt(3) - 1) */
     }
     out[0] = c0;
     out[1] = c1;
@@ -81,8 +81,8 @@ static float uniform_of(uint32_t word)
 }
 
 /* Box-Muller: two words to two normals. (a + 1) / 2^32 lies in (0,1], so the logarithm is
- * finite. It is computed in double: the tail then reaches 6.6, and rounding to float hides
- * differences in the last bit between math libraries. */
+ * finite. The pair is computed in double: the tail then reaches 6.6, and rounding to float
+ * hides differences in the last bit between math libraries. */
 static void normal_pair(uint32_t a, uint32_t b, float out[2])
 {
     double r = sqrt(-2.0 * log(((double)a + 1.0) * 0x1p-32));

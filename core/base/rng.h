@@ -37,8 +37,8 @@ float mf_rng_uniform(uint64_t seed, uint64_t stream, uint64_t step, uint64_t ind
 float mf_rng_normal(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index);
 void mf_rng_fill_uniform(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n);
 void mf_rng_fill_normal(uint64_t seed, uint64_t stream, uint64_t step, float *out, size_t n);
-/* A permutation of 0..n-1 (Fisher-Yates from the top; position i takes mf_rng_below(.., i, i +
- * 1)). n <= INT32_MAX. */
+/* A permutation of 0..n-1 (Fisher-Yates from the top; position i takes
+ * mf_rng_below(.., i, i + 1)). n <= INT32_MAX. */
 void mf_rng_permutation(uint64_t seed, uint64_t stream, uint64_t step, int32_t *out, size_t n);
 
 #endif

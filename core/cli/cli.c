@@ -1,5 +1,5 @@
-/* Access to the parsed command line, and the call of a verb. A verb may only request options
- * that its tables declare. */
+/* Access to the parsed command line, and the call of a verb. An option that was not given has
+ * the value that the verb passes as `absent`. */
 #include "cli/cli.h"
 
 #include "base/error.h"
@@ -153,6 +153,11 @@ int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name)
     return rc;
 }
 
+int mf_cli_input(int rc)
+{
+    return rc == MF_ENOTFOUND ? MF_EINPUT : rc;
+}
+
 int mf_cli_no_json(const mf_cli *cli, const char *kind)
 {
     if (!mf_cli_json(cli)) return MF_OK;
@@ -179,7 +184,8 @@ static void set_log_level(const mf_cli *cli)
         mf_log_set_level(mf_cli_quiet(cli) ? MF_LOG_WARN : MF_LOG_INFO);
 }
 
-/* Allows the plugin files in "FILE", "router.plugin=FILE" or "FILE:scale=2,FILE". */
+/* Allows the plugin files in a text such as "FILE", "router.plugin=FILE" or
+ * "FILE:scale=2,FILE". Each word with a '/' counts as a file. */
 static void allow_files(const char *text)
 {
     char part[4096];
@@ -210,10 +216,12 @@ int mf_cli_run(int argc, char **argv)
         mf_alloc((size_t)argc + 1, sizeof *as_called); /* parsing reorders argv */
     if (as_called) memcpy(as_called, argv, (size_t)argc * sizeof *as_called);
     int rc = mf_cli_parse(argc, argv, &cli);
-    if (rc == MF_OK && cli.version)
+    if (argc == 1)
+        mf_cli_start();
+    else if (rc == MF_OK && cli.version)
         rc = print_version();
     else if (rc == MF_OK && cli.help)
-        mf_cli_help(cli.verb);
+        mf_cli_help(cli.verb, cli.n_operands > 0 ? cli.operand[0] : NULL);
     else if (rc == MF_OK) {
         set_log_level(&cli);
         allow_plugins(&cli);
@@ -221,6 +229,7 @@ int mf_cli_run(int argc, char **argv)
         if (rc == MF_OK)
             rc = mf_backend_init(); /* reports a wrong MOEFW_KERNELS before anything begins */
         if (rc == MF_OK) rc = cli.verb->run(&cli);
+        if (cli.verb->inputs) rc = mf_cli_input(rc);
     }
     mf_cli_clear(&cli);
     mf_free(as_called);

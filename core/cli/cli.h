@@ -1,9 +1,8 @@
 /* cli/cli.h: verbs, their options, and everything generated from their tables.
  *
  * A verb is one file core/cli/verbs/verb_NAME.c that exports `const mf_verb mf_verb_NAME` and
- * has one line in verbs.c. Its tables are the only list of its arguments: they drive the
- * parser, --help, the manual page and shell completion. A verb that does not work yet has no
- * line there.
+ * is in the list of verbs.c. Its tables are the only list of its arguments: they drive the
+ * parser, --help, the manual page and shell completion.
  *
  *     static const mf_cli_option options[] = {
  *         {.name = "out", .arg = "DIR", .kind = MF_CLI_TEXT, .help = "where it is written"},
@@ -48,10 +47,10 @@ typedef struct mf_cli_option {
     const char *also; /* a second long name, from other programs; or NULL */
     int letter;       /* short name; 0: none */
     mf_cli_kind kind;
-    /* name of the argument in help. Completion knows FILE, DIR, RUN, PRESET, PLUGIN */
+    /* name of the argument in help. Completion knows FILE, DIR, RUN, CONFIG, PRESET, PLUGIN */
     const char *arg;
     const char *help;           /* one line, lower case, no full stop */
-    double lo, hi;              /* bounds of numbers, inclusive */
+    double lo, hi;              /* bounds of numbers, inclusive; both 0: none */
     const char *const *choices; /* MF_CLI_ENUM: NULL-terminated */
     const char *set;            /* "train.steps": the option means --set train.steps=ARGUMENT */
     const char *of; /* actions that accept it, separated by blanks; NULL: the whole verb */
@@ -60,7 +59,7 @@ typedef struct mf_cli_option {
     {                                                                                          \
         .name = NULL                                                                           \
     }
-/* The options of verbs with a configuration that name the user's data files. of_: as
+/* The options that name the user's data files, for verbs with a configuration. of_: as
  * in mf_cli_option. */
 #define MF_CLI_DATA_FILES_OF(of_)                                                              \
     {.name = "data",                                                                           \
@@ -104,6 +103,7 @@ typedef struct mf_verb {
     int (*run)(const mf_cli *cli);
     const char *notes; /* further lines of --help; or NULL */
     bool computes;     /* uses all threads for a long time */
+    bool inputs;       /* its operands are files of input: a missing one is MF_EINPUT */
 } mf_verb;
 
 /* All verbs, NULL-terminated, in the order of the manual. */
@@ -111,7 +111,7 @@ extern const mf_verb *const mf_verbs[];
 /* The options of every verb; they may come before or after the verb. */
 extern const mf_cli_option mf_cli_globals[];
 
-/* ---- for verbs; names of options have no dashes; options of all verbs are included ---- */
+/* ---- for verbs; names of options without leading dashes; global options included ---- */
 const char *mf_cli_action(const mf_cli *cli);         /* NULL if the verb has no actions */
 int mf_cli_operands(const mf_cli *cli);               /* without the action */
 const char *mf_cli_operand(const mf_cli *cli, int i); /* NULL after the last */
@@ -125,8 +125,11 @@ int mf_cli_enum(const mf_cli *cli, const char *option, int absent);
 /* Whether --json was given: stdout then gets objects, one per line, and nothing else. */
 bool mf_cli_json(const mf_cli *cli);
 bool mf_cli_quiet(const mf_cli *cli); /* -q */
-/* Prints the name of a new file or run on a line; with --json {"KEY": "NAME"}. */
+/* Prints the name of a new file or run on a line; with --json {"KEY": "NAME"}. MF_ENOMEM. */
 int mf_cli_put_name(const mf_cli *cli, const char *key, const char *name);
+/* The status of a function that read a file which the command line names as input: a missing
+ * one is MF_EINPUT, like any other bad input. */
+int mf_cli_input(int rc);
 /* Fails with MF_EUSAGE if --json was given, for output of another kind, such as "DOT". */
 int mf_cli_no_json(const mf_cli *cli, const char *kind);
 
@@ -138,21 +141,32 @@ int mf_cli_config(const mf_cli *cli, const char *config, mf_config **ret);
 int mf_cli_config_told(const mf_cli *cli, const char *config, const mf_problem_sink *sink,
                        mf_config **ret);
 
+/* Whether the word names a file, a directory or a preset. */
+bool mf_cli_names_config(const char *what);
+
 /* The values of --plugin, --set and the options with `set`, in their order; in the arena. */
 int mf_cli_assignments(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, int *ret_n);
-/* Warns for each --set, --plugin and option that sets a key of [data] that it is ignored,
- * because the run keeps the configuration with which it was trained. run: its name in
+/* Warns that --set, --plugin and options that set a key of [data] are ignored, once for each,
+ * because the run keeps the configuration with which it was trained. run: name of the run in
  * the message. */
 void mf_cli_run_stays(const mf_cli *cli, const char *run);
 
 /* ---- for the program ---- */
-/* Parses the command line and runs the verb. --help and --version are handled here. Fails with
- * MF_EUSAGE, naming the word and the nearest valid one; else as the verb does. */
+/* Parses the command line and runs the verb, after a restart of the program if the verb needs
+ * one (cli/restart.h). --help and --version are handled here. Fails with MF_EUSAGE, naming the
+ * word and the nearest valid one; else as the restart or the verb does. */
 int mf_cli_run(int argc, char **argv);
 
 /* ---- generated from the tables ---- */
-void mf_cli_help(const mf_verb *verb); /* to stdout; NULL: help of the program */
-void mf_cli_synopsis(void);            /* mdoc of all forms, to stdout */
-void mf_cli_manual(void);              /* mdoc of verbs and options */
+/* To stdout. verb NULL: help of the program. action: help of this action of the verb alone, if
+ * the verb has it; may be NULL. */
+void mf_cli_help(const mf_verb *verb, const char *action);
+/* Prints the first commands to try, for a call without arguments. */
+void mf_cli_start(void);
+/* Prints text from column `at` on, where the cursor is, with further lines indented to it, so
+ * that lines fit 80 columns. */
+void mf_cli_wrapped(const char *text, int at);
+void mf_cli_synopsis(void); /* mdoc of the forms, to stdout */
+void mf_cli_manual(void);   /* mdoc of verbs and options, to stdout */
 
 #endif

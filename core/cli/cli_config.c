@@ -1,5 +1,6 @@
 /* Makes the configuration from the command line: --plugin, --set and the options for single
  * keys, in the order in which they were given, so the last one applies. */
+#include "base/file/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -47,6 +48,16 @@ int mf_cli_assignments(const mf_cli *cli, mf_arena *arena, mf_assignment **ret, 
     }
     *ret_n = n;
     return rc;
+}
+
+bool mf_cli_names_config(const char *what)
+{
+    const char *path;
+    mf_arena *arena = mf_arena_new();
+    const bool is = mf_is_standard_input(what) || mf_exists(what) ||
+                    (arena && mf_config_preset(arena, what, NULL, &path) == MF_OK);
+    mf_arena_free(arena);
+    return is;
 }
 
 void mf_cli_run_stays(const mf_cli *cli, const char *run)

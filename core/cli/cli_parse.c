@@ -3,6 +3,7 @@
  * everything with that verb's own table. */
 #include "config/aliases.h"
 #include "cli/cli_parse.h"
+#include "cli/other_words.h"
 
 #include "base/text/ini.h"
 #include "base/mem.h"
@@ -54,7 +55,8 @@ static void add_options(table *t, const mf_cli_option *o)
     t->shorts[s] = '\0';
 }
 
-/* mode: "+:" stops at the first operand, ":" permutes. */
+/* Fills in the table for a verb. mode is getopt's: "+:" stops at the first operand,
+ * ":" permutes. */
 static void make_table(table *t, const mf_verb *verb, const char *mode)
 {
     memset(t, 0, sizeof *t);
@@ -85,7 +87,8 @@ static int unknown_verb(const char *word)
     for (; mf_verbs[n] && n < 63; n++)
         names[n] = mf_verbs[n]->name;
     names[n] = NULL;
-    const char *nearest = mf_nearest(word, names);
+    const char *other = mf_cli_other_verb(word), *nearest = mf_nearest(word, names);
+    if (other) return mf_fail(MF_EUSAGE, "unknown verb '%s'; did you mean '%s'?", word, other);
     if (nearest)
         return mf_fail(MF_EUSAGE, "unknown verb '%s'; did you mean '%s'?", word, nearest);
     if (strchr(word, '/') || strchr(word, '.'))
@@ -129,9 +132,10 @@ static const char *operand_of(const mf_verb *verb, const char *name)
     return NULL;
 }
 
-/* getopt returned '?': an unknown or ambiguous option, or an argument of an option that
- * has none. */
-static int bad_option(const table *t, const mf_verb *verb, const char *word, int code)
+/* Reports an option for which getopt returned '?': it is unknown or ambiguous, or it was given
+ * an argument and takes none. next: the word after it, or NULL. */
+static int bad_option(const table *t, const mf_verb *verb, const char *word, const char *next,
+                      int code)
 {
     const char *of = verb ? verb->name : NULL;
     const char *gap = of ? " " : "";
@@ -164,6 +168,11 @@ static int bad_option(const table *t, const mf_verb *verb, const char *word, int
     if (operands)
         return mf_fail(MF_EUSAGE, "unknown option '--%s'; it is an operand: 'moefw %s %s'",
                        name, of, operands);
+    char other[192];
+    const char *value = word[2 + n] == '=' ? word + 2 + n + 1 : next;
+    if (value && (value[0] == '\0' || value[0] == '-' || strlen(value) > 64)) value = NULL;
+    if (mf_cli_other_option(verb, name, value, other, sizeof other))
+        return mf_fail(MF_EUSAGE, "unknown option '--%s'; %s", name, other);
     const char *nearest = mf_nearest(name, names);
     if (nearest)
         return mf_fail(MF_EUSAGE, "unknown option '--%s'; did you mean '--%s'?", name, nearest);
@@ -193,8 +202,11 @@ static bool is_path(const char *arg)
 
 static int judge_argument(const mf_cli_option *o, int code, const char *text)
 {
-    char name[64];
+    char name[64], other[256];
     shown(name, o, code);
+    if (strcmp(o->name, "set") == 0 && mf_cli_other_set(text, other, sizeof other))
+        return mf_fail(MF_EUSAGE, "--set: '%s' names no section; did you mean '--set %s'?",
+                       text, other);
     if (o->kind == MF_CLI_INT || o->kind == MF_CLI_REAL) return judge_number(o, name, text);
     if (o->kind == MF_CLI_TEXT && text[0] == '\0' && !o->set && is_path(o->arg))
         return mf_fail(MF_EUSAGE, "%s: expected the name of a %s, found nothing", name,
@@ -210,8 +222,8 @@ static int judge_argument(const mf_cli_option *o, int code, const char *text)
     return mf_fail(MF_EUSAGE, "%s: expected one of %s, found '%s'", name, list, text);
 }
 
-/* Finds the verb and removes its word from argv; *argc is reduced by one. `help` counts
- * as --help. */
+/* Finds the verb and removes its word from argv; also the word `help` before it, which counts
+ * as --help. *argc is reduced by one for each. */
 static int take_verb(int *argc, char **argv, mf_cli *cli)
 {
     table t;
@@ -220,7 +232,7 @@ static int take_verb(int *argc, char **argv, mf_cli *cli)
     opterr = 0;
     int code;
     while ((code = getopt_long(*argc, argv, t.shorts, t.longs, NULL)) != -1) {
-        if (code == '?') return bad_option(&t, NULL, argv[optind - 1], optopt);
+        if (code == '?') return bad_option(&t, NULL, argv[optind - 1], argv[optind], optopt);
         if (code == ':') return MF_OK; /* the second pass reports this */
     }
     int at = optind;
@@ -258,8 +270,7 @@ static int unknown_action(const mf_verb *verb, const char *word)
                    nearest ? "'?" : "");
 }
 
-/* Whether the word is in a list separated by blanks. */
-static bool listed(const char *list, const char *word)
+bool mf_cli_listed(const char *list, const char *word)
 {
     const size_t n = strlen(word);
     for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
@@ -273,7 +284,7 @@ static int judge_applies(const mf_cli *cli)
     const char *action = cli->form->action;
     for (int i = 0; action && i < cli->n_given; i++) {
         const mf_cli_option *o = cli->given[i].option;
-        if (!o->of || listed(o->of, action)) continue;
+        if (!o->of || mf_cli_listed(o->of, action)) continue;
         char list[128] = "";
         size_t used = 0;
         for (const char *c = o->of; *c != '\0' && used + 3 < sizeof list; c++) {
@@ -317,7 +328,8 @@ static int read_options(int argc, char **argv, mf_cli *cli)
     optind = 0;
     int code;
     while ((code = getopt_long(argc, argv, t.shorts, t.longs, NULL)) != -1) {
-        if (code == '?') return bad_option(&t, cli->verb, argv[optind - 1], optopt);
+        if (code == '?')
+            return bad_option(&t, cli->verb, argv[optind - 1], argv[optind], optopt);
         const mf_cli_option *o = by_code(&t, code == ':' ? optopt : code);
         if (code == ':') {
             char name[64];

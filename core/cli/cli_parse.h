@@ -22,6 +22,8 @@ struct mf_cli {
 /* Fills *cli and checks everything that the tables define. The caller frees its arrays with
  * mf_cli_clear, also after a failure. argv is permuted. */
 int mf_cli_parse(int argc, char **argv, mf_cli *cli);
+/* Whether the word is in a list separated by blanks. */
+bool mf_cli_listed(const char *list, const char *word);
 void mf_cli_clear(mf_cli *cli);
 
 #endif

@@ -35,8 +35,8 @@ static void open_standard(void)
         }
 }
 
-/* If the reader of stdout has ended, the program ends like other programs do; any other failure
- * to write results is an error. */
+/* If the reader of stdout has ended, SIGPIPE ends the program, as it ends other programs; any
+ * other failure to write results is an error. */
 static int close_stdout(int rc)
 {
     struct stat st;
@@ -74,7 +74,7 @@ int moefw_main(int argc, char **argv)
               stderr);
         return 2;
     }
-    /* Verbs that only this program calls, to run work that may crash in a child process. */
+    /* Verbs that only this program calls, in its child processes. */
     if (argc > 1 && strcmp(argv[1], MF_PROBE_VERB) == 0) return mf_probe_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_CHECK_VERB) == 0) return mf_check_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_COMPARE_CHILD) == 0) {

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "model/heads.h"
 
-#define LOGIT_MOST 10.0 /* gates of 0 and 1 have no logit; controllers have the same limit */
+#define LOGIT_MOST 10.0 /* gates of 0 and 1 have no finite logit, so logits end here */
 #define LOW        0.1  /* a gate below this counts as low */
 
 static bool has_gates(const mf_model *m)
@@ -51,7 +51,7 @@ int mf_look_needs_skips(const mf_model *m)
 /* ---- gates ---- */
 
 typedef struct {
-    int32_t heads, active, low; /* low: of the active ones */
+    int32_t heads, active, low; /* low: active heads with a gate below LOW */
 } heads_of;
 
 static double gate_of(const mf_model *m, int32_t layer, int32_t head)
@@ -149,7 +149,8 @@ void mf_look_gates_json(mf_jw *w, const mf_model *m)
 
 /* ---- setting ---- */
 
-/* The model has changed, so graphs and cached keys are no longer valid. */
+/* Updates the generator after a change of the model: its graphs and cached keys are no
+ * longer valid. */
 static int changed(mf_talker *t)
 {
     mf_plughost *h = t->session->model->plugins;

@@ -15,12 +15,14 @@ bool mf_look_has_skips(const mf_model *m);
 void mf_look_gates(const mf_model *m);
 void mf_look_gates_json(mf_jw *w, const mf_model *m);
 
-/* Sets the gates of layers and heads from .. to - 1. A gate above 0 makes a pruned head active
- * again. *ret_gate: the value that was set, which may be clamped. */
+/* Sets the gates of heads head[0] .. head[1] - 1 in layers layer[0] .. layer[1] - 1. A gate
+ * above 0 makes a pruned head active again. *ret_gate: the value that was set, which may
+ * be clamped. */
 int mf_look_set_gates(mf_talker *t, const int64_t layer[2], const int64_t head[2], double gate,
                       double *ret_gate);
 
-/* The scale that /skip on and --enable-skips set: the configured one, or 0.1 if that is 0. */
+/* The scale that /skip on and --enable-skips set: the configured one, or 0.1 if that is 0
+ * or absent. */
 double mf_look_usual_skip(const mf_model *m);
 int mf_look_set_skip(mf_talker *t, double scale);
 void mf_look_skip(const mf_model *m);

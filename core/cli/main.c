@@ -1,5 +1,5 @@
-/* cli/main.c: the program. All other code is in the library; moefw_main is the only function
- * there that handles signals, prints, or restarts the program. _exit is defined here, because
+/* cli/main.c: the program. All other code is in the library, where only moefw_main and its
+ * verbs handle signals, print results, or restart the program. _exit is defined here, because
  * only an executable can replace that of libc, also for plugins. */
 #include <moefw/command.h>
 #include <stdlib.h>

@@ -35,8 +35,8 @@ static size_t stack_size(const char *text)
     return end == text || bytes < 0 || bytes > 1e18 ? SIZE_MAX : (size_t)bytes;
 }
 
-/* Sets the variables that only a new start of the program can apply. *ret_restart: a new start
- * is needed. */
+/* Enlarges stacks by variables and a limit that only a new start of the program can apply.
+ * *ret_restart: set to true if a new start is needed. MF_EDEP if the system forbids it. */
 static int enlarge_stacks(bool *ret_restart)
 {
     static const char *const names[] = {"OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE"};

@@ -1,5 +1,5 @@
 /* Generates texts without a conversation and measures them. Text i depends only on the run, the
- * prompt and seed + i, so the number of texts changes none of them. */
+ * settings, the prompt and seed + i, so the number of texts changes none of them. */
 #include "cli/samples.h"
 #include <math.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@ typedef struct {
     int64_t other_tokens;
 } sample;
 
-/* The texts of one run. They are kept for statistics over all of them; otherwise each is
- * dropped after it is printed. */
+/* The texts of one run. With quality all are kept for statistics; otherwise each is dropped
+ * after it is written. */
 typedef struct {
     mf_talker *who;
     sample *list; /* [count] with quality, else one */
@@ -77,7 +77,7 @@ static int judge_ids(mf_talker *by, const mf_samples *s, const mf_ids *text, dou
 {
     mf_ids prompt = {0};
     const mf_model *m = by->session->model;
-    int rc = mf_talker_encode(by, s->prompt, s->n_prompt, &prompt);
+    int rc = mf_talker_encode(by, s->prompt, s->n_prompt, true, &prompt);
     if (rc == MF_OK)
         rc = mf_log_likelihood(by->generator, m->dims.vocab, prompt.id, (int64_t)prompt.n,
                                text->id, (int64_t)text->n, ret);
@@ -116,7 +116,8 @@ static void forget(sample *x)
     *x = (sample){0};
 }
 
-/* Generates the i-th text of a run. It depends only on the run, the prompt and seed + i. */
+/* Generates the i-th text of a run, with the seed of its sampler + i, whatever was
+ * generated before. */
 static int write_one(const job *j, const side *of, const char *name, int64_t i, bool aloud)
 {
     mf_talker *t = of->who;
@@ -219,8 +220,8 @@ static int put_quality(const job *j, const side *of, const char *name, const cha
     printf(" (%lld words in %lld texts)\n", (long long)r->words, (long long)j->s->count);
     if (j->name) printf("[%s] ", name);
     put_number("coherence:", q.own);
-    put_number(" nats a token,", q.own_byte);
-    printf(" a byte");
+    put_number(" nats/token,", q.own_byte);
+    printf(" nats/byte");
     if (other) {
         printf("; by %s", other);
         put_number("", q.other);

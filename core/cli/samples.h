@@ -14,13 +14,13 @@ typedef struct mf_samples {
     bool quality;  /* measure repetition and coherence: generate/quality.h */
 } mf_samples;
 
-/* Prints to standard output. baseline: NULL or without a session: none; `name` is its name in
- * the output. A text that the other run's tokenizer cannot encode is not judged by it. Fails
- * as mf_talker_continue. */
+/* Prints to standard output. If baseline is NULL or has no session, there are only the texts of
+ * `run`; name: the name of the baseline in the output. A text that the other run's tokenizer
+ * cannot encode is not judged by that run. Fails as mf_talker_continue. */
 int mf_samples_write(const mf_samples *s, mf_talker *run, mf_talker *baseline,
                      const char *name);
-/* As mf_samples_write, but adds members to the open JSON object: "samples" and "quality". With
- * a baseline also "baseline", an object with the same members for that run. */
+/* As mf_samples_write, but adds members to the open JSON object: "samples", and "quality" if
+ * s->quality. With a baseline also "baseline", an object with the same members for that run. */
 int mf_samples_json(mf_jw *w, const mf_samples *s, mf_talker *run, mf_talker *baseline,
                     const char *name);
 

@@ -9,11 +9,11 @@
 static volatile sig_atomic_t stop_signal;
 static moefw_run *volatile listener; /* NULL: none */
 static const int stops[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
-static bool deaf; /* ignores SIGHUP, because the caller does (nohup) */
+static bool deaf; /* SIGHUP stays ignored, as the caller set it (nohup) */
 
 static void on_stop(int number)
 {
-    if (stop_signal == number) { /* the second signal does not wait for the step */
+    if (stop_signal == number) { /* the same signal again ends the process at once */
         signal(number, SIG_DFL);
         raise(number);
     }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text/number.h"
+#include "cli/line_edit.h"
 #include "cli/look.h"
 #include "cli/talker.h"
 
@@ -264,7 +265,7 @@ static int obey_baseline(talk *t, int n, char *const *word)
     (void)n;
     mf_talker other = {0};
     if (strcmp(word[0], "off") != 0) {
-        const int rc = mf_talker_open(&other, word[0], NULL, true,
+        const int rc = mf_talker_open(&other, word[0], -1, NULL, true,
                                       mf_sampler_settings(t->run->sampler), t->run->tokens);
         if (rc != MF_OK) return told();
         snprintf(t->name, sizeof t->name, "%s", word[0]);
@@ -351,28 +352,17 @@ static int obey(talk *t, char *line)
     return unknown(name);
 }
 
-/* Asks for a line on standard error: "User: ", with -q only "> ". */
-static void ask(void)
+/* What stands before a line: a model that continues text gets a prompt, a model of
+ * conversations a message; with -q only "> ". */
+static const char *prompt_of(const mf_talker *run)
 {
-    fflush(stdout);
-    fputs(mf_log_get_level() >= MF_LOG_INFO ? "User: " : "> ", stderr);
+    if (mf_log_get_level() < MF_LOG_INFO) return "> ";
+    return run->chat.form == MF_CHAT_PLAIN ? "Prompt: " : "User: ";
 }
 
 static void announce(void)
 {
     if (mf_log_get_level() >= MF_LOG_INFO) fputs("Generating Text ....\nModel:\n", stderr);
-}
-
-/* False at the end of the input. */
-static bool read_line(char *line, size_t size, bool *ret_long)
-{
-    if (!fgets(line, (int)size, stdin)) return false;
-    const size_t n = strcspn(line, "\r\n");
-    *ret_long = line[n] == 0 && n + 1 == size;
-    line[n] = 0;
-    for (int c = 0; *ret_long && c != '\n' && c != EOF;)
-        c = getchar();
-    return true;
 }
 
 int mf_talk(mf_talker *run, mf_talker *baseline, const char *name)
@@ -383,10 +373,10 @@ int mf_talk(mf_talker *run, mf_talker *baseline, const char *name)
     int rc = MF_OK;
     *baseline = (mf_talker){0};
     snprintf(t.name, sizeof t.name, "%s", name ? name : "");
-    fputs("Each line is continued; /help lists commands, exit ends.\n", stderr);
+    fprintf(stderr, "Each line is %s; /help lists commands, exit ends.\n",
+            run->chat.form == MF_CHAT_PLAIN ? "continued" : "a message");
     while (rc == MF_OK && !t.end) {
-        ask();
-        if (!read_line(line, sizeof line, &too_long)) break;
+        if (!mf_line_read(prompt_of(run), line, sizeof line, &too_long)) break;
         if (too_long) {
             wrong("expected lines of at most %d bytes", (int)sizeof line - 2);
             continue;

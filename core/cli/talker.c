@@ -1,5 +1,6 @@
-/* A trained run that continues texts. Only its generator and sampler have state, so a text
- * depends on the run, the text before it and the seed. */
+/* A trained run that continues texts. Only the run's generator, sampler and count of drawn
+ * tokens have state, so a text depends on the run, the settings, the text before it and
+ * the seed. */
 #include "cli/talker.h"
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static void tell(void *arg, int level, const char *line)
     mf_log((mf_log_level)level, "%s", line);
 }
 
-/* The present settings, for drawing tokens. */
+/* The present settings in the form that the functions of a run take. */
 static moefw_sampling settings_of(const mf_sampler_options *o, int64_t tokens)
 {
     moefw_sampling s = MOEFW_SAMPLING_INIT;
@@ -29,13 +30,14 @@ static moefw_sampling settings_of(const mf_sampler_options *o, int64_t tokens)
     return s;
 }
 
-int mf_talker_open(mf_talker *t, const char *run, const char *dtype, bool cache,
+int mf_talker_open(mf_talker *t, const char *run, int64_t step, const char *dtype, bool cache,
                    const mf_sampler_options *sampling, int64_t tokens)
 {
     moefw_open_options o = MOEFW_OPEN_OPTIONS_INIT;
     moefw_sampling s = settings_of(sampling, tokens);
     *t = (mf_talker){.tokens = tokens, .run = moefw_run_new()};
     if (!t->run) return MF_ENOMEM;
+    o.step = step;
     o.dtype = dtype;
     o.generate_only = 1;
     s.no_cache = !cache;
@@ -63,7 +65,8 @@ void mf_talker_close(mf_talker *t)
 
 void mf_talker_put(const char *text, size_t n)
 {
-    mf_terminal_put(stdout, text, n);
+    static mf_begun_char begun;
+    mf_terminal_put(stdout, &begun, text, n);
     fflush(stdout);
 }
 
@@ -87,14 +90,13 @@ static void print_experts(const mf_talker *t, int32_t id)
     char safe[64];
     const mf_model_graph *mg = mf_generator_graph(t->generator);
     const int32_t n = t->session->model->n_moe;
-    /* If both streams are the same terminal, the token is already shown: the line
-     * overwrites it. */
+    /* If both streams are terminals, the token is already shown: the line overwrites it. */
     if (mf_terminal_of(stdout).live && mf_terminal_of(stderr).live) fputc('\r', stderr);
     fprintf(stderr, "%-10s", mf_talker_piece(t, id, safe, sizeof safe));
     for (int32_t i = 0; i < n; i++) {
         const mf_routing *r = &mg->moe[i].routing;
         const int32_t *chosen = mf_tensor_host(r->chosen);
-        const int32_t k = r->rows / r->tokens; /* of the last call of the graph */
+        const int32_t k = r->rows / r->tokens; /* assignments per token */
         fprintf(stderr, "  %d:", (int)r->layer);
         for (int32_t j = 0; chosen && !r->token && j < k; j++) {
             const int32_t e = chosen[r->rows - k + j];
@@ -138,8 +140,8 @@ static int on_piece(void *arg, const char *text, size_t n, int32_t token)
     return w->rc != MF_OK;
 }
 
-/* Adds a blank to the printed prompt if the tokenizer's tokens contain the blank after their
- * word and the prompt ends without one. */
+/* Prints a blank if the last token of the prompt ends with one and the printed prompt does not:
+ * tokenizers may put the blank after a word into the token of the word. */
 static void end_word(const mf_tokenizer *t, const mf_ids *ids, const char *text, size_t n)
 {
     size_t length = 0;
@@ -148,9 +150,15 @@ static void end_word(const mf_tokenizer *t, const mf_ids *ids, const char *text,
         mf_talker_put(" ", 1);
 }
 
-int mf_talker_encode(const mf_talker *t, const char *text, size_t n, mf_ids *ids)
+int mf_talker_encode(const mf_talker *t, const char *text, size_t n, bool begins, mf_ids *ids)
 {
-    return mf_run_encode(t->run, text, n, ids);
+    char *message;
+    size_t m;
+    if (t->chat.form == MF_CHAT_PLAIN) return mf_run_encode(t->run, text, n, begins, ids);
+    int rc = mf_chat_message(&t->chat, t->session->tokenizer, begins, text, n, &message, &m);
+    if (rc == MF_OK) rc = mf_run_encode(t->run, message, m, false, ids);
+    mf_free(message);
+    return rc;
 }
 
 int mf_talker_continue(mf_talker *t, const char *text, size_t n, bool shown)
@@ -158,7 +166,9 @@ int mf_talker_continue(mf_talker *t, const char *text, size_t n, bool shown)
     mf_ids ids = {0};
     writing w = {.talker = t};
     const moefw_sampling s = settings_of(mf_sampler_settings(t->sampler), t->tokens);
-    int rc = mf_talker_encode(t, text, n, &ids);
+    int64_t n_past;
+    (void)mf_generator_cached(t->generator, &n_past);
+    int rc = mf_talker_encode(t, text, n, n_past == 0, &ids);
     if (rc == MF_OK && shown && ids.n > 0) end_word(t->session->tokenizer, &ids, text, n);
     const double began = mf_clock();
     if (rc == MF_OK) rc = mf_run_continue(t->run, ids.id, ids.n, &s, on_piece, &w);

@@ -1,15 +1,17 @@
 /* Help on the terminal and the manual's lists. Both are generated from the tables, so
  * they agree. */
 #include "cli/cli.h"
+#include "cli/cli_parse.h"
 
+#include <ctype.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #define WIDTH  80
 #define COLUMN 26 /* where the second column begins */
 
-/* Prints text from column `at` on, wrapped and indented. */
-static void wrapped(const char *text, int at)
+void mf_cli_wrapped(const char *text, int at)
 {
     int column = at;
     while (*text != '\0') {
@@ -29,17 +31,34 @@ static void wrapped(const char *text, int at)
     putchar('\n');
 }
 
-/* Prints lines as they are; long ones are wrapped. */
+/* The length of a line that is too long, with the lines that continue it: a line that does not
+ * begin with a blank continues one that is nearly full. */
+static size_t paragraph(const char *text)
+{
+    enum { FULL = WIDTH - 15 };
+    size_t n = strcspn(text, "\n"), last = n;
+    while (last >= FULL && text[n] == '\n' && text[n + 1] != '\0' && text[n + 1] != ' ') {
+        last = strcspn(text + n + 1, "\n");
+        n += 1 + last;
+    }
+    return n;
+}
+
+/* Prints lines as they are; paragraphs with a line that is too long are wrapped as a whole. */
 static void notes(const char *text)
 {
     while (*text != '\0') {
-        char line[512];
+        char line[1024];
         size_t n = strcspn(text, "\n");
+        const bool fits = n < WIDTH;
+        if (!fits) n = paragraph(text);
         snprintf(line, sizeof line, "%.*s", (int)n, text);
-        if (n < WIDTH)
+        for (char *c = line; *c; c++)
+            if (*c == '\n') *c = ' ';
+        if (fits)
             puts(line);
         else
-            wrapped(line, 0);
+            mf_cli_wrapped(line, 0);
         text += n + (text[n] == '\n');
     }
 }
@@ -51,7 +70,21 @@ static void row(const char *left, const char *right)
         printf("\n%*s", COLUMN, "");
     else
         printf("%*s", COLUMN - n, "");
-    wrapped(right, COLUMN);
+    mf_cli_wrapped(right, COLUMN);
+}
+
+/* Whether the text has each of the words. */
+static bool names_all(const char *text, const char *const *words)
+{
+    for (; *words; words++) {
+        const size_t n = strlen(*words);
+        const char *at = strstr(text, *words);
+        while (at && ((at > text && isalnum((unsigned char)at[-1])) ||
+                      isalnum((unsigned char)at[n])))
+            at = strstr(at + 1, *words);
+        if (!at) return false;
+    }
+    return true;
 }
 
 static void option_row(const mf_cli_option *o)
@@ -64,7 +97,7 @@ static void option_row(const mf_cli_option *o)
         n = snprintf(left, sizeof left, "    --%s", o->name);
     if (o->kind != MF_CLI_FLAG) snprintf(left + n, sizeof left - (size_t)n, "=%s", o->arg);
     n = snprintf(right, sizeof right, "%s", o->help);
-    if (o->kind == MF_CLI_ENUM)
+    if (o->kind == MF_CLI_ENUM && !names_all(o->help, o->choices))
         for (int i = 0; o->choices[i] && n < (int)sizeof right - 1; i++)
             n += snprintf(right + n, sizeof right - (size_t)n, "%s%s", i == 0 ? ": " : ", ",
                           o->choices[i]);
@@ -73,12 +106,26 @@ static void option_row(const mf_cli_option *o)
     row(left, right);
 }
 
-static void option_rows(const char *title, const mf_cli_option *o)
+/* action: only options that it takes; NULL: all. */
+static void option_rows(const char *title, const mf_cli_option *o, const char *action)
 {
-    if (!o || !o->name) return;
-    printf("\n%s:\n", title);
-    for (; o->name != NULL; o++)
+    bool any = false;
+    for (; o && o->name != NULL; o++) {
+        if (action && o->of && !mf_cli_listed(o->of, action)) continue;
+        if (!any) printf("\n%s:\n", title);
+        any = true;
         option_row(o);
+    }
+}
+
+/* Help of a form that the user named. */
+static void action_help(const mf_verb *v, const mf_cli_form *f)
+{
+    printf("Usage: moefw %s %s [OPTION]...%s%s\n", v->name, f->action, f->operands ? " " : "",
+           f->operands ? f->operands : "");
+    mf_cli_wrapped(f->help, 0);
+    option_rows("Options", v->options, f->action);
+    option_rows("Options of every verb", mf_cli_globals, NULL);
 }
 
 static void verb_help(const mf_verb *v)
@@ -98,16 +145,33 @@ static void verb_help(const mf_verb *v)
         for (const mf_cli_form *f = v->forms; f->min >= 0; f++)
             if (f->help) row(f->action, f->help);
     }
-    option_rows("Options", v->options);
-    option_rows("Options of every verb", mf_cli_globals);
+    option_rows("Options", v->options, NULL);
+    option_rows("Options of every verb", mf_cli_globals, NULL);
     if (v->notes) {
         putchar('\n');
         notes(v->notes);
     }
 }
 
-void mf_cli_help(const mf_verb *verb)
+void mf_cli_start(void)
 {
+    printf(
+        "moefw trains and compares Mixture-of-Experts transformers; routers are plugins.\n\n");
+    row("moefw train", "train the default model, a minute on two cores");
+    row("moefw train --data FILE", "train it on a text of your own");
+    row("moefw generate RUN", "continue a text with a trained run");
+    row("moefw compare", "compare all routers, with error bars");
+    row("moefw plugin new router mine", "begin a router of your own: one C file");
+    row("moefw --help", "all verbs; 'moefw VERB --help' has their options");
+}
+
+void mf_cli_help(const mf_verb *verb, const char *action)
+{
+    for (const mf_cli_form *f = verb ? verb->forms : NULL; action && f && f->min >= 0; f++)
+        if (f->action && f->help && strcmp(f->action, action) == 0) {
+            action_help(verb, f);
+            return;
+        }
     if (verb) {
         verb_help(verb);
         return;
@@ -119,7 +183,7 @@ void mf_cli_help(const mf_verb *verb)
            "\nVerbs:\n");
     for (int i = 0; mf_verbs[i] != NULL; i++)
         row(mf_verbs[i]->name, mf_verbs[i]->brief);
-    option_rows("Options", mf_cli_globals);
+    option_rows("Options", mf_cli_globals, NULL);
     printf("\n'moefw VERB --help' tells more; so do moefw(1), moefw.ini(5), moefw-run(5) and "
            "moefw-plugin(7).\n"
            "Exit status: 0 ok, 1 failed, 2 usage or configuration, 3 bad input or checkpoint,\n"
@@ -165,7 +229,7 @@ static void mdoc_options(const mf_cli_option *o)
     printf(".El\n");
 }
 
-/* "train [CONFIG]" after .Nm: the brackets of an optional operand become Op. */
+/* Prints a form after .Nm or .It: "train [CONFIG]" becomes Cm train Op Ar "CONFIG". */
 static void mdoc_form(const char *macro, const mf_verb *v, const mf_cli_form *f)
 {
     const char *operands = f->operands;

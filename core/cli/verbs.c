@@ -1,5 +1,5 @@
-/* The verbs, one line each, in the order of the manual. Parser, help, manual and completion use
- * only this list. */
+/* The list of verbs. mf_verbs has them in the order of the manual; parser, help, manual and
+ * completion use only this list. */
 #include "cli/cli.h"
 
 #include <stddef.h>
@@ -10,6 +10,10 @@ extern const mf_verb mf_verb_eval;
 extern const mf_verb mf_verb_generate;
 extern const mf_verb mf_verb_bench;
 extern const mf_verb mf_verb_report;
+extern const mf_verb mf_verb_import;
+extern const mf_verb mf_verb_swap;
+extern const mf_verb mf_verb_runs;
+extern const mf_verb mf_verb_presets;
 extern const mf_verb mf_verb_export;
 extern const mf_verb mf_verb_plugin;
 extern const mf_verb mf_verb_data;
@@ -28,12 +32,16 @@ const mf_verb *const mf_verbs[] = {
     &mf_verb_compare,
     &mf_verb_bench,
     &mf_verb_trace,
+    &mf_verb_runs,
     &mf_verb_report,
+    &mf_verb_import,
+    &mf_verb_swap,
     &mf_verb_export,
     &mf_verb_plugin,
     &mf_verb_data,
     &mf_verb_tokenize,
     &mf_verb_ckpt,
+    &mf_verb_presets,
     &mf_verb_config,
     &mf_verb_graph,
     &mf_verb_doctor,

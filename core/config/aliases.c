@@ -1,6 +1,6 @@
-/* config/aliases.c: the only file of core that names papers: old names of their keys, live
- * options and words, with the present names. Old files and command lines still mean the same
- * run, bit for bit. */
+/* config/aliases.c: old names of keys, live options and words, with the present names. No other
+ * file of core has names from papers in its code. Old files and command lines still mean the
+ * same run, bit for bit. */
 #include "config/aliases.h"
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static const struct {
         const char *value, *plugin, *option, *option_value;
     } means[4];
 } switches[] = {
-    /* in the order in which blocks applied them: norms before gates */
+    /* in the order in which blocks applied these options: norms before gates */
     {"model",
      "head_norm",
      "adapter.head_norm",
@@ -95,7 +95,7 @@ static const char *new_section(const mf_ini_entry *e)
     return s >= 0 ? switches[s].to_section : k >= 0 ? moved[k].to_section : NULL;
 }
 
-/* The index of the meaning of a value; yes and no may be spelled in any way. -1: none. */
+/* The index of the meaning of a value; -1: none. yes and no may be spelled as in any INI. */
 static int meaning_of(int s, const char *value)
 {
     const char *first = switches[s].means[0].value;

@@ -1,6 +1,6 @@
 /* config/aliases.h: old names of keys, live options and words, and their present meaning.
  *
- * aliases.c is the only file of core that names papers. Keys that were in [model] or in a
+ * No other file of core has names from papers in its code. Keys that were in [model] or in a
  * section of their own became sections [adapter.NAME]; files and command lines that use the old
  * names still mean the same. */
 #ifndef MF_CONFIG_ALIASES_H

@@ -4,6 +4,7 @@
 #include "config/section.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Reports the recorded message. at: the wrong entry; what: a prefix, or "". */
@@ -44,8 +45,21 @@ void mf_config_fault_at(mf_config_faults *j, const mf_ini_entry *at, const char 
     va_end(args);
 }
 
+/* The later one of the entry and that of the key "SECTION.KEY" (NULL: no other key). */
+static const mf_ini_entry *later_of(mf_ini *ini, const mf_ini_entry *at, const char *other)
+{
+    char section[64];
+    const char *dot = other ? strrchr(other, '.') : NULL;
+    if (!dot) return at;
+    snprintf(section, sizeof section, "%.*s", (int)(dot - other), other);
+    const mf_ini_entry *second = mf_ini_get(ini, section, dot + 1), *later = NULL;
+    for (int i = 0; i < mf_ini_count(ini); i++)
+        if (mf_ini_at(ini, i) == at || mf_ini_at(ini, i) == second) later = mf_ini_at(ini, i);
+    return later;
+}
+
 void mf_config_fault(mf_config_faults *j, const char *section, const char *key,
-                     const char *nearest, const char *fmt, ...)
+                     const char *other, const char *nearest, const char *fmt, ...)
 {
     mf_problem p = {.code = MF_ECONFIG, .section = section, .key = key, .nearest = nearest};
     char what[160];
@@ -55,5 +69,5 @@ void mf_config_fault(mf_config_faults *j, const char *section, const char *key,
     mf_vfail(MF_ECONFIG, fmt, args);
     va_end(args);
     snprintf(what, sizeof what, "'%s' in [%s]", key, section);
-    tell(j, mf_ini_get(j->ini, section, key), what, &p);
+    tell(j, later_of(j->ini, mf_ini_get(j->ini, section, key), other), what, &p);
 }

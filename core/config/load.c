@@ -62,7 +62,7 @@ static bool good_label(const char *label)
                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == strlen(label);
 }
 
-/* A list of all sections: "model, task.NAME, moe, ... or trace". */
+/* Writes a list of all sections: "model, task.NAME, moe, ... or trace". */
 static void list_sections(const mf_section_at *all, char *out, size_t size)
 {
     size_t n = 0;
@@ -85,9 +85,9 @@ static int unknown_section(loader *l, const mf_ini_entry *at)
     /* [regularizer] and [regulariser.x] probably mean [regularizer.NAME] */
     size_t stem = strcspn(at->section, ".");
     snprintf(word, sizeof word, "%.*s.", (int)(stem < 60 ? stem : 60), at->section);
-    if (!mf_nearest(word, names) || mf_nearest(word, names)[stem] != '.')
-        snprintf(word, sizeof word, "%s", at->section);
     const char *nearest = mf_nearest(word, names);
+    if (!nearest || strlen(nearest) <= stem || nearest[stem] != '.')
+        nearest = mf_nearest(at->section, names);
     list_sections(l->all, list, sizeof list);
     if (nearest && nearest[strlen(nearest) - 1] == '.')
         snprintf(hint, sizeof hint, "; did you mean [%sNAME]?", nearest);
@@ -180,7 +180,7 @@ static int load_one(loader *l, const mf_section *s, const mf_ini_entry *at, void
                     bool *ret_keep)
 {
     *ret_keep = true;
-    memset(out, 0, s->size); /* a section that is not used may have written here */
+    memset(out, 0, s->size); /* an unused section before this one may have filled it */
     if (s->plugin) {
         mf_plugin_section *p = out;
         int rc = load_plugin_section(l, s, at->section, at, p);
@@ -221,7 +221,7 @@ static int load_named(loader *l, const mf_section_at *a)
 }
 
 /* Core does not know plugins by name: a section for which no source names a plugin gets that of
- * the default preset. *preset is NULL until the preset is loaded. */
+ * the default preset. *preset is NULL until that preset is loaded. */
 static int default_plugin(loader *l, mf_plugin_section *s, mf_ini **preset)
 {
     const char *path;

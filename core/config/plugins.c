@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The known plugin of that kind whose name is nearest; NULL if none is near. */
+/* Returns the known plugin of that kind whose name is nearest; NULL if none is near. */
 static const char *nearest_plugin(mf_arena *arena, mf_kind kind, const char *word)
 {
     mf_found *found;
@@ -117,7 +117,7 @@ int mf_sections_open_plugins(const mf_section_at *all, const void *conf, mf_ini 
     collect(all, conf, unused, used);
     for (int i = 0; i < n; i++)
         wants[i] = (mf_want){used[i]->of->kind, used[i]->plugin, used[i]->file, used[i]->line};
-    mf_plugins_try(wants, n); /* faults occur again below, one by one */
+    mf_plugins_try(wants, n); /* the loop below reports the errors again, one by one */
     for (int i = 0; i < n; i++) {
         const mf_loaded *plugin;
         void *own;

@@ -1,13 +1,13 @@
 /* config/section.h: sections of the INI, described by the layers that own them.
  *
- * One option table per section is the only list of its keys: it parses, checks bounds, finds
- * the nearest key, prints the resolved INI, and makes etc/moefw.ini and the manual's key lists.
- * A layer describes its sections beside its code; the owner of a whole configuration
+ * One option table per section is the only list of its keys. Reading, checks of bounds, the
+ * nearest key in messages, the resolved INI, etc/moefw.ini and the manual's key lists use it. A
+ * layer describes its sections beside its code; the owner of a whole configuration
  * (train/run_config.h) has a table of mf_section_at with the offsets of their values. No
  * section is known by name here.
  *
- * Integers, booleans (0 or 1) and enums are int64_t in the structs, because option tables
- * write int64_t. */
+ * Integers, booleans (0 or 1) and enums are int64_t in the structs, because option tables write
+ * that type. */
 #ifndef MF_CONFIG_SECTION_H
 #define MF_CONFIG_SECTION_H
 
@@ -51,8 +51,7 @@ typedef struct mf_section_at {
 
 /* A section that belongs to a plugin: its name and core's own keys; the other keys are the
  * plugin's. [regularizer.X] and others without `plugin` use the plugin X; `plugin = none`
- * removes the section. [router] and [expert] without `plugin` use those of the
- * default preset. */
+ * removes the section. [router] and [expert] without `plugin` use the default preset's. */
 typedef struct mf_plugin_section {
     const char *section; /* "router", "regularizer.balance" */
     const char *label;   /* "balance"; "" for router and expert */
@@ -90,24 +89,26 @@ extern const char *const mf_section_auto[]; /* {"auto", NULL}: stands for 0 */
  * the code of the first one. Without a sink the first error is returned. */
 int mf_sections_load(const mf_section_at *all, void *conf, mf_ini *ini, mf_arena *arena,
                      const mf_problem_sink *sink, int *ret_first);
-/* The description of a section; NULL if there is none: "regularizer.x" finds "regularizer.". */
+/* Finds the description of a section: "regularizer." for "regularizer.x". NULL: none has it. */
 const mf_section *mf_section_find(const mf_section_at *all, const char *name);
-/* Whether it stands for any number of sections, [regularizer.NAME]. */
+/* Whether the section stands for any number of sections, [regularizer.NAME]. */
 bool mf_section_named(const mf_section *s);
 
-/* Loads the plugin of a section and checks its options (*ret_conf, from the arena). */
+/* Loads the plugin of a section and checks its options (*ret_conf, from the arena). Errors:
+ * those of mf_plugin_load; MF_ECONFIG. */
 int mf_section_plugin(const mf_plugin_section *p, mf_ini *ini, mf_arena *arena,
                       const mf_problem_sink *sink, const mf_loaded **ret, void **ret_conf);
-/* Loads and checks the plugins of all plugin sections of conf, except those in `unused` (may be
- * NULL). Errors: those of mf_plugin_load; MF_ECONFIG. The sink receives all of them. */
+/* Loads and checks the plugins of all plugin sections of conf, except those for which `unused`
+ * gives true (unused may be NULL). Errors: those of mf_plugin_load; MF_ECONFIG. The sink
+ * receives all of them. */
 int mf_sections_open_plugins(const mf_section_at *all, const void *conf, mf_ini *ini,
                              mf_arena *arena,
                              bool (*unused)(const void *conf, const mf_plugin_section *p),
                              const mf_problem_sink *sink);
 
-/* Writes "SECTION.plugin=WHAT", which replaces the configured plugin of that kind; for kinds
- * that may occur several times, it adds a section with the plugin's name. The caller frees *ret
- * with mf_free. */
+/* Makes the text "SECTION.plugin=WHAT", an assignment that replaces the configured plugin of
+ * that kind; for kinds that may occur several times, it adds a section with the plugin's name.
+ * The caller frees *ret with mf_free. MF_ENOMEM. */
 int mf_section_plugin_place(mf_kind kind, const char *name, const char *what, char **ret);
 
 /* ---- rules between keys ---- */
@@ -115,7 +116,7 @@ int mf_section_plugin_place(mf_kind kind, const char *name, const char *what, ch
 typedef struct mf_config_faults {
     mf_ini *ini;
     const mf_problem_sink *sink; /* NULL: only the first fault is recorded */
-    int first;                   /* MF_OK, or MF_ECONFIG */
+    int first;                   /* MF_OK, or the first code */
 } mf_config_faults;
 /* Reports a wrong value at its line. */
 MF_PRINTF(4, 5)
@@ -123,19 +124,22 @@ void mf_config_fault_at(mf_config_faults *j, const mf_ini_entry *at, const char 
                         const char *fmt, ...);
 void mf_config_vfault_at(mf_config_faults *j, const mf_ini_entry *at, const char *nearest,
                          const char *fmt, va_list args);
-/* Reports a broken rule between keys, with the key, and its line if it is set. */
-MF_PRINTF(5, 6)
+/* Reports a broken rule between keys, with the key. other: "SECTION.KEY" of the other key of
+ * the rule, or NULL. The line of the message is that of the one that was given last; there is
+ * none if neither was given. */
+MF_PRINTF(6, 7)
 void mf_config_fault(mf_config_faults *j, const char *section, const char *key,
-                     const char *nearest, const char *fmt, ...);
+                     const char *other, const char *nearest, const char *fmt, ...);
 
 /* ---- writing ---- */
 
-/* Writes all keys with their values; in plugin sections also all options of plugins that can be
- * loaded. Relative paths that exist become absolute. */
+/* Writes all keys with their values; in plugin sections also all options of the plugin, or, if
+ * it cannot be loaded or refuses its options, the keys that were given. In keys for files,
+ * relative paths that exist become absolute. */
 void mf_sections_write(const mf_section_at *all, const void *conf, mf_ini *ini, FILE *out);
-/* etc/moefw.ini: every key, commented out, with its default and help. */
+/* Writes etc/moefw.ini: every key, commented out, with its default and help. */
 void mf_sections_template(const mf_section_at *all, FILE *out);
-/* The key lists of moefw.ini(5), in mdoc. */
+/* Writes the key lists of moefw.ini(5), in mdoc. */
 void mf_sections_manual(const mf_section_at *all, FILE *out);
 
 #endif

@@ -1,7 +1,6 @@
-/* config/sources.c: finds and reads the sources of a configuration: settings of the machine and
- * of the user, the chain of presets and files, assignments on the command line. Later entries
- * override earlier ones; entries for a plugin that a later source replaced are
- * marked optional. */
+/* config/sources.c: finds and reads the sources of a configuration: settings of machine and
+ * user, the chain of presets and files, assignments on the command line. Later entries override
+ * earlier ones; entries for a plugin that a later source replaced are marked optional. */
 #include "config/sources.h"
 #include "config/aliases.h"
 
@@ -9,12 +8,14 @@
 #include "base/file/io.h"
 #include "base/file/paths.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_INCLUDES   8 /* greatest depth of presets that include presets */
+#define MAX_INCLUDES   8 /* greatest number of files of which each includes the next */
 #define MAX_SOURCES    (MAX_INCLUDES + 4)
 #define DEFAULT_PRESET "default"
+#define PRESET_MAX     (1 << 20) /* bytes of a file; the reader of INI files takes no more */
 
 typedef struct sources {
     mf_ini *ini;
@@ -37,7 +38,7 @@ static bool has_suffix(const char *text, const char *suffix)
 }
 
 /* The folders of presets, below mf_paths_presets(). quick/ has small versions of published
- * models; a preset has the same name in either folder. */
+ * models. The name of a preset does not contain its folder. */
 static const char *const preset_folders[] = {"", "/quick"};
 
 static int compare_names(const void *a, const void *b)
@@ -94,8 +95,44 @@ int mf_config_preset(mf_arena *arena, const char *name, const mf_ini_entry *at,
     char hint[256], where[512] = "";
     if (at) snprintf(where, sizeof where, "%s:%d: ", at->file, at->line);
     mf_did_you_mean(name, mf_config_preset_names(arena), hint, sizeof hint);
-    return mf_fail(at ? MF_ECONFIG : MF_ENOTFOUND, "%sno %spreset named '%s' in %s%s", where,
-                   at ? "" : "such file, and no ", name, mf_paths_presets(), hint);
+    return mf_fail(at ? MF_ECONFIG : MF_ENOTFOUND, "%s%s: there is no such %spreset in %s%s",
+                   where, name, at ? "" : "file, and no such ", mf_paths_presets(), hint);
+}
+
+/* The length of the first sentence or clause of a text. */
+static size_t clause(const char *text)
+{
+    size_t n = 0;
+    for (; text[n]; n++) {
+        if (strchr(".:;", text[n]) && (text[n + 1] == ' ' || !text[n + 1])) return n;
+        if (strncmp(text + n, " (", 2) == 0) return n;
+    }
+    return n;
+}
+
+int mf_config_preset_brief(mf_arena *arena, const char *name, const char **ret)
+{
+    char comment[512] = "", *text = NULL;
+    const char *path;
+    size_t size, used = 0;
+    *ret = "";
+    int rc = mf_config_preset(arena, name, NULL, &path);
+    if (rc == MF_OK) rc = mf_read_file(path, PRESET_MAX, &text, &size);
+    if (rc != MF_OK) return rc;
+    for (const char *at = text; *at == ';' && used + 1 < sizeof comment;) {
+        const size_t n = strcspn(at, "\n");
+        used += (size_t)snprintf(comment + used, sizeof comment - used, "%s%.*s",
+                                 used ? " " : "", n > 2 ? (int)n - 2 : 0, at + (n > 2 ? 2 : n));
+        at += n + (at[n] == '\n');
+    }
+    mf_free(text);
+    const size_t n = strlen(name);
+    if (strncmp(comment, name, n) != 0 || strncmp(comment + n, ": ", 2) != 0) return MF_OK;
+    char *brief = mf_arena_strdup(arena, comment + n + 2);
+    if (!brief) return MF_ENOMEM;
+    brief[clause(brief)] = '\0';
+    *ret = brief;
+    return MF_OK;
 }
 
 /* Loads a file that may be missing. */
@@ -121,7 +158,7 @@ static int load_settings(sources *s)
     return rc;
 }
 
-/* The preset in the file's [include], NULL if there is none. */
+/* Finds the preset in the file's [include]; NULL if there is none. */
 static int included(sources *s, const char *path, const mf_ini_entry **ret)
 {
     *ret = NULL;
@@ -150,8 +187,7 @@ static int load_chain(sources *s, const char *path)
     while (rc == MF_OK && path) {
         const mf_ini_entry *include;
         rc = included(s, path, &include);
-        if (rc == MF_ENOTFOUND)
-            return mf_fail(MF_ENOTFOUND, "no configuration file '%s'", path);
+        if (rc == MF_ENOTFOUND) return mf_fail(MF_ENOTFOUND, "%s: there is no such file", path);
         if (rc != MF_OK) return rc;
         chain[n++] = path;
         path = NULL;
@@ -168,7 +204,7 @@ static int load_chain(sources *s, const char *path)
     return rc;
 }
 
-/* Adds one assignment; its section and entry have the assignment's origin. */
+/* Adds one assignment, so that errors in its section or value name its origin. */
 static int load_assignment(sources *s, const mf_assignment *a, int position)
 {
     mf_ini *alone = mf_ini_new();
@@ -214,6 +250,7 @@ static const char *run_name(mf_arena *arena, const char *path)
     if (dash && dash != name && dash[1] != '\0' &&
         strspn(dash + 1, "0123456789") == strlen(dash + 1))
         *dash = '\0';
+    if (mf_is_standard_input(name)) return "run";
     return name[0] != '\0' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 ? name : "run";
 }
 
@@ -221,7 +258,8 @@ static const char *run_name(mf_arena *arena, const char *path)
 static int find_config(sources *s, const char *config, const char **ret_path)
 {
     if (!config) return mf_config_preset(s->arena, DEFAULT_PRESET, NULL, ret_path);
-    bool bare = strchr(config, '/') == NULL && !has_suffix(config, ".ini");
+    bool bare = strchr(config, '/') == NULL && !has_suffix(config, ".ini") &&
+                !mf_is_standard_input(config);
     if (mf_is_dir(config) && !bare) {
         *ret_path = mf_arena_strf(s->arena, "%s/config.ini", config);
     } else if (bare) {

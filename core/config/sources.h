@@ -15,17 +15,23 @@ typedef struct mf_assignment {
 /* Loads the sources, from weak to strong: system INI, user INI, the preset that CONFIG
  * includes, CONFIG (a file, a folder with config.ini, or a preset's name; NULL: the default
  * preset), then the assignments in their order. Old keys get their new names
- * (config/aliases.h). *ret_given: the unchanged sources, freed by the caller even after a
- * failure. *ret_name, from the arena: name of the run directory. If a later source names
- * another plugin for a section, the section's earlier entries are marked optional. */
+ * (config/aliases.h). *ret_given: the unchanged sources, which the caller frees even after a
+ * failure. *ret_name, from the arena: the name of runs, without a number. If a later source
+ * names another plugin for a section, the section's earlier entries are marked optional. */
 int mf_config_sources(mf_ini *ini, mf_arena *arena, const char *config, int n,
                       const mf_assignment *assignments, mf_ini **ret_given,
                       const char **ret_name);
 
-/* Finds a preset; *ret_path is the path of its file, from the arena. MF_ENOTFOUND names the
- * nearest preset. at: the entry that names the preset; may be NULL. */
+/* Finds a preset; *ret_path is the path of its file, from the arena. at: the entry that names
+ * the preset; may be NULL. MF_ENOTFOUND, or MF_ECONFIG if `at` is given; the message names the
+ * nearest preset. */
 int mf_config_preset(mf_arena *arena, const char *name, const mf_ini_entry *at,
                      const char **ret_path);
+
+/* What a preset is for: the first sentence of the comment that opens its file, up to a colon,
+ * semicolon or parenthesis, without the preset's name; from the arena. "": it has no such
+ * comment. Fails as mf_config_preset. */
+int mf_config_preset_brief(mf_arena *arena, const char *name, const char **ret);
 
 /* Names of presets, sorted, NULL-terminated, from the arena; empty if there are none. */
 const char *const *mf_config_preset_names(mf_arena *arena);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE_MAX_BYTES 190 /* longest line that base/text/ini.h reads */
+#define LINE_MAX_BYTES 190 /* MF_INI_LINE_MAX of base/text/ini_scan.h */
 
 static void write_pair(FILE *out, const char *key, const char *value)
 {
@@ -30,7 +30,7 @@ static bool is_path(const mf_section *s, const char *key)
     return false;
 }
 
-/* byte and char name tokenizers even if a file of that name exists. */
+/* byte, char and builtin:NAME are no paths, even if a file of that name exists. */
 static bool is_builtin(const char *text)
 {
     return strcmp(text, "byte") == 0 || strcmp(text, "char") == 0 ||
@@ -53,7 +53,7 @@ static void write_section(const mf_section *s, const char *name, const void *con
     }
 }
 
-/* Writes further keys of the section unchanged from the sources. */
+/* Writes the keys of the plugin unchanged from the sources. */
 static void write_as_given(mf_ini *ini, const mf_plugin_section *p, FILE *out)
 {
     const char *const *reserved = p->reserved;
@@ -154,6 +154,21 @@ static const char *type_text(const mf_option *o, char *buf, size_t size)
     return buf;
 }
 
+/* Writes a text as lines of comment that the reader of INI files takes: none is too long. */
+static void put_comment(FILE *out, const char *text)
+{
+    enum { COMMENT_MAX = 150 };
+    while (*text != '\0') {
+        size_t n = strlen(text);
+        if (n > COMMENT_MAX)
+            for (n = COMMENT_MAX; n > 1 && text[n] != ' ';)
+                n--;
+        fprintf(out, "; %.*s\n", (int)n, text);
+        text += n;
+        text += strspn(text, " ");
+    }
+}
+
 void mf_sections_template(const mf_section_at *all, FILE *out)
 {
     char type[512];
@@ -168,7 +183,8 @@ void mf_sections_template(const mf_section_at *all, FILE *out)
         fprintf(out, "\n; ---- %s ----\n%s[%s%s]\n", s->help, named ? ";" : "", s->name,
                 named ? "NAME" : "");
         for (const mf_option *o = s->options; o->name != NULL; o++) {
-            fprintf(out, "; %s\n; (%s)\n", o->help, type_text(o, type, sizeof type));
+            put_comment(out, o->help);
+            fprintf(out, "; (%s)\n", type_text(o, type, sizeof type));
             fprintf(out, ";%s =%s%s\n", o->name,
                     o->value != NULL && o->value[0] != '\0' ? " " : "",
                     o->value != NULL ? o->value : "");

@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The part of a document that fills one example: tokens begin .. begin+n-1 of the corpus. */
+/* The part of a document that one example takes: tokens begin .. begin+n-1 of the corpus. For
+ * lm the last of them is only a target. */
 typedef struct piece {
     int64_t begin;
     int32_t n;
@@ -24,13 +25,14 @@ struct mf_batcher {
     int64_t count;  /* number of batches in one pass over the split */
     piece *pieces;  /* NULL for a stream */
     int32_t *dealt; /* [items] the windows that deal gave to this split; NULL without deal */
-    /* permutation of pieces or windows in epoch `epoch`; NULL: in the order of the corpus */
+    /* permutation of pieces or windows in epoch `epoch`; NULL: the order of the corpus, or
+     * windows that are drawn anywhere */
     int32_t *order;
     int64_t epoch;
     /* [vocab] bytes of text of each id; NULL: unknown */
     int32_t *piece_bytes;
     uint64_t windows, shuffle, hide, deal; /* random streams */
-    int32_t pad, cls, sep, mask_id;        /* ids of special tokens; -1: there is none */
+    int32_t pad, unk, cls, sep, mask_id;   /* special ids; without one: pad 0, else -1 */
 };
 
 void mf_batch_defaults(mf_batch_spec *ret)
@@ -150,7 +152,8 @@ static int count_windows(mf_batcher *b)
     return MF_OK;
 }
 
-/* Number of pieces of a document: each has seq tokens, for lm seq targets. */
+/* Number of pieces of a document: each has at most seq tokens (lm: targets). An example of
+ * classify or regress is one piece, however long. */
 static int64_t pieces_of(const mf_batcher *b, const mf_span *span)
 {
     int64_t n = span->n - ahead(b);
@@ -190,7 +193,7 @@ static int list_pieces(mf_batcher *b)
 static int measure_pieces(mf_batcher *b)
 {
     const mf_tokenizer *t = b->c->tokenizer;
-    if (!t || !t->lossless) return MF_OK;
+    if (!t || (!t->lossless && !t->normal)) return MF_OK;
     b->piece_bytes = mf_alloc((size_t)t->vocab, sizeof *b->piece_bytes);
     if (!b->piece_bytes) return MF_ENOMEM;
     for (int32_t i = 0; i < t->vocab; i++) {
@@ -217,6 +220,7 @@ int mf_batcher_new(const mf_corpus *c, const mf_batch_spec *spec, mf_batcher **r
     b->deal = mf_rng_stream("data.deal");
     const int32_t *special = c->tokenizer ? c->tokenizer->special : NULL;
     b->pad = special && special[MF_SPECIAL_PAD] >= 0 ? special[MF_SPECIAL_PAD] : 0;
+    b->unk = special ? special[MF_SPECIAL_UNK] : -1;
     b->cls = special ? special[MF_SPECIAL_CLS] : -1;
     b->sep = special ? special[MF_SPECIAL_SEP] : -1;
     b->mask_id = special ? special[MF_SPECIAL_MASK] : -1;
@@ -248,15 +252,24 @@ int64_t mf_batcher_count(const mf_batcher *b)
     return b->count;
 }
 
+int mf_batcher_floor(const mf_batcher *b, int64_t n, double *ret)
+{
+    const mf_batch_spec *s = &b->spec;
+    *ret = NAN;
+    if (s->task != MF_TASK_LM || s->order != MF_ORDER_SEQUENTIAL || b->dealt || n < 1)
+        return MF_OK;
+    return mf_corpus_floor(b->c, s->split, MF_FLOOR_WINDOW, n + 1, s->seq, s->context, ret);
+}
+
 int mf_batch_new(int32_t rows, int32_t seq, mf_batch **ret)
 {
     *ret = NULL;
     if (rows < 1 || seq < 1 || (int64_t)rows * seq > INT32_MAX)
         return mf_fail(MF_EINVAL, "a batch of %d rows of %d tokens", (int)rows, (int)seq);
-    /* Each array begins on a cache line. */
+    /* Each array of rows * seq elements begins on a cache line. */
     size_t n = ((size_t)rows * (size_t)seq + 15) / 16 * 16;
     size_t head = (sizeof(mf_batch) + 63) / 64 * 64;
-    char *block = mf_alloc(head + n * 6 * 4 + (size_t)rows * 4 * 2 * (1 + MF_TASKS_MAX), 1);
+    char *block = mf_alloc(head + n * 7 * 4 + (size_t)rows * 4 * 2 * (1 + MF_TASKS_MAX), 1);
     if (!block) return MF_ENOMEM;
     mf_batch *b = (mf_batch *)(void *)block;
     int32_t *at = (int32_t *)(void *)(block + head);
@@ -267,7 +280,8 @@ int mf_batch_new(int32_t rows, int32_t seq, mf_batch **ret)
     b->sequence = at + 3 * n;
     b->labels = at + 4 * n;
     b->mask = (float *)(void *)(at + 5 * n);
-    at += 6 * n;
+    b->segments = at + 6 * n;
+    at += 7 * n;
     b->classes = at;
     b->values = (float *)(void *)(at += rows);
     for (int k = 0; k < MF_TASKS_MAX; k++) {
@@ -281,6 +295,15 @@ int mf_batch_new(int32_t rows, int32_t seq, mf_batch **ret)
 void mf_batch_free(mf_batch *b)
 {
     mf_free(b);
+}
+
+void mf_batch_segments(mf_batch *b, int32_t separator)
+{
+    for (int64_t i = 0; i < (int64_t)b->rows * b->seq; i++) {
+        const bool first = i % b->seq == 0, real = b->mask[i] != 0;
+        const bool ended = !first && separator >= 0 && b->tokens[i - 1] == separator;
+        b->segments[i] = first || !real ? 0 : b->segments[i - 1] + ended;
+    }
 }
 
 /* ---- filling ---- */
@@ -304,7 +327,8 @@ static void put_target(const mf_batcher *b, mf_batch *out, int64_t at, int32_t i
 {
     out->targets[at] = id;
     out->n_targets++;
-    if (b->piece_bytes) out->n_bytes += b->piece_bytes[id];
+    if (b->piece_bytes && out->n_bytes >= 0)
+        out->n_bytes = id == b->unk ? -1 : out->n_bytes + b->piece_bytes[id];
 }
 
 /* Fills an example: inputs are tokens begin .. begin+n-1, and the target of each is the token
@@ -340,7 +364,7 @@ static void fill_mlm(const mf_batcher *b, mf_batch *out, int64_t step, int32_t r
     }
 }
 
-/* Shortens a pair of a and b tokens to `room` tokens, from the longer sentence. */
+/* Shortens a pair of a and b tokens to `room` tokens: first the longer sentence, then both. */
 static void cut_pair(int32_t room, int32_t *a, int32_t *b)
 {
     int32_t over = *a + *b - room;
@@ -418,7 +442,8 @@ static int64_t shuffled(mf_batcher *b, int64_t place, int64_t epoch)
     return b->order[place];
 }
 
-/* The window that an example of this step gets from list_windows; -1 after the last one. */
+/* The window of example `row` in this step, if list_windows counted the windows; -1 after the
+ * last one. */
 static int64_t listed_window(mf_batcher *b, int64_t step, int32_t row)
 {
     int64_t place = step % b->count * b->spec.rows + row;
@@ -500,4 +525,5 @@ void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out)
         else
             fill_piece(b, step, row, out);
     }
+    mf_batch_segments(out, b->sep);
 }

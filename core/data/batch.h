@@ -7,15 +7,15 @@
  * Language model on a stream. A window is T inputs and T targets; the target of a position is
  * the token after it.
  *   random      the start of each window is drawn by Philox (seed, step, example) from all
- *               starts of the split whose T+1 tokens are in it.
- *               With stride > 0 windows begin at every stride-th token, each once per epoch in
- *               the order of a permutation; the last windows of an epoch are not used if they
- *               do not fill a batch.
- *   sequential  windows follow one another through the split: window w predicts the tokens
- *               begin + 1 + w T ... ; the last window is padded. With context > 0
- *               windows begin T - context apart, and the first `context` targets of every
- *               window except the first are -1: each token except the first of the split is
- *               predicted once, with at least `context` tokens before it.
+ *               starts of the split whose T+1 tokens are in it. With stride > 0 windows begin
+ *               at every stride-th token, each once per epoch in the order of a permutation;
+ *               the last windows of an epoch are not used if they do not fill a batch.
+ *   sequential  windows follow one another through the split: window w predicts the T tokens
+ *               from begin + 1 + w T on; the last window is padded. With context > 0 windows
+ *               begin T - context apart, and the first `context` targets of every window
+ *               except the first are -1: each token except the first of the split is predicted
+ *               once, and has at least `context` tokens before it in every window except the
+ *               first one.
  *   deal > 0    the windows at every stride-th token are distributed to train and val by a
  *               permutation, and train gets the share `deal`. Windows overlap, so val is not
  *               unseen text; some published results were measured this way.
@@ -27,7 +27,8 @@
  *               a random one, 10 % unchanged; Devlin et al. 2019, section 3.1); they are the
  *               targets, all others are -1. On a stream: windows of T tokens.
  *   classify    <cls> A <sep> (B <sep>) if the tokenizer has these tokens, and one class per
- *               example. A pair that is too long loses tokens of the longer sentence.
+ *               example. A pair that is too long loses tokens of its longer sentence first,
+ *               then of both.
  *   regress     the same with one number per example.
  *
  * The mask is 0 at padding; with pad_counts only in examples without a document. Examples after
@@ -39,7 +40,7 @@
 #include "data/corpus.h"
 
 /* All arrays are in one block. N = rows * seq. At padding the token is the tokenizer's <pad> or
- * 0, the target is -1, the mask 0. */
+ * 0, the target is -1, the mask 0 (with pad_counts 1 in examples with a document). */
 typedef struct mf_batch {
     int32_t rows, seq;                   /* B examples of T positions */
     int32_t *tokens;                     /* [N] */
@@ -47,15 +48,18 @@ typedef struct mf_batch {
     float *mask;                         /* [N] 1: a real token, 0: padding */
     int32_t *positions;                  /* [N] position within the sequence, from 0 */
     int32_t *sequence;                   /* [N] index of the example in the batch */
+    int32_t *segments;                   /* [N] from mf_batch_segments; else 0 */
     int32_t *labels;                     /* [N] topic of the input token; -1 unknown */
-    int32_t *classes;                    /* [B] class of the example; -1: none (padding) */
+    int32_t *classes;                    /* [B] class of the example; -1: none, or padding */
     float *values;                       /* [B] number of the example; NaN: none */
     int32_t *more_classes[MF_TASKS_MAX]; /* classes of further label columns (corpus.h) */
     float *more_values[MF_TASKS_MAX];
     /* number of targets >= 0; for classify and regress: examples with a document */
     int64_t n_targets;
     int64_t n_tokens; /* tokens without padding */
-    int64_t n_bytes;  /* bytes of text that the targets stand for; 0: unknown */
+    /* bytes of text that the targets stand for; 0: the tokenizer does not tell; -1: a target
+     * is <unk>, so they are unknown */
+    int64_t n_bytes;
 } mf_batch;
 
 typedef enum mf_batch_order { MF_ORDER_RANDOM, MF_ORDER_SEQUENTIAL } mf_batch_order;
@@ -66,7 +70,8 @@ typedef struct mf_batch_spec {
     mf_batch_order order;
     int32_t rows, seq;
     int32_t context; /* for sequential windows of a stream: 0 <= context < seq */
-    /* for a stream: distance of windows in tokens; 0: windows begin anywhere */
+    /* for a stream, random or with deal: distance of windows in tokens; 0: they
+     * begin anywhere */
     int64_t stride;
     /* with stride: share of windows for train; 0: each split has its own text */
     double deal;
@@ -79,20 +84,30 @@ typedef struct mf_batcher mf_batcher;
 
 void mf_batch_defaults(mf_batch_spec *ret);
 /* Fails with MF_ECONFIG if the split is too small for one window, the tokenizer lacks a token
- * that the task needs, or the corpus has no classes. The corpus must outlive the batcher. */
+ * that the task needs, or the corpus lacks the classes or numbers of the task; MF_ENOMEM if no
+ * memory is left. The corpus must outlive the batcher. */
 int mf_batcher_new(const mf_corpus *c, const mf_batch_spec *spec, mf_batcher **ret);
 void mf_batcher_free(mf_batcher *b);
-/* Number of batches in one pass: an epoch of training; for random windows, the smallest number
- * with at least as many targets as the split. */
+/* Number of batches in one pass: an epoch of training; for windows that begin anywhere, the
+ * smallest number with at least as many targets as the split. */
 int64_t mf_batcher_count(const mf_batcher *b);
+/* The floor of the first n targets of a pass (data/topics/topics.h), in nats per token: the
+ * lowest expected loss of a model that sees only the window before each target. *ret is NaN
+ * unless the batches are sequential windows of builtin:topics with one token per byte.
+ * MF_ENOMEM. */
+int mf_batcher_floor(const mf_batcher *b, int64_t n, double *ret);
 /* Fills *out with the batch of any step >= 0; sequential batches repeat after `count` steps.
  * out must come from mf_batch_new with the same rows and the same seq; for documents and
  * examples its seq may be smaller, but not below mf_batcher_longest. */
 void mf_batcher_fill(mf_batcher *b, int64_t step, mf_batch *out);
-/* Tokens of the longest example of this batch, at least 1; for a stream, seq. */
+/* Tokens of the longest example of this batch, 1 to seq; for a stream, seq. */
 int32_t mf_batcher_longest(mf_batcher *b, int64_t step);
 
 int mf_batch_new(int32_t rows, int32_t seq, mf_batch **ret);
 void mf_batch_free(mf_batch *b);
+/* Sets `segments`: the number of separators before each real token in its example, so that a
+ * separator belongs to the segment that it ends; 0 at padding, and everywhere if separator
+ * < 0. */
+void mf_batch_segments(mf_batch *b, int32_t separator);
 
 #endif

@@ -1,5 +1,6 @@
-/* data/clean.c: replaces contractions by whole words and removes other characters. The output
- * follows the published preparation of one corpus exactly, so that results can be compared. */
+/* data/clean.c: replaces contractions by whole words and removes the characters that clean.h
+ * does not keep. The output follows the published preparation of one corpus exactly, so that
+ * results can be compared. */
 #include "data/clean.h"
 
 #include "base/error.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { WORD = 64 }; /* a longer word is no contraction */
+enum { WORD = 64 }; /* a word of this length or more is no contraction */
 
 static const struct {
     const char *word, *out;
@@ -25,7 +26,7 @@ static const struct {
 } tails[] = {{"n't", " not"},  {"'re", " are"},  {"'ve", " have"},
              {"'ll", " will"}, {"'d", " would"}, {"'m", " am"}};
 
-/* greatest growth, in bytes of output per byte of input: "'m" makes 3, "'d" 6 */
+/* bound of the bytes of output per byte of input: the 2 bytes "'d" become the 6 of " would" */
 enum { GROWTH = 4 };
 
 typedef struct sink {

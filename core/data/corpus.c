@@ -119,7 +119,8 @@ static int choose_tokenizer(loader *l)
         if (l->spec->task == MF_TASK_MLM) options.specials |= MF_SPECIAL_BIT(MF_SPECIAL_MASK);
         rc = mf_tokenizer_train(name, s->path, s->text, s->size, &options, &c->own_tokenizer);
     } else if (strpbrk(name, "./") == NULL) {
-        /* Without a path, name is an unknown kind: this call fails and lists the kinds. */
+        /* A name without . and / is no path but an unknown kind: the call fails and lists
+         * the kinds. */
         return mf_tokenizer_train(name, s->path, NULL, 0, NULL, &c->own_tokenizer);
     } else {
         rc = mf_tokenizer_load(name, &c->own_tokenizer);
@@ -212,7 +213,8 @@ static int name_all_classes(loader *l)
     return rc;
 }
 
-/* The class of each label of the source: class_of[label]. */
+/* Sets class_of[label] to the class of each label of the source. MF_EINPUT if a label is none
+ * of the classes. */
 static int map_labels(const mf_source *s, const mf_labels *labels, char *const *classes,
                       int32_t n_classes, int32_t *class_of)
 {
@@ -233,7 +235,8 @@ static int map_labels(const mf_source *s, const mf_labels *labels, char *const *
 
 /* ---- tokens ---- */
 
-/* Tokenizes bytes begin..end-1 of a stream into the split. */
+/* Tokenizes bytes begin..end-1 of a stream into the split. In a token file, begin and end
+ * count ids. */
 static int add_stream(loader *l, const mf_source *s, size_t begin, size_t end, mf_split split)
 {
     mf_corpus *c = l->c;
@@ -260,7 +263,7 @@ static int add_stream(loader *l, const mf_source *s, size_t begin, size_t end, m
     return rc;
 }
 
-/* The offset at which the split cuts a stream, which is never inside a character. */
+/* The offset at which the split cuts a stream. It is never inside a character. */
 static size_t cut_of(const mf_source *s, double split, size_t size)
 {
     size_t cut = (size_t)(split * (double)size);
@@ -310,8 +313,8 @@ static int encode_part(loader *l, const mf_source *s, const mf_document *d, size
     return rc;
 }
 
-/* Stores the labels in further columns of documents from..to-1 for the spans from `first` on.
- * class_of: work memory for MF_LABELS_MAX classes. */
+/* Stores the further labels of documents from..to-1 for the spans from `first` on. class_of:
+ * work memory for MF_LABELS_MAX classes. */
 static int add_answers(loader *l, const mf_source *s, int64_t from, int64_t to, int64_t first,
                        int32_t *class_of)
 {
@@ -611,14 +614,13 @@ void mf_corpus_free(mf_corpus *c)
     mf_free(c);
 }
 
-double mf_corpus_floor(const mf_corpus *c, mf_split split, mf_topics_floor_kind kind,
-                       int32_t window, int32_t context)
+int mf_corpus_floor(const mf_corpus *c, mf_split split, mf_topics_floor_kind kind, int64_t n,
+                    int32_t window, int32_t context, double *ret)
 {
     const mf_split_range *r = &c->split[split];
-    double nats;
-    if (!r->topics || (uint64_t)r->tokens != r->bytes ||
-        mf_topics_floor(r->topics, kind, r->text_begin, r->text_begin + (size_t)r->bytes,
-                        window, context, &nats) != MF_OK)
-        return NAN;
-    return nats;
+    if (n == 0) n = r->tokens;
+    *ret = NAN;
+    if (!r->topics || (uint64_t)r->tokens != r->bytes || n < 2 || n > r->tokens) return MF_OK;
+    return mf_topics_floor(r->topics, kind, r->text_begin, r->text_begin + (size_t)n, window,
+                           context, ret);
 }

@@ -1,9 +1,9 @@
 /* data/corpus.h: a corpus: token ids in memory, divided into splits.
  *
- * All tokens are in one array, with the smallest integers that hold the vocabulary. A stream
- * (text, bin, builtin:topics) is one run of tokens; documents (jsonl) and examples (tsv) are
- * spans of it. A split is a range of tokens of a stream, or a range of spans: the beginning of
- * the file is train and the rest val, unless val_path names a file.
+ * All tokens are in one array, with integers as small as the ids allow. A stream (text, bin,
+ * builtin:topics) is one run of tokens; documents (jsonl) and examples (tsv) are spans of it. A
+ * split is a range of tokens of a stream, or a range of spans: the beginning of the file is
+ * train and the rest val, unless val_path names a file.
  *
  *   text   the whole file is one stream.
  *   jsonl  one JSON object per line: member "text" (a string), and "label" if there are classes
@@ -15,14 +15,14 @@
  *          and others ignored. Quotes are ordinary characters. Lines end in LF or CRLF; the
  *          last newline may be missing; a BOM is skipped. Empty lines, missing columns, an
  *          empty sentence or label, NUL and bad UTF-8 are errors with file:line. A line with
- *          the label "-" (no agreement, in NLI files) is skipped with a warning; a label that
+ *          the class "-" (no agreement, in NLI files) is skipped with a warning; a class that
  *          occurs in one line of many gives a warning too. Columns may be given by name: the
  *          first line must then have them.
  *   bin    token ids: uint16 or uint32, little endian, raw, or with the header of llm.c
  *          (256 int32: 20240520, version 1, count: uint16; 20240801, version 7: uint32).
  *          bin_bits gives the size if there is no header.
  *          The tokenizer can only come from a file.
- *   auto   by the ending of the name: .jsonl, .tsv, .bin; else text, for task classify tsv.
+ *   auto   by the ending of the name: .jsonl, .tsv, .bin; else text (classify, regress: tsv).
  *
  * Labels are classes, or for task regress numbers. Further columns (jsonl: members) of labels
  * may be read as well; "-" (jsonl: a missing member) means that there is no label.
@@ -56,19 +56,19 @@ typedef struct mf_corpus_spec {
     const char *test_path; /* like path; NULL or "": no test split */
     /* text, jsonl, tsv, bin; NULL, "" or "auto": by the name of the file */
     const char *format;
-    const char *tokenizer; /* a kind or a tokenizer file; NULL or "": byte */
+    const char *tokenizer; /* a kind, a tokenizer file or folder; NULL or "": byte */
     /* if set, this tokenizer is used (on resume: the run's own); not owned */
     const mf_tokenizer *given;
     bool clean;   /* text files are simplified (data/clean.h) */
     double split; /* 0 < split <= 1: share of path that is training data */
     /* for other tasks than lm, a tokenizer made here gets special tokens */
     mf_task task;
-    int32_t bin_bits; /* 16 or 32; 0: 16 */
+    int32_t bin_bits; /* 16 or 32; 0: those of the header, else 16 */
     int32_t classes;  /* greatest number of classes of the training file; 0: any number */
     int64_t limit;    /* number of documents of path to use; 0: all */
     /* draw the `limit` documents, always the same ones; else take the first ones */
     bool pick_random;
-    /* columns of a tsv; NULL or "": the usual names */
+    /* columns of a tsv (label_column: also the member of jsonl); NULL or "": the usual names */
     const char *first_column, *second_column, *label_column;
     /* NULL: the labels found in path; else the classes of an earlier run, in order */
     const char *const *class_names;
@@ -111,7 +111,7 @@ typedef struct mf_corpus {
     /* [tokens] ids of id_bytes each, read by mf_corpus_id. If each token is a byte of a
      * generated text, this is the text itself */
     void *ids;
-    int32_t id_bytes; /* 1, 2 or 4: the smallest that holds the vocabulary */
+    int32_t id_bytes; /* 1, 2 or 4 */
     int64_t tokens;
     uint8_t *labels;  /* [tokens] topic of each token of builtin:topics; NULL: unknown */
     int32_t n_labels; /* number of topics; 0: unknown */
@@ -120,7 +120,7 @@ typedef struct mf_corpus {
     int32_t longest;   /* tokens of the longest span */
     char **classes;    /* [n_classes] names of the classes */
     int32_t n_classes; /* 0 if there are no classes */
-    bool numbers;      /* labels are numbers */
+    bool numbers;      /* the training split has numbers as labels */
     double mean;       /* mean of the numbers in the training split; 0 if there are none */
     int n_more;
     mf_corpus_answers more[MF_TASKS_MAX];
@@ -138,15 +138,16 @@ static inline int32_t mf_corpus_id(const mf_corpus *c, int64_t i)
 
 /* split 0.9, everything else zero: path must be set */
 void mf_corpus_defaults(mf_corpus_spec *ret);
-/* Loads a corpus; the caller frees it. Errors: MF_EINPUT with file:line or file and byte;
- * MF_ECONFIG for an invalid field. Without val_path a split below 1 must leave at least one
- * token, or one span, on each side. */
+/* Loads a corpus, which the caller frees. Errors: MF_EINPUT with file:line or file and byte,
+ * MF_ENOTFOUND for a missing file, MF_ECONFIG for an invalid field, MF_EIO, MF_ENOMEM. Without
+ * val_path a split below 1 must leave at least one token, or one span, on each side. */
 int mf_corpus_load(const mf_corpus_spec *spec, mf_corpus **ret);
 void mf_corpus_free(mf_corpus *c);
 
-/* The floor of a split (data/topics/topics.h), in nats per token; NaN unless the split is
- * builtin:topics with one token per byte. window and context are those of the batcher. */
-double mf_corpus_floor(const mf_corpus *c, mf_split split, mf_topics_floor_kind kind,
-                       int32_t window, int32_t context);
+/* The floor of the first n tokens of a split (data/topics/topics.h), in nats per token; n 0: of
+ * the whole split. *ret is NaN unless the split is builtin:topics with one token per byte and
+ * has so many tokens. window and context are those of the batcher. MF_ENOMEM. */
+int mf_corpus_floor(const mf_corpus *c, mf_split split, mf_topics_floor_kind kind, int64_t n,
+                    int32_t window, int32_t context, double *ret);
 
 #endif

@@ -11,9 +11,11 @@ static const char *const paddings[] = {"max", "batch", NULL};
 static const mf_option data_options[] = {
     MF_OPTION_STR(mf_data_config, path, "builtin:topics",
                   "file, or builtin:topics (a generated corpus with known topics)"),
-    MF_OPTION_STR(mf_data_config, format, "text", "text, jsonl, tsv or bin"),
+    MF_OPTION_STR(mf_data_config, format, "auto",
+                  "text, jsonl, tsv or bin; auto: by the file's name and its content"),
     MF_OPTION_STR(mf_data_config, tokenizer, "byte",
-                  "byte, char, bpe, bpe_bytes, wordpiece, or a tokenizer file"),
+                  "byte, char, bpe, bpe_bytes, wordpiece, a tokenizer file, or the folder of a "
+                  "published one"),
     MF_SECTION_REAL(mf_data_config, split, "0.9", 0.001, 1,
                     "share that is trained on; the rest validates"),
     MF_OPTION_STR(mf_data_config, val_path, "", "validation file; empty: the rest of path"),
@@ -57,20 +59,20 @@ const mf_section mf_data_section = {.name = "data",
 
 void mf_data_config_judge(mf_config_faults *j, const mf_data_config *d)
 {
-    static const char *const formats[] = {"text", "jsonl", "tsv", "bin", NULL};
+    static const char *const formats[] = {"auto", "text", "jsonl", "tsv", "bin", NULL};
     char hint[128];
     bool known = false;
     for (int i = 0; formats[i] != NULL; i++)
         if (strcmp(formats[i], d->format) == 0) known = true;
     if (!known)
-        mf_config_fault(j, "data", "format", mf_nearest(d->format, formats),
-                        "expected one of text, jsonl, tsv, bin, found '%s'%s", d->format,
+        mf_config_fault(j, "data", "format", NULL, mf_nearest(d->format, formats),
+                        "expected one of auto, text, jsonl, tsv, bin, found '%s'%s", d->format,
                         mf_did_you_mean(d->format, formats, hint, sizeof hint));
     if (d->split_windows && (d->stride == 0 || d->val_path[0] != '\0'))
         mf_config_fault(
-            j, "data", "split_windows", NULL,
+            j, "data", "split_windows", NULL, NULL,
             "expected stride above 0 and no val_path with it, found stride = %lld%s%s",
             (long long)d->stride, d->val_path[0] != '\0' ? ", val_path = " : "", d->val_path);
     if (d->path[0] == '\0')
-        mf_config_fault(j, "data", "path", NULL, "expected a file or builtin:topics");
+        mf_config_fault(j, "data", "path", NULL, NULL, "expected a file or builtin:topics");
 }

@@ -9,7 +9,7 @@ typedef struct mf_data_config {
     double split;
     const char *val_path; /* "": val is the end of path */
     int64_t limit;        /* documents or examples of path that are used; 0: all */
-    int64_t pick;         /* which ones: 0 the first, 1 drawn */
+    int64_t pick;         /* which documents `limit` takes: 0: the first, 1: drawn */
     const char *first_column, *second_column, *label_column; /* tsv; "": the usual names */
     /* examples are padded: 0 to model.seq tokens, 1 to the longest of the batch */
     int64_t padding;
@@ -22,7 +22,8 @@ typedef struct mf_data_config {
 } mf_data_config;
 
 extern const mf_section mf_data_section;
-/* Checks the rules between its keys. */
+/* Records in *j the values that break a rule which the table of keys cannot express, such as a
+ * rule between two keys. */
 void mf_data_config_judge(mf_config_faults *j, const mf_data_config *d);
 
 #endif

@@ -5,18 +5,44 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
+#include "data/recognise.h"
 
 #include <string.h>
 
 static const char *const formats[] = {"text", "jsonl", "tsv", "bin", NULL};
+
+/* Whether the file holds JSON lines; false if it cannot be read. */
+static bool holds_jsonl(const char *path)
+{
+    enum { HEAD = 1 << 16 };
+    char *data = NULL;
+    uint64_t size = 0;
+    size_t n = 0;
+    int fd = -1, rc;
+    if (mf_is_standard_input(path)) {
+        rc = mf_read_input(path, 0, &data, &n);
+    } else {
+        rc = mf_file_open(path, &fd, &size);
+        n = size < HEAD ? (size_t)size : HEAD;
+        if (rc == MF_OK && !(data = mf_alloc_raw(n + 1))) rc = MF_ENOMEM;
+        if (rc == MF_OK) rc = mf_file_read_at(fd, path, data, n, 0);
+        mf_file_close(fd);
+    }
+    const bool is = rc == MF_OK && mf_recognise_jsonl(data, n);
+    mf_free(data);
+    if (rc != MF_OK) mf_error_clear(); /* the reader of the file reports it */
+    return is;
+}
 
 int mf_format_of(const char *name, const char *path, mf_format *ret)
 {
     if (!name || *name == 0 || strcmp(name, "auto") == 0) {
         const char *dot = strrchr(path, '.');
         *ret = MF_FORMAT_TEXT;
-        for (int i = 0; dot && !mf_topics_is(path) && formats[i]; i++)
+        if (mf_topics_is(path)) return MF_OK;
+        for (int i = 0; dot && formats[i]; i++)
             if (strcmp(dot + 1, formats[i]) == 0) *ret = (mf_format)i;
+        if (*ret == MF_FORMAT_TEXT && holds_jsonl(path)) *ret = MF_FORMAT_JSONL;
         return MF_OK;
     }
     for (int i = 0; formats[i] != NULL; i++)
@@ -111,8 +137,13 @@ static int load_file(mf_source *s, mf_format format, int32_t bin_bits)
 {
     char *data;
     size_t size;
-    int rc = mf_read_file(s->path, 0, &data, &size);
+    int rc = mf_read_input(s->path, 0, &data, &size);
     if (rc != MF_OK) return rc;
+    if (format != MF_FORMAT_BIN) rc = mf_recognise_foreign(s->path, data, size);
+    if (rc != MF_OK) {
+        mf_free(data);
+        return rc;
+    }
     if (size == 0) {
         mf_free(data);
         return mf_fail(MF_EINPUT, "%s: the file is empty", s->path);

@@ -73,7 +73,8 @@ typedef enum mf_format {
     MF_FORMAT_BIN
 } mf_format;
 
-/* The format by name, or by the ending of path if name is NULL, "" or "auto". MF_ECONFIG. */
+/* The format by name. If name is NULL, "" or "auto": by the ending of path, or else by the
+ * content of the file, where JSON lines are recognised. MF_ECONFIG for an unknown name. */
 int mf_format_of(const char *name, const char *path, mf_format *ret);
 
 /* Loads one file. path must outlive the source. bin_bits: 0, 16, 32. columns may be NULL. A
@@ -82,7 +83,8 @@ int mf_source_load(mf_source *s, const char *path, mf_format format, int32_t bin
                    const mf_columns *columns);
 void mf_source_free(mf_source *s);
 
-/* The readers of single formats. They fill a source whose path is set. */
+/* The readers of single formats. They fill a source that has a path and columns, and for jsonl
+ * and tsv room for `size` bytes of text. */
 int mf_source_read_jsonl(mf_source *s, const char *data, size_t size);
 int mf_source_read_tsv(mf_source *s, const char *data, size_t size);
 int mf_source_read_bin(mf_source *s, const char *data, size_t size, int32_t bits);
@@ -91,7 +93,8 @@ int mf_source_read_bin(mf_source *s, const char *data, size_t size, int32_t bits
 void mf_source_append(mf_source *s, const char *text, size_t n);
 /* Adds a document. more: values of the n_more further columns. */
 int mf_source_add_document(mf_source *s, const mf_document *d, const mf_prediction *more);
-/* The index of a label's name, which is added if it is new. */
+/* Sets *ret to the index of a label's name, which is added if it is new. MF_EINPUT past
+ * MF_LABELS_MAX names, MF_ENOMEM. */
 int mf_source_label(const mf_source *s, mf_labels *set, const char *name, size_t n,
                     int64_t line, int32_t *ret);
 

@@ -1,6 +1,6 @@
 /* data/source_bin.c: files of token ids, as nanoGPT (raw) and llm.c (with a header) write them.
- * Ids of the wrong size are detected and refused, because a model would train on them without
- * an error. */
+ * Ids that look as if they had another size are refused, because a model would train on them
+ * without an error. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "data/source.h"
@@ -50,7 +50,7 @@ static int read_header(const mf_source *s, const char *data, size_t size, size_t
     return MF_OK;
 }
 
-/* Whether these are ids of 32 bits: read as 16 bits, each is followed by a 0. */
+/* Whether ids that were read as 16 bits look like ids of 32 bits: every second one is 0. */
 static bool looks_wide(const int32_t *id, size_t n)
 {
     bool any = false;

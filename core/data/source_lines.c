@@ -1,5 +1,5 @@
 /* data/source_lines.c: reads the formats of one document per line, jsonl and tsv. Every error
- * names file and line. */
+ * names the file, and the line if one is wrong. */
 #include "base/error.h"
 #include "base/text/json.h"
 #include "base/log.h"
@@ -32,7 +32,7 @@ static lines lines_of(const char *data, size_t size)
     return l;
 }
 
-/* The next line, without its LF or CRLF. */
+/* Reads the next line, without its LF or CRLF; false at the end. */
 static bool next_line(lines *l, line *ret)
 {
     if (l->at == l->end) return false;
@@ -69,7 +69,7 @@ static int no_documents(const mf_source *s)
 
 static const mf_prediction no_answer = {-1, NAN};
 
-/* Converts to float; false if the value is outside its range. */
+/* Converts to float; false if the value is outside the range of float. */
 static bool to_value(double v, float *ret)
 {
     if (!(fabs(v) <= (double)FLT_MAX)) return false;
@@ -182,7 +182,7 @@ int mf_source_read_jsonl(mf_source *s, const char *data, size_t size)
 
 /* ---- tsv ---- */
 
-/* The index of each column; -1: none. */
+/* The number of columns, and the index of each that is read; -1: none. */
 typedef struct columns {
     int32_t n, first, second, label, more[MF_TASKS_MAX];
     bool named;  /* the first line is a header */
@@ -201,7 +201,7 @@ static const char *const *usual_labels(const mf_source *s)
     return s->columns.number ? number_names : label_names;
 }
 
-/* The i-th column of a line; false when there are fewer. */
+/* Finds column i of a line, i from 0; false if the line has fewer. */
 static bool column(const line *l, int32_t i, const char **text, size_t *n)
 {
     const char *at = l->text, *end = l->text + l->n;
@@ -243,7 +243,8 @@ static int no_column(const mf_source *s, const line *header, const char *name)
                    (int)(header->n < 200 ? header->n : 200), header->text);
 }
 
-/* The column with the requested name, or without one the column with a usual name. */
+/* Finds the column with the requested name (MF_EINPUT if there is none) or, if none is
+ * requested, the column with a usual name (-1 if there is none). */
 static int choose_column(const mf_source *s, const line *header, const char *asked,
                          const char *const *usual, int32_t *ret)
 {
@@ -256,7 +257,7 @@ static int choose_column(const mf_source *s, const line *header, const char *ask
     return *ret >= 0 ? MF_OK : no_column(s, header, asked);
 }
 
-/* Columns given by name: the first line must be a header that has them. */
+/* Finds columns that are given by name: the first line must be a header that has them. */
 static int named_columns(const mf_source *s, const line *l, columns *ret)
 {
     const mf_columns *asked = &s->columns;
@@ -304,7 +305,7 @@ static int judge_columns(const mf_source *s, const line *l, columns *ret)
     return MF_OK;
 }
 
-/* "column score", or "column 3" if the file does not name its columns. */
+/* Writes "column score" to out, or "column 3" if the file does not name its columns. */
 static const char *column_name(const columns *c, int32_t i, char out[96])
 {
     const char *name = "";

@@ -17,7 +17,7 @@ void mf_strings_free(mf_strings *s)
     *s = (mf_strings){0};
 }
 
-/* FNV-1a, its high bits folded in. */
+/* FNV-1a, with its high bits folded into the low ones. */
 static uint64_t hash_of(const char *text, size_t n)
 {
     uint64_t h = 0xcbf29ce484222325u;

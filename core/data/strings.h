@@ -19,8 +19,8 @@ typedef struct mf_strings {
 } mf_strings; /* {0} is empty */
 
 void mf_strings_free(mf_strings *s);
-/* Finds the id of a string, which is added if it is new. text must not point into s.
- * MF_ENOMEM. */
+/* Finds the id of a string, which is added if it is new. text must not point into s. The only
+ * error is MF_ENOMEM. */
 int mf_strings_add(mf_strings *s, const char *text, size_t n, int32_t *ret_id, bool *ret_new);
 int32_t mf_strings_find(const mf_strings *s, const char *text, size_t n); /* -1: not found */
 const char *mf_strings_get(const mf_strings *s, int32_t id, size_t *ret_n);

@@ -8,15 +8,15 @@
 
 struct mf_generator {
     mf_model *model;
-    mf_cache *cache;      /* NULL: every token runs the whole text again */
-    mf_model_graph *one;  /* graph of one token, kept */
+    mf_cache *cache;      /* NULL: for each token the whole text runs again */
+    mf_model_graph *one;  /* graph for one token */
     mf_model_graph *many; /* graph for a prompt of many->shape.seq tokens */
     const mf_model_graph *last;
     mf_model_graph *whole; /* graph of mf_generator_review */
     bool stale;            /* the cache belongs to an earlier state of the model */
     int32_t *past;         /* [cap] all tokens so far */
     int64_t n, cap;
-    int64_t cached; /* number of tokens in the cache: the last `cached` of past */
+    int64_t cached; /* number of tokens that the model sees: the last `cached` of past */
 };
 
 static int64_t cache_room(const mf_model *m)
@@ -114,7 +114,8 @@ static int graph_for(mf_generator *g, int64_t n, mf_model_graph **ret)
     return MF_OK;
 }
 
-/* Whether graphs may read single rows of this parameter later, because heads were pruned. */
+/* Whether later graphs may read only some rows of this parameter, because heads may be pruned
+ * by then. */
 static bool picked_from(const mf_model *m, const mf_param *p)
 {
     for (int32_t i = 0; m->head_switches && i < m->config->model.layers; i++)
@@ -162,6 +163,7 @@ static int run_graph(const mf_generator *g, mf_model_graph *mg, int64_t n, int64
     int32_t *tokens = mf_tensor_input(mg->tokens), *positions = mf_tensor_input(mg->positions);
     int32_t *labels = mg->labels ? mf_tensor_input(mg->labels) : NULL;
     int32_t *sequence = mf_tensor_input(mg->sequence_ids);
+    int32_t *segments = mg->segments ? mf_tensor_input(mg->segments) : NULL;
     /* Entries before the start of the cache are never written: they stay zero. */
     const int64_t start = g->cache ? g->model->config->model.cache_start : 0;
     for (int64_t i = 0; i < n; i++) {
@@ -169,6 +171,7 @@ static int run_graph(const mf_generator *g, mf_model_graph *mg, int64_t n, int64
         if (positions) positions[i] = (int32_t)(before + start + i);
         if (labels) labels[i] = -1;
         if (sequence) sequence[i] = 0;
+        if (segments) segments[i] = 0;
     }
     set(mg->last, (int32_t)n - 1);
     set(mg->cache_pos, (int32_t)(before + start));
@@ -214,9 +217,9 @@ int mf_generator_feed(mf_generator *g, const int32_t *ids, int64_t n, const floa
         g->cached += n;
         return run(g, n, before, ret_logits);
     }
-    /* Without a cache, or if the cache is full, the text runs again from position 0. As much of
-     * it is kept as fits; if the cache was full, only half, so that this does not happen at
-     * every token. */
+    /* Without a cache, or if the cache is full or stale, the text runs again from position 0.
+     * If the text is longer than the sequence, only its end runs. With a cache that is half of
+     * a sequence, so that the cache is not full again at the next token. */
     int64_t keep = g->n;
     if (keep > room) keep = g->cache ? (room + 1) / 2 : room;
     g->cached = keep;

@@ -1,8 +1,8 @@
 /* generate/generator.h: a model that continues a text.
  *
  * Keys and values of past tokens are cached: a prompt runs as one batch, then each token runs
- * alone. When the text reaches the model's longest sequence, the older half is dropped and the
- * rest runs again from position 0. */
+ * alone. When the text is longer than model.seq, the model forgets its older part: the newest
+ * (model.seq + 1) / 2 tokens run again from position 0. */
 #ifndef MF_GENERATE_GENERATOR_H
 #define MF_GENERATE_GENERATOR_H
 
@@ -11,31 +11,35 @@
 
 typedef struct mf_generator mf_generator;
 
-/* use_cache false: every token runs the whole text again (tests compare the cache with this).
- * The model must outlive the generator. Free with mf_generator_free. */
+/* use_cache false, or a model with mf_model_sees_sequences: there is no cache, and for each
+ * token the last model.seq tokens run again (tests compare the cache with this). The model must
+ * outlive the generator. The caller frees it with mf_generator_free. MF_ECONFIG if model.task
+ * is classify or regress. */
 int mf_generator_new(mf_model *m, bool use_cache, mf_generator **ret);
 void mf_generator_free(mf_generator *g);
-void mf_generator_reset(mf_generator *g);
+void mf_generator_reset(mf_generator *g); /* begins a new, empty text */
 
-/* To be called if only generators read the model from now on. Packs the weights into the layout
- * that a gemm reads without copying. For models in bf16 it also releases the f32 values that
- * generation does not read. */
+/* Packs the weights into the layout that a gemm reads without copying. For models in bf16 it
+ * also releases the f32 values that generation does not read. Call this if only generators read
+ * the model from now on. */
 int mf_generator_pack_weights(mf_generator *g);
 
-/* To be called after heads or skips of the model changed: rebuilds graphs and cache, and keeps
- * the text. */
+/* Frees the graphs, makes a new cache, and keeps the text, which runs again at the next
+ * mf_generator_feed. Call this after heads or skips of the model changed. */
 int mf_generator_refresh(mf_generator *g);
-/* Runs the whole text so far without the cache. *ret_graph has the routing of its tokens from
- * *ret_first on (as many as the model's sequence holds). Valid until the next call. MF_EINPUT
- * if there is no text. */
+/* Runs the text so far, at most its last model.seq tokens, without the cache. *ret_graph keeps
+ * their routing; *ret_first is the index of the first of them in the text. Valid until the next
+ * call of this function or of mf_generator_refresh. MF_EINPUT if there is no text. */
 int mf_generator_review(mf_generator *g, const mf_model_graph **ret_graph, int64_t *ret_first);
 
-/* Appends n >= 1 tokens and returns the logits [vocab] of the next token, valid until the next
- * call. MF_EINPUT for ids outside the vocabulary. */
+/* Appends n tokens and returns the logits [vocab] of the next token, valid until the next call.
+ * MF_EINPUT if n < 1, or if an id is outside the vocabulary; then nothing is appended. */
 int mf_generator_feed(mf_generator *g, const int32_t *ids, int64_t n, const float **ret_logits);
-/* All tokens so far, including those dropped from the model's context. */
+/* All *ret_n tokens so far, including those that the model has forgotten. Valid until the
+ * next mf_generator_feed. */
 const int32_t *mf_generator_cached(const mf_generator *g, int64_t *ret_n);
-/* The graph of the last feed, which keeps prob, chosen and gate of each MoE layer. */
+/* The graph of the last feed, which keeps prob, chosen and gate of each MoE layer. NULL before
+ * the first feed, and after mf_generator_refresh. */
 const mf_model_graph *mf_generator_graph(const mf_generator *g);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct {
 } word;
 
 typedef struct {
-    const int32_t *id; /* its words, as numbers */
+    const int32_t *id; /* [n] numbers of its words */
     int n;
 } gram;
 
@@ -35,7 +35,8 @@ static bool blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* The next word of a text from *at on; false at its end. */
+/* Finds the next word of a text from *at on, and moves *at behind it; false at the end of
+ * the text. */
 static bool next_word(const mf_piece_of_text *t, size_t *at, word *ret)
 {
     while (*at < t->n && blank(t->text[*at]))
@@ -182,13 +183,27 @@ static double log_share(const float *logits, int32_t vocab, int32_t id)
     return (double)logits[id] - most - log(sum);
 }
 
+/* The generator does not receive the last id, and the others only after their share was read,
+ * so all are checked first. */
+static int check_ids(const int32_t *ids, int64_t n, int32_t vocab)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= vocab)
+            return mf_fail(MF_EINPUT, "token %lld is %d; expected one from 0 to %d",
+                           (long long)i, (int)ids[i], (int)vocab - 1);
+    return MF_OK;
+}
+
 int mf_log_likelihood(mf_generator *g, int32_t vocab, const int32_t *prompt, int64_t n_prompt,
                       const int32_t *ids, int64_t n, double *ret)
 {
     const float *logits;
     double sum = 0;
+    *ret = 0;
+    int rc = check_ids(ids, n, vocab);
+    if (rc != MF_OK) return rc;
     mf_generator_reset(g);
-    int rc = mf_generator_feed(g, prompt, n_prompt, &logits);
+    rc = mf_generator_feed(g, prompt, n_prompt, &logits);
     for (int64_t i = 0; rc == MF_OK && i < n; i++) {
         sum += log_share(logits, vocab, ids[i]);
         if (i + 1 < n) rc = mf_generator_feed(g, &ids[i], 1, &logits);

@@ -13,7 +13,7 @@
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 
-#define FEW 256 /* number of candidates that the topk kernel finds faster than sorting would */
+#define FEW 256 /* greatest number of candidates for the topk kernel; more are sorted */
 
 struct mf_sampler {
     mf_sampler_options options;
@@ -101,7 +101,7 @@ static int likelier(const void *a_, const void *b_)
     return a->id < b->id ? -1 : 1;
 }
 
-/* Writes the n likeliest tokens into order by sorting all of them; false if memory runs out. */
+/* Sorts all tokens and writes the n likeliest into order; false if memory runs out. */
 static bool sort_all(mf_sampler *s, int32_t n)
 {
     candidate *all = mf_alloc((size_t)s->vocab, sizeof *all);

@@ -11,8 +11,8 @@
 typedef struct mf_sampler_options {
     double temperature; /* >= 0; 0: greedy */
     int64_t top_k;      /* only the k likeliest tokens stay; 0: all */
-    /* only the likeliest tokens whose probabilities sum to p stay (Holtzman et al. 2020), or
-     * all if it is 1 */
+    /* only the likeliest tokens stay, as few as reach this share of the probability that top_k
+     * leaves (Holtzman et al. 2020), at least one; 1: all */
     double top_p;
     /* for tokens in the window: logit / r if positive, else logit x r (Keskar et al. 2019,
      * section 4.1); 1: off */
@@ -27,7 +27,7 @@ int mf_sampler_new(int32_t vocab, const mf_sampler_options *options, mf_sampler 
 void mf_sampler_free(mf_sampler *s);
 mf_sampler_options *mf_sampler_settings(mf_sampler *s); /* settings may change between draws */
 /* Draws the next token. logits [vocab] are not changed. past: the tokens before, oldest first.
- * position: how many tokens were drawn before. -1 if no logit is finite. */
+ * position: number of tokens drawn before. Returns -1 if no logit is finite. */
 int32_t mf_sampler_draw(mf_sampler *s, const float *logits, const int32_t *past, int64_t n_past,
                         int64_t position);
 

@@ -2,8 +2,8 @@
  *
  * Code outside core/graph accesses the values of a tensor only through these functions, because
  * the values may be in memory of a device. On a device, `host` of a leaf that the host fills is
- * the memory that the next run sends; `host` of any other value is a copy of its values after
- * run number `seen`. */
+ * the memory from which its values are sent; `host` of any other tensor is a copy of its values
+ * after run number `seen`. */
 #include "graph/internal.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static bool visible(const mf_tensor *t)
     return t->data && (t->keep || t->graph->options.no_reuse);
 }
 
-/* Whether t->host is valid: the device has the same values, or gets them before the
+/* Whether t->host holds the present values. The device has the same values, or gets them in the
  * next run. */
 static bool has_host_side(const mf_tensor *t)
 {
@@ -40,8 +40,8 @@ void *mf_tensor_data(const mf_tensor *t)
     return visible(t) ? t->data : NULL;
 }
 
-/* Returns a copy of the values on the host; NULL on failure. Outputs of nodes are copied at
- * most once after each run. */
+/* Returns a copy of the values on the host; NULL on failure. Outputs of nodes are copied again
+ * only after a run or a write. */
 static const void *copy_of(mf_tensor *t)
 {
     mf_graph *g = t->graph;

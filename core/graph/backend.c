@@ -15,7 +15,7 @@ static struct {
     const mf_kernels *kernels;
 } backend;
 
-/* Records the error "NAME: expected a, b or c, found "x"; did you mean a?". */
+/* Writes the error's message "NAME: expected a, b or c, found "x"; did you mean a?". */
 static void refuse(const char *variable, const char *found, const char *const *names)
 {
     const char *near = mf_nearest(found, names);

@@ -3,13 +3,13 @@
  * Forward nodes are visited from last to first. When a node is visited, all nodes that read its
  * outputs have been visited, so the gradients of its outputs are complete. Contributions to the
  * gradient of a tensor are added in a fixed order. A parameter's gradient is stored as soon as
- * the first node that reads the parameter has been visited, not at the end, so that its memory
- * becomes free early.
+ * the first node that reads the parameter has been visited, not at the end, so that the memory
+ * of the computed value becomes free early.
  *
- * The backward function of some ops can also recompute the op's output, at no cost
+ * The backward function of some ops can also recompute the op's output, at little cost
  * (MF_OP_RECOMPUTES_OUT). To use this, a node that reads such an output waits. For y = x W^T
- * only the gradient of x is computed when the node is visited; the gradient of the weights, dW
- * = dy^T x, is computed after the backward function of the op that made x. */
+ * only the gradient of x is computed when the node is visited. The gradient of the weights,
+ * dW = dy^T x, is computed once the backward function of the op that computed x has run. */
 #include "base/float_control.h"
 #include "graph/foreign.h"
 #include "graph/internal.h"
@@ -20,14 +20,15 @@
 typedef struct tape {
     mf_graph *g;
     int n_forward; /* number of nodes before gradients are added */
-    /* [tensor id] first node that contributes to its gradient; n_forward: none; -1: stored */
+    /* [tensor id] first node, in forward order, that contributes to its gradient; n_forward:
+     * none; -1: the gradient is stored */
     int *first_reader;
     /* [tensor id] its recomputed value; the array is NULL if nothing is recomputed */
     mf_tensor **recompute;
     int *waiting; /* [node] last node that waits for this node's recomputed output; -1: none */
     int *before;  /* [waiting node] the previous node in that list; -1: none */
     mf_scope scope; /* "grad of ..." of the node being visited */
-    const char *of; /* the scope that `scope` was made from */
+    const char *of; /* scope of the node for which `scope` was made */
 } tape;
 
 static bool reaches(const mf_node *node, int i)
@@ -62,8 +63,8 @@ static int check_gradient(mf_graph *g, const mf_node *node, int i, const mf_tens
                         mf_dtype_text(type), mf_shape_text(x->shape, b));
 }
 
-/* Casts a gradient to the type of the input, then checks it. A gradient rule that is composed
- * of ops returns the type that these ops give. */
+/* Casts a gradient to the type that the input's gradient has, because a rule that is composed
+ * of ops returns the type that these ops give. Then checks it. */
 static int fit_gradient(mf_graph *g, const mf_node *node, int i, mf_tensor **d)
 {
     const mf_dtype type = mf_tensor_grad_type(node->in[i]);
@@ -180,8 +181,8 @@ static int enter_scope(tape *tp, const mf_node *node)
     return MF_OK;
 }
 
-/* The nodes from index `from` on may read values of the forward pass that are not kept.
- * Inserts, before each of these nodes, nodes that recompute the values it reads. */
+/* The nodes from index `from` on may read values of the forward pass that are not kept. Before
+ * each of these nodes, adds nodes that recompute the values it reads. */
 static int compute_again(tape *tp, int from)
 {
     mf_graph *g = tp->g;
@@ -209,7 +210,7 @@ static int compute_again(tape *tp, int from)
     return g->status;
 }
 
-/* Forgets recomputed values that are cheap: later readers recompute them again, so that they
+/* Forgets recomputed values of cheap ops: later readers recompute them once more, so that they
  * need not stay in memory. */
 static void forget_cheap(tape *tp)
 {
@@ -278,7 +279,8 @@ static bool may_wait(const mf_graph *g, int at, int until, int i)
     return others > 0;
 }
 
-/* Returns the index of an input that its producer's backward function can recompute, or -1. */
+/* Returns the index of an input that its producer's backward function can recompute, so that
+ * the node may wait for it; -1: there is none. */
 static int find_given(const tape *tp, int at)
 {
     bool wants[MF_OP_MAX_IN];
@@ -328,8 +330,8 @@ static int visit(tape *tp, int at, bool *ret_waits)
 
 /* Lets the node that computes the gradient write directly to the gradient's storage. That may
  * even be a node of the forward pass (linear_cross_entropy), since nothing else writes there
- * until the optimizer has read it. Returns false if the value is a leaf, has another type or
- * size, is already stored for another parameter, or must be readable after the run. */
+ * from then until the optimizer has read it. Returns false if the value is a leaf, has another
+ * type or size, is already stored for another parameter, or must be readable after the run. */
 static bool bind(mf_tensor *value, mf_param *param)
 {
     mf_tensor *owner = mf_owner(value);
@@ -362,9 +364,9 @@ static bool is_trained(const mf_tensor *t)
     return t->kind == MF_TENSOR_PARAM && t->node < 0 && t->needs_grad && !t->master;
 }
 
-/* If the last contribution to a parameter's gradient consists of a few rows, adds them to the
- * storage, which already holds the other contributions. This saves a second gradient of full
- * size. Returns false if that is not possible. */
+/* If the last contribution to a parameter's gradient consists of a few rows, stores the other
+ * contributions first, and adds the rows to them in the storage. This saves a second gradient
+ * of full size. Returns false if that is not possible. */
 static bool add_rows(tape *tp, int at, mf_tensor *dout)
 {
     mf_graph *g = tp->g;
@@ -420,7 +422,8 @@ static int end_waiting(tape *tp, int at)
     return g->status;
 }
 
-/* Stores zeros for parameters of the graph that no gradient reaches. */
+/* Stores the gradients of parameters to which no node contributes: the seed of an output that
+ * is the parameter itself, else zeros, or nothing if runs add to gradients. */
 static int store_unreached(tape *tp, int n_tensors)
 {
     tp->scope.path = "grad";

@@ -2,9 +2,10 @@
  *
  * In a graph with the option bf16, gemms (MF_OP_GEMM) read bf16: the store's bf16 copy of a
  * parameter, or a cast of any other value. Their output is bf16, too, unless their attributes
- * ask for f32. Ops that accept bf16 read it as it is; for all other ops it is cast to f32. A
- * value is cast once, however many ops read it. So an op never gets a type that it does not
- * accept, and code that adds ops, such as plugins, need not handle types. */
+ * ask for f32. Other ops that accept bf16 read it as it is, unless one of the inputs that may
+ * be bf16 is f32; for all other ops it is cast to f32. A value is cast once, however many ops
+ * read it, metrics excepted. So an op never gets a type that it does not accept, and code that
+ * adds ops, such as plugins, need not handle types. */
 #include "graph/internal.h"
 
 bool mf_graph_set_bf16(mf_graph *g, bool on)
@@ -44,7 +45,7 @@ static mf_tensor *to_f32(mf_graph *g, mf_tensor *t)
     if (t->as_f32) return t->as_f32;
     mf_tensor *value = cast(g, t, MF_F32);
     if (!value || g->metrics) return value;
-    value->as_bf16 = t; /* exact, since the value was bf16 */
+    value->as_bf16 = t; /* no bits are lost, since the value was bf16 */
     return t->as_f32 = value;
 }
 

@@ -39,8 +39,7 @@ void mf_graph_free(mf_graph *g)
 int mf_graph_status(const mf_graph *g)
 {
     if (!g) return MF_ENOMEM;
-    /* Other errors may have been recorded since; makes this one the thread's last
-     * error again. */
+    /* other errors may have been recorded since, but callers report the thread's last one */
     return g->status == MF_OK ? MF_OK : mf_fail(g->status, "%s", g->message);
 }
 

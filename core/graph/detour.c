@@ -73,8 +73,8 @@ void mf_detour_place(mf_graph *g, mf_replay *step)
     step->call.work = g->staging + step->detour->work_at;
 }
 
-/* Copies what the op reads to the host, and the fault of earlier kernels: after a fault indices
- * may be wrong, and the op must not run. */
+/* Copies to the host the values that the op reads, and the fault of earlier kernels: after a
+ * fault indices may be wrong, and the op must not run. */
 static int fetch(mf_graph *g, const mf_detour *d)
 {
     mf_device *device = g->options.device;

@@ -1,11 +1,11 @@
 /* graph/exchange.c: copies between host and device in a run. One copy before the run sends
- * inputs, live scalars and the key of random numbers; one copy after it brings back the fault
- * and small kept values.
+ * inputs, live scalars, the key of random numbers and the caller's passengers; one copy after
+ * it brings back the fault, small kept values and passengers.
  *
- * The host reads nothing between launches. A copy to the device is made from one of two staging
- * blocks, so that inputs can be filled again while the copy waits; a block is reused when its
- * event says that its copy is done. On the CPU host and device share all memory, and nothing
- * is copied. */
+ * Between launches the host reads nothing, except for detours. A copy to the device is made
+ * from one of two staging blocks, so that inputs can be filled again while the copy waits; a
+ * block is reused when its event says that its copy is done. On the CPU host and device share
+ * all memory, and nothing is copied, except to slots if there are several. */
 #include "graph/internal.h"
 
 #include <string.h>
@@ -92,8 +92,8 @@ static int new_staging(mf_graph *g)
     return rc == MF_OK && !x->passengers ? MF_ENOMEM : rc;
 }
 
-/* Allocates constants and inputs that ops write, and copies their present values to the
- * device, once. */
+/* Allocates memory for constants and for inputs that ops write, and copies their present values
+ * to the device, once. */
 static int new_fixed(mf_graph *g)
 {
     mf_device *d = g->options.device;
@@ -251,10 +251,12 @@ static int fetch(mf_graph *g, int slot)
 
 int mf_graph_fetch(mf_graph *g, int slot)
 {
-    const int rc = check_slot(g, slot);
+    int rc = check_slot(g, slot);
+    if (rc == MF_OK) rc = fetch(g, slot);
+    if (rc != MF_OK) return rc;
     g->exchange.newest = slot;
     g->exchange.newest_run = g->runs;
-    return rc == MF_OK ? fetch(g, slot) : rc;
+    return MF_OK;
 }
 
 static const mf_fault *fault_of(const mf_graph *g, int slot)
@@ -263,7 +265,7 @@ static const mf_fault *fault_of(const mf_graph *g, int slot)
 }
 
 /* If the slot holds the results of the last run, copies them to the slot of views, so that
- * views need not read them again. */
+ * views need not read them from the device. */
 static void take_view(mf_graph *g, int slot)
 {
     mf_exchange *x = &g->exchange;

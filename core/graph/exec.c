@@ -1,8 +1,8 @@
 /* graph/exec.c: functions that ops can call during a run (threads, random numbers), and the
  * messages of faults that kernels record.
  *
- * Kernels return nothing: they record the first fault in memory of the device. Its message is
- * made here, so that it is the same wherever the kernel ran. */
+ * Kernels return nothing: they record the first fault in memory of the device. The message of a
+ * fault is made here, so that it is the same wherever the kernel ran. */
 #include "graph/exec.h"
 
 #include "base/float_control.h"

@@ -16,13 +16,15 @@ typedef struct mf_launch {
     struct mf_fault *fault;        /* device memory; kernels record the first fault here */
     const struct mf_draw_key *key; /* device memory; key of the random kernels */
     void *stream;                  /* the device's stream; NULL on the host */
-    int32_t node;                  /* index of the running node, for the fault */
+    int32_t node;                  /* index of the running step of the graph, for the fault */
     bool foreign; /* the running op belongs to a plugin: its tiles are watched */
-    /* Floating-point control before and after a tile that changed it; equal: none did. */
+    /* Floating-point control before and after the tile or function of the op that changed it;
+     * both are equal if none did. */
     unsigned float_before, float_after;
 } mf_launch;
 
-/* Sets all fields except fault, key and stream. kernels may be NULL for ops that use none. */
+/* Sets all fields; fault, key and stream become NULL. kernels may be NULL for ops that
+ * use none. */
 void mf_launch_init(mf_launch *l, const struct mf_kernels *kernels, bool training,
                     uint64_t seed, uint64_t step);
 

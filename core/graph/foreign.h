@@ -1,8 +1,9 @@
-/* graph/foreign.h: what the program does around each call of an op that is not in core's table.
+/* graph/foreign.h: what the program does around each call of an op that is not in core's table,
+ * and of each composed gradient rule (mf_opdef.grad).
  *
  * Everything that is computed later depends on floating-point control, so a call must leave it
- * unchanged. The program may do more around a call: it sets the hook before it
- * starts threads. */
+ * unchanged. The program may do more around a call: it sets the hook before it maps the first
+ * third-party plugin (plugin/output.h). */
 #ifndef MF_GRAPH_FOREIGN_H
 #define MF_GRAPH_FOREIGN_H
 
@@ -24,7 +25,8 @@ void mf_foreign_begin(mf_foreign_call *c, const mf_node *node);
 /* Restores floating-point control. Returns false if it had changed; *ret_now is the value that
  * was found. */
 bool mf_foreign_end(const mf_foreign_call *c, const mf_node *node, unsigned *ret_now);
-/* The format of the message for such a change. */
+/* The format of the message that a call changed floating-point control. Its arguments: what the
+ * call did, in words; the value before; the value found. */
 #define MF_FOREIGN_FLOAT                                                                       \
     "%s for all that is computed after it: expected floating-point control 0x%x as before, "   \
     "found 0x%x"

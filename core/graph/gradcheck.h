@@ -1,29 +1,34 @@
 /* graph/gradcheck.h: compares the gradients of a graph with differences of its values.
  *
- * The outputs are combined into one number with fixed random weights, f = sum_i <weight[i],
- * out[i]>, and the graph's gradient of f is compared with central differences. The comparison
- * is as exact as f32 allows: it uses sums in double, the reference kernels, the actual steps
- * instead of the nominal ones, extrapolation that removes the error term of second order
- * (Richardson), and a tolerance that includes the rounding of the outputs that changed. Where
- * that is not enough, because large numbers cancel within the graph, the noise of f is
- * measured. Several step sizes are tried as long as their differences exceed the rounding
- * error, and a point passes if one of them agrees; a wrong rule agrees with none.
+ * Fixed random weights combine the outputs into one number, f = sum_i <weight[i], out[i]>, and
+ * the graph's gradient of f is compared with central differences. The comparison is as exact as
+ * f32 allows: it uses sums in double, the reference kernels, the actual steps instead of the
+ * nominal ones, extrapolation that removes the error term of second order (Richardson), and a
+ * tolerance that includes the rounding of the outputs that changed. Where that is not enough,
+ * because large numbers cancel within the graph, the noise of f is measured at the point, and
+ * estimated from the condition of the graph: from the size of each value of the forward pass
+ * and the gradient of f by it. Several step sizes are tried as long as their differences exceed
+ * the rounding error, and a point passes if one of them agrees; a wrong rule agrees with none.
+ * If points of a tensor agree only within this noise, the tensor is also checked along the
+ * signs of its gradient: all elements add to that slope, so it can exceed the noise.
  *
  * A point at a kink (relu at 0, or where the choice of a top-k changes) has no slope. It is
  * recognized by different slopes to the left and to the right with the gradient between them.
  * Such points, and points whose slope is hidden by noise, are counted but not judged. If they
- * are more than half of a tensor's points, nothing has been shown, and the check fails. */
+ * are more than half of a tensor's points, nothing has been shown, and the check fails; points
+ * hidden by noise are allowed if the direction of the signs is judged. */
 #ifndef MF_GRAPH_GRADCHECK_H
 #define MF_GRAPH_GRADCHECK_H
 
 #include "graph/graph.h"
 
 typedef struct mf_gradcheck_options {
-    double rtol;    /* relative to the larger of the two slopes; 0: 2e-3 */
+    /* relative to the larger of the two slopes, or to a typical one of the tensor; 0: 2e-3 */
+    double rtol;
     double atol;    /* 0: 1e-6 */
     double step;    /* largest step, relative to max(1, |x|); 0: 1/32 */
     int max_points; /* points per tensor, drawn at random if it has more elements; 0: 48 */
-    int directions; /* random directions per tensor that has more elements; 0: 3 */
+    int directions; /* random directions per tensor with more elements than max_points; 0: 3 */
     uint64_t seed;  /* of weights, points, directions and the graph's random nodes */
     const struct mf_kernels *kernels; /* NULL: ref */
 } mf_gradcheck_options;
@@ -38,10 +43,11 @@ typedef struct mf_gradcheck_report {
 } mf_gradcheck_report;
 
 /* Checks the gradients of `out` with respect to the inputs (mf_graph_want_grad) and parameters
- * in `in`. Adds the gradients and finishes the graph, which must have neither before. Inputs
- * must be filled. Values are restored. Ops that keep state must reach the same state in every
- * run. Fails with MF_EPLUGIN, naming the worst tensor and element, if gradients and differences
- * disagree. ret may be NULL. */
+ * in `in`. Adds the gradients and finishes the graph, which must not have been done before.
+ * Inputs must be filled. Their values are restored. Ops that keep state must reach the same
+ * state in every run. Fails with MF_EPLUGIN, naming the worst tensor and element, if gradients
+ * and differences disagree, or naming a tensor of which too many points are at kinks. ret may
+ * be NULL. */
 int mf_gradcheck(mf_graph *g, int n_out, mf_tensor *const *out, int n_in, mf_tensor *const *in,
                  const mf_gradcheck_options *options, mf_gradcheck_report *ret);
 

@@ -4,12 +4,13 @@
  * Life of a graph:
  *    mf_graph_new -> leaves (input, param, live, constant) and ops -> [mf_graph_backward] ->
  *    mf_graph_finish (drops dead nodes, plans memory) -> mf_graph_run, any number of times.
- * Each op's shapes and gradient rule are checked when it is added. The first failure poisons
- * the graph: later ops return NULL and do nothing, and mf_graph_status returns the failure,
- * whose message names op, scope ("layers.3.router hash") and reason.
+ * When an op is added, the graph checks its shapes, and that it has a gradient rule if a
+ * gradient must pass through it. The first failure poisons the graph: functions that would add
+ * to it do nothing and return NULL, and mf_graph_status returns the failure. Its message names
+ * the op, if one failed, the scope ("layers.3.router hash") and the reason.
  *
- * Nodes are in the order in which they run; gradients are ordinary nodes after the forward
- * nodes. Running never allocates memory. A graph belongs to one thread. */
+ * Nodes are in the order in which they run; those that compute gradients are ordinary nodes
+ * after the forward nodes. Running never allocates memory. A graph belongs to one thread. */
 #ifndef MF_GRAPH_GRAPH_H
 #define MF_GRAPH_GRAPH_H
 
@@ -33,7 +34,7 @@ typedef enum mf_tensor_kind {
 struct mf_tensor {
     mf_graph *graph;
     int32_t id;   /* index in graph->tensors */
-    int32_t node; /* producer; -1: a leaf */
+    int32_t node; /* index of its producer; -1: a leaf */
     mf_tensor_kind kind;
     mf_dtype dtype;
     mf_shape shape;
@@ -45,19 +46,20 @@ struct mf_tensor {
     int32_t writes;
     int32_t version; /* `writes` when this handle was made; an older handle must not be read */
     mf_tensor *grad; /* its gradient, set by mf_graph_backward */
-    mf_tensor *as_bf16, *as_f32; /* casts of this value; NULL until needed */
+    mf_tensor *as_bf16, *as_f32; /* this value in the other type; NULL until needed */
     /* for the bf16 copy of a parameter: the parameter's f32 leaf, which gets the gradient */
     mf_tensor *master;
     mf_param *param;    /* kinds PARAM, GRAD */
     const double *live; /* kind LIVE */
     const char *name;   /* for messages and DOT; may be NULL */
-    void *data;         /* on the graph's device, after mf_graph_finish; NULL if dropped */
-    /* memory on the host: data, on the CPU; else of inputs, live scalars, constants, and copies
-     * of kept values (NULL until one is read) */
+    /* on the graph's device, set by mf_graph_finish or before; NULL: its node was dropped */
+    void *data;
+    /* memory on the host: of an input, live scalar or constant (on the CPU the same as data);
+     * of other tensors on a device, the copy that mf_tensor_host has made, or NULL */
     void *host;
     uint64_t seen;  /* number of the run whose value the copy holds */
     int64_t at;     /* offset in its part of the graph's exchange block; -1: not there */
-    bool refreshed; /* input that ops write: the host has changed it since the last run */
+    bool refreshed; /* input that ops write: the host may have changed it since the last run */
 };
 
 typedef struct mf_node {
@@ -67,17 +69,18 @@ typedef struct mf_node {
     int32_t line;
     int32_t n_in, n_out;
     mf_tensor *in[MF_OP_MAX_ARGS]; /* absent optional inputs are NULL */
-    /* A backward node has the gradients of its inputs, NULL where not needed, and after them
-     * the output that it recomputes. */
+    /* A backward node has the gradients of the op's inputs, NULL where not needed, and after
+     * them the op's output if the node recomputes it. */
     mf_tensor *out[MF_OP_MAX_IN + 1];
     uint32_t reads; /* bit i: the data of in[i] is read, not only its shape */
     mf_attr attr;
     bool backward;      /* runs op->backward on the arguments of a fused gradient */
-    bool gradient_part; /* added by mf_graph_backward */
-    bool bf16;          /* added while gemms use bf16; those of its gradient do, too */
-    bool metric;        /* used only by metrics: runs only if metrics are wanted */
-    bool dead;          /* its outputs are not needed */
-    bool recompute;     /* the backward pass recomputes it */
+    bool gradient_part; /* added by mf_graph_backward, or reads what such a node computes */
+    /* added while gemms use bf16; then the gemms of its gradient use bf16, too */
+    bool bf16;
+    bool metric;    /* used only by metrics: runs only if metrics are wanted */
+    bool dead;      /* its outputs are not needed */
+    bool recompute; /* the backward pass recomputes its outputs, unless they must be kept */
     /* of a backward node: its last output is the op's output, recomputed */
     bool recomputes_out;
     uint64_t stream; /* random stream: hash of scope and ordinal within the scope */
@@ -91,11 +94,11 @@ typedef struct mf_node {
 typedef enum mf_recompute {
     MF_RECOMPUTE_NONE,
     MF_RECOMPUTE_LIGHT, /* outputs of ops that are marked cheap */
-    MF_RECOMPUTE_BLOCK  /* these, and all nodes added under mf_graph_set_recompute */
+    MF_RECOMPUTE_BLOCK  /* also outputs of nodes added under mf_graph_set_recompute */
 } mf_recompute;
 
-/* Bytes of the caller that travel to the device with the inputs of each run, and back with its
- * results, so that they need no copies of their own. */
+/* The caller's own bytes that travel to the device with the inputs of each run, and from it
+ * with the results, so that they need no copies of their own. */
 typedef struct mf_graph_passengers {
     size_t in, out; /* bytes */
     int slots;      /* number of runs whose results can wait to be read; 0: 1 */
@@ -103,16 +106,17 @@ typedef struct mf_graph_passengers {
 
 typedef struct mf_graph_options {
     mf_recompute recompute;
-    bool training; /* ops such as dropout are active; gradients are allowed */
-    /* the backward pass adds to the gradients of parameters, not overwrites them */
+    bool training; /* parameters need gradients; ops such as dropout are active */
+    /* the backward pass adds to the gradients of parameters instead of overwriting them */
     bool accumulate;
-    bool bare;     /* plan only: the graph cannot run; its info says what running would need */
+    bool bare;     /* plan only: the graph cannot run; its info tells the memory of a run */
     bool no_reuse; /* give every value its own memory, for inspection */
-    bool bf16;     /* gemms read bf16 and, unless their attributes differ, write bf16 */
-    /* A finished training graph that never runs at the same time as the new graph. The new
-     * graph reuses its arena and the storage of the gradients that it writes, as far as they
-     * are large enough; its kept values are lost when the new graph runs. It must be on the
-     * same device and live as long as the new graph. NULL: none. */
+    bool bf16;     /* gemms read bf16, and write bf16 unless their attributes ask for f32 */
+    /* Another finished graph, that of training, which never runs at the same time as the new
+     * one. The new graph uses the gradient storage that the other one reuses and, if it is
+     * large enough, the other's arena. A run of the new graph may destroy the other's gradients
+     * and its kept values of more than MF_GRAPH_SMALL bytes. The other graph must be on the
+     * same device and live as long as the new one. NULL: none. */
     const mf_graph *arena_of;
     struct mf_device *device; /* where the graph runs and its stores must be; NULL: the host */
     mf_graph_passengers passengers;
@@ -122,7 +126,8 @@ mf_graph *mf_graph_new(const mf_graph_options *options);
 void mf_graph_free(mf_graph *g);
 int mf_graph_status(const mf_graph *g);
 bool mf_graph_training(const mf_graph *g);
-/* Records the failure of a builder outside of any op, and poisons the graph. Returns code. */
+/* Records the failure of a builder outside of any op, and poisons the graph. Returns code, or
+ * that of an earlier failure, which is kept. */
 int mf_graph_fail(mf_graph *g, int code, const char *fmt, ...);
 
 /* Scopes name the part of the model to which nodes belong. They nest: "layers.3" + "router
@@ -138,27 +143,33 @@ bool mf_graph_at_next(const mf_graph *g);
  * read any value; other nodes must not read them. */
 void mf_graph_metrics(mf_graph *g, bool on);
 
-/* Nodes added while this is on are recomputed in the backward pass under MF_RECOMPUTE_BLOCK:
- * the nodes between one residual sum and the next. */
+/* Nodes added while this is on are recomputed in the backward pass under MF_RECOMPUTE_BLOCK.
+ * The model sets it for the nodes between one residual sum and the next, except in the
+ * last block. */
 void mf_graph_set_recompute(mf_graph *g, bool on);
 /* Sets whether gemms added from now on use bf16; always off in graphs without the option.
- * Returns the previous setting. Routers and losses are built with it off, so that they read and
- * compute f32. */
+ * Returns the previous setting. Routers and regularizers are built with it off, so that they
+ * read and compute f32. */
 bool mf_graph_set_bf16(mf_graph *g, bool on);
 bool mf_graph_is_bf16(const mf_graph *g);
-/* Returns t if it is f32, else its cast. */
+/* Returns a bf16 value as f32, and any other value unchanged. NULL if t is NULL or the graph
+ * has failed. */
 mf_tensor *mf_graph_to_f32(mf_graph *g, mf_tensor *t);
 /* The type of a value's gradient: f32 for parameters, else the value's own. */
 mf_dtype mf_tensor_grad_type(const mf_tensor *t);
 
 /* ---- leaves ---- */
 mf_tensor *mf_graph_input(mf_graph *g, const char *name, mf_dtype dtype, mf_shape shape);
-mf_tensor *mf_graph_param(mf_graph *g, mf_param *param); /* one leaf per parameter and graph */
+/* Returns the parameter as a value: its leaf, of which a graph has one, or, if ops have written
+ * it in place, the output of the last of these ops. The parameter's store must be sealed, and
+ * on the graph's device. */
+mf_tensor *mf_graph_param(mf_graph *g, mf_param *param);
 mf_tensor *mf_graph_live(mf_graph *g, const double *value, const char *name);
 /* Adds a constant. data is copied; NULL: zeros. */
 mf_tensor *mf_graph_const(mf_graph *g, mf_dtype dtype, mf_shape shape, const void *data);
-/* Marks an input whose gradient is wanted, also in graphs without training. To be called before
- * any op reads the input, which must then be in `extra` of mf_graph_backward. */
+/* Marks an input whose gradient is wanted, also in graphs without training. Call this before
+ * any op reads the input. The gradient is kept only if the input is in `extra`
+ * of mf_graph_backward. */
 void mf_graph_want_grad(mf_tensor *input);
 
 /* ---- ops ---- */
@@ -174,10 +185,11 @@ void mf_graph_keep(mf_tensor *t); /* makes t readable after the run; NULL is all
 
 /* Adds nodes for the gradients of the scalar `loss` with respect to all parameters that are not
  * frozen, and to the inputs in extra (whose gradients are kept; read t->grad). Once per graph.
- * Parameters of the graph that do not affect the loss get zeros; the gradients of other
- * parameters do not change. */
+ * Parameters of the graph that do not affect the loss get zeros, or stay unchanged under
+ * options.accumulate; the gradients of parameters outside of the graph do not change. */
 int mf_graph_backward(mf_graph *g, mf_tensor *loss, int n_extra, mf_tensor *const *extra);
-/* The same for several outputs of any shape: gradients of sum_i <seed[i], out[i]>. */
+/* As mf_graph_backward, for several outputs of any shape: adds the gradients of
+ * sum_i <seed[i], out[i]>. A seed has the type and shape of its output. */
 int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor *const *seed,
                            int n_extra, mf_tensor *const *extra);
 
@@ -185,8 +197,8 @@ int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor 
  *
  * If each run overwrites gradients (options.accumulate is off), values of the forward pass use
  * their storage until the gradients are written: gradients are valid from the end of a run to
- * the start of the next. If runs add to gradients, the storage holds their sum and is
- * not reused. */
+ * the start of the next, of this graph or of one that has it as arena_of. If runs add to
+ * gradients, the storage holds their sum and is not reused. */
 int mf_graph_finish(mf_graph *g);
 
 /* ---- running ---- */
@@ -195,10 +207,11 @@ typedef struct mf_run {
     const struct mf_kernels *kernels; /* NULL: the set chosen for the process */
     bool metrics;                     /* also run metric nodes */
     bool forward_only;                /* stop before the backward pass */
-    /* checks each node's results: MF_ENONFINITE, naming op and scope of the first NaN or Inf */
+    /* check the results of each node: MF_ENONFINITE names op and scope of the first NaN or Inf
+     * (of -Inf only in some cases: finite.c) */
     bool check_finite;
-    /* does not wait for the device: mf_graph_wait or mf_graph_collect does. Faults of kernels
-     * are not known before; inputs may be filled again at once */
+    /* do not wait for the device: mf_graph_wait or mf_graph_collect waits, and reports faults
+     * of kernels; inputs may be filled again at once */
     bool queued;
 } mf_run;
 int mf_graph_run(mf_graph *g, const mf_run *run);
@@ -208,51 +221,55 @@ int mf_graph_wait(mf_graph *g);
 /* ---- results of queued runs ----
  * Small kept values (at most MF_GRAPH_SMALL bytes) are in one block, after the caller's
  * passengers. mf_graph_fetch queues one copy of this block to the host, into a slot.
- * mf_graph_collect waits until the slot is filled; then the two functions below read it. */
+ * mf_graph_collect waits until the slot is filled, and fails if a kernel recorded a fault; then
+ * the two functions below read the slot. */
 #define MF_GRAPH_SMALL 4096
 int mf_graph_fetch(mf_graph *g, int slot);
 int mf_graph_collect(mf_graph *g, int slot);
-/* The value of t in the run that was fetched into the slot; NULL: the value cannot be read. */
+/* The value of t in the run that was fetched into the slot. A value that is not in the block is
+ * given as by mf_tensor_host. NULL: the value cannot be read. */
 const void *mf_tensor_collected(const mf_tensor *t, int slot);
-const void *mf_graph_returned(const mf_graph *g, int slot); /* passengers.out */
+const void *mf_graph_returned(const mf_graph *g, int slot); /* [passengers.out] */
 /* Addresses of the passengers: on the device those that come back and those that were sent, and
  * the host memory from which each run sends them. NULL before mf_graph_finish. */
 void *mf_graph_returned_at(const mf_graph *g);
 const void *mf_graph_sent_at(const mf_graph *g);
 void *mf_graph_sent(const mf_graph *g);
 /* The running node, which crash messages name; NULL between nodes. If several threads run
- * graphs, the node of the last that stored it. */
+ * graphs, it is the node that was stored last. */
 extern _Atomic(const mf_node *) mf_graph_node_now;
 
 /* ---- values as the host sees them ----
  * The values of a tensor may be in memory of a device, so only these functions read or write
- * them. They apply to an input or constant (once it exists), to a parameter's leaf, and to a
- * kept value (after mf_graph_finish; with no_reuse to any value). For other tensors they fail
+ * them. They apply to a leaf (input, constant, live scalar, parameter), and after
+ * mf_graph_finish to a kept value, or with no_reuse to any value. For other tensors they fail
  * or return NULL. A kept value of a metric node holds the result of the last run with metrics.
  * Only the thread of the graph may call them. */
 
-/* Copies bytes [offset, offset + bytes) of the values, after all launches before have ended.
- * Fails with MF_EINVAL if the values cannot be read or the range is outside of them, or with an
- * error of the device. */
+/* Copy bytes [offset, offset + bytes) of the values to or from the host, after all earlier
+ * launches. MF_EINVAL: the values cannot be read, or the range is outside of them; other errors
+ * come from the device. */
 int mf_tensor_read(const mf_tensor *t, void *to, size_t offset, size_t bytes);
 int mf_tensor_write(mf_tensor *t, const void *from, size_t offset, size_t bytes);
 /* Returns a view for reading: on the CPU the values themselves, else a copy, which the first
  * call after a run makes for all small kept values of the graph. Valid until the next run.
- * NULL: the values cannot be read, or the copy failed (mf_error_code). */
+ * NULL: the values cannot be read, the copy failed (mf_error_code), or a kernel has recorded a
+ * fault (mf_graph_wait). */
 const void *mf_tensor_host(const mf_tensor *t);
 /* Host memory of an input, which the caller fills before a run. On a device a run copies all
  * inputs of the graph at once. The memory keeps its contents and is valid as long as the graph.
- * An input that an op writes in place is copied only in the first run after this call. NULL if
- * t is not an input. */
+ * An input that an op writes in place is copied from the device in this call, and to the device
+ * only in the first run after it. NULL if t is not an input, or if that copy fails. */
 void *mf_tensor_input(mf_tensor *t);
-/* The address of the values, on whatever device: for launches, and for tests on the CPU. */
+/* The address of the values, on whatever device: for launches, and for tests on the CPU. NULL:
+ * the values cannot be read. */
 void *mf_tensor_data(const mf_tensor *t);
 
 typedef struct mf_graph_info {
     int nodes, dead, tensors;
     size_t arena_bytes; /* planned memory of values and scratch */
     size_t naive_bytes; /* bytes that would be needed without reuse */
-    double flops;       /* of gemms, forward and backward */
+    double flops;       /* of gemms and attention, forward and backward */
 } mf_graph_info;
 void mf_graph_get_info(const mf_graph *g, mf_graph_info *ret);
 int mf_graph_nodes(const mf_graph *g);                 /* number of nodes added so far */
@@ -261,27 +278,29 @@ const mf_node *mf_tensor_producer(const mf_tensor *t); /* NULL: a leaf */
 const mf_node *mf_graph_node_of(const mf_graph *g, mf_op_role role, int from);
 /* Whether runs of a finished graph read the f32 values of a parameter. */
 bool mf_graph_reads(const mf_graph *g, const struct mf_param *p);
-/* Whether what gemms read of a parameter (its bf16 copy, or its values if it has none) is read
- * only as the weight of ops that accept panels (MF_OP_PANELS). */
+/* Whether ops that accept panels (MF_OP_PANELS) are the only readers of a parameter's bf16
+ * copy, or of its f32 values if it has no copy, and read it only as their weight. */
 bool mf_graph_multiplies(const mf_graph *g, const struct mf_param *p);
 /* mf_opdef.flags of core's ops: input 1 may be a weight in panels (mf_store_pack). Its view
  * then has MF_VIEW_PANELS in `reserved`. */
 #define MF_OP_PANELS   (1u << 16)
 #define MF_VIEW_PANELS 1u
-/* Measures the time of each op in later runs, and prints it as a table, slowest first. */
+/* mf_graph_profile turns the measurement of each op's time on or off for later runs of a
+ * finished graph; mf_graph_profile_print prints the times as a table, slowest first. */
 void mf_graph_profile(mf_graph *g, bool on);
 void mf_graph_profile_print(const mf_graph *g, FILE *out);
 /* Writes Graphviz text of the graph, with gradient nodes only if `all`. */
 int mf_graph_dot(const mf_graph *g, bool all, FILE *out);
 
-/* The kernel set of the process, chosen once from MOEFW_KERNELS. MF_ECONFIG if its value is
- * unknown; then there is no set, and mf_backend_kernels returns NULL. */
+/* The kernel set of the process, chosen once from MOEFW_KERNELS, MOEFW_ISA and MOEFW_GEMM. If
+ * one of them has an unknown value (MF_ECONFIG), or the library that MOEFW_GEMM names cannot be
+ * used (MF_EDEP), there is no set, and mf_backend_kernels returns NULL. */
 int mf_backend_init(void);
 const struct mf_kernels *mf_backend_kernels(void);
 
-/* ---- the op table, filled by core/ops ---- */
+/* ---- the op table, which core/ops defines ---- */
 const mf_opdef *mf_op_find(const char *name); /* NULL if unknown */
-const mf_opdef *mf_op_at(int i);              /* NULL past the end */
+const mf_opdef *mf_op_at(int i);              /* by name, ascending; NULL past the end */
 const char *const *mf_op_names(void);         /* NULL-terminated, for suggestions */
 /* The op of core that has this role, which the table must hold. */
 const mf_opdef *mf_op_of_role(mf_op_role role);

@@ -1,8 +1,8 @@
 /* graph/internal.h: structures and functions that the files of this folder share.
  *
  * Everything that a graph owns is in its memory arena, except the growing lists (tensors,
- * nodes), the planned block and the profile, which mf_graph_free releases one by one. Handles
- * and nodes never move.
+ * nodes), the planned block, the memory of exchange and detours, and the profile, which
+ * mf_graph_free releases one by one. Handles and nodes never move.
  *
  * A tensor with alias == NULL owns memory. Other tensors name the owner in `alias`, possibly in
  * several steps if the plan has put nodes in place; mf_owner finds it. */
@@ -38,7 +38,7 @@ typedef struct mf_replay {
     const mf_node *node;
     bool foreign;               /* the op is not in core's table */
     const mf_device_op *launch; /* functions to run instead of fn; NULL: fn */
-    /* the op runs on the host, with copies before and after; NULL: it does not */
+    /* on a device: the op runs on the host, with copies before and after; NULL: it does not */
     struct mf_detour *detour;
 } mf_replay;
 
@@ -59,18 +59,17 @@ typedef struct mf_detour {
  * to the device before the run; one copy brings back the second part.
  *    in   mf_draw_key, passengers, live scalars, inputs (not on the CPU)
  *    out  mf_fault, passengers, small kept values
- * On the CPU nothing is copied. */
+ * On the CPU nothing is copied, except to slots if there are several. */
 typedef struct mf_exchange {
     char *block;
-    /* small_bytes: the end of out_bytes, with small kept values */
+    /* small_bytes: the part of out_bytes that small kept values take */
     size_t in_bytes, out_bytes, small_bytes;
     char *passengers; /* host memory of passengers to the device; on the CPU part of block */
-    char
-        *staging[2]; /* host copies of `in`, used in turn, so that inputs can be filled again */
-    void *sent[2];   /* events: the copy from that staging block is done */
+    char *staging[2]; /* host copies of `in`, used in turn, so that inputs can be filled */
+    void *sent[2];    /* events: the copy from that staging block is done */
     uint64_t sends;
     int slots;           /* number of host copies of `out`, without the one for views */
-    char *slot;          /* [slots + 1][out_bytes]; NULL on the CPU if one is enough */
+    char *slot;          /* [slots + 1][out_bytes]; NULL on the CPU if slots is 1 */
     uint64_t view_run;   /* number of the run whose results are in the last slot */
     uint64_t newest_run; /* number of the run at the last fetch, which filled slot `newest` */
     int newest;
@@ -83,7 +82,8 @@ typedef struct mf_live {
     const double *from;
 } mf_live;
 
-/* Storage of a parameter's gradient. From node `until` on it holds the gradient. */
+/* Storage of a parameter's gradient, which values may use before node `until`. From then on it
+ * holds the gradient. */
 typedef struct mf_reused_grad {
     size_t offset, bytes; /* from the store's first gradient */
     int until;
@@ -136,12 +136,12 @@ struct mf_graph {
 };
 
 /* ---- build.c ---- */
-/* Records "OP (SCOPE): message" and poisons the graph, unless it is poisoned already. Returns
- * the code. */
+/* Records "OP (SCOPE, FILE:LINE): message" and poisons the graph, unless it is poisoned
+ * already. Returns the code of its first failure. */
 int mf_node_fail(mf_graph *g, const char *op, const char *scope, int code, const char *fmt, ...)
     MF_PRINTF(5, 6);
-/* Makes a failure that is recorded already (out of memory) the graph's failure. Returns
- * the code. */
+/* Makes the thread's last error (out of memory) the graph's failure, unless it is poisoned
+ * already. Returns the code of its first failure. */
 int mf_graph_adopt(mf_graph *g, int code);
 const char *mf_graph_scope(const mf_graph *g); /* "" outside any */
 mf_tensor *mf_tensor_new(mf_graph *g, mf_tensor_kind kind, mf_dtype dtype, mf_shape shape);
@@ -149,13 +149,14 @@ mf_node *mf_node_new(mf_graph *g, const mf_opdef *op, const char *scope);
 mf_tensor *mf_owner(const mf_tensor *t);
 /* Whether an op that keeps state has overwritten the value of this handle. */
 bool mf_tensor_stale(const mf_tensor *t);
-/* Zeroed, 64-byte aligned memory that lives as long as the graph. */
+/* Zeroed, 64-byte aligned memory that lives as long as the graph. NULL: the graph
+ * has failed. */
 void *mf_graph_alloc(mf_graph *g, size_t bytes);
 
 /* ---- exchange.c ---- */
 /* Reserves room for a small kept value; returns its offset in the `out` part. */
 int64_t mf_exchange_reserve(mf_graph *g, size_t bytes);
-/* Allocates block, staging and slots, and gives leaves their places on the device. */
+/* Allocates the block, staging and slots, and gives leaves their memory on the device. */
 int mf_exchange_new(mf_graph *g);
 void mf_exchange_free(mf_graph *g);
 static inline char *mf_exchange_out(const mf_graph *g)
@@ -185,7 +186,8 @@ int mf_detour_run(mf_graph *g, mf_replay *step);
 /* The storage of a parameter's gradient as a value that nodes can write. */
 mf_tensor *mf_graph_grad_leaf(mf_graph *g, mf_param *param);
 
-/* A parameter's bf16 copy; NULL: it has none. */
+/* The bf16 copy of a parameter, given its f32 leaf. NULL: it has no copy, or the tensor is no
+ * such leaf, or ops write it. */
 mf_tensor *mf_graph_bf16_leaf(mf_graph *g, mf_tensor *leaf);
 
 /* ---- bf16.c ---- */
@@ -202,20 +204,20 @@ static inline mf_tensor *mf_tensor_grad_owner(mf_tensor *t)
 /* ---- plan/plan.c, plan/packing.c ---- */
 int mf_graph_plan(mf_graph *g);
 
-/* Memory needed in an interval of run positions, both ends included. */
+/* Memory needed from one node to another, both included. */
 typedef struct mf_span {
     int first, last;
-    size_t bytes;  /* > 0 */
+    size_t bytes;  /* > 0, a multiple of 64 */
     size_t offset; /* result, 64-byte aligned */
     bool fixed;    /* offset is given */
 } mf_span;
 /* Sets the offsets: spans that are alive at the same time do not overlap, and no span crosses
- * the border. *ret_bytes: the bytes needed behind the border. */
+ * the border. *ret_bytes: the bytes needed behind the border. MF_OK or MF_ENOMEM. */
 int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes);
 
 /* ---- plan/reuse.c ---- */
 /* Finds gradient storage that values can use. written [n_tensors]: by tensor id, the first node
- * that writes it. Sets g->reused. */
+ * that writes it, or -1. Sets g->reused. */
 int mf_reuse_find(mf_graph *g, const int *written);
 /* Writes at most 2 n_reused + 1 spans that cover the gradient storage while values must not use
  * it; returns their number. */
@@ -223,8 +225,9 @@ int mf_reuse_spans(const mf_graph *g, mf_span *spans);
 
 /* ---- plan/recompute.c ---- */
 /* Returns the value that a gradient reads instead of t, a value of the forward pass: t itself
- * if it is kept, else its copy, which nodes added here recompute, once. seen [tensors of the
- * forward pass]: by id, copies made so far; initially NULL. NULL: the graph has failed. */
+ * if it is kept, else a copy, for which nodes are added here unless `seen` has it. seen: for
+ * each tensor of the forward pass, by id, the copy made so far; initially all NULL. Returns
+ * NULL if the graph has failed. */
 mf_tensor *mf_recompute_value(mf_graph *g, mf_tensor *t, mf_tensor **seen);
 /* Whether the outputs of a node are recomputed, not kept. */
 bool mf_is_recomputed(const mf_graph *g, const mf_node *node);

@@ -1,5 +1,5 @@
 /* graph/leaf.c: adds values that no node computes: inputs, parameters, live scalars, constants.
- * A parameter has one leaf per graph, whatever the number of its readers. */
+ * A parameter has one f32 leaf per graph, whatever the number of its readers. */
 #include "graph/internal.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@ static bool may_build(mf_graph *g)
     return false;
 }
 
-/* Creates a leaf with its own memory, outside of the plan, which callers fill between runs. On
- * a device this is the memory on the host; mf_exchange_new adds memory on the device. */
+/* Creates a leaf with its own memory, outside of the plan, which callers fill. On a device this
+ * is memory on the host; mf_exchange_new adds memory on the device. */
 static mf_tensor *own_leaf(mf_graph *g, mf_tensor_kind kind, mf_dtype dtype, mf_shape shape,
                            const char *name)
 {
@@ -23,6 +23,11 @@ static mf_tensor *own_leaf(mf_graph *g, mf_tensor_kind kind, mf_dtype dtype, mf_
     if (!mf_shape_valid(shape, dtype)) {
         mf_graph_fail(g, MF_ESHAPE, "%s: a value cannot be %s %s", name ? name : "constant",
                       mf_dtype_text(dtype), mf_shape_text(shape, text));
+        return NULL;
+    }
+    if (shape.reserved != 0) {
+        mf_graph_fail(g, MF_ESHAPE, "%s: reserved of its shape: expected 0, found %d",
+                      name ? name : "constant", (int)shape.reserved);
         return NULL;
     }
     t = mf_tensor_new(g, kind, dtype, shape);

@@ -1,5 +1,5 @@
-/* graph/node.c: adds an op, and checks its shapes, gradient rule and random stream, so that a
- * graph that could be built can run. */
+/* graph/node.c: adds an op. It checks the op's inputs and shapes, and that there is a gradient
+ * rule where one is needed, so that a graph that could be built can run. */
 #include "graph/internal.h"
 
 #include "base/rng.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An infer call with the op that it belongs to, so that `fail` can name the op. */
+/* An infer call, and the reason of a refusal, which `fail` stores there. */
 typedef struct inference {
     mf_infer in; /* first member: fail converts its address */
     bool failed;
@@ -41,7 +41,7 @@ typedef struct draft {
 
 #define REFUSE(d, code, ...) mf_node_fail((d)->g, (d)->op->name, (d)->scope, code, __VA_ARGS__)
 
-#define OP_BYTES offsetof(mf_opdef, bf16_in) /* later fields may be missing */
+#define OP_BYTES offsetof(mf_opdef, bf16_in) /* older plugins lack later fields */
 
 /* Checks the op's table, which a plugin may have filled with anything. */
 static int check_op(mf_graph *g, const mf_opdef *op)
@@ -139,10 +139,17 @@ static int check_outputs(draft *d)
     if (d->n_out < 1 || d->n_out > MF_OP_MAX_OUT)
         return REFUSE(d, MF_EPLUGIN, "expected infer to set 1 to %d outputs, found %d",
                       MF_OP_MAX_OUT, d->n_out);
-    for (int i = 0; i < d->n_out; i++)
-        if (!mf_shape_valid(d->out[i].shape, d->out[i].dtype))
-            return REFUSE(d, MF_ESHAPE, "output %d cannot be %s %s", i,
-                          mf_dtype_text(d->out[i].dtype), mf_shape_text(d->out[i].shape, a));
+    for (int i = 0; i < d->n_out; i++) {
+        const mf_view *v = &d->out[i];
+        if (!mf_shape_valid(v->shape, v->dtype))
+            return REFUSE(d, MF_ESHAPE, "output %d cannot be %s %s", i, mf_dtype_text(v->dtype),
+                          mf_shape_text(v->shape, a));
+        if (v->reserved != 0 || v->shape.reserved != 0)
+            return REFUSE(d, MF_EPLUGIN,
+                          "output %d: reserved of its view and shape: expected 0, found %u and "
+                          "%d",
+                          i, (unsigned)v->reserved, (int)v->shape.reserved);
+    }
     if (!state && !alias) return MF_OK;
     if (!in) return REFUSE(d, MF_EINVAL, "input 0 is missing: output 0 is its memory");
     if (in->dtype != d->out[0].dtype ||
@@ -160,7 +167,8 @@ static int check_outputs(draft *d)
     return MF_OK;
 }
 
-/* Whether a gradient may have to flow through the op; *ret_through is the first such input. */
+/* Whether a gradient may have to flow through the op; *ret_through: the first input that it
+ * would reach. */
 static bool wants_gradient(const draft *d, int *ret_through)
 {
     if (d->g->metrics || d->g->gradient_part || (d->op->flags & MF_OP_NO_GRAD)) return false;

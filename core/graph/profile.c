@@ -14,8 +14,8 @@ typedef struct entry {
     double flops;
 } entry;
 
-/* One entry per op and direction. Allocated when profiling is switched on, so that runs do
- * not allocate. */
+/* The entries, one per op and direction, are allocated when profiling is switched on, so that
+ * runs do not allocate. */
 struct mf_profile {
     bool on;
     int n_entries;

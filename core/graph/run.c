@@ -58,7 +58,7 @@ static const mf_device_op *behind(const mf_device_op *l)
     return (const mf_device_op *)(const void *)((const char *)l + l->size);
 }
 
-/* Returns the functions that launch a plugin's op on the graph's device; NULL: it has none, or
+/* Returns the launch functions that the op has for the graph's device; NULL: it has none, or
  * the graph runs on the CPU. */
 static const mf_device_op *launch_of(const mf_graph *g, const mf_opdef *op)
 {
@@ -274,7 +274,7 @@ int mf_graph_run(mf_graph *g, const mf_run *run)
     if (!run) run = &plain;
     const struct mf_kernels *kernels = mf_device_kernels(g->options.device, run->kernels);
     if (!kernels) return mf_backend_init();
-    mf_error_clear(); /* so that an op that fails without recording an error is noticed */
+    mf_error_clear(); /* then an op that fails without recording an error is noticed */
     mf_launch_init(&g->launch, kernels, g->options.training, run->seed, run->step);
     int code = mf_exchange_send(g, run);
     if (code == MF_OK) code = run_steps(g, run);

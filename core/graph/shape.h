@@ -10,14 +10,15 @@ const char *mf_dtype_text(int64_t dtype); /* "f32"; "?" for an unknown type */
 bool mf_dtype_is_float(mf_dtype dtype);   /* may carry gradients */
 
 #define MF_SHAPE_TEXT 96 /* bytes that are enough for any shape */
-/* "[2,3,4]", "scalar" or "absent" in buf; returns buf. */
+/* Writes "[2,3,4]", "scalar" or "absent" to buf, or that the rank is too large. Returns buf. */
 const char *mf_shape_text(mf_shape s, char buf[MF_SHAPE_TEXT]);
 
 /* Writes n types and shapes to text, cut at size: "f32 [12,16], i32 [5]". Absent tensors are
  * skipped. Returns text. */
 const char *mf_views_text(const mf_view *views, int n, char *text, size_t size);
 
-/* Whether rank and dimensions are in range, and the bytes are at most MF_MAX_BYTES. */
+/* Whether the type is known, rank and dimensions are in range, and the bytes are at
+ * most MF_MAX_BYTES. */
 bool mf_shape_valid(mf_shape s, mf_dtype dtype);
 size_t mf_shape_bytes(mf_shape s, mf_dtype dtype); /* of a valid shape */
 

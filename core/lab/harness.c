@@ -1,5 +1,5 @@
-/* A plugin of any kind in a very small model. All values are drawn from counters keyed by the
- * spec, so two harnesses with equal specs compute the same bits. */
+/* A plugin of any kind in a very small model. Random values depend only on constants and on
+ * spec.shaken, so two harnesses with equal specs compute the same bits. */
 #include "lab/harness.h"
 
 #include <math.h>
@@ -184,8 +184,7 @@ const char *mf_harness_path(const mf_harness *harness)
     case MF_REGULARIZER:
         return "regularizer.check";
     case MF_ADAPTER:
-        return harness->spec.plugin->table.adapter.path ? "layers.*.attention"
-                                                        : "layers.*.check";
+        return harness->adapter_path;
     case MF_CONTROLLER:
         break;
     }
@@ -210,7 +209,8 @@ static void make_inputs(mf_harness *harness)
     if (s->gradients || s->open) mf_graph_want_grad(harness->x);
 }
 
-/* The cache of a decoding step, and where its tokens go. */
+/* Makes the cache of a decoding step and the inputs pos and len; nothing if spec.places
+ * is 0. */
 static int make_history(mf_harness *harness)
 {
     const mf_harness_spec *s = &harness->spec;
@@ -227,7 +227,8 @@ static int make_history(mf_harness *harness)
     return rc == MF_OK ? mf_store_seal(h->store, 0, false) : rc;
 }
 
-/* A layer's record, as the next layer's router sees tokens. */
+/* The record of a layer that the next layer's router gets. With a history it covers
+ * all places. */
 static const mf_routing *routed(const mf_moe_out *out)
 {
     return out->whole.size > 0 ? &out->whole : &out->routing;
@@ -396,7 +397,8 @@ static double scalar(const mf_tensor *t)
     return v ? (double)*v : 0;
 }
 
-/* The statistics that a trainer passes after a step. stats: [MF_HARNESS_LAYERS]. */
+/* Fills stats [MF_HARNESS_LAYERS] and returns the measurements that a trainer passes after
+ * a step. */
 static mf_step measurements(mf_harness *harness, mf_layer_stats *stats)
 {
     const int64_t E = harness->spec.experts;
@@ -450,7 +452,7 @@ int mf_harness_step(mf_harness *harness)
     int64_t n;
     float *values = mf_store_values(harness->store, &n);
     const float *grads = mf_store_grads(harness->store);
-    for (int64_t i = 0; i < n; i++) /* limited, so that the loss cannot diverge */
+    for (int64_t i = 0; i < n; i++) /* less than 1e-3, so that the loss cannot diverge */
         values[i] -= 1e-3f * grads[i] / (1 + fabsf(grads[i]));
     harness->step++;
     mf_plughost_set_step(harness->host, harness->step);
@@ -532,6 +534,11 @@ int64_t mf_harness_not_finite(const mf_harness *harness)
     for (int32_t l = 0; l < harness->spec.layers; l++)
         n += count_not_finite(harness->out[l].routing.prob) +
              count_not_finite(harness->out[l].gate);
-    if (harness->spec.gradients) n += count_not_finite(harness->x->grad);
-    return n;
+    if (!harness->spec.gradients) return n;
+    int64_t count;
+    mf_store_values(harness->store, &count);
+    const float *grads = mf_store_grads(harness->store);
+    for (int64_t i = 0; grads && i < count; i++)
+        n += !isfinite(grads[i]);
+    return n + count_not_finite(harness->x->grad);
 }

@@ -1,10 +1,10 @@
 /* lab/harness.h: a plugin of any kind in a very small model, for checks.
  *
- *     x [T,d] -> MoE layer 0 -> + -> MoE layer 1 -> ... -> y     loss = <weights, y> + losses
+ *     x [T,d] -> x + MoE layer 0 (x) -> x + MoE layer 1 (x) -> y   loss = <weights, y> + losses
  *
- * Stubs replace all plugins except the one under check. Everything that it may request exists:
- * ids, positions, sequences, labels, mask, live options of the trainer, a metric history. Two
- * harnesses with equal specs compute the same bits. */
+ * Stubs replace the router and the expert unless they are under check. The plugin may request
+ * ids, positions, sequences, labels, a mask (spec.masked), live options of the trainer, and a
+ * metric history. Two harnesses with equal specs compute the same bits. */
 #ifndef MF_LAB_HARNESS_H
 #define MF_LAB_HARNESS_H
 
@@ -23,7 +23,8 @@ typedef struct mf_harness_spec {
     bool masked;    /* with a mask; the last third of each sequence is padding */
     bool training;  /* the graph of a training step */
     bool gradients; /* with the gradients of the loss */
-    /* leave the graph unfinished and without gradients, for the gradient check */
+    /* the graph is not finished: the gradient check adds gradients to it. Not
+     * with `gradients` */
     bool open;
     /* not 0: other inputs, and other parameters than the initial values, which may be at kinks
      * (zeros); each number selects different ones */
@@ -33,10 +34,11 @@ typedef struct mf_harness_spec {
     const char *option, *value; /* one option with another value than its default; NULL: none */
     /* values of options that a person has chosen, NULL-terminated: "scale=2"; NULL: none */
     const char *const *given;
-    const char *at; /* adapters: its points; NULL: the plugin's default */
+    const char *at; /* adapters: the points of the section; NULL: the default */
     bool one_head;  /* adapters: head 0 of the block is inactive */
-    /* not 0: seq tokens of a decoding step; routers that read earlier tokens see this many
-     * places, as in decoding with a cache (model/history.h) */
+    bool unadapted; /* adapters: there is an instance, but it is not applied */
+    /* not 0: the graph is a decoding step of seq tokens with a cache of this many places in
+     * each sequence, from which routers read earlier tokens (model/history.h) */
     int32_t places;
 } mf_harness_spec;
 
@@ -50,11 +52,12 @@ typedef struct mf_harness {
     mf_moe_layer layer[MF_HARNESS_LAYERS];
     mf_ctx *regularizer, *controller;
     mf_adapter_use use[MF_HARNESS_LAYERS]; /* the adapter under check */
+    char adapter_path[96];                 /* of its parameters: "layers.*.PATH" */
     mf_adapters adapters[MF_HARNESS_LAYERS];
     mf_tensor *values[MF_HARNESS_LAYERS * MF_AT_POINTS];
     mf_tensor *by_head[MF_HARNESS_LAYERS][4]; /* kept: q, k, v, heads after the adapters */
-    double saved_options[4];                  /* train.lr, ... */
-    double top_k;                             /* moe.top_k, which changes nothing here */
+    double saved_options[4];                  /* live options: train.lr, ... */
+    double top_k;                             /* live option moe.top_k; no graph reads it */
     mf_graph *g;
     mf_router_in in;        /* inputs of the first layer */
     mf_tensor *x, *weights; /* x: the same as in.x */
@@ -75,9 +78,12 @@ typedef struct mf_harness_heads {
         entropy[MF_HARNESS_LAYERS][MF_HARNESS_HEADS],
         grad_norm[MF_HARNESS_LAYERS][MF_HARNESS_HEADS];
 } mf_harness_heads;
-/* Declares gates and the live options of heads. */
+/* Declares gate, active and lr_scale of the heads of each layer, every element with a live
+ * option. Fails as the store and mf_live_register_stored do. */
 int mf_harness_heads_declare(mf_harness *harness);
+/* Writes the statistics of the present step. They point into *out. */
 void mf_harness_heads_measure(const mf_harness *harness, mf_harness_heads *out);
+/* Implements mf_host.head_importance. harness: mf_harness. */
 int mf_harness_heads_importance(void *harness, int32_t n, float *out, int32_t *ret_n);
 
 /* A block around an adapter (harness_block.c): projections without attention, so that tokens do
@@ -88,25 +94,27 @@ mf_tensor *mf_harness_block(mf_harness *harness, int32_t layer, mf_tensor *x,
 /* Whether the adapter declares that it reads other tokens. */
 bool mf_harness_sees_sequences(const mf_harness *harness);
 
-/* Prefix of the parameters of the plugin under check: "layers.0.router", ... */
+/* Prefix of the plugin's parameters in all layers, as a pattern: "layers.*.router", ... */
 const char *mf_harness_path(const mf_harness *harness);
 /* Builds a harness. Fails as the plugin or the graph does. Free with mf_harness_free. */
 int mf_harness_new(const mf_harness_spec *spec, mf_harness **ret);
 void mf_harness_free(mf_harness *harness);
-/* Resets the inputs. seed 0: the harness's own seed. */
+/* Fills all inputs. seed 0: the seed that belongs to spec.shaken. */
 void mf_harness_fill(mf_harness *harness, uint64_t seed);
 /* Runs the graph once. kernels NULL: the current set. */
 int mf_harness_run(mf_harness *harness, const struct mf_kernels *kernels);
-/* Makes a training step: a run, small changes of the parameters along the gradients, then
+/* Makes a training step: a run, a small change of the parameters against their gradients, then
  * mf_harness_after. The harness must have gradients. */
 int mf_harness_step(mf_harness *harness);
-/* Calls after_step and on_step with the statistics of the last run. */
+/* Calls on_step and after_step with the statistics of the last run. Then forgets changes of
+ * live options and requests for a rebuild. */
 int mf_harness_after(mf_harness *harness);
-/* Copies parameters, buffers and live options from a harness with an equal spec. */
+/* Copies parameters, buffers, live options and the step from a harness with an equal spec. */
 void mf_harness_copy_state(mf_harness *to, const mf_harness *from);
 
-/* The hash of all results of a run (y, losses, routing of every layer, gradients if there are
- * any), and the number of values that are not finite. */
+/* mf_harness_digest: hash of the results of a run (y, losses, routing of every layer, gradients
+ * if there are any) and of the live options. mf_harness_not_finite: number of values that are
+ * not finite in y, losses, probabilities, gates and the gradients of x and of parameters. */
 void mf_harness_digest(const mf_harness *harness, char out[33]);
 int64_t mf_harness_not_finite(const mf_harness *harness);
 

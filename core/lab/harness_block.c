@@ -3,8 +3,8 @@
  *     x -> [block_in] -> x + [attention](o([heads](q + k + v)) + [bias]) -> [block_mid]
  *       -> x + [ffn](MoE) -> [block_out]
  *
- * Without the adapter under check no token depends on another one, so any dependence comes
- * from it. */
+ * The block itself lets no token depend on another one, so any such dependence comes from the
+ * adapter under check. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -31,7 +31,8 @@ static int declare(mf_harness *h, int32_t layer, const char *what, mf_shape shap
     return mf_store_declare(h->store, name, shape, init, buffer, &p);
 }
 
-/* The linear layers of the block that the adapter has chosen; out has room for 5. */
+/* Writes the linear layers that the adapter's section selects to out, which has room for 6.
+ * Returns their number. */
 static int32_t find_sites(const mf_harness *h, const mf_adapter_at *at, mf_linear_site *out)
 {
     const int64_t d = h->spec.dim;
@@ -71,13 +72,14 @@ int mf_harness_adapter_new(mf_harness *h, int32_t layer, const mf_dims *dims)
     *u = (mf_adapter_use){.points = at.points, .sites = sites};
     u->n_sites = find_sites(h, &at, sites);
     u->met = mf_arena_alloc(arena, 8);
-    snprintf(path, sizeof path, "layers.%d.%s", (int)layer,
-             table->path ? table->path : "check");
+    const char *own = table->path ? table->path : "check";
+    snprintf(path, sizeof path, "layers.%d.%s", (int)layer, own);
+    snprintf(h->adapter_path, sizeof h->adapter_path, "layers.*.%s", own);
     if (rc == MF_OK)
         rc = u->met ? mf_adapter_new(h->host, plugin, path, h->ini, "check", NULL,
                                      "adapter.check", dims, sites, u->n_sites, 1, &u->ctx)
                     : MF_ENOMEM;
-    h->adapters[layer] = (mf_adapters){u, 1};
+    h->adapters[layer] = (mf_adapters){u, h->spec.unadapted ? 0 : 1};
     h->layer[layer].adapters = &h->adapters[layer];
     if (rc == MF_OK && mf_instance_notes(u->ctx)->wants & MF_ADAPTER_HEADS) {
         rc = declare(h, layer, "attention.active", mf_shape1(MF_HARNESS_HEADS), one, true);
@@ -93,7 +95,7 @@ bool mf_harness_sees_sequences(const mf_harness *h)
     return h->use[0].ctx && mf_instance_notes(h->use[0].ctx)->wants & MF_ADAPTER_SEQUENCE;
 }
 
-/* The columns of the active heads of y [T,d]. */
+/* The columns of n heads of y [..,d] from head `first` on; y itself if n is all heads. */
 static mf_tensor *active_columns(const mf_harness *h, mf_tensor *y, int32_t first, int32_t n)
 {
     const int64_t width = h->spec.dim / MF_HARNESS_HEADS;

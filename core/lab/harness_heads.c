@@ -44,7 +44,7 @@ int mf_harness_heads_declare(mf_harness *harness)
     return rc;
 }
 
-/* A number for this head and step; it is the same in every harness. */
+/* A number in [0,1) that depends only on stream, layer, head and step. */
 static float drawn(const mf_harness *harness, uint64_t stream, int32_t layer, int head)
 {
     return mf_rng_uniform(SEED, stream, (uint64_t)harness->step,

@@ -1,5 +1,5 @@
-/* Writes the folder of a new plugin from the templates in share/template. After a failure the
- * folder does not exist. */
+/* Writes the folder of a new plugin from the templates in share/template. If writing fails, the
+ * folder is removed. */
 #include "lab/scaffold.h"
 
 #include <errno.h>
@@ -60,7 +60,14 @@ static void put_filled(mf_writer *w, const char *text, const word *words)
     }
 }
 
-/* Writes FOLDER/FILE from the template of that name. */
+/* The kind of the plugin that a template is for. The template "op" is a router with ops of
+ * its own. */
+static const char *kind_of_template(const char *template)
+{
+    return strcmp(template, "op") == 0 ? "router" : template;
+}
+
+/* Writes FOLDER/FILE from a template. */
 static int fill(const char *template, const char *folder, const char *file, const word *words)
 {
     char *from = mf_path_join(mf_paths_template(), template);
@@ -98,14 +105,14 @@ static void headers(char *cflags, size_t size, const char **ret_program)
              program);
 }
 
-static int fill_all(const char *kind, const char *name, const char *folder)
+static int fill_all(const char *what, const char *name, const char *folder)
 {
     char source[128], ini[128], template[64], cflags[2 * PATH_MAX + 32];
-    const char *program;
+    const char *program, *kind = kind_of_template(what);
     headers(cflags, sizeof cflags, &program);
     snprintf(source, sizeof source, "%s.c", name);
     snprintf(ini, sizeof ini, "%s.ini", name);
-    snprintf(template, sizeof template, "%s.c.in", kind);
+    snprintf(template, sizeof template, "%s.c.in", what);
     const word words[] = {{"@NAME@", name},
                           {"@KIND@", kind},
                           {"@A_KIND@", mf_kind_a_name(mf_kind_of(kind))},
@@ -121,17 +128,25 @@ static int fill_all(const char *kind, const char *name, const char *folder)
     return rc;
 }
 
+/* Removes the folder after a failure, and keeps the message of that failure. */
+static void take_back(int code, const char *folder)
+{
+    char why[1024];
+    snprintf(why, sizeof why, "%s", mf_error_message());
+    if (mf_remove_tree(folder) != MF_OK)
+        mf_fail(code, "%s; its folder %s could not be removed", why, folder);
+}
+
 int mf_scaffold(const char *kind, const char *name, const char *folder, char **ret_folder)
 {
-    static const char *const kinds[] = {"router",     "expert",  "regularizer",
-                                        "controller", "adapter", NULL};
+    static const char *const kinds[] = {"router",  "expert", "regularizer", "controller",
+                                        "adapter", "op",     NULL};
     char hint[128];
-    if (mf_kind_of(kind) == 0)
-        return mf_fail(
-            MF_EUSAGE,
-            "kind: expected router, expert, regularizer, controller or adapter, found "
-            "'%s'%s",
-            kind, mf_did_you_mean(kind, kinds, hint, sizeof hint));
+    if (mf_kind_of(kind_of_template(kind)) == 0)
+        return mf_fail(MF_EUSAGE,
+                       "kind: expected router, expert, regularizer, controller, adapter or op, "
+                       "found '%s'%s",
+                       kind, mf_did_you_mean(kind, kinds, hint, sizeof hint));
     if (!good_name(name) || reserved_word(name))
         return mf_fail(MF_EUSAGE,
                        "name: expected a word of at most 64 of [a-z0-9_] that begins with "
@@ -147,7 +162,7 @@ int mf_scaffold(const char *kind, const char *name, const char *folder, char **r
         rc = mf_fail_errno(errno == ENOENT ? MF_EUSAGE : MF_EIO, "%s: cannot make the folder",
                            where);
     else if ((rc = fill_all(kind, name, where)) != MF_OK)
-        mf_remove_tree(where); /* does not replace the message of the first failure */
+        take_back(rc, where);
     if (rc != MF_OK) {
         mf_free(where);
         return rc;

@@ -1,5 +1,5 @@
 /* Student's t, paired estimates, Holm's correction and planning of sample sizes, in double
- * precision. A value that does not exist is NaN, never 0. */
+ * precision. A statistic that does not exist is NaN. */
 #include "lab/stats.h"
 
 #include <math.h>
@@ -109,7 +109,7 @@ double mf_hedges(int n)
     return exp(lgamma(df / 2) - lgamma((df - 1) / 2)) / sqrt(df / 2);
 }
 
-/* The estimate of x - y, in two passes like mf_estimate_of. */
+/* The estimate of x - y, in two passes like mf_estimate_of. *ret_all_zero: no pair differs. */
 static mf_estimate differences(const double *x, const double *y, int n, bool *ret_all_zero)
 {
     mf_estimate e = {0, 0, (double)NAN, (double)NAN, (double)NAN};
@@ -181,8 +181,9 @@ static double normal_cdf(double z)
     return 0.5 * erfc(-z / sqrt(2));
 }
 
-/* P(T' > c) for T' = (Z + delta) / sqrt(V / df): the mean over V of P(Z > c sqrt(V / df) -
- * delta), by Simpson's rule over s = sqrt(V / df), whose density is chi's. */
+/* P(T' > c) for T' = (Z + delta) / sqrt(V / df): the mean over V of
+ * P(Z > c sqrt(V / df) - delta), by Simpson's rule over s = sqrt(V / df), whose density
+ * is chi's. */
 static double noncentral_above(double c, double df, double delta)
 {
     const double log_norm = log(2) + df / 2 * log(df / 2) - lgamma(df / 2);

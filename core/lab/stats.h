@@ -1,14 +1,15 @@
 /* lab/stats.h: statistics of a comparison over seeds.
  *
- * All use Student's t: means of a few runs, and differences of runs that share a seed. Values
- * that do not exist (a single run has no deviation) are NaN, never 0. Sources: Student 1908;
- * Holm 1979 (Scand. J. Statist. 6, 65-70); Cohen 1988, d_z; Hedges 1981 (exact correction for
- * few pairs); the incomplete beta function by Lentz's continued fraction (DLMF 8.17.22).
+ * Intervals and tests use Student's t, for means of a few runs and for differences of runs that
+ * share a seed. Statistics that do not exist (a single run has no deviation) are NaN. Sources:
+ * Student 1908; Holm 1979 (Scand. J. Statist. 6, 65-70); Cohen 1988, d_z; Hedges 1981 (exact
+ * correction for few pairs); the incomplete beta function by Lentz's continued fraction (DLMF,
+ * formula 8.17.22).
  *
  * At level .05, 5 % of comparisons of equal routers find a difference if the differences are
- * normally distributed; the unit test of this file simulates this. For differences of equal
- * size and random sign, 6.25 % do with 5 seeds. So with few seeds a p near the level
- * means less. */
+ * normally distributed; the unit test of this file simulates this. If the differences have
+ * equal sizes and random signs, 6.25 % of comparisons with 5 seeds find one. So with few seeds
+ * a p near the level means less. */
 #ifndef MF_LAB_STATS_H
 #define MF_LAB_STATS_H
 
@@ -20,7 +21,7 @@ double mf_t_two_sided(double t, double df);       /* P(|T| >= |t|) */
 
 /* ---- estimates ---- */
 typedef struct mf_estimate {
-    int n;           /* finite values */
+    int n;           /* number of finite values */
     double mean, sd; /* sd: of the values, with n - 1 */
     double lo, hi;   /* 95 % interval of the mean */
 } mf_estimate;
@@ -43,13 +44,13 @@ void mf_holm(const double *p, int n, double *ret);
 /* Power of the two-sided paired t test at level alpha with n pairs and true effect d_z, by the
  * noncentral t distribution. */
 double mf_t_power(double effect, int n, double alpha);
-/* The smallest n >= 2 with at least this power; 0 if it exceeds cap. */
+/* The smallest n >= 2 with at least this power; 0 if it exceeds cap, or if the effect is 0. */
 int mf_t_pairs(double effect, double alpha, double power, int cap);
 /* Lower confidence limit, at least 0, of the effect |d_z| for which n pairs gave this t. It is
  * for planning: effects estimated from a few pairs are too often too large (Perugini et al.
  * 2014, safeguard power). */
 double mf_t_safe_effect(double t, int n, double confidence);
-/* The smallest effect d_z that n >= 2 pairs show with this power. */
+/* The smallest effect d_z that n pairs show with this power; NaN for n < 2. */
 double mf_t_detectable(int n, double alpha, double power);
 
 #endif

@@ -1,9 +1,9 @@
 /* model/adapters.h: the adapters of a model, and the calls with which a graph reaches them.
  *
  * The code that builds a block calls mf_adapt with the value at a point and continues with the
- * value that it returns. A point without adapters adds no nodes. An environment (mf_adapt_env)
- * belongs to one graph while that graph is built; it keeps the values that adapters of later
- * points may request (taps). */
+ * value that mf_adapt returns. A point without adapters adds no nodes. An environment
+ * (mf_adapt_env) belongs to one graph while that graph is built; it keeps the values that
+ * adapters of later points may request (taps). */
 #ifndef MF_MODEL_ADAPTERS_H
 #define MF_MODEL_ADAPTERS_H
 
@@ -20,7 +20,7 @@ typedef struct mf_adapter_use {
     bool *met; /* [n_sites] true: a graph has used this linear layer */
 } mf_adapter_use;
 
-/* The adapters of one block, in the order of their sections. */
+/* The adapters of one block, or of the output head, in the order of their sections. */
 typedef struct mf_adapters {
     mf_adapter_use *use;
     int n;
@@ -41,10 +41,9 @@ typedef struct mf_adapt_env {
     mf_tensor *head_mask;
 } mf_adapt_env;
 
-/* Calls the adapters of a point of the current block and returns the value that replaces y: y
- * itself if the point has no adapter. more: x, offset, token and experts of expert points; NULL
- * at other points. Returns NULL if the graph has failed, or if an adapter removes the
- * attention bias. */
+/* Calls the adapters of a point of the current block. Returns the value that replaces y, or y
+ * itself if the point has no adapter; NULL if the graph has failed or an adapter removes the
+ * attention bias. more: x, offset, token and experts of expert points; NULL at other points. */
 mf_tensor *mf_adapt(mf_adapt_env *env, mf_point point, mf_tensor *y, const mf_adapter_in *more);
 /* As mf_adapt, for the linear layer y = x W^T with this name. */
 mf_tensor *mf_adapt_linear(mf_adapt_env *env, const char *site, mf_tensor *x, mf_tensor *y);
@@ -57,44 +56,46 @@ mf_tensor *mf_adapt_hook(void *env, mf_graph *g, const mf_opdef *op, mf_tensor *
 
 /* ---- instances ---- */
 
-/* The moment at which an instance declares its parameters: their order in the store. */
+/* The time at which an instance declares its parameters. It fixes their order in the store. */
 typedef enum mf_adapter_turn {
     MF_ADAPT_ATTENTION, /* after those of attention */
     MF_ADAPT_BLOCK,     /* after the second norm */
     MF_ADAPT_EXPERTS,   /* after those of the experts */
-    MF_ADAPT_LINEARS    /* after all others: adapters of linear layers */
+    MF_ADAPT_LINEARS    /* after those of all layers: adapters of linear layers */
 } mf_adapter_turn;
 
 struct mf_model;
 /* Loads the plugins of all sections and checks their points. MF_ECONFIG for wrong points or
- * layers, or the error of mf_plugin_load. */
+ * layers, MF_ENOMEM, or the error of mf_plugin_load. */
 int mf_adapters_load(struct mf_model *m);
 /* Makes those instances of one block (layer -1: the output head) that belong to `turn`. */
 int mf_adapters_make(struct mf_model *m, int32_t layer, mf_adapter_turn turn);
-/* To be called after the last mf_adapters_make. Makes the instances of the output head.
- * MF_ECONFIG if a section chooses linear layers and the model has none of them. */
+/* Makes the instances of the output head. Call this after the last mf_adapters_make. MF_ECONFIG
+ * if a section that names linear layers has no instance at all. */
 int mf_adapters_settle(struct mf_model *m);
-/* Calls mf_adapter.start of all instances. To be called after the parameters have their
- * initial values. */
+/* Calls mf_adapter.start of all instances, after the parameters got their initial values. */
 int mf_adapters_start(struct mf_model *m);
+/* Calls mf_adapter.after_step of all instances. */
 int mf_adapters_after_step(const struct mf_model *m, const struct mf_step *step);
 void mf_adapters_free(struct mf_model *m);
-/* Fails with MF_ECONFIG if no graph has used a linear layer that a section chose. */
+/* Fails with MF_ECONFIG if a section chose a linear layer that no graph has used. */
 int mf_adapters_all_met(const struct mf_model *m);
-/* Lets all instances adapt to parameters that were copied from a run with the
+/* Calls mf_adapter.adopt of all instances, after parameters were copied from a run with the
  * configuration `from`. */
 int mf_adapters_adopt(struct mf_model *m, const mf_model_settings *from);
 
-/* Points of a section, and its patterns of linear layers. */
+/* Points of a section, and its patterns for names of linear layers. */
 #define MF_ADAPTER_PATTERNS 16
 typedef struct mf_adapter_at {
     uint32_t points;
     int n_patterns;
     const char *pattern[MF_ADAPTER_PATTERNS];
 } mf_adapter_at;
+/* Reads the section's `at`, or that of the plugin if it is empty. The arena owns the patterns.
+ * MF_ECONFIG if the plugin does not support a point, or if no point is given; MF_ENOMEM. */
 int mf_adapter_parse_at(const mf_plugin_section *s, const mf_adapter *table, mf_arena *arena,
                         mf_adapter_at *ret);
-/* Whether a pattern matches that linear layer, by its name or by its name without ".weight". */
+/* Whether a pattern matches the linear layer's name, or that name without ".weight". */
 bool mf_adapter_chooses(const mf_adapter_at *at, const char *site);
 const char *mf_point_name(mf_point point); /* "block_in" */
 

@@ -13,30 +13,6 @@
 
 /* ---- values of a section ---- */
 
-/* Whether a list like "all", "3" or "0-2, 5" contains the block. Other texts: false, and
- * *ret_bad is true. */
-static bool in_layers(const char *layers, int64_t layer, bool *ret_bad)
-{
-    const char *p = layers;
-    bool found = false;
-    *ret_bad = false;
-    if (strcmp(layers, "all") == 0) return true;
-    do {
-        int first, last, n = 0;
-        if (sscanf(p, " %d - %d %n", &first, &last, &n) < 2 || n == 0) {
-            n = 0;
-            if (sscanf(p, " %d %n", &first, &n) < 1) break;
-            last = first;
-        }
-        if (n == 0 || first < 0 || last < first) break;
-        found = found || (layer >= first && layer <= last);
-        p += n;
-        if (*p == '\0') return found;
-    } while (*p++ == ',');
-    *ret_bad = true;
-    return false;
-}
-
 MF_PRINTF(2, 3)
 static int fault(const mf_plugin_section *s, const char *fmt, ...)
 {
@@ -125,17 +101,19 @@ static void offer(finder *f, mf_linear_site site)
 static void offer_attention(const mf_model *m, int32_t layer, finder *f)
 {
     const mf_model_config *c = &m->config->model;
-    const int64_t hd = c->dim / c->heads;
+    const int64_t hd = mf_model_head_dim(c);
     if (!c->attention || layer < 0) return;
     const int32_t H = (int32_t)c->heads, KV = (int32_t)c->kv_heads;
-    offer(f, (mf_linear_site){"attention.q", c->dim, H * hd, 0, H});
-    offer(f, (mf_linear_site){"attention.k", c->dim, KV * hd, 0, KV});
-    offer(f, (mf_linear_site){"attention.v", c->dim, KV * hd, 0, KV});
-    offer(f, (mf_linear_site){"attention.o", H * hd, c->dim, 0, H});
+    if (c->latent == 0) {
+        offer(f, (mf_linear_site){"attention.q", c->dim, H * hd, 0, H});
+        offer(f, (mf_linear_site){"attention.k", c->dim, KV * hd, 0, KV});
+        offer(f, (mf_linear_site){"attention.v", c->dim, KV * hd, 0, KV});
+    }
+    offer(f, (mf_linear_site){"attention.o", H * mf_model_value_dim(c), c->dim, 0, H});
 }
 
-/* A parameter's name without "layers.N."; NULL if it is not a weight of that block (layer -1:
- * of the output head). */
+/* A weight's name without "layers.N."; NULL if the parameter is no weight of that block (layer
+ * -1: of the output head), or one of attention, which offer_attention lists. */
 static const char *name_in(const mf_param *p, int32_t layer)
 {
     char prefix[32];
@@ -183,7 +161,7 @@ int mf_adapters_load(mf_model *m)
             rc = mf_adapter_parse_at(s, mf_loaded_vtable(m->adapter_plugins[i]), m->arena,
                                      &m->adapter_at[i]);
         if (rc != MF_OK) return rc;
-        in_layers(s->layers, 0, &bad);
+        mf_model_in_layers(s->layers, 0, &bad);
         if (bad)
             return fault(s,
                          "layers: expected all, or numbers of blocks from 0 as 2-5 or 0,3, "
@@ -203,8 +181,8 @@ static mf_adapter_turn turn_of(uint32_t points)
     return points & attention ? MF_ADAPT_ATTENTION : MF_ADAPT_BLOCK;
 }
 
-/* Layers that share experts also share adapters that only change experts. Every other adapter
- * belongs to one block. */
+/* Layers that share experts also share the parameters of adapters of MF_ADAPT_EXPERTS. All
+ * other adapters have parameters of their own in each block. */
 static const char *path_of(const mf_model *m, const mf_plugin_section *s,
                            const mf_adapter *table, int32_t layer, mf_adapter_turn turn)
 {
@@ -273,7 +251,7 @@ static bool has_place(const mf_model *m, int i, int32_t layer, mf_adapter_turn t
     bool bad;
     if (turn_of(m->adapter_at[i].points) != turn) return false;
     if (layer < 0) return true;
-    if (!in_layers(s->layers, layer, &bad)) return false;
+    if (!mf_model_in_layers(s->layers, layer, &bad)) return false;
     if (turn == MF_ADAPT_EXPERTS) return m->moe_of_layer[layer] >= 0;
     return turn != MF_ADAPT_ATTENTION || m->config->model.attention;
 }
@@ -393,7 +371,7 @@ static int adopt(const mf_adapter_use *u, void *arg)
         if (!from.section || strcmp(s->section, u->section->section) == 0)
             from.section = s->section;
     }
-    if (!from.section) return MF_OK; /* that run has no such adapter: the initial values stay */
+    if (!from.section) return MF_OK; /* that run has no such adapter: initial values stay */
     return mf_instance_adopt(u->ctx, option_of, &from, (int32_t)c->model.layers);
 }
 

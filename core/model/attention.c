@@ -1,5 +1,5 @@
-/* model/attention.c: attention of a block. All heads are computed in one call; after pruning,
- * the active heads are computed group by group. Pruned heads are not computed. */
+/* model/attention.c: adds the nodes of a block's attention. One attention op computes each
+ * group of active heads (model/heads.h); if no head is pruned, there is one group. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +7,8 @@
 #include "base/mem.h"
 #include "model/block.h"
 #include "model/heads.h"
+#include "model/latent.h"
+#include "model/rope.h"
 #include "ops/layers/attention.h"
 #include "ops/ops.h"
 #include "ops/gemm.h"
@@ -20,13 +22,14 @@ typedef struct {
     int32_t layer;
     int64_t tokens, hd; /* T; elements of one head */
     bool causal;
+    int64_t window; /* 0: none */
     double scale;
     mf_tensor *in;      /* [T,d] input of the projection */
     mf_tensor *entropy; /* [active], in the order of plan->q; NULL: not measured */
     mf_tensor *weights; /* [active n, n], in the order of plan->q; NULL: not requested */
 } attend;
 
-/* NULL if the model has no such parameter. */
+/* Adds the parameter as a value. Returns NULL if the model has no such parameter. */
 static mf_tensor *use(const attend *x, const char *what)
 {
     mf_param *p = mf_head_weights(x->m, x->layer, what);
@@ -41,8 +44,8 @@ static mf_tensor *indices(const attend *x, int64_t n, const int32_t *index)
 }
 
 /* Rows index[0 .. n) of a parameter viewed as [rows, count / rows]; NULL if the parameter does
- * not exist. Graphs for generation copy these rows once, while they are built: a gemm with one
- * token costs as much as reading its weights. */
+ * not exist. Graphs for generation copy these rows once, while they are built, because copying
+ * them in each run would cost about as much as the gemm with one token. */
 static mf_tensor *pick(const attend *x, const char *what, int64_t rows, int64_t n,
                        const int32_t *index)
 {
@@ -153,10 +156,46 @@ static void through_cache(const attend *x, int32_t group, int64_t k_at, int64_t 
     }
 }
 
+/* The arguments of the attention op; k and v NULL: packed in q. */
+static mf_attend_args attend_args(const attend *x, mf_tensor *q, mf_tensor *k, mf_tensor *v,
+                                  int32_t heads, int32_t kv)
+{
+    return (mf_attend_args){.q = q,
+                            .k = k,
+                            .v = v,
+                            .mask = x->mg->shape.cache ? NULL : x->mg->mask,
+                            .kv_len = x->mg->shape.cache ? x->mg->kv_len : NULL,
+                            .batch = x->mg->shape.batch,
+                            .heads = heads,
+                            .kv_heads = kv,
+                            .causal = x->causal,
+                            .window = x->window,
+                            .scale = x->scale};
+}
+
+/* The attention of a group, multiplied by sigmoid(lse - sink): then the weights of a head are
+ * those of a softmax over the scores and one more logit, its sink, which has no value. */
+static mf_tensor *attended(const attend *x, const mf_head_group *group,
+                           const mf_attend_args *args)
+{
+    mf_graph *g = x->g;
+    const int64_t n = args->heads;
+    mf_tensor *lse, *sinks = use(x, "sinks");
+    if (!sinks) return mf_attend(g, args, NULL);
+    mf_tensor *y = mf_attend(g, args, &lse);
+    if (!x->plan->whole)
+        sinks = mf_reshape(g, pick(x, "sinks", x->plan->total, n, x->plan->q + group->q_at),
+                           mf_shape1(n));
+    mf_tensor *share = mf_sigmoid(g, mf_sub(g, lse, sinks));
+    y = mf_mul(g, mf_reshape(g, y, mf_shape3(x->tokens, n, x->hd)),
+               mf_reshape(g, share, mf_shape3(x->tokens, n, 1)));
+    return mf_reshape(g, y, mf_shape2(x->tokens, n * x->hd));
+}
+
 /* A query's weights are p = softmax(s), s = scale q . k. Their entropy is ln sum e^s - <p, s>.
  * Since <p, s> = scale q . (sum p k), and sum p k is attention with the keys as values, the
- * mean over queries needs no matrix of weights. These are metric nodes: they run only in steps
- * that write metrics. */
+ * mean over queries needs no matrix of weights. The weights are those without sinks. These are
+ * metric nodes: they run only in steps that write metrics. */
 static mf_tensor *entropy_of(const attend *x, mf_tensor *qkv, int32_t heads, int32_t kv)
 {
     mf_graph *g = x->g;
@@ -164,8 +203,8 @@ static mf_tensor *entropy_of(const attend *x, mf_tensor *qkv, int32_t heads, int
     mf_graph_metrics(g, true);
     mf_tensor *q = mf_slice(g, qkv, 1, 0, heads * x->hd);
     mf_tensor *k = mf_slice(g, qkv, 1, heads * x->hd, kv * x->hd);
-    mf_tensor *lse, *y = mf_attention_lse(g, q, k, k, x->mg->mask, x->mg->shape.batch, heads,
-                                          kv, x->causal, x->scale, &lse);
+    const mf_attend_args args = attend_args(x, q, k, k, heads, kv);
+    mf_tensor *lse, *y = mf_attend(g, &args, &lse);
     mf_tensor *dot =
         mf_sum(g, mf_mul(g, mf_reshape(g, q, by_head), mf_reshape(g, y, by_head)), 4u, false);
     mf_tensor *e = mf_sub(g, mf_clamp(g, lse, -1e30, 1e30), mf_scale(g, dot, x->scale));
@@ -181,7 +220,7 @@ static mf_tensor *entropy_of(const attend *x, mf_tensor *qkv, int32_t heads, int
 }
 
 /* The mask of the first n tokens of the first sequence, which is added to scores before the
- * softmax: [n,n] or [n], 0 or -1e30. NULL: nothing is masked. */
+ * softmax: [n,n] or [n], 0 for visible tokens, else at most -1e30. NULL: all are visible. */
 static mf_tensor *hidden_places(const attend *x, int64_t n)
 {
     mf_graph *g = x->g;
@@ -189,7 +228,7 @@ static mf_tensor *hidden_places(const attend *x, int64_t n)
     if (x->causal) {
         float *v = mf_alloc((size_t)(n * n) + 1, sizeof *v);
         for (int64_t i = 0; v && i < n * n; i++)
-            v[i] = i % n > i / n ? -1e30f : 0;
+            v[i] = i % n > i / n || (x->window > 0 && i % n <= i / n - x->window) ? -1e30f : 0;
         if (v)
             sum = mf_graph_const(g, MF_F32, mf_shape2(n, n), v);
         else
@@ -222,14 +261,14 @@ static mf_tensor *weights_of(const attend *x, mf_tensor *qkv, int32_t heads, int
     return all;
 }
 
-/* Concatenates a and b; either may be NULL. */
+/* Concatenates a and b along the axis. Returns b if a is NULL. */
 static mf_tensor *join(mf_graph *g, mf_tensor *a, mf_tensor *b, int axis)
 {
     mf_tensor *both[2] = {a, b};
     return a ? mf_concat(g, 2, both, axis) : b;
 }
 
-/* Sets the numbers of the heads that the next calls of adapters receive. */
+/* Sets the heads that the next calls of adapters receive; heads = 0: none. */
 static void tell_heads(const attend *x, int32_t heads, int32_t n, const int32_t *active,
                        mf_tensor *mask)
 {
@@ -264,21 +303,49 @@ static mf_tensor *adapted_qkv(const attend *x, const mf_head_group *group, mf_te
     return mf_concat(x->g, 3, part, 1);
 }
 
+/* x [T, n hd] after the norm of queries or keys, `name` in the block that owns the weights. */
+static mf_tensor *normed(const attend *x, const char *name, mf_tensor *t, int32_t n)
+{
+    const bool all = x->m->config->model.qk_norm == MF_QK_ALL;
+    const mf_shape shape = t ? t->shape : (mf_shape){0};
+    char full[96];
+    snprintf(full, sizeof full, "layers.%d.attention.%s",
+             (int)mf_block_attention_source(x->m, x->layer), name);
+    if (!all) t = mf_reshape(x->g, t, mf_shape2(x->tokens * n, x->hd));
+    t = mf_block_norm(x->m, x->g, full, t, false);
+    return all ? t : mf_reshape(x->g, t, shape);
+}
+
+/* The group's queries, keys and values after the norms of queries and keys, and the limit. */
+static mf_tensor *bounded_qkv(const attend *x, const mf_head_group *group, mf_tensor *qkv)
+{
+    const mf_model_config *c = &x->m->config->model;
+    const int32_t kv = group->kv, heads = group->share * kv;
+    if (c->qk_norm != MF_QK_NONE) {
+        mf_tensor *part[3];
+        part[0] = mf_slice(x->g, qkv, 1, 0, heads * x->hd);
+        part[1] = mf_slice(x->g, qkv, 1, heads * x->hd, kv * x->hd);
+        part[2] = mf_slice(x->g, qkv, 1, (heads + kv) * x->hd, kv * x->hd);
+        part[0] = normed(x, "q_norm", part[0], heads);
+        part[1] = normed(x, "k_norm", part[1], kv);
+        qkv = mf_concat(x->g, 3, part, 1);
+    }
+    return c->clip_qkv > 0 ? mf_clamp(x->g, qkv, -c->clip_qkv, c->clip_qkv) : qkv;
+}
+
 static mf_tensor *one_group(attend *x, int32_t i, mf_tensor *qkv)
 {
     const mf_model_config *c = &x->m->config->model;
     const mf_head_group *group = &x->plan->group[i];
-    const int kv = group->kv, heads = group->share * kv, batch = x->mg->shape.batch;
+    const int kv = group->kv, heads = group->share * kv;
     mf_graph *g = x->g;
-    qkv = adapted_qkv(x, group, qkv);
-    if (c->position == MF_POS_ROPE)
-        qkv = mf_rope(g, qkv, x->mg->positions, (int)x->hd, heads + kv, c->rope_half,
-                      c->rope_theta);
+    qkv = bounded_qkv(x, group, adapted_qkv(x, group, qkv));
+    if (c->position == MF_POS_ROPE) qkv = mf_model_rope(x->m, x->mg, qkv, x->hd, heads + kv);
     if (x->mg->shape.cache) {
         mf_tensor *q = mf_slice(g, qkv, 1, 0, heads * x->hd), *k = NULL, *v = NULL;
         through_cache(x, i, heads * x->hd, kv * x->hd, qkv, &k, &v);
-        return mf_attention(g, q, k, v, NULL, x->mg->kv_len, batch, heads, kv, x->causal,
-                            x->scale);
+        const mf_attend_args args = attend_args(x, q, k, v, heads, kv);
+        return attended(x, group, &args);
     }
     if (x->mg->shape.want_attention > 0)
         x->weights = join(g, x->weights, weights_of(x, qkv, heads, kv), 0);
@@ -288,8 +355,8 @@ static mf_tensor *one_group(attend *x, int32_t i, mf_tensor *qkv)
         x->entropy = join(g, x->entropy, e, 0);
         mf_graph_metrics(g, false);
     }
-    return mf_attention(g, qkv, NULL, NULL, x->mg->mask, NULL, batch, heads, kv, x->causal,
-                        x->scale);
+    const mf_attend_args args = attend_args(x, qkv, NULL, NULL, heads, kv);
+    return attended(x, group, &args);
 }
 
 static mf_tensor *groups(attend *x, mf_tensor *qkv)
@@ -308,8 +375,7 @@ static mf_tensor *groups(attend *x, mf_tensor *qkv)
 
 /* ---- adapters ---- */
 
-/* [active,1]: 0 removes a head for a measurement. NULL if the graph was built without
- * head_mask. */
+/* [active,1]: 0 removes a head for a measurement. NULL: the graph has no head_mask input. */
 static mf_tensor *head_mask(const attend *x)
 {
     const mf_head_plan *p = x->plan;
@@ -319,7 +385,7 @@ static mf_tensor *head_mask(const attend *x)
     return p->whole ? mask : mf_gather_rows(x->g, mask, indices(x, p->active, p->q));
 }
 
-/* y [T, active hd] after the adapters of heads, in the same shape. */
+/* y [T, active hd] after the adapters of heads and the mask (NULL: none), in the same shape. */
 static mf_tensor *adapted(const attend *x, mf_tensor *y, mf_tensor *mask)
 {
     const int64_t n = x->plan->active;
@@ -328,6 +394,22 @@ static mf_tensor *adapted(const attend *x, mf_tensor *y, mf_tensor *mask)
     y = mf_adapt(x->m->env, MF_AT_HEADS, y, NULL);
     if (mask) y = mf_mul(x->g, y, mask);
     return mf_reshape(x->g, y, mf_shape2(x->tokens, n * x->hd));
+}
+
+/* Attention from latent vectors; x->hd becomes the width of a head's result. */
+static mf_tensor *latent(attend *x)
+{
+    const mf_attend_args args = attend_args(x, NULL, NULL, NULL, 0, 0);
+    x->hd = mf_model_value_dim(&x->m->config->model);
+    return mf_latent_attention(x->m, x->mg, x->layer,
+                               mf_block_attention_source(x->m, x->layer), x->in, &args);
+}
+
+/* The window of a block; 0: none. */
+static int64_t window_of(const mf_model_config *c, int32_t layer)
+{
+    bool bad;
+    return c->window > 0 && mf_model_in_layers(c->window_layers, layer, &bad) ? c->window : 0;
 }
 
 mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t layer,
@@ -340,10 +422,12 @@ mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t lay
                 .g = mg->g,
                 .layer = layer,
                 .tokens = (int64_t)mg->shape.batch * mg->shape.seq,
-                .hd = c->dim / c->heads,
-                .causal = c->task == MF_TASK_LM && c->causal};
+                .hd = mf_model_head_dim(c),
+                .causal = c->task == MF_TASK_LM && c->causal,
+                .window = window_of(c, layer)};
     const double width = (double)(c->attention_scale_by == 1 ? c->dim : x.hd);
     x.scale = c->attention_scale > 0 ? c->attention_scale : 1 / sqrt(width);
+    if (c->attention_scale_by_layer) x.scale /= layer + 1;
     const int rc = mf_head_plan_new(m, layer, &h->plan);
     if (rc != MF_OK) {
         mf_graph_fail(mg->g, rc, "no memory for the heads of layer %d", (int)layer);
@@ -353,7 +437,7 @@ mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t lay
     x.in = in;
     mf_tensor *mask = NULL, *y = NULL;
     if (x.plan->active > 0) {
-        y = groups(&x, project(&x, in));
+        y = c->latent > 0 ? latent(&x) : groups(&x, project(&x, in));
         h->entropy = x.entropy;
         mf_graph_keep(h->entropy);
         h->weights = x.weights ? mf_graph_to_f32(mg->g, x.weights) : NULL;

@@ -1,15 +1,15 @@
-/* model/block.c: parameters and graph nodes of a transformer block: norms, dense feed-forward,
- * embedding, heads. The order of declaration fixes the layout of checkpoints. */
+/* model/block.c: declares the parameters of embedding, positions, attention, norms, dense
+ * feed-forward layers and heads, and adds their nodes except those of attention (attention.c).
+ * The order of declaration fixes the layout of checkpoints. */
 #include "model/block.h"
 #include <math.h>
 #include <stdio.h>
 #include "base/error.h"
 #include "base/mem.h"
+#include "model/latent.h"
 #include "ops/layers/linear_cross_entropy.h"
 #include "ops/ops.h"
 #include "ops/gemm.h"
-
-enum { FFN_RELU, FFN_GELU, FFN_SWIGLU };
 
 #define NAME_MAX_LEN 96
 typedef struct {
@@ -77,18 +77,31 @@ static mf_init bias_init(const mf_model_config *c, int64_t inputs)
 static void declare_attention(declarer *d, int32_t layer, double std, double out_std)
 {
     const mf_model_config *c = &d->m->config->model;
-    const int64_t hd = c->dim / c->heads, qkv = (c->heads + 2 * c->kv_heads) * hd;
-    /* Biases are then 0, as usual with this initialisation. */
+    const int64_t hd = mf_model_head_dim(c), qkv = (c->heads + 2 * c->kv_heads) * hd;
+    /* With Xavier initialisation the biases of attention begin at 0, as usual. */
     const bool xavier = c->init == MF_START_XAVIER;
     const mf_init zero = {MF_INIT_ZERO, MF_PARAM_NO_DECAY, 0};
     if (mf_block_attention_source(d->m, layer) != layer) return;
-    declare(d, layer_name(layer, "attention.qkv.weight").text, mf_shape2(qkv, c->dim),
-            xavier ? (mf_init){MF_INIT_XAVIER, 0, 1} : weight_init(c, std));
+    const mf_init inner = xavier ? (mf_init){MF_INIT_XAVIER, 0, 1} : weight_init(c, std);
+    if (c->latent == 0)
+        declare(d, layer_name(layer, "attention.qkv.weight").text, mf_shape2(qkv, c->dim),
+                inner);
+    else if (d->rc == MF_OK)
+        d->rc = mf_latent_declare(d->m, layer, inner);
     if (c->attention_bias)
         declare(d, layer_name(layer, "attention.qkv.bias").text, mf_shape1(qkv),
                 xavier ? zero : bias_init(c, c->dim));
-    declare(d, layer_name(layer, "attention.out.weight").text, mf_shape2(c->dim, c->heads * hd),
-            weight_init(c, out_std));
+    if (c->qk_norm != MF_QK_NONE) {
+        const bool all = c->qk_norm == MF_QK_ALL;
+        declare_norm(d, layer_name(layer, "attention.q_norm").text, all ? c->heads * hd : hd);
+        declare_norm(d, layer_name(layer, "attention.k_norm").text,
+                     all ? c->kv_heads * hd : hd);
+    }
+    if (c->sinks)
+        declare(d, layer_name(layer, "attention.sinks").text, mf_shape1(c->heads),
+                (mf_init){MF_INIT_ZERO, MF_PARAM_NO_DECAY | MF_PARAM_BY_HEAD, 0});
+    declare(d, layer_name(layer, "attention.out.weight").text,
+            mf_shape2(c->dim, c->heads * mf_model_value_dim(c)), weight_init(c, out_std));
     if (c->attention_out_bias)
         declare(d, layer_name(layer, "attention.out.bias").text, mf_shape1(c->dim),
                 xavier ? zero : bias_init(c, c->heads * hd));
@@ -98,12 +111,12 @@ static void declare_dense(declarer *d, int32_t layer, double std, double out_std
 {
     const mf_model_config *c = &d->m->config->model;
     const int64_t h = c->ffn_hidden ? c->ffn_hidden : 4 * c->dim;
-    const int64_t in_rows = c->ffn_activation == FFN_SWIGLU ? 2 * h : h;
+    const int64_t in_rows = c->ffn_activation == MF_FFN_SWIGLU ? 2 * h : h;
     if (mf_block_source(d->m, layer) != layer) return;
     declare(d, layer_name(layer, "ffn.w1").text, mf_shape2(in_rows, c->dim),
             weight_init(c, std));
     declare(d, layer_name(layer, "ffn.w2").text, mf_shape2(c->dim, h), weight_init(c, out_std));
-    if (c->ffn_activation == FFN_SWIGLU) return;
+    if (c->ffn_activation == MF_FFN_SWIGLU) return;
     declare(d, layer_name(layer, "ffn.b1").text, mf_shape1(h), bias_init(c, c->dim));
     declare(d, layer_name(layer, "ffn.b2").text, mf_shape1(c->dim), bias_init(c, h));
 }
@@ -132,8 +145,8 @@ static name_buf head_name(const mf_model *m, int task, const char *part)
     return n;
 }
 
-/* Declares the head of task i: one output per class, or one number whose bias begins at
- * the mean. */
+/* Declares the head of task i: one output per class, or one number. The initial bias of a
+ * number is the mean of the training data. */
 static void declare_task_head(declarer *d, int i, double std)
 {
     const mf_model *m = d->m;
@@ -163,9 +176,16 @@ int mf_blocks_declare(mf_model *m)
     declare(&d, "embed.weight", mf_shape2(m->dims.vocab, c->dim), row);
     if (c->position == MF_POS_LEARNED)
         declare(&d, "position.weight", mf_shape2(c->seq, c->dim), row);
+    if (c->token_types > 0)
+        declare(&d, "token_type.weight", mf_shape2(c->token_types, c->dim), row);
+    if (c->embed_norm) declare_norm(&d, "embed_norm", c->dim);
     for (int32_t l = 0; l < c->layers; l++)
         declare_layer(&d, l, std, out_std);
     if (c->norm_place == MF_NORM_PRE) declare_norm(&d, "norm", c->dim);
+    if (c->pooler) {
+        declare(&d, "pooler.weight", mf_shape2(c->dim, c->dim), weight_init(c, std));
+        declare(&d, "pooler.bias", mf_shape1(c->dim), bias_init(c, c->dim));
+    }
     for (int i = 0; i < mf_model_tasks(m); i++)
         declare_task_head(&d, i, std);
     if (mf_task_by_row(c->task)) return d.rc;
@@ -177,10 +197,10 @@ int mf_blocks_declare(mf_model *m)
 }
 
 /* ---- building ----
- * In bf16 the residual stream, attention, logits and all losses stay f32: a gemm whose result
- * goes there gives f32, and only values between two gemms are bf16. */
+ * In bf16 the residual stream, attention, logits and all losses stay f32, so gemms whose result
+ * goes there write f32. Only values that gemms read are bf16. */
 
-/* NULL if the model has no such parameter. */
+/* Adds the parameter as a value. Returns NULL if the model has no such parameter. */
 static mf_tensor *use(const mf_model *m, mf_graph *g, const char *name)
 {
     mf_param *p = mf_store_find(m->store, name);
@@ -222,10 +242,12 @@ mf_tensor *mf_block_dense(const mf_model *m, mf_graph *g, int32_t layer, mf_tens
     const int64_t activation = m->config->model.ffn_activation;
     layer = mf_block_source(m, layer);
     mf_tensor *h = ffn_linear(m, g, layer, "ffn.w1", "ffn.b1", x, false);
-    if (activation == FFN_SWIGLU)
+    if (activation == MF_FFN_SWIGLU)
         h = mf_swiglu(g, h, NULL);
     else
-        h = activation == FFN_RELU ? mf_relu(g, h) : mf_gelu(g, h);
+        h = activation == MF_FFN_RELU   ? mf_relu(g, h)
+            : activation == MF_FFN_GELU ? mf_gelu(g, h)
+                                        : mf_gelu_tanh(g, h);
     if (m->config->model.ffn_dropout > 0) h = mf_dropout(g, h, m->config->model.ffn_dropout);
     return ffn_linear(m, g, layer, "ffn.w2", "ffn.b2", h, true);
 }
@@ -248,6 +270,13 @@ static mf_tensor *sinusoidal_table(mf_graph *g, int64_t seq, int64_t dim)
     return t;
 }
 
+/* The segment of each token, [T] i32; later ones count as the last that has an embedding. */
+static mf_tensor *segments(const mf_model *m, mf_model_graph *mg)
+{
+    const int32_t last = (int32_t)m->config->model.token_types - 1;
+    return mf_minimum(mg->g, mg->segments, mf_graph_const(mg->g, MF_I32, mf_shape1(1), &last));
+}
+
 mf_tensor *mf_block_embed(const mf_model *m, mf_model_graph *mg)
 {
     const mf_model_config *c = &m->config->model;
@@ -257,10 +286,12 @@ mf_tensor *mf_block_embed(const mf_model *m, mf_model_graph *mg)
     if (c->position == MF_POS_LEARNED) table = use(m, g, "position.weight");
     if (c->position == MF_POS_SINUSOIDAL) table = sinusoidal_table(g, c->seq, c->dim);
     if (table) x = mf_add(g, x, mf_embedding(g, table, mg->positions));
-    return x;
+    if (c->token_types > 0)
+        x = mf_add(g, x, mf_embedding(g, use(m, g, "token_type.weight"), segments(m, mg)));
+    return c->embed_norm ? mf_block_norm(m, g, "embed_norm", x, false) : x;
 }
 
-mf_tensor *mf_block_pool(const mf_model *m, mf_model_graph *mg, mf_tensor *x)
+static mf_tensor *pooled(const mf_model *m, mf_model_graph *mg, mf_tensor *x)
 {
     const int64_t B = mg->shape.batch, n = mg->shape.seq, dim = m->config->model.dim;
     mf_graph *g = mg->g;
@@ -273,12 +304,21 @@ mf_tensor *mf_block_pool(const mf_model *m, mf_model_graph *mg, mf_tensor *x)
     return mf_div(g, mf_sum(g, mf_mul(g, rows, mask), 2u, false), count);
 }
 
+mf_tensor *mf_block_pool(const mf_model *m, mf_model_graph *mg, mf_tensor *x)
+{
+    mf_graph *g = mg->g;
+    x = pooled(m, mg, x);
+    if (!m->config->model.pooler) return x;
+    return mf_tanh(
+        g, mf_linear_as(g, x, use(m, g, "pooler.weight"), use(m, g, "pooler.bias"), MF_F32));
+}
+
 static mf_tensor *head_weight(const mf_model *m, mf_graph *g)
 {
     return use(m, g, m->config->model.tie_embeddings ? "embed.weight" : "head.weight");
 }
 
-/* Scales input and bias of the head, so that logits need no pass of their own. */
+/* Scales the input or the bias of a head, so that logits need no pass of their own. */
 static mf_tensor *for_logits(const mf_model *m, mf_graph *g, mf_tensor *x)
 {
     const double s = m->config->model.logit_scale;

@@ -5,9 +5,8 @@
 
 #include "model/model.h"
 
-/* Declares the parameters of everything except plugins: embedding, positions, attention, norms,
- * dense feed-forward blocks, heads. Declares those of adapters at their places in
- * this order. */
+/* Declares the parameters of embedding, positions, attention, norms, dense feed-forward blocks
+ * and heads. In between it makes the adapters of MF_ADAPT_ATTENTION and MF_ADAPT_BLOCK. */
 int mf_blocks_declare(mf_model *m);
 
 /* The block whose attention weights this block uses: the block itself; with share_layers the
@@ -17,19 +16,19 @@ int32_t mf_block_attention_source(const mf_model *m, int32_t layer);
  * share_layers the first block of the same kind. */
 int32_t mf_block_source(const mf_model *m, int32_t layer);
 
-/* The norm with this name: "layers.3.norm1", "norm". for_gemms: only gemms read the result, so
- * it is bf16 if gemms read bf16. */
+/* Applies the norm whose parameters have this name: "layers.3.norm1", "norm". for_gemms: gemms
+ * read the result, so it is bf16 if gemms read bf16. */
 mf_tensor *mf_block_norm(const mf_model *m, mf_graph *g, const char *name, mf_tensor *x,
                          bool for_gemms);
 /* x [T,d] -> attention output [T,d], before the residual sum. If all heads of the layer are
  * pruned: the bias [d], or NULL without one. */
 mf_tensor *mf_block_attention(const mf_model *m, mf_model_graph *mg, int32_t layer,
                               mf_tensor *x);
-/* The feed-forward layer of a block without experts. */
+/* x [T,d] -> [T,d]: the feed-forward layer of a block without experts. */
 mf_tensor *mf_block_dense(const mf_model *m, mf_graph *g, int32_t layer, mf_tensor *x);
 /* tokens -> [T,d], with positions added if the model adds them. */
 mf_tensor *mf_block_embed(const mf_model *m, mf_model_graph *mg);
-/* x [T,d] -> [B,d]: the vector by which a sequence is classified. */
+/* x [T,d] -> [B,d]: the vector of each sequence that the heads of tasks read. */
 mf_tensor *mf_block_pool(const mf_model *m, mf_model_graph *mg, mf_tensor *x);
 /* [n,d] -> [n,V], logits of tokens */
 mf_tensor *mf_block_head(const mf_model *m, mf_graph *g, mf_tensor *x);

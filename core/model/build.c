@@ -9,7 +9,7 @@
 #include "model/tasks.h"
 #include "ops/ops.h"
 
-/* A layer's record, as the next layer's router sees tokens. */
+/* The record that the next MoE layer's router reads: with a history, that of all positions. */
 static const mf_routing *routed(const mf_moe_out *out)
 {
     return out->whole.size > 0 ? &out->whole : &out->routing;
@@ -44,8 +44,7 @@ static mf_tensor *block(mf_model *m, mf_model_graph *mg, int32_t layer, mf_tenso
     const mf_model_config *c = &m->config->model;
     const double p = m->options.dropout;
     const bool post = c->norm_place == MF_NORM_POST;
-    /* The backward pass reads the last block's values first, so recomputing them would save
-     * no memory. */
+    /* The backward pass begins with the last block, so recomputing its values saves nothing. */
     const bool recompute = layer + 1 < c->layers;
     mf_graph *g = mg->g;
     char norm1[64], norm2[64];
@@ -100,6 +99,8 @@ static mf_tensor *blocks(mf_model *m, mf_model_graph *mg, mf_tensor *x)
         m->env->layer = l;
         m->env->adapters = &m->adapters[l];
         x = block(m, mg, l, x, &settings);
+        if (mg->shape.want_hidden && l == 0) mf_graph_keep(mg->hidden[0] = x);
+        if (mg->shape.want_hidden && l + 1 == c->layers) mf_graph_keep(mg->hidden[1] = x);
     }
     m->env->layer = -1;
     m->env->adapters = &m->adapters[c->layers];
@@ -114,6 +115,8 @@ static void inputs(const mf_model *m, mf_model_graph *mg)
     mg->tokens = mf_graph_input(g, "tokens", MF_I32, rows);
     mg->positions = mf_graph_input(g, "positions", MF_I32, rows);
     mg->sequence_ids = mf_graph_input(g, "sequence_ids", MF_I32, rows);
+    if (m->config->model.token_types > 0)
+        mg->segments = mf_graph_input(g, "segments", MF_I32, rows);
     if (s->masked) mg->mask = mf_graph_input(g, "mask", MF_F32, rows);
     if (m->dims.labels > 0) mg->labels = mf_graph_input(g, "labels", MF_I32, rows);
     mg->by_row = mf_task_by_row(m->config->model.task);
@@ -138,12 +141,12 @@ static void add_losses(mf_model *m, mf_model_graph *mg)
     mf_graph *g = mg->g;
     const int n = m->config->n_regularizers;
     mf_tensor *total = mg->task_loss;
-    const bool was_bf16 = mf_graph_set_bf16(g, false); /* losses are computed in f32 */
     const mf_routing **records = mf_alloc((size_t)m->n_moe + 1, sizeof *records);
     if (!records) {
         mf_graph_fail(g, MF_ENOMEM, "no memory for %d routing records", (int)m->n_moe);
         return;
     }
+    const bool was_bf16 = mf_graph_set_bf16(g, false); /* losses are computed in f32 */
     for (int32_t i = 0; i < m->n_moe; i++)
         records[i] = &mg->moe[i].routing;
     for (int i = 0; i < n; i++) {
@@ -163,8 +166,7 @@ static void add_losses(mf_model *m, mf_model_graph *mg)
     mg->loss = total;
 }
 
-/* An output head with adapters needs logits, so head and loss are then two ops instead
- * of one. */
+/* An output head with adapters needs logits, so head and loss are then two ops, not one. */
 static bool head_is_adapted(const mf_model *m)
 {
     return m->adapters[m->config->model.layers].n > 0;

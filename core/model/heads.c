@@ -75,8 +75,8 @@ int64_t mf_heads_active(const mf_model *m)
     return n;
 }
 
-/* Whether any layer that uses the weights of `source` computes one of the query heads h .. h +
- * n - 1. */
+/* Whether any layer that uses the weights of layer `source` computes one of the n query heads
+ * from h on. */
 static bool read_somewhere(const mf_model *m, int32_t source, int32_t h, int32_t n)
 {
     for (int32_t l = source; l < m->config->model.layers; l++) {
@@ -87,17 +87,16 @@ static bool read_somewhere(const mf_model *m, int32_t source, int32_t h, int32_t
     return false;
 }
 
-/* Number of elements of the query weights of one head, with bias; also of the key or the
- * value weights. */
+/* Number of elements of the query weights and bias of one head; the key's and the value's have
+ * as many. */
 static int64_t part_size(const mf_model *m, int32_t layer)
 {
     const mf_model_config *c = &m->config->model;
-    const int64_t hd = c->dim / c->heads;
+    const int64_t hd = mf_model_head_dim(c);
     return hd * c->dim + (mf_head_param(m, layer, "qkv.bias") ? hd : 0);
 }
 
-/* The layer of a parameter whose dimension 0 is the number of heads; -1 for
- * other parameters. */
+/* The layer of a parameter whose dimension 0 is the number of heads; -1 for all others. */
 static int32_t by_head(const mf_param *p)
 {
     int layer;
@@ -121,7 +120,7 @@ int64_t mf_heads_idle(const mf_model *m)
         if (mf_block_attention_source(m, l) != l) continue;
         for (int32_t h = 0; h < c->heads; h++)
             if (!read_somewhere(m, l, h, 1))
-                idle += part_size(m, l) + c->dim / c->heads * c->dim;
+                idle += part_size(m, l) + mf_model_head_dim(c) * c->dim;
         for (int32_t kv = 0; kv < c->kv_heads; kv++)
             if (!read_somewhere(m, l, kv * share, share)) idle += 2 * part_size(m, l);
     }
@@ -157,9 +156,15 @@ int mf_heads_declare(mf_model *m, int32_t layer)
 {
     static const char *const buffers[] = {"active", "lr_scale"};
     const mf_model_config *c = &m->config->model;
-    const int64_t hd = c->dim / c->heads, rows = c->heads + 2 * c->kv_heads;
+    const int64_t hd = mf_model_head_dim(c), rows = c->heads + 2 * c->kv_heads;
     const mf_init one = {MF_INIT_CONST, 0, 1};
     int rc = MF_OK;
+    if (c->latent > 0)
+        return mf_fail(MF_ECONFIG, "adapters that switch heads off want model.latent = 0");
+    if (c->qk_norm == MF_QK_ALL)
+        return mf_fail(MF_ECONFIG,
+                       "adapters that switch heads off want model.qk_norm = none or head: "
+                       "'all' norms the heads of a token together");
     m->head_switches = true;
     for (int i = 0; rc == MF_OK && i < 2; i++) {
         char name[96];
@@ -243,7 +248,7 @@ static double square(const float *v, int64_t n)
     return sum;
 }
 
-/* Sum of squares of head `part` of a parameter seen as [outer, parts, inner]. */
+/* Sum of squares of part `part` of a parameter seen as [outer, parts, inner]. */
 static double part_square(const float *grad, int64_t outer, int64_t parts, int64_t part,
                           int64_t inner)
 {
@@ -256,7 +261,7 @@ static double part_square(const float *grad, int64_t outer, int64_t parts, int64
 void mf_head_gradients(const mf_model *m, int32_t layer, double scale, float *out)
 {
     const mf_model_config *c = &m->config->model;
-    const int64_t H = c->heads, KV = c->kv_heads, hd = c->dim / H;
+    const int64_t H = c->heads, KV = c->kv_heads, hd = mf_model_head_dim(c);
     const mf_param *active = mf_head_param(m, layer, "active");
     const mf_param *w = mf_head_weights(m, layer, "qkv.weight"),
                    *b = mf_head_weights(m, layer, "qkv.bias"),
@@ -345,8 +350,7 @@ void mf_head_record_fill(mf_head_record *r, const mf_model *m, const mf_head_tal
 
 /* ---- learning rates ---- */
 
-/* Sets the learning-rate factor of one part of a parameter (mf_param.part). Returns whether
- * it changed. */
+/* Sets the learning-rate factor of one part (mf_param.part). Returns whether it changed. */
 static bool set_factor(mf_param *p, int64_t part, float factor)
 {
     if (!p || !p->part || p->part[part] == factor) return false;
@@ -354,7 +358,7 @@ static bool set_factor(mf_param *p, int64_t part, float factor)
     return true;
 }
 
-/* The learning-rate factor of head h of a layer's own parameters: 0 if it is pruned. */
+/* The learning-rate factor of head h of a layer, from its own buffers: 0 if it is pruned. */
 static float rate_of(const mf_model *m, int32_t layer, int64_t h)
 {
     const mf_param *scale = mf_head_param(m, layer, "lr_scale");
@@ -363,8 +367,8 @@ static float rate_of(const mf_model *m, int32_t layer, int64_t h)
     return rate && is_active(mf_head_param(m, layer, "active"), (int32_t)h) ? rate[h] : 0;
 }
 
-/* The largest factor of heads h .. h + n - 1 over all layers that use the weights of `source`:
- * shared weights learn as the fastest head that uses them. */
+/* The largest factor of the n heads from h on, over all layers that use the weights of layer
+ * `source`: shared weights learn as fast as the fastest head that uses them. */
 static float fastest(const mf_model *m, int32_t source, int64_t h, int64_t n)
 {
     float most = 0;

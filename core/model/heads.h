@@ -2,9 +2,9 @@
  *
  * If an adapter requests it (MF_ADAPTER_HEADS), a layer has a buffer
  * `layers.N.attention.active` [H]. Heads with 0 there are inactive: graphs that are built
- * afterwards contain neither their rows of the projections nor their scores. If several query
- * heads share one head of keys and values (grouped-query attention), it becomes inactive with
- * the last of them. Parameters keep their offsets, so a head can become active again.
+ * afterwards contain neither their rows of the projections nor their scores. A head of keys and
+ * values that several query heads share (grouped-query attention) is inactive if all of these
+ * are inactive. Parameters keep their offsets, so a head can become active again.
  *
  * The kernels need the same number of queries for each head of keys and values. If pruning
  * makes these numbers unequal, the layer is divided into groups with equal numbers, with one
@@ -16,9 +16,9 @@
 
 typedef struct mf_head_group {
     int32_t share; /* number of query heads per head of keys and values */
-    int32_t kv;    /* heads of keys and values */
+    int32_t kv;    /* number of heads of keys and values */
     int32_t q_at;  /* index of its first query head in mf_head_plan.q */
-    int32_t kv_at; /* the same in kv */
+    int32_t kv_at; /* index of its first head of keys and values in mf_head_plan.kv */
 } mf_head_group;
 
 typedef struct mf_head_plan {
@@ -31,7 +31,7 @@ typedef struct mf_head_plan {
 } mf_head_plan;
 
 /* Makes the plan for the present values of the buffer; a layer without the buffer computes all
- * heads. The caller frees it with mf_free. */
+ * heads. The caller frees the plan with mf_free. Fails with MF_ENOMEM. */
 int mf_head_plan_new(const mf_model *m, int32_t layer, mf_head_plan **ret);
 
 /* Conversions between gates and the values in m->gates. mf_gate_of: sigmoid(number), or with
@@ -43,17 +43,17 @@ double mf_gate_number(const mf_model *m, double gate, double most);
  * and gives each head a learning rate of its own. */
 int mf_heads_declare(mf_model *m, int32_t layer);
 
-/* The parameter or buffer layers.N.attention.WHAT, for example "active". NULL if there
- * is none. */
+/* The parameter or buffer layers.N.attention.WHAT, for example "active", or NULL. */
 mf_param *mf_head_param(const mf_model *m, int32_t layer, const char *what);
 /* As mf_head_param, for weights that layers may share, for example "qkv.weight". */
 mf_param *mf_head_weights(const mf_model *m, int32_t layer, const char *what);
-/* Registers live options of every head: layers.N.attention.{gate,active,lr_scale}.H. */
+/* Registers live options of every head H: layers.N.attention.{active,lr_scale}.H, and of each
+ * gate PARAMETER.H, for example layers.N.attention.gate.H. */
 int mf_heads_register(mf_model *m);
 
 /* ---- measurements ---- */
 
-/* Sums over runs, for each layer and head. */
+/* Sums of the heads' entropies over runs. */
 typedef struct mf_head_tally {
     int32_t layers, heads;
     int64_t runs;    /* number of runs that were added */
@@ -64,11 +64,11 @@ int mf_head_tally_new(const mf_model *m, mf_head_tally **ret);
 void mf_head_tally_free(mf_head_tally *t);
 void mf_head_tally_reset(mf_head_tally *t);
 void mf_head_tally_add(mf_head_tally *t,
-                       const mf_model_graph *mg); /* after a run with metrics */
+                       const mf_model_graph *mg); /* call this after a run with metrics */
 
-/* Norm of the gradients of each head's parts of the query, key, value and output weights and
- * biases, times scale: out [H]. Where n active heads share keys and values, each counts 1/n of
- * their squares. Pruned heads: 0. */
+/* Norm of the gradients of each head's parts of the query, key and value weights and biases and
+ * of the output weights, times scale: out [H]. Where n active heads share keys and values, each
+ * counts 1/n of their squares. 0 for pruned heads, and for all if there are no gradients. */
 void mf_head_gradients(const mf_model *m, int32_t layer, double scale, float *out);
 
 /* The statistics of all layers, with the arrays to which they point. */
@@ -77,26 +77,26 @@ typedef struct mf_head_record {
     mf_head_stats *stats; /* [layers] */
     float *values; /* gate, active, entropy, grad_norm, importance: [layers, heads] each */
 } mf_head_record;
-/* *ret NULL: heads cannot be switched off */
+/* *ret is NULL if heads cannot be switched off. */
 int mf_head_record_new(const mf_model *m, mf_head_record **ret);
 void mf_head_record_free(mf_head_record *r);
-/* Fills in the present gates and active heads, and the entropy from the tally. Gradients and
- * importance remain absent. */
+/* Fills in the present gates and active heads, and the entropy from the tally, which may be
+ * NULL. Gradients and importance remain absent. */
 void mf_head_record_fill(mf_head_record *r, const mf_model *m, const mf_head_tally *t);
 /* Arrays [H] of a layer for values that the caller measures. The caller sets the pointers in
  * `stats` when they are filled. */
 float *mf_head_record_gradients(const mf_head_record *r, int32_t layer);
 float *mf_head_record_importance(const mf_head_record *r, int32_t layer);
-int64_t mf_heads_active(const mf_model *m); /* in all layers */
-/* Elements of parameters that no graph reads, because their heads are pruned in all layers that
- * share them: gates, and parts of the q, k, v and o weights and biases. */
+int64_t mf_heads_active(const mf_model *m); /* number of active heads in all layers */
+/* Number of elements of parameters that no graph reads, because their heads are pruned in all
+ * layers that share them: gates, the heads' parts of the query, key and value weights and
+ * biases, and those of the output weights. */
 int64_t mf_heads_idle(const mf_model *m);
 
 /* Computes learning-rate factors for the heads' parts of parameters (mf_param.part) from
  * `active` (0: frozen) and `lr_scale`. A part that several heads or layers share gets the
  * largest of their factors, and 0 if all of them are pruned or frozen. A gate gets the factor
- * of its own layer. Returns whether a factor changed; then the optimizer must update
- * its ranges. */
+ * of its own head. Returns whether a factor changed; then mf_optim_refresh is needed. */
 bool mf_heads_set_parts(mf_model *m);
 
 #endif

@@ -22,7 +22,8 @@ int mf_history_declare(mf_store *store, int32_t layer, int64_t places, int64_t d
                                           mf_shape2(places, 1), (mf_init){0}, true, NULL);
 }
 
-/* Writes the run's rows into the store; gives all places of all sequences. */
+/* Writes the run's rows into a buffer of the store. Returns the buffer, with all positions of
+ * all sequences. */
 static mf_tensor *append(const mf_history *h, mf_graph *g, int32_t layer, const char *what,
                          mf_tensor *rows)
 {
@@ -40,7 +41,7 @@ static mf_tensor *whole_number(mf_graph *g, int32_t n)
     return mf_graph_const(g, MF_I32, mf_shape2(1, 1), &n);
 }
 
-/* 0 .. n-1 along dimension 1 of [1,n], or 0 of [n,1]. */
+/* 0 .. n-1, as [1,n] or, if down, as [n,1]. */
 static mf_tensor *count(mf_graph *g, int64_t n, bool down)
 {
     return mf_reshape(g, mf_arange(g, n), down ? mf_shape2(n, 1) : mf_shape2(1, n));
@@ -76,7 +77,7 @@ int mf_history_open(const mf_history *h, mf_graph *g, int32_t layer, const mf_ro
     return mf_graph_status(g);
 }
 
-/* x [B S, ..] with `width` numbers a token -> [T,width]; NULL stays NULL. */
+/* x [B S, ..] with `width` numbers per token -> [T,width]. Returns NULL if x is NULL. */
 static mf_tensor *take(mf_graph *g, mf_tensor *x, int64_t tokens, int64_t width, mf_tensor *row)
 {
     if (!x) return NULL;

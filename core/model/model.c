@@ -1,5 +1,5 @@
 /* model/model.c: builds a model from a configuration: plugins, parameters, layers. Two models
- * of the same configuration and seed have the same parameters. */
+ * of the same configuration, dimensions and seed have the same parameters. */
 #include "model/model.h"
 #include <math.h>
 #include <stdio.h>
@@ -10,10 +10,12 @@
 #include "model/block.h"
 #include "config/aliases.h"
 #include "model/heads.h"
+#include "model/latent.h"
 #include "model/tasks.h"
 #include "plugin/load/open.h"
 
 static const char *const router_keys[] = {"plugin", NULL};
+static const char *const own_router_keys[] = {"plugin", "layers", NULL};
 static const char *const regularizer_keys[] = {"plugin", "weight", NULL};
 static const char *const controller_keys[] = {"plugin", "every", NULL};
 
@@ -36,7 +38,8 @@ mf_dims mf_model_dims_of(const mf_model *m, int32_t layer)
                      .train_steps = m->dims.train_steps,
                      .raw_gates = m->gate_form == MF_GATE_RAW,
                      .normal_start = c->init == MF_START_NORMAL,
-                     .start_std = c->init_std};
+                     .start_std = c->init_std,
+                     .head_dim = (int32_t)mf_model_head_dim(c)};
 }
 
 static int load(const mf_plugin_section *s, mf_kind kind, const mf_loaded **ret)
@@ -45,50 +48,44 @@ static int load(const mf_plugin_section *s, mf_kind kind, const mf_loaded **ret)
 }
 
 /* Selects the blocks with experts: every moe_every-th block, first the one with number
- * moe_every - 1. */
+ * moe_every - 1, except those in dense_layers. */
 static int place_moe_layers(mf_model *m)
 {
     const mf_model_config *c = &m->config->model;
     m->moe_of_layer = mf_arena_alloc(m->arena, (size_t)c->layers * sizeof *m->moe_of_layer);
     if (!m->moe_of_layer) return MF_ENOMEM;
-    for (int32_t l = 0; l < c->layers; l++)
-        m->moe_of_layer[l] = c->moe_every > 0 && (l + 1) % c->moe_every == 0 ? m->n_moe++ : -1;
+    for (int32_t l = 0; l < c->layers; l++) {
+        bool bad, dense = c->moe_every == 0 || (l + 1) % c->moe_every != 0;
+        if (c->dense_layers && c->dense_layers[0] != '\0')
+            dense = dense || mf_model_in_layers(c->dense_layers, l, &bad);
+        m->moe_of_layer[l] = dense ? -1 : m->n_moe++;
+    }
     m->moe = mf_arena_alloc(m->arena, (size_t)(m->n_moe + 1) * sizeof *m->moe);
     return m->moe ? MF_OK : MF_ENOMEM;
 }
 
-static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *router,
-                         const mf_loaded *expert, bool select_bias)
+/* Makes the shared experts of a layer, and the weights of their gates. */
+static int new_shared_experts(mf_model *m, mf_moe_layer *ml, int from, const mf_loaded *expert,
+                              mf_dims dims)
 {
     const mf_model_settings *c = m->config;
-    mf_moe_layer *ml = &m->moe[m->moe_of_layer[layer]];
-    mf_dims dims = mf_model_dims_of(m, layer);
-    /* parameters are named after the block that owns them */
-    const int from = (int)mf_block_source(m, layer);
-    char path[64];
-    ml->layer = layer;
-    snprintf(path, sizeof path, "layers.%d.router", from);
-    int rc = mf_instance_new(m->plugins, router, path, c->ini, "router", router_keys, "router",
-                             &dims, &ml->router);
-    snprintf(path, sizeof path, "layers.%d.expert", from);
-    if (rc == MF_OK)
-        rc = mf_instance_new(m->plugins, expert, path, c->ini, "expert", router_keys, "expert",
-                             &dims, &ml->expert);
-    if (rc == MF_OK && c->moe.shared_experts > 0) {
-        dims.experts = (int32_t)c->moe.shared_experts;
-        snprintf(path, sizeof path, "layers.%d.shared", from);
-        rc = mf_instance_new(m->plugins, expert, path, c->ini, "expert", router_keys, "shared",
-                             &dims, &ml->shared);
-    }
-    ml->adapters = &m->adapters[layer];
-    if (rc == MF_OK) rc = mf_adapters_make(m, layer, MF_ADAPT_EXPERTS);
-    if (rc == MF_OK && select_bias) {
-        /* The bias follows the load of its own layer, even if the weights are shared. */
-        snprintf(path, sizeof path, "layers.%d.moe.select_bias", (int)layer);
-        rc = mf_store_declare(m->store, path, mf_shape1(c->moe.experts), (mf_init){0}, true,
-                              &ml->select_bias);
-    }
-    return rc;
+    char path[64], width[32];
+    dims.experts = (int32_t)c->moe.shared_experts;
+    snprintf(path, sizeof path, "layers.%d.shared", from);
+    snprintf(width, sizeof width, "%lld", (long long)c->moe.shared_hidden);
+    const mf_option_value hidden = {"hidden", width, "moe.shared_hidden"};
+    int rc =
+        mf_instance_new_with(m->plugins, expert, path, c->ini, "expert", router_keys, "shared",
+                             c->moe.shared_hidden > 0 ? &hidden : NULL, &dims, &ml->shared);
+    if (rc != MF_OK || !c->moe.shared_gate) return rc;
+    const mf_init init = c->model.init == MF_START_NORMAL
+                             ? (mf_init){MF_INIT_NORMAL, 0, c->model.init_std}
+                             : (mf_init){MF_INIT_KAIMING, 0, 1};
+    snprintf(path, sizeof path, "layers.%d.shared_gate.weight", from);
+    ml->shared_gate = mf_store_find(m->store, path);
+    if (ml->shared_gate) return MF_OK;
+    return mf_store_declare(m->store, path, mf_shape2(dims.experts, c->model.dim), init, false,
+                            &ml->shared_gate);
 }
 
 static bool looks_ahead(const mf_loaded *plugin)
@@ -114,16 +111,70 @@ static int judge_causal(const mf_model *m, const mf_plugin_section *s, const mf_
                    router ? "router" : "expert");
 }
 
+/* Checks the blocks that [router.NAME] sections name. */
+static int judge_routers(const mf_model_settings *c)
+{
+    bool bad;
+    for (int i = 0; i < c->n_routers; i++) {
+        const mf_plugin_section *s = &c->routers[i];
+        mf_model_in_layers(s->layers, 0, &bad);
+        if (bad)
+            return mf_fail(MF_ECONFIG,
+                           "%s.layers: expected all, or numbers of blocks from 0 as 2-5 or "
+                           "0,3, found '%s'",
+                           s->section, s->layers);
+        if (c->model.share_layers)
+            return mf_fail(MF_ECONFIG, "%s: expected one router with model.share_layers = yes",
+                           s->section);
+    }
+    return MF_OK;
+}
+
+static int new_moe_layer(mf_model *m, int32_t layer, const mf_loaded *expert, bool select_bias)
+{
+    const mf_model_settings *c = m->config;
+    const mf_plugin_section *own = mf_model_router(c, layer);
+    const mf_loaded *router = NULL;
+    mf_moe_layer *ml = &m->moe[m->moe_of_layer[layer]];
+    mf_dims dims = mf_model_dims_of(m, layer);
+    /* parameters are named after the block that owns them */
+    const int from = (int)mf_block_source(m, layer);
+    char path[64];
+    ml->layer = layer;
+    snprintf(path, sizeof path, "layers.%d.router", from);
+    int rc = load(own, MF_ROUTER, &router);
+    if (rc == MF_OK) rc = judge_causal(m, own, router);
+    if (rc == MF_OK)
+        rc = mf_instance_new(m->plugins, router, path, c->ini, own->section,
+                             own == &c->router ? router_keys : own_router_keys, own->section,
+                             &dims, &ml->router);
+    snprintf(path, sizeof path, "layers.%d.expert", from);
+    if (rc == MF_OK)
+        rc = mf_instance_new(m->plugins, expert, path, c->ini, "expert", router_keys, "expert",
+                             &dims, &ml->expert);
+    if (rc == MF_OK && c->moe.shared_experts > 0) {
+        rc = new_shared_experts(m, ml, from, expert, dims);
+    }
+    ml->adapters = &m->adapters[layer];
+    if (rc == MF_OK) rc = mf_adapters_make(m, layer, MF_ADAPT_EXPERTS);
+    if (rc == MF_OK && select_bias) {
+        /* The bias follows the load of its own layer, even if the weights are shared. */
+        snprintf(path, sizeof path, "layers.%d.moe.select_bias", (int)layer);
+        rc = mf_store_declare(m->store, path, mf_shape1(c->moe.experts), (mf_init){0}, true,
+                              &ml->select_bias);
+    }
+    return rc;
+}
+
 static int new_moe_layers(mf_model *m, bool select_bias)
 {
-    const mf_loaded *router = NULL, *expert = NULL;
+    const mf_loaded *expert = NULL;
     if (m->n_moe == 0) return MF_OK;
-    int rc = load(&m->config->router, MF_ROUTER, &router);
-    if (rc == MF_OK) rc = judge_causal(m, &m->config->router, router);
+    int rc = judge_routers(m->config);
     if (rc == MF_OK) rc = load(&m->config->expert, MF_EXPERT, &expert);
     if (rc == MF_OK) rc = judge_causal(m, &m->config->expert, expert);
     for (int32_t l = 0; rc == MF_OK && l < m->config->model.layers; l++)
-        if (m->moe_of_layer[l] >= 0) rc = new_moe_layer(m, l, router, expert, select_bias);
+        if (m->moe_of_layer[l] >= 0) rc = new_moe_layer(m, l, expert, select_bias);
     return rc;
 }
 
@@ -211,7 +262,8 @@ static int assemble(mf_model *m)
     return rc;
 }
 
-/* Copies the first block's initial values to the others, for all parameters that both have. */
+/* Copies the first block's initial values to the other blocks, for all parameters that both
+ * have with the same shape. */
 static void make_alike(mf_model *m)
 {
     for (int i = 0; i < mf_store_count(m->store); i++) {
@@ -249,11 +301,12 @@ int mf_model_new(const mf_model_settings *config, const mf_model_dims *dims,
     m->plugins = m->store ? mf_plughost_new(m->store) : NULL;
     int rc = m->plugins ? assemble(m) : MF_ENOMEM;
     if (rc == MF_OK && options->bf16) mf_store_want_bf16(m->store);
+    if (rc == MF_OK && options->no_moments) mf_store_want_no_moments(m->store);
     if (rc == MF_OK) mf_store_put_on(m->store, options->device);
     if (rc == MF_OK)
         rc = (dims->bare ? mf_store_seal_bare : mf_store_seal)(m->store, options->seed,
                                                                options->training);
-    if (rc == MF_OK && config->model.layers_alike) make_alike(m);
+    if (rc == MF_OK && config->model.layers_alike && !dims->bare) make_alike(m);
     if (rc == MF_OK && !dims->bare) rc = mf_adapters_start(m);
     if (rc != MF_OK) {
         mf_model_free(m);
@@ -314,20 +367,31 @@ bool mf_model_has_regularizer(const mf_model *m, int i)
     return m->n_moe > 0 || (r->flags & MF_REGULARIZER_ANY_MODEL);
 }
 
+/* Whether the router of an MoE layer has the property. */
+static bool any_router(const mf_model *m, bool (*has)(const mf_loaded *router))
+{
+    for (int32_t i = 0; i < m->n_moe; i++)
+        if (has(mf_instance_plugin(m->moe[i].router))) return true;
+    return false;
+}
+
 bool mf_model_sees_sequences(const mf_model *m)
 {
     if (m->sees_sequences) return true;
     if (m->n_moe == 0) return false;
-    const mf_loaded *router = mf_instance_plugin(m->moe[0].router),
-                    *expert = mf_instance_plugin(m->moe[0].expert);
-    return looks_ahead(router) || looks_ahead(expert) ||
+    const mf_loaded *expert = mf_instance_plugin(m->moe[0].expert);
+    return any_router(m, looks_ahead) || looks_ahead(expert) ||
            (expert->table.expert.flags & MF_EXPERT_SEQUENCE) != 0;
+}
+
+static bool reads_sequence(const mf_loaded *router)
+{
+    return (router->table.router.flags & MF_ROUTER_SEQUENCE) != 0;
 }
 
 static bool router_reads_sequence(const mf_model *m)
 {
-    if (m->n_moe == 0) return false;
-    return (mf_instance_plugin(m->moe[0].router)->table.router.flags & MF_ROUTER_SEQUENCE) != 0;
+    return any_router(m, reads_sequence);
 }
 
 const char *mf_cache_name(char out[MF_CACHE_NAME], int32_t layer, int32_t group, int part)
@@ -342,8 +406,13 @@ const char *mf_cache_name(char out[MF_CACHE_NAME], int32_t layer, int32_t group,
 static int cache_layer(const mf_model *m, int32_t layer, mf_cache *cache)
 {
     const int64_t rows = (int64_t)cache->batch * cache->max_seq,
-                  hd = m->config->model.dim / m->config->model.heads;
+                  hd = mf_model_head_dim(&m->config->model);
     mf_head_plan *plan = NULL;
+    char latent[MF_CACHE_NAME];
+    if (m->config->model.latent > 0)
+        return mf_store_declare(cache->store, mf_cache_name(latent, layer, 0, 0),
+                                mf_shape2(rows, mf_latent_width(&m->config->model)),
+                                (mf_init){0}, true, NULL);
     int rc = mf_head_plan_new(m, layer, &plan);
     for (int32_t g = 0; rc == MF_OK && g < plan->n_groups; g++)
         for (int part = 0; rc == MF_OK && part < 2; part++) {

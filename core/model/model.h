@@ -7,12 +7,16 @@
  *     block: x + attention(norm(x)), then x + moe-or-dense(norm(x))    (norm_place = pre)
  *     attention = no: the second half alone
  *
- * Names of parameters: embed.weight, position.weight, layers.N.{norm1,norm2}.{weight,bias},
- * layers.N.attention.{qkv,out}.{weight,bias} (where heads can be switched off the buffers
- * active and lr_scale beside them: model/heads.h), layers.N.router.*, layers.N.expert.*,
- * layers.N.shared.*, layers.N.ffn.*, layers.N.moe.select_bias, layers.N.NAME.* of adapters
- * (model/adapters.h), norm.{weight,bias}, head.{weight,bias}; of further tasks
- * head.NAME.{weight,bias}. */
+ * Names of parameters: embed.weight, position.weight, token_type.weight,
+ * embed_norm.{weight,bias}, layers.N.{norm1,norm2}.{weight,bias},
+ * layers.N.attention.{qkv,out,q_norm,k_norm}.{weight,bias}, layers.N.attention.sinks, those of
+ * model/latent.h instead of qkv, layers.N.attention.{active,lr_scale} (buffers, if heads can be
+ * switched off: model/heads.h), layers.N.router.*, layers.N.expert.*, layers.N.shared.*,
+ * layers.N.shared_gate.weight, layers.N.ffn.*, layers.N.moe.select_bias (a buffer),
+ * layers.N.NAME.* of adapters and adapter.NAME.* of those of the output head
+ * (model/adapters.h), norm.{weight,bias}, pooler.{weight,bias}, head.{weight,bias},
+ * head.NAME.{weight,bias} of further tasks. Names of parameters of regularizers and controllers
+ * begin with the name of the section. */
 #ifndef MF_MODEL_MODEL_H
 #define MF_MODEL_MODEL_H
 
@@ -23,7 +27,7 @@
 #include "model/moe.h"
 #include "plugin/instance.h"
 
-/* Values that the data decide. */
+/* Values that do not come from the configuration. The data decide most of them. */
 typedef struct mf_model_dims {
     int32_t vocab;   /* token ids 0 .. vocab-1 */
     int32_t labels;  /* labels of tokens are 0 .. labels-1; 0: no labels */
@@ -37,8 +41,9 @@ typedef struct mf_model_dims {
 
 /* Values that training decides. The model itself reads no key of [train]. */
 typedef struct mf_model_options {
-    bool training;            /* allocate gradients and moments */
-    uint64_t seed;            /* of initial values */
+    bool training;            /* allocate gradients and, unless no_moments, moments */
+    bool no_moments;          /* gradients are measured, but nothing is trained */
+    uint64_t seed;            /* seed of the initial values */
     double dropout;           /* share of activations that training graphs set to 0 */
     bool dropout_embedding;   /* dropout also on embeddings */
     bool bf16;                /* gemms read bf16 */
@@ -53,7 +58,7 @@ typedef struct mf_model {
     mf_model_options options;
     mf_store *store;
     mf_plughost *plugins;
-    int32_t n_moe;                         /* MoE layers */
+    int32_t n_moe;                         /* number of MoE layers */
     mf_moe_layer *moe;                     /* [n_moe] */
     int32_t *moe_of_layer;                 /* [layers] index into moe, -1 dense */
     mf_ctx **regularizers;                 /* [config->n_regularizers] */
@@ -78,45 +83,51 @@ typedef struct mf_model {
 
 /* The dimensions that plugin instances receive. layer -1: instances that belong to no block. */
 mf_dims mf_model_dims_of(const mf_model *m, int32_t layer);
-/* Loads the plugins, declares all parameters and draws their initial values. The configuration
- * must outlive the model; dims and options are copied. Errors: MF_ECONFIG, MF_ENOMEM, and those
- * of plugins. The caller frees the model with mf_model_free. */
+/* Loads the plugins, declares all parameters and, unless dims->bare is set, draws their initial
+ * values. The arguments are copied, but the configuration to which `settings` points must
+ * outlive the model. Errors: MF_ECONFIG, MF_ENOMEM, and those of plugins and of the device. The
+ * caller frees the model with mf_model_free. */
 int mf_model_new(const mf_model_settings *settings, const mf_model_dims *dims,
                  const mf_model_options *options, mf_model **ret);
-/* Freezes the parameters that match one of the patterns. Patterns are separated by commas, and
- * match full names or names without "layers.N."; they never match parameters of adapters. To be
- * called before graphs are built. MF_ECONFIG if a pattern matches nothing. */
+/* Freezes the parameters that match one of the patterns; buffers and parameters of adapters
+ * never match. Patterns are separated by commas or blanks; each is compared with the full name,
+ * and with the name without "layers.N.". Call this before graphs are built. MF_ECONFIG if a
+ * pattern matches nothing. */
 int mf_model_freeze(mf_model *m, const char *patterns);
 void mf_model_free(mf_model *m);
-/* Number of tasks with one prediction per example: 0 unless model.task is such a task. Kind,
- * name and head of task i; task 0 is model.task. */
+/* Number of tasks with one prediction per example; 0 unless model.task is such a task. Task 0
+ * is model.task. The next functions give the kind and the name of task i. */
 int mf_model_tasks(const mf_model *m);
 mf_task mf_model_task_kind(const mf_model *m, int i);
 const char *mf_model_task_name(const mf_model *m, int i); /* "main", then NAME of [task.NAME] */
-/* Elements of the head of task i. */
+/* Number of elements of the head of task i, weights and bias. */
 int64_t mf_model_task_params(const mf_model *m, int i);
-/* Elements of parameters: all, and those that one token uses (k of E experts, active heads). */
+/* Number of elements of the parameters: of all, and of those that one token uses, without the
+ * experts over top_k and without pruned heads. Buffers are not counted. */
 void mf_model_count(const mf_model *m, int64_t *ret_all, int64_t *ret_active);
-/* The same for each module that has parameters, in the order of mf_module. Returns how many. */
+/* As mf_model_count, for each module that has parameters, in the order of mf_module.
+ * mf_model_modules returns the number of such modules. */
 typedef struct mf_model_module {
     const char *name;
     int64_t params, active;
 } mf_model_module;
 int mf_model_modules(const mf_model *m, mf_model_module out[MF_MODEL_MODULES]);
 
-/* Whether regularizer i adds a term. Regularizers that read routing add none without
- * MoE layers. */
+/* Whether regularizer i adds a term to the loss. Without MoE layers only regularizers with the
+ * flag MF_REGULARIZER_ANY_MODEL do. */
 bool mf_model_has_regularizer(const mf_model *m, int i);
-/* Whether routers or experts read later tokens, or experts or adapters other tokens of the
+/* Whether routers or experts read later tokens, or experts or adapters read other tokens of the
  * batch. Such models decode without a cache. */
 bool mf_model_sees_sequences(const mf_model *m);
 
-/* Keys and values of past tokens, for decoding: max_seq rows per sequence. It fits only graphs
- * with the same active heads as when it was made. */
+/* What decoding keeps of past tokens, max_seq rows for each sequence: keys and values, and the
+ * inputs of routers that read earlier tokens (model/history.h). A cache fits only graphs with
+ * the same active heads as when it was made. */
 typedef struct mf_cache {
     mf_store *store;
     int32_t batch, max_seq;
 } mf_cache;
+/* The caller frees the cache with mf_cache_free. MF_ENOMEM, or an error of the device. */
 int mf_cache_new(const mf_model *m, int batch, int max_seq, mf_cache **ret);
 void mf_cache_free(mf_cache *c);
 #define MF_CACHE_NAME 64
@@ -131,14 +142,15 @@ typedef struct mf_model_shape {
     int32_t batch, seq;
     bool masked;      /* some tokens are padding: adds the mask input */
     bool accumulate;  /* gradients are added to those already there */
-    bool want_logits; /* keep logits [T,V] (always in MF_MODE_GENERATE) */
-    bool want_prob;   /* keep each MoE layer's prob, chosen and gate */
-    /* > 0: keep the attention weights of the first want_attention tokens (at most seq) of the
-     * first sequence, for pictures */
+    bool want_logits; /* keep the logits, which MF_MODE_GENERATE always keeps */
+    bool want_hidden; /* keep the residual stream behind the first and the last block */
+    bool want_prob;   /* keep prob, chosen, admitted, gate of each MoE layer */
+    /* > 0: keep, for pictures, the attention weights of the first want_attention tokens (at
+     * most seq) of the first sequence, and the inputs of the attention of experts */
     int32_t want_attention;
     bool want_trace; /* keep everything that train/trace.h records */
     bool try_heads;  /* adds the head_mask input, which can remove heads in one run */
-    const mf_moe_forced *forced; /* [n_moe] routing given by the caller; NULL: by routers */
+    const mf_moe_forced *forced; /* [n_moe] routing given by the caller; NULL: routers decide */
     bool no_reuse;
     const mf_graph *arena_of; /* graph whose arena is reused (graph.h), or NULL */
     /* MF_MODE_GENERATE: the cache that is extended and read; NULL: none */
@@ -155,7 +167,7 @@ typedef struct mf_model_heads {
     mf_tensor *weights;
 } mf_model_heads;
 
-/* One task of examples in a graph: tasks[0] is model.task, the others are the [task.NAME]
+/* One task of examples in a graph: tasks[0] is model.task; the others are the [task.NAME]
  * sections in their order. */
 typedef struct mf_model_task {
     mf_task kind;       /* MF_TASK_CLASSIFY or MF_TASK_REGRESS */
@@ -163,34 +175,41 @@ typedef struct mf_model_task {
     mf_tensor *values;  /* regress: [B] f32 input */
     mf_tensor *counted; /* regress: [B] f32 input; 1: the example has a number, else 0 */
     mf_tensor *out;     /* [B,classes] logits, or [B,1] numbers; NULL unless kept */
-    mf_tensor *loss;    /* scalar, before its weight; kept if there are several tasks */
+    mf_tensor *loss;    /* scalar, before its weight; kept */
 } mf_model_task;
 
-/* A graph and its inputs and outputs. Inputs are filled through mf_tensor_input before
+/* A graph with its inputs and outputs. The caller fills inputs through mf_tensor_input before
  * each run. */
 typedef struct mf_model_graph {
     mf_graph *g;
     mf_model_shape shape;
     mf_tensor *tokens, *positions, *sequence_ids; /* [T] i32 */
+    mf_tensor *segments;                          /* [T] i32, NULL without token_types */
     mf_tensor *mask;                              /* [T] f32, NULL unless masked */
     /* [T] i32 ([B] classify); -1: not counted; NULL in MF_MODE_GENERATE and in regress */
     mf_tensor *targets;
     bool by_row; /* one prediction per sequence: see tasks */
     int n_tasks; /* 0 unless by_row */
     mf_model_task tasks[1 + MF_TASKS_MAX];
-    mf_tensor *labels;    /* [T] i32, NULL without labels */
-    mf_tensor *cache_pos; /* [B] i32: tokens already in the cache; NULL without cache */
-    mf_tensor *kv_len;    /* [B] i32: those, and the tokens of this run */
-    mf_tensor *head_mask; /* [layers heads, 1] f32: 0 removes a head; NULL unless try_heads */
+    mf_tensor *labels; /* [T] i32, NULL without labels */
+    /* [B] i32: index in the cache of the run's first token; NULL without cache */
+    mf_tensor *cache_pos;
+    mf_tensor *kv_len;      /* [B] i32: cache_pos + tokens of this run; NULL without cache */
+    mf_tensor *rope_factor; /* [rotated / 2] f32 (model/rope.h); NULL: no scaling */
+    mf_tensor *head_mask;   /* [layers heads, 1] f32: 0 removes a head; NULL unless try_heads */
     mf_tensor *last; /* [B] i32: row of the token whose logits are computed; MF_MODE_GENERATE */
-    mf_tensor *loss, *task_loss; /* scalars */
-    mf_tensor *logits;        /* [T,V]; [B,V] of `last`; or tasks[0].out; NULL unless kept */
-    mf_tensor **regularizers; /* [n] unweighted scalars */
-    mf_moe_out *moe;          /* [n_moe] */
+    mf_tensor *loss, *task_loss; /* scalars, kept; NULL in MF_MODE_GENERATE */
+    mf_tensor *hidden[2];        /* [T,d] with want_hidden; else NULL */
+    mf_tensor *logits;           /* [T,V]; [B,V] of `last`; or tasks[0].out; NULL unless kept */
+    mf_tensor **regularizers;    /* [n] unweighted scalars, kept; NULL: no term */
+    mf_moe_out *moe;             /* [n_moe] */
     int32_t n_layers;
     mf_model_heads *heads; /* [n_layers] */
 } mf_model_graph;
 
+/* Builds and plans the graph of a shape. The caller frees it with mf_model_graph_free, before
+ * the model. MF_ECONFIG if a cache is given but the model reads whole sequences, or if no graph
+ * has used a linear layer that an adapter chose; MF_ENOMEM; the graph's own failures. */
 int mf_model_graph_new(mf_model *m, const mf_model_shape *shape, mf_model_graph **ret);
 void mf_model_graph_free(mf_model_graph *mg);
 

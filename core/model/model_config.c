@@ -1,13 +1,17 @@
 /* model/model_config.c: the keys of a model's sections with defaults and bounds, and the rules
  * between keys. */
 #include "model/model_config.h"
+#include "kernels/kernel.h"
+#include <stdio.h>
 #include <string.h>
 
 static const char *const tasks[] = {"lm", "classify", "mlm", "regress", NULL};
 static const char *const norms[] = {"rmsnorm", "layernorm", NULL};
 static const char *const norm_places[] = {"pre", "post", NULL};
 static const char *const position_kinds[] = {"rope", "sinusoidal", "learned", "none", NULL};
-static const char *const activations[] = {"relu", "gelu", "swiglu", NULL};
+static const char *const activations[] = {"relu", "gelu", "swiglu", "gelu_tanh", NULL};
+static const char *const rope_scalings[] = {"none", "linear", "yarn", "llama3", NULL};
+static const char *const qk_norms[] = {"none", "head", "all", NULL};
 static const char *const scale_dims[] = {"head_dim", "model_dim", NULL};
 static const char *const starts[] = {"normal", "uniform", "uniform_xavier", NULL};
 static const char *const pools[] = {"first", "mean", NULL};
@@ -20,6 +24,8 @@ static const mf_option model_options[] = {
     MF_SECTION_INT(mf_model_config, heads, "4", 1, 1024, "attention heads a block"),
     MF_SECTION_AUTO(mf_model_config, kv_heads, "auto", 0, 1024,
                     "heads of keys and values (grouped-query attention); auto: as heads"),
+    MF_SECTION_AUTO(mf_model_config, head_dim, "auto", 0, MF_MAX_HEAD_DIM,
+                    "width of a head; auto: dim / heads"),
     MF_SECTION_INT(mf_model_config, seq, "128", 1, 1048576, "tokens a sequence, at most"),
     MF_SECTION_AUTO(mf_model_config, vocab, "auto", 0, 16777216,
                     "token ids; auto: as the tokenizer has"),
@@ -36,15 +42,68 @@ static const mf_option model_options[] = {
                     "rope: base of the wavelengths"),
     MF_SECTION_BOOL(mf_model_config, rope_half, "no",
                     "rope: pair channel i with i + half, not with its neighbour"),
+    MF_SECTION_AUTO(mf_model_config, rope_dims, "auto", 0, MF_MAX_HEAD_DIM,
+                    "rope: channels of a head that are rotated; auto: all"),
+    MF_SECTION_BOOL(mf_model_config, rope_last, "no",
+                    "rope: rope_dims are the last channels of a head, not the first"),
+    MF_OPTION_ENUM(mf_model_config, rope_scaling, "none", rope_scalings,
+                   "rope: how angles shrink so that a longer text fits: all alike, by "
+                   "wavelength (YaRN), or by wavelength as Llama 3 does"),
+    MF_SECTION_REAL(mf_model_config, rope_factor, "1", 1, 1e6,
+                    "rope_scaling: longer by this factor"),
+    MF_SECTION_REAL(mf_model_config, rope_original, "0", 0, 1e9,
+                    "yarn, llama3: tokens a sequence before scaling"),
+    MF_SECTION_REAL(mf_model_config, rope_beta_fast, "32", 1e-3, 1e6,
+                    "yarn: turns in rope_original tokens from which angles stay as they are"),
+    MF_SECTION_REAL(mf_model_config, rope_beta_slow, "1", 1e-3, 1e6,
+                    "yarn: turns up to which angles shrink by the whole factor"),
+    MF_SECTION_BOOL(mf_model_config, rope_truncate, "yes",
+                    "yarn: the bounds in between are rounded to whole channels"),
+    MF_SECTION_REAL(mf_model_config, rope_low, "1", 1e-3, 1e6,
+                    "llama3: turns up to which angles shrink by the whole factor"),
+    MF_SECTION_REAL(mf_model_config, rope_high, "4", 1e-3, 1e6,
+                    "llama3: turns from which angles stay as they are"),
+    MF_SECTION_REAL(mf_model_config, rope_magnitude, "0", 0, 1e3,
+                    "rope: factor on rotated queries and keys; 0: 1, yarn: 0.1 ln(rope_factor) "
+                    "+ 1"),
     MF_SECTION_BOOL(mf_model_config, attention_bias, "no",
                     "biases on queries, keys and values"),
     MF_SECTION_BOOL(mf_model_config, attention_out_bias, "no", "bias on the attention output"),
+    MF_OPTION_ENUM(mf_model_config, qk_norm, "none", qk_norms,
+                   "norm of queries and keys before rope: each head by itself with the same "
+                   "weights, or all heads of a token together"),
+    MF_SECTION_REAL(mf_model_config, clip_qkv, "0", 0, 1e6,
+                    "limit of the size of queries, keys and values before rope; 0: none"),
+    MF_SECTION_INT(
+        mf_model_config, latent, "0", 0, MF_MAX_HEAD_DIM,
+        "width of a latent vector from which keys and values come, which is all that "
+        "decoding keeps besides rope_dims rotated channels; 0: none"),
+    MF_SECTION_INT(mf_model_config, latent_q, "0", 0, 65536,
+                   "latent: width of a latent vector from which queries come; 0: none"),
+    MF_SECTION_AUTO(mf_model_config, value_dim, "auto", 0, MF_MAX_HEAD_DIM,
+                    "latent: width of a head's values; auto: head_dim"),
+    MF_SECTION_INT(mf_model_config, window, "0", 0, INT32_MAX,
+                   "tokens up to itself that a token of a decoder sees; 0: all"),
+    MF_OPTION_STR(mf_model_config, window_layers, "all",
+                  "blocks with a window: all, or numbers from 0, as 0-5 or 0,2"),
+    MF_SECTION_BOOL(
+        mf_model_config, sinks, "no",
+        "one more learned logit a head in the softmax of attention, without a value"),
     MF_SECTION_REAL(mf_model_config, attention_scale, "0", 0, 1e6,
                     "factor on attention scores; 0: as attention_scale_by says"),
     MF_OPTION_ENUM(mf_model_config, attention_scale_by, "head_dim", scale_dims,
                    "attention scores over the root of the width of a head, or of the model"),
+    MF_SECTION_BOOL(mf_model_config, attention_scale_by_layer, "no",
+                    "attention scores of block i over i + 1, with i from 0"),
     MF_SECTION_BOOL(mf_model_config, causal, "yes",
                     "lm: a token sees only what stands before it"),
+    MF_SECTION_INT(
+        mf_model_config, token_types, "0", 0, 4096,
+        "segments of an example, ended by the tokenizer's separator, whose tokens get "
+        "an embedding more; later ones count as the last; 0: none"),
+    MF_SECTION_BOOL(mf_model_config, embed_norm, "no", "norm of embeddings before the blocks"),
+    MF_SECTION_BOOL(mf_model_config, pooler, "no",
+                    "classify, regress: a linear layer and tanh before the heads of tasks"),
     MF_SECTION_BOOL(mf_model_config, tie_embeddings, "no",
                     "the output head shares the embedding's weights"),
     MF_SECTION_BOOL(mf_model_config, head_bias, "no", "bias on the output head"),
@@ -59,6 +118,8 @@ static const mf_option model_options[] = {
         "generate: positions before the first token, which attention takes for zeros"),
     MF_SECTION_INT(mf_model_config, moe_every, "1", 0, 1024,
                    "experts in every n-th block, dense otherwise; 0: a dense model"),
+    MF_OPTION_STR(mf_model_config, dense_layers, "",
+                  "blocks that are dense in any case: numbers from 0, as 0 or 0,3-5"),
     MF_SECTION_REAL(mf_model_config, init_std, "0.02", 0, 10,
                     "standard deviation of start weights"),
     MF_SECTION_BOOL(
@@ -69,7 +130,8 @@ static const mf_option model_options[] = {
         "start weights: N(0, init_std); U(-1, 1) / sqrt(inputs) and embeddings N(0, 1); or so "
         "with queries, keys and values by Xavier"),
     MF_SECTION_BOOL(mf_model_config, share_layers, "no",
-                    "blocks share attention, router and experts; norms are their own"),
+                    "blocks share attention, router and experts; norms are their own; a shared "
+                    "router is updated once a step, by the loads of all its blocks"),
     MF_SECTION_BOOL(mf_model_config, layers_alike, "no", "all blocks begin with equal weights"),
     MF_OPTION_ENUM(
         mf_model_config, pool, "first", pools,
@@ -110,14 +172,15 @@ static const mf_option moe_options[] = {
     MF_SECTION_INT(mf_moe_config, experts, "8", 1, 4096, "experts a layer"),
     MF_SECTION_INT(mf_moe_config, top_k, "2", 1, 4096, "experts a token"),
     MF_SECTION_REAL(mf_moe_config, capacity_factor, "0", 0, 1e6,
-                    "rows an expert takes, in even shares; 0: all that come (dropless)"),
+                    "rows an expert takes, in even shares: floor(factor T k / E), at least 1, "
+                    "T without padding; 0: all that come (dropless)"),
     MF_OPTION_ENUM(mf_moe_config, overflow, "drop", overflows,
                    "what becomes of rows over capacity"),
     MF_OPTION_ENUM(
         mf_moe_config, priority, "position", priorities,
-        "which rows are admitted first: those of the first sequences, of the largest gate, of "
-        "the longest vector, drawn ones, or the early ones of every sequence; a router's own "
-        "goes before"),
+        "admitted first: rows of the first sequences, of the largest gate, of the longest "
+        "vector (nearly equal behind rmsnorm), drawn ones, or early ones; a router's own goes "
+        "before"),
     MF_SECTION_REAL(mf_moe_config, adaptive_capacity, "0", 0, 1e3,
                     "k: expert i with n rows takes k max(0, n - even share) more; 0: none"),
     MF_SECTION_REAL(mf_moe_config, adaptive_limit, "0.5", 0, 1e3,
@@ -128,12 +191,19 @@ static const mf_option moe_options[] = {
                    "a reassigned row's gate is its new expert's, or its first choice's"),
     MF_OPTION_ENUM(
         mf_moe_config, dropped, "residual", dropped_ways,
-        "a dropped row adds nothing, the layer's input, or the input times its gate"),
+        "a dropped row adds nothing, 1/k of the layer's input, or the input times its gate"),
     MF_SECTION_BOOL(mf_moe_config, unit_gates, "no",
                     "gates are 1 in value and keep their gradient: p / detach(p)"),
-    MF_SECTION_INT(mf_moe_config, shared_experts, "0", 0, 4096,
+    MF_SECTION_INT(mf_moe_config, shared_experts, "0", 0, MF_SHARED_MAX,
                    "experts that every token visits besides"),
-    MF_SECTION_BOOL(mf_moe_config, renormalize, "yes", "gates of a token sum to 1"),
+    MF_SECTION_INT(mf_moe_config, shared_hidden, "0", 0, 1048576,
+                   "hidden width of shared experts; 0: as expert.hidden"),
+    MF_SECTION_BOOL(mf_moe_config, shared_gate, "no",
+                    "outputs of shared experts are multiplied by sigmoid(w x)"),
+    MF_SECTION_BOOL(mf_moe_config, renormalize, "yes",
+                    "gates of a token sum to 1; sigmoid_bias has its own key for it, sinkhorn "
+                    "with gate = sigmoid never divides; hash, relu and expert_choice set their "
+                    "gates"),
     MF_SECTION_REAL(mf_moe_config, gate_scale, "1", 0, 1e6, "factor on all gates"),
     MF_SECTION_BOOL(mf_moe_config, force_causal, "no",
                     "allow routers that look ahead in a decoder"),
@@ -142,6 +212,12 @@ static const mf_option moe_options[] = {
 static const mf_option router_options[] = {
     MF_OPTION_STR(mf_plugin_section, plugin, NULL,
                   "name or path of the plugin; its own options follow"),
+    MF_END_OPTIONS};
+
+static const mf_option own_router_options[] = {
+    MF_OPTION_STR(mf_plugin_section, plugin, NULL,
+                  "name or path of the plugin; if absent, NAME; its own options follow"),
+    MF_OPTION_STR(mf_plugin_section, layers, "all", "numbers of blocks from 0, as 2-5 or 0,3"),
     MF_END_OPTIONS};
 
 static const mf_option regularizer_options[] = {
@@ -211,6 +287,9 @@ const mf_section mf_moe_section = {.name = "moe",
     }
 const mf_section mf_router_section =
     PLUGIN_SECTION("router", MF_ROUTER, router_options, "which experts, with what weight");
+const mf_section mf_router_sections =
+    PLUGIN_SECTION("router.", MF_ROUTER, own_router_options,
+                   "another router for some blocks; the last one that names a block counts");
 const mf_section mf_expert_section =
     PLUGIN_SECTION("expert", MF_EXPERT, router_options, "what an expert computes");
 const mf_section mf_adapter_sections =
@@ -225,28 +304,141 @@ const mf_section mf_controller_sections =
 
 /* ---- rules ---- */
 
+bool mf_model_in_layers(const char *layers, int64_t layer, bool *ret_bad)
+{
+    const char *p = layers;
+    bool found = false;
+    *ret_bad = false;
+    if (strcmp(layers, "all") == 0) return true;
+    do {
+        int first, last, n = 0;
+        if (sscanf(p, " %d - %d %n", &first, &last, &n) < 2 || n == 0) {
+            n = 0;
+            if (sscanf(p, " %d %n", &first, &n) < 1) break;
+            last = first;
+        }
+        if (n == 0 || first < 0 || last < first) break;
+        found = found || (layer >= first && layer <= last);
+        p += n;
+        if (*p == '\0') return found;
+    } while (*p++ == ',');
+    *ret_bad = true;
+    return false;
+}
+
+const mf_plugin_section *mf_model_router(const mf_model_settings *c, int64_t layer)
+{
+    const mf_plugin_section *found = &c->router;
+    bool bad;
+    for (int i = 0; i < c->n_routers; i++)
+        if (mf_model_in_layers(c->routers[i].layers, layer, &bad)) found = &c->routers[i];
+    return found;
+}
+
 void mf_model_config_settle(mf_model_config *m)
 {
     if (m->kv_heads == 0) m->kv_heads = m->heads;
     if (m->ffn_hidden == 0) m->ffn_hidden = 4 * m->dim;
 }
 
+static void judge_rope(mf_config_faults *j, const mf_model_config *m)
+{
+    const bool by_length = m->rope_scaling == MF_ROPE_YARN || m->rope_scaling == MF_ROPE_LLAMA3;
+    if (m->rope_dims > mf_model_head_dim(m) || m->rope_dims % 2 != 0)
+        mf_config_fault(j, "model", "rope_dims", "model.head_dim", NULL,
+                        "expected an even number up to the width of a head (%lld), found %lld",
+                        (long long)mf_model_head_dim(m), (long long)m->rope_dims);
+    if (by_length && m->rope_original <= 0)
+        mf_config_fault(j, "model", "rope_original", "model.rope_scaling", NULL,
+                        "rope_scaling = %s wants the length before scaling, found 0",
+                        rope_scalings[m->rope_scaling]);
+    if (m->rope_scaling == MF_ROPE_YARN && m->rope_theta <= 1)
+        mf_config_fault(j, "model", "rope_theta", "model.rope_scaling", NULL,
+                        "rope_scaling = yarn wants more than 1, found %g", m->rope_theta);
+    if (m->rope_scaling == MF_ROPE_LLAMA3 && m->rope_high <= m->rope_low)
+        mf_config_fault(j, "model", "rope_high", "model.rope_low", NULL,
+                        "expected more than rope_low (%g), found %g", m->rope_low,
+                        m->rope_high);
+}
+
+/* What latent attention cannot be combined with: NULL, or the key. */
+static const char *not_latent(const mf_model_config *m)
+{
+    if (m->kv_heads > 0 && m->kv_heads != m->heads) return "kv_heads";
+    if (m->attention_bias) return "attention_bias";
+    if (m->qk_norm != MF_QK_NONE) return "qk_norm";
+    if (m->clip_qkv > 0) return "clip_qkv";
+    return m->sinks ? "sinks" : NULL;
+}
+
+static void judge_latent(mf_config_faults *j, const mf_model_config *m)
+{
+    const long long hd = mf_model_head_dim(m), r = m->rope_dims;
+    if (m->latent == 0) {
+        if (m->latent_q > 0 || m->value_dim > 0)
+            mf_config_fault(j, "model", m->latent_q > 0 ? "latent_q" : "value_dim",
+                            "model.latent", NULL, "it wants model.latent > 0");
+        return;
+    }
+    if (not_latent(m))
+        mf_config_fault(j, "model", not_latent(m), "model.latent", NULL,
+                        "expected its default with model.latent > 0");
+    if (r == 0 || r >= hd)
+        mf_config_fault(j, "model", "rope_dims", "model.latent", NULL,
+                        "model.latent wants 2 .. head_dim - 1 (%lld), found %lld", hd - 1, r);
+    if (m->latent + r > MF_MAX_HEAD_DIM)
+        mf_config_fault(j, "model", "latent", "model.rope_dims", NULL,
+                        "expected latent + rope_dims <= %d, found %lld", MF_MAX_HEAD_DIM,
+                        (long long)m->latent + r);
+    if (m->value_dim > hd)
+        mf_config_fault(j, "model", "value_dim", "model.head_dim", NULL,
+                        "expected at most head_dim (%lld), found %lld", hd,
+                        (long long)m->value_dim);
+}
+
 static void judge_model(mf_config_faults *j, const mf_model_config *m)
 {
     long long dim = m->dim, heads = m->heads, kv_heads = m->kv_heads;
-    if (dim % heads != 0)
-        mf_config_fault(j, "model", "heads", NULL,
-                        "expected a divisor of dim (%lld), found %lld", dim, heads);
-    else if (m->position == MF_POS_ROPE && dim / heads % 2 != 0)
-        mf_config_fault(j, "model", "heads", NULL,
-                        "rope wants an even width a head, found dim / heads = %lld",
-                        dim / heads);
+    const long long hd = mf_model_head_dim(m);
+    bool bad;
+    if (m->head_dim == 0 && dim % heads != 0)
+        mf_config_fault(j, "model", "heads", "model.dim", NULL,
+                        "expected a divisor of dim (%lld), or model.head_dim, found %lld", dim,
+                        heads);
+    else if (m->position == MF_POS_ROPE && hd % 2 != 0)
+        mf_config_fault(j, "model", m->head_dim ? "head_dim" : "heads", "model.dim", NULL,
+                        "rope wants an even width a head, found %s = %lld",
+                        m->head_dim ? "head_dim" : "dim / heads", hd);
+    if (m->attention && hd > MF_MAX_HEAD_DIM)
+        mf_config_fault(j, "model", "heads", "model.dim", NULL,
+                        "expected heads of width %d at most, found dim / heads = %lld",
+                        MF_MAX_HEAD_DIM, hd);
+    if (m->window > 0 && !m->causal)
+        mf_config_fault(j, "model", "window", "model.causal", NULL,
+                        "expected 0 without model.causal, found %lld", (long long)m->window);
+    mf_model_in_layers(m->window_layers, 0, &bad);
+    if (bad)
+        mf_config_fault(j, "model", "window_layers", NULL, NULL,
+                        "expected all, or numbers of blocks from 0 as 2-5 or 0,3, found '%s'",
+                        m->window_layers);
+    judge_rope(j, m);
+    judge_latent(j, m);
+    if (m->token_types > 0 && m->task == MF_TASK_LM)
+        mf_config_fault(j, "model", "token_types", "model.task", NULL,
+                        "expected 0 with task = lm, found %lld", (long long)m->token_types);
+    if (m->pooler && !mf_task_by_row(m->task))
+        mf_config_fault(j, "model", "pooler", "model.task", NULL,
+                        "expected no, unless task is classify or regress");
+    if (m->dense_layers[0] != '\0' && (mf_model_in_layers(m->dense_layers, 0, &bad), bad))
+        mf_config_fault(j, "model", "dense_layers", NULL, NULL,
+                        "expected numbers of blocks from 0 as 2-5 or 0,3, found '%s'",
+                        m->dense_layers);
     if (m->kv_heads > 0 && heads % kv_heads != 0)
-        mf_config_fault(j, "model", "kv_heads", NULL,
+        mf_config_fault(j, "model", "kv_heads", "model.heads", NULL,
                         "expected a divisor of heads (%lld), found %lld", heads, kv_heads);
     if (m->cache_start > 0 &&
         (m->position == MF_POS_SINUSOIDAL || m->position == MF_POS_LEARNED))
-        mf_config_fault(j, "model", "cache_start", NULL,
+        mf_config_fault(j, "model", "cache_start", "model.position", NULL,
                         "expected 0 with positions that end with model.seq, found %lld",
                         (long long)m->cache_start);
 }
@@ -257,17 +449,17 @@ static void judge_tasks(mf_config_faults *j, const mf_model_settings *c)
     for (int i = 0; i < c->n_tasks; i++) {
         const mf_task_section *t = &c->tasks[i];
         if (!by_row)
-            mf_config_fault(j, t->section, "task", NULL,
+            mf_config_fault(j, t->section, "task", NULL, NULL,
                             "further tasks want model.task = classify or regress");
         if (strcmp(t->name, "main") == 0)
-            mf_config_fault(j, t->section, "task", NULL,
+            mf_config_fault(j, t->section, "task", NULL, NULL,
                             "'main' is the name of model.task; expected another one");
         if (strlen(t->name) > 64)
-            mf_config_fault(j, t->section, "task", NULL,
+            mf_config_fault(j, t->section, "task", NULL, NULL,
                             "expected a name of at most 64 letters");
     }
     if (c->n_tasks == 0 && c->model.task_weight != 1)
-        mf_config_fault(j, "model", "task_weight", NULL,
+        mf_config_fault(j, "model", "task_weight", NULL, NULL,
                         "expected 1 without sections [task.NAME], found %g",
                         c->model.task_weight);
 }
@@ -275,9 +467,13 @@ static void judge_tasks(mf_config_faults *j, const mf_model_settings *c)
 static void judge_moe(mf_config_faults *j, const mf_moe_config *m)
 {
     if (m->top_k > m->experts)
-        mf_config_fault(j, "moe", "top_k", NULL,
+        mf_config_fault(j, "moe", "top_k", "moe.experts", NULL,
                         "expected at most as many as experts (%lld), found %lld",
                         (long long)m->experts, (long long)m->top_k);
+    if (m->shared_experts == 0 && (m->shared_hidden > 0 || m->shared_gate))
+        mf_config_fault(j, "moe", m->shared_gate ? "shared_gate" : "shared_hidden",
+                        "moe.shared_experts", NULL,
+                        "it is about shared experts, and moe.shared_experts is 0");
 }
 
 void mf_model_config_judge(mf_config_faults *j, const mf_model_settings *s)

@@ -1,11 +1,12 @@
 /* model/moe.c: one MoE layer as graph nodes: router, capacity, experts, sum and metrics. Shapes
- * never depend on the data: there are T k assignments, and a dropped one has index -1. */
+ * never depend on the data: R is fixed, and a dropped assignment has index -1 in `admitted`. */
 #include "model/moe.h"
 #include "model/soft.h"
 #include "plugin/load/open.h"
 #include "ops/moe/grouped_attention.h"
 
-/* Scores for selection: those of the router, plus the bias that a controller updates. */
+/* Scores for selection: those of the router, else its probabilities; plus the bias that a
+ * controller updates. */
 static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const mf_routing *r)
 {
     mf_tensor *score = mf_stop_gradient(g, r->score ? r->score : r->prob);
@@ -14,8 +15,8 @@ static mf_tensor *selection_score(const mf_moe_layer *layer, mf_graph *g, const 
 }
 
 /* The priority of each assignment, [R]: the router's own priority, the gate, the norm of the
- * token's vector, a random number, or its position in the sequence (earlier first). NULL: in
- * the order of assignments. */
+ * token's vector, a random number, or the token's position in the sequence (earlier first).
+ * NULL: in the order of assignments. */
 static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in *in,
                                const mf_routing *r, mf_tensor *gate)
 {
@@ -41,7 +42,16 @@ static mf_tensor *row_priority(mf_graph *g, int64_t priority, const mf_router_in
     return mf_reshape(g, of_token, mf_shape1(r->rows));
 }
 
-/* Sets prob, chosen and rows of the record; returns the gates. */
+/* The gates [R] of a router that chose the experts itself, times moe.gate_scale. */
+static mf_tensor *own_gates(const mf_moe_settings *s, mf_graph *g, const mf_routing *r)
+{
+    const double scale = s->config->gate_scale;
+    if (!r->gate) return mf_affine(g, mf_cast(g, r->chosen, MF_F32), 0, scale);
+    mf_tensor *gate = mf_reshape(g, r->gate, mf_shape1(r->rows));
+    return scale == 1 ? gate : mf_scale(g, gate, scale);
+}
+
+/* Sets prob (unless the router did), chosen, top_k and rows of the record. Returns gates. */
 static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                          const mf_router_in *in, mf_moe_out *out)
 {
@@ -54,8 +64,7 @@ static mf_tensor *choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf
         r->rows = (int32_t)mf_shape_count(r->expert->shape);
         mf_tensor *expert = mf_reshape(g, r->expert, mf_shape1(r->rows));
         r->chosen = in->mask ? mf_mask_rows(g, expert, in->mask, r->token, r->top_k) : expert;
-        return r->gate ? mf_reshape(g, r->gate, mf_shape1(r->rows))
-                       : mf_affine(g, mf_cast(g, r->chosen, MF_F32), 0, 1);
+        return own_gates(s, g, r);
     }
     if (!r->prob) {
         mf_graph_fail(g, MF_EPLUGIN, "the router set none of logits, prob and expert");
@@ -74,9 +83,10 @@ static mf_tensor *reals(mf_graph *g, const mf_routing *r)
     return mf_clamp(g, mf_sum(g, r->mask, MF_ALL, false), 1, 1e30);
 }
 
-/* Returns the capacity of each expert, [E]: C0, or if capacity is adaptive, C0 + min(a max(0,
- * n_i - T k / E), limit C0), where T is the number of real tokens, n_i that of assignments to
- * expert i, and a = moe.adaptive_capacity. */
+/* Returns the capacity of each expert, [E]: C0 (mf_capacity_of), or
+ * C0 + min(a max(0, n_i - T k / E), limit C0) if capacity is adaptive. T is the number of real
+ * tokens, n_i that of the assignments to expert i, a is moe.adaptive_capacity and limit
+ * is moe.adaptive_limit. */
 static mf_tensor *capacity(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                            const mf_routing *r, int k)
 {
@@ -105,7 +115,7 @@ static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     r->admitted = r->chosen;
     if (c->capacity_factor <= 0 || !s->capacity_factor) return gate;
 
-    const int k = r->rows / r->tokens > 0 ? r->rows / r->tokens : 1;
+    const int k = r->token ? r->top_k : r->rows / r->tokens;
     mf_tensor *cap = capacity(s, g, in, r, k);
     mf_tensor *priority = row_priority(g, c->priority, in, r, gate);
     r->admitted = mf_capacity(g, r->chosen, priority, cap);
@@ -120,15 +130,16 @@ static mf_tensor *admit(const mf_moe_settings *s, mf_graph *g, const mf_router_i
                           r->gate_scale * c->gate_scale);
 }
 
-/* unit_gates: p / detach(p), whose value is 1 and whose gradient is that of ln p. */
+/* Returns the gates; with unit_gates p / detach(p), whose value is 1 and whose gradient is that
+ * of ln p. */
 static mf_tensor *final_gate(const mf_moe_settings *s, mf_graph *g, mf_tensor *gate)
 {
     if (!s->config->unit_gates || !gate) return gate;
     return mf_div(g, gate, mf_affine(g, mf_stop_gradient(g, gate), 1, 1e-12));
 }
 
-/* What dropped assignments add to the layer's output: the layer's input, or the input times
- * their gates. With k assignments per token each adds 1/k of the input. */
+/* What dropped assignments add to the layer's output: the layer's input times their gates, or
+ * (moe.dropped = input) the input, of which each of a token's k assignments adds 1/k. */
 static mf_tensor *passed_on(const mf_moe_settings *s, mf_graph *g, const mf_router_in *in,
                             const mf_moe_out *out)
 {
@@ -152,19 +163,33 @@ static mf_tensor *per_token(mf_graph *g, mf_tensor *index, const mf_routing *r)
     return r->mask ? mf_div(g, count, reals(g, r)) : mf_scale(g, count, 1.0 / r->tokens);
 }
 
-/* The sum of all shared experts for every token. Assignments e T .. e T + T - 1 belong to
- * expert e. */
+/* sigmoid(W x), [T n]: the gates of n shared experts, computed in f32 like those of routers. */
+static mf_tensor *shared_gates(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
+                               const mf_router_in *in, int32_t tokens)
+{
+    const bool was_bf16 = mf_graph_set_bf16(g, false);
+    mf_tensor *x = mf_graph_to_f32(g, in->x);
+    mf_tensor *y = mf_linear(g, x, mf_graph_param(g, layer->shared_gate), NULL);
+    if (s->env) y = mf_adapt_linear(s->env, "shared_gate.weight", x, y);
+    y = mf_sigmoid(g, mf_reshape(g, y, mf_shape1(tokens * s->config->shared_experts)));
+    mf_graph_set_bf16(g, was_bf16);
+    return y;
+}
+
+/* The sum of all shared experts for every real token; 0 for padding, which experts that look at
+ * other tokens must not see. */
 static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_settings *s,
                                  mf_graph *g, const mf_router_in *in, int32_t tokens)
 {
     const int n = (int)s->config->shared_experts;
-    int32_t expert[64];
+    int32_t expert[MF_SHARED_MAX];
     for (int i = 0; i < n; i++)
         expert[i] = i;
     mf_tensor *pattern = mf_graph_const(g, MF_I32, mf_shape2(1, n), expert);
     pattern = mf_reshape(g, mf_broadcast(g, pattern, mf_shape2(tokens, n)),
                          mf_shape1((int64_t)tokens * n));
-    mf_row_groups groups = mf_group_rows(g, pattern, NULL, n, n);
+    mf_tensor *chosen = in->mask ? mf_mask_rows(g, pattern, in->mask, NULL, n) : pattern;
+    mf_row_groups groups = mf_group_rows(g, chosen, NULL, n, n);
     const mf_expert_in ein = {.size = sizeof ein,
                               .batch = in->batch,
                               .seq = in->seq,
@@ -177,9 +202,12 @@ static mf_tensor *shared_experts(const mf_moe_layer *layer, const mf_moe_setting
                               .positions = in->positions,
                               .sequence_ids = in->sequence_ids};
     mf_tensor *y = NULL;
+    if (s->env) s->env->token = ein.token;
     mf_instance_expert(layer->shared, g, &ein, &y);
-    mf_tensor *ones = mf_affine(g, mf_cast(g, pattern, MF_F32), 0, 1);
-    return mf_combine_rows(g, y, ones, &groups, NULL, tokens, n);
+    if (s->env) s->env->token = NULL;
+    mf_tensor *gate = layer->shared_gate ? shared_gates(layer, s, g, in, tokens)
+                                         : mf_affine(g, mf_cast(g, pattern, MF_F32), 0, 1);
+    return mf_combine_rows(g, y, gate, &groups, NULL, tokens, n);
 }
 
 /* Calls the adapters of expert inputs or outputs. */
@@ -248,7 +276,8 @@ static mf_tensor *grouped_gates(mf_graph *g, mf_tensor *gate, const mf_row_group
     return mf_dispatch_rows(g, gate, &rows, NULL, 1);
 }
 
-/* Calls the router on all places of the history; takes the rows of the graph's tokens. */
+/* Calls the router on all positions of the history, and takes the rows of the graph's tokens
+ * from its results. */
 static int ask_of_history(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                           const mf_router_in *in, mf_moe_out *out)
 {
@@ -263,7 +292,7 @@ static int ask_of_history(const mf_moe_layer *layer, const mf_moe_settings *s, m
     whole->mask = all.mask;
     whole->labels = all.labels;
     whole->token_ids = all.token_ids;
-    /* Adapters of the router's linear layers get what it gets. */
+    /* Adapters of the router's linear layers get the same tokens as the router. */
     const mf_adapt_env before = s->env ? *s->env : (mf_adapt_env){0};
     if (s->env) {
         s->env->seq = all.seq;
@@ -342,7 +371,7 @@ static void keep_choice(const mf_moe_settings *s, mf_graph *g, const mf_router_i
     mf_graph_keep(out->own.token);
 }
 
-/* Experts are plugins, so the nodes that they add tell whether they use attention. */
+/* Experts are plugins, so only the nodes that they added tell whether they use attention. */
 static void keep_attention(mf_graph *g, int before, mf_moe_out *out)
 {
     out->attention = mf_graph_node_of(g, MF_ROLE_GROUPED_ATTENTION, before);
@@ -407,7 +436,7 @@ int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph 
     return mf_graph_status(g);
 }
 
-/* Calls the experts, with adapters on both sides; NULL if that fails. */
+/* Calls the experts, and the adapters of their inputs and outputs. NULL if a call fails. */
 static mf_tensor *call_experts(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                                mf_expert_in *ein, mf_moe_out *out)
 {
@@ -423,7 +452,7 @@ static mf_tensor *call_experts(const mf_moe_layer *layer, const mf_moe_settings 
     return adapt(s, MF_AT_EXPERT_OUT, ein, ein->x, y);
 }
 
-/* The experts on the assignments that were admitted, and the sum of what they give. */
+/* Calls the experts on the admitted assignments, and sums their outputs for each token. */
 static mf_tensor *assigned_experts(const mf_moe_layer *layer, const mf_moe_settings *s,
                                    mf_graph *g, const mf_router_in *in, mf_expert_in *ein,
                                    mf_moe_out *out)
@@ -444,7 +473,7 @@ static mf_tensor *assigned_experts(const mf_moe_layer *layer, const mf_moe_setti
                  : mf_combine_rows(g, y, out->gate, &groups, r->token, r->tokens, k);
 }
 
-/* The experts on the slots of soft routing. */
+/* Calls the experts on the slots of soft routing, and combines their outputs. */
 static mf_tensor *slot_experts(const mf_moe_layer *layer, const mf_moe_settings *s, mf_graph *g,
                                const mf_router_in *in, mf_expert_in *ein, mf_moe_out *out)
 {

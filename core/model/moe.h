@@ -1,10 +1,11 @@
 /* model/moe.h: one Mixture-of-Experts layer.
  *
  *     x [T,d] -> router -> routing record -> capacity -> assignments grouped by expert ->
- *     experts -> weighted sum -> y [T,d]   (+ shared experts for every token, with gate 1)
+ *     experts -> weighted sum -> y [T,d]   (+ shared experts for every token, with gate 1 or
+ *     sigmoid(w x))
  *
- * This file calls plugins only through mf_ctx. moefw/routing.h says what a router may leave to
- * core, and how gates are computed. */
+ * model/moe.c calls plugins only through plugin/instance.h. moefw/routing.h says what a router
+ * may leave to core, and how gates are computed. */
 #ifndef MF_MODEL_MOE_H
 #define MF_MODEL_MOE_H
 
@@ -18,11 +19,12 @@ typedef struct mf_moe_layer {
     int32_t layer; /* index of the block */
     mf_ctx *router, *expert;
     mf_ctx *shared;              /* NULL without shared experts */
+    mf_param *shared_gate;       /* [shared_experts, d]; NULL: gates are 1 */
     mf_param *select_bias;       /* [E], NULL unless a controller requests it */
     const mf_adapters *adapters; /* adapters of the block; NULL: none */
 } mf_moe_layer;
 
-/* Settings that all layers share. */
+/* Settings that all layers share, except `forced`, which belongs to one layer. */
 typedef struct mf_moe_settings {
     const mf_moe_config *config;
     const double *capacity_factor; /* live; NULL or configured 0: no capacity */
@@ -30,18 +32,18 @@ typedef struct mf_moe_settings {
     const double *adaptive_capacity;
     int32_t labels;    /* number of distinct labels, 0: none */
     mf_adapt_env *env; /* environment of the graph; NULL without adapters */
-    bool keep;         /* make prob, chosen and gate readable after the run */
-    bool attention;    /* keep the inputs of experts that use attention */
-    /* also keep x, logits, score and the router's own choice */
+    bool keep;         /* keep prob, chosen, admitted and gate */
+    bool attention;    /* keep the inputs of the experts' attention */
+    /* keep all that `keep` keeps, and x, logits, score and the router's own choice */
     bool trace;
-    /* routers read the tokens that these places hold; NULL: those of the graph */
+    /* routers with MF_ROUTER_SEQUENCE read these positions; NULL: the tokens of the graph */
     const mf_history *history;
     /* routing given for this layer; NULL: the router decides */
     const struct mf_moe_forced *forced;
 } mf_moe_settings;
 
-/* Routing given by the caller, who fills mf_moe_out.forced before each run. The router still
- * runs, and its own choice is in mf_moe_out.own; capacity is not applied again. */
+/* Routing given by the caller, who fills mf_moe_out.forced before each run. The router is still
+ * part of the graph, and its own choice is in mf_moe_out.own. Capacity is not applied. */
 typedef struct mf_moe_forced {
     int32_t rows; /* R */
     bool listed;  /* each assignment names its token; else R = T k */
@@ -57,27 +59,29 @@ typedef struct mf_moe_choice {
 } mf_moe_choice;
 
 typedef struct mf_moe_out {
-    mf_routing routing;   /* complete */
-    /* What the router returned for all places of the history; size 0 without one. */
+    mf_routing routing; /* the record, completed by core */
+    /* What the router returned for all positions of the history; size 0 without one. */
     mf_routing whole;
     mf_routing_sums sums; /* kept values of metric nodes */
     /* f32 scalar, kept; metric node; NULL if assignments list their tokens */
     mf_tensor *gate_entropy;
     /* [E] f32, sum of prob over real tokens, kept; metric node; NULL without prob */
     mf_tensor *prob_sum;
-    /* f32 scalar, sum over real tokens of their largest prob; kept metric node */
+    /* f32 scalar, sum of real tokens' largest prob, kept; metric node; NULL without prob */
     mf_tensor *max_prob;
-    mf_tensor *moved; /* f32 scalar, kept; NULL unless overflow = reassign */
+    /* f32 scalar, number of reassigned assignments, kept; NULL: assignments over capacity are
+     * not reassigned */
+    mf_tensor *moved;
     bool limited;     /* the layer has a capacity: chosen and admitted are kept */
     mf_tensor *joint; /* [E,labels] counts, kept; NULL without labels */
     mf_tensor *gate;  /* [R] */
     mf_tensor *y;     /* [T,d] */
-    /* the router's own choice; admitted is NULL if another one was forced */
+    /* the router's own choice; admitted is NULL with forced routing or after mf_moe_choose */
     mf_moe_choice own;
     mf_moe_choice forced; /* inputs of forced routing; chosen is NULL without it */
     mf_tensor *score;     /* [T,E] scores for selection; NULL: prob, or the router selected */
     mf_tensor *x;         /* [T,d] f32 input of the router, kept; NULL unless traced */
-    /* node of experts that use attention, with its inputs kept; NULL: none, or not requested */
+    /* attention node of the experts, with its inputs kept; NULL: none, or not requested */
     const mf_node *attention;
 } mf_moe_out;
 
@@ -85,7 +89,7 @@ typedef struct mf_moe_out {
 int mf_moe_build(const mf_moe_layer *layer, const mf_moe_settings *settings, mf_graph *g,
                  const mf_router_in *in, mf_moe_out *out);
 
-/* Adds only the router and its choice, without capacity and experts. */
+/* Adds only the router and its choice, not capacity and experts. Returns the graph's status. */
 int mf_moe_choose(const mf_moe_layer *layer, const mf_moe_settings *settings, mf_graph *g,
                   const mf_router_in *in, mf_moe_out *out);
 
@@ -104,7 +108,8 @@ typedef struct mf_moe_attention {
     const int32_t *offset; /* [experts + 1] offsets of each expert's assignments */
     const int32_t *at;     /* [R] token of each assignment */
 } mf_moe_attention;
-/* False if the graph does not keep these inputs, or if the experts do not use attention. */
+/* Fills in *ret. Returns false if the graph does not keep these inputs, if the experts do not
+ * use attention, or if the inputs cannot be read. */
 bool mf_moe_attention_of(const mf_moe_out *out, mf_moe_attention *ret);
 
 /* Sums over one or more runs of one layer, from its kept values. */
@@ -120,7 +125,7 @@ int mf_moe_tally_new(int32_t layer, int32_t experts, int32_t top_k, int32_t labe
                      mf_moe_tally **ret);
 void mf_moe_tally_free(mf_moe_tally *t);
 void mf_moe_tally_reset(mf_moe_tally *t);
-/* To be called after a run with metrics. */
+/* Adds the values of the last run, which must have been a run with metrics. */
 void mf_moe_tally_add(mf_moe_tally *t, const mf_moe_out *out);
 /* Computes the statistics. shares: [MF_MOE_SHARES, E] floats, owned by the caller, to which
  * *ret points; *ret also points into the tally. */

@@ -38,7 +38,8 @@ void mf_soft_fill(mf_graph *g, const mf_routing *r, mf_tensor *x, mf_expert_in *
     slots = mf_transpose(g, mf_reshape(g, slots, mf_shape4(B, E, p, d)), 1, 0, 2, 3);
     ein->x = mf_reshape(g, slots, mf_shape2(R, d));
     ein->offset = mf_mul(g, mf_arange(g, E + 1), whole_number(g, (int32_t)(B * p)));
-    mf_tensor *first = mf_mul(g, mf_arange(g, B), whole_number(g, r->seq)); /* [B] tokens */
+    /* [B] index of each sequence's first token */
+    mf_tensor *first = mf_mul(g, mf_arange(g, B), whole_number(g, r->seq));
     first = mf_broadcast(g, mf_reshape(g, first, mf_shape3(1, B, 1)), mf_shape3(E, B, p));
     ein->token = mf_reshape(g, first, mf_shape1(R));
     mf_graph_set_bf16(g, bf16);

@@ -76,7 +76,7 @@ static mf_tensor *squared_error(mf_graph *g, const mf_model_task *t)
     return mean;
 }
 
-/* The sum of weight x loss, if there are several tasks. */
+/* The sum of weight x loss over the tasks; with one task its loss without a weight. */
 static mf_tensor *sum_of_losses(mf_model *m, mf_model_graph *mg)
 {
     mf_graph *g = mg->g;

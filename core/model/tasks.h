@@ -3,17 +3,18 @@
  *
  *     loss = the loss of model.task; with further tasks the sum of weight x loss over all tasks
  *     classify: mean cross entropy of the examples that have a class
- *     regress:  mean of (prediction - number)^2 over the examples that have a number; else 0
+ *     regress:  mean of (prediction - number)^2 over the examples that have a number; 0 if none
  *
- * With one task the graph has one head and no weights (several tasks: Caruana 1997). */
+ * With one task the graph has one head and no task weights (several tasks: Caruana 1997). */
 #ifndef MF_MODEL_TASKS_H
 #define MF_MODEL_TASKS_H
 
 #include "model/model.h"
 
-/* Registers the weights of tasks as live options: model.task_weight, task.NAME.weight. */
+/* Sets m->task_weights. If there are several tasks, registers the weights as live options:
+ * model.task_weight, task.NAME.weight. */
 int mf_tasks_register(mf_model *m);
-/* Adds the inputs of all tasks, and sets n_tasks and kinds. */
+/* Adds the inputs of all tasks, and sets the graph's n_tasks, targets, and kinds of tasks. */
 void mf_tasks_inputs(const mf_model *m, mf_model_graph *mg);
 /* x [B,d]: adds predictions and losses, and sets the graph's logits and task_loss. */
 void mf_tasks_build(mf_model *m, mf_model_graph *mg, mf_tensor *x);

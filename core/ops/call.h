@@ -1,7 +1,7 @@
 /* ops/call.h: shorthand for the forward and backward functions of core's ops.
  *
- * These functions do not repeat the checks of infer, and never read the elements of a tensor:
- * they launch kernels of the run's set with pointers and sizes. */
+ * The ops' functions do not repeat the checks of infer, and never read the elements of a
+ * tensor: they launch kernels of the run's set with pointers and sizes. */
 #ifndef MF_OPS_CALL_H
 #define MF_OPS_CALL_H
 
@@ -38,7 +38,7 @@ static inline mf_cast_type mf_call_type(const mf_view *v)
 {
     return (mf_cast_type)v->dtype;
 }
-/* Whether the weight of a gemm, input 1, is packed. */
+/* Whether the weight of a gemm, input 1, is in panels. */
 static inline bool mf_call_packed(const mf_call *call)
 {
     return call->in[1].reserved & MF_VIEW_PANELS;

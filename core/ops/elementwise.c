@@ -9,8 +9,9 @@
  *   greater  [a > b]        none
  *
  * a and b have the same type, f32, bf16 or i32 (modulo 2^32, a / 0 = 0, no gradient), and rank
- * 0 to 4; y has their type and the broadcast shape. Gradients are composed of ops, and summed
- * over repeated dimensions: only the values that they read are kept. */
+ * 0 to 4; y has their type and the broadcast shape. Gradients are composed of ops, and are
+ * summed over repeated dimensions. So the graph keeps only those values that the ops of the
+ * gradients read. */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/ops.h"

@@ -2,7 +2,7 @@
  * the kernel.
  *
  * The attribute of the type is 0, for the type of the first operand, or MF_AS(type). Sums are
- * always f32. */
+ * f32 (ref: double) and are rounded to bf16 at most once. */
 #ifndef MF_OPS_GEMM_H
 #define MF_OPS_GEMM_H
 
@@ -24,7 +24,8 @@ static inline mf_tensor *mf_matmul_as(mf_graph *g, mf_tensor *a, bool trans_a, m
                   &(mf_attr){.i = {trans_a, trans_b, MF_AS(type)}, .f = {s}});
 }
 
-/* The output type of a gemm: attr.i[slot] decides; x is the type of the first operand. */
+/* Sets *ret to the type of a gemm's output, which attr.i[slot] chooses. x: type of the
+ * first operand. */
 static inline int mf_infer_result(const mf_infer *in, int slot, mf_dtype x, mf_dtype *ret)
 {
     if (mf_infer_attr(in, slot, "type of the result", 0, MF_AS(MF_BF16))) return MF_ESHAPE;

@@ -8,8 +8,8 @@
  *   one_hot       y[..,j] = 1 where index = j
  *   bincount      y[v] = sum of weight over index = v            dweight = gather(dy)
  *
- * An index that is too large ends the run with MF_EPLUGIN, before it is used to read
- * or write. */
+ * An index that is too large ends the run with MF_EPLUGIN, before it is used to read or write;
+ * one_hot instead gives a row of zeros for it. */
 #include "ops/index.h"
 #include "ops/infer.h"
 #include "ops/ops.h"

@@ -1,4 +1,5 @@
-/* ops/index.h: checks of indices before each use, because they come from data and plugins. */
+/* ops/index.h: checks of indices, and the gather of rows. Indices come from data and plugins,
+ * so they are checked before kernels use them. */
 #ifndef MF_OPS_INDEX_H
 #define MF_OPS_INDEX_H
 
@@ -10,12 +11,13 @@
 void mf_call_check(const mf_call *call, int i, mf_fault_what what, int64_t lo, int64_t hi);
 /* The same for inputs in which every value below 0 means none. */
 void mf_call_check_below(const mf_call *call, int i, mf_fault_what what, int64_t hi);
-/* The same for the i32 input i, [E+1], which must increase, from 0 or more to at
- * most `rows`. */
+/* Launches the check that the elements of the i32 input i, [E+1], do not decrease and are in 0
+ * .. rows. */
 void mf_call_check_offset(const mf_call *call, int i, int64_t rows);
-/* The same for the i32 input i, [E+1], whose first offset must be 0. */
+/* Launches the check that the first element of the i32 input i, [E+1], is 0. */
 void mf_call_check_first(const mf_call *call, int i);
-/* Launches the gather of rows of `in` into output 0 [m,d], which has the same type. */
+/* Launches the gather of rows of `in`, index [m], into output 0 [m,d], which has the type
+ * of `in`. */
 void mf_gather(const mf_call *call, const mf_kctx *x, const void *in, const int32_t *index);
 
 #endif

@@ -57,7 +57,7 @@ int mf_infer_attr(const mf_infer *in, int slot, const char *what, int64_t lo, in
 int mf_infer_set(mf_infer *in, int i, mf_dtype type, mf_shape shape)
 {
     char text[MF_SHAPE_TEXT];
-    int64_t most = (int64_t)1 << 48; /* elements, so that no number of bytes overflows */
+    int64_t most = (int64_t)1 << 48; /* elements, so that the number of bytes cannot overflow */
     for (int32_t d = 0; d < shape.rank; d++) {
         int64_t size = shape.dim[d];
         if (size < 0 || size > INT32_MAX || (size && most / size == 0))

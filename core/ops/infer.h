@@ -18,24 +18,25 @@ static inline bool mf_infer_absent(const mf_infer *in, int i)
 {
     return in->in[i].shape.rank < 0;
 }
-/* The input is present, of this type, and lo <= rank <= hi. */
+/* Checks that the input is present and of this type, and that its rank is in lo .. hi. */
 int mf_infer_tensor(const mf_infer *in, int i, const char *what, mf_dtype type, int lo, int hi);
-/* The type of an input that may be bf16: bf16, else f32. */
+/* The type to require of an input that may be f32 or bf16: bf16 if it is bf16, else f32. */
 static inline mf_dtype mf_infer_float(const mf_infer *in, int i)
 {
     return !mf_infer_absent(in, i) && in->in[i].dtype == MF_BF16 ? MF_BF16 : MF_F32;
 }
-/* The input is present, of this type and exactly this shape. */
+/* Checks that the input is present and has this type and exactly this shape. */
 int mf_infer_shape(const mf_infer *in, int i, const char *what, mf_dtype type, mf_shape shape);
-/* The same, but it may be absent. */
+/* As mf_infer_shape, but the input may be absent. */
 int mf_infer_maybe(const mf_infer *in, int i, const char *what, mf_dtype type, mf_shape shape);
-/* An attribute is in lo .. hi. */
+/* Checks that an attribute is in lo .. hi. */
 int mf_infer_attr(const mf_infer *in, int slot, const char *what, int64_t lo, int64_t hi);
-/* Sets output i, and n_out = i + 1. A dimension must be at most 2^31 - 1, so that i32 can
- * index it. */
+/* Sets output i, and n_out = i + 1. A dimension must be at most 2^31 - 1, so that i32 can index
+ * it, and the number of elements at most 2^48. */
 int mf_infer_set(mf_infer *in, int i, mf_dtype type, mf_shape shape);
 
-/* Attribute that chooses the type of the output. 0: the type of its input; else 1 + type. */
+/* Attribute that chooses the type of an output. 0: the op's default, usually the type of its
+ * first input; else 1 + type. */
 #define MF_AS(type) (1 + (int64_t)(type))
 static inline mf_dtype mf_attr_type(int64_t code, mf_dtype otherwise)
 {

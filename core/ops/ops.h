@@ -1,7 +1,7 @@
 /* ops/ops.h: the op table, and functions with which core adds ops.
  *
- * Core gets the same typed functions as plugins (moefw/ops.h). They use core's own host table
- * instead of a plugin's slot. */
+ * Core uses the same typed functions as plugins (moefw/ops.h). In core they call core's own
+ * host table instead of that in a plugin's slot. */
 #ifndef MF_OPS_OPS_H
 #define MF_OPS_OPS_H
 

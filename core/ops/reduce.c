@@ -51,7 +51,8 @@ static size_t align(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-static size_t middle_bytes(const pass *p) /* size of the result of the first of two passes */
+/* The size of the result of the first of two passes. */
+static size_t middle_bytes(const pass *p)
 {
     return align((size_t)(p->outer * p->inner) * sizeof(float));
 }
@@ -163,7 +164,7 @@ const mf_opdef mf_op_mean = {.size = sizeof(mf_opdef),
 
 /* ---- sum_to ---- */
 
-/* One bit for each dimension of x that does not exist in `to` or has size 1 there. */
+/* One bit for each dimension of x that does not exist in `to`, or has size 1 only there. */
 static unsigned repeated_axes(mf_shape x, mf_shape to)
 {
     unsigned axes = 0;

@@ -5,7 +5,7 @@
 #include "ops/ops.h"
 
 /* Writes x [B T,w] into cache [B S,w] at rows b S + pos[b] .., in place; the result is the
- * cache. pos [B] i32. A row after the end of the cache ends the run. */
+ * cache. pos [B] i32. A row outside of its sequence's part of the cache ends the run. */
 static inline mf_tensor *mf_cache_append(mf_graph *g, mf_tensor *cache, mf_tensor *x,
                                          mf_tensor *pos)
 {

@@ -7,7 +7,7 @@
 bool mf_shape_broadcast(mf_shape a, mf_shape b, mf_shape *ret)
 {
     mf_shape s = {a.rank > b.rank ? a.rank : b.rank, 0, {1, 1, 1, 1}};
-    for (int32_t i = 1; i <= s.rank; i++) { /* i-th dimension from the end */
+    for (int32_t i = 1; i <= s.rank; i++) { /* the i-th dimension from the end */
         int64_t da = i <= a.rank ? a.dim[a.rank - i] : 1;
         int64_t db = i <= b.rank ? b.dim[b.rank - i] : 1;
         if (da != db && da != 1 && db != 1) return false;
@@ -51,15 +51,16 @@ void mf_walk_add(mf_walk *w, mf_shape from)
     mf_walk_add_strides(w, from.rank, stride);
 }
 
-static bool even(const mf_walk *w,
-                 int i) /* whether one step of i is as long as all steps of i + 1 */
+/* Whether one step of dimension i is as long as all steps of i + 1. */
+static bool even(const mf_walk *w, int i)
 {
     for (int o = 0; o < w->operands; o++)
         if (w->stride[o][i] != w->stride[o][i + 1] * w->dim[i + 1]) return false;
     return true;
 }
 
-static void drop(mf_walk *w, int i) /* removes dimension i; those before it move up */
+/* Removes dimension i; each one before it moves to the next index. */
+static void drop(mf_walk *w, int i)
 {
     for (; i > 0; i--) {
         w->dim[i] = w->dim[i - 1];

@@ -1,5 +1,5 @@
 /* ops/table.c: the ops of core by name and by role, and the host table with which core builds
- * graphs. It is filled from ops.def, and sorted at the first search. */
+ * graphs. The list of ops comes from ops.def, and is sorted by name at the first search. */
 #include "ops/ops.h"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ static const mf_opdef *const listed[] = {
 #undef MF_OP
 };
 
-/* Sorted by name at the first use, which may happen in several threads at once. */
+/* These lists are filled at the first use, which several threads may reach at the same time. */
 static const mf_opdef *sorted[N_OPS];
 static const char *names[N_OPS + 1];
 
@@ -78,7 +78,7 @@ const char *const *mf_op_names(void)
 
 static mf_shape shape_of(const mf_tensor *t)
 {
-    /* in a graph that has failed; its shapes no longer matter */
+    /* t is NULL only in a graph that has failed, whose shapes no longer matter */
     return t ? t->shape : mf_shape0();
 }
 

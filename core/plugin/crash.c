@@ -1,6 +1,6 @@
-/* plugin/crash.c: names the plugin that was running when the program died. The signal
- * handler calls only async-signal-safe functions and reads only values that were set
- * before the signal. */
+/* plugin/crash.c: names the plugin that was running when the program died. The signal handler
+ * calls only async-signal-safe functions and reads only values that were set before
+ * the signal. */
 #include "plugin/crash.h"
 
 #include <signal.h>
@@ -17,8 +17,9 @@
 #include "graph/graph.h"
 #include "plugin/output.h"
 
-/* One per thread: a signal is handled in the thread that caused it. The address of such a small
- * variable is fixed when the library is loaded, so a handler reads it without a call. */
+/* The site in force in each thread: a signal is handled in the thread that caused it. The
+ * offset of this variable in the thread's storage is fixed when the library is loaded, so a
+ * handler reads it without a call. */
 static _Thread_local const mf_site *volatile site_now
     __attribute__((tls_model("initial-exec")));
 static volatile sig_atomic_t dying, watching, ended;
@@ -52,7 +53,7 @@ void mf_crash_own(const mf_opdef *op, const char *plugin, const char *file)
     if (owner_of(op)) return;
     owned *o = mf_alloc(1, sizeof *o);
     if (!o) {
-        mf_error_clear(); /* a message would lack the plugin's name, and nothing else */
+        mf_error_clear(); /* without memory, only the plugin's name is missing in a message */
         return;
     }
     *o = (owned){atomic_load(&owners), op, plugin, file};
@@ -83,7 +84,7 @@ static void say_op(const mf_node *node)
     say(node->scope ? node->scope : "?");
 }
 
-/* In a child process: what was running, for the line that reports the check. */
+/* In a child process: reports what was running. */
 static void report_site(const mf_site *s, const mf_node *node)
 {
     say("died ");
@@ -168,8 +169,8 @@ static const char *signal_name(int number)
     return "killed by a signal";
 }
 
-/* Ends the process without another word. Not by _exit, which a program may replace by
- * mf_crash_exit. */
+/* Ends the process without a message. It does not call _exit, which a program may replace
+ * by mf_crash_exit. */
 static _Noreturn void end_now(int status)
 {
     for (;;)
@@ -178,7 +179,7 @@ static _Noreturn void end_now(int status)
 
 static void on_signal(int number)
 {
-    /* the exit status of every plugin that breaks its contract */
+    /* 4 is the exit status for every plugin that breaks its contract */
     if (name_running(signal_name(number)) && report_fd < 0) end_now(4);
     signal(number, SIG_DFL);
     raise(number);
@@ -207,7 +208,7 @@ void mf_crash_ended(void)
 static void watch_signals(void)
 {
     static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-    /* a stack of its own: the ordinary stack may have overflowed */
+    /* the handlers have a stack of their own, because the ordinary stack may have overflowed */
     static char stack_memory[64 * 1024];
     stack_t stack = {.ss_sp = stack_memory, .ss_size = sizeof stack_memory};
     sigaltstack(&stack, NULL);
@@ -233,5 +234,5 @@ void mf_crash_report_to(int fd)
     atexit(on_exit_call);
     at_quick_exit(on_exit_call);
     watch_signals();
-    signal(SIGTERM, on_signal); /* what the parent sends before it gives up */
+    signal(SIGTERM, on_signal); /* the parent sends it before it kills this process */
 }

@@ -20,16 +20,16 @@ typedef struct mf_site {
  * then on the program must not call exit before mf_crash_ended: a call of it counts as one of a
  * plugin or a library, and ends with status 1. */
 void mf_crash_watch(void);
-/* The program's main is about to return: what follows is its ordinary end. */
+/* The program's main is about to return: exit then runs as usual. */
 void mf_crash_ended(void);
-/* What _exit(status) does while the program watches: names the plugin that is running, whose
- * status is 4. */
+/* What _exit(status) does while the program watches: if a plugin is running, names it and ends
+ * with status 4, otherwise with `status`. */
 _Noreturn void mf_crash_exit(int status);
-/* For child processes: writes "died FUNCTION" to the descriptor instead of that line, and the
- * signal ends the process. */
+/* For child processes: a fatal signal then writes "died FUNCTION" to the descriptor, instead of
+ * the line about the plugin, and ends the process by its default action. */
 void mf_crash_report_to(int fd);
 /* Puts a site in force (NULL: none) and returns the previous one, which the caller restores.
- * Its strings must stay valid. Each thread has its own site. */
+ * The site and its strings must stay valid. Each thread has its own site. */
 const mf_site *mf_crash_site(const mf_site *site);
 /* Records which plugin an op's table came with. All must live as long as the process. */
 void mf_crash_own(const mf_opdef *op, const char *plugin, const char *file);

@@ -20,8 +20,8 @@ static void locale_name(char out[128])
     snprintf(out, 128, "%s", name ? name : "?");
 }
 
-/* Read from the system, because umask() also sets it: another thread could create a file at
- * that moment. Linux has this since 4.7. */
+/* Reads the umask from /proc (Linux 4.7), because umask() also sets it, and another thread
+ * could create a file at that moment. */
 static mode_t mask_now(void)
 {
     char text[2048];

@@ -1,9 +1,9 @@
 /* plugin/guard.h: checks that a plugin leaves the state of the process unchanged.
  *
- * The state is floating-point control (an object built with -Ofast sets flush-to-zero for the
- * whole process as soon as it is loaded), rounding, locale, working directory, umask and
- * signal mask. It is saved before plugin code runs for the first time, and compared and
- * restored after it. */
+ * The state is floating-point control with rounding (an object built with -Ofast sets
+ * flush-to-zero as soon as it is loaded), locale, working directory, umask and signal mask. It
+ * is saved before a plugin is mapped and before each init, and compared and restored
+ * after them. */
 #ifndef MF_PLUGIN_GUARD_H
 #define MF_PLUGIN_GUARD_H
 
@@ -12,7 +12,7 @@
 
 typedef struct mf_guard {
     unsigned float_control;
-    int folder; /* a descriptor, -1 if it cannot be opened */
+    int folder; /* descriptor of the working directory; -1 if it cannot be opened */
     dev_t device;
     ino_t inode;
     mode_t umask;
@@ -21,8 +21,8 @@ typedef struct mf_guard {
 } mf_guard;
 
 void mf_guard_save(mf_guard *g);
-/* Restores the saved state. MF_EPLUGIN if the state had changed; when: for the message,
- * "when it is loaded". */
+/* Restores the saved state. MF_EPLUGIN if the state had changed; when: for the message, "when
+ * it is loaded". */
 int mf_guard_check(mf_guard *g, const char *when);
 
 /* Checks only the floating-point control (base/float_control.h), which is cheap enough for

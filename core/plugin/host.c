@@ -1,6 +1,6 @@
-/* plugin/host.c: the functions that plugins call. Each one checks that it is called in
- * its phase, and a broken rule makes the instance's call fail even if the plugin ignores
- * the result. */
+/* plugin/host.c: the functions that plugins call. A function with a phase checks that it is
+ * called in that phase, and a broken rule makes the instance's call fail even if the plugin
+ * ignores the result. */
 #include "plugin/host.h"
 
 #include <pthread.h>
@@ -79,7 +79,7 @@ static int demand(mf_ctx *ctx, mf_phase phase, const char *function)
                   phase_text(ctx->phase));
 }
 
-/* The same for functions that build: the graph must also be the one that the plugin
+/* As demand, for functions that build graphs: the graph must also be the one that the plugin
  * was given. */
 static int demand_graph(mf_ctx *ctx, const mf_graph *g, const char *function)
 {
@@ -117,6 +117,9 @@ static int declare(mf_ctx *ctx, const char *function, const char *name, mf_shape
     if (shape.rank < 0 || shape.rank > MF_MAX_RANK)
         return broken(ctx, "%s '%s': expected a rank from 0 to %d, found %d", function, name,
                       MF_MAX_RANK, (int)shape.rank);
+    if (shape.reserved != 0)
+        return broken(ctx, "%s '%s': reserved of its shape: expected 0, found %d", function,
+                      name, (int)shape.reserved);
     for (int32_t i = 0; i < shape.rank; i++)
         if (shape.dim[i] < 1 || shape.dim[i] > INT32_MAX)
             return broken(ctx,
@@ -165,7 +168,8 @@ static mf_param *lookup(mf_ctx *ctx, const char *name)
     return mf_store_find(ctx->host->store, full);
 }
 
-/* "; did you mean 'x'?" among all parameters; the instance's own ones by their short names. */
+/* Writes "; did you mean 'x'?" to out, for the nearest name among all parameters; those of the
+ * instance are compared by their short names. */
 static void nearest_param(mf_ctx *ctx, const char *name, char *out, size_t size)
 {
     mf_arena *scratch = mf_arena_new();
@@ -317,7 +321,8 @@ static mf_tensor *host_custom(mf_graph *g, const mf_opdef *def, int n_in, mf_ten
 {
     for (int i = 0; ret_out && i < n_out; i++)
         ret_out[i] = NULL;
-    /* Called without mf_custom, which says where: the last place is that of another op. */
+    /* Without mf_custom no source line was set for this op, and the last one belongs to
+     * another op. */
     if (!mf_graph_at_next(g)) mf_graph_at(g, NULL, 0);
     if (def && !known_op(g, def)) return NULL;
     const mf_ctx *ctx = mf_instance_now();
@@ -325,8 +330,8 @@ static mf_tensor *host_custom(mf_graph *g, const mf_opdef *def, int n_in, mf_ten
     return add_op(g, def, n_in, in, attr, n_out, ret_out);
 }
 
-/* Lets the model replace y = x W^T of a router or an expert, because adapters may
- * change this value. */
+/* Lets the model replace the result y of a linear op of a plugin, because adapters may
+ * change it. */
 static mf_tensor *hooked(mf_graph *g, mf_tensor *const *in, mf_tensor *y)
 {
     const mf_ctx *ctx = mf_instance_now();
@@ -492,14 +497,14 @@ static int host_head_gates(mf_ctx *ctx, const char *param, int32_t form)
     return MF_OK;
 }
 
-/* ---- places ---- */
+/* ---- source lines, printing ---- */
 
 static void host_at(mf_graph *g, const char *file, int32_t line)
 {
     mf_graph_at(g, file, line);
 }
 
-/* The name goes with the layer, "layers.0.router mine: logits". */
+/* Adds layer and plugin to the name: "layers.0.router (plugin mine): logits". */
 static void host_print(mf_graph *g, mf_tensor *t, const char *name)
 {
     const mf_ctx *ctx = mf_instance_now();
@@ -544,7 +549,7 @@ static const mf_host table = {
     .print = host_print,
 };
 
-/* What plugins see: the table, and behind it functions that tell that they are missing. */
+/* What plugins get: the table, and behind it functions that report that they are missing. */
 static union {
     mf_host host;
     void (*slots[4096 / sizeof(void (*)(void))])(void);

@@ -8,7 +8,8 @@
 const mf_host *mf_plugin_host(void);
 
 /* A hook that receives every op that a plugin adds. It adds the op itself (mf_graph_op), or
- * something else in its place. For checks, in the calling thread; NULL removes the hook. */
+ * something else in its place. The hook is for checks and belongs to the calling thread; NULL
+ * removes it. */
 typedef mf_tensor *(*mf_op_hook)(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
                                  mf_tensor *const *in, const mf_attr *attr, int n_out,
                                  mf_tensor **ret_out);

@@ -1,6 +1,6 @@
 /* plugin/instance.c: instances of plugins and the calls into them. Every call sets phase and
- * crash site before, and checks results, shared state and phase after, so no rule depends on
- * the plugin. */
+ * crash site before the plugin's function runs, and checks its result and the floating-point
+ * control after it, so that no rule depends on the plugin. */
 #include "plugin/instance.h"
 
 #include <stdio.h>
@@ -136,7 +136,7 @@ void mf_plughost_forget(mf_plughost *h, const mf_graph *g)
 
 /* ---- calls ---- */
 
-/* One per thread: two models may be built in two threads at once. */
+/* The instance whose function runs in this thread: two threads may build two models at once. */
 static _Thread_local mf_ctx *now;
 
 mf_ctx *mf_instance_now(void)
@@ -238,8 +238,19 @@ static int wrong_result(mf_ctx *ctx, mf_graph *g, const char *fmt, ...)
 
 /* ---- creation ---- */
 
+static int set_option(const mf_loaded *plugin, const mf_option_value *set, void *conf,
+                      mf_arena *arena, const char *section)
+{
+    const mf_option *o = mf_schema_find(&plugin->schema, set->option);
+    if (!o)
+        return mf_fail(MF_ECONFIG, "%s wants a plugin with the option '%s', which %s lacks",
+                       set->key, set->option, plugin->name);
+    return mf_option_set(&plugin->schema, o, conf, arena, set->text, section, NULL, NULL);
+}
+
 static int make(mf_plughost *h, const mf_loaded *plugin, const char *path, mf_ini *ini,
-                const char *section, const char *const *reserved, const char *live, mf_ctx *ctx)
+                const char *section, const char *const *reserved, const char *live,
+                const mf_option_value *set, mf_ctx *ctx)
 {
     const mf_schema *s = &plugin->schema;
     ctx->host = h;
@@ -252,6 +263,7 @@ static int make(mf_plughost *h, const mf_loaded *plugin, const char *path, mf_in
     if (!ctx->path || !ctx->live || !ctx->conf || !ctx->self || !ctx->shadow) return MF_ENOMEM;
     int rc = mf_options_default(s, ctx->conf, h->arena);
     if (rc == MF_OK) rc = mf_options_load(s, ctx->conf, h->arena, ini, section, reserved, NULL);
+    if (rc == MF_OK && set) rc = set_option(plugin, set, ctx->conf, h->arena, section);
     for (int i = 0; i < s->count && rc == MF_OK; i++) {
         const mf_option *o = &s->options[i];
         if ((o->flags & MF_OPT_LIVE) == 0) continue;
@@ -259,7 +271,7 @@ static int make(mf_plughost *h, const mf_loaded *plugin, const char *path, mf_in
         snprintf(name, sizeof name, "%s.%s", live, o->name);
         rc = mf_live_register_option(h, name, o, ctx->conf, &ctx->shadow[i]);
         if (rc != MF_OK || strcmp(live, path) == 0) continue;
-        /* the name of this layer's option alone */
+        /* the name of the option in this layer only */
         snprintf(name, sizeof name, "%s.%s", path, o->name);
         rc = mf_live_register_option(h, name, o, ctx->conf, &ctx->shadow[i]);
     }
@@ -280,16 +292,16 @@ static int run_init(mf_ctx *ctx, const mf_dims *dims)
     return rc == MF_OK ? rc : mf_fail(rc, "%s", kept);
 }
 
-int mf_adapter_new(mf_plughost *h, const mf_loaded *plugin, const char *path, mf_ini *ini,
-                   const char *section, const char *const *reserved, const char *live,
-                   const mf_dims *dims, const mf_linear_site *sites, int32_t n_sites, double lr,
-                   mf_ctx **ret)
+static int new_instance(mf_plughost *h, const mf_loaded *plugin, const char *path, mf_ini *ini,
+                        const char *section, const char *const *reserved, const char *live,
+                        const mf_option_value *set, const mf_dims *dims,
+                        const mf_linear_site *sites, int32_t n_sites, double lr, mf_ctx **ret)
 {
     mf_ctx *ctx = mf_alloc(1, sizeof *ctx);
     if (!ctx) return MF_ENOMEM;
     ctx->lr = lr;
     ctx->notes = (mf_adapter_notes){.layer = dims->layer, .sites = sites, .n_sites = n_sites};
-    int rc = make(h, plugin, path, ini, section, reserved, live, ctx);
+    int rc = make(h, plugin, path, ini, section, reserved, live, set, ctx);
     if (rc == MF_OK) rc = run_init(ctx, dims);
     ctx->up = rc == MF_OK;
     if (rc != MF_OK) {
@@ -300,11 +312,29 @@ int mf_adapter_new(mf_plughost *h, const mf_loaded *plugin, const char *path, mf
     return MF_OK;
 }
 
+int mf_adapter_new(mf_plughost *h, const mf_loaded *plugin, const char *path, mf_ini *ini,
+                   const char *section, const char *const *reserved, const char *live,
+                   const mf_dims *dims, const mf_linear_site *sites, int32_t n_sites, double lr,
+                   mf_ctx **ret)
+{
+    return new_instance(h, plugin, path, ini, section, reserved, live, NULL, dims, sites,
+                        n_sites, lr, ret);
+}
+
 int mf_instance_new(mf_plughost *h, const mf_loaded *plugin, const char *path, mf_ini *ini,
                     const char *section, const char *const *reserved, const char *live,
                     const mf_dims *dims, mf_ctx **ret)
 {
-    return mf_adapter_new(h, plugin, path, ini, section, reserved, live, dims, NULL, 0, 1, ret);
+    return new_instance(h, plugin, path, ini, section, reserved, live, NULL, dims, NULL, 0, 1,
+                        ret);
+}
+
+int mf_instance_new_with(mf_plughost *h, const mf_loaded *plugin, const char *path, mf_ini *ini,
+                         const char *section, const char *const *reserved, const char *live,
+                         const mf_option_value *set, const mf_dims *dims, mf_ctx **ret)
+{
+    return new_instance(h, plugin, path, ini, section, reserved, live, set, dims, NULL, 0, 1,
+                        ret);
 }
 
 const mf_adapter_notes *mf_instance_notes(const mf_ctx *ctx)
@@ -312,8 +342,8 @@ const mf_adapter_notes *mf_instance_notes(const mf_ctx *ctx)
     return &ctx->notes;
 }
 
-/* Instances are also freed after a failure, whose message must outlive fini. What fini breaks
- * itself is only a warning: nothing depends on it any more. */
+/* Instances are also freed after a failure, whose message must outlive fini. A rule that fini
+ * breaks only gives a warning, because nothing uses the instance any more. */
 static void run_fini(mf_ctx *ctx)
 {
     char kept[2048];
@@ -353,8 +383,8 @@ const void *mf_instance_conf(const mf_ctx *ctx)
 
 /* ---- results ---- */
 
-/* MF_OK for NULL, and for a tensor of this graph with the given shape and type. dim -1:
- * any size. */
+/* Returns MF_OK for NULL, and for a tensor of this graph with the given type, rank and
+ * dimensions. d0, d1: -1 for any size. */
 static int check_tensor(mf_ctx *ctx, mf_graph *g, const char *what, const mf_tensor *t,
                         mf_dtype dtype, int32_t rank, int64_t d0, int64_t d1)
 {
@@ -410,7 +440,7 @@ static int check_losses(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
     return MF_OK;
 }
 
-/* Soft routing: weights of all slots for every token, and nothing that chooses experts. */
+/* Checks soft routing: weights of all slots for every token, and no chosen experts. */
 static int check_soft(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
 {
     if (!r->dispatch || !r->combine)
@@ -429,7 +459,8 @@ static int check_soft(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
                        : rc;
 }
 
-/* Which results a router may omit, and which of them must agree: moefw/routing.h. */
+/* Checks a routing record; moefw/routing.h says which results a router may omit and which
+ * must agree. */
 static int check_routing(mf_ctx *ctx, mf_graph *g, const mf_routing *r)
 {
     const int64_t T = r->tokens, E = r->experts;
@@ -487,7 +518,7 @@ int mf_instance_expert(mf_ctx *ctx, mf_graph *g, const mf_expert_in *in, mf_tens
         return wrong_result(ctx, g,
                             "forward returned OK and no value: expected rows of the input's "
                             "shape");
-    /* the type of the expert's last gemm */
+    /* both types are valid: bf16 if the expert's last gemm writes it */
     const mf_dtype type = (*ret_y)->dtype == MF_BF16 ? MF_BF16 : MF_F32;
     return check_tensor(ctx, g, "the rows", *ret_y, type, 2, in->x->shape.dim[0],
                         in->x->shape.dim[1]);
@@ -506,7 +537,8 @@ int mf_instance_loss(mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
     return rc != MF_OK ? rc : check_scalar(ctx, g, "the loss", *ret_loss);
 }
 
-/* Checks that an adapter returns the shape that it received, in f32 or bf16. */
+/* Checks that an adapter returns the shape that it received, in f32 or bf16. NULL is valid as
+ * the bias of attention. */
 static int check_adapted(mf_ctx *ctx, mf_graph *g, const mf_adapter_in *in, const mf_tensor *y)
 {
     char expected[64], found[64];

@@ -1,4 +1,4 @@
-/* plugin/instance_internal.h: types of hosts and instances that the files of this
+/* plugin/instance_internal.h: types and functions of hosts and instances that the files of this
  * folder share. */
 #ifndef MF_PLUGIN_INSTANCE_INTERNAL_H
 #define MF_PLUGIN_INSTANCE_INTERNAL_H
@@ -14,7 +14,7 @@ typedef struct mf_live_slot {
     mf_param *param; /* the value is an element of this parameter */
     int64_t element;
     bool whole;      /* a whole number; every change makes graphs differ */
-    double start;    /* its value at first */
+    double start;    /* its value when it was registered */
     bool structural; /* graphs differ between value 0 and other values */
     double lo, hi;
     const mf_option *option;
@@ -60,9 +60,9 @@ struct mf_plughost {
     int (*importance)(void *arg, int32_t n, float *out, int32_t *ret_n);
     const char **slashed; /* "/NAME" of each parameter, by index, made on first use */
     int n_slashed;
-    char rebuild[160]; /* reason for a rebuild, "" if there is none */
+    char rebuild[160]; /* reason of the last request for a rebuild */
     bool wants_rebuild;
-    mf_linear_hook linear; /* hook for linear layers of plugins, or NULL */
+    mf_linear_hook linear; /* hook for linear ops of plugins, or NULL */
     void *linear_arg;
 };
 

@@ -163,7 +163,7 @@ int mf_live_get(const mf_plughost *h, const char *name, double *ret)
     return MF_OK;
 }
 
-/* Changes one place. Variables of core's own have their own bounds. */
+/* Changes one place. Variables and parameters of core have bounds in the slot. */
 static int turn(const mf_live_slot *p, double value)
 {
     if (p->option) {
@@ -219,8 +219,8 @@ int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
     for (int i = 0; i < h->n_live; i++) {
         const mf_live_slot *p = &h->live[i];
         if (strcmp(p->name, name) != 0 || value_of(p) == value) continue;
-        /* All places of one name have one schema: if any refuses the value, the first
-         * one does. */
+        /* All places of one name have one schema, so the first one refuses the value if
+         * any does. */
         int rc = turn(p, value);
         if (rc != MF_OK) return rc;
         turned = true;

@@ -1,10 +1,10 @@
 /* plugin/live.h: live options: options that may change between steps, by their INI name.
  *
- * A name may stand for several places (an option of a router in each layer). All of them
- * change together, and none changes if one refuses the value. An instance registers a field
- * of its conf, the trainer a variable of its own. Each place also has a double, which
- * graphs read. Changes are recorded in order until they are cleared; setting the present
- * value is no change. */
+ * A name may stand for several places (an option of a router in each layer). All of them change
+ * together, and none changes if one refuses the value. An instance registers a field of its
+ * conf, the trainer a variable of its own. Each field of a conf also has a double, which graphs
+ * read. Changes are recorded in order until they are cleared; setting the present value is
+ * no change. */
 #ifndef MF_PLUGIN_LIVE_H
 #define MF_PLUGIN_LIVE_H
 
@@ -18,17 +18,19 @@ typedef struct mf_change {
     int64_t step;
     const char *option; /* INI name: "router.temperature" */
     double from, to;
-    const char *by; /* INI section of the controller */
+    const char *by; /* who made it: "controller.warm", "resume" */
     const char *reason;
 } mf_change;
 
+/* Registers a variable with bounds lo and hi; *value must live as long as h, name is copied. */
 int mf_live_register_real(mf_plughost *h, const char *name, double *value, double lo,
                           double hi);
-/* The same for a whole number that graphs are built from: every change asks for new graphs. */
+/* Registers a whole number from which graphs are built, with bounds lo and hi: every change
+ * requests a rebuild. *value must live as long as h, name is copied. */
 int mf_live_register_count(mf_plughost *h, const char *name, double *value, double lo,
                            double hi);
-/* shadow: the double that follows the field, for graphs. Strings and the other arguments live
- * as long as h. */
+/* Registers a field of a conf: the option o, and `shadow`, the double through which graphs read
+ * the field. o, conf and shadow must live as long as h; name is copied. */
 int mf_live_register_option(mf_plughost *h, const char *name, const mf_option *o, void *conf,
                             double *shadow);
 /* Registers element i of a parameter or buffer. Its value is saved with the parameter, not as
@@ -36,27 +38,29 @@ int mf_live_register_option(mf_plughost *h, const char *name, const mf_option *o
  * from or to 0 requests a rebuild. */
 int mf_live_register_stored(mf_plughost *h, const char *name, struct mf_param *param, int64_t i,
                             double lo, double hi, bool structural);
-/* Gives a registered option a second name; no effect if it is not registered. Options are
- * counted and listed by their own names, changes are recorded under the name that was used. */
+/* Gives a registered option a second name; no effect if it is not registered. MF_ENOMEM, also
+ * for the ninth alias. Options are counted and listed by their own names, changes are recorded
+ * under the name that was used. */
 int mf_live_alias(mf_plughost *h, const char *name, const char *means);
 /* The second name of an option; NULL if it has none. */
 const char *mf_live_old_name(const mf_plughost *h, const char *name);
-/* The first option of a plugin whose name begins with prefix and which is MF_OPT_STRUCTURAL:
- * the value 0 switches its instances off. NULL if there is none. */
+/* The first live option of a plugin that is MF_OPT_STRUCTURAL and whose name begins with
+ * prefix: the value 0 switches the plugin's instances off. NULL if there is none. */
 const char *mf_live_switch(const mf_plughost *h, const char *prefix);
-/* Whether the i-th name is a count; then its value at first. States hold counts only where they
- * have changed. */
+/* Whether the i-th name is a count; *ret is then its value when it was registered. Saved states
+ * contain a count only if it has changed. */
 bool mf_live_start(const mf_plughost *h, int i, double *ret);
 bool mf_live_is_stored(const mf_plughost *h, int i); /* the i-th name */
-/* Sets a live option and records the change. Errors: MF_ENOTFOUND, which names the nearest
- * option; MF_ECONFIG if the value is out of bounds, or must be an integer and is none. */
+/* Sets a live option and records the change. `by` must live until the changes are cleared;
+ * reason may be NULL and is copied. MF_ENOTFOUND: the message has the nearest option.
+ * MF_ECONFIG: the value is out of bounds, or must be an integer and is none. */
 int mf_live_set(mf_plughost *h, const char *name, double value, const char *by,
                 const char *reason);
 int mf_live_get(const mf_plughost *h, const char *name, double *ret);
 int mf_live_count(const mf_plughost *h); /* number of distinct names */
 const char *mf_live_name(const mf_plughost *h, int i);
 
-/* The changes since the last clear. Valid until the next change. */
+/* The changes since the last clear; returns their number. Valid until the next change. */
 int mf_changes(mf_plughost *h, const mf_change **ret);
 void mf_changes_clear(mf_plughost *h);
 

@@ -14,7 +14,8 @@
 
 static size_t first_missing;
 
-/* Function number i by the names that the plugin carries; "" if they do not reach so far. */
+/* The name of function number i in the list that the plugin carries; "" if the list
+ * is shorter. */
 static void name_of(const mf_loaded *p, size_t i, char *out, size_t size)
 {
     const char *at = p && p->host_names ? strchr(p->host_names, ':') : NULL;
@@ -69,7 +70,7 @@ TRAP(d)
 TRAP(e)
 TRAP(f)
 
-/* Functions further behind have no number of their own. */
+/* The sixteen traps have a number each; all later functions share this one. */
 static void trap_later(void)
 {
     missing(SIZE_MAX / 2);

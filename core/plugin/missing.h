@@ -1,7 +1,7 @@
 /* plugin/missing.h: the end of the host table, for plugins that were built for a newer moefw.
  *
  * Such a plugin may call functions that lie behind the table of this moefw, though MF_HAS tells
- * it not to. There it finds functions that name the missing one and end the call. */
+ * it not to. There it finds functions that name the missing one and end the process. */
 #ifndef MF_PLUGIN_MISSING_H
 #define MF_PLUGIN_MISSING_H
 
@@ -10,8 +10,8 @@
 /* Fills to [n] with functions that end the process, the first one for function number `first`
  * of the table. */
 void mf_missing_fill(void (**to)(void), size_t n, size_t first);
-/* Warns of a plugin that was built for a newer moefw. */
 struct mf_loaded;
+/* Warns if the plugin was built for a newer moefw. */
 void mf_missing_tell(const struct mf_loaded *plugin);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text/other_names.h"
 
 #define TEXT 512 /* size of parts of messages; longer ones are cut */
 
@@ -91,7 +92,7 @@ static void where_text(const mf_ini_entry *at, char *out, size_t size)
 {
     out[0] = '\0';
     if (!at || !at->file) return;
-    /* the position of a --set is not helpful; the message contains key and section anyway */
+    /* an assignment has no line; the message contains key and section */
     if (!mf_ini_is_file(at->file))
         snprintf(out, size, "%s: ", at->file);
     else
@@ -158,7 +159,7 @@ static char *unquoted(mf_arena *arena, const char *text)
     return copy;
 }
 
-/* Index of a word among the option's choices. */
+/* Finds the index of a word among the option's choices; returns false if it is none. */
 static bool word_index(const mf_option *o, const char *text, long long *ret)
 {
     for (int i = 0; o->choices && o->choices[i]; i++) {
@@ -274,6 +275,13 @@ static int unknown_key(const mf_schema *s, const mf_ini_entry *e, const char *co
     p.nearest = mf_nearest(e->key, names);
     where_text(e, where, sizeof where);
     mf_did_you_mean(e->key, names, hint, sizeof hint);
+    const char *other = mf_other_name(e->key);
+    if (other) {
+        const size_t n = strlen(e->section);
+        const bool here = strncmp(other, e->section, n) == 0 && other[n] == '.';
+        if (here) p.nearest = other + n + 1;
+        snprintf(hint, sizeof hint, "; did you mean '%s'?", here ? p.nearest : other);
+    }
     append_list(valid, sizeof valid, names);
     return report(sink, p, "%sunknown key '%s' in [%s]%s%s%s%s %s%s", where, e->key, e->section,
                   s->owner ? " (" : "", s->owner ? s->owner : "", s->owner ? ")" : "",
@@ -341,7 +349,7 @@ double mf_option_number(const mf_option *o, const void *conf)
 static size_t string_text(const char *text, char *out, size_t size)
 {
     size_t n = text ? strlen(text) : 0;
-    /* Without quotes if the text then reads back the same. */
+    /* The text is written without quotes if it then reads back the same. */
     bool bare = n > 0 && strcspn(text, ";#") == n && strchr(" \t\"", text[0]) == NULL &&
                 strchr(" \t\"", text[n - 1]) == NULL;
     return (size_t)snprintf(out, size, bare ? "%s" : "\"%s\"", n > 0 ? text : "");

@@ -3,13 +3,14 @@
  * A schema is such a table, copied and checked, together with the struct (conf) that its
  * offsets refer to. Plugins have their own; core's sections ([train], [data], ...) are
  * described in the same way. So the same code reads INI, --set and live changes, and writes the
- * help, the manual and the resolved configuration. A checked schema has no duplicate name, no
- * field outside conf, and only defaults within its own bounds.
+ * help, the manual and the resolved configuration. A checked schema has no duplicate name and
+ * no field outside conf, and each default is within the bounds of its option.
  *
  *   mf_schema_init -> mf_options_default -> mf_options_load / mf_option_set -> read conf
  *
- * If a value is refused, the message begins with "file:line: " and names section and key, what
- * was expected, what was found, and the nearest valid name. */
+ * If a value is refused, the message begins with its origin, if known: "file:line: ", or the
+ * option of the command line. It names section and key, what was expected, what was found, and
+ * the nearest valid name. */
 #ifndef MF_PLUGIN_OPTION_H
 #define MF_PLUGIN_OPTION_H
 
@@ -17,7 +18,7 @@
 #include "base/text/ini.h"
 #include "base/mem.h"
 
-#define MF_OPTIONS_MAX 256 /* largest number of options in one table; a longer one has no end */
+#define MF_OPTIONS_MAX 256 /* most options in one table; a longer table is refused */
 
 typedef struct mf_schema {
     const char *owner;        /* for messages: "plugin x"; NULL if the section says enough */
@@ -50,7 +51,7 @@ typedef struct mf_problem {
     int line;
     const char *section, *key;
     const char *nearest; /* NULL if no name is near */
-    const char *message; /* the complete message, with "file:line: " */
+    const char *message; /* the complete message, which begins with the origin if it is known */
 } mf_problem;
 
 /* With a sink, every fault is passed to it and reading continues; the code of the first fault
@@ -63,7 +64,7 @@ typedef struct mf_problem_sink {
 
 /* ---- filling conf; strings go into the arena ---- */
 
-/* Writes all defaults. Options without a default are left zero. */
+/* Writes all defaults. Fields of options without a default are not written. */
 int mf_options_default(const mf_schema *s, void *conf, mf_arena *arena);
 /* Sets one option from text. at: the entry of the text, for messages; NULL: none. section:
  * without brackets. MF_ECONFIG. */
@@ -72,7 +73,8 @@ int mf_option_set(const mf_schema *s, const mf_option *o, void *conf, mf_arena *
                   const mf_problem_sink *sink);
 /* Sets all entries of a section, after mf_options_default. Keys in `reserved` (NULL-terminated,
  * may be NULL) belong to the caller and are skipped; all others must be in the schema, and
- * options without a default must be present. MF_ECONFIG. A missing section counts as empty. */
+ * options without a default must be present. MF_ECONFIG. An entry that is marked optional is
+ * skipped if it is unknown or invalid. A missing section counts as empty. */
 int mf_options_load(const mf_schema *s, void *conf, mf_arena *arena, mf_ini *ini,
                     const char *section, const char *const *reserved,
                     const mf_problem_sink *sink);

@@ -14,7 +14,7 @@
 
 static struct {
     bool watched, on;
-    int results, apart; /* copies of descriptor 1 as it was; the file in memory */
+    int results, apart; /* a copy of the original descriptor 1; the file in memory */
     volatile sig_atomic_t depth;
     pthread_t thread;
 } out = {.results = -1, .apart = -1};

@@ -9,18 +9,21 @@
 
 #include <stdbool.h>
 
-/* For the program's main, before it starts threads. Without it nothing happens. */
+/* Call this in the program's main, before it starts threads. Without it the other functions
+ * do nothing. */
 void mf_output_watch(void);
-/* A third-party plugin is about to be mapped: from now on calls are surrounded. */
+/* A third-party plugin is about to be mapped: from now on mf_output_begin and mf_output_end
+ * take effect. */
 void mf_output_needed(void);
-/* Around a call; they may nest, and the outermost pair counts. On the main thread.
- * plugin, function, path: for the lines; path may be NULL. */
+/* Call these around a call of a plugin. They may nest; only the outermost pair takes effect,
+ * and only on the thread that called mf_output_watch. plugin, function, path: for the lines;
+ * path may be NULL. */
 void mf_output_begin(void);
 void mf_output_end(const char *plugin, const char *function, const char *path);
-/* What a plugin that will not return has written so far goes to standard error. Calls only
+/* Writes to standard error what a plugin that will not return has printed so far. Calls only
  * what a signal handler may call. */
 void mf_output_rescue(void);
-/* The program has written its results: whatever is printed later goes to standard error. */
+/* The program has written its results: what plugins print later goes to standard error. */
 void mf_output_close(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* Writes report.html: title, key figures, sections, how to repeat the run. If a file of a run
- * is missing, only its section is omitted; if memory runs out, no page is written. */
+/* Writes report.html: title, key figures, sections, how to repeat the run. If memory runs out,
+ * no page is written; if a file is missing (except metrics.jsonl), its content is omitted. */
 #include "report/report.h"
 
 #include "base/file/io.h"
@@ -46,7 +46,7 @@ static bool has_layers(const mf_report *p)
 
 /* ---- key figures ---- */
 
-/* Mean over the layers, in the last record that has layers. */
+/* Mean over the layers in the last record that has layers; NaN if no record has any. */
 static double mean_of_layers(const mf_report_run *r, double (*of)(const mf_layer_stats *s))
 {
     for (int i = r->history->n - 1; i >= 0; i--) {
@@ -69,7 +69,7 @@ static double drop_rate(const mf_layer_stats *s)
     return s->drop_rate;
 }
 
-/* NMI of the layer with the highest NMI, and that layer's NMI under random routing. */
+/* The highest NMI of a layer, and the same layer's NMI under random routing; NaN: not known. */
 static double best_nmi(const mf_report_run *r, double *ret_random)
 {
     double best = NAN;
@@ -91,7 +91,8 @@ static double loss_of(const mf_metrics_record *m)
     return !m ? NAN : isnan(m->task_loss) ? m->loss : m->task_loss;
 }
 
-/* Mean speed of the whole run; a record contains only the speed of its own step. */
+/* Mean speed of the whole run, in tokens per second. The speed in a record is only that since
+ * the record before it. */
 static double mean_speed(const mf_report_run *r)
 {
     const mf_metrics_record *m = mf_report_last(r, "train");
@@ -131,7 +132,7 @@ static void cards(const mf_report *p)
             mf_report_strf(p, "Spearman %s, RMSE %s", mf_report_num(p, 4, val->spearman),
                            mf_report_num(p, 4, sqrt(val->mse))));
     else if (val && !isnan(val->bits_per_byte))
-        mf_html_card(p->d, mf_report_num(p, 4, val->bits_per_byte), "bits a byte",
+        mf_html_card(p->d, mf_report_num(p, 4, val->bits_per_byte), "bits/byte",
                      mf_report_strf(p, "perplexity %s a token", mf_report_num(p, 4, val->ppl)));
     else if (val && !isnan(val->ppl))
         mf_html_card(p->d, mf_report_num(p, 4, val->ppl), "perplexity", "a token");
@@ -145,7 +146,7 @@ static void cards(const mf_report *p)
                      "load imbalance (CV)",
                      mf_report_strf(p, "drop rate %s",
                                     mf_report_num(p, 3, mean_of_layers(r, drop_rate))));
-    mf_html_card(p->d, mf_report_count(p, mean_speed(r)), "tokens a second",
+    mf_html_card(p->d, mf_report_count(p, mean_speed(r)), "tokens/s",
                  train ? mf_report_strf(p, "step %lld, %s tokens%s", (long long)train->step,
                                         mf_report_count(p, (double)train->tokens),
                                         isnan(train->wall_s)
@@ -170,16 +171,18 @@ static void cards(const mf_report *p)
 /* Whether no block has experts, whatever [router] and [expert] contain. */
 static bool is_dense(const mf_report_run *r)
 {
-    const int every = atoi(mf_report_config(r, "model", "moe_every", "1"));
-    return every == 0 || every > atoi(mf_report_config(r, "model", "layers", "1"));
+    const int layers = atoi(mf_report_config(r, "model", "layers", "1"));
+    for (int l = 0; l < layers; l++)
+        if (mf_report_has_experts(r, l)) return false;
+    return true;
 }
 
 static void table_of_runs(const mf_report *p)
 {
-    static const char *const head[] = {"run",     "router",          "seed",    "parameters",
-                                       "step",    "validation loss", "x floor", "NMI",
-                                       "load CV", "drop rate",       "tokens/s"};
-    static const char align[] = "llrrrrrrrrr";
+    static const char *const head[] = {
+        "run",       "router",  "seed", "parameters", "step",      "validation loss",
+        "bits/byte", "x floor", "NMI",  "load CV",    "drop rate", "tokens/s"};
+    static const char align[] = "llrrrrrrrrrr";
     mf_html_section(p->d, "runs", "Runs");
     mf_html_table(p->d, align, head);
     for (int i = 0; i < p->n; i++) {
@@ -195,6 +198,7 @@ static void table_of_runs(const mf_report *p)
             mf_report_count(p, mf_report_manifest_number(r, "params")),
             train ? mf_report_strf(p, "%lld", (long long)train->step) : "-",
             mf_report_num(p, 5, loss),
+            mf_report_num(p, 4, val ? val->bits_per_byte : NAN),
             mf_report_num(p, 4, r->floor > 0 ? loss / r->floor : NAN),
             mf_report_num(p, 3, nmi),
             mf_report_num(p, 3, mean_of_layers(r, load_cv)),
@@ -203,25 +207,13 @@ static void table_of_runs(const mf_report *p)
         mf_html_row(p->d, align, cells);
     }
     mf_html_table_end(p->d);
+    if (mf_report_by_bits(p))
+        mf_html_paragraph(p->d, "The runs have different tokenizers: compare bits/byte, not "
+                                "the losses, which are per token.");
     mf_html_section_end(p->d);
 }
 
 /* ---- how to repeat ---- */
-
-/* Appends the path, quoted for the shell if necessary. */
-static void put_path(mf_doc *text, const char *path)
-{
-    const bool plain =
-        path[strcspn(path, " \t\n'\"\\$`*?[](){}<>|&;!#~")] == '\0' && path[0] != '\0';
-    if (plain) {
-        mf_doc_put(text, path);
-        return;
-    }
-    mf_doc_put(text, "'");
-    for (; *path != '\0'; path++)
-        mf_doc_printf(text, *path == '\'' ? "'\\''" : "%c", *path);
-    mf_doc_put(text, "'");
-}
 
 static void commands(const mf_report *p)
 {
@@ -229,13 +221,13 @@ static void commands(const mf_report *p)
     if (!text) return;
     for (int i = 0; i < p->n; i++) {
         mf_doc_put(text, "moefw train ");
-        put_path(text, mf_report_strf(p, "%s/config.ini", p->runs[i]->dir));
+        mf_doc_put_path(text, mf_report_strf(p, "%s/config.ini", p->runs[i]->dir));
         mf_doc_put(text, "\n");
     }
     mf_doc_put(text, "moefw report");
     for (int i = 0; i < p->n; i++) {
         mf_doc_put(text, " ");
-        put_path(text, p->runs[i]->dir);
+        mf_doc_put_path(text, p->runs[i]->dir);
     }
     if (mf_doc_string(text, NULL)) mf_html_code(p->d, mf_doc_string(text, NULL));
     mf_doc_free(text);
@@ -285,6 +277,7 @@ static void contents(const mf_report *p)
 {
     mf_html_entry e[16];
     int n = 0;
+    if (p->n > 1) e[n++] = (mf_html_entry){"differences", "Differences"};
     if (p->n > 1) e[n++] = (mf_html_entry){"runs", "Runs"};
     if (p->n == 1 && mf_report_has_modules(p->runs[0]))
         e[n++] = (mf_html_entry){"model", "Parameters"};
@@ -316,10 +309,12 @@ static void page(const mf_report *p)
     const mf_report_run *r = p->runs[0];
     mf_html_begin(p->d, p->n > 1 ? "Comparison of runs" : r->name, subtitle(p));
     contents(p);
-    if (p->n > 1)
+    if (p->n > 1) {
+        mf_report_differences(p);
         table_of_runs(p);
-    else
+    } else {
         cards(p);
+    }
     if (p->n == 1) mf_report_modules(p, p->runs[0]);
     mf_report_learning(p);
     if (p->n == 1) mf_report_tasks(p, r);
@@ -346,7 +341,7 @@ static int write_page(const mf_report *p, const char *out)
     mf_error_clear();
     page(p);
     const char *text = mf_doc_string(p->d, &n);
-    /* Figures are omitted if memory runs out, so the page would be incomplete. */
+    /* If memory runs out, figures are omitted, so the page would be incomplete. */
     if (!text || mf_error_code() == MF_ENOMEM)
         return mf_fail(MF_ENOMEM, "out of memory for %s", out);
     return mf_write_file_atomic(out, text, n);

@@ -1,7 +1,8 @@
 /* run/run.c: makes and frees handles; errors and log lines of a handle.
  *
- * Handles share no state. What base/ keeps for each thread (last error, log sink, number of
- * threads) is set when a call enters the library and restored when it returns. */
+ * Handles share only what belongs to the process (moefw/run.h). The log sink and the number of
+ * threads, which base/ keeps for each thread, are set when a call enters the library and
+ * restored when it returns. */
 #include "run/run_internal.h"
 
 #include <moefw/version.h>

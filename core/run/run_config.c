@@ -165,7 +165,8 @@ int moefw_run_set(moefw_run *run, const char *name, const char *value)
     return mf_run_leave(run, &scope, set(run, name, value));
 }
 
-/* Lists all options with their values, in the form of a run directory's config.ini. */
+/* Makes run->resolved, if it is missing: all options with their values, as in the config.ini of
+ * a run directory. */
 static int resolve(moefw_run *run)
 {
     char *text = NULL;
@@ -214,7 +215,8 @@ const char *moefw_run_get(moefw_run *run, const char *name)
     return e ? e->value : NULL;
 }
 
-/* Finds the option of a key: an option of core, or one of the section's plugin. */
+/* Finds the option of a key: an option of core, or one of the section's plugin; NULL if there
+ * is none. */
 static const mf_option *option_of(const mf_config *c, const mf_ini_entry *e)
 {
     const mf_section *section = mf_section_find(mf_config_sections, e->section);
@@ -224,6 +226,8 @@ static const mf_option *option_of(const mf_config *c, const mf_ini_entry *e)
     const mf_plugin_section *p = strcmp(e->section, "router") == 0   ? &c->router
                                  : strcmp(e->section, "expert") == 0 ? &c->expert
                                                                      : NULL;
+    for (int i = 0; !p && i < c->n_routers; i++)
+        if (strcmp(c->routers[i].section, e->section) == 0) p = &c->routers[i];
     for (int i = 0; !p && i < c->n_regularizers; i++)
         if (strcmp(c->regularizers[i].section, e->section) == 0) p = &c->regularizers[i];
     for (int i = 0; !p && i < c->n_controllers; i++)

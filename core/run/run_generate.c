@@ -1,7 +1,7 @@
 /* run/run_generate.c: conversion between text and token ids, and generation.
  *
  * The generator lives between calls, so that a text can be continued. A training step or a
- * change of a live option frees it, because its cache was computed with other weights. */
+ * change of a live option frees it, because its cache was computed with other values. */
 #include "run/run_internal.h"
 
 #include <string.h>
@@ -22,14 +22,16 @@ static int needs_tokenizer(const moefw_run *run)
 }
 
 /* Simplifies the prompt if the training texts were simplified (data.clean). */
-int mf_run_encode(const moefw_run *run, const char *text, size_t n, mf_ids *ids)
+int mf_run_encode(const moefw_run *run, const char *text, size_t n, bool begins, mf_ids *ids)
 {
     const mf_tokenizer *tokenizer = run->session->tokenizer;
     char *plain = NULL;
     size_t m;
+    int rc = begins ? mf_tokenizer_begin(tokenizer, ids) : MF_OK;
+    if (rc != MF_OK) return rc;
     if (!run->session->config->data.clean)
         return mf_tokenizer_encode(tokenizer, "the prompt", text, n, ids);
-    int rc = mf_clean_text(text, n, &plain, &m);
+    rc = mf_clean_text(text, n, &plain, &m);
     if (rc == MF_OK && m > 0 && text[n - 1] == ' ') plain[m++] = ' '; /* replaces the NUL */
     /* If simplification leaves nothing, the prompt is used unchanged. */
     if (rc == MF_OK)
@@ -44,7 +46,7 @@ static int encode(moefw_run *run, const char *text, size_t n, int32_t *tokens, s
 {
     mf_ids ids = {0};
     int rc = needs_tokenizer(run);
-    if (rc == MF_OK && n > 0) rc = mf_run_encode(run, text, n, &ids);
+    if (rc == MF_OK && n > 0) rc = mf_run_encode(run, text, n, false, &ids);
     if (rc == MF_OK && room > 0 && ids.n > 0)
         memcpy(tokens, ids.id, (ids.n < room ? ids.n : room) * sizeof *tokens);
     if (rc == MF_OK) *ret_n = ids.n;
@@ -158,6 +160,7 @@ int mf_run_continue(moefw_run *run, const int32_t *tokens, size_t n, const moefw
     rc = mf_generator_feed(run->generator, tokens, (int64_t)n, &logits);
     if (rc == MF_OK && l.decoder) rc = mf_decoder_open(&decoder, tokenizer);
     if (rc != MF_OK) return rc;
+    if (l.decoder) decoder.begun = true; /* the text goes on after the prompt */
     rc = write_tokens(run, logits, s->tokens, &l);
     if (l.decoder) mf_decoder_close(&decoder);
     return rc;
@@ -175,6 +178,14 @@ static int settle(moefw_run *run, const moefw_sampling *asked, moefw_sampling *r
     return judge_sampling(ret);
 }
 
+/* Whether what is continued begins a text: there is none yet, or it is not kept. */
+static bool begins_text(const moefw_run *run, const moefw_sampling *s)
+{
+    int64_t n_past = 0;
+    if (s->keep && run->generator) (void)mf_generator_cached(run->generator, &n_past);
+    return n_past == 0;
+}
+
 int moefw_run_generate(moefw_run *run, const char *prompt, size_t n,
                        const moefw_sampling *sampling, moefw_piece_fn piece, void *arg)
 {
@@ -185,7 +196,7 @@ int moefw_run_generate(moefw_run *run, const char *prompt, size_t n,
     mf_run_enter(run, &scope);
     int rc = settle(run, sampling, &s);
     if (rc == MF_OK) rc = needs_tokenizer(run);
-    if (rc == MF_OK && n > 0) rc = mf_run_encode(run, prompt, n, &ids);
+    if (rc == MF_OK && n > 0) rc = mf_run_encode(run, prompt, n, begins_text(run, &s), &ids);
     if (rc == MF_OK) rc = mf_run_continue(run, ids.id, ids.n, &s, piece, arg);
     mf_ids_free(&ids);
     return mf_run_leave(run, &scope, rc);

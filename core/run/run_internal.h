@@ -1,9 +1,10 @@
 /* run/run_internal.h: the handle behind moefw/run.h, for the files of this folder and for
  * core/cli, which shows more of a run than other programs may read.
  *
- * Each public function calls mf_run_enter, does its work, and calls mf_run_leave. In between,
- * the calling thread has the handle's log sink and number of threads. mf_run_leave restores
- * those of the thread, and copies the message of an error into the handle. */
+ * Each public function that does more than set or read a field calls mf_run_enter, does its
+ * work, and calls mf_run_leave. In between, the calling thread has the handle's log sink and
+ * number of threads. mf_run_leave restores those of the thread, and copies code and message of
+ * an error into the handle. */
 #ifndef MF_RUN_INTERNAL_H
 #define MF_RUN_INTERNAL_H
 
@@ -33,7 +34,7 @@ struct moefw_run {
     void *log_arg;
     moefw_metrics_fn metrics;
     void *metrics_arg;
-    int threads; /* as requested; 0: all cores */
+    int threads; /* as requested; 0: see mf_parallel_set_threads */
 
     /* ---- configured ---- */
     mf_arena *texts;            /* owner of the strings below */
@@ -53,14 +54,14 @@ struct moefw_run {
     bool finished, failed;
     bool reported;           /* finish wrote report.html */
     int64_t step;            /* reading: step of the weights */
-    mf_evaluator *evaluator; /* reading: evaluator of the split `evaluated` */
+    mf_evaluator *evaluator; /* reading: evaluator of the split `evaluated`; NULL: none */
     mf_split evaluated;
     mf_metrics_record record; /* last evaluation */
     mf_jw *json;              /* last record as text */
     mf_model_graph *own;      /* graph for a batch of the caller */
 
     /* ---- generation ---- */
-    bool generate_only; /* weights are packed, so nothing else can read them */
+    bool generate_only; /* generation packs the weights; no other graph may read them then */
     mf_generator *generator;
     mf_sampler *sampler;
     int64_t drawn; /* number of tokens generated for this text */
@@ -76,12 +77,12 @@ void mf_run_enter(moefw_run *run, mf_run_scope *scope);
  * into the handle, without a prefix "(set): ". */
 int mf_run_leave(moefw_run *run, mf_run_scope *scope, int rc);
 
-/* MF_EUSAGE unless the handle is in one of the given states (a set of MF_RUN_IS bits). what:
- * the name of the call, for the message. */
+/* MF_EUSAGE if the handle is in none of the given states (a set of MF_RUN_IS bits), or if its
+ * training has failed. what: the name of the call, for the message. */
 int mf_run_expect(const moefw_run *run, const char *what, unsigned states);
 #define MF_RUN_IS(state) (1u << (state))
 
-/* ---- for core/cli: the same functions, with an origin for messages ("--steps") ---- */
+/* ---- for core/cli, whose assignments have an origin for messages ("--steps") ---- */
 /* As moefw_run_configure, with these assignments. */
 int mf_run_configure(moefw_run *run, const char *config, int n,
                      const mf_assignment *assignments);
@@ -89,31 +90,43 @@ int mf_run_configure(moefw_run *run, const char *config, int n,
 /* dir: the run directory. parent: a folder in which NAME-N is created. Both NULL: nothing
  * is written. */
 int mf_run_start(moefw_run *run, const char *dir, const char *parent);
-/* Resumes in a new handle, with the run's own configuration and these assignments. */
+/* Resumes the run in dir. A new handle takes the run's own configuration with these
+ * assignments; a configured one keeps its configuration, and the assignments have no effect. */
 int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *assignments);
-/* Converts a prompt to ids. */
-int mf_run_encode(const moefw_run *run, const char *text, size_t n, mf_ids *ids);
-/* Makes run->generator and run->sampler, or changes the settings of the sampler. */
+/* Converts a prompt to ids, which the caller frees. The run must have a tokenizer. begins: the
+ * prompt begins a text, so the tokens that the tokenizer puts before one precede it. */
+int mf_run_encode(const moefw_run *run, const char *text, size_t n, bool begins, mf_ids *ids);
+/* Makes run->generator and run->sampler if they are missing, and sets the options of
+ * the sampler. */
 int mf_run_generator(moefw_run *run, const moefw_sampling *s);
+/* Continues the text with n tokens, which must be in the vocabulary, and then with drawn ones,
+ * as moefw_run_generate_tokens does. MF_EUSAGE if n is 0. */
 int mf_run_continue(moefw_run *run, const int32_t *tokens, size_t n, const moefw_sampling *s,
                     moefw_piece_fn piece, void *arg);
 
 /* ---- shared by the files of this folder ---- */
-/* Reads the configuration again, for a session that takes it over. */
+/* Reads the configuration with the present assignments again, for a session, which will
+ * own it. */
 int mf_run_config(const moefw_run *run, mf_config **ret);
-/* Frees what was computed with the previous weights of a model. */
+/* Frees the generator and the graph for the caller's batches. Call this before weights or live
+ * options change. */
 void mf_run_forget(moefw_run *run);
-/* Frees everything except the configuration. */
+/* Frees everything except the configuration; the handle is then configured, or new
+ * without one. */
 void mf_run_close(moefw_run *run);
-/* Converts r to the struct of the API. The handle owns the text of json. */
+/* Converts r to the struct of the API. The handle owns the text of json, which is valid until
+ * the next call. */
 int mf_run_metrics(moefw_run *run, const mf_metrics_record *r, moefw_metrics *ret);
-/* Copies a struct of `known` bytes into the caller's struct, up to the caller's `size`.
- * MF_EINVAL if this is smaller than the first version of the struct. */
+/* Copies a struct of `known` bytes into the caller's struct, up to the caller's `size`, which
+ * stays; bytes of the caller beyond `known` become 0. to NULL: no effect. MF_EINVAL if `size`
+ * is less than sizeof(size_t) or over 65536. */
 int mf_run_fill(void *to, const void *from, size_t known);
 /* Checks ids against the vocabulary. MF_EINPUT if one is outside of it. */
 int mf_run_judge_tokens(const moefw_run *run, const int32_t *tokens, size_t n);
 /* Copies the caller's arrays into b, which has their shape. */
 void mf_run_copy_batch(mf_batch *b, const moefw_batch *from);
+/* Checks a batch except for its shape. MF_EUSAGE unless the model is a language model;
+ * MF_EINVAL if arrays are missing, or if tokens or targets are outside of the vocabulary. */
 int mf_run_judge_batch(const moefw_run *run, const moefw_batch *b);
 
 #endif

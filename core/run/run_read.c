@@ -145,10 +145,19 @@ static int evaluator_for(moefw_run *run, mf_split split)
     return mf_evaluator_new(run->session, split, NULL, &run->evaluator);
 }
 
+/* Weights of a run that only generates are packed for that, so nothing else can read them. */
+static int expect_evaluation(const moefw_run *run)
+{
+    int rc = mf_run_expect(run, "evaluate", READY);
+    if (rc == MF_OK && run->generate_only)
+        rc = mf_fail(MF_EUSAGE, "evaluate: the run was opened to generate only");
+    return rc;
+}
+
 /* Evaluates a split; the result is run->record. */
 static int evaluate_split(moefw_run *run, mf_split split, int64_t batches)
 {
-    int rc = mf_run_expect(run, "evaluate", READY);
+    int rc = expect_evaluation(run);
     if (rc != MF_OK) return rc;
     if (!run->session->corpus)
         return mf_fail(MF_EUSAGE,
@@ -191,9 +200,7 @@ int moefw_run_evaluate(moefw_run *run, const char *split, int64_t batches, moefw
 static int evaluate_batch(moefw_run *run, const moefw_batch *b, double *ret_loss)
 {
     mf_batch *copy = NULL;
-    int rc = mf_run_expect(run, "evaluate", READY);
-    if (rc == MF_OK && run->generate_only)
-        rc = mf_fail(MF_EUSAGE, "evaluate: the run was opened to generate only");
+    int rc = expect_evaluation(run);
     if (rc == MF_OK && (!b || !ret_loss))
         rc = mf_fail(MF_EINVAL, "evaluate: no batch, or no result");
     if (rc == MF_OK) rc = mf_run_judge_batch(run, b);

@@ -1,8 +1,9 @@
 /* run/run_routing.c: how the layers route tokens of the caller.
  *
  * The tokens run through a separate graph, as one sequence and as in evaluation: without
- * dropout or noise. If experts choose tokens, the record has a token for each assignment; it is
- * converted to the form of other routers, token by token. */
+ * dropout or noise. If experts choose tokens, the record lists the token of each assignment;
+ * then the assignments are sorted by token, so that the result has the form of
+ * other routers. */
 #include "run/run_internal.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ typedef struct table {
     int32_t k;
 } table;
 
-/* The record's values on the host; gate and prob may be NULL. */
+/* The record's values on the host; token, gate and prob may be NULL. */
 typedef struct record {
     const int32_t *chosen, *admitted, *token;
     const float *gate, *prob;
@@ -42,7 +43,8 @@ static int32_t token_of(const mf_routing *r, const record *v, int32_t row)
     return v->token ? v->token[row] : row / (r->rows / r->tokens);
 }
 
-/* The largest number of experts that a token has. used [T]: scratch memory. */
+/* The largest number of experts that a token has, at least 1. used [T]: scratch memory, which
+ * holds zeros before and after. */
 static int32_t widest(const mf_routing *r, const record *v, int32_t *used)
 {
     int32_t most = 1;
@@ -135,6 +137,8 @@ static int routing(moefw_run *run, const int32_t *tokens, size_t n, moefw_routin
     bool end = false;
     int rc =
         mf_run_expect(run, "routing", MF_RUN_IS(MF_RUN_TRAINING) | MF_RUN_IS(MF_RUN_READING));
+    if (rc == MF_OK && run->generate_only)
+        rc = mf_fail(MF_EUSAGE, "routing: the run was opened to generate only");
     if (rc != MF_OK) return rc;
     const int64_t most = run->session->config->model.seq;
     if (!tokens || n < 1 || n > (size_t)most)

@@ -1,8 +1,8 @@
 /* run/run_train.c: training, step by step, on the run's data or on the caller's batches.
  *
- * train/trainer.h is the loop. This file makes its session and its directory, copies batches
- * into the loop's shape, and passes records to the caller from an observer that is called after
- * all others. */
+ * train/trainer.h is the loop. This file makes session and run directory, copies the caller's
+ * batches into mf_batch, and passes records to the caller from an observer, which is called
+ * after those of train/observers. */
 #include "run/run_internal.h"
 
 #include <math.h>
@@ -137,7 +137,8 @@ int moefw_run_start(moefw_run *run, const char *dir)
 int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *assignments)
 {
     int rc = mf_run_expect(run, "resume", MF_RUN_IS(MF_RUN_NEW) | MF_RUN_IS(MF_RUN_CONFIGURED));
-    if (rc == MF_OK && !dir)
+    if (rc != MF_OK) return rc; /* the handle has a run, which goes on */
+    if (!dir)
         rc = mf_fail(MF_EINVAL, "resume: expected a run directory, found NULL");
     if (rc == MF_OK) rc = mf_rundir_open(dir, &run->dir);
     if (rc == MF_OK && run->state == MF_RUN_NEW)

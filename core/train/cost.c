@@ -1,13 +1,13 @@
-/* train/cost.c: estimates memory. Plans the graphs of a run, and adds the memory of plan and
- * parameters to what this process already uses after it has read the same data. Nothing of the
- * run is allocated. */
+/* train/cost.c: estimates the memory of a run. It plans the graphs of the run, and adds the
+ * memory of plan and parameters to what this process already uses after it has read the same
+ * data. Neither plan nor parameters are allocated. */
 #include "train/cost.h"
 
 #include "base/parallel.h"
 #include "base/resident.h"
 
-/* Memory outside of the plan: operands that gemms pack on the stack of each thread (0.2 to
- * 2 MB, depending on their shapes), and memory for files and reports. Both numbers were
+/* Memory outside of the plan, in bytes: operands that gemms pack on the stack of each thread
+ * (0.2 to 2 MB, depending on their shapes), and memory for files and reports. Both numbers were
  * measured with small models. */
 #define BYTES_PER_THREAD ((size_t)1 << 19)
 #define BYTES_BESIDE     ((size_t)7 << 18)
@@ -23,8 +23,8 @@ static int plan(mf_session *s, const mf_model_shape *shape, mf_model_graph **ret
     return MF_OK;
 }
 
-/* Memory of the graphs of training and evaluation, built as the trainer builds them: evaluation
- * reuses the arena of training if it fits. */
+/* Memory of one graph of training and one of evaluation, both of the full length. As in the
+ * trainer, evaluation reuses the arena of training if that is large enough. */
 static int plan_both(mf_session *s, size_t *ret_bytes)
 {
     const mf_config *c = s->config;
@@ -80,6 +80,6 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
     ret->memory = own + graphs + mf_store_bytes(s->model->store) + BYTES_BESIDE +
                   BYTES_PER_THREAD * (size_t)mf_parallel_threads();
     if (ret->memory < after.peak) ret->memory = after.peak;
-    if (s->train == NULL) ret->memory = 0; /* it was planned only to find errors */
+    if (s->train == NULL) ret->memory = 0; /* graphs were planned only to find errors */
     return MF_OK;
 }

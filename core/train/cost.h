@@ -12,7 +12,8 @@ typedef struct mf_cost {
     size_t memory;
 } mf_cost;
 
-/* Computes the cost of a bare session (session.h). Without training data memory is unknown. */
+/* Computes the cost of a bare session (session.h). Without training data the memory is unknown.
+ * Errors: those of mf_model_graph_new. */
 int mf_cost_of(mf_session *s, mf_cost *ret);
 /* Writes modules: [{module, loaded, inference, bytes_loaded, bytes_inference}] into the object
  * that is open in w. Bytes are those of f32 values, as in checkpoints. */

@@ -1,5 +1,6 @@
 /* train/evaluate.c: runs batches of a split through evaluation graphs and sums losses, routing
- * and predictions. All memory is allocated once, when the evaluator is created or rebuilt. */
+ * and predictions. The memory of the sums is allocated once, when the evaluator is created;
+ * graphs of shorter lengths are built when a batch first needs them. */
 #include "train/evaluate.h"
 #include <math.h>
 #include "base/error.h"
@@ -28,6 +29,10 @@ struct mf_evaluator {
     mf_predictions *predictions; /* NULL for language models */
     mf_trace_recorder *recorder; /* NULL: no trace is recorded */
     int64_t record_every;
+    int (*each)(void *arg, int64_t done, int64_t total); /* or NULL */
+    void *each_arg;
+    double floor;          /* of the first floor_targets targets; NaN: not known */
+    int64_t floor_targets; /* 0: nothing was evaluated yet */
 };
 
 int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *arena_of)
@@ -160,10 +165,35 @@ static void finish(mf_evaluator *e, mf_metrics_record *r, double loss, double ta
     r->n_layers = m->n_moe;
 }
 
+/* Computes the floor of the targets of a run, which are the first ones of the split. Most runs
+ * have as many as the run before. */
+static int find_floor(mf_evaluator *e, mf_metrics_record *r)
+{
+    int rc = MF_OK;
+    if (r->tokens != e->floor_targets)
+        rc = mf_batcher_floor(e->batcher, r->tokens, &e->floor);
+    if (rc != MF_OK) return rc;
+    e->floor_targets = r->tokens;
+    r->floor = r->tokens > 0 ? e->floor : (double)NAN;
+    return MF_OK;
+}
+
+int64_t mf_evaluator_batches(const mf_evaluator *e, int64_t batches)
+{
+    const int64_t all = mf_batcher_count(e->batcher);
+    return batches > 0 && batches < all ? batches : all;
+}
+
+void mf_evaluator_watch(mf_evaluator *e, int (*each)(void *arg, int64_t done, int64_t total),
+                        void *arg)
+{
+    e->each = each;
+    e->each_arg = arg;
+}
+
 int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_record *ret)
 {
-    const int64_t all = mf_batcher_count(e->batcher),
-                  n = batches > 0 && batches < all ? batches : all;
+    const int64_t n = mf_evaluator_batches(e, batches);
     const mf_model *m = e->session->model;
     const mf_run run = {.seed = (uint64_t)e->session->config->train.seed,
                         .step = (uint64_t)step,
@@ -194,7 +224,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
             e->regularizers[i].value += w * scalar(e->graph->regularizers[i]);
         weight += w;
         targets += w;
-        bytes += (double)e->batch->n_bytes;
+        bytes += e->batch->n_bytes < 0 ? NAN : (double)e->batch->n_bytes;
         mf_predictions_add(e->predictions, e->batch, e->graph);
         tokens += (double)e->batch->n_tokens;
         mf_head_tally_add(e->head_tally, e->graph);
@@ -205,10 +235,10 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
             dropped += d;
             moved += n_moved;
         }
-        if (e->recorder && b % e->record_every == 0) {
+        if (e->recorder && b % e->record_every == 0)
             rc = mf_trace_recorder_add(e->recorder, b, e->batch, e->graph);
-            if (rc != MF_OK) return rc;
-        }
+        if (rc == MF_OK && e->each) rc = e->each(e->each_arg, b + 1, n);
+        if (rc != MF_OK) return rc;
     }
     finish(e, ret, loss, task, weight, targets, bytes);
     if (m->config->model.task == MF_TASK_LM && measured > 0)
@@ -217,7 +247,7 @@ int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_
         ret->drop_rate = tokens > 0 ? dropped / tokens : 0;
         ret->reassigned = moved;
     }
-    return MF_OK;
+    return find_floor(e, ret);
 }
 
 int mf_evaluator_heads(mf_evaluator *e, int64_t step, int64_t batches)

@@ -1,4 +1,5 @@
-/* train/evaluate.h: loss and routing over a split, in its order, without padding. */
+/* train/evaluate.h: loss and routing over a split, in the order of the split. Padding is
+ * not counted. */
 #ifndef MF_TRAIN_EVALUATE_H
 #define MF_TRAIN_EVALUATE_H
 
@@ -8,29 +9,38 @@
 
 typedef struct mf_evaluator mf_evaluator;
 
-/* Builds the graph. arena_of: the training graph, whose arena the evaluation reuses; the two
- * must never run at the same time (graph.h). NULL: an arena of its own. */
+/* Makes an evaluator and builds its graph. The session must outlive it. arena_of: the training
+ * graph, whose arena the evaluation reuses; the two must never run at the same time (graph.h).
+ * NULL: an arena of its own. Errors: those of mf_batcher_new and mf_model_graph_new. */
 int mf_evaluator_new(mf_session *s, mf_split split, const mf_graph *arena_of,
                      mf_evaluator **ret);
 void mf_evaluator_free(mf_evaluator *e);
 /* Rebuilds the graph after the structure changed. arena_of: the new training graph, or NULL. */
 int mf_evaluator_rebuild(mf_evaluator *e, const mf_graph *arena_of);
-/* Records the first batch of each later run, and every n-th batch after it, in the recorder.
- * NULL ends this. Rebuilds the graph. */
+/* Each later run records its first batch, and then each batch whose number is a multiple of
+ * `every`, in the recorder; batches without targets are skipped. NULL ends the recording.
+ * Rebuilds the graph. */
 int mf_evaluator_record(mf_evaluator *e, mf_trace_recorder *recorder, int64_t every);
 
-/* Evaluates at most `batches` batches (0: the whole split) and fills the record: split, losses,
- * ppl, bits_per_byte, tokens, regularizers, layers. Pointers in the record are valid until the
- * next run. */
+/* Evaluates at most `batches` batches (0: the whole split) and fills the record, except times
+ * and the fields of training steps. step: the number of the step in it. Pointers in the
+ * record are valid until the next run. */
 int mf_evaluator_run(mf_evaluator *e, int64_t step, int64_t batches, mf_metrics_record *ret);
+/* Number of batches that a run of at most `batches` (0: the whole split) evaluates. */
+int64_t mf_evaluator_batches(const mf_evaluator *e, int64_t batches);
+/* Later runs call `each` after each batch, with the number of batches done and their total; an
+ * error ends the run. NULL: nothing is called. */
+void mf_evaluator_watch(mf_evaluator *e, int (*each)(void *arg, int64_t done, int64_t total),
+                        void *arg);
 /* Adds measurements of attention heads to the record of the last run: gradient norms and
  * importance, over at most `batches` batches (0: the whole split). The session must have
  * gradients. MF_EUSAGE if heads cannot be switched off. */
 int mf_evaluator_heads(mf_evaluator *e, int64_t step, int64_t batches);
-/* Sums of an MoE layer over the last run, with counts of expert by label [experts, labels];
- * NULL if there are none. */
+/* Sums of an MoE layer (an index from 0) over the last run; with labels they contain the counts
+ * of expert by label, `joint` [experts, labels]. NULL if there is no such layer. */
 const mf_moe_tally *mf_evaluator_tally(const mf_evaluator *e, int32_t moe_layer);
-/* NMI if each counted assignment went to a random expert instead, as a reference for `nmi`. */
+/* The NMI that would result if each counted assignment went to a random expert, as a reference
+ * for `nmi`. NaN without labels, or if memory runs out. */
 double mf_random_nmi(const mf_moe_tally *t, uint64_t seed);
 
 #endif

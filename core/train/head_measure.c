@@ -1,5 +1,5 @@
 /* train/head_measure.c: measures attention heads. Masking one head at a time shows how much the
- * loss grows without it; backward passes give the norms of its gradients. */
+ * loss grows without that head; backward passes give the norms of the gradients of heads. */
 #include "train/head_measure.h"
 #include "base/error.h"
 #include "base/mem.h"
@@ -54,7 +54,8 @@ typedef struct measure {
     mf_batcher *batcher;
     mf_length_buckets *probe, *training;
     mf_head_record *record;
-    /* [layers, heads] sums over batches: increase of the loss, norm of the gradients */
+    /* [layers, heads] sums over batches: increase of the loss times number of targets; norm of
+     * the gradients */
     double *worse, *norm;
     float *one; /* [heads] */
 } measure;

@@ -15,8 +15,8 @@ struct mf_length_buckets {
     mf_model_graph *graph[MOST];
 };
 
-/* Sets bucket lengths in equal steps up to the full length; each step is a multiple
- * of SHORTEST. */
+/* Sets bucket lengths: the multiples of one number, which is a multiple of SHORTEST, and the
+ * full length as the last one. one: only the full length. */
 static void set_lengths(mf_length_buckets *l, bool one)
 {
     const int32_t seq = l->shape.seq;
@@ -30,8 +30,8 @@ static int build(mf_length_buckets *l, int i)
 {
     mf_model_shape shape = l->shape;
     shape.seq = l->length[i];
-    /* Only one graph runs at a time, so without gradients the shorter graphs reuse the arena of
-     * the longest. */
+    /* Only one graph runs at a time. So shorter graphs of evaluation reuse the arena of the
+     * longest one, unless all of them reuse that of another graph. */
     if (shape.mode == MF_MODE_EVAL && !shape.arena_of && i < l->n - 1)
         shape.arena_of = l->graph[l->n - 1]->g;
     return mf_model_graph_new(l->session->model, &shape, &l->graph[i]);

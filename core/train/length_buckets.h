@@ -1,8 +1,9 @@
 /* train/length_buckets.h: graphs for a few lengths, so that short batches run shorter graphs.
  *
  * The examples of a batch are padded to the longest of them, rounded up to the length of a
- * bucket. Each bucket has its own graph over the same parameters, built when a batch first
- * needs it. The bucket depends on the batch alone. A single bucket has the full length. */
+ * bucket. Each bucket has its own graph over the same parameters. The longest graph is built at
+ * once, each other one when a batch first needs it. The bucket depends on the batch alone. If
+ * there is only one bucket, it has the full length. */
 #ifndef MF_TRAIN_LENGTH_BUCKETS_H
 #define MF_TRAIN_LENGTH_BUCKETS_H
 
@@ -11,20 +12,23 @@
 typedef struct mf_length_buckets mf_length_buckets;
 
 /* shape.seq is the full length. Builds the longest graph, so errors of the model are reported
- * here. Makes a single bucket if `one` is true, or if the configuration does not pad by the
- * batch, or if the corpus has no examples to pad. */
+ * here. Makes a single bucket if `one` is true, if data.padding is not batch, or if the session
+ * has no corpus of documents or examples. */
 int mf_length_buckets_new(mf_session *s, const mf_model_shape *shape, bool one,
                           mf_length_buckets **ret);
 void mf_length_buckets_free(mf_length_buckets *l);
-/* Rebuilds the graphs after the structure changed. */
+/* Call this after the structure changed. It frees all graphs and builds the longest one anew.
+ * Earlier pointers to graphs become invalid. */
 int mf_length_buckets_rebuild(mf_length_buckets *l);
 
-/* Makes batch number `step` of the batcher and copies it into the inputs of its graph. Both are
- * valid until the next call. */
+/* Makes batch number `step` of the batcher and copies it into the inputs of its graph. The
+ * buckets own both: the batch is valid until the next call, the graph until
+ * mf_length_buckets_rebuild. */
 int mf_length_buckets_take(mf_length_buckets *l, mf_batcher *batcher, int64_t step,
                            const mf_batch **ret_batch, mf_model_graph **ret_graph);
-/* The same with a batch of the caller. It must have shape.batch examples and the length of a
- * bucket; mf_length_buckets_judge returns MF_EINVAL if it does not. */
+/* As mf_length_buckets_take, with a batch of the caller, which becomes *ret_batch. It must have
+ * shape.batch examples and the length of a bucket; otherwise this function fails with
+ * MF_EINVAL, and so does mf_length_buckets_judge, which only checks the batch. */
 int mf_length_buckets_feed(mf_length_buckets *l, const mf_batch *own,
                            const mf_batch **ret_batch, mf_model_graph **ret_graph);
 int mf_length_buckets_judge(const mf_length_buckets *l, const mf_batch *own);

@@ -2,12 +2,13 @@
  *
  * The loop (train/trainer.h) takes optimizer steps and does nothing else. Metrics, evaluation,
  * checkpoints, controllers, samples and traces are observers: each is a table of hooks with a
- * state of its own. Hooks of one kind are called in the order in which the observers were
- * added, on the thread that calls the trainer. Observers pass values of a step on through
- * mf_step_result: each reads the fields that earlier observers have filled in.
+ * state of its own. Hooks of one kind are called in the order in which the observers were added
+ * (`free` in the opposite order), on the thread that calls the trainer. Observers pass values
+ * of a step on through mf_step_result: each reads the fields that earlier observers have
+ * filled in.
  *
  *  In step s:   wants -> before_step -> (after_batch for each micro-batch) -> after_step ->
- *               after_rebuild, if an observer requested that graphs are rebuilt ->
+ *               after_rebuild, if a plugin or a live option requested a rebuild of graphs ->
  *               between, which may evaluate (after_eval) and save checkpoints (save, on_save)
  */
 #ifndef MF_TRAIN_OBSERVER_H
@@ -35,19 +36,21 @@ typedef struct mf_step_result {
     unsigned wanted;       /* MF_WANT_... of this step */
     const mf_batch *batch; /* last micro-batch */
     mf_model_graph *graph; /* graph of the last micro-batch */
-    /* nats per token, mean over micro-batches; loss includes regularizers */
+    /* means over micro-batches: nats per token, or per example for classifiers; squared error
+     * for regress. loss includes regularizers */
     double loss, task_loss;
     double grad_norm; /* before clipping */
     double lr;
     bool skipped;   /* the optimizer step was not taken: a value was not finite */
-    int64_t tokens; /* number in this step */
+    int64_t tokens; /* tokens of this step, without padding */
     int n_regularizers;
     mf_named_value *regularizers; /* unweighted; name NULL: the model does not have it */
 
     /* ---- set by observers, in this order ---- */
     int32_t n_layers;             /* MoE layers */
     const mf_layer_stats *layers; /* statistics of the latest step in which they were wanted */
-    double dropped, reassigned;   /* assignments over capacity, sum over layers */
+    const mf_layer_stats *shared; /* with share_layers: of all MoE layers together; else NULL */
+    double dropped, reassigned;   /* assignments of this step, sum over layers */
     /* statistics of the latest step in which they were wanted; NULL: heads cannot be
      * switched off */
     const mf_head_record *heads;
@@ -57,18 +60,19 @@ typedef struct mf_step_result {
     int n_controllers;
     const mf_controller_record *controllers;
     double tokens_per_s; /* since the last record, without the time of evaluations */
-    const mf_metrics_record *record; /* NULL unless this step has a record */
+    /* NULL unless this is the first step, the last, or one that train.log_every selects */
+    const mf_metrics_record *record;
 } mf_step_result;
 
-/* Any hook may be NULL. If a hook does not return MF_OK, the step and the run end with
- * its code. */
+/* Any hook may be NULL. If a hook returns an error, the step fails with its code, and the run
+ * cannot continue. */
 typedef struct mf_observer {
     const char *name;
     /* Called once, before the first step, and after load and recall. */
     int (*begin)(void *self, mf_trainer *t);
     /* Returns the MF_WANT_ flags of step number `step` (from 1). */
     unsigned (*wants)(void *self, const mf_trainer *t, int64_t step);
-    /* step and wanted of *r are set. */
+    /* Called before the first micro-batch. Of *r only step and wanted are set. */
     int (*before_step)(void *self, mf_trainer *t, mf_step_result *r);
     /* Called after the forward and backward pass of a micro-batch, while its graph still has
      * the values. Losses are known only after the step. */
@@ -78,9 +82,11 @@ typedef struct mf_observer {
     /* Called when the step is complete, for work that does not belong to a step, such as
      * evaluations and checkpoints. */
     int (*between)(void *self, mf_trainer *t);
-    /* r->split: "val", or "train_eval" (train.eval_train). */
+    /* Called after each evaluation. r->split: "val", or "train_eval" (train.eval_train). */
     int (*after_eval)(void *self, mf_trainer *t, const mf_metrics_record *r);
-    /* A checkpoint of this step is in the run directory. */
+    /* Called after each batch of a validation, with the number of batches done and to do. */
+    int (*after_eval_batch)(void *self, mf_trainer *t, int64_t done, int64_t total);
+    /* Called when a checkpoint of this step has been saved in the run directory. */
     int (*on_save)(void *self, mf_trainer *t);
     /* Called after the last step. */
     int (*end)(void *self, mf_trainer *t);

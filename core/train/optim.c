@@ -1,6 +1,7 @@
 /* train/optim.c: launches the optimizer's kernels: a sum of squares, then one pass over each
- * range. The host reads nothing: the kernel computes the clip factor itself, and skips the step
- * if the norm or the loss is not finite. All that it reads is on the store's device. */
+ * range. The host reads nothing: the adamw kernel computes the clip factor itself, and skips
+ * the step if the norm or the loss is not finite. All that this kernel reads is on the
+ * store's device. */
 #include "train/optim.h"
 #include <math.h>
 #include "base/error.h"

@@ -1,8 +1,9 @@
 /* train/optim.h: AdamW over all parameters in one pass (Loshchilov, Hutter 2019, algorithm 2).
  *
- * Neighbouring parameters with equal settings are merged into ranges, once. A step is one sum
- * of squares and one pass of the adamw kernel over each range; the kernel also writes the bf16
- * copies of the values. The optimizer `adam` adds weight decay to the gradient instead. */
+ * Neighbouring parameters with equal settings are merged into ranges when the optimizer is made
+ * or refreshed. A step is one sum of squares and one pass of the adamw kernel over the ranges
+ * that are not frozen; the kernel also writes the bf16 copies of the values. The optimizer
+ * `adam` adds weight decay to the gradient instead. */
 #ifndef MF_TRAIN_OPTIM_H
 #define MF_TRAIN_OPTIM_H
 
@@ -13,24 +14,24 @@ typedef struct mf_optim mf_optim;
 struct mf_adamw_now;
 
 typedef struct mf_optim_step {
-    int64_t step; /* number of updates before this one, for the bias correction */
-    double lr, weight_decay, clip;
-    double grad_scale; /* multiplies gradients first: 1 / micro-batches */
-    /* pointer to the step's loss on the device, for kernels; NULL: the loss is finite */
+    int64_t step;                  /* number of steps before this one, skipped ones included */
+    double lr, weight_decay, clip; /* clip 0: gradients are not clipped */
+    double grad_scale;             /* multiplies gradients first: 1 / micro-batches */
+    /* the step's loss on the store's device; NULL: only the norm must be finite */
     const float *loss;
 } mf_optim_step;
 
 int mf_optim_new(mf_store *store, const mf_train_config *config, mf_optim **ret);
 void mf_optim_free(mf_optim *o);
-/* Computes the ranges again. To be called after frozen flags or learning-rate factors of
- * parameters or their parts have changed. MF_ENOMEM. */
+/* Recomputes the ranges. Call this after frozen flags or learning-rate factors of parameters or
+ * their parts have changed. MF_ENOMEM. */
 int mf_optim_refresh(mf_optim *o);
 /* Sets the device memory of the sum of squares (sumsq) and of the numbers of a step (now). The
  * caller computes these numbers with mf_optim_now, and copies them to `now` before the kernels
  * of mf_optim_update run. NULL: memory of the optimizer; mf_optim_update copies the numbers. */
 void mf_optim_exchange(mf_optim *o, const void *now, void *sumsq);
 void mf_optim_now(const mf_optim *o, const mf_optim_step *s, struct mf_adamw_now *ret);
-/* Launches the sum of squares of the gradient. */
+/* Launches the sum of squares of the gradient, without frozen ranges. */
 int mf_optim_measure(mf_optim *o);
 /* Launches the optimizer step for the gradient that was measured last. Values and moments stay
  * unchanged if its norm or the loss is not finite, or if a kernel has recorded a fault. */

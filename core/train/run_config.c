@@ -1,5 +1,5 @@
-/* train/run_config.c: joins the sections of all layers: the place of each in the struct, and
- * the rules between keys of different layers. */
+/* train/run_config.c: joins the sections of all layers: the offset of each section in
+ * mf_config, and the rules between keys of different sections. */
 #include "train/run_config.h"
 #include <string.h>
 #include "base/error.h"
@@ -20,6 +20,7 @@ const mf_section_at mf_config_sections[] = {
     ALL(mf_task_sections, tasks),
     AT(mf_moe_section, moe),
     AT(mf_router_section, router),
+    ALL(mf_router_sections, routers),
     AT(mf_expert_section, expert),
     ALL(mf_adapter_sections, adapters),
     ALL(mf_regularizer_sections, regularizers),
@@ -38,6 +39,8 @@ mf_model_settings mf_config_model(const mf_config *c)
                                .tasks = c->tasks,
                                .n_tasks = c->n_tasks,
                                .router = c->router,
+                               .routers = c->routers,
+                               .n_routers = c->n_routers,
                                .expert = c->expert,
                                .regularizers = c->regularizers,
                                .n_regularizers = c->n_regularizers,
@@ -50,7 +53,8 @@ mf_model_settings mf_config_model(const mf_config *c)
 
 /* ---- derived values ---- */
 
-/* Both steps and epochs set the length of training; the later source wins. */
+/* Both steps and epochs set the length of training. The later source wins; both in one file are
+ * an error. */
 static void settle_length(mf_config *c, mf_config_faults *j)
 {
     mf_train_config *t = &c->train;
@@ -83,12 +87,12 @@ static void settle_length(mf_config *c, mf_config_faults *j)
 static bool good_device(const char *device)
 {
     if (strcmp(device, "cpu") == 0 || strcmp(device, "cuda") == 0) return true;
-    if (strcmp(device, "strict") == 0) return true; /* of tests */
+    if (strcmp(device, "strict") == 0) return true; /* for tests */
     return strncmp(device, "cuda:", 5) == 0 && device[5] != '\0' && strlen(device + 5) <= 4 &&
            strspn(device + 5, "0123456789") == strlen(device + 5);
 }
 
-/* A task must learn what train.best_by measures. */
+/* At least one task must have the metric that train.best_by names. */
 static void judge_best(mf_config_faults *j, const mf_config *c)
 {
     const int64_t by = c->train.best_by;
@@ -99,10 +103,10 @@ static void judge_best(mf_config_faults *j, const mf_config *c)
         numbers = numbers || c->tasks[i].task == MF_FURTHER_REGRESS;
     }
     if ((by == MF_BEST_ACCURACY || by == MF_BEST_MACRO_F1) && !classes)
-        mf_config_fault(j, "train", "best_by", "loss",
+        mf_config_fault(j, "train", "best_by", "model.task", "loss",
                         "accuracy and macro_f1 want a task that learns classes (classify)");
     if (by >= MF_BEST_MSE && !numbers)
-        mf_config_fault(j, "train", "best_by", "loss",
+        mf_config_fault(j, "train", "best_by", "model.task", "loss",
                         "mse, pearson and spearman want a task that learns numbers (regress)");
 }
 
@@ -110,11 +114,11 @@ static void judge_train(mf_config_faults *j, const mf_config *c)
 {
     const mf_train_config *t = &c->train;
     if (t->steps == 0 && t->epochs == 0)
-        mf_config_fault(j, "train", "steps", NULL,
+        mf_config_fault(j, "train", "steps", NULL, NULL,
                         "nothing to train: expected steps or epochs above 0");
     if (!good_device(t->device))
-        mf_config_fault(j, "train", "device", NULL, "expected cpu, cuda or cuda:N, found '%s'",
-                        t->device);
+        mf_config_fault(j, "train", "device", NULL, NULL,
+                        "expected cpu, cuda or cuda:N, found '%s'", t->device);
 }
 
 static void judge_report(mf_config_faults *j, const mf_report_config *r)
@@ -124,7 +128,7 @@ static void judge_report(mf_config_faults *j, const mf_report_config *r)
     const char *at = r->sample_at;
     if (!mf_sample_steps_list(at, list, &n))
         mf_config_fault(
-            j, "report", "sample_at", NULL,
+            j, "report", "sample_at", NULL, NULL,
             "expected up to %d rising numbers of evaluations, from 1, as 1,5,15,20, found '%s'",
             MF_PICTURED_MAX, at);
 }
@@ -134,7 +138,7 @@ static void judge_all(mf_config_faults *j, const mf_config *c)
     const mf_model_settings model = mf_config_model(c);
     mf_model_config_judge(j, &model);
     if (c->train.eval_context >= c->model.seq)
-        mf_config_fault(j, "train", "eval_context", NULL,
+        mf_config_fault(j, "train", "eval_context", "model.seq", NULL,
                         "expected less than model.seq (%lld), found %lld",
                         (long long)c->model.seq, (long long)c->train.eval_context);
     judge_best(j, c);
@@ -206,7 +210,8 @@ int mf_config_write(const mf_config *c, FILE *out)
 static bool unused(const void *conf, const mf_plugin_section *p)
 {
     const mf_config *c = conf;
-    return c->model.moe_every == 0 && (p == &c->router || p == &c->expert);
+    if (c->model.moe_every > 0) return false;
+    return p == &c->router || p == &c->expert || p->of == &mf_router_sections;
 }
 
 int mf_config_open_plugins(mf_config *c, const mf_problem_sink *sink)

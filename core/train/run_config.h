@@ -19,6 +19,8 @@ typedef struct mf_config {
     mf_task_section *tasks; /* in order of appearance, without those of task = none */
     int n_tasks;
     mf_plugin_section router, expert;
+    mf_plugin_section *routers; /* [router.NAME], in order of appearance */
+    int n_routers;
     mf_plugin_section *regularizers, *controllers, *adapters; /* in order of appearance */
     int n_regularizers, n_controllers, n_adapters;
     const char *name; /* preset or file stem: names the run directory */
@@ -28,7 +30,7 @@ typedef struct mf_config {
     struct mf_arena *arena;
 } mf_config;
 
-/* The place of each section in mf_config, in the order of writing; ends with NULL. */
+/* The offset of each section in mf_config, in the order of writing; ends with NULL. */
 extern const mf_section_at mf_config_sections[];
 
 /* Loads a configuration; the caller frees it. Sources, from weak to strong: built-in defaults,
@@ -45,7 +47,7 @@ extern const mf_section_at mf_config_sections[];
  * and the code of the first error is returned. */
 int mf_config_load_from(const char *config, int n, const mf_assignment *assignments,
                         const mf_problem_sink *sink, mf_config **ret);
-/* The same, with the origin "--set" for all assignments. */
+/* The same without a sink, and with the origin "--set" for all assignments. */
 int mf_config_load(const char *config, int n_set, const char *const *set, mf_config **ret);
 void mf_config_free(mf_config *c);
 
@@ -53,13 +55,10 @@ void mf_config_free(mf_config *c);
  * mf_plugin_load; MF_ECONFIG. The sink receives all of them. */
 int mf_config_open_plugins(mf_config *c, const mf_problem_sink *sink);
 
-/* Writes core's sections with all keys and values, then the sections of plugins, with all
- * options of those plugins that can be loaded. Loading this text gives the same configuration.
- * Relative paths that exist become absolute. */
+/* Writes a line of comment, then all sections in the order of mf_config_sections: core's keys
+ * with their values, and all options of those plugins that can be loaded. Loading this text
+ * gives the same configuration. Relative paths that exist become absolute. MF_EIO. */
 int mf_config_write(const mf_config *c, FILE *out);
-/* Checks the rules between keys (heads divides dim, top_k <= experts, ...). Loading calls
- * it too. */
-int mf_config_judge(const mf_config *c, const mf_problem_sink *sink);
 /* The settings of the model. They point into c. */
 mf_model_settings mf_config_model(const mf_config *c);
 

@@ -1,5 +1,5 @@
 /* train/sample.c: writes and reads samples of routing as JSON, and lists the samples of a run.
- * A damaged file is an error that names the file. */
+ * A file that is no JSON is an error; a member of the wrong type or size is read as absent. */
 #include "train/sample.h"
 
 #include "base/error.h"
@@ -247,7 +247,7 @@ static int read_attention(mf_sample *s, const mf_json *v)
     mf_sample_head *heads = mf_arena_alloc(s->arena, (n + 1) * sizeof *heads);
     if (heads == NULL) return MF_ENOMEM;
     s->n_seen = small_int(v, "tokens");
-    if (s->n_seen > s->n_tokens) return MF_OK; /* damaged: it has no tokens to draw */
+    if (s->n_seen > s->n_tokens) return MF_OK; /* damaged: too few tokens */
     for (size_t i = 0; i < n; i++) {
         const mf_json *h = mf_json_at(array, i);
         const float *prob =

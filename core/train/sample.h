@@ -1,8 +1,8 @@
 /* train/sample.h: the routing of a short validation text: routing_sample.json at the end of a
- * run, and samples/step-N.json, without by_label and attention, at some evaluations.
+ * run, and samples/step-N.json, without by_label, NMIs and attention, at some evaluations.
  *
- * The trainer writes these files beside metrics.jsonl; the report draws heat maps from them.
- * Each is one object:
+ * An observer writes these files beside metrics.jsonl; the report draws heat maps from them.
+ * Each file is one object:
  *
  *     {"step": 2000, "evaluation": 20, "evaluations": 20, "labels": ["sea", "garden", ...],
  *      "tokens": ["t", "h", "e", ...], "token_labels": [3, 3, ...],
@@ -14,11 +14,11 @@
  *      "attention_weights": {"tokens": 24, "heads": [{"layer": 0, "head": 3,
  *                    "prob": [[weight of each token] per token]}]}}
  *
- * prob is null for routers without probabilities. labels, token_labels, by_label and the NMIs
- * are absent without a labelled corpus. by_label counts admitted assignments over the whole
- * evaluation, not only over the tokens shown; nmi_random is the NMI of random experts. The
- * attention head of an expert also has "expert": 2; weights of tokens that were not sent to
- * this expert are null. */
+ * prob is null for routers without probabilities; chosen and gate are absent if assignments
+ * list their tokens. labels, token_labels, by_label and the NMIs are absent without a labelled
+ * corpus. by_label counts admitted assignments over the whole evaluation, not only over the
+ * tokens shown; nmi_random is the NMI of random experts. The attention head of an expert also
+ * has "expert": 2; weights of tokens that were not sent to this expert are null. */
 #ifndef MF_TRAIN_SAMPLE_H
 #define MF_TRAIN_SAMPLE_H
 
@@ -28,7 +28,7 @@
 typedef struct mf_sample_layer {
     int layer, experts, top_k;
     const float *prob;      /* [n_tokens, experts], or NULL */
-    const int32_t *chosen;  /* [n_tokens, top_k], -1: none */
+    const int32_t *chosen;  /* [n_tokens, top_k] or NULL; -1: none */
     const float *gate;      /* [n_tokens, top_k] or NULL: gates of the chosen experts */
     const double *by_label; /* [experts, n_labels], or NULL */
     double nmi, nmi_random; /* NaN: unknown */
@@ -47,7 +47,7 @@ typedef struct mf_sample {
     /* number of the evaluation, from 1, and of all evaluations; 0: unknown */
     int64_t evaluation, evaluations;
     int n_tokens, n_labels, n_layers;
-    /* UTF-8 text of each token; 32 to 128 tokens fit into a picture */
+    /* [n_tokens] text of each token; special tokens have their names */
     const char *const *tokens;
     const int32_t *token_labels; /* [n_tokens] or NULL */
     const char *const *labels;   /* [n_labels] names, or NULL */

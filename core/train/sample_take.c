@@ -1,5 +1,6 @@
-/* train/sample_take.c: runs the model on the first tokens of the validation data and describes
- * their routing and attention for train/sample.h. This does not change the training run. */
+/* train/sample_take.c: runs the model on some tokens of the validation data and describes their
+ * routing and attention for train/sample.h. This does not change the training run. The tokens
+ * depend only on the data, so all samples of a run have the same. */
 #include "train/sample_take.h"
 #include <math.h>
 #include <stdio.h>
@@ -13,8 +14,9 @@
 
 #define SAMPLE_TOKENS 64
 #define SAMPLE_ROWS   8  /* examples, because a single one may have too few tokens */
+#define SAMPLE_SEARCH 64 /* windows of a stream in which changes of topic are counted */
 #define SAMPLE_SEEN   24 /* tokens in attention pictures, at most */
-/* heads of blocks with attention pictures, and heads of experts, at most */
+/* at most so many heads of blocks, and so many heads of experts, have attention pictures */
 #define SAMPLE_HEADS 16
 
 typedef struct {
@@ -86,8 +88,8 @@ static int describe(sampler *x, const mf_sample_take *t)
 
 /* ---- routing ---- */
 
-/* Copies the rows of the shown tokens from a tensor [T, width] of 32-bit elements; NULL if t
- * is NULL. */
+/* Copies the rows of the shown tokens from a tensor [T, width] of 32-bit elements. NULL if t is
+ * NULL, or after an error (*rc). */
 static void *rows_of(sampler *x, const mf_tensor *t, int width, int *rc)
 {
     const char *from = t ? mf_tensor_host(t) : NULL;
@@ -128,7 +130,7 @@ static int describe_layers(sampler *x, const mf_sample_take *t, const mf_model_g
 
 /* ---- attention ---- */
 
-/* The i-th of `most` evenly spaced numbers below n; i itself if n <= most. */
+/* The i-th of `most` evenly spaced numbers below n; i itself if n <= most or most < 2. */
 static int32_t spread(int32_t n, int32_t most, int32_t i)
 {
     return n <= most || most < 2 ? i : i * (n - 1) / (most - 1);
@@ -139,7 +141,7 @@ static int32_t at_most(int32_t n, int32_t most)
     return n < most ? n : most;
 }
 
-/* Lists the blocks that have attention; returns their number. */
+/* Lists the blocks whose attention weights the graph keeps; returns their number. */
 static int32_t attending(const mf_model_graph *mg, int32_t *out)
 {
     int32_t n = 0;
@@ -172,8 +174,9 @@ static int describe_heads(sampler *x, const mf_model_graph *mg)
     return MF_OK;
 }
 
-/* Attention weights of assignment `row` of an expert: softmax over all keys, of which the first
- * n are written to out. score: scratch memory for the tokens of a sequence. */
+/* Attention weights of assignment `row` of expert e: softmax over all keys. The weights of keys
+ * that belong to the first n tokens are written to out [n]; tokens without a key get 0. score:
+ * scratch memory, one element per key. */
 static void expert_row(const mf_moe_attention *a, const mf_batch *b, int32_t e, int32_t head,
                        int64_t row, int n, double *score, float *out)
 {
@@ -224,7 +227,8 @@ static int expert_head(sampler *x, const mf_moe_attention *a, int32_t layer, int
     return MF_OK;
 }
 
-/* Describes up to four experts that use attention, in the first and the last layer. */
+/* Describes up to four experts in each of the first and the last MoE layer, if these
+ * use attention. */
 static int describe_experts(sampler *x, const mf_sample_take *t, const mf_model_graph *mg)
 {
     const int32_t all = t->session->model->n_moe, layers = at_most(all, 2);
@@ -261,6 +265,34 @@ static int run_sample(const mf_sample_take *t, sampler *x, mf_model_graph *mg, c
     return rc == MF_OK ? mf_sample_write(path, &x->sample) : rc;
 }
 
+/* How often the topic changes within the tokens of the batch that would be shown. */
+static int topic_changes(const mf_batch *b)
+{
+    const int32_t n = b->rows * b->seq < SAMPLE_TOKENS ? b->rows * b->seq : SAMPLE_TOKENS;
+    int changes = 0;
+    for (int32_t i = 1; i < n; i++)
+        changes +=
+            b->labels[i - 1] >= 0 && b->labels[i] >= 0 && b->labels[i] != b->labels[i - 1];
+    return changes;
+}
+
+/* Fills the batch with the window in which the topic changes most often, the first of several;
+ * with the first window if topics are unknown. */
+static void fill_window(mf_batcher *from, mf_batch *out)
+{
+    const int64_t count = mf_batcher_count(from);
+    int64_t best = 0;
+    int most = 0;
+    for (int64_t i = 0; i < count && i < SAMPLE_SEARCH; i++) {
+        mf_batcher_fill(from, i, out);
+        const int changes = topic_changes(out);
+        if (changes <= most) continue;
+        most = changes;
+        best = i;
+    }
+    mf_batcher_fill(from, best, out);
+}
+
 static int fill_batch(const mf_session *s, sampler *x)
 {
     const bool sentences = s->corpus->spans != NULL;
@@ -272,7 +304,8 @@ static int fill_batch(const mf_session *s, sampler *x)
     spec.rows = !sentences ? 1 : rows < SAMPLE_ROWS ? (int32_t)rows : SAMPLE_ROWS;
     int rc = mf_batcher_new(s->corpus, &spec, &batcher);
     if (rc == MF_OK) rc = mf_batch_new(spec.rows, spec.seq, &x->batch);
-    if (rc == MF_OK) mf_batcher_fill(batcher, 0, x->batch);
+    if (rc == MF_OK && sentences) mf_batcher_fill(batcher, 0, x->batch);
+    if (rc == MF_OK && !sentences) fill_window(batcher, x->batch);
     mf_batcher_free(batcher);
     return rc == MF_OK ? find_tokens(x) : rc;
 }

@@ -6,17 +6,17 @@
 
 typedef struct mf_sample_take {
     mf_session *session;
-    const mf_evaluator *evaluator; /* evaluator of the validation split, after a run */
+    const mf_evaluator *evaluator; /* evaluator of the validation split, after it has run */
     /* graph whose arena is reused, because it does not run at the same time; or NULL */
     const mf_graph *arena_of;
     int64_t step;
-    /* The sample at the end of training also has counts by label, attention weights, and these
-     * values [n_moe]. */
+    /* Whether this is the sample at the end of training, which also has counts by label,
+     * attention weights, and the values nmi and nmi_random [n_moe] */
     bool last;
     const double *nmi, *nmi_random;
 } mf_sample_take;
 
-/* Runs one forward pass and writes the file. */
+/* Builds a graph, runs one forward pass and writes the file. */
 int mf_sample_take_to(const mf_sample_take *t, const char *path);
 
 #endif

@@ -6,11 +6,14 @@
 
 /* Learning rate of update number `step` (0 .. steps-1) with base rate lr:
  *
- *   warm-up   lr (step + 1) / warmup                      while step < warmup
+ *   warmup    lr (step + 1) / warmup                      while step < warmup
  *   constant  lr
- *   linear    lr (1 - (1 - lr_min) u)                     u: part of the remaining steps done
+ *   linear    lr (1 - (1 - lr_min) u)
  *   cosine    lr (lr_min + (1 - lr_min) (1 + cos(pi u)) / 2)   (Loshchilov, Hutter 2017, eq. 5)
- *   step      lr step_gamma^floor(step / step_size) */
+ *   step      lr step_gamma^floor(step / step_size)
+ *
+ * u, the share of the steps after warmup that are done, is (step - warmup) / (steps - warmup),
+ * at most 1. */
 double mf_schedule_lr(const mf_train_config *c, double lr, int64_t step, int64_t steps);
 
 #endif

@@ -20,14 +20,14 @@ typedef enum {
     POSITION,
     SEQUENCE,
     LABEL,
-    CLASS, /* predicted classes of the batch */
+    CLASS, /* classes of the examples, in a further task */
     LOGITS,
     PROB,
     SCORE,
     INPUT,
     GATE,
     MARGIN, /* f32 values of a layer */
-    VALUE,  /* f32 values of the batch */
+    VALUE,  /* f32 values of the examples */
     CHOSEN,
     ADMITTED,
     ROW_TOKEN /* i32 */
@@ -37,7 +37,7 @@ typedef enum {
 typedef struct {
     char name[64];
     source from;
-    int32_t layer; /* index among the MoE layers */
+    int32_t layer; /* index among the MoE layers; -1: a tensor of the batch */
     int task;      /* for CLASS and VALUE */
     int rank;
     int64_t dim[2]; /* shape of one batch's part */
@@ -142,7 +142,8 @@ static void add_layer(mf_trace_recorder *r, int32_t i, const mf_moe_out *out)
     if (r->about.activations) add_field(r, INPUT, i, "x", T, mf_shape_count(out->x->shape) / T);
 }
 
-/* Adds the predictions for each example, except the class that is already in `targets`. */
+/* Adds the label of each example for each task, except the class that is already
+ * in "target". */
 static void add_tasks(mf_trace_recorder *r, const mf_batch *b, const mf_model_graph *mg)
 {
     for (int i = 0; i < mg->n_tasks; i++) {
@@ -202,8 +203,9 @@ float mf_trace_margin(const float *score, int32_t n, int32_t k)
     return isinf(score[at]) ? INFINITY : score[last] - score[at];
 }
 
-/* Margin of a router that chooses itself: the lowest probability of a chosen expert minus the
- * highest of the others. NaN if the choice does not follow the probabilities. */
+/* Margin of a token for which the router itself has chosen the experts: the lowest `prob` of a
+ * chosen expert minus the highest of the other experts. Infinite if no expert or every expert
+ * is chosen; NaN if one of the others has a higher `prob` than a chosen expert. */
 static float own_margin(const float *prob, int32_t experts, const int32_t *chosen, int32_t k)
 {
     float least = INFINITY, best = -INFINITY;
@@ -344,8 +346,8 @@ int mf_trace_recorder_add(mf_trace_recorder *r, int64_t index, const mf_batch *b
 
 /* ---- the file ---- */
 
-/* The tokens that a choice in an earlier layer can change: later tokens of the sequence, or any
- * token of the batch. */
+/* Whether a choice in an earlier layer can change only later tokens of the sequence
+ * ("sequence"), or any token of the batch ("batch"). */
 static const char *reach_of(const mf_model *m)
 {
     const mf_model_settings *c = m->config;
@@ -479,7 +481,7 @@ int mf_trace_recorder_write(mf_trace_recorder *r, const char *path, int64_t step
     mf_st_writer *w = mf_st_writer_new();
     int rc = beside && w ? make_folder(path) : MF_ENOMEM;
     if (rc == MF_OK && mf_exists(beside))
-        mf_io()->unlink(beside); /* a killed process left it */
+        mf_io()->unlink(beside); /* left by a process that was killed */
     if (rc == MF_OK) {
         rc = put_all(r, w, beside, step);
         mf_st_writer_free(w);

@@ -54,7 +54,9 @@ static const mf_option train_options[] = {
     MF_SECTION_REAL(mf_train_config, eval_epochs, "0", 0, 1e9,
                     "passes over the data between validations; 0: as eval_every says"),
     MF_SECTION_INT(mf_train_config, eval_batches, "8", 0, MF_NO_BOUND,
-                   "batches of a validation on the way; 0, and at the end: the whole split"),
+                   "batches of a validation on the way; 0: the whole split"),
+    MF_SECTION_INT(mf_train_config, final_batches, "2000", 0, MF_NO_BOUND,
+                   "at most so many batches of the validation at the end; 0: the whole split"),
     MF_SECTION_BOOL(
         mf_train_config, eval_train, "no",
         "with each validation measure eval_batches of the training data: split train_eval"),

@@ -31,22 +31,23 @@ typedef struct mf_train_config {
     double lr, lr_min; /* lr_min: fraction of lr at the end of a cosine or linear schedule */
     int64_t schedule, warmup;
     int64_t step_size;  /* schedule = step: steps between two reductions */
-    double step_epochs; /* the same in epochs; 0: step_size is used */
+    double step_epochs; /* replaces step_size, in epochs; 0: step_size is used */
     double step_gamma;
     double weight_decay, beta1, beta2, eps, clip, dropout;
     int64_t dropout_embedding; /* dropout also on embeddings; default yes */
     int64_t seed;
-    int64_t log_every, eval_every, eval_batches; /* eval_batches 0: the whole split */
+    int64_t log_every, eval_every;
+    int64_t eval_batches, final_batches; /* 0: the whole split */
     double eval_epochs; /* epochs between validations; 0: eval_every is used */
     int64_t eval_train; /* evaluate training data, too, before each validation */
     int64_t keep_best;  /* RUN/best: the checkpoint of the best validation */
     int64_t best_by;    /* mf_best_by: the measure of the best validation */
     int64_t decay_all;  /* weight decay also on norms, biases and embeddings */
     /* tokens by which evaluation windows overlap: at least so many tokens precede each
-     * predicted token */
+     * predicted token, except in the first window */
     int64_t eval_context;
     int64_t save_every, keep;
-    /* seconds; 0: none. Then training saves a checkpoint and ends with exit code 75 */
+    /* seconds after which training saves a checkpoint and ends with MF_ELIMIT; 0: none */
     double time_limit;
     int64_t dtype;      /* mf_dtype that gemms read: MF_F32 or MF_BF16 */
     const char *from;   /* run whose weights are the initial values; "": none */

@@ -1,7 +1,8 @@
 /* train/trainer.c: takes optimizer steps and calls the observers.
  *
- * A step changes only parameters, moments and the position (step, tokens, skipped); all other
- * state belongs to observers. The batches of a step depend only on the step number. */
+ * A step changes only parameters, buffers, moments and the position (step, tokens, skipped);
+ * all other state belongs to observers. The batches of a step depend only on the step number,
+ * unless the caller passes them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -169,6 +170,7 @@ int mf_trainer_begin(mf_trainer *t)
     if (t->options.resume) rc = mf_trainer_recall(t);
     MF_TELL(t, rc, begin, t);
     t->started = mf_clock();
+    t->tokens_before = t->tokens;
     return rc;
 }
 
@@ -194,8 +196,9 @@ static mf_optim_step optimizer_step(const mf_trainer *t)
                            .grad_scale = 1.0 / (double)c->accumulate};
 }
 
-/* Saves two copies between host and device: the graph of the last micro-batch sends the numbers
- * of the optimizer step with its inputs, and returns the sum of squares with its results. */
+/* Avoids two copies between host and device: the graph of the last micro-batch sends the
+ * numbers of the optimizer step with its inputs, and returns the sum of squares with
+ * its results. */
 static void exchange(mf_trainer *t)
 {
     const mf_graph *g = t->now.graph->g;
@@ -241,7 +244,8 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
     return j < micro - 1 ? mf_graph_fetch(r->graph->g, (int)j) : MF_OK;
 }
 
-/* Runs forward and backward passes of all micro-batches; the store sums their gradients. */
+/* Runs forward and backward passes of all micro-batches; their gradients are summed in
+ * the store. */
 static int gradients(mf_trainer *t, const mf_batch *const *own)
 {
     const int64_t micro = t->session->config->train.accumulate;
@@ -297,7 +301,9 @@ static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
         (long long)t->step + 1, t->now.loss, t->now.grad_norm);
 }
 
-/* Takes the optimizer step, or skips it if train.nan_policy allows that. */
+/* Takes the optimizer step. If loss or norm is not finite, the kernel skips the step; this is
+ * an error unless train.nan_policy allows it, at most MAX_SKIPPED times in a row. Another error
+ * of the search for the value, as of memory or of the device, always ends the run. */
 static int update(mf_trainer *t, const mf_batch *const *own)
 {
     const mf_train_config *c = &t->session->config->train;
@@ -316,7 +322,7 @@ static int update(mf_trainer *t, const mf_batch *const *own)
     }
     t->now.skipped = true;
     rc = trace_nonfinite(t, own);
-    if (c->nan_policy == 0 || ++t->skipped > MAX_SKIPPED) return rc;
+    if (rc != MF_ENONFINITE || c->nan_policy == 0 || ++t->skipped > MAX_SKIPPED) return rc;
     mf_log(MF_LOG_WARN, "%s; optimizer step skipped (%d in a row)", mf_error_message(),
            (int)t->skipped);
     mf_error_clear();
@@ -327,7 +333,7 @@ int mf_trainer_rebuild(mf_trainer *t)
 {
     mf_heads_set_parts(t->session->model);
     int rc = build_graph(t);
-    /* The new graph may not write all gradients that the old one wrote. */
+    /* Some gradients that the old graph wrote are perhaps not written by the new one. */
     if (rc == MF_OK) rc = mf_store_zero(t->session->model->store, MF_BLOCK_GRADS);
     MF_TELL(t, rc, after_rebuild, t);
     return rc == MF_OK ? mf_optim_refresh(t->optim) : rc;
@@ -341,7 +347,8 @@ static int rebuild_if_asked(mf_trainer *t)
     return mf_trainer_rebuild(t);
 }
 
-/* Clears the values of the last step. Fields set by observers stay until the observers
+/* Clears the values of the last step, and collects what the observers will read of the step
+ * that begins. The statistics to which layers and heads point stay until observers
  * replace them. */
 static void clear(mf_trainer *t)
 {
@@ -371,7 +378,8 @@ static int end_early(mf_trainer *t)
     return mf_fail(code, "%s at step %lld", t->why, (long long)t->step);
 }
 
-/* Checks the caller's batches. Batches of a wrong shape must not change anything. */
+/* Checks the caller's batches before the step changes anything. MF_EINVAL: a wrong shape;
+ * MF_EUSAGE: neither the caller nor the session has batches. */
 static int judge_own(const mf_trainer *t, const mf_batch *const *own)
 {
     int rc = MF_OK;
@@ -416,14 +424,16 @@ int mf_trainer_finish(mf_trainer *t)
 {
     int rc = mf_trainer_begin(t);
     mf_train_result *r = &t->result;
+    const double took = mf_trainer_elapsed(t) - t->apart;
+    r->tokens_per_s = took > 0 ? (double)(t->tokens - t->tokens_before) / took : 0;
     MF_TELL(t, rc, end, t);
     r->step = t->step;
     r->tokens = t->tokens;
     r->loss = t->now.loss;
     r->val_loss = mf_trainer_val_loss(t);
     r->wall_s = mf_trainer_wall(t);
-    r->tokens_per_s = t->now.tokens_per_s;
-    r->floor = mf_session_floor(t->session);
+    r->floor = mf_evaluation_floor(t->evaluation);
+    r->bits_per_byte = mf_evaluation_bits(t->evaluation);
     r->n_layers = t->session->model->n_moe;
     return rc;
 }
@@ -440,6 +450,18 @@ void mf_trainer_stop(mf_trainer *t, int code, const char *why)
 {
     t->stop = code;
     snprintf(t->why, sizeof t->why, "%s", why);
+}
+
+int mf_trainer_tell_batch(mf_trainer *t, int64_t done, int64_t total)
+{
+    int rc = MF_OK;
+    MF_TELL(t, rc, after_eval_batch, t, done, total);
+    return rc;
+}
+
+int64_t mf_trainer_last_batches(const mf_trainer *t)
+{
+    return mf_evaluation_last(t->evaluation, t);
 }
 
 int mf_trainer_evaluate(mf_trainer *t, int64_t batches, mf_metrics_record *ret)

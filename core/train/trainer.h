@@ -1,9 +1,9 @@
 /* train/trainer.h: the training loop.
  *
- * Everything in step s is a function of configuration, seed and s. So a run that was killed
- * continues from its last checkpoint with the same bits. The loop knows no plugin by name; all
- * else that takes part in training is an observer (train/observer.h). It prints nothing and
- * handles no signals.
+ * Everything in step s follows from configuration, seed and the state before s. So a run that
+ * was killed continues from its last checkpoint with the same bits. The loop knows no plugin by
+ * name; all else that takes part in training is an observer (train/observer.h). It prints
+ * nothing and handles no signals.
  *
  *     mf_trainer_new, mf_trainer_observe..., mf_trainer_run, mf_trainer_free
  * or step by step:
@@ -28,57 +28,73 @@ typedef struct mf_trainer_options {
     /* Called after each step. Returns 0, or the number of the signal that ends training. NULL:
      * training is not interrupted. */
     int (*should_stop)(void *arg);
-    /* Called after each step: returns whether a checkpoint is to be saved now. NULL: never. */
+    /* Called after each step at which no checkpoint is due, if dir is set: returns whether a
+     * checkpoint is to be saved now. NULL: never. */
     bool (*should_save)(void *arg);
 } mf_trainer_options;
 
 /* The result of training. */
 typedef struct mf_train_result {
     int64_t step, tokens;
-    double loss, val_loss, floor, wall_s, tokens_per_s;
+    double loss, val_loss, floor;
+    double bits_per_byte; /* of the last validation; NaN: not known */
+    /* wall_s: with evaluations, and the parts before a resume; tokens_per_s: of the steps since
+     * begin, without evaluations and checkpoints */
+    double wall_s, tokens_per_s;
     int32_t n_layers;
-    /* [n_layers] from the last evaluation; NaN without labels */
+    /* [n_layers] from the last evaluation, set by mf_trainer_finish; NaN without labels */
     const double *nmi, *nmi_random;
 } mf_train_result;
 
 /* Builds graphs and optimizer, and adds the observers of every run. The session must be opened
- * for training and outlive the trainer. options may be NULL. Errors: those of the model;
- * MF_ECHECKPOINT if there is no checkpoint to resume from. */
+ * for training and outlive the trainer. options may be NULL. Errors: those of the model; to
+ * resume, MF_EUSAGE without a run directory, MF_ECHECKPOINT without a checkpoint
+ * that verifies. */
 int mf_trainer_new(mf_session *s, const mf_trainer_options *options, mf_trainer **ret);
 void mf_trainer_free(mf_trainer *t); /* also frees the observers; t may be NULL */
 
-/* Adds an observer after the present ones; only before the first step. ops must outlive the
- * trainer. self is passed to the hooks; ops->free frees it, even if this call fails. */
+/* Adds an observer after the present ones. MF_EUSAGE after mf_trainer_begin or the first step.
+ * ops must outlive the trainer. self is passed to the hooks; ops->free frees it, even if this
+ * call fails. */
 int mf_trainer_observe(mf_trainer *t, const mf_observer *ops, void *self);
 
-/* Opens the files of the run and calls `begin` of all observers. If the caller does not call
- * it, the first step does. */
+/* Passes the state of a checkpoint to the observers of a resumed run, and calls `begin` of all
+ * observers, which opens the files of the run. Steps, evaluations, saves and mf_trainer_finish
+ * call mf_trainer_begin if the caller has not; a second call has no effect. */
 int mf_trainer_begin(mf_trainer *t);
 /* Takes one optimizer step and calls the observers. own: train.accumulate batches of the
  * caller, each with train.batch examples and model.seq positions (or the length of a shorter
  * bucket); they are read only during the call. NULL: the next batches of the session's data.
- * ret may be NULL. Errors: MF_ELIMIT, MF_ESIGNAL: training ends here and a checkpoint was
- * saved; MF_ENONFINITE: the loss diverged; MF_EUSAGE: all steps are done; MF_EINVAL: own
- * batches have another shape, and nothing was changed. */
+ * ret may be NULL. Errors: MF_ELIMIT, MF_ESIGNAL: the step was taken, training ends here, and a
+ * checkpoint was saved if there is a run directory; MF_ENONFINITE: the loss diverged;
+ * MF_EUSAGE: all steps are done, or there are no data; MF_EINVAL: own batches have another
+ * shape. After MF_EUSAGE and MF_EINVAL nothing was changed. */
 int mf_trainer_step(mf_trainer *t, const mf_batch *const *own, const mf_step_result **ret);
 /* Whether all steps are done. Never true if the session has no planned number of steps (0). */
 bool mf_trainer_done(const mf_trainer *t);
-/* To be called after the last step: writes final values, files and pictures. */
+/* Call this after the last step. It calls `end` of the observers, which write the last files,
+ * and fills the result. */
 int mf_trainer_finish(mf_trainer *t);
 /* Calls begin, takes steps until all are done, and calls finish. */
 int mf_trainer_run(mf_trainer *t);
 
-/* Evaluates at most `batches` batches of the validation split (0: all), and calls the
- * observers. ret may be NULL; pointers in it are valid until the next evaluation. MF_EUSAGE
+/* Evaluates at most `batches` batches of the validation split (0: all), before them training
+ * data if train.eval_train is set, and calls after_eval of the observers. ret: the record of
+ * validation, may be NULL; pointers in it are valid until the next evaluation. MF_EUSAGE
  * without a validation split. */
 int mf_trainer_evaluate(mf_trainer *t, int64_t batches, mf_metrics_record *ret);
-/* Saves a checkpoint in the run directory. MF_EUSAGE if there is none. */
+/* For the evaluation: calls after_eval_batch of the observers. */
+int mf_trainer_tell_batch(mf_trainer *t, int64_t done, int64_t total);
+/* Number of batches of the validation after the last step; 0 without a validation split. */
+int64_t mf_trainer_last_batches(const mf_trainer *t);
+/* Saves a checkpoint in the run directory, and calls on_save of the observers. MF_EUSAGE if
+ * there is no run directory. */
 int mf_trainer_save(mf_trainer *t);
 /* Saves a checkpoint in another folder, and keeps the newest `keep` there. Does not
  * call on_save. */
 int mf_trainer_save_in(mf_trainer *t, const char *folder, int keep);
 /* For observers: ends training after this step with this code and the message "WHY at step N".
- * If there is a run directory, a checkpoint is saved. */
+ * If there is a run directory, a checkpoint is saved. No effect after the last step. */
 void mf_trainer_stop(mf_trainer *t, int code, const char *why);
 
 /* ---- access ---- */
@@ -90,12 +106,12 @@ int64_t mf_trainer_steps(const mf_trainer *t);  /* optimizer steps so far */
 int64_t mf_trainer_tokens(const mf_trainer *t); /* trained so far */
 double mf_trainer_wall(const mf_trainer *t);    /* seconds, with the parts before a resume */
 double mf_trainer_elapsed(const mf_trainer *t); /* seconds since begin */
-/* the part of these seconds that passed between steps (evaluation, checkpoints) */
+/* the part of mf_trainer_elapsed that passed between steps (evaluation, checkpoints) */
 double mf_trainer_apart(const mf_trainer *t);
 /* The graph of full length. Other graphs may reuse its arena between steps (graph.h). */
 const mf_model_graph *mf_trainer_graph(const mf_trainer *t);
 mf_optim *mf_trainer_optim(const mf_trainer *t);
-double mf_trainer_val_loss(const mf_trainer *t); /* last evaluation; NaN before the first */
+double mf_trainer_val_loss(const mf_trainer *t); /* last task loss; NaN: none yet */
 /* Evaluator of the validation split; NULL without one. */
 mf_evaluator *mf_trainer_evaluator(const mf_trainer *t);
 /* Valid after finish. The trainer owns it. */

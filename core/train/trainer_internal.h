@@ -24,11 +24,12 @@ struct mf_trainer {
     mf_state *resumed;         /* state from the checkpoint, between new and begin */
     bool begun;
 
-    /* the position: it changes in each step, as parameters and moments do */
+    /* the position and the live options, which checkpoints contain */
     int64_t step;                  /* optimizer steps so far */
     int64_t tokens;                /* trained so far */
     int64_t skipped;               /* number of consecutive skipped steps */
     double wall_before;            /* seconds before the resume */
+    int64_t tokens_before;         /* tokens before mf_trainer_begin */
     double lr, weight_decay, clip; /* live options */
 
     double started, apart; /* clock at begin; seconds between steps since then */
@@ -36,8 +37,8 @@ struct mf_trainer {
     int stop;              /* MF_OK, or the code with which training ends after this step */
     char why[128];
     mf_step_result now;      /* the present step */
-    mf_model_graph **graphs; /* [accumulate] the graph that ran each of its micro-batches */
-    float *loss_sum;         /* on the device: the sum of their losses */
+    mf_model_graph **graphs; /* [accumulate] the graph that ran each micro-batch of the step */
+    float *loss_sum;         /* on the device: sum of the losses of these micro-batches */
     mf_train_result result;
 };
 
@@ -51,10 +52,11 @@ struct mf_trainer {
 /* Rebuilds graphs and updates the optimizer's ranges, after parameters were frozen or the
  * structure changed. */
 int mf_trainer_rebuild(mf_trainer *t);
-/* Reads parameters, moments, position and live options from the newest checkpoint that
- * verifies. The state of observers remains in t->resumed. */
+/* Reads parameters, moments, position, live options and frozen flags from the newest checkpoint
+ * that verifies, and rebuilds graphs if this is necessary. The state of observers remains
+ * in t->resumed. */
 int mf_trainer_resume(mf_trainer *t);
-/* Passes t->resumed and the earlier metrics to the observers. */
+/* Passes t->resumed and the earlier metrics to the observers, and frees t->resumed. */
 int mf_trainer_recall(mf_trainer *t);
 
 #endif

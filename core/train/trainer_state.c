@@ -1,6 +1,6 @@
 /* train/trainer_state.c: saves the state of training in a checkpoint, and restores it.
  *
- * The trainer itself saves the position, live options, the kinds of the heads, and which
+ * The trainer itself saves the position, live options, the kind of each task, and which
  * parameters are frozen; each observer adds its own state. Names in the state are part of the
  * file format, because runs of earlier versions can be resumed. */
 #include <stdio.h>
@@ -85,7 +85,7 @@ int mf_trainer_save(mf_trainer *t)
 
 /* ---- resume ---- */
 
-/* Restores which parameters controllers froze, and rebuilds graphs if this changed. */
+/* Restores which parameters are frozen, and rebuilds graphs if this changes any. */
 static int restore_frozen(mf_trainer *t, const mf_state *s)
 {
     const mf_store *store = t->session->model->store;
@@ -119,7 +119,7 @@ static int restore(mf_trainer *t, const mf_state *s)
 }
 
 /* Graphs were built before the checkpoint was read. If heads or adapters can be switched off,
- * the graphs are rebuilt with the switches of the checkpoint. */
+ * or if moe.top_k was changed, the graphs are rebuilt with the values of the checkpoint. */
 static int restore_structure(mf_trainer *t)
 {
     const mf_model *m = t->session->model;

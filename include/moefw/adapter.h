@@ -10,13 +10,12 @@
  *     attention:  q, k, v -> heads -> [heads] -> output projection with bias [attention_bias]
  *     experts:    assignments -> [expert_in] -> expert -> [expert_out] -> sum by gates
  *
- * Any linear layer y = x W^T + b is a point, too. `at` selects them by a pattern for site
- * names: attention.q, .k, .v, .o; for other layers the name of the weight without its layer:
- * ffn.w1, router.weight, expert.w13, head.weight. '*' stands for any text; a trailing ".weight"
- * may be omitted.
+ * Linear layers y = x W^T + b are points, too. `at` selects them by patterns for their names:
+ * attention.q, .k, .v, .o; for other layers the name of the weight without its block: ffn.w1,
+ * router.weight, expert.w13, head.weight. '*' stands for any text; a pattern may omit a
+ * trailing ".weight".
  *
- * T: tokens of the graph, batch x sequence. R: assignments grouped by expert. d:
- * model width. */
+ * T: tokens of the graph, batch x sequence. R: assignments by expert. d: width of the model. */
 #ifndef MOEFW_ADAPTER_H
 #define MOEFW_ADAPTER_H
 
@@ -31,11 +30,11 @@ typedef enum mf_point {
     MF_AT_BLOCK_MID = 2, /* block_mid: [T,d] residual stream between the halves */
     MF_AT_BLOCK_OUT = 3, /* block_out: [T,d] residual stream */
     /* attention: [T,d] what the first half adds to the residual stream, before dropout. If all
-     * heads are inactive: the bias [d], if there is one */
+     * heads are inactive, it is the bias [d]; without a bias apply is then not called */
     MF_AT_ATTENTION = 4,
     MF_AT_FFN = 5,            /* ffn: [T,d] what the second half adds, before dropout */
-    MF_AT_HEADS = 6,          /* heads: [T,n,w] outputs of the n active heads */
-    MF_AT_ATTENTION_BIAS = 7, /* attention_bias: [d]; apply may set NULL: no bias */
+    MF_AT_HEADS = 6,          /* heads: [T,n,w] outputs of the n active heads, width w */
+    MF_AT_ATTENTION_BIAS = 7, /* attention_bias: [d]; *ret_y may be NULL: no bias */
     MF_AT_EXPERT_IN = 8,      /* expert_in: [R,d] */
     MF_AT_EXPERT_OUT = 9,     /* expert_out: [R,d], before the gates */
     MF_AT_LINEAR = 10,        /* y of a linear layer */
@@ -62,25 +61,26 @@ typedef struct mf_adapter_in {
     int32_t batch, seq; /* T = batch x seq */
     int32_t experts;    /* E at expert points and grouped linear layers, else 0 */
     mf_tensor *y;       /* the value at the point; f32 or bf16 */
-    /* the input from which y was computed: of a linear layer, or of the experts for expert_out;
-     * else NULL */
+    /* input of the linear layer; at expert_out, input of the experts; at other points NULL */
     mf_tensor *x;
-    /* [E+1] i32: assignments offset[e] .. offset[e+1]-1 belong to expert e; NULL if experts
-     * is 0 */
+    /* [E+1] i32: expert e has assignments offset[e] .. offset[e+1]-1; NULL if experts is 0 */
     mf_tensor *offset;
-    mf_tensor *token;        /* [R] i32: token of each assignment; NULL if experts is 0 */
+    /* [R] i32: token of each assignment; NULL if experts is 0, and for linear layers of shared
+     * experts too */
+    mf_tensor *token;
     mf_tensor *mask;         /* [T] f32: 1 a real token, 0 padding; NULL: no padding */
     mf_tensor *positions;    /* [T] i32: position within the sequence */
     mf_tensor *sequence_ids; /* [T] i32: index of the sequence in the batch */
-    mf_tensor *tap[MF_ADAPTER_TAPS]; /* the values requested by mf_host.tap, in that order */
+    mf_tensor *tap[MF_ADAPTER_TAPS]; /* the values of mf_host.tap, in the order of its calls */
     const mf_linear_site *site;      /* the linear layer; at other points NULL */
-    /* At heads, attention_bias, and the linear layers of attention: the numbers of the
-     * heads that y (at attention.o: x) holds. `heads` counts all heads of the layer, active
-     * or not. */
+    /* `active` [n_active] lists the numbers of heads: at point heads, attention.q, .k and .v
+     * those that y holds, at attention.o those that x holds, at attention_bias all active ones.
+     * `heads` counts all heads of the layer, active or not; at attention.k and .v these are
+     * key-value heads. At other points all three are 0 or NULL. */
     int32_t heads, n_active;
     const int32_t *active;
-    /* [n_active,1] f32, 0 or 1: core multiplies the heads by it in graphs that measure the loss
-     * without a head; else NULL */
+    /* [n_active,1] f32, 0 or 1: core multiplies the heads by this in graphs that measure the
+     * loss without a head; else NULL */
     mf_tensor *head_mask;
 } mf_adapter_in;
 

@@ -1,13 +1,16 @@
 /* moefw/host.h: the functions that the program offers to plugins.
  *
  * Before it calls any function of a plugin, the loader writes the address of this table into
- * the slot that the plugin's descriptor names. A plugin therefore has no undefined symbols and
- * links against nothing. The table is append-only: check MF_HAS(mf, mf_host, field) before
- * using a field that is newer than the oldest moefw that the plugin supports.
+ * the slot that the plugin's descriptor names. So a plugin needs no symbol of moefw, and does
+ * not link against it. Fields are only appended: check MF_HAS(mf, mf_host, field) before using
+ * a field that is newer than the oldest moefw that the plugin supports.
  *
- * [build] may be called from init, route, forward, loss, apply, grad: while a graph is built
- * [step]  may be called from on_step and after_step: between steps, on the main thread
- * [any]   both */
+ * [init]  may be called from init
+ * [build] may be called while a graph is built: from route, forward, loss and apply; functions
+ *         without an mf_ctx also from grad of an op
+ * [step]  may be called between steps: from on_step and after_step, and from start and adopt of
+ *         an adapter
+ * [any]   may be called from all of these */
 #ifndef MOEFW_HOST_H
 #define MOEFW_HOST_H
 
@@ -29,70 +32,76 @@ typedef struct mf_host {
     void (*log)(mf_ctx *ctx, int level, const char *fmt, ...);
 
     /* ---- parameters are trained and saved; buffers are saved and have no gradient ---- */
-    /* Declare a parameter or buffer in init [build]. Its full name is the instance's path, a
-     * dot, and name. */
+    /* Declare a parameter or buffer [init]. Its full name is the instance's path, a dot, and
+     * name, which has 1 to 64 letters, digits, '_' and '.'. */
     int (*param)(mf_ctx *ctx, const char *name, mf_shape shape, mf_init init);
     int (*buffer)(mf_ctx *ctx, const char *name, mf_shape shape, mf_init init);
     /* The parameter or buffer as a value in this graph [build]. name: one of the instance's
      * own; or, with a leading '/', any full name: "/layers.3.router.weight". */
     mf_tensor *(*use)(mf_ctx *ctx, mf_graph *g, const char *name);
-    /* Its elements, *ret_count of them, for reading, and for writing if it is a buffer, between
-     * steps [step]. NULL if there is no such name. */
+    /* The elements of a parameter or buffer, *ret_count of them [step]. Buffers may be written,
+     * parameters only in start and adopt. NULL if there is no such name. */
     float *(*data)(mf_ctx *ctx, const char *name, int64_t *ret_count);
     /* The full name, with its leading '/', of the i-th parameter or buffer that matches a
-     * pattern with '*' (the pattern may omit the '/'); NULL past the end [any]. */
+     * pattern with '*' (the pattern may omit the '/'); NULL past the end [any]. Valid as long
+     * as the instance. */
     const char *(*find)(mf_ctx *ctx, const char *pattern, int32_t i);
 
     /* ---- options ---- */
-    /* One of the plugin's own live number options, as a scalar that follows its
-     * value [build]. */
+    /* One of the plugin's own live options, as an f32 scalar that follows its value [build]. */
     mf_tensor *(*live)(mf_ctx *ctx, mf_graph *g, const char *option);
     /* Sets any live option by its INI name, "router.temperature", "regularizer.balance.weight"
-     * [step]. reason is written to metrics.jsonl with the change. MF_ENOTFOUND; MF_ECONFIG: out
-     * of bounds, or not live. */
+     * [step]. reason is written to metrics.jsonl with the change. MF_ENOTFOUND: no live option
+     * has this name; MF_ECONFIG: the value is out of bounds. get_live gives the
+     * present value. */
     int (*set_live)(mf_ctx *ctx, const char *option, double value, const char *reason);
     int (*get_live)(mf_ctx *ctx, const char *option, double *ret_value);
 
     /* ---- graph [build] ---- */
-    /* Adds an op of core by name; the usual way are the inline functions of moefw/ops.h.
-     * ret_out receives n_out handles (further outputs are dropped), and the first one is
-     * returned. After any failure, and after a NULL for an input that is not optional,
-     * this function and all later ones that add ops return NULL; the graph keeps the
-     * first failure. */
+    /* Adds an op of core by its name; the inline functions of moefw/ops.h call this. ret_out
+     * receives n_out handles (further outputs are dropped), and the first one is returned.
+     * After any failure, and after a NULL for an input that is not optional, this function and
+     * all later ones that add ops return NULL; the graph keeps the first failure. */
     mf_tensor *(*op)(mf_graph *g, const char *name, int n_in, mf_tensor *const *in,
                      const mf_attr *attr, int n_out, mf_tensor **ret_out);
-    /* The same for an op of the plugin. The table must live as long as the plugin. */
+    /* Adds an op of the plugin, otherwise like `op`. The table def must live as long as
+     * the plugin. */
     mf_tensor *(*custom)(mf_graph *g, const mf_opdef *def, int n_in, mf_tensor *const *in,
                          const mf_attr *attr, int n_out, mf_tensor **ret_out);
+    /* A constant; core copies the data. */
     mf_tensor *(*constant)(mf_graph *g, mf_dtype dtype, mf_shape shape, const void *data);
     int (*status)(const mf_graph *g); /* MF_OK, or the code of the first failure */
     mf_shape (*shape)(const mf_tensor *t);
     mf_dtype (*dtype)(const mf_tensor *t);
     bool (*training)(const mf_graph *g); /* true for graphs of training steps */
-    /* Keeps the value readable after the run, and reports its mean as a metric [build]. */
+    /* Reports the mean of all elements as the metric PATH.NAME of metrics.jsonl [build]; the
+     * graph computes it only in runs with metrics. */
     void (*metric)(mf_ctx *ctx, mf_graph *g, const char *name, mf_tensor *t);
 
     /* ---- between steps [step] ---- */
+    /* Freezes or unfreezes all parameters that match a pattern, as find does; reason is logged.
+     * MF_ENOTFOUND: nothing matches. */
     int (*freeze)(mf_ctx *ctx, const char *pattern, bool frozen, const char *reason);
     /* requests new graphs, because the model's structure has changed */
     int (*rebuild)(mf_ctx *ctx, const char *reason);
-    /* Past values of a metric, newest first; returns their number (<= n). Names as in
+    /* Past values of a metric, newest first; returns their number (<= n). Names are those of
      * metrics.jsonl: "loss", "val.loss", "moe.3.load_cv". */
     int32_t (*history)(mf_ctx *ctx, const char *metric, int32_t n, double *out);
 
     /* ---- drafts [any] ---- */
-    /* interface "moefw.draft.NAME/1", NULL if this moefw does not offer it */
+    /* The interface "moefw.draft.NAME/1"; NULL if this moefw does not offer it. */
     const void *(*extension)(const char *id);
 
     /* ---- since 0.1: attention heads [step] ---- */
     /* max(0, loss without the head - loss) on the last training batch, divided by the largest
-     * such value; out [layers heads], 0 for pruned heads. Takes one forward pass per head, so
-     * call it rarely. Returns the number of values (<= n), 0 if heads are not gated. The next
-     * lines of metrics.jsonl contain the values too. */
+     * such value; out [layers heads], 0 for pruned heads. This takes one forward pass per head,
+     * so call it rarely. Returns the number of values (<= n), 0 if heads cannot be switched
+     * off. The next lines of metrics.jsonl contain the values too. */
     int32_t (*head_importance)(mf_ctx *ctx, int32_t n, float *out);
 
-    /* ---- since 0.2: adapters, in init [build] ---- */
-    /* what: flags MF_ADAPTER_HEADS, MF_ADAPTER_SEQUENCE (moefw/adapter.h). */
+    /* ---- since 0.2: adapters [init] ---- */
+    /* Declares what the adapter needs: flags MF_ADAPTER_HEADS, MF_ADAPTER_SEQUENCE
+     * (moefw/adapter.h). */
     int (*want)(mf_ctx *ctx, uint32_t what);
     /* Requests the value at a point of the residual stream or of a branch (block_in, block_mid,
      * block_out, attention, ffn) of an earlier block, or at an earlier point of the same block.
@@ -101,16 +110,18 @@ typedef struct mf_host {
     /* The i-th linear layer that the section's `at` selects; NULL past the end. Valid as long
      * as the instance. */
     const mf_linear_site *(*site)(mf_ctx *ctx, int32_t i);
-    /* Declares that one of the instance's parameters [H] holds the gates of the layer's heads.
-     * Core passes them to controllers, reports them, and lets them be set as live options.
-     * form: mf_gate_form. */
+    /* Declares that one of the instance's parameters [H], declared before, holds the gates of
+     * the layer's heads. Core passes them to controllers, reports them, and lets them be set as
+     * live options. form: mf_gate_form. */
     int (*head_gates)(mf_ctx *ctx, const char *param, int32_t form);
 
-    /* ---- since 0.2: messages with a place [build] ---- */
-    /* Sets where in the plugin's source the next ops are added, for messages about them; the
-     * macros of moefw/ops.h call it. file must live as long as the plugin; NULL: nowhere. */
+    /* ---- since 0.2: messages with a place in the source [build] ---- */
+    /* Sets the place in the plugin's source from which the next ops are added, for messages
+     * about them; the macros of moefw/ops.h call this. file must live as long as the plugin;
+     * NULL: unknown. */
     void (*at)(mf_graph *g, const char *file, int32_t line);
-    /* Writes the values to the log in each run of the graph: use mf_print of moefw/ops.h. */
+    /* Writes shape, range and first elements of the value to the log in each run of the graph:
+     * use mf_print of moefw/ops.h. */
     void (*print)(mf_graph *g, mf_tensor *t, const char *name);
 } mf_host;
 

@@ -1,11 +1,11 @@
 /* moefw/op.h: ops, those of core and those of plugins.
  *
- * An op is one constant table: how its output shapes follow from its input shapes, how its
- * values are computed, and how its gradients are computed: composed of other ops (grad), or by
- * a fused function (backward). An op with neither may only be used where no gradient must pass;
- * elsewhere adding it fails at once, with op, plugin and layer named.
+ * An op is one constant table. It says how the output shapes follow from the input shapes, and
+ * how the values and the gradients are computed. Gradients are composed of other ops (grad) or
+ * computed by a fused function (backward). An op with neither may only be used where no
+ * gradient must pass; elsewhere adding it fails at once, with op, plugin and layer named.
  *
- * Functions of an op run while worker threads are busy: they must not allocate, must not keep
+ * forward and backward run in the middle of a step: they must not allocate, must not keep
  * pointers, and must give the same bits on every call with the same inputs. Random numbers come
  * from mf_exec's rng functions, parallelism from mf_exec's parallel. */
 #ifndef MOEFW_OP_H
@@ -35,7 +35,7 @@ typedef struct mf_infer {
     size_t work_bytes;
     /* bytes of scratch memory for backward, set by infer; default 0 */
     size_t backward_work_bytes;
-    /* Records the reason and returns MF_ESHAPE: return in->fail(in, "expected ...,
+    /* Records the reason and returns MF_ESHAPE. Usage: return in->fail(in, "expected ..., but
      * found ..."). */
     int (*fail)(const struct mf_infer *in, const char *fmt, ...);
     /* Set by infer of a gemm: floating-point operations of forward and of backward; default 0.
@@ -53,8 +53,8 @@ typedef struct mf_exec {
      * on shapes only, never on the number of threads. */
     void (*parallel)(const struct mf_exec *x, int64_t tiles,
                      void (*fn)(void *arg, int64_t tile), void *arg);
-    /* Writes n numbers of the stream, from number `first` on: the same at any number
-     * of threads. */
+    /* Writes n numbers of the stream, from number `first` on: the same for any number of
+     * threads that run. */
     void (*rng_uniform)(const struct mf_exec *x, uint64_t stream, uint64_t first, int64_t n,
                         float *out);
     void (*rng_normal)(const struct mf_exec *x, uint64_t stream, uint64_t first, int64_t n,
@@ -63,9 +63,9 @@ typedef struct mf_exec {
 
 /* The arguments of forward and backward, while the graph runs.
  * forward:  in[0 .. n_in) inputs, out[0 .. n_out) outputs.
- * backward: in = the op's inputs, then its outputs, then the gradients of its outputs (a
- *           gradient that is not needed has data NULL and counts as zero); out = gradients of
- *           its inputs, with data NULL if not requested.
+ * backward: in = the op's inputs, then its outputs, then the gradients of its outputs (data is
+ *           NULL where no gradient reaches the output; it counts as zero); out = gradients of
+ *           its inputs (data is NULL where the gradient is not requested).
  * The function must write every element of each requested output. */
 typedef struct mf_call {
     uint32_t size;
@@ -104,7 +104,7 @@ typedef struct mf_device_op {
                     const mf_on_device *on); /* NULL without op->backward */
 } mf_device_op;
 
-/* The arguments of a composed gradient. dout[i] is NULL if no gradient reaches output i. */
+/* The arguments of grad. dout[i] is NULL if no gradient reaches output i. */
 typedef struct mf_gradient {
     uint32_t size;
     int32_t n_in, n_out;
@@ -118,34 +118,35 @@ typedef struct mf_gradient {
 } mf_gradient;
 
 #define MF_OP_NO_GRAD 1u /* outputs never have a gradient (argmax, sorts, counts) */
-#define MF_OP_INPLACE 2u /* out[0] may share memory with in[0] (same bytes per element) */
+#define MF_OP_INPLACE 2u /* out[0] may share memory with in[0], if their sizes are equal */
 #define MF_OP_RANDOM  4u /* uses random numbers */
-/* out[0] is in[0] (a leaf), written in place; the node is never moved or dropped. */
+/* out[0] is in[0] (a parameter, a buffer or an input of the graph), written in place; the node
+ * is never moved or dropped. */
 #define MF_OP_STATE 8u
 /* out[0] is in[0]'s memory with another shape; forward is not called. */
 #define MF_OP_ALIAS 16u
-/* Costs little compared with a gemm, and its own gradient reads its inputs: train.recompute =
- * light recomputes it instead of keeping its output. */
+/* The op costs little compared with a gemm, and its own gradient reads its inputs. With
+ * train.recompute = light or block its output is recomputed and not kept. */
 #define MF_OP_CHEAP 32u
-/* Its gradient is a few rows of input 0. If other ops have given that input a gradient, the op
- * that `user` points to, a mf_opdef called with (gradient, inputs 1 .., gradient of output 0),
- * adds the rows to it in place. */
+/* The gradient of input 0 is zero except in a few rows. `user` points to another op (an
+ * mf_opdef) with the inputs (gradient of input 0, inputs 1 .., gradient of output 0). If other
+ * ops contribute to the gradient of input 0, that op adds the rows to it in place. */
 #define MF_OP_ROWS 128u
-/* Backward may write the gradient of input 0 over that of output 0: it has read every element
- * before it writes there. */
+/* Backward may write the gradient of input 0 over that of output 0: it reads each element
+ * before it overwrites that element. */
 #define MF_OP_GRAD_INPLACE 256u
-/* out[0] may also share memory with in[1], if that has as many elements. */
+/* out[0] may also share memory with in[1], if their sizes are equal. */
 #define MF_OP_INPLACE_SECOND 512u
-/* Backward can recompute output 0 with the same bits. It does so if the call has room for it
- * after the gradients of the inputs: n_out is then the number of inputs plus 1. The room may be
- * the memory of output 0's gradient, of which every element has been read before it is written.
- * For ops with one output. */
+/* Backward can recompute output 0 with the same bits. It does so if n_out is the number of
+ * inputs plus 1: the last output, after the gradients of the inputs, is then the memory for
+ * output 0. That may be the memory of output 0's gradient, so backward must read each element
+ * of the gradient before it overwrites that element. Only ops with one output may have it. */
 #define MF_OP_RECOMPUTES_OUT 1024u
-/* Since 0.2. Straight-through: its gradient is not the derivative of its values, on purpose, as
- * that of rounding that passes the gradient on. `plugin check` then does not compare the two,
- * and checks everything around the op. */
+/* Since 0.2. Straight-through: the op's gradient is on purpose not the derivative of its
+ * values, as in rounding that passes the gradient on. `plugin check` then does not compare the
+ * two, but checks everything around the op. */
 #define MF_OP_STRAIGHT_THROUGH 2048u
-/* A gemm: graphs that compute in bf16 pass it its bf16_in inputs as bf16. */
+/* A gemm: graphs that compute in bf16 convert its inputs in bf16_in to bf16. */
 #define MF_OP_GEMM 64u
 
 /* The role of an op, by which a graph is searched whatever the op's name is. */
@@ -154,7 +155,7 @@ typedef enum mf_op_role {
     MF_ROLE_LINEAR = 1,         /* y = x W^T + b: in[0] x, in[1] W */
     MF_ROLE_GROUPED_LINEAR = 2, /* the same for rows grouped by expert: in[2] offsets */
     MF_ROLE_GROUPED_ATTENTION = 3,
-    /* What the graph itself adds; only ops of core have these. */
+    /* Roles of ops that the graph itself adds; only ops of core have them. */
     MF_ROLE_ADD = 4,
     MF_ROLE_CAST = 5,
     MF_ROLE_ASSIGN = 6,
@@ -175,13 +176,13 @@ typedef struct mf_opdef {
      * overwritten before the backward pass. */
     uint32_t backward_in, backward_out;
     uint32_t diff_in; /* bit i set: a gradient may flow into input i (float inputs only) */
-    /* Bit i set: backward may write the gradient of input i over the data of input i: it has
-     * read every element before it writes there. */
+    /* Bit i set: backward may write the gradient of input i over the data of input i, since it
+     * reads each element before it overwrites that element. */
     uint32_t backward_over;
     const void *user; /* passed to every call; constant data of the plugin, or NULL */
-    /* Bit i set: input i may be bf16; all float inputs with a bit set then have the same type.
-     * Otherwise, and if some of them are f32, bf16 values are converted to f32 for the op. An
-     * op that only knows f32 leaves this 0. */
+    /* Bit i set: input i may be bf16. All float inputs with a bit set have the same type in a
+     * call: bf16 if all of them are bf16 (see also MF_OP_GEMM), else f32. bf16 values of other
+     * inputs are converted to f32. An op that only knows f32 leaves this 0. */
     uint32_t bf16_in;
     uint32_t role; /* mf_op_role; since 0.2, 0 before */
     /* One entry for each device that the op knows, the last with device NULL; or NULL. On a
@@ -192,16 +193,17 @@ typedef struct mf_opdef {
 
 /* ---- since 0.2: an op with inputs to check it on (mf_plugin.examples) ---- */
 
-/* `plugin check` runs the op alone on such inputs: shapes, the same bits at any number of
- * threads, no write outside of its outputs and work, and gradients against differences. */
+/* `plugin check` runs the op alone on such inputs. It checks shapes, that the bits are the same
+ * at any number of threads, that nothing is written outside of outputs and work, and gradients
+ * against differences. */
 typedef struct mf_op_example {
     uint32_t size;
     int32_t n_in; /* number of inputs, absent ones included */
     const mf_opdef *op;
     mf_shape shape[MF_OP_MAX_IN]; /* rank -1: the input is absent */
     mf_dtype dtype[MF_OP_MAX_IN]; /* MF_F32 or MF_I32 */
-    /* Values are drawn from lo .. hi, of an i32 whole ones; both 0: from -2 .. 2. Choose ranges
-     * without kinks and jumps, where the op is differentiable. */
+    /* Values are drawn from lo .. hi, as whole numbers for i32; if both are 0, from -2 .. 2.
+     * Where the op is differentiable, choose ranges without kinks and jumps. */
     double lo[MF_OP_MAX_IN], hi[MF_OP_MAX_IN];
     mf_attr attr;
 } mf_op_example;

@@ -6,9 +6,9 @@
  * dimension: softmax of [B,T,E] works on each of the B T rows. Broadcasting is numpy's: shapes
  * align at the last dimension, sizes are equal or 1.
  *
- * The functions call the host through the slot `mf`, which this header declares for a plugin
- * of one file. In other programs define MF_HOST_SLOT first, as an expression of type const
- * mf_host *. */
+ * The functions call the host through the slot `mf`, which this header declares for a plugin of
+ * one file. Other code defines MF_HOST_SLOT before it includes this header: an expression that
+ * is a pointer to a const mf_host. */
 #ifndef MOEFW_OPS_H
 #define MOEFW_OPS_H
 
@@ -24,7 +24,7 @@ __attribute__((unused))
 #endif
 static const mf_host *mf;
 #define MF_HOST_SLOT mf
-#define MF_PLACES /* calls are recorded with file and line: see the end */
+#define MF_PLACES /* calls pass their file and line: see the end */
 #endif
 
 static inline mf_attr mf_attr0(void)
@@ -100,10 +100,10 @@ static inline mf_tensor *mf_matmul(mf_graph *g, mf_tensor *a, bool trans_a, mf_t
     t.f[0] = scale;
     return mf_op2(g, "matmul", a, b, &t);
 }
-/* Rows grouped by expert: y[r] = w[e] x[r] + b[e] for offset[e] <= r < offset[e+1]; rows
- * past offset[E] are zero, and, since 0.2, rows before offset[0]: mf_slice(offset, 0, i, n + 1)
- * gives the n experts from i on, so that experts of one layer may differ. x [R,in],
- * w [E,out,in], offset [E+1] i32, b [E,out] or NULL -> [R,out]. */
+/* Rows grouped by expert: y[r] = w[e] x[r] + b[e] for offset[e] <= r < offset[e+1]; rows past
+ * offset[E] are zero, and, since 0.2, rows before offset[0]: mf_slice(offset, 0, i, n + 1)
+ * gives the n experts from i on, so that experts of one layer may differ. x [R,in], w
+ * [E,out,in], offset [E+1] i32, b [E,out] or NULL -> [R,out]. */
 static inline mf_tensor *mf_grouped_linear(mf_graph *g, mf_tensor *x, mf_tensor *w,
                                            mf_tensor *offset, mf_tensor *b)
 {
@@ -122,14 +122,15 @@ static inline mf_tensor *mf_grouped_linear(mf_graph *g, mf_tensor *x, mf_tensor 
     {                                                                                          \
         return mf_op1(g, op, x, NULL);                                                         \
     }
-/* Of two floats, or, since 0.2, of two i32: modulo 2^32, quotients towards zero, a / 0 = 0
- * [no gradient]. The result has their type. */
-MF_BINARY(mf_add, "add") /* a + b, broadcast */
+/* The next seven take two values of a float type, or, since 0.2, two of i32: then they compute
+ * modulo 2^32, quotients are rounded towards zero, a / 0 = 0, and there is [no gradient].
+ * Shapes are broadcast. The result has the type of the inputs. */
+MF_BINARY(mf_add, "add") /* a + b */
 MF_BINARY(mf_sub, "sub")
 MF_BINARY(mf_mul, "mul")
 MF_BINARY(mf_div, "div")
-MF_BINARY(mf_maximum, "maximum") /* the gradient goes to the larger; to a when equal */
-MF_BINARY(mf_minimum, "minimum")
+MF_BINARY(mf_maximum, "maximum") /* the gradient goes to the larger; to a if equal */
+MF_BINARY(mf_minimum, "minimum") /* the gradient goes to the smaller; to a if equal */
 MF_BINARY(mf_greater, "greater") /* 1 where a > b, else 0 [no gradient] */
 MF_UNARY(mf_exp, "exp")
 MF_UNARY(mf_ln, "log") /* natural logarithm */
@@ -203,8 +204,7 @@ static inline mf_tensor *mf_mean(mf_graph *g, mf_tensor *x, unsigned axes, bool 
 {
     return mf_reduce(g, "mean", x, axes, keep);
 }
-/* The largest element of each row; the gradient goes to the first largest: [...,n]
- * -> [...,1] */
+/* The largest element of each row: [...,n] -> [...,1]. The first largest gets the gradient. */
 static inline mf_tensor *mf_row_max(mf_graph *g, mf_tensor *x)
 {
     return mf_op1(g, "row_max", x, NULL);
@@ -232,7 +232,7 @@ static inline mf_tensor *mf_broadcast(mf_graph *g, mf_tensor *x, mf_shape to)
         t.i[1 + i] = to.dim[i];
     return mf_op1(g, "broadcast", x, &t);
 }
-/* Dimension i of the result is dimension p_i of x; give as many as x has. */
+/* Dimension i of the result is dimension p_i of x; give as many p_i as x has dimensions. */
 static inline mf_tensor *mf_transpose(mf_graph *g, mf_tensor *x, int p0, int p1, int p2, int p3)
 {
     mf_attr t = mf_attr0();
@@ -267,8 +267,7 @@ static inline mf_tensor *mf_cast(mf_graph *g, mf_tensor *x, mf_dtype to)
     return mf_op1(g, "cast", x, &t);
 }
 
-/* ------------------------------------------------------------------ softmax,
- * norms, attention */
+/* ---------------------------------------------------------------- softmax, norms, attention */
 
 MF_UNARY(mf_softmax, "softmax")         /* of each row */
 MF_UNARY(mf_log_softmax, "log_softmax") /* of each row */
@@ -283,8 +282,7 @@ static inline mf_tensor *mf_rmsnorm(mf_graph *g, mf_tensor *x, mf_tensor *w, dou
     t.f[0] = eps;
     return mf_op2(g, "rmsnorm", x, w, &t);
 }
-/* (x - mean) / sqrt(var + eps) w + b, var over the whole row (divide by n). w, b [n]
- * or NULL. */
+/* (x - mean) / sqrt(var + eps) w + b, var over the row (divided by n). w, b [n] or NULL. */
 static inline mf_tensor *mf_layernorm(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *b,
                                       double eps)
 {
@@ -292,8 +290,8 @@ static inline mf_tensor *mf_layernorm(mf_graph *g, mf_tensor *x, mf_tensor *w, m
     t.f[0] = eps;
     return mf_op3(g, "layernorm", x, w, b, &t);
 }
-/* The same for rows grouped by expert, w and b [E,n]; offset as for mf_grouped_linear. x [R,n]
- * -> [R,n], zero outside of the groups. */
+/* mf_layernorm of rows grouped by expert, with w and b [E,n] by expert; offset as for
+ * mf_grouped_linear. x [R,n] -> [R,n], zero outside of the groups. */
 static inline mf_tensor *mf_grouped_layernorm(mf_graph *g, mf_tensor *x, mf_tensor *offset,
                                               mf_tensor *w, mf_tensor *b, double eps)
 {
@@ -309,8 +307,8 @@ static inline mf_tensor *mf_l2_normalize(mf_graph *g, mf_tensor *x, double eps)
     return mf_op1(g, "l2_normalize", x, &t);
 }
 /* Scaled dot-product attention (Vaswani et al. 2017, eq. 1), grouped-query if kv_heads < heads.
- * q [B T, heads hd], k and v [B S, kv_heads hd] -> [B T, heads hd]; B = batch. Or q packed [B
- * T, (heads + 2 kv_heads) hd] with k = v = NULL. mask [B S] f32 or NULL: no query attends to
+ * q [B T, heads hd], k and v [B S, kv_heads hd] -> [B T, heads hd]; B = batch. Or q packed
+ * [B T, (heads + 2 kv_heads) hd] with k = v = NULL. mask [B S] f32 or NULL: no query attends to
  * keys with 0. kv_len [B] i32 or NULL: queries attend to the first kv_len keys of a sequence
  * only. causal: query t attends to keys up to L - T + t, L = kv_len or S. */
 static inline mf_tensor *mf_attention(mf_graph *g, mf_tensor *q, mf_tensor *k, mf_tensor *v,
@@ -335,8 +333,9 @@ static inline mf_tensor *mf_attention(mf_graph *g, mf_tensor *q, mf_tensor *k, m
  * [E+1] and token [R] i32, B = batch sequences of S tokens each; every expert has its own keys
  * and values. own false: kv [B S, E 2 heads hd], for each expert the keys and then the values
  * of all tokens; a query attends to the tokens of its sequence whose mask [B S] is not 0 (NULL:
- * to all), causal: only up to its own. own true: kv [R, 2 heads hd]; a query attends to all
- * assignments of its expert; mask NULL, causal false. -> [R, heads hd], zero past offset[E]. */
+ * to all), and if causal only to those up to its own token. own true: kv [R, 2 heads hd]; a
+ * query attends to all assignments of its expert; mask must be NULL and causal false. The
+ * result is [R, heads hd], zero past offset[E]. */
 static inline mf_tensor *mf_grouped_attention(mf_graph *g, mf_tensor *q, mf_tensor *kv,
                                               mf_tensor *offset, mf_tensor *token,
                                               mf_tensor *mask, int batch, int heads,
@@ -356,9 +355,9 @@ static inline mf_tensor *mf_grouped_attention(mf_graph *g, mf_tensor *q, mf_tens
     t.f[0] = scale;
     return MF_HOST_SLOT->op(g, "grouped_attention", 5, in, &t, 1, NULL);
 }
-/* Rotary position embedding (Su et al. 2021, eq. 34) of the first n_heads heads of x [N, >=
- * n_heads hd]; the other heads are copied. position [N] i32. half: pairs (i, i + hd/2); else
- * interleaved (2i, 2i+1). */
+/* Rotary position embedding (Su et al. 2021, eq. 34) of the first n_heads heads of x
+ * [N, >= n_heads hd]; the other heads are copied. position [N] i32. half: pairs (i, i + hd/2);
+ * else interleaved (2i, 2i+1). */
 static inline mf_tensor *mf_rope(mf_graph *g, mf_tensor *x, mf_tensor *position, int head_dim,
                                  int n_heads, bool half, double theta)
 {
@@ -394,7 +393,7 @@ static inline mf_tensor *mf_take(mf_graph *g, mf_tensor *x, mf_tensor *index)
 {
     return mf_op2(g, "take", x, index, NULL);
 }
-/* For each row: y[n, index[n,j]] += x[n,j]. x, index [N,k] -> [N,width] */
+/* For each row: y[n, index[n,j]] += x[n,j]; index < 0 skipped. x, index [N,k] -> [N,width] */
 static inline mf_tensor *mf_put(mf_graph *g, mf_tensor *x, mf_tensor *index, int64_t width)
 {
     mf_attr t = mf_attr0();
@@ -409,9 +408,9 @@ static inline mf_tensor *mf_topk(mf_graph *g, mf_tensor *x, int64_t k)
     t.i[0] = k;
     return mf_op1(g, "topk", x, &t);
 }
-/* Each row in falling or rising order, equal elements in the order of the row, NaN last; x
- * [N,n]. *ret_index, unless NULL, receives the indices [N,n] i32 [no gradient]. The gradient of
- * the result goes where the elements came from. */
+/* Each row in falling or rising order, equal elements in the order of the row, NaN last;
+ * x [N,n]. *ret_index, unless NULL, receives the indices [N,n] i32 [no gradient]. The gradient
+ * of the result goes where the elements came from. */
 static inline mf_tensor *mf_sort(mf_graph *g, mf_tensor *x, bool falling, mf_tensor **ret_index)
 {
     mf_tensor *key = falling ? x : mf_scale(g, x, -1);
@@ -419,8 +418,8 @@ static inline mf_tensor *mf_sort(mf_graph *g, mf_tensor *x, bool falling, mf_ten
     if (ret_index) *ret_index = index;
     return mf_take(g, x, index);
 }
-/* 0, 1, .. n-1 as i32 [n] [no gradient]. n >= 1. The k largest of equal numbers are the first
- * ones, in order. */
+/* 0, 1, .. n-1 as i32 [n] [no gradient]. n >= 1. They are the indices that mf_topk gives for n
+ * equal numbers. */
 static inline mf_tensor *mf_arange(mf_graph *g, int64_t n)
 {
     const float zero = 0;
@@ -435,8 +434,8 @@ static inline mf_tensor *mf_one_hot(mf_graph *g, mf_tensor *index, int64_t n)
     t.i[0] = n;
     return mf_op1(g, "one_hot", index, &t);
 }
-/* How often each of 0..n-1 occurs in index (i32, negatives are skipped); each occurrence
- * counts with its weight (f32, same shape), or 1 if weight is NULL -> f32 [n]. Gradient to
+/* How often each of 0..n-1 occurs in index (i32, negatives are skipped); each occurrence counts
+ * with its weight (f32, same shape), or 1 if weight is NULL -> f32 [n]. The gradient goes to
  * the weights. */
 static inline mf_tensor *mf_bincount(mf_graph *g, mf_tensor *index, mf_tensor *weight,
                                      int64_t n)
@@ -448,8 +447,8 @@ static inline mf_tensor *mf_bincount(mf_graph *g, mf_tensor *index, mf_tensor *w
 
 /* ------------------------------------------------------------------ randomness, loss */
 
-/* Uniform numbers in [0,1) or standard normal numbers of this node's stream, new in
- * each step. */
+/* Uniform numbers in [0,1) or standard normal numbers of this node's stream, new in each step.
+ * [no gradient] */
 static inline mf_tensor *mf_random(mf_graph *g, const char *op, mf_shape shape)
 {
     mf_attr t = mf_attr0();
@@ -511,8 +510,8 @@ static inline mf_graph *mf_at(mf_graph *g, const char *file, int32_t line)
 
 /* ------------------------------------------------------------------ source locations */
 
-/* In a plugin each call passes its file and line, so that errors of the op name them.
- * MF_NO_PLACES, defined before this header, leaves it out. */
+/* In a plugin each call passes its file and line, so that errors of the op name them. A plugin
+ * that defines MF_NO_PLACES before it includes this header passes neither. */
 #if defined(MF_PLACES) && !defined(MF_NO_PLACES)
 #define MF_HERE(g) mf_at(g, __FILE__, __LINE__)
 #define mf_op1(g, ...) mf_op1(MF_HERE(g), __VA_ARGS__)

@@ -1,8 +1,8 @@
 /* moefw/plugin.h: the descriptor that every plugin exports, and the five kinds.
  *
  * A plugin is one shared object with one exported symbol, the constant `moefw_plugin`. It is
- * data: the loader reads and checks all of it before it calls any function. This is a
- * complete router:
+ * data: the loader reads and checks all of it before it calls any function of the plugin. This
+ * is a complete router:
  *
  *     #include <moefw/moefw.h>
  *
@@ -61,8 +61,8 @@ typedef enum mf_option_type {
 } mf_option_type;
 
 #define MF_OPT_LIVE 1u /* may change between steps (numbers and booleans) */
-/* With MF_OPT_LIVE: graphs built while the value is 0 differ from others, so core builds graphs
- * again when it changes from or to 0. */
+/* With MF_OPT_LIVE: graphs that are built while the value is 0 differ from others, so core
+ * rebuilds the graphs when the value changes from or to 0. */
 #define MF_OPT_STRUCTURAL 2u
 
 typedef struct mf_option {
@@ -70,7 +70,7 @@ typedef struct mf_option {
     const char *help;  /* one line */
     const char *value; /* default as INI text; NULL: the user must set it */
     uint32_t type;     /* mf_option_type */
-    uint32_t flags;    /* MF_OPT_LIVE */
+    uint32_t flags;    /* MF_OPT_LIVE, MF_OPT_STRUCTURAL */
     size_t offset;     /* offset of the field in conf */
     double lo, hi;     /* inclusive bounds of numbers, enforced by the host */
     /* MF_OPT_ENUM: its values. MF_OPT_INT: words that stand for 0, 1, ... ("auto"), or NULL.
@@ -107,7 +107,8 @@ typedef struct mf_option {
 
 typedef struct mf_dims {
     uint32_t size;
-    /* layer: index of the block; -1 for instances of the whole model */
+    /* layer: index of the block; -1 for instances of the whole model and of the output head.
+     * n_layers: number of blocks */
     int32_t layer, n_layers;
     int32_t dim;            /* d: width of the residual stream */
     int32_t experts, top_k; /* E, k */
@@ -119,21 +120,23 @@ typedef struct mf_dims {
     int32_t moe_layers;  /* number of layers that have a router */
     int32_t labels;      /* number of distinct labels in the corpus, 0 if there are none */
     int64_t train_steps; /* planned length of the run, 0 if unknown */
-    /* values of layers.N.attention.gate: 1: the gates, clamped to 0 .. 1; 0: their logits */
+    /* what the parameters layers.N.attention.gate are: 1: the gates, clamped to 0 .. 1; 0: the
+     * logits of the gates */
     int32_t raw_gates;
     /* model.init: 1: weights of linear layers begin as N(0, start_std), biases at 0; 0: both as
      * U(-1, 1) / sqrt(inputs) */
     int32_t normal_start;
     double start_std; /* model.init_std */
+    int32_t head_dim; /* width of an attention head; since 0.2 */
 } mf_dims;
 
 /* ---- the five kinds; each table begins with its size ---- */
 
-/* init declares parameters and buffers, and checks options against dims. fini may be NULL. */
+/* init declares parameters and buffers, and checks options against dims. conf stays valid as
+ * long as the instance. fini may be NULL. */
 typedef int (*mf_init_fn)(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims);
 typedef void (*mf_fini_fn)(void *self);
-/* Called between steps, after the optimizer, to update buffers (running statistics). May
- * be NULL. */
+/* Called after each optimizer step, to update buffers (running statistics). May be NULL. */
 typedef int (*mf_after_step_fn)(void *self, mf_ctx *ctx, const struct mf_step *step);
 
 typedef struct mf_router {
@@ -141,20 +144,21 @@ typedef struct mf_router {
     uint32_t flags;
     mf_init_fn init;
     mf_fini_fn fini;
-    /* Called for every graph (training, evaluation, decoding). Sets logits, or prob, or the
-     * complete choice: see mf_routing. */
+    /* Called for every graph (training, evaluation, decoding). Fills in *out in one of the four
+     * ways that moefw/routing.h describes. */
     int (*route)(void *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out);
     mf_after_step_fn after_step;
 } mf_router;
 
-#define MF_ROUTER_NOT_CAUSAL 1u /* reads later tokens: refused in a decoder unless forced */
-/* After_step reads step->layers: they are measured in every step. */
+#define MF_ROUTER_NOT_CAUSAL 1u /* reads later tokens: a decoder then needs moe.force_causal */
+/* after_step reads step->layers, which are then measured in every step. */
 #define MF_ROUTER_STATS 2u
-/* Since 0.2. Reads earlier tokens of the sequence. Decoding with a cache then shows it the
- * whole sequence in each run, of as many places as the cache has (in->seq): those that hold no
- * token have mask 0, and zeros or older values. Core keeps x and token_ids between runs, labels
- * are -1, and core takes the rows of the new tokens from what route returns. It may not set
- * token or dispatch, and what it writes for a token must not depend on places with mask 0. */
+/* Since 0.2. The router reads earlier tokens of the sequence. When a text is decoded with a
+ * cache, each call of route is for the whole sequence, with as many positions as the cache has
+ * (in->seq). At positions that hold no token the mask is 0, and x and token_ids are 0 or older
+ * values. Core keeps x and token_ids between runs, labels are -1, and core takes the rows of
+ * the new tokens from what route returns. The router may not set token or dispatch, and what it
+ * computes for a token must not depend on positions with mask 0. */
 #define MF_ROUTER_SEQUENCE 4u
 /* Since 0.2. In training the choice for a token depends on other tokens of the batch, such as
  * to balance experts; in evaluation it does not. */
@@ -165,19 +169,20 @@ typedef struct mf_expert {
     uint32_t flags;
     mf_init_fn init;
     mf_fini_fn fini;
-    /* All experts of the layer in one call: the inputs of all assignments, grouped by expert,
-     * to their outputs. */
+    /* Computes all experts of the layer in one call: *ret_y [R,d] f32 or bf16 from in->x, the
+     * inputs of all assignments, grouped by expert. */
     int (*forward)(void *self, mf_ctx *ctx, mf_graph *g, const mf_expert_in *in,
                    mf_tensor **ret_y);
     mf_after_step_fn after_step;
 } mf_expert;
 
-#define MF_EXPERT_SEQUENCE 1u /* reads in->seq_x, the whole sequence, and the mask */
-/* If in->gate is set, y must be multiplied by it. An expert that ends with a gemm multiplies
- * before that, W (g h) = g (W h): the gates' gradient then comes from h, and y need not be kept
- * for it. */
+#define MF_EXPERT_SEQUENCE 1u /* reads in->seq_x, all tokens of the batch, and the mask */
+/* If in->gate is set, the expert must multiply y by it. An expert that ends with a gemm does
+ * that before the gemm, because W (g h) = g (W h): the gradient of the gates is then computed
+ * from h, and y need not be kept for it. */
 #define MF_EXPERT_GATES 2u
-/* Since 0.2. Reads later tokens of the sequence: refused in a decoder unless forced. */
+/* Since 0.2. The expert reads later tokens of the sequence: a decoder then needs
+ * moe.force_causal = yes. */
 #define MF_EXPERT_NOT_CAUSAL 4u
 
 typedef struct mf_regularizer {
@@ -185,8 +190,8 @@ typedef struct mf_regularizer {
     uint32_t flags;
     mf_init_fn init;
     mf_fini_fn fini;
-    /* routing[0 .. n): the records of all MoE layers, in order. Returns one scalar, which core
-     * multiplies by the section's weight. */
+    /* routing[0 .. n): the records of all MoE layers, in order. *ret_loss is one f32 scalar,
+     * which core multiplies by the section's weight. */
     int (*loss)(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
                 int32_t n, mf_tensor **ret_loss);
     mf_after_step_fn after_step;
@@ -203,9 +208,9 @@ typedef struct mf_controller {
     int (*on_step)(void *self, mf_ctx *ctx, const struct mf_step *step);
 } mf_controller;
 
-/* Wants /layers.N.moe.select_bias to exist (see routing.h). */
+/* The controller needs the buffers /layers.N.moe.select_bias (see moefw/routing.h). */
 #define MF_CONTROLLER_SELECT_BIAS 1u
-/* Reads neither step->layers nor step->heads: nothing is measured for its sake. */
+/* on_step reads neither step->layers nor step->heads, so nothing is measured for it. */
 #define MF_CONTROLLER_BLIND 2u
 
 /* One instance per section [adapter NAME] and block; moefw/adapter.h describes the points. */
@@ -222,13 +227,16 @@ typedef struct mf_adapter {
     uint32_t points; /* MF_POINT_BIT of each point that the plugin supports */
     uint32_t reserved;
     const char *at;   /* the point unless the section sets another: "expert_out" */
-    const char *path; /* its parameters are layers.N.PATH.*; NULL: PATH is the section's NAME */
-    /* Called between steps, before the first one: initial values are drawn, and mf_host.data
-     * may change them. May be NULL. */
+    /* its parameters are layers.N.PATH.*, at the output head adapter.PATH.*; NULL: PATH is the
+     * section's NAME */
+    const char *path;
+    /* Called when a model is made, after parameters got their initial values, which the plugin
+     * may change here through mf_host.data. May be NULL. */
     int (*start)(void *self, mf_ctx *ctx);
-    /* Called between steps, after the parameters were copied from another run. option(arg, key)
-     * gives that run's value of an option of its section with this plugin as INI text, NULL if
-     * it has none. layers: number of blocks of that run. May be NULL. */
+    /* Called before the first step, after parameters were copied from another run that has a
+     * section with this plugin. option(arg, key) gives the value of an option in that section
+     * as INI text, NULL if it is not set there. layers: number of blocks of that run. May
+     * be NULL. */
     int (*adopt)(void *self, mf_ctx *ctx,
                  const char *(*option)(const void *arg, const char *key), const void *arg,
                  int32_t layers);
@@ -240,7 +248,7 @@ typedef struct mf_plugin {
     uint32_t vtable_size;                  /* sizeof of the kind's table */
     uint32_t kind;                         /* mf_kind */
     uint32_t reserved;
-    /* none may be NULL; a name has characters [a-z0-9_]+ */
+    /* one line of text each, not empty; name: 1 to 64 characters [a-z0-9_] */
     const char *name, *version, *license, *brief;
     const mf_option *options; /* ends with an entry whose name is NULL */
     /* bytes that the host allocates for each instance */
@@ -248,8 +256,7 @@ typedef struct mf_plugin {
     const void *vtable;   /* mf_router, mf_expert, ... by kind */
     const mf_host **host; /* slot that the loader fills */
     /* ---- since 0.2 ---- */
-    /* Ops of the plugin with inputs for `plugin check`; each of size examples[0].size. NULL:
-     * none */
+    /* ops with inputs for `plugin check`, each of size examples[0].size; NULL: none */
     const mf_op_example *examples;
     int32_t n_examples, reserved2;
 } mf_plugin;
@@ -275,7 +282,8 @@ typedef struct mf_plugin {
                        vt)                                                                     \
     MF_PLUGIN_INIT_OPS(kind, kind_type, name, version, license, brief, options, conf, self,    \
                        vt, NULL, 0)
-/* The same with examples of the plugin's ops, an array of mf_op_example, and their number. */
+/* As MF_PLUGIN_INIT, with examples of the plugin's ops, an array of mf_op_example, and
+ * their number. */
 #define MF_PLUGIN_INIT_OPS(kind, kind_type, name, version, license, brief, options, conf,      \
                            self, vt, examples, n_examples)                                     \
     {                                                                                          \

@@ -7,24 +7,23 @@
  * A router fills the first part; core completes it. There are four ways to route:
  *
  * 1. logits [T,E]. Core computes prob = softmax(logits), top-k, gates.
- * 2. prob [T,E] (and logits, if there are any): probabilities that are not
- *    softmax(logits), for
+ * 2. prob [T,E] (and logits, if there are any): probabilities that are not softmax(logits), for
  *    example a mixture or a sigmoid. They need not sum to 1.
- * 3. expert [R] (and gate [R]; token [R] for expert choice): the complete choice. Set
- *    prob as
+ * 3. expert [R] (and gate [R]; token [R] for expert choice): the complete choice. Set prob as
  *    well if there is one: metrics and regularizers skip records without it.
  * 4. dispatch and combine [T,S] (since 0.2): soft routing, in which no token is assigned
  *    (Puigcerver et al. 2023). Each sequence has S = slots E slots, as many for each expert, in
  *    the order of the experts. The input of a slot is the sum of the sequence's tokens, each
  *    times its dispatch weight; the output of a token is the sum of the slots' outputs, each
- *    times its combine weight. Core leaves out capacity and gates: chosen is every expert for
- *    every real token; prob, unless set, the sum of an expert's combine weights.
+ *    times its combine weight. There is no capacity, and gates are not applied. Core sets
+ *    chosen to every expert for every real token, and prob, unless the router has set it, to
+ *    the sum of an expert's combine weights.
  *
- * In ways 1 and 2 core chooses the k experts with the largest score, ties to the lower
- * index; score is prob unless the router sets it (selection by s + b, gates from s). If a
- * controller requested it, core adds the layer's select_bias [E] to the score, for selection
- * only. gate = prob of the chosen expert, divided by the sum over the chosen ones if
- * renormalize, times gate_scale. */
+ * In ways 1 and 2 core chooses the k experts with the largest score, ties to the lower index.
+ * The score is prob unless the router sets it (selection by s + b, gates from s). If a
+ * controller requests the layer's select_bias [E], core adds it to the score, for selection
+ * only. A gate is the prob of the chosen expert, divided by the sum over the chosen experts if
+ * the record's renormalize or the INI says so, times gate_scale and moe.gate_scale. */
 #ifndef MOEFW_ROUTING_H
 #define MOEFW_ROUTING_H
 
@@ -38,13 +37,13 @@ typedef struct mf_router_in {
     uint32_t size;
     int32_t batch, seq;      /* T = batch * seq */
     int32_t experts, top_k;  /* E, k */
-    mf_tensor *x;            /* [T,d] float: the router's input (after the norm) */
+    mf_tensor *x;            /* [T,d] f32: the router's input (after the norm) */
     mf_tensor *mask;         /* [T] f32: 1 a real token, 0 padding; NULL: all real */
     mf_tensor *token_ids;    /* [T] i32 */
     mf_tensor *positions;    /* [T] i32: position within the sequence */
     mf_tensor *sequence_ids; /* [T] i32: index of the sequence in the batch */
     mf_tensor *labels; /* [T] i32: label of the token in the corpus, -1 unknown; may be NULL */
-    /* ---- since 0.2, see size ---- */
+    /* ---- since 0.2; MF_HAS tells whether the field exists ---- */
     /* The record of the MoE layer before this one, NULL in the first: for routers that go on
      * from its logits. */
     const struct mf_routing *previous;
@@ -62,11 +61,12 @@ typedef struct mf_routing {
     mf_tensor *expert; /* [R] i32, -1: assignment not used; NULL: core chooses */
     mf_tensor *gate;   /* [R] f32, differentiable; NULL with expert set: all 1 */
     mf_tensor *token;  /* [R] i32; NULL: assignment r belongs to token r / k */
-    /* [T] f32 or NULL: under a capacity, tokens with larger values are admitted first;
-     * replaces moe.priority */
+    /* [T] f32 or NULL: under a capacity, larger values are admitted first, and moe.priority is
+     * not used */
     mf_tensor *priority;
-    /* 1 yes, 0 no, -1 as the INI says (the default). If the router sets gate, 1 promises that a
-     * token's gates sum to gate_scale */
+    /* 1: gates are divided by the sum over the chosen experts, 0: they are not, -1: as the INI
+     * says (the default). If the router sets gate, 1 promises that a token's gates sum to
+     * gate_scale */
     int32_t renormalize;
     /* assignments per token if the router chose them (expert set, token NULL) */
     int32_t own_top_k;
@@ -77,9 +77,9 @@ typedef struct mf_routing {
     const char *loss_name[MF_ROUTING_MAX_LOSSES];
     /* ---- completed by core before regularizers see it ---- */
     mf_tensor *mask;     /* [T] f32 or NULL */
-    mf_tensor *chosen;   /* [R] i32: experts before capacity, -1 for padding */
+    mf_tensor *chosen;   /* [R] i32: experts before capacity, -1: padding or unused */
     mf_tensor *admitted; /* [R] i32: experts after capacity and reassignment, -1 dropped */
-    /* [E] f32: admitted assignments per expert / real tokens (sums to k) */
+    /* [E] f32: admitted assignments per expert / real tokens (sums to k if none is dropped) */
     mf_tensor *load;
     mf_tensor *demand;    /* [E] f32: chosen assignments per expert / real tokens */
     mf_tensor *labels;    /* [T] i32 or NULL */
@@ -90,8 +90,8 @@ typedef struct mf_routing {
     int32_t batch, seq;
     /* ---- since 0.2 ---- */
     mf_tensor *token_ids; /* [T] i32; core sets it before route is called */
-    /* Soft routing, filled by the router: [T, experts slots] f32, both or none. The weights of
-     * padding are 0. */
+    /* Soft routing, filled by the router: [T, experts slots] f32, both or neither. The weights
+     * of padding are 0. */
     mf_tensor *dispatch, *combine;
     int32_t slots; /* per expert and sequence, from 1 */
     int32_t reserved2;
@@ -105,19 +105,19 @@ typedef struct mf_expert_in {
     mf_tensor *x;
     mf_tensor *offset; /* [E+1] i32: expert e has assignments offset[e] .. offset[e+1]-1 */
     /* [R] i32: token of each grouped assignment, -1 past offset[E]; increasing within an
-     * expert, even if the router listed its tokens in another order. With soft routing x has
-     * slots, and their token is the first one of their sequence */
+     * expert, even if the router listed its tokens in another order. With soft routing the rows
+     * of x are slots, and the token of a slot is the first one of its sequence */
     mf_tensor *token;
-    mf_tensor *seq_x; /* [T,d]: the whole batch, for experts that declare MF_EXPERT_SEQUENCE */
+    mf_tensor *seq_x; /* [T,d]: all tokens of the batch, for experts with MF_EXPERT_SEQUENCE */
     mf_tensor *mask;  /* [T] f32 or NULL */
     mf_tensor *positions;    /* [T] i32: position within the sequence */
     mf_tensor *sequence_ids; /* [T] i32: index of the sequence in the batch, t / seq */
     /* [R,1] f32: gate of each grouped assignment, for experts that declare MF_EXPERT_GATES;
-     * NULL: core multiplies by it. Since 0.1, see size */
+     * NULL: core multiplies by it. Since 0.1: MF_HAS tells whether the field exists */
     mf_tensor *gate;
 } mf_expert_in;
 
-/* Measurements of one MoE layer over the batch of the last step, without padding. */
+/* Measurements of one MoE layer over the batch of a step, without padding. */
 typedef struct mf_layer_stats {
     uint32_t size;
     int32_t layer, experts, top_k;
@@ -130,7 +130,7 @@ typedef struct mf_layer_stats {
     double top_prob;         /* mean over tokens of the mean chosen probability */
     double load_cv;          /* standard deviation / mean of load */
     double drop_rate;        /* dropped assignments / chosen assignments */
-    double reassigned;       /* assignments given to another expert */
+    double reassigned;       /* number of assignments given to another expert */
     double nmi;              /* NMI(expert, label), NaN without labels */
     int32_t empty;           /* number of experts without an assignment */
     int32_t reserved;
@@ -146,8 +146,8 @@ typedef struct mf_layer_stats {
     const double *count; /* [E] number of admitted assignments; NULL: not known */
 } mf_layer_stats;
 
-/* Measurements of the attention heads of one layer whose heads are gated. One value per head; 0
- * for pruned heads. NULL: not measured. */
+/* Measurements of the attention heads of one layer whose heads can be switched off. Arrays have
+ * one value per head, 0 for pruned heads; an array is NULL if it was not measured. */
 typedef struct mf_head_stats {
     uint32_t size;
     int32_t layer, heads;
@@ -168,9 +168,12 @@ typedef struct mf_step {
     double loss, task_loss, lr, grad_norm;
     double val_loss;              /* loss of the last evaluation, NaN before the first */
     int64_t tokens;               /* tokens that were trained on so far */
-    const mf_layer_stats *layers; /* [n_layers], each of size layers[0].size */
-    const mf_head_stats *heads;   /* [n_head_layers], each of size heads[0].size */
-    int32_t n_head_layers;        /* 0: heads are not gated */
+    /* [n_layers], each of size layers[0].size. Measured in this step if this is a call of
+     * on_step without MF_CONTROLLER_BLIND, or if routers declare MF_ROUTER_STATS; otherwise the
+     * numbers may be older */
+    const mf_layer_stats *layers;
+    const mf_head_stats *heads; /* [n_head_layers], each of size heads[0].size; as layers */
+    int32_t n_head_layers;      /* 0: heads cannot be switched off (MF_ADAPTER_HEADS) */
     int32_t reserved;
 } mf_step;
 

@@ -11,9 +11,10 @@
  *
  * A handle is in one of four states:
  *     new         configure -> configured; open -> reading; resume -> training
- *     configured  set, use_plugin, options; start, resume -> training; open -> reading
- *     training    step, save, finish; evaluate, generate, routing; set of live options
- *     reading     evaluate, generate, routing
+ *     configured  configure, set, use_plugin; start, resume -> training; open -> reading
+ *     training    step, train, save, finish; set of live options
+ *     training, reading                evaluate, generate, routing, encode, info
+ *     configured, training, reading    get, options
  *
  * Errors: a function that can fail returns MF_OK (0) or a negative mf_status, and stores code
  * and message in the handle. A function that is called in a wrong state returns MF_EUSAGE and
@@ -25,13 +26,13 @@
  * have the same bits at any number). A thread that calls these functions needs a stack of 4
  * MiB. After fork a child must not call them, unless it calls exec.
  *
- * The process: nothing here prints, handles or blocks signals, ends the process, changes
- * its environment, its folder or its locale, or starts another one. State that handles
- * share is fixed at first use (kernels for this processor, folders of plugins) or locked
- * (the list of plugins, which are never unloaded). Environment variables MOEFW_KERNELS,
- * MOEFW_ISA, MOEFW_GEMM and MOEFW_PLUGIN_PATH are read as by the program moefw. On a busy
- * machine, set GOMP_SPINCOUNT=3000 before the program starts: waiting threads then leave
- * the processor to others.
+ * The process: nothing here prints, handles or blocks signals, ends the process, changes its
+ * environment, its folder or its locale, or starts another one. State that handles share is
+ * fixed at first use (kernels for this processor, folders of plugins) or locked (the list of
+ * plugins, which are never unloaded). Environment variables MOEFW_KERNELS, MOEFW_ISA,
+ * MOEFW_GEMM and MOEFW_PLUGIN_PATH are read as by the program moefw. On a busy machine, set
+ * GOMP_SPINCOUNT=3000 before the program starts, so that threads that wait leave the processor
+ * to others.
  *
  * Strings are UTF-8 and end with NUL unless a length is given. Pointers that a callback
  * receives are valid during the callback; a callback must not call functions of the same
@@ -76,7 +77,7 @@ MOEFW_API void moefw_run_free(moefw_run *run);
 
 /* Code and message of the last call with this handle that failed; the message is one line that
  * tells what was expected and what was found. MF_OK and "" before the first failure. Valid
- * until the next call. NULL counts as a handle without memory. */
+ * until the next call. If run is NULL, they are those of MF_ENOMEM. */
 MOEFW_API int moefw_run_code(const moefw_run *run);
 MOEFW_API const char *moefw_run_message(const moefw_run *run);
 
@@ -92,31 +93,32 @@ MOEFW_API void moefw_run_on_log(moefw_run *run, int highest, moefw_log_fn line, 
 
 /* Reads a configuration: the name of a preset, an INI file, or a run directory; NULL: the
  * preset `default`. moefw.ini(5) explains the keys. Settings of system and user are read first,
- * as by the program. MF_ENOTFOUND, MF_ECONFIG. */
+ * as by the program. MF_ENOTFOUND, MF_ECONFIG. After a failure the handle is new. */
 MOEFW_API int moefw_run_configure(moefw_run *run, const char *config);
 
 /* Sets an option by its name, SECTION.KEY as in the INI file: ("train.lr", "3e-4"). In a
  * configured handle this may be any option; rules between options are checked when the run
- * starts or is opened. In training it may be a live option, between steps. MF_ECONFIG: the
- * option is unknown or cannot have this value; then it keeps its value. */
+ * starts or is opened. In training it may be a live option, between steps. MF_ECONFIG: a
+ * configured handle does not know the option, or the option cannot have this value;
+ * MF_ENOTFOUND: no live option or no plugin has this name. A failure changes nothing. */
 MOEFW_API int moefw_run_set(moefw_run *run, const char *name, const char *value);
 
-/* The value of an option as text, NULL if there is no such option. Valid until the
- * next call. */
+/* The value of an option as text, NULL if there is no such option. A run that trains gives the
+ * value with which it started, whatever was set since. Valid until the next call. */
 MOEFW_API const char *moefw_run_get(moefw_run *run, const char *name);
 
 typedef struct moefw_option {
     size_t size;
     const char *name;     /* "train.lr" */
-    const char *value;    /* the present value */
-    const char *usual;    /* the default; NULL: the option must be set */
+    const char *value;    /* as moefw_run_get gives it */
+    const char *usual;    /* the default; NULL: there is none */
     const char *help;     /* one line */
-    const char *expected; /* "a number from 0 to 1" */
+    const char *expected; /* "a number from 0 to 1"; "" if unknown */
     int live;             /* 1: may change between steps */
 } moefw_option;
 typedef int (*moefw_option_fn)(void *arg, const moefw_option *option);
-/* Calls option for each option of the configuration, those of its plugins included, in the
- * order of moefw.ini(5). A result other than 0 ends the loop. */
+/* Calls `option` for each option of the configuration, those of its plugins included, in the
+ * order of moefw.ini(5). A result of `option` other than 0 ends the loop. */
 MOEFW_API int moefw_run_options(moefw_run *run, moefw_option_fn option, void *arg);
 
 /* ---- plugins ---- */
@@ -133,7 +135,7 @@ MOEFW_API int moefw_run_use_plugin(moefw_run *run, const char *plugin);
  * MF_PLUGIN_INIT makes. From then on its name selects it in all runs of the process, even if a
  * file with that name exists. The descriptor must live as long as the process; it may be
  * registered again. The handle only receives errors. MF_EPLUGIN: the plugin was refused, or
- * another plugin with its kind and name is registered. */
+ * another registered plugin has its kind and name. */
 MOEFW_API int moefw_run_register_plugin(moefw_run *run, const struct mf_plugin *plugin);
 
 /* ---- training ---- */
@@ -143,13 +145,14 @@ MOEFW_API int moefw_run_register_plugin(moefw_run *run, const struct mf_plugin *
  * free NAME-N is created; NULL: nothing is written. With data.path = none there are no data:
  * the caller passes batches to each step, model.vocab must be set, and train.steps sets the
  * length of schedules. After a failure the handle is configured as before. MF_ERUN: another
- * process writes to dir. */
+ * handle or process writes to dir; MF_EUSAGE: dir is not empty. */
 MOEFW_API int moefw_run_start(moefw_run *run, const char *dir);
 
 /* Continues the run in dir from its newest checkpoint, with the same bits as if it had never
- * stopped. In a new handle it uses the run's own configuration; in a handle that was
- * configured with dir, also the options set since. MF_EINPUT: no run; MF_ECHECKPOINT: no
- * checkpoint that verifies. */
+ * stopped. In a new handle it uses the run's own configuration; in a handle that was configured
+ * with dir, also the options set since. MF_EINPUT: no run; MF_ECHECKPOINT: no checkpoint that
+ * verifies; MF_ERUN: another handle or process writes to dir. After a failure the handle is
+ * new, or configured if it has read a configuration. */
 MOEFW_API int moefw_run_resume(moefw_run *run, const char *dir);
 
 /* A batch of the caller, for language models: rows = train.batch examples of width = model.seq
@@ -170,30 +173,32 @@ typedef struct moefw_step {
     double loss, task_loss; /* nats per token; loss includes regularizers */
     double grad_norm, lr;
     double tokens_per_s;
-    /* 1: the step was not taken, because a value was not finite (train.nan_policy) */
+    /* 1: parameters were not changed, because a value was not finite (train.nan_policy) */
     int skipped;
 } moefw_step;
 
 /* Takes one optimizer step, with controllers, metrics, evaluations and checkpoints when they
  * are due. batches: train.accumulate batches, or NULL for the next ones of the run's data. *ret
- * is filled in unless ret is NULL. Errors: MF_EUSAGE: all steps are done; MF_EINVAL: batches of
- * another shape, or tokens outside the vocabulary (nothing was changed); MF_ELIMIT:
- * train.time_limit is over; MF_ESIGNAL: moefw_run_ask_stop was called. With these last two the
- * step was taken, and a checkpoint was saved if there is a run directory. MF_ENONFINITE: the
- * loss diverged. After MF_ENONFINITE, or an error that is not listed here, only moefw_run_free
- * may be called. */
+ * is filled in only if the step was taken; ret may be NULL. Errors: MF_EUSAGE: all steps are
+ * done, there are neither batches nor data, or the model is a classifier, which takes no
+ * batches. MF_EINVAL: a batch has another shape, or tokens or targets outside the vocabulary,
+ * and nothing was changed; or the step was taken, but ret->size is wrong. MF_ELIMIT:
+ * train.time_limit is over; MF_ESIGNAL: moefw_run_ask_stop was called. With MF_ELIMIT and
+ * MF_ESIGNAL the step was taken, and a checkpoint was saved if there is a run directory.
+ * MF_ENONFINITE: the loss diverged. After MF_ENONFINITE, or an error that is not listed here,
+ * only moefw_run_free may be called. */
 MOEFW_API int moefw_run_step(moefw_run *run, const moefw_batch *batches, moefw_step *ret);
-/* 1 if all steps are done. */
+/* Returns 1 if all steps are done, else 0. */
 MOEFW_API int moefw_run_done(const moefw_run *run);
-/* To be called after the last step: makes the last evaluation, files and pictures. A second
- * call has no effect. */
+/* Makes the last evaluation, files and pictures. Call this after the last step. A second call
+ * has no effect, and moefw_run_step then returns MF_EUSAGE. */
 MOEFW_API int moefw_run_finish(moefw_run *run);
-/* Takes all remaining steps, then calls moefw_run_finish. */
+/* Takes all remaining steps, then calls moefw_run_finish. Errors as of moefw_run_step. */
 MOEFW_API int moefw_run_train(moefw_run *run);
 /* moefw_run_ask_stop requests that training stops after the present step; moefw_run_step then
- * saves a checkpoint and returns MF_ESIGNAL. signal: a number for the message, not 0.
- * moefw_run_ask_save requests a checkpoint after that step. Any thread and any signal handler
- * may call these at any time. */
+ * saves a checkpoint and returns MF_ESIGNAL, unless that was the last step. signal: a number
+ * for the message, not 0. moefw_run_ask_save requests a checkpoint after that step. Any thread
+ * and any signal handler may call these at any time. */
 MOEFW_API void moefw_run_ask_stop(moefw_run *run, int signal);
 MOEFW_API void moefw_run_ask_save(moefw_run *run);
 /* Saves a checkpoint into the run directory. MF_EUSAGE: there is none. */
@@ -209,25 +214,32 @@ typedef struct moefw_metrics {
     double loss, task_loss; /* nats per token (for a classifier per example) */
     double perplexity, accuracy;
     double lr, grad_norm;
-    double floor; /* lowest loss that the data allow, if it is known */
+    /* evaluations: lowest expected loss (nats per token) that the data allow a model with this
+     * window, known for builtin:topics with one token per byte; NaN: not known, as in records
+     * of training steps */
+    double floor;
     double tokens_per_s;
     int64_t tokens;   /* tokens trained on so far; for other splits: tokens evaluated */
     const char *json; /* the whole record as one JSON object: see moefw-run(5) */
 } moefw_metrics;
 typedef void (*moefw_metrics_fn)(void *arg, const moefw_metrics *metrics);
-/* `metrics` is called for each record of training (train.log_every) and each evaluation; NULL:
- * no calls. To be set before the first step. */
+/* `metrics` is called for each record of training (train.log_every) and each evaluation of a
+ * run that trains, in the thread that called the library; NULL: no calls. Set it before the
+ * first step to get all records. */
 MOEFW_API int moefw_run_on_metrics(moefw_run *run, moefw_metrics_fn metrics, void *arg);
 
-/* Evaluates the model on a split of the run's data (NULL: "val"), on at most `batches`
- * batches (0: all). *ret is filled in unless ret is NULL; its pointers are valid until the
- * next call. A run that trains can only evaluate "val", and writes a record of it. MF_EUSAGE:
- * there are no data. */
+/* Evaluates the model on a split of the run's data, "train", "val" or "test" (NULL: "val"), on
+ * at most `batches` batches (0: all). *ret is filled in unless ret is NULL; its pointers are
+ * valid until the next call. A run that trains can only evaluate "val", and writes a record of
+ * it. MF_EUSAGE: there are no data, a run that trains was asked for another split, or the run
+ * was opened with generate_only. */
 MOEFW_API int moefw_run_evaluate(moefw_run *run, const char *split, int64_t batches,
                                  moefw_metrics *ret);
 
-/* The same for one batch of the caller, with any number of examples and at most model.seq
- * positions. *ret_loss: mean loss over its targets, in nats. */
+/* Evaluates one batch of the caller, with any number of examples and at most model.seq
+ * positions. *ret_loss: mean loss over the targets, in nats per token. MF_EUSAGE: the model is
+ * a classifier, or the run was opened with generate_only; MF_EINVAL: a shape, token or target
+ * is wrong. */
 MOEFW_API int moefw_run_evaluate_batch(moefw_run *run, const moefw_batch *batch,
                                        double *ret_loss);
 
@@ -240,18 +252,20 @@ typedef struct moefw_open_options {
     int data;          /* 1: load the data too, for moefw_run_evaluate */
     const char *path;  /* with data: evaluate on all of this file instead of the run's split */
     int gradients;     /* 1: keep what is needed to measure gradients */
-    /* 1: weights are packed for generation; batches can then not be evaluated */
+    /* 1: weights are packed for generation; evaluation and routing are then refused */
     int generate_only;
-    int threads; /* 0: all cores, or OMP_NUM_THREADS */
+    int threads; /* 0: as configured; in a new handle all cores, or OMP_NUM_THREADS */
 } moefw_open_options;
 #define MOEFW_OPEN_OPTIONS_INIT                                                                \
     {                                                                                          \
         sizeof(moefw_open_options), -1, NULL, 0, NULL, 0, 0, 0                                 \
     }
 
-/* Opens the run in dir for reading: RUN, or RUN/best. The directory is not locked. options:
- * NULL for the newest weights without data. In a configured handle with dir NULL: the
- * configuration's model with its initial values. MF_EINPUT, MF_ECHECKPOINT. */
+/* Opens the run in dir for reading: RUN, a checkpoint RUN/ckpt/step-N, or RUN/best, with the
+ * run's own configuration. The directory is not locked. options: NULL for the newest weights
+ * without data. In a configured handle with dir NULL: the configuration's model with its
+ * initial values. After a failure the handle is in the state in which it was before. MF_EINPUT,
+ * MF_ECHECKPOINT. */
 MOEFW_API int moefw_run_open(moefw_run *run, const char *dir,
                              const moefw_open_options *options);
 
@@ -265,7 +279,7 @@ typedef struct moefw_info {
     int32_t batch, accumulate;     /* shape of the batches of moefw_run_step */
     const char *directory;         /* NULL: none */
 } moefw_info;
-/* To be called while the handle trains or reads. The caller sets ret->size. */
+/* Fills in *ret while the handle trains or reads. The caller sets ret->size. */
 MOEFW_API int moefw_run_info(moefw_run *run, moefw_info *ret);
 
 /* ---- text ---- */
@@ -290,7 +304,8 @@ typedef struct moefw_sampling {
     uint64_t seed;         /* the same seed gives the same text */
     /* 1: continue after the text of the previous call, 0: begin a new text */
     int keep;
-    /* 1: run the whole text again for each token (the first call decides) */
+    /* 1: run the whole text again for each token. The first call decides this for all calls
+     * until the next step */
     int no_cache;
 } moefw_sampling;
 #define MOEFW_SAMPLING_INIT                                                                    \
@@ -299,12 +314,13 @@ typedef struct moefw_sampling {
     }
 
 /* Receives a piece of text, which consists of whole characters (n may be 0), and the token that
- * completed it; -1 with the rest at the end. A result other than 0 ends the text. */
+ * completed it; -1 with the rest at the end, if any. A result other than 0 ends the text. */
 typedef int (*moefw_piece_fn)(void *arg, const char *text, size_t n, int32_t token);
 /* Continues a text of n bytes, or tokens. sampling: NULL for MOEFW_SAMPLING_INIT. It is no
  * error if the callback ends the text. MF_ECONFIG: the model is a classifier; MF_EUSAGE: the
- * prompt is empty; MF_EINPUT: the run does not know a character or token; MF_ENONFINITE: no
- * logit is finite. */
+ * prompt is empty, or the run has no tokenizer for a text; MF_EINPUT: the run does not know a
+ * character or token; MF_EINVAL: a number of sampling is out of range; MF_ENONFINITE: no logit
+ * is finite. */
 MOEFW_API int moefw_run_generate(moefw_run *run, const char *prompt, size_t n,
                                  const moefw_sampling *sampling, moefw_piece_fn piece,
                                  void *arg);
@@ -329,7 +345,8 @@ typedef struct moefw_routing {
 typedef int (*moefw_routing_fn)(void *arg, const moefw_routing *layer);
 /* Runs n tokens (1 .. model.seq) as one sequence and calls layer for each MoE layer, in order.
  * If experts choose tokens, top_k is the largest number of experts that any of these tokens
- * has. A result other than 0 ends the loop. */
+ * has. A result of `layer` other than 0 ends the loop. MF_EUSAGE: the run was opened with
+ * generate_only; MF_EINVAL: n is out of range; MF_EINPUT: a token outside the vocabulary. */
 MOEFW_API int moefw_run_routing(moefw_run *run, const int32_t *tokens, size_t n,
                                 moefw_routing_fn layer, void *arg);
 

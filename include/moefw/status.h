@@ -1,8 +1,9 @@
 /* moefw/status.h: status codes.
  *
- * Every function that can fail returns an int: MF_OK (0), or one of the negative codes below.
- * The function that fails records the message (what, where, expected, nearest valid). The third
- * column is the exit code of the program if the failure reaches main. */
+ * Unless its comment says otherwise, a function that can fail returns an int: MF_OK (0), or one
+ * of the negative codes below. The function that fails records the message (what, where,
+ * expected, nearest valid). The column `exit` is the exit status of the program if the failure
+ * reaches main. */
 #ifndef MOEFW_STATUS_H
 #define MOEFW_STATUS_H
 

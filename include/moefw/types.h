@@ -1,11 +1,11 @@
 /* moefw/types.h: types that plugins and core share: shapes, handles, views of data.
  *
  * Tensors are dense and row-major. A graph is symbolic: an mf_tensor handle names a value that
- * exists only while the graph runs; its type and shape are known when it is built.
+ * exists only while the graph runs. The type and shape of the value are known when it is added.
  *
- * Every struct that plugins and core exchange begins with its size. A field exists if it lies
- * within the size that the other side wrote there: MF_HAS tells. New fields are appended,
- * never inserted. */
+ * Structs that later versions may extend have a field `size`, in which the side that fills in
+ * the struct writes its sizeof (for mf_option this is mf_plugin.option_size). A field exists if
+ * it lies within that size: MF_HAS tells. New fields are appended, never inserted. */
 #ifndef MOEFW_TYPES_H
 #define MOEFW_TYPES_H
 
@@ -83,8 +83,8 @@ typedef struct mf_attr {
     double f[MF_ATTR_REALS];
 } mf_attr;
 
-/* Initial values of a parameter. Random ones are drawn by Philox with the key (seed, full
- * name), so they do not depend on the rest of the model. */
+/* Initial values of a parameter or buffer. Random ones are drawn by Philox with the key (seed,
+ * full name), so they do not depend on the rest of the model. */
 typedef enum mf_init_kind {
     MF_INIT_ZERO = 0,
     MF_INIT_CONST = 1,   /* all elements a */
@@ -96,8 +96,8 @@ typedef enum mf_init_kind {
     MF_INIT_KAIMING = 5,
     /* normal as MF_INIT_NORMAL, but equal for every index of dimension 0 */
     MF_INIT_ROWS_SAME = 6,
-    /* a on the diagonal that ends in the last corner of the last two dimensions, else 0: [n,2n]
-     * passes on its second half */
+    /* Of the matrix in the last two dimensions: a on the diagonal that ends at its last row and
+     * column, 0 elsewhere. A weight [n,2n] with a = 1 passes on its input's second half. */
     MF_INIT_EYE = 7
 } mf_init_kind;
 
@@ -108,7 +108,8 @@ typedef struct mf_init {
 } mf_init;
 
 #define MF_PARAM_NO_DECAY 1u /* no weight decay (norms, biases, embeddings) */
-/* dimension 0 is the expert, by which the parameter may be divided over devices */
+/* dimension 0 is the expert: a token uses only top_k of its E parts, and counts of active
+ * parameters include only these */
 #define MF_PARAM_BY_EXPERT 2u
 #define MF_PARAM_FROZEN    4u /* starts frozen */
 /* Every index of dimension 0 begins with the values of the first index. */

@@ -6,11 +6,11 @@
 
 #include "kernels/cpu/library.h"
 
-/* OpenBLAS must use one thread. Its OpenMP build does not remember this: each call reads
- * omp_get_max_threads() again, unless it is inside a parallel region. But setting the number
- * also sets the OpenMP default of the calling thread, which remains. So each thread that enters
- * a kernel sets it once: tiles in a parallel region are inside that region, and tiles outside
- * one have a default of 1. The program's own regions name their number of threads and ignore
+/* OpenBLAS must use one thread. Its OpenMP build does not remember this: each call outside a
+ * parallel region reads omp_get_max_threads(). But setting the number of threads also sets the
+ * OpenMP default of the calling thread, which remains. So each thread that enters a kernel sets
+ * the number once: tiles in a parallel region are inside that region, and tiles outside one
+ * have a default of 1. The program's own regions name their number of threads and ignore
  * the default. */
 
 /* Functions that OpenBLAS runs when it is loaded and unloaded. They are weak, because some
@@ -20,7 +20,8 @@ void gotoblas_dynamic_quit(void) __attribute__((weak));
 
 /* OpenBLAS treats a processor that is newer than itself as a Prescott and then runs five times
  * slower than it could. The features of the processor tell better which kernels it can run, so
- * OpenBLAS has to choose again with them. A choice of the user (OPENBLAS_CORETYPE) stays. */
+ * OpenBLAS is made to choose a second time, by these features. A choice of the user
+ * (OPENBLAS_CORETYPE) stays. */
 static void choose_core(void)
 {
 #if defined(__x86_64__)

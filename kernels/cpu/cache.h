@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Its size per core in bytes; 1 MiB if the system does not report it. */
+/* The size of the second-level cache of one core in bytes; 1 MiB if the system does not
+ * report it. */
 int64_t mf_cpu_second_cache(void);
 
 #endif

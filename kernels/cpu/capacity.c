@@ -1,8 +1,8 @@
 /* capacity.c: which assignments an expert admits, and which experts get the others.
  *
- * Capacity treats experts independently, so each expert is a tile. Reassignment depends on
- * loads that earlier assignments changed, so it runs in one thread, in the order of
- * kernels.def. */
+ * Capacity treats experts independently, so each expert is a tile. Reassignment depends on the
+ * loads that earlier assignments left, so it runs in one thread, in the order that
+ * kernels.def defines. */
 #include <math.h>
 #include <string.h>
 
@@ -29,8 +29,8 @@ static void sift(const float *priority, int32_t *row, int64_t i, int64_t n)
     }
 }
 
-/* Heap sort needs no memory and has no slow cases. priority NULL: the list is already
- * in order. */
+/* Sorts by heap sort, which needs no memory and has no slow cases. If priority is NULL, the
+ * list is in order already. */
 static void sort(const float *priority, int32_t *row, int64_t n)
 {
     if (!priority) return;
@@ -44,8 +44,8 @@ static void sort(const float *priority, int32_t *row, int64_t n)
     }
 }
 
-/* Fills list[offset[e] .. offset[e+1]) with the assignments of expert e that are not admitted
- * yet, in increasing order. */
+/* Fills list[offset[e] .. offset[e+1]) with the assignments of expert e that are not admitted,
+ * in increasing order. admitted NULL: none is admitted yet. */
 static void list_rows(int64_t rows, int64_t experts, const int32_t *chosen,
                       const int32_t *admitted, int32_t *offset, int32_t *list)
 {

@@ -1,7 +1,7 @@
 /* gates.c: gates of a token's assignments, gathered elements, and counts by index.
  *
- * Each loop handles one row of a few elements, so a tile takes many rows. Counts are summed in
- * double, tile by tile, in the order of the tiles. */
+ * Rows have only a few elements, so a tile has many rows. Counts are summed in double, tile by
+ * tile, in the order of the tiles. */
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* library.c: chooses what computes plain gemms: our own kernels or a library.
  *
- * The choice is made once, from MOEFW_GEMM, before threads start. A library that was not
- * requested is never opened. */
+ * The program chooses once, from MOEFW_GEMM, before threads start. oneDNN is opened only if it
+ * is named there, or to report its version. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +48,7 @@ bool mf_kernels_use_gemm(const char *name)
 
 bool mf_library_choose(void)
 {
-    load(OPENBLAS); /* kernels with short vectors have no other gemms */
+    load(OPENBLAS); /* the default for kernels with short vectors */
     return mf_kernels_use_gemm(getenv("MOEFW_GEMM"));
 }
 

@@ -2,7 +2,8 @@
  * the choice among them.
  *
  * A call runs only in the calling thread: kernels cut the work into tiles and distribute the
- * tiles over threads. So bits depend only on shapes, and there is one pool of threads. */
+ * tiles over threads. So results depend only on shapes, and there is only one pool
+ * of threads. */
 #ifndef MF_CPU_LIBRARY_H
 #define MF_CPU_LIBRARY_H
 
@@ -27,9 +28,9 @@ typedef struct mf_library_call {
 typedef struct mf_library {
     const char *name; /* name in MOEFW_GEMM */
     /* Called once, before the other functions, while there is one thread. Returns why the
-     * library cannot be used, or NULL. */
+     * library cannot be used, or NULL. The text stays valid. */
     const char *(*load)(void);
-    /* Name, version and build of the loaded library. */
+    /* Name, version and build of the loaded library, or why it could not be loaded. */
     const char *(*about)(void);
     /* Called in each thread that enters a kernel, before its tiles. Takes little time after the
      * first call. */
@@ -42,15 +43,16 @@ extern const mf_library mf_library_openblas, mf_library_onednn;
 
 /* ---- the choice: by MOEFW_GEMM, or by instruction set ---- */
 
-/* Reads MOEFW_GEMM. False if it names no library, or one that cannot be used. */
+/* Prepares OpenBLAS and chooses by MOEFW_GEMM. Returns false if the variable has an unknown
+ * name, or names a library that cannot be used. */
 bool mf_library_choose(void);
-/* The library that computes plain gemms. NULL: our own kernels; these are also chosen if no
- * library was named and fast_own is true. */
+/* The library that computes plain gemms. NULL: our own kernels do, because they were named, or
+ * because nothing was named and fast_own is true. */
 const mf_library *mf_library_chosen(bool fast_own);
 
 /* Calls the chosen library. Returns false and does nothing if there is none or it does not
- * support the call. The kernel that calls this in its tiles must have called
- * mf_library_one_thread. */
+ * support the call. Before its tiles call this, a kernel must have called mf_library_one_thread
+ * in its own thread. */
 bool mf_library_gemm(bool fast_own, const mf_library_call *g);
 void mf_library_one_thread(void);
 

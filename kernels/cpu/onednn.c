@@ -1,5 +1,6 @@
-/* onednn.c: gemms by oneDNN; no other file calls it. It is opened only if it was chosen, so
- * programs neither need nor load it otherwise. Calls run only in the calling thread. */
+/* onednn.c: gemms by oneDNN; no other file calls it. The library is opened at run time, so
+ * programs that do not use it neither need nor load it. Calls run only in the
+ * calling thread. */
 #include "kernels/cpu/library.h"
 
 #if defined(MF_ONEDNN)
@@ -12,11 +13,11 @@
 
 #include "kernels/cpu/onednn_api.h"
 
-/* A primitive of oneDNN is made for one shape, which takes as long as a gemm of a hundred rows,
- * so each thread keeps its primitives. The number of rows of an expert varies: rows are cut
- * into pieces, so that large pieces have only a few different sizes. Inside a parallel region
- * oneDNN does not start another. Outside it uses the default number of threads of the calling
- * thread, which is set to 1. */
+/* oneDNN makes a primitive for one shape only. Making one takes as long as a gemm of a hundred
+ * rows, so each thread keeps its primitives. The number of rows of an expert varies: rows are
+ * cut into pieces, so that large pieces have only a few different sizes. Inside a parallel
+ * region oneDNN does not start another. Outside it uses the default number of threads of the
+ * calling thread, which is set to 1. */
 
 #define STRING2(x) #x
 #define STRING(x)  STRING2(x)
@@ -26,7 +27,7 @@ static struct {
     void *handle;
     char text[256];
     dnnl_engine_t engine;
-    void (*limit)(int threads); /* sets the default of OpenMP */
+    void (*limit)(int threads); /* omp_set_num_threads, or NULL */
     tss_t key;
 } lib;
 
@@ -52,8 +53,9 @@ static void *open_it(void)
     return handle != NULL ? handle : dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Refuses builds whose threads are not OpenMP's, because they would add a second pool
- * of threads. */
+/* Refuses builds whose threads are not those of this program's OpenMP library, because they
+ * would add a second pool of threads. Returns the reason, or NULL for builds that can
+ * be used. */
 static const char *judge_threads(unsigned runtime)
 {
     static const char *const entries[] = {"GOMP_parallel", "__kmpc_fork_call"};
@@ -114,7 +116,7 @@ static void one_thread(void)
 
 #define SLOTS 1024
 #define FULL  768
-/* pieces per dimension: each takes at least four fifths of the remaining rows */
+/* pieces per dimension, at most; each takes at least four fifths of the remaining rows */
 #define MOST_AT_A  8
 #define MOST_EXACT 16
 
@@ -155,7 +157,7 @@ static void drop_all(state *s)
     s->used = 0;
 }
 
-/* Called when a thread ends. */
+/* Frees the state of a thread when it ends. */
 static void forget(void *of)
 {
     state *s = of;
@@ -230,7 +232,8 @@ static bool make_primitive(entry *e, const descriptions *d)
     return ok;
 }
 
-/* Fills an entry. Its primitive is NULL if oneDNN has none for this case. */
+/* Fills an entry. Its primitive is NULL if oneDNN has none for this case, or only a
+ * slow one. */
 static void make(entry *e, const shape *p)
 {
     const dnnl_data_type_t type = p->half ? dnnl_bf16 : dnnl_f32,

@@ -60,7 +60,7 @@ typedef const dnnl_memory_desc_t *api_desc_ref;
 #define API_REF(desc) (&(desc))
 #endif
 
-/* Describes a matrix: row-major, or column-major if turned. */
+/* Describes a matrix: row-major, or column-major if `turned`. */
 static inline dnnl_status_t api_matrix(dnnl_memory_desc_t *ret, dnnl_data_type_t type,
                                        int64_t rows, int64_t columns, int64_t ld, bool turned)
 {
@@ -96,7 +96,8 @@ static inline dnnl_status_t api_matmul(dnnl_primitive_desc_t *ret, dnnl_engine_t
 #endif
 }
 
-/* Appends c = alpha c, then c += old c. */
+/* Appends the operations after a gemm: c = alpha c if alpha is not 1, then c += old c
+ * if `add`. */
 static inline dnnl_status_t api_after(dnnl_post_ops_t ops, float alpha, bool add)
 {
     dnnl_status_t rc = dnnl_success;

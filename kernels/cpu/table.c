@@ -1,5 +1,5 @@
-/* table.c: the fast set. It begins as a copy of `ref`; the kernels of cpu.def and those of
- * simd/simd.def, compiled for the instruction set in use, replace those of `ref`. */
+/* table.c: the kernel set `cpu`. It begins as a copy of `ref`; the kernels of cpu.def and those
+ * of simd/simd.def, compiled for the instruction set in use, replace those of `ref`. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,7 +91,7 @@ static bool judge(void)
 {
     if (!chosen.judged) {
         const char *name = wanted_isa();
-        mf_cpu_second_cache(); /* before threads need it */
+        mf_cpu_second_cache(); /* is read here, before threads need it */
         chosen.ok = fill(&chosen.table, name);
         if (chosen.ok) strncpy(chosen.isa, name, sizeof(chosen.isa) - 1);
         chosen.gemms = mf_library_choose();

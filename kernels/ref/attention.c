@@ -1,5 +1,5 @@
-/* attention.c: scaled dot-product attention, one row at a time. Scores are recomputed wherever
- * they are needed, so nothing is kept. */
+/* attention.c: scaled dot-product attention, one query or one key at a time. Scores are
+ * recomputed wherever they are needed, so no matrix of them is stored. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
@@ -13,6 +13,7 @@ static bool sees(const mf_attention_args *p, int64_t b, int64_t t, int64_t s)
 {
     int64_t len = length(p, b);
     return s < len && (!p->causal || s <= len - p->t + t) &&
+           (p->window == 0 || s > len - p->t + t - p->window) &&
            (p->reach == NULL || s <= p->reach[b * p->t + t]) &&
            (p->mask == NULL || p->mask[b * p->s + s] != 0);
 }
@@ -25,7 +26,7 @@ static double dot(int64_t n, const float *a, const float *b)
     return sum;
 }
 
-/* The row of query or key number i, for query head h in sequence b. */
+/* The row of query, key or value number i, for query head h in sequence b. */
 static const float *q_row(const mf_attention_args *p, int64_t b, int64_t h, int64_t i)
 {
     return p->q + (b * p->t + i) * p->ldq + h * p->head_dim;
@@ -79,14 +80,16 @@ void mf_ref_attention(const mf_kctx *x, const mf_attention_args *p)
                 forward_row(p, b, h, t);
 }
 
-/* The weight of key s for query t; *dscore: the gradient of its score, w (dy . v - dy . y). */
+/* Returns the weight of key s for query t. *dscore: the gradient of its score, w (dy . v - dy
+ * . y + dlse). */
 static double weight_of(const mf_attention_args *p, int64_t b, int64_t h, int64_t t, int64_t s,
                         double *dscore)
 {
     const float *dy = p->dy + y_at(p, b, h, t);
     double w = exp(score(p, b, h, t, s) - p->lse[(b * p->t + t) * p->heads + h]);
     *dscore = w * (dot(p->head_dim, dy, v_row(p, b, h, s)) -
-                   dot(p->head_dim, dy, p->y + y_at(p, b, h, t)));
+                   dot(p->head_dim, dy, p->y + y_at(p, b, h, t)) +
+                   (p->dlse != NULL ? (double)p->dlse[(b * p->t + t) * p->heads + h] : 0));
     return w;
 }
 

@@ -1,5 +1,5 @@
 /* cross_entropy.c: the loss of classifiers and language models, row by row, in double. A row
- * with target < 0 is skipped. */
+ * with target < 0 has no loss; only its lse is set. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"

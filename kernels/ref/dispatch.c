@@ -1,5 +1,5 @@
-/* dispatch.c: capacity, reassignment, and assignments grouped by expert, in the order of
- * kernels.def, by simple search. */
+/* dispatch.c: capacity, reassignment, assignments grouped by expert, and the gradient of
+ * combining them, in the order of kernels.def, by simple search. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,10 @@ void mf_ref_capacity_of(const mf_kctx *x, int64_t tokens, int64_t k, int64_t exp
     (void)x;
     for (int64_t t = 0; t < tokens; t++)
         real += !mask || mask[t] != 0;
-    double most = floor((double)factor[0] * real * (double)k / (double)experts);
+    /* The factor is the f32 next to a decimal number. The small term keeps a quotient that is a
+     * whole number in decimals from being rounded down. */
+    double most = (double)factor[0] * real * (double)k / (double)experts;
+    most = floor(most * (1 + 0x1p-23));
     for (int64_t e = 0; e < experts; e++)
         cap[e] = most > 1 ? (float)most : 1;
 }
@@ -43,8 +46,8 @@ void mf_ref_capacity(const mf_kctx *x, int64_t rows, int64_t experts, const int3
     (void)experts;
 }
 
-/* The assignment over capacity that comes after `last` (-1: the first) in the order
- * of reassignment. */
+/* The assignment over capacity that comes after `last` (-1: the first) in the order of
+ * reassignment; -1 if there is none. */
 static int32_t next_row(int64_t rows, const int32_t *chosen, const int32_t *admitted,
                         const float *importance, int32_t last)
 {
@@ -103,7 +106,7 @@ void mf_ref_reassign(const mf_kctx *x, int64_t tokens, int64_t experts, int64_t 
     moved[0] = (float)count;
 }
 
-/* Insertion sort; the assignments of one token keep their order. */
+/* This insertion sort keeps the order of the assignments of one token. */
 static void sort_by_token(int64_t n, const int32_t *token, int32_t *list)
 {
     for (int64_t i = 1; i < n; i++) {

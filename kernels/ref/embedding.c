@@ -1,5 +1,5 @@
-/* embedding.c: gathers rows of a table, and computes their gradient, which adds positions in
- * order, in double. */
+/* embedding.c: gathers rows of a table, and computes the gradient of the table as sums over
+ * positions, in their order, in double. */
 #include <string.h>
 
 #include "kernels/ref/ref.h"
@@ -13,8 +13,8 @@ void mf_ref_embedding(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count,
         memcpy(y + i * n, table + ids[i] * n, (size_t)n * sizeof(float));
 }
 
-/* work has a list of positions for each id: head[v] is the first i with ids[i] = v, next[i] the
- * one after i. */
+/* work has a list of positions for each id: head[v] is the first i with ids[i] = v, next[i] is
+ * the one after i, and -1 ends the list. */
 void mf_ref_embedding_grad(const mf_kctx *x, int64_t vocab, int64_t n, int64_t count, bool add,
                            const int32_t *ids, const float *dy, float *dtable, void *work)
 {

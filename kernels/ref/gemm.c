@@ -2,7 +2,8 @@
  * order of the inner index, rounded once. */
 #include "kernels/ref/ref.h"
 
-/* Stored element [row, col]; the row goes through the index. */
+/* Element [row, col] as a double, rounded to bf16 if as_bf16. o->row, if it is given, selects
+ * the stored row; a negative one is all zeros. */
 static double at(const mf_gemm_operand *o, int64_t row, int64_t col, bool as_bf16)
 {
     if (o->row != NULL) row = o->row[row];
@@ -11,7 +12,7 @@ static double at(const mf_gemm_operand *o, int64_t row, int64_t col, bool as_bf1
     return as_bf16 ? (double)mf_bf16_to_f32(mf_bf16_from_f32(f)) : (double)f;
 }
 
-/* One group: rows i0 .. i1 of c over the inner indices k0 .. k1. */
+/* One group: rows i0 .. i1 - 1 of c over the inner indices k0 .. k1 - 1. */
 typedef struct part {
     mf_gemm_operand a, b;
     const float *bias;

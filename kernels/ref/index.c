@@ -1,5 +1,6 @@
-/* index.c: checks indices; rows and elements by index. An index below 0 means none; an index
- * that is too large is recorded before it is used. */
+/* index.c: checks indices, and moves rows and elements by index. An index below 0 stands for no
+ * element. After a check has recorded an index out of range, kernels that use indices
+ * do nothing. */
 #include <math.h>
 #include <string.h>
 
@@ -54,7 +55,7 @@ void mf_ref_index_lists(const mf_kctx *x, int64_t m, int64_t n, const int32_t *i
         list[p] = -1;
     for (int64_t i = 0; i < m; i++)
         if (index[i] >= 0) list[offset[index[i]]++] = (int32_t)i;
-    /* each begin has moved to its end, which is the begin of the next */
+    /* offset[v] has moved to the end of list v, which is where list v + 1 begins */
     for (int64_t v = n; v > 0; v--)
         offset[v] = offset[v - 1];
     offset[0] = 0;
@@ -102,7 +103,8 @@ void mf_ref_put(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const flo
         }
 }
 
-/* Whether element a of a row comes before element b. */
+/* Whether element a of a row comes before element b: by falling value, NaN last, then
+ * by index. */
 static bool before(const float *row, int64_t a, int64_t b)
 {
     if (isnan(row[a]) != isnan(row[b])) return isnan(row[b]);
@@ -116,7 +118,7 @@ void mf_ref_topk(const mf_kctx *x, int64_t n, int64_t width, int64_t k, const fl
     (void)x;
     for (int64_t i = 0; i < n; i++, in += width, out += k)
         for (int64_t j = 0; j < k; j++) {
-            int64_t best = -1; /* the first of those that come after the last result */
+            int64_t best = -1; /* the first element after the previous result */
             for (int64_t c = 0; c < width; c++)
                 if ((j == 0 || before(in, out[j - 1], c)) && (best < 0 || before(in, c, best)))
                     best = c;

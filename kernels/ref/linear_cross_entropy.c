@@ -1,5 +1,5 @@
 /* linear_cross_entropy.c: head and loss, one row of logits at a time, in double. Logits are
- * recomputed wherever they are needed, so nothing is kept. */
+ * recomputed wherever they are needed, so none are stored. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"

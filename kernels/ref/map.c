@@ -1,5 +1,5 @@
-/* map.c: elementwise functions, computed in double and rounded once to f32, and from there to
- * bf16 if the arrays are bf16. */
+/* map.c: elementwise functions. map1 and its gradient are computed in double and rounded once
+ * to f32, and from there to bf16 if the arrays are bf16. */
 #include <math.h>
 #include <string.h>
 
@@ -28,7 +28,8 @@ static double gelu_tanh_of(double x)
     return tanh(sqrt_2_pi * (x + 0.044715 * x * x * x));
 }
 
-/* x f(x) for an f that falls faster than 1/x at -Inf, where x f would be NaN. */
+/* x f, but 0 where x is infinite and f is 0. There f falls faster than 1 / |x|, so the limit is
+ * 0, while x f would be NaN. */
 static double times(double x, double f)
 {
     return f == 0 && isinf(x) ? 0 : x * f;
@@ -168,7 +169,8 @@ static float map2(int fn, float a, float b)
     return NAN;
 }
 
-/* a + b, a - b and a b wrap modulo 2^32. Division is signed; a / 0 = 0. */
+/* a + b, a - b and a b wrap modulo 2^32. Division is signed and rounds towards zero,
+ * and a / 0 = 0. */
 static int32_t map2_i32(int fn, int32_t a, int32_t b)
 {
     const uint32_t u = (uint32_t)a, v = (uint32_t)b;

@@ -1,7 +1,8 @@
 /* norm.c: norms of rows.
  *
- * Gradients: with y = w a f, where f is a function of the row, and g = w dy, da = f g + 2 a (g
- * . a) df/d(a . a). Each kernel below gives the result for its f. */
+ * Gradients of RMS and L2: y = w a f, where f is a function of a . a. With g = w dy,
+ * da = f g + 2 a (g . a) df/d(a . a).
+ * Each function below has the result for its f. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
@@ -35,7 +36,7 @@ static void rmsnorm(int64_t rows, int64_t n, float eps, bool eps_outside, const 
 }
 
 /* da = f g - a (g . a) h / n with h = f^3, or h = f^2 / sqrt(mean(a^2)) if eps is outside the
- * root. For a row of zeros h is then 0, and its gradient g / eps. */
+ * root. If eps is outside, h is set to 0 for a row of zeros, whose gradient is g / eps. */
 static void rmsnorm_backward(int64_t rows, int64_t n, float eps, bool eps_outside,
                              const float *a, const float *w, const void *dy, float *da,
                              float *dw, int type)
@@ -142,7 +143,7 @@ static void l2_normalize_backward(int64_t rows, int64_t n, float eps, const floa
 
 /* ---- groups ---- */
 
-/* Rows from .. to - 1, with the weights of group e. */
+/* Computes rows from .. to - 1 with the weights of group e. */
 static void forward(const mf_norm_args *p, int64_t from, int64_t to, int64_t e)
 {
     const float *a = p->a + from * p->n, *w = p->w ? p->w + e * p->n : NULL;

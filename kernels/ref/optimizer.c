@@ -1,5 +1,5 @@
-/* optimizer.c: kernels that run over all parameters between steps, element by element in
- * double. mf_adamw_resolve decides whether the step is taken, as in every set. */
+/* optimizer.c: kernels of the optimizer, element by element; adamw and sumsq compute in double.
+ * mf_adamw_resolve decides whether the step is taken, as in every set. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"

@@ -2,7 +2,7 @@
  * without a reference does not link.
  *
  * All other kernels are compared with these: plain loops in the order of the formula, sums in
- * double, one tile after the other, libm for functions. They must stay simple, even if that
+ * double, libm for functions, all in the calling thread. They must stay simple, even if that
  * makes them slow. */
 #ifndef MF_REF_H
 #define MF_REF_H

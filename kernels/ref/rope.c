@@ -5,24 +5,28 @@
 
 #include "kernels/ref/ref.h"
 
-void mf_ref_rope(const mf_kctx *x, int64_t rows, int64_t width, int64_t head_dim,
-                 int64_t n_heads, bool half, bool inverse, double theta,
-                 const int32_t *position, const float *a, float *y)
+void mf_ref_rope(const mf_kctx *x, const mf_rope_args *p)
 {
     (void)x;
-    int64_t pairs = head_dim / 2, turned = n_heads * head_dim;
-    for (int64_t r = 0; r < rows; r++, a += width, y += width) {
+    const int64_t pairs = p->turned / 2;
+    for (int64_t r = 0; r < p->rows; r++) {
+        const float *a = p->a + r * p->width;
+        float *y = p->y + r * p->width;
+        if (y != a) memcpy(y, a, (size_t)p->width * sizeof(float));
         for (int64_t i = 0; i < pairs; i++) {
-            double angle = position[r] * pow(theta, -2.0 * (double)i / (double)head_dim);
-            double c = cos(angle), s = inverse ? -sin(angle) : sin(angle);
-            for (int64_t h = 0; h < n_heads; h++) {
-                int64_t p = h * head_dim + (half ? i : 2 * i), q = half ? p + pairs : p + 1;
-                double u = a[p], v = a[q];
-                y[p] = (float)(u * c - v * s);
-                y[q] = (float)(u * s + v * c);
+            double angle = p->position[r] *
+                           pow(p->theta, -2.0 * (double)i / (double)p->turned) *
+                           (p->factor != NULL ? (double)p->factor[i] : 1);
+            double c = p->magnitude * cos(angle), s = p->magnitude * sin(angle);
+            if (p->inverse) s = -s;
+            for (int64_t h = 0; h < p->n_heads; h++) {
+                int64_t at = h * p->head_dim + p->first;
+                int64_t j = at + (p->half ? i : 2 * i), k = p->half ? j + pairs : j + 1;
+                double u = y[j], v = y[k];
+                y[j] = (float)(u * c - v * s);
+                y[k] = (float)(u * s + v * c);
             }
         }
-        if (y != a) memcpy(y + turned, a + turned, (size_t)(width - turned) * sizeof(float));
     }
 }
 

@@ -1,5 +1,5 @@
-/* route.c: gates and statistics of routing, token by token in double, by the formulas of
- * kernels.def. */
+/* route.c: gates and statistics of routing, token by token, by the formulas of kernels.def.
+ * Sums are in double. */
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static int32_t expert_of(const int32_t *chosen, const int32_t *admitted, int64_t
     return admitted && admitted[r] >= 0 ? admitted[r] : chosen[r];
 }
 
-/* Sum of a token's chosen probabilities. */
+/* Sum of prob over the experts of a token's k assignments, of which `first` is the first. */
 static double gate_sum(const float *prob, const int32_t *chosen, const int32_t *admitted,
                        int64_t first, int64_t k)
 {

@@ -1,5 +1,5 @@
-/* rows.c: softmax and related functions, row by row: the largest element is subtracted first,
- * sums are in double. */
+/* rows.c: softmax and related functions, row by row. The largest element is subtracted before
+ * e^x is computed; sums are in double. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"

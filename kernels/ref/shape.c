@@ -1,5 +1,5 @@
-/* shape.c: copies of elements, and sums over one dimension, in double, in the order of
- * that dimension. */
+/* shape.c: constants, copies of elements, and sums over one dimension, which are in double, in
+ * the order of that dimension. */
 #include <string.h>
 
 #include "kernels/ref/ref.h"

@@ -1,5 +1,5 @@
-/* table.c: the reference set. It is complete, because a kernel without a reference does
- * not link. */
+/* table.c: the reference set. It is complete, because a kernel without a reference does not
+ * link. It runs in the calling thread. */
 #include "kernels/ref/ref.h"
 
 /* Plain loops read weights in their stored order. */

@@ -5,8 +5,8 @@
  *     y' = gamma * y + beta
  *
  * around = one: a = 1, so weights near zero change y little; around = zero: a = 0, as printed,
- * so gamma begins near 0. One W and b for each expert, or one for all. Parameters: (d + 1)
- * 2d each. */
+ * so gamma begins near 0. There is one W and b for each expert, or one for all.
+ * Parameters: (d + 1) 2d each. */
 #include <moefw/moefw.h>
 #include <math.h>
 

@@ -25,7 +25,7 @@ typedef struct {
     conf conf;
     int64_t heads;
     int32_t layer;
-    const mf_graph *graph; /* the graph for which `gate` was built */
+    const mf_graph *graph; /* the graph in which `gate` was computed */
     mf_tensor *gate;       /* [active,1] */
 } state;
 
@@ -66,8 +66,7 @@ static double number_of(int64_t form, double gate, double most)
     return logit < -most ? -most : logit > most ? most : logit;
 }
 
-/* Factor of a head's initial gate: 1 in the middle, 0.9 at both ends; a single head is in
- * the middle. */
+/* Factor of a head's initial gate: 1 in the middle, 0.9 at both ends; a single head has 1. */
 static double share_of(int64_t head, int64_t heads)
 {
     const double middle = (double)(heads - 1) / 2;

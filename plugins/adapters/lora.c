@@ -4,10 +4,10 @@
  *     y' = y + s B A dropout(x)     A [r,in], B [out,r]; s = alpha / r, rslora: alpha / sqrt(r)
  *
  * A begins U(-1, 1) / sqrt(in), B at 0, so that a new adapter changes nothing. Weights of
- * experts get A and B for each expert. Heads that are switched off are not computed: of q, k
- * and v the rows of B, of o the columns of A that belong to active heads are used. The layer's
- * own weights learn, too, unless they are frozen. Parameters: r (in + out) for each layer, or
- * for each expert of a layer of experts. */
+ * experts get A and B for each expert. Heads that are switched off are not computed: only the
+ * rows of B (for q, k and v) or the columns of A (for o) that belong to active heads are used.
+ * The layer's own weights learn, too, unless they are frozen. Parameters: r (in + out) for each
+ * layer, or for each expert of a layer of experts. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ typedef struct {
     char text[64];
 } name;
 
-/* "attention.q.a": the part of a site's parameters. */
+/* The name of a site's parameter: "attention.q.a". */
 static name name_of(const mf_linear_site *site, const char *part)
 {
     name n;
@@ -59,7 +59,8 @@ static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
     return MF_OK;
 }
 
-/* The active heads of a parameter seen as [outer, heads, width], as [outer n, width]. */
+/* Returns the part of a parameter [outer, heads, width] that belongs to active heads,
+ * as [outer n, width]. */
 static mf_tensor *active_part(mf_ctx *ctx, mf_graph *g, mf_tensor *w, int64_t outer,
                               int64_t width, const mf_adapter_in *in)
 {

@@ -1,8 +1,8 @@
-/* unet_skip: blocks of the first half feed blocks of the second half, block i of N feeds N - 1
- * - i (U-Net: Ronneberger et al. 2015; in transformers: Adaptive Transformer with Sentinel
- * Gates, section 2.2, and repository CambrianTech/sentinel-ai).
+/* unet_skip: block i of N, in the first half, feeds block N - 1 - i, in the second half (U-Net:
+ * Ronneberger et al. 2015; in transformers: Adaptive Transformer with Sentinel Gates, section
+ * 2.2, and repository CambrianTech/sentinel-ai).
  *
- *     form = linear:   h' = W [h_enc; h] + b, at first h' = h; h_enc: output of that block
+ *     form = linear:   h' = W [h_enc; h] + b, at first h' = h; h_enc: output of block i
  *     form = residual: h' = h + s (W [h; h_enc] + b); h_enc: the value after its attention
  *
  * s = scale times a share that follows from the progress p through the second half: 1 - p / 2

@@ -1,13 +1,13 @@
 /* capacity: changes moe.capacity_factor during training, one factor for all experts.
  *
- *     rule = demand   phi = phi0 + k max(0, E d - 1), at most (1 + limit) phi0:  what adaptive
- *                     capacity (C_i = C0 + k max(0, n_i - T/E), Singh and Adithya, section 3.2;
- *                     moe.adaptive_capacity does it for each expert and batch) gives the
- *                     fullest expert; d: largest share of assignments that chose one expert
- *                     of a layer
- *     rule = target   phi grows by `rate` while more than `target` of the assignments are
- *                     dropped, and shrinks by it while less than half of `target` are, within
- *                     lo .. hi
+ *     rule = demand   phi = phi0 + k max(0, E d - 1), at most (1 + limit) phi0. d: the largest
+ *                     share of a layer's assignments that chose one expert. That expert gets
+ *                     the capacity C_i = C0 + k max(0, n_i - T/E) of adaptive capacity (Singh
+ *                     and Adithya, section 3.2), which moe.adaptive_capacity computes for each
+ *                     expert and batch
+ *     rule = target   phi is multiplied by 1 + rate while more than `target` of the assignments
+ *                     are dropped, and divided by it while less than half of `target` are,
+ *                     within lo .. hi
  *
  * d and the drop rate are those of the worst layer, averaged over about `window` calls. phi0 is
  * the factor at the first call. A change smaller than `least` (relative) is not made. The model
@@ -30,7 +30,7 @@ typedef struct {
     int32_t experts;
 } controller;
 
-enum { MEAN, CALLS, BASE, KEPT }; /* elements of the buffer "state", which is saved */
+enum { MEAN, CALLS, BASE, KEPT }; /* elements of the buffer "state"; KEPT: their number */
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
@@ -47,7 +47,8 @@ static double look(const controller *self, const mf_step *step)
 {
     double worst = 0;
     for (int32_t l = 0; l < step->n_layers; l++) {
-        const mf_layer_stats *s = &step->layers[l];
+        const mf_layer_stats *s = (const mf_layer_stats *)((const char *)step->layers +
+                                                           (size_t)l * step->layers[0].size);
         double v = s->drop_rate;
         if (self->c->rule == DEMAND) {
             v = 0;

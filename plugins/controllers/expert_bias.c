@@ -34,7 +34,8 @@ static int on_step(void *self, mf_ctx *ctx, const mf_step *step)
 {
     const conf *c = ((controller *)self)->c;
     for (int32_t l = 0; l < step->n_layers; l++) {
-        const mf_layer_stats *s = &step->layers[l];
+        const mf_layer_stats *s = (const mf_layer_stats *)((const char *)step->layers +
+                                                           (size_t)l * step->layers[0].size);
         char name[64];
         snprintf(name, sizeof name, "/layers.%d.moe.select_bias", (int)s->layer);
         int64_t n = 0;

@@ -6,8 +6,8 @@
  *     1 + (boost - 1) n / warmup                    up to n = warmup
  *     max(1, boost * decay^(n - warmup))            then, up to n = cooldown
  *
- * after = both: the remaining heads of a layer get the factor too when another head of it is
- * pruned. Each change sets the live option layers.N.attention.lr_scale.H. */
+ * after = both: the remaining heads of a layer get the factor too when another head of the
+ * layer is pruned. Each change sets the live option layers.N.attention.lr_scale.H. */
 #include <moefw/moefw.h>
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->layers = dims->n_layers;
     self->heads = dims->heads;
     /* since: the step at which the factor began, 0 for none. was: which heads were active at
-     * the last call, 0 before the first call. */
+     * the last call. seen: 0 before the first call, which fills in `was`. */
     int rc = mf->buffer(ctx, "since", mf_shape2(dims->n_layers, dims->heads), MF_ZEROS);
     if (rc == MF_OK)
         rc = mf->buffer(ctx, "was", mf_shape2(dims->n_layers, dims->heads), MF_ZEROS);
@@ -61,7 +61,7 @@ static void watch(const controller *s, const float *active, float *was, float *s
         if (active[h] != 0 && since[h] == 0) since[h] = step;
 }
 
-/* A model whose heads have no gates cannot be changed: warn once. */
+/* A model without gated heads cannot be changed, and one warning is enough. */
 static void warn(controller *self, mf_ctx *ctx)
 {
     if (!self->warned)

@@ -7,9 +7,10 @@
  *     start = ramp: the gate rises evenly from 0.01 to `to` over ramp_steps (as the
  *                   published code grows heads)
  *     start = half: the logit is 0, the gate 0.5
- * A reactivated head has the weights that it had when it was pruned. Heads in reserve are heads
- * that controller prune deactivates at step 1, before they have learned anything. choose:
- * balanced, from the layer that has lost most; first, in order; random.
+ * A reactivated head has the weights that it had when it was pruned. For heads in reserve let
+ * the controller prune deactivate heads at step 1, before they have learned anything.
+ * choose = balanced takes a head of the layer with the most pruned heads, choose = first the
+ * first pruned head of the model, choose = random any pruned head.
  *
  * Each change sets the live options layers.N.attention.{gate,active}.H. */
 #include <moefw/moefw.h>
@@ -28,7 +29,7 @@ typedef struct {
 
 typedef struct {
     const conf *c;
-    bool warned, raw; /* raw: model.gate_form = raw, gates are not stored as logits */
+    bool warned, raw; /* raw: form = raw of adapter head_gates: stored gates are no logits */
     int32_t layers, heads;
 } controller;
 
@@ -85,11 +86,11 @@ static int rise(const controller *s, mf_ctx *ctx, float *since, int64_t step)
         const double from = (double)since[i],
                      u = ((double)step - from) / (double)s->c->ramp_steps,
                      gate = RAMP_FROM + (s->c->to - RAMP_FROM) * (u < 1 ? u : 1);
-        const bool f32_released = of_layer(ctx, i / s->heads, "active")[i % s->heads] == 0;
-        if (f32_released || u >= 1) since[i] = 0;
+        const bool pruned = of_layer(ctx, i / s->heads, "active")[i % s->heads] == 0;
+        if (pruned || u >= 1) since[i] = 0;
         snprintf(why, sizeof why, "came back at step %.0f%s", from,
                  u >= 1 ? ": the end of its ramp" : "");
-        if (!f32_released) rc = turn(s, ctx, i, "gate", kept(s, gate), why);
+        if (!pruned) rc = turn(s, ctx, i, "gate", kept(s, gate), why);
     }
     return rc;
 }
@@ -106,7 +107,7 @@ static bool all_used(const controller *s, mf_ctx *ctx)
     return true;
 }
 
-/* Steele, Lea, Flood 2014: the mixing function of SplitMix. */
+/* The mixing function of SplitMix (Steele, Lea, Flood 2014). */
 static uint64_t mixed(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -158,7 +159,7 @@ static int grow(const controller *s, mf_ctx *ctx, float *since, const mf_step *s
     return rc;
 }
 
-/* A model whose heads have no gates cannot be changed: warn once. */
+/* A model without gated heads cannot be changed, and one warning is enough. */
 static void warn(controller *self, mf_ctx *ctx)
 {
     if (!self->warned)

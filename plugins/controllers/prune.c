@@ -1,6 +1,6 @@
 /* prune: deactivates a share of all attention heads at one step, the lowest scores first.
  *
- * Curves of quality and speed against the share of pruned heads are made with it. The score:
+ * Its runs give curves of quality and speed against the share of pruned heads. The score:
  *     by = gate, gradient, importance   lowest first (importance: see moefw-plugin(7))
  *     by = entropy                      highest first (the heads that attend to everything)
  *     by = magnitude                    norm of the head's rows of W_q and columns of W_o,
@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
     const conf *c;
     bool warned;
-    int32_t layers, heads, dim;
+    int32_t layers, heads, head_dim, dim;
 } controller;
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
@@ -35,14 +35,15 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->layers = dims->n_layers;
     self->heads = dims->heads;
     self->dim = dims->dim;
-    /* Scores; the lowest are pruned first. */
+    self->head_dim = dims->head_dim;
+    /* The heads with the lowest scores are pruned first. */
     return mf->buffer(ctx, "score", mf_shape2(dims->n_layers, dims->heads), MF_ZEROS);
 }
 
 static double magnitude(const controller *s, mf_ctx *ctx, int32_t layer, int32_t head)
 {
     char name[64];
-    const int64_t hd = s->dim / s->heads, d = s->dim;
+    const int64_t hd = s->head_dim, d = s->dim;
     double sum = 0;
     snprintf(name, sizeof name, "/layers.%d.attention.qkv.weight", (int)layer);
     const float *w = mf->data(ctx, name, NULL);
@@ -56,7 +57,7 @@ static double magnitude(const controller *s, mf_ctx *ctx, int32_t layer, int32_t
     return sqrt(sum);
 }
 
-/* Steele, Lea, Flood 2014: the mixing function of SplitMix, to [0,1). */
+/* The mixing function of SplitMix (Steele, Lea, Flood 2014), scaled to [0,1). */
 static double drawn(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -101,7 +102,7 @@ static int take(const controller *s, mf_ctx *ctx, int32_t i, double value)
     return mf->set_live(ctx, name, 0, why);
 }
 
-/* A model whose heads have no gates cannot be changed: warn once. */
+/* A model without gated heads cannot be changed, and one warning is enough. */
 static void warn(controller *self, mf_ctx *ctx)
 {
     if (!self->warned)

@@ -181,8 +181,8 @@ static int on_step(void *self, mf_ctx *ctx, const mf_step *step)
 {
     controller *s = self;
     /* The list is in the order of the steps. If the run has gone back to an earlier step, the
-     * search begins again at the first entry. Entries of earlier steps are skipped, as after
-     * a resume. */
+     * search restarts at the first entry. Entries of earlier steps are skipped, for example
+     * after a resume. */
     if (s->next > 0 && s->list[s->next - 1].step >= step->step) s->next = 0;
     while (s->next < s->n && s->list[s->next].step < step->step)
         s->next++;

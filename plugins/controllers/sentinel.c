@@ -10,21 +10,22 @@
  *
  * The paper says "consistently" high or low, the code looks at one step. Here a measurement is
  * averaged with `memory` and must hold for `window` calls; with memory = 0 and window = 1 one
- * step decides, as in the code. The defaults are the code's, which calls it every 100 steps
- * (`every = 100`). At its rates a logit moves by .001 per call, so it takes 520,000 steps from
- * 3.0 to -2.2 (a gate of .1): choose `rate` accordingly.
+ * step decides, as in the code. The defaults of thresholds, steps and rates are the code's,
+ * which calls it every 100 steps (`every = 100`). At the first rate a high entropy lowers a
+ * logit by .001 per call: even without decay of the rate it would take 520,000 steps from 3.0
+ * to -2.2 (a gate of .1), so choose `rate` accordingly.
  *
  * All heads past a threshold are lowered by the same amount, so with select = all they reach
  * the limit together. select = worst lowers only as many as may still be pruned: the least
- * important ones (among heads without a measured importance, those with the highest entropy).
- * No head is lowered further once max_pruned is reached. A reactivated head is not lowered for
- * `grace` steps.
+ * important ones, or, if no importance was measured, those with the highest entropy. No head is
+ * lowered further once max_pruned is reached. A reactivated head is neither lowered nor pruned
+ * for `grace` steps.
  *
- * A head of keys and values that several query heads share (model.kv_heads) is pruned with the
- * last of them, and the gradient norm of a head counts its share of it.
+ * If several query heads share a head of keys and values (model.kv_heads), that head is pruned
+ * with the last of them, and the gradient norm of a query head includes its share of that head.
  *
- * With form = raw of the adapter head_gates the gates themselves are stored. They still move by
- * their logits, which end at `clamp`: a gate of 1 begins there.
+ * With form = raw of the adapter head_gates the gates themselves are stored. The steps still
+ * change their logits, which stay within -clamp .. clamp: a gate of 1 has the logit clamp.
  *
  * Each change sets the live options layers.N.attention.{gate,active}.H. */
 #include <moefw/moefw.h>
@@ -44,11 +45,11 @@ typedef struct {
 
 typedef struct {
     const conf *c;
-    bool warned, raw; /* raw: gates are not stored as logits */
+    bool warned, raw; /* raw: stored gates are no logits */
     int32_t layers, heads;
 } controller;
 
-/* Buffers of [layers, heads] first; then one buffer of a few numbers. */
+/* Buffers of [layers, heads]; a further buffer holds the numbers of the next enum. */
 enum { ENTROPY, GRADIENT, IMPORTANCE, HIGH, LOW, SINCE, WAS, LISTS };
 static const char *const lists[LISTS] = {"entropy", "gradient", "importance", "high",
                                          "low",     "since",    "was"};
@@ -133,7 +134,7 @@ static int measure(call *x)
 
 /* ---- which heads are lowered ---- */
 
-/* Whether head a is pruned before head b: by importance if it is known, else by entropy. */
+/* Whether head a is pruned before b: by importance if any was measured, else by entropy. */
 static bool goes_before(const call *x, int32_t a, int32_t b)
 {
     const float *imp = x->list[IMPORTANCE], *ent = x->list[ENTROPY];
@@ -185,7 +186,7 @@ static double clamped(double x, double most)
     return x > most ? most : x < -most ? -most : x;
 }
 
-/* The logit of a stored gate, clamped to the range that controllers may reach. */
+/* The logit of a stored gate; for raw gates clamped to the range that logits may have. */
 static double logit_of(const call *x, double value)
 {
     if (!x->s->raw) return value;
@@ -239,11 +240,11 @@ static double gate_now(const call *x, int32_t i)
     return mf->get_live(x->ctx, name, &value) == MF_OK ? gate_of(x, value) : 1;
 }
 
-static int32_t active_in_layer(const call *x, int32_t layer, const float *f32_released)
+static int32_t active_in_layer(const call *x, int32_t layer, const float *active)
 {
     int32_t n = 0;
     for (int32_t i = layer * x->s->heads; i < (layer + 1) * x->s->heads; i++)
-        n += is_active(x, i) && f32_released[i] != 0;
+        n += is_active(x, i) && active[i] != 0;
     return n;
 }
 
@@ -273,7 +274,8 @@ static int prune(call *x)
 
 /* ---- one call ---- */
 
-/* Records when heads were reactivated, and resets the counts HIGH and LOW of pruned heads. */
+/* Records which heads are active and when heads were reactivated, counts pruned heads, and
+ * resets their counts HIGH and LOW. */
 static void watch(call *x)
 {
     for (int32_t i = 0; i < x->n; i++) {
@@ -286,7 +288,8 @@ static void watch(call *x)
     }
 }
 
-/* Gates have settled if their mean moved by less than min_change, `patience` times in a row. */
+/* No further change is made once the mean gate (pruned heads count 0) has moved by less than
+ * min_change in `patience` calls in a row. */
 static void judge_stillness(call *x)
 {
     double mean = 0;
@@ -319,7 +322,7 @@ static int begin(call *x, void *self, mf_ctx *ctx, const mf_step *step)
     return MF_OK;
 }
 
-/* A model whose heads have no gates cannot be changed: warn once. */
+/* A model without gated heads cannot be changed, and one warning is enough. */
 static void warn(controller *self, mf_ctx *ctx)
 {
     if (!self->warned)

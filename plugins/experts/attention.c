@@ -11,8 +11,8 @@
  * feed-forward layers. residual, out_proj and ffn = no give the heads alone (section 4.3).
  * Which tokens a query attends to can be read in three ways:
  *     sequence  all tokens of the sequence (equation)
- *     zeroed    the same, with tokens that the expert was not sent as zero vectors: their keys
- *               and values are the biases (released code)
+ *     zeroed    the same, with zero vectors for tokens that were not sent to the expert: their
+ *               keys and values are the biases (released code)
  *     batch     the expert's tokens of all sequences, as one sequence (listing 6, whose x[mask]
  *               loses the ends of sequences)
  * In a decoder a token attends to itself and earlier tokens; padding is never attended to. The
@@ -44,8 +44,7 @@ typedef struct {
     int rc;
 } declarer;
 
-/* Declares weights with `fan_in` inputs, drawn as by PyTorch's Linear or from a
- * normal distribution. */
+/* Declares a weight that begins as U(-bound, bound), as in PyTorch, or as N(0, init_std). */
 static void weight(declarer *d, const char *name, mf_shape shape, double bound)
 {
     if (d->rc != MF_OK) return;
@@ -89,7 +88,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     const int64_t E = dims->experts, d = dims->dim, h = c->hidden ? c->hidden : 4 * d;
     *self = (expert){c, c->heads ? c->heads : dims->heads, E, d, dims->causal != 0};
     declarer to = {ctx, c, judge(self, ctx)};
-    /* MultiheadAttention has one matrix [3d,d] with Xavier's bound; here it is two parts. */
+    /* PyTorch's MultiheadAttention has one matrix [3d,d] with Xavier's bound; here these are
+     * two matrices. */
     const double joint = sqrt(6.0 / (double)(4 * d)), in = 1 / sqrt((double)d);
     const bool drawn = c->init == UNIFORM_XAVIER;
     weight(&to, "wq", mf_shape3(E, d, d), joint);
@@ -117,9 +117,9 @@ static mf_tensor *use_if(bool wanted, mf_ctx *ctx, mf_graph *g, const char *name
     return wanted ? mf->use(ctx, g, name) : NULL;
 }
 
-/* Row of the keys and values for each assignment: token t of expert e has row t E + e. [R] i32,
- * negative past the last assignment. The expert of an assignment comes from a gemm with the
- * expert numbers as weight. */
+/* The row of the keys and values for each assignment: token t of expert e has row t E + e. [R]
+ * i32, negative past the last assignment. A gemm with the experts' numbers as weights gives the
+ * expert of each assignment. */
 static mf_tensor *places(const expert *self, mf_graph *g, const mf_expert_in *in, int64_t rows)
 {
     float number[4096];

@@ -2,8 +2,7 @@
  *
  *     y = W2 act(W1 x + b1) + b2      per expert; W1 [h,d], W2 [d,h]
  *
- * Parameters per expert: 2 d h (+ h + d with bias).
- */
+ * Parameters per expert: 2 d h (+ h + d with bias). */
 #include <moefw/moefw.h>
 #include <math.h>
 

@@ -40,7 +40,7 @@ static int average(mf_graph *g, mf_tensor *total, int32_t used, mf_tensor **ret_
     return mf->status(g);
 }
 
-/* [T,E]: renormalised gates of the chosen experts, 0 elsewhere */
+/* [T,E]: renormalised gates of the k most probable experts, 0 elsewhere */
 static mf_tensor *gates(mf_graph *g, const mf_routing *r)
 {
     mf_tensor *top = mf_topk(g, r->prob, r->top_k < r->experts ? r->top_k : r->experts);

@@ -6,8 +6,7 @@
  * l: the router's logits; b_e: the k-th largest logit of the token among the other experts, so
  * that l_e > b_e exactly when e is chosen. The original smooths by the router's own noise and
  * is part of the plugin noisy_topk (load_weight); this one works with any router that has
- * logits, and smooths by a logistic step of the given width. The loss is averaged
- * over layers. */
+ * logits, and smooths by a logistic step of that width. The loss is averaged over layers. */
 #include <moefw/moefw.h>
 
 typedef struct {
@@ -37,7 +36,7 @@ static int average(mf_graph *g, mf_tensor *total, int32_t used, mf_tensor **ret_
 static mf_tensor *smooth_load(const conf *c, mf_graph *g, const mf_routing *r)
 {
     const int64_t k = r->top_k;
-    /* in decreasing order */
+    /* [T,k+1], each row in decreasing order */
     mf_tensor *best = mf_take(g, r->logits, mf_topk(g, r->logits, k + 1));
     mf_tensor *last_in = mf_slice(g, best, 1, k - 1, 1),
               *first_out = mf_slice(g, best, 1, k, 1);

@@ -3,10 +3,10 @@
  *     H_t = -sum p ln p,   loss = mean over real tokens of H_t
  *
  * A positive weight makes the probabilities of a token concentrated, a negative one makes them
- * even. over = chosen uses the gates of the k chosen experts, renormalised (TAGAT; at most ln
- * k); over = all uses all probabilities (at most ln E). layers = sum adds the layers up, as
- * TAGAT does; mean averages them. pad = count includes padding; detach = yes keeps the value
- * and removes the gradient. */
+ * even. over = chosen uses the k largest probabilities, renormalised (TAGAT; at most ln k);
+ * over = all uses all probabilities (at most ln E). layers = sum adds the layers up, as TAGAT
+ * does; mean averages them. pad = count includes padding; detach = yes keeps the value and
+ * removes the gradient. */
 #include <moefw/moefw.h>
 
 enum { CHOSEN, ALL };

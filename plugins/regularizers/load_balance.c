@@ -3,13 +3,13 @@
  *     loss = E sum_i f_i P_i
  *
  * f_i: share of tokens that chose expert i (no gradient); P_i: mean probability of i. If both
- * are uniform, the loss is 1 (f summing to 1) or k (f summing to k). Padding does not count
- * in either.
+ * are uniform, the loss is 1 (f summing to 1) or k (f summing to k). Neither counts padding.
  *
  * Conventions that differ between implementations are options: `f` = rows divides by T k, so
- * that f sums to 1; `f` = tokens divides by T, so that it sums to k. `count` = admitted counts
- * assignments after capacity, chosen before. `scope` = layer gives each layer its own sum,
- * averaged; global first averages f and P over layers. */
+ * that f sums to 1; `f` = tokens divides by T, so that it sums to k. T k is the number of
+ * chosen assignments, also where routers give tokens different numbers of experts. `count` =
+ * admitted counts assignments after capacity, chosen before. `scope` = layer gives each layer
+ * its own sum, averaged; global first averages f and P over layers. */
 #include <moefw/moefw.h>
 
 enum { ROWS, TOKENS };
@@ -44,6 +44,15 @@ static mf_tensor *mean_prob(mf_graph *g, const mf_routing *r)
     return mf_div(g, sum, mf_clamp(g, mf_sum(g, r->mask, MF_ALL, false), 1, 1e30));
 }
 
+/* f in shares of the chosen assignments: f / k. If the router chose the assignments itself,
+ * tokens may have different numbers of them, and k is the mean over the batch. */
+static mf_tensor *by_rows(mf_graph *g, const mf_routing *r, mf_tensor *f)
+{
+    if (!r->expert) return mf_scale(g, f, 1.0 / (double)r->top_k);
+    mf_tensor *k = mf_sum(g, mf_stop_gradient(g, r->demand), MF_ALL, false);
+    return mf_div(g, f, mf_clamp(g, k, 1e-20, 1e30));
+}
+
 static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
                 int32_t n, mf_tensor **ret_loss)
 {
@@ -54,10 +63,10 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
     double experts = 0;
     for (int32_t i = 0; i < n; i++) {
         const mf_routing *r = routing[i];
-        /* without probabilities there is nothing to give a gradient to */
+        /* without probabilities nothing can receive a gradient */
         if (!r->prob) continue;
         mf_tensor *f = mf_stop_gradient(g, c->count == ADMITTED ? r->load : r->demand);
-        if (c->f == ROWS) f = mf_scale(g, f, 1.0 / (double)(r->rows / r->tokens));
+        if (c->f == ROWS) f = by_rows(g, r, f);
         mf_tensor *p = mean_prob(g, r);
         experts = r->experts;
         used++;

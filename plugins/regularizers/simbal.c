@@ -4,9 +4,11 @@
  *     form = identity   loss = sum over i, j of |W W^T - I|_ij       (Omi et al. 2025, SimBal)
  *
  * W [E,d]: the parameter named by `param` of each MoE layer's router; layers whose router has
- * no such matrix do not count. The loss is summed over layers. */
+ * no such matrix do not count. The loss is summed over layers; a router that layers share
+ * (model.share_layers) counts once. */
 #include <moefw/moefw.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { OFFDIAG, IDENTITY };
 static const char *const forms[] = {"offdiag", "identity", NULL};
@@ -33,15 +35,20 @@ static int init(void *self, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 /* W W^T with a zero diagonal, or W W^T - I. */
 static mf_tensor *residue(const conf *c, mf_ctx *ctx, mf_graph *g, mf_tensor *w)
 {
-    static float mask[MAX_EXPERTS * MAX_EXPERTS]; /* used only while the graph is built */
     const int64_t E = mf->shape(w).dim[0];
     if (E > MAX_EXPERTS) {
         mf->fail(ctx, MF_ECONFIG, "at most %d experts, not %d", MAX_EXPERTS, (int)E);
         return NULL;
     }
+    float *mask = malloc((size_t)(E * E) * sizeof *mask);
+    if (!mask) {
+        mf->fail(ctx, MF_ENOMEM, "no memory for a matrix of %d experts", (int)E);
+        return NULL;
+    }
     for (int64_t i = 0; i < E * E; i++)
         mask[i] = (i % (E + 1) == 0) == (c->form == IDENTITY) ? 1.0f : 0.0f;
     mf_tensor *m = mf->constant(g, MF_F32, mf_shape2(E, E), mask);
+    free(mask);
     mf_tensor *similar = mf_matmul(g, w, false, w, true, 1);
     return c->form == IDENTITY ? mf_sub(g, similar, m) : mf_mul(g, similar, m);
 }

@@ -4,8 +4,8 @@
  *
  * W [p,d] projects to a low dimension p, where tokens and the experts' keys k [E,p] are
  * compared by angle, so no expert can win by the norm of its key. learned_temperature makes the
- * temperature a parameter that starts at the option's value and stays above 0.01. Parameters: d
- * p + E p (+ 1). */
+ * temperature a parameter that starts at the option's value and is clamped to 0.01 .. 1000.
+ * Parameters: d p + E p (+ 1). */
 #include <moefw/moefw.h>
 
 typedef struct {

@@ -29,7 +29,8 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->c = conf_;
     self->dim = dims->dim;
     self->experts = dims->experts;
-    /* The rows repeat after as many as there are columns, rounded up to a power of 2. */
+    /* In the first d columns row i equals row i + n, n being d rounded up to a power of 2, so
+     * only n rows differ. */
     int64_t rows = 1;
     while (rows < dims->dim)
         rows *= 2;

@@ -54,7 +54,7 @@ static four_int negative(const float *x)
 {
     four v;
     memcpy(&v, x, sizeof v);
-    return (four_int)(v < 0.0f); /* true is -1 */
+    return (four_int)(v < 0.0f); /* a lane that is true is -1 */
 }
 
 static uint64_t join(four_int bits)
@@ -76,7 +76,7 @@ static uint64_t signs_of_64(const float *x)
     return join(low) | join(high) << 32;
 }
 
-/* 64 sign bits per iteration. */
+/* Hashes 64 sign bits per iteration. */
 static uint64_t key_of_signs(const float *x, int64_t d, uint64_t h)
 {
     int64_t at = 0;
@@ -102,9 +102,9 @@ static uint64_t key_of_quanta(const float *x, int64_t d, double quantum, uint64_
     return h;
 }
 
-/* Position of id in an order of 0..vocab-1 that depends on the seed: a Feistel network of four
- * rounds over the smallest power of four that holds the vocabulary, repeated until the result
- * is below vocab. */
+/* Returns the position of id in an order of 0..vocab-1 that depends on the seed: a Feistel
+ * network of four rounds over the smallest power of four that holds the vocabulary, repeated
+ * until the result is below vocab. */
 static uint32_t place_of_id(uint32_t id, uint32_t vocab, uint64_t seed)
 {
     int half = 1;

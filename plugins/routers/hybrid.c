@@ -1,12 +1,12 @@
 /* hybrid: a mixture of a linear and an attention router (DBGW, arXiv 2506.16419, section
  * III-B5).
  *
- *     mix = prob    P = w1 softmax(W x) + w2 softmax(q . k / sqrt(dk))
- *     mix = logit   P = softmax(w1 W x + w2 q . k / sqrt(dk))
+ *     mix = prob    P = w1 softmax(W x / t) + w2 softmax(q . k / (sqrt(dk) t))
+ *     mix = logit   P = softmax(w1 W x / t + w2 q . k / (sqrt(dk) t))     t: temperature
  *
  * The paper prints the second form and reports values that only the first one gives. w1 and w2
- * are learned (weights = learned) or keep their initial values. Parameters: E d + d dk + E dk +
- * 2 (768, 8 experts, dk 64: 55,810). */
+ * are learned (weights = learned) or keep their initial values. Parameters:
+ * E d + d dk + E dk + 2 (d 768, 8 experts, dk 64: 55,810). */
 #include <moefw/moefw.h>
 #include <math.h>
 

@@ -4,7 +4,9 @@
  *
  * W [E,d]; b [E] only if bias = yes. u is 1; in training with jitter e > 0 each element of u is
  * drawn from U(1 - e, 1 + e) (Fedus et al., section 2.2). Core selects the k most probable
- * experts of each token. It is the simplest router and the baseline.
+ * experts of each token. With groups > 1 the experts form that many groups of neighbours; a
+ * group's score is its largest P, and experts are chosen only from the topk_groups best groups
+ * (DeepSeek-V2 2024, section 2.2.2). It is the simplest router and the baseline.
  *
  * Parameters: E d (+ E). */
 #include <moefw/moefw.h>
@@ -14,18 +16,30 @@ enum { NORMAL, UNIFORM };
 static const char *const inits[] = {"normal", "uniform", NULL};
 
 typedef struct {
-    int64_t bias, init;
+    int64_t bias, init, groups, topk_groups;
     double init_std, temperature, jitter;
 } conf;
 
 typedef struct {
     const conf *c;
+    int32_t experts;
 } router;
 
 static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims)
 {
     router *self = self_;
-    self->c = conf_;
+    const conf *c = self->c = conf_;
+    self->experts = dims->experts;
+    if (dims->experts % c->groups != 0)
+        return mf->fail(ctx, MF_ECONFIG, "groups = %d does not divide the %d experts",
+                        (int)c->groups, (int)dims->experts);
+    if (c->topk_groups > c->groups ||
+        c->topk_groups * (dims->experts / c->groups) < dims->top_k)
+        return mf->fail(
+            ctx, MF_ECONFIG,
+            "topk_groups = %d of %d groups with %d experts each cannot give %d experts",
+            (int)c->topk_groups, (int)c->groups, (int)(dims->experts / c->groups),
+            (int)dims->top_k);
     const bool uniform = self->c->init == UNIFORM;
     const double bound = 1 / sqrt((double)dims->dim);
     int rc =
@@ -36,6 +50,19 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
                        uniform ? mf_init_of(MF_INIT_UNIFORM, bound, MF_PARAM_NO_DECAY)
                                : MF_ZEROS);
     return rc;
+}
+
+/* prob [T,E], less 10,000 for the experts of closed groups */
+static mf_tensor *open_groups(const router *self, mf_graph *g, mf_tensor *prob, int64_t T)
+{
+    const int64_t G = self->c->groups, n = self->experts / G;
+    mf_tensor *rows = mf_reshape(g, mf_stop_gradient(g, prob), mf_shape3(T, G, n));
+    mf_tensor *group = mf_reshape(g, mf_row_max(g, rows), mf_shape2(T, G));
+    mf_tensor *top = mf_topk(g, group, self->c->topk_groups);
+    mf_tensor *ones = mf_affine(g, mf_take(g, group, top), 0, 1);
+    mf_tensor *open = mf_reshape(g, mf_put(g, ones, top, G), mf_shape3(T, G, 1));
+    rows = mf_add(g, rows, mf_affine(g, open, 1e4, -1e4));
+    return mf_reshape(g, rows, mf_shape2(T, self->experts));
 }
 
 static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
@@ -49,10 +76,16 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     }
     mf_tensor *logits = mf_linear(g, x, mf->use(ctx, g, "weight"), bias);
     out->logits = mf_div(g, logits, mf->live(ctx, g, "temperature"));
+    if (self->c->groups > 1) {
+        out->prob = mf_softmax(g, out->logits);
+        out->score = open_groups(self, g, out->prob, (int64_t)in->batch * in->seq);
+    }
     return mf->status(g);
 }
 
 static const mf_option options[] = {
+    MF_OPTION_INT(conf, groups, "1", 1, 4096, 0, "groups that the experts lie in"),
+    MF_OPTION_INT(conf, topk_groups, "1", 1, 4096, 0, "groups open to a token"),
     MF_OPTION_BOOL(conf, bias, "no", 0, "add a bias to each expert's logit"),
     MF_OPTION_ENUM(conf, init, "normal", inits,
                    "start weights: N(0, init_std), or U(-1, 1) / sqrt(inputs)"),

@@ -3,8 +3,7 @@
  *     logits = W2 act(W1 n(x) + b1) + b2,   P = softmax(logits / temperature)
  *
  * n is LayerNorm or the identity (input_norm). The paper's count of 101,000 parameters (d 768,
- * 8 experts, hidden 128) is that with LayerNorm; its equation has no norm, and then there are
- * 99,464. */
+ * 8 experts, hidden 128) is that with LayerNorm; its equation has no norm (99,464 then). */
 #include <moefw/moefw.h>
 
 enum { NONE, LAYERNORM };

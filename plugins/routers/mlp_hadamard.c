@@ -2,8 +2,8 @@
  * last layer (DBGW, arXiv 2506.16419, section III-B6 and VI).
  *
  *     h = act(W1 n(x) + b1)                                h [hidden]
- *     mode = product   u = h * (Wp x)                      eq. 7
- *     mode = pooled    u = h * pool(x)     pool: means of d/hidden neighbouring features
+ *     mode = product   u = h * (Wp n(x))                   eq. 7
+ *     mode = pooled    u = h * pool(n(x))  pool: means of d/hidden neighbouring features
  *     mode = walsh     u = s H h           H: Sylvester's matrix of +1 and -1, not learned
  *     logits = W2 u + b2,   P = softmax(logits / temperature)
  *     mode = matrix    logits = first E elements of s H n(x) (the paper's first attempt, which
@@ -11,8 +11,7 @@
  *
  * s is 1/sqrt(size) if scale = orthogonal, else 1. k_experts > 0 keeps that many largest logits
  * of a token and gives the others probability 0. The paper's count, 101,000, is that of the MLP
- * router: its run had no Wp, so its Hadamard step had no parameters. n: LayerNorm or
- * the identity.
+ * router: its run had no Wp, so its Hadamard step had no parameters. n: LayerNorm or identity.
  *
  * start = kaiming draws weights and biases from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), normal from
  * N(0, init_std) with zero biases. The defaults (walsh, no scale, GELU, kaiming) come nearest
@@ -20,6 +19,7 @@
  * against 1.1003 and .4152 (distance .020), where two random starts differ by .027 and .004. */
 #include <moefw/moefw.h>
 #include <math.h>
+#include <stdlib.h>
 
 enum { PRODUCT, POOLED, WALSH, MATRIX };
 static const char *const modes[] = {"product", "pooled", "walsh", "matrix", NULL};
@@ -96,14 +96,19 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
 }
 
 /* x [T,n] times the first `rows` rows of Sylvester's matrix: H[i,j] = (-1)^popcount(i & j). */
-static mf_tensor *walsh(const conf *c, mf_graph *g, mf_tensor *x, int64_t n, int64_t rows)
+static mf_tensor *walsh(const conf *c, mf_ctx *ctx, mf_graph *g, mf_tensor *x, int64_t n,
+                        int64_t rows)
 {
     float sign[2] = {1, -1};
     if (c->scale == ORTHOGONAL) {
         sign[0] = (float)(1 / sqrt((double)n));
         sign[1] = -sign[0];
     }
-    static float h[MAX_SIDE * MAX_SIDE]; /* used only while the graph is built, by one thread */
+    float *h = malloc((size_t)(rows * n) * sizeof *h);
+    if (!h) {
+        mf->fail(ctx, MF_ENOMEM, "no memory for %d rows of the Walsh matrix", (int)rows);
+        return NULL;
+    }
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < n; j++) {
             int64_t odd = 0;
@@ -111,13 +116,15 @@ static mf_tensor *walsh(const conf *c, mf_graph *g, mf_tensor *x, int64_t n, int
                 odd ^= 1;
             h[i * n + j] = sign[odd];
         }
-    return mf_linear(g, x, mf->constant(g, MF_F32, mf_shape2(rows, n), h), NULL);
+    mf_tensor *matrix = mf->constant(g, MF_F32, mf_shape2(rows, n), h);
+    free(h);
+    return mf_linear(g, x, matrix, NULL);
 }
 
 static mf_tensor *mix(const router *self, mf_ctx *ctx, mf_graph *g, mf_tensor *h, mf_tensor *x)
 {
     const conf *c = self->c;
-    if (c->mode == WALSH) return walsh(c, g, h, c->hidden, c->hidden);
+    if (c->mode == WALSH) return walsh(c, ctx, g, h, c->hidden, c->hidden);
     if (c->mode == PRODUCT) return mf_mul(g, h, mf_linear(g, x, mf->use(ctx, g, "wp"), NULL));
     const int64_t T = mf_shape_count(mf->shape(x)) / self->dim;
     mf_tensor *groups = mf_reshape(g, x, mf_shape3(T, c->hidden, self->dim / c->hidden));
@@ -140,7 +147,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
         x = mf_layernorm(g, x, mf->use(ctx, g, "norm.weight"), mf->use(ctx, g, "norm.bias"),
                          1e-5);
     if (c->mode == MATRIX) {
-        logits = walsh(c, g, x, self->dim, self->experts);
+        logits = walsh(c, ctx, g, x, self->dim, self->experts);
     } else {
         mf_tensor *h = mf_linear(g, x, mf->use(ctx, g, "w1"), mf->use(ctx, g, "b1"));
         h = c->activation == GELU ? mf_gelu(g, h) : mf_relu(g, h);

@@ -1,13 +1,13 @@
 /* noisy_topk: a router with learned noise (Shazeer et al. 2017, eq. 3-5; LaMoE).
  *
- *     logits = Wg x + bg + N(0,1) softplus(Wn x + bn),   gates = softmax over the k largest
+ *     logits = Wg x + bg + noise N(0,1) softplus(Wn x + bn), gates = softmax over the k largest
  *
  * Core's softmax over all experts, renormalised over the k chosen, equals the softmax over the
  * chosen logits. Noise is drawn in training only, unless noise_eval = yes (as in LaMoE's code).
  * The router has two losses, off by default: the squared coefficients of variation of the
  * gates' sums (importance_weight; LaMoE uses 1e-2) and of the expected loads (load_weight;
  * Shazeer et al., appendix A). scope: importance over the batch, or over each sequence that is
- * not all padding. Parameters: 2 d E (+ 2 E with bias; 512, 8 experts: 8,208). */
+ * not all padding. Parameters: 2 d E (+ 2 E with bias; d 512, 8 experts: 8,208). */
 #include <moefw/moefw.h>
 #include <math.h>
 
@@ -54,8 +54,7 @@ static mf_tensor *cv_squared(mf_graph *g, mf_tensor *v, int64_t n)
     return mf_div(g, var, mf_affine(g, mf_square(g, mean), 1, 1e-10));
 }
 
-/* The same for v [B,E], where only sequences with real [B,1] = 1 count; v is 0 in
- * the others. */
+/* The same for v [B,E], where only sequences with real [B,1] = 1 count; others have v = 0. */
 static mf_tensor *cv_squared_of(mf_graph *g, mf_tensor *v, mf_tensor *real, int64_t experts)
 {
     mf_tensor *n = mf_scale(g, mf_sum(g, real, MF_ALL, false), (double)experts);
@@ -87,12 +86,13 @@ static mf_tensor *importance_loss(const router *self, mf_graph *g, const mf_rout
     return cv_squared_of(g, gates, mf_clamp(g, real, 0, 1), E);
 }
 
-/* P(expert e stays among the k largest when its noise is drawn again), summed over tokens. */
+/* CV^2 of the expected loads: that of expert e is the sum over tokens of P(e stays among the k
+ * largest if its noise is drawn again). */
 static mf_tensor *load_loss(const router *self, mf_graph *g, const mf_router_in *in,
                             mf_tensor *clean, mf_tensor *noisy, mf_tensor *spread)
 {
     const int64_t k = self->top_k;
-    /* [T,k+1], in decreasing order */
+    /* [T,k+1], each row in decreasing order */
     mf_tensor *best = mf_take(g, noisy, mf_topk(g, noisy, k + 1));
     mf_tensor *last_in = mf_slice(g, best, 1, k - 1, 1),
               *first_out = mf_slice(g, best, 1, k, 1);

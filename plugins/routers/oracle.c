@@ -2,12 +2,12 @@
  *
  *     expert = label mod E,   gate = 1
  *
- * It is the upper bound of a comparison in specialisation: NMI(expert, label) is 1 if E is at
- * least the number of labels. Each token has one expert, whatever top_k says. With wrong = w a
- * share w of the tokens, drawn anew in each step, goes to a random expert instead: a known
+ * It gives the upper bound of specialisation in a comparison: NMI(expert, label) is 1 if E is
+ * at least the number of labels. Each token has one expert, whatever top_k says. With wrong = w
+ * a share w of the tokens, drawn anew in each step, goes to a random expert instead: a known
  * amount of wrong routing, which shows what a comparison can detect. Tokens without a label
- * (generated ones) go to expert 0. Needs a labelled corpus, such as builtin:topics.
- * No parameters. */
+ * (generated ones) go to expert 0. Needs a labelled corpus, such as builtin:topics. There are
+ * no parameters. */
 #include <moefw/moefw.h>
 
 #define MAX_TABLE 16384 /* labels x experts */
@@ -55,7 +55,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     const int64_t T = (int64_t)in->batch * in->seq, E = self->experts;
     if (!in->labels) return mf->fail(ctx, MF_ECONFIG, "the batch has no labels");
     out->prob = by_label(self, g, in->labels);
-    /* choose between two one-hot matrices by a random 0 or 1 per token */
+    /* A random 0 or 1 per token chooses between two one-hot matrices. */
     if (self->c->wrong > 0) {
         const float share = (float)self->c->wrong;
         mf_tensor *p = mf->constant(g, MF_F32, mf_shape1(1), &share);

@@ -28,8 +28,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     self->experts = dims->experts;
     self->seq = dims->seq;
     if (self->c->draw != POSITION) return MF_OK;
-    /* A table of scores per position. It is a buffer, so it is drawn from the seed
-     * and saved. */
+    /* A table of scores per position: a buffer, so it is drawn from the seed and saved. */
     return mf->buffer(ctx, "scores", mf_shape2(self->seq, self->experts),
                       mf_init_of(MF_INIT_UNIFORM, 1, 0));
 }
@@ -38,8 +37,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
 {
     const router *self = self_;
     const int64_t T = (int64_t)in->batch * in->seq;
-    /* Core selects the k largest scores; for independent uniform numbers this draws k
-     * experts fairly. */
+    /* Core selects the k largest scores; with uniform numbers this is a fair draw of k. */
     if (self->c->draw == POSITION)
         out->score = mf_gather_rows(g, mf->use(ctx, g, "scores"), in->positions);
     else

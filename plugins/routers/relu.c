@@ -87,8 +87,10 @@ static int after_step(void *self_, mf_ctx *ctx, const mf_step *step)
     int64_t n = 0;
     float *lambda = mf->data(ctx, "lambda", &n);
     for (int32_t l = 0; lambda && l < step->n_layers; l++) {
-        if (step->layers[l].layer != self->layer) continue;
-        const double above = step->layers[l].rows_per_token - self->top_k;
+        const mf_layer_stats *s = (const mf_layer_stats *)((const char *)step->layers +
+                                                           (size_t)l * step->layers[0].size);
+        if (s->layer != self->layer) continue;
+        const double above = s->rows_per_token - self->top_k;
         const double factor = above > 0 ? self->c->rate : above < 0 ? 1 / self->c->rate : 1;
         const double next = (double)*lambda * factor;
         *lambda = (float)(next < 1e-12 ? 1e-12 : next > 1e6 ? 1e6 : next);

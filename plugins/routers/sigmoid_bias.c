@@ -5,12 +5,13 @@
  * b is not a parameter: after each step b_e += rate * sign(mean load - load_e), which balances
  * loads without a gradient. With groups > 1 the experts form that many groups of neighbours; a
  * group's score is the sum of its two largest s + b, and experts are chosen only from the
- * topk_groups best groups. seq_aux_weight adds the small loss within each sequence (eq. 17-20;
- * the paper uses 1e-4). Parameters: E d; b is saved with the model. */
+ * topk_groups best groups. Without renormalize gate = s * scale; moe.renormalize has no
+ * effect. seq_aux_weight adds the small loss within each sequence, averaged over the sequences
+ * with tokens (eq. 17-20; the paper uses 1e-4). Parameters: E d; b is saved with the model. */
 #include <moefw/moefw.h>
 
 typedef struct {
-    int64_t groups, topk_groups;
+    int64_t groups, topk_groups, renormalize;
     double rate, scale, seq_aux_weight, init_std;
 } conf;
 
@@ -41,7 +42,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc == MF_OK ? mf->buffer(ctx, "bias", mf_shape1(dims->experts), MF_ZEROS) : rc;
 }
 
-/* score [T,E], with the experts of closed groups far below all others */
+/* score [T,E], less 10,000 for the experts of closed groups */
 static mf_tensor *open_groups(const router *self, mf_graph *g, mf_tensor *score, int64_t T)
 {
     const conf *c = self->c;
@@ -57,19 +58,21 @@ static mf_tensor *open_groups(const router *self, mf_graph *g, mf_tensor *score,
     return mf_reshape(g, s, mf_shape2(T, self->experts));
 }
 
-/* mean over sequences of sum_e f_e P_e, f_e = E / (k n) x choices, P_e = mean of s / sum s */
+/* mean over sequences with tokens of sum_e f_e P_e, f_e = E / (k n) x choices, P_e = mean
+ * of s / sum s */
 static mf_tensor *sequence_loss(const router *self, mf_graph *g, const mf_router_in *in,
                                 mf_tensor *prob, mf_tensor *score)
 {
     const int64_t E = self->experts, B = in->batch, n = in->seq;
     mf_tensor *top = mf_topk(g, score, self->top_k);
     mf_tensor *hot = mf_put(g, mf_affine(g, mf_take(g, score, top), 0, 1), top, E);
-    mf_tensor *count = NULL;
+    mf_tensor *count = NULL, *sequences = NULL;
     if (in->mask) {
         mf_tensor *m = mf_reshape(g, in->mask, mf_shape2(B * n, 1));
         hot = mf_mul(g, hot, m);
         prob = mf_mul(g, prob, m);
         count = mf_sum(g, mf_reshape(g, in->mask, mf_shape2(B, n)), 2u, true);
+        sequences = mf_sum(g, mf_clamp(g, count, 0, 1), MF_ALL, false);
         count = mf_clamp(g, count, 1, 1e30); /* [B,1] real tokens */
     }
     mf_tensor *f = mf_sum(g, mf_reshape(g, hot, mf_shape3(B, n, E)), 2u, false);
@@ -77,7 +80,9 @@ static mf_tensor *sequence_loss(const router *self, mf_graph *g, const mf_router
     f = count ? mf_div(g, f, count) : mf_scale(g, f, 1.0 / (double)n);
     p = count ? mf_div(g, p, count) : mf_scale(g, p, 1.0 / (double)n);
     mf_tensor *sum = mf_sum(g, mf_mul(g, mf_stop_gradient(g, f), p), MF_ALL, false);
-    return mf_scale(g, sum, (double)E / ((double)self->top_k * (double)B));
+    if (!sequences) return mf_scale(g, sum, (double)E / ((double)self->top_k * (double)B));
+    sum = mf_scale(g, sum, (double)E / (double)self->top_k);
+    return mf_div(g, sum, mf_clamp(g, sequences, 1, 1e30));
 }
 
 static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, mf_routing *out)
@@ -89,15 +94,16 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     mf_tensor *s = mf_sigmoid(g, out->logits);
     /* Divided by the sum over all experts, s is a distribution. The gates of the chosen experts
      * stay the same, because they are renormalised. */
-    out->prob = mf_div(g, s, mf_affine(g, mf_sum(g, s, 2u, true), 1, 1e-20));
+    mf_tensor *share = mf_div(g, s, mf_affine(g, mf_sum(g, s, 2u, true), 1, 1e-20));
+    out->prob = c->renormalize ? share : s;
     out->score = mf_add(g, mf_stop_gradient(g, s), mf->use(ctx, g, "bias"));
     if (c->groups > 1) out->score = open_groups(self, g, out->score, T);
-    out->renormalize = 1;
+    out->renormalize = (int32_t)c->renormalize;
     out->gate_scale = c->scale;
     if (c->seq_aux_weight > 0) {
         out->loss_name[0] = "sequence_balance";
         out->loss[0] =
-            mf_scale(g, sequence_loss(self, g, in, out->prob, out->score), c->seq_aux_weight);
+            mf_scale(g, sequence_loss(self, g, in, share, out->score), c->seq_aux_weight);
         out->n_losses = 1;
     }
     return mf->status(g);
@@ -109,7 +115,8 @@ static int after_step(void *self_, mf_ctx *ctx, const mf_step *step)
     int64_t n = 0;
     float *b = mf->data(ctx, "bias", &n);
     for (int32_t l = 0; b && l < step->n_layers; l++) {
-        const mf_layer_stats *s = &step->layers[l];
+        const mf_layer_stats *s = (const mf_layer_stats *)((const char *)step->layers +
+                                                           (size_t)l * step->layers[0].size);
         if (s->layer != self->layer || s->experts != n) continue;
         for (int64_t e = 0; e < n; e++) {
             const double gap = 1.0 / (double)n - (double)s->demand[e];
@@ -122,6 +129,7 @@ static int after_step(void *self_, mf_ctx *ctx, const mf_step *step)
 static const mf_option options[] = {
     MF_OPTION_INT(conf, groups, "1", 1, 4096, 0, "groups that the experts lie in"),
     MF_OPTION_INT(conf, topk_groups, "1", 1, 4096, 0, "groups open to a token"),
+    MF_OPTION_BOOL(conf, renormalize, "yes", 0, "gates of a token sum to scale"),
     MF_OPTION_REAL(conf, rate, "0.001", 0, 1, MF_OPT_LIVE,
                    "size of one correction of the bias"),
     MF_OPTION_REAL(conf, scale, "1", 1e-3, 1e3, 0, "multiplies the gates (DeepSeek-V3: 2.5)"),

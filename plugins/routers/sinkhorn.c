@@ -1,12 +1,14 @@
 /* sinkhorn: balanced choice in training, plain top-k otherwise (Clark et al. 2022, section
  * B.2.1; the relaxed form of BASE, Lewis et al. 2021).
  *
- *     A = e^(logits); rows and columns are scaled in turn until each token has mass 1 / T and
- *     each expert 1 / E; the k largest of the scaled row are chosen. gate = softmax or sigmoid
- *     of the logits at the chosen: the scaling itself carries no gradient.
+ *     A = e^(logits - the token's largest logit); `iterations` times the columns are scaled so
+ *     that each expert has mass 1 / E, then the rows so that each token has 1 / T; the k
+ *     largest of a scaled row are chosen. gate = softmax or sigmoid of the chosen logits: the
+ *     scaling has no gradient. Gates by sigmoid are not renormalised.
  *
- * In training the choice of a token depends on the other tokens of the batch; in evaluation and
- * generation it does not. Parameters: E d. */
+ * Columns come first, so that the subtraction matters: every token begins with the same
+ * largest element. Padding has no mass. In training the choice of a token depends on the other
+ * tokens of the batch; in evaluation and generation it does not. Parameters: E d. */
 #include <moefw/moefw.h>
 
 enum { SOFTMAX, SIGMOID };
@@ -38,9 +40,9 @@ static mf_tensor *balance(const conf *c, mf_graph *g, const mf_router_in *in, mf
     mf_tensor *mask = in->mask ? mf_reshape(g, in->mask, mf_shape2(T, 1)) : NULL;
     if (mask) a = mf_mul(g, a, mask);
     for (int64_t i = 0; i < c->iterations; i++) {
-        /* scale the columns */
+        /* each expert gets the mass 1 / E */
         a = mf_div(g, a, mf_affine(g, mf_sum(g, a, 1u, true), (double)E, 1e-20));
-        /* scale the rows */
+        /* each token gets the mass 1 / T */
         a = mf_div(g, a, mf_affine(g, mf_sum(g, a, 2u, true), (double)T, 1e-20));
     }
     return a;

@@ -1,8 +1,7 @@
 /* text_server.c: continues texts with a trained run: each line of standard input is a prompt,
  * and the model's continuation is printed as one line.
  *
- *     cc text_server.c $(pkg-config --cflags --libs libmoefw) && ./a.out RUN [TOKENS]
- */
+ *     cc text_server.c $(pkg-config --cflags --libs libmoefw) && ./a.out RUN [TOKENS] */
 #include <moefw/run.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
 /* train_own_batches.c: trains a language model on batches from the program. The "text" counts
  * upwards in steps of 1 to 3, so the next token follows from the two before it.
  *
- *     cc train_own_batches.c $(pkg-config --cflags --libs libmoefw) && ./a.out [STEPS]
- */
+ *     cc train_own_batches.c $(pkg-config --cflags --libs libmoefw) && ./a.out [STEPS] */
 #include <moefw/run.h>
 #include <stdio.h>
 #include <stdlib.h>

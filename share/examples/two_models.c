@@ -1,8 +1,7 @@
 /* two_models.c: trains two models at the same time, each in its own thread, with the same data
  * and different routers.
  *
- *     cc two_models.c -pthread $(pkg-config --cflags --libs libmoefw) && ./a.out [STEPS]
- */
+ *     cc two_models.c -pthread $(pkg-config --cflags --libs libmoefw) && ./a.out [STEPS] */
 #include <moefw/run.h>
 #include <pthread.h>
 #include <stdio.h>

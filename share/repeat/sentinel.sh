@@ -103,7 +103,7 @@ heads_of() { # RUN -> "active total"
 }
 
 quality() {
-    echo "Quality: validation loss, nats a token"
+    echo "Quality: validation loss, nats/token"
     echo
     echo "| model | steps | heads pruned | val loss | to the unpruned one | published | perplexity | / head | parameters in use | parameter efficiency |"
     echo "|---|---|---|---|---|---|---|---|---|---|"
@@ -149,7 +149,7 @@ written() {
 texts() {
     echo "Texts: 20 of 200 tokens of each model; the log-likelihood is that of the unpruned one"
     echo
-    echo "| model | rep-2 | rep-4 | diversity | distinct-1 | distinct-2 | again | coherence, nats a token |"
+    echo "| model | rep-2 | rep-4 | diversity | distinct-1 | distinct-2 | again | coherence, nats/token |"
     echo "|---|---|---|---|---|---|---|---|"
     for run in first unpruned pruned regrown; do
         write_texts $run # not in a pipe, where a failure would not end the script

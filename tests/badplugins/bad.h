@@ -1,14 +1,13 @@
-/* bad.h: a good router; each file in this folder breaks one thing of it.
+/* bad.h: a good router. Files in the folders below include it, and each breaks one thing of it.
  *
  * A file defines what it changes before it includes this: MAGIC, ABI, SIZE, ... of the
  * descriptor, OPTIONS, INIT, ROUTE, AFTER, FINI (its own functions) or BEFORE (code at the
  * start of init). Files named rule_* have good descriptors and break a rule when they run.
  *
  * FORWARD, and optionally BACKWARD, define an op called OP with one input and one output of its
- * shape: the statement for one element, y[i] from x[i], and dx[i] from dy[i]. The router's
- * function is then `spoiled`: unless the file defines SPOILED, a function of its own, the op is
- * applied to the logits.
- */
+ * shape. Each is the statement for one element: y[i] from x[i], and dx[i] from dy[i]. The
+ * router's function is then `spoiled`. It applies the op to the logits, unless the file defines
+ * SPOILED and a function `spoiled` of its own. */
 #include <moefw/moefw.h>
 
 #ifndef MAGIC
@@ -159,7 +158,7 @@ static const mf_router vtable = {
     .size = VTABLE_SIZE, .flags = FLAGS, .init = INIT, .fini = FINI, .route = ROUTE,
     .after_step = AFTER};
 
-/* Not every file uses all of these. */
+/* Files that do not use all of these would cause warnings without this array. */
 const void *const bad_unused[] = {(const void *)options, (const void *)&vtable,
                                   (const void *)init, (const void *)route, (const void *)&mf};
 

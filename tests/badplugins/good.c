@@ -1,2 +1,2 @@
-/* The unchanged router, which must be accepted. */
+/* This is the unchanged router, which must be accepted. */
 #include "bad.h"

@@ -19,7 +19,8 @@
 #     model names      names, types and shapes of these tensors, in the order of the file
 #     state GROUP      tensors of state.safetensors whose names begin with GROUP and a slash, without
 #                      real/wall_s, the time that the run took; a file without them has no such line
-#     metrics          metrics.jsonl without the fields tokens_per_s and wall_s
+#     metrics          metrics.jsonl without the fields tokens_per_s and wall_s, and without floor, which is
+#                      computed from the data alone
 # Some runs have lines of generate (the bytes of the text, in hexadecimal digits), eval and compare as
 # well, without times.
 #
@@ -30,7 +31,7 @@ set -u
 LC_ALL=C
 export LC_ALL
 
-quick="default bf16 capacity reassign switch lamoe attention vanilla masked heads plugins routers"
+quick="default bf16 capacity reassign switch lamoe attention vanilla masked heads windows latent plugins routers"
 slow="default-long bf16-long compare-long sentinel-quick"
 data="shakespeare switch-quick switch-as-run-quick switch-plus-quick switch-plus-as-run-quick"
 data="$data lamoe-quick lamoe-as-run-quick tagat-balanced-quick tagat-balanced-as-run-quick"
@@ -126,9 +127,9 @@ traced() {
         }' "$1"
 }
 
-# timeless: JSON without what depends on the machine
+# timeless: JSON without what depends on the machine or on the data alone
 timeless() {
-    sed -E -e 's/"(tokens_per_s|wall_s)":[^,}]*,//g' -e 's/,"(tokens_per_s|wall_s)":[^,}]*//g'
+    sed -E -e 's/"(tokens_per_s|wall_s|floor)":[^,}]*,//g' -e 's/,"(tokens_per_s|wall_s|floor)":[^,}]*//g'
 }
 
 hashed() {
@@ -289,6 +290,23 @@ record() {
                 --set controller.sentinel.max_pruned=0.4 --set controller.plateau.patience=1 \
                 --set controller.plateau.min_change=100 --set controller.plateau.used=0 \
                 --set controller.plateau.ramp_steps=4 --set model.skip=unet --set model.skip_form=residual
+            ;;
+        # options of blocks that published models have; texts, because decoding has its own code
+        windows)
+            small default $thin --set model.window=9 --set model.window_layers=0 --set model.sinks=yes \
+                --set model.kv_heads=2 --set model.head_dim=12 --set model.qk_norm=head \
+                --set model.clip_qkv=3 --set model.rope_scaling=yarn --set model.rope_factor=4 \
+                --set model.rope_original=16 --set model.rope_half=yes --set router.bias=yes \
+                --set expert.hidden=32 --set expert.bias=yes --set expert.limit=7 \
+                --set expert.alpha=1.702 --set expert.shift=1 || return 1
+            written -p "the ship " -n 40 -s 1
+            ;;
+        latent)
+            small default $thin --set model.latent=20 --set model.latent_q=12 --set model.head_dim=12 \
+                --set model.rope_dims=4 --set model.value_dim=8 --set model.dense_layers=0 \
+                --set moe.shared_experts=1 --set moe.shared_hidden=24 --set moe.shared_gate=yes \
+                --set router.groups=4 --set router.topk_groups=2 --set expert.hidden=32 || return 1
+            written -p "the ship " -n 40 -s 1
             ;;
         # every regularizer, and controllers that turn options
         plugins)

@@ -25,6 +25,11 @@ check() {
     check "$MOEFW" capacity reassign switch lamoe attention vanilla masked heads plugins
 }
 
+@test "windows, sinks, norms of queries and keys, scaled rope; latent keys and values" {
+    check "$MOEFW" windows latent
+    check -t 1 "$MOEFW" windows latent
+}
+
 @test "every router of the program" {
     check "$MOEFW" routers
 }

@@ -46,6 +46,25 @@ timeless() {
     stat -c '%Y %n' two/*/seed-*/metrics.jsonl | diff before -
 }
 
+@test "runs whose tokens stand for different numbers of bytes are compared in bits per byte" {
+    cp -r two bits
+    # to one token of hash belong twice as many bytes as to one of linear
+    for seed in 1 2; do
+        awk '{ if (match($0, /"bits_per_byte":[0-9.]+/)) { split(substr($0, RSTART, RLENGTH), part, ":")
+            $0 = substr($0, 1, RSTART - 1) "\"bits_per_byte\":" part[2] / 2 substr($0, RSTART + RLENGTH) } print }' \
+            two/hash/seed-$seed/metrics.jsonl >bits/hash/seed-$seed/metrics.jsonl
+    done
+    run --separate-stderr "$MOEFW" compare bits -t 1 --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"metric":"bits_per_byte"'*'"higher_is_better":false'* ]]
+    [[ "$output" == *'{"router":"hash",'*'"rank":1,'* ]]
+    run "$MOEFW" compare bits -t 1
+    [[ "$output" == *"loss in bits/byte of the validation split, lower is better"* ]]
+    grep -q '<h3>Validation loss</h3>' bits/report.html
+    grep -q '>bits/byte<' bits/report.html
+    ! grep -q 'nats/token' bits/report.html || false
+}
+
 @test "more seeds are added to existing ones" {
     run --separate-stderr "$MOEFW" compare two -t 1 --seeds 3 --json
     [ "$status" -eq 0 ]

@@ -116,6 +116,9 @@ refused() {
         "$MOEFW" config show "$preset" >/dev/null
     done
     [ "$("$MOEFW" config presets | wc -l)" -ge 2 ]
+    # the template is itself a file that can be read
+    "$MOEFW" config show --template >template.ini
+    "$MOEFW" config check template.ini
 }
 
 @test "the configuration overrides settings of the user" {

@@ -67,7 +67,7 @@ json() {
     [ "$(cat kept)" = mine ]
     run "$MOEFW" export csv nowhere -o new.csv
     [ "$status" -eq 3 ]
-    [[ "$output" == *"nowhere: expected a run, found no metrics.jsonl in it"* ]]
+    [[ "$output" == *"nowhere: there is no such run"* ]]
     [ ! -e new.csv ]
 }
 
@@ -144,7 +144,7 @@ json() {
     rm broken/manifest.json
     run "$MOEFW" export mlflow broken --out new
     [ "$status" -eq 3 ]
-    [[ "$output" == *"broken: expected a run, found no manifest.json in it"* ]]
+    [[ "$output" == *"broken: the run has no manifest.json"* ]]
     # a name too long for MLflow is found only while files are being written
     long=$(printf 'x%.0s' $(seq 300))
     cp run/manifest.json broken/

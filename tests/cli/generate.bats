@@ -88,14 +88,14 @@ field() {
     run "$MOEFW" generate run -q -p "the old cook " -n 60 --quality --baseline loop
     [ "$(grep -c '^\[this run\]$\|^\[loop\]$' <<<"$output")" -eq 2 ]
     [ "$(grep -c '^\[loop\] repetition: rep-2 0\.[0-9]*, ' <<<"$output")" -eq 1 ]
-    [ "$(grep -c '^\[this run\] coherence: -[0-9.]* nats a token, -[0-9.]* a byte; by loop -[0-9.]*, -[0-9.]*$' <<<"$output")" -eq 1 ]
+    [ "$(grep -c '^\[this run\] coherence: -[0-9.]* nats/token, -[0-9.]* nats/byte; by loop -[0-9.]*, -[0-9.]*$' <<<"$output")" -eq 1 ]
 }
 
 @test "quality of nothing: dashes, and null" {
     run "$MOEFW" generate run -q -p "the " -n 0 --quality
     [ "$status" -eq 0 ]
     [[ "$output" == *"repetition: rep-2 -, rep-3 -, rep-4 -, diversity -, again -, distinct-1 -, distinct-2 - (0 words in 1 texts)"* ]]
-    [[ "$output" == *"coherence: - nats a token, - a byte" ]]
+    [[ "$output" == *"coherence: - nats/token, - nats/byte" ]]
     [[ "$("$MOEFW" generate run -q -p "the " -n 0 --quality --json)" == *'"words":0,"rep_1":null,'*'"coherence":null,'* ]]
     run "$MOEFW" generate run -q -p "" --json
     [ "$status" -eq 2 ]
@@ -149,7 +149,7 @@ field() {
 @test "a conversation shows a prompt, which -q shortens, and ends with exit" {
     printf 'the cook\n/temp 0\nthe sea\nexit\nthe end\n' >lines
     "$MOEFW" generate run -i -n 8 <lines >out 2>err
-    [ "$(grep -o 'User: ' err | wc -l)" -eq 4 ]
+    [ "$(grep -o 'Prompt: ' err | wc -l)" -eq 4 ]
     [ "$(grep -c 'Generating Text \.\.\.\.$' err)" -eq 2 ]
     [ "$(grep -c '^Model:$' err)" -eq 2 ]
     [ "$(wc -l <out)" -ge 2 ]
@@ -190,7 +190,7 @@ field() {
     printf 'the old cook stirs the soup near the oven. the old cook stirs soup.\n%.0s' {1..20} >other.txt
     run "$MOEFW" eval run --data other.txt
     [ "$status" -eq 0 ]
-    [[ "$output" == *"nats per token"* ]]
+    [[ "$output" == *"nats/token"* ]]
 }
 
 # number KEY: of the object on stdin
@@ -245,4 +245,19 @@ number() {
     a=$(bash -c "$talk 2>/dev/null")
     b=$(bash -c "$talk 2>/dev/null")
     [ "$a" = "$b" ]
+}
+
+@test "on a terminal, lines are edited, and earlier ones come back" {
+    command -v script >/dev/null || skip "no script"
+    grep -q '^#define HAVE_EDIT 1' "$builddir/config.h" || skip "built without libedit"
+    typed() {
+        for keys in "$@" 'exit\n'; do
+            sleep 0.5
+            printf "$keys"
+        done | TERM=xterm script -qec "'$MOEFW' generate run -i -n 1 -t 1" /dev/null
+    }
+    typed 'the first\n' '\033[A\n' 'abd\002\002X\n' >shown
+    [ "$(grep -c 'the first' shown)" -eq 2 ] # typed, and called back by the arrow key
+    grep -q 'Xbd' shown                      # inserted before the last two characters
+    grep -q 'Prompt: ' shown
 }

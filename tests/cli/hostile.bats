@@ -53,15 +53,15 @@ told() {
 @test "names that are empty, of missing files, or of other things" {
     told 2 "--out: expected the name of a directory, found nothing" train --out ''
     told 2 "-o: expected the name of a file, found nothing" data synth -o ''
-    told 2 "no such file, and no preset named 'runn' in $("$MOEFW" doctor | sed -n 's/^presets  *//p')" eval runn
-    told 3 "runn: there is no such run" generate runn
-    told 3 "runn: there is no such run" train --resume runn
+    told 3 "runn: there is no such run; did you mean 'run'?" eval runn
+    told 3 "runn: there is no such run; did you mean 'run'?" generate runn
+    told 3 "runn: there is no such run; did you mean 'run'?" train --resume runn
     mkdir folder
     told 3 "folder: not a run: expected a directory with config.ini" trace record folder
-    told 3 "folder: no run, and there is no checkpoint in it" ckpt ls folder
+    told 3 "folder: not a run: expected a directory with config.ini" ckpt ls folder
     told 2 "plugin './folder': expected a file, found a directory" plugin info ./folder
     rm run/manifest.json
-    told 3 "run/manifest.json: cannot open: No such file or directory" generate run
+    told 3 "run/manifest.json: there is no such file" generate run
     rm -r run/ckpt
     [ "$("$MOEFW" ckpt ls run)" = "no checkpoints" ]
 }

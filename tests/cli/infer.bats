@@ -43,12 +43,12 @@ small_model=(--set model.dim=16 --set model.seq=24 --set model.vocab=auto --set 
     rm train.tsv dev.tsv
     run "$MOEFW" bench infer run -t 1 --repetitions 3
     [ "$status" -eq 0 ]
-    [[ "$output" == "moefw: warning: drawn tokens in place of the run's data: "*"train.tsv: cannot open"*$'\n'"infer: "*" ms for a batch of 16 (p10 "*", p90 "*" ms an example "*"drawn tokens"*"peak memory"* ]]
+    [[ "$output" == "moefw: warning: drawn tokens in place of the run's data: "*"train.tsv: there is no such file"*$'\n'"infer: "*" ms for a batch of 16 (p10 "*", p90 "*" ms an example "*"drawn tokens"*"peak memory"* ]]
 }
 
 @test "configurations, with data and without, and language models" {
     run bash -c '"$MOEFW" bench infer vanilla -t 1 --json --repetitions 2 --batch 2 --seq 16 --data missing.tsv 2>told'
-    grep -qx "moefw: warning: drawn tokens in place of the configuration's data: .*missing.tsv: cannot open: .*" told
+    grep -qx "moefw: warning: drawn tokens in place of the configuration's data: .*missing.tsv: there is no such file.*" told
     [[ "$output" == *'"batch":2,"seq":16,"dim":128,'*'"params":4303747,'*'"data":"drawn"'* ]]
     run "$MOEFW" bench infer vanilla -t 1 --set model.classes=auto
     [ "$status" -eq 2 ]
@@ -112,4 +112,12 @@ steps() { # of run/memory.jsonl
     "$MOEFW" report run
     if grep -q '>Memory<' run/report.html; then return 1; fi
     "$MOEFW" export csv run | awk '/peak_rss/ { exit 1 }'
+}
+
+@test "a profile has the calls of the timed runs only" {
+    "$MOEFW" bench train -t 1 --repetitions 7 --profile --set model.dim=16 --set model.heads=2 --set model.kv_heads=2 \
+        --set model.seq=16 --set train.batch=2 --set train.eval_context=0 --set data.path='builtin:topics?bytes=20000' \
+        2>profile >/dev/null
+    awk '$0 ~ /^op / { on = 1; next } on && /%/ { n++; sub(/.*%/, ""); if ($1 % 7) bad = 1 } END { exit bad || n < 5 }' profile ||
+        { cat profile; false; }
 }

@@ -20,6 +20,27 @@ setup() {
     [ "$status" -eq 0 ]
 }
 
+@test "the op in moefw-plugin(7), put into that plugin, builds and passes plugin check" {
+    awk '/^#include <moefw\/moefw.h>/ { p = 1 } /^\.Ed/ { p = 0 } p' "$srcdir/man/moefw-plugin.7" >linear.c
+    awk '/^static int signed_square_infer/ { p = 1 } p && /^\.Ed/ { exit } p' "$srcdir/man/moefw-plugin.7" >op.text
+    # The op comes before the functions of the router, its use into route(), its examples last.
+    {
+        echo '#include <moefw/moefw.h>'
+        echo '#include <math.h>'
+        sed '/^\/\* in route/,$d' op.text
+        sed -e '/^#include/d' -e '/^MF_EXPORT_PLUGIN/,$d' linear.c |
+            awk 'FNR == NR { use = use $0 "\n"; next } /mf_tensor \*logits = / { printf "%s", use; next }
+                 /out->logits = / { next } { print }' <(sed -n '/^\/\* in route/,/^ *out->logits/p' op.text | grep '^    ') -
+        sed -n '/^\/\* for plugin check/,$p' op.text
+    } >mine.c
+    # shellcheck disable=SC2086
+    $CC -std=c11 -Wall -Wextra -Werror -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden \
+        -shared -Wl,-z,defs -o mine.so mine.c -lm
+    run "$MOEFW" plugin check ./mine.so
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
+    [[ "$output" == *"ok    ops alone "*" 1 example"* ]]
+}
+
 @test "the configuration in moefw.ini(5) is accepted" {
     awk '/^The preset$/ { p = 1 } p && /^\.Ed/ { p = 0 } p && /^\[include\]/ { q = 1 } p && q' \
         "$srcdir/man/moefw.ini.5" >example.ini

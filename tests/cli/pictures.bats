@@ -48,6 +48,39 @@ sound() {
     [ -z "$(section none/report.html evaluations)" ]
 }
 
+@test "all maps of experts have one scale, around the even share; the text changes its topic" {
+    tiny run --set report.samples=3
+    # four experts: the scale's ticks are a quarter of 1 / 4, the half, 1 / 4, its double, all
+    for id in load topics routing evaluations; do
+        section run/report.html $id | tr -d '\n' | sed 's/<figure>/\n<figure>/g' | grep -E '>(expert|topic)</text>' >maps
+        [ -s maps ]
+        while read -r map; do
+            [ "$(grep -oE '>0?\.[0-9]+</text>|>1</text>' <<<"$map" | grep -cE '>(0\.062|0\.12|0\.25|0\.5|1)<')" -ge 5 ]
+        done <maps
+    done
+    [ "$(grep -oE '"token_labels":\[[^]]*' run/routing_sample.json | cut -d'[' -f2 | tr , '\n' | uniq | wc -l)" -ge 2 ]
+}
+
+@test "a page is small, its marks have titles, heavy sections are closed, its text can be read" {
+    "$MOEFW" train -q -t 1 --out like --set data.path='builtin:topics?bytes=60000' --set model.dim=16 \
+        --set model.seq=64 --set expert.hidden=16 --set train.batch=2 --set train.eval_context=0 \
+        --set train.eval_every=10 --set train.eval_batches=1 --set train.log_every=1 --steps 50 >/dev/null
+    [ "$(wc -c <like/report.html)" -lt 300000 ] # four layers, eight experts, four heads, as default has
+    sed '/<h3>Structure</,/<\/figure>/d' like/report.html >figures
+    # each line, point and bar is followed by its title
+    ! grep -E '^<(circle|rect [^>]*fill="#[0-9a-f]{6}")' figures | grep -vE '<title>|height="(7|10)"' || false
+    ! grep -E '^<path d="M[^"]*" stroke="#[0-9a-f]{6}"[^>]*linejoin' like/report.html | grep -v '<title>' || false
+    grep -q '<title>layer 3: ' like/report.html
+    grep -q '<title>Layer 3, head ' like/report.html
+    # figures but the structure are as wide as a telephone, with text of 11 or more
+    [ "$(grep -oE '<svg [^>]*viewBox="0 0 [0-9]+' figures | sed 's/.* //' | sort -u)" = 360 ]
+    grep -oE 'font-size="[0-9.]+"' figures | tr -dc '0-9.\n' | awk '$1 < 11 { exit 1 }'
+    for id in evaluations attention structure; do
+        [ "$(section like/report.html $id | grep -c '<details><summary>')" -ge 1 ]
+    done
+    section like/report.html learning | grep -q '<details open="open"><summary><h2>Learning</h2></summary>'
+}
+
 @test "samples of a run that was stopped after every step equal those of an uninterrupted run" {
     tiny whole --set report.sample_at=1,2,4
     tiny parts --set report.sample_at=1,2,4 --set train.time_limit=0.0001 || true
@@ -240,4 +273,19 @@ has() {
     has "capacity factor 1.5, overflow: drop" 1
     has "expert 2" 1
     has "…" 0
+}
+
+@test "structure: blocks that are dense by list" {
+    shape --set model.layers=4 --set model.dense_layers=0
+    has "block 0" 1
+    has "blocks 1 to 3" 1
+    has "feed-forward: swiglu, hidden 512" 1
+    has "mixture of 8 experts" 1
+    shape --set model.layers=6 --set model.dense_layers=1,3,5
+    has "dense blocks" 1
+    has "blocks with experts" 1
+    [ "$(grep -cxF "× 3" texts)" -eq 2 ]
+    shape --set model.layers=2 --set model.dense_layers=0-1
+    has "blocks 0 to 1" 1
+    has "mixture of 8 experts" 0
 }

@@ -94,6 +94,7 @@ only() {
     broken rule_no_gradient gradients "twice (layers.0.router bad)" "neither grad nor backward"
     broken rule_one shapes "one expert" "its loss 'per_other' is not a number"
     broken rule_log "odd numbers" "probabilities of 0 and 1" "a logarithm of 0?"
+    broken rule_saturated "odd numbers" "probabilities of 0 and 1" "a logarithm of 0?"
 }
 
 @test "other tokens: later ones, padding in a penalty, rows of an expert, an input overwritten" {
@@ -118,6 +119,7 @@ only() {
     broken rule_adapter_sequences "batch split" "with others: output"
     broken rule_adapter_sequences causality "changed when only later ones did"
     broken rule_adapter_shape options "y: expected the shape [12,16]"
+    only rule_adapter_path parameters "layers.0.some.place.other"
     only rule_adapter_heads "inactive heads" "heads, token 0, head 1"
 }
 
@@ -125,16 +127,58 @@ only() {
     local e
     ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
         -o "$BAD/mutual_information.so" "$srcdir/tests/plugins/mutual_information.c" -lm
-    for e in 2 4 8 16; do
+    for e in 2 4 8 16 32 64; do
         run "$MOEFW" plugin check "$BAD/mutual_information.so" --set moe.experts=$e
         [ "$status" -eq 0 ] || { echo "$e: $output"; return 1; }
     done
     # and 2 % more than the gradient of one of them is still detected
     ${CC:-cc} -std=gnu11 -O1 -DFACTOR=1.02f -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
         -o "$BAD/mutual_wrong.so" "$srcdir/tests/plugins/mutual_information.c" -lm
-    run "$MOEFW" plugin check "$BAD/mutual_wrong.so" --set moe.experts=16
+    for e in 16 64; do
+        run "$MOEFW" plugin check "$BAD/mutual_wrong.so" --set moe.experts=$e
+        [ "$status" -eq 4 ]
+        [[ "$output" == *"FAIL  gradients "*"(by differences), found"* ]]
+    done
+}
+
+@test "--set moe.experts: no check tries another number" {
+    ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
+        -DBEFORE='if (dims->experts != 3) return mf->fail(ctx, MF_EPLUGIN, "three");' \
+        -o "$BAD/three.so" "$srcdir/tests/badplugins/good.c"
+    run "$MOEFW" plugin check "$BAD/three.so" --set moe.experts=3
+    [ "$status" -eq 0 ] || { echo "$output"; false; }
+    run "$MOEFW" plugin check "$BAD/three.so"
     [ "$status" -eq 4 ]
-    [[ "$output" == *"FAIL  gradients "*"(by differences), found"* ]]
+}
+
+@test "a child that refuses to start the checks: one failed row" {
+    # its file is gone when the second child loads it
+    ${CC:-cc} -std=gnu11 -O1 -I"$srcdir/include" -I"$builddir/include" -fPIC -fvisibility=hidden -shared \
+        -DBEFORE='extern int remove(const char *); if (dims->vocab == 61) remove(SELF);' -DSELF="\"$BAD/gone.so\"" \
+        -o "$BAD/gone.so" "$srcdir/tests/badplugins/good.c"
+    run "$MOEFW" plugin check "$BAD/gone.so"
+    [ "$status" -eq 4 ] || { echo "$output"; false; }
+    [ "$(grep -c '^FAIL' <<<"$output")" -eq 1 ] || { echo "$output"; false; }
+    [[ "$output" == *"FAIL  options "*"gone.so"* ]] || { echo "$output"; false; }
+}
+
+@test "speed: an adapter is compared with its block without it" {
+    run "$MOEFW" plugin check "$builddir/plugins/adapters/lora.so"
+    [[ "$output" == *"ok    speed "*"a block takes "*" times as long as with no adapter"* ]] || { echo "$output"; false; }
+}
+
+# slopes ARGUMENT...: number of slopes that the check judges in a setting, on average
+slopes() {
+    "$MOEFW" plugin check "$BAD/good.so" "$@" |
+        sed -n 's/^ok    gradients *\([0-9]*\) slopes in \([0-9]*\) settings.*/\1 \2/p' | awk '{ print int($1 / $2) }'
+}
+
+@test "--thorough: more settings, and more draws in each" {
+    local quick thorough
+    quick=$(slopes)
+    thorough=$(slopes --thorough)
+    [ "$quick" -ge 20 ]
+    [ "$thorough" -gt $((2 * quick)) ] || { echo "$quick, $thorough"; false; }
 }
 
 @test "at least 20 rules have a plugin that breaks them, and each of these is tried here" {

@@ -33,7 +33,7 @@ small() {
 }
 
 @test "each kind's template builds with make and passes the check" {
-    for kind in router expert regularizer controller adapter; do
+    for kind in router expert regularizer controller adapter op; do
         run --separate-stderr "$MOEFW" plugin new $kind "my_$kind" -q
         [ "$status" -eq 0 ]
         [ "$output" = "my_$kind" ]

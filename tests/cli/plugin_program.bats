@@ -64,6 +64,7 @@ fails() {
     fails 4 op_size "op odd: its table says that it has 100 bytes: expected " ", the size of mf_opdef"
     fails 4 op_flag "op odd: expected flags of MF_OP_*" "found 0x40000000"
     fails 4 param_flag "param 'weight': expected flags of MF_PARAM_*" "found 0x400"
+    fails 4 shape_reserved "buffer 'odd': reserved of its shape: expected 0, found 5"
     fails 4 record "the routing record: expected 0 in reserved, found 1"
 }
 

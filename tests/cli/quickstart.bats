@@ -35,7 +35,7 @@ setup() {
 @test "dry run shows every command and does nothing" {
     run ./quickstart --dry-run check
     [ "$status" -eq 0 ]
-    [[ "$output" == *"missing: "*"libjansson-dev"*"check"* ]]
+    [[ "$output" == *"missing: "*"libjansson-dev"*"libutf8proc-dev"*"check"* ]]
     [[ "$output" == *"+ "*"apt-get install -y --no-install-recommends "*libinih-dev* ]]
     [[ "$output" == *"+ autoreconf -i"*"+ cd build && ../configure"*"+ make -C build -j"* ]]
     [[ "$output" != *"nothing is to be done"* ]]

@@ -67,7 +67,40 @@ sound_page() {
     [ "$status" -eq 0 ]
     sound_page both.html
     grep -q '<section id="runs">' both.html
+    # what differs comes first
+    grep -q 'The configurations are the same' both.html
+    sed -i 's/^experts = 8/experts = 4/' runs/z-2/config.ini
+    "$MOEFW" report "runs/x y-1" runs/z-2 --out both.html
+    sound_page both.html
+    [ "$(grep -oE '<section id="[a-z]*"' both.html | head -1)" = '<section id="differences"' ]
+    grep -qF '<td>moe.experts</td><td>8</td><td>4</td>' both.html
     grep -q "moefw report &#39;runs/x y-1&#39; runs/z-2" both.html
+}
+
+@test "runs with different tokenizers are compared in bits per byte" {
+    make_run runs/a
+    make_run runs/b
+    sed -i 's/"split":"val","loss"/"split":"val","bits_per_byte":2,"loss"/' runs/*/metrics.jsonl
+    "$MOEFW" report runs/a runs/b -o same.html
+    grep -q '<h3>Loss</h3>' same.html
+    sed -i 's/"bits_per_byte":2/"bits_per_byte":1.5/' runs/b/metrics.jsonl
+    "$MOEFW" report runs/a runs/b -o other.html
+    sound_page other.html
+    grep -q '<h3>Loss, bits/byte</h3>' other.html
+    ! grep -qE '<h3>(Loss|Perplexity)<|nats/token' other.html || false
+    tr -d '\n' <other.html | grep -q '<td class="n">1.5</td>'
+    grep -q 'different tokenizers' other.html
+}
+
+@test "one spelling of units" {
+    make_run runs/a
+    make_comparison cmp
+    "$MOEFW" report runs/a
+    "$MOEFW" report cmp
+    cat runs/a/report.html cmp/report.html >pages
+    grep -q '>nats/token<' pages
+    grep -q 'tokens/s' pages
+    ! grep -qiE '(nats|ns|bits|microseconds)( of training)? (a|per) (token|byte)|tokens (a|per) second|nats an example' pages || false
 }
 
 @test "metrics.jsonl is enough for a page" {
@@ -122,7 +155,7 @@ sound_page() {
 @test "a folder that is not a run is refused, and nothing is written" {
     run "$MOEFW" report nowhere
     [ "$status" -eq 3 ]
-    [[ "$output" == *"nowhere/metrics.jsonl"* ]]
+    [[ "$output" == *"nowhere: there is no such run"* ]]
     mkdir empty
     : >empty/metrics.jsonl
     run "$MOEFW" report empty
@@ -163,8 +196,48 @@ END
     grep -q 'Skipped: c. it &lt;looks&gt; ahead' cmp/report.html
     grep -q '2, 1 failed' cmp/report.html
     ! grep -q 'a<b' cmp/report.html || false
+    # a router without parameters has a place on the logarithmic axis of sizes
+    sed -n '/<h3>Quality against size</,/<\/figure>/p' cmp/report.html >size
+    [ "$(grep -c '<circle' size)" -eq 2 ]
+    grep -q '>a&lt;b</text>' size
     # best first
     [ "$(grep -oE '<td>(a&lt;b|base)</td>' cmp/report.html | head -1)" = '<td>a&lt;b</td>' ]
+}
+
+@test "a comparison: its commands quote paths for the shell" {
+    make_comparison "c m'p"
+    run "$MOEFW" report "c m'p"
+    [ "$status" -eq 0 ]
+    # the commands as a person copies them, with files that only print their arguments
+    commands=$(sed -n '/How to repeat/,$p' "c m'p/report.html" | tr '\n' '\r' |
+        sed -E 's/.*<pre[^>]*>(<code>)?(moefw train [^\r]*\r[^/]*[^<]*).*/\2/' | tr '\r' '\n' |
+        sed -e 's/&lt;/</g' -e "s/&#39;/'/g" -e 's/&quot;/"/g' -e 's/&amp;/\&/g')
+    moefw() { printf '%s|' "$@"; echo; }
+    run eval "$commands"
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = "train|c m'p/a<b/seed-1/config.ini|" ]
+    [ "${lines[1]}" = "train|c m'p/base/seed-1/config.ini|" ]
+    [ "${lines[2]}" = "report|c m'p|" ]
+}
+
+# curve FILE: the figure of the validation loss
+curve() {
+    tr '\n' ' ' <"$1" | grep -oE '<figure[^>]*>([^<]|<[^/]|</[^f])*>Validation loss<([^<]|<[^/]|</[^f])*</figure>'
+}
+
+@test "a comparison: a run without a value at some step does not shift its curve" {
+    make_comparison one
+    make_comparison two
+    for seed in 1 2; do # in one of them only seed 2 has no loss at step 10
+        sed -i -E '/"step":10,"split":"val"/s/"(task_)?loss":[0-9.]*/"\1loss":null/g' two/base/seed-$seed/metrics.jsonl
+    done
+    cp two/base/seed-2/metrics.jsonl one/base/seed-2/metrics.jsonl
+    for c in one two; do
+        "$MOEFW" report $c
+        curve $c/report.html >$c.curve
+        [ -s $c.curve ]
+    done
+    cmp one.curve two.curve
 }
 
 @test "a comparison without runs still has its table" {
@@ -183,23 +256,30 @@ END
 
 @test "correlation of expert balance and accuracy over evaluations" {
     make_run one
-    # shares .5 +- d; accuracy against d: r = -.0475 / sqrt(.05 x .046875); the CV falls as d rises
+    # shares .5 +- d; the CV falls as d rises. d and accuracy rise, mostly at different times: their
+    # correlation is 0.960, that of their changes 0.133
     while read -r step d accuracy; do
         moe='[{"layer":0,"entropy":1,"top_prob":0.5,"load":[0.5,0.5],"importance":['$(awk "BEGIN { print .5 + $d \",\" .5 - $d }")'],"load_cv":'$(awk "BEGIN { print .5 - $d }")',"drop_rate":0,"reassigned":0,"empty":0}]'
         echo "{\"step\":$step,\"split\":\"val\",\"loss\":1,\"task_loss\":1,\"lr\":null,\"grad_norm\":null,\"tokens\":9,\"tokens_per_s\":1,\"wall_s\":1,\"accuracy\":$accuracy,\"macro_f1\":0.5,\"regularizers\":{},\"controllers\":{},\"moe\":$moe}"
     done <<'END' >one/metrics.jsonl
-10 0.1 0.9
-20 0.2 0.8
-30 0.3 0.75
-40 0.4 0.6
+10 0.02 0.5
+20 0.05 0.56
+30 0.04 0.54
+40 0.09 0.62
+50 0.1 0.66
+60 0.13 0.64
+70 0.12 0.7
+80 0.16 0.75
+90 0.19 0.74
+100 0.18 0.8
 END
     "$MOEFW" report one
     sound_page one/report.html
     tr -d '\n' <one/report.html | sed 's/<[^>]*>/ /g; s/  */ /g' >text
-    grep -q "one accuracy n = 4 -0.981 0.981" text
-    head -n 2 one/metrics.jsonl >two && mv two one/metrics.jsonl # too few for a correlation
+    grep -qF "one accuracy n = 10 0.96 0.133 -0.96 -0.133" text
+    sed -i '$d' one/metrics.jsonl # nine are too few for a correlation
     "$MOEFW" report one
-    if grep -q "go with quality" one/report.html; then return 1; fi
+    if grep -qiE "go with quality|correlat" one/report.html; then return 1; fi
 }
 
 @test "bench routers --report: table, figures and losses on one page" {
@@ -211,6 +291,16 @@ END
         grep -qF "$title" routers.html
     done
     grep -q '<td>hash</td><td class="n">0</td>' routers.html
+    # the options as given, and a value that the shell would split
+    "$MOEFW" bench routers --routers linear,hash --dim 16 --experts 4 --batch 2 --seq 8 --seeds 2 --alpha 0.5 \
+        --hidden 8 --repetitions 3 -t 1 --report routers.html -q
+    grep -qF '<pre>moefw bench routers --routers linear,hash --dim 16 --experts 4 --batch 2 --seq 8 --seeds 2 --repetitions 3 --hidden 8 --alpha 0.5 -t 1</pre>' routers.html
+    # times on a logarithmic axis: points of one colour, sorted, with unit and batch in the title
+    sed -n '/<h3>Time of router and experts, ns\/token, batches of 2 x 8 tokens</,/<\/figure>/p' routers.html >time
+    [ "$(grep -c '<circle' time)" -eq 2 ]
+    [ "$(grep -oE '<circle.*fill="#[0-9a-f]*"' time | sed 's/.*fill=//' | sort -u | wc -l)" -eq 1 ]
+    [ "$(grep '<circle' time | sed 's/.*cy="\([0-9.]*\)".*/\1/' | sort -rn)" = "$(grep '<circle' time | sed 's/.*cy="\([0-9.]*\)".*/\1/')" ]
+    ! sed -n '/<h3>Parameters of the router</,/<\/figure>/p' routers.html | grep -q '<circle' || false
     ! "$MOEFW" bench routers --routers linear --seeds 1 --repetitions 0 --no-layer -q --report missing/routers.html || false
 }
 

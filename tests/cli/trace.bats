@@ -127,7 +127,7 @@ number() {
     [ "$status" -eq 3 ]
     [[ "$output" == *"no routing trace"* ]]
     run "$MOEFW" trace diff a.trace none
-    [ "$status" -eq 2 ]
+    [ "$status" -eq 3 ]
     head -c 3000 a.trace >cut.trace
     run "$MOEFW" trace replay cut.trace run
     [ "$status" -eq 3 ]

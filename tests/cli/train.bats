@@ -1,5 +1,7 @@
 # Training as a user sees it: runs, the files they leave, stopping and resuming.
 
+bats_require_minimum_version 1.5.0
+
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
     export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
@@ -319,4 +321,73 @@ loss() {
     "$MOEFW" train shakespeare --data "$data" -q --out b --set train.dtype=bf16
     awk -v a="$(loss a)" -v b="$(loss b)" 'BEGIN { d = a - b; exit !(d * d < 0.0001 * a * a) }' ||
         { echo "f32 $(loss a), bf16 $(loss b)"; return 1; }
+}
+
+@test "a run whose router is missing: the same exit code however its path is written" {
+    small run --set train.steps=1
+    sed -i 's/^plugin = linear$/plugin = nosuchrouter/' run/config.ini
+    for path in run run// ./run/; do
+        run "$MOEFW" eval "$path"
+        [ "$status" -eq 3 ] || { echo "$path: $status: $output"; return 1; }
+        [[ "$output" == *"config.ini:"*"unknown router plugin 'nosuchrouter'"* ]]
+    done
+}
+
+# number FILE KEY: the last value of a key in the lines of validation
+number() {
+    grep '"split":"val"' "$1" | tail -1 | grep -oE "\"$2\":[0-9.]*" | head -1 | cut -d: -f2
+}
+
+@test "validations have the floor of the model's own window; report, eval and summary show it" {
+    "$MOEFW" train --out run "${small[@]}" 2>log
+    floor=$(number run/metrics.jsonl floor)
+    # 6000 tokens in windows of 32, as data info computes it
+    want=$("$MOEFW" data info "builtin:topics?bytes=60000" --window 32 --json | grep -oE '"floor_window":[0-9.]*' | cut -d: -f2)
+    [ -n "$floor" ] && [ "$floor" = "$want" ]
+    # not that of all earlier text, which the manifest has
+    past=$(grep -oE '"entropy_floor":[0-9.]*' run/manifest.json | cut -d: -f2)
+    awk -v w="$floor" -v p="$past" 'BEGIN { exit !(w > 1.05 * p) }'
+    # a validation on the way has that of its batches: 8 windows
+    first=$(grep '"split":"val"' run/metrics.jsonl | head -1 | grep -oE '"floor":[0-9.]*' | cut -d: -f2)
+    [ -n "$first" ] && [ "$first" != "$floor" ]
+    ! grep '"split":"train"' run/metrics.jsonl | grep -q '"floor"' || false
+    short=$(printf %.4f "$floor")
+    grep -q "x the entropy floor of $short in its windows" log
+    grep -q "x the floor of $short" run/report.html
+    run "$MOEFW" eval run
+    [[ "$output" == *"entropy floor in windows of 32 $short: "* ]]
+    [[ "$("$MOEFW" eval run --json)" == *"\"floor\":$floor,"* ]]
+}
+
+@test "no floor where none is known" {
+    seq 4000 >numbers.txt
+    small run --set data.path=numbers.txt --set train.steps=2
+    ! grep -q '"floor"' run/metrics.jsonl || false
+    small dealt --set data.stride=4 --set data.split_windows=yes --set train.steps=2
+    ! grep -q '"floor"' dealt/metrics.jsonl || false
+}
+
+@test "the validation at the end has a limit, which is told; the speed is that of training" {
+    small all
+    "$MOEFW" train --out some "${small[@]}" --set train.final_batches=3 2>log
+    grep -qx "the validation at the end takes the first 3 of [0-9]* batches; train.final_batches = 0 takes all" log
+    # 3 batches of 4 windows of 32
+    [ "$(number some/metrics.jsonl tokens)" = 384 ]
+    # training is the same, and an evaluation later takes all
+    [ "$(metrics all | grep '"split":"train"')" = "$(metrics some | grep '"split":"train"')" ]
+    [ "$("$MOEFW" eval -q some --json | sed 's/"tokens_per_s.*//')" = "$("$MOEFW" eval -q all --json | sed 's/"tokens_per_s.*//')" ]
+    # resumed at its end, the run evaluates as before
+    rm some/ckpt/step-24 -r && echo step-20 >some/ckpt/latest
+    "$MOEFW" train --resume some -q
+    [ "$(number some/metrics.jsonl tokens)" = 384 ]
+}
+
+@test "importance as priority behind rmsnorm is warned of" {
+    few=(--set train.steps=1 --set moe.priority=importance --set moe.capacity_factor=1)
+    run "$MOEFW" train "${small[@]}" "${few[@]}" --out run
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"warning: moe.priority = importance: behind rmsnorm"*"rounding errors"* ]]
+    run "$MOEFW" train "${small[@]}" "${few[@]}" --set model.norm=layernorm --out other
+    [ "$status" -eq 0 ]
+    [[ "$output" != *"importance"* ]]
 }

@@ -1,5 +1,7 @@
 # The command line: help, usage errors, and what is generated from the tables.
 
+bats_require_minimum_version 1.5.0
+
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
     export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
@@ -59,8 +61,8 @@ verbs() {
     [[ "$("$MOEFW" train --help)" == *"also"*"--train-file"* ]]
     [[ "$("$MOEFW" generate --help)" == *"also"*"--temperature"* ]]
     refused 2 "did you mean '--train-file'?" -- train --train-fiel=x
-    refused 2 "unknown option '--model-path'; it is an operand: 'moefw generate RUN'" -- generate --model-path x
-    refused 2 "unknown option '--model_path'" "'moefw generate RUN'" -- generate --model_path=x -p a
+    refused 2 "unknown option '--model-path'; it is an operand: 'moefw generate RUN|CHECKPOINT'" -- generate --model-path x
+    refused 2 "unknown option '--model_path'" "'moefw generate RUN|CHECKPOINT'" -- generate --model_path=x -p a
     refused 2 "unknown option '--config'; it is an operand: 'moefw train [CONFIG|PRESET" -- train --config x
     refused 2 "unknown option '--config'; 'moefw generate --help' lists them" -- generate --config x
     printf 'a text of some words\n%.0s' 1 2 3 4 5 6 7 8 9 >train.txt
@@ -127,7 +129,7 @@ verbs() {
 }
 
 @test "-- ends the options" {
-    refused 2 "no preset named '--json'" -- config show -- --json
+    refused 2 "--json: there is no such file, and no such preset in " -- config show -- --json
 }
 
 @test "results that cannot be written are an error; a closed pipe is not" {
@@ -185,6 +187,51 @@ verbs() {
     done
 }
 
+@test "bash completes keys, their values, plugins by kind and runs" {
+    PATH="$(dirname "$MOEFW"):$PATH"
+    cd "$BATS_TEST_TMPDIR"
+    mkdir -p runs/mine-1 && touch runs/mine-1/config.ini
+    eval "$("$MOEFW" completion bash)"
+    # typed LINE: the words that are offered at its end, as readline would cut it
+    typed() {
+        set +e
+        COMP_LINE=$1 COMP_POINT=${#1} COMPREPLY=()
+        read -ra COMP_WORDS <<<"${1//=/ = }"
+        [[ $1 == *[\ =] ]] && COMP_WORDS+=("")
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        _moefw
+        printf '%s\n' "${COMPREPLY[@]}"
+    }
+    typed "moefw train --set model.no" | grep -qx 'model.norm='
+    [ "$(typed "moefw train --set model.norm=r")" = rmsnorm ]
+    [ "$(typed "moefw train --set=model.norm=r")" = rmsnorm ]
+    [ "$(typed "moefw train --set moe.renormalize=" | tr '\n' ' ')" = "yes no " ]
+    typed "moefw train --set router.plugin=" | grep -qx hadamard
+    run ! grep -qx swiglu <(typed "moefw train --set router.plugin=")
+    typed "moefw train --set expert.plugin=" | grep -qx swiglu
+    typed "moefw plugin info simb" | grep -qx simbal
+    typed "moefw trace replay x y --router had" | grep -qx hadamard
+    typed "moefw eval ru" | grep -qx runs/mine-1
+    typed "moefw generate ru" | grep -qx runs/mine-1
+}
+
+@test "help: no line broken twice, choices once, options of an action alone" {
+    for verb in $(verbs); do
+        "$MOEFW" "$verb" --help >help
+        [ "$(awk 'length > 79' help)" = "" ]
+        # a full line is not followed by a rest of it and then by a new beginning
+        awk 'f && length($0) < 25 && length($0) > 0 && !/^ / && !/[.:]$/ { print FILENAME ": " $0; bad = 1 }
+            { f = length($0) > 70 && !/^ / } END { exit bad }' help || { echo "$verb"; return 1; }
+    done
+    "$MOEFW" eval --help >help
+    run ! grep -q 'f32, bf16' help
+    "$MOEFW" trace diff --help >help
+    grep -q -- --tolerance help
+    grep -q -- --json help
+    run ! grep -q -- --activations help
+    "$MOEFW" trace --help | grep -q -- --activations
+}
+
 @test "zsh and fish accept their completions" {
     "$MOEFW" completion zsh | head -1 | grep -qx '#compdef moefw'
     "$MOEFW" completion fish | grep -q '^complete -c moefw '
@@ -214,6 +261,12 @@ verbs() {
     [ "$(offered "moefw completion " | tr '\n' ' ')" = "bash fish zsh " ]
     touch here.bin
     offered "moefw data info he" | grep -qx here.bin
+    mkdir -p runs/mine-1 && touch runs/mine-1/config.ini
+    offered "moefw train --set model.no" | grep -qx model.norm=
+    [ "$(offered "moefw train --set model.norm=r")" = model.norm=rmsnorm ]
+    offered "moefw train --set router.plugin=h" | grep -qx router.plugin=hadamard
+    offered "moefw plugin info simb" | grep -qx simbal
+    offered "moefw generate ru" | grep -qx runs/mine-1
 }
 
 @test "zsh completes verbs, actions, options, choices and presets" {
@@ -246,6 +299,11 @@ END
     offered "moefw bench " | grep -qx gemm
     offered "moefw eval --split=" | grep -qx val
     [ "$(offered "moefw completion " | grep . | tr '\n' ' ')" = "bash fish zsh " ]
+    mkdir -p runs/mine-1 && touch runs/mine-1/config.ini
+    offered "moefw train --set=model.no" | grep -qx model.norm
+    [ "$(offered "moefw train --set model.norm=r" | grep .)" = rmsnorm ]
+    offered "moefw plugin info simb" | grep -qx simbal
+    offered "moefw generate runs/m" | grep -qx runs/mine-1
 }
 
 @test "missing features exit 6, a wrong environment 2, missing data 3" {
@@ -265,4 +323,10 @@ END
     [ "$status" -eq 3 ]
     [[ "$output" == *"nowhere.txt"* ]]
     [ ! -e runs ]
+}
+
+@test "the list of plugins fits 80 columns" {
+    "$MOEFW" plugin list >list
+    [ "$(awk 'length > 79' list)" = "" ]
+    [ "$(grep -cE '^  [a-z]' list)" -gt 30 ]
 }

@@ -1,5 +1,5 @@
-/* other.c: correct experts, regularizer and controller; -DDEFECT=N plants one defect, which
- * list.tsv describes, and selects the kind: 100s experts, 200s regularizer, 300s controller. */
+/* other.c: correct experts, regularizer and controller. -DDEFECT=N selects the kind, 100s
+ * experts, 200s regularizer, 300s controller, and plants one defect of list.tsv. */
 #define _GNU_SOURCE
 #include <moefw/moefw.h>
 
@@ -30,7 +30,7 @@ static void take(state *s, const mf_dims *dims)
 }
 
 #if DEFECT < 200
-/* ---- experts: y = x W_e ---- */
+/* ---- experts: y = W_e x ---- */
 
 static int init(void *self, mf_ctx *ctx, const void *c, const mf_dims *dims)
 {
@@ -73,14 +73,57 @@ static int init(void *self, mf_ctx *ctx, const void *c, const mf_dims *dims)
     return MF_OK;
 }
 
-static mf_tensor *mean_prob(mf_graph *g, const mf_routing *r)
+/* The mean of p [T,E] over real tokens: [E]. */
+static mf_tensor *token_mean(mf_graph *g, const mf_routing *r, mf_tensor *p)
 {
-    mf_tensor *p = r->prob;
     if (!r->mask || IS(201)) return mf_mean(g, p, 1u, false);
     mf_tensor *m = mf_reshape(g, r->mask, mf_shape2(r->tokens, 1));
     mf_tensor *n = mf_sum(g, m, MF_ALL, false);
     if (IS(208)) n = mf_affine(g, n, 1, -8);
     return mf_div(g, mf_sum(g, mf_mul(g, p, m), 1u, false), n);
+}
+
+/* y = x; the gradient is attr.f[0] dy where it should be dy. */
+static int infer_skew(mf_infer *in)
+{
+    in->n_out = 1;
+    in->out[0].dtype = in->in[0].dtype;
+    in->out[0].shape = in->in[0].shape;
+    return MF_OK;
+}
+
+static int forward_skew(const mf_call *call)
+{
+    const float *x = call->in[0].data;
+    float *y = call->out[0].data;
+    for (int64_t i = 0; i < mf_shape_count(call->in[0].shape); i++)
+        y[i] = x[i];
+    return MF_OK;
+}
+
+static int grad_skew(mf_graph *g, const mf_gradient *at)
+{
+    at->din[0] = mf_affine(g, at->dout[0], at->attr->f[0], 0);
+    return MF_OK;
+}
+
+static const mf_opdef skew_op __attribute__((unused)) = {.size = sizeof(mf_opdef),
+                                                         .name = "planted_skew",
+                                                         .formula = "y = x",
+                                                         .infer = infer_skew,
+                                                         .forward = forward_skew,
+                                                         .grad = grad_skew,
+                                                         .diff_in = 1};
+
+/* Minus the mutual information of token and expert: a small difference of large numbers. */
+static mf_tensor *information(mf_graph *g, const mf_routing *r, double factor)
+{
+    mf_attr attr = mf_attr0();
+    attr.f[0] = r->experts >= 64 ? factor : 1;
+    mf_tensor *p = r->prob;
+    mf_tensor *own = mf->custom(g, &skew_op, 1, &p, &attr, 1, NULL);
+    mf_tensor *even = mf_sum(g, mf_xlogx(g, token_mean(g, r, p)), MF_ALL, false);
+    return mf_sub(g, even, mf_sum(g, token_mean(g, r, mf_xlogx(g, own)), MF_ALL, false));
 }
 
 static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,
@@ -91,13 +134,15 @@ static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *r
     (void)self;
     for (int32_t i = 0; i < n; i++) {
         if (!routing[i]->prob) continue;
-        mf_tensor *m = mean_prob(g, routing[i]);
+        mf_tensor *m = token_mean(g, routing[i], routing[i]->prob);
         mf_tensor *l = mf_sum(g, mf_mul(g, m, m), MF_ALL, IS(202));
         if (IS(203)) l = mf_sum(g, mf_ln(g, routing[i]->prob), MF_ALL, false);
         if (IS(204)) l = mf_div(g, l, mf_sum(g, mf_square(g, routing[i]->load), MF_ALL, false));
         if (IS(205)) l = mf_affine(g, l, 1 + 1e-3 * (double)(getpid() % 900), 0);
         if (IS(206)) l = m;
         if (IS(207)) l = mf_affine(g, l, 1 + (shared += 0.1), 0);
+        if (IS(209)) l = information(g, routing[i], 1.1);
+        if (IS(210)) l = information(g, routing[i], 0);
         sum = sum ? mf_add(g, sum, l) : l;
     }
     *ret = sum;

@@ -1,5 +1,5 @@
-/* router.c: a correct router with an op of its own; -DDEFECT=N plants one defect, which
- * list.tsv describes. DEFECT 0 is the correct one, which passes every check. */
+/* router.c: a correct router with an op of its own. -DDEFECT=N plants one defect, which
+ * list.tsv describes; DEFECT 0 is the correct router, which passes every check. */
 #define _GNU_SOURCE
 #include <moefw/moefw.h>
 
@@ -100,7 +100,7 @@ static const mf_opdef cubic = {.size = sizeof(mf_opdef),
                                .backward_in = 1,
                                .diff_in = 1};
 
-/* ---- what the process sees ---- */
+/* ---- changes of the process ---- */
 
 static void nothing(int signal)
 {
@@ -164,6 +164,7 @@ static int init(void *self_, mf_ctx *ctx, const void *c, const mf_dims *dims)
     int rc = mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(0.2));
     if (rc == MF_OK && (IS(3) || IS(4)))
         rc = mf->param(ctx, "other", mf_shape1(dims->experts), MF_NORMAL(0.2));
+    if (rc == MF_OK && IS(60)) rc = mf->param(ctx, "zero", mf_shape1(dims->experts), MF_ZEROS);
     if (rc == MF_OK) rc = mf->buffer(ctx, "load", mf_shape1(dims->experts), MF_ZEROS);
     return rc;
 }
@@ -198,6 +199,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     mf_tensor *l = mf_linear(g, x, mf->use(ctx, g, "weight"), NULL);
     touch_process();
     if (IS(4)) l = mf_add(g, l, mf_stop_gradient(g, mf->use(ctx, g, "other")));
+    if (IS(60)) l = mf_add(g, l, mf_sqrt(g, mf_square(g, mf->use(ctx, g, "zero"))));
     l = mf_affine(g, l, (double)self->factor, 0);
     l = mf->custom(g, &cubic, 1, &l, &attr, 1, NULL);
     l = mf_sub(g, l, mf->use(ctx, g, "load"));

@@ -1,17 +1,18 @@
 /* strict.c: a device for tests. It runs on the CPU, but as strictly as any device could be:
  *
  *   memory    the host cannot access addresses of the device: it crashes. Kernels get other
- *             addresses of the same memory (`real`). New memory holds NaN; kernels cannot read
- *             memory after it was freed
- *   streams   run late: queued work runs when the host waits, or earlier at points drawn from
- *             MOEFW_STRICT_SEED. Streams take turns in a drawn order, as far as events allow
+ *             addresses (`real`), where the memory is. New memory holds NaN; kernels cannot
+ *             read memory after it was freed
+ *   streams   run late: queued work runs when the host waits. With MOEFW_STRICT_SEED some of it
+ *             runs earlier, at random points, and streams take turns in a random order, as far
+ *             as events allow
  *   copies    the host's memory must not change while a copy waits; the target of a copy to the
  *             host holds NaN until the copy is done
  *   launches  every pointer must be to memory of the device that is allocated
  *
- * The next wait returns a violation as an error. With MOEFW_STRICT_STATS=1 the device counts
- * copies, waits and launches, and prints them when it is closed: the totals, and the maximum
- * between two optimizer steps. */
+ * After a violation every wait returns an error. With MOEFW_STRICT_STATS=1 the device prints
+ * when it is closed how many copies, fills, waits, launches and calls there were, and the most
+ * copies, waits and allocations between two optimizer steps. */
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@
 #include "launch.h"
 #include "strict.h"
 
-#define MOST ((size_t)256 << 30) /* reserved addresses, not memory; halved until there */
+#define MOST ((size_t)256 << 30) /* addresses to reserve; fewer if the system refuses */
 enum { PAGE = 4096, POISON = 0xff };
 
 typedef struct allocation {
@@ -43,7 +44,7 @@ typedef struct entry {
     int kernel; /* LAUNCH: the kernel; the next two fields: its context and kernel set */
     mf_kctx context;
     const mf_kernels *set;
-    const char *name; /* CALL */
+    const char *name; /* CALL: this and the next two fields */
     void (*fn)(void *arg);
     int n_pointers;
     void *to; /* of WRITE, READ, COPY, FILL */
@@ -74,7 +75,7 @@ typedef struct strict {
     size_t region, used;
     allocation *allocations;
     queue *streams;
-    const mf_kernels *set; /* kernel set of the launches that are queued now */
+    const mf_kernels *set; /* kernel set of the launches that will be queued next */
     uint64_t random;       /* state of the generator; 0: all work runs as late as possible */
     int error;
     char message[512];
@@ -106,7 +107,7 @@ static const char *message(mf_device *d)
 }
 
 /* Allocates whole pages, followed by a page that cannot be accessed. No address is
- * used twice. */
+ * allocated twice. */
 static int alloc(mf_device *d, size_t bytes, void **ret)
 {
     strict *s = of(d);
@@ -260,7 +261,7 @@ static void run_copy(strict *s, entry *e)
     }
 }
 
-/* After a violation only events are processed. */
+/* Runs one entry. After a violation only records of events have an effect. */
 static void run(strict *s, entry *e)
 {
     if (e->kind == RECORD) e->event->done = e->ticket;
@@ -278,8 +279,8 @@ static bool ready(const queue *t)
     return t->first && (t->first->kind != WAIT || t->first->event->done >= t->first->ticket);
 }
 
-/* Runs the first entry of one of the streams that can continue, chosen at random. Returns false
- * if there is none. */
+/* Runs the first entry of one of the streams that can continue; with a seed the choice is
+ * random. Returns false if there is none. */
 static bool run_some(strict *s)
 {
     queue *can[64];
@@ -296,7 +297,7 @@ static bool run_some(strict *s)
     return true;
 }
 
-/* At random times some queued work runs before the host waits. */
+/* With a seed, runs some queued work at random times, before the host waits. */
 static void maybe_run(strict *s)
 {
     if (!s->random || draw(s, 8) != 0) return;
@@ -323,8 +324,8 @@ static entry *append(queue *t, entry_kind kind, size_t bytes)
 static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes);
 #include "launches.h"
 
-/* Counts a launch. A step lasts from the first adamw launch of an optimizer step to
- * that of the next. */
+/* Counts a launch. A step lasts from the first launch of adamw in an optimizer step to that in
+ * the next. */
 static void count_launch(strict *s, int kernel)
 {
     const bool update = kernel == KERNEL_adamw;
@@ -372,8 +373,8 @@ static void run_launch(strict *s, entry *e)
     if (s->error == MF_OK) k->run(e->set, &x, e->args);
 }
 
-/* can_pack has no argument for the device, but only one kernel set of a process
- * packs weights. */
+/* can_pack has no argument for the device, so the kernel set that packs weights is a global. A
+ * process has only one such set. */
 static const mf_kernels *packer;
 static bool can_pack(int type, int64_t n, int64_t k)
 {
@@ -494,7 +495,7 @@ static int event_new(mf_device *d, void **ret)
     return *ret ? MF_OK : MF_ENOMEM;
 }
 
-/* queued entries may still use the event */
+/* Frees the event, unless a queued entry still uses it, which is a violation. */
 static void event_free(mf_device *d, void *which)
 {
     strict *s = of(d);
@@ -595,7 +596,6 @@ static void close_device(mf_device *d)
 
 static const mf_device_ops ops = {
     .size = sizeof ops,
-    .flags = MF_DEVICE_PACKS,
     .name = "strict",
     .close = close_device,
     .message = message,

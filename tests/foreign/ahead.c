@@ -1,8 +1,7 @@
-/* ahead: an expert that adds the mean of the whole sequence to each token, so it reads later
- * tokens and says so.
+/* ahead: an expert that adds the mean of the whole sequence to each token. So it reads later
+ * tokens, and declares that.
  *
- *     y = W (x + mean of its sequence)
- */
+ *     y = W (x + mean of its sequence) */
 #include <moefw/moefw.h>
 
 static int init(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims)

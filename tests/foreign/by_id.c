@@ -1,7 +1,6 @@
 /* by_id: a regularizer that draws equal tokens to one expert (Roller et al. 2021, softly).
  *
- *     loss = mean over layers and tokens of -ln P(token id mod E)
- */
+ *     loss = mean over layers and tokens of -ln P(token id mod E) */
 #include <moefw/moefw.h>
 
 static int init(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims)

@@ -1,8 +1,7 @@
 /* earlier: a router that reads earlier tokens of the sequence.
  *
  *     by = mean    logits of (x_t + x_(t-1) + x_(t-2)) / 3
- *     by = pair    the expert (id_(t-1) + id_t) mod E, without logits
- */
+ *     by = pair    the expert (id_(t-1) + id_t) mod E, without logits */
 #include <moefw/moefw.h>
 
 enum { MEAN, PAIR };
@@ -23,8 +22,9 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(1));
 }
 
-/* The rows of x [T,d] of `back` tokens before, 0 where the sequence has none. A gemm with a
- * triangle of zeros would do, too, but 0 Inf is NaN: a bad token would reach earlier ones. */
+/* Returns for each token the row of x [T,d] that is `back` positions earlier, 0 where the
+ * sequence has none. A gemm with a matrix of 0 and 1 could do this too, but 0 Inf is NaN: one
+ * bad token would reach all others. */
 static mf_tensor *rows_before(mf_graph *g, const mf_router_in *in, mf_tensor *x, int32_t back)
 {
     const int64_t T = (int64_t)in->batch * in->seq;

@@ -1,4 +1,4 @@
-/* fewer: sets the number of experts a token, moe.top_k, at one step of the run. */
+/* fewer: sets the number of experts per token, moe.top_k, at one step of the run. */
 #include <moefw/moefw.h>
 
 typedef struct {

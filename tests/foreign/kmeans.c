@@ -1,7 +1,8 @@
-/* kmeans: experts are centroids, which follow the tokens that they get by a moving average (van
- * den Oord et al. 2017, appendix A.1). The logits are -|x - c|^2 / temperature, and nothing is
- * learned by gradient: centroids, sums and counts are buffers, written by the graph's own ops.
- */
+/* kmeans: experts are centroids; each is a moving average of the tokens that are nearest to it
+ * (van den Oord et al. 2017, appendix A.1). Up to a number that is the same for all experts,
+ * the logits are -|x - c|^2 / temperature; nothing is learned by gradient. An op of the graph
+ * writes sums and counts of the tokens to a buffer, from which after_step updates the
+ * centroids, another buffer. */
 #include <moefw/moefw.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc;
 }
 
-/* ---- an op that writes a buffer: y = x ---- */
+/* ---- an op that writes a buffer ---- */
 
 static int keep_infer(mf_infer *in)
 {
@@ -47,7 +48,7 @@ static const mf_opdef keep_op = {.size = sizeof(mf_opdef),
                                  .infer = keep_infer,
                                  .forward = keep};
 
-/* Sums of the tokens that are nearest to each centroid, and their counts: [E,d+1]. */
+/* Keeps the sums of the tokens that are nearest to each centroid, and their counts: [E,d+1]. */
 static void gather(const router *self, mf_ctx *ctx, mf_graph *g, const mf_router_in *in,
                    mf_tensor *logits)
 {

@@ -1,6 +1,5 @@
 /* lora_experts: all experts share one matrix; each adds a low-rank matrix of its own,
- * y = W x + B_e A_e x (Zadouri et al. 2023, Pushing Mixture of Experts to the Limit, eq. 3).
- */
+ * y = W x + B_e A_e x (Zadouri et al. 2023, Pushing Mixture of Experts to the Limit, eq. 3). */
 #include <moefw/moefw.h>
 
 typedef struct {

@@ -1,5 +1,5 @@
-/* low_rank_cosine: cosine of a projection of x with an embedding of each expert, times a
- * learned scale (Chi et al. 2022, On the Representation Collapse of Sparse Mixture of
+/* low_rank_cosine: the logit is the cosine of a projection of x and an embedding of the expert,
+ * times a learned scale (Chi et al. 2022, On the Representation Collapse of Sparse Mixture of
  * Experts, eq. 4). */
 #include <moefw/moefw.h>
 

@@ -1,14 +1,13 @@
-/* mixed: experts that differ. The first are feed-forward layers, one half slim and one half
- * wide; the last ones cost nothing (Jin et al. 2024, MoE++, section 3.1).
+/* mixed: experts that differ. The first n are feed-forward layers, n/2 of them slim and the
+ * others wide; the last two or three cost nothing (Jin et al. 2024, MoE++, section 3.1).
  *
- *     e < m            y = W2 relu(W1 x), m experts of width h, then as many of width 4 h
+ *     e < n            y = W2 relu(W1 x), of width h if e < n/2, else of width 4 h
  *     e = E - 3        y = 0, if there are at least five experts
  *     e = E - 2        y = x
  *     e = E - 1        y = v
  *
- * Assignments are grouped by expert, so each kind has consecutive rows: a part of offset gives
- * them to a grouped op, which leaves all other rows 0; the parts are summed.
- */
+ * Assignments are grouped by expert, so each kind has consecutive ones. A grouped op that gets
+ * the offsets of one kind gives 0 for all others, so that the results can be summed. */
 #include <moefw/moefw.h>
 
 typedef struct {
@@ -39,7 +38,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     return rc == MF_OK ? mf->param(ctx, "constant", mf_shape2(1, d), MF_NORMAL(0.1)) : rc;
 }
 
-/* Experts first .. first + n - 1 with weights of their own. */
+/* Computes experts first .. first + n - 1, whose weights are w1 and w2. */
 static mf_tensor *layers(mf_ctx *ctx, mf_graph *g, const mf_expert_in *in, int32_t first,
                          int32_t n, const char *w1, const char *w2)
 {

@@ -1,7 +1,6 @@
-/* product_keys: the logit of expert (i, j) is the sum of the i-th of one half of the query with
- * row keys and the j-th of the other half with column keys (Lample et al. 2019, Large Memory
- * Layers with Product Keys, section 3.2). E = rows x columns.
- */
+/* product_keys: the logit of expert (i, j) is the inner product of the first half of x with row
+ * key i, plus that of the second half with column key j (Lample et al. 2019, Large Memory
+ * Layers with Product Keys, section 3.2). E = rows x columns. */
 #include <moefw/moefw.h>
 
 typedef struct {
@@ -12,7 +11,7 @@ typedef struct {
     int64_t rows, columns;
 } router;
 
-/* The number of rows: the divisor of E next below its root. */
+/* The largest divisor of E that is at most its square root. */
 static int64_t rows_of(int64_t experts)
 {
     int64_t best = 1;

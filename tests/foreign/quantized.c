@@ -1,9 +1,8 @@
-/* quantized: a router on rounded inputs, with three ops of its own and a state.
+/* quantized: a router on rounded inputs, with three ops of its own and a buffer m, which is 4.
  *
- *     q = round(8 x / m) m / 8, m = running maximum of |x|   straight-through: dq/dx = 1
- *     logits = cap tanh(q W^T / cap)                          with its derivative
- *     peak = max |x| over all numbers                         no gradient
- */
+ *     q = round(8 x / m) m / 8              straight-through: dq/dx = 1
+ *     logits = cap tanh(q W^T / cap)        with its derivative
+ *     peak = max |x| over all numbers       no gradient; a metric */
 #include <moefw/moefw.h>
 #include <math.h>
 

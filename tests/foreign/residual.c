@@ -1,10 +1,9 @@
-/* residual: a router whose logits go on from those of the layer before (Jin et al. 2024, MoE++,
- * eq. 6).
+/* residual: a router whose logits also depend on those of the layer before (Jin et al. 2024,
+ * MoE++, eq. 6).
  *
  *     logits_l = x W_l^T + logits_(l-1) V_l^T        without the second term in the first layer
  *
- * With copy = yes a later layer takes the logits of the layer before as they are.
- */
+ * With copy = yes a later layer uses the unchanged logits of the layer before. */
 #include <moefw/moefw.h>
 
 typedef struct {

@@ -1,8 +1,7 @@
 /* soft: soft routing (Puigcerver et al. 2023, Soft MoE, eq. 1 and 2).
  *
  *     logits = scale (x / |x|) (Phi / |Phi|)^T    [T, E p]
- *     dispatch = softmax over the tokens of a sequence, combine = softmax over the slots
- */
+ *     dispatch = softmax over the tokens of a sequence, combine = softmax over the slots */
 #include <moefw/moefw.h>
 
 typedef struct {
@@ -28,7 +27,8 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     mf_tensor *phi = mf_l2_normalize(g, mf->use(ctx, g, "phi"), 1e-6);
     mf_tensor *logits = mf_linear(g, mf_l2_normalize(g, in->x, 1e-6), phi, NULL);
     logits = mf_mul(g, logits, mf->use(ctx, g, "scale"));
-    /* Rows of tokens, as softmax works on rows: [B,S,n]. Padding gets no weight. */
+    /* softmax works on rows, so the tokens of a sequence become a row: [B,S,n]. Padding is
+     * given the weight 0. */
     mf_tensor *by_slot = mf_transpose(g, mf_reshape(g, logits, mf_shape3(B, n, S)), 0, 2, 1, 3);
     if (in->mask) {
         mf_tensor *hidden = mf_affine(g, in->mask, 1e9, -1e9);

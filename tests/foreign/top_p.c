@@ -1,9 +1,8 @@
 /* top_p: as many experts as make up a share of the probability (Huang et al. 2024, Harder Tasks
  * Need More Experts, eq. 4).
  *
- * Probabilities are sorted; a token takes the experts of which those before sum to less than p.
- * The sums are a gemm with a triangle that mf_arange and mf_greater make.
- */
+ * A token takes each expert for which the larger probabilities of the other experts sum to less
+ * than p. A gemm with a triangle of ones, from mf_arange and mf_greater, gives the sums. */
 #include <moefw/moefw.h>
 
 typedef struct {

@@ -1,7 +1,6 @@
-/* two_level: a group of experts is chosen softly, then an expert within it: the probability of
- * an expert is that of its group times its own within the group (Jordan, Jacobs 1994,
- * Hierarchical Mixtures of Experts, eq. 2). Two groups; the first has the larger half.
- */
+/* two_level: a router with two groups of experts. The probability of an expert is that of its
+ * group times its own within the group (Jordan, Jacobs 1994, Hierarchical Mixtures of Experts,
+ * eq. 2). If E is odd, the first group is the larger one. */
 #include <moefw/moefw.h>
 
 typedef struct {

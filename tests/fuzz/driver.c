@@ -65,7 +65,8 @@ static void catch_all(void)
     }
 }
 
-/* Runs an exact copy of the input, so that the sanitizers notice a read after its end. */
+/* Runs a copy of exactly the size of the input, so that the sanitizers notice a read after
+ * its end. */
 static void run_one(const uint8_t *data, size_t size)
 {
     uint8_t *copy = malloc(size ? size : 1);
@@ -128,7 +129,8 @@ static void add_path(const char *path)
     free(entries);
 }
 
-/* Random numbers of one run, in order. */
+/* The random numbers of a run, which are drawn in the order of index; `index` is that of the
+ * next one. */
 typedef struct dice {
     uint64_t run, index;
 } dice;
@@ -168,7 +170,7 @@ static void insert_word(buffer *b, dice *d)
     insert_at(b, roll(d, b->size + 1), word, strlen(word));
 }
 
-/* Numbers near which sums and multiples of sizes overflow, as text or as bytes. */
+/* Writes a number near which sums and multiples of sizes overflow, as text or as bytes. */
 static void put_number(buffer *b, dice *d)
 {
     static const uint64_t numbers[] = {0,
@@ -268,7 +270,7 @@ static void run_changed(buffer *b, uint64_t run)
     run_one(b->data, b->size);
 }
 
-/* The target's name: "fuzz_ini" for a program in a build folder or started by libtool. */
+/* The target's name: "ini" for a program fuzz_ini in any folder. */
 static const char *target_name(const char *program)
 {
     const char *slash = strrchr(program, '/');

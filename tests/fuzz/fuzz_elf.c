@@ -1,6 +1,6 @@
 /* fuzz_elf: any file is accepted as a shared object or refused with a reason, and is never
- * executed. All segments of an accepted file lie inside the file, and its symbols are read
- * without a read outside of it. */
+ * executed. All segments of an accepted file that are to be loaded lie inside the file, and its
+ * symbols are read without a read outside of it. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"

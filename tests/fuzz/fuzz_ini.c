@@ -40,7 +40,7 @@ static void require_message(int rc)
     FUZZ_REQUIRE(strlen(mf_error_message()) > 0);
 }
 
-/* All entries as the text of a file. The caller frees it with free(). */
+/* Returns the entries in use as the text of a file. The caller frees it with free(). */
 static char *written(mf_ini *ini, size_t *ret_size)
 {
     size_t room = 1, n = 0;
@@ -67,8 +67,8 @@ static void require_survival(mf_ini *ini)
     size_t size;
     char *text = written(ini, &size);
     int rc;
-    /* Each entry is written with its section head, so a file near the limit of 1
-     * MiB may exceed it. */
+    /* Each entry is written with its section head, so a file near the limit of 1 MiB may
+     * exceed it. */
     if (size <= 1024 * 1024) {
         rc = mf_ini_load_text(again, "again", text, size);
         FUZZ_REQUIRE(rc == MF_OK);
@@ -84,7 +84,7 @@ static void require_survival(mf_ini *ini)
     mf_ini_free(again);
 }
 
-/* Every part must occur in the text unchanged. */
+/* Every key and value must occur in the text unchanged. */
 static void require_whole(mf_ini *ini, const char *text, size_t size)
 {
     for (int i = 0; i < mf_ini_count(ini); i++) {

@@ -1,5 +1,5 @@
-/* fuzz_json: any bytes are read or refused with line and column. What was read can be written
- * and read again with the same values. */
+/* fuzz_json: any bytes are read, or refused with a message that names the input. What was read
+ * can be written and read again with the same values. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
@@ -34,7 +34,7 @@ const char *const fuzz_words[] = {"{",
                                   "12345678901234567890",
                                   NULL};
 
-/* Copies every value to the writer, through every accessor. */
+/* Copies every value to the writer, through the accessor of its type. */
 static void copy(mf_jw *w, const mf_json *v)
 {
     const mf_json *child;

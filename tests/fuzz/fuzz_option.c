@@ -1,5 +1,6 @@
 /* fuzz_option: an INI section is accepted by a schema, with every value inside its bounds, or
- * refused with file and line. Accepted values can be written and read again unchanged. */
+ * refused with messages that name section and key. Accepted values can be written and read
+ * again unchanged. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"

@@ -1,6 +1,6 @@
 /* fuzz_tokenizer: uses the input as a tokenizer file, as training text, as text to encode, and
- * as ids to decode. A tokenizer that was read encodes and decodes within its bounds; saving and
- * loading keep the text; decoded text is valid UTF-8. */
+ * as ids to decode. Every tokenizer that results encodes and decodes within its bounds; decoded
+ * text is valid UTF-8, and a lossless tokenizer restores valid text. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/error.h"
@@ -39,7 +39,7 @@ const char *const fuzz_words[] = {"{\"format\":\"moefw-tokenizer\",\"version\":1
                                   "abc",
                                   NULL};
 
-/* Encodes and decodes the text; ids are in bounds. */
+/* Encodes the text and decodes its ids, which must be in bounds. */
 static void there_and_back(const mf_tokenizer *t, const char *text, size_t size)
 {
     mf_ids ids = {.want_start = true};

@@ -1,5 +1,5 @@
-/* lib/device.c: opens the device under test. It stays open until the program ends, so that
- * its counts are those of all tests. */
+/* lib/device.c: opens the device under test. It stays open until the program ends, so that its
+ * counts cover all tests. */
 #include "tests/lib/device.h"
 
 #include <stdio.h>

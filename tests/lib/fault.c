@@ -48,8 +48,8 @@ static void release(void *block)
     free(block);
 }
 
-/* True if this call must fail, with errno set. Does not return if the
- * process has to end here. */
+/* True if this call must fail, with errno set. Does not return if the process has to
+ * end here. */
 static bool io_fails(const char *name)
 {
     if (!is_due(&io_plan, ++io_calls, name)) return false;

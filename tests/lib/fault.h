@@ -1,9 +1,9 @@
 /* fault.h: allocation and IO tables that fail on purpose, for tests.
  *
- * Calls through the tables of base/mem.h and base/file/io.h are counted from 1. The n-th
- * call fails, either alone (transient) or with all calls after it (persistent), or the
- * process ends there. The usual loop runs the same work for n = 1, 2, ... until a run makes
- * fewer than n calls:
+ * Calls through the tables of base/mem.h and base/file/io.h are counted from 1. The n-th call
+ * fails, either alone (transient) or with all calls after it (persistent), or the process ends
+ * there. The usual loop runs the same work for n = 1, 2, ... until a run makes fewer than
+ * n calls:
  *
  *     for (long n = 1;; n++) {
  *         fault_io(n, FAULT_ONCE, ENOSPC);
@@ -22,18 +22,19 @@
 
 typedef enum fault_form { FAULT_ONCE, FAULT_FROM } fault_form;
 
-/* nth 0: counts only. error: errno of the failing IO call; not EINTR with FAULT_FROM,
- * because callers correctly repeat a call after EINTR, without limit. A failing close still
- * closes, as on Linux. */
+/* nth 0: counts only. error: errno of the failing IO call; not EINTR with FAULT_FROM, because
+ * callers correctly repeat a call after EINTR, without limit. A failing close still closes, as
+ * on Linux. */
 void fault_alloc(long nth, fault_form form);
 void fault_io(long nth, fault_form form, int error);
-/* Calls _exit(status) instead of the nth IO call. If that is a write, half
- * of it is done first. */
+/* Calls _exit(status) instead of the nth IO call. If that is a write, half of it is
+ * done first. */
 void fault_io_exit(long nth, int status);
-/* Every read and write transfers only a few bytes, and every second one first returns EINTR. */
+/* Every read and write transfers at most 7 bytes, and every second call of pread, write and
+ * fsync fails with EINTR. */
 void fault_io_crumbs(void);
 
-/* Whether an armed call was made, and which one it was ("write", "alloc", ...). */
+/* Whether a call has failed, and the first one that did ("write", "alloc", ...). */
 bool fault_hit(void);
 const char *fault_hit_call(void);
 long fault_alloc_calls(void);

@@ -22,7 +22,7 @@ static named *paths;
 
 static void clean_up(void)
 {
-    if (getpid() == owner) mf_remove_tree(folder); /* children of a forking suite keep it */
+    if (getpid() == owner) mf_remove_tree(folder); /* children of a forking suite leave it */
     for (named *next; paths; paths = next) {
         next = paths->next;
         free(paths);

@@ -13,7 +13,7 @@ report "each line has when, probe and three package names" "$(printf '%s\n' "$ta
 report "the libraries that configure insists on are the ones probed for" "$(
     sed -n 's/^MF_LIB(\[[A-Z]*\], \[\(.*\)\], \[\(.*\)\], \[.*\], \[\(.*\)\], \[\(.*\)\])$/\2 \3 \1 \4/p' "$srcdir/configure.ac" |
         while read -r header function module package; do
-            printf '%s\n' "$table" | grep -qE "^build .*\\| link $header $function -l[a-z]+ $module +\\| $package +\\|" ||
+            printf '%s\n' "$table" | grep -qE "^build .*\\| link $header $function -l[a-z0-9]+ $module +\\| $package +\\|" ||
                 echo "$package: no line \"link $header $function ... $module\""
         done
 )"

@@ -1,5 +1,5 @@
-/* freezer: a controller for tests. After a given step it freezes the parameters whose
- * names match a pattern. */
+/* freezer: a controller for tests. After step `at` it freezes the parameters whose names match
+ * a pattern. */
 #include <moefw/moefw.h>
 
 typedef struct {

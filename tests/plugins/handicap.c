@@ -1,8 +1,7 @@
 /* handicap: a router that is known to be worse, which a comparison must detect.
  *
- * A linear router whose best expert is exchanged with a random one for a share of the tokens
- * (default 10 %): the random expert gets its logit and so its gate.
- */
+ * It is a linear router whose best expert is exchanged with a random one for a share of the
+ * tokens (default 10 %): the random expert gets the logit of the best one, and so its gate. */
 #include <moefw/moefw.h>
 
 typedef struct {

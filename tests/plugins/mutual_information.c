@@ -2,9 +2,9 @@
  *
  *     loss = mean over real tokens of H(p_t) - H(mean of p_t)
  *
- * A difference of two numbers near ln E: f32 keeps few digits of it, and a gradient check must
- * know that. FACTOR, if it is defined, multiplies the gradient of each entropy: wrong unless it
- * is 1. */
+ * The loss is a difference of two numbers near ln E, of which f32 keeps few digits; a gradient
+ * check must allow for that. FACTOR, if it is defined, multiplies the gradient of each entropy;
+ * the gradient is then wrong unless FACTOR is 1. */
 #include <moefw/moefw.h>
 
 #ifdef FACTOR

@@ -3,16 +3,16 @@
  * A test file defines its Suite and ends with one of
  *     MF_CHECK_MAIN(suite)        tests run in this process
  *     MF_CHECK_MAIN_FORK(suite)   each test runs in a child of its own
- * where `static Suite *suite(void)` builds the suite. Results go to stdout as TAP. Not to fork
- * is the rule, because a child forked after an OpenMP region hangs in its own first region. A
- * suite that asks for fork (to survive aborts, to catch signals) must not use mf_parallel in
- * the parent. CK_FORK=yes|no in the environment overrides either; CK_RUN_CASE picks one case.
- */
+ * where `static Suite *suite(void)` builds the suite. Results go to stdout as TAP. Most suites
+ * do not fork, because a child that is forked after an OpenMP region hangs in its own first
+ * region. A suite that forks (to survive aborts, to catch signals) must not use mf_parallel in
+ * the parent. In the environment, CK_FORK=yes|no overrides the suite's choice, and CK_RUN_CASE
+ * selects one case. */
 #ifndef MF_CHECK_MAIN_H
 #define MF_CHECK_MAIN_H
 
 #include <check.h>
-#undef fail /* Check defines this old macro; calls of ops have a member with this name */
+#undef fail /* Check defines this old macro; mf_host and others have a member of this name */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -28,8 +28,8 @@ static int check_run(Suite *suite, enum fork_status mode)
     int run = srunner_ntests_run(runner), failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     if (run == 0) return 1;
-    /* Automake's harness reads the "not ok" lines; a failing status would count
-     * as one more failure. */
+    /* Automake's harness reads the "not ok" lines; a failing status would count as one
+     * more failure. */
     return failed != 0 && !getenv("HARNESS_ACTIVE");
 }
 

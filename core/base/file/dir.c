@@ -24,7 +24,7 @@ bool mf_is_dir(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Makes one level. It is no error if another process has made the same directory. */
+/* Makes one level. An existing directory is no error: another process may have made it. */
 static int make_one(const char *path)
 {
     if (mf_io()->mkdir(path, 0777) == 0) return MF_OK;
@@ -98,7 +98,7 @@ static int add_name(char ***names, int *n, int *room, const char *name)
     return MF_OK;
 }
 
-/* flags: O_NOFOLLOW for callers that must not leave the tree */
+/* Lists a directory. flags: O_NOFOLLOW for callers that must not leave the tree, else 0. */
 static int list(const char *path, int flags, char ***ret_names, int *ret_n)
 {
     char **names = NULL;

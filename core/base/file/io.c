@@ -13,12 +13,13 @@
 int mf_file_open(const char *path, int *ret_fd, uint64_t *ret_size)
 {
     struct stat st;
-    /* Without O_NONBLOCK, opening a named pipe would wait for a writer. It has no effect on
-     * regular files. */
+    /* Without O_NONBLOCK, opening a named pipe would wait for a writer. The flag has no effect
+     * on regular files. */
     int fd = mf_raw_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
     if (fd < 0) {
-        int rc = errno == ENOENT || errno == ENOTDIR ? MF_ENOTFOUND : MF_EIO;
-        return mf_fail_errno(rc, "%s: cannot open", path);
+        if (errno == ENOENT || errno == ENOTDIR)
+            return mf_fail(MF_ENOTFOUND, "%s: there is no such file", path);
+        return mf_fail_errno(MF_EIO, "%s: cannot open", path);
     }
     if (fstat(fd, &st) != 0) {
         mf_fail_errno(MF_EIO, "%s: cannot stat", path);
@@ -68,7 +69,7 @@ static int read_to_end(int fd, const char *path, uint64_t hint, size_t max_bytes
     size_t room, size = 0;
     char *data;
     if (hint >= SIZE_MAX / 2) return too_large(path, SIZE_MAX / 2);
-    /* the NUL, and one byte to detect the end of the file without growing */
+    /* room for the NUL and one byte more: a read that leaves this byte free has met the end */
     room = hint ? (size_t)hint + 2 : FIRST;
     data = mf_alloc_raw(room);
     if (!data) return mf_fail_context(MF_ENOMEM, "%s", path);

@@ -1,13 +1,14 @@
-/* base/file/io.h: files. All system calls go through a table, which tests replace to make the
- * n-th call fail.
+/* base/file/io.h: files. The system calls that open, read, write, rename or remove files go
+ * through a table, which tests replace to make the n-th call fail.
  *
- * Everything that core writes or reads goes through these functions. They handle short reads,
- * short writes and EINTR; the caller sees success, or one recorded error that names the file. A
- * path is UTF-8 bytes.
+ * Data, configurations and the files of runs are read and written with these functions. They
+ * handle short reads, short writes and EINTR; the caller sees success, or one recorded error
+ * that names the file. A path is UTF-8 bytes.
  *
- * Codes: MF_ENOTFOUND for a path that does not exist, MF_EINPUT for a path that is not a
- * regular file or is too large, MF_EIO for everything else that the system refuses. A failed
- * fsync is final: the kernel may have dropped the data, so nothing here tries again. */
+ * Codes: a function that reads returns MF_ENOTFOUND if the path does not exist, and MF_EINPUT
+ * if it is of the wrong kind, too large, or shorter than expected. Everything else that the
+ * system refuses, and each failure to write, is MF_EIO; MF_ENOMEM if no memory is left. A
+ * failed fsync is final: the kernel may have dropped the data, so nothing here tries again. */
 #ifndef MF_BASE_IO_H
 #define MF_BASE_IO_H
 
@@ -36,9 +37,14 @@ const mf_io_table *mf_io(void);
 const mf_io_table *mf_io_default(void);
 void mf_io_set_table(const mf_io_table *table); /* NULL restores the default */
 
-/* Reads a whole regular file into new memory (mf_free), with a NUL after the last byte. Refuses
- * directories, devices, and files over max_bytes (0: no bound). */
+/* Reads a whole regular file into new memory, which the caller frees with mf_free. A NUL
+ * follows the last byte. Refuses directories, devices, and files over max_bytes (0:
+ * no bound). */
 int mf_read_file(const char *path, size_t max_bytes, char **ret_data, size_t *ret_size);
+/* The same for input that a person names: "-" is standard input, of which later calls give the
+ * same bytes again. Any thread may call it. */
+int mf_read_input(const char *path, size_t max_bytes, char **ret_data, size_t *ret_size);
+bool mf_is_standard_input(const char *path);
 /* Writes a new file beside path, syncs it and renames it: path holds the old content or the
  * new, never a part. path must be a regular file or not exist; a symbolic link is replaced by
  * a file. */
@@ -62,7 +68,7 @@ typedef struct mf_writer {
     unsigned char *buffer;
     char *message; /* message of the first error */
 } mf_writer;
-/* exclusive: the file must not exist; otherwise it is truncated */
+/* exclusive: the file must not exist yet; if false, an existing file is truncated */
 int mf_writer_open(mf_writer *w, const char *path, bool exclusive);
 /* opens to write at the end of the file */
 int mf_writer_append(mf_writer *w, const char *path);
@@ -75,12 +81,13 @@ int mf_writer_flush(mf_writer *w);
 int mf_writer_close(mf_writer *w, bool sync);
 
 int mf_mkdirs(const char *path); /* like mkdir -p */
-/* like rm -rf: the path may be missing, links are not followed */
+/* like rm -rf: the path may be missing, links are not followed; MF_EIO if directories are
+ * nested deeper than 64 levels */
 int mf_remove_tree(const char *path);
 int mf_sync_dir(const char *path);
 bool mf_exists(const char *path); /* follows symbolic links */
 bool mf_is_dir(const char *path);
-/* names in order; free each name and the array with mf_free */
+/* names in byte order, without . and ..; the caller frees them with mf_list_free */
 int mf_list_dir(const char *path, char ***ret_names, int *ret_n);
 /* frees the names and the array */
 void mf_list_free(char **names, int n);

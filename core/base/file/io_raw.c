@@ -1,5 +1,5 @@
-/* base/file/io_raw.c: single system calls, repeated until they are complete. EINTR and short
- * counts never reach the caller. */
+/* base/file/io_raw.c: single system calls, repeated until they are complete. The caller never
+ * sees EINTR, and sees a short count only at the end of a file. */
 #include "base/file/io_raw.h"
 #include "base/file/io.h"
 

@@ -1,6 +1,6 @@
-/* base/file/io_raw.h: system calls that the files of base/file share. They handle EINTR and
- * short writes, and keep errno for the caller's message. They return 0, or -1 with errno, like
- * the calls that they wrap. */
+/* base/file/io_raw.h: system calls that the files of base/file share. They handle EINTR, short
+ * reads and short writes. mf_raw_open returns the descriptor, mf_raw_read the number of bytes,
+ * the others 0; on failure each returns -1 with errno, like the call that it wraps. */
 #ifndef MF_BASE_IO_RAW_H
 #define MF_BASE_IO_RAW_H
 

@@ -20,6 +20,7 @@ static struct {
     bool uninstalled, given; /* given: a test has set the program's path */
     place program, source, plugins, presets, template, settings, dropins;
 } here;
+static place given_settings; /* set by a test; else "" */
 
 /* A path that is too long for the system cannot exist. It becomes "", which names no file. */
 static void join(place out, const char *root, const char *path)
@@ -128,9 +129,14 @@ const char *mf_paths_template(void)
     return get(here.template);
 }
 
+void mf_paths_set_settings(const char *path)
+{
+    join(given_settings, "", path);
+}
+
 const char *mf_paths_settings(void)
 {
-    return get(here.settings);
+    return given_settings[0] != '\0' ? given_settings : get(here.settings);
 }
 
 const char *mf_paths_dropins(void)

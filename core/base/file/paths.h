@@ -1,7 +1,7 @@
 /* base/file/paths.h: finds the files of moefw.
  *
- * There are three cases, which the real path of the library (or of the program that contains
- * this code) distinguishes:
+ * The real path of the library (or of the program that contains this code) tells which of three
+ * cases applies:
  *
  *   in place    a file .moefw-uninstalled beside it names the source folder: plugins come from
  *               the build folder, presets, templates and drop-ins from the source folder,
@@ -26,10 +26,13 @@ const char *mf_paths_dropins(void);  /* holds one small INI file for each plugin
 bool mf_paths_uninstalled(void);     /* true if the program runs in place */
 const char *mf_paths_source(void);   /* the source folder if in place, else "" */
 /* The command that starts the program from the current folder: moefw; or, in place, its path,
- * relative to the current folder if it lies below. Valid until the next call. */
+ * relative to the current folder if it lies below. */
 const char *mf_paths_called(void);
 
-/* For tests, before the first call of the others: pretends that the program is this file. */
+/* For tests, while no other thread uses paths: pretends that the program is this file, until a
+ * call with "". */
 void mf_paths_set_program(const char *path);
+/* For tests, likewise: pretends that this is the folder of the system's moefw.ini. */
+void mf_paths_set_settings(const char *path);
 
 #endif

@@ -123,7 +123,7 @@ int mf_writer_flush(mf_writer *w)
 int mf_writer_close(mf_writer *w, bool sync)
 {
     int rc;
-    /* the writer never opened, and open has returned the error */
+    /* the writer is closed already, or did not open, and open has returned the error */
     if (!w->path) return w->error;
     write_out(w, w->buffer, w->fill);
     if (sync && w->error == MF_OK && mf_raw_fsync(w->fd) != 0)

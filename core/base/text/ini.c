@@ -67,8 +67,8 @@ static int map_reserve(map *m, size_t more)
     return MF_OK;
 }
 
-/* The link that points to the node with that name, or the NULL at the end of its bucket. The
- * map must have buckets. */
+/* Returns the link that points to the node with that name; if there is none, the last link of
+ * the bucket, which is NULL. The map must have buckets. */
 static node **map_slot(const map *m, const char *section, const char *key)
 {
     uint32_t hash = hash_of(section, key);
@@ -84,8 +84,8 @@ static node *map_find(const map *m, const char *section, const char *key)
     return m->room ? *map_slot(m, section, key) : NULL;
 }
 
-/* Puts the node into use and returns the one that it replaces, or NULL. Space must have
- * been reserved. */
+/* Puts the node into use and returns the one that it replaces, or NULL. map_reserve must have
+ * made space for it. */
 static node *map_put(map *m, node *e)
 {
     node **slot = map_slot(m, e->entry.section, e->entry.key);
@@ -281,7 +281,7 @@ int mf_ini_load(mf_ini *ini, const char *path)
 {
     char *text;
     size_t size;
-    int rc = mf_read_file(path, MF_INI_FILE_MAX, &text, &size);
+    int rc = mf_read_input(path, MF_INI_FILE_MAX, &text, &size);
     if (rc == MF_ENOMEM || rc == MF_ENOTFOUND) return rc;
     if (rc != MF_OK) return mf_fail(MF_ECONFIG, "%s", mf_error_message());
     rc = mf_ini_load_text(ini, path, text, size);

@@ -34,7 +34,7 @@ typedef struct mf_ini_entry {
     int line;                          /* 1-based; for an assignment its position */
     bool overridden;                   /* a later source has the same section and key */
     bool used; /* the entry was read; entries that were never read have unknown keys */
-    /* a key that its plugin does not know, or a value that it does not accept, is no error */
+    /* it is no error if the plugin does not know the key or does not accept the value */
     bool optional;
 } mf_ini_entry;
 
@@ -43,7 +43,8 @@ typedef struct mf_ini mf_ini;
 mf_ini *mf_ini_new(void);
 void mf_ini_free(mf_ini *ini);
 /* Reads a file, or a text under a given name; its entries override the present ones. Errors:
- * MF_ECONFIG with file:line; MF_ENOTFOUND if there is no such file. */
+ * MF_ECONFIG, with file:line if a line is wrong; MF_ENOTFOUND if there is no such
+ * file; MF_ENOMEM. */
 int mf_ini_load(mf_ini *ini, const char *path);
 int mf_ini_load_text(mf_ini *ini, const char *name, const char *text, size_t size);
 /* Sets "section.key=value"; the last dot before '=' separates section and key. position counts
@@ -52,8 +53,8 @@ int mf_ini_load_text(mf_ini *ini, const char *name, const char *text, size_t siz
 int mf_ini_set(mf_ini *ini, const char *assignment, int position);
 
 /* Adds one entry of a separate source, as if a file had it at that line; key "": only the
- * section. All texts are copied. They must be texts of other entries, because they are
- * not checked. */
+ * section. All texts are copied. They must be texts of other entries, because their characters
+ * are not checked. */
 int mf_ini_put(mf_ini *ini, const char *section, const char *key, const char *value,
                const char *file, int line);
 /* The `file` of an assignment whose origin is not known. */

@@ -20,7 +20,8 @@ typedef struct mf_ini_scan {
     size_t n_marks, n_pairs;
 } mf_ini_scan;
 
-/* Returns MF_OK, or MF_ECONFIG with "name:line: ..." recorded and *ret unchanged. */
+/* Returns MF_OK, MF_ENOMEM or MF_ECONFIG; after an error *ret is unchanged. The message of
+ * MF_ECONFIG begins with "name:line:", or with "name:" if the text is too large. */
 int mf_ini_scan_text(const char *name, const char *text, size_t size, mf_ini_scan *ret);
 void mf_ini_scan_free(mf_ini_scan *scan);
 

@@ -1,4 +1,4 @@
-/* base/text/json.h: reading and writing JSON. Only its two .c files use jansson.
+/* base/text/json.h: reading and writing JSON. Only json.c uses jansson.
  *
  * Reading: whole documents (an object or an array); duplicate keys are refused, depth and size
  * are bounded. Writing: a small streaming writer that escapes, and that prints doubles so that
@@ -13,12 +13,13 @@
 
 enum {
     MF_JSON_DEPTH_MAX = 32, /* greatest nesting of objects and arrays */
-    /* greatest size of a text in bytes; a document takes about 10 times its text */
+    /* greatest size of a text in bytes; a document may take more than 10 times its text */
     MF_JSON_SIZE_MAX = 64 * 1024 * 1024
 };
 
 typedef struct mf_json mf_json; /* a value, which its document owns */
-/* name: for messages. Error: MF_EINPUT with line and column. */
+/* Reads a document, which the caller frees. name: for messages. Errors: MF_EINPUT, with line
+ * and column if the text is not JSON; MF_ENOMEM. */
 int mf_json_parse(const char *name, const char *text, size_t size, mf_json **ret);
 void mf_json_free(mf_json *document);
 
@@ -37,18 +38,19 @@ const mf_json *mf_json_at(const mf_json *array, size_t i);
 size_t mf_json_size(const mf_json *array_or_object);
 /* Iterates over members in the order of the file. i from 0; false past the end. */
 bool mf_json_member(const mf_json *object, size_t i, const char **key, const mf_json **value);
-/* NULL if v is not a string. With ret_len NULL the result is also NULL when the text holds a
- * NUL character, because the caller would see it cut there. */
+/* The text of a string; NULL if v is not a string. With ret_len NULL the result is also NULL
+ * when the text holds a NUL character, because the caller would see it cut there. */
 const char *mf_json_string(const mf_json *v, size_t *ret_len);
 bool mf_json_int(const mf_json *v, int64_t *out);
 bool mf_json_real(const mf_json *v, double *out); /* accepts integers */
 bool mf_json_bool(const mf_json *v, bool *out);
-/* The number of a member; NaN, or 0 for the integer, if it is missing or not a number. */
+/* The number of a member; NaN, or 0 for the integer, if the member is missing or of
+ * another type. */
 double mf_json_real_or_nan(const mf_json *object, const char *key);
 int64_t mf_json_int_or_0(const mf_json *object, const char *key);
 
-/* A writer into a growing buffer. It takes one value of any kind after each reset, and writes
- * commas and checks nesting itself. */
+/* A writer into a growing buffer. It takes one value of any kind when it is new and after each
+ * reset. It writes commas and checks nesting itself. */
 typedef struct mf_jw mf_jw;
 mf_jw *mf_jw_new(void);
 void mf_jw_free(mf_jw *w);

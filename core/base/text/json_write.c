@@ -119,8 +119,8 @@ void mf_jw_end(mf_jw *w)
     w->depth--;
 }
 
-/* The code of a control character at s, including those of Latin-1, which a terminal might
- * obey; else 0x100. */
+/* Returns the control character at s, else 0x100. Those from U+0080 to U+009F are included,
+ * because a terminal might obey them. */
 static unsigned control_at(const unsigned char *s, size_t length)
 {
     if (length == 1 && (*s < 0x20 || *s == 0x7F)) return *s;
@@ -130,7 +130,7 @@ static unsigned control_at(const unsigned char *s, size_t length)
 
 static void put_escaped(mf_jw *w, const char *text, size_t n)
 {
-    /* pairs of the escape's letter and the character */
+    /* pairs: the letter after the backslash, and the character that it stands for */
     static const char two[] = "b\bf\fn\nr\rt\t\"\"\\\\";
     /* first byte that is not yet written */
     size_t plain = 0;

@@ -52,8 +52,8 @@ bool mf_parse_i64(const char *text, long long *out)
     return true;
 }
 
-/* Replaces '.' by the decimal point of the current locale, or back. out has room for
- * size bytes. */
+/* Copies text to out [size] and replaces the first `from` by `to`: '.' by the decimal point of
+ * the current locale, or the reverse. Returns false if out is too small. */
 static bool swap_point(const char *text, const char *from, const char *to, char *out,
                        size_t size)
 {

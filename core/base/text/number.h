@@ -6,7 +6,7 @@
 
 /* Read numbers strictly: the whole text must be one value, without blanks around it; otherwise
  * they return false and leave *out unchanged. i64: decimal digits with an optional sign, then
- * optionally k, M or G (x 1000, 1000^2, 1000^3). f64: decimal with optional fraction and
+ * optionally k, M or G (x 1000, 1000^2, 1000^3). f64: decimal with optional sign, fraction and
  * exponent; a result past the range of double is refused, and so are inf and nan, since nan
  * would pass a check of bounds; a value too small for double becomes 0. bool:
  * yes|no|true|false|on|off|1|0, in any case. */

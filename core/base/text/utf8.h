@@ -9,7 +9,7 @@
  * from text to the end. */
 size_t mf_utf8_length(const char *text, size_t n);
 
-/* Offset of the first invalid byte, n when all of it is valid. */
+/* Offset of the first invalid byte, n if there is none. */
 size_t mf_utf8_check(const char *text, size_t n);
 
 #endif

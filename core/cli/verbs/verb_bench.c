@@ -17,6 +17,7 @@
 #include "lab/bench/speed.h"
 #include "lab/trace/trace.h"
 #include "plugin/load/find.h"
+#include "report/page/doc.h"
 #include "report/compare/routers.h"
 #include "train/run/load.h"
 #include "train/run/rundir.h"
@@ -280,7 +281,7 @@ static int use_activations(const mf_cli *cli, mf_activations *a, mf_router_bench
 {
     const char *text = mf_cli_text(cli, "activations", NULL);
     if (!text) return MF_OK;
-    int rc = mf_activations_read(text, a);
+    int rc = mf_cli_input(mf_activations_read(text, a));
     if (rc != MF_OK) return rc;
     if (mf_cli_count(cli, "dim") > 0 && s->dim != a->dim)
         return mf_fail(MF_EUSAGE, "--dim=%d: the activations of %s are %d wide", (int)s->dim,
@@ -297,18 +298,34 @@ static int use_activations(const mf_cli *cli, mf_activations *a, mf_router_bench
     return MF_OK;
 }
 
+/* The command that repeats this measurement: the options as they were given, but not where the
+ * page goes, and the number of threads. The caller frees it; NULL: no memory. */
+static mf_doc *repeat_command(const mf_cli *cli)
+{
+    mf_doc *d = mf_doc_new();
+    if (!d) return NULL;
+    mf_doc_put(d, "moefw bench routers");
+    for (const mf_cli_option *o = options; o->name != NULL; o++) {
+        const char *text = mf_cli_text(cli, o->name, NULL);
+        if (mf_cli_count(cli, o->name) == 0 || strcmp(o->name, "report") == 0) continue;
+        mf_doc_printf(d, " --%s", o->name);
+        if (o->kind == MF_CLI_FLAG || !text) continue;
+        mf_doc_put(d, " ");
+        mf_doc_put_path(d, text);
+    }
+    mf_doc_printf(d, " -t %d", mf_parallel_threads());
+    return d;
+}
+
 static int write_page(const mf_cli *cli, const mf_router_bench_spec *s,
                       const mf_router_bench *all, int n)
 {
     const char *out = mf_cli_text(cli, "report", NULL);
-    char command[600];
-    snprintf(command, sizeof command,
-             "moefw bench routers --routers %.200s --dim %d --experts %d --top-k %d --batch %d "
-             "--seq %d --seeds %d -t %d%s%.200s",
-             mf_cli_text(cli, "routers", "all"), (int)s->dim, (int)s->experts, (int)s->top_k,
-             (int)s->batch, (int)s->seq, (int)s->seeds, mf_parallel_threads(),
-             s->activations ? " --activations " : "", mf_cli_text(cli, "activations", ""));
-    int rc = mf_report_routers(s, n, all, mf_parallel_threads(), command, out);
+    mf_doc *d = repeat_command(cli);
+    const char *command = d ? mf_doc_string(d, NULL) : NULL;
+    int rc = command ? mf_report_routers(s, n, all, mf_parallel_threads(), command, out)
+                     : MF_ENOMEM;
+    mf_doc_free(d);
     if (rc == MF_OK) mf_log(MF_LOG_INFO, "report: %s", out);
     return rc;
 }
@@ -321,7 +338,7 @@ static int bench_routers(const mf_cli *cli)
     mf_router_bench *all = mf_alloc(MAX_ROUTERS, sizeof *all);
     const char *names[MAX_ROUTERS];
     int n = 0, done = 0;
-    mf_config *c = NULL; /* from the default preset: the experts, if no option names them */
+    mf_config *c = NULL; /* from the default preset; gives the experts if no option does */
     int rc = mf_cli_config(cli, NULL, &c);
     mf_router_bench_defaults(&s);
     s.dim = (int32_t)mf_cli_int(cli, "dim", s.dim);
@@ -452,7 +469,7 @@ static void print_speed(const mf_speed *r)
 
 static int bench_layer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
 {
-    mf_config *c; /* from the default preset: plugins that no option names */
+    mf_config *c; /* from the default preset; gives the plugins that no option names */
     int rc = mf_cli_config(cli, NULL, &c);
     if (rc != MF_OK) return rc;
     const mf_speed_layer_spec spec = {.router = mf_cli_text(cli, "routers", c->router.plugin),
@@ -524,6 +541,8 @@ static int bench_infer(const mf_cli *cli, const mf_timing_how *how, mf_speed *r)
     if (what && mf_rundir_readable(what)) {
         mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
         rc = open_run(cli, what, &s);
+    } else if (what && !mf_cli_names_config(what)) {
+        rc = mf_rundir_missing(what, NULL);
     } else {
         rc = mf_cli_config(cli, what, &config);
         if (rc == MF_OK) rc = mf_cli_model_open_whole(config, &s);

@@ -1,5 +1,5 @@
-/* moefw ckpt: lists, verifies and compares checkpoints. It only reads, and gives one line or
- * JSON object for each checkpoint. */
+/* moefw ckpt: lists, verifies and compares checkpoints. It only reads. With --json every action
+ * prints one object. */
 #include "cli/cli.h"
 
 #include "base/file/io.h"
@@ -52,14 +52,14 @@ static bool is_checkpoint(const char *path)
     return is;
 }
 
-/* Finds a checkpoint. what: the checkpoint's directory, or a run, of which it takes the newest
- * checkpoint or that of --step. */
+/* Finds a checkpoint. what: its directory; or a run, or the folder ckpt of a run. There the
+ * checkpoint of --step is taken, without this option the newest one. */
 static int find(const mf_cli *cli, const char *what, char **ret_path)
 {
     int64_t *steps = NULL, step = mf_cli_int(cli, "step", -1);
     int n = 0, rc = MF_OK;
     *ret_path = NULL;
-    if (!mf_exists(what)) return mf_fail(MF_EINPUT, "%s: no such run or checkpoint", what);
+    if (!mf_exists(what)) return mf_rundir_missing(what, NULL);
     if (is_checkpoint(what)) {
         *ret_path = mf_strdup(what);
         return *ret_path ? MF_OK : MF_ENOMEM;
@@ -104,11 +104,10 @@ static int list(const mf_cli *cli, mf_jw *w)
     bool json = mf_cli_json(cli);
     int64_t *steps = NULL;
     int n = 0;
-    if (!mf_is_dir(what)) return mf_fail(MF_EINPUT, "%s: no such run", what);
+    if (!mf_is_dir(what)) return mf_rundir_missing(what, NULL);
     char *folder = folder_of(what);
     int rc = folder ? mf_ckpt_list(folder, &steps, &n) : MF_ENOMEM;
-    if (rc == MF_OK && n == 0 && !mf_rundir_is(what))
-        rc = mf_fail(MF_EINPUT, "%s: no run, and there is no checkpoint in it", what);
+    if (rc == MF_OK && n == 0 && !mf_rundir_is(what)) rc = mf_rundir_missing(what, NULL);
     mf_jw_object(w);
     mf_jw_key(w, "checkpoints");
     mf_jw_array(w);
@@ -178,8 +177,8 @@ static bool same_form(const mf_st_tensor *x, const mf_st_tensor *y)
            memcmp(x->shape, y->shape, (size_t)x->rank * sizeof x->shape[0]) == 0;
 }
 
-/* largest: of |x - y|, for F32; infinite if only one of the two is a number. elements: number
- * of elements whose bits differ; for other types bytes. */
+/* *largest: the largest |x - y| of an F32 tensor, infinite if a difference is NaN; 0 for other
+ * types. *elements: number of elements whose bits differ; for other types number of bytes. */
 static int compare_data(comparison *c, const mf_st_tensor *x, const mf_st_tensor *y,
                         double *largest, int64_t *elements)
 {

@@ -165,8 +165,8 @@ static void write_report(const char *out)
     mf_free(path);
 }
 
-/* The status of the comparison if runs have no result. Divergence of a router is a result, if
- * at least one other router has not diverged. */
+/* The status of the comparison: MF_ERUN if a run failed for another reason than divergence,
+ * MF_ENONFINITE if all runs diverged. Divergence of some runs is a result, and no error. */
 static int judge_failures(const mf_compare_table *t)
 {
     int failed = 0, diverged = 0, done = 0;

@@ -1,7 +1,9 @@
 /* moefw completion bash|zsh|fish: completion scripts, generated from the tables of all verbs.
- * The placeholder of an argument decides its completion: FILE, PLUGIN, DIR, RUN; CONFIG and
- * PRESET also complete the names of presets, read from their folder when the shell asks. */
+ * The placeholder of an argument decides its completion: FILE, PLUGIN, DIR, RUN, CONFIG or
+ * PRESET. The scripts ask the program for presets, runs, plugins, and keys with their values
+ * (cli/words.h) when the shell completes. */
 #include "cli/cli.h"
+#include "cli/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,11 +28,38 @@ static bool wants_folder(const char *arg)
     return names_kind(arg, "RUN") || names_kind(arg, "DIR");
 }
 
+static bool wants_run(const char *arg)
+{
+    return names_kind(arg, "RUN");
+}
+
+static bool wants_plugin(const char *arg)
+{
+    return names_kind(arg, "PLUGIN") || names_kind(arg, "NAME|FILE");
+}
+
+/* The kind of words (cli/words.h) that complete the option's argument; NULL: none. */
+static const char *words_of_option(const mf_cli_option *o)
+{
+    if (strcmp(o->name, "router") == 0 || strcmp(o->name, "routers") == 0) return "routers";
+    if (strcmp(o->name, "sort") == 0 || strcmp(o->name, "rank") == 0) return "keys";
+    if (wants_plugin(o->arg)) return "plugins";
+    return wants_preset(o->arg) ? "presets" : wants_run(o->arg) ? "runs" : NULL;
+}
+
 static bool wants_operand(const mf_verb *v, bool (*kind)(const char *))
 {
     for (const mf_cli_form *f = v->forms; f->min >= 0; f++)
         if (kind(f->operands)) return true;
     return false;
+}
+
+/* Calls put with each kind of words that completes an operand of the verb. */
+static void each_operand_kind(const mf_verb *v, void (*put)(const char *kind))
+{
+    if (wants_operand(v, wants_preset)) put("presets");
+    if (wants_operand(v, wants_run)) put("runs");
+    if (wants_operand(v, wants_plugin)) put("plugins");
 }
 
 static void words_of_actions(const mf_verb *v)
@@ -39,8 +68,8 @@ static void words_of_actions(const mf_verb *v)
         if (f->action && f->help) printf(" %s", f->action);
 }
 
-/* "bash|zsh|fish": the operand is one of these words. NULL: no form of the verb has such
- * an operand. */
+/* Returns the operand of a verb that is one of fixed words, such as "bash|zsh|fish"; NULL: the
+ * verb has no such operand. */
 static const char *words_of_operand(const mf_verb *v)
 {
     for (const mf_cli_form *f = v->forms; f->min >= 0; f++)
@@ -93,9 +122,15 @@ static void bash_arguments(const mf_cli_option *o)
         } else if (wants_folder(o->arg)) {
             printf(" files=-d");
         }
-        if (wants_preset(o->arg)) printf(" words=$(_moefw_presets)");
+        if (o->kind != MF_CLI_ENUM && words_of_option(o))
+            printf(" words=$(_moefw_words %s)", words_of_option(o));
         printf(" ;;\n");
     }
+}
+
+static void bash_words(const char *kind)
+{
+    printf(" words=\"$words $(_moefw_words %s)\"", kind);
 }
 
 static void bash_verb(const mf_verb *v)
@@ -109,7 +144,7 @@ static void bash_verb(const mf_verb *v)
     bash_options(v->options);
     bash_options(mf_cli_globals);
     printf("'");
-    if (wants_operand(v, wants_preset)) printf(" words=\"$words $(_moefw_presets)\"");
+    each_operand_kind(v, bash_words);
     if (wants_operand(v, wants_file))
         printf(" files=-f");
     else if (wants_operand(v, wants_folder))
@@ -120,8 +155,19 @@ static void bash_verb(const mf_verb *v)
 static void complete_bash(void)
 {
     printf("# moefw completion for bash: eval \"$(moefw completion bash)\"\n"
-           "_moefw_presets() { moefw config presets 2>/dev/null; }\n"
+           "_moefw_words() { moefw completion words \"$@\" 2>/dev/null; }\n"
+           "# SECTION.KEY=VALUE: readline replaces only what follows the last =\n"
+           "_moefw_set() {\n"
+           "    case $1 in\n"
+           "    *=*) COMPREPLY=($(compgen -W \"$(_moefw_words values \"${1%%%%=*}\")\" -- "
+           "\"${1#*=}\")) ;;\n"
+           "    *) COMPREPLY=($(compgen -S = -W \"$(_moefw_words keys)\" -- \"$1\"))\n"
+           "        compopt -o nospace 2>/dev/null ;;\n"
+           "    esac\n"
+           "    return 0\n}\n"
            "_moefw() {\n"
+           "    if [[ ${COMP_LINE:0:COMP_POINT} =~ \\ --set[=\\ ]([^\\ ]*)$ ]]; then\n"
+           "        _moefw_set \"${BASH_REMATCH[1]}\"; return\n    fi\n"
            "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb= i "
            "words= files=\n"
            "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
@@ -164,6 +210,13 @@ static void zsh_text(const char *text)
     }
 }
 
+static void zsh_words_of(const char *operands)
+{
+    if (wants_preset(operands)) printf(" presets");
+    if (wants_run(operands)) printf(" runs");
+    if (wants_plugin(operands)) printf(" plugins");
+}
+
 static void zsh_argument(const char *arg, const mf_cli_option *o)
 {
     putchar(':');
@@ -174,8 +227,13 @@ static void zsh_argument(const char *arg, const mf_cli_option *o)
         for (int i = 0; o->choices[i] != NULL; i++)
             printf("%s%s", i > 0 ? " " : "", o->choices[i]);
         putchar(')');
-    } else if (wants_preset(arg)) {
-        printf("_moefw_configs");
+    } else if (o && strcmp(o->name, "set") == 0) {
+        printf("_moefw_set");
+    } else if (o && words_of_option(o)) {
+        printf("_moefw_words %s", words_of_option(o));
+    } else if (!o && (wants_preset(arg) || wants_run(arg) || wants_plugin(arg))) {
+        printf("_moefw_words");
+        zsh_words_of(arg);
     } else if (wants_file(arg)) {
         printf("_files");
     } else if (wants_folder(arg)) {
@@ -228,13 +286,21 @@ static void zsh_verb(const mf_verb *v)
 
 static void complete_zsh(void)
 {
-    printf(
-        "#compdef moefw\n"
-        "# moefw completion for zsh: eval \"$(moefw completion zsh)\", or a file _moefw in "
-        "fpath\n"
-        "_moefw_configs() {\n    local -a names\n"
-        "    names=($(moefw config presets 2>/dev/null))\n    compadd -a names\n    _files\n}\n"
-        "_moefw() {\n    local -a verbs\n    verbs=(\n");
+    printf("#compdef moefw\n"
+           "# moefw completion for zsh: eval \"$(moefw completion zsh)\", or a file _moefw in "
+           "fpath\n"
+           "_moefw_words() {\n    local -a names\n    local kind\n"
+           "    for kind; do\n"
+           "        names=(${(f)\"$(moefw completion words $kind 2>/dev/null)\"})\n"
+           "        compadd -a names\n    done\n    _files\n}\n"
+           "_moefw_set() {\n    local -a names\n"
+           "    if compset -P '*='; then\n"
+           "        names=(${(f)\"$(moefw completion words values ${${IPREFIX%%=}##*=} "
+           "2>/dev/null)\"})\n"
+           "        compadd -a names\n    else\n"
+           "        names=(${(f)\"$(moefw completion words keys 2>/dev/null)\"})\n"
+           "        compadd -S = -a names\n    fi\n}\n"
+           "_moefw() {\n    local -a verbs\n    verbs=(\n");
     for (int i = 0; mf_verbs[i] != NULL; i++) {
         printf("        '%s:", mf_verbs[i]->name);
         zsh_text(mf_verbs[i]->brief);
@@ -270,8 +336,10 @@ static void fish_options(const char *when, const mf_cli_option *o)
             for (int i = 0; o->choices[i] != NULL; i++)
                 printf("%s%s", i > 0 ? " " : "", o->choices[i]);
             printf("'");
-        } else if (wants_preset(o->arg)) {
-            printf(" -a '(__moefw_presets)'");
+        } else if (strcmp(o->name, "set") == 0) {
+            printf(" -a '(__moefw_set)'");
+        } else if (words_of_option(o)) {
+            printf(" -a '(__moefw_words %s)'", words_of_option(o));
         } else if (wants_folder(o->arg)) {
             printf(" -a '(__fish_complete_directories)'");
         }
@@ -300,8 +368,13 @@ static void fish_verb(const mf_verb *v)
         put_words(words_of_operand(v));
         printf("'\n");
     }
-    if (wants_operand(v, wants_preset))
-        printf("complete -c moefw%s -a '(__moefw_presets)'\n", when);
+    static const struct {
+        bool (*wants)(const char *arg);
+        const char *kind;
+    } kinds[] = {{wants_preset, "presets"}, {wants_run, "runs"}, {wants_plugin, "plugins"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (wants_operand(v, kinds[i].wants))
+            printf("complete -c moefw%s -a '(__moefw_words %s)'\n", when, kinds[i].kind);
     if (wants_operand(v, wants_file) || wants_operand(v, wants_folder))
         printf("complete -c moefw%s -F\n", when);
 }
@@ -309,8 +382,17 @@ static void fish_verb(const mf_verb *v)
 static void complete_fish(void)
 {
     printf("# moefw completion for fish: moefw completion fish | source\n"
-           "function __moefw_presets\n"
-           "    moefw config presets 2>/dev/null\nend\n"
+           "function __moefw_words\n"
+           "    moefw completion words $argv 2>/dev/null\nend\n"
+           "function __moefw_set\n"
+           "    set -l word (string replace -r -- '^--set=' '' (commandline -ct))\n"
+           "    set -l key (string replace -r -- '=.*' '' $word)\n"
+           "    if string match -q -- '*=*' $word\n"
+           "        for value in (__moefw_words values $key)\n"
+           "            echo $key=$value\n        end\n"
+           "    else\n"
+           "        for key in (__moefw_words keys)\n            echo $key=\n        end\n"
+           "    end\nend\n"
            "# The first word that is a verb is the verb: others may be actions or values.\n"
            "function __moefw_verb\n"
            "    set -l verb\n"
@@ -353,6 +435,11 @@ static int run(const mf_cli *cli)
     const char *what = mf_cli_operand(cli, 0);
     const int rc = mf_cli_no_json(cli, "a shell script");
     if (rc != MF_OK) return rc;
+    if (strcmp(what, "words") == 0 && mf_cli_operands(cli) > 1) /* for the scripts */
+        return mf_words_print(mf_cli_operand(cli, 1), mf_cli_operand(cli, 2));
+    if (mf_cli_operands(cli) > 1)
+        return mf_fail(MF_EUSAGE, "'moefw completion': one operand too many: '%s'",
+                       mf_cli_operand(cli, 1));
     if (strcmp(what, "mdoc") == 0)
         mf_cli_manual();
     else if (strcmp(what, "mdoc-synopsis") == 0)
@@ -362,7 +449,7 @@ static int run(const mf_cli *cli)
     return MF_OK;
 }
 
-static const mf_cli_form forms[] = {{NULL, "bash|zsh|fish", 1, 1, NULL}, MF_CLI_FORM_END};
+static const mf_cli_form forms[] = {{NULL, "bash|zsh|fish", 1, 3, NULL}, MF_CLI_FORM_END};
 
 const mf_verb mf_verb_completion = {
     .name = "completion",

@@ -1,5 +1,5 @@
-/* moefw config show|check: the configuration that a command would use. check builds the model
- * without values, so plugins check the dimensions too. */
+/* moefw config show|check|presets: the configuration that a command would use, and the names of
+ * presets. check builds the model without values, so plugins check the dimensions too. */
 #include "base/text/json.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -64,7 +64,8 @@ static void on_problem(void *arg, const mf_problem *p)
     mf_jw_end(f->json);
 }
 
-/* An error of a whole file (unreadable, no INI) has the form "FILE:LINE: ...". */
+/* Reports the last error. If its message begins with "FILE:LINE:", as for a file that is no
+ * valid INI, file and line are taken from there. */
 static void on_error(findings *f)
 {
     char file[1024] = "";

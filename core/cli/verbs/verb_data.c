@@ -43,12 +43,14 @@ static const mf_cli_option options[] = {
      .of = "info",
      .kind = MF_CLI_TEXT,
      .arg = "FORMAT",
-     .help = "info: text, jsonl, tsv, bin (by the name)"},
+     .help = "info: text, jsonl, tsv, bin (by name and content)"},
     {.name = "tokenizer",
      .of = "info",
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
-     .help = "info: byte, char, bpe, bpe_bytes, wordpiece or a tokenizer file (byte)"},
+     .help =
+         "info: byte, char, bpe, bpe_bytes, wordpiece, a tokenizer file, or the folder of a "
+         "published one (byte)"},
     {.name = "split",
      .of = "info",
      .kind = MF_CLI_REAL,
@@ -171,19 +173,20 @@ static const char *label_name(const mf_corpus *c, int32_t i, char buffer[MF_TOPI
     return c->n_labels > 0 ? mf_topics_name(i, buffer) : c->classes[i];
 }
 
-/* Floors of the validation split, or of the whole corpus if there is none. */
+/* Floors of the validation split, or of the training split if there is none. */
 typedef struct floors {
     mf_split split;
     double past, topic, window;
 } floors;
 
-static floors floors_of(const mf_corpus *c, int32_t window)
+static int floors_of(const mf_corpus *c, int32_t window, floors *ret)
 {
-    floors f = {.split = c->split[MF_SPLIT_VAL].tokens > 0 ? MF_SPLIT_VAL : MF_SPLIT_TRAIN};
-    f.past = mf_corpus_floor(c, f.split, MF_FLOOR_PAST, 0, 0);
-    f.topic = mf_corpus_floor(c, f.split, MF_FLOOR_TOPIC, 0, 0);
-    f.window = mf_corpus_floor(c, f.split, MF_FLOOR_WINDOW, window, 0);
-    return f;
+    const mf_split s = c->split[MF_SPLIT_VAL].tokens > 0 ? MF_SPLIT_VAL : MF_SPLIT_TRAIN;
+    *ret = (floors){.split = s};
+    int rc = mf_corpus_floor(c, s, MF_FLOOR_PAST, 0, 0, 0, &ret->past);
+    if (rc == MF_OK) rc = mf_corpus_floor(c, s, MF_FLOOR_TOPIC, 0, 0, 0, &ret->topic);
+    return rc == MF_OK ? mf_corpus_floor(c, s, MF_FLOOR_WINDOW, 0, window, 0, &ret->window)
+                       : rc;
 }
 
 static int info_json(const mf_corpus *c, const char *path, const int64_t *counts,
@@ -270,12 +273,11 @@ static int info(const mf_cli *cli)
     int rc = mf_corpus_load(&spec, &c);
     if (rc != MF_OK) return rc;
     int64_t *counts = count_labels(c);
-    floors f = floors_of(c, window);
-    if (!counts)
-        rc = MF_ENOMEM;
-    else if (mf_cli_json(cli))
+    floors f;
+    rc = counts ? floors_of(c, window, &f) : MF_ENOMEM;
+    if (rc == MF_OK && mf_cli_json(cli))
         rc = info_json(c, spec.path, counts, &f, window);
-    else
+    else if (rc == MF_OK)
         info_text(c, spec.path, counts, &f, window);
     mf_free(counts);
     mf_corpus_free(c);
@@ -291,4 +293,5 @@ const mf_verb mf_verb_data = {.name = "data",
                               .brief = "write the generated corpus, look into corpora",
                               .forms = forms,
                               .options = options,
-                              .run = run};
+                              .run = run,
+                              .inputs = true};

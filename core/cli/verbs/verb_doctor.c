@@ -18,7 +18,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* Collects the findings, as lines or as JSON. */
+/* The findings: printed at once as lines, or collected as JSON. Warnings come last. */
 typedef struct doctor {
     mf_jw *json; /* NULL: as text */
     int warnings;

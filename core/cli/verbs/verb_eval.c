@@ -1,15 +1,19 @@
 /* moefw eval: loss and routing of a trained run, or of a configuration with its initial
  * weights. It measures like the evaluations of training. */
+#include <math.h>
 #include <stdio.h>
 #include "base/error.h"
+#include "base/file/io.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "pretrained/tokens.h"
 #include "run/run_internal.h"
 #include "train/run/rundir.h"
 
 static const mf_cli_form forms[] = {
-    {NULL, "RUN|CONFIG", 1, 1,
-     "measure a run's newest checkpoint, or an untrained configuration"},
+    {NULL, "RUN|CHECKPOINT|CONFIG", 1, 1,
+     "measure a run's newest checkpoint, or one of its checkpoints; a configuration that is "
+     "not of a run is measured with its initial weights"},
     MF_CLI_FORM_END};
 
 static const char *const splits[] = {"train", "val", "test", NULL};
@@ -24,6 +28,12 @@ static const mf_cli_option options[] = {
      .arg = "NAME",
      .choices = splits,
      .help = "which split: train, val (the default) or test"},
+    {.name = "step",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 0,
+     .hi = 1e15,
+     .help = "the run's checkpoint of this step instead of the newest"},
     {.name = "batches",
      .kind = MF_CLI_INT,
      .arg = "N",
@@ -38,6 +48,19 @@ static const mf_cli_option options[] = {
      .help =
          "gradient norm and importance of each attention head as well, over at most N batches: "
          "one run forward a head and batch"},
+    {.name = "tokens",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .help = "run the model on these tokens only: a safetensors file with input_ids, and "
+             "attention_mask and labels if wanted"},
+    {.name = "save",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .help = "--tokens: write logits, hidden states and routing to this new safetensors file"},
+    {.name = "gradients",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .help = "--tokens: write the gradients of the mean loss of the labels to this new file"},
     {.name = "dtype",
      .kind = MF_CLI_ENUM,
      .arg = "TYPE",
@@ -46,18 +69,22 @@ static const mf_cli_option options[] = {
      .help = "type of the gemms: f32 or bf16 (as the run was trained)"},
     MF_CLI_END};
 
-static void print_text(const mf_session *s, const mf_metrics_record *r, int64_t step,
-                       mf_split split)
+/* trained: the weights are those of a run, not initial ones. */
+static void print_text(const mf_session *s, const mf_metrics_record *r, bool trained,
+                       int64_t step)
 {
     char answers[1024];
     const bool by_row = mf_task_by_row(s->config->model.task),
                nats = s->config->model.task != MF_TASK_REGRESS && s->config->n_tasks == 0;
-    printf("%s after %lld steps: loss %.4f", r->split, (long long)step, r->task_loss);
-    if (nats) printf(" nats per %s", by_row ? "example" : "token");
+    if (trained)
+        printf("%s after %lld steps: loss %.4f", r->split, (long long)step, r->task_loss);
+    else
+        printf("%s with initial weights: loss %.4f", r->split, r->task_loss);
+    if (nats) printf(" nats/%s", by_row ? "example" : "token");
     if (r->ppl == r->ppl) printf(", perplexity %.3f", r->ppl);
     if (r->ppl_batch_mean == r->ppl_batch_mean)
         printf(" (mean of batches %.3f)", r->ppl_batch_mean);
-    if (r->bits_per_byte == r->bits_per_byte) printf(", %.4f bits per byte", r->bits_per_byte);
+    if (r->bits_per_byte == r->bits_per_byte) printf(", %.4f bits/byte", r->bits_per_byte);
     printf(" (%lld %s)\n", (long long)r->tokens, by_row ? "examples" : "tokens");
     if (mf_metrics_predictions(r, answers, sizeof answers)[0] != '\0') puts(answers);
     if (r->ppl == r->ppl) {
@@ -70,10 +97,9 @@ static void print_text(const mf_session *s, const mf_metrics_record *r, int64_t 
                    (long long)r->heads_active, (long long)r->heads_total);
         putchar('\n');
     }
-    const double floor = mf_corpus_floor(s->corpus, split, MF_FLOOR_PAST, 0, 0);
-    if (floor == floor)
-        printf("entropy floor of the corpus %.4f: loss is %.3f x the floor\n", floor,
-               r->task_loss / floor);
+    if (r->floor == r->floor)
+        printf("entropy floor in windows of %d %.4f: loss is %.3f x the floor\n",
+               (int)s->config->model.seq, r->floor, r->task_loss / r->floor);
     for (int i = 0; i < r->n_layers; i++) {
         const mf_layer_stats *l = &r->layers[i];
         printf("layer %d: entropy %.3f, load CV %.3f, dropped %.2f %%, empty experts %d",
@@ -114,8 +140,32 @@ static int measure(const mf_cli *cli, moefw_run *run)
         puts(m.json);
         return MF_OK;
     }
-    print_text(run->session, &run->record, run->step, split);
+    print_text(run->session, &run->record, run->directory != NULL, run->step);
     if (heads > 0) print_heads(&run->record);
+    return MF_OK;
+}
+
+/* Runs the tokens of a file, and writes the files that are asked for. */
+static int run_tokens(const mf_cli *cli, moefw_run *run, const char *path)
+{
+    const char *save = mf_cli_text(cli, "save", NULL),
+               *gradients = mf_cli_text(cli, "gradients", NULL);
+    double loss = NAN;
+    mf_tokens t = {0};
+    int rc = mf_tokens_read(path, run->session, &t);
+    if (rc == MF_OK && save) rc = mf_tokens_save(run->session, &t, save, &loss);
+    if (rc == MF_OK && gradients)
+        rc = mf_tokens_gradients(run->session, run->directory, &t, gradients, &loss);
+    mf_tokens_free(&t);
+    if (rc != MF_OK) return rc;
+    if (mf_cli_json(cli)) {
+        if (loss == loss)
+            printf("{\"loss\":%.9g}\n", loss);
+        else
+            puts("{\"loss\":null}");
+    } else if (loss == loss) {
+        printf("loss of the labels %.6f nats/token\n", loss);
+    }
     return MF_OK;
 }
 
@@ -140,23 +190,48 @@ static int configure(const mf_cli *cli, moefw_run *run)
     return rc;
 }
 
+static int configure_untrained(const mf_cli *cli, moefw_run *run)
+{
+    const char *what = mf_cli_operand(cli, 0);
+    if (!mf_cli_names_config(what) || mf_is_dir(what)) return mf_rundir_missing(what, NULL);
+    if (mf_cli_count(cli, "step") > 0)
+        return mf_fail(MF_EUSAGE,
+                       "--step: %s is a configuration, which has no checkpoints; "
+                       "expected a run",
+                       what);
+    const int rc = configure(cli, run);
+    if (rc == MF_OK)
+        mf_log(MF_LOG_WARN,
+               "%s is a configuration, not a run: its model is measured with initial weights; "
+               "'moefw train %s' trains it, 'moefw runs' lists runs",
+               what, what);
+    return rc;
+}
+
 static int run_verb(const mf_cli *cli)
 {
     const char *what = mf_cli_operand(cli, 0);
     const bool is_run = mf_rundir_readable(what);
+    const char *tokens = mf_cli_text(cli, "tokens", NULL);
+    const bool save = mf_cli_count(cli, "save") > 0, gradients = mf_cli_count(cli, "gradients");
+    if (tokens && (!is_run || (!save && !gradients)))
+        return mf_fail(MF_EUSAGE, "--tokens wants a run, and --save or --gradients");
+    if (!tokens && (save || gradients))
+        return mf_fail(MF_EUSAGE, "--save and --gradients want --tokens");
     moefw_open_options o = MOEFW_OPEN_OPTIONS_INIT;
+    o.step = mf_cli_int(cli, "step", -1);
     o.dtype = mf_cli_text(cli, "dtype", NULL);
-    o.data = 1;
+    o.data = !tokens;
     o.path = mf_cli_text(cli, "data", NULL);
-    o.gradients = mf_cli_int(cli, "heads", 0) > 0;
+    o.gradients = mf_cli_int(cli, "heads", 0) > 0 || gradients;
     o.threads = (int)mf_cli_int(cli, "threads", 0);
     moefw_run *run = moefw_run_new();
     if (!run) return MF_ENOMEM;
     moefw_run_on_log(run, (int)mf_log_get_level(), tell, NULL);
     if (is_run) mf_cli_run_stays(cli, what);
-    int rc = is_run ? MF_OK : configure(cli, run);
+    int rc = is_run ? MF_OK : configure_untrained(cli, run);
     if (rc == MF_OK) rc = moefw_run_open(run, is_run ? what : NULL, &o);
-    if (rc == MF_OK) rc = measure(cli, run);
+    if (rc == MF_OK) rc = tokens ? run_tokens(cli, run, tokens) : measure(cli, run);
     moefw_run_free(run);
     return rc;
 }

@@ -1,16 +1,20 @@
-/* moefw export: writes the measurements of runs in the formats of other tools. The verb only
- * parses; report/export/export.h writes. */
+/* moefw export: writes measurements of runs, or the weights of imported models, in the formats
+ * of other tools. The verb only parses; report/export and pretrained write. */
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "pretrained/import.h"
 #include "report/export/export.h"
 
 static const mf_cli_form forms[] = {
     {"csv", "RUN...", 1, -1, "a table, one line for each line of metrics.jsonl"},
     {"mlflow", "RUN...", 1, -1,
      "runs of MLflow's file store: params, metrics, tags (mlflow ui --backend-store-uri DIR)"},
+    {"hf", "RUN", 1, 1,
+     "a model folder of the form that the run was imported from, with its weights"},
+    {"peft", "RUN", 1, 1, "an adapter folder of PEFT, with the adapters of the plugin lora"},
     MF_CLI_FORM_END};
 
 static const mf_cli_option options[] = {
@@ -19,7 +23,7 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "PATH",
      .help = "csv: a new file (else to stdout); mlflow: the store's folder, new or one that is "
-             "(mlruns)"},
+             "(mlruns); hf, peft: a new folder"},
     {.name = "experiment",
      .of = "mlflow",
      .kind = MF_CLI_TEXT,
@@ -29,6 +33,15 @@ static const mf_cli_option options[] = {
      .of = "mlflow",
      .kind = MF_CLI_FLAG,
      .help = "mlflow: leave out what is counted by expert or by head"},
+    {.name = "unmerged",
+     .of = "hf",
+     .kind = MF_CLI_FLAG,
+     .help = "hf: write weights without adapters of the plugin lora, which are else merged"},
+    {.name = "dtype",
+     .of = "hf",
+     .kind = MF_CLI_TEXT,
+     .arg = "TYPE",
+     .help = "hf: f32, f16 or bf16 for all tensors (each as it was imported)"},
     MF_CLI_END};
 
 static int export_csv(const mf_cli *cli)
@@ -59,14 +72,43 @@ static int export_mlflow(const mf_cli *cli)
     return rc;
 }
 
+static int read_dtype(const char *text, mf_st_dtype *ret)
+{
+    *ret = MF_ST_UNKNOWN;
+    if (!text) return MF_OK;
+    if (strcmp(text, "f32") == 0) *ret = MF_ST_F32;
+    if (strcmp(text, "f16") == 0) *ret = MF_ST_F16;
+    if (strcmp(text, "bf16") == 0) *ret = MF_ST_BF16;
+    if (*ret != MF_ST_UNKNOWN) return MF_OK;
+    return mf_fail(MF_EUSAGE, "--dtype: expected one of f32, f16, bf16, found '%s'", text);
+}
+
+static int export_folder(const mf_cli *cli)
+{
+    const char *out = mf_cli_text(cli, "out", NULL), *what = mf_cli_action(cli);
+    const bool unmerged = mf_cli_flag(cli, "unmerged");
+    mf_export_options o = {.adapters = unmerged ? MF_EXPORT_WITHOUT : MF_EXPORT_MERGED};
+    int64_t tensors = 0;
+    if (!out)
+        return mf_fail(MF_EUSAGE, "'moefw export %s' wants -o FOLDER, a new folder", what);
+    int rc = read_dtype(mf_cli_text(cli, "dtype", NULL), &o.dtype);
+    if (rc == MF_OK)
+        rc = strcmp(what, "peft") == 0
+                 ? mf_export_peft(mf_cli_operand(cli, 0), out, &tensors)
+                 : mf_export_hf(mf_cli_operand(cli, 0), out, &o, &tensors);
+    return rc == MF_OK ? mf_cli_put_name(cli, "export", out) : rc;
+}
+
 static int run(const mf_cli *cli)
 {
-    return strcmp(mf_cli_action(cli), "csv") == 0 ? export_csv(cli) : export_mlflow(cli);
+    const char *what = mf_cli_action(cli);
+    if (strcmp(what, "hf") == 0 || strcmp(what, "peft") == 0) return export_folder(cli);
+    return strcmp(what, "csv") == 0 ? export_csv(cli) : export_mlflow(cli);
 }
 
 const mf_verb mf_verb_export = {
     .name = "export",
-    .brief = "write what runs measured for other tools",
+    .brief = "write measurements or weights of runs for other tools",
     .forms = forms,
     .options = options,
     .run = run,

@@ -1,17 +1,23 @@
-/* moefw generate: a trained run continues a text, once or in a conversation. Options that
- * change gates or skips apply before the first token. */
+/* moefw generate: a trained run continues a text, once or in a conversation. Options that set
+ * skips apply before the first token. */
 #include <stdio.h>
 #include <string.h>
 #include "config/aliases.h"
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/look.h"
 #include "cli/samples.h"
 #include "cli/talker.h"
 
-static const mf_cli_form forms[] = {{NULL, "RUN", 1, 1, "continue a text"}, MF_CLI_FORM_END};
+static const mf_cli_form forms[] = {
+    {NULL, "RUN|CHECKPOINT", 1, 1, "continue a text, with the newest checkpoint or another"},
+    MF_CLI_FORM_END};
+
+/* Forms of a conversation, in the order of mf_chat_form, after the tokenizer's own. */
+static const char *const chats[] = {"auto", "plain", "chatml", "mistral", NULL};
 
 static const mf_cli_option options[] = {
     {.name = "prompt",
@@ -63,6 +69,12 @@ static const mf_cli_option options[] = {
      .lo = 0,
      .hi = 9e15,
      .help = "the same seed gives the same text (0)"},
+    {.name = "step",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 0,
+     .hi = 1e15,
+     .help = "the run's checkpoint of this step instead of the newest"},
     {.name = "dtype",
      .kind = MF_CLI_ENUM,
      .arg = "TYPE",
@@ -109,6 +121,13 @@ static const mf_cli_option options[] = {
      .help =
          "a conversation: each line is continued; /help lists commands that look inside, exit "
          "ends"},
+    {.name = "chat",
+     .kind = MF_CLI_ENUM,
+     .arg = "FORM",
+     .choices = chats,
+     .help =
+         "each text is a message: auto, in the form of the tokenizer's template (usual with "
+         "-i); chatml; mistral; plain: texts are continued as they are (usual without -i)"},
     MF_CLI_END};
 
 static int read_prompt(const mf_cli *cli, char **ret, size_t *ret_n)
@@ -116,7 +135,7 @@ static int read_prompt(const mf_cli *cli, char **ret, size_t *ret_n)
     const char *text = mf_cli_text(cli, "prompt", NULL), *file = mf_cli_text(cli, "file", NULL);
     if (text && file)
         return mf_fail(MF_EUSAGE, "-p and -f both name the text; give one of them");
-    if (file) return mf_read_file(file, (size_t)1 << 26, ret, ret_n);
+    if (file) return mf_cli_input(mf_read_input(file, (size_t)1 << 26, ret, ret_n));
     *ret = mf_strdup(text ? text : "\n");
     *ret_n = *ret ? strlen(*ret) : 0;
     return *ret ? MF_OK : MF_ENOMEM;
@@ -155,6 +174,28 @@ static int turn(const mf_cli *cli, mf_talker *t)
     return rc == MF_OK
                ? mf_look_set_skip(t, mf_cli_real(cli, "skip-scale", mf_look_usual_skip(m)))
                : rc;
+}
+
+/* Chooses the form of messages, for a run and its baseline alike. */
+static int choose_chat(const mf_cli *cli, mf_talker *t)
+{
+    const bool talk = mf_cli_flag(cli, "interactive");
+    const int form = mf_cli_enum(cli, "chat", talk ? 0 : 1);
+    const bool known = t->session && mf_chat_of(t->session->tokenizer, &t->chat);
+    if (!t->session) return MF_OK;
+    if (form > 0) {
+        if ((int)t->chat.form != form - 1)
+            t->chat = (mf_chat){.form = (mf_chat_form)(form - 1)};
+        return MF_OK;
+    }
+    if (known) return MF_OK;
+    if (mf_cli_count(cli, "chat") > 0)
+        return mf_fail(MF_EUSAGE, "--chat=auto: the tokenizer's template of messages is of no "
+                                  "known form: expected plain, chatml or mistral");
+    mf_log(MF_LOG_WARN,
+           "the tokenizer's template of messages is of no known form: lines are "
+           "continued as they are (--chat chatml or mistral makes messages of them)");
+    return MF_OK;
 }
 
 static void json_settings(const mf_cli *cli, mf_jw *w, const mf_talker *t)
@@ -248,10 +289,13 @@ static int run(const mf_cli *cli)
     int rc = judge(cli);
     mf_cli_run_stays(cli, mf_cli_operand(cli, 0));
     if (rc == MF_OK)
-        rc = mf_talker_open(&t, mf_cli_operand(cli, 0), dtype, cache, &sampling, tokens);
+        rc = mf_talker_open(&t, mf_cli_operand(cli, 0), mf_cli_int(cli, "step", -1), dtype,
+                            cache, &sampling, tokens);
     if (rc == MF_OK) rc = turn(cli, &t);
     if (rc == MF_OK && other)
-        rc = mf_talker_open(&baseline, other, dtype, cache, &sampling, tokens);
+        rc = mf_talker_open(&baseline, other, -1, dtype, cache, &sampling, tokens);
+    if (rc == MF_OK) rc = choose_chat(cli, &t);
+    if (rc == MF_OK) rc = choose_chat(cli, &baseline);
     if (rc == MF_OK)
         rc = mf_cli_flag(cli, "interactive") ? converse(cli, &t, &baseline)
                                              : write_texts(cli, &t, &baseline);

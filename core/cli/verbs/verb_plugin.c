@@ -53,9 +53,12 @@ static void list_row(const mf_found *f, const mf_loaded *p, const char *error, m
     *last = f->kind;
     if (!p)
         printf("  %-20s REFUSED  %s\n", f->name, error);
-    else
-        printf("  %-20s %-8s %s%s%s%s\n", f->name, p->version, p->brief, f->own ? "" : "  [",
-               f->own ? "" : f->path, f->own ? "" : "]");
+    else if (!f->own)
+        printf("  %-20s %-8s %s  [%s]\n", f->name, p->version, p->brief, f->path);
+    else {
+        const int at = printf("  %-20s %-4s ", f->name, p->version);
+        mf_cli_wrapped(p->brief, at);
+    }
 }
 
 static int list(const mf_cli *cli)
@@ -352,7 +355,7 @@ static const mf_cli_form forms[] = {
     {"info", "NAME|FILE", 1, 1, "what it is and which options it has"},
     {"check", "NAME|FILE", 1, 1, "does it keep the rules? descriptor, options, gradients, ..."},
     {"new", "KIND NAME [FOLDER]", 2, 3,
-     "write the sources of a new one: router, expert, regularizer, controller or adapter"},
+     "write the sources of a new one: router, expert, regularizer, controller, adapter or op"},
     {"mdoc", "NAME|FILE", 1, 1, NULL},
     MF_CLI_FORM_END};
 

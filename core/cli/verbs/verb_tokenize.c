@@ -76,6 +76,10 @@ static const mf_cli_option options[] = {
      .of = "train encode",
      .kind = MF_CLI_FLAG,
      .help = "train: have a token <eos>; encode: it ends each line that is not empty"},
+    {.name = "template",
+     .of = "encode",
+     .kind = MF_CLI_FLAG,
+     .help = "encode: with the special tokens that a published tokenizer puts around a text"},
     {.name = "bin",
      .of = "encode",
      .kind = MF_CLI_TEXT,
@@ -90,7 +94,8 @@ static const mf_cli_option options[] = {
          "encode --bin: bits of an id, 16 (the default) or 32 (read with data.bin_bits = 32)"},
     MF_CLI_END};
 
-/* Opens a kind that needs no text, or a file. byte is a kind. */
+/* Opens a tokenizer. name: "byte", which needs no file, or the path of a tokenizer file.
+ * MF_EUSAGE for the other kinds. */
 static int open_tokenizer(const char *name, mf_tokenizer **ret)
 {
     if (strcmp(name, "byte") == 0) return mf_tokenizer_train(name, name, "", 0, NULL, ret);
@@ -115,7 +120,7 @@ static int read_text(const mf_cli *cli, const char *file, char **ret, size_t *re
 {
     char *text;
     size_t n;
-    int rc = mf_read_file(file, 0, &text, &n);
+    int rc = mf_read_input(file, 0, &text, &n);
     if (rc != MF_OK || !mf_cli_flag(cli, "clean")) {
         if (rc == MF_OK) {
             *ret = text;
@@ -264,13 +269,29 @@ static int print_count(const mf_cli *cli, const char *path, const mf_ids *ids)
     return rc;
 }
 
+/* Encodes the text as one, with what the tokenizer puts around it. */
+static int encode_template(const mf_tokenizer *t, const char *file, const char *text, size_t n,
+                           mf_ids *ids)
+{
+    mf_ids plain = {0};
+    int rc = mf_tokenizer_encode(t, file, text, n, &plain);
+    if (rc == MF_OK) rc = mf_tokenizer_wrap(t, &plain, NULL, ids, NULL);
+    mf_ids_free(&plain);
+    return rc;
+}
+
 static int encode(const mf_cli *cli, const mf_tokenizer *t, const char *file, const char *text,
                   size_t n)
 {
     const char *bin = mf_cli_text(cli, "bin", NULL);
+    const bool eos = mf_cli_flag(cli, "eos"), template = mf_cli_flag(cli, "template");
     mf_ids ids = {0};
-    int rc = mf_cli_flag(cli, "eos") ? encode_lines(t, file, text, n, &ids)
-                                     : mf_tokenizer_encode(t, file, text, n, &ids);
+    if (eos && template)
+        return mf_fail(MF_EUSAGE, "--eos is for each line, --template for the whole text: "
+                                  "expected one of them");
+    int rc = eos        ? encode_lines(t, file, text, n, &ids)
+             : template ? encode_template(t, file, text, n, &ids)
+                        : mf_tokenizer_encode(t, file, text, n, &ids);
     if (rc == MF_OK && bin) {
         rc = write_bin(t, bin, mf_cli_enum(cli, "bits", 0) == 1, &ids);
         if (rc == MF_OK) rc = print_count(cli, bin, &ids);
@@ -330,7 +351,7 @@ static int run(const mf_cli *cli)
     }
     if (rc == MF_OK)
         rc = strcmp(action, "encode") == 0 ? read_text(cli, file, &text, &n)
-                                           : mf_read_file(file, 0, &text, &n);
+                                           : mf_read_input(file, 0, &text, &n);
     if (rc == MF_OK)
         rc = strcmp(action, "encode") == 0 ? encode(cli, t, file, text, n)
                                            : decode(t, file, text, n);
@@ -343,4 +364,5 @@ const mf_verb mf_verb_tokenize = {.name = "tokenize",
                                   .brief = "make tokenizers, convert texts to ids and back",
                                   .forms = forms,
                                   .options = options,
-                                  .run = run};
+                                  .run = run,
+                                  .inputs = true};

@@ -325,7 +325,8 @@ static int tell(const mf_cli *cli, const mf_trace *a, const mf_trace *b, const c
 
 /* ---- replay ---- */
 
-/* A temporary file for a replay that is not kept. */
+/* Makes a temporary file for a replay that is not kept. The caller removes it and frees its
+ * path with mf_free. NULL: failed, with a message. */
 static char *scratch_name(void)
 {
     const char *folder = getenv("TMPDIR");
@@ -367,7 +368,7 @@ static int replay(const mf_cli *cli)
     mf_session *s = NULL;
     int64_t step = 0;
     const char *out = mf_cli_text(cli, "out", NULL);
-    int rc = mf_trace_open(mf_cli_operand(cli, 0), &a);
+    int rc = mf_cli_input(mf_trace_open(mf_cli_operand(cli, 0), &a));
     if (rc == MF_OK) {
         const mf_load_change change = {.step = mf_cli_int(cli, "step", a->step),
                                        .router = mf_cli_text(cli, "router", NULL)};
@@ -387,8 +388,8 @@ static int replay(const mf_cli *cli)
 static int diff(const mf_cli *cli)
 {
     mf_trace *a = NULL, *b = NULL;
-    int rc = mf_trace_open(mf_cli_operand(cli, 0), &a);
-    if (rc == MF_OK) rc = mf_trace_open(mf_cli_operand(cli, 1), &b);
+    int rc = mf_cli_input(mf_trace_open(mf_cli_operand(cli, 0), &a));
+    if (rc == MF_OK) rc = mf_cli_input(mf_trace_open(mf_cli_operand(cli, 1), &b));
     if (rc == MF_OK) rc = tell(cli, a, b, mf_cli_operand(cli, 1));
     mf_trace_close(a);
     mf_trace_close(b);

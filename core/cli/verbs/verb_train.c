@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
@@ -50,7 +51,7 @@ static const mf_cli_option options[] = {
 
 typedef struct {
     mf_progress *progress;
-    double floor;
+    double eval_began;      /* when the present validation began */
     char predictions[1024]; /* scores of the last validation */
 } watcher;
 
@@ -61,18 +62,33 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *r)
     return MF_OK;
 }
 
+/* The time of a batch tells how long the validation at the end will take. */
+static int after_eval_batch(void *self, mf_trainer *t, int64_t done, int64_t total)
+{
+    watcher *w = self;
+    const double now = mf_clock();
+    if (done <= 1) w->eval_began = now;
+    if (done > 1)
+        mf_progress_last(w->progress, (now - w->eval_began) / (double)(done - 1) *
+                                          (double)mf_trainer_last_batches(t));
+    mf_progress_batch(w->progress, done, total);
+    return MF_OK;
+}
+
 static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
 {
     watcher *w = self;
     (void)t;
     if (strcmp(r->split, mf_split_name(MF_SPLIT_VAL)) != 0) return MF_OK;
-    mf_progress_eval(w->progress, r->step, r->task_loss, w->floor,
+    mf_progress_eval(w->progress, r->step, r->task_loss, r->floor,
                      mf_metrics_predictions(r, w->predictions, sizeof w->predictions));
     return MF_OK;
 }
 
-static const mf_observer watching = {
-    .name = "progress", .after_step = after_step, .after_eval = after_eval};
+static const mf_observer watching = {.name = "progress",
+                                     .after_step = after_step,
+                                     .after_eval_batch = after_eval_batch,
+                                     .after_eval = after_eval};
 
 /* ---- the run ---- */
 
@@ -158,27 +174,28 @@ static void summarise(const mf_session *s, const mf_rundir *dir, const mf_train_
     int32_t layers[1024];
     for (int32_t i = 0; i < s->model->n_moe && i < 1024; i++)
         layers[i] = s->model->moe[i].layer;
-    const mf_summary summary = {
-        .run = dir->path,
-        .report = reported ? dir->report : NULL,
-        .unit = unit_of(s),
-        .predictions = w->predictions[0] != '\0' ? w->predictions : NULL,
-        .router = c->router.plugin,
-        .generates = c->model.task == MF_TASK_LM,
-        .steps = r->step,
-        .tokens = r->tokens,
-        .wall_s = r->wall_s,
-        .tokens_per_s = r->wall_s > 0 ? (double)r->tokens / r->wall_s : 0,
-        .val_loss = r->val_loss,
-        .floor = r->floor,
-        .n_layers = r->n_layers,
-        .layers = layers,
-        .nmi = r->nmi,
-        .nmi_random = r->nmi_random};
+    const mf_summary summary = {.run = dir->path,
+                                .report = reported ? dir->report : NULL,
+                                .unit = unit_of(s),
+                                .predictions =
+                                    w->predictions[0] != '\0' ? w->predictions : NULL,
+                                .router = c->router.plugin,
+                                .generates = c->model.task == MF_TASK_LM,
+                                .steps = r->step,
+                                .tokens = r->tokens,
+                                .wall_s = r->wall_s,
+                                .tokens_per_s = r->tokens_per_s,
+                                .val_loss = r->val_loss,
+                                .floor = r->floor,
+                                .bits_per_byte = r->bits_per_byte,
+                                .n_layers = r->n_layers,
+                                .layers = layers,
+                                .nmi = r->nmi,
+                                .nmi_random = r->nmi_random};
     mf_summary_print(&t, &summary);
 }
 
-/* Reports an end before the last step, with the command that continues. */
+/* Adds to the message of a run that a signal or a limit stopped how to continue it. */
 static int stopped(int rc)
 {
     char message[512];
@@ -207,7 +224,7 @@ static void introduce(const moefw_run *run)
 static int train(const mf_cli *cli, moefw_run *run, int *ret_signal)
 {
     const mf_terminal terminal = mf_terminal_of(stderr);
-    watcher w = {.floor = mf_session_floor(run->session)};
+    watcher w = {0};
     int rc = mf_trainer_observe(run->trainer, &watching, &w);
     if (rc == MF_OK) rc = mf_trainer_begin(run->trainer);
     if (rc != MF_OK) return rc;
@@ -246,9 +263,18 @@ static int run_verb(const mf_cli *cli)
     return rc;
 }
 
-const mf_verb mf_verb_train = {.name = "train",
-                               .brief = "train a model",
-                               .forms = forms,
-                               .options = options,
-                               .run = run_verb,
-                               .computes = true};
+const mf_verb mf_verb_train = {
+    .name = "train",
+    .brief = "train a model",
+    .forms = forms,
+    .options = options,
+    .run = run_verb,
+    .computes = true,
+    .notes = "Everything else is a key of the configuration, such as\n"
+             "  moefw train --set train.lr=1e-4 --set model.layers=2 --set "
+             "moe.experts=16\n"
+             "The sections are model, moe, router, expert, adapter NAME, "
+             "regularizer NAME, controller NAME, data, train, report and "
+             "trace. 'moefw config show --template' prints all keys with "
+             "their defaults, 'moefw presets' lists presets, "
+             "moefw.ini(5) explains."};

@@ -2,7 +2,7 @@
  *
  * A file has: the length of the header (8 bytes, little-endian), the header (JSON: name ->
  * dtype, shape, data_offsets; "__metadata__" -> text -> text; padded with blanks), the data.
- * Opening checks the whole header before it allocates or uses anything from it: tensors must
+ * Opening checks the whole header, and a file that fails a check is not opened: tensors must
  * cover the data without gaps, overlaps or remaining bytes; the extent of each must have the
  * size that shape and dtype need, and begin at a multiple of the element's size; names are
  * unique. So the result of mf_st_at needs no further checks.
@@ -23,7 +23,7 @@ enum {
     MF_ST_NAME_MAX = 512
 };
 
-/* In the order of the reference implementation, which decides the order of tensors in
+/* The order is that of the reference implementation; it decides the order of tensors in
  * a file. */
 typedef enum mf_st_dtype {
     MF_ST_UNKNOWN,
@@ -63,15 +63,15 @@ typedef struct mf_st_tensor {
 
 typedef struct mf_st_file mf_st_file;
 
-/* Opens and checks a file. Errors: MF_EINPUT (or the error of mf_file_open) with path and
- * tensor named; *ret is then unchanged. */
+/* Opens and checks a file. Errors: MF_EINPUT with path and tensor named, an error of
+ * mf_file_open, or MF_ENOMEM; *ret is then unchanged. */
 int mf_st_open(const char *path, mf_st_file **ret);
 void mf_st_close(mf_st_file *file);
 
 const char *mf_st_path(const mf_st_file *file);
 size_t mf_st_count(const mf_st_file *file);
-const mf_st_tensor *mf_st_at(const mf_st_file *file,
-                             size_t i); /* in the header's order; NULL past the end */
+/* Tensor i, in the order of the header; NULL past the end. */
+const mf_st_tensor *mf_st_at(const mf_st_file *file, size_t i);
 /* NULL if there is no such tensor */
 const mf_st_tensor *mf_st_find(const mf_st_file *file, const char *name);
 
@@ -81,8 +81,8 @@ bool mf_st_meta_at(const mf_st_file *file, size_t i, const char **ret_key,
 /* NULL if there is no such key */
 const char *mf_st_meta(const mf_st_file *file, const char *key);
 
-/* Reads the bytes of one tensor of this file, little-endian as stored. n must be
- * tensor->bytes. */
+/* Reads the bytes of one tensor of this file, little-endian as stored. n must
+ * be tensor->bytes. */
 int mf_st_read(const mf_st_file *file, const mf_st_tensor *tensor, void *out, size_t n);
 /* Reads n bytes from byte `from` of the tensor on; all of them must lie in the tensor. */
 int mf_st_read_part(const mf_st_file *file, const mf_st_tensor *tensor, void *out, size_t n,
@@ -90,8 +90,8 @@ int mf_st_read_part(const mf_st_file *file, const mf_st_tensor *tensor, void *ou
 
 /* ---- writing ---- */
 
-/* Declare all tensors and texts first, then begin the file, then write the data in the order of
- * mf_st_writer_due:
+/* Declare all tensors and texts first, then begin the file, then write the data in the order
+ * of mf_st_writer_due:
  *
  *     mf_st_writer_add(w, "a", MF_ST_F32, 2, shape); ...
  *     rc = mf_st_writer_begin(w, path);
@@ -112,8 +112,8 @@ int mf_st_writer_add(mf_st_writer *w, const char *name, mf_st_dtype dtype, int r
                      const int64_t *shape);
 int mf_st_writer_meta(mf_st_writer *w, const char *key, const char *value);
 int mf_st_writer_begin(mf_st_writer *w, const char *path);
-/* The tensor whose bytes must come next, NULL if all are written. Tensors without elements
- * are skipped. */
+/* The tensor whose bytes must come next; NULL if all are written, and before begin. Tensors
+ * without elements are skipped. */
 const mf_st_tensor *mf_st_writer_due(const mf_st_writer *w, size_t *ret_index);
 /* Writes the next n bytes of that tensor; n must not exceed its remaining bytes. */
 int mf_st_writer_put(mf_st_writer *w, const void *data, size_t n);

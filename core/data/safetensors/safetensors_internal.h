@@ -9,8 +9,8 @@
 
 /* Returns MF_OK or MF_EINPUT. where: the file or "writer", for messages. */
 int mf_st_check_name(const char *where, const char *name);
-/* Computes count and bytes from dtype, rank and shape (0 for MF_ST_UNKNOWN), and checks every
- * step for overflow. */
+/* Computes count and bytes (0 bytes for MF_ST_UNKNOWN) from dtype, rank and shape. MF_EINPUT
+ * for a bad rank or shape, and if a number overflows. */
 int mf_st_measure(const char *where, mf_st_tensor *t);
 
 #endif

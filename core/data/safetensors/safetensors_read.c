@@ -1,5 +1,5 @@
-/* data/safetensors/safetensors_read.c: opens, checks and reads a file. Nothing from the header
- * is used before the whole header has passed its checks. */
+/* data/safetensors/safetensors_read.c: opens, checks and reads a file. The caller gets a file
+ * only after its whole header has passed the checks. */
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/text/json.h"
@@ -137,8 +137,8 @@ static int by_offset(const void *a, const void *b)
     return s->bytes < t->bytes ? -1 : s->bytes > t->bytes;
 }
 
-/* Checks that every byte of the data belongs to exactly one tensor. Sorts in by_name's memory,
- * which is filled only later. */
+/* Checks that every byte of the data belongs to exactly one tensor. It sorts f->by_name by
+ * offset; the caller sorts it by name afterwards. */
 static int check_cover(const mf_st_file *f)
 {
     uint64_t end = 0;
@@ -187,8 +187,8 @@ static int read_entries(mf_st_file *f, const mf_json *header)
     return rc;
 }
 
-/* The format requires "{" first and only blanks as padding. This refuses files that are valid
- * in two formats at once. */
+/* The format requires "{" first and only blanks as padding. The check refuses files that are
+ * valid in two formats at once. */
 static int check_frame(const mf_st_file *f, const char *header, size_t n)
 {
     while (n > 0 && header[n - 1] == ' ')

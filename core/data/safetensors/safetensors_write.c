@@ -60,8 +60,8 @@ static int too_late(const mf_st_writer *w, const char *name)
                    name);
 }
 
-/* Makes room for one more element in an array of n with room for *room. NULL: out of memory,
- * the array is unchanged. */
+/* Makes room for one more element in an array of n with room for *room. Returns NULL if no
+ * memory is left; the array is then unchanged. */
 static void *grown(void *array, size_t n, size_t *room, size_t size)
 {
     size_t more = *room ? *room * 2 : 64;
@@ -127,7 +127,7 @@ int mf_st_writer_meta(mf_st_writer *w, const char *key, const char *value)
     return MF_OK;
 }
 
-/* The order of the reference implementation: both write the same bytes. */
+/* Sorts as the reference implementation does, so that both write the same bytes. */
 static int by_place(const void *a, const void *b)
 {
     const mf_st_tensor *s = &(*(declared *const *)a)->tensor;
@@ -227,7 +227,7 @@ static int write_header(mf_st_writer *w, const char *path, const char *json, siz
     return w->out.error;
 }
 
-/* Moves on to the next tensor that has elements. */
+/* Skips tensors whose bytes are all written, and so tensors without elements. */
 static void advance(mf_st_writer *w)
 {
     while (w->due < w->n && w->tensors[w->due]->tensor.bytes == w->done) {

@@ -15,7 +15,7 @@ enum {
 /* ---- words (bpe_words.c) ---- */
 typedef struct mf_bpe_word {
     const char *text;
-    size_t n, start; /* n bytes, beginning at offset start */
+    size_t n, start; /* n bytes of `text`; the word begins at offset start of the input */
     size_t end;      /* offset at which the next word is searched */
     char buffer[MF_BPE_CHUNK_BYTES];
 } mf_bpe_word; /* {.end = 0} before the first word */
@@ -31,7 +31,7 @@ int mf_bpe_train_chars(const char *source, const char *text, size_t n,
                        const mf_tokenizer_options *options, mf_tokenizer **ret);
 int mf_bpe_train_bytes(const char *source, const char *text, size_t n,
                        const mf_tokenizer_options *options, mf_tokenizer **ret);
-/* The 256 symbols with which bpe_bytes begins. */
+/* Adds the 256 symbols with which bpe_bytes begins. The only error is MF_ENOMEM. */
 int mf_bpe_all_bytes(mf_strings *symbols);
 
 /* ---- construction ---- */
@@ -44,7 +44,8 @@ typedef struct mf_bpe_numbers {
     size_t room;                  /* capacity of `symbol` */
 } mf_bpe_numbers;                 /* {0} is empty */
 
-/* Allocates room for this many symbols and special tokens; no id is set. MF_ENOMEM. */
+/* Allocates room for this many symbols and special tokens. The caller sets the id of each
+ * symbol; special tokens have none yet. The only error is MF_ENOMEM. */
 int mf_bpe_numbers_new(int32_t symbols, size_t specials, mf_bpe_numbers *ret);
 void mf_bpe_numbers_free(mf_bpe_numbers *x);
 /* Completes the table after all ids are set. MF_EINPUT unless each of 0 .. n-1 occurs once and
@@ -52,8 +53,8 @@ void mf_bpe_numbers_free(mf_bpe_numbers *x);
 int mf_bpe_numbers_settle(const char *source, int32_t symbols, mf_bpe_numbers *x);
 
 /* The constructor that all ways to make a bpe tokenizer use. It takes ownership of symbols,
- * merges and numbers, also if it fails. numbers may be NULL: the order of symbols is then that
- * of their ids. */
+ * merges and numbers, also if it fails. numbers may be NULL: ids then follow the order
+ * of symbols. */
 int mf_bpe_make(const char *source, bool bytes, mf_strings *symbols, mf_merge *merges,
                 int32_t n_merges, mf_bpe_numbers *numbers, mf_tokenizer **ret);
 
@@ -62,7 +63,7 @@ typedef struct mf_bpe_parts {
     const mf_strings *symbols;
     const mf_merge *merges;
     int32_t n_merges;
-    int32_t max_iter; /* number of merges that training was set to; 0: not known */
+    int32_t max_iter; /* greatest number of merges in training; 0: not known */
 } mf_bpe_parts;
 /* false if t is of another kind */
 bool mf_bpe_parts_of(const mf_tokenizer *t, mf_bpe_parts *ret);
@@ -74,8 +75,8 @@ void mf_bpe_read_max_iter(mf_tokenizer *t, const mf_json *object);
 /* ---- the layout vocab_dict (tokenizer_vocab_dict.c, tokenizer_vocab_dict_write.c) ---- */
 bool mf_bpe_is_vocab_dict(const mf_json *object);
 int mf_bpe_read_vocab_dict(const char *source, const mf_json *object, mf_tokenizer **ret);
-/* A symbol as that file writes it: `</w>` for the blank at its end. Returns its length in
- * bytes, 0 if it exceeds room. */
+/* Writes a symbol to out as that file has it: `</w>` for the blank at its end. Returns its
+ * length in bytes, 0 if it exceeds room. */
 size_t mf_bpe_vocab_dict_text(const char *text, size_t n, char *out, size_t room);
 
 #endif

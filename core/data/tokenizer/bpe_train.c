@@ -97,8 +97,8 @@ static int by_listed_text(const void *a, const void *b)
     return compare(x->text, x->n, y->text, y->n);
 }
 
-/* Numbers <pad> first, then the listed symbols, <unk> and the requested special tokens
- * together, sorted as the layout vocab_dict has them. */
+/* <pad> gets id 0. The listed symbols, <unk> and the requested special tokens follow, sorted
+ * together by their text in the layout vocab_dict. */
 static int number_listed(const char *source, const mf_learner *l, uint32_t specials,
                          mf_bpe_numbers *ret)
 {

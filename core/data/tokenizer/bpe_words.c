@@ -1,5 +1,5 @@
-/* data/tokenizer/bpe_words.c: where words begin and end for the tokenizers bpe and bpe_bytes.
- * Merges never cross a word. */
+/* data/tokenizer/bpe_words.c: finds where words begin and end for the tokenizers bpe and
+ * bpe_bytes. Merges never cross the end of a word. */
 #include "base/error.h"
 #include "base/text/utf8.h"
 #include "data/tokenizer/bpe.h"
@@ -25,7 +25,7 @@ static size_t byte_word(const char *text, size_t n)
     int class = byte_class(text[at]);
     while (at < n && at < MF_BPE_CHUNK && byte_class(text[at]) == class)
         at++;
-    /* The last blank of a run belongs to the word after it. */
+    /* The last space of a run of blanks belongs to the word after it. */
     if (class == 0 && at > 1 && at < n && text[at - 1] == ' ' && !is_blank(text[at])) at--;
     return at;
 }

@@ -22,7 +22,7 @@ typedef struct pair {
     int64_t count;
     uint32_t *words; /* words that contain the pair, or did so earlier */
     size_t n_words, cap_words;
-    bool done;    /* merged, and not to be merged again */
+    bool done;    /* merged; it merges once more only with `again` */
     bool touched; /* the pair is in the list of those that a merge made more frequent */
 } pair;
 
@@ -214,8 +214,8 @@ static heap_entry heap_pop(learner_pairs *p)
     return top;
 }
 
-/* Adds entries for pairs that became more frequent. An entry that is now too large is corrected
- * when it reaches the top. */
+/* Adds entries for pairs that became more frequent. An entry whose count has become too large
+ * is corrected when it reaches the top. */
 static int push_touched(learner_pairs *p, bool heap)
 {
     int rc = MF_OK;
@@ -229,7 +229,7 @@ static int push_touched(learner_pairs *p, bool heap)
     return rc;
 }
 
-/* Among the pairs with this count, the one that occurs first. */
+/* Finds, among the pairs with this count, the one that occurs first in the words. */
 static pair *first_pair(mf_learner *l, int64_t count)
 {
     learner_pairs *p = l->pairs;
@@ -333,8 +333,8 @@ static void begin_book(mf_learner *l)
     }
 }
 
-/* count: of the pair before it merged. A symbol that is listed again after its count was 0
- * starts from 0. */
+/* Updates the counts after a merge. count: the count of the pair before it merged. The count of
+ * a symbol may fall below 0; such a symbol is listed, too. */
 static void book_merge(mf_learner *l, const mf_merge *m, int64_t count)
 {
     int64_t *book = l->pairs->book;
@@ -346,7 +346,7 @@ static void book_merge(mf_learner *l, const mf_merge *m, int64_t count)
     list_symbol(l, m->right, book[m->right] != 0);
 }
 
-/* The symbol that a pair makes; made is -1 if there are already too many. */
+/* Sets m->made to the symbol that the pair makes, -1 if there are already too many. */
 static int make_symbol(mf_learner *l, const mf_learner_rule *rule, mf_merge *m)
 {
     size_t n, more;

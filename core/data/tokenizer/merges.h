@@ -1,8 +1,8 @@
 /* data/tokenizer/merges.h: learns merges. Words, with their frequencies, are divided into
  * symbols; the best pair of neighbours becomes one symbol everywhere, and this repeats.
  *
- * Pair counts are updated while symbols merge, so a merge costs only the words that hold the
- * pair. The best pair is one of
+ * Pair counts are updated while symbols merge, so a merge visits only the words that hold the
+ * pair, or did so earlier. The best pair is one of
  *
  *   the most frequent   (Sennrich, Haddow and Birch 2016); or
  *   the most likely     the one whose merge raises the likelihood of the text under a unigram
@@ -54,7 +54,7 @@ typedef struct mf_learner_rule {
     bool likely; /* the best pair is the most likely one, else the most frequent */
     /* symbols inside a word begin with ##, which is removed when they merge */
     bool hashes;
-    int32_t min_count;   /* least count of a pair that is merged; 0: 2 */
+    int32_t min_count;   /* least count of a pair that is merged; 0: 2, with keeps_counts 1 */
     int32_t max_merges;  /* stop after this many merges */
     int32_t max_symbols; /* stop before there are more symbols than this */
     /* see above; max_symbols then counts listed symbols; not together with likely */

@@ -1,22 +1,23 @@
 /* data/tokenizer/tokenizer.c: the common part of all tokenizers: the table of kinds, special
- * tokens, files, lists of ids. Special tokens never come out of text, with the exception of
- * <unk>. */
+ * tokens, files, lists of ids. Special tokens never come out of text, with the exception
+ * of <unk>. */
 #include "data/tokenizer/tokenizer.h"
 
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
 #include "data/tokenizer/bpe.h"
+#include "data/tokenizer/pretrained/files.h"
 #include "data/tokenizer/tokenizer_kinds.h"
 
 #include <string.h>
 
-static const mf_tokenizer_ops *const kinds[] = {&mf_tokenizer_byte, &mf_tokenizer_char,
-                                                &mf_tokenizer_bpe, &mf_tokenizer_bpe_bytes,
-                                                &mf_tokenizer_wordpiece};
+static const mf_tokenizer_ops *const kinds[] = {
+    &mf_tokenizer_byte,      &mf_tokenizer_char,      &mf_tokenizer_bpe,
+    &mf_tokenizer_bpe_bytes, &mf_tokenizer_wordpiece, &mf_tokenizer_pretrained};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
-static const char *const kind_names[KINDS + 1] = {"byte",      "char",      "bpe",
-                                                  "bpe_bytes", "wordpiece", NULL};
+static const char *const trained_kinds[] = {"byte",      "char",      "bpe",
+                                            "bpe_bytes", "wordpiece", NULL};
 
 static const char *const special_names[MF_SPECIALS] = {"<pad>", "<unk>", "<bos>", "<eos>",
                                                        "<cls>", "<sep>", "<mask>"};
@@ -51,12 +52,13 @@ static const mf_tokenizer_ops *find_kind(const char *name)
 
 bool mf_tokenizer_is_kind(const char *name)
 {
-    return find_kind(name) != NULL;
+    const mf_tokenizer_ops *ops = find_kind(name);
+    return ops && ops->train;
 }
 
 static int unknown_kind(int code, const char *where, const char *name)
 {
-    const char *nearest = mf_nearest(name, kind_names);
+    const char *nearest = mf_nearest(name, trained_kinds);
     return mf_fail(code,
                    "%s: unknown tokenizer \"%.60s\": expected byte, char, bpe, "
                    "bpe_bytes, wordpiece, or a file "
@@ -78,7 +80,7 @@ int mf_tokenizer_train(const char *kind, const char *source, const char *text, s
 {
     *ret = NULL;
     const mf_tokenizer_ops *ops = find_kind(kind);
-    if (!ops) return unknown_kind(MF_ECONFIG, "tokenizer", kind);
+    if (!ops || !ops->train) return unknown_kind(MF_ECONFIG, "tokenizer", kind);
     static const mf_tokenizer_options none;
     if (!options) options = &none;
     int rc = ops->train(source, text, n, options, ret);
@@ -104,12 +106,51 @@ const char *mf_tokenizer_piece(const mf_tokenizer *t, int32_t id, size_t *ret_n)
     return "";
 }
 
+static int push_all(mf_ids *to, const mf_ids *from, int32_t type, mf_ids *types)
+{
+    int rc = MF_OK;
+    for (size_t i = 0; from && i < from->n && rc == MF_OK; i++) {
+        rc = mf_ids_push(to, from->id[i], from->start ? from->start[i] : 0);
+        if (rc == MF_OK && types) rc = mf_ids_push(types, type, 0);
+    }
+    return rc;
+}
+
+int mf_tokenizer_wrap(const mf_tokenizer *t, const mf_ids *first, const mf_ids *second,
+                      mf_ids *ids, mf_ids *types)
+{
+    static mf_template_item plain[] = {{MF_TEMPLATE_FIRST, 0}, {MF_TEMPLATE_SECOND, 0}};
+    mf_template how = t->template[second != NULL];
+    int rc = MF_OK;
+    if (how.n == 0) how = (mf_template){plain, 2};
+    for (int32_t i = 0; i < how.n && rc == MF_OK; i++) {
+        const mf_template_item *item = &how.item[i];
+        mf_ids one = {.id = (int32_t *)&item->id, .n = 1};
+        rc = push_all(ids,
+                      item->id == MF_TEMPLATE_FIRST    ? first
+                      : item->id == MF_TEMPLATE_SECOND ? second
+                                                       : &one,
+                      item->type, types);
+    }
+    return rc;
+}
+
+int mf_tokenizer_begin(const mf_tokenizer *t, mf_ids *ids)
+{
+    const mf_template *how = &t->template[0];
+    int rc = MF_OK;
+    for (int32_t i = 0; i < how->n && how->item[i].id >= 0 && rc == MF_OK; i++)
+        rc = mf_ids_push(ids, how->item[i].id, 0);
+    return rc;
+}
+
 uint64_t mf_tokenizer_bytes(const mf_tokenizer *t, const int32_t *ids, size_t n)
 {
-    if (!t->lossless) return 0;
+    if (!t->lossless && !t->normal) return 0;
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++) {
         size_t piece;
+        if (ids[i] >= 0 && ids[i] == t->special[MF_SPECIAL_UNK]) return 0;
         mf_tokenizer_piece(t, ids[i], &piece);
         sum += piece;
     }
@@ -197,6 +238,11 @@ int mf_tokenizer_parse(const char *source, const char *text, size_t n, mf_tokeni
     mf_json *document;
     int rc = mf_json_parse(source, text, n, &document);
     if (rc != MF_OK) return rc;
+    if (mf_pretrained_is(document)) {
+        rc = mf_pretrained_read_text(source, text, n, document, ret);
+        mf_json_free(document);
+        return rc;
+    }
     const bool listed = mf_bpe_is_vocab_dict(document);
     rc = (listed ? mf_bpe_read_vocab_dict : read_object)(source, document, ret);
     if (rc == MF_OK && listed) add_specials(*ret, 0);
@@ -209,6 +255,7 @@ int mf_tokenizer_load(const char *path, mf_tokenizer **ret)
     char *text;
     size_t n;
     *ret = NULL;
+    if (mf_is_dir(path)) return mf_pretrained_read_folder(path, ret);
     int rc = mf_read_file(path, FILE_MAX, &text, &n);
     if (rc != MF_OK) return rc;
     rc = mf_tokenizer_parse(path, text, n, ret);

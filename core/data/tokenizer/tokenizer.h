@@ -5,18 +5,22 @@
  * threads may share it.
  *
  *   byte  one token per byte: ids 0..255. Accepts any bytes, loses nothing.
- *   char  one token per Unicode code point: ids in the order of the code points of the text it
- *         was made from. Text must be valid UTF-8. An unknown code point is an error that names
- *         it and its offset, unless the tokenizer has the special token <unk>.
+ *   char  one token per Unicode code point: ids in the order of the code points that occur in
+ *         the training text. Text must be valid UTF-8. An unknown code point is an error that
+ *         names it and its offset, unless the tokenizer has the special token <unk>.
  *   bpe   merges the characters and the end of each word, most frequent pair first. Words are
  *         separated by blanks; a run of blanks decodes to one. Unknown characters are <unk>.
  *   bpe_bytes  merges bytes: ids 0..255, then merges. Accepts any bytes, loses nothing.
- *   wordpiece  tokens of BERT. Case, accents and blanks are lost. Trained here, or read from a
- *         file with one token per line.
+ *   wordpiece  tokens of BERT. Blanks are lost; so are case and accents, unless a token of the
+ *         vocabulary has capitals. Trained here, or read from a file with one token per line.
+ *
+ *   pretrained  a published tokenizer, read from its tokenizer.json or its folder: byte-level
+ *          BPE, BPE of characters with bytes behind it, or WordPiece.
  *
  * Special tokens, if requested, get the ids after the ordinary ones, in the order of the enum.
  * Encoding never produces them, except <unk>, and they decode to nothing. The kinds bpe and
- * wordpiece have special tokens of their own, whose ids are among the others. */
+ * wordpiece have special tokens of their own, whose ids are among the others. Those of
+ * pretrained have a text: encoding finds it, and they decode to it. */
 #ifndef MF_DATA_TOKENIZER_H
 #define MF_DATA_TOKENIZER_H
 
@@ -51,33 +55,44 @@ int mf_ids_push(mf_ids *ids, int32_t id, size_t start);
 
 typedef struct mf_tokenizer mf_tokenizer;
 
+/* What stands around a text, or around two: tokens, and the places of the texts. */
+enum { MF_TEMPLATE_FIRST = -1, MF_TEMPLATE_SECOND = -2 };
+typedef struct mf_template_item {
+    int32_t id;   /* of a token, or one of the two above */
+    int32_t type; /* the token type of this part */
+} mf_template_item;
+typedef struct mf_template {
+    mf_template_item *item;
+    int32_t n; /* 0: nothing stands around the texts */
+} mf_template;
+
 typedef struct mf_tokenizer_options {
     uint32_t specials; /* MF_SPECIAL_BIT(...) */
     /* Greatest number of ids of kinds that learn them, without the requested special tokens; 0:
      * the kind's default. */
     int32_t vocab_size;
-    /* greatest number of merges of kinds that merge; 0: the kind's default */
+    /* greatest number of merges of bpe and bpe_bytes; 0: the kind's default */
     int32_t merges;
     int32_t min_count; /* least count of a pair that bpe and bpe_bytes merge; 0: 2 */
     /* for bpe: rule.keeps_counts (merges.h), and ids as vocab_dict has them: <pad> is 0, then
-     * symbols sorted together with <unk> and the requested special tokens; min_count 0 means
-     * 1 */
+     * symbols sorted together with <unk> and the requested special tokens; min_count 0
+     * means 1 */
     bool keeps_counts;
 } mf_tokenizer_options;
 
 typedef struct mf_tokenizer_ops {
     const char *name;
     /* Appends the tokens of text to ids. source names the text in messages (a path), base is
-     * the offset of text in it. MF_EINPUT. */
+     * the offset of text in it. Fails with MF_EINPUT or MF_ENOMEM. */
     int (*encode)(const mf_tokenizer *t, const char *source, size_t base, const char *text,
                   size_t n, mf_ids *ids);
-    /* The bytes of an ordinary id; NULL past the last one. */
+    /* The bytes of an id, 0 <= id < pieces; "" for a special token among them. */
     const char *(*piece)(const mf_tokenizer *t, int32_t id, size_t *ret_n);
     /* Writes the kind's own members of the tokenizer file into the open object. */
     int (*write)(const mf_tokenizer *t, mf_jw *w);
     void (*free)(mf_tokenizer *t);
     /* Constructors: from a text, and from the members of a file. options is not NULL; the
-     * caller adds its special tokens afterwards. */
+     * caller adds its special tokens afterwards. train is NULL for a kind that is only read. */
     int (*train)(const char *source, const char *text, size_t n,
                  const mf_tokenizer_options *options, mf_tokenizer **ret);
     int (*read)(const char *source, const mf_json *object, mf_tokenizer **ret);
@@ -88,10 +103,19 @@ struct mf_tokenizer {
     int32_t pieces;               /* ordinary ids: 0 .. pieces-1 */
     int32_t vocab;                /* number of ids, special tokens included */
     int32_t special[MF_SPECIALS]; /* id of each special token, -1: none */
-    /* the kind has set `special`: these are among the pieces and decode to "" */
+    /* the kind itself has set `special`: its special tokens are pieces and decode to "" */
     bool own_specials;
     size_t longest; /* length of the longest piece in bytes */
-    bool lossless;  /* decode(encode(text)) = text, so ids tell the number of bytes */
+    /* decode(encode(text)) = text unless <unk> occurs, so ids tell the number of bytes */
+    bool lossless;
+    /* not lossless only because the text is first put into normal form NFC: ids tell the number
+     * of bytes of that form */
+    bool normal;
+    /* the decoded text of all ids loses a blank in front, which its first piece has */
+    bool trim_first;
+    mf_template template[2]; /* of one text, of two; the kind owns them */
+    /* how messages of a conversation become a text (data/tokenizer/chat.h); NULL: unknown */
+    const char *chat_template;
 };
 
 /* Makes a tokenizer of a kind from a text (byte does not read it); the caller frees it. options
@@ -100,28 +124,40 @@ struct mf_tokenizer {
 int mf_tokenizer_train(const char *kind, const char *source, const char *text, size_t n,
                        const mf_tokenizer_options *options, mf_tokenizer **ret);
 void mf_tokenizer_free(mf_tokenizer *t);
-bool mf_tokenizer_is_kind(const char *name); /* false: the name is that of a file */
+bool mf_tokenizer_is_kind(const char *name); /* false: a file, or an unknown name */
 
 /* Writes the tokenizer file, JSON: {"format": "moefw-tokenizer", "version": 1, "kind": ...}.
- * Reading also accepts vocab.txt of BERT and the layout vocab_dict. */
+ * Reading also accepts vocab.txt of BERT, tokenizer.json, and the layout vocab_dict. */
 int mf_tokenizer_save(const mf_tokenizer *t, const char *path);
 /* Writes the layout vocab_dict: {"vocab_dict": {TOKEN: ID}, "merges": {"LEFT:RIGHT":
  * "LEFTRIGHT"}, "max_iter": N}. The text is read back before it is written to the file:
  * MF_EINPUT for another kind than bpe, or if reading would give another tokenizer (the format
  * cannot express a colon inside a token). */
 int mf_tokenizer_save_vocab_dict(const mf_tokenizer *t, const char *path);
+/* path: a tokenizer file or a tokenizer.json, or a folder of a pretrained model, whose files
+ * tokenizer.json, vocab.json and merges.txt, or vocab.txt are read, with its
+ * tokenizer_config.json. MF_ENOTFOUND, MF_EIO, MF_ENOMEM, or MF_EINPUT: what is wrong, or what
+ * cannot be done. */
 int mf_tokenizer_load(const char *path, mf_tokenizer **ret);
 int mf_tokenizer_parse(const char *source, const char *text, size_t n, mf_tokenizer **ret);
 
 int mf_tokenizer_encode(const mf_tokenizer *t, const char *source, const char *text, size_t n,
                         mf_ids *ids);
+/* Appends to ids the tokens that the template puts before a text. MF_ENOMEM. */
+int mf_tokenizer_begin(const mf_tokenizer *t, mf_ids *ids);
+/* Appends to ids the tokens of one text, or of two (second may be NULL), as the tokenizer's
+ * template puts them; without one the second follows the first. types, which may be NULL, gets
+ * the token type of each in its ids. MF_ENOMEM. */
+int mf_tokenizer_wrap(const mf_tokenizer *t, const mf_ids *first, const mf_ids *second,
+                      mf_ids *ids, mf_ids *types);
 /* The bytes of any id; "" for special and unknown ids. */
 const char *mf_tokenizer_piece(const mf_tokenizer *t, int32_t id, size_t *ret_n);
 const char *mf_special_name(mf_special s); /* "<pad>" */
 int mf_special_find(const char *name);     /* an mf_special, -1: no such name */
 /* The name of a special id, for example "<cls>"; NULL for any other id. */
 const char *mf_tokenizer_special(const mf_tokenizer *t, int32_t id);
-/* Number of bytes that n ids stand for; 0 if the tokenizer is not lossless. */
+/* Number of bytes that n ids stand for, special tokens for none; 0 if it is not known, because
+ * the tokenizer is neither lossless nor `normal`, or <unk> is among the ids. */
 uint64_t mf_tokenizer_bytes(const mf_tokenizer *t, const int32_t *ids, size_t n);
 
 /* Decodes one id after the other. The output is always complete, valid UTF-8: bytes of an
@@ -132,13 +168,15 @@ typedef struct mf_decoder {
     char *buffer;
     char wait[4];
     size_t n_wait;
+    bool begun; /* no blank in front is trimmed from what follows */
 } mf_decoder;
+/* Begins a text. For ids that continue another text, set d->begun. */
 int mf_decoder_open(mf_decoder *d, const mf_tokenizer *t);
 void mf_decoder_close(mf_decoder *d);
 /* Returns the text that this id completes (may be ""), NUL-terminated, valid until the
  * next call. */
 const char *mf_decoder_next(mf_decoder *d, int32_t id, size_t *ret_n);
-/* Returns the bytes that were kept; the decoder then begins again. */
+/* Returns U+FFFD for each byte that was kept; the decoder is then as new. */
 const char *mf_decoder_end(mf_decoder *d, size_t *ret_n);
 
 #endif

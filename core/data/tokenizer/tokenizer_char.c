@@ -51,8 +51,9 @@ static void destroy(mf_tokenizer *base)
     mf_free(t);
 }
 
-/* The only constructor: from a text that holds each character of the vocabulary at least once.
- * ordered: refuse a text that does not hold each of them once and in order. */
+/* Makes the tokenizer whose vocabulary is the characters of the text. ordered: the text must
+ * hold each character once, in order of code points; else MF_EINPUT. Training and reading both
+ * use this constructor. After a failure *ret may hold an incomplete tokenizer. */
 static int make(const char *source, const char *text, size_t n, bool ordered,
                 mf_tokenizer **ret)
 {

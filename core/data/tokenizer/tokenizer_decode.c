@@ -26,8 +26,8 @@ void mf_decoder_close(mf_decoder *d)
     *d = (mf_decoder){0};
 }
 
-/* Whether the n < 4 bytes can begin a valid character. The range of a second byte begins at
- * 0x80, 0x90 or 0xa0, or ends at 0xbf, so one of these is valid; later bytes may be 0x80. */
+/* Whether the n < 4 bytes can begin a valid character. Every valid range of a second byte
+ * contains 0x80, 0x90, 0xa0 or 0xbf, so these four are tried; later bytes may be 0x80. */
 static bool can_go_on(const char *text, size_t n)
 {
     static const char tries[] = {'\x80', '\x90', '\xA0', '\xBF'};
@@ -74,6 +74,12 @@ const char *mf_decoder_next(mf_decoder *d, int32_t id, size_t *ret_n)
     size_t n, room = d->tokenizer->longest + LONGEST_CHARACTER;
     const char *piece = mf_tokenizer_piece(d->tokenizer, id, &n);
     char *raw = d->buffer + room * REPLACEMENT + 1;
+    if (d->tokenizer->trim_first && !d->begun && n > 0 && piece[0] == ' ') {
+        piece++;
+        n--;
+        d->begun = true;
+    }
+    d->begun = d->begun || n > 0;
     memcpy(raw, d->wait, d->n_wait);
     memcpy(raw + d->n_wait, piece, n);
     *ret_n = settle(d, raw, d->n_wait + n, false);
@@ -85,5 +91,6 @@ const char *mf_decoder_end(mf_decoder *d, size_t *ret_n)
     char raw[LONGEST_CHARACTER];
     memcpy(raw, d->wait, d->n_wait);
     *ret_n = settle(d, raw, d->n_wait, true);
+    d->begun = false;
     return d->buffer;
 }

@@ -1,4 +1,4 @@
-/* data/tokenizer/tokenizer_kinds.h: the kinds of tokenizers, one per file. */
+/* data/tokenizer/tokenizer_kinds.h: the operations of each kind of tokenizer. */
 #ifndef MF_DATA_TOKENIZER_KINDS_H
 #define MF_DATA_TOKENIZER_KINDS_H
 
@@ -9,6 +9,7 @@ extern const mf_tokenizer_ops mf_tokenizer_char;
 extern const mf_tokenizer_ops mf_tokenizer_wordpiece;
 extern const mf_tokenizer_ops mf_tokenizer_bpe;
 extern const mf_tokenizer_ops mf_tokenizer_bpe_bytes;
+extern const mf_tokenizer_ops mf_tokenizer_pretrained;
 
 /* Whether the text is a WordPiece vocabulary in BERT's format: one token per line, and one line
  * is [UNK]. */

@@ -3,10 +3,10 @@
  *   {"vocab_dict": {TOKEN: ID, ...}, "merges": {"LEFT:RIGHT": "LEFTRIGHT", ...}, "max_iter": N}
  *
  * Ids are those of the file. An end of word is </w> in the file, and here a blank, which it
- * decodes to. Characters and merged symbols that occur in no word after the last merge have no
- * id: they encode as <unk>. If LEFT or RIGHT contain a colon, the key alone is ambiguous: both
- * halves must then be known symbols, a character, an end of word, or the result of an
- * earlier merge. */
+ * decodes to. A symbol of a merge that vocab_dict lacks has no id: it encodes as <unk>. LEFT
+ * and RIGHT must each be a character, an end of word, or the result of an earlier merge. If one
+ * of them contains a colon, this rule and then the vocabulary tell which colon divides
+ * the key. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/utf8.h"
@@ -32,8 +32,8 @@ bool mf_bpe_is_vocab_dict(const mf_json *object)
     return mf_json_typeof(mf_json_get(object, "vocab_dict")) == MF_JSON_OBJECT;
 }
 
-/* A token in our form, with a blank for the end of word. Returns its length in bytes, 0 if it
- * is too long or empty. */
+/* Converts a token of the file: a blank replaces the end of word. Returns its length in bytes,
+ * 0 if it is too long or empty. */
 static size_t own_text(const char *text, size_t n, char out[TEXT_MAX])
 {
     const size_t end = sizeof END - 1;

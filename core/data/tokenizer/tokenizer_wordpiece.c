@@ -36,6 +36,11 @@ typedef struct reader {
     size_t base, n, at;
     bool lower;
     int code;
+    /* what the last character read became: letter[next] to letter[n_letters - 1] are not yet in
+     * a word */
+    mf_letter letter[MF_UNICODE_DECOMPOSED];
+    size_t next, n_letters;
+    size_t start; /* offset of that character */
 } reader;
 
 typedef struct word {
@@ -50,36 +55,49 @@ typedef struct word {
 static void add_letter(word *w, uint32_t c, size_t start)
 {
     if (w->letters++ >= WORD_MAX) return;
-    size_t n = mf_letter_write(c, w->text + HASHES + w->n);
+    size_t n = mf_unicode_write(c, w->text + HASHES + w->n);
     for (size_t i = 0; i < n; i++)
         w->start[w->n + i] = start;
     w->n += n;
+}
+
+/* Reads the next character. False at the end, or with r->code set if it is not UTF-8. */
+static bool next_letters(reader *r)
+{
+    uint32_t c;
+    if (r->at >= r->n) return false;
+    const size_t length = mf_unicode_read(r->text + r->at, r->n - r->at, &c);
+    if (length == 0) {
+        r->code = mf_fail(MF_EINPUT,
+                          "%s: byte %zu (0x%02x) is not valid UTF-8, which tokenizer "
+                          "wordpiece needs; tokenizer byte takes any file",
+                          r->source, r->base + r->at, (unsigned char)r->text[r->at]);
+        return false;
+    }
+    r->next = 0;
+    r->n_letters = 1;
+    r->letter[0] = (mf_letter){c, mf_letter_classify(c)};
+    if (r->lower) r->n_letters = mf_letter_fold(c, r->letter);
+    r->start = r->base + r->at;
+    r->at += length;
+    return true;
 }
 
 /* Reads the next word. False at the end, or with r->code set if the text is not UTF-8. */
 static bool next_word(reader *r, word *w)
 {
     w->n = w->letters = 0;
-    while (r->at < r->n) {
-        uint32_t c;
-        size_t length = mf_letter_read(r->text + r->at, r->n - r->at, &c);
-        if (length == 0) {
-            r->code = mf_fail(MF_EINPUT,
-                              "%s: byte %zu (0x%02x) is not valid UTF-8, which tokenizer "
-                              "wordpiece needs; tokenizer byte takes any file",
-                              r->source, r->base + r->at, (unsigned char)r->text[r->at]);
-            return false;
+    while (r->next < r->n_letters || next_letters(r))
+        while (r->next < r->n_letters) {
+            const mf_letter *letter = &r->letter[r->next];
+            if (letter->class == MF_LETTER_ALONE && w->n > 0) return true;
+            r->next++;
+            if (letter->class >= MF_LETTER_ALONE) add_letter(w, letter->c, r->start);
+            if (w->n > 0 &&
+                (letter->class == MF_LETTER_ALONE || letter->class == MF_LETTER_SPACE))
+                return true;
         }
-        mf_letter_class class = mf_letter_classify(c);
-        uint32_t folded = r->lower ? mf_letter_fold(c) : c;
-        if (class == MF_LETTER_WORD && folded != c && folded != 0)
-            class = mf_letter_classify(folded);
-        if (class == MF_LETTER_ALONE && w->n > 0) return true;
-        if (folded != 0 && class >= MF_LETTER_ALONE) add_letter(w, folded, r->base + r->at);
-        r->at += length;
-        if (w->n > 0 && (class == MF_LETTER_ALONE || class == MF_LETTER_SPACE)) return true;
-    }
-    return w->n > 0;
+    return r->code == MF_OK && w->n > 0;
 }
 
 /* ---- encoding ---- */
@@ -113,7 +131,7 @@ static int encode(const mf_tokenizer *base, const char *source, size_t offset, c
                   size_t n, mf_ids *ids)
 {
     const wordpiece *t = (const wordpiece *)base;
-    reader r = {source, text, offset, n, 0, t->lower, MF_OK};
+    reader r = {.source = source, .text = text, .base = offset, .n = n, .lower = t->lower};
     word w;
     while (next_word(&r, &w)) {
         int rc = encode_word(t, &w, ids);
@@ -147,7 +165,8 @@ static bool is_special(const wordpiece *t, int32_t id)
     return false;
 }
 
-/* Makes the decoded texts: a token that begins a word has a blank before it. */
+/* Makes the decoded texts: a token that begins a word has a blank before it, and a special
+ * token is empty. */
 static int show(wordpiece *t)
 {
     int32_t count = t->tokens.n;
@@ -305,7 +324,7 @@ static int write_members(const mf_tokenizer *base, mf_jw *w)
 
 /* ---- training ---- */
 
-/* The letters of a new word as symbols; all but the first get hashes. */
+/* Gives the learner the letters of a new word as symbols; all but the first get hashes. */
 static int cut(mf_learner *l, const word *w)
 {
     int32_t symbol[WORD_MAX], n = 0;
@@ -324,7 +343,7 @@ static int cut(mf_learner *l, const word *w)
 
 static int learn(mf_learner *l, const char *source, const char *text, size_t n, int32_t vocab)
 {
-    reader r = {source, text, 0, n, 0, true, MF_OK};
+    reader r = {.source = source, .text = text, .n = n, .lower = true};
     word w;
     while (next_word(&r, &w)) {
         bool new;

@@ -1,16 +1,17 @@
 /* data/topics/topics.h: builtin:topics, a generated text whose topics and entropy are known.
  *
- * The language has K topics. Each has its own nouns, verbs and adjectives and its own
- * preferences for sentences; articles, prepositions and conjunctions are common to all. A
- * sentence is a random walk over a small graph of word classes ("the old cook stirs soup near
- * an oven."). The next sentence keeps the topic with probability `stay`, otherwise another
- * topic is drawn. The text has letters a-z, space, period and newline only. With overlap 1 all
- * topics are the same language, and nothing that reads the text can tell them apart (the
+ * The language has K topics. Each has its own nouns and verbs and its own preferences for
+ * sentences; adjectives, articles, prepositions and conjunctions are common to all. A sentence
+ * is a random walk over a small graph of word classes ("the old king leads her queen near our
+ * keep."). The next sentence keeps the topic with probability `stay`, otherwise another topic
+ * is drawn. The text has letters a-z, space, period and newline only. With overlap 1 all topics
+ * are the same language, and nothing that reads the text can tell them apart (the
  * negative control).
  *
- * The language depends on topics and overlap alone; the seed only draws the text, so another
- * seed gives new text of the same language. All of it is integer arithmetic on Philox words:
- * the same specification gives the same bytes on every machine.
+ * Words and sentences depend on topics and overlap alone, the order of topics also on stay and
+ * imbalance. The seed only draws the text, so another seed gives new text of the same language.
+ * All of it is integer arithmetic on Philox words: the same specification gives the same bytes
+ * on every machine.
  *
  * Labels: one byte per byte of text, the topic (0..K-1) of its sentence. The blank or newline
  * after a period belongs to the sentence before it. */
@@ -50,16 +51,16 @@ typedef struct mf_topics {
 void mf_topics_defaults(mf_topics_spec *ret);
 bool mf_topics_is(const char *path); /* "builtin:topics" or "builtin:topics?..." */
 /* Parses "builtin:topics?topics=4&overlap=0.5&seed=7"; the keys are the fields of the
- * specification. MF_ECONFIG. */
+ * specification. The only error is MF_ECONFIG. */
 int mf_topics_parse(const char *path, mf_topics_spec *ret);
-/* Sets one field by name from text. MF_ECONFIG: unknown key (with the nearest), not a number,
- * out of bounds. */
+/* Sets one field by name from text. MF_ECONFIG if the key is unknown (with the nearest), or the
+ * value is no number or out of bounds. */
 int mf_topics_set(mf_topics_spec *spec, const char *key, const char *value);
 int mf_topics_check(const mf_topics_spec *spec); /* MF_ECONFIG names the field and its bounds */
 
 int mf_topics_make(const mf_topics_spec *spec, mf_topics **ret);
 void mf_topics_free(mf_topics *t);
-/* A readable name of a topic: "sea", "kitchen", ..., "topic 9". Returns out. */
+/* A readable name of a topic: "sea", "kitchen", ..., "topic 8". Returns out. */
 enum { MF_TOPICS_NAME = 24 };
 const char *mf_topics_name(int32_t topic, char out[MF_TOPICS_NAME]);
 
@@ -77,7 +78,7 @@ const char *mf_topics_name(int32_t topic, char out[MF_TOPICS_NAME]);
  *                   of MF_FLOOR_PAST, which has H(topic | topic before) more per sentence if
  *                   the words reveal the topic.
  *   MF_FLOOR_WINDOW knows only the earlier bytes of its window, and that the window begins at a
- *                   random place: the loss that a model with that context length can reach.
+ *                   random byte: the loss that a model with that context length can reach.
  *                   Windows are those of a sequential mf_batcher over begin .. end-1
  *                   (data/batch.h): `window` predictions each, the first byte given; windows
  *                   overlap by `context` predictions, which count in the first window only. */
@@ -87,6 +88,8 @@ typedef enum mf_topics_floor_kind {
     MF_FLOOR_WINDOW
 } mf_topics_floor_kind;
 
+/* window and context: only for MF_FLOOR_WINDOW. MF_EINVAL if the range or the windows are not
+ * valid; MF_ENOMEM. */
 int mf_topics_floor(const mf_topics *t, mf_topics_floor_kind kind, size_t begin, size_t end,
                     int32_t window, int32_t context, double *ret_nats_per_byte);
 

@@ -55,12 +55,7 @@ static int build_trie(filter *f)
     for (int32_t i = 0; i < l->n_words; i++)
         letters += l->words[i].length;
     f->trie = mf_alloc(letters, sizeof *f->trie);
-    /* trie node at which each word ends */
-    int32_t *last = mf_alloc((size_t)l->n_words, sizeof *last);
-    if (!f->trie || !last) {
-        mf_free(last);
-        return MF_ENOMEM;
-    }
+    if (!f->trie) return MF_ENOMEM;
     f->n_trie = 1;
     f->trie[ROOT].word = -1;
     for (int32_t i = 0; i < l->n_words; i++) {
@@ -74,7 +69,6 @@ static int build_trie(filter *f)
             at = *child;
         }
         f->trie[at].word = i;
-        last[i] = at;
     }
     f->mass =
         mf_alloc((size_t)l->topics * MF_WORD_CLASSES * (size_t)f->n_trie, sizeof *f->mass);
@@ -90,7 +84,6 @@ static int build_trie(filter *f)
                 }
             }
         }
-    mf_free(last);
     return f->mass ? MF_OK : MF_ENOMEM;
 }
 
@@ -99,8 +92,8 @@ static double next_part(const filter *f, int32_t topic, int32_t from, int32_t to
     return f->l->next[topic][from][to] / ONE;
 }
 
-/* Probability that the walk continues from `node` and that the next word has the prefix
- * `prefix`. */
+/* Probability that the walk continues from `node` and that the next word has the
+ * prefix `prefix`. */
 static double through(const filter *f, int32_t topic, int32_t node, int32_t prefix)
 {
     double sum = 0;
@@ -122,8 +115,8 @@ static void fill_change(filter *f)
 }
 
 /* The share of sentences of each topic in a long text. The iteration averages the chain with
- * the identity: the shares stay the same, and it converges for every value of stay. With stay =
- * 1 the shares are those of the first sentence. */
+ * the identity: the shares stay the same, and it converges for every value of stay. With
+ * stay = 1 the shares are those of the first sentence. */
 static void shares_of_topics(const filter *f, double *share)
 {
     int32_t k = f->l->topics;
@@ -149,8 +142,8 @@ static void add_start(filter *f, int32_t topic, int32_t node, int32_t prefix, do
     if (p > 0) f->start[f->n_start++] = (state){topic, node, prefix, p};
 }
 
-/* Lists every state, with the expected number of bytes per sentence after which the generator
- * is in it. */
+/* Lists every state with its weight: the expected number of bytes of a sentence after which the
+ * generator is in that state. */
 static int build_start(filter *f)
 {
     int32_t k = f->l->topics;
@@ -178,8 +171,8 @@ static int build_start(filter *f)
     return MF_OK;
 }
 
-/* Whether the text before this state ends with the byte. After a sentence a blank also stands
- * for a newline. */
+/* Whether the text before this state ends with the byte. Before the first word of a sentence
+ * the byte may also be a newline. */
 static bool ends_with(const filter *f, const state *s, const char *letters, char byte)
 {
     (void)f;
@@ -188,7 +181,7 @@ static bool ends_with(const filter *f, const state *s, const char *letters, char
     return letters[s->prefix] == byte;
 }
 
-/* Makes one possible state for each (topic, node), with its weight in the table sum. */
+/* Makes one possible state for each (topic, node) whose weight in the table sum is positive. */
 static void gather(filter *f, const double *sum, int32_t nodes)
 {
     f->n_now = 0;
@@ -198,7 +191,8 @@ static void gather(filter *f, const double *sum, int32_t nodes)
                 f->now[f->n_now++] = (state){z, node, ROOT, sum[z * nodes + node]};
 }
 
-/* After the blank that ends a sentence: the topic of the next one. */
+/* Processes the byte after a period, whose probability is `blank`: the next sentence may have
+ * another topic. */
 static void change_topic(filter *f, double blank, int32_t next_label)
 {
     int32_t k = f->l->topics;
@@ -214,7 +208,7 @@ static void change_topic(filter *f, double blank, int32_t next_label)
     gather(f, sum, 1);
 }
 
-/* A blank or a period after a complete word. */
+/* Processes a blank or a period after a complete word. */
 static void end_word(filter *f, bool period)
 {
     double sum[MF_TOPICS_MAX][MF_NODES] = {{0}};

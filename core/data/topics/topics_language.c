@@ -38,8 +38,9 @@ mf_word_class mf_node_class(mf_topics_node node)
     return MF_WORD_CONJUNCTION;
 }
 
-/* One step of the walk: the classes that may follow `from`, in parts of 32. A topic prefers one
- * of the first `habits` of them: it has a larger weight there, the others smaller ones. */
+/* One step of the walk: the nodes that may follow `from`, in parts of 32. With overlap below 1
+ * a topic prefers one of the first `habits` of them: that one has a larger weight, the others
+ * smaller ones. */
 typedef struct rule {
     mf_topics_node from;
     int32_t habits;
@@ -78,8 +79,8 @@ static const rule rules[] = {
 enum { RULES = sizeof rules / sizeof rules[0], PART = MF_TOPICS_ONE / 32 };
 
 /* Scales weights with any sum > 0 to weights that sum to MF_TOPICS_ONE. A positive weight stays
- * positive, and the largest takes what rounding leaves. n is small compared with
- * MF_TOPICS_ONE. */
+ * positive, and the largest takes what rounding leaves. n is small compared
+ * with MF_TOPICS_ONE. */
 static void normalize(const uint64_t *weight, int32_t n, uint32_t *out)
 {
     uint64_t sum = 0;
@@ -97,8 +98,8 @@ static void normalize(const uint64_t *weight, int32_t n, uint32_t *out)
     out[largest] += MF_TOPICS_ONE - given;
 }
 
-/* A share in 0..1 as parts of MF_TOPICS_ONE. It multiplies once and adds once in double, with
- * the same result on every machine. */
+/* Converts a share in 0..1 to parts of MF_TOPICS_ONE. The conversion multiplies once and adds
+ * once in double, with the same result on every machine. */
 static uint32_t parts(double share)
 {
     return (uint32_t)(share * (double)MF_TOPICS_ONE + 0.5);
@@ -158,8 +159,8 @@ static int32_t add_words(mf_topics_language *l, const char *words, mf_word_class
     return n;
 }
 
-/* Invents the i-th word of a topic: draws syllables by Philox until the word is new. The key is
- * a constant, because words belong to the language and not to the text. */
+/* Invents the i-th word of a topic: draws letters by Philox until the word is new. The key is a
+ * constant, because words belong to the language and not to the text. */
 static int32_t invent_word(mf_topics_language *l, int32_t topic, mf_word_class class,
                            uint64_t i)
 {
@@ -188,8 +189,8 @@ static int32_t invent_word(mf_topics_language *l, int32_t topic, mf_word_class c
     }
 }
 
-/* The words of a topic and class: its own by rank, replaced by common words to the share
- * of overlap. */
+/* Fills a list with the topic's own words by rank. Common words replace the share `overlap`
+ * of them. */
 static void fill_list(mf_topics_language *l, int32_t topic, mf_word_class class,
                       const char *own, const int32_t *common, int32_t n, uint32_t overlap)
 {

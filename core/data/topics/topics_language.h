@@ -64,10 +64,12 @@ struct mf_topics_language {
     int32_t n_words;
     mf_word_list (*lists)[MF_WORD_CLASSES]; /* [topics] */
     uint32_t (*next)[MF_NODES][MF_NODES];   /* [topics][from][to] */
-    uint32_t *first;                        /* [topics] topic of the first sentence */
-    /* weight with which the next sentence keeps the topic */
+    /* Probabilities in parts of MF_TOPICS_ONE. first [topics]: that the first sentence has this
+     * topic. stay: that the next sentence keeps the topic. change [topics][topics]: if it does
+     * not keep the first topic, that it has the second. */
+    uint32_t *first;
     uint32_t stay;
-    uint32_t *change; /* [topics][topics] next topic if it changes */
+    uint32_t *change;
 };
 
 int mf_topics_language_new(const mf_topics_spec *spec, mf_topics_language **ret);

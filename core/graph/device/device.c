@@ -16,7 +16,7 @@
 static const mf_device *host_device(void)
 {
     static const mf_device_ops ops = {
-        .size = sizeof ops, .flags = MF_DEVICE_HOST_MEMORY | MF_DEVICE_PACKS, .name = "cpu"};
+        .size = sizeof ops, .flags = MF_DEVICE_HOST_MEMORY, .name = "cpu"};
     static const mf_device host = {.ops = &ops};
     return &host;
 }
@@ -31,7 +31,7 @@ static int judge(const mf_backend *b)
     return MF_OK;
 }
 
-/* Creates what each open device has in addition to the backend's fields. */
+/* Creates the main stream and the memory of the fault, which the backend does not make. */
 static int equip(mf_device *d)
 {
     void *fault = NULL;

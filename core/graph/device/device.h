@@ -25,12 +25,11 @@ typedef struct mf_device mf_device;
 /* mf_device_ops.flags */
 /* the program can access its memory, and work is done when a function returns */
 #define MF_DEVICE_HOST_MEMORY 1u
-#define MF_DEVICE_PACKS       2u /* its kernels have can_pack and pack_weights */
 
 typedef struct mf_device_ops {
     uint32_t size;
     uint32_t flags;
-    const char *name; /* "cpu", "cuda": the value of train.device */
+    const char *name; /* "cpu", "cuda": train.device without the number of the device */
     void (*close)(mf_device *d);
     /* Text of the last error of this device; never NULL. */
     const char *(*message)(mf_device *d);
@@ -44,8 +43,8 @@ typedef struct mf_device_ops {
     void (*free_host)(mf_device *d, void *block);
     int (*memory)(mf_device *d, size_t *ret_free, size_t *ret_total); /* bytes */
 
-    /* Queued: copies from host to device, from device to host, and within the device; filling
-     * with one byte. */
+    /* These queue work: copies from host to device, from device to host, and within the device;
+     * `fill` sets all bytes to one value. */
     int (*write)(mf_device *d, void *stream, void *to, const void *from_host, size_t bytes);
     int (*read)(mf_device *d, void *stream, void *to_host, const void *from, size_t bytes);
     int (*copy)(mf_device *d, void *stream, void *to, const void *from, size_t bytes);
@@ -62,8 +61,9 @@ typedef struct mf_device_ops {
     int (*event_wait)(mf_device *d, void *event);                /* by the host */
     int (*synchronize)(mf_device *d, void *stream);              /* NULL: all streams */
 
-    /* For tests: the set of kernels that computes like this set of the host; for NULL, the
-     * device's usual set. The function may be NULL: the device has only one set. */
+    /* For tests: returns the set of kernels that computes like this set of the host, or the
+     * device's usual set if `host` is NULL. The pointer is NULL if the device has only
+     * one set. */
     const mf_kernels *(*kernels_like)(mf_device *d, const mf_kernels *host);
 } mf_device_ops;
 
@@ -76,7 +76,7 @@ struct mf_device {
     mf_fault *fault;   /* device memory, shared by all graphs on this device; NULL: host */
     const void **told; /* ops without launch functions that were logged already */
     int n_told;
-    int64_t fallbacks; /* number of nodes that ran on the host since the device was opened */
+    int64_t fallbacks; /* how often a node has run on the host since the device was opened */
 };
 
 /* What the program gives a backend. */
@@ -100,8 +100,8 @@ typedef struct mf_backend {
     int (*open)(const mf_backend_host *host, int index, mf_device *d, char *text, size_t size);
 } mf_backend;
 
-/* Opens device `index` of a loaded backend, and creates its main stream and its fault word.
- * MF_EDEP: the backend belongs to another version, or has no such device. */
+/* Opens device `index` of a loaded backend, and creates its main stream and the memory of its
+ * fault. MF_EDEP: the backend belongs to another version, or has no such device. */
 int mf_device_open(const mf_backend *backend, int index, mf_device **ret);
 void mf_device_close(mf_device *d); /* NULL and the host: does nothing */
 
@@ -110,17 +110,17 @@ static inline bool mf_device_is_host(const mf_device *d)
 {
     return !d || d->ops->flags & MF_DEVICE_HOST_MEMORY;
 }
-/* "cpu", "strict" */
+/* Returns the name of the device's backend, such as "strict"; "cpu" for the host. */
 const char *mf_device_name(const mf_device *d);
 /* Returns the set of kernels to launch on d. like: the host set that a test asks for, or NULL.
- * NULL if MOEFW_KERNELS is wrong (mf_backend_init returns the error). */
+ * NULL if the environment names no valid set (mf_backend_init returns the error). */
 const mf_kernels *mf_device_kernels(mf_device *d, const mf_kernels *like);
 /* The context for launches in the main stream. */
 mf_kctx mf_device_context(const mf_device *d);
 
 /* These call the table's functions with the main stream, or use plain memory on the host.
- * Errors are recorded. Memory is zeroed, which on the host also touches its pages, so that no
- * step has to. */
+ * Errors are recorded. Memory is zeroed; on the host this also makes its pages resident before
+ * the first step. */
 int mf_device_alloc(mf_device *d, size_t bytes, void **ret);
 void mf_device_free(mf_device *d, void *block);
 int mf_device_alloc_host(mf_device *d, size_t bytes, void **ret); /* zeroed */

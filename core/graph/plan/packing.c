@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits: number of orders that are tried, and pairs of spans that are compared. This
- * takes milliseconds. */
+/* Limits of the improvement: number of orders that are tried, and pairs of spans that are
+ * compared, so that planning takes milliseconds. */
 enum { TRIES = 256, TRIES_WORK = 40000000 };
 
-/* Compares for sorting: fixed spans first, then larger keys. A total order, so that the result
- * is the same everywhere. */
+/* Compares for sorting: fixed spans first, then larger keys. The order is total, so that the
+ * result is the same everywhere. */
 static int by_key(const mf_span *x, const mf_span *y, double key_x, double key_y)
 {
     if (x->fixed != y->fixed) return x->fixed ? -1 : 1;
@@ -55,7 +55,7 @@ static bool together(const mf_span *a, const mf_span *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* Returns the first offset from `at` at which a span does not cross the border. */
+/* Returns the first offset, `at` or a later one, at which a span does not cross the border. */
 static size_t beside_border(size_t at, size_t bytes, size_t border)
 {
     return at < border && at + bytes > border ? border : at;

@@ -1,9 +1,10 @@
 /* graph/plan/plan.c: decides which nodes run, and where their values are in memory.
  *
  * A value is alive from the node that computes it to the last node that reads it, or to the end
- * of the run if it is kept. Values that are not alive at the same time share memory, and use
- * the storage of gradients that are not yet written (reuse.c). The plan covers the whole list
- * of nodes; runs that leave nodes out (metrics, the gradient part) only use less of it. */
+ * of the run if it is kept. Values that are not alive at the same time can share memory, and
+ * can use the storage of gradients that are not yet written (reuse.c). The plan covers the
+ * whole list of nodes; runs that leave nodes out (metrics, the gradient part) only use less
+ * of it. */
 #include "graph/internal.h"
 
 #include <string.h>
@@ -82,7 +83,7 @@ static void find_lifetimes(planner *p)
 
 /* ---- working in place ---- */
 
-/* Whether the output can use the memory of input i. */
+/* Whether output 0 can use the memory of input i. */
 static bool may_overwrite(planner *p, const mf_node *node, int at, int i)
 {
     const mf_tensor *in = node->n_in > i ? node->in[i] : NULL, *out = node->out[0];
@@ -95,13 +96,13 @@ static bool may_overwrite(planner *p, const mf_node *node, int at, int i)
     if (owner->kind != MF_TENSOR_VALUE || life_of(p, in)->last != at) return false;
     if (mf_shape_bytes(owner->shape, owner->dtype) != mf_shape_bytes(out->shape, out->dtype))
         return false;
-    for (int j = 0; j < node->n_in; j++) /* it could be read again after it was overwritten */
+    for (int j = 0; j < node->n_in; j++) /* the op could read it there after overwriting it */
         if (j != i && node->in[j] && mf_owner(node->in[j]) == owner) return false;
     return true;
 }
 
-/* Whether gradient j of a fused backward call can use the memory of argument i, which is input
- * j itself or the gradient of the first output. */
+/* Whether output j of a fused backward call, a gradient or the recomputed output, can use the
+ * memory of argument i, which is input j itself or the gradient of the op's first output. */
 static bool may_replace(planner *p, const mf_node *node, int at, int j, int i)
 {
     const mf_tensor *out = node->out[j], *owner;
@@ -178,8 +179,8 @@ static bool planned(const planner *p, const mf_tensor *t)
     return t->kind == MF_TENSOR_VALUE && !t->alias && t->at < 0 && p->lives[t->id].first >= 0;
 }
 
-/* Finds small kept values and gives them places that one copy brings to the host
- * (exchange.c). */
+/* Finds small kept values and reserves room for them in the block that one copy brings to the
+ * host (exchange.c). */
 static void find_small(planner *p)
 {
     mf_graph *g = p->g;
@@ -319,8 +320,8 @@ static int lay_out(planner *p, mf_span *spans)
     return code;
 }
 
-/* Fails if the graph reads f32 values that were released, or values in panels that it cannot
- * read in that order. */
+/* Fails if the graph reads f32 values that were released, or reads values in panels otherwise
+ * than as the weight of a gemm. */
 static int refuse_unreadable(mf_graph *g)
 {
     for (int i = 0; i < g->n_tensors; i++) {

@@ -25,8 +25,9 @@ static bool is_small(const mf_node *node)
     return 8 * out <= in;
 }
 
-/* Whether a node's outputs are not recomputed: the node is not marked, the outputs are kept or
- * small, or state that the node reads or writes has changed (such ops run once per step). */
+/* Whether a node's outputs are not recomputed: the node is not marked, or is a metric; it keeps
+ * state, which it must change once per step, or an op has overwritten its input; or its outputs
+ * are kept or small. True also if the graph has failed. */
 static bool must_stay(const mf_graph *g, const mf_node *node)
 {
     if (!node->recompute || node->metric || node->op->flags & MF_OP_STATE) return true;

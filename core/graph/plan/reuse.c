@@ -8,8 +8,8 @@
  * hold zeros, are not used.
  *
  * If runs add to gradients (train.accumulate > 1), no storage is reused: from the second run of
- * a step on it holds the sum of the earlier runs, and one plan has to fit every run. Then the
- * arena is larger, and later graphs that reuse it, such as evaluation, find enough
+ * a step on the storage holds the sum of the earlier runs, and one plan has to fit every run.
+ * Then the arena is larger, and later graphs that reuse it, such as evaluation, find enough
  * memory there. */
 #include "graph/internal.h"
 
@@ -29,7 +29,8 @@ static int take_over(mf_graph *g, const mf_graph *arena_of)
     if (!g->reused) return MF_ENOMEM;
     for (int i = 0; i < arena_of->n_reused; i++) {
         g->reused[i] = arena_of->reused[i];
-        g->reused[i].until = INT_MAX; /* all storage is free while the owner does not run */
+        /* values may use all storage while the owner does not run */
+        g->reused[i].until = INT_MAX;
     }
     g->n_reused = arena_of->n_reused;
     g->reused_base = arena_of->reused_base;
@@ -63,7 +64,7 @@ int mf_reuse_find(mf_graph *g, const int *written)
         const mf_tensor *t = g->tensors[i];
         if (!is_reusable(t, written)) continue;
         char *base = (char *)(t->param->grad - t->param->offset);
-        /* gradients in two stores: none is reused */
+        /* gradients are in two stores: none is reused */
         if (g->reused_base && base != g->reused_base) {
             g->n_reused = 0;
             g->reused_base = NULL;

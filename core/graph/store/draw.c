@@ -28,7 +28,8 @@ static void draw_uniform(const mf_param *p, uint64_t seed, float *out, double bo
         out[i] = out[i] * scale - low;
 }
 
-/* The last two dimensions are [fan_out, fan_in]; for a vector both are its length. */
+/* The last two dimensions are [fan_out, fan_in]; of a vector both are its length, of a
+ * scalar 1. */
 static double fan_in(const mf_param *p)
 {
     return p->shape.rank > 0 ? (double)p->shape.dim[p->shape.rank - 1] : 1;

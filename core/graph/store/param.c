@@ -1,5 +1,6 @@
-/* graph/store/param.c: the store of parameters and buffers. Values on a device change only
- * through these functions, which keep the host's copies consistent. */
+/* graph/store/param.c: the store of parameters and buffers. Each change of values on a device
+ * raises `state` (mf_store_changed), so that a copy on the host that was read before is known
+ * to be old. */
 #include "graph/store/param.h"
 
 #include "base/error.h"
@@ -19,7 +20,7 @@ struct mf_store {
     mf_arena *memory;
     mf_param **params;
     int n, room;
-    bool sealed, bf16;
+    bool sealed, bf16, no_moments;
     int64_t trained;             /* elements of parameters, without gaps */
     int64_t size, buffer_size;   /* elements of the blocks, with gaps */
     size_t bytes;                /* bytes of the blocks without buffers */
@@ -50,6 +51,7 @@ static void release_blocks(mf_store *s)
         mf_free(s->copy[i]);
         s->block[i] = s->copy[i] = NULL;
     }
+    s->bytes = 0;
 }
 
 void mf_store_free(mf_store *s)
@@ -190,7 +192,8 @@ int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size)
 
 /* ---- sealing ---- */
 
-/* Allocates a block, with one element more than needed, so that no block is empty. */
+/* Allocates a block, with one element more than needed, so that no block is empty. A bare
+ * store's blocks have an address only, whatever their size. */
 static int make_block(mf_store *s, mf_block block)
 {
     const int64_t n = (block == MF_BLOCK_BUFFERS ? s->buffer_size : s->size) + 1;
@@ -199,7 +202,7 @@ static int make_block(mf_store *s, mf_block block)
     if (block != MF_BLOCK_BUFFERS) s->bytes += bytes;
     if (!s->bare || block == MF_BLOCK_BUFFERS)
         return mf_device_alloc(s->device, bytes, &s->block[block]);
-    s->block[block] = mf_alloc_raw(bytes);
+    s->block[block] = mf_alloc_raw(sizeof(float));
     return s->block[block] ? MF_OK : MF_ENOMEM;
 }
 
@@ -209,8 +212,9 @@ static int make_blocks(mf_store *s, bool training)
     if (rc == MF_OK) rc = make_block(s, MF_BLOCK_VALUES);
     if (rc == MF_OK && s->bf16) rc = make_block(s, MF_BLOCK_BF16);
     if (rc == MF_OK && training) rc = make_block(s, MF_BLOCK_GRADS);
-    if (rc == MF_OK && training) rc = make_block(s, MF_BLOCK_MOMENT1);
-    return rc == MF_OK && training ? make_block(s, MF_BLOCK_MOMENT2) : rc;
+    if (!training || s->no_moments) return rc;
+    if (rc == MF_OK) rc = make_block(s, MF_BLOCK_MOMENT1);
+    return rc == MF_OK ? make_block(s, MF_BLOCK_MOMENT2) : rc;
 }
 
 /* Draws the initial values. For a device they are drawn into memory on the host, one parameter
@@ -240,14 +244,20 @@ void mf_store_want_bf16(mf_store *s)
     s->bf16 = !s->sealed;
 }
 
+void mf_store_want_no_moments(mf_store *s)
+{
+    s->no_moments = !s->sealed;
+}
+
 static void place(mf_param *p)
 {
     const mf_store *s = p->store;
     float *grads = s->block[MF_BLOCK_GRADS];
     uint16_t *bf16 = s->block[MF_BLOCK_BF16];
-    p->value = (float *)s->block[p->buffer ? MF_BLOCK_BUFFERS : MF_BLOCK_VALUES] + p->offset;
-    p->grad = grads && !p->buffer ? grads + p->offset : NULL;
-    p->bf16 = bf16 && !p->buffer ? bf16 + p->offset : NULL;
+    const int64_t at = s->bare && !p->buffer ? 0 : p->offset;
+    p->value = (float *)s->block[p->buffer ? MF_BLOCK_BUFFERS : MF_BLOCK_VALUES] + at;
+    p->grad = grads && !p->buffer ? grads + at : NULL;
+    p->bf16 = bf16 && !p->buffer ? bf16 + at : NULL;
 }
 
 static int seal(mf_store *s, uint64_t seed, bool training, bool bare)
@@ -318,7 +328,7 @@ mf_param *mf_store_match(const mf_store *s, const char *pattern, int i)
 
 bool mf_match(const char *pattern, const char *text)
 {
-    /* the last '*', and the text up to which it matches */
+    /* the last '*', and the end of the text that it stands for */
     const char *star = NULL, *from = NULL;
     while (*text) {
         if (*pattern == '*') {

@@ -1,10 +1,11 @@
-/* graph/store/param.h: parameters, which are trained, and buffers, which are only kept.
+/* graph/store/param.h: parameters, which are trained, and buffers, which have no gradient.
  *
- * All values of a store are in one block and all gradients in another, so that the optimizer
- * makes one pass and a checkpoint has one file. Names are paths, "layers.0.router.weight"; an
- * instance of a plugin declares its parameters below its own path. mf_store_seal ends the
- * declarations: it allocates the blocks and draws the initial values with Philox keyed by
- * (seed, name), so that they do not depend on anything else in the store. */
+ * All values of a store's parameters are in one block, all gradients in another, and its
+ * buffers in a third, so that the optimizer makes one pass over a block. Names are paths,
+ * "layers.0.router.weight"; an instance of a plugin declares its parameters below its own path.
+ * mf_store_seal ends the declarations: it allocates the blocks and draws the initial values
+ * with Philox keyed by (seed, name), so that they do not depend on anything else in
+ * the store. */
 #ifndef MF_GRAPH_PARAM_H
 #define MF_GRAPH_PARAM_H
 
@@ -23,8 +24,9 @@ typedef struct mf_param {
     bool buffer;     /* no gradient, no optimizer */
     bool frozen;     /* no gradient now; after a change graphs must be rebuilt */
     double lr_scale; /* factor of the learning rate, normally 1 */
-    /* Factors of the learning rate for parts of the parameter, which is seen as [outer, parts,
-     * part_size]; 0: frozen. NULL: no parts. After a change mf_optim_refresh must be called. */
+    /* Factors of the learning rate for parts of the parameter, which is seen as
+     * [outer, parts, part_size]; 0: frozen. NULL: no parts. After a change mf_optim_refresh
+     * must be called. */
     float *part; /* [parts] */
     int64_t parts, part_size;
     int64_t offset; /* elements into the blocks (buffers have a block of their own) */
@@ -35,43 +37,50 @@ typedef struct mf_param {
     /* contents of host at the last time that it agreed with the device; NULL: never edited */
     float *sent;
     uint64_t seen;     /* state of the store when the copy was made */
-    bool f32_released; /* value has been released (mf_store_release_f32); bf16 remains */
+    bool f32_released; /* value must not be read (mf_store_release_f32); bf16 remains */
     bool adapter;      /* belongs to an adapter, not to a linear layer of the model itself */
     bool packed;       /* bf16, or value if there is none, is in panels (mf_store_pack) */
 } mf_param;
 
 mf_store *mf_store_new(void);
-/* To be called before sealing: places the blocks in memory of a device; NULL: on the host. The
+/* Places the blocks in memory of a device; NULL: on the host. Call this before sealing. The
  * device must outlive the store, and graphs that read its parameters must run on it. Stores
  * that are sealed bare stay on the host. */
 void mf_store_put_on(mf_store *s, struct mf_device *device);
 struct mf_device *mf_store_device(const mf_store *s); /* NULL: the host */
 void mf_store_free(mf_store *s);
-/* Fails with MF_EINVAL if the name exists with another shape. The same declaration again
- * returns the same parameter (weights shared between layers). */
+/* A name that is declared once more with the same shape gives the same parameter (weights
+ * shared between layers). Fails with MF_EINVAL if the name exists with another shape or as the
+ * other kind, if name, shape or init is invalid, or if a new name comes after sealing; or with
+ * MF_ENOMEM. ret may be NULL. */
 int mf_store_declare(mf_store *s, const char *name, mf_shape shape, mf_init init, bool buffer,
                      mf_param **ret);
 /* Divides p into parts (see mf_param.part), all with the factor 1. Fails with MF_EINVAL if the
  * sizes do not divide it. */
 int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size);
-/* To be called before sealing: the store then keeps copies of its parameters in bf16,
- * for gemms. */
+/* Makes the store keep copies of its parameters in bf16, for gemms. Call this
+ * before sealing. */
 void mf_store_want_bf16(mf_store *s);
+/* To be called before sealing: the store then gets gradients, but no moments, for sensitivities
+ * of a model that is not trained. */
+void mf_store_want_no_moments(mf_store *s);
 /* Allocates the blocks and draws initial values. training: also gradients and two moments
  * per parameter. */
 int mf_store_seal(mf_store *s, uint64_t seed, bool training);
-/* The same for models of which only sizes matter: values, gradients and moments are not drawn
- * and must not be read or written, so that they take no memory however large they are. Buffers
- * are usable. */
+/* As mf_store_seal, for models of which only sizes matter: values are not drawn; values,
+ * gradients and moments must not be read or written, so that they take no memory however large
+ * they are. Buffers are usable. */
 int mf_store_seal_bare(mf_store *s, uint64_t seed, bool training);
 bool mf_store_sealed(const mf_store *s);
-/* Bytes that values, gradients and moments take when they are used. */
+/* Bytes that values, bf16 copies, gradients and moments of parameters take when they are used;
+ * 0 before sealing. */
 size_t mf_store_bytes(const mf_store *s);
 
 int mf_store_count(const mf_store *s);
 mf_param *mf_store_at(const mf_store *s, int i); /* in order of declaration */
 mf_param *mf_store_find(const mf_store *s, const char *name);
-/* The i-th parameter whose name matches a pattern, in which '*' stands for any text. */
+/* The i-th parameter or buffer whose name matches a pattern, in which '*' stands for any text;
+ * NULL: there are fewer. */
 mf_param *mf_store_match(const mf_store *s, const char *pattern, int i);
 int64_t mf_store_trained(const mf_store *s); /* elements of parameters, buffers excluded */
 
@@ -85,8 +94,8 @@ int mf_param_write(mf_param *p, const void *from, size_t offset, size_t bytes);
 /* A view of all values for reading, valid until the next run, optimizer step or write: on the
  * CPU the values themselves, else a copy. NULL: the store is not sealed, or the copy failed. */
 const float *mf_param_host(const mf_param *p);
-/* The same for changing values. Each run first sends the changes made until then to the device,
- * so the caller may also change values between runs. */
+/* As mf_param_host, but the caller may change the values. Each run first sends the changes made
+ * until then to the device, so the caller may also change values between runs. */
 float *mf_param_edit(mf_param *p);
 
 typedef enum mf_block {
@@ -115,26 +124,28 @@ size_t mf_param_offset(const mf_param *p, mf_block block);
 int mf_store_flush(mf_store *s);
 void mf_store_changed(mf_store *s);
 
-/* The blocks of trained parameters, at their addresses on the store's device, with *ret_n
- * elements each. Parameters begin at 64-byte boundaries, and the gaps hold zeros. Gradients and
- * moments are NULL without training. */
+/* The blocks of parameters (without buffers), at their addresses on the store's device, with
+ * *ret_n elements each. Parameters begin at 64-byte boundaries, and the gaps hold zeros.
+ * Gradients and moments are NULL without training. */
 float *mf_store_values(const mf_store *s, int64_t *ret_n);
 float *mf_store_grads(const mf_store *s);
 float *mf_store_moment1(const mf_store *s);
 float *mf_store_moment2(const mf_store *s);
 /* The bf16 copies of the values, at the same offsets; NULL if the store has none. Code that
- * writes values must update the copies: the optimizer does, other code calls
- * mf_store_refresh_bf16. */
+ * writes values must update the copies: the optimizer does so, other code
+ * calls mf_store_refresh_bf16. */
 uint16_t *mf_store_bf16(const mf_store *s);
-void mf_store_refresh_bf16(mf_store *s); /* updates all copies, if there are any */
-/* Frees the memory of a parameter's f32 values, of which there is a bf16 copy. A graph that
- * reads them cannot be finished afterwards. Does nothing in stores with training or
- * without copies. */
+/* Updates all copies, except those of released f32 values and those in panels. */
+void mf_store_refresh_bf16(mf_store *s);
+/* Gives up a parameter's f32 values, of which there is a bf16 copy: frees their memory on the
+ * host; on a device the memory stays. A graph that reads them cannot be finished afterwards.
+ * Does nothing in stores with training or without copies. */
 void mf_store_release_f32(const mf_store *s, mf_param *p);
 /* Reorders what gemms read of a parameter (its bf16 copy, or its values if it has none) into
  * panels, which gemms read without copying (kernels, pack_weights). For stores that are only
  * read from now on: a graph that reads the parameter otherwise (mf_graph_multiplies) cannot be
- * finished. Does nothing in stores with training, or if the kernels have no panels for it. */
+ * finished. Does nothing in stores with training, for buffers, or if the kernels have no panels
+ * for the parameter's shape. */
 void mf_store_pack(mf_store *s, mf_param *p);
 /* Draws a parameter's initial values again, into out [count]. */
 void mf_param_draw(const mf_param *p, uint64_t seed, float *out);

@@ -1,6 +1,6 @@
 /* Times gemms of the sizes that models have, and measures the limits of the machine:
- * multiply-adds on registers and memory bandwidth. All are measured in this process, so a
- * result is a fraction of what the machine can do at present. */
+ * multiply-adds on registers and memory bandwidth. All are measured in this process, so a speed
+ * can be given as a fraction of what the machine can do at present. */
 #include "lab/bench/gemm_bench.h"
 #include "base/clock.h"
 #include "base/error.h"

@@ -1,5 +1,6 @@
-/* lab/bench/gemm_bench.h: speed of gemms of the sizes that models have, compared with the
- * multiply-adds of the registers and the memory bandwidth, measured in the same process. */
+/* lab/bench/gemm_bench.h: the speed of gemms of the sizes that models have, and the limits of
+ * the machine: multiply-adds on registers and memory bandwidth. All are measured in
+ * one process. */
 #ifndef MF_LAB_GEMM_BENCH_H
 #define MF_LAB_GEMM_BENCH_H
 
@@ -19,7 +20,8 @@ typedef struct mf_machine_limits {
 } mf_machine_limits;
 
 int mf_machine_limits_measure(mf_machine_limits *ret);
-/* Calls `each` once for every size. Stops at the first error and returns it. */
+/* Times every size in f32, then every size in bf16, and calls `each` after each of them. Stops
+ * at the first error and returns it. */
 int mf_gemm_bench_run(int repetitions, void (*each)(void *arg, const mf_gemm_bench *r),
                       void *arg);
 

@@ -249,7 +249,7 @@ static double deviation(const float *v, int64_t n)
     return sqrt(square / (double)n - mean * mean);
 }
 
-/* Measures one seed. */
+/* Writes the measurements of the last run to *r. */
 static void measure(const bench *b, const bench_graph *bg, mf_router_bench *r)
 {
     const mf_routing *rec = &bg->out.routing;
@@ -332,8 +332,8 @@ static int pass(void *arg, double *ret_ms)
     return rc;
 }
 
-/* Measures the time per token. A repetition lasts at least a millisecond, so that the clock is
- * exact enough. */
+/* Measures the time per token. A repetition lasts about a millisecond or more, so that the
+ * clock is exact enough. */
 static int time_graph(const bench *b, bool layer, int32_t batch, int32_t seq, double *ret_ns)
 {
     bench_graph bg;

@@ -1,9 +1,10 @@
 /* lab/bench/router_bench.h: compares routers on the same activations.
  *
- * Each router runs alone in one MoE layer. Initial weights and activations (random, or sections
- * of recorded ones) are drawn again for each seed. Measurements are means over seeds; times are
- * medians over repetitions. The fields below define each quantity, because published tables use
- * different definitions (arXiv 2506.16419 has one name for two entropies). */
+ * Each router runs alone in one MoE layer. Each seed draws other initial weights and other
+ * activations (random numbers, or sections of recorded ones). Measurements are means over
+ * seeds; times are medians over repetitions. The fields below define each quantity, because
+ * published tables use different definitions (arXiv 2506.16419 has one name for
+ * two entropies). */
 #ifndef MF_LAB_ROUTER_BENCH_H
 #define MF_LAB_ROUTER_BENCH_H
 
@@ -25,7 +26,8 @@ typedef struct mf_router_bench_spec {
     const char *expert; /* plugin of the experts; required if layer */
     const float
         /* [rows, dim] recorded activations; NULL: drawn from N(0,1). Each sequence is a section
-         * of them from a random position on, so neighbours remain neighbours. */
+         * of them from a random row on, so neighbours remain neighbours. Row 0 follows the
+         * last row. */
         *activations;
     const int32_t *ids, *row_labels; /* [rows], with activations; NULL: drawn */
     int64_t rows;
@@ -55,8 +57,10 @@ typedef struct mf_router_bench {
     double entropy_sd, top_prob_sd; /* standard deviations over seeds */
 } mf_router_bench;
 
-/* Measures one router; `router` is an entry of lab/bench/router_list.h. The defaults of the
- * spec match the published table: width 768, 8 experts, top 2, 16 x 128 tokens, 20 seeds. */
+/* mf_router_bench_defaults sets width 768, 8 experts, top 2, 16 x 128 tokens and 20 seeds.
+ * mf_router_bench_run measures one router, an entry of lab/bench/router_list.h. It fails with
+ * MF_EUSAGE for wrong sizes or entries, else as the plugins and their graph do; the message
+ * names the router. */
 void mf_router_bench_defaults(mf_router_bench_spec *ret);
 int mf_router_bench_run(const mf_router_bench_spec *spec, const char *router,
                         mf_router_bench *ret);

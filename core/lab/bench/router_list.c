@@ -1,5 +1,6 @@
-/* Parses lists of routers with their options. A '+' or ',' is a separator only where a key or
- * an entry can follow, so values such as 1e+3 are not split. */
+/* Parses lists of routers with their options. In a list every ',' ends an entry. Within an
+ * entry a '+' or ',' ends an option only before a letter, so values such as 1e+3 are
+ * not split. */
 #include "lab/bench/router_list.h"
 
 #include <ctype.h>
@@ -8,7 +9,7 @@
 #include "base/error.h"
 #include "plugin/load/find.h"
 
-/* Length of an option: up to a '+' or ',' before the next key, or up to the end of the text. */
+/* Length of an option: up to a '+' or ',' before a letter, or up to the end of the text. */
 static size_t option_length(const char *text)
 {
     size_t n = 0;

@@ -4,8 +4,7 @@
  *
  * NAME is a plugin's name or path. KEY is an option of the router, or SECTION.KEY of the
  * configuration if the command reads one. A '+' ends a value only before a letter, so that 1e+3
- * stays a number.
- */
+ * stays a number. In an entry that is not part of a list, ',' does the same as '+'. */
 #ifndef MF_LAB_ROUTER_LIST_H
 #define MF_LAB_ROUTER_LIST_H
 
@@ -18,10 +17,10 @@ typedef struct mf_router_entry {
     const char *const *assignments; /* [n_options] "router.KEY=VALUE", "SECTION.KEY=VALUE" */
 } mf_router_entry;
 
-/* Parses one entry. The result is in the arena. Fails with MF_EUSAGE. */
+/* Parses one entry. The result is in the arena. MF_EUSAGE for a wrong entry, MF_ENOMEM. */
 int mf_router_entry_read(mf_arena *arena, const char *text, mf_router_entry *ret);
 /* Parses a list; NULL or "all": every installed router, in order of names. The result is in the
- * arena. Fails with MF_EUSAGE if the list is empty or an entry occurs twice. */
+ * arena. Fails with MF_EUSAGE if the list is empty, or if an entry is wrong or occurs twice. */
 int mf_router_list(mf_arena *arena, const char *text, mf_router_entry **ret, int *ret_n);
 
 #endif

@@ -10,7 +10,7 @@
 #include "train/run/session.h"
 
 typedef struct mf_speed {
-    const char *what;  /* "train", "layer", "generate", "infer" */
+    const char *what;  /* "train", "layer", "generate", "prompt", "infer" */
     char backend[32];  /* "cpu avx512" */
     const char *dtype; /* type of the gemms: "f32", "bf16" */
     int threads;
@@ -18,11 +18,11 @@ typedef struct mf_speed {
     int64_t params, params_active, vocab;
     mf_timing time; /* of one step, one layer pass, one prompt, one token or one batch */
     double tokens_per_s;
-    double flops; /* of the gemms in one step (pass, token) */
+    double flops; /* of the gemms in what `time` measures; generate, prompt: estimated */
     double peak_gflops;
     double first_step_s; /* from the start of the process to the end of the first step */
     double params_mib;   /* inference: parameters in memory, MiB */
-    bool real_data;      /* inference: batches come from data, not from a generator */
+    bool real_data;      /* inference: batches come from data; else random tokens */
     double arena_mib;    /* planned memory of the graph, MiB */
     /* resident memory after the runs, and its maximum since the process began, MiB */
     double rss_mib, peak_rss_mib;

@@ -74,7 +74,11 @@ void mf_check_sizes(mf_harness_spec *spec, int32_t experts, int32_t top_k)
 {
     spec->experts = chosen.experts > 0 ? chosen.experts : experts;
     spec->top_k = chosen.top_k > 0 ? chosen.top_k : top_k;
-    if (spec->experts < spec->top_k) spec->experts = spec->top_k;
+    if (spec->top_k <= spec->experts) return;
+    if (chosen.experts > 0) /* take_settings refuses a chosen top_k that is larger */
+        spec->top_k = chosen.experts;
+    else
+        spec->experts = spec->top_k;
 }
 
 mf_verdict mf_check_failed(char detail[MF_CHECK_DETAIL], const char *fmt, ...)
@@ -104,7 +108,8 @@ bool mf_check_declined(int rc)
 
 /* ---- settings ---- */
 
-/* The number of moe.KEY=NUMBER; 0 if the text is another setting. */
+/* Reads KEY=NUMBER. MF_ENOTFOUND if the text sets another key, MF_ECONFIG if the number is not
+ * in 1 .. 64. */
 static int take_size(const char *text, const char *key, int32_t *ret)
 {
     long long n;
@@ -116,7 +121,8 @@ static int take_size(const char *text, const char *key, int32_t *ret)
     return MF_OK;
 }
 
-/* Checks SECTION.OPTION=VALUE against the plugin's schema. */
+/* Checks KIND.OPTION=VALUE or KIND.NAME.OPTION=VALUE against the plugin's schema, and adds
+ * OPTION=VALUE to chosen.given. */
 static int take_option(const mf_loaded *p, const char *text, mf_arena *arena)
 {
     char key[80], hint[256];
@@ -165,13 +171,14 @@ static int take_settings(const mf_loaded *p, int n, const char *const *set)
  *
  * Lines of its report:
  *   begin INDEX
+ *   at TEXT                    progress within a check; the parent ignores the text
  *   row INDEX VERDICT DETAIL
+ *   refused REASON             instead of rows: the plugin or its settings, by this process
  *   digest HASH                instead of rows, where the first check is DIGEST
  *   died FUNCTION              from plugin/crash.h
  *   done                       the last line
  *
- * Its arguments: the plugin's file, the first check, "thorough" or "quick", settings.
- */
+ * Its arguments: the plugin's file, the first check, "thorough" or "quick", settings. */
 
 enum { DIGEST = -1, ALONE = CHECKS - 1, FIXED = 3 }; /* FIXED: arguments before the settings */
 
@@ -203,8 +210,8 @@ int mf_check_main(int argc, char **argv)
     if (rc == MF_OK) rc = mf_backend_init();
     if (rc == MF_OK && first == DIGEST) return say_digest(plugin);
     if (rc != MF_OK) {
-        mf_child_say("begin %d", (int)first);
-        mf_child_say("row %d %d %s", (int)first, MF_CHECK_FAIL, mf_error_message());
+        mf_child_say("refused %s", mf_error_message());
+        mf_child_say("done");
         return 0;
     }
     for (int i = (int)first; i < (first < ALONE ? ALONE : CHECKS); i++) {
@@ -226,7 +233,7 @@ typedef struct watcher {
     int begun, next; /* the check that is running; the first one that has not run */
     const mf_check_request *request;
     double start;
-    bool done, hung;
+    bool done, hung, refused; /* hung, refused: there are no further checks */
     char function[200], digest[2][33]; /* digest: of the first and of the last process */
     int digests;
 } watcher;
@@ -256,6 +263,10 @@ static void take_line(void *arg, char *line)
                i == w->begun && v >= MF_CHECK_PASS && v <= MF_CHECK_SKIP) {
         add_row(w, mf_checks[i].name, (mf_verdict)v, line + chars);
         w->next = i + 1;
+    } else if (strncmp(line, "refused ", 8) == 0) {
+        const char *name = w->next < CHECKS ? mf_checks[w->next].name : "processes";
+        if (!w->refused) add_row(w, name, MF_CHECK_FAIL, line + 8);
+        w->refused = true;
     } else if (strncmp(line, "digest ", 7) == 0 && w->digests < 2) {
         snprintf(w->digest[w->digests++], sizeof w->digest[0], "%s", line + 7);
     } else if (strncmp(line, "died ", 5) == 0) {
@@ -300,8 +311,9 @@ static int run_child(watcher *w, int first, mf_child_end *ret)
     return mf_child_run(MF_CHECK_VERB, FIXED + r->n_set, arguments, limits, take_line, w, ret);
 }
 
-/* Digests of two processes, at the beginning and at the end of the checks. The second one has
- * another environment, and so another stack, other addresses, and another time in seconds. */
+/* Makes a digest in a child. The first call is before the checks, the second one after them.
+ * The second child has another environment, and so another stack and other addresses, and it
+ * starts in another second. */
 static int run_digest(watcher *w)
 {
     mf_child_end end;
@@ -338,16 +350,16 @@ static int run_children(watcher *w)
                                 "start itself");
     w->start = mf_clock();
     int rc = run_digest(w);
-    while (rc == MF_OK && !w->hung && w->next < CHECKS) {
+    while (rc == MF_OK && !w->hung && !w->refused && w->next < CHECKS) {
         mf_child_end end;
         w->begun = w->next;
         w->done = false;
         rc = run_child(w, w->next, &end);
         if (rc == MF_OK && !w->done && w->next < CHECKS) add_death(w, &end);
     }
-    if (rc != MF_OK || w->hung) return rc;
+    if (rc != MF_OK || w->hung || w->refused) return rc;
     if (w->digests > 0) rc = run_digest(w);
-    if (rc == MF_OK) compare_digests(w);
+    if (rc == MF_OK && !w->refused) compare_digests(w);
     return rc;
 }
 

@@ -28,17 +28,18 @@ typedef struct mf_check_report {
 #define MF_CHECK_SETS 32
 typedef struct mf_check_request {
     const char *what; /* a name or a path */
-    /* moe.experts=N, moe.top_k=N or KIND.OPTION=VALUE: what all checks use; [n_set] */
+    /* moe.experts=N, moe.top_k=N, KIND.OPTION=VALUE or KIND.NAME.OPTION=VALUE, for all
+     * checks; [n_set] */
     const char *const *set;
     int n_set;
     int seconds;   /* for all checks together */
-    bool thorough; /* more sizes, values and draws */
+    bool thorough; /* more sizes, ranges of values and draws */
 } mf_check_request;
 
 /* Checks a plugin. row: called for each result as it comes; may be NULL. The first check that
- * does not return ends the others. Returns MF_OK whatever the results are, the error of
- * mf_plugin_load if there is no such plugin, and MF_EUSAGE or MF_ECONFIG for a setting that is
- * none. Once in a process. */
+ * does not return ends the others. Returns MF_OK whatever the results are. MF_EUSAGE or
+ * MF_ECONFIG for a setting that does not fit; MF_ERUN if no child can start; the error of
+ * mf_plugin_load if no plugin is found. Call this only once in a process. */
 int mf_check_plugin(const mf_check_request *request,
                     void (*row)(void *arg, const mf_check_row *row), void *arg,
                     mf_check_report *ret);

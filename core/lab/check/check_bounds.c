@@ -1,7 +1,8 @@
-/* Memory of a plugin's own ops: each call gets copies of its tensors that end at a page which
- * cannot be touched. Inputs cannot be written, outputs begin as a pattern, and the bytes around
- * a tensor are compared after the call. So reads and writes beyond a tensor, writes to inputs,
- * and elements that are never written are found at the call that is at fault. */
+/* Memory of a plugin's own ops: each call gets copies of its tensors between pages that cannot
+ * be touched. Inputs are read-only, except the state of an op. Outputs begin as a pattern, and
+ * the bytes around them are compared after the call. So writes beyond a tensor, writes to
+ * inputs, and elements that are never written are found at the call that is at fault. Reads
+ * beyond a tensor end the process, or give other results than a run without these copies. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,14 +14,17 @@
 #include "plugin/host.h"
 
 enum { OPS_MAX = 64, VIEWS_MAX = MF_OP_MAX_ARGS + MF_OP_MAX_OUT + 1, ALIGN = 64 };
-#define PATTERN 0xff /* of outputs: as f32 a NaN, as i32 -1 */
-/* Around inputs: another NaN, so that a sum with it is no PATTERN. */
+/* The bytes of outputs before the call: as f32 and bf16 a NaN; as i32 -1515870811, because -1
+ * is a common value of an index. */
+enum { PATTERN = 0xff, PATTERN_WHOLE = 0xa5 };
+/* The bytes around inputs: another NaN than PATTERN, so that a sum with it is not PATTERN. */
 static const uint32_t around_input = 0x7fc0dead;
 
 /* One tensor of a call: pages, the first and last of which cannot be touched. */
 typedef struct guarded {
     char *map;
     size_t map_bytes, bytes;
+    unsigned char pattern;
     char *at;
     void *own; /* the memory of the graph */
 } guarded;
@@ -30,11 +34,12 @@ typedef struct watch {
     const mf_opdef *of;
 } watch;
 
-/* What a check of one plugin has found. The calls come from the thread that runs the graph. */
+/* The ops that a check has seen, and its first finding. The calls come from the thread that
+ * runs the graph. */
 static struct {
     watch ops[OPS_MAX];
     int n, calls;
-    char why[300]; /* "": nothing */
+    char why[300]; /* the first finding; "": none */
 } seen;
 
 /* ---- pages ---- */
@@ -44,19 +49,24 @@ static size_t round_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
-/* The tensor's end, rounded up to 64 bytes, is the end of its pages. */
-static bool guard_new(guarded *m, void *own, size_t bytes, bool output)
+/* Makes the pages of a tensor. Its end, rounded up to 64 bytes, is the beginning of the last
+ * page. The other bytes are the pattern for an output, else around_input. False: no memory. */
+static bool guard_new(guarded *m, const mf_view *v, size_t bytes, bool output)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = round_up(bytes, ALIGN),
                  inner = round_up(room > 0 ? room : 1, page);
-    *m = (guarded){.map_bytes = inner + 2 * page, .bytes = bytes, .own = own};
+    const bool real = v->dtype == MF_F32 || v->dtype == MF_BF16;
+    *m = (guarded){.map_bytes = inner + 2 * page,
+                   .bytes = bytes,
+                   .pattern = real ? PATTERN : PATTERN_WHOLE,
+                   .own = v->data};
     m->map = mmap(NULL, m->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m->map == MAP_FAILED) return false;
     if (mprotect(m->map + page, inner, PROT_READ | PROT_WRITE) != 0) {
         munmap(m->map, m->map_bytes);
         return false;
     }
-    memset(m->map + page, PATTERN, inner);
+    memset(m->map + page, m->pattern, inner);
     for (size_t i = 0; !output && i < inner; i += sizeof around_input)
         memcpy(m->map + page + i, &around_input, sizeof around_input);
     m->at = m->map + page + inner - room;
@@ -70,26 +80,28 @@ static void make_read_only(const guarded *m)
     (void)mprotect(m->map + page, m->map_bytes - 2 * page, PROT_READ);
 }
 
-static bool is_pattern(const char *from, const char *to)
+static bool is_pattern(const guarded *m, const char *from, const char *to)
 {
     for (; from < to; from++)
-        if ((unsigned char)*from != PATTERN) return false;
+        if ((unsigned char)*from != m->pattern) return false;
     return true;
 }
 
-/* Whether the bytes before and behind the tensor are as they were. */
+/* Whether the bytes before and behind an output still have the pattern. */
 static bool edges_kept(const guarded *m)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return is_pattern(m->map + page, m->at) &&
-           is_pattern(m->at + m->bytes, m->map + m->map_bytes - page);
+    return is_pattern(m, m->map + page, m->at) &&
+           is_pattern(m, m->at + m->bytes, m->map + m->map_bytes - page);
 }
 
-/* The first element that still has the pattern; -1: none. */
-static int64_t unwritten(const guarded *m)
+/* Index of the first element that still has the pattern; -1: none. One byte may have it by
+ * chance, so elements of u8 are judged in fours. */
+static int64_t unwritten(const guarded *m, mf_dtype type)
 {
-    for (size_t i = 0; i + 4 <= m->bytes; i += 4)
-        if (is_pattern(m->at + i, m->at + i + 4)) return (int64_t)(i / 4);
+    const size_t width = type == MF_BF16 ? 2 : 4, unit = type == MF_U8 ? 1 : width;
+    for (size_t i = 0; i + width <= m->bytes; i += width)
+        if (is_pattern(m, m->at + i, m->at + i + width)) return (int64_t)(i / unit);
     return -1;
 }
 
@@ -121,7 +133,8 @@ static void note(const swap *s, const char *what, int i, const char *wrong, int6
              s->backward ? "backward" : "forward", what, i, wrong, where);
 }
 
-/* An output that is an input's memory by the op's own wish: its state. */
+/* The input whose memory an output has: input 0 for output 0 of an op with MF_OP_STATE, in the
+ * forward pass. -1: none. */
 static int shared_input(const swap *s, int out)
 {
     if (!(s->op->of->flags & MF_OP_STATE) || s->backward) return -1;
@@ -136,7 +149,7 @@ static bool swap_in(swap *s)
         s->in_before[s->n_in] = *v;
         const size_t bytes = view_bytes(v);
         if (bytes == 0) continue;
-        if (!guard_new(m, v->data, bytes, false)) return false;
+        if (!guard_new(m, v, bytes, false)) return false;
         memcpy(m->at, v->data, bytes);
         v->data = m->at;
     }
@@ -151,7 +164,7 @@ static bool swap_in(swap *s)
             v->data = s->in[same].data;
             continue;
         }
-        if (!guard_new(m, v->data, bytes, true)) return false;
+        if (!guard_new(m, v, bytes, true)) return false;
         v->data = m->at;
     }
     const bool keeps_state = (s->op->of->flags & MF_OP_STATE) != 0;
@@ -168,7 +181,7 @@ static void swap_out(swap *s, int rc)
         if (same >= 0 && s->in_pages[same].map)
             memcpy(s->out_before[i].data, s->in_pages[same].at, s->in_pages[same].bytes);
         if (m->map && rc == MF_OK) {
-            const int64_t missed = unwritten(m);
+            const int64_t missed = unwritten(m, s->out_before[i].dtype);
             if (missed >= 0) note(s, "output", i, "nothing was written to element", missed);
             if (!edges_kept(m)) note(s, "output", i, "bytes beyond its end were written", -1);
             memcpy(s->out_before[i].data, m->at, m->bytes);
@@ -185,7 +198,7 @@ static void swap_out(swap *s, int rc)
 
 static int guarded_call(const mf_call *given, bool backward)
 {
-    mf_call *call = (mf_call *)(uintptr_t)given; /* the graph's own, put back below */
+    mf_call *call = (mf_call *)(uintptr_t)given; /* the graph's own; restored below */
     const watch *w = call->user;
     int (*const fn)(const mf_call *) = backward ? w->of->backward : w->of->forward;
     swap s = {.op = w,
@@ -230,8 +243,8 @@ static int own_grad(mf_graph *g, const mf_gradient *at)
 
 /* ---- the graph ---- */
 
-/* The plugin's table with the functions of this file; the table itself where there is no room
- * or nothing to watch. */
+/* The plugin's table with the functions of this file; def itself if it is an op of core or an
+ * alias, or if there is no room. */
 static const mf_opdef *watched(const mf_opdef *def)
 {
     if (mf_op_find(def->name) == def || def->flags & MF_OP_ALIAS) return def;

@@ -1,5 +1,5 @@
-/* The cost of a plugin: time, and memory that it does not release. Unreleased memory is a
- * failure; time is only reported. */
+/* The cost of a plugin: memory that it does not release, allocations in steps, and time. The
+ * first two are failures; time is only reported. */
 #include <malloc.h>
 #include <stdio.h>
 
@@ -10,7 +10,7 @@
 #include "lab/check/checks.h"
 #include "lab/bench/stub.h"
 
-/* With the address sanitizer: bytes of its own heap. */
+/* Bytes allocated in the heap of the address sanitizer; NULL without that sanitizer. */
 extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
 /* Bytes in use by the whole process, plugins included, because they may call malloc. */
@@ -110,17 +110,21 @@ static int time_calls(const mf_harness_spec *spec, double *ret)
 }
 
 /* Time of the forward and backward pass of a layer with the plugin, and with the stub in its
- * place. It is only reported; no plugin fails because it is slow. One thread is used, because
- * on a busy machine threads wait for each other. */
+ * place; for a controller, time of a call. It is only reported; no plugin fails because it is
+ * slow. One thread is used, because on a busy machine threads wait for each other. */
 mf_verdict mf_check_speed(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);
-    spec.batch = 8, spec.seq = 64, spec.dim = 128, spec.experts = 8;
+    spec.batch = 8, spec.seq = 64, spec.dim = 128;
+    mf_check_sizes(&spec, 8, spec.top_k);
     spec.training = spec.gradients = true;
-    /* A regularizer is compared with no regularizer. */
     mf_harness_spec plain = spec;
-    plain.plugin = plugin->kind == MF_EXPERT ? mf_stub_expert() : mf_stub_router();
+    if (plugin->kind == MF_ADAPTER) /* the same blocks, without it */
+        plain.unadapted = true;
+    else
+        plain.plugin = plugin->kind == MF_EXPERT ? mf_stub_expert() : mf_stub_router();
     if (!plain.plugin) return mf_check_broke(detail, "the stub");
+    if (plain.plugin != plugin) plain.given = NULL;
 
     const int threads = mf_parallel_threads();
     const bool controller = plugin->kind == MF_CONTROLLER;
@@ -133,10 +137,12 @@ mf_verdict mf_check_speed(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
         snprintf(detail, MF_CHECK_DETAIL, "%.1f us a call", 1e6 * seconds[0]);
     else
         snprintf(detail, MF_CHECK_DETAIL,
-                 "%.0f ns a token and thread; a layer takes %.2f times as long as with %s",
-                 1e9 * seconds[0] / (spec.batch * spec.seq), seconds[0] / seconds[1],
-                 plugin->kind == MF_ROUTER   ? "one linear layer as router"
-                 : plugin->kind == MF_EXPERT ? "one matrix as expert"
-                                             : "no regularizer");
+                 "%.0f ns/token and thread; %s takes %.2f times as long as with %s",
+                 1e9 * seconds[0] / (spec.batch * spec.seq),
+                 plugin->kind == MF_ADAPTER ? "a block" : "a layer", seconds[0] / seconds[1],
+                 plugin->kind == MF_ROUTER    ? "one linear layer as router"
+                 : plugin->kind == MF_EXPERT  ? "one matrix as expert"
+                 : plugin->kind == MF_ADAPTER ? "no adapter"
+                                              : "no regularizer");
     return MF_CHECK_PASS;
 }

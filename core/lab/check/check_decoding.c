@@ -1,6 +1,7 @@
-/* Decoding token by token against the whole sequence at once: what a plugin gives for a token
- * must not depend on how many tokens a graph has, or texts written with a cache differ from
- * others. A router that reads earlier tokens says so, and then sees them in every step. */
+/* Compares decoding with a cache, a few tokens at a time, with one run on the whole sequence.
+ * If the results of a token depended on the number of tokens in the graph, a text generated
+ * with a cache would differ from one generated without. A router that reads earlier tokens
+ * declares this, and then gets them in every step. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,8 +37,8 @@ static void feed(mf_harness *step, const mf_harness *from, int32_t t0)
     }
 }
 
-/* Whether n numbers of two tensors, from i of a and from j of b on, are nearly equal; writes
- * what differs. */
+/* Whether n numbers of a from index i on and of b from index j on are nearly equal, or one of
+ * the tensors cannot be read. why: what differs. */
 static bool same_numbers(const mf_tensor *a, int64_t i, const mf_tensor *b, int64_t j,
                          int64_t n, const char *what, char *why, size_t size)
 {
@@ -52,7 +53,8 @@ static bool same_numbers(const mf_tensor *a, int64_t i, const mf_tensor *b, int6
     return true;
 }
 
-/* Token t of the sequences at once against token u of the step. */
+/* Whether token t of `all` and token u of `step` have nearly equal probabilities and outputs,
+ * and the same choices. why: what differs. */
 static bool same(const mf_harness *all, int64_t t, const mf_harness *step, int64_t u, char *why,
                  size_t size)
 {
@@ -79,7 +81,8 @@ static bool draws(const mf_opdef *def)
     return (def->flags & MF_OP_RANDOM) != 0 && strcmp(def->name, "dropout") != 0;
 }
 
-/* Sees whether the plugin draws random numbers in evaluation too. */
+/* Hook for ops that the plugin adds: notes whether it draws random numbers in
+ * evaluation too. */
 static mf_tensor *see_random(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
                              mf_tensor *const *in, const mf_attr *attr, int n_out,
                              mf_tensor **ret_out)
@@ -88,7 +91,7 @@ static mf_tensor *see_random(void *arg, mf_graph *g, const mf_opdef *def, int n_
     return mf_graph_op(g, def, n_in, in, attr, n_out, ret_out);
 }
 
-/* NULL: the plugin is decoded with a cache. Else the reason why not. */
+/* Returns NULL if the plugin is checked, else the reason why it is not. */
 static const char *exempt(const mf_loaded *p)
 {
     if (p->kind == MF_REGULARIZER || p->kind == MF_CONTROLLER)
@@ -100,7 +103,7 @@ static const char *exempt(const mf_loaded *p)
     return NULL;
 }
 
-/* Decodes the sequences of `all` n tokens at a time. */
+/* Decodes the sequences of `all` n tokens at a time and compares every token. */
 static mf_verdict decode(mf_harness_spec spec, const mf_harness *all, int32_t n,
                          char detail[MF_CHECK_DETAIL])
 {
@@ -129,7 +132,8 @@ static mf_verdict decode(mf_harness_spec spec, const mf_harness *all, int32_t n,
     return rc == MF_OK ? v : mf_check_broke(detail, "in a decoding step");
 }
 
-/* One setting of the options; one that the plugin declines passes. */
+/* Checks one setting of the options; option NULL: the defaults. A setting that the plugin
+ * declines passes. */
 static mf_verdict setting(const mf_loaded *plugin, const char *option, const char *value,
                           char detail[MF_CHECK_DETAIL])
 {
@@ -157,8 +161,9 @@ static mf_verdict setting(const mf_loaded *plugin, const char *option, const cha
     return why ? MF_CHECK_SKIP : v;
 }
 
-/* In evaluation, decoding by one and by three tokens routes and computes as the whole sequence
- * at once does, by default and with each choice of each option. */
+/* In evaluation, decoding by one and by three tokens gives the same routing and outputs, up to
+ * rounding, as one run on the whole sequence: with the defaults, and with each value of each
+ * boolean or enumerated option. */
 mf_verdict mf_check_decoding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const mf_schema *s = &plugin->schema;
@@ -171,7 +176,7 @@ mf_verdict mf_check_decoding(const mf_loaded *plugin, char detail[MF_CHECK_DETAI
                                                             : none;
         for (; *value && v != MF_CHECK_FAIL; value++)
             v = setting(plugin, o->name, *value, detail);
-        if (v == MF_CHECK_SKIP) v = MF_CHECK_PASS; /* of one choice only */
+        if (v == MF_CHECK_SKIP) v = MF_CHECK_PASS; /* only this value is skipped */
     }
     if (v == MF_CHECK_PASS)
         snprintf(detail, MF_CHECK_DETAIL, "by one and by three tokens as the whole at once");

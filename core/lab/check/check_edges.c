@@ -1,5 +1,5 @@
-/* Options and shapes at their bounds. Each either works or is declined with a reason;
- * nothing may crash. */
+/* Options and shapes at their bounds. Each either works or is declined with a reason; nothing
+ * may crash. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +13,8 @@ typedef struct count {
     int values, declined;
 } count;
 
-/* Creates an instance with one option set; with `run` also builds it and runs it in training
- * and in evaluation. */
+/* Creates an instance with one option set. With `run` the harness is also built and run, in
+ * evaluation and in training. A value that the plugin declines passes. */
 static mf_verdict try_value(const mf_loaded *plugin, const mf_option *o, const char *value,
                             bool run, count *n, char detail[MF_CHECK_DETAIL])
 {
@@ -38,7 +38,7 @@ static mf_verdict try_value(const mf_loaded *plugin, const mf_option *o, const c
     return MF_CHECK_PASS;
 }
 
-/* Values outside the bounds must be refused by core, before the plugin sees them. */
+/* A value outside the bounds must be refused with MF_ECONFIG. */
 static mf_verdict try_beyond(const mf_loaded *plugin, const mf_option *o, double beyond,
                              char detail[MF_CHECK_DETAIL])
 {
@@ -56,8 +56,8 @@ static mf_verdict try_beyond(const mf_loaded *plugin, const mf_option *o, double
                            o->name, value, mf_status_name(rc));
 }
 
-/* Whether a size is small. Larger ones only cost memory and time, so they are tried only up to
- * the call of init. */
+/* Whether a size is small. Larger ones only cost memory and time, so with them only init
+ * is called. */
 static bool small(double v)
 {
     return fabs(v) <= 64;
@@ -104,7 +104,8 @@ static mf_verdict try_option(const mf_loaded *plugin, const mf_option *o, count 
     }
 }
 
-/* Sets live options to both bounds while a graph exists. */
+/* Sets live options to both bounds while a graph exists, and makes a training step
+ * after each. */
 static mf_verdict turn_live(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const mf_schema *s = &plugin->schema;
@@ -137,8 +138,9 @@ static mf_verdict turn_live(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
     return v;
 }
 
-/* The defaults must work. Each bound of each option must work or be declined (MF_ECONFIG).
- * Values outside the bounds must be refused. Live options must accept both bounds. */
+/* The defaults must work. Each bound of each number, and each choice, must work or be declined.
+ * Values outside the bounds must be refused. With each live option at each bound a training
+ * step must work or be declined. */
 mf_verdict mf_check_options(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const mf_schema *s = &plugin->schema;
@@ -161,7 +163,8 @@ mf_verdict mf_check_options(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
 
 /* ---- shapes ---- */
 
-/* If a router computes the gates itself and sets renormalize = 1, they must sum to 1. */
+/* If a router sets expert, gate and renormalize = 1, the gates of each token that has an expert
+ * must sum to gate_scale. Routers that list tokens are not checked. */
 static bool sound_sums(const mf_routing *r, const float *gate, char *why, size_t size)
 {
     const int32_t *chosen = mf_tensor_host(r->chosen);
@@ -184,8 +187,9 @@ static bool sound_sums(const mf_routing *r, const float *gate, char *why, size_t
     return true;
 }
 
-/* A token must not choose an expert twice; experts must be in 0 .. E-1; gates must be finite
- * and have the promised sum; outputs must be finite. */
+/* Checks the records of a run: experts are in -1 .. E-1, and a token chooses none twice; gates
+ * are finite and have the promised sum; probabilities are not negative; losses and outputs
+ * are finite. */
 static bool sound_choice(const mf_harness *harness, char *why, size_t size)
 {
     for (int32_t l = 0; l < harness->spec.layers; l++) {
@@ -236,8 +240,8 @@ static bool sound_choice(const mf_harness *harness, char *why, size_t size)
     return false;
 }
 
-/* One expert per token, all experts, one token, one expert, odd sizes: each must work in
- * training and evaluation, or be declined. */
+/* One expert per token, all experts, one token, one expert, odd sizes, many experts: each must
+ * work in training and evaluation, or be declined. */
 mf_verdict mf_check_shapes(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     static const struct {

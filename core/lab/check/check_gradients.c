@@ -1,8 +1,8 @@
-/* Compares gradients with central differences. Values that a plugin excludes from gradients
- * (stop_gradient, ops without gradient or straight-through, random draws) must stay constant: a
- * first run records the values of all such ops, and the checked graph has constants in their
- * place. So a straight-through estimator is checked against its own rule, and choices of the
- * plugin do not change between differences. */
+/* Compares gradients with central differences. Ops without a gradient (stop_gradient, choices,
+ * random numbers) and straight-through ops must not change between differences: a first run
+ * records their values, and the checked graph has constants in their place. So a
+ * straight-through estimator made with stop_gradient is compared with the function whose
+ * gradient it uses. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,8 +39,8 @@ static mf_tensor *hold(held *h, mf_graph *g, mf_tensor *t)
     return t;
 }
 
-/* Called instead of adding an op. In the first graph an op without gradient is recorded; in the
- * second it is replaced by its value. */
+/* Hook for ops that the plugin adds. In the first graph the outputs of ops without a gradient
+ * are recorded; in the second one, constants with their values replace them. */
 static mf_tensor *hook(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
                        mf_tensor *const *in, const mf_attr *attr, int n_out,
                        mf_tensor **ret_out)
@@ -67,7 +67,7 @@ static int record(held *h, const mf_harness_spec *spec)
     if (rc == MF_OK) rc = mf_harness_run(harness, &mf_kernels_ref);
     for (int i = 0; i < h->n && rc == MF_OK; i++) {
         const mf_tensor *t = h->value[i];
-        const void *data = mf_tensor_host(t); /* NULL: nothing reads the value */
+        const void *data = mf_tensor_host(t); /* NULL: the value cannot be read */
         const size_t bytes = (size_t)mf_shape_count(t->shape) * 4;
         if (!data) continue;
         h->data[i] = mf_alloc_raw(bytes);
@@ -88,8 +88,8 @@ static void add_output(mf_tensor **out, int *n, mf_tensor *t)
     out[(*n)++] = t;
 }
 
-/* Lists all tensors through which a gradient may leave the plugin, and all that may
- * receive one. */
+/* Lists tensors through which a gradient may leave the plugin, at most 16, and those that may
+ * receive one: x and parameters, at most 32. */
 static int collect(mf_harness *harness, mf_tensor **out, int *ret_n_out, mf_tensor **in,
                    int *ret_n_in)
 {
@@ -151,65 +151,6 @@ static int check_draw(const mf_harness_spec *spec, mf_gradcheck_report *report)
     return rc;
 }
 
-/* Checks one setting of the options. Returns MF_OK; MF_ECONFIG if it is declined; else an error
- * that says what is wrong. All experts are chosen, so core's choice cannot change. A kink of
- * the plugin may be closer than the difference step, so several inputs are tried: a wrong rule
- * is wrong for all of them. */
-static int check_setting(const mf_loaded *plugin, const char *option, const char *value,
-                         mf_gradcheck_report *report)
-{
-    mf_harness_spec spec = mf_check_spec(plugin);
-    int rc = MF_OK;
-    spec.seq = 3;
-    spec.dim = 8;
-    mf_check_sizes(&spec, spec.experts, spec.experts);
-    spec.training = spec.open = true;
-    spec.option = option;
-    spec.value = value;
-    for (spec.shaken = 1; spec.shaken <= 8; spec.shaken++) {
-        rc = check_draw(&spec, report);
-        if (rc == MF_OK || mf_check_declined(rc)) break;
-    }
-    return rc;
-}
-
-/* Sizes, values and draws that a rule must also hold for. All experts are chosen where top_k is
- * 0, so that core's choice does not jump. */
-typedef struct form {
-    const char *name;
-    int32_t batch, seq, dim, experts, top_k;
-    float scale;
-    bool thorough; /* only if a person asks for the long form */
-} form;
-
-static const form forms[] = {{"one expert", 3, 3, 8, 1, 1, 1, false},
-                             {"3 experts, 15 tokens", 3, 5, 8, 3, 0, 1, false},
-                             {"8 experts, k = 2", 2, 7, 6, 8, 2, 1, false},
-                             {"17 experts", 1, 9, 5, 17, 0, 1, false},
-                             {"x times 8", 2, 3, 8, 4, 0, 8, false},
-                             {"5 experts, 55 tokens", 5, 11, 12, 5, 0, 1, true},
-                             {"8 experts, k = 1", 3, 7, 16, 8, 1, 1, true},
-                             {"17 experts, k = 3", 4, 9, 10, 17, 3, 1, true},
-                             {"x times 40", 2, 5, 8, 4, 0, 40, true},
-                             {"x times 1/64", 2, 5, 8, 4, 0, 0x1p-6f, true}};
-enum { FORMS = sizeof forms / sizeof *forms };
-
-static int check_form(const mf_loaded *plugin, const form *f, mf_gradcheck_report *report)
-{
-    mf_harness_spec spec = mf_check_spec(plugin);
-    int rc = MF_OK;
-    spec.batch = f->batch, spec.seq = f->seq, spec.dim = f->dim, spec.scale = f->scale;
-    if (plugin->kind == MF_ADAPTER || plugin->kind == MF_EXPERT)
-        spec.dim = (spec.dim + 3) / 4 * 4; /* their block has heads of even width */
-    mf_check_sizes(&spec, f->experts, f->top_k > 0 ? f->top_k : f->experts);
-    spec.training = spec.open = true;
-    for (spec.shaken = 11; spec.shaken <= 18; spec.shaken++) {
-        rc = check_draw(&spec, report);
-        if (rc == MF_OK || mf_check_declined(rc)) break;
-    }
-    return rc;
-}
-
 typedef struct totals {
     int64_t points, kinks;
     int settings;
@@ -223,23 +164,95 @@ static void add(totals *t, const mf_gradcheck_report *r)
     if (r->error > t->worst) t->worst = r->error;
 }
 
+/* Draws values until one draw passes, or with --thorough until several do. A kink of the plugin
+ * may be closer than the difference step, so several draws are tried: a wrong rule is wrong for
+ * all of them. Returns MF_OK; MF_ECONFIG or MF_ENOMEM if the setting is declined; else an error
+ * that says what is wrong, if possible with the two slopes. first: the first draw. */
+static int check_draws(mf_harness_spec *spec, int first, totals *t)
+{
+    enum { DRAWS = 8, THOROUGH = 3 };
+    const int needed = mf_check_thorough() ? THOROUGH : 1;
+    char why[MF_CHECK_DETAIL] = "";
+    int passed = 0, failure = MF_OK;
+    for (int i = 0; i < DRAWS && passed < needed; i++) {
+        mf_gradcheck_report report = {.tensor = -1};
+        spec->shaken = first + i;
+        int rc = check_draw(spec, &report);
+        if (mf_check_declined(rc)) return rc;
+        if (rc == MF_OK) {
+            passed++;
+            add(t, &report);
+        } else if (failure == MF_OK || report.error > 1) {
+            failure = rc;
+            snprintf(why, sizeof why, "%s", mf_error_message());
+        }
+    }
+    t->settings += passed == needed;
+    return passed == needed ? MF_OK : mf_fail(failure, "%s", why);
+}
+
+/* Checks one setting of the options. All experts are chosen unless a person has set moe.top_k,
+ * so core's choice cannot change. Returns as check_draws does. */
+static int check_setting(const mf_loaded *plugin, const char *option, const char *value,
+                         totals *t)
+{
+    mf_harness_spec spec = mf_check_spec(plugin);
+    spec.seq = 3;
+    spec.dim = 8;
+    mf_check_sizes(&spec, spec.experts, spec.experts);
+    spec.training = spec.open = true;
+    spec.option = option;
+    spec.value = value;
+    return check_draws(&spec, 1, t);
+}
+
+/* Sizes and ranges of values for which a gradient rule must also hold. All experts are chosen
+ * where top_k is 0, so that core's choice does not change between differences. */
+typedef struct form {
+    const char *name;
+    int32_t batch, seq, dim, experts, top_k;
+    float scale;
+    bool thorough; /* only with --thorough */
+} form;
+
+static const form forms[] = {{"one expert", 3, 3, 8, 1, 1, 1, false},
+                             {"3 experts, 15 tokens", 3, 5, 8, 3, 0, 1, false},
+                             {"8 experts, k = 2", 2, 7, 6, 8, 2, 1, false},
+                             {"17 experts", 1, 9, 5, 17, 0, 1, false},
+                             {"64 experts", 1, 3, 4, 64, 0, 1, false},
+                             {"x times 8", 2, 3, 8, 4, 0, 8, false},
+                             {"5 experts, 55 tokens", 5, 11, 12, 5, 0, 1, true},
+                             {"8 experts, k = 1", 3, 7, 16, 8, 1, 1, true},
+                             {"17 experts, k = 3", 4, 9, 10, 17, 3, 1, true},
+                             {"x times 40", 2, 5, 8, 4, 0, 40, true},
+                             {"x times 1/64", 2, 5, 8, 4, 0, 0x1p-6f, true}};
+enum { FORMS = sizeof forms / sizeof *forms };
+
+static int check_form(const mf_loaded *plugin, const form *f, totals *t)
+{
+    mf_harness_spec spec = mf_check_spec(plugin);
+    spec.batch = f->batch, spec.seq = f->seq, spec.dim = f->dim, spec.scale = f->scale;
+    if (plugin->kind == MF_ADAPTER || plugin->kind == MF_EXPERT)
+        spec.dim = (spec.dim + 3) / 4 * 4; /* for heads of even width */
+    mf_check_sizes(&spec, f->experts, f->top_k > 0 ? f->top_k : f->experts);
+    spec.training = spec.open = true;
+    return check_draws(&spec, 11, t);
+}
+
 static mf_verdict check_forms(const mf_loaded *plugin, totals *t, char detail[MF_CHECK_DETAIL])
 {
     for (int i = 0; i < FORMS; i++) {
-        mf_gradcheck_report report = {.tensor = -1};
         if (forms[i].thorough && !mf_check_thorough()) continue;
         mf_child_say("at %s", forms[i].name);
-        int rc = check_form(plugin, &forms[i], &report);
+        int rc = check_form(plugin, &forms[i], t);
         if (rc != MF_OK && !mf_check_declined(rc)) return mf_check_broke(detail, forms[i].name);
-        t->settings += rc == MF_OK;
-        add(t, &report);
     }
     return MF_CHECK_PASS;
 }
 
-/* With the defaults, with each choice of each option, and with other sizes and larger values,
- * the gradients of all outputs with respect to x and to every parameter agree with central
- * differences on the reference kernels. */
+/* With the defaults, with each value of each boolean or enumerated option, and with other sizes
+ * and larger values, the gradients of all outputs with respect to x and to every parameter
+ * agree with central differences on the reference kernels. */
 mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     const mf_schema *s = &plugin->schema;
@@ -257,16 +270,13 @@ mf_verdict mf_check_gradients(const mf_loaded *plugin, char detail[MF_CHECK_DETA
                                     : o->type == MF_OPT_BOOL ? yes_no
                                                              : once + 1;
         for (int j = 0; values[j]; j++) {
-            mf_gradcheck_report report = {.tensor = -1};
             snprintf(when, sizeof when, "%s%s%s", o ? o->name : "by default", o ? " = " : "",
                      values[j]);
             /* many settings take long, and the parent kills a child that writes nothing */
             mf_child_say("at %s", when);
-            int rc = check_setting(plugin, o ? o->name : NULL, values[j], &report);
+            int rc = check_setting(plugin, o ? o->name : NULL, values[j], &t);
             if (rc != MF_OK && (!o || !mf_check_declined(rc)))
                 return mf_check_broke(detail, when);
-            t.settings += rc == MF_OK;
-            add(&t, &report);
         }
     }
     if (check_forms(plugin, &t, detail) != MF_CHECK_PASS) return MF_CHECK_FAIL;

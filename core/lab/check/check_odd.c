@@ -22,7 +22,8 @@ static const odd odds[] = {{"a row of zeros", 0, true},
                            {"a row of -Inf", -(float)INFINITY, false},
                            {"a row of NaN", (float)NAN, false}};
 
-/* Whether the plugin reads other tokens, masked by weights of 0: 0 * Inf is NaN. */
+/* Whether the plugin reads other tokens. Even a token that gets weight 0 can then spoil the
+ * result of another one, because 0 * Inf is NaN. */
 static bool mixes_tokens(const mf_harness *h)
 {
     const mf_loaded *p = h->spec.plugin;
@@ -30,7 +31,8 @@ static bool mixes_tokens(const mf_harness *h)
            (p->kind == MF_ADAPTER && mf_harness_sees_sequences(h));
 }
 
-/* Whether values of other sequences, or of the token before the odd one, are not finite. */
+/* Whether a value of another sequence is not finite or, unless the plugin reads other tokens, a
+ * value of the token before the odd one. why: names the token. */
 static bool spread(const mf_harness *harness, char *why, size_t size)
 {
     const int64_t seq = harness->spec.seq, d = harness->spec.dim;
@@ -77,12 +79,14 @@ static mf_verdict try_row(const mf_loaded *plugin, const odd *o, bool training,
     return v;
 }
 
-/* Tests logits with such large differences that probabilities are exactly 0 and 1. */
+/* Divides the logits of the stub router by 1e-3, so that probabilities are 0 and 1. A router
+ * under check gets an x that is 1e4 times as large. */
 static mf_verdict saturate(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);
     mf_harness *harness = NULL;
     spec.training = spec.gradients = true;
+    if (plugin->kind == MF_ROUTER) spec.scale = 1e4f;
     int rc = mf_harness_new(&spec, &harness);
     if (rc == MF_OK && plugin->kind != MF_ROUTER)
         rc = mf_live_set(harness->host, "router.temperature", 1e-3, "check", "saturate");
@@ -147,8 +151,9 @@ static mf_verdict odd_steps(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
     return MF_CHECK_PASS;
 }
 
-/* Zeros, denormals and saturated routing must leave all values and gradients finite. NaN, Inf
- * and huge numbers must cause an error or stay in their sequence. Nothing may crash. */
+/* Zeros, denormals and saturated routing must leave all values and the gradient of x finite.
+ * NaN, Inf and huge numbers must cause an error or, in evaluation, stay in their sequence;
+ * routers that look ahead are exempt from this. Nothing may crash. */
 mf_verdict mf_check_odd_numbers(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     if (plugin->kind == MF_CONTROLLER) return odd_steps(plugin, detail);

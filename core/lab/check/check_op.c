@@ -1,6 +1,6 @@
-/* Ops of a plugin alone, on the inputs of its examples (mf_op_example): the same bits at any
- * number of threads, every element of every output written and nothing else, gradients equal to
- * differences. The functions are called on memory with guard bytes around it. */
+/* Ops of a plugin alone, on the inputs of its examples (mf_op_example): the same bits with 1, 2
+ * and 4 threads, every element of every output written and nothing else, gradients close to
+ * central differences. The functions are called on memory with guard bytes around it. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +53,8 @@ static void fill(const mf_op_example *e, int i, void *data)
     }
 }
 
-/* Builds it, not finished. The caller frees a->g, also after a failure. */
+/* Builds the graph of the op and does not finish it. The caller frees a->g, also after
+ * a failure. */
 static int build(const mf_op_example *e, bool training, alone *a)
 {
     *a = (alone){
@@ -146,7 +147,7 @@ static bool intact(const guarded *b)
     return true;
 }
 
-/* One call of a function of the op: views of buffers that live as long as this. */
+/* One call of a function of the op, with its views and their buffers, which drop frees. */
 typedef struct direct {
     mf_launch launch;
     mf_call call;
@@ -206,7 +207,8 @@ static int begin(direct *d, const alone *a, size_t work, int content)
     return rc;
 }
 
-/* Input i of the op; read: the function may look at its numbers. */
+/* Adds input i of the op. read: whether the function may read its values; else they
+ * are NULL. */
 static int add_input(direct *d, const alone *a, int i, bool read)
 {
     const mf_op_example *e = a->e;
@@ -230,7 +232,8 @@ static int forward_call(direct *d, const alone *a, int content)
     return rc == MF_OK ? a->e->op->forward(&d->call) : rc;
 }
 
-/* values: the outputs, as forward_call gave them. */
+/* Calls the backward function. values: the forward call, whose outputs the backward function
+ * may read. */
 static int backward_call(direct *d, const alone *a, const direct *values, int content)
 {
     const mf_op_example *e = a->e;
@@ -257,7 +260,8 @@ static int backward_call(direct *d, const alone *a, const direct *values, int co
     return rc == MF_OK ? e->op->backward(&d->call) : rc;
 }
 
-/* After a call: guards stand, inputs are as they were. */
+/* Checks after a call that the op's inputs are unchanged, and the guard bytes around them,
+ * around the outputs and around the work buffer. */
 static int untouched(const direct *d, const alone *a, const char *function)
 {
     const char *name = a->e->op->name;
@@ -281,7 +285,8 @@ static int untouched(const direct *d, const alone *a, const char *function)
     return MF_OK;
 }
 
-/* Two calls whose outputs and work held other bytes before give the same. */
+/* Checks that two calls give the same outputs although outputs and work held other
+ * bytes before. */
 static int same_outputs(const direct *one, const direct *two, const alone *a,
                         const char *function)
 {
@@ -342,7 +347,8 @@ static int slopes(const mf_op_example *e, mf_gradcheck_report *report)
     return rc;
 }
 
-/* An op whose gradient is its own rule: it must be there, and finite. */
+/* Checks an op whose gradient is a rule of its own (straight-through): a gradient must exist,
+ * and its values must be finite. */
 static int own_rule(const mf_op_example *e)
 {
     mf_tensor *to[MF_OP_MAX_IN];

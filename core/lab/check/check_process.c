@@ -1,6 +1,6 @@
-/* What a plugin leaves behind in the process: descriptors, threads, children, signal handlers,
- * environment, locale, umask, folder, stack. A plugin is a guest there: other plugins and the
- * program depend on all of these. */
+/* The state of the process after functions of a plugin have run: descriptors, threads,
+ * children, signal handlers, environment, locale, umask, current folder; and the stack that
+ * they need. Other plugins and the program depend on this state. */
 #include <dirent.h>
 #include <errno.h>
 #include <locale.h>
@@ -79,7 +79,7 @@ static void take_state(state *s)
     if (!getcwd(s->folder, sizeof s->folder)) s->folder[0] = '\0';
 }
 
-/* What differs, in words; false: nothing. */
+/* Whether two states differ. why: the first difference, in words. */
 static bool changed(const state *a, const state *b, char *why, size_t size)
 {
     for (int fd = 0; fd < FDS; fd++) {
@@ -168,8 +168,9 @@ static long stack_of(const mf_harness_spec *spec)
 
 /* ---- the check ---- */
 
-/* A plugin's functions leave the process as they found it, and need little stack. Not covered:
- * files that it writes, the network, and what a constructor does before the program looks. */
+/* A plugin's functions leave the process as they found it, and need at most 1 MiB more stack
+ * than a stub. The check does not cover files that the plugin writes, the network, and what a
+ * constructor does before the state is first recorded. */
 mf_verdict mf_check_process(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);

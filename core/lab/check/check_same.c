@@ -1,5 +1,5 @@
-/* Results that must be equal: in a second run, at any number of threads, in another batch, with
- * other later tokens, with other padding, and after a restart. */
+/* Results that must be equal: in a second run, with other numbers of threads, in another batch,
+ * with other later tokens, with other padding, with an inactive head, and after a restart. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +19,8 @@ static void hash_x(const mf_harness *harness, char out[33])
     mf_hash_bytes(mf_tensor_host(harness->x), n * sizeof(float), out);
 }
 
-/* Builds a harness of many tiles and runs it `times` times. hash: digest of the last run;
- * *ret_kept: x is unchanged. */
+/* Builds a harness and runs it `times` times. hash: digest of the last run; *ret_kept: the runs
+ * left x unchanged. */
 static int digest_of(const mf_harness_spec *spec, int times, char hash[33], bool *ret_kept)
 {
     mf_harness *harness = NULL;
@@ -81,7 +81,8 @@ static bool close_to(float a, float b, double tolerance)
                tolerance * fmax(1, fmax(fabs((double)a), fabs((double)b)));
 }
 
-/* Compares token t of a with token u of b. Writes what differs. */
+/* Whether token t of a and token u of b have nearly equal probabilities and outputs, and the
+ * same choices. why: what differs. */
 static bool same_token(const mf_harness *a, int64_t t, const mf_harness *b, int64_t u,
                        double tolerance, char *why, size_t size)
 {
@@ -115,7 +116,7 @@ static bool same_token(const mf_harness *a, int64_t t, const mf_harness *b, int6
     return true;
 }
 
-/* Copies sequence s of `from` to sequence t of `to`. */
+/* Copies the inputs of sequence s of `from` to sequence t of `to`. */
 static void copy_sequence(mf_harness *to, int32_t t, const mf_harness *from, int32_t s)
 {
     const size_t seq = (size_t)from->spec.seq, d = (size_t)from->spec.dim;
@@ -143,12 +144,12 @@ static bool looks_ahead(const mf_loaded *p)
            (p->kind == MF_EXPERT && (p->table.expert.flags & MF_EXPERT_NOT_CAUSAL) != 0);
 }
 
-/* What random ops the plugin uses: dropout, which evaluation leaves out, and others. */
+/* Which random ops the plugin adds: dropout, which does nothing in evaluation, and others. */
 typedef struct draws {
     bool dropout, other;
 } draws;
 
-/* Called while a harness is built. */
+/* Hook for ops that the plugin adds: notes the random ones. */
 static mf_tensor *see_random(void *arg, mf_graph *g, const mf_opdef *def, int n_in,
                              mf_tensor *const *in, const mf_attr *attr, int n_out,
                              mf_tensor **ret_out)
@@ -176,8 +177,8 @@ static mf_verdict skip(char detail[MF_CHECK_DETAIL], const char *why)
 
 /* ---- batch split ---- */
 
-/* In evaluation, routing and output of a sequence must be the same in any batch and at any
- * index of the batch. */
+/* In evaluation, routing and output of a sequence must be the same up to rounding in any batch
+ * and at any index of the batch. */
 mf_verdict mf_check_batch_split(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     static const int32_t halves[2][2] = {{3, 0}, {1, 2}};
@@ -221,7 +222,7 @@ mf_verdict mf_check_batch_split(const mf_loaded *plugin, char detail[MF_CHECK_DE
 
 /* ---- causality ---- */
 
-/* The first `keep` tokens of each sequence of b become those of a. */
+/* Copies x, ids and labels of the first `keep` tokens of each sequence of a to b. */
 static void copy_beginnings(mf_harness *b, const mf_harness *a, int32_t keep)
 {
     const int32_t seq = a->spec.seq, dim = a->spec.dim;
@@ -238,8 +239,9 @@ static void copy_beginnings(mf_harness *b, const mf_harness *a, int32_t keep)
     }
 }
 
-/* Two runs with the same first tokens and other later ones. *ret_sees: it declares that it
- * looks at other tokens, and was not run. */
+/* Runs two harnesses with the same first tokens and other later ones. *ret_sees: the adapter
+ * declares that it looks at other tokens, and nothing was run. *ret_changed: the first of the
+ * equal tokens whose results differ; -1: none. */
 static int later_tokens(const mf_harness_spec *spec, bool *ret_sees, int32_t *ret_changed,
                         char *why, size_t size)
 {
@@ -250,7 +252,9 @@ static int later_tokens(const mf_harness_spec *spec, bool *ret_sees, int32_t *re
     if (rc == MF_OK) rc = mf_harness_new(spec, &b);
     *ret_changed = -1;
     *ret_sees = rc == MF_OK && mf_harness_sees_sequences(a);
-    /* An expert draws by the row of its input, and other tokens decide which row that is. */
+    /* The random numbers of an expert depend on the row of an assignment in its input, and
+     * other tokens decide which row that is. So experts that draw are not compared
+     * in training. */
     const bool by_row =
         spec->plugin->kind == MF_EXPERT && spec->training && (d.dropout || d.other);
     const bool go = !*ret_sees && !by_row;
@@ -372,8 +376,8 @@ mf_verdict mf_check_padding(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL
 
 /* ---- inactive heads ---- */
 
-/* Compares head 1 of q, k, v or heads after the adapter in two harnesses, [T] rows of
- * the head's width. */
+/* Whether head 1 of q, k, v or heads has nearly equal values in layer 0 of two harnesses. all:
+ * with both heads, [T, 2 widths]; one: with head 1 alone, [T, width]. why: what differs. */
 static bool same_head(const mf_harness *all, const mf_harness *one, int part, char *why,
                       size_t size)
 {

@@ -1,5 +1,5 @@
-/* State: what instances share by mistake, parameters that never learn, and results that depend
- * on the process they were computed in. */
+/* State: values that instances share by mistake, parameters that no gradient reaches, and
+ * results that depend on the process. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@
 
 enum { STEPS = 3 };
 
-/* Another instance with other sizes and numbers, which lives while `harness` rests. */
+/* Makes a second harness with a larger batch and other values, trains it for 2 steps and
+ * frees it. */
 static int disturb(const mf_harness_spec *spec)
 {
     mf_harness *other = NULL;
@@ -37,8 +38,9 @@ static int steps_of(const mf_harness_spec *spec, bool disturbed, char hash[33])
     return rc;
 }
 
-/* Steps of an instance have the same bits whether others come, train and go between them or
- * not: state belongs to the instance, in its memory, parameters and buffers. */
+/* Training steps of an instance must have the same bits if other instances are made, trained
+ * and freed between them. So state belongs to the instance, in its memory, parameters
+ * and buffers. */
 mf_verdict mf_check_instances(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     mf_harness_spec spec = mf_check_spec(plugin);
@@ -70,7 +72,8 @@ static bool has_gradient(const mf_store *store, const mf_param *p)
     return false;
 }
 
-/* Marks the parameters that a gradient reaches with one draw of inputs and weights. */
+/* Marks in `reached` the parameters that a gradient reaches with the draw spec->shaken. name
+ * [*ret_n]: all trained parameters, at most PARAMS_MAX. */
 static int reach(const mf_harness_spec *spec, bool reached[PARAMS_MAX], int *ret_n,
                  char name[PARAMS_MAX][64])
 {
@@ -92,8 +95,8 @@ static int reach(const mf_harness_spec *spec, bool reached[PARAMS_MAX], int *ret
     return rc;
 }
 
-/* A gradient reaches every parameter. One that none reaches never learns, though it costs
- * memory and looks like part of the model. */
+/* A gradient must reach every parameter in one of DRAWS draws. A parameter without a gradient
+ * never learns, but costs memory and looks like part of the model. */
 mf_verdict mf_check_parameters(const mf_loaded *plugin, char detail[MF_CHECK_DETAIL])
 {
     bool reached[PARAMS_MAX] = {false};

@@ -1,5 +1,5 @@
-/* lab/check/checks.h: the single checks, for the runner. Only the files of
- * lab/check include it. */
+/* lab/check/checks.h: the single checks, for the runner. Only the files of lab/check
+ * include it. */
 #ifndef MF_LAB_CHECKS_H
 #define MF_LAB_CHECKS_H
 
@@ -41,20 +41,21 @@ int mf_check_digest(const mf_loaded *plugin, char hash[33]);
 
 /* ---- shared by the checks ---- */
 
-/* Whether a person has asked for the long form: more sizes, draws and settings. */
+/* Whether a person has asked for the thorough check (--thorough), which has more sizes and
+ * ranges of values, and more draws of each. */
 bool mf_check_thorough(void);
 
-/* The spec of a small harness: one layer for routers and experts, two for the kinds that
- * see the whole model. */
+/* The spec of a small harness: one layer for routers and experts, two for the other kinds. */
 mf_harness_spec mf_check_spec(const mf_loaded *plugin);
-/* Sets the numbers of experts and of experts per token, but none that a person has chosen. */
+/* Sets the numbers of experts and of experts per token, unless a person has chosen them. If
+ * there are fewer experts than top_k, the number that was not chosen follows the other one. */
 void mf_check_sizes(mf_harness_spec *spec, int32_t experts, int32_t top_k);
 /* Writes the detail and returns MF_CHECK_FAIL. */
 mf_verdict mf_check_failed(char detail[MF_CHECK_DETAIL], const char *fmt, ...);
-/* The same, with the last error as the reason. */
+/* As mf_check_failed, with the last error as the reason. */
 mf_verdict mf_check_broke(char detail[MF_CHECK_DETAIL], const char *when);
-/* Whether rc means that the plugin declines an option or a shape: MF_ECONFIG, or
- * out of memory. */
+/* Whether rc means that the plugin declines an option or a shape: MF_ECONFIG, or out
+ * of memory. */
 bool mf_check_declined(int rc);
 
 #endif

@@ -1,5 +1,5 @@
-/* Prepares a comparison: reads the plan, checks every router, and writes the configurations of
- * its runs. Nothing is written before everything has been checked. */
+/* Prepares a comparison: checks every router and writes the plan and the configurations of the
+ * runs. Nothing is written before everything has been checked. */
 #include "lab/compare/compare_parts.h"
 
 #include <ctype.h>
@@ -71,8 +71,8 @@ static int text_of(const mf_compare *c, const mf_compare_router *r, bool pilot, 
     return rc;
 }
 
-/* The configuration of a router's runs, without seed and threads; the caller frees *ret with
- * mf_free. steps 0: as configured. */
+/* Writes the configuration of a router's runs, without seed and threads, as text. The caller
+ * frees *ret with mf_free. */
 static int config_text(const mf_compare *c, const mf_compare_router *r, char **ret)
 {
     return text_of(c, r, false, ret);
@@ -292,7 +292,8 @@ static int judge_baseline(mf_compare *c)
 
 /* ---- OUT ---- */
 
-/* True for a temporary plan: being written, or left by a killed process. */
+/* Whether this is the name of a temporary plan, which is being written or was left by a
+ * killed process. */
 static bool is_draft(const char *name)
 {
     static const char begin[] = "plan.json.", end[] = ".tmp";

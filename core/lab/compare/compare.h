@@ -34,8 +34,8 @@ typedef struct mf_compare_spec {
     const mf_assignment *set; /* applied over config */
     int n_set;
     const char *routers; /* a list as in lab/bench/router_list.h */
-    /* label; NULL: the router of the configuration if it is listed, else the first of
-     * the list */
+    /* label; NULL: the configuration's router if it is listed, else the first of the list; if
+     * that router is refused, the first router that is not */
     const char *baseline;
     const char *out;
     mf_equal equal;
@@ -47,9 +47,9 @@ typedef struct mf_compare_spec {
 
 #define MF_SEEDS_MAX 10000
 
-/* mf_compare_is: whether the folder contains a comparison. mf_compare_plan_read reads config,
- * set, routers, baseline, equal and seeds from its plan into the arena; fails
- * with MF_EINPUT. */
+/* mf_compare_is: whether the folder has a plan.json. mf_compare_plan_read reads config, set,
+ * routers, baseline, equal and seeds from it into the arena. It fails with MF_EINPUT if the
+ * plan is wrong, else with the error of reading the file. */
 bool mf_compare_is(const char *path);
 int mf_compare_plan_read(mf_arena *arena, const char *out, mf_compare_spec *ret);
 
@@ -57,16 +57,18 @@ int mf_compare_plan_read(mf_arena *arena, const char *out, mf_compare_spec *ret)
 
 /* The quality by which routers are compared. */
 typedef enum mf_quality {
-    MF_QUALITY_LOSS,    /* loss of the first task; lower is better, also for mse */
+    MF_QUALITY_LOSS,    /* task_loss: of all tasks; lower is better, also for mse */
     MF_QUALITY_MSE,     /* task = regress */
-    MF_QUALITY_ACCURACY /* task = classify; higher is better */
+    MF_QUALITY_ACCURACY, /* task = classify; higher is better */
+    /* instead of the loss if tokens of the runs stand for different numbers of bytes */
+    MF_QUALITY_BITS
 } mf_quality;
-const char *mf_quality_name(mf_quality q); /* "task_loss", "mse", "accuracy" */
+const char *mf_quality_name(mf_quality q); /* "task_loss", "mse", ... */
 
 /* Measured in the last validation, over the whole split, and during training. NaN: unknown. */
 typedef struct mf_run_result {
     int64_t steps, params, params_active;
-    double task_loss, accuracy, mse, pearson, spearman;
+    double task_loss, bits_per_byte, accuracy, mse, pearson, spearman;
     double load_cv, drop_rate; /* means over the MoE layers */
     double nmi, nmi_best;      /* mean and maximum over the layers */
     double tokens_per_s;       /* median of the logged training steps */
@@ -154,8 +156,9 @@ typedef struct mf_compare_row {
     mf_verdict verdict;
     int rank;         /* by mean, 1 is best; 0: no result */
     double mean_rank; /* over the seeds that all routers have */
-    /* number of seeds at which the test has power .8 if the effect is the lower 80 % confidence
-     * limit of this one; 0: over 1000, -1: unknown */
+    /* number of seeds at which the test, at level .05 / compared, has power .8 if the true
+     * effect is the lower 80 % confidence limit of the measured one; 0: over 1000,
+     * -1: unknown */
     int seeds_needed;
     /* means over runs */
     double load_cv, drop_rate, nmi, nmi_best, tokens_per_s, wall_s, pearson;

@@ -48,7 +48,7 @@ void mf_compare_unclaim(int fd)
 
 /* ---- starting ---- */
 
-/* True if there is a checkpoint to resume. A directory without one is removed. */
+/* *ret_again: there is a checkpoint to resume. A directory without one is removed. */
 static int judge_dir(const mf_compare_run *run, bool *ret_again)
 {
     int64_t *steps = NULL;
@@ -120,7 +120,7 @@ int mf_compare_start(const mf_compare *c, const mf_compare_router *r, const mf_c
     argv[n++] = "--threads";
     argv[n++] = threads;
     if (s->unsafe_plugins) argv[n++] = "--allow-unsafe-plugins";
-    argv[n++] = "--allow-config-plugins"; /* this process has judged them */
+    argv[n++] = "--allow-config-plugins"; /* this process has judged the plugins */
     if (*ret_again) {
         argv[n++] = "--resume";
     } else {

@@ -7,7 +7,8 @@
 
 #define MF_COMPARE_CHILD "--compared-run"
 
-/* Fails with MF_EUSAGE if a user called it, with MF_ERUN if the parent has already ended. */
+/* Fails with MF_EUSAGE if an argument is missing or PARENT is not a number, with MF_ERUN if
+ * PARENT is not the parent process, because it has ended. */
 int mf_compare_child_begin(int argc, char **argv);
 
 #endif

@@ -20,7 +20,7 @@ const char *mf_verdict_name(mf_verdict v)
 
 const char *mf_quality_name(mf_quality q)
 {
-    static const char *const names[] = {"task_loss", "mse", "accuracy"};
+    static const char *const names[] = {"task_loss", "mse", "accuracy", "bits_per_byte"};
     return names[q];
 }
 
@@ -28,11 +28,31 @@ static double value_of(const mf_run_result *r, mf_quality by)
 {
     return by == MF_QUALITY_ACCURACY ? r->accuracy
            : by == MF_QUALITY_MSE    ? r->mse
+           : by == MF_QUALITY_BITS   ? r->bits_per_byte
                                      : r->task_loss;
+}
+
+/* Whether losses per token do not compare: the runs have different numbers of bytes per token,
+ * and all losses are known in bits per byte. */
+static bool tokens_differ(const mf_compare *c)
+{
+    double first = (double)NAN;
+    bool differ = false;
+    for (int i = 0; i < c->n_routers; i++)
+        for (int32_t s = 0; s < c->spec->seeds; s++) {
+            const mf_compare_run *run = &c->routers[i].runs[s];
+            if (run->state != MF_RUN_DONE) continue;
+            const double ratio = run->result.task_loss / run->result.bits_per_byte;
+            if (isnan(ratio)) return false;
+            if (isnan(first)) first = ratio;
+            differ = differ || fabs(ratio - first) > 1e-6 * first;
+        }
+    return differ;
 }
 
 static mf_quality by_what(const mf_compare *c)
 {
+    if (c->by == MF_QUALITY_LOSS && tokens_differ(c)) return MF_QUALITY_BITS;
     for (int i = 0; i < c->n_routers; i++)
         for (int32_t s = 0; s < c->spec->seeds; s++) {
             const mf_compare_run *run = &c->routers[i].runs[s];

@@ -1,5 +1,6 @@
 /* plan.json: the arguments of a comparison, so that it can be continued without repeating them.
- * Paths are stored in a form that does not depend on the current folder. */
+ * The path of the configuration is stored in full, so it does not depend on the
+ * current folder. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

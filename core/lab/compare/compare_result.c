@@ -76,6 +76,7 @@ int mf_compare_result(const mf_compare_run *run, bool *ret_done, mf_run_result *
     bool there;
     mf_metrics_history *h = NULL;
     mf_run_result r = {.task_loss = (double)NAN,
+                       .bits_per_byte = (double)NAN,
                        .accuracy = (double)NAN,
                        .mse = (double)NAN,
                        .pearson = (double)NAN,
@@ -97,6 +98,7 @@ int mf_compare_result(const mf_compare_run *run, bool *ret_done, mf_run_result *
         const mf_metrics_record *v = &h->records[i];
         if (v->step != r.steps || strcmp(v->split, "val") != 0) continue;
         r.task_loss = v->task_loss;
+        r.bits_per_byte = v->bits_per_byte;
         r.accuracy = v->accuracy;
         r.mse = v->mse;
         r.pearson = v->pearson;

@@ -71,8 +71,8 @@ static int keep_table(const pool *p)
 
 /* ---- a run ends ---- */
 
-/* Whether a run was refused. Some refusals come only when the graph is built; they apply to
- * every seed. */
+/* Whether a run was refused: it ended with status 2 or 4 before its first step. Some refusals
+ * come only when the graph is built; they apply to every seed. */
 static bool refusal(const mf_compare_run *run, int status)
 {
     return WIFEXITED(status) && (WEXITSTATUS(status) == 2 || WEXITSTATUS(status) == 4) &&
@@ -150,7 +150,8 @@ static int take(pool *p, mf_compare_router *r, mf_compare_run *run, job *j)
     return rc;
 }
 
-/* *ret_left: runs that have not ended and are not in a child of this process. */
+/* Starts runs in free slots. *ret_left: number of runs that have not ended and are not in a
+ * child of this process. */
 static int fill(pool *p, int *ret_left)
 {
     const double now = mf_clock();

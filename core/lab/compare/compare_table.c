@@ -30,6 +30,7 @@ static void put_runs(mf_jw *w, const mf_compare_table *t, const mf_compare_route
         mf_jw_kv_string(w, "dir", run->dir + strlen(t->of->spec->out) + 1);
         if (run->state == MF_RUN_DONE) {
             mf_jw_kv_real(w, "task_loss", v->task_loss);
+            if (!isnan(v->bits_per_byte)) mf_jw_kv_real(w, "bits_per_byte", v->bits_per_byte);
             if (t->by == MF_QUALITY_ACCURACY) mf_jw_kv_real(w, "accuracy", v->accuracy);
             if (t->by == MF_QUALITY_MSE) {
                 mf_jw_kv_real(w, "mse", v->mse);
@@ -188,7 +189,8 @@ static void print_head(const mf_compare_table *t, FILE *out, int width)
     const mf_compare *c = t->of;
     const mf_compare_router *base = &c->routers[c->baseline];
     const int64_t steps = base->runs[0].result.steps;
-    static const char *const words[] = {"task loss", "mean squared error", "accuracy"};
+    static const char *const words[] = {"task loss", "mean squared error", "accuracy",
+                                        "loss in bits/byte"};
     fprintf(out, "%s of the validation split, %s is better; %d seed%s, %lld steps",
             words[t->by], t->by == MF_QUALITY_ACCURACY ? "higher" : "lower",
             (int)c->spec->seeds, c->spec->seeds == 1 ? "" : "s",

@@ -38,7 +38,7 @@ typedef struct mf_trace {
     mf_st_file *file;
     int64_t step, seed;
     int64_t batches;
-    int32_t rows, seq; /* of a batch; T = batches x rows x seq */
+    int32_t rows, seq; /* sequences of a batch, their tokens; T = batches x rows x seq */
     int64_t tokens;    /* T, padding included */
     bool wide;         /* a choice can affect its whole batch, not only later tokens */
     int n_layers;
@@ -54,7 +54,7 @@ typedef struct mf_trace {
 } mf_trace;
 
 /* Opens a trace. Fails with MF_EINPUT, naming file and tensor, if it is not a trace or is
- * damaged. Close with mf_trace_close. */
+ * damaged; else as mf_st_open. Close with mf_trace_close. */
 int mf_trace_open(const char *path, mf_trace **ret);
 void mf_trace_close(mf_trace *t);
 /* A string of the metadata: "run", "kernels", ...; "" if there is none. */
@@ -65,15 +65,16 @@ int mf_trace_read(const mf_trace *t, const mf_st_tensor *tensor, void **ret);
 /* ---- comparison of two recordings of the same tokens ----
  *
  * Choices are compared as sets: the order of a token's k experts does not matter. If the sets
- * differ, the gap is the difference between the scores of the swapped experts, the larger of
- * the two traces. If the numbers of experts differ, it is the smaller margin, but at least the
- * largest difference of a score between the traces. If experts choose tokens, it is the largest
- * distance of the token's score from an expert's bound between taken and dropped tokens.
+ * differ, the gap is the difference between the scores of the swapped experts, taken from the
+ * trace where it is larger. If the numbers of experts differ, the gap is the smaller margin,
+ * but at least the largest difference of a score between the traces. If experts choose tokens,
+ * it is the largest distance of the token's score from the bound between the tokens that an
+ * expert took and those that it dropped.
  *
  *   tie     the gap is below the tolerance
- *   after   an earlier layer differs for this token or for an earlier one of its sequence (of
- *           its batch if the trace is wide). This difference is a consequence and tells
- *           nothing about this layer. There are none if choices were forced (replay)
+ *   after   an earlier layer differs for this token or for an earlier one of its sequence; if a
+ *           trace is wide, for any token of its batch. Such a difference is a consequence and
+ *           tells nothing about this layer. There are none if choices were forced (replay)
  *   real    all others */
 typedef enum mf_trace_why { MF_TRACE_TIE, MF_TRACE_AFTER, MF_TRACE_REAL } mf_trace_why;
 const char *mf_trace_why_name(mf_trace_why why); /* "tie" */
@@ -106,7 +107,7 @@ typedef struct mf_trace_diff {
     int n_layers;
     mf_trace_layer_diff *layers;
     int64_t differ, ties, after, real; /* over all layers */
-    /* In the order of computation: batch, layer, token; without consequences. */
+    /* All ties and real differences, in the order of computation: batch, layer, token. */
     mf_trace_parting *partings;
     int64_t n_partings, cap_partings;
     struct mf_arena *arena;
@@ -127,8 +128,9 @@ typedef struct mf_activations {
     int32_t layer, dim, experts, top_k, n_labels;
 } mf_activations;
 
-/* Reads activations. text: "FILE" (the first layer that has them) or "FILE:LAYER". Fails with
- * MF_EINPUT, naming the layers that have them, if there are none. */
+/* Reads activations. text: "FILE" (the first layer that has them) or "FILE:LAYER". MF_EUSAGE if
+ * LAYER is not a number; MF_EINPUT if the layer has none, and the message names those that
+ * have them. */
 int mf_activations_read(const char *text, mf_activations *ret);
 void mf_activations_free(mf_activations *a);
 

@@ -43,7 +43,7 @@ static int pick(const mf_trace *t, long long wanted, const mf_trace_layer **ret)
                    mf_st_path(t->file), wanted, have);
 }
 
-/* Moves the rows of real tokens to the front. */
+/* Reads the inputs and moves the rows of real tokens to the front. */
 static int take(const mf_trace *t, const mf_trace_layer *l, mf_activations *a)
 {
     void *x;

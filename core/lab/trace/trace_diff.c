@@ -254,7 +254,7 @@ static double gap_of(const mf_trace *trace, const side *s, int64_t t, int32_t ex
 
 /* ---- a layer ---- */
 
-/* The largest |difference|. It is infinite if a number is missing in one of them. */
+/* The largest |difference|; infinite if only one of two numbers is NaN. */
 static double largest(const float *x, const float *y, int64_t n)
 {
     double most = 0;

@@ -168,7 +168,7 @@ static int vector(const mf_trace *t, const char *name, int64_t n, bool needed, i
     return rc;
 }
 
-/* Reads tasks.N.class or tasks.N.value. */
+/* Reads those of the tensors tasks.N.class and tasks.N.value that the trace has. */
 static int read_tasks(mf_trace *t)
 {
     const int64_t n = t->tokens / t->seq;

@@ -21,7 +21,7 @@ typedef struct {
 
 /* ---- checks that the model fits ---- */
 
-/* Fails unless the trace has exactly the tasks of the model. */
+/* Fails unless the trace has exactly the tasks of the model, and classes that the model has. */
 static int tasks_fit(const mf_trace *t, const mf_model *m)
 {
     const char *path = mf_st_path(t->file);
@@ -29,7 +29,7 @@ static int tasks_fit(const mf_trace *t, const mf_model *m)
     for (int i = 0; i <= MF_TASKS_MAX; i++) {
         const mf_trace_task *have = &t->tasks[i];
         const bool number = i < n && mf_model_task_kind(m, i) == MF_TASK_REGRESS;
-        /* the values of the first task are the targets */
+        /* the classes of the first task are the targets */
         const bool class = i > 0 && i < n && !number;
         if ((have->values != NULL) != number || (have->classes != NULL) != class)
             return mf_fail(MF_EINPUT,
@@ -171,8 +171,8 @@ static void feed_choices(const replay *x, int64_t b)
 
 /* ---- running ---- */
 
-/* Copies the labels of the trace's rows from `first` on. tasks_fit has checked that the trace
- * has the tasks of the model. */
+/* Copies the labels of the examples of a batch; `first` is the number of its first example in
+ * the trace. tasks_fit has checked that the trace has the tasks of the model. */
 static void take_labels(const mf_trace *t, int64_t first, mf_batch *to)
 {
     const size_t n = (size_t)t->rows;
@@ -209,11 +209,13 @@ static void fill(const mf_trace *t, int64_t b, mf_batch *to)
 static int run_batches(replay *x, mf_trace_recorder *to)
 {
     const mf_trace *t = x->trace;
+    const mf_tokenizer *words = x->session->tokenizer;
     const mf_run run = {
         .seed = (uint64_t)t->seed, .step = (uint64_t)t->step, .forward_only = true};
     int rc = MF_OK;
     for (int64_t b = 0; rc == MF_OK && b < t->batches; b++) {
         fill(t, b, x->batch);
+        mf_batch_segments(x->batch, words ? words->special[MF_SPECIAL_SEP] : -1);
         mf_session_feed(x->batch, x->graph);
         if (x->forced) feed_choices(x, b);
         rc = mf_graph_run(x->graph->g, &run);

@@ -2,8 +2,9 @@
  *
  *   q [B T, heads hd], k and v [B S, kv_heads hd]; or packed: q [B T, (heads + 2 kv_heads) hd]
  *   with k, v absent. mask [B S] f32, kv_len [B] i32 or absent.
- *   attr: i0 B, i1 heads, i2 kv_heads, i3 causal, f0 scale
- *   -> y [B T, heads hd], lse [B T, heads] = ln sum e^score (only for the gradient)
+ *   attr: i0 B, i1 heads, i2 kv_heads, i3 causal, i4 window (0: none; else a query attends to
+ *   the last `window` keys up to its own position), f0 scale
+ *   -> y [B T, heads hd], lse [B T, heads] = ln sum e^score
  *
  * The matrix of scores is never stored: backward recomputes it block by block from q, k and lse
  * (Dao 2023). */
@@ -12,9 +13,9 @@
 #include "ops/infer.h"
 #include "ops/ops.h"
 
-enum { Q, K, V, MASK, KV_LEN, INPUTS };             /* inputs */
-enum { Y = INPUTS, LSE, DY, DLSE };                 /* more inputs of backward */
-enum { BATCH, HEADS, KV_HEADS, CAUSAL, SCALE = 0 }; /* attributes */
+enum { Q, K, V, MASK, KV_LEN, INPUTS };                     /* inputs */
+enum { Y = INPUTS, LSE, DY, DLSE };                         /* more inputs of backward */
+enum { BATCH, HEADS, KV_HEADS, CAUSAL, WINDOW, SCALE = 0 }; /* attributes */
 
 static mf_attention_args args_of(const mf_view *in, const mf_attr *attr)
 {
@@ -32,6 +33,7 @@ static mf_attention_args args_of(const mf_view *in, const mf_attr *attr)
                            .ldk = packed ? q.dim[1] : kv_heads * hd,
                            .ldv = packed ? q.dim[1] : kv_heads * hd,
                            .causal = attr->i[CAUSAL] != 0,
+                           .window = attr->i[WINDOW],
                            .scale = (float)attr->f[SCALE]};
     return p;
 }
@@ -43,7 +45,8 @@ static int infer_sizes(mf_infer *in)
         mf_infer_attr(in, BATCH, "batch", 1, INT32_MAX) ||
         mf_infer_attr(in, HEADS, "heads", 1, INT32_MAX) ||
         mf_infer_attr(in, KV_HEADS, "kv_heads", 1, INT32_MAX) ||
-        mf_infer_attr(in, CAUSAL, "causal", 0, 1))
+        mf_infer_attr(in, CAUSAL, "causal", 0, 1) ||
+        mf_infer_attr(in, WINDOW, "window", 0, INT32_MAX))
         return MF_ESHAPE;
     int64_t heads = in->attr->i[HEADS], kv_heads = in->attr->i[KV_HEADS];
     mf_shape q = in->in[Q].shape;
@@ -116,11 +119,12 @@ static int attention_backward(const mf_call *call)
 {
     const mf_kctx x = mf_call_kctx(call);
     mf_attention_args p = bind(call);
-    if (call->in[DLSE].data || !call->in[DY].data)
-        return call->fail(call, MF_ENOGRAD, "no gradient can pass through the second output");
+    if (!call->in[DY].data)
+        return call->fail(call, MF_ENOGRAD, "expected a gradient of y, found one of lse alone");
     p.y = call->in[Y].data;
     p.lse = call->in[LSE].data;
     p.dy = mf_call_f32(call, DY);
+    p.dlse = mf_call_f32(call, DLSE);
     p.dq = mf_call_out(call, Q);
     if (call->in[K].shape.rank < 0) {
         p.dk = p.dq + p.heads * p.head_dim;

@@ -1,18 +1,28 @@
-/* ops/layers/attention.h: attention with its second output, which core measures. */
+/* ops/layers/attention.h: attention with what only core uses: a window, and the second output,
+ * from which core computes sinks and the entropy of the weights. */
 #ifndef MF_OPS_ATTENTION_H
 #define MF_OPS_ATTENTION_H
 
 #include "ops/ops.h"
 
-/* As mf_attention; *ret_lse [B T, heads] is ln sum e^score of each row, without gradient. */
-static inline mf_tensor *mf_attention_lse(mf_graph *g, mf_tensor *q, mf_tensor *k, mf_tensor *v,
-                                          mf_tensor *mask, int batch, int heads, int kv_heads,
-                                          bool causal, double scale, mf_tensor **ret_lse)
+/* The arguments of mf_attention, and those that plugins have no use for. */
+typedef struct mf_attend_args {
+    mf_tensor *q, *k, *v; /* k and v NULL: packed in q */
+    mf_tensor *mask, *kv_len;
+    int batch, heads, kv_heads;
+    bool causal;
+    int64_t window; /* 0: none */
+    double scale;
+} mf_attend_args;
+/* y [B T, heads hd] as from mf_attention. *ret_lse [B T, heads] is ln sum e^score of each query
+ * and head; gradients pass through it if they also pass through y. ret_lse may be NULL. */
+static inline mf_tensor *mf_attend(mf_graph *g, const mf_attend_args *a, mf_tensor **ret_lse)
 {
-    mf_tensor *in[5] = {q, k, v, mask, NULL}, *out[2] = {NULL, NULL};
-    const mf_attr attr = {.i = {batch, heads, kv_heads, causal}, .f = {scale}};
+    mf_tensor *in[5] = {a->q, a->k, a->v, a->mask, a->kv_len}, *out[2] = {NULL, NULL};
+    const mf_attr attr = {.i = {a->batch, a->heads, a->kv_heads, a->causal, a->window},
+                          .f = {a->scale}};
     mf_graph_op(g, &mf_op_attention, 5, in, &attr, 2, out);
-    *ret_lse = out[1];
+    if (ret_lse) *ret_lse = out[1];
     return out[0];
 }
 

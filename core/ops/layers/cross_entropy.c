@@ -4,7 +4,7 @@
  *   -> loss scalar: weighted mean of -ln softmax(logits)[target] over rows with target >= 0;
  *      0 without such rows
  *      row loss [N]: the same for each row, unweighted; 0 if target < 0
- *      lse [N]: ln sum e^logits of each row (only for the gradient)
+ *      lse [N]: ln sum e^logits of each row, through which no gradient passes
  *
  * Logits have gradients through loss and row loss, weight through loss. A target >= V ends
  * the run. */

@@ -3,15 +3,15 @@
  *
  *   x [N,d], w [V,d] both f32 or both bf16, b [V] or absent, target [N] i32,
  *   weight [N] f32 or absent
- *   attr: i0 = 0           -> loss scalar, row loss [N]
- *         i0 = 1 + 2 + 4   -> loss, then the gradients dx [N,d], dw [V,d], db [V] that i0 names
+ *   attr: i0 = 0 -> loss scalar, row loss [N]; else -> loss, then those gradients whose bit is
+ *         set in i0, 1: dx [N,d], 2: dw [V,d], 4: db [V]
  *   loss and row loss as in cross_entropy of x w^T + b; dx, dw, db are the gradients of the
  *   loss; dx has the type of x; all other values, logits too, are f32
  *
  * The kernel computes the gradients of the loss while it has the logits. They are linear in the
- * gradient of the loss itself, so the backward pass only scales them; it computes nothing if
- * that gradient is the constant 1, as in training. This needs three gemms; recomputing logits
- * would need a fourth. */
+ * gradient of the loss itself, so the backward pass only scales them; if that gradient is the
+ * constant 1, as in training, it does nothing. So head and gradients need three gemms; a
+ * backward pass that recomputed the logits would need a fourth. */
 #include "ops/layers/linear_cross_entropy.h"
 #include "ops/index.h"
 #include "ops/infer.h"

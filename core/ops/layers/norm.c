@@ -1,13 +1,13 @@
 /* ops/layers/norm.c: norms of rows, which are vectors of the last dimension. x is f32, of rank
  * 1 to 4; w, b [n] or absent; y is f32, or for the first two ops of the type MF_AS(type) in i1.
  *
- *   rmsnorm       w x / sqrt(mean(x^2) + eps); i0: w x / (sqrt(mean(x^2)) + eps)
+ *   rmsnorm       w x / sqrt(mean(x^2) + eps); i0 = 1: w x / (sqrt(mean(x^2)) + eps)
  *                 (Zhang, Sennrich 2019, eq. 4)                                  attr: f0 = eps
  *   layernorm     w (x - mean) / sqrt(var + eps) + b  (Ba et al. 2016, eq. 4)    attr: f0 = eps
  *   l2_normalize  x / max(|x|, eps)                                              attr: f0 = eps
  *
  * Gradients are fused. They read x and recompute the statistics of each row, which costs less
- * than keeping them. kernels/ref/norm.c has the formulas. */
+ * than keeping them. kernels/ref/norm.c has their formulas. */
 #include "ops/call.h"
 #include "ops/infer.h"
 #include "ops/ops.h"

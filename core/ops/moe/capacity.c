@@ -1,15 +1,15 @@
 /* ops/moe/capacity.c: how many assignments an expert admits, which ones, and which experts get
- * the others. dispatch.c has the kernels. These ops have no gradients.
+ * the others. kernels/ref/dispatch.c has the kernels. These ops have no gradients.
  *
- *   capacity_of  cap[e] = max(1, floor(factor real k / E)), real tokens only
+ *   capacity_of  cap[e] = max(1, floor(factor real k / E)), real: the number of real tokens
  *                (Fedus et al. 2021, eq. 3)
  *   admit        admitted = chosen for the cap[e] assignments of e with the largest priority,
  *                -1 for the others; of equal ones the lower index is admitted, NaN comes last;
  *                without priority: in the order of the index
  *   reassign     assignments over capacity, ordered by (chosen expert, falling importance,
  *                index), go to the expert with the largest prob[t,j] / (1 + load_j) that has
- *                capacity left and that the token does not have; load_j then grows ("no token
- *                left behind") */
+ *                capacity left and that the token has neither chosen nor been given; then
+ *                load_j grows by 1 ("no token left behind") */
 #include "ops/moe/dispatch.h"
 #include "ops/index.h"
 #include "ops/infer.h"

@@ -1,21 +1,21 @@
 /* ops/moe/dispatch.c: groups assignments by expert, and returns results to tokens.
  *
- * There are T tokens with k assignments each, R in all. Assignment r belongs to
- * token_of_row[r], or to r / k. Source order is the order of r. Grouped order (p) is sorted by
- * expert, and within an expert by token, so that experts that read sequences have the tokens of
- * a sequence side by side. */
+ * There are T tokens and R assignments. Assignment r belongs to token token_of_row[r]; without
+ * this list to token r / k, so that R = T k. Source order is the order of r. Grouped order (p)
+ * is sorted by expert, and within an expert by token, so that experts that read sequences have
+ * the tokens of a sequence side by side. */
 
 /*   group_rows     order[p] = r, offset[e] = first p of expert e, token[p], place[r] = p
- *   dispatch_rows  y[p] = x[token[p]], 0 at the end;  dx[t] = sum of dy[place[r]] over t's r
+ *   dispatch_rows  y[p] = x[token[p]], 0 for -1;  dx[t] = sum of dy[place[r]] over t's r
  *   combine_rows   y[t] = sum over t's r of gate[r] x[place[r]]
  *                  dx[place[r]] = gate[r] dy[t],  dgate[r] = <x[place[r]], dy[t]>
  *                  (Shazeer et al. 2017, eq. 1)
- *   return_rows    y[t] = sum of x[place[r]] over t's r;  dx[p] = dy[token[p]], 0 at the end
+ *   return_rows    y[t] = sum of x[place[r]] over t's r;  dx[p] = dy[token[p]], 0 for -1
  *
  * If x of dispatch_rows is bf16, y is too; x of combine_rows and return_rows may be bf16, but
- * their sums are f32. The assignments of a token are summed in source order. With k of them per
- * token the sums need no lists. With a token list, a counting sort in the work memory first
- * makes a list of each token's assignments. */
+ * their sums are f32. The assignments of a token are summed in source order. Without a token
+ * list the sums need no work memory. With one, a counting sort in the work memory first lists
+ * the assignments of each token. */
 #include "ops/moe/dispatch.h"
 #include "ops/index.h"
 #include "ops/infer.h"

@@ -1,9 +1,10 @@
 /* ops/moe/dispatch.h: typed wrappers of the ops that move tokens to experts and back.
  *
- * T tokens, E experts, k assignments per token, R in all (T k for token choice). Index tensors
- * are i32; -1 means unused (padding, dropped). An index out of range ends the run (MF_EPLUGIN)
- * with a message that names its position and value, because indices come from plugins.
- * core/ops/moe/{route,capacity,dispatch}.c have the formulas. */
+ * T tokens, E experts, R assignments in all: k per token, R = T k, unless a list `token` says
+ * to which token each belongs. Index tensors are i32; -1 means unused (padding, dropped). An
+ * index out of range ends the run (MF_EPLUGIN) with a message that names its position and
+ * value, because indices come from plugins. core/ops/moe/{route,capacity,dispatch}.c have
+ * the formulas. */
 #ifndef MF_OPS_DISPATCH_H
 #define MF_OPS_DISPATCH_H
 
@@ -29,22 +30,24 @@ mf_tensor *mf_mask_rows(mf_graph *g, mf_tensor *expert, mf_tensor *mask, mf_tens
 mf_tensor *mf_capacity_of(mf_graph *g, mf_tensor *factor, mf_tensor *mask, int tokens, int k,
                           int experts);
 
-/* chosen [R] -> admitted [R]: at most cap[e] [E] assignments of each expert, with the largest
- * priority first (f32 [R]; of equal ones the lower r; NULL: in the order of r). */
+/* chosen [R] -> admitted [R]: of each expert e at most cap[e] assignments are admitted, those
+ * with the largest priority (f32 [R]; of equal ones the lower r; NULL: in the order of r).
+ * cap [E]. */
 mf_tensor *mf_capacity(mf_graph *g, mf_tensor *chosen, mf_tensor *priority, mf_tensor *cap);
 
-/* Reassigns assignments over capacity to other experts: ordered by chosen expert, then by
- * falling importance [R] (NULL: in the order of r), each goes to the expert with the best
- * prob(t,j) / (1 + load_j) that has capacity left and that the token does not have yet. At most
- * max_moved assignments (0: no limit). *ret_moved: f32 scalar, how many were reassigned. */
+/* Returns admitted [T k] with assignments over capacity reassigned to other experts: ordered by
+ * chosen expert, then by falling importance [T k] (NULL: in the order of r), each goes to the
+ * expert with the best prob(t,j) / (1 + load_j) that has capacity left and that the token has
+ * neither chosen nor been given. If there is none, it stays dropped. At most max_moved
+ * assignments (0: no limit). *ret_moved: f32 scalar, how many were reassigned. */
 mf_tensor *mf_reassign(mf_graph *g, mf_tensor *chosen, mf_tensor *admitted, mf_tensor *prob,
                        mf_tensor *importance, mf_tensor *cap, int k, int max_moved,
                        mf_tensor **ret_moved);
 
 typedef struct mf_row_groups {
-    mf_tensor *order;  /* [R] assignment at each grouped place; -1 after the last */
+    mf_tensor *order;  /* [R] assignment at each grouped place; -1 from offset[E] on */
     mf_tensor *offset; /* [E+1] */
-    mf_tensor *token;  /* [R] token of each grouped place; -1 after the last */
+    mf_tensor *token;  /* [R] token of each grouped place; -1 from offset[E] on */
     mf_tensor *place;  /* [R] grouped place of each assignment; -1: unused */
 } mf_row_groups;
 /* Groups assignments by expert, within an expert by token, within a token in source order.
@@ -52,18 +55,18 @@ typedef struct mf_row_groups {
 mf_row_groups mf_group_rows(mf_graph *g, mf_tensor *expert, mf_tensor *token, int k,
                             int experts);
 
-/* x [T,d] -> [R,d]: row p is x[token[p]], 0 after the last. token_of_row: the list given to
- * mf_group_rows, or NULL (then the gradient sums the k places of each token). */
+/* x [T,d] -> [R,d]: row p is x[token[p]], zeros from row offset[E] on. token_of_row: the list
+ * given to mf_group_rows, or NULL (then the gradient sums the k places of each token). */
 mf_tensor *mf_dispatch_rows(mf_graph *g, mf_tensor *x, const mf_row_groups *groups,
                             mf_tensor *token_of_row, int k);
 /* Returns [T,d]: the sum of gate y over each token's assignments. y [R,d] in grouped order,
- * gate [R] in source order. */
+ * gate [R] in source order; gate NULL: 1. */
 mf_tensor *mf_combine_rows(mf_graph *g, mf_tensor *y, mf_tensor *gate,
                            const mf_row_groups *groups, mf_tensor *token_of_row, int tokens,
                            int k);
 
-/* The same for rows that are already multiplied by their gates. Its gradient does not
- * read y. */
+/* As mf_combine_rows, for rows that are already multiplied by their gates. Its gradient does
+ * not read y. */
 mf_tensor *mf_return_rows(mf_graph *g, mf_tensor *y, const mf_row_groups *groups,
                           mf_tensor *token_of_row, int tokens, int k);
 
@@ -81,7 +84,7 @@ mf_routing_sums mf_routing_stats(mf_graph *g, mf_tensor *prob, mf_tensor *chosen
                                  mf_tensor *token, int k, int experts, int tokens);
 
 /* Returns f32 [E,labels]: the number of assignments of each expert whose token has each label.
- * expert [R], token [R] or NULL, labels [T]. */
+ * expert [R], token [R] or NULL (r / k), labels [T]. */
 mf_tensor *mf_joint_count(mf_graph *g, mf_tensor *expert, mf_tensor *token, mf_tensor *labels,
                           int k, int experts, int n_labels);
 

@@ -1,6 +1,6 @@
 /* ops/moe/grouped.c: gemms of rows with the weight of their group (Gale et al. 2022,
- * MegaBlocks), and sums by group. Each op is the gradient of another. Offsets and row lists
- * come from data, so a kernel checks them before the gemm uses them. */
+ * MegaBlocks), and sums by group. The gradient of each op is composed of the others. Offsets
+ * and row lists come from data, so a kernel checks them before the gemm uses them. */
 
 /*   grouped_linear       y[r] = w[e] x[r] + b[e]              x [R,in], w [E,out,in], b [E,out]
  *   grouped_linear_dx    y[r] = w[e]^T x[r]                   x [R,out] -> [R,in]
@@ -16,7 +16,7 @@
 
 /* ---- offsets ---- */
 
-/* Input i: [E+1] with E >= 1; *ret_groups = E. */
+/* Checks that input i is an offset, [E+1] with E >= 1; *ret_groups = E. */
 static int infer_offset(const mf_infer *in, int i, int64_t *ret_groups)
 {
     if (mf_infer_tensor(in, i, "offset", MF_I32, 1, 1)) return MF_ESHAPE;
@@ -28,7 +28,7 @@ static int infer_offset(const mf_infer *in, int i, int64_t *ret_groups)
 /* ---- grouped_linear ---- */
 
 enum { X, W, OFFSET, BIAS };
-enum { ROW = 3, ROW_A = 3, ROW_B }; /* of its gradients */
+enum { ROW = 3, ROW_A = 3, ROW_B }; /* inputs of the next two ops */
 
 static mf_tensor *linear_as(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *offset,
                             mf_dtype type)
@@ -36,8 +36,8 @@ static mf_tensor *linear_as(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *
     return mf_op4(g, "grouped_linear", x, w, offset, NULL, &(mf_attr){.i = {MF_AS(type)}});
 }
 
-/* Input i, which may be absent: a list of indices of rows of x [T,n]. *rows: the length of
- * the list. */
+/* Checks input i, which may be absent: a list of indices of rows. If it is present, sets *rows
+ * to its length. */
 static int infer_rows(const mf_infer *in, int i, const char *what, int64_t *rows)
 {
     if (in->n_in <= i || mf_infer_absent(in, i)) return MF_OK;
@@ -56,7 +56,7 @@ static const int32_t *rows_of(const mf_call *call, int i)
     return call->n_in > i ? mf_call_i32(call, i) : NULL;
 }
 
-/* The common part of both gemms of rows. */
+/* The common part of the gemms of grouped_linear and grouped_linear_dx. */
 static mf_gemm by_rows(const mf_call *call, int64_t rows, mf_shape w)
 {
     mf_gemm g = {.m = rows,

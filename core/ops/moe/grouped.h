@@ -12,7 +12,8 @@
  * made x, the rows are read at their source, and x need not be stored. */
 mf_tensor *mf_grouped_linear_dx(mf_graph *g, mf_tensor *x, mf_tensor *w, mf_tensor *offset,
                                 mf_dtype type);
-/* y[e] = sum over r of a[r] b[r]^T. a [R,out], b [R,in] -> [E,out,in]; a and b as x above. */
+/* y[e] = sum over r of a[r] b[r]^T. a [R,out], b [R,in] -> [E,out,in]; a and b are read as
+ * x above. */
 mf_tensor *mf_grouped_weight_grad(mf_graph *g, mf_tensor *a, mf_tensor *b, mf_tensor *offset,
                                   mf_dtype type);
 /* y[e] = sum of x[r] over the rows r of group e. x [R,n] -> [E,n] */

@@ -2,7 +2,7 @@
  * own keys and values, and only its assignments are queries.
  *
  * The assignments of an expert must be in the order of their tokens, as ops/moe/dispatch.c
- * groups them; the kernel checks this. */
+ * groups them; for own = 0 the kernel checks this. */
 
 /*   q [R, heads hd], assignments of expert e at offset[e] .. offset[e+1]-1, token [R] i32, B S
  *   tokens; y[p] = softmax(scale q[p] k^T) v for each head, over the keys that p sees:
@@ -71,7 +71,7 @@ static int grouped_infer(mf_infer *in)
     return mf_infer_set(in, 1, MF_F32, mf_shape2(q.dim[0], heads));
 }
 
-/* The arguments that forward and backward share. Launches the checks of offsets. */
+/* The arguments that forward and backward share. Also launches the checks of offsets. */
 static mf_grouped_attention_args args_of(const mf_call *call)
 {
     const mf_shape q = call->in[MF_ATTEND_Q].shape, kv = call->in[MF_ATTEND_KV].shape;

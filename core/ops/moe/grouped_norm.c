@@ -2,13 +2,15 @@
  * per expert.
  *
  *   y[r] = w[e] (x[r] - mean) / sqrt(var + eps) + b[e]
- *   x [R,n], offset [E+1] i32, w and b [E,n]; f0 eps -> y [R,n], 0 after offset[E]
+ *   x [R,n], offset [E+1] i32, w and b [E,n]; f0 eps -> y [R,n], 0 in rows of no group
  *
  * The kernel is that of layernorm, with offsets. */
 #include "ops/call.h"
 #include "ops/index.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
+
+#include <math.h>
 
 enum { X, OFFSET, W, BIAS, INPUTS };
 
@@ -20,7 +22,7 @@ static int norm_infer(mf_infer *in)
     const mf_shape x = in->in[X].shape;
     const int64_t groups = in->in[OFFSET].shape.dim[0] - 1;
     if (groups < 1) return in->fail(in, "expected offset [E+1] with E >= 1, found [1]");
-    if (!(in->attr->f[0] >= 0))
+    if (!(in->attr->f[0] >= 0) || !isfinite(in->attr->f[0]))
         return in->fail(in, "expected eps >= 0, found %g", in->attr->f[0]);
     const mf_shape each = mf_shape2(groups, x.dim[1]);
     if (mf_infer_shape(in, W, "w", MF_F32, each) || mf_infer_shape(in, BIAS, "b", MF_F32, each))

@@ -1,7 +1,7 @@
 /* ops/moe/route.c: choice of experts, gates, and statistics of both.
  *
- * T tokens, E experts, k assignments per token, R in all. Assignment r belongs to token[r], or
- * to r / k. */
+ * T tokens, E experts, R assignments. Assignment r belongs to token token[r]; without this list
+ * to token r / k, so that R = T k. */
 
 /*   route_select   chosen[t k + j]: the expert with the (j+1)-th largest score of token t; of
  *                  equal ones the lower index; -1 for padding  (Shazeer et al. 2017, eq. 5)

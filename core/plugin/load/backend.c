@@ -1,6 +1,5 @@
-/* plugin/load/backend.c: finds, checks and maps backends of devices, as plugins are. A backend
- * is mapped once, and never unmapped.
- */
+/* plugin/load/backend.c: finds backends of devices in the plugin folders, checks their files
+ * and maps them. A backend is mapped once, and never unmapped. */
 #include "plugin/load/backend.h"
 
 #include <dlfcn.h>
@@ -26,7 +25,8 @@ static struct {
 } mapped[MOST];
 static int n_mapped;
 
-/* "cuda:1": the name, and the index behind it (0 without). */
+/* Splits "cuda:1" into the name and the index, which is 0 if there is none. MF_ECONFIG if the
+ * text has another form. */
 static int split(const char *device, char name[NAME_MAX_BYTES], int *ret_index)
 {
     const size_t n = strcspn(device, ":");
@@ -77,7 +77,8 @@ static int map(const char *path, const mf_backend **ret)
     return *ret ? MF_OK : mf_fail(MF_EPLUGIN, "no symbol moefw_backend");
 }
 
-/* The file's backend, mapped now or before. Called with the lock. */
+/* Gives the file's backend, which is mapped now or was mapped before. The caller holds
+ * the lock. */
 static int load(const char *path, const mf_backend **ret)
 {
     struct stat st;

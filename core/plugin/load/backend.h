@@ -1,4 +1,4 @@
-/* plugin/load/backend.h: from the name of a device to the open device. */
+/* plugin/load/backend.h: opens a device by its name. */
 #ifndef MF_PLUGIN_BACKEND_H
 #define MF_PLUGIN_BACKEND_H
 
@@ -7,8 +7,9 @@
 /* name: "cpu", or "NAME" or "NAME:INDEX" of a backend, the file backend_NAME.so in the first
  * plugin folder (plugin/load/find.h) that has one. *ret is NULL for cpu; otherwise the caller
  * closes it with mf_device_close. The file stays mapped as long as the process. Any thread may
- * call this. MF_EDEP: there is no such backend, or no such device, and what to install;
- * MF_EPLUGIN: the file is refused. */
+ * call this. MF_ECONFIG: name has another form; MF_EDEP: there is no such backend (the message
+ * says what to install) or no such device, or the backend cannot be loaded; MF_EPLUGIN: the
+ * file is refused. */
 int mf_backend_open(const char *name, mf_device **ret);
 
 #endif

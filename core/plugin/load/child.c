@@ -1,6 +1,6 @@
-/* plugin/load/child.c: runs this program again as a child process. The child always
- * ends: by itself, at its limits, when its parent dies, or, if it is silent for too
- * long, by its parent. */
+/* plugin/load/child.c: runs this program again as a child process. The child always ends: by
+ * itself, at its limits, when its parent dies, or, if it is silent for too long, by
+ * its parent. */
 #include "plugin/load/child.h"
 
 #include <errno.h>
@@ -54,9 +54,8 @@ int mf_child_begin(int argc, char **argv, int seconds)
     setrlimit(RLIMIT_CPU, &cpu);
     setrlimit(RLIMIT_CORE, &core);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    const struct rlimit memory = {MEMORY_MAX,
-                                  /* sanitizers map more address space than they use */
-                                  MEMORY_MAX};
+    /* not with sanitizers, which map more address space than they use */
+    const struct rlimit memory = {MEMORY_MAX, MEMORY_MAX};
     setrlimit(RLIMIT_DATA, &memory);
 #endif
     return MF_OK;
@@ -85,7 +84,7 @@ void mf_child_say(const char *fmt, ...)
 
 /* ---- the parent ---- */
 
-/* Starts the child; *ret_fd receives its report. */
+/* Starts the child; its report is read from *ret_fd. */
 static int start(const char *verb, int n, const char *const *arguments, pid_t *ret_pid,
                  int *ret_fd)
 {
@@ -102,8 +101,16 @@ static int start(const char *verb, int n, const char *const *arguments, pid_t *r
     argv[2] = number;
     for (int i = 0; i < n; i++)
         argv[3 + i] = arguments[i];
-    /* dup2 in the child clears close-on-exec, so the target must be a free descriptor. */
+    /* dup2 in the child clears close-on-exec only if the two descriptors differ, so the target
+     * is another, unused descriptor. */
     int free_fd = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
+    if (free_fd < 0) {
+        int rc = mf_fail_errno(MF_ERUN, "cannot copy a descriptor for a child process");
+        close(ends[0]);
+        close(ends[1]);
+        mf_free(argv);
+        return rc;
+    }
     snprintf(number, sizeof number, "%d", free_fd);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
@@ -129,8 +136,8 @@ typedef struct reader {
     void *arg;
 } reader;
 
-/* Passes on whole lines. A line without an end in this much room can only come from a plugin
- * that writes into the pipe: it is dropped. */
+/* Passes on whole lines. A line that fills the buffer without an end can only come from a
+ * plugin that writes into the pipe: it is dropped. */
 static void hand_on(reader *r)
 {
     char *end;
@@ -152,8 +159,8 @@ static double computed(pid_t pid)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* On a busy machine a healthy child may be silent for long: it then waited more than
- * it computed. */
+/* On a busy machine a healthy child may be silent for long. True if it has computed since the
+ * last look, but for less than 0.9 of the limit since its last line. */
 static bool only_slow(pid_t pid, double *seen, double since, int seconds)
 {
     const double before = *seen;
@@ -180,7 +187,7 @@ static int read_more(reader *r, double seconds)
 /* Reads the report to its end. Returns false if the child was silent or ran for too long. */
 static bool read_report(reader *r, pid_t pid, mf_child_limits limits)
 {
-    /* a child that computes now and then may be silent for this many limits */
+    /* how often the limit is extended for a child that computes slowly */
     enum { PATIENCE = 10 };
     const int seconds = limits.silence;
     const double last = limits.whole > 0 ? mf_clock() + limits.whole : (double)INFINITY;
@@ -212,13 +219,13 @@ static void stop(reader *r, pid_t pid)
     kill(pid, SIGKILL);
 }
 
-/* Waits for the child's end. A plugin may have closed the report without ending, so this has a
- * limit of its own. False: the child was killed at it. */
+/* Waits for the child's end. A plugin may have closed the report without ending the child, so
+ * this function has a limit of its own. Returns false if it killed the child. */
 static bool wait_end(pid_t pid, int seconds, int *status)
 {
     const double end = mf_clock() + seconds;
     const struct timespec pause = {0, 2000000};
-    *status = 127 << 8; /* if nobody tells */
+    *status = 127 << 8; /* if waitpid fails */
     for (;;) {
         const pid_t got = waitpid(pid, status, WNOHANG);
         if (got == pid || (got < 0 && errno != EINTR)) return true;

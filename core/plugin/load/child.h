@@ -20,27 +20,28 @@ void mf_child_program(const char *path);
 bool mf_child_possible(void);
 
 typedef struct mf_child_end {
-    bool in_time;  /* false: the child was killed after it was silent for too long */
+    bool in_time;  /* false: the child was killed at a limit */
     int status;    /* as waitpid returns it */
     char text[64]; /* "killed by SIGSEGV", "ended the process with status 3" */
 } mf_child_end;
 
 typedef struct mf_child_limits {
-    int silence; /* longest silence in seconds; up to ten times that while the child gets too
-                    little computing time, as on a busy machine */
+    int silence; /* longest silence in seconds; extended up to ten times by as much while the
+                  * child gets too little computing time, as on a busy machine */
     int whole;   /* seconds for everything; 0: no limit */
 } mf_child_limits;
 
 /* Runs a child to its end and passes each line of its report to the callback. At a limit it
- * gets SIGTERM, a second for last lines, and then SIGKILL. MF_ERUN: no child could start. */
+ * gets SIGTERM, a second for last lines, and then SIGKILL. MF_ERUN: no child could
+ * start; MF_ENOMEM. */
 int mf_child_run(const char *verb, int n, const char *const *arguments, mf_child_limits limits,
                  void (*line)(void *arg, char *text), void *arg, mf_child_end *ret);
 
 /* ---- the child ---- */
 
-/* Call this first in the child: opens argv[2] as the report, gives up core dumps, limits
- * computing time to `seconds` and memory, and lets the child die with its parent. MF_EUSAGE if
- * a person called the verb. */
+/* Call this first in the child: takes the descriptor argv[2] as the report, switches core dumps
+ * off, limits memory and computing time (about `seconds`), and lets the child die with its
+ * parent. MF_EUSAGE: argv[2] is no open descriptor, as when a person calls the verb. */
 int mf_child_begin(int argc, char **argv, int seconds);
 int mf_child_report(void); /* descriptor of the report */
 /* Reports one line; line ends inside it become blanks. */

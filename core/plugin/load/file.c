@@ -1,5 +1,5 @@
-/* plugin/load/file.c: checks a plugin's file before it is mapped, and that it is still the same
- * file after it. */
+/* plugin/load/file.c: checks a plugin's file before it is mapped, and later that it is still
+ * the same file. */
 #include "plugin/load/file.h"
 
 #include <elf.h>
@@ -31,8 +31,8 @@
 #error "plugin/load/file.c: add this machine's ELF number"
 #endif
 
-/* Whoever owns the file can change it. A group may, too, unless it is the user's own, as with
- * the usual umask of 002. */
+/* Whoever owns the file can change it, and so can a group with write permission. The user's own
+ * group is accepted, because files have it under the usual umask of 002. */
 static int check_owner(const struct stat *st)
 {
     if (st->st_uid != geteuid() && st->st_uid != 0)
@@ -49,15 +49,15 @@ static int check_owner(const struct stat *st)
     return MF_OK;
 }
 
-/* Whether everybody can replace what lies in the folder. In a sticky one (/tmp) only the owner
- * of a file and root can. */
+/* Whether everybody can replace the file in the folder. In a sticky folder (/tmp) only the
+ * owners of file and folder and root can. trusted: the file belongs to the user or root. */
 static bool is_open(const struct stat *folder, bool trusted)
 {
     return (folder->st_mode & S_IWOTH) != 0 &&
            !((folder->st_mode & S_ISVTX) != 0 && trusted);
 }
 
-/* The folder that holds the file, and all above it, whose entries lead there. */
+/* Checks the folder that holds the file and all folders above it. Overwrites real. */
 static int check_folders(char *real, bool trusted, mf_file_trust trust)
 {
     struct stat folder;
@@ -104,7 +104,7 @@ static int check_safe(const char *path, const struct stat *st, mf_file_trust tru
     return rc;
 }
 
-/* Describes the first bytes of a file that is not ELF. */
+/* Describes the first bytes of a file, for the message if it is not ELF. */
 static void first_bytes(const unsigned char *p, size_t n, char out[64])
 {
     out[0] = '\0';
@@ -146,7 +146,7 @@ static int check_header(const Elf64_Ehdr *h, size_t n)
     return MF_OK;
 }
 
-/* Short reads and interrupts are no faults of a file. */
+/* Reads by mf_file_read_at, because short reads and interrupts are no faults of a file. */
 static int read_at(int fd, const char *path, void *to, size_t n, uint64_t offset)
 {
     int rc = mf_file_read_at(fd, path, to, n, offset);

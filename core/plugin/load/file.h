@@ -7,22 +7,23 @@
 #include <sys/stat.h>
 
 typedef enum mf_file_trust {
-    MF_FILE_SAFE, /* of the user or root, and nobody else can write or replace it */
-    MF_FILE_OWN,  /* came with the program: it may belong to whoever installed it */
-    MF_FILE_ANY   /* whoever can change it */
+    MF_FILE_SAFE, /* it and its folders are of the user or root, and others cannot change it */
+    MF_FILE_OWN,  /* came with the program: as MF_FILE_SAFE, but any user may own it */
+    MF_FILE_ANY   /* no check of owner and permissions */
 } mf_file_trust;
 
-/* Opens and checks path: a regular file that may be trusted so far, a complete shared object
- * for this kind of machine. The caller closes *ret_fd. MF_EPLUGIN; the message does not contain
- * the path. */
+/* Opens path and checks that it is a regular file whose owner and permissions satisfy `trust`,
+ * and a complete shared object for this kind of machine. The caller closes *ret_fd. MF_EPLUGIN:
+ * refused; the message does not contain the path. */
 int mf_plugin_file_open(const char *path, mf_file_trust trust, int *ret_fd,
                         struct stat *ret_stat);
-/* Its bytes, *st of them as mf_plugin_file_open gave it; free with mf_free. MF_ENOMEM;
- * MF_EPLUGIN. path is for messages. */
+/* Reads all st->st_size bytes of an opened file; fd and st are those of mf_plugin_file_open.
+ * The caller frees *ret with mf_free. MF_ENOMEM; MF_EPLUGIN: more than MF_PLUGIN_FILE_MAX
+ * bytes, or a read fails. path is for messages. */
 #define MF_PLUGIN_FILE_MAX (1 << 30)
 int mf_plugin_file_read(const char *path, int fd, const struct stat *st, unsigned char **ret);
-/* MF_OK if the path still leads to the file that was opened, and that has not changed (its
- * change time tells of renames, too); else MF_EPLUGIN. */
+/* MF_OK if path still leads to the file that was opened and the file has not changed since (its
+ * change time also shows renames); else MF_EPLUGIN. */
 int mf_plugin_file_same(const char *path, const struct stat *was);
 
 #endif

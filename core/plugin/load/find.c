@@ -1,5 +1,5 @@
-/* plugin/load/find.c: finds the file of a plugin by name, in drop-ins and plugin folders.
- * Earlier places hide later ones; nothing is opened as a plugin here. */
+/* plugin/load/find.c: finds the file of a plugin by name, in drop-ins and plugin folders. An
+ * entry that is found earlier hides later ones of its kind and name; no plugin is opened. */
 #include "plugin/load/find.h"
 
 #include <stdatomic.h>
@@ -101,7 +101,7 @@ static bool is_name(const char *text)
 
 /* ---- folders ---- */
 
-/* $variable/tail, or $HOME/fallback/tail; NULL if neither is an absolute path. */
+/* $variable/tail, or $HOME/fallback/tail; NULL if neither variable is an absolute path. */
 static const char *user_folder(mf_arena *arena, const char *variable, const char *fallback,
                                const char *tail)
 {
@@ -130,8 +130,8 @@ const char *const *mf_find_folders(mf_arena *arena)
     return folders;
 }
 
-/* Adds <folder>/<kind>s/NAME.so. A folder that cannot be read counts as empty; running out of
- * memory does not, or a plugin that exists would be reported as unknown. */
+/* Adds <folder>/<kind>s/NAME.so. A folder that cannot be read counts as empty. A lack of memory
+ * sets c->failed; without this flag, a plugin that exists would be reported as unknown. */
 static void scan_folder(catalog *c, const char *folder, mf_kind kind)
 {
     char **names;
@@ -162,7 +162,7 @@ static void scan_folder(catalog *c, const char *folder, mf_kind kind)
 
 /* ---- drop-ins ---- */
 
-/* The file that a drop-in names; NULL if there is none. */
+/* The file that a drop-in names; NULL if it does not exist. */
 static const char *dropin_file(catalog *c, const char *ini, const char *file, bool *ret_own)
 {
     if (file[0] == '/') return is_file(file) ? mf_arena_strdup(c->arena, file) : NULL;
@@ -182,7 +182,7 @@ static const char *dropin_file(catalog *c, const char *ini, const char *file, bo
     return NULL;
 }
 
-/* The first entry of the section that is no key of a drop-in. */
+/* The first entry of the section that is no key of a drop-in; NULL if there is none. */
 static const mf_ini_entry *strange_key(mf_ini *ini, const char *section)
 {
     for (int i = 0; i < mf_ini_count(ini); i++) {
@@ -301,7 +301,7 @@ int mf_find_all(mf_arena *arena, mf_kind kind, mf_found **ret, int *ret_n)
 
 /* ---- looking up ---- */
 
-/* "file:line: " or "". */
+/* "file:line: "; "file: " if file is only an origin (mf_ini_is_file); "" if it is NULL. */
 static const char *where(mf_arena *arena, const char *file, int line)
 {
     const char *text = !mf_ini_is_file(file)
@@ -328,7 +328,7 @@ static int known_names(const catalog *c, mf_kind kind, const char *const **ret_n
     return MF_OK;
 }
 
-/* Old names of plugins that come with the program; configurations may still use them. */
+/* Old names of plugins that come with the program; configurations may still contain them. */
 static const struct {
     mf_kind kind;
     const char *old, *now;
@@ -382,7 +382,8 @@ static int find_name(const catalog *c, const char *what, mf_kind kind, const cha
                    list);
 }
 
-/* A path below a plugin folder: `what` itself or, if it has no '/', in the folder of a kind. */
+/* The path of `what` in a plugin folder or, if it has no '/', in the folder of a kind; NULL if
+ * there is no such file. */
 static const char *below(const catalog *c, const char *folder, const char *what, mf_kind kind)
 {
     const char *path = mf_arena_strf(c->arena, "%s/%s", folder, what);
@@ -429,7 +430,7 @@ static int find_file(const catalog *c, const char *what, mf_kind kind, const cha
     if (has_slash && mf_is_dir(what))
         return mf_fail(MF_ENOTFOUND, "%splugin '%s': expected a file, found a directory", at,
                        what);
-    /* The nearest name is searched without the ending. */
+    /* The nearest name is searched for the file's name without ".so". */
     const char *const *names, *list;
     const char *slash = strrchr(what, '/'), *base = slash ? slash + 1 : what;
     size_t n = strlen(base);

@@ -3,8 +3,8 @@
  * A text that contains '/' or ends in ".so" is a file. One that begins with '/', "./" or "../"
  * is searched as given; others below each plugin folder ("routers/x.so" finds the installed
  * one), and only then as given, if they contain '/': never a bare name in the current folder.
- * Any other text is a name: it is searched in the drop-in INI files, then as
- * <folder>/<kind>s/NAME.so.
+ * Any other text is a name: it is searched in the drop-in INI files, then
+ * as <folder>/<kind>s/NAME.so.
  *
  * Plugin folders: the absolute elements of MOEFW_PLUGIN_PATH, $XDG_DATA_HOME/moefw/plugins, the
  * program's own. Drop-ins: $XDG_CONFIG_HOME/moefw/plugins.d, then the program's own:
@@ -14,7 +14,7 @@
  *     file = routers/x.so      absolute; or below a plugin folder; or ./x.so beside the INI
  *
  * The first that is found hides later ones of the same kind and name. A plugin that is part of
- * the program (mf_plugin_register) hides them all. Nothing is opened here. */
+ * the program (mf_plugin_register) hides them all. Files of plugins are not opened here. */
 #ifndef MF_PLUGIN_FIND_H
 #define MF_PLUGIN_FIND_H
 
@@ -25,13 +25,13 @@
 typedef struct mf_found {
     mf_kind kind;       /* 0: the kind that the file declares */
     const char *name;   /* name that the descriptor must have; NULL: any */
-    const char *path;   /* NULL if there is a fault */
+    const char *path;   /* of the plugin's file; NULL if `fault` is set */
     const char *dropin; /* "file:line" of the drop-in that named it, or NULL */
-    const char *fault;  /* a drop-in that is wrong: what is wrong with it */
+    const char *fault;  /* what is wrong with the drop-in; NULL: nothing */
     bool own;           /* came with the program */
     bool as_given;      /* a path that lies in no plugin folder */
-    /* descriptor if the plugin is part of the program (plugin/load/open.h); it then has
-     * no path */
+    /* the plugin if it is part of the program (plugin/load/open.h); path is then
+     * "(this program)" */
     const struct mf_loaded *linked;
 } mf_found;
 
@@ -41,11 +41,13 @@ const char *mf_kind_folder(mf_kind kind); /* "routers" */
 mf_kind mf_kind_of(const char *name);     /* 0 if unknown */
 
 /* what: a name or a file; kind 0: any. file, line: the configuration line that names it, NULL
- * for the command line. MF_ENOTFOUND with the nearest name and all known ones; MF_ECONFIG: a
- * name of several kinds or of another kind, or an invalid drop-in. */
+ * for the command line. MF_ENOTFOUND: the message has the nearest name, and the known names or
+ * the folders that were searched. MF_ECONFIG: a name of several kinds or of another kind, or an
+ * invalid drop-in. */
 int mf_find(mf_arena *arena, const char *what, mf_kind kind, const char *file, int line,
             mf_found *ret);
-/* All plugins that a name can find, sorted by kind and name. */
+/* All plugins in drop-ins and plugin folders, sorted by kind and name; without those that are
+ * part of the program. kind 0: any. */
 int mf_find_all(mf_arena *arena, mf_kind kind, mf_found **ret, int *ret_n);
 /* The plugin folders in order, NULL-terminated, including those that do not exist. */
 const char *const *mf_find_folders(mf_arena *arena);

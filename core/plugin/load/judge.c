@@ -28,8 +28,8 @@ static int sized(const char *what, uint32_t found, size_t at_least)
     return MF_OK;
 }
 
-/* Bytes after the fields that this moefw knows must be zero: they would request something that
- * it cannot do. */
+/* Bytes after the fields that this moefw knows must be zero: other values would request
+ * something that it cannot do. */
 static int nothing_newer(const char *what, const void *table, size_t bytes, size_t known)
 {
     const unsigned char *p = table;
@@ -156,7 +156,7 @@ typedef struct slot {
 static const struct {
     size_t least, known; /* bytes in ABI 1, and bytes today */
     uint32_t flags;      /* all flags that the table may have */
-    slot slots[3];       /* the slots that are checked */
+    slot slots[3];       /* functions that a plugin must have */
 } tables[] = {
     [MF_ROUTER] = {UP_TO(mf_router, after_step),
                    sizeof(mf_router),
@@ -242,7 +242,7 @@ _Static_assert(offsetof(mf_router, flags) == offsetof(mf_expert, flags) &&
                    offsetof(mf_router, fini) == offsetof(mf_adapter, fini),
                "the five tables begin alike");
 
-/* Checks the points that an adapter supports, and its default. */
+/* Checks the points that an adapter supports, and its default point. */
 static int judge_points(const mf_plugin *d, const mf_loaded *p)
 {
     const mf_adapter *a = &p->table.adapter;
@@ -268,14 +268,14 @@ static int judge_kind(const mf_plugin *d, mf_kind want)
             "kind: expected %d (router) to %d (adapter), found %u; get a newer moefw "
             "if that is a new kind",
             MF_ROUTER, MF_ADAPTER, (unsigned)d->kind);
-    if (want != 0 && (mf_kind)d->kind != want)
-        return mf_fail(MF_EPLUGIN, "wrong kind: expected %s, found %s ('%s')",
-                       mf_kind_a_name(want), mf_kind_a_name((mf_kind)d->kind),
-                       d->name ? d->name : "without a name");
-    return MF_OK;
+    if (want == 0 || (mf_kind)d->kind == want) return MF_OK;
+    int rc = text("name", d->name); /* the message contains it */
+    if (rc != MF_OK) return rc;
+    return mf_fail(MF_EPLUGIN, "wrong kind: expected %s, found %s ('%s')", mf_kind_a_name(want),
+                   mf_kind_a_name((mf_kind)d->kind), d->name);
 }
 
-/* Examples of the plugin's ops, which need not be there. */
+/* Checks the examples of the plugin's ops; a plugin may have none. */
 static int judge_examples(const mf_plugin *d, mf_arena *arena, mf_loaded *ret)
 {
     enum { MOST = 64 };

@@ -1,10 +1,11 @@
 /* plugin/load/judge.h: decides whether a descriptor can be trusted, before any of its functions
  * is called.
  *
- * The checks, in this order: size of the symbol, magic, ABI, sizes, kind, strings, name, option
- * table, function table, host slot. A refusal says what is wrong, what was expected, what was
- * found and what to do. A newer plugin (larger structs) is accepted if all bytes that this
- * moefw does not know are zero. */
+ * The checks, in this order: size of the symbol, magic, ABI, sizes, kind, name, other strings,
+ * sizes of conf and self, option table, function table, examples, host slot. A refusal says
+ * what is wrong, what was expected and what was found. A newer plugin (larger structs) is
+ * accepted if all bytes of its descriptor and its function table that this moefw does not know
+ * are zero. */
 #ifndef MF_PLUGIN_JUDGE_H
 #define MF_PLUGIN_JUDGE_H
 
@@ -38,9 +39,9 @@ struct mf_loaded {
     bool own;      /* true if the plugin came with the program */
 };
 
-/* symbol_bytes: size of the object behind the descriptor, 0 if unknown. want: the required
- * kind, 0: any. want_name: the required name, NULL: any; want_by: what requires it ("the
- * drop-in x.ini:1", "its file"). MF_EPLUGIN. */
+/* symbol_bytes: size of the symbol moefw_plugin in bytes, 0 if unknown. want: the required
+ * kind, 0: any. want_name: the required name, NULL: any; want_by: what requires it ("x.ini:1",
+ * "its file's name"). MF_EPLUGIN: refused; MF_ENOMEM. */
 int mf_judge(const mf_plugin *d, size_t symbol_bytes, mf_kind want, const char *want_name,
              const char *want_by, mf_arena *arena, mf_loaded *ret);
 

@@ -1,6 +1,6 @@
 /* plugin/load/open.c: opens plugins; the only file that calls the dynamic linker for them. The
- * list of plugins belongs to the process, because the dynamic linker's does. Each public
- * function holds the lock while it works; entries are added and never changed or removed. */
+ * list of plugins belongs to the process, as the dynamic linker's list does. A function holds
+ * the lock while it uses the list; entries are added and never removed. */
 #include "plugin/load/open.h"
 
 #include <dlfcn.h>
@@ -25,7 +25,7 @@
 
 typedef struct opened {
     struct opened *next;
-    /* absolute, without links; and as the dynamic linker gets it */
+    /* real: absolute, without links; name: as the dynamic linker gets it */
     const char *real, *name;
     struct stat st;   /* when it was checked */
     char hash[33];    /* of the bytes that were checked */
@@ -41,7 +41,7 @@ typedef struct linked {
     mf_loaded plugin;
 } linked;
 
-/* A file that the person names, whatever else names it. */
+/* A file that mf_plugin_allow_file has allowed. */
 typedef struct allowed {
     struct allowed *next;
     dev_t device;
@@ -176,7 +176,7 @@ int mf_plugin_register(const mf_plugin *descriptor)
 
 /* ---- plugins in files ---- */
 
-/* Every message about a file begins with where it was asked for and which file it is. */
+/* The message of a refusal begins with the configuration line and the plugin's file. */
 static int refuse(int code, const char *path, const char *file, int line)
 {
     if (code != MF_EPLUGIN) return code;
@@ -185,8 +185,8 @@ static int refuse(int code, const char *path, const char *file, int line)
     return code;
 }
 
-/* Sets the paths. The dynamic linker first compares names, so a new file with the name of a
- * loaded one gets another spelling of it: one more "/./". */
+/* Sets the paths. The dynamic linker first compares names, so a new file with the path of a
+ * loaded one gets another spelling of the path: one more "/.". */
 static int set_paths(const char *path, opened *o)
 {
     char *real = realpath(path, NULL);
@@ -214,7 +214,8 @@ static int read_file(const char *path, opened *o)
     return rc == MF_OK ? set_paths(path, o) : rc;
 }
 
-/* The record of an opened and checked file; a file that is already open gets its old record. */
+/* Opens and checks a file and gives its record; a file that is already open keeps
+ * its record. */
 static int open_file(const char *path, bool own, opened **ret)
 {
     struct stat st;
@@ -246,7 +247,7 @@ static int open_file(const char *path, bool own, opened **ret)
     return MF_OK;
 }
 
-/* The text of dlerror, with the most common cause added. */
+/* Fails with the text of dlerror, or with advice if a function mf_* is undefined. */
 static int map_failed(const char *path)
 {
     const char *why = dlerror();
@@ -275,7 +276,7 @@ static int map_file(opened *o, bool own)
     mf_guard_save(&guard);
     if (!own) mf_output_needed();
     mf_output_begin();
-    /* By its path, which debuggers and profilers can open, too. */
+    /* The file is mapped by its path, which debuggers and profilers can open, too. */
     void *handle = dlopen(o->name, RTLD_NOW | RTLD_LOCAL);
     mf_output_end(o->real, "a constructor", NULL);
     rc = mf_guard_check(&guard, "when it is loaded");
@@ -306,7 +307,7 @@ static int find_descriptor(void *handle, const mf_plugin **ret, size_t *ret_byte
     return MF_OK;
 }
 
-/* Judges the descriptor of a mapped plugin against the wanted kind and name. */
+/* Checks the descriptor of a mapped plugin, its kind and its name. */
 static int judge(const opened *o, const mf_found *found, mf_arena *arena,
                  const mf_plugin **ret_descriptor, mf_loaded *ret)
 {
@@ -317,8 +318,9 @@ static int judge(const opened *o, const mf_found *found, mf_arena *arena,
                     found->dropin ? found->dropin : "its file's name", arena, ret);
 }
 
-/* A plugin that was accepted before is compared with the required kind and name; nothing is
- * kept of that, so that memory does not grow with the number of loads. */
+/* Compares a plugin that was accepted before with the required kind and name. The check makes a
+ * copy of its descriptor, which is freed, so that memory does not grow with the number
+ * of loads. */
 static int accept_again(const opened *o, const mf_found *found)
 {
     const mf_plugin *descriptor;

@@ -4,7 +4,7 @@
  *   in a child process (plugin/load/probe.h) -> map it by its path -> check that it is still
  *   the file that was checked -> check the descriptor -> set its pointer to the host table
  *
- * A file is mapped once, under however many names it is requested, and never unmapped. Its
+ * A file is mapped once, under however many names it is requested, and never unmapped. Its file
  * descriptor stays open as long as the process, so that no other file can get its inode.
  *
  * Any thread may call these functions, at any time. */
@@ -14,40 +14,42 @@
 #include "plugin/load/find.h"
 #include "plugin/load/judge.h"
 
-/* plugin: a name or a file (plugin/load/find.h); kind 0: any; file, line: the configuration
- * line that names it, for messages; file NULL: none. The result lives as long as the process.
- * MF_ENOTFOUND, MF_ECONFIG: no such plugin; MF_EPLUGIN: refused. */
+/* Finds and loads a plugin, or returns it if it is loaded already. plugin: a name or a file
+ * (plugin/load/find.h); kind 0: any; file, line: the configuration line that names it, for
+ * messages; file NULL: no line names it. The result lives as long as the process.
+ * MF_ENOTFOUND, MF_ECONFIG: as mf_find; MF_EPLUGIN: refused. */
 int mf_plugin_load(mf_kind kind, const char *plugin, const char *file, int line,
                    const mf_loaded **ret);
 /* The same for a result of mf_find. */
 int mf_plugin_load_found(const mf_found *found, const char *file, int line,
                          const mf_loaded **ret);
-/* Tries all third-party plugins among these in one child process, so that loading them does not
- * try them again. Statuses and messages are those of mf_plugin_load. */
 typedef struct mf_want {
     mf_kind kind;
     const char *plugin, *file;
     int line;
 } mf_want;
+/* Tries all third-party plugins among wants[0 .. n) in one child process, so that loading them
+ * later does not try them again. Statuses and messages are those of mf_plugin_load. */
 int mf_plugins_try(const mf_want *wants, int n);
 /* Registers a plugin that is part of the program: checks its descriptor and gives it the host
  * table. From then on its name finds it, before all files. The descriptor must live as long as
- * the process and may be registered again. MF_EPLUGIN: refused, or another plugin of its kind
- * has that name. */
+ * the process and may be registered again. MF_EPLUGIN: refused, or another registered plugin of
+ * its kind has that name; MF_EINVAL: NULL. */
 int mf_plugin_register(const mf_plugin *descriptor);
 /* A registered plugin; NULL if there is none of that name. kind 0: any. */
 const mf_loaded *mf_plugin_linked(mf_kind kind, const char *name);
 /* The function table, mf_router, mf_expert, ... by kind. */
 const void *mf_loaded_vtable(const mf_loaded *plugin);
-/* The i-th plugin that was loaded; NULL past the end. */
+/* The i-th plugin, first those loaded from files, then the registered ones; NULL past
+ * the end. */
 const mf_loaded *mf_plugin_loaded(int i);
 /* Accepts files that other users could change (--allow-unsafe-plugins). */
 void mf_plugin_allow_unsafe(bool allow);
-/* From now on a file outside of the plugin folders is refused, unless it is allowed: a
- * configuration that somebody else wrote could name any file. Names, drop-ins and plugin
- * folders are what the person has installed. */
+/* From now on a file outside of the plugin folders that is given by its path is refused, unless
+ * mf_plugin_allow_file has allowed it: a configuration that somebody else wrote could name any
+ * file. Names and drop-ins only lead to files that the person has installed. */
 void mf_plugin_restrict_paths(void);
-void mf_plugin_allow_file(const char *path); /* no effect if there is none */
-void mf_plugin_allow_paths(void);            /* all files, as without the restriction */
+void mf_plugin_allow_file(const char *path); /* no effect if it is no regular file */
+void mf_plugin_allow_paths(void);            /* ends the restriction */
 
 #endif

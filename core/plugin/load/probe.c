@@ -14,8 +14,8 @@
 #include "plugin/instance.h"
 #include "plugin/load/open.h"
 
-/* The report:
- *   at FILE PHASE        begun (loading, init, fini): if the child ends now, it ended here
+/* The lines of the report; FILE is the index of a file:
+ *   at FILE PHASE        PHASE (loading, init or fini) begins; a crash is attributed to it
  *   bad FILE STATUS TEXT refused
  *   done                 all files are tried */
 enum { PROBE_SECONDS = 10 };
@@ -84,7 +84,7 @@ int mf_probe_main(int argc, char **argv)
 {
     int rc = mf_child_begin(argc, argv, seconds_allowed() * argc);
     if (rc != MF_OK) return mf_status_exit(rc);
-    mf_plugin_allow_unsafe(true); /* the parent has already checked this */
+    mf_plugin_allow_unsafe(true); /* the parent has already checked owner and permissions */
     for (int i = 3; i < argc; i++)
         if (!try_file(i - 3, argv[i])) return 0;
     mf_child_say("done");

@@ -1,8 +1,9 @@
 /* plugin/load/reach.h: checks whether memory to which a plugin's tables point exists.
  *
- * A damaged file, or a wrong table, may contain any address. The kernel copies from it, so a
- * wrong address becomes a message and does not end the program. If the kernel does not support
- * this, every address is accepted. Any thread may call these functions. */
+ * A damaged file, or a wrong table, may contain any address. A system call copies from the
+ * address, so a wrong address becomes a message and does not end the program. If the kernel
+ * does not support this call, every address is accepted. Any thread may call
+ * these functions. */
 #ifndef MF_PLUGIN_REACH_H
 #define MF_PLUGIN_REACH_H
 
@@ -13,7 +14,7 @@
 int mf_reach(const char *what, const void *p, size_t n);
 /* The same for a text, which must end within 64 KiB. NULL is MF_OK. */
 int mf_reach_text(const char *what, const char *text);
-/* MF_OK if all n bytes can be written; they keep their values. */
+/* MF_OK if all n <= 256 bytes can be written; they keep their values. */
 int mf_reach_write(const char *what, void *p, size_t n);
 
 #endif

@@ -63,7 +63,7 @@ static int judge_choices(const mf_option *o)
     return MF_OK;
 }
 
-/* Checks one option without its default and without the other options. */
+/* Checks one option by itself, except for its default. */
 static int judge_option(const mf_option *o, size_t conf_size)
 {
     if (!good_name(o->name))
@@ -141,6 +141,20 @@ static int judge_default(const mf_schema *s, const mf_option *o, mf_arena *arena
     return rc;
 }
 
+/* Bytes of an entry after the fields that this moefw knows must be zero: they would request
+ * something that it cannot do. */
+static int judge_rest(const char *entry, size_t stride)
+{
+    for (size_t i = sizeof(mf_option); i < stride; i++)
+        if (entry[i] != 0)
+            return mf_fail(MF_EPLUGIN,
+                           "option '%s' uses a field at byte %zu: expected nothing after byte "
+                           "%zu, which is all that this moefw knows; get a newer moefw",
+                           ((const mf_option *)(const void *)entry)->name, i,
+                           sizeof(mf_option));
+    return MF_OK;
+}
+
 int mf_schema_init(mf_schema *s, mf_arena *arena, const char *owner, const mf_option *table,
                    size_t stride, size_t conf_size)
 {
@@ -165,7 +179,10 @@ int mf_schema_init(mf_schema *s, mf_arena *arena, const char *owner, const mf_op
     const char **names = mf_arena_alloc(arena, ((size_t)n + 1) * sizeof *names);
     if (!copy || !names) return MF_ENOMEM;
     for (int i = 0; i < n; i++) {
-        memcpy(&copy[i], at + (size_t)i * stride, sizeof *copy);
+        const char *entry = at + (size_t)i * stride;
+        int rc = judge_rest(entry, stride);
+        if (rc != MF_OK) return rc;
+        memcpy(&copy[i], entry, sizeof *copy);
         names[i] = copy[i].name;
     }
     s->options = copy;

@@ -18,7 +18,7 @@ typedef struct image {
     uint64_t symbols, strings, gnu, sysv; /* addresses of the tables; 0: there is none */
 } image;
 
-/* n bytes at an offset of the file; false if they lie outside it. */
+/* Copies n bytes from an offset of the file; returns false if they lie outside of it. */
 static bool get(const image *m, uint64_t offset, void *to, size_t n)
 {
     if (offset > m->size || m->size - offset < n) return false;
@@ -31,7 +31,7 @@ static bool program_header(const image *m, int i, Elf64_Phdr *to)
     return get(m, m->header.e_phoff + (uint64_t)i * sizeof *to, to, sizeof *to);
 }
 
-/* The same for an address, which one of the loaded segments maps. */
+/* As get, but from an address in one of the loaded segments. */
 static bool get_at(const image *m, uint64_t address, void *to, size_t n)
 {
     Elf64_Phdr p;
@@ -57,7 +57,7 @@ static void read_dynamic(image *m)
     }
 }
 
-/* Reads symbol number i; whether it is the one that is searched. */
+/* Reads symbol number i; returns whether its name is SYMBOL. */
 static bool is_it(const image *m, uint32_t i, Elf64_Sym *to)
 {
     char name[sizeof SYMBOL];
@@ -87,8 +87,8 @@ static bool find_gnu(const image *m, Elf64_Sym *to)
     return false;
 }
 
-/* The older table contains the number of symbols, which limits the search even if its
- * chains have a cycle. */
+/* The older table contains the number of symbols. All of them are compared, so a cycle in the
+ * table's chains does no harm. */
 static bool find_sysv(const image *m, Elf64_Sym *to)
 {
     uint32_t head[2]; /* numbers of buckets and of symbols */

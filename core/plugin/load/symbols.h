@@ -1,7 +1,7 @@
 /* plugin/load/symbols.h: reads the symbols of a plugin's file, before anything in it runs.
  *
- * Mapping a shared object runs its constructors, whatever it is. So a file that exports no
- * descriptor is refused by its bytes alone. */
+ * Mapping any shared object runs its constructors. A file that exports no descriptor is
+ * therefore refused by its bytes alone. */
 #ifndef MF_PLUGIN_SYMBOLS_H
 #define MF_PLUGIN_SYMBOLS_H
 

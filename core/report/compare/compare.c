@@ -1,5 +1,5 @@
 /* The page of a comparison: what was compared, the table of results, figures, how to repeat it.
- * If runs are missing, the page is made from comparison.json alone. */
+ * The table needs only comparison.json; a missing run is only absent from the figures. */
 #include "report/compare/compare.h"
 
 #include "base/file/io.h"
@@ -16,7 +16,8 @@ bool mf_report_is_comparison(const char *folder)
     return n > 0 && (size_t)n < sizeof path && mf_exists(path);
 }
 
-/* "1.234 +- 0.01" if the interval is symmetric about the mean, else the interval's two ends. */
+/* The value with half the width of its interval, or alone if the interval is not known; "-" if
+ * it is NaN. sign: also a plus is written. */
 static const char *with_range(const mf_report *p, bool sign, double v, double lo, double hi)
 {
     if (isnan(v)) return "-";
@@ -103,10 +104,14 @@ static void repeat(const mf_comparison *c)
                             "on the same machine.");
     mf_doc *text = mf_doc_new();
     for (int i = 0; text && i < c->n; i++)
-        if (c->rows[i].n_runs > 0)
-            mf_doc_printf(text, "moefw train %s/config.ini\n", c->rows[i].runs[0]->dir);
+        if (c->rows[i].n_runs > 0) {
+            mf_doc_put(text, "moefw train ");
+            mf_doc_put_path(text, mf_report_strf(p, "%s/config.ini", c->rows[i].runs[0]->dir));
+            mf_doc_put(text, "\n");
+        }
     if (text) {
-        mf_doc_printf(text, "moefw report %s", c->folder);
+        mf_doc_put(text, "moefw report ");
+        mf_doc_put_path(text, c->folder);
         if (mf_doc_string(text, NULL)) mf_html_code(p->d, mf_doc_string(text, NULL));
     }
     mf_doc_free(text);

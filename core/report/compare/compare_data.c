@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define TEXT_MAX (64u << 20)
-#define RUNS_MAX 4096 /* run directories that one page opens */
+#define RUNS_MAX 4096 /* most run directories that one page opens */
 
 static double real_of(const mf_json *object, const char *key)
 {
@@ -81,7 +81,7 @@ static int open_runs(mf_comparison *c, mf_cmp_row *row, const mf_json *runs, int
     return MF_OK;
 }
 
-/* The layer with the highest NMI(expert, topic); the last layer if NMI is unknown. */
+/* Index of the layer with the highest NMI(expert, topic), or of the last if that has no NMI. */
 static int best_layer(const mf_report_run *r)
 {
     const mf_sample *s = r->sample;

@@ -11,9 +11,10 @@ typedef struct mf_cmp_row {
     int rank, n, failed;
     double params, params_router, mean, lo, hi, diff, diff_lo, diff_hi, p_holm;
     double load_cv, drop_rate, nmi, nmi_best, tokens_per_s;
-    double nmi_lo, nmi_hi; /* extremes over the runs */
+    double nmi_lo, nmi_hi; /* lowest and highest nmi_best of the runs */
     mf_report_run **runs;  /* runs that could be opened */
-    /* layer: index of the MoE layer that is shown, chosen by the first run */
+    /* layer: index of the MoE layer that is shown: of runs[0] the one with the highest NMI, or
+     * the last one if NMI is unknown; -1: that run has no MoE layer */
     int n_runs, layer;
 } mf_cmp_row;
 
@@ -30,10 +31,12 @@ typedef struct mf_comparison {
     mf_cmp_row *rows; /* sorted, best first */
 } mf_comparison;
 
+/* Reads the comparison in `folder`, a text that must outlive it. Fails as mf_report_comparison
+ * does. The caller frees it with mf_comparison_close. */
 int mf_comparison_open(const char *folder, mf_comparison **ret);
 void mf_comparison_close(mf_comparison *c);
 
-/* Write the sections with figures. */
+/* These functions write the sections with figures. */
 void mf_cmp_quality(const mf_comparison *c);  /* quality against cost, differences, balance */
 void mf_cmp_curves(const mf_comparison *c);   /* means over seeds, with bands */
 void mf_cmp_pictures(const mf_comparison *c); /* routing and load of each router */

@@ -2,6 +2,7 @@
  * which is the same in all figures. */
 #include "report/compare/compare_data.h"
 
+#include <math.h>
 #include <string.h>
 
 #define MAX_ROUTERS 64
@@ -11,11 +12,18 @@ static int shown(const mf_comparison *c)
     return c->n < MAX_ROUTERS ? c->n : MAX_ROUTERS;
 }
 
+/* Whether the runs have different tokenizers, so that losses per token do not compare. */
+static bool by_bits(const mf_comparison *c)
+{
+    return strcmp(c->metric, "bits_per_byte") == 0;
+}
+
 static const char *metric_label(const mf_comparison *c)
 {
     if (strcmp(c->metric, "mse") == 0) return "validation mean squared error";
+    if (by_bits(c)) return "validation loss, bits/byte";
     return strcmp(c->metric, "accuracy") == 0 ? "validation accuracy"
-                                              : "validation loss, nats a token";
+                                              : "validation loss, nats/token";
 }
 
 /* ---- quality against cost ---- */
@@ -56,7 +64,7 @@ static void quality_against(const mf_comparison *c, const char *title, const cha
     mf_svg_plot(p->d, &(mf_plot){.title = title,
                                  .x_label = x_label,
                                  .y_label = metric_label(c),
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .height = 360,
                                  .log_x = log_x,
                                  .n_series = at.n,
@@ -72,7 +80,7 @@ static double time_a_token(const mf_cmp_row *row)
 
 static double params_of_router(const mf_cmp_row *row)
 {
-    return row->params_router > 0 ? row->params_router : NAN;
+    return row->params_router;
 }
 
 /* One bar for each router. lo and hi may be NULL: no error bars. */
@@ -91,7 +99,7 @@ static void bars(const mf_comparison *c, const char *title, const char *y_label,
     mf_html_figure(p->d, title);
     mf_svg_bars(p->d, &(mf_bars){.title = title,
                                  .y_label = y_label,
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .height = 320,
                                  .n_groups = shown(c),
                                  .n_series = 1,
@@ -110,7 +118,7 @@ void mf_cmp_quality(const mf_comparison *c)
     double v[MAX_ROUTERS], lo[MAX_ROUTERS], hi[MAX_ROUTERS];
     mf_html_section(p->d, "quality", "Quality and what it costs");
     mf_html_figures(p->d);
-    quality_against(c, "Quality against time", "microseconds of training a token", false,
+    quality_against(c, "Quality against time", "training, microseconds/token", false,
                     time_a_token);
     quality_against(c, "Quality against size", "parameters of the routers", true,
                     params_of_router);
@@ -135,34 +143,49 @@ void mf_cmp_quality(const mf_comparison *c)
     bars(c, "Load imbalance", "standard deviation / mean of loads", NULL, v, NULL, NULL, NULL);
     for (int i = 0; i < shown(c); i++)
         v[i] = c->rows[i].drop_rate;
-    bars(c, "Drop rate", "share of rows", NULL, v, NULL, NULL, NULL);
+    bars(c, "Drop rate", "share of assignments", NULL, v, NULL, NULL, NULL);
     mf_html_figures_end(p->d);
     mf_html_section_end(p->d);
 }
 
 /* ---- curves ---- */
 
-/* Mean over the router's runs at the steps where all of them have a value. *lo, *hi: the lowest
- * and the highest value. */
+/* Keeps the steps of the mean that the run's track has, too, and adds its values there. Returns
+ * their number. Tracks have no values that are not finite, so their steps may differ. */
+static int add_track(mf_track *mean, const mf_track *t, double *lo, double *hi)
+{
+    int n = 0;
+    for (int i = 0, k = 0; i < mean->n; i++) {
+        while (k < t->n && t->x[k] < mean->x[i])
+            k++;
+        if (k == t->n || t->x[k] != mean->x[i]) continue;
+        mean->x[n] = mean->x[i];
+        mean->y[n] = mean->y[i] + t->y[k];
+        lo[n] = fmin(lo[i], t->y[k]);
+        hi[n++] = fmax(hi[i], t->y[k++]);
+    }
+    return n;
+}
+
+/* Mean over the router's runs at the steps at which all of them have a value. *lo, *hi: the
+ * lowest and the highest value of the runs. */
 static mf_track mean_track(const mf_comparison *c, const mf_cmp_row *row, const char *split,
                            mf_pick pick, const void *arg, double **lo, double **hi)
 {
-    mf_track mean = {0};
-    for (int k = 0; k < row->n_runs; k++) {
+    const mf_track first = mf_report_track(row->runs[0], split, pick, arg);
+    const size_t bytes = ((size_t)first.n + 1) * sizeof(double);
+    mf_track mean = {first.n, mf_arena_alloc(c->page.arena, bytes),
+                     mf_arena_alloc(c->page.arena, bytes)};
+    *lo = mf_arena_alloc(c->page.arena, bytes);
+    *hi = mf_arena_alloc(c->page.arena, bytes);
+    if (!mean.x || !mean.y || !*lo || !*hi) return (mf_track){0};
+    for (int i = 0; i < first.n; i++) {
+        mean.x[i] = first.x[i];
+        mean.y[i] = (*lo)[i] = (*hi)[i] = first.y[i];
+    }
+    for (int k = 1; k < row->n_runs; k++) {
         const mf_track t = mf_report_track(row->runs[k], split, pick, arg);
-        if (k == 0) {
-            const size_t bytes = ((size_t)t.n + 1) * sizeof(double);
-            mean = (mf_track){t.n, t.x, mf_arena_alloc(c->page.arena, bytes)};
-            *lo = mf_arena_alloc(c->page.arena, bytes);
-            *hi = mf_arena_alloc(c->page.arena, bytes);
-            if (!mean.y || !*lo || !*hi) return (mf_track){0};
-        }
-        if (t.n < mean.n) mean.n = t.n;
-        for (int i = 0; i < mean.n; i++) {
-            mean.y[i] += t.y[i];
-            (*lo)[i] = k == 0 || t.y[i] < (*lo)[i] ? t.y[i] : (*lo)[i];
-            (*hi)[i] = k == 0 || t.y[i] > (*hi)[i] ? t.y[i] : (*hi)[i];
-        }
+        mean.n = add_track(&mean, &t, *lo, *hi);
     }
     for (int i = 0; i < mean.n; i++)
         mean.y[i] /= row->n_runs;
@@ -211,7 +234,7 @@ static void curves(const mf_comparison *c, const char *(*split)(const mf_report_
     mf_svg_plot(p->d, &(mf_plot){.title = f->title,
                                  .x_label = "step",
                                  .y_label = f->y_label,
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .height = 320,
                                  .from_zero = f->from_zero,
                                  .n_series = n,
@@ -231,20 +254,21 @@ void mf_cmp_curves(const mf_comparison *c)
     const mf_report *p = &c->page;
     const mf_level floor = {c->floor, "entropy floor"};
     curve_figure loss = {.title = "Validation loss",
-                         .y_label = "nats a token",
-                         .level = isnan(c->floor) ? NULL : &floor};
+                         .y_label = by_bits(c) ? "bits/byte" : "nats/token",
+                         .level = isnan(c->floor) || by_bits(c) ? NULL : &floor};
+    const mf_pick pick = by_bits(c) ? mf_report_pick_bits : mf_report_pick_loss;
     mf_html_section(p->d, "curves", "Over the steps");
     mf_html_paragraph(
         p->d, c->seeds > 1
                   ? "Means over the seeds and layers; bands: lowest and highest of the seeds."
                   : "Means over the layers.");
     mf_html_figures(p->d);
-    curves(c, val_split, mf_report_pick_loss, NULL, &loss);
+    curves(c, val_split, pick, NULL, &loss);
     loss.title =
         mf_report_strf(p, "Validation loss from step %.0f on", ceil(0.25 * (double)c->steps));
     loss.zoom = true;
     loss.level = NULL;
-    curves(c, val_split, mf_report_pick_loss, NULL, &loss);
+    curves(c, val_split, pick, NULL, &loss);
     for (const mf_measure *m = mf_report_measures; m->title != NULL; m++) {
         const curve_figure f = {m->title,     m->y_label, m->caption, m->from_zero,
                                 m->hide_zero, false,      NULL};
@@ -292,7 +316,8 @@ void mf_cmp_pictures(const mf_comparison *c)
     mf_html_section(p->d, "load", "Load of the experts over time");
     mf_html_paragraph(
         p->d, "The first seed's run of each router, in the layer with the highest NMI(expert, "
-              "topic), or the last one. The sections below show the same layer.");
+              "topic), or the last one. The sections below show the same layer. "
+              MF_SHARE_COLOURS);
     mf_html_figures(p->d);
     for (int i = 0; i < shown(c); i++)
         if (c->rows[i].n_runs > 0)
@@ -303,7 +328,8 @@ void mf_cmp_pictures(const mf_comparison *c)
     if (any_topics(c)) {
         mf_html_section(p->d, "topics", "Experts and topics");
         mf_html_paragraph(p->d,
-                          "To which experts the rows of each topic went; a column sums to 1.");
+                          "To which experts the assignments of each topic went; a column sums "
+                          "to 1.");
         mf_html_figures(p->d);
         for (int i = 0; i < shown(c); i++)
             if (c->rows[i].n_runs > 0)
@@ -313,12 +339,12 @@ void mf_cmp_pictures(const mf_comparison *c)
         mf_html_section_end(p->d);
     }
     mf_html_section(p->d, "routing", "How one text is routed");
-    mf_html_paragraph(p->d, "The same tokens for all. Frames: the experts that were chosen.");
+    mf_html_paragraph(p->d, "The same tokens for all. Dots: the experts that were chosen.");
+    mf_html_figures(p->d);
     for (int i = 0; i < shown(c); i++)
         if (c->rows[i].n_runs > 0)
             mf_report_router_heat(p, c->rows[i].runs[0], c->rows[i].layer,
                                   picture_title(c, &c->rows[i]));
-    mf_html_figures(p->d);
     gates(c);
     mf_html_figures_end(p->d);
     mf_html_section_end(p->d);

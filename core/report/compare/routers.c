@@ -1,5 +1,5 @@
-/* The page of `moefw bench routers`: one table and bars for costs and choices. Every router was
- * measured on the same activations, so the figures can be compared. */
+/* The page of `moefw bench routers`: tables, bars of costs and choices, a heat map of loads.
+ * Every router was measured on the same activations, so the figures can be compared. */
 #include "report/compare/routers.h"
 
 #include "base/file/io.h"
@@ -51,8 +51,18 @@ static void table(const bench_page *b)
 {
     enum { COLUMNS = 11 };
     static const char *const head[COLUMNS + 1] = {
-        "router",    "parameters", "H(token)",      "H(load)",      "top-k p",   "var(p)",
-        "output sd", "ns a token", "one token, ns", "with experts", "one token", NULL};
+        "router",
+        "parameters",
+        "H(token), nats",
+        "H(load), nats",
+        "top-k p",
+        "var(p)",
+        "output sd",
+        "router, ns/token",
+        "router, one token, ns",
+        "router and experts, ns/token",
+        "router and experts, one token, ns",
+        NULL};
     static const char *const align = "lrrrrrrrrrr";
     const mf_report *p = &b->page;
     mf_html_section(p->d, "table", "Result");
@@ -77,8 +87,8 @@ static void table(const bench_page *b)
         p->d,
         "H(token): mean over tokens of the entropy of their probabilities, in nats. H(load): "
         "entropy of the experts' shares of the assignments. top-k p: mean of the probabilities "
-        "chosen. Times: medians, of all tokens at once and of one alone; the router by "
-        "itself, and with the chosen experts.");
+        "chosen. Times: medians, of a batch of all tokens and of one token alone; the router "
+        "by itself, and with the chosen experts.");
     mf_html_section_end(p->d);
 }
 
@@ -110,30 +120,49 @@ static void losses(const bench_page *b)
     mf_html_section_end(p->d);
 }
 
+/* The routers in rising order of a measure, [n]; unknown values come last. NULL: no memory. */
+static int *sorted(const bench_page *b, pick of)
+{
+    int *order = mf_arena_alloc(b->page.arena, (size_t)b->n * sizeof *order);
+    for (int i = 0; order && i < b->n; i++) {
+        const double v = of(&b->rows[i]);
+        int at = i;
+        for (; at > 0 && v == v && !(of(&b->rows[order[at - 1]]) <= v); at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    return order;
+}
+
+/* A figure of all routers, sorted by the first measure. log: a logarithmic axis, for times,
+ * which differ by powers of ten. */
 static void bars(const bench_page *b, const char *title, const char *unit, const char *caption,
-                 int n_series, const char *const *series, const pick *of)
+                 bool log, int n_series, const char *const *series, const pick *of)
 {
     const mf_report *p = &b->page;
     double *v = mf_arena_alloc(p->arena, (size_t)(n_series * b->n) * sizeof *v);
+    const char **names = mf_arena_alloc(p->arena, (size_t)b->n * sizeof *names);
+    const int *order = sorted(b, of[0]);
     bool any = false;
-    if (!v) return;
+    if (!v || !names || !order) return;
     for (int s = 0; s < n_series; s++)
         for (int i = 0; i < b->n; i++) {
-            v[s * b->n + i] = of[s](&b->rows[i]);
+            names[i] = b->names[order[i]];
+            v[s * b->n + i] = of[s](&b->rows[order[i]]);
             any = any || v[s * b->n + i] > 0;
         }
     if (!any) return;
     mf_html_figure(p->d, title);
     mf_svg_bars(p->d, &(mf_bars){.title = title,
                                  .y_label = unit,
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .height = 320,
                                  .n_groups = b->n,
                                  .n_series = n_series,
-                                 .groups = b->names,
+                                 .groups = names,
                                  .series = n_series > 1 ? series : NULL,
                                  .values = v,
-                                 .by_group = n_series == 1});
+                                 .log = log});
     mf_html_figure_end(p->d, caption);
 }
 
@@ -145,11 +174,16 @@ static void figures(const bench_page *b)
     const mf_report *p = &b->page;
     mf_html_section(p->d, "figures", "How they choose, and what they cost");
     mf_html_figures(p->d);
-    bars(b, "Entropy", "nats", "Even: ln of the number of experts.", 2, entropies, entropy);
-    bars(b, "Probability of the chosen experts", "mean probability", NULL, 1, NULL, top);
-    bars(b, "Time of the router", "ns a token", "All tokens at once.", 1, NULL, alone);
-    bars(b, "Time of router and experts", "ns a token", NULL, 1, NULL, layer);
-    bars(b, "Parameters", "parameters", NULL, 1, NULL, size);
+    const char *batch = mf_report_strf(p, "ns/token, batches of %d x %d tokens",
+                                       b->spec->batch, b->spec->seq);
+    bars(b, "Entropy, nats", "nats", "Even: ln of the number of experts.", false, 2, entropies,
+         entropy);
+    bars(b, "Probability of the chosen experts", "mean probability", NULL, false, 1, NULL, top);
+    bars(b, mf_report_strf(p, "Time of the router, %s", batch), "ns/token", NULL, true, 1, NULL,
+         alone);
+    bars(b, mf_report_strf(p, "Time of router and experts, %s", batch), "ns/token", NULL, true,
+         1, NULL, layer);
+    bars(b, "Parameters of the router", "parameters", NULL, false, 1, NULL, size);
     mf_html_figures_end(p->d);
     mf_html_section_end(p->d);
 }
@@ -165,12 +199,15 @@ static void loads(const bench_page *b)
         for (int e = 0; e < E; e++)
             v[i * E + e] = (double)b->rows[i].load[e];
     mf_html_section(p->d, "load", "Load of the experts");
+    mf_html_paragraph(p->d, MF_SHARE_COLOURS);
     mf_svg_heat(p->d, &(mf_heat){.title = "Load of the experts",
                                  .x_label = "expert",
-                                 .scale_label = "share of rows",
+                                 .scale_label = "share of assignments",
                                  .rows = b->n,
                                  .columns = E,
                                  .values = v,
+                                 .row_height = 22,
+                                 .even = 1.0 / E,
                                  .row_labels = b->names,
                                  .column_labels = mf_report_numbers(p, E),
                                  .numbers = E <= 16});

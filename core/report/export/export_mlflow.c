@@ -13,6 +13,7 @@
 #include "base/text/number.h"
 #include "report/export/flat.h"
 #include "report/export/mlflow_store.h"
+#include "train/run/rundir.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -36,7 +37,7 @@ typedef struct work {
     char id[33], experiment[MF_MLFLOW_ID];
     bool experiment_there;
     char *store;                     /* absolute path */
-    char *beside, *folder, *made;    /* STORE/.moefw-N; the experiment in it; the run in that */
+    char *beside, *folder, *made;    /* STORE/.moefw-N; in it EXPERIMENT_ID; in that RUN_ID */
     char *final_experiment, *target; /* final paths */
 } work;
 
@@ -47,8 +48,7 @@ static int read_text(work *w, const char *name, char **ret, size_t *ret_n)
     char *path = mf_path_join(w->run, name);
     if (!path) return MF_ENOMEM;
     int rc = mf_read_file(path, (size_t)4 << 20, ret, ret_n);
-    if (rc == MF_ENOTFOUND)
-        rc = mf_fail(MF_EINPUT, "%s: expected a run, found no %s in it", w->run, name);
+    if (rc == MF_ENOTFOUND) rc = mf_rundir_missing(w->run, name);
     mf_free(path);
     return rc;
 }
@@ -92,8 +92,8 @@ static int64_t time_at(const work *w, const mf_flat_line *l)
     return w->began + (int64_t)llround(1000 * l->wall_s);
 }
 
-/* The run's id is a hash of manifest.json and config.ini, which do not change when the run
- * is resumed. */
+/* Sets the run's id, a hash of manifest.json and config.ini, and its times. Neither file
+ * changes if the run is resumed. */
 static int identify(work *w)
 {
     const size_t n = w->manifest_size + w->config_size;
@@ -141,7 +141,7 @@ static int place(work *w)
 
 /* ---- writing ---- */
 
-/* Gives MADE/FOLDER and creates it with its parents. */
+/* Sets *ret to MADE/FOLDER, and creates it with its parents. The caller frees *ret. */
 static int folder_of(const work *w, const char *folder, char **ret)
 {
     *ret = mf_path_join(w->made, folder);
@@ -178,8 +178,8 @@ static int put_histories(const char *dir, const mf_flat *f, mf_doc *const *histo
     return rc;
 }
 
-/* A split is a plain word. Any other text, from a damaged file, could name a path outside
- * the store. */
+/* Sets *ret to the folder of a split, which must be a plain word: any other text, from a
+ * damaged file, could name a path outside the store. */
 static int split_folder(const char *metrics, const char *split, char **ret)
 {
     const char *words = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
@@ -190,7 +190,7 @@ static int split_folder(const char *metrics, const char *split, char **ret)
     return *ret ? MF_OK : MF_ENOMEM;
 }
 
-/* Writes one file for each number of a split: a line of time, value and step per record. */
+/* Writes one file for each number of a split, with one line per record: time, value, step. */
 static int put_split(work *w, const char *split)
 {
     const mf_flat *f = &w->flat;
@@ -221,7 +221,7 @@ static int put_split(work *w, const char *split)
     return rc;
 }
 
-/* The split of this line if no earlier line has it, so that each split is visited once. */
+/* Whether no earlier line has the split of this line, so that each split is written once. */
 static bool first_of_split(const mf_flat *f, size_t line)
 {
     for (size_t i = 0; i < line; i++)

@@ -6,6 +6,7 @@
 #include "base/file/io.h"
 #include "base/log.h"
 #include "train/metrics/memory.h"
+#include "train/run/rundir.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -124,7 +125,7 @@ static int flatten(mf_flat *f, const char *name, bool counted, const mf_json *v)
 typedef struct reader {
     mf_flat *f;
     mf_memory_past memory;
-    int at; /* the first line of memory.jsonl that is not before the current step */
+    int at; /* index of the first record of memory.jsonl that is not before the current step */
 } reader;
 
 static int add_memory(reader *rd, int64_t step)
@@ -170,9 +171,7 @@ static int read_lines(mf_flat *f, const char *dir, const char *metrics, const ch
     if (rc == MF_OK) rc = mf_step_file_read(metrics, add_line, &rd, &damage);
     f->damaged = damage.lines + damage.truncated;
     mf_memory_free(&rd.memory);
-    return rc == MF_ENOTFOUND
-               ? mf_fail(MF_EINPUT, "%s: expected a run, found no metrics.jsonl in it", dir)
-               : rc;
+    return rc == MF_ENOTFOUND ? mf_rundir_missing(dir, "metrics.jsonl") : rc;
 }
 
 int mf_flat_add(mf_flat *f, const char *dir)

@@ -4,9 +4,8 @@
  * "regularizers.balance". An array element is named by its index or, if it is an object with
  * the key "layer", by that key's value: "moe.3.load.0" is the load of expert 0 in layer 3.
  * "turns.OPTION" is the value to which a live option was changed. true and false are 1 and 0;
- * strings, nulls and the step are skipped. A validation line also has peak_rss_mib if
- * memory.jsonl has it for the same step.
- */
+ * strings, nulls, the step and an element's "layer" are skipped. A validation line also has
+ * peak_rss_mib if memory.jsonl has it for the same step. */
 #ifndef MF_REPORT_FLAT_H
 #define MF_REPORT_FLAT_H
 
@@ -15,7 +14,7 @@
 
 typedef struct mf_flat_value {
     int32_t name;
-    bool counted; /* an element of an array: of an expert or a head */
+    bool counted; /* the value is an element of an array: of an expert or a head */
     double value;
 } mf_flat_value;
 
@@ -23,7 +22,7 @@ typedef struct mf_flat_line {
     int run; /* index of the run: number of earlier mf_flat_add calls */
     int64_t step;
     const char *split;
-    double wall_s;   /* of this line, else of the last line that has it, else 0 */
+    double wall_s;   /* of this line, else of the run's last line with wall_s, else 0 */
     size_t first, n; /* the line's values */
 } mf_flat_line;
 

@@ -123,8 +123,7 @@ static int name_of(const char *store, const char *folder, char *out, size_t room
     return rc;
 }
 
-/* Makes an id of 18 digits, as MLflow's own are, from a hash of the name and the number of
- * the attempt. */
+/* Makes an id of 18 digits, like MLflow's own, from a hash of the name and the number nth. */
 static void make_id(const char *name, int nth, char out[MF_MLFLOW_ID])
 {
     char text[NAME_MAX_BYTES + 16], hash[33];

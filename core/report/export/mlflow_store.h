@@ -10,15 +10,16 @@
 
 enum { MF_MLFLOW_ID = 24 };
 
-/* Finds the id of the experiment with that name; *ret_there is false if it does not exist, and
- * the id is then a free one. Fails with MF_EUSAGE if store is a file or contains files but no
+/* Finds the id of the experiment with that name. If it does not exist, *ret_there is false, and
+ * the id is a free one. Fails with MF_EUSAGE if store is a file or contains files but no
  * experiment, if the name is empty, too long or has control characters, or if an experiment of
  * that name was deleted. */
 int mf_mlflow_experiment(const char *store, const char *name, char ret_id[MF_MLFLOW_ID],
                          bool *ret_there);
 
-/* Writes FOLDER/NAME with the text. Bytes of the name other than letters, digits, _ - . and
- * blank become _, as MLflow requires. The folder must exist, the file must not. */
+/* Writes FOLDER/NAME with the text of n bytes. Bytes of the name other than letters, digits,
+ * blank, '_', '-' and '.' become '_', as MLflow requires. The folder must exist, the file must
+ * not. MF_EINPUT if the name is too long. */
 int mf_mlflow_put(const char *folder, const char *name, const char *text, size_t n);
 
 /* Writes FOLDER/meta.yaml. Text values are quoted. */
@@ -28,7 +29,7 @@ typedef struct mf_mlflow_field {
 } mf_mlflow_field;
 int mf_mlflow_meta(const char *folder, int n, const mf_mlflow_field *fields);
 
-/* Appends file:// and the absolute path, percent-encoded. */
+/* Appends file:// and the path, which must be absolute, percent-encoded. */
 void mf_mlflow_uri(mf_doc *d, const char *path);
 
 #endif

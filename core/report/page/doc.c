@@ -75,7 +75,9 @@ void mf_doc_printf(mf_doc *d, const char *fmt, ...)
     d->n += (size_t)n;
 }
 
-/* XML 1.0 forbids the control characters except tab, LF and CR, and U+FFFE and U+FFFF. */
+/* Whether the character of `length` bytes becomes U+FFFD. XML 1.0 forbids control characters
+ * below U+0020 except tab, LF and CR, and U+FFFE and U+FFFF; CR, U+007F to U+009F and invalid
+ * UTF-8 (length 0) are refused as well. */
 static bool forbidden(const char *c, size_t length)
 {
     const unsigned char *u = (const unsigned char *)c;
@@ -115,6 +117,20 @@ void mf_doc_text(mf_doc *d, const char *text)
             put(d, text + i, length);
         i += length > 0 ? length : 1;
     }
+}
+
+void mf_doc_put_path(mf_doc *d, const char *path)
+{
+    const bool plain =
+        path[strcspn(path, " \t\n'\"\\$`*?[](){}<>|&;!#~")] == '\0' && path[0] != '\0';
+    if (plain) {
+        mf_doc_put(d, path);
+        return;
+    }
+    mf_doc_put(d, "'");
+    for (; *path != '\0'; path++)
+        mf_doc_printf(d, *path == '\'' ? "'\\''" : "%c", *path);
+    mf_doc_put(d, "'");
 }
 
 void mf_doc_number(mf_doc *d, double x)

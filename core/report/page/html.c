@@ -13,8 +13,7 @@ static const char style[] =
     "main,header,footer{max-width:1180px;margin:0 auto;padding:0 20px}\n"
     "header{padding-top:28px}\n"
     "h1{font-size:26px;margin:0;line-height:1.25;overflow-wrap:anywhere}\n"
-    "h2{font-size:19px;margin:36px 0 12px;padding-bottom:4px;border-bottom:1px solid "
-    "var(--edge)}\n"
+    "h2{display:inline-block;font-size:19px;margin:0 0 8px}\n"
     "a{color:var(--link);text-decoration:none}a:hover{text-decoration:underline}\n"
     ".soft,figcaption,footer{color:var(--soft)}\n"
     "nav{margin:14px 0 0;display:flex;flex-wrap:wrap;gap:4px 16px}\n"
@@ -24,12 +23,14 @@ static const char style[] =
     "14px}\n"
     ".card b{display:block;font-size:23px;line-height:1.3;font-variant-numeric:tabular-nums}\n"
     ".card small{display:block;color:var(--soft);font-size:12.5px;line-height:1.4}\n"
-    ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr));"
+    ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,340px),1fr));"
     "gap:20px 24px}\n"
     "figure{margin:0;min-width:0;break-inside:avoid}\n"
-    "section>figure{margin:14px 0}\n"
+    "section>details>figure{margin:14px 0}\n"
+    "section>details{margin:28px 0 0}section>details>summary{color:var(--ink)}\n"
     "figure h3{font-size:14.5px;margin:0 0 4px;font-weight:600}\n"
-    "figure svg{width:100%;height:auto;display:block;color:var(--ink)}\n"
+    "svg{font:12px system-ui,sans-serif}svg text:not([fill]){fill:currentColor}\n"
+    "figure svg{width:100%;max-width:560px;height:auto;display:block;color:var(--ink)}\n"
     "figcaption{font-size:13px;margin-top:2px}\n"
     ".scroll{overflow-x:auto}\n"
     "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px;margin:"
@@ -43,6 +44,8 @@ static const char style[] =
     "details{margin:8px 0}summary{cursor:pointer;color:var(--link)}\n"
     "p{margin:8px 0;max-width:75ch}\n"
     "footer{margin-top:40px;padding-bottom:32px;font-size:13px}\n"
+    "@media(max-width:600px){main,header,footer{padding:0 10px}th,td{padding:4px 6px}"
+    "td{white-space:normal;overflow-wrap:anywhere}}\n"
     "@media print{body{background:#fff;color:#000}nav{display:none}}\n";
 
 static void element(mf_doc *d, const char *tag, const char *text)
@@ -90,16 +93,26 @@ void mf_html_contents(mf_doc *d, int n, const mf_html_entry *entries)
     mf_doc_put(d, "</nav>\n");
 }
 
+static void section(mf_doc *d, const char *id, const char *title, const char *open)
+{
+    mf_doc_printf(d, "<section id=\"%s\">\n<details%s><summary>", id, open);
+    element(d, "h2", title);
+    mf_doc_put(d, "</summary>\n");
+}
+
 void mf_html_section(mf_doc *d, const char *id, const char *title)
 {
-    mf_doc_printf(d, "<section id=\"%s\">\n", id);
-    element(d, "h2", title);
-    mf_doc_put(d, "\n");
+    section(d, id, title, " open=\"open\"");
+}
+
+void mf_html_section_closed(mf_doc *d, const char *id, const char *title)
+{
+    section(d, id, title, "");
 }
 
 void mf_html_section_end(mf_doc *d)
 {
-    mf_doc_put(d, "</section>\n");
+    mf_doc_put(d, "</details></section>\n");
 }
 
 void mf_html_paragraph(mf_doc *d, const char *text)

@@ -1,5 +1,5 @@
-/* Heat maps of attention weights between the tokens of the recorded sequence: for each head of
- * the blocks, and for experts that use attention. All maps share one scale. */
+/* Heat maps of attention weights between the tokens of the recorded sequence: of heads of the
+ * blocks, and of experts that use attention. The maps of either kind share one scale. */
 #include "report/page/report_parts.h"
 
 static const char *title_of(const mf_report *p, const mf_sample_head *h)
@@ -8,15 +8,24 @@ static const char *title_of(const mf_report *p, const mf_sample_head *h)
     return mf_report_strf(p, "Layer %d, expert %d, head %d", h->layer, h->expert, h->head);
 }
 
-static bool any(const mf_sample *s, bool of_experts)
+enum { MOST_MAPS = 4 }; /* of blocks: more would make the page heavy */
+
+/* Whether map i of n is among those shown, which are evenly spread. */
+static bool is_shown(int i, int n)
 {
-    for (int i = 0; i < s->n_heads; i++)
-        if ((s->heads[i].expert >= 0) == of_experts) return true;
-    return false;
+    return n <= MOST_MAPS || (i + 1) * MOST_MAPS / n > i * MOST_MAPS / n;
 }
 
-/* The end of the shared scale. Weights that are spread over many tokens are small, so a fixed
- * end of 1 would hide them. */
+static int count(const mf_sample *s, bool of_experts)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_heads; i++)
+        n += (s->heads[i].expert >= 0) == of_experts;
+    return n;
+}
+
+/* The largest weight, but at least 0.1: the end of the shared scale. Weights that are spread
+ * over many tokens are small, so a fixed end of 1 would hide them. */
 static double largest(const mf_sample *s, bool of_experts)
 {
     double top = 0.1;
@@ -29,23 +38,24 @@ static double largest(const mf_sample *s, bool of_experts)
 
 static void maps(const mf_report *p, const mf_sample *s, bool of_experts)
 {
-    const int n = s->n_seen;
+    const int n = s->n_seen, all = count(s, of_experts);
+    int at = 0;
     const double top = largest(s, of_experts);
     const char *const *tokens = mf_report_token_names(p, s, n);
     mf_html_figures(p->d);
     for (int i = 0; i < s->n_heads && tokens; i++) {
         const mf_sample_head *h = &s->heads[i];
-        if ((h->expert >= 0) != of_experts) continue;
+        if ((h->expert >= 0) != of_experts || (!of_experts && !is_shown(at++, all))) continue;
         double *v = mf_arena_alloc(p->arena, ((size_t)(n * n) + 1) * sizeof *v);
         if (!v) break;
         for (int k = 0; k < n * n; k++)
             v[k] = (double)h->prob[k];
         mf_html_figure(p->d, title_of(p, h));
-        mf_svg_heat(p->d, &(mf_heat){.title = "what tokens look at",
+        mf_svg_heat(p->d, &(mf_heat){.title = title_of(p, h),
                                      .x_label = "token looked at",
                                      .y_label = "token",
                                      .scale_label = "weight",
-                                     .width = 560,
+                                     .width = MF_FIGURE_WIDTH,
                                      .row_height = n > 12 ? 14 : 22,
                                      .rows = n,
                                      .columns = n,
@@ -68,15 +78,15 @@ void mf_report_attention(const mf_report *p, const mf_report_run *r)
 {
     if (!mf_report_has_attention(r)) return;
     const mf_sample *s = r->sample;
-    mf_html_section(p->d, "attention", "Attention weights");
+    mf_html_section_closed(p->d, "attention", "Attention weights");
     mf_html_paragraph(
         p->d,
         mf_report_strf(p,
-                       "The first %d tokens of the validation text at step %lld; a row sums "
+                       "The first %d tokens of the text above at step %lld; a row sums "
                        "to 1. Some heads of some layers, evenly spread.",
                        s->n_seen, (long long)s->step));
-    if (any(s, false)) maps(p, s, false);
-    if (any(s, true)) {
+    if (count(s, false) > 0) maps(p, s, false);
+    if (count(s, true) > 0) {
         mf_html_paragraph(
             p->d, "Experts that attend. Empty rows: tokens that were not "
                   "routed to the expert. It may attend to tokens that are not shown, too.");

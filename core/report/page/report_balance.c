@@ -70,7 +70,7 @@ static bool all_zero(const mf_curves *c)
     return true;
 }
 
-/* Layers are ordered. If there are many, their colours are ordered too. */
+/* The colour of layer i of n. If there are over 8, colours change gradually in layer order. */
 static const char *layer_ink(const mf_report *p, int i, int n)
 {
     char ink[8];
@@ -113,7 +113,7 @@ void mf_report_balance(const mf_report *p)
     if (p->n > 1) mf_html_paragraph(p->d, "Means over the layers of each run.");
     mf_html_figures(p->d);
     for (const mf_measure *m = mf_report_measures; m->title != NULL; m++) {
-        /* the measure's value for an even load, if it is known */
+        /* the measure's value for equal probabilities or gates; NaN: not known */
         mf_level even = {NAN, "even"};
         mf_curves c = {0};
         if (p->n == 1)

@@ -1,6 +1,6 @@
 /* The changes that controllers made to live options in one run: each change, or, if there are
- * many, one line for each option. Options with the fewest changes come first, because a pruned
- * head is more important than a hundred small steps before it. */
+ * many, one line for each option and controller. Options with the fewest changes come first,
+ * because a pruned head is more important than a hundred small steps before it. */
 #include "report/page/report_parts.h"
 
 #include <stdlib.h>
@@ -61,8 +61,7 @@ static int rarest_first(const void *a, const void *b)
                                     : x->order - y->order;
 }
 
-/* Groups the changes by option and controller. Options after the first MAX_OPTIONS
- * are skipped. */
+/* Groups the changes by option and controller. Only the first MAX_OPTIONS groups are kept. */
 static int collect(const mf_report_run *r, changed_option *all)
 {
     int n = 0;

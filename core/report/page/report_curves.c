@@ -13,6 +13,12 @@ double mf_report_pick_loss(const mf_metrics_record *m, const void *arg)
     return isnan(m->task_loss) ? m->loss : m->task_loss;
 }
 
+double mf_report_pick_bits(const mf_metrics_record *m, const void *arg)
+{
+    (void)arg;
+    return m->bits_per_byte;
+}
+
 #define PICK(field)                                                                            \
     static double pick_##field(const mf_metrics_record *m, const void *arg)                    \
     {                                                                                          \
@@ -61,7 +67,7 @@ void mf_curves_figure(const mf_report *p, const char *title, const char *caption
     if (c->n == 0) return;
     plot.title = title;
     plot.x_label = "step";
-    plot.width = plot.width > 0 ? plot.width : 560;
+    plot.width = plot.width > 0 ? plot.width : MF_FIGURE_WIDTH;
     plot.height = plot.height > 0 ? plot.height : 280;
     plot.series = c->s;
     plot.n_series = c->n;
@@ -124,8 +130,31 @@ static double last_step(const mf_report *p)
     return last;
 }
 
-/* The loss falls so much at the start that the rest looks flat, so the rest has a figure of
- * its own. */
+/* One value of every run, in one figure. */
+static void of_runs(const mf_report *p, const char *title, const char *y_label,
+                    const char *caption, const char *split, mf_pick pick, const void *arg,
+                    bool log_y)
+{
+    mf_curves c = {0};
+    for (int i = 0; i < p->n; i++) {
+        mf_series *s = mf_curves_add(&c, p->n > 1 ? p->runs[i]->name : NULL,
+                                     mf_report_track(p->runs[i], split, pick, arg));
+        if (s) s->colour = i + 1;
+    }
+    mf_curves_figure(p, title, caption, (mf_plot){.y_label = y_label, .log_y = log_y}, &c);
+}
+
+/* The losses of runs with different tokenizers. That of training is not known in this unit. */
+static void bits(const mf_report *p)
+{
+    of_runs(p, "Loss, bits/byte", "bits/byte",
+            "Of the validation split. The runs have different tokenizers, so their losses per "
+            "token do not compare.",
+            "val", mf_report_pick_bits, NULL, false);
+}
+
+/* If the loss falls so much at the start that the rest looks flat, the rest also has a figure
+ * of its own. */
 static void loss(const mf_report *p)
 {
     mf_curves c;
@@ -172,20 +201,6 @@ static void at_evaluations(const mf_report *p)
                      &c);
 }
 
-/* One value of every run, in one figure. */
-static void of_runs(const mf_report *p, const char *title, const char *y_label,
-                    const char *caption, const char *split, mf_pick pick, const void *arg,
-                    bool log_y)
-{
-    mf_curves c = {0};
-    for (int i = 0; i < p->n; i++) {
-        mf_series *s = mf_curves_add(&c, p->n > 1 ? p->runs[i]->name : NULL,
-                                     mf_report_track(p->runs[i], split, pick, arg));
-        if (s) s->colour = i + 1;
-    }
-    mf_curves_figure(p, title, caption, (mf_plot){.y_label = y_label, .log_y = log_y}, &c);
-}
-
 /* Gradient norm and learning rate of one run, on two axes. */
 static void rate_and_gradient(const mf_report *p)
 {
@@ -202,17 +217,20 @@ static void rate_and_gradient(const mf_report *p)
         &c);
 }
 
-/* The gap between validation and training data. */
+/* The gaps in loss and accuracy between validation and training data, of runs that evaluated
+ * both with the same weights. Other runs have no figure: the mean over training steps is of
+ * older weights, which alone can make the gap seem negative. */
 static void gap(const mf_report *p)
 {
     mf_curves c = {0};
     for (int i = 0; i < p->n; i++) {
         const mf_report_run *r = p->runs[i];
+        if (!mf_report_last(r, "train_eval")) continue;
         mf_series *s = mf_curves_add(&c, p->n > 1 ? r->name : "loss",
                                      mf_report_track(r, "val", pick_gap_loss, NULL));
         if (s) s->colour = i + 1;
     }
-    if (p->n == 1) {
+    if (p->n == 1 && c.n > 0) {
         mf_series *s =
             mf_curves_add(&c, "accuracy (right)",
                           mf_report_track(p->runs[0], "val", pick_gap_accuracy, NULL));
@@ -220,8 +238,8 @@ static void gap(const mf_report *p)
     }
     mf_curves_figure(
         p, "Gap between training and validation",
-        "Loss of validation less that of training; accuracy of training less that of "
-        "validation.",
+        "Both evaluated with the weights of that step. Loss of validation less that of "
+        "training; accuracy of training less that of validation.",
         (mf_plot){.y_label = "loss", .right_label = "share"}, &c);
 }
 
@@ -254,11 +272,17 @@ void mf_report_learning(const mf_report *p)
 {
     mf_html_section(p->d, "learning", "Learning");
     mf_html_figures(p->d);
-    loss(p);
+    const bool by_bits = mf_report_by_bits(p);
+    if (by_bits)
+        bits(p);
+    else
+        loss(p);
     if (p->n == 1) at_evaluations(p);
-    of_runs(p, "Perplexity", "perplexity a token", "Of the validation split: exp(loss).", "val",
-            pick_ppl, NULL, true);
-    gap(p);
+    if (!by_bits) {
+        of_runs(p, "Perplexity", "perplexity a token", "Of the validation split: exp(loss).",
+                "val", pick_ppl, NULL, true);
+        gap(p);
+    }
     mf_report_examples(p);
     if (p->n == 1) {
         rate_and_gradient(p);

@@ -1,15 +1,19 @@
-/* Opens a run directory for the report. Only metrics.jsonl is required; every other file that
- * is missing or damaged becomes a note on the page. */
+/* Opens a run directory for the report. Only metrics.jsonl is required. Other files that are
+ * damaged become notes on the page; config.ini and manifest.json also if they are missing. */
 #include "report/page/report_data.h"
 
 #include "base/error.h"
 #include "base/file/io.h"
 #include "config/aliases.h"
+#include "model/model_config.h"
+#include "train/run/rundir.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#define TRACK_MOST 80 /* points of a smoothed track; a figure cannot show more */
 #define TEXT_MAX (4u << 20) /* largest config.ini or manifest.json, in bytes */
 
 static void note(mf_report_run *r, const char *what)
@@ -35,7 +39,7 @@ void mf_report_note_error(mf_report_run *r)
     if (mf_error_code() != MF_ENOMEM) mf_error_clear();
 }
 
-/* Text of a file of the run; NULL and a note if it cannot be read. */
+/* The text of a file of the run, which the caller frees. NULL and a note: it is unreadable. */
 static char *text_of(mf_report_run *r, const char *name, size_t *ret_size)
 {
     char *path = mf_path_join(r->dir, name), *text = NULL;
@@ -85,7 +89,7 @@ static void read_sample(mf_report_run *r)
     mf_free(path);
 }
 
-/* Reads evenly spaced files of samples/ and, last, the sample of the end of training. */
+/* Reads evenly spaced files of samples/. The last element is the sample of the run's end. */
 static void read_taken(mf_report_run *r)
 {
     int64_t *steps = NULL;
@@ -132,19 +136,21 @@ static int read_metrics(mf_report_run *r)
 {
     char *path = mf_path_join(r->dir, "metrics.jsonl");
     if (!path) return MF_ENOMEM;
-    int rc = mf_metrics_read(path, &r->history);
+    int rc = mf_exists(path) ? mf_metrics_read(path, &r->history)
+                             : mf_rundir_missing(r->dir, "metrics.jsonl");
     if (rc == MF_OK && r->history->n == 0) rc = mf_fail(MF_EINPUT, "%s: no record in it", path);
     mf_free(path);
     if (rc == MF_OK) note_damage(r, "metrics.jsonl", &r->history->damage);
     return rc;
 }
 
+/* The floor of the last validation, which is that of the model's windows. Records of older runs
+ * have none; then that of a model that knows all of the past, which is lower. */
 static double known_floor(const mf_report_run *r)
 {
-    double floor = mf_report_manifest_number(r, "entropy_floor");
-    for (int i = r->history->n - 1; isnan(floor) && i >= 0; i--)
-        floor = r->history->records[i].floor;
-    return floor;
+    const mf_metrics_record *val = mf_report_last(r, "val");
+    return val && !isnan(val->floor) ? val->floor
+                                     : mf_report_manifest_number(r, "entropy_floor");
 }
 
 static const char *last_part(mf_arena *arena, const char *dir)
@@ -211,6 +217,14 @@ const char *mf_report_config(const mf_report_run *r, const char *section, const 
     return e ? e->value : absent;
 }
 
+bool mf_report_has_experts(const mf_report_run *r, int layer)
+{
+    const int every = atoi(mf_report_config(r, "model", "moe_every", "1"));
+    const char *dense = mf_report_config(r, "model", "dense_layers", "");
+    bool bad; /* an empty list is written as "" */
+    return every > 0 && (layer + 1) % every == 0 && !mf_model_in_layers(dense, layer, &bad);
+}
+
 const char *mf_report_manifest(const mf_report_run *r, const char *key, const char *absent)
 {
     const char *text = mf_json_string(mf_json_get(r->manifest, key), NULL);
@@ -255,15 +269,37 @@ mf_track mf_report_track(const mf_report_run *r, const char *split, mf_pick pick
     return t;
 }
 
+/* Means of neighbours, so that at most TRACK_MOST points are left. */
+static mf_track thinned(mf_track t)
+{
+    const int each = (t.n + TRACK_MOST - 1) / TRACK_MOST;
+    int n = 0;
+    if (each < 2) return t;
+    for (int i = 0; i < t.n; i += each, n++) {
+        const int end = i + each < t.n ? i + each : t.n;
+        double x = 0, y = 0;
+        for (int k = i; k < end; k++) {
+            x += t.x[k];
+            y += t.y[k];
+        }
+        t.x[n] = x / (end - i);
+        t.y[n] = y / (end - i);
+    }
+    t.n = n;
+    return t;
+}
+
 mf_track mf_report_smooth(const mf_report_run *r, mf_track t, double share)
 {
     const int half = (int)(t.n * share / 2);
     mf_track out = t;
     if (t.n <= 2 || half < 1) return t;
+    out.x = mf_arena_alloc(r->arena, (size_t)t.n * sizeof *out.x);
     out.y = mf_arena_alloc(r->arena, (size_t)t.n * sizeof *out.y);
-    if (!out.y) return t;
+    if (!out.x || !out.y) return t;
+    memcpy(out.x, t.x, (size_t)t.n * sizeof *out.x);
     for (int i = 0; i < t.n; i++) {
-        /* as many points on either side, so that the ends are not biased */
+        /* the same number of points on both sides, so that the ends are not biased */
         int reach = half < i ? half : i;
         if (reach > t.n - 1 - i) reach = t.n - 1 - i;
         double sum = 0;
@@ -271,7 +307,7 @@ mf_track mf_report_smooth(const mf_report_run *r, mf_track t, double share)
             sum += t.y[k];
         out.y[i] = sum / (2 * reach + 1);
     }
-    return out;
+    return thinned(out);
 }
 
 const char *mf_report_layer_split(const mf_report_run *r)

@@ -1,5 +1,6 @@
-/* Figures of classification and regression on whole examples, of one task or several, and their
- * relation to the routing. A task that a run does not have gets no figure. */
+/* Figures of the predictions of classifiers and of regression models; for a single run also
+ * those of its tasks, of training, and of accuracy beside routing. A figure whose values no
+ * record has is omitted. */
 #include "report/page/report_curves.h"
 
 #define PICK(field)                                                                            \
@@ -21,7 +22,7 @@ static double pick_rmse(const mf_metrics_record *m, const void *arg)
     return sqrt(m->mse);
 }
 
-/* The loss of the task *arg. task_score: its accuracy or Pearson's r. */
+/* The loss of the task with the index *arg. task_score: its accuracy or Pearson's r. */
 static double task_loss(const mf_metrics_record *m, const void *arg)
 {
     const int i = *(const int *)arg;
@@ -45,7 +46,7 @@ static double gate_entropy_of(const mf_layer_stats *s)
     return s->gate_entropy;
 }
 
-/* Classifiers: accuracy and F1, with the loss on the right axis. */
+/* Classifiers: accuracy and F1; for a single run the loss too, on the right axis. */
 static void classification(const mf_report *p)
 {
     mf_curves c = {0};
@@ -111,7 +112,7 @@ static void of_tasks(const mf_report *p, const char *title, const char *y_label,
     mf_curves_figure(p, title, caption, (mf_plot){.y_label = y_label}, &c);
 }
 
-/* Loss and accuracy on training examples since the last evaluation, on two axes. */
+/* Loss and accuracy on the training examples since the last evaluation, on two axes. */
 static void training_accuracy(const mf_report *p)
 {
     mf_curves c = {0};
@@ -126,7 +127,7 @@ static void training_accuracy(const mf_report *p)
         (mf_plot){.y_label = "share", .right_label = "loss", .y_lo = 0, .y_hi = 1}, &c);
 }
 
-/* Accuracy and F1, with the entropy of the routing on the right axis. */
+/* Accuracy and F1, with the entropies of routing and gates on the right axis. */
 static void accuracy_and_routing(const mf_report *p)
 {
     mf_curves c = {0};

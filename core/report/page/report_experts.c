@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#define TIME_BINS   100
+#define TIME_BINS   48
 #define MAX_EXPERTS 512
-#define MAX_LINES   16 /* experts that get their own curve */
+#define MAX_LINES   16 /* most experts for which curves are drawn */
 
 /* ---- an expert's share over time ---- */
 
@@ -27,14 +27,14 @@ static const float *gates_of(const mf_layer_stats *s)
 }
 
 static const share rows_taken = {load_of, "load of each expert", "load over time",
-                                 "start and end", "share of rows"},
+                                 "start and end", "share of assignments"},
                    mean_gates = {gates_of, "mean gate of each expert", "mean gates over time",
                                  "mean gates at the start and at the end",
                                  "share of all gates"};
 
 typedef struct loads {
     const share *what;
-    int layer, experts, n; /* n: records */
+    int layer, experts, n; /* n: number of records */
     double *x;             /* [n] steps */
     double *y;             /* [experts][n] */
 } loads;
@@ -92,7 +92,7 @@ static void share_lines(const mf_report *p, const mf_report_run *r, const loads 
     mf_svg_plot(p->d, &(mf_plot){.title = l->what->lines,
                                  .x_label = "step",
                                  .y_label = l->what->label,
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .height = 280,
                                  .from_zero = true,
                                  .n_series = l->experts,
@@ -100,14 +100,6 @@ static void share_lines(const mf_report *p, const mf_report_run *r, const loads 
                                  .n_levels = 1,
                                  .levels = &even});
     mf_html_figure_end(p->d, NULL);
-}
-
-static double top_of(const loads *l)
-{
-    double top = 0;
-    for (int i = 0; i < l->n * l->experts; i++)
-        if (l->y[i] > top) top = l->y[i];
-    return top;
 }
 
 static void share_heat(const mf_report *p, const loads *l, const char *title)
@@ -127,25 +119,23 @@ static void share_heat(const mf_report *p, const loads *l, const char *title)
         }
     }
     mf_html_figure(p->d, title);
-    mf_svg_heat(p->d, &(mf_heat){.title = l->what->heat,
+    mf_svg_heat(p->d, &(mf_heat){.title = title,
                                  .x_label = "step",
                                  .y_label = "expert",
                                  .scale_label = l->what->label,
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .height = 280,
                                  .rows = l->experts,
                                  .columns = bins,
                                  .values = v,
-                                 .lo = 0,
-                                 .hi = fmax(top_of(l), 1.5 / l->experts),
+                                 .even = 1.0 / l->experts,
                                  .row_labels = mf_report_numbers(p, l->experts),
                                  .x = bins > 1 ? x : NULL,
                                  .numbers = bins <= 12 && l->experts <= 16});
     mf_html_figure_end(p->d, NULL);
 }
 
-/* Shares at the start and at the end: means over the first and the last tenth of
- * the records. */
+/* Shares at the start and at the end: means over the first and the last 10 % of records. */
 static void share_bars(const mf_report *p, const loads *l)
 {
     static const char *const names[] = {"at the start", "at the end"};
@@ -161,7 +151,7 @@ static void share_bars(const mf_report *p, const loads *l)
     mf_html_figure(p->d, title_of(p, l, l->what->bars));
     mf_svg_bars(p->d, &(mf_bars){.title = l->what->bars,
                                  .y_label = l->what->label,
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .height = 280,
                                  .n_groups = l->experts,
                                  .n_series = 2,
@@ -187,7 +177,9 @@ static void figures_of(const mf_report *p, const mf_report_run *r, const char *s
     for (int i = 0; i < r->n_layers; i++) {
         loads l;
         if (!collect(p, r, split, i, what, &l)) continue;
-        if (r->n_layers <= 8) share_lines(p, r, &l);
+        /* Only one of the two shares has maps; those of the other look nearly the same. */
+        if (what == &mean_gates && r->n_layers <= 8) share_lines(p, r, &l);
+        if (what == &mean_gates && r->n_layers <= 8) continue;
         share_heat(p, &l, title_of(p, &l, what->heat));
         if (r->n_layers <= 8) share_bars(p, &l);
     }
@@ -221,6 +213,7 @@ void mf_report_load(const mf_report *p, const mf_report_run *r)
 {
     if (r->n_layers == 0) return;
     mf_html_section(p->d, "load", "Load of the experts");
+    mf_html_paragraph(p->d, MF_SHARE_COLOURS);
     figures_of(p, r, mf_report_layer_split(r), &rows_taken);
     if (gates_differ(r)) {
         const char *split = gates_split(r);

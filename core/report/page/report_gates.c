@@ -1,5 +1,5 @@
 /* Gates of the tokens of one recorded sequence: as numbers, and at several evaluations. With
- * one expert for each token, the router's probabilities are shown instead. */
+ * one expert per token, the router's probabilities are shown instead, if they are known. */
 #include "report/page/report_parts.h"
 
 #include <string.h>
@@ -15,7 +15,8 @@ static bool has_gates(const mf_sample_layer *l)
     return l->gate && l->chosen && (l->top_k > 1 || !l->prob);
 }
 
-/* [experts, tokens]; the gate of an expert that was not chosen is `none`. */
+/* The gates of the first tokens, [experts, tokens], `none` where an expert was not chosen; or
+ * the probabilities (has_gates). NULL if the layer has neither. */
 static double *cells_of(const mf_report *p, const mf_sample_layer *l, int tokens, double none)
 {
     const size_t n = (size_t)l->experts * (size_t)tokens;
@@ -34,39 +35,34 @@ static double *cells_of(const mf_report *p, const mf_sample_layer *l, int tokens
     return v;
 }
 
-static double highest(const double *v, int n)
-{
-    double top = 1;
-    for (int i = 0; i < n; i++)
-        if (v[i] > top) top = v[i];
-    return top;
-}
-
 void mf_report_gate_table(const mf_report *p, const mf_sample *s, int layer)
 {
     const mf_sample_layer *l = &s->layers[layer];
     const int tokens = s->n_tokens < FIRST_TOKENS ? s->n_tokens : FIRST_TOKENS;
     if (l->experts > MOST_NUMBERED || tokens == 0) return;
-    const double *v = cells_of(p, l, tokens, NAN);
+    const double *by_expert = cells_of(p, l, tokens, NAN);
     const char *const *names = mf_report_token_names(p, s, tokens);
-    if (!v || !names) return;
+    double *v = mf_arena_alloc(p->arena, (size_t)(tokens * l->experts + 1) * sizeof *v);
+    if (!by_expert || !names || !v) return;
+    for (int t = 0; t < tokens; t++) /* a row is a token, so that numbers have enough width */
+        for (int e = 0; e < l->experts; e++)
+            v[t * l->experts + e] = by_expert[e * tokens + t];
     const bool gates = has_gates(l);
     mf_html_figure(p->d,
                    mf_report_strf(p, "Layer %d: the %s of the first %d tokens, in numbers",
                                   l->layer, gates ? "gates" : "probabilities", tokens));
     mf_svg_heat(p->d, &(mf_heat){.title = "gates in numbers",
-                                 .x_label = "token",
-                                 .y_label = "expert",
+                                 .x_label = "expert",
+                                 .y_label = "token",
                                  .scale_label = gates ? "gate" : "probability",
-                                 .width = 1140,
-                                 .row_height = 24,
-                                 .rows = l->experts,
-                                 .columns = tokens,
+                                 .width = MF_FIGURE_WIDTH,
+                                 .row_height = 15,
+                                 .rows = tokens,
+                                 .columns = l->experts,
                                  .values = v,
-                                 .lo = 0,
-                                 .hi = highest(v, l->experts * tokens),
-                                 .row_labels = mf_report_numbers(p, l->experts),
-                                 .column_labels = names,
+                                 .even = 1.0 / l->experts,
+                                 .row_labels = names,
+                                 .column_labels = mf_report_numbers(p, l->experts),
                                  .numbers = true});
     mf_html_figure_end(p->d, gates ? "Empty: not chosen." : NULL);
 }
@@ -92,19 +88,19 @@ static void heat_at(const mf_report *p, const mf_sample *s, const mf_sample_laye
                                  .x_label = "token",
                                  .y_label = "expert",
                                  .scale_label = has_gates(l) ? "gate" : "probability",
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .row_height = l->experts > 8 ? 10 : 18,
                                  .rows = l->experts,
                                  .columns = s->n_tokens,
                                  .values = v,
-                                 .lo = 0,
-                                 .hi = highest(v, l->experts * s->n_tokens),
+                                 .even = 1.0 / l->experts,
                                  .row_labels = mf_report_numbers(p, l->experts),
                                  .x = s->n_tokens > 1 ? x : NULL});
     mf_html_figure_end(p->d, NULL);
 }
 
-/* Gates, or probabilities, of the chosen experts, over all tokens. */
+/* Sets *ret to the gates (or probabilities) of the chosen experts of all tokens, and returns
+ * how many there are. */
 static int chosen_values(const mf_report *p, const mf_sample *s, const mf_sample_layer *l,
                          const double **ret)
 {
@@ -145,8 +141,8 @@ static void histogram(const mf_report *p, const mf_report_run *r, int layer)
     mf_svg_histogram(p->d, &(mf_histogram){.title = "gates of chosen experts by step",
                                            .x_label = gates ? "gate of a chosen expert"
                                                             : "probability of a chosen expert",
-                                           .y_label = "share of rows",
-                                           .width = 560,
+                                           .y_label = "share of assignments",
+                                           .width = MF_FIGURE_WIDTH,
                                            .height = 300,
                                            .bins = 20,
                                            .n_series = count,
@@ -165,10 +161,10 @@ void mf_report_steps(const mf_report *p, const mf_report_run *r)
 {
     if (!mf_report_has_steps(r)) return;
     const int layers = r->taken[0]->n_layers, stride = layers > 1 ? layers - 1 : 1;
-    mf_html_section(p->d, "evaluations", "The same text at several evaluations");
+    mf_html_section_closed(p->d, "evaluations", "The same text at several evaluations");
     mf_html_paragraph(
         p->d, mf_report_strf(p,
-                             "How the first %d tokens of the validation text were routed while "
+                             "How the same %d tokens of the validation text were routed while "
                              "training went on%s.",
                              r->taken[0]->n_tokens,
                              layers > 2 ? ", in the first and the last layer of experts" : ""));

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define TIME_BINS 100
-#define MAX_HEADS 1024 /* over all layers */
+#define MAX_HEADS 1024 /* most heads, counted over all layers */
 
 typedef const float *(*head_values)(const mf_head_stats *s);
 static const float *gate(const mf_head_stats *s)
@@ -69,7 +69,7 @@ static void heat(const mf_report *p, const mf_report_run *r, const char *title,
                                  .x_label = "head",
                                  .y_label = "layer",
                                  .scale_label = scale,
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .height = 90 + 30 * L,
                                  .rows = L,
                                  .columns = H,
@@ -117,7 +117,7 @@ static void gates_over_time(const mf_report *p, const mf_report_run *r)
                                  .x_label = "step",
                                  .y_label = "layer.head",
                                  .scale_label = "gate; pruned: 0",
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .height = rows > 20 ? 100 + 12 * rows : 320,
                                  .rows = rows,
                                  .columns = bins,
@@ -171,7 +171,7 @@ static void curves(const mf_report *p, const mf_report_run *r, const char *title
     mf_svg_plot(p->d, &(mf_plot){.title = title,
                                  .x_label = "step",
                                  .y_label = y_label,
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .height = 280,
                                  .log_y = log_y,
                                  .n_series = n,
@@ -182,7 +182,7 @@ static void curves(const mf_report *p, const mf_report_run *r, const char *title
 /* ---- what pruning costs and gains ---- */
 
 /* Validation loss and training speed against the share of pruned heads, at each evaluation. The
- * speed is the mean over the logged steps since the previous evaluation. */
+ * speed is the mean over the training records since the previous evaluation. */
 static void pruning(const mf_report *p, const mf_report_run *r)
 {
     const mf_metrics_history *h = r->history;
@@ -223,9 +223,9 @@ static void pruning(const mf_report *p, const mf_report_run *r)
     mf_html_figure(p->d, "Quality and speed against pruned heads");
     mf_svg_plot(p->d, &(mf_plot){.title = "Quality and speed against pruned heads",
                                  .x_label = "% of the heads pruned",
-                                 .y_label = "nats a token",
+                                 .y_label = mf_report_loss_unit(r),
                                  .right_label = "tokens/s",
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .height = 320,
                                  .n_series = 2,
                                  .series = s});

@@ -6,8 +6,8 @@
 #include "base/file/io.h"
 #include "train/checkpoint/weights.h"
 
-/* Opens the checkpoint's list of tensors. NULL: there is no checkpoint, or it cannot be read,
- * which the report notes. */
+/* Opens the list of tensors of the newest checkpoint. NULL: there is none, or it cannot be
+ * read, which the report notes. */
 static mf_inventory *open_inventory(mf_report_run *r)
 {
     mf_inventory *v = NULL;
@@ -30,10 +30,11 @@ static void read_start(mf_report_run *r, mf_weights *ret)
     mf_free(path);
 }
 
-/* Outline of a histogram, scaled to its highest bin. With few values the bins are wider. */
+/* Outline of a histogram, divided by its highest bin. Bins are joined, more of them if
+ * there are few values. False: there are no values, or no memory. */
 static bool outline(const mf_report *p, const mf_weights_group *g, mf_series *s)
 {
-    const int wide = g->elements < 3000 ? 3 : 1, bins = MF_WEIGHTS_BINS / wide,
+    const int wide = g->elements < 3000 ? 3 : 2, bins = MF_WEIGHTS_BINS / wide,
               points = 2 * bins + 2;
     double *x = mf_arena_alloc(p->arena, 3 * (size_t)points * sizeof *x), top = 0,
            share[MF_WEIGHTS_BINS] = {0};
@@ -79,7 +80,7 @@ static void histogram(const mf_report *p, mf_module module, const mf_weights_gro
     mf_svg_plot(p->d, &(mf_plot){.title = mf_module_name(module),
                                  .x_label = "value",
                                  .y_label = "frequency over the highest",
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .height = 260,
                                  .y_lo = 0,
                                  .y_hi = 1,
@@ -100,7 +101,7 @@ void mf_report_model(const mf_report *p, mf_report_run *r)
         mf_report_note_error(r);
         *end = (mf_weights){0};
     }
-    mf_html_section(p->d, "structure", "Structure and weights");
+    mf_html_section_closed(p->d, "structure", "Structure and weights");
     mf_report_structure(p, r, v);
     mf_html_figures(p->d);
     for (int i = 0; i < MF_MODEL_MODULES; i++)

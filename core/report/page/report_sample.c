@@ -40,7 +40,7 @@ static void nmi_bars(const mf_report *p, const mf_sample *s)
     mf_html_figure(p->d, "Dependence of experts and topics");
     mf_svg_bars(p->d, &(mf_bars){.title = "NMI of expert and topic",
                                  .y_label = "NMI(expert, topic)",
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .height = 300,
                                  .n_groups = n,
                                  .n_series = 2,
@@ -70,16 +70,16 @@ void mf_report_topic_matrix(const mf_report *p, const mf_report_run *r, int laye
     }
     if (!isnan(l->nmi)) title = mf_report_strf(p, "%s: NMI %.3f", title, l->nmi);
     mf_html_figure(p->d, title);
-    mf_svg_heat(p->d, &(mf_heat){.title = "expert by topic",
+    mf_svg_heat(p->d, &(mf_heat){.title = title,
                                  .x_label = "topic",
                                  .y_label = "expert",
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .height = 340,
                                  .rows = l->experts,
                                  .columns = s->n_labels,
                                  .values = v,
-                                 .lo = 0,
-                                 .hi = 1,
+                                 .scale_label = "share of the topic",
+                                 .even = 1.0 / l->experts,
                                  .row_labels = mf_report_numbers(p, l->experts),
                                  .column_labels = s->labels,
                                  .numbers = true});
@@ -104,7 +104,7 @@ void mf_report_topics(const mf_report *p, const mf_report_run *r)
 
 /* ---- one text ---- */
 
-/* Makes blanks and line ends visible. */
+/* Makes a line end, a tab, a blank or a leading blank of a token visible. */
 static const char *shown_token(const mf_report *p, const char *token)
 {
     if (strcmp(token, " ") == 0) return "\xe2\x90\xa3";
@@ -150,17 +150,16 @@ void mf_report_router_heat(const mf_report *p, const mf_report_run *r, int layer
         }
     }
     mf_html_figure(p->d, title);
-    mf_svg_heat(p->d, &(mf_heat){.title = "probability of each expert for each token",
+    mf_svg_heat(p->d, &(mf_heat){.title = title,
                                  .x_label = "token",
                                  .y_label = "expert",
                                  .scale_label = l->prob ? "probability" : "chosen",
-                                 .width = 1140,
+                                 .width = MF_FIGURE_WIDTH,
                                  .row_height = experts > 8 ? 12 : 18,
                                  .rows = experts,
                                  .columns = tokens,
                                  .values = v,
-                                 .lo = 0,
-                                 .hi = 1,
+                                 .even = 1.0 / experts,
                                  .row_labels = mf_report_numbers(p, experts),
                                  .column_labels = columns,
                                  .marks = marks,
@@ -172,7 +171,8 @@ void mf_report_router_heat(const mf_report *p, const mf_report_run *r, int layer
 
 /* ---- how sure the router is ---- */
 
-/* Router probabilities of the chosen experts, for all tokens of the sample, as one series. */
+/* Sets *ret to the router's probabilities of the chosen experts of all tokens, and returns how
+ * many there are. */
 static int chosen_probabilities(const mf_report *p, const mf_sample *s,
                                 const mf_sample_layer *l, const double **ret)
 {
@@ -205,8 +205,8 @@ void mf_report_gate_histogram(const mf_report *p, int n_runs, mf_report_run *con
     mf_html_figure(p->d, "How sure the choice is");
     mf_svg_histogram(p->d, &(mf_histogram){.title = "probabilities of chosen experts",
                                            .x_label = "probability of a chosen expert",
-                                           .y_label = "share of rows",
-                                           .width = 560,
+                                           .y_label = "share of assignments",
+                                           .width = MF_FIGURE_WIDTH,
                                            .height = 300,
                                            .bins = 25,
                                            .n_series = count,
@@ -233,7 +233,7 @@ static void token_bars(const mf_report *p, const mf_sample *s, const mf_sample_l
     mf_html_figure(p->d, mf_report_strf(p, "Single tokens in layer %d", l->layer));
     mf_svg_bars(p->d, &(mf_bars){.title = "single tokens",
                                  .y_label = "probability",
-                                 .width = 560,
+                                 .width = MF_FIGURE_WIDTH,
                                  .height = 300,
                                  .n_groups = l->experts,
                                  .n_series = shown,
@@ -253,12 +253,16 @@ void mf_report_routing(const mf_report *p, const mf_report_run *r)
         p->d,
         mf_report_strf(
             p,
-            "The first %d tokens of the validation text at step %lld. Frames: the experts that "
-            "were chosen.",
+            "%d tokens of the validation text at step %lld; if topics are known, a stretch in "
+            "which they change. Dots: the experts that were chosen.",
             s->n_tokens < MAX_TOKENS ? s->n_tokens : MAX_TOKENS, (long long)s->step));
+    mf_html_figures(p->d);
     for (int i = 0; i < s->n_layers; i++)
-        mf_report_router_heat(p, r, i, mf_report_strf(p, "Layer %d", s->layers[i].layer));
+        mf_report_router_heat(p, r, i,
+                              mf_report_strf(p, "Layer %d: probability of each expert",
+                                             s->layers[i].layer));
     mf_report_gate_table(p, s, 0);
+    mf_html_figures_end(p->d);
     mf_report_run *runs[MAX_SERIES];
     const char *names[MAX_SERIES];
     int layers[MAX_SERIES], n = s->n_layers < 8 ? s->n_layers : 8;

@@ -1,9 +1,12 @@
 /* How the quality of predictions correlates with the balance of the experts, over the
- * evaluations. Evaluations without both numbers are skipped. */
+ * evaluations. Evaluations without both numbers are skipped. Fewer than 10 evaluations have no
+ * correlation, because its interval would be nearly as wide as -1 to 1. */
 #include "report/page/report_parts.h"
 #include "train/metrics/correlation.h"
 
 #include <string.h>
+
+#define LEAST 10 /* evaluations */
 
 /* l2 distance of the experts' shares of the gates from even; mean over the layers. */
 static double distance_from_even(const mf_metrics_record *m)
@@ -22,7 +25,7 @@ static double imbalance(const mf_metrics_record *m)
     return sum / m->n_layers;
 }
 
-/* Accuracy; without it Pearson's r; without both the loss. */
+/* Accuracy; without accuracy Pearson's r; without both the task loss. */
 static double quality(const mf_metrics_record *m)
 {
     if (!isnan(m->accuracy)) return m->accuracy;
@@ -35,48 +38,71 @@ static const char *quality_name(const mf_metrics_record *m)
     return isnan(m->mse) ? "loss" : "Pearson's r";
 }
 
-/* Pearson's r of skew and quality over the *ret_n evaluations that have both numbers. */
-static double correlation(const mf_report_run *r, double (*skew)(const mf_metrics_record *),
-                          int *ret_n)
+typedef struct correlations {
+    int n;           /* evaluations with both numbers */
+    double r;        /* Pearson's r over the evaluations */
+    double r_change; /* the same of the changes from one evaluation to the next */
+} correlations;
+
+/* Correlations of skew and quality; NaN below LEAST evaluations. */
+static correlations correlate(const mf_report_run *r,
+                              double (*skew)(const mf_metrics_record *m))
 {
     const mf_metrics_history *h = r->history;
     double *x = mf_arena_alloc(r->arena, ((size_t)h->n + 1) * sizeof *x),
            *y = mf_arena_alloc(r->arena, ((size_t)h->n + 1) * sizeof *y);
-    *ret_n = 0;
+    correlations c = {0, NAN, NAN};
     for (int i = 0; x && y && i < h->n; i++) {
         const mf_metrics_record *m = &h->records[i];
         if (strcmp(m->split, "val") != 0 || m->n_layers == 0) continue;
-        x[*ret_n] = skew(m);
-        y[*ret_n] = quality(m);
-        *ret_n += isfinite(x[*ret_n]) && isfinite(y[*ret_n]);
+        x[c.n] = skew(m);
+        y[c.n] = quality(m);
+        c.n += isfinite(x[c.n]) && isfinite(y[c.n]);
     }
-    return mf_pearson(*ret_n, x, y);
+    if (c.n < LEAST) return c;
+    c.r = mf_pearson(c.n, x, y);
+    for (int i = 0; i + 1 < c.n; i++) {
+        x[i] = x[i + 1] - x[i];
+        y[i] = y[i + 1] - y[i];
+    }
+    c.r_change = mf_pearson(c.n - 1, x, y);
+    return c;
 }
 
 void mf_report_skew(const mf_report *p)
 {
-    static const char *const head[] = {"run", "quality", "evaluations",
+    static const char *const head[] = {"run",
+                                       "quality",
+                                       "evaluations",
                                        "r of l2 distance from even",
-                                       "r of load imbalance (CV)"};
-    static const char align[] = "llrrr";
+                                       "r of its changes",
+                                       "r of load imbalance (CV)",
+                                       "r of its changes"};
+    static const char align[] = "llrrrrr";
     bool begun = false;
     for (int i = 0; i < p->n; i++) {
         const mf_report_run *r = p->runs[i];
         const mf_metrics_record *val = mf_report_last(r, "val");
-        int n, n_load;
-        const double l2 = correlation(r, distance_from_even, &n),
-                     cv = correlation(r, imbalance, &n_load);
-        if (!val || (n < 3 && n_load < 3)) continue;
+        const correlations l2 = correlate(r, distance_from_even), cv = correlate(r, imbalance);
+        if (!val || (l2.n < LEAST && cv.n < LEAST)) continue;
         if (!begun) {
             mf_html_paragraph(p->d,
                               "Does uneven use of the experts go with quality? Pearson's "
-                              "correlation over the evaluations of a run, means over layers.");
+                              "correlation over the evaluations of a run, means over layers. "
+                              "Two numbers that both have a trend over the steps correlate "
+                              "even if neither depends on the other; the correlation of their "
+                              "changes between evaluations is free of this.");
             mf_html_table(p->d, align, head);
         }
         begun = true;
         const char *const cells[] = {
-            r->name, quality_name(val), mf_report_strf(p, "n = %d", n > n_load ? n : n_load),
-            n < 3 ? "-" : mf_report_num(p, 3, l2), n_load < 3 ? "-" : mf_report_num(p, 3, cv)};
+            r->name,
+            quality_name(val),
+            mf_report_strf(p, "n = %d", l2.n > cv.n ? l2.n : cv.n),
+            mf_report_num(p, 3, l2.r),
+            mf_report_num(p, 3, l2.r_change),
+            mf_report_num(p, 3, cv.r),
+            mf_report_num(p, 3, cv.r_change)};
         mf_html_row(p->d, align, cells);
     }
     if (begun) mf_html_table_end(p->d);

@@ -14,7 +14,7 @@ static const char *const names[STATES] = {"active", "regrown", "shrinking", "fro
 /* A head's state after the records read so far. */
 typedef struct head {
     bool active, known, regrown, frozen;
-    double lowered; /* step at which a controller last lowered its gate; -1: never */
+    double lowered; /* step of the last change of its gate, if that lowered it; else -1 */
 } head;
 
 static const mf_head_stats *layer_at(const mf_metrics_record *m, int i)
@@ -78,7 +78,7 @@ static int state_of(const head *x, const mf_metrics_record *now, const mf_metric
 }
 
 typedef struct counting {
-    const mf_metrics_record **seen; /* records with gates, in order */
+    const mf_metrics_record **seen; /* training records with gates, in order */
     double *x, *share;              /* [n], [STATES, room] */
     int n, room, layers, heads;
     double window;
@@ -129,7 +129,7 @@ static void draw(const mf_report *p, const counting *c)
     mf_svg_stack(p->d, &(mf_stack){.title = "states of the heads",
                                    .x_label = "step",
                                    .y_label = "share of the heads",
-                                   .width = 560,
+                                   .width = MF_FIGURE_WIDTH,
                                    .height = 320,
                                    .top = 1,
                                    .n = c->n,

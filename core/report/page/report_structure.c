@@ -49,7 +49,7 @@ static const char *plugin(const structure *s, const char *section)
 
 /* ---- adapters ---- */
 
-/* The i-th section [adapter.NAME] that is switched on; NULL after the last. */
+/* The i-th section [adapter.NAME] whose plugin is not none; NULL after the last. */
 static const char *adapter_section(const structure *s, int i)
 {
     const char *name;
@@ -59,7 +59,7 @@ static const char *adapter_section(const structure *s, int i)
     return NULL;
 }
 
-/* Whether the section is at that point. Old runs have no key `at`; then the plugin's default
+/* Whether the section is at that point. If `at` is empty or missing, the plugin's default
  * decides, if the plugin is installed. */
 static bool stands_at(const structure *s, const char *section, const char *point)
 {
@@ -80,8 +80,9 @@ static bool stands_at(const structure *s, const char *section, const char *point
 
 /* ---- parameters ---- */
 
-/* Elements of a module's parameters in block `layer`; -1: outside the blocks. A block that
- * shares weights counts those of the first block of its kind. */
+/* Elements of a module's parameters in block `layer` (-1: outside the blocks). holding: only of
+ * those whose name contains it; NULL: of all. A block that shares weights counts those of the
+ * first block that has them. */
 static int64_t elements(const structure *s, mf_module module, int layer, const char *holding)
 {
     int64_t n = 0, first = 0;
@@ -148,7 +149,8 @@ static void add_attention(structure *s, int layer)
 }
 
 /* Adds the adapters of the residual stream at a point of the blocks `layer` to `last` of a
- * frame. An adapter that has parameters in only some of the blocks is drawn for these. */
+ * frame. If an adapter has no parameters in the first of these blocks, its box is dashed and
+ * names the blocks from the first one in which it has parameters. */
 static void add_adapters(structure *s, const char *point, int layer, int last)
 {
     const char *section;
@@ -217,8 +219,7 @@ static const char *range(const structure *s, int from, int to)
                       : mf_report_strf(s->p, "blocks %d to %d", from, to);
 }
 
-/* Draws n equal consecutive blocks once, in a frame. last: the last block that the frame
- * stands for. */
+/* Draws n equal consecutive blocks once, in a frame. last: the last block of the frame. */
 static void add_blocks(structure *s, const char *label, int layer, int last, int n,
                        bool experts)
 {
@@ -227,10 +228,49 @@ static void add_blocks(structure *s, const char *label, int layer, int last, int
     add(s, MF_FLOW_CLOSE, "", NULL, 0);
 }
 
+static bool has_experts(const structure *s, int layer)
+{
+    return mf_report_has_experts(s->r, layer);
+}
+
+/* The block after those from `layer` on that are of its kind. */
+static int end_of_kind(const structure *s, int layer)
+{
+    int end = layer + 1;
+    while (end < s->layers && has_experts(s, end) == has_experts(s, layer))
+        end++;
+    return end;
+}
+
+/* Adds blocks of which model.dense_layers names some: in their order, if there are at most
+ * three stretches of equal blocks, else a frame for each kind. */
+static void add_listed_blocks(structure *s)
+{
+    int stretches = 0, of_kind[2] = {0, 0}, first[2] = {0, 0};
+    for (int l = 0; l < s->layers; l = end_of_kind(s, l))
+        stretches++;
+    for (int l = s->layers - 1; l >= 0; l--) {
+        of_kind[has_experts(s, l)]++;
+        first[has_experts(s, l)] = l;
+    }
+    for (int l = 0; stretches <= 3 && l < s->layers; l = end_of_kind(s, l))
+        add_blocks(s, range(s, l, end_of_kind(s, l) - 1), l, end_of_kind(s, l) - 1,
+                   end_of_kind(s, l) - l, has_experts(s, l));
+    for (int kind = 0; stretches > 3 && kind < 2; kind++)
+        if (of_kind[kind] > 0)
+            add_blocks(s, kind ? "blocks with experts" : "dense blocks", first[kind],
+                       s->layers - 1, of_kind[kind], kind);
+}
+
 /* Adds all blocks. Every `every`-th block has experts; the blocks after the last complete group
  * are dense. */
 static void add_all_blocks(structure *s)
 {
+    for (int l = s->every - 1; s->every > 0 && l < s->layers; l += s->every)
+        if (!has_experts(s, l)) {
+            add_listed_blocks(s);
+            return;
+        }
     const int groups = s->every > 0 ? s->layers / s->every : 0, in = groups * s->every;
     if (s->every == 1) {
         add_blocks(s, range(s, 0, s->layers - 1), 0, s->layers - 1, s->layers, true);
@@ -358,8 +398,11 @@ static const char *capacity_note(const structure *s)
 static mf_flow_detail detail_of(const structure *s)
 {
     const mf_report *p = s->p;
-    const int layer = s->every - 1, experts = number(s, "moe", "experts"),
-              k = number(s, "moe", "top_k"), shared = number(s, "moe", "shared_experts");
+    int layer = s->every - 1;
+    while (layer + 1 < s->layers && !has_experts(s, layer))
+        layer++;
+    const int experts = number(s, "moe", "experts"), k = number(s, "moe", "top_k"),
+              shared = number(s, "moe", "shared_experts");
     const int64_t of_shared = elements(s, MF_MODULE_EXPERTS, layer, ".shared.");
     const int64_t of_experts = elements(s, MF_MODULE_EXPERTS, layer, NULL) - of_shared;
     const char *section, *adapter = NULL, *last = "";

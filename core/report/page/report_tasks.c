@@ -1,5 +1,5 @@
 /* What the heads of a run learn: the unit of its loss, and a table of its tasks. The table is
- * written only for runs with tasks on whole examples. */
+ * written only for runs with several tasks. */
 #include "report/page/report_parts.h"
 
 #include <string.h>
@@ -10,7 +10,25 @@ const char *mf_report_loss_unit(const mf_report_run *r)
     const mf_metrics_record *val = mf_report_last(r, "val");
     if (val && val->n_tasks > 0) return "weighted sum over the tasks";
     if (strcmp(task, "regress") == 0) return "mean squared error";
-    return strcmp(task, "classify") == 0 ? "nats an example" : "nats a token";
+    return strcmp(task, "classify") == 0 ? "nats/example" : "nats/token";
+}
+
+/* Bytes that a token stands for on average, times ln 2; NaN: not known. */
+static double bytes_of_a_token(const mf_report_run *r)
+{
+    const mf_metrics_record *val = mf_report_last(r, "val");
+    return val ? mf_report_pick_loss(val, NULL) / val->bits_per_byte : NAN;
+}
+
+bool mf_report_by_bits(const mf_report *p)
+{
+    bool differ = false;
+    for (int i = 0; i < p->n; i++) {
+        const double first = bytes_of_a_token(p->runs[0]), own = bytes_of_a_token(p->runs[i]);
+        if (isnan(own)) return false;
+        differ = differ || fabs(own - first) > 1e-6 * first;
+    }
+    return differ;
 }
 
 bool mf_report_has_tasks(const mf_report_run *r)

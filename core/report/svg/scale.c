@@ -42,7 +42,7 @@ static void log_ticks(mf_scale *s, bool fixed_lo, bool fixed_hi)
 {
     double first = ceil(log10(s->lo) - 1e-9), last = floor(log10(s->hi) + 1e-9);
     const double every = ceil((last - first + 1) / 8);
-    if (last - first < 1) { /* the range spans less than two decades */
+    if (last - first < 1) { /* at most one power of ten is in the range */
         static const double m[] = {1, 1.5, 2, 3, 5, 7};
         for (double d = first - 1; d <= last + 1; d++)
             for (int i = 0; i < 6 && s->n_ticks < MF_TICKS_MAX; i++) {

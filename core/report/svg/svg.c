@@ -13,6 +13,7 @@ typedef struct plot {
     mf_box box;
     mf_scale x, y, right;
     bool has_right;
+    double zero; /* x coordinate of points at 0, left of a logarithmic axis; NaN: none */
     mf_legend_item legend[MAX_SERIES + 8];
     int n_legend;
     mf_box label[MAX_SERIES]; /* areas occupied by the labels of points */
@@ -44,7 +45,7 @@ static void find_ranges(const mf_plot *p, mf_range *x, mf_range *y, mf_range *ri
         const mf_series *s = &p->series[i];
         mf_range *r = s->right ? right : y;
         for (int k = 0; k < s->n; k++) {
-            mf_range_add(x, s->x[k]);
+            if (!p->log_x || s->x[k] > 0) mf_range_add(x, s->x[k]);
             if (s->x_lo) mf_range_add(x, s->x_lo[k]);
             if (s->x_hi) mf_range_add(x, s->x_hi[k]);
             mf_range_add(r, s->y[k]);
@@ -56,6 +57,15 @@ static void find_ranges(const mf_plot *p, mf_range *x, mf_range *y, mf_range *ri
         mf_range_add(y, p->levels[i].y);
     if (p->from_zero) mf_range_add(y, 0);
     if (p->y_lo < p->y_hi) *y = (mf_range){p->y_lo, p->y_hi};
+}
+
+/* Whether a point at 0 needs a place beside the logarithmic x axis. */
+static bool has_zero(const plot *t)
+{
+    for (int i = 0; t->x.log && i < series_count(t->p); i++)
+        for (int k = 0; k < t->p->series[i].n; k++)
+            if (t->p->series[i].points && t->p->series[i].x[k] == 0) return true;
+    return false;
 }
 
 static void make_scales(plot *t)
@@ -95,7 +105,8 @@ static void lay_out(plot *t, double width, double height)
         b->right -= mf_ticks_width(&t->right) + 4 + (p->right_label ? MF_LINE : 0);
     b->top = 10 + mf_svg_legend(NULL, 0, 0, b->right - b->left, t->n_legend, t->legend);
     b->bottom = height - 8 - MF_LINE - (p->x_label ? MF_LINE : 0);
-    t->x.from = b->left;
+    t->zero = has_zero(t) ? b->left + 14 : NAN;
+    t->x.from = b->left + (isnan(t->zero) ? 0 : 44);
     t->x.to = b->right;
     t->y.from = t->right.from = b->bottom;
     t->y.to = t->right.to = b->top;
@@ -103,23 +114,36 @@ static void lay_out(plot *t, double width, double height)
 
 /* ---- series ---- */
 
-static void point(mf_doc *d, char command, double x, double y)
+static double x_of(const plot *t, double v)
 {
-    char text[2] = {command, '\0'};
-    mf_doc_put(d, text);
-    mf_doc_number(d, x);
-    mf_doc_put(d, " ");
-    mf_doc_number(d, y);
+    return v == 0 && !isnan(t->zero) ? t->zero : mf_scale_position(&t->x, v);
 }
 
-/* The line through all finite points. If many points share a pixel column, only the first,
- * lowest, highest and last are drawn, which gives the same picture. */
+typedef struct pen {
+    bool down;
+    long x, y; /* where it is, in tenths */
+} pen;
+
+/* Moves or draws to a point, relative to the last one, in tenths, so that no error adds up. */
+static void pen_to(mf_doc *d, pen *at, double x, double y)
+{
+    const long px = lround(10 * x), py = lround(10 * y);
+    if (at->down && px == at->x && py == at->y) return;
+    mf_doc_put(d, at->down ? "l" : "M");
+    mf_doc_number(d, (double)(at->down ? px - at->x : px) / 10);
+    mf_doc_put(d, at->down && py < at->y ? "" : " ");
+    mf_doc_number(d, (double)(at->down ? py - at->y : py) / 10);
+    *at = (pen){true, px, py};
+}
+
+/* Appends the line through all finite points. If many points share a pixel column, only the
+ * first, lowest, highest and last are drawn, which gives the same picture. */
 static void path_of(plot *t, const mf_scale *y, int n, const double *xs, const double *ys)
 {
-    bool down = false;
+    pen at = {0};
     for (int i = 0; i < n;) {
         if (!isfinite(ys[i]) || !isfinite(xs[i])) {
-            down = false;
+            at.down = false;
             i++;
             continue;
         }
@@ -135,9 +159,8 @@ static void path_of(plot *t, const mf_scale *y, int n, const double *xs, const d
                              lowest < highest ? highest : lowest, last};
         for (int j = 0; j < 4; j++) {
             if (j > 0 && order[j] == order[j - 1]) continue;
-            point(t->d, down ? 'L' : 'M', mf_scale_position(&t->x, xs[order[j]]),
-                  mf_scale_position(y, ys[order[j]]));
-            down = true;
+            pen_to(t->d, &at, mf_scale_position(&t->x, xs[order[j]]),
+                   mf_scale_position(y, ys[order[j]]));
         }
         i = k;
     }
@@ -145,18 +168,16 @@ static void path_of(plot *t, const mf_scale *y, int n, const double *xs, const d
 
 static void band(plot *t, const mf_series *s, const mf_scale *y, const char *ink)
 {
+    pen at = {0};
     mf_doc_put(t->d, "<path d=\"");
-    bool down = false;
-    for (int k = 0; k < s->n; k++)
-        if (isfinite(s->hi[k]) && isfinite(s->lo[k])) {
-            point(t->d, down ? 'L' : 'M', mf_scale_position(&t->x, s->x[k]),
-                  mf_scale_position(y, s->hi[k]));
-            down = true;
-        }
-    for (int k = s->n - 1; k >= 0; k--)
+    for (int i = 0; i < 2 * s->n; i++) {
+        const int k = i < s->n ? i : 2 * s->n - 1 - i; /* backwards along the lower edge */
         if (isfinite(s->hi[k]) && isfinite(s->lo[k]))
-            point(t->d, 'L', mf_scale_position(&t->x, s->x[k]), mf_scale_position(y, s->lo[k]));
-    mf_doc_printf(t->d, "%s\" fill=\"%s\" fill-opacity=\".18\"/>\n", down ? "Z" : "", ink);
+            pen_to(t->d, &at, mf_scale_position(&t->x, s->x[k]),
+                   mf_scale_position(y, i < s->n ? s->hi[k] : s->lo[k]));
+    }
+    mf_doc_printf(t->d, "%s\" fill=\"%s\" fill-opacity=\".18\"/>\n", at.down ? "Z" : "",
+                  ink);
 }
 
 static bool overlap(const mf_box *a, const mf_box *b)
@@ -164,8 +185,8 @@ static bool overlap(const mf_box *a, const mf_box *b)
     return a->left < b->right && b->left < a->right && a->top < b->bottom && b->top < a->bottom;
 }
 
-/* Places a point's label on the first of four sides where it fits and overlaps no other label;
- * if there is none, farther up or down with a thin line to the point. */
+/* Places a point's label at the first of four corners where it fits and overlaps no other
+ * label; if there is none, farther up or down with a thin line to the point. */
 static void put_label(plot *t, double px, double py, const char *text, const char *ink)
 {
     static const int sides[4][2] = {{1, -1}, {1, 1}, {-1, -1}, {-1, 1}};
@@ -193,21 +214,45 @@ static void put_label(plot *t, double px, double py, const char *text, const cha
     mf_svg_text(t->d, box.left, box.bottom - 2, "start", text);
 }
 
+static const char *y_name(const mf_plot *p, const mf_series *s)
+{
+    const char *label = s->right ? p->right_label : p->y_label;
+    return label ? label : "y";
+}
+
+/* The title of a line: its name, its last point, and the lowest and highest value. */
+static void line_tip(const plot *t, const mf_series *s)
+{
+    mf_range r = mf_range_empty();
+    int last = -1;
+    for (int i = 0; i < s->n; i++) {
+        if (!isfinite(s->x[i]) || !isfinite(s->y[i])) continue;
+        mf_range_add(&r, s->y[i]);
+        last = i;
+    }
+    if (last < 0) return;
+    mf_svg_tip(t->d, s->name, "%s %.5g at %s %.6g; from %.5g to %.5g", y_name(t->p, s),
+               s->y[last], t->p->x_label ? t->p->x_label : "x", s->x[last], r.lo, r.hi);
+}
+
 static void put_points(plot *t, const mf_series *s, const mf_scale *y, const char *ink)
 {
     char style[64];
     snprintf(style, sizeof style, "stroke=\"%s\" stroke-width=\"1.4\"", ink);
     for (int k = 0; k < s->n; k++) {
         if (!isfinite(s->x[k]) || !isfinite(s->y[k])) continue;
-        const double px = mf_scale_position(&t->x, s->x[k]), py = mf_scale_position(y, s->y[k]);
+        const double px = x_of(t, s->x[k]), py = mf_scale_position(y, s->y[k]);
         if (s->lo && s->hi && isfinite(s->lo[k]) && isfinite(s->hi[k]))
             mf_svg_line(t->d, px, mf_scale_position(y, s->lo[k]), px,
                         mf_scale_position(y, s->hi[k]), style);
         if (s->x_lo && s->x_hi && isfinite(s->x_lo[k]) && isfinite(s->x_hi[k]))
             mf_svg_line(t->d, mf_scale_position(&t->x, s->x_lo[k]), py,
                         mf_scale_position(&t->x, s->x_hi[k]), py, style);
-        mf_doc_printf(t->d, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n", px, py,
+        mf_doc_printf(t->d, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\">", px, py,
                       ink);
+        mf_svg_tip(t->d, s->labels ? s->labels[k] : s->name, "%s %.6g, %s %.5g",
+                   t->p->x_label ? t->p->x_label : "x", s->x[k], y_name(t->p, s), s->y[k]);
+        mf_doc_put(t->d, "</circle>\n");
         if (s->labels) put_label(t, px, py, s->labels[k], ink);
     }
 }
@@ -224,9 +269,11 @@ static void put_series(plot *t, int i)
     if (s->lo && s->hi) band(t, s, y, ink);
     mf_doc_put(t->d, "<path d=\"");
     path_of(t, y, s->n, s->x, s->y);
-    mf_doc_printf(t->d, "\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"%s/>\n",
+    mf_doc_printf(t->d, "\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"%s>",
                   ink, s->thin ? "1" : "1.8",
                   dashed(t->p, i) ? " stroke-dasharray=\"5 3\"" : "");
+    line_tip(t, s);
+    mf_doc_put(t->d, "</path>\n");
 }
 
 static void put_levels(plot *t)
@@ -251,6 +298,7 @@ void mf_svg_plot(mf_doc *d, const mf_plot *p)
     mf_svg_legend(d, t.box.left, 2, t.box.right - t.box.left, t.n_legend, t.legend);
     mf_svg_axis_y(d, &t.box, &t.y, p->y_label);
     mf_svg_axis_x(d, &t.box, &t.x, p->x_label);
+    if (!isnan(t.zero)) mf_svg_text(d, t.zero, t.box.bottom + 4 + MF_FONT, "middle", "0");
     if (t.has_right) mf_svg_axis_right(d, &t.box, &t.right, p->right_label);
     put_levels(&t);
     for (int i = 0; i < series_count(p); i++)

@@ -1,16 +1,20 @@
 /* report/svg/svg.h: plots as SVG text: lines, points, bars, heat maps, histograms.
  *
- * Every function appends one <svg> element to a document, whose failures it shares. An image
- * scales with its page; its text uses the page's colour (currentColor), so it is readable on
- * light and dark backgrounds. Colour-blind readers can tell the colours apart, and lines after
- * the eighth are dashed. Titles and labels are escaped. Values that are not finite are omitted.
- */
+ * Each function mf_svg_* of this file appends one <svg> element to a document, which records
+ * failures. An image scales with its page, whose style gives the text its colour, so it is
+ * readable on light and dark backgrounds. Colour-blind readers can distinguish the 8
+ * colours, and lines after the eighth without a colour of their own are dashed. Titles and
+ * labels are escaped. Values that are not finite are omitted. Each line, point, bar and area
+ * has a title, which browsers show beside the pointer. */
 #ifndef MF_REPORT_SVG_H
 #define MF_REPORT_SVG_H
 
 #include "report/page/doc.h"
 #include <math.h>
 #include <stdbool.h>
+
+/* Width of a figure on a page. A telephone shows it without making its text smaller. */
+#define MF_FIGURE_WIDTH 360
 
 /* ---- lines and points ---- */
 
@@ -25,7 +29,7 @@ typedef struct mf_series {
     bool points;               /* marks instead of a line */
     bool dashed, thin;
     bool right;      /* uses the right axis */
-    int colour;      /* from 1: this colour; 0: by position in the list */
+    int colour;      /* from 1: mf_colour(colour - 1); 0: by position in the list */
     const char *ink; /* "#rrggbb": replaces colour; or NULL */
 } mf_series;
 
@@ -38,7 +42,7 @@ typedef struct mf_plot {
     const char *title; /* for screen readers; the visible caption belongs to the page */
     const char *x_label, *y_label, *right_label; /* or NULL */
     int width, height;                           /* 0: 640 x 300 */
-    bool log_x, log_y, log_right;
+    bool log_x, log_y, log_right; /* points at 0 stand left of a logarithmic x axis, at "0" */
     bool from_zero;    /* the y axis begins at 0 */
     double y_lo, y_hi; /* fixed ends if y_lo < y_hi */
     int n_series, n_levels;
@@ -55,10 +59,13 @@ typedef struct mf_bars {
     int n_groups, n_series;    /* series: bars side by side within a group */
     const char *const *groups; /* [n_groups] labels below the axis */
     const char *const *series; /* [n_series] for the legend; NULL if there is one series */
-    const double *values;      /* [n_series, n_groups] */
+    const double *values;      /* [n_series, n_groups]; not finite: no bar */
     const double *lo, *hi;     /* same shape: error bars; or NULL */
     const mf_level *level;     /* or NULL */
     bool by_group;             /* for one series: each group has its own colour */
+    /* a logarithmic axis, with points in place of bars, whose lengths would mean nothing on it;
+     * values up to 0 are omitted */
+    bool log;
 } mf_bars;
 void mf_svg_bars(mf_doc *d, const mf_bars *b);
 
@@ -90,15 +97,19 @@ void mf_svg_histogram(mf_doc *d, const mf_histogram *h);
 typedef struct mf_heat {
     const char *title, *x_label, *y_label, *scale_label;
     int width, height; /* 0: chosen from the number of cells */
-    double row_height; /* height of a matrix row if height is 0; 0: chosen from their number */
+    double row_height; /* height of a matrix row if height is 0; 0: chosen from `rows` */
     int rows, columns;
     /* [rows, columns]; row 0 is at the top, or at the bottom if y_up */
     const double *values;
-    double lo, hi;                    /* ends of the scale; lo >= hi: from the values */
+    double lo, hi; /* ends of the scale; lo >= hi: from the values */
+    /* > 0: the values are shares, and this is the even one. Colours show the ratio to it on a
+     * diverging scale from a quarter to 4 times, so equal shares of all maps with this field
+     * have equal colours; lo, hi and diverging are ignored. */
+    double even;
     const char *const *row_labels;    /* [rows] or NULL */
     const char *const *column_labels; /* [columns] or NULL */
     const double *x, *y;              /* [columns], [rows]: values for numeric axes; or NULL */
-    /* [rows, columns]: cells with a value other than 0 get a frame; or NULL */
+    /* [rows, columns]: cells with a value other than 0 get a dot; or NULL */
     const unsigned char *marks;
     /* [columns]: group of each column, -1: none, shown as a coloured band; or NULL */
     const int *column_groups;

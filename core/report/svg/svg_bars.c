@@ -1,5 +1,6 @@
 /* Grouped bars, and histograms. The y axis of bars always includes 0, so the length of a bar is
- * its value; a histogram shows shares of each series, so series of different sizes compare. */
+ * its value; on a logarithmic axis, which has no 0, points stand for the bars. A histogram
+ * shows shares of each series, so different sizes can be compared. */
 #include "base/mem.h"
 #include "report/svg/svg_parts.h"
 
@@ -27,7 +28,7 @@ static void group_names(mf_doc *d, const mf_bars *b, const mf_box *box, double s
         }
         mf_doc_printf(
             d,
-            "<text transform=\"translate(%.1f %.1f) rotate(-35)\" fill=\"currentColor\" "
+            "<text transform=\"translate(%.1f %.1f) rotate(-35)\" "
             "text-anchor=\"end\">",
             x + 4, box->bottom + 12);
         mf_doc_text(d, b->groups[g]);
@@ -37,14 +38,28 @@ static void group_names(mf_doc *d, const mf_bars *b, const mf_box *box, double s
 
 static mf_scale value_scale(const mf_bars *b)
 {
-    mf_range r = {0, 0};
+    mf_range r = b->log ? mf_range_empty() : (mf_range){0, 0};
     for (int i = 0; i < b->n_series * b->n_groups; i++) {
+        if (b->log && b->values[i] <= 0) continue;
         mf_range_add(&r, b->values[i]);
         if (b->lo) mf_range_add(&r, b->lo[i]);
         if (b->hi) mf_range_add(&r, b->hi[i]);
     }
     if (b->level) mf_range_add(&r, b->level->y);
-    return mf_scale_make(r, false, false, false, 5);
+    return mf_scale_make(r, b->log, false, false, 5);
+}
+
+static void put_bar(mf_doc *d, double x, double width, double top, double zero, const char *ink)
+{
+    mf_doc_printf(d,
+                  "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" "
+                  "fill=\"%s\">",
+                  x, fmin(top, zero), fmax(width - 1, 0.5), fmax(fabs(top - zero), 0.3), ink);
+}
+
+static void put_point(mf_doc *d, double x, double y, const char *ink)
+{
+    mf_doc_printf(d, "<circle cx=\"%.2f\" cy=\"%.2f\" r=\"4\" fill=\"%s\">", x, y, ink);
 }
 
 static void put_bars(mf_doc *d, const mf_bars *b, const mf_box *box, const mf_scale *y,
@@ -55,13 +70,17 @@ static void put_bars(mf_doc *d, const mf_bars *b, const mf_box *box, const mf_sc
     for (int s = 0; s < b->n_series; s++)
         for (int g = 0; g < b->n_groups; g++) {
             const int at = s * b->n_groups + g;
-            if (!isfinite(b->values[at])) continue;
+            if (!isfinite(b->values[at]) || (b->log && b->values[at] <= 0)) continue;
+            const char *ink = mf_colour(b->by_group ? g : s);
             const double x = box->left + g * step + gap / 2 + s * w;
             const double top = mf_scale_position(y, b->values[at]);
-            mf_doc_printf(
-                d, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"/>\n",
-                x, fmin(top, zero), fmax(w - 1, 0.5), fmax(fabs(top - zero), 0.3),
-                mf_colour(b->by_group ? g : s));
+            if (b->log)
+                put_point(d, x + w / 2, top, ink);
+            else
+                put_bar(d, x, w, top, zero, ink);
+            const char *name = b->series ? b->series[s] : b->y_label;
+            mf_svg_tip(d, b->groups[g], "%s %.5g", name ? name : "", b->values[at]);
+            mf_doc_put(d, b->log ? "</circle>\n" : "</rect>\n");
             if (b->lo && b->hi && isfinite(b->lo[at]) && isfinite(b->hi[at]))
                 error_bar(d, x + w / 2, mf_scale_position(y, b->lo[at]),
                           mf_scale_position(y, b->hi[at]));
@@ -116,8 +135,7 @@ static mf_range value_range(const mf_histogram *h)
     return r;
 }
 
-/* The outline of one series: 2 bins + 2 points; y is the share of the series' values in
- * a bin. */
+/* The outline of one series: 2 bins + 2 points; y is a bin's share of the series' values. */
 static void steps_of(const mf_histogram *h, int s, mf_range r, int bins, double *x, double *y)
 {
     const double w = (r.hi - r.lo) / bins;

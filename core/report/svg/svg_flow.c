@@ -1,6 +1,5 @@
 /* Draws a model's structure: a column of boxes with frames and residual paths, and one box
- * magnified. The layout runs twice over the items: the first pass measures, the
- * second draws. */
+ * magnified. The layout visits the items twice: first it measures, then it draws. */
 #include "report/svg/svg_flow.h"
 
 #include "report/svg/svg_parts.h"
@@ -10,7 +9,7 @@
 #define WIDTH   1140.0
 #define BOX     300.0 /* width of a box of the column */
 #define GAP     15.0  /* between boxes; holds the arrow */
-#define INSET   13.0  /* of a frame inside a frame */
+#define INSET   13.0  /* indentation of a frame inside a frame */
 #define LABEL   36.0  /* height of a frame's label */
 #define DEPTH   8     /* most nested frames or residual paths */
 #define LINE    "stroke=\"currentColor\" stroke-opacity=\".7\" stroke-width=\"1.2\""
@@ -203,7 +202,7 @@ static void put_expert(mf_doc *d, const mf_flow_detail *t, const mf_box *b, int 
     mf_doc_put(d, "</g>");
 }
 
-/* Draws router, experts, their adapters and the sum, from top to bottom within the frame. */
+/* Draws router, experts, their adapters, shared experts and the sum within the frame. */
 static void put_detail(mf_doc *d, const mf_flow_detail *t, const mf_box *frame)
 {
     const int most = 5, shown = t->experts > most ? most : t->experts;

@@ -1,8 +1,7 @@
 /* report/svg/svg_flow.h: draws the structure of a model: a column of boxes from top to bottom,
  * and beside it, magnified, the content of one box with experts.
  *
- * Equal blocks are given once, in a frame whose note says how many there are.
- */
+ * Equal blocks are given once, in a frame whose note says how many there are. */
 #ifndef MF_REPORT_SVG_FLOW_H
 #define MF_REPORT_SVG_FLOW_H
 
@@ -31,15 +30,15 @@ typedef struct mf_flow_detail {
     const char *router, *router_note;
     const char *choice; /* beside the router: "top 2 of 8" */
     int experts, chosen;
-    const char *expert, *expert_note; /* in each expert's box */
-    const char *adapter, *adapter_note;     /* NULL: none */
+    const char *expert, *expert_note;   /* in each expert's box */
+    const char *adapter, *adapter_note; /* NULL: none */
     bool adapter_shared;
     const char *shared, *shared_note; /* experts for all tokens; NULL: none */
     const char *sum;
     const char *note; /* below the picture; or NULL */
 } mf_flow_detail;
 
-/* Appends the picture. detail may be NULL if no item is `detailed`. */
+/* Appends the picture. detail NULL: no box is magnified. */
 void mf_svg_flow(mf_doc *d, const char *title, int n, const mf_flow_item *items,
                  const mf_flow_detail *detail);
 

@@ -1,11 +1,12 @@
-/* Heat maps. Neighbouring cells of one colour become one path, which keeps large maps small;
- * the picture is the same as with one rectangle for each cell. */
+/* Heat maps. All cells of one colour become one path, in which neighbours are one line, in
+ * coordinates that count cells. This keeps large maps small. */
 #include "report/svg/svg_parts.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define LEVELS     64 /* colours of the scale */
+#define LEVELS     17 /* number of colours of the scale; odd: one is the middle */
+#define RATIO      4.0 /* of the ends of a scale of shares to the even share */
 #define BAR_WIDTH  12.0
 #define MAX_GROUPS 16
 
@@ -22,7 +23,11 @@ static void find_scale(heat *t)
     mf_range r = mf_range_empty();
     t->lo = h->lo;
     t->hi = h->hi;
-    if (h->lo < h->hi) return;
+    if (h->even > 0) {
+        t->lo = h->even / RATIO;
+        t->hi = h->even * RATIO;
+    }
+    if (t->lo < t->hi) return;
     for (int i = 0; i < h->rows * h->columns; i++)
         mf_range_add(&r, h->values[i]);
     t->lo = r.lo <= r.hi ? r.lo : 0;
@@ -31,13 +36,16 @@ static void find_scale(heat *t)
 
 static double level_of(const heat *t, double v)
 {
-    const double x = (v - t->lo) / (t->hi - t->lo);
+    const bool ratio = t->h->even > 0;
+    if (ratio && v <= t->lo) return 0;
+    const double x = ratio ? 0.5 + 0.5 * log(v / t->h->even) / log(RATIO)
+                           : (v - t->lo) / (t->hi - t->lo);
     return x < 0 ? 0 : x > 1 ? 1 : x;
 }
 
 static void colour_of(const heat *t, double x, char out[8])
 {
-    if (t->h->diverging)
+    if (t->h->diverging || t->h->even > 0)
         mf_colour_diverging(x, out);
     else
         mf_colour_scale(x, out);
@@ -136,58 +144,69 @@ static void lay_out(heat *t, double *width, double *height)
 
 /* ---- cells ---- */
 
-static void put_cells(heat *t)
+/* Whether the cell has a value, and its colour among LEVELS. */
+static bool level_at(const heat *t, int row, int column, int *ret)
+{
+    const double v = t->h->values[row * t->h->columns + column];
+    if (!isfinite(v)) return false;
+    *ret = (int)(level_of(t, v) * (LEVELS - 1) + 0.5);
+    return true;
+}
+
+/* Opens a group in which a cell is 1 wide and 1 high, and (0, 0) is `down` cells below the
+ * upper left corner of the map. Whole numbers as coordinates keep large maps small. */
+static void open_grid(heat *t, double down)
+{
+    mf_doc_printf(t->d, "<g transform=\"translate(%.2f %.2f) scale(%.5f %.5f)\"", t->box.left,
+                  t->box.top + down * t->cell_h, t->cell_w, t->cell_h);
+}
+
+static int row_at(const heat *t, int row)
+{
+    return t->h->y_up ? t->h->rows - 1 - row : row;
+}
+
+/* Appends all cells of a colour as one path of horizontal lines, which are as thick as a cell
+ * is high. */
+static void put_level(heat *t, int level)
 {
     const mf_heat *h = t->h;
-    for (int level = 0; level < LEVELS; level++) {
-        bool any = false;
-        for (int r = 0; r < h->rows; r++)
-            for (int c = 0; c < h->columns; c++) {
-                const double v = h->values[r * h->columns + c];
-                if (!isfinite(v) || (int)(level_of(t, v) * (LEVELS - 1) + 0.5) != level)
-                    continue;
-                int run = 1; /* neighbours of the same colour are one rectangle */
-                while (c + run < h->columns && isfinite(h->values[r * h->columns + c + run]) &&
-                       (int)(level_of(t, h->values[r * h->columns + c + run]) * (LEVELS - 1) +
-                             0.5) == level)
-                    run++;
-                mf_doc_put(t->d, any ? "M" : "<path d=\"M");
-                any = true;
-                mf_doc_number(t->d, t->box.left + c * t->cell_w);
-                mf_doc_put(t->d, " ");
-                mf_doc_number(t->d, row_top(t, r));
-                mf_doc_put(t->d, "h");
-                /* Overlaps the next cell a little, because rounding would leave a
-                 * visible gap. */
-                const double w = run * t->cell_w + (c + run < h->columns ? 0.4 : 0);
-                mf_doc_number(t->d, w);
-                mf_doc_put(t->d, "v");
-                mf_doc_number(t->d, t->cell_h);
-                mf_doc_put(t->d, "h");
-                mf_doc_number(t->d, -w);
-                mf_doc_put(t->d, "z");
-                c += run - 1;
-            }
-        if (any) {
-            char ink[8];
-            colour_of(t, (double)level / (LEVELS - 1), ink);
-            mf_doc_printf(t->d, "\" fill=\"%s\" shape-rendering=\"crispEdges\"/>\n", ink);
+    int found = 0;
+    char ink[8];
+    colour_of(t, (double)level / (LEVELS - 1), ink);
+    for (int r = 0; r < h->rows; r++)
+        for (int c = 0; c < h->columns; c++) {
+            int other, run = 1; /* neighbours of the same colour are one line */
+            if (!level_at(t, r, c, &other) || other != level) continue;
+            while (c + run < h->columns && level_at(t, r, c + run, &other) && other == level)
+                run++;
+            if (found++ == 0) mf_doc_printf(t->d, "<path stroke=\"%s\" d=\"", ink);
+            mf_doc_printf(t->d, "M%d %dh%d", c, row_at(t, r), run);
+            c += run - 1;
         }
-    }
+    if (found > 0) mf_doc_put(t->d, "\"/>\n");
+}
+
+static void put_cells(heat *t)
+{
+    open_grid(t, 0.5);
+    mf_doc_put(t->d, " shape-rendering=\"crispEdges\">\n");
+    for (int level = 0; level < LEVELS; level++)
+        put_level(t, level);
+    mf_doc_put(t->d, "</g>\n");
 }
 
 static void put_marks(heat *t)
 {
     const mf_heat *h = t->h;
     if (!h->marks) return;
-    mf_doc_put(t->d, "<path d=\"");
+    open_grid(t, 0.5);
+    mf_doc_put(t->d, "><path d=\"");
     for (int i = 0; i < h->rows * h->columns; i++)
         if (h->marks[i])
-            mf_doc_printf(t->d, "M%.1f %.1fh%.1fv%.1fh%.1fz",
-                          t->box.left + (i % h->columns) * t->cell_w + 1,
-                          row_top(t, i / h->columns) + 1, t->cell_w - 2, t->cell_h - 2,
-                          2 - t->cell_w);
-    mf_doc_put(t->d, "\" stroke=\"#ff5a36\" stroke-width=\"1.5\"/>\n");
+            mf_doc_printf(t->d, "M%d.5 %dh0", i % h->columns, row_at(t, i / h->columns));
+    mf_doc_put(t->d, "\" stroke=\"#000\" stroke-width=\"3\" stroke-linecap=\"round\" "
+                     "vector-effect=\"non-scaling-stroke\"/></g>\n");
 }
 
 /* Relative luminance of "#rrggbb", 0 .. 1 (sRGB; WCAG 2.1). */
@@ -204,8 +223,8 @@ static double luminance(const char *ink)
     return sum;
 }
 
-/* Black or white, whichever has the higher contrast on the cell. A contrast is (a + .05) / (b +
- * .05), so both are equal at a luminance of sqrt(1.05 x .05) - .05. */
+/* Black or white, whichever has the higher contrast on the cell: (a + .05) / (b + .05) for
+ * luminances a >= b. Both have the same contrast at a luminance of sqrt(1.05 x .05) - .05. */
 static const char *ink_on(const heat *t, double x)
 {
     char ink[8];
@@ -217,7 +236,8 @@ static void put_numbers(heat *t)
 {
     const mf_heat *h = t->h;
     if (!h->numbers) return;
-    const double size = clamp(fmin(t->cell_h * 0.55, t->cell_w * 0.34), 4, 11);
+    const double size = 11; /* what is too small to read on a telephone is not written */
+    if (t->cell_h < size + 1 || t->cell_w < 2.1 * size) return;
     mf_doc_printf(t->d, "<g font-size=\"%.1f\" text-anchor=\"middle\">\n", size);
     for (int i = 0; i < h->rows * h->columns; i++) {
         char text[24];
@@ -258,30 +278,28 @@ static void number_axes(heat *t)
     }
 }
 
-/* If the cells are too low for all labels, only every second, third, ... label is written. */
+/* If the cells are too small for all labels, only every second, third, ... label is written;
+ * horizontal column labels always fit. */
 static void put_labels(heat *t)
 {
     const mf_heat *h = t->h;
     const mf_box *b = &t->box;
     const int every = (int)ceil(MF_FONT / t->cell_h),
               every_column = (int)ceil((MF_FONT - 1) / t->cell_w);
+    mf_doc_put(t->d, "<g text-anchor=\"end\">\n");
     for (int r = 0; h->row_labels && r < h->rows; r += every)
-        mf_svg_text(t->d, b->left - 6, row_top(t, r) + t->cell_h / 2 + MF_FONT * 0.35, "end",
-                    h->row_labels[r]);
-    for (int c = 0; h->column_labels && c < h->columns; c++) {
-        const double x = b->left + (c + 0.5) * t->cell_w;
-        if (!upright(t)) {
-            mf_svg_text(t->d, x, b->bottom + 3 + MF_FONT, "middle", h->column_labels[c]);
-            continue;
-        }
-        if (c % every_column != 0) continue;
-        mf_doc_printf(t->d,
-                      "<text transform=\"translate(%.1f %.1f) rotate(-90)\" "
-                      "fill=\"currentColor\" text-anchor=\"end\">",
-                      x + MF_FONT * 0.35, b->bottom + 5);
+        mf_svg_text(t->d, b->left - 6, row_top(t, r) + t->cell_h / 2 + MF_FONT * 0.35, "start",
+                    h->row_labels[r]); /* "start" writes no anchor, so the group's holds */
+    for (int c = 0; h->column_labels && upright(t) && c < h->columns; c += every_column) {
+        mf_doc_printf(t->d, "<text transform=\"translate(%.1f %.1f) rotate(-90)\">",
+                      b->left + (c + 0.5) * t->cell_w + MF_FONT * 0.35, b->bottom + 5);
         mf_doc_text(t->d, h->column_labels[c]);
         mf_doc_put(t->d, "</text>\n");
     }
+    mf_doc_put(t->d, "</g>\n");
+    for (int c = 0; h->column_labels && !upright(t) && c < h->columns; c++)
+        mf_svg_text(t->d, b->left + (c + 0.5) * t->cell_w, b->bottom + 3 + MF_FONT, "middle",
+                    h->column_labels[c]);
     number_axes(t);
 }
 
@@ -294,27 +312,43 @@ static void axis_labels(heat *t, double height)
         mf_svg_text_up(t->d, MF_FONT + 2, (t->box.top + t->box.bottom) / 2, h->y_label);
 }
 
+/* The scale of shares, with ticks at the even share and at its double and half, and so on. */
+static mf_scale ratio_scale(const heat *t)
+{
+    mf_scale s = {.lo = t->lo, .hi = t->hi, .log = true};
+    for (double v = t->lo; v < t->hi * 1.01; v *= 2)
+        s.tick[s.n_ticks++] = v;
+    return s;
+}
+
 static void colour_bar(heat *t)
 {
     const mf_box *b = &t->box;
     const double x = b->right + BAR_WIDTH, height = fmin(b->bottom - b->top, 160);
-    const int steps = 32;
+    const int steps = 9;
     char ink[8], text[24];
+    mf_doc_printf(t->d, "<g stroke-width=\"%.0f\" shape-rendering=\"crispEdges\">\n",
+                  BAR_WIDTH);
     for (int i = 0; i < steps; i++) {
         colour_of(t, (i + 0.5) / steps, ink);
-        mf_doc_printf(t->d,
-                      "<rect x=\"%.1f\" y=\"%.2f\" width=\"%.0f\" height=\"%.2f\" fill=\"%s\" "
-                      "shape-rendering=\"crispEdges\"/>\n",
-                      x, b->top + height * (1 - (i + 1.0) / steps), BAR_WIDTH,
-                      height / steps + 0.3, ink);
+        const double top = b->top + height * (1 - (i + 1.0) / steps);
+        mf_doc_printf(t->d, "<path stroke=\"%s\" d=\"M%.0f %.1fv%.1f\"/>\n", ink,
+                      x + BAR_WIDTH / 2, top, height / steps + 0.3);
     }
-    mf_scale s =
-        mf_scale_make((mf_range){t->lo, t->hi}, false, true, true, height < 60 ? 2 : 4);
+    mf_doc_put(t->d, "</g>\n");
+    mf_scale s = t->h->even > 0 ? ratio_scale(t)
+                                : mf_scale_make((mf_range){t->lo, t->hi}, false, true, true,
+                                                height < 60 ? 2 : 4);
     s.from = b->top + height;
     s.to = b->top;
-    for (int i = 0; i < s.n_ticks; i++)
+    for (int i = 0; i < s.n_ticks; i++) {
+        if (t->h->even > 0) /* shares need two digits; more would not fit beside the bar */
+            snprintf(text, sizeof text, "%.2g", s.tick[i]);
+        else
+            mf_tick_text(&s, s.tick[i], text);
         mf_svg_text(t->d, x + BAR_WIDTH + 5, mf_scale_position(&s, s.tick[i]) + MF_FONT * 0.35,
-                    "start", mf_tick_text(&s, s.tick[i], text));
+                    "start", text);
+    }
     if (t->h->scale_label)
         mf_svg_text_up(t->d, x + BAR_WIDTH + 44 + MF_FONT, b->top + height / 2,
                        t->h->scale_label);

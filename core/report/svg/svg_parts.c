@@ -2,6 +2,7 @@
  * coordinates have at most two decimals, so equal data give equal bytes. */
 #include "report/svg/svg_parts.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,10 +10,10 @@
 
 const char *mf_colour(int i)
 {
-    /* Distinct for the three common kinds of colour blindness, and of medium lightness, so that
-     * they are visible on white and on black. */
-    static const char *const inks[] = {"#3b78c2", "#e08a00", "#1a9e77", "#c8453b",
-                                       "#9b6bc3", "#4fb3d9", "#8a7a2f", "#888888"};
+    /* Distinct for the three common kinds of colour blindness, and of medium lightness, with a
+     * contrast of 3 or more to the page in both schemes. */
+    static const char *const inks[] = {"#3b78c2", "#c77a00", "#1a9e77", "#c8453b",
+                                       "#9b6bc3", "#2f97c1", "#8a7a2f", "#888888"};
     return inks[(i % 8 + 8) % 8];
 }
 
@@ -68,9 +69,8 @@ void mf_svg_begin(mf_doc *d, double width, double height, const char *title)
 {
     mf_doc_printf(d,
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
-                  "width=\"%.0f\" height=\"%.0f\" role=\"img\" color=\"#333\" fill=\"none\" "
-                  "font-family=\"system-ui,sans-serif\" font-size=\"%.0f\"><title>",
-                  width, height, width, height, MF_FONT);
+                  "width=\"%.0f\" height=\"%.0f\" role=\"img\" fill=\"none\"><title>",
+                  width, height, width, height);
     mf_doc_text(d, title ? title : "");
     mf_doc_put(d, "</title>\n");
 }
@@ -80,13 +80,29 @@ void mf_svg_end(mf_doc *d)
     mf_doc_put(d, "</svg>\n");
 }
 
+void mf_svg_tip(mf_doc *d, const char *name, const char *fmt, ...)
+{
+    char text[160];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    mf_doc_put(d, "<title>");
+    if (name) {
+        mf_doc_text(d, name);
+        mf_doc_put(d, ": ");
+    }
+    mf_doc_text(d, text);
+    mf_doc_put(d, "</title>");
+}
+
 void mf_svg_text(mf_doc *d, double x, double y, const char *anchor, const char *text)
 {
     mf_doc_put(d, "<text x=\"");
     mf_doc_number(d, x);
     mf_doc_put(d, "\" y=\"");
     mf_doc_number(d, y);
-    mf_doc_printf(d, "\" fill=\"currentColor\" text-anchor=\"%s\">", anchor);
+    mf_doc_printf(d, strcmp(anchor, "start") == 0 ? "\">" : "\" text-anchor=\"%s\">", anchor);
     mf_doc_text(d, text);
     mf_doc_put(d, "</text>\n");
 }
@@ -94,7 +110,7 @@ void mf_svg_text(mf_doc *d, double x, double y, const char *anchor, const char *
 void mf_svg_text_up(mf_doc *d, double x, double y, const char *text)
 {
     mf_doc_printf(d,
-                  "<text transform=\"translate(%.1f %.1f) rotate(-90)\" fill=\"currentColor\" "
+                  "<text transform=\"translate(%.1f %.1f) rotate(-90)\" "
                   "text-anchor=\"middle\">",
                   x, y);
     mf_doc_text(d, text);

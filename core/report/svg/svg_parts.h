@@ -16,7 +16,9 @@ typedef struct mf_box {
 double mf_text_width(const char *text); /* approximate width in the plots' font */
 void mf_svg_begin(mf_doc *d, double width, double height, const char *title);
 void mf_svg_end(mf_doc *d);
-/* anchor: "start", "middle" or "end". */
+/* Appends the title of the mark that is open: "NAME: TEXT", or the text if name is NULL. */
+void mf_svg_tip(mf_doc *d, const char *name, const char *fmt, ...) MF_PRINTF(3, 4);
+/* anchor: "start", which is that of the group, "middle" or "end". */
 void mf_svg_text(mf_doc *d, double x, double y, const char *anchor, const char *text);
 void mf_svg_text_up(mf_doc *d, double x, double y, const char *text); /* written upwards */
 void mf_svg_line(mf_doc *d, double x1, double y1, double x2, double y2, const char *style);
@@ -31,7 +33,8 @@ typedef struct mf_legend_item {
     const char *name, *ink;
     bool dashed, square;
 } mf_legend_item;
-/* Returns the height of the legend at that width; draws it at (x, y) if d is not NULL. */
+/* Returns the height of the legend at that width. If d is not NULL, draws it with its upper
+ * left corner at (x, y). Items without a name are skipped. */
 double mf_svg_legend(mf_doc *d, double x, double y, double width, int n,
                      const mf_legend_item *items);
 

@@ -6,7 +6,7 @@
 #define MAX_SERIES 16
 
 static void put_area(mf_doc *d, const mf_scale *x, const mf_scale *y, const mf_stack *s,
-                     const double *below, const double *above, const char *ink)
+                     const double *below, const double *above, int area)
 {
     mf_doc_put(d, "<path d=\"");
     for (int i = 0; i < 2 * s->n; i++) {
@@ -16,7 +16,10 @@ static void put_area(mf_doc *d, const mf_scale *x, const mf_scale *y, const mf_s
         mf_doc_put(d, " ");
         mf_doc_number(d, mf_scale_position(y, i < s->n ? above[k] : below[k]));
     }
-    mf_doc_printf(d, "Z\" fill=\"%s\" fill-opacity=\".8\"/>\n", ink);
+    mf_doc_printf(d, "Z\" fill=\"%s\" fill-opacity=\".8\">", mf_colour(area));
+    const double last = s->n > 0 ? s->values[area * s->n + s->n - 1] : 0;
+    mf_svg_tip(d, s->names[area], "%s %.5g at the end", s->y_label ? s->y_label : "", last);
+    mf_doc_put(d, "</path>\n");
 }
 
 void mf_svg_stack(mf_doc *d, const mf_stack *s)
@@ -45,7 +48,7 @@ void mf_svg_stack(mf_doc *d, const mf_stack *s)
         double *below = edge + (i % 2) * s->n, *above = edge + (1 - i % 2) * s->n;
         for (int k = 0; k < s->n; k++)
             above[k] = (i > 0 ? below[k] : (below[k] = 0)) + s->values[i * s->n + k];
-        put_area(d, &x, &y, s, below, above, mf_colour(i));
+        put_area(d, &x, &y, s, below, above, i);
     }
     mf_svg_axis_y(d, &b, &y, s->y_label);
     mf_svg_axis_x(d, &b, &x, s->x_label);

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #define DRAW_SECONDS  0.1  /* minimum seconds between two redraws */
-#define PLAIN_LINES   20   /* over the whole work */
-#define PLAIN_SECONDS 60.0 /* at least one plain line in that time */
+#define PLAIN_LINES   20   /* number of plain lines over the whole work */
+#define PLAIN_SECONDS 60.0 /* the longest time without a plain line while steps end */
 #define MAX_PARTS     5
 #define BAR_MAX       30
 #define BAR_MIN       8
@@ -24,14 +24,21 @@ struct mf_progress {
     double began, last_draw, last_plain;
     int64_t last_plain_step;
     double loss, tokens_per_s, val_loss;
+    double last;           /* seconds that the validation after the last step takes */
+    int64_t done, batches; /* of the validation that runs; batches 0: none */
+    int width;             /* characters of the live line, if it is drawn */
 };
 
 static mf_progress *live_now; /* the progress whose line a log message must erase */
 
+/* Erases the live line. A terminal that was made smaller has wrapped it: the cursor is then on
+ * the last of its rows. */
 static void erase(mf_progress *p)
 {
     if (!p->drawn) return;
-    fputs("\r\033[K", p->t.out);
+    const int columns = mf_terminal_columns(&p->t);
+    if (p->width > columns) fprintf(p->t.out, "\033[%dA", (p->width - 1) / columns);
+    fputs(p->width > columns ? "\r\033[J" : "\r\033[K", p->t.out);
     fflush(p->t.out);
     p->drawn = false;
 }
@@ -64,7 +71,14 @@ static double seconds_left(const mf_progress *p)
 {
     const double done = (double)(p->step - p->first);
     if (p->total <= 0 || done <= 0) return NAN;
-    return (mf_clock() - p->began) / done * (double)(p->total - p->step);
+    return (mf_clock() - p->began) / done * (double)(p->total - p->step) + p->last;
+}
+
+/* Time left of the validation after the last step; NaN if another one runs. */
+static double validation_left(const mf_progress *p)
+{
+    if (p->step < p->total || p->last <= 0) return NAN;
+    return p->last * (double)(p->batches - p->done) / (double)p->batches;
 }
 
 /* ---- the live line: the least important parts are omitted until it fits ---- */
@@ -89,8 +103,11 @@ static int parts_of(const mf_progress *p, part out[MAX_PARTS])
 {
     char text[24];
     int n = 0;
-    const double left = seconds_left(p);
-    if (p->total > 0)
+    const double left = p->batches > 0 ? validation_left(p) : seconds_left(p);
+    if (p->batches > 0)
+        add_part(out, &n, (part){.rank = 1}, "validation %lld/%lld", (long long)p->done,
+                 (long long)p->batches);
+    else if (p->total > 0)
         add_part(out, &n, (part){.rank = 1}, "%lld/%lld", (long long)p->step,
                  (long long)p->total);
     else
@@ -132,7 +149,9 @@ static void put_bar(const mf_progress *p, int width)
                                                                               "\xe2\x94\x81"};
     const mf_terminal *t = &p->t;
     const bool fine = t->utf8 && t->colour; /* both parts of the bar use the same character */
-    int filled = (int)((double)p->step / (double)p->total * width);
+    const double share = p->batches > 0 ? (double)p->done / (double)p->batches
+                                        : (double)p->step / (double)p->total;
+    int filled = (int)(share * width);
     if (filled > width) filled = width;
     fprintf(t->out, "  %s", mf_ink_begin(t, MF_INK_GREEN));
     for (int i = 0; i < width; i++) {
@@ -150,6 +169,8 @@ static void draw(mf_progress *p)
     const int n = fit(p, parts, parts_of(p, parts), columns);
     int bar = columns - width_of(p, parts, n) - 2;
     if (bar > BAR_MAX) bar = BAR_MAX;
+    if (p->width > columns + 1) erase(p);
+    p->width = width_of(p, parts, n) + (bar >= BAR_MIN && p->total > 0 ? bar + 2 : 0);
     fprintf(t->out, "\r\033[K%s%s%s", mf_ink_begin(t, MF_INK_BLUE), p->label, mf_ink_end(t));
     if (bar >= BAR_MIN && p->total > 0) put_bar(p, bar);
     for (int i = 0; i < n; i++)
@@ -172,9 +193,36 @@ static void begin_line(mf_progress *p, int64_t step)
     }
 }
 
+/* A line of the history above the live line, as much of it as fits the terminal. */
+static void history(mf_progress *p)
+{
+    part parts[MAX_PARTS];
+    int n = 0;
+    char count[24];
+    const int width = snprintf(NULL, 0, "%lld", (long long)p->total);
+    if (p->total > 0)
+        add_part(parts, &n, (part){.rank = 1}, "%*lld/%lld", width, (long long)p->step,
+                 (long long)p->total);
+    else
+        add_part(parts, &n, (part){.rank = 1}, "%lld", (long long)p->step);
+    if (!isnan(p->loss)) add_part(parts, &n, (part){.rank = 0}, "loss %.4f", p->loss);
+    if (!isnan(p->tokens_per_s))
+        add_part(parts, &n, (part){.rank = 2}, "%s tokens/s",
+                 mf_count_text(p->tokens_per_s, count));
+    erase(p);
+    n = fit(p, parts, n, mf_terminal_columns(&p->t) - 1);
+    for (int i = 0; i < n; i++)
+        fprintf(p->t.out, "%s%s", i > 0 ? "  " : "step ", parts[i].text);
+    fputc('\n', p->t.out);
+}
+
 static void plain(mf_progress *p)
 {
     char count[24];
+    if (p->t.live) {
+        history(p);
+        return;
+    }
     begin_line(p, p->step);
     if (!isnan(p->loss)) fprintf(p->t.out, "  loss %.4f", p->loss);
     if (!isnan(p->tokens_per_s))
@@ -190,7 +238,8 @@ static bool plain_is_due(const mf_progress *p, double now)
 {
     const int64_t every = p->total > PLAIN_LINES ? p->total / PLAIN_LINES : 1;
     if (p->total > 0 && p->step / every != p->last_plain_step / every) return true;
-    return now - p->last_plain >= PLAIN_SECONDS || (p->total > 0 && p->step == p->total);
+    if (p->total > 0 && p->step == p->total) return true;
+    return !p->t.live && now - p->last_plain >= PLAIN_SECONDS;
 }
 
 void mf_progress_step(mf_progress *p, int64_t step, double loss, double tokens_per_s)
@@ -201,15 +250,41 @@ void mf_progress_step(mf_progress *p, int64_t step, double loss, double tokens_p
     p->loss = loss;
     p->tokens_per_s = tokens_per_s;
     if (p->quiet) return;
-    if (p->t.live) {
-        if (now - p->last_draw < DRAW_SECONDS && step != p->total) return;
-        p->last_draw = now;
-        draw(p);
-    } else if (plain_is_due(p, now)) {
+    if (plain_is_due(p, now)) {
         p->last_plain = now;
         p->last_plain_step = step;
         plain(p);
     }
+    if (!p->t.live || (now - p->last_draw < DRAW_SECONDS && step != p->total)) return;
+    p->last_draw = now;
+    draw(p);
+}
+
+void mf_progress_batch(mf_progress *p, int64_t done, int64_t total)
+{
+    if (!p || p->quiet) return;
+    const double now = mf_clock();
+    char text[24];
+    p->done = done;
+    p->batches = total;
+    if (p->t.live && now - p->last_draw >= DRAW_SECONDS) {
+        p->last_draw = now;
+        draw(p);
+    } else if (!p->t.live && now - p->last_plain >= PLAIN_SECONDS) {
+        p->last_plain = now;
+        begin_line(p, p->step);
+        fprintf(p->t.out, "  validation %lld/%lld", (long long)done, (long long)total);
+        if (!isnan(validation_left(p)))
+            fprintf(p->t.out, "  %s left", mf_duration_text(validation_left(p), text));
+        fputc('\n', p->t.out);
+        fflush(p->t.out);
+    }
+    if (done == total) p->batches = 0;
+}
+
+void mf_progress_last(mf_progress *p, double seconds)
+{
+    if (p) p->last = seconds;
 }
 
 void mf_progress_eval(mf_progress *p, int64_t step, double loss, double floor,

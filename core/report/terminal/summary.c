@@ -24,14 +24,14 @@ static void put_loss(const mf_terminal *t, const mf_summary *s)
     row(t, "validation loss");
     fprintf(t->out, "%s%.4f%s", mf_ink_begin(t, MF_INK_BOLD), s->val_loss, mf_ink_end(t));
     if (s->unit) fprintf(t->out, " nats/%s", s->unit);
+    if (!isnan(s->bits_per_byte)) fprintf(t->out, ", %.4f bits/byte", s->bits_per_byte);
     if (s->floor > 0)
-        fprintf(t->out, ", %.3f x the corpus's entropy floor of %.4f", s->val_loss / s->floor,
-                s->floor);
+        fprintf(t->out, ", %.3f x the entropy floor of %.4f in its windows",
+                s->val_loss / s->floor, s->floor);
     fputc('\n', t->out);
 }
 
-/* NMI(expert, topic): 0 if experts and topics are independent, 1 if each determines
- * the other. */
+/* NMI(expert, topic) is 0 if both are independent, and 1 if each determines the other. */
 static void put_nmi(const mf_terminal *t, const mf_summary *s)
 {
     int best = -1;
@@ -40,8 +40,13 @@ static void put_nmi(const mf_terminal *t, const mf_summary *s)
     if (best < 0) return;
     for (int i = 0; i < s->n_layers; i++) {
         row(t, i == 0 ? "NMI(expert, topic)" : "");
+        const int layer = s->layers ? (int)s->layers[i] : i;
+        if (isnan(s->nmi[i])) {
+            fprintf(t->out, "layer %d  not known\n", layer);
+            continue;
+        }
         fprintf(t->out, "%slayer %d  %.4f%s", i == best ? mf_ink_begin(t, MF_INK_BOLD) : "",
-                s->layers ? (int)s->layers[i] : i, s->nmi[i], i == best ? mf_ink_end(t) : "");
+                layer, s->nmi[i], i == best ? mf_ink_end(t) : "");
         if (s->nmi_random && !isnan(s->nmi_random[i])) {
             fprintf(t->out, "  random routing %.5f", s->nmi_random[i]);
             if (s->nmi_random[i] > 0)
@@ -60,8 +65,7 @@ static void put_speed(const mf_terminal *t, const mf_summary *s)
             mf_count_text((double)s->tokens, tokens), mf_duration_text(s->wall_s, time));
 }
 
-/* The first router in the program's plugin folder other than the one in use; "" if there
- * is none. */
+/* The first router of the program's plugin folder that is not in use; "" if there is none. */
 static void other_router(const char *used, char out[NAME_MAX_BYTES])
 {
     char **names, *folder = mf_path_join(mf_paths_plugins(), "routers");

@@ -14,14 +14,16 @@ typedef struct mf_summary {
     bool generates;     /* the model can continue text */
     int64_t steps, tokens;
     double wall_s, tokens_per_s;
-    double val_loss, floor;         /* nats per `unit`; NaN: not known */
+    double val_loss, floor;         /* nats per `unit`, if there is one; NaN: not known */
+    double bits_per_byte;           /* the validation loss again; NaN: not known */
     int n_layers;                   /* MoE layers */
     const int32_t *layers;          /* [n_layers] their block numbers; NULL: 0, 1, ... */
     const double *nmi, *nmi_random; /* [n_layers] or NULL; NaN: not known */
 } mf_summary;
 
-/* Prints the validation loss and the floor, NMI(expert, topic) of each layer and under random
- * routing, speed, the report's path, and up to three commands to try next. */
+/* Prints, as far as they are known, the validation loss and the floor, the scores, NMI(expert,
+ * topic) of each layer and under random routing; the speed; the report's path; and up to three
+ * commands to try next. */
 void mf_summary_print(const mf_terminal *t, const mf_summary *s);
 
 #endif

@@ -79,7 +79,13 @@ char *mf_terminal_safe(const char *text, bool keep_newlines, char *out, size_t s
     return out;
 }
 
-void mf_terminal_put(FILE *out, const char *text, size_t n)
+/* Bytes that follow the first byte c of a UTF-8 character. */
+static int bytes_after(unsigned char c)
+{
+    return c >= 0xF0 ? 3 : c >= 0xE0 ? 2 : c >= 0xC2 ? 1 : 0;
+}
+
+void mf_terminal_put(FILE *out, mf_begun_char *begun, const char *text, size_t n)
 {
     if (!isatty(fileno(out))) {
         fwrite(text, 1, n, out);
@@ -87,8 +93,14 @@ void mf_terminal_put(FILE *out, const char *text, size_t n)
     }
     for (size_t i = 0; i < n; i++) {
         const unsigned char c = (unsigned char)text[i];
-        const bool c1 = i > 0 && (unsigned char)text[i - 1] == 0xC2 && c >= 0x80 && c < 0xA0;
+        const bool inside = begun->left > 0 && (c & 0xC0) == 0x80;
+        /* U+0080 to U+009F, as C2 and this byte or as this byte alone */
+        const bool c1 = c >= 0x80 && c < 0xA0 && (!inside || begun->first == 0xC2);
         putc((c < 0x20 && c != '\n' && c != '\t') || c == 0x7F || c1 ? '?' : c, out);
+        if (inside)
+            begun->left--;
+        else
+            *begun = (mf_begun_char){.first = c, .left = bytes_after(c)};
     }
 }
 

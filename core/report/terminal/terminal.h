@@ -13,7 +13,8 @@ typedef struct mf_terminal {
 } mf_terminal;
 
 mf_terminal mf_terminal_of(FILE *out);
-/* Number of columns: COLUMNS, else the terminal's own, else 80; at least 20. */
+/* Number of columns: COLUMNS, else the terminal's own, else 80 (also if it is over 10000); at
+ * least 20. */
 int mf_terminal_columns(const mf_terminal *t);
 
 typedef enum mf_ink {
@@ -29,16 +30,22 @@ const char *mf_ink_begin(const mf_terminal *t, mf_ink ink);
 const char *mf_ink_end(const mf_terminal *t);
 
 /* Makes text of unknown origin safe for a terminal: control characters and invalid UTF-8 become
- * '?'. keep_newlines: LF and tab are kept. Returns out, cut to size. */
+ * '?'. keep_newlines: LF and tab are kept. Writes at most `size` bytes with the NUL, and cuts
+ * longer text. Returns out. */
 char *mf_terminal_safe(const char *text, bool keep_newlines, char *out, size_t size);
-/* Writes text of any bytes to a stream. If the stream is a terminal, control characters other
- * than LF and tab become '?', so the text cannot control the terminal. A character may be split
- * between two calls. */
-void mf_terminal_put(FILE *out, const char *text, size_t n);
+/* The UTF-8 character whose first bytes ended a call of mf_terminal_put; zero at the start. */
+typedef struct mf_begun_char {
+    unsigned char first; /* its first byte */
+    int left;            /* number of its bytes that are still to come */
+} mf_begun_char;
+/* Writes n bytes of text. If the stream is a terminal, control characters other than LF and tab
+ * become '?', so the text cannot control it. A character may be split between two calls with
+ * the same `begun`. */
+void mf_terminal_put(FILE *out, mf_begun_char *begun, const char *text, size_t n);
 
-/* "0:07", "12:40", "3:05:00", "2d 04h"; "?" if negative or not finite. */
+/* "0:07", "12:40", "3:05:00", "2d 04h"; "?" if negative, not finite or over 1e9. */
 const char *mf_duration_text(double seconds, char out[24]);
-/* "950", "52.1k", "3.20M". */
+/* "950", "52.1k", "3.20M"; "?" if not finite. */
 const char *mf_count_text(double n, char out[24]);
 
 #endif

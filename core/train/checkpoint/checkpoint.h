@@ -6,10 +6,10 @@
  *    step-N/MANIFEST.json        size and XXH3-128 of both, step, provenance; written last
  *    latest                      "step-N\n"
  *
- * Saving writes step-N.tmp, syncs every file with the manifest last, syncs the directory,
- * renames it, syncs the parent, and reads the checkpoint back to verify it. Only then are older
- * checkpoints beyond `keep` removed. If one of these steps fails, the new checkpoint is
- * removed, and all earlier ones remain.
+ * Saving writes step-N.tmp, syncs every file with the manifest last, syncs the directory, reads
+ * the checkpoint back to verify it, renames it, syncs the parent, and writes `latest`. Only
+ * then are older checkpoints beyond `keep` removed. If saving fails before the rename,
+ * step-N.tmp is removed. After any failure all checkpoints of other steps remain.
  *
  * Reading first verifies sizes and checksums of all files, and names and shapes of all tensors.
  * Only then are values written to the store. */
@@ -20,9 +20,10 @@
 
 /* ---- state beside parameters and moments ----
  *
- * Numbers and blobs by name. Names are paths ("controller.0.bias/ema"). Doubles keep all bits,
- * also those of NaN. A set function replaces an earlier value. A get function returns false and
- * leaves *out unchanged if the name is missing or has another kind of value. */
+ * Numbers and blobs by name. Names are paths ("since/loss"). Doubles keep all bits, also those
+ * of NaN. A set function replaces an earlier value; it may fail with MF_ENOMEM. A get function
+ * returns false and leaves *out unchanged if the name is missing or has another kind
+ * of value. */
 typedef struct mf_state mf_state;
 mf_state *mf_state_new(void);
 void mf_state_free(mf_state *s);
@@ -38,7 +39,8 @@ const char *mf_state_name_at(const mf_state *s, int i);
 
 /* ---- provenance of a checkpoint ----
  *
- * It is compared on resume: equal bits are promised only if the provenance is the same. */
+ * On resume it is compared with the provenance of the process, except abi and threads. Only if
+ * they are the same, the resumed run has the bits of an uninterrupted one. */
 typedef struct mf_provenance_plugin {
     const char *name, *kind, *file, *hash;
 } mf_provenance_plugin;
@@ -56,33 +58,35 @@ typedef struct mf_provenance {
 
 /* ---- writing and reading ---- */
 
-/* Saves a checkpoint of `step` in the directory RUN/ckpt, which is created if missing. Keeps
- * the newest `keep` checkpoints (0: all). Replaces an earlier checkpoint of the same step. The
- * store must have moments. MF_EIO, MF_ENOMEM, or MF_ECHECKPOINT if it does not read back. */
+/* Saves a checkpoint of `step` in folder (RUN/ckpt), which is created if missing. Replaces an
+ * earlier checkpoint of the same step. Keeps the newest `keep` checkpoints up to this step (0:
+ * all), and those of later steps. MF_EINVAL if the store has no moments; MF_EIO; MF_ENOMEM;
+ * MF_ECHECKPOINT if the checkpoint does not read back; then `latest` and an earlier checkpoint
+ * of the step stay as they were. */
 int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store, const mf_state *state,
                  const mf_provenance *identity, int keep);
 
 /* Resumes from the newest checkpoint that verifies: fills values and moments of the store.
- * Leftovers of interrupted saves are removed, and a damaged checkpoint is renamed to
- * step-N.bad; both are logged. `identity` is the provenance of this process; differences to
- * that of the checkpoint are logged. MF_ECHECKPOINT if no checkpoint verifies: a run never
- * starts again from step 0 by itself. The caller frees *ret_state. */
+ * Leftovers of interrupted saves are removed, and damaged checkpoints that are newer are
+ * renamed to step-N.bad; both are logged. `identity` is the provenance of this process;
+ * differences from that of the checkpoint are logged. MF_ECHECKPOINT if no checkpoint verifies:
+ * a run never starts again from step 0 by itself. The caller frees *ret_state. */
 int mf_ckpt_resume(const char *folder, mf_store *store, const mf_provenance *identity,
                    mf_state **ret_state, int64_t *ret_step);
 
 /* Loads parameters without moments: of the newest checkpoint that verifies, or only of `step`
  * if it is >= 0. ret_step may be NULL. MF_ECHECKPOINT if there is none. */
 int mf_ckpt_load(const char *folder, int64_t step, mf_store *store, int64_t *ret_step);
-/* As mf_ckpt_load, and also reads the saved numbers. The store may differ from the checkpoint
- * in parameters whose names contain `but`: those with the same name and shape are read, the
- * others keep their values. but NULL: no parameter may differ. The caller frees *ret_state;
- * ret_state may be NULL. */
+/* As mf_ckpt_load, and also reads the saved state. The store may differ from the checkpoint in
+ * parameters whose names contain `but`: those with the same name and shape are read, the others
+ * keep their values. but NULL: no parameter may differ. The caller frees *ret_state; ret_state
+ * may be NULL. */
 int mf_ckpt_load_with_state(const char *folder, int64_t step, mf_store *store, const char *but,
                             int64_t *ret_step, mf_state **ret_state);
 /* Reads the newest checkpoint that verifies as initial values. Parameters that the checkpoint
- * lacks keep their values; *ret_missing counts them. State of controllers is not read.
- * MF_ECHECKPOINT if a parameter has another shape there, or if store and checkpoint have no
- * parameter in common. */
+ * lacks keep their values; *ret_missing counts them. Buffers of controllers and the heads'
+ * learning-rate factors are not read. MF_ECHECKPOINT if no checkpoint verifies, if a parameter
+ * has another shape there, or if store and checkpoint have no parameter in common. */
 int mf_ckpt_start(const char *folder, mf_store *store, int64_t *ret_step, int *ret_missing);
 
 /* ---- inspection ---- */
@@ -90,18 +94,19 @@ int mf_ckpt_start(const char *folder, mf_store *store, int64_t *ret_step, int *r
 /* Steps of the complete checkpoints in folder, newest first; *ret_n may be 0. The caller frees
  * the list with mf_free. */
 int mf_ckpt_list(const char *folder, int64_t **ret_steps, int *ret_n);
-char *mf_ckpt_path(const char *folder, int64_t step); /* mf_free */
+char *mf_ckpt_path(const char *folder, int64_t step); /* FOLDER/step-N; mf_free */
 
 typedef struct mf_ckpt_report {
     bool ok;
     int64_t step;    /* -1: unknown */
     int64_t tensors; /* number of tensors of the model */
-    uint64_t bytes;  /* size of all files */
+    uint64_t bytes;  /* size of all files except the manifest */
     char **errors;
     int n_errors;
 } mf_ckpt_report;
 /* Verifies the checkpoint in path (RUN/ckpt/step-N) without a store. Returns MF_OK if the
- * checkpoint could be examined, whether it is valid or not; the report tells. */
+ * checkpoint could be examined; ret->ok tells whether it is valid. The caller frees the
+ * contents of ret in every case. */
 int mf_ckpt_verify(const char *path, mf_ckpt_report *ret);
 void mf_ckpt_report_free(mf_ckpt_report *r);
 

@@ -262,7 +262,8 @@ int mf_ckpt_read_model(const char *path, mf_store *store, const char *but)
     return code;
 }
 
-/* Whether a buffer is state of a controller, which has a meaning only in its own run. */
+/* Whether a buffer has a meaning only in its own run: state of a controller, or the heads'
+ * learning-rate factors. */
 static bool of_its_run(const mf_param *x)
 {
     const char *end = strrchr(x->name, '.');
@@ -288,6 +289,7 @@ int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *r
                 code = read_value(f, x);
             }
         }
+    mf_store_refresh_bf16(store);
     mf_st_close(f);
     return code;
 }

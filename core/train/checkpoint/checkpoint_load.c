@@ -121,7 +121,8 @@ static int set_aside(const char *path)
     return mf_fail(MF_EIO, "%s: %d damaged checkpoints of this step", path, BAD_MAX);
 }
 
-/* Checks one checkpoint; *good is the result. aside: a damaged one is renamed. */
+/* Checks one checkpoint; *good: it is valid, and the caller frees *m. aside: a damaged one
+ * is renamed. */
 static int try_one(const char *path, bool aside, mf_manifest *m, bool *good)
 {
     mf_ckpt_report r;
@@ -136,8 +137,8 @@ static int try_one(const char *path, bool aside, mf_manifest *m, bool *good)
     return code;
 }
 
-/* Finds the newest checkpoint that verifies, or that of `step`. *ret_path is NULL if there
- * is none. */
+/* Finds the newest checkpoint that verifies, or only that of `step` if it is >= 0. The caller
+ * frees *m and *ret_path. MF_ECHECKPOINT if there is none. */
 static int find(const char *folder, int64_t step, bool aside, mf_manifest *m, char **ret_path)
 {
     int64_t *steps;
@@ -211,8 +212,8 @@ int mf_ckpt_start(const char *folder, mf_store *store, int64_t *ret_step, int *r
 
 /* ---- resume ---- */
 
-/* If a save that replaces a checkpoint was interrupted before its rename, the old checkpoint is
- * still valid and gets its name back. *done tells whether this happened. */
+/* If a save was interrupted between the two renames with which it replaces a checkpoint, the
+ * old checkpoint is still valid and gets its name back. *done tells whether this happened. */
 static int bring_back(const char *folder, const char *name, bool *done)
 {
     int64_t step;

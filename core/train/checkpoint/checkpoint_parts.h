@@ -2,9 +2,11 @@
  *
  *    state.c                mf_state: numbers and blobs by name
  *    checkpoint_files.c     writes and reads the two tensor files
- *    checkpoint_manifest.c  MANIFEST.json, which has the checksums of all files
+ *    checkpoint_manifest.c  MANIFEST.json, which has the checksums of the other files
  *    checkpoint_save.c      the order of writing; removes old checkpoints
- *    checkpoint_load.c      verifies, loads, resumes */
+ *    checkpoint_load.c      verifies, loads, resumes
+ *
+ * In the functions path is the folder of one checkpoint. */
 #ifndef MF_TRAIN_CHECKPOINT_PARTS_H
 #define MF_TRAIN_CHECKPOINT_PARTS_H
 
@@ -47,30 +49,34 @@ typedef struct mf_manifest {
     struct mf_json *document;
 } mf_manifest;
 
-/* path: folder of one checkpoint. */
 int mf_manifest_write(const char *path, int64_t step, const mf_provenance *identity);
 int mf_manifest_read(const char *path, mf_manifest *ret);
 void mf_manifest_free(mf_manifest *m);
 
 int mf_ckpt_write_model(const char *path, const mf_store *store);
 int mf_ckpt_write_state(const char *path, const mf_store *store, const mf_state *state);
-/* Checks names and shapes against the store, without reading values. but: names that contain
- * this text may differ; NULL: all must fit. */
+/* These functions check names and shapes against the store, without reading values.
+ * MF_ECHECKPOINT if they differ. but: parameters whose names contain this text may differ;
+ * NULL: all must fit. */
 int mf_ckpt_fit_model(const char *path, const mf_store *store, const char *but);
 int mf_ckpt_fit_state(const char *path, const mf_store *store);
-/* Reads all parameters. Those whose names contain `but` are read only if they fit. */
+/* Reads all parameters and buffers. Those whose names contain `but` are read only if
+ * they fit. */
 int mf_ckpt_read_model(const char *path, mf_store *store, const char *but);
-/* Reads the parameters that both store and file contain. MF_ECHECKPOINT if a name has
- * two shapes. */
+/* Reads the parameters and buffers that both store and file contain, and counts them.
+ * *ret_missing: number of parameters that the file lacks. MF_ECHECKPOINT if a name has two
+ * shapes; then nothing is read. */
 int mf_ckpt_read_common(const char *path, mf_store *store, int *ret_read, int *ret_missing);
 /* Reads the state without moments. */
 int mf_ckpt_read_numbers(const char *path, mf_state **ret);
+/* Reads the state, and the moments into the store. */
 int mf_ckpt_read_state(const char *path, mf_store *store, mf_state **ret);
 
 /* Converts "step-12" to 12. False for any other name. */
 bool mf_ckpt_step_of(const char *name, int64_t *ret);
-bool mf_ckpt_is_leftover(const char *name); /* whether an interrupted save left it */
-/* Whether it is a complete checkpoint that was renamed because a new one replaces it. */
+/* Whether this is the name of a file or folder that only an interrupted save leaves. */
+bool mf_ckpt_is_leftover(const char *name);
+/* Whether this is the name of a complete checkpoint that a new one was to replace. */
 bool mf_ckpt_is_replaced(const char *name, int64_t *ret_step);
 
 #endif

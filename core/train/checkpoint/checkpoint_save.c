@@ -1,5 +1,6 @@
 /* train/checkpoint/checkpoint_save.c: the order in which a checkpoint is written and old ones
- * are removed. At any moment at least one complete checkpoint is on disk. */
+ * are removed. From the first save on, at least one complete checkpoint is on disk at
+ * any moment. */
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
@@ -98,7 +99,8 @@ static int remove_checkpoint(const char *path)
     return code;
 }
 
-/* A failed removal costs only disk space, so it is a warning. */
+/* Removes the checkpoints before the newest `keep` up to `step`. A failed removal costs only
+ * disk space, so it is a warning. */
 static void prune(const char *folder, int64_t step, int keep)
 {
     int64_t *steps;
@@ -160,7 +162,8 @@ static int point_latest(const char *folder, int64_t step)
     return code;
 }
 
-/* Verifies the checkpoint that was just written. Returns the error of the first damage. */
+/* Verifies the checkpoint that was just written, before it gets its name, so that damage leaves
+ * neither a bad step-N nor a `latest` that names it. Returns the error of the first damage. */
 static int read_back(const char *path)
 {
     mf_ckpt_report r;
@@ -177,9 +180,9 @@ static int save(const char *folder, const char *path, const char *beside, int64_
 {
     int code = mf_mkdirs(folder);
     if (code == MF_OK) code = write_files(beside, step, store, state, identity);
+    if (code == MF_OK) code = read_back(beside);
     if (code == MF_OK) code = put_in_place(folder, beside, path);
-    if (code == MF_OK) code = point_latest(folder, step);
-    return code == MF_OK ? read_back(path) : code;
+    return code == MF_OK ? point_latest(folder, step) : code;
 }
 
 int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store, const mf_state *state,

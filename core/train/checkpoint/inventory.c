@@ -1,6 +1,6 @@
 /* train/checkpoint/inventory.c: lists parameters and reads their values, from a store or from
- * the newest checkpoint. A checkpoint's tensors are parameters if state.safetensors has moments
- * of them; buffers have none. */
+ * the newest checkpoint. A tensor of a checkpoint is a parameter if state.safetensors has its
+ * moments; buffers have none. */
 #include "train/checkpoint/inventory.h"
 
 #include "base/error.h"

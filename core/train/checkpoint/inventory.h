@@ -16,8 +16,8 @@ typedef struct mf_inventory_item {
 
 /* The store must outlive the inventory. */
 int mf_inventory_of_store(const mf_store *s, mf_inventory **ret);
-/* The inventory of the newest checkpoint in RUN/ckpt. Headers are checked, checksums are not.
- * MF_ENOTFOUND if there is none. */
+/* The inventory of the newest checkpoint in folder (RUN/ckpt). Headers of its files are
+ * checked, checksums are not. MF_ENOTFOUND if there is no checkpoint. */
 int mf_inventory_of_checkpoint(const char *folder, mf_inventory **ret);
 void mf_inventory_free(mf_inventory *v);
 

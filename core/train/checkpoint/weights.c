@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST  ((int64_t)1 << 20) /* values that are read of one parameter, at most */
+#define MOST  ((int64_t)1 << 20) /* about so many values are read of a larger parameter */
 #define PIECE ((int64_t)1 << 14)
 
 /* ---- measurement ---- */
@@ -45,7 +45,8 @@ static void second_pass(void *arg, mf_module module, int64_t n, const float *val
     }
 }
 
-/* Calls fn with all values of a parameter, or with pieces of a large one. */
+/* Calls fn with all values of each parameter, or with evenly spaced pieces of a large one.
+ * room: PIECE floats. */
 static int pass(const mf_inventory *v, float *room, look *fn, void *arg)
 {
     for (int i = 0; i < mf_inventory_count(v); i++) {
@@ -78,7 +79,7 @@ static void set_range(const sums *s, mf_weights_group *g)
     g->most = s->most;
     g->lo = fmax(g->mean - 4 * g->sd, g->least);
     g->hi = fmin(g->mean + 4 * g->sd, g->most);
-    const double thin = 1e-6 * fmax(fabs(g->mean), 1e-3); /* all values are equal */
+    const double thin = 1e-6 * fmax(fabs(g->mean), 1e-3); /* least width, for equal values */
     if (!(g->hi - g->lo > thin)) {
         g->lo = g->mean - 1e3 * thin;
         g->hi = g->mean + 1e3 * thin;

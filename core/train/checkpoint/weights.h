@@ -1,12 +1,12 @@
 /* train/checkpoint/weights.h: distribution of the values of a model's parameters, by module.
  *
  * weights.json contains the distribution at the start of a run; for the end of the run the
- * report computes it from the checkpoint. From a parameter with more than a million values, a
- * million values are read, in evenly spaced pieces.
+ * report computes it from the checkpoint. From a parameter with more than 1,048,576 values,
+ * about as many are read, in evenly spaced pieces. Values that are not finite do not count.
  *
  *     {"step": 0, "groups": [{"group": "embedding", "elements": 3906816, "mean": 0, "sd": 0.02,
  *                             "least": -0.09, "most": 0.1, "lo": -0.08, "hi": 0.08,
- *                             "share": [60 shares of the values between lo and hi]}]} */
+ *                             "share": [60 shares of the values, in bins from lo to hi]}]} */
 #ifndef MF_TRAIN_WEIGHTS_H
 #define MF_TRAIN_WEIGHTS_H
 

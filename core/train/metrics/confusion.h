@@ -12,9 +12,9 @@ typedef struct mf_confusion {
 int mf_confusion_new(int32_t classes, mf_confusion **ret);
 void mf_confusion_free(mf_confusion *g);
 void mf_confusion_clear(mf_confusion *g);
-/* Adds a batch of `rows` examples. truth [rows]: their classes; other values than
- * 0 .. classes-1 do not count. logits [rows, classes]: the class with the largest logit is the
- * prediction, the lower one of two equal ones. Returns the number of examples counted. */
+/* Adds a batch of `rows` examples. truth [rows]: their classes; a value outside of [0, classes)
+ * does not count. logits [rows, classes]: the class with the largest logit is the prediction,
+ * the lower one of two equal ones. Returns the number of examples counted. */
 int32_t mf_confusion_add(mf_confusion *g, int32_t rows, const int32_t *truth,
                          const float *logits);
 /* Number of examples counted, and of correct predictions. */

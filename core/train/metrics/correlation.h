@@ -15,8 +15,8 @@ typedef struct mf_rank_room {
     double *a, *b;
     mf_ranked *order;
 } mf_rank_room;
-/* Spearman's rho: r of the ranks, where equal numbers get the mean of their ranks. NaN
- * as above. */
+/* Spearman's rho: r of the ranks, where equal numbers get the mean of their ranks. NaN in the
+ * cases in which mf_pearson gives NaN. */
 double mf_spearman(int n, const double *x, const double *y, const mf_rank_room *room);
 
 #endif

@@ -1,5 +1,6 @@
-/* train/metrics/metrics.c: records of metrics.jsonl, as JSON and as text for people. A value
- * that is NaN, or a name that is NULL, is not written. */
+/* train/metrics/metrics.c: records of metrics.jsonl, as JSON and as text for people. NaN is
+ * written as null, or not at all if the number is optional. Values whose name is NULL are
+ * not written. */
 #include "train/metrics/metrics.h"
 
 #include "base/error.h"

@@ -1,10 +1,10 @@
 /* train/metrics/metrics.h: metrics.jsonl, written by the training loop and read by reports.
  *
  * Each line is one object. Every line has step, split, dtype, loss, task_loss, lr, grad_norm,
- * tokens, tokens_per_s and wall_s (null if there is no value); other keys are present if they
- * have a value. Only tokens_per_s and wall_s depend on the machine: apart from them, runs with
- * the same configuration and seed write the same file. The memory of the process is in a file
- * of its own (train/metrics/memory.h).
+ * tokens, tokens_per_s and wall_s (null if there is no value), and regularizers, controllers
+ * and moe (perhaps empty); other keys are present if they have a value. Only tokens_per_s and
+ * wall_s depend on the machine: apart from them, runs with the same configuration and seed
+ * write the same file. The memory of the process is in memory.jsonl (train/metrics/memory.h).
  *
  * Writing:  mf_metrics_record r; mf_metrics_record_init(&r); fill it; mf_metrics_put(log, &r);
  *
@@ -21,7 +21,8 @@ typedef struct mf_named_value {
     double value;     /* NaN becomes null */
 } mf_named_value;
 
-/* What one controller reports: "controllers": {NAME: {option: value, ...}}. */
+/* The latest values that one controller gave to options: "controllers": {NAME: {option: value,
+ * ...}}. */
 typedef struct mf_controller_record {
     const char *name;
     int n;
@@ -38,22 +39,23 @@ typedef struct mf_task_score {
     double mse, pearson, spearman; /* regress; NaN: not written */
 } mf_task_score;
 
-/* Changes (mf_change of plugin/instance.h) are written as "turns": [{step, option, from, to,
- * by, reason}]. A step with a change must have a record, even if log_every does not
- * select it. */
+/* Changes (mf_change of plugin/live.h) are written as "turns": [{step, option, from, to, by,
+ * reason}]. A step with a change must have a record, even if log_every does not select it. */
 
 typedef struct mf_metrics_record {
     int64_t step;
-    const char *split;      /* "train", "val", "test" */
-    const char *dtype;      /* type that gemms read, "f32" or "bf16"; NULL: not written */
-    double loss, task_loss; /* nats per token; loss includes regularizers */
-    double lr, grad_norm;   /* NaN: no value (val) */
-    int64_t tokens;         /* training: so far; other splits: evaluated */
-    /* wall_s: since the run began, with the parts before a resume */
+    const char *split; /* "train", "val", "test", "train_eval" */
+    const char *dtype; /* type that gemms read, "f32" or "bf16"; NULL: not written */
+    /* nats per token, or per example for classifiers; squared error for regress; loss includes
+     * the regularizers */
+    double loss, task_loss;
+    double lr, grad_norm; /* NaN: no value (val) */
+    int64_t tokens;       /* training: tokens so far; others: targets evaluated */
+    /* wall_s: seconds that all parts of the run took, without the pauses before a resume */
     double tokens_per_s, wall_s;
     double ppl, bits_per_byte; /* language models; NaN: not written. ppl = exp(task_loss) */
-    /* evaluations of language models: mean over batches of exp(task loss of the batch). It is
-     * never below ppl if all batches have equally many targets. NaN: not written */
+    /* evaluations of language models: mean over batches of exp(task loss of the batch), which
+     * is never below ppl if all batches have equally many targets. NaN: not written */
     double ppl_batch_mean;
     double accuracy, macro_f1;     /* classifiers; NaN: not written */
     double mse, pearson, spearman; /* regress; rmse is written beside mse; NaN: not written */
@@ -64,10 +66,11 @@ typedef struct mf_metrics_record {
     /* With a capacity, over all layers: assignments dropped / tokens, and assignments
      * reassigned; train: since the last training record. NaN: not written */
     double drop_rate, reassigned;
-    /* val: entropy floor of the corpus, the lowest possible loss; NaN: not written */
+    /* evaluations: the floor of the tokens evaluated, in windows of the model (mf_batcher_floor
+     * of data/batch.h); NaN: not known, not written */
     double floor;
     int n_regularizers, n_controllers, n_layers, n_metrics, n_turns, n_tasks;
-    /* scores of all tasks; those of model.task are also in the fields above */
+    /* scores of each task if there are several; the fields above have those of model.task */
     const mf_task_score *tasks;
     const mf_named_value *regularizers; /* name: label of the section; value: unweighted */
     const mf_controller_record *controllers;
@@ -95,9 +98,9 @@ void mf_metrics_json(mf_jw *w, const mf_metrics_record *r);
 /* The scores in the fields accuracy .. spearman of the record: those of the only task, or of
  * the first. */
 mf_task_score mf_metrics_one_task(const mf_metrics_record *r);
-/* Scores of predictions as text for people: "accuracy 0.6720, macro F1 0.6701"; "RMSE 0.91,
- * Pearson 0.42, Spearman 0.40"; for several tasks "main: ...; NAME: ..."; "" if there are none.
- * out has `size` bytes. Returns out. */
+/* Scores of predictions as text for people: "accuracy 0.6720, macro F1 0.6701"; "RMSE 0.9100,
+ * Pearson 0.4200, Spearman 0.4000"; for several tasks "main: ...; NAME: ..."; "" if there are
+ * none. out has `size` bytes. Returns out. */
 const char *mf_metrics_predictions(const mf_metrics_record *r, char *out, size_t size);
 
 /* Distance of shares [n] from the uniform distribution: if kl, the sum of u ln(n u) over the
@@ -113,9 +116,9 @@ typedef struct mf_metrics_history {
     mf_metrics_record *records; /* in file order; numbers that are absent are NaN or 0 */
     int n;
     mf_step_damage damage;
-    struct mf_arena *arena; /* owns everything above */
+    struct mf_arena *arena; /* owner of all to which the records point */
 } mf_metrics_history;
-/* MF_EINPUT if the file is missing. Damaged lines are counted and are no error. */
+/* MF_EINPUT if the file is missing. Damaged lines are skipped, counted and no error. */
 int mf_metrics_read(const char *path, mf_metrics_history **ret);
 void mf_metrics_history_free(mf_metrics_history *h);
 

@@ -1,5 +1,5 @@
-/* train/metrics/metrics_read.c: reads metrics.jsonl for reports. Complete lines are used,
- * damaged lines are counted. */
+/* train/metrics/metrics_read.c: reads metrics.jsonl, for reports and for a resume. Damaged
+ * lines are skipped and counted; a value that is missing in a line is NaN, 0 or NULL. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "train/metrics/metrics.h"
@@ -18,7 +18,7 @@ static const char *copy(mf_arena *arena, const mf_json *v)
     return mf_arena_strdup(arena, text != NULL ? text : "");
 }
 
-/* Reads {NAME: number, ...}; a value that is no number is NaN. */
+/* Reads {NAME: number, ...}; a value that is no number is NaN. NULL: out of memory. */
 static const mf_named_value *values(mf_arena *arena, const mf_json *object, int *ret_n)
 {
     const size_t n = mf_json_typeof(object) == MF_JSON_OBJECT ? mf_json_size(object) : 0;
@@ -47,7 +47,7 @@ static const float *floats(mf_arena *arena, const mf_json *array, size_t n)
     return out;
 }
 
-/* The same as doubles. */
+/* As floats, with doubles. */
 static const double *counts(mf_arena *arena, const mf_json *array, size_t n)
 {
     if (mf_json_typeof(array) != MF_JSON_ARRAY || mf_json_size(array) != n) return NULL;

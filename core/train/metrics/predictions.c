@@ -1,5 +1,6 @@
-/* train/metrics/predictions.c: sums, for each task, the confusion matrix of classes or the
- * pairs of numbers; scores are computed from these sums. All memory is allocated once. */
+/* train/metrics/predictions.c: keeps, for each task, the confusion matrix of classes or the
+ * pairs of numbers of all examples; scores are computed from these. All memory is
+ * allocated once. */
 #include "train/metrics/predictions.h"
 #include <math.h>
 #include "base/error.h"

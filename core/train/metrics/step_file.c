@@ -18,7 +18,7 @@ struct mf_step_file {
 
 /* ---- writing ---- */
 
-/* The step of a line that begins with {"step":N; -1 for any other line. */
+/* The step of a line that begins with {"step":N, and ends with }; -1 for any other line. */
 static int64_t step_of(const char *line, size_t n)
 {
     static const char begin[] = "{\"step\":";
@@ -31,7 +31,8 @@ static int64_t step_of(const char *line, size_t n)
     return i > at && i < n && line[i] == ',' ? step : -1;
 }
 
-/* Size of the file up to the first line that is damaged or has a step after keep_to_step. */
+/* Size of the file up to the first line that is damaged or has a step after keep_to_step; 0 for
+ * a missing file. */
 static int kept_bytes(const char *path, int64_t keep_to_step, size_t *ret)
 {
     char *text;

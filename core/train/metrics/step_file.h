@@ -18,8 +18,8 @@
 
 typedef struct mf_step_file mf_step_file;
 
-/* keep_to_step < 0: makes a new, empty file. Otherwise truncates the file after the last
- * complete line with a step <= keep_to_step, and continues there. MF_EIO. */
+/* keep_to_step < 0: makes a new, empty file. Otherwise truncates the file before its first line
+ * that is damaged or has a later step, and continues there. MF_EIO, MF_ENOMEM. */
 int mf_step_file_open(const char *path, int64_t keep_to_step, mf_step_file **ret);
 mf_jw *mf_step_file_line(mf_step_file *f);
 int mf_step_file_put(mf_step_file *f);

@@ -14,7 +14,8 @@ typedef struct checkpoints {
 
 /* ---- the best validation ---- */
 
-/* The metric that train.best_by names, of the first task that has it. */
+/* The metric that train.best_by names: that of the first task that has it, or the loss of
+ * all tasks. */
 static double quality(mf_best_by by, const mf_metrics_record *r)
 {
     const mf_task_score one = mf_metrics_one_task(r), *s = r->n_tasks > 0 ? r->tasks : &one;
@@ -38,8 +39,8 @@ static double quality(mf_best_by by, const mf_metrics_record *r)
     return r->task_loss;
 }
 
-/* Whether the value is better than all before it, or the first one; then it is stored. NaN is
- * never better than a number. */
+/* Whether the value of train.best_by in this record is the first one or better than all earlier
+ * ones; if so, it is stored. NaN is never better than a number. */
 static bool is_best(checkpoints *o, const mf_train_config *c, const mf_metrics_record *r)
 {
     const bool less = c->best_by == MF_BEST_LOSS || c->best_by == MF_BEST_MSE;

@@ -1,9 +1,9 @@
-/* train/observers/controllers.c: calls after_step of routers, experts and regularizers, then
- * the controllers, and collects their changes.
+/* train/observers/controllers.c: calls after_step of routers, experts, adapters and
+ * regularizers, then the controllers, and collects their changes.
  *
- * Statistics of layers are requested only in steps in which a router or controller reads them.
- * Records contain the latest value that each controller gave to each option. After a resume
- * these values are read from the changes in metrics.jsonl. */
+ * Statistics are requested only in steps in which a router or controller may read them. Records
+ * contain the latest value that each controller gave to each option. After a resume these
+ * values are read from the changes in metrics.jsonl. */
 #include <string.h>
 #include "base/mem.h"
 #include "plugin/load/open.h"
@@ -144,15 +144,30 @@ static unsigned wants(void *self, const mf_trainer *t, int64_t step)
     return 0;
 }
 
-static int call_plugins(const mf_session *session, const mf_step *s)
+/* Calls after_step of routers and experts. Layers that share theirs have one set of buffers,
+ * which is updated once, by the statistics of all these layers together. */
+static int call_layers(const mf_model *m, const mf_step *s, const mf_layer_stats *shared)
 {
-    const mf_model *m = session->model;
-    const mf_config *c = session->config;
+    mf_step of_all = *s;
     int rc = MF_OK;
-    for (int32_t i = 0; rc == MF_OK && i < m->n_moe; i++) {
+    if (shared) {
+        of_all.n_layers = 1;
+        of_all.layers = shared;
+        s = &of_all;
+    }
+    for (int32_t i = 0; rc == MF_OK && i < (shared ? 1 : m->n_moe); i++) {
         rc = mf_instance_after_step(m->moe[i].router, s);
         if (rc == MF_OK) rc = mf_instance_after_step(m->moe[i].expert, s);
     }
+    return rc;
+}
+
+static int call_plugins(const mf_session *session, const mf_step *s,
+                        const mf_layer_stats *shared)
+{
+    const mf_model *m = session->model;
+    const mf_config *c = session->config;
+    int rc = call_layers(m, s, shared);
     if (rc == MF_OK) rc = mf_adapters_after_step(m, s);
     for (int i = 0; rc == MF_OK && i < m->config->n_regularizers; i++)
         rc = mf_instance_after_step(m->regularizers[i], s);
@@ -179,7 +194,7 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *r)
                        .heads = r->heads ? r->heads->stats : NULL,
                        .n_head_layers = r->heads ? r->heads->layers : 0};
     mf_plughost_set_step(m->plugins, r->step);
-    int rc = call_plugins(o->session, &s);
+    int rc = call_plugins(o->session, &s, r->shared);
     /* The optimizer must follow changes of pruning and of the heads' learning rates. */
     if (rc == MF_OK && mf_heads_set_parts(m)) rc = mf_optim_refresh(mf_trainer_optim(t));
     if (rc == MF_OK) rc = note_changes(o);

@@ -1,24 +1,25 @@
 /* train/observers/evaluation.c: validation by train.eval_every and after the last step.
  *
- * Records also contain the mean of the training losses since the last evaluation. Checkpoints
- * keep the sums for this mean, so a resumed run writes the same records. Graphs of evaluation
- * reuse the arena of the training graph. */
+ * Records of validation also contain the mean of the training losses since the last one.
+ * Checkpoints keep the sums for this mean, so a resumed run writes the same records. Graphs of
+ * evaluation reuse the arena of the training graph. */
 #include <math.h>
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "train/observers/observers.h"
 
-/* Number of training batches that are evaluated if validation has no limit. */
+/* Number of training batches that are evaluated if train.eval_batches is 0. */
 #define TRAIN_BATCHES 8
 
 struct mf_evaluation {
     mf_evaluator *val;      /* NULL without a validation split */
     mf_evaluator *on_train; /* NULL unless train.eval_train */
-    double val_loss;        /* NaN before the first evaluation */
-    /* step of the last evaluation; -1: none since the start or resume */
+    double val_loss, floor, bits; /* of the last validation; NaN before the first one */
+    /* step of the last validation; -1: none since the start or resume */
     int64_t at;
-    /* sums over the training steps since the last evaluation */
+    /* sums over the training steps since the last validation */
     double steps, loss, examples, hits;
     /* results of the last mf_evaluation_train; NaN: not measured */
     double train_loss, train_accuracy;
@@ -54,12 +55,14 @@ int mf_evaluation_val(mf_evaluation *e, mf_trainer *t, int64_t batches, mf_metri
     r->tokens_per_s = took > 0 ? (double)r->tokens / took : 0;
     r->wall_s = mf_trainer_wall(t);
     e->val_loss = r->task_loss;
+    e->floor = r->floor;
+    e->bits = r->bits_per_byte;
     e->at = mf_trainer_steps(t);
     if (e->steps > 0) r->train_loss = e->loss / e->steps;
     if (e->examples > 0) r->train_accuracy = e->hits / e->examples;
     e->steps = e->loss = e->examples = e->hits = 0;
-    /* The gaps compare with the present weights on training data if these were evaluated, else
-     * with the mean training loss. */
+    /* The gaps compare validation with the evaluation of training data if there is one, else
+     * with the means over training steps. */
     r->gap_loss = r->loss - (e->on_train ? e->train_loss : r->train_loss);
     r->gap_accuracy = (e->on_train ? e->train_accuracy : r->train_accuracy) - r->accuracy;
     return MF_OK;
@@ -68,6 +71,16 @@ int mf_evaluation_val(mf_evaluation *e, mf_trainer *t, int64_t batches, mf_metri
 double mf_evaluation_loss(const mf_evaluation *e)
 {
     return e->val_loss;
+}
+
+double mf_evaluation_floor(const mf_evaluation *e)
+{
+    return e->floor;
+}
+
+double mf_evaluation_bits(const mf_evaluation *e)
+{
+    return e->bits;
 }
 
 mf_evaluator *mf_evaluation_evaluator(const mf_evaluation *e)
@@ -103,7 +116,38 @@ static int between(void *self, mf_trainer *t)
     const bool last = mf_trainer_done(t);
     const bool due = last || (every > 0 && mf_trainer_steps(t) % every == 0);
     if (!e->val || !due) return MF_OK;
-    return mf_trainer_evaluate(t, last ? 0 : c->eval_batches, NULL);
+    return mf_trainer_evaluate(t, last ? c->final_batches : c->eval_batches, NULL);
+}
+
+static int after_batch(void *arg, int64_t done, int64_t total)
+{
+    mf_trainer *t = arg;
+    return mf_trainer_tell_batch(t, done, total);
+}
+
+/* Tells that a part of the split is not evaluated. */
+static void judge_last(const mf_evaluation *e, const mf_trainer *t)
+{
+    const int64_t all = mf_evaluator_batches(e->val, 0), n = mf_evaluation_last(e, t);
+    if (n < all)
+        mf_log(MF_LOG_INFO,
+               "the validation at the end takes the first %lld of %lld batches; "
+               "train.final_batches = 0 takes all",
+               (long long)n, (long long)all);
+}
+
+int64_t mf_evaluation_last(const mf_evaluation *e, const mf_trainer *t)
+{
+    return e->val ? mf_evaluator_batches(e->val,
+                                         mf_trainer_session(t)->config->train.final_batches)
+                  : 0;
+}
+
+static int begin(void *self, mf_trainer *t)
+{
+    const mf_evaluation *e = self;
+    if (e->val) judge_last(e, t);
+    return MF_OK;
 }
 
 static int after_rebuild(void *self, mf_trainer *t)
@@ -120,10 +164,15 @@ static int end(void *self, mf_trainer *t)
     const int32_t n = mf_trainer_session(t)->model->n_moe;
     int rc = MF_OK;
     if (e->val && e->at != mf_trainer_steps(t)) {
-        /* A resumed run that was complete has no values yet, so it evaluates once. */
+        /* If a run that was complete is resumed, it takes no step, so it evaluates here. */
         mf_metrics_record r;
-        rc = mf_evaluator_run(e->val, mf_trainer_steps(t), 0, &r);
-        if (rc == MF_OK) e->val_loss = r.task_loss;
+        rc = mf_evaluator_run(e->val, mf_trainer_steps(t),
+                              mf_trainer_session(t)->config->train.final_batches, &r);
+        if (rc == MF_OK) {
+            e->val_loss = r.task_loss;
+            e->floor = r.floor;
+            e->bits = r.bits_per_byte;
+        }
     }
     for (int32_t i = 0; rc == MF_OK && i < n; i++) {
         const mf_moe_tally *tally = e->val ? mf_evaluator_tally(e->val, i) : NULL;
@@ -180,6 +229,7 @@ static int open_evaluators(mf_evaluation *e, mf_trainer *t)
     const bool some = s->corpus && s->corpus->split[MF_SPLIT_VAL].tokens > 0;
     if (!some || c->eval_every < 0) return MF_OK;
     int rc = mf_evaluator_new(s, MF_SPLIT_VAL, g, &e->val);
+    if (rc == MF_OK) mf_evaluator_watch(e->val, after_batch, t);
     if (rc == MF_OK && c->eval_train) rc = mf_evaluator_new(s, MF_SPLIT_TRAIN, g, &e->on_train);
     return rc;
 }
@@ -187,6 +237,7 @@ static int open_evaluators(mf_evaluation *e, mf_trainer *t)
 int mf_observe_evaluation(mf_trainer *t, mf_evaluation **ret)
 {
     static const mf_observer ops = {.name = "evaluation",
+                                    .begin = begin,
                                     .after_step = after_step,
                                     .between = between,
                                     .after_rebuild = after_rebuild,
@@ -196,7 +247,7 @@ int mf_observe_evaluation(mf_trainer *t, mf_evaluation **ret)
                                     .free = free_evaluation};
     mf_evaluation *e = mf_alloc(1, sizeof *e);
     if (!e) return MF_ENOMEM;
-    e->val_loss = (double)NAN;
+    e->val_loss = e->floor = e->bits = (double)NAN;
     e->at = -1;
     int rc = open_evaluators(e, t);
     if (rc != MF_OK) {

@@ -1,7 +1,7 @@
 /* train/observers/heads.c: measures attention heads in a step. Gates, entropy and gradient
  * norms are read in steps in which they are wanted. Importance needs one forward pass per head,
- * so it is measured only if a controller requests it, on the last micro-batch. The graph for it
- * is built at the first request. */
+ * so it is measured only if a controller requests it, on the last micro-batch. The graph for
+ * importance is built at the first request after graphs were rebuilt. */
 #include <string.h>
 #include "base/mem.h"
 #include "train/head_measure.h"
@@ -54,7 +54,8 @@ static int try_heads(heads *o)
     return rc;
 }
 
-/* Measures importance; a callback of mf_plughost_set_importance. */
+/* Measures importance, once per step, and copies it to out [layers, heads], at most n values. A
+ * callback of mf_plughost_set_importance. */
 static int importance(void *arg, int32_t n, float *out, int32_t *ret_n)
 {
     heads *o = arg;

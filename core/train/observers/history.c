@@ -1,8 +1,9 @@
 /* train/observers/history.c: the metric history that controllers read (mf_host.history).
  *
- * It contains the records that train.log_every selects, and evaluations. A resumed run reads it
- * back from metrics.jsonl. There, steps with a change have additional lines; these are ignored,
- * because an uninterrupted run does not add them either. */
+ * It contains the records that train.log_every selects, those of the first and the last step,
+ * and validations. A resumed run reads them back from metrics.jsonl. There, a step with a
+ * change of a live option may have a line that none of these rules selects; this line is
+ * ignored, because an uninterrupted run does not add it either. */
 #include "train/metrics/history.h"
 #include <string.h>
 #include "train/observers/observers.h"

@@ -1,5 +1,6 @@
 /* train/observers/limits.c: ends training early: after train.time_limit, or on request of the
- * caller (mf_trainer_options.should_stop). It is called after all other observers of a step. */
+ * caller (mf_trainer_options.should_stop). It only makes the request; the trainer ends after
+ * all observers of the step have been called. */
 #include <stdio.h>
 #include "train/observers/observers.h"
 

@@ -1,5 +1,5 @@
 /* train/observers/memory_log.c: writes a line of memory.jsonl after each validation. All lines
- * of a step are in the file before its checkpoint is saved. */
+ * of a step are in the file before the checkpoint of that step is saved. */
 #include <string.h>
 #include "base/mem.h"
 #include "train/metrics/memory.h"

@@ -2,9 +2,9 @@
  * to metrics.jsonl.
  *
  * Steps that train.log_every selects, the first step, the last step, and each step in which a
- * live option was changed have a record. All lines of a step are in the file before its
- * checkpoint is saved, so a resumed run can truncate the file. Without a run directory, records
- * are made but not written. */
+ * live option was changed have a record; so has each evaluation. All lines of a step are in the
+ * file before the checkpoint of that step is saved, so a resumed run can truncate the file.
+ * Without a run directory, records are made but not written. */
 #include <math.h>
 #include "base/clock.h"
 #include "base/mem.h"

@@ -1,5 +1,5 @@
-/* train/observers/predictions.c: compares the predictions of a step with the truth. Language
- * models do not have this observer. */
+/* train/observers/predictions.c: compares the predictions of a step with the labels. Runs of
+ * language models do not have this observer. */
 #include "train/observers/observers.h"
 
 static int before_step(void *self, mf_trainer *t, mf_step_result *r)

@@ -1,14 +1,16 @@
-/* train/observers/routing.c: measures routing in a step. Tallies sum over the micro-batches of
- * steps in which routing is wanted. Assignments over capacity are counted in every step,
- * because the metrics log sums them between records. */
+/* train/observers/routing.c: measures routing in a step. If routing is wanted in the step,
+ * tallies sum over its micro-batches, for each MoE layer and, where layers share a router, for
+ * all of them together. Dropped and reassigned assignments are counted in every step, because
+ * the metrics log sums them between records. */
 #include "base/mem.h"
 #include "train/observers/observers.h"
 
 typedef struct routing {
     int32_t n, experts;
     mf_moe_tally **tallies; /* [n] */
-    mf_layer_stats *stats;  /* [n] */
-    float *shares;          /* [n][MF_MOE_SHARES][experts] memory to which stats point */
+    mf_moe_tally *shared;   /* sums over all MoE layers; NULL: each has its own router */
+    mf_layer_stats *stats;  /* [n + 1]; the last is that of shared */
+    float *shares;          /* [n + 1][MF_MOE_SHARES][experts] memory to which stats point */
 } routing;
 
 static int before_step(void *self, mf_trainer *t, mf_step_result *r)
@@ -17,6 +19,7 @@ static int before_step(void *self, mf_trainer *t, mf_step_result *r)
     (void)t;
     for (int32_t i = 0; (r->wanted & MF_WANT_ROUTING) && i < o->n; i++)
         mf_moe_tally_reset(o->tallies[i]);
+    if ((r->wanted & MF_WANT_ROUTING) && o->shared) mf_moe_tally_reset(o->shared);
     return MF_OK;
 }
 
@@ -27,6 +30,8 @@ static int after_batch(void *self, mf_trainer *t, mf_step_result *r)
     for (int32_t i = 0; i < o->n; i++) {
         double dropped, reassigned;
         if (r->wanted & MF_WANT_ROUTING) mf_moe_tally_add(o->tallies[i], &r->graph->moe[i]);
+        if ((r->wanted & MF_WANT_ROUTING) && o->shared)
+            mf_moe_tally_add(o->shared, &r->graph->moe[i]);
         mf_moe_overflow(&r->graph->moe[i], &dropped, &reassigned);
         r->dropped += dropped;
         r->reassigned += reassigned;
@@ -41,7 +46,11 @@ static int after_step(void *self, mf_trainer *t, mf_step_result *r)
     for (int32_t i = 0; (r->wanted & MF_WANT_ROUTING) && i < o->n; i++)
         mf_moe_tally_stats(o->tallies[i], o->shares + (int64_t)i * MF_MOE_SHARES * o->experts,
                            &o->stats[i]);
+    if ((r->wanted & MF_WANT_ROUTING) && o->shared)
+        mf_moe_tally_stats(o->shared, o->shares + (int64_t)o->n * MF_MOE_SHARES * o->experts,
+                           &o->stats[o->n]);
     r->layers = o->stats;
+    r->shared = o->shared ? &o->stats[o->n] : NULL;
     r->n_layers = o->n;
     return MF_OK;
 }
@@ -51,6 +60,7 @@ static void free_routing(void *self)
     routing *o = self;
     for (int32_t i = 0; o->tallies && i < o->n; i++)
         mf_moe_tally_free(o->tallies[i]);
+    mf_moe_tally_free(o->shared);
     mf_free(o->tallies);
     mf_free(o->stats);
     mf_free(o->shares);
@@ -69,6 +79,9 @@ static int allocate(routing *o, const mf_model *m)
     for (int32_t i = 0; rc == MF_OK && i < o->n; i++)
         rc = mf_moe_tally_new(m->moe[i].layer, o->experts, (int32_t)m->config->moe.top_k,
                               m->dims.labels, &o->tallies[i]);
+    if (rc == MF_OK && m->config->model.share_layers && o->n > 0)
+        rc = mf_moe_tally_new(m->moe[0].layer, o->experts, (int32_t)m->config->moe.top_k, 0,
+                              &o->shared);
     return rc;
 }
 

@@ -32,17 +32,20 @@ static int write_weights(const mf_store *store, const char *path)
     return rc == MF_OK ? mf_weights_write(path, &w) : rc;
 }
 
-static int begin(void *self, mf_trainer *t)
+int mf_run_files_write(mf_session *s, const mf_rundir *dir)
 {
-    mf_session *s = mf_trainer_session(t);
-    const mf_rundir *dir = mf_trainer_dir(t);
-    (void)self;
-    if (mf_trainer_resumed(t)) return MF_OK;
     int rc = write_config(s->config, dir->config);
     if (rc == MF_OK) rc = write_weights(s->model->store, dir->weights);
     if (rc == MF_OK) rc = mf_provenance_write(dir->manifest, s);
     if (rc == MF_OK && s->tokenizer) rc = mf_tokenizer_save(s->tokenizer, dir->tokenizer);
     return rc;
+}
+
+static int begin(void *self, mf_trainer *t)
+{
+    (void)self;
+    if (mf_trainer_resumed(t)) return MF_OK;
+    return mf_run_files_write(mf_trainer_session(t), mf_trainer_dir(t));
 }
 
 int mf_observe_run_files(mf_trainer *t)

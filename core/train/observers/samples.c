@@ -1,6 +1,7 @@
 /* train/observers/samples.c: writes the routing of a text: routing_sample.json at the end, and
- * samples/step-N.json at some evaluations. These depend only on the number of steps, so a
- * resumed run writes the same ones; it first removes those of later steps. */
+ * samples/step-N.json after some validations. The selection of these validations depends only
+ * on the configuration and the number of steps, so a resumed run writes the same files; it
+ * first removes those of later steps. */
 #include <string.h>
 #include "base/file/io.h"
 #include "base/mem.h"

@@ -1,5 +1,6 @@
 /* train/run/load.c: reads a run's configuration, with the caller's changes, opens a session
- * with the run's tokenizer and dimensions, and loads its newest weights and live options. */
+ * with the run's tokenizer and dimensions, and loads weights and live options from
+ * a checkpoint. */
 #include "train/run/load.h"
 #include <stdio.h>
 #include <string.h>
@@ -12,39 +13,50 @@
 
 #define MAX_SET 64
 
-/* Converts "name:key=value,key=value" to assignments. A router that reads later tokens is
- * allowed, because nothing is trained with it. */
-static int router_assignments(mf_arena *arena, const char *text, const char **set, int *ret_n)
+/* Converts "name:key=value,key=value" to assignments. Unless strict, a router that reads later
+ * tokens is allowed, because nothing is trained with it. */
+static int router_assignments(mf_arena *arena, const mf_load_change *change, mf_assignment *set,
+                              int *ret_n)
 {
+    const char *text = change->router,
+               *section = change->router_section ? change->router_section : "router";
     char *name = mf_arena_strdup(arena, text), *rest = name ? strchr(name, ':') : NULL, *one;
     int n = 0;
     if (!name) return MF_ENOMEM;
     if (rest) *rest++ = 0;
-    set[n++] = mf_arena_strf(arena, "router.plugin=%s", name);
-    set[n++] = "moe.force_causal=yes";
+    set[n++].text = mf_arena_strf(arena, "%s.plugin=%s", section, name);
+    if (!change->strict_router) set[n++].text = "moe.force_causal=yes";
     while (rest && (one = strsep(&rest, ",")) != NULL) {
         if (n == MAX_SET)
             return mf_fail(MF_EUSAGE, "router %s: expected at most %d options", name,
                            MAX_SET - 2);
-        set[n++] = mf_arena_strf(arena, "router.%s", one);
+        set[n++].text = mf_arena_strf(arena, "%s.%s", section, one);
     }
     *ret_n = n;
-    for (int i = 0; i < n; i++)
-        if (!set[i]) return MF_ENOMEM;
+    for (int i = 0; i < n; i++) {
+        set[i].origin = "--set";
+        if (!set[i].text) return MF_ENOMEM;
+    }
     return MF_OK;
 }
 
 static int load_config(const char *path, const mf_load_change *change, mf_config **ret)
 {
-    const char *set[MAX_SET + 1];
+    mf_assignment *set = NULL;
     int n = 0;
     mf_arena *arena = mf_arena_new();
-    int rc = arena ? MF_OK : MF_ENOMEM;
-    if (rc == MF_OK && change->router) rc = router_assignments(arena, change->router, set, &n);
-    if (rc == MF_OK && change->dtype &&
-        !(set[n++] = mf_arena_strf(arena, "train.dtype=%s", change->dtype)))
-        rc = MF_ENOMEM;
-    if (rc == MF_OK) rc = mf_config_load(path, n, set, ret);
+    if (arena)
+        set = mf_arena_alloc(arena, ((size_t)change->n_set + MAX_SET + 1) * sizeof *set);
+    int rc = set ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK && change->router) rc = router_assignments(arena, change, set, &n);
+    if (rc == MF_OK && change->dtype) {
+        const char *text = mf_arena_strf(arena, "train.dtype=%s", change->dtype);
+        set[n++] = (mf_assignment){text, "--set"};
+        if (!text) rc = MF_ENOMEM;
+    }
+    for (int i = 0; i < change->n_set; i++)
+        set[n++] = change->set[i];
+    if (rc == MF_OK) rc = mf_config_load_from(path, n, set, NULL, ret);
     mf_arena_free(arena);
     return rc;
 }
@@ -117,9 +129,14 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
         o.tokenizer_file = mf_exists(dir->tokenizer) ? dir->tokenizer : NULL;
         rc = mf_session_open(config, &o, &s);
     }
+    if (rc == MF_OK && dir->step >= 0 && change->step >= 0 && change->step != dir->step)
+        rc = mf_fail(MF_EUSAGE,
+                     "the path names the checkpoint of step %lld, found step %lld, too",
+                     (long long)dir->step, (long long)change->step);
     if (rc == MF_OK)
-        rc = mf_ckpt_load_with_state(dir->ckpt, change->step, s->model->store,
-                                     change->router ? ".router." : NULL, ret_step, &state);
+        rc = mf_ckpt_load_with_state(dir->ckpt, change->step < 0 ? dir->step : change->step,
+                                     s->model->store, change->router ? ".router." : NULL,
+                                     ret_step, &state);
     if (rc == MF_OK) rc = mf_load_tasks(s->model, state);
     if (rc == MF_OK)
         rc = mf_load_live(s->model->plugins, state, change->router ? "router." : NULL);
@@ -131,8 +148,8 @@ int mf_load_run_as(const char *path, const mf_session_options *options,
     if (rc != MF_OK) {
         mf_session_close(s);
         const bool named = strncmp(mf_error_message(), path, strlen(path)) == 0;
-        if (!named) return mf_fail_context(rc, "%s", path);
-        return rc == MF_ENOTFOUND ? MF_EINPUT : rc; /* a file of the run is missing */
+        if (rc == MF_ENOTFOUND) rc = MF_EINPUT; /* something that the run needs is missing */
+        return named ? rc : mf_fail_context(rc, "%s", path);
     }
     *ret = s;
     return MF_OK;

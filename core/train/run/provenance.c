@@ -1,6 +1,7 @@
 /* train/run/provenance.c: writes manifest.json, and reads from it the dimensions and class
  * names of the model. */
 #include "train/run/provenance.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -95,7 +96,7 @@ static void put_names(mf_jw *w, char *const *classes, int32_t n)
     mf_jw_end(w);
 }
 
-/* Writes one object per head: its task and its size. */
+/* Writes one object per task: name, kind, size of the head, and classes. */
 static void put_tasks(mf_jw *w, const mf_session *s)
 {
     const mf_model *m = s->model;
@@ -153,13 +154,16 @@ int mf_provenance_write(const char *path, mf_session *s)
     mf_cpu_features(features);
     mf_jw_kv_string(w, "cpu_features", features);
     mf_jw_kv_int(w, "threads", id->threads);
-    const double floor = mf_session_floor(s);
-    if (floor == floor) mf_jw_kv_real(w, "entropy_floor", floor);
+    double floor = (double)NAN;
+    int rc = MF_OK;
+    if (s->corpus)
+        rc = mf_corpus_floor(s->corpus, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0, 0, &floor);
+    if (!isnan(floor)) mf_jw_kv_real(w, "entropy_floor", floor);
     put_plugins(w, s->model);
     mf_jw_end(w);
     size_t n;
     const char *text = mf_jw_text(w, &n);
-    int rc = text ? mf_write_file_atomic(path, text, n) : MF_ENOMEM;
+    if (rc == MF_OK) rc = text ? mf_write_file_atomic(path, text, n) : MF_ENOMEM;
     mf_jw_free(w);
     return rc;
 }

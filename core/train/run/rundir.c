@@ -7,6 +7,7 @@
 #include "base/file/io_raw.h"
 #include "base/hint.h"
 #include "base/mem.h"
+#include "base/text/number.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 static const char lock_name[] = ".lock";
+static const char runs_folder[] = "runs"; /* where runs are put unless a path is given */
 enum { HOST_MAX = 256, OWNER_MAX = HOST_MAX + 64, RUNS_MAX = 1000000, MESSAGE_MAX = 1024 };
 
 /* ---- the lock ---- */
@@ -82,6 +84,7 @@ static int new_rundir(const char *path, mf_rundir **ret)
     mf_rundir *dir = mf_alloc(1, sizeof *dir);
     if (dir == NULL) return MF_ENOMEM;
     dir->lock = -1;
+    dir->step = -1;
     dir->path = mf_strdup(path);
     dir->config = mf_path_join(path, "config.ini");
     dir->manifest = mf_path_join(path, "manifest.json");
@@ -188,7 +191,7 @@ int mf_rundir_create(const char *parent, const char *name, mf_rundir **ret)
     return code;
 }
 
-/* Checks that the directory contains only the lock file. */
+/* Checks that the directory contains at most the lock file. */
 static int check_empty(const char *path)
 {
     char **names;
@@ -233,12 +236,63 @@ bool mf_rundir_is(const char *path)
     return mf_is_dir(path) && has(path, "config.ini");
 }
 
+/* The run in `folder` whose name is nearest to `name`; the caller frees it. NULL: none is near,
+ * or out of memory. */
+static char *nearest_in(const char *folder, const char *name)
+{
+    char **names, *nearest = NULL;
+    int n, kept = 0;
+    if (mf_list_dir(folder, &names, &n) != MF_OK) return NULL;
+    const char **runs = mf_alloc((size_t)n + 1, sizeof *runs);
+    for (int i = 0; runs && i < n; i++) {
+        char *path = mf_path_join(folder, names[i]);
+        if (path && mf_rundir_is(path)) runs[kept++] = names[i];
+        mf_free(path);
+    }
+    const char *found = runs ? mf_nearest(name, runs) : NULL;
+    if (found)
+        nearest = strcmp(folder, ".") == 0 ? mf_strdup(found) : mf_path_join(folder, found);
+    mf_free(runs);
+    mf_list_free(names, n);
+    return nearest;
+}
+
+/* The run that a wrong path may mean: one with a similar name in the same folder, or, for a
+ * name alone, one in runs/. The caller frees it; NULL: none. */
+static char *nearest_run(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (slash) {
+        char *folder = mf_strndup(path, (size_t)(slash - path));
+        char *run = folder && slash[1] ? nearest_in(*folder ? folder : "/", slash + 1) : NULL;
+        mf_free(folder);
+        return run;
+    }
+    char *same = mf_path_join(runs_folder, path);
+    if (same && mf_rundir_is(same)) return same;
+    mf_free(same);
+    char *run = nearest_in(".", path);
+    return run ? run : nearest_in(runs_folder, path);
+}
+
+int mf_rundir_missing(const char *path, const char *name)
+{
+    if (mf_rundir_is(path) && name)
+        return mf_fail(MF_EINPUT, "%s: the run has no %s", path, name);
+    if (mf_exists(path))
+        return mf_fail(MF_EINPUT, "%s: not a run: expected a directory with config.ini", path);
+    char *run = nearest_run(path);
+    mf_fail(MF_EINPUT, "%s: there is no such run%s%s%s", path, run ? "; did you mean '" : "",
+            run ? run : "", run ? "'?" : "");
+    mf_free(run);
+    return MF_EINPUT;
+}
+
 static int check_run(const char *path)
 {
-    if (!mf_exists(path)) return mf_fail(MF_EINPUT, "%s: there is no such run", path);
-    if (!mf_rundir_is(path))
-        return mf_fail(MF_EINPUT, "%s: not a run: expected a directory with config.ini", path);
-    return MF_OK;
+    mf_error_clear();
+    if (mf_rundir_is(path)) return MF_OK;
+    return mf_error_code() == MF_ENOMEM ? MF_ENOMEM : mf_rundir_missing(path, NULL);
 }
 
 int mf_rundir_open(const char *path, mf_rundir **ret)
@@ -248,42 +302,85 @@ int mf_rundir_open(const char *path, mf_rundir **ret)
     return code == MF_OK ? open_locked(path, ret) : code;
 }
 
-/* Returns RUN for RUN/best (*ret_best: true), else a copy of the path. The caller frees it.
- * NULL: out of memory. */
-static char *run_of(const char *path, bool *ret_best)
+/* What a path of a run names. */
+typedef struct target {
+    char *run;    /* the run's directory */
+    int64_t step; /* of a checkpoint; -1: none is named */
+    bool best;    /* the best checkpoint */
+} target;
+
+/* Removes the last part of the path, and returns whether it was `name`, or, with name NULL, the
+ * folder of a checkpoint, whose step is then *ret_step. Otherwise the path stays as it is. */
+static bool cut(char *path, const char *name, int64_t *ret_step)
 {
-    char *run = mf_strdup(path);
-    if (run == NULL) return NULL;
-    size_t n = strlen(run);
-    while (n > 1 && run[n - 1] == '/')
-        run[--n] = 0;
-    *ret_best = n > 5 && strcmp(run + n - 5, "/best") == 0 && !mf_rundir_is(run);
-    if (*ret_best) run[n - 5] = 0;
-    return run;
+    char *slash = strrchr(path, '/'), *leaf = slash ? slash + 1 : path;
+    long long step;
+    if (name ? strcmp(leaf, name) != 0
+             : strncmp(leaf, "step-", 5) != 0 || !isdigit((unsigned char)leaf[5]) ||
+                   !mf_parse_i64(leaf + 5, &step))
+        return false;
+    if (!name) *ret_step = step;
+    if (slash && slash != path)
+        *slash = 0;
+    else
+        snprintf(path, 2, "%s", slash ? "/" : "."); /* leaf has at least 2 bytes */
+    return true;
+}
+
+/* Whether training has made the directory: a folder with another config.ini has no manifest. */
+static bool was_trained(const char *path)
+{
+    return mf_rundir_is(path) && has(path, "manifest.json");
+}
+
+/* Finds the run and the checkpoint that the path names; a path of another form counts as that
+ * of a run. The caller frees ret->run. MF_ENOMEM. */
+static int find_target(const char *path, target *ret)
+{
+    *ret = (target){.run = mf_strdup(path), .step = -1};
+    char *part = mf_strdup(path);
+    if (!ret->run || !part) {
+        mf_free(ret->run);
+        mf_free(part);
+        ret->run = NULL;
+        return MF_ENOMEM;
+    }
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+        ret->run[n - 1] = part[n - 1] = 0;
+    int64_t step = -1;
+    cut(part, NULL, &step);
+    const bool best = cut(part, "best", NULL), ckpt = best || cut(part, "ckpt", NULL);
+    const bool config = step < 0 && !ckpt && cut(part, "config.ini", NULL);
+    if (!mf_rundir_is(ret->run) && (config ? was_trained(part) : ckpt && mf_rundir_is(part))) {
+        snprintf(ret->run, strlen(path) + 1, "%s", part);
+        ret->step = step;
+        ret->best = best;
+    }
+    mf_free(part);
+    return MF_OK;
 }
 
 bool mf_rundir_readable(const char *path)
 {
-    bool best, is;
-    char *run = run_of(path, &best);
-    is = run != NULL && mf_is_dir(path) && mf_rundir_is(run);
-    mf_free(run);
+    target t;
+    const bool is = find_target(path, &t) == MF_OK && mf_rundir_is(t.run);
+    mf_free(t.run);
     return is;
 }
 
 int mf_rundir_read(const char *path, mf_rundir **ret)
 {
+    target t;
     *ret = NULL;
-    bool best;
-    char *run = run_of(path, &best);
-    if (run == NULL) return MF_ENOMEM;
-    int code = check_run(run);
-    if (code == MF_OK) code = new_rundir(run, ret);
-    if (code == MF_OK && best) {
+    int code = find_target(path, &t);
+    if (code == MF_OK) code = check_run(t.run);
+    if (code == MF_OK) code = new_rundir(t.run, ret);
+    if (code == MF_OK) (*ret)->step = t.step;
+    if (code == MF_OK && t.best) {
         char *ckpt = (*ret)->ckpt;
         (*ret)->ckpt = (*ret)->best;
         (*ret)->best = ckpt;
     }
-    mf_free(run);
+    mf_free(t.run);
     return code;
 }

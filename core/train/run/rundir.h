@@ -8,31 +8,41 @@
 #define MF_TRAIN_RUNDIR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef struct mf_rundir {
     char *path;
     char *config, *manifest, *metrics, *memory, *tokenizer, *report, *sample, *samples;
     char *weights, *ckpt, *trace, *best;
-    int lock; /* descriptor of the lock; -1: opened for reading only */
+    int lock;     /* descriptor of the lock; -1: opened for reading only */
+    int64_t step; /* of the checkpoint that the path names; -1: it names none */
 } mf_rundir;
 
-/* Creates PARENT/NAME-N with the smallest free N >= 1. PARENT is created if missing. Characters
- * of the name other than letters, digits, '.', '_', '-' become '-'. MF_EIO. */
+/* Creates PARENT/NAME-N with the smallest free N >= 1, and locks it. PARENT is created if
+ * missing. Characters of the name other than letters, digits, '.', '_', '-' become '-', and so
+ * does a '.' at the beginning; "" becomes "run". MF_EIO. */
 int mf_rundir_create(const char *parent, const char *name, mf_rundir **ret);
-/* Creates path, or uses it if it is an empty directory. MF_EUSAGE if it contains files (the
- * message names --resume) or is no directory; MF_ERUN if another process writes there. */
+/* Creates path, or uses it if it is an empty directory, and locks it. MF_EUSAGE if it contains
+ * files (the message ends with MF_HINT_RESUME) or is no directory; MF_ERUN if another process
+ * writes there. */
 int mf_rundir_create_at(const char *path, mf_rundir **ret);
 /* Opens an existing run to continue it. MF_EINPUT if it is no run, MF_ERUN if another process
  * writes there. */
 int mf_rundir_open(const char *path, mf_rundir **ret);
-/* Opens an existing run for reading, without a lock. RUN/best is the run with its best
- * checkpoint: `ckpt` is then that folder. MF_EINPUT if it is no run. */
+/* Opens an existing run for reading, without a lock. The path may also be RUN/config.ini,
+ * RUN/ckpt, or a checkpoint RUN/ckpt/step-N, whose step is then `step`; whether that checkpoint
+ * exists is not checked. RUN/best, and RUN/best/step-N, open RUN with its best checkpoint:
+ * `ckpt` is then the folder RUN/best. MF_EINPUT if it is no run. */
 int mf_rundir_read(const char *path, mf_rundir **ret);
-/* Releases the lock. */
+/* Releases the lock and frees dir, which may be NULL. */
 void mf_rundir_close(mf_rundir *dir);
 /* Whether the path is a run: a directory with config.ini. */
 bool mf_rundir_is(const char *path);
-/* Whether mf_rundir_read accepts the path: a run, or RUN/best. */
+/* Whether mf_rundir_read accepts the path. */
 bool mf_rundir_readable(const char *path);
+/* Records that the path is no run that can be read, or that the run has no file of this name
+ * (NULL: no certain file), and returns MF_EINPUT. The message names the nearest run of
+ * the folder. */
+int mf_rundir_missing(const char *path, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-/* train/run/session.c: opens data, tokenizer, device and model in the order in which they need
- * each other, and closes them again. If one of them fails, the others are closed. */
+/* train/run/session.c: opens device, tokenizer, data, training batches and model, in this
+ * order, because each may need those before it. If one of them fails, the others are closed. */
 #include "train/run/session.h"
 #include <math.h>
 #include <string.h>
@@ -47,18 +47,40 @@ void mf_session_model_options(const mf_config *c, bool training, mf_model_option
 }
 
 /* Warns if a file of examples is read as running text: the model would train on braces and
- * tabs, without an error. */
+ * tabs, without an error. Tells if the content decided the format, not the name. */
 static void judge_format(const mf_corpus_spec *spec)
 {
-    mf_format said, named;
-    if (mf_format_of(spec->format, spec->path, &said) != MF_OK || said != MF_FORMAT_TEXT)
+    static const char *const names[] = {"text", "jsonl", "tsv", "bin"};
+    mf_format said, found;
+    if (mf_format_of(spec->format, spec->path, &said) != MF_OK ||
+        mf_format_of("auto", spec->path, &found) != MF_OK)
         return;
-    if (mf_format_of("auto", spec->path, &named) != MF_OK || named == said) return;
-    const char *name = strrchr(spec->path, '.') + 1;
-    mf_log(MF_LOG_WARN,
-           "%s is read as running text, whatever its name says (data.format = text); "
-           "data.format = %s reads it as %s",
-           spec->path, name, name);
+    const char *dot = strrchr(spec->path, '.');
+    if (found == MF_FORMAT_JSONL && said == found && (!dot || strcmp(dot, ".jsonl") != 0))
+        mf_log(MF_LOG_INFO, "%s holds JSON lines (data.format = text reads it as text)",
+               spec->path);
+    if (said == MF_FORMAT_TEXT && found != said)
+        mf_log(MF_LOG_WARN,
+               "%s is read as running text, but seems to be %s (data.format = text); "
+               "data.format = %s reads it so",
+               spec->path, names[found], names[found]);
+}
+
+/* Adds to the message about a missing file which key, or option, names it, and where. given: a
+ * caller named the file. */
+static int name_missing(const mf_config *c, const mf_corpus_spec *spec, bool given)
+{
+    const char *option = mf_hint_text(MF_HINT_DATA);
+    if (given) return mf_fail_context(MF_EINPUT, "%s", option[0] ? option : "data");
+    const bool text = !mf_topics_is(spec->path) && !mf_exists(spec->path);
+    const char *key = text                                              ? "path"
+                      : spec->val_path[0] && !mf_exists(spec->val_path) ? "val_path"
+                                                                        : "tokenizer";
+    const mf_ini_entry *at = mf_ini_get(c->ini, "data", key);
+    if (at && !mf_ini_is_file(at->file))
+        return mf_fail_context(MF_EINPUT, "%s: data.%s", at->file, key);
+    mf_fail_context(MF_EINPUT, "data.%s%s", key, text ? mf_hint_text(MF_HINT_OTHER_DATA) : "");
+    return at ? mf_fail_context(MF_EINPUT, "%s:%d", at->file, at->line) : MF_EINPUT;
 }
 
 static int load_corpus(mf_session *s, const mf_session_options *o)
@@ -80,14 +102,7 @@ static int load_corpus(mf_session *s, const mf_session_options *o)
     }
     int rc = mf_corpus_load(&spec, &s->corpus);
     if (rc == MF_OK) judge_format(&spec);
-    if (rc == MF_ENOTFOUND && o->data)
-        rc = mf_fail_context(MF_EINPUT, "%s",
-                             mf_hint_text(MF_HINT_DATA)[0] ? mf_hint_text(MF_HINT_DATA)
-                                                           : "data");
-    else if (rc == MF_ENOTFOUND && mf_exists(spec.path))
-        rc = mf_fail_context(MF_EINPUT, "[data]");
-    else if (rc == MF_ENOTFOUND)
-        rc = mf_fail_context(MF_EINPUT, "data.path%s", mf_hint_text(MF_HINT_OTHER_DATA));
+    if (rc == MF_ENOTFOUND) rc = name_missing(s->config, &spec, o->data != NULL);
     if (rc == MF_OK && !s->tokenizer) s->tokenizer = s->corpus->tokenizer;
     return rc;
 }
@@ -171,8 +186,8 @@ static int open_device(mf_session *s, const mf_session_options *o)
     return mf_fail_context(rc, "train.device = %s", name);
 }
 
-/* Opens the run's own tokenizer, or that of the run whose weights it begins with, so that the
- * same text gives the same ids. */
+/* Opens the run's own tokenizer, or that of the run in train.from, so that the same text gives
+ * the same ids. Without either the data make the tokenizer. */
 static int open_tokenizer(mf_session *s, const mf_session_options *o)
 {
     const char *from = s->config->train.from, *file = o->tokenizer_file;
@@ -220,9 +235,21 @@ static int open_parts(mf_session *s, const mf_session_options *o)
     dims.bare = o->bare;
     const mf_model_settings settings = mf_config_model(s->config);
     mf_session_model_options(s->config, o->training || o->gradients, &options);
+    options.no_moments = !o->training;
     options.device = s->device;
     if (rc == MF_OK) rc = mf_model_new(&settings, &dims, &options, &s->model);
     return rc == MF_OK ? mf_model_freeze(s->model, s->config->train.freeze) : rc;
+}
+
+/* RMSNorm gives all vectors the same length while its weights are near 1. */
+static void warn_of_priority(const mf_config *c)
+{
+    if (c->model.norm != MF_NORM_RMS || c->moe.priority != MF_PRIORITY_IMPORTANCE) return;
+    if (c->moe.capacity_factor > 0)
+        mf_log(MF_LOG_WARN, "moe.priority = importance: behind rmsnorm all tokens have nearly "
+                            "the same length, so that rounding errors decide which of them an "
+                            "expert admits; expected gate, time, drawn or position, or "
+                            "model.norm = layernorm");
 }
 
 int mf_session_open(mf_config *config, const mf_session_options *options, mf_session **ret)
@@ -238,6 +265,7 @@ int mf_session_open(mf_config *config, const mf_session_options *options, mf_ses
         mf_session_close(s);
         return rc;
     }
+    if (options->training) warn_of_priority(s->config);
     *ret = s;
     return MF_OK;
 }
@@ -253,15 +281,6 @@ void mf_session_close(mf_session *s)
     mf_free(s->no_data);
     mf_device_close(s->device);
     mf_free(s);
-}
-
-double mf_session_floor(mf_session *s)
-{
-    if (!s->floor_known)
-        s->floor = s->corpus ? mf_corpus_floor(s->corpus, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0)
-                             : (double)NAN;
-    s->floor_known = true;
-    return s->floor;
 }
 
 bool mf_session_masked(const mf_session *s)
@@ -290,6 +309,7 @@ void mf_session_feed(const mf_batch *b, mf_model_graph *mg)
     copy(mg->tokens, b->tokens, n);
     copy(mg->positions, b->positions, n);
     copy(mg->sequence_ids, b->sequence, n);
+    copy(mg->segments, b->segments, n);
     if (!mg->by_row) copy(mg->targets, b->targets, n);
     for (int i = 0; i < mg->n_tasks; i++) {
         const mf_model_task *t = &mg->tasks[i];

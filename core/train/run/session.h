@@ -1,4 +1,4 @@
-/* train/run/session.h: opens configuration, data and model for all commands that compute.
+/* train/run/session.h: a configuration with its data and its model, for all that computes.
  *
  * A session for an existing run takes tokenizer and dimensions from the run, so that the same
  * text gives the same ids. */
@@ -13,15 +13,14 @@
 typedef struct mf_session {
     mf_config *config;
     mf_corpus *corpus; /* NULL if opened without data */
-    /* tokenizer of the corpus or of the run; may be NULL (bin) */
+    /* tokenizer of the run or of the corpus; NULL if neither has one, as for files of
+     * token ids */
     const mf_tokenizer *tokenizer;
-    mf_tokenizer *own_tokenizer; /* read from tokenizer_file, else NULL */
+    mf_tokenizer *own_tokenizer; /* read from the file of a run, else NULL */
     struct mf_device *device;    /* where the model lives; NULL: the host */
     mf_model *model;
-    int64_t steps;     /* optimizer steps of the whole run */
+    int64_t steps;     /* optimizer steps of the whole run; 0: not planned */
     mf_batcher *train; /* NULL without training or data */
-    double floor;      /* see mf_session_floor; NaN before */
-    bool floor_known;
     bool other_data; /* options.data was given */
     /* why the data could not be read, if options.spare replaced them; else NULL */
     char *no_data;
@@ -36,14 +35,15 @@ typedef struct mf_session_options {
     /* allocate gradients and moments, make training batches; without data (no_data) the trainer
      * takes only batches of its caller */
     bool training;
-    bool gradients; /* allocate gradients without moments; nothing is trained */
+    bool gradients; /* allocate gradients, but no moments, and make no training batches */
     bool bare;      /* sizes only (model.h); graphs cannot run */
     /* model and tokenizer only: to generate, or to train with batches of the caller */
     bool no_data;
-    /* Dimensions to use without data, if the data cannot be read; NULL: that is an error. */
+    /* Dimensions for a session without data, if the data cannot be read; NULL: then
+     * opening fails. */
     const mf_model_dims *spare;
-    const char *tokenizer_file; /* tokenizer of the run; NULL: made from the data */
-    const char *data;           /* replaces data.path; all of it becomes the val split */
+    const char *tokenizer_file; /* of the run; NULL: that of train.from, or of the data */
+    const char *data;           /* replaces data.path; the whole file is the val split */
     /* class names of the run, in order; NULL: those of the data */
     const char *const *class_names;
     int32_t n_class_names;
@@ -52,16 +52,13 @@ typedef struct mf_session_options {
     const mf_model_dims *dims; /* vocabulary, labels, classes of the run; NULL: from the data */
 } mf_session_options;
 
-/* Writes the options of the model that follow from [train]. training: with gradients
- * and moments. */
+/* Writes the options of the model that follow from [train], except the device. training: with
+ * gradients and moments. */
 void mf_session_model_options(const mf_config *config, bool training, mf_model_options *ret);
-/* Opens a session. It owns the configuration from now on, also if this call fails. */
+/* Opens a session. The session owns the configuration from now on, which is freed even if this
+ * call fails. */
 int mf_session_open(mf_config *config, const mf_session_options *options, mf_session **ret);
 void mf_session_close(mf_session *s);
-
-/* Entropy floor of the validation split in nats per token (data/topics/topics.h), with all
- * earlier text known. NaN if the corpus has none. Computed once. */
-double mf_session_floor(mf_session *s);
 
 /* The configured batches of a split: random order for training, else in order. */
 void mf_session_batch_spec(const mf_session *s, mf_split split, mf_batch_spec *ret);

@@ -4,9 +4,10 @@
 
 #include "train/run/session.h"
 
-/* Reads the newest weights of the run in train.from into the session's model. Parameters with
- * equal name and shape are read, the others keep their initial values; a log line tells which.
- * MF_EINPUT: no such run; MF_ECHECKPOINT: nothing in common. */
+/* Reads the weights of the newest checkpoint of the run that train.from names (RUN/best: those
+ * of its best one) into the session's model. Parameters that the run lacks keep their initial
+ * values, which is logged. MF_EINPUT: no such run; MF_ECHECKPOINT: no checkpoint that verifies,
+ * a parameter with another shape, or no parameter in common. */
 int mf_start_from(mf_session *s);
 
 #endif

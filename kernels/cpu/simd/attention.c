@@ -1,12 +1,12 @@
 /* attention.c: attention by blocks of queries and keys (Milakov, Gimelshein 2018; Dao 2023,
- * algorithm 1). Over blocks of keys each query keeps its largest score m, the sum l of e^(score
- * - m), and the sum y of e^(score - m) v, which is divided by l at the end. A tile is a block
- * of queries of one head. */
+ * algorithm 1). Over blocks of keys each query keeps its largest score m, the sum l of
+ * e^(score - m), and the sum y of e^(score - m) v, which is divided by l at the end. A tile is
+ * a block of queries of one head. */
 #include "kernels/cpu/simd/attention.h"
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/vecmath.h"
 
-#define FEW_QUERIES 8 /* up to this number, scores are rows, and k and v are read once */
+#define FEW_QUERIES 8 /* up to this number, scores are [queries,keys]; k, v are read once */
 #define FEW_KEYS    512
 
 typedef struct attention {
@@ -74,15 +74,16 @@ V_INLINE void many(const attention *job, int64_t tile, float *turned)
     int64_t t0 = block * QUERIES, nt = attention_min(p->t - t0, QUERIES);
     int64_t row = b * p->t + t0, kv = h / (p->heads / p->kv_heads),
             end = attention_seen(p, b, t0 + nt - 1);
+    int64_t begin = attention_min(attention_first(p, b, t0) / KEYS * KEYS, end);
     float *y = p->y + row * ldy + h * hd;
     block_turn(nt, hd, p->scale, p->q + row * p->ldq + h * hd, p->ldq, turned, QUERIES);
     for (int64_t t = 0; t < QUERIES; t++) {
         m[t] = -INFINITY;
         l[t] = 0;
     }
-    for (int64_t t = 0; t < nt && end == 0; t++)
+    for (int64_t t = 0; t < nt && begin == end; t++)
         memset(y + t * ldy, 0, (size_t)hd * sizeof(float));
-    for (int64_t s0 = 0; s0 < end; s0 += KEYS) {
+    for (int64_t s0 = begin; s0 < end; s0 += KEYS) {
         int64_t ns = attention_min(end - s0, KEYS), at = b * p->s + s0;
         attention_views v = attention_look_all(p, b, t0, nt, s0, ns);
         attention_scores(&v, hd, p->k + at * p->ldk + kv * hd, p->ldk, turned, score);
@@ -95,10 +96,10 @@ V_INLINE void many(const attention *job, int64_t tile, float *turned)
             v_store(m + t, vm);
             v_store(l + t, vl);
         }
-        for (int64_t t = 0; t < nt && s0 > 0; t++)
+        for (int64_t t = 0; t < nt && s0 > begin; t++)
             if (shrink[t] != 1) scale_row(hd, shrink[t], y + t * ldy);
-        attention_to_queries(&v, nt, hd, score, p->v + at * p->ldv + kv * hd, p->ldv, s0 > 0, y,
-                             ldy);
+        attention_to_queries(&v, nt, hd, score, p->v + at * p->ldv + kv * hd, p->ldv,
+                             s0 > begin, y, ldy);
     }
     for (int64_t t = 0; t < nt; t += VL) {
         vf vl = v_load(l + t);
@@ -148,8 +149,8 @@ V_INLINE float row_max(int64_t n, const float *a)
     return max;
 }
 
-/* a = e^(a - shift) for the first n elements, 0 for the others up to width. Returns
- * their sum. */
+/* Sets a to e^(a - shift) in the first n elements, and to 0 in the others up to `width`.
+ * Returns the sum. */
 V_INLINE float exp_row(int64_t n, int64_t width, float shift, float *a)
 {
     vf sum = {0};
@@ -171,12 +172,15 @@ V_INLINE float exp_row(int64_t n, int64_t width, float shift, float *a)
     return v_sum(sum);
 }
 
-/* Takes one row of a block of scores: replaces scores by e^(score - m), and updates m, l
- * and y. */
-static void take_row(const mf_attention_args *p, int64_t n, int64_t width, const float *mask,
-                     float *score, float *m, float *l, float *y)
+/* Takes one row of a block of scores: replaces scores from `first` to n by e^(score - m), the
+ * others up to `width` by 0, and updates m, l and y. */
+static void take_row(const mf_attention_args *p, int64_t first, int64_t n, int64_t width,
+                     const float *mask, float *score, float *m, float *l, float *y)
 {
-    if (n == 0 || (mask != NULL && !apply_mask(n, mask, score))) {
+    if (first < 0) first = 0;
+    for (int64_t i = 0; i < first && i < n; i++)
+        score[i] = -INFINITY;
+    if (n <= first || (mask != NULL && !apply_mask(n - first, mask + first, score + first))) {
         memset(score, 0, (size_t)width * sizeof(float));
         return;
     }
@@ -200,26 +204,28 @@ static void few_tile(void *arg, int64_t tile)
     float m[FEW_QUERIES], l[FEW_QUERIES];
     int64_t h = tile % p->heads, b = tile / p->heads, hd = p->head_dim, ldy = p->heads * hd;
     int64_t kv = h / (p->heads / p->kv_heads), end = attention_seen(p, b, p->t - 1);
+    int64_t begin = attention_min(attention_first(p, b, 0), end);
     const float *q = p->q + b * p->t * p->ldq + h * hd;
     float *y = p->y + b * p->t * ldy + h * hd;
     for (int64_t t = 0; t < p->t; t++) {
         m[t] = -INFINITY;
         l[t] = 0;
-        if (end == 0) memset(y + t * ldy, 0, (size_t)hd * sizeof(float));
+        if (begin == end) memset(y + t * ldy, 0, (size_t)hd * sizeof(float));
     }
-    for (int64_t s0 = 0; s0 < end; s0 += FEW_KEYS) {
+    for (int64_t s0 = begin; s0 < end; s0 += FEW_KEYS) {
         int64_t ns = attention_min(end - s0, FEW_KEYS), at = b * p->s + s0;
         MF_SIMD(gemm_serial)
         (false, true, p->t, ns, hd, p->scale, q, p->ldq, p->k + at * p->ldk + kv * hd, p->ldk,
          0, score, ns);
         for (int64_t t = 0; t < p->t; t++) {
             int64_t n = attention_min(attention_seen(p, b, t) - s0, ns);
-            take_row(p, n < 0 ? 0 : n, ns, p->mask != NULL ? p->mask + at : NULL,
-                     score + t * ns, m + t, l + t, y + t * ldy);
+            take_row(p, p->window > 0 ? attention_first(p, b, t) - s0 : 0, n < 0 ? 0 : n, ns,
+                     p->mask != NULL ? p->mask + at : NULL, score + t * ns, m + t, l + t,
+                     y + t * ldy);
         }
         MF_SIMD(gemm_serial)
-        (false, false, p->t, hd, ns, 1, score, ns, p->v + at * p->ldv + kv * hd, p->ldv, s0 > 0,
-         y, ldy);
+        (false, false, p->t, hd, ns, 1, score, ns, p->v + at * p->ldv + kv * hd, p->ldv,
+         s0 > begin, y, ldy);
     }
     for (int64_t t = 0; t < p->t; t++)
         finish(p, b * p->t + t, h, m[t], l[t], y + t * ldy);

@@ -34,11 +34,21 @@ static inline int64_t attention_seen(const mf_attention_args *p, int64_t b, int6
     return seen < 0 ? 0 : attention_min(seen, len);
 }
 
-/* The keys s0 .. s0+ns-1 as the VL queries t .. t+VL-1 see them. All queries see the first
- * `full` keys; no query sees keys from `some` on; lane i sees key s in between if s < limit[i].
- * Lanes past the last query have its limits or larger ones; their results are not read. */
+/* The first key that the window of query t of sequence b contains; 0 without a window. */
+static inline int64_t attention_first(const mf_attention_args *p, int64_t b, int64_t t)
+{
+    int64_t first = attention_length(p, b) - p->t + t - p->window + 1;
+    return p->window == 0 || first < 0 ? 0 : first;
+}
+
+/* How the VL queries t .. t+VL-1 see the keys s0 .. s0+ns-1; all numbers are relative to s0,
+ * and the mask is not considered. All queries see the first `full` keys; no query sees keys
+ * from `some` on; lane i sees key s in between if s < limit[i]. With a window, lane i sees no
+ * key before first + i, and all lanes see those from `past` on. Lanes past the last query have
+ * its limits or larger ones; their results are not read. */
 typedef struct attention_view {
-    int64_t full, some;
+    int64_t full, some, past;
+    int32_t first;
     vi limit;
 } attention_view;
 
@@ -48,10 +58,15 @@ V_INLINE attention_view attention_look(const mf_attention_args *p, int64_t b, in
     int64_t last = attention_min(t + VL - 1, p->t - 1);
     int64_t full = attention_seen(p, b, t) - s0, some = attention_seen(p, b, last) - s0;
     attention_view v = {full < 0 ? 0 : attention_min(full, ns),
-                        some < 0 ? 0 : attention_min(some, ns), V_LANES};
+                        some < 0 ? 0 : attention_min(some, ns), 0, 0, V_LANES};
+    if (p->window > 0) {
+        int64_t first = attention_length(p, b) - p->t + t - p->window + 1 - s0;
+        v.past = attention_min(first + VL - 1, v.some);
+        v.first = (int32_t)first;
+    }
     if (p->reach == NULL) {
-        /* Computed from the position of the query, not from `full`, which is 0 if the first
-         * lanes see nothing. */
+        /* This is computed from the position of the query, not from `full`, which is 0 if the
+         * first lanes see nothing. */
         int64_t first = p->causal ? attention_length(p, b) - p->t + t + 1 : v.full + s0;
         v.limit = V_LANES + v_seti((int32_t)(first - s0));
         return v;
@@ -93,8 +108,8 @@ static inline void attention_scores(const attention_views *v, int64_t n, const f
     }
 }
 
-/* to [queries,n] = weights [keys, QUERIES] transposed times rows [keys,n]; added to `to` if
- * `add`. */
+/* to [queries,n] = weights [keys, QUERIES] transposed times rows [keys,n]; if `add`, this is
+ * added to `to`. */
 static inline void attention_to_queries(const attention_views *v, int64_t nt, int64_t n,
                                         const float *weights, const float *rows, int64_t ld,
                                         bool add, float *to, int64_t ld_to)
@@ -118,19 +133,25 @@ static inline void attention_to_keys(const attention_views *v, int64_t nt, int64
     }
 }
 
-/* Sets scores of keys that a lane does not see, or that the mask hides, to -inf. */
+/* Sets scores of keys that a lane does not see, or that the mask hides, to -inf. The loop over
+ * keys before a window does nothing without one. */
 V_INLINE void attention_hide(attention_view v, const float *mask, float *score)
 {
     for (int64_t s = v.full; s < v.some; s++) {
         float *at = score + s * QUERIES;
         v_store(at, v_select(v.limit > v_seti((int32_t)s), v_load(at), v_set(-INFINITY)));
     }
+    for (int64_t s = 0; s < v.past; s++) {
+        float *at = score + s * QUERIES;
+        vi first = V_LANES + v_seti(v.first);
+        v_store(at, v_select(first > v_seti((int32_t)s), v_set(-INFINITY), v_load(at)));
+    }
     for (int64_t s = 0; mask != NULL && s < v.some; s++)
         if (mask[s] == 0) v_store(score + s * QUERIES, v_set(-INFINITY));
 }
 
-/* The shift to subtract from scores: a, the largest score or ln sum e^score; 0 if a is -inf
- * because the query sees no key. */
+/* The shift to subtract from scores: a, which is the largest score or ln sum e^score. It is 0
+ * if a is -inf, because the query sees no key. */
 V_INLINE vf attention_shift(vf a)
 {
     return v_select(a == v_set(-INFINITY), (vf){0}, a);

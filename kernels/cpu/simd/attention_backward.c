@@ -9,7 +9,7 @@ typedef struct queries {
     const float *q, *dy; /* rows of the block */
     float *dq;
     float *turned_q, *turned_dy;
-    float lse[QUERIES], delta[QUERIES];
+    float lse[QUERIES], delta[QUERIES]; /* delta: dy . y - dlse */
 } queries;
 
 /* delta [QUERIES] = dy . y of each row; VL rows at a time, so that their sums across lanes are
@@ -58,12 +58,15 @@ static void load_queries(const mf_attention_args *p, int64_t b, int64_t h, int64
     row_dots(c->nt, hd, c->dy, p->y + row * ldy + h * hd, ldy, c->delta);
     for (int64_t t = 0; t < QUERIES; t++) {
         c->lse[t] = t < c->nt ? p->lse[(row + t) * p->heads + h] : 0;
-        if (t >= c->nt) c->delta[t] = 0;
+        if (t >= c->nt)
+            c->delta[t] = 0;
+        else if (p->dlse != NULL)
+            c->delta[t] -= p->dlse[(row + t) * p->heads + h];
     }
 }
 
-/* For the VL queries of one vector: replaces scores by weights w = e^(score - lse), and dw = v
- * dy^T by gradients of scores, scale w (dw - delta). */
+/* For the VL queries of one vector: replaces scores by weights w = e^(score - lse), and
+ * dw = v dy^T by gradients of scores, scale w (dw - delta). */
 V_INLINE void weight_columns(attention_view v, const float *mask, float scale, vf lse, vf delta,
                              float *w, float *dw)
 {
@@ -71,8 +74,8 @@ V_INLINE void weight_columns(attention_view v, const float *mask, float scale, v
     attention_hide(v, mask, w);
     for (int64_t s = 0; mask != NULL && s < v.some; s++)
         if (mask[s] == 0)
-            v_store(dw + s * QUERIES, delta); /* so that the gradient of a hidden
-                                                               key is 0, even if v is NaN */
+            /* the gradient of a hidden key must be 0, even if v is NaN */
+            v_store(dw + s * QUERIES, delta);
     for (int64_t s = 0; s < v.some; s++) {
         int64_t at = s * QUERIES;
         vf e = v_exp_low(v_load(w + at) - shift);
@@ -81,15 +84,16 @@ V_INLINE void weight_columns(attention_view v, const float *mask, float scale, v
     }
 }
 
-/* Adds the part of one block of queries to the gradients. */
+/* Computes dq of one block of queries, and adds the part of the block to dk and dv. */
 static void backward_block(const mf_attention_args *p, const queries *c)
 {
     _Alignas(64) float w[KEYS * QUERIES], dw[KEYS * QUERIES];
     int64_t hd = p->head_dim, ldy = p->heads * hd, kv = c->h / (p->heads / p->kv_heads);
     int64_t end = attention_seen(p, c->b, c->t0 + c->nt - 1);
-    for (int64_t t = 0; t < c->nt && end == 0 && c->dq != NULL; t++)
+    int64_t begin = attention_min(attention_first(p, c->b, c->t0) / KEYS * KEYS, end);
+    for (int64_t t = 0; t < c->nt && begin == end && c->dq != NULL; t++)
         memset(c->dq + t * p->ldq, 0, (size_t)hd * sizeof(float));
-    for (int64_t s0 = 0; s0 < end; s0 += KEYS) {
+    for (int64_t s0 = begin; s0 < end; s0 += KEYS) {
         int64_t ns = attention_min(end - s0, KEYS), at = c->b * p->s + s0;
         int64_t k = at * p->ldk + kv * hd, v = at * p->ldv + kv * hd;
         attention_views view = attention_look_all(p, c->b, c->t0, c->nt, s0, ns);
@@ -104,7 +108,8 @@ static void backward_block(const mf_attention_args *p, const queries *c)
         if (p->dk != NULL)
             attention_to_keys(&view, c->nt, hd, dw, c->q, p->ldq, p->dk + k, p->ldk);
         if (c->dq != NULL)
-            attention_to_queries(&view, c->nt, hd, dw, p->k + k, p->ldk, s0 > 0, c->dq, p->ldq);
+            attention_to_queries(&view, c->nt, hd, dw, p->k + k, p->ldk, s0 > begin, c->dq,
+                                 p->ldq);
     }
 }
 

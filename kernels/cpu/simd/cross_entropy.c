@@ -1,7 +1,7 @@
 /* cross_entropy.c: the loss of classifiers and language models (formulas: kernels.def).
  *
- * One thread computes a row from begin to end. Means over rows are summed in double, in the
- * order of the rows. */
+ * One thread computes a row from begin to end. Sums over rows are in double, in the order of
+ * the rows. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
@@ -10,7 +10,7 @@ typedef struct entropy {
     int64_t rows, n, per;
     const float *logits, *weight, *lse, *drow;
     const int32_t *target;
-    float each; /* gradient of a row with weight 1 */
+    float each; /* gradient of a row's loss, if its weight is 1 */
     float *row_loss, *ret_lse, *dlogits;
 } entropy;
 

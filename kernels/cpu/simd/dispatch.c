@@ -63,10 +63,9 @@ void MF_SIMD(gather_rows)(const mf_kctx *x, int type, int64_t m, int64_t d, cons
     x->parallel(rows_tiles(m, d), gather_tile, &p);
 }
 
-/* ---- sums of rows: AT_ONCE rows at a time, so that each result is written once for them
- * ---- */
+/* ---- sums of rows ---- */
 
-#define AT_ONCE 8
+#define AT_ONCE 8 /* rows that are added to a result before it is written */
 
 typedef struct sums {
     int64_t n, d, k, per;
@@ -77,7 +76,7 @@ typedef struct sums {
     mf_bf16 *rounded; /* bf16 result, instead of out */
 } sums;
 
-/* out = (first ? 0 : out) + sum of gate[r] row[r], count >= 1. */
+/* out = (first ? 0 : out) + sum over i < count of gate[i] row[i]; count >= 1. */
 V_INLINE void add_rows(int64_t d, int count, const void *const row[AT_ONCE],
                        const float gate[AT_ONCE], bool first, float *out, bool bf16)
 {
@@ -114,7 +113,7 @@ V_INLINE void sum_one(const sums *p, int64_t t, int64_t column, int64_t d, float
         }
     }
     if (count == 2 && first)
-        add_rows(d, 2, row, gate, true, out, bf16); /* two rows are the usual case, top-2 */
+        add_rows(d, 2, row, gate, true, out, bf16); /* a constant count, for top-2 routing */
     else if (count > 0)
         add_rows(d, count, row, gate, first, out, bf16);
     else if (first)
@@ -182,7 +181,7 @@ typedef struct spread {
     float *dgate;
 } spread;
 
-/* to = g from. */
+/* Sets `to` to g times `from`. */
 V_INLINE void scale(int64_t d, float g, const float *from, void *to, bool bf16)
 {
     int64_t j = 0;
@@ -248,7 +247,7 @@ void MF_SIMD(combine_grad)(const mf_kctx *x, int type, int64_t rows, int64_t k, 
 
 /* ---- assignments by expert and token ---- */
 
-/* Merges two sorted runs, list[0 .. middle-1] and list[middle .. n-1]. */
+/* Merges two sorted runs, list[0 .. middle-1] and list[middle .. n-1], into out. */
 static void merge(int64_t middle, int64_t n, const int32_t *token, const int32_t *list,
                   int32_t *out)
 {
@@ -258,8 +257,9 @@ static void merge(int64_t middle, int64_t n, const int32_t *token, const int32_t
             b >= n || (a < middle && token[list[a]] <= token[list[b]]) ? list[a++] : list[b++];
 }
 
-/* Sorts the n assignments of one expert by token; those of one token keep their order. Merges
- * runs of twice the length, alternating between list and spare. */
+/* Sorts the n assignments of one expert by token; those of one token keep their order. Each
+ * pass merges runs of twice the length of the pass before, alternating between list
+ * and spare. */
 static void sort_by_token(int64_t n, const int32_t *token, int32_t *list, int32_t *spare)
 {
     int32_t *from = list, *to = spare;

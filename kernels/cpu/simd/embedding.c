@@ -53,7 +53,7 @@ void MF_SIMD(embedding_grad)(const mf_kctx *x, int64_t vocab, int64_t n, int64_t
     for (int64_t i = 0; i < count; i++)
         begin[ids[i]]++;
     for (int64_t v = 0; v <= vocab; v++)
-        sum = begin[v] += sum; /* one past the positions of v */
+        sum = begin[v] += sum; /* the end of the positions of v */
     for (int64_t i = count - 1; i >= 0; i--)
         order[--begin[ids[i]]] = (int32_t)i;
     embedding p = {.vocab = vocab,

@@ -1,7 +1,7 @@
 /* grouped_attention.c: attention of assignments grouped by expert. The assignments of one
  * sequence to one expert are in the order of their tokens, so they are one block of queries for
- * the attention kernels. Each of these small blocks is a tile. With `own` there is one block
- * per expert, and the tiles are those of the attention kernel. */
+ * the attention kernels, and each of these small blocks is a tile. With `own` there is one
+ * block per expert, and the tiles are those of the attention kernel. */
 #include "kernels/cpu/simd/simd.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ typedef struct grouped {
     const int32_t *reach; /* [rows] last key that each assignment sees; NULL: all keys */
 } grouped;
 
-/* Finds where each block begins, and the last key of each assignment. Returns false, and
+/* Finds where each block begins, and the last key that each assignment sees. Returns false, and
  * records the fault, if tokens are out of range or not in order. */
 static bool find_blocks(const mf_kctx *x, grouped *w)
 {
@@ -90,7 +90,7 @@ static void run_block(const grouped *w, const mf_kctx *x, int64_t e, int64_t b)
 {
     const mf_attention_args a = block_of(w, e, b);
     if (w->backward)
-        MF_SIMD(attention_backward)(x, &a); /* it has no queries: its gradients are zeros */
+        MF_SIMD(attention_backward)(x, &a); /* sets dk and dv to 0 without queries */
     else if (a.t > 0)
         MF_SIMD(attention)(x, &a);
 }

@@ -7,7 +7,7 @@
 #include "kernels/cpu/simd/vec.h"
 
 #define LANES_MOST  32 /* greatest length of rows for which this pays */
-#define LANES_LEAST 4  /* fewer rows are processed one by one */
+#define LANES_LEAST 4  /* softmax and topk process fewer rows one by one */
 
 #if VL == 16
 /* Transposes rows of eight: each vector has rows i and i + 8, so three exchanges move row r to

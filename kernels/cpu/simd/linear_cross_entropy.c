@@ -1,9 +1,10 @@
-/* linear_cross_entropy.c: head and loss in one kernel, so that the matrix of logits is
- * never stored.
+/* linear_cross_entropy.c: head and loss in one kernel, which stores the logits of a few rows at
+ * a time.
  *
  * Rows are processed in chunks whose size depends only on shapes. One gemm computes the logits
- * of a chunk, the gradients of their losses overwrite them, and two gemms add to the gradients
- * of x and w. Rows with target < 0 are skipped before the gemms. */
+ * of a chunk, the gradients of their losses overwrite them, and two gemms compute the gradient
+ * of x and add to that of w, if these are wanted. Rows with target < 0 are skipped before
+ * the gemms. */
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
@@ -11,9 +12,9 @@
 typedef struct scratch {
     int64_t chunk;
     float *logits;            /* [chunk,V] */
-    void *x, *dx;             /* [chunk,d] rows that are not neighbours, copied */
+    void *x, *dx;             /* [chunk,d] for rows that are not neighbours: copy, gradient */
     float *db;                /* [V] bias gradient of one chunk */
-    float *row, *lse, *share; /* [chunk] */
+    float *row, *lse, *share; /* [chunk] loss of a row, its lse, weight / sum of weights */
     int32_t *target;          /* [chunk] */
     int32_t *list;            /* [N] rows with a target */
     void *sum;                /* work memory of sum3 */
@@ -24,9 +25,9 @@ typedef struct head {
     const mf_linear_cross_entropy_args *p;
     int64_t row_bytes; /* bytes of a row of x and dx */
     scratch s;
-    int64_t counted; /* rows with a target */
-    double weights;  /* their sum */
-    double total;    /* sum of weighted losses */
+    int64_t counted; /* number of rows with a target */
+    double weights;  /* sum of the weights of these rows */
+    double total;    /* sum of their weighted losses */
 } head;
 
 static void *take(char **at, int64_t bytes)
@@ -76,8 +77,8 @@ static void clear(void *out, int64_t bytes)
     if (out) memset(out, 0, (size_t)bytes);
 }
 
-/* Computes the losses of the chunk's rows. over: logits are overwritten with
- * their gradients. */
+/* Computes the losses of the chunk's rows. If `over`, the gradients of the logits overwrite
+ * the logits. */
 static void make_losses(head *h, const int32_t *list, int64_t n, bool over)
 {
     const mf_linear_cross_entropy_args *p = h->p;

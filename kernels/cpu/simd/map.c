@@ -81,7 +81,8 @@ V_INLINE vf silu_slope(vf x)
     return s * v_fma(x, rest, v_set(1.0f));
 }
 
-/* The loop over a tile for one function: `expression` uses the value under the name v. */
+/* The loop over a tile for one function. `expression` is the result; the element of `from` has
+ * the name v in it. */
 #define LOOP(v, from, expression)                                                              \
     for (; j + VL <= to; j += VL) {                                                            \
         vf v = v_get(from, j, bf16);                                                           \
@@ -149,7 +150,7 @@ static void map1_bf16_tile(void *arg, int64_t tile)
     map1_part(arg, tile, true);
 }
 
-/* The same, with the gradient g of the result. */
+/* As LOOP, for gradients: `expression` may also use g, the gradient of the result. */
 #define SLOPE(v, from, expression)                                                             \
     for (; j + VL <= to; j += VL) {                                                            \
         vf v = v_get(from, j, bf16), g = v_get(p->dout, j, bf16);                              \

@@ -11,7 +11,7 @@ typedef struct norm {
     float eps;
     bool eps_outside;
     const float *a, *w, *b;
-    const void *dy; /* f32 or bf16; the tile's function knows which */
+    const void *dy; /* f32 or bf16, as the tile's function expects */
     void *y;        /* result, or the gradient of a, which is f32 */
     float *dw, *db; /* [tiles,n] partial sums, or NULL */
 } norm;
@@ -44,7 +44,7 @@ V_INLINE void scale_row(int64_t n, float f, float mean, const float *a, const fl
     }
 }
 
-/* Sum over a row of a; centred_square: of (a - mean)^2. */
+/* The sum of a row; centred_square is the sum of (a - mean)^2. */
 V_INLINE float sum_row(int64_t n, const float *a)
 {
     vf s0 = {0}, s1 = {0};
@@ -252,7 +252,7 @@ static void backward(const mf_kctx *x, norm *p, void (*tile)(void *, int64_t), f
     add_tiles(tiles, p->n, p->db, db);
 }
 
-/* ---- rows of length 1 ---- */
+/* ---- L2 ---- */
 
 static void l2_tile(void *arg, int64_t tile)
 {
@@ -282,7 +282,7 @@ static void l2_backward_tile(void *arg, int64_t tile)
 
 /* ---- groups ---- */
 
-/* The norm of rows from .. to - 1, with the weights of group e. */
+/* The arguments for rows from .. to - 1, with the weights of group e. */
 static norm rows_of(const mf_norm_args *q, int64_t from, int64_t to, int64_t e)
 {
     return (norm){.rows = to - from,

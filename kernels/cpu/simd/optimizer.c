@@ -1,5 +1,5 @@
-/* optimizer.c: kernels that run over all parameters between steps. Each is one pass, limited
- * by memory.
+/* optimizer.c: kernels of the optimizer, over a flat range of parameters. Each is one pass,
+ * whose speed is limited by memory.
  *
  * Elements are independent. Sums of squares are added tile by tile, in the order of the tiles;
  * the number of tiles depends only on the number of elements. */
@@ -14,7 +14,7 @@ typedef struct range {
     mf_bf16 *copy; /* bf16 copies of adamw, or NULL */
     /* of adamw; scale_inplace also uses scale */
     float scale, keep1, keep2, lr, decay, l2, eps, root2;
-    double *part; /* sums of sumsq */
+    double *part; /* partial sums of sumsq */
 } range;
 
 V_INLINE void adamw_step(const range *p, vf g, vf *value, vf *m, vf *v)
@@ -26,8 +26,8 @@ V_INLINE void adamw_step(const range *p, vf g, vf *value, vf *m, vf *v)
     *value = *value - step * p->lr - *value * p->decay;
 }
 
-/* Stores past the cache if the processor can. Copies are not read before the next step, and a
- * line that is written completely need not be read first. */
+/* Stores past the cache if the processor has AVX-512 and p is aligned. Copies are not read
+ * before the next step, and a line that is written completely need not be read first. */
 V_INLINE void store_past(mf_bf16 *p, vf v)
 {
 #if defined(__AVX512F__)
@@ -119,8 +119,8 @@ V_INLINE void add_squares(const float *a, vd s[2])
     s[1] = v_fmad(dv, dv, s[1]);
 }
 
-/* Sums two halves of a tile at the same time, because a single stream does not use all
- * memory bandwidth. */
+/* Sums two halves of a tile at the same time, because one stream of reads does not use the full
+ * bandwidth of memory. */
 static void sumsq_tile(void *arg, int64_t tile)
 {
     const range *p = arg;

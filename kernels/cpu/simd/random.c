@@ -1,8 +1,8 @@
 /* random.c: random numbers of a stream, VL Philox blocks at a time.
  *
- * This is mf_rng_block of base/rng.c for vectors: key = seed, counter = (block, step ^ the
- * folded stream), Philox4x32-10 (Salmon et al., SC'11, section 3.3). check_kernels compares it
- * bit for bit with the scalar function in the context. */
+ * This is mf_rng_block of base/rng.c for vectors: Philox4x32-10 (Salmon et al., SC'11, section
+ * 3.3) with key = seed and counter = (block, step ^ the folded stream). check_kernels compares
+ * it bit for bit with the scalar function in the context. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vecmath.h"

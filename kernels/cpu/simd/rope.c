@@ -1,4 +1,4 @@
-/* rope.c: rotary positions. Sines and cosines are computed once per row, for all heads, in
+/* rope.c: rotary positions. Sines and cosines are computed once for all heads of a row, in
  * double, because the angle of a late position needs more digits than a float has. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
@@ -10,23 +10,21 @@
 typedef int64_t vl __attribute__((vector_size(4 * VL)));
 
 typedef struct rope {
-    int64_t rows, width, head_dim, n_heads, per;
-    bool half, inverse;
-    const int32_t *position;
-    const float *a;
-    float *y;
+    mf_rope_args args;
+    int64_t per; /* rows of a tile */
     double frequency[MAX_PAIRS + DL];
 } rope;
 
-/* sin and cos of the lanes of x, |x| < 2^31, to 1e-11. x = n pi/2 + r with |r| <= pi/4; Taylor
- * series of r; n mod 4 determines exchange and sign of sine and cosine. */
+/* Sine and cosine of the lanes of x, |x| < 2^31, to 1e-11; without fused multiply-adds only for
+ * |x| < 2^26. x = n pi/2 + r with |r| <= pi/4; Taylor series of r; n mod 4 determines exchange
+ * and sign of sine and cosine. */
 V_INLINE void sin_cos(vd x, vd *ret_sin, vd *ret_cos)
 {
     const double shift = 6755399441055744.0; /* 1.5 2^52: adding it rounds to an integer */
     vd t = v_fmad(x, v_setd(0.6366197723675814), v_setd(shift));
     vl n = (vl)t;
     vd k = t - shift;
-    /* pi/2 in two parts; the first has 30 bits, so k times it is exact */
+    /* pi/2 in two parts; the first has 27 bits, so k times it is exact if k < 2^26 */
     vd r = v_fmad(k, v_setd(-1.570796325802803), x);
     r = v_fmad(k, v_setd(-9.920935796805404e-10), r);
     vd q = r * r;
@@ -50,13 +48,13 @@ V_INLINE void sin_cos(vd x, vd *ret_sin, vd *ret_cos)
 
 static void angles(const rope *p, int32_t position, float *c, float *s)
 {
-    for (int64_t i = 0; i < p->head_dim / 2; i += DL) {
+    for (int64_t i = 0; i < p->args.turned / 2; i += DL) {
         vd f, vs, vc;
         memcpy(&f, p->frequency + i, sizeof(f));
         sin_cos(f * (double)position, &vs, &vc);
         for (int j = 0; j < DL; j++) {
-            c[i + j] = (float)vc[j];
-            s[i + j] = (float)(p->inverse ? -vs[j] : vs[j]);
+            c[i + j] = (float)(p->args.magnitude * vc[j]);
+            s[i + j] = (float)(p->args.magnitude * (p->args.inverse ? -vs[j] : vs[j]));
         }
     }
 }
@@ -79,14 +77,22 @@ V_INLINE void turn_halves(int64_t pairs, const float *c, const float *s, const f
 
 static void rope_tile(void *arg, int64_t tile)
 {
-    const rope *p = arg;
+    const rope *job = arg;
+    const mf_rope_args *p = &job->args;
     float c[MAX_PAIRS + DL], s[MAX_PAIRS + DL];
-    int64_t from = tile * p->per, to = rows_end(p->rows, from, p->per), pairs = p->head_dim / 2;
-    int64_t turned = p->n_heads * p->head_dim;
+    int64_t from = tile * job->per, to = rows_end(p->rows, from, job->per);
+    int64_t pairs = p->turned / 2, heads = p->n_heads * p->head_dim;
+    const bool part = p->turned < p->head_dim;
     for (int64_t r = from; r < to; r++) {
         const float *a = p->a + r * p->width;
         float *y = p->y + r * p->width;
-        if (r == from || p->position[r] != p->position[r - 1]) angles(p, p->position[r], c, s);
+        if (r == from || p->position[r] != p->position[r - 1])
+            angles(job, p->position[r], c, s);
+        if (p->y != p->a && part)
+            memcpy(y, a, (size_t)p->width * sizeof(float));
+        else if (p->y != p->a)
+            memcpy(y + heads, a + heads, (size_t)(p->width - heads) * sizeof(float));
+        a += p->first, y += p->first;
         for (int64_t h = 0; h < p->n_heads; h++, a += p->head_dim, y += p->head_dim) {
             if (p->half) {
                 turn_halves(pairs, c, s, a, y);
@@ -98,25 +104,15 @@ static void rope_tile(void *arg, int64_t tile)
                 y[2 * i + 1] = u * s[i] + v * c[i];
             }
         }
-        if (p->y != p->a) memcpy(y, a, (size_t)(p->width - turned) * sizeof(float));
     }
 }
 
-void MF_SIMD(rope)(const mf_kctx *x, int64_t rows, int64_t width, int64_t head_dim,
-                   int64_t n_heads, bool half, bool inverse, double theta,
-                   const int32_t *position, const float *a, float *y)
+void MF_SIMD(rope)(const mf_kctx *x, const mf_rope_args *args)
 {
-    rope p = {.rows = rows,
-              .width = width,
-              .head_dim = head_dim,
-              .n_heads = n_heads,
-              .per = rows_per_tile(width),
-              .half = half,
-              .inverse = inverse,
-              .position = position,
-              .a = a,
-              .y = y};
-    for (int64_t i = 0; i < head_dim / 2; i++)
-        p.frequency[i] = pow(theta, -2.0 * (double)i / (double)head_dim);
-    x->parallel(rows_tiles(rows, width), rope_tile, &p);
+    rope p = {.args = *args, .per = rows_per_tile(args->width)};
+    for (int64_t i = 0; i < args->turned / 2; i++) {
+        p.frequency[i] = pow(args->theta, -2.0 * (double)i / (double)args->turned);
+        if (args->factor != NULL) p.frequency[i] *= (double)args->factor[i];
+    }
+    x->parallel(rows_tiles(args->rows, args->width), rope_tile, &p);
 }

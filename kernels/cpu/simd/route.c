@@ -1,8 +1,7 @@
 /* route.c: the best experts of each token, and statistics of a routing.
  *
  * Statistics are summed in double over tiles of MF_STATS_TOKENS tokens, then over the tiles in
- * their order.
- */
+ * their order. */
 #include "kernels/cpu/simd/lanes.h"
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/select.h"
@@ -19,9 +18,9 @@ typedef struct best {
     int32_t *out;
 } best;
 
-/* Inserts c into the list of `have` <= k indices, best first, after equal values. A NaN is
- * worse than any number. Candidates come in increasing order, so of equal values the lower
- * index is first. */
+/* Inserts c, after equal values, into the list of `have` <= k indices, best first; a full list
+ * loses its last entry. A NaN is worse than any number. Candidates come in increasing order, so
+ * of equal values the lower index is first. */
 V_INLINE void insert(const float *row, int64_t have, int64_t k, int32_t c, int32_t *list)
 {
     int64_t at = have < k ? have : k - 1;
@@ -68,7 +67,7 @@ static void best_of_row(const best *p, const float *row, int32_t *list)
  * the values. NaN is below all numbers, and an empty entry of a list is below NaN. */
 V_INLINE vi key_of(vf a)
 {
-    vf v = a + 0.0f; /* -0 is 0 */
+    vf v = a + 0.0f; /* -0 becomes 0 */
     vi bits = (vi)v, key = bits ^ ((bits >> 31) & v_seti(INT32_MAX));
     vi real = v == v;
     return (real & key) | (~real & v_seti(INT32_MIN + 1));

@@ -6,7 +6,7 @@
 
 /* Elements per tile: enough work to pay for passing it to another thread. */
 #define ROWS_TILE 32768
-/* Distance of prefetching in elements. It crosses pages, where the processor's own
+/* Prefetch distance in elements. It reaches into the next page, where the processor's own
  * prefetch stops. */
 #define ROWS_AHEAD 1024
 

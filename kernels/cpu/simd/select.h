@@ -1,10 +1,10 @@
-/* select.h: the k largest elements of a long row, in order, if k is too large for a
- * sorted list.
+/* select.h: the k largest elements of a long row, in order, if k is too large for a list that
+ * is kept sorted.
  *
  * Values become integer keys in the wanted order: best first, NaN last. Three passes over the
- * row count digits until the k-th key is known. Better elements are taken in the order of the
- * row, then as many equal ones as needed. The k keys are then sorted by digits, so equal ones
- * stay in the order of the row. The work grows with width + k, for any values. */
+ * row count digits until the k-th key is known. One more pass takes all better elements, and as
+ * many equal ones as needed, in the order of the row. The k keys are then sorted by digits, so
+ * equal ones stay in the order of the row. The work grows with width + k, for any values. */
 #ifndef MF_SIMD_SELECT_H
 #define MF_SIMD_SELECT_H
 
@@ -49,8 +49,8 @@ static inline uint32_t select_bar(const float *row, int64_t width, int64_t k, in
     return found;
 }
 
-/* list [k]: indices, best first; of equal values the lower index is first. k <= SELECT_MAX, k
- * <= width < 2^31. */
+/* list [k]: indices, best first; of equal values the lower index is first.
+ * k <= SELECT_MAX, k <= width < 2^31. */
 static inline void select_row(const float *row, int64_t width, int64_t k, int32_t *list)
 {
     uint32_t keys[2][SELECT_MAX];

@@ -1,6 +1,7 @@
 /* shape.c: constants, copies, conversions of types.
  *
- * Each element of a result depends on one element, so tiling does not change results. */
+ * Each element of a result depends on at most one element, so tiling does not
+ * change results. */
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
@@ -31,8 +32,8 @@ void MF_SIMD(set)(const mf_kctx *x, int64_t n, float value, float *out)
 
 /* ---- copy4: planes of the last two dimensions, cut into blocks of rows ----
  *
- * If the input runs along rows and the output along columns, both are read and written in
- * squares that stay in the first-level cache. */
+ * A row has the elements of dimension 3. If rows are contiguous in the output but columns are
+ * in the input, squares are copied, which stay in the first-level cache. */
 
 #define SQUARE 32
 
@@ -96,7 +97,7 @@ void MF_SIMD(copy4)(const mf_kctx *x, const int64_t dim[4], const int64_t stride
     memcpy(p.dim, dim, sizeof p.dim);
     memcpy(p.in, stride_in, sizeof p.in);
     memcpy(p.out, stride_out, sizeof p.out);
-    /* split one long line into rows */
+    /* one long line is cut into rows, so that threads share it */
     if (dim[0] * dim[1] * dim[2] == 1 && dim[3] > ROWS_TILE) {
         int64_t whole = dim[3] / ROWS_TILE, done = whole * ROWS_TILE;
         int64_t cut[4] = {1, 1, whole, ROWS_TILE}, rest[4] = {1, 1, 1, dim[3] - done};

@@ -1,8 +1,9 @@
 /* simd.h: names of functions that are compiled once per instruction set.
  *
- * The build compiles each .c of this folder with -DMF_ISA=generic, avx2 and avx512.
- * MF_SIMD(name) is the external name in that compilation; all other functions must be static. A
- * kernel here has the type that kernels.def declares, and a line in simd.def. */
+ * The build compiles each .c of this folder with -DMF_ISA=generic, avx2 and avx512; gemm/amx.c
+ * and gemm/engine_bf16.c only with avx512. MF_SIMD(name) is the external name in that
+ * compilation; all other functions must be static. A kernel here has the type that kernels.def
+ * declares, and a line in simd.def. */
 #ifndef MF_SIMD_H
 #define MF_SIMD_H
 
@@ -20,8 +21,8 @@ void MF_SIMD(fill)(mf_kernels *table);
 /* See mf_kernels_multiply. */
 double MF_SIMD(multiply)(int64_t rounds);
 
-/* c [m,n] = alpha op(a) op(b) + beta c in the calling thread; beta is 0 or 1. The kernel that
- * calls this in its tiles must have called mf_library_one_thread. */
+/* c [m,n] = alpha op(a) op(b) + beta c in the calling thread; beta is 0 or 1. Before its tiles
+ * call this, a kernel must have called mf_library_one_thread in its own thread. */
 void MF_SIMD(gemm_serial)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
                           float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
                           float beta, float *c, int64_t ldc);

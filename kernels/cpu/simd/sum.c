@@ -83,8 +83,8 @@ static void sum_columns(const sum *p, int64_t pair, int64_t terms, const float *
     }
 }
 
-/* Sums long rows: a few at a time with all their columns, so that memory is read in order; the
- * sums are kept in `to`. The order of the terms of a column is the same. */
+/* Sums long rows, SWEEP at a time with all their columns, so that memory is read in order; the
+ * sums are kept in `to`. The terms of a column have the same order as in sum_columns. */
 #define SWEEP 16
 
 V_INLINE void sweep(int width, int64_t rows, int64_t inner, bool add, const float *a,

@@ -93,7 +93,7 @@ V_INLINE void backward_part(const swiglu *p, int64_t tile, bool bf16)
             vf v = full ? v_get(b, j, bf16) : v_get_n(b, j, left, bf16);
             vf g = full ? v_get(dy, j, bf16) : v_get_n(dy, j, left, bf16);
             vf s = sigmoid(u), out = u * s * v;
-            sum = v_fma(g, out, sum); /* 0 in lanes past the end of the row */
+            sum = v_fma(g, out, sum); /* g is 0 in lanes past the end of the row */
             g *= share;
             vf da = g * v * s * (1.0f + u * (1.0f - s)), db = g * u * s;
             put(to_a, j, da, left, bf16);

@@ -1,5 +1,5 @@
-/* table.c: puts the kernels of this folder into a table. Like the whole folder, it is compiled
- * once per instruction set. */
+/* table.c: puts the kernels of this folder into a table. Like nearly all files of the folder,
+ * it is compiled once per instruction set. */
 #include "kernels/cpu/simd/simd.h"
 
 void MF_SIMD(fill)(mf_kernels *table)

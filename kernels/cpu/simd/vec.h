@@ -1,10 +1,10 @@
-/* vec.h: vectors of VL floats, for loops that are written once and compiled per
+/* vec.h: vectors of VL floats, for loops that are written once and compiled for each
  * instruction set.
  *
  * vf is VL floats (4, 8 or 16), vi the same number of int32, vd VL/2 doubles. + - * / and
  * comparisons are operators of the compiler (a comparison gives a vi of 0 and -1); this file
- * has all other operations. v_load_n reads a tail without touching memory after it; v_store_n
- * writes a tail. Sums over lanes have a fixed order. */
+ * and vecmath.h have the other operations. v_load_n reads a tail without touching memory after
+ * it; v_store_n writes a tail. Sums over lanes have a fixed order. */
 #ifndef MF_SIMD_VEC_H
 #define MF_SIMD_VEC_H
 
@@ -148,8 +148,8 @@ V_INLINE void v_store_bf16_n(uint16_t *p, vf v, int64_t n)
     for (int64_t i = 0; i < n; i++)
         p[i] = t[i];
 }
-/* Loops that are written once for both types: element i of an array that is bf16 or f32. The
- * compiler must see `bf16` as a constant. */
+/* For loops that are written once for both types: element i of an array that is bf16 or f32.
+ * The compiler must see `bf16` as a constant. */
 V_INLINE vf v_get(const void *p, int64_t i, bool bf16)
 {
     return bf16 ? v_load_bf16((const uint16_t *)p + i) : v_load((const float *)p + i);
@@ -205,7 +205,7 @@ V_INLINE vf v_select(vi mask, vf a, vf b)
 {
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
 }
-/* The larger; b if one of them is NaN. */
+/* The larger number; b if one of them is NaN. */
 V_INLINE vf v_max(vf a, vf b)
 {
 #if defined(__AVX512F__)
@@ -330,7 +330,7 @@ V_INLINE vf v_exp_low(vf x)
 #if defined(__AVX512F__)
     return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, v_set(-87.33f), _CMP_NLT_UQ), p, n);
 #else
-    /* meaningless for an x far below this range, but then y is not used */
+    /* y has no meaning if x is far below this range, but then it is not used */
     vu e = (vu)t - (vu)v_set(shift);
     vf y = (vf)((vu)p + (e << 23));
     y = v_select(x < v_set(-87.33f), (vf){0}, y);

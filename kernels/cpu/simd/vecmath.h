@@ -1,5 +1,5 @@
-/* vecmath.h: functions of vectors beyond e^x. NaN gives NaN; Inf gives the limit of
- * the function.
+/* vecmath.h: functions of vectors beyond e^x. NaN gives NaN, and Inf gives the limit of the
+ * function there.
  *
  * The polynomials are our own minimax fits for the relative error of the result (Remez, 40
  * digits). The bounds below are in units of 2^-23 of the result. They were measured against
@@ -32,8 +32,8 @@ V_INLINE vf v_load_pad(const float *p, int64_t n, float rest)
 #endif
 }
 
-/* ln x: bound 1, also for subnormals; -Inf at 0, NaN below. x = 2^e m with m in [sqrt 1/2, sqrt
- * 2), ln m = f - f^2 / 2 + f^3 P(f) with f = m - 1. */
+/* ln x: bound 1, also for subnormals; -Inf at 0, NaN below.
+ * x = 2^e m with m in [sqrt 1/2, sqrt 2), ln m = f - f^2 / 2 + f^3 P(f) with f = m - 1. */
 V_INLINE vf v_log(vf x)
 {
     const vf inf = v_set(INFINITY);
@@ -72,7 +72,8 @@ V_INLINE vf v_sigmoid(vf x)
     return v_select(x < 0.0f, z, v_set(1.0f)) / (1.0f + z);
 }
 
-/* The same; *ret_rest = 1 - it, without the cancellation of that difference. */
+/* Returns the sigmoid of x; *ret_rest is 1 minus it, without the cancellation of
+ * that difference. */
 V_INLINE vf v_sigmoids(vf x, vf *ret_rest)
 {
     vf z = v_exp(-v_abs(x)), large = 1.0f / (1.0f + z), small = z * large;
@@ -94,9 +95,10 @@ V_INLINE vf v_tanh(vf x)
 }
 
 /* Returns Phi(x), the integral of the normal density up to x; *ret_exp = e^(-x^2 / 2). Bound 5,
- * also in the lower tail. The tail beyond a = |x| is e^(-a^2 / 2) t P(t) with t = 1 / (1 + 0.21
- * a). The square is split, because its rounding error would change e^(-a^2 / 2) by up to a^2 /
- * 4 units. */
+ * also in the lower tail.
+ * The tail beyond a = |x| is e^(-a^2 / 2) t P(t) with t = 1 / (1 + 0.21 a).
+ * The square is split, because its rounding error would change e^(-a^2 / 2) by up to
+ * a^2 / 4 units. */
 V_INLINE vf v_normal(vf x, vf *ret_exp)
 {
     vf a = v_abs(x);

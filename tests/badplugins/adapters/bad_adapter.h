@@ -1,10 +1,14 @@
-/* bad_adapter.h: a good adapter; the files rule_adapter_* break one thing of it: APPLY is
- * what they do to y, POINTS and AT where they stand. */
+/* bad_adapter.h: the frame of an adapter. Each file rule_adapter_* puts one mistake into it:
+ * APPLY is what it does to y, POINTS and AT are its points, PARAMS declares its parameters, and
+ * PATH is where they are. */
 #include <moefw/moefw.h>
 
 #ifndef POINTS
 #define POINTS MF_POINT_BIT(MF_AT_BLOCK_OUT)
 #define AT     "block_out"
+#endif
+#ifndef PATH
+#define PATH NULL
 #endif
 #ifndef PARAMS
 #define PARAMS mf->param(ctx, "weight", mf_shape1(dims->dim), MF_NORMAL(0.3))
@@ -28,7 +32,8 @@ static int apply(void *self, mf_ctx *ctx, mf_graph *g, const mf_adapter_in *in,
 
 static const mf_option options[] = {MF_END_OPTIONS};
 static const mf_adapter vtable = {
-    .size = sizeof(mf_adapter), .init = init, .apply = apply, .points = POINTS, .at = AT};
+    .size = sizeof(mf_adapter), .init = init, .apply = apply, .path = PATH,
+    .points = POINTS, .at = AT};
 
 MF_EXPORT_PLUGIN = MF_PLUGIN_INIT(MF_ADAPTER, mf_adapter, "bad", "1", "MIT",
                                   "spoiled on purpose", options, char, char, &vtable);

@@ -1,4 +1,4 @@
-/* rule_adapter_gradient: an op whose gradient is half of what it should be. */
+/* rule_adapter_gradient: the op's gradient is half of what it should be. */
 #include <moefw/moefw.h>
 
 static int infer(mf_infer *in)

@@ -1,5 +1,5 @@
-/* rule_adapter_heads: scales heads by their place in y, and not by their number: where head
- * 0 is inactive, head 1 gets the scale of head 0. */
+/* rule_adapter_heads: scales heads by their index in y and not by their number: if head 0 is
+ * inactive, head 1 gets the scale of head 0. */
 #define POINTS MF_POINT_BIT(MF_AT_HEADS)
 #define AT     "heads"
 #define PARAMS mf->param(ctx, "weight", mf_shape2(dims->heads, 1), MF_NORMAL(0.3))

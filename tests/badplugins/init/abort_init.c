@@ -1,4 +1,4 @@
-/* An assertion fails in init. */
+/* init aborts, as a failed assertion does. */
 #include <stdlib.h>
 #define BEFORE abort();
 #include "../bad.h"

@@ -1,4 +1,4 @@
-/* A null pointer access when the file is loaded. */
+/* The constructor accesses memory through a null pointer. */
 #include "../bad.h"
 
 __attribute__((constructor)) static void begin(void)

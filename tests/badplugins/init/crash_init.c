@@ -1,3 +1,3 @@
-/* A null pointer access in init. */
+/* init accesses memory through a null pointer. */
 #define BEFORE *(volatile int *)8 = 1;
 #include "../bad.h"

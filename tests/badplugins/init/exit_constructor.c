@@ -1,4 +1,4 @@
-/* Ends the program when the file is loaded. */
+/* The constructor ends the program. */
 #include <stdlib.h>
 #include "../bad.h"
 

@@ -1,4 +1,4 @@
-/* Ends the program in init. */
+/* init ends the program. */
 #include <stdlib.h>
 #define BEFORE exit(3);
 #include "../bad.h"

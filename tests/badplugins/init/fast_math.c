@@ -1,2 +1,2 @@
-/* Built with -Ofast: its start-up code changes arithmetic in the whole process. */
+/* The file is built with -Ofast: its start-up code changes arithmetic in the whole process. */
 #include "../bad.h"

@@ -1,4 +1,4 @@
-/* Declares a parameter while a graph is built. */
+/* route declares a parameter, which only init may do. */
 #define ROUTE late
 #include <moefw/moefw.h>
 static int late(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

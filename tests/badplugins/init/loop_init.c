@@ -1,4 +1,4 @@
-/* Never returns from init. */
+/* init never returns. */
 #define BEFORE                                                                                 \
     for (volatile int i = 0;; i = 0)                                                           \
         (void)i;

@@ -1,4 +1,4 @@
-/* Fails without setting a message. */
+/* init fails without a message. */
 #define BEFORE                                                                                 \
     (void)ctx;                                                                                 \
     (void)dims;                                                                                \

@@ -1,3 +1,3 @@
-/* A name that an INI file cannot contain. */
+/* The plugin's name has characters other than [a-z0-9_]. */
 #define NAME "Bad Name"
 #include "../bad.h"

@@ -1,3 +1,3 @@
-/* A size that no struct can have. */
+/* The descriptor claims a size that no struct can have. */
 #define SIZE 0x7fffffff
 #include "../bad.h"

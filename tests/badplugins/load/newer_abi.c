@@ -1,3 +1,3 @@
-/* Built for a later ABI. */
+/* The plugin was built for a later ABI. */
 #define ABI 2
 #include "../bad.h"

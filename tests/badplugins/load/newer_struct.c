@@ -1,4 +1,4 @@
-/* From a newer moefw: a longer descriptor whose new fields are zero. */
+/* The plugin was built for a newer moefw: its descriptor is longer, but new fields are 0. */
 #define NO_DESCRIPTOR
 #include "../bad.h"
 

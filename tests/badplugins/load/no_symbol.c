@@ -1,3 +1,3 @@
-/* A shared object that is not a plugin. */
+/* The file is a shared object, but no plugin: it exports no descriptor. */
 #define NO_DESCRIPTOR
 #include "../bad.h"

@@ -1,3 +1,3 @@
-/* No slot for the host table. */
+/* The descriptor has no slot for the host table. */
 #define SLOT NULL
 #include "../bad.h"

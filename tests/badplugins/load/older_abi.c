@@ -1,3 +1,3 @@
-/* Built for an earlier ABI. */
+/* The plugin was built for an earlier ABI. */
 #define ABI 0
 #include "../bad.h"

@@ -1,3 +1,3 @@
-/* Options shorter than in any version. */
+/* The options are shorter than in any version. */
 #define OPTION_SIZE 16
 #include "../bad.h"

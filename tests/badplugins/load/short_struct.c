@@ -1,3 +1,3 @@
-/* A descriptor shorter than in any version. */
+/* The descriptor is shorter than in any version. */
 #define SIZE 40
 #include "../bad.h"

@@ -1,3 +1,3 @@
-/* A function table without route. */
+/* The function table ends before route. */
 #define VTABLE_SIZE 16
 #include "../bad.h"

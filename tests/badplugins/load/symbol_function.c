@@ -1,4 +1,4 @@
-/* A function with the descriptor's name. */
+/* A function has the descriptor's name. */
 #define NO_DESCRIPTOR
 #include "../bad.h"
 

@@ -1,4 +1,4 @@
-/* A number with the descriptor's name. */
+/* A number has the descriptor's name. */
 #include <moefw/types.h>
 
 extern __attribute__((visibility("default"))) const uint32_t moefw_plugin;

@@ -1,3 +1,3 @@
-/* A kind that does not exist. */
+/* The plugin's kind does not exist. */
 #define KIND 9
 #include "../bad.h"

@@ -1,4 +1,4 @@
-/* An expert that a test loads as a router. */
+/* This is an expert, which a test loads as a router. */
 #include <moefw/moefw.h>
 
 static int init(void *self, mf_ctx *ctx, const void *conf, const mf_dims *dims)

@@ -1,4 +1,4 @@
-/* Aborts in fini. */
+/* fini aborts. */
 #include <stdlib.h>
 #define FINI end
 static void end(void *self)

@@ -1,4 +1,4 @@
-/* Ends the program in after_step, as if it had succeeded. */
+/* after_step ends the program, as if it had succeeded. */
 #include <moefw/moefw.h>
 #include <stdlib.h>
 #define AFTER after

@@ -1,4 +1,4 @@
-/* Reports a failure in route and returns MF_OK after it. */
+/* route reports a failure and then returns MF_OK. */
 #include <moefw/moefw.h>
 #define ROUTE forgetful
 static int forgetful(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

@@ -1,4 +1,4 @@
-/* Fails to route, and has a fini: the reason must outlive it. */
+/* route fails, and the plugin has a fini: the reason must outlive its call. */
 #include <moefw/moefw.h>
 #define ROUTE refuse
 #define FINI fini

@@ -1,4 +1,4 @@
-/* A tile of its op sets flush-to-zero on the thread that runs it. */
+/* A tile of the op sets flush-to-zero on the thread that runs it. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

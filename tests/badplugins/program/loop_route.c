@@ -1,4 +1,4 @@
-/* Never returns from route. */
+/* route never returns. */
 #include <moefw/moefw.h>
 #define ROUTE endless
 static int endless(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

@@ -1,4 +1,4 @@
-/* A good router whose constructor leaves a file, so that a test sees whether it was loaded. */
+/* The constructor of this good router writes to a file, so that a test sees the load. */
 #include <stdio.h>
 #ifndef MARK
 #define MARK "/dev/null"

@@ -1,4 +1,4 @@
-/* Its op's table has a flag that no moefw knows. */
+/* The op's table has a flag that no moefw knows. */
 #define OP       "odd"
 #define OP_FLAGS 0x40000000
 #define FORWARD  y[i] = x[i];

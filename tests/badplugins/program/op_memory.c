@@ -1,4 +1,4 @@
-/* Its op asks for 40 TiB of scratch memory. */
+/* The op requests 40 TiB of scratch memory. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

@@ -1,4 +1,4 @@
-/* Its op's table says that it has 100 bytes, which is no size of mf_opdef. */
+/* The op's table claims to have 100 bytes, which is no size of mf_opdef. */
 #define OP       "odd"
 #define OP_SIZE  100
 #define FORWARD  y[i] = x[i];

@@ -1,4 +1,4 @@
-/* A parameter with a flag that no moefw knows. */
+/* A parameter has a flag that no moefw knows. */
 #define BEFORE                                                                                 \
     if (dims->experts > 0)                                                                     \
         return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim),                   \

@@ -1,4 +1,5 @@
-/* Its constructor closes all descriptors and never returns: no report can come, nor its end. */
+/* The constructor closes all descriptors and never returns: no report comes, and its process
+ * goes on. */
 #include <unistd.h>
 __attribute__((constructor)) static void stop(void)
 {

@@ -1,4 +1,4 @@
-/* Its op fails in the third step; it was added on line 23. */
+/* The op fails in the third step; it was added on line 23. */
 #include <moefw/moefw.h>
 #define OP       "picky"
 #define FORWARD                                                                                \

@@ -1,4 +1,4 @@
-/* Adds values whose shapes do not fit, on line 12. */
+/* route adds values whose shapes do not fit, on line 12. */
 #include <moefw/moefw.h>
 #define ROUTE misfit
 static int misfit(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

@@ -1,4 +1,4 @@
-/* Prints wherever it runs, by stdio and by write, with and without an end of the line. */
+/* All its functions print, by stdio or by write, with or without an end of the line. */
 #include <moefw/moefw.h>
 #include <stdio.h>
 #include <unistd.h>

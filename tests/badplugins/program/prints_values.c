@@ -1,4 +1,4 @@
-/* A good router that shows its logits. */
+/* This good router prints its logits and the token ids to the log. */
 #include <moefw/moefw.h>
 #define ROUTE shows
 static int shows(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

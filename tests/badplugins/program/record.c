@@ -1,4 +1,4 @@
-/* Sets the reserved field of the routing record. */
+/* route sets the reserved field of the routing record. */
 #include <moefw/moefw.h>
 #define ROUTE marks
 static int marks(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

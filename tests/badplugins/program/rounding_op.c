@@ -1,4 +1,4 @@
-/* Its op rounds upwards, and leaves it so. */
+/* The op sets the rounding mode to upwards and does not restore it. */
 #include <fenv.h>
 #define OP       "upward"
 #define FORWARD  fesetround(FE_UPWARD); y[i] = x[i];

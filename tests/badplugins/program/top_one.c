@@ -1,4 +1,4 @@
-/* A good router that takes one expert a token, and an option that has no default of use. */
+/* This router accepts only top_k = 1 and count = 3; the default of count is refused. */
 #define OPTIONS                                                                                \
     MF_OPTION_REAL(conf, scale, "0", 0, 10, MF_OPT_LIVE, "multiplies the logits"),             \
         MF_OPTION_INT(conf, count, "0", 0, 9, 0, "must be 3"),

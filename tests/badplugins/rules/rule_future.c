@@ -1,4 +1,4 @@
-/* Reads later tokens of the sequence without declaring it. */
+/* route reads later tokens of the sequence, and no flag declares it. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

@@ -1,4 +1,4 @@
-/* Assigns tokens to an expert that does not exist. */
+/* route assigns tokens to an expert that does not exist. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

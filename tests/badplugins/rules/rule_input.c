@@ -1,4 +1,4 @@
-/* An op that writes into its input. */
+/* The op writes into its input. */
 #define OP          "halve"
 #define OP_BACKWARD .flags = MF_OP_NO_GRAD
 #define FORWARD     y[i] = x[i], x[i] = 0.5f * x[i];

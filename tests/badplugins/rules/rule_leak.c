@@ -1,4 +1,4 @@
-/* Leaks some memory in each step. */
+/* after_step leaks memory in each step. */
 #include <moefw/moefw.h>
 #include <stdlib.h>
 #define AFTER after

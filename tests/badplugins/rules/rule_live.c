@@ -1,4 +1,4 @@
-/* A controller that changes an option that does not exist. */
+/* This controller changes an option that does not exist. */
 #include <moefw/moefw.h>
 
 static int init(void *self, mf_ctx *ctx, const void *c, const mf_dims *dims)

@@ -1,4 +1,4 @@
-/* A loss of the router that counts padding. */
+/* A loss of this router counts padding. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

@@ -1,4 +1,4 @@
-/* A controller whose rate depends on the number of calls since the program started. */
+/* The rate depends on the number of this controller's calls, which is not saved. */
 #include <moefw/moefw.h>
 
 static int init(void *self, mf_ctx *ctx, const void *c, const mf_dims *dims)

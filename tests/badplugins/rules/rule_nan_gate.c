@@ -1,4 +1,4 @@
-/* Gates that are NaN. */
+/* The gates are NaN. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

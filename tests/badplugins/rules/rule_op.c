@@ -1,4 +1,4 @@
-/* A null pointer access in its op, while the graph runs. */
+/* The op accesses memory through a null pointer while the graph runs. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

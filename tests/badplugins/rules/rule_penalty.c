@@ -1,4 +1,4 @@
-/* A regularizer that counts padding. */
+/* This regularizer counts padding. */
 #include <moefw/moefw.h>
 
 static int loss(void *self, mf_ctx *ctx, mf_graph *g, const mf_routing *const *routing,

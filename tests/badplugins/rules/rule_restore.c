@@ -1,4 +1,4 @@
-/* Counts steps in memory that is not saved, and uses the count. */
+/* after_step counts steps in memory that is not saved, and uses the count. */
 #include <moefw/moefw.h>
 #define AFTER after
 static int after(void *, mf_ctx *, const mf_step *);

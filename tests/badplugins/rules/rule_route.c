@@ -1,4 +1,4 @@
-/* A null pointer access in route. */
+/* route accesses memory through a null pointer if a sequence has only one position. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

@@ -1,4 +1,4 @@
-/* An expert that mixes the rows of different assignments. */
+/* This expert mixes the rows of different assignments. */
 #include <moefw/moefw.h>
 
 static int init(void *self, mf_ctx *ctx, const void *c, const mf_dims *dims)

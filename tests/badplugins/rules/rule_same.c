@@ -1,4 +1,4 @@
-/* An op that depends on the number of its calls: no two runs are equal. */
+/* The op depends on the number of its calls, so no two runs are equal. */
 static int calls;
 #define OP       "count"
 #define FORWARD  calls += i == 0, y[i] = x[i] + (float)(calls % 5);

@@ -1,4 +1,4 @@
-/* One logit too many for each token. */
+/* route returns one logit too many for each token. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

@@ -1,4 +1,4 @@
-/* Start weights that differ each time. */
+/* Each init declares other initial values. */
 #include <moefw/moefw.h>
 #define INIT moody
 static int moody(void *, mf_ctx *, const void *, const mf_dims *);

@@ -1,4 +1,4 @@
-/* A sum whose order depends on the threads: one partial sum for each. */
+/* The order of a sum depends on the threads, because each of them has a partial sum. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

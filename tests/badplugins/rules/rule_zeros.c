@@ -1,4 +1,4 @@
-/* Divides by the norm of a vector, which may be zero. */
+/* route divides by the norm of a vector, which may be zero. */
 #include <moefw/moefw.h>
 #define ROUTE spoiled
 static int spoiled(void *, mf_ctx *, mf_graph *, const mf_router_in *, mf_routing *);

@@ -1,4 +1,4 @@
-/* Exports no descriptor, and its constructor would end the process: it must not run. */
+/* The file exports no descriptor, so its constructor, which crashes, must not run. */
 __attribute__((constructor)) static void crash(void)
 {
     *(volatile int *)8 = 1;

@@ -1,3 +1,3 @@
-/* A number with choices, which are no addresses. */
+/* An option of type real has choices, and they point to an address where nothing is. */
 #define OPTIONS {"scale", "a number", "1", MF_OPT_REAL, 0, 0, 0, 10, (const char *const *)8},
 #include "../bad.h"

@@ -1,3 +1,3 @@
-/* A reserved field of the descriptor that is not 0. */
+/* The reserved field of the descriptor is not 0. */
 #define RESERVED 7
 #include "../bad.h"

@@ -1,3 +1,3 @@
-/* A flag of the function table that no moefw knows. */
+/* The function table has a flag that no moefw knows. */
 #define FLAGS 0x40
 #include "../bad.h"

@@ -1,3 +1,3 @@
-/* A flag of an option that no moefw knows. */
+/* An option has a flag that no moefw knows. */
 #define OPTIONS {"count", "a number", "1", MF_OPT_INT, 0x80, 8, 0, 10, 0},
 #include "../bad.h"

@@ -1,4 +1,4 @@
-/* A host slot in memory that cannot be written. */
+/* The host slot is in memory that cannot be written. */
 #include <moefw/moefw.h>
 static const mf_host *const fixed = 0;
 #define SLOT (const mf_host **)(uintptr_t)&fixed

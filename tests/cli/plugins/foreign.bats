@@ -15,7 +15,7 @@ setup_file() {
     export PKG_CONFIG_LIBDIR XDG_CONFIG_HOME="$BATS_FILE_TMPDIR/config" XDG_DATA_HOME="$BATS_FILE_TMPDIR/data"
     export PLUGINS="$XDG_DATA_HOME/moefw/plugins"
     local source kind
-    for source in "$srcdir"/tests/foreign/{ahead,by_id,earlier,fewer,mixed,quantized,residual,soft,top_p}.c; do
+    for source in "$srcdir"/tests/foreign/{ahead,base,by_id,conv,earlier,fewer,mixed,quantized,residual,soft,top_p}.c; do
         kind=$(sed -n 's/.*MF_PLUGIN_INIT[A-Z_]*(MF_\([A-Z]*\),.*/\1s/p' "$source" | tr '[:upper:]' '[:lower:]')
         mkdir -p "$PLUGINS/$kind"
         # shellcheck disable=SC2046
@@ -144,6 +144,21 @@ spoiled() {
         # past the end of the cache
         "$MOEFW" generate "$by" -q -p "the " -n 80 -s 3
     done
+}
+
+@test "a convolution over tokens, and balanced assignment: text with a cache equals full recomputation" {
+    for plugin in conv base; do
+        with router $plugin
+        small small.ini --out $plugin --set train.steps=40 --set train.lr=0.003 --set model.seq=32
+        a=$("$MOEFW" generate $plugin -q -p "the " -n 24 --temp 0.8 -s 3)
+        b=$("$MOEFW" generate $plugin -q -p "the " -n 24 --temp 0.8 -s 3 --no-cache)
+        [ "${#a}" -ge 20 ]
+        [ "$a" = "$b" ] || { echo "$plugin: $a, $b"; false; }
+    done
+    # in training each of the 4 experts gets 16 of the 64 tokens of a step
+    grep '"split":"train"' base/metrics.jsonl | grep -o '"count":\[[0-9,]*' | sort | uniq -c >counts
+    [ "$(wc -l <counts)" -eq 1 ]
+    [[ "$(<counts)" == *'80 "count":[16,16,16,16' ]] || { cat counts; false; }
 }
 
 @test "soft routing trains where tokens may see one another, and is refused in a decoder" {

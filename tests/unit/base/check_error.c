@@ -47,8 +47,8 @@ START_TEST(errno_text)
 }
 END_TEST
 
-/* A long message is cut between characters and marked, for each position of
- * its two-byte letters. */
+/* A long message is cut between characters and marked, for each position of its
+ * two-byte letters. */
 START_TEST(long_messages_are_cut)
 {
     char text[4096];

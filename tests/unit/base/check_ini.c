@@ -58,7 +58,7 @@ START_TEST(plain_file)
     ck_assert(!mf_ini_at(ini, 2)->used);
     ck_assert_ptr_null(mf_ini_get(ini, "model", "none"));
     ck_assert_ptr_null(mf_ini_get(ini, "none", "dim"));
-    ck_assert_ptr_null(mf_ini_get(ini, "model", "")); /* a key, not the section itself */
+    ck_assert_ptr_null(mf_ini_get(ini, "model", "")); /* "" is the section, no entry */
     ck_assert_ptr_null(mf_ini_get(ini, "model", "DIM"));
     ck_assert(mf_ini_has_section(ini, "plugin hadamard"));
     ck_assert(!mf_ini_has_section(ini, "plugin"));
@@ -254,8 +254,7 @@ START_TEST(big_texts)
     ck_assert_int_eq(mf_ini_load_text(ini, "g.ini", text, MIB + 1), MF_ECONFIG);
     ck_assert_str_eq(mf_error_message(),
                      "g.ini: file is too large: expected at most 1048576 bytes");
-    /* The largest number of keys and sections that a file can hold; finding them
-     * must be fast. */
+    /* Almost as many keys and sections as a file can hold; finding them must be fast. */
     size_t n = 0;
     int keys = 0;
     while (n < MIB - 64) {
@@ -283,7 +282,7 @@ START_TEST(files)
     ck_assert_str_eq(mf_ini_get(ini, "s", "k")->file, path);
     ck_assert_int_eq(mf_ini_load(ini, scratch_path("none.ini")), MF_ENOTFOUND);
     ck_assert_int_eq(mf_ini_load(ini, scratch_dir()),
-                     MF_ECONFIG); /* inih takes it for an empty name */
+                     MF_ECONFIG); /* inih takes it for an empty file */
     snprintf(want, sizeof want, "%s: expected a regular file, found a directory",
              scratch_dir());
     ck_assert_str_eq(mf_error_message(), want);
@@ -325,7 +324,7 @@ START_TEST(later_sources_win)
 }
 END_TEST
 
-/* Entries never move, because other code keeps pointers to them. */
+/* Entries must not move, because other code keeps pointers to them. */
 START_TEST(entries_do_not_move)
 {
     mf_ini *ini = mf_ini_new();
@@ -399,7 +398,7 @@ START_TEST(set_options)
 }
 END_TEST
 
-/* Whatever --set accepts can be written to a file and read again. */
+/* Whatever mf_ini_set accepts can be written to a file and read again. */
 START_TEST(set_survives_writing)
 {
     static const char *const values[] = {

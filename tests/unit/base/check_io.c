@@ -1,5 +1,5 @@
-/* io: whole files, the writer, directories, hashes. Each test is repeated with every form of
- * failure of the n-th IO call. */
+/* io: whole files, the writer, directories, hashes. Tests with faults repeat their work, and
+ * let each IO call or allocation fail in turn. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -27,7 +27,7 @@ static void assert_content(const char *path, const char *want, size_t n)
     free(data);
 }
 
-/* Names in a folder, without . and .. */
+/* Returns the number of names in a folder, without . and .. */
 static int entries(const char *path)
 {
     char **names;
@@ -71,7 +71,7 @@ START_TEST(read_whole_files)
 }
 END_TEST
 
-/* Files whose size stat does not report. */
+/* Reads files whose size stat does not report. */
 START_TEST(read_proc)
 {
     char *data;
@@ -96,7 +96,7 @@ START_TEST(refused_files)
     char *data;
     size_t n;
     ck_assert_int_eq(mf_read_file(scratch_path("none"), 0, &data, &n), MF_ENOTFOUND);
-    ck_assert_ptr_nonnull(strstr(mf_error_message(), "none: cannot open: No such file"));
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "none: there is no such file"));
     ck_assert_int_eq(mf_read_file(scratch_dir(), 0, &data, &n), MF_EINPUT);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "found a directory"));
     ck_assert_int_eq(mf_read_file("/dev/null", 0, &data, &n), MF_EINPUT);
@@ -156,7 +156,7 @@ START_TEST(atomic_write_with_leftovers)
 }
 END_TEST
 
-/* A path without a slash, in the working directory. */
+/* Writes a path without a slash, in the working directory. */
 START_TEST(atomic_write_here)
 {
     char *old = getcwd(NULL, 0);
@@ -169,9 +169,9 @@ START_TEST(atomic_write_here)
 }
 END_TEST
 
-/* The central test. Whatever call fails, path contains all of the old or all of the new
- * text. Success means the new text. Nothing leaks, and no other file remains, unless
- * removing it fails, too. */
+/* The central test. Whatever call fails, path contains all of the old or all of the new text.
+ * Success means the new text. Nothing leaks, and no other file remains, unless removing it
+ * fails, too. */
 START_TEST(atomic_write_with_faults)
 {
     static const int errors[] = {ENOSPC, EIO, EDQUOT};
@@ -196,8 +196,8 @@ START_TEST(atomic_write_with_faults)
                 ck_assert_msg(is_new || is_old, "torn by %s", fault_hit_call());
                 if (rc == MF_OK) {
                     ck_assert(is_new);
-                    /* Only closing the directory may fail without an error, because it
-                     * was synced before. */
+                    /* Only closing the directory may fail without an error, because it was
+                     * synced before. */
                     ck_assert(!hit || strcmp(fault_hit_call(), "close") == 0);
                 } else {
                     ck_assert(hit);
@@ -310,7 +310,7 @@ START_TEST(writer_writes)
     ck_assert_int_eq(mf_writer_open(&w, path, false), MF_OK);
     ck_assert_int_eq(mf_writer_close(&w, false), MF_OK);
     assert_content(path, "", 0);
-    ck_assert_int_eq(mf_writer_close(&w, false), MF_OK); /* closing again has no effect */
+    ck_assert_int_eq(mf_writer_close(&w, false), MF_OK); /* it was closed before */
     mf_writer zeroed = {0};
     ck_assert_int_eq(mf_writer_close(&zeroed, true), MF_OK);
 }
@@ -326,7 +326,7 @@ static int writer_work(const char *path)
     for (int i = 0; i < 4; i++)
         mf_writer_put(&w, chunk, sizeof chunk);
     mf_writer_printf(&w, "%0600d", 1);
-    /* an earlier error must not hide the writer's error */
+    /* another error, recorded before close, must not hide the writer's */
     mf_fail(MF_EINVAL, "somebody else's error");
     return mf_writer_close(&w, true);
 }
@@ -574,7 +574,7 @@ START_TEST(paths_join)
 }
 END_TEST
 
-/* XXH3-128 of nothing, seed 0: the value of the xxHash specification. */
+/* The first value is XXH3-128 of no bytes, seed 0, as in the xxHash specification. */
 START_TEST(hashes)
 {
     enum { N = 600000 }; /* more than two buffers of mf_hash_file */

@@ -1,5 +1,5 @@
-/* json: which texts are read, which are refused, what is written, and that reading
- * returns what was written. */
+/* json: which texts are read, which are refused, what is written, and that reading returns what
+ * was written. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -329,7 +329,7 @@ START_TEST(writer_misuse)
         table[i](w);
         ck_assert_msg(!mf_jw_text(w, NULL), "case %zu", i);
         ck_assert_int_eq(mf_error_code(), MF_EINVAL);
-        mf_jw_reset(w); /* and it can be used again */
+        mf_jw_reset(w); /* after a reset it can be used */
         mf_jw_bool(w, true);
         ck_assert_str_eq(mf_jw_text(w, NULL), "true");
     }

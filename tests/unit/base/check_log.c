@@ -2,6 +2,7 @@
 #include "check_main.h"
 
 #include "base/log.h"
+#include "base/text/utf8.h"
 #include "tests/lib/scratch.h"
 
 #include <fcntl.h>
@@ -80,12 +81,36 @@ START_TEST(long_lines_are_marked)
 }
 END_TEST
 
+static void long_line_of_two_bytes(void)
+{
+    char text[9000];
+    for (size_t i = 0; i + 1 < sizeof text; i++)
+        text[i] = i % 2 == 0 ? '\xC3' : '\xA9';
+    text[sizeof text - 1] = '\0';
+    mf_log(MF_LOG_INFO, "%s", text);
+    mf_log(MF_LOG_INFO, "x%s", text);
+}
+
+/* The second line is shifted by one byte, so one of the two cuts falls inside a character. */
+START_TEST(a_cut_never_splits_a_character)
+{
+    char *got = captured(long_line_of_two_bytes);
+    const size_t n = strlen(got);
+    ck_assert_uint_gt(n, 8000);
+    ck_assert_uint_eq(mf_utf8_check(got, n), n);
+    ck_assert_int_eq(strncmp(strchr(got, '\n') - 3, "...\nx", 5), 0);
+    ck_assert_str_eq(got + n - 4, "...\n");
+    free(got);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("log");
     TCase *c = tcase_create("log");
     tcase_add_test(c, levels);
     tcase_add_test(c, long_lines_are_marked);
+    tcase_add_test(c, a_cut_never_splits_a_character);
     suite_add_tcase(s, c);
     return s;
 }

@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 START_TEST(aligned_and_zeroed)
 {
@@ -41,6 +42,28 @@ START_TEST(large_blocks_begin_with_a_large_page)
     large[bytes] = smaller[bytes - 2] = 1;
     mf_free(large);
     mf_free(smaller);
+}
+END_TEST
+
+/* Large blocks are zero, but take no memory before they are touched. */
+START_TEST(large_blocks_take_no_memory_at_first)
+{
+    const size_t bytes = ((size_t)64 << 20) + 100, page = 4096;
+    for (int pass = 0; pass < 2; pass++) {
+        char *block = mf_alloc(bytes, 1);
+        size_t resident = 0;
+        ck_assert_ptr_nonnull(block);
+        for (size_t i = 0; i < ((size_t)64 << 20); i += page) {
+            unsigned char in = 0;
+            ck_assert_int_eq(mincore(block + i, page, &in), 0);
+            resident += in & 1;
+        }
+        ck_assert_uint_eq(resident, 0);
+        for (size_t i = 0; i < bytes; i++)
+            ck_assert(block[i] == 0);
+        memset(block, 1, bytes); /* what the second pass may get */
+        mf_free(block);
+    }
 }
 END_TEST
 
@@ -106,8 +129,8 @@ START_TEST(calls_are_counted)
 }
 END_TEST
 
-/* Blocks of many sizes must be disjoint, aligned and zero, and later blocks must
- * not change them. */
+/* Blocks of many sizes must be disjoint, aligned and zero, and later blocks must not
+ * change them. */
 START_TEST(arena_blocks)
 {
     enum { N = 2000 };
@@ -180,6 +203,7 @@ static Suite *suite(void)
     TCase *c = tcase_create("mem");
     tcase_add_test(c, aligned_and_zeroed);
     tcase_add_test(c, large_blocks_begin_with_a_large_page);
+    tcase_add_test(c, large_blocks_take_no_memory_at_first);
     tcase_add_test(c, too_much_is_refused);
     tcase_add_test(c, realloc_keeps);
     tcase_add_test(c, strings);

@@ -1,5 +1,5 @@
-/* number, utf8: strict parsing, shortest texts, and the same results in a locale
- * with a decimal comma. */
+/* number, utf8: strict parsing, shortest texts, and the same results in a locale with a
+ * decimal comma. */
 #include "check_main.h"
 
 #include "base/text/json.h"
@@ -167,8 +167,8 @@ START_TEST(formats)
 }
 END_TEST
 
-/* Converts random finite bit patterns to text; reading it must restore the bits, directly
- * and through JSON. */
+/* Converts random bit patterns of finite numbers to text; reading the text must restore
+ * the bits. */
 static void check_round_trips(uint64_t n)
 {
     char out[MF_NUMBER_TEXT];
@@ -198,7 +198,8 @@ START_TEST(round_trips)
 }
 END_TEST
 
-/* A locale with a decimal comma; created here if the system has none. */
+/* Sets a locale with a decimal comma, which it creates if the system has none. False if
+ * that fails. */
 static bool enter_comma_locale(void)
 {
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE"};

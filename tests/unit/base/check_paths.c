@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static char scratch[] = "/tmp/check_place.XXXXXX";
+static char scratch[] = "/tmp/check_paths.XXXXXX";
 
 static void run(const char *command, char *out, size_t size)
 {
@@ -78,6 +78,16 @@ START_TEST(staged)
 }
 END_TEST
 
+/* A test that sets the folder reads no settings of the machine. */
+START_TEST(settings_of_a_test)
+{
+    mf_paths_set_settings("/nowhere");
+    ck_assert_str_eq(mf_paths_settings(), "/nowhere");
+    mf_paths_set_settings("");
+    ck_assert_str_ne(mf_paths_settings(), "/nowhere");
+}
+END_TEST
+
 START_TEST(marker_without_a_path_is_ignored)
 {
     const char *answer = ask("/odd", ": >\"$d/.moefw-uninstalled\"");
@@ -89,11 +99,12 @@ END_TEST
 
 static Suite *suite(void)
 {
-    Suite *s = suite_create("place");
-    TCase *c = tcase_create("place");
+    Suite *s = suite_create("paths");
+    TCase *c = tcase_create("paths");
     tcase_add_test(c, in_place);
     tcase_add_test(c, elsewhere);
     tcase_add_test(c, staged);
+    tcase_add_test(c, settings_of_a_test);
     tcase_add_test(c, marker_without_a_path_is_ignored);
     suite_add_tcase(s, c);
     return s;

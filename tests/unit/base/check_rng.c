@@ -1,5 +1,5 @@
-/* rng: published test vectors, the mapping from indices to words, and simple statistics. Every
- * bound is 5 or 6 standard deviations. */
+/* rng: published test vectors, the mapping from indices to words, and simple statistics. Most
+ * bounds are 5 or 6 standard deviations. */
 #include "check_main.h"
 
 #include "base/rng.h"
@@ -163,7 +163,7 @@ START_TEST(below_stays_below)
         count[mf_rng_below(1, 2, 3, i, SIDES)]++;
     for (int i = 0; i < SIDES; i++)
         ck_assert_int_lt(abs(count[i] - N / SIDES), 460); /* 5 standard deviations */
-    /* Every index is an independent draw. */
+    /* Two indices give two draws. */
     uint64_t a = mf_rng_below(1, 2, 3, 0, UINT64_MAX), b = mf_rng_below(1, 2, 3, 1, UINT64_MAX);
     ck_assert(a != b);
 }

@@ -1,5 +1,5 @@
-/* batch: a batch depends only on the step; windows and sections predict each token exactly
- * once, in any order of calls. */
+/* batch: a batch depends only on the step; sequential windows and pieces of documents predict
+ * each token but the first exactly once per pass, in any order of calls. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -8,6 +8,7 @@
 #include "tests/lib/fault.h"
 #include "tests/lib/scratch.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -114,7 +115,7 @@ START_TEST(random_windows)
     }
     ck_assert_int_lt(least, 20);
     ck_assert_int_gt(most, 3600 - 33 - 20);
-    /* The same batch must come from any order of steps, and from any batcher. */
+    /* The batch of a step must be the same in any order of steps, and from any batcher. */
     static const int64_t steps[] = {299, 0, 7, 1000000007, 7};
     for (int i = 0; i < 5; i++) {
         mf_batcher_fill(b, steps[i], x);
@@ -136,8 +137,8 @@ START_TEST(random_windows)
 }
 END_TEST
 
-/* Every token of the split except the first is predicted exactly once, with
- * the correct context. */
+/* Every token of the split except the first is predicted exactly once, with the
+ * correct context. */
 static void check_cover(const mf_corpus *c, int32_t rows, int32_t seq, int32_t context)
 {
     mf_batch_spec s = spec_of(MF_TASK_LM, MF_ORDER_SEQUENTIAL, rows, seq);
@@ -179,6 +180,89 @@ static void check_cover(const mf_corpus *c, int32_t rows, int32_t seq, int32_t c
     mf_batcher_free(b);
 }
 
+/* The bytes of <unk> are not known, so a batch with such a target has no number of bytes. */
+START_TEST(unknown_characters_have_no_bytes)
+{
+    const char *path = scratch_path("unk.json");
+    const mf_tokenizer_options o = {.specials = MF_SPECIAL_BIT(MF_SPECIAL_UNK)};
+    mf_tokenizer *t;
+    mf_corpus_spec c;
+    mf_corpus *corpus;
+    mf_batch *x;
+    ck_assert_int_eq(mf_tokenizer_train("char", "test", "abc", 3, &o, &t), MF_OK);
+    ck_assert_int_eq(mf_tokenizer_save(t, path), MF_OK);
+    mf_corpus_defaults(&c);
+    c.path = file("unk.txt", "abcabcabxbabcabcabcab");
+    c.tokenizer = path;
+    c.split = 0.5;
+    ck_assert_msg(mf_corpus_load(&c, &corpus) == MF_OK, "%s", mf_error_message());
+    mf_batch_spec s = spec_of(MF_TASK_LM, MF_ORDER_SEQUENTIAL, 1, 3);
+    mf_batcher *b = batcher(corpus, &s);
+    ck_assert_int_eq(mf_batch_new(1, 3, &x), MF_OK);
+    for (int64_t step = 0; step < 3; step++) { /* x is the ninth character */
+        mf_batcher_fill(b, step, x);
+        ck_assert_int_eq(x->n_targets, 3);
+        ck_assert_int_eq(x->n_bytes, step == 2 ? -1 : 3);
+    }
+    mf_batch_free(x);
+    mf_batcher_free(b);
+    mf_corpus_free(corpus);
+    mf_tokenizer_free(t);
+}
+END_TEST
+
+/* The floor of the first n targets is that of the text up to there, in the same windows. */
+START_TEST(floor_of_what_was_evaluated)
+{
+    mf_corpus *c = load("builtin:topics?bytes=6000", MF_TASK_LM, 0.5);
+    const mf_topics *topics = c->split[MF_SPLIT_VAL].topics;
+    mf_batch_spec s = spec_of(MF_TASK_LM, MF_ORDER_SEQUENTIAL, 4, 32);
+    double got, want, all;
+    s.split = MF_SPLIT_VAL;
+    s.context = 16;
+    mf_batcher *b = batcher(c, &s);
+    ck_assert_int_eq(mf_batcher_floor(b, 2999, &all), MF_OK);
+    ck_assert_int_eq(
+        mf_topics_floor(topics, MF_FLOOR_WINDOW, 3000, 6000, 32, 16, &want), MF_OK);
+    ck_assert_double_eq(all, want);
+    mf_batch *x; /* two batches: 8 windows, of which the first predicts 32 tokens, others 16 */
+    int64_t n = 0;
+    ck_assert_int_eq(mf_batch_new(4, 32, &x), MF_OK);
+    for (int64_t step = 0; step < 2; step++) {
+        mf_batcher_fill(b, step, x);
+        n += x->n_targets;
+    }
+    ck_assert_int_eq(n, 32 + 7 * 16);
+    ck_assert_int_eq(mf_batcher_floor(b, n, &got), MF_OK);
+    ck_assert_int_eq(
+        mf_topics_floor(topics, MF_FLOOR_WINDOW, 3000, 3000 + 32 + 7 * 16 + 1, 32, 16, &want),
+        MF_OK);
+    ck_assert_double_eq(got, want);
+    ck_assert_double_ne(got, all);
+    for (int64_t wrong = 0; wrong <= 3000; wrong += 3000) { /* no target, and one too many */
+        ck_assert_int_eq(mf_batcher_floor(b, wrong, &got), MF_OK);
+        ck_assert(isnan(got));
+    }
+    for (long nth = 1;; nth++) {
+        fault_alloc(nth, FAULT_ONCE);
+        const int rc = mf_batcher_floor(b, n, &got);
+        const bool hit = fault_hit();
+        ck_assert_int_eq(fault_alloc_live(), 0);
+        fault_off();
+        ck_assert_int_eq(rc, hit ? MF_ENOMEM : MF_OK);
+        if (!hit) break;
+    }
+    mf_batcher_free(b);
+    s.order = MF_ORDER_RANDOM;
+    b = batcher(c, &s);
+    ck_assert_int_eq(mf_batcher_floor(b, n, &got), MF_OK);
+    ck_assert(isnan(got));
+    mf_batcher_free(b);
+    mf_batch_free(x);
+    mf_corpus_free(c);
+}
+END_TEST
+
 START_TEST(sequential_windows)
 {
     mf_corpus *c = load("builtin:topics?bytes=2003", MF_TASK_LM, 0.5);
@@ -201,8 +285,8 @@ START_TEST(sequential_windows)
 }
 END_TEST
 
-/* jsonl: every token of a document except its first is predicted once per
- * epoch, in any order. */
+/* jsonl: every token of a document except its first is predicted once per epoch, in
+ * any order. */
 START_TEST(documents)
 {
     mf_corpus *c =
@@ -215,10 +299,10 @@ START_TEST(documents)
         mf_batch *x, *y;
         ck_assert_int_eq(mf_batch_new(2, 4, &x), MF_OK);
         ck_assert_int_eq(mf_batch_new(2, 4, &y), MF_OK);
-        ck_assert_int_eq(mf_batcher_count(b), 4); /* 1 + 3 + 1 + 1 + 1 examples of two tokens */
+        ck_assert_int_eq(mf_batcher_count(b), 4); /* 1 + 3 + 1 + 1 + 1 examples, two a batch */
         int seen[128] = {0};
-        /* Epochs of 7 examples begin at examples 0, 7, 14: the first 28
-         * examples are four epochs. */
+        /* Epochs of 7 examples begin at examples 0, 7, 14: the first 28 examples are
+         * four epochs. */
         int64_t steps = order == 0 ? 14 : 4;
         for (int64_t step = 0; step < steps; step++) {
             mf_batcher_fill(b, step, x);
@@ -248,7 +332,7 @@ START_TEST(documents)
 }
 END_TEST
 
-/* An example as text: [CLS] is <, [SEP] is |, [MASK] is #, padding is _. */
+/* Returns an example as text: <cls> is <, <sep> is |, <mask> is #, <pad> is _. */
 static const char *row_text(const mf_corpus *c, const mf_batch *b, int32_t row)
 {
     static char text[64];
@@ -475,7 +559,7 @@ START_TEST(strided_windows)
         n += first[i];
     }
     ck_assert_int_eq(n, 288);
-    count_starts(b, x, 1, second, 400); /* another order, so other windows wait */
+    count_starts(b, x, 1, second, 400); /* in another order */
     mf_batcher_fill(b, 3, x);
     const int32_t at = x->tokens[0];
     mf_batcher_fill(b, 3 + mf_batcher_count(b), x);
@@ -537,7 +621,9 @@ static Suite *suite(void)
     Suite *s = suite_create("batch");
     TCase *t = tcase_create("batch");
     tcase_add_test(t, random_windows);
+    tcase_add_test(t, floor_of_what_was_evaluated);
     tcase_add_test(t, sequential_windows);
+    tcase_add_test(t, unknown_characters_have_no_bytes);
     tcase_add_test(t, strided_windows);
     tcase_add_test(t, dealt_windows);
     tcase_add_test(t, documents);

@@ -1,5 +1,5 @@
-/* corpus: every format is read correctly or refused with file and line; splits, labels,
- * numbers of bytes. */
+/* corpus: every format is read correctly or refused with file and line; splits, labels, numbers
+ * of bytes. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -67,7 +67,9 @@ START_TEST(text_streams)
     ck_assert_int_eq(c->split[MF_SPLIT_TEST].tokens, 0);
     ck_assert_int_eq(mf_corpus_id(c, 18), 'i');
     ck_assert(!c->labels && !c->spans && c->n_classes == 0);
-    ck_assert(isnan(mf_corpus_floor(c, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0)));
+    double floor = 0;
+    ck_assert_int_eq(mf_corpus_floor(c, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0, 0, &floor), MF_OK);
+    ck_assert(isnan(floor));
     mf_corpus_free(c);
 
     s.tokenizer = "char";
@@ -130,8 +132,10 @@ START_TEST(topics)
     ck_assert_uint_eq(v->text_begin, 18000);
     for (int64_t t = 0; t < v->tokens; t++)
         ck_assert_int_eq(c->labels[v->begin + t], v->topics->labels[18000 + t]);
-    double past = mf_corpus_floor(c, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0);
-    double window = mf_corpus_floor(c, MF_SPLIT_VAL, MF_FLOOR_WINDOW, 64, 0);
+    double past, window;
+    ck_assert_int_eq(mf_corpus_floor(c, MF_SPLIT_VAL, MF_FLOOR_PAST, 0, 0, 0, &past), MF_OK);
+    ck_assert_int_eq(mf_corpus_floor(c, MF_SPLIT_VAL, MF_FLOOR_WINDOW, 0, 64, 0, &window),
+                     MF_OK);
     ck_assert(past > 0.4 && past < 0.8 && window > past && window < 2 * past);
     mf_corpus_free(c);
 
@@ -210,7 +214,7 @@ static void check_example(const mf_corpus *c, int64_t i, const char *first, cons
     ck_assert_str_eq(c->classes[s->label], label);
 }
 
-/* Files that look wrong and are read correctly. */
+/* Unusual files that must be read correctly. */
 START_TEST(tsv)
 {
     mf_corpus_spec s = spec_of(file("a.tsv", "good film\t1\n\"bad\" film\t0\nso so\t1"), NULL);
@@ -248,7 +252,7 @@ START_TEST(tsv)
 
     s.path = file("a.tsv", "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta\tb\tx\ty\n"
                            "1\ta\tb\tx\t-\n2\tc\td\ty\tz\n");
-    c = load(&s); /* gold_label is used before label1; "-" is skipped */
+    c = load(&s); /* label1 is no usual name of a label column; "-" is skipped */
     ck_assert_int_eq(c->n_spans, 2);
     check_example(c, 1, "c", "d", "z");
     mf_corpus_free(c);
@@ -261,7 +265,7 @@ START_TEST(tsv)
     ck_assert_int_ge(c->tokenizer->special[MF_SPECIAL_CLS], 256);
     mf_corpus_free(c);
 
-    /* with task classify it is tsv, whatever its name is */
+    /* with task classify a file without a known ending is tsv */
     s.path = file("a.txt", "x\t0\ny\t1\n");
     c = load(&s);
     ck_assert_int_eq(c->n_spans, 2);
@@ -375,7 +379,7 @@ START_TEST(numbers_and_further_columns)
     s.split = 1;
     c = load(&s);
     for (int i = 0; i < 2; i++) {
-        const int was = (int)c->spans[i].n - 1; /* its sentence identifies it */
+        const int was = (int)c->spans[i].n - 1; /* its length identifies it */
         ck_assert_float_eq(c->spans[i].value, values[was]);
         ck_assert_str_eq(kinds[was] < 0 ? "-" : c->more[0].classes[c->more[0].label[i]],
                          kinds[was] < 0 ? "-"
@@ -446,7 +450,7 @@ START_TEST(bin)
     s.path = token_file("t.bin", huge, sizeof huge);
     refuse(&s, MF_EINPUT, "token 1 is 4294967295");
 
-    /* llm.c */
+    /* The headers of llm.c. */
     static int32_t header[256 + 2] = {20240520, 1, 4};
     memcpy(header + 256, ids16, 8);
     s.bin_bits = 0;
@@ -475,7 +479,7 @@ START_TEST(bin)
     s.path = token_file("t.bin", wide, sizeof wide);
     refuse(&s, MF_EINPUT, "version 1: expected 7 (uint32 ids)");
 
-    /* 32-bit ids read as 16-bit: reported if the width was not given. */
+    /* 32-bit ids that are read as 16-bit are reported if the width was not given. */
     static uint32_t small[40];
     for (uint32_t i = 0; i < 40; i++)
         small[i] = i;
@@ -488,7 +492,7 @@ START_TEST(bin)
     mf_corpus_free(c);
     s.bin_bits = 0;
 
-    /* Ids that the tokenizer does not have. */
+    /* Ids that the tokenizer does not have are refused. */
     mf_tokenizer *t;
     ck_assert_int_eq(mf_tokenizer_train("char", "x", "abcdef", 6, NULL, &t), MF_OK);
     s.given = t;
@@ -562,7 +566,7 @@ START_TEST(memory_and_io_fail)
 }
 END_TEST
 
-/* The real files, if they are available. */
+/* Loads the real files, if they are available. */
 START_TEST(shared_files)
 {
     const char *shared = getenv("MOEFW_SHARED");

@@ -1,5 +1,6 @@
-/* tokenizers with merges: bpe, bpe_bytes and wordpiece. Small vocabularies computed by hand,
- * files, and the vocabulary of BERT compared with the reference implementation. */
+/* tokenizers with merges (bpe, bpe_bytes, wordpiece): small vocabularies that were computed by
+ * hand; files; and the ids of BERT's vocabulary, compared with those of the
+ * reference implementation. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -29,7 +30,7 @@ static mf_tokenizer *parse(const char *text)
     return t;
 }
 
-/* The ids of a text, printed. */
+/* Returns the ids of a text, printed. */
 static const char *ids_of(const mf_tokenizer *t, const char *text)
 {
     static char all[16384];
@@ -75,7 +76,8 @@ START_TEST(characters)
     static const int32_t ids[] = {0, 4, 7, 2, 5, 3, 1, 2};
     ck_assert_str_eq(text_of(t, ids, 8), "abc ab a ");
     mf_tokenizer_free(t);
-    /* One merge with space for one more symbol; other special tokens come last. */
+    /* One merge, set by merges and then by vocab_size. Special tokens that bpe does not have
+     * come last. */
     t = train("bpe", "ab ab ab abc", (mf_tokenizer_options){.merges = 1});
     ck_assert_int_eq(t->vocab, 7);
     mf_tokenizer_free(t);
@@ -89,8 +91,8 @@ START_TEST(characters)
 }
 END_TEST
 
-/* Merges apply in the order a b, abc d, ab c, each once: the "abc" of the last merge is
- * not joined with d. */
+/* Merges apply in the order a b, abc d, ab c, each once: the "abc" of the last merge is not
+ * joined with d. */
 START_TEST(replayed_in_order)
 {
     mf_tokenizer *t =
@@ -126,9 +128,9 @@ START_TEST(bytes)
 }
 END_TEST
 
-/* Counts of symbols: h 3, ##u 5, ##g 5, ##s 1, p 2, in all 16. Merging ##u ##g gains 5 ln
- * 3.2, which is the most; then, of 11 symbols, h ##ug gains 3 ln 2.2; then, of 8 symbols, p
- * ##ug gains 2 ln 4. */
+/* Counts of symbols: h 3, ##u 5, ##g 5, ##s 1, p 2, in all 16. Merging ##u ##g gains 5 ln 3.2,
+ * which is the most; then, of 11 symbols, h ##ug gains 3 ln 2.2; then, of 8 symbols, p ##ug
+ * gains 2 ln 4. */
 START_TEST(words_trained)
 {
     mf_tokenizer *t =
@@ -164,6 +166,20 @@ START_TEST(words_from_a_list)
     ck_assert_uint_eq(strlen(ids_of(t, text)), 2 * 100 - 1);
     text[100] = 'a';
     ck_assert_str_eq(ids_of(t, text), "0");
+    mf_tokenizer_free(t);
+}
+END_TEST
+
+/* Letters decompose, marks that take no room of their own disappear: Hangul to jamo, Hebrew
+ * without points, Devanagari without the signs above, but with those beside a letter. */
+START_TEST(words_of_scripts)
+{
+    mf_tokenizer *t = parse("[UNK]\n\xE1\x84\x92\n##\xE1\x85\xA1\n##\xE1\x86\xAB\n"
+                            "\xD7\xA9\n##\xD7\x9C\n\xE0\xA4\x95\n##\xE0\xA4\xBF\n<\n");
+    ck_assert_str_eq(ids_of(t, "\xED\x95\x9C"), "1 2 3");
+    ck_assert_str_eq(ids_of(t, "\xD7\xA9\xD7\x81\xD6\xB8\xD7\x9C"), "4 5");
+    ck_assert_str_eq(ids_of(t, "\xE0\xA4\x95\xE0\xA4\xBF\xE0\xA5\x8D"), "6 7");
+    ck_assert_str_eq(ids_of(t, "\xE2\x89\xAE"), "8"); /* not less: a sign and a mark */
     mf_tokenizer_free(t);
 }
 END_TEST
@@ -224,7 +240,7 @@ START_TEST(bad_files)
         ck_assert_msg(strstr(mf_error_message(), cases[i].says) != NULL, "case %zu: %s", i,
                       mf_error_message());
     }
-    /* Vocabularies that are too small for training. */
+    /* Training refuses vocabularies that are too small, and texts without words. */
     mf_tokenizer *t;
     mf_tokenizer_options small = {.vocab_size = 4};
     for (int i = 0; i < KINDS; i++) {
@@ -307,6 +323,7 @@ static Suite *suite(void)
     tcase_add_test(t, bytes);
     tcase_add_test(t, words_trained);
     tcase_add_test(t, words_from_a_list);
+    tcase_add_test(t, words_of_scripts);
     tcase_add_test(t, files);
     tcase_add_test(t, bad_files);
     tcase_add_test(t, memory_fails);

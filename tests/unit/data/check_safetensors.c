@@ -1,5 +1,5 @@
-/* safetensors: files of the reference implementation, round trips, and every
- * kind of invalid file. */
+/* safetensors: files of the reference implementation, round trips, and every kind of
+ * invalid file. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Writes a file with this header (after its length, without padding) and `data`
- * bytes of data. */
+/* Writes a file with this header (after its length, without padding) and `data` bytes
+ * of data. */
 static const char *make_file(const char *header, size_t data)
 {
     const char *path = scratch_path("made.safetensors");
@@ -161,7 +161,7 @@ START_TEST(what_is_read)
     ck_assert_uint_eq(t->offset, 216);
     ck_assert_int_eq(mf_st_read(f, t, data, 12), MF_OK);
     for (unsigned i = 0; i < 12; i++)
-        ck_assert_uint_eq(data[i], (8 + 7 * i) % 251); /* make.py's values for the 8th type */
+        ck_assert_uint_eq(data[i], (8 + 7 * i) % 251); /* make.py's values for type 8, from 0 */
     ck_assert_int_eq(mf_st_read_part(f, t, part, 5, 7), MF_OK);
     ck_assert_int_eq(memcmp(part, data + 7, 5), 0);
     ck_assert_int_eq(mf_st_read_part(f, t, part, 0, 12), MF_OK);
@@ -354,8 +354,8 @@ START_TEST(bad_lengths)
     scratch_write(path, "\0\0\0\0\0\0\0\0", 8);
     assert_refused(path, "expected a header from '{'");
     assert_refused(scratch_dir(), "found a directory");
-    /* A sparse file whose header claims more than the limit: refused before
-     * memory is allocated. */
+    /* A sparse file whose header claims more than the limit: refused before memory
+     * is allocated. */
     char big[8] = {1, 0, 0, 4, 0, 0, 0, 0}; /* 64 MiB and 1 */
     scratch_write(path, big, 8);
     ck_assert_int_eq(truncate(path, 70 * 1024 * 1024), 0);
@@ -514,8 +514,8 @@ static int read_work(const char *path)
     return rc;
 }
 
-/* If the n-th allocation or IO call fails, the result is an error, never a crash, a leak or
- * a false success. */
+/* If the n-th allocation or IO call fails, the result is an error, never a crash, a leak or a
+ * false success. */
 START_TEST(with_faults)
 {
     const char *path = scratch_path("faults.safetensors");

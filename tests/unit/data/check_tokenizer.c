@@ -33,7 +33,8 @@ static int encode(const mf_tokenizer *t, const char *text, size_t n, mf_ids *ids
     return mf_tokenizer_encode(t, "test", text, n, ids);
 }
 
-/* The complete text that a decoder returns for these ids. */
+/* Returns the complete text that a decoder makes of these ids. The caller frees it
+ * with free(). */
 static char *decode(const mf_tokenizer *t, const int32_t *ids, size_t n)
 {
     mf_decoder d;
@@ -145,6 +146,8 @@ START_TEST(special_tokens)
     char *text = decode(t, ids.id, 3);
     ck_assert_str_eq(text, "ac");
     free(text);
+    ck_assert_uint_eq(mf_tokenizer_bytes(t, ids.id, 3), 0); /* <unk> hides its bytes */
+    ck_assert_uint_eq(mf_tokenizer_bytes(t, ids.id, 1), 1);
     mf_ids_free(&ids);
     mf_tokenizer_free(t);
     ck_assert_str_eq(mf_special_name(MF_SPECIAL_MASK), "<mask>");
@@ -175,7 +178,7 @@ START_TEST(decoding_bytes)
         free(text);
         mf_ids_free(&ids);
     }
-    /* A character appears exactly with its last byte. */
+    /* The decoder returns a character when it gets its last byte, and not earlier. */
     mf_decoder d;
     size_t n;
     ck_assert_int_eq(mf_decoder_open(&d, t), MF_OK);
@@ -197,8 +200,8 @@ START_TEST(decoding_bytes)
 }
 END_TEST
 
-/* All sequences of two bytes, and all that begin three-byte characters: the
- * output is always valid. */
+/* All pairs of bytes from 0x80 on, with two continuation bytes after them: the output is always
+ * valid UTF-8. */
 START_TEST(decoding_all_pairs)
 {
     mf_tokenizer *t = train("byte", "", 0);

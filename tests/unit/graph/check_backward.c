@@ -13,7 +13,7 @@
 
 enum { N = 5 };
 
-/* A graph over n parameters [N] named w0, w1, ... with values 1 + i / 10 + element. */
+/* A graph over n parameters [N] named w0, w1, ... with values 1 + i / 8 + element. */
 typedef struct bench {
     mf_store *store;
     mf_param *w[4];
@@ -91,11 +91,11 @@ START_TEST(fused_and_composed_rules_give_the_gradient)
     finish(&b, op1(b.g, &t_sum, op1(b.g, &t_square, op2(b.g, &t_mul, b.x, b.t[0]))));
     run(&b);
     ASSERT_GRAD(b.w[0], 2 * x * x * w);
-    /* written to the parameter directly, without a copy */
+    /* the gradient is written to the parameter's storage directly, without a copy */
     ck_assert_int_eq(count_ops(&b, "assign"), 0);
     ck_assert_ptr_eq(mf_tensor_data(b.t[0]->grad), b.w[0]->grad);
     run(&b);
-    ASSERT_GRAD(b.w[0], 2 * x * x * w); /* overwritten, not added to */
+    ASSERT_GRAD(b.w[0], 2 * x * x * w); /* the run overwrites it, and does not add to it */
     teardown(&b);
 }
 END_TEST
@@ -222,7 +222,7 @@ START_TEST(accumulation_adds_to_what_is_there)
 {
     bench b = setup_with(2, (mf_graph_options){.training = true, .accumulate = true}, true);
     finish(&b, op1(b.g, &t_sum, op2(b.g, &t_mul, b.x, b.t[0])));
-    b.w[1]->grad[0] = 7; /* has no path to the loss: unchanged */
+    b.w[1]->grad[0] = 7; /* w1 has no path to the loss: it stays unchanged */
     run(&b);
     run(&b);
     run(&b);
@@ -301,7 +301,8 @@ START_TEST(frozen_parameters_and_buffers_get_none)
     mf_store_seal(s, 1, true);
     mf_graph *g = mf_graph_new(&(mf_graph_options){.training = true});
     mf_tensor *h = op2(g, &t_mul, mf_graph_param(g, w), mf_graph_param(g, frozen));
-    mf_tensor *only_frozen = op1(g, &t_rough, mf_graph_param(g, frozen)); /* needs no rule */
+    /* no gradient passes */
+    mf_tensor *only_frozen = op1(g, &t_rough, mf_graph_param(g, frozen));
     mf_tensor *loss =
         op1(g, &t_sum, plus(g, op2(g, &t_mul, h, mf_graph_param(g, buffer)), only_frozen));
     ck_assert_int_eq(mf_graph_backward(g, loss, 0, NULL), MF_OK);
@@ -384,7 +385,7 @@ START_TEST(an_op_without_a_rule_is_refused_where_one_is_needed)
     ASSERT_SAYS("t_rough (layers.3.router mine): a gradient must pass through input 0");
     teardown(&b);
 
-    b = setup(1); /* allowed if no gradient is needed: no path to the loss, or metrics */
+    b = setup(1); /* allowed where no gradient must pass: an input, after t_stop, metrics */
     ck_assert_ptr_nonnull(op1(b.g, &t_rough, b.x));
     ck_assert_ptr_nonnull(op1(b.g, &t_rough, op1(b.g, &t_stop, b.t[0])));
     mf_graph_metrics(b.g, true);

@@ -1,5 +1,6 @@
-/* bf16: which tensors of a graph are bf16, and how gradients flow through conversions. Where no
- * gemm reads a tensor it must stay f32. */
+/* bf16: which tensors of a graph are bf16, and how gradients flow through conversions. Gemms
+ * read and write bf16, an op that accepts bf16 keeps the type of its input, and any other op
+ * gets f32. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -85,7 +86,7 @@ START_TEST(ops_that_know_bf16_go_on_with_it_and_others_see_f32)
     mf_tensor *own = op1(b.g, &t_square, y); /* like an op of a plugin */
     ck_assert_int_eq(own->dtype, MF_F32);
     ck_assert_int_eq(count(b.g, "cast"), 2);
-    /* with an f32 operand the result is f32; a gemm gets the original bf16 tensor back */
+    /* with an f32 operand the result is f32; a gemm would read the original bf16 tensor */
     ck_assert_int_eq(mf_mul(b.g, own, y)->dtype, MF_F32);
     ck_assert_ptr_eq(y->as_f32->as_bf16, y);
     finish(&b);
@@ -217,7 +218,7 @@ END_TEST
 
 #define SIDE 32
 
-/* Computes y = w x in a graph of its own, into out. */
+/* Computes y = x w^T [1,SIDE] in a graph of its own, into out. */
 static int gemm_with(mf_param *w, bool bf16, float *out)
 {
     mf_graph *g = mf_graph_new(&(mf_graph_options){.bf16 = bf16});
@@ -258,7 +259,7 @@ START_TEST(weights_in_panels_are_for_gemms_only)
     ck_assert_int_eq(mf_store_seal(s, 1, false), MF_OK);
     ck_assert_int_eq(gemm_with(w, bf16, before), MF_OK);
     ck_assert_int_eq(sum_with(w, &multiplies), MF_OK);
-    ck_assert(multiplies == bf16); /* an op reads the f32 values, a gemm reads the bf16 copy */
+    ck_assert(multiplies == bf16); /* relu reads the f32 values, not the bf16 copy */
     mf_store_pack(s, w);
     if (w->packed) {
         ck_assert_int_eq(gemm_with(w, bf16, after), MF_OK);
@@ -273,7 +274,7 @@ START_TEST(weights_in_panels_are_for_gemms_only)
     }
     mf_store_free(s);
 
-    bench b = setup(true); /* training needs the f32 values */
+    bench b = setup(true); /* training changes the values in each step */
     mf_store_pack(b.store, b.w);
     ck_assert(!b.w->packed);
     finish(&b);

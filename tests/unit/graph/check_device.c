@@ -1,7 +1,5 @@
-/* check_device: the seam between core and a device, on the strict device (tests/device): what a
- * device is asked to do, what of the host's mistakes is noticed there, and that values come
- * and go as on the host.
- */
+/* device: the interface between core and a device, tested on the strict device (tests/device).
+ * The device must notice mistakes of the host, and all values must be as on the host. */
 #include "check_main.h"
 
 #include <math.h>
@@ -130,7 +128,7 @@ START_TEST(copies_are_late_and_fresh_memory_is_poisoned)
     ck_assert(isnan(to[0]) && isnan(to[3]));
     must(mf_device_write(d, fresh, from, sizeof from));
     must(mf_device_read(d, to, fresh, sizeof to));
-    ck_assert(isnan(to[0])); /* not yet */
+    ck_assert(isnan(to[0])); /* the copies have not run yet */
     must(mf_device_wait(d));
     ck_assert_mem_eq(to, from, sizeof to);
     d->ops->free(d, fresh);
@@ -168,7 +166,7 @@ START_TEST(kernels_get_memory_of_the_device_only)
 }
 END_TEST
 
-/* Whether the second stream's copy has seen what the first one wrote. */
+/* Whether a copy in a second stream reads what the first stream has written. */
 static bool ordered(const char *seed, bool by_event)
 {
     mf_device *d = open_strict(seed);
@@ -232,7 +230,7 @@ START_TEST(parameters_are_read_and_written_as_on_the_host)
     float *edit = mf_param_edit(b);
     edit[1] = 5;
     ck_assert_float_eq(mf_param_host(b)[1], 5);
-    edit[2] = 6; /* the view is valid: nothing has run since */
+    edit[2] = 6; /* the pointer is still valid, since nothing has run */
     float back[3];
     must(mf_param_read(b, back, 0, sizeof back));
     ck_assert(back[0] == 2 && back[1] == 5 && back[2] == 6);
@@ -262,7 +260,7 @@ START_TEST(graph_and_store_must_be_on_one_device)
 }
 END_TEST
 
-/* ---- ops of others ---- */
+/* ---- ops of plugins ---- */
 
 static int twice_forward(const mf_call *c)
 {
@@ -292,13 +290,13 @@ static int twice_launch(const mf_call *c, const mf_on_device *on)
     return MF_OK;
 }
 
-/* The fault that is planted: it reads on the host what it should only launch. */
+/* A planted defect: on the host the function reads memory of the device. */
 static int twice_peek(const mf_call *c, const mf_on_device *on)
 {
     return t_in(c, 0)[0] == 0 ? MF_ERUN : twice_launch(c, on);
 }
 
-/* As a plugin for a later version has it, whose entries are longer. */
+/* The list of a plugin for a later version of the headers, whose entries are longer. */
 static const struct {
     mf_device_op op;
     void *later[3];
@@ -313,7 +311,7 @@ static const mf_device_op by_peek[] = {{sizeof *by_peek, "strict", twice_peek, N
         .forward = twice_forward, .launch = list                                               \
     }
 static const mf_opdef twice_host = TWICE(sizeof(mf_opdef), NULL);
-/* As an older plugin has it: what lies behind `user` is not part of the table. */
+/* The table of an older plugin: it ends with `user`, and the fields behind it do not count. */
 static const mf_opdef twice_short = TWICE(offsetof(mf_opdef, bf16_in), by_peek);
 static const mf_opdef twice_launched = TWICE(sizeof(mf_opdef), &by_launch[0].op);
 static const mf_opdef twice_peeking = TWICE(sizeof(mf_opdef), by_peek);
@@ -390,7 +388,8 @@ START_TEST(ops_with_launch_functions_do_not)
 }
 END_TEST
 
-/* What happens to a process that runs this op on the device: its signal, or 0. */
+/* Runs this op on the device in a process of its own. Returns the signal that ended it,
+ * or 0. */
 static int signal_of(const mf_opdef *op)
 {
     fflush(NULL);
@@ -463,7 +462,7 @@ START_TEST(a_fault_is_reported_when_the_run_is_waited_for)
     ck_assert_int_eq(mf_graph_wait(g), MF_EINPUT);
     ASSERT_SAYS("embedding: token 1: expected an id in 0 .. 3, found 4");
     ck_assert_int_eq(mf_graph_run(g, NULL), MF_EINPUT);
-    id[1] = 3; /* and it is gone afterwards */
+    id[1] = 3; /* a valid id: the fault must be gone */
     must(mf_graph_run(g, NULL));
     ck_assert_ptr_nonnull(mf_tensor_host(y));
     mf_graph_free(g);
@@ -489,7 +488,8 @@ START_TEST(values_that_are_not_finite_are_traced)
 }
 END_TEST
 
-/* Two steps of a linear layer: loss = mean of (x w)^2. */
+/* Trains a linear layer for two steps: loss = mean of (x w^T)^2. values: w, then its
+ * second moment. */
 static void train(mf_device *d, float *values, double *ret_norm)
 {
     const mf_train_config config = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
@@ -574,7 +574,7 @@ static Suite *suite(void)
     return s;
 }
 
-/* The device is in the build folder, wherever the program is called from. */
+/* The backend is in the build folder, wherever the program is called from. */
 int main(void)
 {
     const char *build = getenv("builddir");

@@ -1,6 +1,6 @@
-/* functions: the elementwise functions of `cpu` on all instruction sets: their accuracy,
- * their results for NaN and Inf, and their gradients at kinks and ties, where differences
- * cannot check them. */
+/* functions: the elementwise functions of `cpu` on all instruction sets: their accuracy, their
+ * results for NaN and Inf, and their gradients at kinks and ties, where differences cannot
+ * check them. This file also tests sorting, counting and dropout. */
 #include "check_main.h"
 
 #include <math.h>
@@ -95,8 +95,8 @@ enum { BATCH = 4096 };
 static const mf_kctx context = {
     .parallel = mf_parallel, .rng_block = mf_rng_block, .key = &(mf_draw_key){1, 1}};
 
-/* Draws arguments spread over the bit patterns of floats, and returns their number;
- * 0: all are done. */
+/* Draws arguments spread over the bit patterns of floats. Returns their number; 0: all
+ * are done. */
 static int next_batch(uint64_t *bits, double lo, double hi, float x[BATCH])
 {
     int n = 0;
@@ -187,10 +187,9 @@ static void expect_limits(const mf_kernels *k, const char *set)
                           "function %d of %g, %s: expected %g, found %g", limits[f].fn, x[i],
                           set, want[i % 4], y[i]);
         k->map1_grad(&context, limits[f].fn, MF_CAST_F32, N, a, 3, x, y, one, one);
-        for (int i = 0; i < N;
-             /* slopes of smooth functions become constant; no function turns NaN
-              * into a number */
-             i += 4) {
+        /* At -Inf the derivatives of GELU to NORMAL_CDF are 0. At NaN a derivative is NaN,
+         * except of RELU and of the functions from SIGN on. */
+        for (int i = 0; i < N; i += 4) {
             bool flat = limits[f].fn >= MF_MAP_GELU && limits[f].fn <= MF_MAP_NORMAL_CDF;
             ck_assert_msg(!flat || one[i] == 0, "derivative %d at -Inf, %s: found %g",
                           limits[f].fn, set, one[i]);
@@ -211,7 +210,7 @@ END_TEST
 
 /* ---- gradients at kinks and ties ---- */
 
-/* The gradients of sum(op(a, b)), or of op(a) when b is NULL. */
+/* The gradients of sum(op(a, b)), or of sum(op(a)) if b is NULL. */
 static void gradients(const char *op, const mf_attr *attr, mf_shape shape, const float *a,
                       const float *b, float *ret_a, float *ret_b)
 {
@@ -290,7 +289,7 @@ END_TEST
 
 /* ---- functions of several ops ---- */
 
-/* x [N,n]: the sorted rows and their indices, and the gradient of sum(y w). */
+/* Sorts the rows of x [N,n]; ret_dx: the gradient of sum(y w) with respect to x. */
 static void sort_rows(int64_t N, int64_t n, bool falling, const float *x, const float *w,
                       float *ret_y, int32_t *ret_index, float *ret_dx)
 {
@@ -339,7 +338,7 @@ END_TEST
 
 START_TEST(long_rows_are_sorted)
 {
-    enum { LONG = 9000 }; /* longer than what the fast selection takes */
+    enum { LONG = 9000 }; /* more than SELECT_MAX, the largest k of the fast selection */
     static float x[LONG], w[LONG], y[LONG], dx[LONG];
     static int32_t index[LONG];
     for (int i = 0; i < LONG; i++)

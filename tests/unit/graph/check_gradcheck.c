@@ -1,4 +1,4 @@
-/* gradcheck: right gradients pass; wrong ones are found, with op, input and element. */
+/* gradcheck: right gradients pass; wrong ones are found, with tensor and element. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -37,7 +37,8 @@ static int check(mf_graph *g, mf_tensor *out, int n_in, mf_tensor **in,
 
 /* ---- wrong rules ---- */
 
-/* y = x^2 whose gradient is wrong by a factor, for all elements or for one. */
+/* y = x^2; its gradient is multiplied by bend_factor at element bend_at, or at all elements if
+ * bend_at is negative. */
 static float bend_factor, bend_at = -1;
 
 static int bent_backward(const mf_call *c) /* x, y, dy -> dx */
@@ -200,6 +201,77 @@ START_TEST(points_at_kinks_are_skipped_and_counted)
 }
 END_TEST
 
+/* ---- noise ---- */
+
+static double skew_factor;
+
+static int skew_forward(const mf_call *c)
+{
+    memcpy(t_out(c, 0), t_in(c, 0), (size_t)t_n(c) * sizeof(float));
+    return MF_OK;
+}
+
+static int skew_backward(const mf_call *c) /* x, y, dy -> dx */
+{
+    for (int64_t i = 0; i < t_n(c); i++)
+        t_out(c, 0)[i] = (float)skew_factor * t_in(c, 2)[i];
+    return MF_OK;
+}
+
+/* y = x, whose gradient is skew_factor instead of 1. */
+static const mf_opdef t_skew = {.size = sizeof t_skew,
+                                .name = "t_skew",
+                                .infer = t_same,
+                                .forward = skew_forward,
+                                .backward = skew_backward,
+                                .backward_out = 1,
+                                .diff_in = 1};
+
+/* Checks the information of 6 tokens about their 64 experts: a difference of two entropies near
+ * ln 64, whose noise is larger than many of the slopes. draw: selects the values. */
+static int information(int draw, double factor, mf_gradcheck_report *report)
+{
+    enum { T = 6, D = 4, E = 64 };
+    mf_graph *g = new_graph();
+    mf_tensor *x = normal(g, "x", mf_shape2(T, D)), *w = normal(g, "w", mf_shape2(E, D));
+    float *v = mf_tensor_data(w);
+    mf_rng_fill_normal((uint64_t)draw, 1, 0, v, (size_t)E * D);
+    for (int i = 0; i < E * D; i++)
+        v[i] *= 0.1f;
+    skew_factor = factor;
+    mf_tensor *p = op1(g, &t_skew, mf_softmax(g, mf_linear(g, x, w, NULL)));
+    mf_tensor *even = mf_sum(g, mf_xlogx(g, mf_mean(g, p, 1u, false)), MF_ALL, false);
+    mf_tensor *each = mf_sum(g, mf_mean(g, mf_xlogx(g, p), 1u, false), MF_ALL, false);
+    mf_tensor *in[2] = {x, w}, *f = mf_sub(g, even, each);
+    const mf_gradcheck_options options = {
+        .seed = 4, .max_points = 24, .directions = 2, .step = 0x1p-7};
+    const int code = mf_gradcheck(g, 1, &f, 2, in, &options, report);
+    mf_graph_free(g);
+    return code;
+}
+
+START_TEST(small_differences_of_large_numbers_pass)
+{
+    for (int draw = 0; draw < 30; draw++) {
+        mf_gradcheck_report r;
+        int code = information(draw, 1, &r);
+        ck_assert_msg(code == MF_OK, "draw %d: %s", draw, mf_error_message());
+        ck_assert_int_ge(r.points, 2);
+    }
+}
+END_TEST
+
+/* The noise hides the error at single elements: the direction of the signs shows it. */
+START_TEST(noise_does_not_hide_a_wrong_rule)
+{
+    static const double factors[] = {1.05, 0.95, 0.5, 0, -1};
+    for (int draw = 0; draw < 10; draw++)
+        for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+            ck_assert_msg(information(draw, factors[i], NULL) == MF_EPLUGIN,
+                          "draw %d: a gradient %g times too large passes", draw, factors[i]);
+}
+END_TEST
+
 /* ---- state and arguments ---- */
 
 START_TEST(values_are_restored)
@@ -246,6 +318,8 @@ static Suite *suite(void)
     tcase_add_test(t, ops_of_tests_pass);
     tcase_add_test(t, linear_passes_with_and_without_bias);
     tcase_add_test(t, points_at_kinks_are_skipped_and_counted);
+    tcase_add_test(t, small_differences_of_large_numbers_pass);
+    tcase_add_test(t, noise_does_not_hide_a_wrong_rule);
     tcase_add_test(t, values_are_restored);
     tcase_add_test(t, wrong_uses_are_refused);
     suite_add_tcase(s, t);

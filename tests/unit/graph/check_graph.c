@@ -1,5 +1,5 @@
-/* graph: building, and errors while building. After an error every further
- * call must be harmless. */
+/* graph: building, and errors while building. After an error every further call must
+ * be harmless. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -23,7 +23,7 @@ static mf_graph *new_graph(bool training)
     return g;
 }
 
-/* A store with one trained parameter of each shape, all sealed. */
+/* A sealed store with one parameter of each shape, for training. */
 static mf_store *store_of(int n, const mf_shape *shapes, mf_param **ret)
 {
     char name[16];
@@ -102,7 +102,7 @@ START_TEST(a_builder_fails_with_its_scope)
 {
     mf_graph *g = new_graph(false);
     mf_graph_push(g, "layers.1");
-    /* it contains the outer name, which is not repeated */
+    /* the name begins with the outer one, which is not repeated */
     mf_graph_push(g, "layers.1.router mine");
     ck_assert_int_eq(mf_graph_fail(g, MF_EPLUGIN, "sets %s", "nothing"), MF_EPLUGIN);
     ck_assert_str_eq(mf_error_message(), "layers.1.router mine: sets nothing");
@@ -132,6 +132,22 @@ static int infer_huge(mf_infer *in)
     return MF_OK;
 }
 
+static int infer_reserved(mf_infer *in)
+{
+    in->n_out = 1;
+    in->out[0] = in->in[0];
+    in->out[0].reserved = 9;
+    return MF_OK;
+}
+
+static int infer_reserved_shape(mf_infer *in)
+{
+    in->n_out = 1;
+    in->out[0] = in->in[0];
+    in->out[0].shape.reserved = 9;
+    return MF_OK;
+}
+
 static int infer_silent(mf_infer *in)
 {
     (void)in;
@@ -148,11 +164,14 @@ START_TEST(what_infer_says_is_judged)
     static const mf_opdef bad[] = {
         BAD("none", infer_nothing, 0),       BAD("huge", infer_huge, 0),
         BAD("silent", infer_silent, 0),      BAD("alias", t_scalar, MF_OP_ALIAS),
-        BAD("state", t_scalar, MF_OP_STATE),
+        BAD("state", t_scalar, MF_OP_STATE), BAD("view", infer_reserved, 0),
+        BAD("shape", infer_reserved_shape, 0),
     };
 #undef BAD
     static const char *const told[] = {"1 to 4 outputs", "cannot be f32", "without a reason",
-                                       "input 0's memory", "input 0's memory"};
+                                       "input 0's memory", "input 0's memory",
+                                       "expected 0, found 9 and 0",
+                                       "expected 0, found 0 and 9"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         mf_graph *g = new_graph(false);
         ck_assert_ptr_null(op1(g, &bad[i], mf_graph_input(g, "x", MF_F32, mf_shape1(3))));
@@ -211,6 +230,14 @@ START_TEST(a_leaf_of_an_impossible_shape_is_refused)
     ASSERT_SAYS("tokens");
     ASSERT_SAYS("[-1,3]");
     mf_graph_free(g);
+
+    g = new_graph(false);
+    mf_shape odd = mf_shape1(3);
+    odd.reserved = 7;
+    ck_assert_ptr_null(mf_graph_const(g, MF_F32, odd, NULL));
+    ck_assert_int_eq(mf_graph_status(g), MF_ESHAPE);
+    ASSERT_SAYS("constant: reserved of its shape: expected 0, found 7");
+    mf_graph_free(g);
 }
 END_TEST
 
@@ -225,6 +252,8 @@ START_TEST(a_finished_graph_is_closed)
     mf_graph_free(g);
     mf_graph_free(NULL);
     ck_assert_int_eq(mf_graph_status(NULL), MF_ENOMEM);
+    ck_assert_int_eq(mf_graph_fetch(NULL, 0), MF_EINVAL);
+    ck_assert_int_eq(mf_graph_collect(NULL, 0), MF_EINVAL);
 }
 END_TEST
 

@@ -1,4 +1,5 @@
-/* The measurement of inference when memory runs out: an error, and no leak. */
+/* infer: the measurement of inference (mf_speed_infer). If memory runs out, it must report an
+ * error and leak nothing. */
 #include "check_main.h"
 
 #include "base/error.h"

@@ -16,7 +16,7 @@ static bool together(const mf_span *a, const mf_span *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* Most bytes live at one moment: a lower bound of the arena. */
+/* The most bytes that are alive at one moment, a lower bound of the arena. */
 static size_t most_alive(const mf_span *s, int n, int moments)
 {
     size_t most = 0;
@@ -80,7 +80,8 @@ static int roll(dice *d, int n)
     return (int)mf_rng_below(d->seed, 77, 0, d->at++, (uint64_t)n);
 }
 
-/* t_like with a rule: reshapes back to a matrix after ops on the vector. */
+/* t_back is t_like with a gradient rule: it gives a vector the shape of a matrix. Its gradient
+ * is a vector again. */
 static int back_grad(mf_graph *g, const mf_gradient *at)
 {
     at->din[0] = op1(g, &t_flat, at->dout[0]);
@@ -264,7 +265,7 @@ START_TEST(a_graph_reuses_the_arena_of_another)
     mf_graph_keep(y);
     ck_assert_int_eq(mf_graph_finish(g), MF_OK);
     ck_assert(g->shares_arena && g->block == a.g->block);
-    for (int round = 0; round < 3; round++) { /* values left by an earlier run do not matter */
+    for (int round = 0; round < 3; round++) { /* values that g has left there do not matter */
         run_sample(&a, 2 * round);
         run_sample(&b, 2 * round);
         mf_store_values(a.store, &n);
@@ -298,13 +299,14 @@ END_TEST
 
 typedef struct ledger {
     const mf_graph *g;
-    /* For each 64 bytes of the arena, then of the gradient buffers: id of
-     * the value, -1: none. */
+    /* [units + reused] for each 64 bytes of the arena, then of the gradient storage: the id of
+     * the value there; -1: none, -2: scratch memory */
     int *owner;
     size_t units, reused;
 } ledger;
 
-/* The value of a tensor: reshapes of a value are the same value. */
+/* Returns the id of a tensor's value: that of the tensor of which it is a reshape, if it
+ * is one. */
 static int value_of(const mf_graph *g, const mf_tensor *t)
 {
     while (t->node >= 0 && !g->nodes[t->node]->backward &&
@@ -313,7 +315,8 @@ static int value_of(const mf_graph *g, const mf_tensor *t)
     return t->id;
 }
 
-/* Records (or checks) the owner of the bytes; bytes outside of the arena are not shared. */
+/* If write, records the owner of the bytes; else returns whether they have this owner. Bytes
+ * outside of the arena and of gradient storage have no owner: the result is true. */
 static bool claim(ledger *l, const void *data, size_t bytes, int id, bool write)
 {
     size_t begin = (size_t)((uintptr_t)data - (uintptr_t)l->g->block) / 64, first = 0;
@@ -334,7 +337,7 @@ static bool claim_tensor(ledger *l, const mf_tensor *t, bool write)
     return claim(l, t->data, mf_shape_bytes(t->shape, t->dtype), value_of(l->g, t), write);
 }
 
-/* Memory that an op only writes is not an input. */
+/* Whether the node reads values of input i. Storage that a state op writes does not count. */
 static bool reads(const mf_node *node, int i)
 {
     const bool storage = i == 0 && node->op->flags & MF_OP_STATE;
@@ -352,7 +355,7 @@ static void replay(ledger *l, const mf_node *node)
                           node->op->name, node->scope, i);
     size_t scratch = node->backward ? node->backward_work_bytes : node->work_bytes;
     if (scratch > 0) claim(l, node->work, scratch, -2, true);
-    for (int i = 0; i < node->n_in; i++) /* scratch must not overlap an input */
+    for (int i = 0; i < node->n_in; i++) /* scratch memory must not overlap an input */
         if (reads(node, i)) ck_assert(claim_tensor(l, node->in[i], false));
     for (int i = 0; i < node->n_out; i++)
         if (node->out[i]) claim_tensor(l, node->out[i], true);
@@ -437,7 +440,7 @@ START_TEST(a_gradient_lies_over_the_one_it_is_made_from)
         ck_assert_ptr_eq(node->out[0]->data, node->in[2]->data);
         n++;
     }
-    ck_assert_int_eq(n, 4); /* the fifth is the parameter's own */
+    ck_assert_int_eq(n, 4); /* the fifth is in the parameter's gradient storage */
     mf_graph_free(g);
     mf_store_free(store);
 }
@@ -453,7 +456,8 @@ START_TEST(kept_values_and_leaves_are_not_worked_on_in_place)
     ck_assert_int_eq(mf_graph_finish(g), MF_OK);
     ck_assert_ptr_ne(a->data, x->data);
     ck_assert_ptr_ne(b->data, a->data);
-    ck_assert_ptr_ne(c->data, b->data); /* the second input could be read after the write */
+    /* both inputs are b, so a write would change the second one */
+    ck_assert_ptr_ne(c->data, b->data);
     mf_graph_free(g);
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* run: what a finished graph computes, skips, keeps, traces and prints. A failed run must
- * leave the graph usable. */
+/* run: what a finished graph computes, skips, keeps, traces and prints. A failed run must leave
+ * the graph usable. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -44,7 +44,7 @@ static void run(mf_graph *g, mf_run r)
     ck_assert_msg(code == MF_OK, "%s", mf_error_message());
 }
 
-/* A store with one trained parameter of each shape, all sealed. */
+/* A sealed store with one parameter of each shape, for training. */
 static mf_store *store_of(int n, const mf_shape *shapes, mf_param **ret)
 {
     char name[16];
@@ -228,7 +228,8 @@ END_TEST
 
 /* ---- randomness ---- */
 
-/* Two random nodes in each of two scopes; returns their values for seed 1, step 2. */
+/* Two random nodes in each of two scopes. out: their values for seed 1, step 2, which step 3
+ * must change. */
 static void draw(bool training, bool with_others, float out[4][2])
 {
     mf_graph *g = new_graph(training);
@@ -312,8 +313,7 @@ START_TEST(what_is_not_finite_is_traced_to_its_op)
 }
 END_TEST
 
-/* Masks contain -Inf, so an op that passes it on is not an error, nor is an op that
- * marks a row with it. */
+/* Masks contain -Inf, so it is no error if an op passes -Inf on, or marks a row with it. */
 static int mark_infer(mf_infer *in)
 {
     int code = t_same(in);
@@ -344,7 +344,7 @@ START_TEST(masks_are_not_blamed)
     ck_assert_int_eq(mf_graph_finish(g), MF_OK);
     run(g, (mf_run){.check_finite = true});
     ck_assert_float_eq(at(y, 1), 0);
-    fill(x, 100, 0); /* but the exponential of 100 is infinite */
+    fill(x, 100, 0); /* the exponential of 100 is infinite in f32 */
     ck_assert_int_eq(mf_graph_run(g, &(mf_run){.check_finite = true}), MF_ENONFINITE);
     ASSERT_SAYS(
         "t_mark: output 0 [2] is Inf at index 0; its input 0 is not finite either, first "

@@ -1,9 +1,8 @@
 /* graph_ops.h: small ops for tests of graphs, written like ops of a plugin.
  *
- * They are elementwise on f32 of one shape, single-threaded and simple, so a test can compute
- * the result too. Each has one property that a test needs: the kind of its gradient, the
- * tensors that it reads, the memory that it shares.
- */
+ * They work on f32, most of them elementwise, in one thread, and are simple, so a test can
+ * compute the result too. Each has one property that a test needs: the kind of its gradient,
+ * the tensors that it reads, the memory that it shares. */
 #ifndef GRAPH_OPS_H
 #define GRAPH_OPS_H
 
@@ -161,7 +160,7 @@ GRAPH_OP const mf_opdef t_square = {.size = sizeof t_square,
                                     .grad = t_square_grad,
                                     .diff_in = 1};
 
-/* ---- sum of all to a scalar: fused, reads shapes only ---- */
+/* ---- sum of all to a scalar: fused; the gradient reads only the shape of x ---- */
 
 static int t_sum_forward(const mf_call *c)
 {
@@ -302,7 +301,7 @@ GRAPH_OP const mf_opdef t_noise = {.size = sizeof t_noise,
                                    .backward = t_noise_backward,
                                    .diff_in = 1};
 
-/* ---- reverses through scratch ---- */
+/* ---- the elements in reverse order, by way of scratch memory ---- */
 
 static int t_reverse_infer(mf_infer *in)
 {

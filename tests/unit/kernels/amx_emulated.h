@@ -1,13 +1,14 @@
-/* amx_emulated.h: bf16 gemms by emulated AMX. */
+/* amx_emulated.h: bf16 gemms by an emulation of AMX. */
 #ifndef MF_AMX_EMULATED_H
 #define MF_AMX_EMULATED_H
 
 #include <stdbool.h>
 
-/* Switches the emulation in the avx512 set on or off. Returns false if this processor cannot
- * run that set's bf16 kernels. */
+/* Switches the emulation in the avx512 set on or off. Returns false, and does nothing, if the
+ * build or this processor has no instructions for bf16 in AVX-512. */
 bool mf_amx_emulate(bool yes);
-/* The self-test that the program runs before it uses real AMX. */
+/* The self-test that the program runs before it uses real AMX, here with the emulation. Call it
+ * only if mf_amx_emulate returns true. */
 bool mf_amx_emulated_works(void);
 
 #endif

@@ -163,8 +163,8 @@ static bool same_bits(const mf_kt *a, const mf_kt *b)
     return same;
 }
 
-/* The largest difference, relative to the largest element of its result. Integers
- * must be equal. */
+/* Returns the largest difference, relative to the largest element of its result. Integers must
+ * be equal, and NaN and Inf must be at the same positions; else it is infinite. */
 static double difference(const mf_kt *a, const mf_kt *b)
 {
     double worst = 0;
@@ -194,7 +194,7 @@ static void compare(const mf_kernel_row *row, int variant, bool whole, const cha
     mf_kt ref, first, t;
     run(&ref, row, &mf_kernels_ref, variant, whole);
     ck_assert_msg(ref.n_results > 0, "%s: the row names no result", row->kernel);
-    const int counts = mf_test_device() ? 1 : 3; /* a device has its own threads */
+    const int counts = mf_test_device() ? 1 : 3; /* a device does not use these threads */
     for (int i = 0; i < counts; i++) {
         mf_parallel_set_threads(threads[i]);
         run(&t, row, mf_kernels_cpu_for(isa), variant, whole);
@@ -228,11 +228,11 @@ static void compare_row(const mf_kernel_row *row)
 {
     for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++) {
         compare_isa(row, *isa);
-        if (mf_test_device()) return; /* and its own instructions */
+        if (mf_test_device()) return; /* a device has one set of instructions */
     }
 }
 
-/* Gemms by Intel's AMX, with loops instead of its instructions. */
+/* Compares bf16 gemms by Intel's AMX, with loops instead of its instructions, with ref. */
 START_TEST(gemms_by_amx)
 {
     if (!mf_amx_emulate(true)) return;
@@ -243,14 +243,14 @@ START_TEST(gemms_by_amx)
 }
 END_TEST
 
-/* Gemms by each library that can be loaded, against ref, including gemms that the library
+/* Compares gemms by each library that can be loaded with ref, including gemms that the library
  * leaves to our own kernels. */
 START_TEST(gemms_by_library)
 {
     const char *name = mf_kernels_gemms()[_i];
     mf_kernel_row row;
     mf_kernels_cpu();
-    /* not built with it, or not installed: the message tells */
+    /* the library is not built in, or not installed: the message says which */
     if (!mf_kernels_use_gemm(name)) {
         ck_assert_msg(strcmp(name, "onednn") == 0, "%s is missing", name);
         ck_assert_uint_gt(strlen(mf_kernels_gemm_refused()), 20);
@@ -296,7 +296,8 @@ START_TEST(kernel)
 }
 END_TEST
 
-/* Short rows are processed by lanes, a few rows one by one. Both have the same bits. */
+/* Short rows are processed VL at a time, one in each lane, or one by one if there are few. Both
+ * ways give the same bits. */
 START_TEST(short_rows_have_the_bits_that_they_have_alone)
 {
     enum { ROWS = 37, LONGEST = 33, K = 3 };

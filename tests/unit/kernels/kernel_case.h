@@ -1,12 +1,12 @@
 /* kernel_case.h: how to add a case for a kernel to check_kernels.
  *
  * A case is a function that calls one kernel on inputs that it requests, and says which arrays
- * are results. The harness runs it with `ref`, then with `cpu` for every instruction set at 1,
- * 2 and 4 threads, and compares:
+ * are results. check_kernels.c runs it with `ref`, then with `cpu` for every instruction set at
+ * 1, 2 and 4 threads, and compares:
  *
- *   - `cpu` with `ref`: if the case is `exact`, the bits are equal on inputs that are small
- *     integers, for which all sums are exact; on other inputs, results differ by at most
- *     `tol` of the largest element;
+ *   - `cpu` with `ref`: if the case is `exact`, results are equal on inputs that are small
+ *     integers, for which all sums are exact; otherwise results differ by at most `tol` times
+ *     the largest element of the result;
  *   - `cpu` with itself: the bits are equal at any number of threads.
  *
  * Cases are in kernel_cases_*.c, one array per family, which check_kernels.c lists. A kernel of
@@ -43,9 +43,9 @@ struct mf_kt {
     size_t bytes[24];
 };
 
-/* The set by way of the device under test (tests/lib/device.h): each kernel gets copies of all
- * blocks of t there, which are copied back when it has run. The set itself where there is no
- * such device. */
+/* Returns a kernel set that launches the kernels of `set` on the device under test
+ * (tests/lib/device.h): each kernel gets copies of all blocks of t there, which are copied back
+ * when it has run. Returns `set` itself if there is no such device. */
 const mf_kernels *mf_kernels_launched(mf_kt *t, const mf_kernels *set);
 
 typedef struct mf_kernel_row {
@@ -56,16 +56,16 @@ typedef struct mf_kernel_row {
     double tol;
 } mf_kernel_row;
 
-/* Inputs in [-2, 2), or integers in [-4, 4]. They are the same in every run. */
+/* Inputs in [-2, 2), or integers from -4 to 4. They are the same in every run. */
 float *kt_f32(mf_kt *t, int64_t count);
 /* Positive inputs: [0.25, 1.25), or integers 1 .. 4. */
 float *kt_positive(mf_kt *t, int64_t count);
 /* Integers lo .. hi. */
 int32_t *kt_i32(mf_kt *t, int64_t count, int64_t lo, int64_t hi);
-/* Increasing offsets from 0 to at most `rows`, [groups + 1]; some groups are empty, and some
- * rows come after the last group. */
+/* Offsets from 0 to at most `rows`, [groups + 1], that never fall; some groups are empty, and
+ * some rows come after the last group if rows >= 16. */
 int32_t *kt_offsets(mf_kt *t, int64_t groups, int64_t rows);
-/* Results, filled like kt_f32 and kt_i32 before the kernel runs. */
+/* Results, filled like kt_f32, or with integers from -9 to 9, before the kernel runs. */
 float *kt_result(mf_kt *t, int64_t count);
 int32_t *kt_result_i32(mf_kt *t, int64_t count);
 /* Adds the recorded fault to the results, and clears it. */

@@ -5,9 +5,9 @@
 
 #include "kernel_case.h"
 
-#define ULP 0x1p-7 /* one step of bf16, relative to the number */
+#define ULP 0x1p-7 /* one step of bf16, relative to the number, at most */
 
-/* f32 numbers, rounded to bf16. */
+/* Numbers of kt_f32, rounded to bf16. */
 static mf_bf16 *bf16s(mf_kt *t, int64_t n)
 {
     float *p = kt_f32(t, n);
@@ -16,7 +16,7 @@ static mf_bf16 *bf16s(mf_kt *t, int64_t n)
     return h;
 }
 
-/* Makes the array that a kernel wrote a result. */
+/* Adds a bf16 array that a kernel has written to the results, as f32. */
 static void give(mf_kt *t, int64_t n, const mf_bf16 *h)
 {
     mf_kernels_ref.cast(t->x, n, MF_CAST_BF16, MF_CAST_F32, h, kt_result(t, n));
@@ -51,13 +51,14 @@ static void run_map1_grad(mf_kt *t)
     int fn = t->variant / LENGTHS;
     int64_t n = length_of[t->variant % LENGTHS];
     mf_bf16 *a = arguments(t, n), *y = arguments(t, n), *dy = bf16s(t, n), *da = bf16s(t, n);
-    /* the same y for all kernels */
+    /* the same y for all kernel sets */
     mf_kernels_ref.map1(t->x, fn, MF_CAST_BF16, n, -1.5f, 2, a, y);
     t->k->map1_grad(t->x, fn, MF_CAST_BF16, n, -1.5f, 2, a, y, dy, da);
     give(t, n, da);
 }
 
-/* dim, strides of a, strides of b: equal shapes, rows, columns, large strides. */
+/* dim, strides of a, strides of b: equal shapes, a row, a column, a scalar, an outer product,
+ * four dimensions. */
 static const int64_t map2_of[][3][4] = {{{1, 1, 1, 20001}, {0, 0, 0, 1}, {0, 0, 0, 1}},
                                         {{1, 1, 301, 37}, {0, 0, 37, 1}, {0, 0, 0, 1}},
                                         {{1, 1, 37, 301}, {0, 0, 301, 1}, {0, 0, 1, 0}},
@@ -265,7 +266,7 @@ static void run_adamw(mf_kt *t)
     mf_bf16 *copy = bf16s(t, n), *same = bf16s(t, n);
     t->k->adamw(t->x, n, &args, value, copy, grad, m, v);
     mf_kernels_ref.cast(t->x, n, MF_CAST_F32, MF_CAST_BF16, value, same);
-    int32_t *differ = kt_result_i32(t, 1); /* whether a copy differs from the rounded value */
+    int32_t *differ = kt_result_i32(t, 1); /* number of copies that are wrong */
     *differ = 0;
     for (int64_t i = 0; i < n; i++)
         *differ += copy[i] != same[i];

@@ -3,7 +3,8 @@
 
 #include "kernel_case.h"
 
-/* m, n, k: tiny, few rows (own loops), partial tiles, several tiles, empty inner dimension. */
+/* m, n, k: tiny, few rows (own loops), partial tiles, several tiles, empty inner dimension, one
+ * long row. */
 static const int64_t sizes[][3] = {{1, 1, 1},     {1, 77, 50},   {3, 130, 33},  {8, 70, 67},
                                    {16, 100, 40}, {37, 65, 129}, {96, 200, 70}, {300, 260, 190},
                                    {5, 9, 0},     {1, 5000, 64}};
@@ -78,7 +79,7 @@ static void *numbers(mf_kt *t, mf_cast_type type, int64_t count)
     return bf16;
 }
 
-/* Runs a gemm with a c of type_c; the result is c as f32. */
+/* Runs a gemm into a c of p->c.type; the result is c as f32. */
 static void run_into_c(mf_kt *t, mf_gemm *p, int64_t count)
 {
     float *result = kt_result(t, count);
@@ -99,14 +100,14 @@ static void run_into_c(mf_kt *t, mf_gemm *p, int64_t count)
     }
 }
 
-/* A list of rows for a gather from `rows` rows; -1: a gap. */
+/* A list for a gather from `rows` rows; -1: a row of zeros. */
 static int32_t *rows_of(mf_kt *t, int64_t count, int64_t rows)
 {
     return kt_i32(t, count, -1, rows - 1);
 }
 
-/* m, n, k, parts: small, partial tiles in each direction, several tiles, several
- * blocks of k. */
+/* m, n, k, parts: tiny, empty inner dimension, partial tiles in each direction, several tiles,
+ * several blocks of k. */
 static const int64_t shapes[][4] = {
     {1, 1, 1, 1},     {5, 9, 0, 1},     {3, 130, 33, 2},   {17, 70, 67, 3},  {15, 96, 64, 1},
     {37, 65, 129, 1}, {96, 200, 70, 2}, {150, 260, 20, 1}, {9, 20, 1500, 1}, {20, 33, 1300, 1}};
@@ -150,7 +151,8 @@ static void gemm_of_types(mf_kt *t, const mf_cast_type *type, int v)
     run_into_c(t, &p, parts * p.c.step);
 }
 
-/* A grouped gemm: rows of a through a list, c dense. */
+/* A gemm by groups of rows or of inner indices; if `gather`, rows of a or of b are read through
+ * a list. c is dense. */
 static void gemm_of_groups(mf_kt *t, const mf_cast_type *type, int v)
 {
     static const int64_t sizes_of[][4] = {/* groups, rows, n, k */
@@ -170,7 +172,7 @@ static void gemm_of_groups(mf_kt *t, const mf_cast_type *type, int v)
                  .groups = s[0],
                  .offset = kt_offsets(t, s[0], s[1])};
     if (v % 3 == 1 && p.groups > 1) p.groups--, p.offset++; /* without the first group */
-    if (inner) { /* c[i] [33,n] = a^T b */
+    if (inner) { /* c[i] [s[3],n] = a^T b */
         p.m = s[3];
         p.k = s[1];
         p.a.trans = true;
@@ -297,8 +299,9 @@ static void run_group_sum(mf_kt *t)
 
 /* ---- packed weights ---- */
 
-/* m, n, k, parts, groups of rows: few and many rows, a short last panel, copied rows, several
- * blocks of k, more rows than the engine takes at once, shapes that cannot be packed. */
+/* m, n, k, parts, whether parts are groups of rows: few and many rows, a short last panel,
+ * copied rows, several blocks of k, more rows than the engine takes at once, shapes that cannot
+ * be packed. */
 static const int64_t panels[][5] = {
     {1, 48, 50, 1, 0},   {3, 32, 34, 2, 0},    {2, 80, 1300, 3, 0}, {20, 112, 700, 1, 0},
     {530, 48, 36, 1, 0}, {40, 64, 1024, 2, 0}, {3, 64, 4096, 1, 0}, {7, 21, 33, 2, 0},
@@ -363,8 +366,8 @@ const mf_kernel_row mf_kernel_cases_gemm[] = {
 
 /* ---- many shapes ---- */
 
-/* More shapes, in both types, than a library's table of primitives can hold; groups of
- * different sizes. */
+/* Many shapes, so that a library's table of primitives fills. Variants: the type, and whether m
+ * or k grows. */
 static void run_many(mf_kt *t)
 {
     const bool bf16 = t->variant & 1, inner = t->variant & 2;
@@ -393,8 +396,8 @@ static void run_many(mf_kt *t)
         }
 }
 
-/* A bf16 result that is divided in both directions, and whose sums need several blocks of
- * the inner index. */
+/* A bf16 result that is divided in both directions, and whose sums need several blocks of the
+ * inner index. */
 static void run_large_bf16(mf_kt *t)
 {
     const int64_t m = 320, n = 1000, k = 650;

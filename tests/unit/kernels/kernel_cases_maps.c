@@ -15,7 +15,7 @@ static float *arguments(mf_kt *t, int fn, int64_t n)
     static const float edge[] = {0, -0.0f, INFINITY, -INFINITY, NAN, 1e-40f, -1e-40f, 60, -60};
     bool positive = fn == MF_MAP_LOG || fn == MF_MAP_SQRT || fn == MF_MAP_XLOGX;
     float *a = positive ? kt_positive(t, n) : kt_f32(t, n);
-    /* each in a vector of its own, and at the end */
+    /* each is in a vector of its own, the last one in the last element */
     for (int64_t i = 0; n > 1000 && i < 9; i++)
         a[i == 8 ? n - 1 : 64 * i + 5] = edge[i];
     return a;
@@ -37,13 +37,14 @@ static void run_map1_grad(mf_kt *t)
     int64_t n = length_of[t->variant % LENGTHS];
     float *a = arguments(t, fn, n), *y = kt_f32(t, n), *dy = kt_f32(t, n);
     float *da = kt_result(t, n);
-    /* the same y for all kernels */
+    /* the same y for all kernel sets */
     mf_kernels_ref.map1(t->x, fn, MF_CAST_F32, n, -1.5f, 2, a, y);
     t->k->map1_grad(t->x, fn, MF_CAST_F32, n, -1.5f, 2, a, y, dy, da);
 }
 
-/* dim, then strides of a and of b: equal shapes, rows, columns, a scalar, no operand in the
- * order of the line, an outer product, four dimensions, no element. */
+/* dim, then strides of a and of b: equal shapes, a row, a column, a scalar, an operand whose
+ * order is not that of the line, an outer product, four dimensions, a column and long lines,
+ * no element. */
 static const int64_t map2_of[][3][4] = {{{1, 1, 1, 20001}, {0, 0, 0, 1}, {0, 0, 0, 1}},
                                         {{1, 1, 301, 37}, {0, 0, 37, 1}, {0, 0, 0, 1}},
                                         {{1, 1, 37, 301}, {0, 0, 301, 1}, {0, 0, 1, 0}},
@@ -156,8 +157,8 @@ static void run_sum3(mf_kt *t)
 static const int64_t rows_of[ROWS] = {1, 700, 40, 3, 9, 2000},
                      width_of[ROWS] = {1, 8, 37, 5000, 64, 3};
 
-/* Inputs with some -Inf, as masks make them. If there are several rows, one row contains NaN,
- * one +Inf, and one only -Inf. */
+/* Inputs with some -Inf, as masks make them. Of 700 rows, two contain NaN, two contain +Inf,
+ * one has only -Inf, and one has the largest numbers. */
 static float *row_inputs(mf_kt *t, int64_t rows, int64_t n)
 {
     float *a = kt_f32(t, rows * n);
@@ -215,7 +216,7 @@ static void run_row_max_grad(mf_kt *t)
     t->k->row_map_grad(t->x, MF_ROW_MAX, rows, n, a, NULL, dy, da);
 }
 
-/* ---- random numbers: the bits do not depend on the inputs ---- */
+/* ---- random numbers: those that are drawn do not depend on the inputs ---- */
 
 static uint64_t stream_of(const mf_kt *t)
 {

@@ -23,7 +23,7 @@ static int32_t *experts_of(mf_kt *t, int64_t rows, int64_t experts)
     return e;
 }
 
-/* Experts for assignments; the k experts of a token differ. */
+/* Experts for assignments; the k experts of a token differ. Some tokens have none. */
 static int32_t *choices(mf_kt *t, int64_t tokens, int64_t k, int64_t experts)
 {
     int32_t *e = kt_i32(t, tokens * k, 0, experts - 1);
@@ -186,7 +186,7 @@ static void run_mask_rows(mf_kt *t)
     t->k->mask_rows(t->x, rows, k, expert, token, mask, kt_result_i32(t, rows));
 }
 
-/* Probabilities; some tokens choose only experts with probability 0. */
+/* Probabilities; those of some tokens are 0 or 1e-22, so that their sum is below 1e-20. */
 static float *probabilities(mf_kt *t, int64_t tokens, int64_t experts)
 {
     float *prob = kt_positive(t, tokens * experts);
@@ -254,7 +254,7 @@ static void run_capacity_of(mf_kt *t)
     t->k->capacity_of(t->x, tokens, k, experts, factor, mask, kt_result(t, experts));
 }
 
-/* Capacity for about half of the assignments; one expert has 0, one NaN. */
+/* Capacity for about half of the assignments; of more than 4 experts one has 0, one NaN. */
 static float *capacities(mf_kt *t, int64_t rows, int64_t experts)
 {
     float *cap = kt_f32(t, experts);
@@ -284,7 +284,7 @@ static void run_reassign(mf_kt *t)
     void *work = kt_work(t, mf_capacity_work(rows, experts));
     mf_kernels_ref.capacity(t->x, rows, experts, chosen, importance, cap, admitted, work);
     if (experts > 4) prob[4 * experts + 3] = NAN;
-    for (int64_t e = 0; e < experts; e++) /* and now there is more capacity */
+    for (int64_t e = 0; e < experts; e++) /* experts now have more capacity */
         cap[e] *= 1.5f;
     int32_t *out = kt_result_i32(t, rows);
     t->k->reassign(t->x, tokens, experts, k, t->variant < 2 * SIZES ? 0 : 5, chosen, admitted,

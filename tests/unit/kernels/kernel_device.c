@@ -22,7 +22,8 @@ static void must(int rc)
     ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
 }
 
-/* The copy of what p points to. What is no block of a case is left to the device to refuse. */
+/* The address on the device that stands for p. A pointer to no block of the case stays as it
+ * is, and the device refuses it. */
 static void *to_device(const mover *m, const void *p, const char *argument)
 {
     const char *c = p;
@@ -64,7 +65,7 @@ static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes)
     there.key = key;
     k->move(&m, &room);
     k->run(mf_device_kernels(d, like), &there, &room);
-    must(mf_device_wait(d)); /* the blocks are the host's side of copies until then */
+    must(mf_device_wait(d)); /* until then, copies to the device read the blocks */
     for (int i = 0; i < now->n_blocks; i++)
         must(mf_device_read(d, now->block[i], copies[i], now->bytes[i]));
     must(mf_device_read(d, &now->fault, fault, sizeof now->fault));

@@ -57,7 +57,7 @@ START_TEST(nothing_is_no_number)
 }
 END_TEST
 
-/* A word that is repeated 49 or 50 words later. */
+/* The text repeats a word 49 or 50 words later; only the first counts. */
 START_TEST(again_looks_as_far_as_49_words)
 {
     for (int far = 49; far <= 50; far++) {
@@ -103,6 +103,27 @@ START_TEST(likelihood_is_the_loss)
 }
 END_TEST
 
+/* The index is checked before the logits are read: far outside, reading them would crash. */
+START_TEST(ids_outside_the_vocabulary_are_refused)
+{
+    static const int32_t wrong[] = {-1, VOCAB, INT32_MIN / 2, INT32_MAX / 2};
+    const int32_t prompt[] = {1, 2};
+    made x;
+    mf_generator *g;
+    make(&x, "heads = 8\n");
+    ck_assert_int_eq(mf_generator_new(x.model, true, &g), MF_OK);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        for (int64_t at = 0; at < 3; at++) {
+            int32_t ids[] = {3, 4, 5};
+            double sum;
+            ids[at] = wrong[i];
+            ck_assert_int_eq(mf_log_likelihood(g, VOCAB, prompt, 2, ids, 3, &sum), MF_EINPUT);
+        }
+    mf_generator_free(g);
+    unmake(&x);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("quality");
@@ -112,6 +133,7 @@ static Suite *suite(void)
     tcase_add_test(c, nothing_is_no_number);
     tcase_add_test(c, again_looks_as_far_as_49_words);
     tcase_add_test(c, likelihood_is_the_loss);
+    tcase_add_test(c, ids_outside_the_vocabulary_are_refused);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,5 +1,5 @@
-/* sampler: only tokens that a full sort would keep are drawn, with the frequencies
- * that the weights give. */
+/* sampler: only tokens that a full sort would keep are drawn, with the frequencies that the
+ * weights give. */
 #include "check_main.h"
 
 #include "base/rng.h"
@@ -23,7 +23,7 @@ static int likelier(const void *a_, const void *b_)
     return a < b ? -1 : 1;
 }
 
-/* The probabilities by sorting everything, in double. */
+/* Computes the probabilities in double, by sorting all ids. */
 static void expect(const mf_sampler_options *o)
 {
     int n = VOCAB;
@@ -62,7 +62,7 @@ static void draw_all(mf_sampler_options o)
                       o.top_p, (int)id);
         hits[id]++;
     }
-    for (int i = 0; i < VOCAB; i++) { /* five standard deviations */
+    for (int i = 0; i < VOCAB; i++) { /* within five standard deviations and 3 */
         const double mean = share[i] * DRAWS, sd = sqrt(mean * (1 - share[i]));
         ck_assert_msg(fabs(hits[i] - mean) <= 5 * sd + 3, "id %d: drawn %d times, expected %g",
                       i, hits[i], mean);

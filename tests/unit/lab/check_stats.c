@@ -1,4 +1,5 @@
-/* stats: compared with closed forms, published tables and examples, and simulation. */
+/* stats: the results of lab/stats.h are compared with closed forms, published tables and
+ * examples, and simulation. */
 #include "check_main.h"
 
 #include "base/rng.h"
@@ -154,8 +155,8 @@ START_TEST(pairs)
     ck_assert_int_eq(mf_t_pairs(0.5, 0.05, 0.8, 1000), 34);
     ck_assert_int_eq(mf_t_pairs(-0.8, 0.05, 0.8, 1000), 15);
     ck_assert_int_eq(mf_t_pairs(1.0, 0.05, 0.8, 1000), 10);
-    /* An effect at the limit exceeds the observed t in one of five samples: alpha of
-     * that t, one-sided. */
+    /* If the true effect is the limit, one of five samples exceeds the observed t. alpha is the
+     * two-sided level whose critical value is that t. */
     for (int n = 3; n <= 50; n += 47)
         for (double t = 5; t < 9; t += 3) { /* the other tail is negligible there */
             const double d = mf_t_safe_effect(t, n, 0.8);
@@ -200,18 +201,18 @@ static double flagged(uint64_t seed, double effect, int n, int m, int trials, do
 
 START_TEST(simulated)
 {
-    /* 4 standard deviations of a share of that many trials */
+    /* tolerances of about 4 standard deviations of a share of that many trials */
     near(flagged(1, 1.5, 5, 1, 20000, 0.05), mf_t_power(1.5, 5, 0.05), 0.015);
     near(flagged(2, 0.7, 12, 1, 20000, 0.01), mf_t_power(0.7, 12, 0.01), 0.015);
     near(flagged(3, 3.0, 3, 1, 20000, 0.05), mf_t_power(3.0, 3, 0.05), 0.015);
-    /* without a difference, one of 15 routers is flagged in 5 % of the comparisons */
+    /* without a difference, at least one of 15 routers is flagged in 5 % of the trials */
     near(flagged(4, 0, 3, 15, 4000, 0.05), 0.05, 0.014);
     near(flagged(5, 0, 10, 1, 20000, 0.05), 0.05, 0.006);
 }
 END_TEST
 
-/* Pairs of values that differ only by chance: an effect of the seed on both values,
- * and one on each. */
+/* Pairs of values that differ only by chance: the seed changes both values alike, and noise of
+ * this law changes each. */
 typedef enum { NORMAL, ROUNDED, UNIFORM, COINS } law;
 
 static double noise(law of, uint64_t stream, uint64_t at)
@@ -221,7 +222,7 @@ static double noise(law of, uint64_t stream, uint64_t at)
     return of == COINS ? (z < 0 ? -1 : 1) : z;
 }
 
-/* Share of comparisons without a true difference that find one, with n seeds each. */
+/* Share of comparisons that find a difference although there is none, with n seeds each. */
 static double found_in_nothing(law of, int n, int trials)
 {
     const uint64_t seeds = mf_rng_stream("check.stats.seed"),

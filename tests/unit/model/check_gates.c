@@ -1,5 +1,5 @@
-/* Forms of gated heads that the published code has in addition to the equation: tests what each
- * computes, and that its gradient is the slope of the loss. */
+/* gates: the forms of gated heads that the published code has in addition to the equation: what
+ * each one computes, and that its gradient is the slope of the loss. */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -164,7 +164,7 @@ START_TEST(heads_of_unit_length)
 }
 END_TEST
 
-/* Padding positions do not count as tokens, and not in the mean norm. */
+/* Padding positions do not count as tokens, and do not change the mean norm. */
 START_TEST(padding_has_no_length)
 {
     const mf_model_shape shape = {
@@ -190,8 +190,8 @@ START_TEST(padding_has_no_length)
 }
 END_TEST
 
-/* Compares the graph's gradient of some elements of a parameter with central
- * differences of the loss. */
+/* Compares the graph's gradient of some elements of a parameter with central differences of
+ * the loss. */
 static void check_slopes(const made *x, const char *options, const char *name, int points)
 {
     mf_param *p = mf_store_find(x->model->store, name);

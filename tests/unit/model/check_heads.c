@@ -1,5 +1,5 @@
-/* Attention heads: pruned heads are not in graphs, and statistics of heads equal sums
- * over recorded weights. */
+/* Attention heads: pruned heads are not in graphs, and statistics of heads equal sums over
+ * recorded weights. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -151,7 +151,7 @@ START_TEST(entropy_of_even_weights)
 }
 END_TEST
 
-/* In one layer without positions, queries and keys are projections of the
+/* In the first layer of a model without positions, queries and keys are projections of the
  * normalized embedding. */
 START_TEST(entropy_by_hand)
 {
@@ -211,9 +211,9 @@ static double entropy_of_rows(const float *p)
     return sum / SEQ;
 }
 
-/* Reports must show the weights of each query head with its own key head. Their entropy
- * equals the measured one, which is computed without a matrix of weights, and differs from
- * that of other heads. */
+/* Reports must show the weights of each query head with its own key head. Their entropy equals
+ * the measured one, which is computed without a matrix of weights, and differs from that of
+ * other heads. */
 START_TEST(recorded_weights_have_the_measured_entropy)
 {
     static const char *const forms[] = {"heads = 8\n", "heads = 8\nkv_heads = 4\n",
@@ -225,7 +225,7 @@ START_TEST(recorded_weights_have_the_measured_entropy)
         mf_model_graph *mg;
         char *options = mf_strf("%shead_gates = yes\nattention_scale = 3\n", forms[i / 2]);
         make(&x, options);
-        for (int h = 1; i % 2 && h < 6; h += 2) /* these heads are pruned in groups */
+        for (int h = 1; i % 2 && h < 6; h += 2) /* prunes heads 1, 3 and 5 */
             set(&x, 1, "active", h, 0);
         ck_assert_int_eq(mf_model_graph_new(x.model, &shape, &mg), MF_OK);
         feed(mg);
@@ -252,8 +252,8 @@ START_TEST(recorded_weights_have_the_measured_entropy)
 }
 END_TEST
 
-/* The squares of the heads' norms sum to the square for all their parameters,
- * including shared ones. */
+/* The squares of the heads' norms sum to the square of the norm of all gradients, including
+ * those of shared keys and values. */
 START_TEST(gradient_norms_share_out_all_of_the_gradient)
 {
     made x;
@@ -296,8 +296,8 @@ START_TEST(learning_rates_of_parts)
 }
 END_TEST
 
-/* dim 32, 8 heads of 4. A query, key or value head has 4 x 32 weights and 4 biases; its part of
- * the output has 32 x 4; a gate is one parameter. */
+/* dim 32, 8 query heads of width 4. A query, key or value head has 4 x 32 weights and 4 biases.
+ * A query head also has 32 x 4 weights of the output projection, and one gate. */
 START_TEST(pruned_heads_are_no_parameters_in_use)
 {
     enum { PART = 4 * 32 + 4, OUT = 32 * 4 };
@@ -348,7 +348,7 @@ START_TEST(shared_layers_learn_as_the_fastest)
     set(&x, 0, "active", 2, 0);
     set(&x, 1, "active", 2, 0); /* pruned in both */
     set(&x, 0, "lr_scale", 3, 0);
-    /* frozen in layer 0, pruned in layer 1; with head 2 a whole key-value head */
+    /* frozen in layer 0, pruned in layer 1; heads 2 and 3 are a whole key-value head */
     set(&x, 1, "active", 3, 0);
     set(&x, 0, "lr_scale", 4, 0.5f);
     set(&x, 1, "lr_scale", 4, 5);

@@ -1,5 +1,5 @@
-/* sequences: losses within each sequence, and sums over tokens, in graphs of other lengths than
- * model.seq, with padding and with sequences of padding only. They are compared with the
+/* sequences: losses within each sequence, and sums over tokens, in graphs of model.seq and of
+ * other lengths, with padding and with sequences of padding only. They are compared with the
  * formulas, computed here from probabilities and gates. */
 #include "check_main.h"
 
@@ -13,13 +13,14 @@
 
 enum { B = 6, E = 4, K = 2, MODEL_SEQ = 24 };
 
-/* Graphs with `seq` < MODEL_SEQ tokens per sequence. B * seq is 72 or 48, also a multiple of
- * MODEL_SEQ, so code that used the model's length would give wrong results without an error. */
+/* Graphs with `seq` <= MODEL_SEQ tokens per sequence. B * seq is 48, 72 or 144, always a
+ * multiple of MODEL_SEQ, so code that used the model's length would give wrong results without
+ * an error. */
 typedef struct graph {
     mf_session *s;
     mf_model_graph *mg;
-    int seq, real;    /* real: sequences with tokens */
-    double sum[B][E]; /* sums of gates */
+    int seq, real;    /* real: number of sequences with tokens */
+    double sum[B][E]; /* sum of the gates of each expert */
 } graph;
 
 /* Fills the inputs. If masked, example b has seq - b tokens, and the last example none. */
@@ -165,7 +166,7 @@ START_TEST(probabilities_are_summed_over_real_tokens)
         for (int e = 0; e < E; e++)
             ck_assert(stats.load[e] == (float)(stats.count[e] / rows));
         ck_assert_double_eq_tol(stats.max_prob, largest / tokens, 1e-5);
-        /* max_prob is of the first expert, top_prob of both chosen ones */
+        /* max_prob is of the most probable expert, top_prob the mean of both chosen ones */
         ck_assert_double_gt(stats.max_prob, stats.top_prob);
         mf_moe_out without =
             x.mg->moe[0]; /* like a router with assignments but no probabilities */

@@ -29,8 +29,8 @@ typedef struct layer {
     mf_routing_sums sums;
 } layer;
 
-/* Token choice: each token chooses its K best experts; a capacity admits those with
- * the largest gates. */
+/* Token choice: each token chooses its K best experts; a capacity admits those with the
+ * largest gates. */
 static void choose_experts(layer *l, how mode)
 {
     static const float no_room = 0.75f;
@@ -161,8 +161,8 @@ static bool is_real(const layer *l, int t)
     return !l->mask || ((const float *)mf_tensor_host(l->mask))[t] != 0;
 }
 
-/* The gate of expert e for a token: its probability divided by the sum over the experts
- * `of`, times 1.5. */
+/* The gate of expert e for a token: its probability divided by the sum over the experts `of`,
+ * times 1.5. */
 static double gate_of(const float *prob, const int32_t of[K], int e)
 {
     double sum = 0;
@@ -197,7 +197,7 @@ START_TEST(dropless_is_the_loop_over_tokens)
 }
 END_TEST
 
-/* Checks the admitted assignments and their gates for given choices. */
+/* Checks y against loops over the recorded choices and admitted assignments. */
 static void expect_admitted(const layer *l)
 {
     const int32_t *admitted = mf_tensor_host(l->admitted), *chosen = mf_tensor_host(l->chosen);
@@ -277,7 +277,7 @@ START_TEST(expert_choice_sums_any_number_of_rows)
         double want[D] = {0};
         for (int e = 0; e < E; e++) {
             const float *prob = mf_tensor_host(l.prob);
-            int ahead = 0; /* number of tokens with a higher score for e */
+            int ahead = 0; /* number of tokens that expert e prefers to t */
             for (int u = 0; u < T; u++)
                 ahead += prob[u * E + e] > prob[t * E + e] ||
                          (prob[u * E + e] == prob[t * E + e] && u < t);

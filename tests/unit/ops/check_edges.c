@@ -71,7 +71,8 @@ END_TEST
 
 enum { ROWS = 40, N = 50 };
 
-/* Row 7 of a contains a NaN: only row 7 of the result may contain NaN. */
+/* Row 7 of a contains a NaN or Inf: only row 7 of the result may have values that are
+ * not finite. */
 static void check_row_7(const char *what, const char *isa, const float *y, int64_t n)
 {
     ck_assert_msg(lost(y + 7 * n, n) > 0, "%s, %s: NaN is lost", what, isa);
@@ -92,6 +93,26 @@ static void linear(const mf_kernels *k, int64_t rows, const float *a, const floa
     k->gemm(&x, &g);
 }
 
+/* Rotates the first heads of rows [rows,N]. */
+enum { HALF = 1, BACK = 2 };
+static void rope(const mf_kernels *k, int64_t rows, int64_t head_dim, int64_t heads, int how,
+                 const int32_t *position, const float *a, float *y)
+{
+    const mf_rope_args args = {.rows = rows,
+                               .width = N,
+                               .head_dim = head_dim,
+                               .n_heads = heads,
+                               .turned = head_dim,
+                               .half = how & HALF,
+                               .inverse = how & BACK,
+                               .theta = 10000,
+                               .magnitude = 1,
+                               .position = position,
+                               .a = a,
+                               .y = y};
+    k->rope(&x, &args);
+}
+
 static void norm(const mf_kernels *k, mf_norm_fn kind, int64_t rows, const float *a,
                  const float *w, float *y)
 {
@@ -106,7 +127,7 @@ static void norm(const mf_kernels *k, mf_norm_fn kind, int64_t rows, const float
     k->norm(&x, &args);
 }
 
-/* Losses per row of a head whose weight is the identity, and the gradient of a. */
+/* The mean loss of a head whose weight is the identity, and the gradient of a. */
 static void head(const mf_kernels *k, const float *a, const int32_t *target, float *dx,
                  float *loss)
 {
@@ -151,7 +172,7 @@ START_TEST(nan_stays_in_its_row)
             check_row_7("l2_normalize", *isa, y, N);
             k->swiglu(&x, MF_CAST_F32, ROWS, N, a, N, a, N, NULL, y);
             check_row_7("swiglu", *isa, y, N);
-            k->rope(&x, ROWS, N, N, 1, true, false, 10000, position, a, y);
+            rope(k, ROWS, N, 1, HALF, position, a, y);
             check_row_7("rope", *isa, y, N);
             k->cross_entropy(&x, ROWS, N, a, target, NULL, &loss, row_loss, lse);
             check_row_7("cross_entropy", *isa, row_loss, 1);
@@ -186,12 +207,12 @@ START_TEST(nan_goes_through_attention)
                                    .y = y,
                                    .lse = lse};
             fill(q, T * 3 * HD, "q");
-            q[3 * 3 * HD] = NAN; /* changes only the row of query 3 */
+            q[3 * 3 * HD] = NAN; /* changes only the output of query 3 */
             mf_kernels_cpu_for(*isa)->attention(&x, &p);
             ck_assert_int_eq(lost(y + 3 * HD, HD), HD);
             ck_assert_int_eq(lost(y, p.t * HD), HD);
             fill(q, T * 3 * HD, "q");
-            q[3 * 3 * HD + HD] = NAN; /* changes all queries that see key 3 */
+            q[3 * 3 * HD + HD] = NAN; /* changes the outputs of all queries that see key 3 */
             mf_kernels_cpu_for(*isa)->attention(&x, &p);
             ck_assert_int_eq(lost(y + 3 * HD, (p.t - 3) * HD), (int)(p.t - 3) * HD);
             ck_assert_int_eq(lost(y, 3 * HD), 0);
@@ -223,13 +244,13 @@ START_TEST(a_row_has_the_same_bits_alone)
         for (int gated = 0; gated < 2; gated++) { /* backward recomputes the bits of forward */
             float again[ROWS * N], da[ROWS * N], db[ROWS * N];
             k->swiglu(&x, MF_CAST_F32, ROWS, N, a, N, a, N, gated ? w : NULL, y);
-            memcpy(again, a, sizeof again); /* in the place of the gradient that it reads */
+            memcpy(again, a, sizeof again); /* first the gradient of y, then y */
             k->swiglu_backward(&x, MF_CAST_F32, ROWS, N, a, N, a, N, gated ? w : NULL, again,
                                da, db, NULL, again);
             ck_assert(same(again, y, ROWS * N));
         }
-        k->rope(&x, ROWS, N, 10, 4, false, false, 10000, position, a, y);
-        k->rope(&x, 1, N, 10, 4, false, false, 10000, position + 9, a + 9 * N, one);
+        rope(k, ROWS, 10, 4, 0, position, a, y);
+        rope(k, 1, 10, 4, 0, position + 9, a + 9 * N, one);
         ck_assert(same(one, y + 9 * N, N));
     }
 }
@@ -245,9 +266,9 @@ START_TEST(rope_turns_back)
         position[i] = 1000003 * i; /* far positions: the angle is still exact to 1e-7 */
     for (const char *const *isa = mf_kernels_isas(); *isa != NULL; isa++) {
         const mf_kernels *k = mf_kernels_cpu_for(*isa);
-        k->rope(&x, ROWS, N, 10, 5, true, false, 10000, position, a, y);
+        rope(k, ROWS, 10, 5, HALF, position, a, y);
         ck_assert(!same(a, y, ROWS * N));
-        k->rope(&x, ROWS, N, 10, 5, true, true, 10000, position, y, y);
+        rope(k, ROWS, 10, 5, HALF | BACK, position, y, y);
         for (int i = 0; i < ROWS * N; i++)
             ck_assert_float_eq_tol(y[i], a[i], 2e-6f);
     }

@@ -147,7 +147,7 @@ END_TEST
 
 /* ---- fast kernels ---- */
 
-/* A gradient that is computed alone has the same bits as with all others. */
+/* Checks that a gradient that is computed alone has the same bits as with all others. */
 static void check_alone(const mf_op_row *row, const ot_results *all, uint32_t wants)
 {
     for (int i = all->n_out; i < all->n; i++) {
@@ -197,7 +197,7 @@ END_TEST
 #define BF16_TOLERANCE                                                                         \
     0x1p-5 /* inputs are exact; results and gradients are rounded, some repeatedly */
 
-/* Ops that take bf16: compares their results for bf16 inputs with those in f32. */
+/* For ops that take bf16, compares the results for bf16 inputs with those in f32. */
 START_TEST(bf16)
 {
     static const int threads[] = {1, 2, 4};
@@ -232,8 +232,8 @@ END_TEST
 
 /* ---- refusals ---- */
 
-/* Builds the op on the inputs of the case, but input `wrong` has type u8, and `more`
- * inputs are added. */
+/* Builds the op on the inputs of the case, but input `wrong` has type u8, and `more` inputs are
+ * added. Returns the graph's status. */
 static int build_wrong(const mf_op_row *row, int wrong, int more)
 {
     mf_tensor *in[MF_OP_MAX_IN] = {NULL};

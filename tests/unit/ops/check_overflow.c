@@ -1,7 +1,7 @@
 /* overflow: how assignments over capacity are treated, compared with the published formulas,
  * which are computed here from the layer's own probabilities: capacities, admission,
- * reassignment, gates, outputs of dropped tokens. The model is one block of four experts
- * with top-1 routing. */
+ * reassignment, gates, outputs of dropped tokens. The model is one block of four experts with
+ * top-1 routing. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -22,7 +22,7 @@ typedef struct layer {
     mf_model_graph *mg;
     const float *prob, *gate;
     const int32_t *chosen, *admitted;
-    int n[E], took[E]; /* assignments chosen and admitted */
+    int n[E], took[E]; /* assignments of each expert: chosen, admitted */
     double dropped, moved;
 } layer;
 
@@ -127,8 +127,8 @@ START_TEST(admission_by_lot)
 }
 END_TEST
 
-/* Token (b, t) is admitted if fewer tokens than its expert's capacity come before it in the
- * order [seq, batch], in which early tokens of all sequences come first. */
+/* Token (b, t) is admitted if fewer tokens of its expert than the capacity come before it in
+ * the order [seq, batch], in which early tokens of all sequences come first. */
 START_TEST(admission_by_time)
 {
     const char *set[] = {"moe.priority=time"};
@@ -143,15 +143,15 @@ START_TEST(admission_by_time)
             dropped_of_first += b == 0 && l.admitted[row] < 0;
         }
     ck_assert_int_gt(dropped, 3);
-    /* in the order of positions, the first sequence would lose none */
+    /* in the order [batch, seq], the first sequence would lose none */
     ck_assert_int_gt(dropped_of_first, 0);
     close_layer(&l);
 }
 END_TEST
 
-/* The published procedure: assignments over capacity in the order of their expert,
- * then of tokens (no importance), go to the expert with the largest p / (1 + load)
- * that has capacity left. */
+/* The published procedure takes the assignments over capacity in the order of their expert,
+ * then in the order of the tokens, because there is no importance. Each one goes to the expert
+ * with the largest p / (1 + load) that has capacity left. */
 START_TEST(overflow_finds_another_expert)
 {
     const char *set[] = {"moe.overflow=reassign"};
@@ -207,7 +207,7 @@ START_TEST(a_bound_on_reassignment_and_the_first_gate)
 END_TEST
 
 /* Outputs of dropped tokens: zero, the layer's input, or the input times p. Weights and batch
- * are the same in all runs, so y of the first run is the part of the experts. */
+ * are the same in all runs, so for other tokens all runs give the same output. */
 START_TEST(dropped_tokens_pass_on_their_input)
 {
     const char *ways[] = {"moe.dropped=residual", "moe.dropped=input",
@@ -237,7 +237,7 @@ START_TEST(dropped_tokens_pass_on_their_input)
             continue;
         }
         ck_assert_float_eq(norm[0][t], 0);
-        ck_assert_float_eq_tol(norm[1][t], 1, 0.02f); /* divided by its root mean square */
+        ck_assert_float_eq_tol(norm[1][t], 1, 0.02f); /* the layer's input is RMS-normalized */
         ck_assert_float_eq_tol(norm[2][t], (float)p[t] * norm[1][t], 1e-5f);
     }
 }

@@ -12,7 +12,7 @@
  *              case is exact), and has equal bits at 1, 2 and 4 threads; the gradient of each
  *              input alone equals the one computed together with the others
  *   bf16       an op that takes bf16 gives nearly the values and gradients of f32, on `ref`
- *              and on `cpu`, there with equal bits at 1, 2 and 4 threads
+ *              and on `cpu`, with equal bits at 1, 2 and 4 threads
  *   supported  an additional input, and inputs of a wrong type, are refused with MF_ESHAPE;
  *              cases with `refuse` are refused with a message that contains this text; cases
  *              with `fails` build, and their run ends with that code and text
@@ -39,9 +39,10 @@ typedef enum ot_kind {
     OT_ABSENT,    /* an optional input that is absent */
     OT_F32,       /* [-2, 2); integers: -4 .. 4 */
     OT_POSITIVE,  /* [0.25, 1.25); integers: 1 .. 4 */
-    OT_APART,     /* all different, not near 0 or each other: for ops with kinks and ties */
+    OT_APART,     /* all different, not near each other nor, if their number is even, near 0:
+                   * for ops with kinks and ties */
     OT_I32,       /* integers lo .. hi */
-    OT_OFFSET,    /* increasing offsets from lo to at most hi; some groups are empty */
+    OT_OFFSET,    /* rising offsets from lo to at most hi; some groups are empty */
     OT_GIVEN_F32, /* the values in data */
     OT_GIVEN_I32
 } ot_kind;
@@ -77,7 +78,7 @@ typedef struct ot_in {
     {                                                                                          \
         .kind = OT_OFFSET, .hi = rows, .dim = {(n) + 1 }                                       \
     }
-/* The same for groups that begin at a later row. */
+/* As OT_GROUPS, but the first group begins at row `first`. */
 #define OT_PART(n, first, rows)                                                                \
     {                                                                                          \
         .kind = OT_OFFSET, .lo = first, .hi = rows, .dim = {(n) + 1 }                          \
@@ -100,7 +101,7 @@ typedef struct ot_run {
     const mf_attr *attr;
     int n_in, n_out;
     struct {
-        const float *f; /* f or i, by the type of the input; NULL if absent */
+        const float *f; /* read f or i, by the input's type; NULL if absent */
         const int32_t *i;
         mf_shape shape; /* rank -1 if absent */
         int64_t count;
@@ -122,10 +123,10 @@ typedef struct mf_op_row {
     mf_attr attr;
     int n_out; /* 0 means 1 */
     void (*right)(ot_run *r);
-    bool exact;         /* all sums of integers are exact, also in the gradient */
+    bool exact;         /* with integer inputs, results and gradients must be exact */
     double tol;         /* tolerance for other inputs, relative to the largest value; 0: 1e-6 */
-    uint32_t flow;      /* outputs that receive a gradient; 0: the first */
-    uint32_t still;     /* inputs whose gradient is not tested, although the op has one */
+    uint32_t flow;      /* bit o: output o receives a gradient; 0: the first */
+    uint32_t still;     /* bit i: the gradient of input i exists but is not tested */
     bool any_type;      /* the op takes inputs of any type */
     bool ragged;        /* the op takes any number of inputs */
     const char *refuse; /* building must fail with a message that contains this */

@@ -40,7 +40,7 @@ static void right_matmul(ot_run *r)
     }
 }
 
-/* The group of row i; -1 after the last group. */
+/* The group of row i; -1 before the first group and after the last one. */
 static int64_t group_of(const ot_run *r, int in, int64_t i)
 {
     for (int64_t e = 0; e + 1 < r->in[in].count; e++)

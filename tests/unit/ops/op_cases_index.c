@@ -1,5 +1,5 @@
-/* Cases of check_ops: indices and random numbers. Expected random numbers
- * come from base/rng. */
+/* Cases of check_ops: indices and random numbers. Expected random numbers come
+ * from base/rng. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static void right_put(ot_run *r)
 }
 
 /* The rank of element c in its row: the number of larger ones, of equal ones with a lower
- * index, and, for a NaN, of all numbers. */
+ * index, and, for a NaN, also of all numbers. */
 static int64_t rank_of(const float *row, int64_t n, int64_t c)
 {
     int64_t rank = 0;

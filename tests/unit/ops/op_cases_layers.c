@@ -56,24 +56,27 @@ static void right_l2(ot_run *r)
 
 static void right_rope(ot_run *r)
 {
-    int64_t hd = r->attr->i[0], w = r->in[0].shape.dim[1];
+    int64_t hd = r->attr->i[0], w = r->in[0].shape.dim[1], start = r->attr->i[4];
+    int64_t n = r->attr->i[5] ? r->attr->i[5] : hd - start;
+    double size = r->attr->f[1] > 0 ? r->attr->f[1] : 1;
     for (int64_t i = 0; i < r->out[0].count; i++) {
-        int64_t column = i % w, j = column % hd, first, other, pair;
+        int64_t column = i % w, j = column % hd - start, first, other, pair;
         r->out[0].want[i] = r->in[0].f[i];
-        if (column >= r->attr->i[1] * hd) continue;
+        if (column >= r->attr->i[1] * hd || j < 0 || j >= n) continue;
         if (r->attr->i[2]) {
-            pair = j % (hd / 2);
-            first = j < hd / 2;
-            other = first ? i + hd / 2 : i - hd / 2;
+            pair = j % (n / 2);
+            first = j < n / 2;
+            other = first ? i + n / 2 : i - n / 2;
         } else {
             pair = j / 2;
             first = j % 2 == 0;
             other = first ? i + 1 : i - 1;
         }
-        double angle = r->in[1].i[i / w] / pow(r->attr->f[0], 2.0 * (double)pair / (double)hd);
+        double angle = r->in[1].i[i / w] / pow(r->attr->f[0], 2.0 * (double)pair / (double)n);
+        if (r->n_in > 2) angle *= (double)r->in[2].f[pair];
         if (r->attr->i[3]) angle = -angle;
-        r->out[0].want[i] =
-            cos(angle) * r->in[0].f[i] + (first ? -1 : 1) * sin(angle) * r->in[0].f[other];
+        r->out[0].want[i] = size * (cos(angle) * r->in[0].f[i] +
+                                    (first ? -1 : 1) * sin(angle) * r->in[0].f[other]);
     }
 }
 
@@ -109,6 +112,7 @@ static void right_attention(ot_run *r)
         for (int64_t s = 0; s < len; s++) {
             double score = 0;
             if (r->attr->i[3] && s > len - nt + t) continue;
+            if (r->attr->i[4] && s <= len - nt + t - r->attr->i[4]) continue;
             if (r->in[3].f && r->in[3].f[b * ns + s] == 0) continue;
             for (int64_t j = 0; j < hd; j++)
                 score += (double)r->in[0].f[row * ld + head * hd + j] *
@@ -332,6 +336,10 @@ const mf_op_row mf_op_cases_layers[] = {
      .in = {OT_F(12, 7), OT_INDICES(groups, 4), OT_F(3, 7), OT_F(7)},
      .refuse = "expected b of shape [3,7]"},
     {.op = "grouped_layernorm",
+     .in = {OT_F(12, 7), OT_INDICES(groups, 4), OT_F(3, 7), OT_F(3, 7)},
+     .attr = {.f = {INFINITY}},
+     .refuse = "expected eps >= 0, found inf"},
+    {.op = "grouped_layernorm",
      .in = {OT_F(12, 7), OT_INDICES(falling, 4), OT_F(3, 7), OT_F(3, 7)},
      .fails = MF_EPLUGIN,
      .refuse = "found offset[2] = 4"},
@@ -355,7 +363,25 @@ const mf_op_row mf_op_cases_layers[] = {
     {.op = "rope",
      .in = {OT_F(5, 16), OT_I(0, 9, 5)},
      .attr = {.i = {7, 2, 1}, .f = {10000}},
-     .refuse = "even head_dim"},
+     .refuse = "even number of rotated columns"},
+    {.op = "rope",
+     .in = {OT_F(5, 26), OT_I(0, 4000, 5), OT_POS(3)},
+     .attr = {.i = {12, 2, 0, 0, 4, 6}, .f = {10000, 1.3}},
+     .right = right_rope,
+     .still = 4},
+    {.op = "rope",
+     .in = {OT_F(5, 24), OT_I(0, 4000, 5), OT_POS(4)},
+     .attr = {.i = {12, 2, 1, 1, 0, 8}, .f = {500}},
+     .right = right_rope,
+     .still = 4},
+    {.op = "rope",
+     .in = {OT_F(5, 16), OT_I(0, 9, 5), OT_POS(3)},
+     .attr = {.i = {8, 2, 1}, .f = {10000}},
+     .refuse = "factor of shape [4]"},
+    {.op = "rope",
+     .in = {OT_F(5, 16), OT_I(0, 9, 5)},
+     .attr = {.i = {8, 2, 1, 0, 4, 6}, .f = {10000}},
+     .refuse = "turned"},
     {.op = "rope",
      .in = {OT_F(5, 16), OT_I(0, 9, 5)},
      .attr = {.i = {8, 3, 1}, .f = {10000}},
@@ -408,6 +434,30 @@ const mf_op_row mf_op_cases_layers[] = {
      .n_out = 2,
      .right = right_attention,
      .tol = 3e-6},
+    {.op = "attention", /* a gradient of lse, too */
+     .in = {OT_F(10, 8), OT_NO, OT_NO, OT_NO, OT_NO},
+     .attr = {.i = {2, 2, 1, 1}, .f = {0.7}},
+     .n_out = 2,
+     .right = right_attention,
+     .tol = 2e-6,
+     .flow = 3},
+    {.op = "attention",
+     .in = {OT_F(300, 24), OT_NO, OT_NO, OT_NO, OT_NO},
+     .attr = {.i = {1, 1, 1, 1, 70}, .f = {0.35}},
+     .n_out = 2,
+     .right = right_attention,
+     .tol = 3e-6,
+     .flow = 3},
+    {.op = "attention",
+     .in = {OT_F(6, 6), OT_F(10, 3), OT_F(10, 3), OT_NUMBERS(holes, 10), OT_NO},
+     .attr = {.i = {2, 2, 1, 1, 2}, .f = {0.5}},
+     .n_out = 2,
+     .right = right_attention,
+     .tol = 2e-6},
+    {.op = "attention",
+     .in = {OT_F(6, 6), OT_F(10, 3), OT_F(10, 3), OT_NO, OT_NO},
+     .attr = {.i = {2, 2, 1, 1, -1}, .f = {0.5}},
+     .refuse = "window"},
     {.op = "attention",
      .in = {OT_F(6, 6), OT_F(10, 3), OT_F(10, 3), OT_NO, OT_INDICES(too_long, 2)},
      .attr = {.i = {2, 2, 1, 1}, .f = {0.5}},

@@ -28,7 +28,7 @@ static int64_t index_of(mf_shape s, const int64_t at[MF_MAX_RANK])
 
 /* ---- sums ---- */
 
-/* Adds each element of x to the element into which it is summed. */
+/* Adds each element of x, times scale, to the result's element into which it is summed. */
 static void add_up(ot_run *r, unsigned axes, double scale)
 {
     mf_shape x = r->in[0].shape, kept = mf_shape0();

@@ -62,15 +62,16 @@ static uint64_t draw(uint64_t input, int64_t i, uint64_t below)
     return mf_rng_below(SEED, 100 + input, 0, (uint64_t)i, below);
 }
 
-/* Different numbers of both signs, half a step away from 0 and a step from each other. */
+/* Different numbers of both signs, a step from each other and at least half a step from 0. */
 static void fill_apart(uint64_t input, bool whole, float *x, int64_t n)
 {
     int32_t *order = malloc((size_t)(n + 1) * sizeof *order);
     ck_assert_ptr_nonnull(order);
     mf_rng_permutation(SEED, 200 + input, 0, order, (size_t)n);
     for (int64_t i = 0; i < n; i++) {
-        double place = (double)order[i] - (double)n / 2 + 0.5;
+        double place = (double)(order[i] - n / 2) + 0.5;
         x[i] = (float)(whole ? floor(place) + (place >= 0) : 0.21 * place);
+        ck_assert(x[i] != 0);
     }
     free(order);
 }
@@ -195,7 +196,8 @@ static void keep_inputs(ot_results *r, const mf_op_row *row, mf_tensor *const *i
     }
 }
 
-/* Adds gradients for the outputs in row->flow, with the same values in every build. */
+/* Adds the backward pass from the outputs in row->flow. The gradients of these outputs have the
+ * same values in every build. */
 static void differentiate(const mf_op_row *row, mf_graph *g, bool whole, uint32_t wants,
                           mf_tensor *const *in, mf_tensor *const *out)
 {

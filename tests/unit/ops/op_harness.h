@@ -1,4 +1,5 @@
-/* op_harness.h: a case of op_case.h as a graph: inputs, runs, comparison. */
+/* op_harness.h: makes a graph of a case of op_case.h, fills its inputs, runs it and
+ * compares results. */
 #ifndef MF_OP_HARNESS_H
 #define MF_OP_HARNESS_H
 
@@ -14,7 +15,7 @@ typedef struct ot_results {
     mf_shape shape[OT_MAX_RESULTS];
     int64_t count[OT_MAX_RESULTS];
     bool is_int[OT_MAX_RESULTS];
-    int input_of[OT_MAX_RESULTS]; /* the input to which a gradient belongs */
+    int input_of[OT_MAX_RESULTS]; /* the input to which a gradient belongs; -1: an output */
     void *input[MF_OP_MAX_IN];    /* copies of the inputs */
 } ot_results;
 

@@ -1,8 +1,10 @@
-/* plugin/load: the bytes that are judged, hashed and mapped are the same. The files are plugins
- * of the build folder, which are exchanged at the worst moment: while they are read. */
+/* plugin/load: the bytes that are judged, hashed and mapped are the same. The files are copies
+ * of built plugins, which are exchanged while they are read. A damaged descriptor and a child
+ * that cannot start are errors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,12 +13,14 @@
 #include "base/file/io.h"
 #include "base/mem.h"
 #include "check_main.h"
+#include "plugin/load/child.h"
+#include "plugin/load/judge.h"
 #include "plugin/load/open.h"
 
 static char here[4096], other[4096];
 static enum { NEVER, RENAME, APPEND } change;
 
-/* Copies an installed router into the scratch folder. */
+/* Copies a router of the build folder into the scratch folder. */
 static void copy(const char *router, char path[4096], const char *name)
 {
     char from[4096], *bytes;
@@ -85,12 +89,61 @@ START_TEST(a_new_file_under_an_old_name)
 }
 END_TEST
 
+/* No child has tried the descriptor first, so nothing else protects from its name. */
+START_TEST(a_damaged_descriptor_of_another_kind)
+{
+    mf_loaded loaded;
+    const mf_plugin d = {.magic = MF_MAGIC,
+                         .abi = MF_ABI,
+                         .size = sizeof(mf_plugin),
+                         .host_size = sizeof(mf_host),
+                         .option_size = sizeof(mf_option),
+                         .kind = MF_EXPERT,
+                         .name = (const char *)8};
+    ck_assert_int_eq(mf_judge(&d, sizeof d, MF_ROUTER, NULL, NULL, NULL, &loaded), MF_EPLUGIN);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "name: expected the address of memory"));
+}
+END_TEST
+
+static void ignore(void *arg, char *line)
+{
+    (void)arg;
+    (void)line;
+}
+
+/* Room for the two ends of a pipe, but not for a copy of one. */
+START_TEST(no_descriptor_is_left_for_a_child)
+{
+    struct rlimit before, few;
+    mf_child_end end;
+    const mf_child_limits limits = {5, 5};
+    const int first = dup(STDERR_FILENO);
+    ck_assert_int_ge(first, 3);
+    close(first);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = (rlim_t)first + 2;
+    mf_child_program("/bin/true");
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const int rc = mf_child_run("x", 0, NULL, limits, ignore, NULL, &end);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    mf_child_program("");
+    ck_assert_int_eq(rc, MF_ERUN);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "cannot copy a descriptor"));
+    const int again = dup(STDERR_FILENO);
+    ck_assert_int_eq(again, first); /* none is left open */
+    close(again);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("plugin/load");
     TCase *c = tcase_create("files");
     tcase_add_loop_test(c, exchanged_while_it_is_read, 0, 2);
     tcase_add_test(c, a_new_file_under_an_old_name);
+    tcase_add_test(c, a_damaged_descriptor_of_another_kind);
+    tcase_add_test(c, no_descriptor_is_left_for_a_child);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,5 +1,5 @@
 /* option: option tables are checked; values are read exactly or refused with the option's name.
- * If a section is refused, its values do not change. */
+ * A value that is refused leaves its field as it was. */
 #include "plugin/option.h"
 
 #include <math.h>
@@ -270,19 +270,23 @@ START_TEST(bad_table_shape)
 }
 END_TEST
 
-/* Entries of a newer plugin are longer: known fields are read, the rest is skipped. */
+/* Entries of a newer plugin are longer: known fields are read, and the rest must be zero. */
 START_TEST(longer_entries)
 {
     struct longer {
         mf_option known;
         const char *newer[2];
-    } t[] = {{table[0], {"x", "y"}}, {table[1], {"x", "y"}}, {MF_END_OPTIONS, {0}}};
+    } t[] = {{table[0], {0}}, {table[1], {0}}, {MF_END_OPTIONS, {0}}};
     ck_assert_int_eq(mf_schema_init(&schema, arena, NULL, &t[0].known, sizeof *t, sizeof c),
                      MF_OK);
     ck_assert_int_eq(schema.count, 2);
     ck_assert_str_eq(schema.options[1].name, "rate");
     ck_assert_str_eq(schema.names[1], "rate");
     ck_assert_ptr_null(schema.names[2]);
+    t[1].newer[1] = "x";
+    ck_assert_int_eq(mf_schema_init(&schema, arena, NULL, &t[0].known, sizeof *t, sizeof c),
+                     MF_EPLUGIN);
+    expect_message("option 'rate' uses a field at byte ");
 }
 END_TEST
 

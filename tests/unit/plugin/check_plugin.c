@@ -1,5 +1,5 @@
-/* plugin: how plugins are found, checked, instantiated, and checked while they run. The plugins
- * here are descriptors in this program; tests/cli/plugin_refuse.bats tests files. */
+/* plugin: how plugins are found, checked and instantiated, and checked while they run. The
+ * plugins here are descriptors in this program; tests/cli/plugin_refuse.bats tests files. */
 #define MF_HOST_SLOT mf_slot
 #include <moefw/host.h>
 static const mf_host *mf_slot;
@@ -290,8 +290,8 @@ START_TEST(names)
     ck_assert_int_eq(find("omega", MF_ROUTER), MF_ECONFIG);
     expect_message("a.ini:7: plugin 'omega': expected a router, found an expert");
 
-    /* Drop-ins come before folders; their files are in a subfolder or
-     * directly in the folder. */
+    /* Drop-ins come before folders; ./FILE lies beside the drop-in, other files in a
+     * plugin folder. */
     ck_assert_int_eq(find("gamma", MF_ROUTER), MF_OK);
     ck_assert_ptr_nonnull(strstr(found.path, "plugins.d/./gamma.so"));
     ck_assert_int_eq(find("beta", MF_ROUTER), MF_OK);
@@ -315,14 +315,14 @@ START_TEST(files)
 {
     char here[600];
     ck_assert_ptr_nonnull(getcwd(here, sizeof here));
-    ck_assert_int_eq(find("routers/beta.so", 0), MF_OK); /* below a folder */
+    ck_assert_int_eq(find("routers/beta.so", 0), MF_OK); /* below a plugin folder */
     ck_assert_str_eq(found.path, scratch_path("two/routers/beta.so"));
     ck_assert_ptr_null(found.name);
     ck_assert_int_eq(find("beta.so", 0), MF_OK);
     ck_assert_int_eq(find("omega.so", MF_ROUTER), MF_ENOTFOUND);
     ck_assert_int_eq(find("routers/betta.so", 0), MF_ENOTFOUND);
     expect_message("did you mean 'beta'?");
-    /* Plugin folders come first, then as given; without '/', never in the current folder. */
+    /* Plugin folders precede the path as given; a file without '/' is only searched there. */
     ck_assert_int_eq(chdir(scratch_path("config")), 0);
     write_text("config/routers/beta.so", "x");
     write_text("config/own.so", "x");
@@ -617,7 +617,7 @@ START_TEST(live_options)
     ck_assert_int_eq(make("layers.1.router", &b), MF_OK);
     ck_assert_int_eq(mf_store_seal(store, 1, true), MF_OK);
     ck_assert_int_eq(mf_live_register_real(host, "train.lr", &lr, 0, 10), MF_OK);
-    ck_assert_int_eq(mf_live_count(host), 7); /* 2 shared, 2 of each layer, 1 other */
+    ck_assert_int_eq(mf_live_count(host), 7); /* 2 shared, 2 of each layer, lr */
     mf_plughost_set_step(host, 5);
     on_turn = turn_all;
     ck_assert_int_eq(mf_instance_after_step(a, &at_step), MF_OK);

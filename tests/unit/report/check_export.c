@@ -1,5 +1,5 @@
-/* export: if memory or IO fails, the result is an error, and the target is
- * unchanged or absent. */
+/* export: the content of tables and of MLflow runs. If memory or IO fails, the result is an
+ * error, and no partial target remains. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -68,7 +68,7 @@ START_TEST(what_is_written)
     const mf_export_mlflow_options o = {scratch_path("store"), "it's", false};
     ck_assert_msg(mf_export_mlflow(run, &o, &path) == MF_OK, "%s", mf_error_message());
     holds(path, "metrics/train/loss", "1709208002500 3 1\n"); /* 2024-02-29 12:00:02.5 UTC */
-    holds(path, "metrics/val/loss", "1709208002500 2 2\n");   /* of the last line that has it */
+    holds(path, "metrics/val/loss", "1709208002500 2 2\n");   /* at the last known wall_s */
     holds(path, "metrics/val/peak_rss_mib", "1709208002500 12.5 2\n");
     holds(path, "metrics/train/moe.2.load.1", "1709208002500 0.75 1\n");
     holds(path, "metrics/train/turns.a.b", "1709208002500 2 1\n");
@@ -91,7 +91,7 @@ static bool is_whole(const char *path)
     return whole;
 }
 
-/* Fails each call once. */
+/* Makes each call fail once. */
 static void fails_once(bool alloc, const char *run, const char *target, bool csv)
 {
     for (long nth = 1;; nth++) {

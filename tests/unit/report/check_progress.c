@@ -1,5 +1,5 @@
-/* progress: the text of the live line and of plain lines, and that log lines never mix
- * with the live line. */
+/* progress: the text of the live line and of plain lines, and that log lines never mix with the
+ * live line. */
 #include "check_main.h"
 
 #include "base/log.h"
@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static char text[1 << 20];
 
@@ -81,13 +82,13 @@ START_TEST(quiet_is_silent)
 }
 END_TEST
 
-/* Columns of the text: without escape sequences, and one for each character. */
+/* Columns of the longest line: escape sequences take none, and each character takes one. */
 static int widest_line(const char *s)
 {
     int column = 0, widest = 0;
     for (; *s != '\0'; s++) {
         if (*s == '\033') {
-            while (*s != 'm' && *s != 'K')
+            while (!strchr("mKJA", *s))
                 s++;
         } else if (*s == '\r' || *s == '\n') {
             column = 0;
@@ -114,10 +115,56 @@ START_TEST(the_live_line_fits_any_terminal)
         ck_assert_int_lt(widest_line(s), columns[i]);
         ck_assert_ptr_nonnull(strstr(s, "loss 2.0000"));
         if (columns[i] >= 100) ck_assert_ptr_nonnull(strstr(s, "50.0k tokens/s"));
-        ck_assert_int_eq(count(s, "\n"), 0);
+        ck_assert_int_eq(count(s, "\n"), 1);             /* the line of the history */
         ck_assert_str_eq(s + strlen(s) - 4, "\r\033[K"); /* nothing remains on the line */
     }
     unsetenv("COLUMNS");
+}
+END_TEST
+
+START_TEST(losses_stay_above_the_live_line)
+{
+    mf_terminal t = terminal(true, false);
+    work(&t, 0, 1000, 1000, false);
+    const char *s = written(&t);
+    ck_assert_int_eq(count(s, "\n"), 21); /* twenty losses and a validation */
+    ck_assert_ptr_nonnull(strstr(s, "step   50/1000  loss 2.0000  50.0k tokens/s\n"));
+}
+END_TEST
+
+START_TEST(a_line_that_a_smaller_terminal_wrapped_is_erased)
+{
+    mf_terminal t = terminal(true, false);
+    setenv("COLUMNS", "80", 1);
+    mf_progress *p = mf_progress_new(&t, "train", 0, 100000, false);
+    mf_progress_step(p, 1, 2.0, 50000); /* a bar, and all parts: over 60 characters */
+    setenv("COLUMNS", "30", 1);
+    mf_progress_end(p);
+    const char *s = written(&t);
+    ck_assert_str_eq(s + strlen(s) - 8, "\033[2A\r\033[J" + 0);
+    unsetenv("COLUMNS");
+}
+END_TEST
+
+START_TEST(the_validation_at_the_end_is_part_of_the_time_left)
+{
+    mf_terminal t = terminal(false, false);
+    mf_progress *p = mf_progress_new(&t, "train", 0, 20, false);
+    mf_progress_last(p, 3600);
+    mf_progress_step(p, 1, 2.0, 50000);
+    mf_progress_end(p);
+    ck_assert_ptr_nonnull(strstr(written(&t), "1:00:00 left"));
+
+    t = terminal(true, false);
+    p = mf_progress_new(&t, "train", 0, 20, false);
+    mf_progress_step(p, 20, 2.0, 50000);
+    mf_progress_last(p, 3600);
+    struct timespec pause = {.tv_nsec = 150000000}; /* the line is drawn ten times a second */
+    nanosleep(&pause, NULL);
+    mf_progress_batch(p, 500, 2000);
+    mf_progress_end(p);
+    ck_assert_ptr_nonnull(strstr(written(&t), "validation 500/2000"));
+    ck_assert_ptr_nonnull(strstr(text, "45:00 left"));
 }
 END_TEST
 
@@ -184,32 +231,45 @@ START_TEST(words)
 }
 END_TEST
 
+/* Reads what was written to the pseudo-terminal. */
+static void read_terminal(int master, FILE *slave, char *got, size_t size)
+{
+    fflush(slave);
+    const ssize_t n = read(master, got, size - 1);
+    ck_assert_int_gt((int)n, 0);
+    got[n] = '\0';
+}
+
 /* Through a pseudo-terminal: the bytes that a person's terminal gets. */
 START_TEST(text_cannot_act_on_a_terminal)
 {
     static const char bytes[] = "a\033[2Jb\x07\tc\x7f\xc3\xa9\xc2\x9b\n";
     char got[64];
     FILE *plain = tmpfile();
-    mf_terminal_put(plain, bytes, sizeof bytes - 1);
+    mf_terminal_put(plain, &(mf_begun_char){0}, bytes, sizeof bytes - 1);
     rewind(plain);
     ck_assert_uint_eq(fread(got, 1, sizeof got, plain), sizeof bytes - 1);
     ck_assert_int_eq(memcmp(got, bytes, sizeof bytes - 1), 0);
     fclose(plain);
     int master = posix_openpt(O_RDWR | O_NOCTTY);
-    /* there are no pseudo-terminals here */
+    /* without pseudo-terminals the rest is skipped */
     if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) return;
     FILE *slave = fopen(ptsname(master), "w");
     ck_assert_ptr_nonnull(slave);
-    mf_terminal_put(slave, bytes, sizeof bytes - 1);
-    fflush(slave);
-    ssize_t n = read(master, got, sizeof got - 1);
-    ck_assert_int_gt((int)n, 0);
-    got[n] = '\0';
+    mf_begun_char begun = {0};
+    mf_terminal_put(slave, &begun, bytes, sizeof bytes - 1);
+    read_terminal(master, slave, got, sizeof got);
     ck_assert_ptr_null(strchr(got, '\033'));
     ck_assert_ptr_null(strchr(got, '\x07'));
     ck_assert_ptr_nonnull(strstr(got, "a?[2Jb?"));
     ck_assert_ptr_nonnull(strstr(got, "\xc3\xa9"));
     ck_assert_ptr_null(strstr(got, "\xc2\x9b"));
+    /* byte by byte, and control characters of one byte in 0x80 .. 0x9F */
+    static const char split[] = "e\xe2\x80\x93\xc2\x9b[2Jf\x9b[2Jg\xf0\x9f\x98\x80\x80h\n";
+    for (size_t i = 0; i + 1 < sizeof split; i++)
+        mf_terminal_put(slave, &begun, split + i, 1);
+    read_terminal(master, slave, got, sizeof got);
+    ck_assert_ptr_nonnull(strstr(got, "e\xe2\x80\x93\xc2?[2Jf?[2Jg\xf0\x9f\x98\x80?h"));
     fclose(slave);
     close(master);
 }
@@ -230,17 +290,32 @@ START_TEST(the_closing_lines)
                     .tokens_per_s = 52123,
                     .val_loss = 1.7,
                     .floor = 1.6,
+                    .bits_per_byte = 2.4526,
                     .n_layers = 2,
                     .nmi = nmi,
                     .nmi_random = nmi_random};
     mf_summary_print(&t, &s);
     const char *out = written(&t);
     ck_assert_ptr_nonnull(
-        strstr(out, "1.7000 nats/byte, 1.062 x the corpus's entropy floor of 1.6000\n"));
+        strstr(out, "1.7000 nats/byte, 2.4526 bits/byte, 1.062 x the entropy floor of 1.6000 "
+                    "in its windows\n"));
     ck_assert_ptr_nonnull(strstr(out, "layer 1  0.4000  random routing 0.00500  (80 x)\n"));
     ck_assert_ptr_nonnull(strstr(out, "runs/x-1/report.html\n"));
     ck_assert_ptr_nonnull(strstr(out, "moefw generate runs/x-1"));
-    s = (mf_summary){.run = "r", .unit = "token", .router = "", .val_loss = NAN, .floor = NAN};
+    static const double one[] = {NAN, 0.4};
+    s.nmi = one;
+    t = terminal(false, false);
+    mf_summary_print(&t, &s);
+    out = written(&t);
+    ck_assert_ptr_null(strstr(out, "nan"));
+    ck_assert_ptr_nonnull(strstr(out, "layer 0  not known\n"));
+    ck_assert_ptr_nonnull(strstr(out, "layer 1  0.4000"));
+    s = (mf_summary){.run = "r",
+                     .unit = "token",
+                     .router = "",
+                     .val_loss = NAN,
+                     .floor = NAN,
+                     .bits_per_byte = NAN};
     t = terminal(false, false);
     mf_summary_print(&t, &s);
     ck_assert_ptr_null(strstr(written(&t), "nan"));
@@ -255,6 +330,9 @@ static Suite *suite(void)
     tcase_add_test(c, a_resumed_run_tells_the_rest);
     tcase_add_test(c, quiet_is_silent);
     tcase_add_test(c, the_live_line_fits_any_terminal);
+    tcase_add_test(c, the_validation_at_the_end_is_part_of_the_time_left);
+    tcase_add_test(c, a_line_that_a_smaller_terminal_wrapped_is_erased);
+    tcase_add_test(c, losses_stay_above_the_live_line);
     tcase_add_test(c, colour_only_where_it_is_wanted);
     tcase_add_test(c, a_log_line_clears_the_live_line_first);
     tcase_add_test(c, an_unknown_total_has_no_bar);

@@ -1,5 +1,6 @@
-/* report and configuration: if memory or IO fails, the result is an error, no partial file, and
- * never a crash. Reports of runs with unusual contents. */
+/* report and configuration: if memory or IO fails, the result is an error, or a complete report
+ * without an input that could not be read, and never a crash. The tests also write reports of
+ * runs with unusual contents. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -80,7 +81,8 @@ START_TEST(a_report_without_memory)
 {
     const char *const runs[] = {write_run("run", metrics)};
     const char *out = scratch_path("memory.html");
-    /* Plugins that the page asks for places of adapters stay loaded: they are loaded here. */
+    /* The page loads plugins to find the points of adapters, and they stay loaded. This first
+     * report loads them. */
     ck_assert_int_eq(mf_report_write(1, runs, out), MF_OK);
     remove(out);
     for (long n = 1;; n++) {
@@ -179,8 +181,8 @@ START_TEST(odd_records)
 }
 END_TEST
 
-/* A line of metrics with two layers of two heads. gate: four values; active: four
- * characters, 0 is pruned. */
+/* A line of metrics with two layers of two heads. gate: four values; active: four characters,
+ * '0' for a pruned head. */
 static size_t put_heads(char *out, size_t room, int step, const char *turns, const char *active,
                         const double *gate)
 {
@@ -194,7 +196,7 @@ static size_t put_heads(char *out, size_t room, int step, const char *turns, con
         step, turns, gate[0], gate[1], bits[0], bits[1], gate[2], gate[3], bits[2], bits[3]);
 }
 
-/* Height of area i of the figure of head states at step k of n, relative to the whole. */
+/* Height of area `area` in the figure of head states at step k of n, relative to the whole. */
 static double share_at(const char *page, int area, int k, int n)
 {
     double y[5][32], top = 1e9, bottom = -1e9;
@@ -228,8 +230,8 @@ START_TEST(what_became_of_heads)
     size_t n = put_heads(text, sizeof text, 10, "", "1111", even);
     /* The gate of the second layer's second head falls without a change by a controller. */
     n += put_heads(text + n, sizeof text - n, 20, "", "1111", fell);
-    /* Its first head is pruned. In the first layer, a controller lowers the first head a little
-     * and freezes the second. */
+    /* The second layer's first head is pruned. In the first layer, a controller lowers the
+     * first head's gate a little and freezes the second head. */
     snprintf(turn, sizeof turn, TURN("gate", 0, 2, 1.999) "," TURN("lr_scale", 1, 1, 0), 30,
              30);
     n += put_heads(text + n, sizeof text - n, 30, turn, "1101", low);

@@ -1,5 +1,5 @@
-/* svg, html: well-formed for any content; scales and ticks; all coordinates lie
- * inside the picture. */
+/* svg, html: figures and pages are well-formed for any content, scales contain their values and
+ * have round ticks, and the boxes of a structure lie inside the picture. */
 #include "check_main.h"
 
 #include "report/page/html.h"
@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- a small XML checker: elements nest, attributes are quoted and unique, entities are the
- * five predefined ones or numbers ---- */
+/* ---- a small XML checker: elements nest, attributes are quoted and unique, and entities are
+ * &amp; &lt; &gt; &quot; or &#39; ---- */
 
 static const char *name_end(const char *s)
 {
@@ -93,7 +93,7 @@ static void well_formed(const char *text)
     ck_assert_int_gt(elements, 0);
 }
 
-/* Frees the document after checking it, and returns its text. */
+/* Frees the document, checks its text and returns it. */
 static const char *finished(mf_doc *d)
 {
     static char text[1 << 20];
@@ -321,7 +321,7 @@ START_TEST(heat_maps)
 }
 END_TEST
 
-/* Contrast of two colours (WCAG 2.1). */
+/* Relative luminance of a colour "#rgb" or "#rrggbb", for contrasts (WCAG 2.1). */
 static double luminance(const char *ink)
 {
     unsigned c[3];
@@ -361,6 +361,60 @@ START_TEST(numbers_stand_out_from_their_cells)
             double a = luminance(ink) + 0.05, b = luminance(text) + 0.05;
             ck_assert_msg((a > b ? a / b : b / a) >= 4.5, "%s on %s: %.2f", text, ink,
                           a > b ? a / b : b / a);
+        }
+}
+END_TEST
+
+/* The colour of the only cell of a map of shares. */
+static void share_ink(double v, double even, char out[8])
+{
+    mf_doc *d = mf_doc_new();
+    mf_svg_heat(d, &(mf_heat){.rows = 1, .columns = 1, .values = &v, .even = even});
+    const char *cell = strstr(finished(d), "<path stroke=\"#");
+    ck_assert_ptr_nonnull(cell);
+    snprintf(out, 8, "%s", cell + 14);
+}
+
+START_TEST(shares_are_coloured_by_their_ratio_to_the_even_share)
+{
+    static const struct {
+        double ratio, at; /* of the share to the even one; on the scale of colours */
+    } cases[] = {{0, 0}, {0.1, 0}, {0.25, 0}, {0.5, 0.25}, {1, 0.5}, {2, 0.75}, {4, 1}, {8, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int experts = 2; experts <= 64; experts *= 4) {
+            char ink[8], expected[8];
+            share_ink(cases[i].ratio / experts, 1.0 / experts, ink);
+            mf_colour_diverging(cases[i].at, expected);
+            ck_assert_str_eq(ink, expected);
+        }
+}
+END_TEST
+
+START_TEST(zero_has_a_place_on_a_logarithmic_axis)
+{
+    static const double size[] = {0, 1000, 100000}, loss[] = {2, 1, 1.5};
+    const mf_series s = {.n = 3, .x = size, .y = loss, .points = true};
+    double cx[3];
+    mf_doc *d = mf_doc_new();
+    mf_svg_plot(d, &(mf_plot){.log_x = true, .n_series = 1, .series = &s});
+    const char *text = finished(d);
+    ck_assert_ptr_nonnull(strstr(text, ">0</text>"));
+    for (int i = 0; i < 3; i++) {
+        text = strstr(text, "<circle cx=\"");
+        ck_assert_ptr_nonnull(text);
+        cx[i] = atof(text += 12);
+    }
+    ck_assert(cx[0] + 20 < cx[1] && cx[1] < cx[2]);
+}
+END_TEST
+
+START_TEST(marks_stand_out_from_the_page)
+{
+    static const char *const pages[] = {"#ffffff", "#15181c"}; /* light and dark, of html.c */
+    for (int i = 0; i < 8; i++)
+        for (int k = 0; k < 2; k++) {
+            const double a = luminance(mf_colour(i)) + 0.05, b = luminance(pages[k]) + 0.05;
+            ck_assert_msg((a > b ? a / b : b / a) >= 3, "%s on %s", mf_colour(i), pages[k]);
         }
 }
 END_TEST
@@ -453,8 +507,7 @@ START_TEST(parts_of_a_whole)
                                 .values = v});
     const char *text = finished(d);
     ck_assert_int_eq(count(text, "fill-opacity=\".8\""), 3);
-    /* The top of the highest area is the top of the axis everywhere, so one y
-     * occurs three times. */
+    /* The areas sum to 1 at each x, so the top line of the last area has one y three times. */
     const char *last = NULL;
     for (const char *at = text; (at = strstr(at, "<path d=\"M")) != NULL; at++)
         if (strcspn(at, "Z") < strcspn(at, ">")) last = at; /* a closed path is an area */
@@ -543,6 +596,9 @@ static Suite *suite(void)
     tcase_add_test(c, bars_and_histograms);
     tcase_add_test(c, heat_maps);
     tcase_add_test(c, numbers_stand_out_from_their_cells);
+    tcase_add_test(c, shares_are_coloured_by_their_ratio_to_the_even_share);
+    tcase_add_test(c, zero_has_a_place_on_a_logarithmic_axis);
+    tcase_add_test(c, marks_stand_out_from_the_page);
     tcase_add_test(c, structures);
     tcase_add_test(c, parts_of_a_whole);
     tcase_add_test(c, colour_scales_grow_lighter);

@@ -79,7 +79,7 @@ START_TEST(own_batches_are_learned)
     ok(run, moefw_run_evaluate_batch(run, &b, &apart));
     ck_assert_msg(apart < 0.6 * first, "%g", apart);
     ck_assert_int_eq(moefw_run_step(run, &b, NULL), MF_EUSAGE);
-    /* Positions without a target do not count, so the loss is another one. */
+    /* Positions without a target do not count, so the loss differs. */
     double half;
     for (int i = 0; i < TOKENS; i++)
         if (i % 2) targets[i] = -1;
@@ -147,7 +147,8 @@ START_TEST(errors_come_through_the_handle)
     ck_assert_int_eq(moefw_run_set(run, "nodot", "1"), MF_ECONFIG);
     ck_assert_ptr_null(moefw_run_get(run, "train.nothing"));
     ck_assert_int_eq(moefw_run_code(run), MF_ENOTFOUND);
-    /* Inconsistent settings are reported when they are used, and the handle is unchanged. */
+    /* A setting that contradicts another is refused at once or by moefw_run_start, and the
+     * handle stays usable. */
     ck_assert_int_eq(moefw_run_set(run, "model.heads", "3"), MF_ECONFIG);
     ok(run, moefw_run_set(run, "model.dim", "130"));
     ck_assert_int_eq(moefw_run_start(run, NULL), MF_ECONFIG);
@@ -267,6 +268,55 @@ START_TEST(two_threads_train_two_models)
 }
 END_TEST
 
+typedef struct built {
+    const char *hidden;
+    float prob[4]; /* of the first token in the first layer */
+    int differ;    /* graphs that gave other probabilities than the first */
+} built;
+
+static int keep_prob(void *arg, const moefw_routing *r)
+{
+    memcpy(arg, r->prob, sizeof((built *)NULL)->prob);
+    return 1;
+}
+
+/* Opens and asks runs whose router makes a matrix of hidden x hidden numbers for each graph. */
+static void *build_often(void *arg)
+{
+    static const int32_t tokens[] = {1, 2, 3};
+    built *b = arg;
+    for (int i = 0; i < 6; i++) {
+        float prob[4];
+        moefw_run *run = configured("mlp_hadamard", "1");
+        ok(run, moefw_run_set(run, "router.hidden", b->hidden));
+        ok(run, moefw_run_open(run, NULL, NULL));
+        ok(run, moefw_run_routing(run, tokens, 3, keep_prob, i == 0 ? b->prob : prob));
+        b->differ += i > 0 && memcmp(prob, b->prob, sizeof prob) != 0;
+        moefw_run_free(run);
+    }
+    return NULL;
+}
+
+/* Graphs that two threads build at once share nothing that is written. */
+START_TEST(two_threads_build_two_graphs)
+{
+    built alone[2] = {{.hidden = "1024"}, {.hidden = "512"}}, at_once[2];
+    pthread_t thread[2];
+    memcpy(at_once, alone, sizeof alone);
+    for (int i = 0; i < 2; i++)
+        build_often(&alone[i]);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, build_often, &at_once[i]), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(alone[i].differ, 0);
+        ck_assert_int_eq(at_once[i].differ, 0);
+        ck_assert(memcmp(alone[i].prob, at_once[i].prob, sizeof alone[i].prob) == 0);
+    }
+}
+END_TEST
+
 /* ---- routing ---- */
 
 static int judge_layer(void *arg, const moefw_routing *r)
@@ -359,7 +409,58 @@ START_TEST(a_plugin_of_the_program)
 }
 END_TEST
 
+/* ---- metrics ---- */
+
+static void keep_floor(void *arg, const moefw_metrics *m)
+{
+    ((double *)arg)[strcmp(m->split, "train") == 0] = m->floor;
+}
+
+START_TEST(evaluations_have_their_floor)
+{
+    double floor[2] = {0, 0}; /* of evaluations, of steps */
+    moefw_metrics m = {.size = sizeof m};
+    moefw_run *run = moefw_run_new();
+    ok(run, moefw_run_configure(run, "default"));
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++)
+        if (strncmp(small[i][0], "data.", 5) != 0 && strcmp(small[i][0], "model.vocab") != 0)
+            ok(run, moefw_run_set(run, small[i][0], small[i][1]));
+    ok(run, moefw_run_set(run, "data.path", "builtin:topics?bytes=20000"));
+    ok(run, moefw_run_set(run, "train.log_every", "1"));
+    ok(run, moefw_run_on_metrics(run, keep_floor, floor));
+    ok(run, moefw_run_start(run, NULL));
+    ok(run, moefw_run_step(run, NULL, NULL));
+    ok(run, moefw_run_evaluate(run, NULL, 0, &m));
+    ck_assert_msg(m.floor > 0.4 && m.floor < m.task_loss, "%g", m.floor);
+    ck_assert_double_eq(floor[0], m.floor);
+    ck_assert(isnan(floor[1]));
+    moefw_run_free(run);
+}
+END_TEST
+
 /* ---- runs on disk ---- */
+
+/* A run that only generates has packed weights, which nothing else may read. */
+START_TEST(generators_only_generate)
+{
+    const int32_t prompt[] = {1, 2, 3};
+    moefw_open_options o = MOEFW_OPEN_OPTIONS_INIT;
+    moefw_sampling s = MOEFW_SAMPLING_INIT;
+    moefw_run *run = configured("linear", "5");
+    job j = {.n = 0};
+    int layers = 0;
+    s.tokens = 2;
+    o.generate_only = 1;
+    ok(run, moefw_run_open(run, NULL, &o));
+    ok(run, moefw_run_generate_tokens(run, prompt, 3, &s, keep_token, &j));
+    ck_assert_int_eq(moefw_run_routing(run, prompt, 3, judge_layer, &layers), MF_EUSAGE);
+    ck_assert_int_eq(moefw_run_evaluate(run, NULL, 0, NULL), MF_EUSAGE);
+    ck_assert_ptr_nonnull(strstr(moefw_run_message(run), "generate only"));
+    ck_assert_int_eq(layers, 0);
+    ok(run, moefw_run_generate_tokens(run, prompt, 3, &s, keep_token, &j));
+    moefw_run_free(run);
+}
+END_TEST
 
 START_TEST(a_run_goes_on)
 {
@@ -379,6 +480,7 @@ START_TEST(a_run_goes_on)
         ck_assert(take_step(run, i) == through[i]);
     moefw_run *other = moefw_run_new();
     ck_assert_int_eq(moefw_run_resume(other, path), MF_ERUN);
+    ck_assert_int_eq(moefw_run_resume(run, path), MF_EUSAGE);
     moefw_run_ask_stop(run, 2);
     int32_t tokens[TOKENS], targets[TOKENS];
     const moefw_batch b = fill(3, tokens, targets);
@@ -396,6 +498,10 @@ START_TEST(a_run_goes_on)
     ck_assert_int_eq(info.step, 8);
     ck_assert_int_eq(moefw_run_evaluate(reader, NULL, 0, NULL), MF_EUSAGE);
     ck_assert_int_eq(moefw_run_set(reader, "train.lr", "1"), MF_EUSAGE);
+    /* A call in the wrong state changes nothing. */
+    ck_assert_int_eq(moefw_run_resume(reader, path), MF_EUSAGE);
+    ok(reader, moefw_run_info(reader, &info));
+    ck_assert_int_eq(info.step, 8);
     moefw_run_free(reader);
     ck_assert_int_eq(mf_remove_tree(dir), MF_OK);
 }
@@ -412,8 +518,11 @@ static Suite *suite(void)
     tcase_add_test(c, divergence_is_an_error);
     tcase_add_test(c, options_are_listed);
     tcase_add_test(c, two_threads_train_two_models);
+    tcase_add_test(c, two_threads_build_two_graphs);
     tcase_add_test(c, routing_of_tokens);
     tcase_add_test(c, a_plugin_of_the_program);
+    tcase_add_test(c, evaluations_have_their_floor);
+    tcase_add_test(c, generators_only_generate);
     tcase_add_test(c, a_run_goes_on);
     suite_add_tcase(s, c);
     return s;

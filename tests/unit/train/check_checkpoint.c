@@ -28,7 +28,7 @@ static const mf_provenance identity = {.version = "1.0",
                                        .plugins = plugins,
                                        .n_plugins = 1};
 
-/* A small store with parameters of every rank; seed determines the values. */
+/* A small store with parameters of ranks 0 to 3; seed determines the values. */
 static mf_store *make_store(uint64_t seed)
 {
     static const char *const names[] = {"emb", "layers.0.w", "layers.0.scale", "one"};
@@ -128,7 +128,7 @@ static int64_t resume_any(const char *folder)
     return resume(folder, seeds);
 }
 
-/* Makes an empty folder. */
+/* Removes the folder and gives its path. */
 static const char *fresh(const char *name)
 {
     const char *path = scratch_path(name);
@@ -259,7 +259,7 @@ START_TEST(killed_at_every_call)
         ck_assert_msg(step >= last, "call %ld: step 2 was there earlier", nth);
         last = step;
         ck_assert_int_eq(count(folder, ".tmp"), 0);
-        /* no partial checkpoint had its final name */
+        /* no partial checkpoint ever had its final name */
         ck_assert_int_eq(count(folder, ".bad"), 0);
         ck_assert_int_eq(save(folder, 3, 103, 2), MF_OK);
         ck_assert_int_eq(resume_any(folder), 3);
@@ -272,8 +272,8 @@ START_TEST(killed_at_every_call)
 }
 END_TEST
 
-/* The only checkpoint is replaced by one of the same step: the old or the new one
- * must always exist. */
+/* The only checkpoint is replaced by one of the same step: the old or the new one must
+ * always exist. */
 START_TEST(killed_while_replacing)
 {
     const char *folder = fresh("replace");
@@ -375,6 +375,71 @@ START_TEST(names_are_given_to_what_is_on_the_disk)
     ck_assert_int_eq(rc, MF_OK);
     ck_assert_int_eq(names_given, 2); /* renames of step-1 and latest */
     ck_assert(is_folder_synced);      /* both names are on the disk */
+}
+END_TEST
+
+/* ---- a disk that stores other bytes than it was given ---- */
+
+static ssize_t wrong_write(int fd, const void *buf, size_t n)
+{
+    char *other = mf_alloc(n + 1, 1);
+    memcpy(other, buf, n);
+    if (n > 64) other[n - 1] ^= 1; /* in numbers of a tensor, never in a short text */
+    const ssize_t done = mf_io_default()->write(fd, other, n);
+    mf_free(other);
+    return done;
+}
+
+/* What does not read back gets no name: step 1 stays, `latest` names it, and a checkpoint of
+ * the same step is not replaced. */
+START_TEST(what_does_not_read_back_leaves_no_trace)
+{
+    const char *folder = fresh("wrong");
+    mf_io_table wrong = *mf_io_default();
+    wrong.write = wrong_write;
+    ck_assert_int_eq(save(folder, 1, 101, 1), MF_OK);
+    for (int64_t step = 1; step <= 2; step++) {
+        mf_io_set_table(&wrong);
+        const int rc = save(folder, step, 109, 1);
+        mf_io_set_table(NULL);
+        ck_assert_int_eq(rc, MF_ECHECKPOINT);
+        ck_assert_ptr_nonnull(strstr(mf_error_message(), "does not read back"));
+        ck_assert_int_eq(count(folder, "step-"), 1);
+        size_t n;
+        char *latest = scratch_read(scratch_path("wrong/latest"), &n);
+        ck_assert_str_eq(latest, "step-1\n");
+        free(latest);
+        ck_assert_int_eq(resume_any(folder), 1);
+    }
+}
+END_TEST
+
+/* A run that starts from another one with bf16 copies must read them, not those of the initial
+ * values: for parameters that are not trained they would stay. */
+START_TEST(a_start_from_another_run_sets_bf16_copies)
+{
+    const char *folder = fresh("start");
+    ck_assert_int_eq(save(folder, 3, 103, 0), MF_OK);
+    mf_param *p;
+    mf_store *s = mf_store_new(), *want = make_store(103);
+    const mf_init normal = {.kind = MF_INIT_NORMAL, .a = 1};
+    ck_assert_int_eq(mf_store_declare(s, "emb", mf_shape2(5, 3), normal, false, &p), MF_OK);
+    mf_store_want_bf16(s);
+    ck_assert_int_eq(mf_store_seal(s, 99, true), MF_OK);
+    int64_t step = 0;
+    int missing = -1;
+    ck_assert_int_eq(mf_ckpt_start(folder, s, &step, &missing), MF_OK);
+    ck_assert(step == 3 && missing == 0);
+    const mf_param *saved = mf_store_find(want, "emb");
+    for (int64_t i = 0; i < p->count; i++) {
+        const uint32_t bits = (uint32_t)p->bf16[i] << 16;
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        ck_assert(p->value[i] == saved->value[i]);
+        ck_assert_float_eq_tol(x, saved->value[i], fabsf(saved->value[i]) / 128);
+    }
+    mf_store_free(s);
+    mf_store_free(want);
 }
 END_TEST
 
@@ -516,7 +581,7 @@ START_TEST(damaged_one_is_set_aside)
         char *path = mf_strf("%s/step-2/%s", folder, files[f]);
         scratch_write(path, "{}", 2);
         mf_free(path);
-        /* mf_ckpt_load renames no files. */
+        /* mf_ckpt_load renames nothing. */
         mf_store *store = make_store(99), *want = make_store(101);
         int64_t step;
         ck_assert_int_eq(mf_ckpt_load(folder, -1, store, &step), MF_OK);
@@ -585,7 +650,7 @@ START_TEST(another_model)
             ck_assert_float_eq(p->value[j], 0);
         mf_store_free(s);
     }
-    mf_store *s = mf_store_new(); /* this store lacks one tensor */
+    mf_store *s = mf_store_new(); /* this store has only one of the tensors */
     mf_param *p;
     ck_assert_int_eq(
         mf_store_declare(s, "emb", mf_shape2(5, 3), (mf_init){.kind = MF_INIT_ZERO}, false, &p),
@@ -612,6 +677,8 @@ static Suite *suite(void)
     tcase_add_test(t, killed_at_every_call);
     tcase_add_test(t, killed_while_replacing);
     tcase_add_test(t, names_are_given_to_what_is_on_the_disk);
+    tcase_add_test(t, what_does_not_read_back_leaves_no_trace);
+    tcase_add_test(t, a_start_from_another_run_sets_bf16_copies);
     tcase_add_test(t, io_fails_once);
     tcase_add_test(t, disk_is_full_from_then_on);
     tcase_add_test(t, memory_fails);

@@ -1,4 +1,5 @@
-/* metrics: keys of a line, truncation to a step, reading of damaged files; routing samples. */
+/* metrics: keys of a line, truncation to a step, reading of damaged files; routing
+ * samples; correlations. */
 #include "check_main.h"
 
 #include "base/error.h"
@@ -215,7 +216,7 @@ START_TEST(what_was_written_is_read)
         char first[8192];
         mf_metrics_record r = record(i + 1, "train");
         snprintf(first, sizeof first, "%s", json_of(&r));
-        /* the reader does not know the demand of layer 1 either */
+        /* what a layer does not have (demand of layer 1) is missing in both */
         ck_assert_str_eq(first, json_of(&h->records[i]));
     }
     mf_metrics_history_free(h);
@@ -254,7 +255,7 @@ START_TEST(a_full_disk_is_an_error)
     mf_metrics_record r = record(1, "train");
     if (access("/dev/full", W_OK) != 0) return;
     ck_assert_int_eq(symlink("/dev/full", path_of("full")), 0);
-    /* this file cannot be truncated */
+    /* /dev/full may refuse to be truncated */
     if (mf_step_file_open(path_of("full"), -1, &log) != MF_OK) return;
     ck_assert_int_eq(mf_metrics_put(log, &r), MF_EIO);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "full"));

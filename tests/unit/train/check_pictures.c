@@ -170,7 +170,7 @@ static void is_right(const mf_weights *w)
     ck_assert_double_eq_tol(e->lo, -0.08, 1e-3);
     for (int b = 0; b < MF_WEIGHTS_BINS; b++)
         sum += e->share[b];
-    ck_assert(sum > 0.9999 - 1e-4 && sum <= 1 + 1e-6); /* 4 sd contain .99994 of them */
+    ck_assert(sum > 0.9999 - 1e-4 && sum <= 1 + 1e-6); /* N(0, 1): .99994 in -4 .. 4 */
     ck_assert_double_gt(e->share[MF_WEIGHTS_BINS / 2], 20 * e->share[2]);
     ck_assert_int_eq(n->elements, 64);
     ck_assert_double_eq(n->sd, 0);

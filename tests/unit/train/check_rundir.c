@@ -47,7 +47,7 @@ START_TEST(a_directory_of_ones_choice)
     snprintf(pid, sizeof pid, "process %ld on ", (long)getpid());
     ck_assert(message_has(path) && message_has(pid));
     mf_rundir_close(a);
-    /* still empty, so it can be used again */
+    /* the directory is still empty, so it can be used */
     ck_assert_int_eq(mf_rundir_create_at(path, &a), MF_OK);
     scratch_write(a->config, "", 0);
     mf_rundir_close(a);
@@ -81,7 +81,7 @@ START_TEST(going_on)
 }
 END_TEST
 
-/* Starts work(i) in n processes at once; returns how many exited with 0. */
+/* Runs work in n processes at once; returns how many exited with 0. */
 static int race(int n, int (*work)(void))
 {
     int gate[2], won = 0;
@@ -111,8 +111,8 @@ static int make_numbered(void)
     return mf_rundir_create(scratch_path("race"), "r", &d) == MF_OK ? 0 : 2;
 }
 
-/* Returns 0 if it gets the lock, 1 if another process has it. The winner writes a file, so that
- * it stays the only one. */
+/* Returns 0 if it gets the run directory, 1 if another process has or had it. The winner writes
+ * a file, so that later ones find the directory in use. */
 static int make_chosen(void)
 {
     mf_rundir *d;

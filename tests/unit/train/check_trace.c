@@ -1,5 +1,5 @@
-/* traces: reading, and comparison of traces with known differences. The model has two
- * layers of four experts. */
+/* traces: reading, and comparison of traces with known differences. The model has two layers of
+ * four experts. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ typedef struct {
     int32_t row_token[LAYERS][TOKENS * K];
 } made;
 
-/* Expert t mod 4 has the highest score: .1 above the second, which is .1 above the others. */
+/* Expert t mod 4 has the highest score, .4, the next expert .3, and the others .15. */
 static void make(made *m)
 {
     *m = (made){
@@ -184,7 +184,7 @@ START_TEST(equal_and_reordered)
     }
     expect(&a, &b, 0, 0, 0);
     b = a;
-    b.prob[0][4][0] += 0.25f; /* too small to change a choice, but it is reported */
+    b.prob[0][4][0] += 0.25f; /* this changes no choice, but it is reported */
     mf_trace_diff *d = compare(&a, &b);
     ck_assert_double_eq_tol(d->layers[0].prob, 0.25, 1e-6);
     ck_assert_double_eq(d->layers[1].prob, 0);
@@ -251,13 +251,13 @@ START_TEST(consequences)
     swap_second(&b, 0, 2, 1, 0.05f); /* a layer does not affect itself */
     expect(&a, &b, 1, 2, 1);
     b.reach = "batch";
-    swap_second(&b, 1, 0, 2, 0.05f); /* an earlier token is no consequence */
-    swap_second(&b, 1, 3, 2, 0.05f); /* neither is another sequence of the batch */
+    swap_second(&b, 1, 0, 2, 0.05f); /* an earlier token: only with reach "batch" */
+    swap_second(&b, 1, 3, 2, 0.05f); /* another sequence: only with reach "batch" */
     expect(&a, &b, 1, 4, 1);
     b.reach = "sequence";
     expect(&a, &b, 1, 2, 3);
     b.reach = "batch";
-    swap_second(&b, 1, 6, 0, 0.05f); /* nor another batch */
+    swap_second(&b, 1, 6, 0, 0.05f); /* another batch: never a consequence */
     expect(&a, &b, 1, 4, 2);
     b.forced = "a"; /* earlier layers were forced to be equal */
     expect(&a, &b, 1, 0, 6);
@@ -294,7 +294,8 @@ START_TEST(padding_and_fewer)
     mf_trace_diff *d = compare(&a, &b);
     ck_assert_int_eq(d->layers[0].tokens, TOKENS - 1);
     mf_trace_diff_free(d);
-    /* With one expert fewer: a tie if the scores agree and are near a bound, otherwise not. */
+    /* With one expert fewer, the difference is a tie if the scores agree and are near a bound,
+     * otherwise not. */
     b = a;
     b.chosen[1][3][1] = -1;
     expect(&a, &b, 0, 0, 1);
@@ -311,8 +312,8 @@ START_TEST(experts_choose)
     make(&a);
     a.listed = true;
     a.reach = "batch";
-    /* Experts 0 and 1 choose token 0; 1 and 2 choose token 1. Expert 0 takes token 3 (as its
-     * second) with .3 and drops token 2 with .15. */
+    /* Experts 0 and 1 choose token 0; 1 and 2 choose token 1. Expert 0 takes token 3 with a
+     * score of .3 (the second of that token), and not token 2 with .15. */
     b = a;
     expect(&a, &b, 0, 0, 0);
     b.row_token[0][3 * K + 1] = 2; /* expert 0 takes token 2 instead of token 3 */
@@ -323,7 +324,7 @@ START_TEST(experts_choose)
     mf_trace_diff *d = compare(&a, &b);
     ck_assert_int_eq(d->after, 2);
     mf_trace_diff_free(d);
-    b.row_token[1][5 * K] = -1; /* not used */
+    b.row_token[1][5 * K] = -1; /* an assignment that is not used */
     expect(&a, &b, 2, 1, 0);
 }
 END_TEST

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static mf_config *config_of(const char *more)
+static mf_config *config_with(int n, const char *const *more)
 {
     static const char *const small[] = {"data.path=builtin:topics?bytes=20000",
                                         "model.layers=2",
@@ -30,23 +30,35 @@ static mf_config *config_of(const char *more)
                                         "train.eval_batches=1",
                                         "train.eval_context=0",
                                         "report.samples=0"};
-    enum { SMALL = sizeof small / sizeof *small };
-    const char *set[SMALL + 1];
+    enum { SMALL = sizeof small / sizeof *small, MORE = 4 };
+    const char *set[SMALL + MORE];
     mf_config *config = NULL;
+    ck_assert_int_le(n, MORE);
     memcpy(set, small, sizeof small);
-    set[SMALL] = more;
-    const int rc = mf_config_load("default", SMALL + (more != NULL), set, &config);
+    for (int i = 0; i < n; i++)
+        set[SMALL + i] = more[i];
+    const int rc = mf_config_load("default", SMALL + n, set, &config);
     ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
     return config;
 }
 
-static mf_session *session_of(const char *more)
+static mf_config *config_of(const char *more)
+{
+    return config_with(more != NULL, &more);
+}
+
+static mf_session *session_with(int n, const char *const *more)
 {
     const mf_session_options training = {.training = true};
     mf_session *s = NULL;
-    const int rc = mf_session_open(config_of(more), &training, &s);
+    const int rc = mf_session_open(config_with(n, more), &training, &s);
     ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
     return s;
+}
+
+static mf_session *session_of(const char *more)
+{
+    return session_with(more != NULL, &more);
 }
 
 static mf_trainer *trainer_of(mf_session *s, const mf_trainer_options *o)
@@ -73,7 +85,7 @@ static mf_rundir *reopen(const char *name)
     return dir;
 }
 
-/* Hash of all parameters and buffers. */
+/* Hash of all trained parameters. */
 static uint64_t weights(const mf_session *s)
 {
     int64_t n;
@@ -211,7 +223,7 @@ START_TEST(observers_are_told_in_order)
     ck_assert_int_eq(mf_trainer_run(t), MF_OK);
     ck_assert(mf_trainer_done(t));
     ck_assert_ptr_nonnull(strstr(log, "b.between a.end b.end "));
-    ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_EUSAGE); /* all are done */
+    ck_assert_int_eq(mf_trainer_step(t, NULL, NULL), MF_EUSAGE); /* all steps are done */
     log[0] = '\0';
     mf_trainer_free(t);
     ck_assert_str_eq(log, "b.free a.free ");
@@ -283,6 +295,38 @@ START_TEST(statistics_are_of_the_steps_that_want_them)
     /* The second step did not request them, so it shows those of the first. */
     ck_assert_mem_eq(load[0], load[1], sizeof load[0]);
     ck_assert_mem_ne(load[0], load[2], sizeof load[0]);
+    mf_trainer_free(t);
+    mf_session_close(s);
+}
+END_TEST
+
+/* The bias of a router that all blocks share moves once a step, by the load of all blocks. */
+START_TEST(shared_routers_are_updated_once)
+{
+    enum { EXPERTS = 4, LAYERS = 2 };
+    static const char *const set[] = {"model.share_layers=yes", "router.plugin=sigmoid_bias",
+                                      "router.rate=0.25", "router.init_std=1"};
+    const float rate = 0.25f;
+    mf_session *s = session_with(4, set);
+    mf_trainer *t = trainer_of(s, NULL);
+    const mf_param *b = mf_store_find(s->model->store, "layers.0.router.bias");
+    ck_assert_ptr_nonnull(b);
+    for (int step = 0; step < 3; step++) {
+        float before[EXPERTS];
+        const mf_step_result *r = NULL;
+        memcpy(before, b->value, sizeof before);
+        ck_assert_int_eq(mf_trainer_step(t, NULL, &r), MF_OK);
+        ck_assert_int_eq(r->n_layers, LAYERS);
+        for (int e = 0; e < EXPERTS; e++) {
+            double load = 0;
+            for (int l = 0; l < LAYERS; l++)
+                load += (double)r->layers[l].demand[e] / LAYERS;
+            const int sign = load < 0.25 - 1e-6 ? 1 : load > 0.25 + 1e-6 ? -1 : 0;
+            ck_assert_msg(b->value[e] == before[e] + (float)sign * rate,
+                          "expert %d, load %g: from %g to %g", e, load, (double)before[e],
+                          (double)b->value[e]);
+        }
+    }
     mf_trainer_free(t);
     mf_session_close(s);
 }
@@ -373,6 +417,80 @@ START_TEST(state_of_observers_survives)
     ck_assert_double_eq(second.losses, whole.losses); /* the same bits */
     ck_assert_uint_ne(of_first, of_whole);
     ck_assert_uint_eq(of_second, of_whole);
+}
+END_TEST
+
+/* ---- steps that are not finite ---- */
+
+typedef struct spoiler {
+    mf_session *s;
+    mf_batch *own; /* NULL: the batch is not changed */
+} spoiler;
+
+/* Makes the loss NaN. */
+static int spoil_weights(void *self, mf_trainer *t, mf_step_result *r)
+{
+    (void)t, (void)r;
+    int64_t n;
+    float *v = mf_store_values(((spoiler *)self)->s->model->store, &n);
+    for (int64_t i = 0; i < n; i++)
+        v[i] = NAN;
+    return MF_OK;
+}
+
+/* Makes the batch wrong after the step's own run, so that only the search for the first value
+ * that is not finite meets a token outside the vocabulary. */
+static int spoil_batch(void *self, mf_trainer *t, mf_step_result *r)
+{
+    spoiler *x = self;
+    (void)t, (void)r;
+    if (x->own) x->own->tokens[0] = 1 << 20;
+    return MF_OK;
+}
+
+static int step_with(bool wrong_batch)
+{
+    static const mf_observer spoiling = {
+        .name = "spoiler", .before_step = spoil_weights, .after_batch = spoil_batch};
+    mf_session *s = session_of("train.nan_policy=skip");
+    mf_batch *own;
+    ck_assert_int_eq(mf_batch_new(2, 16, &own), MF_OK);
+    mf_batcher_fill(s->train, 0, own);
+    spoiler x = {s, wrong_batch ? own : NULL};
+    mf_trainer *t = trainer_of(s, NULL);
+    const mf_batch *const batches[] = {own};
+    const mf_step_result *r = NULL;
+    ck_assert_int_eq(mf_trainer_observe(t, &spoiling, &x), MF_OK);
+    const int rc = mf_trainer_step(t, batches, &r);
+    if (rc == MF_OK) ck_assert(r->skipped);
+    mf_error_clear();
+    mf_batch_free(own);
+    mf_trainer_free(t);
+    mf_session_close(s);
+    return rc;
+}
+
+START_TEST(only_values_that_are_not_finite_are_skipped)
+{
+    ck_assert_int_eq(step_with(false), MF_OK);
+    const int rc = step_with(true);
+    ck_assert_msg(rc != MF_OK && rc != MF_ENONFINITE, "%d", rc);
+}
+END_TEST
+
+/* A model whose gradients are only measured needs no moments. */
+START_TEST(measured_gradients_need_no_moments)
+{
+    const mf_session_options measured = {.gradients = true};
+    mf_session *s = NULL, *trained = session_of(NULL);
+    ck_assert_int_eq(mf_session_open(config_of(NULL), &measured, &s), MF_OK);
+    const mf_store *a = s->model->store, *b = trained->model->store;
+    ck_assert(mf_store_has(a, MF_BLOCK_GRADS) && !mf_store_has(a, MF_BLOCK_MOMENT1) &&
+              !mf_store_has(a, MF_BLOCK_MOMENT2));
+    ck_assert(mf_store_has(b, MF_BLOCK_GRADS) && mf_store_has(b, MF_BLOCK_MOMENT2));
+    ck_assert_uint_eq(mf_store_bytes(a), mf_store_bytes(b) / 2);
+    mf_session_close(s);
+    mf_session_close(trained);
 }
 END_TEST
 
@@ -498,7 +616,10 @@ static Suite *suite(void)
     tcase_add_test(c, late_observers_are_refused_and_freed);
     tcase_add_test(c, a_failing_observer_ends_the_run);
     tcase_add_test(c, statistics_are_of_the_steps_that_want_them);
+    tcase_add_test(c, shared_routers_are_updated_once);
     tcase_add_test(c, state_of_observers_survives);
+    tcase_add_test(c, only_values_that_are_not_finite_are_skipped);
+    tcase_add_test(c, measured_gradients_need_no_moments);
     tcase_add_test(c, own_batches_make_the_same_steps);
     tcase_add_test(c, own_batches_need_no_data);
     tcase_add_test(c, without_a_directory_nothing_is_saved);

@@ -1,12 +1,12 @@
 /* amx.c: tiles of bf16 gemms for processors with matrix registers (Intel AMX), which hold 16
  * rows of 16 words and multiply 16 x 16 x 32 elements at a time.
  *
- * With MF_AMX_EMULATED plain loops replace the instructions, so that tests can
- * run everywhere. */
+ * With MF_AMX_EMULATED plain loops replace the instructions, for tests on processors
+ * without AMX. */
 
-/* These instructions read the panels and rows of engine.h: words are pairs along the inner
+/* These instructions read panels and rows as in engine.h: words are pairs along the inner
  * index. 32 rows are multiplied with 32 lanes; four registers hold the sums. Rows are read in
- * place, or copied so that a register contains only existing elements. */
+ * place, or copied so that a register contains only existing elements and zeros. */
 #define ENGINE_BF16 1
 #define WORD_UNIT   16
 #include "kernels/cpu/simd/gemm/store.h"
@@ -90,7 +90,8 @@ static void tiles_end(void)
 }
 #endif
 
-/* Computes the sums of 16 or 32 rows and lanes into sums [32][LANES]. */
+/* Computes the sums of 16 or 32 rows and lanes into sums [32][LANES]; sums of rows and lanes
+ * that it does not compute become 0. */
 static void multiply(const row_panel *s, bool more_rows, bool more_lanes, int64_t words,
                      const float *v, float *sums)
 {
@@ -133,8 +134,8 @@ static void multiply(const row_panel *s, bool more_rows, bool more_lanes, int64_
 
 /* ---- rows ---- */
 
-/* Transposes mr rows that are stored across the inner index, 16 x 16 words at a time, and adds
- * zeros after them. */
+/* Transposes mr rows that are stored across the inner index, 16 x 16 words at a time; zeros
+ * follow them, up to a multiple of 16 rows. */
 static row_panel turn_rows(const gemm_side *s, int64_t i, int64_t mr, int64_t k0, int64_t k1,
                            float *out)
 {

@@ -1,15 +1,14 @@
 /* engine.h: the engine of gemms: packing and the micro-kernel. It is included once with
- * ENGINE_BF16 0 (f32) and once with ENGINE_BF16 1 (pairs of bf16, if the processor
- * multiplies those).
+ * ENGINE_BF16 0 (f32), and once with ENGINE_BF16 1 for processors that multiply pairs of bf16.
  *
  * The engine works on words of 32 bits: one f32, or two bf16 that are neighbours along the
  * inner index and are multiplied and added by one instruction. One operand is on the rows side:
- * MR of its words at a time are broadcast to vectors, from memory if they are stored along the
- * inner index. The other operand is on the lanes side: LANES of its words at a time, packed
- * into panels [words][LANES]. The sums of MR x LANES elements stay in registers. Normally a is
- * on the rows side. If the gemm is crossed, b is on the rows side, and the result is transposed
- * when it is written to c; this is faster if b would otherwise have to be transposed for
- * few rows. */
+ * words of MR rows at a time are broadcast to vectors, from the operand itself if that is
+ * possible (rows_lie), else from a copy. The other operand is on the lanes side: LANES of its
+ * words at a time, packed into panels [words][LANES]. The sums of MR x LANES elements stay in
+ * registers. Normally a is on the rows side. If the gemm is crossed, b is on the rows side, and
+ * the result is transposed when it is written to c; this is faster if b would otherwise have to
+ * be transposed for few rows. */
 #ifndef MF_SIMD_GEMM_ENGINE_H
 #define MF_SIMD_GEMM_ENGINE_H
 
@@ -20,9 +19,9 @@
 
 #define PANEL_WORDS (KC * 512)
 #define SCRATCH(n)  __builtin_alloca_with_align((size_t)(n) * sizeof(float), 512)
-#define IN_PLACE    2                  /* up to this many row panels, lanes are read in place */
+#define IN_PLACE    2                  /* up to this many row panels, lanes can stay in place */
 #define FEW         8                  /* up to this many rows, sums run along vectors */
-#define MOST_DOTS   (VL == 16 ? 4 : 2) /* rows at a time in this case */
+#define MOST_DOTS   (VL == 16 ? 4 : 2) /* rows at a time if there are so few */
 
 /* ---- the micro-kernel: MR x LANES elements ---- */
 
@@ -40,8 +39,8 @@ typedef struct tile {
     int64_t beside;           /* distance in bytes to a second address for each; 0: none */
 } tile;
 
-/* Multiplies word u of each of mr rows with nr vectors of lanes. Four pointers and a stride
- * reach all rows. */
+/* Multiplies word u of each of mr rows with nr vectors of lanes, and adds to the sums. Four
+ * pointers and a stride reach all rows. */
 V_INLINE void run_word(int mr, int nr, bool packed, int u, const char *const s[4], int64_t rs,
                        const float *v, vf sum[14][NR])
 {
@@ -60,8 +59,8 @@ V_INLINE void run_word(int mr, int nr, bool packed, int u, const char *const s[4
     }
 }
 
-/* Processes four words at once, which needs a quarter of the scalar additions; these use the
- * same ports as multiply instructions. */
+/* Processes four words at once, with a quarter of the additions to pointers; these use the same
+ * ports as multiply instructions. */
 V_INLINE void run_four(int mr, int nr, bool packed, const char *s[4], int64_t rs,
                        const float *at, int64_t ldv, vf sum[14][NR])
 {
@@ -96,7 +95,7 @@ V_INLINE void run_words(int mr, int nr, bool packed, int64_t count, const char *
     }
 }
 
-/* Writes sums to c. */
+/* Writes sums to c, as the members of t say. */
 V_INLINE void run_end(int mr, int nr, const tile *t, vf sum[14][NR])
 {
     V_UNROLL
@@ -166,15 +165,15 @@ static void (*const tiles[MR][NR])(const tile *t) = {
 
 /* ---- a tile ---- */
 
-/* The size of equal parts that is at most `most` and a multiple of `unit`. */
+/* The size of equal parts of n: at most `most`, and a multiple of `unit`. */
 static int64_t even_part(int64_t n, int64_t most, int64_t unit)
 {
     int64_t parts = div_up(n, most);
     return div_up(div_up(n, parts > 0 ? parts : 1), unit) * unit;
 }
 
-/* Number of lanes to pack at once, so that their panels leave room for rows in the
- * second-level cache. */
+/* Number of lanes to pack at once, so that their panels leave room for rows in the second-level
+ * cache. It is a multiple of LANES. */
 static int64_t lanes_of(int64_t words)
 {
     const int64_t fit = mf_cpu_second_cache() / 8 * 5 / (int64_t)sizeof(float);
@@ -186,15 +185,15 @@ static int64_t lanes_of(int64_t words)
 static double cost(const gemm_side *row, const gemm_side *lane, double m, double n, double k)
 {
     double row_panels = ceil(m / MR), mr = m / row_panels, vectors = ceil(n / VL);
-    double each = (mr + 1) * 0.5; /* a vector of sums of a row panel */
+    double each = (mr + 1) * 0.5; /* cycles per word for a row panel and a vector of lanes */
     if (each < 2) each = 2;
     double copy = n * (lane->along ? 0.4 : row_panels > 1 ? 0.2 : 0);
     if (!row->along || row->index != NULL) copy += m * 0.2;
     return k * (row_panels * vectors * each + copy);
 }
 
-/* State of the work on a tile. The present part has the lanes l .. lane_end and the inner
- * indices p .. pend. */
+/* State of the work on a tile. The present part has the lanes l .. lane_end - 1 and the inner
+ * indices p .. pend - 1. */
 typedef struct work {
     const gemm_tile *b;
     const gemm_side *row, *lane;
@@ -206,7 +205,7 @@ typedef struct work {
     /* size of each half of `copied`; halves alternate between groups of row panels */
     int64_t half;
     /* Row panels from `copy` on are copied while those before them are multiplied. Inner
-     * indices up to `asked` are prefetched, those up to `done` are copied. */
+     * indices below `asked` are prefetched, those below `done` are copied. */
     int64_t copy, asked, done;
     int64_t each;       /* pieces of `soon` that one call of the micro-kernel prefetches */
     agenda soon, later; /* rows of the next row panels; lanes of the next part */
@@ -223,7 +222,7 @@ static float *copies_of(const work *w, int64_t t)
     return w->copied + t / GROUP % 2 * w->half;
 }
 
-/* Copies row panels from w->copy on, up to inner index p. */
+/* Copies the group of row panels from w->copy on, up to inner index p. */
 static void copy_row_panels(work *w, int64_t p)
 {
     const int64_t first = w->copy,
@@ -249,7 +248,7 @@ static row_panel row_panel_of(work *w, int64_t t)
     return (row_panel){(const char *)(copies_of(w, t) + t % GROUP * w->words * VL), 4, true};
 }
 
-/* Prefetches the lines of c for rows i .. i + mr and lanes j .. j + width. */
+/* Prefetches the cache lines of c for rows i .. i + mr - 1 and lanes j .. j + width - 1. */
 V_INLINE void fetch_tile(const work *w, int64_t i, int mr, int64_t j, int64_t width)
 {
     const gemm_tile *b = w->b;
@@ -457,7 +456,8 @@ static void __attribute__((noinline)) run_block(const gemm_tile *b)
 
 #define FEW_WORDS 16384 /* words for the rows of a, at most */
 
-/* Sums [mr][nr] of copied rows of a and rows of b that are stored along the inner index. */
+/* Computes the sums of mr copied rows of a and nr rows of b that are stored along the inner
+ * index, and writes them to c. */
 V_INLINE void dots(int mr, int nr, const gemm_tile *b, const float *a, int64_t rs, int64_t i,
                    int64_t j)
 {
@@ -536,18 +536,18 @@ static void run_few(const gemm_tile *b)
 #define SUM_COLS 512
 
 /* If the inner index has several blocks, the sums of a part of c stay in f32 until the last
- * block. The part is as large as the second-level cache allows; rows and lanes are copied again
- * for each part. */
+ * block. The part has at most SUMS elements (640 KiB), so that it stays in the second-level
+ * cache. Each part copies its rows and lanes. */
 static void __attribute__((noinline)) run_by_sums(const gemm_tile *b)
 {
     float sums[SUMS] __attribute__((aligned(64)));
     const int64_t cols = even_part(b->j1 - b->j0, SUM_COLS, LANES);
-    /* with a power of two, rows would share few sets of the cache */
+    /* VL more, because rows at a power of two would share few sets of the cache */
     const int64_t ld = cols + VL;
     const int64_t rows = even_part(b->i1 - b->i0, SUMS / ld, 1);
     for (int64_t j = b->j0; j < b->j1; j += cols)
         for (int64_t i = b->i0; i < b->i1; i += rows) {
-            gemm_tile part = *b, last = *b; /* both keep the bases of a, b and c */
+            gemm_tile part = *b, last = *b; /* part writes to sums, last to c */
             part.i0 = i;
             part.i1 = i + rows < b->i1 ? i + rows : b->i1;
             part.j0 = j;

@@ -6,15 +6,15 @@
 #include "kernels/cpu/simd/gemm/tile.h"
 #include "kernels/cpu/simd/vec.h"
 
-#define UNIT      32    /* the columns of a tile are a multiple of it */
-#define GOOD_ROWS 64    /* least rows of a tile */
+#define UNIT      32    /* tiles begin at multiples of this number of columns */
+#define GOOD_ROWS 64    /* least rows of a tile, if rows are divided */
 #define FEW_ROWS  16    /* up to this number of rows, most time is spent on reading b */
-#define READ      65536 /* elements of b per tile in that case */
-#define MAX_READS 64    /* greatest number of tiles in that case */
+#define READ      65536 /* elements of b per tile if there are so few rows */
+#define MAX_READS 64    /* greatest number of tiles if there are so few rows */
 #define UNKNOWN   8     /* number of threads, if it is unknown */
 
 /* Measured numbers of cycles. */
-#define COPY   0.4   /* to copy an element, twice through the second-level cache */
+#define COPY   0.4   /* to copy an element, which passes the second-level cache twice */
 #define TURN   0.5   /* in addition, to transpose it */
 #define BEGIN  2000  /* to begin a tile */
 #define SPREAD 16000 /* to wake threads */
@@ -36,9 +36,9 @@ static int64_t div_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* The cycles that a tile of m x n elements of c takes, with `parts` groups. Its columns of b
- * are copied. Its rows of a are read or copied once for each set of columns that the engine
- * takes at once. */
+/* The cycles that a tile of m x n elements of c takes, if it needs b of `parts` groups. Its
+ * columns of b are copied. Its rows of a are read or copied once for each set of columns that
+ * the engine takes at once. */
 static double cycles_of(const mf_gemm *p, bool copied, double m, double n, double parts)
 {
     const double lanes = copied ? MF_SIMD(gemm_lanes)(p->k) : BLOCK_LANES;
@@ -59,7 +59,7 @@ static void cut_sides(cut *c, int64_t threads)
     const int64_t count = p->by == MF_BY_BATCH ? c->parts : 1;
     double best = 0;
     for (int d = 0; d < (int)sizeof ways && (d == 0 || p->m / ways[d] >= GOOD_ROWS); d++) {
-        /* so that no weight is read twice */
+        /* if packed b has columns for all threads, rows are not divided: b is read once */
         if (p->b.packed && d > 0 && p->n / UNIT >= threads) break;
         for (int a = 0; a < (int)sizeof ways && (a == 0 || p->n / ways[a] >= UNIT); a++) {
             const int64_t down = ways[d], across = ways[a], tiles = down * across * count;
@@ -145,8 +145,9 @@ static void zero_rows(const mf_gemm *p, int64_t i0, int64_t i1, int64_t j0, int6
                (size_t)(j1 - j0) * size);
 }
 
-/* First row of share `s`. Shares have equal sizes, but a share begins at a group border if one
- * is near, so that no group has only a few rows in a share. */
+/* First row of share `s`; *ret_group: the group of this row. Shares have equal sizes, but a
+ * share begins at a group border if one is near, so that no group has only a few rows in
+ * a share. */
 static int64_t share(const cut *c, int64_t s, int64_t *ret_group)
 {
     const int32_t *offset = c->p->offset;
@@ -185,7 +186,7 @@ static walk walk_of(const cut *c, int64_t t)
     return w;
 }
 
-/* Sets *ret to the next block; returns false if there is none. */
+/* Sets *ret to the next block, and moves w behind it; returns false if there is none. */
 static bool next_block(const cut *c, walk *w, gemm_tile *ret)
 {
     const mf_gemm *p = c->p;

@@ -1,9 +1,9 @@
-/* multiply.c: the rate of multiply-adds on registers, for benchmarks. No gemm can be faster on
- * this processor. */
+/* multiply.c: the rate of multiply-adds on registers, for benchmarks. No f32 gemm can be faster
+ * on this processor. */
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vec.h"
 
-#define CHAINS 12 /* more than the latency times the number of units that multiply */
+#define CHAINS 12 /* more than the latency in cycles times the number of units that multiply */
 
 double MF_SIMD(multiply)(int64_t rounds)
 {
@@ -19,6 +19,6 @@ double MF_SIMD(multiply)(int64_t rounds)
     for (int i = 0; i < CHAINS; i++)
         all += sum[i];
     const double operations = 2.0 * CHAINS * VL * (double)rounds;
-    /* always true; it uses the sums, so they must be computed */
+    /* always true, but it uses the sums, so the compiler must compute them */
     return v_sum(all) >= 0 ? operations : 0;
 }

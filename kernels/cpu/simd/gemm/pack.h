@@ -1,4 +1,4 @@
-/* pack.h: reads words of operands of any type and layout, and packs them; a part of
+/* pack.h: reads words of operands of any type and layout, and packs them. It is a part of
  * the engine. */
 #ifndef MF_SIMD_GEMM_PACK_H
 #define MF_SIMD_GEMM_PACK_H
@@ -28,7 +28,7 @@ static inline int64_t words_of(int64_t k0, int64_t k1)
 
 /* ---- words ---- */
 
-/* Adds the dot product of a word of a and a word of b to each of VL sums. */
+/* Returns sum plus, in each lane, the dot product of a word of a and a word of b. */
 V_INLINE vf word_dot(vf a, vf b, vf sum)
 {
 #if ENGINE_BF16
@@ -60,7 +60,7 @@ V_INLINE vf round_to_bf16(vf x)
     return (vf)(v_to_bf16(x) << 16);
 }
 
-/* Reads n <= VL neighbouring numbers as f32; the other lanes are 0. */
+/* Reads n neighbouring numbers, at most VL, as f32; the other lanes are 0. */
 V_INLINE vf numbers(mf_cast_type type, const void *from, int64_t n)
 {
     if (type == MF_CAST_F32) return n >= VL ? v_load(from) : v_load_n(from, n);
@@ -74,7 +74,8 @@ V_INLINE vf numbers(mf_cast_type type, const void *from, int64_t n)
 }
 
 #if ENGINE_BF16
-/* Reads n <= 16 numbers as bf16, in the low 16 bits of words. */
+/* Reads n numbers, at most 16, as bf16, into the low 16 bits of words; the other words
+ * are 0. */
 V_INLINE __m512i halves(mf_cast_type type, const void *from, int64_t n)
 {
     if (type == MF_CAST_F32)
@@ -84,8 +85,7 @@ V_INLINE __m512i halves(mf_cast_type type, const void *from, int64_t n)
 }
 #endif
 
-/* Reads VL words along the inner index: n elements of a row from column p on, followed
- * by zeros. */
+/* Reads VL words along the inner index: n elements of a row from column p on, then zeros. */
 V_INLINE vf words_along(const gemm_side *s, bool rounded, int64_t row, int64_t p, int64_t n)
 {
     const char *from = at_element(s, row, p);
@@ -104,8 +104,8 @@ V_INLINE vf words_along(const gemm_side *s, bool rounded, int64_t row, int64_t p
 #endif
 }
 
-/* Reads words of VL stored columns, from one stored row or a pair of rows. A row below 0 counts
- * as zeros. */
+/* Reads words of n stored columns, at most VL, from one stored row or a pair of rows. A row
+ * below 0 counts as zeros. */
 V_INLINE vf words_across(const gemm_side *s, bool rounded, int64_t row, int64_t next,
                          int64_t column, int64_t n)
 {
@@ -165,7 +165,7 @@ V_INLINE void transpose(vf v[VL])
 
 #define AHEAD 8 /* prefetch distance in rows */
 
-/* Prefetches a part of a row. */
+/* Prefetches columns from .. to - 1 of a stored row; a row below 0 has none. */
 V_INLINE void fetch(const gemm_side *s, int64_t row, int64_t from, int64_t to)
 {
     const int64_t line = s->type == MF_CAST_F32 ? 16 : 32;
@@ -173,8 +173,8 @@ V_INLINE void fetch(const gemm_side *s, int64_t row, int64_t from, int64_t to)
         __builtin_prefetch(at_element(s, row, c));
 }
 
-/* Packs lanes j .. jend over k0 .. k1 into consecutive panels [words][LANES], with zeros
- * after jend. */
+/* Packs lanes j .. jend - 1 over the inner indices k0 .. k1 - 1 into consecutive panels
+ * [words][LANES], and fills the last one with zeros. */
 V_INLINE void pack_across_as(const gemm_side *s, bool rounded, int64_t j, int64_t jend,
                              int64_t k0, int64_t k1, float *out)
 {
@@ -200,7 +200,7 @@ V_INLINE void pack_across_as(const gemm_side *s, bool rounded, int64_t j, int64_
     }
 }
 
-/* The same for words that are stored along the inner index. */
+/* As pack_across_as, for an operand that is stored along the inner index. */
 V_INLINE void pack_along_as(const gemm_side *s, bool rounded, int64_t j, int64_t jend,
                             int64_t k0, int64_t k1, float *out)
 {
@@ -229,8 +229,8 @@ V_INLINE void pack_along_as(const gemm_side *s, bool rounded, int64_t j, int64_t
     }
 }
 
-/* The words of mr rows. Either the words of a row are neighbours and row r begins r rs bytes
- * later; or they are packed as [words][VL], of which the first mr are used. */
+/* The words of mr rows. Either the words of a row are neighbours, and row r begins r rs bytes
+ * after row 0; or they are packed as [words][VL], of which the first mr are used. */
 typedef struct row_panel {
     const char *at;
     int64_t rs;
@@ -238,8 +238,8 @@ typedef struct row_panel {
 } row_panel;
 
 /* Packs rows that are stored across the inner index into `count` row panels [words][VL]. Row
- * panel t has rows border[t] .. border[t + 1]. Copies only the inner indices from .. to of k0
- * .. k1. */
+ * panel t has rows border[t] .. border[t + 1] - 1. Copies only the inner indices from .. to - 1
+ * of k0 .. k1 - 1. */
 V_INLINE void pack_row_panels_as(const gemm_side *s, bool rounded, const int64_t *border,
                                  int64_t count, int64_t k0, int64_t k1, int64_t from,
                                  int64_t to, float *out)
@@ -269,7 +269,7 @@ static inline bool rows_lie(const gemm_side *s, bool rounded, int64_t k)
            k % PER_WORD == 0;
 }
 
-/* Copies mr rows that are stored along the inner index. */
+/* Copies mr rows from i on, which are stored along the inner index, to `out`. */
 V_INLINE row_panel copy_rows_as(const gemm_side *s, bool rounded, int64_t i, int mr, int64_t k0,
                                 int64_t k1, float *out)
 {

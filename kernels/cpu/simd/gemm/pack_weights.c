@@ -1,5 +1,5 @@
-/* pack_weights.c: packs weights in place into the panels that packed.h reads: the LANES rows of
- * a panel have as many bytes as the panel. */
+/* pack_weights.c: packs weights into the panels that packed.h reads, in place: the rows of a
+ * panel have as many bytes as the panel. */
 #define ENGINE_BF16 0
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/simd/gemm/pack.h"
@@ -39,7 +39,7 @@ bool MF_SIMD(can_pack)(int type, int64_t n, int64_t k)
     if (mf_library_chosen(VL > 4) != NULL || n <= 0 || n % VL != 0 || k <= 0 ||
         k / per > MOST_WORDS)
         return false;
-    /* The f32 engine converts whole pairs, one block of the inner index at a time. */
+    /* In bf16, the f32 engine converts whole pairs, one block of the inner index at a time. */
     return per == 1 || (has_pairs() && k % 2 == 0 && div_up(k, div_up(k, KC)) % 2 == 0);
 }
 

@@ -1,11 +1,11 @@
 /* packed.h: tiles whose b was packed beforehand (pack_weights.c); a part of the engine.
  *
- * Each matrix [n,k] is stored in panels of LANES rows as [words of k][LANES], the last one as
- * [words][n % LANES]. The engine otherwise packs these panels for each gemm. A word is one f32
- * or two bf16. Both engines read this layout: the f32 engine converts a panel of bf16 to f32
- * while it multiplies the first rows. Panels are stored in the order in which they are
- * multiplied, so memory is read once, from begin to end. Sums have the same bits as in
- * run_block. */
+ * Each matrix [n,k] is stored in panels of LANES rows as [words of k][LANES]; if n is no
+ * multiple of LANES, the last one is [words][n % LANES]. The engine otherwise packs these
+ * panels for each gemm. A word is one f32 or two bf16. Both engines read this layout: the f32
+ * engine converts a panel of bf16 to f32 while it multiplies the first rows. Panels are stored
+ * in the order in which they are multiplied, so memory is read once, from begin to end. Sums
+ * have the bits that run_block gives. */
 #ifndef MF_SIMD_GEMM_PACKED_H
 #define MF_SIMD_GEMM_PACKED_H
 
@@ -14,8 +14,9 @@
 
 #define PANEL_ROWS 256  /* rows at a time, at most */
 #define NEAR_ROWS  3    /* up to this number of rows, most time is spent on reading panels */
-#define NEAR_WORDS 8192 /* words of these rows, if they are copied */
-/* prefetch distance in bytes in this case; the processor's own prefetch stops at a page */
+#define NEAR_WORDS 8192 /* words of these rows together, at most */
+/* prefetch distance in a panel, in bytes, for gemms of up to NEAR_ROWS rows; the processor's
+ * own prefetch stops at the end of a page */
 #define SOON 4096
 
 typedef struct panel_work {
@@ -72,8 +73,8 @@ static void panel_rows(panel_work *w, int64_t r0, int64_t r1, float *copied)
     if (w->copied != NULL) copy_rows(&b->a, b->rounded, r0, (int)(r1 - r0), 0, b->k1, copied);
 }
 
-/* Prepares the micro-kernel for rows from i on and words p .. pend of the panel, without the
- * address of the panel. */
+/* Prepares the micro-kernel for rows from i on and words p .. pend - 1 of the panel, except for
+ * the address of the panel. */
 V_INLINE tile panel_tile(const panel_work *w, int64_t i, int64_t p, int64_t pend)
 {
     const gemm_tile *b = w->b;
@@ -187,8 +188,8 @@ static void (*const converting[MR][NR])(const tile *t, const char *from, float *
 /* clang-format on */
 #endif
 
-/* Multiplies all rows with words p .. pend of the panel. next: address of the words after
- * these, which is prefetched; NULL: unknown. */
+/* Multiplies all rows with words p .. pend - 1 of the panel. next: address of the words after
+ * these, which is prefetched; NULL: unknown. wide: room for the panel in f32. */
 static void run_panel(const panel_work *w, int64_t p, int64_t pend, const char *next,
                       float *wide)
 {
@@ -209,7 +210,7 @@ static void run_panel(const panel_work *w, int64_t p, int64_t pend, const char *
         u.beside = two ? count * PIECE : 0;
         for (int64_t n = 0; n < most; n++) {
             const bool more = n < each && left > 0;
-            pieces[n] = more ? next : (const char *)pieces; /* or the list, in the cache */
+            pieces[n] = more ? next : (const char *)pieces; /* the list is in the cache */
             if (more) {
                 next += PIECE;
                 left--;
@@ -256,7 +257,7 @@ static void __attribute__((noinline)) many_panels(const gemm_tile *b)
 /* ---- few rows ---- */
 
 /* Multiplies mr rows with all words of t. Prefetches the `there` bytes from t->v on, SOON bytes
- * ahead, then those at next. */
+ * ahead, then those at `next`. */
 V_INLINE void few_words(int mr, int nr, const tile *t, int64_t there, const char *next)
 {
     const int64_t rs = t->s.rs, step = 4 * nr * VL, near = (there - SOON) / step;
@@ -295,8 +296,8 @@ static void few_tile(int mr, const tile *t, int64_t there, const char *next)
                   : few_words(3, 1, t, there, next);
 }
 
-/* This is a separate function, because touching the pages of a large stack frame takes longer
- * than its work. */
+/* This function is separate from many_panels, because touching the pages of that function's
+ * large stack frame takes longer than the work for few rows. */
 static void __attribute__((noinline)) few_panels(const gemm_tile *b)
 {
     float copied[NEAR_WORDS] __attribute__((aligned(64)));

@@ -1,4 +1,4 @@
-/* skinny.c: gemms with one side that is at most as long as the number of experts, as in
+/* skinny.c: gemms with a side of at most SKINNY, which is often the number of experts, as in
  * routers. They take as long as reading the long operand once, so nothing is packed. */
 #include "kernels/cpu/simd/gemm/skinny.h"
 #include "kernels/cpu/simd/gemm/small.h"
@@ -66,7 +66,7 @@ static void thin_out(int64_t m, int64_t n, int64_t k, const float *a, int64_t ld
 #if VL == 16
         for (; i + 2 <= m && j + 8 <= n; j += 8)
             two_by_eight(k, a + i * lda, lda, b + j * ldb, ldb, c + i * ldc + j, ldc);
-        /* The last row of an odd m is computed twice, so that its bits are those of
+        /* For the last row of an odd m, both rows are this one, so that its bits are those of
          * other rows. */
         for (; i + 1 == m && j + 8 <= n; j += 8)
             two_by_eight(k, a + i * lda, 0, b + j * ldb, ldb, c + i * ldc + j, 0);
@@ -77,8 +77,8 @@ static void thin_out(int64_t m, int64_t n, int64_t k, const float *a, int64_t ld
     }
 }
 
-/* c = a^T b for small m. Several rows of b are processed together, so that a column is read
- * while its neighbours are still in the cache. */
+/* c = a^T b for small m. DEPTH rows of b are processed at a time, so that they stay in the
+ * cache until all of their columns are read. */
 static void thin_down(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
                       const float *b, int64_t ldb, float *c, int64_t ldc)
 {

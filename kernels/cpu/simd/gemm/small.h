@@ -1,9 +1,10 @@
 /* small.h: gemms of small matrices that are in the cache; sums stay in registers, and nothing
  * is packed.
  *
- * c [m,n] = a [m,k] times b [k,n] (+ c). The layout of a is part of the function's name,
- * because constant addresses need no registers: the elements of a are broadcast one by one.
- * Sums run over k in order, so tiling over m and n does not change results. */
+ * c [m,n] = a [m,k] times b [k,n] (+ c). Elements of a are broadcast one by one. There is one
+ * function for each layout of a: where the distance between rows of a is a constant (lines,
+ * columns), the loads need no register for it. Sums run over k in order, so tiling over m and n
+ * does not change results. */
 #ifndef MF_SIMD_SMALL_H
 #define MF_SIMD_SMALL_H
 
@@ -26,15 +27,15 @@
 
 #define BLOCK_LINE 64 /* distance between rows of a in block_lines, in elements */
 
-/* The layout of a: rows at distance lda, rows at distance BLOCK_LINE, or columns at
- * distance lda. */
+/* The layout of a: its rows are at distance lda, or at distance BLOCK_LINE, or its columns are
+ * at distance lda. */
 enum { BLOCK_ROWS, BLOCK_LINES, BLOCK_COLUMNS };
 
 typedef struct small_gemm {
     int64_t k, lda, ldb, ldc;
     const float *a, *b;
     float *c;
-    int64_t last; /* width of a vector that is not full */
+    int64_t last; /* width of a last vector that is not full; 0: there is none */
     bool add;
 } small_gemm;
 
@@ -95,8 +96,8 @@ V_INLINE void block_tile(const small_gemm *p, int lies, int mr, int nv, int64_t 
     }
 }
 
-/* Computes one panel of nv vectors. Rows are divided into equal parts of at most `most`, so
- * that no part is thin. */
+/* Computes one panel of nv vectors of columns. Rows are divided into equal parts of at most
+ * `most`, so that no part is thin. */
 #define BLOCK_CASE(lies, mr, nv)                                                               \
     case mr:                                                                                   \
         block_tile(p, lies, mr, nv, VL, i, j);                                                 \
@@ -194,8 +195,8 @@ static inline void block_columns(int64_t m, int64_t n, int64_t k, const float *a
     block_run_columns(&p, m, n);
 }
 
-/* Writes factor times the transpose of from [rows,n] to `to` [n, ld_to]. Columns from `rows` up
- * to the next multiple of VL become zeros. */
+/* Does the work of block_turn for rows r0 .. r1 - 1 and columns j0 .. n - 1, one element at
+ * a time. */
 V_INLINE void block_turn_scalar(int64_t r0, int64_t r1, int64_t rows, int64_t j0, int64_t n,
                                 float factor, const float *from, int64_t ld, float *to,
                                 int64_t ld_to)
@@ -219,6 +220,8 @@ V_INLINE void block_swap(int w, vf *a, vf *b)
 }
 #endif
 
+/* Writes factor times the transpose of from [rows,n] to `to` [n, ld_to]. Columns from `rows` up
+ * to the next multiple of VL become zeros. */
 static inline void block_turn(int64_t rows, int64_t n, float factor, const float *from,
                               int64_t ld, float *to, int64_t ld_to)
 {

@@ -11,7 +11,8 @@ V_INLINE void *place(const gemm_tile *b, int64_t i, int64_t j)
            ((i - b->i0) * b->ldc + j - b->j0) * (b->type_c == MF_CAST_F32 ? 4 : 2);
 }
 
-/* Writes n <= VL elements of row i from column j on. */
+/* Writes n elements, at most VL, of row i from column j on. first: for the first block of the
+ * inner index; later blocks add to c. */
 V_INLINE void put(const gemm_tile *b, int64_t i, int64_t j, int64_t n, vf r, bool first)
 {
     n = n < VL ? n : VL;
@@ -40,8 +41,9 @@ V_INLINE void put(const gemm_tile *b, int64_t i, int64_t j, int64_t n, vf r, boo
 #endif
 }
 
-/* Writes the first mr rows of buffer [rows][LANES] to rows i .. and columns j .. j + width of
- * c. Crossed: rows of the buffer are columns i .. of c, and the buffer has VL rows. */
+/* Writes the first mr rows of buffer [rows][LANES] to rows i .. i + mr - 1 and columns
+ * j .. j + width - 1 of c. If crossed, rows of the buffer are columns i .. of c, and the buffer
+ * has VL rows. */
 static inline void put_tile(const gemm_tile *b, bool crossed, int64_t i, int mr, int64_t j,
                             int64_t width, const float *buffer, bool first)
 {

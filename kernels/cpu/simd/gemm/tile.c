@@ -16,7 +16,7 @@
 #define FEW_DOTS   4
 #define FEW_SWEEPS 4
 #endif
-#define AHEAD 8                  /* rows of b */
+#define AHEAD 8                  /* prefetch distance in rows of b */
 #define MR    (VL == 16 ? 4 : 2) /* rows of a at once: MR x 4 sums stay in registers */
 
 static inline void put(float *c, float sum, float alpha, float beta)
@@ -24,8 +24,8 @@ static inline void put(float *c, float sum, float alpha, float beta)
     *c = beta == 0 ? alpha * sum : alpha * sum + *c;
 }
 
-/* c[i,j] for mr rows of a and nr rows of b; both are stored along k. ahead: the next rows of b
- * are prefetched, because the processor's own prefetch stops at each page. */
+/* Computes c[i,j] for mr rows of a and nr rows of b; both are stored along k. If `ahead`, the
+ * next rows of b are prefetched, because the processor's own prefetch stops at each page. */
 V_INLINE void dots(int mr, int nr, bool ahead, int64_t k, float alpha, const float *a,
                    int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
@@ -73,8 +73,8 @@ V_INLINE void dots(int mr, int nr, bool ahead, int64_t k, float alpha, const flo
     }
 }
 
-/* Reads each row of b once from memory: four rows stay in the cache while all rows of a are
- * multiplied with them. */
+/* Reads each row of b once from memory: four rows of b stay in the cache while all rows of a
+ * are multiplied with them. */
 static void few_dots(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                      const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
@@ -94,7 +94,7 @@ static void few_dots(int64_t m, int64_t n, int64_t k, float alpha, const float *
                  c + i * ldc + j, ldc);
 }
 
-/* Rows 0 .. mr - 1 of c over nr vectors of columns, the last one of width `last`. */
+/* Computes rows 0 .. mr - 1 of c over nr vectors of columns, the last one of width `last`. */
 V_INLINE void sweep(int mr, int nr, int64_t last, int64_t k, float alpha, const float *a,
                     int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
@@ -225,7 +225,8 @@ static const mf_bf16 *bf16_number(const gemm_side *s, int64_t i, int64_t p)
 
 #define FEW_PAIRS 8
 
-/* Multiplies pairs of bf16 by the library, if one was chosen and supports them. */
+/* Computes a gemm of two bf16 operands by the library, if one was chosen and supports it.
+ * Returns whether it did. */
 static bool pairs_by_library(const gemm_tile *b)
 {
     const gemm_side *u = &b->a, *v = &b->b;
@@ -262,7 +263,7 @@ static bool pairs_pay(const gemm_tile *b)
 }
 #endif
 
-/* The engine reads packed weights, for any number of rows. */
+/* Computes a tile of packed weights: only the engine reads them, for any number of rows. */
 static void by_packed(const gemm_tile *b)
 {
 #if defined(MF_HAVE_AVX512BF16)

@@ -4,14 +4,14 @@
  *
  * Every element of c is one chain of multiply-adds over the inner index, in blocks that depend
  * on its length alone. So its bits depend neither on the tiling nor on the rows and columns
- * beside it. Exceptions are gemms of very few rows and those that a library computes.
- */
+ * beside it. Exceptions are gemms with a very short side, whose method depends on the shape of
+ * the whole gemm, and those that a library computes. */
 #ifndef MF_SIMD_GEMM_TILE_H
 #define MF_SIMD_GEMM_TILE_H
 
 #include "kernels/cpu/simd/simd.h"
 
-#define BLOCK_LANES 256 /* lanes of a tile whose rows are read in place, at most */
+#define BLOCK_LANES 256 /* lanes that the engine takes at once if it reads rows in place */
 
 /* An operand. Element [i, p]: i is its index in c, p the inner index. */
 typedef struct gemm_side {
@@ -24,8 +24,8 @@ typedef struct gemm_side {
     bool packed;          /* only b: packed by pack_weights; see packed.h */
 } gemm_side;
 
-/* Elements [i,j] of c for i0 <= i < i1, j0 <= j < j1, over the inner indices k0 .. k1. c points
- * to element [i0,j0], bias to that of j = 0. */
+/* Elements [i,j] of c for i0 <= i < i1, j0 <= j < j1, over the inner indices k0 <= p < k1. c
+ * points to element [i0,j0], bias to that of j = 0. */
 typedef struct gemm_tile {
     gemm_side a, b;
     int64_t i0, i1, j0, j1, k0, k1;
@@ -34,33 +34,36 @@ typedef struct gemm_tile {
     int64_t ldc;
     float alpha, beta;
     const float *bias;
-    /* size of the whole gemm, which decides how tiles are computed, so that bits do not depend
-     * on the tiling */
+    /* size of the whole gemm, with MF_BY_ROWS of the group. It decides how tiles are computed,
+     * so that bits do not depend on the tiling */
     int64_t rows, cols;
     bool rounded; /* f32 operands are first rounded to bf16 */
     /* the tile that this thread computes next, for prefetch; NULL: unknown */
     const struct gemm_tile *next;
 } gemm_tile;
 
-/* Computes a tile by the fastest method. */
+/* Computes a tile by the method that is fastest for its shape and this processor. */
 void MF_SIMD(gemm_tile)(const gemm_tile *b);
 
 void MF_SIMD(gemm_tile_f32)(const gemm_tile *b);
 /* Number of lanes that the f32 engine takes at once, if rows are copied and the inner index has
  * length k. */
 int64_t MF_SIMD(gemm_lanes)(int64_t k);
-/* For operands that are bf16 or rounded to bf16. It is defined only with MF_HAVE_AVX512BF16,
- * and may be called only on a processor with these instructions. */
+/* Computes a tile by the engine that multiplies pairs of bf16, for operands that are bf16 or
+ * rounded to bf16. It is defined only with MF_HAVE_AVX512BF16, and may be called only on a
+ * processor with these instructions. */
 void MF_SIMD(gemm_tile_bf16)(const gemm_tile *b);
 
-/* The same with matrix registers (amx.c). Returns false and does nothing in cases that it does
- * not support. It is defined only with MF_HAVE_AMX. */
+/* Computes a tile with matrix registers (amx.c). Returns false and does nothing in cases that
+ * it does not support. It is defined only with MF_HAVE_AMX. */
 bool MF_SIMD(gemm_tile_amx)(const gemm_tile *b);
-/* Whether a small gemm by AMX has the same result as with vectors. */
+/* Whether a small gemm by AMX has the result that vectors give, within 1e-3. */
 bool MF_SIMD(gemm_amx_works)(void);
-/* Called first for bf16 gemms; NULL: not used. Tests set an emulation here. */
+/* Computes tiles of a bf16 gemm if its b is not packed, it has more than a few rows and no
+ * library computes it; NULL: not used. Tests set an emulation here. */
 extern bool (*MF_SIMD(gemm_amx))(const gemm_tile *b);
-/* Sets gemm_amx if the system permits AMX. To be called once, on a processor that has it. */
+/* Sets gemm_amx if gemm_amx_works() is true. Call this once, after mf_amx_permitted has
+ * returned true, on a processor that also has AVX-512 BF16. */
 void MF_SIMD(use_amx)(void);
 
 #endif

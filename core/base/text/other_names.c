@@ -1,0 +1,155 @@
+/* base/text/other_names.c: the list of names that nanoGPT, transformers, Megatron-LM, fairseq
+ * and llama.cpp use for keys of the configuration. Only the meaning must agree; the values may
+ * be written in another way. */
+#include "base/text/other_names.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+static const struct {
+    const char *name, *key;
+} list[] = {
+    {"learning_rate", "train.lr"},
+    {"min_lr", "train.lr_min"},
+    {"max_lr", "train.lr"},
+    {"lr_scheduler", "train.schedule"},
+    {"lr_scheduler_type", "train.schedule"},
+    {"lr_decay_style", "train.schedule"},
+    {"scheduler", "train.schedule"},
+    {"warmup_steps", "train.warmup"},
+    {"warmup_iters", "train.warmup"},
+    {"num_warmup_steps", "train.warmup"},
+    {"lr_warmup_iters", "train.warmup"},
+    {"batch_size", "train.batch"},
+    {"bs", "train.batch"},
+    {"micro_batch_size", "train.batch"},
+    {"per_device_train_batch_size", "train.batch"},
+    {"gradient_accumulation_steps", "train.accumulate"},
+    {"grad_accum", "train.accumulate"},
+    {"accumulation_steps", "train.accumulate"},
+    {"accumulate_grad_batches", "train.accumulate"},
+    {"num_epochs", "train.epochs"},
+    {"num_train_epochs", "train.epochs"},
+    {"max_epochs", "train.epochs"},
+    {"epoch", "train.epochs"},
+    {"max_iters", "train.steps"},
+    {"train_iters", "train.steps"},
+    {"max_steps", "train.steps"},
+    {"num_steps", "train.steps"},
+    {"num_iters", "train.steps"},
+    {"iterations", "train.steps"},
+    {"iters", "train.steps"},
+    {"wd", "train.weight_decay"},
+    {"adam_beta1", "train.beta1"},
+    {"adam_beta2", "train.beta2"},
+    {"adam_epsilon", "train.eps"},
+    {"adam_eps", "train.eps"},
+    {"grad_clip", "train.clip"},
+    {"clip_grad", "train.clip"},
+    {"gradient_clip_val", "train.clip"},
+    {"max_grad_norm", "train.clip"},
+    {"clip_norm", "train.clip"},
+    {"optim", "train.optimizer"},
+    {"precision", "train.dtype"},
+    {"mixed_precision", "train.dtype"},
+    {"torch_dtype", "train.dtype"},
+    {"amp", "train.dtype"},
+    {"bf16", "train.dtype"},
+    {"fp16", "train.dtype"},
+    {"log_interval", "train.log_every"},
+    {"logging_steps", "train.log_every"},
+    {"eval_interval", "train.eval_every"},
+    {"eval_steps", "train.eval_every"},
+    {"val_interval", "train.eval_every"},
+    {"eval_iters", "train.eval_batches"},
+    {"save_interval", "train.save_every"},
+    {"save_steps", "train.save_every"},
+    {"checkpoint_interval", "train.save_every"},
+    {"save_total_limit", "train.keep"},
+    {"activation_checkpointing", "train.recompute"},
+    {"gradient_checkpointing", "train.recompute"},
+    {"random_seed", "train.seed"},
+    {"hidden_size", "model.dim"},
+    {"embed_dim", "model.dim"},
+    {"d_model", "model.dim"},
+    {"model_dim", "model.dim"},
+    {"n_embd", "model.dim"},
+    {"emb_dim", "model.dim"},
+    {"n_layer", "model.layers"},
+    {"n_layers", "model.layers"},
+    {"num_layers", "model.layers"},
+    {"num_hidden_layers", "model.layers"},
+    {"depth", "model.layers"},
+    {"n_head", "model.heads"},
+    {"n_heads", "model.heads"},
+    {"num_heads", "model.heads"},
+    {"num_attention_heads", "model.heads"},
+    {"num_key_value_heads", "model.kv_heads"},
+    {"n_kv_heads", "model.kv_heads"},
+    {"num_query_groups", "model.kv_heads"},
+    {"ctx", "model.seq"},
+    {"ctx_size", "model.seq"},
+    {"n_ctx", "model.seq"},
+    {"context", "model.seq"},
+    {"context_length", "model.seq"},
+    {"block_size", "model.seq"},
+    {"seq_len", "model.seq"},
+    {"seq_length", "model.seq"},
+    {"sequence_length", "model.seq"},
+    {"max_length", "model.seq"},
+    {"max_seq_len", "model.seq"},
+    {"max_seq_length", "model.seq"},
+    {"max_position_embeddings", "model.seq"},
+    {"vocab_size", "model.vocab"},
+    {"intermediate_size", "model.ffn_hidden"},
+    {"ffn_dim", "model.ffn_hidden"},
+    {"d_ff", "model.ffn_hidden"},
+    {"ffn_hidden_size", "model.ffn_hidden"},
+    {"rotary_base", "model.rope_theta"},
+    {"rope_base", "model.rope_theta"},
+    {"tie_word_embeddings", "model.tie_embeddings"},
+    {"tie_weights", "model.tie_embeddings"},
+    {"initializer_range", "model.init_std"},
+    {"init_method_std", "model.init_std"},
+    {"rms_norm_eps", "model.norm_eps"},
+    {"layer_norm_eps", "model.norm_eps"},
+    {"num_experts", "moe.experts"},
+    {"n_experts", "moe.experts"},
+    {"num_local_experts", "moe.experts"},
+    {"topk", "moe.top_k"},
+    {"k", "moe.top_k"},
+    {"num_experts_per_tok", "moe.top_k"},
+    {"experts_per_token", "moe.top_k"},
+    {"router_topk", "moe.top_k"},
+    {"moe_router_topk", "moe.top_k"},
+    {"expert_capacity", "moe.capacity_factor"},
+    {"moe_expert_capacity_factor", "moe.capacity_factor"},
+    {"n_shared_experts", "moe.shared_experts"},
+    {"num_shared_experts", "moe.shared_experts"},
+    {"router", "router.plugin"},
+    {"router_type", "router.plugin"},
+    {"gate", "router.plugin"},
+    {"expert", "expert.plugin"},
+    {"dataset", "data.path"},
+    {"train_data", "data.path"},
+    {"data_path", "data.path"},
+    {"tokenizer", "data.tokenizer"},
+};
+
+/* Whether two names agree but for case, '-' and '_'. */
+static bool same(const char *a, const char *b)
+{
+    for (; *a != '\0' && *b != '\0'; a++, b++) {
+        const int x = *a == '-' ? '_' : tolower((unsigned char)*a);
+        if (x != *b) return false;
+    }
+    return *a == *b;
+}
+
+const char *mf_other_name(const char *name)
+{
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (same(name, list[i].name)) return list[i].key;
+    return NULL;
+}

@@ -1,0 +1,10 @@
+/* cli/words.h: the words that completion scripts ask the program for, one per line. */
+#ifndef MF_CLI_WORDS_H
+#define MF_CLI_WORDS_H
+
+/* Prints the words of one kind: presets, runs (in this folder and in runs/), plugins, those of
+ * one kind (routers, experts, ...), keys (SECTION.KEY), or the values of a key. key: only for
+ * values. MF_EUSAGE: no such kind. */
+int mf_words_print(const char *kind, const char *key);
+
+#endif

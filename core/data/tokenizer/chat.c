@@ -1,0 +1,158 @@
+/* data/tokenizer/chat.c: recognizes templates of conversations by their text. Two texts are
+ * the same template if they differ only in blanks inside of tags, or in how they write a
+ * line end. */
+#include "data/tokenizer/chat.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+static const char loop[] = "{% for message in messages %}";
+/* Of some ChatML templates: what follows the loop's head, around the system's message. */
+static const char system_front[] = "{% if loop.first and messages[0]['role'] != 'system' %}"
+                                   "{{ '<|im_start|>system\n";
+static const char system_back[] = "<|im_end|>\n' }}{% endif %}";
+static const char *const chatml[] = {
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] }}"
+    "{% if (loop.last and add_generation_prompt) or not loop.last %}"
+    "{{ '<|im_end|>' + '\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt and messages[-1]['role'] != 'assistant' %}"
+    "{{ '<|im_start|>assistant\n' }}{% endif %}"};
+#define MISTRAL(END)                                                                           \
+    "{{ bos_token }}{% for message in messages %}"                                             \
+    "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception("        \
+    "'Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}"     \
+    "{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}"      \
+    "{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token" END " }}"     \
+    "{% else %}{{ raise_exception('Only user and assistant roles are supported!') }}"          \
+    "{% endif %}{% endfor %}"
+static const char *const mistral[] = {MISTRAL(""), MISTRAL(" + ' '")};
+
+/* A template without what does not change it. */
+typedef struct scan {
+    const char *at;
+    bool tag, quoted;
+} scan;
+
+/* The next character that counts, 0 at the end. */
+static char next(scan *s)
+{
+    while (s->tag && !s->quoted && *s->at == ' ')
+        s->at++;
+    const char c = *s->at;
+    if (!c) return 0;
+    if (s->tag && c == '\'') s->quoted = !s->quoted;
+    if (!s->quoted && c == '{' && (s->at[1] == '{' || s->at[1] == '%')) s->tag = true;
+    if (!s->quoted && c == '}') s->tag = s->at[1] == '}';
+    const bool line = s->quoted && c == '\\' && s->at[1] == 'n';
+    s->at += line ? 2 : 1;
+    return line ? '\n' : c;
+}
+
+/* Whether the text begins with these characters, which it then has read. */
+static bool begins(scan *s, const char *with)
+{
+    scan text = *s, other = {.at = with, .tag = s->tag, .quoted = s->quoted};
+    for (char c; (c = next(&other)) != 0;)
+        if (next(&text) != c) return false;
+    *s = text;
+    return true;
+}
+
+static bool is(scan s, const char *all)
+{
+    return begins(&s, all) && next(&s) == 0;
+}
+
+/* Reads the system's message up to its end. */
+static bool read_system(scan *s, char system[MF_CHAT_SYSTEM])
+{
+    for (size_t n = 0; n + 1 < MF_CHAT_SYSTEM; n++) {
+        if (begins(s, system_back)) {
+            system[n] = 0;
+            return true;
+        }
+        if ((system[n] = next(s)) == 0 || !s->quoted) break;
+    }
+    return false;
+}
+
+static bool is_chatml(const char *template, mf_chat *ret)
+{
+    scan s = {.at = template};
+    if (!begins(&s, loop)) return false;
+    if (begins(&s, system_front) && !read_system(&s, ret->system)) return false;
+    return is(s, chatml[0]) || is(s, chatml[1]);
+}
+
+bool mf_chat_of(const mf_tokenizer *t, mf_chat *ret)
+{
+    *ret = (mf_chat){0};
+    if (!t->chat_template) return true;
+    if (is_chatml(t->chat_template, ret)) {
+        ret->form = MF_CHAT_CHATML;
+        return true;
+    }
+    *ret = (mf_chat){0};
+    for (int i = 0; i < 2; i++)
+        if (is((scan){.at = t->chat_template}, mistral[i])) {
+            ret->form = MF_CHAT_MISTRAL;
+            ret->blank = i == 1;
+        }
+    return ret->form == MF_CHAT_MISTRAL;
+}
+
+/* ---- messages ---- */
+
+/* The text of a special token, NULL with the error recorded: the tokenizer has none. */
+static char *name_of(const mf_tokenizer *t, mf_special special)
+{
+    size_t n = 0;
+    const char *text = mf_tokenizer_piece(t, t->special[special], &n);
+    if (n > 0) return mf_strndup(text, n);
+    mf_fail(MF_EUSAGE, "this form of a conversation needs %s, which the tokenizer lacks",
+            mf_special_name(special));
+    return NULL;
+}
+
+static char *mistral_front(const mf_chat *c, const mf_tokenizer *t, bool first)
+{
+    char *name = name_of(t, first ? MF_SPECIAL_BOS : MF_SPECIAL_EOS),
+         *all = name ? mf_strf("%s%s[INST] ", name, !first && c->blank ? " " : "") : NULL;
+    mf_free(name);
+    return all;
+}
+
+static char *chatml_front(const mf_chat *c, bool first)
+{
+    const bool system = first && c->system[0];
+    return mf_strf("%s%s%s%s", system ? "<|im_start|>system\n" : "", system ? c->system : "",
+                   system || !first ? "<|im_end|>\n" : "", "<|im_start|>user\n");
+}
+
+int mf_chat_message(const mf_chat *c, const mf_tokenizer *t, bool first, const char *text,
+                    size_t n, char **ret, size_t *ret_n)
+{
+    static const char *const backs[] = {[MF_CHAT_PLAIN] = "",
+                                        [MF_CHAT_CHATML] =
+                                            "<|im_end|>\n<|im_start|>assistant\n",
+                                        [MF_CHAT_MISTRAL] = " [/INST]"};
+    char *front = c->form == MF_CHAT_MISTRAL  ? mistral_front(c, t, first)
+                  : c->form == MF_CHAT_CHATML ? chatml_front(c, first)
+                                              : mf_strdup("");
+    *ret = NULL;
+    if (!front) return mf_error_code();
+    const size_t n_front = strlen(front), n_back = strlen(backs[c->form]);
+    *ret_n = n_front + n + n_back;
+    *ret = mf_alloc_raw(*ret_n + 1);
+    if (*ret) {
+        memcpy(*ret, front, n_front);
+        memcpy(*ret + n_front, text, n);
+        memcpy(*ret + n_front + n, backs[c->form], n_back + 1);
+    }
+    mf_free(front);
+    return *ret ? MF_OK : MF_ENOMEM;
+}

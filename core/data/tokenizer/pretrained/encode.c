@@ -1,0 +1,222 @@
+/* data/tokenizer/pretrained/encode.c: from a text to ids: added tokens, normalization, words,
+ * tokens. The words of a long text repeat, so one call keeps their tokens in a table; the
+ * tokenizer itself never changes. */
+#include "data/tokenizer/pretrained/pretrained.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/text/utf8.h"
+
+#include <string.h>
+
+enum {
+    SLOTS = 1 << 15,      /* most words in the table; one takes the slot of another */
+    KEPT_WORD = 64,       /* bytes of the longest word that is kept */
+    KEPT_TOKENS = 6,      /* most tokens of a word that is kept */
+    WORTH_A_TABLE = 4096, /* bytes of the shortest text with a table */
+};
+
+typedef struct kept {
+    uint32_t n; /* bytes; 0: free */
+    uint32_t n_tokens;
+    char word[KEPT_WORD];
+    mf_pt_token token[KEPT_TOKENS];
+} kept;
+
+typedef struct encoder {
+    const mf_pretrained *t;
+    mf_ids *ids;
+    mf_pt_found found;
+    mf_pt_text work[2];  /* of normalization */
+    mf_pt_text words[2]; /* of what precedes splitting */
+    kept *table;         /* [slots], NULL: the text is short */
+    size_t slots;        /* a power of two */
+    size_t first;        /* offset of the whole text */
+} encoder;
+
+/* ---- words ---- */
+
+static int push(encoder *e, const mf_pt_view *word, const mf_pt_token *token, size_t n)
+{
+    size_t at = 0;
+    int rc = mf_ids_reserve(e->ids, n);
+    for (size_t i = 0; i < n && rc == MF_OK; i++) {
+        rc = mf_ids_push(e->ids, token[i].id, mf_pt_origin(word, at));
+        at += token[i].n;
+    }
+    return rc;
+}
+
+static uint64_t hash_of(const char *text, size_t n)
+{
+    uint64_t h = n * 0x9e3779b97f4a7c15u, part;
+    for (; n >= 8; text += 8, n -= 8) {
+        memcpy(&part, text, 8);
+        h = (h ^ part) * 0x9fb21c651e98df25u;
+        h ^= h >> 32;
+    }
+    part = 0;
+    memcpy(&part, text, n);
+    h = (h ^ part) * 0x9fb21c651e98df25u;
+    return h ^ h >> 29;
+}
+
+static int find_tokens(encoder *e, const mf_pt_view *w)
+{
+    const mf_pt_model *m = &e->t->model;
+    e->found.n = 0;
+    return m->wordpiece ? mf_pt_piece_word(m, w->bytes, w->n, &e->found)
+                        : mf_pt_merge_word(m, w->bytes, w->n, &e->found);
+}
+
+static int add_word(encoder *e, const mf_pt_view *w)
+{
+    kept *k = NULL;
+    if (e->table && w->n <= KEPT_WORD) {
+        k = &e->table[hash_of(w->bytes, w->n) & (e->slots - 1)];
+        if (k->n == w->n && memcmp(k->word, w->bytes, w->n) == 0)
+            return push(e, w, k->token, k->n_tokens);
+    }
+    int rc = find_tokens(e, w);
+    if (rc != MF_OK) return rc;
+    if (k && e->found.n <= KEPT_TOKENS) {
+        k->n = (uint32_t)w->n;
+        k->n_tokens = (uint32_t)e->found.n;
+        memcpy(k->word, w->bytes, w->n);
+        memcpy(k->token, e->found.token, e->found.n * sizeof *k->token);
+    }
+    return push(e, w, e->found.token, e->found.n);
+}
+
+/* Cuts a text with splitter `level` and passes its words to the next one. */
+static int split(encoder *e, const mf_pt_view *v, int level)
+{
+    const mf_pt_words *w = &e->t->words;
+    size_t begin = 0;
+    int rc = MF_OK;
+    if (level == w->n) return v->n > 0 ? add_word(e, v) : MF_OK;
+    for (size_t at = 0; at <= v->n && rc == MF_OK;) {
+        bool drop = false;
+        const size_t n = at < v->n ? w->split[level](v->bytes, v->n, at, &drop) : 0;
+        uint32_t c;
+        if (n == 0 && at < v->n) { /* between two matches */
+            at += mf_unicode_read(v->bytes + at, v->n - at, &c);
+            continue;
+        }
+        if (at > begin) {
+            const mf_pt_view between = mf_pt_part(v, begin, at);
+            rc = split(e, &between, level + 1);
+        }
+        const mf_pt_view word = mf_pt_part(v, at, at + n);
+        if (rc == MF_OK && n > 0 && !drop) rc = split(e, &word, level + 1);
+        begin = at += n;
+        if (at == v->n) break;
+    }
+    return rc;
+}
+
+/* ---- what precedes splitting ---- */
+
+static const char bar[] = "\xE2\x96\x81"; /* U+2581 */
+enum { BAR = sizeof bar - 1 };
+
+/* Blanks become U+2581, and one may be put in front. */
+static int to_bars(encoder *e, const mf_pt_view *v, mf_pt_view *ret)
+{
+    static const mf_pt_steps steps = {
+        .step = {{.kind = MF_PT_REPLACE,
+                  .text = (char *)" ",
+                  .with = (char *)bar,
+                  .n_text = 1,
+                  .n_with = BAR},
+                 {.kind = MF_PT_PREPEND, .text = (char *)bar, .n_text = BAR}},
+        .n = 2};
+    const mf_pt_bar how = e->t->words.prepend;
+    const bool begins =
+        (v->n >= BAR && memcmp(v->bytes, bar, BAR) == 0) || (v->n > 0 && v->bytes[0] == ' ');
+    mf_pt_steps some = steps;
+    if (begins || how == MF_PT_BAR_NEVER ||
+        (how == MF_PT_BAR_FIRST && mf_pt_origin(v, 0) != e->first))
+        some.n = 1;
+    return mf_pt_normalize(&some, v, e->words, ret);
+}
+
+static int add_text(encoder *e, const mf_pt_view *v)
+{
+    const mf_pt_words *w = &e->t->words;
+    mf_pt_view whole = *v;
+    int rc = MF_OK;
+    if (v->n == 0) return MF_OK;
+    if (w->bars) {
+        rc = to_bars(e, v, &whole);
+    } else if (w->blank && v->bytes[0] != ' ') {
+        static const mf_pt_steps blank = {
+            .step = {{.kind = MF_PT_PREPEND, .text = (char *)" ", .n_text = 1}}, .n = 1};
+        rc = mf_pt_normalize(&blank, v, e->words, &whole);
+    }
+    return rc == MF_OK ? split(e, &whole, 0) : rc;
+}
+
+/* ---- added tokens ---- */
+
+typedef int (*part_fn)(encoder *e, const mf_pt_view *v);
+
+/* Finds the added tokens of a trie, and passes the text between them to `other`. */
+static int add_parts(encoder *e, const mf_pt_trie *trie, const mf_pt_view *v, part_fn other)
+{
+    const mf_pretrained *t = e->t;
+    mf_pt_match m = {0};
+    int rc = MF_OK;
+    if (trie->n == 0) return other(e, v);
+    while (rc == MF_OK && mf_pt_next_added(trie, t->added, v->bytes, v->n, &m)) {
+        if (m.begin > m.from) {
+            const mf_pt_view between = mf_pt_part(v, m.from, m.begin);
+            rc = other(e, &between);
+        }
+        if (rc != MF_OK || m.token < 0) break;
+        /* A token of blanks that the one before took begins at the end, which has no origin. */
+        const size_t at = m.begin < v->n ? m.begin : v->n - 1;
+        rc = mf_ids_push(e->ids, t->added[m.token].id, mf_pt_origin(v, at));
+    }
+    return rc;
+}
+
+static int add_normalized(encoder *e, const mf_pt_view *v)
+{
+    mf_pt_view normal;
+    int rc = mf_pt_normalize(&e->t->steps, v, e->work, &normal);
+    return rc == MF_OK ? add_parts(e, &e->t->normal, &normal, add_text) : rc;
+}
+
+int mf_pt_encode(const mf_tokenizer *base, const char *source, size_t offset, const char *text,
+                 size_t n, mf_ids *ids)
+{
+    const size_t valid = mf_utf8_check(text, n);
+    if (valid < n)
+        return mf_fail(MF_EINPUT,
+                       "%s: byte %zu (0x%02x) is not valid UTF-8, which this tokenizer needs; "
+                       "tokenizer byte takes any file",
+                       source, offset + valid, (unsigned char)text[valid]);
+    if (n > INT32_MAX)
+        return mf_fail(MF_EINPUT, "%s: %zu bytes at once: expected fewer than 2^31", source, n);
+    encoder e = {.t = (const mf_pretrained *)base, .ids = ids, .first = offset};
+    const bool mapped = ids->want_start || e.t->words.prepend == MF_PT_BAR_FIRST;
+    for (int i = 0; i < 2; i++)
+        e.work[i].mapped = e.words[i].mapped = mapped;
+    int rc = MF_OK;
+    if (n >= WORTH_A_TABLE) {
+        e.slots = 512;
+        while (e.slots < SLOTS && e.slots * 32 < n)
+            e.slots *= 2;
+        if ((e.table = mf_alloc(e.slots, sizeof *e.table)) == NULL) rc = MF_ENOMEM;
+    }
+    const mf_pt_view whole = {text, n, NULL, offset};
+    if (rc == MF_OK && n > 0) rc = add_parts(&e, &e.t->plain, &whole, add_normalized);
+    for (int i = 0; i < 2; i++) {
+        mf_pt_text_free(&e.work[i]);
+        mf_pt_text_free(&e.words[i]);
+    }
+    mf_pt_found_free(&e.found);
+    mf_free(e.table);
+    return rc;
+}

@@ -1,0 +1,204 @@
+/* data/tokenizer/pretrained/read_words.c: reads the members "normalizer" and "pre_tokenizer" of
+ * a tokenizer.json. What encoding could not do exactly is refused by its name. */
+#include "data/tokenizer/pretrained/pretrained.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+int mf_pt_refuse(const char *source, const char *member, const mf_json *type,
+                 const char *expected)
+{
+    const char *name = mf_json_string(type, NULL);
+    return mf_fail(MF_EINPUT, "%s: \"%s\": %.200s%s%s: expected %s", source, member,
+                   name ? "\"" : "an entry without \"type\"", name ? name : "",
+                   name ? "\"" : "", expected);
+}
+
+bool mf_pt_is(const mf_json *v, const char *type)
+{
+    const char *name = mf_json_string(mf_json_get(v, "type"), NULL);
+    return name && strcmp(name, type) == 0;
+}
+
+bool mf_pt_true(const mf_json *v, const char *key, bool missing)
+{
+    bool value;
+    return mf_json_bool(mf_json_get(v, key), &value) ? value : missing;
+}
+
+/* ---- "normalizer" ---- */
+
+static const char step_names[] =
+    "NFC, NFD, NFKC, NFKD, BertNormalizer, Lowercase, StripAccents, "
+    "Prepend, Replace of a string, Strip, or a Sequence of them";
+
+/* Copies a string, which may hold NUL. */
+static int copy_string(const mf_json *v, char **ret, size_t *ret_n)
+{
+    const char *text = mf_json_string(v, ret_n);
+    if (!text) return MF_EINPUT;
+    *ret = mf_memdup(text, *ret_n);
+    return *ret ? MF_OK : MF_ENOMEM;
+}
+
+static int read_replace(const char *source, const mf_json *v, mf_pt_step *s)
+{
+    const mf_json *pattern = mf_json_get(v, "pattern");
+    s->kind = MF_PT_REPLACE;
+    int rc = copy_string(mf_json_get(pattern, "String"), &s->text, &s->n_text);
+    if (rc == MF_OK) rc = copy_string(mf_json_get(v, "content"), &s->with, &s->n_with);
+    if (rc == MF_ENOMEM || (rc == MF_OK && s->n_text > 0)) return rc;
+    return mf_fail(MF_EINPUT,
+                   "%s: \"normalizer\": Replace: expected a pattern {\"String\": ...} and a "
+                   "\"content\"%s",
+                   source, mf_json_get(pattern, "Regex") ? ", not a regular expression" : "");
+}
+
+static int read_bert(const char *source, const mf_json *v, mf_pt_step *s)
+{
+    (void)source;
+    s->kind = MF_PT_BERT;
+    s->clean = mf_pt_true(v, "clean_text", true);
+    s->ideographs = mf_pt_true(v, "handle_chinese_chars", true);
+    s->lower = mf_pt_true(v, "lowercase", true);
+    s->accents = mf_pt_true(v, "strip_accents", s->lower);
+    return MF_OK;
+}
+
+static int read_step(const char *source, const mf_json *v, mf_pt_step *s)
+{
+    static const char *const forms[] = {"NFC", "NFD", "NFKC", "NFKD"};
+    for (int i = 0; i < 4; i++)
+        if (mf_pt_is(v, forms[i])) {
+            s->kind = MF_PT_FORM;
+            s->form = (mf_unicode_form)i;
+            return MF_OK;
+        }
+    if (mf_pt_is(v, "BertNormalizer")) return read_bert(source, v, s);
+    if (mf_pt_is(v, "Replace")) return read_replace(source, v, s);
+    s->left = mf_pt_true(v, "strip_left", true);
+    s->right = mf_pt_true(v, "strip_right", true);
+    if (mf_pt_is(v, "Lowercase"))
+        s->kind = MF_PT_LOWER;
+    else if (mf_pt_is(v, "StripAccents"))
+        s->kind = MF_PT_UNMARK;
+    else if (mf_pt_is(v, "Strip"))
+        s->kind = MF_PT_TRIM;
+    else if (!mf_pt_is(v, "Prepend"))
+        return mf_pt_refuse(source, "normalizer", mf_json_get(v, "type"), step_names);
+    else
+        s->kind = MF_PT_PREPEND;
+    if (s->kind != MF_PT_PREPEND) return MF_OK;
+    int rc = copy_string(mf_json_get(v, "prepend"), &s->text, &s->n_text);
+    return rc != MF_EINPUT ? rc
+                           : mf_fail(MF_EINPUT,
+                                     "%s: \"normalizer\": Prepend: expected a string "
+                                     "\"prepend\"",
+                                     source);
+}
+
+int mf_pt_read_steps(const char *source, const mf_json *v, mf_pt_steps *ret)
+{
+    int rc = MF_OK;
+    if (mf_json_typeof(v) == MF_JSON_NULL) return MF_OK;
+    if (mf_pt_is(v, "Sequence")) {
+        const mf_json *list = mf_json_get(v, "normalizers");
+        for (size_t i = 0; i < mf_json_size(list) && rc == MF_OK; i++)
+            rc = mf_pt_read_steps(source, mf_json_at(list, i), ret);
+        return rc;
+    }
+    if (ret->n == MF_PT_STEPS)
+        return mf_fail(MF_EINPUT, "%s: \"normalizer\": expected at most %d steps", source,
+                       MF_PT_STEPS);
+    return read_step(source, v, &ret->step[ret->n++]);
+}
+
+/* ---- "pre_tokenizer" ---- */
+
+static int add_splitter(const char *source, mf_pt_splitter split, mf_pt_words *ret)
+{
+    if (ret->n == MF_PT_SPLITTERS)
+        return mf_fail(MF_EINPUT, "%s: \"pre_tokenizer\": expected at most %d splitters",
+                       source, MF_PT_SPLITTERS);
+    ret->split[ret->n++] = split;
+    return MF_OK;
+}
+
+static int read_split(const char *source, const mf_json *v, mf_pt_words *ret)
+{
+    size_t n = 0;
+    const char *pattern = mf_json_string(mf_json_get(mf_json_get(v, "pattern"), "Regex"), &n),
+               *behavior = mf_json_string(mf_json_get(v, "behavior"), NULL);
+    const mf_pt_splitter split = pattern ? mf_pt_split_pattern(pattern, n) : NULL;
+    if (!split)
+        return mf_fail(MF_EINPUT,
+                       "%s: \"pre_tokenizer\": Split by \"%.80s%s\": expected one of the "
+                       "expressions of moefw-pretrained(7)",
+                       source, pattern ? pattern : "", n > 80 ? "..." : "");
+    if (!behavior || strcmp(behavior, "Isolated") != 0 || mf_pt_true(v, "invert", false))
+        return mf_fail(MF_EINPUT,
+                       "%s: \"pre_tokenizer\": Split with behavior \"%.20s\"%s: expected "
+                       "\"Isolated\", not inverted",
+                       source, behavior ? behavior : "",
+                       mf_pt_true(v, "invert", false) ? ", inverted" : "");
+    return add_splitter(source, split, ret);
+}
+
+static int read_bytes(const char *source, const mf_json *v, mf_pt_words *ret)
+{
+    ret->bytes = true;
+    ret->blank = mf_pt_true(v, "add_prefix_space", true);
+    if (ret->blank && ret->n > 0)
+        return mf_fail(MF_EINPUT,
+                       "%s: \"pre_tokenizer\": ByteLevel with \"add_prefix_space\" behind a "
+                       "splitter: expected it in front",
+                       source);
+    return mf_pt_true(v, "use_regex", true) ? add_splitter(source, mf_pt_split_bytes, ret)
+                                            : MF_OK;
+}
+
+static int read_bars(const char *source, const mf_json *v, mf_pt_words *ret)
+{
+    static const char *const schemes[] = {"never", "first", "always"};
+    const char *bar = mf_json_string(mf_json_get(v, "replacement"), NULL),
+               *scheme = mf_json_string(mf_json_get(v, "prepend_scheme"), NULL);
+    if (!bar || strcmp(bar, "\xE2\x96\x81") != 0 || ret->n > 0)
+        return mf_fail(MF_EINPUT,
+                       "%s: \"pre_tokenizer\": Metaspace: expected \"replacement\" U+2581, and "
+                       "no splitter in front",
+                       source);
+    ret->bars = true;
+    ret->prepend = mf_pt_true(v, "add_prefix_space", true) ? MF_PT_BAR_ALWAYS : MF_PT_BAR_NEVER;
+    for (int i = 0; i < 3 && scheme; i++)
+        if (strcmp(scheme, schemes[i]) == 0) ret->prepend = (mf_pt_bar)i;
+    return mf_pt_true(v, "split", true) ? add_splitter(source, mf_pt_split_each_bar, ret)
+                                        : MF_OK;
+}
+
+int mf_pt_read_words(const char *source, const mf_json *v, mf_pt_words *ret)
+{
+    int rc = MF_OK;
+    if (mf_json_typeof(v) == MF_JSON_NULL) return MF_OK;
+    if (mf_pt_is(v, "Sequence")) {
+        const mf_json *list = mf_json_get(v, "pretokenizers");
+        for (size_t i = 0; i < mf_json_size(list) && rc == MF_OK; i++)
+            rc = mf_pt_read_words(source, mf_json_at(list, i), ret);
+        return rc;
+    }
+    if (mf_pt_is(v, "Split")) return read_split(source, v, ret);
+    if (mf_pt_is(v, "ByteLevel")) return read_bytes(source, v, ret);
+    if (mf_pt_is(v, "Metaspace")) return read_bars(source, v, ret);
+    if (mf_pt_is(v, "BertPreTokenizer")) return add_splitter(source, mf_pt_split_bert, ret);
+    if (mf_pt_is(v, "WhitespaceSplit")) return add_splitter(source, mf_pt_split_blanks, ret);
+    if (mf_pt_is(v, "Digits"))
+        return add_splitter(source,
+                            mf_pt_true(v, "individual_digits", false) ? mf_pt_split_digit
+                                                                      : mf_pt_split_digits,
+                            ret);
+    return mf_pt_refuse(
+        source, "pre_tokenizer", mf_json_get(v, "type"),
+        "Split, ByteLevel, Metaspace, BertPreTokenizer, WhitespaceSplit, Digits, "
+        "or a Sequence of them");
+}

@@ -1,0 +1,355 @@
+/* data/tokenizer/pretrained/split.c: cuts a text into words. Published tokenizers describe this
+ * by regular expressions, of which few exist; each has a function here that matches at one
+ * position what the expression matches there, and is chosen by the expression's exact text. */
+#include "data/tokenizer/pretrained/pretrained.h"
+
+#include <string.h>
+
+/* What the expressions ask about a character. */
+enum {
+    SPACE = 1,
+    LETTER = 2,
+    NUMBER = 4,
+    MARK = 8,
+    PUNCT = 16,
+    LINE = 32,
+    UPPER = 64,
+    LOWER = 128
+};
+/* UPPER: [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], LOWER: [\p{Ll}\p{Lm}\p{Lo}\p{M}], PUNCT:
+ * [\p{P}\p{S}], LINE: [\r\n] */
+
+static unsigned classify(uint32_t c)
+{
+    if (c >= 'a' && c <= 'z') return LETTER | LOWER;
+    if (c >= 'A' && c <= 'Z') return LETTER | UPPER;
+    if (c == ' ' || c == '\t' || c == '\v' || c == '\f') return SPACE;
+    if (c == '\n' || c == '\r') return SPACE | LINE;
+    if (c >= '0' && c <= '9') return NUMBER;
+    if (c < 0x80) return c > ' ' && c < 0x7f ? PUNCT : 0;
+    const uint32_t set = mf_unicode_category(c);
+    if (set & MF_UC_LU) return LETTER | UPPER;
+    if (set & MF_UC_LT) return LETTER | UPPER;
+    if (set & MF_UC_LL) return LETTER | LOWER;
+    if (set & MF_UC_LETTER) return LETTER | UPPER | LOWER;
+    if (set & MF_UC_MARK) return MARK | UPPER | LOWER;
+    if (set & MF_UC_NUMBER) return NUMBER;
+    if (set & (MF_UC_PUNCTUATION | MF_UC_SYMBOL)) return PUNCT;
+    return mf_unicode_is_space(c) ? SPACE : 0;
+}
+
+/* A character of a text: its length, 0 at the end, and what it is. */
+typedef struct letter {
+    size_t n;
+    unsigned is;
+    uint32_t c;
+} letter;
+
+static letter letter_at(const char *text, size_t n, size_t at)
+{
+    letter l = {0};
+    if (at >= n) return l;
+    if ((unsigned char)text[at] < 0x80) {
+        l.n = 1;
+        l.c = (unsigned char)text[at];
+    } else {
+        l.n = mf_unicode_read(text + at, n - at, &l.c);
+    }
+    l.is = classify(l.c);
+    return l;
+}
+
+/* The end of the run of characters from `at` on that are one of `some` and none of `no`; with
+ * some = 0, of all that are none of `no`. */
+static size_t run(const char *text, size_t n, size_t at, unsigned some, unsigned no)
+{
+    for (;;) {
+        const letter l = letter_at(text, n, at);
+        if (l.n == 0 || (l.is & no) || (some && !(l.is & some))) return at;
+        at += l.n;
+    }
+}
+
+/* 's|'t|'re|'ve|'m|'ll|'d: its length at `at`, 0: none. In any case, U+017F is an s, too. */
+static size_t contraction(const char *text, size_t n, size_t at, bool any_case)
+{
+    if (at + 1 >= n || text[at] != '\'') return 0;
+    char a = text[at + 1], b = at + 2 < n ? text[at + 2] : 0;
+    if (any_case && a == '\xC5' && b == '\xBF') return 3;
+    if (any_case && a >= 'A' && a <= 'Z') a = (char)(a + 32);
+    if (any_case && b >= 'A' && b <= 'Z') b = (char)(b + 32);
+    if (a == 's' || a == 't' || a == 'm' || a == 'd') return 2;
+    return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
+}
+
+/* \s+(?!\S)|\s+ : blanks up to the last one, which belongs to the next word if one follows. */
+static size_t blanks(const char *text, size_t n, size_t at)
+{
+    const size_t end = run(text, n, at, SPACE, 0);
+    size_t last = end;
+    if (end == n || end == at) return end - at;
+    do
+        last--;
+    while (((unsigned char)text[last] & 0xc0) == 0x80);
+    return last > at ? last - at : end - at;
+}
+
+/* \s*[\r\n]+ : blanks up to the end of the last line that ends among them; 0: none. */
+static size_t lines(const char *text, size_t n, size_t at)
+{
+    size_t found = at;
+    for (letter l; (l = letter_at(text, n, at)).is & SPACE; at += l.n)
+        if (l.is & LINE) found = at + l.n;
+    return found;
+}
+
+/* \p{N}{1,most} */
+static size_t digits(const char *text, size_t n, size_t at, int most)
+{
+    const size_t begin = at;
+    for (letter l; most > 0 && (l = letter_at(text, n, at)).is & NUMBER; most--)
+        at += l.n;
+    return at - begin;
+}
+
+/* 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
+size_t mf_pt_split_bytes(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    const size_t short_form = contraction(text, n, at, false);
+    if (short_form > 0) return short_form;
+    const size_t begin = at + (text[at] == ' ');
+    const letter l = letter_at(text, n, begin);
+    if (l.n == 0 || (l.is & SPACE)) return blanks(text, n, at);
+    if (l.is & LETTER) return run(text, n, begin, LETTER, 0) - at;
+    if (l.is & NUMBER) return run(text, n, begin, NUMBER, 0) - at;
+    return run(text, n, begin, 0, SPACE | LETTER | NUMBER) - at;
+}
+
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,most}
+ * | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
+static size_t after_2022(const char *text, size_t n, size_t at, int most)
+{
+    const size_t short_form = contraction(text, n, at, true);
+    if (short_form > 0) return short_form;
+    const letter l = letter_at(text, n, at);
+    const size_t next = l.is & (LETTER | NUMBER | LINE) ? at : at + l.n;
+    const size_t end = run(text, n, next, LETTER, 0);
+    if (end > next) return end - at;
+    if (l.is & NUMBER) return digits(text, n, at, most);
+    const size_t begin = at + (l.c == ' ');
+    const size_t signs = run(text, n, begin, 0, SPACE | LETTER | NUMBER);
+    if (signs > begin) return run(text, n, signs, LINE, 0) - at;
+    const size_t line = lines(text, n, at);
+    return line > at ? line - at : blanks(text, n, at);
+}
+
+static size_t one_digit(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    return after_2022(text, n, at, 1);
+}
+
+static size_t three_digits(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    return after_2022(text, n, at, 3);
+}
+
+/* [UPPER]*[LOWER]+ from `at` on: its end, or `at` if no letter is of LOWER. */
+static size_t ends_lower(const char *text, size_t n, size_t at)
+{
+    size_t end = at,
+           last_both = at; /* the end of the last one of UPPER that is of LOWER, too */
+    for (letter l; (l = letter_at(text, n, end)).is & UPPER;) {
+        end += l.n;
+        if (l.is & LOWER) last_both = end;
+    }
+    const size_t lower = run(text, n, end, LOWER, 0);
+    return lower > end ? lower : last_both;
+}
+
+/* [^\r\n\p{L}\p{N}]?[UPPER]*[LOWER]+(?i:'s|...)?|[^\r\n\p{L}\p{N}]?[UPPER]+[LOWER]*(?i:'s|...)?
+ * |\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
+ * The first alternative fails only where no letter is of LOWER, so that the second one then
+ * takes the run of UPPER. A mark in front may be the first part, or a letter of both sets. */
+static size_t by_case(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    const letter l = letter_at(text, n, at);
+    size_t next = l.is & (LETTER | NUMBER | LINE) ? at : at + l.n;
+    size_t end = ends_lower(text, n, next);
+    if (end == next && (l.is & MARK)) end = ends_lower(text, n, next = at);
+    if (end == next) end = run(text, n, next, UPPER, 0);
+    if (end > next) return end + contraction(text, n, end, true) - at;
+    if (l.is & NUMBER) return digits(text, n, at, 3);
+    const size_t begin = at + (l.c == ' ');
+    size_t signs = run(text, n, begin, 0, SPACE | LETTER | NUMBER);
+    if (signs > begin) {
+        while (signs < n && (text[signs] == '\r' || text[signs] == '\n' || text[signs] == '/'))
+            signs++;
+        return signs - at;
+    }
+    const size_t line = lines(text, n, at);
+    return line > at ? line - at : blanks(text, n, at);
+}
+
+/* [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
+ * | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
+static size_t signs_and_words(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    const letter l = letter_at(text, n, at);
+    size_t end = at + 1;
+    if (l.c < 0x80 && (l.is & PUNCT)) {
+        while (end < n && (letter_at(text, n, end).is & LETTER) &&
+               (unsigned char)text[end] < 0x80)
+            end++;
+        if (end > at + 1) return end - at;
+    }
+    const size_t next = l.is & (LETTER | PUNCT | LINE) ? at : at + l.n;
+    end = run(text, n, next, LETTER | MARK, 0);
+    if (end > next) return end - at;
+    if (l.is & MARK) return l.n;
+    const size_t begin = at + (l.c == ' ');
+    end = run(text, n, begin, PUNCT, 0);
+    if (end > begin) return run(text, n, end, LINE, 0) - at;
+    end = lines(text, n, at);
+    return end > at ? end - at : blanks(text, n, at);
+}
+
+/* [one of the ranges]+ of CJK ideographs (4E00-9FA5) and kana (3040-30FF). */
+static size_t ideographs(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    const size_t begin = at;
+    for (letter l; (l = letter_at(text, n, at)).n > 0; at += l.n)
+        if (!(l.c >= 0x4e00 && l.c <= 0x9fa5) && !(l.c >= 0x3040 && l.c <= 0x30ff)) break;
+    return at - begin;
+}
+
+static size_t up_to_three_digits(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    return digits(text, n, at, 3);
+}
+
+size_t mf_pt_split_digit(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    return digits(text, n, at, 1);
+}
+
+size_t mf_pt_split_digits(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    return run(text, n, at, NUMBER, 0) - at;
+}
+
+size_t mf_pt_split_blanks(const char *text, size_t n, size_t at, bool *drop)
+{
+    const size_t end = run(text, n, at, SPACE, 0);
+    *drop = end > at;
+    return end > at ? end - at : run(text, n, at, 0, SPACE) - at;
+}
+
+/* Blanks are dropped, punctuation stands alone. */
+size_t mf_pt_split_bert(const char *text, size_t n, size_t at, bool *drop)
+{
+    const size_t begin = at;
+    for (letter l; (l = letter_at(text, n, at)).n > 0; at += l.n) {
+        const bool sign =
+            (l.is & PUNCT) && (l.c < 0x80 || (mf_unicode_category(l.c) & MF_UC_PUNCTUATION));
+        const bool alone = sign || (l.is & SPACE);
+        if (alone && at > begin) break;
+        *drop = (l.is & SPACE) != 0;
+        if (alone) return l.n;
+    }
+    return at - begin;
+}
+
+static const char bar[] = "\xE2\x96\x81"; /* U+2581 */
+enum { BAR = sizeof bar - 1 };
+
+static bool is_bar(const char *text, size_t n, size_t at)
+{
+    return n - at >= BAR && memcmp(text + at, bar, BAR) == 0;
+}
+
+/* The end of the text from `at` on without U+2581. */
+static size_t to_bar(const char *text, size_t n, size_t at)
+{
+    const char *hit = memmem(text + at, n - at, bar, BAR);
+    return hit ? (size_t)(hit - text) : n;
+}
+
+size_t mf_pt_split_each_bar(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    return to_bar(text, n, is_bar(text, n, at) ? at + BAR : at) - at;
+}
+
+size_t mf_pt_split_bars(const char *text, size_t n, size_t at, bool *drop)
+{
+    size_t end = at;
+    (void)drop;
+    while (is_bar(text, n, end))
+        end += BAR;
+    return to_bar(text, n, end) - at;
+}
+
+/* ---- the table ---- */
+
+#define SHORT_FORMS "'s|'t|'re|'ve|'m|'ll|'d"
+#define UPPER_SET   "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER_SET   "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define BLANKS      "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define FRONT       "[^\\r\\n\\p{L}\\p{N}]?"
+
+static const struct {
+    const char *pattern;
+    mf_pt_splitter split;
+} table[] = {
+    {SHORT_FORMS "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+     mf_pt_split_bytes},
+    {"(?i:" SHORT_FORMS ")|" FRONT "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" BLANKS,
+     one_digit},
+    {"(?i:" SHORT_FORMS ")|" FRONT "\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" BLANKS,
+     three_digits},
+    {FRONT UPPER_SET "*" LOWER_SET "+(?i:" SHORT_FORMS ")?|" FRONT UPPER_SET "+" LOWER_SET
+                     "*(?i:" SHORT_FORMS
+                     ")?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" BLANKS,
+     by_case},
+    {"\\p{N}{1,3}", up_to_three_digits},
+    {"[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+",
+     ideographs},
+    {"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?"
+     "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|" BLANKS,
+     signs_and_words},
+};
+
+/* Whether a pattern is this one. Files have line ends in it as escapes or as they are. A quote
+ * may have an escape, too. */
+static bool same_pattern(const char *ours, const char *text, size_t n)
+{
+    size_t at = 0;
+    for (; *ours; ours++) {
+        if (*ours == '"' && n - at >= 2 && text[at] == '\\' && text[at + 1] == '"') at++;
+        if (at == n) return false;
+        const bool line = *ours == '\\' && (ours[1] == 'r' || ours[1] == 'n');
+        if (line && text[at] == (ours[1] == 'r' ? '\r' : '\n')) {
+            ours++;
+            at++;
+            continue;
+        }
+        if (text[at++] != *ours) return false;
+    }
+    return at == n;
+}
+
+mf_pt_splitter mf_pt_split_pattern(const char *pattern, size_t n)
+{
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (same_pattern(table[i].pattern, pattern, n)) return table[i].split;
+    return NULL;
+}

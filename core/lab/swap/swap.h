@@ -1,0 +1,56 @@
+/* lab/swap/swap.h: another router in the place of a model's own, and what this changes.
+ *
+ * The result is a run as any other, with one checkpoint of step 0. All weights except those of
+ * the new routers are those of the old run, also the gates of shared experts. Numbers of a
+ * layer are measured on the inputs that its old router gets, so that each layer is compared as
+ * if all earlier ones were unchanged; the loss after the swap is that of the new model. */
+#ifndef MF_LAB_SWAP_H
+#define MF_LAB_SWAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "config/sources.h"
+
+typedef struct mf_swap_options {
+    const char *router; /* mlp, or mlp:hidden=64,input_norm=none */
+    const char *layers; /* blocks that get it: "all", "3", "0-2, 5"; NULL: all */
+    int64_t match;      /* batches on which new routers are fitted; 0: none */
+    double match_lr;    /* highest learning rate of the fit */
+    int64_t batches;    /* of the validation split, for the report; 0: the whole split */
+    bool fresh; /* initial values, even for parameters that the old routers have, too */
+    const char *run; /* the new run, a directory that is new or empty; NULL: runs/NAME-N */
+    int n_set;       /* further changes of the configuration */
+    const mf_assignment *set;
+} mf_swap_options;
+
+/* Numbers of one layer; NaN where one of the routers does not have what they compare. */
+typedef struct mf_swap_layer {
+    int32_t layer, experts;
+    bool swapped;
+    double overlap; /* mean over tokens of |A and B| / |A or B| for the chosen sets */
+    /* mean over tokens of sum p ln(p / q) - p + q, p the old and q the new probabilities: the
+     * Kullback-Leibler divergence, also for numbers that do not sum to 1 */
+    double kl_start, kl; /* before the fit, after it */
+    double mass_moved; /* mean over tokens of half of sum |g - h|, gates divided by their sum */
+    double *load_before, *load_after; /* [experts] share of the chosen assignments */
+} mf_swap_layer;
+
+typedef struct mf_swap_report {
+    char *run; /* path of the new run */
+    const char *router;
+    int32_t n_layers;
+    mf_swap_layer *layers;
+    int64_t matched;                /* batches of the fit */
+    int64_t batches, tokens;        /* that the report is measured on */
+    double kl_next_token;           /* mean over targets; NaN: numbers are predicted */
+    double loss_before, loss_after; /* of the task */
+    struct mf_arena *arena;
+} mf_swap_report;
+
+/* Swaps the routers of `run`. The caller frees *ret. If an error occurs, no new run remains.
+ * Errors: those of mf_load_run_as and mf_rundir_create; MF_EUSAGE if there are no routers, or
+ * none that can be fitted; MF_ENONFINITE if the fit diverges. */
+int mf_swap(const char *run, const mf_swap_options *options, mf_swap_report **ret);
+void mf_swap_report_free(mf_swap_report *r); /* r may be NULL */
+
+#endif

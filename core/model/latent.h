@@ -1,0 +1,25 @@
+/* model/latent.h: attention whose keys and values come from one latent vector a token
+ * (multi-head latent attention; DeepSeek-AI 2024, section 2.1).
+ *
+ * Parameters in layers.N.attention, with H heads, key width head_dim = n + r, of which the last
+ * r = rope_dims are rotated, value width v = value_dim, d = dim:
+ *     q.weight [H (n + r), d]; with latent_q = p > 0: q_down.weight [p, d],
+ *     q_latent_norm.weight [p], q_up.weight [H (n + r), p]
+ *     kv_down.weight [latent + r, d], kv_latent_norm.weight [latent]
+ *     k_up.weight [H n, latent], v_up.weight [H v, latent] */
+#ifndef MF_MODEL_LATENT_H
+#define MF_MODEL_LATENT_H
+
+#include "model/model.h"
+#include "ops/layers/attention.h"
+
+/* Declares the parameters of a layer. Errors are those of mf_store_declare. */
+int mf_latent_declare(mf_model *m, int32_t layer, mf_init init);
+/* The width of a token in the cache: latent + rope_dims. */
+int64_t mf_latent_width(const mf_model_config *c);
+/* in [T,d] -> [T, H v]. args has mask, kv_len, batch, causal, window and scale. layer: the
+ * block; from: the block that owns the weights. */
+mf_tensor *mf_latent_attention(const mf_model *m, mf_model_graph *mg, int32_t layer,
+                               int32_t from, mf_tensor *in, const mf_attend_args *args);
+
+#endif

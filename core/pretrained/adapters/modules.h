@@ -1,0 +1,31 @@
+/* adapters/modules.h: the linear layers of a family as its own programs name them
+ * ("model.layers.0.self_attn.q_proj"), and the rows of our weights that each is.
+ *
+ * The table follows from the rules of the family, so it serves every family. Experts of a block
+ * are one module, "....experts", with a parameter for each of our two weights, in the form of
+ * transformers 5. */
+#ifndef MF_PRETRAINED_MODULES_H
+#define MF_PRETRAINED_MODULES_H
+
+#include "pretrained/adapters/low_rank.h"
+#include "pretrained/record.h"
+
+typedef struct mf_peft_module {
+    const char *name;
+    /* "gate_up_proj", or "weight" for a router: the module is no linear layer but has this
+     * parameter. NULL: a linear layer. */
+    const char *parameter;
+    bool transposed; /* the parameter of experts is [experts, inputs, outputs] */
+    bool fused;      /* the parameter has all experts */
+    mf_param *weight;
+    int32_t layer; /* -1: the output head */
+    mf_rows rows;
+    int64_t experts, inputs;
+} mf_peft_module;
+
+/* The modules of a model that was imported by the record. The arena owns the list, in the order
+ * of the family's rules. MF_ENOMEM. */
+int mf_modules_list(const mf_record *record, const mf_store *store, mf_arena *arena,
+                    mf_peft_module **ret, int *ret_n);
+
+#endif

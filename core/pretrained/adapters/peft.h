@@ -1,0 +1,36 @@
+/* adapters/peft.h: adapter folders of PEFT: adapter_config.json, adapter_model.safetensors.
+ *
+ * Read and written are LoRA adapters of linear layers and of the parameters of routers and
+ * experts. Names: base_model.model.MODULE.lora_A.weight [r,in] and .lora_B.weight [out,r]; for
+ * experts A [E r,in], expert by expert, and B [out,r E], in which column i E + e is column i of
+ * expert e. If both weights of a block's experts have adapters, the first has .base_layer
+ * behind the module's name. PEFT before 0.19 exchanged in and out there; shapes tell, and where
+ * they do not (squares), peft_version does. */
+#ifndef MF_PRETRAINED_PEFT_H
+#define MF_PRETRAINED_PEFT_H
+
+#include "pretrained/import.h"
+#include "pretrained/adapters/modules.h"
+
+#define MF_PEFT_CONFIG  "adapter_config.json"
+#define MF_PEFT_WEIGHTS "adapter_model.safetensors"
+
+/* The change of one module. */
+typedef struct mf_peft_change {
+    const mf_peft_module *module;
+    mf_low_rank change;
+} mf_peft_change;
+
+typedef struct mf_peft {
+    int n;
+    mf_peft_change *changes; /* [n] */
+    double dropout;
+} mf_peft;
+
+/* Reads an adapter for the modules [n]. The arena owns the result. MF_EINPUT with file, key or
+ * tensor named if it is no LoRA adapter, if it needs what lora cannot do, or if a tensor
+ * belongs to no module, has another shape or no partner; MF_EIO, MF_ENOMEM. */
+int mf_peft_read(const char *folder, const mf_peft_module *modules, int n, mf_arena *arena,
+                 mf_peft *ret);
+
+#endif

@@ -1,0 +1,64 @@
+/* pretrained/checksums.c: writes and verifies XXH3-128 checksums of files.
+ *
+ * Names come from a file that a third party may have written, so one with '/' or '..' is
+ * refused before a path is made of it. */
+#include "pretrained/checksums.h"
+
+#include <string.h>
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
+
+enum { DIGITS = 32, FILE_MAX = 1 << 20 };
+
+int mf_checksums_write(const char *folder, const char *const *names, int64_t n, const char *to)
+{
+    mf_writer w;
+    int rc = mf_writer_open(&w, to, false);
+    for (int64_t i = 0; rc == MF_OK && i < n; i++) {
+        char hash[DIGITS + 1];
+        char *path = mf_path_join(folder, names[i]);
+        rc = path ? mf_hash_file(path, hash) : MF_ENOMEM;
+        mf_free(path);
+        if (rc == MF_OK) mf_writer_printf(&w, "%s  %s\n", hash, names[i]);
+    }
+    const int closed = mf_writer_close(&w, true);
+    return rc == MF_OK ? closed : rc;
+}
+
+static bool is_line(const char *line)
+{
+    return strspn(line, "0123456789abcdef") == DIGITS && line[DIGITS] == ' ' &&
+           line[DIGITS + 1] == ' ' && line[DIGITS + 2] != '\0' &&
+           !strchr(line + DIGITS + 2, '/') && line[DIGITS + 2] != '.';
+}
+
+static int verify_line(const char *file, int number, const char *folder, const char *line)
+{
+    char hash[DIGITS + 1];
+    if (!is_line(line))
+        return mf_fail(MF_EINPUT, "%s:%d: expected a checksum of 32 digits and a file name",
+                       file, number);
+    char *path = mf_path_join(folder, line + DIGITS + 2);
+    int rc = path ? mf_hash_file(path, hash) : MF_ENOMEM;
+    if (rc == MF_ENOTFOUND)
+        rc = mf_fail(MF_EINPUT, "%s: there is no such file, but %s names it", path, file);
+    if (rc == MF_OK && memcmp(hash, line, DIGITS) != 0)
+        rc = mf_fail(MF_EINPUT, "%s: the file was changed: its XXH3-128 is %s, %s says %.32s",
+                     path, hash, file, line);
+    mf_free(path);
+    return rc;
+}
+
+int mf_checksums_verify(const char *file, const char *folder)
+{
+    char *text = NULL, *rest, *line;
+    size_t size = 0;
+    int rc = mf_read_file(file, FILE_MAX, &text, &size);
+    int number = 0;
+    rest = text;
+    while (rc == MF_OK && (line = strsep(&rest, "\n")) != NULL)
+        if (*line || rest) rc = verify_line(file, ++number, folder, line);
+    mf_free(text);
+    return rc;
+}

@@ -1,0 +1,83 @@
+/* families/families.c: the list of families, the choice of one by model_type, and the reading
+ * of its config.json. Every name of a family in messages comes from this list. */
+#include "pretrained/family.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/error.h"
+
+extern const mf_family mf_family_bert, mf_family_deepseek_v2, mf_family_deepseek_v3,
+    mf_family_gpt2, mf_family_gpt_oss, mf_family_llama, mf_family_mixtral, mf_family_olmoe,
+    mf_family_qwen2_moe, mf_family_qwen3_moe;
+
+const mf_family *const mf_families[] = {&mf_family_bert,
+                                        &mf_family_deepseek_v2,
+                                        &mf_family_deepseek_v3,
+                                        &mf_family_gpt2,
+                                        &mf_family_gpt_oss,
+                                        &mf_family_llama,
+                                        &mf_family_mixtral,
+                                        &mf_family_olmoe,
+                                        &mf_family_qwen2_moe,
+                                        &mf_family_qwen3_moe,
+                                        NULL};
+
+enum { NAMES_MAX = 64, LIST_MAX = 512 };
+
+static int unknown(const char *path, const char *type)
+{
+    const char *names[NAMES_MAX + 1];
+    char list[LIST_MAX] = "";
+    size_t at = 0;
+    int n = 0;
+    for (int i = 0; mf_families[i]; i++)
+        for (int j = 0; mf_families[i]->types[j] && n < NAMES_MAX; j++) {
+            names[n++] = mf_families[i]->types[j];
+            if (at < sizeof list)
+                at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", n > 1 ? ", " : "",
+                                       names[n - 1]);
+        }
+    names[n] = NULL;
+    if (!type)
+        return mf_fail(MF_EINPUT, "%s: expected a text \"model_type\", one of %s", path, list);
+    const char *near = mf_nearest(type, names);
+    return mf_fail(MF_EINPUT, "%s: model_type: expected one of %s, found '%.64s'%s%s%s", path,
+                   list, type, near ? "; nearest: '" : "", near ? near : "", near ? "'" : "");
+}
+
+int mf_family_of(const char *path, const mf_json *config, const mf_family **ret)
+{
+    const char *type = mf_json_string(mf_json_get(config, "model_type"), NULL);
+    for (int i = 0; type && mf_families[i]; i++)
+        for (int j = 0; mf_families[i]->types[j]; j++)
+            if (strcmp(type, mf_families[i]->types[j]) == 0) {
+                *ret = mf_families[i];
+                return MF_OK;
+            }
+    return unknown(path, type);
+}
+
+/* Refuses weights of a form that is not read. */
+static void judge_quantization(mf_keys *k)
+{
+    const mf_json *q = mf_json_get(k->json, "quantization_config");
+    const char *method = mf_json_string(mf_json_get(q, "quant_method"), NULL),
+               *format = mf_json_string(mf_json_get(q, "checkpoint_format"), NULL);
+    if (!mf_keys_has(k, "quantization_config")) return;
+    if (method && strcmp(method, "mxfp4") == 0) return;
+    if (!method || strcmp(method, "gptq") != 0 || (format && strcmp(format, "gptq") != 0) ||
+        mf_json_int_or_0(q, "bits") != 4)
+        mf_keys_refuse(k, "quantization_config",
+                       "expected quant_method mxfp4, or gptq of 4 bits in format gptq");
+}
+
+int mf_keys_read(const mf_family *family, const char *path, const mf_json *config,
+                 mf_arena *arena, mf_keys *ret)
+{
+    *ret = (mf_keys){.path = path, .json = config, .arena = arena};
+    judge_quantization(ret);
+    family->settings(ret);
+    mf_keys_set(ret, "train.batch=1");
+    mf_keys_set(ret, "train.dtype=f32");
+    return ret->rc;
+}

@@ -1,0 +1,34 @@
+/* families/family_mixtral.c: Mixtral (Jiang et al. 2024). Experts w1 (gate), w3 (up) and w2
+ * (down) are tensors of their own; newer files may hold all experts of a layer in two. */
+#include "pretrained/families/family_rules.h"
+
+static void settings(mf_keys *k)
+{
+    mf_keys_decoder(k, 1e-5);
+    mf_keys_rope(k, 1e6, NULL);
+    mf_keys_experts(k, "num_local_experts|num_experts", "intermediate_size", true);
+    mf_keys_no_window(k);
+}
+
+static const mf_family_rule rules[] = {
+    MF_RULES_DECODER,
+    {"model.layers.{l}.block_sparse_moe.gate.weight", "layers.{l}.router.weight", MF_PART_ALL,
+     0, NULL},
+    {"model.layers.{l}.block_sparse_moe.experts.{e}.w1.weight", "layers.{l}.expert.w13",
+     MF_PART_GATE, 0, NULL},
+    {"model.layers.{l}.block_sparse_moe.experts.{e}.w3.weight", "layers.{l}.expert.w13",
+     MF_PART_UP, 0, NULL},
+    {"model.layers.{l}.block_sparse_moe.experts.{e}.w2.weight", "layers.{l}.expert.w2",
+     MF_PART_ALL, 0, NULL},
+    MF_RULES_ROUTER,
+    MF_RULES_EXPERTS,
+    MF_RULES_END};
+
+static const char *const types[] = {"mixtral", NULL};
+const mf_family mf_family_mixtral = {
+    .name = "mixtral",
+    .types = types,
+    .file_part = ".block_sparse_moe.",
+    .module_part = ".mlp.",
+    .rules = rules,
+    .settings = settings};

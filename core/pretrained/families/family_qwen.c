@@ -1,0 +1,56 @@
+/* families/family_qwen.c: Qwen1.5-MoE and Qwen2-MoE, with biases on queries, keys and values
+ * and a shared expert behind a gate; Qwen3-MoE, with norms of queries and keys by head. Both
+ * may have dense blocks. */
+#include "pretrained/families/family_rules.h"
+
+static void settings2(mf_keys *k)
+{
+    mf_keys_decoder(k, 1e-6);
+    mf_keys_rope(k, 1e4, NULL);
+    mf_keys_experts(k, "num_experts|num_local_experts", "moe_intermediate_size",
+                    mf_keys_bool_or(k, "norm_topk_prob", false));
+    const bool bias = mf_keys_bool_or(k, "qkv_bias", true);
+    const int64_t shared = mf_keys_int(k, "shared_expert_intermediate_size", 1, 1048576);
+    mf_keys_dense_blocks(k);
+    mf_keys_no_window(k);
+    mf_keys_set(k, "model.attention_bias=%s", bias ? "yes" : "no");
+    mf_keys_set(k, "moe.shared_experts=1");
+    mf_keys_set(k, "moe.shared_hidden=%lld", (long long)shared);
+    mf_keys_set(k, "moe.shared_gate=yes");
+}
+
+static const mf_family_rule rules2[] = {
+    MF_RULES_DECODER,
+    MF_RULES_DENSE,
+    MF_RULES_ROUTER,
+    MF_RULES_EXPERTS,
+    {"model.layers.{l}.mlp.shared_expert.gate_proj.weight", "layers.{l}.shared.w13",
+     MF_PART_GATE, 0, NULL},
+    {"model.layers.{l}.mlp.shared_expert.up_proj.weight", "layers.{l}.shared.w13", MF_PART_UP,
+     0, NULL},
+    {"model.layers.{l}.mlp.shared_expert.down_proj.weight", "layers.{l}.shared.w2", MF_PART_ALL,
+     0, NULL},
+    {"model.layers.{l}.mlp.shared_expert_gate.weight", "layers.{l}.shared_gate.weight",
+     MF_PART_ALL, 0, NULL},
+    MF_RULES_END};
+
+static void settings3(mf_keys *k)
+{
+    mf_keys_decoder(k, 1e-6);
+    mf_keys_rope(k, 1e4, NULL);
+    mf_keys_attention_bias(k);
+    mf_keys_experts(k, "num_experts|num_local_experts", "moe_intermediate_size",
+                    mf_keys_bool_or(k, "norm_topk_prob", false));
+    mf_keys_dense_blocks(k);
+    mf_keys_no_window(k);
+    mf_keys_set(k, "model.qk_norm=head");
+}
+
+static const mf_family_rule rules3[] = {MF_RULES_DECODER, MF_RULES_QK_NORM, MF_RULES_DENSE,
+                                        MF_RULES_ROUTER,  MF_RULES_EXPERTS, MF_RULES_END};
+
+static const char *const types2[] = {"qwen2_moe", NULL}, *const types3[] = {"qwen3_moe", NULL};
+const mf_family mf_family_qwen2_moe = {
+    .name = "qwen2_moe", .types = types2, .rules = rules2, .settings = settings2};
+const mf_family mf_family_qwen3_moe = {
+    .name = "qwen3_moe", .types = types3, .rules = rules3, .settings = settings3};

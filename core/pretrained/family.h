@@ -1,0 +1,62 @@
+/* pretrained/family.h: families of pretrained models, as tables.
+ *
+ * A family says what the keys of its config.json mean (function `settings`), and which tensor
+ * of its files is which part of which parameter of ours (table `rules`). A family is one file,
+ * families/family_NAME.c; everything else in this folder knows no family by name. */
+#ifndef MF_PRETRAINED_FAMILY_H
+#define MF_PRETRAINED_FAMILY_H
+
+#include "pretrained/keys.h"
+
+/* Which rows of a parameter a tensor holds. Rows are those of its last two dimensions, or the
+ * elements of a bias. */
+typedef enum mf_part {
+    MF_PART_ALL,
+    MF_PART_Q, /* of attention.qkv: heads x head_dim rows */
+    MF_PART_K, /* the kv_heads x head_dim rows behind */
+    MF_PART_V,
+    MF_PART_GATE, /* the first half of the rows */
+    MF_PART_UP,   /* the second half */
+    MF_PART_PAIRS, /* row i of the first half, row i of the second half, by turns */
+    /* for each head the rows of this parameter, then those of the parameter `more` */
+    MF_PART_HEADS
+} mf_part;
+
+enum {
+    MF_RULE_TRANSPOSED = 1, /* the tensor's last two dimensions change places */
+    MF_RULE_FUSED = 2,      /* one tensor holds all experts */
+    MF_RULE_TIED = 4        /* a skipped tensor whose values are those of `ours` */
+};
+
+typedef struct mf_family_rule {
+    const char *theirs; /* name of the tensor; {l} is the block, {e} the expert; NULL: end */
+    const char *ours;   /* name of the parameter; NULL: the tensor is skipped */
+    mf_part part;
+    unsigned flags;
+    /* skipped tensors: what they hold; MF_PART_HEADS: the second parameter; else NULL */
+    const char *more;
+} mf_family_rule;
+
+typedef struct mf_family {
+    const char *name;
+    const char *const *types; /* values of model_type; NULL-terminated */
+    const char *prefix;       /* names in files may begin with it; NULL: they do not */
+    /* Modules have the second text in their names where tensors have the first; NULL: the
+     * names are the same. */
+    const char *file_part, *module_part;
+    const mf_family_rule *rules;
+    /* Reads config.json: writes our settings and the numbers of mf_keys. */
+    void (*settings)(mf_keys *k);
+} mf_family;
+
+/* All families; NULL-terminated. */
+extern const mf_family *const mf_families[];
+/* The family whose types has config.json's model_type. MF_EINPUT if there is none. path: of
+ * config.json, for messages. */
+int mf_family_of(const char *path, const mf_json *config, const mf_family **ret);
+/* Reads config.json with a family's function. The result is valid as long as arena and config.
+ * MF_EINPUT with the key named; MF_ENOMEM. */
+int mf_keys_read(const mf_family *family, const char *path, const mf_json *config,
+                 mf_arena *arena, mf_keys *ret);
+
+#endif

@@ -1,0 +1,71 @@
+/* pretrained/import.h: makes a run of a model folder, and model folders of runs.
+ *
+ * An imported run is a run as any other, with one checkpoint of step 0. Its folder pretrained/
+ * keeps what our parameters cannot say: ledger.json (the family, and all tensors with names,
+ * types, shapes and shards), copies of the folder's small files, checksums.xxh128 with the
+ * checksums of all its files, and skipped.safetensors with the tensors that no parameter
+ * holds a copy of. */
+#ifndef MF_PRETRAINED_IMPORT_H
+#define MF_PRETRAINED_IMPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "data/safetensors/safetensors.h"
+
+#define MF_PRETRAINED_FOLDER  "pretrained"
+#define MF_PRETRAINED_LEDGER  "ledger.json"
+#define MF_PRETRAINED_SKIPPED "skipped.safetensors"
+
+typedef struct mf_import_report {
+    char *run;          /* path of the run directory */
+    const char *family; /* of family.h */
+    const char *dtype;  /* that of most values: "BF16" */
+    int64_t params, params_active;
+    int64_t used, skipped; /* numbers of tensors */
+    bool tokenizer;        /* the run has one */
+} mf_import_report;
+
+/* Imports a folder. run: the run directory, which must be new or empty; NULL: runs/NAME-N is
+ * made. A folder with checksums.xxh128 must agree with it, and one that was imported to `run`
+ * before with the checksums of that run. If an error occurs, no new run remains. MF_EINPUT with
+ * file and tensor named; the errors of mf_rundir_create. The caller frees ret->run. */
+int mf_import(const char *folder, const char *run, mf_import_report *ret);
+/* As mf_import, and makes a model of experts of the dense one (upcycle.h): "experts=4,top_k=2".
+ * Such a run keeps no record, so it is not exported. text NULL: as mf_import. */
+int mf_import_upcycled(const char *folder, const char *text, const char *run,
+                       mf_import_report *ret);
+
+/* Imports an adapter folder of PEFT onto a run that was imported, or trained from an imported
+ * one: makes the run `run` (NULL: runs/NAME-N) with its weights, adapters of the plugin lora,
+ * and train.freeze = *, so that training changes only the adapters. Errors as of mf_import;
+ * MF_EINPUT if the run has adapters already. */
+int mf_import_adapter(const char *folder, const char *onto, const char *run,
+                      mf_import_report *ret);
+/* Whether a folder is one of an adapter. */
+bool mf_import_is_adapter(const char *folder);
+
+typedef enum mf_export_adapters {
+    MF_EXPORT_MERGED, /* changes of the plugin lora are added to the weights */
+    MF_EXPORT_WITHOUT /* the weights are written without them */
+} mf_export_adapters;
+
+typedef struct mf_export_options {
+    mf_export_adapters adapters;
+    mf_st_dtype dtype; /* of all tensors that parameters hold; MF_ST_UNKNOWN: as they came */
+} mf_export_options;
+
+/* Writes the weights of a run in the form of the folder that it came from: the same names,
+ * types, shards and small files, and their checksums. Weights that were not changed are equal
+ * bit for bit. The folder must be new; it is written beside its name and renamed at the end.
+ * *ret_tensors: how many it holds. MF_EINPUT if the run was not imported, or if its model is
+ * one that the family cannot say; MF_EUSAGE if the folder exists; MF_EIO. */
+int mf_export_hf(const char *run, const char *folder, const mf_export_options *options,
+                 int64_t *ret_tensors);
+
+/* Writes the adapters of the plugin lora as an adapter folder of PEFT, in the form of version
+ * MF_PEFT_VERSION. The folder must be new. *ret_tensors: how many it holds. MF_EINPUT if the
+ * run has none, or was not imported; MF_EUSAGE if the folder exists; MF_EIO. */
+int mf_export_peft(const char *run, const char *folder, int64_t *ret_tensors);
+#define MF_PEFT_VERSION "0.21.2"
+
+#endif

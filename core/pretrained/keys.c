@@ -1,0 +1,308 @@
+/* pretrained/keys.c: readings of config.json, and the groups of keys that families share.
+ *
+ * Numbers come from a third party: each is bounded here, before anything is computed
+ * from it. */
+#include "pretrained/keys.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { KEY_MAX = 64 };
+
+/* ---- single keys ---- */
+
+/* The value of a key; NULL if it is absent. */
+static const mf_json *get(const mf_keys *k, const char *name)
+{
+    char one[KEY_MAX];
+    for (const char *at = name; *at;) {
+        const size_t n = strcspn(at, "|");
+        if (n < sizeof one) {
+            memcpy(one, at, n);
+            one[n] = '\0';
+            const mf_json *v = mf_json_get(k->json, one);
+            if (v && mf_json_typeof(v) != MF_JSON_NULL) return v;
+        }
+        at += n + (at[n] == '|');
+    }
+    return NULL;
+}
+
+bool mf_keys_has(const mf_keys *k, const char *name)
+{
+    return get(k, name) != NULL;
+}
+
+/* The first spelling of a name, for messages. */
+static int first(const char *name)
+{
+    return (int)strcspn(name, "|");
+}
+
+void mf_keys_refuse(mf_keys *k, const char *name, const char *fmt, ...)
+{
+    char why[512];
+    va_list args;
+    if (k->rc != MF_OK) return;
+    va_start(args, fmt);
+    vsnprintf(why, sizeof why, fmt, args);
+    va_end(args);
+    k->rc = mf_fail(MF_EINPUT, "%s: %.*s: %s", k->path, first(name), name, why);
+}
+
+static int64_t read_int(mf_keys *k, const char *name, const mf_json *v, int64_t absent,
+                        int64_t lo, int64_t hi)
+{
+    int64_t value;
+    if (!mf_json_int(v, &value) || value < lo || value > hi) {
+        mf_keys_refuse(k, name, "expected a whole number from %lld to %lld", (long long)lo,
+                       (long long)hi);
+        return absent;
+    }
+    return value;
+}
+
+int64_t mf_keys_int_or(mf_keys *k, const char *name, int64_t absent, int64_t lo, int64_t hi)
+{
+    const mf_json *v = get(k, name);
+    return k->rc == MF_OK && v ? read_int(k, name, v, absent, lo, hi) : absent;
+}
+
+int64_t mf_keys_int(mf_keys *k, const char *name, int64_t lo, int64_t hi)
+{
+    const mf_json *v = get(k, name);
+    if (!v) mf_keys_refuse(k, name, "expected this key, a whole number");
+    return k->rc == MF_OK ? read_int(k, name, v, lo, lo, hi) : lo;
+}
+
+double mf_keys_real_or(mf_keys *k, const char *name, double absent)
+{
+    const mf_json *v = get(k, name);
+    double value;
+    if (k->rc != MF_OK || !v) return absent;
+    if (mf_json_real(v, &value)) return value;
+    mf_keys_refuse(k, name, "expected a number");
+    return absent;
+}
+
+bool mf_keys_bool_or(mf_keys *k, const char *name, bool absent)
+{
+    const mf_json *v = get(k, name);
+    bool value;
+    if (k->rc != MF_OK || !v) return absent;
+    if (mf_json_bool(v, &value)) return value;
+    mf_keys_refuse(k, name, "expected true or false");
+    return absent;
+}
+
+static const char *text_or(mf_keys *k, const char *name, const char *absent)
+{
+    const mf_json *v = get(k, name);
+    if (k->rc != MF_OK || !v) return absent;
+    const char *text = mf_json_string(v, NULL);
+    if (text) return text;
+    mf_keys_refuse(k, name, "expected a text");
+    return absent;
+}
+
+bool mf_keys_is(const mf_keys *k, const char *name, const char *text)
+{
+    const char *found = mf_json_string(get(k, name), NULL);
+    return found && strcmp(found, text) == 0;
+}
+
+/* The place of an assignment: that of an earlier one for the same option, or a new one. */
+static int place_for(const mf_keys *k, const char *text)
+{
+    const size_t n = strcspn(text, "=") + 1;
+    int at = 0;
+    while (at < k->n && strncmp(k->set[at], text, n) != 0)
+        at++;
+    return at;
+}
+
+void mf_keys_set(mf_keys *k, const char *fmt, ...)
+{
+    char text[256];
+    va_list args;
+    if (k->rc != MF_OK) return;
+    va_start(args, fmt);
+    const int n = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    const int at = place_for(k, text);
+    if (n < 0 || (size_t)n >= sizeof text || at == MF_KEYS_SET_MAX)
+        k->rc = mf_fail(MF_EINPUT, "%s: '%.64s': too long for a setting", k->path, text);
+    else if (!(k->set[at] = mf_arena_strdup(k->arena, text)))
+        k->rc = MF_ENOMEM;
+    else if (at == k->n)
+        k->n++;
+}
+
+void mf_keys_expect_text(mf_keys *k, const char *name, const char *absent, const char *names)
+{
+    const char *value = text_or(k, name, absent);
+    const size_t n = strlen(value);
+    for (const char *at = names; *at;) {
+        const size_t m = strcspn(at, "|");
+        if (m == n && strncmp(at, value, n) == 0) return;
+        at += m + (at[m] == '|');
+    }
+    mf_keys_refuse(k, name, "expected %s, found '%.64s'", names, value);
+}
+
+/* ---- groups ---- */
+
+/* A number of an object of config.json; absent if it is not there. */
+static double member(mf_keys *k, const mf_json *object, const char *name, double absent)
+{
+    const mf_json *v = mf_json_get(object, name);
+    double value;
+    if (!v || mf_json_typeof(v) == MF_JSON_NULL) return absent;
+    if (mf_json_real(v, &value)) return value;
+    mf_keys_refuse(k, "rope_parameters|rope_scaling", "%s: expected a number", name);
+    return absent;
+}
+
+/* YaRN's magnitude for a factor s (Peng et al. 2023, eq. 24). */
+static double magnitude(double s, double factor)
+{
+    return factor <= 1 ? 1 : 0.1 * s * log(factor) + 1;
+}
+
+static void yarn(mf_keys *k, const mf_json *o, double factor, double *ret_softmax)
+{
+    const double scale = member(k, o, "mscale", 0), all = member(k, o, "mscale_all_dim", 0);
+    double attention = member(k, o, "attention_factor", 0);
+    bool truncate = true;
+    mf_json_bool(mf_json_get(o, "truncate"), &truncate);
+    if (attention == 0 && scale != 0 && all != 0)
+        attention = magnitude(scale, factor) / magnitude(all, factor);
+    if (ret_softmax && all != 0)
+        *ret_softmax = magnitude(all, factor) * magnitude(all, factor);
+    mf_keys_set(k, "model.rope_beta_fast=%.17g", member(k, o, "beta_fast", 32));
+    mf_keys_set(k, "model.rope_beta_slow=%.17g", member(k, o, "beta_slow", 1));
+    mf_keys_set(k, "model.rope_truncate=%s", truncate ? "yes" : "no");
+    mf_keys_set(k, "model.rope_magnitude=%.17g", attention);
+}
+
+/* The scaling of a kind other than default. */
+static void scale_rope(mf_keys *k, const mf_json *o, const char *type, double *ret_softmax)
+{
+    static const char *const kinds[] = {"linear", "yarn", "llama3", NULL};
+    const double factor = member(k, o, "factor", 1),
+                 original = member(k, o, "original_max_position_embeddings", (double)k->seq);
+    int kind = 0;
+    while (kinds[kind] && strcmp(type, kinds[kind]) != 0)
+        kind++;
+    if (!kinds[kind])
+        mf_keys_refuse(k, "rope_parameters|rope_scaling",
+                       "expected rope_type default, linear, yarn or llama3, found '%.64s'",
+                       type);
+    mf_keys_set(k, "model.rope_scaling=%.64s", type);
+    mf_keys_set(k, "model.rope_factor=%.17g", factor);
+    if (kind == 1) yarn(k, o, factor, ret_softmax);
+    if (kind == 2) mf_keys_set(k, "model.rope_low=%.17g", member(k, o, "low_freq_factor", 1));
+    if (kind == 2) mf_keys_set(k, "model.rope_high=%.17g", member(k, o, "high_freq_factor", 4));
+    if (kind > 0) mf_keys_set(k, "model.rope_original=%.17g", original);
+}
+
+void mf_keys_rope(mf_keys *k, double theta, double *ret_softmax)
+{
+    const mf_json *o = get(k, "rope_parameters|rope_scaling");
+    theta = member(k, o, "rope_theta", mf_keys_real_or(k, "rope_theta", theta));
+    const char *type = mf_json_string(mf_json_get(o, "rope_type"), NULL);
+    if (!type) type = mf_json_string(mf_json_get(o, "type"), NULL);
+    if (ret_softmax) *ret_softmax = 1;
+    if (!(theta >= 1 && theta <= 1e9))
+        mf_keys_refuse(k, "rope_theta", "expected a number from 1 to 1e9, found %g", theta);
+    mf_keys_set(k, "model.rope_theta=%.17g", theta);
+    if (type && strcmp(type, "default") != 0) scale_rope(k, o, type, ret_softmax);
+}
+
+void mf_keys_decoder(mf_keys *k, double eps)
+{
+    k->vocab = mf_keys_int(k, "vocab_size", 1, 16777216);
+    k->dim = mf_keys_int(k, "hidden_size", 1, 65536);
+    k->layers = mf_keys_int(k, "num_hidden_layers", 1, 1024);
+    k->heads = mf_keys_int(k, "num_attention_heads", 1, 1024);
+    k->kv_heads = mf_keys_int_or(k, "num_key_value_heads", k->heads, 1, 1024);
+    k->head_dim = mf_keys_int_or(k, "head_dim", k->dim / k->heads, 1, 65536);
+    k->seq = mf_keys_int(k, "max_position_embeddings", 1, 1048576);
+    k->tied = mf_keys_bool_or(k, "tie_word_embeddings", false);
+    eps = mf_keys_real_or(k, "rms_norm_eps", eps);
+    mf_keys_expect_text(k, "hidden_act", "silu", "silu|swish");
+    mf_keys_set(k, "model.task=lm");
+    mf_keys_set(k, "model.dim=%lld", (long long)k->dim);
+    mf_keys_set(k, "model.layers=%lld", (long long)k->layers);
+    mf_keys_set(k, "model.heads=%lld", (long long)k->heads);
+    mf_keys_set(k, "model.kv_heads=%lld", (long long)k->kv_heads);
+    mf_keys_set(k, "model.head_dim=%lld", (long long)k->head_dim);
+    mf_keys_set(k, "model.seq=%lld", (long long)k->seq);
+    mf_keys_set(k, "model.vocab=%lld", (long long)k->vocab);
+    mf_keys_set(k, "model.norm=rmsnorm");
+    mf_keys_set(k, "model.norm_place=pre");
+    mf_keys_set(k, "model.norm_eps=%.17g", eps);
+    mf_keys_set(k, "model.position=rope");
+    mf_keys_set(k, "model.rope_half=yes");
+    mf_keys_set(k, "model.tie_embeddings=%s", k->tied ? "yes" : "no");
+    mf_keys_set(k, "model.ffn_activation=swiglu");
+}
+
+void mf_keys_experts(mf_keys *k, const char *experts, const char *hidden, bool renormalize)
+{
+    k->experts = mf_keys_int(k, experts, 1, 4096);
+    const int64_t top_k = mf_keys_int(k, "num_experts_per_tok", 1, k->experts),
+                  width = mf_keys_int(k, hidden, 1, 1048576);
+    const bool adds = mf_keys_bool_or(k, "output_router_logits", false);
+    const double weight = mf_keys_real_or(k, "router_aux_loss_coef", 0.001);
+    mf_keys_set(k, "moe.experts=%lld", (long long)k->experts);
+    mf_keys_set(k, "moe.top_k=%lld", (long long)top_k);
+    mf_keys_set(k, "moe.renormalize=%s", renormalize ? "yes" : "no");
+    mf_keys_set(k, "moe.capacity_factor=0");
+    mf_keys_set(k, "router.plugin=linear");
+    mf_keys_set(k, "expert.plugin=swiglu");
+    mf_keys_set(k, "expert.hidden=%lld", (long long)width);
+    mf_keys_set(k, "regularizer.balance.plugin=load_balance");
+    mf_keys_set(k, "regularizer.balance.f=tokens");
+    mf_keys_set(k, "regularizer.balance.scope=global");
+    mf_keys_set(k, "regularizer.balance.weight=%.17g", adds ? weight : 0);
+}
+
+void mf_keys_attention_bias(mf_keys *k)
+{
+    const char *bias = mf_keys_bool_or(k, "attention_bias", false) ? "yes" : "no";
+    mf_keys_set(k, "model.attention_bias=%s", bias);
+    mf_keys_set(k, "model.attention_out_bias=%s", bias);
+}
+
+void mf_keys_no_window(mf_keys *k)
+{
+    if (mf_keys_bool_or(k, "use_sliding_window", true) &&
+        mf_keys_int_or(k, "sliding_window", k->seq, 0, INT64_MAX) < k->seq)
+        mf_keys_refuse(k, "sliding_window", "expected null or at least %lld",
+                       (long long)k->seq);
+}
+
+void mf_keys_dense_blocks(mf_keys *k)
+{
+    char list[160] = "";
+    size_t at = 0;
+    const mf_json *only = get(k, "mlp_only_layers");
+    const int64_t step = mf_keys_int_or(k, "decoder_sparse_step", 1, 1, 1024);
+    for (size_t i = 0; i < mf_json_size(only); i++) {
+        int64_t l;
+        if (!mf_json_int(mf_json_at(only, i), &l) || l < 0 || l >= k->layers ||
+            at + 8 > sizeof list) {
+            mf_keys_refuse(k, "mlp_only_layers", "expected a short list of numbers of blocks");
+            return;
+        }
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%lld", i > 0 ? "," : "",
+                               (long long)l);
+    }
+    mf_keys_set(k, "model.moe_every=%lld", (long long)step);
+    mf_keys_set(k, "model.dense_layers=%s", list);
+    mf_keys_set(k, "model.ffn_hidden=%lld",
+                (long long)mf_keys_int(k, "intermediate_size", 1, 1048576));
+}

@@ -1,0 +1,66 @@
+/* pretrained/keys.h: reads the keys of a config.json and collects our settings.
+ *
+ * A reading keeps its first error in `rc`; after it, calls do nothing and return the value for
+ * an absent key, so a family checks once, at the end. A name may list spellings, separated by
+ * '|': the first that is there is read. null counts as absent. All errors are MF_EINPUT with
+ * file and key named, or MF_ENOMEM. */
+#ifndef MF_PRETRAINED_KEYS_H
+#define MF_PRETRAINED_KEYS_H
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/text/json.h"
+
+enum { MF_KEYS_SET_MAX = 96 };
+
+typedef struct mf_keys {
+    const char *path; /* of config.json, for messages */
+    const mf_json *json;
+    mf_arena *arena;
+    int rc;
+    const char *set[MF_KEYS_SET_MAX]; /* [n] assignments "section.key=value" */
+    int n;
+    /* Numbers with which names and parts of tensors are expanded. */
+    int64_t vocab, seq, dim, layers, heads, kv_heads, head_dim;
+    int64_t experts; /* 0: a dense model */
+    int64_t classes; /* of a classifier; else 0 */
+    bool tied;       /* the output head shares the embedding's weights */
+} mf_keys;
+
+/* The value, a whole number from lo to hi. Without absent the key must be there. */
+int64_t mf_keys_int(mf_keys *k, const char *name, int64_t lo, int64_t hi);
+int64_t mf_keys_int_or(mf_keys *k, const char *name, int64_t absent, int64_t lo, int64_t hi);
+double mf_keys_real_or(mf_keys *k, const char *name, double absent);
+bool mf_keys_bool_or(mf_keys *k, const char *name, bool absent);
+/* Whether the key is there with this text. */
+bool mf_keys_is(const mf_keys *k, const char *name, const char *text);
+/* Whether the key is there and not null. */
+bool mf_keys_has(const mf_keys *k, const char *name);
+/* Adds an assignment of our configuration, "model.dim=%lld", which replaces an earlier one. */
+void mf_keys_set(mf_keys *k, const char *fmt, ...) MF_PRINTF(2, 3);
+/* Records that a key's value cannot be imported. */
+void mf_keys_refuse(mf_keys *k, const char *name, const char *fmt, ...) MF_PRINTF(3, 4);
+
+/* ---- groups of keys that several families share ---- */
+
+/* Checks that the activation is one of the names, separated by '|'. */
+void mf_keys_expect_text(mf_keys *k, const char *name, const char *absent, const char *names);
+/* Sizes and settings of a decoder with rmsnorm, rope (i with i + half) and SwiGLU: vocab, dim,
+ * layers, heads, kv_heads, head_dim, seq, norm_eps, tied embeddings. eps: if no key has it. */
+void mf_keys_decoder(mf_keys *k, double eps);
+/* Key attention_bias: biases on queries, keys, values and on the attention output. */
+void mf_keys_attention_bias(mf_keys *k);
+/* Refuses a sliding window that is shorter than the longest sequence. */
+void mf_keys_no_window(mf_keys *k);
+/* Dense blocks between those with experts: mlp_only_layers, decoder_sparse_step. */
+void mf_keys_dense_blocks(mf_keys *k);
+/* rope_scaling or rope_parameters: base, kind of scaling, its numbers. theta: the base if no
+ * key has it. *ret_softmax: factor on attention scores that mscale_all_dim asks for, else 1;
+ * NULL: the family has none. */
+void mf_keys_rope(mf_keys *k, double theta, double *ret_softmax);
+/* Experts with a linear router and top-k of a softmax: `experts` and `hidden` name the keys.
+ * The regularizer of the family's auxiliary loss is declared, with weight 0 unless the model
+ * outputs it. */
+void mf_keys_experts(mf_keys *k, const char *experts, const char *hidden, bool renormalize);
+
+#endif

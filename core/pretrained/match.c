@@ -1,0 +1,440 @@
+/* pretrained/match.c: expands the rules of a family and assigns tensors to parameters.
+ *
+ * A rule whose parameter the model lacks does not apply, so a table may serve models with and
+ * without biases, tied heads or dense blocks. A tensor that no rule places is an error. */
+#include "pretrained/match.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHAPE_TEXT = 128 };
+
+typedef struct matcher {
+    const mf_family *family;
+    const mf_keys *k;
+    const mf_store *store;
+    const char *where;
+    const mf_st_tensor *const *tensors;
+    int64_t n;
+    mf_place *places;
+    int64_t *covered; /* [parameters] elements that have a tensor */
+} matcher;
+
+/* ---- names ---- */
+
+/* Writes a pattern with {l} and {e} replaced by numbers. */
+static void expand(const char *prefix, const char *pattern, int64_t layer, int64_t expert,
+                   char out[MF_ST_NAME_MAX])
+{
+    size_t at = (size_t)snprintf(out, MF_ST_NAME_MAX, "%s", prefix);
+    for (const char *p = pattern; *p && at + 24 < MF_ST_NAME_MAX;) {
+        const bool is_layer = strncmp(p, "{l}", 3) == 0, is_expert = strncmp(p, "{e}", 3) == 0;
+        if (is_layer || is_expert) {
+            at += (size_t)snprintf(out + at, MF_ST_NAME_MAX - at, "%lld",
+                                   (long long)(is_layer ? layer : expert));
+            p += 3;
+        } else {
+            out[at++] = *p++;
+            out[at] = '\0';
+        }
+    }
+}
+
+static int compare(const void *key, const void *element)
+{
+    return strcmp(key, (*(const mf_st_tensor *const *)element)->name);
+}
+
+static int64_t find_exact(const matcher *m, const char *name)
+{
+    const mf_st_tensor *const *t =
+        bsearch(name, m->tensors, (size_t)m->n, sizeof(const mf_st_tensor *), compare);
+    return t ? t - m->tensors : -1;
+}
+
+/* The tensor with a name of the rule, with or without the family's prefix; -1: none. */
+static int64_t find(const matcher *m, const mf_family_rule *r, int64_t layer, int64_t expert)
+{
+    char name[MF_ST_NAME_MAX];
+    expand("", r->theirs, layer, expert, name);
+    int64_t at = find_exact(m, name);
+    if (at >= 0 || !m->family->prefix) return at;
+    expand(m->family->prefix, r->theirs, layer, expert, name);
+    return find_exact(m, name);
+}
+
+static mf_param *param_of(const matcher *m, const char *ours, int64_t layer)
+{
+    char name[MF_ST_NAME_MAX];
+    expand("", ours, layer, 0, name);
+    return mf_store_find(m->store, name);
+}
+
+static bool has_layer(const mf_family_rule *r)
+{
+    return strstr(r->theirs, "{l}") != NULL;
+}
+
+static bool has_expert(const mf_family_rule *r)
+{
+    return strstr(r->theirs, "{e}") != NULL;
+}
+
+/* ---- places ---- */
+
+static int bad_rule(const mf_param *p, const mf_family_rule *r)
+{
+    return mf_fail(MF_EINVAL, "rule '%s': %s has no such part", r->theirs, p->name);
+}
+
+/* Chooses the rows of a part: dimension `row` of the place. */
+static int choose_rows(const mf_keys *k, const mf_family_rule *r, const mf_param *p,
+                       mf_place *out, int row)
+{
+    const int64_t rows = out->size[row], q = k->heads * k->head_dim,
+                  kv = k->kv_heads * k->head_dim;
+    int64_t from = 0, n = rows;
+    switch (r->part) {
+    case MF_PART_Q:
+        n = q;
+        break;
+    case MF_PART_K:
+        from = q, n = kv;
+        break;
+    case MF_PART_V:
+        from = q + kv, n = kv;
+        break;
+    case MF_PART_GATE:
+        n = rows / 2;
+        break;
+    case MF_PART_UP:
+        from = rows / 2, n = rows / 2;
+        break;
+    case MF_PART_ALL:
+    case MF_PART_PAIRS:
+    case MF_PART_HEADS:
+        break;
+    }
+    if (from + n > rows) return bad_rule(p, r);
+    out->base += from * out->stride[row];
+    out->size[row] = n;
+    return MF_OK;
+}
+
+/* Exchanges the last two dimensions. */
+static void transpose(mf_place *out)
+{
+    const int a = out->rank - 2, b = out->rank - 1;
+    const int64_t size = out->size[a], stride = out->stride[a];
+    out->size[a] = out->size[b];
+    out->stride[a] = out->stride[b];
+    out->size[b] = size;
+    out->stride[b] = stride;
+}
+
+/* Cuts dimension d in two, of sizes n and size / n. */
+static void cut_dimension(mf_place *out, int d, int64_t n)
+{
+    for (int i = out->rank++; i > d; i--) {
+        out->size[i] = out->size[i - 1];
+        out->stride[i] = out->stride[i - 1];
+    }
+    out->size[d + 1] = out->size[d] / n;
+    out->stride[d] = out->stride[d + 1] * out->size[d + 1];
+    out->size[d] = n;
+}
+
+/* Rows 2 i and 2 i + 1 of the tensor are rows i of the two halves of dimension d. */
+static void pair_rows(mf_place *out, int d)
+{
+    cut_dimension(out, d, 2);
+    const int64_t size = out->size[d], stride = out->stride[d];
+    out->size[d] = out->size[d + 1];
+    out->stride[d] = out->stride[d + 1];
+    out->size[d + 1] = size;
+    out->stride[d + 1] = stride;
+}
+
+/* Gives the tensor, for each head, rows of param and then rows of `other`. */
+static int share_heads(const mf_keys *k, const mf_family_rule *r, mf_param *other,
+                       mf_place *out)
+{
+    const mf_param *p = out->param;
+    const int64_t H = k->heads, n = p->shape.dim[0] / H, columns = out->size[1];
+    if (!other || p->shape.rank != 2 || other->shape.rank != 2 ||
+        other->shape.dim[1] != columns || p->shape.dim[0] % H != 0 ||
+        other->shape.dim[0] % H != 0)
+        return bad_rule(p, r);
+    const int64_t v = other->shape.dim[0] / H;
+    out->other = other;
+    out->other_index = other->index;
+    out->shape[0] = H * (n + v);
+    cut_dimension(out, 0, H);
+    out->size[1] = n + v;
+    out->cut = 1;
+    out->at = n;
+    out->other_stride[0] = v * columns;
+    out->other_stride[1] = columns;
+    out->other_stride[2] = 1;
+    out->other_base = -n * columns;
+    return MF_OK;
+}
+
+static int place_of(const mf_keys *k, const mf_family_rule *r, mf_param *p, mf_param *other,
+                    int64_t expert, mf_place *out)
+{
+    const mf_shape *s = &p->shape;
+    const bool all_experts = r->flags & MF_RULE_FUSED;
+    int from = 0;
+    int64_t stride = p->count;
+    *out = (mf_place){.rule = r, .param = p, .index = p->index};
+    if (s->rank == 3 && !all_experts) from = 1;
+    for (int d = 0; d < s->rank; d++) {
+        stride /= s->dim[d];
+        if (d < from) {
+            if (expert >= s->dim[d] || (!has_expert(r) && s->dim[d] != 1))
+                return bad_rule(p, r);
+            out->base = expert * stride;
+            continue;
+        }
+        out->size[out->rank] = s->dim[d];
+        out->stride[out->rank++] = stride;
+    }
+    /* Rows are followed by columns, except in biases. */
+    const bool bias = out->rank == 1 + (all_experts ? 1 : 0);
+    const int row = bias ? out->rank - 1 : out->rank - 2;
+    int rc = choose_rows(k, r, p, out, row);
+    if (rc == MF_OK && r->flags & MF_RULE_TRANSPOSED) transpose(out);
+    out->shape_rank = out->rank;
+    memcpy(out->shape, out->size, sizeof out->shape);
+    if (rc == MF_OK && r->part == MF_PART_PAIRS)
+        pair_rows(out, r->flags & MF_RULE_TRANSPOSED ? row + 1 : row);
+    if (rc == MF_OK && r->part == MF_PART_HEADS) rc = share_heads(k, r, other, out);
+    return rc;
+}
+
+int64_t mf_place_count(const mf_place *p)
+{
+    int64_t n = 1;
+    for (int d = 0; d < p->rank; d++)
+        n *= p->size[d];
+    return n;
+}
+
+const char *mf_place_plain_name(const mf_place *p, const mf_st_tensor *t, char *out)
+{
+    char probe[MF_ST_NAME_MAX];
+    /* The plain name is that of the first part with another ending. */
+    static const struct {
+        mf_form form;
+        const char *part, *plain;
+    } endings[] = {{MF_FORM_GPTQ, ".qweight", ".weight"}, {MF_FORM_MXFP4, "_blocks", ""}};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t n = strlen(t->name), m = strlen(endings[i].part);
+        if (p->form != endings[i].form || n < m) continue;
+        snprintf(probe, sizeof probe, "%.*s", (int)(n - m), t->name);
+        snprintf(out, MF_ST_NAME_MAX, "%.500s%s", probe, endings[i].plain);
+        return out;
+    }
+    return t->name;
+}
+
+/* ---- tensors ---- */
+
+static void shape_text(int rank, const int64_t *size, char out[SHAPE_TEXT])
+{
+    size_t at = (size_t)snprintf(out, SHAPE_TEXT, "[");
+    for (int i = 0; i < rank && at < SHAPE_TEXT; i++)
+        at += (size_t)snprintf(out + at, SHAPE_TEXT - at, "%s%lld", i > 0 ? "," : "",
+                               (long long)size[i]);
+    if (at < SHAPE_TEXT) snprintf(out + at, SHAPE_TEXT - at, "]");
+}
+
+static int judge_tensor(const matcher *m, const mf_st_tensor *t, const mf_place *p)
+{
+    bool same = t->rank == p->shape_rank;
+    for (int i = 0; same && i < t->rank; i++)
+        same = t->shape[i] == p->shape[i];
+    if (!same) {
+        char found[SHAPE_TEXT], expected[SHAPE_TEXT];
+        shape_text(t->rank, t->shape, found);
+        shape_text(p->shape_rank, p->shape, expected);
+        return mf_fail(MF_EINPUT,
+                       "%s: tensor '%s': expected shape %s, as config.json says, found %s",
+                       m->where, t->name, expected, found);
+    }
+    if (t->dtype != MF_ST_F32 && t->dtype != MF_ST_BF16 && t->dtype != MF_ST_F16)
+        return mf_fail(MF_EINPUT, "%s: tensor '%s': expected F32, F16 or BF16, found %s",
+                       m->where, t->name, t->dtype_name);
+    return MF_OK;
+}
+
+/* Finds a weight that is stored as several tensors. *ret_form: MF_FORM_PLAIN if none is. */
+static int find_parts(const matcher *m, const mf_family_rule *r, int64_t layer, int64_t expert,
+                      mf_form *ret_form, int64_t parts[MF_FORM_PARTS])
+{
+    char plain[MF_ST_NAME_MAX], name[MF_ST_NAME_MAX];
+    *ret_form = MF_FORM_PLAIN;
+    expand("", r->theirs, layer, expert, plain);
+    for (int f = MF_FORM_PLAIN + 1; f < MF_FORMS; f++) {
+        if (!mf_form_name((mf_form)f, plain, 0, name)) continue;
+        if ((parts[0] = find_exact(m, name)) < 0) continue;
+        for (int i = 1; i < mf_form_parts((mf_form)f); i++)
+            if (!mf_form_name((mf_form)f, plain, i, name) ||
+                (parts[i] = find_exact(m, name)) < 0)
+                return mf_fail(MF_EINPUT, "%s: tensor '%s' is missing, a part of %s", m->where,
+                               name, plain);
+        *ret_form = (mf_form)f;
+        return MF_OK;
+    }
+    return MF_OK;
+}
+
+/* Checks the parts of a weight, and gives them their places. */
+static int place_parts(matcher *m, mf_place *place, mf_form form,
+                       const int64_t parts[MF_FORM_PARTS])
+{
+    mf_source s = {.form = form};
+    int64_t shape[MF_PLACE_RANK];
+    const int last = place->shape_rank - 1;
+    memcpy(shape, place->shape, sizeof shape);
+    if (place->rule->flags & MF_RULE_TRANSPOSED && last > 0) {
+        shape[last - 1] = place->shape[last];
+        shape[last] = place->shape[last - 1];
+    }
+    for (int i = 0; i < mf_form_parts(form); i++)
+        s.tensor[i] = m->tensors[parts[i]];
+    int rc = mf_form_judge(&s, place->shape_rank, shape, m->where);
+    for (int i = 1; i < mf_form_parts(form); i++)
+        m->places[parts[i]] = (mf_place){.rule = place->rule, .form = form};
+    place->form = form;
+    memcpy(place->parts, parts, sizeof place->parts);
+    return rc;
+}
+
+/* Applies a rule for one block and expert. */
+static int apply(matcher *m, const mf_family_rule *r, int64_t layer, int64_t expert)
+{
+    int64_t at = find(m, r, layer, expert), parts[MF_FORM_PARTS] = {0};
+    mf_form form = MF_FORM_PLAIN;
+    int rc = at < 0 && r->ours ? find_parts(m, r, layer, expert, &form, parts) : MF_OK;
+    if (rc != MF_OK) return rc;
+    if (form != MF_FORM_PLAIN) at = parts[0];
+    if (at < 0 || m->places[at].rule) return MF_OK;
+    mf_param *p = r->ours ? param_of(m, r->ours, layer) : NULL;
+    if (r->ours && !p) return MF_OK;
+    if (!p) {
+        m->places[at] = (mf_place){.rule = r};
+        return MF_OK;
+    }
+    mf_place *place = &m->places[at];
+    mf_param *other = r->part == MF_PART_HEADS ? param_of(m, r->more, layer) : NULL;
+    rc = place_of(m->k, r, p, other, expert, place);
+    if (rc == MF_OK)
+        rc = form == MF_FORM_PLAIN ? judge_tensor(m, m->tensors[at], place)
+                                   : place_parts(m, place, form, parts);
+    place->tied = r->flags & MF_RULE_TIED;
+    if (rc != MF_OK || place->tied) return rc;
+    const int64_t count = mf_place_count(place), part = other ? other->count : 0;
+    m->covered[p->index] += count - part;
+    if (other) m->covered[other->index] += part;
+    return MF_OK;
+}
+
+static int apply_all(matcher *m)
+{
+    int rc = MF_OK;
+    for (const mf_family_rule *r = m->family->rules; rc == MF_OK && r->theirs; r++) {
+        const int64_t layers = has_layer(r) ? m->k->layers : 1,
+                      experts = has_expert(r) ? m->k->experts : 1;
+        for (int64_t l = 0; rc == MF_OK && l < layers; l++)
+            for (int64_t e = 0; rc == MF_OK && e < experts; e++)
+                rc = apply(m, r, l, e);
+    }
+    return rc;
+}
+
+/* ---- what is left ---- */
+
+static int refuse_unknown(const matcher *m)
+{
+    for (int64_t i = 0; i < m->n; i++)
+        if (!m->places[i].rule)
+            return mf_fail(MF_EINPUT,
+                           "%s: tensor '%s' is unknown: no rule of %s uses or skips it",
+                           m->where, m->tensors[i]->name, m->family->name);
+    return MF_OK;
+}
+
+/* Writes the name of the first tensor that a parameter lacks. False: no rule gives it one. */
+static bool missing_name(const matcher *m, const mf_param *p, char out[MF_ST_NAME_MAX])
+{
+    snprintf(out, MF_ST_NAME_MAX, "?");
+    for (const mf_family_rule *r = m->family->rules; r->theirs; r++) {
+        const int64_t layers = has_layer(r) ? m->k->layers : 1,
+                      experts = has_expert(r) ? m->k->experts : 1;
+        if (!r->ours || r->flags & MF_RULE_TIED) continue;
+        for (int64_t l = 0; l < layers; l++) {
+            const char *second = r->part == MF_PART_HEADS ? r->more : r->ours;
+            if (param_of(m, r->ours, l) != p && param_of(m, second, l) != p) continue;
+            for (int64_t e = 0; e < experts; e++) {
+                int64_t parts[MF_FORM_PARTS];
+                mf_form form = MF_FORM_PLAIN;
+                if (find(m, r, l, e) >= 0) continue;
+                if (find_parts(m, r, l, e, &form, parts) != MF_OK) continue;
+                if (form != MF_FORM_PLAIN) continue;
+                expand("", r->theirs, l, e, out);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static int refuse_missing(const matcher *m)
+{
+    char name[MF_ST_NAME_MAX];
+    for (int i = 0; i < mf_store_count(m->store); i++) {
+        const mf_param *p = mf_store_at(m->store, i);
+        if (m->covered[i] == p->count || p->adapter) continue;
+        if (m->covered[i] > p->count)
+            return mf_fail(MF_EINPUT, "%s: several tensors hold the same part of %s", m->where,
+                           p->name);
+        /* Buffers may be the model's own affair: then no rule names them. */
+        if (!missing_name(m, p, name) && p->buffer) continue;
+        return mf_fail(MF_EINPUT, "%s: tensor '%s' is missing, a part of %s", m->where, name,
+                       p->name);
+    }
+    return MF_OK;
+}
+
+int mf_match_tensors(const mf_family *family, const mf_keys *k, const mf_store *store,
+                     const char *where, const mf_st_tensor *const *tensors, int64_t n,
+                     mf_ledger *ret)
+{
+    matcher m = {.family = family,
+                 .k = k,
+                 .store = store,
+                 .where = where,
+                 .tensors = tensors,
+                 .n = n,
+                 .places = mf_alloc((size_t)n + 1, sizeof(mf_place)),
+                 .covered = mf_alloc((size_t)mf_store_count(store) + 1, sizeof(int64_t))};
+    int rc = m.places && m.covered ? apply_all(&m) : MF_ENOMEM;
+    if (rc == MF_OK) rc = refuse_unknown(&m);
+    if (rc == MF_OK) rc = refuse_missing(&m);
+    mf_free(m.covered);
+    if (rc != MF_OK) {
+        mf_free(m.places);
+        return rc;
+    }
+    *ret = (mf_ledger){.n = n, .places = m.places};
+    for (int64_t i = 0; i < n; i++) {
+        const mf_place *p = &m.places[i];
+        const bool used = (p->param && !p->tied) || p->form != MF_FORM_PLAIN;
+        ret->used += used;
+        ret->skipped += !used;
+    }
+    return MF_OK;
+}

@@ -1,0 +1,50 @@
+/* pretrained/record.h: the folder pretrained/ of a run, which says what its weights were
+ * imported from. */
+#ifndef MF_PRETRAINED_RECORD_H
+#define MF_PRETRAINED_RECORD_H
+
+#include "pretrained/folder.h"
+#include "pretrained/match.h"
+
+/* Writes RUN/pretrained: ledger.json, copies of the small files of the folder, checksums
+ * of its files, and the tensors that the ledger skips. MF_EIO, MF_ENOMEM, and errors of reading
+ * the folder. */
+int mf_record_write(const char *run, const mf_family *family, const mf_folder *folder,
+                    const mf_st_tensor *const *tensors, const mf_ledger *ledger);
+
+typedef struct mf_record_shard {
+    const char *file;
+    const mf_json *metadata; /* an object of texts */
+} mf_record_shard;
+
+/* The record of a run. */
+typedef struct mf_record {
+    const char *folder; /* path of the folder pretrained/ */
+    const mf_family *family;
+    mf_keys keys;
+    int32_t n_shards;
+    mf_record_shard *shards; /* [n_shards] */
+    int64_t n;
+    const mf_st_tensor **tensors; /* [n] sorted by name */
+    int32_t *shard_of;            /* [n] */
+    mf_ledger ledger;             /* set by mf_record_match; else empty */
+    mf_json *doc, *config;
+    mf_arena *arena;
+} mf_record;
+
+/* Reads the record of a run, or of the run that its train.from names, and so on. *ret is NULL
+ * if none of these runs was imported. MF_EINPUT, MF_ENOMEM. The caller frees *ret. */
+int mf_record_open(const char *run, mf_record **ret);
+/* As mf_record_open, but MF_EINPUT if none of these runs was imported. */
+int mf_record_need(const char *run, mf_record **ret);
+/* Fills record->ledger with places in a store. MF_EINPUT with the tensor named if the model is
+ * no longer one that the family can say. run: for messages. */
+int mf_record_match(mf_record *record, const char *run, const mf_store *store);
+/* Copies the record that mf_record_open would find for `run` to the folder pretrained/ of the
+ * run `to`, which has none. Does nothing if none of these runs was imported. MF_EIO,
+ * MF_ENOMEM. */
+int mf_record_copy(const char *run, const char *to);
+/* record may be NULL. */
+void mf_record_free(mf_record *record);
+
+#endif

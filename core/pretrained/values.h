@@ -1,0 +1,26 @@
+/* pretrained/values.h: values of tensors between files and parameters.
+ *
+ * Files store F32, F16 or BF16; parameters are f32. Reading loses nothing; writing rounds to
+ * the nearest value, ties to even, so a value that came from a file goes back bit for bit.
+ *
+ * values: all values of place->param (mf_param_edit), and of place->other or NULL. Only
+ * mf_values_read changes them. */
+#ifndef MF_PRETRAINED_VALUES_H
+#define MF_PRETRAINED_VALUES_H
+
+#include "pretrained/match.h"
+
+/* Reads a tensor, or a weight of several tensors, into its part of a parameter. MF_EINPUT,
+ * MF_EIO, MF_ENOMEM. */
+int mf_values_read(const mf_source *source, const mf_place *place, float *const values[2]);
+/* Compares a tensor with its part of a parameter, by bits; *ret_same. */
+int mf_values_compare(const mf_source *source, const mf_place *place, float *const values[2],
+                      bool *ret_same);
+/* Converts a part of a parameter to the type of t, in the order of the tensor, and appends it
+ * to a file that is being written. */
+int mf_values_write(mf_st_writer *writer, const mf_st_tensor *t, const mf_place *place,
+                    float *const values[2]);
+/* Copies a part of a parameter, in the order of the plain tensor, to out. */
+void mf_values_gather(const mf_place *place, float *const values[2], float *out);
+
+#endif

@@ -1,0 +1,349 @@
+/* Finds the runs below a folder and reads a few small parts of their files: of metrics.jsonl
+ * only the last lines, so a list of many long runs is fast. */
+#include "report/runs/runs.h"
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
+#include "train/run/rundir.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEPTH = 3, FILE_MAX = 1 << 22 };
+
+/* ---- reading ---- */
+
+static void read_config(mf_listed_run *r)
+{
+    char *path = mf_path_join(r->dir, "config.ini");
+    r->config = path ? mf_ini_new() : NULL;
+    if (r->config && mf_ini_load(r->config, path) != MF_OK) {
+        mf_ini_free(r->config);
+        r->config = NULL;
+    }
+    mf_free(path);
+}
+
+static void read_manifest(mf_listed_run *r)
+{
+    char *path = mf_path_join(r->dir, "manifest.json"), *text = NULL;
+    size_t n;
+    if (path && mf_read_file(path, FILE_MAX, &text, &n) == MF_OK &&
+        mf_json_parse(path, text, n, &r->manifest) != MF_OK)
+        r->manifest = NULL;
+    mf_free(text);
+    mf_free(path);
+}
+
+/* The record on a line of metrics.jsonl; NULL: the line is none. */
+static mf_json *record_of(const char *line, size_t n)
+{
+    mf_json *v = NULL;
+    int64_t step;
+    if (n == 0 || mf_json_parse("metrics.jsonl", line, n, &v) != MF_OK) return NULL;
+    if (mf_json_int(mf_json_get(v, "step"), &step)) return v;
+    mf_json_free(v);
+    return NULL;
+}
+
+static bool validates(const mf_json *record)
+{
+    const char *split = mf_json_string(mf_json_get(record, "split"), NULL);
+    return split && strcmp(split, "val") == 0;
+}
+
+/* Whether the line may be a record of validation: parsing all lines would take long. */
+static bool may_validate(const char *line, size_t n)
+{
+    static const char word[] = "\"split\":\"val\"";
+    return memmem(line, n, word, sizeof word - 1) != NULL;
+}
+
+static void read_metrics(mf_listed_run *r)
+{
+    char *path = mf_path_join(r->dir, "metrics.jsonl"), *text = NULL;
+    size_t n = 0;
+    if (!path || mf_read_file(path, 0, &text, &n) != MF_OK) n = 0;
+    while (n > 0 && (!r->last || !r->val)) {
+        const char *before = n > 1 ? memrchr(text, '\n', n - 1) : NULL;
+        const size_t begin = before ? (size_t)(before - text) + 1 : 0;
+        const bool whole = text[n - 1] == '\n';
+        mf_json *v = NULL;
+        if (whole && (!r->last || may_validate(text + begin, n - begin)))
+            v = record_of(text + begin, n - begin);
+        if (v && validates(v)) r->val = v;
+        if (v && !r->last)
+            r->last = v;
+        else if (v && v != r->val)
+            mf_json_free(v);
+        n = begin;
+    }
+    mf_free(text);
+    mf_free(path);
+}
+
+static int add_run(mf_listed_runs *list, const char *dir)
+{
+    if (list->n == list->room) {
+        const int room = list->room ? 2 * list->room : 16;
+        mf_listed_run *larger = mf_realloc(list->run, (size_t)list->n * sizeof *larger,
+                                           (size_t)room * sizeof *larger);
+        if (!larger) return MF_ENOMEM;
+        list->run = larger;
+        list->room = room;
+    }
+    mf_listed_run *r = &list->run[list->n];
+    *r = (mf_listed_run){.dir = mf_strdup(dir)};
+    if (!r->dir) return MF_ENOMEM;
+    list->n++;
+    mf_error_clear();
+    read_config(r);
+    read_manifest(r);
+    read_metrics(r);
+    if (mf_error_code() == MF_ENOMEM) return MF_ENOMEM;
+    mf_error_clear();
+    r->step = mf_json_int_or_0(r->last, "step");
+    const int64_t steps = mf_json_int_or_0(r->manifest, "steps");
+    r->finished = steps > 0 && r->step >= steps;
+    return MF_OK;
+}
+
+static int add_below(mf_listed_runs *list, const char *folder, int depth)
+{
+    char **names;
+    int n, rc = mf_list_dir(folder, &names, &n);
+    if (rc != MF_OK) return rc == MF_ENOMEM ? rc : MF_OK; /* folders of others are skipped */
+    for (int i = 0; rc == MF_OK && i < n; i++) {
+        char *path =
+            strcmp(folder, ".") == 0 ? mf_strdup(names[i]) : mf_path_join(folder, names[i]);
+        if (!path)
+            rc = MF_ENOMEM;
+        else if (mf_rundir_is(path))
+            rc = add_run(list, path);
+        else if (depth > 1 && names[i][0] != '.' && mf_is_dir(path))
+            rc = add_below(list, path, depth - 1);
+        mf_free(path);
+    }
+    mf_list_free(names, n);
+    return rc;
+}
+
+int mf_listed_runs_add(mf_listed_runs *list, const char *path)
+{
+    const int had = list->n;
+    char *folder = mf_strdup(path);
+    if (!folder) return MF_ENOMEM;
+    for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--)
+        folder[n - 1] = 0;
+    int rc = mf_rundir_is(folder) ? add_run(list, folder)
+             : mf_is_dir(folder)  ? add_below(list, folder, DEPTH)
+                                  : mf_rundir_missing(folder, NULL);
+    if (rc == MF_OK && list->n == had)
+        rc = mf_fail(MF_EINPUT, "%s: there is no run in this folder", path);
+    mf_free(folder);
+    return rc;
+}
+
+static void free_run(mf_listed_run *r)
+{
+    mf_free(r->dir);
+    mf_ini_free(r->config);
+    mf_json_free(r->manifest);
+    if (r->val != r->last) mf_json_free(r->val);
+    mf_json_free(r->last);
+}
+
+void mf_listed_runs_free(mf_listed_runs *list)
+{
+    for (int i = 0; i < list->n; i++)
+        free_run(&list->run[i]);
+    mf_free(list->run);
+    *list = (mf_listed_runs){0};
+}
+
+/* ---- values ---- */
+
+static const char *config_value(const mf_listed_run *r, const char *key)
+{
+    char section[64];
+    const char *dot = strrchr(key, '.');
+    if (!r->config || !dot || (size_t)(dot - key) >= sizeof section) return NULL;
+    snprintf(section, sizeof section, "%.*s", (int)(dot - key), key);
+    const mf_ini_entry *e = mf_ini_get(r->config, section, dot + 1);
+    return e ? e->value : NULL;
+}
+
+/* The number at a path such as moe.0.load_cv in the record; NaN: none. */
+static double number_at(const mf_json *v, const char *path)
+{
+    char part[64];
+    double x;
+    while (v && *path) {
+        const size_t n = strcspn(path, ".");
+        if (n >= sizeof part) return NAN;
+        snprintf(part, sizeof part, "%.*s", (int)n, path);
+        v = mf_json_typeof(v) == MF_JSON_ARRAY ? mf_json_at(v, strtoul(part, NULL, 10))
+                                               : mf_json_get(v, part);
+        path += n + (path[n] == '.');
+    }
+    return v && mf_json_real(v, &x) ? x : (double)NAN;
+}
+
+/* Tokens of training so far: records of validation count other tokens. */
+static double tokens_of(const mf_listed_run *r)
+{
+    const char *batch = config_value(r, "train.batch"), *seq = config_value(r, "model.seq"),
+               *accumulate = config_value(r, "train.accumulate");
+    if (r->last && !validates(r->last)) return number_at(r->last, "tokens");
+    if (!batch || !seq) return (double)NAN;
+    return (double)r->step * atof(batch) * atof(seq) * (accumulate ? atof(accumulate) : 1);
+}
+
+double mf_listed_run_number(const mf_listed_run *r, const char *key)
+{
+    double x;
+    if (strcmp(key, "step") == 0) return (double)r->step;
+    if (strcmp(key, "tokens") == 0) return tokens_of(r);
+    if (strcmp(key, "val_loss") == 0) return number_at(r->val, "task_loss");
+    if (strcmp(key, "params") == 0 || strcmp(key, "seed") == 0)
+        return mf_json_real_or_nan(r->manifest, key);
+    const char *text = strcmp(key, "run") == 0 ? NULL : config_value(r, key);
+    if (text) return mf_parse_f64(text, &x) ? x : (double)NAN;
+    return number_at(r->val, key);
+}
+
+const char *mf_listed_run_text(const mf_listed_run *r, const char *key, char *buf, size_t size)
+{
+    if (strcmp(key, "run") == 0) return r->dir;
+    if (strcmp(key, "router") == 0) {
+        const char *every = config_value(r, "model.moe_every");
+        return every && strcmp(every, "0") == 0 ? "none" : config_value(r, "router.plugin");
+    }
+    if (strcmp(key, "finished") == 0) return r->finished ? "yes" : "no";
+    const char *text = config_value(r, key);
+    if (text) return text;
+    const double x = mf_listed_run_number(r, key);
+    if (isnan(x)) return NULL;
+    if (x == floor(x) && fabs(x) < 1e15)
+        snprintf(buf, size, "%.0f", x);
+    else
+        snprintf(buf, size, "%.5g", x);
+    return buf;
+}
+
+bool mf_listed_run_higher(const char *key)
+{
+    static const char *const higher[] = {"accuracy", "macro_f1",     "pearson", "spearman",
+                                         "nmi",      "tokens_per_s", "step",    "tokens"};
+    const char *dot = strrchr(key, '.'), *leaf = dot ? dot + 1 : key;
+    for (size_t i = 0; i < sizeof higher / sizeof *higher; i++)
+        if (strcmp(leaf, higher[i]) == 0) return true;
+    return false;
+}
+
+const char *mf_listed_runs_measure(const mf_listed_runs *list)
+{
+    bool any = false;
+    for (int i = 0; i < list->n; i++) {
+        if (!list->run[i].val) continue;
+        if (isnan(mf_listed_run_number(&list->run[i], "bits_per_byte"))) return "val_loss";
+        any = true;
+    }
+    return any ? "bits_per_byte" : "val_loss";
+}
+
+int mf_listed_runs_best(const mf_listed_runs *list, const char *key)
+{
+    const double sign = mf_listed_run_higher(key) ? -1 : 1;
+    int best = -1;
+    double least = INFINITY;
+    for (int i = 0; i < list->n; i++) {
+        const double x = sign * mf_listed_run_number(&list->run[i], key);
+        if (!(x < least)) continue;
+        least = x;
+        best = i;
+    }
+    return best;
+}
+
+/* ---- choice and order ---- */
+
+static int judge_key(const mf_listed_runs *list, const char *key)
+{
+    char buf[64];
+    for (int i = 0; i < list->n; i++)
+        if (mf_listed_run_text(&list->run[i], key, buf, sizeof buf)) return MF_OK;
+    return mf_fail(MF_EUSAGE,
+                   "'%s': no run here has it; expected run, router, step, val_loss, "
+                   "bits_per_byte, params, tokens, seed, finished, a key of the configuration "
+                   "such as train.lr, or a number of the validation such as accuracy",
+                   key);
+}
+
+static bool meets(const char *text, const char *op, const char *wanted)
+{
+    double x, y;
+    const bool numbers = mf_parse_f64(text, &x) && mf_parse_f64(wanted, &y);
+    const bool equal = numbers ? x == y : strcmp(text, wanted) == 0;
+    if (strcmp(op, "=") == 0) return equal;
+    if (strcmp(op, "!=") == 0) return !equal;
+    if (!numbers) return false;
+    return (strchr(op, '=') && equal) || (op[0] == '<' ? x < y : x > y);
+}
+
+int mf_listed_runs_keep(mf_listed_runs *list, const char *condition)
+{
+    char key[128], op[3] = "", buf[64];
+    const size_t n = strcspn(condition, "=!<>");
+    const char *at = condition + n;
+    size_t length = *at ? 1 + (at[0] != '=' && at[1] == '=') : 0;
+    if (n == 0 || n >= sizeof key || length == 0 || (at[0] == '!' && length == 1))
+        return mf_fail(MF_EUSAGE,
+                       "'%s': expected KEY=VALUE, or with !=, <, <=, > or >= between the two",
+                       condition);
+    snprintf(op, sizeof op, "%.*s", (int)length, at);
+    snprintf(key, sizeof key, "%.*s", (int)n, condition);
+    for (size_t i = n; i > 0 && key[i - 1] == ' '; i--)
+        key[i - 1] = 0;
+    const char *wanted = at + length + strspn(at + length, " ");
+    const int rc = judge_key(list, key);
+    int kept = 0;
+    for (int i = 0; rc == MF_OK && i < list->n; i++) {
+        const char *text = mf_listed_run_text(&list->run[i], key, buf, sizeof buf);
+        if (text && meets(text, op, wanted))
+            list->run[kept++] = list->run[i];
+        else
+            free_run(&list->run[i]);
+    }
+    if (rc == MF_OK) list->n = kept;
+    return rc;
+}
+
+typedef struct order {
+    const char *key;
+    bool falling;
+} order;
+
+static int compare(const void *a, const void *b, void *arg)
+{
+    const order *o = arg;
+    char x[64], y[64];
+    const char *s = mf_listed_run_text(a, o->key, x, sizeof x),
+               *t = mf_listed_run_text(b, o->key, y, sizeof y);
+    const double u = mf_listed_run_number(a, o->key), v = mf_listed_run_number(b, o->key);
+    if (!s || !t) return (t != NULL) - (s != NULL); /* runs without a value come last */
+    const int c = isnan(u) || isnan(v) ? strcmp(s, t) : (u > v) - (u < v);
+    return o->falling ? -c : c;
+}
+
+int mf_listed_runs_sort(mf_listed_runs *list, const char *key, bool falling)
+{
+    order o = {key, falling};
+    const int rc = list->n > 0 ? judge_key(list, key) : MF_OK;
+    if (rc == MF_OK && list->n > 1)
+        qsort_r(list->run, (size_t)list->n, sizeof *list->run, compare, &o);
+    return rc;
+}

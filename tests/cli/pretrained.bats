@@ -1,0 +1,278 @@
+# moefw import, export hf, and eval --tokens: an imported model is a run as any other, and folders that
+# are damaged or dangerous are refused with status 3 and one line, before a run is made.
+
+setup_file() {
+    export OMP_WAIT_POLICY=passive
+    export MOE="$srcdir/tests/golden/pretrained/mixtral" DENSE="$srcdir/tests/golden/pretrained/gpt2"
+    cd "$BATS_FILE_TMPDIR" || exit 1
+    "$MOEFW" import "$MOE/hf" -o run -q -t 1 >&2
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
+    cp -r "$BATS_FILE_TMPDIR/run" run
+    cp -r "$MOE/hf" folder
+    chmod -R u+w folder
+}
+
+# refused TEXT: the folder is refused with one line that has the text, and no run is left
+refused() {
+    run "$MOEFW" import folder -o new
+    [ "$status" -eq 3 ] && [ "${#lines[@]}" -eq 1 ] && [[ "$output" == *"$1"* ]] && [ ! -e new ] && return
+    echo "status $status, expected 3 and one line with: $1"
+    echo "$output"
+    return 1
+}
+
+# replace FILE OLD NEW: the first occurrence of a text
+replace() {
+    LC_ALL=C grep -q "$2" "$1" || return 1
+    LC_ALL=C sed -i "0,/$2/s//$3/" "$1"
+}
+
+@test "an imported model is a run: ckpt, config, eval, trace, train, and training from it" {
+    run "$MOEFW" import --json "$MOE/hf" -o new
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"tokenizer":true,"run":"new"}' ]]
+    [[ "$output" == '{"family":"mixtral","params":386368,"params_active":165184,"dtype":"BF16","tensors":{"used":65,"skipped":0,"unknown":0},'*'"run":"new"}' ]]
+    cmp new/ckpt/step-0/model.safetensors run/ckpt/step-0/model.safetensors
+    "$MOEFW" ckpt verify run
+    "$MOEFW" config check run
+    small=(--set data.path='builtin:topics?bytes=20000' --set model.seq=32 --set data.format=text)
+    "$MOEFW" train run/config.ini -q -t 1 --out trained "${small[@]}" --set train.from=run --steps 2 \
+        --set train.eval_batches=1 --set train.batch=2
+    "$MOEFW" export hf trained -o back
+    rm -r back
+    sed -i 's/^keep_best = no/keep_best = yes/' trained/config.ini
+    mv trained/ckpt trained/best
+    "$MOEFW" export hf trained/best -o back
+    "$MOEFW" import back -o again -q
+    cmp again/ckpt/step-0/model.safetensors run/ckpt/step-0/model.safetensors && false
+    diff <(ls back) <(echo checksums.xxh128; ls folder)
+}
+
+@test "the tokenizer of the folder is that of the run; without one, only ids are read" {
+    run "$MOEFW" generate run --prompt All -n 8 --temp 0 -q
+    [ "$status" -eq 0 ]
+    [[ "$output" == All* ]]
+    rm folder/tokenizer*
+    run "$MOEFW" import folder -o new
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" == *"; no tokenizer" ]]
+    run "$MOEFW" generate new --prompt All
+    [ "$status" -ne 0 ]
+    [ "$output" = "moefw: new: the run has no tokenizer to read the prompt with" ]
+    run "$MOEFW" eval new --data folder/config.json
+    [ "$status" -eq 3 ]
+    # a tokenizer that cannot be read
+    echo '{"model":{"type":"Unigram"}}' >folder/tokenizer.json
+    run "$MOEFW" import folder -o other
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" == *"imported without its tokenizer: "* ]]
+}
+
+@test "export gives the folder back, and refuses models that the form cannot say" {
+    run "$MOEFW" export hf run -o back
+    [ "$status" -eq 0 ]
+    [ "$output" = back ]
+    for file in folder/*; do cmp "$file" "back/${file#folder/}"; done
+    run "$MOEFW" export hf run -o back
+    [ "$status" -eq 2 ]
+    [ "$output" = "moefw: back: exists already; expected a new folder" ]
+    "$MOEFW" swap run --router mlp:hidden=8 --batches 1 -o swapped -q --data folder/tokenizer.json >&2
+    run "$MOEFW" export hf swapped -o other
+    [ "$status" -eq 3 ]
+    [ "$output" = "moefw: router.plugin = mlp cannot be said in the form of mixtral: its config.json means linear" ]
+    "$MOEFW" eval swapped --tokens "$MOE/golden.safetensors" --gradients gradients
+    sed -i 's/^top_k = 2/top_k = 3/' run/config.ini
+    run "$MOEFW" export hf run -o other
+    [ "$status" -eq 3 ]
+    [ "$output" = "moefw: moe.top_k = 3 cannot be said in the form of mixtral: its config.json means 2" ]
+    [ ! -e other ]
+    rm -r run/pretrained
+    run "$MOEFW" export hf run -o other
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"neither this run nor one that it began with was imported"* ]]
+}
+
+@test "eval --tokens writes logits, hidden states, routing and gradients" {
+    run "$MOEFW" eval run --tokens "$MOE/golden.safetensors" --save out --gradients back
+    [ "$status" -eq 0 ]
+    [ "$output" = "loss of the labels 6.633679 nats/token" ]
+    for name in logits hidden.first hidden.last moe.0.logits moe.0.expert moe.1.gate; do
+        grep -aq "\"$name\"" out
+    done
+    grep -aq '"layers.0.attention.qkv.weight"' back
+    grep -aq '"model.layers.0.self_attn.q_proj.weight"' back
+    run "$MOEFW" eval run --save out
+    [ "$status" -eq 2 ]
+    run "$MOEFW" eval run --tokens run/ckpt/step-0/model.safetensors --save other
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"expected a tensor 'input_ids'" ]]
+}
+
+@test "tensors of other names, shapes and types, and lost ones, are named" {
+    replace folder/model-00003-of-00005.safetensors layers.0.self_attn.o_proj layers.0.self_attn.x_proj
+    refused "model-00003-of-00005.safetensors, but the index does not name it"
+    replace folder/model.safetensors.index.json layers.0.self_attn.o_proj layers.0.self_attn.x_proj
+    refused "tensor 'model.layers.0.self_attn.x_proj.weight' is unknown"
+    cp "$MOE"/hf/model* folder
+    # a tensor with the shape of its neighbour
+    replace folder/config.json '"intermediate_size": 96' '"intermediate_size": 32'
+    refused "block_sparse_moe.experts.0.w1.weight': expected shape [32,64], as config.json says, found [96,64]"
+    cp "$MOE/hf/config.json" folder
+    # a model with more blocks than the files
+    replace folder/config.json '"num_hidden_layers": 2' '"num_hidden_layers": 3'
+    refused "tensor 'model.layers.2.input_layernorm.weight' is missing"
+    cp "$MOE/hf/config.json" folder
+    # sizes that need more memory than there is, here 82 GB, are refused before any is taken
+    replace folder/config.json '"vocab_size": 512' '"vocab_size": 9999999'
+    replace folder/config.json '"hidden_size": 64' '"hidden_size": 2048'
+    refused "tensor 'model.embed_tokens.weight': expected shape [9999999,2048]"
+    replace folder/config.json '"hidden_size": 2048' '"hidden_size": 65536'
+    refused "folder/config.json: settings:6: 'head_dim' in [model]: out of range"
+}
+
+@test "shards that are missing, cut off, damaged, or outside of the folder" {
+    mv folder/model-00002-of-00005.safetensors away
+    refused "folder/model-00002-of-00005.safetensors: there is no such file, but model.safetensors.index.json names it"
+    head -c 100000 away >folder/model-00002-of-00005.safetensors
+    refused "model-00002-of-00005.safetensors"
+    mv away folder/model-00002-of-00005.safetensors
+    cp folder/model.safetensors.index.json index
+    for name in ../model-00001-of-00005.safetensors /etc/passwd sub/model.safetensors ..; do
+        sed "s|\"model-00001-of-00005.safetensors\"|\"$name\"|" index >folder/model.safetensors.index.json
+        refused "shard '$name': expected the name of a file in the folder"
+    done
+    sed 's|"model-00001-of-00005.safetensors"|"pytorch_model.bin"|' index >folder/model.safetensors.index.json
+    refused "pytorch_model.bin is a pickle file"
+    echo '{"weight_map":' >folder/model.safetensors.index.json
+    refused "model.safetensors.index.json"
+}
+
+@test "a byte that changed is found by the checksums that an import and an export record" {
+    "$MOEFW" export hf run -o back
+    printf '\x01' | dd of=back/model-00004-of-00005.safetensors bs=1 seek=150000 conv=notrunc status=none
+    mv folder intact
+    mv back folder
+    refused "folder/model-00004-of-00005.safetensors: the file was changed"
+    rm folder/checksums.xxh128
+    "$MOEFW" import folder -o new -q
+    run "$MOEFW" import folder -o run
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"folder/model-00004-of-00005.safetensors: the file was changed"* ]]
+    run "$MOEFW" import intact -o run
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"holds files already"* ]]
+}
+
+@test "folders of another form: pickle files, no weights, unknown families, quantised weights" {
+    rm folder/model*
+    refused "folder: expected model.safetensors or model.safetensors.index.json"
+    touch folder/pytorch_model.bin
+    refused "folder: pytorch_model.bin is a pickle file, which can run code when it is read"
+    run "$MOEFW" import folder/pytorch_model.bin
+    [ "$status" -eq 3 ]
+    cp "$MOE"/hf/model* folder
+    replace folder/config.json '"model_type": "mixtral"' '"model_type": "mixtrall"'
+    refused "model_type: expected one of bert, "
+    [[ "$output" == *"found 'mixtrall'; nearest: 'mixtral'" ]]
+    cp "$MOE/hf/config.json" folder
+    replace folder/config.json '"rope_scaling": null' '"rope_scaling": {"type": "dynamic", "factor": 2}'
+    refused "folder/config.json: rope_"
+    replace folder/config.json '"hidden_size": 64' '"hidden_size": -64'
+    refused "folder/config.json: hidden_size: expected a whole number from 1 to 65536"
+    rm folder/config.json
+    refused "folder/config.json: there is no such file"
+    run "$MOEFW" import nowhere
+    [ "$status" -eq 3 ]
+    [ "$output" = "moefw: nowhere: there is no such folder" ]
+}
+
+@test "weights of four bits: sizes that do not fit, and lost parts, are named" {
+    [ -n "$MOEFW_PRETRAINED" ] || skip "MOEFW_PRETRAINED names no reference set"
+    rm -r folder
+    cp -r "$MOEFW_PRETRAINED/tiny/qwen2_moe_gptq/hf" folder
+    chmod -R u+w folder
+    replace folder/model.safetensors layers.1.self_attn.q_proj.g_idx layers.1.self_attn.q_proj.h_idx
+    refused "tensor 'model.layers.1.self_attn.q_proj.g_idx' is missing"
+    cp "$MOEFW_PRETRAINED/tiny/qwen2_moe_gptq/hf/model.safetensors" folder
+    replace folder/config.json '"moe_intermediate_size": 128' '"moe_intermediate_size": 136'
+    refused "tensor 'model.layers.0.mlp.experts.0.gate_proj.qweight': expected I32 of rank 2 [32,...,136]"
+    replace folder/config.json '"bits": 4' '"bits": 8'
+    refused "quantization_config: expected quant_method mxfp4, or gptq of 4 bits"
+}
+
+@test "skipped tensors come back, and a tied head must be the embedding" {
+    run "$MOEFW" import "$DENSE/hf" -o quiet -q
+    [ "$output" = quiet ]
+    run "$MOEFW" import "$DENSE/hf" -o dense
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" == "gpt2: "*"tensors used, 3 skipped"* ]]
+    "$MOEFW" export hf dense -o back
+    cmp back/model.safetensors "$DENSE/hf/model.safetensors"
+}
+
+@test "an adapter of PEFT is imported onto a run, trained, exported and merged" {
+    peft="$srcdir/tests/golden/pretrained/peft"
+    run "$MOEFW" import "$peft/corrected"
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"corrected is an adapter of PEFT: expected --onto BASE, the run of its model" ]]
+    run "$MOEFW" import "$peft/exchanged" --onto run -o adapted
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = "mixtral: 394208 parameters, 168032 for each token; 16 tensors used, 0 skipped" ]
+    grep -qx 'at = router.weight, attention.q, attention.v' adapted/config.ini
+    grep -qx 'freeze = \*' adapted/config.ini
+    "$MOEFW" export peft adapted -o peft
+    cmp peft/adapter_model.safetensors "$peft/corrected/adapter_model.safetensors"
+    grep -q '"target_modules":\["self_attn.q_proj","self_attn.v_proj"\]' peft/adapter_config.json
+    small=(--set data.path='builtin:topics?bytes=20000' --set model.seq=32 --set data.format=text)
+    "$MOEFW" train adapted/config.ini -q -t 1 --out trained "${small[@]}" --set train.from=adapted --steps 2 \
+        --set train.eval_batches=1 --set train.batch=2
+    "$MOEFW" export peft trained -o peft2
+    cmp -s peft2/adapter_model.safetensors peft/adapter_model.safetensors && false
+    "$MOEFW" export hf trained --unmerged -o base
+    cmp base/model-00001-of-00005.safetensors folder/model-00001-of-00005.safetensors
+    "$MOEFW" export hf trained --dtype f32 -o merged
+    grep -q '"torch_dtype": "float32"' merged/config.json
+    grep -q '"total_size": 1545472' merged/model.safetensors.index.json
+    "$MOEFW" import merged -o again -q
+    run "$MOEFW" export hf trained --dtype int4 -o other
+    [ "$status" -eq 2 ]
+}
+
+@test "adapters that do not fit, or that lora cannot follow, are refused with key or tensor" {
+    cp -r "$srcdir/tests/golden/pretrained/peft/corrected" adapter
+    chmod -R u+w adapter
+    # not TEXT: the adapter is refused with one line that has the text, and no run is left
+    not() {
+        run "$MOEFW" import adapter --onto run -o new
+        [ "$status" -eq 3 ] && [ "${#lines[@]}" -eq 1 ] && [[ "$output" == *"$1"* ]] && [ ! -e new ] && return
+        echo "status $status, expected 3 and one line with: $1"
+        echo "$output"
+        return 1
+    }
+    replace adapter/adapter_config.json '"use_dora": false' '"use_dora": true'
+    not "use_dora cannot be imported"
+    replace adapter/adapter_config.json '"use_dora": true' '"use_dora": false'
+    replace adapter/adapter_config.json LORA IA3
+    not "peft_type: expected LORA, found IA3"
+    replace adapter/adapter_config.json IA3 LORA
+    replace adapter/adapter_model.safetensors 'layers.0.self_attn.q_proj.lora_A' 'layers.0.self_attn.x_proj.lora_A'
+    not "has no partner"
+    replace adapter/adapter_model.safetensors 'layers.0.self_attn.q_proj.lora_B' 'layers.0.self_attn.x_proj.lora_B'
+    not "the model has no linear layer 'model.layers.0.self_attn.x_proj'"
+    cp "$srcdir/tests/golden/pretrained/peft/corrected/adapter_model.safetensors" adapter
+    "$MOEFW" import "$DENSE/hf" -o dense -q
+    run "$MOEFW" import adapter --onto dense -o new
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"the model has no linear layer"* ]]
+    "$MOEFW" import adapter --onto run -o one -q
+    run "$MOEFW" import adapter --onto one -o two
+    [ "$status" -eq 3 ]
+    [[ "$output" == "moefw: one: expected a run without adapters, found [adapter.lora]" ]]
+    run "$MOEFW" export peft run -o none
+    [ "$status" -eq 3 ]
+    [ ! -e none ]
+}

@@ -1,0 +1,42 @@
+# The commands of README.md work as they are printed, from the clone, with nothing installed.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    clone=$BATS_TEST_TMPDIR/clone
+    mkdir "$clone"
+    ln -s "$builddir" "$clone/build"
+    cd "$clone" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR" XDG_DATA_HOME="$BATS_TEST_TMPDIR" OMP_WAIT_POLICY=passive
+    PATH=$(printf '%s' "$PATH" | tr ':' '\n' | grep -v moefw | paste -sd:)
+}
+
+# block HEADING: the commands of the section's code blocks
+block() {
+    awk -v heading="## $1" '/^## /{inside = $0 == heading} /^```/{code = !code; next} inside && code' "$srcdir/README.md"
+}
+
+@test "a router in 60 seconds, from the clone" {
+    block "Two commands" | grep '^PATH=' >walk
+    block "A router in 60 seconds" >>walk
+    [ "$(wc -l <walk)" -ge 8 ]
+    # The commands themselves stay; options at their ends make training short.
+    small='--steps 2 --set model.layers=1 --set model.dim=16 --set model.heads=2 --set model.seq=16 --set expert.hidden=16 --set train.eval_context=0'
+    sed -E "s/ +#.*//; s/^moefw --plugin.*/& $small/; s/^moefw compare.*--seeds/moefw compare default --routers linear,.\/mine.so $small --seeds/
+        s/^moefw bench.*/& --repetitions 1/; s/--seeds 5/--seeds 2/" walk >short
+    EDITOR=true run bash -euc '. ./short' </dev/null
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ -d mine/runs/default-1/ckpt/step-2 ]
+    [[ "$output" == *"ok    gradients"* ]]
+}
+
+@test "every command of the README is one that the program knows" {
+    PATH=$builddir:$PATH
+    grep -oE '^moefw [a-z]+' "$srcdir/README.md" | sort -u | while read -r _ verb; do
+        moefw "$verb" --help >/dev/null || { echo "$verb"; exit 1; }
+    done
+    grep -oE '^moefw train [a-z][a-z-]*' "$srcdir/README.md" | sort -u | while read -r _ _ preset; do
+        moefw config presets | grep -qx "$preset" || { echo "$preset"; exit 1; }
+    done
+}

@@ -1,0 +1,144 @@
+# moefw runs: the list, its order, choices, ranks, differences and removal; a report of a folder; the
+# list of presets.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    export OMP_WAIT_POLICY=passive
+    cd "$BATS_FILE_TMPDIR" || exit 1
+    small=(-q -t 1 --set data.path='builtin:topics?bytes=20000' --set model.layers=1 --set model.dim=16
+        --set model.heads=2 --set model.seq=16 --set expert.hidden=16 --set moe.experts=4
+        --set train.batch=2 --set train.eval_batches=1 --set train.eval_context=0)
+    "$MOEFW" train "${small[@]}" --steps 20 >&2
+    "$MOEFW" train "${small[@]}" --steps 10 --set router.plugin=mlp --set train.lr=0.001 >&2
+    "$MOEFW" train "${small[@]}" --steps 40 --seed 7 --out runs/more/long >&2
+    cp -r runs/default-1 runs/cut # a run that was stopped: its metrics end before its steps
+    sed -i 's/"steps":20/"steps":200/' runs/cut/manifest.json
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
+    cp -r "$BATS_FILE_TMPDIR/runs" runs
+}
+
+# listed ARGUMENTS: the names of the runs, in the order of the list
+listed() {
+    "$MOEFW" runs --json "$@" | grep -o '"run":"[^"]*"' | cut -d'"' -f4 | tr '\n' ' '
+}
+
+@test "the list has every run of the folder, with its values" {
+    [ "$(listed)" = "runs/cut runs/default-1 runs/default-2 runs/more/long " ]
+    [ "$(listed runs/)" = "$(listed)" ]
+    [ "$(listed runs/default-2 runs/cut)" = "runs/default-2 runs/cut " ]
+    one=$("$MOEFW" runs runs/default-2 --json)
+    loss=$("$MOEFW" eval -q -t 1 runs/default-2 --json | grep -o '"task_loss":[^,]*' | cut -d: -f2)
+    [[ "$one" == '[{"run":"runs/default-2","router":"mlp","step":10,"val_loss":'"$loss"',"bits_per_byte":'* ]]
+    [[ "$one" == *',"params":15060,"tokens":320,"seed":1,"finished":true,"best":true}]' ]]
+    [[ "$("$MOEFW" runs runs/cut --json)" == *'"finished":false'* ]]
+    # the table: 80 columns, the best run marked
+    "$MOEFW" runs >table
+    [ "$(awk 'length > 79' table)" = "" ]
+    grep -q '^runs/more/long \*  *linear  *40 ' table
+    [ "$(tail -1 table)" = "* best by bits_per_byte; 4 runs" ]
+    COLUMNS=40 "$MOEFW" runs >small.txt
+    [ "$(awk 'length > 39' small.txt)" = "" ]
+    [ "$(grep -c '^runs/cut ' small.txt)" -ge 3 ]
+}
+
+@test "runs are sorted, chosen and ranked by any key" {
+    [ "$(listed --sort step)" = "runs/default-2 runs/cut runs/default-1 runs/more/long " ]
+    [ "$(listed --sort step --reverse | cut -d' ' -f1)" = runs/more/long ]
+    [ "$(listed --where router=mlp)" = "runs/default-2 " ]
+    [ "$(listed --where 'router != mlp' --where 'step>=40')" = "runs/more/long " ]
+    [ "$(listed --where train.lr=1e-3)" = "runs/default-2 " ]
+    [ "$(listed --where 'moe.0.load_cv>0' --where finished=no)" = "runs/cut " ]
+    [ "$(listed --where 'step>100')" = "" ]
+    [ "$("$MOEFW" runs --where 'step>100')" = "no run meets the conditions" ]
+    [ "$(listed --rank val_loss | cut -d' ' -f1)" = runs/more/long ]
+    [ "$(listed --rank tokens | cut -d' ' -f1)" = runs/more/long ] # more is better
+    "$MOEFW" runs --rank val_loss --show ppl,train.lr >table
+    grep -q '^runs/more/long \*.* 1$' table
+    grep -q ' ppl' table
+    run "$MOEFW" runs --where router
+    [ "$status" -eq 2 ]
+    run "$MOEFW" runs --sort nothing
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"'nothing': no run here has it; expected run, router, "* ]]
+    mkdir empty
+    run "$MOEFW" runs empty
+    [ "$status" -eq 3 ]
+    [ "$output" = "moefw: empty: there is no run in this folder" ]
+}
+
+@test "the best of runs with different tokenizers is found in bits per byte" {
+    # 5 bits a byte in long tokens is better than 6.8 in bytes, although the loss is higher
+    sed -i 's/"task_loss":[^,]*/"task_loss":9/g; s/"bits_per_byte":[^,]*/"bits_per_byte":5/g' \
+        runs/default-2/metrics.jsonl
+    "$MOEFW" runs | grep -q '^runs/default-2 \*'
+    "$MOEFW" runs --rank val_loss | grep -q '^runs/more/long \*'
+}
+
+@test "the difference of configurations shows the keys that differ, and no others" {
+    "$MOEFW" runs runs/default-1 runs/more/long --diff >diff
+    [ "$(sed 1d diff | awk '{print $1, $2, $3}')" = "train.steps 20 40
+train.seed 1 7" ]
+    "$MOEFW" runs runs/default-1 runs/default-2 --diff --json |
+        grep -q '{"key":"router.plugin","values":{"runs/default-1":"linear","runs/default-2":"mlp"}}'
+    [ "$("$MOEFW" runs runs/default-1 runs/cut --diff)" = "the configurations of 2 runs are the same" ]
+}
+
+@test "runs are removed after a question, and only those that were chosen" {
+    run "$MOEFW" runs --remove
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"expected the runs to remove, or --where"* ]]
+    run "$MOEFW" runs runs/cut --remove </dev/null
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--yes removes without a question"* ]]
+    [ -d runs/cut ]
+    if command -v script >/dev/null; then # a terminal, on which the answer is no, then yes
+        echo n | script -qec "'$MOEFW' runs runs/cut --remove" /dev/null >told
+        grep -q 'remove 1 run? \[y/N\]' told
+        [ -d runs/cut ]
+        echo y | script -qec "'$MOEFW' runs runs/cut --remove" /dev/null >told
+        [ ! -e runs/cut ]
+    fi
+    "$MOEFW" runs --where router=mlp --remove --yes -q
+    [ "$(listed --where router=linear --where seed=7)" = "runs/more/long " ]
+    [ ! -e runs/default-2 ] && [ -d runs/default-1 ]
+}
+
+@test "a run that a process is writing to is not removed" {
+    "$MOEFW" train --resume runs/default-1 -q -t 1 --steps 100000 >out 2>&1 3>&- &
+    for _ in $(seq 100); do
+        [ "$(wc -l <runs/default-1/metrics.jsonl)" -gt 30 ] && break
+        sleep 0.1
+    done
+    run "$MOEFW" runs runs/default-1 --remove --yes
+    kill -INT $!
+    wait $! || true
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"is writing to this run"* ]]
+    [ -d runs/default-1/ckpt ]
+}
+
+@test "a report of a folder has all its runs" {
+    [ "$("$MOEFW" report -q runs)" = runs/report.html ]
+    for name in cut default-1 default-2 long; do
+        grep -q ">$name<" runs/report.html || { echo "$name"; return 1; }
+    done
+    "$MOEFW" report -q runs/more runs/default-1 --out two.html
+    grep -q '>long<' two.html
+    run ! grep -q '>default-2<' two.html
+    mkdir empty
+    run "$MOEFW" report empty
+    [ "$status" -eq 3 ]
+    [ "$output" = "moefw: empty: there is no run in this folder" ]
+}
+
+@test "every preset is listed on one line with what it is for" {
+    "$MOEFW" presets >list
+    [ "$(awk 'length > 79 || NF < 3' list)" = "" ]
+    [ "$(awk '{print $1}' list)" = "$("$MOEFW" config presets)" ]
+    "$MOEFW" presets --json | grep -q '{"preset":"switch","brief":"a small Switch Transformer"}'
+}

@@ -1,0 +1,164 @@
+# moefw swap: another router in a run's model, its fit to the old one, and the numbers of the report.
+
+setup_file() {
+    export OMP_WAIT_POLICY=passive XDG_CONFIG_HOME="$BATS_FILE_TMPDIR"
+    cd "$BATS_FILE_TMPDIR" || exit 1
+    "$MOEFW" import "$srcdir/tests/golden/pretrained/mixtral/hf" -o imported -q -t 1 >&2
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    cp -r "$BATS_FILE_TMPDIR/imported" run
+    small=(-t 1 -q --set data.path='builtin:topics?bytes=40000' --set model.seq=32 --set train.batch=4 --batches 2)
+}
+
+# values KEY: all numbers with this key in the JSON in $output, one in each line
+values() {
+    printf '%s\n' "$output" | grep -oE "\"$1\":[^],}]*" | cut -d: -f2
+}
+
+@test "linear for linear with the same weights changes nothing: zeros everywhere" {
+    run "$MOEFW" swap run --router linear -o new --json "${small[@]}"
+    [ "$status" -eq 0 ]
+    [ "$(values overlap | sort -u)" = 1 ]
+    for key in kl kl_start mass_moved kl_next_token; do [ "$(values $key | sort -u)" = 0 ]; done
+    [ "$(values loss_before)" = "$(values loss_after)" ]
+    [[ "$output" == *'"run":"new"}' ]]
+    before=$(printf '%s' "$output" | grep -oE '"load_before":[^]]*' | cut -d: -f2)
+    after=$(printf '%s' "$output" | grep -oE '"load_after":[^]]*' | cut -d: -f2)
+    [ -n "$before" ]
+    [ "$before" = "$after" ]
+    cmp run/ckpt/step-0/model.safetensors new/ckpt/step-0/model.safetensors
+    "$MOEFW" ckpt verify new
+    # the record of the import comes along
+    "$MOEFW" export hf new -o back
+    for file in "$srcdir"/tests/golden/pretrained/mixtral/hf/*; do cmp "$file" "back/${file##*/}"; done
+}
+
+@test "a fit lowers the divergence at least tenfold in each layer, for four kinds of router" {
+    for router in linear mlp attention hybrid; do
+        run "$MOEFW" swap run --router "$router" --fresh --match 30 -o "$router" --json "${small[@]}"
+        [ "$status" -eq 0 ]
+        [ "$(values kl | wc -l)" -eq 2 ]
+        values kl >now
+        values kl_start >before
+        paste before now | tee "$router.txt" | awk '{ if (!($1 > 0.001 && $2 >= 0 && $2 < $1 / 10)) exit 1 }'
+        values overlap | awk '$1 < 0.8 { exit 1 }'
+    done
+}
+
+@test "only the router changes: the weights of everything else are those of the old run" {
+    "$MOEFW" swap run --router mlp:hidden=16 --match 3 -o new "${small[@]}"
+    "$MOEFW" swap new --router linear --fresh -o other "${small[@]}"
+    "$MOEFW" swap run --router linear --fresh -o same "${small[@]}"
+    cmp other/ckpt/step-0/model.safetensors same/ckpt/step-0/model.safetensors
+    cmp run/ckpt/step-0/model.safetensors same/ckpt/step-0/model.safetensors && false
+    grep -q '^top_k = 2' new/config.ini
+    "$MOEFW" swap run --router linear --set moe.top_k=1 -o one "${small[@]}"
+    grep -q '^top_k = 1' one/config.ini
+}
+
+@test "a swapped run is evaluated, generates, is trained, compared and swapped again" {
+    run "$MOEFW" swap run --router attention -o new "${small[@]}"
+    [ "$status" -eq 0 ]
+    [ "${lines[-1]}" = new ]
+    [[ "${lines[-2]}" == "KL of predictions "*", loss "*" -> "* ]]
+    loss=${lines[-2]##* }
+    run "$MOEFW" eval new --batches 2 --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"\"task_loss\":${loss%?}"* ]]
+    run "$MOEFW" generate new --prompt All -n 4 --temp 0 -q
+    [[ "$output" == All* ]]
+    # its configuration begins with its weights
+    "$MOEFW" train new/config.ini --out trained -q -t 1 --steps 1 --set train.lr=1e-12 --set train.eval_batches=2
+    run "$MOEFW" eval trained --batches 2 --json
+    [[ "$output" == *"\"task_loss\":${loss%??}"* ]]
+    "$MOEFW" compare new/config.ini --routers linear:train.from=run,attention --seeds 2 --steps 2 --out both \
+        -q -t 1 --set train.eval_batches=1
+    grep -q '"attention"' both/comparison.json
+    "$MOEFW" swap new --router mlp -o again "${small[@]}"
+    # the name of a run that is not given
+    run "$MOEFW" swap run --router mlp:hidden=8 "${small[@]}"
+    [ "${lines[-1]}" = runs/run-mlp-1 ]
+}
+
+@test "--layers swaps some routers, and a later swap others" {
+    run "$MOEFW" swap run --router mlp:hidden=16 --layers 1 --match 2 -o one --json "${small[@]}"
+    [ "$status" -eq 0 ]
+    [ "$(values swapped)" = $'false\ntrue' ]
+    [ "$(values kl | head -n 1)" = 0 ]
+    values kl | awk 'NR == 2 { exit !($1 > 0) }'
+    grep -q '^plugin = linear' one/config.ini
+    grep -A 3 '^\[router.swap1\]' one/config.ini | grep -q '^layers = 1'
+    run "$MOEFW" swap one --router attention --layers 0 -o two --json "${small[@]}"
+    [ "$status" -eq 0 ]
+    [ "$(values swapped)" = $'true\nfalse' ]
+    [ "$(values kl | tail -n 1)" = 0 ]
+    "$MOEFW" config check two
+    run "$MOEFW" generate two --prompt All -n 4 --temp 0 -q
+    [[ "$output" == All* ]]
+    # the last section counts: linear everywhere again
+    "$MOEFW" swap two --router linear --fresh -o three "${small[@]}"
+    "$MOEFW" swap run --router linear --fresh -o same "${small[@]}"
+    cmp three/ckpt/step-0/model.safetensors same/ckpt/step-0/model.safetensors
+    refused 2 "--layers 7: none of them has a router" run --router mlp --layers 7
+    refused 2 "expected all, or numbers of blocks from 0 as 2-5 or 0,3, found 'x'" run --router mlp --layers x
+}
+
+@test "import --upcycle makes experts of dense blocks, with the same predictions" {
+    gpt2=$srcdir/tests/golden/pretrained/gpt2
+    "$MOEFW" import "$gpt2/hf" -o dense -q -t 1
+    "$MOEFW" import "$gpt2/hf" --upcycle experts=4,top_k=2,moe.gate_scale=1 -o experts -q -t 1
+    grep -q '^experts = 4' experts/config.ini
+    for run in dense experts; do
+        "$MOEFW" eval $run --tokens "$gpt2/golden.safetensors" --save $run.out | awk '{ print $5 }' >$run.loss
+        "$MOEFW" generate $run --prompt All -n 40 --temp 0 -q >$run.text
+    done
+    paste dense.loss experts.loss | awk '{ d = $1 - $2; exit !($1 > 1 && d * d < 1e-10) }'
+    cmp dense.text experts.text
+    "$MOEFW" swap experts --router mlp --match 1 -o other -t 1 -q --batches 1 \
+        --set data.path='builtin:topics?bytes=40000'
+    run "$MOEFW" export hf experts -o back
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"was imported"* ]]
+    for wrong in experts=4 experts=4,top_k experts=4,k=2 ''; do
+        run "$MOEFW" import "$gpt2/hf" --upcycle "$wrong" -o none
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"--upcycle: expected experts=N,top_k=K, or SECTION.KEY=VALUE, found "* ]]
+        [ ! -e none ]
+    done
+    run "$MOEFW" import "$gpt2/hf" --upcycle experts=2,top_k=4 -o none
+    [ "$status" -eq 3 ]
+    [ ! -e none ]
+    run "$MOEFW" import "$srcdir/tests/golden/pretrained/mixtral/hf" --upcycle experts=4,top_k=2 -o none
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"has experts already" ]]
+}
+
+# refused STATUS TEXT ARGUMENT...: the swap fails, and leaves no run
+refused() {
+    want=$1 text=$2
+    shift 2
+    run "$MOEFW" swap "$@" -o none "${small[@]}"
+    [ "$status" -eq "$want" ] && [[ "$output" == *"$text"* ]] && [ ! -e none ] && return
+    echo "status $status, expected $want with: $text"
+    echo "$output"
+    return 1
+}
+
+@test "what cannot be swapped or fitted is refused, and leaves no run" {
+    refused 2 "swap wants --router PLUGIN" run
+    refused 3 "unknown router plugin 'mpl'; did you mean 'mlp'?" run --router mpl
+    refused 2 "unknown key 'hide' in [router] (plugin mlp); did you mean 'hidden'?" run --router mlp:hide=3
+    refused 2 "the new router has no parameters that could be fitted" run --router hash --match 1
+    refused 2 "looking at the whole sequence" run --router expert_choice
+    refused 3 "there is no such run" nothing --router mlp
+    refused 3 "the model that the configuration describes has" run --router mlp --set moe.experts=2
+    "$MOEFW" import "$srcdir/tests/golden/pretrained/gpt2/hf" -o dense -q -t 1
+    small=(-t 1)
+    refused 2 "dense: the model has no routers" dense --router mlp
+    run "$MOEFW" swap run --router mlp -o run "${small[@]}"
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"holds files already"* ]]
+    "$MOEFW" ckpt verify run
+}

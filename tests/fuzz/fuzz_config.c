@@ -1,0 +1,79 @@
+/* fuzz_config: any bytes are a configuration, or are refused with a message. All sections,
+ * presets that the file includes, and rules between keys are read; plugins are not loaded. With
+ * a sink, which hears of all errors, the result is the same. */
+#include "tests/fuzz/fuzz.h"
+
+#include "base/error.h"
+#include "base/file/paths.h"
+#include "train/run_config.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+const char *const fuzz_words[] = {
+    "[model]\n",     "[moe]\n",       "[router]\n",  "[expert]\n",        "[adapter.a]\n",
+    "[train]\n",     "[data]\n",      "[task.t]\n",  "[regularizer.r]\n", "[controller.c]\n",
+    "[include]\n",   "preset = ",     "plugin = ",   "default\n",         "none\n",
+    "[tycontroller", "[regulariser.", "dim = ",      "heads = ",          "experts = ",
+    "top_k = ",      "layers = ",     "at = ",       "weight = ",         "every = ",
+    "task = ",       "classify\n",    "causal = ",   "dense_layers = ",   "0,3-5\n",
+    "steps = ",      "batch = ",      "accumulate=", "path = ",           "auto\n",
+    "yes\n",         "no\n",          "0\n",         "-1\n",              "1e308\n",
+    "nan\n",         "4096\n",        ".",           "=",                 "[",
+    "]",             "\n",            NULL};
+
+typedef struct told {
+    int n;
+    char first[256];
+} told;
+
+static void hear(void *arg, const mf_problem *p)
+{
+    told *t = arg;
+    FUZZ_REQUIRE(p->message && p->message[0] != '\0');
+    if (t->n++ == 0) snprintf(t->first, sizeof t->first, "%s", p->message);
+}
+
+/* The file that holds the input; *ret_path is its path. */
+static int file(char *ret_path, size_t room)
+{
+    static int fd = -1;
+    if (fd < 0) {
+        const char *program = getenv("MOEFW");
+        if (program) mf_paths_set_program(program);
+        mf_paths_set_settings("/proc/self/no-settings");
+        fd = memfd_create("config.ini", MFD_CLOEXEC);
+    }
+    FUZZ_REQUIRE(fd >= 0);
+    snprintf(ret_path, room, "/proc/self/fd/%d", fd);
+    return fd;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char path[64];
+    mf_config *config = NULL, *again = NULL;
+    told t = {0};
+    const mf_problem_sink sink = {hear, &t};
+    const int fd = file(path, sizeof path);
+    FUZZ_REQUIRE(ftruncate(fd, 0) == 0);
+    FUZZ_REQUIRE(pwrite(fd, data, size, 0) == (ssize_t)size);
+    mf_error_clear();
+    const int rc = mf_config_load(path, 0, NULL, &config);
+    FUZZ_REQUIRE((rc == MF_OK) == (config != NULL));
+    FUZZ_REQUIRE(rc == MF_OK || strlen(mf_error_message()) > 0);
+    FUZZ_REQUIRE(rc == MF_OK || rc == MF_ECONFIG || rc == MF_ENOTFOUND);
+    mf_error_clear();
+    FUZZ_REQUIRE(mf_config_load_from(path, 0, NULL, &sink, &again) == rc);
+    FUZZ_REQUIRE(rc == MF_OK ? t.n == 0 && again : true);
+    if (config) {
+        FUZZ_REQUIRE(config->model.dim == again->model.dim);
+        FUZZ_REQUIRE(config->moe.top_k >= 1 && config->moe.top_k <= config->moe.experts);
+        FUZZ_REQUIRE(config->n_regularizers == again->n_regularizers);
+        FUZZ_REQUIRE(strcmp(config->router.plugin, again->router.plugin) == 0);
+    }
+    mf_config_free(config);
+    mf_config_free(again);
+    return 0;
+}

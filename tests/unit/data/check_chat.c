@@ -1,0 +1,150 @@
+/* chat: templates of conversations that are recognized, and the messages in their forms.
+ * Expected texts are those of the templates, in the language that they are written in. */
+#include "check_main.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "data/tokenizer/chat.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOP "{% for message in messages %}"
+#define SYSTEM(TEXT)                                                                           \
+    "{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\n" TEXT     \
+    "<|im_end|>\n' }}{% endif %}"
+#define CHATML                                                                                 \
+    "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"   \
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+#define MISTRAL(END)                                                                           \
+    "{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != "        \
+    "(loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate "          \
+    "user/assistant/user/assistant/...') }}{% endif %}{% if message['role'] == 'user' %}"      \
+    "{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif message['role'] == 'assistant' " \
+    "%}{{ message['content'] + eos_token" END "}}{% else %}{{ raise_exception('Only user and " \
+    "assistant roles are supported!') }}{% endif %}{% endfor %}"
+
+START_TEST(templates)
+{
+    static const struct {
+        const char *template;
+        bool known;
+        mf_chat_form form;
+        const char *system;
+        bool blank;
+    } table[] = {
+        {NULL, true, MF_CHAT_PLAIN, "", false},
+        {LOOP CHATML, true, MF_CHAT_CHATML, "", false},
+        {"{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
+         "message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}{% if "
+         "add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
+         true, MF_CHAT_CHATML, "", false},
+        {LOOP SYSTEM("You are a helpful assistant.") CHATML, true, MF_CHAT_CHATML,
+         "You are a helpful assistant.", false},
+        {LOOP SYSTEM("Be  brief.\n") CHATML, true, MF_CHAT_CHATML, "Be  brief.\n", false},
+        {LOOP SYSTEM("You are a helpful assistant") "{{'<|im_start|>' + message['role'] + '\n' "
+                                                    "+ message['content']}}"
+                                                    "{% if (loop.last and "
+                                                    "add_generation_prompt) or not loop.last %}"
+                                                    "{{ '<|im_end|>' + '\n'}}{% endif %}{% "
+                                                    "endfor %}{% if add_generation_prompt and "
+                                                    "messages[-1]['role'] != 'assistant' %}{{ "
+                                                    "'<|im_start|>assistant\n' }}{% endif %}",
+         true, MF_CHAT_CHATML, "You are a helpful assistant", false},
+        {MISTRAL(""), true, MF_CHAT_MISTRAL, "", false},
+        {MISTRAL(" + ' ' "), true, MF_CHAT_MISTRAL, "", true},
+        {"", false, MF_CHAT_PLAIN, "", false},
+        {LOOP, false, MF_CHAT_PLAIN, "", false},
+        {LOOP CHATML "x", false, MF_CHAT_PLAIN, "", false},
+        {LOOP " " CHATML, false, MF_CHAT_PLAIN, "", false}, /* a blank that is text */
+        {LOOP SYSTEM("a' + x + 'b") CHATML, false, MF_CHAT_PLAIN, "", false},
+        {MISTRAL(" + '  '"), false, MF_CHAT_PLAIN, "", false},
+        {"{{ bos_token", false, MF_CHAT_PLAIN, "", false},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        const mf_tokenizer t = {.chat_template = table[i].template};
+        mf_chat c;
+        ck_assert_msg(mf_chat_of(&t, &c) == table[i].known, "case %zu", i);
+        ck_assert_msg(c.form == table[i].form, "case %zu", i);
+        ck_assert_str_eq(c.system, table[i].system);
+        ck_assert(c.blank == table[i].blank);
+    }
+    /* a system's message that is too long */
+    static char text[2048];
+    snprintf(text, sizeof text, "%s%s%0400d%s", LOOP,
+             "{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\n",
+             0, "<|im_end|>\n' }}{% endif %}" CHATML);
+    const mf_tokenizer t = {.chat_template = text};
+    mf_chat c;
+    ck_assert(!mf_chat_of(&t, &c) && c.form == MF_CHAT_PLAIN);
+}
+END_TEST
+
+static mf_tokenizer *small(const char *name)
+{
+    char path[2048];
+    mf_tokenizer *t;
+    const char *srcdir = getenv("srcdir");
+    snprintf(path, sizeof path, "%s/tests/golden/pretrained/tokenizers/%s/tokenizer.json",
+             srcdir ? srcdir : ".", name);
+    ck_assert_msg(mf_tokenizer_load(path, &t) == MF_OK, "%s", mf_error_message());
+    return t;
+}
+
+START_TEST(messages)
+{
+    static const struct {
+        mf_chat chat;
+        bool first;
+        const char *expected;
+    } table[] = {
+        {{.form = MF_CHAT_PLAIN}, true, "Hi"},
+        {{.form = MF_CHAT_CHATML},
+         true,
+         "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"},
+        {{.form = MF_CHAT_CHATML, .system = "Be."},
+         true,
+         "<|im_start|>system\nBe.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+         "<|im_start|>assistant\n"},
+        {{.form = MF_CHAT_CHATML, .system = "Be."},
+         false,
+         "<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"},
+        {{.form = MF_CHAT_MISTRAL}, true, "<s>[INST] Hi [/INST]"},
+        {{.form = MF_CHAT_MISTRAL}, false, "</s>[INST] Hi [/INST]"},
+        {{.form = MF_CHAT_MISTRAL, .blank = true}, false, "</s> [INST] Hi [/INST]"},
+    };
+    mf_tokenizer *t = small("mistral");
+    char *text;
+    size_t n;
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        ck_assert_int_eq(mf_chat_message(&table[i].chat, t, table[i].first, "Hi", 2, &text, &n),
+                         MF_OK);
+        ck_assert_str_eq(text, table[i].expected);
+        ck_assert_uint_eq(n, strlen(text));
+        mf_free(text);
+    }
+    mf_ids begin = {0};
+    ck_assert_int_eq(mf_tokenizer_begin(t, &begin), MF_OK);
+    ck_assert(begin.n == 1 && begin.id[0] == t->special[MF_SPECIAL_BOS]);
+    mf_ids_free(&begin);
+    mf_tokenizer_free(t);
+    t = small("gpt2"); /* has no <s> */
+    const mf_chat mistral = {.form = MF_CHAT_MISTRAL};
+    ck_assert_int_eq(mf_chat_message(&mistral, t, true, "Hi", 2, &text, &n), MF_EUSAGE);
+    ck_assert_ptr_nonnull(strstr(mf_error_message(), "needs <bos>"));
+    mf_tokenizer_free(t);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("chat");
+    TCase *c = tcase_create("chat");
+    tcase_add_test(c, templates);
+    tcase_add_test(c, messages);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+MF_CHECK_MAIN(suite)

@@ -1,0 +1,60 @@
+/* scaffold: a folder that cannot be written is removed, and the message is that of the first
+ * failure, whether or not the folder can be removed. */
+#include "check_main.h"
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
+#include "lab/scaffold.h"
+#include "tests/lib/fault.h"
+#include "tests/lib/program.h"
+#include "tests/lib/scratch.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* Makes the folder with a fault at IO call n, and copies the message. True if a call failed. */
+static bool make(long n, fault_form form, const char *folder, char message[1024])
+{
+    char *made = NULL;
+    fault_io(n, form, ENOSPC);
+    const int rc = mf_scaffold("router", "mine", folder, &made);
+    const bool hit = fault_hit();
+    fault_off();
+    snprintf(message, 1024, "%s", rc == MF_OK ? "" : mf_error_message());
+    mf_free(made);
+    return hit;
+}
+
+START_TEST(the_first_failure_is_told)
+{
+    char once[1024], from[1024], folder[64];
+    long n = 1;
+    bool hit = true;
+    for (; hit && n < 200; n++) {
+        snprintf(folder, sizeof folder, "once%ld", n);
+        hit = make(n, FAULT_ONCE, scratch_path(folder), once);
+        if (!hit || !once[0]) continue;
+        ck_assert_msg(!mf_exists(scratch_path(folder)), "call %ld: %s is left", n, folder);
+        char *at = strstr(once, folder);
+        snprintf(folder, sizeof folder, "from%ld", n);
+        make(n, FAULT_FROM, scratch_path(folder), from);
+        if (at) memcpy(at, "from", 4); /* the messages name different folders */
+        ck_assert_msg(strncmp(from, once, strlen(once)) == 0,
+                      "call %ld: expected \"%s\", found \"%s\"", n, once, from);
+    }
+    ck_assert_int_gt(n, 4);
+    ck_assert(!hit);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("scaffold");
+    TCase *t = tcase_create("scaffold");
+    tcase_add_test(t, the_first_failure_is_told);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+MF_CHECK_MAIN_PROGRAM(suite)

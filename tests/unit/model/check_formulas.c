@@ -1,0 +1,402 @@
+/* formulas: losses and choices of plugins in batches with padding, compared with the formulas
+ * of their manual pages, which are computed here in double from the layer's own values. */
+#include "check_main.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "tests/lib/program.h"
+#include "model/layer_model.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { B = 5, E = 4, SEQ = 20, T = B * SEQ, DIM = 16 };
+
+typedef struct graph {
+    mf_session *s;
+    mf_model_graph *mg;
+    const mf_routing *r;
+    bool real[T];
+    int tokens; /* number of real ones */
+} graph;
+
+/* Example b has length[b] tokens; NULL: all have SEQ. Padding has the id `pad`. */
+static void fill(graph *x, const int *length, int pad)
+{
+    mf_batch *batch = NULL;
+    ck_assert_int_eq(mf_batch_new(B, SEQ, &batch), MF_OK);
+    x->tokens = 0;
+    for (int t = 0; t < T; t++) {
+        const int b = t / SEQ, at = t % SEQ;
+        x->real[t] = !length || at < length[b];
+        x->tokens += x->real[t];
+        batch->tokens[t] = x->real[t] ? 7 * b + 3 * at : pad;
+        batch->targets[t] = x->real[t] ? 5 * at : -1;
+        batch->positions[t] = at;
+        batch->sequence[t] = b;
+        batch->labels[t] = -1;
+        batch->mask[t] = x->real[t];
+    }
+    mf_session_feed(batch, x->mg);
+    mf_batch_free(batch);
+}
+
+static void open_graph(graph *x, mf_mode mode, const int *length, int n_more,
+                       const char *const *more)
+{
+    static const char *const own[] = {"moe.force_causal=yes"};
+    const mf_model_shape shape = {.mode = mode,
+                                  .batch = B,
+                                  .seq = SEQ,
+                                  .masked = length != NULL,
+                                  .want_prob = true,
+                                  .want_trace = true,
+                                  .no_reuse = true};
+    *x = (graph){0};
+    layer_open(1, own, n_more, more, &shape, &x->s, &x->mg);
+    fill(x, length, 3);
+    layer_run(x->mg);
+    x->r = &x->mg->moe[0].routing;
+}
+
+static void close_graph(graph *x)
+{
+    mf_model_graph_free(x->mg);
+    mf_session_close(x->s);
+}
+
+static double scalar(const mf_tensor *t)
+{
+    return (double)*(const float *)mf_tensor_host(t);
+}
+
+static void expect_near(const char *what, double found, double wanted)
+{
+    ck_assert_msg(fabs(found - wanted) <= 2e-5 * fabs(wanted) + 1e-6,
+                  "%s: expected %.9g, found %.9g", what, wanted, found);
+}
+
+/* All full, some padding, and examples of one token or none. */
+static const int some[] = {20, 13, 7, 18, 4}, few[] = {1, 0, 20, 1, 2};
+static const int *const lengths[] = {NULL, some, few};
+enum { LENGTHS = sizeof lengths / sizeof *lengths };
+
+/* ---- expert_choice ---- */
+
+/* Each expert takes C = floor(capacity T k / E) of the T real tokens, those with its largest
+ * probabilities, and no padding. */
+START_TEST(experts_choose_among_real_tokens)
+{
+    static const struct {
+        const char *k, *capacity;
+        int take[LENGTHS]; /* of 100, 62 and 24 tokens */
+    } cases[] = {{"moe.top_k=2", "router.capacity=1", {50, 31, 12}},
+                 {"moe.top_k=1", "router.capacity=0.9", {22, 13, 5}},
+                 {"moe.top_k=1", "router.capacity=1.16", {29, 17, 6}},
+                 {"moe.top_k=2", "router.capacity=100", {100, 62, 24}},
+                 {"moe.top_k=1", "router.capacity=0.01", {1, 1, 1}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int m = 0; m < LENGTHS; m++) {
+            const char *set[] = {"router.plugin=expert_choice", cases[i].k, cases[i].capacity};
+            graph x;
+            open_graph(&x, MF_MODE_EVAL, lengths[m], 3, set);
+            const int32_t *chosen = mf_tensor_host(x.r->chosen),
+                          *token = mf_tensor_host(x.r->token);
+            const float *p = mf_tensor_host(x.r->prob);
+            for (int e = 0; e < E; e++) {
+                bool taken[T] = {false};
+                int n = 0;
+                double least = 1;
+                for (int r = 0; r < x.r->rows; r++) {
+                    if (chosen[r] != e) continue;
+                    ck_assert(x.real[token[r]] && !taken[token[r]]);
+                    taken[token[r]] = true;
+                    least = fmin(least, (double)p[token[r] * E + e]);
+                    n++;
+                }
+                ck_assert_msg(n == cases[i].take[m], "%s, %s, %d tokens: expected %d, found %d",
+                              cases[i].k, cases[i].capacity, x.tokens, cases[i].take[m], n);
+                for (int t = 0; t < T; t++)
+                    ck_assert(!x.real[t] || taken[t] || (double)p[t * E + e] <= least);
+            }
+            close_graph(&x);
+        }
+}
+END_TEST
+
+/* ---- load_balance ---- */
+
+/* E sum_i f_i P_i with f_i = n_i / sum n, or n_i / T. */
+static double balance(const graph *x, bool tokens)
+{
+    const int32_t *chosen = mf_tensor_host(x->r->chosen);
+    const float *p = mf_tensor_host(x->r->prob);
+    double n[E] = {0}, mean[E] = {0}, all = 0, sum = 0;
+    for (int r = 0; r < x->r->rows; r++)
+        if (chosen[r] >= 0) n[chosen[r]]++, all++;
+    for (int t = 0; t < T; t++)
+        for (int e = 0; x->real[t] && e < E; e++)
+            mean[e] += (double)p[t * E + e] / x->tokens;
+    for (int e = 0; e < E; e++)
+        sum += n[e] / (tokens ? x->tokens : all) * mean[e];
+    return E * sum;
+}
+
+START_TEST(shares_are_of_the_chosen_assignments)
+{
+    static const char *const routers[][3] = {
+        {"router.plugin=linear", "moe.top_k=2", "moe.top_k=2"},
+        {"router.plugin=linear", "moe.top_k=1", "moe.top_k=1"},
+        {"router.plugin=hash", "router.hashes=3", "router.seed=1"},
+        {"router.plugin=relu", "moe.top_k=2", "moe.top_k=2"},
+        {"router.plugin=expert_choice", "moe.top_k=1", "router.capacity=0.9"},
+        {"router.plugin=expert_choice", "moe.top_k=2", "router.capacity=0.9"}};
+    static const char *const fs[] = {"regularizer.lb.f=rows", "regularizer.lb.f=tokens"};
+    for (size_t i = 0; i < sizeof routers / sizeof *routers; i++)
+        for (int m = 0; m < LENGTHS; m++)
+            for (int f = 0; f < 2; f++) {
+                const char *set[] = {routers[i][0], routers[i][1], routers[i][2],
+                                     "regularizer.lb.plugin=load_balance", fs[f]};
+                graph x;
+                open_graph(&x, MF_MODE_EVAL, lengths[m], 5, set);
+                expect_near(routers[i][0],
+                            scalar(x.mg->regularizers[x.s->config->n_regularizers - 1]),
+                            balance(&x, f == 1));
+                close_graph(&x);
+            }
+}
+END_TEST
+
+/* ---- sigmoid_bias ---- */
+
+/* Mean over sequences with tokens of E / (k n) sum_e c_e P_e; c_e: choices of e, P_e: mean of
+ * prob, n: tokens of the sequence. */
+static double sequence_balance(const graph *x, int k)
+{
+    const int32_t *chosen = mf_tensor_host(x->r->chosen);
+    const float *p = mf_tensor_host(x->r->prob);
+    double sum = 0;
+    int sequences = 0;
+    for (int b = 0; b < B; b++) {
+        double c[E] = {0}, mean[E] = {0}, n = 0;
+        for (int t = b * SEQ; t < (b + 1) * SEQ; t++) {
+            if (!x->real[t]) continue;
+            for (int j = 0; j < k; j++)
+                c[chosen[t * k + j]]++;
+            for (int e = 0; e < E; e++)
+                mean[e] += (double)p[t * E + e];
+            n++;
+        }
+        for (int e = 0; n > 0 && e < E; e++)
+            sum += E / (k * n) * c[e] * mean[e] / n;
+        sequences += n > 0;
+    }
+    return sum / sequences;
+}
+
+START_TEST(sequences_without_tokens_do_not_count)
+{
+    const char *set[] = {"router.plugin=sigmoid_bias", "router.seq_aux_weight=1",
+                         "moe.top_k=2"};
+    for (int m = 0; m < LENGTHS; m++) {
+        graph x;
+        open_graph(&x, MF_MODE_EVAL, lengths[m], 3, set);
+        expect_near("sequence_balance", scalar(x.mg->loss) - scalar(x.mg->task_loss),
+                    sequence_balance(&x, 2));
+        close_graph(&x);
+    }
+}
+END_TEST
+
+/* ---- self_supervised ---- */
+
+enum { HIDDEN = 8, GROUP = 5 };
+
+static const float *weights(const graph *x, const char *name)
+{
+    char full[64];
+    snprintf(full, sizeof full, "layers.0.router.%s", name);
+    const mf_param *p = mf_store_find(x->s->model->store, full);
+    ck_assert_ptr_nonnull(p);
+    return p->value;
+}
+
+/* z [T][HIDDEN] of unit length: V2 gelu(V1 x + c1) + c2, over its norm. */
+static void features(const graph *x, double (*z)[HIDDEN])
+{
+    const float *in = mf_tensor_host(x->mg->moe[0].x), *v1 = weights(x, "v1"),
+                *c1 = weights(x, "c1"), *v2 = weights(x, "v2"), *c2 = weights(x, "c2");
+    for (int t = 0; t < T; t++) {
+        double h[HIDDEN], square = 0;
+        for (int i = 0; i < HIDDEN; i++) {
+            double a = (double)c1[i];
+            for (int d = 0; d < DIM; d++)
+                a += (double)v1[i * DIM + d] * (double)in[t * DIM + d];
+            h[i] = a * 0.5 * (1 + erf(a / sqrt(2)));
+        }
+        for (int i = 0; i < HIDDEN; i++) {
+            z[t][i] = (double)c2[i];
+            for (int j = 0; j < HIDDEN; j++)
+                z[t][i] += (double)v2[i * HIDDEN + j] * h[j];
+            square += z[t][i] * z[t][i];
+        }
+        for (int i = 0; i < HIDDEN; i++)
+            z[t][i] /= sqrt(square);
+    }
+}
+
+/* The token whose features are the positive of token t; -1: it has none. */
+static int positive(const graph *x, int t)
+{
+    const int at = t % SEQ;
+    if (!x->real[t]) return -1;
+    if (at + 1 < SEQ && x->real[t + 1]) return t + 1;
+    return at > 0 ? t - 1 : -1;
+}
+
+static double similarity(const double *a, const double *b)
+{
+    double s = 0;
+    for (int i = 0; i < HIDDEN; i++)
+        s += a[i] * b[i];
+    return exp(s / 0.5); /* tau = .5 */
+}
+
+/* Mean over tokens of -ln(e^s_ii / sum_j e^s_ij), j in groups of GROUP positions. */
+static double info_nce(const graph *x, bool as_printed)
+{
+    static double z[T][HIDDEN];
+    double sum = 0;
+    int n = 0;
+    features(x, z);
+    for (int t = 0; t < T; t++) {
+        double below = 0;
+        for (int j = t / GROUP * GROUP; j < (t / GROUP + 1) * GROUP; j++)
+            if (positive(x, j) >= 0 && !(as_printed && j == t))
+                below += similarity(z[t], z[positive(x, j)]);
+        if (positive(x, t) < 0 || below == 0) continue;
+        sum -= log(similarity(z[t], z[positive(x, t)]) / below);
+        n++;
+    }
+    ck_assert_int_gt(n, 10);
+    return sum / n;
+}
+
+/* With lengths `few` tokens are alone in their sequence, and with 16, 11 .. tokens the last one
+ * is alone in its group. */
+START_TEST(info_nce_is_over_tokens_that_have_pairs)
+{
+    static const int alone[] = {16, 11, 6, 1, 20};
+    static const int *const all[] = {NULL, some, few, alone};
+    static const char *const printed[] = {"router.as_printed=no", "router.as_printed=yes"};
+    for (int m = 0; m < 4; m++)
+        for (int p = 0; p < 2; p++) {
+            const char *set[] = {"router.plugin=self_supervised", "router.positives=neighbour",
+                                 "router.hidden=8",    "router.negatives=4", "router.tau=0.5",
+                                 "router.ss_weight=1", printed[p]};
+            graph x;
+            open_graph(&x, MF_MODE_TRAIN, all[m], 7, set);
+            expect_near(printed[p], scalar(x.mg->loss) - scalar(x.mg->task_loss),
+                        info_nce(&x, p == 1));
+            close_graph(&x);
+        }
+}
+END_TEST
+
+/* ---- experts that look at other tokens ---- */
+
+/* What stands at padding has no effect, also on shared experts. */
+START_TEST(padding_is_never_attended_to)
+{
+    static const char *const scopes[] = {"expert.scope=sequence", "expert.scope=zeroed",
+                                         "expert.scope=batch"};
+    for (int i = 0; i < 3; i++) {
+        const char *set[] = {"expert.plugin=attention", scopes[i], "model.causal=no",
+                             "moe.shared_experts=2", "moe.shared_gate=yes"};
+        graph x;
+        open_graph(&x, MF_MODE_EVAL, some, 5, set);
+        const double before = scalar(x.mg->task_loss);
+        fill(&x, some, 11);
+        layer_run(x.mg);
+        ck_assert_msg(scalar(x.mg->task_loss) == before, "%s: %.9g, %.9g", scopes[i], before,
+                      scalar(x.mg->task_loss));
+        close_graph(&x);
+    }
+}
+END_TEST
+
+/* ---- moe.gate_scale, moe.capacity_factor ---- */
+
+START_TEST(gates_of_every_router_are_scaled)
+{
+    static const char *const routers[] = {"linear", "hash",          "relu",
+                                          "tia_r",  "expert_choice", "sigmoid_bias"};
+    for (size_t i = 0; i < sizeof routers / sizeof *routers; i++) {
+        char router[64];
+        graph one, two;
+        snprintf(router, sizeof router, "router.plugin=%s", routers[i]);
+        const char *set[] = {router, "moe.gate_scale=2.5"};
+        open_graph(&one, MF_MODE_EVAL, some, 1, set);
+        open_graph(&two, MF_MODE_EVAL, some, 2, set);
+        const float *a = mf_tensor_host(one.mg->moe[0].gate),
+                    *b = mf_tensor_host(two.mg->moe[0].gate);
+        double sum = 0;
+        for (int r = 0; r < one.r->rows; r++) {
+            ck_assert_msg(fabs((double)b[r] - 2.5 * (double)a[r]) <= 1e-6 * (double)b[r],
+                          "%s: %.9g, %.9g", routers[i], (double)a[r], (double)b[r]);
+            sum += (double)a[r];
+        }
+        ck_assert(sum > 1);
+        close_graph(&one);
+        close_graph(&two);
+    }
+}
+END_TEST
+
+/* C0 = floor(factor T k / E) in decimals: .9 100 / 4 = 22, .28 100 / 4 = 7, whose f32 factors
+ * lie above and below the decimal ones. */
+START_TEST(capacity_is_the_decimal_one)
+{
+    static const struct {
+        const char *factor;
+        int most;
+    } cases[] = {{"moe.capacity_factor=0.92", 23},
+                 {"moe.capacity_factor=0.919", 22},
+                 {"moe.capacity_factor=0.28", 7},
+                 {"moe.capacity_factor=0.72", 18},
+                 {"moe.capacity_factor=0.56", 14},
+                 {"moe.capacity_factor=0.2", 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *set[] = {"moe.top_k=1", cases[i].factor};
+        graph x;
+        open_graph(&x, MF_MODE_EVAL, NULL, 2, set);
+        const int32_t *admitted = mf_tensor_host(x.r->admitted);
+        int n[E] = {0}, most = 0;
+        for (int t = 0; t < T; t++)
+            if (admitted[t] >= 0) n[admitted[t]]++;
+        for (int e = 0; e < E; e++)
+            most = n[e] > most ? n[e] : most;
+        ck_assert_msg(most == cases[i].most, "%s: expected %d, found %d", cases[i].factor,
+                      cases[i].most, most);
+        close_graph(&x);
+    }
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("formulas");
+    TCase *c = tcase_create("formulas");
+    tcase_set_timeout(c, 120);
+    tcase_add_test(c, experts_choose_among_real_tokens);
+    tcase_add_test(c, shares_are_of_the_chosen_assignments);
+    tcase_add_test(c, sequences_without_tokens_do_not_count);
+    tcase_add_test(c, info_nce_is_over_tokens_that_have_pairs);
+    tcase_add_test(c, padding_is_never_attended_to);
+    tcase_add_test(c, gates_of_every_router_are_scaled);
+    tcase_add_test(c, capacity_is_the_decimal_one);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+MF_CHECK_MAIN_PROGRAM(suite)

@@ -1,0 +1,564 @@
+/* pretrained: imported models compute what transformers has computed of the same weights
+ * (golden values), and an export gives the folder back. The committed folders are
+ * tests/golden/pretrained; MOEFW_PRETRAINED may name a set with more of them, in tiny/
+ * and stories/. */
+#include "check_main.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
+#include "base/text/json.h"
+#include <moefw/run.h>
+#include "data/safetensors/safetensors.h"
+#include "pretrained/family.h"
+#include "pretrained/import.h"
+#include "pretrained/tokens.h"
+#include "pretrained/values.h"
+#include "tests/lib/program.h"
+#include "tests/lib/scratch.h"
+#include "train/run/load.h"
+
+#define LOGITS_BOUND 5e-5 /* for logits up to 5.5, as in tiny/; rounding grows with them */
+#define SMALL_BOUND  1e-5
+#define NORM_BOUND   1e-4 /* relative */
+
+enum { PATH = 1024 };
+
+static void must(int rc)
+{
+    ck_assert_msg(rc == MF_OK, "%s", mf_error_message());
+}
+
+/* A folder of golden values: hf/, golden.safetensors, golden.json. */
+typedef struct golden {
+    char folder[PATH], hf[PATH + 32], values[PATH + 32];
+    mf_json *json;
+    mf_st_file *file;
+} golden;
+
+static mf_json *read_json(const char *path)
+{
+    char *text;
+    size_t n;
+    mf_json *v = NULL;
+    must(mf_read_file(path, 0, &text, &n));
+    must(mf_json_parse(path, text, n, &v));
+    mf_free(text);
+    return v;
+}
+
+static void open_golden(golden *g, const char *folder)
+{
+    char path[PATH + 32];
+    snprintf(g->folder, sizeof g->folder, "%s", folder);
+    snprintf(g->hf, sizeof g->hf, "%s/hf", folder);
+    snprintf(g->values, sizeof g->values, "%s/golden.safetensors", folder);
+    snprintf(path, sizeof path, "%s/golden.json", folder);
+    g->json = read_json(path);
+    must(mf_st_open(g->values, &g->file));
+}
+
+static void close_golden(golden *g)
+{
+    mf_json_free(g->json);
+    mf_st_close(g->file);
+}
+
+/* All values of a tensor as doubles; NULL: there is none. The caller frees them. */
+static double *values_of(const mf_st_file *f, const char *name, uint64_t *ret_n)
+{
+    const mf_st_tensor *t = mf_st_find(f, name);
+    if (!t) return NULL;
+    void *raw = malloc(t->bytes + 1);
+    double *out = malloc((t->count + 1) * sizeof *out);
+    must(mf_st_read(f, t, raw, t->bytes));
+    for (uint64_t i = 0; i < t->count; i++)
+        out[i] = t->dtype == MF_ST_F32   ? (double)((float *)raw)[i]
+                 : t->dtype == MF_ST_I32 ? (double)((int32_t *)raw)[i]
+                                         : (double)((int64_t *)raw)[i];
+    free(raw);
+    *ret_n = t->count;
+    return out;
+}
+
+/* The largest difference at real tokens. Files lack some tensors: then -1. */
+static double largest(const golden *g, const mf_st_file *ours, const char *name)
+{
+    uint64_t n = 0, m = 0, tokens = 0;
+    double *a = values_of(g->file, name, &n), *b = values_of(ours, name, &m), most = 0;
+    double *mask = values_of(g->file, "attention_mask", &tokens);
+    if (!a) return -1;
+    ck_assert_msg(b != NULL, "%s: no tensor %s", mf_st_path(ours), name);
+    ck_assert_msg(n == m, "%s: sizes", name);
+    /* Tensors with less than a number for each token have no padding. */
+    for (uint64_t i = 0; i < n; i++)
+        if (!mask || n < tokens || mask[i / (n / tokens)] != 0)
+            most = fmax(most, fabs(a[i] - b[i]));
+    free(a);
+    free(b);
+    free(mask);
+    return most;
+}
+
+/* ---- forward ---- */
+
+/* The largest value of a tensor, at least 1. */
+static double scale_of(const mf_st_file *f, const char *name)
+{
+    uint64_t n = 0;
+    double *x = values_of(f, name, &n), most = 1;
+    for (uint64_t i = 0; x && i < n; i++)
+        most = fmax(most, fabs(x[i]));
+    free(x);
+    return most;
+}
+
+static void compare_layers(const golden *g, const mf_st_file *ours, int layers)
+{
+    char name[64];
+    for (int l = 0; l < layers; l++) {
+        snprintf(name, sizeof name, "moe.%d.expert", l);
+        ck_assert_msg(largest(g, ours, name) <= 0, "%s: %s differs", g->folder, name);
+        snprintf(name, sizeof name, "moe.%d.gate", l);
+        /* A factor on gates, 16 in one case, is a factor on their rounding, too. */
+        const double gate = largest(g, ours, name) / scale_of(g->file, name);
+        ck_assert_msg(gate <= SMALL_BOUND, "%s: %s differs by %g", g->folder, name, gate);
+    }
+}
+
+static void compare_forward(const golden *g, mf_session *s, const mf_tokens *t)
+{
+    const char *path = scratch_path("ours.safetensors");
+    mf_st_file *ours = NULL;
+    double loss;
+    remove(path);
+    must(mf_tokens_save(s, t, path, &loss));
+    must(mf_st_open(path, &ours));
+    const double logits = largest(g, ours, "logits"), first = largest(g, ours, "hidden.first"),
+                 last = largest(g, ours, "hidden.last"),
+                 expected = mf_json_real_or_nan(g->json, "loss");
+    printf("# %s: logits differ by %.2g, hidden states by %.2g and %.2g, the loss by %.2g\n",
+           g->folder, logits, first, last, fabs(loss - expected));
+    const double bound = LOGITS_BOUND * fmax(1, scale_of(g->file, "logits") / 5.5);
+    ck_assert_msg(logits >= 0 && logits <= bound,
+                  "%s: logits differ by %g (hidden states: first block %g, last block %g)",
+                  g->folder, logits, first, last);
+    ck_assert_msg(isnan(expected) || fabs(loss - expected) <= SMALL_BOUND,
+                  "%s: loss %.8g, expected %.8g", g->folder, loss, expected);
+    compare_layers(g, ours, (int)s->config->model.layers);
+    mf_st_close(ours);
+}
+
+/* The family's auxiliary loss is the regularizer that the import declares. */
+static void compare_auxiliary(const golden *g, mf_session *s, const mf_tokens *t)
+{
+    const double expected = mf_json_real_or_nan(g->json, "aux_loss");
+    const mf_model_shape shape = {
+        .mode = MF_MODE_EVAL, .batch = t->rows, .seq = t->width, .masked = t->masked};
+    const mf_run plain = {.forward_only = true};
+    mf_model_graph *mg = NULL;
+    float value = 0;
+    if (isnan(expected) || s->model->n_moe == 0) return;
+    ck_assert_int_eq(s->config->n_regularizers, 1);
+    must(mf_model_graph_new(s->model, &shape, &mg));
+    mf_session_feed(t->batch, mg);
+    must(mf_graph_run(mg->g, &plain));
+    must(mf_tensor_read(mg->regularizers[0], &value, 0, sizeof value));
+    ck_assert_msg(fabs((double)value - expected) <= SMALL_BOUND,
+                  "%s: auxiliary loss %.8g, expected %.8g", g->folder, (double)value, expected);
+    mf_model_graph_free(mg);
+}
+
+/* ---- backward ---- */
+
+static double norm_of(const mf_st_file *f, const char *name)
+{
+    uint64_t n = 0;
+    double *x = values_of(f, name, &n), sum = 0;
+    char old[256];
+    const char *end = strstr(name, "LayerNorm.");
+    if (!x && end) { /* the golden values have the newer names */
+        const int stem = (int)(end + strlen("LayerNorm.") - name);
+        snprintf(old, sizeof old, "%.*s%s", stem, name,
+                 strcmp(name + stem, "weight") == 0 ? "gamma" : "beta");
+        x = values_of(f, old, &n);
+    }
+    ck_assert_msg(x != NULL, "no gradient of %s", name);
+    for (uint64_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    free(x);
+    return sqrt(sum);
+}
+
+static void compare_backward(const golden *g, const char *run, mf_session *s,
+                             const mf_tokens *t)
+{
+    const char *path = scratch_path("gradients.safetensors"), *key;
+    const mf_json *norms = mf_json_get(g->json, "grad_norm"), *value;
+    mf_st_file *ours = NULL;
+    double loss, worst = 0;
+    remove(path);
+    must(mf_tokens_gradients(s, run, t, path, &loss));
+    must(mf_st_open(path, &ours));
+    for (size_t i = 0; mf_json_member(norms, i, &key, &value); i++) {
+        double expected = 0;
+        ck_assert(mf_json_real(value, &expected));
+        /* State of a router, which no gradient trains here. */
+        if (strstr(key, "e_score_correction_bias")) continue;
+        /* Biases of keys have no gradient but rounding, since they shift all scores alike. */
+        const double found = norm_of(ours, key),
+                     apart = fabs(found - expected) / fmax(expected, 1e-3);
+        worst = fmax(worst, apart);
+        ck_assert_msg(apart <= NORM_BOUND, "%s: gradient of %s: norm %.7g, expected %.7g",
+                      g->folder, key, found, expected);
+    }
+    printf("# %s: norms of gradients differ by %.2g at most, relative\n", g->folder, worst);
+    mf_st_close(ours);
+}
+
+/* ---- generation ---- */
+
+typedef struct ids {
+    int32_t at[512];
+    int n;
+} ids;
+
+static int collect(void *arg, const char *text, size_t n, int32_t token)
+{
+    ids *out = arg;
+    (void)text;
+    (void)n;
+    if (token >= 0 && out->n < 512) out->at[out->n++] = token;
+    return 0;
+}
+
+static int read_ids(const mf_json *list, int32_t *out, int most)
+{
+    int n = 0;
+    for (; n < most && (size_t)n < mf_json_size(list); n++) {
+        int64_t id = -1;
+        ck_assert(mf_json_int(mf_json_at(list, (size_t)n), &id));
+        out[n] = (int32_t)id;
+    }
+    return n;
+}
+
+/* The likeliest tokens, one after the other, are those of the golden values. */
+static void compare_greedy(const golden *g, const char *run)
+{
+    const mf_json *greedy = mf_json_get(g->json, "greedy");
+    int32_t prompt[512], expected[512];
+    ids out = {.n = 0};
+    moefw_sampling how = MOEFW_SAMPLING_INIT;
+    moefw_open_options o = MOEFW_OPEN_OPTIONS_INIT;
+    if (!greedy) return;
+    /* An array is a text after the token that begins it. */
+    const bool one = mf_json_typeof(greedy) == MF_JSON_ARRAY;
+    const int n = one ? read_ids(greedy, prompt, 1)
+                      : read_ids(mf_json_get(greedy, "prompt"), prompt, 512);
+    int m = read_ids(one ? greedy : mf_json_get(greedy, "tokens"), expected, 512);
+    if (one) memmove(expected, expected + 1, (size_t)--m * sizeof *expected);
+    how.temperature = 0;
+    how.tokens = m;
+    o.generate_only = 1;
+    moefw_run *r = moefw_run_new();
+    int rc = moefw_run_open(r, run, &o);
+    if (rc == MF_OK) rc = moefw_run_generate_tokens(r, prompt, (size_t)n, &how, collect, &out);
+    ck_assert_msg(rc == MF_OK, "%s", moefw_run_message(r));
+    ck_assert_int_eq(out.n, m);
+    for (int i = 0; i < m; i++)
+        ck_assert_msg(out.at[i] == expected[i], "%s: token %d is %d, expected %d", g->folder, i,
+                      (int)out.at[i], (int)expected[i]);
+    printf("# %s: %d likeliest tokens are equal\n", g->folder, m);
+    moefw_run_free(r);
+}
+
+/* ---- export ---- */
+
+static void compare_file(const char *a, const char *b)
+{
+    char *x, *y;
+    size_t n, m;
+    must(mf_read_file(a, 0, &x, &n));
+    must(mf_read_file(b, 0, &y, &m));
+    ck_assert_msg(n == m && memcmp(x, y, n) == 0, "%s and %s differ", a, b);
+    mf_free(x);
+    mf_free(y);
+}
+
+static void compare_tensors(const char *a, const char *b)
+{
+    mf_st_file *f = NULL, *e = NULL;
+    must(mf_st_open(a, &f));
+    must(mf_st_open(b, &e));
+    ck_assert_uint_eq(mf_st_count(f), mf_st_count(e));
+    for (size_t i = 0; i < mf_st_count(f); i++) {
+        const mf_st_tensor *s = mf_st_at(f, i), *t = mf_st_find(e, s->name);
+        ck_assert_msg(t && t->bytes == s->bytes && t->dtype == s->dtype && t->rank == s->rank,
+                      "%s: %s", b, s->name);
+        ck_assert(memcmp(s->shape, t->shape, sizeof s->shape) == 0);
+        void *x = malloc(s->bytes + 1), *y = malloc(s->bytes + 1);
+        must(mf_st_read(f, s, x, s->bytes));
+        must(mf_st_read(e, t, y, s->bytes));
+        ck_assert_msg(memcmp(x, y, s->bytes) == 0, "%s: %s differs", b, s->name);
+        free(x);
+        free(y);
+    }
+    mf_st_close(f);
+    mf_st_close(e);
+}
+
+static void compare_export(const golden *g, const char *run)
+{
+    const char *out = scratch_path("export");
+    char **names;
+    int n;
+    int64_t tensors;
+    mf_remove_tree(out);
+    const mf_export_options as_it_is = {.adapters = MF_EXPORT_MERGED};
+    must(mf_export_hf(run, out, &as_it_is, &tensors));
+    must(mf_list_dir(g->hf, &names, &n));
+    for (int i = 0; i < n; i++) {
+        char *a = mf_path_join(g->hf, names[i]), *b = mf_path_join(out, names[i]);
+        if (strstr(names[i], ".safetensors") && !strstr(names[i], ".json"))
+            compare_tensors(a, b);
+        else
+            compare_file(a, b);
+        mf_free(a);
+        mf_free(b);
+    }
+    mf_list_free(names, n);
+}
+
+/* ---- stored types ---- */
+
+/* Every value of a 16-bit type goes to f32 and back with the same bits. */
+static void check_type(mf_st_dtype dtype)
+{
+    static const mf_family_rule rule = {"x", "x", MF_PART_ALL, 0, NULL};
+    const char *in = scratch_path("in.safetensors"), *out = scratch_path("out.safetensors");
+    const int64_t n = 65536;
+    const mf_place place = {.rule = &rule, .rank = 1, .size = {n}, .stride = {1}};
+    uint16_t *bits = malloc((size_t)n * sizeof *bits);
+    float *values = malloc((size_t)n * sizeof *values);
+    mf_st_file *f = NULL;
+    for (int64_t i = 0; i < n; i++)
+        bits[i] = (uint16_t)i;
+    for (int pass = 0; pass < 2; pass++) {
+        const char *path = pass ? out : in;
+        mf_st_writer *w = mf_st_writer_new();
+        remove(path);
+        must(mf_st_writer_add(w, "x", dtype, 1, &n));
+        must(mf_st_writer_begin(w, path));
+        if (pass == 0) {
+            must(mf_st_writer_put(w, bits, (size_t)n * sizeof *bits));
+        } else {
+            must(mf_values_write(w, mf_st_writer_due(w, NULL), &place,
+                                 (float *const[2]){values, NULL}));
+        }
+        must(mf_st_writer_end(w, false));
+        mf_st_writer_free(w);
+        if (pass == 1) break;
+        must(mf_st_open(in, &f));
+        const mf_source source = {.file = {f}, .tensor = {mf_st_at(f, 0)}};
+        must(mf_values_read(&source, &place, (float *const[2]){values, NULL}));
+        mf_st_close(f);
+    }
+    compare_tensors(in, out);
+    /* 1, -2, the largest finite value, the smallest one */
+    if (dtype == MF_ST_F16) {
+        ck_assert(values[0x3c00] == 1 && values[0xc000] == -2 && values[0x7bff] == 65504);
+        ck_assert(values[0x0001] == ldexpf(1, -24) && values[0x03ff] == ldexpf(1023, -24));
+    } else {
+        ck_assert(values[0x3f80] == 1 && values[0xc000] == -2);
+        ck_assert(values[0x0001] == ldexpf(1, -133) && isinf(values[0x7f80]));
+    }
+    free(bits);
+    free(values);
+}
+
+START_TEST(types)
+{
+    check_type(MF_ST_F16);
+    check_type(MF_ST_BF16);
+}
+END_TEST
+
+/* Values between two of a 16-bit type go to the nearest, ties to even. */
+START_TEST(rounding)
+{
+    static const struct {
+        mf_st_dtype dtype;
+        float value;
+        uint16_t bits;
+    } cases[] = {
+        {MF_ST_F16, 1.00048828125f, 0x3c00}, /* 1 + 2^-11: a tie */
+        {MF_ST_F16, 1.00146484375f, 0x3c02}, /* 1 + 3 x 2^-11: a tie */
+        {MF_ST_F16, 1.0006f, 0x3c01},        {MF_ST_F16, 65519.0f, 0x7bff},
+        {MF_ST_F16, 65520.0f, 0x7c00},       {MF_ST_F16, 2.98023224e-8f, 0x0000}, /* 2^-25 */
+        {MF_ST_F16, 3.0e-8f, 0x0001},        {MF_ST_F16, 6.1e-5f, 0x03ff},
+        {MF_ST_F16, -1e9f, 0xfc00},          {MF_ST_BF16, 1.00390625f, 0x3f80}, /* 1 + 2^-8 */
+        {MF_ST_BF16, 1.01171875f, 0x3f82}, /* 1 + 3 x 2^-8 */
+        {MF_ST_BF16, 3.4e38f, 0x7f80}};
+    static const mf_family_rule rule = {"x", "x", MF_PART_ALL, 0, NULL};
+    const mf_place place = {.rule = &rule, .rank = 1, .size = {1}, .stride = {1}};
+    const char *path = scratch_path("one.safetensors");
+    const int64_t n = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mf_st_writer *w = mf_st_writer_new();
+        mf_st_file *f = NULL;
+        uint16_t bits = 0;
+        remove(path);
+        must(mf_st_writer_add(w, "x", cases[i].dtype, 1, &n));
+        must(mf_st_writer_begin(w, path));
+        float value = cases[i].value;
+        must(mf_values_write(w, mf_st_writer_due(w, NULL), &place,
+                             (float *const[2]){&value, NULL}));
+        must(mf_st_writer_end(w, false));
+        mf_st_writer_free(w);
+        must(mf_st_open(path, &f));
+        must(mf_st_read(f, mf_st_at(f, 0), &bits, sizeof bits));
+        ck_assert_msg(bits == cases[i].bits, "%.9g: found %04x, expected %04x",
+                      (double)cases[i].value, bits, cases[i].bits);
+        mf_st_close(f);
+    }
+}
+END_TEST
+
+/* ---- weights of four bits ---- */
+
+/* One column and one block by hand: the formulas of packed.h. */
+START_TEST(four_bits)
+{
+    /* out 8, in 8, groups 2; output 3: q = 0 .. 7 by input, zero 6 in group 0 and 0 in 1 */
+    uint32_t weight[8] = {0}, zeros[2] = {6u << 12, 0};
+    uint16_t scales[16] = {0};
+    int32_t group[8] = {0, 1, 0, 0, 1, 0, 0, 0};
+    for (uint32_t i = 0; i < 8; i++)
+        weight[3] |= i << 4 * i;
+    scales[3] = 0x3800;     /* .5 */
+    scales[8 + 3] = 0x4000; /* 2 */
+    mf_packed p = {.form = MF_FORM_GPTQ, .out = 8, .in = 8, .groups = 2};
+    void *const gptq[] = {weight, zeros, scales, group};
+    memcpy(p.part, gptq, sizeof gptq);
+    must(mf_packed_judge(&p, "g_idx"));
+    ck_assert(mf_packed_at(&p, 0, 3, 0) == -3.5f && mf_packed_at(&p, 0, 3, 7) == 0);
+    ck_assert(mf_packed_at(&p, 0, 3, 1) == 0 && mf_packed_at(&p, 0, 3, 4) == 6);
+    group[5] = 2;
+    ck_assert_int_eq(mf_packed_judge(&p, "g_idx"), MF_EINPUT);
+    ck_assert_str_eq(mf_error_message(),
+                     "tensor 'g_idx': expected groups from 0 to 1, found 2");
+    uint8_t blocks[16] = {0x21, 0xf7}, exponents[1] = {130};
+    p = (mf_packed){.form = MF_FORM_MXFP4, .out = 1, .in = 32, .part = {blocks, exponents}};
+    ck_assert(mf_packed_at(&p, 0, 0, 0) == 4 && mf_packed_at(&p, 0, 0, 1) == 8);
+    ck_assert(mf_packed_at(&p, 0, 0, 2) == 48 && mf_packed_at(&p, 0, 0, 3) == -48);
+}
+END_TEST
+
+/* ---- cases ---- */
+
+static bool has_family(const char *hf)
+{
+    char path[PATH + 64];
+    const mf_family *family;
+    snprintf(path, sizeof path, "%s/config.json", hf);
+    mf_json *config = read_json(path);
+    const bool known = mf_family_of(path, config, &family) == MF_OK;
+    mf_json_free(config);
+    return known;
+}
+
+static void check_folder(const char *folder)
+{
+    const char *run = scratch_path("run");
+    const mf_session_options o = {.gradients = true, .no_data = true};
+    const mf_load_change change = {.step = -1};
+    mf_import_report report = {0};
+    mf_session *s = NULL;
+    mf_tokens t = {0};
+    golden g;
+    int64_t step;
+    open_golden(&g, folder);
+    if (has_family(g.hf)) {
+        mf_remove_tree(run);
+        must(mf_import(g.hf, run, &report));
+        must(mf_load_run_as(run, &o, &change, &s, &step));
+        must(mf_tokens_read(g.values, s, &t));
+        compare_forward(&g, s, &t);
+        compare_auxiliary(&g, s, &t);
+        if (t.labelled) compare_backward(&g, run, s, &t);
+        compare_greedy(&g, run);
+        compare_export(&g, run);
+        mf_tokens_free(&t);
+        mf_session_close(s);
+        mf_free(report.run);
+    } else {
+        printf("# %s: skipped: no family\n", folder);
+    }
+    close_golden(&g);
+}
+
+/* Checks each folder of a set. */
+static int check_set(const char *set)
+{
+    char **names;
+    int n, checked = 0;
+    if (!mf_is_dir(set)) return 0;
+    must(mf_list_dir(set, &names, &n));
+    for (int i = 0; i < n; i++) {
+        char *folder = mf_path_join(set, names[i]);
+        char *hf = mf_path_join(folder, "hf");
+        if (mf_is_dir(hf)) {
+            check_folder(folder);
+            checked++;
+        }
+        mf_free(hf);
+        mf_free(folder);
+    }
+    mf_list_free(names, n);
+    return checked;
+}
+
+START_TEST(committed)
+{
+    char set[PATH];
+    const char *source = getenv("srcdir");
+    snprintf(set, sizeof set, "%s/tests/golden/pretrained", source ? source : ".");
+    ck_assert_int_ge(check_set(set), 1);
+}
+END_TEST
+
+START_TEST(reference_set)
+{
+    char set[PATH];
+    const char *folder = getenv("MOEFW_PRETRAINED");
+    if (!folder) {
+        printf("# skipped: MOEFW_PRETRAINED names no reference set\n");
+        return;
+    }
+    snprintf(set, sizeof set, "%s/tiny", folder);
+    ck_assert_int_ge(check_set(set), 1);
+    snprintf(set, sizeof set, "%s/stories", folder);
+    ck_assert_int_ge(check_set(set), 1);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("pretrained");
+    TCase *t = tcase_create("golden");
+    tcase_set_timeout(t, 300);
+    tcase_add_test(t, committed);
+    tcase_add_test(t, reference_set);
+    tcase_add_test(t, four_bits);
+    tcase_add_test(t, types);
+    tcase_add_test(t, rounding);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+MF_CHECK_MAIN_PROGRAM(suite)
