@@ -63,7 +63,7 @@ int mf_reuse_find(mf_graph *g, const int *written)
     for (int i = 0; i < g->n_tensors; i++) {
         const mf_tensor *t = g->tensors[i];
         if (!is_reusable(t, written)) continue;
-        char *base = (char *)(t->param->grad - t->param->offset);
+        char *base = (char *)mf_store_grads(t->param->store);
         /* gradients are in two stores: none is reused */
         if (g->reused_base && base != g->reused_base) {
             g->n_reused = 0;
