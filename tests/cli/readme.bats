@@ -36,7 +36,7 @@ block() {
     grep -oE '^moefw [a-z]+' "$srcdir/README.md" | sort -u | while read -r _ verb; do
         moefw "$verb" --help >/dev/null || { echo "$verb"; exit 1; }
     done
-    grep -oE '^moefw train [a-z][a-z-]*' "$srcdir/README.md" | sort -u | while read -r _ _ preset; do
+    grep -oE '^moefw train [a-z][a-z-]*( |$)' "$srcdir/README.md" | sort -u | while read -r _ _ preset; do
         moefw config presets | grep -qx "$preset" || { echo "$preset"; exit 1; }
     done
 }
