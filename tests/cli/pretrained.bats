@@ -90,6 +90,16 @@ replace() {
     [ "$status" -eq 3 ]
     [ "$output" = "moefw: moe.top_k = 3 cannot be said in the form of mixtral: its config.json means 2" ]
     [ ! -e other ]
+    # a setting that no key of the family means
+    sed -i 's/^top_k = 3/top_k = 2/; s/^logit_scale = 1$/logit_scale = 2/' run/config.ini
+    run "$MOEFW" export hf run -o other
+    [ "$status" -eq 3 ]
+    [ "$output" = "moefw: model.logit_scale = 2 cannot be said in the form of mixtral: its config.json means 1" ]
+    sed -i 's/^logit_scale = 2/logit_scale = 1/; s/^limit = 0$/limit = 3/; /^\[data\]/,/^\[/ s/^limit = 3/limit = 0/' run/config.ini
+    run "$MOEFW" export hf run -o other
+    [ "$status" -eq 3 ]
+    [ "$output" = "moefw: expert.limit = 3 cannot be said in the form of mixtral: its config.json means 0" ]
+    [ ! -e other ]
     rm -r run/pretrained
     run "$MOEFW" export hf run -o other
     [ "$status" -eq 3 ]

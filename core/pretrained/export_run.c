@@ -1,0 +1,204 @@
+/* pretrained/export_run.c: opens a run for an export and judges it.
+ *
+ * A model may be written only if the family's files can say all of it, so every setting of
+ * model, experts and router is compared with what config.json means: with the family's value,
+ * or else with the default. */
+#include "pretrained/export_run.h"
+
+#include <string.h>
+#include "base/error.h"
+#include "base/file/io.h"
+#include "pretrained/adapters/lora.h"
+#include "pretrained/values.h"
+#include "train/run/load.h"
+
+/* ---- settings ---- */
+
+/* Compares two values. An INI file says "" for an empty text. */
+static bool same_value(const char *a, const char *b)
+{
+    double x, y;
+    if (strcmp(a, "\"\"") == 0) a = "";
+    if (strcmp(b, "\"\"") == 0) b = "";
+    if (strcmp(a, b) == 0) return true;
+    return mf_parse_f64(a, &x) && mf_parse_f64(b, &y) && x == y;
+}
+
+/* Keys that the family need not set: predictions do not depend on them, or shapes of tensors
+ * do, which are compared later. */
+static bool is_free(const char *section, const char *key)
+{
+    static const char *const keys[] = {
+        "model.kv_heads",     "model.vocab",        "model.classes",
+        "model.ffn_hidden",   "model.cache_start",  "model.init",
+        "model.init_std",     "model.layers_alike", "model.ffn_dropout",
+        "model.head_dropout", "model.task_weight",  "moe.force_causal",
+        "moe.overflow",       "moe.priority",       "moe.adaptive_capacity",
+        "moe.adaptive_limit", "moe.max_reassign",   "moe.reassign_gate",
+        "moe.dropped",        "router.init",        "router.init_std",
+        "router.jitter",      "router.rate",        "router.seq_aux_weight",
+        "expert.init",        "expert.init_std",    "expert.same_start",
+        "expert.dropout"};
+    const size_t n = strlen(section);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strncmp(keys[i], section, n) == 0 && keys[i][n] == '.' &&
+            strcmp(keys[i] + n + 1, key) == 0)
+            return true;
+    return false;
+}
+
+/* The family's value of a key; NULL: it sets none. */
+static const char *family_value(const mf_keys *k, const char *section, const char *key)
+{
+    const size_t n = strlen(section), m = strlen(key);
+    for (int i = 0; i < k->n; i++)
+        if (strncmp(k->set[i], section, n) == 0 && k->set[i][n] == '.' &&
+            strncmp(k->set[i] + n + 1, key, m) == 0 && k->set[i][n + 1 + m] == '=')
+            return k->set[i] + n + m + 2;
+    return NULL;
+}
+
+static int refuse(const mf_export_run *x, const char *section, const char *key,
+                  const char *found, const char *expected)
+{
+    return mf_fail(MF_EINPUT,
+                   "%s.%s = %s cannot be said in the form of %s: its config.json means %s",
+                   section, key, found, x->record->family->name, expected);
+}
+
+/* Compares the options of a section; `as` is the section whose settings the family gives.
+ * Values are compared as texts, so that enums have their names. */
+static int judge_section(const mf_export_run *x, const mf_option *options, const void *conf,
+                         const char *section, const char *as)
+{
+    char found[4096];
+    for (const mf_option *o = options; o->name; o++) {
+        const char *expected = family_value(&x->record->keys, as, o->name);
+        if (strcmp(as, "model") == 0 && strcmp(o->name, "seq") == 0) continue;
+        if (!expected && (is_free(as, o->name) || mf_option_is_default(o, conf))) continue;
+        mf_option_text(o, conf, found, sizeof found);
+        if (!expected || !same_value(found, expected))
+            return refuse(x, section, o->name, found, expected ? expected : o->value);
+    }
+    return MF_OK;
+}
+
+/* Compares a section of a plugin; `as` is the section whose settings the family gives. */
+static int judge_plugin(const mf_export_run *x, const mf_plugin_section *p, const char *as)
+{
+    const mf_keys *k = &x->record->keys;
+    const char *expected = family_value(k, as, "plugin");
+    const mf_loaded *plugin;
+    void *conf = NULL;
+    if (expected && strcmp(p->plugin, expected) != 0)
+        return refuse(x, p->section, "plugin", p->plugin, expected);
+    mf_arena *arena = mf_arena_new();
+    int rc = arena ? mf_section_plugin(p, x->session->config->ini, arena, NULL, &plugin, &conf)
+                   : MF_ENOMEM;
+    if (rc == MF_OK) rc = judge_section(x, plugin->schema.options, conf, p->section, as);
+    mf_arena_free(arena);
+    return rc;
+}
+
+/* Refuses a run whose settings of model, experts or router are not those of config.json. */
+static int judge_settings(const mf_export_run *x)
+{
+    const mf_config *c = x->session->config;
+    int rc = judge_section(x, mf_model_section.options, &c->model, "model", "model");
+    if (rc == MF_OK) rc = judge_section(x, mf_moe_section.options, &c->moe, "moe", "moe");
+    if (rc != MF_OK) return rc;
+    if (c->n_tasks > 0)
+        return mf_fail(MF_EINPUT, "[%s] cannot be said in the form of %s", c->tasks[0].section,
+                       x->record->family->name);
+    if (x->record->keys.experts == 0) return MF_OK; /* no block has router or experts */
+    rc = judge_plugin(x, &c->router, "router");
+    for (int i = 0; rc == MF_OK && i < c->n_routers; i++)
+        rc = judge_plugin(x, &c->routers[i], "router");
+    return rc == MF_OK ? judge_plugin(x, &c->expert, "expert") : rc;
+}
+
+/* ---- tensors outside of the model ---- */
+
+/* Whether two tensors have the same type and shape. */
+static bool alike(const mf_st_tensor *a, const mf_st_tensor *b)
+{
+    bool same =
+        a->bytes == b->bytes && a->rank == b->rank && strcmp(a->dtype_name, b->dtype_name) == 0;
+    for (int i = 0; same && i < a->rank; i++)
+        same = a->shape[i] == b->shape[i];
+    return same;
+}
+
+int mf_export_skipped(const mf_export_run *x, const mf_st_tensor *t, const mf_st_tensor **ret)
+{
+    *ret = x->skipped ? mf_st_find(x->skipped, t->name) : NULL;
+    if (*ret && alike(*ret, t)) return MF_OK;
+    return mf_fail(MF_EINPUT, "%s/" MF_PRETRAINED_SKIPPED ": tensor '%s' is missing",
+                   x->record->folder, t->name);
+}
+
+/* The stored tensors of a weight of four bits. */
+static int packed_source(const mf_export_run *x, const mf_place *p, mf_source *ret)
+{
+    int rc = MF_OK;
+    *ret = (mf_source){.form = p->form};
+    for (int j = 0; rc == MF_OK && j < mf_form_parts(p->form); j++) {
+        ret->file[j] = x->skipped;
+        rc = mf_export_skipped(x, x->record->tensors[p->parts[j]], &ret->tensor[j]);
+    }
+    return rc;
+}
+
+int mf_export_unchanged(const mf_export_run *x, const mf_place *p, bool *ret_same)
+{
+    mf_source s;
+    const int rc = packed_source(x, p, &s);
+    if (rc != MF_OK) return rc;
+    float *const values[2] = {mf_param_edit(p->param),
+                              p->other ? mf_param_edit(p->other) : NULL};
+    if (!values[0] || (p->other && !values[1])) return MF_ENOMEM;
+    return mf_values_compare(&s, p, values, ret_same);
+}
+
+static int open_skipped(mf_export_run *x)
+{
+    char *path = mf_path_join(x->record->folder, MF_PRETRAINED_SKIPPED);
+    int rc = path ? MF_OK : MF_ENOMEM;
+    if (rc == MF_OK && mf_exists(path)) rc = mf_st_open(path, &x->skipped);
+    mf_free(path);
+    return rc;
+}
+
+/* ---- the run ---- */
+
+/* Refuses adapters that are no changes of weights, and puts those that are into the weights. */
+static int settle_adapters(const mf_export_run *x, mf_export_adapters adapters)
+{
+    mf_arena *arena = mf_arena_new();
+    mf_lora_site *sites;
+    int n, rc = arena ? mf_lora_sites(x->session->model, arena, &sites, &n) : MF_ENOMEM;
+    mf_arena_free(arena);
+    if (rc == MF_OK && adapters == MF_EXPORT_MERGED) rc = mf_lora_merge(x->session->model, 1);
+    return rc;
+}
+
+int mf_export_open(const char *run, mf_export_adapters adapters, mf_export_run *ret)
+{
+    const mf_session_options o = {.no_data = true};
+    const mf_load_change change = {.step = -1};
+    int64_t step;
+    *ret = (mf_export_run){0};
+    int rc = mf_load_run_as(run, &o, &change, &ret->session, &step);
+    if (rc == MF_OK) rc = mf_record_need(run, &ret->record);
+    if (rc == MF_OK) rc = judge_settings(ret);
+    if (rc == MF_OK) rc = mf_record_match(ret->record, run, ret->session->model->store);
+    if (rc == MF_OK) rc = settle_adapters(ret, adapters);
+    return rc == MF_OK ? open_skipped(ret) : rc;
+}
+
+void mf_export_close(mf_export_run *x)
+{
+    mf_st_close(x->skipped);
+    mf_record_free(x->record);
+    mf_session_close(x->session);
+}

@@ -1,0 +1,28 @@
+/* pretrained/export_run.h: an imported run, or one trained from it, opened for writing its
+ * weights in another form. */
+#ifndef MF_PRETRAINED_EXPORT_RUN_H
+#define MF_PRETRAINED_EXPORT_RUN_H
+
+#include "pretrained/import.h"
+#include "pretrained/record.h"
+#include "train/run/session.h"
+
+typedef struct mf_export_run {
+    mf_session *session; /* the model; its weights are those to write */
+    mf_record *record;   /* matched with the model's parameters */
+    mf_st_file *skipped; /* tensors that no parameter holds; NULL: there are none */
+} mf_export_run;
+
+/* Opens a run and checks that its model is one that the family can say. MERGED: changes of the
+ * plugin lora are added to the weights in memory. MF_EINPUT, with the setting, section or
+ * tensor named; errors of mf_load_run_as. The caller closes *ret, also after an error. */
+int mf_export_open(const char *run, mf_export_adapters adapters, mf_export_run *ret);
+void mf_export_close(mf_export_run *x);
+
+/* The tensor of x->skipped with the name, type and shape of t. MF_EINPUT: it is missing. */
+int mf_export_skipped(const mf_export_run *x, const mf_st_tensor *t, const mf_st_tensor **ret);
+/* Whether a weight of four bits still has the values that its tensors say. MF_EINPUT,
+ * MF_ENOMEM. */
+int mf_export_unchanged(const mf_export_run *x, const mf_place *place, bool *ret_same);
+
+#endif
