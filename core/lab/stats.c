@@ -3,7 +3,9 @@
 #include "lab/stats.h"
 
 #include <math.h>
-#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
 
 /* ---- distributions ---- */
 
@@ -174,6 +176,73 @@ void mf_holm(const double *p, int n, double *ret)
     }
 }
 
+/* ---- the sign-flip test ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* All 2^n sums of d with signs, ascending. */
+static double *sorted_sums(const double *d, int n)
+{
+    const size_t all = (size_t)1 << n;
+    double *sum = mf_alloc(all, sizeof *sum);
+    for (size_t i = 0; sum && i < all; i++)
+        for (int k = 0; k < n; k++)
+            sum[i] += (i >> k & 1) != 0 ? d[k] : -d[k];
+    if (sum) qsort(sum, all, sizeof *sum, by_value);
+    return sum;
+}
+
+/* How many pairs of an element of a and one of b, both ascending, have a sum >= bound. */
+static double pairs_above(const double *a, size_t n, const double *b, size_t m, double bound)
+{
+    double count = 0;
+    size_t from = m; /* b[from..] is large enough for a[i] */
+    for (size_t i = 0; i < n; i++) {
+        while (from > 0 && a[i] + b[from - 1] >= bound)
+            from--;
+        count += (double)(m - from);
+    }
+    return count;
+}
+
+double mf_sign_flip(const double *x, const double *y, int n)
+{
+    double d[MF_FLIP_MOST], sum = 0, size = 0;
+    int pairs = 0;
+    for (int i = 0; i < n; i++) {
+        if (!isfinite(x[i] - y[i])) continue;
+        if (pairs == MF_FLIP_MOST) return (double)NAN;
+        d[pairs++] = x[i] - y[i];
+        sum += x[i] - y[i];
+        size += fabs(x[i] - y[i]);
+    }
+    if (pairs < MF_FLIP_LEAST) return (double)NAN;
+    if (size == 0) return 1;
+    /* Sums that are equal but for rounding count as equal. */
+    const double bound = fabs(sum) - 1e-12 * size;
+    if (bound <= 0) return 1;
+    const int half = pairs / 2;
+    const size_t na = (size_t)1 << half, nb = (size_t)1 << (pairs - half);
+    double *a = sorted_sums(d, half), *b = a ? sorted_sums(d + half, pairs - half) : NULL;
+    /* For each sum above there is one with all signs changed below. */
+    const double count = b ? 2 * pairs_above(a, na, b, nb, bound) : (double)NAN;
+    mf_free(a);
+    mf_free(b);
+    return count / ((double)na * (double)nb);
+}
+
+double mf_probability_better(const mf_estimate *diff, double delta, bool higher_is_better)
+{
+    if (diff->n < 2 || isnan(diff->sd) || isnan(delta)) return (double)NAN;
+    const double gain = (higher_is_better ? diff->mean : -diff->mean) - delta;
+    if (diff->sd == 0) return gain > 0;
+    return mf_t_cdf(gain / (diff->sd / sqrt(diff->n)), diff->n - 1);
+}
+
 /* ---- planning ---- */
 
 static double normal_cdf(double z)
@@ -259,4 +328,33 @@ double mf_t_detectable(int n, double alpha, double power)
             hi = middle;
     }
     return hi;
+}
+
+/* ---- looks ---- */
+
+#define LEVEL 0.05
+
+/* What looks at up to n of `most` pairs may spend together. */
+static double spent(int n, int most)
+{
+    const double z = 1.959963984540054; /* the quantile of 1 - LEVEL / 2 */
+    return n >= most ? LEVEL : erfc(z / sqrt((double)n / most) / sqrt(2));
+}
+
+double mf_look_level(const int *before, int n, int now, int most, double *ret_total)
+{
+    double used = 0, extra = LEVEL, level = 0;
+    *ret_total = 0;
+    for (int i = 0; i <= n; i++) {
+        const int look = i < n && before[i] < now ? before[i] : now;
+        if (used < LEVEL) {
+            level = spent(look, most) - used;
+            used = spent(look, most);
+        } else {
+            level = extra /= 2;
+        }
+        *ret_total += level;
+        if (look == now) break;
+    }
+    return level;
 }

@@ -13,6 +13,8 @@
 #ifndef MF_LAB_STATS_H
 #define MF_LAB_STATS_H
 
+#include <stdbool.h>
+
 /* ---- distributions ---- */
 double mf_beta_inc(double a, double b, double x); /* regularized I_x(a, b), a, b > 0 */
 double mf_t_cdf(double t, double df);             /* P(T <= t), df > 0 */
@@ -36,6 +38,29 @@ typedef struct mf_paired {
 mf_paired mf_paired_of(const double *x, const double *y, int n);
 /* The factor that corrects the bias of d_z with n pairs; 0 for n < 3. */
 double mf_hedges(int n);
+
+/* The exact p of the sign-flip test (Fisher 1935; Pitman 1937): the share of all 2^n choices of
+ * signs of the finite differences x[i] - y[i] with which |sum| is at least as large as it is.
+ * It needs no normal distribution, only that each difference could as well have the other sign.
+ * The smallest p is 2 / 2^n. NaN for n < MF_FLIP_LEAST (no p below .05), for n > MF_FLIP_MOST
+ * (2^(n/2) numbers are kept), and without memory. */
+#define MF_FLIP_LEAST 6
+#define MF_FLIP_MOST  40
+double mf_sign_flip(const double *x, const double *y, int n);
+
+/* The probability that the mean of x - y is above `delta` (below -delta, if lower is better),
+ * for normal differences with unknown mean and deviation of which nothing was known before: a t
+ * distribution around the mean seen (Box and Tiao 1973, section 2.4). NaN without deviation. */
+double mf_probability_better(const mf_estimate *diff, double delta, bool higher_is_better);
+
+/* The level of a test at a look at `now` pairs, after looks at `before` [n] pairs, ascending, so
+ * that all looks find a difference in at most .05 of comparisons of equal routers. A look at up
+ * to `most` pairs may spend 2 - 2 Phi(1.96 / sqrt(now / most)), less what was spent before (Lan
+ * and DeMets 1983, after O'Brien and Fleming 1979). Levels are added up (Bonferroni), so this
+ * holds for any distribution. most = 0: not planned; then the first look spends .05, and each
+ * later one half as much as the one before in addition, so that *ret_total, of all looks, stays
+ * below .10. */
+double mf_look_level(const int *before, int n, int now, int most, double *ret_total);
 
 /* Holm's step-down correction. NaN stays NaN and is not counted. */
 void mf_holm(const double *p, int n, double *ret);

@@ -206,3 +206,83 @@ timeless() {
     [[ "${lines[3]}" == *" 1 linear "*baseline* ]]
     [[ "${lines[5]}" == *" 3 linear:train.lr=0.00001 "*worse* ]]
 }
+
+@test "eight seeds unless told otherwise; what they can show is said before the runs" {
+    run --separate-stderr small --routers linear,hash,handicap --steps 1 --set train.eval_context=0 \
+        --out eight --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'"seeds":8,'* ]]
+    line='8 seeds show, in 4 of 5 comparisons, a difference of 1.3 standard deviations'
+    [[ "$stderr" == *"$line"*'1 of 24: '* ]]
+}
+
+@test "the sign-flip p stands beside t from 6 seeds on" {
+    [[ "$(cat eight/comparison.json)" == *'"router":"hash"'*'"p_flip":0'* ]]
+    # of 2^8 choices of signs, so a multiple of 1 / 128; the baseline has none
+    grep -o '"p_flip":[0-9][0-9.e-]*' eight/comparison.json | cut -d: -f2 |
+        awk '{ n = $1 * 128; if (n < 1 || n - int(n) != 0) bad = 1 } END { exit bad || NR != 2 }'
+    grep -q '"p_flip":null' two/comparison.json
+    run "$MOEFW" compare eight -t 1 -q
+    [[ "$output" == *" p "*" flip "* ]]
+    grep -q '<th[^>]*>p by signs<' eight/report.html
+}
+
+@test "more seeds after a look are judged at a lower level, which table and report say" {
+    small --routers linear,hash --seeds 2 --steps 2 --out look --json -q >first.json
+    [[ "$(cat first.json)" == *'"level":0.05,"level_all_looks":0.05,"earlier_looks":[],'* ]]
+    small --routers linear,hash --seeds 2 --steps 2 --out look --json -q | cmp first.json - # no new look
+    run "$MOEFW" compare look --seeds 3 -t 1 -q
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"Verdicts of this look have level 0.025, because the results were shown before with 2 seeds"*"at most 7.5 %"* ]]
+    [[ "$(cat look/comparison.json)" == *'"level":0.025,"level_all_looks":0.075'*'"earlier_looks":[2],'* ]]
+    grep -q 'Results were shown 1 time before' look/report.html
+    grep -q '"looks":\[2,3\]' look/plan.json
+}
+
+@test "looks that are planned share the level" {
+    small --routers linear,hash --seeds 2 --most-seeds 3 --steps 2 --out planned --json -q >first.json
+    [[ "$(cat first.json)" == *'"level":0.0163'*'"most_seeds":3,'* ]] # 2 - 2 Phi(1.96 / sqrt(2 / 3))
+    run --separate-stderr "$MOEFW" compare planned --seeds 3 -t 1 -q --json
+    [[ "$output" == *'"level":0.0336'*'"level_all_looks":0.05,"earlier_looks":[2],"most_seeds":3,'* ]]
+    sed -i 's/"looks":\[2,3\]/"looks":[3,2]/' planned/plan.json
+    run "$MOEFW" compare planned -t 1 -q
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"plan.json: looks: expected numbers of seeds, ascending"* ]]
+}
+
+@test "the probability of being better by more than a difference" {
+    run --separate-stderr "$MOEFW" compare worse -t 1 -q --json --delta 0
+    [[ "$output" == *'"delta":0,'*'{"router":"linear:train.lr=0.00001"'*'"p_better":0.0'* ]]
+    run "$MOEFW" compare worse -t 1 -q --delta 0.01
+    [[ "$output" == *"P(>delta)"* ]]
+    grep -q 'P(better by &gt; 0.01)' worse/report.html
+    run "$MOEFW" compare worse -t 1 -q --delta -1
+    [ "$status" -eq 2 ]
+}
+
+# A router against itself under another name of its weights, so with other initial values. The
+# share of such comparisons that find a difference is the level, 5 %.
+@test "200 comparisons of a router with itself, 5 seeds each (slow)" {
+    [ -n "$MOEFW_SLOW" ] || skip "MOEFW_SLOW=1 asks for it"
+    twin=$XDG_DATA_HOME/moefw/plugins/routers/twin.so
+    ${CC:-cc} -std=gnu11 -O1 -DWEIGHT='"twin"' -DNAME='"twin"' -I"$srcdir/include" \
+        -I"$builddir/include" -fPIC -fvisibility=hidden -shared -o "$twin" \
+        "$srcdir/tests/plugins/handicap.c" -lm
+    found=0
+    for ((i = 0; i < 200; i++)); do
+        small --routers handicap:share=0,twin:share=0 --seeds 5 --steps 12 --out self --json -q \
+            --set train.seed=$((1 + 5 * i)) --set train.eval_context=0 --set train.lr=0.01 \
+            --set model.heads=2 --set model.seq=32 --set expert.hidden=32 \
+            --set 'data.path=builtin:topics?bytes=20000' >self.json
+        [[ "$(cat self.json)" != *'"diff":0,"diff_ci95":[0,0]'*'"diff":0,"diff_ci95":[0,0]'* ]]
+        p=$(grep -o '"p":[0-9.e-]*' self.json | tail -1 | cut -d: -f2)
+        awk -v p="$p" 'BEGIN { exit !(p < .05) }' && found=$((found + 1))
+        rm -r self
+    done
+    # Wilson's interval; 1 to 20 of 200 have probability .997 if the level is .05
+    awk -v k=$found 'BEGIN { n = 200; z = 1.96; s = k / n; m = (s + z * z / (2 * n)) / (1 + z * z / n)
+        h = z * sqrt(s * (1 - s) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+        printf "# %d of %d self-comparisons flagged: %.1f %% [%.1f, %.1f]\n", k, n, 100 * s, 100 * (m - h), 100 * (m + h) }' >&3
+    [ $found -ge 1 ]
+    [ $found -le 20 ]
+}

@@ -4,6 +4,12 @@
  * tokens (default 10 %): the random expert gets the logit of the best one, and so its gate. */
 #include <moefw/moefw.h>
 
+/* Under other names the same router begins with other weights, which are drawn by name. */
+#ifndef WEIGHT
+#define WEIGHT "weight"
+#define NAME   "handicap"
+#endif
+
 typedef struct {
     double share;
 } conf;
@@ -16,7 +22,7 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
 {
     router *self = self_;
     self->c = conf_;
-    return mf->param(ctx, "weight", mf_shape2(dims->experts, dims->dim), MF_NORMAL(0.02));
+    return mf->param(ctx, WEIGHT, mf_shape2(dims->experts, dims->dim), MF_NORMAL(0.02));
 }
 
 /* One-hot rows that mark the largest element of each row of x. */
@@ -30,7 +36,7 @@ static int route(void *self_, mf_ctx *ctx, mf_graph *g, const mf_router_in *in, 
     const router *self = self_;
     const int64_t T = (int64_t)in->batch * in->seq, E = in->experts;
     const float share = (float)self->c->share;
-    mf_tensor *logits = mf_linear(g, in->x, mf->use(ctx, g, "weight"), NULL);
+    mf_tensor *logits = mf_linear(g, in->x, mf->use(ctx, g, WEIGHT), NULL);
     mf_tensor *best = largest(g, logits, T, E);
     mf_tensor *other = largest(g, mf_uniform(g, mf_shape2(T, E)), T, E);
     mf_tensor *coin = mf_greater(g, mf->constant(g, MF_F32, mf_shape1(1), &share),
@@ -49,5 +55,5 @@ static const mf_option options[] = {
 static const mf_router vtable = {sizeof(mf_router), 0, init, NULL, route, NULL};
 
 MF_EXPORT_PLUGIN =
-    MF_PLUGIN_INIT(MF_ROUTER, mf_router, "handicap", "1.0", "MIT",
+    MF_PLUGIN_INIT(MF_ROUTER, mf_router, NAME, "1.0", "MIT",
                    "linear, led astray for some tokens", options, conf, router, &vtable);

@@ -39,7 +39,20 @@ static const mf_cli_option options[] = {
      .arg = "N",
      .lo = 1,
      .hi = MF_SEEDS_MAX,
-     .help = "runs of each router, from train.seed on (3)"},
+     .help = "runs of each router, from train.seed on (8)"},
+    {.name = "most-seeds",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 2,
+     .hi = MF_SEEDS_MAX,
+     .help = "seeds at which the comparison ends at the latest; results shown before then are "
+             "judged more strictly, so that all looks together have level .05"},
+    {.name = "delta",
+     .kind = MF_CLI_REAL,
+     .arg = "X",
+     .lo = 0,
+     .hi = 1e9,
+     .help = "also the probability that a router is better than the baseline by more than X"},
     {.name = "steps",
      .kind = MF_CLI_INT,
      .arg = "N",
@@ -148,6 +161,8 @@ static int read_call(const mf_cli *cli, mf_arena *arena, mf_compare_spec *s)
     s->baseline = mf_cli_text(cli, "baseline", s->baseline);
     s->equal = (mf_equal)mf_cli_enum(cli, "equal", (int)s->equal);
     s->seeds = (int32_t)mf_cli_int(cli, "seeds", s->seeds);
+    s->most = (int32_t)mf_cli_int(cli, "most-seeds", 0);
+    s->delta = mf_cli_real(cli, "delta", (double)NAN);
     s->jobs = (int32_t)mf_cli_int(cli, "jobs", 1);
     s->threads = mf_parallel_set_threads((int)mf_cli_int(cli, "threads", 0));
     s->unsafe_plugins = mf_cli_flag(cli, "allow-unsafe-plugins");
@@ -183,7 +198,7 @@ static int judge_failures(const mf_compare_table *t)
     return MF_OK;
 }
 
-static int show(const mf_cli *cli, const mf_compare *c)
+static int show(const mf_cli *cli, mf_compare *c)
 {
     mf_compare_table *t;
     int rc = mf_compare_judge(c, &t);
@@ -204,6 +219,7 @@ static int show(const mf_cli *cli, const mf_compare *c)
         mf_compare_print(t, stdout);
         puts(c->spec->out);
     }
+    if (rc == MF_OK && t->complete) rc = mf_compare_looked(c);
     if (rc == MF_OK) rc = judge_failures(t);
     mf_compare_table_free(t);
     return rc;
@@ -213,6 +229,22 @@ static int should_stop(void *arg)
 {
     (void)arg;
     return mf_signals_stop();
+}
+
+/* Says before the runs what they can show, because most comparisons have too few seeds. */
+static void foretell(const mf_compare *c)
+{
+    int others = -1;
+    double total;
+    for (int i = 0; i < c->n_routers; i++)
+        others += !c->routers[i].refused;
+    if (others < 1 || c->spec->seeds < 2) return;
+    const double level =
+        mf_look_level(c->looks, c->n_looks, c->spec->seeds, c->most, &total) / others;
+    mf_log(MF_LOG_INFO,
+           "%d seeds show, in 4 of 5 comparisons, a difference of %.1f standard deviations of "
+           "a difference within seeds",
+           (int)c->spec->seeds, mf_t_detectable(c->spec->seeds, level, 0.8));
 }
 
 static int compare(const mf_cli *cli, const mf_compare_spec *s, int *ret_signal)
@@ -229,6 +261,7 @@ static int compare(const mf_cli *cli, const mf_compare_spec *s, int *ret_signal)
                    c->routers[i].refused);
     mf_log(MF_LOG_INFO, "%d routers x %d seeds, baseline %s; results in %s", c->n_routers,
            (int)s->seeds, c->routers[c->baseline].entry.label, s->out);
+    foretell(c);
     mf_signals_catch(NULL);
     rc = mf_compare_run_all(c, &watch, ret_signal);
     mf_signals_release();
@@ -242,7 +275,7 @@ static int run(const mf_cli *cli)
 {
     int stopped_by = 0;
     mf_arena *arena = mf_arena_new();
-    mf_compare_spec s = {.seeds = 3};
+    mf_compare_spec s = {.seeds = MF_SEEDS_DEFAULT};
     int rc = arena ? read_call(cli, arena, &s) : MF_ENOMEM;
     if (rc == MF_OK) rc = compare(cli, &s, &stopped_by);
     if (rc == MF_ESIGNAL) mf_log(MF_LOG_WARN, "stopped; to continue: moefw compare %s", s.out);

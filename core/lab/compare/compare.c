@@ -454,6 +454,7 @@ static int prepare(mf_compare *c)
 {
     mf_model_dims dims;
     int rc = judge_out(c->spec->out);
+    if (rc == MF_OK) rc = mf_compare_plan_looks(c);
     if (rc == MF_OK) rc = read_routers(c);
     if (rc == MF_OK) rc = read_dimensions(c, &dims);
     for (int i = 0; rc == MF_OK && i < c->n_routers; i++)

@@ -40,12 +40,15 @@ typedef struct mf_compare_spec {
     const char *out;
     mf_equal equal;
     int32_t seeds;       /* >= 1: train.seed of the configuration and the seeds after it */
+    int32_t most;        /* seeds at which the comparison ends as planned; 0: not planned */
+    double delta;        /* for the probability of being better by more; NaN: not asked for */
     int32_t jobs;        /* runs at the same time */
     int threads;         /* of all runs together */
     bool unsafe_plugins; /* --allow-unsafe-plugins, for the runs */
 } mf_compare_spec;
 
-#define MF_SEEDS_MAX 10000
+#define MF_SEEDS_DEFAULT 8
+#define MF_SEEDS_MAX     10000
 
 /* mf_compare_is: whether the folder has a plan.json. mf_compare_plan_read reads config, set,
  * routers, baseline, equal and seeds from it into the arena. It fails with MF_EINPUT if the
@@ -57,8 +60,8 @@ int mf_compare_plan_read(mf_arena *arena, const char *out, mf_compare_spec *ret)
 
 /* The quality by which routers are compared. */
 typedef enum mf_quality {
-    MF_QUALITY_LOSS,    /* task_loss: of all tasks; lower is better, also for mse */
-    MF_QUALITY_MSE,     /* task = regress */
+    MF_QUALITY_LOSS,     /* task_loss: of all tasks; lower is better, also for mse */
+    MF_QUALITY_MSE,      /* task = regress */
     MF_QUALITY_ACCURACY, /* task = classify; higher is better */
     /* instead of the loss if tokens of the runs stand for different numbers of bytes */
     MF_QUALITY_BITS
@@ -107,13 +110,22 @@ typedef struct mf_compare_router {
     mf_compare_run *runs; /* [seeds] */
 } mf_compare_router;
 
+#define MF_LOOKS_MAX 64
+
 typedef struct mf_compare {
     const mf_compare_spec *spec;
     mf_arena *arena;
     mf_compare_router *routers;
     int n_routers, baseline; /* index of the baseline */
     mf_quality by;           /* decided by the task */
+    /* numbers of seeds, ascending, with which a complete table was shown before; stored in
+     * plan.json. Of more looks only the first ones are kept. */
+    int looks[MF_LOOKS_MAX], n_looks;
+    int32_t most; /* spec->most, or that of the plan */
 } mf_compare;
+
+/* Records that a complete table was shown. Fails if plan.json cannot be written. */
+int mf_compare_looked(mf_compare *c);
 
 /* Checks names, options, models and the content of OUT, then creates OUT. Routers that do not
  * fit this model are marked as refused. Fails with MF_EUSAGE, MF_ECONFIG or MF_ENOTFOUND, and
@@ -151,12 +163,14 @@ typedef struct mf_compare_row {
     mf_estimate quality;
     mf_paired against; /* difference to the baseline, paired by seed */
     double p_holm;
-    /* better or worse if p_holm < .05; none if there are fewer than two pairs. A router with a
-     * diverged run is never called better. */
+    double p_flip, p_flip_holm; /* exact sign-flip test beside t, before and after Holm */
+    double p_better; /* probability of being better by more than spec->delta; NaN: no delta */
+    /* better or worse if p_holm < level; none if there are fewer than two pairs. A router
+     * with a diverged run is never called better. */
     mf_verdict verdict;
     int rank;         /* by mean, 1 is best; 0: no result */
     double mean_rank; /* over the seeds that all routers have */
-    /* number of seeds at which the test, at level .05 / compared, has power .8 if the true
+    /* number of seeds at which the test, at level / compared, has power .8 if the true
      * effect is the lower 80 % confidence limit of the measured one; 0: over 1000,
      * -1: unknown */
     int seeds_needed;
@@ -169,8 +183,10 @@ typedef struct mf_compare_table {
     const mf_compare *of;
     int n, compared;      /* number of rows, and of rows with a p */
     mf_compare_row *rows; /* in the order of the routers, without the refused ones */
-    double detectable;    /* the effect d_z that this number of seeds shows with power .8 */
-    mf_quality by;        /* of->by; the loss if a run lacks that number */
+    /* of this look, and of all looks together; .05 if this is the only one */
+    double level, level_total;
+    double detectable; /* the effect d_z that this number of seeds shows with power .8 */
+    mf_quality by;     /* of->by; the loss if a run lacks that number */
     bool complete;
 } mf_compare_table;
 

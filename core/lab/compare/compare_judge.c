@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "lab/compare/compare_parts.h"
 
-#define LEVEL      0.05
 #define POWER      0.8
 #define CONFIDENCE 0.8 /* confidence of the effect for which seeds are planned */
 #define MOST_SEEDS 1000
@@ -156,14 +155,19 @@ static void give_verdicts(mf_compare_table *t, double *p, double *holm, bool acc
         t->compared += !isnan(p[i]);
     }
     mf_holm(p, t->n, holm);
+    for (int i = 0; i < t->n; i++)
+        t->rows[i].p_holm = holm[i];
+    for (int i = 0; i < t->n; i++)
+        p[i] = t->rows[i].baseline ? (double)NAN : t->rows[i].p_flip;
+    mf_holm(p, t->n, holm);
     /* The level of the first step of Holm's correction, which the smallest p must pass. */
-    const double level = LEVEL / (t->compared > 0 ? t->compared : 1);
+    const double level = t->level / (t->compared > 0 ? t->compared : 1);
     t->detectable = mf_t_detectable(t->of->spec->seeds, level, POWER);
     for (int i = 0; i < t->n; i++) {
         mf_compare_row *row = &t->rows[i];
-        row->p_holm = holm[i];
+        row->p_flip_holm = holm[i];
         row->seeds_needed = seeds_needed(row, level);
-        if (!(holm[i] < LEVEL)) continue;
+        if (!(row->p_holm < t->level)) continue;
         const bool better = (row->against.diff.mean > 0) == accuracy;
         if (!better || row->diverged == 0)
             row->verdict = better ? MF_VERDICT_BETTER : MF_VERDICT_WORSE;
@@ -194,9 +198,15 @@ static void fill(mf_compare_table *t, double *values, double *one, double *two)
         t->n++;
     }
     /* If the baseline was refused in its first run, there are no pairs. */
-    for (int i = 0; i < t->n; i++)
-        t->rows[i].against = base ? mf_paired_of(values + i * seeds, base, seeds)
-                                  : mf_paired_of(values, values, 0);
+    for (int i = 0; i < t->n; i++) {
+        mf_compare_row *row = &t->rows[i];
+        const double *mine = values + i * seeds;
+        row->against = mf_paired_of(mine, base ? base : mine, base ? seeds : 0);
+        row->p_flip = mf_sign_flip(mine, base ? base : mine, base ? seeds : 0);
+        row->p_better =
+            row->baseline ? (double)NAN
+                          : mf_probability_better(&row->against.diff, c->spec->delta, accuracy);
+    }
     rank_rows(t, values, one, accuracy);
     give_verdicts(t, one, two, accuracy);
 }
@@ -213,6 +223,8 @@ int mf_compare_judge(const mf_compare *c, mf_compare_table **ret)
     if (ok) {
         t->of = c;
         t->by = by_what(c);
+        t->level =
+            mf_look_level(c->looks, c->n_looks, c->spec->seeds, c->most, &t->level_total);
         fill(t, values, scratch, scratch + n);
         *ret = t;
     } else {

@@ -14,6 +14,8 @@ int mf_compare_keep_config(mf_compare *c, mf_compare_router *r);
 
 /* ---- compare_plan.c ---- */
 int mf_compare_plan_write(const mf_compare *c);
+/* Reads looks, and `most` if the spec has none, from the plan in OUT, if there is one. */
+int mf_compare_plan_looks(mf_compare *c);
 
 /* ---- compare_result.c ---- */
 /* Reads the results of a run. *ret_done: it has ended, with its last validation; a missing or

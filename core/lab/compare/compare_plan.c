@@ -48,6 +48,12 @@ int mf_compare_plan_write(const mf_compare *c)
     mf_jw_kv_string(w, "baseline", c->routers[c->baseline].entry.label);
     mf_jw_kv_string(w, "equal", mf_equal_names[s->equal]);
     mf_jw_kv_int(w, "seeds", s->seeds);
+    mf_jw_kv_int(w, "most_seeds", c->most);
+    mf_jw_key(w, "looks");
+    mf_jw_array(w);
+    for (int i = 0; i < c->n_looks; i++)
+        mf_jw_int(w, c->looks[i]);
+    mf_jw_end(w);
     mf_jw_end(w);
     const char *text = mf_jw_text(w, &n);
     int rc = text ? mf_write_file_atomic(path, text, n) : MF_ENOMEM;
@@ -105,22 +111,69 @@ bool mf_compare_is(const char *path)
     return is;
 }
 
+/* Reads plan.json. The caller frees *ret_path with mf_free and *ret with mf_json_free. */
+static int open_plan(const char *out, char **ret_path, mf_json **ret)
+{
+    char *text = NULL;
+    size_t n;
+    *ret = NULL;
+    *ret_path = mf_path_join(out, "plan.json");
+    if (!*ret_path) return MF_ENOMEM;
+    int rc = mf_read_file(*ret_path, 1 << 20, &text, &n);
+    if (rc == MF_OK) rc = mf_json_parse(*ret_path, text, n, ret);
+    mf_free(text);
+    return rc;
+}
+
 int mf_compare_plan_read(mf_arena *arena, const char *out, mf_compare_spec *ret)
 {
-    char *path = mf_path_join(out, "plan.json"), *text = NULL;
-    mf_json *doc = NULL;
-    size_t n;
-    if (!path) return MF_ENOMEM;
-    int rc = mf_read_file(path, 1 << 20, &text, &n);
-    if (rc == MF_OK) rc = mf_json_parse(path, text, n, &doc);
-    if (rc == MF_OK) {
-        rc = read_document(arena, doc, ret);
-        if (rc == MF_EINPUT)
-            rc = mf_fail(rc, "%s: expected config, set, routers, baseline, equal and seeds",
-                         path);
-        mf_json_free(doc);
-    }
-    mf_free(text);
+    char *path;
+    mf_json *doc;
+    int rc = open_plan(out, &path, &doc);
+    if (rc == MF_OK) rc = read_document(arena, doc, ret);
+    if (rc == MF_EINPUT && doc)
+        rc = mf_fail(rc, "%s: expected config, set, routers, baseline, equal and seeds", path);
+    mf_json_free(doc);
     mf_free(path);
     return rc;
+}
+
+int mf_compare_plan_looks(mf_compare *c)
+{
+    char *path = NULL;
+    mf_json *doc = NULL;
+    int64_t v;
+    c->most = c->spec->most;
+    if (!mf_compare_is(c->spec->out)) return MF_OK;
+    int rc = open_plan(c->spec->out, &path, &doc);
+    const mf_json *looks = mf_json_get(doc, "looks");
+    const size_t n = mf_json_typeof(looks) == MF_JSON_ARRAY ? mf_json_size(looks) : 0;
+    for (size_t i = 0; rc == MF_OK && i < n && c->n_looks < MF_LOOKS_MAX; i++) {
+        const int last = c->n_looks > 0 ? c->looks[c->n_looks - 1] : 0;
+        if (mf_json_int(mf_json_at(looks, i), &v) && v > last && v <= MF_SEEDS_MAX)
+            c->looks[c->n_looks++] = (int)v;
+        else
+            rc = mf_fail(MF_EINPUT,
+                         "%s: looks: expected numbers of seeds, ascending, from 1 to %d", path,
+                         MF_SEEDS_MAX);
+    }
+    if (rc == MF_OK && c->most == 0 && mf_json_int(mf_json_get(doc, "most_seeds"), &v) &&
+        v > 0 && v <= MF_SEEDS_MAX)
+        c->most = (int32_t)v;
+    mf_json_free(doc);
+    mf_free(path);
+    return rc;
+}
+
+int mf_compare_looked(mf_compare *c)
+{
+    const int now = c->spec->seeds;
+    int at = c->n_looks;
+    while (at > 0 && c->looks[at - 1] > now)
+        at--;
+    if (c->n_looks == MF_LOOKS_MAX || (at > 0 && c->looks[at - 1] == now)) return MF_OK;
+    memmove(c->looks + at + 1, c->looks + at, (size_t)(c->n_looks - at) * sizeof *c->looks);
+    c->looks[at] = now;
+    c->n_looks++;
+    return mf_compare_plan_write(c);
 }

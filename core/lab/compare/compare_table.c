@@ -85,6 +85,9 @@ static void put_row(mf_jw *w, const mf_compare_table *t, const mf_compare_row *r
     mf_jw_kv_real(w, "t", a->t);
     mf_jw_kv_real(w, "p", a->p);
     mf_jw_kv_real(w, "p_holm", r->baseline ? a->p : r->p_holm);
+    mf_jw_kv_real(w, "p_flip", r->baseline ? (double)NAN : r->p_flip);
+    mf_jw_kv_real(w, "p_flip_holm", r->p_flip_holm);
+    if (!isnan(t->of->spec->delta)) mf_jw_kv_real(w, "p_better", r->p_better);
     mf_jw_kv_real(w, "effect_dz", a->dz);
     mf_jw_kv_real(w, "effect_g", a->g);
     mf_jw_kv_string(w, "verdict", mf_verdict_name(r->verdict));
@@ -115,6 +118,15 @@ void mf_compare_json(mf_jw *w, const mf_compare_table *t)
     mf_jw_kv_string(w, "equal", mf_equal_names[c->spec->equal]);
     mf_jw_kv_int(w, "compared", t->compared);
     mf_jw_kv_real(w, "detectable_dz", t->detectable);
+    mf_jw_kv_real(w, "level", t->level);
+    mf_jw_kv_real(w, "level_all_looks", t->level_total);
+    mf_jw_key(w, "earlier_looks");
+    mf_jw_array(w);
+    for (int i = 0; i < c->n_looks && c->looks[i] < c->spec->seeds; i++)
+        mf_jw_int(w, c->looks[i]);
+    mf_jw_end(w);
+    if (c->most > 0) mf_jw_kv_int(w, "most_seeds", c->most);
+    if (!isnan(c->spec->delta)) mf_jw_kv_real(w, "delta", c->spec->delta);
     mf_jw_kv_bool(w, "complete", t->complete);
     mf_jw_kv_string(w, "out", c->spec->out);
     mf_jw_key(w, "rows");
@@ -198,13 +210,14 @@ static void print_head(const mf_compare_table *t, FILE *out, int width)
     if (c->spec->equal == MF_EQUAL_PARAMS) fprintf(out, ", equal active parameters");
     if (c->spec->equal == MF_EQUAL_TIME) fprintf(out, " of the baseline, equal training time");
     fprintf(out,
-            "\nhalf widths and [brackets]: 95 %%; differences from %s within seeds; p after "
-            "Holm over %d\n\n",
+            "\nhalf widths and [brackets]: 95 %%; differences from %s within seeds; p (t test) "
+            "and flip (exact, by signs) after Holm over %d\n\n",
             base->entry.label, t->compared);
-    fprintf(out, "rank %-*s %8s %7s  %-26s %6s %6s  %-19s %5s %7s %6s %5s %7s %9s %9s", width,
-            "router", "mean", "+-", "difference", "p", "g", "", "seeds", "load CV", "drops",
-            "NMI", "best", "tokens/s", "params");
+    fprintf(out, "rank %-*s %8s %7s  %-26s %6s %6s %6s  %-19s %5s %7s %6s %5s %7s %9s %9s",
+            width, "router", "mean", "+-", "difference", "p", "flip", "g", "", "seeds",
+            "load CV", "drops", "NMI", "best", "tokens/s", "params");
     if (t->by == MF_QUALITY_MSE) fprintf(out, " %7s", "Pearson");
+    if (!isnan(c->spec->delta)) fprintf(out, " %9s", "P(>delta)");
     fputc('\n', out);
 }
 
@@ -218,10 +231,11 @@ static void print_row(const mf_compare_table *t, const mf_compare_row *r, FILE *
     number(out, r->quality.mean, 8, 4);
     number(out, r->quality.hi - r->quality.mean, 7, 4);
     if (r->baseline) {
-        fprintf(out, "  %-26s %6s %6s  %-19s %5s", "", "", "", "baseline", "");
+        fprintf(out, "  %-26s %6s %6s %6s  %-19s %5s", "", "", "", "", "baseline", "");
     } else {
         difference(out, &a->diff);
         number(out, r->p_holm, 6, 3);
+        number(out, r->p_flip_holm, 6, 3);
         number(out, a->g, 6, 2);
         fprintf(out, "  %-19s", mf_verdict_name(r->verdict));
         if (r->seeds_needed > 0)
@@ -236,6 +250,7 @@ static void print_row(const mf_compare_table *t, const mf_compare_row *r, FILE *
     number(out, r->tokens_per_s, 9, 0);
     fprintf(out, " %9lld", (long long)r->router->params);
     if (t->by == MF_QUALITY_MSE) number(out, r->pearson, 7, 4);
+    if (!isnan(t->of->spec->delta)) number(out, r->p_better, 9, 3);
     fputc('\n', out);
 }
 
@@ -251,6 +266,29 @@ static void print_faults(const mf_compare_table *t, FILE *out)
     }
 }
 
+/* What looks before this one cost. */
+static void print_looks(const mf_compare_table *t, FILE *out)
+{
+    const mf_compare *c = t->of;
+    int earlier = 0;
+    while (earlier < c->n_looks && c->looks[earlier] < c->spec->seeds)
+        earlier++;
+    if (earlier == 0 && !(c->most > c->spec->seeds)) return;
+    fprintf(out, "Verdicts of this look have level %.4g", t->level);
+    if (earlier > 0) {
+        fprintf(out, ", because the results were shown before with");
+        for (int i = 0; i < earlier; i++)
+            fprintf(out, "%s %d", i > 0 ? "," : "", c->looks[i]);
+        fprintf(out,
+                " seeds; all looks together find a difference in at most %.3g %% of "
+                "comparisons of equal routers",
+                100 * t->level_total);
+    }
+    if (c->most > c->spec->seeds)
+        fprintf(out, "; %d seeds are planned (--most-seeds)", (int)c->most);
+    fprintf(out, ".\n");
+}
+
 void mf_compare_print(const mf_compare_table *t, FILE *out)
 {
     const int width = label_width(t->of);
@@ -262,8 +300,9 @@ void mf_compare_print(const mf_compare_table *t, FILE *out)
         if (t->rows[i].rank == 0) print_row(t, &t->rows[i], out, width);
     fputc('\n', out);
     print_faults(t, out);
+    print_looks(t, out);
     if (t->of->spec->seeds < 3)
-        fprintf(out, "With fewer than 3 seeds little can be shown: try --seeds 5.\n");
+        fprintf(out, "With fewer than 3 seeds little can be shown: try --seeds 8.\n");
     else if (t->compared > 0)
         fprintf(
             out,

@@ -37,22 +37,40 @@ static const char *count_text(const mf_report *p, double n)
     return n >= 1e6 ? mf_report_strf(p, "%.2f M", n / 1e6) : mf_report_strf(p, "%.0f", n);
 }
 
+/* The price of results that were shown before more seeds were added. */
+static void looks(const mf_comparison *c)
+{
+    const mf_report *p = &c->page;
+    const mf_json *earlier = mf_json_get(c->json, "earlier_looks");
+    const size_t n = mf_json_typeof(earlier) == MF_JSON_ARRAY ? mf_json_size(earlier) : 0;
+    if (isnan(c->level) || isnan(c->level_total) || n == 0) return;
+    mf_html_paragraph(
+        p->d, mf_report_strf(p,
+                             "Results were shown %zu time%s before, with fewer seeds. So "
+                             "verdicts need p below %.4g; all looks together find a "
+                             "difference in at most %.3g %% of comparisons of equal routers.",
+                             n, n == 1 ? "" : "s", c->level, 100 * c->level_total));
+}
+
 static void table(const mf_comparison *c)
 {
     const mf_report *p = &c->page;
-    static const char align[] = "rllrrrrrrrrr";
+    const double delta = mf_json_real_or_nan(c->json, "delta");
+    const char *const align = isnan(delta) ? "rllrrrrrrrrrr" : "rllrrrrrrrrrrr";
     const char *const head[] = {"rank",
                                 "router",
                                 "verdict",
                                 c->metric,
                                 mf_report_strf(p, "difference to %s", c->baseline),
                                 "p (Holm)",
+                                "p by signs",
                                 "NMI, best layer",
                                 "load CV",
                                 "drop rate",
                                 "tokens/s",
                                 "router parameters",
-                                "runs"};
+                                "runs",
+                                mf_report_strf(p, "P(better by > %g)", delta)};
     mf_html_section(p->d, "table", "Result");
     mf_html_table(p->d, align, head);
     for (int i = 0; i < c->n; i++) {
@@ -64,13 +82,15 @@ static void table(const mf_comparison *c)
             with_range(p, false, r->mean, r->lo, r->hi),
             r->baseline ? "" : with_range(p, true, r->diff, r->diff_lo, r->diff_hi),
             r->baseline ? "" : p_text(p, r->p_holm),
+            r->baseline ? "" : p_text(p, r->p_flip),
             mf_report_num(p, 3, r->nmi_best),
             mf_report_num(p, 3, r->load_cv),
             mf_report_num(p, 3, r->drop_rate),
             count_text(p, r->tokens_per_s),
             count_text(p, r->params_router),
             r->failed > 0 ? mf_report_strf(p, "%d, %d failed", r->n, r->failed)
-                          : mf_report_strf(p, "%d", r->n)};
+                          : mf_report_strf(p, "%d", r->n),
+            r->baseline ? "" : mf_report_num(p, 3, r->p_better)};
         mf_html_row(p->d, align, cells);
     }
     mf_html_table_end(p->d);
@@ -80,7 +100,9 @@ static void table(const mf_comparison *c)
               "data in the same order and begin with the same weights outside "
               "the router; p of the paired t "
               "test, corrected by Holm for all routers compared. \"No difference "
-              "shown\" is not \"equal\".");
+              "shown\" is not \"equal\". p by signs: of the exact test that changes signs of "
+              "differences, from 6 seeds on; it assumes no distribution.");
+    looks(c);
     if (!c->complete)
         mf_html_paragraph(p->d, "Not all runs have ended; this page shows those that have.");
     const mf_json *skipped = mf_json_get(c->json, "skipped");

@@ -105,6 +105,8 @@ static int read_row(mf_comparison *c, const mf_json *v, mf_cmp_row *row, int *op
                         .mean = real_of(v, "mean"),
                         .diff = real_of(v, "diff"),
                         .p_holm = real_of(v, "p_holm"),
+                        .p_flip = real_of(v, "p_flip_holm"),
+                        .p_better = real_of(v, "p_better"),
                         .load_cv = real_of(v, "load_cv"),
                         .drop_rate = real_of(v, "drop_rate"),
                         .nmi = real_of(v, "nmi"),
@@ -140,6 +142,8 @@ static int read_all(mf_comparison *c)
     c->complete = bool_of(c->json, "complete");
     c->seeds = int_of(c->json, "seeds");
     c->steps = int_of(c->json, "steps");
+    c->level = real_of(c->json, "level");
+    c->level_total = real_of(c->json, "level_all_looks");
     c->n_skipped = (int)mf_json_size(mf_json_get(c->json, "skipped"));
     c->rows = mf_arena_alloc(c->page.arena, (n + 1) * sizeof *c->rows);
     if (!c->rows) return MF_ENOMEM;

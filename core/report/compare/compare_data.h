@@ -10,6 +10,7 @@ typedef struct mf_cmp_row {
     bool baseline;
     int rank, n, failed;
     double params, params_router, mean, lo, hi, diff, diff_lo, diff_hi, p_holm;
+    double p_flip, p_better; /* p of the sign-flip test after Holm; both NaN if not known */
     double load_cv, drop_rate, nmi, nmi_best, tokens_per_s;
     double nmi_lo, nmi_hi; /* lowest and highest nmi_best of the runs */
     mf_report_run **runs;  /* runs that could be opened */
@@ -26,7 +27,8 @@ typedef struct mf_comparison {
     const char *metric, *baseline, *equal;
     bool higher_is_better, complete;
     int64_t seeds, steps;
-    double floor; /* entropy floor; NaN: not known */
+    double level, level_total; /* of this look and of all; NaN: not known */
+    double floor;              /* entropy floor; NaN: not known */
     int n, n_skipped;
     mf_cmp_row *rows; /* sorted, best first */
 } mf_comparison;

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 static void near(double got, double wanted, double tolerance)
 {
@@ -262,6 +263,125 @@ START_TEST(self_comparisons)
 }
 END_TEST
 
+/* The sign-flip p by its definition, in integers: all signs, all sums. */
+static double flips_by_definition(const int *d, int n)
+{
+    long seen = 0, as_large = 0;
+    for (int i = 0; i < n; i++)
+        seen += d[i];
+    for (long signs = 0; signs < 1L << n; signs++) {
+        long sum = 0;
+        for (int i = 0; i < n; i++)
+            sum += (signs >> i & 1) != 0 ? d[i] : -d[i];
+        as_large += labs(sum) >= labs(seen);
+    }
+    return (double)as_large / (double)(1L << n);
+}
+
+START_TEST(sign_flip)
+{
+    const uint64_t stream = mf_rng_stream("check.stats.flip");
+    static const double zero[64] = {0};
+    double x[64];
+    int d[16];
+    uint64_t at = 0;
+    for (int n = 6; n <= 16; n++)
+        for (int trial = 0; trial < 40; trial++) {
+            const int range = trial % 4 == 0 ? 3 : 1000; /* small ones give many ties */
+            for (int i = 0; i < n; i++) {
+                d[i] = (int)(mf_rng_uniform(1, stream, 0, at++) * (float)(2 * range + 1)) -
+                       range + (trial % 3 == 0 ? range / 2 : 0);
+                x[i] = d[i] * 0.1; /* not exact in binary, so ties need the tolerance */
+            }
+            near(mf_sign_flip(x, zero, n), flips_by_definition(d, n), 1e-12);
+        }
+    /* Fisher 1935, section 21: 1,726 of 32,768 for Darwin's maize */
+    static const double heights[] = {49, -67, 8,  16, 6,  23, 28, 41,
+                                     14, 29,  56, 24, 75, 60, -48};
+    near(mf_sign_flip(heights, zero, 15), 1726 / 32768.0, 1e-12);
+    for (int i = 0; i < 64; i++)
+        x[i] = 1 + i % 3;
+    near(mf_sign_flip(x, zero, 40), 2 / pow(2, 40), 1e-20); /* all of one sign */
+    ck_assert(isnan(mf_sign_flip(x, zero, 41)) && isnan(mf_sign_flip(x, zero, 5)));
+    ck_assert(mf_sign_flip(zero, zero, 8) == 1);
+    x[2] = (double)NAN; /* a run that failed has no pair */
+    near(mf_sign_flip(x, zero, 7), 2 / 64.0, 1e-15);
+}
+END_TEST
+
+START_TEST(probability_better)
+{
+    const mf_estimate d = {5, -0.3, 0.2, 0, 0};
+    near(mf_probability_better(&d, 0, false), mf_t_cdf(0.3 / (0.2 / sqrt(5)), 4), 1e-15);
+    near(mf_probability_better(&d, 0.3, false), 0.5, 1e-15);
+    near(mf_probability_better(&d, 0, true) + mf_probability_better(&d, 0, false), 1, 1e-15);
+    near(mf_probability_better(&d, 0.1, true), mf_t_cdf(-0.4 / (0.2 / sqrt(5)), 4), 1e-15);
+    const mf_estimate one = {1, -0.3, (double)NAN, 0, 0}, same = {3, -0.3, 0, 0, 0};
+    ck_assert(isnan(mf_probability_better(&one, 0, false)));
+    ck_assert(isnan(mf_probability_better(&d, (double)NAN, false)));
+    ck_assert(mf_probability_better(&same, 0.2, false) == 1 &&
+              mf_probability_better(&same, 0.4, false) == 0);
+}
+END_TEST
+
+START_TEST(look_levels)
+{
+    static const int looks[] = {8, 12, 16, 24};
+    double total;
+    near(mf_look_level(looks, 0, 8, 0, &total), 0.05, 0);
+    near(total, 0.05, 0);
+    /* not planned: half as much each time, so less than .1 together */
+    near(mf_look_level(looks, 1, 12, 0, &total), 0.025, 1e-15);
+    near(total, 0.075, 1e-15);
+    near(mf_look_level(looks, 3, 24, 0, &total), 0.05 / 8, 1e-15);
+    near(mf_look_level(looks, 4, 24, 0, &total), 0.05 / 8, 1e-15); /* shown again */
+    near(mf_look_level(looks, 4, 10, 0, &total), 0.025, 1e-15);    /* fewer seeds than before */
+    /* planned: Lan and DeMets' .00557 at half of the information (table 1 of their kind), and
+     * .05 together at the end, also if the end comes later than planned */
+    near(mf_look_level(looks, 0, 8, 16, &total), 0.00557, 1e-5);
+    near(mf_look_level(looks, 2, 16, 16, &total) + mf_look_level(looks, 0, 8, 16, &total) +
+             mf_look_level(looks, 1, 12, 16, &total),
+         0.05, 1e-12);
+    mf_look_level(looks, 2, 20, 16, &total);
+    near(total, 0.05, 1e-12);
+    mf_look_level(looks, 3, 24, 16, &total);
+    near(total, 0.075, 1e-12);
+}
+END_TEST
+
+/* Share of comparisons of equal routers in which some look finds a difference. */
+static double found_over_looks(const int *looks, int n, int most, bool corrected, int trials)
+{
+    const uint64_t stream = mf_rng_stream("check.stats.looks");
+    static const double zero[64] = {0};
+    double x[64], total;
+    int hits = 0;
+    for (int i = 0; i < trials; i++) {
+        bool hit = false;
+        for (int j = 0; j < looks[n - 1]; j++)
+            x[j] = (double)mf_rng_normal(3, stream, (uint64_t)i, (uint64_t)j);
+        for (int k = 0; k < n; k++) {
+            const double level =
+                corrected ? mf_look_level(looks, k, looks[k], most, &total) : 0.05;
+            hit = hit || mf_paired_of(x, zero, looks[k]).p < level;
+        }
+        hits += hit;
+    }
+    return (double)hits / trials;
+}
+
+START_TEST(looks_simulated)
+{
+    static const int looks[] = {5, 8, 12, 16, 24};
+    const double naive = found_over_looks(looks, 5, 0, false, 10000);
+    ck_assert_msg(naive > 0.09, "without a correction: %g", naive);
+    const double planned = found_over_looks(looks, 5, 24, true, 10000);
+    ck_assert_msg(planned < 0.05 + 0.009 && planned > 0.02, "planned: %g", planned);
+    const double open = found_over_looks(looks, 5, 0, true, 10000);
+    ck_assert_msg(open < 0.1 && open > 0.04, "not planned: %g", open);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("stats");
@@ -277,6 +397,10 @@ static Suite *suite(void)
     tcase_add_test(c, pairs);
     tcase_add_test(c, simulated);
     tcase_add_test(c, self_comparisons);
+    tcase_add_test(c, sign_flip);
+    tcase_add_test(c, probability_better);
+    tcase_add_test(c, look_levels);
+    tcase_add_test(c, looks_simulated);
     suite_add_tcase(s, c);
     return s;
 }
