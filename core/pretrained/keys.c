@@ -191,6 +191,8 @@ static void yarn(mf_keys *k, const mf_json *o, double factor, double *ret_softma
 static void scale_rope(mf_keys *k, const mf_json *o, const char *type, double *ret_softmax)
 {
     static const char *const kinds[] = {"linear", "yarn", "llama3", NULL};
+    /* It changes nothing up to max_position_embeddings, and runs have no longer sequences. */
+    if (strcmp(type, "dynamic") == 0) return;
     const double factor = member(k, o, "factor", 1),
                  original = member(k, o, "original_max_position_embeddings", (double)k->seq);
     int kind = 0;
@@ -198,7 +200,8 @@ static void scale_rope(mf_keys *k, const mf_json *o, const char *type, double *r
         kind++;
     if (!kinds[kind])
         mf_keys_refuse(k, "rope_parameters|rope_scaling",
-                       "expected rope_type default, linear, yarn or llama3, found '%.64s'",
+                       "expected rope_type default, linear, dynamic, yarn or llama3, found "
+                       "'%.64s'",
                        type);
     mf_keys_set(k, "model.rope_scaling=%.64s", type);
     mf_keys_set(k, "model.rope_factor=%.17g", factor);
@@ -277,12 +280,41 @@ void mf_keys_attention_bias(mf_keys *k)
     mf_keys_set(k, "model.attention_out_bias=%s", bias);
 }
 
-void mf_keys_no_window(mf_keys *k)
+/* Whether a block is one with a window, as layer_types says. */
+static bool is_sliding(mf_keys *k, const mf_json *types, int64_t l)
 {
-    if (mf_keys_bool_or(k, "use_sliding_window", true) &&
-        mf_keys_int_or(k, "sliding_window", k->seq, 0, INT64_MAX) < k->seq)
-        mf_keys_refuse(k, "sliding_window", "expected null or at least %lld",
-                       (long long)k->seq);
+    const char *type = mf_json_string(mf_json_at(types, (size_t)l), NULL);
+    const bool sliding = type && strcmp(type, "sliding_attention") == 0;
+    if (!sliding && (!type || strcmp(type, "full_attention") != 0))
+        mf_keys_refuse(k, "layer_types",
+                       "expected sliding_attention or full_attention for each of %lld blocks",
+                       (long long)k->layers);
+    return sliding;
+}
+
+void mf_keys_window(mf_keys *k, int64_t width, bool types, int64_t step, int64_t end)
+{
+    char list[160] = "";
+    size_t at = 0;
+    int64_t from = 0;
+    const mf_json *of = types ? get(k, "layer_types") : NULL;
+    if (k->rc != MF_OK || width >= k->seq) return;
+    /* Neighbours are written as one range. */
+    for (int64_t l = 0; l <= k->layers && k->rc == MF_OK; l++) {
+        const bool has =
+            l < k->layers && (of ? is_sliding(k, of, l) : l % step == 0 && l < end);
+        if (has) continue;
+        if (l > from && at + 16 >= sizeof list)
+            mf_keys_refuse(k, "num_hidden_layers", "expected fewer blocks with a window");
+        else if (l > from)
+            at += (size_t)snprintf(list + at, sizeof list - at,
+                                   l - 1 > from ? "%s%lld-%lld" : "%s%lld", at > 0 ? "," : "",
+                                   (long long)from, (long long)l - 1);
+        from = l + 1;
+    }
+    if (at == 0) return;
+    mf_keys_set(k, "model.window=%lld", (long long)width);
+    mf_keys_set(k, "model.window_layers=%s", list);
 }
 
 void mf_keys_dense_blocks(mf_keys *k)

@@ -50,8 +50,10 @@ void mf_keys_expect_text(mf_keys *k, const char *name, const char *absent, const
 void mf_keys_decoder(mf_keys *k, double eps);
 /* Key attention_bias: biases on queries, keys, values and on the attention output. */
 void mf_keys_attention_bias(mf_keys *k);
-/* Refuses a sliding window that is shorter than the longest sequence. */
-void mf_keys_no_window(mf_keys *k);
+/* A sliding window of `width` tokens, in the blocks that layer_types names if types is set and
+ * the key is there, else in those below `end` whose number is a multiple of step. A window of
+ * the longest sequence or more is none. */
+void mf_keys_window(mf_keys *k, int64_t width, bool types, int64_t step, int64_t end);
 /* Dense blocks between those with experts: mlp_only_layers, decoder_sparse_step. */
 void mf_keys_dense_blocks(mf_keys *k);
 /* rope_scaling or rope_parameters: base, kind of scaling, its numbers. theta: the base if no

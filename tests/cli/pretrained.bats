@@ -189,7 +189,7 @@ replace() {
     refused "model_type: expected one of bert, "
     [[ "$output" == *"found 'mixtrall'; nearest: 'mixtral'" ]]
     cp "$MOE/hf/config.json" folder
-    replace folder/config.json '"rope_scaling": null' '"rope_scaling": {"type": "dynamic", "factor": 2}'
+    replace folder/config.json '"rope_scaling": null' '"rope_scaling": {"type": "longrope", "factor": 2}'
     refused "folder/config.json: rope_"
     replace folder/config.json '"hidden_size": 64' '"hidden_size": -64'
     refused "folder/config.json: hidden_size: expected a whole number from 1 to 65536"

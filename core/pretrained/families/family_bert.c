@@ -49,7 +49,8 @@ static void settings(mf_keys *k)
     k->heads = k->kv_heads = mf_keys_int(k, "num_attention_heads", 1, 1024);
     k->head_dim = k->dim / k->heads;
     k->seq = mf_keys_int(k, "max_position_embeddings", 1, 1048576);
-    mf_keys_expect_text(k, "hidden_act", "gelu", "gelu");
+    const char *activation = mf_keys_is(k, "hidden_act", "gelu_new") ? "gelu_tanh" : "gelu";
+    mf_keys_expect_text(k, "hidden_act", "gelu", "gelu|gelu_new");
     mf_keys_expect_text(k, "position_embedding_type", "absolute", "absolute");
     if (mf_keys_bool_or(k, "is_decoder", false))
         mf_keys_refuse(k, "is_decoder", "expected false");
@@ -68,7 +69,7 @@ static void settings(mf_keys *k)
     mf_keys_set(k, "model.attention_bias=yes");
     mf_keys_set(k, "model.attention_out_bias=yes");
     mf_keys_set(k, "model.tie_embeddings=yes");
-    mf_keys_set(k, "model.ffn_activation=gelu");
+    mf_keys_set(k, "model.ffn_activation=%s", activation);
     mf_keys_set(k, "model.ffn_hidden=%lld",
                 (long long)mf_keys_int(k, "intermediate_size", 1, 1048576));
     mf_keys_set(k, "model.moe_every=0");

@@ -12,11 +12,9 @@ static void settings(mf_keys *k)
     k->seq = mf_keys_int(k, "n_positions", 1, 1048576);
     k->tied = mf_keys_bool_or(k, "tie_word_embeddings", true);
     const int64_t hidden = mf_keys_int_or(k, "n_inner", 4 * k->dim, 1, 1048576);
-    mf_keys_expect_text(k, "activation_function", "gelu_new", "gelu_new|gelu_pytorch_tanh");
-    if (!mf_keys_bool_or(k, "scale_attn_weights", true))
-        mf_keys_refuse(k, "scale_attn_weights", "expected true");
-    if (mf_keys_bool_or(k, "scale_attn_by_inverse_layer_idx", false))
-        mf_keys_refuse(k, "scale_attn_by_inverse_layer_idx", "expected false");
+    const bool exact = mf_keys_is(k, "activation_function", "gelu");
+    mf_keys_expect_text(k, "activation_function", "gelu_new",
+                        "gelu_new|gelu_pytorch_tanh|gelu");
     if (mf_keys_bool_or(k, "add_cross_attention", false))
         mf_keys_refuse(k, "add_cross_attention", "expected false");
     mf_keys_set(k, "model.task=lm");
@@ -32,7 +30,11 @@ static void settings(mf_keys *k)
     mf_keys_set(k, "model.attention_bias=yes");
     mf_keys_set(k, "model.attention_out_bias=yes");
     mf_keys_set(k, "model.tie_embeddings=%s", k->tied ? "yes" : "no");
-    mf_keys_set(k, "model.ffn_activation=gelu_tanh");
+    if (!mf_keys_bool_or(k, "scale_attn_weights", true))
+        mf_keys_set(k, "model.attention_scale=1");
+    if (mf_keys_bool_or(k, "scale_attn_by_inverse_layer_idx", false))
+        mf_keys_set(k, "model.attention_scale_by_layer=yes");
+    mf_keys_set(k, "model.ffn_activation=%s", exact ? "gelu" : "gelu_tanh");
     mf_keys_set(k, "model.ffn_hidden=%lld", (long long)hidden);
     mf_keys_set(k, "model.moe_every=0");
     mf_keys_set(k, "router.plugin=linear");

@@ -3,40 +3,13 @@
  * and are stored [experts, in, out], with gate and up in even and odd columns. */
 #include "pretrained/families/family_rules.h"
 
-#include <stdio.h>
-#include <string.h>
-
-/* Blocks with a window: those that layer_types calls so, else every other one from 0. */
-static void window(mf_keys *k)
-{
-    char list[160] = "";
-    size_t at = 0;
-    const int64_t width = mf_keys_int_or(k, "sliding_window", 128, 1, INT32_MAX);
-    const mf_json *types = mf_json_get(k->json, "layer_types");
-    if (types && mf_json_size(types) != (size_t)k->layers)
-        mf_keys_refuse(k, "layer_types", "expected one for each block");
-    for (int64_t l = 0; l < k->layers && at + 8 < sizeof list; l++) {
-        const char *type = mf_json_string(mf_json_at(types, (size_t)l), NULL);
-        if (types && (!type || (strcmp(type, "sliding_attention") != 0 &&
-                                strcmp(type, "full_attention") != 0)))
-            mf_keys_refuse(k, "layer_types",
-                           "expected sliding_attention and full_attention only");
-        if (types ? type && strcmp(type, "sliding_attention") == 0 : l % 2 == 0)
-            at += (size_t)snprintf(list + at, sizeof list - at, "%s%lld", at > 0 ? "," : "",
-                                   (long long)l);
-    }
-    if (at + 8 >= sizeof list) mf_keys_refuse(k, "num_hidden_layers", "expected fewer blocks");
-    if (at == 0) return;
-    mf_keys_set(k, "model.window=%lld", (long long)width);
-    mf_keys_set(k, "model.window_layers=%s", list);
-}
-
 static void settings(mf_keys *k)
 {
     mf_keys_decoder(k, 1e-5);
     mf_keys_rope(k, 150000, NULL);
     mf_keys_experts(k, "num_local_experts|num_experts", "intermediate_size", true);
-    window(k);
+    mf_keys_window(k, mf_keys_int_or(k, "sliding_window", 128, 1, INT32_MAX), true, 2,
+                   k->layers);
     const char *bias = mf_keys_bool_or(k, "attention_bias", true) ? "yes" : "no";
     mf_keys_set(k, "model.attention_bias=%s", bias);
     mf_keys_set(k, "model.attention_out_bias=%s", bias);

@@ -7,7 +7,8 @@ static void settings(mf_keys *k)
     mf_keys_decoder(k, 1e-5);
     mf_keys_rope(k, 1e6, NULL);
     mf_keys_experts(k, "num_local_experts|num_experts", "intermediate_size", true);
-    mf_keys_no_window(k);
+    mf_keys_window(k, mf_keys_int_or(k, "sliding_window", k->seq, 1, INT32_MAX), false, 1,
+                   k->layers);
 }
 
 static const mf_family_rule rules[] = {

@@ -1,7 +1,15 @@
 /* families/family_qwen.c: Qwen1.5-MoE and Qwen2-MoE, with biases on queries, keys and values
  * and a shared expert behind a gate; Qwen3-MoE, with norms of queries and keys by head. Both
- * may have dense blocks. */
+ * may have dense blocks and windows, which transformers gives the first of them to every other
+ * block, the second one to all. */
 #include "pretrained/families/family_rules.h"
+
+/* The width of the window; that of the longest sequence if none is used. 0 is none, too. */
+static int64_t window(mf_keys *k)
+{
+    const int64_t width = mf_keys_int_or(k, "sliding_window", 4096, 0, INT32_MAX);
+    return mf_keys_bool_or(k, "use_sliding_window", false) && width > 0 ? width : k->seq;
+}
 
 static void settings2(mf_keys *k)
 {
@@ -12,7 +20,8 @@ static void settings2(mf_keys *k)
     const bool bias = mf_keys_bool_or(k, "qkv_bias", true);
     const int64_t shared = mf_keys_int(k, "shared_expert_intermediate_size", 1, 1048576);
     mf_keys_dense_blocks(k);
-    mf_keys_no_window(k);
+    mf_keys_window(k, window(k), true, 2,
+                   mf_keys_int_or(k, "max_window_layers", 28, 0, INT32_MAX));
     mf_keys_set(k, "model.attention_bias=%s", bias ? "yes" : "no");
     mf_keys_set(k, "moe.shared_experts=1");
     mf_keys_set(k, "moe.shared_hidden=%lld", (long long)shared);
@@ -42,7 +51,7 @@ static void settings3(mf_keys *k)
     mf_keys_experts(k, "num_experts|num_local_experts", "moe_intermediate_size",
                     mf_keys_bool_or(k, "norm_topk_prob", false));
     mf_keys_dense_blocks(k);
-    mf_keys_no_window(k);
+    mf_keys_window(k, window(k), false, 1, k->layers);
     mf_keys_set(k, "model.qk_norm=head");
 }
 
