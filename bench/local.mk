@@ -6,6 +6,7 @@ EXTRA_DIST += bench/gpt2.ini
 EXTRA_DIST += bench/lamoe.ini
 EXTRA_DIST += bench/limits.c
 EXTRA_DIST += bench/notes.md
+EXTRA_DIST += bench/read_events.py
 EXTRA_DIST += bench/run.py
 EXTRA_DIST += bench/run.sh
 EXTRA_DIST += bench/switch.ini

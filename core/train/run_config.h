@@ -15,6 +15,7 @@ typedef struct mf_config {
     mf_data_config data;
     mf_train_config train;
     mf_report_config report;
+    mf_log_config log;
     mf_trace_config trace;
     mf_task_section *tasks; /* in order of appearance, without those of task = none */
     int n_tasks;

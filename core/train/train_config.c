@@ -1,5 +1,5 @@
-/* train/train_config.c: the keys of [train], [report] and [trace] with defaults and bounds.
- * Rules between keys are in run_config.c. */
+/* train/train_config.c: the keys of [train], [report], [log] and [trace] with defaults and
+ * bounds. Rules between keys are in run_config.c. */
 #include "train/train_config.h"
 
 static const char *const optimizers[] = {"adamw", "adam", NULL};
@@ -105,6 +105,11 @@ static const mf_option report_options[] = {
                   "numbers of these evaluations, as 1,5,15,20; empty: as samples says"),
     MF_END_OPTIONS};
 
+static const mf_option log_options[] = {
+    MF_SECTION_BOOL(mf_log_config, tensorboard, "no",
+                    "write event files of TensorBoard to RUN/tensorboard while training"),
+    MF_END_OPTIONS};
+
 static const mf_option trace_options[] = {
     MF_SECTION_INT(mf_trace_config, every, "0", 0, MF_NO_BOUND,
                    "record the routing of each n-th validation batch; 0: none"),
@@ -120,6 +125,10 @@ const mf_section mf_report_section = {.name = "report",
                                       .help = "the page written at the end",
                                       .options = report_options,
                                       .size = sizeof(mf_report_config)};
+const mf_section mf_log_section = {.name = "log",
+                                   .help = "the metrics, for programs that show them",
+                                   .options = log_options,
+                                   .size = sizeof(mf_log_config)};
 const mf_section mf_trace_section = {.name = "trace",
                                      .help = "recorded routing",
                                      .options = trace_options,

@@ -38,7 +38,7 @@ typedef struct mf_train_config {
     int64_t seed;
     int64_t log_every, eval_every;
     int64_t eval_batches, final_batches; /* 0: the whole split */
-    double eval_epochs; /* epochs between validations; 0: eval_every is used */
+    double eval_epochs;                  /* epochs between validations; 0: eval_every is used */
     int64_t eval_train; /* evaluate training data, too, before each validation */
     int64_t keep_best;  /* RUN/best: the checkpoint of the best validation */
     int64_t best_by;    /* mf_best_by: the measure of the best validation */
@@ -68,6 +68,10 @@ typedef struct mf_trace_config {
     int64_t every; /* record the routing of each n-th evaluation batch; 0: off */
 } mf_trace_config;
 
-extern const mf_section mf_train_section, mf_report_section, mf_trace_section;
+typedef struct mf_log_config {
+    int64_t tensorboard; /* write RUN/tensorboard */
+} mf_log_config;
+
+extern const mf_section mf_train_section, mf_report_section, mf_log_section, mf_trace_section;
 
 #endif

@@ -86,6 +86,7 @@ static int add_observers(mf_trainer *t)
     if (rc == MF_OK) rc = mf_observe_run_files(t);
     if (rc == MF_OK) rc = mf_observe_metrics_log(t);
     if (rc == MF_OK) rc = mf_observe_memory_log(t);
+    if (rc == MF_OK) rc = mf_observe_tensorboard(t);
     if (rc == MF_OK) rc = mf_observe_history(t);
     if (rc == MF_OK) rc = mf_observe_checkpoints(t);
     if (rc == MF_OK) rc = mf_observe_samples(t);

@@ -274,7 +274,7 @@ const mf_verb mf_verb_train = {
              "  moefw train --set train.lr=1e-4 --set model.layers=2 --set "
              "moe.experts=16\n"
              "The sections are model, moe, router, expert, adapter NAME, "
-             "regularizer NAME, controller NAME, data, train, report and "
+             "regularizer NAME, controller NAME, data, train, report, log and "
              "trace. 'moefw config show --template' prints all keys with "
              "their defaults, 'moefw presets' lists presets, "
              "moefw.ini(5) explains."};
