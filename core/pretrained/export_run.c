@@ -47,17 +47,6 @@ static bool is_free(const char *section, const char *key)
     return false;
 }
 
-/* The family's value of a key; NULL: it sets none. */
-static const char *family_value(const mf_keys *k, const char *section, const char *key)
-{
-    const size_t n = strlen(section), m = strlen(key);
-    for (int i = 0; i < k->n; i++)
-        if (strncmp(k->set[i], section, n) == 0 && k->set[i][n] == '.' &&
-            strncmp(k->set[i] + n + 1, key, m) == 0 && k->set[i][n + 1 + m] == '=')
-            return k->set[i] + n + m + 2;
-    return NULL;
-}
-
 static int refuse(const mf_export_run *x, const char *section, const char *key,
                   const char *found, const char *expected)
 {
@@ -73,7 +62,7 @@ static int judge_section(const mf_export_run *x, const mf_option *options, const
 {
     char found[4096];
     for (const mf_option *o = options; o->name; o++) {
-        const char *expected = family_value(&x->record->keys, as, o->name);
+        const char *expected = mf_keys_setting(&x->record->keys, as, o->name);
         if (strcmp(as, "model") == 0 && strcmp(o->name, "seq") == 0) continue;
         if (!expected && (is_free(as, o->name) || mf_option_is_default(o, conf))) continue;
         mf_option_text(o, conf, found, sizeof found);
@@ -87,7 +76,7 @@ static int judge_section(const mf_export_run *x, const mf_option *options, const
 static int judge_plugin(const mf_export_run *x, const mf_plugin_section *p, const char *as)
 {
     const mf_keys *k = &x->record->keys;
-    const char *expected = family_value(k, as, "plugin");
+    const char *expected = mf_keys_setting(k, as, "plugin");
     const mf_loaded *plugin;
     void *conf = NULL;
     if (expected && strcmp(p->plugin, expected) != 0)
@@ -137,8 +126,7 @@ int mf_export_skipped(const mf_export_run *x, const mf_st_tensor *t, const mf_st
                    x->record->folder, t->name);
 }
 
-/* The stored tensors of a weight of four bits. */
-static int packed_source(const mf_export_run *x, const mf_place *p, mf_source *ret)
+int mf_export_packed(const mf_export_run *x, const mf_place *p, mf_source *ret)
 {
     int rc = MF_OK;
     *ret = (mf_source){.form = p->form};
@@ -152,7 +140,7 @@ static int packed_source(const mf_export_run *x, const mf_place *p, mf_source *r
 int mf_export_unchanged(const mf_export_run *x, const mf_place *p, bool *ret_same)
 {
     mf_source s;
-    const int rc = packed_source(x, p, &s);
+    const int rc = mf_export_packed(x, p, &s);
     if (rc != MF_OK) return rc;
     float *const values[2] = {mf_param_edit(p->param),
                               p->other ? mf_param_edit(p->other) : NULL};

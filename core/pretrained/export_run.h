@@ -21,6 +21,8 @@ void mf_export_close(mf_export_run *x);
 
 /* The tensor of x->skipped with the name, type and shape of t. MF_EINPUT: it is missing. */
 int mf_export_skipped(const mf_export_run *x, const mf_st_tensor *t, const mf_st_tensor **ret);
+/* The stored tensors of a weight of four bits. MF_EINPUT: one is missing. */
+int mf_export_packed(const mf_export_run *x, const mf_place *place, mf_source *ret);
 /* Whether a weight of four bits still has the values that its tensors say. MF_EINPUT,
  * MF_ENOMEM. */
 int mf_export_unchanged(const mf_export_run *x, const mf_place *place, bool *ret_same);

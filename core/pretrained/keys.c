@@ -140,6 +140,16 @@ void mf_keys_set(mf_keys *k, const char *fmt, ...)
         k->n++;
 }
 
+const char *mf_keys_setting(const mf_keys *k, const char *section, const char *key)
+{
+    const size_t n = strlen(section), m = strlen(key);
+    for (int i = 0; i < k->n; i++)
+        if (strncmp(k->set[i], section, n) == 0 && k->set[i][n] == '.' &&
+            strncmp(k->set[i] + n + 1, key, m) == 0 && k->set[i][n + 1 + m] == '=')
+            return k->set[i] + n + m + 2;
+    return NULL;
+}
+
 void mf_keys_expect_text(mf_keys *k, const char *name, const char *absent, const char *names)
 {
     const char *value = text_or(k, name, absent);
@@ -179,8 +189,7 @@ static void yarn(mf_keys *k, const mf_json *o, double factor, double *ret_softma
     mf_json_bool(mf_json_get(o, "truncate"), &truncate);
     if (attention == 0 && scale != 0 && all != 0)
         attention = magnitude(scale, factor) / magnitude(all, factor);
-    if (ret_softmax && all != 0)
-        *ret_softmax = magnitude(all, factor) * magnitude(all, factor);
+    if (ret_softmax && all != 0) *ret_softmax = magnitude(all, factor) * magnitude(all, factor);
     mf_keys_set(k, "model.rope_beta_fast=%.17g", member(k, o, "beta_fast", 32));
     mf_keys_set(k, "model.rope_beta_slow=%.17g", member(k, o, "beta_slow", 1));
     mf_keys_set(k, "model.rope_truncate=%s", truncate ? "yes" : "no");

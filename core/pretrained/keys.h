@@ -38,6 +38,8 @@ bool mf_keys_is(const mf_keys *k, const char *name, const char *text);
 bool mf_keys_has(const mf_keys *k, const char *name);
 /* Adds an assignment of our configuration, "model.dim=%lld", which replaces an earlier one. */
 void mf_keys_set(mf_keys *k, const char *fmt, ...) MF_PRINTF(2, 3);
+/* The value that was set for an option of ours; NULL: none was. */
+const char *mf_keys_setting(const mf_keys *k, const char *section, const char *key);
 /* Records that a key's value cannot be imported. */
 void mf_keys_refuse(mf_keys *k, const char *name, const char *fmt, ...) MF_PRINTF(3, 4);
 

@@ -205,13 +205,33 @@ static int place_of(const mf_keys *k, const mf_family_rule *r, mf_param *p, mf_p
     const bool bias = out->rank == 1 + (all_experts ? 1 : 0);
     const int row = bias ? out->rank - 1 : out->rank - 2;
     int rc = choose_rows(k, r, p, out, row);
+    const int64_t cut = r->flags & MF_RULE_BY_HEADS ? k->heads : k->head_dim;
+    if (rc == MF_OK && r->flags & (MF_RULE_BY_HEADS | MF_RULE_TURNS) &&
+        (cut < 1 || out->size[row] % cut != 0))
+        rc = bad_rule(p, r);
+    if (rc == MF_OK && r->flags & MF_RULE_BY_HEADS) cut_dimension(out, row, cut);
     if (rc == MF_OK && r->flags & MF_RULE_TRANSPOSED) transpose(out);
     out->shape_rank = out->rank;
     memcpy(out->shape, out->size, sizeof out->shape);
     if (rc == MF_OK && r->part == MF_PART_PAIRS)
         pair_rows(out, r->flags & MF_RULE_TRANSPOSED ? row + 1 : row);
+    if (rc == MF_OK && r->flags & MF_RULE_TURNS) {
+        cut_dimension(out, row, out->size[row] / cut);
+        pair_rows(out, row + 1);
+    }
     if (rc == MF_OK && r->part == MF_PART_HEADS) rc = share_heads(k, r, other, out);
     return rc;
+}
+
+int mf_place_find(const mf_keys *k, const mf_family_rule *r, const mf_store *store,
+                  int64_t layer, mf_place *ret, char name[MF_ST_NAME_MAX])
+{
+    char ours[MF_ST_NAME_MAX];
+    expand("", r->theirs, layer, 0, name);
+    expand("", r->ours, layer, 0, ours);
+    mf_param *p = mf_store_find(store, ours);
+    *ret = (mf_place){0};
+    return p ? place_of(k, r, p, NULL, 0, ret) : MF_OK;
 }
 
 int64_t mf_place_count(const mf_place *p)

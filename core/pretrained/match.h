@@ -36,6 +36,11 @@ typedef struct mf_place {
     int64_t at, other_stride[MF_PLACE_RANK], other_base;
 } mf_place;
 
+/* The place and the name of the tensor that a rule gives for a block; it holds one part, and no
+ * {e} is in its name. ret->param is NULL if the model has no such parameter. MF_EINVAL: the
+ * parameter has no such part. name: MF_ST_NAME_MAX bytes. */
+int mf_place_find(const mf_keys *k, const mf_family_rule *rule, const mf_store *store,
+                  int64_t layer, mf_place *ret, char name[MF_ST_NAME_MAX]);
 /* Number of elements. */
 int64_t mf_place_count(const mf_place *place);
 /* The name that a tensor with this place has in plain form; in out or in the tensor. out:

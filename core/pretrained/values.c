@@ -156,10 +156,10 @@ int mf_values_compare(const mf_source *source, const mf_place *place, float *con
     return read_all(source, place, values, compare, ret_same);
 }
 
-int mf_values_write(mf_st_writer *writer, const mf_st_tensor *t, const mf_place *place,
-                    float *const values[2])
+int mf_values_stream(mf_st_dtype dtype, const mf_place *place, float *const values[2],
+                     mf_values_put *put, void *arg)
 {
-    const int64_t n = (int64_t)t->count, size = (int64_t)mf_st_dtype_size(t->dtype);
+    const int64_t n = mf_place_count(place), size = (int64_t)mf_st_dtype_size(dtype);
     walk w = start(place);
     room r;
     int rc = new_room(&r);
@@ -168,11 +168,22 @@ int mf_values_write(mf_st_writer *writer, const mf_st_tensor *t, const mf_place 
         const int64_t m = n - from < PIECE ? n - from : PIECE;
         for (int64_t i = 0; i < m; i++, next(&w))
             r.f32[i] = *element(&w, values);
-        mf_types_from_f32(t->dtype, r.f32, m, r.raw);
-        rc = mf_st_writer_put(writer, r.raw, (size_t)(m * size));
+        mf_types_from_f32(dtype, r.f32, m, r.raw);
+        rc = put(arg, r.raw, (size_t)(m * size));
     }
     free_room(&r);
     return rc;
+}
+
+static int put_tensor(void *arg, const void *data, size_t n)
+{
+    return mf_st_writer_put(arg, data, n);
+}
+
+int mf_values_write(mf_st_writer *writer, const mf_st_tensor *t, const mf_place *place,
+                    float *const values[2])
+{
+    return mf_values_stream(t->dtype, place, values, put_tensor, writer);
 }
 
 void mf_values_gather(const mf_place *place, float *const values[2], float *out)

@@ -20,6 +20,10 @@ int mf_values_compare(const mf_source *source, const mf_place *place, float *con
  * to a file that is being written. */
 int mf_values_write(mf_st_writer *writer, const mf_st_tensor *t, const mf_place *place,
                     float *const values[2]);
+/* As mf_values_write, of a type, in pieces: put gets n bytes each time, and returns a code. */
+typedef int mf_values_put(void *arg, const void *data, size_t n);
+int mf_values_stream(mf_st_dtype dtype, const mf_place *place, float *const values[2],
+                     mf_values_put *put, void *arg);
 /* Copies a part of a parameter, in the order of the plain tensor, to out. */
 void mf_values_gather(const mf_place *place, float *const values[2], float *out);
 

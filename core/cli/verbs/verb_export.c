@@ -14,6 +14,7 @@ static const mf_cli_form forms[] = {
      "runs of MLflow's file store: params, metrics, tags (mlflow ui --backend-store-uri DIR)"},
     {"hf", "RUN", 1, 1,
      "a model folder of the form that the run was imported from, with its weights"},
+    {"gguf", "RUN", 1, 1, "a GGUF file of an imported model, with its weights and tokenizer"},
     {"peft", "RUN", 1, 1, "an adapter folder of PEFT, with the adapters of the plugin lora"},
     MF_CLI_FORM_END};
 
@@ -23,7 +24,7 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "PATH",
      .help = "csv: a new file (else to stdout); mlflow: the store's folder, new or one that is "
-             "(mlruns); hf, peft: a new folder"},
+             "(mlruns); hf, peft: a new folder; gguf: a new file NAME.gguf, or a folder"},
     {.name = "experiment",
      .of = "mlflow",
      .kind = MF_CLI_TEXT,
@@ -34,14 +35,15 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_FLAG,
      .help = "mlflow: leave out what is counted by expert or by head"},
     {.name = "unmerged",
-     .of = "hf",
+     .of = "hf gguf",
      .kind = MF_CLI_FLAG,
-     .help = "hf: write weights without adapters of the plugin lora, which are else merged"},
+     .help =
+         "hf, gguf: write weights without adapters of the plugin lora, which are else merged"},
     {.name = "dtype",
-     .of = "hf",
+     .of = "hf gguf",
      .kind = MF_CLI_TEXT,
      .arg = "TYPE",
-     .help = "hf: f32, f16 or bf16 for all tensors (each as it was imported)"},
+     .help = "hf, gguf: f32, f16 or bf16 for all tensors (each as it was imported)"},
     MF_CLI_END};
 
 static int export_csv(const mf_cli *cli)
@@ -99,9 +101,26 @@ static int export_folder(const mf_cli *cli)
     return rc == MF_OK ? mf_cli_put_name(cli, "export", out) : rc;
 }
 
+static int export_gguf(const mf_cli *cli)
+{
+    const char *out = mf_cli_text(cli, "out", NULL);
+    const bool unmerged = mf_cli_flag(cli, "unmerged");
+    mf_export_options o = {.adapters = unmerged ? MF_EXPORT_WITHOUT : MF_EXPORT_MERGED};
+    char *path = NULL;
+    if (!out)
+        return mf_fail(MF_EUSAGE,
+                       "'moefw export gguf' wants -o FILE.gguf, a new file, or -o FOLDER");
+    int rc = read_dtype(mf_cli_text(cli, "dtype", NULL), &o.dtype);
+    if (rc == MF_OK) rc = mf_export_gguf(mf_cli_operand(cli, 0), out, &o, &path);
+    if (rc == MF_OK) rc = mf_cli_put_name(cli, "export", path);
+    mf_free(path);
+    return rc;
+}
+
 static int run(const mf_cli *cli)
 {
     const char *what = mf_cli_action(cli);
+    if (strcmp(what, "gguf") == 0) return export_gguf(cli);
     if (strcmp(what, "hf") == 0 || strcmp(what, "peft") == 0) return export_folder(cli);
     return strcmp(what, "csv") == 0 ? export_csv(cli) : export_mlflow(cli);
 }

@@ -71,6 +71,9 @@ int mf_pt_normalize(const mf_pt_steps *s, const mf_pt_view *v, mf_pt_text work[2
 typedef size_t (*mf_pt_splitter)(const char *text, size_t n, size_t at, bool *drop);
 /* The splitter of a regular expression, found by its exact text; NULL: there is none. */
 mf_pt_splitter mf_pt_split_pattern(const char *pattern, size_t n);
+/* The name of a splitter that has a pattern: gpt2, qwen2, llama3, gpt_oss, and numbers, cjk and
+ * words (DeepSeek-V3); NULL: another one. */
+const char *mf_pt_split_name(mf_pt_splitter split);
 size_t mf_pt_split_bytes(const char *text, size_t n, size_t at, bool *drop); /* GPT-2 */
 size_t mf_pt_split_bert(const char *text, size_t n, size_t at, bool *drop);
 size_t mf_pt_split_digit(const char *text, size_t n, size_t at, bool *drop);
@@ -95,6 +98,7 @@ typedef struct mf_pt_words {
 typedef struct mf_pt_added_token {
     int32_t id;
     bool single_word, lstrip, rstrip, normalized;
+    bool special;
 } mf_pt_added_token;
 typedef struct mf_pt_node {
     int32_t sibling, child; /* -1: none */

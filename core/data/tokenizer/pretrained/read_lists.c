@@ -54,7 +54,7 @@ static int add_special(mf_pretrained *t, const char *name, size_t n)
     t->added = added;
     int rc = mf_strings_add(&t->added_names, name, n, &index, &new);
     if (rc != MF_OK || !new) return rc;
-    t->added[index] = (mf_pt_added_token){.id = id};
+    t->added[index] = (mf_pt_added_token){.id = id, .special = true};
     return mf_pt_trie_add(&t->plain, name, n, index);
 }
 

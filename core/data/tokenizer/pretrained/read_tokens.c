@@ -125,7 +125,8 @@ static int read_added(const char *source, const mf_json *v, size_t i, mf_pretrai
         .single_word = mf_pt_true(v, "single_word", false),
         .lstrip = mf_pt_true(v, "lstrip", false),
         .rstrip = mf_pt_true(v, "rstrip", false),
-        .normalized = mf_pt_true(v, "normalized", !mf_pt_true(v, "special", false))};
+        .normalized = mf_pt_true(v, "normalized", !mf_pt_true(v, "special", false)),
+        .special = mf_pt_true(v, "special", false)};
     return t->added[index].normalized ? add_normalized(t, name, n, index)
                                       : mf_pt_trie_add(&t->plain, name, n, index);
 }

@@ -309,23 +309,24 @@ size_t mf_pt_split_bars(const char *text, size_t n, size_t at, bool *drop)
 static const struct {
     const char *pattern;
     mf_pt_splitter split;
+    const char *name; /* of a model that has it; DeepSeek-V3 has the last three */
 } table[] = {
     {SHORT_FORMS "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
-     mf_pt_split_bytes},
+     mf_pt_split_bytes, "gpt2"},
     {"(?i:" SHORT_FORMS ")|" FRONT "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" BLANKS,
-     one_digit},
+     one_digit, "qwen2"},
     {"(?i:" SHORT_FORMS ")|" FRONT "\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" BLANKS,
-     three_digits},
+     three_digits, "llama3"},
     {FRONT UPPER_SET "*" LOWER_SET "+(?i:" SHORT_FORMS ")?|" FRONT UPPER_SET "+" LOWER_SET
                      "*(?i:" SHORT_FORMS
                      ")?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" BLANKS,
-     by_case},
-    {"\\p{N}{1,3}", up_to_three_digits},
+     by_case, "gpt_oss"},
+    {"\\p{N}{1,3}", up_to_three_digits, "numbers"},
     {"[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+",
-     ideographs},
+     ideographs, "cjk"},
     {"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?"
      "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|" BLANKS,
-     signs_and_words},
+     signs_and_words, "words"},
 };
 
 /* Whether a pattern is this one. Files have line ends in it as escapes or as they are. A quote
@@ -351,5 +352,12 @@ mf_pt_splitter mf_pt_split_pattern(const char *pattern, size_t n)
 {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (same_pattern(table[i].pattern, pattern, n)) return table[i].split;
+    return NULL;
+}
+
+const char *mf_pt_split_name(mf_pt_splitter split)
+{
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].split == split) return table[i].name;
     return NULL;
 }

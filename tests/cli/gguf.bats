@@ -1,0 +1,138 @@
+# moefw export gguf: a run becomes a GGUF file, and what GGUF cannot say is refused with the reason,
+# status 3, and no file.
+
+setup_file() {
+    export OMP_WAIT_POLICY=passive
+    export MOE="$srcdir/tests/golden/pretrained/mixtral" DENSE="$srcdir/tests/golden/pretrained/gpt2"
+    cd "$BATS_FILE_TMPDIR" || exit 1
+    "$MOEFW" import "$MOE/hf" -o run -q -t 1 >&2
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export XDG_CONFIG_HOME="$BATS_TEST_TMPDIR"
+    cp -r "$BATS_FILE_TMPDIR/run" run
+}
+
+# refused RUN TEXT: the export is refused with one line that has the text, and no file is left
+refused() {
+    run "$MOEFW" export gguf "$1" -o no.gguf
+    [ "$status" -eq 3 ] && [ "${#lines[@]}" -eq 1 ] && [[ "$output" == *"$2"* ]] && [ ! -e no.gguf ] &&
+        [ ! -e no.gguf.tmp ] && return
+    echo "status $status, expected 3 and one line with: $2"
+    echo "$output"
+    return 1
+}
+
+@test "-o names a file or a folder, and what is there is never changed" {
+    run "$MOEFW" export gguf run -o new.gguf
+    [ "$status" -eq 0 ]
+    [ "$output" = new.gguf ]
+    [ "$(head -c 4 new.gguf)" = GGUF ]
+    [ "$(od -An -t u4 -j 4 -N 4 new.gguf | tr -d ' ')" = 3 ]
+    run "$MOEFW" export gguf run -o folder
+    [ "$status" -eq 0 ]
+    [ "$output" = folder/model.gguf ]
+    cmp new.gguf folder/model.gguf
+    run "$MOEFW" export gguf run -o folder
+    [ "$status" -eq 2 ]
+    [ "$output" = "moefw: folder/model.gguf: exists already; expected a new file" ]
+    touch file
+    run "$MOEFW" export gguf run -o file
+    [ "$status" -eq 2 ]
+    [ "$output" = "moefw: file: is a file; expected a folder, or a new file that ends in .gguf" ]
+    run "$MOEFW" export gguf run
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"wants -o FILE.gguf, a new file, or -o FOLDER"* ]]
+    touch other.gguf.tmp
+    run "$MOEFW" export gguf run -o other.gguf
+    [ "$status" -eq 2 ]
+    [ -e other.gguf.tmp ]
+    rm new.gguf
+    run "$MOEFW" export gguf run -o new.gguf --json
+    [ "$output" = '{"export":"new.gguf"}' ]
+}
+
+@test "--dtype: f32 takes twice the bytes of bf16 and f16" {
+    for type in f32 f16 bf16; do
+        "$MOEFW" export gguf run -o $type.gguf --dtype $type -q
+        eval "$type=$(wc -c <$type.gguf)"
+    done
+    "$MOEFW" export gguf run -o stored.gguf -q
+    cmp bf16.gguf stored.gguf
+    [ "$f16" -eq "$bf16" ]
+    [ $((f32 * 10)) -gt $((bf16 * 18)) ]
+    run "$MOEFW" export gguf run -o other.gguf --dtype int4
+    [ "$status" -eq 2 ]
+}
+
+@test "adapters are merged, other routers and changed settings are refused" {
+    small=(--set data.path='builtin:topics?bytes=20000' --set model.seq=32 --set data.format=text)
+    "$MOEFW" train run/config.ini -q -t 1 --out tuned "${small[@]}" --set train.from=run --steps 1 \
+        --set train.eval_batches=1 --set train.batch=1 --set adapter.l.plugin=lora \
+        --set adapter.l.at=attention.q --set train.freeze='*' --set train.lr=0.1 --set train.warmup=0
+    "$MOEFW" export gguf tuned -o tuned.gguf
+    "$MOEFW" export gguf tuned -o plain.gguf --unmerged
+    "$MOEFW" export gguf run -o run.gguf
+    cmp plain.gguf run.gguf
+    cmp -s tuned.gguf run.gguf && false
+    "$MOEFW" swap run --router mlp:hidden=8 --batches 1 -o swapped -q --data "$MOE/hf/tokenizer.json" >&2
+    refused swapped "router.plugin = mlp cannot be said in the form of mixtral: its config.json means linear"
+    sed -i 's/^renormalize = yes/renormalize = no/' run/config.ini
+    refused run "moe.renormalize = no cannot be said in the form of mixtral: its config.json means yes"
+    rm -r run/pretrained
+    refused run "neither this run nor one that it began with was imported"
+}
+
+@test "a run without a tokenizer gives a file without one" {
+    cp -r "$MOE/hf" folder
+    chmod -R u+w folder
+    rm folder/tokenizer*
+    "$MOEFW" import folder -o bare -q >&2
+    "$MOEFW" export gguf bare -o bare.gguf
+    grep -aq no_vocab bare.gguf
+    run grep -ac tokenizer.ggml.tokens bare.gguf
+    [ "$output" = 0 ]
+}
+
+@test "what an architecture cannot say is refused by its name" {
+    [ -n "$MOEFW_PRETRAINED" ] || skip "MOEFW_PRETRAINED names no reference set"
+    tiny() { "$MOEFW" import "$MOEFW_PRETRAINED/tiny/$1/hf" -o "$1" -q >&2; }
+    tiny bert
+    refused bert "models of the family bert are not written as GGUF; expected mixtral, llama, "
+    tiny olmoe
+    refused olmoe "clip_qkv cannot be said in GGUF: programs would compute without this limit"
+    tiny gpt_oss
+    refused gpt_oss "swiglu_limit cannot be said in GGUF: programs always limit to 7"
+    tiny qwen3_moe
+    refused qwen3_moe "a model with dense blocks cannot be said in GGUF"
+    tiny deepseek_v2
+    refused deepseek_v2 "q_lora_rank = null cannot be said in GGUF"
+    tiny deepseek_v2_groups
+    refused deepseek_v2_groups "topk_method = group_limited_greedy cannot be said in GGUF"
+    tiny deepseek_v3
+    refused deepseek_v3 "mscale other than mscale_all_dim cannot be said in GGUF"
+    tiny qwen2_moe_gptq
+    refused qwen2_moe_gptq "GGUF has no form for GPTQ; --dtype f16, bf16 or f32 writes the values"
+    "$MOEFW" export gguf qwen2_moe_gptq -o gptq.gguf --dtype f16
+    # keys of config.json that change what the model computes
+    edit() { # edit NAME OLD NEW TEXT
+        rm -rf folder changed
+        cp -r "$MOEFW_PRETRAINED/ggsrc/$1/hf" folder
+        chmod -R u+w folder
+        grep -q "$2" folder/config.json
+        sed -i "s/$2/$3/" folder/config.json
+        "$MOEFW" import folder -o changed -q >&2
+        refused changed "$4"
+    }
+    edit qwen2_moe '"norm_topk_prob": false' '"norm_topk_prob": true' "moe.renormalize = yes cannot be said"
+    edit qwen3_moe '"norm_topk_prob": true' '"norm_topk_prob": false' "moe.renormalize = no cannot be said"
+    edit olmoe '"norm_topk_prob": false' '"norm_topk_prob": true' "moe.renormalize = yes cannot be said"
+    edit deepseek_v3 '"rms_norm_eps": 1e-06' '"rms_norm_eps": 1e-05' "rms_norm_eps cannot be said"
+    edit deepseek_v3 '"rope_interleave": true' '"rope_interleave": false' "rope_interleave = false"
+    edit deepseek_v3 '"mscale_all_dim": 1.0' '"mscale_all_dim": 0' "yarn without mscale_all_dim"
+    edit gpt_oss '"swiglu_alpha": 1.702' '"swiglu_alpha": 1.5' "swiglu_alpha cannot be said"
+    edit gpt_oss '"sliding_attention",' '"full_attention",' "layer_types cannot be said"
+    edit qwen2_moe '"rope_scaling": null' '"rope_scaling": {"rope_type": "llama3", "factor": 8}' \
+        "model.rope_scaling = llama3 cannot be said in GGUF: only the architecture llama"
+}
