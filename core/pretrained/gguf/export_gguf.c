@@ -56,7 +56,7 @@ static mf_st_dtype dtype_of(mf_gguf_type type)
     return type == MF_GGUF_F16 ? MF_ST_F16 : type == MF_GGUF_BF16 ? MF_ST_BF16 : MF_ST_F32;
 }
 
-/* Sets the type of a tensor: that of its parameter in the run's files; F32 if it has several. */
+/* Sets the type of a tensor: that of its parameter in the files; F32 if it has several. */
 static int choose_type(const export *x, gguf_tensor *t)
 {
     const mf_record *r = x->run.record;

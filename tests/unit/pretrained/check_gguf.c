@@ -185,7 +185,7 @@ START_TEST(stored)
 }
 END_TEST
 
-/* Copies the committed Mixtral to a folder of its own, with one line of config.json replaced. */
+/* Copies the committed Mixtral to another folder, with one line of config.json replaced. */
 static void variant(const char *old, const char *new, char out[PATH])
 {
     char from[PATH], path[2 * PATH], **names;
