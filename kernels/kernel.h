@@ -21,6 +21,8 @@
 #define MF_KERNEL_H
 
 #include "bf16.h"
+#include "f16.h"
+#include "stored.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -8,8 +8,10 @@
 #   AMX     fast: what needs amx_bf16, likewise
 KERNEL =
 KERNEL += kernels/bf16.h
+KERNEL += kernels/f16.h
 KERNEL += kernels/kernel.h
 KERNEL += kernels/kernels.def
+KERNEL += kernels/stored.h
 KERNEL += kernels/table.c
 
 REF =
@@ -31,6 +33,8 @@ REF += kernels/ref/rope.c
 REF += kernels/ref/route.c
 REF += kernels/ref/rows.c
 REF += kernels/ref/shape.c
+REF += kernels/ref/stored.c
+REF += kernels/ref/stored_packed.c
 REF += kernels/ref/swiglu.c
 REF += kernels/ref/table.c
 
@@ -74,6 +78,9 @@ SIMD += kernels/cpu/simd/route.c
 SIMD += kernels/cpu/simd/shape.c
 SIMD += kernels/cpu/simd/gemm/skinny.c
 SIMD += kernels/cpu/simd/softmax.c
+SIMD += kernels/cpu/simd/stored/dense.c
+SIMD += kernels/cpu/simd/stored/packed.c
+SIMD += kernels/cpu/simd/stored/stored.c
 SIMD += kernels/cpu/simd/sum.c
 SIMD += kernels/cpu/simd/swiglu.c
 SIMD += kernels/cpu/simd/table.c
@@ -93,6 +100,7 @@ SIMD_INC += kernels/cpu/simd/select.h
 SIMD_INC += kernels/cpu/simd/simd.def
 SIMD_INC += kernels/cpu/simd/simd.h
 SIMD_INC += kernels/cpu/simd/gemm/skinny.h
+SIMD_INC += kernels/cpu/simd/stored/stored.h
 SIMD_INC += kernels/cpu/simd/vec.h
 SIMD_INC += kernels/cpu/simd/vecmath.h
 

@@ -154,6 +154,7 @@ tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_laye
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_maps.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_gemm.c
 tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_routing.c
+tests_unit_kernels_check_kernels_SOURCES += tests/unit/kernels/kernel_cases_stored.c
 tests_unit_ops_check_ops_SOURCES = tests/unit/ops/check_ops.c
 tests_unit_ops_check_ops_SOURCES += tests/unit/ops/op_case.h
 tests_unit_ops_check_ops_SOURCES += tests/unit/ops/op_harness.c

@@ -26,6 +26,9 @@ static inline void ref_store(int type, void *to, int64_t i, float value)
         ((float *)to)[i] = value;
 }
 
+/* Weight (o, i) of a part of four bits (stored_packed.c). */
+double mf_ref_stored_packed(const mf_stored_part *p, int64_t in, int64_t o, int64_t i);
+
 #define MF_KERNEL(fn, args) void mf_ref_##fn args;
 #include "kernels/kernels.def"
 #undef MF_KERNEL

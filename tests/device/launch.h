@@ -40,6 +40,22 @@ static inline void move_mf_gemm(const mover *m, mf_gemm *a)
     MOVE(offset);
 }
 
+/* The weights stay on the host. */
+static inline void move_mf_stored_gemm_args(const mover *m, mf_stored_gemm_args *a)
+{
+    MOVE(x);
+    MOVE(row);
+    MOVE(offset);
+    MOVE(bias);
+    MOVE(y);
+}
+
+static inline void move_mf_stored_rows_args(const mover *m, mf_stored_rows_args *a)
+{
+    MOVE(ids);
+    MOVE(y);
+}
+
 static inline void move_mf_norm_args(const mover *m, mf_norm_args *a)
 {
     MOVE(a);

@@ -15,7 +15,7 @@
 /* One array per family of kernels; each ends with an entry of NULL. */
 static const mf_kernel_row *const families[] = {
     mf_kernel_cases_bf16, mf_kernel_cases_gemm,    mf_kernel_cases_layers,
-    mf_kernel_cases_maps, mf_kernel_cases_routing,
+    mf_kernel_cases_maps, mf_kernel_cases_routing, mf_kernel_cases_stored,
 };
 
 static const char *const names[] = {
@@ -28,8 +28,8 @@ static const char *const names[] = {
 
 static void *keep(mf_kt *t, size_t bytes)
 {
-    if (t->n_blocks < 24) t->bytes[t->n_blocks] = bytes > 0 ? bytes : 1;
-    ck_assert_int_lt(t->n_blocks, 24);
+    if (t->n_blocks < MF_KT_BLOCKS) t->bytes[t->n_blocks] = bytes > 0 ? bytes : 1;
+    ck_assert_int_lt(t->n_blocks, MF_KT_BLOCKS);
     void *p = mf_alloc(bytes > 0 ? bytes : 1, 1);
     ck_assert_ptr_nonnull(p);
     return t->block[t->n_blocks++] = p;

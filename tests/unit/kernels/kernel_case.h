@@ -25,6 +25,8 @@
 
 #include "kernels/kernel.h"
 
+#define MF_KT_BLOCKS 96 /* most blocks of a case */
+
 typedef struct mf_kt mf_kt;
 struct mf_kt {
     const mf_kernels *k;
@@ -39,8 +41,8 @@ struct mf_kt {
         int64_t count;
         bool is_int;
     } result[8];
-    void *block[24];
-    size_t bytes[24];
+    void *block[MF_KT_BLOCKS];
+    size_t bytes[MF_KT_BLOCKS];
 };
 
 /* Returns a kernel set that launches the kernels of `set` on the device under test
@@ -76,6 +78,7 @@ void *kt_work(mf_kt *t, size_t bytes); /* filled with NaN */
 
 extern const mf_kernel_row mf_kernel_cases_bf16[];
 extern const mf_kernel_row mf_kernel_cases_gemm[];
+extern const mf_kernel_row mf_kernel_cases_stored[];
 /* Slow cases, which run only for libraries. */
 extern const mf_kernel_row mf_kernel_cases_many[];
 extern const mf_kernel_row mf_kernel_cases_layers[];

@@ -12,7 +12,7 @@
 
 static mf_kt *now;
 static const mf_kernels *like;
-static char *copies[24], *fault;
+static char *copies[MF_KT_BLOCKS], *fault;
 
 static void launch(const mf_kctx *x, int kernel, const void *args, size_t bytes);
 #include "launches.h"

@@ -1,0 +1,324 @@
+/* stored.c: gemms with weights as files have them. A tile is a block of rows of one part of the
+ * weight, in every group that has rows of x (forward), or a block of inputs (back), so each
+ * weight is read by one tile. With few rows of x reading takes most of the time, and the types
+ * multiply from memory; with more, the f32 engine takes bf16 and f32 as they lie, and other
+ * types from blocks that are unpacked first. Tiling does not change results. */
+#include "kernels/cpu/simd/gemm/tile.h"
+#include "kernels/cpu/simd/stored/stored.h"
+#include "kernels/cpu/simd/vec.h"
+
+#define UNIT   32
+#define FEW    12  /* up to this many rows of x in a group, weights are not packed */
+#define BLOCK  64  /* rows of a part per tile with more rows of x, at least */
+#define MOST   256 /* and at most */
+#define INPUTS 512 /* inputs that are unpacked at once */
+#define ROWS   128 /* rows of a part that are unpacked at once */
+
+typedef struct cut {
+    const mf_stored_gemm_args *g;
+    int64_t unit; /* rows of a part, or inputs, per tile */
+} cut;
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- parts as matrices that the engine reads ---- */
+
+static bool is_dense(const mf_stored_part *p)
+{
+    return p->type == MF_STORED_F32 || p->type == MF_STORED_BF16;
+}
+
+static void unpack(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1, int64_t i0,
+                   int64_t i1, float *out, int64_t ld)
+{
+    if (p->type == MF_STORED_GPTQ4)
+        MF_SIMD(stored_unpack_gptq4)(p, in, o0, o1, i0, i1, out, ld);
+    else if (p->type == MF_STORED_MXFP4)
+        MF_SIMD(stored_unpack_mxfp4)(p, in, o0, o1, i0, i1, out, ld);
+    else
+        MF_SIMD(stored_unpack_dense)(p, in, o0, o1, i0, i1, out, ld);
+}
+
+/* Rows o0 .. o1 - 1 and inputs i0 .. i1 - 1 of a part: element [o,i] is at (o - o0) ld + i -
+ * i0, or transposed at (i - i0) ld + o - o0. */
+typedef struct block {
+    const void *at;
+    mf_cast_type type;
+    bool transposed;
+    int64_t ld, o0, o1, i0, i1;
+} block;
+
+/* Whether the engine can read the part as it lies. */
+static bool lies(const mf_stored_part *p)
+{
+    return is_dense(p) && !(p->transposed && p->pairs);
+}
+
+/* room: [ROWS * INPUTS], for parts that do not lie. */
+static block block_of(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1, int64_t i0,
+                      int64_t i1, float *room)
+{
+    block b = {room, MF_CAST_F32, false, INPUTS, o0, o1, i0, i1};
+    if (!lies(p)) {
+        unpack(p, in, o0, o1, i0, i1, room, INPUTS);
+        return b;
+    }
+    const int64_t at = p->transposed ? i0 * p->ld + o0 : o0 * p->ld + i0;
+    b.type = p->type == MF_STORED_F32 ? MF_CAST_F32 : MF_CAST_BF16;
+    b.at = (const char *)p->data + at * mf_cast_size((int)b.type);
+    b.transposed = p->transposed;
+    b.ld = p->ld;
+    return b;
+}
+
+/* The rows of a block whose outputs are neighbours: all of them or, with pairs, the even or the
+ * odd ones. *ret_output: the output of the first in its group; *ret_count: their number. */
+static gemm_side side_of(const mf_stored_part *p, const block *b, int half, bool along,
+                         int64_t *ret_output, int64_t *ret_count)
+{
+    const int64_t step = p->pairs ? 2 : 1;
+    *ret_output = mf_stored_output(p, b->o0 + half);
+    *ret_count = (b->o1 - b->o0) / step;
+    return (gemm_side){.at = (const char *)b->at + half * b->ld * mf_cast_size((int)b->type),
+                       .type = b->type,
+                       .ld = b->ld * step,
+                       .along = along != b->transposed,
+                       .end = along != b->transposed ? b->i1 - b->i0 : *ret_count};
+}
+
+/* ---- groups ---- */
+
+/* Rows of x of group e; *ret_end is behind them. */
+static int64_t rows_of(const mf_stored_gemm_args *g, int64_t e, int64_t *ret_end)
+{
+    *ret_end = g->offset ? g->offset[e + 1] : g->rows;
+    return g->offset ? g->offset[e] : 0;
+}
+
+static void zero(const mf_stored_gemm_args *g, int64_t r0, int64_t r1, int64_t j0, int64_t j1)
+{
+    for (int64_t r = r0; r < r1 && j0 < j1; r++)
+        memset(g->y + r * g->ldy + j0, 0, (size_t)(j1 - j0) * sizeof *g->y);
+}
+
+/* Zeros in the rows of no group. */
+static void zero_rest(const mf_stored_gemm_args *g, int64_t j0, int64_t j1)
+{
+    if (!g->offset) return;
+    zero(g, 0, g->offset[0], j0, j1);
+    zero(g, g->offset[g->w->groups], g->rows, j0, j1);
+}
+
+static gemm_tile tile_of(const mf_stored_gemm_args *g, int64_t r0, int64_t r1)
+{
+    return (gemm_tile){.a = {g->x, MF_CAST_F32, g->ldx, true, g->row, 0, false},
+                       .i0 = r0,
+                       .i1 = r1,
+                       .type_c = MF_CAST_F32,
+                       .ldc = g->ldy,
+                       .alpha = g->alpha,
+                       .rows = r1 - r0};
+}
+
+/* ---- y = x W^T ---- */
+
+/* Writes the sums of rows o0 .. o1 - 1 of a part to the outputs of row r. */
+static void put(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e, int64_t r,
+                int64_t o0, int64_t o1, const float *sum)
+{
+    const float *bias = g->bias ? g->bias + e * g->w->out : NULL;
+    float *y = g->y + r * g->ldy;
+    for (int64_t o = o0; o < o1; o++) {
+        const int64_t j = mf_stored_output(p, o);
+        y[j] = g->alpha * sum[o - o0] + (bias ? bias[j] : 0);
+    }
+}
+
+static void few(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e, int64_t r0,
+                int64_t r1, int64_t o0, int64_t o1)
+{
+    float sum[STORED_FEW * MOST];
+    for (int64_t r = r0; r < r1; r += STORED_FEW) {
+        const int64_t n = min64(r1 - r, STORED_FEW);
+        const float *x = g->x + r * g->ldx;
+        if (p->type == MF_STORED_GPTQ4)
+            MF_SIMD(stored_few_gptq4)(p, g->w->in, o0, o1, n, x, g->ldx, sum, MOST);
+        else if (p->type == MF_STORED_MXFP4)
+            MF_SIMD(stored_few_mxfp4)(p, g->w->in, o0, o1, n, x, g->ldx, sum, MOST);
+        else
+            MF_SIMD(stored_few_dense)(p, g->w->in, o0, o1, n, x, g->ldx, sum, MOST);
+        for (int64_t i = 0; i < n; i++)
+            put(g, p, e, r + i, o0, o1, sum + i * MOST);
+    }
+}
+
+/* Adds the block's share of y. first: nothing has been added to these outputs before. */
+static void multiply(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e,
+                     int64_t r0, int64_t r1, const block *b, bool first)
+{
+    for (int half = 0; half < (p->pairs ? 2 : 1); half++) {
+        gemm_tile t = tile_of(g, r0, r1);
+        int64_t at, n;
+        t.b = side_of(p, b, half, true, &at, &n);
+        t.a.at = g->x + b->i0;
+        t.a.end = t.k1 = b->i1 - b->i0;
+        t.j1 = t.cols = n;
+        t.c = g->y + r0 * g->ldy + at;
+        t.beta = first ? 0 : 1;
+        t.bias = first && g->bias ? g->bias + e * g->w->out + at : NULL;
+        MF_SIMD(gemm_tile_f32)(&t);
+    }
+}
+
+/* Apart, since touching the pages of its frame takes longer than the work for few rows. */
+static void __attribute__((noinline))
+many(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t e, int64_t r0, int64_t r1,
+     int64_t o0, int64_t o1)
+{
+    float room[ROWS * INPUTS] __attribute__((aligned(64)));
+    const int64_t in = g->w->in, step = lies(p) ? in : INPUTS, down = lies(p) ? MOST : ROWS;
+    for (int64_t o = o0; o < o1; o += down)
+        for (int64_t i = 0; i < in; i += step) {
+            const block b =
+                block_of(p, in, o, min64(o + down, o1), i, min64(i + step, in), room);
+            multiply(g, p, e, r0, r1, &b, i == 0);
+        }
+}
+
+/* The part of each group that tile t belongs to; *ret_first: first row of the tile there. */
+static int64_t part_at(const cut *c, int64_t t, int64_t *ret_first)
+{
+    int64_t q = 0;
+    for (;; q++) {
+        const int64_t tiles = (c->g->w->part[q].rows + c->unit - 1) / c->unit;
+        if (t < tiles) break;
+        t -= tiles;
+    }
+    *ret_first = t * c->unit;
+    return q;
+}
+
+static void forward(void *arg, int64_t t)
+{
+    const cut *c = arg;
+    const mf_stored_gemm_args *g = c->g;
+    int64_t o0, end;
+    const int64_t q = part_at(c, t, &o0);
+    for (int64_t e = 0; e < g->w->groups; e++) {
+        const mf_stored_part *p = &g->w->part[e * g->w->parts + q];
+        const int64_t o1 = min64(o0 + c->unit, p->rows), r = rows_of(g, e, &end);
+        if (r >= end) continue;
+        if (end - r <= FEW && !g->row)
+            few(g, p, e, r, end, o0, o1);
+        else
+            many(g, p, e, r, end, o0, o1);
+    }
+    const mf_stored_part *p = &g->w->part[q];
+    const int64_t n = min64(o0 + c->unit, p->rows) - o0, at = mf_stored_output(p, o0);
+    zero_rest(g, at, at + (p->pairs ? n / 2 : n));
+    if (p->pairs) zero_rest(g, at + p->rows / 2, at + p->rows / 2 + n / 2);
+}
+
+/* ---- y = x W ---- */
+
+static void add_back(const mf_stored_gemm_args *g, const mf_stored_part *p, int64_t r0,
+                     int64_t r1, const block *b, bool first)
+{
+    for (int half = 0; half < (p->pairs ? 2 : 1); half++) {
+        gemm_tile t = tile_of(g, r0, r1);
+        int64_t at, n;
+        t.b = side_of(p, b, half, false, &at, &n);
+        t.a.at = g->x + at;
+        t.a.end = t.k1 = n;
+        t.j1 = t.cols = b->i1 - b->i0;
+        t.c = g->y + r0 * g->ldy + b->i0;
+        t.beta = first && half == 0 ? 0 : 1;
+        MF_SIMD(gemm_tile_f32)(&t);
+    }
+}
+
+static void __attribute__((noinline)) back_group(const mf_stored_gemm_args *g, int64_t e,
+                                                 int64_t r0, int64_t r1, int64_t i0, int64_t i1)
+{
+    float room[ROWS * INPUTS] __attribute__((aligned(64)));
+    for (int64_t q = 0; q < g->w->parts; q++) {
+        const mf_stored_part *p = &g->w->part[e * g->w->parts + q];
+        const int64_t step = lies(p) ? p->rows : ROWS;
+        for (int64_t o = 0; o < p->rows; o += step) {
+            const block b = block_of(p, g->w->in, o, min64(o + step, p->rows), i0, i1, room);
+            add_back(g, p, r0, r1, &b, q == 0 && o == 0);
+        }
+    }
+}
+
+static void back(void *arg, int64_t t)
+{
+    const cut *c = arg;
+    const mf_stored_gemm_args *g = c->g;
+    const int64_t i0 = t * c->unit, i1 = min64(i0 + c->unit, g->w->in);
+    int64_t end;
+    for (int64_t e = 0; e < g->w->groups; e++) {
+        const int64_t r = rows_of(g, e, &end);
+        if (r < end) back_group(g, e, r, end, i0, i1);
+    }
+    zero_rest(g, i0, i1);
+}
+
+/* ---- the kernels ---- */
+
+void MF_SIMD(stored_gemm)(const mf_kctx *x, const mf_stored_gemm_args *g)
+{
+    const mf_stored *w = g->w;
+    const int64_t n = g->back ? w->in : w->out, threads = x->threads > 0 ? x->threads : 8;
+    if (mf_kctx_failed(x) || g->rows <= 0) return;
+    cut c = {.g = g, .unit = n / (6 * threads) / UNIT * UNIT};
+    if (c.unit < BLOCK) c.unit = n / threads >= BLOCK ? BLOCK : UNIT;
+    if (c.unit > MOST) c.unit = MOST;
+    int64_t tiles = 0;
+    for (int64_t q = 0; q < w->parts && !g->back; q++)
+        tiles += (w->part[q].rows + c.unit - 1) / c.unit;
+    if (g->back) tiles = (n + c.unit - 1) / c.unit;
+    x->parallel(tiles, g->back ? back : forward, &c);
+}
+
+/* Row `id` of the weight. Types of four bits unpack the 32 rows around it; their weights are
+ * looked up by row only to be seen as f32. */
+static void row_of(const mf_stored *w, int64_t id, float *y)
+{
+    float room[UNIT * UNIT] __attribute__((aligned(64)));
+    const mf_stored_part *p = w->part + id / w->out * w->parts;
+    const int64_t j = id % w->out;
+    while (j < p->first || j >= p->first + p->rows)
+        p++;
+    const int64_t at = j - p->first, half = p->rows / 2;
+    const int64_t o = !p->pairs ? at : at < half ? 2 * at : 2 * (at - half) + 1;
+    const int64_t o0 = o / UNIT * UNIT, o1 = min64(o0 + UNIT, p->rows);
+    if (p->type != MF_STORED_GPTQ4 && p->type != MF_STORED_MXFP4) {
+        MF_SIMD(stored_unpack_dense)(p, w->in, o, o + 1, 0, w->in, y, w->in);
+        return;
+    }
+    for (int64_t i = 0; i < w->in; i += UNIT) {
+        const int64_t n = min64(UNIT, w->in - i);
+        unpack(p, w->in, o0, o1, i, i + n, room, UNIT);
+        memcpy(y + i, room + (o - o0) * UNIT, (size_t)n * sizeof *y);
+    }
+}
+
+#define LOOKUPS 16
+
+static void look_up(void *arg, int64_t t)
+{
+    const mf_stored_rows_args *l = arg;
+    for (int64_t r = t * LOOKUPS; r < min64((t + 1) * LOOKUPS, l->count); r++)
+        row_of(l->w, l->ids ? l->ids[r] : r, l->y + r * l->w->in);
+}
+
+void MF_SIMD(stored_rows)(const mf_kctx *x, const mf_stored_rows_args *args)
+{
+    mf_stored_rows_args l = *args;
+    if (mf_kctx_failed(x)) return;
+    x->parallel((l.count + LOOKUPS - 1) / LOOKUPS, look_up, &l);
+}

@@ -1,0 +1,24 @@
+/* stored.h: what the types of stored weights (kernels/stored.h) give to stored.c, which cuts
+ * gemms into tiles and calls these in the calling thread. Rows are those of the part, o0 a
+ * multiple of 32; o1 is one, too, or the part's end. `in` is the number of its inputs. */
+#ifndef MF_SIMD_STORED_H
+#define MF_SIMD_STORED_H
+
+#include "kernels/cpu/simd/simd.h"
+
+#define STORED_FEW 4 /* most rows of x that stored_few takes at once */
+
+/* out[(o - o0) ld + i - i0] = W[o,i] for o0 <= o < o1, i0 <= i < i1. i0 is a multiple of 32, i1
+ * too or the end; out is 64-byte aligned and ld a multiple of 16. */
+typedef void stored_unpack(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
+                           int64_t i0, int64_t i1, float *out, int64_t ld);
+/* y[r ldy + o - o0] = sum over i of x[r ldx + i] W[o,i], for r < rows, rows 1 .. STORED_FEW.
+ * Reads each weight once, from memory. */
+typedef void stored_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
+                        int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy);
+
+stored_unpack MF_SIMD(stored_unpack_dense), MF_SIMD(stored_unpack_gptq4),
+    MF_SIMD(stored_unpack_mxfp4);
+stored_few MF_SIMD(stored_few_dense), MF_SIMD(stored_few_gptq4), MF_SIMD(stored_few_mxfp4);
+
+#endif

@@ -1,0 +1,76 @@
+/* stored.c: gemms and rows of weights as files have them, element by element: each weight is
+ * decoded where it is used, and each sum is in double, in the order of the inner index. */
+#include "kernels/ref/ref.h"
+
+static double element(const mf_stored_part *p, int64_t in, int64_t o, int64_t i)
+{
+    const int64_t at = p->transposed ? i * p->ld + o : o * p->ld + i;
+    switch (p->type) {
+    case MF_STORED_F32:
+        return (double)((const float *)p->data)[at];
+    case MF_STORED_BF16:
+        return (double)mf_bf16_to_f32(((const mf_bf16 *)p->data)[at]);
+    case MF_STORED_F16:
+        return (double)mf_f16_to_f32(((const mf_f16 *)p->data)[at]);
+    default:
+        return mf_ref_stored_packed(p, in, o, i);
+    }
+}
+
+/* The part of group e that has output j, and the row of this output in it. */
+static const mf_stored_part *part_of(const mf_stored *w, int64_t e, int64_t j, int64_t *ret_row)
+{
+    for (int64_t q = 0; q < w->parts; q++) {
+        const mf_stored_part *p = &w->part[e * w->parts + q];
+        const int64_t at = j - p->first, half = p->rows / 2;
+        if (at < 0 || at >= p->rows) continue;
+        *ret_row = !p->pairs ? at : at < half ? 2 * at : 2 * (at - half) + 1;
+        return p;
+    }
+    return NULL;
+}
+
+static double weight(const mf_stored *w, int64_t e, int64_t j, int64_t i)
+{
+    int64_t row = 0;
+    const mf_stored_part *p = part_of(w, e, j, &row);
+    return p ? element(p, w->in, row, i) : 0;
+}
+
+/* The group of row r; -1: none. */
+static int64_t group_of(const mf_stored_gemm_args *g, int64_t r)
+{
+    for (int64_t e = 0; g->offset && e < g->w->groups; e++)
+        if (r >= g->offset[e] && r < g->offset[e + 1]) return e;
+    return g->offset ? -1 : 0;
+}
+
+void mf_ref_stored_gemm(const mf_kctx *x, const mf_stored_gemm_args *g)
+{
+    const mf_stored *w = g->w;
+    const int64_t n = g->back ? w->in : w->out, k = g->back ? w->out : w->in;
+    if (mf_kctx_failed(x)) return;
+    for (int64_t r = 0; r < g->rows; r++) {
+        const int64_t e = group_of(g, r), from = g->row ? g->row[r] : r;
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (int64_t q = 0; q < k && e >= 0 && from >= 0; q++)
+                sum += (double)g->x[from * g->ldx + q] *
+                       (g->back ? weight(w, e, q, j) : weight(w, e, j, q));
+            sum *= (double)g->alpha;
+            if (g->bias && e >= 0) sum += (double)g->bias[e * w->out + j];
+            g->y[r * g->ldy + j] = (float)sum;
+        }
+    }
+}
+
+void mf_ref_stored_rows(const mf_kctx *x, const mf_stored_rows_args *a)
+{
+    const mf_stored *w = a->w;
+    if (mf_kctx_failed(x)) return;
+    for (int64_t r = 0; r < a->count; r++) {
+        const int64_t id = a->ids ? a->ids[r] : r;
+        for (int64_t i = 0; i < w->in; i++)
+            a->y[r * w->in + i] = (float)weight(w, id / w->out, id % w->out, i);
+    }
+}

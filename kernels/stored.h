@@ -1,0 +1,89 @@
+/* stored.h: a weight W of groups of matrices [out,in] that lies in memory as a file has it: in
+ * the types of files, cut into parts as the file cuts it. Nothing writes it, no gradient of it
+ * is computed.
+ *
+ * A group is an expert; a weight that is no expert's has one. The outputs of a group are
+ * divided among its parts (query, key, value; gate and up), each with a type of its own, since
+ * tools quantize some tensors and leave others. Parts of all groups agree in all but type and
+ * pointers. The weights lie in memory of the host, often in pages of a file, aligned to the
+ * size of their elements and no further; for a device with memory of its own they are copied
+ * to f32. */
+#ifndef MF_STORED_H
+#define MF_STORED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum mf_stored_type {
+    MF_STORED_F32,
+    MF_STORED_BF16,
+    MF_STORED_F16,
+    /* of a part [rows,in], both divisible by 8; q is bits 4 (i mod 8) .. + 3 of data[i / 8, o],
+     * zero bits 4 (o mod 8) .. + 3 of zeros[g, o / 8], g = group_of[i]:
+     * W[o,i] = scales[g,o] (q - zero - 1) */
+    MF_STORED_GPTQ4,
+    /* of a part [rows,in], in divisible by 32: W[o,i] = 2^(scales[o, i / 32] - 127) v, v one of
+     * 0 .5 1 1.5 2 3 4 6 with bit 3 as sign; the low half of a byte comes first */
+    MF_STORED_MXFP4,
+    MF_STORED_TYPES
+} mf_stored_type;
+
+/* A matrix [rows,in] of a file. Row o of it is output first + o of its group; with `pairs` row
+ * 2 i is output first + i and row 2 i + 1 output first + rows / 2 + i (rows is even). */
+typedef struct mf_stored_part {
+    mf_stored_type type;
+    bool transposed; /* F32, BF16, F16: the file has [in,rows] */
+    bool pairs;
+    int64_t rows, first;
+    int64_t ld;         /* F32, BF16, F16: distance of the file's rows, in elements */
+    const void *data;   /* F32, BF16, F16: elements; GPTQ4: i32 [in / 8, rows]; MXFP4: u8 [rows,
+                           in / 2] */
+    const void *scales; /* GPTQ4: f16 [groups, rows]; MXFP4: u8 [rows, in / 32]; else NULL */
+    const void *zeros;  /* GPTQ4: i32 [groups, rows / 8]; else NULL */
+    const int32_t *group_of; /* GPTQ4: [in], each 0 .. groups - 1, which whoever fills this has
+                                checked; NULL: i / group_size */
+    int64_t groups;          /* GPTQ4: number of groups of inputs, else 0 */
+    int64_t group_size;      /* GPTQ4: inputs of a group where group_of is NULL; MXFP4: 32 */
+} mf_stored_part;
+
+typedef struct mf_stored {
+    int64_t groups, out, in;
+    int64_t parts;              /* of each group; each output of a group is in one of them */
+    const mf_stored_part *part; /* [groups, parts]; memory of the host */
+} mf_stored;
+
+/* The output of its group that row o of a part is. */
+static inline int64_t mf_stored_output(const mf_stored_part *p, int64_t o)
+{
+    return p->first + (p->pairs ? o / 2 + o % 2 * (p->rows / 2) : o);
+}
+
+/* Row r of y belongs to group e if offset[e] <= r < offset[e+1]; without offset there is one
+ * group. x_r is row r of x, or row row[r] if `row` is given, zeros where row[r] < 0.
+ *   back = false  y_r = alpha x_r W_e^T + bias_e    x [.,in],  y [rows,out]
+ *   back = true   y_r = alpha x_r W_e               x [.,out], y [rows,in]; bias is NULL
+ * Rows of no group become 0. Weights have their exact values; sums are in f32 (ref: double). */
+typedef struct mf_stored_gemm_args {
+    const mf_stored *w;
+    bool back;
+    int64_t rows;
+    const float *x;
+    int64_t ldx; /* distances of rows, in elements */
+    const int32_t *row;
+    const int32_t *offset; /* [w->groups + 1], or NULL; never falls (check_offset) */
+    float alpha;
+    const float *bias; /* [w->groups, out] or NULL */
+    float *y;
+    int64_t ldy;
+} mf_stored_gemm_args;
+
+/* y[r] = row ids[r] of W, seen as [groups out, in]; without ids row r. y [count,in]; ids in
+ * 0 .. groups out - 1 */
+typedef struct mf_stored_rows_args {
+    const mf_stored *w;
+    int64_t count;
+    const int32_t *ids;
+    float *y;
+} mf_stored_rows_args;
+
+#endif

@@ -1,0 +1,154 @@
+/* Cases of check_kernels: weights as files have them, in each type and layout. */
+#include <string.h>
+
+#include "kernel_case.h"
+
+#define MOST_PARTS 12 /* groups x parts */
+
+/* ---- values ---- */
+
+static uint32_t bits_of(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+/* f32 truncated to f16; numbers that are too small become 0. */
+static uint16_t f16_of(float f)
+{
+    const uint32_t bits = bits_of(f), magnitude = bits & 0x7fffffff;
+    const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    return magnitude < 0x38800000 ? sign : (uint16_t)(sign | (magnitude - 0x38000000) >> 13);
+}
+
+static void *f16s(mf_kt *t, const float *from, int64_t count)
+{
+    uint16_t *to = kt_work(t, (size_t)count * sizeof *to);
+    for (int64_t i = 0; i < count; i++)
+        to[i] = f16_of(from[i]);
+    return to;
+}
+
+static void *bytes(mf_kt *t, int64_t count, int lo, int hi)
+{
+    int32_t *from = kt_i32(t, count, lo, hi);
+    uint8_t *to = kt_work(t, (size_t)count);
+    for (int64_t i = 0; i < count; i++)
+        to[i] = (uint8_t)from[i];
+    return to;
+}
+
+static void fill_dense(mf_kt *t, mf_stored_part *p, int64_t in)
+{
+    const int64_t stored = p->transposed ? in : p->rows, each = p->transposed ? p->rows : in;
+    p->ld = each + 3;
+    float *f32 = kt_f32(t, stored * p->ld);
+    p->data = f32;
+    if (p->type == MF_STORED_F16) p->data = f16s(t, f32, stored * p->ld);
+    if (p->type != MF_STORED_BF16) return;
+    uint16_t *bf16 = kt_work(t, (size_t)(stored * p->ld) * sizeof *bf16);
+    for (int64_t i = 0; i < stored * p->ld; i++)
+        bf16[i] = (uint16_t)(bits_of(f32[i]) >> 16);
+    p->data = bf16;
+}
+
+/* by_list: groups of inputs are in no order. */
+static void fill_gptq(mf_kt *t, mf_stored_part *p, int64_t in, bool by_list)
+{
+    p->group_size = 32;
+    p->groups = (in + 31) / 32;
+    p->data = bytes(t, in / 2 * p->rows, 0, 255);
+    p->zeros = bytes(t, p->groups * p->rows / 2, 0, 255);
+    p->scales = f16s(t, kt_positive(t, p->groups * p->rows), p->groups * p->rows);
+    if (by_list) p->group_of = kt_i32(t, in, 0, p->groups - 1);
+}
+
+static void fill_mxfp4(mf_kt *t, mf_stored_part *p, int64_t in)
+{
+    p->group_size = 32;
+    p->data = bytes(t, p->rows * in / 2, 0, 255);
+    p->scales = bytes(t, p->rows * in / 32, 125, 128);
+}
+
+/* ---- layouts ---- */
+
+enum { WHOLE, PARTS, PAIRS, TRANSPOSED, BOTH, MIXED, LAYOUTS };
+
+/* Divides the outputs among parts, and gives them values. part: [MOST_PARTS]. */
+static mf_stored weight_of(mf_kt *t, mf_stored_type type, int layout, int64_t groups,
+                           int64_t out, int64_t in, mf_stored_part *part)
+{
+    const int64_t parts = layout == PARTS || layout == MIXED ? 3 : 1;
+    for (int64_t i = 0; i < groups * parts; i++) {
+        const int64_t q = i % parts, third = out / 32 * 8;
+        mf_stored_part *p = &part[i];
+        *p = (mf_stored_part){.type = type, .rows = out};
+        if (parts == 3) {
+            p->first = q == 0 ? 0 : q == 1 ? 2 * third : 3 * third;
+            p->rows = q == 0 ? 2 * third : q == 1 ? third : out - 3 * third;
+        }
+        if (layout == MIXED) p->type = (mf_stored_type)((type + i) % MF_STORED_TYPES);
+        p->pairs = layout == PAIRS || layout == BOTH;
+        p->transposed = (layout == TRANSPOSED || layout == BOTH) && type <= MF_STORED_F16;
+        if (p->type == MF_STORED_GPTQ4)
+            fill_gptq(t, p, in, layout % 2);
+        else if (p->type == MF_STORED_MXFP4)
+            fill_mxfp4(t, p, in);
+        else
+            fill_dense(t, p, in);
+    }
+    return (mf_stored){groups, out, in, parts, part};
+}
+
+/* groups, rows of x, out, in: one row, few rows, rows enough for the engine, several blocks of
+ * inputs and of outputs, groups of few and of many rows. */
+static const int64_t sizes[][4] = {{1, 1, 40, 64},    {1, 7, 328, 96}, {1, 30, 104, 1088},
+                                   {1, 90, 600, 160}, {4, 9, 72, 64},  {3, 200, 264, 608},
+                                   {1, 2, 2080, 32},  {1, 13, 10, 67}};
+#define SIZES 8
+
+static void run_gemm(mf_kt *t)
+{
+    const int v = t->variant / 2, layout = v / MF_STORED_TYPES % LAYOUTS;
+    const int64_t *s = sizes[v / MF_STORED_TYPES / LAYOUTS];
+    mf_stored_type type = (mf_stored_type)(v % MF_STORED_TYPES);
+    if (s[3] % 32 != 0) type = (mf_stored_type)(type % MF_STORED_GPTQ4);
+    mf_stored_part part[MOST_PARTS];
+    const mf_stored w =
+        weight_of(t, type, s[3] % 32 ? layout % MIXED : layout, s[0], s[2], s[3], part);
+    const bool back = t->variant % 2;
+    const int64_t n = back ? w.in : w.out, k = back ? w.out : w.in;
+    mf_stored_gemm_args g = {.w = &w,
+                             .back = back,
+                             .rows = s[1],
+                             .ldx = k + 2,
+                             .x = kt_f32(t, s[1] * (k + 2)),
+                             .alpha = v % 3 == 0 ? 2 : 1,
+                             .ldy = n + 1,
+                             .y = kt_result(t, s[1] * (n + 1))};
+    if (s[0] > 1) g.offset = kt_offsets(t, s[0], s[1]);
+    if (!back && v % 2 == 0) g.bias = kt_f32(t, w.groups * w.out);
+    if (v % 5 == 1) g.row = kt_i32(t, s[1], -1, s[1] - 1);
+    t->k->stored_gemm(t->x, &g);
+}
+
+static void run_rows(mf_kt *t)
+{
+    const int layout = t->variant / 2 / MF_STORED_TYPES;
+    mf_stored_part part[MOST_PARTS];
+    const mf_stored w = weight_of(t, (mf_stored_type)(t->variant / 2 % MF_STORED_TYPES), layout,
+                                  2, 72, 96, part);
+    const int64_t all = w.groups * w.out, count = t->variant % 2 ? 21 : all;
+    const mf_stored_rows_args a = {.w = &w,
+                                   .count = count,
+                                   .ids = t->variant % 2 ? kt_i32(t, count, 0, (int32_t)all - 1)
+                                                         : NULL,
+                                   .y = kt_result(t, count * w.in)};
+    t->k->stored_rows(t->x, &a);
+}
+
+const mf_kernel_row mf_kernel_cases_stored[] = {
+    {"stored_gemm", run_gemm, 2 * MF_STORED_TYPES *LAYOUTS *SIZES, true, 1e-5},
+    {"stored_rows", run_rows, 2 * MF_STORED_TYPES *LAYOUTS, true, 0},
+    {0}};
