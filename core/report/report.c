@@ -179,9 +179,9 @@ static bool is_dense(const mf_report_run *r)
 
 static void table_of_runs(const mf_report *p)
 {
-    static const char *const head[] = {
-        "run",       "router",  "seed", "parameters", "step",      "validation loss",
-        "bits/byte", "x floor", "NMI",  "load CV",    "drop rate", "tokens/s"};
+    static const char *const head[] = {"run",  "router",          "seed",      "parameters",
+                                       "step", "validation loss", "bits/byte", "x floor",
+                                       "NMI",  "load CV",         "drop rate", "tokens/s"};
     static const char align[] = "llrrrrrrrrrr";
     mf_html_section(p->d, "runs", "Runs");
     mf_html_table(p->d, align, head);
@@ -307,7 +307,7 @@ static void contents(const mf_report *p)
 static void page(const mf_report *p)
 {
     const mf_report_run *r = p->runs[0];
-    mf_html_begin(p->d, p->n > 1 ? "Comparison of runs" : r->name, subtitle(p));
+    mf_html_begin(p->d, p->n > 1 ? "Comparison of runs" : r->name, subtitle(p), p->refresh);
     contents(p);
     if (p->n > 1) {
         mf_report_differences(p);
@@ -347,10 +347,10 @@ static int write_page(const mf_report *p, const char *out)
     return mf_write_file_atomic(out, text, n);
 }
 
-int mf_report_write(int n, const char *const *runs, const char *out)
+int mf_report_write_live(int n, const char *const *runs, const char *out, int refresh)
 {
     mf_report_run *open[MAX_RUNS] = {NULL};
-    mf_report p = {.runs = open};
+    mf_report p = {.runs = open, .refresh = refresh};
     int rc = MF_OK;
     if (n == 1 && mf_report_is_comparison(runs[0])) return mf_report_comparison(runs[0], out);
     if (n < 1 || n > MAX_RUNS)
@@ -366,4 +366,9 @@ int mf_report_write(int n, const char *const *runs, const char *out)
     mf_arena_free(p.arena);
     mf_doc_free(p.d);
     return rc;
+}
+
+int mf_report_write(int n, const char *const *runs, const char *out)
+{
+    return mf_report_write_live(n, runs, out, 0);
 }

@@ -138,8 +138,7 @@ int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *a
 {
     int rc = mf_run_expect(run, "resume", MF_RUN_IS(MF_RUN_NEW) | MF_RUN_IS(MF_RUN_CONFIGURED));
     if (rc != MF_OK) return rc; /* the handle has a run, which goes on */
-    if (!dir)
-        rc = mf_fail(MF_EINVAL, "resume: expected a run directory, found NULL");
+    if (!dir) rc = mf_fail(MF_EINVAL, "resume: expected a run directory, found NULL");
     if (rc == MF_OK) rc = mf_rundir_open(dir, &run->dir);
     if (rc == MF_OK && run->state == MF_RUN_NEW)
         rc = mf_run_configure(run, run->dir->config, n, assignments);
@@ -274,6 +273,17 @@ static void write_report(moefw_run *run)
     mf_error_clear();
 }
 
+/* The page of a run that a signal or a limit ended. The reason stays the thread's error. */
+static int report_stopped(moefw_run *run, int rc)
+{
+    char why[512];
+    if ((rc != MF_ESIGNAL && rc != MF_ELIMIT) || !run->dir) return rc;
+    if (!run->session->config->report.enabled) return rc;
+    snprintf(why, sizeof why, "%s", mf_error_message());
+    write_report(run);
+    return mf_fail(rc, "%s", why);
+}
+
 static int finish(moefw_run *run)
 {
     int rc = mf_run_expect(run, "finish", MF_RUN_IS(MF_RUN_TRAINING));
@@ -301,7 +311,7 @@ int moefw_run_train(moefw_run *run)
     int rc = mf_run_expect(run, "train", MF_RUN_IS(MF_RUN_TRAINING));
     while (rc == MF_OK && !run->finished && !mf_trainer_done(run->trainer))
         rc = step(run, NULL, NULL);
-    if (rc == MF_OK) rc = finish(run);
+    rc = rc == MF_OK ? finish(run) : report_stopped(run, rc);
     return mf_run_leave(run, &scope, rc);
 }
 

@@ -96,7 +96,7 @@ static const mf_option train_options[] = {
 
 static const mf_option report_options[] = {
     MF_SECTION_BOOL(mf_report_config, enabled, "yes",
-                    "write report.html at the end of training"),
+                    "write report.html when training ends, or is interrupted"),
     MF_SECTION_INT(
         mf_report_config, samples, "4", 0, 16,
         "evaluations at which the routing of a stretch of text is kept for pictures, evenly "

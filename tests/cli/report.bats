@@ -323,3 +323,46 @@ END
         if (NF != 24 || sum < 0.9999 || sum > 1.0001) exit 1
         for (k = NR + 1; k <= NF; k++) if ($k != 0) exit 2 }' rows
 }
+
+# begin_run FOLDER: starts a run that would take hours, and waits for its first measurements;
+# its process id is in $pid
+begin_run() {
+    "$MOEFW" train -q --out "$1" --steps 1000000 --set model.layers=1 --set model.dim=32 --set model.seq=32 \
+        --set train.eval_context=0 --set train.batch=2 --set moe.experts=2 --set expert.hidden=32 --set train.log_every=1 \
+        --set train.schedule=constant --set train.eval_every=0 2>err &
+    pid=$!
+    for _ in $(seq 200); do grep -qs '"step":3,' "$1/metrics.jsonl" && return; sleep 0.1; done
+    cat err
+    return 1
+}
+
+@test "an interrupted run has a report" {
+    begin_run a
+    [ ! -e a/report.html ]
+    kill -INT $pid
+    wait $pid || status=$?
+    [ "$status" -eq 130 ]
+    sound_page a/report.html
+    grep -q '<section id="load">' a/report.html
+    # a time limit is no other case
+    "$MOEFW" train a --resume -q --set train.time_limit=0.2 || status=$?
+    [ "$status" -eq 75 ]
+    grep -q 'time limit' <("$MOEFW" train a --resume --set train.time_limit=0.2 2>&1)
+}
+
+@test "--watch writes the page again until the run ends" {
+    begin_run a
+    "$MOEFW" report --watch a --every 1 -o live.html >watched &
+    watcher=$!
+    for _ in $(seq 100); do [ -e live.html ] && break; sleep 0.1; done
+    grep -q '<meta http-equiv="refresh" content="1">' live.html
+    first=$(cksum <live.html)
+    for _ in $(seq 100); do [ "$(cksum <live.html)" != "$first" ] && break; sleep 0.1; done
+    [ "$(cksum <live.html)" != "$first" ]
+    kill -TERM $pid
+    wait $pid || true
+    wait $watcher
+    [ "$(cat watched)" = live.html ]
+    ! grep -q 'http-equiv="refresh"' live.html || false
+    sound_page live.html
+}

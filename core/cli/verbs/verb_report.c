@@ -10,8 +10,10 @@
 #include "base/mem.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-enum { RUNS_MAX = 64 };
+enum { RUNS_MAX = 64, WATCH_EVERY = 10 };
 
 /* Whether the operand stands for the runs in a folder. A folder with metrics.jsonl is a run
  * itself, because a page needs nothing else. */
@@ -47,6 +49,45 @@ static char *usual_path(const mf_cli *cli)
                                                         : mf_strdup("report.html");
 }
 
+/* Bytes of metrics.jsonl of all runs together: whether there is something new. */
+static int64_t measured(int n, const char *const *runs)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < n; i++) {
+        struct stat s;
+        char *path = mf_path_join(runs[i], "metrics.jsonl");
+        if (path && stat(path, &s) == 0) sum += (int64_t)s.st_size;
+        mf_free(path);
+    }
+    return sum;
+}
+
+static bool any_busy(int n, const char *const *runs)
+{
+    for (int i = 0; i < n; i++)
+        if (mf_rundir_busy(runs[i])) return true;
+    return false;
+}
+
+/* Writes the page again whenever a run has new measurements, until no process writes to any of
+ * them. A run that has none yet is waited for. The last page does not load itself again. */
+static int watch(int n, const char *const *runs, const char *path, int every)
+{
+    int64_t had = -1;
+    int rc = MF_OK;
+    while (rc == MF_OK && any_busy(n, runs)) {
+        const int64_t now = measured(n, runs);
+        if (now > 0 && now != had) {
+            rc = mf_report_write_live(n, runs, path, every);
+            if (rc == MF_EINPUT) rc = MF_OK; /* the first line is not complete yet */
+            had = now;
+        }
+        for (int s = 0; rc == MF_OK && s < every && any_busy(n, runs); s++)
+            sleep(1);
+    }
+    return rc == MF_OK ? mf_report_write(n, runs, path) : rc;
+}
+
 static int run(const mf_cli *cli)
 {
     const char *runs[RUNS_MAX], *out = mf_cli_text(cli, "out", NULL);
@@ -56,7 +97,10 @@ static int run(const mf_cli *cli)
         rc = add(mf_cli_operand(cli, i), &list, runs, &n);
     char *path = out ? mf_strdup(out) : usual_path(cli);
     if (rc == MF_OK && !path) rc = MF_ENOMEM;
-    if (rc == MF_OK) rc = mf_report_write(n, runs, path);
+    if (rc == MF_OK && mf_cli_flag(cli, "watch"))
+        rc = watch(n, runs, path, (int)mf_cli_int(cli, "every", WATCH_EVERY));
+    else if (rc == MF_OK)
+        rc = mf_report_write(n, runs, path);
     if (rc == MF_OK) rc = mf_cli_put_name(cli, "report", path);
     mf_free(path);
     mf_listed_runs_free(&list);
@@ -74,6 +118,15 @@ static const mf_cli_option options[] = {
      .arg = "FILE",
      .kind = MF_CLI_TEXT,
      .help = "the page; else report.html in the run or folder, or here for several"},
+    {.name = "watch",
+     .kind = MF_CLI_FLAG,
+     .help = "write the page again while the runs go on; it loads itself again"},
+    {.name = "every",
+     .kind = MF_CLI_INT,
+     .arg = "SECONDS",
+     .lo = 1,
+     .hi = 86400,
+     .help = "between two writes of --watch (10)"},
     MF_CLI_END};
 
 const mf_verb mf_verb_report = {

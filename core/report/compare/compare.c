@@ -159,7 +159,8 @@ static void page(const mf_comparison *c)
         p->d, mf_report_strf(p, "Routers compared: %s", c->name),
         mf_report_strf(p, "%d routers, %lld seed%s, %lld steps each; equal %s; baseline %s",
                        c->n, (long long)c->seeds, c->seeds == 1 ? "" : "s", (long long)c->steps,
-                       c->equal, c->baseline));
+                       c->equal, c->baseline),
+        0);
     mf_html_contents(p->d, sizeof entries / sizeof *entries, entries);
     table(c);
     mf_cmp_quality(c);

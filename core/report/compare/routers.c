@@ -230,7 +230,8 @@ static void page(const bench_page *b, const char *command)
                        "means over %d seed%s",
                        s->dim, s->experts, s->top_k, s->batch, s->seq,
                        s->activations ? "recorded" : "N(0,1)", b->threads,
-                       b->threads == 1 ? "" : "s", s->seeds, s->seeds == 1 ? "" : "s"));
+                       b->threads == 1 ? "" : "s", s->seeds, s->seeds == 1 ? "" : "s"),
+        0);
     mf_html_contents(p->d, sizeof entries / sizeof *entries, entries);
     table(b);
     figures(b);

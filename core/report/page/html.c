@@ -55,13 +55,16 @@ static void element(mf_doc *d, const char *tag, const char *text)
     mf_doc_printf(d, "</%s>", tag);
 }
 
-void mf_html_begin(mf_doc *d, const char *title, const char *subtitle)
+void mf_html_begin(mf_doc *d, const char *title, const char *subtitle, int refresh)
 {
     mf_doc_put(d, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                   "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
                   "style-src 'unsafe-inline'\">\n"
                   "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-                  "<meta name=\"generator\" content=\"moefw\">\n<title>");
+                  "<meta name=\"generator\" content=\"moefw\">\n");
+    if (refresh > 0)
+        mf_doc_printf(d, "<meta http-equiv=\"refresh\" content=\"%d\">\n", refresh);
+    mf_doc_put(d, "<title>");
     mf_doc_text(d, title);
     mf_doc_put(d, "</title>\n<style>\n");
     mf_doc_put(d, style);

@@ -9,7 +9,8 @@
 
 #include "report/page/doc.h"
 
-void mf_html_begin(mf_doc *d, const char *title, const char *subtitle);
+/* refresh > 0: the reader's browser loads the page again after so many seconds. */
+void mf_html_begin(mf_doc *d, const char *title, const char *subtitle, int refresh);
 void mf_html_end(mf_doc *d, const char *footer);
 /* An entry of the table of contents, which comes before all sections. */
 typedef struct mf_html_entry {

@@ -14,6 +14,7 @@ typedef struct mf_report {
     mf_report_run **runs;
     int n;
     mf_arena *arena;
+    int refresh; /* seconds after which a browser loads the page again; 0: never */
 } mf_report;
 
 /* What the colours of maps of shares mean (mf_heat.even), for the reader. */

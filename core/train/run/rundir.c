@@ -76,6 +76,17 @@ static int take_lock(mf_rundir *dir)
     return code;
 }
 
+bool mf_rundir_busy(const char *path)
+{
+    char *file = mf_path_join(path, lock_name);
+    const int fd = file ? mf_raw_open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0) : -1;
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    const bool busy = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    if (fd >= 0) mf_raw_close(fd);
+    mf_free(file);
+    return busy;
+}
+
 /* ---- the directory ---- */
 
 static int new_rundir(const char *path, mf_rundir **ret)

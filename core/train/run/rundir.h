@@ -38,6 +38,8 @@ int mf_rundir_read(const char *path, mf_rundir **ret);
 void mf_rundir_close(mf_rundir *dir);
 /* Whether the path is a run: a directory with config.ini. */
 bool mf_rundir_is(const char *path);
+/* Whether a process writes to the run now. */
+bool mf_rundir_busy(const char *path);
 /* Whether mf_rundir_read accepts the path. */
 bool mf_rundir_readable(const char *path);
 /* Records that the path is no run that can be read, or that the run has no file of this name
