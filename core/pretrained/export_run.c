@@ -11,6 +11,7 @@
 #include "pretrained/adapters/lora.h"
 #include "pretrained/values.h"
 #include "train/run/load.h"
+#include "train/run/rundir.h"
 
 /* ---- settings ---- */
 
@@ -100,10 +101,62 @@ static int judge_settings(const mf_export_run *x)
         return mf_fail(MF_EINPUT, "[%s] cannot be said in the form of %s", c->tasks[0].section,
                        x->record->family->name);
     if (x->record->keys.experts == 0) return MF_OK; /* no block has router or experts */
-    rc = judge_plugin(x, &c->router, "router");
-    for (int i = 0; rc == MF_OK && i < c->n_routers; i++)
-        rc = judge_plugin(x, &c->routers[i], "router");
+    const mf_model_settings m = mf_config_model(c);
+    const mf_plugin_section *router = NULL;
+    for (int64_t l = 0; rc == MF_OK && l < c->model.layers; l++) {
+        if (mf_model_router(&m, l) == router) continue;
+        router = mf_model_router(&m, l);
+        rc = judge_plugin(x, router, "router");
+    }
     return rc == MF_OK ? judge_plugin(x, &c->expert, "expert") : rc;
+}
+
+/* ---- the family's router ---- */
+
+/* Whether a block that may have experts has a router of another plugin than the family's. */
+static bool has_other_router(const mf_config *c, const char *plugin)
+{
+    const mf_model_settings m = mf_config_model(c);
+    for (int64_t l = 0; l < c->model.layers; l++)
+        if (strcmp(mf_model_router(&m, l)->plugin, plugin) != 0) return true;
+    return false;
+}
+
+/* Writes the family's router with its options: "linear:bias=yes,groups=4". */
+static char *router_text(const mf_keys *k)
+{
+    char *text = mf_strdup(mf_keys_setting(k, "router", "plugin"));
+    const char *before = ":";
+    for (int i = 0; text && i < k->n; i++) {
+        const char *option = k->set[i] + sizeof "router." - 1;
+        if (strncmp(k->set[i], "router.", sizeof "router." - 1) != 0) continue;
+        if (strncmp(option, "plugin=", sizeof "plugin=" - 1) == 0) continue;
+        char *longer = mf_strf("%s%s%s", text, before, option);
+        mf_free(text);
+        text = longer;
+        before = ",";
+    }
+    return text;
+}
+
+int mf_export_router(const char *run, char **ret)
+{
+    mf_record *record = NULL;
+    mf_rundir *dir = NULL;
+    mf_config *c = NULL;
+    *ret = NULL;
+    int rc = mf_record_need(run, &record);
+    if (rc == MF_OK) rc = mf_rundir_read(run, &dir);
+    if (rc == MF_OK) rc = mf_config_load(dir->config, 0, NULL, &c);
+    const char *plugin =
+        rc == MF_OK ? mf_keys_setting(&record->keys, "router", "plugin") : NULL;
+    if (rc == MF_OK && record->keys.experts > 0 && has_other_router(c, plugin) &&
+        !(*ret = router_text(&record->keys)))
+        rc = MF_ENOMEM;
+    mf_config_free(c);
+    mf_rundir_close(dir);
+    mf_record_free(record);
+    return rc;
 }
 
 /* ---- tensors outside of the model ---- */

@@ -44,6 +44,11 @@ int mf_import_adapter(const char *folder, const char *onto, const char *run,
 /* Whether a folder is one of an adapter. */
 bool mf_import_is_adapter(const char *folder);
 
+/* The router of a run's family, with its options, as text for mf_swap, if some block has a
+ * router of another plugin; else *ret is NULL. The caller frees it. MF_EINPUT if the run was
+ * not imported. */
+int mf_export_router(const char *run, char **ret);
+
 typedef enum mf_export_adapters {
     MF_EXPORT_MERGED, /* changes of the plugin lora are added to the weights */
     MF_EXPORT_WITHOUT /* the weights are written without them */

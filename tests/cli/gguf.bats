@@ -84,6 +84,36 @@ refused() {
     refused run "neither this run nor one that it began with was imported"
 }
 
+@test "--router linear fits the family's router to a swapped one, and tells the loss" {
+    data="$MOE/hf/tokenizer.json"
+    "$MOEFW" swap run --router mlp:hidden=16 --match 2 --layers 1 --batches 1 -o swapped -q --data "$data" >&2
+    refused swapped "router.swap1.plugin = mlp cannot be said"
+    run "$MOEFW" export gguf swapped -o fitted.gguf --router linear --match 1 --data "$data"
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 2 ]
+    [[ "${lines[0]}" =~ ^"router linear fitted on 1 batches: loss "[0-9.]+" -> "[0-9.]+", KL of predictions "[0-9.]+$ ]]
+    [ "${lines[1]}" = fitted.gguf ]
+    run "$MOEFW" export hf swapped -o fitted --router linear --match 8 --json
+    [ "$status" -eq 0 ]
+    [[ "$output" == '{"export":"fitted","router":"linear","match":8,"loss_before":'*'"loss_after":'*'"kl_next_token":'*'}' ]]
+    diff <(ls fitted) <(echo checksums.xxh128; ls "$MOE/hf")
+    few=$(sed 's/.*"kl_next_token"://; s/}//' <<<"$output")
+    run "$MOEFW" export hf swapped -o more --router linear --match 128 --json
+    more=$(sed 's/.*"kl_next_token"://; s/}//' <<<"$output")
+    awk -v few="$few" -v more="$more" 'BEGIN { exit !(more < few) }'
+    "$MOEFW" import fitted -o again -q
+    # a router that has a form is not fitted
+    run "$MOEFW" export hf run -o same --router linear
+    [ "$output" = same ]
+    cmp same/model-00001-of-00005.safetensors "$MOE/hf/model-00001-of-00005.safetensors"
+    run "$MOEFW" export hf run -o no --router mlp
+    [ "$status" -eq 2 ]
+    [ "$output" = "moefw: --router: expected linear, found 'mlp'" ]
+    run "$MOEFW" export hf swapped -o no --router linear --data missing
+    [ "$status" -eq 3 ]
+    [ -z "$(ls | grep -E 'no|router$|tmp')" ]
+}
+
 @test "a run without a tokenizer gives a file without one" {
     cp -r "$MOE/hf" folder
     chmod -R u+w folder

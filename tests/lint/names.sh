@@ -17,6 +17,7 @@ core/model/model_config.c:swiglu an activation of dense blocks
 core/model/model_config.c:linear a scaling of rope
 core/pretrained/keys.c:linear    a scaling of rope
 core/pretrained/adapters/lora.h:lora the adapter that files of other tools can hold
+core/cli/verbs/verb_export.c:linear the only router that files of other tools can hold
 core/model/count.c:attention      a module of the model
 core/ops/layers/attention.c:attention    an op
 core/ops/linear.c:linear          an op

@@ -3,8 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
+#include "base/file/io.h"
 #include "base/mem.h"
+#include "base/text/json.h"
 #include "cli/cli.h"
+#include "lab/swap/swap.h"
 #include "pretrained/import.h"
 #include "report/export/export.h"
 
@@ -44,6 +47,24 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "TYPE",
      .help = "hf, gguf: f32, f16 or bf16 for all tensors (each as it was imported)"},
+    {.name = "router",
+     .of = "hf gguf",
+     .kind = MF_CLI_TEXT,
+     .arg = "linear",
+     .help = "hf, gguf: fit the router of the family to a swapped one that has no form there, "
+             "and tell the loss of both"},
+    {.name = "match",
+     .of = "hf gguf",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = 1e9,
+     .help = "hf, gguf: with --router: batches of the fit (64)"},
+    {.name = "data",
+     .of = "hf gguf",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .help = "hf, gguf: with --router: text of the fit, instead of the run's"},
     MF_CLI_END};
 
 static int export_csv(const mf_cli *cli)
@@ -85,34 +106,105 @@ static int read_dtype(const char *text, mf_st_dtype *ret)
     return mf_fail(MF_EUSAGE, "--dtype: expected one of f32, f16, bf16, found '%s'", text);
 }
 
-static int export_folder(const mf_cli *cli)
+/* What --router has fitted. */
+typedef struct fitted {
+    char *run; /* a temporary run; NULL: the routers have a form as they are */
+    mf_swap_report *report;
+} fitted;
+
+/* Makes a run with the family's router beside the output if --router asks for it. */
+static int fit_router(const mf_cli *cli, const char *out, fitted *ret)
 {
-    const char *out = mf_cli_text(cli, "out", NULL), *what = mf_cli_action(cli);
-    const bool unmerged = mf_cli_flag(cli, "unmerged");
-    mf_export_options o = {.adapters = unmerged ? MF_EXPORT_WITHOUT : MF_EXPORT_MERGED};
-    int64_t tensors = 0;
-    if (!out)
-        return mf_fail(MF_EUSAGE, "'moefw export %s' wants -o FOLDER, a new folder", what);
-    int rc = read_dtype(mf_cli_text(cli, "dtype", NULL), &o.dtype);
-    if (rc == MF_OK)
-        rc = strcmp(what, "peft") == 0
-                 ? mf_export_peft(mf_cli_operand(cli, 0), out, &tensors)
-                 : mf_export_hf(mf_cli_operand(cli, 0), out, &o, &tensors);
-    return rc == MF_OK ? mf_cli_put_name(cli, "export", out) : rc;
+    const char *router = mf_cli_text(cli, "router", NULL),
+               *data = mf_cli_text(cli, "data", NULL);
+    const char *run = mf_cli_operand(cli, 0);
+    char *text = NULL, *path = data ? mf_strf("data.path=%s", data) : NULL;
+    const mf_assignment set = {path, "--data"};
+    if (!router) return data && !path ? MF_ENOMEM : MF_OK;
+    if (strcmp(router, "linear") != 0) {
+        mf_free(path);
+        return mf_fail(MF_EUSAGE, "--router: expected linear, found '%s'", router);
+    }
+    int rc = data && !path ? MF_ENOMEM : mf_export_router(run, &text);
+    if (rc == MF_OK && text && !(ret->run = mf_strf("%s.router", out))) rc = MF_ENOMEM;
+    if (rc == MF_OK && text) {
+        const mf_swap_options o = {.router = text,
+                                   .match = mf_cli_int(cli, "match", 64),
+                                   .match_lr = 0.01,
+                                   .batches = 8,
+                                   .fresh = true,
+                                   .run = ret->run,
+                                   .n_set = path ? 1 : 0,
+                                   .set = &set};
+        rc = mf_exists(ret->run) ? mf_fail(MF_EUSAGE, "%s: exists already", ret->run)
+                                 : mf_swap(run, &o, &ret->report);
+    }
+    mf_free(text);
+    mf_free(path);
+    return rc;
 }
 
-static int export_gguf(const mf_cli *cli)
+static void remove_fitted(fitted *f)
 {
-    const char *out = mf_cli_text(cli, "out", NULL);
-    const bool unmerged = mf_cli_flag(cli, "unmerged");
+    if (f->report) {
+        const int rc = mf_error_code();
+        char *why = rc != MF_OK ? mf_strdup(mf_error_message()) : NULL;
+        mf_remove_tree(f->run);
+        if (why) mf_fail(rc, "%s", why);
+        mf_free(why);
+    }
+    mf_swap_report_free(f->report);
+    mf_free(f->run);
+}
+
+/* Tells what was written, and the loss of a fitted router. */
+static int tell(const mf_cli *cli, const char *path, const mf_swap_report *r)
+{
+    if (!r) return mf_cli_put_name(cli, "export", path);
+    if (!mf_cli_json(cli)) {
+        printf("router %s fitted on %lld batches: loss %.6f -> %.6f, KL of predictions %.6f\n",
+               r->router, (long long)r->matched, r->loss_before, r->loss_after,
+               r->kl_next_token);
+        return mf_cli_put_name(cli, "export", path);
+    }
+    mf_jw *w = mf_jw_new();
+    if (!w) return MF_ENOMEM;
+    mf_jw_object(w);
+    mf_jw_kv_string(w, "export", path);
+    mf_jw_kv_string(w, "router", r->router);
+    mf_jw_kv_int(w, "match", r->matched);
+    mf_jw_kv_real(w, "loss_before", r->loss_before);
+    mf_jw_kv_real(w, "loss_after", r->loss_after);
+    mf_jw_kv_real(w, "kl_next_token", r->kl_next_token);
+    mf_jw_end(w);
+    const char *text = mf_jw_text(w, NULL);
+    if (text) puts(text);
+    mf_jw_free(w);
+    return text ? MF_OK : MF_ENOMEM;
+}
+
+/* hf, gguf, peft: what is written, with which options. */
+static int export_model(const mf_cli *cli)
+{
+    const char *out = mf_cli_text(cli, "out", NULL), *what = mf_cli_action(cli), *run;
+    const bool unmerged = mf_cli_flag(cli, "unmerged"), gguf = strcmp(what, "gguf") == 0;
     mf_export_options o = {.adapters = unmerged ? MF_EXPORT_WITHOUT : MF_EXPORT_MERGED};
+    fitted f = {.run = NULL};
     char *path = NULL;
+    int64_t tensors = 0;
     if (!out)
-        return mf_fail(MF_EUSAGE,
-                       "'moefw export gguf' wants -o FILE.gguf, a new file, or -o FOLDER");
+        return mf_fail(MF_EUSAGE, "'moefw export %s' wants -o %s", what,
+                       gguf ? "FILE.gguf, a new file, or -o FOLDER" : "FOLDER, a new folder");
     int rc = read_dtype(mf_cli_text(cli, "dtype", NULL), &o.dtype);
-    if (rc == MF_OK) rc = mf_export_gguf(mf_cli_operand(cli, 0), out, &o, &path);
-    if (rc == MF_OK) rc = mf_cli_put_name(cli, "export", path);
+    if (rc == MF_OK && !gguf && mf_exists(out))
+        rc = mf_fail(MF_EUSAGE, "%s: exists already; expected a new folder", out);
+    if (rc == MF_OK) rc = fit_router(cli, out, &f);
+    run = f.run ? f.run : mf_cli_operand(cli, 0);
+    if (rc == MF_OK && gguf) rc = mf_export_gguf(run, out, &o, &path);
+    if (rc == MF_OK && strcmp(what, "hf") == 0) rc = mf_export_hf(run, out, &o, &tensors);
+    if (rc == MF_OK && strcmp(what, "peft") == 0) rc = mf_export_peft(run, out, &tensors);
+    if (rc == MF_OK) rc = tell(cli, path ? path : out, f.report);
+    remove_fitted(&f);
     mf_free(path);
     return rc;
 }
@@ -120,8 +212,8 @@ static int export_gguf(const mf_cli *cli)
 static int run(const mf_cli *cli)
 {
     const char *what = mf_cli_action(cli);
-    if (strcmp(what, "gguf") == 0) return export_gguf(cli);
-    if (strcmp(what, "hf") == 0 || strcmp(what, "peft") == 0) return export_folder(cli);
+    if (strcmp(what, "hf") == 0 || strcmp(what, "peft") == 0 || strcmp(what, "gguf") == 0)
+        return export_model(cli);
     return strcmp(what, "csv") == 0 ? export_csv(cli) : export_mlflow(cli);
 }
 
@@ -131,6 +223,7 @@ const mf_verb mf_verb_export = {
     .forms = forms,
     .options = options,
     .run = run,
+    .computes = true,
     .notes = "Numbers are named by the way to them in metrics.jsonl: moe.3.load.0 is the\n"
              "load of layer 3, expert 0; in MLflow SPLIT/NUMBER. Rows of validation have\n"
              "peak_rss_mib of memory.jsonl. What is at the target is never changed.\n"

@@ -86,6 +86,18 @@ static void put_rope(const mf_export_run *x, const mf_gguf_arch *a, mf_gguf *w)
 
 /* ---- all architectures ---- */
 
+/* Refuses what only some families have, and no architecture, or one of them, can say. */
+static int judge_attention(const mf_export_run *x, const mf_gguf_arch *a)
+{
+    const mf_model_config *m = model_of(x);
+    if (m->window > 0 && a != &mf_gguf_gpt_oss)
+        return mf_gguf_refuse("sliding_window", "programs would compute without the window");
+    if (m->attention_scale_by_layer || (m->attention_scale > 0 && m->latent == 0))
+        return mf_gguf_refuse("another scale of the scores of attention",
+                              "programs divide by the root of a head's width");
+    return MF_OK;
+}
+
 int mf_gguf_arch_of(const mf_export_run *x, const mf_gguf_arch **ret)
 {
     const char *family = x->record->family->name;
@@ -93,7 +105,8 @@ int mf_gguf_arch_of(const mf_export_run *x, const mf_gguf_arch **ret)
         for (int j = 0; all[i]->families[j]; j++) {
             if (strcmp(all[i]->families[j], family) != 0) continue;
             *ret = all[i];
-            const int rc = judge_rope(x, all[i]);
+            int rc = judge_rope(x, all[i]);
+            if (rc == MF_OK) rc = judge_attention(x, all[i]);
             return rc == MF_OK && all[i]->judge ? all[i]->judge(x) : rc;
         }
     return mf_fail(MF_EINPUT,

@@ -173,8 +173,8 @@ static const mf_family_rule gpt_oss_rules[] = {
 static int gpt_oss_judge(const mf_export_run *x)
 {
     const mf_model_config *m = &config_of(x)->model;
-    bool bad, pattern = m->window > 0;
-    for (int64_t l = 0; l < m->layers; l++)
+    bool bad, pattern = true;
+    for (int64_t l = 0; m->window > 0 && l < m->layers; l++)
         pattern = pattern && mf_model_in_layers(m->window_layers, l, &bad) == (l % 2 == 0);
     if (!pattern)
         return mf_gguf_refuse("layer_types",
@@ -190,8 +190,9 @@ static int gpt_oss_judge(const mf_export_run *x)
 
 static void gpt_oss_keys(const mf_export_run *x, mf_gguf *w)
 {
+    const int64_t window = config_of(x)->model.window;
     mf_gguf_arch_u32(w, &mf_gguf_gpt_oss, "attention.sliding_window",
-                     config_of(x)->model.window);
+                     window > 0 ? window : x->record->keys.seq);
     mf_gguf_arch_u32(w, &mf_gguf_gpt_oss, "expert_feed_forward_length",
                      (int64_t)mf_gguf_setting(x, "expert.hidden"));
 }
@@ -222,6 +223,12 @@ static const mf_family_rule gpt2_rules[] = {
     {"blk.{l}.ffn_down.bias", "layers.{l}.ffn.b2", MF_PART_ALL, 0, NULL},
     MF_RULES_END};
 
+static int gpt2_judge(const mf_export_run *x)
+{
+    if (config_of(x)->model.ffn_activation == MF_FFN_GELU_TANH) return MF_OK;
+    return mf_gguf_refuse("activation_function = gelu", "programs compute the form with tanh");
+}
+
 static const char *const gpt2_families[] = {"gpt2", NULL};
 const mf_gguf_arch mf_gguf_gpt2 = {
-    .name = "gpt2", .families = gpt2_families, .rules = gpt2_rules};
+    .name = "gpt2", .families = gpt2_families, .rules = gpt2_rules, .judge = gpt2_judge};

@@ -3,7 +3,8 @@
  * Programs know pre-tokenizers by name, so a tokenizer is written only if its pattern has one.
  * Byte-level BPE is the model "gpt2", with merges; BPE of characters with bytes behind it is
  * the model "llama", which has no merges but a score for each token: the pair whose token has
- * the highest score is merged first, so scores fall with the rank of the merge that makes a token.
+ * the highest score is merged first, so scores fall with the rank of the merge that makes
+ * a token.
  * Normal forms are not written: programs take texts as they are. */
 #include "pretrained/gguf/gguf_tokens.h"
 
