@@ -548,7 +548,7 @@ START_TEST(a_page_holds_nothing_but_itself)
     mf_doc *d = mf_doc_new();
     const char *cells[] = {bad_texts[0], bad_texts[1]};
     const mf_html_entry entries[] = {{"a", bad_texts[0]}};
-    mf_html_begin(d, bad_texts[0], bad_texts[1]);
+    mf_html_begin(d, bad_texts[0], bad_texts[1], 0);
     mf_html_contents(d, 1, entries);
     mf_html_section(d, "a", bad_texts[0]);
     mf_html_cards(d);
