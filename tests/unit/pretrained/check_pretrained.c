@@ -206,7 +206,8 @@ static int64_t padding_row(const golden *g)
     snprintf(path, sizeof path, "%s/config.json", g->hf);
     mf_json *config = read_json(path);
     const char *type = mf_json_string(mf_json_get(config, "model_type"), NULL);
-    if (!type || strcmp(type, "bert") != 0 || !mf_json_int(mf_json_get(config, "pad_token_id"), &row))
+    if (!type || strcmp(type, "bert") != 0 ||
+        !mf_json_int(mf_json_get(config, "pad_token_id"), &row))
         row = -1;
     mf_json_free(config);
     return row;
