@@ -40,6 +40,7 @@ repeat_DATA += share/repeat/RESULTS.md
 repeat_DATA += share/repeat/lib.sh
 repeat_SCRIPTS =
 repeat_SCRIPTS += share/repeat/lamoe.sh
+repeat_SCRIPTS += share/repeat/routers.sh
 repeat_SCRIPTS += share/repeat/sentinel.sh
 repeat_SCRIPTS += share/repeat/switch.sh
 repeat_SCRIPTS += share/repeat/tagat.sh

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/error.h"
+#include "base/file/io.h"
 #include "base/mem.h"
 #include "data/safetensors/safetensors.h"
 #include "pretrained/record.h"
@@ -32,6 +33,23 @@ static int read_table(const mf_st_file *f, const char *name, const mf_tokens *t,
     return *ret ? mf_st_read(f, x, *ret, (size_t)x->bytes) : MF_ENOMEM;
 }
 
+static int new_batch(mf_tokens *t, int64_t rows, int64_t width)
+{
+    t->rows = (int32_t)rows;
+    t->width = (int32_t)width;
+    const int rc = mf_batch_new(t->rows, t->width, &t->batch);
+    for (int32_t i = 0; rc == MF_OK && i < t->rows * t->width; i++) {
+        t->batch->targets[i] = -1;
+        t->batch->mask[i] = 1;
+        t->batch->positions[i] = i % t->width;
+        t->batch->sequence[i] = i / t->width;
+        t->batch->labels[i] = -1;
+    }
+    for (int32_t i = 0; rc == MF_OK && i < t->rows; i++)
+        t->batch->classes[i] = -1;
+    return rc;
+}
+
 static int read_ids(const mf_st_file *f, const mf_session *s, mf_tokens *t)
 {
     int64_t *ids = NULL;
@@ -41,21 +59,12 @@ static int read_ids(const mf_st_file *f, const mf_session *s, mf_tokens *t)
     if (rc == MF_OK && x->shape[1] > s->config->model.seq)
         rc = mf_fail(MF_EINPUT, "%s: input_ids: expected at most %lld positions, found %lld",
                      mf_st_path(f), (long long)s->config->model.seq, (long long)x->shape[1]);
-    if (rc == MF_OK) {
-        t->rows = (int32_t)x->shape[0];
-        t->width = (int32_t)x->shape[1];
-        rc = mf_batch_new(t->rows, t->width, &t->batch);
-    }
+    if (rc == MF_OK) rc = new_batch(t, x->shape[0], x->shape[1]);
     for (int32_t i = 0; rc == MF_OK && i < t->rows * t->width; i++) {
         if (ids[i] < 0 || ids[i] >= s->model->dims.vocab)
             rc = mf_fail(MF_EINPUT, "%s: input_ids: expected ids from 0 to %d, found %lld",
                          mf_st_path(f), (int)s->model->dims.vocab - 1, (long long)ids[i]);
         t->batch->tokens[i] = (int32_t)ids[i];
-        t->batch->targets[i] = -1;
-        t->batch->mask[i] = 1;
-        t->batch->positions[i] = i % t->width;
-        t->batch->sequence[i] = i / t->width;
-        t->batch->labels[i] = -1;
     }
     mf_free(ids);
     return rc;
@@ -92,8 +101,6 @@ static int read_classes(const mf_st_file *f, const mf_session *s, mf_tokens *t)
 {
     const mf_st_tensor *x = mf_st_find(f, "labels");
     const int32_t classes = s->model->dims.classes;
-    for (int32_t i = 0; i < t->rows; i++)
-        t->batch->classes[i] = -1;
     if (!x) return MF_OK;
     if (x->dtype != MF_ST_I64 || x->rank != 1 || x->shape[0] != t->rows)
         return mf_fail(MF_EINPUT, "%s: tensor 'labels': expected I64 [%d]", mf_st_path(f),
@@ -142,6 +149,93 @@ int mf_tokens_read(const char *path, const mf_session *s, mf_tokens *ret)
     if (rc == MF_OK && s->config->model.task == MF_TASK_CLASSIFY)
         rc = read_classes(f, s, ret);
     mf_st_close(f);
+    if (rc != MF_OK) mf_tokens_free(ret);
+    return rc;
+}
+
+/* The tokens of one text after the other; where each text ends. */
+typedef struct texts {
+    mf_ids ids, types;
+    size_t *end; /* [n] */
+    int64_t n;
+} texts;
+
+static int add_text(const mf_session *s, const char *path, const char *line, size_t n, texts *t)
+{
+    mf_ids plain = {0};
+    int rc = mf_tokenizer_encode(s->tokenizer, path, line, n, &plain);
+    if (rc == MF_OK) rc = mf_tokenizer_wrap(s->tokenizer, &plain, NULL, &t->ids, &t->types);
+    mf_ids_free(&plain);
+    t->end[t->n++] = t->ids.n;
+    return rc;
+}
+
+static int read_texts(const char *path, const mf_session *s, int64_t count, texts *t)
+{
+    char *text = NULL;
+    size_t n = 0;
+    int64_t lines = 1;
+    int rc = mf_read_file(path, 0, &text, &n);
+    if (rc == MF_ENOTFOUND) rc = mf_fail(MF_EINPUT, "%s: there is no such file", path);
+    for (size_t i = 0; rc == MF_OK && i < n; i++)
+        lines += text[i] == '\n';
+    if (count == 0 || count > lines) count = lines;
+    t->end = mf_alloc((size_t)count, sizeof *t->end);
+    if (rc == MF_OK && !t->end) rc = MF_ENOMEM;
+    for (size_t at = 0; rc == MF_OK && at < n && t->n < count;) {
+        const char *line = text + at, *end = memchr(line, '\n', n - at);
+        const size_t whole = end ? (size_t)(end - line) : n - at;
+        const char *tab = memchr(line, '\t', whole);
+        const size_t part = tab ? (size_t)(tab - line) : whole;
+        if (part > 0) rc = add_text(s, path, line, part, t);
+        at += whole + 1;
+    }
+    mf_free(text);
+    if (rc != MF_OK || t->n > 0) return rc;
+    return mf_fail(MF_EINPUT, "%s: expected a text in each line, found none", path);
+}
+
+/* Fills the batch. What is cut loses its end, but not the last token of the template. */
+static void place_texts(const mf_session *s, const texts *x, mf_tokens *t)
+{
+    const int32_t pad = s->tokenizer->special[MF_SPECIAL_PAD];
+    size_t from = 0;
+    for (int32_t i = 0; i < t->rows; from = x->end[i++]) {
+        const size_t n = x->end[i] - from, most = (size_t)t->width;
+        for (size_t j = 0; j < most; j++) {
+            const size_t to = (size_t)i * most + j,
+                         at = j + 1 == most && n > most ? x->end[i] - 1 : from + j;
+            t->batch->mask[to] = j < n;
+            t->batch->tokens[to] = j < n ? x->ids.id[at] : pad < 0 ? 0 : pad;
+            if (s->config->model.token_types > 0)
+                t->batch->segments[to] = j < n ? x->types.id[at] : 0;
+        }
+    }
+}
+
+int mf_tokens_read_lines(const char *path, const mf_session *s, int64_t count, int64_t length,
+                         mf_tokens *ret)
+{
+    texts x = {.n = 0};
+    size_t longest = 1, from = 0;
+    *ret = (mf_tokens){.masked = true};
+    if (!s->tokenizer) return mf_fail(MF_EUSAGE, "the run has no tokenizer to read texts with");
+    if (length > s->config->model.seq)
+        return mf_fail(MF_EUSAGE, "expected at most %lld positions, which the model has",
+                       (long long)s->config->model.seq);
+    int rc = read_texts(path, s, count, &x);
+    for (int64_t i = 0; rc == MF_OK && i < x.n; from = x.end[i++])
+        if (x.end[i] - from > longest) longest = x.end[i] - from;
+    if (length == 0) length = (int64_t)longest;
+    if (length > s->config->model.seq) length = s->config->model.seq;
+    if (rc == MF_OK && x.n > POSITIONS_MAX / length)
+        rc = mf_fail(MF_EINPUT, "%s: expected at most %d positions in all, found %lld x %lld",
+                     path, (int)POSITIONS_MAX, (long long)x.n, (long long)length);
+    if (rc == MF_OK) rc = new_batch(ret, x.n, length);
+    if (rc == MF_OK) place_texts(s, &x, ret);
+    mf_ids_free(&x.ids);
+    mf_ids_free(&x.types);
+    mf_free(x.end);
     if (rc != MF_OK) mf_tokens_free(ret);
     return rc;
 }
@@ -243,13 +337,30 @@ static int add_layer(output *o, const mf_moe_out *out)
     return rc == MF_OK ? add(o, name[2], MF_ST_F32, 2, choice, gate) : rc;
 }
 
+/* The tokens themselves, in the form in which a file gives them. */
+static int add_tokens(output *o, const mf_tokens *t)
+{
+    const int64_t shape[] = {t->rows, t->width};
+    const size_t n = (size_t)t->rows * (size_t)t->width;
+    int64_t *ids = mf_arena_alloc(o->arena, n * sizeof *ids),
+            *mask = mf_arena_alloc(o->arena, n * sizeof *mask);
+    if (!ids || !mask) return MF_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        ids[i] = t->batch->tokens[i];
+        mask[i] = t->batch->mask[i] != 0;
+    }
+    const int rc = add(o, "input_ids", MF_ST_I64, 2, shape, ids);
+    return rc == MF_OK ? add(o, "attention_mask", MF_ST_I64, 2, shape, mask) : rc;
+}
+
 static int collect(output *o, const mf_session *s, const mf_tokens *t, const mf_model_graph *mg)
 {
     static const char *const names[] = {"hidden.first", "hidden.last"};
     const mf_model *m = s->model;
     const int64_t hidden[] = {t->rows, t->width, s->config->model.dim},
                   logits[] = {t->rows, t->width, m->dims.vocab};
-    int rc = MF_OK;
+    int rc = add_tokens(o, t);
+    if (rc != MF_OK) return rc;
     if (mg->by_row) {
         const int64_t out[] = {t->rows, mg->logits ? mg->logits->shape.dim[1] : 0};
         if (mg->logits)
@@ -292,7 +403,7 @@ int mf_tokens_save(mf_session *s, const mf_tokens *t, const char *path, double *
         mf_session_feed(t->batch, mg);
         rc = mf_graph_run(mg->g, &plain);
     }
-    if (rc == MF_OK) rc = open_output(&o, 3 + 3 * (size_t)s->model->n_moe);
+    if (rc == MF_OK) rc = open_output(&o, 5 + 3 * (size_t)s->model->n_moe);
     if (rc == MF_OK) rc = collect(&o, s, t, mg);
     if (rc == MF_OK) rc = write_output(&o, path);
     if (rc == MF_OK) rc = read_loss(t, mg, ret_loss);

@@ -72,6 +72,31 @@ replace() {
     [[ "${lines[0]}" == *"imported without its tokenizer: "* ]]
 }
 
+@test "generate --ids writes the ids of texts, also without a tokenizer, as data of format bin" {
+    rm folder/tokenizer*
+    "$MOEFW" import folder -o new -q
+    "$MOEFW" generate new --ids ids.bin --begin 1,5 --samples 3 -n 30 --temp 0 -t 1
+    [ "$(od -A n -v -t u2 ids.bin | tr -s ' ' '\n' | grep -c .)" -le 96 ]
+    [[ "$(od -A n -v -t u2 ids.bin | head -n 1 | tr -s ' ')" == " 1 5 "* ]]
+    run "$MOEFW" eval new --data ids.bin --json --set model.seq=16
+    [ "$status" -eq 0 ]
+    # wrong WHY ARGUMENT...: status 2 and the reason
+    wrong() {
+        why=$1
+        shift
+        run "$MOEFW" generate new "$@"
+        [ "$status" -eq 2 ] && [[ "$output" == *"$why"* ]] && [ ! -e none ]
+    }
+    wrong "exists already" --ids ids.bin --begin 1
+    wrong "wants --begin" --ids none
+    wrong "expected ids as 1,15,2, found '1,x'" --ids none --begin 1,x
+    wrong "expected no --prompt with it" --ids none --begin 1 --prompt All
+    wrong "--begin wants --ids" --begin 1
+    run "$MOEFW" generate new --ids none --begin 512
+    [ "$status" -eq 3 ]
+    [ ! -e none ]
+}
+
 @test "export gives the folder back, and refuses models that the form cannot say" {
     run "$MOEFW" export hf run -o back
     [ "$status" -eq 0 ]
@@ -120,6 +145,41 @@ replace() {
     run "$MOEFW" eval run --tokens run/ckpt/step-0/model.safetensors --save other
     [ "$status" -eq 3 ]
     [[ "$output" == *"expected a tensor 'input_ids'" ]]
+}
+
+@test "eval --lines runs texts of a file, and bench routers takes the hidden states" {
+    printf 'All the world\t1\n\nTo be, or not to be: that is the question\nA\n' >lines
+    "$MOEFW" eval run --lines lines --length 12 --save padded -t 1
+    "$MOEFW" eval run --tokens padded --save again -t 1 # the ids and the mask are in the file
+    cmp padded again
+    "$MOEFW" eval run --lines lines --count 1 --save one -t 1
+    [ "$(wc -c <one)" -lt "$(wc -c <padded)" ]
+    run "$MOEFW" bench routers --activations padded:hidden.last --routers linear --no-layer --repetitions 0 --json
+    [[ "$output" == *'"d_model":64,"experts":8,"top_k":2,'* ]]
+    some=$output
+    run "$MOEFW" bench routers --activations padded:hidden.last --padding --routers linear --no-layer --repetitions 0 --json
+    [[ "$output" == *'"d_model":64,'* ]]
+    [ "$output" != "$some" ]
+    run "$MOEFW" bench routers --activations padded:moe.0.expert --routers linear
+    [ "$status" -eq 3 ]
+    [ "$output" = "moefw: padded: expected an F32 tensor 'moe.0.expert' of activations, [...,width]" ]
+    # refused WHY ARGUMENT...: eval fails with status 2 and says why, and writes nothing
+    wrong() {
+        why=$1
+        shift
+        run "$MOEFW" eval "$@"
+        [ "$status" -eq 2 ] && [[ "$output" == *"$why"* ]] && [ ! -e none ]
+    }
+    wrong "expected at most 128 positions" run --lines lines --length 129 --save none
+    wrong "found both" run --lines lines --tokens padded --save none
+    wrong "want --lines" run --tokens padded --count 2 --save none
+    wrong "--gradients wants --tokens" run --lines lines --gradients none
+    : >empty
+    run "$MOEFW" eval run --lines empty --save none
+    [ "$status" -eq 3 ]
+    [ "$output" = "moefw: empty: expected a text in each line, found none" ]
+    run "$MOEFW" eval run --lines nowhere --save none
+    [ "$status" -eq 3 ]
 }
 
 @test "tensors of other names, shapes and types, and lost ones, are named" {

@@ -47,6 +47,20 @@ values() {
     done
 }
 
+@test "--report writes a page with the numbers of each layer" {
+    run "$MOEFW" swap run --router mlp:hidden=16 --match 2 -o new --report page.html --json "${small[@]}"
+    [ "$status" -eq 0 ]
+    [[ "$output" == '{"router":"mlp:hidden=16",'* ]]
+    grep -q '<h1>Another router in a trained model' page.html
+    loss=$(values loss_after)
+    grep -q "$(printf %.4f "$loss")" page.html
+    for id in table figures load repeat; do grep -q "id=\"$id\"" page.html; done
+    grep -q 'moefw swap run --router mlp:hidden=16 --match 2 --match-lr 0.01 --batches 2 --set ' page.html
+    [ "$(grep -o '<svg' page.html | wc -l)" -eq 4 ]
+    run "$MOEFW" swap run --router mlp --report nowhere/page.html -o other "${small[@]}"
+    [ "$status" -ne 0 ]
+}
+
 @test "only the router changes: the weights of everything else are those of the old run" {
     "$MOEFW" swap run --router mlp:hidden=16 --match 3 -o new "${small[@]}"
     "$MOEFW" swap new --router linear --fresh -o other "${small[@]}"

@@ -136,9 +136,13 @@ static const mf_cli_option options[] = {
     {.name = "activations",
      .of = "routers",
      .kind = MF_CLI_TEXT,
-     .arg = "FILE[:LAYER]",
-     .help =
-         "routers: on those of a trace (moefw trace record --activations), not random ones"},
+     .arg = "FILE[:LAYER|:TENSOR]",
+     .help = "routers: not on random ones but on those of a trace (moefw trace record "
+             "--activations), or on a tensor that eval --save has written, as hidden.last"},
+    {.name = "padding",
+     .of = "routers",
+     .kind = MF_CLI_FLAG,
+     .help = "--activations: positions of padding count, too"},
     {.name = "no-layer",
      .of = "routers",
      .kind = MF_CLI_FLAG,
@@ -281,14 +285,14 @@ static int use_activations(const mf_cli *cli, mf_activations *a, mf_router_bench
 {
     const char *text = mf_cli_text(cli, "activations", NULL);
     if (!text) return MF_OK;
-    int rc = mf_cli_input(mf_activations_read(text, a));
+    int rc = mf_cli_input(mf_activations_read(text, mf_cli_flag(cli, "padding"), a));
     if (rc != MF_OK) return rc;
     if (mf_cli_count(cli, "dim") > 0 && s->dim != a->dim)
         return mf_fail(MF_EUSAGE, "--dim=%d: the activations of %s are %d wide", (int)s->dim,
                        text, (int)a->dim);
     s->dim = a->dim;
-    if (mf_cli_count(cli, "experts") == 0) s->experts = a->experts;
-    if (mf_cli_count(cli, "top-k") == 0)
+    if (mf_cli_count(cli, "experts") == 0 && a->experts > 0) s->experts = a->experts;
+    if (mf_cli_count(cli, "top-k") == 0 && a->top_k > 0)
         s->top_k = a->top_k < s->experts ? a->top_k : s->experts;
     s->activations = a->x;
     s->rows = a->rows;

@@ -53,10 +53,27 @@ static const mf_cli_option options[] = {
      .arg = "FILE",
      .help = "run the model on these tokens only: a safetensors file with input_ids, and "
              "attention_mask and labels if wanted"},
+    {.name = "lines",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .help = "instead of --tokens: the texts of this file, one in each line and up to a tab"},
+    {.name = "count",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 0,
+     .hi = 1e9,
+     .help = "--lines: at most N texts; 0: all (0)"},
+    {.name = "length",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 0,
+     .hi = 1e9,
+     .help = "--lines: pad or cut texts to N positions; 0: to the longest (0)"},
     {.name = "save",
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
-     .help = "--tokens: write logits, hidden states and routing to this new safetensors file"},
+     .help = "--tokens, --lines: write logits, hidden states and routing to this new "
+             "safetensors file"},
     {.name = "gradients",
      .kind = MF_CLI_TEXT,
      .arg = "FILE",
@@ -146,13 +163,16 @@ static int measure(const mf_cli *cli, moefw_run *run)
 }
 
 /* Runs the tokens of a file, and writes the files that are asked for. */
-static int run_tokens(const mf_cli *cli, moefw_run *run, const char *path)
+static int run_tokens(const mf_cli *cli, moefw_run *run)
 {
-    const char *save = mf_cli_text(cli, "save", NULL),
+    const char *save = mf_cli_text(cli, "save", NULL), *path = mf_cli_text(cli, "tokens", NULL),
+               *lines = mf_cli_text(cli, "lines", NULL),
                *gradients = mf_cli_text(cli, "gradients", NULL);
     double loss = NAN;
     mf_tokens t = {0};
-    int rc = mf_tokens_read(path, run->session, &t);
+    int rc = lines ? mf_tokens_read_lines(lines, run->session, mf_cli_int(cli, "count", 0),
+                                          mf_cli_int(cli, "length", 0), &t)
+                   : mf_tokens_read(path, run->session, &t);
     if (rc == MF_OK && save) rc = mf_tokens_save(run->session, &t, save, &loss);
     if (rc == MF_OK && gradients)
         rc = mf_tokens_gradients(run->session, run->directory, &t, gradients, &loss);
@@ -212,10 +232,17 @@ static int run_verb(const mf_cli *cli)
 {
     const char *what = mf_cli_operand(cli, 0);
     const bool is_run = mf_rundir_readable(what);
-    const char *tokens = mf_cli_text(cli, "tokens", NULL);
+    const bool lines = mf_cli_count(cli, "lines") > 0,
+               tokens = mf_cli_count(cli, "tokens") > 0 || lines;
     const bool save = mf_cli_count(cli, "save") > 0, gradients = mf_cli_count(cli, "gradients");
+    if (lines && mf_cli_count(cli, "tokens") > 0)
+        return mf_fail(MF_EUSAGE, "expected --tokens or --lines, found both");
+    if (lines && gradients) return mf_fail(MF_EUSAGE, "--gradients wants --tokens with labels");
     if (tokens && (!is_run || (!save && !gradients)))
-        return mf_fail(MF_EUSAGE, "--tokens wants a run, and --save or --gradients");
+        return mf_fail(MF_EUSAGE, "--%s wants a run, and --save%s", lines ? "lines" : "tokens",
+                       lines ? "" : " or --gradients");
+    if (!lines && (mf_cli_count(cli, "count") > 0 || mf_cli_count(cli, "length") > 0))
+        return mf_fail(MF_EUSAGE, "--count and --length want --lines");
     if (!tokens && (save || gradients))
         return mf_fail(MF_EUSAGE, "--save and --gradients want --tokens");
     moefw_open_options o = MOEFW_OPEN_OPTIONS_INIT;
@@ -231,7 +258,7 @@ static int run_verb(const mf_cli *cli)
     if (is_run) mf_cli_run_stays(cli, what);
     int rc = is_run ? MF_OK : configure_untrained(cli, run);
     if (rc == MF_OK) rc = moefw_run_open(run, is_run ? what : NULL, &o);
-    if (rc == MF_OK) rc = tokens ? run_tokens(cli, run, tokens) : measure(cli, run);
+    if (rc == MF_OK) rc = tokens ? run_tokens(cli, run) : measure(cli, run);
     moefw_run_free(run);
     return rc;
 }

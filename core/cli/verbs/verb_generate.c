@@ -1,6 +1,7 @@
 /* moefw generate: a trained run continues a text, once or in a conversation. Options that set
  * skips apply before the first token. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "config/aliases.h"
 #include "base/error.h"
@@ -11,6 +12,7 @@
 #include "cli/look.h"
 #include "cli/samples.h"
 #include "cli/talker.h"
+#include "run/run_internal.h"
 
 static const mf_cli_form forms[] = {
     {NULL, "RUN|CHECKPOINT", 1, 1, "continue a text, with the newest checkpoint or another"},
@@ -101,6 +103,15 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "RUN",
      .help = "let another run continue the same text beside this one"},
+    {.name = "ids",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .help = "write no text but the ids of --samples texts into this new file, for data.format "
+             "= bin; runs without a tokenizer can do this, too"},
+    {.name = "begin",
+     .kind = MF_CLI_TEXT,
+     .arg = "ID,ID...",
+     .help = "--ids: each text begins with these ids"},
     {.name = "analyze",
      .kind = MF_CLI_FLAG,
      .help =
@@ -151,8 +162,105 @@ static bool wants_text(const mf_cli *cli)
     return !mf_cli_flag(cli, "analyze");
 }
 
+/* ---- ids ---- */
+
+enum { BEGIN_MAX = 4096 };
+
+static int read_begin(const mf_cli *cli, mf_ids *ids)
+{
+    const char *text = mf_cli_text(cli, "begin", ""), *at = text;
+    int rc = MF_OK;
+    while (rc == MF_OK && *at) {
+        char *end;
+        const long long id = strtoll(at, &end, 10);
+        if (end == at || (*end && *end != ',') || id < 0 || id > INT32_MAX ||
+            ids->n == BEGIN_MAX)
+            return mf_fail(MF_EUSAGE, "--begin: expected ids as 1,15,2, found '%s'", text);
+        rc = mf_ids_push(ids, (int32_t)id, 0);
+        at = end + (*end == ',');
+    }
+    if (rc != MF_OK || ids->n > 0) return rc;
+    return mf_fail(MF_EUSAGE, "--ids wants --begin ID,ID...: the ids that a text begins with");
+}
+
+static int hear_id(void *arg, const char *text, size_t n, int32_t token)
+{
+    (void)text;
+    (void)n;
+    return token < 0 ? 0 : mf_ids_push(arg, token, 0);
+}
+
+/* Writes ids of 2 bytes if the vocabulary fits, else of 4, as data.format = bin reads them. */
+static int save_ids(const char *path, const mf_ids *ids, bool small)
+{
+    const size_t width = small ? 2 : 4;
+    unsigned char *bytes = mf_alloc(ids->n + 1, width);
+    if (!bytes) return MF_ENOMEM;
+    for (size_t i = 0; i < ids->n; i++)
+        for (size_t b = 0; b < width; b++)
+            bytes[i * width + b] = (unsigned char)((uint32_t)ids->id[i] >> 8 * b);
+    const int rc = mf_write_file_atomic(path, bytes, ids->n * width);
+    mf_free(bytes);
+    return rc;
+}
+
+static int generate_ids(const mf_cli *cli, const moefw_sampling *sampling, moefw_run *run,
+                        const mf_ids *begin, mf_ids *all)
+{
+    const int64_t samples = mf_cli_int(cli, "samples", 1);
+    int rc = MF_OK;
+    for (int64_t i = 0; rc == MF_OK && i < samples; i++) {
+        moefw_sampling one = *sampling;
+        one.seed += (uint64_t)i;
+        for (size_t j = 0; rc == MF_OK && j < begin->n; j++)
+            rc = mf_ids_push(all, begin->id[j], 0);
+        if (rc == MF_OK)
+            rc = moefw_run_generate_tokens(run, begin->id, begin->n, &one, hear_id, all);
+    }
+    return rc;
+}
+
+static int write_ids(const mf_cli *cli, const mf_sampler_options *o)
+{
+    const char *path = mf_cli_text(cli, "ids", NULL);
+    moefw_open_options open = MOEFW_OPEN_OPTIONS_INIT;
+    moefw_sampling sampling = MOEFW_SAMPLING_INIT;
+    mf_ids begin = {0}, all = {0};
+    moefw_run *run = moefw_run_new();
+    open.generate_only = 1;
+    open.step = mf_cli_int(cli, "step", -1);
+    open.dtype = mf_cli_text(cli, "dtype", NULL);
+    open.threads = (int)mf_cli_int(cli, "threads", 0);
+    sampling.tokens = mf_cli_int(cli, "tokens", 200);
+    sampling.temperature = o->temperature;
+    sampling.top_k = o->top_k;
+    sampling.top_p = o->top_p;
+    sampling.repeat_penalty = o->repeat_penalty;
+    sampling.seed = o->seed;
+    sampling.no_cache = mf_cli_flag(cli, "no-cache");
+    int rc = run ? read_begin(cli, &begin) : MF_ENOMEM;
+    if (rc == MF_OK && mf_exists(path))
+        rc = mf_fail(MF_EUSAGE, "%s: exists already; expected a new file", path);
+    if (rc == MF_OK) rc = moefw_run_open(run, mf_cli_operand(cli, 0), &open);
+    if (rc == MF_OK) rc = generate_ids(cli, &sampling, run, &begin, &all);
+    if (rc == MF_OK) rc = save_ids(path, &all, run->session->model->dims.vocab <= 65536);
+    mf_ids_free(&begin);
+    mf_ids_free(&all);
+    moefw_run_free(run);
+    return rc;
+}
+
 static int judge(const mf_cli *cli)
 {
+    static const char *const no_ids[] = {"interactive", "quality", "prompt", "file", "baseline",
+                                         "analyze",     "chat",    "json",   NULL};
+    const bool ids = mf_cli_count(cli, "ids") > 0;
+    if (!ids && mf_cli_count(cli, "begin") > 0)
+        return mf_fail(MF_EUSAGE, "--begin wants --ids");
+    for (int i = 0; ids && no_ids[i]; i++)
+        if (mf_cli_count(cli, no_ids[i]) > 0)
+            return mf_fail(MF_EUSAGE, "--ids: expected no --%s with it", no_ids[i]);
+
     static const char *const single[] = {"json", "samples", "quality", "prompt", "file", NULL};
     for (int i = 0; mf_cli_flag(cli, "interactive") && single[i]; i++)
         if (mf_cli_count(cli, single[i]) > 0)
@@ -288,6 +396,7 @@ static int run(const mf_cli *cli)
     mf_talker t = {0}, baseline = {0};
     int rc = judge(cli);
     mf_cli_run_stays(cli, mf_cli_operand(cli, 0));
+    if (rc == MF_OK && mf_cli_count(cli, "ids") > 0) return write_ids(cli, &sampling);
     if (rc == MF_OK)
         rc = mf_talker_open(&t, mf_cli_operand(cli, 0), mf_cli_int(cli, "step", -1), dtype,
                             cache, &sampling, tokens);

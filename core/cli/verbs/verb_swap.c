@@ -3,9 +3,12 @@
 #include <math.h>
 #include <stdio.h>
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text/json.h"
 #include "cli/cli.h"
 #include "lab/swap/swap.h"
+#include "report/compare/swap.h"
+#include "report/page/doc.h"
 
 static const mf_cli_form forms[] = {
     {NULL, "RUN", 1, 1, "give the model of a run another router; the result is a new run"},
@@ -50,6 +53,10 @@ static const mf_cli_option options[] = {
      .kind = MF_CLI_TEXT,
      .arg = "NEWRUN",
      .help = "the new run, a directory that is new or empty (runs/RUN-PLUGIN-N)"},
+    {.name = "report",
+     .kind = MF_CLI_TEXT,
+     .arg = "FILE",
+     .help = "also write the numbers, with figures, as one HTML page"},
     MF_CLI_END};
 
 static void print_loads(mf_jw *w, const char *key, const double *load, int32_t n)
@@ -124,6 +131,33 @@ static void print_text(const mf_swap_report *r)
     puts(r->run);
 }
 
+/* The command that repeats the swap into another run. */
+static int write_page(const mf_cli *cli, const mf_swap_options *o, const mf_swap_report *r)
+{
+    const char *out = mf_cli_text(cli, "report", NULL), *from = mf_cli_operand(cli, 0);
+    mf_doc *d = mf_doc_new();
+    if (!d) return MF_ENOMEM;
+    mf_doc_put(d, "moefw swap ");
+    mf_doc_put_path(d, from);
+    mf_doc_put(d, " --router ");
+    mf_doc_put_path(d, o->router);
+    if (o->layers) mf_doc_put(d, " --layers ");
+    if (o->layers) mf_doc_put_path(d, o->layers);
+    if (o->match > 0)
+        mf_doc_printf(d, " --match %lld --match-lr %g", (long long)o->match, o->match_lr);
+    if (o->fresh) mf_doc_put(d, " --fresh");
+    mf_doc_printf(d, " --batches %lld", (long long)o->batches);
+    for (int i = 0; i < o->n_set; i++) { /* --data is one of them */
+        mf_doc_put(d, " --set ");
+        mf_doc_put_path(d, o->set[i].text);
+    }
+    const char *command = mf_doc_string(d, NULL);
+    const int rc = command ? mf_report_swap(r, from, command, out) : MF_ENOMEM;
+    mf_doc_free(d);
+    if (rc == MF_OK) mf_log(MF_LOG_INFO, "report: %s", out);
+    return rc;
+}
+
 static int run(const mf_cli *cli)
 {
     mf_swap_options o = {.router = mf_cli_text(cli, "router", NULL),
@@ -145,6 +179,7 @@ static int run(const mf_cli *cli)
         rc = print_json(r);
     else if (rc == MF_OK)
         print_text(r);
+    if (rc == MF_OK && mf_cli_text(cli, "report", NULL)) rc = write_page(cli, &o, r);
     mf_swap_report_free(r);
     mf_arena_free(arena);
     return rc;

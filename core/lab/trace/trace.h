@@ -120,18 +120,20 @@ void mf_trace_diff_free(mf_trace_diff *d);
 
 /* ---- recorded activations ---- */
 
-/* The inputs of one layer's router, token by token, without padding. */
+/* The inputs of one layer's router, token by token. */
 typedef struct mf_activations {
     float *x;              /* [rows,dim] */
     int32_t *ids, *labels; /* [rows]; labels may be NULL */
     int64_t rows;
-    int32_t layer, dim, experts, top_k, n_labels;
+    int32_t layer, dim, experts, top_k, n_labels; /* experts and top_k 0: unknown */
 } mf_activations;
 
-/* Reads activations. text: "FILE" (the first layer that has them) or "FILE:LAYER". MF_EUSAGE if
- * LAYER is not a number; MF_EINPUT if the layer has none, and the message names those that
- * have them. */
-int mf_activations_read(const char *text, mf_activations *ret);
+/* Reads activations. text: "FILE" (the first layer that has them) or "FILE:LAYER" of a trace,
+ * or "FILE:TENSOR", an F32 tensor [...,dim] of any safetensors file, whose tensors input_ids
+ * and attention_mask, if it has them, tell ids and padding. padding: also positions of
+ * padding, which a trace does not have. MF_EUSAGE if what follows the colon is neither; MF_EINPUT if the
+ * layer has none, and the message names those that have them. */
+int mf_activations_read(const char *text, bool padding, mf_activations *ret);
 void mf_activations_free(mf_activations *a);
 
 #endif

@@ -1,5 +1,5 @@
-/* Reads the recorded inputs of one layer's router. Padding is removed, so every row is a
- * real token. */
+/* Reads the recorded inputs of one layer's router, or hidden states that eval --save has
+ * written. Padding is removed unless it is asked for, so every row is a real token. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,7 +70,77 @@ static int take(const mf_trace *t, const mf_trace_layer *l, mf_activations *a)
     return a->rows > 0 ? MF_OK : mf_fail(MF_EINPUT, "%s: no tokens", mf_st_path(t->file));
 }
 
-int mf_activations_read(const char *text, mf_activations *ret)
+/* ---- tensors of other files ---- */
+
+/* A tensor of I64 with n elements; NULL if the file has none. The caller frees *ret. */
+static int read_words(const mf_st_file *f, const char *name, uint64_t n, int64_t **ret)
+{
+    const mf_st_tensor *t = mf_st_find(f, name);
+    *ret = NULL;
+    if (!t) return MF_OK;
+    if (t->dtype != MF_ST_I64 || t->count != n)
+        return mf_fail(MF_EINPUT, "%s: tensor '%s': expected I64 with %llu elements",
+                       mf_st_path(f), name, (unsigned long long)n);
+    *ret = mf_alloc(n + 1, sizeof **ret);
+    return *ret ? mf_st_read(f, t, *ret, (size_t)t->bytes) : MF_ENOMEM;
+}
+
+/* Moves the rows that count to the front. ids and mask may be NULL. */
+static int keep_rows(const char *path, const int64_t *ids, const int64_t *mask, int64_t n,
+                     mf_activations *a)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (mask && mask[i] == 0) continue;
+        memmove(a->x + a->rows * a->dim, a->x + i * a->dim, (size_t)a->dim * sizeof *a->x);
+        if (ids && (ids[i] < 0 || ids[i] > INT32_MAX))
+            return mf_fail(MF_EINPUT, "%s: input_ids: expected ids, found %lld", path,
+                           (long long)ids[i]);
+        if (ids) a->ids[a->rows] = (int32_t)ids[i];
+        a->rows++;
+    }
+    for (int64_t i = 0; i < a->rows * a->dim; i++)
+        if (!isfinite(a->x[i]))
+            return mf_fail(MF_EINPUT, "%s: activation %lld is %g", path, (long long)i,
+                           (double)a->x[i]);
+    return a->rows > 0 ? MF_OK : mf_fail(MF_EINPUT, "%s: no tokens", path);
+}
+
+static int read_tensor(const char *path, const char *name, bool padding, mf_activations *a)
+{
+    mf_st_file *f = NULL;
+    int64_t *ids = NULL, *mask = NULL;
+    int rc = mf_st_open(path, &f);
+    if (rc != MF_OK) return rc;
+    const mf_st_tensor *t = mf_st_find(f, name);
+    if (!t) {
+        rc = mf_fail(MF_EUSAGE,
+                     "%s: after a colon, expected the number of a layer, or a tensor of that "
+                     "file, found '%s'",
+                     path, name);
+    } else if (t->dtype != MF_ST_F32 || t->rank < 2 || t->count == 0 ||
+        t->shape[t->rank - 1] > 65536) {
+        rc = mf_fail(MF_EINPUT, "%s: expected an F32 tensor '%s' of activations, [...,width]",
+                     path, name);
+    } else {
+        a->dim = (int32_t)t->shape[t->rank - 1];
+        const uint64_t n = t->count / (uint64_t)a->dim;
+        a->x = mf_alloc(t->count, sizeof *a->x);
+        if (!a->x) rc = MF_ENOMEM;
+        if (rc == MF_OK) rc = mf_st_read(f, t, a->x, (size_t)t->bytes);
+        if (rc == MF_OK) rc = read_words(f, "input_ids", n, &ids);
+        if (rc == MF_OK && !padding) rc = read_words(f, "attention_mask", n, &mask);
+        if (rc == MF_OK && ids && !(a->ids = mf_alloc(n + 1, sizeof *a->ids))) rc = MF_ENOMEM;
+        if (rc == MF_OK) rc = keep_rows(path, ids, mask, (int64_t)n, a);
+    }
+    mf_free(ids);
+    mf_free(mask);
+    mf_st_close(f);
+    return rc;
+}
+
+/* ---- either ---- */
+
+int mf_activations_read(const char *text, bool padding, mf_activations *ret)
 {
     char *path = mf_strdup(text), *colon = path ? strrchr(path, ':') : NULL;
     long long layer = -1;
@@ -80,10 +150,20 @@ int mf_activations_read(const char *text, mf_activations *ret)
     if (!path) return MF_ENOMEM;
     if (colon && !mf_exists(text)) { /* a file name may contain a colon */
         *colon = 0;
-        if (!mf_parse_i64(colon + 1, &layer) || layer < 0) {
+        const bool number = mf_parse_i64(colon + 1, &layer) && layer >= 0;
+        if (!number && mf_exists(path)) {
+            const int rc = read_tensor(path, colon + 1, padding, &a);
+            mf_free(path);
+            if (rc == MF_OK)
+                *ret = a;
+            else
+                mf_activations_free(&a);
+            return rc;
+        }
+        if (!number) {
             int rc = mf_fail(MF_EUSAGE,
                              "%s: no such file; after a colon, expected the number of a "
-                             "layer, found '%s'",
+                             "layer, or a tensor of that file, found '%s'",
                              text, colon + 1);
             mf_free(path);
             return rc;

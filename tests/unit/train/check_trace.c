@@ -397,10 +397,10 @@ START_TEST(activations)
     make(&a);
     char text[512];
     snprintf(text, sizeof text, "%s:2", write_trace("a", &a));
-    ck_assert_int_eq(mf_activations_read(text, &x), MF_EINPUT);
+    ck_assert_int_eq(mf_activations_read(text, false, &x), MF_EINPUT);
     ck_assert_ptr_nonnull(strstr(mf_error_message(), "without activations"));
     snprintf(text, sizeof text, "%s:two", scratch_path("a"));
-    ck_assert_int_eq(mf_activations_read(text, &x), MF_EUSAGE);
+    ck_assert_int_eq(mf_activations_read(text, false, &x), MF_EUSAGE);
     ck_assert_ptr_null(x.x);
 }
 END_TEST

@@ -1,0 +1,99 @@
+#!/bin/sh
+# routers.sh: measures the routers of "Optimizing MoE Routers" (arXiv 2506.16419) on random
+# activations and on those of an encoder in Hugging Face form: size, entropy, mean of the two chosen
+# probabilities, spread of the output, balance loss, and time.
+#
+# The paper's encoder is bert-base-uncased; any folder of BERT's form goes. Sentences are
+# padded to 128 positions, and padding counts, as in the paper.
+# shellcheck disable=SC2034 # lib.sh reads usage, jobs, threads
+set -u
+usage='usage: routers.sh --encoder FOLDER --data SENTENCES.tsv [OPTION]...
+
+  --encoder FOLDER config.json, model.safetensors and tokenizer of an encoder
+  --data FILE      a sentence in each line, up to a tab; the first 16 are taken
+  --out DIR        activations, tables (repeat-routers)
+  --seeds N        draws of weights and activations (20)
+  --threads N      (0: all cores)
+  -h, --help       this text
+
+MOEFW names the program if it is not in PATH.'
+
+data='' encoder='' out=repeat-routers seeds=20 jobs=1 threads=0 extra=''
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+options 'data encoder out seeds threads' "$@"
+[ -n "$data" ] || usage_and_exit 2
+[ -n "$encoder" ] || usage_and_exit 2
+[ -r "$data" ] || die 3 "cannot read $data"
+[ -d "$encoder" ] || die 3 "cannot read $encoder"
+whole --seeds "$seeds"
+begin
+
+# As the shapes of the paper's tables say: the mlp has a norm on random activations and none on
+# the encoder's.
+routers=linear,attention,mlp:activation=gelu+input_norm=none,hybrid,mlp_hadamard,hash,self_supervised
+
+# bench NAME WORDS...: a line of JSON for each router
+bench() {
+    file=$out/$1.json
+    shift
+    [ -s "$file" ] && return
+    "$MOEFW" bench routers --routers "$routers" --seeds "$seeds" --expert mlp --json -t "$threads" "$@" \
+        >"$file.new" || die 1 "moefw bench routers failed"
+    mv "$file.new" "$file"
+}
+
+if [ ! -s "$out/encoder.safetensors" ]; then
+    [ -d "$out/runs/encoder" ] || "$MOEFW" import "$encoder" -o "$out/runs/encoder" -q || exit
+    "$MOEFW" eval "$out/runs/encoder" --lines "$data" --count 16 --length 128 -t "$threads" \
+        --save "$out/encoder.safetensors" || exit
+fi
+bench random
+bench encoder --activations "$out/encoder.safetensors:hidden.last" --padding --repetitions 0
+bench tokens --activations "$out/encoder.safetensors:hidden.last" --repetitions 0
+
+# number FILE ROUTER KEY FORMAT [FACTOR]
+number() {
+    awk -v router="\"router\":\"$2" -v key="\"$3\":" -v format="$4" -v factor="${5:-1}" '
+        index($0, router) {
+            at = index($0, key)
+            v = substr($0, at + length(key))
+            if (at && v !~ /^null/) { printf format, factor * v; exit }
+        }' "$out/$1.json"
+}
+
+# published ROUTER: parameters, ms, entropy, top-2 of random activations; entropy, top-2, spread and
+# balance loss of the encoder's
+published() {
+    case $1 in
+    linear) echo '6,144 .07 1.9513 .2129 2.0680 .1486 .03083 .00126' ;;
+    attention) echo '49,664 .29 2.0793 .1273 2.0793 .1271 .02950 .00125' ;;
+    mlp) echo '101,000 .23 2.0769 .1361 2.0793 .1277 .06820 .00125' ;;
+    hybrid) echo '55,810 .58 2.0476 .1686 2.0767 .1368 .03197 .00126' ;;
+    mlp_hadamard) echo '101,000 .88 1.1003 .4152 - - - -' ;;
+    hash) echo '0 85.0 0 .5000 0 .5000 .03213 .00229' ;;
+    self_supervised) echo '- - - - .6146 .5000 .02987 .00218' ;;
+    esac
+}
+
+names='linear attention mlp hybrid mlp_hadamard hash self_supervised'
+echo "Random activations, 768 wide, 8 experts, top 2, 16 x 128 tokens, means over $seeds draws"
+echo
+echo "| router | published parameters | ours | published ms / token | ours | published entropy | ours | published mean of two | ours |"
+echo "|---|---|---|---|---|---|---|---|---|"
+for r in $names; do
+    # shellcheck disable=SC2046 # words are words
+    set -- $(published "$r")
+    echo "| $r | $1 | $(number random "$r" params %d) | $2 | $(number random "$r" ns_per_token_layer_1 %.3f 1e-6) | $3 | $(number random "$r" entropy_token %.4f) | $4 | $(number random "$r" top_prob %.4f) |"
+done
+echo
+echo "Activations of the encoder, $(number encoder linear d_model %d) wide, the same routers"
+echo
+echo "| router | published entropy | ours | tokens only | published mean of two | ours | tokens only | published output sd | ours | published balance loss | ours | tokens only |"
+echo "|---|---|---|---|---|---|---|---|---|---|---|---|"
+for r in $names; do
+    # shellcheck disable=SC2046 # words are words
+    set -- $(published "$r")
+    echo "| $r | $5 | $(number encoder "$r" entropy_token %.4f) | $(number tokens "$r" entropy_token %.4f) | $6 | $(number encoder "$r" top_prob %.4f) | $(number tokens "$r" top_prob %.4f) | $7 | $(number encoder "$r" output_std %.5f) | $8 | $(number encoder "$r" importance2_load %.5f) | $(number tokens "$r" importance2_load %.5f) |"
+done
