@@ -410,50 +410,84 @@ static inline size_t mf_linear_cross_entropy_work(int64_t rows, int64_t d, int64
     return bytes;
 }
 
+/* ---- optimizers ---- */
+
 /* Values that change from step to step. They are in memory of the device. */
-typedef struct mf_adamw_now {
+typedef struct mf_update_now {
     double lr, weight_decay, clip;   /* clip <= 0: no clipping */
     double grad_scale;               /* multiplies gradients first */
     double correction1, correction2; /* 1 - beta^step */
-} mf_adamw_now;
+    double step;                     /* number of this step, from 1 */
+} mf_update_now;
 
-/* AdamW for one range of parameters. The memory behind the pointers is read on the device when
- * the kernel runs, so that the host need not wait for these values. */
-typedef struct mf_adamw_args {
+/* The settings of an optimizer for one range of parameters. The memory behind the pointers is
+ * read on the device when the kernel runs, so that the host need not wait for these values. */
+typedef struct mf_update_args {
     double beta1, beta2, eps;
     double lr_scale;    /* multiplies now->lr */
     double decay_scale; /* multiplies now->weight_decay: 1 or 0 */
-    bool l2;            /* decay is added to the gradient, as in Adam */
-    const mf_adamw_now *now;
+    bool l2;            /* adamw: decay is added to the gradient, as in Adam */
+    const mf_update_now *now;
     /* norm = sqrt(sumsq[0]) grad_scale. The step is skipped if the norm or loss[0] is not
      * finite, or if a fault is recorded. Gradients are multiplied by clip / norm if clip > 0
      * and the norm is above clip. If sumsq is NULL, the norm is 0; if loss is NULL, it counts
      * as finite. */
     const double *sumsq;
     const float *loss;
-} mf_adamw_args;
+} mf_update_args;
 
 /* The values for the update of a range, computed from what the device holds. */
-typedef struct mf_adamw_factors {
+typedef struct mf_update_factors {
     double scale; /* of gradients; 0: the step is skipped */
     double lr, weight_decay, l2, correction1, correction2;
-} mf_adamw_factors;
+} mf_update_factors;
 
 /* Called by kernels. */
-static inline mf_adamw_factors mf_adamw_resolve(const mf_kctx *x, const mf_adamw_args *p)
+static inline mf_update_factors mf_update_resolve(const mf_kctx *x, const mf_update_args *p)
 {
-    const mf_adamw_now *now = p->now;
+    const mf_update_now *now = p->now;
     const double norm = p->sumsq ? sqrt(p->sumsq[0]) * now->grad_scale : 0;
     const double decay = now->weight_decay * p->decay_scale;
-    mf_adamw_factors f = {.lr = now->lr * p->lr_scale,
-                          .weight_decay = p->l2 ? 0 : decay,
-                          .l2 = p->l2 ? decay : 0,
-                          .correction1 = now->correction1,
-                          .correction2 = now->correction2};
+    mf_update_factors f = {.lr = now->lr * p->lr_scale,
+                           .weight_decay = p->l2 ? 0 : decay,
+                           .l2 = p->l2 ? decay : 0,
+                           .correction1 = now->correction1,
+                           .correction2 = now->correction2};
     if (!isfinite(norm) || (p->loss && !isfinite(p->loss[0])) || mf_kctx_failed(x)) return f;
     f.scale = now->clip > 0 && norm > now->clip ? now->grad_scale * (now->clip / norm)
                                                 : now->grad_scale;
     return f;
+}
+
+/* Adafactor's constants, with the values of Shazeer and Stern 2018, except for eps1, which is
+ * the distance of f32 numbers at 1, as in PyTorch. */
+#define MF_ADAFACTOR_POWER 0.8
+#define MF_ADAFACTOR_EPS1  1.1920928955078125e-7
+#define MF_ADAFACTOR_EPS2  1e-3
+#define MF_ADAFACTOR_CLIP  1.0
+
+/* What Adafactor computes from now: the weight of the new squares in their means, and the
+ * factor by which the relative step 1 / sqrt(step) is below lr, at most 1. */
+typedef struct mf_adafactor_factors {
+    double fresh, relative;
+} mf_adafactor_factors;
+
+static inline mf_adafactor_factors mf_adafactor_resolve(const mf_update_args *p)
+{
+    const double step = p->now->step, most = p->now->lr * p->lr_scale * sqrt(step);
+    return (mf_adafactor_factors){.fresh = pow(step, -MF_ADAFACTOR_POWER),
+                                  .relative = most > 1 ? 1 / most : 1};
+}
+/* Elements of v of one group: means of the rows and of the columns, or of each element. */
+static inline int64_t mf_adafactor_state(int64_t rows, int64_t columns)
+{
+    return rows > 0 ? rows + columns : columns;
+}
+/* adafactor: number of row tiles of a group, each with partial sums in the work memory. */
+#define MF_ADAFACTOR_TILES 16
+static inline size_t mf_adafactor_work(int64_t groups, int64_t columns)
+{
+    return (size_t)(groups * (MF_ADAFACTOR_TILES * (columns + 2) + 2)) * sizeof(double);
 }
 
 /* Sizes of the work memory of sumsq, norm_backward and embedding_grad. */

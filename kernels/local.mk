@@ -55,6 +55,7 @@ CPU += kernels/cpu/onednn_api.h
 CPU += kernels/cpu/table.c
 
 SIMD =
+SIMD += kernels/cpu/simd/adafactor.c
 SIMD += kernels/cpu/simd/attention.c
 SIMD += kernels/cpu/simd/attention_backward.c
 SIMD += kernels/cpu/simd/cross_entropy.c

@@ -50,6 +50,17 @@ static void declare(declarer *d, const char *name, mf_shape shape, mf_init init)
     if (d->rc == MF_OK) d->rc = mf_store_declare(d->m->store, name, shape, init, false, &p);
 }
 
+/* Declares up to three matrices of `rows` rows each, one above the other (0: no more). */
+static void declare_stacked(declarer *d, const char *name, const int64_t rows[3],
+                            int64_t columns, mf_init init)
+{
+    mf_param *p = NULL;
+    declare(d, name, mf_shape2(rows[0] + rows[1] + rows[2], columns), init);
+    if (d->rc == MF_OK) p = mf_store_find(d->m->store, name);
+    for (int i = 0; p && i < 3; i++)
+        p->stacked[i] = rows[i];
+}
+
 static void declare_norm(declarer *d, const char *name, int64_t dim)
 {
     char full[NAME_MAX_LEN];
@@ -84,8 +95,9 @@ static void declare_attention(declarer *d, int32_t layer, double std, double out
     if (mf_block_attention_source(d->m, layer) != layer) return;
     const mf_init inner = xavier ? (mf_init){MF_INIT_XAVIER, 0, 1} : weight_init(c, std);
     if (c->latent == 0)
-        declare(d, layer_name(layer, "attention.qkv.weight").text, mf_shape2(qkv, c->dim),
-                inner);
+        declare_stacked(d, layer_name(layer, "attention.qkv.weight").text,
+                        (const int64_t[3]){c->heads * hd, c->kv_heads * hd, c->kv_heads * hd},
+                        c->dim, inner);
     else if (d->rc == MF_OK)
         d->rc = mf_latent_declare(d->m, layer, inner);
     if (c->attention_bias)
@@ -111,10 +123,10 @@ static void declare_dense(declarer *d, int32_t layer, double std, double out_std
 {
     const mf_model_config *c = &d->m->config->model;
     const int64_t h = c->ffn_hidden ? c->ffn_hidden : 4 * c->dim;
-    const int64_t in_rows = c->ffn_activation == MF_FFN_SWIGLU ? 2 * h : h;
+    const int64_t gate = c->ffn_activation == MF_FFN_SWIGLU ? h : 0;
     if (mf_block_source(d->m, layer) != layer) return;
-    declare(d, layer_name(layer, "ffn.w1").text, mf_shape2(in_rows, c->dim),
-            weight_init(c, std));
+    declare_stacked(d, layer_name(layer, "ffn.w1").text, (const int64_t[3]){h, gate, 0}, c->dim,
+                    weight_init(c, std));
     declare(d, layer_name(layer, "ffn.w2").text, mf_shape2(c->dim, h), weight_init(c, out_std));
     if (c->ffn_activation == MF_FFN_SWIGLU) return;
     declare(d, layer_name(layer, "ffn.b1").text, mf_shape1(h), bias_init(c, c->dim));

@@ -303,6 +303,7 @@ int mf_model_new(const mf_model_settings *config, const mf_model_dims *dims,
     if (rc == MF_OK && options->bf16) mf_store_want_bf16(m->store);
     if (rc == MF_OK && options->no_moments) mf_store_want_no_moments(m->store);
     if (rc == MF_OK) mf_store_put_on(m->store, options->device);
+    if (rc == MF_OK && options->moments) options->moments(options->moments_arg, m->store);
     if (rc == MF_OK)
         rc = (dims->bare ? mf_store_seal_bare : mf_store_seal)(m->store, options->seed,
                                                                options->training);

@@ -49,6 +49,10 @@ typedef struct mf_model_options {
     bool bf16;                /* gemms read bf16 */
     mf_recompute recompute;   /* which values the backward pass recomputes */
     struct mf_device *device; /* where parameters live and graphs run; NULL: the host */
+    /* Called with the complete store before it is sealed, to say which moments the optimizer
+     * keeps (mf_store_want_moments); NULL: two of each parameter. arg: its argument */
+    void (*moments)(const void *arg, mf_store *store);
+    const void *moments_arg;
 } mf_model_options;
 
 typedef struct mf_model {

@@ -103,7 +103,7 @@ static bool good_name(const char *name)
 /* All flags that mf_init.flags may have. */
 #define PARAM_FLAGS                                                                            \
     (MF_PARAM_NO_DECAY | MF_PARAM_BY_EXPERT | MF_PARAM_FROZEN | MF_PARAM_ALIKE |               \
-     MF_PARAM_BY_HEAD)
+     MF_PARAM_BY_HEAD | MF_PARAM_HALVES)
 
 static int declare(mf_ctx *ctx, const char *function, const char *name, mf_shape shape,
                    mf_init init, bool buffer)
@@ -139,6 +139,11 @@ static int declare(mf_ctx *ctx, const char *function, const char *name, mf_shape
         return broken(ctx,
                       "%s '%s': MF_PARAM_BY_HEAD is for parameters of a layer with a "
                       "dimension 0",
+                      function, name);
+    if ((init.flags & MF_PARAM_HALVES) != 0 &&
+        (shape.rank < 2 || shape.dim[shape.rank - 2] % 2 != 0))
+        return broken(ctx,
+                      "%s '%s': MF_PARAM_HALVES is for matrices with an even number of rows",
                       function, name);
     rc = mf_store_declare(ctx->host->store, full, shape, init, buffer, &param);
     if (rc == MF_OK && !buffer && ctx->lr != 1) param->lr_scale = ctx->lr;

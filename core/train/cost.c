@@ -5,6 +5,7 @@
 
 #include "base/parallel.h"
 #include "base/resident.h"
+#include "train/optim/optim.h"
 
 /* Memory outside of the plan, in bytes: operands that gemms pack on the stack of each thread
  * (0.2 to 2 MB, depending on their shapes), and memory for files and reports. Both numbers were
@@ -79,6 +80,7 @@ int mf_cost_of(mf_session *s, mf_cost *ret)
     const size_t own = after.now > before.now ? after.now : before.now;
     ret->memory = own + graphs + mf_store_bytes(s->model->store) + BYTES_BESIDE +
                   BYTES_PER_THREAD * (size_t)mf_parallel_threads();
+    ret->memory += mf_optim_work_bytes(&s->config->train, s->model->store);
     if (ret->memory < after.peak) ret->memory = after.peak;
     if (s->train == NULL) ret->memory = 0; /* graphs were planned only to find errors */
     return MF_OK;

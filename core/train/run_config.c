@@ -117,6 +117,9 @@ static void judge_train(mf_config_faults *j, const mf_config *c)
     if (t->steps == 0 && t->epochs == 0)
         mf_config_fault(j, "train", "steps", NULL, NULL,
                         "nothing to train: expected steps or epochs above 0");
+    if (t->patience > 0 && t->eval_every == 0 && t->eval_epochs == 0)
+        mf_config_fault(j, "train", "patience", "train.eval_every", NULL,
+                        "expected validations on the way (eval_every or eval_epochs above 0)");
     if (!good_device(t->device))
         mf_config_fault(j, "train", "device", NULL, NULL,
                         "expected cpu, cuda or cuda:N, found '%s'", t->device);

@@ -14,6 +14,11 @@ double mf_schedule_lr(const mf_train_config *c, double lr, int64_t step, int64_t
         return lr;
     case MF_SCHEDULE_LINEAR:
         return lr * (1 - (1 - c->lr_min) * u);
+    case MF_SCHEDULE_WSD: {
+        const double length = c->decay_share * (double)rest, done = (double)(steps - step);
+        const double v = length > 0 && done < length ? 1 - done / length : 0;
+        return lr * (1 - (1 - c->lr_min) * sqrt(v));
+    }
     case MF_SCHEDULE_STEP:
         return c->step_size > 0 ? lr * pow(c->step_gamma, (double)(step / c->step_size)) : lr;
     default:

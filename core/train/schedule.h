@@ -10,10 +10,12 @@
  *   constant  lr
  *   linear    lr (1 - (1 - lr_min) u)
  *   cosine    lr (lr_min + (1 - lr_min) (1 + cos(pi u)) / 2)   (Loshchilov, Hutter 2017, eq. 5)
+ *   wsd       lr (1 - (1 - lr_min) sqrt(v))           (Haegele et al. 2024, section 3)
  *   step      lr step_gamma^floor(step / step_size)
  *
  * u, the share of the steps after warmup that are done, is (step - warmup) / (steps - warmup),
- * at most 1. */
+ * at most 1; v, the
+ * share of the last decay_share (steps - warmup) steps, is 0 before them. */
 double mf_schedule_lr(const mf_train_config *c, double lr, int64_t step, int64_t steps);
 
 #endif

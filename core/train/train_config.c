@@ -2,8 +2,9 @@
  * bounds. Rules between keys are in run_config.c. */
 #include "train/train_config.h"
 
-static const char *const optimizers[] = {"adamw", "adam", NULL};
-static const char *const schedules[] = {"cosine", "linear", "constant", "step", NULL};
+static const char *const optimizers[] = {"adamw", "adam", "lion", "muon", "adafactor", NULL};
+static const char *const muon_scales[] = {"match_rms", "original", NULL};
+static const char *const schedules[] = {"cosine", "linear", "constant", "step", "wsd", NULL};
 const char *const mf_config_dtypes[] = {"f32", "bf16", NULL};             /* mf_dtype */
 static const char *const recomputed[] = {"none", "light", "block", NULL}; /* mf_recompute */
 static const char *const bests[] = {"loss",    "accuracy", "macro_f1", "mse",
@@ -19,10 +20,10 @@ static const mf_option train_options[] = {
     MF_SECTION_INT(mf_train_config, accumulate, "1", 1, 1048576,
                    "runs whose gradients make one step"),
     MF_OPTION_ENUM(mf_train_config, optimizer, "adamw", optimizers,
-                   "adamw, or adam with decay inside the gradient"),
+                   "how gradients change weights: OPTIMIZERS in moefw.ini(5)"),
     MF_SECTION_REAL(mf_train_config, lr, "0.001", 0, 1e3, "highest learning rate"),
     MF_SECTION_REAL(mf_train_config, lr_min, "0.1", 0, 1,
-                    "cosine, linear: share of lr that is left at the end"),
+                    "cosine, linear, wsd: share of lr that is left at the end"),
     MF_OPTION_ENUM(mf_train_config, schedule, "cosine", schedules,
                    "how the learning rate falls"),
     MF_SECTION_INT(mf_train_config, warmup, "50", 0, MF_NO_BOUND,
@@ -33,6 +34,9 @@ static const mf_option train_options[] = {
         mf_train_config, step_epochs, "0", 0, 1e9,
         "schedule step: passes over the data instead of step_size; 0: as step_size says"),
     MF_SECTION_REAL(mf_train_config, step_gamma, "0.1", 0, 1, "schedule step: to this share"),
+    MF_SECTION_REAL(mf_train_config, decay_share, "0.2", 0, 1,
+                    "schedule wsd: share of the steps after warmup, at the end, in which it "
+                    "falls to lr_min"),
     MF_SECTION_REAL(mf_train_config, weight_decay, "0.1", 0, 1e3,
                     "pull of weights towards 0 (norms, biases and embeddings excepted)"),
     MF_SECTION_BOOL(mf_train_config, decay_all, "no", "pull norms, biases and embeddings, too"),
@@ -41,6 +45,14 @@ static const mf_option train_options[] = {
     MF_SECTION_REAL(mf_train_config, beta2, "0.95", 0, 0.999999999,
                     "memory of the gradient's square"),
     MF_SECTION_REAL(mf_train_config, eps, "1e-8", 0, 1, "added to the root of the square"),
+    MF_SECTION_REAL(mf_train_config, momentum, "0.95", 0, 0.999999999,
+                    "optimizer muon: memory of the gradient's mean"),
+    MF_OPTION_ENUM(
+        mf_train_config, muon_scale, "match_rms", muon_scales,
+        "optimizer muon: factor of a step, 0.2 sqrt(max(rows, columns)), which suits "
+        "AdamW's lr, or sqrt(max(1, rows / columns))"),
+    MF_SECTION_REAL(mf_train_config, muon_lr, "0", 0, 1e3,
+                    "optimizer muon: highest learning rate of its matrices; 0: lr"),
     MF_SECTION_REAL(mf_train_config, clip, "1", 0, 1e9, "longest gradient; 0: any"),
     MF_SECTION_REAL(mf_train_config, dropout, "0", 0, 0.99,
                     "share of activations set to 0 while training"),
@@ -62,6 +74,10 @@ static const mf_option train_options[] = {
         "with each validation measure eval_batches of the training data: split train_eval"),
     MF_SECTION_BOOL(mf_train_config, keep_best, "no",
                     "keep the checkpoint of the best validation in RUN/best"),
+    MF_SECTION_INT(
+        mf_train_config, patience, "0", 0, MF_NO_BOUND,
+        "end training after so many validations without a better one by best_by, and "
+        "keep the best in RUN/best; 0: never"),
     MF_OPTION_ENUM(
         mf_train_config, best_by, "loss", bests,
         "what tells the best validation: the lowest loss or mse, or the highest of the others"),

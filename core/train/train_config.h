@@ -17,23 +17,38 @@ typedef enum mf_schedule {
     MF_SCHEDULE_COSINE,
     MF_SCHEDULE_LINEAR,
     MF_SCHEDULE_CONSTANT,
-    MF_SCHEDULE_STEP
+    MF_SCHEDULE_STEP,
+    MF_SCHEDULE_WSD
 } mf_schedule;
 
 /* Values of train.dtype: "f32", "bf16", NULL. */
 extern const char *const mf_config_dtypes[];
 
+/* train.optimizer; MF_OPTIMIZER_ADAM is AdamW with the decay in the gradient */
+typedef enum mf_optimizer {
+    MF_OPTIMIZER_ADAMW,
+    MF_OPTIMIZER_ADAM,
+    MF_OPTIMIZER_LION,
+    MF_OPTIMIZER_MUON,
+    MF_OPTIMIZER_ADAFACTOR
+} mf_optimizer;
+
+typedef enum mf_muon_scale { MF_MUON_MATCH_RMS, MF_MUON_ORIGINAL } mf_muon_scale;
+
 typedef struct mf_train_config {
     int64_t steps; /* 0: computed from epochs */
     double epochs;
     int64_t batch, accumulate;
-    int64_t optimizer; /* 0 adamw, 1 adam (no decoupled decay) */
+    int64_t optimizer; /* mf_optimizer */
     double lr, lr_min; /* lr_min: fraction of lr at the end of a cosine or linear schedule */
     int64_t schedule, warmup;
     int64_t step_size;  /* schedule = step: steps between two reductions */
     double step_epochs; /* replaces step_size, in epochs; 0: step_size is used */
     double step_gamma;
+    double decay_share; /* schedule = wsd: share of the steps after warmup that decay */
     double weight_decay, beta1, beta2, eps, clip, dropout;
+    double momentum, muon_lr;  /* optimizer = muon; muon_lr 0: lr is used */
+    int64_t muon_scale;        /* mf_muon_scale */
     int64_t dropout_embedding; /* dropout also on embeddings; default yes */
     int64_t seed;
     int64_t log_every, eval_every;
@@ -41,6 +56,7 @@ typedef struct mf_train_config {
     double eval_epochs;                  /* epochs between validations; 0: eval_every is used */
     int64_t eval_train; /* evaluate training data, too, before each validation */
     int64_t keep_best;  /* RUN/best: the checkpoint of the best validation */
+    int64_t patience;   /* validations without a better one that end training; 0: none do */
     int64_t best_by;    /* mf_best_by: the measure of the best validation */
     int64_t decay_all;  /* weight decay also on norms, biases and embeddings */
     /* tokens by which evaluation windows overlap: at least so many tokens precede each

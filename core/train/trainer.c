@@ -28,7 +28,7 @@ static int build_graph(mf_trainer *t)
                                   .masked = mf_session_masked(t->session),
                                   .want_logits = mf_model_tasks(t->session->model) > 0,
                                   .accumulate = c->train.accumulate > 1,
-                                  .passengers = {.in = sizeof(mf_adamw_now),
+                                  .passengers = {.in = sizeof(mf_update_now),
                                                  .out = sizeof(double),
                                                  .slots = (int)c->train.accumulate}};
     return t->buckets ? mf_length_buckets_rebuild(t->buckets)
@@ -394,7 +394,8 @@ static int judge_own(const mf_trainer *t, const mf_batch *const *own)
 int mf_trainer_step(mf_trainer *t, const mf_batch *const *own, const mf_step_result **ret)
 {
     if (mf_trainer_done(t))
-        return mf_fail(MF_EUSAGE, "all %lld steps are done", (long long)t->session->steps);
+        return mf_fail(MF_EUSAGE, "all %lld steps are done",
+                       (long long)(t->ended ? t->step : t->session->steps));
     int rc = judge_own(t, own);
     if (rc == MF_OK) rc = mf_trainer_begin(t);
     if (rc != MF_OK) return rc;
@@ -418,7 +419,7 @@ int mf_trainer_step(mf_trainer *t, const mf_batch *const *own, const mf_step_res
 
 bool mf_trainer_done(const mf_trainer *t)
 {
-    return t->session->steps > 0 && t->step >= t->session->steps;
+    return t->ended || (t->session->steps > 0 && t->step >= t->session->steps);
 }
 
 int mf_trainer_finish(mf_trainer *t)
@@ -451,6 +452,11 @@ void mf_trainer_stop(mf_trainer *t, int code, const char *why)
 {
     t->stop = code;
     snprintf(t->why, sizeof t->why, "%s", why);
+}
+
+void mf_trainer_end_here(mf_trainer *t)
+{
+    t->ended = true;
 }
 
 int mf_trainer_tell_batch(mf_trainer *t, int64_t done, int64_t total)

@@ -16,7 +16,7 @@
 
 #include "train/evaluate.h"
 #include "train/observer.h"
-#include "train/optim.h"
+#include "train/optim/optim.h"
 #include "train/run/rundir.h"
 
 typedef struct mf_trainer_options {
@@ -70,7 +70,8 @@ int mf_trainer_begin(mf_trainer *t);
  * MF_EUSAGE: all steps are done, or there are no data; MF_EINVAL: own batches have another
  * shape. After MF_EUSAGE and MF_EINVAL nothing was changed. */
 int mf_trainer_step(mf_trainer *t, const mf_batch *const *own, const mf_step_result **ret);
-/* Whether all steps are done. Never true if the session has no planned number of steps (0). */
+/* Whether all steps are done, or an observer has ended training (train.patience). A session
+ * without a planned number of steps (0) has never done all. */
 bool mf_trainer_done(const mf_trainer *t);
 /* Call this after the last step. It calls `end` of the observers, which write the last files,
  * and fills the result. */
@@ -96,6 +97,9 @@ int mf_trainer_save_in(mf_trainer *t, const char *folder, int keep);
 /* For observers: ends training after this step with this code and the message "WHY at step N".
  * If there is a run directory, a checkpoint is saved. No effect after the last step. */
 void mf_trainer_stop(mf_trainer *t, int code, const char *why);
+
+/* For observers: this step is the last one; training then ends as after all steps. */
+void mf_trainer_end_here(mf_trainer *t);
 
 /* ---- access ---- */
 mf_session *mf_trainer_session(const mf_trainer *t);

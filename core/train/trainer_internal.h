@@ -5,7 +5,7 @@
 
 #include "train/length_buckets.h"
 #include "train/observers/observers.h"
-#include "train/optim.h"
+#include "train/optim/optim.h"
 #include "train/trainer.h"
 
 typedef struct mf_observed {
@@ -34,6 +34,7 @@ struct mf_trainer {
 
     double started, apart; /* clock at begin; seconds between steps since then */
     int64_t saved;         /* step of the newest checkpoint since begin, or -1 */
+    bool ended;            /* training ends here, as after all steps */
     int stop;              /* MF_OK, or the code with which training ends after this step */
     char why[128];
     mf_step_result now;      /* the present step */

@@ -119,6 +119,10 @@ typedef struct mf_init {
  * trained at the head's own learning rate, and not at all while the head is inactive. */
 #define MF_PARAM_BY_HEAD 16u
 
+/* Since 0.2: the last two dimensions hold two matrices of equal height, one above the other;
+ * optimizers that treat matrices as a whole (muon, adafactor) treat each of the two alone. */
+#define MF_PARAM_HALVES 32u
+
 /* Data of a tensor while the graph runs. data is NULL if the value is not needed. */
 typedef struct mf_view {
     void *data;

@@ -46,7 +46,9 @@ static int init(void *self_, mf_ctx *ctx, const void *conf_, const mf_dims *dims
     const int64_t E = dims->experts, d = dims->dim, h = c->hidden ? c->hidden : 4 * d;
     /* Residual branches start smaller in deeper models (Radford et al. 2019). */
     const double out_std = c->init_std / sqrt(2.0 * (dims->n_layers > 0 ? dims->n_layers : 1));
-    int rc = mf->param(ctx, "w13", mf_shape3(E, 2 * h, d), weight_init(c, c->init_std));
+    mf_init in = weight_init(c, c->init_std);
+    in.flags |= MF_PARAM_HALVES;
+    int rc = mf->param(ctx, "w13", mf_shape3(E, 2 * h, d), in);
     if (rc == MF_OK) rc = mf->param(ctx, "w2", mf_shape3(E, d, h), weight_init(c, out_std));
     if (rc == MF_OK && c->bias) rc = mf->param(ctx, "b13", mf_shape2(E, 2 * h), bias_init());
     if (rc == MF_OK && c->bias) rc = mf->param(ctx, "b2", mf_shape2(E, d), bias_init());

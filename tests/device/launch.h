@@ -126,7 +126,7 @@ static inline void move_mf_linear_cross_entropy_args(const mover *m,
     MOVE(work);
 }
 
-static inline void move_mf_adamw_args(const mover *m, mf_adamw_args *a)
+static inline void move_mf_update_args(const mover *m, mf_update_args *a)
 {
     MOVE(now);
     MOVE(sumsq);

@@ -23,6 +23,7 @@ struct mf_store {
     bool sealed, bf16, no_moments;
     int64_t trained;             /* elements of parameters, without gaps */
     int64_t size, buffer_size;   /* elements of the blocks, with gaps */
+    int64_t moment_size[2];      /* elements of the blocks of moments; set by seal */
     size_t bytes;                /* bytes of the blocks without buffers */
     bool bare;                   /* blocks other than buffers must not be read or written */
     mf_device *device;           /* NULL: the host */
@@ -131,6 +132,11 @@ static bool grow(mf_store *s)
     return true;
 }
 
+static int64_t aligned(int64_t elements)
+{
+    return (elements + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
+}
+
 static mf_param *add(mf_store *s, const char *name, mf_shape shape, mf_init init, bool buffer)
 {
     int64_t *size = buffer ? &s->buffer_size : &s->size;
@@ -149,7 +155,8 @@ static mf_param *add(mf_store *s, const char *name, mf_shape shape, mf_init init
     p->frozen = init.flags & MF_PARAM_FROZEN;
     p->lr_scale = 1;
     p->offset = *size;
-    *size += (p->count + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
+    p->moment[0] = p->moment[1] = shape;
+    *size += aligned(p->count);
     if (!buffer) s->trained += p->count;
     s->params[s->n++] = p;
     return p;
@@ -192,11 +199,41 @@ int mf_store_divide(mf_store *s, mf_param *p, int64_t parts, int64_t part_size)
 
 /* ---- sealing ---- */
 
+void mf_store_want_moments(mf_param *p, mf_shape first, mf_shape second)
+{
+    if (p->store->sealed || p->buffer) return;
+    p->moment[0] = first;
+    p->moment[1] = second;
+}
+
+int64_t mf_param_moment_count(const mf_param *p, int which)
+{
+    return p->buffer || p->moment[which].rank < 0 ? 0 : mf_shape_count(p->moment[which]);
+}
+
+static void place_moments(mf_store *s)
+{
+    for (int which = 0; which < 2; which++)
+        for (int i = 0; i < s->n; i++) {
+            mf_param *p = s->params[i];
+            p->moment_at[which] = s->moment_size[which];
+            s->moment_size[which] += aligned(mf_param_moment_count(p, which));
+        }
+}
+
+static int64_t block_size(const mf_store *s, mf_block block)
+{
+    return block == MF_BLOCK_BUFFERS   ? s->buffer_size
+           : block == MF_BLOCK_MOMENT1 ? s->moment_size[0]
+           : block == MF_BLOCK_MOMENT2 ? s->moment_size[1]
+                                       : s->size;
+}
+
 /* Allocates a block, with one element more than needed, so that no block is empty. A bare
  * store's blocks have an address only, whatever their size. */
 static int make_block(mf_store *s, mf_block block)
 {
-    const int64_t n = (block == MF_BLOCK_BUFFERS ? s->buffer_size : s->size) + 1;
+    const int64_t n = block_size(s, block) + 1;
     const size_t bytes =
         (size_t)n * (block == MF_BLOCK_BF16 ? sizeof(uint16_t) : sizeof(float));
     if (block != MF_BLOCK_BUFFERS) s->bytes += bytes;
@@ -265,6 +302,8 @@ static int seal(mf_store *s, uint64_t seed, bool training, bool bare)
     if (s->sealed) return mf_fail(MF_EINVAL, "the parameters have their values already");
     s->bare = bare;
     if (bare) s->device = NULL;
+    s->moment_size[0] = s->moment_size[1] = 0;
+    place_moments(s);
     int rc = make_blocks(s, training);
     for (int i = 0; rc == MF_OK && i < s->n; i++)
         place(s->params[i]);
@@ -428,14 +467,17 @@ bool mf_store_has(const mf_store *s, mf_block block)
 
 static size_t block_bytes(const mf_store *s, mf_block block)
 {
-    const int64_t n = block == MF_BLOCK_BUFFERS ? s->buffer_size : s->size;
+    const int64_t n = block_size(s, block);
     if (!mf_store_has(s, block)) return 0;
     return (size_t)n * (block == MF_BLOCK_BF16 ? sizeof(uint16_t) : sizeof(float));
 }
 
 size_t mf_param_offset(const mf_param *p, mf_block block)
 {
-    return (size_t)p->offset * (block == MF_BLOCK_BF16 ? sizeof(uint16_t) : sizeof(float));
+    const int64_t at = block == MF_BLOCK_MOMENT1   ? p->moment_at[0]
+                       : block == MF_BLOCK_MOMENT2 ? p->moment_at[1]
+                                                   : p->offset;
+    return (size_t)at * (block == MF_BLOCK_BF16 ? sizeof(uint16_t) : sizeof(float));
 }
 
 static int check_range(const mf_store *s, mf_block block, size_t offset, size_t bytes)

@@ -30,6 +30,14 @@ typedef struct mf_param {
     float *part; /* [parts] */
     int64_t parts, part_size;
     int64_t offset; /* elements into the blocks (buffers have a block of their own) */
+    /* What the optimizer keeps of the parameter in the blocks of moments: shapes, of rank -1
+     * if it keeps nothing, and offsets in elements. Both are of the parameter's shape unless
+     * mf_store_want_moments says otherwise */
+    mf_shape moment[2];
+    int64_t moment_at[2];
+    /* rows of the matrices that lie one above the other in a parameter [rows,columns], until a
+     * 0; all 0: it is one matrix */
+    int64_t stacked[3];
     float *value;   /* on the store's device; set by seal */
     float *grad;    /* NULL for buffers, and in stores without training */
     uint16_t *bf16; /* value in bf16: NULL for buffers, and in stores without bf16 copies */
@@ -64,8 +72,12 @@ void mf_store_want_bf16(mf_store *s);
 /* To be called before sealing: the store then gets gradients, but no moments, for sensitivities
  * of a model that is not trained. */
 void mf_store_want_no_moments(mf_store *s);
-/* Allocates the blocks and draws initial values. training: also gradients and two moments
- * per parameter. */
+/* Before sealing: sets what an optimizer keeps of p instead of two moments of its shape. A
+ * shape of rank -1 stands for nothing. */
+void mf_store_want_moments(mf_param *p, mf_shape first, mf_shape second);
+/* Elements of moment `which`, 0 or 1, of a parameter. */
+int64_t mf_param_moment_count(const mf_param *p, int which);
+/* Allocates the blocks and draws initial values. training: also gradients and the moments. */
 int mf_store_seal(mf_store *s, uint64_t seed, bool training);
 /* As mf_store_seal, for models of which only sizes matter: values are not drawn; values,
  * gradients and moments must not be read or written, so that they take no memory however large
@@ -124,9 +136,10 @@ size_t mf_param_offset(const mf_param *p, mf_block block);
 int mf_store_flush(mf_store *s);
 void mf_store_changed(mf_store *s);
 
-/* The blocks of parameters (without buffers), at their addresses on the store's device, with
- * *ret_n elements each. Parameters begin at 64-byte boundaries, and the gaps hold zeros.
- * Gradients and moments are NULL without training. */
+/* The blocks of parameters (without buffers), at their addresses on the store's device; values
+ * and gradients have *ret_n elements. Parameters begin at 64-byte boundaries, and the gaps hold
+ * zeros. A parameter's moments begin at mf_param.moment_at. Gradients and moments are NULL
+ * without training. */
 float *mf_store_values(const mf_store *s, int64_t *ret_n);
 float *mf_store_grads(const mf_store *s);
 float *mf_store_moment1(const mf_store *s);

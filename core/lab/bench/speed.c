@@ -18,7 +18,7 @@
 #include "kernels/kernel.h"
 #include "lab/bench/layer.h"
 #include "train/length_buckets.h"
-#include "train/optim.h"
+#include "train/optim/optim.h"
 
 #define WARM_UP   3
 #define PEAK_SIDE 1024

@@ -9,6 +9,7 @@
 #include "base/file/io_raw.h"
 #include "lab/compare/compare_parts.h"
 #include "train/metrics/metrics.h"
+#include "train/run/rundir.h"
 
 /* Steps and parameters, which the run writes when it begins. */
 static int read_manifest(const mf_compare_run *run, bool *ret_there, mf_run_result *r)
@@ -71,6 +72,15 @@ static void read_layers(const mf_metrics_record *v, mf_run_result *r)
     r->nmi_best = isnan(r->nmi) ? r->nmi : best;
 }
 
+/* Whether the run ended before its last step, as train.patience asked. */
+static bool has_ended(const mf_compare_run *run)
+{
+    char *path = mf_path_join(run->dir, MF_RUN_ENDED);
+    const bool ended = path && mf_exists(path);
+    mf_free(path);
+    return ended;
+}
+
 int mf_compare_result(const mf_compare_run *run, bool *ret_done, mf_run_result *ret)
 {
     bool there;
@@ -94,9 +104,11 @@ int mf_compare_result(const mf_compare_run *run, bool *ret_done, mf_run_result *
     rc = !path ? MF_ENOMEM : mf_exists(path) ? mf_metrics_read(path, &h) : MF_OK;
     mf_free(path);
     if (rc != MF_OK || !h) return rc;
+    const bool ended = has_ended(run);
     for (int i = 0; i < h->n; i++) {
         const mf_metrics_record *v = &h->records[i];
-        if (v->step != r.steps || strcmp(v->split, "val") != 0) continue;
+        if ((v->step != r.steps && !ended) || strcmp(v->split, "val") != 0) continue;
+        r.steps = v->step;
         r.task_loss = v->task_loss;
         r.bits_per_byte = v->bits_per_byte;
         r.accuracy = v->accuracy;

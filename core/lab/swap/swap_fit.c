@@ -1,13 +1,13 @@
-/* Fits new routers to the probabilities of the old ones: AdamW on the divergence, several steps
- * on each batch, because a batch of the old model costs more than a step of its routers. Only
- * parameters of new routers change; moments are zero again at the end. */
+/* Fits new routers to the probabilities of the old ones: steps of the run's optimizer on the
+ * divergence, several on each batch, because a batch of the old model costs more than a step of
+ * its routers. Only parameters of new routers change; moments are zero again at the end. */
 #include "lab/swap/swap_parts.h"
 
 #include <math.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/mem.h"
-#include "train/optim.h"
+#include "train/optim/optim.h"
 #include "train/schedule.h"
 
 enum { STEPS_PER_BATCH = 8 };
@@ -67,7 +67,12 @@ int mf_swap_fit(mf_swap_pair *pair, int64_t batches, double lr)
 {
     mf_session *s = pair->before;
     mf_store *store = pair->after->model->store;
-    const mf_train_config c = {.lr = lr,
+    /* The store keeps the moments of the run's optimizer, so it is the one that fits. */
+    const mf_train_config *own = &pair->after->config->train;
+    const mf_train_config c = {.optimizer = own->optimizer,
+                               .momentum = own->momentum,
+                               .muon_scale = own->muon_scale,
+                               .lr = lr,
                                .lr_min = 0.01,
                                .schedule = MF_SCHEDULE_COSINE,
                                .warmup = batches * STEPS_PER_BATCH / 20,

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { DEPTH = 3, FILE_MAX = 1 << 22 };
 
@@ -85,6 +86,15 @@ static void read_metrics(mf_listed_run *r)
     mf_free(path);
 }
 
+/* Whether training ended before its last step, as train.patience asked. */
+static bool has_ended(const char *dir)
+{
+    char *path = mf_path_join(dir, MF_RUN_ENDED);
+    const bool ended = path && access(path, F_OK) == 0;
+    mf_free(path);
+    return ended;
+}
+
 static int add_run(mf_listed_runs *list, const char *dir)
 {
     if (list->n == list->room) {
@@ -107,7 +117,7 @@ static int add_run(mf_listed_runs *list, const char *dir)
     mf_error_clear();
     r->step = mf_json_int_or_0(r->last, "step");
     const int64_t steps = mf_json_int_or_0(r->manifest, "steps");
-    r->finished = steps > 0 && r->step >= steps;
+    r->finished = (steps > 0 && r->step >= steps) || has_ended(dir);
     return MF_OK;
 }
 

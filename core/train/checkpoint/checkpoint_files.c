@@ -83,12 +83,13 @@ static int add_moments(parts *p, const mf_store *store)
     int code = m1 != NULL && m2 != NULL ? MF_OK : MF_ENOMEM;
     for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
         const mf_param *x = mf_store_at(store, i);
-        if (x->buffer) continue;
-        code = add_part(p, moment1, x->name, MF_ST_F32, x->shape.rank, x->shape.dim,
-                        m1 + x->offset);
-        if (code == MF_OK)
-            code = add_part(p, moment2, x->name, MF_ST_F32, x->shape.rank, x->shape.dim,
-                            m2 + x->offset);
+        const mf_shape *a = &x->moment[0], *b = &x->moment[1];
+        if (mf_param_moment_count(x, 0) > 0)
+            code =
+                add_part(p, moment1, x->name, MF_ST_F32, a->rank, a->dim, m1 + x->moment_at[0]);
+        if (code == MF_OK && mf_param_moment_count(x, 1) > 0)
+            code =
+                add_part(p, moment2, x->name, MF_ST_F32, b->rank, b->dim, m2 + x->moment_at[1]);
     }
     return code;
 }
@@ -128,12 +129,17 @@ static int open_file(const char *path, const char *name, mf_st_file **ret)
     return code;
 }
 
+static bool has_shape(const mf_st_tensor *t, const mf_shape *shape)
+{
+    if (t->dtype != MF_ST_F32 || t->rank != shape->rank) return false;
+    for (int i = 0; i < t->rank; i++)
+        if (t->shape[i] != shape->dim[i]) return false;
+    return true;
+}
+
 static bool same_shape(const mf_st_tensor *t, const mf_param *x)
 {
-    if (t->dtype != MF_ST_F32 || t->rank != x->shape.rank) return false;
-    for (int i = 0; i < t->rank; i++)
-        if (t->shape[i] != x->shape.dim[i]) return false;
-    return true;
+    return has_shape(t, &x->shape);
 }
 
 /* Dimensions as text like "[2, 3]", for messages. */
@@ -183,6 +189,26 @@ static int fit_part(const char *path, const char *file, const mf_st_file *f, con
     return same_shape(t, x) ? MF_OK : misfit(path, file, t, x);
 }
 
+/* What the checkpoint has of a moment must be what the optimizer keeps. */
+static int fit_moment(const char *path, const mf_st_file *f, const mf_param *x, int which)
+{
+    const char *prefix = which == 0 ? moment1 : moment2;
+    const mf_st_tensor *t = find_part(f, prefix, x->name);
+    const bool kept = mf_param_moment_count(x, which) > 0;
+    if (kept == (t != NULL) && (!kept || has_shape(t, &x->moment[which]))) return MF_OK;
+    char *expected = kept ? shape_text(x->moment[which].rank, x->moment[which].dim) : NULL;
+    char *found = t != NULL ? shape_text(t->rank, t->shape) : NULL;
+    const int code =
+        mf_fail(MF_ECHECKPOINT,
+                "%s/%s: %s%s: expected %s, as train.optimizer and the model need, found %s; "
+                "the checkpoint is of another optimizer or model",
+                path, MF_CKPT_STATE, prefix, x->name, expected ? expected : "none",
+                found ? found : "none");
+    mf_free(expected);
+    mf_free(found);
+    return code;
+}
+
 static bool excepted(const char *name, const char *but)
 {
     return but != NULL && strstr(name, but) != NULL;
@@ -214,8 +240,8 @@ int mf_ckpt_fit_state(const char *path, const mf_store *store)
     if (code != MF_OK) return code;
     for (int i = 0; i < mf_store_count(store) && code == MF_OK; i++) {
         const mf_param *x = mf_store_at(store, i);
-        if (!x->buffer) code = fit_part(path, MF_CKPT_STATE, f, moment1, x);
-        if (!x->buffer && code == MF_OK) code = fit_part(path, MF_CKPT_STATE, f, moment2, x);
+        for (int which = 0; which < 2 && !x->buffer && code == MF_OK; which++)
+            code = fit_moment(path, f, x, which);
     }
     mf_st_close(f);
     return code;
@@ -226,7 +252,11 @@ static int read_part(const mf_st_file *f, const char *prefix, const mf_param *x,
 {
     static const size_t piece = (size_t)1 << 24;
     const mf_st_tensor *t = find_part(f, prefix, x->name);
-    const size_t bytes = (size_t)x->count * sizeof(float);
+    const int64_t count = block == MF_BLOCK_MOMENT1   ? mf_param_moment_count(x, 0)
+                          : block == MF_BLOCK_MOMENT2 ? mf_param_moment_count(x, 1)
+                                                      : x->count;
+    const size_t bytes = (size_t)count * sizeof(float);
+    if (count == 0) return MF_OK;
     if (t == NULL)
         return mf_fail(MF_ECHECKPOINT, "%s: no tensor %s%s", mf_st_path(f), prefix, x->name);
     char *room = mf_alloc_raw(bytes < piece ? bytes : piece);

@@ -76,11 +76,14 @@ static int add_trained(mf_inventory *v, const mf_st_file *state)
 {
     for (size_t i = 0; i < mf_st_count(v->file); i++) {
         const mf_st_tensor *t = mf_st_at(v->file, i);
-        char *moment = mf_strf("moment1/%s", t->name);
-        if (moment == NULL) return MF_ENOMEM;
-        if (t->dtype == MF_ST_F32 && mf_st_find(state, moment) != NULL)
+        char *first = mf_strf("moment1/%s", t->name), *second = mf_strf("moment2/%s", t->name);
+        const bool named = first != NULL && second != NULL;
+        if (named && t->dtype == MF_ST_F32 &&
+            (mf_st_find(state, first) != NULL || mf_st_find(state, second) != NULL))
             add(v, t->name, (int64_t)t->count, t);
-        mf_free(moment);
+        mf_free(first);
+        mf_free(second);
+        if (!named) return MF_ENOMEM;
     }
     return MF_OK;
 }

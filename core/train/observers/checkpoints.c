@@ -1,15 +1,24 @@
 /* train/observers/checkpoints.c: saves checkpoints: by train.save_every, after the last step,
- * on request of the caller, and in RUN/best after the best validation so far.
+ * on request of the caller, and in RUN/best after the best validation so far. After
+ * train.patience validations without a better one it ends training, and RUN/ended.txt says so.
  *
  * The best value is saved under the name of its measure. If a run is resumed with another
  * train.best_by, it has no best value yet. */
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "train/observers/observers.h"
 
 typedef struct checkpoints {
-    double best; /* best value of train.best_by so far; NaN before the first evaluation */
+    double best;   /* best value of train.best_by so far; NaN before the first evaluation */
+    int64_t at;    /* step of that evaluation; 0: not known */
+    int64_t since; /* validations since then */
 } checkpoints;
 
 /* ---- the best validation ---- */
@@ -50,12 +59,71 @@ static bool is_best(checkpoints *o, const mf_train_config *c, const mf_metrics_r
     return true;
 }
 
+/* Whether training ends because validations get no better. */
+static bool is_spent(const checkpoints *o, const mf_trainer *t)
+{
+    const int64_t patience = mf_trainer_session(t)->config->train.patience;
+    return patience > 0 && o->since >= patience;
+}
+
 static int after_eval(void *self, mf_trainer *t, const mf_metrics_record *r)
 {
     const mf_train_config *c = &mf_trainer_session(t)->config->train;
-    if (strcmp(r->split, mf_split_name(MF_SPLIT_VAL)) != 0) return MF_OK;
-    if (!is_best(self, c, r) || !c->keep_best) return MF_OK;
+    checkpoints *o = self;
+    /* The validation that follows the one that ended training decides nothing. */
+    if (strcmp(r->split, mf_split_name(MF_SPLIT_VAL)) != 0 || is_spent(o, t)) return MF_OK;
+    if (!is_best(o, c, r)) {
+        o->since++;
+        if (is_spent(o, t)) mf_trainer_end_here(t);
+        return MF_OK;
+    }
+    o->at = mf_trainer_steps(t);
+    o->since = 0;
+    if (!mf_trainer_dir(t) || (!c->keep_best && c->patience == 0)) return MF_OK;
     return mf_trainer_save_in(t, mf_trainer_dir(t)->best, 1);
+}
+
+/* ---- RUN/ended.txt ---- */
+
+static char *ended_path(const mf_trainer *t)
+{
+    return mf_path_join(mf_trainer_dir(t)->path, MF_RUN_ENDED);
+}
+
+/* A run that goes on has not ended. */
+static int begin(void *self, mf_trainer *t)
+{
+    checkpoints *o = self;
+    if (is_spent(o, t)) mf_trainer_end_here(t);
+    if (!mf_trainer_dir(t) || !mf_trainer_resumed(t) || mf_trainer_done(t)) return MF_OK;
+    char *path = ended_path(t);
+    if (!path) return MF_ENOMEM;
+    const bool gone = unlink(path) == 0 || errno == ENOENT;
+    const int rc = gone ? MF_OK : mf_fail_errno(MF_EIO, "cannot remove %s", path);
+    mf_free(path);
+    return rc;
+}
+
+static int end(void *self, mf_trainer *t)
+{
+    static const char *const words[] = {"loss", "accuracy", "macro_f1",
+                                        "mse",  "pearson",  "spearman"};
+    const checkpoints *o = self;
+    const mf_train_config *c = &mf_trainer_session(t)->config->train;
+    char text[256];
+    const int64_t steps = mf_trainer_session(t)->steps;
+    if (!is_spent(o, t) || (steps > 0 && mf_trainer_steps(t) >= steps)) return MF_OK;
+    snprintf(text, sizeof text,
+             "training ended at step %lld: no better validation in %lld (train.patience); the "
+             "best, %s %.6g, was at step %lld\n",
+             (long long)mf_trainer_steps(t), (long long)o->since, words[c->best_by], o->best,
+             (long long)o->at);
+    mf_log(MF_LOG_INFO, "%.*s", (int)strlen(text) - 1, text);
+    if (!mf_trainer_dir(t)) return MF_OK;
+    char *path = ended_path(t);
+    const int rc = path ? mf_write_file_atomic(path, text, strlen(text)) : MF_ENOMEM;
+    mf_free(path);
+    return rc;
 }
 
 /* ---- by schedule ---- */
@@ -66,6 +134,7 @@ static int between(void *self, mf_trainer *t)
     const int64_t every = mf_trainer_session(t)->config->train.save_every;
     const bool due = mf_trainer_done(t) || (every > 0 && mf_trainer_steps(t) % every == 0);
     (void)self;
+    if (!mf_trainer_dir(t)) return MF_OK;
     if (!due && !(o->should_save && o->should_save(o->arg))) return MF_OK;
     return mf_trainer_save(t);
 }
@@ -81,24 +150,32 @@ static const char *best_name(const mf_trainer *t)
 
 static int save(void *self, mf_trainer *t, mf_state *s)
 {
-    return mf_state_set_real(s, best_name(t), ((checkpoints *)self)->best);
+    const checkpoints *o = self;
+    int rc = mf_state_set_real(s, best_name(t), o->best);
+    if (mf_trainer_session(t)->config->train.patience == 0) return rc;
+    if (rc == MF_OK) rc = mf_state_set_int(s, "best/at", o->at);
+    return rc == MF_OK ? mf_state_set_int(s, "best/since", o->since) : rc;
 }
 
 static int load(void *self, mf_trainer *t, const mf_state *s)
 {
-    mf_state_real(s, best_name(t), &((checkpoints *)self)->best);
+    checkpoints *o = self;
+    if (!mf_state_real(s, best_name(t), &o->best)) return MF_OK;
+    mf_state_int(s, "best/at", &o->at);
+    mf_state_int(s, "best/since", &o->since);
     return MF_OK;
 }
 
 int mf_observe_checkpoints(mf_trainer *t)
 {
     static const mf_observer ops = {.name = "checkpoints",
+                                    .begin = begin,
                                     .between = between,
                                     .after_eval = after_eval,
+                                    .end = end,
                                     .save = save,
                                     .load = load,
                                     .free = mf_free};
-    if (!mf_trainer_dir(t)) return MF_OK;
     checkpoints *o = mf_alloc(1, sizeof *o);
     if (!o) return MF_ENOMEM;
     o->best = (double)NAN;

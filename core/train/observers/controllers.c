@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "plugin/load/open.h"
 #include "train/observers/observers.h"
-#include "train/optim.h"
+#include "train/optim/optim.h"
 
 /* The latest value that a controller gave to an option. */
 typedef struct changed {

@@ -14,8 +14,8 @@
 #define TRAIN_BATCHES 8
 
 struct mf_evaluation {
-    mf_evaluator *val;      /* NULL without a validation split */
-    mf_evaluator *on_train; /* NULL unless train.eval_train */
+    mf_evaluator *val;            /* NULL without a validation split */
+    mf_evaluator *on_train;       /* NULL unless train.eval_train */
     double val_loss, floor, bits; /* of the last validation; NaN before the first one */
     /* step of the last validation; -1: none since the start or resume */
     int64_t at;
@@ -116,7 +116,10 @@ static int between(void *self, mf_trainer *t)
     const bool last = mf_trainer_done(t);
     const bool due = last || (every > 0 && mf_trainer_steps(t) % every == 0);
     if (!e->val || !due) return MF_OK;
-    return mf_trainer_evaluate(t, last ? c->final_batches : c->eval_batches, NULL);
+    const int rc = mf_trainer_evaluate(t, last ? c->final_batches : c->eval_batches, NULL);
+    if (rc != MF_OK || last || !mf_trainer_done(t)) return rc;
+    /* An observer has ended training after this validation: the last one takes its place. */
+    return mf_trainer_evaluate(t, c->final_batches, NULL);
 }
 
 static int after_batch(void *arg, int64_t done, int64_t total)

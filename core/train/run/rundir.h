@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* RUN/ended.txt: why training ended before its last step (train.patience), in one line. */
+#define MF_RUN_ENDED "ended.txt"
+
 typedef struct mf_rundir {
     char *path;
     char *config, *manifest, *metrics, *memory, *tokenizer, *report, *sample, *samples;

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "data/source.h"
 #include "plugin/load/backend.h"
+#include "train/optim/optim.h"
 #include "train/run/rundir.h"
 
 static void corpus_spec(const mf_config *c, mf_corpus_spec *ret)
@@ -236,6 +237,8 @@ static int open_parts(mf_session *s, const mf_session_options *o)
     const mf_model_settings settings = mf_config_model(s->config);
     mf_session_model_options(s->config, o->training || o->gradients, &options);
     options.no_moments = !o->training;
+    options.moments = mf_optim_want_moments;
+    options.moments_arg = &s->config->train;
     options.device = s->device;
     if (rc == MF_OK) rc = mf_model_new(&settings, &dims, &options, &s->model);
     return rc == MF_OK ? mf_model_freeze(s->model, s->config->train.freeze) : rc;

@@ -11,8 +11,9 @@ typedef struct range {
     int64_t count, per;
     const float *grad;
     float *value, *m, *v;
-    mf_bf16 *copy; /* bf16 copies of adamw, or NULL */
-    /* of adamw; scale_inplace also uses scale */
+    mf_bf16 *copy; /* bf16 copies of values, or NULL */
+    float *u;      /* of momentum and descend */
+    /* of adamw; the others use some of them */
     float scale, keep1, keep2, lr, decay, l2, eps, root2;
     double *part; /* partial sums of sumsq */
 } range;
@@ -83,10 +84,10 @@ static void adamw_bf16_tile(void *arg, int64_t tile)
 
 /* The factors contain lr / correction1 and 1 / sqrt(correction2), so that an element costs one
  * root and one division. */
-void MF_SIMD(adamw)(const mf_kctx *x, int64_t count, const mf_adamw_args *args, float *value,
+void MF_SIMD(adamw)(const mf_kctx *x, int64_t count, const mf_update_args *args, float *value,
                     mf_bf16 *copy, const float *grad, float *m, float *v)
 {
-    const mf_adamw_factors f = mf_adamw_resolve(x, args);
+    const mf_update_factors f = mf_update_resolve(x, args);
     range p = {.count = count,
                .per = ROWS_TILE,
                .grad = grad,
@@ -105,6 +106,112 @@ void MF_SIMD(adamw)(const mf_kctx *x, int64_t count, const mf_adamw_args *args, 
     if (f.scale == 0) return;
     x->parallel(rows_tiles(count, 1), copy != NULL ? adamw_bf16_tile : adamw_tile, &p);
 }
+
+/* ---- lion, momentum, descend: loops over memory like that of adamw ---- */
+
+V_INLINE vf sign_of(vf a)
+{
+    return v_select(a > 0, v_set(1), v_select(a < 0, v_set(-1), v_set(0)));
+}
+
+V_INLINE void lion_step(const range *p, vf g, vf *value, vf *m)
+{
+    g = g * p->scale;
+    const vf sign = sign_of(v_fma(g - *m, v_set(p->keep1), *m));
+    *m = v_fma(g - *m, v_set(p->keep2), *m);
+    *value = *value - sign * p->lr - *value * p->decay;
+}
+
+static void lion_tile(void *arg, int64_t tile)
+{
+    const range *p = arg;
+    int64_t i = tile * p->per, to = rows_end(p->count, i, p->per);
+    for (; i < to; i += VL) {
+        const int64_t n = to - i < VL ? to - i : VL;
+        vf value = v_load_to(p->value + i, n), m = v_load_to(p->m + i, n);
+        lion_step(p, v_load_to(p->grad + i, n), &value, &m);
+        v_store_to(p->value + i, value, n);
+        v_store_to(p->m + i, m, n);
+        if (p->copy != NULL) v_store_bf16_n(p->copy + i, value, n);
+    }
+}
+
+void MF_SIMD(lion)(const mf_kctx *x, int64_t count, const mf_update_args *args, float *value,
+                   mf_bf16 *copy, const float *grad, float *m)
+{
+    const mf_update_factors f = mf_update_resolve(x, args);
+    range p = {.count = count,
+               .per = ROWS_TILE,
+               .grad = grad,
+               .value = value,
+               .m = m,
+               .copy = copy,
+               .scale = (float)f.scale,
+               .keep1 = (float)(1 - args->beta1),
+               .keep2 = (float)(1 - args->beta2),
+               .lr = (float)f.lr,
+               .decay = (float)(f.lr * f.weight_decay)};
+    if (f.scale == 0) return;
+    x->parallel(rows_tiles(count, 1), lion_tile, &p);
+}
+
+static void momentum_tile(void *arg, int64_t tile)
+{
+    const range *p = arg;
+    int64_t i = tile * p->per, to = rows_end(p->count, i, p->per);
+    for (; i < to; i += VL) {
+        const int64_t n = to - i < VL ? to - i : VL;
+        const vf g = v_load_to(p->grad + i, n) * p->scale, old = v_load_to(p->m + i, n);
+        const vf m = v_fma(g - old, v_set(p->keep1), old);
+        v_store_to(p->m + i, m, n);
+        v_store_to(p->u + i, v_fma(m - g, v_set(1 - p->keep1), g), n);
+    }
+}
+
+void MF_SIMD(momentum)(const mf_kctx *x, int64_t count, const mf_update_args *args,
+                       const float *grad, float *m, float *u)
+{
+    const mf_update_factors f = mf_update_resolve(x, args);
+    range p = {.count = count,
+               .per = ROWS_TILE,
+               .grad = grad,
+               .m = m,
+               .u = u,
+               .scale = (float)f.scale,
+               .keep1 = (float)(1 - args->beta1)};
+    if (f.scale == 0) return;
+    x->parallel(rows_tiles(count, 1), momentum_tile, &p);
+}
+
+static void descend_tile(void *arg, int64_t tile)
+{
+    const range *p = arg;
+    int64_t i = tile * p->per, to = rows_end(p->count, i, p->per);
+    for (; i < to; i += VL) {
+        const int64_t n = to - i < VL ? to - i : VL;
+        vf value = v_load_to(p->value + i, n);
+        value = value - v_load_to(p->grad + i, n) * p->lr - value * p->decay;
+        v_store_to(p->value + i, value, n);
+        if (p->copy != NULL) v_store_bf16_n(p->copy + i, value, n);
+    }
+}
+
+void MF_SIMD(descend)(const mf_kctx *x, int64_t count, const mf_update_args *args, double scale,
+                      const float *u, float *value, mf_bf16 *copy)
+{
+    const mf_update_factors f = mf_update_resolve(x, args);
+    range p = {.count = count,
+               .per = ROWS_TILE,
+               .grad = u,
+               .value = value,
+               .copy = copy,
+               .lr = (float)(f.lr * scale),
+               .decay = (float)(f.lr * f.weight_decay)};
+    if (f.scale == 0) return;
+    x->parallel(rows_tiles(count, 1), descend_tile, &p);
+}
+
+/* ---- sums and scaling ---- */
 
 typedef float half_vector __attribute__((vector_size(2 * VL)));
 

@@ -101,6 +101,19 @@ V_INLINE void v_store_n(float *p, vf v, int64_t n)
 #endif
 }
 
+/* The same for n <= VL floats: loops over memory that need no code for the rest. */
+V_INLINE vf v_load_to(const float *p, int64_t n)
+{
+    return n == VL ? v_load(p) : v_load_n(p, n);
+}
+V_INLINE void v_store_to(float *p, vf v, int64_t n)
+{
+    if (n == VL)
+        v_store(p, v);
+    else
+        v_store_n(p, v, n);
+}
+
 /* ---- bf16 in memory, f32 in vectors: rounded to nearest even, NaN kept; the same bits on
  * every processor ---- */
 V_INLINE vf v_load_bf16(const uint16_t *p)

@@ -7,7 +7,7 @@
 #include "graph/internal.h"
 #include "graph_ops.h"
 #include "ops/ops.h"
-#include "train/optim.h"
+#include "train/optim/optim.h"
 
 enum { ROWS = 3, IN = 4, OUT = 5 };
 

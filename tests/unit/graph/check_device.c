@@ -16,7 +16,7 @@
 #include "ops/ops.h"
 #include "plugin/load/backend.h"
 #include "strict.h"
-#include "train/optim.h"
+#include "train/optim/optim.h"
 
 enum { N = 300 };
 

@@ -250,12 +250,12 @@ static void run_adamw(mf_kt *t)
 {
     static const int64_t count[] = {1, 999, 70003};
     int64_t n = count[t->variant];
-    const mf_adamw_now now = {.lr = 0.1,
+    const mf_update_now now = {.lr = 0.1,
                               .weight_decay = 0.1,
                               .grad_scale = 0.5,
                               .correction1 = 1 - 0.81,
                               .correction2 = 1 - 0.9025};
-    mf_adamw_args args = {.beta1 = 0.9,
+    mf_update_args args = {.beta1 = 0.9,
                           .beta2 = 0.95,
                           .eps = 1e-8,
                           .lr_scale = 1,

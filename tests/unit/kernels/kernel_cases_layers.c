@@ -398,12 +398,12 @@ static const int64_t count_of[] = {1, 999, 70003};
 static void run_adamw(mf_kt *t)
 {
     int64_t n = count_of[t->variant % 3];
-    mf_adamw_now now = {.lr = 0.1,
+    mf_update_now now = {.lr = 0.1,
                         .weight_decay = 0.1,
                         .grad_scale = 0.5,
                         .correction1 = 1 - 0.81,
                         .correction2 = 1 - 0.9025};
-    mf_adamw_args args = {.beta1 = 0.9,
+    mf_update_args args = {.beta1 = 0.9,
                           .beta2 = 0.95,
                           .eps = 1e-8,
                           .lr_scale = 1,
@@ -426,6 +426,64 @@ static void run_adamw(mf_kt *t)
     }
     if (t->variant == 8) t->fault.kind = MF_FAULT_RANGE; /* skipped */
     t->k->adamw(t->x, n, &args, value, NULL, grad, m, v_result);
+}
+
+/* The settings of an optimizer step; variant 3 skips it. */
+static mf_update_args update_args(mf_kt *t)
+{
+    const mf_update_now now = {
+        .lr = 0.1, .weight_decay = 0.1, .grad_scale = 0.5, .clip = 1, .step = 3};
+    const double sumsq = t->variant == 3 ? INFINITY : 100;
+    return (mf_update_args){.beta1 = 0.9,
+                            .beta2 = 0.75,
+                            .lr_scale = 2,
+                            .decay_scale = 1,
+                            .now = kt_given(t, &now, sizeof now),
+                            .sumsq = kt_given(t, &sumsq, sizeof sumsq)};
+}
+
+/* Inputs whose moments and gradients have the same sign, because the sign of a sum near 0 would
+ * depend on rounding. */
+static void run_lion(mf_kt *t)
+{
+    const int64_t n = count_of[t->variant % 3];
+    const mf_update_args args = update_args(t);
+    float *grad = kt_positive(t, n), *value = kt_result(t, n), *m = kt_result(t, n);
+    for (int64_t i = 0; i < n; i++) {
+        if (i % 2) grad[i] = -grad[i];
+        m[i] = i % 3 == 2 ? 0 : grad[i] / 2;
+        if (i % 7 == 5) grad[i] = m[i] = 0;
+    }
+    t->k->lion(t->x, n, &args, value, NULL, grad, m);
+}
+
+static void run_momentum(mf_kt *t)
+{
+    const int64_t n = count_of[t->variant % 3];
+    const mf_update_args args = update_args(t);
+    t->k->momentum(t->x, n, &args, kt_f32(t, n), kt_result(t, n), kt_result(t, n));
+}
+
+static void run_descend(mf_kt *t)
+{
+    const int64_t n = count_of[t->variant % 3];
+    const mf_update_args args = update_args(t);
+    t->k->descend(t->x, n, &args, 0.3, kt_f32(t, n), kt_result(t, n), NULL);
+}
+
+static void run_adafactor(mf_kt *t)
+{
+    static const int64_t shapes[][3] = {{1, 7, 5},  {3, 40, 33}, {2, 0, 300}, {1, 3, 4},
+                                        {1, 1, 64}, {1, 64, 1},  {1, 300, 300}};
+    const int64_t *s = shapes[t->variant], n = s[0] * (s[1] > 0 ? s[1] : 1) * s[2];
+    const mf_update_args args = update_args(t);
+    const int64_t kept = s[0] * mf_adafactor_state(s[1], s[2]);
+    float *start = kt_positive(t, kept), *v = kt_result(t, kept);
+    for (int64_t i = 0; i < kept; i++)
+        v[i] = start[i];
+    float *value = kt_f32(t, n), *grad = kt_f32(t, n), *u = kt_result(t, n);
+    t->k->adafactor(t->x, s[0], s[1], s[2], &args, value, grad, v, u,
+                    kt_work(t, mf_adafactor_work(s[0], s[2])));
 }
 
 static void run_sumsq(mf_kt *t)
@@ -463,6 +521,10 @@ const mf_kernel_row mf_kernel_cases_layers[] = {
     {"swiglu", run_swiglu, 9, false, 1e-6},
     {"swiglu_backward", run_swiglu_backward, 9, false, 1e-6},
     {"adamw", run_adamw, 9, false, 1e-6},
+    {"lion", run_lion, 4, false, 1e-6},
+    {"momentum", run_momentum, 4, false, 1e-6},
+    {"descend", run_descend, 4, false, 1e-6},
+    {"adafactor", run_adafactor, 7, false, 2e-6},
     {"sumsq", run_sumsq, 10, true, 1e-6},
     {"scale_inplace", run_scale_inplace, 3, true, 0},
     {0},

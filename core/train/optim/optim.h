@@ -1,9 +1,9 @@
-/* train/optim.h: AdamW over all parameters in one pass (Loshchilov, Hutter 2019, algorithm 2).
+/* train/optim/optim.h: the optimizer step over all parameters, for each train.optimizer.
  *
  * Neighbouring parameters with equal settings are merged into ranges when the optimizer is made
- * or refreshed. A step is one sum of squares and one pass of the adamw kernel over the ranges
- * that are not frozen; the kernel also writes the bf16 copies of the values. The optimizer
- * `adam` adds weight decay to the gradient instead. */
+ * or refreshed. A step is one sum of squares, and then one kernel for each range that is not
+ * frozen, or a few for each parameter that the optimizer treats as a whole (method.h). The
+ * kernels also write the bf16 copies of the values. */
 #ifndef MF_TRAIN_OPTIM_H
 #define MF_TRAIN_OPTIM_H
 
@@ -11,7 +11,7 @@
 #include "train/train_config.h"
 
 typedef struct mf_optim mf_optim;
-struct mf_adamw_now;
+struct mf_update_now;
 
 typedef struct mf_optim_step {
     int64_t step;                  /* number of steps before this one, skipped ones included */
@@ -21,6 +21,13 @@ typedef struct mf_optim_step {
     const float *loss;
 } mf_optim_step;
 
+/* For mf_model_options.moments: tells a store before it is sealed which moments the optimizer
+ * of this mf_train_config keeps. */
+void mf_optim_want_moments(const void *config, mf_store *store);
+/* Bytes of work memory that the optimizer allocates for this store. */
+size_t mf_optim_work_bytes(const mf_train_config *config, const mf_store *store);
+/* MF_EINVAL: the store was not told which moments this optimizer keeps. MF_EDEP: the store's
+ * device has no kernels for it. MF_ENOMEM. */
 int mf_optim_new(mf_store *store, const mf_train_config *config, mf_optim **ret);
 void mf_optim_free(mf_optim *o);
 /* Recomputes the ranges. Call this after frozen flags or learning-rate factors of parameters or
@@ -30,7 +37,7 @@ int mf_optim_refresh(mf_optim *o);
  * caller computes these numbers with mf_optim_now, and copies them to `now` before the kernels
  * of mf_optim_update run. NULL: memory of the optimizer; mf_optim_update copies the numbers. */
 void mf_optim_exchange(mf_optim *o, const void *now, void *sumsq);
-void mf_optim_now(const mf_optim *o, const mf_optim_step *s, struct mf_adamw_now *ret);
+void mf_optim_now(const mf_optim *o, const mf_optim_step *s, struct mf_update_now *ret);
 /* Launches the sum of squares of the gradient, without frozen ranges. */
 int mf_optim_measure(mf_optim *o);
 /* Launches the optimizer step for the gradient that was measured last. Values and moments stay

@@ -1,0 +1,85 @@
+/* train/optim/adafactor.c: Adafactor without momentum (Shazeer, Stern 2018, algorithms 4, 5):
+ * means of squares by row and by column instead of one for each element. Its step is relative
+ * to the size of a parameter, so each matrix, that of an expert too, is updated as a whole. */
+#include "train/optim/method.h"
+
+static int64_t aligned(int64_t elements)
+{
+    return (elements + 15) / 16 * 16;
+}
+
+static int64_t size_of(const mf_matrices *all)
+{
+    return (all->rows > 0 ? all->rows : 1) * all->columns;
+}
+
+static bool whole(const mf_param *p)
+{
+    (void)p;
+    return true;
+}
+
+/* The state of all matrices, one after another. */
+static void moments(const mf_param *p, mf_shape ret[2])
+{
+    mf_matrices all;
+    int64_t count = 0;
+    for (int i = 0; mf_optim_matrices(p, i, &all); i++)
+        count += all.groups * mf_adafactor_state(all.rows, all.columns);
+    ret[0] = (mf_shape){.rank = -1};
+    ret[1] = mf_shape1(count);
+}
+
+static size_t work(const mf_matrices *all)
+{
+    const int64_t groups = mf_optim_groups(all);
+    return (size_t)aligned(groups * size_of(all)) * sizeof(float) +
+           mf_adafactor_work(groups, all->columns);
+}
+
+/* A pass: its first element, and the steps. */
+typedef struct {
+    int64_t from;
+    const float *u;
+} part;
+
+static void take_step(const mf_optim_launch *l, const mf_optim_range *r, int64_t first,
+                      int64_t count, void *arg)
+{
+    const part *a = arg;
+    const mf_update_args args = mf_optim_args(l, r);
+    l->k->descend(&l->x, count, &args, 1, a->u + (first - a->from), l->value + first,
+                  l->copy ? l->copy + first : NULL);
+}
+
+static void param(const mf_optim_launch *l, const mf_param *p, const mf_optim_range *r, int n)
+{
+    mf_matrices all;
+    float *state = l->moment[1] + p->moment_at[1];
+    mf_update_args args = l->args;
+    args.lr_scale = p->lr_scale;
+    for (int i = 0; mf_optim_matrices(p, i, &all); i++) {
+        const int64_t most = mf_optim_groups(&all), size = size_of(&all);
+        float *u = (float *)l->work;
+        char *sums = l->work + (size_t)aligned(most * size) * sizeof *u;
+        for (int64_t at = 0; at < all.groups; at += most) {
+            const int64_t groups = most < all.groups - at ? most : all.groups - at;
+            part a = {.from = p->offset + all.first + at * size, .u = u};
+            l->k->adafactor(&l->x, groups, all.rows, all.columns, &args, l->value + a.from,
+                            l->grad + a.from, state, u, sums);
+            mf_optim_parts(l, r, n, a.from, groups * size, take_step, &a);
+            state += groups * mf_adafactor_state(all.rows, all.columns);
+        }
+    }
+}
+
+static bool has_kernels(const mf_kernels *k)
+{
+    return k->adafactor && k->descend;
+}
+
+const mf_optim_method mf_optim_adafactor = {.has_kernels = has_kernels,
+                                            .moments = moments,
+                                            .whole = whole,
+                                            .work = work,
+                                            .param = param};

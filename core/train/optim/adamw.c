@@ -1,0 +1,24 @@
+/* train/optim/adamw.c: AdamW (Loshchilov, Hutter 2019, algorithm 2), and Adam with weight decay
+ * inside the gradient: one kernel over ranges. */
+#include "train/optim/method.h"
+
+void mf_optim_range_adamw(const mf_optim_launch *l, const mf_optim_range *r)
+{
+    const mf_update_args args = mf_optim_args(l, r);
+    l->k->adamw(&l->x, r->count, &args, l->value + r->first,
+                l->copy ? l->copy + r->first : NULL, l->grad + r->first,
+                l->moment[0] + r->at[0], l->moment[1] + r->at[1]);
+}
+
+static bool has_kernels(const mf_kernels *k)
+{
+    return k->adamw != NULL;
+}
+
+static void moments(const mf_param *p, mf_shape ret[2])
+{
+    ret[0] = ret[1] = p->shape;
+}
+
+const mf_optim_method mf_optim_adamw = {
+    .has_kernels = has_kernels, .moments = moments, .range = mf_optim_range_adamw};
