@@ -190,7 +190,8 @@ static void page(const swap_page *s, const char *from, const char *command)
                   mf_report_strf(p,
                                  "%s in %s; measured on %lld batch%s of the validation split",
                                  s->r->router, from, (long long)s->r->batches,
-                                 s->r->batches == 1 ? "" : "es"));
+                                 s->r->batches == 1 ? "" : "es"),
+                  0);
     mf_html_contents(p->d, sizeof entries / sizeof *entries, entries);
     cards(s);
     table(s);
