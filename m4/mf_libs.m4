@@ -40,12 +40,6 @@ mf_with_$1=no mf_dir=
 AS_CASE([$with_$1], [no], [], [auto|yes], [P[]_CFLAGS= P[]_LIBS=-l$4], [
     mf_dir=$with_$1
     AS_IF([test ! -d "$mf_dir"], [AC_MSG_ERROR([--with-$1=$mf_dir: no such folder (expected auto, yes, no or a folder)])])])
-m4_if([$1], [cuda], [AS_CASE([$with_cuda], [auto|yes], [
-    AS_IF([test -d "$CUDA_HOME/include"], [mf_dir=$CUDA_HOME], [test -d /usr/local/cuda/include], [mf_dir=/usr/local/cuda])])])
-m4_if([$1], [nccl], [AS_CASE([$with_nccl], [auto|yes], [
-    AS_IF([test -f "$mf_cuda_dir/include/nccl.h"], [mf_dir=$mf_cuda_dir])])])
-m4_if([$1], [mpi], [AS_CASE([$with_mpi], [auto|yes], [AS_IF([test "x$PKG_CONFIG" != x && $PKG_CONFIG --exists ompi-c],
-    [MPI_CFLAGS=`$PKG_CONFIG --cflags ompi-c` MPI_LIBS=`$PKG_CONFIG --libs ompi-c`])])])
 AS_IF([test "x$mf_dir" != x], [
     mf_libdir=$mf_dir/lib
     AS_IF([test -d "$mf_dir/lib64"], [mf_libdir=$mf_dir/lib64])
@@ -54,11 +48,18 @@ AS_IF([test "$with_$1" != no], [
     MF_TRY_LIB(P, [$2], [$3], [$5], [mf_with_$1="yes${mf_dir:+, $mf_dir}"], [
         AS_IF([test "$with_$1" != auto],
             [AC_MSG_ERROR([--with-$1=$with_$1: $2 was not found (Debian package: $6)])])])])
-m4_if([$1], [cuda], [mf_cuda_dir=$mf_dir])
 AC_SUBST(P[_CFLAGS]) AC_SUBST(P[_LIBS])
 AM_CONDITIONAL([HAVE_]P, [test "x$mf_with_$1" != xno])
 AS_IF([test "x$mf_with_$1" != xno], [AC_DEFINE([HAVE_]P, [1], [$2 was found])])
 m4_popdef([P])dnl
+])
+
+# MF_RESERVED(NAME, TITLE): --with-NAME of a part that this version does not have. Scripts may
+# say no or auto; yes and a folder are errors, so that nobody takes it for built.
+AC_DEFUN([MF_RESERVED], [
+AC_ARG_WITH([$1], [AS_HELP_STRING([--with-$1=auto|no], [$2: not in this version])], [], [with_$1=auto])
+AS_CASE([$with_$1], [auto|no], [],
+    [AC_MSG_ERROR([--with-$1=$with_$1: this version has no part for $2 (expected auto or no)])])
 ])
 
 # MF_ONEDNN: which interface oneDNN has, after MF_WITH. It is opened at run time (kernels/cpu/onednn.c),
@@ -113,9 +114,6 @@ $PACKAGE_STRING
     BLAS          $BLAS_LIBS ($mf_cv_blas)
     CPU kernels   $mf_isas
     oneDNN        $mf_with_onednn
-    CUDA          $mf_with_cuda
-    MPI           $mf_with_mpi
-    NCCL          $mf_with_nccl
     libcurl       $mf_with_curl
     libedit       $mf_with_edit (lines of generate -i)
     tests         $mf_tests

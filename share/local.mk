@@ -64,3 +64,8 @@ examples_DATA += share/examples/router.rs
 examples_DATA += share/examples/text_server.c
 examples_DATA += share/examples/train_own_batches.c
 examples_DATA += share/examples/two_models.c
+
+# What runs the checks of a plugin elsewhere.
+examplesci_DATA =
+examplesci_DATA += share/examples/ci/Dockerfile
+examplesci_DATA += share/examples/ci/plugin.yml

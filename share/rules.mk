@@ -6,28 +6,29 @@ quickpresetsdir = $(presetsdir)/quick
 templatedir = $(pkgdatadir)/template
 repeatdir = $(pkgdatadir)/repeat
 examplesdir = $(pkgdatadir)/examples
+examplescidir = $(examplesdir)/ci
 EXTRA_DIST += $(SETTINGS) $(pluginsd_DATA) $(presets_DATA) $(quickpresets_DATA)
-EXTRA_DIST += $(template_DATA) $(repeat_DATA) $(repeat_SCRIPTS) $(examples_DATA)
+EXTRA_DIST += $(template_DATA) $(repeat_DATA) $(repeat_SCRIPTS) $(examples_DATA) $(examplesci_DATA)
 
-# Settings belong to the administrator. FILE.dist comes with this version. FILE is a copy of it, as
-# long as it is missing or equals the FILE.dist of the version before.
+# Settings belong to the administrator. $(pkgdatadir) has this version's file. The one in
+# $(pkgsysconfdir) is a copy of it, as long as it is missing or equals the file of the version before.
 install-data-local:
-	@$(MKDIR_P) "$(DESTDIR)$(pkgsysconfdir)" && for f in $(SETTINGS); do \
-	  to="$(DESTDIR)$(pkgsysconfdir)/$${f##*/}"; \
-	  if test ! -e "$$to" || cmp -s "$$to" "$$to.dist"; then \
+	@$(MKDIR_P) "$(DESTDIR)$(pkgsysconfdir)" "$(DESTDIR)$(pkgdatadir)" && for f in $(SETTINGS); do \
+	  to="$(DESTDIR)$(pkgsysconfdir)/$${f##*/}" ours="$(DESTDIR)$(pkgdatadir)/$${f##*/}"; \
+	  if test ! -e "$$to" || cmp -s "$$to" "$$ours"; then \
 	    $(INSTALL_DATA) "$(srcdir)/$$f" "$$to" || exit 1; \
 	  elif ! cmp -s "$$to" "$(srcdir)/$$f"; then \
-	    echo "kept: $$to, which was edited; this version's is $$to.dist"; \
+	    echo "kept: $$to, which was edited; this version's is $$ours"; \
 	  fi; \
-	  $(INSTALL_DATA) "$(srcdir)/$$f" "$$to.dist" || exit 1; \
+	  $(INSTALL_DATA) "$(srcdir)/$$f" "$$ours" || exit 1; \
 	done
 
 uninstall-settings:
 	@for f in $(SETTINGS); do \
-	  to="$(DESTDIR)$(pkgsysconfdir)/$${f##*/}"; \
-	  if test -e "$$to" && ! cmp -s "$$to" "$$to.dist"; then \
+	  to="$(DESTDIR)$(pkgsysconfdir)/$${f##*/}" ours="$(DESTDIR)$(pkgdatadir)/$${f##*/}"; \
+	  if test -e "$$to" && ! cmp -s "$$to" "$$ours"; then \
 	    echo "kept: $$to, which was edited"; else rm -f "$$to"; fi; \
-	  rm -f "$$to.dist"; \
+	  rm -f "$$ours"; \
 	done
 .PHONY: uninstall-settings
 

@@ -187,7 +187,7 @@ void mf_cli_help(const mf_verb *verb, const char *action)
     printf("\n'moefw VERB --help' tells more; so do moefw(1), moefw.ini(5), moefw-run(5) and "
            "moefw-plugin(7).\n"
            "Exit status: 0 ok, 1 failed, 2 usage or configuration, 3 bad input or checkpoint,\n"
-           "4 plugin refused, 5 diverged, 6 dependency missing, 7 peer lost, 75 time limit.\n");
+           "4 plugin refused, 5 diverged, 6 dependency missing, 75 time limit.\n");
 }
 
 /* ---- the manual ---- */

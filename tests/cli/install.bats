@@ -69,20 +69,39 @@ pc() {
 # again VERB: make VERB once more, with the same stage
 again() { make -C "$builddir" "$1" DESTDIR="$STAGE" 2>&1; }
 
+@test "each installed file is in a package of debian/" {
+    (cd "$srcdir/debian" && cat ./*.install ./*.manpages ./*.docs ./*.examples not-installed) |
+        sed 's|^debian/tmp/||' | sort >"$BATS_TEST_TMPDIR/packed"
+    [ -z "$(uniq -d "$BATS_TEST_TMPDIR/packed" | grep -v '^usr/share/moefw/examples')" ]
+    # The licence is in debian/copyright. Packages have the prefix /usr and a folder for the architecture.
+    (cd "$STAGE" && find . -type f -o -type l) |
+        sed -E "s|^\./||; s|^${PREFIX#/}/|usr/|; s|^usr/lib/|usr/lib/architecture/|" | grep -v '/LICENSE$' |
+        while read -r file; do
+            while read -r pattern; do
+                # shellcheck disable=SC2254 # lines are patterns
+                case $file in $pattern | $pattern/*) continue 2 ;; esac
+            done <"$BATS_TEST_TMPDIR/packed"
+            echo "$file is in no package"
+            exit 1
+        done
+}
+
 @test "edited settings are kept, others are updated" {
     settings=$(pc --variable=pkgsysconfdir)
     ini=$STAGE${settings#"$STAGE"}/moefw.ini
-    cmp "$ini" "$ini.dist"
+    dist=$STAGE$PREFIX/share/moefw/moefw.ini
+    [ "$(ls "$(dirname "$ini")")" = moefw.ini ] # one file, without copies beside it
+    cmp "$ini" "$dist"
     echo "; ours" >>"$ini"
     cp "$ini" "$BATS_TEST_TMPDIR/ours"
     run again install-data-local
     [ "$status" -eq 0 ]
-    [[ "$output" == *"kept: $ini, which was edited; this version's is $ini.dist"* ]]
+    [[ "$output" == *"kept: $ini, which was edited; this version's is $dist"* ]]
     cmp "$ini" "$BATS_TEST_TMPDIR/ours"
-    cmp "$srcdir/etc/moefw.ini" "$ini.dist"
+    cmp "$srcdir/etc/moefw.ini" "$dist"
     # a file of another version that nobody has edited is updated
     echo "; of another version" >"$ini"
-    cp "$ini" "$ini.dist"
+    cp "$ini" "$dist"
     run again install-data-local
     [[ "$output" != *kept* ]]
     cmp "$srcdir/etc/moefw.ini" "$ini"
@@ -91,7 +110,7 @@ again() { make -C "$builddir" "$1" DESTDIR="$STAGE" 2>&1; }
     run again uninstall-settings
     [[ "$output" == *"kept: $ini, which was edited"* ]]
     [ -e "$ini" ]
-    [ ! -e "$ini.dist" ]
+    [ ! -e "$dist" ]
     rm "$ini"
     again install-data-local
     cmp "$srcdir/etc/moefw.ini" "$ini"
