@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/shown.h"
+
 static mf_log_level level_now = MF_LOG_INFO;
 static void (*hook)(void);
 static _Thread_local const mf_log_sink *sink_now;
@@ -64,9 +66,12 @@ void mf_vlog(mf_log_level level, const char *fmt, va_list args)
         mf_log_redirect(sink);
         return;
     }
-    line[start + length] = '\n';
+    char safe[sizeof line + 8];
+    mf_safe_text(line, false, safe, sizeof safe - 1); /* one byte is left for the newline */
+    length = strlen(safe);
+    safe[length] = '\n';
     if (hook) hook();
-    fwrite(line, 1, start + length + 1, stderr);
+    fwrite(safe, 1, length + 1, stderr);
     fflush(stderr);
 }
 

@@ -3,8 +3,8 @@
  * A line goes to the sink of the calling thread. A thread without a sink writes to standard
  * error, as the program does: the level decides which lines are written, and a live progress
  * line (report/terminal/progress) has a hook that clears it before a log line. Level and hook
- * belong to the program. No lock protects them, so it sets them while no other thread logs. The
- * caller must escape control bytes in %s arguments that come from files. */
+ * belong to the program. No lock protects them, so it sets them while no other thread logs.
+ * Text for standard error passes through base/text/shown.h; a sink gets it as it is. */
 #ifndef MF_BASE_LOG_H
 #define MF_BASE_LOG_H
 

@@ -190,9 +190,10 @@ static int judge_number(const mf_cli_option *o, const char *name, const char *te
                        is_int ? "a whole number" : "a number", text);
     if (is_int) x = (double)i;
     if (o->lo >= o->hi || (x >= o->lo && x <= o->hi)) return MF_OK;
-    if (o->hi >= 1e12)
-        return mf_fail(MF_EUSAGE, "%s: expected at least %g, found %s", name, o->lo, text);
-    return mf_fail(MF_EUSAGE, "%s: expected %g to %g, found %s", name, o->lo, o->hi, text);
+    return is_int ? mf_fail(MF_EUSAGE, "%s: expected %lld to %lld, found %s", name,
+                            (long long)o->lo, (long long)o->hi, text)
+                  : mf_fail(MF_EUSAGE, "%s: expected %g to %g, found %s", name, o->lo, o->hi,
+                            text);
 }
 
 static bool is_path(const char *arg)

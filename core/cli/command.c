@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file/paths.h"
 #include "base/hint.h"
+#include "base/text/shown.h"
 #include "cli/cli.h"
 #include "lab/check/check.h"
 #include "lab/compare/compare_child.h"
@@ -79,7 +80,7 @@ int moefw_main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], MF_CHECK_VERB) == 0) return mf_check_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], MF_COMPARE_CHILD) == 0) {
         if (mf_compare_child_begin(argc, argv) != MF_OK) {
-            fprintf(stderr, "moefw: %s\n", mf_error_message());
+            fprintf(stderr, "moefw: %s\n", mf_shown(mf_error_message()));
             return mf_status_exit(mf_error_code());
         }
         argv[2] = argv[0];
@@ -98,7 +99,7 @@ int moefw_main(int argc, char **argv)
     if (rc != MF_OK && mf_error_message()[0] != '\0') {
         char message[4096]; /* file names may contain any bytes */
         fprintf(stderr, "moefw: %s\n",
-                mf_terminal_safe(mf_error_message(), true, message, sizeof message));
+                mf_safe_text(mf_error_message(), false, message, sizeof message));
     }
     mf_crash_ended();
     return mf_status_exit(rc);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text/number.h"
+#include "base/text/shown.h"
 #include "report/terminal/terminal.h"
 
 #include <stdio.h>
@@ -40,8 +41,8 @@ int mf_table_row(mf_table *t)
 int mf_table_put(mf_table *t, int column, const char *text)
 {
     char safe[CELL_MAX];
-    const char *copy = mf_arena_strdup(
-        t->arena, mf_terminal_safe(text ? text : "-", false, safe, sizeof safe));
+    const char *copy =
+        mf_arena_strdup(t->arena, mf_safe_text(text ? text : "-", false, safe, sizeof safe));
     if (!copy) return MF_ENOMEM;
     t->cell[(t->rows - 1) * t->columns + column] = copy;
     return MF_OK;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text/shown.h"
 #include "report/terminal/terminal.h"
 
 static void tell(void *arg, int level, const char *line)
@@ -81,7 +82,7 @@ const char *mf_talker_piece(const mf_talker *t, int32_t id, char *out, size_t si
         snprintf(text, sizeof text, "%s", special);
     else
         snprintf(text, sizeof text, "%.*s", (int)n, piece ? piece : "");
-    return mf_terminal_safe(text, false, out, size);
+    return mf_safe_text(text, false, out, size);
 }
 
 /* Prints the token and, layer by layer, the experts of the last token: "0: 3 5 1: 2 7". */

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
+#include "base/text/shown.h"
 #include "config/sources.h"
 #include "plugin/load/find.h"
 #include "train/run/rundir.h"
@@ -32,7 +33,7 @@ static void print_runs_in(const char *folder)
     for (int i = 0; i < n; i++) {
         char *path =
             strcmp(folder, ".") == 0 ? mf_strdup(names[i]) : mf_path_join(folder, names[i]);
-        if (path && mf_rundir_is(path)) puts(path);
+        if (path && mf_shown(path) == path && mf_rundir_is(path)) puts(path);
         mf_free(path);
     }
     mf_list_free(names, n);
@@ -45,7 +46,7 @@ static int print_plugins(mf_arena *arena, mf_kind kind)
     int n = 0;
     const int rc = mf_find_all(arena, kind, &found, &n);
     for (int i = 0; rc == MF_OK && i < n; i++)
-        if (found[i].name) puts(found[i].name);
+        if (found[i].name && mf_shown(found[i].name) == found[i].name) puts(found[i].name);
     return rc;
 }
 

@@ -70,7 +70,9 @@ typedef struct mf_plugin_section {
 
 /* ---- option tables ---- */
 
-#define MF_NO_BOUND INFINITY                /* no bound other than that of the type */
+#define MF_NO_BOUND INFINITY /* no bound other than that of the type */
+/* Greatest number of steps and of batches, far below 2^63. */
+#define MF_STEPS_MAX 1e15
 extern const char *const mf_section_auto[]; /* {"auto", NULL}: stands for 0 */
 #define MF_SECTION_AUTO(conf, field, def, lo, hi, help)                                        \
     {                                                                                          \

@@ -25,6 +25,7 @@ typedef struct tape {
     int *first_reader;
     /* [tensor id] its recomputed value; the array is NULL if nothing is recomputed */
     mf_tensor **recompute;
+    int judged;   /* number of tensors that forget_cheap has seen; each is looked at once */
     int *waiting; /* [node] last node that waits for this node's recomputed output; -1: none */
     int *before;  /* [waiting node] the previous node in that list; -1: none */
     mf_scope scope; /* "grad of ..." of the node being visited */
@@ -214,13 +215,11 @@ static int compute_again(tape *tp, int from)
  * need not stay in memory. */
 static void forget_cheap(tape *tp)
 {
-    mf_graph *g = tp->g;
-    for (int i = 0; tp->recompute && i < tp->n_forward; i++) {
-        const mf_node *node = g->nodes[i];
-        for (int j = 0; node->op->flags & MF_OP_CHEAP && j < node->n_out; j++) {
-            mf_tensor **copy = &tp->recompute[node->out[j]->id];
-            if (*copy && !g->nodes[(*copy)->node]->backward) *copy = NULL;
-        }
+    const mf_graph *g = tp->g;
+    for (; tp->recompute && tp->judged < g->n_tensors; tp->judged++) {
+        const mf_tensor *t = g->tensors[tp->judged], *of = t->recomputes;
+        if (of && g->nodes[of->node]->op->flags & MF_OP_CHEAP && tp->recompute[of->id] == t)
+            tp->recompute[of->id] = NULL;
     }
 }
 
@@ -519,7 +518,7 @@ int mf_graph_backward_from(mf_graph *g, int n, mf_tensor *const *out, mf_tensor 
         return mf_graph_fail(g, MF_EINVAL,
                              g->finished ? "the graph is finished"
                                          : "the graph has gradients already");
-    tape tp = {.g = g, .n_forward = g->n_nodes};
+    tape tp = {.g = g, .n_forward = g->n_nodes, .judged = g->n_tensors};
     if (start_tape(&tp) != MF_OK) {
         end_tape(&tp);
         return mf_graph_adopt(g, MF_ENOMEM);

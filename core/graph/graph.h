@@ -49,9 +49,10 @@ struct mf_tensor {
     mf_tensor *as_bf16, *as_f32; /* this value in the other type; NULL until needed */
     /* for the bf16 copy of a parameter: the parameter's f32 leaf, which gets the gradient */
     mf_tensor *master;
-    mf_param *param;    /* kinds PARAM, GRAD */
-    const double *live; /* kind LIVE */
-    const char *name;   /* for messages and DOT; may be NULL */
+    const mf_tensor *recomputes; /* the value that this one computes again; NULL: none */
+    mf_param *param;             /* kinds PARAM, GRAD */
+    const double *live;          /* kind LIVE */
+    const char *name;            /* for messages and DOT; may be NULL */
     /* on the graph's device, set by mf_graph_finish or before; NULL: its node was dropped */
     void *data;
     /* memory on the host: of an input, live scalar or constant (on the CPU the same as data);

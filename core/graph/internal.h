@@ -100,6 +100,9 @@ struct mf_graph {
     mf_tensor **tensors;
     mf_node **nodes;
     int n_tensors, tensors_room, n_nodes, nodes_room;
+    /* leaves of parameters, by a hash of the parameter's address; size: a power of two, or 0 */
+    mf_tensor **by_param;
+    int n_by_param, by_param_size;
 
     const mf_scope *scope;
     const char *file; /* plugin source of the next nodes (mf_graph_at); NULL: not known */

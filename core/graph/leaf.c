@@ -66,20 +66,41 @@ mf_tensor *mf_graph_live(mf_graph *g, const double *value, const char *name)
     return t;
 }
 
-static mf_tensor *find_param(const mf_graph *g, mf_tensor_kind kind, const mf_param *param)
+/* The place of the parameter's leaf in g->by_param, or the free place where it belongs. */
+static mf_tensor **place_of(const mf_graph *g, const mf_param *param)
 {
-    for (int i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i]->kind == kind && g->tensors[i]->param == param &&
-            g->tensors[i]->node < 0 && !g->tensors[i]->master)
-            return g->tensors[i];
-    return NULL;
+    const size_t mask = (size_t)g->by_param_size - 1;
+    size_t i = (size_t)((uint64_t)(uintptr_t)param * 0x9E3779B97F4A7C15u >> 32) & mask;
+    while (g->by_param[i] && g->by_param[i]->param != param)
+        i = (i + 1) & mask;
+    return &g->by_param[i];
+}
+
+static mf_tensor *find_param(const mf_graph *g, const mf_param *param)
+{
+    return g->by_param_size > 0 ? *place_of(g, param) : NULL;
+}
+
+/* Makes room for one more leaf: at most half of the places are used. */
+static int make_room(mf_graph *g)
+{
+    mf_tensor **old = g->by_param;
+    const int n = g->by_param_size, size = n > 0 ? 2 * n : 64;
+    if (2 * (g->n_by_param + 1) <= n) return MF_OK;
+    mf_tensor **larger = mf_arena_alloc(g->memory, (size_t)size * sizeof *larger);
+    if (!larger) return mf_graph_adopt(g, MF_ENOMEM);
+    g->by_param = larger;
+    g->by_param_size = size;
+    for (int i = 0; i < n; i++)
+        if (old[i]) *place_of(g, old[i]->param) = old[i];
+    return MF_OK;
 }
 
 mf_tensor *mf_graph_param(mf_graph *g, mf_param *param)
 {
     mf_tensor *t;
     if (!may_build(g)) return NULL;
-    t = find_param(g, MF_TENSOR_PARAM, param);
+    t = find_param(g, param);
     if (t) {
         /* the parameter's present value is that of the last op that wrote it in place */
         for (int i = g->n_tensors - 1; t->version != t->writes && i > t->id; i--)
@@ -98,9 +119,12 @@ mf_tensor *mf_graph_param(mf_graph *g, mf_param *param)
                       mf_device_name(g->options.device));
         return NULL;
     }
+    if (make_room(g) != MF_OK) return NULL;
     t = mf_tensor_new(g, MF_TENSOR_PARAM, MF_F32, param->shape);
     if (!t) return NULL;
     t->param = param;
+    *place_of(g, param) = t;
+    g->n_by_param++;
     t->name = param->name;
     t->data = param->value;
     t->needs_grad = g->options.training && !param->buffer && !param->frozen;

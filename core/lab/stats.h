@@ -53,9 +53,9 @@ double mf_sign_flip(const double *x, const double *y, int n);
  * distribution around the mean seen (Box and Tiao 1973, section 2.4). NaN without deviation. */
 double mf_probability_better(const mf_estimate *diff, double delta, bool higher_is_better);
 
-/* The level of a test at a look at `now` pairs, after looks at `before` [n] pairs, ascending, so
- * that all looks find a difference in at most .05 of comparisons of equal routers. A look at up
- * to `most` pairs may spend 2 - 2 Phi(1.96 / sqrt(now / most)), less what was spent before (Lan
+/* The level of a test at a look at `now` pairs, after looks at `before` [n] pairs, ascending.
+ * All looks together find a difference in at most .05 of comparisons of equal routers. A look
+ * at up to `most` pairs may spend 2 - 2 Phi(1.96 / sqrt(now / most)), less what was spent (Lan
  * and DeMets 1983, after O'Brien and Fleming 1979). Levels are added up (Bonferroni), so this
  * holds for any distribution. most = 0: not planned; then the first look spends .05, and each
  * later one half as much as the one before in addition, so that *ret_total, of all looks, stays

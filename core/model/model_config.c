@@ -230,7 +230,7 @@ static const mf_option regularizer_options[] = {
 static const mf_option controller_options[] = {
     MF_OPTION_STR(mf_plugin_section, plugin, NULL,
                   "name or path of the plugin, none: no such controller; if absent, NAME"),
-    MF_SECTION_INT(mf_plugin_section, every, "1", 1, MF_NO_BOUND,
+    MF_SECTION_INT(mf_plugin_section, every, "1", 1, MF_STEPS_MAX,
                    "runs after every so many steps"),
     MF_END_OPTIONS};
 
@@ -280,10 +280,11 @@ const mf_section mf_moe_section = {.name = "moe",
                                    .options = moe_options,
                                    .size = sizeof(mf_moe_config)};
 
+#define PLUGINS_MAX 256 /* of sections of one kind: each costs time to load */
 #define PLUGIN_SECTION(prefix, what, table, text)                                              \
     {                                                                                          \
         .name = prefix, .help = text, .options = table, .size = sizeof(mf_plugin_section),     \
-        .plugin = true, .kind = what                                                           \
+        .plugin = true, .kind = what, .most = PLUGINS_MAX                                      \
     }
 const mf_section mf_router_section =
     PLUGIN_SECTION("router", MF_ROUTER, router_options, "which experts, with what weight");
@@ -294,13 +295,13 @@ const mf_section mf_expert_section =
     PLUGIN_SECTION("expert", MF_EXPERT, router_options, "what an expert computes");
 const mf_section mf_adapter_sections =
     PLUGIN_SECTION("adapter.", MF_ADAPTER, adapter_options,
-                   "changes values inside blocks; any number of sections, in their order");
+                   "changes values inside blocks; up to 256 sections, in their order");
 const mf_section mf_regularizer_sections =
     PLUGIN_SECTION("regularizer.", MF_REGULARIZER, regularizer_options,
-                   "a term added to the loss; any number of sections");
+                   "a term added to the loss; up to 256 sections");
 const mf_section mf_controller_sections =
     PLUGIN_SECTION("controller.", MF_CONTROLLER, controller_options,
-                   "looks after each step and turns live options; any number of sections");
+                   "looks after each step and turns live options; up to 256 sections");
 
 /* ---- rules ---- */
 

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/text/shown.h"
 #include "graph/foreign.h"
 
 static struct {
@@ -19,20 +20,14 @@ static struct {
     pthread_t thread;
 } out = {.results = -1, .apart = -1};
 
-/* Control bytes of a plugin must not reach a terminal. */
-static void clean(char *text, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (((unsigned char)text[i] < ' ' && text[i] != '\t' && text[i] != '\n') ||
-            text[i] == 127)
-            text[i] = '?';
-}
-
 static void put_line(const char *who, const char *function, const char *path, const char *text,
                      size_t n)
 {
-    fprintf(stderr, "plugin %s%s%s%s, in %s: %.*s\n", who, path ? " (" : "", path ? path : "",
-            path ? ")" : "", function, (int)n, text);
+    char line[1025], safe[1100];
+    snprintf(line, sizeof line, "%.*s", (int)n, text); /* a NUL ends it */
+    mf_safe_text(line, true, safe, sizeof safe);
+    fprintf(stderr, "plugin %s%s%s%s, in %s: %s\n", mf_shown(who), path ? " (" : "",
+            mf_shown(path), path ? ")" : "", function, safe);
 }
 
 static void tell(off_t size, const char *who, const char *function, const char *path)
@@ -45,7 +40,6 @@ static void tell(off_t size, const char *who, const char *function, const char *
         if (n <= 0) break;
         at += n;
         fill += (size_t)n;
-        clean(line, fill);
         char *end;
         while ((end = memchr(line, '\n', fill)) != NULL || fill == sizeof line) {
             const size_t length = end ? (size_t)(end - line) : fill;

@@ -230,7 +230,7 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
     const int64_t micro = t->session->config->train.accumulate;
     mf_step_result *r = &t->now;
     const mf_run run = {.seed = (uint64_t)t->session->config->train.seed,
-                        .step = (uint64_t)(t->step * micro + j),
+                        .step = (uint64_t)t->step * (uint64_t)micro + (uint64_t)j,
                         .metrics = r->wanted != 0,
                         .queued = true};
     int rc = feed(t, own, j);
@@ -245,14 +245,29 @@ static int run_batch(mf_trainer *t, const mf_batch *const *own, int64_t j)
     return j < micro - 1 ? mf_graph_fetch(r->graph->g, (int)j) : MF_OK;
 }
 
+/* Warns, once and after the first micro-batches, of steps that take minutes. */
+static void foretell(mf_trainer *t, double began, int64_t done)
+{
+    const int64_t micro = t->session->config->train.accumulate;
+    const double now = mf_clock() - began, step = now / (double)done * (double)micro;
+    if (t->foretold || (done < 8 && now < 1)) return;
+    t->foretold = true;
+    if (step > 60)
+        mf_log(MF_LOG_WARN,
+               "a step will take about %.0f s: train.accumulate = %lld runs of %.4f s", step,
+               (long long)micro, now / (double)done);
+}
+
 /* Runs forward and backward passes of all micro-batches; their gradients are summed in
  * the store. */
 static int gradients(mf_trainer *t, const mf_batch *const *own)
 {
     const int64_t micro = t->session->config->train.accumulate;
+    const double began = mf_clock();
     int rc = micro > 1 ? mf_store_zero(t->session->model->store, MF_BLOCK_GRADS) : MF_OK;
     for (int64_t j = 0; rc == MF_OK && j < micro; j++) {
         rc = run_batch(t, own, j);
+        if (rc == MF_OK) foretell(t, began, j + 1);
         MF_TELL(t, rc, after_batch, t, &t->now);
     }
     return rc;
@@ -289,7 +304,8 @@ static int trace_nonfinite(mf_trainer *t, const mf_batch *const *own)
     const mf_config *c = t->session->config;
     for (int64_t j = 0; j < c->train.accumulate; j++) {
         const mf_run run = {.seed = (uint64_t)c->train.seed,
-                            .step = (uint64_t)(t->step * c->train.accumulate + j),
+                            .step =
+                                (uint64_t)t->step * (uint64_t)c->train.accumulate + (uint64_t)j,
                             .check_finite = true};
         int rc = feed(t, own, j);
         if (rc == MF_OK) rc = mf_graph_run(t->now.graph->g, &run);

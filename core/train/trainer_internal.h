@@ -32,6 +32,7 @@ struct mf_trainer {
     int64_t tokens_before;         /* tokens before mf_trainer_begin */
     double lr, weight_decay, clip; /* live options */
 
+    bool foretold;         /* whether the time of a step was judged */
     double started, apart; /* clock at begin; seconds between steps since then */
     int64_t saved;         /* step of the newest checkpoint since begin, or -1 */
     bool ended;            /* training ends here, as after all steps */

@@ -239,6 +239,7 @@ measured() {
 compared() {
     rm -rf compared
     "$program" compare "$@" ${seed:+--set "train.seed=$seed"} --json -q -t "$threads" --out compared 2>log | timeless |
+        sed -E -e 's/"(p_flip|p_flip_holm|level|level_all_looks)":[^,}]*,//g' -e 's/"earlier_looks":[^]]*\],//' |
         sed -e 's/{"router":/\
 &/g' | sed 's/^/compare /'
 }

@@ -186,3 +186,13 @@ json() {
     [ "$(ls -A mlruns)" = .trash ]
     "$MOEFW" export mlflow run --experiment two
 }
+
+@test "csv: cells that a spreadsheet would compute begin with an apostrophe" {
+    mkdir -- =1+1 plain
+    cp -r run/. =1+1
+    cp -r run/. plain
+    "$MOEFW" export csv ./plain =1+1 >formula.csv
+    grep -q "^\"'=1+1\"," formula.csv
+    ! grep -q '^[=@+]' formula.csv || false
+    grep -q '^./plain,' formula.csv
+}

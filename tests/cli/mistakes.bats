@@ -103,3 +103,52 @@ answered() {
     [[ "$output" == *"config show --template"* ]]
     [ "$(awk 'length > 80' <<<"$output" | wc -l)" -eq 0 ]
 }
+
+@test "numbers out of range are answered with the true range" {
+    run "$MOEFW" train default --steps 9223372036854775807
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--steps: expected 0 to 1000000000000000, found 9223372036854775807"* ]] ||
+        [[ "$output" == *"--steps: expected 1 to 1000000000000000, found 9223372036854775807"* ]]
+    run "$MOEFW" config check default --set train.steps=9223372036854775807
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"expected a whole number from 0 to 1e+15, found '9223372036854775807'"* ]]
+    run "$MOEFW" config check default --set train.steps=1000000000000000
+    [ "$status" -eq 0 ]
+}
+
+@test "a step of minutes is foretold, as memory is" {
+    "$MOEFW" train default --out slow -t 1 --set train.accumulate=1048576 --set model.layers=1 \
+        --set model.dim=16 --set model.heads=2 --set model.seq=16 --set expert.hidden=16 \
+        --set train.eval_context=0 --set 'data.path=builtin:topics?bytes=40000' 2>slow.err 3>&- &
+    for ((i = 0; i < 300; i++)); do
+        grep -q 'warning: a step will take about [0-9]* s: train.accumulate = 1048576 runs' slow.err && break
+        sleep 0.1
+    done
+    kill -KILL $!
+    wait $! || true
+    [ $i -lt 300 ]
+}
+
+@test "sections of one kind are counted, and hundreds of layers planned, in seconds" {
+    { printf '[model]\nlayers = 1\n'
+      for ((i = 0; i < 3000; i++)); do printf '[regularizer.r%d]\nplugin = z_loss\n' $i; done; } >many.ini
+    run timeout 20 "$MOEFW" config check many.ini
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"expected at most 256 sections [regularizer.NAME]"* ]]
+    # the time is of the processor, so that a busy machine changes nothing: 60 s before, under 2 s now
+    (ulimit -t 20; "$MOEFW" config check default -t 1 --set train.eval_context=0 --set model.layers=500 \
+        --set model.dim=16 --set model.heads=1 --set model.seq=8 --set expert.hidden=16) | grep -q '^ok: '
+}
+
+@test "names from files cannot act on a terminal, nor pretend to be lines" {
+    esc=$'\e]0;x\a' rlo=$'\u202e' c1=$'\u009b'
+    printf 'sentence\tlabel\n a b c\t%s\n d e f\tx%sy%s\n a b\t%s\n' "0$esc" "$rlo" "$c1" "0$esc" >odd.tsv
+    run "$MOEFW" data info odd.tsv
+    [[ "$output" != *$'\e'* && "$output" != *"$rlo"* && "$output" != *"$c1"* ]]
+    run "$MOEFW" train $'no\nmoefw: all is well' --steps 1
+    [ "$status" -ne 0 ]
+    ! grep -qx 'moefw: all is well' <<<"$output" || false
+    run "$MOEFW" eval "runs/a${rlo}b${esc}"
+    [ "$status" -eq 3 ]
+    [[ "$output" != *$'\e'* && "$output" != *"$rlo"* ]]
+}

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text/number.h"
+#include "base/text/shown.h"
 #include "base/text/utf8.h"
 
 #include <math.h>
@@ -119,13 +120,15 @@ void mf_jw_end(mf_jw *w)
     w->depth--;
 }
 
-/* Returns the control character at s, else 0x100. Those from U+0080 to U+009F are included,
- * because a terminal might obey them. */
+/* Returns the code of the character at s if a terminal might obey it, or if it changes the
+ * order of the text, else NO_CONTROL. */
+#define NO_CONTROL 0x110000u
 static unsigned control_at(const unsigned char *s, size_t length)
 {
-    if (length == 1 && (*s < 0x20 || *s == 0x7F)) return *s;
-    if (length == 2 && s[0] == 0xC2 && s[1] < 0xA0) return s[1];
-    return 0x100;
+    if (length == 0 || !mf_char_hidden((const char *)s, length)) return NO_CONTROL;
+    if (length == 1) return *s;
+    if (length == 2) return (s[0] & 0x1Fu) << 6 | (s[1] & 0x3Fu);
+    return (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu);
 }
 
 static void put_escaped(mf_jw *w, const char *text, size_t n)
@@ -137,7 +140,8 @@ static void put_escaped(mf_jw *w, const char *text, size_t n)
     put(w, "\"", 1);
     for (size_t i = 0; i < n;) {
         size_t length = mf_utf8_length(text + i, n - i);
-        unsigned control = length ? control_at((const unsigned char *)text + i, length) : 0x100;
+        unsigned control =
+            length ? control_at((const unsigned char *)text + i, length) : NO_CONTROL;
         char escape[8] = "";
         for (size_t j = 0; length == 1 && j + 1 < sizeof two; j += 2)
             if (two[j + 1] == text[i]) {
@@ -146,7 +150,7 @@ static void put_escaped(mf_jw *w, const char *text, size_t n)
             }
         if (length == 0)
             memcpy(escape, "\\ufffd", 7);
-        else if (!*escape && control < 0x100)
+        else if (!*escape && control < NO_CONTROL)
             snprintf(escape, sizeof escape, "\\u%04x", control);
         if (*escape) {
             put(w, text + plain, i - plain);

@@ -4,6 +4,7 @@
 
 #include "base/file/io.h"
 #include "base/text/json.h"
+#include "base/text/shown.h"
 #include "data/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/rundir.h"
@@ -87,7 +88,7 @@ static void list_one(mf_jw *w, bool json, int64_t step, const mf_ckpt_report *r)
     if (!json) {
         printf("step-%-10lld %6lld tensors %12llu bytes  %s\n", (long long)step,
                (long long)r->tensors, (unsigned long long)r->bytes,
-               r->ok ? "ok" : r->errors[0]);
+               r->ok ? "ok" : mf_shown(r->errors[0]));
         return;
     }
     mf_jw_object(w);
@@ -150,8 +151,8 @@ static int verify(const mf_cli *cli, mf_jw *w)
         mf_jw_end(w);
         rc = print_json(w);
     } else if (rc == MF_OK && r.ok) {
-        printf("%s: ok: step %lld, %lld tensors, %llu bytes\n", path, (long long)r.step,
-               (long long)r.tensors, (unsigned long long)r.bytes);
+        printf("%s: ok: step %lld, %lld tensors, %llu bytes\n", mf_shown(path),
+               (long long)r.step, (long long)r.tensors, (unsigned long long)r.bytes);
     }
     if (rc == MF_OK && !r.ok) rc = mf_fail(MF_ECHECKPOINT, "%s", r.errors[0]);
     mf_ckpt_report_free(&r);
@@ -213,10 +214,10 @@ static void tell(comparison *c, const char *name, const char *how, double larges
     c->differ++;
     if (!c->json) {
         if (elements > 0)
-            printf("%s: %s: %lld elements, at most %g apart\n", name, how, (long long)elements,
-                   largest);
+            printf("%s: %s: %lld elements, at most %g apart\n", mf_shown(name), mf_shown(how),
+                   (long long)elements, largest);
         else
-            printf("%s: %s\n", name, how);
+            printf("%s: %s\n", mf_shown(name), mf_shown(how));
         return;
     }
     mf_jw_object(c->w);

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
+#include "base/text/shown.h"
 #include "cli/cli.h"
 #include "lab/compare/compare.h"
 #include "report/compare/compare.h"
@@ -217,7 +218,7 @@ static int show(const mf_cli *cli, mf_compare *c)
     } else if (rc == MF_OK) {
         write_report(c->spec->out);
         mf_compare_print(t, stdout);
-        puts(c->spec->out);
+        puts(mf_shown_on(stdout, c->spec->out));
     }
     if (rc == MF_OK && t->complete) rc = mf_compare_looked(c);
     if (rc == MF_OK) rc = judge_failures(t);

@@ -3,6 +3,7 @@
 #include "base/text/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text/shown.h"
 #include "cli/cli.h"
 #include "cli/cli_model.h"
 #include "config/aliases.h"
@@ -43,7 +44,7 @@ static void on_problem(void *arg, const mf_problem *p)
     findings *f = arg;
     f->n++;
     if (!f->json) {
-        fprintf(stderr, "moefw: %s\n", p->message);
+        fprintf(stderr, "moefw: %s\n", mf_shown(p->message));
         return;
     }
     mf_jw_object(f->json);
@@ -144,9 +145,9 @@ static void on_old_key(void *arg, const char *file, int line, const char *words)
         return;
     }
     if (strncmp(file, "--", 2) == 0)
-        fprintf(stderr, "moefw: note: %s: %s\n", file, words);
+        fprintf(stderr, "moefw: note: %s: %s\n", mf_shown(file), mf_shown(words));
     else
-        fprintf(stderr, "moefw: note: %s:%d: %s\n", file, line, words);
+        fprintf(stderr, "moefw: note: %s:%d: %s\n", mf_shown(file), line, mf_shown(words));
 }
 
 static void put_notes(findings *f)

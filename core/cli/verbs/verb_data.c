@@ -4,6 +4,7 @@
 
 #include "base/file/io.h"
 #include "base/text/json.h"
+#include "base/text/shown.h"
 #include "data/corpus.h"
 
 #include <math.h>
@@ -112,7 +113,7 @@ static int write_corpus(const mf_cli *cli, const mf_topics *t, const char *out,
     if (!mf_cli_json(cli)) {
         printf("%s: %zu bytes, %d topics, entropy floor %.4f nats per byte\n%s: the topic of "
                "each byte\n",
-               out, t->size, (int)t->spec.topics, floor, labels);
+               mf_shown(out), t->size, (int)t->spec.topics, floor, mf_shown(labels));
         return MF_OK;
     }
     mf_jw *w = mf_jw_new();
@@ -238,7 +239,7 @@ static void info_text(const mf_corpus *c, const char *path, const int64_t *count
                       const floors *f, int32_t window)
 {
     char name[MF_TOPICS_NAME];
-    printf("%s: %lld tokens, vocabulary of %d (%s)\n", path, (long long)c->tokens,
+    printf("%s: %lld tokens, vocabulary of %d (%s)\n", mf_shown(path), (long long)c->tokens,
            (int)c->vocab, c->tokenizer ? c->tokenizer->ops->name : "no tokenizer");
     if (c->spans)
         printf("%lld %s, the longest of %d tokens\n", (long long)c->n_spans,
@@ -251,8 +252,8 @@ static void info_text(const mf_corpus *c, const char *path, const int64_t *count
             printf("%-5s %12lld tokens %12llu bytes\n", mf_split_name((mf_split)s),
                    (long long)c->split[s].tokens, (unsigned long long)c->split[s].bytes);
     for (int32_t i = 0; i < c->n_labels + c->n_classes; i++)
-        printf("%s %-12s %12lld\n", c->n_labels > 0 ? "topic" : "class", label_name(c, i, name),
-               (long long)counts[i]);
+        printf("%s %-12s %12lld\n", c->n_labels > 0 ? "topic" : "class",
+               mf_shown(label_name(c, i, name)), (long long)counts[i]);
     if (isnan(f->past)) return;
     printf("entropy floor of the %s split, nats per byte:\n"
            "  %.4f with all of the past\n  %.4f with the topics known as well\n"

@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "base/file/paths.h"
 #include "base/processor.h"
+#include "base/text/shown.h"
 #include "cli/cli.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
@@ -31,7 +32,7 @@ static void say(doctor *d, const char *key, const char *value)
     if (d->json)
         mf_jw_kv_string(d->json, key, value);
     else
-        printf("%-16s %s\n", key, value);
+        printf("%-16s %s\n", key, mf_shown(value));
 }
 
 static void warn(doctor *d, const char *text)
@@ -129,7 +130,7 @@ static void places(doctor *d)
         if (d->json)
             mf_jw_string(d->json, folders[i]);
         else
-            printf("%-16s %s\n", i == 0 ? "plugin folders" : "", folders[i]);
+            printf("%-16s %s\n", i == 0 ? "plugin folders" : "", mf_shown(folders[i]));
     if (d->json) mf_jw_end(d->json);
 }
 
@@ -157,7 +158,7 @@ static void refused(doctor *d, const mf_found *f, const char *message)
         mf_jw_kv_string(d->json, "message", message);
         mf_jw_end(d->json);
     } else {
-        printf("%-16s %s\n", "  refused", message);
+        printf("%-16s %s\n", "  refused", mf_shown(message));
     }
 }
 
@@ -214,7 +215,7 @@ static void tell_warnings(doctor *d)
         if (d->json)
             mf_jw_string(d->json, d->warning[i] ? d->warning[i] : "");
         else
-            printf("warning: %s\n", d->warning[i] ? d->warning[i] : "");
+            printf("warning: %s\n", mf_shown(d->warning[i]));
     if (d->json) mf_jw_end(d->json);
 }
 

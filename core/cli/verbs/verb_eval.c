@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/log.h"
+#include "base/text/shown.h"
 #include "cli/cli.h"
 #include "pretrained/tokens.h"
 #include "run/run_internal.h"
@@ -103,7 +104,7 @@ static void print_text(const mf_session *s, const mf_metrics_record *r, bool tra
         printf(" (mean of batches %.3f)", r->ppl_batch_mean);
     if (r->bits_per_byte == r->bits_per_byte) printf(", %.4f bits/byte", r->bits_per_byte);
     printf(" (%lld %s)\n", (long long)r->tokens, by_row ? "examples" : "tokens");
-    if (mf_metrics_predictions(r, answers, sizeof answers)[0] != '\0') puts(answers);
+    if (mf_metrics_predictions(r, answers, sizeof answers)[0] != '\0') puts(mf_shown(answers));
     if (r->ppl == r->ppl) {
         printf(
             "parameter efficiency %.4g (1 / perplexity for each of %.3f M parameters in use)",

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include "base/error.h"
 #include "base/text/json.h"
+#include "base/text/shown.h"
 #include "cli/cli.h"
 #include "pretrained/import.h"
 
@@ -73,10 +74,9 @@ static int run(const mf_cli *cli)
         if (!mf_cli_quiet(cli))
             printf("%s: %lld parameters, %lld for each token; %lld tensors used, %lld "
                    "skipped%s\n",
-                   r.family, (long long)r.params, (long long)r.params_active,
-                   (long long)r.used, (long long)r.skipped,
-                   r.tokenizer ? "" : "; no tokenizer");
-        puts(r.run);
+                   r.family, (long long)r.params, (long long)r.params_active, (long long)r.used,
+                   (long long)r.skipped, r.tokenizer ? "" : "; no tokenizer");
+        puts(mf_shown_on(stdout, r.run));
     }
     mf_free(r.run);
     return rc;

@@ -3,6 +3,7 @@
 #include "base/text/json.h"
 #include "base/mem.h"
 #include "base/file/paths.h"
+#include "base/text/shown.h"
 #include "cli/cli.h"
 #include "lab/check/check.h"
 #include "lab/scaffold.h"
@@ -52,11 +53,12 @@ static void list_row(const mf_found *f, const mf_loaded *p, const char *error, m
     if (f->kind != *last) printf("%s%s\n", *last != 0 ? "\n" : "", folder ? folder : "?");
     *last = f->kind;
     if (!p)
-        printf("  %-20s REFUSED  %s\n", f->name, error);
+        printf("  %-20s REFUSED  %s\n", mf_shown(f->name), mf_shown(error));
     else if (!f->own)
-        printf("  %-20s %-8s %s  [%s]\n", f->name, p->version, p->brief, f->path);
+        printf("  %-20s %-8s %s  [%s]\n", mf_shown(f->name), mf_shown(p->version),
+               mf_shown(p->brief), mf_shown(f->path));
     else {
-        const int at = printf("  %-20s %-4s ", f->name, p->version);
+        const int at = printf("  %-20s %-4s ", mf_shown(f->name), mf_shown(p->version));
         mf_cli_wrapped(p->brief, at);
     }
 }
@@ -174,9 +176,10 @@ static const char *section_of(mf_kind kind)
 
 static void info_text(const mf_loaded *p)
 {
-    printf("%s %s: %s\n", p->name, p->version, p->brief);
+    printf("%s %s: %s\n", mf_shown(p->name), mf_shown(p->version), mf_shown(p->brief));
     printf("  kind     %s\n  licence  %s\n  ABI      %u\n  file     %s\n  xxh128   %s\n",
-           mf_kind_name(p->kind), p->license, (unsigned)p->abi, p->path, p->hash);
+           mf_kind_name(p->kind), mf_shown(p->license), (unsigned)p->abi, mf_shown(p->path),
+           p->hash);
     if (p->schema.count == 0) {
         printf("no options\n");
         return;
@@ -186,12 +189,12 @@ static void info_text(const mf_loaded *p)
         const mf_option *o = &p->schema.options[i];
         char expected[512];
         mf_option_expected(o, expected, sizeof expected);
-        printf("  %s = %s\n      %s; %s%s%s\n", o->name,
+        printf("  %s = %s\n      %s; %s%s%s\n", mf_shown(o->name),
                !o->value             ? "(must be given)"
                : o->value[0] == '\0' ? "\"\""
-                                     : o->value,
-               o->help, expected, (o->flags & MF_OPT_LIVE) != 0 ? "; live" : "",
-               !o->value ? "; no default" : "");
+                                     : mf_shown(o->value),
+               mf_shown(o->help), mf_shown(expected),
+               (o->flags & MF_OPT_LIVE) != 0 ? "; live" : "", !o->value ? "; no default" : "");
     }
 }
 
@@ -240,7 +243,7 @@ static void check_row(void *arg, const mf_check_row *row)
            row->skipped ? "-"
            : row->pass  ? "ok"
                         : "FAIL",
-           row->name, row->detail);
+           row->name, mf_shown(row->detail));
     fflush(stdout);
 }
 

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include "base/text/json.h"
+#include "base/text/shown.h"
 #include "cli/table.h"
 #include "config/sources.h"
 
@@ -33,7 +34,7 @@ static int print(mf_arena *arena, const char *const *names)
     for (int i = 0; rc == MF_OK && names[i]; i++) {
         const char *brief;
         rc = mf_config_preset_brief(arena, names[i], &brief);
-        if (rc == MF_OK) printf("%-30s %s\n", names[i], brief);
+        if (rc == MF_OK) printf("%-30s %s\n", mf_shown(names[i]), mf_shown(brief));
     }
     return rc;
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text/json.h"
+#include "base/text/shown.h"
 #include "cli/cli.h"
 #include "lab/swap/swap.h"
 #include "report/compare/swap.h"
@@ -115,8 +116,8 @@ static double highest(const double *load, int32_t n)
 
 static void print_text(const mf_swap_report *r)
 {
-    printf("router %s, %lld batches of %lld tokens in all\n", r->router, (long long)r->batches,
-           (long long)r->tokens);
+    printf("router %s, %lld batches of %lld tokens in all\n", mf_shown(r->router),
+           (long long)r->batches, (long long)r->tokens);
     printf("layer  overlap        KL  KL before fit  gates moved  highest load\n");
     for (int32_t i = 0; i < r->n_layers; i++) {
         const mf_swap_layer *l = &r->layers[i];
@@ -128,7 +129,7 @@ static void print_text(const mf_swap_report *r)
     }
     printf("KL of predictions %.6f, loss %.6f -> %.6f\n", r->kl_next_token, r->loss_before,
            r->loss_after);
-    puts(r->run);
+    puts(mf_shown_on(stdout, r->run));
 }
 
 /* The command that repeats the swap into another run. */

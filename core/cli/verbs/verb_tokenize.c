@@ -4,6 +4,7 @@
 
 #include "base/file/io.h"
 #include "base/text/json.h"
+#include "base/text/shown.h"
 #include "data/clean.h"
 #include "data/tokenizer/tokenizer.h"
 
@@ -143,7 +144,7 @@ static int save(const mf_cli *cli, const mf_tokenizer *t, int layout, const char
 static int told(const mf_cli *cli, const mf_tokenizer *t, const char *out)
 {
     if (!mf_cli_json(cli)) {
-        printf("%s: %s, %d ids\n", out, t->ops->name, (int)t->vocab);
+        printf("%s: %s, %d ids\n", mf_shown(out), t->ops->name, (int)t->vocab);
         return MF_OK;
     }
     mf_jw *w = mf_jw_new();
@@ -255,7 +256,7 @@ static int print_ids(const mf_cli *cli, const mf_ids *ids)
 static int print_count(const mf_cli *cli, const char *path, const mf_ids *ids)
 {
     if (!mf_cli_json(cli)) {
-        printf("%s: %zu tokens\n", path, ids->n);
+        printf("%s: %zu tokens\n", mf_shown(path), ids->n);
         return MF_OK;
     }
     mf_jw *w = mf_jw_new();

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parallel.h"
+#include "base/text/shown.h"
 #include "cli/cli.h"
 #include "lab/trace/trace.h"
 #include "lab/trace/trace_replay.h"
@@ -134,10 +135,11 @@ static int record(const mf_cli *cli)
 static void print_side(const char *name, const mf_trace *t, const char *file)
 {
     const char *forced = mf_trace_text(t, "forced");
-    printf("%s: %s: run %s, step %lld, router %s, kernels %s, %s, loss %s%s%s\n", name, file,
-           mf_trace_text(t, "run"), (long long)t->step, mf_trace_text(t, "router"),
-           mf_trace_text(t, "kernels"), mf_trace_text(t, "program"),
-           mf_trace_text(t, "task_loss"), *forced ? ", forced by " : "", forced);
+    printf("%s: %s: run %s, step %lld, router %s, kernels %s, %s, loss %s%s%s\n", name,
+           mf_shown(file), mf_shown(mf_trace_text(t, "run")), (long long)t->step,
+           mf_shown(mf_trace_text(t, "router")), mf_shown(mf_trace_text(t, "kernels")),
+           mf_shown(mf_trace_text(t, "program")), mf_shown(mf_trace_text(t, "task_loss")),
+           *forced ? ", forced by " : "", mf_shown(forced));
 }
 
 static void print_layer(const mf_trace_layer_diff *l)

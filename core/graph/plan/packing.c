@@ -16,6 +16,10 @@
  * compared, so that planning takes milliseconds. */
 enum { TRIES = 256, TRIES_WORK = 40000000 };
 
+/* Placing takes time with the square of the number of spans. Of more than so many, which only
+ * models of hundreds of layers have, one order is tried. */
+enum { MANY = 16384 };
+
 /* Compares for sorting: fixed spans first, then larger keys. The order is total, so that the
  * result is the same everywhere. */
 static int by_key(const mf_span *x, const mf_span *y, double key_x, double key_y)
@@ -167,15 +171,16 @@ int mf_pack(mf_span *spans, int n, size_t border, size_t *ret_bytes)
     if (!lists) return MF_ENOMEM;
     for (int i = 0; i < n; i++)
         lists[i] = &spans[i];
-    for (int o = 0; o < ORDERS; o++) {
+    const int tried = n > MANY ? 1 : ORDERS;
+    for (int o = 0; o < tried; o++) {
         const size_t bytes = pack_in(lists, lists + n, n, border, orders[o]);
         if (o == 0 || bytes < *ret_bytes) {
             *ret_bytes = bytes;
             best = o;
         }
     }
-    if (best != ORDERS - 1) pack_in(lists, lists + n, n, border, orders[best]);
-    const int code = improve(spans, lists, lists + n, n, border, ret_bytes);
+    if (best != tried - 1) pack_in(lists, lists + n, n, border, orders[best]);
+    const int code = n > MANY ? MF_OK : improve(spans, lists, lists + n, n, border, ret_bytes);
     mf_free(lists);
     return code;
 }

@@ -52,6 +52,7 @@ static bool add_outputs(mf_graph *g, mf_node *copy, const mf_node *node, mf_tens
             mf_tensor_new(g, MF_TENSOR_VALUE, node->out[i]->dtype, node->out[i]->shape);
         if (!t) return false;
         t->node = self;
+        t->recomputes = node->out[i];
         copy->out[i] = seen[node->out[i]->id] = t;
     }
     if (node->op->flags & MF_OP_ALIAS) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file/io.h"
+#include "base/text/shown.h"
 #include "lab/compare/compare_parts.h"
 
 /* ---- JSON ---- */
@@ -225,9 +226,9 @@ static void print_row(const mf_compare_table *t, const mf_compare_row *r, FILE *
 {
     const mf_paired *a = &r->against;
     if (r->rank > 0)
-        fprintf(out, "%4d %-*s", r->rank, width, r->router->entry.label);
+        fprintf(out, "%4d %-*s", r->rank, width, mf_shown(r->router->entry.label));
     else
-        fprintf(out, "%4s %-*s", "-", width, r->router->entry.label);
+        fprintf(out, "%4s %-*s", "-", width, mf_shown(r->router->entry.label));
     number(out, r->quality.mean, 8, 4);
     number(out, r->quality.hi - r->quality.mean, 7, 4);
     if (r->baseline) {
@@ -259,10 +260,12 @@ static void print_faults(const mf_compare_table *t, FILE *out)
     const mf_compare *c = t->of;
     for (int i = 0; i < c->n_routers; i++) {
         const mf_compare_router *r = &c->routers[i];
-        if (r->refused) fprintf(out, "skipped: %s: %s\n", r->entry.label, r->refused);
+        if (r->refused)
+            fprintf(out, "skipped: %s: %s\n", mf_shown(r->entry.label), mf_shown(r->refused));
         for (int32_t s = 0; !r->refused && s < c->spec->seeds; s++)
             if (r->runs[s].state == MF_RUN_FAILED)
-                fprintf(out, "failed: %s: %s\n", r->runs[s].name, r->runs[s].reason);
+                fprintf(out, "failed: %s: %s\n", mf_shown(r->runs[s].name),
+                        mf_shown(r->runs[s].reason));
     }
 }
 

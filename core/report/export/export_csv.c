@@ -7,18 +7,22 @@
 #include "base/text/number.h"
 #include "report/page/doc.h"
 #include "report/export/flat.h"
+#include "report/terminal/terminal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+/* Writes a cell of text. Spreadsheets compute cells that begin with = + - or @, also within
+ * quotes; with an apostrophe before it they show the text. */
 static void put_text(mf_doc *d, const char *text)
 {
-    if (text[strcspn(text, ",\"\r\n")] == '\0') {
+    const bool formula = text[0] != '\0' && strchr("=+-@\t\r", text[0]);
+    if (!formula && text[strcspn(text, ",\"\r\n")] == '\0') {
         mf_doc_put(d, text);
         return;
     }
-    mf_doc_put(d, "\"");
+    mf_doc_put(d, formula ? "\"'" : "\"");
     for (; *text != '\0'; text++)
         mf_doc_printf(d, *text == '"' ? "\"\"" : "%c", *text);
     mf_doc_put(d, "\"");
@@ -72,8 +76,10 @@ static int write_table(const mf_flat *f, const char *const *runs, const char *pa
     if (rc == MF_OK && !text) rc = mf_fail(MF_ENOMEM, "out of memory for the table");
     if (rc == MF_OK && path)
         rc = mf_write_file_atomic(path, text, n);
-    else if (rc == MF_OK && fwrite(text, 1, n, stdout) != n)
-        rc = mf_fail_errno(MF_EIO, "cannot write to standard output");
+    else if (rc == MF_OK) {
+        mf_terminal_put(stdout, &(mf_begun_char){.n = 0}, text, n);
+        if (ferror(stdout)) rc = mf_fail_errno(MF_EIO, "cannot write to standard output");
+    }
     mf_free(cells);
     mf_doc_free(d);
     return rc;

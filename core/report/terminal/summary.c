@@ -6,6 +6,7 @@
 #include "base/file/io.h"
 #include "base/mem.h"
 #include "base/file/paths.h"
+#include "base/text/shown.h"
 
 #include <math.h>
 #include <string.h>
@@ -96,6 +97,7 @@ static void other_router(const char *used, char out[NAME_MAX_BYTES])
 /* Writes a word of a command, quoted if the shell would split or expand it. */
 static void put_word(const mf_terminal *t, const char *word)
 {
+    word = mf_shown_on(t->out, word);
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+,:=@%";
     if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
@@ -145,13 +147,13 @@ void mf_summary_print(const mf_terminal *t, const mf_summary *s)
     put_loss(t, s);
     if (s->predictions) {
         row(t, "validation");
-        fprintf(t->out, "%s\n", s->predictions);
+        fprintf(t->out, "%s\n", mf_shown(s->predictions));
     }
     put_nmi(t, s);
     put_speed(t, s);
     if (s->report) {
         row(t, "report");
-        fprintf(t->out, "%s\n", s->report);
+        fprintf(t->out, "%s\n", mf_shown_on(t->out, s->report));
     }
     put_next(t, s);
     fflush(t->out);

@@ -2,6 +2,7 @@
  * Text from outside never reaches a terminal with its control characters. */
 #include "report/terminal/terminal.h"
 
+#include "base/text/shown.h"
 #include "base/text/utf8.h"
 
 #include <math.h>
@@ -59,30 +60,25 @@ const char *mf_ink_end(const mf_terminal *t)
     return t->colour ? "\033[0m" : "";
 }
 
-char *mf_terminal_safe(const char *text, bool keep_newlines, char *out, size_t size)
-{
-    size_t n = strlen(text), used = 0;
-    for (size_t i = 0; i < n && used + 5 < size;) {
-        const unsigned char *c = (const unsigned char *)text + i;
-        size_t length = mf_utf8_length(text + i, n - i);
-        bool control = length == 1 ? c[0] < 0x20 || c[0] == 0x7F
-                                   : length == 2 && c[0] == 0xC2 && c[1] < 0xA0;
-        if (keep_newlines && (*c == '\n' || *c == '\t')) control = false;
-        if (length == 0 || control)
-            out[used++] = '?';
-        else
-            for (size_t k = 0; k < length; k++)
-                out[used++] = text[i + k];
-        i += length > 0 ? length : 1;
-    }
-    if (size > 0) out[used] = '\0';
-    return out;
-}
-
 /* Bytes that follow the first byte c of a UTF-8 character. */
 static int bytes_after(unsigned char c)
 {
     return c >= 0xF0 ? 3 : c >= 0xE0 ? 2 : c >= 0xC2 ? 1 : 0;
+}
+
+/* Writes the bytes of a character that is complete, or that a byte has broken off. */
+static void put_char(FILE *out, mf_begun_char *begun)
+{
+    const char *at = begun->byte;
+    const size_t n = (size_t)begun->n;
+    const bool kept = n == 1 && (at[0] == '\n' || at[0] == '\t');
+    const bool valid = mf_utf8_length(at, n) == n;
+    if (kept || (valid && !mf_char_hidden(at, n)))
+        fwrite(at, 1, n, out);
+    else
+        for (size_t i = 0; i < (valid ? 1 : n); i++)
+            putc('?', out);
+    begun->n = 0;
 }
 
 void mf_terminal_put(FILE *out, mf_begun_char *begun, const char *text, size_t n)
@@ -92,15 +88,9 @@ void mf_terminal_put(FILE *out, mf_begun_char *begun, const char *text, size_t n
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        const unsigned char c = (unsigned char)text[i];
-        const bool inside = begun->left > 0 && (c & 0xC0) == 0x80;
-        /* U+0080 to U+009F, as C2 and this byte or as this byte alone */
-        const bool c1 = c >= 0x80 && c < 0xA0 && (!inside || begun->first == 0xC2);
-        putc((c < 0x20 && c != '\n' && c != '\t') || c == 0x7F || c1 ? '?' : c, out);
-        if (inside)
-            begun->left--;
-        else
-            *begun = (mf_begun_char){.first = c, .left = bytes_after(c)};
+        if (begun->n > 0 && ((unsigned char)text[i] & 0xC0) != 0x80) put_char(out, begun);
+        begun->byte[begun->n++] = text[i];
+        if (begun->n > bytes_after((unsigned char)begun->byte[0])) put_char(out, begun);
     }
 }
 

@@ -29,14 +29,10 @@ typedef enum mf_ink {
 const char *mf_ink_begin(const mf_terminal *t, mf_ink ink);
 const char *mf_ink_end(const mf_terminal *t);
 
-/* Makes text of unknown origin safe for a terminal: control characters and invalid UTF-8 become
- * '?'. keep_newlines: LF and tab are kept. Writes at most `size` bytes with the NUL, and cuts
- * longer text. Returns out. */
-char *mf_terminal_safe(const char *text, bool keep_newlines, char *out, size_t size);
 /* The UTF-8 character whose first bytes ended a call of mf_terminal_put; zero at the start. */
 typedef struct mf_begun_char {
-    unsigned char first; /* its first byte */
-    int left;            /* number of its bytes that are still to come */
+    char byte[4]; /* its bytes so far */
+    int n;
 } mf_begun_char;
 /* Writes n bytes of text. If the stream is a terminal, control characters other than LF and tab
  * become '?', so the text cannot control it. A character may be split between two calls with

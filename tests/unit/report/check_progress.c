@@ -3,6 +3,7 @@
 #include "check_main.h"
 
 #include "base/log.h"
+#include "base/text/shown.h"
 #include "report/terminal/progress.h"
 #include "report/terminal/summary.h"
 
@@ -222,12 +223,20 @@ START_TEST(words)
     ck_assert_str_eq(mf_count_text(52123, out), "52.1k");
     ck_assert_str_eq(mf_count_text(1540000, out), "1.54M");
     ck_assert_str_eq(mf_count_text(INFINITY, out), "?");
-    ck_assert_str_eq(mf_terminal_safe("a\033[2Jb\nc\xc3\xa9\xff\xc2\x9b"
-                                      "d",
-                                      false, safe, sizeof safe),
+    ck_assert_str_eq(mf_safe_text("a\033[2Jb\nc\xc3\xa9\xff\xc2\x9b"
+                                  "d",
+                                  false, safe, sizeof safe),
                      "a?[2Jb?c\xc3\xa9??d");
-    ck_assert_str_eq(mf_terminal_safe("a\tb\n", true, safe, sizeof safe), "a\tb\n");
-    ck_assert_uint_lt(strlen(mf_terminal_safe("aaaaaaaaaaaaaaaaaaaaaaa", false, safe, 12)), 12);
+    ck_assert_str_eq(
+        mf_safe_text("\xe2\x80\x8f\xe2\x80\xaa\xe2\x81\xa9\xe2\x80\xa7\xe2\x80\xa9\x7f", true,
+                     safe, sizeof safe),
+        "???\xe2\x80\xa7??");
+    ck_assert_str_eq(mf_shown("caf\xc3\xa9\n\x1b]0;x\x07"), "caf\xc3\xa9??]0;x?");
+    static const char clean[] = "a b \xc3\xa9";
+    ck_assert_ptr_eq(mf_shown(clean), clean);
+    ck_assert_str_eq(mf_shown(NULL), "");
+    ck_assert_str_eq(mf_safe_text("a\tb\n", true, safe, sizeof safe), "a\tb\n");
+    ck_assert_uint_lt(strlen(mf_safe_text("aaaaaaaaaaaaaaaaaaaaaaa", false, safe, 12)), 12);
 }
 END_TEST
 
@@ -269,7 +278,15 @@ START_TEST(text_cannot_act_on_a_terminal)
     for (size_t i = 0; i + 1 < sizeof split; i++)
         mf_terminal_put(slave, &begun, split + i, 1);
     read_terminal(master, slave, got, sizeof got);
-    ck_assert_ptr_nonnull(strstr(got, "e\xe2\x80\x93\xc2?[2Jf?[2Jg\xf0\x9f\x98\x80?h"));
+    ck_assert_ptr_nonnull(strstr(got, "e\xe2\x80\x93?[2Jf?[2Jg\xf0\x9f\x98\x80?h"));
+    /* a mark that turns the order of the text around, as one text and cut in its middle */
+    static const char bidi[] = "1\xe2\x80\xae"
+                               "2\xe2\x81\xa6\xe2\x80\xa8"
+                               "3\xd8\x9c\xe2\x82\xac\n";
+    mf_terminal_put(slave, &begun, bidi, 3);
+    mf_terminal_put(slave, &begun, bidi + 3, sizeof bidi - 4);
+    read_terminal(master, slave, got, sizeof got);
+    ck_assert_ptr_nonnull(strstr(got, "1?2??3?\xe2\x82\xac"));
     fclose(slave);
     close(master);
 }
