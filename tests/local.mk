@@ -176,6 +176,7 @@ FUZZ_TARGETS += tests/fuzz/fuzz_option
 FUZZ_TARGETS += tests/fuzz/fuzz_ini
 FUZZ_TARGETS += tests/fuzz/fuzz_json
 FUZZ_TARGETS += tests/fuzz/fuzz_packed
+FUZZ_TARGETS += tests/fuzz/fuzz_peft
 FUZZ_TARGETS += tests/fuzz/fuzz_pretrained
 FUZZ_TARGETS += tests/fuzz/fuzz_safetensors
 FUZZ_TARGETS += tests/fuzz/fuzz_tokenizer

@@ -58,16 +58,22 @@ static int find_tokenizer(import *im)
 {
     mf_tokenizer *t = NULL;
     const int rc = mf_tokenizer_load(im->folder->path, &t);
+    const int32_t ids = rc == MF_OK ? t->vocab : 0;
     im->tokenizer = rc == MF_OK;
     mf_tokenizer_free(t);
+    if (ids > im->keys.vocab)
+        return mf_fail(MF_EINPUT,
+                       "%s: the tokenizer has ids up to %d, but vocab_size of config.json is "
+                       "%lld",
+                       im->folder->path, (int)ids - 1, (long long)im->keys.vocab);
     if (rc != MF_OK && rc != MF_ENOTFOUND && rc != MF_EINPUT) return rc;
     if (rc == MF_EINPUT)
         mf_log(MF_LOG_WARN, "imported without its tokenizer: %s", mf_error_message());
+    mf_error_clear();
     if (!im->tokenizer) {
         mf_keys_set(&im->keys, "data.format=bin");
         mf_keys_set(&im->keys, "data.path=none");
     }
-    mf_error_clear();
     return im->keys.rc;
 }
 
@@ -99,7 +105,7 @@ static const char *base_name(mf_arena *arena, const char *path)
 /* ---- the model ---- */
 
 /* Opens a session with the family's settings. bare: sizes only. An error of the configuration
- * is one of config.json. */
+ * is one of config.json, and so are sizes that no model can have. */
 static int open_session(import *im, bool bare, mf_session **ret)
 {
     mf_config *c = NULL;
@@ -119,7 +125,7 @@ static int open_session(import *im, bool bare, mf_session **ret)
         c->name = base_name(c->arena, im->folder->path);
         rc = c->name ? mf_session_open(c, &o, ret) : MF_ENOMEM;
     }
-    if (rc != MF_ECONFIG) return rc;
+    if (rc != MF_ECONFIG && rc != MF_EINVAL) return rc;
     return mf_fail_context(MF_EINPUT, "%s", im->folder->config_path);
 }
 
@@ -267,6 +273,8 @@ static int upcycle(import *im, const char *text)
     int rc = mf_upcycle_settings(dense, text, &im->keys);
     if (rc == MF_OK) {
         rc = open_session(im, false, &experts);
+        /* config.json was read before, so what is wrong now is what the text asks for. */
+        if (rc == MF_EINPUT) rc = MF_EUSAGE;
         if (rc != MF_OK) rc = mf_fail_context(rc, "--upcycle");
     }
     if (rc == MF_OK) rc = mf_upcycle_fill(dense, experts);

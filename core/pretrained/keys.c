@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { KEY_MAX = 64 };
+#define ROPE "rope_parameters|rope_scaling"
 
 /* ---- single keys ---- */
 
@@ -171,8 +172,17 @@ static double member(mf_keys *k, const mf_json *object, const char *name, double
     double value;
     if (!v || mf_json_typeof(v) == MF_JSON_NULL) return absent;
     if (mf_json_real(v, &value)) return value;
-    mf_keys_refuse(k, "rope_parameters|rope_scaling", "%s: expected a number", name);
+    mf_keys_refuse(k, ROPE, "%s: expected a number", name);
     return absent;
+}
+
+/* A text of an object of config.json; NULL if it is not there. */
+static const char *member_text(mf_keys *k, const mf_json *object, const char *name)
+{
+    const mf_json *v = mf_json_get(object, name);
+    if (!v || mf_json_typeof(v) == MF_JSON_NULL) return NULL;
+    if (!mf_json_string(v, NULL)) mf_keys_refuse(k, ROPE, "%s: expected a text", name);
+    return mf_json_string(v, NULL);
 }
 
 /* YaRN's magnitude for a factor s (Peng et al. 2023, eq. 24). */
@@ -185,8 +195,10 @@ static void yarn(mf_keys *k, const mf_json *o, double factor, double *ret_softma
 {
     const double scale = member(k, o, "mscale", 0), all = member(k, o, "mscale_all_dim", 0);
     double attention = member(k, o, "attention_factor", 0);
+    const mf_json *cut = mf_json_get(o, "truncate");
     bool truncate = true;
-    mf_json_bool(mf_json_get(o, "truncate"), &truncate);
+    if (cut && mf_json_typeof(cut) != MF_JSON_NULL && !mf_json_bool(cut, &truncate))
+        mf_keys_refuse(k, ROPE, "truncate: expected true or false");
     if (attention == 0 && scale != 0 && all != 0)
         attention = magnitude(scale, factor) / magnitude(all, factor);
     if (ret_softmax && all != 0) *ret_softmax = magnitude(all, factor) * magnitude(all, factor);
@@ -208,7 +220,7 @@ static void scale_rope(mf_keys *k, const mf_json *o, const char *type, double *r
     while (kinds[kind] && strcmp(type, kinds[kind]) != 0)
         kind++;
     if (!kinds[kind])
-        mf_keys_refuse(k, "rope_parameters|rope_scaling",
+        mf_keys_refuse(k, ROPE,
                        "expected rope_type default, linear, dynamic, yarn or llama3, found "
                        "'%.64s'",
                        type);
@@ -222,10 +234,12 @@ static void scale_rope(mf_keys *k, const mf_json *o, const char *type, double *r
 
 void mf_keys_rope(mf_keys *k, double theta, double *ret_softmax)
 {
-    const mf_json *o = get(k, "rope_parameters|rope_scaling");
+    const mf_json *o = get(k, ROPE);
     theta = member(k, o, "rope_theta", mf_keys_real_or(k, "rope_theta", theta));
-    const char *type = mf_json_string(mf_json_get(o, "rope_type"), NULL);
-    if (!type) type = mf_json_string(mf_json_get(o, "type"), NULL);
+    const char *type = member_text(k, o, "rope_type");
+    if (!type) type = member_text(k, o, "type");
+    if (o && mf_json_typeof(o) != MF_JSON_OBJECT)
+        mf_keys_refuse(k, ROPE, "expected null or an object");
     if (ret_softmax) *ret_softmax = 1;
     if (!(theta >= 1 && theta <= 1e9))
         mf_keys_refuse(k, "rope_theta", "expected a number from 1 to 1e9, found %g", theta);

@@ -346,7 +346,9 @@ static int apply(matcher *m, const mf_family_rule *r, int64_t layer, int64_t exp
     if (r->ours && !p) return MF_OK;
     if (!p) {
         m->places[at] = (mf_place){.rule = r};
-        return MF_OK;
+        if (m->tensors[at]->dtype != MF_ST_UNKNOWN) return MF_OK;
+        return mf_fail(MF_EINPUT, "%s: tensor '%s': its type %s is unknown", m->where,
+                       m->tensors[at]->name, m->tensors[at]->dtype_name);
     }
     mf_place *place = &m->places[at];
     mf_param *other = r->part == MF_PART_HEADS ? param_of(m, r->more, layer) : NULL;

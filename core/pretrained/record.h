@@ -33,7 +33,8 @@ typedef struct mf_record {
 } mf_record;
 
 /* Reads the record of a run, or of the run that its train.from names, and so on. *ret is NULL
- * if none of these runs was imported. MF_EINPUT, MF_ENOMEM. The caller frees *ret. */
+ * if none of these runs that is still there was imported. MF_EINPUT, MF_ENOMEM. The caller
+ * frees *ret. */
 int mf_record_open(const char *run, mf_record **ret);
 /* As mf_record_open, but MF_EINPUT if none of these runs was imported. */
 int mf_record_need(const char *run, mf_record **ret);

@@ -12,7 +12,7 @@
 #include "train/run/rundir.h"
 #include "train/run_config.h"
 
-enum { ANCESTORS_MAX = 64, SHARDS_MAX = 4096, CONFIG_MAX = 1 << 20, COPIED_MAX = 1 << 30 };
+enum { ANCESTORS_MAX = 64, SHARDS_MAX = 4096, CONFIG_MAX = 1 << 20, PIECE = 1 << 20 };
 #define ELEMENTS_MAX ((int64_t)1 << 48)
 
 /* ---- the run that was imported ---- */
@@ -45,13 +45,42 @@ static int look(mf_arena *arena, const char *run, const char **ret_folder,
     return rc;
 }
 
-/* *ret: the folder pretrained/ of the run or of one that it came from; NULL: none. */
-static int find_record(mf_arena *arena, const char *run, const char **ret)
+/* *ret: the folder pretrained/ of the run or of one that it came from; NULL: none. *ret_gone: a
+ * run that it came from, and that is no longer there; else NULL. */
+static int find_record(mf_arena *arena, const char *run, const char **ret,
+                       const char **ret_gone)
 {
     int rc = MF_OK;
-    *ret = NULL;
-    for (int i = 0; rc == MF_OK && run && !*ret && i < ANCESTORS_MAX; i++)
+    *ret = *ret_gone = NULL;
+    for (int i = 0; rc == MF_OK && run && !*ret && i < ANCESTORS_MAX; i++) {
+        if (i > 0 && !mf_rundir_readable(run)) {
+            *ret_gone = run;
+            break;
+        }
         rc = look(arena, run, ret, &run);
+    }
+    return rc;
+}
+
+/* Copies a file of any size. */
+static int copy_file(const char *from, const char *to)
+{
+    uint64_t size = 0;
+    mf_writer w = {.fd = -1};
+    char *room = mf_alloc_raw(PIECE);
+    int fd = -1, rc = room ? mf_file_open(from, &fd, &size) : MF_ENOMEM;
+    if (rc == MF_OK) rc = mf_writer_open(&w, to, true);
+    for (uint64_t at = 0; rc == MF_OK && at < size; at += PIECE) {
+        const size_t n = size - at < PIECE ? (size_t)(size - at) : PIECE;
+        rc = mf_file_read_at(fd, from, room, n, at);
+        if (rc == MF_OK) mf_writer_put(&w, room, n);
+    }
+    if (w.path) {
+        const int closed = mf_writer_close(&w, rc == MF_OK);
+        if (rc == MF_OK) rc = closed;
+    }
+    if (fd >= 0) mf_file_close(fd);
+    mf_free(room);
     return rc;
 }
 
@@ -64,12 +93,7 @@ static int copy_record(mf_arena *arena, const char *from, const char *to)
     for (int i = 0; rc == MF_OK && i < n; i++) {
         const char *old = mf_arena_strf(arena, "%s/%s", from, names[i]),
                    *new = mf_arena_strf(arena, "%s/%s", to, names[i]);
-        char *data = NULL;
-        size_t size = 0;
-        if (!old || !new) rc = MF_ENOMEM;
-        if (rc == MF_OK) rc = mf_read_file(old, COPIED_MAX, &data, &size);
-        if (rc == MF_OK) rc = mf_write_file_atomic(new, data, size);
-        mf_free(data);
+        rc = old && new ? copy_file(old, new) : MF_ENOMEM;
     }
     mf_list_free(names, n);
     return rc;
@@ -78,8 +102,8 @@ static int copy_record(mf_arena *arena, const char *from, const char *to)
 int mf_record_copy(const char *run, const char *to)
 {
     mf_arena *arena = mf_arena_new();
-    const char *folder = NULL;
-    int rc = arena ? find_record(arena, run, &folder) : MF_ENOMEM;
+    const char *folder = NULL, *gone;
+    int rc = arena ? find_record(arena, run, &folder, &gone) : MF_ENOMEM;
     if (rc == MF_OK && folder) {
         const char *new = mf_arena_strf(arena, "%s/" MF_PRETRAINED_FOLDER, to);
         rc = new ? copy_record(arena, folder, new) : MF_ENOMEM;
@@ -123,8 +147,8 @@ static int read_tensor(const mf_record *r, const mf_json *v, mf_st_tensor **ret)
                         .count = 1};
     for (int d = 0; d < t->rank; d++) {
         int64_t n;
-        if (!mf_json_int(mf_json_at(shape, (size_t)d), &n) || n < 1 || n > ELEMENTS_MAX ||
-            t->count > (uint64_t)(ELEMENTS_MAX / n))
+        if (!mf_json_int(mf_json_at(shape, (size_t)d), &n) || n < 0 || n > ELEMENTS_MAX ||
+            (n > 0 && t->count > (uint64_t)(ELEMENTS_MAX / n)))
             return bad(r, "shapes of whole numbers");
         t->shape[d] = n;
         t->count *= (uint64_t)n;
@@ -201,7 +225,7 @@ static int read_family(mf_record *r)
     return rc == MF_OK ? mf_keys_read(r->family, path, r->config, r->arena, &r->keys) : rc;
 }
 
-int mf_record_open(const char *run, mf_record **ret)
+static int open_record(const char *run, mf_record **ret, const char **ret_gone)
 {
     mf_arena *arena = mf_arena_new();
     mf_record *r = arena ? mf_arena_alloc(arena, sizeof *r) : NULL;
@@ -211,7 +235,12 @@ int mf_record_open(const char *run, mf_record **ret)
         return MF_ENOMEM;
     }
     r->arena = arena;
-    int rc = find_record(arena, run, &r->folder);
+    int rc = find_record(arena, run, &r->folder, ret_gone);
+    if (rc == MF_OK && !r->folder && *ret_gone)
+        rc = mf_fail(MF_EINPUT,
+                     "%s: the run that it began with, %s, is no longer there, and with it the "
+                     "record of the folder that was imported",
+                     run, *ret_gone);
     if (rc != MF_OK || !r->folder) {
         mf_arena_free(arena);
         return rc;
@@ -228,9 +257,19 @@ int mf_record_open(const char *run, mf_record **ret)
     return MF_OK;
 }
 
+int mf_record_open(const char *run, mf_record **ret)
+{
+    const char *gone = NULL;
+    const int rc = open_record(run, ret, &gone);
+    if (!gone) return rc;
+    mf_error_clear();
+    return MF_OK;
+}
+
 int mf_record_need(const char *run, mf_record **ret)
 {
-    const int rc = mf_record_open(run, ret);
+    const char *gone = NULL;
+    const int rc = open_record(run, ret, &gone);
     if (rc != MF_OK || *ret) return rc;
     return mf_fail(MF_EINPUT,
                    "%s: neither this run nor one that it began with was imported; expected a "

@@ -162,7 +162,7 @@ refused() {
     edit deepseek_v3 '"rope_interleave": true' '"rope_interleave": false' "rope_interleave = false"
     edit deepseek_v3 '"mscale_all_dim": 1.0' '"mscale_all_dim": 0' "yarn without mscale_all_dim"
     edit gpt_oss '"swiglu_alpha": 1.702' '"swiglu_alpha": 1.5' "swiglu_alpha cannot be said"
-    edit gpt_oss '"sliding_attention",' '"full_attention",' "layer_types cannot be said"
+    edit gpt_oss '"full_attention"' '"sliding_attention"' "layer_types cannot be said"
     edit qwen2_moe '"rope_scaling": null' '"rope_scaling": {"rope_type": "llama3", "factor": 8}' \
         "model.rope_scaling = llama3 cannot be said in GGUF: only the architecture llama"
 }

@@ -97,6 +97,33 @@ replace() {
     [ ! -e none ]
 }
 
+@test "a tokenizer with more ids than the model, and one whose text grows without bound" {
+    sed -i 's/"vocab_size": 512/"vocab_size": 511/' folder/config.json
+    refused "the tokenizer has ids up to 511, but vocab_size of config.json is 511"
+    cp "$MOE/hf/config.json" folder
+    long=$(printf 'x%.0s' $(seq 1025))
+    cat >folder/tokenizer.json <<END
+{"model": {"type": "BPE", "vocab": {"a": 0, "x": 1}, "merges": []},
+ "normalizer": {"type": "Replace", "pattern": {"String": "a"}, "content": "$long"}}
+END
+    run "$MOEFW" tokenize encode folder/tokenizer.json folder/config.json
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"Replace: a text could become more than 1024 times as long" ]]
+}
+
+@test "runs that began with one that is gone" {
+    "$MOEFW" import folder -o base -q
+    small=(--set data.path='builtin:topics?bytes=20000' --set model.seq=32 --set data.format=text)
+    "$MOEFW" train base/config.ini -q -t 1 --out child "${small[@]}" --set train.from=base --steps 1 \
+        --set train.eval_batches=1 --set train.batch=1
+    rm -r base
+    run "$MOEFW" export hf child -o back
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"the run that it began with, "*"base, is no longer there"* ]]
+    "$MOEFW" swap child --router mlp:hidden=4 --batches 1 -o swapped -q >&2
+    [ ! -e swapped/pretrained ]
+}
+
 @test "export gives the folder back, and refuses models that the form cannot say" {
     run "$MOEFW" export hf run -o back
     [ "$status" -eq 0 ]
@@ -251,6 +278,18 @@ replace() {
     cp "$MOE/hf/config.json" folder
     replace folder/config.json '"rope_scaling": null' '"rope_scaling": {"type": "longrope", "factor": 2}'
     refused "folder/config.json: rope_"
+    for wrong in '{"type": "yarn", "factor": 2, "truncate": 1}|truncate: expected true or false' \
+        '{"rope_type": 5}|rope_type: expected a text' '"yarn"|expected null or an object' \
+        '{"type": "yarn", "factor": "2"}|factor: expected a number'; do
+        cp "$MOE/hf/config.json" folder
+        replace folder/config.json '"rope_scaling": null' "\"rope_scaling\": ${wrong%|*}"
+        refused "folder/config.json: rope_parameters: ${wrong#*|}"
+    done
+    cp "$MOE/hf/config.json" folder
+    sed -i 's/"num_local_experts": 8/"num_local_experts": 4096/; s/"hidden_size": 64/"hidden_size": 65536/
+        s/"intermediate_size": 96/"intermediate_size": 1048576/; s/"num_attention_heads": 4/"num_attention_heads": 1024/' folder/config.json
+    refused "cannot have the shape [4096,2097152,65536]"
+    cp "$MOE/hf/config.json" folder
     replace folder/config.json '"hidden_size": 64' '"hidden_size": -64'
     refused "folder/config.json: hidden_size: expected a whole number from 1 to 65536"
     rm folder/config.json
@@ -272,6 +311,34 @@ replace() {
     refused "tensor 'model.layers.0.mlp.experts.0.gate_proj.qweight': expected I32 of rank 2 [32,...,136]"
     replace folder/config.json '"bits": 4' '"bits": 8'
     refused "quantization_config: expected quant_method mxfp4, or gptq of 4 bits"
+}
+
+@test "a skipped tensor without elements comes back, one of an unknown type is refused" {
+    rm -r folder
+    cp -r "$DENSE/hf" folder
+    chmod -R u+w folder
+    # one more entry in the header: masked_bias of shape [0]
+    header() { # header TEXT: puts it in front of the other entries, and keeps the length a multiple of 8
+        f=$DENSE/hf/model.safetensors
+        n=$(od -An -t u8 -N 8 "$f" | tr -d ' ')
+        head -c $((8 + n)) "$f" | tail -c "$n" | sed "s/^{/{$1,/" >json
+        while [ $(($(wc -c <json) % 8)) -ne 0 ]; do printf ' ' >>json; done
+        m=$(wc -c <json)
+        {
+            # shellcheck disable=SC2059
+            printf "$(printf '\\%03o' $((m & 255)) $((m >> 8 & 255)) $((m >> 16)))\\0\\0\\0\\0\\0"
+            cat json
+            tail -c +$((9 + n)) "$f"
+        } >folder/model.safetensors
+    }
+    header '"h.0.attn.masked_bias":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}'
+    "$MOEFW" import folder -o new -q
+    "$MOEFW" export hf new -o back -q
+    "$MOEFW" import back -o again -q
+    grep -aq 'masked_bias' back/model.safetensors
+    header '"h.0.attn.masked_bias":{"dtype":"F9","shape":[0],"data_offsets":[0,0]}'
+    rm -r new
+    refused "tensor 'h.0.attn.masked_bias': its type F9 is unknown"
 }
 
 @test "skipped tensors come back, and a tied head must be the embedding" {

@@ -232,9 +232,19 @@ static void undo(const swap *s)
 {
     const int rc = mf_error_code();
     char why[2048];
-    if (!s->dir || !s->made) return;
+    char **names = NULL;
+    int n = 0;
+    if (!s->dir) return;
     snprintf(why, sizeof why, "%s", mf_error_message());
-    mf_remove_tree(s->dir->path);
+    if (s->made)
+        mf_remove_tree(s->dir->path);
+    else if (mf_list_dir(s->dir->path, &names, &n) == MF_OK)
+        for (int i = 0; i < n; i++) { /* the directory was there, and empty */
+            char *path = mf_path_join(s->dir->path, names[i]);
+            if (path) mf_remove_tree(path);
+            mf_free(path);
+        }
+    mf_list_free(names, n);
     mf_fail(rc, "%s", why);
 }
 

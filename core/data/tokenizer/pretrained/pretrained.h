@@ -53,10 +53,11 @@ typedef struct mf_pt_step {
     char *text, *with;
     size_t n_text, n_with;
 } mf_pt_step;
-enum { MF_PT_STEPS = 16 };
+enum { MF_PT_STEPS = 16, MF_PT_GROWTH = 1024 };
 typedef struct mf_pt_steps {
     mf_pt_step step[MF_PT_STEPS];
     int n;
+    double growth; /* length of a text behind all Replace steps / before them; 0: no step */
 } mf_pt_steps;
 void mf_pt_steps_free(mf_pt_steps *s);
 /* Normalizes valid UTF-8. Without steps *ret is *v; else it lies in one of the two work texts,

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 
+#include <math.h>
 #include <string.h>
 
 int mf_pt_refuse(const char *source, const char *member, const mf_json *type,
@@ -112,7 +113,17 @@ int mf_pt_read_steps(const char *source, const mf_json *v, mf_pt_steps *ret)
     if (ret->n == MF_PT_STEPS)
         return mf_fail(MF_EINPUT, "%s: \"normalizer\": expected at most %d steps", source,
                        MF_PT_STEPS);
-    return read_step(source, v, &ret->step[ret->n++]);
+    mf_pt_step *s = &ret->step[ret->n++];
+    rc = read_step(source, v, s);
+    if (rc != MF_OK || s->kind != MF_PT_REPLACE) return rc;
+    /* Steps that make a text longer multiply. */
+    ret->growth = (ret->growth > 0 ? ret->growth : 1) *
+                  fmax(1, (double)s->n_with / (double)s->n_text);
+    if (ret->growth <= MF_PT_GROWTH) return MF_OK;
+    return mf_fail(MF_EINPUT,
+                   "%s: \"normalizer\": Replace: a text could become more than %d times as "
+                   "long",
+                   source, MF_PT_GROWTH);
 }
 
 /* ---- "pre_tokenizer" ---- */
