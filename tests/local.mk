@@ -85,6 +85,7 @@ CLI += tests/cli/device.bats
 CLI += tests/cli/defects.bats
 CLI += tests/cli/doctor.bats
 CLI += tests/cli/examples.bats
+CLI += tests/cli/faults.bats
 CLI += tests/cli/export.bats
 CLI += tests/cli/generate.bats
 CLI += tests/cli/gguf.bats
@@ -194,6 +195,12 @@ TESTLIB += tests/lib/gguf.c
 TESTLIB += tests/lib/gguf.h
 TESTLIB += tests/lib/scratch.c
 TESTLIB += tests/lib/scratch.h
+
+# The fault loops: tests/faults/faults.so, and the programs that use it.
+FAULTS =
+FAULTS += tests/faults/loop.c
+FAULTS += tests/faults/preload.c
+FAULTS += tests/faults/preload.h
 
 # Files that tests read.
 FIXTURES =

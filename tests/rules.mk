@@ -59,4 +59,17 @@ LDADD = $(FUZZ_MAIN) tests/lib/libtest.a $(MOEFW_LIBS) $(CHECK_LIBS)
 AM_CPPFLAGS += $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit -I$(top_srcdir)/tests/device -Itests/device
 check_DATA = $(PLUGINS)
 
+# The object that makes calls of the program fail, and the loop around whole commands. The object
+# is no part of the build that it tests, so no flag of that build, as of a sanitizer, is for it.
+FAULTS_SO = tests/faults/faults.so
+$(FAULTS_SO): tests/faults/preload.c tests/faults/preload.h
+	$(AM_V_SO)$(MKDIR_P) $(@D) && $(CC) -std=gnu17 -D_GNU_SOURCE= -I$(top_srcdir) -O1 -g -Wall -Wextra -fPIC -shared \
+	  -fvisibility=hidden -o $@-t $(top_srcdir)/tests/faults/preload.c && mv -f $@-t $@
+check_DATA += $(FAULTS_SO)
+CLEANFILES += $(FAULTS_SO)
+check_PROGRAMS += tests/faults/loop
+tests_faults_loop_SOURCES = tests/faults/loop.c tests/faults/preload.h
+tests_faults_loop_LDADD =
+EXTRA_DIST += $(FAULTS)
+
 EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES)

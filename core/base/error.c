@@ -3,6 +3,8 @@
 #include "base/error.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +12,29 @@ enum { MESSAGE_MAX = 2048 };
 
 static _Thread_local char message[MESSAGE_MAX];
 static _Thread_local int last_code;
+
+static _Thread_local unsigned long faults;
+static struct {
+    pthread_mutex_t lock;
+    int code; /* MF_OK: there was none */
+    char message[MESSAGE_MAX];
+} first_fault = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void count_fault(int code, const char *text)
+{
+    faults++;
+    pthread_mutex_lock(&first_fault.lock);
+    if (first_fault.code == MF_OK) {
+        first_fault.code = code;
+        memcpy(first_fault.message, text, strlen(text) + 1);
+    }
+    pthread_mutex_unlock(&first_fault.lock);
+}
+
+static bool is_fault(int why)
+{
+    return why == EIO || why == ENOMEM || why == EMFILE || why == ENFILE || why == ENOBUFS;
+}
 
 /* Marks a message that was cut, without leaving half of a UTF-8 character. */
 static void mark_cut(char *text, int full_length)
@@ -33,6 +58,7 @@ int mf_vfail(int code, const char *fmt, va_list args)
     mark_cut(fresh, n);
     memcpy(message, fresh, strlen(fresh) + 1);
     last_code = code;
+    if (code == MF_ENOMEM) count_fault(code, message);
     return code;
 }
 
@@ -57,8 +83,32 @@ int mf_fail_errno(int code, const char *fmt, ...)
     mark_cut(text, n);
     if (saved == ENOMEM) code = MF_ENOMEM;
     mf_fail(code, "%s: %s", text, strerror(saved));
+    if (is_fault(saved) && code != MF_ENOMEM) count_fault(code, message);
     errno = saved;
     return code;
+}
+
+void mf_fault_errno(const char *path)
+{
+    char text[MESSAGE_MAX];
+    const int saved = errno;
+    if (!is_fault(saved)) return;
+    snprintf(text, sizeof text, "%.1500s: cannot stat: %s", path, strerror(saved));
+    count_fault(saved == ENOMEM ? MF_ENOMEM : MF_EIO, text);
+    errno = saved;
+}
+
+unsigned long mf_faults(void)
+{
+    return faults;
+}
+
+const char *mf_fault_first(int *ret_code)
+{
+    pthread_mutex_lock(&first_fault.lock);
+    *ret_code = first_fault.code;
+    pthread_mutex_unlock(&first_fault.lock);
+    return *ret_code != MF_OK ? first_fault.message : NULL;
 }
 
 int mf_fail_context(int code, const char *fmt, ...)

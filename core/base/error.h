@@ -37,6 +37,17 @@ const char *mf_error_message(void);
 int mf_error_code(void);
 void mf_error_clear(void);
 
+/* ---- faults of the machine ----
+ *
+ * No memory, a disk that does not read or write, no descriptor left. They are counted where
+ * they are recorded, whatever becomes of the error: a caller that takes an error for a missing
+ * file, or does without an optional part, asks here whether the machine was the cause. */
+unsigned long mf_faults(void); /* of this thread so far */
+/* Counts a fault that errno describes, if it is one; errno stays. */
+void mf_fault_errno(const char *path);
+/* The first fault of the process, and its code; NULL: none. Valid until the process ends. */
+const char *mf_fault_first(int *ret_code);
+
 const char *mf_status_name(int code); /* "MF_ECONFIG" */
 const char *mf_status_text(int code); /* "configuration error" */
 int mf_status_exit(int code);         /* process exit code, 1 for an unknown code */

@@ -57,6 +57,19 @@ static int close_stdout(int rc)
                    why != 0 ? strerror(why) : "a write failed");
 }
 
+/* A command that met a fault of the machine has not done its work, even if it could go on: a
+ * file that could not be looked at was taken for a missing one, an optional part was skipped.
+ * If such a command refuses something, its status is that of the fault. */
+static int judge_faults(int rc)
+{
+    int code;
+    const char *first = mf_fault_first(&code);
+    if (!first) return rc;
+    if (rc == MF_OK) return mf_fail(code, "%s; the results may be incomplete", first);
+    return rc == MF_EPLUGIN || rc == MF_ECONFIG || rc == MF_EINPUT || rc == MF_ENOTFOUND ? code
+                                                                                         : rc;
+}
+
 static const char *const hints[MF_HINTS] = {
     [MF_HINT_RESUME] = ", or --resume to continue the run in it",
     [MF_HINT_DATA] = "--data",
@@ -93,9 +106,11 @@ int moefw_main(int argc, char **argv)
     mf_plugin_restrict_paths();
     signal(SIGPIPE, SIG_IGN); /* a closed terminal must not end a training run without saving */
     signal(SIGXFSZ, SIG_IGN); /* the size limit of a file is reported like a full disk */
-    int rc = mf_cli_run(argc, argv);
+    int rc = judge_faults(MF_OK); /* as when the program's folder cannot be read */
+    if (rc == MF_OK) rc = mf_cli_run(argc, argv);
     rc = close_stdout(rc);
     mf_output_close();
+    rc = judge_faults(rc);
     if (rc != MF_OK && mf_error_message()[0] != '\0') {
         char message[4096]; /* file names may contain any bytes */
         fprintf(stderr, "moefw: %s\n",

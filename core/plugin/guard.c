@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file/io_raw.h"
 #include "base/float_control.h"
 
 static void locale_name(char out[128])
@@ -25,9 +26,9 @@ static void locale_name(char out[128])
 static mode_t mask_now(void)
 {
     char text[2048];
-    const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
-    if (fd >= 0) close(fd);
+    const int fd = mf_raw_open("/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+    const ssize_t n = fd >= 0 ? mf_raw_read(fd, text, sizeof text - 1, 0) : -1;
+    if (fd >= 0) mf_raw_close(fd);
     text[n > 0 ? n : 0] = '\0';
     const char *found = strstr(text, "\nUmask:");
     if (found) return (mode_t)strtoul(found + 7, NULL, 8);

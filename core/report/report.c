@@ -335,11 +335,16 @@ static void page(const mf_report *p)
                              mf_report_manifest(r, "moefw", "")));
 }
 
-static int write_page(const mf_report *p, const char *out)
+/* faults: of this thread, before the runs were read. */
+static int write_page(const mf_report *p, unsigned long faults, const char *out)
 {
     size_t n;
     mf_error_clear();
     page(p);
+    /* What a run lacks is noted on the page, but not what the machine could not read. */
+    int code = MF_EIO;
+    const char *first = mf_faults() != faults ? mf_fault_first(&code) : NULL;
+    if (first) return mf_fail(code, "%s: not written: %s", out, first);
     const char *text = mf_doc_string(p->d, &n);
     /* If memory runs out, figures are omitted, so the page would be incomplete. */
     if (!text || mf_error_code() == MF_ENOMEM)
@@ -351,6 +356,7 @@ int mf_report_write_live(int n, const char *const *runs, const char *out, int re
 {
     mf_report_run *open[MAX_RUNS] = {NULL};
     mf_report p = {.runs = open, .refresh = refresh};
+    const unsigned long faults = mf_faults();
     int rc = MF_OK;
     if (n == 1 && mf_report_is_comparison(runs[0])) return mf_report_comparison(runs[0], out);
     if (n < 1 || n > MAX_RUNS)
@@ -360,7 +366,7 @@ int mf_report_write_live(int n, const char *const *runs, const char *out, int re
     p.d = mf_doc_new();
     p.arena = mf_arena_new();
     if (rc == MF_OK && (!p.d || !p.arena)) rc = MF_ENOMEM;
-    if (rc == MF_OK) rc = write_page(&p, out);
+    if (rc == MF_OK) rc = write_page(&p, faults, out);
     for (int i = 0; i < p.n; i++)
         mf_report_run_close(open[i]);
     mf_arena_free(p.arena);

@@ -106,8 +106,7 @@ static void note_fault(void *arg, const mf_problem *p)
         n == 0 || m == 0 ||
         (section && strncmp(f->text + n + 1, p->key, m) == 0 && f->text[n + 1 + m] == '=');
     f->told++;
-    if (!f->own[0] && section && key)
-        snprintf(f->own, sizeof f->own, "%s", p->message);
+    if (!f->own[0] && section && key) snprintf(f->own, sizeof f->own, "%s", p->message);
 }
 
 static int assign(moefw_run *run, const char *text)
@@ -176,8 +175,11 @@ static int resolve(moefw_run *run)
     if (!c) return mf_run_expect(run, "options", MF_RUN_IS(MF_RUN_CONFIGURED));
     FILE *out = open_memstream(&text, &n);
     if (!out) return mf_fail_errno(MF_ENOMEM, "options");
+    const unsigned long before = mf_faults();
     int rc = mf_config_write(c, out);
-    if (fclose(out) != 0 && rc == MF_OK) rc = mf_fail_errno(MF_ENOMEM, "options");
+    const bool lost = ferror(out) != 0 || mf_faults() != before;
+    if ((fclose(out) != 0 || lost) && rc == MF_OK)
+        rc = mf_fail(MF_ENOMEM, "no memory for the options");
     if (rc == MF_OK && !(run->resolved = mf_ini_new())) rc = MF_ENOMEM;
     if (rc == MF_OK) rc = mf_ini_load_text(run->resolved, "options", text, n);
     if (rc != MF_OK) {

@@ -12,24 +12,68 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static bool look(const char *path, struct stat *st)
+{
+    if (stat(path, st) == 0) return true;
+    mf_fault_errno(path);
+    return false;
+}
+
 bool mf_exists(const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0;
+    return look(path, &st);
 }
 
 bool mf_is_dir(const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    return look(path, &st) && S_ISDIR(st.st_mode);
+}
+
+int mf_sync_dir(const char *path)
+{
+    int fd = mf_raw_open(path, O_RDONLY | O_DIRECTORY, 0);
+    int rc = MF_OK;
+    /* A directory may be writable but not readable; then it cannot be synced. */
+    if (fd < 0 && errno == EACCES) return MF_OK;
+    if (fd < 0) return mf_fail_errno(MF_EIO, "%s: cannot open", path);
+    /* EINVAL: this file system has nothing to sync for a directory. */
+    if (mf_raw_fsync(fd) != 0 && errno != EINVAL)
+        rc = mf_fail_errno(MF_EIO, "%s: cannot sync", path);
+    mf_raw_close(fd);
+    return rc;
+}
+
+/* The directory that has the entry of path. */
+static char *parent_of(const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    while (n > 0 && path[n - 1] != '/')
+        n--;
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    return n > 0 ? mf_strndup(path, n) : mf_strdup(".");
+}
+
+int mf_sync_parent(const char *path)
+{
+    char *parent = parent_of(path);
+    const int rc = parent ? mf_sync_dir(parent) : MF_ENOMEM;
+    mf_free(parent);
+    return rc;
 }
 
 /* Makes one level. An existing directory is no error: another process may have made it. */
 static int make_one(const char *path)
 {
-    if (mf_io()->mkdir(path, 0777) == 0) return MF_OK;
+    if (mf_io()->mkdir(path, 0777) == 0) return mf_sync_parent(path);
     if (errno == EEXIST) {
-        if (mf_is_dir(path)) return MF_OK;
+        struct stat st;
+        if (stat(path, &st) != 0) return mf_fail_errno(MF_EIO, "%s: cannot stat", path);
+        if (S_ISDIR(st.st_mode)) return MF_OK;
         return mf_fail(MF_EIO, "%s: cannot make directory: a file of that name is there", path);
     }
     /* mkdir also fails on a read-only file system and without permission to write; the
@@ -55,18 +99,6 @@ int mf_mkdirs(const char *path)
     }
     if (rc == MF_OK) rc = make_one(copy);
     mf_free(copy);
-    return rc;
-}
-
-int mf_sync_dir(const char *path)
-{
-    int fd = mf_raw_open(path, O_RDONLY | O_DIRECTORY, 0);
-    int rc = MF_OK;
-    if (fd < 0) return mf_fail_errno(MF_EIO, "%s: cannot open", path);
-    /* EINVAL: this file system has nothing to sync for a directory. */
-    if (mf_raw_fsync(fd) != 0 && errno != EINVAL)
-        rc = mf_fail_errno(MF_EIO, "%s: cannot sync", path);
-    mf_raw_close(fd);
     return rc;
 }
 
@@ -120,6 +152,7 @@ static int list(const char *path, int flags, char ***ret_names, int *ret_n)
         errno = 0;
         e = readdir(dir);
         if (!e) {
+            if (errno == EINTR) continue;
             if (errno) rc = mf_fail_errno(MF_EIO, "%s: cannot list", path);
             break;
         }

@@ -140,23 +140,13 @@ static int open_beside(const char *path, char **ret_name, int *ret_fd)
                    TRIES);
 }
 
-/* The directory part of a path, "." if it has none. */
-static char *parent_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash) return mf_strdup(".");
-    return mf_strndup(path, slash == path ? 1 : (size_t)(slash - path));
-}
-
 int mf_write_file_atomic(const char *path, const void *data, size_t size)
 {
     struct stat st;
-    char *name = NULL, *parent = NULL;
+    char *name = NULL;
     int fd = -1, rc;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return mf_fail(MF_EIO, "%s: cannot write: not a regular file", path);
-    parent = parent_of(path);
-    if (!parent) return MF_ENOMEM;
     rc = open_beside(path, &name, &fd);
     if (rc != MF_OK) goto done;
     if (mf_raw_write(fd, data, size) != 0) {
@@ -177,13 +167,12 @@ int mf_write_file_atomic(const char *path, const void *data, size_t size)
         rc = mf_fail_errno(MF_EIO, "%s: cannot rename into place", path);
         goto fail;
     }
-    rc = mf_sync_dir(parent);
+    rc = mf_sync_parent(path);
     goto done;
 fail:
     if (fd >= 0) mf_raw_close(fd);
     mf_io()->unlink(name); /* a failure is ignored: the first error is already recorded */
 done:
     mf_free(name);
-    mf_free(parent);
     return rc;
 }

@@ -80,12 +80,17 @@ int mf_writer_flush(mf_writer *w);
  * closed again. */
 int mf_writer_close(mf_writer *w, bool sync);
 
-int mf_mkdirs(const char *path); /* like mkdir -p */
+/* Like mkdir -p; each directory that it makes is on disk before it returns. */
+int mf_mkdirs(const char *path);
 /* like rm -rf: the path may be missing, links are not followed; MF_EIO if directories are
  * nested deeper than 64 levels */
 int mf_remove_tree(const char *path);
+/* Makes the entries of a directory last through a loss of power. A directory that may not be
+ * read is left alone. */
 int mf_sync_dir(const char *path);
-bool mf_exists(const char *path); /* follows symbolic links */
+int mf_sync_parent(const char *path); /* the directory that has the entry of path */
+/* Both follow symbolic links. False also if the system cannot tell, which mf_faults counts. */
+bool mf_exists(const char *path);
 bool mf_is_dir(const char *path);
 /* names in byte order, without . and ..; the caller frees them with mf_list_free */
 int mf_list_dir(const char *path, char ***ret_names, int *ret_n);

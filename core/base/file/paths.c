@@ -3,6 +3,8 @@
  * not change. */
 #include "base/file/paths.h"
 
+#include "base/error.h"
+
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
@@ -35,6 +37,7 @@ static bool read_marker(const char *folder, place source)
     place path;
     join(path, folder, "/" MARKER);
     FILE *f = fopen(path, "re");
+    if (!f) mf_fault_errno(path);
     if (!f) return false;
     bool ok = fgets(source, sizeof(place), f) != NULL;
     fclose(f);

@@ -159,9 +159,13 @@ static void make_printable(char *text)
 
 static int parse_into(document *doc, const char *name, const char *text, size_t size)
 {
-    json_error_t error;
-    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    if (!root && json_error_code(&error) == json_error_out_of_memory)
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+    json_error_t error = {.text = ""};
+    json_t *root = json_loadb(text, size, flags, &error);
+    /* jansson calls a token that it has no memory for an invalid one, and gives no reason at
+     * all where it cannot begin; so it tries a second time. */
+    if (!root) root = json_loadb(text, size, flags, &error);
+    if (!root && (json_error_code(&error) == json_error_out_of_memory || error.text[0] == '\0'))
         return mf_fail(MF_ENOMEM, "%s: out of memory while reading JSON", name);
     if (!root) {
         make_printable(error.text);

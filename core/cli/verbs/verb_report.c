@@ -31,13 +31,14 @@ static bool is_folder(const char *what)
 static int add(const char *what, mf_listed_runs *list, const char **runs, int *n)
 {
     const int had = list->n;
-    int rc = is_folder(what) ? mf_listed_runs_add(list, what) : MF_OK;
-    const int more = is_folder(what) ? list->n - had : 1;
+    const bool folder = is_folder(what);
+    int rc = folder ? mf_listed_runs_add(list, what) : MF_OK;
+    const int more = folder ? list->n - had : 1;
     if (rc == MF_OK && *n + more > RUNS_MAX)
         rc = mf_fail(MF_EUSAGE, "'moefw report' takes %d runs at most, not %d", RUNS_MAX,
                      *n + more);
     for (int i = 0; rc == MF_OK && i < more; i++)
-        runs[(*n)++] = is_folder(what) ? list->run[had + i].dir : what;
+        runs[(*n)++] = folder ? list->run[had + i].dir : what;
     return rc;
 }
 

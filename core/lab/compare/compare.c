@@ -61,8 +61,10 @@ static int text_of(const mf_compare *c, const mf_compare_router *r, bool pilot, 
     if (f) {
         config->train.seed = 0; /* set for each run */
         config->train.threads = 0;
+        const unsigned long faults = mf_faults();
         rc = mf_config_write(config, f);
-        if (fclose(f) != 0 && rc == MF_OK)
+        const bool lost = ferror(f) != 0 || mf_faults() != faults;
+        if ((fclose(f) != 0 || lost) && rc == MF_OK)
             rc = mf_fail(MF_ENOMEM, "no memory for a configuration");
     }
     if (rc == MF_OK && !(*ret = mf_strdup(text))) rc = MF_ENOMEM;

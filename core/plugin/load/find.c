@@ -271,13 +271,19 @@ static int make_catalog(catalog *c, mf_arena *arena)
     *c = (catalog){.arena = arena,
                    .folders = mf_find_folders(arena),
                    .tell = !atomic_flag_test_and_set(&told)};
+    const unsigned long faults = mf_faults();
     if (!c->folders) return MF_ENOMEM;
     scan_dropins(c, user_folder(arena, "XDG_CONFIG_HOME", ".config", "moefw/plugins.d"));
     scan_dropins(c, mf_paths_dropins());
     for (int i = 0; c->folders[i] != NULL; i++)
         for (int k = 0; k < KINDS; k++)
             scan_folder(c, c->folders[i], kinds[k].kind);
-    return c->failed ? mf_fail(MF_ENOMEM, "out of memory while looking for plugins") : MF_OK;
+    if (c->failed) return mf_fail(MF_ENOMEM, "out of memory while looking for plugins");
+    if (mf_faults() == faults) return MF_OK;
+    int code = MF_EIO;
+    const char *first = mf_fault_first(&code);
+    return first ? mf_fail(code, "while looking for plugins: %s", first)
+                 : mf_fail(MF_EIO, "a folder of plugins cannot be read");
 }
 
 static int by_kind_and_name(const void *a_, const void *b_)

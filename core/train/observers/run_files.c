@@ -1,5 +1,6 @@
 /* train/observers/run_files.c: writes the first files of a new run directory: config.ini, the
  * distribution of initial weights, the manifest, the tokenizer. A resumed run has them. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/error.h"
@@ -14,8 +15,15 @@ static int write_config(const mf_config *c, const char *path)
     size_t n = 0;
     FILE *f = open_memstream(&text, &n);
     if (!f) return mf_fail(MF_ENOMEM, "no memory to write %s", path);
+    const unsigned long faults = mf_faults();
     int rc = mf_config_write(c, f);
-    if (fclose(f) != 0 && rc == MF_OK) rc = mf_fail(MF_ENOMEM, "no memory to write %s", path);
+    /* The writer does without the options of a plugin that is gone, but for no other cause. */
+    if (rc == MF_OK && mf_faults() != faults)
+        rc = mf_fail(MF_EIO, "%s: the options of a plugin cannot be read", path);
+    /* A stream that could not grow has lost text, which fclose does not tell. */
+    const bool lost = ferror(f) != 0;
+    if ((fclose(f) != 0 || lost) && rc == MF_OK)
+        rc = mf_fail(MF_ENOMEM, "no memory to write %s", path);
     if (rc == MF_OK) rc = mf_write_file_atomic(path, text, n);
     free(text);
     return rc;

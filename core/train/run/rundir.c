@@ -189,8 +189,11 @@ int mf_rundir_create(const char *parent, const char *name, mf_rundir **ret)
             break;
         }
         bool made = mf_io()->mkdir(path, 0777) == 0, taken = !made && errno == EEXIST;
-        if (made)
+        if (made) code = mf_sync_parent(path);
+        if (made && code == MF_OK)
             code = open_made(path, ret);
+        else if (made)
+            mf_io()->rmdir(path);
         else if (!taken)
             code = mf_fail_errno(MF_EIO, "%s: cannot make the directory", path);
         mf_free(path);

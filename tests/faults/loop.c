@@ -1,0 +1,578 @@
+/* loop.c: runs whole commands again and again, each time with another call that fails.
+ *
+ *     loop FAULTS.SO MOEFW SOURCES STRIDE [VERB...]
+ *
+ * For each verb and each kind of call, the n-th call fails, for n = 1, 1 + STRIDE, ... until a
+ * run passes without a failed call: once and from then on, with the errors that such a call can
+ * have. Kinds with fewer calls fail at three places at least; with a STRIDE over 1,
+ * allocations, reads and a comparison, which is four runs, have longer strides.
+ *
+ * Each run starts from the same files. It must end by itself with a documented status; with
+ * status 0 its output and its files are those of a run without faults; with any other, it says
+ * why, every file is an old one or a finished one, and a run with a checkpoint resumes to the
+ * same bits. Prints TAP, one test for each verb. */
+#include "tests/faults/preload.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SECONDS = 60, TEXT = 8192, WORDS = 40, FILES = 1024, PATH = 2048 };
+
+static const char *faults_so, *moefw, *sources;
+static char base[PATH]; /* holds start/, expected/ and work/ */
+static fault_plan *plan;
+static long stride;
+
+/* ---- files ---- */
+
+typedef struct file {
+    char name[256]; /* below the folder */
+    char *data;
+    size_t size;
+} file;
+
+typedef struct tree {
+    file *files;
+    int n;
+} tree;
+
+static tree *walked;
+static size_t walked_root;
+
+static char *read_all(const char *path, size_t *ret)
+{
+    struct stat st;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0) abort();
+    char *data = malloc((size_t)st.st_size + 1);
+    const ssize_t got = read(fd, data, (size_t)st.st_size);
+    if (got < 0) abort();
+    close(fd);
+    data[got] = '\0';
+    *ret = (size_t)got;
+    return data;
+}
+
+static int walk_one(const char *path, const struct stat *st, int type, struct FTW *f)
+{
+    (void)st;
+    (void)f;
+    if (type != FTW_F || walked->n == FILES) return 0;
+    file *one = &walked->files[walked->n++];
+    snprintf(one->name, sizeof one->name, "%s", path + walked_root);
+    one->data = read_all(path, &one->size);
+    return 0;
+}
+
+static tree read_tree(const char *path)
+{
+    tree t = {.files = calloc(FILES, sizeof *t.files)};
+    walked = &t;
+    walked_root = strlen(path) + 1;
+    nftw(path, walk_one, 16, FTW_PHYS);
+    return t;
+}
+
+static void free_tree(tree *t)
+{
+    for (int i = 0; i < t->n; i++)
+        free(t->files[i].data);
+    free(t->files);
+}
+
+static const file *find(const tree *t, const char *name)
+{
+    for (int i = 0; i < t->n; i++)
+        if (strcmp(t->files[i].name, name) == 0) return &t->files[i];
+    return NULL;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
+{
+    (void)st;
+    (void)type;
+    (void)f;
+    return remove(path);
+}
+
+static void remove_all(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void write_tree(const tree *t, const char *root)
+{
+    char path[2 * PATH];
+    remove_all(root);
+    mkdir(root, 0777);
+    for (int i = 0; i < t->n; i++) {
+        snprintf(path, sizeof path, "%s/%s", root, t->files[i].name);
+        for (char *s = path + strlen(root) + 1; *s; s++) {
+            if (*s != '/') continue;
+            *s = '\0';
+            mkdir(path, 0777);
+            *s = '/';
+        }
+        const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (write(fd, t->files[i].data, t->files[i].size) != (ssize_t)t->files[i].size) abort();
+        close(fd);
+    }
+}
+
+/* ---- commands ---- */
+
+typedef struct result {
+    bool ended; /* by itself, in time */
+    int status;
+    char out[TEXT], err[TEXT];
+} result;
+
+static void read_text(const char *path, char *to)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? read(fd, to, TEXT - 1) : 0;
+    to[n > 0 ? n : 0] = '\0';
+    if (fd >= 0) close(fd);
+}
+
+static void child(const char *folder, char *const *argv)
+{
+    char out[2 * PATH], err[2 * PATH];
+    snprintf(out, sizeof out, "%s/out", base);
+    snprintf(err, sizeof err, "%s/err", base);
+    setpgid(0, 0);
+    if (chdir(folder) != 0) _exit(99);
+    const int nul = open("/dev/null", O_RDONLY),
+              o = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0666),
+              e = open(err, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    dup2(nul, 0);
+    dup2(o, 1);
+    dup2(e, 2);
+    for (int fd = 3; fd < 20; fd++)
+        close(fd);
+    setenv("LD_PRELOAD", faults_so, 1);
+    execv(moefw, argv);
+    _exit(99);
+}
+
+static result run_command(const char *folder, char *const *argv)
+{
+    static char out[2 * PATH], err[2 * PATH];
+    result r = {0};
+    int status = 0;
+    const pid_t pid = fork();
+    if (pid == 0) child(folder, argv);
+    const time_t end = time(NULL) + SECONDS;
+    for (long pause = 100000;; pause = 1000000) {
+        const pid_t got = waitpid(pid, &status, WNOHANG);
+        if (got == pid) break;
+        if (time(NULL) > end) {
+            kill(-pid, SIGKILL);
+            waitpid(pid, &status, 0);
+            r.status = -2;
+            return r;
+        }
+        nanosleep(&(struct timespec){0, pause}, NULL);
+    }
+    kill(-pid, SIGKILL); /* children that outlived it */
+    r.ended = WIFEXITED(status);
+    r.status = r.ended ? WEXITSTATUS(status) : -WTERMSIG(status);
+    snprintf(out, sizeof out, "%s/out", base);
+    snprintf(err, sizeof err, "%s/err", base);
+    read_text(out, r.out);
+    read_text(err, r.err);
+    return r;
+}
+
+static void arm(int kind, long nth, bool always, int error)
+{
+    memset(plan, 0, sizeof *plan);
+    plan->kind = kind;
+    plan->nth = nth;
+    plan->always = always;
+    plan->error = error;
+}
+
+/* Splits a command at spaces; "moefw" is not given. */
+static char **words(char *text)
+{
+    static char *list[WORDS];
+    int n = 0;
+    list[n++] = (char *)moefw;
+    for (char *w = strtok(text, " "); w && n < WORDS - 1; w = strtok(NULL, " "))
+        list[n++] = w;
+    list[n] = NULL;
+    return list;
+}
+
+static result run_text(const char *folder, const char *format)
+{
+    char text[TEXT];
+    snprintf(text, sizeof text, format, sources);
+    return run_command(folder, words(text));
+}
+
+/* ---- verbs ---- */
+
+static const char config[] =
+    "[model]\ndim=16\nlayers=1\nheads=2\nseq=16\n[moe]\nexperts=2\n"
+    "[data]\npath=text.txt\n[train]\nbatch=2\nsteps=3\n"
+    "eval_context=8\neval_every=2\neval_batches=2\nsave_every=1\nkeep=100\n";
+
+typedef struct verb {
+    const char *name, *before, *command; /* %s: the folder of sources */
+    const char *run;                     /* of the files that it makes; NULL: none */
+    bool cut;     /* the run that `before` makes loses its last checkpoint */
+    bool threads; /* computes with several threads */
+} verb;
+
+#define TRAIN "train tiny.ini -q --out run"
+static const verb verbs[] = {
+    {"train", NULL, TRAIN " --set train.keep_best=yes", "run", false, true},
+    {"resume", TRAIN, "train --resume run -q", "run", true, true},
+    {"eval", TRAIN, "eval run --batches 1 --json", NULL, false, true},
+    {"generate", TRAIN, "generate run -p Some -n 12 --seed 3", NULL, false, false},
+    {"report", TRAIN, "report run -o page.html", NULL, false, false},
+    {"export", TRAIN, "export csv run -o table.csv", NULL, false, false},
+    {"swap", TRAIN, "swap run --router hash -o new --batches 1 -q", "new", false, false},
+    {"import", NULL, "import %s/tests/golden/pretrained/gpt2/hf -o new -q", "new", false,
+     false},
+    {"compare", NULL,
+     "compare tiny.ini --routers linear,hash --seeds 2 --steps 2 --equal steps "
+     "-o cmp -q",
+     NULL, false, false}};
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+/* Files whose content another run need not repeat. */
+static bool differs_always(const char *name)
+{
+    const size_t n = strlen(name);
+    return strstr(name, "memory.jsonl") || strstr(name, ".lock") || strstr(name, "claim") ||
+           (n > 4 && strcmp(name + n - 4, ".log") == 0);
+}
+
+static bool is_leftover(const char *name)
+{
+    return strstr(name, ".tmp") != NULL;
+}
+
+/* Whether a comparison rests on the file. */
+static bool is_result(const char *name)
+{
+    const char *slash = strrchr(name, '/'), *leaf = slash ? slash + 1 : name;
+    return strcmp(leaf, "metrics.jsonl") == 0 || strcmp(leaf, "config.ini") == 0 ||
+           strcmp(leaf, "comparison.json") == 0 || strcmp(leaf, "plan.json") == 0;
+}
+
+static bool has_checkpoint(const tree *t, const char *run)
+{
+    char folder[64];
+    snprintf(folder, sizeof folder, "%s/ckpt/step-", run);
+    for (int i = 0; i < t->n; i++)
+        if (strncmp(t->files[i].name, folder, strlen(folder)) == 0 &&
+            !is_leftover(t->files[i].name))
+            return true;
+    return false;
+}
+
+/* Whether b begins with a, which ends with a line. */
+static bool is_prefix(const file *a, const file *b)
+{
+    return a->size <= b->size && memcmp(a->data, b->data, a->size) == 0;
+}
+
+static bool same(const file *a, const file *b)
+{
+    return a && b && a->size == b->size && memcmp(a->data, b->data, a->size) == 0;
+}
+
+/* ---- judgement ---- */
+
+typedef struct counts {
+    long tried, survived, failed, lost;
+} counts;
+
+static const char *const kinds[FAULT_KINDS] = {"alloc",  "open",   "read", "write",
+                                               "fsync",  "rename", "mmap", "lock",
+                                               "thread", "stat",   "dir",  "close"};
+
+static void complain(counts *c, const verb *v, const char *what, const result *r)
+{
+    c->lost++;
+    printf("# %s: %s %ld %s, errno %d: %s; status %d: %.300s\n", v->name, kinds[plan->kind],
+           plan->nth, plan->always ? "and on" : "once", plan->error, what, r->status, r->err);
+    fflush(stdout);
+    if (getenv("MOEFW_FAULT_KEEP")) exit(1); /* the folders stay for a look at them */
+}
+
+/* A run that passed: every file as expected. */
+static void judge_passed(counts *c, const verb *v, const result *r, const result *expected,
+                         const tree *now, const tree *good)
+{
+    char what[512];
+    const bool warned = strstr(r->err, "warning") != NULL;
+    if (strcmp(r->out, expected->out) != 0) {
+        complain(c, v, "other output", r);
+        return;
+    }
+    for (int i = 0; i < good->n; i++) {
+        const file *f = &good->files[i], *g = find(now, f->name);
+        if (differs_always(f->name) ? g != NULL : same(f, g)) continue;
+        if (warned) continue;
+        /* A run of a comparison has done its work when it has measured; what it could not
+         * write after that is in its log. */
+        if (strcmp(v->name, "compare") == 0 && !is_result(f->name)) continue;
+        snprintf(what, sizeof what, "%s is %s", f->name, g ? "different" : "missing");
+        complain(c, v, what, r);
+        return;
+    }
+}
+
+/* A run that failed: no file that is neither old nor finished. */
+static void judge_failed(counts *c, const verb *v, const result *r, const tree *now,
+                         const tree *start, const tree *good)
+{
+    char what[512];
+    if (strncmp(r->err, "moefw: ", 7) != 0 && !strstr(r->err, "\nmoefw: ") &&
+        !strstr(r->err, "libgomp: ")) {
+        complain(c, v, "no message", r);
+        return;
+    }
+    for (int i = 0; i < now->n; i++) {
+        const file *f = &now->files[i], *g = find(good, f->name);
+        if (is_leftover(f->name)) {
+            if (plan->always || plan->error == 0) continue;
+            if (plan->kind == FAULT_DIR || plan->kind == FAULT_STAT) continue;
+            snprintf(what, sizeof what, "%s is left", f->name);
+            complain(c, v, what, r);
+            return;
+        }
+        if (strstr(f->name, "/best/step-")) continue;  /* judged when it is read */
+        if (strcmp(v->name, "compare") == 0) continue; /* judged by the comparison's end */
+        if (differs_always(f->name) || same(f, g) || same(f, find(start, f->name))) continue;
+        if (strstr(f->name, ".jsonl") && g && is_prefix(f, g)) continue;
+        if (strstr(f->name, "/latest") && f->size == 7 && strncmp(f->data, "step-", 5) == 0)
+            continue;
+        /* Nobody takes a folder for a run while it has no checkpoint. */
+        if (plan->always && v->run && !has_checkpoint(now, v->run)) continue;
+        snprintf(what, sizeof what, "%s is %s", f->name, g ? "unfinished" : "unexpected");
+        complain(c, v, what, r);
+        return;
+    }
+}
+
+/* A run with a checkpoint resumes to the bits of an unbroken one. */
+static void judge_resume(counts *c, const verb *v, const result *r, const char *work,
+                         const tree *now, const tree *good)
+{
+    char text[TEXT], name[256];
+    if (!has_checkpoint(now, v->run)) return;
+    fault_plan armed = *plan;
+    snprintf(text, sizeof text, "train --resume %s -q", v->run);
+    arm(-1, 0, false, 0);
+    const result again = run_command(work, words(text));
+    *plan = armed;
+    if (!again.ended || again.status != 0) {
+        complain(c, v, "does not resume", &again);
+        return;
+    }
+    snprintf(name, sizeof name, "%s/ckpt/step-3/model.safetensors", v->run);
+    tree later = read_tree(work);
+    if (find(good, name) && !same(find(good, name), find(&later, name)))
+        complain(c, v, "resumes to other bits", r);
+    free_tree(&later);
+}
+
+/* A comparison that failed continues to the same table. */
+static void judge_compare(counts *c, const verb *v, const char *work, const tree *now,
+                          const result *expected)
+{
+    char text[] = "compare cmp -q";
+    fault_plan armed = *plan;
+    if (!find(now, "cmp/plan.json")) return;
+    arm(-1, 0, false, 0);
+    const result again = run_command(work, words(text));
+    *plan = armed;
+    if (!again.ended || again.status != 0)
+        complain(c, v, "does not continue", &again);
+    else if (strcmp(again.out, expected->out) != 0)
+        complain(c, v, "continues to another table", &again);
+}
+
+static bool documented(int status)
+{
+    return (status >= 0 && status <= 7) || status == 75 || status == 130;
+}
+
+/* One run with one fault. Returns false if no call failed. */
+static bool try_one(counts *c, const verb *v, const tree *start, const tree *good,
+                    const result *expected)
+{
+    static char work[2 * PATH];
+    snprintf(work, sizeof work, "%s/work", base);
+    write_tree(start, work);
+    const result r = run_text(work, v->command);
+    if (plan->hits == 0) return false;
+    const long lost = c->lost;
+    c->tried++;
+    tree now = read_tree(work);
+    if (!r.ended || !documented(r.status))
+        complain(c, v, r.status == -2 ? "does not end" : "a crash or an unknown status", &r);
+    else if (r.status == 0)
+        judge_passed(c, v, &r, expected, &now, good);
+    else
+        judge_failed(c, v, &r, &now, start, good);
+    if (c->lost == lost && v->run && r.status != 0 && strcmp(v->name, "import") != 0 &&
+        strcmp(v->name, "swap") != 0)
+        judge_resume(c, v, &r, work, &now, good);
+    if (c->lost == lost && r.status != 0 && strcmp(v->name, "compare") == 0)
+        judge_compare(c, v, work, &now, expected);
+    c->survived += c->lost == lost && r.status == 0;
+    c->failed += c->lost == lost && r.status != 0;
+    free_tree(&now);
+    return true;
+}
+
+static const struct {
+    int kind, error;
+    bool always;
+} forms[] = {{FAULT_ALLOC, ENOMEM, false},      {FAULT_ALLOC, ENOMEM, true},
+             {FAULT_OPEN, EIO, false},          {FAULT_OPEN, EMFILE, true},
+             {FAULT_OPEN, EINTR, false},        {FAULT_READ, EIO, false},
+             {FAULT_READ, EIO, true},           {FAULT_READ, EINTR, false},
+             {FAULT_READ, FAULT_SHORT, true},   {FAULT_WRITE, EIO, false},
+             {FAULT_WRITE, ENOSPC, true},       {FAULT_WRITE, EINTR, false},
+             {FAULT_WRITE, FAULT_SHORT, false}, {FAULT_FSYNC, EIO, false},
+             {FAULT_FSYNC, EIO, true},          {FAULT_FSYNC, EINTR, false},
+             {FAULT_RENAME, EIO, false},        {FAULT_RENAME, EIO, true},
+             {FAULT_MMAP, ENOMEM, false},       {FAULT_MMAP, ENOMEM, true},
+             {FAULT_LOCK, ENOLCK, false},       {FAULT_LOCK, EINTR, false},
+             {FAULT_THREAD, EAGAIN, false},     {FAULT_THREAD, EAGAIN, true},
+             {FAULT_STAT, EIO, false},          {FAULT_STAT, EIO, true},
+             {FAULT_DIR, EIO, false},           {FAULT_DIR, ENOSPC, true},
+             {FAULT_CLOSE, EIO, false},         {FAULT_CLOSE, EINTR, false}};
+
+static long stride_of(const verb *v, int kind, long calls)
+{
+    long step = stride;
+    if (stride > 1 && kind == FAULT_ALLOC) step *= 23;
+    if (stride > 1 && kind == FAULT_READ) step *= 3;
+    if (strcmp(v->name, "compare") == 0) step *= stride > 1 ? 41 : 17;
+    if (step > calls) step = calls / 3 + 1;
+    return stride == 1 && calls < 1000 ? 1 : step;
+}
+
+static void loop_verb(const verb *v, int number)
+{
+    static char folder[2 * PATH], path[3 * PATH];
+    counts c = {0};
+    snprintf(folder, sizeof folder, "%s/work", base);
+    remove_all(folder);
+    mkdir(folder, 0777);
+    snprintf(path, sizeof path, "cd %s && head -c 3000 %s/README.md >text.txt", folder,
+             sources);
+    if (system(path) != 0) abort();
+    snprintf(path, sizeof path, "%s/tiny.ini", folder);
+    FILE *f = fopen(path, "w");
+    fputs(config, f);
+    fclose(f);
+    arm(-1, 0, false, 0);
+    result r = {.ended = true};
+    if (v->before) r = run_text(folder, v->before);
+    if (r.status == 0 && v->cut) {
+        snprintf(path, sizeof path, "%s/run/ckpt/step-3", folder);
+        remove_all(path);
+        snprintf(path, sizeof path,
+                 "cd %s/run && echo step-2 >ckpt/latest && rm report.html "
+                 "samples/step-3.json 2>/dev/null; :",
+                 folder);
+        if (system(path) != 0) abort();
+    }
+    tree start = read_tree(folder);
+    write_tree(&start, folder);
+    arm(-1, 0, false, 0);
+    if (r.status == 0) r = run_text(folder, v->command);
+    const fault_plan clean = *plan;
+    tree good = read_tree(folder);
+    snprintf(folder, sizeof folder, "%s/good", base);
+    write_tree(&good, folder);
+    if (r.status != 0 || !r.ended) c.lost++;
+    if (r.status != 0) printf("# %s without faults: status %d: %s\n", v->name, r.status, r.err);
+    for (int i = 0; r.status == 0 && i < (int)(sizeof forms / sizeof *forms); i++) {
+        const long calls = clean.calls[forms[i].kind],
+                   step = stride_of(v, forms[i].kind, calls);
+        for (long n = 1 + i % step;; n += step) {
+            arm(forms[i].kind, n, forms[i].always, forms[i].error);
+            if (n > calls + 1 || !try_one(&c, v, &start, &good, &r)) break;
+        }
+    }
+    free_tree(&start);
+    free_tree(&good);
+    printf("# %s:", v->name);
+    for (int i = 0; i < FAULT_KINDS; i++)
+        if (clean.calls[i] > 0) printf(" %s %ld", kinds[i], clean.calls[i]);
+    printf("\n%s %d - %s: %ld calls failed, %ld survived, %ld said so, %ld lost\n",
+           c.lost == 0 && c.tried > 0 ? "ok" : "not ok", number, v->name, c.tried, c.survived,
+           c.failed, c.lost);
+    fflush(stdout);
+}
+
+static bool wanted(const char *name, int argc, char **argv)
+{
+    if (argc <= 5) return true;
+    for (int i = 5; i < argc; i++)
+        if (strcmp(argv[i], name) == 0) return true;
+    return false;
+}
+
+static void prepare(void)
+{
+    char path[2 * PATH];
+    snprintf(base, sizeof base, "%s/moefw-faults-%ld",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", (long)getpid());
+    mkdir(base, 0777);
+    snprintf(path, sizeof path, "%s/plan", base);
+    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (ftruncate(fd, sizeof *plan) != 0) abort();
+    plan = mmap(NULL, sizeof *plan, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (plan == MAP_FAILED) abort();
+    close(fd);
+    setenv("MOEFW_FAULT_PLAN", path, 1);
+    setenv("GOMP_SPINCOUNT", "1", 1); /* so that the program does not restart itself */
+    setenv("XDG_CONFIG_HOME", base, 1);
+    setenv("LC_ALL", "C", 1);
+    const struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+}
+
+int main(int argc, char **argv)
+{
+    int n = 0;
+    if (argc < 5) return 2;
+    faults_so = argv[1];
+    moefw = argv[2];
+    sources = argv[3];
+    stride = strtol(argv[4], NULL, 10);
+    prepare();
+    for (int i = 0; i < VERBS; i++)
+        if (wanted(verbs[i].name, argc, argv)) {
+            setenv("OMP_NUM_THREADS", verbs[i].threads ? "2" : "1", 1);
+            loop_verb(&verbs[i], ++n);
+        }
+    remove_all(base);
+    printf("1..%d\n", n);
+    return 0;
+}

@@ -1,0 +1,64 @@
+/* preload.h: memory that a test shares with the processes under test.
+ *
+ * faults.so is loaded into the program by LD_PRELOAD. It stands before the calls of libc that
+ * allocate, open, read, write and so on, and counts those that come from moefw or from the
+ * libraries that parse its files; calls of OpenMP, of OpenBLAS and of the dynamic linker pass
+ * uncounted, because the first two end the process themselves. The n-th call of one kind fails,
+ * once or from then on. The same object writes a record of operations on files for replays of
+ * power loss.
+ *
+ * MOEFW_FAULT_PLAN   path of a file that holds a fault_plan, mapped by all processes
+ * MOEFW_FAULT_RECORD path of the file to which operations are appended
+ * MOEFW_FAULT_ROOT   only operations on paths below this folder are recorded */
+#ifndef MF_TESTS_PRELOAD_H
+#define MF_TESTS_PRELOAD_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum fault_kind {
+    FAULT_ALLOC,
+    FAULT_OPEN,
+    FAULT_READ,
+    FAULT_WRITE,
+    FAULT_FSYNC,
+    FAULT_RENAME,
+    FAULT_MMAP,
+    FAULT_LOCK,
+    FAULT_THREAD,
+    FAULT_STAT,
+    FAULT_DIR, /* mkdir, rmdir, unlink, ftruncate */
+    FAULT_CLOSE,
+    FAULT_KINDS
+};
+
+enum { FAULT_SHORT = -1 }; /* as error of a read or write: one byte is transferred */
+
+typedef struct fault_plan {
+    atomic_long calls[FAULT_KINDS]; /* of all processes since the plan was made */
+    atomic_long hits;
+    int kind;   /* which calls fail; -1: none */
+    long nth;   /* from 1 */
+    int always; /* also every later call of the kind */
+    int error;  /* errno, or FAULT_SHORT */
+} fault_plan;
+
+/* A record is a sequence of these, each followed by the bytes of both paths and the data. */
+enum record_op {
+    RECORD_OPEN, /* creates or truncates: arg is the flags of open */
+    RECORD_WRITE,
+    RECORD_TRUNCATE,
+    RECORD_FSYNC,
+    RECORD_RENAME,
+    RECORD_UNLINK,
+    RECORD_MKDIR,
+    RECORD_RMDIR
+};
+
+typedef struct record_head {
+    uint32_t op, path, other; /* lengths of the paths */
+    int32_t arg;
+    uint64_t at, data; /* offset in the file, number of bytes */
+} record_head;
+
+#endif
