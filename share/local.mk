@@ -42,6 +42,7 @@ repeat_SCRIPTS =
 repeat_SCRIPTS += share/repeat/lamoe.sh
 repeat_SCRIPTS += share/repeat/routers.sh
 repeat_SCRIPTS += share/repeat/sentinel.sh
+repeat_SCRIPTS += share/repeat/swap.sh
 repeat_SCRIPTS += share/repeat/switch.sh
 repeat_SCRIPTS += share/repeat/tagat.sh
 

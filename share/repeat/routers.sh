@@ -80,7 +80,7 @@ published() {
 names='linear attention mlp hybrid mlp_hadamard hash self_supervised'
 echo "Random activations, 768 wide, 8 experts, top 2, 16 x 128 tokens, means over $seeds draws"
 echo
-echo "| router | published parameters | ours | published ms / token | ours | published entropy | ours | published mean of two | ours |"
+echo "| router | published parameters | ours | published ms of a token alone | ours | published entropy | ours | published mean of two | ours |"
 echo "|---|---|---|---|---|---|---|---|---|"
 for r in $names; do
     # shellcheck disable=SC2046 # words are words

@@ -351,6 +351,53 @@ END
     cmp back/model.safetensors "$DENSE/hf/model.safetensors"
 }
 
+@test "gates of heads at 1 and skips at 0 leave the logits of GPT-2 as they are, bit for bit" {
+    "$MOEFW" import "$DENSE/hf" -o plain -q
+    "$MOEFW" train plain/config.ini --out gated -q -t 1 --steps 1 --set train.from=plain --set train.lr=0 \
+        --set adapter.gates.plugin=head_gates --set adapter.gates.form=raw --set adapter.gates.init=1 \
+        --set adapter.skips.plugin=unet_skip --set adapter.skips.form=residual --set adapter.skips.scale=0 \
+        --set data.path='builtin:topics?bytes=20000' --set data.format=text --set train.eval_batches=1
+    for run in plain gated; do "$MOEFW" eval $run --tokens "$DENSE/golden.safetensors" --save $run.out; done
+    cmp plain.out gated.out
+    # a gate that is not 1 changes them
+    "$MOEFW" train plain/config.ini --out half -q -t 1 --steps 1 --set train.from=plain --set train.lr=0 \
+        --set adapter.gates.plugin=head_gates --set adapter.gates.form=raw --set adapter.gates.init=0.5 \
+        --set data.path='builtin:topics?bytes=20000' --set data.format=text --set train.eval_batches=1
+    "$MOEFW" eval half --tokens "$DENSE/golden.safetensors" --save half.out
+    cmp -s plain.out half.out && false
+    # heads of an imported model can be measured and pruned
+    "$MOEFW" train gated/config.ini --out pruned -q -t 1 --steps 1 --set train.from=gated --set train.lr=0 \
+        --set controller.cut.plugin=prune --set controller.cut.by=magnitude --set controller.cut.at=1 \
+        --set controller.cut.share=0.5 --set train.eval_batches=1
+    grep -q '"heads":{"active":6,"total":12' pruned/metrics.jsonl
+}
+
+@test "a bit that flips in headers, index or configuration never makes a crash or half a run" {
+    # refused with one line, or, where nothing depends on the byte, imported
+    flip() {
+        printf "\\x$(printf %02x $(($(od -A n -t u1 -j "$2" -N 1 "$1") ^ $3)))" |
+            dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+    }
+    shard=folder/model-00001-of-00005.safetensors
+    bad=0
+    for at in 0 1 4 7 8 9 12 20 40 41 55 60 70 77 90 110 130 151; do
+        for file in "$shard" folder/model.safetensors.index.json folder/config.json; do
+            cp "$file" intact
+            flip "$file" $at $((1 << at % 7))
+            rm -rf new
+            run "$MOEFW" import folder -o new -q
+            cp intact "$file"
+            [ "$status" -eq 0 ] && continue
+            [ "$status" -eq 3 ] && [ "${#lines[@]}" -eq 1 ] && [ ! -e new ] || {
+                echo "$file, byte $at: status $status: $output"
+                return 1
+            }
+            bad=$((bad + 1))
+        done
+    done
+    [ "$bad" -ge 20 ]
+}
+
 @test "an adapter of PEFT is imported onto a run, trained, exported and merged" {
     peft="$srcdir/tests/golden/pretrained/peft"
     run "$MOEFW" import "$peft/corrected"
