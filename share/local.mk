@@ -39,6 +39,7 @@ repeat_DATA =
 repeat_DATA += share/repeat/RESULTS.md
 repeat_DATA += share/repeat/lib.sh
 repeat_SCRIPTS =
+repeat_SCRIPTS += share/repeat/baselines.sh
 repeat_SCRIPTS += share/repeat/lamoe.sh
 repeat_SCRIPTS += share/repeat/routers.sh
 repeat_SCRIPTS += share/repeat/sentinel.sh
