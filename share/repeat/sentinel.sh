@@ -11,11 +11,15 @@
 #             these runs come one at a time
 #   regrowth  the pruned model continues with the controller that brings heads back when the
 #             validation loss stalls
+#
+# With --model only the measures, of a pretrained model: gates of 1 and no skips leave its
+# predictions as they are, then heads are removed.
 # shellcheck disable=SC2034 # lib.sh reads usage, jobs, threads
 set -u
 usage='usage: sentinel.sh --data tinyshakespeare.txt [OPTION]...
 
   --out DIR        runs, tables (repeat-sentinel)
+  --model FOLDER   a pretrained model in Hugging Face form: only the measures, without training
   --steps N        of the first training (2000)
   --more N         of each that goes on (2000)
   --seed N         (1)
@@ -26,11 +30,11 @@ usage='usage: sentinel.sh --data tinyshakespeare.txt [OPTION]...
 
 Interrupted, the same command goes on. MOEFW names the program if it is not in PATH.'
 
-data='' out=repeat-sentinel steps=2000 more=2000 seed=1 jobs=1 threads=0 extra=''
+data='' model='' out=repeat-sentinel steps=2000 more=2000 seed=1 jobs=1 threads=0 extra=''
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-options 'data out steps more seed jobs threads' "$@"
+options 'data model out steps more seed jobs threads' "$@"
 [ -n "$data" ] || usage_and_exit 2
 [ -r "$data" ] || die 3 "cannot read $data"
 whole --steps "$steps"
@@ -53,6 +57,39 @@ stage() {
 }
 
 begin
+curves() {
+    echo "Measures: perplexity of the unpruned model ($(value unpruned val ppl | awk '{ printf "%.3f", $1 }')) after that share of its heads was removed"
+    echo
+    echo "| by |$(for share in $cuts; do printf ' %s %% |' "$share"; done)"
+    echo "|---|$(for share in $cuts; do printf '%s' '---|'; done)"
+    for by in $measures; do
+        line="| $by |"
+        for share in $cuts; do
+            line="$line $(value "cut-$by-$share" val ppl | awk '{ printf "%.3f", $1 }') |"
+        done
+        echo "$line"
+    done
+}
+
+if [ -n "$model" ]; then
+    [ -d "$model" ] || die 3 "cannot read $model"
+    [ -d "$out/base" ] || "$MOEFW" import "$model" -o "$out/base" -q >&2 || exit
+    measures='entropy gradient importance magnitude random' # gates of 1 tell nothing
+    gates="--steps 1 --seed $seed --set train.from=$out/base --set train.lr=0 --set report.enabled=no
+        --set adapter.gates.plugin=head_gates --set adapter.gates.form=raw --set adapter.gates.init=1"
+    # shellcheck disable=SC2086 # words are words
+    plan unpruned "$out/base/config.ini" $gates
+    for by in $measures; do
+        for share in $cuts; do
+            # shellcheck disable=SC2086 # words are words
+            plan "cut-$by-$share" "$out/base/config.ini" $gates --set controller.cut.plugin=prune \
+                --set "controller.cut.by=$by" --set controller.cut.at=1 --set "controller.cut.share=0.$share"
+        done
+    done
+    stage
+    curves
+    exit
+fi
 plan first sentinel "$without" --steps "$steps" --seed "$seed"
 stage
 plan unpruned sentinel "$without" "$on" --seed "$seed" --set "train.from=$out/runs/first"
@@ -156,20 +193,6 @@ texts() {
         line="| $run |"
         for key in rep_2 rep_4 diversity distinct_1 distinct_2 again other_coherence; do
             line="$line $(written $run $key | awk '{ printf "%.4f", $1 }') |"
-        done
-        echo "$line"
-    done
-}
-
-curves() {
-    echo "Measures: perplexity of the unpruned model ($(value unpruned val ppl | awk '{ printf "%.3f", $1 }')) after that share of its heads was removed"
-    echo
-    echo "| by |$(for share in $cuts; do printf ' %s %% |' "$share"; done)"
-    echo "|---|$(for share in $cuts; do printf '%s' '---|'; done)"
-    for by in $measures; do
-        line="| $by |"
-        for share in $cuts; do
-            line="$line $(value "cut-$by-$share" val ppl | awk '{ printf "%.3f", $1 }') |"
         done
         echo "$line"
     done

@@ -232,3 +232,20 @@ refused() {
     [[ "$output" == *"holds files already"* ]]
     "$MOEFW" ckpt verify run
 }
+
+@test "share/repeat/swap.sh swaps, fits and compares routers, and goes on where it ended" {
+    command=("$srcdir/share/repeat/swap.sh" --model "$srcdir/tests/golden/pretrained/qwen2_moe/hf" --out out
+        --routers "linear,mlp:hidden=8" --match 2 --steps 2 --seeds 2 --seq 16 --batch 2 --threads 1)
+    run "${command[@]}"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '^| mlp:hidden=8 | [012] | ' <<<"$output")" -eq 3 ]
+    [ "$(grep -c '^| linear | ' <<<"$output")" -eq 3 ]
+    grep -q 'mlp:hidden=8+train.from=out/runs/mlp-hidden-8 ' <<<"$output"
+    [ -s out/runs/linear.html ]
+    first=$output
+    run "${command[@]}"
+    [ "$(grep -c . <<<"$output")" -gt 6 ]
+    [ "$(grep '^|' <<<"$first")" = "$(grep '^|' <<<"$output")" ]
+    run "$srcdir/share/repeat/swap.sh" --model nowhere
+    [ "$status" -eq 3 ]
+}
