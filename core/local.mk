@@ -43,6 +43,8 @@ CORE += core/base/resident.c
 CORE += core/base/resident.h
 CORE += core/base/rng.c
 CORE += core/base/rng.h
+CORE += core/base/sha256.c
+CORE += core/base/sha256.h
 CORE += core/base/text/unicode.c
 CORE += core/base/text/unicode.h
 CORE += core/base/text/shown.c
@@ -452,6 +454,7 @@ CORE += core/report/export/flat.c
 CORE += core/report/export/flat.h
 CORE += core/report/page/html.c
 CORE += core/report/page/html.h
+EXTRA_DIST += core/report/page/script.js
 CORE += core/report/export/mlflow_store.c
 CORE += core/report/export/mlflow_store.h
 CORE += core/report/terminal/progress.c
@@ -590,3 +593,12 @@ CORE += core/train/sample_take.c
 CORE += core/train/trainer_state.c
 CORE += core/train/checkpoint/weights.c
 CORE += core/train/checkpoint/weights.h
+
+# The script of the report's pages as C strings, without its comments and indentation.
+core/report/page/script.c: core/report/page/script.js
+	$(AM_V_GEN)$(MKDIR_P) core/report/page && { \
+	    echo '#include "report/page/html.h"'; echo 'const char *const mf_html_script[] = {'; \
+	    sed -e '/^ *\/\//d' -e 's/^ *//' -e '/^$$/d' -e 's/[\"]/\\&/g' -e 's/.*/"&\\n",/' \
+	        $(srcdir)/core/report/page/script.js && echo 'NULL};'; } >$@-t && mv -f $@-t $@
+nodist_core_libmoefw_a_SOURCES = core/report/page/script.c
+CLEANFILES += core/report/page/script.c core/report/page/script.c-t

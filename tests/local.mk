@@ -54,6 +54,7 @@ UNIT += tests/unit/report/check_progress
 UNIT += tests/unit/lab/check_quality
 UNIT += tests/unit/report/check_report
 UNIT += tests/unit/base/check_rng
+UNIT += tests/unit/base/check_sha256
 UNIT += tests/unit/base/check_unicode
 UNIT += tests/unit/graph/check_run
 UNIT += tests/unit/train/check_rundir

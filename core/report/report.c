@@ -304,6 +304,27 @@ static void contents(const mf_report *p)
     mf_html_contents(p->d, n, e);
 }
 
+/* The seconds of a run at its training records, about 100 of them, for the page's script, which
+ * draws curves over the time: a line of "step,seconds" for each run. */
+static void put_times(const mf_report *p)
+{
+    mf_doc_put(p->d, "<div id=\"times\" hidden=\"hidden\">\n");
+    for (int i = 0; i < p->n; i++) {
+        const mf_metrics_history *h = p->runs[i]->history;
+        const int every = h->n / 100 + 1;
+        const char *gap = "";
+        for (int k = 0, n = 0; k < h->n; k++) {
+            const mf_metrics_record *r = &h->records[k];
+            if (strcmp(r->split, "train") != 0 || !isfinite(r->wall_s)) continue;
+            if (n++ % every != 0 && k + 2 < h->n) continue;
+            mf_doc_printf(p->d, "%s%lld,%.5g", gap, (long long)r->step, r->wall_s);
+            gap = " ";
+        }
+        mf_doc_put(p->d, "\n");
+    }
+    mf_doc_put(p->d, "</div>\n");
+}
+
 static void page(const mf_report *p)
 {
     const mf_report_run *r = p->runs[0];
@@ -330,9 +351,9 @@ static void page(const mf_report *p)
         mf_report_model(p, p->runs[0]);
     }
     print_repeat(p);
-    mf_html_end(
-        p->d, mf_report_strf(p, "moefw %s. One file, no script, nothing loaded from elsewhere.",
-                             mf_report_manifest(r, "moefw", "")));
+    put_times(p);
+    mf_html_end(p->d, mf_report_strf(p, "moefw %s. One file, nothing loaded from elsewhere.",
+                                     mf_report_manifest(r, "moefw", "")));
 }
 
 /* faults: of this thread, before the runs were read. */

@@ -28,8 +28,9 @@ section() {
 
 # sound FILE: no number is nan or inf, and nothing is loaded from elsewhere
 sound() {
-    ! grep -qiE '>[^<]*\b(nan|inf)\b|<script|url\(' "$1" || false
-    ! command -v xmllint >/dev/null || sed -e '1d' -e 's/<meta[^>]*>//g' "$1" | xmllint --noout -
+    sed '/^<script>/,/^<\/script>/d' "$1" >still.html
+    ! grep -qiE '>[^<]*\b(nan|inf)\b|<script|url\(' still.html || false
+    ! command -v xmllint >/dev/null || sed -e '1d' -e 's/<meta[^>]*>//g' still.html | xmllint --noout -
 }
 
 @test "routing at evaluations: the first, some between, the last in routing_sample.json" {
@@ -66,13 +67,24 @@ sound() {
         --set model.seq=64 --set expert.hidden=16 --set train.batch=2 --set train.eval_context=0 \
         --set train.eval_every=10 --set train.eval_batches=1 --set train.log_every=1 --steps 50 >/dev/null
     [ "$(wc -c <like/report.html)" -lt 300000 ] # four layers, eight experts, four heads, as default has
-    sed '/<h3>Structure</,/<\/figure>/d' like/report.html >figures
+    sed '/^<script>/,/^<\/script>/d' like/report.html >figures
     # each line, point and bar is followed by its title
-    ! grep -E '^<(circle|rect [^>]*fill="#[0-9a-f]{6}")' figures | grep -vE '<title>|height="(7|10)"' || false
+    ! grep -E '^<(circle|rect [^>]*fill="#[0-9a-f]{6}")' figures | grep -vE '<title>|height="(7|10)"|rx="5"|r="9"' || false
     ! grep -E '^<path d="M[^"]*" stroke="#[0-9a-f]{6}"[^>]*linejoin' like/report.html | grep -v '<title>' || false
     grep -q '<title>layer 3: ' like/report.html
     grep -q '<title>Layer 3, head ' like/report.html
-    # figures but the structure are as wide as a telephone, with text of 11 or more
+    # maps: a value for each cell, with names for the script; a range for readers without it
+    [ "$(grep -c 'data-h="' figures)" -ge 20 ]
+    [ "$(grep -o 'data-h="[0-9]* [0-9]* ' figures | awk '{ gsub(/[^0-9 ]/, ""); n += $1 * $2 } END { print n }')" -ge 3000 ]
+    grep -o 'data-h="[^"]*" data-v="[^"]*"' figures | awk -F'"' '{ split($2, h, " "); v = $4; n = gsub(/[ .]/, "", v) + length(v) / 2
+        if (n != h[1] * h[2]) { print "cells:", $2, n; exit 1 } }'
+    grep -qE '^<path stroke="#[0-9a-f]{6}" d="M[^"]*"><title>[0-9.e+-]+ to [0-9.e+-]+</title>' figures
+    grep -q 'data-l="step' figures && grep -q '^expert$' figures && grep -q '^share of assignments"' figures
+    # curves: where the box and the axes are; seconds of the steps
+    [ "$(grep -c 'data-p="' figures)" -ge 12 ]
+    grep -A1 '<div id="times"' figures | grep -qE '^1,[0-9.e-]+ .* 50,[0-9.]+$'
+    ! grep -E '^<path class="l"' figures | grep -v '<title>' || false
+    # figures are as wide as a telephone, with text of 11 or more
     [ "$(grep -oE '<svg [^>]*viewBox="0 0 [0-9]+' figures | sed 's/.* //' | sort -u)" = 360 ]
     grep -oE 'font-size="[0-9.]+"' figures | tr -dc '0-9.\n' | awk '$1 < 11 { exit 1 }'
     for id in evaluations attention structure; do
@@ -118,7 +130,7 @@ sound() {
         awk -F, '{ d = $1 + $2 - 1; if (NF != 2 || d > 1e-5 || d < -1e-5) exit 1; n++ } END { exit n != 64 }'
     section run/report.html routing | grep -q 'Layer 0: the gates of the first 20 tokens, in numbers'
     # Two numbers per token in the cells of the table.
-    [ "$(section run/report.html routing | sed -n '/in numbers</,/<\/figure>/p' | grep -cE '^<text x="[0-9.]+" y="[0-9.]+" fill="#(000|fff)">')" -eq 40 ]
+    [ "$(section run/report.html routing | sed -n '/in numbers</,/<\/figure>/p' | sed -n '/^<g font-size="11" text-anchor="middle" fill=/,/^<\/g>/p' | grep -c '^<text x=')" -eq 40 ]
     # Each token of the first sentence attends in two of four experts, in all four heads of each:
     # rows that sum to 1. The other rows are all null.
     grep -oE '"expert":[0-3],"head":[0-3],"prob":\[\[([^]]|\],\[)*\]\]' run/routing_sample.json >heads
@@ -249,7 +261,7 @@ has() {
     shape tagat-balanced
     has "+ positions, sinusoidal" 1
     has "expert 3" 1
-    has "film" 4
+    has "film" 3
     has "LayerNorm" 1
     has "the first token" 1
     has "head, 128 → 3" 1
@@ -272,7 +284,7 @@ has() {
     has "film" 1
     has "capacity factor 1.5, overflow: drop" 1
     has "expert 2" 1
-    has "…" 0
+    has "…" 1 # between two experts, because the shared ones take the place of the third
 }
 
 @test "structure: blocks that are dense by list" {

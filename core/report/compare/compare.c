@@ -169,7 +169,7 @@ static void page(const mf_comparison *c)
     repeat(c);
     const mf_report_run *first = c->rows[0].n_runs > 0 ? c->rows[0].runs[0] : NULL;
     mf_html_end(
-        p->d, mf_report_strf(p, "moefw %s. One file, no script, nothing loaded from elsewhere.",
+        p->d, mf_report_strf(p, "moefw %s. One file, nothing loaded from elsewhere.",
                              first ? mf_report_manifest(first, "moefw", "") : ""));
 }
 

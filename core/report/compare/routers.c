@@ -241,7 +241,7 @@ static void page(const bench_page *b, const char *command)
     mf_html_code(p->d, command);
     mf_html_section_end(p->d);
     mf_html_end(p->d,
-                "moefw " MOEFW_VERSION ". One file, no script, nothing loaded from elsewhere.");
+                "moefw " MOEFW_VERSION ". One file, nothing loaded from elsewhere.");
 }
 
 int mf_report_routers(const mf_router_bench_spec *spec, int n, const mf_router_bench *rows,

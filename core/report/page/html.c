@@ -2,6 +2,8 @@
  * (mf_doc_text); only its own markup is appended unchanged. */
 #include "report/page/html.h"
 
+#include "base/sha256.h"
+
 static const char style[] =
     ":root{color-scheme:light dark;--ink:#1f2328;--soft:#59636e;--ground:#fff;--card:#f6f8fa;"
     "--edge:#d1d9e0;--link:#0b62c4}\n"
@@ -31,6 +33,7 @@ static const char style[] =
     "figure h3{font-size:14.5px;margin:0 0 4px;font-weight:600}\n"
     "svg{font:12px system-ui,sans-serif}svg text:not([fill]){fill:currentColor}\n"
     "figure svg{width:100%;max-width:560px;height:auto;display:block;color:var(--ink)}\n"
+    ".plan svg{max-width:400px}\n"
     "figcaption{font-size:13px;margin-top:2px}\n"
     ".scroll{overflow-x:auto}\n"
     "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px;margin:"
@@ -45,8 +48,44 @@ static const char style[] =
     "p{margin:8px 0;max-width:75ch}\n"
     "footer{margin-top:40px;padding-bottom:32px;font-size:13px}\n"
     "@media(max-width:600px){main,header,footer{padding:0 10px}th,td{padding:4px 6px}"
-    "td{white-space:normal;overflow-wrap:anywhere}}\n"
-    "@media print{body{background:#fff;color:#000}nav{display:none}}\n";
+    "table{font-size:13px}td{white-space:normal;overflow-wrap:anywhere}"
+    "td.n{white-space:nowrap}}\n"
+    ".tip{position:fixed;z-index:9;pointer-events:none;max-width:290px;padding:4px 8px;"
+    "background:var(--card);color:var(--ink);border:1px solid var(--edge);border-radius:6px;"
+    "font-size:12.5px;line-height:1.4;font-variant-numeric:tabular-nums}\n"
+    ".tip i{display:inline-block;width:9px;height:9px;border-radius:2px;margin-right:5px}"
+    ".tip .b{font-weight:600}\n"
+    ".tools{display:flex;gap:4px;align-items:center;font-size:12px;color:var(--soft)}\n"
+    ".tools button{font:inherit;color:var(--soft);background:none;cursor:pointer;"
+    "border:1px solid var(--edge);border-radius:5px;padding:1px 7px}\n"
+    ".tools button[aria-pressed=true]{color:var(--ground);background:var(--soft)}\n"
+    ".tools input{width:64px;vertical-align:middle;accent-color:var(--soft)}\n"
+    ".live{cursor:crosshair;touch-action:pan-y}.drag{fill:var(--link);fill-opacity:.15}"
+    ".dot{pointer-events:none}[hidden]{display:none!important}\n"
+    "@media print{.tools{display:none}body{background:#fff;color:#000}nav{display:none}}\n";
+
+static void put_script(mf_doc *d)
+{
+    for (int i = 0; mf_html_script[i]; i++)
+        mf_doc_put(d, mf_html_script[i]);
+}
+
+static void put_policy(mf_doc *d)
+{
+    char hash[45] = "";
+    size_t n;
+    mf_doc *code = mf_doc_new();
+    if (code) {
+        put_script(code);
+        const char *text = mf_doc_string(code, &n);
+        if (text) mf_sha256_base64(text, n, hash);
+        mf_doc_free(code);
+    }
+    mf_doc_printf(d,
+                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+                  "style-src 'unsafe-inline'; script-src 'sha256-%s'\">\n",
+                  hash);
+}
 
 static void element(mf_doc *d, const char *tag, const char *text)
 {
@@ -57,10 +96,9 @@ static void element(mf_doc *d, const char *tag, const char *text)
 
 void mf_html_begin(mf_doc *d, const char *title, const char *subtitle, int refresh)
 {
-    mf_doc_put(d, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-                  "style-src 'unsafe-inline'\">\n"
-                  "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+    mf_doc_put(d, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    put_policy(d);
+    mf_doc_put(d, "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
                   "<meta name=\"generator\" content=\"moefw\">\n");
     if (refresh > 0)
         mf_doc_printf(d, "<meta http-equiv=\"refresh\" content=\"%d\">\n", refresh);
@@ -82,7 +120,9 @@ void mf_html_end(mf_doc *d, const char *footer)
 {
     mf_doc_put(d, "</main>\n<footer>");
     mf_doc_text(d, footer);
-    mf_doc_put(d, "</footer>\n</body>\n</html>\n");
+    mf_doc_put(d, "</footer>\n<script>");
+    put_script(d);
+    mf_doc_put(d, "</script>\n</body>\n</html>\n");
 }
 
 void mf_html_contents(mf_doc *d, int n, const mf_html_entry *entries)

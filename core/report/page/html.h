@@ -1,13 +1,18 @@
-/* report/page/html.h: one self-contained page: inline style, inline SVG, no script, nothing
- * loaded from elsewhere.
+/* report/page/html.h: one self-contained page: inline style, inline SVG, one inline script,
+ * nothing loaded from elsewhere.
  *
- * A Content-Security-Policy in the page's head forbids everything else, as a second defence if
- * text were not escaped. Light or dark follows the reader's setting; the page can be printed.
- * All texts are escaped. */
+ * The script (script.js) shows values at the pointer and zooms; without it the page says the
+ * same. A Content-Security-Policy in the page's head names its hash and forbids everything
+ * else, as a second defence if text were not escaped. Light or dark follows the reader's
+ * setting; the page can be printed. All texts are escaped. */
 #ifndef MF_REPORT_HTML_H
 #define MF_REPORT_HTML_H
 
 #include "report/page/doc.h"
+
+/* The script of every page, script.js without comments: its lines, then NULL. A browser runs it
+ * only because the page's policy has its hash; nothing else on a page can run. */
+extern const char *const mf_html_script[];
 
 /* refresh > 0: the reader's browser loads the page again after so many seconds. */
 void mf_html_begin(mf_doc *d, const char *title, const char *subtitle, int refresh);

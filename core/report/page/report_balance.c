@@ -103,7 +103,7 @@ static void runs_of(const mf_report *p, const mf_measure *m, mf_curves *c)
         const mf_report_run *r = p->runs[i];
         mf_track t = mf_report_track(r, mf_report_layer_split(r), mf_pick_layer, &pick);
         mf_series *s = mf_curves_add(c, r->name, mf_report_smooth(r, t, 0.02));
-        if (s) s->colour = i + 1;
+        if (s) s->colour = s->run = i + 1;
     }
 }
 

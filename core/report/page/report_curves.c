@@ -113,11 +113,12 @@ static void collect_loss(const mf_report *p, double x, mf_curves *c)
                                      from(train, x));
         if (s) s->thin = true;
         if (s && !one) {
-            s->colour = i + 1;
+            s->colour = s->run = i + 1;
             s->dashed = val.n > 0;
         }
         s = mf_curves_add(c, one ? "validation" : r->name, from(val, x));
         if (s) s->colour = one ? 2 : i + 1;
+        if (s) s->run = i + 1;
     }
 }
 
@@ -139,7 +140,7 @@ static void of_runs(const mf_report *p, const char *title, const char *y_label,
     for (int i = 0; i < p->n; i++) {
         mf_series *s = mf_curves_add(&c, p->n > 1 ? p->runs[i]->name : NULL,
                                      mf_report_track(p->runs[i], split, pick, arg));
-        if (s) s->colour = i + 1;
+        if (s) s->colour = s->run = i + 1;
     }
     mf_curves_figure(p, title, caption, (mf_plot){.y_label = y_label, .log_y = log_y}, &c);
 }
@@ -187,7 +188,7 @@ static void at_evaluations(const mf_report *p)
     for (int i = 0; i < 2; i++) {
         const mf_track t = mf_report_track(r, splits[i], mf_report_pick_loss, NULL);
         mf_series *s = mf_curves_add(&c, names[i], t);
-        if (s) s->colour = i + 1;
+        if (s) s->colour = s->run = i + 1;
         s = mf_curves_add(&c, NULL, t);
         if (!s) continue;
         s->points = true;
@@ -228,7 +229,7 @@ static void gap(const mf_report *p)
         if (!mf_report_last(r, "train_eval")) continue;
         mf_series *s = mf_curves_add(&c, p->n > 1 ? r->name : "loss",
                                      mf_report_track(r, "val", pick_gap_loss, NULL));
-        if (s) s->colour = i + 1;
+        if (s) s->colour = s->run = i + 1;
     }
     if (p->n == 1 && c.n > 0) {
         mf_series *s =
@@ -262,7 +263,7 @@ static void memory(const mf_report *p)
         const mf_memory_past *m = &p->runs[i]->memory;
         mf_series *s = mf_curves_add(&c, p->n > 1 ? p->runs[i]->name : NULL,
                                      (mf_track){m->n, m->step, m->peak_mib});
-        if (s) s->colour = i + 1;
+        if (s) s->colour = s->run = i + 1;
     }
     mf_curves_figure(p, "Memory", "The most that the process had so far.",
                      (mf_plot){.y_label = "MiB", .from_zero = true}, &c);

@@ -90,6 +90,7 @@ static void share_lines(const mf_report *p, const mf_report_run *r, const loads 
     }
     mf_html_figure(p->d, title_of(p, l, l->what->lines));
     mf_svg_plot(p->d, &(mf_plot){.title = l->what->lines,
+                                 .kind = "expert",
                                  .x_label = "step",
                                  .y_label = l->what->label,
                                  .width = MF_FIGURE_WIDTH,
@@ -151,6 +152,7 @@ static void share_bars(const mf_report *p, const loads *l)
     mf_html_figure(p->d, title_of(p, l, l->what->bars));
     mf_svg_bars(p->d, &(mf_bars){.title = l->what->bars,
                                  .y_label = l->what->label,
+                                 .group = "expert",
                                  .width = MF_FIGURE_WIDTH,
                                  .height = 280,
                                  .n_groups = l->experts,

@@ -183,11 +183,9 @@ static void add_half(structure *s, int layer, bool experts)
     }
     n += elements(s, MF_MODULE_ROUTER, layer, NULL) +
          elements(s, MF_MODULE_ADAPTERS, layer, NULL);
-    mf_flow_item *item =
-        add(s, MF_FLOW_BOX,
-            mf_report_strf(s->p, "mixture of %s experts", text(s, "moe", "experts")),
-            counted(s, "", n), EXPERTS);
-    item->detailed = !s->detailed;
+    add(s, MF_FLOW_BOX,
+        mf_report_strf(s->p, "mixture of %s experts", text(s, "moe", "experts")),
+        counted(s, "", n), EXPERTS);
     s->detailed = true;
 }
 
@@ -456,8 +454,9 @@ void mf_report_structure(const mf_report *p, const mf_report_run *r, const mf_in
     add_back(&s);
     const mf_flow_detail detail = s.detailed ? detail_of(&s) : (mf_flow_detail){0};
     const double active = mf_report_manifest_number(r, "params_active");
+    mf_doc_put(p->d, "<div class=\"figures plan\">\n");
     mf_html_figure(p->d, "Structure");
-    mf_svg_flow(p->d, "structure of the model", s.n, s.items, s.detailed ? &detail : NULL);
+    mf_svg_flow(p->d, "structure of the model", s.n, s.items);
     mf_html_figure_end(
         p->d,
         mf_report_strf(p,
@@ -465,4 +464,10 @@ void mf_report_structure(const mf_report *p, const mf_report_run *r, const mf_in
                        "once; numbers in boxes are of one of them.",
                        mf_report_count(p, mf_report_manifest_number(r, "params")),
                        mf_report_count(p, active)));
+    if (s.detailed) {
+        mf_html_figure(p->d, "Experts of a block");
+        mf_svg_flow_detail(p->d, &detail);
+        mf_html_figure_end(p->d, NULL);
+    }
+    mf_html_figures_end(p->d);
 }

@@ -121,18 +121,17 @@ static double x_of(const plot *t, double v)
 
 typedef struct pen {
     bool down;
-    long x, y; /* where it is, in tenths */
+    long x, y; /* where it is, in hundredths */
 } pen;
 
-/* Moves or draws to a point, relative to the last one, in tenths, so that no error adds up. */
+/* Moves or draws to a point, relative to the last one, in hundredths, so that no error adds up.
+ * The group of the lines scales them, and the page's script reads values back from them. */
 static void pen_to(mf_doc *d, pen *at, double x, double y)
 {
-    const long px = lround(10 * x), py = lround(10 * y);
+    const long px = lround(100 * x), py = lround(100 * y);
     if (at->down && px == at->x && py == at->y) return;
-    mf_doc_put(d, at->down ? "l" : "M");
-    mf_doc_number(d, (double)(at->down ? px - at->x : px) / 10);
-    mf_doc_put(d, at->down && py < at->y ? "" : " ");
-    mf_doc_number(d, (double)(at->down ? py - at->y : py) / 10);
+    const long to_x = at->down ? px - at->x : px, to_y = at->down ? py - at->y : py;
+    mf_doc_printf(d, to_y < 0 ? "%c%ld%ld" : "%c%ld %ld", at->down ? 'l' : 'M', to_x, to_y);
     *at = (pen){true, px, py};
 }
 
@@ -176,8 +175,7 @@ static void band(plot *t, const mf_series *s, const mf_scale *y, const char *ink
             pen_to(t->d, &at, mf_scale_position(&t->x, s->x[k]),
                    mf_scale_position(y, i < s->n ? s->hi[k] : s->lo[k]));
     }
-    mf_doc_printf(t->d, "%s\" fill=\"%s\" fill-opacity=\".18\"/>\n", at.down ? "Z" : "",
-                  ink);
+    mf_doc_printf(t->d, "%s\" fill=\"%s\" fill-opacity=\".18\"/>\n", at.down ? "Z" : "", ink);
 }
 
 static bool overlap(const mf_box *a, const mf_box *b)
@@ -231,14 +229,18 @@ static void line_tip(const plot *t, const mf_series *s)
         last = i;
     }
     if (last < 0) return;
-    mf_svg_tip(t->d, s->name, "%s %.5g at %s %.6g; from %.5g to %.5g", y_name(t->p, s),
-               s->y[last], t->p->x_label ? t->p->x_label : "x", s->x[last], r.lo, r.hi);
+    char name[96];
+    if (s->name && t->p->kind) snprintf(name, sizeof name, "%s %s", t->p->kind, s->name);
+    mf_svg_tip(t->d, s->name && t->p->kind ? name : s->name,
+               "%s %.5g at %s %.6g; from %.5g to %.5g", y_name(t->p, s), s->y[last],
+               t->p->x_label ? t->p->x_label : "x", s->x[last], r.lo, r.hi);
 }
 
 static void put_points(plot *t, const mf_series *s, const mf_scale *y, const char *ink)
 {
     char style[64];
     snprintf(style, sizeof style, "stroke=\"%s\" stroke-width=\"1.4\"", ink);
+    mf_doc_put(t->d, s->labels ? "<g>\n" : "<g class=\"c\">\n");
     for (int k = 0; k < s->n; k++) {
         if (!isfinite(s->x[k]) || !isfinite(s->y[k])) continue;
         const double px = x_of(t, s->x[k]), py = mf_scale_position(y, s->y[k]);
@@ -255,35 +257,61 @@ static void put_points(plot *t, const mf_series *s, const mf_scale *y, const cha
         mf_doc_put(t->d, "</circle>\n");
         if (s->labels) put_label(t, px, py, s->labels[k], ink);
     }
+    mf_doc_put(t->d, "</g>\n");
 }
 
-static void put_series(plot *t, int i)
+static void put_line(plot *t, int i)
 {
     const mf_series *s = &t->p->series[i];
     const mf_scale *y = s->right ? &t->right : &t->y;
     const char *ink = ink_of(t->p, i);
-    if (s->points) {
-        put_points(t, s, y, ink);
-        return;
-    }
     if (s->lo && s->hi) band(t, s, y, ink);
     mf_doc_put(t->d, "<path d=\"");
     path_of(t, y, s->n, s->x, s->y);
-    mf_doc_printf(t->d, "\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"%s>",
-                  ink, s->thin ? "1" : "1.8",
-                  dashed(t->p, i) ? " stroke-dasharray=\"5 3\"" : "");
+    mf_doc_printf(t->d, "\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"%s", ink,
+                  s->thin ? "100" : "180",
+                  dashed(t->p, i) ? " stroke-dasharray=\"500 300\"" : "");
+    if (s->filled) mf_doc_printf(t->d, " fill=\"%s\" fill-opacity=\".18\"", ink);
+    mf_doc_printf(t->d, " class=\"s%s\"", s->right ? " r" : "");
+    if (s->run > 1) mf_doc_printf(t->d, " data-u=\"%d\"", s->run - 1);
+    mf_doc_put(t->d, ">");
     line_tip(t, s);
     mf_doc_put(t->d, "</path>\n");
 }
 
+/* Levels are in the group of the lines, in its hundredths. */
 static void put_levels(plot *t)
 {
     for (int i = 0; i < t->p->n_levels; i++) {
-        if (!isfinite(t->p->levels[i].y)) continue;
-        const double y = mf_scale_position(&t->y, t->p->levels[i].y);
-        mf_svg_line(t->d, t->box.left, y, t->box.right, y,
-                    "stroke=\"currentColor\" stroke-width=\"1.4\" stroke-dasharray=\"5 3\"");
+        const mf_level *l = &t->p->levels[i];
+        if (!isfinite(l->y)) continue;
+        const long y = lround(100 * mf_scale_position(&t->y, l->y)),
+                   left = lround(100 * t->box.left), right = lround(100 * t->box.right);
+        mf_doc_printf(t->d,
+                      "<path class=\"l\" d=\"M%ld %ldl%ld 0\" stroke=\"currentColor\" "
+                      "stroke-width=\"140\" stroke-dasharray=\"500 300\">",
+                      left, y, right - left);
+        mf_svg_tip(t->d, l->name, "%.5g", l->y);
+        mf_doc_put(t->d, "</path>\n");
     }
+}
+
+/* Opens the group of lines. data-p tells the page's script how places become values: the box;
+ * the ends of the x axis; of the y axis, and whether it is logarithmic; the same of the right
+ * one. Points on a logarithmic x axis have titles only. */
+static void open_lines(plot *t)
+{
+    const mf_box *b = &t->box;
+    mf_doc_put(t->d, "<g transform=\"scale(.01)\"");
+    if (!t->p->log_x) {
+        mf_doc_printf(t->d, " data-p=\"%.5g %.5g %.5g %.5g %.9g %.9g %.9g %.9g %d", b->left,
+                      b->top, b->right, b->bottom, t->x.lo, t->x.hi, t->y.lo, t->y.hi,
+                      t->y.log);
+        if (t->has_right)
+            mf_doc_printf(t->d, " %.9g %.9g %d", t->right.lo, t->right.hi, t->right.log);
+        mf_doc_put(t->d, "\"");
+    }
+    mf_doc_put(t->d, ">\n");
 }
 
 void mf_svg_plot(mf_doc *d, const mf_plot *p)
@@ -300,8 +328,13 @@ void mf_svg_plot(mf_doc *d, const mf_plot *p)
     mf_svg_axis_x(d, &t.box, &t.x, p->x_label);
     if (!isnan(t.zero)) mf_svg_text(d, t.zero, t.box.bottom + 4 + MF_FONT, "middle", "0");
     if (t.has_right) mf_svg_axis_right(d, &t.box, &t.right, p->right_label);
+    open_lines(&t);
     put_levels(&t);
     for (int i = 0; i < series_count(p); i++)
-        put_series(&t, i);
+        if (!p->series[i].points) put_line(&t, i);
+    mf_doc_put(d, "</g>\n");
+    for (int i = 0; i < series_count(p); i++)
+        if (p->series[i].points)
+            put_points(&t, &p->series[i], p->series[i].right ? &t.right : &t.y, ink_of(p, i));
     mf_svg_end(d);
 }

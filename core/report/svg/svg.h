@@ -28,7 +28,9 @@ typedef struct mf_series {
     const char *const *labels; /* a label for each point; or NULL */
     bool points;               /* marks instead of a line */
     bool dashed, thin;
+    bool filled;     /* the area below the line, which begins and ends at 0 */
     bool right;      /* uses the right axis */
+    int run;         /* from 1: run of the page that it belongs to; 0: the first */
     int colour;      /* from 1: mf_colour(colour - 1); 0: by position in the list */
     const char *ink; /* "#rrggbb": replaces colour; or NULL */
 } mf_series;
@@ -41,10 +43,11 @@ typedef struct mf_level { /* a horizontal line across the plot */
 typedef struct mf_plot {
     const char *title; /* for screen readers; the visible caption belongs to the page */
     const char *x_label, *y_label, *right_label; /* or NULL */
-    int width, height;                           /* 0: 640 x 300 */
+    const char *kind;  /* what a series is, for its title, if its name does not say: "expert" */
+    int width, height; /* 0: 640 x 300 */
     bool log_x, log_y, log_right; /* points at 0 stand left of a logarithmic x axis, at "0" */
-    bool from_zero;    /* the y axis begins at 0 */
-    double y_lo, y_hi; /* fixed ends if y_lo < y_hi */
+    bool from_zero;               /* the y axis begins at 0 */
+    double y_lo, y_hi;            /* fixed ends if y_lo < y_hi */
     int n_series, n_levels;
     const mf_series *series;
     const mf_level *levels;
@@ -55,6 +58,7 @@ void mf_svg_plot(mf_doc *d, const mf_plot *p);
 
 typedef struct mf_bars {
     const char *title, *y_label;
+    const char *group; /* what a group is, for the titles of bars: "expert"; or NULL */
     int width, height;
     int n_groups, n_series;    /* series: bars side by side within a group */
     const char *const *groups; /* [n_groups] labels below the axis */

@@ -26,11 +26,10 @@ static void group_names(mf_doc *d, const mf_bars *b, const mf_box *box, double s
             mf_svg_text(d, x, box->bottom + 4 + MF_FONT, "middle", b->groups[g]);
             continue;
         }
-        mf_doc_printf(
-            d,
-            "<text transform=\"translate(%.1f %.1f) rotate(-35)\" "
-            "text-anchor=\"end\">",
-            x + 4, box->bottom + 12);
+        mf_doc_printf(d,
+                      "<text transform=\"translate(%.1f %.1f) rotate(-35)\" "
+                      "text-anchor=\"end\">",
+                      x + 4, box->bottom + 12);
         mf_doc_text(d, b->groups[g]);
         mf_doc_put(d, "</text>\n");
     }
@@ -52,7 +51,7 @@ static mf_scale value_scale(const mf_bars *b)
 static void put_bar(mf_doc *d, double x, double width, double top, double zero, const char *ink)
 {
     mf_doc_printf(d,
-                  "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" "
+                  "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
                   "fill=\"%s\">",
                   x, fmin(top, zero), fmax(width - 1, 0.5), fmax(fabs(top - zero), 0.3), ink);
 }
@@ -79,7 +78,12 @@ static void put_bars(mf_doc *d, const mf_bars *b, const mf_box *box, const mf_sc
             else
                 put_bar(d, x, w, top, zero, ink);
             const char *name = b->series ? b->series[s] : b->y_label;
-            mf_svg_tip(d, b->groups[g], "%s %.5g", name ? name : "", b->values[at]);
+            mf_doc_put(d, "<title>");
+            if (b->group) mf_doc_printf(d, "%s ", b->group);
+            mf_doc_text(d, b->groups[g]);
+            mf_doc_put(d, ": ");
+            mf_doc_text(d, name ? name : "");
+            mf_doc_printf(d, " %.5g</title>", b->values[at]);
             mf_doc_put(d, b->log ? "</circle>\n" : "</rect>\n");
             if (b->lo && b->hi && isfinite(b->lo[at]) && isfinite(b->hi[at]))
                 error_bar(d, x + w / 2, mf_scale_position(y, b->lo[at]),
@@ -162,18 +166,14 @@ void mf_svg_histogram(mf_doc *d, const mf_histogram *h)
 {
     const int bins = h->bins > 0 ? h->bins : 40, points = 2 * bins + 2;
     const int n = h->n_series < MAX_SERIES ? h->n_series : MAX_SERIES;
-    double *numbers = mf_alloc((size_t)points * 3 * (size_t)(n > 0 ? n : 1), sizeof *numbers);
+    double *numbers = mf_alloc((size_t)points * 2 * (size_t)(n > 0 ? n : 1), sizeof *numbers);
     mf_series series[MAX_SERIES] = {0};
     const mf_range r = value_range(h);
     for (int s = 0; numbers && s < n; s++) {
-        double *x = numbers + 3 * points * s, *y = x + points, *zero = y + points;
+        double *x = numbers + 2 * points * s, *y = x + points;
         if (r.lo < r.hi) steps_of(h, s, r, bins, x, y);
-        series[s] = (mf_series){.name = h->names ? h->names[s] : NULL,
-                                .n = points,
-                                .x = x,
-                                .y = y,
-                                .lo = zero,
-                                .hi = y};
+        series[s] = (mf_series){
+            .name = h->names ? h->names[s] : NULL, .n = points, .x = x, .y = y, .filled = true};
     }
     const mf_plot p = {.title = h->title,
                        .x_label = h->x_label,

@@ -1,21 +1,23 @@
-/* Draws a model's structure: a column of boxes with frames and residual paths, and one box
- * magnified. The layout visits the items twice: first it measures, then it draws. */
+/* Draws a model's structure: a column of boxes with frames and residual paths, and the content
+ * of a box with experts. Both are as wide as a telephone. The layout of the column visits the
+ * items twice: first it measures, then it draws. */
 #include "report/svg/svg_flow.h"
 
 #include "report/svg/svg_parts.h"
 
 #include <stdio.h>
 
-#define WIDTH   1140.0
-#define BOX     300.0 /* width of a box of the column */
+#define LEFT    64.0  /* left edge of the boxes; frames and residual paths are beside them */
+#define BOX     232.0 /* width of a box of the column */
 #define GAP     15.0  /* between boxes; holds the arrow */
 #define INSET   13.0  /* indentation of a frame inside a frame */
 #define LABEL   36.0  /* height of a frame's label */
 #define DEPTH   8     /* most nested frames or residual paths */
 #define LINE    "stroke=\"currentColor\" stroke-opacity=\".7\" stroke-width=\"1.2\""
 #define FAINT   "stroke=\"currentColor\" stroke-opacity=\".25\""
-#define DETAIL  268.0 /* height of the magnified part */
+#define DETAIL  268.0 /* height of the content of a box with experts */
 #define ADAPTER 44.0  /* additional height of adapters */
+#define SHARED  95.0  /* width of the box of shared experts */
 
 typedef struct flow {
     mf_doc *d;         /* NULL: only measure */
@@ -24,7 +26,6 @@ typedef struct flow {
     const mf_flow_item *open[DEPTH];
     int frames, branches;
     bool begun; /* there is an item above, so an arrow is drawn */
-    double detail_top, detail_bottom;
 } flow;
 
 /* ---- marks ---- */
@@ -53,13 +54,26 @@ static void arrow(mf_doc *d, double x, double from, double to)
     mf_doc_printf(d, "<path d=\"M%.1f %.1fl-4 -6h8z\" fill=\"currentColor\"/>\n", x, to);
 }
 
+/* A text in the middle of a box; it is condensed if it would be wider. */
+static void line(mf_doc *d, const mf_box *b, double y, const char *text)
+{
+    const double room = b->right - b->left - 8;
+    mf_doc_printf(d, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\"",
+                  (b->left + b->right) / 2, y);
+    if (0.85 * mf_text_width(text) > room)
+        mf_doc_printf(d, " textLength=\"%.0f\" lengthAdjust=\"spacingAndGlyphs\"", room);
+    mf_doc_put(d, ">");
+    mf_doc_text(d, text);
+    mf_doc_put(d, "</text>\n");
+}
+
 static void words(mf_doc *d, const mf_box *b, const char *text, const char *note)
 {
-    const double x = (b->left + b->right) / 2, y = (b->top + b->bottom) / 2;
-    mf_svg_text(d, x, note ? y - 3 : y + 4, "middle", text);
+    const double y = (b->top + b->bottom) / 2;
+    line(d, b, note ? y - 3 : y + 4, text);
     if (!note) return;
     mf_doc_put(d, "<g font-size=\"11\" opacity=\".75\">");
-    mf_svg_text(d, x, y + 12, "middle", note);
+    line(d, b, y + 12, note);
     mf_doc_put(d, "</g>");
 }
 
@@ -78,10 +92,6 @@ static void put_box(flow *f, const mf_flow_item *item)
     if (f->d) {
         rect(f->d, &b, mf_colour(item->colour), item->dashed);
         words(f->d, &b, item->text, item->note);
-    }
-    if (item->detailed) {
-        f->detail_top = b.top;
-        f->detail_bottom = b.bottom;
     }
     f->y = b.bottom + GAP;
 }
@@ -130,8 +140,8 @@ static void close_frame(flow *f)
 {
     if (f->frames == 0) return;
     const double inset = INSET * f->frames--;
-    const mf_box b = {f->left - 82 + inset, f->frame[f->frames], f->left + BOX + 60 - inset,
-                      f->y - GAP + 12};
+    const mf_box b = {f->left - LEFT - 3 + inset, f->frame[f->frames],
+                      f->left + BOX + LEFT + 3 - inset, f->y - GAP + 12};
     if (f->d) {
         outline(f->d, &b);
         mf_svg_line(f->d, f->x, f->y - GAP, f->x, b.bottom, LINE);
@@ -169,7 +179,7 @@ static void walk(flow *f, int n, const mf_flow_item *items)
     }
 }
 
-/* ---- the magnified box ---- */
+/* ---- a box with experts ---- */
 
 static double middle(const mf_box *b)
 {
@@ -192,32 +202,32 @@ static void boxed(mf_doc *d, const mf_box *b, int colour, const char *text, cons
 static void put_expert(mf_doc *d, const mf_flow_detail *t, const mf_box *b, int number)
 {
     char name[32];
-    const double x = middle(b);
     snprintf(name, sizeof name, "expert %d", number);
     rect(d, b, number < t->chosen ? mf_colour(1) : "#888888", false);
-    mf_svg_text(d, x, b->top + 17, "middle", name);
+    line(d, b, b->top + 17, name);
     mf_doc_put(d, "<g font-size=\"11\" opacity=\".8\">");
-    mf_svg_text(d, x, b->top + 33, "middle", t->expert);
-    if (t->expert_note) mf_svg_text(d, x, b->top + 48, "middle", t->expert_note);
+    line(d, b, b->top + 33, t->expert);
+    if (t->expert_note) line(d, b, b->top + 48, t->expert_note);
     mf_doc_put(d, "</g>");
 }
 
 /* Draws router, experts, their adapters, shared experts and the sum within the frame. */
 static void put_detail(mf_doc *d, const mf_flow_detail *t, const mf_box *frame)
 {
-    const int most = 5, shown = t->experts > most ? most : t->experts;
+    const int most = t->shared ? 2 : 3, shown = t->experts > most ? most : t->experts;
     const bool more = t->experts > shown;
-    const double width = frame->right - frame->left - 30 - (t->shared ? 130 : 0);
+    const double width = frame->right - frame->left - 30 - (t->shared ? SHARED + 15 : 0);
+    const double half = fmin(130, width / 2);
     const double pitch = width / (shown + more * 0.35), side = pitch - 10;
     const double x = frame->left + 15 + width / 2, top = frame->top + 34;
-    const mf_box router = {x - 130, top, x + 130, top + 38};
+    const mf_box router = {x - half, top, x + half, top + 38};
     const double adapter = t->adapter ? ADAPTER : 0;
-    const mf_box sum = {x - 130, top + 176 + adapter, x + 130, top + 204 + adapter};
+    const mf_box sum = {x - half, top + 176 + adapter, x + half, top + 204 + adapter};
     const mf_box one_adapter = {frame->left + 20, top + 146, frame->left + 10 + width,
                                 top + 182};
     mf_svg_text(d, frame->left + 12, frame->top + 20, "start", t->title);
     boxed(d, &router, 3, t->router, t->router_note);
-    if (t->choice) mf_svg_text(d, router.right + 10, top + 24, "start", t->choice);
+    if (t->choice) mf_svg_text(d, frame->right - 12, frame->top + 20, "end", t->choice);
     for (int i = 0; i < shown; i++) {
         /* If not all experts are drawn, the last one is drawn after the dots. */
         const bool last = more && i == shown - 1;
@@ -245,7 +255,7 @@ static void put_detail(mf_doc *d, const mf_flow_detail *t, const mf_box *frame)
         link_to(d, &one_adapter, &sum, LINE);
     }
     if (t->shared) {
-        const mf_box b = {frame->right - 130, top + 74, frame->right - 15, top + 134};
+        const mf_box b = {frame->right - 15 - SHARED, top + 74, frame->right - 15, top + 134};
         boxed(d, &b, 2, t->shared, t->shared_note);
         link_to(d, &b, &sum, LINE);
     }
@@ -253,36 +263,30 @@ static void put_detail(mf_doc *d, const mf_flow_detail *t, const mf_box *frame)
     words(d, &sum, t->sum, NULL);
     if (t->note) {
         mf_doc_put(d, "<g font-size=\"11\" opacity=\".75\">");
-        mf_svg_text(d, frame->left + 12, frame->bottom - 9, "start", t->note);
+        line(d, &(mf_box){frame->left + 8, 0, frame->right - 8, 0}, frame->bottom - 9, t->note);
         mf_doc_put(d, "</g>");
     }
 }
 
-static void magnify(flow *f, const mf_flow_detail *t, double height)
+void mf_svg_flow(mf_doc *d, const char *title, int n, const mf_flow_item *items)
 {
-    const double tall = DETAIL + (t->adapter ? ADAPTER : 0);
-    double top = (f->detail_top + f->detail_bottom - tall) / 2;
-    if (top + tall > height - 8) top = height - 8 - tall;
-    if (top < 8) top = 8;
-    const mf_box frame = {f->left + BOX + 110, top, WIDTH - 10, top + tall};
-    mf_svg_line(f->d, f->left + BOX, f->detail_top, frame.left, frame.top + 8, FAINT);
-    mf_svg_line(f->d, f->left + BOX, f->detail_bottom, frame.left, frame.bottom - 8, FAINT);
-    outline(f->d, &frame);
-    put_detail(f->d, t, &frame);
-}
-
-void mf_svg_flow(mf_doc *d, const char *title, int n, const mf_flow_item *items,
-                 const mf_flow_detail *detail)
-{
-    const double left = detail ? 92 : (WIDTH - BOX) / 2;
-    const flow begin = {.left = left, .x = left + BOX / 2, .y = 10};
+    const flow begin = {.left = LEFT, .x = LEFT + BOX / 2, .y = 10};
     flow f = begin;
     walk(&f, n, items);
-    const double height = fmax(f.y - GAP + 6, detail ? DETAIL + ADAPTER + 16 : 0);
+    const double height = f.y - GAP + 6;
     f = begin;
     f.d = d;
-    mf_svg_begin(d, WIDTH, height, title);
+    mf_svg_begin(d, MF_FIGURE_WIDTH, height, title);
     walk(&f, n, items);
-    if (detail && f.detail_bottom > 0) magnify(&f, detail, height);
+    mf_svg_end(d);
+}
+
+void mf_svg_flow_detail(mf_doc *d, const mf_flow_detail *detail)
+{
+    const double height = DETAIL + (detail->adapter ? ADAPTER : 0);
+    const mf_box frame = {5, 5, MF_FIGURE_WIDTH - 5, 5 + height};
+    mf_svg_begin(d, MF_FIGURE_WIDTH, height + 10, detail->title);
+    outline(d, &frame);
+    put_detail(d, detail, &frame);
     mf_svg_end(d);
 }

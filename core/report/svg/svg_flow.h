@@ -1,5 +1,5 @@
 /* report/svg/svg_flow.h: draws the structure of a model: a column of boxes from top to bottom,
- * and beside it, magnified, the content of one box with experts.
+ * and the content of one box with experts.
  *
  * Equal blocks are given once, in a frame whose note says how many there are. */
 #ifndef MF_REPORT_SVG_FLOW_H
@@ -22,13 +22,12 @@ typedef struct mf_flow_item {
     const char *text, *note; /* note may be NULL */
     int colour;              /* index of mf_colour */
     bool dashed;             /* only some of the blocks have it */
-    bool detailed;           /* the box that is magnified */
 } mf_flow_item;
 
 typedef struct mf_flow_detail {
     const char *title;
     const char *router, *router_note;
-    const char *choice; /* beside the router: "top 2 of 8" */
+    const char *choice; /* beside the title: "2 of 8 a token" */
     int experts, chosen;
     const char *expert, *expert_note;   /* in each expert's box */
     const char *adapter, *adapter_note; /* NULL: none */
@@ -38,8 +37,9 @@ typedef struct mf_flow_detail {
     const char *note; /* below the picture; or NULL */
 } mf_flow_detail;
 
-/* Appends the picture. detail NULL: no box is magnified. */
-void mf_svg_flow(mf_doc *d, const char *title, int n, const mf_flow_item *items,
-                 const mf_flow_detail *detail);
+/* Appends the column. */
+void mf_svg_flow(mf_doc *d, const char *title, int n, const mf_flow_item *items);
+/* Appends the content of a box with experts. */
+void mf_svg_flow_detail(mf_doc *d, const mf_flow_detail *detail);
 
 #endif

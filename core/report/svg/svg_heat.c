@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LEVELS     17 /* number of colours of the scale; odd: one is the middle */
+#define LEVELS     17  /* number of colours of the scale; odd: one is the middle */
 #define RATIO      4.0 /* of the ends of a scale of shares to the even share */
 #define BAR_WIDTH  12.0
 #define MAX_GROUPS 16
+#define NUMBER     11.0 /* size of values in cells */
 
 typedef struct heat {
     mf_doc *d;
@@ -38,8 +39,8 @@ static double level_of(const heat *t, double v)
 {
     const bool ratio = t->h->even > 0;
     if (ratio && v <= t->lo) return 0;
-    const double x = ratio ? 0.5 + 0.5 * log(v / t->h->even) / log(RATIO)
-                           : (v - t->lo) / (t->hi - t->lo);
+    const double x =
+        ratio ? 0.5 + 0.5 * log(v / t->h->even) / log(RATIO) : (v - t->lo) / (t->hi - t->lo);
     return x < 0 ? 0 : x > 1 ? 1 : x;
 }
 
@@ -144,6 +145,102 @@ static void lay_out(heat *t, double *width, double *height)
 
 /* ---- cells ---- */
 
+/* Whether values are written into the cells: not if they were too small for a telephone. */
+static bool has_numbers(const heat *t)
+{
+    return t->h->numbers && t->cell_h >= NUMBER + 1 && t->cell_w >= 2.1 * NUMBER;
+}
+
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/* An attribute with one label a line; a line break within a label becomes a blank. */
+static void put_list(heat *t, const char *name, int n, const char *const *labels)
+{
+    mf_doc_printf(t->d, " %s=\"", name);
+    for (int i = 0; i < n; i++) {
+        char label[80];
+        snprintf(label, sizeof label, "%s", labels[i] ? labels[i] : "");
+        for (char *c = label; *c; c++)
+            if (*c == '\n') *c = ' ';
+        if (i > 0) mf_doc_put(t->d, "\n");
+        mf_doc_text(t->d, label);
+    }
+    mf_doc_put(t->d, "\"");
+}
+
+/* Whether the labels say more than the numbers 0, 1, ... */
+static bool named(int n, const char *const *labels)
+{
+    char number[16];
+    for (int i = 0; labels && i < n; i++) {
+        snprintf(number, sizeof number, "%d", i);
+        if (strcmp(labels[i], number) != 0) return true;
+    }
+    return false;
+}
+
+static void put_axis_values(heat *t, const char *name, int n, const double *values)
+{
+    mf_doc_printf(t->d, " %s=\"", name);
+    for (int i = 0; i < n; i++)
+        mf_doc_printf(t->d, i > 0 ? "\n%.6g" : "%.6g", values[i]);
+    mf_doc_put(t->d, "\"");
+}
+
+/* The names of groups of columns, each with the number of columns, in order. */
+static void put_groups(heat *t)
+{
+    const mf_heat *h = t->h;
+    mf_doc_put(t->d, " data-g=\"");
+    for (int c = 0; c < h->columns;) {
+        const int group = h->column_groups[c], from = c;
+        while (c < h->columns && h->column_groups[c] == group)
+            c++;
+        if (from > 0) mf_doc_put(t->d, "\n");
+        if (group >= 0 && group < h->n_groups) mf_doc_text(t->d, h->groups[group]);
+        mf_doc_printf(t->d, " %d", c - from);
+    }
+    mf_doc_put(t->d, "\"");
+}
+
+/* What the page's script needs to name a cell and its value: data-h has rows, columns, whether
+ * row 0 is at the bottom, and the ends of the values; data-v has two digits of base 64 for each
+ * cell, between these ends, or a point for the lowest value, or a blank for none. */
+static void put_values(heat *t)
+{
+    const mf_heat *h = t->h;
+    mf_range r = mf_range_empty();
+    const char *const labels[] = {h->x_label, h->y_label, h->scale_label};
+    for (int i = 0; i < h->rows * h->columns; i++)
+        mf_range_add(&r, h->values[i]);
+    if (r.lo > r.hi) r.lo = r.hi = 0;
+    const double step = r.hi > r.lo ? 4095 / (r.hi - r.lo) : 0;
+    mf_doc_printf(t->d, " data-h=\"%d %d %d %.7g %.7g\" data-v=\"", h->rows, h->columns,
+                  h->y_up, r.lo, r.hi);
+    for (int i = 0; i < h->rows * h->columns; i++) {
+        const int q = isfinite(h->values[i]) ? (int)((h->values[i] - r.lo) * step + 0.5) : -1;
+        if (q <= 0)
+            mf_doc_put(t->d, q < 0 ? " " : ".");
+        else
+            mf_doc_printf(t->d, "%c%c", digits[q >> 6 & 63], digits[q & 63]);
+    }
+    mf_doc_put(t->d, "\"");
+    put_list(t, "data-l", 3, labels);
+    if (named(h->rows, h->row_labels)) put_list(t, "data-r", h->rows, h->row_labels);
+    if (!h->row_labels && h->y) put_axis_values(t, "data-r", h->rows, h->y);
+    if (named(h->columns, h->column_labels))
+        put_list(t, "data-c", h->columns, h->column_labels);
+    if (!h->column_labels && h->x) put_axis_values(t, "data-c", h->columns, h->x);
+    if (h->column_groups && h->groups) put_groups(t);
+}
+
+/* The lowest value of a level of colour, level LEVELS: the highest of all. */
+static double level_begin(const heat *t, int level)
+{
+    const double x = ((double)level - 0.5) / (LEVELS - 1), in = x < 0 ? 0 : x > 1 ? 1 : x;
+    return t->h->even > 0 ? t->h->even * pow(RATIO, 2 * in - 1) : t->lo + in * (t->hi - t->lo);
+}
+
 /* Whether the cell has a value, and its colour among LEVELS. */
 static bool level_at(const heat *t, int row, int column, int *ret)
 {
@@ -166,33 +263,78 @@ static int row_at(const heat *t, int row)
     return t->h->y_up ? t->h->rows - 1 - row : row;
 }
 
+/* Whether row r has the colour from column c on, and in how many columns, at least 1. */
+static bool run_of(const heat *t, int level, int r, int c, int *ret_run)
+{
+    int other, run = 0;
+    while (c + run < t->h->columns && level_at(t, r, c + run, &other) && other == level)
+        run++;
+    *ret_run = run > 0 ? run : 1;
+    return run > 0;
+}
+
+/* The number of lines that a colour takes; level < 0: the number of cells without a value. */
+static int lines_of(const heat *t, int level)
+{
+    int n = 0, run, other;
+    for (int r = 0; r < t->h->rows; r++)
+        for (int c = 0; c < t->h->columns; c += run) {
+            run = 1;
+            n += level < 0 ? !level_at(t, r, c, &other) : run_of(t, level, r, c, &run);
+        }
+    return n;
+}
+
+/* The colour that lies under all others, as whole rows, because it takes the most lines; -1 if
+ * some cell has no value. */
+static int ground_of(const heat *t)
+{
+    int best = -1, most = t->h->rows;
+    if (lines_of(t, -1) > 0) return -1;
+    for (int level = 0; level < LEVELS; level++) {
+        const int n = lines_of(t, level);
+        if (n > most) {
+            best = level;
+            most = n;
+        }
+    }
+    return best;
+}
+
 /* Appends all cells of a colour as one path of horizontal lines, which are as thick as a cell
- * is high. */
-static void put_level(heat *t, int level)
+ * is high; those of the ground as whole rows. */
+static void put_level(heat *t, int level, bool ground)
 {
     const mf_heat *h = t->h;
-    int found = 0;
+    int found = 0, run;
     char ink[8];
     colour_of(t, (double)level / (LEVELS - 1), ink);
     for (int r = 0; r < h->rows; r++)
-        for (int c = 0; c < h->columns; c++) {
-            int other, run = 1; /* neighbours of the same colour are one line */
-            if (!level_at(t, r, c, &other) || other != level) continue;
-            while (c + run < h->columns && level_at(t, r, c + run, &other) && other == level)
-                run++;
+        for (int c = 0; c < h->columns; c += run) {
+            /* neighbours of the same colour are one line */
+            if (!run_of(t, level, r, c, &run) && !ground) continue;
+            if (ground) run = h->columns;
             if (found++ == 0) mf_doc_printf(t->d, "<path stroke=\"%s\" d=\"", ink);
             mf_doc_printf(t->d, "M%d %dh%d", c, row_at(t, r), run);
-            c += run - 1;
         }
-    if (found > 0) mf_doc_put(t->d, "\"/>\n");
+    if (found == 0) return;
+    if (has_numbers(t)) /* they say it */
+        mf_doc_put(t->d, "\"/>\n");
+    else
+        mf_doc_printf(t->d, "\"><title>%.2g to %.2g</title></path>\n", level_begin(t, level),
+                      level_begin(t, level + 1));
 }
 
 static void put_cells(heat *t)
 {
     open_grid(t, 0.5);
-    mf_doc_put(t->d, " shape-rendering=\"crispEdges\">\n");
+    mf_doc_put(t->d, " shape-rendering=\"crispEdges\"");
+    put_values(t);
+    mf_doc_put(t->d, ">\n");
+    const int ground = ground_of(t);
+    if (ground >= 0) put_level(t, ground, true);
     for (int level = 0; level < LEVELS; level++)
-        put_level(t, level);
+        if (level != ground) put_level(t, level, false);
     mf_doc_put(t->d, "</g>\n");
 }
 
@@ -235,21 +377,24 @@ static const char *ink_on(const heat *t, double x)
 static void put_numbers(heat *t)
 {
     const mf_heat *h = t->h;
-    if (!h->numbers) return;
-    const double size = 11; /* what is too small to read on a telephone is not written */
-    if (t->cell_h < size + 1 || t->cell_w < 2.1 * size) return;
-    mf_doc_printf(t->d, "<g font-size=\"%.1f\" text-anchor=\"middle\">\n", size);
-    for (int i = 0; i < h->rows * h->columns; i++) {
-        char text[24];
-        if (!isfinite(h->values[i])) continue;
-        snprintf(text, sizeof text, fabs(h->values[i]) < 1 ? "%.2f" : "%.3g", h->values[i]);
-        const char *shown = strncmp(text, "0.", 2) == 0 ? text + 1 : text;
-        mf_doc_printf(t->d, "<text x=\"%.1f\" y=\"%.1f\" fill=\"%s\">%s</text>\n",
-                      t->box.left + (i % h->columns + 0.5) * t->cell_w,
-                      row_top(t, i / h->columns) + t->cell_h / 2 + size * 0.35,
-                      ink_on(t, level_of(t, h->values[i])), shown);
+    const double size = NUMBER;
+    if (!has_numbers(t)) return;
+    for (int white = 0; white < 2; white++) {
+        mf_doc_printf(t->d, "<g font-size=\"%.0f\" text-anchor=\"middle\" fill=\"%s\">\n", size,
+                      white ? "#fff" : "#000");
+        for (int i = 0; i < h->rows * h->columns; i++) {
+            char text[24];
+            const double v = h->values[i];
+            if (!isfinite(v) || white != (strcmp(ink_on(t, level_of(t, v)), "#fff") == 0))
+                continue;
+            snprintf(text, sizeof text, fabs(v) < 1 ? "%.2f" : "%.3g", v);
+            mf_doc_printf(t->d, "<text x=\"%.4g\" y=\"%.4g\">%s</text>\n",
+                          t->box.left + (i % h->columns + 0.5) * t->cell_w,
+                          row_top(t, i / h->columns) + t->cell_h / 2 + size * 0.35,
+                          strncmp(text, "0.", 2) == 0 ? text + 1 : text);
+        }
+        mf_doc_put(t->d, "</g>\n");
     }
-    mf_doc_put(t->d, "</g>\n");
 }
 
 /* ---- labels ---- */
@@ -290,13 +435,14 @@ static void put_labels(heat *t)
     for (int r = 0; h->row_labels && r < h->rows; r += every)
         mf_svg_text(t->d, b->left - 6, row_top(t, r) + t->cell_h / 2 + MF_FONT * 0.35, "start",
                     h->row_labels[r]); /* "start" writes no anchor, so the group's holds */
-    for (int c = 0; h->column_labels && upright(t) && c < h->columns; c += every_column) {
-        mf_doc_printf(t->d, "<text transform=\"translate(%.1f %.1f) rotate(-90)\">",
-                      b->left + (c + 0.5) * t->cell_w + MF_FONT * 0.35, b->bottom + 5);
-        mf_doc_text(t->d, h->column_labels[c]);
-        mf_doc_put(t->d, "</text>\n");
-    }
     mf_doc_put(t->d, "</g>\n");
+    if (h->column_labels && upright(t)) {
+        mf_doc_put(t->d, "<g text-anchor=\"end\" transform=\"rotate(-90)\">\n");
+        for (int c = 0; c < h->columns; c += every_column)
+            mf_svg_text(t->d, -b->bottom - 5, b->left + (c + 0.5) * t->cell_w + MF_FONT * 0.35,
+                        "start", h->column_labels[c]);
+        mf_doc_put(t->d, "</g>\n");
+    }
     for (int c = 0; h->column_labels && !upright(t) && c < h->columns; c++)
         mf_svg_text(t->d, b->left + (c + 0.5) * t->cell_w, b->bottom + 3 + MF_FONT, "middle",
                     h->column_labels[c]);
@@ -325,7 +471,7 @@ static void colour_bar(heat *t)
 {
     const mf_box *b = &t->box;
     const double x = b->right + BAR_WIDTH, height = fmin(b->bottom - b->top, 160);
-    const int steps = 9;
+    const int steps = 9; /* colours of the bar */
     char ink[8], text[24];
     mf_doc_printf(t->d, "<g stroke-width=\"%.0f\" shape-rendering=\"crispEdges\">\n",
                   BAR_WIDTH);

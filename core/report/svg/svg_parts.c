@@ -99,9 +99,9 @@ void mf_svg_tip(mf_doc *d, const char *name, const char *fmt, ...)
 void mf_svg_text(mf_doc *d, double x, double y, const char *anchor, const char *text)
 {
     mf_doc_put(d, "<text x=\"");
-    mf_doc_number(d, x);
+    mf_doc_number(d, round(10 * x) / 10);
     mf_doc_put(d, "\" y=\"");
-    mf_doc_number(d, y);
+    mf_doc_number(d, round(10 * y) / 10);
     mf_doc_printf(d, strcmp(anchor, "start") == 0 ? "\">" : "\" text-anchor=\"%s\">", anchor);
     mf_doc_text(d, text);
     mf_doc_put(d, "</text>\n");
@@ -144,43 +144,82 @@ double mf_ticks_width(const mf_scale *s)
     return widest;
 }
 
-void mf_svg_axis_x(mf_doc *d, const mf_box *b, const mf_scale *s, const char *label)
+/* Opens the group of an axis (of class x, y, or z for the right one), and its path, in which
+ * all lines of the axis are. */
+static void open_axis(mf_doc *d, const char *class, const char *anchor)
+{
+    mf_doc_printf(d, "<g class=\"%s\" text-anchor=\"%s\">\n<path d=\"", class, anchor);
+}
+
+static void point(mf_doc *d, const char *command, double x, double y)
+{
+    mf_doc_put(d, command);
+    mf_doc_number(d, x);
+    mf_doc_put(d, " ");
+    mf_doc_number(d, y);
+}
+
+/* The text beside a tick, with the anchor of the axis. */
+static void tick_text(mf_doc *d, const mf_scale *s, int i, double x, double y)
 {
     char text[24];
+    mf_doc_printf(d, "<text x=\"%.4g\" y=\"%.4g\">", x, y);
+    mf_doc_text(d, mf_tick_text(s, s->tick[i], text));
+    mf_doc_put(d, "</text>\n");
+}
+
+void mf_svg_axis_x(mf_doc *d, const mf_box *b, const mf_scale *s, const char *label)
+{
+    open_axis(d, "x", "middle");
     for (int i = 0; i < s->n_ticks; i++) {
-        const double x = mf_scale_position(s, s->tick[i]);
-        mf_svg_line(d, x, b->bottom, x, b->bottom + 4, AXIS);
-        mf_svg_text(d, x, b->bottom + 4 + MF_FONT, "middle", mf_tick_text(s, s->tick[i], text));
+        point(d, "M", mf_scale_position(s, s->tick[i]), b->bottom);
+        mf_doc_put(d, "v4");
     }
-    mf_svg_line(d, b->left, b->bottom, b->right, b->bottom, AXIS);
-    if (label)
-        mf_svg_text(d, (b->left + b->right) / 2, b->bottom + 8 + 2.2 * MF_FONT, "middle",
-                    label);
+    point(d, "M", b->left, b->bottom);
+    mf_doc_put(d, "H");
+    mf_doc_number(d, b->right);
+    mf_doc_put(d, "\" " AXIS "/>\n");
+    for (int i = 0; i < s->n_ticks; i++)
+        tick_text(d, s, i, mf_scale_position(s, s->tick[i]), b->bottom + 4 + MF_FONT);
+    if (label) {
+        mf_doc_printf(d, "<text class=\"t\" x=\"%.4g\" y=\"%.4g\">", (b->left + b->right) / 2,
+                      b->bottom + 8 + 2.2 * MF_FONT);
+        mf_doc_text(d, label);
+        mf_doc_put(d, "</text>\n");
+    }
+    mf_doc_put(d, "</g>\n");
 }
 
 void mf_svg_axis_y(mf_doc *d, const mf_box *b, const mf_scale *s, const char *label)
 {
-    char text[24];
+    open_axis(d, "y", "end");
     for (int i = 0; i < s->n_ticks; i++) {
-        const double y = mf_scale_position(s, s->tick[i]);
-        mf_svg_line(d, b->left, y, b->right, y, GRID);
-        mf_svg_text(d, b->left - 6, y + MF_FONT * 0.35, "end",
-                    mf_tick_text(s, s->tick[i], text));
+        point(d, "M", b->left, mf_scale_position(s, s->tick[i]));
+        mf_doc_put(d, "H");
+        mf_doc_number(d, b->right);
     }
+    mf_doc_put(d, "\" " GRID "/>\n");
+    for (int i = 0; i < s->n_ticks; i++)
+        tick_text(d, s, i, b->left - 6, mf_scale_position(s, s->tick[i]) + MF_FONT * 0.35);
+    mf_doc_put(d, "</g>\n");
     if (label)
         mf_svg_text_up(d, b->left - 13 - mf_ticks_width(s), (b->top + b->bottom) / 2, label);
 }
 
 void mf_svg_axis_right(mf_doc *d, const mf_box *b, const mf_scale *s, const char *label)
 {
-    char text[24];
-    mf_svg_line(d, b->right, b->top, b->right, b->bottom, AXIS);
+    open_axis(d, "z", "start");
     for (int i = 0; i < s->n_ticks; i++) {
-        const double y = mf_scale_position(s, s->tick[i]);
-        mf_svg_line(d, b->right, y, b->right + 4, y, AXIS);
-        mf_svg_text(d, b->right + 7, y + MF_FONT * 0.35, "start",
-                    mf_tick_text(s, s->tick[i], text));
+        point(d, "M", b->right, mf_scale_position(s, s->tick[i]));
+        mf_doc_put(d, "h4");
     }
+    point(d, "M", b->right, b->top);
+    mf_doc_put(d, "V");
+    mf_doc_number(d, b->bottom);
+    mf_doc_put(d, "\" " AXIS "/>\n");
+    for (int i = 0; i < s->n_ticks; i++)
+        tick_text(d, s, i, b->right + 7, mf_scale_position(s, s->tick[i]) + MF_FONT * 0.35);
+    mf_doc_put(d, "</g>\n");
     if (label)
         mf_svg_text_up(d, b->right + 10 + mf_ticks_width(s) + MF_FONT, (b->top + b->bottom) / 2,
                        label);

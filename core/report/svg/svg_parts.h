@@ -24,7 +24,8 @@ void mf_svg_text_up(mf_doc *d, double x, double y, const char *text); /* written
 void mf_svg_line(mf_doc *d, double x1, double y1, double x2, double y2, const char *style);
 /* Width of the widest tick label. */
 double mf_ticks_width(const mf_scale *s);
-/* Ticks, grid lines and label of an axis of the box. */
+/* Ticks, grid lines and label of an axis of the box, in a group of class x, y, or z for the
+ * right one; the page's script draws these groups again when a reader changes the axes. */
 void mf_svg_axis_x(mf_doc *d, const mf_box *b, const mf_scale *s, const char *label);
 void mf_svg_axis_y(mf_doc *d, const mf_box *b, const mf_scale *s, const char *label);
 void mf_svg_axis_right(mf_doc *d, const mf_box *b, const mf_scale *s, const char *label);
