@@ -11,6 +11,7 @@
 #include "base/file/io.h"
 #include "base/log.h"
 #include "pretrained/checksums.h"
+#include "generate/generation.h"
 #include "pretrained/folder.h"
 #include "pretrained/record.h"
 #include "pretrained/upcycle.h"
@@ -45,6 +46,9 @@ static int read_folder(import *im, const char *path)
     if (rc != MF_OK) return rc;
     rc = mf_keys_read(im->family, f->config_path, f->config, f->arena, &im->keys);
     if (rc != MF_OK) return rc;
+    mf_generation unused;
+    rc = mf_generation_read(f->path, &unused);
+    if (rc != MF_OK) return rc;
     im->tensors = mf_arena_alloc(f->arena, ((size_t)f->n + 1) * sizeof *im->tensors);
     if (!im->tensors) return MF_ENOMEM;
     for (int64_t i = 0; i < f->n; i++)
@@ -61,11 +65,12 @@ static int find_tokenizer(import *im)
     const int32_t ids = rc == MF_OK ? t->vocab : 0;
     im->tokenizer = rc == MF_OK;
     mf_tokenizer_free(t);
+    /* Published folders have such tokenizers; most texts never need the last ids. */
     if (ids > im->keys.vocab)
-        return mf_fail(MF_EINPUT,
-                       "%s: the tokenizer has ids up to %d, but vocab_size of config.json is "
-                       "%lld",
-                       im->folder->path, (int)ids - 1, (long long)im->keys.vocab);
+        mf_log(MF_LOG_WARN,
+               "%s: the tokenizer has ids up to %d, but vocab_size of config.json is %lld: "
+               "texts with the ids above cannot be read",
+               im->folder->path, (int)ids - 1, (long long)im->keys.vocab);
     if (rc != MF_OK && rc != MF_ENOTFOUND && rc != MF_EINPUT) return rc;
     if (rc == MF_EINPUT)
         mf_log(MF_LOG_WARN, "imported without its tokenizer: %s", mf_error_message());
@@ -84,8 +89,7 @@ static int verify(const import *im, const char *run)
          *ours = mf_strf("%s/" MF_PRETRAINED_FOLDER "/" MF_CHECKSUMS, run ? run : "");
     int rc = own && ours ? MF_OK : MF_ENOMEM;
     if (rc == MF_OK && mf_exists(own)) rc = mf_checksums_verify(own, im->folder->path);
-    if (rc == MF_OK && run && mf_exists(ours))
-        rc = mf_checksums_verify(ours, im->folder->path);
+    if (rc == MF_OK && run && mf_exists(ours)) rc = mf_checksums_verify(ours, im->folder->path);
     mf_free(own);
     mf_free(ours);
     return rc;
@@ -111,12 +115,12 @@ static int open_session(import *im, bool bare, mf_session **ret)
     mf_config *c = NULL;
     const mf_keys *k = &im->keys;
     const mf_model_dims dims = {.vocab = (int32_t)k->vocab, .classes = (int32_t)k->classes};
-    const mf_session_options o = {
-        .training = !bare,
-        .bare = bare,
-        .no_data = true,
-        .dims = &dims,
-        .tokenizer_file = im->tokenizer && !bare ? im->folder->path : NULL};
+    const mf_session_options o = {.training = !bare,
+                                  .bare = bare,
+                                  .no_data = true,
+                                  .dims = &dims,
+                                  .tokenizer_file =
+                                      im->tokenizer && !bare ? im->folder->path : NULL};
     mf_assignment given[MF_KEYS_SET_MAX];
     for (int i = 0; i < k->n; i++)
         given[i] = (mf_assignment){k->set[i], "settings"};
@@ -197,8 +201,8 @@ static int make_dir(import *im, const char *run)
     int rc = name ? MF_OK : MF_ENOMEM;
     im->made = rc == MF_OK && (!run || !mf_exists(run));
     if (rc == MF_OK)
-        rc = run ? mf_rundir_create_at(run, &im->dir)
-                 : mf_rundir_create("runs", name, &im->dir);
+        rc =
+            run ? mf_rundir_create_at(run, &im->dir) : mf_rundir_create("runs", name, &im->dir);
     if (rc == MF_OK) rc = mf_write_file_atomic(im->dir->config, seed, sizeof seed - 1);
     return rc;
 }
@@ -236,8 +240,8 @@ static int write_run(import *im)
     if (rc == MF_OK && !im->upcycled)
         rc = mf_record_write(im->dir->path, im->family, im->folder, im->tensors, &im->ledger);
     if (rc == MF_OK)
-        rc = mf_ckpt_save(im->dir->ckpt, 0, s->model->store, state,
-                          mf_provenance_now(s->model), 0);
+        rc = mf_ckpt_save(im->dir->ckpt, 0, s->model->store, state, mf_provenance_now(s->model),
+                          0);
     mf_state_free(state);
     return rc;
 }
@@ -296,7 +300,7 @@ int mf_import(const char *folder, const char *run, mf_import_report *ret)
 int mf_import_upcycled(const char *folder, const char *text, const char *run,
                        mf_import_report *ret)
 {
-    import im = {0};
+import im = {0 };
     int rc = read_folder(&im, folder);
     if (rc == MF_OK) rc = verify(&im, run);
     if (rc == MF_OK) rc = find_tokenizer(&im);

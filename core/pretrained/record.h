@@ -38,6 +38,9 @@ typedef struct mf_record {
 int mf_record_open(const char *run, mf_record **ret);
 /* As mf_record_open, but MF_EINPUT if none of these runs was imported. */
 int mf_record_need(const char *run, mf_record **ret);
+/* The folder pretrained/ that mf_record_open would read; *ret is NULL if there is none. The
+ * caller frees it. */
+int mf_record_folder(const char *run, char **ret);
 /* Fills record->ledger with places in a store. MF_EINPUT with the tensor named if the model is
  * no longer one that the family can say. run: for messages. */
 int mf_record_match(mf_record *record, const char *run, const mf_store *store);

@@ -112,6 +112,17 @@ int mf_record_copy(const char *run, const char *to)
     return rc;
 }
 
+int mf_record_folder(const char *run, char **ret)
+{
+    mf_arena *arena = mf_arena_new();
+    const char *folder = NULL, *gone;
+    int rc = arena ? find_record(arena, run, &folder, &gone) : MF_ENOMEM;
+    *ret = NULL;
+    if (rc == MF_OK && folder && !(*ret = mf_strdup(folder))) rc = MF_ENOMEM;
+    mf_arena_free(arena);
+    return rc;
+}
+
 /* ---- the ledger ---- */
 
 static int read_json(const char *path, size_t most, mf_json **ret)

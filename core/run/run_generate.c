@@ -2,6 +2,7 @@
  *
  * The generator lives between calls, so that a text can be continued. A training step or a
  * change of a live option frees it, because its cache was computed with other values. */
+#include "pretrained/record.h"
 #include "run/run_internal.h"
 
 #include <string.h>
@@ -121,17 +122,33 @@ static int tell(const listener *l, int32_t token)
     return l->piece ? l->piece(l->arg, text, n, token) : 0;
 }
 
-static int write_tokens(moefw_run *run, const float *logits, int64_t most, const listener *l)
+int mf_run_usual(const char *dir, mf_generation *ret)
+{
+    char *folder = NULL;
+    int rc = mf_record_folder(dir, &folder);
+    if (rc == MF_OK) rc = mf_generation_read(folder, ret);
+    mf_free(folder);
+    return rc;
+}
+
+/* Whether a token ends a text: one of generation_config.json, or else the tokenizer's. */
+static bool ends(const moefw_run *run, int32_t id)
 {
     const mf_tokenizer *tokenizer = run->session->tokenizer;
-    const int32_t eos = tokenizer ? tokenizer->special[MF_SPECIAL_EOS] : -1;
+    for (int i = 0; i < run->usual.n_ends; i++)
+        if (run->usual.end[i] == id) return true;
+    return run->usual.n_ends == 0 && tokenizer && tokenizer->special[MF_SPECIAL_EOS] == id;
+}
+
+static int write_tokens(moefw_run *run, const float *logits, int64_t most, const listener *l)
+{
     for (int64_t i = 0; i < most; i++) {
         int64_t n_past;
         const int32_t *past = mf_generator_cached(run->generator, &n_past);
         const int32_t id = mf_sampler_draw(run->sampler, logits, past, n_past, run->drawn++);
         if (id < 0)
             return mf_fail(MF_ENONFINITE, "token %lld: no logit is finite", (long long)i + 1);
-        if (id == eos || tell(l, id) != 0) break;
+        if (ends(run, id) || tell(l, id) != 0) break;
         if (i + 1 == most) break;
         int rc = mf_generator_feed(run->generator, &id, 1, &logits);
         if (rc != MF_OK) return rc;

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include "base/log.h"
 #include "generate/generator.h"
+#include "generate/generation.h"
 #include "train/evaluate.h"
 #include "train/trainer.h"
 
@@ -65,6 +66,7 @@ struct moefw_run {
     mf_generator *generator;
     mf_sampler *sampler;
     int64_t drawn; /* number of tokens generated for this text */
+    mf_generation usual; /* of an imported run */
 };
 
 typedef struct mf_run_scope {
@@ -80,6 +82,9 @@ int mf_run_leave(moefw_run *run, mf_run_scope *scope, int rc);
 /* MF_EUSAGE if the handle is in none of the given states (a set of MF_RUN_IS bits), or if its
  * training has failed. what: the name of the call, for the message. */
 int mf_run_expect(const moefw_run *run, const char *what, unsigned states);
+/* What generation_config.json of an imported run says, or of the imported run that it began
+ * with; nothing for other runs. MF_EINPUT, MF_EIO, MF_ENOMEM. */
+int mf_run_usual(const char *dir, mf_generation *ret);
 #define MF_RUN_IS(state) (1u << (state))
 
 /* ---- for core/cli, whose assignments have an origin for messages ("--steps") ---- */

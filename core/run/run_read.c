@@ -45,6 +45,7 @@ static int open_reading(moefw_run *run, const char *dir, const moefw_open_option
     if (o.threads || !run->config) run->threads = o.threads;
     mf_parallel_set_threads(run->threads);
     rc = dir ? open_run(run, dir, &o) : open_untrained(run, &o);
+    if (rc == MF_OK && dir) rc = mf_run_usual(dir, &run->usual);
     if (rc != MF_OK) {
         mf_run_close(run);
         return rc;

@@ -98,9 +98,11 @@ replace() {
 }
 
 @test "a tokenizer with more ids than the model, and one whose text grows without bound" {
-    sed -i 's/"vocab_size": 512/"vocab_size": 511/' folder/config.json
-    refused "the tokenizer has ids up to 511, but vocab_size of config.json is 511"
-    cp "$MOE/hf/config.json" folder
+    new='{"id":512,"content":"<new>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}'
+    sed -i 's/"added_tokens": *\[/&'"$new"',/' folder/tokenizer.json
+    run "$MOEFW" import folder -o more
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" == *"the tokenizer has ids up to 512, but vocab_size of config.json is 512: texts with"* ]]
     long=$(printf 'x%.0s' $(seq 1025))
     cat >folder/tokenizer.json <<END
 {"model": {"type": "BPE", "vocab": {"a": 0, "x": 1}, "merges": []},
@@ -122,6 +124,35 @@ END
     [[ "$output" == *"the run that it began with, "*"base, is no longer there"* ]]
     "$MOEFW" swap child --router mlp:hidden=4 --batches 1 -o swapped -q >&2
     [ ! -e swapped/pretrained ]
+}
+
+@test "generation_config.json gives the defaults of generate; the command line is stronger" {
+    settings() { # settings RUN OPTION...: the numbers that generate uses
+        "$MOEFW" generate "$@" -p All --json -t 1 | grep -o '"max_tokens".*"repeat_penalty":[0-9.]*'
+    }
+    [ "$(settings run -n 1)" = '"max_tokens":1,"temperature":0.8,"top_k":40,"top_p":0.95,"repeat_penalty":1' ]
+    cat >folder/generation_config.json <<'END'
+{"do_sample": true, "temperature": 0.5, "top_k": 7, "repetition_penalty": 1.25, "max_new_tokens": 3, "eos_token_id": [2, 300]}
+END
+    "$MOEFW" import folder -o new -q
+    [ "$(settings new)" = '"max_tokens":3,"temperature":0.5,"top_k":7,"top_p":1,"repeat_penalty":1.25' ]
+    [ "$(settings new --temp 0.9 -n 2 --top-p 0.5)" = '"max_tokens":2,"temperature":0.9,"top_k":7,"top_p":0.5,"repeat_penalty":1.25' ]
+    "$MOEFW" export hf new -o back -q
+    cmp folder/generation_config.json back/generation_config.json
+    # every token ends a text: nothing is written
+    first=$("$MOEFW" generate run --ids ids --begin 1,5 -n 1 --temp 0 -q && od -A n -v -t u2 ids | awk '{ print $NF }')
+    echo "{\"do_sample\": false, \"eos_token_id\": [7, $first]}" >folder/generation_config.json
+    "$MOEFW" import folder -o ended -q
+    [[ "$(settings ended)" == '"max_tokens":200,"temperature":0,'* ]]
+    "$MOEFW" generate ended --ids none --begin 1,5 -n 9 -q
+    [ "$(wc -c <none)" -eq 4 ]
+    for wrong in '{"temperature": "hot"}|temperature: expected a number from 0 to 100' '{"top_p": 2}|top_p: expected' \
+        '{"eos_token_id": "x"}|eos_token_id: expected an id' '{"do_sample": 1}|do_sample: expected true or false' \
+        '{"max_new_tokens": 1.5}|max_new_tokens: expected a whole number'; do
+        rm -rf new
+        echo "${wrong%|*}" >folder/generation_config.json
+        refused "folder/generation_config.json: ${wrong#*|}"
+    done
 }
 
 @test "export gives the folder back, and refuses models that the form cannot say" {

@@ -220,7 +220,7 @@ static int generate_ids(const mf_cli *cli, const moefw_sampling *sampling, moefw
     return rc;
 }
 
-static int write_ids(const mf_cli *cli, const mf_sampler_options *o)
+static int write_ids(const mf_cli *cli, const mf_sampler_options *o, int64_t tokens)
 {
     const char *path = mf_cli_text(cli, "ids", NULL);
     moefw_open_options open = MOEFW_OPEN_OPTIONS_INIT;
@@ -231,7 +231,7 @@ static int write_ids(const mf_cli *cli, const mf_sampler_options *o)
     open.step = mf_cli_int(cli, "step", -1);
     open.dtype = mf_cli_text(cli, "dtype", NULL);
     open.threads = (int)mf_cli_int(cli, "threads", 0);
-    sampling.tokens = mf_cli_int(cli, "tokens", 200);
+    sampling.tokens = tokens;
     sampling.temperature = o->temperature;
     sampling.top_k = o->top_k;
     sampling.top_p = o->top_p;
@@ -381,22 +381,36 @@ static int converse(const mf_cli *cli, mf_talker *t, mf_talker *baseline)
     return mf_talk(t, baseline, mf_cli_text(cli, "baseline", NULL));
 }
 
+/* What the run was imported with, or the usual number. */
+static double real_or(double known, double usual)
+{
+    return known >= 0 ? known : usual;
+}
+
+static int64_t int_or(int64_t known, int64_t usual)
+{
+    return known >= 0 ? known : usual;
+}
+
 static int run(const mf_cli *cli)
 {
-    const mf_sampler_options sampling = {.temperature = mf_cli_real(cli, "temp", 0.8),
-                                         .top_k = mf_cli_int(cli, "top-k", 40),
-                                         .top_p = mf_cli_real(cli, "top-p", 0.95),
-                                         .repeat_penalty =
-                                             mf_cli_real(cli, "repeat-penalty", 1),
-                                         .seed = (uint64_t)mf_cli_int(cli, "seed", 0)};
+    mf_generation known;
+    int rc = mf_run_usual(mf_cli_operand(cli, 0), &known);
+    if (rc != MF_OK) return rc;
+    const mf_sampler_options sampling = {
+        .temperature = mf_cli_real(cli, "temp", real_or(known.temperature, 0.8)),
+        .top_k = mf_cli_int(cli, "top-k", int_or(known.top_k, 40)),
+        .top_p = mf_cli_real(cli, "top-p", real_or(known.top_p, 0.95)),
+        .repeat_penalty = mf_cli_real(cli, "repeat-penalty", real_or(known.repeat_penalty, 1)),
+        .seed = (uint64_t)mf_cli_int(cli, "seed", 0)};
     const char *dtype = mf_cli_text(cli, "dtype", NULL),
                *other = mf_cli_text(cli, "baseline", NULL);
-    const int64_t tokens = mf_cli_int(cli, "tokens", 200);
+    const int64_t tokens = mf_cli_int(cli, "tokens", int_or(known.tokens, 200));
     const bool cache = !mf_cli_flag(cli, "no-cache");
     mf_talker t = {0}, baseline = {0};
-    int rc = judge(cli);
+    rc = judge(cli);
     mf_cli_run_stays(cli, mf_cli_operand(cli, 0));
-    if (rc == MF_OK && mf_cli_count(cli, "ids") > 0) return write_ids(cli, &sampling);
+    if (rc == MF_OK && mf_cli_count(cli, "ids") > 0) return write_ids(cli, &sampling, tokens);
     if (rc == MF_OK)
         rc = mf_talker_open(&t, mf_cli_operand(cli, 0), mf_cli_int(cli, "step", -1), dtype,
                             cache, &sampling, tokens);
