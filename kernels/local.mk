@@ -101,12 +101,17 @@ SIMD_INC += kernels/cpu/simd/select.h
 SIMD_INC += kernels/cpu/simd/simd.def
 SIMD_INC += kernels/cpu/simd/simd.h
 SIMD_INC += kernels/cpu/simd/gemm/skinny.h
+SIMD_INC += kernels/cpu/simd/stored/digits.h
+SIMD_INC += kernels/cpu/simd/stored/four_bits.h
+SIMD_INC += kernels/cpu/simd/stored/packed_dots.h
+SIMD_INC += kernels/cpu/simd/stored/packed_few.h
 SIMD_INC += kernels/cpu/simd/stored/stored.h
 SIMD_INC += kernels/cpu/simd/vec.h
 SIMD_INC += kernels/cpu/simd/vecmath.h
 
 PAIRS =
 PAIRS += kernels/cpu/simd/gemm/engine_bf16.c
+PAIRS += kernels/cpu/simd/stored/packed_vnni.c
 
 AMX =
 AMX += kernels/cpu/simd/gemm/amx.c

@@ -89,7 +89,7 @@ mf_isas=generic
 AS_CASE([$host_cpu], [x86_64|amd64], [
     MF_ISA([avx2], [-mavx2 -mfma], [_mm256_fmadd_ps(_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps())])
     MF_ISA([avx512], [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512], [_mm512_setzero_ps()])
-    MF_ISA([avx512bf16], [$MF_ISA_AVX512_CFLAGS -mavx512bf16], [_mm512_dpbf16_ps(_mm512_setzero_ps(), _mm512_cvtne2ps_pbh(_mm512_setzero_ps(), _mm512_setzero_ps()), _mm512_cvtne2ps_pbh(_mm512_setzero_ps(), _mm512_setzero_ps()))])
+    MF_ISA([avx512bf16], [$MF_ISA_AVX512_CFLAGS -mavx512bf16 -mavx512vnni], [_mm512_dpbf16_ps(_mm512_setzero_ps(), _mm512_cvtne2ps_pbh(_mm512_setzero_ps(), _mm512_setzero_ps()), _mm512_cvtne2ps_pbh(_mm512_setzero_ps(), _mm512_setzero_ps()))])
     AS_VAR_IF([mf_cv_isa_avx512bf16], [yes],
         [MF_ISA([amx], [$MF_ISA_AVX512BF16_CFLAGS -mamx-tile -mamx-bf16], [_tile_loadconfig((void *)0)])])])
 AM_CONDITIONAL([ISA_AVX2], [test "x$mf_cv_isa_avx2" = xyes])

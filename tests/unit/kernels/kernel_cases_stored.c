@@ -56,8 +56,10 @@ static void fill_dense(mf_kt *t, mf_stored_part *p, int64_t in)
 /* by_list: groups of inputs are in no order. */
 static void fill_gptq(mf_kt *t, mf_stored_part *p, int64_t in, bool by_list)
 {
-    p->group_size = 32;
-    p->groups = (in + 31) / 32;
+    static const int64_t each[] = {32, 64, 128, 0, 8, 96}; /* 0: all inputs */
+    const int64_t size = each[t->variant / 4 % 6];
+    p->group_size = size > 0 ? size : in;
+    p->groups = (in + p->group_size - 1) / p->group_size;
     p->data = bytes(t, in / 2 * p->rows, 0, 255);
     p->zeros = bytes(t, p->groups * p->rows / 2, 0, 255);
     p->scales = f16s(t, kt_positive(t, p->groups * p->rows), p->groups * p->rows);

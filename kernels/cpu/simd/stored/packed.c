@@ -1,67 +1,285 @@
-/* packed.c: stored weights of four bits (MF_STORED_GPTQ4, MF_STORED_MXFP4), decoded by the
- * formulas of kernels/stored.h. */
+/* packed.c: weights of four bits (MF_STORED_GPTQ4, MF_STORED_MXFP4) for few rows, straight from
+ * memory, and unpacked to f32 for many.
+ *
+ * Few rows become integers (digits.h), whose dot products with weights are exact. GPTQ weights whose
+ * inputs are in no order of groups, or in groups of other sizes, are converted to f32 in
+ * registers; so are all with instruction sets that do not multiply bytes. */
 #include "kernels/cpu/simd/stored/stored.h"
-#include "kernels/cpu/simd/vec.h"
+#include "kernels/cpu/simd/stored/four_bits.h"
+#define ENGINE_BF16 0
+#include "kernels/cpu/simd/gemm/pack.h"
+#if VL > 4
+#define DOTS_VNNI 0
+#include "kernels/cpu/simd/stored/packed_few.h"
+#include "kernels/cpu/simd/stored/packed_dots.h"
+#endif
 
-static float gptq_at(const mf_stored_part *p, int64_t o, int64_t i)
+static inline int64_t min64(int64_t a, int64_t b)
 {
-    const uint32_t *data = p->data, *zeros = p->zeros;
-    const int64_t g = p->group_of ? p->group_of[i] : i / p->group_size;
-    const int q = data[i / 8 * p->rows + o] >> 4 * (i % 8) & 15,
-              zero = zeros[g * (p->rows / 8) + o / 8] >> 4 * (o % 8) & 15;
-    return mf_f16_to_f32(((const mf_f16 *)p->scales)[g * p->rows + o]) * (float)(q - zero - 1);
+    return a < b ? a : b;
 }
 
-static float mxfp4_at(const mf_stored_part *p, int64_t in, int64_t o, int64_t i)
+static int64_t group_at(const mf_stored_part *p, int64_t i)
 {
-    static const float values[] = {0, .5f, 1, 1.5f, 2, 3, 4, 6};
-    const int bits = ((const uint8_t *)p->data)[(o * in + i) / 2] >> (i % 2 ? 4 : 0) & 15;
-    const int exponent = ((const uint8_t *)p->scales)[(o * in + i) / 32] - 127;
-    return ldexpf(bits & 8 ? -values[bits & 7] : values[bits & 7], exponent);
+    return p->group_of ? p->group_of[i] : i / p->group_size;
+}
+
+/* ---- few rows: integers ---- */
+
+#if VL > 4
+#define MOST_SPANS 512 /* spans on the stack */
+
+static void few_by_digits(packed_few *few, const mf_stored_part *p, int64_t in, int64_t o0,
+                          int64_t o1, int64_t rows, const float *x, int64_t ldx, float *y,
+                          int64_t ldy)
+{
+    const int64_t each = spans_of(in), most = each < MOST_SPANS ? MOST_SPANS / each : 1,
+                  some = min64(most, rows);
+    span *to = __builtin_alloca_with_align((size_t)(some * each) * sizeof *to, 512);
+    for (int64_t r = 0; r < rows; r += some) {
+        const int64_t n = min64(some, rows - r);
+        spans_fill(n, in, x + r * ldx, ldx, to);
+        few(p, in, o0, o1, n, to, y + r * ldy, ldy);
+    }
+}
+
+#if VL == 16 && defined(MF_HAVE_AVX512BF16)
+#define CHOOSE(name) (__builtin_cpu_supports("avx512vnni") ? MF_SIMD(name##_vnni) : name)
+#else
+#define CHOOSE(name) name
+#endif
+
+/* Whether spans consist of whole groups, or groups of whole spans. */
+static bool gptq_has_units(const mf_stored_part *p)
+{
+    const int64_t size = p->group_size;
+    return !p->group_of &&
+           (p->groups == 1 || size % SPAN == 0 || (size % 32 == 0 && SPAN % size == 0));
+}
+#endif
+
+/* ---- few rows: f32 ---- */
+
+#define FEW_VECTORS 2 /* vectors of outputs at once */
+#define FEW_ROWS    4
+#define FEW_OUTPUTS (FEW_VECTORS * VL)
+
+/* The numbers of a group: W = scale q + shift, both exact in f32. */
+typedef struct gptq_group {
+    float scale[FEW_OUTPUTS], shift[FEW_OUTPUTS];
+} gptq_group;
+
+/* Groups first .. first + count - 1, outputs o .. o + n - 1. */
+static void gptq_groups(const mf_stored_part *p, int64_t first, int64_t count, int64_t o,
+                        int64_t n, gptq_group *to)
+{
+    for (int64_t g = 0; g < count; g++)
+        for (int64_t v = 0; v < n; v += VL) {
+            const int64_t some = min64(VL, n - v);
+            const vf scale = v_load_f16(
+                         (const uint16_t *)p->scales + (first + g) * p->rows + o + v, some),
+                     zero = gptq_zeros((const uint32_t *)p->zeros + (first + g) * (p->rows / 8),
+                                       o + v, some);
+            v_store(to[g].scale + v, scale);
+            v_store(to[g].shift + v, -zero * scale);
+        }
+}
+
+V_INLINE void gptq_floats(int mr, const mf_stored_part *p, int64_t in, int64_t o, int64_t n,
+                          const gptq_group *groups, const float *x, int64_t ldx, float *y,
+                          int64_t ldy)
+{
+    const uint32_t *data = (const uint32_t *)p->data + o;
+    vf sum[FEW_ROWS][FEW_VECTORS];
+    V_UNROLL
+    for (int r = 0; r < mr; r++) {
+        V_UNROLL
+        for (int v = 0; v < FEW_VECTORS; v++)
+            sum[r][v] = (vf){0};
+    }
+    for (int64_t w = 0; w < in / 8; w++) {
+        uint32_t words[FEW_OUTPUTS] = {0};
+        memcpy(words, data + w * p->rows, n == FEW_OUTPUTS ? sizeof words : (size_t)n * 4);
+        for (int v = 0; v < FEW_VECTORS; v++)
+            __builtin_prefetch(data + w * p->rows + FEW_OUTPUTS + v * VL);
+        V_UNROLL
+        for (int j = 0; j < 8; j++) {
+            const gptq_group *g = &groups[group_at(p, 8 * w + j)];
+            V_UNROLL
+            for (int v = 0; v < FEW_VECTORS; v++) {
+                const vi q = (v_loadi((const int32_t *)words + v * VL) >> 4 * j) & 15;
+                const vf weight = v_fma(__builtin_convertvector(q, vf),
+                                        v_load(g->scale + v * VL), v_load(g->shift + v * VL));
+                V_UNROLL
+                for (int r = 0; r < mr; r++)
+                    sum[r][v] = v_fma(weight, v_set(x[r * ldx + 8 * w + j]), sum[r][v]);
+            }
+        }
+    }
+    for (int r = 0; r < mr; r++)
+        for (int v = 0; v < FEW_VECTORS && v * VL < n; v++) {
+            if (n - v * VL < VL)
+                v_store_n(y + r * ldy + v * VL, sum[r][v], n - v * VL);
+            else
+                v_store(y + r * ldy + v * VL, sum[r][v]);
+        }
+}
+
+static void gptq_few_floats(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
+                            int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy)
+{
+    gptq_group *groups = __builtin_alloca_with_align((size_t)p->groups * sizeof *groups, 512);
+    for (int64_t o = o0; o < o1; o += FEW_OUTPUTS) {
+        const int64_t n = min64(FEW_OUTPUTS, o1 - o);
+        gptq_groups(p, 0, p->groups, o, n, groups);
+        for (int64_t r = 0; r < rows;) {
+            const float *from = x + r * ldx;
+            float *to = y + r * ldy + o - o0;
+            if (rows - r >= FEW_ROWS) {
+                gptq_floats(FEW_ROWS, p, in, o, n, groups, from, ldx, to, ldy);
+                r += FEW_ROWS;
+            } else {
+                gptq_floats(1, p, in, o, n, groups, from, ldx, to, ldy);
+                r++;
+            }
+        }
+    }
+}
+
+void MF_SIMD(stored_few_gptq4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
+                               int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy)
+{
+#if VL > 4
+    if (gptq_has_units(p)) {
+        few_by_digits(CHOOSE(gptq_few), p, in, o0, o1, rows, x, ldx, y, ldy);
+        return;
+    }
+#endif
+    gptq_few_floats(p, in, o0, o1, rows, x, ldx, y, ldy);
+}
+
+void MF_SIMD(stored_few_mxfp4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
+                               int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy)
+{
+#if VL > 4
+    few_by_digits(CHOOSE(mx_few), p, in, o0, o1, rows, x, ldx, y, ldy);
+#else
+    enum { INPUTS = 512 };
+    float w[INPUTS] __attribute__((aligned(64)));
+    for (int64_t o = o0; o < o1; o++)
+        for (int64_t i = 0; i < in; i += INPUTS) {
+            const int64_t n = min64(INPUTS, in - i);
+            MF_SIMD(stored_unpack_mxfp4)(p, in, o, o + 1, i, i + n, w, INPUTS);
+            for (int64_t r = 0; r < rows; r++) {
+                float *to = &y[r * ldy + o - o0];
+                *to = (i > 0 ? *to : 0) + v_dot(n, x + r * ldx + i, w);
+            }
+        }
+#endif
+}
+
+/* ---- unpacked ---- */
+
+/* VL inputs of VL outputs, w[j]: input i + j. groups: from group `first` on. */
+V_INLINE void gptq_square(const mf_stored_part *p, int64_t i, int64_t i1, int64_t o, int64_t n,
+                          const gptq_group *groups, int64_t first, int64_t at, vf w[VL])
+{
+    vi word = {0};
+    V_UNROLL
+    for (int j = 0; j < VL; j++) {
+        if (i + j >= i1) {
+            w[j] = (vf){0};
+            continue;
+        }
+        if (j == 0 || (i + j) % 8 == 0) {
+            const uint32_t *from = (const uint32_t *)p->data + (i + j) / 8 * p->rows + o;
+            word = n < VL ? (vi)v_load_n((const float *)(const void *)from, n)
+                          : v_loadi((const void *)from);
+        }
+        const gptq_group *g = &groups[group_at(p, i + j) - first];
+        const vi q = (word >> (int)(4 * ((i + j) % 8))) & 15;
+        w[j] =
+            v_fma(__builtin_convertvector(q, vf), v_load(g->scale + at), v_load(g->shift + at));
+    }
 }
 
 void MF_SIMD(stored_unpack_gptq4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
                                   int64_t i0, int64_t i1, float *out, int64_t ld)
 {
+    const int64_t first = p->group_of ? 0 : i0 / p->group_size,
+                  end = p->group_of ? p->groups : (i1 - 1) / p->group_size + 1;
     (void)in;
-    for (int64_t o = o0; o < o1; o++)
-        for (int64_t i = i0; i < i1; i++)
-            out[(o - o0) * ld + i - i0] = gptq_at(p, o, i);
+    if (i1 <= i0) return;
+    gptq_group *groups =
+        __builtin_alloca_with_align((size_t)(end - first) * sizeof *groups, 512);
+    for (int64_t o = o0; o < o1; o += VL) {
+        const int64_t at = (o - o0) % FEW_OUTPUTS, n = min64(VL, o1 - o);
+        if (at == 0) gptq_groups(p, first, end - first, o, min64(FEW_OUTPUTS, o1 - o), groups);
+        for (int64_t i = i0; i < i1; i += VL) {
+            const int64_t some = min64(VL, i1 - i);
+            float *to = out + (o - o0) * ld + i - i0;
+            vf w[VL];
+            gptq_square(p, i, i1, o, n, groups, first, at, w);
+            transpose(w);
+            for (int64_t r = 0; r < n; r++) {
+                if (some < VL)
+                    v_store_n(to + r * ld, w[r], some);
+                else
+                    v_store(to + r * ld, w[r]);
+            }
+        }
+    }
+}
+
+/* 2^(e - 127). */
+static float mx_power(int e)
+{
+    const uint32_t bits = e > 0 ? (uint32_t)e << 23 : 0x400000;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
+/* VL inputs, in VL / 2 bytes. */
+V_INLINE vf mx_inputs(const uint8_t *from)
+{
+#if VL > 4
+    uint8_t bytes[VL / 2];
+    memcpy(bytes, from, sizeof bytes);
+#if VL == 16
+    const __m512i each = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const void *)bytes));
+    /* a byte is the low word of a pair; its high half goes to the high word */
+    const vi index = (vi)_mm512_or_si512(each, _mm512_slli_epi64(each, 28));
+    return _mm512_permutexvar_ps(
+        (__m512i)index,
+        _mm512_setr_ps(0, .5f, 1, 1.5f, 2, 3, 4, 6, -0.f, -.5f, -1, -1.5f, -2, -3, -4, -6));
+#else
+    int32_t four;
+    memcpy(&four, bytes, sizeof four);
+    const __m256i each = _mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four));
+    const vi index = (vi)_mm256_or_si256(each, _mm256_slli_epi64(each, 28));
+    const vf size = _mm256_permutevar8x32_ps(_mm256_setr_ps(0, .5f, 1, 1.5f, 2, 3, 4, 6),
+                                             (__m256i)(index & 7));
+    return (vf)((vi)size | (index & 8) << 28);
+#endif
+#else
+    static const float values[] = {0,    .5f,  1,  1.5f,  2,  3,  4,  6,
+                                   -0.f, -.5f, -1, -1.5f, -2, -3, -4, -6};
+    vf w = {0};
+    for (int i = 0; i < VL; i++)
+        w[i] = values[from[i / 2] >> 4 * (i % 2) & 15];
+    return w;
+#endif
 }
 
 void MF_SIMD(stored_unpack_mxfp4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
                                   int64_t i0, int64_t i1, float *out, int64_t ld)
 {
     for (int64_t o = o0; o < o1; o++)
-        for (int64_t i = i0; i < i1; i++)
-            out[(o - o0) * ld + i - i0] = mxfp4_at(p, in, o, i);
-}
-
-/* Blocks of inputs are unpacked, and multiplied with all rows. */
-static void few(stored_unpack *unpack, const mf_stored_part *p, int64_t in, int64_t o0,
-                int64_t o1, int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy)
-{
-    enum { INPUTS = 512 };
-    float w[INPUTS] __attribute__((aligned(64)));
-    for (int64_t o = o0; o < o1; o++)
-        for (int64_t i = 0; i < in; i += INPUTS) {
-            const int64_t n = in - i < INPUTS ? in - i : INPUTS;
-            unpack(p, in, o, o + 1, i, i + n, w, INPUTS);
-            for (int64_t r = 0; r < rows; r++) {
-                float *to = &y[r * ldy + o - o0];
-                *to = (i > 0 ? *to : 0) + v_dot(n, x + r * ldx + i, w);
-            }
+        for (int64_t i = i0; i < i1; i += 32) {
+            const float scale = mx_power(((const uint8_t *)p->scales)[(o * in + i) / 32]);
+            const uint8_t *from = (const uint8_t *)p->data + (o * in + i) / 2;
+            for (int64_t j = 0; j < 32; j += VL)
+                v_store(out + (o - o0) * ld + i - i0 + j, mx_inputs(from + j / 2) * scale);
         }
-}
-
-void MF_SIMD(stored_few_gptq4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                               int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy)
-{
-    few(MF_SIMD(stored_unpack_gptq4), p, in, o0, o1, rows, x, ldx, y, ldy);
-}
-
-void MF_SIMD(stored_few_mxfp4)(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
-                               int64_t rows, const float *x, int64_t ldx, float *y, int64_t ldy)
-{
-    few(MF_SIMD(stored_unpack_mxfp4), p, in, o0, o1, rows, x, ldx, y, ldy);
 }

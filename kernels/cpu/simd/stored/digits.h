@@ -1,0 +1,155 @@
+/* digits.h: rows of numbers as integers of three digits, which are multiplied with weights of
+ * four bits.
+ *
+ * A span of SPAN numbers has a scale, a power of two: x = scale X, X rounded to an integer of
+ * 22 or 23 bits and a sign, nearly as many as the largest number of the span has in f32.
+ * X = d0 + 256 d1 + 65536 d2, each digit in -128 .. 127. Dot products of digits and weights of
+ * four bits are exact in 32 bits, so those of a span have the same bits in any order, and for
+ * any number of rows. The processor multiplies bytes faster than it converts four bits to f32. */
+#ifndef MF_SIMD_DIGITS_H
+#define MF_SIMD_DIGITS_H
+
+#include "kernels/cpu/simd/vec.h"
+
+#define SPAN        128
+#define DIGITS      3
+#define DIGITS_MOST 8355711 /* 127 + 127 256 + 127 65536 */
+
+/* One span of a row; numbers after the end of the row are 0. */
+typedef struct __attribute__((aligned(64))) span {
+    /* [d][0]: digit d of the numbers 0, 2, 4 ..; [d][1]: of the numbers 1, 3, 5 .. */
+    int8_t digit[DIGITS][2][SPAN / 2];
+    int32_t sum[SPAN / 8]; /* sums of eight neighbouring X */
+    /* sums of the digits of 32 neighbouring numbers, four times each */
+    float digit_sum[DIGITS][SPAN / 8];
+    float scale; /* NaN if a number of the span is not finite */
+} span;
+
+static inline int64_t spans_of(int64_t n)
+{
+    return (n + SPAN - 1) / SPAN;
+}
+
+/* Rounds to the nearest integer, halves away from 0. */
+V_INLINE vi digits_round(vf x)
+{
+    return __builtin_convertvector(x + v_select(x < 0, v_set(-0.5f), v_set(0.5f)), vi);
+}
+
+#define SWAP_FOUR(w, i) i + (0 ^ (w)), i + (1 ^ (w)), i + (2 ^ (w)), i + (3 ^ (w))
+#if VL == 16
+#define SWAP_LANES(w) SWAP_FOUR(w, 0), SWAP_FOUR(w, 4), SWAP_FOUR(w, 8), SWAP_FOUR(w, 12)
+#define EVEN_LANES    0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODD_LANES     1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#elif VL == 8
+#define SWAP_LANES(w) SWAP_FOUR(w, 0), SWAP_FOUR(w, 4)
+#define EVEN_LANES    0, 2, 4, 6, 8, 10, 12, 14
+#define ODD_LANES     1, 3, 5, 7, 9, 11, 13, 15
+#endif
+
+/* Writes the lowest digit of each X as a byte, and returns (X - digit) / 256. */
+V_INLINE vi digits_split(vi x, int8_t *to)
+{
+    typedef int8_t bytes __attribute__((vector_size(VL)));
+    const vi low = x << 24 >> 24;
+    const bytes b = __builtin_convertvector(low, bytes);
+    memcpy(to, &b, sizeof b);
+    return (x - low) >> 8;
+}
+
+/* In each lane the sum of the four bytes of a word of both halves of a digit. */
+V_INLINE vi digits_dots(const int8_t digit[2][SPAN / 2], int i)
+{
+    const vi even = v_loadi((const void *)&digit[0][i]),
+             odd = v_loadi((const void *)&digit[1][i]);
+#if VL == 16
+    const __m512i one = _mm512_set1_epi8(1);
+    const __m512i pairs = _mm512_add_epi16(_mm512_maddubs_epi16(one, (__m512i)even),
+                                           _mm512_maddubs_epi16(one, (__m512i)odd));
+    return (vi)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
+#else
+    const __m256i one = _mm256_set1_epi8(1);
+    const __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16(one, (__m256i)even),
+                                           _mm256_maddubs_epi16(one, (__m256i)odd));
+    return (vi)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+#endif
+}
+
+V_INLINE void digits_sum(span *to)
+{
+    for (int i = 0; i < SPAN / 8; i += VL) {
+        vi all = {0};
+        V_UNROLL
+        for (int d = DIGITS - 1; d >= 0; d--) {
+            const vi one = digits_dots(to->digit[d], 4 * i);
+            vf four = __builtin_convertvector(one, vf);
+            four += __builtin_shufflevector(four, four, SWAP_LANES(1));
+            four += __builtin_shufflevector(four, four, SWAP_LANES(2));
+            v_store(&to->digit_sum[d][i], four);
+            all = (all << 8) + one;
+        }
+        v_store((float *)&to->sum[i], (vf)all);
+    }
+}
+
+/* Sets the scale of a span: a power of two, the least with which the largest |X| is below
+ * DIGITS_MOST, or NaN. Returns 1 / scale, and 0 for NaN. */
+static float span_scale(float largest, bool finite, span *to)
+{
+    uint32_t bits;
+    largest = fmaxf(largest, 0x1p-96f);
+    memcpy(&bits, &largest, sizeof bits);
+    const uint32_t exponent = bits >> 23; /* largest is in 2^(exponent - 127) [1, 2) */
+    bits = (127 + 127 + 22 - exponent) << 23;
+    float inverse;
+    memcpy(&inverse, &bits, sizeof inverse);
+    if (largest * inverse > DIGITS_MOST) inverse *= 0.5f;
+    to->scale = finite ? 1 / inverse : NAN;
+    return finite ? inverse : 0;
+}
+
+/* Writes the n numbers of x, at most SPAN, as a span. */
+static void span_of(const float *x, int64_t n, span *to)
+{
+    float padded[SPAN] __attribute__((aligned(64)));
+    int32_t whole[SPAN] __attribute__((aligned(64)));
+    vf most = {0}, nothing = {0};
+    if (n < SPAN) {
+        memset(padded, 0, sizeof padded);
+        memcpy(padded, x, (size_t)n * sizeof *x);
+        x = padded;
+    }
+    for (int i = 0; i < SPAN; i += VL) {
+        const vf v = v_load(x + i);
+        most = v_max((vf)((vi)v & 0x7fffffff), most);
+        nothing += v * 0; /* NaN if v is not finite */
+    }
+    const bool finite = v_sum(nothing) == 0;
+    const float inverse = span_scale(v_hmax(most), finite, to);
+    for (int i = 0; i < SPAN; i += VL) {
+        const vf v = v_load(x + i) * inverse;
+        v_store((float *)whole + i, (vf)digits_round(finite ? v : (vf){0}));
+    }
+    for (int i = 0; i < SPAN / 2; i += VL) {
+        const vi a = v_loadi(whole + 2 * i), b = v_loadi(whole + 2 * i + VL);
+        vi even = __builtin_shufflevector(a, b, EVEN_LANES),
+           odd = __builtin_shufflevector(a, b, ODD_LANES);
+        V_UNROLL
+        for (int d = 0; d < DIGITS; d++) {
+            even = digits_split(even, &to->digit[d][0][i]);
+            odd = digits_split(odd, &to->digit[d][1][i]);
+        }
+    }
+    digits_sum(to);
+}
+
+/* Writes rows of n numbers as spans [rows, spans_of(n)]. */
+static inline void spans_fill(int64_t rows, int64_t n, const float *x, int64_t ldx, span *to)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < n; i += SPAN)
+            span_of(x + r * ldx + i, n - i < SPAN ? n - i : SPAN,
+                    to + r * spans_of(n) + i / SPAN);
+}
+
+#endif

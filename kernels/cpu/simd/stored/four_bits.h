@@ -1,0 +1,101 @@
+/* four_bits.h: vectors of the numbers that stored weights of four bits are made of. */
+#ifndef MF_SIMD_FOUR_BITS_H
+#define MF_SIMD_FOUR_BITS_H
+
+#include "kernels/kernel.h"
+#include "kernels/cpu/simd/vec.h"
+
+/* Loads n f16 numbers, at most VL; the other lanes are 0. */
+V_INLINE vf v_load_f16(const uint16_t *p, int64_t n)
+{
+    uint16_t padded[VL] = {0};
+    if (n < VL) {
+        memcpy(padded, p, (size_t)n * sizeof *p);
+        p = padded;
+    }
+#if defined(__AVX512F__)
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
+#else
+    vi bits = {0};
+    for (int i = 0; i < VL; i++)
+        bits[i] = p[i];
+    /* the exponent of f16 read as one of f32 is too small by 112, also for subnormal numbers */
+    const vf size = (vf)((bits & 0x7fff) << 13) * 0x1p112f;
+    const vi special = (bits & 0x7c00) == 0x7c00;
+    return (vf)((vi)size | ((bits & 0x8000) << 16) | (special & 0x7f800000));
+#endif
+}
+
+/* zero + 1 of the outputs o .. o + n - 1, n at most VL; the other lanes have no meaning. zeros:
+ * of the group. */
+V_INLINE vf gptq_zeros(const uint32_t *zeros, int64_t o, int64_t n)
+{
+    vu z = {0};
+#if VL == 16
+    const uint32_t first = zeros[o / 8], second = n > 8 ? zeros[o / 8 + 1] : 0;
+    z = (vu)_mm512_mask_set1_epi32(_mm512_set1_epi32((int)first), 0xff00, (int)second);
+    z >>= (vu)(V_LANES * 4 & 31);
+#elif VL == 8
+    (void)n;
+    z = (vu)v_seti((int32_t)zeros[o / 8]) >> (vu)(V_LANES * 4);
+#else
+    (void)n;
+    z = (vu)v_seti((int32_t)zeros[o / 8]) >> (vu)((V_LANES + (int32_t)(o % 8)) * 4);
+#endif
+    return __builtin_convertvector((vi)(z & 15) + 1, vf);
+}
+
+/* Twice the values of MXFP4 are integers; plus MX_OFFSET they are not negative. */
+#define MX_OFFSET 12
+#define MX_UNIT   0.5f
+
+#if VL > 4
+/* Loads a vector of bytes, of which `bytes` exist, a multiple of 16; the others are 0. */
+V_INLINE vi mx_bytes(const uint8_t *p, int64_t bytes)
+{
+    uint8_t padded[4 * VL] = {0};
+    if (bytes < 4 * VL) {
+        memcpy(padded, p, (size_t)bytes);
+        p = padded;
+    }
+    return v_loadi((const void *)p);
+}
+
+/* Twice the value plus MX_OFFSET of each byte, which is 0 .. 15. */
+V_INLINE vi mx_values(vi index)
+{
+    const __m128i table =
+        _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
+#if VL == 16
+    return (vi)_mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), (__m512i)index);
+#else
+    return (vi)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), (__m256i)index);
+#endif
+}
+
+/* 2^(e - 127) for each of the blocks of a vector, of which `blocks` exist, in the four lanes of
+ * the block; 0 for the others and for e = 0. */
+V_INLINE vf mx_scales(const uint8_t *e, int64_t blocks)
+{
+    uint8_t padded[4] = {0};
+    int32_t word;
+    memcpy(padded, e, (size_t)(blocks < VL / 4 ? blocks : VL / 4));
+    memcpy(&word, padded, sizeof word);
+    /* byte i of the word becomes the highest of the four words of block i */
+    const int none = -1;
+#define MX_BLOCK(i)                                                                            \
+    none, none, none, i, none, none, none, i, none, none, none, i, none, none, none, i
+#if VL == 16
+    const __m512i order =
+        _mm512_inserti32x8(_mm512_castsi256_si512(_mm256_setr_epi8(MX_BLOCK(0), MX_BLOCK(1))),
+                           _mm256_setr_epi8(MX_BLOCK(2), MX_BLOCK(3)), 1);
+    return (vf)((vu)_mm512_shuffle_epi8(_mm512_set1_epi32(word), order) >> 1);
+#else
+    const __m256i order = _mm256_setr_epi8(MX_BLOCK(0), MX_BLOCK(1));
+    return (vf)((vu)_mm256_shuffle_epi8(_mm256_set1_epi32(word), order) >> 1);
+#endif
+#undef MX_BLOCK
+}
+#endif
+
+#endif

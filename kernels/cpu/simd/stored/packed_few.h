@@ -1,0 +1,16 @@
+/* packed_few.h: the loops of packed_dots.h as functions, for each way to multiply bytes. */
+#ifndef MF_SIMD_PACKED_FEW_H
+#define MF_SIMD_PACKED_FEW_H
+
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/stored/digits.h"
+
+/* As stored_few of stored.h, with rows as spans [rows, spans_of(in)]. */
+typedef void packed_few(const mf_stored_part *p, int64_t in, int64_t o0, int64_t o1,
+                        int64_t rows, const span *x, float *y, int64_t ldy);
+
+/* Only on processors with AVX-512 VNNI, where MF_HAVE_AVX512BF16 is defined. GPTQ4: as
+ * gptq_has_units of packed.c requires. */
+packed_few MF_SIMD(gptq_few_vnni), MF_SIMD(mx_few_vnni);
+
+#endif
