@@ -234,6 +234,87 @@ static size_t up_to_three_digits(const char *text, size_t n, size_t at, bool *dr
     return digits(text, n, at, 3);
 }
 
+/* ---- classes of characters, written as in a pattern: A-Za-z ---- */
+
+static bool in_class(uint32_t c, const char *set)
+{
+    for (size_t n = strlen(set), at = 0; at < n;) {
+        uint32_t lo, hi;
+        at += mf_unicode_read(set + at, n - at, &lo);
+        hi = lo;
+        if (at + 1 < n && set[at] == '-')
+            at += 1 + mf_unicode_read(set + at + 1, n - at - 1, &hi);
+        if (c >= lo && c <= hi) return true;
+    }
+    return false;
+}
+
+static size_t class_run(const char *text, size_t n, size_t at, const char *set)
+{
+    for (letter l; (l = letter_at(text, n, at)).n > 0 && in_class(l.c, set); at += l.n)
+        ;
+    return at;
+}
+
+/* \s?[set]+ : a blank may be of the set itself. */
+static size_t after_blank(const char *text, size_t n, size_t at, const char *set)
+{
+    const letter l = letter_at(text, n, at);
+    const size_t next = l.is & SPACE ? at + l.n : at, end = class_run(text, n, next, set);
+    return end > next ? end - at : class_run(text, n, at, set) - at;
+}
+
+/* Letters with case, but for some of Latin, Greek and Georgian, of Unicode 11. */
+#define CASED                                                                                  \
+    "A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293"            \
+    "\u0295-\u02af\u0370-\u0373\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a"             \
+    "\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f\u0531-\u0556\u10a0-"           \
+    "\u10c5\u13a0-\u13f5\u13f8-\u13fd\u1c90-\u1cba\u1cbd-\u1cbf\u1d00-\u1d2b\u1d6b-"           \
+    "\u1d77\u1d79-\u1d9a\u1e00-\u1f15\u1f18-\u1f1d\u1f20-\u1f45\u1f48-\u1f4d\u1f50-"           \
+    "\u1f57\u1f59\u1f5b\u1f5d\u1f5f-\u1f7d\u1f80-\u1fb4\u1fb6-\u1fbc\u1fbe\u1fc2-"             \
+    "\u1fc4\u1fc6-\u1fcc\u1fd0-\u1fd3\u1fd6-\u1fdb\u1fe0-\u1fec\u1ff2-\u1ff4\u1ff6-"           \
+    "\u1ffc\u2102\u2107\u210a-\u2113\u2115\u2119-\u211d\u2124\u2126\u2128\u212a-"              \
+    "\u212d\u212f-\u2134\u2139\u213c-\u213f\u2145-\u2149\u214e\u2183\u2184\u2c00-"             \
+    "\u2c7b\u2c7e-\u2ce4\u2ceb-\u2cee\u2cf2\u2cf3\ua640-\ua66d\ua680-\ua69b\ua722-"            \
+    "\ua76f\ua771-\ua787\ua78b-\ua78e\uab70-\uabbf\ufb00-\ufb06\ufb13-\ufb17\uff21-"           \
+    "\uff3a\uff41-\uff5a\U00010400-\U0001044f\U000104b0-\U000104d3\U000104d8-"                 \
+    "\U000104fb\U00010c80-\U00010cb2\U00010cc0-\U00010cf2\U000118a0-\U000118df"                \
+    "\U0001e900-\U0001e943"
+#define SIGNS "!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002"
+#define ASIAN "\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff"
+
+static size_t one_line_end(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    return at < n && (text[at] == '\r' || text[at] == '\n');
+}
+
+static size_t cased(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    return after_blank(text, n, at, CASED);
+}
+
+static size_t signs(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    return after_blank(text, n, at, SIGNS);
+}
+
+/* \s+$ , where lines are words of their own already */
+static size_t last_blanks(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    const size_t end = run(text, n, at, SPACE, 0);
+    return end == n ? end - at : 0;
+}
+
+static size_t asian(const char *text, size_t n, size_t at, bool *drop)
+{
+    (void)drop;
+    return class_run(text, n, at, ASIAN) - at;
+}
+
 size_t mf_pt_split_digit(const char *text, size_t n, size_t at, bool *drop)
 {
     (void)drop;
@@ -309,7 +390,7 @@ size_t mf_pt_split_bars(const char *text, size_t n, size_t at, bool *drop)
 static const struct {
     const char *pattern;
     mf_pt_splitter split;
-    const char *name; /* of a model that has it; DeepSeek-V3 has the last three */
+    const char *name; /* of a model that has it; the two DeepSeek have several */
 } table[] = {
     {SHORT_FORMS "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
      mf_pt_split_bytes, "gpt2"},
@@ -327,6 +408,11 @@ static const struct {
     {"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?"
      "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|" BLANKS,
      signs_and_words, "words"},
+    {"[\\r\\n]", one_line_end, "line_ends"},
+    {"\\s?[" CASED "]+", cased, "cased"},
+    {"\\s?[" SIGNS "]+", signs, "signs"},
+    {"\\s+$", last_blanks, "last_blanks"},
+    {"[" ASIAN "]+", asian, "asian"},
 };
 
 /* Whether a pattern is this one. Files have line ends in it as escapes or as they are. A quote
