@@ -87,6 +87,8 @@ CLI += tests/cli/defects.bats
 CLI += tests/cli/doctor.bats
 CLI += tests/cli/examples.bats
 CLI += tests/faults/faults.bats
+CLI += tests/faults/power.bats
+CLI += tests/faults/trust.bats
 CLI += tests/cli/export.bats
 CLI += tests/cli/generate.bats
 CLI += tests/cli/models/gguf.bats
@@ -202,6 +204,7 @@ FAULTS =
 FAULTS += tests/faults/loop.c
 FAULTS += tests/faults/preload.c
 FAULTS += tests/faults/preload.h
+FAULTS += tests/faults/replay.c
 
 # Files that tests read.
 FIXTURES =

@@ -70,6 +70,9 @@ CLEANFILES += $(FAULTS_SO)
 check_PROGRAMS += tests/faults/loop
 tests_faults_loop_SOURCES = tests/faults/loop.c tests/faults/preload.h
 tests_faults_loop_LDADD =
+check_PROGRAMS += tests/faults/replay
+tests_faults_replay_SOURCES = tests/faults/replay.c tests/faults/preload.h
+tests_faults_replay_LDADD = $(MOEFW_LIBS)
 EXTRA_DIST += $(FAULTS)
 
 EXTRA_DIST += $(CLI) $(LINT) $(FIXTURES)

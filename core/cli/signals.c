@@ -9,7 +9,9 @@
 static volatile sig_atomic_t stop_signal;
 static moefw_run *volatile listener; /* NULL: none */
 static const int stops[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
-static bool deaf; /* SIGHUP stays ignored, as the caller set it (nohup) */
+enum { STOPS = sizeof stops / sizeof *stops };
+/* Signals that the caller ignores stay ignored: nohup, a script's background process. */
+static bool deaf[STOPS];
 
 static void on_stop(int number)
 {
@@ -41,17 +43,18 @@ void mf_signals_catch(moefw_run *run)
 {
     stop_signal = 0;
     listener = run;
-    struct sigaction before;
-    deaf = sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
-    for (unsigned i = 0; i < sizeof stops / sizeof *stops; i++)
-        if (!deaf || stops[i] != SIGHUP) handle(stops[i], on_stop);
+    for (int i = 0; i < STOPS; i++) {
+        struct sigaction before;
+        deaf[i] = sigaction(stops[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+        if (!deaf[i]) handle(stops[i], on_stop);
+    }
     handle(SIGUSR1, on_save);
 }
 
 void mf_signals_release(void)
 {
-    for (unsigned i = 0; i < sizeof stops / sizeof *stops; i++)
-        if (!deaf || stops[i] != SIGHUP) handle(stops[i], SIG_DFL);
+    for (int i = 0; i < STOPS; i++)
+        if (!deaf[i]) handle(stops[i], SIG_DFL);
     handle(SIGUSR1, SIG_DFL);
     listener = NULL;
 }

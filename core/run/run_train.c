@@ -6,6 +6,8 @@
 #include "run/run_internal.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
 #include "base/file/io.h"
@@ -134,6 +136,25 @@ int moefw_run_start(moefw_run *run, const char *dir)
     return mf_run_leave(run, &scope, start(run, dir));
 }
 
+/* Live options continue with the checkpoint's values; a value that the caller gave for one of
+ * them is not taken, which must be said. */
+static void tell_ignored(const moefw_run *run, int n, const mf_assignment *assignments)
+{
+    const mf_plughost *h = run->session->model->plugins;
+    for (int i = 0; i < n; i++) {
+        const char *text = assignments[i].text, *equal = strchr(text, '=');
+        char name[256], *end;
+        double now;
+        if (!equal || (size_t)(equal - text) >= sizeof name) continue;
+        snprintf(name, sizeof name, "%.*s", (int)(equal - text), text);
+        const double given = strtod(equal + 1, &end);
+        if (end == equal + 1 || mf_live_get(h, name, &now) != MF_OK || now == given) continue;
+        mf_log(MF_LOG_WARN, "%s has no effect: the run continues with the checkpoint's %s = %g",
+               text, name, now);
+    }
+    mf_error_clear();
+}
+
 int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *assignments)
 {
     int rc = mf_run_expect(run, "resume", MF_RUN_IS(MF_RUN_NEW) | MF_RUN_IS(MF_RUN_CONFIGURED));
@@ -145,6 +166,7 @@ int mf_run_resume(moefw_run *run, const char *dir, int n, const mf_assignment *a
     if (rc == MF_OK)
         rc = open_session(run, mf_exists(run->dir->tokenizer) ? run->dir->tokenizer : NULL);
     if (rc == MF_OK) rc = open_trainer(run, true);
+    if (rc == MF_OK) tell_ignored(run, n, assignments);
     if (rc != MF_OK) mf_run_close(run);
     return rc;
 }

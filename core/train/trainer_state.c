@@ -63,6 +63,7 @@ int mf_trainer_save_in(mf_trainer *t, const char *folder, int keep)
     const mf_model *m = t->session->model;
     mf_state *s = mf_state_new();
     int rc = s ? mf_trainer_begin(t) : MF_ENOMEM;
+    if (rc == MF_OK && t->options.dir) rc = mf_rundir_judge(t->options.dir);
     if (rc == MF_OK) rc = collect_position(t, s);
     if (rc == MF_OK) rc = collect_options(m->plugins, s);
     if (rc == MF_OK) rc = collect_model(m, s);
@@ -135,7 +136,10 @@ int mf_trainer_resume(mf_trainer *t)
     int64_t step = 0;
     if (!t->options.dir)
         return mf_fail(MF_EUSAGE, "resume: expected a run directory, found none");
-    int rc = mf_ckpt_resume(t->options.dir->ckpt, m->store, mf_provenance_now(m), &t->resumed,
+    int rc = mf_rundir_clean(t->options.dir);
+    if (rc == MF_OK) rc = mf_ckpt_clean(t->options.dir->best);
+    if (rc != MF_OK) return rc;
+    rc = mf_ckpt_resume(t->options.dir->ckpt, m->store, mf_provenance_now(m), &t->resumed,
                             &step);
     if (rc == MF_OK) rc = restore(t, t->resumed);
     return rc == MF_OK ? restore_structure(t) : rc;

@@ -74,6 +74,10 @@ int mf_ckpt_save(const char *folder, int64_t step, const mf_store *store, const 
 int mf_ckpt_resume(const char *folder, mf_store *store, const mf_provenance *identity,
                    mf_state **ret_state, int64_t *ret_step);
 
+/* Removes what interrupted saves left in the folder, which may be missing, and gives a replaced
+ * checkpoint its name back if the new one has none. mf_ckpt_resume does this itself. */
+int mf_ckpt_clean(const char *folder);
+
 /* Loads parameters without moments: of the newest checkpoint that verifies, or only of `step`
  * if it is >= 0. ret_step may be NULL. MF_ECHECKPOINT if there is none. */
 int mf_ckpt_load(const char *folder, int64_t step, mf_store *store, int64_t *ret_step);

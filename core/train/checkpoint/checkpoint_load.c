@@ -232,7 +232,7 @@ static int bring_back(const char *folder, const char *name, bool *done)
     return code;
 }
 
-static int remove_leftovers(const char *folder)
+int mf_ckpt_clean(const char *folder)
 {
     char **names;
     int n, code = MF_OK;
@@ -311,7 +311,7 @@ int mf_ckpt_resume(const char *folder, mf_store *store, const mf_provenance *ide
         return mf_fail(MF_EINVAL, "%s: going on needs a store with moments", folder);
     mf_manifest m;
     char *path;
-    int code = remove_leftovers(folder);
+    int code = mf_ckpt_clean(folder);
     if (code == MF_OK) code = find(folder, -1, true, &m, &path);
     if (code != MF_OK) return code;
     code = take_over(path, store, ret_state);

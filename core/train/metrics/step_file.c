@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/file/io_raw.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <fcntl.h>
@@ -31,12 +32,13 @@ static int64_t step_of(const char *line, size_t n)
     return i > at && i < n && line[i] == ',' ? step : -1;
 }
 
-/* Size of the file up to the first line that is damaged or has a step after keep_to_step; 0 for
- * a missing file. */
+/* Size of the file up to the last line before the first one that has a step after keep_to_step;
+ * 0 for a missing file. Damaged lines between valid ones stay: readers skip them. */
 static int kept_bytes(const char *path, int64_t keep_to_step, size_t *ret)
 {
     char *text;
     size_t size, at = 0;
+    int damaged = 0, kept = 0; /* damaged lines; those before the last line that stays */
     *ret = 0;
     int rc = mf_read_file(path, 0, &text, &size);
     if (rc == MF_ENOTFOUND) {
@@ -49,11 +51,17 @@ static int kept_bytes(const char *path, int64_t keep_to_step, size_t *ret)
         if (end == NULL) break;
         size_t n = (size_t)(end - (text + at));
         int64_t step = step_of(text + at, n);
-        if (step < 0 || step > keep_to_step) break;
+        if (step > keep_to_step) break;
         at += n + 1;
+        damaged += step < 0;
+        if (step < 0) continue;
+        kept = damaged;
+        *ret = at;
     }
     mf_free(text);
-    *ret = at;
+    if (kept > 0)
+        mf_log(MF_LOG_WARN, "%s: %d damaged %s between valid ones", path, kept,
+               kept == 1 ? "line" : "lines");
     return MF_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "base/file/io.h"
 #include "base/file/io_raw.h"
 #include "base/hint.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/text/number.h"
 
@@ -14,6 +15,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char lock_name[] = ".lock";
@@ -148,6 +150,68 @@ static int open_locked(const char *path, mf_rundir **ret)
         *ret = NULL;
     }
     return code;
+}
+
+int mf_rundir_judge(const mf_rundir *dir)
+{
+    struct stat here, locked;
+    if (dir->lock < 0) return MF_OK;
+    char *path = mf_path_join(dir->path, lock_name);
+    if (path == NULL) return MF_ENOMEM;
+    const bool found = stat(path, &here) == 0;
+    const int why = errno;
+    mf_free(path);
+    errno = why;
+    if (!found && why != ENOENT && why != ENOTDIR)
+        return mf_fail_errno(MF_EIO, "%s: cannot look at the run", dir->path);
+    if (found && fstat(dir->lock, &locked) == 0 && here.st_ino == locked.st_ino &&
+        here.st_dev == locked.st_dev)
+        return MF_OK;
+    return mf_fail(MF_ERUN,
+                   "%s: the run's folder was removed, renamed or replaced while the run wrote "
+                   "to it; expected it to stay until the end",
+                   dir->path);
+}
+
+/* Whether the name is one that mf_write_file_atomic gives: NAME.PROCESS-N.tmp. */
+static bool is_draft(const char *name)
+{
+    const char *end = strrchr(name, '.');
+    if (end == NULL || strcmp(end, ".tmp") != 0) return false;
+    const char *at = end;
+    while (at > name && isdigit((unsigned char)at[-1]))
+        at--;
+    if (at == end || at == name || at[-1] != '-') return false;
+    const char *dash = --at;
+    while (at > name && isdigit((unsigned char)at[-1]))
+        at--;
+    return at < dash && at > name + 1 && at[-1] == '.';
+}
+
+static int clean(const char *folder)
+{
+    char **names;
+    int n, code;
+    if (!mf_is_dir(folder)) return MF_OK;
+    code = mf_list_dir(folder, &names, &n);
+    if (code != MF_OK) return code;
+    for (int i = 0; i < n && code == MF_OK; i++) {
+        if (!is_draft(names[i])) continue;
+        char *path = mf_path_join(folder, names[i]);
+        code = path != NULL ? mf_remove_tree(path) : MF_ENOMEM;
+        if (code == MF_OK)
+            mf_log(MF_LOG_WARN, "%s: removed: left over from a write that did not end", path);
+        mf_free(path);
+    }
+    mf_list_free(names, n);
+    return code;
+}
+
+int mf_rundir_clean(const mf_rundir *dir)
+{
+    int code = clean(dir->path);
+    if (code == MF_OK) code = clean(dir->samples);
+    return code == MF_OK ? clean(dir->trace) : code;
 }
 
 /* Opens a directory that was just created; removes it if that fails. */
