@@ -101,6 +101,14 @@ const char *mf_cli_text(const mf_cli *cli, const char *option, const char *absen
     return g ? g->text : absent;
 }
 
+const char *mf_cli_text_at(const mf_cli *cli, const char *option, int i)
+{
+    for (int j = 0; j < cli->n_given; j++)
+        if (strcmp(cli->given[j].option->name, option) == 0 && i-- == 0)
+            return cli->given[j].text;
+    return NULL;
+}
+
 int64_t mf_cli_int(const mf_cli *cli, const char *option, int64_t absent)
 {
     const char *text = mf_cli_text(cli, option, NULL);

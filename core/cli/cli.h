@@ -119,6 +119,8 @@ const char *mf_cli_operand(const mf_cli *cli, int i); /* NULL after the last */
 int mf_cli_count(const mf_cli *cli, const char *option);
 bool mf_cli_flag(const mf_cli *cli, const char *option);
 const char *mf_cli_text(const mf_cli *cli, const char *option, const char *absent);
+/* The value of occurrence i, from 0; NULL: there are fewer. */
+const char *mf_cli_text_at(const mf_cli *cli, const char *option, int i);
 int64_t mf_cli_int(const mf_cli *cli, const char *option, int64_t absent);
 double mf_cli_real(const mf_cli *cli, const char *option, double absent);
 int mf_cli_enum(const mf_cli *cli, const char *option, int absent);

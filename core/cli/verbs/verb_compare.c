@@ -13,6 +13,7 @@
 #include "base/text/shown.h"
 #include "cli/cli.h"
 #include "lab/compare/compare.h"
+#include "lab/compare/compare_search.h"
 #include "report/compare/compare.h"
 #include "report/terminal/progress.h"
 #include "cli/signals.h"
@@ -74,6 +75,30 @@ static const mf_cli_option options[] = {
      .lo = 1,
      .hi = 1024,
      .help = "runs at once, among which the threads are divided (1)"},
+    {.name = "grid",
+     .kind = MF_CLI_TEXT,
+     .arg = "KEY=A,B",
+     .help = "search: try these values of a key, with all of every other grid (repeatable)"},
+    {.name = "draw",
+     .kind = MF_CLI_TEXT,
+     .arg = "KEY=log:LO..HI",
+     .help = "search: draw a number for each trial; also uniform:, int:, or values "
+             "(repeatable)"},
+    {.name = "budget",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 2,
+     .hi = MF_TRIALS_MAX,
+     .help = "search: trials of each router; needed with --draw"},
+    {.name = "trial-seeds",
+     .kind = MF_CLI_INT,
+     .arg = "N",
+     .lo = 1,
+     .hi = MF_SEEDS_MAX,
+     .help = "search: runs of each trial (1)"},
+    {.name = "halving",
+     .kind = MF_CLI_FLAG,
+     .help = "search: begin with short runs, keep a third, three times as long, and so on"},
     {.name = "out",
      .letter = 'o',
      .kind = MF_CLI_TEXT,
@@ -134,29 +159,87 @@ static int choose_out(const mf_cli *cli, mf_arena *arena, const char **ret)
     return *ret ? MF_OK : MF_ENOMEM;
 }
 
+/* A search, and whether the call asks for one. */
+typedef struct {
+    mf_search_spec spec;
+    bool wanted;
+} search_call;
+
+static bool asks_search(const mf_cli *cli)
+{
+    static const char *const names[] = {"grid", "draw", "budget", "trial-seeds", "halving"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (mf_cli_count(cli, names[i]) > 0) return true;
+    return false;
+}
+
+static int texts(const mf_cli *cli, mf_arena *arena, const char *name, const char *const **ret,
+                 int *ret_n)
+{
+    const int n = mf_cli_count(cli, name);
+    const char **text = mf_arena_alloc(arena, ((size_t)n + 1) * sizeof *text);
+    if (!text) return MF_ENOMEM;
+    for (int i = 0; i < n; i++)
+        text[i] = mf_cli_text_at(cli, name, i);
+    *ret = text;
+    *ret_n = n;
+    return MF_OK;
+}
+
+static int read_search(const mf_cli *cli, mf_arena *arena, search_call *q)
+{
+    mf_space *s = &q->spec.space;
+    int rc = texts(cli, arena, "grid", &s->grid, &s->n_grid);
+    if (rc == MF_OK) rc = texts(cli, arena, "draw", &s->draw, &s->n_draw);
+    s->budget = (int32_t)mf_cli_int(cli, "budget", 0);
+    q->spec.trial_seeds = (int32_t)mf_cli_int(cli, "trial-seeds", 1);
+    q->spec.halving = mf_cli_flag(cli, "halving");
+    if (rc == MF_OK && s->n_grid + s->n_draw == 0)
+        rc = mf_fail(MF_EUSAGE, "--budget, --trial-seeds and --halving belong to a search: "
+                                "expected --grid or --draw");
+    return rc;
+}
+
+/* A comparison or search in this folder continues as it was planned. */
+static int read_planned(const mf_cli *cli, mf_arena *arena, const char *folder,
+                        const mf_assignment *set, int n, mf_compare_spec *s, search_call *q)
+{
+    int changed = mf_cli_count(cli, "out") + asks_search(cli);
+    q->wanted = mf_search_is(folder);
+    s->out = folder;
+    int rc = q->wanted ? mf_search_plan_read(arena, folder, s, &q->spec)
+                       : mf_compare_plan_read(arena, folder, s);
+    if (q->wanted)
+        changed += mf_cli_count(cli, "routers") + mf_cli_count(cli, "baseline") +
+                   mf_cli_count(cli, "equal");
+    for (int i = 0; i < n; i++) /* threads change only the time */
+        changed += strncmp(set[i].text, "train.threads=", 14) != 0;
+    if (rc == MF_OK && changed > 0)
+        rc = mf_fail(MF_EUSAGE,
+                     "%s is a %s, which continues as it was planned; expected no --set, "
+                     "--steps, --data, --plugin or --out%s",
+                     folder, q->wanted ? "search" : "comparison",
+                     q->wanted ? ", and of the others only --seeds, --jobs and --threads" : "");
+    return rc;
+}
+
 /* Reads the operand: a configuration, or a comparison that continues as planned. */
-static int read_call(const mf_cli *cli, mf_arena *arena, mf_compare_spec *s)
+static int read_call(const mf_cli *cli, mf_arena *arena, mf_compare_spec *s, search_call *q)
 {
     const char *operand = mf_cli_operand(cli, 0);
     mf_assignment *set = NULL;
-    int rc = MF_OK, n = 0, changed = 0;
+    int rc = MF_OK, n = 0;
     rc = mf_cli_assignments(cli, arena, &set, &n);
-    if (rc == MF_OK && operand && mf_compare_is(operand)) {
-        s->out = operand;
-        rc = mf_compare_plan_read(arena, operand, s);
-        for (int i = 0; i < n; i++) /* threads change only the time */
-            changed += strncmp(set[i].text, "train.threads=", 14) != 0;
-        if (rc == MF_OK && (changed > 0 || mf_cli_count(cli, "out") > 0))
-            rc = mf_fail(MF_EUSAGE,
-                         "%s is a comparison, which continues as it was planned; expected "
-                         "no --set, --steps, --data, --plugin or --out",
-                         operand);
+    if (rc == MF_OK && operand && (mf_compare_is(operand) || mf_search_is(operand))) {
+        rc = read_planned(cli, arena, operand, set, n, s, q);
     } else if (rc == MF_OK) {
         s->config = operand;
         s->set = set;
         s->n_set = n;
         s->out = mf_cli_text(cli, "out", NULL);
-        if (!s->out) rc = choose_out(cli, arena, &s->out);
+        q->wanted = asks_search(cli);
+        if (q->wanted) rc = read_search(cli, arena, q);
+        if (rc == MF_OK && !s->out) rc = choose_out(cli, arena, &s->out);
     }
     s->routers = mf_cli_text(cli, "routers", s->routers);
     s->baseline = mf_cli_text(cli, "baseline", s->baseline);
@@ -217,6 +300,7 @@ static int show(const mf_cli *cli, mf_compare *c)
         mf_jw_free(w);
     } else if (rc == MF_OK) {
         write_report(c->spec->out);
+        if (c->spec->search) mf_search_print(c->spec->search, stdout);
         mf_compare_print(t, stdout);
         puts(mf_shown_on(stdout, c->spec->out));
     }
@@ -248,14 +332,12 @@ static void foretell(const mf_compare *c)
            (int)c->spec->seeds, mf_t_detectable(c->spec->seeds, level, 0.8));
 }
 
-static int compare(const mf_cli *cli, const mf_compare_spec *s, int *ret_signal)
+static int compare(const mf_cli *cli, const mf_compare_spec *s, watcher *w, int *ret_signal)
 {
     mf_compare *c;
-    watcher w = {.terminal = mf_terminal_of(stderr), .quiet = mf_cli_quiet(cli)};
-    const mf_compare_watch watch = {&w, on_began, on_ended, on_tick, should_stop};
+    const mf_compare_watch watch = {w, on_began, on_ended, on_tick, should_stop};
     int rc = mf_compare_new(s, &c);
     if (rc != MF_OK) return rc;
-    if (!w.terminal.live) w.quiet = true; /* the lines of the runs are enough */
     for (int i = 0; i < c->n_routers; i++)
         if (c->routers[i].refused)
             mf_log(MF_LOG_WARN, "%s is skipped: %s", c->routers[i].entry.label,
@@ -263,12 +345,41 @@ static int compare(const mf_cli *cli, const mf_compare_spec *s, int *ret_signal)
     mf_log(MF_LOG_INFO, "%d routers x %d seeds, baseline %s; results in %s", c->n_routers,
            (int)s->seeds, c->routers[c->baseline].entry.label, s->out);
     foretell(c);
-    mf_signals_catch(NULL);
     rc = mf_compare_run_all(c, &watch, ret_signal);
-    mf_signals_release();
-    mf_progress_end(w.progress);
+    mf_progress_end(w->progress);
+    w->progress = NULL;
     if (rc == MF_OK) rc = show(cli, c);
     mf_compare_free(c);
+    return rc;
+}
+
+/* Runs the trials, then the comparison of the winners. */
+static int search(const mf_cli *cli, const mf_compare_spec *s, const mf_search_spec *q,
+                  watcher *w, int *ret_signal)
+{
+    const mf_compare_watch watch = {w, on_began, on_ended, on_tick, should_stop};
+    mf_search *all;
+    int rc = mf_search_new(s, q, &all);
+    if (rc != MF_OK) return rc;
+    mf_log(MF_LOG_INFO, "%d settings of %d routers are tried; results in %s", all->n_settings,
+           all->n_routers, s->out);
+    rc = mf_search_run(all, &watch, ret_signal);
+    mf_progress_end(w->progress);
+    w->progress = NULL;
+    if (rc == MF_OK) rc = compare(cli, &all->final, w, ret_signal);
+    mf_search_free(all);
+    return rc;
+}
+
+static int carry_out(const mf_cli *cli, const mf_compare_spec *s, const search_call *q,
+                     int *ret_signal)
+{
+    watcher w = {.terminal = mf_terminal_of(stderr), .quiet = mf_cli_quiet(cli)};
+    if (!w.terminal.live) w.quiet = true; /* the lines of the runs are enough */
+    mf_signals_catch(NULL);
+    const int rc =
+        q->wanted ? search(cli, s, &q->spec, &w, ret_signal) : compare(cli, s, &w, ret_signal);
+    mf_signals_release();
     return rc;
 }
 
@@ -277,8 +388,9 @@ static int run(const mf_cli *cli)
     int stopped_by = 0;
     mf_arena *arena = mf_arena_new();
     mf_compare_spec s = {.seeds = MF_SEEDS_DEFAULT};
-    int rc = arena ? read_call(cli, arena, &s) : MF_ENOMEM;
-    if (rc == MF_OK) rc = compare(cli, &s, &stopped_by);
+    search_call q = {.wanted = false};
+    int rc = arena ? read_call(cli, arena, &s, &q) : MF_ENOMEM;
+    if (rc == MF_OK) rc = carry_out(cli, &s, &q, &stopped_by);
     if (rc == MF_ESIGNAL) mf_log(MF_LOG_WARN, "stopped; to continue: moefw compare %s", s.out);
     mf_arena_free(arena);
     if (rc == MF_ESIGNAL) { /* the shell must know which signal it was */
@@ -299,4 +411,9 @@ const mf_verb mf_verb_compare = {
         "Each run is a run directory of its own below DIR. What is finished is not repeated:\n"
         "moefw compare DIR continues a comparison that was stopped, and accepts more --seeds "
         "or\n"
-        "--routers, and can run in several processes at once."};
+        "--routers, and can run in several processes at once.\n"
+        "With --grid or --draw it searches: the trials are listed, and the best of each router "
+        "runs\n"
+        "again with new seeds; only these runs are compared. Without --routers the "
+        "configuration's\n"
+        "router is searched, and compared with the configuration as it is."};

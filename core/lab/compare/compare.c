@@ -1,6 +1,7 @@
 /* Prepares a comparison: checks every router and writes the plan and the configurations of the
  * runs. Nothing is written before everything has been checked. */
 #include "lab/compare/compare_parts.h"
+#include "lab/compare/compare_search.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -230,7 +231,7 @@ static int judge_options(const mf_compare *c, mf_compare_router *r)
     int rc = load(c, r, false, &config);
     if (rc == MF_OK) rc = mf_config_open_plugins(config, NULL);
     if (rc == MF_OK) {
-        r->first_seed = config->train.seed;
+        r->first_seed = config->train.seed + c->spec->skip_seeds;
         r->configured = config->train.steps;
         if (c->spec->equal != MF_EQUAL_TIME) r->steps = r->configured;
     }
@@ -307,8 +308,9 @@ static bool is_draft(const char *name)
 /* Accepts an empty or new folder, or a comparison. Another process may be creating the
  * comparison: its plan is the first file in the folder. So a folder with other files has a plan
  * by now, even if it had none a moment before. */
-static int judge_out(const char *out)
+static int judge_out(const mf_compare_spec *s)
 {
+    const char *out = s->out;
     char **names = NULL;
     const char *strange = NULL;
     int n = 0;
@@ -317,7 +319,7 @@ static int judge_out(const char *out)
         return mf_fail(MF_EUSAGE, "%s: expected a directory, found a file", out);
     int rc = mf_list_dir(out, &names, &n);
     for (int i = 0; i < n && !strange; i++)
-        if (!is_draft(names[i])) strange = names[i];
+        if (!is_draft(names[i]) && !(s->search && mf_search_owns(names[i]))) strange = names[i];
     if (rc == MF_OK && strange && !mf_compare_is(out))
         rc = mf_fail(MF_EUSAGE,
                      "%s: the directory holds files already (%s): expected an empty or a "
@@ -455,7 +457,7 @@ static int read_routers(mf_compare *c)
 static int prepare(mf_compare *c)
 {
     mf_model_dims dims;
-    int rc = judge_out(c->spec->out);
+    int rc = judge_out(c->spec);
     if (rc == MF_OK) rc = mf_compare_plan_looks(c);
     if (rc == MF_OK) rc = read_routers(c);
     if (rc == MF_OK) rc = read_dimensions(c, &dims);

@@ -29,6 +29,8 @@ typedef enum mf_equal {
 } mf_equal;
 extern const char *const mf_equal_names[]; /* NULL-terminated */
 
+struct mf_search;
+
 typedef struct mf_compare_spec {
     const char *config;       /* file or preset; NULL: the default preset */
     const mf_assignment *set; /* applied over config */
@@ -39,7 +41,10 @@ typedef struct mf_compare_spec {
     const char *baseline;
     const char *out;
     mf_equal equal;
-    int32_t seeds;       /* >= 1: train.seed of the configuration and the seeds after it */
+    int32_t seeds; /* >= 1: train.seed + skip_seeds of the configuration, and those after it */
+    int32_t skip_seeds; /* seeds that a search has used already */
+    /* the search whose winners are compared, for the files and the JSON; NULL: none */
+    const struct mf_search *search;
     int32_t most;        /* seeds at which the comparison ends as planned; 0: not planned */
     double delta;        /* for the probability of being better by more; NaN: not asked for */
     int32_t jobs;        /* runs at the same time */

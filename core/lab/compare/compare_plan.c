@@ -22,18 +22,8 @@ static void put_config(mf_jw *w, const char *config)
         mf_jw_string(w, config);
 }
 
-int mf_compare_plan_write(const mf_compare *c)
+void mf_compare_plan_put(mf_jw *w, const mf_compare_spec *s, const char *baseline)
 {
-    const mf_compare_spec *s = c->spec;
-    char *path = mf_path_join(s->out, "plan.json");
-    mf_jw *w = mf_jw_new();
-    size_t n = 0;
-    if (!w || !path) {
-        mf_jw_free(w);
-        mf_free(path);
-        return MF_ENOMEM;
-    }
-    mf_jw_object(w);
     put_config(w, s->config);
     mf_jw_key(w, "set");
     mf_jw_array(w);
@@ -45,9 +35,24 @@ int mf_compare_plan_write(const mf_compare *c)
     }
     mf_jw_end(w);
     mf_jw_kv_string(w, "routers", s->routers ? s->routers : "all");
-    mf_jw_kv_string(w, "baseline", c->routers[c->baseline].entry.label);
+    mf_jw_kv_string(w, "baseline", baseline);
     mf_jw_kv_string(w, "equal", mf_equal_names[s->equal]);
     mf_jw_kv_int(w, "seeds", s->seeds);
+    if (s->skip_seeds > 0) mf_jw_kv_int(w, "skip_seeds", s->skip_seeds);
+}
+
+int mf_compare_plan_write(const mf_compare *c)
+{
+    char *path = mf_path_join(c->spec->out, "plan.json");
+    mf_jw *w = mf_jw_new();
+    size_t n = 0;
+    if (!w || !path) {
+        mf_jw_free(w);
+        mf_free(path);
+        return MF_ENOMEM;
+    }
+    mf_jw_object(w);
+    mf_compare_plan_put(w, c->spec, c->routers[c->baseline].entry.label);
     mf_jw_kv_int(w, "most_seeds", c->most);
     mf_jw_key(w, "looks");
     mf_jw_array(w);
@@ -83,9 +88,9 @@ static int read_set(mf_arena *arena, const mf_json *list, mf_compare_spec *s)
     return MF_OK;
 }
 
-static int read_document(mf_arena *arena, const mf_json *doc, mf_compare_spec *s)
+int mf_compare_plan_take(mf_arena *arena, const mf_json *doc, mf_compare_spec *s)
 {
-    int64_t seeds;
+    int64_t seeds, skip = 0;
     bool known = false;
     s->config = text_at(arena, doc, "config");
     s->routers = text_at(arena, doc, "routers");
@@ -99,6 +104,11 @@ static int read_document(mf_arena *arena, const mf_json *doc, mf_compare_spec *s
     if (!s->routers || !s->baseline || !known ||
         !mf_json_int(mf_json_get(doc, "seeds"), &seeds) || seeds < 1 || seeds > MF_SEEDS_MAX)
         return MF_EINPUT;
+    if (mf_json_get(doc, "skip_seeds") &&
+        (!mf_json_int(mf_json_get(doc, "skip_seeds"), &skip) || skip < 0 ||
+         skip > MF_SEEDS_MAX))
+        return MF_EINPUT;
+    s->skip_seeds = (int32_t)skip;
     s->seeds = (int32_t)seeds;
     return read_set(arena, mf_json_get(doc, "set"), s);
 }
@@ -130,7 +140,7 @@ int mf_compare_plan_read(mf_arena *arena, const char *out, mf_compare_spec *ret)
     char *path;
     mf_json *doc;
     int rc = open_plan(out, &path, &doc);
-    if (rc == MF_OK) rc = read_document(arena, doc, ret);
+    if (rc == MF_OK) rc = mf_compare_plan_take(arena, doc, ret);
     if (rc == MF_EINPUT && doc)
         rc = mf_fail(rc, "%s: expected config, set, routers, baseline, equal and seeds", path);
     mf_json_free(doc);

@@ -7,6 +7,7 @@
 #include "base/file/io.h"
 #include "base/text/shown.h"
 #include "lab/compare/compare_parts.h"
+#include "lab/compare/compare_search.h"
 
 /* ---- JSON ---- */
 
@@ -145,6 +146,10 @@ void mf_compare_json(mf_jw *w, const mf_compare_table *t)
         mf_jw_end(w);
     }
     mf_jw_end(w);
+    if (c->spec->search) {
+        mf_jw_key(w, "search");
+        mf_search_put(w, c->spec->search);
+    }
     mf_jw_end(w);
 }
 

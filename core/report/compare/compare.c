@@ -148,6 +148,7 @@ static void repeat(const mf_comparison *c)
 static void page(const mf_comparison *c)
 {
     static const mf_html_entry entries[] = {{"table", "Result"},
+                                            {"tried", "What was tried"},
                                             {"quality", "Quality and cost"},
                                             {"curves", "Over the steps"},
                                             {"load", "Load"},
@@ -163,6 +164,7 @@ static void page(const mf_comparison *c)
         0);
     mf_html_contents(p->d, sizeof entries / sizeof *entries, entries);
     table(c);
+    mf_cmp_search(c);
     mf_cmp_quality(c);
     mf_cmp_curves(c);
     mf_cmp_pictures(c);

@@ -43,4 +43,7 @@ void mf_cmp_quality(const mf_comparison *c);  /* quality against cost, differenc
 void mf_cmp_curves(const mf_comparison *c);   /* means over seeds, with bands */
 void mf_cmp_pictures(const mf_comparison *c); /* routing and load of each router */
 
+/* The trials of a search, if the comparison is of its winners. */
+void mf_cmp_search(const mf_comparison *c);
+
 #endif
