@@ -95,7 +95,6 @@ CLI += tests/cli/models/gguf.bats
 CLI += tests/cli/hostile.bats
 CLI += tests/cli/infer.bats
 CLI += tests/cli/install.bats
-CLI += tests/cli/optimizers.bats
 CLI += tests/cli/pictures.bats
 CLI += tests/cli/plugin_abi.bats
 CLI += tests/cli/plugin_check.bats
@@ -124,6 +123,7 @@ CLI += tests/cli/tokenizers.bats
 CLI += tests/cli/runs.bats
 CLI += tests/cli/sentinel.bats
 CLI += tests/cli/train.bats
+CLI += tests/cli/train_optimizers.bats
 CLI += tests/cli/trace.bats
 CLI += tests/cli/usage.bats
 

@@ -286,3 +286,125 @@ timeless() {
     [ $found -ge 1 ]
     [ $found -le 20 ]
 }
+
+# search ARGUMENT...: like small, for searches
+search() {
+    small --set train.warmup=2 "$@"
+}
+
+@test "a grid: all combinations are tried, the winner runs again with new seeds against the plain router" {
+    run --separate-stderr search --routers linear --grid train.lr=1e-5,1e-2 --grid train.weight_decay=0.1,0 \
+        --seeds 2 --steps 12 --out grid --json
+    echo "$stderr"
+    [ "$status" -eq 0 ]
+    echo "$output" >grid.json
+    [ "$(grep -o '"settings":"[^"]*"' grid.json | sort -u | wc -l)" -eq 4 ]
+    for one in 1e-5+train.weight_decay=0.1 1e-5+train.weight_decay=0 1e-2+train.weight_decay=0.1 1e-2+train.weight_decay=0; do
+        grep -q "\"settings\":\"train.lr=$one\"" grid.json
+    done
+    [[ "$output" == *'"tried":4,"runs":4,'* ]]
+    # trials have seed 1, the winner and the plain router seeds 2 and 3
+    [ -d grid/search/rung-0/*1e-5*decay=0/seed-1 ]
+    [ "$(ls -d grid/linear*/seed-? | sed 's/.*seed-//' | sort | tr '\n' ' ')" = "2 2 3 3 " ]
+    [[ "$output" == *'"baseline":"linear"'* ]]
+    # The winner is the trial with the lowest mean.
+    best=$(sed 's/"router":/\n&/g' grid.json | sed -n 's/.*"settings":"\([^"]*\)".*"failed":0,"mean":\([0-9.]*\),.*/\2 \1/p' |
+        sort -n | sed -n '1s/.* //p')
+    [[ "$output" == *"\"winners\":\"linear,linear:$best\""* ]]
+    [[ "$output" == *"{\"router\":\"linear:$best\""* ]]
+    [ "$output" = "$(cat grid/comparison.json)" ]
+}
+
+@test "it continues: nothing runs twice, more seeds are for the winner, the page and the text show the trials" {
+    stat -c '%Y %n' grid/search/rung-0/*/seed-*/metrics.jsonl >before
+    run --separate-stderr "$MOEFW" compare grid -t 1 --seeds 3
+    echo "$output"
+    [ "$status" -eq 0 ]
+    stat -c '%Y %n' grid/search/rung-0/*/seed-*/metrics.jsonl | diff before -
+    [ -d grid/linear/seed-4 ]
+    [[ "$output" == "Tried: 4 settings of 1 router, 4 runs in all"*"* "*"linear:train.lr="*"ran again"* ]]
+    grep -q "What was tried" grid/report.html
+    [ "$(grep -o 'train.lr=1e-[25]+train.weight_decay=0.1' grid/report.html | sort -u | wc -l)" -eq 2 ]
+    run "$MOEFW" compare grid --grid train.lr=1,2
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"is a search, which continues as it was planned"* ]]
+}
+
+@test "draws follow from the seed, are the same for every router, and lie in their range" {
+    draw=(--routers linear,hash --draw train.lr=log:1e-4..1e-2 --draw model.heads=1,2 --budget 3 --seeds 2 --steps 4)
+    search "${draw[@]}" --out a --json >a.json
+    search "${draw[@]}" --out b --json >b.json
+    [ "$(timeless <a.json)" = "$(timeless <b.json)" ]
+    grep -o '"settings":"[^"]*"' a.json | sort -u >settings
+    cat settings
+    [ "$(wc -l <settings)" -eq 3 ]
+    sed -n 's/.*train.lr=\([^+]*\)+.*/\1/p' settings | awk '$1 < 1e-4 || $1 > 1e-2 { exit 1 }'
+    for router in linear hash; do
+        [ "$(grep -o "\"router\":\"$router\",\"trial\"" a.json | wc -l)" -eq 3 ]
+    done
+    # the winner of the configuration's router is the baseline
+    grep -q '"baseline":"linear:train.lr=' a.json
+    search "${draw[@]}" --set train.seed=7 --out c --json >c.json
+    ! grep -qF "$(sed -n 1p settings)" c.json || false
+}
+
+@test "halving: rungs grow, a third enters the next, the last trains all steps" {
+    run --separate-stderr search --routers linear --draw train.lr=log:1e-5..1e-2 --budget 9 --halving \
+        --seeds 2 --steps 30 --out half --json
+    echo "$stderr"
+    [ "$status" -eq 0 ]
+    [ "$(grep -o '"trial":' half/search.json | wc -l)" -eq 12 ]
+    [ "$(grep -o '"steps":[0-9]*,"metric"' half/search.json | tr '\n' ' ')" = '"steps":10,"metric" "steps":30,"metric" ' ]
+    [ "$(grep -o '"kept":true' half/search.json | wc -l)" -eq 4 ]
+    for one in half/search/rung-0/*/seed-1/metrics.jsonl; do
+        tail -n 1 "$one" | grep -q '"step":10,'
+    done
+}
+
+@test "a search that is killed continues with the same result" {
+    call=(--routers linear --grid train.lr=1e-5,1e-3,1e-2 --seeds 2 --steps 30)
+    search "${call[@]}" --out whole --json >whole.json
+    # the program itself, not a subshell, is killed
+    "$MOEFW" compare default -t 1 --set 'data.path=builtin:topics?bytes=40000' \
+        --set model.layers=1 --set model.dim=32 --set train.batch=2 --set train.save_every=10 \
+        --set train.warmup=2 "${call[@]}" --out part --json >/dev/null 2>&1 &
+    pid=$!
+    for _ in $(seq 300); do
+        ls part/search/rung-0/*/seed-1/metrics.jsonl >/dev/null 2>&1 && break
+        sleep 0.1
+    done
+    kill -KILL $pid
+    wait $pid || true
+    run --separate-stderr "$MOEFW" compare part -t 1 --json
+    echo "$stderr"
+    [ "$status" -eq 0 ]
+    diff <(echo "$output" | timeless | sed 's/,/,\n/g') <(timeless <whole.json | sed 's/,/,\n/g')
+}
+
+@test "what cannot be searched is refused before anything runs" {
+    refused() {
+        run search --out none "${@:2}"
+        echo "$output"
+        [ "$status" -eq 2 ]
+        [[ "$output" == *$1* ]]
+        [ ! -e none ]
+    }
+    refused "did you mean 'lr'" --grid train.lrr=1,2
+    refused "--grid: 'lr'" --grid train.lr=1,x
+    refused "--draw: expected --budget N" --draw train.lr=log:1e-4..1e-2
+    refused "LO above 0 after log:" --draw train.lr=log:0..1 --budget 3
+    refused "two numbers LO..HI" --draw train.lr=uniform:2..1 --budget 3
+    refused "whole numbers" --draw model.dim=int:1.5..3 --budget 3
+    refused "SECTION.KEY=VALUE" --grid lr=1,2
+    refused "is given twice" --grid train.lr=1,2 --draw train.lr=1,2 --budget 3
+    refused "at most 2, the combinations of --grid" --grid train.lr=1e-3,1e-2 --budget 3
+    refused "two trials or more" --grid train.lr=1e-3
+    refused "ranges are drawn by --draw" --grid train.lr=log:1e-4..1e-2
+    refused "expected --grid or --draw" --budget 3
+    refused "train.seed is what trials are repeated over" --grid train.seed=1,2
+    refused "need train.steps" --grid train.lr=1,2,3,4,5,6,7,8,9 --halving --steps 20
+    mkdir -p full && touch full/other
+    run search --out full --grid train.lr=1e-3,1e-2
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"holds files already (other)"* ]]
+}

@@ -16,7 +16,8 @@ int mf_compare_keep_config(mf_compare *c, mf_compare_router *r);
 int mf_compare_plan_write(const mf_compare *c);
 /* Reads looks, and `most` if the spec has none, from the plan in OUT, if there is one. */
 int mf_compare_plan_looks(mf_compare *c);
-/* Writes the members of a plan into an object, and reads them: MF_EINPUT, without a message, if it is wrong. */
+/* Writes the members of a plan into an object, and reads them: MF_EINPUT, without a message, if
+ * one is wrong. */
 void mf_compare_plan_put(mf_jw *w, const mf_compare_spec *s, const char *baseline);
 int mf_compare_plan_take(mf_arena *arena, const mf_json *doc, mf_compare_spec *s);
 

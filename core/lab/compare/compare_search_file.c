@@ -1,4 +1,5 @@
-/* search.json: the plan of a search, its trials and winners; and the same as text. */
+/* search.json: the plan of a search, its trials and winners; and the same as text. What is read
+ * back is only the plan: trials and choices follow from it and from the runs on disk. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Parses the grids and draws of a search and lists its trials. Numbers that are drawn are
- * written with six digits, and a trial is its text, so a restart cannot round them otherwise. */
+ * written with six digits, and a trial is its text, so a restart cannot round them
+ * otherwise than before. */
 #include "lab/compare/compare_space.h"
 
 #include <ctype.h>

@@ -24,7 +24,7 @@ typedef struct mf_space {
 /* Lists the trials as "KEY=VALUE+KEY=VALUE" (router_list.h), in the arena. With draws, trial i
  * takes combination i of the grids, and begins again after the last; without draws and with a
  * smaller budget the combinations are chosen at random. MF_EUSAGE: a text is wrong, a key
- * occurs twice, draws have no budget, or there are more than MF_TRIALS_MAX trials. MF_ENOMEM. */
+ * occurs twice, draws have no budget, or there are more than MF_TRIALS_MAX trials. */
 int mf_space_trials(mf_arena *arena, const mf_space *space, uint64_t seed, const char ***ret,
                     int *ret_n);
 /* Calls fn with "KEY=VALUE" for each value of a grid or draw, and for both ends of a range, and
