@@ -15,7 +15,7 @@ endif
 # with --enable-fuzz it has libFuzzer's main function instead of the driver's, for long runs by
 # hand (`make fuzzers`). Both main functions are in archives, so programs with their own main
 # ignore them.
-tests_fuzz_libdriver_a_SOURCES = tests/fuzz/driver.c tests/fuzz/fuzz.h
+tests_fuzz_libdriver_a_SOURCES = tests/fuzz/driver.c tests/fuzz/fuzz.h tests/fuzz/memory_file.h
 if FUZZ
 FUZZ_MAIN = $(FUZZ_LIBS)
 fuzzers: $(FUZZ_TARGETS)

@@ -1,0 +1,49 @@
+/* fuzz_metrics: any file as metrics.jsonl. Damaged lines are counted; what is read is the same
+ * when it is read again, and lines in it do not go backward unless that is counted. */
+#include "tests/fuzz/memory_file.h"
+
+#include "base/error.h"
+#include "train/metrics/metrics.h"
+
+#include <string.h>
+
+const char *const fuzz_words[] = {"{\"step\":",
+                                  "1,\"split\":\"train\",",
+                                  "\"split\":\"val\",",
+                                  "\"loss\":",
+                                  "null",
+                                  "\"moe\":[{\"layer\":",
+                                  "\"load\":[",
+                                  "\"tasks\":[",
+                                  "\"heads\":[",
+                                  "\"changes\":[{\"step\":",
+                                  "\"controllers\":[",
+                                  "\"regularizers\":{",
+                                  "1e999",
+                                  "-9223372036854775808",
+                                  "9223372036854775807",
+                                  "}\n",
+                                  "]}\n",
+                                  NULL};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *path = fuzz_memory_file(data, size);
+    mf_metrics_history *h = NULL, *again = NULL;
+    mf_error_clear();
+    const int rc = mf_metrics_read(path, &h);
+    FUZZ_REQUIRE((rc == MF_OK) == (h != NULL));
+    FUZZ_REQUIRE(rc == MF_OK || mf_error_message()[0] != '\0');
+    FUZZ_REQUIRE(mf_metrics_read(path, &again) == rc);
+    if (h) {
+        FUZZ_REQUIRE(h->n == again->n);
+        for (int i = 0; i < h->n; i++) {
+            const mf_metrics_record *r = &h->records[i];
+            FUZZ_REQUIRE(r->split && strlen(r->split) < size);
+            FUZZ_REQUIRE(r->step == again->records[i].step);
+        }
+    }
+    mf_metrics_history_free(h);
+    mf_metrics_history_free(again);
+    return 0;
+}

@@ -1,0 +1,72 @@
+#!/bin/sh
+# run.sh [--hours H] [--build DIR] [--out DIR] [TARGET...]: runs fuzz targets one after another, H
+# hours each (2), with libFuzzer, and prints a table. DIR is a build configured with
+#     CC=clang ../configure --enable-fuzz --enable-build-type=asan && make fuzzers
+# (build-fuzz). New inputs and findings stay in OUT (fuzz-out), so the next run begins with them.
+# The exit status is 1 if a target has found something.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+hours=2 build=build-fuzz out=fuzz-out
+while [ $# -gt 0 ]; do
+    case $1 in
+    --hours | --build | --out)
+        [ $# -ge 2 ] || { echo "run.sh: $1: expected a value" >&2; exit 2; }
+        case $1 in
+        --hours) hours=$2 ;;
+        --build) build=$2 ;;
+        --out) out=$2 ;;
+        esac
+        shift 2
+        ;;
+    -h | --help)
+        sed -n '2,6s/^# //p' "$0"
+        exit 0
+        ;;
+    -*)
+        echo "run.sh: unknown '$1'" >&2
+        exit 2
+        ;;
+    *) break ;;
+    esac
+done
+seconds=$(awk -v h="$hours" 'BEGIN { if (h !~ /^[0-9.]+$/ || h <= 0) exit 1; printf "%d", h * 3600 + .5 }') || {
+    echo "run.sh: --hours: expected a number above 0, found '$hours'" >&2
+    exit 2
+}
+if [ $# -eq 0 ]; then
+    for file in "$here"/fuzz_*.c; do
+        name=${file##*/fuzz_}
+        set -- "$@" "${name%.c}"
+    done
+fi
+build=$(cd "$build" 2>/dev/null && pwd) || { echo "run.sh: --build: no such folder" >&2; exit 2; }
+mkdir -p "$out" || exit 1
+out=$(cd "$out" && pwd)
+export MOEFW="$build/moefw" srcdir="$here/../.." builddir="$build"
+
+found=0
+printf '%-16s %12s %8s %8s %9s %9s %s\n' target executions 'per s' edges features inputs findings
+for name in "$@"; do
+    program=$build/tests/fuzz/fuzz_$name
+    [ -x "$program" ] || { printf '%-16s not built\n' "$name"; continue; }
+    mkdir -p "$out/$name/corpus" "$out/$name/findings"
+    # A finding ends libFuzzer; it is kept, and the rest of the time is run on.
+    end=$(($(date +%s) + seconds)) runs=0
+    : >"$out/$name/log"
+    while left=$((end - $(date +%s))) && [ "$left" -gt 0 ]; do
+        "$program" -max_total_time="$left" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+            -artifact_prefix="$out/$name/findings/" "$out/$name/corpus" "$here/corpus/$name" \
+            >"$out/$name/last" 2>&1
+        status=$?
+        cat "$out/$name/last" >>"$out/$name/log"
+        runs=$((runs + $(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$name/last" | tail -n 1 | grep . || echo 0)))
+        [ "$status" -eq 0 ] && break
+    done
+    findings=$(find "$out/$name/findings" -type f | wc -l)
+    [ "$findings" -gt 0 ] && found=1
+    sed -n 's/^#[0-9].* cov: \([0-9]*\) ft: \([0-9]*\) corp: \([0-9]*\).*/\1 \2 \3/p' "$out/$name/log" | tail -n 1 |
+        { read -r edges features inputs || :
+          printf '%-16s %12d %8d %8s %9s %9s %d\n' "$name" "$runs" $((runs / seconds)) \
+              "${edges:--}" "${features:--}" "${inputs:--}" "$findings"; }
+done
+exit $found
