@@ -58,7 +58,8 @@ AS_CASE([$enable_build_type:$enable_fuzz], [release:no], [
     AS_CASE([" $CFLAGS "], [*" -O0 "*], [], [MF_CFLAGS="$MF_CFLAGS -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"])])
 AS_VAR_IF([enable_coverage], [yes], [mf_sanitize="$mf_sanitize --coverage"])
 AS_VAR_IF([enable_fuzz], [yes], [
-    AS_VAR_IF([mf_sanitize], [], [mf_sanitize='-fsanitize=address,undefined -fno-sanitize-recover=all'])
+    AS_CASE([$mf_sanitize], [''|-fsanitize=address],
+        [mf_sanitize='-fsanitize=address,undefined -fno-sanitize-recover=all'])
     mf_sanitize="$mf_sanitize -fsanitize=fuzzer-no-link"
     # The archive rather than -fsanitize=fuzzer: its main function then goes only where there is none.
     FUZZ_LIBS="`$CC -print-file-name=libclang_rt.fuzzer-$host_cpu.a` -lstdc++ -lpthread"

@@ -73,9 +73,8 @@ static void read_record(const char *path)
 
 /* ---- the disk ----
  *
- * A node is a file or a folder; `name` tells where it is at this moment, "" if nowhere. A change
- * puts a node at a name (node -1: takes what is there away); the disk is the changes that
- * reached it, in their order. */
+ * A node is a file or a folder; `places` tells where nodes are at this moment. A change puts a
+ * node at a name, or takes it away; the disk is the changes that reached it, in their order. */
 typedef struct node {
     bool folder;
     char *bytes, *synced; /* as written; as of the last sync */

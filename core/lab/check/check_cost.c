@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/parallel.h"
+#include "base/resident.h"
 #include "lab/check/checks.h"
 #include "lab/bench/stub.h"
 
@@ -18,8 +19,12 @@ static size_t bytes_in_use(void)
 {
     if (__sanitizer_get_current_allocated_bytes)
         return __sanitizer_get_current_allocated_bytes();
+#ifdef __GLIBC__
     struct mallinfo2 m = mallinfo2();
     return m.uordblks + m.hblkhd;
+#else
+    return mf_resident_read().now; /* this C library does not count its blocks */
+#endif
 }
 
 /* Creating and freeing instances must not lose memory. */

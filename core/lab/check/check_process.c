@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/signal_name.h"
 #include "lab/bench/stub.h"
 #include "lab/check/checks.h"
 
@@ -89,7 +90,8 @@ static bool changed(const state *a, const state *b, char *why, size_t size)
     }
     for (int i = 1; i < SIGNALS; i++) {
         if (a->handler[i] == b->handler[i]) continue;
-        snprintf(why, size, "the handling of SIG%s was changed", sigabbrev_np(i));
+        const char *name = mf_signal_name(i);
+        snprintf(why, size, "the handling of SIG%s was changed", name ? name : "?");
         return true;
     }
     if (b->threads > a->threads)

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/text/ini.h"
 #include "base/mem.h"
+#include "base/signal_name.h"
 
 /* Memory limit of a child: a runaway child must not exhaust the machine. */
 #define MEMORY_MAX ((rlim_t)8 << 30)
@@ -241,7 +242,7 @@ static bool wait_end(pid_t pid, int seconds, int *status)
 static void describe(mf_child_end *end)
 {
     if (WIFSIGNALED(end->status)) {
-        const char *name = sigabbrev_np(WTERMSIG(end->status));
+        const char *name = mf_signal_name(WTERMSIG(end->status));
         if (name)
             snprintf(end->text, sizeof end->text, "killed by SIG%s", name);
         else

@@ -49,7 +49,19 @@ typedef struct allowed {
 } allowed;
 
 /* Recursive: the search for a plugin's name also reads the list of linked plugins. */
+#ifdef PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+#else
+static pthread_mutex_t lock;
+__attribute__((constructor)) static void make_lock(void)
+{
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+}
+#endif
 static struct {
     mf_arena *arena;
     opened *first, **last;
@@ -296,7 +308,12 @@ static int find_descriptor(void *handle, const mf_plugin **ret, size_t *ret_byte
     Dl_info info;
     const ElfW(Sym) *entry = NULL;
     *ret_bytes = 0;
-    if (dladdr1(symbol, &info, (void **)(void *)&entry, RTLD_DL_SYMENT) != 0 && entry) {
+#ifdef __GLIBC__
+    dladdr1(symbol, &info, (void **)(void *)&entry, RTLD_DL_SYMENT);
+#else
+    (void)info; /* this C library does not tell symbols: the size stays unknown */
+#endif
+    if (entry) {
         if (ELF64_ST_TYPE(entry->st_info) == STT_FUNC)
             return mf_fail(MF_EPLUGIN,
                            "the symbol moefw_plugin: expected a constant, found a "
