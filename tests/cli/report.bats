@@ -296,6 +296,8 @@ END
         --repetitions 1 --no-layer -t 1 --report routers.html
     [ "$status" -eq 0 ]
     sound_page routers.html
+    # no figure is wider than a telephone
+    [ "$(grep -oE '<svg [^>]*viewBox="0 0 [0-9]+' routers.html | sed 's/.* //' | sort -u)" = 360 ]
     for title in Result "Time of the router" "Load of the experts" "Auxiliary losses, times 0.01"; do
         grep -qF "$title" routers.html
     done

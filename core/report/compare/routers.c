@@ -50,19 +50,18 @@ static const char *nanoseconds(const mf_report *p, double v)
 static void table(const bench_page *b)
 {
     enum { COLUMNS = 11 };
-    static const char *const head[COLUMNS + 1] = {
-        "router",
-        "parameters",
-        "H(token), nats",
-        "H(load), nats",
-        "top-k p",
-        "var(p)",
-        "output sd",
-        "router, ns/token",
-        "router, one token, ns",
-        "router and experts, ns/token",
-        "router and experts, one token, ns",
-        NULL};
+    static const char *const head[COLUMNS + 1] = {"router",
+                                                  "parameters",
+                                                  "H(token), nats",
+                                                  "H(load), nats",
+                                                  "top-k p",
+                                                  "var(p)",
+                                                  "output sd",
+                                                  "router, ns/token",
+                                                  "router, one token, ns",
+                                                  "router and experts, ns/token",
+                                                  "router and experts, one token, ns",
+                                                  NULL};
     static const char *const align = "lrrrrrrrrrr";
     const mf_report *p = &b->page;
     mf_html_section(p->d, "table", "Result");
@@ -174,8 +173,8 @@ static void figures(const bench_page *b)
     const mf_report *p = &b->page;
     mf_html_section(p->d, "figures", "How they choose, and what they cost");
     mf_html_figures(p->d);
-    const char *batch = mf_report_strf(p, "ns/token, batches of %d x %d tokens",
-                                       b->spec->batch, b->spec->seq);
+    const char *batch =
+        mf_report_strf(p, "ns/token, batches of %d x %d tokens", b->spec->batch, b->spec->seq);
     bars(b, "Entropy, nats", "nats", "Even: ln of the number of experts.", false, 2, entropies,
          entropy);
     bars(b, "Probability of the chosen experts", "mean probability", NULL, false, 1, NULL, top);
@@ -200,9 +199,13 @@ static void loads(const bench_page *b)
             v[i * E + e] = (double)b->rows[i].load[e];
     mf_html_section(p->d, "load", "Load of the experts");
     mf_html_paragraph(p->d, MF_SHARE_COLOURS);
+    mf_html_figures(p->d);
+    mf_html_figure(p->d, "Share of assignments");
     mf_svg_heat(p->d, &(mf_heat){.title = "Load of the experts",
                                  .x_label = "expert",
-                                 .scale_label = "share of assignments",
+                                 /* beside few rows it would be cut */
+                                 .scale_label = b->n > 5 ? "share of assignments" : NULL,
+                                 .width = MF_FIGURE_WIDTH,
                                  .rows = b->n,
                                  .columns = E,
                                  .values = v,
@@ -211,6 +214,8 @@ static void loads(const bench_page *b)
                                  .row_labels = b->names,
                                  .column_labels = mf_report_numbers(p, E),
                                  .numbers = E <= 16});
+    mf_html_figure_end(p->d, NULL);
+    mf_html_figures_end(p->d);
     mf_html_section_end(p->d);
 }
 
@@ -240,8 +245,7 @@ static void page(const bench_page *b, const char *command)
     mf_html_section(p->d, "repeat", "How to repeat");
     mf_html_code(p->d, command);
     mf_html_section_end(p->d);
-    mf_html_end(p->d,
-                "moefw " MOEFW_VERSION ". One file, nothing loaded from elsewhere.");
+    mf_html_end(p->d, "moefw " MOEFW_VERSION ". One file, nothing loaded from elsewhere.");
 }
 
 int mf_report_routers(const mf_router_bench_spec *spec, int n, const mf_router_bench *rows,
