@@ -10,7 +10,8 @@ static const char *const paddings[] = {"max", "batch", NULL};
 
 static const mf_option data_options[] = {
     MF_OPTION_STR(mf_data_config, path, "builtin:topics",
-                  "file, or builtin:topics (a generated corpus with known topics)"),
+                  "file, folder of files, pattern as data/*.txt, or builtin:topics (a "
+                  "generated corpus with known topics)"),
     MF_OPTION_STR(mf_data_config, format, "auto",
                   "text, jsonl, tsv or bin; auto: by the file's name and its content"),
     MF_OPTION_STR(mf_data_config, tokenizer, "byte",

@@ -1,11 +1,12 @@
-/* data/source.c: reads one file of a corpus in its format. A source that failed to load
- * is empty. */
+/* data/source.c: reads the files of one part of a corpus in their format. A source that failed
+ * to load is empty. */
 #include "data/source.h"
 
 #include "base/error.h"
 #include "base/file/io.h"
 #include "base/mem.h"
 #include "data/recognise.h"
+#include "data/source_files.h"
 
 #include <string.h>
 
@@ -34,15 +35,24 @@ static bool holds_jsonl(const char *path)
     return is;
 }
 
+/* The format by the ending or the content of one file. */
+static mf_format format_of_file(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    if (mf_topics_is(path)) return MF_FORMAT_TEXT;
+    for (int i = 0; dot && formats[i]; i++)
+        if (strcmp(dot + 1, formats[i]) == 0 && i != MF_FORMAT_TEXT) return (mf_format)i;
+    return holds_jsonl(path) ? MF_FORMAT_JSONL : MF_FORMAT_TEXT;
+}
+
 int mf_format_of(const char *name, const char *path, mf_format *ret)
 {
     if (!name || *name == 0 || strcmp(name, "auto") == 0) {
-        const char *dot = strrchr(path, '.');
-        *ret = MF_FORMAT_TEXT;
-        if (mf_topics_is(path)) return MF_OK;
-        for (int i = 0; dot && formats[i]; i++)
-            if (strcmp(dot + 1, formats[i]) == 0) *ret = (mf_format)i;
-        if (*ret == MF_FORMAT_TEXT && holds_jsonl(path)) *ret = MF_FORMAT_JSONL;
+        mf_source_files files;
+        const int rc = mf_source_files_of(path, &files);
+        if (rc != MF_OK) return rc;
+        *ret = format_of_file(files.path[0]);
+        mf_source_files_free(&files);
         return MF_OK;
     }
     for (int i = 0; formats[i] != NULL; i++)
@@ -133,38 +143,75 @@ static int load_topics(mf_source *s)
     return MF_OK;
 }
 
-static int load_file(mf_source *s, mf_format format, int32_t bin_bits)
+/* Reads the ids of a token file: by its index if there is one of Megatron-LM beside it. */
+static int read_ids(mf_source *s, const char *data, size_t size, int32_t bin_bits)
+{
+    const size_t n = strlen(s->path);
+    char *index = NULL;
+    size_t index_size = 0;
+    const bool named = n > 4 && strcmp(s->path + n - 4, ".bin") == 0;
+    char *path = named ? mf_strf("%.*s.idx", (int)n - 4, s->path) : NULL;
+    if (named && !path) return MF_ENOMEM;
+    int rc = path && mf_exists(path) ? mf_read_file(path, 0, &index, &index_size) : MF_OK;
+    if (rc == MF_OK)
+        rc = index && mf_source_is_megatron(index, index_size)
+                 ? mf_source_read_megatron(s, data, size, path, index, index_size)
+                 : mf_source_read_bin(s, data, size, bin_bits);
+    mf_free(index);
+    mf_free(path);
+    return rc;
+}
+
+/* Makes room for `size` more bytes of text. */
+static int grow_text(mf_source *s, size_t size)
+{
+    char *more = mf_realloc(s->text, s->size, s->size + size);
+    if (!more) return MF_ENOMEM;
+    s->text = more;
+    return MF_OK;
+}
+
+static int read_file(mf_source *s, mf_format format, int32_t bin_bits)
 {
     char *data;
     size_t size;
     int rc = mf_read_input(s->path, 0, &data, &size);
     if (rc != MF_OK) return rc;
     if (format != MF_FORMAT_BIN) rc = mf_recognise_foreign(s->path, data, size);
-    if (rc != MF_OK) {
-        mf_free(data);
-        return rc;
-    }
-    if (size == 0) {
-        mf_free(data);
-        return mf_fail(MF_EINPUT, "%s: the file is empty", s->path);
-    }
-    if (format == MF_FORMAT_TEXT) {
+    if (rc == MF_OK && size == 0) rc = mf_fail(MF_EINPUT, "%s: the file is empty", s->path);
+    if (rc == MF_OK && format == MF_FORMAT_TEXT && !s->text) { /* one file is not copied */
         s->text = data;
         s->size = size;
         return MF_OK;
     }
-    if (format == MF_FORMAT_BIN) {
-        rc = mf_source_read_bin(s, data, size, bin_bits);
-    } else {
-        s->text = mf_alloc_raw(size);
-        if (!s->text)
-            rc = MF_ENOMEM;
-        else if (format == MF_FORMAT_JSONL)
-            rc = mf_source_read_jsonl(s, data, size);
-        else
-            rc = mf_source_read_tsv(s, data, size);
+    if (rc == MF_OK && format != MF_FORMAT_BIN) rc = grow_text(s, size);
+    if (rc != MF_OK) {
+        mf_free(data);
+        return rc;
     }
+    if (format == MF_FORMAT_BIN)
+        rc = read_ids(s, data, size, bin_bits);
+    else if (format == MF_FORMAT_TEXT)
+        mf_source_append(s, data, size);
+    else if (format == MF_FORMAT_JSONL)
+        rc = mf_source_read_jsonl(s, data, size);
+    else
+        rc = mf_source_read_tsv(s, data, size);
     mf_free(data);
+    return rc;
+}
+
+static int load_files(mf_source *s, mf_format format, int32_t bin_bits)
+{
+    const char *whole = s->path;
+    mf_source_files files;
+    int rc = mf_source_files_of(whole, &files);
+    for (int i = 0; rc == MF_OK && i < files.n; i++) {
+        s->path = files.path[i]; /* messages name the file */
+        rc = read_file(s, format, bin_bits);
+    }
+    s->path = whole;
+    mf_source_files_free(&files);
     return rc;
 }
 
@@ -173,7 +220,7 @@ int mf_source_load(mf_source *s, const char *path, mf_format format, int32_t bin
 {
     *s = (mf_source){.path = path};
     if (columns) s->columns = *columns;
-    int rc = mf_topics_is(path) ? load_topics(s) : load_file(s, format, bin_bits);
+    int rc = mf_topics_is(path) ? load_topics(s) : load_files(s, format, bin_bits);
     if (rc != MF_OK) mf_source_free(s);
     return rc;
 }

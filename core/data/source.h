@@ -1,4 +1,4 @@
-/* data/source.h: one file of a corpus, read and checked, before it is tokenized.
+/* data/source.h: the files of one part of a corpus, read and checked, before it is tokenized.
  *
  * Every format is converted to one text and the documents in it (none for a stream), or to ids
  * for token files. The sentences of a document are next to one another in the text. */
@@ -73,21 +73,26 @@ typedef enum mf_format {
     MF_FORMAT_BIN
 } mf_format;
 
-/* The format by name. If name is NULL, "" or "auto": by the ending of path, or else by the
- * content of the file, where JSON lines are recognised. MF_ECONFIG for an unknown name. */
+/* The format by name. If name is NULL, "" or "auto": by the ending of path (of a folder or a
+ * pattern: of its first file), or else by the content of the file, where JSON lines are
+ * recognised. MF_ECONFIG for an unknown name; errors of mf_source_files_of. */
 int mf_format_of(const char *name, const char *path, mf_format *ret);
 
-/* Loads one file. path must outlive the source. bin_bits: 0, 16, 32. columns may be NULL. A
- * source that failed to load is empty. */
+/* Loads the file or files of a path (data/source_files.h), one after another. path must outlive
+ * the source. bin_bits: 0, 16, 32. columns may be NULL. If this fails, the source is empty. */
 int mf_source_load(mf_source *s, const char *path, mf_format format, int32_t bin_bits,
                    const mf_columns *columns);
 void mf_source_free(mf_source *s);
 
-/* The readers of single formats. They fill a source that has a path and columns, and for jsonl
- * and tsv room for `size` bytes of text. */
+/* The readers of single formats. They add to a source that has a path and columns, and for
+ * jsonl and tsv room for `size` bytes of text. */
 int mf_source_read_jsonl(mf_source *s, const char *data, size_t size);
 int mf_source_read_tsv(mf_source *s, const char *data, size_t size);
 int mf_source_read_bin(mf_source *s, const char *data, size_t size, int32_t bits);
+/* Whether these bytes begin an index of Megatron-LM; reads the ids of `data` by it. */
+bool mf_source_is_megatron(const char *index, size_t size);
+int mf_source_read_megatron(mf_source *s, const char *data, size_t size,
+                            const char *index_path, const char *index, size_t index_size);
 /* Appends to the source's text, which has room for all bytes of the file: no document is longer
  * than its line. */
 void mf_source_append(mf_source *s, const char *text, size_t n);

@@ -88,8 +88,11 @@ int mf_source_read_bin(mf_source *s, const char *data, size_t size, int32_t bits
                        size, width * 8);
     size_t n = (size - begin) / width;
     if (n == 0) return mf_fail(MF_EINPUT, "%s: no tokens in the file", s->path);
-    s->ids = mf_alloc_raw(n * sizeof *s->ids);
-    if (!s->ids) return MF_ENOMEM;
+    int32_t *more = mf_realloc(s->ids, (size_t)s->n_ids * sizeof *more,
+                               ((size_t)s->n_ids + n) * sizeof *more);
+    if (!more) return MF_ENOMEM;
+    s->ids = more;
+    more += s->n_ids;
     for (size_t i = 0; i < n; i++) {
         const char *at = data + begin + i * width;
         uint32_t id = width == 4 ? read_u32(at) : read_u16(at);
@@ -98,14 +101,14 @@ int mf_source_read_bin(mf_source *s, const char *data, size_t size, int32_t bits
                            "%s: token %zu is %u: expected less than %d; are the ids "
                            "16 bits wide?",
                            s->path, i, (unsigned)id, VOCAB_MAX);
-        s->ids[i] = (int32_t)id;
+        more[i] = (int32_t)id;
     }
-    if (begin == 0 && bits == 0 && looks_wide(s->ids, n))
+    if (begin == 0 && bits == 0 && looks_wide(more, n))
         return mf_fail(
             MF_EINPUT,
             "%s: every second id of 16 bits is 0: expected data.bin_bits = 32, or 16 "
             "if they are",
             s->path);
-    s->n_ids = (int64_t)n;
+    s->n_ids += (int64_t)n;
     return MF_OK;
 }

@@ -335,3 +335,92 @@ small_run() {
     [ "$status" -eq 0 ]
     [ "$output" = lines ]
 }
+
+# le WIDTH NUMBER...: little-endian numbers
+le() {
+    local width=$1 n i
+    shift
+    for n; do
+        for ((i = 0; i < width; i++)); do
+            # shellcheck disable=SC2059
+            printf "\\x$(printf %02x $(((n >> (8 * i)) & 255)))"
+        done
+    done
+}
+
+# megatron NAME TYPE WIDTH LENGTH POINTER...: an index of Megatron for sequences
+megatron() {
+    local name=$1 type=$2 n=0 lengths=() pointers=()
+    shift 2
+    while [ $# -gt 0 ]; do
+        lengths+=("$1")
+        pointers+=("$2")
+        n=$((n + 1))
+        shift 2
+    done
+    { printf 'MMIDIDX\0\0'; le 8 1; le 1 "$type"; le 8 $n 2; le 4 "${lengths[@]}"; le 8 "${pointers[@]}"; le 8 0 $n; } >"$name.idx"
+}
+
+@test "token files of Megatron are read by their index, whatever their type; bad ones are refused" {
+    ids=$(seq 1 40)
+    # shellcheck disable=SC2086
+    le 2 $ids >plain.bin
+    info() { "$MOEFW" data info "$1" --json | sed "s/\"$1\"/X/; s/\"[a-z]*bytes\":[0-9]*,*//g"; }
+    expected=$(info plain.bin)
+    for one in 1:1 3:2 4:4 5:8 8:2; do
+        width=${one#*:}
+        # shellcheck disable=SC2086
+        le "$width" $ids >m.bin
+        megatron m "${one%:*}" 30 0 10 $((30 * width))
+        [ "$(info m.bin | sed 's/m\.bin/plain.bin/')" = "$expected" ] || { info m.bin; echo "$expected"; false; }
+    done
+    bad() {
+        run "$MOEFW" data info m.bin
+        echo "$output"
+        [ "$status" -eq 3 ]
+        [[ "$output" == *"$1"* ]]
+    }
+    # shellcheck disable=SC2086
+    le 2 $ids >m.bin
+    megatron m 8 41 0
+    bad "sequence 0 has 41 ids from byte 0 on, the .bin file has 80 bytes"
+    megatron m 6 40 0
+    bad "type 6 of the ids"
+    { printf 'MMIDIDX\0\0'; le 8 1; le 1 8; le 8 1152921504606846976 1; } >m.idx
+    bad "do not fit into 34 bytes"
+    { printf 'MMIDIDX\0\0'; le 8 2; le 1 8; le 8 0 0; } >m.idx
+    bad "version 2"
+    le 2 65535 65535 >m.bin
+    megatron m 3 2 0
+    bad "an id is 65535"
+}
+
+@test "a folder and a pattern are read file by file, in the order of their names" {
+    mkdir -p folder/sub
+    printf 'first part, ' >folder/a.txt
+    printf 'second part, ' >folder/B.txt
+    printf 'hidden' >folder/.c.txt
+    printf 'deeper' >folder/sub/d.txt
+    cat folder/B.txt folder/a.txt >whole.txt
+    for i in $(seq 40); do cat folder/B.txt; done >folder/C.txt
+    cat folder/B.txt folder/C.txt folder/a.txt >whole.txt
+    args=(-q -t 1 --steps 2 --set model.layers=1 --set model.dim=8 --set model.heads=1 --set model.seq=8
+        --set train.eval_context=0 --set train.batch=2 --set report.enabled=no)
+    "$MOEFW" train "${args[@]}" --out w --data whole.txt
+    "$MOEFW" train "${args[@]}" --out f --data folder
+    "$MOEFW" train "${args[@]}" --out g --data 'folder/*.txt'
+    cmp w/ckpt/step-2/model.safetensors f/ckpt/step-2/model.safetensors
+    cmp w/ckpt/step-2/model.safetensors g/ckpt/step-2/model.safetensors
+    mkdir -p lines empty
+    printf '{"text": "one"}\n{"text": "two"}\n' >lines/a.jsonl
+    printf '{"text": "three"}\n{"text" 4}\n' >lines/b.jsonl
+    run "$MOEFW" data info lines
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"lines/b.jsonl:2"* ]]
+    run "$MOEFW" data info empty
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"the folder holds no files to read"* ]]
+    run "$MOEFW" data info 'none-*.txt'
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"no file matches the pattern"* ]]
+}

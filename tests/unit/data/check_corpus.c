@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static bool message_has(const char *part)
 {
@@ -508,8 +509,11 @@ START_TEST(bad_specs)
     refuse(&s, MF_ECONFIG, "data.path");
     s.path = scratch_path("none.txt");
     refuse(&s, MF_ENOTFOUND, "none.txt");
-    s.path = scratch_dir();
-    refuse(&s, MF_EINPUT, "directory");
+    char empty[4096]; /* a folder is read file by file */
+    snprintf(empty, sizeof empty, "%s/empty", scratch_dir());
+    ck_assert_int_eq(mkdir(empty, 0777), 0);
+    s.path = empty;
+    refuse(&s, MF_EINPUT, "holds no files");
     s.path = file("t.txt", "some text");
     s.format = "jsnl";
     refuse(&s, MF_ECONFIG, "did you mean jsonl?");

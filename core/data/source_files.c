@@ -1,0 +1,100 @@
+/* data/source_files.c: the files of a data path: one file, the files of a folder, or those that
+ * a pattern matches, in the order of their bytes, so that every machine reads the same text. */
+#include "data/source_files.h"
+
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file/io.h"
+#include "base/mem.h"
+#include "data/topics/topics.h"
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Takes a path that was allocated; frees it if it is no file to read. */
+static void take(mf_source_files *f, char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const size_t n = strlen(name);
+    const bool index = n > 4 && strcmp(name + n - 4, ".idx") == 0;
+    if (name[0] == '.' || index || mf_is_dir(path))
+        mf_free(path);
+    else
+        f->path[f->n++] = path;
+}
+
+static int take_folder(const char *folder, mf_source_files *f)
+{
+    char **names = NULL;
+    int n = 0;
+    int rc = mf_list_dir(folder, &names, &n);
+    if (rc == MF_OK && !(f->path = mf_alloc((size_t)n + 1, sizeof *f->path))) rc = MF_ENOMEM;
+    for (int i = 0; rc == MF_OK && i < n; i++) {
+        char *path = mf_path_join(folder, names[i]);
+        if (path)
+            take(f, path);
+        else
+            rc = MF_ENOMEM;
+    }
+    mf_list_free(names, n);
+    if (rc == MF_OK && f->n == 0)
+        rc = mf_fail(MF_EINPUT, "%s: the folder holds no files to read", folder);
+    return rc;
+}
+
+static int take_pattern(const char *pattern, mf_source_files *f)
+{
+    glob_t g = {0};
+    const int found = glob(pattern, GLOB_NOSORT, NULL, &g);
+    int rc = found == 0 || found == GLOB_NOMATCH ? MF_OK
+             : found == GLOB_NOSPACE
+                 ? mf_fail(MF_ENOMEM, "out of memory for the files of %s", pattern)
+                 : mf_fail(MF_EIO, "%s: a folder of the pattern cannot be read", pattern);
+    if (rc == MF_OK && !(f->path = mf_alloc(g.gl_pathc + 1, sizeof *f->path))) rc = MF_ENOMEM;
+    for (size_t i = 0; rc == MF_OK && i < g.gl_pathc; i++) {
+        char *path = mf_strdup(g.gl_pathv[i]);
+        if (path)
+            take(f, path);
+        else
+            rc = MF_ENOMEM;
+    }
+    globfree(&g);
+    if (rc == MF_OK && f->n == 0)
+        rc = mf_fail(MF_EINPUT, "%s: no file matches the pattern", pattern);
+    return rc;
+}
+
+int mf_source_files_of(const char *path, mf_source_files *ret)
+{
+    *ret = (mf_source_files){0};
+    const bool plain = mf_topics_is(path) || mf_is_standard_input(path);
+    int rc = MF_OK;
+    if (!plain && mf_is_dir(path)) {
+        rc = take_folder(path, ret);
+    } else if (!plain && strpbrk(path, "*?[") && !mf_exists(path)) {
+        rc = take_pattern(path, ret);
+    } else {
+        ret->path = mf_alloc(2, sizeof *ret->path);
+        if (ret->path) ret->path[0] = mf_strdup(path);
+        if (ret->path && ret->path[0])
+            ret->n = 1;
+        else
+            rc = MF_ENOMEM;
+    }
+    if (rc == MF_OK) qsort(ret->path, (size_t)ret->n, sizeof *ret->path, by_bytes);
+    if (rc != MF_OK) mf_source_files_free(ret);
+    return rc;
+}
+
+void mf_source_files_free(mf_source_files *f)
+{
+    for (int i = 0; i < f->n; i++)
+        mf_free(f->path[i]);
+    mf_free(f->path);
+    *f = (mf_source_files){0};
+}

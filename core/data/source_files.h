@@ -1,0 +1,17 @@
+/* data/source_files.h: the files that a data path names. */
+#ifndef MF_DATA_SOURCE_FILES_H
+#define MF_DATA_SOURCE_FILES_H
+
+typedef struct mf_source_files {
+    char **path; /* [n] */
+    int n;
+} mf_source_files;
+
+/* One path: itself, if it is no folder and no pattern, whether it exists or not. A folder: its
+ * files without hidden ones, without *.idx, and without sub-folders. A pattern (*, ?, [...])
+ * that names no file itself: the files that it matches, likewise. In the order of their bytes.
+ * MF_EINPUT: there is none. MF_EIO, MF_ENOMEM. The caller frees it. */
+int mf_source_files_of(const char *path, mf_source_files *ret);
+void mf_source_files_free(mf_source_files *f);
+
+#endif
